@@ -1,0 +1,129 @@
+package bcp
+
+import (
+	"fmt"
+	"math/big"
+	"math/bits"
+	"strconv"
+	"strings"
+)
+
+// Bits counts information in nano-bits (10^-9 bit), so that budgets add up
+// exactly (PROTOCOL P4.1). It is never negative in a record.
+type Bits int64
+
+// Bit is one bit.
+const Bit Bits = 1_000_000_000
+
+// WordBits is the seeds' price of a word: 11 bits.
+const WordBits = 11 * Bit
+
+// MaxBits is the greatest budget that a definition may state, in whole bits.
+const MaxBits = 1_000_000_000
+
+// String returns b in bits, exactly, with at least one decimal: "671.0",
+// "6.906890596".
+func (b Bits) String() string {
+	sign := ""
+	u := uint64(b)
+	if b < 0 {
+		sign, u = "-", -u
+	}
+	frac := strings.TrimRight(fmt.Sprintf("%09d", u%uint64(Bit)), "0")
+	if frac == "" {
+		frac = "0"
+	}
+	return sign + strconv.FormatUint(u/uint64(Bit), 10) + "." + frac
+}
+
+// MarshalJSON writes the bits as a JSON number: 671.0, 6.906890596.
+func (b Bits) MarshalJSON() ([]byte, error) { return []byte(b.String()), nil }
+
+// UnmarshalJSON reads what MarshalJSON writes: a non-negative decimal number
+// with at most nine decimals.
+func (b *Bits) UnmarshalJSON(text []byte) error {
+	parsed, err := ParseBits(string(text))
+	if err != nil {
+		return err
+	}
+	*b = parsed
+	return nil
+}
+
+// ParseBits reads a non-negative decimal number of bits, such as "500" or
+// "6.906890596": at most [MaxBits], at most nine decimals, no exponent.
+func ParseBits(s string) (Bits, error) {
+	whole, frac, dotted := strings.Cut(s, ".")
+	if len(whole) == 0 || len(whole) > 10 || (dotted && len(frac) == 0) || len(frac) > 9 {
+		return 0, errBits
+	}
+	for i := range len(whole) + len(frac) {
+		if c := (whole + frac)[i]; !isDigit(c) {
+			return 0, errBits
+		}
+	}
+	n, err := strconv.ParseInt(whole+frac+strings.Repeat("0", 9-len(frac)), 10, 64)
+	if err != nil || n > MaxBits*int64(Bit) {
+		return 0, errBits
+	}
+	return Bits(n), nil
+}
+
+var errBits = fmt.Errorf("bits are a decimal number from 0 to %d with at most nine decimals", MaxBits)
+
+// Logarithms are fixed-point numbers with logScale fractional bits, rounded up
+// in every step, so that a sum of them never falls below the truth.
+const logScale = 128
+
+// log2 returns an upper bound of log2(n) scaled by 2^logScale, within 2^-60 of
+// the truth and exact for powers of two. n is at least 1.
+func log2(n *big.Int) *big.Int {
+	const precision = 256 // fractional bits of the mantissa
+	exponent := n.BitLen() - 1
+	result := new(big.Int).Lsh(big.NewInt(int64(exponent)), logScale)
+	if exponent == int(n.TrailingZeroBits()) {
+		return result
+	}
+	mantissa := shiftUp(n, precision-exponent) // in (1, 2], scaled by 2^precision
+	two := new(big.Int).Lsh(big.NewInt(1), precision+1)
+	var fraction uint64
+	for range 64 {
+		mantissa = shiftUp(mantissa.Mul(mantissa, mantissa), -precision)
+		fraction <<= 1
+		if mantissa.Cmp(two) >= 0 {
+			fraction |= 1
+			mantissa = shiftUp(mantissa, -1)
+		}
+	}
+	// What is left of the mantissa adds at most one unit in the last place.
+	tail := new(big.Int).SetUint64(fraction)
+	tail.Add(tail, big.NewInt(1))
+	return result.Add(result, tail.Lsh(tail, logScale-64))
+}
+
+// shiftUp returns n x 2^by, rounded up.
+func shiftUp(n *big.Int, by int) *big.Int {
+	if by >= 0 {
+		return new(big.Int).Lsh(n, uint(by))
+	}
+	lost := n.TrailingZeroBits() < uint(-by)
+	result := new(big.Int).Rsh(n, uint(-by))
+	if lost {
+		result.Add(result, big.NewInt(1))
+	}
+	return result
+}
+
+// roundUp turns a scaled logarithm into nano-bits, rounded up once.
+func roundUp(log *big.Int) Bits {
+	return Bits(shiftUp(new(big.Int).Mul(log, big.NewInt(int64(Bit))), -logScale).Int64())
+}
+
+// log2Bits returns ceil(log2(n)) in nano-bits.
+func log2Bits(n *big.Int) Bits { return roundUp(log2(n)) }
+
+// logUint returns log2 of a small count, scaled.
+func logUint(n uint64) *big.Int { return log2(new(big.Int).SetUint64(n)) }
+
+// floorLog2 returns floor(log2(n)) for n >= 1.
+func floorLog2(n uint64) int { return bits.Len64(n) - 1 }

@@ -1,0 +1,158 @@
+package bcp
+
+import "errors"
+
+// The enumerations of the protocol. Their wire words and numbers are frozen;
+// zero is never a valid member, so that a forgotten field denies.
+
+// Role is what an agent is on a channel, or what a person may do.
+type Role uint8
+
+// The roles.
+const (
+	RoleController Role = 1
+	RoleReader     Role = 2
+	RoleApprover   Role = 3
+	RoleAuditor    Role = 4
+)
+
+// Category is 1 (typed primitives), 2 (constrained answers) or 3 (a summary
+// that a person approves).
+type Category uint8
+
+// Valid reports whether c is one of the three categories.
+func (c Category) Valid() bool { return c >= 1 && c <= 3 }
+
+// Encoding is how an agent writes its messages (PROTOCOL P2.1).
+type Encoding uint8
+
+// The encodings.
+const (
+	JSON        Encoding = 1
+	MessagePack Encoding = 2
+)
+
+// OnAnomaly is what happens to an answer with anomalies (PROTOCOL P3.6). Its
+// zero value is Review.
+type OnAnomaly uint8
+
+// What an anomaly leads to.
+const (
+	AnomalyReview OnAnomaly = 0 // held for a person
+	AnomalyReject OnAnomaly = 1
+	AnomalyFlag   OnAnomaly = 2 // delivered with the codes attached
+)
+
+// Type is the type of a category 1 field.
+type Type uint8
+
+// The field types.
+const (
+	TypeBoolean Type = 1
+	TypeEnum    Type = 2
+	TypeInteger Type = 3
+)
+
+// Format is the expected format of a category 2 answer.
+type Format uint8
+
+// The formats. FormatSummary is the one of a category 3 answer and cannot be
+// asked for by name.
+const (
+	FormatPersonName Format = 1
+	FormatDate       Format = 2
+	FormatEmail      Format = 3
+	FormatShortText  Format = 4
+	FormatShortList  Format = 5
+	FormatInteger    Format = 6
+	FormatBoolean    Format = 7
+	FormatEnum       Format = 8
+	FormatTime       Format = 9
+	FormatVocabulary Format = 10
+	FormatSummary    Format = 11
+)
+
+// Outcome is the verdict on an answer. The zero value denies.
+type Outcome uint8
+
+// The verdicts.
+const (
+	Accept Outcome = 1
+	Hold   Outcome = 2
+	Reject Outcome = 3
+)
+
+var (
+	roleWords     = []string{"", "controller", "reader", "approver", "auditor"}
+	encodingWords = []string{"", "json", "msgpack"}
+	anomalyWords  = []string{"review", "reject", "flag"}
+	typeWords     = []string{"", "boolean", "enum", "integer"}
+	formatWords   = []string{"", "person_name", "date", "email", "short_text", "short_list", "integer", "boolean", "enum", "time", "vocabulary", "summary"}
+	outcomeWords  = []string{"", "accept", "hold", "reject"}
+)
+
+func (r Role) String() string      { return word(roleWords, r) }
+func (e Encoding) String() string  { return word(encodingWords, e) }
+func (a OnAnomaly) String() string { return word(anomalyWords, a) }
+func (t Type) String() string      { return word(typeWords, t) }
+func (f Format) String() string    { return word(formatWords, f) }
+func (o Outcome) String() string   { return word(outcomeWords, o) }
+
+// UnmarshalText accepts exactly a wire word.
+func (r *Role) UnmarshalText(b []byte) error { return parseWord(roleWords, b, r) }
+
+// MarshalText returns the wire word; the zero value has none.
+func (r Role) MarshalText() ([]byte, error) { return marshalWord(roleWords, r) }
+
+// UnmarshalText accepts exactly a wire word.
+func (e *Encoding) UnmarshalText(b []byte) error { return parseWord(encodingWords, b, e) }
+
+// MarshalText returns the wire word; the zero value has none.
+func (e Encoding) MarshalText() ([]byte, error) { return marshalWord(encodingWords, e) }
+
+// UnmarshalText accepts exactly a wire word.
+func (a *OnAnomaly) UnmarshalText(b []byte) error { return parseWord(anomalyWords, b, a) }
+
+// MarshalText returns the wire word.
+func (a OnAnomaly) MarshalText() ([]byte, error) { return marshalWord(anomalyWords, a) }
+
+// UnmarshalText accepts exactly a wire word.
+func (t *Type) UnmarshalText(b []byte) error { return parseWord(typeWords, b, t) }
+
+// MarshalText returns the wire word; the zero value has none.
+func (t Type) MarshalText() ([]byte, error) { return marshalWord(typeWords, t) }
+
+// UnmarshalText accepts exactly a wire word; "summary" is not one.
+func (f *Format) UnmarshalText(b []byte) error { return parseWord(formatWords[:FormatSummary], b, f) }
+
+// MarshalText returns the wire word; the zero value has none.
+func (f Format) MarshalText() ([]byte, error) { return marshalWord(formatWords, f) }
+
+// MarshalText returns the wire word; the zero value has none.
+func (o Outcome) MarshalText() ([]byte, error) { return marshalWord(outcomeWords, o) }
+
+var errWord = errors.New("not one of the words that are allowed here")
+
+func word[T ~uint8](words []string, v T) string {
+	if int(v) >= len(words) || words[v] == "" {
+		return "invalid"
+	}
+	return words[v]
+}
+
+func marshalWord[T ~uint8](words []string, v T) ([]byte, error) {
+	if int(v) >= len(words) || words[v] == "" {
+		return nil, errWord
+	}
+	return []byte(words[v]), nil
+}
+
+func parseWord[T ~uint8](words []string, b []byte, v *T) error {
+	for i, w := range words {
+		if w != "" && w == string(b) {
+			*v = T(i)
+			return nil
+		}
+	}
+	return errWord
+}

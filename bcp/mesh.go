@@ -1,0 +1,132 @@
+package bcp
+
+import "time"
+
+// Mesh is what an operator declared: a folder of definitions after defaults
+// and checks (PROTOCOL P1.2, P1.3). Package definition makes it from files.
+// It is immutable once made, and may be shared.
+type Mesh struct {
+	Name         string
+	TimeZone     *time.Location
+	IdleTimeout  time.Duration
+	Vocabularies map[string][]string // word lists, normalised, sorted, without duplicates
+	Approvers    []AgentName         // people, never agents
+	Auditors     []AgentName
+	Replicas     int
+	SyncAlways   bool          // false: fsync at intervals
+	SyncInterval time.Duration // where SyncAlways is false
+	RawRetention time.Duration
+	MaxRefusals  int // a minute and an agent
+
+	Agents []Agent // sorted by name
+	// Channels holds a channel for each pair of entries that name each other,
+	// sorted by controller, then reader.
+	Channels []Channel
+	// Files are the files that the mesh was read from, for the audit.
+	Files []File
+}
+
+// File names one definition file by its path inside the folder.
+type File struct {
+	Path   string
+	SHA256 [32]byte
+}
+
+// Agent is one agent's definition.
+type Agent struct {
+	Name           AgentName
+	Description    string
+	Model          string
+	Tools          []string
+	Network        string
+	Command        []string
+	Encoding       Encoding
+	BaseTaint      Taint
+	MaxConnections int
+	TotalBudget    Bits // nominal, over all its channels as Controller; 0 none
+	CronSchedules  []CronSchedule
+	Prompt         string // the body of the file: the system prompt
+	File           string // path inside the folder
+	// Controller and Reader say which roles its channel entries give it.
+	Controller, Reader bool
+}
+
+// CronSchedule prompts an agent at its times (PROTOCOL P9.4).
+type CronSchedule struct {
+	Schedule string // five fields
+	Message  string
+}
+
+// ChannelKey names a channel.
+type ChannelKey struct {
+	Controller AgentName
+	Reader     AgentName
+}
+
+// Channel is one Controller and one Reader whose entries name each other, with
+// the smaller value where both entries limit it.
+type Channel struct {
+	ChannelKey
+	MaxCategory    Category
+	Budget         Bits // nominal bits of one epoch
+	MaxCat2Queries int  // per epoch; negative: no limit
+	MaxEscalations int  // per session
+	BaseCategory   Category
+	MaxRetries     int
+	QueryTTL       time.Duration
+
+	WindowBudget   Bits // nominal bits over BudgetWindow; 0 switched off
+	BudgetWindow   time.Duration
+	BudgetRenew    time.Duration // 0: never by itself
+	PushBudget     Bits          // nominal bits of pushes inside an epoch
+	CapacityBudget Bits          // capacity bits of one epoch; 0 none
+	AlertBits      Bits
+
+	ReleaseInterval time.Duration // 0: at once, and timing is uncounted
+	OnAnomaly       OnAnomaly
+	PreserveCase    bool
+
+	MaxPendingApprovals int
+	ApprovalTTL         time.Duration
+	Approvers           []AgentName
+
+	Subscriptions []Subscription // in the order of the definition
+}
+
+// Subscription is a declared push: its spec never changes at runtime.
+type Subscription struct {
+	ID   SubscriptionID
+	Spec Spec
+}
+
+// Agent returns the definition of name.
+func (m *Mesh) Agent(name AgentName) (Agent, bool) {
+	for _, a := range m.Agents {
+		if a.Name == name {
+			return a, true
+		}
+	}
+	return Agent{}, false
+}
+
+// Channel returns the channel with this key.
+func (m *Mesh) Channel(key ChannelKey) (Channel, bool) {
+	for _, c := range m.Channels {
+		if c.ChannelKey == key {
+			return c, true
+		}
+	}
+	return Channel{}, false
+}
+
+// LongestTTL returns the greatest query_ttl of the Reader's channels: how long
+// its permission to answer must last (PROTOCOL P9.5).
+func (m *Mesh) LongestTTL(reader AgentName) time.Duration {
+	var longest time.Duration
+	for _, c := range m.Channels {
+		if c.Reader == reader {
+			longest = max(longest, c.QueryTTL)
+		}
+	}
+	return longest
+}

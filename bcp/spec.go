@@ -1,0 +1,56 @@
+package bcp
+
+// Spec is the shape asked for, of a query or a subscription: the exact objects
+// of the seed's "Query Categories", plus the keys of PROTOCOL P1.3. A Spec is
+// plain data and may be wrong; [Compile] says so.
+type Spec struct {
+	Category  Category   `json:"category"`
+	Fields    []Field    `json:"fields,omitempty"`    // category 1
+	Questions []Question `json:"questions,omitempty"` // category 2
+	Directive string     `json:"directive,omitempty"` // category 3
+	// MaxWords is the limit of a category 3 summary, and the default of the
+	// category 2 questions that have none of their own.
+	MaxWords int `json:"max_words,omitempty"`
+	// RequiresApproval may be absent or true on category 3, and nothing else:
+	// approval cannot be turned off (BCP-59).
+	RequiresApproval *bool `json:"requires_approval,omitempty"`
+	// Constraints are CEL expressions over the typed answers (PROTOCOL P3.7).
+	Constraints []string `json:"constraints,omitempty"`
+	// AllowNotEnoughInformation lets a Reader answer a query with
+	// not_enough_information; absent means true for a query. A subscription
+	// never has it: a Reader that has nothing to say does not push.
+	AllowNotEnoughInformation *bool `json:"allow_not_enough_information,omitempty"`
+}
+
+// Field is one typed primitive of category 1.
+type Field struct {
+	Name   string   `json:"name"`
+	Type   Type     `json:"type"`
+	Values []string `json:"values,omitempty"` // enum
+	Min    *int64   `json:"min,omitempty"`    // integer, both required
+	Max    *int64   `json:"max,omitempty"`
+}
+
+// Question is one constrained question of category 2.
+type Question struct {
+	ID             string `json:"id"`
+	Question       string `json:"question"`
+	MaxWords       int    `json:"max_words,omitempty"`
+	ExpectedFormat Format `json:"expected_format"`
+
+	// Min and Max bound an integer; of a date they bound the year.
+	Min *int64 `json:"min,omitempty"`
+	Max *int64 `json:"max,omitempty"`
+	// Values are the choices of an enum.
+	Values []string `json:"values,omitempty"`
+	// Vocabulary names a word list of the mesh.
+	Vocabulary string `json:"vocabulary,omitempty"`
+	// MaxChars bounds the delivered text of a text or e-mail answer, in code
+	// points; 0 means no bound of its own (64 for an e-mail).
+	MaxChars int `json:"max_chars,omitempty"`
+	// Alphabet is "any" (also when empty), "ascii" or "latin".
+	Alphabet string `json:"alphabet,omitempty"`
+	// SameAs names another question of the spec whose answer must agree
+	// (PROTOCOL P3.8).
+	SameAs string `json:"same_as,omitempty"`
+}
