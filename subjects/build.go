@@ -1,0 +1,85 @@
+package subjects
+
+import "github.com/bcpmesh/bcpmesh/bcp"
+
+// Each builder returns the empty string where one of its parts is not valid.
+
+// Ask returns where a Controller asks about a Reader.
+func Ask(controller, reader bcp.AgentName) string {
+	return Subject{Kind: KindAsk, Controller: controller, Reader: reader}.String()
+}
+
+// Query returns where the gateway sends a Reader the query of a Controller.
+func Query(reader, controller bcp.AgentName) string {
+	return Subject{Kind: KindQuery, Controller: controller, Reader: reader}.String()
+}
+
+// Push returns where a Reader pushes against a subscription of a Controller.
+func Push(reader, controller bcp.AgentName, subscription bcp.SubscriptionID) string {
+	return Subject{Kind: KindPush, Controller: controller, Reader: reader, Subscription: subscription}.String()
+}
+
+// Deliver returns where the gateway sends an agent, in its role, a message
+// about a peer: the other end of a channel, or [bcp.Gateway].
+func Deliver(role bcp.Role, agent, peer bcp.AgentName) string {
+	return Subject{Kind: KindDeliver, Role: role, Agent: agent, Peer: peer}.String()
+}
+
+// ReplyReader returns where a Reader answers a query. Attempt 0 is the first;
+// each later one has a subject of its own (PROTOCOL P9.5).
+func ReplyReader(reader bcp.AgentName, query bcp.QueryID, attempt int) string {
+	return Subject{Kind: KindReply, Role: bcp.RoleReader, Agent: reader, ID: string(query), Attempt: attempt}.String()
+}
+
+// ReplyController returns where a Controller acknowledges a delivery.
+func ReplyController(controller bcp.AgentName, delivery bcp.DeliveryID) string {
+	return ReplyDelivery(bcp.RoleController, controller, delivery)
+}
+
+// ReplyDelivery returns where an agent in either role acknowledges a delivery.
+func ReplyDelivery(role bcp.Role, agent bcp.AgentName, delivery bcp.DeliveryID) string {
+	return Subject{Kind: KindReply, Role: role, Agent: agent, ID: string(delivery)}.String()
+}
+
+// Session returns where a Controller opens and closes sessions and reports
+// taint.
+func Session(controller bcp.AgentName) string {
+	return Subject{Kind: KindSession, Controller: controller}.String()
+}
+
+// Approval returns where an Approver sends one of the [Verbs].
+func Approval(approver bcp.AgentName, verb Verb) string {
+	return Subject{Kind: KindApproval, Agent: approver, Verb: verb}.String()
+}
+
+// Commit returns the journal's subject of a shard.
+func Commit(shard int) string { return Subject{Kind: KindCommit, Shard: shard}.String() }
+
+// Raw returns the subject of a shard's raw answers.
+func Raw(shard int) string { return Subject{Kind: KindRaw, Shard: shard}.String() }
+
+// Audit returns the subject of an audit record. Controller, reader or both are
+// empty where the event belongs to no channel. Event is the kind of event.
+func Audit(controller, reader bcp.AgentName, event string) string {
+	return Subject{Kind: KindAudit, Controller: controller, Reader: reader, Event: event}.String()
+}
+
+// Ledger returns the subject of a channel's ledger records.
+func Ledger(controller, reader bcp.AgentName) string {
+	return Subject{Kind: KindLedger, Controller: controller, Reader: reader}.String()
+}
+
+// Validated returns the subject of a channel's validated messages.
+func Validated(controller, reader bcp.AgentName) string {
+	return Subject{Kind: KindValidated, Controller: controller, Reader: reader}.String()
+}
+
+// InboxPrefix returns the prefix of an agent's own inboxes, without the dot
+// behind it. Clients must set it: under narrow permissions a request with the
+// default inbox times out in silence.
+func InboxPrefix(name bcp.AgentName) string {
+	if agent(name) == "" {
+		return ""
+	}
+	return "_INBOX_" + string(name)
+}

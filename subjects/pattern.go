@@ -1,0 +1,57 @@
+package subjects
+
+import "github.com/bcpmesh/bcpmesh/bcp"
+
+// All returns the pattern of every subject of a kind: what the gateway
+// subscribes to and what a stream captures. It returns the empty string for no
+// kind.
+func All(k Kind) string {
+	switch k {
+	case KindAsk, KindQuery, KindApproval, KindLedger, KindValidated:
+		return join(k, "*", "*")
+	case KindPush, KindDeliver, KindAudit:
+		return join(k, "*", "*", "*")
+	case KindReply:
+		return join(k, "*", "*", ">")
+	case KindSession, KindCommit, KindRaw:
+		return join(k, "*")
+	}
+	return ""
+}
+
+// AsksOf returns the pattern of all asks of a Controller.
+func AsksOf(controller bcp.AgentName) string { return join(KindAsk, agent(controller), "*") }
+
+// PushesOf returns the pattern of all pushes of a Reader.
+func PushesOf(reader bcp.AgentName) string { return join(KindPush, agent(reader), "*", "*") }
+
+// RepliesOf returns the pattern of all answers and acknowledgements of an
+// agent in a role.
+func RepliesOf(r bcp.Role, name bcp.AgentName) string {
+	return join(KindReply, role(r), agent(name), ">")
+}
+
+// ApprovalsOf returns the pattern of all requests of an Approver.
+func ApprovalsOf(approver bcp.AgentName) string { return join(KindApproval, agent(approver), "*") }
+
+// QueriesOf returns the pattern of all queries to a Reader.
+func QueriesOf(reader bcp.AgentName) string { return join(KindQuery, agent(reader), ">") }
+
+// DeliveriesOf returns the pattern of all deliveries to an agent in a role.
+func DeliveriesOf(r bcp.Role, name bcp.AgentName) string {
+	return join(KindDeliver, role(r), agent(name), ">")
+}
+
+// ValidatedOf returns the pattern of all validated messages to a Controller.
+func ValidatedOf(controller bcp.AgentName) string {
+	return join(KindValidated, agent(controller), "*")
+}
+
+// InboxesOf returns the pattern of all inboxes of an agent.
+func InboxesOf(name bcp.AgentName) string {
+	prefix := InboxPrefix(name)
+	if prefix == "" {
+		return ""
+	}
+	return prefix + ".>"
+}

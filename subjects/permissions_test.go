@@ -1,0 +1,216 @@
+package subjects_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// mesh is the seed's example, with an agent in both roles and a Reader without
+// subscriptions.
+func mesh() *bcp.Mesh {
+	channel := func(controller, reader bcp.AgentName, ttl time.Duration, ids ...bcp.SubscriptionID) bcp.Channel {
+		c := bcp.Channel{ChannelKey: bcp.ChannelKey{Controller: controller, Reader: reader}, QueryTTL: ttl}
+		for _, id := range ids {
+			c.Subscriptions = append(c.Subscriptions, bcp.Subscription{ID: id})
+		}
+		return c
+	}
+	return &bcp.Mesh{
+		Approvers: []bcp.AgentName{"alice"},
+		Auditors:  []bcp.AgentName{"alice", "bob"},
+		Agents: []bcp.Agent{
+			{Name: "mailer", Reader: true},
+			{Name: "main", Controller: true},
+			{Name: "relay", Controller: true, Reader: true},
+			{Name: "researcher", Reader: true},
+			{Name: "unused"},
+		},
+		Channels: []bcp.Channel{
+			channel("main", "relay", time.Hour, "digest"),
+			channel("main", "researcher", 2*time.Minute, "findings", "alerts"),
+			channel("relay", "mailer", 3*time.Hour),
+		},
+	}
+}
+
+// covers BCP-7, BCP-10, SUB-9, SUB-122, SUB-123, SUB-124, SUB-125, P1.4, P9.5
+func TestPermissionsAreExact(t *testing.T) {
+	t.Parallel()
+	quarter := subjects.MinRespondFor + subjects.RespondSlack
+	want := []subjects.Scope{
+		{
+			Agent: "alice", Role: bcp.RoleApprover,
+			PubAllow: []string{
+				"bcp.v1.approval.alice.approve", "bcp.v1.approval.alice.edit", "bcp.v1.approval.alice.get",
+				"bcp.v1.approval.alice.list", "bcp.v1.approval.alice.reject",
+			},
+			SubAllow: []string{"_INBOX_alice.>"},
+		},
+		auditor("alice"),
+		auditor("bob"),
+		{
+			Agent: "mailer", Role: bcp.RoleReader,
+			SubAllow: []string{"_INBOX_mailer.>", "bcp.v1.deliver.reader.mailer.>", "bcp.v1.query.mailer.>"},
+			Respond:  true, RespondFor: 3*time.Hour + subjects.RespondSlack,
+		},
+		{
+			Agent: "main", Role: bcp.RoleController,
+			PubAllow: []string{"bcp.v1.ask.main.relay", "bcp.v1.ask.main.researcher", "bcp.v1.session.main"},
+			SubAllow: []string{"_INBOX_main.>", "bcp.v1.deliver.controller.main.>"},
+			Respond:  true, RespondFor: time.Hour + subjects.RespondSlack,
+		},
+		{
+			Agent: "relay", Role: bcp.RoleController,
+			PubAllow: []string{"bcp.v1.ask.relay.mailer", "bcp.v1.session.relay"},
+			SubAllow: []string{"_INBOX_relay.>", "bcp.v1.deliver.controller.relay.>"},
+			Respond:  true, RespondFor: 3*time.Hour + subjects.RespondSlack,
+		},
+		{
+			Agent: "relay", Role: bcp.RoleReader,
+			PubAllow: []string{"bcp.v1.push.relay.main.digest"},
+			SubAllow: []string{"_INBOX_relay.>", "bcp.v1.deliver.reader.relay.>", "bcp.v1.query.relay.>"},
+			Respond:  true, RespondFor: time.Hour + subjects.RespondSlack,
+		},
+		{
+			Agent: "researcher", Role: bcp.RoleReader,
+			PubAllow: []string{"bcp.v1.push.researcher.main.alerts", "bcp.v1.push.researcher.main.findings"},
+			SubAllow: []string{"_INBOX_researcher.>", "bcp.v1.deliver.reader.researcher.>", "bcp.v1.query.researcher.>"},
+			Respond:  true, RespondFor: quarter,
+		},
+	}
+	got := subjects.Permissions(mesh())
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(subjects.Scope{}, "MaxSubscriptions"), cmpopts.EquateEmpty()); diff != "" {
+		t.Error(diff)
+	}
+	for _, s := range got {
+		if s.MaxSubscriptions <= 0 {
+			t.Errorf("%s as %s has no bound on its subscriptions", s.Agent, s.Role)
+		}
+	}
+}
+
+func auditor(name string) subjects.Scope {
+	return subjects.Scope{
+		Agent: bcp.AgentName(name), Role: bcp.RoleAuditor,
+		PubAllow: []string{
+			"BCPJS.DIRECT.GET.BCP_AUDIT", "BCPJS.DIRECT.GET.BCP_AUDIT.>", "BCPJS.DIRECT.GET.BCP_LEDGER",
+			"BCPJS.DIRECT.GET.BCP_LEDGER.>", "BCPJS.STREAM.INFO.BCP_AUDIT", "BCPJS.STREAM.INFO.BCP_LEDGER",
+		},
+		SubAllow: []string{"_INBOX_" + name + ".>"},
+	}
+}
+
+// covers A-SUBJTOK, A-WILD, P1.1
+func TestPermissionsOfAnInvalidMeshGrantNothing(t *testing.T) {
+	t.Parallel()
+	for _, b := range bad {
+		n := bcp.AgentName(b)
+		m := &bcp.Mesh{
+			Approvers: []bcp.AgentName{n}, Auditors: []bcp.AgentName{n},
+			Agents: []bcp.Agent{{Name: n, Controller: true, Reader: true}, {Name: "r", Reader: true}, {Name: "c", Controller: true}},
+			Channels: []bcp.Channel{
+				{ChannelKey: bcp.ChannelKey{Controller: n, Reader: "r"}, Subscriptions: []bcp.Subscription{{ID: "s"}}},
+				{ChannelKey: bcp.ChannelKey{Controller: "c", Reader: n}},
+				{ChannelKey: bcp.ChannelKey{Controller: "c", Reader: "r"}, Subscriptions: []bcp.Subscription{{ID: bcp.SubscriptionID(b)}}},
+			},
+		}
+		got := subjects.Permissions(m)
+		if len(got) != 2 || got[0].Agent != "c" || got[1].Agent != "r" {
+			t.Fatalf("%q got a scope: %+v", b, got)
+		}
+		if want := []string{"bcp.v1.ask.c.r", "bcp.v1.session.c"}; !slices.Equal(got[0].PubAllow, want) {
+			t.Errorf("%q: c may publish %q", b, got[0].PubAllow)
+		}
+		if len(got[1].PubAllow) != 0 {
+			t.Errorf("%q: r may publish %q", b, got[1].PubAllow)
+		}
+	}
+}
+
+// covers A-WILD, A-JSAPI, A-SYS, BCP-19, SUB-123, SUB-125
+func TestPermissionsOfAnyMeshStayInTheirTree(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z][a-z0-9-]{0,5}`), 2, 6, rapid.ID).Draw(t, "names")
+		m := &bcp.Mesh{}
+		for _, n := range names {
+			m.Agents = append(m.Agents, bcp.Agent{
+				Name:       bcp.AgentName(n),
+				Controller: rapid.Bool().Draw(t, "controller"), Reader: rapid.Bool().Draw(t, "reader"),
+			})
+		}
+		for _, c := range m.Agents {
+			for _, r := range m.Agents {
+				if c.Controller && r.Reader && c.Name != r.Name && rapid.Bool().Draw(t, "channel") {
+					m.Channels = append(m.Channels, bcp.Channel{
+						ChannelKey:    bcp.ChannelKey{Controller: c.Name, Reader: r.Name},
+						Subscriptions: []bcp.Subscription{{ID: "s"}},
+					})
+				}
+			}
+		}
+		scopes := subjects.Permissions(m)
+		for _, s := range scopes {
+			for _, p := range s.PubAllow {
+				checkPublish(t, m, s, p)
+			}
+			own := "." + string(s.Agent) + ".>"
+			for _, p := range s.SubAllow {
+				if p != "_INBOX_"+string(s.Agent)+".>" && !strings.HasSuffix(p, s.Role.String()+own) && p != "bcp.v1.query"+own {
+					t.Fatalf("%s as %s may subscribe to %q", s.Agent, s.Role, p)
+				}
+			}
+			for _, other := range scopes {
+				if other.Agent != s.Agent && slices.ContainsFunc(s.SubAllow, func(p string) bool { return slices.Contains(other.SubAllow, p) }) {
+					t.Fatalf("%s and %s hear the same", s.Agent, other.Agent)
+				}
+			}
+		}
+	})
+}
+
+// checkPublish wants a literal subject of a channel in which s has its role.
+func checkPublish(t *rapid.T, m *bcp.Mesh, s subjects.Scope, p string) {
+	got, err := subjects.Parse(p)
+	if err != nil {
+		t.Fatalf("%s as %s may publish %q", s.Agent, s.Role, p)
+	}
+	_, exists := m.Channel(bcp.ChannelKey{Controller: got.Controller, Reader: got.Reader})
+	switch {
+	case s.Role == bcp.RoleReader && got.Kind == subjects.KindPush && got.Reader == s.Agent && exists:
+	case s.Role == bcp.RoleController && got.Kind == subjects.KindAsk && got.Controller == s.Agent && exists:
+	case s.Role == bcp.RoleController && got.Kind == subjects.KindSession && got.Controller == s.Agent:
+	default:
+		t.Fatalf("%s as %s may publish %q", s.Agent, s.Role, p)
+	}
+}
+
+// covers BCP-10, SUB-122, SUB-123, SUB-124, SUB-125
+func TestExportsKeepTheDirection(t *testing.T) {
+	t.Parallel()
+	for _, e := range subjects.Exports() {
+		fromGateway := strings.HasPrefix(e.Subject, "bcp.v1.query.") || strings.HasPrefix(e.Subject, "bcp.v1.deliver.")
+		if e.Stream != fromGateway {
+			t.Errorf("%q: stream %t", e.Subject, e.Stream)
+		}
+		if len(e.Roles) != 1 {
+			t.Errorf("%q is imported by %v", e.Subject, e.Roles)
+		}
+		audits := slices.Contains(e.Roles, bcp.RoleAuditor)
+		if (e.Local != e.Subject) != audits || strings.HasPrefix(e.Subject, "$JS.") != audits {
+			t.Errorf("%q is %q outside", e.Subject, e.Local)
+		}
+		if !subjects.Valid(e.Subject) || !subjects.Valid(e.Local) {
+			t.Errorf("%q or %q is not valid", e.Subject, e.Local)
+		}
+	}
+}

@@ -1,0 +1,322 @@
+package subjects
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// root begins every subject of protocol version 1. Another version is another
+// tree beside it.
+const root = "bcp.v1."
+
+// none stands in an audit subject where an event belongs to no channel
+// (PROTOCOL P11.1). It is no agent name.
+const none = "_"
+
+const (
+	maxSubject = 512 // longer than any that a builder makes
+	maxEvent   = 64
+
+	// MaxAttempt is the greatest attempt of a query in a reply subject.
+	MaxAttempt = 999_999_999
+	// MaxShard is the greatest number of a journal shard.
+	MaxShard = 65_535
+)
+
+// ErrSubject says that a text is no subject of the mesh. It never quotes it.
+var ErrSubject = errors.New("not a subject of the mesh")
+
+// Kind says what a subject is for. The zero value is invalid; the numbers are
+// frozen.
+type Kind uint8
+
+// The kinds, in the order of the table in the architecture.
+const (
+	KindAsk       Kind = 1  // Controller to gateway
+	KindQuery     Kind = 2  // gateway to Reader
+	KindPush      Kind = 3  // Reader to gateway
+	KindDeliver   Kind = 4  // gateway to agent
+	KindReply     Kind = 5  // agent to gateway: an answer, an acknowledgement
+	KindSession   Kind = 6  // Controller to gateway
+	KindApproval  Kind = 7  // Approver to gateway
+	KindCommit    Kind = 8  // the journal
+	KindRaw       Kind = 9  // raw answers
+	KindAudit     Kind = 10 // projection
+	KindLedger    Kind = 11 // projection
+	KindValidated Kind = 12 // projection
+)
+
+var kindWords = [...]string{
+	"", "ask", "query", "push", "deliver", "reply", "session", "approval",
+	"commit", "raw", "audit", "ledger", "validated",
+}
+
+func (k Kind) String() string {
+	if k == 0 || int(k) >= len(kindWords) {
+		return "invalid"
+	}
+	return kindWords[k]
+}
+
+// Verb is what an Approver asks of the gateway. The zero value is invalid.
+type Verb string
+
+// The five verbs of an Approver.
+const (
+	VerbList    Verb = "list"
+	VerbGet     Verb = "get"
+	VerbApprove Verb = "approve"
+	VerbReject  Verb = "reject"
+	VerbEdit    Verb = "edit"
+)
+
+// Verbs returns the verbs, sorted.
+func Verbs() []Verb { return []Verb{VerbApprove, VerbEdit, VerbGet, VerbList, VerbReject} }
+
+func (v Verb) valid() bool {
+	switch v {
+	case VerbList, VerbGet, VerbApprove, VerbReject, VerbEdit:
+		return true
+	}
+	return false
+}
+
+// Subject is one subject of the mesh in parts. Only the fields of its Kind are
+// set; the rest are zero. Subjects compare with ==.
+type Subject struct {
+	Kind Kind
+
+	// Controller and Reader: ask, query, push, audit, ledger, validated;
+	// Controller alone: session. In an audit subject either may be empty.
+	Controller, Reader bcp.AgentName
+	Subscription       bcp.SubscriptionID // push
+
+	Role    bcp.Role      // deliver, reply: RoleController or RoleReader
+	Agent   bcp.AgentName // deliver, reply, approval
+	Peer    bcp.AgentName // deliver: an agent or bcp.Gateway
+	ID      string        // reply: a query id or a delivery id
+	Attempt int           // reply of a Reader: 0 for the first, at most MaxAttempt
+
+	Verb  Verb   // approval
+	Shard int    // commit, raw: 0 to MaxShard
+	Event string // audit: the kind of event, a-z, 0-9, _ and -, 1 to 64, a letter first
+}
+
+// String returns the subject as text, or the empty string where a part is not
+// valid: an invalid Subject can never be published or subscribed to.
+func (s Subject) String() string {
+	switch s.Kind {
+	case KindAsk:
+		return join(s.Kind, agent(s.Controller), agent(s.Reader))
+	case KindQuery:
+		return join(s.Kind, agent(s.Reader), agent(s.Controller))
+	case KindPush:
+		return join(s.Kind, agent(s.Reader), agent(s.Controller), subscription(s.Subscription))
+	case KindDeliver:
+		return join(s.Kind, role(s.Role), agent(s.Agent), peer(s.Peer))
+	case KindReply:
+		return s.reply()
+	case KindSession:
+		return join(s.Kind, agent(s.Controller))
+	case KindApproval:
+		return join(s.Kind, agent(s.Agent), verb(s.Verb))
+	case KindCommit, KindRaw:
+		return join(s.Kind, number(s.Shard, 0, MaxShard))
+	case KindAudit:
+		return join(s.Kind, agentOrNone(s.Controller), agentOrNone(s.Reader), event(s.Event))
+	case KindLedger, KindValidated:
+		return join(s.Kind, agent(s.Controller), agent(s.Reader))
+	}
+	return ""
+}
+
+func (s Subject) reply() string {
+	if s.Attempt == 0 {
+		return join(s.Kind, role(s.Role), agent(s.Agent), id(s.ID))
+	}
+	if s.Role != bcp.RoleReader {
+		return ""
+	}
+	return join(s.Kind, role(s.Role), agent(s.Agent), id(s.ID), number(s.Attempt, 1, MaxAttempt))
+}
+
+// Parse reads a subject. It accepts exactly what the builders make, and
+// returns [ErrSubject] for everything else, wildcards included.
+func Parse(subject string) (Subject, error) {
+	if len(subject) > maxSubject || !strings.HasPrefix(subject, root) {
+		return Subject{}, ErrSubject
+	}
+	var tokens [6]string
+	n := 0
+	for token := range strings.SplitSeq(subject[len(root):], ".") {
+		if n == len(tokens) {
+			return Subject{}, ErrSubject
+		}
+		tokens[n] = token
+		n++
+	}
+	s, ok := fill(tokens[0], tokens[1:n])
+	// Building the subject again refuses every part that a builder would
+	// refuse, and every spelling but the canonical one.
+	if !ok || s.String() != subject {
+		return Subject{}, ErrSubject
+	}
+	return s, nil
+}
+
+// fill puts the tokens after the kind into their fields, unchecked.
+func fill(kind string, t []string) (Subject, bool) {
+	var s Subject
+	for k := KindAsk; k <= KindValidated; k++ {
+		if kindWords[k] == kind {
+			s.Kind = k
+		}
+	}
+	width := len(t)
+	switch {
+	case s.Kind == KindAsk && width == 2:
+		s.Controller, s.Reader = bcp.AgentName(t[0]), bcp.AgentName(t[1])
+	case s.Kind == KindQuery && width == 2:
+		s.Reader, s.Controller = bcp.AgentName(t[0]), bcp.AgentName(t[1])
+	case s.Kind == KindPush && width == 3:
+		s.Reader, s.Controller = bcp.AgentName(t[0]), bcp.AgentName(t[1])
+		s.Subscription = bcp.SubscriptionID(t[2])
+	case s.Kind == KindDeliver && width == 3:
+		s.Role, s.Agent, s.Peer = roleOf(t[0]), bcp.AgentName(t[1]), bcp.AgentName(t[2])
+	case s.Kind == KindReply && (width == 3 || width == 4):
+		s.Role, s.Agent, s.ID = roleOf(t[0]), bcp.AgentName(t[1]), t[2]
+		if width == 4 {
+			s.Attempt = parseNumber(t[3])
+		}
+	case s.Kind == KindSession && width == 1:
+		s.Controller = bcp.AgentName(t[0])
+	case s.Kind == KindApproval && width == 2:
+		s.Agent, s.Verb = bcp.AgentName(t[0]), Verb(t[1])
+	case (s.Kind == KindCommit || s.Kind == KindRaw) && width == 1:
+		s.Shard = parseNumber(t[0])
+	case s.Kind == KindAudit && width == 3:
+		s.Controller, s.Reader, s.Event = unlessNone(t[0]), unlessNone(t[1]), t[2]
+	case (s.Kind == KindLedger || s.Kind == KindValidated) && width == 2:
+		s.Controller, s.Reader = bcp.AgentName(t[0]), bcp.AgentName(t[1])
+	default:
+		return Subject{}, false
+	}
+	return s, true
+}
+
+// join returns the empty string where one of the tokens is empty.
+func join(k Kind, tokens ...string) string {
+	var b strings.Builder
+	b.Grow(96)
+	b.WriteString(root)
+	b.WriteString(kindWords[k])
+	for _, t := range tokens {
+		if t == "" {
+			return ""
+		}
+		b.WriteByte('.')
+		b.WriteString(t)
+	}
+	return b.String()
+}
+
+// Each of the token functions returns the part's text, or the empty string
+// where the part is not valid.
+
+func agent(name bcp.AgentName) string {
+	if _, err := bcp.ParseAgentName(string(name)); err != nil {
+		return ""
+	}
+	return string(name)
+}
+
+func agentOrNone(name bcp.AgentName) string {
+	if name == "" {
+		return none
+	}
+	return agent(name)
+}
+
+func peer(name bcp.AgentName) string {
+	if name == bcp.Gateway {
+		return string(name)
+	}
+	return agent(name)
+}
+
+func subscription(id bcp.SubscriptionID) string {
+	if _, err := bcp.ParseSubscriptionID(string(id)); err != nil {
+		return ""
+	}
+	return string(id)
+}
+
+// id covers query and delivery ids, which have one syntax (PROTOCOL P1.1).
+func id(s string) string {
+	if _, err := bcp.ParseQueryID(s); err != nil {
+		return ""
+	}
+	return s
+}
+
+func role(r bcp.Role) string {
+	if r != bcp.RoleController && r != bcp.RoleReader {
+		return ""
+	}
+	return r.String()
+}
+
+func verb(v Verb) string {
+	if !v.valid() {
+		return ""
+	}
+	return string(v)
+}
+
+func number(n, low, high int) string {
+	if n < low || n > high {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+func event(s string) string {
+	if len(s) < 1 || len(s) > maxEvent {
+		return ""
+	}
+	for i := range len(s) {
+		c := s[i]
+		letter := c >= 'a' && c <= 'z'
+		if !letter && (i == 0 || (c != '_' && c != '-' && (c < '0' || c > '9'))) {
+			return ""
+		}
+	}
+	return s
+}
+
+func roleOf(token string) bcp.Role {
+	var r bcp.Role
+	if err := r.UnmarshalText([]byte(token)); err != nil {
+		return 0
+	}
+	return r
+}
+
+// parseNumber returns -1, which no builder accepts, for what is no number.
+func parseNumber(token string) int {
+	n, err := strconv.ParseUint(token, 10, 31)
+	if err != nil {
+		return -1
+	}
+	return int(n)
+}
+
+func unlessNone(token string) bcp.AgentName {
+	if token == none {
+		return ""
+	}
+	return bcp.AgentName(token)
+}

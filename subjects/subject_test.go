@@ -1,0 +1,219 @@
+package subjects_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+const (
+	name         = `[a-z0-9][a-z0-9-]{0,62}`
+	subscription = `[A-Za-z0-9-]{1,64}`
+	id           = `[A-Za-z0-9_-]{1,64}`
+)
+
+// covers SUB-9, P1.1
+func TestBuildGivesTheTable(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ got, want string }{
+		{subjects.Ask("main", "researcher"), "bcp.v1.ask.main.researcher"},
+		{subjects.Query("researcher", "main"), "bcp.v1.query.researcher.main"},
+		{subjects.Push("researcher", "main", "Job-1"), "bcp.v1.push.researcher.main.Job-1"},
+		{subjects.Deliver(bcp.RoleReader, "researcher", "gateway"), "bcp.v1.deliver.reader.researcher.gateway"},
+		{subjects.Deliver(bcp.RoleController, "main", "researcher"), "bcp.v1.deliver.controller.main.researcher"},
+		{subjects.ReplyReader("researcher", "q_1", 0), "bcp.v1.reply.reader.researcher.q_1"},
+		{subjects.ReplyReader("researcher", "q_1", 3), "bcp.v1.reply.reader.researcher.q_1.3"},
+		{subjects.ReplyController("main", "d-1"), "bcp.v1.reply.controller.main.d-1"},
+		{subjects.ReplyDelivery(bcp.RoleReader, "researcher", "d-1"), "bcp.v1.reply.reader.researcher.d-1"},
+		{subjects.Session("main"), "bcp.v1.session.main"},
+		{subjects.Approval("alice", subjects.VerbEdit), "bcp.v1.approval.alice.edit"},
+		{subjects.Commit(0), "bcp.v1.commit.0"},
+		{subjects.Raw(12), "bcp.v1.raw.12"},
+		{subjects.Audit("main", "researcher", "query"), "bcp.v1.audit.main.researcher.query"},
+		{subjects.Audit("", "", "reload"), "bcp.v1.audit._._.reload"},
+		{subjects.Ledger("main", "researcher"), "bcp.v1.ledger.main.researcher"},
+		{subjects.Validated("main", "researcher"), "bcp.v1.validated.main.researcher"},
+		{subjects.InboxPrefix("main"), "_INBOX_main"},
+		{subjects.InboxesOf("main"), "_INBOX_main.>"},
+		{subjects.AsksOf("main"), "bcp.v1.ask.main.*"},
+		{subjects.PushesOf("researcher"), "bcp.v1.push.researcher.*.*"},
+		{subjects.RepliesOf(bcp.RoleReader, "researcher"), "bcp.v1.reply.reader.researcher.>"},
+		{subjects.ApprovalsOf("alice"), "bcp.v1.approval.alice.*"},
+		{subjects.QueriesOf("researcher"), "bcp.v1.query.researcher.>"},
+		{subjects.DeliveriesOf(bcp.RoleReader, "researcher"), "bcp.v1.deliver.reader.researcher.>"},
+		{subjects.ValidatedOf("main"), "bcp.v1.validated.main.*"},
+		{subjects.LookupClaimsOf("ABC2"), "$SYS.REQ.ACCOUNT.ABC2.CLAIMS.LOOKUP"},
+		{subjects.KickAt("NABC"), "$SYS.REQ.SERVER.NABC.KICK"},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+}
+
+// bad holds texts that are no token of any kind.
+var bad = []string{
+	"", ".", "*", ">", "a.b", "a.*", "a b", "a\tb", "a\r\nb", "a\x00", "$SYS", "ä", "a>", "*a", "a*", "-a.",
+	"a\u200bb", "\xff", strings.Repeat("a", 65),
+}
+
+// covers A-SUBJTOK, A-WILD, P1.1
+func TestBuildersRefuseWhatIsNoToken(t *testing.T) {
+	t.Parallel()
+	for _, b := range bad {
+		n, s := bcp.AgentName(b), bcp.SubscriptionID(b)
+		built := []string{
+			subjects.Ask(n, "r"), subjects.Ask("c", n), subjects.Query(n, "c"), subjects.Query("r", n),
+			subjects.Push(n, "c", "s"), subjects.Push("r", n, "s"), subjects.Push("r", "c", s),
+			subjects.Deliver(bcp.RoleReader, n, "c"), subjects.Deliver(bcp.RoleReader, "r", n),
+			subjects.ReplyReader(n, "q", 0), subjects.ReplyReader("r", bcp.QueryID(b), 0),
+			subjects.ReplyController(n, "d"), subjects.ReplyController("c", bcp.DeliveryID(b)),
+			subjects.Session(n), subjects.Approval(n, subjects.VerbGet), subjects.Approval("a", subjects.Verb(b)),
+			subjects.Audit("c", "r", b), subjects.Ledger(n, "r"), subjects.Ledger("c", n),
+			subjects.Validated(n, "r"), subjects.Validated("c", n),
+			subjects.InboxPrefix(n), subjects.InboxesOf(n), subjects.AsksOf(n), subjects.PushesOf(n),
+			subjects.RepliesOf(bcp.RoleReader, n), subjects.ApprovalsOf(n), subjects.QueriesOf(n),
+			subjects.DeliveriesOf(bcp.RoleReader, n), subjects.ValidatedOf(n),
+			subjects.LookupClaimsOf(b), subjects.KickAt(b),
+		}
+		if b != "" {
+			built = append(built, subjects.Audit(n, "", "e"), subjects.Audit("", n, "e"))
+		}
+		for i, got := range built {
+			if got != "" {
+				t.Errorf("builder %d made %q of %q", i, got, b)
+			}
+		}
+	}
+	for _, got := range []string{
+		subjects.Commit(-1), subjects.Commit(subjects.MaxShard + 1), subjects.Raw(math.MaxInt), subjects.Raw(math.MinInt),
+		subjects.ReplyReader("r", "q", -1), subjects.ReplyReader("r", "q", subjects.MaxAttempt+1),
+		subjects.Subject{Kind: subjects.KindReply, Role: bcp.RoleController, Agent: "c", ID: "d", Attempt: 1}.String(),
+		subjects.Deliver(bcp.RoleApprover, "a", "c"), subjects.Deliver(0, "a", "c"), subjects.ReplyDelivery(9, "a", "d"),
+		subjects.Ask("gateway", "r"), subjects.Session("gateway"), subjects.InboxPrefix("gateway"),
+		subjects.Subject{}.String(), subjects.Subject{Kind: 200}.String(), subjects.All(0), subjects.All(200),
+	} {
+		if got != "" {
+			t.Errorf("made %q", got)
+		}
+	}
+	for _, at := range []string{subjects.Commit(subjects.MaxShard), subjects.ReplyReader("r", "q", subjects.MaxAttempt)} {
+		if at == "" {
+			t.Error("refused a part at its limit")
+		}
+	}
+}
+
+// anySubject draws a subject whose parts are all valid.
+func anySubject(t *rapid.T) subjects.Subject {
+	agent := func(label string) bcp.AgentName {
+		return bcp.AgentName(rapid.StringMatching(name).Filter(func(s string) bool { return s != "gateway" }).Draw(t, label))
+	}
+	role := func() bcp.Role {
+		return rapid.SampledFrom([]bcp.Role{bcp.RoleController, bcp.RoleReader}).Draw(t, "role")
+	}
+	s := subjects.Subject{Kind: subjects.Kind(rapid.Uint8Range(1, 12).Draw(t, "kind"))}
+	switch s.Kind {
+	case subjects.KindAsk, subjects.KindQuery, subjects.KindLedger, subjects.KindValidated:
+		s.Controller, s.Reader = agent("controller"), agent("reader")
+	case subjects.KindPush:
+		s.Controller, s.Reader = agent("controller"), agent("reader")
+		s.Subscription = bcp.SubscriptionID(rapid.StringMatching(subscription).Draw(t, "subscription"))
+	case subjects.KindDeliver:
+		s.Role, s.Agent, s.Peer = role(), agent("agent"), bcp.Gateway
+		if rapid.Bool().Draw(t, "peer is an agent") {
+			s.Peer = agent("peer")
+		}
+	case subjects.KindReply:
+		s.Role, s.Agent, s.ID = role(), agent("agent"), rapid.StringMatching(id).Draw(t, "id")
+		if s.Role == bcp.RoleReader {
+			s.Attempt = rapid.IntRange(0, subjects.MaxAttempt).Draw(t, "attempt")
+		}
+	case subjects.KindSession:
+		s.Controller = agent("controller")
+	case subjects.KindApproval:
+		s.Agent, s.Verb = agent("approver"), rapid.SampledFrom(subjects.Verbs()).Draw(t, "verb")
+	case subjects.KindCommit, subjects.KindRaw:
+		s.Shard = rapid.IntRange(0, subjects.MaxShard).Draw(t, "shard")
+	case subjects.KindAudit:
+		s.Event = rapid.StringMatching(`[a-z][a-z0-9_-]{0,63}`).Draw(t, "event")
+		if rapid.Bool().Draw(t, "has a controller") {
+			s.Controller = agent("controller")
+		}
+		if rapid.Bool().Draw(t, "has a reader") {
+			s.Reader = agent("reader")
+		}
+	}
+	return s
+}
+
+// covers A-SUBJTOK, P1.1
+func TestParseIsTheInverseOfBuild(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		want := anySubject(t)
+		text := want.String()
+		got, err := subjects.Parse(text)
+		if err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("%q: %s", text, diff)
+		}
+		if !subjects.Match(subjects.All(want.Kind), text) {
+			t.Fatalf("%q is not captured by %q", text, subjects.All(want.Kind))
+		}
+		for k := subjects.KindAsk; k <= subjects.KindValidated; k++ {
+			if k != want.Kind && subjects.Match(subjects.All(k), text) {
+				t.Fatalf("%q is captured by %q", text, subjects.All(k))
+			}
+		}
+	})
+}
+
+// covers A-SUBJTOK, A-WILD, P1.1
+func TestParseIsStrict(t *testing.T) {
+	t.Parallel()
+	texts := []string{
+		"", "bcp", "bcp.v1", "bcp.v1.", "bcp.v2.ask.a.b", "BCP.v1.ask.a.b", " bcp.v1.ask.a.b", "bcp.v1.ask.a.b ", "bcp.v1.ask.a.b\n",
+		"bcp.v1.ask.a", "bcp.v1.ask.a.b.c", "bcp.v1.ask.a.", "bcp.v1.ask..b", "bcp.v1..a.b", "bcp.v1.Ask.a.b", "bcp.v1.ask.A.b",
+		"bcp.v1.ask.*.b", "bcp.v1.ask.a.*", "bcp.v1.ask.>", "bcp.v1.>", ">", "*", "bcp.v1.ask.a.gateway", "bcp.v1.query.gateway.a",
+		"bcp.v1.push.a.b", "bcp.v1.push.a.b.c.d", "bcp.v1.push.a.b.c_d", "bcp.v1.deliver.approver.a.b", "bcp.v1.deliver.reader.a",
+		"bcp.v1.deliver.reader.gateway.a", "bcp.v1.reply.reader.a", "bcp.v1.reply.reader.a.q.0", "bcp.v1.reply.reader.a.q.01",
+		"bcp.v1.reply.reader.a.q.+1", "bcp.v1.reply.reader.a.q.-1", "bcp.v1.reply.reader.a.q.1000000000", "bcp.v1.reply.reader.a.q.1.1",
+		"bcp.v1.reply.controller.a.d.1", "bcp.v1.reply.auditor.a.d", "bcp.v1.session", "bcp.v1.session.a.b", "bcp.v1.approval.a.delete",
+		"bcp.v1.approval.a", "bcp.v1.commit", "bcp.v1.commit.-1", "bcp.v1.commit.00", "bcp.v1.commit.65536", "bcp.v1.commit.0x1",
+		"bcp.v1.commit.1.1", "bcp.v1.audit.a.b", "bcp.v1.audit._._._", "bcp.v1.audit._._.Query", "bcp.v1.ledger._._",
+		"bcp.v1.unknown.a.b", "bcp.v1.ask." + strings.Repeat("a", 64) + ".b", "bcp.v1.ask.a." + strings.Repeat("b", 600),
+		"_INBOX_a.b", "$SYS.ACCOUNT.A.CONNECT",
+	}
+	for _, text := range texts {
+		if got, err := subjects.Parse(text); err == nil {
+			t.Errorf("%q parsed as %+v", text, got)
+		} else if got != (subjects.Subject{}) {
+			t.Errorf("%q: a refusal came with %+v", text, got)
+		}
+	}
+}
+
+// covers A-SUBJTOK
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"bcp.v1.ask.a.b", "bcp.v1.reply.reader.a.q.1", "bcp.v1.audit._.b.e", "bcp.v1.deliver.reader.a.gateway", "bcp.v1.>"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := subjects.Parse(text)
+		if err != nil {
+			return
+		}
+		if s.String() != text || !subjects.ValidLiteral(text) {
+			t.Fatalf("%q parsed as %+v", text, s)
+		}
+	})
+}
