@@ -1,0 +1,94 @@
+package wire
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// covers P2.4, BCP-160
+func TestAppendStringIsShortest(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                      `""`,
+		"plain":                 `"plain"`,
+		`a"b\c/d`:               `"a\"b\\c/d"`,
+		"\b\f\n\r\t":            `"\b\f\n\r\t"`,
+		"\x00\x01\x1b\x1f\x7f":  `"\u0000\u0001\u001b\u001f\u007f"`,
+		"<a href='x'>&\u2028":   "\"<a href='x'>&\u2028\"",
+		"é漢😀\u0085\ufffd\ufeff": "\"é漢😀\u0085\ufffd\ufeff\"",
+	} {
+		got, err := AppendString(nil, text)
+		if err != nil || string(got) != want {
+			t.Errorf("%q: got %s, %v, want %s", text, got, err, want)
+		}
+	}
+}
+
+// Invalid text is never replaced and sent, and leaves the message as it was.
+//
+// covers P2.2, P2.4, A-UTF8
+func TestAppendRefusesInvalidUTF8(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"\xff", "abc\xc0\xaf", "\xed\xa0\x80", "cut \xe2\x82"} {
+		dst := []byte(`{"a":1`)
+		b1, e1 := AppendString(dst, text)
+		b2, e2 := AppendText(dst, []byte(text))
+		b3, e3 := AppendKey(dst, text)
+		for i, err := range []error{e1, e2, e3} {
+			if !errors.Is(err, ErrUTF8) || !errors.Is(err, ErrMalformed) {
+				t.Errorf("%q: call %d: %v", text, i, err)
+			}
+		}
+		for i, b := range [][]byte{b1, b2, b3} {
+			if string(b) != `{"a":1` {
+				t.Errorf("%q: call %d left %q", text, i, b)
+			}
+		}
+	}
+}
+
+// covers P2.4
+func TestAppendBuildsDocuments(t *testing.T) {
+	t.Parallel()
+	b := []byte{'{'}
+	b, _ = AppendKey(b, "min")
+	b = AppendInt(b, math.MinInt64)
+	b, _ = AppendKey(b, "list")
+	b = append(b, '[')
+	for _, text := range []string{"[", "{", ","} {
+		b, _ = AppendString(AppendSep(b), text)
+	}
+	b = append(b, ']')
+	b, _ = AppendKey(b, "in\n")
+	b = append(b, '{')
+	b, _ = AppendKey(b, "")
+	b = AppendBool(b, false)
+	b = append(b, '}', '}')
+	const want = `{"min":-9223372036854775808,"list":["[","{",","],"in\n":{"":false}}`
+	if string(b) != want {
+		t.Fatalf("got %s, want %s", b, want)
+	}
+	if err := Check(b); err != nil {
+		t.Error(err)
+	}
+	if got := AppendSep(nil); len(got) != 0 {
+		t.Errorf("separator before everything: %s", got)
+	}
+}
+
+// covers P2.2, P2.4
+func TestAppendIntReadsBack(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Int64().Draw(t, "n")
+		b := AppendInt(nil, n)
+		s := NewScanner(b)
+		got, err := s.Int64()
+		if err != nil || got != n || s.End() != nil {
+			t.Fatalf("%s reads as %d: %v", b, got, err)
+		}
+	})
+}

@@ -1,0 +1,185 @@
+package wire
+
+import "unicode/utf8"
+
+// Check judges a whole document without a schema: the rules of [Scanner], no
+// repeated key at any level, at most [MaxKeys] keys an object, and no null. Call
+// it before a more lenient library decodes the same bytes (PROTOCOL P2.2, P2.3);
+// that library must still be told to refuse unknown keys and to compare keys by
+// exact case.
+func Check(b []byte) error {
+	s := NewScanner(b)
+	if err := s.skip(); err != nil {
+		return err
+	}
+	return s.End()
+}
+
+// RawValue passes over one value and returns its bytes, a part of the input,
+// without the white space around them. The value is judged as by [Check].
+func (s *Scanner) RawValue() ([]byte, error) {
+	s.peek()
+	start := s.pos
+	if err := s.skip(); err != nil {
+		return nil, err
+	}
+	return s.buf[start:s.pos:s.pos], nil
+}
+
+// skip judges and passes over the next value.
+func (s *Scanner) skip() error {
+	var keys keySet
+	floor := s.depth
+	for {
+		var err error
+		switch s.Kind() {
+		case KindObject:
+			err = s.ObjectStart()
+			keys.open(s.depth)
+		case KindArray:
+			err = s.ArrayStart()
+			keys.open(s.depth)
+		case KindString:
+			_, err = s.text()
+		case KindNumber:
+			_, err = s.Int64()
+		case KindBool:
+			_, err = s.Bool()
+		case KindNull:
+			err = s.fail(s.pos, ErrKind)
+		default:
+			err = s.mismatch()
+		}
+		if err != nil {
+			return err
+		}
+		for s.depth > floor {
+			level := s.depth
+			if s.More() {
+				if s.state == stateKey {
+					err = s.uniqueKey(&keys)
+				}
+				break
+			}
+			if s.state == stateFailed {
+				return s.err
+			}
+			keys.close(level)
+		}
+		if err != nil {
+			return err
+		}
+		if s.depth == floor {
+			return nil
+		}
+	}
+}
+
+// uniqueKey reads a key and refuses it if its object had it before.
+func (s *Scanner) uniqueKey(keys *keySet) error {
+	ref, err := s.key()
+	if err != nil {
+		return err
+	}
+	if why := keys.add(s.buf, ref, s.depth); why != nil {
+		return s.fail(ref.start, why)
+	}
+	return nil
+}
+
+// keySet finds repeated keys in all objects that are open at one time. For each
+// key it compares at most MaxKeys hashes. They need no secret: whoever makes all
+// of them collide gains those MaxKeys comparisons of bytes and no more.
+type keySet struct {
+	size int
+	base [MaxDepth + 1]int // by level: the size when it was opened
+	few  [12]keyRef        // the first keys, so that most messages allocate nothing
+	rest []keyRef          // the keys behind few
+}
+
+type keyRef struct {
+	start, end int
+	hash       uint32
+	escaped    bool
+}
+
+// open begins the object or array of a level.
+func (k *keySet) open(level uint8) { k.base[level] = k.size }
+
+// close forgets the keys of a level.
+func (k *keySet) close(level uint8) { k.size = k.base[level] }
+
+// add takes a key that stands in buf and returns a reason to refuse it, or nil.
+func (k *keySet) add(buf []byte, key span, level uint8) error {
+	base := k.base[level]
+	if k.size-base >= MaxKeys {
+		return ErrTooManyKeys
+	}
+	hash := key.hash(buf)
+	for i := base; i < k.size; i++ {
+		ref := k.at(i)
+		if ref.hash == hash && key.equal(buf, span{ref.start, ref.end, ref.escaped}) {
+			return ErrDuplicateKey
+		}
+	}
+	if k.size >= len(k.few)+len(k.rest) {
+		k.rest = append(k.rest, keyRef{})
+	}
+	*k.at(k.size) = keyRef{key.start, key.end, hash, key.escaped}
+	k.size++
+	return nil
+}
+
+func (k *keySet) at(i int) *keyRef {
+	if i < len(k.few) {
+		return &k.few[i]
+	}
+	return &k.rest[i-len(k.few)]
+}
+
+// hash is FNV-1a over the text that the span spells.
+func (r span) hash(buf []byte) uint32 {
+	const offset, prime = 2166136261, 16777619
+	h := uint32(offset)
+	raw := buf[r.start:r.end]
+	for i := 0; i < len(raw); {
+		if raw[i] != '\\' || !r.escaped {
+			h = (h ^ uint32(raw[i])) * prime
+			i++
+			continue
+		}
+		c, n := unescape(raw[i:])
+		var enc [utf8.UTFMax]byte
+		for _, b := range enc[:utf8.EncodeRune(enc[:], c)] {
+			h = (h ^ uint32(b)) * prime
+		}
+		i += n
+	}
+	return h
+}
+
+// equal reports whether both spans spell the same text.
+func (r span) equal(buf []byte, other span) bool {
+	a, b := buf[r.start:r.end], buf[other.start:other.end]
+	if !r.escaped && !other.escaped {
+		return string(a) == string(b)
+	}
+	for len(a) > 0 && len(b) > 0 {
+		x, n := r.next(a)
+		y, m := other.next(b)
+		if x != y {
+			return false
+		}
+		a, b = a[n:], b[m:]
+	}
+	return len(a) == len(b)
+}
+
+// next returns the character that raw begins with and the length of its
+// spelling.
+func (r span) next(raw []byte) (rune, int) {
+	if r.escaped && raw[0] == '\\' {
+		return unescape(raw)
+	}
+	return utf8.DecodeRune(raw)
+}

@@ -1,0 +1,132 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// allocations counts those of one call, which may not run in parallel to others.
+func allocations(f func()) float64 { return testing.AllocsPerRun(20, f) }
+
+// An accepted answer costs no allocation, whichever way it comes.
+//
+// covers P2.2, P2.3
+func TestAnswersAllocateNothing(t *testing.T) {
+	var scratch [256]byte
+	var dst [1024]byte
+	for _, doc := range [][]byte{category1, category2, category3} {
+		packed, err := MsgpackFromJSON(nil, doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, f := range map[string]func() error{
+			"walk": func() error {
+				s := NewScanner(doc)
+				_, err := walkAll(&s, scratch[:0])
+				return errors.Join(err, s.End())
+			},
+			"check":        func() error { return Check(doc) },
+			"from msgpack": func() error { _, err := JSONFromMsgpack(dst[:0], packed); return err },
+			"to msgpack":   func() error { _, err := MsgpackFromJSON(dst[:0], doc); return err },
+		} {
+			var failure error
+			if n := allocations(func() { failure = f() }); n != 0 || failure != nil {
+				t.Errorf("%s of %.20s: %v allocations, %v", name, doc, n, failure)
+			}
+		}
+	}
+	escaped := []byte(`"a\u0041\n\ud83d\ude00"`)
+	n := allocations(func() {
+		s := NewScanner(escaped)
+		_, _ = s.String(scratch[:0])
+	})
+	if n != 0 {
+		t.Errorf("unescaping into scratch: %v allocations", n)
+	}
+}
+
+// A hostile message costs the error, and for many keys a table that ends to grow
+// at MaxKeys a level. It never costs what it claims or how long it is.
+//
+// covers P2.2, A-LEN, A-HASH, A-WSJ, A-CRASH
+func TestHostileInputAllocatesLittle(t *testing.T) {
+	const size = 1 << 20
+	manyStrings := "[" + strings.Repeat(`"a",`, 1e5) + `"a"]`
+	for name, c := range map[string]struct {
+		in    string
+		why   error
+		limit float64
+	}{
+		"a million brackets": {strings.Repeat("[", size), ErrDepth, 1},
+		"a million braces":   {strings.Repeat(`{"a":`, size), ErrDepth, 2},
+		"a million spaces":   {strings.Repeat(" ", size), ErrTruncated, 1},
+		"spaces around":      {strings.Repeat(" ", size) + "{}" + strings.Repeat("\n", size), nil, 0},
+		"one long string":    {`"` + strings.Repeat("a", size) + `"`, nil, 0},
+		"one long bad key":   {`{"` + strings.Repeat("a", size) + "\xff\":1}", ErrUTF8, 1},
+		"escapes":            {`"` + strings.Repeat(`\u0041`, size/8) + `"`, nil, 0},
+		"many digits":        {strings.Repeat("9", size), ErrNumber, 1},
+		"many zeros":         {strings.Repeat("0", size), ErrNumber, 1},
+		"100,000 keys":       {manyKeys(1e5), ErrTooManyKeys, 10},
+		"100,000 elements":   {manyStrings, nil, 0},
+		"100,000 objects":    {"[" + strings.Repeat(`{"a":1},`, 1e5) + "1]", nil, 0},
+		"most keys, eight levels": {
+			strings.Repeat(strings.TrimSuffix(manyKeys(MaxKeys), "1}"), MaxDepth) + "1" + strings.Repeat("}", MaxDepth), nil, 14,
+		},
+	} {
+		doc := []byte(c.in)
+		var err error
+		if n := allocations(func() { err = Check(doc) }); n > c.limit || !errors.Is(err, c.why) {
+			t.Errorf("%s: %v allocations, %v", name, n, err)
+		}
+	}
+}
+
+// covers P2.2, A-LEN, A-HASH
+func TestHostileMsgpackAllocatesLittle(t *testing.T) {
+	var dst [256]byte
+	for name, c := range map[string]struct {
+		in  string
+		why error
+	}{
+		"str32 bomb":         {"\xdb\xff\xff\xff\xff", ErrTruncated},
+		"bin32 bomb":         {"\xc6\xff\xff\xff\xff", ErrKind},
+		"ext32 bomb":         {"\xc9\xff\xff\xff\xff\x00", ErrKind},
+		"array32 bomb":       {"\xdd\xff\xff\xff\xff", ErrTruncated},
+		"map32 bomb":         {"\xdf\xff\xff\xff\xff", ErrTruncated},
+		"bombs in bombs":     {strings.Repeat("\xdd\x00\x0f\xff\xff", 1<<20), ErrTruncated},
+		"a million brackets": {strings.Repeat("\x91", 1<<20), ErrDepth},
+		"60,000 keys":        {packedKeys(6e4), ErrTooManyKeys},
+		"trailing":           {"\x01" + strings.Repeat("\x01", 1<<20), ErrTrailing},
+	} {
+		src := []byte(c.in)
+		var err error
+		if n := allocations(func() { _, err = JSONFromMsgpack(dst[:0], src) }); n > 1 || !errors.Is(err, c.why) {
+			if name != "bombs in bombs" || !errors.Is(err, ErrDepth) {
+				t.Errorf("%s: %v allocations, %v", name, n, err)
+			}
+		}
+	}
+}
+
+// The longest result of JSONFromMsgpack is six times its input.
+//
+// covers P2.2
+func TestMsgpackExpansionIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, src := range [][]byte{
+		{codeFalse},
+		append([]byte{fixarray | 15}, bytes.Repeat([]byte{codeFalse}, 15)...),
+		append([]byte{codeArray16, 0xff, 0xff}, bytes.Repeat([]byte{codeFalse}, 65535)...),
+		append([]byte{fixstr | 31}, make([]byte, 31)...),
+		append([]byte{codeStr8, 255}, bytes.Repeat([]byte{0x7f}, 255)...),
+		{fixmap | 1, fixstr, codeFalse},
+		{fixarray},
+	} {
+		doc, err := JSONFromMsgpack(nil, src)
+		if err != nil || len(doc) > 6*len(src) {
+			t.Errorf("%d bytes became %d: %v", len(src), len(doc), err)
+		}
+	}
+}

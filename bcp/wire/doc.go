@@ -1,0 +1,50 @@
+// Package wire is the one strict codec for bytes that agents send, and the
+// canonical encoder for bytes that go out to them (PROTOCOL P2.1 to P2.4).
+//
+// A message is walked by its schema, without a tree in between: make a
+// [Scanner], ask for what the schema expects, and let [Scanner.End] have the
+// last word. Nothing that was read counts before End has returned nil. The
+// Example of Scanner is the shortest correct use. Where no schema is at hand,
+// [Check] judges a whole document before some other library decodes it. An
+// agent whose encoding is MessagePack is read through [JSONFromMsgpack], so that
+// both encodings meet the same decoder and get the same verdict.
+//
+// # What is accepted
+//
+// One JSON value of RFC 8259, with white space around it, that also holds to
+// these rules of PROTOCOL P2.2:
+//
+//   - valid UTF-8 and no byte order mark; an escaped surrogate needs its partner;
+//   - no raw control character and no raw DEL in a string (escaped ones are text
+//     like any other, and are left to the normaliser);
+//   - integers only, within int64, without fraction, exponent, leading zero
+//     or -0;
+//   - objects and arrays at most [MaxDepth] deep;
+//   - nothing behind the value.
+//
+// Keys are compared byte for byte after unescaping. A caller that walks an
+// object refuses unknown and repeated keys itself, because it knows the schema;
+// [Scanner.RawValue] and [Check] refuse repeated keys, more than [MaxKeys] of
+// them, and null.
+//
+// MessagePack is held to the same rules. It has one spelling for each value, the
+// shortest; integers of zero and above use the unsigned formats. Nil, floats,
+// bin, extension types and keys that are not strings are refused.
+//
+// # Cost
+//
+// Every function takes time linear in its input. Memory beyond the result is
+// constant. The size limit of P2.2 depends on the spec and is the caller's to
+// check, before it comes here.
+//
+// # Errors
+//
+// A refusal is an [*Error] that wraps one of the reasons of this package, each of
+// which wraps [ErrMalformed]. The texts are constants: they quote no input and
+// give no offset, so they may be logged and shown to anybody.
+//
+// # When not to use it
+//
+// The package does not read what only the gateway wrote (journal, ledger,
+// audit), nor files of people; those have their own codecs.
+package wire

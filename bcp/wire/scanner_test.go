@@ -1,0 +1,479 @@
+package wire
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// nested returns a document with n arrays around a number.
+func nested(n int) string { return strings.Repeat("[", n) + "1" + strings.Repeat("]", n) }
+
+// manyKeys returns an object with n different keys.
+func manyKeys(n int) string {
+	b := []byte{'{'}
+	for i := range n {
+		b, _ = AppendKey(b, "k"+string(AppendInt(nil, int64(i))))
+		b = append(b, '1')
+	}
+	return string(append(b, '}'))
+}
+
+// strictness has a case for every rule of P2.2: at the limit, and past it.
+var strictness = []struct {
+	name string
+	in   string
+	want error
+}{
+	{"object", `{"a":1,"b":[true,false,"x"],"c":{}}`, nil},
+	{"scalar string", `"x"`, nil},
+	{"scalar bool", `false`, nil},
+	{"space around", " \t\r\n{ \"a\" :\n[ 1 , 2 ] , \"b\" : {} } \t\r\n", nil},
+	{"empty containers", `[{},[]]`, nil},
+
+	{"nothing", ``, ErrTruncated},
+	{"only space", `  `, ErrTruncated},
+	{"open object", `{"a":1`, ErrTruncated},
+	{"open key", `{"a`, ErrTruncated},
+	{"no value", `{"a":`, ErrTruncated},
+	{"no colon at end", `{"a"`, ErrTruncated},
+	{"only a brace", `{`, ErrTruncated},
+	{"open array", `[1,`, ErrTruncated},
+	{"open escape", `"\`, ErrTruncated},
+	{"only a minus", `-`, ErrTruncated},
+	{"byte order mark", "\ufeff{}", ErrSyntax},
+	{"vertical tab as space", "\v{}", ErrSyntax},
+	{"no-break space as space", "\u00a0{}", ErrSyntax},
+	{"NUL as space", "\x00{}", ErrSyntax},
+	{"comma before brace", `{"a":1,}`, ErrSyntax},
+	{"comma before bracket", `[1,]`, ErrSyntax},
+	{"leading comma", `[,1]`, ErrSyntax},
+	{"leading comma in object", `{,"a":1}`, ErrSyntax},
+	{"two commas", `[1,,2]`, ErrSyntax},
+	{"no comma", `[1 2]`, ErrSyntax},
+	{"no colon", `{"a" 1}`, ErrSyntax},
+	{"two colons", `{"a"::1}`, ErrSyntax},
+	{"key without quotes", `{a:1}`, ErrSyntax},
+	{"number as key", `{1:1}`, ErrSyntax},
+	{"wrong bracket", `[1}`, ErrSyntax},
+	{"wrong brace", `{"a":1]`, ErrSyntax},
+	{"wrong bracket at once", `[}`, ErrSyntax},
+	{"wrong brace at once", `{]`, ErrSyntax},
+	{"single quotes", `'x'`, ErrSyntax},
+	{"comment", `/**/1`, ErrSyntax},
+	{"misspelt true", `tru`, ErrSyntax},
+	{"capital true", `True`, ErrSyntax},
+	{"misspelt false", `[falze]`, ErrSyntax},
+	{"NaN", `NaN`, ErrSyntax},
+
+	{"two values", `1 2`, ErrTrailing},
+	{"two objects", `{}{}`, ErrTrailing},
+	{"brace behind", `{}}`, ErrTrailing},
+	{"NUL behind", "{}\x00", ErrTrailing},
+	{"letter behind a word", `truex`, ErrTrailing},
+	{"letter behind a number", `1x`, ErrTrailing},
+
+	{"null", `null`, ErrKind},
+	{"null inside", `{"a":[null]}`, ErrKind},
+
+	{"zero", `0`, nil},
+	{"negative", `-1`, nil},
+	{"largest", `9223372036854775807`, nil},
+	{"past largest", `9223372036854775808`, ErrNumber},
+	{"smallest", `-9223372036854775808`, nil},
+	{"past smallest", `-9223372036854775809`, ErrNumber},
+	{"19 nines", `9999999999999999999`, ErrNumber},
+	{"20 digits", `10000000000000000000`, ErrNumber},
+	{"wraps to 0 in 64 bits", `18446744073709551616`, ErrNumber},
+	{"past 2^53", `9007199254740993`, nil},
+	{"minus zero", `-0`, ErrNumber},
+	{"leading zero", `01`, ErrNumber},
+	{"negative leading zero", `-01`, ErrNumber},
+	{"fraction", `1.0`, ErrNumber},
+	{"bare point", `1.`, ErrNumber},
+	{"exponent", `1e2`, ErrNumber},
+	{"capital exponent", `1E2`, ErrNumber},
+	{"zero with exponent", `0e0`, ErrNumber},
+	{"plus", `+1`, ErrSyntax},
+	{"point first", `.5`, ErrSyntax},
+	{"minus alone", `[-]`, ErrSyntax},
+	{"minus word", `-Infinity`, ErrSyntax},
+	{"hexadecimal", `0x10`, ErrTrailing},
+
+	{"deepest", nested(MaxDepth), nil},
+	{"too deep", nested(MaxDepth + 1), ErrDepth},
+	{"too deep in objects", strings.Repeat(`{"a":`, MaxDepth+1), ErrDepth},
+
+	{"most keys", manyKeys(MaxKeys), nil},
+	{"too many keys", manyKeys(MaxKeys + 1), ErrTooManyKeys},
+	{"most keys twice", `[` + manyKeys(MaxKeys) + `,` + manyKeys(MaxKeys) + `]`, nil},
+	{"most keys within most keys", strings.TrimSuffix(manyKeys(MaxKeys), "1}") + manyKeys(MaxKeys) + `}`, nil},
+
+	{"repeated key", `{"a":1,"a":1}`, ErrDuplicateKey},
+	{"repeated key inside", `[{"x":{"a":1,"b":2,"a":1}}]`, ErrDuplicateKey},
+	{"repeated key behind an object", `{"a":{"b":1},"a":1}`, ErrDuplicateKey},
+	{"repeated key by escape", `{"a":1,"\u0061":1}`, ErrDuplicateKey},
+	{"repeated key by two escapes", `{"\u00e9\n":1,"é\u000A":1}`, ErrDuplicateKey},
+	{"repeated key by pair", `{"\ud83d\ude00":1,"😀":1}`, ErrDuplicateKey},
+	{"repeated empty key", `{"":1,"":1}`, ErrDuplicateKey},
+	{"repeated last of many", strings.TrimSuffix(manyKeys(MaxKeys-1), "}") + `,"k7":1}`, ErrDuplicateKey},
+	{"key of another level", `{"a":{"a":{"a":1}},"b":{"a":1}}`, nil},
+	{"key of a sibling", `[{"a":1},{"a":1}]`, nil},
+	{"keys by case", `{"a":1,"A":1}`, nil},
+	{"keys by normal form", "{\"\u00e9\":1,\"e\u0301\":1}", nil},
+	{"keys by prefix", `{"a":1,"ab":1,"\u0061c":1}`, nil},
+
+	{"all escapes", `"\"\\\/\b\f\n\r\t\u0041"`, nil},
+	{"escaped controls", `"\u0000\u001f\u007f"`, nil},
+	{"unknown escape", `"\x41"`, ErrSyntax},
+	{"escaped quote mark", `"\'"`, ErrSyntax},
+	{"short escape", `"\u004"`, ErrSyntax},
+	{"escape without hex", `"\u00g1"`, ErrSyntax},
+	{"surrogate pair", `"\ud83d\ude00"`, nil},
+	{"first and last pair", `"\ud800\udc00\udbff\udfff"`, nil},
+	{"below and above surrogates", `"\ud7ff\ue000"`, nil},
+	{"lone high surrogate", `"\ud83d"`, ErrUTF8},
+	{"lone high surrogate before text", `"\ud83dabcdef"`, ErrUTF8},
+	{"lone low surrogate", `"\ude00"`, ErrUTF8},
+	{"two high surrogates", `"\ud83d\ud83d"`, ErrUTF8},
+	{"pair in wrong order", `"\ude00\ud83d"`, ErrUTF8},
+	{"high surrogate before a letter", `"\ud83d\u0041"`, ErrUTF8},
+	{"high surrogate before no escape", `"\ud83d\n     "`, ErrUTF8},
+	{"high surrogate before a broken escape", `"\ud83d\u00zz"`, ErrSyntax},
+
+	{"two, three and four bytes", "\"\u0080\u07ff\u0800\uffff\U00010000\U0010ffff\"", nil},
+	{"replacement character itself", "\"\ufffd\"", nil},
+	{"byte order mark in text", "\"\ufeff\"", nil},
+	{"C1 control in text", "\"\u0085\"", nil},
+	{"stray 0xff", "\"\xff\"", ErrUTF8},
+	{"stray continuation", "\"a\x80\"", ErrUTF8},
+	{"overlong slash", "\"\xc0\xaf\"", ErrUTF8},
+	{"overlong NUL", "\"\xe0\x80\x80\"", ErrUTF8},
+	{"overlong in four bytes", "\"\xf0\x80\x80\x80\"", ErrUTF8},
+	{"surrogate in UTF-8", "\"\xed\xa0\x80\"", ErrUTF8},
+	{"past U+10FFFF", "\"\xf4\x90\x80\x80\"", ErrUTF8},
+	{"cut character", "\"\xe2\x82\"", ErrUTF8},
+	{"bad UTF-8 behind long text", `"` + strings.Repeat("a", 40) + "\xff\"", ErrUTF8},
+	{"bad UTF-8 in a key", "{\"a\xff\":1}", ErrUTF8},
+	{"bad UTF-8 outside strings", "{\xff}", ErrSyntax},
+
+	{"raw NUL", "\"\x00\"", ErrControl},
+	{"raw newline", "\"a\nb\"", ErrControl},
+	{"raw tab", "\"a\tb\"", ErrControl},
+	{"raw escape character", "\"\x1b[2J\"", ErrControl},
+	{"raw 0x1f", "\"\x1f\"", ErrControl},
+	{"raw space", "\" \"", nil},
+	{"raw tilde", "\"~\"", nil},
+	{"raw DEL", "\"\x7f\"", ErrControl},
+	{"raw DEL behind text", "\"12345678901234\x7f\"", ErrControl},
+	{"raw control in a key", "{\"a\x01\":1}", ErrControl},
+}
+
+// covers P2.2, A-DUP, A-BIG, A-UTF8, A-CTRL, A-HASH
+func TestCheckIsStrict(t *testing.T) {
+	t.Parallel()
+	for _, c := range strictness {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			err := Check([]byte(c.in))
+			if !errors.Is(err, c.want) {
+				t.Fatalf("Check: got %v, want %v", err, c.want)
+			}
+			if c.want == nil {
+				return
+			}
+			if !errors.Is(err, ErrMalformed) {
+				t.Errorf("%v does not wrap ErrMalformed", err)
+			}
+			var e *Error
+			if !errors.As(err, &e) || e.Offset < 0 || e.Offset > len(c.in) {
+				t.Errorf("no offset within the input: %+v", e)
+			}
+		})
+	}
+}
+
+// Whatever stands in a string, and wherever in it, is judged the same: the scanner
+// reads words of eight bytes.
+//
+// covers P2.2, A-UTF8, A-CTRL
+func TestEveryByteAtEveryPlace(t *testing.T) {
+	t.Parallel()
+	for c := range 256 {
+		want := error(nil)
+		switch {
+		case c < 0x20 || c == 0x7f:
+			want = ErrControl
+		case c == '"':
+			want = ErrTrailing
+		case c == '\\':
+			want = ErrSyntax
+		case c >= 0x80:
+			want = ErrUTF8
+		}
+		for _, size := range []int{1, 7, 8, 9, 17} {
+			for at := range size {
+				doc := []byte(`"` + strings.Repeat("a", size) + `"`)
+				doc[at+1] = byte(c)
+				err := Check(doc)
+				if c == '\\' && at == size-1 {
+					if !errors.Is(err, ErrTruncated) {
+						t.Fatalf("escaped last quote: %v", err)
+					}
+					continue
+				}
+				if !errors.Is(err, want) {
+					t.Fatalf("byte %#x at %d of %d: got %v, want %v", c, at, size, err, want)
+				}
+			}
+		}
+	}
+}
+
+// covers P2.2
+func TestScannerReadsValues(t *testing.T) {
+	t.Parallel()
+	s := NewScanner([]byte(` { "a\u0062" : "x\ty\ud83d\ude00é" , "n" : [ -12 , 0 , 9223372036854775807 ] , "t" : true , "raw" : { "k" : [ 1 ] } } `))
+	var got []any
+	note := func(v any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, ok := v.([]byte); ok {
+			v = string(b)
+		}
+		got = append(got, v)
+	}
+	if s.Kind() != KindObject {
+		t.Fatal("kind of the document")
+	}
+	note(nil, s.ObjectStart())
+	for s.More() {
+		key, err := s.Key(nil)
+		note(key, err)
+		switch string(key) {
+		case "ab":
+			v, err := s.String(make([]byte, 0, 1))
+			note(v, err)
+		case "n":
+			note(nil, s.ArrayStart())
+			for s.More() {
+				v, err := s.Int64()
+				note(v, err)
+			}
+		case "t":
+			v, err := s.Bool()
+			note(v, err)
+		case "raw":
+			v, err := s.RawValue()
+			note(v, err)
+		}
+	}
+	note(nil, s.End())
+	want := []any{nil, "ab", "x\ty😀é", "n", nil, int64(-12), int64(0), int64(9223372036854775807), "t", true, "raw", `{ "k" : [ 1 ] }`, nil}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// covers P2.2, P3.1
+func TestScannerKinds(t *testing.T) {
+	t.Parallel()
+	docs := map[Kind]string{
+		KindObject: `{}`, KindArray: `[]`, KindString: `"true"`, KindNumber: `1`, KindBool: `true`, KindNull: `null`,
+	}
+	calls := map[Kind]func(*Scanner) error{
+		KindObject: (*Scanner).ObjectStart,
+		KindArray:  (*Scanner).ArrayStart,
+		KindString: func(s *Scanner) error { _, err := s.String(nil); return err },
+		KindNumber: func(s *Scanner) error { _, err := s.Int64(); return err },
+		KindBool:   func(s *Scanner) error { _, err := s.Bool(); return err },
+	}
+	for kind, doc := range docs {
+		for asked, call := range calls {
+			s := NewScanner([]byte(doc))
+			if got := s.Kind(); got != kind {
+				t.Errorf("%s: kind %d, want %d", doc, got, kind)
+			}
+			err := call(&s)
+			if kind == asked && err != nil {
+				t.Errorf("%s: %v", doc, err)
+			}
+			if kind != asked && !errors.Is(err, ErrKind) {
+				t.Errorf("%s read as kind %d: got %v, want %v", doc, asked, err, ErrKind)
+			}
+		}
+	}
+	for _, doc := range []string{"", "]", "}", ",", "x", "\xff"} {
+		s := NewScanner([]byte(doc))
+		if s.Kind() != KindInvalid {
+			t.Errorf("%q has a kind", doc)
+		}
+	}
+}
+
+// covers P2.2
+func TestScannerRefusalIsFinal(t *testing.T) {
+	t.Parallel()
+	s := NewScanner([]byte(`{"a":1.5,"b":2}`))
+	if err := s.ObjectStart(); err != nil {
+		t.Fatal(err)
+	}
+	if !s.More() {
+		t.Fatal("no member")
+	}
+	if _, err := s.Key(nil); err != nil {
+		t.Fatal(err)
+	}
+	_, first := s.Int64()
+	if !errors.Is(first, ErrNumber) {
+		t.Fatal(first)
+	}
+	if s.More() {
+		t.Error("More after a refusal")
+	}
+	if s.Kind() != KindInvalid {
+		t.Error("Kind after a refusal")
+	}
+	_, e1 := s.Key(nil)
+	_, e2 := s.String(nil)
+	_, e3 := s.Int64()
+	_, e4 := s.Bool()
+	_, e5 := s.RawValue()
+	for i, err := range []error{e1, e2, e3, e4, e5, s.ObjectStart(), s.ArrayStart(), s.End()} {
+		if err != first {
+			t.Errorf("call %d: got %v, want the first refusal", i, err)
+		}
+	}
+}
+
+// covers P2.2
+func TestScannerOutOfOrder(t *testing.T) {
+	t.Parallel()
+	start := func(s *Scanner) error { return s.ObjectStart() }
+	more := func(s *Scanner) error { s.More(); return nil }
+	key := func(s *Scanner) error { _, err := s.Key(nil); return err }
+	number := func(s *Scanner) error { _, err := s.Int64(); return err }
+	end := func(s *Scanner) error { return s.End() }
+	for name, calls := range map[string][]func(*Scanner) error{
+		"key first":           {key},
+		"end first":           {end},
+		"more first":          {more, end},
+		"key without more":    {start, key},
+		"value without more":  {start, number},
+		"value without key":   {start, more, number},
+		"more without key":    {start, more, more, end},
+		"key twice":           {start, more, key, key},
+		"end inside":          {start, more, key, number, end},
+		"value behind value":  {start, more, key, number, number},
+		"value behind all":    {start, more, key, number, more, number},
+		"more behind all":     {start, more, key, number, more, more, end},
+		"raw value in key":    {start, more, func(s *Scanner) error { _, err := s.RawValue(); return err }},
+		"kind before the key": {start, more, func(s *Scanner) error { s.Kind(); return nil }, number},
+	} {
+		s := NewScanner([]byte(`{"a":1}`))
+		var err error
+		for i, call := range calls {
+			if err = call(&s); err != nil && i != len(calls)-1 {
+				t.Errorf("%s: call %d: %v", name, i, err)
+			}
+		}
+		if !errors.Is(err, ErrUsage) || errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: got %v, want %v alone", name, err, ErrUsage)
+		}
+	}
+}
+
+// covers P2.2
+func TestZeroScannerRefuses(t *testing.T) {
+	t.Parallel()
+	var s Scanner
+	if s.Kind() != KindInvalid {
+		t.Error("a kind of nothing")
+	}
+	if err := s.ObjectStart(); !errors.Is(err, ErrTruncated) {
+		t.Error(err)
+	}
+	s = Scanner{}
+	if err := s.End(); err == nil {
+		t.Error("no message is a message")
+	}
+}
+
+// A copy looks ahead, for instance for the type of a message.
+//
+// covers P2.2
+func TestScannerCopyLooksAhead(t *testing.T) {
+	t.Parallel()
+	s := NewScanner([]byte(`[1,[2,3],4]`))
+	if err := s.ArrayStart(); err != nil {
+		t.Fatal(err)
+	}
+	s.More()
+	ahead := s
+	if _, err := ahead.String(nil); !errors.Is(err, ErrKind) {
+		t.Fatal(err)
+	}
+	if n, err := s.Int64(); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	s.More()
+	if raw, err := s.RawValue(); string(raw) != "[2,3]" || err != nil {
+		t.Fatal(string(raw), err)
+	}
+	s.More()
+	if n, err := s.Int64(); n != 4 || err != nil || s.More() {
+		t.Fatal(n, err)
+	}
+	if err := s.End(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What a slice of the input gets appended must not reach the input.
+//
+// covers P2.2
+func TestReturnedSlicesAreClipped(t *testing.T) {
+	t.Parallel()
+	doc := []byte(`{"a":"b","c":[1]}`)
+	s := NewScanner(doc)
+	var got [][]byte
+	_ = s.ObjectStart()
+	for s.More() {
+		key, _ := s.Key(nil)
+		got = append(got, key)
+		if s.Kind() == KindString {
+			text, _ := s.String(nil)
+			got = append(got, text)
+		} else {
+			raw, _ := s.RawValue()
+			got = append(got, raw)
+		}
+	}
+	for _, b := range got {
+		_ = append(b, 'X')
+	}
+	if string(doc) != `{"a":"b","c":[1]}` {
+		t.Errorf("input changed: %s", doc)
+	}
+}
+
+// covers P2.5, A-KEYECHO
+func TestErrorsQuoteNothing(t *testing.T) {
+	t.Parallel()
+	texts := map[string]bool{}
+	for _, why := range []error{ErrSyntax, ErrTruncated, ErrTrailing, ErrUTF8, ErrControl, ErrNumber, ErrNotMinimal, ErrKind, ErrDepth, ErrDuplicateKey, ErrTooManyKeys} {
+		texts[why.Error()] = true
+	}
+	if len(texts) != 11 {
+		t.Fatal("two reasons have one text")
+	}
+	for _, c := range strictness {
+		if err := Check([]byte(c.in)); err != nil && !texts[err.Error()] {
+			t.Errorf("%s: text %q is not one of the constants", c.name, err)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
+
+// span is where the inside of a string stands in the input.
+type span struct {
+	start, end int
+	escaped    bool // holds a backslash escape
+}
+
+// text returns the string that the span spells: a part of buf, or appended to
+// scratch[:0].
+func (r span) text(buf, scratch []byte) []byte {
+	raw := buf[r.start:r.end:r.end]
+	if !r.escaped {
+		return raw
+	}
+	return appendUnescaped(scratch[:0], raw)
+}
+
+// quoted reads a string whose opening quote is next, and judges all of it.
+func (s *Scanner) quoted() (span, error) {
+	b := s.buf
+	ref := span{start: s.pos + 1}
+	i := plain(b, ref.start)
+	ascii := true
+	for {
+		for i < len(b) && !escapes[b[i]] {
+			ascii = ascii && b[i] < utf8.RuneSelf
+			i++
+		}
+		if i >= len(b) {
+			return span{}, s.fail(i, ErrTruncated)
+		}
+		switch b[i] {
+		case '"':
+			ref.end = i
+			if !ascii && !utf8.Valid(b[ref.start:i]) {
+				return span{}, s.fail(ref.start+invalidAt(b[ref.start:i]), ErrUTF8)
+			}
+			s.pos = i + 1
+			return ref, nil
+		case '\\':
+			n, why := escapeLen(b[i:])
+			if why != nil {
+				return span{}, s.fail(i, why)
+			}
+			ref.escaped = true
+			i += n
+		default:
+			return span{}, s.fail(i, ErrControl)
+		}
+	}
+}
+
+// plain returns the offset at or behind i of the first byte that is not ASCII or
+// that the table escapes has, or the length of b. It goes by words of eight
+// bytes: each term of hit sets the high bit of the byte that it looks for, and
+// may set more of them only above that one, so the lowest is exact.
+func plain(b []byte, i int) int {
+	const low, high = 0x0101010101010101, 0x8080808080808080
+	for i+8 <= len(b) {
+		w := binary.LittleEndian.Uint64(b[i:])
+		control := w - low*' '
+		quote := (w ^ low*'"') - low
+		slash := (w ^ low*'\\') - low
+		del := w + low
+		if hit := (w | control | quote | slash | del) & high; hit != 0 {
+			return i + bits.TrailingZeros64(hit)/8
+		}
+		i += 8
+	}
+	for i < len(b) && b[i] < utf8.RuneSelf && !escapes[b[i]] {
+		i++
+	}
+	return i
+}
+
+// escapes tells the bytes that a string may hold only as an escape. Those above
+// ASCII are judged together when the string ends.
+var escapes = [256]bool{
+	0x00: true, 0x01: true, 0x02: true, 0x03: true, 0x04: true, 0x05: true, 0x06: true, 0x07: true,
+	0x08: true, 0x09: true, 0x0a: true, 0x0b: true, 0x0c: true, 0x0d: true, 0x0e: true, 0x0f: true,
+	0x10: true, 0x11: true, 0x12: true, 0x13: true, 0x14: true, 0x15: true, 0x16: true, 0x17: true,
+	0x18: true, 0x19: true, 0x1a: true, 0x1b: true, 0x1c: true, 0x1d: true, 0x1e: true, 0x1f: true,
+	'"': true, '\\': true, 0x7f: true,
+}
+
+// escapeLen returns the length of the escape that b begins with: 2, 6, or 12 for
+// a surrogate pair.
+func escapeLen(b []byte) (int, error) {
+	if len(b) < 2 {
+		return 0, ErrTruncated
+	}
+	switch b[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2, nil
+	case 'u':
+	default:
+		return 0, ErrSyntax
+	}
+	r, ok := hex4(b)
+	if !ok {
+		return 0, ErrSyntax
+	}
+	if r < surrogateLow || r > surrogateEnd {
+		return 6, nil
+	}
+	if r >= surrogateMid || len(b) < 12 || b[6] != '\\' || b[7] != 'u' {
+		return 0, ErrUTF8
+	}
+	low, ok := hex4(b[6:])
+	if !ok {
+		return 0, ErrSyntax
+	}
+	if low < surrogateMid || low > surrogateEnd {
+		return 0, ErrUTF8
+	}
+	return 12, nil
+}
+
+const (
+	surrogateLow = 0xd800
+	surrogateMid = 0xdc00
+	surrogateEnd = 0xdfff
+)
+
+// hex4 reads the four digits of an escape that b begins with.
+func hex4(b []byte) (rune, bool) {
+	if len(b) < 6 {
+		return 0, false
+	}
+	var r rune
+	for _, c := range b[2:6] {
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+// unescape returns the character that a judged escape spells, and the length of
+// the escape.
+func unescape(b []byte) (rune, int) {
+	switch c := b[1]; c {
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	case 'u':
+	default:
+		return rune(c), 2
+	}
+	r, _ := hex4(b)
+	if r < surrogateLow || r > surrogateEnd {
+		return r, 6
+	}
+	low, _ := hex4(b[6:])
+	return (r-surrogateLow)<<10 + (low - surrogateMid) + 0x10000, 12
+}
+
+// appendUnescaped appends the text that the judged inside of a string spells.
+func appendUnescaped(dst, raw []byte) []byte {
+	for {
+		i := bytes.IndexByte(raw, '\\')
+		if i < 0 {
+			return append(dst, raw...)
+		}
+		dst = append(dst, raw[:i]...)
+		r, n := unescape(raw[i:])
+		dst = utf8.AppendRune(dst, r)
+		raw = raw[i+n:]
+	}
+}
+
+// invalidAt returns the offset of the first byte that is not UTF-8.
+func invalidAt(b []byte) int {
+	i := 0
+	for i < len(b) {
+		r, n := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && n == 1 {
+			break
+		}
+		i += n
+	}
+	return i
+}

@@ -1,0 +1,262 @@
+package wire
+
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+)
+
+// MsgpackFromJSON appends to dst the MessagePack of a JSON message, in the
+// shortest form of each value: what goes out to an agent whose encoding is
+// MessagePack, and what such an agent sends. It undoes [JSONFromMsgpack].
+//
+// It judges src as [Check] does, with one difference: a number with a fraction
+// or an exponent is let through and becomes a float64. The gateway sends such
+// numbers for people to read, as in bandwidth_bits; nothing is decided by them,
+// and [JSONFromMsgpack] refuses them on the way in.
+//
+// The result is at most three times as long as src. After a refusal the returned
+// slice is dst as it was. dst and src must not overlap.
+func MsgpackFromJSON(dst, src []byte) ([]byte, error) {
+	s := NewScanner(src)
+	out, err := appendDocument(dst, &s)
+	if err == nil {
+		err = s.End()
+	}
+	if err != nil {
+		return dst, err
+	}
+	return out, nil
+}
+
+func appendDocument(dst []byte, s *Scanner) ([]byte, error) {
+	var keys keySet
+	var open [MaxDepth + 1]header
+	for {
+		var err error
+		kind := s.Kind()
+		if dst, err = appendValue(dst, s, kind); err != nil {
+			return nil, err
+		}
+		if kind == KindObject || kind == KindArray {
+			open[s.depth] = header{at: len(dst) - 1, isMap: kind == KindObject}
+			keys.open(s.depth)
+		}
+		for s.depth > 0 {
+			level := s.depth
+			if s.More() {
+				open[level].size++
+				if s.state == stateKey {
+					dst, err = appendMapKey(dst, s, &keys)
+				}
+				break
+			}
+			if s.state == stateFailed {
+				return nil, s.err
+			}
+			dst = open[level].write(dst)
+			keys.close(level)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if s.depth == 0 {
+			return dst, nil
+		}
+	}
+}
+
+// appendValue appends a scalar, or one byte of room for the header of an array
+// or map.
+func appendValue(dst []byte, s *Scanner, kind Kind) ([]byte, error) {
+	switch kind {
+	case KindObject:
+		return append(dst, 0), s.ObjectStart()
+	case KindArray:
+		return append(dst, 0), s.ArrayStart()
+	case KindString:
+		ref, err := s.text()
+		if err != nil {
+			return nil, err
+		}
+		return appendMsgpackText(dst, s.buf, ref), nil
+	case KindNumber:
+		return appendMsgpackNumber(dst, s)
+	case KindBool:
+		v, err := s.Bool()
+		if v {
+			return append(dst, codeTrue), err
+		}
+		return append(dst, codeFalse), err
+	case KindNull:
+		return nil, s.fail(s.pos, ErrKind)
+	default:
+		return nil, s.mismatch()
+	}
+}
+
+func appendMapKey(dst []byte, s *Scanner, keys *keySet) ([]byte, error) {
+	ref, err := s.key()
+	if err != nil {
+		return nil, err
+	}
+	if why := keys.add(s.buf, ref, s.depth); why != nil {
+		return nil, s.fail(ref.start, why)
+	}
+	return appendMsgpackText(dst, s.buf, ref), nil
+}
+
+// header is where an array or map stands in the output, whose size is known only
+// when it ends.
+type header struct {
+	at    int
+	size  int
+	isMap bool
+}
+
+// write fills in the header. One of more than 15 elements needs more than the one
+// byte of room, so what stands behind it moves; each level moves it once.
+func (h header) write(dst []byte) []byte {
+	fix, code16, code32 := byte(fixarray), byte(codeArray16), byte(codeArray32)
+	if h.isMap {
+		fix, code16, code32 = fixmap, codeMap16, codeMap32
+	}
+	if h.size <= 15 {
+		dst[h.at] = fix | byte(h.size)
+		return dst
+	}
+	if h.size <= math.MaxUint16 {
+		dst = append(dst, 0, 0)
+		copy(dst[h.at+3:], dst[h.at+1:])
+		dst[h.at] = code16
+		binary.BigEndian.PutUint16(dst[h.at+1:], uint16(h.size))
+		return dst
+	}
+	dst = append(dst, 0, 0, 0, 0)
+	copy(dst[h.at+5:], dst[h.at+1:])
+	dst[h.at] = code32
+	binary.BigEndian.PutUint32(dst[h.at+1:], uint32(h.size))
+	return dst
+}
+
+// appendMsgpackText appends the string that a span spells. An escaped one is
+// first spelled out behind the end of dst, since its length is not known before.
+func appendMsgpackText(dst, buf []byte, ref span) []byte {
+	raw := buf[ref.start:ref.end]
+	if !ref.escaped {
+		return append(appendTextHeader(dst, len(raw)), raw...)
+	}
+	at := len(dst)
+	dst = appendUnescaped(dst, raw)
+	n := len(dst) - at
+	var room [5]byte
+	head := appendTextHeader(room[:0], n)
+	dst = append(dst, head...)
+	copy(dst[at+len(head):], dst[at:at+n])
+	copy(dst[at:], head)
+	return dst
+}
+
+func appendTextHeader(dst []byte, n int) []byte {
+	switch {
+	case n <= 31:
+		return append(dst, fixstr|byte(n))
+	case n <= math.MaxUint8:
+		return append(dst, codeStr8, byte(n))
+	case n <= math.MaxUint16:
+		return binary.BigEndian.AppendUint16(append(dst, codeStr8+1), uint16(n))
+	default:
+		return binary.BigEndian.AppendUint32(append(dst, codeStr32), uint32(n))
+	}
+}
+
+func appendMsgpackNumber(dst []byte, s *Scanner) ([]byte, error) {
+	if literal := s.fraction(); literal != nil {
+		v, err := strconv.ParseFloat(string(literal), 64)
+		if err != nil {
+			return nil, s.fail(s.pos, ErrNumber)
+		}
+		return binary.BigEndian.AppendUint64(append(dst, codeFloat64), math.Float64bits(v)), nil
+	}
+	n, err := s.Int64()
+	if err != nil {
+		return nil, err
+	}
+	return appendMsgpackInt(dst, n), nil
+}
+
+func appendMsgpackInt(dst []byte, n int64) []byte {
+	if n < 0 {
+		switch {
+		case n >= -32:
+			return append(dst, byte(n))
+		case n >= math.MinInt8:
+			return append(dst, codeInt8, byte(n))
+		case n >= math.MinInt16:
+			return binary.BigEndian.AppendUint16(append(dst, codeInt8+1), uint16(n))
+		case n >= math.MinInt32:
+			return binary.BigEndian.AppendUint32(append(dst, codeInt8+2), uint32(n))
+		default:
+			return binary.BigEndian.AppendUint64(append(dst, codeInt64), uint64(n))
+		}
+	}
+	switch {
+	case n <= fixintMax:
+		return append(dst, byte(n))
+	case n <= math.MaxUint8:
+		return append(dst, codeUint8, byte(n))
+	case n <= math.MaxUint16:
+		return binary.BigEndian.AppendUint16(append(dst, codeUint8+1), uint16(n))
+	case n <= math.MaxUint32:
+		return binary.BigEndian.AppendUint32(append(dst, codeUint8+2), uint32(n))
+	default:
+		return binary.BigEndian.AppendUint64(append(dst, codeUint8+3), uint64(n))
+	}
+}
+
+// fraction passes over a number that has a fraction or an exponent and returns
+// its literal. For anything else it returns nil and does nothing.
+func (s *Scanner) fraction() []byte {
+	if kinds[s.peek()] != KindNumber || s.state != stateValue {
+		return nil
+	}
+	i := s.pos
+	if s.buf[i] == '-' {
+		i++
+	}
+	whole := s.digits(i)
+	if whole == i || s.buf[i] == '0' && whole > i+1 {
+		return nil
+	}
+	end := whole
+	if end < len(s.buf) && s.buf[end] == '.' {
+		i = end + 1
+		if end = s.digits(i); end == i {
+			return nil
+		}
+	}
+	if end < len(s.buf) && s.buf[end]|0x20 == 'e' {
+		i = end + 1
+		if i < len(s.buf) && (s.buf[i] == '+' || s.buf[i] == '-') {
+			i++
+		}
+		if end = s.digits(i); end == i {
+			return nil
+		}
+	}
+	if end == whole {
+		return nil
+	}
+	literal := s.buf[s.pos:end]
+	s.pos = end
+	s.settle()
+	return literal
+}
+
+// digits returns the offset behind the decimal digits at i.
+func (s *Scanner) digits(i int) int {
+	for i < len(s.buf) && s.buf[i]-'0' <= 9 {
+		i++
+	}
+	return i
+}
