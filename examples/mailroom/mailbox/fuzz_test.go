@@ -1,0 +1,96 @@
+package mailbox
+
+import (
+	"errors"
+	"io"
+	"testing"
+	"unicode/utf8"
+)
+
+// checkMessage holds for every message, whoever wrote it.
+func checkMessage(t *testing.T, m *Message, limits Limits) {
+	t.Helper()
+	texts := []string{m.Subject, m.Text, m.Hidden, m.From.Name, m.From.Address}
+	for _, a := range m.Attachments {
+		texts = append(texts, a.Name, a.Type, a.Text)
+		if len(a.Text) > limits.MaxAttachmentText {
+			t.Errorf("attachment text of %d bytes", len(a.Text))
+		}
+	}
+	for _, h := range m.Headers {
+		texts = append(texts, h)
+	}
+	for _, s := range texts {
+		if !utf8.ValidString(s) {
+			t.Errorf("not UTF-8: %q", s)
+		}
+	}
+	if len(m.ID) != 16 || len(m.Text) > limits.MaxTextBytes || len(m.Hidden) > limits.MaxTextBytes ||
+		len(m.Attachments) > limits.MaxParts || len(m.To) > maxRecipients {
+		t.Errorf("past a limit: %+v", m)
+	}
+	f := Extract(m)
+	if f.Confidence < 1 || f.Confidence > 5 || len(f.Actions) > maxActions || len(f.KeySentence) > maxSentenceBytes ||
+		!utf8.ValidString(f.KeySentence) || !validKind(f.Kind) {
+		t.Errorf("facts out of range: %+v", f)
+	}
+	if in, ok := FindInjection(m); ok && (in.Cue == "" || in.Place == "" || len(in.Text) > maxInjectionBytes || !utf8.ValidString(in.Text)) {
+		t.Errorf("injection out of range: %+v", in)
+	}
+}
+
+func validKind(k Kind) bool {
+	for _, have := range Kinds() {
+		if k == have {
+			return true
+		}
+	}
+	return false
+}
+
+// covers BCP-12, BCP-18, A-CRASH
+func FuzzMessage(f *testing.F) {
+	for _, raw := range shippedRaw(f) {
+		f.Add(raw)
+	}
+	f.Add([]byte(nestedMail(20)))
+	f.Add([]byte(attachedMail(20)))
+	f.Add([]byte("Content-Type: text/html\n\n<p hidden><p style=\"color:red;background:red\">x<!-- y --></p>"))
+	f.Add([]byte("From: <\nDate: x\nReceived: ;\nContent-Type: multipart/mixed\n\n"))
+	limits := Limits{MaxMessageBytes: 1 << 16, MaxParts: 20, MaxDepth: 5, MaxTextBytes: 4096, MaxAttachmentText: 1024}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		checkMessage(t, Parse(raw, limits), limits)
+	})
+}
+
+// covers BCP-12, BCP-18, A-CRASH
+func FuzzMbox(f *testing.F) {
+	f.Add(writeMbox(shippedRaw(f)[:3]))
+	f.Add([]byte("From a 10:00 2026\n\n\n\nFrom b 10:00 2026\n>From c"))
+	f.Add([]byte("\n\r\n"))
+	limits := Limits{MaxMessageBytes: 1 << 12, MaxMessages: 50, MaxTextBytes: 4096, MaxAttachmentText: 1024}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		box, err := OpenFS(mboxFS(data), "box", limits)
+		if errors.Is(err, ErrNotMailbox) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		total := int64(0)
+		for {
+			m, err := box.Next()
+			if errors.Is(err, io.EOF) || errors.Is(err, ErrTooManyMessages) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			total += m.Size
+			checkMessage(t, m, limits.withDefaults())
+		}
+		if total > int64(len(data)) {
+			t.Errorf("messages of %d bytes from %d", total, len(data))
+		}
+	})
+}

@@ -1,0 +1,317 @@
+package mailbox
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// multipartMail is a message of n parts, the container included.
+func multipartMail(n int) string {
+	var b strings.Builder
+	b.WriteString("Content-Type: multipart/mixed; boundary=q\n\n")
+	for i := 1; i < n; i++ {
+		fmt.Fprintf(&b, "--q\nContent-Type: text/plain\n\npart %d\n", i)
+	}
+	return b.String() + "--q--\n"
+}
+
+// nestedMail has text at the given depth, in containers inside each other.
+func nestedMail(depth int) string {
+	var b strings.Builder
+	for i := 1; i < depth; i++ {
+		fmt.Fprintf(&b, "Content-Type: multipart/mixed; boundary=\"b%dx\"\n\n--b%dx\n", i, i)
+	}
+	b.WriteString("Content-Type: text/plain\n\ndeep\n")
+	for i := depth - 1; i > 0; i-- {
+		fmt.Fprintf(&b, "--b%dx--\n", i)
+	}
+	return b.String()
+}
+
+// attachedMail has text at the given depth, in messages attached to each other.
+func attachedMail(depth int) string {
+	return strings.Repeat("Content-Type: message/rfc822\n\n", depth-1) + "Content-Type: text/plain\n\ndeep\n"
+}
+
+// Every limit holds exactly: at it nothing is lost, one past it is marked.
+// covers BCP-12, BCP-18
+func TestLimitsAtAndPast(t *testing.T) {
+	t.Parallel()
+	textMail := func(n int) string { return "Content-Type: text/plain\n\n" + strings.Repeat("x", n) }
+	csvMail := func(n int) string { return "Content-Type: text/csv\n\n" + strings.Repeat("x", n) }
+	header := func(n int) string {
+		const line = "X-Filler: yes\n"
+		h := strings.Repeat(line, n/len(line)-2)
+		return h + "X-Last: " + strings.Repeat("y", n-len(h)-len("X-Last: \n")) + "\n\nbody\n"
+	}
+	dashes := func(n int) string {
+		return "Content-Type: multipart/mixed; boundary=q\n\n" + strings.Repeat("--\n", n)
+	}
+	work := func(size int) string {
+		h := "Content-Type: text/plain\n\n" + strings.Repeat("boundary ", 64)
+		return h + strings.Repeat("x", size-len(h)+1)
+	}
+	limits := Limits{MaxMessageBytes: 6 << 20, MaxParts: 10, MaxDepth: 5, MaxTextBytes: 100, MaxAttachmentText: 50}
+	cases := []struct {
+		name     string
+		at, past string
+		defect   Defect
+	}{
+		{"message bytes", "S: a\n\n" + strings.Repeat("x", 6<<20-6), "S: a\n\n" + strings.Repeat("x", 6<<20-5), TooLarge},
+		{"parts", multipartMail(10), multipartMail(11), TooManyParts},
+		{"depth of containers", nestedMail(5), nestedMail(6), TooDeep},
+		{"depth of attached messages", attachedMail(5), attachedMail(6), TooDeep},
+		{"text", textMail(100), textMail(101), TextCut},
+		{"attachment text", csvMail(50), csvMail(51), TextCut},
+		{"hidden text", "Content-Type: text/html\n\n<!--" + strings.Repeat("x", 100) + "-->", "Content-Type: text/html\n\n<!--" + strings.Repeat("x", 101) + "-->", TextCut},
+		{"header bytes", header(maxHeaderBytes), header(maxHeaderBytes + 1), HeaderTooLarge},
+		{"lines that could be separators", dashes(maxDashLines), dashes(maxDashLines + 1), TooComplex},
+		{"declared separators times bytes", work(maxBoundaryWork / 64), work(maxBoundaryWork/64 + 1), TooComplex},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if m := Parse([]byte(c.at), limits); m.Has(c.defect) {
+				t.Errorf("at the limit: %v", m.Defects)
+			}
+			if m := Parse([]byte(c.past), limits); !m.Has(c.defect) {
+				t.Errorf("past the limit: %v", m.Defects)
+			}
+		})
+	}
+}
+
+// covers BCP-12
+func TestFieldLimits(t *testing.T) {
+	t.Parallel()
+	for _, extra := range []int{0, 1} {
+		m := Parse([]byte("Subject: "+strings.Repeat("x", maxFieldBytes+extra)+"\n\n"), Limits{})
+		if len(m.Subject) != maxFieldBytes {
+			t.Errorf("%d over: subject of %d bytes", extra, len(m.Subject))
+		}
+		to := strings.TrimSuffix(strings.Repeat("a@example.com, ", maxRecipients+extra), ", ")
+		if m := Parse([]byte("To: "+to+"\n\n"), Limits{}); len(m.To) != maxRecipients {
+			t.Errorf("%d over: %d recipients", extra, len(m.To))
+		}
+	}
+}
+
+// covers BCP-12
+func TestMessageLimit(t *testing.T) {
+	t.Parallel()
+	data := writeMbox([][]byte{[]byte("Subject: 1\n\n"), []byte("Subject: 2\n\n"), []byte("Subject: 3\n\n")})
+	for _, c := range []struct {
+		limit, want int
+		err         error
+	}{{3, 3, io.EOF}, {2, 2, ErrTooManyMessages}} {
+		box, err := OpenFS(mboxFS(data), "box", Limits{MaxMessages: c.limit})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for ; ; n++ {
+			if _, err = box.Next(); err != nil {
+				break
+			}
+		}
+		_, again := box.Next()
+		if n != c.want || !errors.Is(err, c.err) || !errors.Is(again, c.err) {
+			t.Errorf("limit %d: %d messages, %v, then %v", c.limit, n, err, again)
+		}
+	}
+}
+
+// A message past the size limit is cut, counted, and does not take the next one
+// with it.
+// covers BCP-12, BCP-18
+func TestOversizeMessageInsideMbox(t *testing.T) {
+	t.Parallel()
+	big := "Subject: big\n\n" + strings.Repeat(strings.Repeat("x", 200_000)+"\n", 20)
+	data := writeMbox([][]byte{[]byte("Subject: a\n\n1\n"), []byte(big), []byte("Subject: b\n\n2\n")})
+	box, err := OpenFS(mboxFS(data), "box", Limits{MaxMessageBytes: 1000})
+	got := readAll(t, box, err)
+	if len(got) != 3 || !got[1].Has(TooLarge) || got[1].Size != int64(len(big)) || got[2].Text != "2" || got[2].Has(TooLarge) {
+		t.Errorf("%d messages, second %v of %d bytes, want %d", len(got), got[1].Defects, got[1].Size, len(big))
+	}
+}
+
+// covers BCP-12
+func TestZeroLimitsAreTheDefaults(t *testing.T) {
+	t.Parallel()
+	if got := (Limits{MaxParts: -1}).withDefaults(); got != DefaultLimits() || got.MaxMessageBytes != defaultMaxMessageBytes {
+		t.Errorf("%+v", got)
+	}
+}
+
+// covers BCP-12
+func TestDirectoryLimit(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		entries int
+		want    error
+	}{{maxDirEntries, nil}, {maxDirEntries + 1, ErrTooManyMessages}} {
+		_, err := messageFiles(manyFiles{n: c.entries}, "cur")
+		if !errors.Is(err, c.want) {
+			t.Errorf("%d entries: %v, want %v", c.entries, err, c.want)
+		}
+	}
+}
+
+// manyFiles is a folder with n entries that are no messages.
+type manyFiles struct {
+	fs.File
+	n    int
+	read *int
+}
+
+func (m manyFiles) Open(string) (fs.File, error) {
+	m.read = new(int)
+	return m, nil
+}
+
+func (m manyFiles) Close() error { return nil }
+
+func (m manyFiles) ReadDir(n int) ([]fs.DirEntry, error) {
+	n = min(n, m.n-*m.read)
+	if n == 0 {
+		return nil, io.EOF
+	}
+	*m.read += n
+	out := make([]fs.DirEntry, n)
+	for i := range out {
+		out[i] = fs.FileInfoToDirEntry(hiddenInfo{})
+	}
+	return out, nil
+}
+
+type hiddenInfo struct{ fs.FileInfo }
+
+func (hiddenInfo) Name() string      { return ".hidden" }
+func (hiddenInfo) Mode() fs.FileMode { return 0 }
+
+// An mbox file far larger than the memory allowed for it is read in a stream. It
+// measures the heap and so runs beside no other test.
+// covers BCP-12
+func TestMboxIsStreamed(t *testing.T) {
+	const size = 96 << 20
+	endless := &endlessMbox{left: size, unit: writeMbox([][]byte{[]byte("Subject: x\n\n" + strings.Repeat(strings.Repeat("y", 78)+"\n", 2_000))})}
+	box, err := OpenFS(endless, "box", Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, now runtime.MemStats
+	runtime.ReadMemStats(&before)
+	peak, total := uint64(0), int64(0)
+	for {
+		raw, n, _, err := box.source.next(defaultMaxMessageBytes)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += n
+		_ = raw
+		runtime.ReadMemStats(&now)
+		peak = max(peak, now.HeapAlloc)
+	}
+	if total < size*9/10 {
+		t.Errorf("read %d bytes of %d", total, size)
+	}
+	if limit := before.HeapAlloc + 32<<20; peak > limit {
+		t.Errorf("heap reached %d MiB for a file of %d MiB", peak>>20, size>>20)
+	}
+}
+
+// endlessMbox is one file that repeats unit until left bytes are read.
+type endlessMbox struct {
+	unit []byte
+	at   int
+	left int
+}
+
+func (e *endlessMbox) Open(string) (fs.File, error) { return e, nil }
+func (e *endlessMbox) Stat() (fs.FileInfo, error)   { return e, nil }
+func (e *endlessMbox) Close() error                 { return nil }
+func (e *endlessMbox) Name() string                 { return "box" }
+func (e *endlessMbox) Size() int64                  { return int64(e.left) }
+func (e *endlessMbox) Mode() fs.FileMode            { return 0 }
+func (e *endlessMbox) ModTime() time.Time           { return time.Time{} }
+func (e *endlessMbox) IsDir() bool                  { return false }
+func (e *endlessMbox) Sys() any                     { return nil }
+func (e *endlessMbox) Read(p []byte) (int, error) {
+	if e.left <= 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, e.unit[e.at:])
+	e.at = (e.at + n) % len(e.unit)
+	e.left -= n
+	return n, nil
+}
+
+// A file that breaks off in the middle gives what was read, marked, and then the
+// error of the file.
+// covers BCP-12
+func TestReadErrorInMbox(t *testing.T) {
+	t.Parallel()
+	data := string(writeMbox([][]byte{[]byte("Subject: a\n\n1\n"), []byte("Subject: b\n\n2\n")}))
+	r := newReader(nil)
+	r.Reset(io.MultiReader(strings.NewReader(data), failing{}))
+	box := &Mailbox{limits: DefaultLimits(), source: &mbox{r: r, f: io.NopCloser(nil)}}
+	first, err := box.Next()
+	if err != nil || first.Has(Unreadable) {
+		t.Fatalf("first: %v, %v", first, err)
+	}
+	second, err := box.Next()
+	if err != nil || !second.Has(Unreadable) || second.Text != "2" {
+		t.Fatalf("second: %+v, %v", second, err)
+	}
+	if _, err := box.Next(); !errors.Is(err, fs.ErrInvalid) {
+		t.Errorf("after it: %v", err)
+	}
+}
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, fs.ErrInvalid }
+
+// Structures made to cost time stay within bounds.
+// covers BCP-18
+func TestCostlyStructures(t *testing.T) {
+	t.Parallel()
+	const size = 8 << 20
+	fill := func(unit string) string { return strings.Repeat(unit, size/len(unit)) }
+	cases := map[string]string{
+		"nested to the bound of work": nestedMail(1600),
+		"nested past it":              nestedMail(100_000),
+		"attached in each other":      attachedMail(200_000),
+		"separators only":             "Content-Type: multipart/mixed; boundary=q\n\n" + fill("--q\n\n"),
+		"header lines only":           fill("a: b\n"),
+		"part header lines":           "Content-Type: multipart/mixed; boundary=q\n\n--q\n" + fill("a: b\n"),
+		"comments only":               "Content-Type: text/html\n\n" + fill("<!--a-->"),
+		"hidden and never closed":     "Content-Type: text/html\n\n" + fill("<p hidden>"),
+		"one tag with attributes":     "Content-Type: text/html\n\n<p " + fill("a=b "),
+		"encoded words":               "Subject: " + fill("=?utf-8?q?a?= "),
+		"cue after cue":               "Content-Type: text/plain\n\n" + fill("ignore decode base64 "),
+		"paragraphs":                  "Content-Type: text/plain\n\n" + fill("ignore\n\n"),
+	}
+	for name, data := range cases {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			m := Parse([]byte(data), Limits{})
+			Extract(m)
+			FindInjection(m)
+			took := time.Since(start)
+			t.Logf("%d KiB took %v, defects %v", len(data)>>10, took.Round(time.Millisecond), m.Defects)
+			if took > 20*time.Second {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}

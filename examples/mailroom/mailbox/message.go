@@ -1,0 +1,110 @@
+package mailbox
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+)
+
+// Message is one mail, decoded to UTF-8. All of its text is as its sender wrote
+// it: look-alikes, invisible characters and lies included.
+type Message struct {
+	// ID names the message by its bytes: the same mail has the same ID in a
+	// Maildir, in an mbox and as a file, whatever its line ends. Two copies of a
+	// mail share it. 16 hexadecimal digits.
+	ID string
+	// From is the first author. Its parts may be empty.
+	From Address
+	// To lists the first 50 recipients of the To field.
+	To []Address
+	// Subject is decoded and on one line; empty when there is none.
+	Subject string
+	// Date is the Date field or, when that is missing or damaged, the time of the
+	// newest Received field; zero when there is neither. In UTC.
+	Date time.Time
+	// Text is the best visible text: the text/plain parts, or else the HTML
+	// parts without markup. Lines end in \n.
+	Text string
+	// Hidden is what a person does not see but a model is given: HTML comments,
+	// elements that are styled away, texts of images, and letters spelled in
+	// invisible tag characters. Pieces are separated by an empty line.
+	Hidden string
+	// Attachments are in the order of the message.
+	Attachments []Attachment
+	// Headers has the fields that tell what kind of mail it is, by canonical
+	// name: Auto-Submitted, List-Id, List-Post, List-Unsubscribe, Precedence,
+	// Priority, Reply-To, X-Priority, X-Spam-Flag, Message-Id. First value only.
+	Headers map[string]string
+	// Size is the number of bytes of the message as it lay in the mailbox,
+	// those past the limit included.
+	Size int64
+	// Defects says what was wrong, each code once, in the order met. Empty for
+	// a sound message.
+	Defects []Defect
+}
+
+// Address is one mail address.
+type Address struct {
+	// Name is the display name; anybody may write anything there.
+	Name string
+	// Address is the part with the @, not checked.
+	Address string
+}
+
+// Attachment is a part that is not the text of the message.
+type Attachment struct {
+	// Name is the file name that the sender gave, without folders; may be empty.
+	Name string
+	// Type is the media type in lower case, such as "application/pdf".
+	Type string
+	// Size is the decoded size in bytes.
+	Size int
+	// Text is the content when it is text, an attached message or a calendar.
+	Text string
+}
+
+// Defect is a stable code for damage of a message.
+type Defect string
+
+// The closed list of defects.
+const (
+	TooLarge       Defect = "too_large"        // cut at Limits.MaxMessageBytes
+	HeaderTooLarge Defect = "header_too_large" // header block cut
+	TooComplex     Defect = "too_complex"      // structure too costly; header only
+	TooManyParts   Defect = "too_many_parts"   // parts past Limits.MaxParts left out
+	TooDeep        Defect = "too_deep"         // parts past Limits.MaxDepth left out
+	TextCut        Defect = "text_cut"         // Text, Hidden or an attachment's text cut
+	BadHeader      Defect = "bad_header"       // a header line or field is malformed
+	BadFrom        Defect = "bad_from"         // no author that follows the rules
+	BadDate        Defect = "bad_date"         // no Date field that follows the rules
+	BadEncoding    Defect = "bad_encoding"     // base64 or transfer encoding is damaged
+	BadCharset     Defect = "bad_charset"      // unknown charset, or bytes not of it
+	BadStructure   Defect = "bad_structure"    // MIME structure is damaged
+	Unreadable     Defect = "unreadable"       // nothing could be parsed or read
+)
+
+// Has reports whether the message has the defect.
+func (m *Message) Has(d Defect) bool {
+	for _, have := range m.Defects {
+		if have == d {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *Message) mark(d Defect) {
+	if !m.Has(d) {
+		m.Defects = append(m.Defects, d)
+	}
+}
+
+// messageID hashes the message with line ends folded to \n and without the line
+// ends at its end, which every mailbox format treats in its own way.
+func messageID(raw []byte) string {
+	raw = bytes.ReplaceAll(raw, []byte("\r\n"), []byte("\n"))
+	raw = bytes.TrimRight(raw, "\n")
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:8])
+}

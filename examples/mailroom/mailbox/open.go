@@ -1,0 +1,296 @@
+package mailbox
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"sort"
+	"strings"
+)
+
+// Errors of Open and Next. Damage of a single message is never an error.
+var (
+	// ErrNotMailbox: neither a Maildir, an mbox file nor a message.
+	ErrNotMailbox = errors.New("not a Maildir, an mbox file or a mail message")
+	// ErrTooManyMessages: the mailbox holds more than Limits.MaxMessages; those
+	// up to the limit were returned.
+	ErrTooManyMessages = errors.New("more messages than the limit")
+)
+
+// Mailbox is an open mailbox. It is for one goroutine; Close it at the end.
+type Mailbox struct {
+	limits Limits
+	source source
+	count  int
+	err    error
+}
+
+// source yields the raw messages of one kind of mailbox: the bytes kept, the
+// full size, and whether they could be read. io.EOF ends it.
+type source interface {
+	next(maxBytes int) (raw []byte, size int64, readable bool, err error)
+	io.Closer
+}
+
+// Open opens the mailbox at path with the default limits. A folder must be a
+// Maildir (it has cur or new); a file is an mbox when it begins with "From " or
+// is empty, and else a single message.
+func Open(path string) (*Mailbox, error) {
+	return OpenLimited(path, DefaultLimits())
+}
+
+// OpenLimited is Open with limits of the caller.
+func OpenLimited(path string, limits Limits) (*Mailbox, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("mailbox %s: %w", path, err)
+	}
+	dir, name := filepath.Split(abs)
+	if name == "" {
+		name = "."
+	}
+	box, err := OpenFS(os.DirFS(dir), name, limits)
+	if err != nil {
+		return nil, fmt.Errorf("mailbox %s: %w", path, withoutPath(err))
+	}
+	return box, nil
+}
+
+// withoutPath drops the inner path of an error that is wrapped with a better one.
+func withoutPath(err error) error {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		return pathErr.Err
+	}
+	return err
+}
+
+// OpenFS opens the mailbox called name in a file system, such as an embedded
+// one. "." is its root.
+func OpenFS(fsys fs.FS, name string, limits Limits) (*Mailbox, error) {
+	box := &Mailbox{limits: limits.withDefaults()}
+	info, err := fs.Stat(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		box.source, err = openMaildir(fsys, name)
+	} else {
+		box.source, err = openFile(fsys, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return box, nil
+}
+
+// Next returns the next message, or io.EOF. The order is that of the file names
+// in a Maildir (by arrival, cur and new together) and that of the file in an
+// mbox. After an error it returns that error again.
+func (b *Mailbox) Next() (*Message, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	raw, size, readable, err := b.source.next(b.limits.MaxMessageBytes)
+	if err == nil && b.count == b.limits.MaxMessages {
+		err = ErrTooManyMessages
+	}
+	if err != nil {
+		b.err = err
+		return nil, err
+	}
+	b.count++
+	m := Parse(raw, b.limits)
+	m.Size = size
+	if size > int64(len(raw)) {
+		m.mark(TooLarge)
+	}
+	if !readable {
+		m.mark(Unreadable)
+	}
+	return m, nil
+}
+
+// All ranges over the messages that are left. An error other than the end of
+// the mailbox comes as the last pair, with a nil message.
+func (b *Mailbox) All() iter.Seq2[*Message, error] {
+	return func(yield func(*Message, error) bool) {
+		for {
+			m, err := b.Next()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if !yield(m, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Close releases the file. The mailbox yields nothing afterwards.
+func (b *Mailbox) Close() error {
+	if b.err == nil {
+		b.err = io.EOF
+	}
+	return b.source.Close()
+}
+
+type maildir struct {
+	fsys  fs.FS
+	files []string
+}
+
+func openMaildir(fsys fs.FS, name string) (*maildir, error) {
+	m := &maildir{fsys: fsys}
+	found := false
+	for _, folder := range []string{"cur", "new"} {
+		names, err := messageFiles(fsys, path.Join(name, folder))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		found = true
+		m.files = append(m.files, names...)
+	}
+	if !found {
+		return nil, ErrNotMailbox
+	}
+	sort.Slice(m.files, func(i, j int) bool {
+		a, b := uniqueName(m.files[i]), uniqueName(m.files[j])
+		if a != b {
+			return a < b
+		}
+		return m.files[i] < m.files[j]
+	})
+	return m, nil
+}
+
+// messageFiles lists the regular files of a folder. Symbolic links are left out:
+// mail cannot make the Reader read other files.
+func messageFiles(fsys fs.FS, folder string) ([]string, error) {
+	f, err := fsys.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	dir, ok := f.(fs.ReadDirFile)
+	if !ok {
+		return nil, ErrNotMailbox
+	}
+	var names []string
+	for seen := 0; ; {
+		entries, err := dir.ReadDir(1024)
+		seen += len(entries)
+		if seen > maxDirEntries {
+			return nil, ErrTooManyMessages
+		}
+		for _, e := range entries {
+			if e.Type().IsRegular() && !strings.HasPrefix(e.Name(), ".") {
+				names = append(names, path.Join(folder, e.Name()))
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return names, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// uniqueName is the part of a Maildir name that delivery chose: without folder
+// and without flags, which change (":2,S", or "!2,S" and ";2,S" where a colon
+// is not allowed).
+func uniqueName(file string) string {
+	name := path.Base(file)
+	for _, mark := range []string{":2,", "!2,", ";2,"} {
+		if i := strings.Index(name, mark); i >= 0 {
+			return name[:i]
+		}
+	}
+	return name
+}
+
+func (m *maildir) next(maxBytes int) ([]byte, int64, bool, error) {
+	if len(m.files) == 0 {
+		return nil, 0, false, io.EOF
+	}
+	name := m.files[0]
+	m.files = m.files[1:]
+	f, err := m.fsys.Open(name)
+	if err != nil {
+		return nil, 0, false, nil
+	}
+	defer f.Close()
+	raw, size, err := readBounded(f, maxBytes)
+	return raw, size, err == nil, nil
+}
+
+func (m *maildir) Close() error {
+	m.files = nil
+	return nil
+}
+
+// readBounded keeps the first maxBytes and counts the rest.
+func readBounded(r io.Reader, maxBytes int) ([]byte, int64, error) {
+	raw, err := io.ReadAll(io.LimitReader(r, int64(maxBytes)))
+	if err != nil {
+		return raw, int64(len(raw)), err
+	}
+	rest, err := io.Copy(io.Discard, r)
+	return raw, int64(len(raw)) + rest, err
+}
+
+type singleFile struct {
+	r    io.Reader
+	f    io.Closer
+	done bool
+}
+
+var headerLine = regexp.MustCompile(`^[!-9;-~]+[ \t]*:`)
+
+func openFile(fsys fs.FS, name string) (source, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	r := bufio.NewReaderSize(f, 64<<10)
+	start, err := r.Peek(maxPostmarkBytes)
+	if err != nil && !errors.Is(err, io.EOF) {
+		f.Close()
+		return nil, err
+	}
+	text := strings.TrimPrefix(string(start), "\ufeff")
+	text = strings.TrimLeft(text, "\r\n")
+	switch {
+	case text == "" || strings.HasPrefix(text, "From "):
+		return &mbox{r: r, f: f}, nil
+	case headerLine.MatchString(text):
+		return &singleFile{r: r, f: f}, nil
+	}
+	f.Close()
+	return nil, ErrNotMailbox
+}
+
+func (s *singleFile) next(maxBytes int) ([]byte, int64, bool, error) {
+	if s.done {
+		return nil, 0, false, io.EOF
+	}
+	s.done = true
+	raw, size, err := readBounded(s.r, maxBytes)
+	return raw, size, err == nil, nil
+}
+
+func (s *singleFile) Close() error {
+	s.done = true
+	return s.f.Close()
+}
