@@ -8,7 +8,7 @@ import (
 )
 
 // allocations counts those of one call, which may not run in parallel to others.
-func allocations(f func()) float64 { return testing.AllocsPerRun(20, f) }
+func allocations(f func()) float64 { return testing.AllocsPerRun(5, f) }
 
 // An accepted answer costs no allocation, whichever way it comes.
 //

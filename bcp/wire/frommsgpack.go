@@ -139,27 +139,23 @@ func (r *reader) value(dst []byte) ([]byte, error) {
 
 // text reads a string and returns where it stands.
 func (r *reader) text() (span, error) {
-	n := 0
+	var size uint64
 	if c := r.buf[r.pos]; c&0xe0 == fixstr {
-		n = int(c & 0x1f)
+		size = uint64(c & 0x1f)
 		r.pos++
 	} else {
-		size, why := r.uint(int(1) << (c - codeStr8))
-		if why != nil {
+		var why error
+		if size, why = r.uint(1 << (c - codeStr8)); why != nil {
 			return span{}, why
 		}
 		if size <= 31 || c != codeStr8 && size <= math.MaxUint8 || c == codeStr32 && size <= math.MaxUint16 {
 			return span{}, ErrNotMinimal
 		}
-		if size > uint64(len(r.buf)-r.pos) {
-			return span{}, ErrTruncated
-		}
-		n = int(size)
 	}
-	if n > len(r.buf)-r.pos {
+	if size > uint64(len(r.buf)-r.pos) {
 		return span{}, ErrTruncated
 	}
-	ref := span{start: r.pos, end: r.pos + n}
+	ref := span{start: r.pos, end: r.pos + int(size)}
 	if !utf8.Valid(r.buf[ref.start:ref.end]) {
 		return span{}, ErrUTF8
 	}

@@ -141,6 +141,8 @@ var packedStrictness = []struct {
 	{"map32 of 65535", "\xdf\x00\x00\xff\xff" + strings.Repeat("\xa0\x01", 65535), "", ErrNotMinimal},
 	{"map32 bomb", "\xdf\xff\xff\xff\xff", "", ErrTruncated},
 	{"map of half the bytes", "\x82\xa0\x01\xa1", "", ErrTruncated},
+	{"map of half the bytes before a bad key", "\x83\xc0\x01\xa1\x01", "", ErrTruncated},
+	{"map without its last pair", "\x82\xa3abc\x01", "", ErrTruncated},
 	{"map without its value", "\x81\xa1a", "", ErrTruncated},
 	{"most keys", packedKeys(MaxKeys), manyKeys(MaxKeys), nil},
 	{"too many keys", packedKeys(MaxKeys + 1), "", ErrTooManyKeys},
@@ -240,7 +242,11 @@ func TestFractionsGoOutOnly(t *testing.T) {
 			t.Errorf("%s came in as JSON: %v", text, err)
 		}
 	}
-	for _, text := range []string{`1.`, `.5`, `1e`, `1e+`, `01.5`, `-.5`, `1.5.5`, `1.5x`, `1e999`, `-`, `-0`, `1.e1`, `0x1p3`, `1_0.5`} {
+	longest := "0." + strings.Repeat("1", maxFraction-2)
+	if _, err := MsgpackFromJSON(nil, []byte(longest)); err != nil {
+		t.Errorf("longest: %v", err)
+	}
+	for _, text := range []string{longest + "1", `1.`, `.5`, `1e`, `1e+`, `01.5`, `-.5`, `1.5.5`, `1.5x`, `1e999`, `-`, `-0`, `1.e1`, `0x1p3`, `1_0.5`} {
 		if got, err := MsgpackFromJSON(nil, []byte(text)); err == nil {
 			t.Errorf("%s: packed as %x", text, got)
 		}

@@ -123,6 +123,7 @@ var strictness = []struct {
 	{"key of a sibling", `[{"a":1},{"a":1}]`, nil},
 	{"keys by case", `{"a":1,"A":1}`, nil},
 	{"keys by normal form", "{\"\u00e9\":1,\"e\u0301\":1}", nil},
+	{"keys of one hash", `{"costarring":1,"liquid":1}`, nil},
 	{"keys by prefix", `{"a":1,"ab":1,"\u0061c":1}`, nil},
 
 	{"all escapes", `"\"\\\/\b\f\n\r\t\u0041"`, nil},
@@ -130,6 +131,7 @@ var strictness = []struct {
 	{"unknown escape", `"\x41"`, ErrSyntax},
 	{"escaped quote mark", `"\'"`, ErrSyntax},
 	{"short escape", `"\u004"`, ErrSyntax},
+	{"escape cut by the end", `"\u00`, ErrSyntax},
 	{"escape without hex", `"\u00g1"`, ErrSyntax},
 	{"surrogate pair", `"\ud83d\ude00"`, nil},
 	{"first and last pair", `"\ud800\udc00\udbff\udfff"`, nil},
@@ -138,6 +140,8 @@ var strictness = []struct {
 	{"lone high surrogate before text", `"\ud83dabcdef"`, ErrUTF8},
 	{"lone low surrogate", `"\ude00"`, ErrUTF8},
 	{"two high surrogates", `"\ud83d\ud83d"`, ErrUTF8},
+	{"two low surrogates", `"\ude00\ude00"`, ErrUTF8},
+	{"high surrogate before U+E000", `"\ud83d\ue000"`, ErrUTF8},
 	{"pair in wrong order", `"\ude00\ud83d"`, ErrUTF8},
 	{"high surrogate before a letter", `"\ud83d\u0041"`, ErrUTF8},
 	{"high surrogate before no escape", `"\ud83d\n     "`, ErrUTF8},
@@ -371,6 +375,7 @@ func TestScannerOutOfOrder(t *testing.T) {
 		"value behind value":  {start, more, key, number, number},
 		"value behind all":    {start, more, key, number, more, number},
 		"more behind all":     {start, more, key, number, more, more, end},
+		"string for a key":    {start, more, func(s *Scanner) error { _, err := s.String(nil); return err }},
 		"raw value in key":    {start, more, func(s *Scanner) error { _, err := s.RawValue(); return err }},
 		"kind before the key": {start, more, func(s *Scanner) error { s.Kind(); return nil }, number},
 	} {
@@ -430,6 +435,44 @@ func TestScannerCopyLooksAhead(t *testing.T) {
 	}
 	if err := s.End(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Two keys are one if they spell the same text, whatever their hashes say.
+//
+// covers P2.2, A-DUP, A-HASH
+func TestKeysAreComparedAsText(t *testing.T) {
+	t.Parallel()
+	spelled := func(inside string) ([]byte, span) {
+		return []byte(inside), span{start: 0, end: len(inside), escaped: strings.Contains(inside, `\`)}
+	}
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{`ab`, `ab`, true},
+		{`ab`, `a\u0062`, true},
+		{`\ud83d\ude00`, `😀`, true},
+		{`\n\t`, `\u000a\u0009`, true},
+		{`a`, `\u0061b`, false},
+		{`\u0061b`, `a`, false},
+		{`\u0061b`, `ac`, false},
+		{``, `\u0061`, false},
+	} {
+		bufA, a := spelled(c.a)
+		bufB, b := spelled(c.b)
+		buf := append(bufA, bufB...)
+		b.start, b.end = len(bufA), len(buf)
+		if got := a.equal(buf, b); got != c.same {
+			t.Errorf("%s and %s: equal is %v", c.a, c.b, got)
+		}
+		if same := a.hash(buf) == b.hash(buf); same != c.same {
+			t.Errorf("%s and %s: hashes agree: %v", c.a, c.b, same)
+		}
+	}
+	buf := []byte("costarringliquid")
+	if (span{start: 0, end: 10}).hash(buf) != (span{start: 10, end: 16}).hash(buf) {
+		t.Error("the two keys of the table no longer share a hash")
 	}
 }
 

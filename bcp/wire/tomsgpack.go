@@ -11,9 +11,10 @@ import (
 // MessagePack, and what such an agent sends. It undoes [JSONFromMsgpack].
 //
 // It judges src as [Check] does, with one difference: a number with a fraction
-// or an exponent is let through and becomes a float64. The gateway sends such
-// numbers for people to read, as in bandwidth_bits; nothing is decided by them,
-// and [JSONFromMsgpack] refuses them on the way in.
+// or an exponent is let through, up to 32 characters, and becomes the nearest
+// float64. The gateway sends such numbers for people to read, as in
+// bandwidth_bits; nothing is decided by them, and [JSONFromMsgpack] refuses them on
+// the way in.
 //
 // The result is at most three times as long as src. After a refusal the returned
 // slice is dst as it was. dst and src must not overlap.
@@ -172,6 +173,9 @@ func appendTextHeader(dst []byte, n int) []byte {
 
 func appendMsgpackNumber(dst []byte, s *Scanner) ([]byte, error) {
 	if literal := s.fraction(); literal != nil {
+		if len(literal) > maxFraction {
+			return nil, s.fail(s.pos, ErrNumber)
+		}
 		v, err := strconv.ParseFloat(string(literal), 64)
 		if err != nil {
 			return nil, s.fail(s.pos, ErrNumber)
@@ -215,11 +219,9 @@ func appendMsgpackInt(dst []byte, n int64) []byte {
 }
 
 // fraction passes over a number that has a fraction or an exponent and returns
-// its literal. For anything else it returns nil and does nothing.
+// its literal. For any other number it returns nil and does nothing. A number must
+// be next, as Kind tells.
 func (s *Scanner) fraction() []byte {
-	if kinds[s.peek()] != KindNumber || s.state != stateValue {
-		return nil
-	}
 	i := s.pos
 	if s.buf[i] == '-' {
 		i++
