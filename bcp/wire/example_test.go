@@ -7,8 +7,11 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
-// errUnknownKey stands for what the schema of the caller refuses.
-var errUnknownKey = errors.New("unknown or repeated key")
+// What the schema of the caller refuses.
+var (
+	errKey     = errors.New("unknown or repeated key")
+	errMissing = errors.New("missing key")
+)
 
 type answer struct {
 	urgent     bool
@@ -37,7 +40,7 @@ func parse(message []byte) (answer, error) {
 			seen[1] = true
 			a.confidence, err = s.Int64()
 		default:
-			err = errUnknownKey
+			err = errKey
 		}
 		if err != nil {
 			return answer{}, err
@@ -45,6 +48,9 @@ func parse(message []byte) (answer, error) {
 	}
 	if err := s.End(); err != nil {
 		return answer{}, err
+	}
+	if seen != [2]bool{true, true} {
+		return answer{}, errMissing
 	}
 	return a, nil
 }
@@ -56,6 +62,7 @@ func ExampleScanner() {
 		`{"is_urgent": true, "confidence": 3.0}`,
 		`{"is_urgent": true, "is_urgent": false}`,
 		`{"is_urgent": true, "confidence": 3} {}`,
+		`{"is_urgent": true}`,
 	} {
 		a, err := parse([]byte(message))
 		if err != nil {
@@ -70,6 +77,7 @@ func ExampleScanner() {
 	// wire: number is not a plain 64-bit integer
 	// unknown or repeated key
 	// wire: data after the value
+	// missing key
 }
 
 func ExampleCheck() {

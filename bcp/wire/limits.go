@@ -1,8 +1,8 @@
 package wire
 
 const (
-	// MaxDepth is how deep objects and arrays may nest (PROTOCOL P2.2). The
-	// deepest message of the protocol needs five.
+	// MaxDepth is how deep objects and arrays may nest (PROTOCOL P2.2). It bounds
+	// the state that a walk keeps.
 	MaxDepth = 8
 
 	// MaxKeys is how many keys an object may have that is read without a schema:

@@ -192,8 +192,7 @@ func (s *Scanner) text() (span, error) {
 
 // Bool reads true or false.
 func (s *Scanner) Bool() (bool, error) {
-	c := s.peek()
-	if kinds[c] != KindBool || s.state != stateValue {
+	if c := s.peek(); c != 't' && c != 'f' || s.state != stateValue {
 		return false, s.mismatch()
 	}
 	rest := s.buf[s.pos:]
@@ -217,7 +216,7 @@ func (s *Scanner) Int64() (int64, error) {
 	if kinds[c] != KindNumber || s.state != stateValue {
 		return 0, s.mismatch()
 	}
-	i := s.pos
+	b, i := s.buf, s.pos
 	limit := uint64(1<<63 - 1)
 	negative := c == '-'
 	if negative {
@@ -226,8 +225,8 @@ func (s *Scanner) Int64() (int64, error) {
 	}
 	first := i
 	var n uint64
-	for ; i < len(s.buf); i++ {
-		d := s.buf[i] - '0'
+	for ; i < len(b); i++ {
+		d := b[i] - '0'
 		if d > 9 {
 			break
 		}
@@ -239,11 +238,11 @@ func (s *Scanner) Int64() (int64, error) {
 	if i == first {
 		return 0, s.fail(i, ErrSyntax)
 	}
-	if n > limit || s.buf[first] == '0' && (negative || i > first+1) {
+	if n > limit || b[first] == '0' && (negative || i > first+1) {
 		return 0, s.fail(s.pos, ErrNumber)
 	}
-	if i < len(s.buf) {
-		if c := s.buf[i]; c == '.' || c|0x20 == 'e' {
+	if i < len(b) {
+		if c := b[i]; c == '.' || c|0x20 == 'e' {
 			return 0, s.fail(s.pos, ErrNumber)
 		}
 	}
