@@ -1,0 +1,292 @@
+package accounts_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/jwt/v2"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// covers BCP-7, BCP-10, BCP-19, SUB-122, SUB-123, SUB-124, SUB-125
+func TestAccountsHaveTheWaysOfTheArchitectureAndNoOthers(t *testing.T) {
+	t.Parallel()
+	store, _ := newStore(t)
+	bundle := compile(t, store, scopes())
+	core := claimsOf(t, bundle, accounts.Core)
+
+	exports := map[string]string{}
+	for _, e := range core.Exports {
+		exports[string(e.Subject)] = e.Type.String() + " " + string(e.ResponseType)
+	}
+	want := map[string]string{
+		"bcp.v1.ask.>": "service Singleton", "bcp.v1.push.>": "service Singleton", "bcp.v1.session.>": "service Singleton",
+		"bcp.v1.approval.>": "service Singleton", "bcp.v1.reply.reader.>": "service Singleton", "bcp.v1.reply.controller.>": "service Singleton",
+		"bcp.v1.query.>": "stream ", "bcp.v1.deliver.reader.>": "stream ", "bcp.v1.deliver.controller.>": "stream ",
+		"$JS.API.DIRECT.GET.BCP_AUDIT": "service Stream", "$JS.API.DIRECT.GET.BCP_AUDIT.>": "service Stream",
+		"$JS.API.DIRECT.GET.BCP_LEDGER": "service Stream", "$JS.API.DIRECT.GET.BCP_LEDGER.>": "service Stream",
+		"$JS.API.STREAM.INFO.BCP_AUDIT": "service Singleton", "$JS.API.STREAM.INFO.BCP_LEDGER": "service Singleton",
+	}
+	if diff := cmp.Diff(want, exports); diff != "" {
+		t.Error(diff)
+	}
+	imports := map[string][]string{
+		accounts.System: nil, accounts.Core: nil,
+		accounts.Readers: {
+			"bcp.v1.deliver.reader.> stream", "bcp.v1.push.> service shared", "bcp.v1.query.> stream", "bcp.v1.reply.reader.> service shared",
+		},
+		accounts.Controllers: {
+			"bcp.v1.ask.> service", "bcp.v1.deliver.controller.> stream", "bcp.v1.reply.controller.> service", "bcp.v1.session.> service",
+		},
+		accounts.Operators: {
+			"$JS.API.DIRECT.GET.BCP_AUDIT service as BCPJS.DIRECT.GET.BCP_AUDIT", "$JS.API.DIRECT.GET.BCP_AUDIT.> service as BCPJS.DIRECT.GET.BCP_AUDIT.>",
+			"$JS.API.DIRECT.GET.BCP_LEDGER service as BCPJS.DIRECT.GET.BCP_LEDGER", "$JS.API.DIRECT.GET.BCP_LEDGER.> service as BCPJS.DIRECT.GET.BCP_LEDGER.>",
+			"$JS.API.STREAM.INFO.BCP_AUDIT service as BCPJS.STREAM.INFO.BCP_AUDIT", "$JS.API.STREAM.INFO.BCP_LEDGER service as BCPJS.STREAM.INFO.BCP_LEDGER",
+			"bcp.v1.approval.> service shared",
+		},
+	}
+	for name, want := range imports {
+		claims := claimsOf(t, bundle, name)
+		var got []string
+		for _, i := range claims.Imports {
+			text := string(i.Subject) + " " + i.Type.String()
+			if i.LocalSubject != "" {
+				text += " as " + string(i.LocalSubject)
+			}
+			if i.Share {
+				text += " shared"
+			}
+			if i.Account != core.Subject {
+				t.Errorf("%s imports %s from elsewhere", name, text)
+			}
+			got = append(got, text)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if name != accounts.Core && len(claims.Exports) != 0 {
+			t.Errorf("%s exports", name)
+		}
+		if got := claims.Limits.IsJSEnabled(); got != (name == accounts.Core) {
+			t.Errorf("%s: JetStream %t", name, got)
+		}
+		if claims.Limits.LeafNodeConn != 0 || !claims.Limits.DisallowBearer {
+			t.Errorf("%s: %+v", name, claims.Limits)
+		}
+		refuse := jwt.Permission{Deny: jwt.StringList{">"}}
+		if diff := cmp.Diff(jwt.Permissions{Pub: refuse, Sub: refuse}, claims.DefaultPermissions); diff != "" {
+			t.Errorf("%s lets in users without permissions: %s", name, diff)
+		}
+	}
+}
+
+// covers A-WILD, BCP-7, SUB-9, P9.5
+func TestScopesAreWrittenExactly(t *testing.T) {
+	t.Parallel()
+	store, _ := newStore(t)
+	bundle := compile(t, store, scopes())
+	found := 0
+	for _, name := range []string{accounts.Readers, accounts.Controllers, accounts.Operators} {
+		claims := claimsOf(t, bundle, name)
+		for key, scope := range claims.SigningKeys {
+			agent, role, ok := bundle.ScopeOf(key)
+			if !ok {
+				t.Fatalf("%s: a key without a scope", name)
+			}
+			found++
+			for _, want := range scopes() {
+				if want.Agent == agent && want.Role == role {
+					checkTemplate(t, want, scope.(*jwt.UserScope).Template)
+				}
+			}
+		}
+	}
+	if found != len(scopes()) {
+		t.Errorf("%d scopes, want %d", found, len(scopes()))
+	}
+	for name, own := range map[string]accounts.Login{accounts.Core: bundle.Gateway, accounts.System: bundle.Monitor} {
+		user, err := jwt.DecodeUserClaims(own.JWT)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scope := claimsOf(t, bundle, name).SigningKeys[user.Issuer].(*jwt.UserScope)
+		if diff := cmp.Diff(jwt.StringList{jwt.ConnectionTypeInProcess}, scope.Template.AllowedConnectionTypes); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if len(claimsOf(t, bundle, name).SigningKeys) != 1 || user.Subject != own.Signer.PublicKey() {
+			t.Errorf("%s lets in others", name)
+		}
+	}
+}
+
+func checkTemplate(t *testing.T, want subjects.Scope, got jwt.UserPermissionLimits) {
+	t.Helper()
+	publish := jwt.Permission{Allow: want.PubAllow}
+	if len(want.PubAllow) == 0 {
+		publish = jwt.Permission{Deny: jwt.StringList{">"}}
+	}
+	permissions := jwt.Permissions{Pub: publish, Sub: jwt.Permission{Allow: want.SubAllow}}
+	if want.Respond {
+		permissions.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: want.RespondFor}
+	}
+	expected := jwt.UserPermissionLimits{
+		Permissions:            permissions,
+		Limits:                 jwt.Limits{NatsLimits: jwt.NatsLimits{Subs: int64(want.MaxSubscriptions), Data: -1, Payload: -1}},
+		AllowedConnectionTypes: jwt.StringList{jwt.ConnectionTypeStandard, jwt.ConnectionTypeWebsocket},
+	}
+	if diff := cmp.Diff(expected, got); diff != "" {
+		t.Errorf("%s as %s: %s", want.Agent, want.Role, diff)
+	}
+}
+
+// covers A-JWTSELF
+func TestOperatorIsStrict(t *testing.T) {
+	t.Parallel()
+	store, _ := newStore(t)
+	bundle := compile(t, store, nil)
+	operator, err := jwt.DecodeOperatorClaims(bundle.Operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	identity, err := store.OperatorKey()
+	system, _ := bundle.Account(accounts.System)
+	if err != nil || operator.Subject != identity || !operator.StrictSigningKeyUsage || operator.SystemAccount != system.PublicKey {
+		t.Errorf("%v: %+v", err, operator)
+	}
+	for _, account := range bundle.Accounts {
+		if claims := claimsOf(t, bundle, account.Name); claims.Issuer == identity || !operator.DidSign(claims) {
+			t.Errorf("%s is signed by %s", account.Name, claims.Issuer)
+		}
+	}
+}
+
+func TestCompileKeepsKeysAndGoesForwardInTime(t *testing.T) {
+	t.Parallel()
+	store, folder := newStore(t)
+	first := compile(t, store, scopes())
+	creds, err := store.Issue("main", 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, _ := userOf(t, creds)
+
+	again, err := accounts.Open(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := scopes()
+	for i := range changed {
+		if changed[i].Agent == "main" {
+			changed[i].PubAllow = append(changed[i].PubAllow, subjects.Ask("main", "zoe"))
+		}
+	}
+	iat := claimsOf(t, first, accounts.Readers).IssuedAt
+	for _, at := range []time.Time{now, now.Add(-time.Hour), now.Add(time.Minute), now.Add(time.Minute)} {
+		bundle, err := accounts.Compile(again, changed, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, account := range bundle.Accounts {
+			claims := claimsOf(t, bundle, account.Name)
+			if claims.IssuedAt <= iat || claims.IssuedAt < at.Unix() {
+				t.Errorf("%s at %v: issued at %d after %d", account.Name, at, claims.IssuedAt, iat)
+			}
+			before, _ := first.Account(account.Name)
+			if same := before.Digest == account.Digest; same != (account.Name != accounts.Controllers) {
+				t.Errorf("%s is the same: %t", account.Name, same)
+			}
+			if before.PublicKey != account.PublicKey {
+				t.Errorf("%s has a new key", account.Name)
+			}
+		}
+		iat = claimsOf(t, bundle, accounts.Readers).IssuedAt
+		if _, ok := claimsOf(t, bundle, accounts.Controllers).SigningKeys[user.Issuer]; !ok {
+			t.Error("creds did not outlive an edit")
+		}
+	}
+}
+
+func manyScopes(n int, list func(i int) []string) []subjects.Scope {
+	scopes := make([]subjects.Scope, n)
+	for i := range scopes {
+		name := bcp.AgentName(fmt.Sprintf("agent-%d", i))
+		scopes[i] = subjects.Scope{Agent: name, Role: bcp.RoleReader, PubAllow: list(i), SubAllow: []string{subjects.InboxesOf(name)}, MaxSubscriptions: 1}
+	}
+	return scopes
+}
+
+func TestCompileRefusesAnAccountBeforeTheServerWould(t *testing.T) {
+	t.Parallel()
+	store, _ := newStore(t)
+	none := func(int) []string { return nil }
+	bundle := compile(t, store, manyScopes(accounts.MaxScopes, none))
+	if _, err := accounts.Compile(store, manyScopes(accounts.MaxScopes+1, none), now); !errors.Is(err, accounts.ErrTooManyScopes) {
+		t.Errorf("one scope too many: %v", err)
+	}
+	if readers, _ := bundle.Account(accounts.Readers); len(readers.JWT) > accounts.MaxAccountJWT {
+		t.Errorf("the account takes %d bytes", len(readers.JWT))
+	}
+	long := func(i int) []string {
+		var list []string
+		for j := range 400 {
+			list = append(list, subjects.Push("agent", "controller-with-a-long-name-of-its-own", bcp.SubscriptionID(fmt.Sprintf("subscription-%d-%d", i, j))))
+		}
+		return list
+	}
+	if _, err := accounts.Compile(store, manyScopes(40, long), now); !errors.Is(err, accounts.ErrTooManyScopes) {
+		t.Errorf("too many bytes: %v", err)
+	}
+	// What was refused changed nothing: the last agents are still there.
+	if _, err := store.Issue(bcp.AgentName(fmt.Sprintf("agent-%d", accounts.MaxScopes-1)), 0, 0); err != nil {
+		t.Error(err)
+	}
+}
+
+// covers A-WILD, A-SUBJTOK
+func TestCompileRefusesScopesThatGrantTooMuch(t *testing.T) {
+	t.Parallel()
+	good := func() subjects.Scope {
+		return subjects.Scope{Agent: "a", Role: bcp.RoleReader, PubAllow: []string{"p"}, SubAllow: []string{"s.>"}, MaxSubscriptions: 1}
+	}
+	store, _ := newStore(t)
+	if _, err := accounts.Compile(store, []subjects.Scope{good()}, now); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(s *subjects.Scope){
+		"zero":                  func(s *subjects.Scope) { *s = subjects.Scope{} },
+		"no role":               func(s *subjects.Scope) { s.Role = 0 },
+		"unknown role":          func(s *subjects.Scope) { s.Role = 99 },
+		"wildcard name":         func(s *subjects.Scope) { s.Agent = "*" },
+		"path in a name":        func(s *subjects.Scope) { s.Agent = "../a" },
+		"gateway":               func(s *subjects.Scope) { s.Agent = "gateway" },
+		"publish everything":    func(s *subjects.Scope) { s.PubAllow = []string{">"} },
+		"publish any first":     func(s *subjects.Scope) { s.PubAllow = []string{"*.b"} },
+		"publish nothing named": func(s *subjects.Scope) { s.PubAllow = []string{""} },
+		"publish a template":    func(s *subjects.Scope) { s.PubAllow = []string{"a.{{name()}}"} },
+		"subscribe everything":  func(s *subjects.Scope) { s.SubAllow = []string{">"} },
+		"subscribe to a queue":  func(s *subjects.Scope) { s.SubAllow = []string{"a.> q"} },
+		"subscribe nothing":     func(s *subjects.Scope) { s.SubAllow = nil },
+		"no bound":              func(s *subjects.Scope) { s.MaxSubscriptions = 0 },
+		"respond without time":  func(s *subjects.Scope) { s.Respond = true },
+		"time without respond":  func(s *subjects.Scope) { s.RespondFor = time.Second },
+		"negative time":         func(s *subjects.Scope) { s.Respond, s.RespondFor = true, -1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := good()
+			spoil(&s)
+			if _, err := accounts.Compile(store, []subjects.Scope{s}, now); err == nil {
+				t.Error("compiled")
+			}
+		})
+	}
+	if _, err := accounts.Compile(store, []subjects.Scope{good(), good()}, now); err == nil {
+		t.Error("compiled one scope twice")
+	}
+}

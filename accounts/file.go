@@ -1,0 +1,153 @@
+package accounts
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+const (
+	folderMode fs.FileMode = 0o700
+	fileMode   fs.FileMode = 0o600
+	// maxFile bounds what is read of any file of the store. The record of a
+	// hundred thousand users fits.
+	maxFile      = 32 << 20
+	readAttempts = 16
+)
+
+// checkMode refuses what anybody but its owner may open. Windows keeps no such
+// modes.
+func checkMode(info fs.FileInfo) error {
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		return fmt.Errorf("%w: %s has mode %04o, want %04o", ErrUnsafe, info.Name(), info.Mode().Perm(), info.Mode().Perm()&0o700)
+	}
+	return nil
+}
+
+// checkFolder refuses a folder that is a link, or open to others.
+func checkFolder(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%w: %s is not a folder", ErrUnsafe, info.Name())
+	}
+	return checkMode(info)
+}
+
+// readFile reads a private file. It refuses links and files open to others,
+// also when they take the file's place while it is being opened.
+func readFile(path string) ([]byte, error) {
+	// Another process may replace the file in an orderly way just then, so a
+	// replaced file is looked at again.
+	for range readAttempts {
+		content, err := readOnce(path)
+		if !errors.Is(err, errReplaced) {
+			return content, err
+		}
+	}
+	return nil, fmt.Errorf("%w: %s is being replaced all the time", ErrUnsafe, filepath.Base(path))
+}
+
+var errReplaced = errors.New("replaced while it was opened")
+
+func readOnce(path string) ([]byte, error) {
+	named, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !named.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: %s is not a regular file", ErrUnsafe, named.Name())
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	opened, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !os.SameFile(named, opened) {
+		return nil, errReplaced
+	}
+	if err := checkMode(opened); err != nil {
+		return nil, err
+	}
+	content, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(content) > maxFile {
+		return nil, fmt.Errorf("%s is larger than %d bytes", named.Name(), maxFile)
+	}
+	return content, nil
+}
+
+// createFile writes a private file that must not exist, complete or not at
+// all. It outlives a crash once its folder is synced.
+func createFile(path string, content []byte) error {
+	return throughTemporary(path, content, os.Link)
+}
+
+// replaceFile writes a private file over the one that is there, complete or
+// not at all, and syncs the folder with everything created in it before.
+func replaceFile(path string, content []byte) error {
+	if err := throughTemporary(path, content, os.Rename); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+// throughTemporary leaves at most a temporary file behind after a crash; path
+// has its old content or its new one.
+func throughTemporary(path string, content []byte, move func(from, to string) error) error {
+	temporary := filepath.Join(filepath.Dir(path), ".new-"+randomName())
+	defer os.Remove(temporary)
+	if err := writeNew(temporary, content); err != nil {
+		return err
+	}
+	return move(temporary, path)
+}
+
+func writeNew(path string, content []byte) (err error) {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closeErr := file.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	if _, err := file.Write(content); err != nil {
+		return err
+	}
+	return file.Sync()
+}
+
+func syncFolder(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	folder, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	return folder.Sync()
+}
+
+func randomName() string {
+	var b [12]byte
+	// crypto/rand.Read never fails.
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,78 @@
+package accounts
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/nats-io/nkeys"
+)
+
+const redactedText = "[redacted]"
+
+// redacted makes the type that embeds it show nothing of itself, whatever
+// prints or encodes it.
+type redacted struct{}
+
+// Format writes a constant for every verb.
+func (redacted) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redactedText) }
+
+// String returns a constant.
+func (redacted) String() string { return redactedText }
+
+// GoString returns a constant.
+func (redacted) GoString() string { return redactedText }
+
+// MarshalText returns a constant.
+func (redacted) MarshalText() ([]byte, error) { return []byte(redactedText), nil }
+
+// MarshalJSON returns a constant.
+func (redacted) MarshalJSON() ([]byte, error) { return []byte(`"` + redactedText + `"`), nil }
+
+// Signer signs with one private key that it never shows. The zero value signs
+// nothing. It may be used concurrently.
+type Signer struct {
+	redacted
+	public string
+	// The key is held by a function so that not even a printer that walks
+	// private fields gets to it.
+	sign func([]byte) ([]byte, error)
+}
+
+func newSigner(pair nkeys.KeyPair) (Signer, error) {
+	public, err := pair.PublicKey()
+	if err != nil {
+		return Signer{}, fmt.Errorf("read a public key: %w", err)
+	}
+	return Signer{public: public, sign: pair.Sign}, nil
+}
+
+// PublicKey returns the public key, or the empty string of the zero value.
+func (s Signer) PublicKey() string { return s.public }
+
+// Sign returns the signature of data.
+func (s Signer) Sign(data []byte) ([]byte, error) {
+	if s.sign == nil {
+		return nil, errNoKey
+	}
+	return s.sign(data)
+}
+
+// signFor is the form of Sign that the JWT library wants.
+func (s Signer) signFor(public string, data []byte) ([]byte, error) {
+	if public != s.public {
+		return nil, errNoKey
+	}
+	return s.Sign(data)
+}
+
+// pair returns the public half, which is all that the JWT library needs of it.
+func (s Signer) pair() (nkeys.KeyPair, error) { return nkeys.FromPublicKey(s.public) }
+
+// secret is a text that only reveal shows.
+type secret func() []byte
+
+func newSecret(text []byte) secret {
+	text = slices.Clone(text)
+	return func() []byte { return slices.Clone(text) }
+}

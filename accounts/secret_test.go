@@ -1,0 +1,127 @@
+package accounts_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nkeys"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+)
+
+// covers P7.5
+func TestSecretsShowNothing(t *testing.T) {
+	t.Parallel()
+	store, folder := newStore(t)
+	bundle := compile(t, store, scopes())
+	creds, err := store.Issue("main", 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, pair := userOf(t, creds)
+	secrets := [][]byte{seedOf(t, pair)}
+	files, err := filepath.Glob(filepath.Join(folder, "keys", "*.nk"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		seed, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets = append(secrets, seed)
+	}
+	type nested struct{ inner any }
+	values := []any{
+		creds, &creds, []accounts.Creds{creds}, nested{creds}, &nested{&creds}, map[string]any{"c": creds},
+		bundle, &bundle, nested{bundle}, bundle.Gateway, &bundle.Gateway, bundle.Monitor.Signer, nested{bundle.Monitor.Signer},
+		store, *store, nested{store},
+	}
+	for _, v := range values {
+		var text strings.Builder
+		for _, verb := range "vTtbcdoOqxXUeEfFgGsp" {
+			for _, flag := range []string{"", "+", "#", "-", " ", "0", "200", ".200"} {
+				fmt.Fprintf(&text, "%"+flag+string(verb)+"\n", v)
+			}
+		}
+		encoded, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.Write(encoded)
+		for _, s := range secrets {
+			seed := string(s)
+			hexed, raw := fmt.Sprintf("%x", seed), strings.Trim(fmt.Sprint(s[:16]), "[]")
+			for _, leak := range []string{seed, seed[:20], hexed[:40], strings.ToUpper(hexed[:40]), raw} {
+				if strings.Contains(text.String(), leak) {
+					t.Fatalf("%T shows a private key", v)
+				}
+			}
+		}
+	}
+}
+
+func seedOf(t *testing.T, pair nkeys.KeyPair) []byte {
+	t.Helper()
+	seed, err := pair.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seed
+}
+
+func TestZeroValuesHoldNothing(t *testing.T) {
+	t.Parallel()
+	if _, err := (accounts.Signer{}).Sign([]byte("x")); err == nil {
+		t.Error("the zero signer signed")
+	}
+	path := filepath.Join(t.TempDir(), "x")
+	if err := (accounts.Creds{}).WriteFile(path); err == nil || (accounts.Creds{}).Text() != nil {
+		t.Error("the zero creds hold something")
+	}
+	if _, _, ok := (accounts.Bundle{}).ScopeOf(""); ok {
+		t.Error("the zero bundle knows a scope")
+	}
+}
+
+// covers P7.5
+func TestWriteFileIsPrivateAndReplacesNothing(t *testing.T) {
+	t.Parallel()
+	store, _ := newStore(t)
+	compile(t, store, scopes())
+	creds, err := store.Issue("main", 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	path := filepath.Join(folder, "main.creds")
+	if err := creds.WriteFile(path); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil || string(content) != string(creds.Text()) {
+		t.Errorf("%v: wrote %d bytes of %d", err, len(content), len(creds.Text()))
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if err := creds.WriteFile(path); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("replaced a file: %v", err)
+	}
+	link := filepath.Join(folder, "link.creds")
+	if err := os.Symlink("elsewhere", link); err != nil {
+		t.Fatal(err)
+	}
+	if err := creds.WriteFile(link); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("wrote through a link: %v", err)
+	}
+	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 2 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}

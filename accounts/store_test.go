@@ -1,0 +1,145 @@
+package accounts_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// covers P7.5
+func TestCreateMakesPrivateFilesOnce(t *testing.T) {
+	t.Parallel()
+	store, folder := newStore(t)
+	compile(t, store, scopes())
+	if _, err := store.Issue("main", 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	err := filepath.WalkDir(filepath.Join(folder, "keys"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		want := fs.FileMode(0o600)
+		if d.IsDir() {
+			want = fs.ModeDir | 0o700
+		}
+		if info.Mode() != want {
+			t.Errorf("%s has mode %v, want %v", d.Name(), info.Mode(), want)
+		}
+		count++
+		return nil
+	})
+	// The folder, lock, state, 6 + 5 keys, and a key for each scope.
+	if want := 3 + 11 + len(scopes()); err != nil || count != want {
+		t.Errorf("%d files, want %d: %v", count, want, err)
+	}
+	if _, err := accounts.Create(folder); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a second store was made over the first: %v", err)
+	}
+	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 1 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+	if _, err := accounts.Open(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("opened nothing: %v", err)
+	}
+}
+
+// covers P7.5
+func TestOpenRefusesWhatOthersCouldReadOrReplace(t *testing.T) {
+	t.Parallel()
+	const key = "account-READERS.nk"
+	for name, spoil := range map[string]func(keys string) error{
+		"group may read a key":     func(k string) error { return os.Chmod(filepath.Join(k, key), 0o640) },
+		"world may read a key":     func(k string) error { return os.Chmod(filepath.Join(k, key), 0o604) },
+		"world may read the state": func(k string) error { return os.Chmod(filepath.Join(k, "state.json"), 0o644) },
+		"group may list the keys":  func(k string) error { return os.Chmod(k, 0o750) },
+		"a key is a link": func(k string) error {
+			return errors.Join(os.Rename(filepath.Join(k, key), filepath.Join(k, "..", key)), os.Symlink(filepath.Join("..", key), filepath.Join(k, key)))
+		},
+		"the folder is a link": func(k string) error {
+			return errors.Join(os.Rename(k, k+"2"), os.Symlink("keys2", k))
+		},
+		"a key is a folder": func(k string) error {
+			return errors.Join(os.Remove(filepath.Join(k, key)), os.Mkdir(filepath.Join(k, key), 0o700))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, folder := newStore(t)
+			if err := spoil(filepath.Join(folder, "keys")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := accounts.Open(folder); !errors.Is(err, accounts.ErrUnsafe) {
+				t.Errorf("opened: %v", err)
+			}
+			if _, err := accounts.Compile(store, scopes(), now); !errors.Is(err, accounts.ErrUnsafe) {
+				t.Errorf("compiled: %v", err)
+			}
+		})
+	}
+	for name, spoil := range map[string]func(path string) error{
+		"missing":   os.Remove,
+		"truncated": func(p string) error { return os.Truncate(p, 10) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, folder := newStore(t)
+			if err := spoil(filepath.Join(folder, "keys", key)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := accounts.Open(folder); err == nil {
+				t.Error("opened a store without a key")
+			}
+		})
+	}
+}
+
+// covers P7.5
+func TestStoreIsSharedByProcesses(t *testing.T) {
+	t.Parallel()
+	store, folder := newStore(t)
+	compile(t, store, scopes())
+	const workers, each = 4, 5
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			// Locks exclude each other by open file, as between processes.
+			other, err := accounts.Open(folder)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for range each {
+				if _, err := other.Issue("main", bcp.RoleController, time.Hour); err != nil {
+					t.Error(err)
+				}
+				if _, err := accounts.Compile(other, scopes(), now); err != nil {
+					t.Error(err)
+				}
+				if _, err := other.Users(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	users, err := store.Users()
+	if err != nil || len(users) != workers*each {
+		t.Errorf("%d users on record, want %d: %v", len(users), workers*each, err)
+	}
+	// A compilation each, and the first: none was of the same second.
+	if got, want := claimsOf(t, compile(t, store, nil), accounts.Core).IssuedAt, now.Unix()+workers*each+1; got != want {
+		t.Errorf("issued at %d, want %d", got, want)
+	}
+}

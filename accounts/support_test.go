@@ -1,0 +1,87 @@
+package accounts_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// now is a fixed time of compilation.
+var now = time.Date(2026, 3, 15, 12, 0, 0, 0, time.UTC)
+
+func newStore(t *testing.T) (*accounts.Store, string) {
+	t.Helper()
+	folder := filepath.Join(t.TempDir(), "state")
+	store, err := accounts.Create(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store, folder
+}
+
+// scopes are of a Controller, a Reader without pushes, an agent that is both,
+// and a person that is both.
+func scopes() []subjects.Scope {
+	return subjects.Permissions(&bcp.Mesh{
+		Approvers: []bcp.AgentName{"alice"}, Auditors: []bcp.AgentName{"alice"},
+		Agents: []bcp.Agent{
+			{Name: "main", Controller: true},
+			{Name: "relay", Controller: true, Reader: true},
+			{Name: "researcher", Reader: true},
+		},
+		Channels: []bcp.Channel{
+			{ChannelKey: bcp.ChannelKey{Controller: "main", Reader: "researcher"}, QueryTTL: time.Hour},
+			{
+				ChannelKey:    bcp.ChannelKey{Controller: "main", Reader: "relay"},
+				Subscriptions: []bcp.Subscription{{ID: "digest"}},
+			},
+		},
+	})
+}
+
+func compile(t *testing.T, store *accounts.Store, scopes []subjects.Scope) accounts.Bundle {
+	t.Helper()
+	b, err := accounts.Compile(store, scopes, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func claimsOf(t *testing.T, b accounts.Bundle, name string) *jwt.AccountClaims {
+	t.Helper()
+	account, ok := b.Account(name)
+	if !ok {
+		t.Fatalf("no account %s", name)
+	}
+	claims, err := jwt.DecodeAccountClaims(account.JWT)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return claims
+}
+
+// userOf reads the user that a creds file lets in, and its seed.
+func userOf(t *testing.T, c accounts.Creds) (*jwt.UserClaims, nkeys.KeyPair) {
+	t.Helper()
+	token, err := jwt.ParseDecoratedJWT(c.Text())
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims, err := jwt.DecodeUserClaims(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := jwt.ParseDecoratedUserNKey(c.Text())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return claims, pair
+}

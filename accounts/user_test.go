@@ -1,0 +1,148 @@
+package accounts_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/jwt/v2"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// covers A-JWTSELF, BCP-7
+func TestIssueMakesAScopedUser(t *testing.T) {
+	t.Parallel()
+	store, folder := newStore(t)
+	bundle := compile(t, store, scopes())
+	before := time.Now().Truncate(time.Second)
+	creds, err := store.Issue("relay", bcp.RoleReader, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, pair := userOf(t, creds)
+	if public, err := pair.PublicKey(); err != nil || public != user.Subject || public != creds.PublicKey {
+		t.Errorf("the seed is of %s, the user is %s: %v", public, user.Subject, err)
+	}
+	readers := claimsOf(t, bundle, accounts.Readers)
+	if user.IssuerAccount != readers.Subject || !user.HasEmptyPermissions() || user.BearerToken {
+		t.Errorf("not a plain scoped user: %+v", user)
+	}
+	scope, ok := readers.SigningKeys.GetScope(user.Issuer)
+	if !ok || scope.ValidateScopedSigner(user) != nil {
+		t.Errorf("no scope stands behind it: %v", scope)
+	}
+	for _, got := range []func(string) (bcp.AgentName, bcp.Role, bool){bundle.ScopeOf, store.ScopeOf} {
+		if agent, role, ok := got(user.Issuer); agent != "relay" || role != bcp.RoleReader || !ok {
+			t.Errorf("its issuer is of %q as %v, %t", agent, role, ok)
+		}
+		if agent, role, ok := got(user.Subject); ok {
+			t.Errorf("a user's key is the scope of %q as %v", agent, role)
+		}
+	}
+	if user.Expires != creds.Expires.Unix() || creds.Issued.Before(before) || creds.Expires.Sub(creds.Issued) != time.Hour {
+		t.Errorf("issued %v, expires %v and %d", creds.Issued, creds.Expires, user.Expires)
+	}
+	second, err := store.Issue("relay", bcp.RoleController, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if user, _ := userOf(t, second); user.Expires != 0 || !second.Expires.IsZero() || second.PublicKey == creds.PublicKey {
+		t.Errorf("the second user: %+v", user)
+	}
+	again, err := accounts.Open(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	users, err := again.Users()
+	if diff := cmp.Diff([]accounts.User{creds.User, second.User}, users); err != nil || diff != "" {
+		t.Errorf("on record: %s, %v", diff, err)
+	}
+}
+
+func TestIssueRefusesWhatThereIsNot(t *testing.T) {
+	t.Parallel()
+	store, _ := newStore(t)
+	if _, err := store.Issue("main", 0, 0); !errors.Is(err, accounts.ErrUnknown) {
+		t.Errorf("issued before anything was compiled: %v", err)
+	}
+	compile(t, store, scopes())
+	for _, c := range []struct {
+		agent bcp.AgentName
+		role  bcp.Role
+		says  string // empty: issued
+	}{
+		{"main", 0, ""},
+		{"main", bcp.RoleController, ""},
+		{"main", bcp.RoleReader, "main is not a reader; it has: controller"},
+		{"main", 99, "main is not a invalid; it has: controller"},
+		{"relay", 0, "relay has several roles, name one: controller, reader"},
+		{"relay", bcp.RoleReader, ""},
+		{"alice", 0, "alice has several roles, name one: approver, auditor"},
+		{"alice", bcp.RoleAuditor, ""},
+		{"Nobody\x1b[31m", 0, "alice (approver), alice (auditor), main (controller), relay (controller), relay (reader), researcher (reader)"},
+		{"", 0, "it has alice (approver)"},
+		{"gateway", 0, "it has alice (approver)"},
+	} {
+		_, err := store.Issue(c.agent, c.role, 0)
+		if c.says == "" {
+			if err != nil {
+				t.Errorf("%q as %v: %v", c.agent, c.role, err)
+			}
+			continue
+		}
+		if !errors.Is(err, accounts.ErrUnknown) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\x1b") {
+			t.Errorf("%q as %v: %v", c.agent, c.role, err)
+		}
+	}
+	for expires, ok := range map[time.Duration]bool{-1: false, time.Second - 1: false, time.Second: true} {
+		if _, err := store.Issue("main", 0, expires); (err == nil) != ok {
+			t.Errorf("expires %v: %v", expires, err)
+		}
+	}
+	// An agent that a later definition does not have gets nothing more.
+	compile(t, store, scopes()[:1])
+	if _, err := store.Issue("main", 0, 0); !errors.Is(err, accounts.ErrUnknown) {
+		t.Errorf("issued for an agent that is gone: %v", err)
+	}
+}
+
+// covers A-REVOKED
+func TestRevokeIsInTheNextClaims(t *testing.T) {
+	t.Parallel()
+	store, _ := newStore(t)
+	first := compile(t, store, scopes())
+	creds, err := store.Issue("researcher", 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Revoke("UNKNOWN", time.Now()); err == nil {
+		t.Error("revoked what was never issued")
+	}
+	for range 2 {
+		if err := store.Revoke(creds.PublicKey, creds.Issued); err != nil {
+			t.Fatal(err)
+		}
+	}
+	user, _ := userOf(t, creds)
+	second := compile(t, store, scopes())
+	if claims := claimsOf(t, second, accounts.Readers); !claims.IsClaimRevoked(user) {
+		t.Errorf("not revoked: %v", claims.Revocations)
+	}
+	for _, name := range []string{accounts.Core, accounts.Controllers, accounts.Operators} {
+		if diff := cmp.Diff(jwt.RevocationList(nil), claimsOf(t, second, name).Revocations); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		before, _ := first.Account(name)
+		if after, _ := second.Account(name); after.Digest != before.Digest {
+			t.Errorf("%s changed", name)
+		}
+	}
+	before, _ := first.Account(accounts.Readers)
+	if after, _ := second.Account(accounts.Readers); after.Digest == before.Digest {
+		t.Error("READERS did not change")
+	}
+}
