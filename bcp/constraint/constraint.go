@@ -1,0 +1,282 @@
+package constraint
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/cost"
+	"cel.dev/cel-go/common/env"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Errors of Holds. They say nothing about the values.
+var (
+	// ErrValues means that the values are not those that were declared.
+	ErrValues = errors.New("the values do not fit the variables of the constraint")
+	// ErrEvaluation means that the expression has no result: an overflow, a
+	// division by zero, or too high a cost.
+	ErrEvaluation = errors.New("the constraint has no result for these values")
+)
+
+// Compile is the [bcp.ConstraintCompiler] of production. It refuses an
+// expression that is longer than [bcp.MaxConstraintBytes], is not a condition
+// over the variables in the language of this package, or could cost too much.
+// The error quotes the place in the expression. It may be called concurrently.
+func Compile(expression string, variables []bcp.Variable) (compiled bcp.Constraint, err error) {
+	// The parser is a large generated program; a panic of it must not stop a
+	// gateway that a Controller asks.
+	defer func() {
+		if recover() != nil {
+			compiled, err = nil, errors.New("the expression cannot be compiled")
+		}
+	}()
+	if len(expression) == 0 || len(expression) > bcp.MaxConstraintBytes {
+		return nil, fmt.Errorf("expected an expression of 1 to %d bytes", bcp.MaxConstraintBytes)
+	}
+	if !utf8.ValidString(expression) {
+		return nil, errors.New("expected UTF-8")
+	}
+	environment, err := environmentFor(variables)
+	if err != nil {
+		return nil, err
+	}
+	tree, issues := environment.Compile(expression)
+	if issues.Err() != nil {
+		return nil, describe(issues.Errors(), variables)
+	}
+	if err := checkTree(tree); err != nil {
+		return nil, err
+	}
+	estimate, err := environment.EstimateCost(tree, estimator{})
+	if err != nil || estimate.Max > maxCost {
+		return nil, fmt.Errorf("the expression could cost too much: its bound is %d", maxCost)
+	}
+	program, err := environment.Program(tree, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
+	if err != nil {
+		return nil, errors.New("the expression cannot be prepared")
+	}
+	return &constraint{program: program, variables: append([]bcp.Variable(nil), variables...)}, nil
+}
+
+var _ bcp.ConstraintCompiler = Compile
+
+// functions are all that an expression may call, by name and overload. What is
+// not listed does not exist: matches, timestamps, conversions, floating point.
+var functions = map[string][]string{
+	"!_":         {"logical_not"},
+	"_&&_":       {"logical_and"},
+	"_||_":       {"logical_or"},
+	"_?_:_":      {"conditional"},
+	"_==_":       {"equals"},
+	"_!=_":       {"not_equals"},
+	"_<_":        {"less_int64", "less_string"},
+	"_<=_":       {"less_equals_int64", "less_equals_string"},
+	"_>_":        {"greater_int64", "greater_string"},
+	"_>=_":       {"greater_equals_int64", "greater_equals_string"},
+	"_+_":        {"add_int64"},
+	"_-_":        {"subtract_int64"},
+	"_*_":        {"multiply_int64"},
+	"_/_":        {"divide_int64"},
+	"_%_":        {"modulo_int64"},
+	"-_":         {"negate_int64"},
+	"@in":        {"in_list"},
+	"size":       {"size_string", "string_size"},
+	"contains":   {"contains_string"},
+	"startsWith": {"starts_with_string"},
+	"endsWith":   {"ends_with_string"},
+}
+
+// base is the environment without variables. It is made once, when first
+// needed, and never changed.
+var base = sync.OnceValues(func() (*cel.Env, error) {
+	subset := &env.LibrarySubset{DisableMacros: true}
+	for name, overloads := range functions {
+		f := &env.Function{Name: name}
+		for _, id := range overloads {
+			f.Overloads = append(f.Overloads, &env.Overload{ID: id})
+		}
+		subset.IncludeFunctions = append(subset.IncludeFunctions, f)
+	}
+	registry, err := types.NewRegistry()
+	if err != nil {
+		return nil, err
+	}
+	return cel.NewCustomEnv(
+		cel.CustomTypeAdapter(registry),
+		cel.CustomTypeProvider(dateProvider{registry}),
+		cel.StdLib(cel.StdLibSubset(subset)),
+		cel.Macros(cel.HasMacro),
+		cel.DefaultUTCTimeZone(true),
+		cel.ParserExpressionSizeLimit(bcp.MaxConstraintBytes),
+		cel.ParserRecursionLimit(maxDepth*4),
+		cel.ParserErrorRecoveryLimit(1),
+		cel.ExpressionNodeLimit(maxNodes),
+		cel.ExpressionNestingDepthLimit(maxDepth),
+	)
+})
+
+func environmentFor(variables []bcp.Variable) (*cel.Env, error) {
+	if len(variables) > maxVariables {
+		return nil, fmt.Errorf("expected at most %d variables", maxVariables)
+	}
+	options := make([]cel.EnvOption, len(variables))
+	for i, v := range variables {
+		celType, ok := typeOf(v.Kind)
+		if !ok || v.Name == "" {
+			return nil, fmt.Errorf("variable %d has no name or no kind", i+1)
+		}
+		options[i] = cel.Variable(v.Name, celType)
+	}
+	b, err := base()
+	if err != nil {
+		return nil, errors.New("the language of constraints cannot be set up")
+	}
+	extended, err := b.Extend(options...)
+	if err != nil {
+		return nil, errors.New("a name of the spec cannot be used in a constraint")
+	}
+	return extended, nil
+}
+
+func typeOf(kind bcp.Kind) (*cel.Type, bool) {
+	switch kind {
+	case bcp.KindBool:
+		return cel.BoolType, true
+	case bcp.KindInt:
+		return cel.IntType, true
+	case bcp.KindText:
+		return cel.StringType, true
+	case bcp.KindDate:
+		return dateType, true
+	default:
+		return nil, false
+	}
+}
+
+// checkTree refuses what the type checker lets through: another result than a
+// boolean, and literals and constructions of types that answers do not have.
+func checkTree(tree *cel.Ast) error {
+	if !tree.OutputType().IsExactType(cel.BoolType) {
+		return fmt.Errorf("expected a condition that is true or false, got %s", tree.OutputType())
+	}
+	var err error
+	refuse := func(e ast.Expr, what string) {
+		at := tree.NativeRep().SourceInfo().GetStartLocation(e.ID())
+		err = fmt.Errorf("%d:%d: %s", at.Line(), at.Column()+1, what)
+	}
+	ast.PostOrderVisit(tree.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		switch e.Kind() {
+		case ast.LiteralKind:
+			switch e.AsLiteral().(type) {
+			case types.Bool, types.Int, types.String:
+			default:
+				refuse(e, "expected true, false, a whole number or text")
+			}
+		case ast.CallKind, ast.IdentKind, ast.ListKind, ast.SelectKind:
+		default:
+			refuse(e, "maps, objects and comprehensions are not allowed")
+		}
+	}))
+	return err
+}
+
+// describe turns the first issue into one line with its place.
+func describe(issues []*cel.Error, variables []bcp.Variable) error {
+	first := issues[0]
+	message := first.Message
+	if name, found := strings.CutPrefix(message, "undeclared reference to '"); found {
+		name, _, _ = strings.Cut(name, "'")
+		message = fmt.Sprintf("%q is no answer of this spec and no function", name)
+		if _, known := functions[name]; !known {
+			names := make([]string, len(variables))
+			for i, v := range variables {
+				names[i] = v.Name
+			}
+			message += "; the answers are " + strings.Join(names, ", ")
+		}
+	}
+	message = strings.Join(strings.FieldsFunc(message, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
+	if len(message) > maxErrorBytes {
+		message = strings.ToValidUTF8(message[:maxErrorBytes], "") + "…"
+	}
+	return fmt.Errorf("%d:%d: %s", first.Location.Line(), first.Location.Column()+1, message)
+}
+
+// estimator tells the cost model how long a text can be.
+type estimator struct{}
+
+func (estimator) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
+	if len(element.Path()) == 1 && element.Type().IsExactType(cel.StringType) {
+		return &cost.SizeEstimate{Min: 0, Max: maxTextChars}
+	}
+	return nil
+}
+
+func (estimator) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
+	return nil
+}
+
+// constraint is one compiled expression.
+type constraint struct {
+	program   cel.Program
+	variables []bcp.Variable
+}
+
+// Holds implements [bcp.Constraint].
+func (c *constraint) Holds(values []bcp.Value) (bool, error) {
+	if len(values) != len(c.variables) {
+		return false, ErrValues
+	}
+	for i := range values {
+		if values[i].Kind != c.variables[i].Kind {
+			return false, ErrValues
+		}
+	}
+	result, _, err := c.program.Eval(&activation{variables: c.variables, values: values})
+	if err != nil {
+		return false, ErrEvaluation
+	}
+	holds, ok := result.(types.Bool)
+	if !ok {
+		return false, ErrEvaluation
+	}
+	return bool(holds), nil
+}
+
+// activation finds the values of one evaluation by name.
+type activation struct {
+	variables []bcp.Variable
+	values    []bcp.Value
+}
+
+func (a *activation) ResolveName(name string) (any, bool) {
+	for i := range a.variables {
+		if a.variables[i].Name == name {
+			return native(&a.values[i]), true
+		}
+	}
+	return nil, false
+}
+
+func (a *activation) Parent() cel.Activation { return nil }
+
+func native(v *bcp.Value) ref.Val {
+	switch v.Kind {
+	case bcp.KindBool:
+		return types.Bool(v.Bool)
+	case bcp.KindInt:
+		return types.Int(v.Int)
+	case bcp.KindText:
+		return types.String(v.Text)
+	default:
+		return date{v.Date}
+	}
+}

@@ -1,0 +1,22 @@
+package constraint
+
+import "github.com/bcpmesh/bcpmesh/bcp"
+
+// Limits of one constraint. The expression comes from an operator or a
+// Controller, whose key may be stolen; the values come from a Reader.
+const (
+	// maxCost bounds the estimate at compile time and the cost of every
+	// evaluation, in CEL's units: about one a step, one for each ten
+	// characters that are compared. It is far above honest conditions and
+	// keeps one evaluation below a millisecond.
+	maxCost = 100_000
+	// maxNodes and maxDepth bound the syntax tree.
+	maxNodes = 512
+	maxDepth = 32
+	// maxTextChars is the longest text that an answer can have.
+	maxTextChars = bcp.MaxAnswerChars
+	// maxVariables is the number of answers that one spec can have.
+	maxVariables = bcp.MaxFields
+	// maxErrorBytes bounds an error of Compile.
+	maxErrorBytes = 300
+)

@@ -1,0 +1,193 @@
+package definition
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// builder makes one mesh of checked files.
+type builder struct {
+	report Report
+	// incomplete says that a file could not be read far enough to know what it
+	// declares: no mesh results, and nothing is said about what is not there.
+	incomplete bool
+
+	meshSource *source
+	mesh       *object
+	agents     []*agent
+	files      []bcp.File
+}
+
+// agent is one agent file.
+type agent struct {
+	source *source
+	object *object
+	prompt string
+}
+
+func (b *builder) file(s *source, content []byte) {
+	b.files = append(b.files, bcp.File{Path: s.path, SHA256: sha256.Sum256(content)})
+}
+
+func (b *builder) readMesh(s *source, content []byte) {
+	b.file(s, content)
+	root := parseYAML(s, unixLines(content), 0)
+	if root == nil {
+		b.incomplete = true
+		return
+	}
+	b.meshSource = s
+	b.mesh = (&walker{source: s}).object(LevelMesh, root, "")
+}
+
+func (b *builder) readAgent(s *source, content []byte) {
+	front, body, ok := splitFrontMatter(content)
+	if !ok {
+		b.incomplete = true
+		s.errorf(position{}, CodeFrontMatter, "", "expected YAML between two lines \"---\" at the top of the file")
+		return
+	}
+	b.file(s, content)
+	root := parseYAML(s, unixLines(front), 1)
+	if root == nil {
+		b.incomplete = true
+		return
+	}
+	o := (&walker{source: s}).object(LevelAgent, root, "")
+	if !o.has("name") {
+		b.incomplete = true
+		return
+	}
+	b.agents = append(b.agents, &agent{source: s, object: o, prompt: string(body)})
+}
+
+// build puts the parts together. The mesh is complete only where the report
+// has no error.
+func (b *builder) build(folder *source) *bcp.Mesh {
+	if b.mesh == nil {
+		b.meshSource, b.mesh = folder, &object{level: LevelMesh}
+	}
+	m := b.meshOf(b.mesh)
+	if len(b.agents) == 0 && !b.incomplete {
+		folder.errorf(position{}, CodeNoAgents, "", "expected at least one agent: %s/NAME%s with YAML front matter", agentFolder, agentSuffix)
+	}
+	slices.SortStableFunc(b.agents, func(x, y *agent) int { return cmp.Compare(x.name(), y.name()) })
+	for i, a := range b.agents {
+		if i > 0 && b.agents[i-1].name() == a.name() {
+			a.source.errorf(a.object.at("name"), CodeDuplicate, "name", "the agent %s is defined in %s already", a.name(), b.agents[i-1].source.path)
+		}
+		if want := strings.TrimSuffix(path.Base(a.source.path), agentSuffix); want != string(a.name()) {
+			a.source.warnf(a.object.at("name"), CodeFileName, "name", "the file is called %s and the agent %s", quote(path.Base(a.source.path)), a.name())
+		}
+		m.Agents = append(m.Agents, a.agent())
+	}
+	b.checkPeople(m)
+	b.channels(m)
+	return m
+}
+
+func (b *builder) meshOf(o *object) *bcp.Mesh {
+	m := &bcp.Mesh{
+		Name:         o.get("name").text,
+		TimeZone:     o.get("time_zone").zone,
+		IdleTimeout:  o.get("idle_timeout").duration,
+		Vocabularies: o.get("vocabularies").lists,
+		Approvers:    namesOf(o, "approvers"),
+		Auditors:     namesOf(o, "auditors"),
+		Replicas:     int(o.get("replicas").number),
+		SyncAlways:   o.get("sync").word != "",
+		SyncInterval: o.get("sync").duration,
+		RawRetention: o.get("raw_retention").duration,
+		MaxRefusals:  int(o.get("max_refusals").number),
+		Files:        b.files,
+	}
+	if m.Replicas%2 == 0 {
+		b.meshSource.errorf(o.at("replicas"), CodeOutOfRange, "replicas", "expected 1, 3 or 5: an even number of copies survives no more failures")
+	}
+	return m
+}
+
+func namesOf(o *object, key string) []bcp.AgentName {
+	var names []bcp.AgentName
+	for _, text := range o.texts(key) {
+		names = append(names, bcp.AgentName(text))
+	}
+	return names
+}
+
+func (a *agent) name() bcp.AgentName { return bcp.AgentName(a.object.values["name"].text) }
+
+func (a *agent) agent() bcp.Agent {
+	o := a.object
+	result := bcp.Agent{
+		Name:           a.name(),
+		Description:    o.get("description").text,
+		Model:          o.get("model").text,
+		Tools:          o.texts("tools"),
+		Network:        o.get("network").text,
+		Command:        o.texts("command"),
+		Encoding:       parseWord[bcp.Encoding](o.get("encoding")),
+		MaxConnections: int(o.get("max_connections").number),
+		TotalBudget:    o.get("total_budget_bits").bits,
+		Prompt:         a.prompt,
+		File:           a.source.path,
+	}
+	for _, c := range o.get("bcp_channels").objects {
+		result.Controller = result.Controller || roleOf(c) == bcp.RoleController
+		result.Reader = result.Reader || roleOf(c) == bcp.RoleReader
+	}
+	switch {
+	case o.has("base_taint"):
+		result.BaseTaint = parseWord[bcp.Taint](o.get("base_taint"))
+	case result.Reader:
+		result.BaseTaint = bcp.TaintHigh
+	default:
+		result.BaseTaint = bcp.TaintLow
+	}
+	for _, c := range o.get("cron_schedules").objects {
+		result.CronSchedules = append(result.CronSchedules, bcp.CronSchedule{Schedule: c.get("schedule").text, Message: c.get("message").text})
+	}
+	return result
+}
+
+func roleOf(channel *object) bcp.Role { return parseWord[bcp.Role](channel.get("role")) }
+
+// parseWord turns a word that the schema let through into its member; the zero
+// value where there is none.
+func parseWord[T any, P interface {
+	*T
+	UnmarshalText([]byte) error
+}](v *value) T {
+	var member T
+	if v.word == "" || P(&member).UnmarshalText([]byte(v.word)) != nil {
+		var zero T
+		return zero
+	}
+	return member
+}
+
+// checkPeople keeps people and agents apart (PROTOCOL P7.3).
+func (b *builder) checkPeople(m *bcp.Mesh) {
+	for _, key := range []string{"approvers", "auditors"} {
+		for i, e := range b.mesh.get(key).texts {
+			if _, isAgent := m.Agent(bcp.AgentName(e.text)); isAgent {
+				b.meshSource.errorf(e.position, CodePersonIsAgent, index(key, i), "%s is an agent: people and agents have different names", e.text)
+			}
+		}
+	}
+}
+
+// slots returns how many release moments there are within the TTL, at least
+// one; 0 where timing is uncounted (PROTOCOL P4.1).
+func slots(ttl, interval time.Duration) uint64 {
+	if interval <= 0 {
+		return 0
+	}
+	return uint64(max((ttl+interval-1)/interval, 1))
+}

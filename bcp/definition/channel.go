@@ -1,0 +1,216 @@
+package definition
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// end is one entry of bcp_channels.
+type end struct {
+	agent  *agent
+	object *object
+	peer   bcp.AgentName
+	role   bcp.Role
+}
+
+// channels pairs the entries that name each other (PROTOCOL P1.4).
+func (b *builder) channels(m *bcp.Mesh) {
+	ends := b.ends()
+	find := func(of, peer bcp.AgentName, role bcp.Role) *end {
+		i := slices.IndexFunc(ends, func(e *end) bool { return e.agent.name() == of && e.peer == peer && e.role == role })
+		if i < 0 {
+			return nil
+		}
+		return ends[i]
+	}
+	for _, e := range ends {
+		other := bcp.RoleReader
+		if e.role == bcp.RoleReader {
+			other = bcp.RoleController
+		}
+		counterpart := find(e.peer, e.agent.name(), other)
+		switch {
+		case counterpart == nil:
+			b.noCounterpart(m, e, other)
+		case e.role == bcp.RoleController:
+			m.Channels = append(m.Channels, b.channel(m, e, counterpart))
+		}
+	}
+	slices.SortFunc(m.Channels, func(x, y bcp.Channel) int {
+		return cmp.Or(cmp.Compare(x.Controller, y.Controller), cmp.Compare(x.Reader, y.Reader))
+	})
+	b.warnTools(m)
+}
+
+// ends returns the entries that can be paired, and reports those that no
+// channel can have.
+func (b *builder) ends() []*end {
+	type key struct {
+		of, peer bcp.AgentName
+		role     bcp.Role
+	}
+	first := map[key]position{}
+	var ends []*end
+	for _, a := range b.agents {
+		for _, o := range a.object.get("bcp_channels").objects {
+			if !o.has("peer") || !o.has("role") {
+				b.incomplete = true
+				continue
+			}
+			e := &end{agent: a, object: o, peer: bcp.AgentName(o.get("peer").text), role: roleOf(o)}
+			k := key{a.name(), e.peer, e.role}
+			if e.peer == a.name() {
+				e.errorf("peer", CodeSelfChannel, "an agent has no channel to itself")
+				continue
+			}
+			if before, again := first[k]; again {
+				e.errorf("peer", CodeDuplicate, "the entry of line %d has the same peer and role: put them together", before.line)
+				continue
+			}
+			first[k] = o.position
+			ends = append(ends, e)
+		}
+	}
+	return ends
+}
+
+func (e *end) errorf(key, code, format string, args ...any) {
+	e.agent.source.errorf(e.object.at(key), code, join(e.object.path, key), format, args...)
+}
+
+func (e *end) warnf(key, code, format string, args ...any) {
+	e.agent.source.warnf(e.object.at(key), code, join(e.object.path, key), format, args...)
+}
+
+func (b *builder) noCounterpart(m *bcp.Mesh, e *end, other bcp.Role) {
+	if b.incomplete {
+		return // the other end may be in what could not be read
+	}
+	missing := "it has no entry with peer " + string(e.agent.name()) + " and role " + other.String()
+	if _, known := m.Agent(e.peer); !known {
+		var names []string
+		for _, a := range m.Agents {
+			names = append(names, string(a.Name))
+		}
+		missing = "there is no such agent" + didYouMean(string(e.peer), names)
+	}
+	if len(e.object.get("subscriptions").objects) > 0 {
+		e.errorf("peer", CodeNoCounterpart, "the subscriptions need the other end of the channel at %s: %s", e.peer, missing)
+		return
+	}
+	e.warnf("peer", CodeNoCounterpart, "no channel, since both ends must declare it; %s: %s", e.peer, missing)
+}
+
+// channel makes the channel of two ends; the smaller value of both holds.
+func (b *builder) channel(m *bcp.Mesh, c, r *end) bcp.Channel {
+	o := c.object
+	budget := smaller(o, r.object, "budget_bits", func(v *value) bcp.Bits { return v.bits })
+	ch := bcp.Channel{
+		ChannelKey:          bcp.ChannelKey{Controller: c.agent.name(), Reader: r.agent.name()},
+		MaxCategory:         bcp.Category(smaller(o, r.object, "max_category", func(v *value) int64 { return v.number })),
+		Budget:              budget,
+		MaxCat2Queries:      -1,
+		MaxEscalations:      int(o.get("max_escalations").number),
+		BaseCategory:        bcp.Category(o.get("base_category").number),
+		MaxRetries:          int(o.get("max_retries").number),
+		QueryTTL:            o.get("query_ttl").duration,
+		WindowBudget:        min(10*min(budget, bcp.MaxBits/10*bcp.Bit), bcp.MaxBits*bcp.Bit),
+		BudgetWindow:        o.get("budget_window").duration,
+		BudgetRenew:         o.get("budget_renew").duration,
+		PushBudget:          budget,
+		CapacityBudget:      o.get("capacity_budget_bits").bits,
+		AlertBits:           budget / 5 * 4,
+		ReleaseInterval:     o.get("release_interval").duration,
+		OnAnomaly:           parseWord[bcp.OnAnomaly](o.get("on_anomaly")),
+		PreserveCase:        o.get("preserve_case").boolean,
+		MaxPendingApprovals: int(o.get("max_pending_approvals").number),
+		ApprovalTTL:         o.get("approval_ttl").duration,
+		Approvers:           m.Approvers,
+	}
+	if o.has("max_cat2_queries") || r.object.has("max_cat2_queries") {
+		ch.MaxCat2Queries = int(smaller(o, r.object, "max_cat2_queries", func(v *value) int64 { return v.number }))
+	}
+	if o.has("window_budget_bits") {
+		ch.WindowBudget = o.get("window_budget_bits").bits
+	}
+	if o.has("push_budget_bits") {
+		ch.PushBudget = o.get("push_budget_bits").bits
+	}
+	if o.has("alert_bits") {
+		ch.AlertBits = o.get("alert_bits").bits
+	}
+	if o.has("approvers") {
+		ch.Approvers = namesOf(o, "approvers")
+	}
+	b.checkChannel(m, c, ch)
+	b.subscriptions(m, c, r, &ch)
+	return ch
+}
+
+// smaller returns the smaller of what both entries say, or what one says.
+func smaller[T cmp.Ordered](a, b *object, key string, of func(*value) T) T {
+	switch {
+	case !b.has(key):
+		return of(a.get(key))
+	case !a.has(key):
+		return of(b.get(key))
+	default:
+		return min(of(a.get(key)), of(b.get(key)))
+	}
+}
+
+func (b *builder) checkChannel(m *bcp.Mesh, c *end, ch bcp.Channel) {
+	if ch.CapacityBudget > 0 && ch.ReleaseInterval == 0 {
+		c.errorf("capacity_budget_bits", CodeReleaseInterval, "a capacity budget needs a release_interval above 0s: without one the timing of answers is uncounted")
+	}
+	var people []string
+	for _, p := range m.Approvers {
+		people = append(people, string(p))
+	}
+	if c.object.has("approvers") {
+		for i, e := range c.object.get("approvers").texts {
+			if !slices.Contains(people, e.text) && !b.incomplete {
+				c.agent.source.errorf(e.position, CodeUnknownPerson, index(join(c.object.path, "approvers"), i),
+					"expected one of the mesh's approvers, got %s%s", quote(e.text), didYouMean(e.text, people))
+			}
+		}
+	}
+	if ch.WindowBudget == 0 {
+		c.warnf("window_budget_bits", CodeWindowOff, "the window is switched off: only the budget of an epoch limits the channel")
+	}
+	if c.object.has("push_budget_bits") && ch.PushBudget > ch.Budget {
+		c.warnf("push_budget_bits", CodeNoEffect, "no effect: the budget of the channel is %s bits", ch.Budget)
+	}
+	if c.object.has("alert_bits") && ch.AlertBits > ch.Budget {
+		c.warnf("alert_bits", CodeNoEffect, "no effect: the budget of the channel is %s bits", ch.Budget)
+	}
+	if ch.MaxCategory == 3 && len(ch.Approvers) == 0 && !b.incomplete {
+		c.warnf("max_category", CodeNoApprovers, "nobody can approve category 3: mesh.yaml names no approvers")
+	}
+}
+
+// warnTools warns of a Reader whose tools and subscriptions do not fit. Agents
+// that list no tools are left alone.
+func (b *builder) warnTools(m *bcp.Mesh) {
+	const publish = "BCPPublish"
+	if b.incomplete {
+		return
+	}
+	for i, a := range b.agents {
+		agent := m.Agents[i]
+		if !agent.Reader || len(agent.Tools) == 0 {
+			continue
+		}
+		targeted := slices.ContainsFunc(m.Channels, func(c bcp.Channel) bool { return c.Reader == agent.Name && len(c.Subscriptions) > 0 })
+		listed := slices.ContainsFunc(agent.Tools, func(t string) bool { return strings.EqualFold(t, publish) })
+		switch {
+		case listed && !targeted:
+			a.source.warnf(a.object.at("tools"), CodeNoSubscription, "tools", "%s is listed, but no subscription names this agent", publish)
+		case !listed && targeted:
+			a.source.warnf(a.object.at("tools"), CodeCannotPublish, "tools", "a subscription names this agent, but its tools lack %s", publish)
+		}
+	}
+}

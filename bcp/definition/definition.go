@@ -1,0 +1,254 @@
+package definition
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+const (
+	meshFile    = "mesh.yaml"
+	agentFolder = "agents"
+	agentSuffix = ".md"
+)
+
+// Load reads the folder and returns its mesh, or nil and all its errors. It
+// reads mesh.yaml, agents/*.md and *.md at the root, and nothing else; files
+// whose names begin with a dot are left alone. What it found is decided by
+// [Parse].
+func Load(fsys fs.FS) (*bcp.Mesh, Report) {
+	var report Report
+	folder := &source{path: ".", report: &report}
+	files := map[string][]byte{}
+	total := 0
+	for _, name := range list(fsys, folder) {
+		s := &source{path: name, report: &report}
+		if len(files) == MaxFiles {
+			folder.errorf(position{}, CodeTooMany, "", "expected at most %d files", MaxFiles)
+			break
+		}
+		content, err := readBounded(fsys, name, limitOf(name)+1)
+		if err != nil {
+			s.errorf(position{}, CodeUnreadable, "", "the file cannot be read: %s", reason(err))
+			continue
+		}
+		if total += len(content); total > MaxFolderBytes {
+			folder.errorf(position{}, CodeTooLarge, "", "expected at most %d MiB in all files", MaxFolderBytes>>20)
+			break
+		}
+		files[name] = content
+	}
+	if !report.OK() {
+		// What cannot be read may be what the others refer to: their own
+		// errors are shown, and nothing that depends on the whole.
+		_, partial := parse(files, true)
+		report.Errors = append(report.Errors, partial.Errors...)
+		report.Warnings = append(report.Warnings, partial.Warnings...)
+		report.sort()
+		return nil, report
+	}
+	return Parse(files)
+}
+
+// Parse decides on files that somebody else read: content by path inside the
+// folder. It has no effects, keeps nothing of the maps, and returns a mesh only
+// where the report has no error.
+func Parse(files map[string][]byte) (*bcp.Mesh, Report) { return parse(files, false) }
+
+// parse reads what it is given; incomplete says that files are missing, so
+// that there is no mesh and nothing is said about what is not there.
+func parse(files map[string][]byte, incomplete bool) (*bcp.Mesh, Report) {
+	b := &builder{incomplete: incomplete}
+	folder := &source{path: ".", report: &b.report}
+	if len(files) > MaxFiles {
+		folder.errorf(position{}, CodeTooMany, "", "expected at most %d files, got %d", MaxFiles, len(files))
+		return nil, b.report
+	}
+	names := slices.Sorted(maps.Keys(files))
+	hasFolder := slices.ContainsFunc(names, func(name string) bool { return path.Dir(name) == agentFolder })
+	total := 0
+	for _, name := range names {
+		s := &source{path: name, report: &b.report}
+		content := files[name]
+		total += len(content)
+		atRoot := path.Dir(name) == "."
+		isAgent := strings.HasSuffix(name, agentSuffix) && (atRoot || path.Dir(name) == agentFolder)
+		switch {
+		case name == meshFile:
+			if checkContent(s, content) {
+				b.readMesh(s, content)
+			} else {
+				b.incomplete = true
+			}
+		case !isAgent:
+			s.warnf(position{}, CodeIgnoredFile, "", "only %s and %s/*%s are read", meshFile, agentFolder, agentSuffix)
+		case (atRoot || path.Base(name) == "README.md") && !hasFrontMatter(content):
+		case atRoot && hasFolder:
+			s.warnf(position{}, CodeIgnoredFile, "", "not read, since there is a folder %s: move the file there", agentFolder)
+		case checkContent(s, content):
+			b.readAgent(s, content)
+		default:
+			b.incomplete = true
+		}
+	}
+	if total > MaxFolderBytes {
+		folder.errorf(position{}, CodeTooLarge, "", "expected at most %d MiB in all files", MaxFolderBytes>>20)
+	}
+	mesh := b.build(folder)
+	b.report.sort()
+	if !b.report.OK() || b.incomplete {
+		return nil, b.report
+	}
+	return mesh, b.report
+}
+
+// Digest returns the SHA-256 over the files that the mesh was read from: over
+// the lines that `sha256sum mesh.yaml agents/*.md` prints, sorted by path.
+func Digest(mesh *bcp.Mesh) [sha256.Size]byte {
+	files := slices.SortedFunc(slices.Values(mesh.Files), func(a, b bcp.File) int { return cmp.Compare(a.Path, b.Path) })
+	const hexDigits = "0123456789abcdef"
+	var lines []byte
+	for _, f := range files {
+		for _, octet := range f.SHA256 {
+			lines = append(lines, hexDigits[octet>>4], hexDigits[octet&15])
+		}
+		lines = append(lines, "  "+f.Path+"\n"...)
+	}
+	return sha256.Sum256(lines)
+}
+
+// list returns the names of the files that count, sorted.
+func list(fsys fs.FS, folder *source) []string {
+	var names []string
+	for _, dir := range []string{".", agentFolder} {
+		entries, err := fs.ReadDir(fsys, dir)
+		if err != nil {
+			if dir == "." || !errors.Is(err, fs.ErrNotExist) {
+				folder.errorf(position{}, CodeUnreadable, "", "the folder %s cannot be read: %s", quote(dir), reason(err))
+			}
+			continue
+		}
+		for _, e := range entries {
+			name := e.Name()
+			wanted := strings.HasSuffix(name, agentSuffix) && !strings.HasPrefix(name, ".")
+			if !e.IsDir() && (wanted || (dir == "." && name == meshFile)) {
+				names = append(names, path.Join(dir, name))
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// readBounded reads at most limit bytes of a regular file: a pipe or a device
+// would block the loader.
+func readBounded(fsys fs.FS, name string, limit int) ([]byte, error) {
+	info, err := fs.Stat(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errNotRegular
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	content, err := io.ReadAll(io.LimitReader(f, int64(limit)))
+	return content, errors.Join(err, f.Close())
+}
+
+var errNotRegular = errors.New("it is not a regular file")
+
+// reason says in constant words why a file cannot be read.
+func reason(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "it does not exist"
+	case errors.Is(err, fs.ErrPermission):
+		return "permission denied"
+	case errors.Is(err, errNotRegular):
+		return errNotRegular.Error()
+	default:
+		return "input or output failed"
+	}
+}
+
+func limitOf(name string) int {
+	if name == meshFile {
+		return MaxMeshBytes
+	}
+	return MaxFileBytes
+}
+
+// checkContent refuses what is wrong with a file as a whole.
+func checkContent(s *source, content []byte) bool {
+	switch limit := limitOf(s.path); {
+	case strings.ContainsFunc(s.path, isControl) || strings.Contains(s.path, "\n") || !utf8.ValidString(s.path):
+		s.path = quote(s.path)
+		s.errorf(position{}, CodeEncoding, "", "expected a file name without control characters")
+	case len(content) > limit:
+		s.errorf(position{}, CodeTooLarge, "", "expected at most %d KiB", limit>>10)
+	case bytes.HasPrefix(content, []byte("\xef\xbb\xbf")) || bytes.HasPrefix(content, []byte("\xff\xfe")) || bytes.HasPrefix(content, []byte("\xfe\xff")):
+		s.errorf(position{1, 1}, CodeEncoding, "", "expected UTF-8 without a byte order mark")
+	default:
+		return checkUTF8(s, content)
+	}
+	return false
+}
+
+func checkUTF8(s *source, content []byte) bool {
+	line, column := 1, 1
+	for len(content) > 0 {
+		r, size := utf8.DecodeRune(content)
+		if r == utf8.RuneError && size == 1 {
+			s.errorf(position{line, column}, CodeEncoding, "", "expected UTF-8")
+			return false
+		}
+		if column++; r == '\n' {
+			line, column = line+1, 1
+		}
+		content = content[size:]
+	}
+	return true
+}
+
+// hasFrontMatter reports whether the first line is "---".
+func hasFrontMatter(content []byte) bool {
+	first, _, _ := bytes.Cut(content, []byte("\n"))
+	return isFence(first)
+}
+
+func isFence(line []byte) bool { return string(bytes.TrimRight(line, " \t\r\n")) == "---" }
+
+// splitFrontMatter returns the YAML between the two "---" lines and what
+// stands behind the second, byte for byte.
+func splitFrontMatter(content []byte) (front, body []byte, ok bool) {
+	_, rest, found := bytes.Cut(content, []byte("\n"))
+	if !found || !hasFrontMatter(content) {
+		return nil, nil, false
+	}
+	read := 0
+	for line := range bytes.Lines(rest) {
+		if isFence(line) {
+			return rest[:read], rest[read+len(line):], true
+		}
+		read += len(line)
+	}
+	return nil, nil, false
+}
+
+// unixLines makes LF of CR LF, and only of that.
+func unixLines(text []byte) []byte { return bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")) }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

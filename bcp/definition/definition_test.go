@@ -1,0 +1,183 @@
+package definition_test
+
+import (
+	"crypto/sha256"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+)
+
+// compareZones compares time zones by name.
+var compareZones = cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() })
+
+func files(pairs ...string) map[string][]byte {
+	m := map[string][]byte{}
+	for i := 0; i < len(pairs); i += 2 {
+		m[pairs[i]] = []byte(pairs[i+1])
+	}
+	return m
+}
+
+func mustParse(t *testing.T, pairs ...string) (*bcp.Mesh, definition.Report) {
+	t.Helper()
+	mesh, report := definition.Parse(files(pairs...))
+	if mesh == nil || !report.OK() {
+		t.Fatalf("does not load: %v", report.Errors)
+	}
+	return mesh, report
+}
+
+// codes returns the codes of problems, in order.
+func codes(problems []definition.Problem) []string {
+	var result []string
+	for _, p := range problems {
+		result = append(result, p.Code)
+	}
+	return result
+}
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// The two definitions of the seed's "Agent Definition Examples" load unchanged.
+//
+// covers SUB-20, SUB-22, SUB-23, SUB-24, SUB-25, SUB-26, SUB-27, SUB-118, SUB-119, SUB-135, P1.2
+func TestSeedExamplesLoad(t *testing.T) {
+	t.Parallel()
+	mesh, report := definition.Load(os.DirFS("testdata/seed"))
+	if mesh == nil {
+		t.Fatalf("does not load: %v", report.Errors)
+	}
+	for _, a := range mesh.Agents {
+		content := readFile(t, "testdata/seed/"+a.File)
+		if !strings.HasSuffix(content, "\n---\n"+a.Prompt) {
+			t.Errorf("%s: the prompt is not what stands behind the front matter, byte for byte", a.Name)
+		}
+	}
+	question := func(id, text string, words int, format bcp.Format) bcp.Question {
+		return bcp.Question{ID: id, Question: text, MaxWords: words, ExpectedFormat: format}
+	}
+	want := bcp.Channel{
+		ChannelKey:  bcp.ChannelKey{Controller: "main", Reader: "researcher"},
+		MaxCategory: 2, Budget: 1000 * bcp.Bit, MaxCat2Queries: 10,
+		MaxEscalations: 2, BaseCategory: 2, MaxRetries: 3, QueryTTL: 15 * time.Minute,
+		WindowBudget: 10_000 * bcp.Bit, BudgetWindow: 24 * time.Hour, PushBudget: 1000 * bcp.Bit, AlertBits: 800 * bcp.Bit,
+		MaxPendingApprovals: 20, ApprovalTTL: 24 * time.Hour,
+		Subscriptions: []bcp.Subscription{
+			{ID: "research-findings", Spec: bcp.Spec{Category: 2, Questions: []bcp.Question{
+				question("topic", "What is the topic?", 10, bcp.FormatShortText),
+				question("finding", "What is the key finding?", 50, bcp.FormatShortText),
+				question("relevance", "Relevance score", 1, bcp.FormatInteger),
+			}}},
+			{ID: "research-alerts", Spec: bcp.Spec{Category: 1, Fields: []bcp.Field{
+				{Name: "has_breaking_news", Type: bcp.TypeBoolean},
+				{Name: "priority", Type: bcp.TypeEnum, Values: []string{"low", "medium", "high", "critical"}},
+			}}},
+		},
+	}
+	if diff := cmp.Diff([]bcp.Channel{want}, mesh.Channels); diff != "" {
+		t.Errorf("channel: %s", diff)
+	}
+	reader, _ := mesh.Agent("researcher")
+	reader.Prompt = ""
+	wantReader := bcp.Agent{
+		Name: "researcher", Network: "outbound", Encoding: bcp.JSON, BaseTaint: bcp.TaintHigh, MaxConnections: 2,
+		Tools:         []string{"Read", "Write", "Grep", "Glob", "WebFetch", "WebSearch", "BCPRespond", "BCPPublish"},
+		CronSchedules: []bcp.CronSchedule{{Schedule: "0 */2 * * *", Message: "Check for new research findings and publish any relevant results."}},
+		File:          "agents/researcher.md", Reader: true,
+	}
+	if diff := cmp.Diff(wantReader, reader); diff != "" {
+		t.Errorf("reader: %s", diff)
+	}
+}
+
+// The seed's first example declares a subscription of 671 bits in a budget of
+// 500: it loads, and the operator is told both figures.
+//
+// covers C-6, SUB-37, P4.6
+func TestSeedFirstExampleWarns(t *testing.T) {
+	t.Parallel()
+	mesh, report := mustParse(t,
+		"agents/main.md", "---\nname: main\n"+readFile(t, "testdata/seed/first.yaml")+"---\n",
+		"agents/researcher.md", "---\nname: researcher\nbcp_channels:\n  - peer: main\n    role: reader\n---\n",
+	)
+	if got := len(mesh.Channels[0].Subscriptions); got != 2 {
+		t.Fatalf("%d subscriptions, want 2", got)
+	}
+	for _, w := range report.Warnings {
+		if w.Code == definition.CodeOverBudget {
+			if w.Key != "bcp_channels[0].subscriptions[0]" || w.Line != 10 || w.Column != 9 ||
+				!strings.Contains(w.Message, "671.0") || !strings.Contains(w.Message, "500.0") {
+				t.Errorf("warning %+v", w)
+			}
+			return
+		}
+	}
+	t.Errorf("no warning of the budget: %v", report.Warnings)
+}
+
+// covers P1.3, P8.1
+func TestDefaultsOfAMinimalFolder(t *testing.T) {
+	t.Parallel()
+	a := "---\nname: a\nbcp_channels:\n- {peer: b, role: controller, max_category: 3, budget_bits: 0.000000005}\n---\nprompt"
+	b := "---\nname: b\nbcp_channels: [{peer: a, role: reader}]\n---\n"
+	mesh, _ := mustParse(t, "a.md", a, "b.md", b)
+	want := &bcp.Mesh{
+		Name: "mesh", TimeZone: time.UTC, IdleTimeout: 30 * time.Minute, Replicas: 1, SyncAlways: true,
+		RawRetention: 30 * 24 * time.Hour, MaxRefusals: 30,
+		Agents: []bcp.Agent{
+			{Name: "a", Encoding: bcp.JSON, BaseTaint: bcp.TaintLow, MaxConnections: 2, Prompt: "prompt", File: "a.md", Controller: true},
+			{Name: "b", Encoding: bcp.JSON, BaseTaint: bcp.TaintHigh, MaxConnections: 2, File: "b.md", Reader: true},
+		},
+		Channels: []bcp.Channel{{
+			ChannelKey: bcp.ChannelKey{Controller: "a", Reader: "b"}, MaxCategory: 3, Budget: 5, MaxCat2Queries: -1,
+			MaxEscalations: 2, BaseCategory: 2, MaxRetries: 3, QueryTTL: 15 * time.Minute,
+			WindowBudget: 50, BudgetWindow: 24 * time.Hour, PushBudget: 5, AlertBits: 4,
+			MaxPendingApprovals: 20, ApprovalTTL: 24 * time.Hour,
+		}},
+		Files: []bcp.File{{Path: "a.md", SHA256: sha256.Sum256([]byte(a))}, {Path: "b.md", SHA256: sha256.Sum256([]byte(b))}},
+	}
+	if diff := cmp.Diff(want, mesh, compareZones); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// covers P1.2
+func TestLoadReadsTheFolderAndNothingElse(t *testing.T) {
+	t.Parallel()
+	agent := func(name string) *fstest.MapFile { return &fstest.MapFile{Data: []byte("---\nname: " + name + "\n---\n")} }
+	folder := fstest.MapFS{
+		"mesh.yaml":          {Data: []byte("name: office\n")},
+		"agents/a.md":        agent("a"),
+		"agents/.hidden.md":  {Data: []byte("\xff")},
+		"agents/notes.txt":   {Data: []byte("\xff")},
+		"agents/README.md":   {Data: []byte("# How to write these\n")},
+		"agents/deep/b.md":   agent("b"),
+		"README.md":          {Data: []byte("# A mesh\n")},
+		"src/agents/evil.md": agent("evil"),
+	}
+	mesh, report := definition.Load(folder)
+	if mesh == nil || len(mesh.Agents) != 1 || mesh.Name != "office" || len(mesh.Files) != 2 || len(report.Warnings) != 0 {
+		t.Errorf("mesh %+v, report %+v", mesh, report)
+	}
+	folder["stray.md"] = agent("stray")
+	if mesh, report = definition.Load(folder); mesh == nil || len(mesh.Agents) != 1 {
+		t.Errorf("mesh %+v", mesh)
+	}
+	if diff := cmp.Diff([]string{definition.CodeIgnoredFile}, codes(report.Warnings)); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,32 @@
+package definition
+
+// Limits of a folder. An operator writes it, but a reload must not let a slip
+// or a stolen account exhaust the gateway.
+const (
+	// MaxFileBytes bounds one agent file, MaxMeshBytes the mesh.yaml, which
+	// holds the word lists.
+	MaxFileBytes = 256 << 10
+	MaxMeshBytes = 1 << 20
+	// MaxFolderBytes bounds all files together.
+	MaxFolderBytes = 64 << 20
+	// MaxFiles bounds the number of files.
+	MaxFiles = 10_000
+	// MaxDepth bounds how deep lists and mappings nest. The deepest legal
+	// value, a question's list of values, has depth 8.
+	MaxDepth = 12
+	// MaxVocabularyWords bounds the words of all word lists together.
+	MaxVocabularyWords = 65_536
+	// MaxWordChars bounds one word of a word list, as PROTOCOL P3.3 does.
+	MaxWordChars = 24
+
+	// maxKeys bounds the keys of one file: the YAML parser takes quadratic
+	// time in them.
+	maxKeys = 10_000
+	// maxBlankLines bounds the blank lines in a row: the YAML parser takes
+	// quadratic time in them inside a block of text.
+	maxBlankLines = 64
+	// maxProblems bounds the errors, and the warnings, of one report.
+	maxProblems = 1_000
+	// maxQuoted bounds what a message quotes of a file, in code points.
+	maxQuoted = 40
+)

@@ -1,0 +1,290 @@
+package definition
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// object is a mapping after it was checked against a level of the schema.
+type object struct {
+	position
+	level  Level
+	path   string // of its keys; empty at the top
+	values map[string]*value
+	bad    bool // it, or something in it, has an error
+}
+
+// value is what a key holds, by the type of the key.
+type value struct {
+	position
+	bad      bool
+	word     string // where one of the key's Words was written
+	text     string
+	number   int64 // integers and rates
+	boolean  bool
+	bits     bcp.Bits
+	duration time.Duration
+	zone     *time.Location
+	texts    []element
+	objects  []*object
+	lists    map[string][]string
+}
+
+// element is one text of a list.
+type element struct {
+	position
+	text string
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+// has reports whether the key was written and is right.
+func (o *object) has(name string) bool {
+	v := o.values[name]
+	return v != nil && !v.bad
+}
+
+// at returns the position of the key's value, or of the object without it.
+func (o *object) at(name string) position {
+	if v := o.values[name]; v != nil {
+		return v.position
+	}
+	return o.position
+}
+
+// get returns the value of a key, or its default: a zero value where that is a
+// rule, or where the key is wrong.
+func (o *object) get(name string) *value {
+	if v := o.values[name]; v != nil {
+		return v
+	}
+	key := findKey(o.level, name)
+	if key == nil || key.Default == "" {
+		return &value{}
+	}
+	scratch := &source{report: &Report{}}
+	return (&walker{source: scratch}).value(key, &node{kind: plainKind(key.Default), text: key.Default}, "")
+}
+
+// texts returns a list without its positions; nil where it is empty.
+func (o *object) texts(name string) []string {
+	var texts []string
+	for _, e := range o.get(name).texts {
+		texts = append(texts, e.text)
+	}
+	return texts
+}
+
+// walker checks nodes against the schema and reports all problems.
+type walker struct {
+	source *source
+	words  int // of word lists, so far
+}
+
+// object walks one mapping. It returns nil where n is no mapping.
+func (w *walker) object(level Level, n *node, path string) *object {
+	if n.kind != nodeMapping {
+		w.wrongType(n, path, "a mapping with the keys of "+level.String())
+		return nil
+	}
+	o := &object{position: n.position, level: level, path: path, values: map[string]*value{}}
+	reader := false
+	for _, e := range n.entries {
+		if level == LevelChannel && e.key == "role" {
+			reader = e.value.text == bcp.RoleReader.String()
+		}
+	}
+	for _, e := range n.entries {
+		key := findKey(level, e.key)
+		at := join(path, short(e.key))
+		switch {
+		case key == nil:
+			w.unknownKey(level, e, at)
+			o.bad = true
+		case key.Unsupported:
+			w.source.errorf(e.position, CodeUnsupported, at, "not supported yet: this version refuses the key rather than ignore it")
+			o.bad = true
+		case reader && key.Name == "subscriptions":
+			w.source.errorf(e.position, CodeReaderPushes, at, "subscriptions are declared by the controller: move them to its definition")
+			o.bad = true
+		case reader && key.ControllerOnly:
+			w.source.errorf(e.position, CodeControllerOnly, at, "only the controller's entry may have this key")
+			o.bad = true
+		default:
+			v := w.value(key, e.value, at)
+			o.values[e.key] = v
+			o.bad = o.bad || v.bad
+		}
+	}
+	for i := range schema {
+		key := &schema[i]
+		optional := reader && key.DefaultRule != "" // a reader entry limits only what it says
+		if key.Level != level || !key.Required || optional || slices.ContainsFunc(n.entries, func(e entry) bool { return e.key == key.Name }) {
+			continue
+		}
+		w.source.errorf(n.position, CodeMissingKey, join(path, key.Name), "%s needs this key: expected %s", level, expected(key))
+		o.bad = true
+	}
+	return o
+}
+
+func (w *walker) unknownKey(level Level, e entry, at string) {
+	keys := keysOf(level)
+	hint := didYouMean(e.key, keys)
+	for other := LevelMesh; other <= LevelQuestion && hint == ""; other++ {
+		if findKey(other, e.key) != nil {
+			hint = "; it is a key of " + other.String()
+		}
+	}
+	if hint == "" {
+		hint = "; expected one of " + strings.Join(keys, ", ")
+	}
+	w.source.errorf(e.position, CodeUnknownKey, at, "unknown key %s of %s%s", quote(e.key), level, hint)
+}
+
+// value checks one value. The result is marked bad after an error.
+func (w *walker) value(key *Key, n *node, path string) *value {
+	v := &value{position: n.position}
+	outer := w.source.failed
+	w.source.failed = false
+	w.fill(v, key, n, path)
+	v.bad = w.source.failed
+	w.source.failed = outer || v.bad
+	return v
+}
+
+func (w *walker) fill(v *value, key *Key, n *node, path string) {
+	if n.kind == nodeNull {
+		w.source.failed = true // reported by the converter
+		return
+	}
+	if n.kind == nodeText && slices.Contains(key.Words, n.text) {
+		v.word, v.text = n.text, n.text
+		return
+	}
+	switch key.Type {
+	case TypeInteger, TypeBoolean, TypeBits:
+		w.plain(v, key, n, path)
+	case TypeTexts, TypeNames, TypeTools:
+		w.list(v, key, n, path)
+	case TypeObjects:
+		w.objects(v, key, n, path)
+	case TypeWordLists:
+		w.wordLists(v, key, n, path)
+	default:
+		if n.kind != nodeText {
+			w.wrongType(n, path, expected(key))
+			return
+		}
+		v.text = n.text
+		w.text(v, key, n, path)
+	}
+}
+
+// plain checks numbers and booleans.
+func (w *walker) plain(v *value, key *Key, n *node, path string) {
+	switch key.Type {
+	case TypeBoolean:
+		if n.kind != nodeBoolean {
+			w.wrongType(n, path, expected(key))
+			return
+		}
+		v.boolean = strings.EqualFold(n.text, "true")
+	case TypeInteger:
+		if n.kind != nodeInteger {
+			w.wrongType(n, path, expected(key))
+			return
+		}
+		number, err := strconv.ParseInt(n.text, 10, 64)
+		if err != nil || (key.bounded() && (number < key.Min || number > key.Max)) {
+			w.source.errorf(n.position, CodeOutOfRange, path, "expected %s, got %s", expected(key), quote(n.text))
+			return
+		}
+		v.number = number
+	case TypeBits:
+		if n.kind != nodeInteger && n.kind != nodeNumber {
+			w.wrongType(n, path, expected(key))
+			return
+		}
+		bits, err := bcp.ParseBits(n.text)
+		if err != nil || bits < bcp.Bits(key.Min)*bcp.Bit {
+			w.source.errorf(n.position, CodeOutOfRange, path, "expected %s, got %s", expected(key), quote(n.text))
+			return
+		}
+		v.bits = bits
+	}
+}
+
+func (k *Key) bounded() bool { return k.Min != 0 || k.Max != 0 }
+
+func (w *walker) wrongType(n *node, path, want string) {
+	hint := ""
+	switch {
+	case n.kind == nodeNull:
+		w.source.failed = true // reported by the converter
+		return
+	case strings.HasPrefix(want, "text") && (n.kind == nodeInteger || n.kind == nodeNumber || n.kind == nodeBoolean):
+		hint = "; put it in quotes to make it text"
+	}
+	w.source.errorf(n.position, CodeWrongType, path, "expected %s, got %v%s", want, n.kind, hint)
+}
+
+// expected says what a key may hold, as the end of a message.
+func expected(key *Key) string {
+	var want string
+	switch key.Type {
+	case TypeText:
+		want = fmt.Sprintf("text of %d to %d characters", key.Min, key.Max)
+	case TypeName:
+		want = "text that is a name: " + trimName(bcp.ErrAgentName)
+	case TypeSubscription:
+		want = "text: " + bcp.ErrSubscriptionID.Error()
+	case TypeWord:
+		return "one of " + strings.Join(key.Words, ", ")
+	case TypeInteger:
+		want = "a whole number"
+		if key.bounded() {
+			want = fmt.Sprintf("a whole number from %d to %d", key.Min, key.Max)
+		}
+	case TypeBoolean:
+		want = "true or false"
+	case TypeBits:
+		want = fmt.Sprintf("a number of bits from %d to %d with at most nine decimals", key.Min, key.Max)
+	case TypeDuration:
+		want = fmt.Sprintf("a duration from %s to %s such as 90s, 15m, 1h30m or 7d", formatDuration(key.Min), formatDuration(key.Max))
+	case TypeRate:
+		want = fmt.Sprintf("a rate from %d/m to %d/m such as 30/m or 1/s", key.Min, key.Max)
+	case TypeTimeZone:
+		want = "text that is an IANA time zone such as Europe/Berlin"
+	case TypeCron:
+		want = "text with the five fields minute, hour, day of month, month and day of week"
+	case TypeTexts:
+		want = fmt.Sprintf("a list of %d to %d texts", key.Min, key.Max)
+	case TypeTools:
+		want = fmt.Sprintf("a list of at most %d texts, or one text with commas", key.Max)
+	case TypeNames:
+		want = fmt.Sprintf("a list of %d to %d names", key.Min, key.Max)
+	case TypeWordLists:
+		want = "a mapping of names to lists of words"
+	case TypeObjects:
+		want = fmt.Sprintf("a list of %d to %d entries, each %s", key.Min, key.Max, key.Child)
+	}
+	for _, word := range key.Words {
+		want += ", or " + word
+	}
+	return want
+}
+
+func trimName(err error) string { return strings.TrimPrefix(err.Error(), "an agent name is ") }

@@ -1,0 +1,135 @@
+package definition
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// Problem is one error or warning and where it stands. Its JSON form is a
+// contract (`bcpmesh check --json`).
+type Problem struct {
+	// File is the path inside the folder; "." where the folder as a whole is
+	// meant.
+	File string `json:"file"`
+	// Line and Column count from 1; a column is a code point.
+	Line   int `json:"line"`
+	Column int `json:"column"`
+	// Code is one of the Code constants.
+	Code string `json:"code"`
+	// Key is the path of the key inside the file, such as
+	// "bcp_channels[0].budget_bits"; empty where no key is meant.
+	Key string `json:"key"`
+	// Message says what was expected.
+	Message string `json:"message"`
+}
+
+// String returns file:line:column: key: message.
+func (p Problem) String() string {
+	at := p.File + ":" + strconv.Itoa(p.Line) + ":" + strconv.Itoa(p.Column) + ": "
+	if p.Key != "" {
+		at += p.Key + ": "
+	}
+	return at + p.Message
+}
+
+// The codes of errors. The words are frozen.
+const (
+	CodeUnreadable      = "unreadable"       // the file system refused
+	CodeTooLarge        = "too_large"        // a file or the folder
+	CodeTooMany         = "too_many"         // files, keys, words or problems
+	CodeTooDeep         = "too_deep"         // nesting
+	CodeEncoding        = "encoding"         // BOM, invalid UTF-8, control characters
+	CodeFrontMatter     = "front_matter"     // no --- lines around the YAML of an agent
+	CodeSyntax          = "syntax"           // not YAML
+	CodeForbiddenYAML   = "forbidden_yaml"   // YAML that definitions do without
+	CodeNull            = "null"             // a key without a value
+	CodeUnknownKey      = "unknown_key"      //
+	CodeDuplicateKey    = "duplicate_key"    //
+	CodeMissingKey      = "missing_key"      //
+	CodeUnsupported     = "unsupported"      // a key of PROTOCOL P12
+	CodeControllerOnly  = "controller_only"  // a key that a reader entry may not have
+	CodeWrongType       = "wrong_type"       //
+	CodeOutOfRange      = "out_of_range"     //
+	CodeBadValue        = "bad_value"        // right type, wrong form
+	CodeUnknownWord     = "unknown_word"     // not one of a closed list
+	CodeDuplicate       = "duplicate"        // a name, id, entry or word twice
+	CodeNoAgents        = "no_agents"        //
+	CodePersonIsAgent   = "person_is_agent"  //
+	CodeUnknownPerson   = "unknown_person"   // an approver that the mesh does not name
+	CodeSelfChannel     = "self_channel"     //
+	CodeNoCounterpart   = "no_counterpart"   // also a warning
+	CodeReaderPushes    = "reader_entry"     // a subscription on a reader entry
+	CodeAboveCategory   = "category_denied"  // a subscription above max_category
+	CodeInvalidSpec     = "invalid_spec"     //
+	CodeReleaseInterval = "release_interval" // a capacity budget needs one
+	CodeIgnoredFile     = "ignored_file"     // warning
+	CodeFileName        = "file_name"        // warning: differs from the agent's name
+	CodeOverBudget      = "over_budget"      // warning: never fits its budget
+	CodeWindowOff       = "window_off"       // warning
+	CodeCategory3       = "category_3"       // warning: every push waits for a person
+	CodeNoApprovers     = "no_approvers"     // warning: nobody can approve
+	CodeCapacity        = "capacity"         // warning: capacity above 4 x nominal
+	CodeNoSubscription  = "no_subscription"  // warning: a tool without use
+	CodeCannotPublish   = "cannot_publish"   // warning: a subscription without the tool
+	CodeNoEffect        = "no_effect"        // warning: a limit that never applies
+)
+
+// Report holds everything that is wrong with a folder, sorted by file, line
+// and column. Warnings never keep a mesh from loading.
+type Report struct {
+	Errors   []Problem
+	Warnings []Problem
+}
+
+// OK reports whether there is no error.
+func (r Report) OK() bool { return len(r.Errors) == 0 }
+
+// source is one file while it is read; problems go through it to the report.
+type source struct {
+	path   string
+	report *Report
+	failed bool // an error was added
+}
+
+func (s *source) errorf(at position, code, key, format string, args ...any) {
+	s.failed = true
+	s.report.Errors = add(s.report.Errors, s.problem(at, code, key, fmt.Sprintf(format, args...)))
+}
+
+func (s *source) warnf(at position, code, key, format string, args ...any) {
+	s.report.Warnings = add(s.report.Warnings, s.problem(at, code, key, fmt.Sprintf(format, args...)))
+}
+
+func (s *source) problem(at position, code, key, message string) Problem {
+	return Problem{File: s.path, Line: max(at.line, 1), Column: max(at.column, 1), Code: code, Key: key, Message: message}
+}
+
+// add keeps at most maxProblems; the last one says that there are more.
+func add(problems []Problem, p Problem) []Problem {
+	if len(problems) == maxProblems-1 {
+		p = Problem{File: p.File, Line: p.Line, Column: p.Column, Code: CodeTooMany, Message: "there are more problems; these are the first"}
+	}
+	if len(problems) == maxProblems {
+		return problems
+	}
+	return append(problems, p)
+}
+
+func (r *Report) sort() {
+	for _, problems := range [][]Problem{r.Errors, r.Warnings} {
+		slices.SortStableFunc(problems, func(a, b Problem) int {
+			return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+		})
+	}
+}
+
+// quote returns text for a message: escaped and short.
+func quote(text string) string {
+	runes := []rune(text)
+	if len(runes) > maxQuoted {
+		return strconv.QuoteToASCII(string(runes[:maxQuoted])) + "…"
+	}
+	return strconv.Quote(text)
+}

@@ -1,0 +1,278 @@
+package definition
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	_ "time/tzdata" // time zones load the same way on every machine
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/netresearch/go-cron"
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// text checks a scalar that is written as text.
+func (w *walker) text(v *value, key *Key, n *node, path string) {
+	bad := func(code string) {
+		w.source.errorf(n.position, code, path, "expected %s, got %s%s", expected(key), quote(n.text), didYouMean(n.text, key.Words))
+	}
+	switch key.Type {
+	case TypeWord:
+		bad(CodeUnknownWord)
+	case TypeText:
+		if chars := int64(utf8.RuneCountInString(n.text)); chars < key.Min || chars > key.Max {
+			w.source.errorf(n.position, CodeOutOfRange, path, "expected %s, got %d", expected(key), chars)
+		}
+	case TypeName:
+		if _, err := bcp.ParseAgentName(n.text); err != nil {
+			bad(CodeBadValue)
+		}
+	case TypeSubscription:
+		if _, err := bcp.ParseSubscriptionID(n.text); err != nil {
+			bad(CodeBadValue)
+		}
+	case TypeDuration:
+		duration, ok := parseDuration(n.text)
+		if !ok {
+			bad(CodeBadValue)
+		} else if seconds := int64(duration / time.Second); seconds < key.Min || seconds > key.Max {
+			bad(CodeOutOfRange)
+		}
+		v.duration = duration
+	case TypeRate:
+		perMinute, ok := parseRate(n.text)
+		if !ok {
+			bad(CodeBadValue)
+		} else if perMinute < key.Min || perMinute > key.Max {
+			bad(CodeOutOfRange)
+		}
+		v.number = perMinute
+	case TypeTimeZone:
+		zone, err := time.LoadLocation(n.text)
+		if err != nil || n.text == "" || n.text == "Local" {
+			bad(CodeBadValue)
+			return
+		}
+		v.zone = zone
+	case TypeCron:
+		if reason := checkCron(n.text); reason != "" {
+			w.source.errorf(n.position, CodeBadValue, path, "expected %s, got %s: %s", expected(key), quote(n.text), reason)
+		}
+	}
+}
+
+// durationUnits are in descending order, as they must be written.
+var durationUnits = []struct {
+	name   string
+	length time.Duration
+}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}}
+
+// parseDuration reads whole numbers with units, each unit at most once, the
+// greatest first: 90s, 1h30m, 7d.
+func parseDuration(text string) (time.Duration, bool) {
+	const mostDays = 100 * 366
+	var total time.Duration
+	rest := text
+	for _, unit := range durationUnits {
+		digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
+		if digits == "" || !strings.HasPrefix(rest[len(digits):], unit.name) {
+			continue
+		}
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil || n > int64(mostDays*24*time.Hour/unit.length) {
+			return 0, false
+		}
+		total += time.Duration(n) * unit.length
+		rest = rest[len(digits)+len(unit.name):]
+	}
+	return total, rest == "" && text != ""
+}
+
+// formatDuration writes seconds with the greatest unit that divides them.
+func formatDuration(seconds int64) string {
+	for _, unit := range durationUnits {
+		if length := int64(unit.length / time.Second); seconds != 0 && seconds%length == 0 {
+			return strconv.FormatInt(seconds/length, 10) + unit.name
+		}
+	}
+	return strconv.FormatInt(seconds, 10) + "s"
+}
+
+// parseRate reads 30/m or 1/s as events a minute.
+func parseRate(text string) (perMinute int64, ok bool) {
+	digits, unit, found := strings.Cut(text, "/")
+	if !found || len(digits) == 0 || len(digits) > 9 || strings.Trim(digits, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	switch unit {
+	case "s":
+		return n * 60, true
+	case "m":
+		return n, true
+	default:
+		return 0, false
+	}
+}
+
+// checkCron returns why an expression of five fields is wrong, or nothing. The
+// parser's own errors are not shown: they quote without bounds.
+func checkCron(text string) string {
+	const longest = 256
+	if len(text) > longest {
+		return "it is too long"
+	}
+	// A zone in front (TZ=) and descriptors (@daily) would pass otherwise.
+	if strings.Trim(text, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ*/,-? ") != "" {
+		return "it may hold digits, names of months and days, and * / , - only"
+	}
+	if fields := len(strings.Fields(text)); fields != 5 {
+		return "it has " + strconv.Itoa(fields) + " fields"
+	}
+	schedule, err := cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse(text)
+	if err != nil {
+		return "a field is out of range or not a number, name, range or step"
+	}
+	if schedule.Next(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
+		return "such a time never comes"
+	}
+	return ""
+}
+
+// list checks a list of texts; tools may be one text with commas.
+func (w *walker) list(v *value, key *Key, n *node, path string) {
+	if key.Type == TypeTools && n.kind == nodeText {
+		for part := range strings.SplitSeq(n.text, ",") {
+			v.texts = append(v.texts, element{n.position, strings.TrimSpace(part)})
+		}
+	} else if n.kind != nodeList {
+		w.wrongType(n, path, expected(key))
+		return
+	}
+	for i, item := range n.items {
+		if item.kind != nodeText {
+			w.wrongType(item, index(path, i), "text")
+			continue
+		}
+		v.texts = append(v.texts, element{item.position, item.text})
+	}
+	if count := int64(len(v.texts)); count < key.Min || count > key.Max {
+		w.source.errorf(n.position, CodeOutOfRange, path, "expected %s, got %d", expected(key), count)
+		return
+	}
+	w.elements(v, key, path)
+}
+
+func (w *walker) elements(v *value, key *Key, path string) {
+	const longest = 4096
+	first := map[string]bool{}
+	for i, e := range v.texts {
+		switch {
+		case key.Type == TypeNames:
+			if _, err := bcp.ParseAgentName(e.text); err != nil {
+				w.source.errorf(e.position, CodeBadValue, index(path, i), "expected %s, got %s", trimName(err), quote(e.text))
+				continue
+			}
+		case key.Type == TypeTools && (e.text == "" || utf8.RuneCountInString(e.text) > 128):
+			w.source.errorf(e.position, CodeBadValue, path, "expected a tool's name of 1 to 128 characters, got %s", quote(e.text))
+			continue
+		case len(e.text) > longest:
+			w.source.errorf(e.position, CodeOutOfRange, index(path, i), "expected text of at most %d bytes", longest)
+			continue
+		}
+		if first[e.text] && (key.Type == TypeNames || key.Type == TypeTools) {
+			w.source.errorf(e.position, CodeDuplicate, index(path, i), "%s stands there twice", quote(e.text))
+		}
+		first[e.text] = true
+	}
+}
+
+func (w *walker) objects(v *value, key *Key, n *node, path string) {
+	if n.kind != nodeList {
+		w.wrongType(n, path, expected(key))
+		return
+	}
+	if count := int64(len(n.items)); count < key.Min || count > key.Max {
+		w.source.errorf(n.position, CodeOutOfRange, path, "expected %s, got %d", expected(key), count)
+	}
+	for i, item := range n.items {
+		if o := w.object(key.Child, item, index(path, i)); o != nil {
+			v.objects = append(v.objects, o)
+		}
+	}
+}
+
+// wordLists checks `vocabularies`: each list is normalised, sorted and free of
+// duplicates, since its length is a price (PROTOCOL P3.2).
+func (w *walker) wordLists(v *value, key *Key, n *node, path string) {
+	if n.kind != nodeMapping {
+		w.wrongType(n, path, expected(key))
+		return
+	}
+	if count := int64(len(n.entries)); count > key.Max {
+		w.source.errorf(n.position, CodeOutOfRange, path, "expected at most %d word lists, got %d", key.Max, count)
+	}
+	v.lists = map[string][]string{}
+	for _, e := range n.entries {
+		at := join(path, short(e.key))
+		if _, err := bcp.ParseClientID(e.key); err != nil {
+			w.source.errorf(e.position, CodeBadValue, at, "expected a name of 1 to 64 letters, digits, hyphens and underscores")
+			continue
+		}
+		if e.value.kind != nodeList || len(e.value.items) == 0 {
+			if e.value.kind == nodeList {
+				w.source.errorf(e.value.position, CodeOutOfRange, at, "expected at least one word")
+			} else {
+				w.wrongType(e.value, at, "a list of words")
+			}
+			continue
+		}
+		v.lists[e.key] = w.wordList(e.value, at)
+	}
+}
+
+func (w *walker) wordList(n *node, path string) []string {
+	if w.words += len(n.items); w.words > MaxVocabularyWords {
+		w.source.errorf(n.position, CodeTooMany, path, "expected at most %d words in all word lists, got %d or more", MaxVocabularyWords, w.words)
+		return nil
+	}
+	first := make(map[string]int, len(n.items))
+	for i, item := range n.items {
+		at := index(path, i)
+		if item.kind != nodeText {
+			w.wrongType(item, at, "text that is one word")
+			continue
+		}
+		word, ok := normaliseWord(item.text)
+		if !ok {
+			w.source.errorf(item.position, CodeBadValue, at, "expected one word of at most %d letters, digits and hyphens inside, got %s", MaxWordChars, quote(item.text))
+			continue
+		}
+		if before, again := first[word]; again {
+			w.source.errorf(item.position, CodeDuplicate, at, "the word is the same as number %d of the list", before+1)
+			continue
+		}
+		first[word] = i
+	}
+	return sortedKeys(first)
+}
+
+// normaliseWord folds a word as answers are folded (PROTOCOL P3.4).
+func normaliseWord(text string) (string, bool) {
+	word := norm.NFKC.String(strings.ToLower(norm.NFKC.String(text)))
+	chars, last := 0, '-'
+	for _, r := range word {
+		hyphen := r == '-' && last != '-'
+		if !hyphen && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			return "", false
+		}
+		chars, last = chars+1, r
+	}
+	return word, last != '-' && chars <= MaxWordChars
+}

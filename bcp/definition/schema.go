@@ -1,0 +1,285 @@
+package definition
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Level says in which mapping a key stands.
+type Level uint8
+
+// The levels.
+const (
+	LevelMesh         Level = iota + 1 // mesh.yaml
+	LevelAgent                         // the front matter of an agent
+	LevelChannel                       // an entry of bcp_channels
+	LevelCron                          // an entry of cron_schedules
+	LevelSubscription                  // an entry of subscriptions
+	LevelField                         // an entry of fields
+	LevelQuestion                      // an entry of questions
+)
+
+var levelNames = []string{"", "mesh.yaml", "an agent", "a channel entry", "a cron schedule", "a subscription", "a field", "a question"}
+
+// String names the level as messages do: "a channel entry".
+func (l Level) String() string {
+	if int(l) >= len(levelNames) {
+		return ""
+	}
+	return levelNames[l]
+}
+
+// Type is what a key may hold.
+type Type uint8
+
+// The types, and what Min and Max of a [Key] bound.
+const (
+	TypeText         Type = iota + 1 // code points
+	TypeName                         // an agent's or a person's name (PROTOCOL P1.1)
+	TypeSubscription                 // a subscription id (PROTOCOL P1.1)
+	TypeWord                         // one of Words
+	TypeInteger                      // the number
+	TypeBoolean                      //
+	TypeBits                         // whole bits; at most nine decimals
+	TypeDuration                     // seconds; written 90s, 15m, 1h30m, 7d
+	TypeRate                         // events a minute; written 30/m or 1/s
+	TypeTimeZone                     // an IANA name
+	TypeCron                         // five fields
+	TypeTexts                        // number of texts in a list
+	TypeTools                        // the same, or one text with commas
+	TypeNames                        // number of names in a list
+	TypeWordLists                    // number of lists, by name
+	TypeObjects                      // number of mappings of Child in a list
+)
+
+// Key is one key that a definition may have: a row of [Schema].
+type Key struct {
+	Level Level
+	Name  string
+	Type  Type
+	// Words are what a TypeWord may be, and what a value of another type may
+	// be instead, such as "none".
+	Words []string
+	// Min and Max bound the value; what they count is said by the type. Both
+	// are inclusive. Where both are 0 there is no bound here.
+	Min, Max int64
+	// Child is the level of the mappings of a TypeObjects.
+	Child Level
+	// Required keys must be there; a reader's channel entry needs those alone
+	// that are not ControllerOnly.
+	Required bool
+	// Default is the value of an absent key, as it is written in YAML.
+	// DefaultRule says in words what an absent key means where no constant
+	// does. A required key has neither.
+	Default, DefaultRule string
+	// ControllerOnly keys are refused in a reader's channel entry
+	// (PROTOCOL P1.3, P1.4).
+	ControllerOnly bool
+	// Unsupported keys are of the protocol, but not of this version.
+	Unsupported bool
+	// Doc is one sentence. Rule is where the key comes from.
+	Doc, Rule string
+}
+
+const (
+	minute = 60
+	hour   = 60 * minute
+	day    = 24 * hour
+	year   = 366 * day
+)
+
+// Schema returns every key that definitions may have, by level, in the order
+// in which documents should list them. The loader walks this table, so that it
+// cannot differ from what is loaded.
+func Schema() []Key { return slices.Clone(schema) }
+
+var schema = []Key{
+	{Level: LevelMesh, Name: "name", Type: TypeName, Default: "mesh", Rule: "P1.3",
+		Doc: "Names the mesh; the name stands in keys and audit."},
+	{Level: LevelMesh, Name: "time_zone", Type: TypeTimeZone, Default: "UTC", Rule: "P1.3, P9.4",
+		Doc: "IANA time zone of all cron schedules."},
+	{Level: LevelMesh, Name: "idle_timeout", Type: TypeDuration, Min: 1, Max: 30 * day, Default: "30m", Rule: "P1.3, P9.2",
+		Doc: "Ends a session that has been idle for so long."},
+	{Level: LevelMesh, Name: "vocabularies", Type: TypeWordLists, Min: 0, Max: 256, DefaultRule: "no word lists", Rule: "P1.3, P3.2",
+		Doc: "Word lists by name, for questions of the format vocabulary."},
+	{Level: LevelMesh, Name: "approvers", Type: TypeNames, Min: 0, Max: 256, DefaultRule: "nobody: what is held expires", Rule: "P1.3, P7.3",
+		Doc: "People who may decide on held items; never agents."},
+	{Level: LevelMesh, Name: "auditors", Type: TypeNames, Min: 0, Max: 256, DefaultRule: "nobody", Rule: "P1.3, P11",
+		Doc: "People who may read audit and ledger; never agents."},
+	{Level: LevelMesh, Name: "replicas", Type: TypeInteger, Min: 1, Max: 5, Default: "1", Rule: "P1.3",
+		Doc: "Copies of every stream, for an external NATS cluster."},
+	{Level: LevelMesh, Name: "sync", Type: TypeDuration, Words: []string{"always"}, Min: 1, Max: hour, Default: "always", Rule: "P1.3",
+		Doc: "When the journal is written through to disk: always, or at an interval, which a power cut may lose."},
+	{Level: LevelMesh, Name: "raw_retention", Type: TypeDuration, Min: hour, Max: 10 * year, Default: "30d", Rule: "P1.3, P11.4",
+		Doc: "How long raw answers are kept apart from the audit."},
+	{Level: LevelMesh, Name: "max_refusals", Type: TypeRate, Min: 1, Max: 6000, Default: "30/m", Rule: "P1.3, P4.7",
+		Doc: "Refusals an agent may cause before it hears rate_limited."},
+
+	{Level: LevelAgent, Name: "name", Type: TypeName, Required: true, Rule: "P1.1",
+		Doc: "Names the agent: one token of subjects and permissions."},
+	{Level: LevelAgent, Name: "description", Type: TypeText, Min: 0, Max: 4000, DefaultRule: "empty", Rule: "P1.3",
+		Doc: "Says for people what the agent is for."},
+	{Level: LevelAgent, Name: "model", Type: TypeText, Min: 1, Max: 256, DefaultRule: "none", Rule: "P1.3",
+		Doc: "Names the model that the agent's runtime uses."},
+	{Level: LevelAgent, Name: "tools", Type: TypeTools, Min: 0, Max: 256, DefaultRule: "none", Rule: "SUB Agent Definition Examples",
+		Doc: "Tools of the agent's runtime: a list, or one text with commas."},
+	{Level: LevelAgent, Name: "network", Type: TypeText, Min: 1, Max: 256, DefaultRule: "none", Rule: "SUB Agent Definition Examples",
+		Doc: "What the agent's runtime may reach, such as outbound."},
+	{Level: LevelAgent, Name: "command", Type: TypeTexts, Min: 1, Max: 256, DefaultRule: "the agent is started by somebody else", Rule: "P1.3, P7.5, P9.2",
+		Doc: "Program and arguments that the supervisor runs."},
+	{Level: LevelAgent, Name: "encoding", Type: TypeWord, Words: wordsOf[bcp.Encoding](1, 2), Default: "json", Rule: "P1.3, P2.1",
+		Doc: "How the agent writes its messages; the other encoding is refused."},
+	{Level: LevelAgent, Name: "base_taint", Type: TypeWord, Words: wordsOf[bcp.Taint](1, 3), DefaultRule: "high where the agent has a reader entry, else low", Rule: "P1.3, P8.1",
+		Doc: "The least taint of the agent."},
+	{Level: LevelAgent, Name: "max_connections", Type: TypeInteger, Min: 1, Max: 64, Default: "2", Rule: "P1.3",
+		Doc: "Connections of the agent at one time."},
+	{Level: LevelAgent, Name: "total_budget_bits", Type: TypeBits, Words: []string{"none"}, Min: 1, Max: bcp.MaxBits, Default: "none", Rule: "P1.3",
+		Doc: "Caps the nominal bits of all channels together on which the agent is the Controller."},
+	{Level: LevelAgent, Name: "bcp_channels", Type: TypeObjects, Child: LevelChannel, Min: 0, Max: 1000, DefaultRule: "none", Rule: "SUB-20, P1.4",
+		Doc: "The agent's ends of channels; one exists where both ends are declared."},
+	{Level: LevelAgent, Name: "cron_schedules", Type: TypeObjects, Child: LevelCron, Min: 0, Max: 100, DefaultRule: "none", Rule: "SUB-119, P9.4",
+		Doc: "Prompts the agent at times."},
+
+	{Level: LevelChannel, Name: "peer", Type: TypeName, Required: true, Rule: "SUB-22",
+		Doc: "The agent at the other end."},
+	{Level: LevelChannel, Name: "role", Type: TypeWord, Words: wordsOf[bcp.Role](bcp.RoleController, bcp.RoleReader), Required: true, Rule: "SUB-23",
+		Doc: "What this agent is on the channel."},
+	{Level: LevelChannel, Name: "max_category", Type: TypeInteger, Min: 1, Max: 3, Required: true, DefaultRule: "on a reader entry: no limit of its own", Rule: "SUB-24, P1.3",
+		Doc: "The greatest category that may pass; the smaller value of both ends holds."},
+	{Level: LevelChannel, Name: "budget_bits", Type: TypeBits, Min: 0, Max: bcp.MaxBits, Required: true, DefaultRule: "on a reader entry: no limit of its own", Rule: "SUB-25, P1.3, P4.2",
+		Doc: "Nominal bits of one epoch, shared by queries and pushes; the smaller value of both ends holds."},
+	{Level: LevelChannel, Name: "max_cat2_queries", Type: TypeInteger, Min: 0, Max: 1_000_000, DefaultRule: "no limit", Rule: "SUB-26, P1.3, P4.4",
+		Doc: "Queries of category 2 in one epoch; the smaller value of both ends holds."},
+	{Level: LevelChannel, Name: "max_escalations", ControllerOnly: true, Type: TypeInteger, Min: 0, Max: 1000, Default: "2", Rule: "P1.3, P6.2",
+		Doc: "Escalations of one session on this channel."},
+	{Level: LevelChannel, Name: "base_category", ControllerOnly: true, Type: TypeInteger, Min: 1, Max: 2, Default: "2", Rule: "P1.3, P6.1",
+		Doc: "With 1, every query of category 2 is an escalation."},
+	{Level: LevelChannel, Name: "max_retries", ControllerOnly: true, Type: TypeInteger, Min: 0, Max: 100, Default: "3", Rule: "P1.3, P3.10",
+		Doc: "How often the Reader may try again after a rejected answer."},
+	{Level: LevelChannel, Name: "query_ttl", ControllerOnly: true, Type: TypeDuration, Min: 1, Max: 30 * day, Default: "15m", Rule: "P1.3, P7.6",
+		Doc: "How long the Reader may take for an answer."},
+	{Level: LevelChannel, Name: "window_budget_bits", ControllerOnly: true, Type: TypeBits, Words: []string{"none"}, Min: 0, Max: bcp.MaxBits, DefaultRule: "10 x budget_bits", Rule: "P1.3, P4.4",
+		Doc: "Nominal bits over budget_window, across epochs; none or 0 switches the window off."},
+	{Level: LevelChannel, Name: "budget_window", ControllerOnly: true, Type: TypeDuration, Min: minute, Max: year, Default: "24h", Rule: "P1.3, P4.4",
+		Doc: "The length of the sliding window."},
+	{Level: LevelChannel, Name: "budget_renew", ControllerOnly: true, Type: TypeDuration, Words: []string{"none"}, Min: minute, Max: year, Default: "none", Rule: "P1.3, P4.4",
+		Doc: "Opens a new epoch by itself after this time."},
+	{Level: LevelChannel, Name: "push_budget_bits", ControllerOnly: true, Type: TypeBits, Min: 0, Max: bcp.MaxBits, DefaultRule: "budget_bits", Rule: "P1.3, P4.7",
+		Doc: "Nominal bits of pushes inside an epoch."},
+	{Level: LevelChannel, Name: "capacity_budget_bits", ControllerOnly: true, Type: TypeBits, Words: []string{"none"}, Min: 1, Max: bcp.MaxBits, Default: "none", Rule: "P1.3, P4.2",
+		Doc: "Capacity bits of one epoch, the proven bound; needs a release_interval."},
+	{Level: LevelChannel, Name: "release_interval", ControllerOnly: true, Type: TypeDuration, Min: 0, Max: 30 * day, Default: "0s", Rule: "P1.3, P4.1",
+		Doc: "Releases outcomes at these moments only; 0s releases at once and leaves timing uncounted."},
+	{Level: LevelChannel, Name: "on_anomaly", ControllerOnly: true, Type: TypeWord, Words: wordsOf[bcp.OnAnomaly](0, 2), Default: "review", Rule: "P1.3, P3.6",
+		Doc: "What happens to an answer with anomalies: a person decides, it is refused, or it is delivered with the codes."},
+	{Level: LevelChannel, Name: "preserve_case", ControllerOnly: true, Type: TypeBoolean, Default: "false", Rule: "P1.3, P3.4",
+		Doc: "Keeps an initial capital of a word, for one bit of capacity a word."},
+	{Level: LevelChannel, Name: "max_pending_approvals", ControllerOnly: true, Type: TypeInteger, Min: 1, Max: 10_000, Default: "20", Rule: "P1.3, P7.4",
+		Doc: "Items of the channel that may wait for a person."},
+	{Level: LevelChannel, Name: "approval_ttl", ControllerOnly: true, Type: TypeDuration, Min: minute, Max: year, Default: "24h", Rule: "P1.3, P7.3",
+		Doc: "How long an item waits before it counts as rejected."},
+	{Level: LevelChannel, Name: "alert_bits", ControllerOnly: true, Type: TypeBits, Min: 0, Max: bcp.MaxBits, DefaultRule: "80% of budget_bits", Rule: "P1.3, P4.6",
+		Doc: "Alerts when an epoch has used so many nominal bits."},
+	{Level: LevelChannel, Name: "approvers", ControllerOnly: true, Type: TypeNames, Min: 1, Max: 256, DefaultRule: "all approvers of the mesh", Rule: "P1.3, P7.3",
+		Doc: "People of the mesh's approvers who may decide for this channel."},
+	{Level: LevelChannel, Name: "subscriptions", ControllerOnly: true, Type: TypeObjects, Child: LevelSubscription, Min: 0, Max: 256, DefaultRule: "none", Rule: "SUB-21, SUB-27, P1.4",
+		Doc: "What the Reader may push."},
+
+	{Level: LevelCron, Name: "schedule", Type: TypeCron, Required: true, Rule: "P9.4",
+		Doc: "Minute, hour, day of month, month and day of week, in the mesh's time zone."},
+	{Level: LevelCron, Name: "message", Type: TypeText, Min: 1, Max: 4000, Required: true, Rule: "SUB-119",
+		Doc: "The prompt."},
+
+	{Level: LevelSubscription, Name: "id", Type: TypeSubscription, Required: true, Rule: "SUB-28, SUB-30, P1.1",
+		Doc: "Unique within the channel."},
+	{Level: LevelSubscription, Name: "category", Type: TypeInteger, Min: 1, Max: 3, Required: true, Rule: "SUB-31, SUB-39",
+		Doc: "1, 2 or 3, and at most the channel's max_category."},
+	{Level: LevelSubscription, Name: "fields", Type: TypeObjects, Child: LevelField, Min: 1, Max: bcp.MaxFields, DefaultRule: "required for category 1, nothing else has it", Rule: "SUB-33",
+		Doc: "The typed primitives of category 1."},
+	{Level: LevelSubscription, Name: "questions", Type: TypeObjects, Child: LevelQuestion, Min: 1, Max: bcp.MaxQuestions, DefaultRule: "required for category 2, nothing else has it", Rule: "SUB-34",
+		Doc: "The constrained questions of category 2."},
+	{Level: LevelSubscription, Name: "directive", Type: TypeText, Min: 1, Max: bcp.MaxQuestionChars, DefaultRule: "required for category 3, nothing else has it", Rule: "SUB-35",
+		Doc: "What the summary of category 3 is about."},
+	{Level: LevelSubscription, Name: "max_words", Type: TypeInteger, Min: 1, Max: bcp.MaxSpecWords, DefaultRule: "required for category 3 and for questions without their own", Rule: "SUB-36, C-13",
+		Doc: "The words of a summary, or of each question that has no max_words."},
+	{Level: LevelSubscription, Name: "requires_approval", Type: TypeBoolean, DefaultRule: "true for category 3, nothing else has it", Rule: "BCP-59",
+		Doc: "May say true on category 3; approval cannot be turned off."},
+	{Level: LevelSubscription, Name: "constraints", Type: TypeTexts, Min: 1, Max: bcp.MaxConstraints, DefaultRule: "none", Rule: "P3.7",
+		Doc: "CEL expressions that must hold over the typed answers."},
+	{Level: LevelSubscription, Name: "allow_not_enough_information", Type: TypeBoolean, DefaultRule: "no effect: a Reader that has nothing to say does not push", Rule: "P3.9, SUB-38",
+		Doc: "Accepted so that the spec of a query can be pasted unchanged."},
+	{Level: LevelSubscription, Name: "max_rate", Unsupported: true, Type: TypeRate, DefaultRule: "no limit", Rule: "P1.3, P12",
+		Doc: "The greatest rate of pushes."},
+	{Level: LevelSubscription, Name: "batch_window", Unsupported: true, Type: TypeDuration, DefaultRule: "no batching", Rule: "P1.3, P12",
+		Doc: "Delivers the pushes of a window together."},
+	{Level: LevelSubscription, Name: "publish_when", Unsupported: true, Type: TypeText, DefaultRule: "always", Rule: "P1.3, P12",
+		Doc: "CEL condition over the answer without which a push is dropped."},
+
+	{Level: LevelField, Name: "name", Type: TypeText, Min: 1, Max: 64, Required: true, Rule: "BCP-27",
+		Doc: "Names the field: letters, digits, hyphens and underscores."},
+	{Level: LevelField, Name: "type", Type: TypeWord, Words: wordsOf[bcp.Type](1, 3), Required: true, Rule: "BCP-28",
+		Doc: "The field's type."},
+	{Level: LevelField, Name: "values", Type: TypeTexts, Min: 1, Max: bcp.MaxValues, DefaultRule: "required for an enum, nothing else has it", Rule: "BCP-29",
+		Doc: "The choices of an enum."},
+	{Level: LevelField, Name: "min", Type: TypeInteger, DefaultRule: "required for an integer, nothing else has it", Rule: "BCP-30",
+		Doc: "The least integer."},
+	{Level: LevelField, Name: "max", Type: TypeInteger, DefaultRule: "required for an integer, nothing else has it", Rule: "BCP-30",
+		Doc: "The greatest integer."},
+
+	{Level: LevelQuestion, Name: "id", Type: TypeText, Min: 1, Max: 64, Required: true, Rule: "BCP-43",
+		Doc: "Names the answer: letters, digits, hyphens and underscores."},
+	{Level: LevelQuestion, Name: "question", Type: TypeText, Min: 1, Max: bcp.MaxQuestionChars, Required: true, Rule: "BCP-44",
+		Doc: "The text that the Reader gets."},
+	{Level: LevelQuestion, Name: "max_words", Type: TypeInteger, Min: 1, Max: bcp.MaxSpecWords, DefaultRule: "max_words of the subscription", Rule: "BCP-45, C-13",
+		Doc: "The words of the answer."},
+	{Level: LevelQuestion, Name: "expected_format", Type: TypeWord, Words: wordsOf[bcp.Format](1, bcp.FormatSummary-1), Required: true, Rule: "BCP-46, P3.2",
+		Doc: "The form of the answer."},
+	{Level: LevelQuestion, Name: "min", Type: TypeInteger, DefaultRule: "-1000000000 for an integer, year 1 for a date, nothing else has it", Rule: "P1.3, P3.2",
+		Doc: "The least integer, or the first year of a date."},
+	{Level: LevelQuestion, Name: "max", Type: TypeInteger, DefaultRule: "1000000000 for an integer, year 9999 for a date, nothing else has it", Rule: "P1.3, P3.2",
+		Doc: "The greatest integer, or the last year of a date."},
+	{Level: LevelQuestion, Name: "values", Type: TypeTexts, Min: 1, Max: bcp.MaxValues, DefaultRule: "required for an enum, nothing else has it", Rule: "P1.3, P3.2",
+		Doc: "The choices of an enum."},
+	{Level: LevelQuestion, Name: "vocabulary", Type: TypeText, Min: 1, Max: 64, DefaultRule: "required for a vocabulary, nothing else has it", Rule: "P1.3, P3.2",
+		Doc: "The word list from which each word of the answer comes."},
+	{Level: LevelQuestion, Name: "max_chars", Type: TypeInteger, Min: 1, Max: bcp.MaxAnswerChars, DefaultRule: "no bound of its own; 64 for an e-mail", Rule: "P1.3, P3.2",
+		Doc: "The characters of a text or e-mail answer."},
+	{Level: LevelQuestion, Name: "alphabet", Type: TypeWord, Words: []string{"any", "ascii", "latin"}, Default: "any", Rule: "P1.3",
+		Doc: "The letters that a text answer may have."},
+	{Level: LevelQuestion, Name: "same_as", Type: TypeText, Min: 1, Max: 64, DefaultRule: "none", Rule: "P1.3, P3.8",
+		Doc: "Another question whose answer must agree."},
+}
+
+// wordsOf returns the wire words of an enumeration of package bcp.
+func wordsOf[T interface {
+	~uint8
+	fmt.Stringer
+}](first, last T) []string {
+	var words []string
+	for v := first; v <= last; v++ {
+		words = append(words, v.String())
+	}
+	return words
+}
+
+// keysOf returns the names of a level's keys.
+func keysOf(level Level) []string {
+	var names []string
+	for i := range schema {
+		if schema[i].Level == level {
+			names = append(names, schema[i].Name)
+		}
+	}
+	return names
+}
+
+func findKey(level Level, name string) *Key {
+	for i := range schema {
+		if schema[i].Level == level && schema[i].Name == name {
+			return &schema[i]
+		}
+	}
+	return nil
+}

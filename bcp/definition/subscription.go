@@ -1,0 +1,159 @@
+package definition
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+)
+
+// subscriptions fills the channel's subscriptions and checks each of them
+// (PROTOCOL P1.4; SUB-29, SUB-32).
+func (b *builder) subscriptions(m *bcp.Mesh, c, r *end, ch *bcp.Channel) {
+	objects := c.object.get("subscriptions").objects
+	first := map[bcp.SubscriptionID]position{}
+	for _, o := range objects {
+		if !o.has("id") {
+			continue
+		}
+		id := bcp.SubscriptionID(o.get("id").text)
+		if before, again := first[id]; again {
+			c.agent.source.errorf(o.at("id"), CodeDuplicate, join(o.path, "id"), "the subscription in line %d has the same id", before.line)
+			continue
+		}
+		first[id] = o.position
+		if o.bad {
+			continue
+		}
+		spec := specOf(o)
+		if c.object.has("max_category") && spec.Category > ch.MaxCategory {
+			c.agent.source.errorf(o.at("category"), CodeAboveCategory, join(o.path, "category"),
+				"expected at most %d, the smaller max_category of both ends of the channel", ch.MaxCategory)
+			continue
+		}
+		ch.Subscriptions = append(ch.Subscriptions, bcp.Subscription{ID: id, Spec: spec})
+		b.checkSubscription(m, c, o, *ch, spec, len(objects))
+	}
+}
+
+// checkSubscription compiles the spec and warns of what an operator may not
+// want (PROTOCOL P4.2, P4.6).
+func (b *builder) checkSubscription(m *bcp.Mesh, c *end, o *object, ch bcp.Channel, spec bcp.Spec, subscriptions int) {
+	s := c.agent.source
+	validator, err := bcp.Compile(spec, bcp.Settings{
+		OnAnomaly:     ch.OnAnomaly,
+		PreserveCase:  ch.PreserveCase,
+		Vocabularies:  m.Vocabularies,
+		Constraints:   constraint.Compile,
+		ReleaseSlots:  slots(ch.QueryTTL, ch.ReleaseInterval),
+		Subscriptions: subscriptions,
+	})
+	if err != nil {
+		at, key, message := o.position, o.path, err.Error()
+		var wrong *bcp.SpecError
+		if errors.As(err, &wrong) {
+			at, message = o.find(wrong.Key), wrong.Message
+			key = o.path
+			if wrong.Key != "" {
+				key = join(o.path, wrong.Key)
+			}
+		}
+		s.errorf(at, CodeInvalidSpec, key, "%s", message)
+		return
+	}
+	prices := validator.Prices()
+	if prices.Nominal > ch.Budget {
+		s.warnf(o.position, CodeOverBudget, o.path, "a push costs %s bits and budget_bits is %s: none can ever be accepted", prices.Nominal, ch.Budget)
+	} else if prices.Nominal > ch.PushBudget {
+		s.warnf(o.position, CodeOverBudget, o.path, "a push costs %s bits and push_budget_bits is %s: none can ever be accepted", prices.Nominal, ch.PushBudget)
+	}
+	if ch.CapacityBudget > 0 && prices.Capacity > ch.CapacityBudget {
+		s.warnf(o.position, CodeOverBudget, o.path, "a push costs %s bits of capacity and capacity_budget_bits is %s: none can ever be accepted", prices.Capacity, ch.CapacityBudget)
+	}
+	if prices.Capacity > 4*prices.Nominal {
+		s.warnf(o.position, CodeCapacity, o.path, "a push can carry %s bits, more than 4 x its nominal %s: max_chars, alphabet, values or vocabulary narrow it", prices.Capacity, prices.Nominal)
+	}
+	if spec.Category == 3 {
+		s.warnf(o.at("category"), CodeCategory3, join(o.path, "category"), "every push waits for a person's approval")
+	}
+	if allow := o.values["allow_not_enough_information"]; allow != nil && allow.boolean {
+		s.warnf(allow.position, CodeNoEffect, join(o.path, "allow_not_enough_information"), "no effect: a Reader that has nothing to say does not push")
+	}
+}
+
+// find returns where the key of a [bcp.SpecError] stands, or the nearest
+// object or list around it.
+func (o *object) find(path string) position {
+	name, rest, nested := strings.Cut(path, ".")
+	name, number, indexed := strings.Cut(name, "[")
+	v := o.values[name]
+	if v == nil {
+		return o.position
+	}
+	i := 0
+	for _, digit := range strings.TrimSuffix(number, "]") {
+		i = i*10 + int(digit-'0')
+	}
+	switch {
+	case indexed && i >= 0 && i < len(v.objects):
+		if nested {
+			return v.objects[i].find(rest)
+		}
+		return v.objects[i].position
+	case indexed && i >= 0 && i < len(v.texts):
+		return v.texts[i].position
+	default:
+		return v.position
+	}
+}
+
+// specOf turns a subscription without errors into its spec.
+func specOf(o *object) bcp.Spec {
+	spec := bcp.Spec{
+		Category:                  bcp.Category(o.get("category").number),
+		Directive:                 o.get("directive").text,
+		MaxWords:                  int(o.get("max_words").number),
+		RequiresApproval:          optional(o, "requires_approval", func(v *value) bool { return v.boolean }),
+		Constraints:               o.texts("constraints"),
+		AllowNotEnoughInformation: optional(o, "allow_not_enough_information", func(v *value) bool { return v.boolean }),
+	}
+	number := func(v *value) int64 { return v.number }
+	for _, f := range o.get("fields").objects {
+		spec.Fields = append(spec.Fields, bcp.Field{
+			Name:   f.get("name").text,
+			Type:   parseWord[bcp.Type](f.get("type")),
+			Values: f.texts("values"),
+			Min:    optional(f, "min", number),
+			Max:    optional(f, "max", number),
+		})
+	}
+	for _, q := range o.get("questions").objects {
+		question := bcp.Question{
+			ID:             q.get("id").text,
+			Question:       q.get("question").text,
+			MaxWords:       int(q.get("max_words").number),
+			ExpectedFormat: parseWord[bcp.Format](q.get("expected_format")),
+			Min:            optional(q, "min", number),
+			Max:            optional(q, "max", number),
+			Values:         q.texts("values"),
+			Vocabulary:     q.get("vocabulary").text,
+			MaxChars:       int(q.get("max_chars").number),
+			SameAs:         q.get("same_as").text,
+		}
+		if q.has("alphabet") {
+			question.Alphabet = q.get("alphabet").word
+		}
+		spec.Questions = append(spec.Questions, question)
+	}
+	return spec
+}
+
+// optional returns what an absent key does not have.
+func optional[T any](o *object, key string, of func(*value) T) *T {
+	if !o.has(key) {
+		return nil
+	}
+	v := of(o.values[key])
+	return &v
+}

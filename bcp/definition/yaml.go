@@ -1,0 +1,333 @@
+package definition
+
+import (
+	"bytes"
+	"errors"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// position is a place in a file, from 1.
+type position struct{ line, column int }
+
+// node is a value of the strict subset of YAML that definitions use.
+type node struct {
+	position
+	kind    nodeKind
+	text    string // of a scalar, as it reads
+	entries []entry
+	items   []*node
+}
+
+// entry is one key of a mapping.
+type entry struct {
+	position
+	key   string
+	value *node
+}
+
+type nodeKind uint8
+
+const (
+	nodeText    nodeKind = iota + 1
+	nodeInteger          // plain decimal digits
+	nodeNumber           // every other number
+	nodeBoolean
+	nodeNull
+	nodeMapping
+	nodeList
+)
+
+// String names the kind as messages do.
+func (k nodeKind) String() string {
+	switch k {
+	case nodeText:
+		return "text"
+	case nodeInteger:
+		return "a whole number"
+	case nodeNumber:
+		return "a number"
+	case nodeBoolean:
+		return "true or false"
+	case nodeMapping:
+		return "a mapping"
+	case nodeList:
+		return "a list"
+	default:
+		return "nothing"
+	}
+}
+
+// parseYAML reads one mapping. before is the number of lines of the file above
+// text. It returns nil after an error that leaves nothing to check.
+//
+// The YAML library has been seen to panic on odd input; a panic of it becomes
+// a syntax error. It cannot overflow the stack or take unbounded time, since
+// depth, keys and blank lines are bounded first.
+func parseYAML(s *source, text []byte, before int) (root *node) {
+	defer func() {
+		if recover() != nil {
+			s.errorf(position{before + 1, 1}, CodeSyntax, "", "this is not YAML that can be read")
+			root = nil
+		}
+	}()
+	if !checkBlankLines(s, text, before) {
+		return nil
+	}
+	tokens := lexer.Tokenize(string(text))
+	if !checkTokens(s, tokens, before) {
+		return nil
+	}
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		s.syntaxError(err, before)
+		return nil
+	}
+	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
+		return &node{position: position{before + 1, 1}, kind: nodeMapping}
+	}
+	c := converter{source: s, before: before}
+	root = c.node(file.Docs[0].Body, "")
+	if root.kind == nodeNull {
+		return nil
+	}
+	if root.kind != nodeMapping {
+		s.errorf(root.position, CodeWrongType, "", "expected keys and values such as \"name: main\", got %v", root.kind)
+		return nil
+	}
+	return root
+}
+
+func (s *source) syntaxError(err error, before int) {
+	at, message := position{before + 1, 1}, "this is not YAML that can be read"
+	var problem yaml.Error
+	if errors.As(err, &problem) {
+		message = problem.GetMessage()
+		if t := problem.GetToken(); t != nil && t.Position != nil {
+			at = position{t.Position.Line + before, t.Position.Column}
+		}
+	}
+	s.errorf(at, CodeSyntax, "", "%s", message)
+}
+
+func checkBlankLines(s *source, text []byte, before int) bool {
+	blank, number := 0, before
+	for line := range bytes.Lines(text) {
+		number++
+		if len(bytes.TrimSpace(line)) > 0 {
+			blank = 0
+			continue
+		}
+		if blank++; blank > maxBlankLines {
+			s.errorf(position{number, 1}, CodeTooMany, "", "expected at most %d blank lines in a row", maxBlankLines)
+			return false
+		}
+	}
+	return true
+}
+
+// forbidden says what of YAML definitions do without, and why the word for it
+// is an error.
+var forbidden = map[token.Type]string{
+	token.AnchorType:     "anchors (&) are not allowed: write the value out",
+	token.AliasType:      "aliases (*) are not allowed: write the value out, or put text that begins with * in quotes",
+	token.MergeKeyType:   "merge keys (<<) are not allowed: write the keys out",
+	token.TagType:        "tags (!) are not allowed: put text that begins with ! in quotes",
+	token.DirectiveType:  "directives (%) are not allowed",
+	token.MappingKeyType: "keys that begin with ? are not allowed",
+}
+
+// checkTokens refuses, before the parser recurses, what is forbidden or too
+// deep. It returns false where parsing makes no sense.
+func checkTokens(s *source, tokens token.Tokens, before int) bool {
+	ok, keys, flow, content := true, 0, 0, false
+	entries, line := 0, 0 // list entries in the line
+	for _, t := range tokens {
+		if t.Position == nil {
+			continue
+		}
+		at := position{t.Position.Line + before, t.Position.Column}
+		if message, found := forbidden[t.Type]; found {
+			s.errorf(at, CodeForbiddenYAML, "", "%s", message)
+			ok = false
+		}
+		switch t.Type {
+		case token.InvalidType:
+			s.errorf(at, CodeSyntax, "", "%s", t.Error)
+			return false
+		case token.DocumentHeaderType, token.DocumentEndType:
+			if content || t.Type == token.DocumentEndType {
+				s.errorf(at, CodeForbiddenYAML, "", "expected one YAML document: \"---\" and \"...\" inside it are not allowed")
+				return false
+			}
+		case token.CommentType:
+			continue
+		case token.SequenceStartType, token.MappingStartType:
+			flow++
+		case token.SequenceEndType, token.MappingEndType:
+			flow = max(flow-1, 0)
+		case token.MappingValueType:
+			if keys++; keys > maxKeys {
+				s.errorf(at, CodeTooMany, "", "expected at most %d keys in a file", maxKeys)
+				return false
+			}
+		case token.SequenceEntryType:
+			if t.Position.Line != line {
+				entries, line = 0, t.Position.Line
+			}
+			entries++
+		}
+		content = true
+		if flow > MaxDepth || entries > MaxDepth {
+			s.errorf(at, CodeTooDeep, "", "expected at most %d levels of lists and mappings", MaxDepth)
+			return false
+		}
+	}
+	return ok
+}
+
+// converter turns the library's tree into ours and reports all that the
+// subset leaves out.
+type converter struct {
+	source *source
+	before int // lines above
+	depth  int
+}
+
+func (c *converter) at(t *token.Token) position {
+	if t == nil || t.Position == nil {
+		return position{c.before + 1, 1}
+	}
+	return position{t.Position.Line + c.before, max(t.Position.Column, 1)}
+}
+
+func (c *converter) node(n ast.Node, key string) *node {
+	if c.depth++; c.depth > MaxDepth {
+		c.source.errorf(c.at(n.GetToken()), CodeTooDeep, key, "expected at most %d levels of lists and mappings", MaxDepth)
+		return reported(c.at(n.GetToken()))
+	}
+	defer func() { c.depth-- }()
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		at := c.at(n.Start)
+		if !n.IsFlowStyle && len(n.Values) > 0 {
+			at = c.at(n.Values[0].Key.GetToken())
+		}
+		return c.mapping(n.Values, at, key)
+	case *ast.MappingValueNode:
+		return c.mapping([]*ast.MappingValueNode{n}, c.at(n.Key.GetToken()), key)
+	case *ast.SequenceNode:
+		list := &node{position: c.at(n.Start), kind: nodeList}
+		for i, value := range n.Values {
+			list.items = append(list.items, c.node(value, index(key, i)))
+		}
+		return list
+	case *ast.LiteralNode:
+		return c.textNode(n.Value.Value, c.at(n.Start), key)
+	case *ast.StringNode:
+		if n.Token.Type != token.StringType {
+			return c.textNode(n.Value, c.at(n.Token), key)
+		}
+		return c.plain(n.Value, c.at(n.Token), key)
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		return c.plain(n.GetToken().Value, c.at(n.GetToken()), key)
+	case *ast.NullNode:
+		return c.null(c.at(n.Token), key)
+	default:
+		c.source.errorf(c.at(n.GetToken()), CodeForbiddenYAML, key, "this kind of YAML is not allowed in a definition")
+		return reported(c.at(n.GetToken()))
+	}
+}
+
+func (c *converter) mapping(values []*ast.MappingValueNode, at position, path string) *node {
+	m := &node{position: at, kind: nodeMapping}
+	first := map[string]position{}
+	for _, v := range values {
+		t := v.Key.GetToken()
+		at := c.at(t)
+		name := t.Value
+		if text, ok := v.Key.(*ast.StringNode); !ok || (t.Type == token.StringType && plainKind(text.Value) != nodeText) {
+			c.source.errorf(at, CodeWrongType, join(path, short(name)), "expected a key that is text")
+			continue
+		}
+		key := join(path, short(name))
+		if before, again := first[name]; again {
+			c.source.errorf(at, CodeDuplicateKey, key, "this key stands already in line %d", before.line)
+			continue
+		}
+		first[name] = at
+		m.entries = append(m.entries, entry{position: at, key: name, value: c.node(v.Value, key)})
+	}
+	return m
+}
+
+func (c *converter) textNode(text string, at position, key string) *node {
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, isControl) {
+		c.source.errorf(at, CodeEncoding, key, "expected text without control characters")
+		return reported(at)
+	}
+	return &node{position: at, kind: nodeText, text: text}
+}
+
+func (c *converter) plain(text string, at position, key string) *node {
+	kind := plainKind(text)
+	if kind == nodeNull {
+		return c.null(at, key)
+	}
+	if kind == nodeText {
+		return c.textNode(text, at, key)
+	}
+	return &node{position: at, kind: kind, text: text}
+}
+
+func (c *converter) null(at position, key string) *node {
+	c.source.errorf(at, CodeNull, key, "expected a value; leave the key out for its default")
+	return reported(at)
+}
+
+// reported stands for a value whose error is in the report already.
+func reported(at position) *node { return &node{position: at, kind: nodeNull} }
+
+var (
+	decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
+	number  = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?$|^[-+]?0[xob][0-9a-fA-F_]+$|^[-+]?\.(inf|Inf|INF)$|^\.(nan|NaN|NAN)$`)
+)
+
+// plainKind classifies a scalar without quotes: the YAML 1.2 core schema, and
+// every form that YAML 1.1 took for a number is a number here too, so that no
+// reader of the file can take it for text.
+func plainKind(text string) nodeKind {
+	switch text {
+	case "", "~", "null", "Null", "NULL":
+		return nodeNull
+	case "true", "True", "TRUE", "false", "False", "FALSE":
+		return nodeBoolean
+	}
+	switch {
+	case decimal.MatchString(text) && text != "-0":
+		return nodeInteger
+	case number.MatchString(text):
+		return nodeNumber
+	default:
+		return nodeText
+	}
+}
+
+// isControl reports characters that no definition needs in a value: they would
+// reach terminals and prompts.
+func isControl(r rune) bool { return (r < 0x20 && r != '\n' && r != '\t') || (r >= 0x7f && r < 0xa0) }
+
+// short bounds a key that goes into a path.
+func short(key string) string {
+	if runes := []rune(key); len(runes) > maxQuoted || strings.ContainsFunc(key, isControl) {
+		return quote(key)
+	}
+	return key
+}
