@@ -46,7 +46,7 @@ const (
 	// (each costs about 5 KB), and declared separators times bytes (every level
 	// of nesting reads the rest again).
 	maxDashLines    = 20_000
-	maxBoundaryWork = 256 << 20
+	maxBoundaryWork = 128 << 20
 	// freeBoundaries are not counted as work: that many levels are cheap at any
 	// size that is kept.
 	freeBoundaries = 16

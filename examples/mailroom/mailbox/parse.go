@@ -2,6 +2,7 @@ package mailbox
 
 import (
 	"bytes"
+	"errors"
 	"path"
 	"strings"
 	"unicode/utf8"
@@ -98,11 +99,7 @@ func readParts(header, body []byte) (root *enmime.Part, err error) {
 	return parser.ReadParts(bytes.NewReader(joined))
 }
 
-type parseError string
-
-func (e parseError) Error() string { return string(e) }
-
-const errLibrary = parseError("mail parser broke on a message")
+var errLibrary = errors.New("mail parser broke on a message")
 
 // splitHeader cuts after the last header line; body is what follows the empty
 // line. A message without an empty line is all header.

@@ -13,8 +13,8 @@ var (
 		Billing: {"invoice", "amount due", "payment", "balance due", "overdue", "vat", "quote", "price", "rates",
 			"credit", "expense", "statement", "refund", "rechnung", "facture", "請求書", "お支払", "合計"},
 		Support: {"order", "ship", "delivery", "delivered", "deliver", "tracking", "replacement", "return", "broken",
-			"ticket", "support", "parcel", "reklamation", "lieferung", "beschädigt", "problème", "livré", "treuil",
-			"доставк", "注文", "納期", "stock", "count", "in 2.5 litre"},
+			"ticket", "support", "parcel", "reklamation", "lieferung", "beschädigt", "problème", "livré",
+			"доставк", "注文", "納期", "stock", "count", "do you have"},
 		Meeting: {"meeting", "invitation", "invited", "call", "appointment", "agenda", "attend", "survey",
 			"встреч", "termin", "会議"},
 		Personal: {"birthday", "family", "dinner", "love,", "holiday", "congratulations on"},
@@ -40,7 +40,7 @@ var (
 	substanceWords = []string{"order", "invoice", "due", "meeting", "delivery", "available", "offer", "ready",
 		"could", "does", "need", "want", "would like", "arrive", "attached", "received", "when", "costs", "applies",
 		"takes place", "office until", "count", "bitte", "dringend", "納期", "合計", "встреч", "доставк",
-		"treuil", "scanned", "finished", "approve", "birthday", "owe", "start on", "crane", "move"}
+		"scanned", "finished", "approve", "birthday", "owe", "start on", "crane", "move"}
 )
 
 // hasAny reports whether one of the entries begins a word of s.

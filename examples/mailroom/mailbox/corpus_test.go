@@ -1,0 +1,76 @@
+package mailbox
+
+import (
+	"bytes"
+	"net/netip"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	domainInMail  = regexp.MustCompile(`(?:@|https?://)([A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)`)
+	addressInMail = regexp.MustCompile(`\[([0-9.]+)\]`)
+)
+
+// The shipped mail can reach nobody: names and addresses are those reserved for
+// documentation.
+// covers BCP-18
+func TestShippedMailNamesNobody(t *testing.T) {
+	t.Parallel()
+	var blocks []netip.Prefix
+	for _, s := range []string{"192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24"} {
+		blocks = append(blocks, netip.MustParsePrefix(s))
+	}
+	var texts []string
+	for _, raw := range shippedRaw(t) {
+		if bytes.Contains(raw, []byte("\r")) {
+			t.Errorf("carriage return in a message of %d bytes; Maildir wants LF", len(raw))
+		}
+		texts = append(texts, string(raw))
+	}
+	for _, m := range shippedMail(t) {
+		texts = append(texts, m.Text, m.Hidden)
+		for _, a := range m.Attachments {
+			texts = append(texts, a.Text)
+		}
+	}
+	for _, text := range texts {
+		for _, found := range domainInMail.FindAllStringSubmatch(text, -1) {
+			switch d := strings.ToLower(found[1]); {
+			case strings.HasSuffix(d, ".example"), d == "example.com", d == "example.org", d == "example.net",
+				strings.HasSuffix(d, ".example.com"), strings.HasSuffix(d, ".example.org"), strings.HasSuffix(d, ".example.net"):
+			default:
+				t.Errorf("domain %q is not reserved", d)
+			}
+		}
+		for _, found := range addressInMail.FindAllStringSubmatch(text, -1) {
+			ip, err := netip.ParseAddr(found[1])
+			reserved := false
+			for _, b := range blocks {
+				reserved = reserved || b.Contains(ip)
+			}
+			if err != nil || !reserved {
+				t.Errorf("address %q is not reserved (%v)", found[1], err)
+			}
+		}
+	}
+}
+
+// Every message has what real mail has.
+// covers BCP-12
+func TestShippedMailHasRealHeaders(t *testing.T) {
+	t.Parallel()
+	for i, raw := range shippedRaw(t) {
+		header, _, _ := bytes.Cut(raw, []byte("\n\n"))
+		for _, field := range []string{"Return-Path: <", "\nDelivered-To: ", "\nReceived: from ", "\nDate: ", "\nFrom: "} {
+			if !bytes.Contains(header, []byte(field)) {
+				t.Errorf("message %d has no %q", i+1, strings.TrimSpace(field))
+			}
+		}
+		spam := bytes.Contains(header, []byte("X-Spam-Flag: YES"))
+		if !spam && !bytes.Contains(header, []byte("\nMessage-ID: <")) {
+			t.Errorf("message %d has no Message-ID", i+1)
+		}
+	}
+}
