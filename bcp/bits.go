@@ -106,7 +106,7 @@ func shiftUp(n *big.Int, by int) *big.Int {
 	if by >= 0 {
 		return new(big.Int).Lsh(n, uint(by))
 	}
-	lost := n.TrailingZeroBits() < uint(-by)
+	lost := n.Sign() != 0 && n.TrailingZeroBits() < uint(-by)
 	result := new(big.Int).Rsh(n, uint(-by))
 	if lost {
 		result.Add(result, big.NewInt(1))

@@ -43,3 +43,11 @@ const (
 	// (PROTOCOL P6.4).
 	MaxJustificationWords = 100
 )
+
+// Limits of the State.
+const (
+	maxCompiled = 1024 // asks' specs that are kept compiled
+	// clientMemory is how long the first outcome of a request_id or push_id is
+	// kept, and how long an ended query is told from an unknown one.
+	clientMemory = 24 * 60 * 60 * 1_000_000_000
+)

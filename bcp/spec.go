@@ -10,16 +10,16 @@ type Spec struct {
 	Directive string     `json:"directive,omitempty"` // category 3
 	// MaxWords is the limit of a category 3 summary, and the default of the
 	// category 2 questions that have none of their own.
-	MaxWords int `json:"max_words,omitempty"`
+	MaxWords int `json:"max_words,omitzero"`
 	// RequiresApproval may be absent or true on category 3, and nothing else:
 	// approval cannot be turned off (BCP-59).
-	RequiresApproval *bool `json:"requires_approval,omitempty"`
+	RequiresApproval *bool `json:"requires_approval,omitzero"`
 	// Constraints are CEL expressions over the typed answers (PROTOCOL P3.7).
 	Constraints []string `json:"constraints,omitempty"`
 	// AllowNotEnoughInformation lets a Reader answer a query with
 	// not_enough_information; absent means true for a query. A subscription
 	// never has it: a Reader that has nothing to say does not push.
-	AllowNotEnoughInformation *bool `json:"allow_not_enough_information,omitempty"`
+	AllowNotEnoughInformation *bool `json:"allow_not_enough_information,omitzero"`
 }
 
 // Field is one typed primitive of category 1.
@@ -27,27 +27,27 @@ type Field struct {
 	Name   string   `json:"name"`
 	Type   Type     `json:"type"`
 	Values []string `json:"values,omitempty"` // enum
-	Min    *int64   `json:"min,omitempty"`    // integer, both required
-	Max    *int64   `json:"max,omitempty"`
+	Min    *int64   `json:"min,omitzero"`    // integer, both required
+	Max    *int64   `json:"max,omitzero"`
 }
 
 // Question is one constrained question of category 2.
 type Question struct {
 	ID             string `json:"id"`
 	Question       string `json:"question"`
-	MaxWords       int    `json:"max_words,omitempty"`
+	MaxWords       int    `json:"max_words,omitzero"`
 	ExpectedFormat Format `json:"expected_format"`
 
 	// Min and Max bound an integer; of a date they bound the year.
-	Min *int64 `json:"min,omitempty"`
-	Max *int64 `json:"max,omitempty"`
+	Min *int64 `json:"min,omitzero"`
+	Max *int64 `json:"max,omitzero"`
 	// Values are the choices of an enum.
 	Values []string `json:"values,omitempty"`
 	// Vocabulary names a word list of the mesh.
 	Vocabulary string `json:"vocabulary,omitempty"`
 	// MaxChars bounds the delivered text of a text or e-mail answer, in code
 	// points; 0 means no bound of its own (64 for an e-mail).
-	MaxChars int `json:"max_chars,omitempty"`
+	MaxChars int `json:"max_chars,omitzero"`
 	// Alphabet is "any" (also when empty), "ascii" or "latin".
 	Alphabet string `json:"alphabet,omitempty"`
 	// SameAs names another question of the spec whose answer must agree

@@ -1,0 +1,325 @@
+package bcp
+
+import (
+	"container/heap"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// Apply changes the state as d says; record is the digest of d's bytes as they
+// stand in the journal. A decision that does not follow the one before, or
+// whose balance is not what the state computes, is [ErrReplay], and the state
+// must be thrown away.
+func (s *State) Apply(d *Decision, record Digest) error {
+	if d.Seq != s.last.Seq+1 || d.Prev != s.head || d.Time < s.last.Time {
+		return fmt.Errorf("%w: decision %d does not follow %d", ErrReplay, d.Seq, s.last.Seq)
+	}
+	if err := s.apply(d); err != nil {
+		return fmt.Errorf("%w: decision %d: %w", ErrReplay, d.Seq, err)
+	}
+	s.last, s.head = *d, record
+	s.last.Spec, s.last.Payload, s.last.Files = nil, nil, nil
+	return nil
+}
+
+func (s *State) apply(d *Decision) error {
+	if d.Repeat {
+		return nil
+	}
+	s.countRefusal(d)
+	s.remember(d)
+	s.applySession(d)
+	key, ok := d.Channel()
+	if !ok {
+		return nil
+	}
+	ch := s.channels[key]
+	if ch == nil {
+		return nil // a channel that the definitions no longer have
+	}
+	switch d.Kind {
+	case KindAsk:
+		return s.applyAsk(d, ch)
+	case KindAnswer, KindPush, KindExpire:
+		return s.applyAnswer(d, ch)
+	case KindAcknowledge:
+		ch.outbox = slices.DeleteFunc(ch.outbox, func(o Outgoing) bool { return o.DeliveryID == d.Delivery })
+	case KindAlert:
+		ch.alerted = d.Epoch
+	}
+	return nil
+}
+
+func (s *State) applySession(d *Decision) {
+	a := s.agents[d.Controller]
+	if a == nil || d.Session == "" {
+		return
+	}
+	session := &a.session
+	if d.SessionBegins {
+		*session = sessionState{id: d.Session, begun: true, byDelivery: d.SessionByDelivery, exposure: TaintLow, quotes: quotations{}}
+	}
+	if d.SessionRenews {
+		a.renewals++
+	}
+	if session.id == d.Session {
+		session.touched = d.Time
+		session.closed = session.closed || d.SessionEnds
+	}
+	if d.Delivery != "" && d.Outcome == "" && d.Kind != KindAcknowledge {
+		session.exposure = MaxTaint(session.exposure, d.Taint)
+		if session.id == d.Session {
+			session.quotes.add(string(d.Payload))
+		}
+	}
+}
+
+func (s *State) applyAsk(d *Decision, ch *channelState) error {
+	if d.Code == EscalationLimitReached && ch.session == d.Session {
+		ch.failed = true
+	}
+	if d.Verdict != Accept && d.Verdict != Hold {
+		return nil
+	}
+	var spec Spec
+	if err := json.Unmarshal(d.Spec, &spec, json.RejectUnknownMembers(true)); err != nil {
+		return err
+	}
+	v, _, err := s.validator(ch, spec)
+	if err != nil {
+		return err
+	}
+	if err := s.charge(d, ch, nil); err != nil {
+		return err
+	}
+	if ch.session != d.Session {
+		ch.session, ch.escalations, ch.armed, ch.failed = d.Session, 0, 0, false
+	}
+	if d.Escalation {
+		ch.escalations++
+		ch.armed = max(0, ch.armed-1)
+	}
+	q := &queryState{
+		channel: ch.definition.ChannelKey, session: d.Session, epoch: d.Epoch, category: d.Category, validator: v,
+		nominal: d.Nominal, capacity: d.Capacity, accepted: d.Seq, deadline: d.Deadline, phase: phaseSent,
+	}
+	s.queries[d.Query] = q
+	if d.Verdict == Hold {
+		q.phase = phaseGate
+		s.hold(d, ch, "escalation")
+	} else {
+		s.wake(timer{at: d.Deadline, query: d.Query})
+	}
+	s.post(d, ch)
+	return nil
+}
+
+// applyAnswer applies whatever ends or holds a query, and pushes.
+func (s *State) applyAnswer(d *Decision, ch *channelState) error {
+	q := s.queries[d.Query]
+	ends := d.Delivery != "" || d.Item != ""
+	switch {
+	case !ends: // refused, or sent again
+		if q != nil && d.Kind == KindAnswer && d.Attempt > q.attempt {
+			q.attempt = d.Attempt
+		}
+		return nil
+	case d.Kind == KindExpire && d.Item != "":
+		if it := s.items[d.Item]; it != nil {
+			if it.counted {
+				ch.pending--
+			}
+			delete(s.items, d.Item)
+		}
+	}
+	if err := s.charge(d, ch, q); err != nil {
+		return err
+	}
+	if q != nil {
+		s.end(d, ch, q)
+	}
+	if d.Verdict == Hold {
+		kind := "anomaly"
+		if d.Category == 3 {
+			kind = "summary"
+		}
+		s.hold(d, ch, kind)
+	}
+	s.post(d, ch)
+	return nil
+}
+
+// end moves a query to its last phase, or to the one before where its answer
+// waits for a person.
+func (s *State) end(d *Decision, ch *channelState, q *queryState) {
+	q.phase, q.ended, q.heard = phaseEnded, d.Time, AlreadyAnswered
+	switch {
+	case d.Verdict == Hold:
+		q.phase = phaseHeld
+	case d.Outcome == Expired:
+		q.heard = QueryExpired
+	case d.Outcome == Cancelled:
+		q.heard = Cancelled
+	}
+	s.wake(timer{at: d.Time + clientMemory, query: d.Query})
+	switch d.Outcome {
+	case NotEnoughInformation, Rejected, Expired:
+		if q.category == 1 && ch.session == q.session {
+			ch.armed++
+		}
+	}
+}
+
+func (s *State) hold(d *Decision, ch *channelState, kind string) {
+	it := &itemState{deadline: d.Deadline, counted: kind != "escalation", Item: Item{
+		ID: d.Item, Kind: kind, Controller: d.Controller, Reader: d.Reader, Query: d.Query, Subscription: d.Subscription,
+		Category: d.Category, Anomalies: d.Anomalies, Taint: d.Taint, Nominal: d.Nominal,
+		Since: d.At(), Deadline: time.Unix(0, d.Deadline).UTC(),
+	}}
+	if it.counted {
+		ch.pending++
+	}
+	s.items[d.Item] = it
+	s.wake(timer{at: d.Deadline, item: d.Item})
+}
+
+// post puts the delivery into the outbox: by release slot, and within a slot
+// in an order that the Reader did not choose: queries as they were asked, then
+// pushes as they are declared, equal ones by their bytes.
+func (s *State) post(d *Decision, ch *channelState) {
+	message, ok := d.Message()
+	if !ok {
+		return
+	}
+	out := Outgoing{Delivery: message, Controller: d.Controller, Seq: d.Seq, Release: time.Unix(0, d.Release).UTC(), order: d.Seq}
+	if ch.definition.ReleaseInterval > 0 {
+		if q := s.queries[d.Query]; q != nil {
+			out.order = q.accepted
+		} else {
+			const behindQueries = 1 << 63
+			out.order = behindQueries + uint64(slices.IndexFunc(ch.definition.Subscriptions,
+				func(sub Subscription) bool { return sub.ID == d.Subscription }))
+		}
+	}
+	at, _ := slices.BinarySearchFunc(ch.outbox, out, func(a, b Outgoing) int {
+		if c := a.Release.Compare(b.Release); c != 0 {
+			return c
+		}
+		if a.order != b.order {
+			if a.order < b.order {
+				return -1
+			}
+			return 1
+		}
+		if c := slices.Compare(a.Response, b.Response); c != 0 {
+			return c
+		}
+		return -1
+	})
+	ch.outbox = slices.Insert(ch.outbox, at, out)
+	ch.released = max(ch.released, d.Release)
+}
+
+// charge moves bits as d says and compares the result with what d recorded.
+func (s *State) charge(d *Decision, ch *channelState, q *queryState) error {
+	if after := ch.balanceAfter(d, q); after != d.Balance {
+		return fmt.Errorf("the balance of epoch %d would be %+v and is recorded as %+v", d.Epoch, after, d.Balance)
+	}
+	if ch.pools[d.Epoch] == nil {
+		ch.pools[d.Epoch] = &pool{}
+	}
+	p := ch.pools[d.Epoch]
+	if settled := d.Balance.Settled - p.Settled; settled > 0 {
+		ch.window.add(d.Time, settled)
+	}
+	p.Balance = d.Balance
+	if begins := d.Kind == KindAsk || d.Kind == KindPush; begins && (d.Epoch > ch.epoch || ch.started == 0) {
+		ch.epoch, ch.started, ch.renewal = d.Epoch, d.Time, s.agents[ch.definition.Controller].renewals
+	}
+	if d.Kind == KindAsk {
+		p.open++
+	} else if q.reserves() {
+		p.open--
+	}
+	for epoch, old := range ch.pools {
+		if epoch < ch.epoch && old.open == 0 {
+			delete(ch.pools, epoch)
+		}
+	}
+	return nil
+}
+
+// balanceAfter is what the pool of d's epoch holds once d is applied; q is the
+// query that d ends or holds, nil for an ask or a push.
+func (ch *channelState) balanceAfter(d *Decision, q *queryState) Balance {
+	b := ch.pool(d.Epoch)
+	switch d.Kind {
+	case KindAsk:
+		b.Reserved += d.Nominal
+		b.ReservedCapacity += d.Capacity
+		if d.Category == 2 {
+			b.Cat2Queries++
+		}
+	case KindPush:
+		b.Settled += d.Nominal
+		b.Pushed += d.Nominal
+		b.SettledCapacity += d.Capacity
+	case KindAnswer, KindExpire:
+		if q.reserves() {
+			b.Reserved -= q.nominal
+			b.ReservedCapacity -= q.capacity
+			b.Settled += d.Nominal
+			b.SettledCapacity += d.Capacity
+		}
+	}
+	return b
+}
+
+// reserves reports whether the query still holds its reservation: an answer
+// that waits for a person is settled already.
+func (q *queryState) reserves() bool {
+	return q != nil && (q.phase == phaseSent || q.phase == phaseGate)
+}
+
+// remember keeps the first outcome of a client id.
+func (s *State) remember(d *Decision) {
+	for len(s.aging) > 0 && d.Time-s.firsts[s.aging[0]].outcome.Time >= clientMemory {
+		delete(s.firsts, s.aging[0])
+		s.aging = s.aging[1:]
+	}
+	if d.Client == "" {
+		return
+	}
+	key := clientKey{d.Role, ChannelKey{Controller: d.Controller, Reader: d.Reader}, d.Client}
+	if _, known := s.firsts[key]; known {
+		return
+	}
+	outcome := *d
+	outcome.Spec, outcome.Payload = nil, nil
+	s.firsts[key] = first{digest: d.ClientDigest, outcome: outcome}
+	s.aging = append(s.aging, key)
+}
+
+// countRefusal counts what max_refusals limits.
+func (s *State) countRefusal(d *Decision) {
+	a := s.agents[d.Agent]
+	if a == nil || d.Verdict != Reject && d.Kind != KindViolation && d.Kind != KindRefusals {
+		return
+	}
+	if minute := d.Time / int64(time.Minute); a.refusals.minute != minute {
+		a.refusals = refusalCount{minute: minute}
+	}
+	a.refusals.count += max(1, d.Count)
+}
+
+// forget drops a timer whose purpose is over, and an ended query whose memory
+// is.
+func (s *State) forget(t timer) {
+	if q := s.queries[t.query]; q != nil && q.forgotten(t.at) {
+		delete(s.queries, t.query)
+	}
+	heap.Pop(&s.deadline)
+}

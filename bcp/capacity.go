@@ -1,0 +1,279 @@
+package bcp
+
+import (
+	"math/big"
+	"strconv"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/bcpmesh/bcpmesh/bcp/text"
+)
+
+// Prices are what a spec costs, fixed before a query is sent or a push is
+// accepted (PROTOCOL P4.1). CAPACITY.md derives each capacity figure.
+type Prices struct {
+	// Nominal is the seeds' formula: boolean 1, enum log2 N, integer
+	// log2(max-min+1), text 11 a word.
+	Nominal Bits
+	// Capacity bounds what an answered query, or an accepted push without its
+	// timing, tells the Controller.
+	Capacity Bits
+	// FailedNominal and FailedCapacity are the price of a query that failed;
+	// a push that is refused is not seen and costs nothing.
+	FailedNominal, FailedCapacity Bits
+}
+
+// Reserve is what an accepted query sets aside in capacity: enough for either
+// end.
+func (p Prices) Reserve() Bits { return max(p.Capacity, p.FailedCapacity) }
+
+// PushTiming is what the moment of a push adds to its capacity: g is the
+// number of release slots since the channel's last delivery, 1 where timing is
+// uncounted (PROTOCOL P4.1: 2 floor(log2 g) + 2).
+func PushTiming(g uint64) Bits { return Bits(2*floorLog2(max(g, 1))+2) * Bit }
+
+const (
+	yearMin, yearMax = 1, 9999
+	// baseFailures are the outcomes that every failed query can end with:
+	// rejected, expired, cancelled, unavailable, internal.
+	baseFailures = 5
+)
+
+func price(v *Validator) Prices {
+	var p Prices
+	p.Nominal = v.nominal()
+	p.FailedNominal = min(Bit, p.Nominal)
+
+	log := v.logAnswers()
+	if v.settings.OnAnomaly == AnomalyFlag {
+		// Any subset of the codes may be attached.
+		log.Add(log, wholeBits(len((^text.Set(0)).Codes())))
+	}
+	if v.spec.Category != 3 && v.mayBeHeld() {
+		// Held first, or not. A summary always is.
+		log.Add(log, wholeBits(1))
+	}
+	if v.settings.Subscriptions > 0 {
+		p.Capacity = roundUp(log.Add(log, logUint(uint64(v.settings.Subscriptions))))
+		return p
+	}
+	failures := uint64(baseFailures)
+	if v.AllowsNotEnoughInformation() {
+		failures++
+	}
+	failed := logUint(failures)
+	if v.mayBeHeld() {
+		// approval_rejected, approval_expired; and, before either end, the
+		// outcome held. Its moment is a second release.
+		failed = logUint(failures + 2)
+		failed.Add(failed, wholeBits(1))
+	}
+	slots := logUint(max(v.settings.ReleaseSlots, 1))
+	if v.mayBeHeld() {
+		slots.Lsh(slots, 1)
+	}
+	p.Capacity = roundUp(log.Add(log, slots.Add(slots, wholeBits(1))))
+	p.FailedCapacity = roundUp(failed.Add(failed, slots))
+	return p
+}
+
+// AllowsNotEnoughInformation reports whether a Reader may say so: true for
+// queries unless the spec says otherwise (PROTOCOL P1.3).
+func (v *Validator) AllowsNotEnoughInformation() bool {
+	allow := v.spec.AllowNotEnoughInformation
+	return v.settings.Subscriptions == 0 && (allow == nil || *allow)
+}
+
+// mayBeHeld reports whether an answer can end up before a person.
+func (v *Validator) mayBeHeld() bool {
+	if v.spec.Category == 3 {
+		return true
+	}
+	if v.settings.OnAnomaly != AnomalyReview {
+		return false
+	}
+	if len(v.constraints) > 0 {
+		return true
+	}
+	for i := range v.items {
+		if v.items[i].sameAs >= 0 || v.items[i].screened() {
+			return true
+		}
+	}
+	return false
+}
+
+// nominal is the seeds' formula, with one logarithm over the whole spec.
+func (v *Validator) nominal() Bits {
+	words, choices := 0, big.NewInt(1)
+	for i := range v.items {
+		if it := &v.items[i]; it.typed {
+			choices.Mul(choices, it.choices())
+		} else {
+			words += it.maxWords
+		}
+	}
+	return Bits(words)*WordBits + log2Bits(choices)
+}
+
+// logAnswers returns an upper bound of log2 of the number of different
+// canonical answers, scaled.
+func (v *Validator) logAnswers() *big.Int {
+	log, choices := new(big.Int), big.NewInt(1)
+	for i := range v.items {
+		it := &v.items[i]
+		switch it.kind {
+		case FormatPersonName, FormatShortText, FormatShortList, FormatSummary:
+			log.Add(log, logText(it.options))
+		case FormatVocabulary:
+			// Up to w words of n: sum of n^k for k <= w is below (n+1)^w.
+			one := logUint(uint64(len(it.values)) + 1)
+			log.Add(log, one.Mul(one, big.NewInt(int64(it.maxWords))))
+		case FormatEmail:
+			log.Add(log, log2(countEmails(it.options.MaxChars)))
+		default:
+			choices.Mul(choices, it.choices())
+		}
+	}
+	return log.Add(log, log2(choices))
+}
+
+// choices counts the canonical answers of a finite format.
+func (it *item) choices() *big.Int {
+	switch it.kind {
+	case FormatBoolean:
+		return big.NewInt(2)
+	case FormatEnum:
+		return big.NewInt(int64(len(it.values)))
+	case FormatTime:
+		return big.NewInt(24 * 60)
+	case FormatDate:
+		days := int64(366) // without a year
+		for year := it.min; year <= it.max; year++ {
+			days += 365
+			if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
+				days++
+			}
+		}
+		return big.NewInt(days)
+	case FormatInteger:
+		n := new(big.Int).Sub(big.NewInt(it.max), big.NewInt(it.min))
+		return n.Add(n, big.NewInt(1))
+	default:
+		return new(big.Int)
+	}
+}
+
+// logText bounds log2 of the number of texts of at most MaxWords pieces of 1
+// to 24 characters of an alphabet of A, joined in one of g ways; with MaxChars
+// also of the strings of at most so many characters.
+func logText(o text.Options) *big.Int {
+	words := int64(o.MaxWords)
+	logs := alphabetLogs()[o.Alphabet]
+	joiners := logUint(uint64(text.Joiners(o.Alphabet, o.Join)))
+	log := new(big.Int).Mul(logs.piece, big.NewInt(words))
+	log.Add(log, joiners.Mul(joiners, big.NewInt(words-1)))
+	log.Add(log, logs.tail)
+	if o.MaxChars > 0 {
+		short := new(big.Int).Mul(logs.char, big.NewInt(int64(o.MaxChars)))
+		short.Add(short, logs.shorter)
+		if short.Cmp(log) < 0 {
+			log = short
+		}
+	}
+	if o.PreserveCase {
+		log.Add(log, wholeBits(o.MaxWords))
+	}
+	return log
+}
+
+// alphabetLog holds the logarithms of one alphabet of A characters.
+type alphabetLog struct {
+	piece   *big.Int // log2 S, S = sum of A^k for k = 1..24
+	tail    *big.Int // what fewer words add: sum over w <= W of S^w g^(w-1) is below S^W g^(W-1) (1 + 2/S)
+	char    *big.Int // log2(A+1): a character or a space
+	shorter *big.Int // what shorter strings add: log2((A+1)/A)
+}
+
+var alphabetLogs = sync.OnceValue(func() map[text.Alphabet]alphabetLog {
+	logs := make(map[text.Alphabet]alphabetLog)
+	one := new(big.Int).Lsh(big.NewInt(1), logScale)
+	for _, alphabet := range []text.Alphabet{text.ASCII, text.Latin, text.Any} {
+		a := big.NewInt(int64(text.AlphabetSize(alphabet)))
+		power, pieces := big.NewInt(1), new(big.Int)
+		for range text.MaxWordChars {
+			power.Mul(power, a)
+			pieces.Add(pieces, power)
+		}
+		b := new(big.Int).Add(a, big.NewInt(1))
+		ratio := new(big.Int).Lsh(b, logScale)
+		ratio.Add(ratio.Div(ratio, a), big.NewInt(1))
+		logs[alphabet] = alphabetLog{
+			piece: log2(pieces), tail: big.NewInt(1), char: log2(b),
+			shorter: new(big.Int).Sub(log2(ratio), new(big.Int).Mul(one, big.NewInt(logScale))),
+		}
+	}
+	return logs
+})
+
+// countEmails bounds the number of addresses of at most chars characters: a
+// local part over the 56 characters of a lower-case dot-atom and a host name
+// over 38, each counted without regard to where a dot or hyphen may stand.
+func countEmails(chars int) *big.Int {
+	const localChars, hostChars, maxLocal, minHost = 56, 38, 64, 3
+	hosts := make([]*big.Int, chars+1) // hosts of at most n characters
+	hosts[0] = new(big.Int)
+	power := big.NewInt(1)
+	for n := 1; n <= chars; n++ {
+		power = new(big.Int).Mul(power, big.NewInt(hostChars))
+		hosts[n] = new(big.Int).Add(hosts[n-1], power)
+	}
+	total, locals := new(big.Int), big.NewInt(1)
+	for local := 1; local <= min(maxLocal, chars-1-minHost); local++ {
+		locals.Mul(locals, big.NewInt(localChars))
+		total.Add(total, new(big.Int).Mul(locals, hosts[chars-1-local]))
+	}
+	return total
+}
+
+func wholeBits(n int) *big.Int {
+	return new(big.Int).Lsh(big.NewInt(int64(n)), logScale)
+}
+
+// longestText is the length of the longest delivered text in code points.
+func (v *Validator) longestText() int {
+	chars := len(`{}`)
+	for i := range v.items {
+		it := &v.items[i]
+		chars += len(it.key) + len(`"",`)
+		switch it.kind {
+		case FormatPersonName, FormatShortText, FormatShortList, FormatSummary:
+			n := it.maxWords * (text.MaxWordChars + len(", "))
+			if it.options.MaxChars > 0 {
+				n = min(n, it.options.MaxChars)
+			}
+			chars += n
+		case FormatEmail:
+			chars += it.options.MaxChars
+		case FormatEnum:
+			chars += longestValue(it.values)
+		case FormatVocabulary:
+			chars += it.maxWords * (longestValue(it.values) + 1)
+		case FormatInteger:
+			chars += len(strconv.Itoa(-1 << 63))
+		case FormatDate:
+			chars += len("15 September 2026")
+		default:
+			chars += len("false")
+		}
+	}
+	return chars
+}
+
+func longestValue(values []string) int {
+	longest := 0
+	for _, value := range values {
+		longest = max(longest, utf8.RuneCountInString(value))
+	}
+	return longest
+}

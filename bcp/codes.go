@@ -1,0 +1,213 @@
+package bcp
+
+import "fmt"
+
+// Code is a stable word of the protocol's closed error lists (PROTOCOL P10).
+// The empty code means that nothing is wrong.
+type Code string
+
+// The codes. Each party hears its own list only: see [Catalogue].
+const (
+	Malformed            Code = "malformed"
+	MessageTooLarge      Code = "message_too_large"
+	RateLimited          Code = "rate_limited"
+	Unavailable          Code = "unavailable"
+	Internal             Code = "internal"
+	BudgetExhausted      Code = "budget_exhausted"
+	ApprovalQueueFull    Code = "approval_queue_full"
+	ApprovalRejected     Code = "approval_rejected"
+	Cancelled            Code = "cancelled"
+	QueryUnknown         Code = "query_unknown"
+	QueryExpired         Code = "query_expired"
+	AlreadyAnswered      Code = "already_answered"
+	SubscriptionNotFound Code = "subscription_not_found"
+	ValidationFailed     Code = "validation_failed"
+	// ControllerUnavailable answers a push to a Controller that could not be
+	// started.
+	ControllerUnavailable Code = "controller_unavailable"
+
+	NoChannel              Code = "no_channel"
+	CategoryDenied         Code = "category_denied"
+	InvalidQuery           Code = "invalid_query"
+	EscalationRequired     Code = "escalation_required"
+	EscalationLimitReached Code = "escalation_limit_reached"
+	EscalationDenied       Code = "escalation_denied"
+	QueryLimitReached      Code = "query_limit_reached"
+	ReaderUnavailable      Code = "reader_unavailable"
+	Held                   Code = "held"
+	Rejected               Code = "rejected"
+	Expired                Code = "expired"
+	NotEnoughInformation   Code = "not_enough_information"
+	ApprovalExpired        Code = "approval_expired"
+
+	ItemNotFound   Code = "item_not_found"
+	ItemExpired    Code = "item_expired"
+	AlreadyDecided Code = "already_decided"
+	DigestMismatch Code = "digest_mismatch"
+	NotPermitted   Code = "not_permitted"
+)
+
+// Audience says who may hear a code.
+type Audience uint8
+
+// The audiences; a code may have several.
+const (
+	ToReader Audience = 1 << iota
+	ToController
+	ToApprover
+)
+
+// CodeInfo is one line of the catalogue.
+type CodeInfo struct {
+	Code     Code
+	To       Audience
+	Outcome  bool   // ends (or, for held, suspends) a query, instead of refusing an ask
+	Retry    bool   // the same message may succeed later
+	Text     string // constant text for a Controller and an approver; a Reader hears [ReaderDetail]
+	Decision string // what to do about it
+}
+
+// Catalogue lists every code in the order in which they apply: the first that
+// applies is the one that is heard. Documents and tests are made from it.
+func Catalogue() []CodeInfo {
+	const both = ToReader | ToController
+	all := both | ToApprover
+	return []CodeInfo{
+		{Malformed, all, false, false, "the message is not well-formed", "send exactly the documented JSON or MessagePack"},
+		{MessageTooLarge, both, false, false, "the message is too large", "send less"},
+		{RateLimited, both, false, true, "too many refused messages", "wait a minute and send only what the protocol allows"},
+		{NoChannel, ToController, false, false, "there is no channel to this reader", "declare the channel in both agents' definitions"},
+		{CategoryDenied, ToController, false, false, "the channel does not allow this category", "ask in a lower category, or raise max_category in both definitions"},
+		{InvalidQuery, ToController, false, false, "the query's spec is not valid", "check the spec with bcpmesh validate"},
+		{EscalationRequired, ToController, false, false, "this query is an escalation and needs a justification", "add escalation.justification in your own words"},
+		{EscalationLimitReached, ToController, false, false, "the session's escalations are spent", "close the session and begin a new one"},
+		{EscalationDenied, ToController, true, false, "a person denied the escalation", "ask in a lower category"},
+		{QueryLimitReached, ToController, false, false, "the epoch's category 2 queries are spent", "ask in category 1, or wait for a new epoch"},
+		{QueryUnknown, ToReader, false, false, "no such query is open", "answer queries that the gateway sent to you"},
+		{QueryExpired, ToReader, false, false, "the query has expired", "answer within its time"},
+		{Cancelled, both, true, false, "the query was cancelled", "nothing"},
+		{AlreadyAnswered, ToReader, false, false, "the query is answered already", "answer each query once"},
+		{SubscriptionNotFound, ToReader, false, false, "no such subscription", "push against the subscriptions that bcp_subscriptions_active lists"},
+		{ValidationFailed, ToReader, false, true, "the answer does not match its spec", "correct the answer"},
+		{BudgetExhausted, both, false, true, "the channel's budget is exhausted", "wait for a new epoch, or raise the budget"},
+		{ApprovalQueueFull, both, false, true, "too many items of the channel wait for approval", "let approvers decide what waits"},
+		{ReaderUnavailable, ToController, false, true, "the reader could not be started", "look at the reader's log"},
+		{ControllerUnavailable, ToReader, false, true, "the controller could not be started", "push again later"},
+		{Held, ToController, true, false, "the answer waits for a person", "wait for the final outcome"},
+		{Rejected, ToController, true, false, "the reader gave no valid answer", "ask something else"},
+		{Expired, ToController, true, false, "the reader did not answer in time", "ask again"},
+		{NotEnoughInformation, ToController, true, false, "the reader has not enough information", "ask something else"},
+		{ApprovalRejected, both, true, false, "a person rejected the answer", "nothing"},
+		{ApprovalExpired, ToController, true, false, "no person decided in time", "ask again when an approver is there"},
+		{ItemNotFound, ToApprover, false, false, "there is no such item", "list the items"},
+		{ItemExpired, ToApprover, false, false, "the item has expired", "nothing"},
+		{AlreadyDecided, ToApprover, false, false, "the item is decided already", "nothing"},
+		{DigestMismatch, ToApprover, false, false, "the decision is about other bytes", "look at the item again"},
+		{NotPermitted, ToApprover, false, false, "you may not decide this item", "ask one of its approvers"},
+		{Unavailable, both, true, true, "the gateway cannot record a decision now", "try again"},
+		{Internal, both, true, true, "the gateway could not decide", "try again, and tell the operator"},
+	}
+}
+
+// Info returns the line of c; an unknown code is internal.
+func (c Code) Info() CodeInfo {
+	lines := Catalogue()
+	for _, line := range lines {
+		if line.Code == c {
+			return line
+		}
+	}
+	return lines[len(lines)-1]
+}
+
+// Reason says which check an answer failed. It is finer than a code and is
+// heard by the answer's own Reader and the audit only.
+type Reason uint8
+
+// The reasons; their numbers are frozen, since journals hold them.
+const (
+	ReasonTooLarge    Reason = 1
+	ReasonMalformed   Reason = 2
+	ReasonUnknownName Reason = 3
+	ReasonMissing     Reason = 4
+	ReasonType        Reason = 5
+	ReasonValue       Reason = 6
+	ReasonRange       Reason = 7
+	ReasonFormat      Reason = 8
+	ReasonEmpty       Reason = 9
+	ReasonWords       Reason = 10
+	ReasonWordLength  Reason = 11
+	ReasonLength      Reason = 12
+	ReasonAlphabet    Reason = 13
+	ReasonScript      Reason = 14
+	ReasonCharacters  Reason = 15
+	ReasonAnomaly     Reason = 16
+)
+
+var reasonTexts = []string{
+	"",
+	"the answer is larger than its spec allows",
+	"the answer is not well-formed",
+	"a name that the spec does not have",
+	"is missing",
+	"has the wrong type",
+	"is not one of the values",
+	"is out of range",
+	"does not have the expected format",
+	"has no words",
+	"has too many words",
+	"has a word of more than 24 characters",
+	"is too long",
+	"has characters outside the alphabet",
+	"has a word that mixes scripts",
+	"has characters that are not allowed",
+	"looks like instructions, code or an address",
+}
+
+func (r Reason) String() string {
+	if int(r) >= len(reasonTexts) {
+		return "invalid"
+	}
+	return reasonTexts[r]
+}
+
+// Code is the wire code of an answer that failed for this reason.
+func (r Reason) Code() Code {
+	switch r {
+	case 0:
+		return ""
+	case ReasonTooLarge:
+		return MessageTooLarge
+	case ReasonMalformed:
+		return Malformed
+	default:
+		return ValidationFailed
+	}
+}
+
+// ReaderDetail is the text that a Reader hears with a refusal: the seed's five
+// texts word for word (SUB-113 to SUB-117), constant texts otherwise. The
+// subscription and the Controller are names from the Reader's own message that
+// were parsed, or empty; field comes from the spec.
+func ReaderDetail(code Code, reason Reason, field string, subscription SubscriptionID, controller AgentName) string {
+	switch code {
+	case SubscriptionNotFound:
+		return fmt.Sprintf("No active subscription '%s' from controller '%s'", subscription, controller)
+	case BudgetExhausted:
+		return fmt.Sprintf("Bandwidth budget exhausted for channel to '%s'", controller)
+	case ControllerUnavailable:
+		return fmt.Sprintf("Controller '%s' is unavailable", controller)
+	case ApprovalRejected:
+		return "Publish rejected by reviewer: no reason given"
+	case ValidationFailed, Malformed, MessageTooLarge:
+		if reason == 0 {
+			return code.Info().Text
+		}
+		if field == "" {
+			return reason.String()
+		}
+		return field + ": " + reason.String()
+	default:
+		return code.Info().Text
+	}
+}

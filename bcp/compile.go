@@ -1,0 +1,489 @@
+package bcp
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/bcpmesh/bcpmesh/bcp/text"
+)
+
+// Settings are the keys of a channel and a mesh that decide how an answer is
+// checked and priced. The zero value is the strictest: anomalies are held,
+// case is folded, there are no vocabularies and no constraints.
+type Settings struct {
+	OnAnomaly    OnAnomaly
+	PreserveCase bool
+	// Vocabularies are the word lists that a question may name. A word list is
+	// lower case and sorted.
+	Vocabularies map[string][]string
+	// Rules are the anomaly rules; nil means [text.DefaultRules].
+	Rules *text.Rules
+	// Constraints compiles CEL expressions; with nil a spec that has any is
+	// refused.
+	Constraints ConstraintCompiler
+	// ReleaseSlots is the number of moments within the TTL at which the
+	// gateway may release an outcome. 0 means that there is no release
+	// interval: timing is uncounted (PROTOCOL P4.1).
+	ReleaseSlots uint64
+	// Subscriptions is the number of subscriptions of the channel when the
+	// spec belongs to one of them, and 0 for a query.
+	Subscriptions int
+}
+
+// SpecError says which key of a spec is wrong and what was expected. Its text
+// may quote the spec, never an answer.
+type SpecError struct {
+	Key     string // such as "questions[1].max_words"; empty for the whole spec
+	Message string
+}
+
+func (e *SpecError) Error() string {
+	if e.Key == "" {
+		return e.Message
+	}
+	return e.Key + ": " + e.Message
+}
+
+// Validator checks answers against one spec. It is immutable and safe for
+// concurrent use.
+type Validator struct {
+	spec        Spec
+	items       []item
+	byName      map[string]int // for specs too long to search
+	constraints []Constraint
+	settings    Settings
+	prices      Prices
+	maxBytes    int
+}
+
+// item is one field or question, or the summary, ready to be checked.
+type item struct {
+	name     string
+	key      []byte // "name": in canonical JSON
+	kind     Format // fields use the boolean, enum and integer formats
+	typed    bool   // category 1: JSON types only, delivered as such
+	min, max int64
+	values   []string
+	quoted   [][]byte // values in canonical JSON
+	maxWords int
+	options  text.Options
+	sameAs   int // index of the question that must agree, -1 for none
+}
+
+// Compile checks a spec and prepares its validation and its prices. A spec
+// that it accepts can be answered; one that it refuses is refused with a
+// *[SpecError] (PROTOCOL P1.3, P3.1, P3.2).
+func Compile(spec Spec, settings Settings) (*Validator, error) {
+	if settings.Rules == nil {
+		settings.Rules = text.DefaultRules()
+	}
+	v := &Validator{spec: spec, settings: settings}
+	var err error
+	switch spec.Category {
+	case 1:
+		err = v.compileFields()
+	case 2:
+		err = v.compileQuestions()
+	case 3:
+		err = v.compileSummary()
+	default:
+		err = specErrorf("category", "expected 1, 2 or 3")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := v.compileConstraints(); err != nil {
+		return nil, err
+	}
+	v.byName = make(map[string]int, len(v.items))
+	for i := range v.items {
+		v.byName[v.items[i].name] = i
+	}
+	v.maxBytes = answerOverhead + answerFactor*v.longestText()
+	v.prices = price(v)
+	return v, nil
+}
+
+// Spec returns the spec as it was compiled: enum values in NFC, defaults
+// filled in. The caller must not change it.
+func (v *Validator) Spec() Spec { return v.spec }
+
+// MaxBytes is the size that an answer may have on the wire, checked before it
+// is decoded (PROTOCOL P2.2).
+func (v *Validator) MaxBytes() int { return v.maxBytes }
+
+// Prices returns what the spec costs.
+func (v *Validator) Prices() Prices { return v.prices }
+
+func (v *Validator) compileFields() error {
+	s := &v.spec
+	if err := absent(s.Questions == nil, "questions", s.Directive == "", "directive", s.MaxWords == 0, "max_words",
+		s.RequiresApproval == nil, "requires_approval"); err != nil {
+		return err
+	}
+	if len(s.Fields) < 1 || len(s.Fields) > MaxFields {
+		return specErrorf("fields", "expected 1 to %d fields", MaxFields)
+	}
+	s.Fields = slices.Clone(s.Fields)
+	for i := range s.Fields {
+		f := &s.Fields[i]
+		at := func(key string) string { return fmt.Sprintf("fields[%d].%s", i, key) }
+		it := item{name: f.Name, typed: true, sameAs: -1, maxWords: MaxSpecWords}
+		if err := checkItemName(f.Name, at("name"), v.items); err != nil {
+			return err
+		}
+		var err error
+		switch f.Type {
+		case TypeBoolean:
+			it.kind = FormatBoolean
+			err = absent(f.Values == nil, at("values"), f.Min == nil, at("min"), f.Max == nil, at("max"))
+		case TypeEnum:
+			it.kind = FormatEnum
+			f.Values, err = enumValues(f.Values, at("values"))
+			it.values = f.Values
+			if err == nil {
+				err = absent(f.Min == nil, at("min"), f.Max == nil, at("max"))
+			}
+		case TypeInteger:
+			it.kind = FormatInteger
+			switch {
+			case f.Min == nil:
+				err = specErrorf(at("min"), "an integer needs min and max")
+			case f.Max == nil:
+				err = specErrorf(at("max"), "an integer needs min and max")
+			case *f.Min > *f.Max:
+				err = specErrorf(at("min"), "min is greater than max")
+			default:
+				it.min, it.max = *f.Min, *f.Max
+				err = absent(f.Values == nil, at("values"))
+			}
+		default:
+			err = specErrorf(at("type"), "expected boolean, enum or integer")
+		}
+		if err != nil {
+			return err
+		}
+		v.items = append(v.items, it.named())
+	}
+	return nil
+}
+
+func (v *Validator) compileQuestions() error {
+	s := &v.spec
+	if err := absent(s.Fields == nil, "fields", s.Directive == "", "directive", s.RequiresApproval == nil, "requires_approval"); err != nil {
+		return err
+	}
+	if len(s.Questions) < 1 || len(s.Questions) > MaxQuestions {
+		return specErrorf("questions", "expected 1 to %d questions", MaxQuestions)
+	}
+	if s.MaxWords != 0 {
+		if err := checkWords(s.MaxWords, "max_words"); err != nil {
+			return err
+		}
+	}
+	s.Questions = slices.Clone(s.Questions)
+	words := 0
+	for i := range s.Questions {
+		q := &s.Questions[i]
+		at := func(key string) string { return fmt.Sprintf("questions[%d].%s", i, key) }
+		if err := checkItemName(q.ID, at("id"), v.items); err != nil {
+			return err
+		}
+		if err := checkProse(q.Question, at("question")); err != nil {
+			return err
+		}
+		if q.MaxWords == 0 {
+			q.MaxWords = s.MaxWords
+		}
+		if err := checkWords(q.MaxWords, at("max_words")); err != nil {
+			return err
+		}
+		words += q.MaxWords
+		it, err := v.compileQuestion(q, at)
+		if err != nil {
+			return err
+		}
+		v.items = append(v.items, it.named())
+	}
+	if words > MaxSpecWords {
+		return specErrorf("questions", "the questions may have %d words together, these have %d", MaxSpecWords, words)
+	}
+	s.MaxWords = 0
+	return v.compileSameAs()
+}
+
+// compileQuestion checks what belongs to the question's format.
+func (v *Validator) compileQuestion(q *Question, at func(string) string) (item, error) {
+	it := item{name: q.ID, kind: q.ExpectedFormat, maxWords: q.MaxWords, sameAs: -1}
+	noRange := []any{q.Min == nil, at("min"), q.Max == nil, at("max")}
+	noValues := []any{q.Values == nil, at("values")}
+	noVocabulary := []any{q.Vocabulary == "", at("vocabulary")}
+	noText := []any{q.MaxChars == 0, at("max_chars"), q.Alphabet == "", at("alphabet")}
+	forbid := func(groups ...[]any) error { return absent(slices.Concat(groups...)...) }
+
+	switch q.ExpectedFormat {
+	case FormatPersonName, FormatShortText, FormatShortList:
+		options, err := v.textOptions(q, at)
+		it.options = options
+		if err != nil {
+			return it, err
+		}
+		it.options.PersonName = q.ExpectedFormat == FormatPersonName
+		return it, forbid(noRange, noValues, noVocabulary)
+	case FormatEmail:
+		if q.MaxChars == 0 {
+			q.MaxChars = DefaultEmailChars
+		}
+		if q.MaxChars < 6 || q.MaxChars > MaxEmailChars {
+			return it, specErrorf(at("max_chars"), "an e-mail address has 6 to %d characters", MaxEmailChars)
+		}
+		it.options.MaxChars = q.MaxChars
+		return it, forbid(noRange, noValues, noVocabulary, noText[2:])
+	case FormatDate:
+		it.min, it.max = yearMin, yearMax
+		if err := bounds(&it, q, at); err != nil {
+			return it, err
+		}
+		if it.min < yearMin || it.max > yearMax {
+			return it, specErrorf(at("min"), "min and max of a date are years from %d to %d", yearMin, yearMax)
+		}
+		return it, forbid(noValues, noVocabulary, noText)
+	case FormatInteger:
+		it.min, it.max = DefaultIntegerMin, DefaultIntegerMax
+		if err := bounds(&it, q, at); err != nil {
+			return it, err
+		}
+		return it, forbid(noValues, noVocabulary, noText)
+	case FormatBoolean, FormatTime:
+		return it, forbid(noRange, noValues, noVocabulary, noText)
+	case FormatEnum:
+		values, err := enumValues(q.Values, at("values"))
+		if err != nil {
+			return it, err
+		}
+		for _, value := range values {
+			if len(strings.Fields(value)) > q.MaxWords {
+				return it, specErrorf(at("values"), "a value has more than max_words words")
+			}
+		}
+		q.Values, it.values = values, values
+		return it, forbid(noRange, noVocabulary, noText)
+	case FormatVocabulary:
+		list := v.settings.Vocabularies[q.Vocabulary]
+		if len(list) == 0 {
+			return it, specErrorf(at("vocabulary"), "expected the name of a word list of the mesh")
+		}
+		it.values = list
+		it.options = text.Options{Alphabet: text.Any, MaxWords: q.MaxWords, Rules: v.settings.Rules}
+		return it, forbid(noRange, noValues, noText)
+	default:
+		return it, specErrorf(at("expected_format"), "expected one of %s", strings.Join(formatWords[1:FormatSummary], ", "))
+	}
+}
+
+func bounds(it *item, q *Question, at func(string) string) error {
+	if q.Min != nil {
+		it.min = *q.Min
+	}
+	if q.Max != nil {
+		it.max = *q.Max
+	}
+	if it.min > it.max {
+		return specErrorf(at("min"), "min is greater than max")
+	}
+	return nil
+}
+
+func (v *Validator) textOptions(q *Question, at func(string) string) (text.Options, error) {
+	o := text.Options{MaxWords: q.MaxWords, MaxChars: q.MaxChars, PreserveCase: v.settings.PreserveCase, Rules: v.settings.Rules}
+	switch q.Alphabet {
+	case "", "any":
+		o.Alphabet = text.Any
+	case "ascii":
+		o.Alphabet = text.ASCII
+	case "latin":
+		o.Alphabet = text.Latin
+	default:
+		return o, specErrorf(at("alphabet"), "expected any, ascii or latin")
+	}
+	if q.MaxChars < 0 || q.MaxChars > MaxAnswerChars {
+		return o, specErrorf(at("max_chars"), "expected 1 to %d characters", MaxAnswerChars)
+	}
+	if q.ExpectedFormat == FormatShortList {
+		o.Join = text.List
+	}
+	return o, nil
+}
+
+func (v *Validator) compileSameAs() error {
+	for i := range v.spec.Questions {
+		name := v.spec.Questions[i].SameAs
+		if name == "" {
+			continue
+		}
+		key := fmt.Sprintf("questions[%d].same_as", i)
+		other := slices.IndexFunc(v.items, func(it item) bool { return it.name == name })
+		if other < 0 || other == i {
+			return specErrorf(key, "expected the id of another question")
+		}
+		if v.items[other].kind != v.items[i].kind {
+			return specErrorf(key, "the two questions have different formats")
+		}
+		v.items[i].sameAs = other
+	}
+	return nil
+}
+
+func (v *Validator) compileSummary() error {
+	s := &v.spec
+	if err := absent(s.Fields == nil, "fields", s.Questions == nil, "questions"); err != nil {
+		return err
+	}
+	if err := checkProse(s.Directive, "directive"); err != nil {
+		return err
+	}
+	if err := checkWords(s.MaxWords, "max_words"); err != nil {
+		return err
+	}
+	if s.RequiresApproval != nil && !*s.RequiresApproval {
+		return specErrorf("requires_approval", "a summary always requires approval; leave the key out or say true")
+	}
+	if len(s.Constraints) > 0 {
+		return specErrorf("constraints", "a summary has no typed answers to compare")
+	}
+	required := true
+	s.RequiresApproval = &required
+	it := item{name: "summary", kind: FormatSummary, maxWords: s.MaxWords, sameAs: -1, options: text.Options{
+		Alphabet: text.Any, MaxWords: s.MaxWords, Join: text.Summary, PreserveCase: v.settings.PreserveCase, Rules: v.settings.Rules}}
+	v.items = []item{it.named()}
+	return nil
+}
+
+func (v *Validator) compileConstraints() error {
+	expressions := v.spec.Constraints
+	if len(expressions) == 0 {
+		return nil
+	}
+	if len(expressions) > MaxConstraints {
+		return specErrorf("constraints", "expected at most %d", MaxConstraints)
+	}
+	if v.settings.Constraints == nil {
+		return specErrorf("constraints", "constraints are not available here")
+	}
+	variables := make([]Variable, len(v.items))
+	for i := range v.items {
+		name := strings.ReplaceAll(v.items[i].name, "-", "_")
+		if slices.ContainsFunc(variables[:i], func(v Variable) bool { return v.Name == name }) {
+			return specErrorf("constraints", "two names are the same once hyphens are underscores")
+		}
+		variables[i] = Variable{Name: name, Kind: v.items[i].valueKind()}
+	}
+	for i, expression := range expressions {
+		key := fmt.Sprintf("constraints[%d]", i)
+		if len(expression) == 0 || len(expression) > MaxConstraintBytes {
+			return specErrorf(key, "expected an expression of 1 to %d bytes", MaxConstraintBytes)
+		}
+		c, err := v.settings.Constraints(expression, variables)
+		if err != nil {
+			return specErrorf(key, "%v", err)
+		}
+		v.constraints = append(v.constraints, c)
+	}
+	return nil
+}
+
+// named precomputes the canonical key and values.
+func (it item) named() item {
+	it.key = fmt.Appendf(nil, "%q:", it.name) // names are ASCII letters, digits, - and _
+	if it.kind == FormatEnum {
+		for _, value := range it.values {
+			it.quoted = append(it.quoted, appendQuoted(nil, []byte(value)))
+		}
+	}
+	return it
+}
+
+func (it *item) valueKind() Kind {
+	switch it.kind {
+	case FormatBoolean:
+		return KindBool
+	case FormatInteger:
+		return KindInt
+	case FormatDate:
+		return KindDate
+	default:
+		return KindText
+	}
+}
+
+// checkItemName checks the name of a field or the id of a question: it is a
+// key of every answer and part of every delivery.
+func checkItemName(name, key string, before []item) error {
+	if !isToken(name, true) {
+		return specErrorf(key, "expected 1 to %d letters, digits, hyphens and underscores", maxID)
+	}
+	if slices.ContainsFunc(before, func(it item) bool { return it.name == name }) {
+		return specErrorf(key, "the same name twice")
+	}
+	return nil
+}
+
+func checkProse(s, key string) error {
+	if strings.TrimSpace(s) == "" || !utf8.ValidString(s) || utf8.RuneCountInString(s) > MaxQuestionChars {
+		return specErrorf(key, "expected text of 1 to %d characters", MaxQuestionChars)
+	}
+	return nil
+}
+
+func checkWords(n int, key string) error {
+	if n < 1 || n > MaxSpecWords {
+		return specErrorf(key, "expected a whole number from 1 to %d", MaxSpecWords)
+	}
+	return nil
+}
+
+// enumValues returns the values in NFC, so that an answer compares byte for
+// byte, and refuses values that no longer differ (PROTOCOL P3.1).
+func enumValues(values []string, key string) ([]string, error) {
+	if len(values) < 1 || len(values) > MaxValues {
+		return nil, specErrorf(key, "expected 1 to %d values", MaxValues)
+	}
+	result := make([]string, len(values))
+	seen := make(map[string]bool, len(values))
+	for i, value := range values {
+		at := fmt.Sprintf("%s[%d]", key, i)
+		if !utf8.ValidString(value) || strings.ContainsFunc(value, isControl) {
+			return nil, specErrorf(at, "expected text without control characters")
+		}
+		value = norm.NFC.String(value)
+		if value == "" || strings.TrimSpace(value) != value || utf8.RuneCountInString(value) > MaxValueChars {
+			return nil, specErrorf(at, "expected 1 to %d characters without white space around them", MaxValueChars)
+		}
+		if seen[value] {
+			return nil, specErrorf(at, "the same value twice")
+		}
+		seen[value], result[i] = true, value
+	}
+	return result, nil
+}
+
+func isControl(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 }
+
+// absent takes pairs of a condition and a key: the first key whose condition
+// is false is there but has no place in this spec.
+func absent(pairs ...any) error {
+	for i := 0; i < len(pairs); i += 2 {
+		if !pairs[i].(bool) {
+			return specErrorf(pairs[i+1].(string), "has no place here")
+		}
+	}
+	return nil
+}
+
+func specErrorf(key, format string, args ...any) error {
+	return &SpecError{Key: key, Message: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,456 @@
+package bcp
+
+import (
+	"crypto/sha256"
+	"time"
+)
+
+// The Decide methods judge one message each, in the order of PROTOCOL P10: the
+// first code that applies is the one that is heard. They change nothing.
+
+// DecideStart records that a gateway begins to write, and under what.
+func (s *State) DecideStart(m Moment, version string) Decision {
+	d := s.next(m, KindStart)
+	d.Agent, d.Versions, d.Files = Gateway, Versions(version), s.mesh.Files
+	return d
+}
+
+// DecideAsk judges a Controller's ask. An accepted one reserves its price and
+// has a Query; an escalation to category 3 is held at its gate instead.
+func (s *State) DecideAsk(m Moment, controller, reader AgentName, body []byte) Decision {
+	d := s.fromAgent(m, KindAsk, controller, RoleController, body)
+	d.Controller, d.Reader = controller, reader
+	if s.limited(controller, d.Time) {
+		return d.refuse(RateLimited)
+	}
+	ask, code := ParseAsk(body, s.Encoding(controller), reader)
+	if code != "" {
+		return d.refuse(code)
+	}
+	d.Category = ask.Category
+	d.identify(ask.RequestID, body)
+	if decided, repeat := s.repeated(d); repeat {
+		return decided
+	}
+	ch := s.channels[ChannelKey{Controller: controller, Reader: reader}]
+	if ch == nil {
+		return d.refuse(NoChannel)
+	}
+	if ask.Category.Valid() && ask.Category > ch.definition.MaxCategory {
+		return d.refuse(CategoryDenied)
+	}
+	v, spec, err := s.validator(ch, ask.Spec)
+	if err != nil {
+		return d.refuse(InvalidQuery)
+	}
+	// A refused ask begins no session, so the session is set on the copy.
+	accepted := d
+	s.sessionOf(&accepted, m, controller, false)
+	accepted.Epoch = s.epochOf(&accepted, ch)
+	if code := s.escalate(&accepted, ch, ask.Escalation); code != "" {
+		if code == EscalationLimitReached {
+			d.Session = accepted.Session
+		}
+		return d.refuse(code)
+	}
+	prices := v.Prices()
+	limit := ch.definition.MaxCat2Queries
+	if ask.Category == 2 && limit >= 0 && ch.pool(accepted.Epoch).Cat2Queries >= limit {
+		return d.refuse(QueryLimitReached)
+	}
+	if !s.fits(ch, accepted.Epoch, d.Time, prices.Nominal, prices.Reserve(), false) {
+		return d.refuse(BudgetExhausted)
+	}
+	d = accepted
+	d.Verdict, d.Query, d.Spec = Accept, m.query(), spec
+	d.Nominal, d.Capacity, d.Timing = prices.Nominal, prices.Reserve(), ch.definition.ReleaseInterval > 0
+	d.Deadline = d.Time + int64(ch.definition.QueryTTL)
+	if ask.Category == 3 {
+		d.Verdict, d.Item, d.Deadline = Hold, m.item(), d.Time+int64(ch.definition.ApprovalTTL)
+		s.deliver(&d, m, ch, Held)
+	}
+	d.Balance = ch.balanceAfter(&d, nil)
+	return d
+}
+
+// escalate applies PROTOCOL P6 to an ask whose session is known.
+func (s *State) escalate(d *Decision, ch *channelState, escalation *Escalation) Code {
+	current := ch.session == d.Session
+	session := &s.agents[d.Controller].session
+	armed := current && ch.armed > 0
+	d.Escalation = d.Category == 3 || d.Category == 2 && (armed || ch.definition.BaseCategory == 1)
+	if d.Escalation && (!escalation.justified() || session.id == d.Session && session.quotes.in(escalation.Justification)) {
+		return EscalationRequired
+	}
+	if current && (ch.failed || d.Escalation && ch.escalations >= ch.definition.MaxEscalations) {
+		return EscalationLimitReached
+	}
+	if d.Escalation && ch.definition.MaxEscalations == 0 {
+		return EscalationLimitReached
+	}
+	if escalation != nil {
+		d.Justification = escalation.Justification
+	}
+	return ""
+}
+
+// DecideAnswer judges a Reader's answer to a query. The attempt is the one in
+// the reply subject that the Reader answered on.
+func (s *State) DecideAnswer(m Moment, reader AgentName, id QueryID, attempt int, body []byte) Decision {
+	d := s.fromAgent(m, KindAnswer, reader, RoleReader, body)
+	d.Query, d.Reader = id, reader
+	if s.limited(reader, d.Time) {
+		return d.refuse(RateLimited)
+	}
+	q := s.queries[id]
+	if q != nil && (q.channel.Reader != reader || q.phase == phaseGate || q.forgotten(d.Time)) {
+		q = nil
+	}
+	limit := MaxControllerMessage
+	if q != nil {
+		limit = q.validator.MaxBytes()
+		d.Controller, d.Category, d.Epoch = q.channel.Controller, q.category, q.epoch
+	}
+	var in Incoming
+	var code Code
+	if len(body) > limit {
+		code, d.Reason = MessageTooLarge, ReasonTooLarge
+	} else if in, code = ParseResponse(body, s.Encoding(reader)); code == "" && in.QueryID != id {
+		code = Malformed
+	}
+	if code == Malformed {
+		d.Reason = ReasonMalformed
+	}
+	if q == nil {
+		return d.refuse(firstCode(code, QueryUnknown))
+	}
+	ch := s.channels[q.channel]
+	if q.phase != phaseSent {
+		return d.refuse(firstCode(code, q.heard))
+	}
+	if d.Time >= q.deadline {
+		return d.refuse(firstCode(code, QueryExpired))
+	}
+	if code != "" {
+		return s.rejected(d, m, ch, q, code, attempt)
+	}
+	if in.NotEnoughInformation {
+		if !q.validator.AllowsNotEnoughInformation() {
+			d.Reason = ReasonValue
+			return s.rejected(d, m, ch, q, ValidationFailed, attempt)
+		}
+		d.Verdict = Accept
+		s.fail(&d, m, ch, q, NotEnoughInformation)
+		return d
+	}
+	verdict := q.validator.Judge(in.Raw)
+	d.Reason, d.Field, d.Anomalies = verdict.Reason, verdict.Field, verdict.Anomalies
+	switch verdict.Outcome {
+	case Accept:
+		d.Verdict, d.Payload, d.Flagged = Accept, verdict.Answer.JSON(), len(d.Anomalies) > 0
+		s.deliver(&d, m, ch, "")
+	case Hold:
+		if ch.pending >= ch.definition.MaxPendingApprovals {
+			return s.rejected(d, m, ch, q, ApprovalQueueFull, attempt)
+		}
+		d.Verdict, d.Payload, d.Item = Hold, verdict.Answer.JSON(), m.item()
+		d.Deadline = d.Time + int64(ch.definition.ApprovalTTL)
+		s.deliver(&d, m, ch, Held)
+	default:
+		return s.rejected(d, m, ch, q, verdict.Reason.Code(), attempt)
+	}
+	prices := q.validator.Prices()
+	d.Nominal, d.Capacity, d.Timing = prices.Nominal, prices.Capacity, ch.definition.ReleaseInterval > 0
+	d.Balance = ch.balanceAfter(&d, q)
+	return d
+}
+
+// rejected refuses an answer: the query goes to its Reader again, or ends when
+// its retries are used up (PROTOCOL P3.10). An answer to an earlier dispatch
+// uses none up.
+func (s *State) rejected(d Decision, m Moment, ch *channelState, q *queryState, code Code, attempt int) Decision {
+	d.Verdict, d.Code = Reject, code
+	switch {
+	case attempt < q.attempt:
+		d.Attempt = q.attempt
+	case q.attempt < ch.definition.MaxRetries:
+		d.Attempt = q.attempt + 1
+	default:
+		s.fail(&d, m, ch, q, Rejected)
+	}
+	return d
+}
+
+// fail ends a query without an answer, at the failure price (PROTOCOL P4.3).
+func (s *State) fail(d *Decision, m Moment, ch *channelState, q *queryState, outcome Code) {
+	s.deliver(d, m, ch, outcome)
+	prices := q.validator.Prices()
+	d.Nominal, d.Capacity, d.Timing = prices.FailedNominal, prices.FailedCapacity, ch.definition.ReleaseInterval > 0
+	d.Balance = ch.balanceAfter(d, q)
+}
+
+// DecidePush judges an unsolicited answer against a subscription.
+func (s *State) DecidePush(m Moment, reader, controller AgentName, id SubscriptionID, body []byte) Decision {
+	d := s.fromAgent(m, KindPush, reader, RoleReader, body)
+	d.Reader, d.Controller, d.Subscription = reader, controller, id
+	if s.limited(reader, d.Time) {
+		return d.refuse(RateLimited)
+	}
+	ch := s.channels[ChannelKey{Controller: controller, Reader: reader}]
+	var v *Validator
+	limit := MaxControllerMessage
+	if ch != nil {
+		if v = ch.subscriptions[id]; v != nil {
+			limit = v.MaxBytes()
+		}
+	}
+	if len(body) > limit {
+		d.Reason = ReasonTooLarge
+		return d.refuse(MessageTooLarge)
+	}
+	in, code := ParseResponse(body, s.Encoding(reader))
+	if code == "" && (in.SubscriptionID != id || in.Controller != controller) {
+		code = Malformed
+	}
+	if code != "" {
+		d.Reason = ReasonMalformed
+		return d.refuse(code)
+	}
+	d.identify(in.PushID, body)
+	if decided, repeat := s.repeated(d); repeat {
+		return decided
+	}
+	if v == nil {
+		return d.refuse(SubscriptionNotFound)
+	}
+	d.Category = v.spec.Category
+	verdict := v.Judge(in.Raw)
+	d.Reason, d.Field, d.Anomalies = verdict.Reason, verdict.Field, verdict.Anomalies
+	if verdict.Outcome != Accept && verdict.Outcome != Hold {
+		return d.refuse(verdict.Reason.Code())
+	}
+	d.Epoch = s.epochOf(&d, ch)
+	d.Nominal, d.Timing = v.Prices().Nominal, ch.definition.ReleaseInterval > 0
+	d.Capacity = v.Prices().Capacity + PushTiming(ch.slotsSince(d.Time))
+	if !s.fits(ch, d.Epoch, d.Time, d.Nominal, d.Capacity, true) {
+		d.Nominal, d.Capacity, d.Timing, d.Epoch = 0, 0, false, 0
+		return d.refuse(BudgetExhausted)
+	}
+	if verdict.Outcome == Hold && ch.pending >= ch.definition.MaxPendingApprovals {
+		d.Nominal, d.Capacity, d.Timing, d.Epoch = 0, 0, false, 0
+		return d.refuse(ApprovalQueueFull)
+	}
+	d.Verdict, d.Payload = verdict.Outcome, verdict.Answer.JSON()
+	if verdict.Outcome == Hold {
+		// A Controller never hears of a held push (PROTOCOL P7.6).
+		d.Item, d.Deadline, d.Taint = m.item(), d.Time+int64(ch.definition.ApprovalTTL), s.taintOf(reader)
+	} else {
+		d.Flagged = len(d.Anomalies) > 0
+		s.deliver(&d, m, ch, "")
+	}
+	d.Balance = ch.balanceAfter(&d, nil)
+	return d
+}
+
+// DecideAcknowledge records that a Controller has a delivery; it is false for
+// an acknowledgement of nothing that waits for one.
+func (s *State) DecideAcknowledge(m Moment, controller AgentName, id DeliveryID) (Decision, bool) {
+	for key, ch := range s.channels {
+		if key.Controller != controller {
+			continue
+		}
+		for i := range ch.outbox {
+			if out := &ch.outbox[i]; out.DeliveryID == id {
+				d := s.next(m, KindAcknowledge)
+				d.Agent, d.Role, d.Controller, d.Reader = controller, RoleController, key.Controller, key.Reader
+				d.Delivery, d.Query, d.Subscription = id, out.QueryID, out.SubscriptionID
+				d.Epoch, d.Balance = ch.epoch, ch.pool(ch.epoch)
+				return d, true
+			}
+		}
+	}
+	return Decision{}, false
+}
+
+// DecideSession opens or closes a Controller's session.
+func (s *State) DecideSession(m Moment, controller AgentName, body []byte) Decision {
+	d := s.fromAgent(m, KindSession, controller, RoleController, body)
+	d.Controller = controller
+	if s.limited(controller, d.Time) {
+		return d.refuse(RateLimited)
+	}
+	message, code := ParseSession(body, s.Encoding(controller))
+	if code != "" {
+		return d.refuse(Malformed)
+	}
+	d.Verdict = Accept
+	if message.Verb == "open" {
+		s.sessionOf(&d, m, controller, false)
+		return d
+	}
+	d.Session, d.SessionEnds = s.agents[controller].session.id, true
+	return d
+}
+
+// DecideDue returns what time alone decides now: an expired query or item, or
+// an alert. It is false when nothing is due; call it until then.
+func (s *State) DecideDue(m Moment) (Decision, bool) {
+	for len(s.deadline) > 0 && s.deadline[0].at <= s.now(m) {
+		t := s.deadline[0]
+		if d, ok := s.expire(m, t); ok {
+			return d, true
+		}
+		s.forget(t)
+	}
+	for _, c := range s.mesh.Channels {
+		ch := s.channels[c.ChannelKey]
+		if c.AlertBits > 0 && ch.alerted != ch.epoch && ch.pool(ch.epoch).Spent() >= c.AlertBits {
+			d := s.next(m, KindAlert)
+			d.Controller, d.Reader, d.Epoch, d.Balance = c.Controller, c.Reader, ch.epoch, ch.pool(ch.epoch)
+			return d, true
+		}
+	}
+	return Decision{}, false
+}
+
+// expire decides about the query or item that t was set for, if it still
+// waits.
+func (s *State) expire(m Moment, t timer) (Decision, bool) {
+	d := s.next(m, KindExpire)
+	if t.item != "" {
+		it := s.items[t.item]
+		if it == nil {
+			return Decision{}, false
+		}
+		ch := s.channels[ChannelKey{Controller: it.Controller, Reader: it.Reader}]
+		d.Item, d.Query, d.Subscription, d.Category = it.ID, it.Query, it.Subscription, it.Category
+		d.Controller, d.Reader, d.Epoch = it.Controller, it.Reader, ch.epoch
+		q := s.queries[it.Query]
+		switch {
+		case q == nil:
+			d.Balance = ch.pool(d.Epoch)
+		case q.phase == phaseGate:
+			d.Epoch = q.epoch
+			s.fail(&d, m, ch, q, ApprovalExpired)
+		default: // the answer was charged when it was held
+			d.Epoch = q.epoch
+			s.deliver(&d, m, ch, ApprovalExpired)
+			d.Balance = ch.pool(d.Epoch)
+		}
+		return d, true
+	}
+	q := s.queries[t.query]
+	if q == nil || q.phase != phaseSent {
+		return Decision{}, false
+	}
+	ch := s.channels[q.channel]
+	d.Query, d.Category, d.Controller, d.Reader, d.Epoch = t.query, q.category, q.channel.Controller, q.channel.Reader, q.epoch
+	s.fail(&d, m, ch, q, Expired)
+	return d, true
+}
+
+// DecideEvent records something that happened to an agent: a connection, a
+// violation of its permissions, or refusals that were only counted. The
+// subject is escaped by the caller.
+func (s *State) DecideEvent(m Moment, kind DecisionKind, agent AgentName, role Role, subject string, count int) Decision {
+	d := s.next(m, kind)
+	d.Agent, d.Role, d.Subject, d.Count = agent, role, subject, count
+	if kind == KindViolation {
+		d.Code = NotPermitted
+	}
+	return d
+}
+
+// deliver makes the decision release a delivery to the channel's Controller.
+func (s *State) deliver(d *Decision, m Moment, ch *channelState, outcome Code) {
+	d.Delivery, d.Outcome = m.delivery(), outcome
+	d.Taint = s.taintOf(ch.definition.Reader)
+	d.Release = ch.slot(d.Time)
+	if d.Session == "" {
+		s.sessionOf(d, m, ch.definition.Controller, true)
+	}
+}
+
+// slot is the next moment at which the channel releases.
+func (ch *channelState) slot(now int64) int64 {
+	interval := int64(ch.definition.ReleaseInterval)
+	if interval <= 0 {
+		return now
+	}
+	return now - now%interval + interval
+}
+
+// slotsSince counts the release slots since the channel's last delivery.
+func (ch *channelState) slotsSince(now int64) uint64 {
+	interval := int64(ch.definition.ReleaseInterval)
+	if interval <= 0 || ch.released == 0 {
+		return 1
+	}
+	return uint64(max(1, (ch.slot(now)-ch.released)/interval+1))
+}
+
+// taintOf is the taint of an agent's answers: what its own taint steps down to,
+// or what it was exposed to as a Controller (PROTOCOL P8.2).
+func (s *State) taintOf(reader AgentName) Taint {
+	a := s.agents[reader]
+	if a == nil {
+		return TaintHigh
+	}
+	return MaxTaint(MaxTaint(a.definition.BaseTaint, a.reported).StepDown(), a.session.exposure)
+}
+
+func (s *State) fromAgent(m Moment, kind DecisionKind, agent AgentName, role Role, body []byte) Decision {
+	d := s.next(m, kind)
+	d.Agent, d.Role, d.RawCommitment, d.RawBytes = agent, role, d.Commit(body), len(body)
+	return d
+}
+
+// identify keeps the client's id and what it was used for.
+func (d *Decision) identify(id ClientID, body []byte) {
+	if id != "" {
+		d.Client, d.ClientDigest = id, sha256.Sum256(body)
+	}
+}
+
+func (d Decision) refuse(code Code) Decision {
+	d.Verdict, d.Code = Reject, code
+	return d
+}
+
+// repeated answers a message whose client id was decided before with the first
+// outcome; the same id over other bytes is malformed (PROTOCOL P2.6).
+func (s *State) repeated(d Decision) (Decision, bool) {
+	if d.Client == "" {
+		return d, false
+	}
+	before, ok := s.firsts[clientKey{d.Role, ChannelKey{Controller: d.Controller, Reader: d.Reader}, d.Client}]
+	if !ok || d.Time-before.outcome.Time >= clientMemory {
+		return d, false
+	}
+	if before.digest != d.ClientDigest {
+		return d.refuse(Malformed), true
+	}
+	o := &before.outcome
+	d.Repeat, d.Verdict, d.Code, d.Reason, d.Field = true, o.Verdict, o.Code, o.Reason, o.Field
+	d.Query, d.Nominal, d.Capacity, d.Epoch, d.Balance, d.Category = o.Query, o.Nominal, o.Capacity, o.Epoch, o.Balance, o.Category
+	return d, true
+}
+
+// limited reports whether an agent used up its refusals of this minute.
+func (s *State) limited(agent AgentName, now int64) bool {
+	a := s.agents[agent]
+	return a == nil || a.refusals.minute == now/int64(time.Minute) && a.refusals.count >= s.mesh.MaxRefusals
+}
+
+func firstCode(codes ...Code) Code {
+	for _, c := range codes {
+		if c != "" {
+			return c
+		}
+	}
+	return Internal
+}
+
+func (q *queryState) forgotten(now int64) bool {
+	return q.phase == phaseEnded && now-q.ended >= clientMemory
+}

@@ -1,0 +1,224 @@
+package bcp
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"time"
+)
+
+// Digest is a SHA-256 sum; its text form is lower-case hexadecimal.
+type Digest [32]byte
+
+// MarshalText returns the hexadecimal form, or nothing for the zero digest.
+func (d Digest) MarshalText() ([]byte, error) {
+	if d == (Digest{}) {
+		return nil, nil
+	}
+	return hex.AppendEncode(nil, d[:]), nil
+}
+
+// UnmarshalText reads what MarshalText writes.
+func (d *Digest) UnmarshalText(b []byte) error {
+	if len(b) == 0 {
+		*d = Digest{}
+		return nil
+	}
+	if len(b) != hex.EncodedLen(len(d)) {
+		return errDigest
+	}
+	_, err := hex.Decode(d[:], b)
+	return err
+}
+
+var errDigest = errors.New("a digest is 64 hexadecimal digits")
+
+// Kind of a decision: what happened. The numbers are frozen, since journals
+// hold them.
+type DecisionKind uint8
+
+// The kinds of decisions.
+const (
+	KindStart       DecisionKind = 1  // a gateway began to write
+	KindSession     DecisionKind = 2  // a Controller opened or closed its session
+	KindAsk         DecisionKind = 3  // an ask was accepted, held or refused
+	KindAnswer      DecisionKind = 4  // an answer to a query
+	KindPush        DecisionKind = 5  // a push against a subscription
+	KindAcknowledge DecisionKind = 6  // an agent has its delivery
+	KindExpire      DecisionKind = 7  // a query or an item ran out of time
+	KindConnect     DecisionKind = 8  // an agent connected
+	KindDisconnect  DecisionKind = 9  // an agent's connection ended
+	KindViolation   DecisionKind = 10 // the server denied an agent a subject
+	KindRefusals    DecisionKind = 11 // refusals beyond max_refusals, counted
+	KindAlert       DecisionKind = 12 // a budget passed its alert level
+)
+
+var kindWords = []string{"", "start", "session", "ask", "answer", "push", "acknowledge", "expire", "connect", "disconnect", "violation", "refusals", "alert"}
+
+func (k DecisionKind) String() string { return word(kindWords, k) }
+
+// MarshalText returns the word that audit subjects and tools use.
+func (k DecisionKind) MarshalText() ([]byte, error) { return marshalWord(kindWords, k) }
+
+// DecisionKinds returns every kind.
+func DecisionKinds() []DecisionKind {
+	kinds := make([]DecisionKind, 0, len(kindWords)-1)
+	for k := KindStart; int(k) < len(kindWords); k++ {
+		kinds = append(kinds, k)
+	}
+	return kinds
+}
+
+// Balance is what a channel's pool holds after a decision. All in nano-bits.
+type Balance struct {
+	Settled          Bits `msgpack:"s" json:"settled_bits"`
+	Reserved         Bits `msgpack:"r,omitempty" json:"reserved_bits"`
+	Pushed           Bits `msgpack:"p,omitempty" json:"pushed_bits"` // the part of Settled that pushes took
+	SettledCapacity  Bits `msgpack:"c,omitempty" json:"settled_capacity_bits"`
+	ReservedCapacity Bits `msgpack:"d,omitempty" json:"reserved_capacity_bits"`
+	Cat2Queries      int  `msgpack:"q,omitempty" json:"cat2_queries"`
+}
+
+// Spent is what counts against budget_bits.
+func (b Balance) Spent() Bits { return b.Settled + b.Reserved }
+
+// SpentCapacity is what counts against capacity_budget_bits.
+func (b Balance) SpentCapacity() Bits { return b.SettledCapacity + b.ReservedCapacity }
+
+// Decision is one decision of the gateway with everything that it changes. The
+// journal holds decisions, hash-chained; [State.Apply] of them in order is the
+// whole state. Records are MessagePack with these short keys; a field may be
+// added, never renamed or given another meaning.
+type Decision struct {
+	Seq     uint64       `msgpack:"n" json:"seq"`  // 1, 2, 3, … without gaps
+	Prev    Digest       `msgpack:"h" json:"prev"` // SHA-256 of the record before, zero for the first
+	Time    int64        `msgpack:"t" json:"time"` // journal time, Unix nanoseconds, never going back
+	Kind    DecisionKind `msgpack:"k" json:"kind"`
+	Context Digest       `msgpack:"x" json:"context"` // digest of definitions, rules, word lists and versions
+
+	Agent      AgentName `msgpack:"a,omitempty" json:"agent,omitempty"` // who caused it
+	Role       Role      `msgpack:"ro,omitempty" json:"role,omitzero"`
+	Controller AgentName `msgpack:"co,omitempty" json:"controller,omitempty"`
+	Reader     AgentName `msgpack:"re,omitempty" json:"reader,omitempty"`
+
+	Session SessionID `msgpack:"se,omitempty" json:"session,omitempty"`
+	// SessionBegins says that Session begins here, by an act of its Controller
+	// or by a delivery; SessionRenews, that it opens new epochs.
+	SessionBegins     bool   `msgpack:"sb,omitempty" json:"session_begins,omitzero"`
+	SessionByDelivery bool   `msgpack:"sd,omitempty" json:"session_by_delivery,omitzero"`
+	SessionRenews     bool   `msgpack:"sr,omitempty" json:"session_renews,omitzero"`
+	SessionEnds       bool   `msgpack:"sx,omitempty" json:"session_ends,omitzero"`
+	Epoch             uint64 `msgpack:"e,omitempty" json:"epoch,omitzero"`
+
+	Query        QueryID        `msgpack:"q,omitempty" json:"query_id,omitempty"`
+	Subscription SubscriptionID `msgpack:"su,omitempty" json:"subscription_id,omitempty"`
+	Delivery     DeliveryID     `msgpack:"d,omitempty" json:"delivery_id,omitempty"`
+	Item         ItemID         `msgpack:"i,omitempty" json:"item_id,omitempty"`
+	Category     Category       `msgpack:"ca,omitempty" json:"category,omitzero"`
+	Attempt      int            `msgpack:"at,omitempty" json:"attempt,omitzero"` // of the query's next dispatch
+
+	// Client is the request_id or push_id, and ClientDigest the digest of the
+	// message that bore it; Repeat marks a message that was decided before.
+	Client       ClientID `msgpack:"cl,omitempty" json:"client_id,omitempty"`
+	ClientDigest Digest   `msgpack:"cd" json:"-"`
+	Repeat       bool     `msgpack:"rp,omitempty" json:"repeat,omitzero"`
+
+	Verdict Outcome `msgpack:"v,omitempty" json:"verdict,omitzero"`
+	Code    Code    `msgpack:"c,omitempty" json:"code,omitempty"` // what the sender heard
+	Reason  Reason  `msgpack:"rs,omitempty" json:"reason,omitzero"`
+	Field   string  `msgpack:"f,omitempty" json:"field,omitempty"`
+	// Outcome is what the Controller hears in a delivery without a response.
+	Outcome   Code     `msgpack:"o,omitempty" json:"outcome,omitempty"`
+	Anomalies []string `msgpack:"an,omitempty" json:"anomalies,omitempty"`
+	Flagged   bool     `msgpack:"fl,omitempty" json:"flagged,omitzero"` // the delivery carries Anomalies
+	Taint     Taint    `msgpack:"ta,omitempty" json:"taint,omitzero"`   // of the delivery, or of the agent
+
+	// Nominal and Capacity are what this decision reserved (an ask) or settled
+	// (everything else); Balance is the pool of Epoch afterwards.
+	Nominal  Bits    `msgpack:"bn,omitempty" json:"nominal_bits"`
+	Capacity Bits    `msgpack:"bc,omitempty" json:"capacity_bits"`
+	Timing   bool    `msgpack:"tm,omitempty" json:"timing_counted"` // false: "timing: uncounted"
+	Balance  Balance `msgpack:"b" json:"balance"`
+
+	Escalation    bool   `msgpack:"es,omitempty" json:"escalation,omitzero"`
+	Justification string `msgpack:"j,omitempty" json:"justification,omitempty"`
+	Deadline      int64  `msgpack:"dl,omitempty" json:"deadline,omitzero"`   // of the query or the item
+	Release       int64  `msgpack:"rl,omitempty" json:"release_at,omitzero"` // of the delivery
+
+	// Spec is an accepted ask's spec in canonical JSON.
+	Spec []byte `msgpack:"sp,omitempty" json:"-"`
+	// Payload is the validated answer in canonical JSON, sealed under the key
+	// that PayloadKey names; an empty name means that it is not sealed.
+	Payload    []byte `msgpack:"pl,omitempty" json:"-"`
+	PayloadKey string `msgpack:"pk,omitempty" json:"-"`
+	// Salt makes the commitments: RawCommitment = SHA-256(Salt, raw message).
+	Salt          [16]byte `msgpack:"sa" json:"-"`
+	RawCommitment Digest   `msgpack:"rc" json:"raw_commitment"`
+	RawBytes      int      `msgpack:"rb,omitempty" json:"raw_bytes,omitzero"`
+	// PayloadCommitment stands for Payload in the audit.
+	PayloadCommitment Digest `msgpack:"pc" json:"payload_commitment"`
+
+	// Count is the number of events that a counting record stands for, and
+	// Subject the denied subject of a violation, escaped.
+	Count   int    `msgpack:"ct,omitempty" json:"count,omitzero"`
+	Subject string `msgpack:"sj,omitempty" json:"subject,omitempty"`
+	// Versions and Files spell Context out in a start record.
+	Versions string `msgpack:"ve,omitempty" json:"versions,omitempty"`
+	Files    []File `msgpack:"fi,omitempty" json:"files,omitempty"`
+}
+
+// ItemID names what waits for a person.
+type ItemID string
+
+// Channel returns the channel of the decision, and whether it has one.
+func (d *Decision) Channel() (ChannelKey, bool) {
+	return ChannelKey{Controller: d.Controller, Reader: d.Reader}, d.Controller != "" && d.Reader != ""
+}
+
+// At returns the journal time.
+func (d *Decision) At() time.Time { return time.Unix(0, d.Time).UTC() }
+
+// Commit returns the salted commitment to b (PROTOCOL P11.5): without the salt
+// it does not tell which boolean b was.
+func (d *Decision) Commit(b []byte) Digest { return commit(d.Salt, b) }
+
+func commit(salt [16]byte, b []byte) Digest {
+	h := sha256.New()
+	h.Write(salt[:])
+	h.Write(b)
+	return Digest(h.Sum(nil))
+}
+
+// Message returns the delivery that the decision releases, if it does.
+func (d *Decision) Message() (Delivery, bool) {
+	if d.Delivery == "" || d.Kind == KindAcknowledge {
+		return Delivery{}, false
+	}
+	m := Delivery{
+		Type: TypeResponseDelivery, DeliveryID: d.Delivery, QueryID: d.Query, SubscriptionID: d.Subscription,
+		Category: d.Category, FromAgent: d.Reader, Outcome: d.Outcome, BandwidthBits: d.Nominal, CapacityBits: d.Capacity,
+		Taint: d.Taint, ChannelMode: "bcp",
+	}
+	if d.Outcome == "" {
+		m.Response = d.Payload
+	}
+	if d.Flagged {
+		m.Anomalies = d.Anomalies
+	}
+	return m, true
+}
+
+// Moment is what a decision takes from the world: the time, and randomness for
+// whatever it makes. A Moment is used for one decision.
+type Moment struct {
+	Now time.Time
+	// Fresh is at least 96 random bits as letters and digits; queries,
+	// deliveries, sessions and items get it behind a letter of their own.
+	Fresh string
+	Salt  [16]byte
+}
+
+func (m Moment) query() QueryID       { return QueryID("q" + m.Fresh) }
+func (m Moment) delivery() DeliveryID { return DeliveryID("d" + m.Fresh) }
+func (m Moment) session() SessionID   { return SessionID("s" + m.Fresh) }
+func (m Moment) item() ItemID         { return ItemID("i" + m.Fresh) }

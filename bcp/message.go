@@ -1,0 +1,376 @@
+package bcp
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
+)
+
+// The messages of the two BCP seeds. What the gateway sends is plain data that
+// [Encode] writes canonically; what agents send is parsed strictly, by
+// [ParseAsk], [ParseResponse] and [ParseSession].
+
+// Types of messages.
+const (
+	TypeQueryRequest        = "bcp_query_request"
+	TypeQuery               = "bcp_query"
+	TypeResponse            = "bcp_response"
+	TypeValidationResult    = "bcp_validation_result"
+	TypeResponseDelivery    = "bcp_response_delivery"
+	TypeSubscriptionsActive = "bcp_subscriptions_active"
+	TypeSession             = "bcp_session"
+)
+
+// Query is what the gateway sends a Reader.
+type Query struct {
+	Type       string    `json:"type"`
+	QueryID    QueryID   `json:"query_id"`
+	Controller AgentName `json:"controller"`
+	Spec       `json:",inline"`
+}
+
+// Accepted answers an ask at once (PROTOCOL P9.1).
+type Accepted struct {
+	QueryID       QueryID `json:"query_id"`
+	NominalBits   Bits    `json:"nominal_bits"`
+	CapacityBits  Bits    `json:"capacity_bits"`
+	RemainingBits Bits    `json:"remaining_bits"`
+}
+
+// Refusal answers an ask, or any other message of a Controller, that was
+// refused: a code of the closed list and its constant text.
+type Refusal struct {
+	Error  Code   `json:"error"`
+	Detail string `json:"detail"`
+}
+
+// Delivery is the validated message that a Controller gets. It has exactly one
+// of QueryID and SubscriptionID, and either Response or Outcome.
+type Delivery struct {
+	Type           string         `json:"type"`
+	DeliveryID     DeliveryID     `json:"delivery_id"`
+	QueryID        QueryID        `json:"query_id,omitempty"`
+	SubscriptionID SubscriptionID `json:"subscription_id,omitempty"`
+	Category       Category       `json:"category"`
+	FromAgent      AgentName      `json:"from_agent"`
+	// Response is the canonical answer.
+	Response jsontext.Value `json:"response,omitzero"`
+	// Outcome says how a query ended, or that it is held, when there is no
+	// response.
+	Outcome Code `json:"outcome,omitempty"`
+	// Anomalies are set where the channel flags them.
+	Anomalies     []string `json:"anomalies,omitempty"`
+	BandwidthBits Bits     `json:"bandwidth_bits"` // nominal, charged
+	CapacityBits  Bits     `json:"capacity_bits"`  // charged
+	Taint         Taint    `json:"taint"`
+	ChannelMode   string   `json:"channel_mode"` // always "bcp"
+}
+
+// ValidationResult tells a Reader what became of its answer or push.
+type ValidationResult struct {
+	Type           string         `json:"type"`
+	QueryID        QueryID        `json:"query_id,omitempty"`
+	SubscriptionID SubscriptionID `json:"subscription_id,omitempty"`
+	Success        bool           `json:"success"`
+	Status         string         `json:"status"` // delivered, held or refused (PROTOCOL P7.6)
+	Code           Code           `json:"code,omitempty"`
+	Detail         string         `json:"detail"`
+}
+
+// The statuses of a ValidationResult.
+const (
+	StatusDelivered = "delivered"
+	StatusHeld      = "held"
+	StatusRefused   = "refused"
+)
+
+// SubscriptionsActive lists a Reader's subscriptions; it gets it before
+// anything else (PROTOCOL P9.3).
+type SubscriptionsActive struct {
+	Type          string               `json:"type"`
+	Subscriptions []ActiveSubscription `json:"subscriptions"`
+}
+
+// ActiveSubscription is one subscription as its Reader sees it.
+type ActiveSubscription struct {
+	SubscriptionID SubscriptionID `json:"subscription_id"`
+	Controller     AgentName      `json:"controller"`
+	Spec           `json:",inline"`
+}
+
+// Escalation carries a Controller's reason for a wider question (PROTOCOL P6).
+type Escalation struct {
+	Justification string `json:"justification"`
+}
+
+// Ask is a Controller's request for a query.
+type Ask struct {
+	Type       string      `json:"type,omitempty"`
+	Target     AgentName   `json:"target,omitempty"`
+	RequestID  ClientID    `json:"request_id,omitempty"`
+	Escalation *Escalation `json:"escalation,omitzero"`
+	Spec       `json:",inline"`
+}
+
+// Response is what a Reader sends: the answer to a query, or a push.
+type Response struct {
+	Type                 string         `json:"type"`
+	QueryID              QueryID        `json:"query_id,omitempty"`
+	SubscriptionID       SubscriptionID `json:"subscription_id,omitempty"`
+	Controller           AgentName      `json:"controller,omitempty"`
+	PushID               ClientID       `json:"push_id,omitempty"`
+	NotEnoughInformation bool           `json:"not_enough_information,omitzero"`
+	Response             jsontext.Value `json:"response,omitzero"`
+}
+
+// Session is a Controller's message about its session.
+type Session struct {
+	Type string `json:"type,omitempty"`
+	Verb string `json:"verb"` // open or close
+}
+
+// Encode writes a message in an agent's encoding: keys in the order of its
+// type, shortest forms (PROTOCOL P2.4).
+func Encode(message any, encoding Encoding) ([]byte, error) {
+	b, err := json.Marshal(message, json.Deterministic(true), jsontext.AllowInvalidUTF8(false))
+	if err != nil {
+		return nil, fmt.Errorf("encoding a message: %w", err)
+	}
+	switch encoding {
+	case JSON:
+		return b, nil
+	case MessagePack:
+		return wire.MsgpackFromJSON(nil, b)
+	default:
+		return nil, errEncoding
+	}
+}
+
+// Decode reads a message that the gateway made, for the SDK and for tools.
+func Decode(b []byte, encoding Encoding, message any) error {
+	b, err := toJSON(nil, b, encoding)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, message, json.RejectUnknownMembers(true))
+}
+
+var errEncoding = fmt.Errorf("no such encoding")
+
+// toJSON returns b as JSON; what is not MessagePack where it should be is
+// malformed.
+func toJSON(dst, b []byte, encoding Encoding) ([]byte, error) {
+	switch encoding {
+	case JSON:
+		return b, nil
+	case MessagePack:
+		return wire.JSONFromMsgpack(dst, b)
+	default:
+		return nil, errEncoding
+	}
+}
+
+// ParseAsk reads a Controller's ask to reader. The code is empty, or
+// message_too_large, malformed or invalid_query (PROTOCOL P2.2, P10).
+func ParseAsk(b []byte, encoding Encoding, reader AgentName) (Ask, Code) {
+	var ask Ask
+	if code := parseControllerMessage(b, encoding, &ask); code != "" {
+		return Ask{}, code
+	}
+	if ask.Type != "" && ask.Type != TypeQueryRequest || ask.Target != "" && ask.Target != reader {
+		return Ask{}, Malformed
+	}
+	if _, err := ParseClientID(string(ask.RequestID)); err != nil && ask.RequestID != "" {
+		return Ask{}, Malformed
+	}
+	return ask, ""
+}
+
+// ParseSession reads a Controller's message about its session.
+func ParseSession(b []byte, encoding Encoding) (Session, Code) {
+	var m Session
+	if code := parseControllerMessage(b, encoding, &m); code != "" {
+		return Session{}, code
+	}
+	if m.Type != "" && m.Type != TypeSession || m.Verb != "open" && m.Verb != "close" {
+		return Session{}, Malformed
+	}
+	return m, ""
+}
+
+func parseControllerMessage(b []byte, encoding Encoding, message any) Code {
+	if len(b) > MaxControllerMessage {
+		return MessageTooLarge
+	}
+	b, err := toJSON(nil, b, encoding)
+	if err != nil || wire.Check(b) != nil {
+		return Malformed
+	}
+	if err := json.Unmarshal(b, message, json.RejectUnknownMembers(true)); err != nil {
+		return InvalidQuery
+	}
+	return ""
+}
+
+// ParseSpec reads a spec on its own, for tools: strictly, like the spec of an
+// ask. Whether it can be asked is for [Compile] to say.
+func ParseSpec(b []byte) (Spec, error) {
+	var spec Spec
+	if len(b) > MaxControllerMessage {
+		return spec, errSpecSize
+	}
+	if err := wire.Check(b); err != nil {
+		return spec, err
+	}
+	err := json.Unmarshal(b, &spec, json.RejectUnknownMembers(true))
+	return spec, err
+}
+
+var errSpecSize = fmt.Errorf("a spec has at most %d bytes", MaxControllerMessage)
+
+// RawAnswer is an answer as a Reader sent it, found in its message and nothing
+// more: not checked, not normalised, never shown to a Controller.
+type RawAnswer struct {
+	json []byte
+	form form
+}
+
+// form says which of the seeds' shapes an answer has.
+type form uint8
+
+const (
+	formNone    form = iota
+	formObject       // response: the map of the subscriptions seed, or one of the others inside it
+	formFields       // fields: an object
+	formAnswers      // answers: a list of {id, answer}
+	formSummary      // summary: a text
+)
+
+// Incoming is a parsed bcp_response. Exactly one of QueryID and SubscriptionID
+// is set.
+type Incoming struct {
+	QueryID              QueryID
+	SubscriptionID       SubscriptionID
+	Controller           AgentName
+	PushID               ClientID
+	NotEnoughInformation bool
+	Raw                  RawAnswer
+}
+
+// ParseResponse reads a Reader's message. Whatever is not exactly one of the
+// seeds' forms is malformed; the answer inside is not yet judged. The size is
+// the caller's to check first, with the spec's [Validator.MaxBytes].
+func ParseResponse(b []byte, encoding Encoding) (Incoming, Code) {
+	b, err := toJSON(nil, b, encoding)
+	if err != nil {
+		return Incoming{}, Malformed
+	}
+	in, ok := parseResponse(b)
+	if !ok {
+		return Incoming{}, Malformed
+	}
+	return in, ""
+}
+
+func parseResponse(b []byte) (in Incoming, ok bool) {
+	s := wire.NewScanner(b)
+	if s.ObjectStart() != nil {
+		return in, false
+	}
+	var scratch [64]byte
+	var seen [len(responseKeys)]bool
+	answers := 0
+	for s.More() {
+		key, err := s.Key(scratch[:])
+		if err != nil {
+			return in, false
+		}
+		n := responseKey(key)
+		if n < 0 || seen[n] {
+			return in, false
+		}
+		seen[n] = true
+		switch n {
+		case 0:
+			kind, err := s.String(scratch[:])
+			if err != nil || string(kind) != TypeResponse {
+				return in, false
+			}
+		case 1:
+			in.QueryID, ok = parseWith(&s, ParseQueryID)
+		case 2:
+			in.SubscriptionID, ok = parseWith(&s, ParseSubscriptionID)
+		case 3:
+			in.Controller, ok = parseWith(&s, ParseAgentName)
+		case 4:
+			in.PushID, ok = parseWith(&s, ParseClientID)
+		case 5:
+			in.NotEnoughInformation, err = s.Bool()
+			ok = err == nil && in.NotEnoughInformation
+			answers++
+		default:
+			raw, err := s.RawValue()
+			in.Raw = RawAnswer{json: raw, form: formObject + form(n-6)}
+			ok = err == nil
+			answers++
+		}
+		if n > 0 && !ok {
+			return in, false
+		}
+	}
+	if s.End() != nil || !seen[0] || answers != 1 {
+		return in, false
+	}
+	query, push := in.QueryID != "", in.SubscriptionID != ""
+	if query == push || push != (in.Controller != "") || query && in.PushID != "" || push && in.NotEnoughInformation {
+		return in, false
+	}
+	return in, true
+}
+
+var responseKeys = [...]string{"type", "query_id", "subscription_id", "controller", "push_id", "not_enough_information",
+	"response", "fields", "answers", "summary"}
+
+func responseKey(key []byte) int {
+	for i, k := range responseKeys {
+		if string(key) == k {
+			return i
+		}
+	}
+	return -1
+}
+
+func parseWith[T ~string](s *wire.Scanner, parse func(string) (T, error)) (T, bool) {
+	var scratch [64]byte
+	b, err := s.String(scratch[:])
+	if err != nil {
+		return "", false
+	}
+	id, err := parse(string(b))
+	return id, err == nil
+}
+
+// Answer is a validated, normalised answer in canonical JSON. Only this package
+// makes one, and nothing else of a Reader reaches a Controller. The zero value
+// is no answer.
+type Answer struct {
+	json string
+}
+
+// IsZero reports whether there is no answer.
+func (a Answer) IsZero() bool { return a.json == "" }
+
+// JSON returns the canonical bytes; the caller owns the copy.
+func (a Answer) JSON() []byte { return []byte(a.json) }
+
+// String returns the canonical JSON.
+func (a Answer) String() string { return a.json }
+
+// Equal reports whether two answers are the same bytes.
+func (a Answer) Equal(b Answer) bool { return a.json == b.json }
+
+func (a Answer) raw() jsontext.Value { return bytes.Clone([]byte(a.json)) }

@@ -1,0 +1,397 @@
+package bcp
+
+import (
+	"container/heap"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/bcpmesh/bcpmesh/bcp/text"
+)
+
+// State is everything that a gateway remembers: budgets, sessions, open
+// queries, undelivered messages, first outcomes. Decide methods look and do
+// not touch; Apply changes. Applying the decisions of a journal in order makes
+// the same State again.
+//
+// A State is owned by one goroutine.
+type State struct {
+	mesh        *Mesh
+	rules       *text.Rules
+	constraints ConstraintCompiler
+	context     Digest
+
+	last Decision // Seq, Time and so on of the newest decision
+	head Digest   // of the newest record
+
+	agents   map[AgentName]*agentState
+	channels map[ChannelKey]*channelState
+	queries  map[QueryID]*queryState
+	items    map[ItemID]*itemState
+	firsts   map[clientKey]first
+	aging    []clientKey // keys of firsts, oldest first
+	deadline deadlines
+	compiled map[string]*Validator // memo of asks' specs
+}
+
+// agentState is what belongs to one agent over all its channels.
+type agentState struct {
+	definition Agent
+	reported   Taint // TaintLow until somebody reports more
+	session    sessionState
+	renewals   uint64 // sessions of this Controller that opened new epochs
+	refusals   refusalCount
+}
+
+// sessionState is a Controller's newest session.
+type sessionState struct {
+	id         SessionID
+	begun      bool // there is one, perhaps idle by now
+	byDelivery bool
+	closed     bool
+	touched    int64 // last activity, or the end of a closed one
+	exposure   Taint
+	quotes     quotations // what was delivered, against justifications that quote
+}
+
+// refusalCount counts an agent's refusals of the current minute.
+type refusalCount struct {
+	minute  int64
+	count   int
+	dropped int // beyond max_refusals, not yet recorded
+}
+
+// channelState is one channel's budget, escalations and outbox.
+type channelState struct {
+	definition    Channel
+	subscriptions map[SubscriptionID]*Validator
+	settings      Settings
+
+	epoch    uint64 // the current one, from 1
+	started  int64  // when it was opened, 0 before its first charge
+	renewal  uint64 // of the controller, when the epoch was opened
+	pools    map[uint64]*pool
+	window   slidingWindow
+	alerted  uint64 // epoch of the last alert
+	released int64  // last release of a delivery
+
+	session     SessionID // that escalations belongs to
+	escalations int
+	armed       int  // category 1 queries that ended without an answer
+	failed      bool // the session's escalations are spent
+
+	pending int // items that count against max_pending_approvals
+	outbox  []Outgoing
+}
+
+// pool is one epoch of a channel.
+type pool struct {
+	Balance
+	open int // queries that reserved from it and have not ended
+}
+
+// queryState is a query from its acceptance to the end of its memory.
+type queryState struct {
+	channel   ChannelKey
+	session   SessionID
+	epoch     uint64
+	category  Category
+	validator *Validator
+	nominal   Bits
+	capacity  Bits // reserved
+	accepted  uint64
+	deadline  int64
+	attempt   int
+	phase     phase
+	ended     int64 // when phase became phaseEnded
+	heard     Code  // what a Reader hears that answers it then
+}
+
+type phase uint8
+
+const (
+	phaseGate  phase = 1 // the escalation waits for a person
+	phaseSent  phase = 2 // with the Reader
+	phaseHeld  phase = 3 // the answer waits for a person
+	phaseEnded phase = 4
+)
+
+// itemState is what waits for a person.
+type itemState struct {
+	Item
+	deadline int64
+	counted  bool // against max_pending_approvals
+}
+
+// Item is what waits for a person (PROTOCOL P7.1).
+type Item struct {
+	ID           ItemID         `json:"item_id"`
+	Kind         string         `json:"kind"` // escalation, summary or anomaly
+	Controller   AgentName      `json:"controller"`
+	Reader       AgentName      `json:"reader"`
+	Query        QueryID        `json:"query_id,omitempty"`
+	Subscription SubscriptionID `json:"subscription_id,omitempty"`
+	Category     Category       `json:"category"`
+	Anomalies    []string       `json:"anomalies,omitempty"`
+	Taint        Taint          `json:"taint"`
+	Nominal      Bits           `json:"nominal_bits"`
+	Since        time.Time      `json:"since"`
+	Deadline     time.Time      `json:"deadline"`
+}
+
+// Outgoing is a delivery that its Controller has not acknowledged.
+type Outgoing struct {
+	Delivery
+	Controller AgentName
+	Seq        uint64    // of its decision
+	Release    time.Time // not before
+	order      uint64    // canonical place within a release slot
+}
+
+// clientKey is where a request_id or push_id is unique: one agent on one
+// channel (PROTOCOL P2.6).
+type clientKey struct {
+	role    Role
+	channel ChannelKey
+	id      ClientID
+}
+
+// first is the first outcome of a client's id.
+type first struct {
+	digest  Digest
+	outcome Decision
+}
+
+// Config is what a State is built from.
+type Config struct {
+	Mesh        *Mesh
+	Rules       *text.Rules // nil: text.DefaultRules
+	Constraints ConstraintCompiler
+	// Definitions is the digest of the definition files, and Version that of
+	// the program: both go into every decision's context.
+	Definitions Digest
+	Version     string
+}
+
+// NewState returns the state of a mesh without history. It fails where a
+// subscription does not compile.
+func NewState(c Config) (*State, error) {
+	if c.Rules == nil {
+		c.Rules = text.DefaultRules()
+	}
+	s := &State{
+		mesh: c.Mesh, rules: c.Rules, constraints: c.Constraints,
+		agents:   make(map[AgentName]*agentState),
+		channels: make(map[ChannelKey]*channelState),
+		queries:  make(map[QueryID]*queryState),
+		items:    make(map[ItemID]*itemState),
+		firsts:   make(map[clientKey]first),
+		compiled: make(map[string]*Validator),
+	}
+	s.context = contextDigest(c)
+	for _, a := range c.Mesh.Agents {
+		s.agents[a.Name] = &agentState{definition: a, reported: TaintLow, session: sessionState{exposure: TaintLow}}
+	}
+	for _, definition := range c.Mesh.Channels {
+		ch := &channelState{definition: definition, epoch: 1, pools: map[uint64]*pool{1: {}}, settings: s.settings(definition)}
+		ch.window.span = int64(definition.BudgetWindow)
+		if err := ch.compileSubscriptions(); err != nil {
+			return nil, err
+		}
+		s.channels[definition.ChannelKey] = ch
+	}
+	return s, nil
+}
+
+func (s *State) settings(c Channel) Settings {
+	settings := Settings{OnAnomaly: c.OnAnomaly, PreserveCase: c.PreserveCase, Vocabularies: s.mesh.Vocabularies,
+		Rules: s.rules, Constraints: s.constraints}
+	if c.ReleaseInterval > 0 {
+		settings.ReleaseSlots = uint64((c.QueryTTL + c.ReleaseInterval - 1) / c.ReleaseInterval)
+	}
+	return settings
+}
+
+func (ch *channelState) compileSubscriptions() error {
+	settings := ch.settings
+	settings.Subscriptions = len(ch.definition.Subscriptions)
+	ch.subscriptions = make(map[SubscriptionID]*Validator, settings.Subscriptions)
+	for _, sub := range ch.definition.Subscriptions {
+		v, err := Compile(sub.Spec, settings)
+		if err != nil {
+			return fmt.Errorf("subscription %s of %s: %w", sub.ID, ch.definition.Controller, err)
+		}
+		ch.subscriptions[sub.ID] = v
+	}
+	return nil
+}
+
+// Versions names the program and the Unicode tables that decide with it.
+func Versions(program string) string { return "bcpmesh " + program + "; " + text.Versions() }
+
+// contextDigest covers everything besides the history that a verdict depends
+// on (PROTOCOL P11.3).
+func contextDigest(c Config) Digest {
+	h := sha256.New()
+	h.Write(c.Definitions[:])
+	h.Write([]byte(c.Rules.Digest()))
+	names := make([]string, 0, len(c.Mesh.Vocabularies))
+	for name := range c.Mesh.Vocabularies {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		fmt.Fprintf(h, "%q %q\n", name, c.Mesh.Vocabularies[name])
+	}
+	fmt.Fprintf(h, "%q\n", Versions(c.Version))
+	return Digest(h.Sum(nil))
+}
+
+// Context returns the digest that every decision of this state bears.
+func (s *State) Context() Digest { return s.context }
+
+// Last returns the number of the newest decision, 0 before the first.
+func (s *State) Last() uint64 { return s.last.Seq }
+
+// Head returns the digest of the newest record, for the next decision's Prev.
+func (s *State) Head() Digest { return s.head }
+
+// now is journal time: it never goes back (PROTOCOL P4.4).
+func (s *State) now(m Moment) int64 { return max(s.last.Time, m.Now.UnixNano()) }
+
+// next begins a decision.
+func (s *State) next(m Moment, kind DecisionKind) Decision {
+	return Decision{Seq: s.last.Seq + 1, Prev: s.head, Time: s.now(m), Kind: kind, Context: s.context, Salt: m.Salt}
+}
+
+// validator compiles an ask's spec, or returns what an equal spec compiled to.
+func (s *State) validator(ch *channelState, spec Spec) (*Validator, []byte, error) {
+	b, err := json.Marshal(spec, json.Deterministic(true))
+	if err != nil {
+		return nil, nil, err
+	}
+	key := string(ch.definition.Controller) + " " + string(ch.definition.Reader) + " " + string(b)
+	if v := s.compiled[key]; v != nil {
+		return v, b, nil
+	}
+	v, err := Compile(spec, ch.settings)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(s.compiled) >= maxCompiled {
+		clear(s.compiled)
+	}
+	s.compiled[key] = v
+	return v, b, nil
+}
+
+// Open reports whether the query is with its Reader, and what the Reader was
+// asked: the gateway sends it again when the Reader returns.
+func (s *State) Open(id QueryID) (q Query, reader AgentName, attempt int, ok bool) {
+	state := s.queries[id]
+	if state == nil || state.phase != phaseSent {
+		return Query{}, "", 0, false
+	}
+	return Query{Type: TypeQuery, QueryID: id, Controller: state.channel.Controller, Spec: state.validator.Spec()},
+		state.channel.Reader, state.attempt, true
+}
+
+// OpenQueries returns the queries that are with reader, in the order in which
+// they were accepted.
+func (s *State) OpenQueries(reader AgentName) []QueryID {
+	var ids []QueryID
+	for id, q := range s.queries {
+		if q.channel.Reader == reader && q.phase == phaseSent {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, func(a, b QueryID) int { return int(s.queries[a].accepted) - int(s.queries[b].accepted) })
+	return ids
+}
+
+// Outbox returns the deliveries of a channel that are not acknowledged, in
+// release order. The caller must not change them.
+func (s *State) Outbox(key ChannelKey) []Outgoing {
+	if ch := s.channels[key]; ch != nil {
+		return ch.outbox
+	}
+	return nil
+}
+
+// Items returns what waits for a person, oldest first.
+func (s *State) Items() []Item {
+	items := make([]Item, 0, len(s.items))
+	for _, it := range s.items {
+		items = append(items, it.Item)
+	}
+	slices.SortFunc(items, func(a, b Item) int {
+		if c := a.Since.Compare(b.Since); c != 0 {
+			return c
+		}
+		return slices.Compare([]byte(a.ID), []byte(b.ID))
+	})
+	return items
+}
+
+// Balance returns a channel's current epoch and what its pool holds.
+func (s *State) Balance(key ChannelKey) (epoch uint64, balance Balance, ok bool) {
+	ch := s.channels[key]
+	if ch == nil {
+		return 0, Balance{}, false
+	}
+	return ch.epoch, ch.pools[ch.epoch].Balance, true
+}
+
+// Encoding returns the agent's encoding; unknown agents have none.
+func (s *State) Encoding(name AgentName) Encoding {
+	if a := s.agents[name]; a != nil {
+		return a.definition.Encoding
+	}
+	return 0
+}
+
+// Subscriptions lists what a Reader may push against, sorted by Controller.
+func (s *State) Subscriptions(reader AgentName) SubscriptionsActive {
+	m := SubscriptionsActive{Type: TypeSubscriptionsActive, Subscriptions: []ActiveSubscription{}}
+	for _, c := range s.mesh.Channels {
+		if c.Reader != reader {
+			continue
+		}
+		for _, sub := range c.Subscriptions {
+			m.Subscriptions = append(m.Subscriptions, ActiveSubscription{SubscriptionID: sub.ID, Controller: c.Controller,
+				Spec: s.channels[c.ChannelKey].subscriptions[sub.ID].Spec()})
+		}
+	}
+	return m
+}
+
+// deadlines is a heap of what may run out of time; entries of things that
+// ended are dropped when they come up.
+type deadlines []timer
+
+type timer struct {
+	at    int64
+	query QueryID
+	item  ItemID
+}
+
+func (d deadlines) Len() int           { return len(d) }
+func (d deadlines) Less(i, j int) bool { return d[i].at < d[j].at }
+func (d deadlines) Swap(i, j int)      { d[i], d[j] = d[j], d[i] }
+func (d *deadlines) Push(x any)        { *d = append(*d, x.(timer)) }
+func (d *deadlines) Pop() any {
+	old := *d
+	last := old[len(old)-1]
+	*d = old[:len(old)-1]
+	return last
+}
+
+func (s *State) wake(t timer) { heap.Push(&s.deadline, t) }
+
+// ErrReplay says that a journal does not lead to the state that it records: a
+// different version, a changed record, or a mistake. The gateway stops.
+var ErrReplay = errors.New("the journal does not replay to what it records")

@@ -1,0 +1,523 @@
+package bcp
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/bcpmesh/bcpmesh/bcp/text"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
+)
+
+// Verdict is what the validator says of an answer. A refusal is a value, not an
+// error. The zero value denies.
+type Verdict struct {
+	Outcome Outcome
+	Reason  Reason // why it was rejected, 0 otherwise
+	// Field is the field or question that the reason is about, by the name that
+	// the spec gives it; never a name from the answer.
+	Field string
+	// Answer is set when the outcome is accept or hold.
+	Answer    Answer
+	Anomalies []string // codes, in their fixed order
+}
+
+// Validate judges an answer on its own: the seed's map of names to values, or
+// an object with the one key fields, answers or summary. It never panics, and
+// its cost is linear in the size of raw, which it checks first.
+func (v *Validator) Validate(raw []byte, encoding Encoding) Verdict {
+	if len(raw) > v.maxBytes {
+		return Verdict{Outcome: Reject, Reason: ReasonTooLarge}
+	}
+	raw, err := toJSON(nil, raw, encoding)
+	if err != nil {
+		return Verdict{Outcome: Reject, Reason: ReasonMalformed}
+	}
+	return v.Judge(RawAnswer{json: raw, form: formObject})
+}
+
+// Judge judges an answer that was found in a message.
+func (v *Validator) Judge(raw RawAnswer) Verdict {
+	w := answerWalk{v: v, s: wire.NewScanner(raw.json)}
+	w.values = w.few[:]
+	if len(v.items) > len(w.few) {
+		w.values = make([]answerValue, len(v.items))
+	}
+	w.norm = w.some[:0]
+	if !w.walk(raw.form) {
+		if wire.Check(raw.json) != nil {
+			return Verdict{Outcome: Reject, Reason: ReasonMalformed}
+		}
+		return Verdict{Outcome: Reject, Reason: w.reason, Field: w.field}
+	}
+	w.compare()
+	verdict := Verdict{Outcome: Accept}
+	if w.anomalies != 0 {
+		verdict.Anomalies = w.anomalies.Codes()
+	}
+	switch {
+	case v.spec.Category == 3:
+		verdict.Outcome = Hold
+	case w.anomalies == 0 || v.settings.OnAnomaly == AnomalyFlag:
+	case v.settings.OnAnomaly == AnomalyReview:
+		verdict.Outcome = Hold
+	default:
+		return Verdict{Outcome: Reject, Reason: ReasonAnomaly, Anomalies: verdict.Anomalies}
+	}
+	verdict.Answer = Answer{json: w.canonical()}
+	return verdict
+}
+
+// answerWalk reads one answer against its spec.
+type answerWalk struct {
+	v         *Validator
+	s         wire.Scanner
+	values    []answerValue // by place in the spec
+	seen      uint64        // bit i: item i was answered
+	norm      []byte        // normalised texts, one after the other
+	anomalies text.Set
+	reason    Reason
+	field     string
+
+	few  [8]answerValue
+	some [256]byte
+	raw  [128]byte
+}
+
+// answerValue is one checked value: a text is norm[from:to].
+type answerValue struct {
+	n        int64
+	from, to int
+	date     Date
+}
+
+// walk reads the answer and reports whether it matches the spec.
+func (w *answerWalk) walk(f form) bool {
+	switch {
+	case f == formFields && w.v.spec.Category != 1, f == formAnswers && w.v.spec.Category != 2, f == formSummary && w.v.spec.Category != 3:
+		return w.fail(ReasonType, -1)
+	case f == formAnswers:
+		return w.list() && w.complete()
+	case f == formSummary:
+		w.seen = 1
+		return w.value(0) && w.complete()
+	default:
+		return w.object(f == formObject) && w.complete()
+	}
+}
+
+// complete checks that the walk ended with the answer and missed nothing.
+func (w *answerWalk) complete() bool {
+	if w.s.End() != nil {
+		return w.fail(ReasonMalformed, -1)
+	}
+	for i := range w.v.items {
+		if w.seen&(1<<i) == 0 {
+			return w.fail(ReasonMissing, i)
+		}
+	}
+	return true
+}
+
+// object reads a map of names to values. An outer one may hold nothing but the
+// form of its category; no value of an answer is an object or an array, so the
+// two cannot be confused.
+func (w *answerWalk) object(outer bool) bool {
+	if w.s.ObjectStart() != nil {
+		return w.fail(ReasonType, -1)
+	}
+	for next := 0; w.s.More(); next++ {
+		key, err := w.s.Key(w.raw[:])
+		if err != nil {
+			return w.fail(ReasonMalformed, -1)
+		}
+		if outer && next == 0 {
+			switch kind := w.s.Kind(); {
+			case kind == wire.KindObject && w.v.spec.Category == 1 && string(key) == "fields":
+				return w.object(false) && w.onlyMember()
+			case kind == wire.KindArray && w.v.spec.Category == 2 && string(key) == "answers":
+				return w.list() && w.onlyMember()
+			}
+		}
+		if !w.item(key, next) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *answerWalk) onlyMember() bool {
+	if w.s.More() {
+		return w.fail(ReasonUnknownName, -1)
+	}
+	return true
+}
+
+// list reads a list of {id, answer}.
+func (w *answerWalk) list() bool {
+	if w.s.ArrayStart() != nil {
+		return w.fail(ReasonType, -1)
+	}
+	for next := 0; w.s.More(); next++ {
+		if w.s.ObjectStart() != nil {
+			return w.fail(ReasonType, -1)
+		}
+		var answer []byte
+		found := -1
+		members := 0
+		for ; w.s.More(); members++ {
+			key, err := w.s.Key(w.raw[:])
+			if err != nil {
+				return w.fail(ReasonMalformed, -1)
+			}
+			switch string(key) {
+			case "id":
+				id, err := w.s.String(w.raw[:])
+				if err != nil {
+					return w.fail(ReasonType, -1)
+				}
+				found = w.v.index(id, next)
+			case "answer":
+				if answer, err = w.s.RawValue(); err != nil {
+					return w.fail(ReasonMalformed, -1)
+				}
+			default:
+				return w.fail(ReasonUnknownName, -1)
+			}
+		}
+		if members != 2 || answer == nil || found < 0 || w.seen&(1<<found) != 0 {
+			return w.fail(ReasonUnknownName, -1)
+		}
+		w.seen |= 1 << found
+		rest := w.s
+		w.s = wire.NewScanner(answer)
+		if !w.value(found) {
+			return false
+		}
+		w.s = rest
+	}
+	return true
+}
+
+// item reads the value of one name.
+func (w *answerWalk) item(key []byte, guess int) bool {
+	i := w.v.index(key, guess)
+	if i < 0 || w.seen&(1<<i) != 0 {
+		return w.fail(ReasonUnknownName, -1)
+	}
+	w.seen |= 1 << i
+	return w.value(i)
+}
+
+// index finds an item by its name, trying the expected place first.
+func (v *Validator) index(name []byte, guess int) int {
+	if guess < len(v.items) && v.items[guess].name == string(name) {
+		return guess
+	}
+	if i, ok := v.byName[string(name)]; ok {
+		return i
+	}
+	return -1
+}
+
+// value reads and checks the value of item i.
+func (w *answerWalk) value(i int) bool {
+	it, value := &w.v.items[i], &w.values[i]
+	kind := w.s.Kind()
+	if it.typed || kind != wire.KindString {
+		switch {
+		case kind == wire.KindBool && it.kind == FormatBoolean:
+			b, err := w.s.Bool()
+			return (err == nil || w.fail(ReasonMalformed, i)) && value.setBool(b)
+		case kind == wire.KindNumber && it.kind == FormatInteger:
+			n, err := w.s.Int64()
+			return (err == nil || w.fail(ReasonRange, i)) && w.integer(i, n)
+		case kind == wire.KindString && it.kind == FormatEnum:
+		default:
+			return w.fail(ReasonType, i)
+		}
+	}
+	raw, err := w.s.String(w.scratch())
+	if err != nil {
+		return w.fail(ReasonMalformed, i)
+	}
+	if it.kind == FormatEnum {
+		for n, allowed := range it.values {
+			if allowed == string(raw) || !ascii(raw) && allowed == string(norm.NFC.Bytes(raw)) {
+				value.n = int64(n)
+				return true
+			}
+		}
+		return w.fail(ReasonValue, i)
+	}
+	return w.text(i, raw)
+}
+
+// scratch is room for a string with escapes, never shorter than its spelling.
+func (w *answerWalk) scratch() []byte { return w.raw[:] }
+
+// text checks a string against the item's format.
+func (w *answerWalk) text(i int, raw []byte) bool {
+	it, value := &w.v.items[i], &w.values[i]
+	switch it.kind {
+	case FormatPersonName, FormatShortText, FormatShortList, FormatSummary, FormatVocabulary:
+		result, err := text.Normalise(w.norm, raw, it.options)
+		if err != nil {
+			return w.fail(textReason(err), i)
+		}
+		value.from, value.to = len(w.norm), len(result.Text)
+		w.norm = result.Text
+		if it.kind == FormatVocabulary {
+			return w.vocabulary(i)
+		}
+		w.anomalies |= result.Anomalies
+		return true
+	}
+	if text.Fields(raw) > it.maxWords {
+		return w.fail(ReasonWords, i)
+	}
+	switch it.kind {
+	case FormatDate:
+		date, err := text.ParseDate(raw)
+		if err != nil {
+			return w.fail(ReasonFormat, i)
+		}
+		if date.HasYear && (int64(date.Year) < it.min || int64(date.Year) > it.max) {
+			return w.fail(ReasonRange, i)
+		}
+		value.date = Date{Year: date.Year, Month: date.Month, Day: date.Day}
+		value.from = len(w.norm)
+		w.norm = date.Append(w.norm)
+	case FormatTime:
+		clock, err := text.ParseTime(raw)
+		if err != nil {
+			return w.fail(ReasonFormat, i)
+		}
+		value.from = len(w.norm)
+		w.norm = clock.Append(w.norm)
+	case FormatEmail:
+		value.from = len(w.norm)
+		address, err := text.ParseEmail(w.norm, raw, it.options.MaxChars)
+		if err != nil {
+			return w.fail(textReason(err), i)
+		}
+		w.norm = address
+		w.anomalies |= w.v.settings.Rules.Screen(nil, spaced(address[value.from:]))
+	case FormatInteger:
+		n, err := text.ParseInteger(raw)
+		if err != nil {
+			return w.fail(ReasonFormat, i)
+		}
+		return w.integer(i, n)
+	case FormatBoolean:
+		b, err := text.ParseBoolean(raw)
+		return (err == nil || w.fail(ReasonFormat, i)) && value.setBool(b)
+	default:
+		return w.fail(ReasonType, i)
+	}
+	value.to = len(w.norm)
+	return true
+}
+
+// spaced returns an address as words, so that it cannot spell instructions;
+// that it looks like an address is no anomaly.
+func spaced(address []byte) []byte {
+	words := bytes.Clone(address)
+	for i, c := range words {
+		if !isLower(c) && !isDigit(c) {
+			words[i] = ' '
+		}
+	}
+	return words
+}
+
+func (w *answerWalk) integer(i int, n int64) bool {
+	if it := &w.v.items[i]; n < it.min || n > it.max {
+		return w.fail(ReasonRange, i)
+	}
+	w.values[i].n = n
+	return true
+}
+
+// vocabulary checks that every word stands in the item's word list.
+func (w *answerWalk) vocabulary(i int) bool {
+	rest := w.norm[w.values[i].from:]
+	for len(rest) > 0 {
+		end := 0
+		for end < len(rest) && rest[end] != ' ' {
+			end++
+		}
+		if !containsSorted(w.v.items[i].values, rest[:end]) {
+			return w.fail(ReasonValue, i)
+		}
+		rest = rest[min(end+1, len(rest)):]
+	}
+	return true
+}
+
+func containsSorted(sorted []string, word []byte) bool {
+	low, high := 0, len(sorted)
+	for low < high {
+		middle := (low + high) / 2
+		switch {
+		case sorted[middle] == string(word):
+			return true
+		case sorted[middle] < string(word):
+			low = middle + 1
+		default:
+			high = middle
+		}
+	}
+	return false
+}
+
+func (value *answerValue) setBool(b bool) bool {
+	if b {
+		value.n = 1
+	}
+	return true
+}
+
+// compare raises the anomalies that need several answers: constraints that do
+// not hold (PROTOCOL P3.7), redundant answers that differ (P3.8).
+func (w *answerWalk) compare() {
+	items := w.v.items
+	for i := range items {
+		if j := items[i].sameAs; j >= 0 && !w.same(i, j) {
+			w.anomalies |= text.Divergent
+		}
+	}
+	if len(w.v.constraints) == 0 {
+		return
+	}
+	values := make([]Value, len(items))
+	for i := range items {
+		values[i] = Value{Kind: items[i].valueKind(), Bool: w.values[i].n != 0, Int: w.values[i].n, Text: string(w.delivered(i)), Date: w.values[i].date}
+	}
+	for _, c := range w.v.constraints {
+		if holds, err := c.Holds(values); err != nil || !holds {
+			w.anomalies |= text.Inconsistent
+		}
+	}
+}
+
+func (w *answerWalk) same(i, j int) bool {
+	a, b := &w.v.items[i], &w.v.items[j]
+	switch a.kind {
+	case FormatInteger, FormatBoolean:
+		return w.values[i].n == w.values[j].n
+	case FormatEnum:
+		return a.values[w.values[i].n] == b.values[w.values[j].n]
+	default:
+		return string(w.delivered(i)) == string(w.delivered(j))
+	}
+}
+
+// delivered returns the text of item i; integers and booleans have none.
+func (w *answerWalk) delivered(i int) []byte {
+	if it := &w.v.items[i]; it.kind == FormatEnum {
+		return []byte(it.values[w.values[i].n])
+	}
+	return w.norm[w.values[i].from:w.values[i].to]
+}
+
+// canonical writes the one spelling of the answer: names in the order of the
+// spec, category 2 values as strings.
+func (w *answerWalk) canonical() string {
+	var buf [512]byte
+	out := append(buf[:0], '{')
+	for i := range w.v.items {
+		it, value := &w.v.items[i], &w.values[i]
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, it.key...)
+		switch it.kind {
+		case FormatBoolean, FormatInteger:
+			if !it.typed {
+				out = append(out, '"')
+			}
+			if it.kind == FormatBoolean {
+				out = strconv.AppendBool(out, value.n != 0)
+			} else {
+				out = strconv.AppendInt(out, value.n, 10)
+			}
+			if !it.typed {
+				out = append(out, '"')
+			}
+		case FormatEnum:
+			out = append(out, it.quoted[value.n]...)
+		case FormatEmail:
+			out = appendQuoted(out, w.norm[value.from:value.to])
+		default: // normalised text has nothing to escape
+			out = append(out, '"')
+			out = append(out, w.norm[value.from:value.to]...)
+			out = append(out, '"')
+		}
+	}
+	return string(append(out, '}'))
+}
+
+// appendQuoted writes valid UTF-8 as a JSON string.
+func appendQuoted(dst, s []byte) []byte {
+	quoted, err := wire.AppendText(dst, s)
+	if err != nil {
+		return append(dst, '"', '"')
+	}
+	return quoted
+}
+
+// fail notes the first reason; i is -1 where it is about the whole answer.
+func (w *answerWalk) fail(reason Reason, i int) bool {
+	if w.reason == 0 {
+		w.reason = reason
+		if i >= 0 {
+			w.field = w.v.items[i].name
+		}
+	}
+	return false
+}
+
+// textReason maps the refusals of package text.
+func textReason(err error) Reason {
+	switch {
+	case errors.Is(err, text.ErrEmpty):
+		return ReasonEmpty
+	case errors.Is(err, text.ErrTooManyWords):
+		return ReasonWords
+	case errors.Is(err, text.ErrWordTooLong):
+		return ReasonWordLength
+	case errors.Is(err, text.ErrTooLong):
+		return ReasonLength
+	case errors.Is(err, text.ErrAlphabet):
+		return ReasonAlphabet
+	case errors.Is(err, text.ErrMixedScript):
+		return ReasonScript
+	case errors.Is(err, text.ErrName), errors.Is(err, text.ErrEmail):
+		return ReasonFormat
+	default:
+		return ReasonCharacters
+	}
+}
+
+// screened reports whether the anomaly rules look at the item's answers.
+func (it *item) screened() bool {
+	switch it.kind {
+	case FormatPersonName, FormatShortText, FormatShortList, FormatEmail, FormatSummary:
+		return true
+	default:
+		return false
+	}
+}
+
+func ascii(b []byte) bool {
+	for _, c := range b {
+		if c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,216 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// recordVersion stands in front of every record. A new format gets a new
+// number and is read beside this one.
+const recordVersion = 1
+
+// Limits of a record. A batch that is larger becomes several records.
+const (
+	MaxRecordDecisions = 1024
+	MaxRecordBytes     = 768 << 10
+)
+
+// appendTimeout bounds the wait for the acknowledgement of one record.
+const appendTimeout = 10 * time.Second
+
+// Errors of the journal. Both mean: release nothing, throw the state away.
+var (
+	// ErrFenced says that somebody else wrote to the journal.
+	ErrFenced = errors.New("another gateway writes to this journal")
+	// ErrUncertain says that the record may or may not be stored.
+	ErrUncertain = errors.New("the journal did not acknowledge a record")
+	// ErrRecord says that a record of the journal cannot be read.
+	ErrRecord = errors.New("a record of the journal is damaged")
+)
+
+// record is one message of the journal: MessagePack with short keys.
+type record struct {
+	Version   int      `msgpack:"v"`
+	Decisions [][]byte `msgpack:"d"` // as bcp.EncodeDecision wrote them
+}
+
+// Journal is the commit log of one shard. It is not safe for concurrent use:
+// the gateway's one goroutine owns it.
+type Journal struct {
+	js      natsjs.JetStream
+	subject string
+	last    uint64 // sequence of the newest record in the stream
+}
+
+// OpenJournal returns the journal of a shard. Call Replay before Append.
+func OpenJournal(ctx context.Context, js natsjs.JetStream, shard int) (*Journal, error) {
+	if _, err := js.Stream(ctx, CommitStream); err != nil {
+		return nil, fmt.Errorf("opening the journal: %w", err)
+	}
+	return &Journal{js: js, subject: subjects.Commit(shard)}, nil
+}
+
+// Replay calls apply with each decision's bytes, oldest first, and leaves the
+// journal ready for Append. An error of apply ends it.
+func (j *Journal) Replay(ctx context.Context, apply func(decision []byte) error) error {
+	last, err := readRecords(ctx, j.js, 1, func(_ uint64, decisions [][]byte) error {
+		for _, d := range decisions {
+			if err := apply(d); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	j.last = last
+	return err
+}
+
+// Append writes the decisions as one record and waits until it is stored: with
+// sync: always, until it is on disk. The decisions are at most
+// [MaxRecordDecisions] and [MaxRecordBytes] together.
+func (j *Journal) Append(ctx context.Context, decisions [][]byte) error {
+	data, err := msgpack.Marshal(record{Version: recordVersion, Decisions: decisions})
+	if err != nil {
+		return fmt.Errorf("encoding a record: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, appendTimeout)
+	defer cancel()
+	ack, err := j.js.PublishMsg(ctx, &nats.Msg{Subject: j.subject, Data: data},
+		natsjs.WithExpectLastSequence(j.last), natsjs.WithRetryAttempts(0))
+	if err != nil {
+		var api *natsjs.APIError
+		if errors.As(err, &api) && (api.ErrorCode == natsjs.JSErrCodeStreamWrongLastSequence ||
+			api.ErrorCode == natsjs.JSErrCodeStreamWrongLastSequenceConstant) {
+			return ErrFenced
+		}
+		return fmt.Errorf("%w: %w", ErrUncertain, err)
+	}
+	j.last = ack.Sequence
+	return nil
+}
+
+// readRecords calls each with the records of the journal from a sequence on,
+// until it has caught up, and returns the last sequence that it read.
+func readRecords(ctx context.Context, js natsjs.JetStream, from uint64, each func(seq uint64, decisions [][]byte) error) (uint64, error) {
+	stream, err := js.Stream(ctx, CommitStream)
+	if err != nil {
+		return 0, fmt.Errorf("reading the journal: %w", err)
+	}
+	state := stream.CachedInfo().State
+	last := state.LastSeq
+	if state.Msgs == 0 || from > last {
+		return last, nil
+	}
+	consumer, err := stream.OrderedConsumer(ctx, natsjs.OrderedConsumerConfig{DeliverPolicy: natsjs.DeliverByStartSequencePolicy, OptStartSeq: from})
+	if err != nil {
+		return 0, fmt.Errorf("reading the journal: %w", err)
+	}
+	messages, err := consumer.Messages()
+	if err != nil {
+		return 0, fmt.Errorf("reading the journal: %w", err)
+	}
+	defer messages.Stop()
+	for {
+		seq, decisions, err := nextRecord(ctx, messages)
+		if err != nil {
+			return 0, err
+		}
+		if err := each(seq, decisions); err != nil {
+			return 0, err
+		}
+		if seq >= last {
+			return seq, nil
+		}
+	}
+}
+
+func nextRecord(ctx context.Context, messages natsjs.MessagesContext) (uint64, [][]byte, error) {
+	msg, err := messages.Next(natsjs.NextContext(ctx))
+	if err != nil {
+		return 0, nil, fmt.Errorf("reading the journal: %w", err)
+	}
+	meta, err := msg.Metadata()
+	if err != nil {
+		return 0, nil, fmt.Errorf("reading the journal: %w", err)
+	}
+	var r record
+	if err := msgpack.Unmarshal(msg.Data(), &r); err != nil {
+		return 0, nil, fmt.Errorf("%w: message %d: %w", ErrRecord, meta.Sequence.Stream, err)
+	}
+	if r.Version != recordVersion {
+		return 0, nil, fmt.Errorf("%w: message %d has version %d", ErrRecord, meta.Sequence.Stream, r.Version)
+	}
+	return meta.Sequence.Stream, r.Decisions, nil
+}
+
+// RawPage is a message of the raw stream: the answers of one record as their
+// Readers sent them, with what opens the commitments in the journal.
+type RawPage struct {
+	Version int         `msgpack:"v"`
+	Answers []RawAnswer `msgpack:"a"`
+}
+
+// RawAnswer is one message of an agent as it came.
+type RawAnswer struct {
+	Seq   uint64        `msgpack:"n"` // of the decision
+	Agent bcp.AgentName `msgpack:"g"`
+	Salt  [16]byte      `msgpack:"s"`
+	Body  []byte        `msgpack:"b"` // at most MaxRawBytes of it
+	Size  int           `msgpack:"l"` // of the whole
+}
+
+// MaxRawBytes is how much of one message a page keeps.
+const MaxRawBytes = 64 << 10
+
+// WriteRaw starts writing the pages and returns their acknowledgements, which
+// the caller awaits together with the journal's.
+func (j *Journal) WriteRaw(answers []RawAnswer) ([]natsjs.PubAckFuture, error) {
+	var acks []natsjs.PubAckFuture
+	for len(answers) > 0 {
+		size, n := 0, 0
+		for n < len(answers) && (n == 0 || size+len(answers[n].Body) <= MaxRecordBytes) {
+			size += len(answers[n].Body)
+			n++
+		}
+		data, err := msgpack.Marshal(RawPage{Version: recordVersion, Answers: answers[:n]})
+		if err != nil {
+			return nil, fmt.Errorf("encoding raw answers: %w", err)
+		}
+		shard, err := subjects.Parse(j.subject)
+		if err != nil {
+			return nil, err
+		}
+		ack, err := j.js.PublishMsgAsync(&nats.Msg{Subject: subjects.Raw(shard.Shard), Data: data})
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrUncertain, err)
+		}
+		acks = append(acks, ack)
+		answers = answers[n:]
+	}
+	return acks, nil
+}
+
+// AwaitRaw waits for acknowledgements of WriteRaw.
+func AwaitRaw(ctx context.Context, acks []natsjs.PubAckFuture) error {
+	ctx, cancel := context.WithTimeout(ctx, appendTimeout)
+	defer cancel()
+	for _, ack := range acks {
+		select {
+		case <-ack.Ok():
+		case err := <-ack.Err():
+			return fmt.Errorf("%w: %w", ErrUncertain, err)
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ErrUncertain, ctx.Err())
+		}
+	}
+	return nil
+}

@@ -1,0 +1,224 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// decisionHeader is the number of the decision that a projected message comes
+// from: where a projection goes on after a restart.
+const decisionHeader = "Bcp-Decision"
+
+// projection makes at most one message of a decision.
+type projection struct {
+	stream  string
+	kind    subjects.Kind
+	project func(*bcp.Decision) (subject string, data []byte, err error)
+}
+
+func (p projection) filter() string { return subjects.All(p.kind) }
+
+var projections = []projection{
+	{AuditStream, subjects.KindAudit, projectAudit},
+	{LedgerStream, subjects.KindLedger, projectLedger},
+	{ValidatedStream, subjects.KindValidated, projectValidated},
+}
+
+// projectAudit shows every decision without its payload, spec and salt.
+func projectAudit(d *bcp.Decision) (string, []byte, error) {
+	public := d.Public()
+	data, err := bcp.EncodeDecision(&public)
+	controller, reader := d.Controller, d.Reader
+	if controller == "" || reader == "" {
+		controller, reader = "", ""
+	}
+	return subjects.Audit(controller, reader, d.Kind.String()), data, err
+}
+
+// LedgerLine is one movement of a channel's pool. Figures are in nano-bits on
+// disk and in bits in JSON.
+type LedgerLine struct {
+	Seq          uint64             `msgpack:"n" json:"seq"`
+	Time         time.Time          `msgpack:"t" json:"time"`
+	Kind         bcp.DecisionKind   `msgpack:"k" json:"kind"`
+	Controller   bcp.AgentName      `msgpack:"co" json:"controller"`
+	Reader       bcp.AgentName      `msgpack:"re" json:"reader"`
+	Epoch        uint64             `msgpack:"e" json:"epoch"`
+	Query        bcp.QueryID        `msgpack:"q,omitempty" json:"query_id,omitempty"`
+	Subscription bcp.SubscriptionID `msgpack:"su,omitempty" json:"subscription_id,omitempty"`
+	Category     bcp.Category       `msgpack:"ca" json:"category"`
+	Nominal      bcp.Bits           `msgpack:"bn" json:"nominal_bits"` // reserved by an ask, settled by the rest
+	Capacity     bcp.Bits           `msgpack:"bc" json:"capacity_bits"`
+	Timing       bool               `msgpack:"tm" json:"timing_counted"`
+	Balance      bcp.Balance        `msgpack:"b" json:"balance"`
+}
+
+// projectLedger shows the decisions that move bits.
+func projectLedger(d *bcp.Decision) (string, []byte, error) {
+	if _, ok := d.Channel(); !ok || d.Repeat || d.Nominal == 0 && d.Capacity == 0 {
+		return "", nil, nil
+	}
+	data, err := msgpack.Marshal(LedgerLine{
+		Seq: d.Seq, Time: d.At(), Kind: d.Kind, Controller: d.Controller, Reader: d.Reader, Epoch: d.Epoch, Query: d.Query,
+		Subscription: d.Subscription, Category: d.Category, Nominal: d.Nominal, Capacity: d.Capacity, Timing: d.Timing, Balance: d.Balance,
+	})
+	return subjects.Ledger(d.Controller, d.Reader), data, err
+}
+
+// DecodeLedgerLine reads a message of the ledger.
+func DecodeLedgerLine(b []byte) (LedgerLine, error) {
+	var line LedgerLine
+	if err := msgpack.Unmarshal(b, &line); err != nil {
+		return LedgerLine{}, fmt.Errorf("decoding a ledger line: %w", err)
+	}
+	return line, nil
+}
+
+// projectValidated shows what Controllers are sent, as JSON.
+func projectValidated(d *bcp.Decision) (string, []byte, error) {
+	message, ok := d.Message()
+	if !ok || d.Repeat {
+		return "", nil, nil
+	}
+	data, err := bcp.Encode(message, bcp.JSON)
+	return subjects.Validated(d.Controller, d.Reader), data, err
+}
+
+// Projector keeps the projections up with the journal.
+type Projector struct {
+	js  natsjs.JetStream
+	log hclog.Logger
+}
+
+// NewProjector returns a projector; a nil logger discards.
+func NewProjector(js natsjs.JetStream, log hclog.Logger) *Projector {
+	if log == nil {
+		log = hclog.NewNullLogger()
+	}
+	return &Projector{js: js, log: log}
+}
+
+// Run projects until ctx ends. It retries by itself: the projections are off
+// the critical path, and being late harms nobody but the people who look.
+func (p *Projector) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := p.run(ctx); err != nil && ctx.Err() == nil {
+			p.log.Warn("projecting the journal", "error", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
+		}
+	}
+}
+
+func (p *Projector) run(ctx context.Context) error {
+	done := make([]uint64, len(projections)) // last decision of each stream
+	for i, projection := range projections {
+		last, err := lastProjected(ctx, p.js, projection.stream)
+		if err != nil {
+			return err
+		}
+		done[i] = last
+	}
+	stream, err := p.js.Stream(ctx, CommitStream)
+	if err != nil {
+		return err
+	}
+	consumer, err := stream.OrderedConsumer(ctx, natsjs.OrderedConsumerConfig{DeliverPolicy: natsjs.DeliverAllPolicy})
+	if err != nil {
+		return err
+	}
+	messages, err := consumer.Messages()
+	if err != nil {
+		return err
+	}
+	defer messages.Stop()
+	for {
+		_, decisions, err := nextRecord(ctx, messages)
+		if err != nil {
+			return err
+		}
+		if err := p.project(ctx, decisions, done); err != nil {
+			return err
+		}
+	}
+}
+
+// project writes the messages of one record and waits for them, so that a
+// projection has no gaps.
+func (p *Projector) project(ctx context.Context, decisions [][]byte, done []uint64) error {
+	var acks []natsjs.PubAckFuture
+	for _, b := range decisions {
+		d, err := bcp.DecodeDecision(b)
+		if err != nil {
+			return err
+		}
+		for i, projection := range projections {
+			if d.Seq <= done[i] {
+				continue
+			}
+			subject, data, err := projection.project(&d)
+			if err != nil {
+				return err
+			}
+			if subject != "" {
+				msg := &nats.Msg{Subject: subject, Data: data, Header: nats.Header{decisionHeader: {strconv.FormatUint(d.Seq, 10)}}}
+				ack, err := p.js.PublishMsgAsync(msg)
+				if err != nil {
+					return err
+				}
+				acks = append(acks, ack)
+			}
+			done[i] = d.Seq
+		}
+	}
+	return AwaitRaw(ctx, acks)
+}
+
+// Projected waits until the audit shows the decision with this number.
+func Projected(ctx context.Context, js natsjs.JetStream, seq uint64) error {
+	for {
+		last, err := lastProjected(ctx, js, AuditStream)
+		if err == nil && last >= seq {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the audit: %w", errors.Join(ctx.Err(), err))
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// lastProjected returns the number of the newest decision in a projection.
+func lastProjected(ctx context.Context, js natsjs.JetStream, name string) (uint64, error) {
+	stream, err := js.Stream(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	last := stream.CachedInfo().State.LastSeq
+	if last == 0 {
+		return 0, nil
+	}
+	msg, err := stream.GetMsg(ctx, last)
+	if err != nil {
+		return 0, fmt.Errorf("reading %s: %w", name, err)
+	}
+	seq, err := strconv.ParseUint(msg.Header.Get(decisionHeader), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %s has a message without %s", ErrRecord, name, decisionHeader)
+	}
+	return seq, nil
+}
