@@ -169,6 +169,9 @@ func checkTree(tree *cel.Ast) error {
 	}
 	var err error
 	refuse := func(e ast.Expr, what string) {
+		if err != nil {
+			return
+		}
 		at := tree.NativeRep().SourceInfo().GetStartLocation(e.ID())
 		err = fmt.Errorf("%d:%d: %s", at.Line(), at.Column()+1, what)
 	}
@@ -214,10 +217,14 @@ func describe(issues []*cel.Error, variables []bcp.Variable) error {
 type estimator struct{}
 
 func (estimator) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
-	if len(element.Path()) == 1 && element.Type().IsExactType(cel.StringType) {
+	switch {
+	case element.Type().IsExactType(dateType):
+		return &cost.SizeEstimate{Min: 1, Max: 1}
+	case len(element.Path()) == 1 && element.Type().IsExactType(cel.StringType):
 		return &cost.SizeEstimate{Min: 0, Max: maxTextChars}
+	default:
+		return nil
 	}
-	return nil
 }
 
 func (estimator) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {

@@ -11,7 +11,7 @@ const (
 	// keeps one evaluation below a millisecond.
 	maxCost = 100_000
 	// maxNodes and maxDepth bound the syntax tree.
-	maxNodes = 512
+	maxNodes = 256
 	maxDepth = 32
 	// maxTextChars is the longest text that an answer can have.
 	maxTextChars = bcp.MaxAnswerChars
