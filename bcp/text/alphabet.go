@@ -1,0 +1,88 @@
+package text
+
+// Alphabet limits the characters of a delivered text. The zero value is invalid and refuses everything.
+type Alphabet uint8
+
+// The alphabets of PROTOCOL P1.3.
+const (
+	Any   Alphabet = 1 // every character that normalisation leaves
+	ASCII Alphabet = 2 // below U+0080
+	Latin Alphabet = 3 // below U+0180
+)
+
+// Join says which separators a text keeps beside single spaces.
+type Join uint8
+
+// The ways to join.
+const (
+	// None keeps spaces only.
+	None Join = 0
+	// List splits at line breaks, commas (not between digits) and semicolons, drops bullets and the numbers of items that count
+	// their own position ("1. ", "2) "), and joins the items by a comma and a space.
+	List Join = 1
+	// Summary keeps a full stop and a space where one or more of . ! ? or their equivalents in other scripts stand directly or
+	// behind other punctuation after a word and white space follows; the ideographic full stop needs no white space.
+	Summary Join = 2
+)
+
+// Limits of words.
+const (
+	// MaxWordChars is the greatest number of code points in one word.
+	MaxWordChars = 24
+	// MaxMarks is the greatest number of combining marks in a row. Longer runs make NFKC insert code points.
+	MaxMarks = 4
+)
+
+const (
+	limitASCII = 0x80
+	limitLatin = 0x180
+)
+
+// limit is the first code point outside of the alphabet; 0 for an invalid one.
+func (a Alphabet) limit() rune {
+	switch a {
+	case Any:
+		return 0x110000
+	case ASCII:
+		return limitASCII
+	case Latin:
+		return limitLatin
+	}
+	return 0
+}
+
+// AlphabetSize is the number of distinct code points that can stand inside a word, hyphen included; 0 for an
+// invalid alphabet. Capacity bounds are computed from it (PROTOCOL P4.1).
+func AlphabetSize(a Alphabet) int {
+	switch a {
+	case Any:
+		return sizeAny
+	case ASCII:
+		return sizeASCII
+	case Latin:
+		return sizeLatin
+	}
+	return 0
+}
+
+const (
+	sizeAny   = 133288
+	sizeASCII = 46
+	sizeLatin = 141
+)
+
+// Joiners is the number of ways in which two neighbouring words can be joined: space, hyphen, the separator of
+// the Join, and with Any nothing at all (ideographs). It is 0 for an invalid alphabet or join.
+func Joiners(a Alphabet, j Join) int {
+	if a.limit() == 0 || j > Summary {
+		return 0
+	}
+	n := 2
+	if j != None {
+		n++
+	}
+	if a == Any {
+		n++
+	}
+	return n
+}

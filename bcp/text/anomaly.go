@@ -1,0 +1,47 @@
+package text
+
+import "math/bits"
+
+// Set is a set of anomaly codes (PROTOCOL P3.6 to P3.8). The zero value is empty. Numeric values are frozen.
+type Set uint16
+
+// The codes. Inconsistent and Divergent are raised by whoever compares answers, Custom only by an operator's own rules.
+const (
+	Instruction  Set = 1 << 0 // language that tells the reader of a text what to do
+	URL          Set = 1 << 1 // an address of the web, also a disguised one
+	Code         Set = 1 << 2 // program text, markup, shell or database commands
+	Encoded      Set = 1 << 3 // base64, hexadecimal or percent-encoded data
+	RoleMarker   Set = 1 << 4 // text that poses as a turn of a conversation
+	ToolCall     Set = 1 << 5 // text that looks like a call of a tool
+	Invisible    Set = 1 << 6 // invisible code points were in the received text
+	Inconsistent Set = 1 << 7 // P3.7
+	Divergent    Set = 1 << 8 // P3.8
+	Custom       Set = 1 << 9
+)
+
+// codeNames are the wire words in the order of the bits.
+var codeNames = [...]string{"instruction", "url", "code", "encoded", "role_marker", "tool_call", "invisible", "inconsistent", "divergent", "custom"}
+
+// ParseCode finds the set of one code by its wire word; ok is false for an unknown one.
+func ParseCode(word string) (code Set, ok bool) {
+	for i, name := range codeNames {
+		if name == word {
+			return 1 << i, true
+		}
+	}
+	return 0, false
+}
+
+// Has says whether every code of other is in the set.
+func (s Set) Has(other Set) bool { return s&other == other }
+
+// Codes lists the wire words of the set, always in the order of the constants, without repeats.
+func (s Set) Codes() []string {
+	out := make([]string, 0, bits.OnesCount16(uint16(s)))
+	for i, name := range codeNames {
+		if s&(1<<i) != 0 {
+			out = append(out, name)
+		}
+	}
+	return out
+}

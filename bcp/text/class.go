@@ -1,0 +1,53 @@
+package text
+
+// A class says what the scanner does with a code point. The zero class refuses.
+type class uint8
+
+const (
+	classRefuse  class = iota // unassigned, private use, surrogate, noncharacter
+	classStrip                // invisible: removed
+	classSpace                // white space, and U+200B
+	classLine                 // line break
+	classLetter               // letter that stays as it is
+	classDigit                // ASCII digit
+	classMark                 // combining mark that stays as it is
+	classQuote                // apostrophe, delivered as '
+	classHyphen               // hyphen
+	classInner                // & and +
+	classStop                 // full stop
+	classComma                // comma
+	classBetween              // colon and slash
+	classMoney                // % and currency signs
+	classEnd                  // exclamation and question marks
+	classFull                 // full stop that needs no space behind it
+	classSemi                 // marks that separate items only
+	classOther                // everything else: becomes a space
+	classMapped               // normalises to one settled code point, whatever stands beside it
+	classExpand               // anything else that normalises to something different
+)
+
+// Attachment of a letter or digit under UAX #29, on the alphabet that the scanner keeps.
+const (
+	attachNone    = 0 // a word of its own: ideographs, Hiragana, Thai and the like
+	attachAlpha   = 1 // ALetter and Hebrew_Letter: joins itself and digits
+	attachNumeric = 2 // joins itself and letters
+	attachKana    = 3 // Katakana: joins itself
+)
+
+// Layout of an entry of the table. An entry of classMapped holds its target above entryMapped instead.
+const (
+	entryClass  = 0xff
+	entryAttach = 8       // two bits
+	entryRough  = 1 << 10 // may change beside another code point: Unicode normalisation must see the text
+	entryAccent = 1 << 11 // combining class is not 0: two in a row may change order
+	entryScript = 16      // 0 for Common and Inherited
+	entryMapped = 8
+)
+
+// entryOf looks up one code point in the generated table.
+func entryOf(r rune) uint32 {
+	if uint32(r) > 0x10ffff {
+		return uint32(classRefuse)
+	}
+	return tableBlocks[int(tableIndex[r>>7])<<7|int(r&0x7f)]
+}

@@ -1,0 +1,33 @@
+// Package text decides everything deterministic about free text that an agent sent: its one canonical spelling, its
+// word count, whether it parses as a date, a name or an address, and which anomaly rules it sets off.
+//
+// The shortest correct use is [Normalise] with a word limit and an alphabet; the bytes of its [Result] are the only
+// ones that may be delivered. [ParseDate], [ParseTime], [ParseEmail], [ParseInteger] and [ParseBoolean] check the formats that are not
+// free text. [Rules] hold the anomaly rules of a mesh.
+//
+// # Canonical spelling (PROTOCOL P3.4)
+//
+// Invisible code points are removed (U+200B becomes a space), then NFKC, removal again, case folding letter by
+// letter, NFKC, until nothing changes. Case folding takes every letter to the lower case of its upper case, so final
+// sigma becomes sigma, long s becomes s, dotless i and U+0130 become i, sharp s becomes ss and iota subscript becomes iota.
+// Decimal digits of every script become ASCII digits. U+2018, U+2019, U+201B, U+2032, U+00B4, the grave accent and the modifier
+// letters that look like them are apostrophes; U+2010 to U+2013, U+2212, U+2043, U+058A and U+05BE are hyphens (the em dash is not: it
+// separates); U+2044 and U+2215 are slashes, U+2236 is a colon, U+066A to U+066C are percent sign, full stop and comma.
+//
+// Then only these stay: letters, at most four marks in a row behind a letter, digits, one apostrophe, hyphen, & or + between
+// letters or digits, one of . , : / between digits, % or a currency sign beside a digit. Everything else is a space, never nothing.
+// Lists and summaries also keep their separators, see [Join].
+//
+// # Words (PROTOCOL P3.3)
+//
+// The count is the larger of UAX #29 segmentation and a split at everything except one apostrophe inside a word and one
+// mark between digits. A piece is a run without space and hyphen, divided where UAX #29 divides two neighbouring letters or digits.
+// It has at most [MaxWordChars] characters.
+//
+// Premise of the capacity bound: a piece begins only where at least one of the two counts goes up (at a space or a hyphen both do,
+// inside a run the first does), so there are at most as many pieces as words. Every piece has 1 to MaxWordChars characters of
+// the alphabet ([AlphabetSize]), and neighbouring pieces are joined in one of [Joiners] ways. A text of at most W words is hence one of at most
+// the sum, for w from 1 to W, of S^w g^(w-1) texts, where S is the sum of A^k for k from 1 to MaxWordChars. An initial capital adds a factor of two a piece.
+//
+// All functions are pure and safe for concurrent use. Nothing here reads a clock, and no input makes it panic.
+package text

@@ -1,0 +1,363 @@
+//go:build ignore
+
+// Command gen writes tables.go: for every code point what the normaliser does with it. It works from the
+// definitions of TEXT and PROTOCOL P3.4 with the Unicode libraries, slowly and plainly.
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"go/format"
+	"log"
+	"os"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/clipperhouse/uax29/v2/words"
+	"golang.org/x/text/cases"
+	"golang.org/x/text/language"
+	"golang.org/x/text/unicode/norm"
+)
+
+// Same order as in class.go.
+const (
+	refuse = iota
+	strip
+	space
+	line
+	letter
+	digit
+	mark
+	quote
+	hyphen
+	inner
+	stop
+	comma
+	between
+	money
+	end
+	full
+	semi
+	other
+	mapped
+	expand
+)
+
+const (
+	entryRough  = 1 << 10
+	entryAccent = 1 << 11
+)
+
+var folds = map[rune]string{'İ': "i"}
+
+func assigned(r rune) bool {
+	return unicode.In(r, unicode.L, unicode.M, unicode.N, unicode.P, unicode.S, unicode.Z, unicode.Cc, unicode.Cf)
+}
+
+func invisible(r rune) bool {
+	return unicode.Is(unicode.Cc, r) && !unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) ||
+		unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || unicode.Is(unicode.Variation_Selector, r)
+}
+
+func stripped(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == 0x200b:
+			b.WriteByte(' ')
+		case r == 0xb4 || r == 0x1ffd:
+			b.WriteByte('\'')
+		case !invisible(r):
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func digitValue(r rune) rune {
+	v := rune(0)
+	for unicode.Is(unicode.Nd, r-v-1) && v < 9 {
+		v++
+	}
+	return v
+}
+
+func fold(r rune) string {
+	if s, ok := folds[r]; ok {
+		return s
+	}
+	switch {
+	case strings.ContainsRune("\u2018\u2019\u201b\u2032\u02b9\u02bb\u02bc\u02bd\u02c8\u055a\u05f3\ua78b\ua78c", r):
+		return "'"
+	case strings.ContainsRune("\u2010\u2011\u2012\u2013\u2212\u058a\u05be\u2043", r):
+		return "-"
+	case r == 0x2044 || r == 0x2215:
+		return "/"
+	case r == 0x2236:
+		return ":"
+	case r == 0x66b:
+		return "."
+	case r == 0x66c:
+		return ","
+	case r == 0x66a:
+		return "%"
+	case unicode.Is(unicode.Nd, r):
+		if r >= 0x1d7ce && r <= 0x1d7ff {
+			return string(r) // five alphabets without gaps; NFKC folds them
+		}
+		return string('0' + digitValue(r))
+	}
+	return string(unicode.ToLower(unicode.ToUpper(r)))
+}
+
+func normal(s string) string {
+	for range 8 {
+		was := s
+		s = norm.NFKC.String(stripped(s))
+		var b strings.Builder
+		last := rune(0)
+		for _, r := range stripped(s) {
+			if r != 0x307 || last != 'i' {
+				for _, f := range fold(r) {
+					b.WriteRune(f)
+					last = f
+				}
+			}
+		}
+		s = norm.NFKC.String(b.String())
+		if s == was {
+			return s
+		}
+	}
+	log.Fatalf("no fixpoint: %q", s)
+	return ""
+}
+
+func segments(s string) int {
+	n := 0
+	for it := words.FromString(s); it.Next(); {
+		n++
+	}
+	return n
+}
+
+func attach(r rune) uint32 {
+	s := string(r)
+	switch {
+	case segments("a"+s) == 1 && segments(s+"a") == 1 && segments(s+"1") == 1 && segments("1"+s) == 1 && segments("ア"+s) == 2:
+		return 1
+	case segments("ア"+s) == 1 && segments(s+"ア") == 1 && segments("a"+s) == 2 && segments(s+"a") == 2 && segments("1"+s) == 2:
+		return 3
+	case segments("a"+s) == 2 && segments(s+"a") == 2 && segments(s+s) == 2 && segments("1"+s) == 2 && segments(s+"1") == 2:
+		return 0
+	}
+	log.Printf("letter %U attaches in an unknown way", r)
+	return 0
+}
+
+func classify(r rune) uint32 {
+	switch {
+	case r <= ' ' && strings.ContainsRune("\n\v\f\r", r), r == 0x85, r == 0x2028, r == 0x2029:
+		return line
+	case r == 0x200b, unicode.IsSpace(r):
+		return space
+	case unicode.Is(unicode.L, r), r == 0x3007:
+		return letter
+	case r >= '0' && r <= '9':
+		return digit
+	case unicode.Is(unicode.M, r):
+		return mark
+	case r == '\'', r == '`':
+		return quote
+	case r == '-':
+		return hyphen
+	case r == '&', r == '+':
+		return inner
+	case r == '.':
+		return stop
+	case r == ',':
+		return comma
+	case r == ':', r == '/':
+		return between
+	case r == '%', unicode.Is(unicode.Sc, r):
+		return money
+	case r == '!', r == '?', r == 0x61f, r == 0x6d4, r == 0x964, r == 0x965, r == 0x589:
+		return end
+	case r == 0x3002:
+		return full
+	case r == ';', r == 0x60c, r == 0x61b, r == 0x3001:
+		return semi
+	}
+	return other
+}
+
+func main() {
+	upper, title, lower := cases.Upper(language.Und), cases.Title(language.Und), cases.Lower(language.Und)
+	for r := rune(0x80); r <= 0x10ffff; r++ {
+		if !assigned(r) || normal(string(r)) != string(r) {
+			continue
+		}
+		for _, c := range []cases.Caser{upper, title, lower} {
+			if to := normal(c.String(string(r))); to != string(r) && folds[r] == "" {
+				folds[r] = to
+			}
+		}
+	}
+	for r := rune(0x80); r <= 0x10ffff; r++ { // upper-case spellings of what changed above
+		if assigned(r) && folds[r] == "" && !invisible(r) {
+			if to, now := normal(upper.String(string(r))), normal(string(r)); to != now {
+				log.Printf("%U: %q but upper case %q", r, now, to)
+				folds[r] = to
+			}
+		}
+	}
+	var names []string
+	for name := range unicode.Scripts {
+		if name != "Common" && name != "Inherited" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	script := func(r rune) uint32 {
+		for i, name := range names {
+			if unicode.Is(unicode.Scripts[name], r) {
+				return uint32(i + 1)
+			}
+		}
+		return 0
+	}
+	table := make([]uint32, 0x110000)
+	settled := func(r rune) bool {
+		p := norm.NFKC.PropertiesString(string(r))
+		return p.BoundaryBefore() && p.CCC() == 0
+	}
+	for r := range rune(0x110000) {
+		if r >= 0xd800 && r < 0xe000 {
+			continue
+		}
+		switch {
+		case r == 0x200b || r == 0x85:
+			table[r] = classify(r)
+			continue
+		case invisible(r):
+			table[r] = strip
+			continue
+		case !assigned(r):
+			continue
+		case unicode.IsSpace(r):
+			table[r] = classify(r)
+			continue
+		}
+		n := []rune(normal(string(r)))
+		if len(n) != 1 {
+			table[r] = expand
+			continue
+		}
+		if n[0] != r {
+			table[r] = mapped | uint32(n[0])<<8
+			if !settled(n[0]) || !settled(r) {
+				table[r] = expand
+			}
+			continue
+		}
+		e := classify(r)
+		switch e {
+		case letter:
+			e |= attach(r)<<8 | script(r)<<16
+		case digit:
+			e |= 2 << 8
+		case mark:
+			e |= script(r) << 16
+			if segments("a"+string(r)) != 1 || segments("ア"+string(r)) != 1 || segments("漢"+string(r)) != 1 {
+				log.Printf("mark %U does not extend", r)
+			}
+		}
+		if !norm.NFKC.PropertiesString(string(r)).BoundaryBefore() && norm.NFKC.PropertiesString(string(r)).CCC() == 0 ||
+			norm.NFKC.QuickSpanString("a"+string(r)) != 1+len(string(r)) {
+			e |= entryRough
+		}
+		if norm.NFKC.PropertiesString(string(r)).CCC() != 0 {
+			e |= entryAccent
+		}
+		table[r] = e
+	}
+	var blocks []uint32
+	seen := map[string]int{}
+	var index []int
+	for at := 0; at < len(table); at += 128 {
+		key := fmt.Sprint(table[at : at+128])
+		if _, ok := seen[key]; !ok {
+			seen[key] = len(blocks) / 128
+			blocks = append(blocks, table[at:at+128]...)
+		}
+		index = append(index, seen[key])
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "// Code generated by gen.go. DO NOT EDIT.\n\npackage text\n\n")
+	fmt.Fprintf(&b, "// Unicode versions of the tables that this file was generated from; uax29 v2.7.0 follows Unicode 17.\n")
+	fmt.Fprintf(&b, "const (\ntableUnicode = %q\ntableNorm = %q\ntableSegmentation = \"17.0.0\"\n)\n\n", unicode.Version, norm.Version)
+	fmt.Fprintf(&b, "const (\n")
+	for _, name := range []string{"Latin", "Han", "Hiragana", "Katakana", "Bopomofo", "Hangul"} {
+		fmt.Fprintf(&b, "script%s = %d\n", name, slices.Index(names, name)+1)
+	}
+	fmt.Fprintf(&b, ")\n\n// foldTable has the letters whose case folding is not one settled code point, in order.\nvar foldTable = [...]struct{ from rune; to string }{\n")
+	for r := range rune(len(table)) {
+		if table[r] == expand && norm.NFKC.String(string(r)) == string(r) {
+			fmt.Fprintf(&b, "{%#x, %+q},\n", r, normal(string(r)))
+		}
+	}
+	fmt.Fprintf(&b, "}\n\n// asciiClass is the class of every byte below 0x80, capital letters folded in.\nvar asciiClass = [256]class{")
+	for i := range 128 {
+		if i%32 == 0 {
+			b.WriteString("\n")
+		}
+		c := table[i] & 0xff
+		if c == mapped {
+			c = letter
+		}
+		fmt.Fprintf(&b, "%d,", c)
+	}
+	fmt.Fprintf(&b, "\n}\n\n// tokenKinds says for every byte what it is to tokens.\nvar tokenKinds = [256]uint8{")
+	for i := range 256 {
+		if i%32 == 0 {
+			b.WriteString("\n")
+		}
+		k := 0
+		switch {
+		case i >= 'a' && i <= 'z':
+			k = 1
+		case i >= 'A' && i <= 'Z':
+			k = 2
+		case i >= '0' && i <= '9':
+			k = 4
+		case i == '\'':
+			k = 8
+		case i >= 128:
+			k = 16
+		}
+		fmt.Fprintf(&b, "%d,", k)
+	}
+	fmt.Fprintf(&b, "\n}\n\nvar tableIndex = [...]uint16{")
+	for i, v := range index {
+		if i%64 == 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(&b, "%d,", v)
+	}
+	fmt.Fprintf(&b, "\n}\n\nvar tableBlocks = [...]uint32{")
+	for i, v := range blocks {
+		if i%32 == 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(&b, "%#x,", v)
+	}
+	fmt.Fprintf(&b, "\n}\n")
+	out, err := format.Source(b.Bytes())
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := os.WriteFile("tables.go", out, 0o644); err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,168 @@
+package text
+
+// view says which reading of the received text a pattern is looked up in.
+type view uint8
+
+const (
+	viewText    view = 1 // lower case, white space folded; no letter or digit may continue the pattern's own
+	viewLine    view = 2 // the same, at the start of a line or sentence only
+	viewCompact view = 3 // lower case, white space removed
+)
+
+type pattern struct {
+	text string
+	view view
+	code Set
+}
+
+// automaton is an Aho-Corasick automaton over bytes, as one table.
+type automaton struct {
+	columns  [256]uint8 // column of a byte; 0 for bytes of no pattern
+	width    int
+	next     []uint16 // state*width + column
+	found    [][]uint16
+	patterns []pattern
+	all      Set
+}
+
+// maxStates limits the automaton; states are numbered in 16 bits.
+const maxStates = 1 << 14
+
+// newAutomaton builds the automaton, or returns nil when there are too many states.
+func newAutomaton(patterns []pattern) *automaton {
+	a := &automaton{width: 1, patterns: patterns}
+	states := 1
+	for _, p := range patterns {
+		states += len(p.text)
+		a.all |= p.code
+		for i := range len(p.text) {
+			if b := p.text[i]; a.columns[b] == 0 {
+				a.columns[b] = uint8(a.width)
+				a.width++
+			}
+		}
+	}
+	if states > maxStates {
+		return nil
+	}
+	a.next = make([]uint16, a.width, states*a.width)
+	a.found = make([][]uint16, 1, states)
+	for id, p := range patterns {
+		state := 0
+		for i := range len(p.text) {
+			at := state*a.width + int(a.columns[p.text[i]])
+			if a.next[at] == 0 {
+				a.next[at] = uint16(len(a.found))
+				a.next = append(a.next, make([]uint16, a.width)...)
+				a.found = append(a.found, nil)
+			}
+			state = int(a.next[at])
+		}
+		a.found[state] = append(a.found[state], uint16(id))
+	}
+	fail := make([]int, len(a.found))
+	queue := make([]int, 0, len(a.found))
+	for c := 1; c < a.width; c++ {
+		if to := int(a.next[c]); to != 0 {
+			queue = append(queue, to)
+		}
+	}
+	for len(queue) > 0 {
+		s := queue[0]
+		queue = queue[1:]
+		a.found[s] = append(a.found[s], a.found[fail[s]]...)
+		for c := 1; c < a.width; c++ {
+			to, back := int(a.next[s*a.width+c]), a.next[fail[s]*a.width+c]
+			if to == 0 {
+				a.next[s*a.width+c] = back
+				continue
+			}
+			fail[to] = int(back)
+			queue = append(queue, to)
+		}
+	}
+	return a
+}
+
+// match looks up all patterns in a folded text. compact skips white space.
+func (a *automaton) match(text []byte, compact bool) Set {
+	found, state := Set(0), 0
+	for i, b := range text {
+		if compact && (b == ' ' || b == '\n') {
+			continue
+		}
+		state = int(a.next[state*a.width+int(a.columns[b])])
+		if a.found[state] == nil {
+			continue
+		}
+		for _, id := range a.found[state] {
+			p := &a.patterns[id]
+			if found&p.code == 0 && (compact || p.fits(text, i+1)) {
+				found |= p.code
+			}
+		}
+		if found == a.all {
+			break
+		}
+	}
+	return found
+}
+
+// fits checks the borders of a pattern that ends before end.
+func (p *pattern) fits(text []byte, end int) bool {
+	begun := end - len(p.text)
+	if end < len(text) && wordByte(text[end]) && wordByte(text[end-1]) {
+		return false
+	}
+	if begun > 0 && wordByte(text[begun]) && wordByte(text[begun-1]) {
+		return false
+	}
+	if p.view != viewLine {
+		return true
+	}
+	for begun > 0 && text[begun-1] == ' ' {
+		begun--
+	}
+	if begun == 0 {
+		return true
+	}
+	switch text[begun-1] {
+	case '\n', '.', '!', '?', '"', '\'', '`', '*', '>', '<', '#', ']', '[', '|', '}', '{', '-', '_':
+		return true
+	}
+	return false
+}
+
+// wordByte says whether a byte of a folded text is a letter or digit.
+func wordByte(b byte) bool { return b-'a' < 26 || b-'0' < 10 }
+
+// foldView appends the reading that patterns and shapes work on: ASCII lower-cased, a run of white space as one space
+// or line break, ideographic full stops as full stops. ASCII control bytes are left out.
+func foldView(dst, src []byte) []byte {
+	for i := 0; i < len(src); i++ {
+		b := src[i]
+		switch {
+		case b-'A' < 26:
+			dst = append(dst, b|0x20)
+		case b > ' ' && b < 0x7f:
+			dst = append(dst, b)
+		case b == '\n' || b == '\r' || b == '\v' || b == '\f':
+			if n := len(dst); n > 0 && dst[n-1] == ' ' {
+				dst[n-1] = '\n'
+			} else if n > 0 && dst[n-1] != '\n' {
+				dst = append(dst, '\n')
+			}
+		case b == ' ' || b == '\t':
+			if n := len(dst); n > 0 && dst[n-1] != ' ' && dst[n-1] != '\n' {
+				dst = append(dst, ' ')
+			}
+		case b < 0x80:
+		case b == 0xe3 && i+2 < len(src) && src[i+1] == 0x80 && src[i+2] == 0x82:
+			dst = append(dst, '.')
+			i += 2
+		default:
+			dst = append(dst, b)
+		}
+	}
+	return dst
+}

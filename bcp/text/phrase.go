@@ -1,0 +1,313 @@
+package text
+
+import (
+	"encoding/binary"
+	"unicode/utf8"
+)
+
+// phrases finds word sequences in normalised text: an Aho-Corasick automaton over hashes of words. Whatever stands
+// between two words is ignored, so punctuation and line breaks do not hide a phrase.
+type phrases struct {
+	first [64]uint64 // filter on the first words of phrases
+	keys  []uint64   // open addressing by state and word; 0 is free
+	next  []int32
+	fail  []int32
+	found []Set
+	all   Set
+	edges map[edge]int32 // while building
+}
+
+type edge struct {
+	state int32
+	word  uint64
+}
+
+func newPhrases() *phrases {
+	return &phrases{fail: []int32{0}, found: []Set{0}, edges: map[edge]int32{}}
+}
+
+// add enters one phrase.
+func (p *phrases) add(words []uint64, code Set) {
+	state := int32(0)
+	for _, w := range words {
+		to, ok := p.edges[edge{state, w}]
+		if !ok {
+			to = int32(len(p.fail))
+			p.edges[edge{state, w}] = to
+			p.fail = append(p.fail, 0)
+			p.found = append(p.found, 0)
+		}
+		if state == 0 {
+			p.first[w>>58] |= 1 << (w >> 52 & 63)
+		}
+		state = to
+	}
+	p.found[state] |= code
+	p.all |= code
+}
+
+// build computes the failure links and the table.
+func (p *phrases) build() {
+	from := make([]edge, len(p.fail))
+	for e, to := range p.edges {
+		from[to] = e
+	}
+	// A state is numbered after its parent, but its failure link may be a later one: go by depth.
+	depth := make([]int, len(p.fail))
+	deepest := 0
+	for s := 1; s < len(p.fail); s++ {
+		depth[s] = depth[from[s].state] + 1
+		deepest = max(deepest, depth[s])
+	}
+	for d := 2; d <= deepest; d++ {
+		for s := 1; s < len(p.fail); s++ {
+			if depth[s] != d {
+				continue
+			}
+			f := p.fail[from[s].state]
+			for {
+				if to, ok := p.edges[edge{f, from[s].word}]; ok {
+					p.fail[s] = to
+					break
+				}
+				if f == 0 {
+					break
+				}
+				f = p.fail[f]
+			}
+			p.found[s] |= p.found[p.fail[s]]
+		}
+	}
+	size := 16
+	for size < 4*len(p.fail) {
+		size *= 2
+	}
+	p.keys, p.next = make([]uint64, size), make([]int32, size)
+	for s := 1; s < len(p.fail); s++ {
+		key := edgeKey(from[s].state, from[s].word)
+		at := key & uint64(size-1)
+		for p.keys[at] != 0 {
+			at = (at + 1) & uint64(size-1)
+		}
+		p.keys[at], p.next[at] = key, int32(s)
+	}
+	p.edges = nil
+}
+
+func edgeKey(state int32, word uint64) uint64 {
+	k := (word ^ uint64(state)*0x9e3779b97f4a7c15) * 0xff51afd7ed558ccd
+	return (k ^ k>>29) | 1<<63
+}
+
+func (p *phrases) step(state int32, word uint64) int32 {
+	if state == 0 && p.first[word>>58]&(1<<(word>>52&63)) == 0 {
+		return 0
+	}
+	for {
+		key := edgeKey(state, word)
+		mask := uint64(len(p.keys) - 1)
+		for at := key & mask; p.keys[at] != 0; at = (at + 1) & mask {
+			if p.keys[at] == key {
+				return p.next[at]
+			}
+		}
+		if state == 0 {
+			return 0
+		}
+		state = p.fail[state]
+	}
+}
+
+// minSpelled is the least number of single letters in a row that are also read as one word.
+const minSpelled = 4
+
+// match finds the codes of all phrases in a normalised text.
+func (p *phrases) match(text []byte) Set {
+	found, state := Set(0), int32(0)
+	var spelled [MaxWordChars]byte
+	letters := 0
+	t := tokens{text: text}
+	for t.next() {
+		if t.letter != 0 {
+			if letters < len(spelled) {
+				spelled[letters] = t.letter
+			}
+			letters++
+		} else if letters > 0 {
+			found |= p.spelled(spelled[:min(letters, len(spelled))])
+			letters = 0
+		}
+		if state = p.step(state, t.word); state != 0 {
+			found |= p.found[state]
+			if found == p.all {
+				return found
+			}
+		}
+		if t.other != 0 {
+			found |= p.found[p.step(0, t.other)]
+		}
+	}
+	if letters > 0 {
+		found |= p.spelled(spelled[:min(letters, len(spelled))])
+	}
+	return found
+}
+
+func (p *phrases) spelled(letters []byte) Set {
+	if len(letters) < minSpelled {
+		return 0
+	}
+	return p.found[p.step(0, hashWord(letters))]
+}
+
+// tokens walks over the words of a normalised text.
+type tokens struct {
+	text   []byte
+	at     int
+	word   uint64 // hash of the word, apostrophes left out, digits between letters read as letters
+	other  uint64 // a second reading (1 as l), or 0
+	letter byte   // the letter, if the word is a single ASCII letter
+}
+
+// What a byte is to tokens.
+const (
+	tokenBreak = 0 // ends a word
+	tokenLower = 1
+	tokenUpper = 2
+	tokenDigit = 4
+	tokenQuote = 8
+	tokenWide  = 16
+)
+
+const maxToken = 4*MaxWordChars + MaxWordChars
+
+// next reads one word.
+func (t *tokens) next() bool {
+	text, i := t.text, t.at
+	for i < len(text) && tokenKinds[text[i]] == tokenBreak {
+		i++
+	}
+	begun := i
+	kinds := uint8(0)
+	for i < len(text) {
+		k := tokenKinds[text[i]]
+		if k == tokenBreak || k == tokenWide {
+			break
+		}
+		kinds |= k
+		i++
+	}
+	if i < len(text) && tokenKinds[text[i]] == tokenWide {
+		return t.wide(begun)
+	}
+	if i == begun {
+		t.at = i
+		return false
+	}
+	t.at, t.letter, t.other = i, 0, 0
+	word := text[begun:i]
+	if kinds == tokenLower {
+		if len(word) == 1 {
+			t.letter = word[0]
+		}
+		t.word = hashWord(word)
+		return true
+	}
+	t.plain(word, kinds)
+	return true
+}
+
+// plain hashes an ASCII word that is not all lower-case letters.
+func (t *tokens) plain(word []byte, kinds uint8) {
+	var buf, other [maxToken]byte
+	n, ones := 0, false
+	for _, b := range word {
+		if b == '\'' {
+			continue
+		}
+		if n == len(buf) {
+			t.word = 0
+			return
+		}
+		switch {
+		case b >= 'A' && b <= 'Z':
+			b |= 0x20
+		case b >= '0' && b <= '9' && kinds&(tokenLower|tokenUpper) != 0:
+			ones = ones || b == '1'
+			b = letterOfDigit[b-'0']
+		}
+		buf[n], other[n] = b, b
+		if b == 'i' && word[min(n, len(word)-1)] == '1' {
+			other[n] = 'l'
+		}
+		n++
+	}
+	if n == 1 && kinds&tokenDigit == 0 {
+		t.letter = buf[0]
+	}
+	t.word = hashWord(buf[:n])
+	if ones {
+		t.other = hashWord(other[:n])
+	}
+}
+
+// letterOfDigit is how digits are read inside words.
+const letterOfDigit = "oizeasgtbg"
+
+// wide reads a word with letters outside of ASCII; UAX #29 borders end it, so an ideograph is a word.
+func (t *tokens) wide(begun int) bool {
+	var buf [maxToken]byte
+	n, attach, i := 0, uint8(attachNone), begun
+	t.letter, t.other = 0, 0
+	started := false
+	for i < len(t.text) {
+		r, size := utf8.DecodeRune(t.text[i:])
+		e := entryOf(r)
+		if class(e&entryClass) == classMapped {
+			r = rune(e >> entryMapped)
+			e = entryOf(r)
+		}
+		c := class(e & entryClass)
+		if c != classLetter && c != classDigit && !(started && (c == classMark || c == classQuote)) {
+			if started {
+				break
+			}
+			i += size
+			continue
+		}
+		if c == classLetter || c == classDigit {
+			a := uint8(e >> entryAttach & 3)
+			if started && !joined(attach, a) {
+				break
+			}
+			attach, started = a, true
+		}
+		if c != classQuote && n+utf8.UTFMax <= len(buf) {
+			n += utf8.EncodeRune(buf[n:], r)
+		}
+		i += size
+	}
+	t.at = i
+	t.word = hashWord(buf[:n])
+	return started
+}
+
+// hashWord tells words of up to 7 bytes apart for certain and longer ones but for one chance in 2^64. A word that
+// an agent makes collide only raises a code against itself.
+func hashWord(b []byte) uint64 {
+	const mul = 0x9e3779b97f4a7c15
+	h := uint64(len(b)) * 0xff51afd7ed558ccd
+	for len(b) >= 8 {
+		h = (h ^ binary.LittleEndian.Uint64(b)) * mul
+		h ^= h >> 32
+		b = b[8:]
+	}
+	switch n := len(b); {
+	case n >= 4:
+		h ^= uint64(binary.LittleEndian.Uint32(b)) | uint64(binary.LittleEndian.Uint32(b[n-4:]))<<32
+	case n > 0:
+		h ^= uint64(b[0]) | uint64(b[n/2])<<8 | uint64(b[n-1])<<16
+	}
+	h *= mul
+	return h ^ h>>32
+}

@@ -1,0 +1,216 @@
+package text
+
+import (
+	"strings"
+	"unicode"
+
+	"github.com/clipperhouse/uax29/v2/words"
+	"golang.org/x/text/unicode/norm"
+)
+
+// The slow, plain reading of PROTOCOL P3.3 and P3.4 that the scanner is compared with. It shares no table with it.
+
+func refInvisible(r rune) bool {
+	return unicode.Is(unicode.Cc, r) && !unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) ||
+		unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || unicode.Is(unicode.Variation_Selector, r)
+}
+
+func refStrip(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == 0x200b:
+			return ' '
+		case r == 0xb4 || r == 0x1ffd:
+			return '\''
+		case refInvisible(r):
+			return -1
+		}
+		return r
+	}, s)
+}
+
+var refFolds = strings.NewReplacer("İ", "i", "ı", "i", "ß", "ss", "ẞ", "ss", "ς", "σ",
+	"‘", "'", "’", "'", "‛", "'", "′", "'", "\u02b9", "'", "\u02bb", "'", "\u02bc", "'", "\u02bd", "'", "\u02c8", "'",
+	"\u055a", "'", "\u05f3", "'", "\ua78b", "'", "\ua78c", "'", "`", "'",
+	"\u2010", "-", "\u2011", "-", "\u2012", "-", "\u2013", "-", "\u2212", "-", "\u058a", "-", "\u05be", "-", "\u2043", "-",
+	"\u2044", "/", "\u2215", "/", "\u2236", ":", "\u066a", "%", "\u066b", ".", "\u066c", ",")
+
+func refDigit(r rune) (rune, bool) {
+	for _, t := range unicode.Nd.R16 {
+		if r >= rune(t.Lo) && r <= rune(t.Hi) {
+			return '0' + (r-rune(t.Lo))%10, true
+		}
+	}
+	for _, t := range unicode.Nd.R32 {
+		if r >= rune(t.Lo) && r <= rune(t.Hi) {
+			return '0' + (r-rune(t.Lo))%10, true
+		}
+	}
+	return 0, false
+}
+
+// refSettle finds the fixpoint; iota subscript folds through its decomposition.
+func refSettle(s string) string {
+	for range 10 {
+		was := s
+		s = norm.NFKC.String(refStrip(s))
+		s = strings.Map(func(r rune) rune {
+			if d, ok := refDigit(r); ok {
+				return d
+			}
+			return r
+		}, refFolds.Replace(refStrip(s)))
+		var b strings.Builder
+		iota := ""
+		for _, r := range s {
+			if !unicode.Is(unicode.M, r) {
+				b.WriteString(iota)
+				iota = ""
+			}
+			d := []rune(norm.NFD.String(string(r)))
+			if len(d) > 1 && d[len(d)-1] == 0x345 {
+				iota = "ι"
+				r = []rune(norm.NFC.String(string(d[:len(d)-1])))[0]
+			}
+			b.WriteRune(unicode.ToLower(unicode.ToUpper(r)))
+		}
+		b.WriteString(iota)
+		s = norm.NFKC.String(strings.ReplaceAll(b.String(), "i\u0307", "i"))
+		if s == was {
+			return s
+		}
+	}
+	return s
+}
+
+func refBase(r rune) bool {
+	return unicode.Is(unicode.L, r) || r == 0x3007 || r >= '0' && r <= '9'
+}
+
+// refNormal is the canonical text for Join None.
+func refNormal(s string) string {
+	text := []rune(refSettle(s))
+	at := func(i int) rune {
+		if i < 0 || i >= len(text) {
+			return ' '
+		}
+		return text[i]
+	}
+	mark := func(i int) bool {
+		for ; i >= 0 && unicode.Is(unicode.M, at(i)); i-- {
+		}
+		return refBase(at(i)) && !digit(at(i))
+	}
+	word := func(i int) bool { return refBase(at(i)) || unicode.Is(unicode.M, at(i)) && mark(i) }
+	for i, was := range append([]rune(nil), text...) {
+		keep := false
+		switch {
+		case refBase(was):
+			keep = true
+		case unicode.Is(unicode.M, was):
+			keep = mark(i)
+		case was == '\'' || was == '-' || was == '&' || was == '+':
+			keep = word(i-1) && refBase(at(i+1))
+		case was == '.' || was == ',' || was == ':' || was == '/':
+			keep = digit(at(i-1)) && digit(at(i+1))
+		case was == '%' || unicode.Is(unicode.Sc, was):
+			keep = digit(at(i-1)) || digit(at(i+1))
+		}
+		if !keep {
+			text[i] = ' '
+		}
+	}
+	return strings.Join(strings.Fields(string(text)), " ")
+}
+
+func digit(r rune) bool { return r >= '0' && r <= '9' }
+
+// refWords counts a normalised text: the larger of the library's segmentation and the split.
+func refWords(s string) int {
+	segments := 0
+	for it := words.FromString(s); it.Next(); {
+		if strings.ContainsFunc(it.Value(), func(r rune) bool { return refBase(r) || unicode.Is(unicode.M, r) }) {
+			segments++
+		}
+	}
+	splits, inside := 0, false
+	text := []rune(s)
+	for i, r := range text {
+		switch {
+		case refBase(r) || unicode.Is(unicode.M, r):
+			if !inside {
+				splits++
+			}
+			inside = true
+		case r == '\'':
+		case (r == '.' || r == ',' || r == ':' || r == '/') && i > 0 && i+1 < len(text) && digit(text[i-1]) && digit(text[i+1]):
+		default:
+			inside = false
+		}
+	}
+	return max(segments, splits)
+}
+
+// refPieces parses a delivered text into its pieces.
+func refPieces(s string, join Join) []string {
+	switch join {
+	case List:
+		s = strings.ReplaceAll(s, ", ", " ")
+	case Summary:
+		s = strings.ReplaceAll(s, ". ", " ")
+	}
+	var pieces []string
+	for _, run := range strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '-' }) {
+		piece, last := "", rune(0)
+		for it := words.FromString(run); it.Next(); {
+			first := []rune(it.Value())[0]
+			if piece != "" && refWordRune(last) && refWordRune(first) {
+				pieces = append(pieces, piece)
+				piece = ""
+			}
+			piece += it.Value()
+			rs := []rune(it.Value())
+			last = rs[len(rs)-1]
+		}
+		pieces = append(pieces, piece)
+	}
+	return pieces
+}
+
+func refWordRune(r rune) bool { return refBase(r) || unicode.Is(unicode.M, r) }
+
+// checkPremise is the premise of the capacity bound, see the package documentation.
+func checkPremise(t failer, r Result, o Options) {
+	t.Helper()
+	text := string(r.Text)
+	if o.PreserveCase {
+		text = refSettle(text)
+	}
+	pieces := refPieces(text, o.Join)
+	if len(pieces) > r.Words || r.Words > o.MaxWords {
+		t.Fatalf("%q: %d pieces, %d words, limit %d", text, len(pieces), r.Words, o.MaxWords)
+	}
+	if r.Capitals > len(pieces) {
+		t.Fatalf("%q: %d capitals in %d pieces", text, r.Capitals, len(pieces))
+	}
+	for _, p := range pieces {
+		n := 0
+		for _, c := range p {
+			n++
+			if c == ' ' || c == '-' || c >= o.Alphabet.limit() || !inAlphabet(c) {
+				t.Fatalf("%q: %q is not over the alphabet", text, p)
+			}
+		}
+		if n < 1 || n > MaxWordChars {
+			t.Fatalf("%q: piece of %d characters", text, n)
+		}
+	}
+	if n := len([]rune(string(r.Text))); n != r.Chars || o.MaxChars > 0 && n > o.MaxChars {
+		t.Fatalf("%q: %d characters, reported %d, limit %d", text, n, r.Chars, o.MaxChars)
+	}
+}
+
+// inAlphabet is the positive list.
+func inAlphabet(r rune) bool {
+	return refWordRune(r) || unicode.Is(unicode.Sc, r) || strings.ContainsRune("'.,:/%&+", r)
+}

@@ -1,0 +1,594 @@
+package text
+
+import (
+	"errors"
+	"unicode/utf8"
+)
+
+// errRough asks for settle: the text holds something that cannot be decided code point by code point.
+var errRough = errors.New("text: needs full normalisation")
+
+// flags tell the screening which of its slower parts can find anything.
+type flags uint16
+
+const (
+	sawInvisible flags = 1 << iota // an invisible code point was removed
+	sawSymbol                      // a byte that only code, markup, markers and URLs use much
+	sawColon
+	sawDot    // a full stop with something directly behind it, or a space before it
+	sawLong   // a run long enough to be an encoded blob
+	sawDigits // digits and letters side by side, or a percent sign
+	sawWide   // anything outside of ASCII
+	sawRough  // full normalisation was needed
+	sawBeside // not kept: see beside
+)
+
+// Separators in order of strength; the strongest between two words is written.
+const (
+	sepNone = iota
+	sepSpace
+	sepStop
+	sepItem
+)
+
+// What the last code point written was, while nothing but a held mark stands behind it.
+const (
+	lastNone = iota
+	lastLetter
+	lastDigit
+	lastMoney
+)
+
+// Progress of a number that may turn out to count a list item.
+const (
+	numberNone   = iota
+	numberDigits // the item begins with digits
+	numberMark   // a full stop or bracket stands directly behind them
+	numberSpace  // white space follows
+)
+
+// scanner writes the canonical form of a text code point by code point. A mark that needs a neighbour on both sides
+// is held until the next code point is known.
+type scanner struct {
+	out       []byte
+	begun     int // len(out) at the start
+	limit     rune
+	join      Join
+	name      bool
+	capitals  bool
+	maxWords  int
+	maxChars  int
+	flags     flags
+	held      rune // 0 for none
+	heldClass class
+	last      uint8
+	sep       uint8
+	ended     bool // the pending separator holds a sentence end that waits for white space
+	attach    uint8
+	script    uint16
+	marks     int
+	accent    bool
+	segments  int // words by UAX #29
+	splits    int // words by the split
+	piece     int // characters of the current word
+	chars     int
+	rise      bool // the next letter was upper case
+	capitalAt []int
+	list      listState
+}
+
+// listState is what List needs to drop the number of an item.
+type listState struct {
+	item     int // items finished
+	number   int // value of the leading digits
+	progress uint8
+	begun    int // where the item began in out
+	segments int
+	splits   int
+	chars    int
+}
+
+// scan reads the whole text. With final set the text is a fixpoint of settle and marks need no further care.
+func (s *scanner) scan(src []byte, final bool) error {
+	for i := 0; i < len(src); {
+		b := src[i]
+		if b < utf8.RuneSelf {
+			at := i
+			switch c := asciiClass[b]; c {
+			case classLetter:
+				// A run of letters is the same word from its first letter on.
+				for i++; i < len(src) && asciiClass[src[i]] == classLetter; i++ {
+				}
+				if s.capitals && b <= 'Z' {
+					s.rise = true
+				}
+				if err := s.begin(classLetter, attachAlpha, scriptLatin); err != nil {
+					return err
+				}
+				if err := s.grow(i - at); err != nil {
+					return err
+				}
+				for _, b := range src[at:i] {
+					s.out = append(s.out, b|0x20)
+				}
+			case classDigit:
+				i++
+				if err := s.begin(classDigit, attachNumeric, 0); err != nil {
+					return err
+				}
+				if s.join == List {
+					s.countDigit(b)
+				}
+				if err := s.grow(1); err != nil {
+					return err
+				}
+				s.out = append(s.out, b)
+			case classStrip:
+				i++
+				s.flags |= sawInvisible
+			default:
+				i++
+				if f := asciiFlags[b]; f != 0 {
+					if f == sawBeside {
+						f = beside(src, at)
+					}
+					s.flags |= f
+				}
+				if err := s.mark(c, rune(b)); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		r, size := utf8.DecodeRune(src[i:])
+		if r == utf8.RuneError && size == 1 {
+			return ErrCodePoint
+		}
+		i += size
+		if err := s.wide(r, final); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wide takes one code point outside of ASCII.
+func (s *scanner) wide(r rune, final bool) error {
+	s.flags |= sawWide
+	e := entryOf(r)
+	c := class(e & entryClass)
+	if c == classMapped && !final && !s.capitals {
+		r = rune(e >> entryMapped)
+		e = entryOf(r)
+		c = class(e & entryClass)
+	} else if e&entryRough != 0 && !final {
+		return errRough
+	}
+	switch c {
+	case classLetter, classDigit:
+		if r >= s.limit {
+			return ErrAlphabet
+		}
+		if err := s.begin(c, uint8(e>>entryAttach&3), uint16(e>>entryScript)); err != nil {
+			return err
+		}
+		if c == classDigit && s.join == List {
+			s.countDigit(byte(r))
+		}
+		if err := s.grow(1); err != nil {
+			return err
+		}
+		s.out = utf8.AppendRune(s.out, r)
+	case classMark:
+		if e&entryAccent != 0 {
+			if s.accent && !final {
+				return errRough
+			}
+			defer func() { s.accent = true }()
+		}
+		return s.accentuate(r, uint16(e>>entryScript))
+	case classStrip:
+		s.flags |= sawInvisible
+	case classRefuse:
+		if final && s.capitals && r == capitalMark {
+			s.rise = true
+			return nil
+		}
+		return ErrCodePoint
+	case classMapped, classExpand:
+		if final {
+			return ErrUnstable
+		}
+		return errRough
+	default:
+		if r == 0x200b {
+			s.flags |= sawInvisible
+		}
+		switch {
+		case c == classFull || c == classStop:
+			s.flags |= sawDot
+		case r < utf8.RuneSelf && asciiFlags[r] != 0:
+			s.flags |= sawSymbol | sawDigits
+		}
+		return s.mark(c, r)
+	}
+	return nil
+}
+
+// accentuate writes a combining mark behind a letter; anywhere else it separates.
+func (s *scanner) accentuate(r rune, script uint16) error {
+	if s.marks++; s.marks > MaxMarks {
+		return ErrMarks
+	}
+	if s.last != lastLetter || s.sep != sepNone || s.held != 0 {
+		marks := s.marks
+		err := s.mark(classOther, r)
+		s.marks = marks
+		return err
+	}
+	if r >= s.limit {
+		return ErrAlphabet
+	}
+	if err := s.spell(script); err != nil {
+		return err
+	}
+	if err := s.grow(1); err != nil {
+		return err
+	}
+	s.out = utf8.AppendRune(s.out, r)
+	return nil
+}
+
+// spell checks that a script may join the current run.
+func (s *scanner) spell(script uint16) error {
+	switch {
+	case script == 0 || script == s.script:
+	case s.script == 0:
+		s.script = script
+	case !together(s.script, script):
+		return ErrMixedScript
+	case s.script == scriptHan:
+		s.script = script
+	}
+	return nil
+}
+
+// together says whether two scripts are written in one word: Han with Hiragana, Katakana, Bopomofo or Hangul.
+func together(a, b uint16) bool {
+	return a == scriptHan && besideHan(b) || b == scriptHan && besideHan(a)
+}
+
+func besideHan(script uint16) bool {
+	return script == scriptHiragana || script == scriptKatakana || script == scriptBopomofo || script == scriptHangul
+}
+
+// ideographic scripts divide words at every border under UAX #29 in ordinary text without spaces.
+func ideographic(script uint16) bool {
+	return script == scriptHan || script == scriptHiragana || script == scriptKatakana
+}
+
+// grow counts n more characters of the current word.
+func (s *scanner) grow(n int) error {
+	s.piece += n
+	s.chars += n
+	switch {
+	case s.piece > MaxWordChars:
+		return ErrWordTooLong
+	case s.chars > s.maxChars:
+		return ErrTooLong
+	}
+	if s.piece >= longPiece {
+		s.flags |= sawLong
+	}
+	return nil
+}
+
+// longPiece is the length from which a word may be part of an encoded blob.
+const longPiece = 16
+
+// begin prepares for a letter or digit: it settles what is held, writes the separator, and counts.
+func (s *scanner) begin(c class, attach uint8, script uint16) error {
+	kind := uint8(lastLetter)
+	if c == classDigit {
+		if s.name {
+			return ErrName
+		}
+		kind = lastDigit
+	}
+	joint := rune(0) // what stands between this and the previous letter or digit
+	money := rune(0) // currency sign to write before this digit
+	if s.held != 0 {
+		switch {
+		case s.heldClass == classMoney && c == classDigit:
+			money = s.held
+		case (s.heldClass == classStop || s.heldClass == classComma || s.heldClass == classBetween) && c == classDigit,
+			s.heldClass == classQuote, s.heldClass == classHyphen, s.heldClass == classInner:
+			joint = s.held
+		default:
+			s.release()
+		}
+		s.held = 0
+	}
+	fresh := s.last == lastNone || s.sep != sepNone
+	if s.list.progress != numberNone && s.join == List {
+		if s.list.progress == numberSpace && s.list.number == s.list.item+1 {
+			s.dropNumber()
+			fresh = true
+		}
+		if fresh || c != classDigit || joint != 0 || money != 0 {
+			s.list.progress = numberNone
+		}
+	}
+	if fresh {
+		if err := s.separate(c == classDigit && money == 0); err != nil {
+			return err
+		}
+	}
+	if joint != 0 {
+		if joint >= s.limit {
+			return ErrAlphabet
+		}
+		if joint == '-' {
+			s.chars++ // belongs to no word; grow checks the total
+		} else if err := s.grow(1); err != nil {
+			return err
+		}
+		s.out = utf8.AppendRune(s.out, joint)
+	}
+	direct := !fresh && joint == 0 && money == 0 && s.last != lastMoney
+	joins := joined(s.attach, attach)
+	divided := direct && !joins
+	switch {
+	case fresh, joint == '-':
+		s.piece, s.script = 0, 0
+	case divided:
+		s.piece = 0
+		if ideographic(script) || ideographic(s.script) {
+			s.script = 0
+		}
+	}
+	if !(direct && joins || joint == '\'' && attach == s.attach && (attach == attachAlpha || attach == attachNumeric) ||
+		(joint == '.' || joint == ',') && attach == attachNumeric && s.attach == attachNumeric) {
+		s.segments++
+	}
+	if !(direct || joint == '\'' || joint == '.' || joint == ',' || joint == ':' || joint == '/') {
+		s.splits++
+	}
+	if s.segments > s.maxWords || s.splits > s.maxWords {
+		return ErrTooManyWords
+	}
+	if s.rise {
+		s.rise = false
+		if c == classLetter && (fresh || joint == '-' || divided) {
+			s.capitalAt = append(s.capitalAt, len(s.out))
+		}
+	}
+	if money != 0 {
+		if money >= s.limit {
+			return ErrAlphabet
+		}
+		if err := s.grow(1); err != nil {
+			return err
+		}
+		s.out = utf8.AppendRune(s.out, money)
+	}
+	if direct && kind != s.last {
+		s.flags |= sawDigits
+	}
+	if err := s.spell(script); err != nil {
+		return err
+	}
+	s.attach, s.last, s.marks, s.accent = attach, kind, 0, false
+	return nil
+}
+
+// joined says whether UAX #29 keeps two neighbouring letters or digits in one word.
+func joined(a, b uint8) bool {
+	return a != attachNone && (a == b || a != attachKana && b != attachKana && b != attachNone)
+}
+
+// separate writes the pending separator before a word.
+func (s *scanner) separate(number bool) error {
+	begun, segments, splits, chars, sep := len(s.out), s.segments, s.splits, s.chars, s.sep
+	if len(s.out) > s.begun {
+		switch {
+		case s.sep == sepItem:
+			s.list.item++
+			s.out = append(s.out, ',', ' ')
+			s.chars += 2
+		case s.sep == sepStop:
+			s.out = append(s.out, '.', ' ')
+			s.chars += 2
+		default:
+			s.out = append(s.out, ' ')
+			s.chars++
+		}
+	} else {
+		sep = sepItem // the first item begins the text
+	}
+	s.sep, s.ended = sepNone, false
+	if s.join == List && number && sep == sepItem {
+		s.list.begun, s.list.segments, s.list.splits, s.list.chars = begun, segments, splits, chars
+		s.list.progress, s.list.number = numberDigits, 0
+	}
+	if s.chars > s.maxChars {
+		return ErrTooLong
+	}
+	return nil
+}
+
+// countDigit reads the number that an item may begin with.
+func (s *scanner) countDigit(b byte) {
+	if s.list.progress != numberDigits {
+		return
+	}
+	if s.list.number > 999 {
+		s.list.progress = numberNone
+		return
+	}
+	s.list.number = s.list.number*10 + int(b-'0')
+}
+
+// dropNumber takes the number of an item back as if it had never been read.
+func (s *scanner) dropNumber() {
+	if s.list.begun > s.begun {
+		s.list.item--
+		s.sep = sepItem
+	} else {
+		s.sep = sepNone
+	}
+	s.out = s.out[:s.list.begun]
+	s.segments, s.splits, s.chars = s.list.segments, s.list.splits, s.list.chars
+	s.list.progress = numberNone
+	s.last = lastNone
+}
+
+// release turns the held mark into a separator.
+func (s *scanner) release() {
+	c := s.heldClass
+	s.held = 0
+	s.split(c)
+}
+
+// split notes a separator.
+func (s *scanner) split(c class) {
+	if s.sep == sepNone {
+		s.sep = sepSpace
+	}
+	switch c {
+	case classStop, classEnd:
+		s.ended = s.join == Summary
+	case classFull:
+		if s.join == Summary {
+			s.sep = sepStop
+		}
+	case classSpace, classLine:
+		if s.ended {
+			s.sep = sepStop
+		}
+		if c == classLine && s.join == List {
+			s.sep = sepItem
+		}
+	case classComma, classSemi:
+		if s.join == List {
+			s.sep = sepItem
+		}
+	}
+}
+
+// mark takes white space and punctuation.
+func (s *scanner) mark(c class, r rune) error {
+	s.marks, s.accent, s.rise = 0, false, false
+	if s.name {
+		switch c {
+		case classSpace, classLine, classQuote, classHyphen, classStop, classComma:
+		default:
+			return ErrName
+		}
+	}
+	if s.join == List && s.list.progress != numberNone {
+		s.number(c, r)
+	}
+	if s.held != 0 {
+		s.release()
+	}
+	if s.sep == sepNone {
+		switch c {
+		case classQuote:
+			if s.last == lastLetter || s.last == lastDigit {
+				s.held, s.heldClass = '\'', c
+				return nil
+			}
+		case classHyphen, classInner:
+			if s.last == lastLetter || s.last == lastDigit {
+				s.held, s.heldClass = r, c
+				return nil
+			}
+		case classStop, classComma, classBetween:
+			if s.last == lastDigit {
+				s.held, s.heldClass = r, c
+				return nil
+			}
+		case classMoney:
+			if s.last == lastDigit {
+				if r >= s.limit {
+					return ErrAlphabet
+				}
+				if err := s.grow(1); err != nil {
+					return err
+				}
+				s.out = utf8.AppendRune(s.out, r)
+				s.last = lastMoney
+				return nil
+			}
+		}
+	}
+	if c == classMoney {
+		s.held, s.heldClass = r, c
+		return nil
+	}
+	s.split(c)
+	return nil
+}
+
+// number follows the marks behind the leading digits of an item.
+func (s *scanner) number(c class, r rune) {
+	switch s.list.progress {
+	case numberDigits, numberMark:
+		switch {
+		case c == classStop, r == ')':
+			s.list.progress = numberMark
+		case c == classSpace && s.list.progress == numberMark:
+			s.list.progress = numberSpace
+		default:
+			s.list.progress = numberNone
+		}
+	case numberSpace:
+		if c == classLine || c == classComma || c == classSemi {
+			s.list.progress = numberNone
+		}
+	}
+}
+
+// asciiFlags is what a byte raises by itself; sawBeside asks for a look at its neighbours.
+var asciiFlags = [256]flags{
+	'<': sawSymbol, '>': sawSymbol, '{': sawSymbol, '}': sawSymbol, '[': sawSymbol, ']': sawSymbol, '|': sawSymbol,
+	'`': sawSymbol, '\\': sawSymbol, '=': sawSymbol, '#': sawSymbol, '_': sawSymbol, '@': sawSymbol, '&': sawSymbol,
+	'*': sawSymbol, '(': sawBeside, '/': sawBeside, '.': sawBeside,
+	':': sawColon, '%': sawDigits,
+}
+
+// beside judges a byte by its neighbours: what ordinary prose has, such as a bracket behind a space, raises nothing.
+func beside(src []byte, at int) flags {
+	before, behind := classSpace, classSpace
+	slash := false
+	if at > 0 {
+		r, _ := utf8.DecodeLastRune(src[:at])
+		before = class(entryOf(r) & entryClass)
+		slash = r == '/' || r == '.'
+	}
+	if at+1 < len(src) {
+		r, _ := utf8.DecodeRune(src[at+1:])
+		behind = class(entryOf(r) & entryClass)
+		slash = slash || r == '/'
+	}
+	if before == classStrip || behind == classStrip {
+		return sawSymbol | sawDot
+	}
+	open := before == classSpace || before == classLine
+	switch src[at] {
+	case '(':
+		if !open {
+			return sawSymbol
+		}
+	case '/':
+		if open || slash || behind >= classOther {
+			return sawSymbol
+		}
+	case '.':
+		if at > 0 && open || behind != classSpace && behind != classLine {
+			return sawDot
+		}
+	}
+	return 0
+}

@@ -1,0 +1,116 @@
+package text
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+// Screen finds the anomalies of a text from the bytes as received and as normalised (PROTOCOL P3.6): stripping must not hide a
+// URL, nor punctuation an instruction. For every text that Normalise accepts it finds what Normalise reports. It is also the check for
+// e-mail answers and for what an approver typed. Nil rules stand for DefaultRules. Running time is linear.
+func (r *Rules) Screen(received, normalised []byte) Set {
+	if r == nil {
+		r = DefaultRules()
+	}
+	f := ^flags(0) &^ (sawInvisible | sawWide)
+	for i := 0; i < len(received); {
+		r, size := utf8.DecodeRune(received[i:])
+		if size > 1 {
+			f |= sawWide
+		}
+		if r == 0x200b || class(entryOf(r)&entryClass) == classStrip {
+			f |= sawInvisible
+		}
+		i += size
+	}
+	return r.screen(received, normalised, f)
+}
+
+// everything is what unusable rules find, so that nothing passes them unseen.
+const everything = Instruction | URL | Code | Encoded | RoleMarker | ToolCall | Invisible
+
+// foldedRoom is the size up to which received text is read without allocating.
+const foldedRoom = 1024
+
+// screen runs the parts that can find something, as flags say.
+func (r *Rules) screen(received, normalised []byte, f flags) Set {
+	if r.phrases == nil {
+		return everything
+	}
+	found := r.phrases.match(normalised)
+	if f&sawInvisible != 0 {
+		found |= Invisible
+	}
+	f |= r.always
+	if f&sawColon != 0 && f&sawSymbol == 0 && r.colon(received) {
+		f |= sawSymbol
+	}
+	if f&(sawSymbol|sawDot|sawLong|sawDigits) == 0 {
+		return found
+	}
+	var room [foldedRoom]byte
+	folded := room[:0]
+	if f&sawWide != 0 {
+		if settled, _, err := settle(received, false, len(received)); err == nil {
+			folded = foldView(folded, settled)
+		} else {
+			folded = foldView(folded, received)
+		}
+	} else {
+		folded = foldView(folded, received)
+	}
+	if f&(sawSymbol|sawDot) != 0 {
+		found |= r.text.match(folded, false)
+		found |= r.compact.match(folded, true)
+	}
+	for i := range r.shapes {
+		if s := &r.shapes[i]; found&s.code == 0 && s.find(received, folded, f) {
+			found |= s.code
+		}
+	}
+	return found
+}
+
+// colon looks at what stands before each colon: only what some pattern has there is worth a closer look.
+func (r *Rules) colon(received []byte) bool {
+	for i := 0; ; i++ {
+		next := bytes.IndexByte(received[i:], ':')
+		if next < 0 {
+			return false
+		}
+		i += next
+		var last [colonReach]byte
+		n := len(last)
+		for at := i - 1; at >= 0 && n > 0 && at >= i-colonLook; at-- {
+			b := received[at]
+			if c := asciiClass[b]; c == classSpace || c == classLine || c == classStrip {
+				continue
+			}
+			if b >= 0x80 {
+				return true
+			}
+			n--
+			last[n] = b
+			if b-'A' < 26 {
+				last[n] |= 0x20
+			}
+		}
+		if n > 0 && i > colonLook {
+			return true
+		}
+		if k := colonKey(last); r.colons[k>>6]&(1<<(k&63)) != 0 {
+			return true
+		}
+	}
+}
+
+// colonReach is the number of bytes before a colon that patterns are filtered by, colonLook how far back they are sought through white space.
+const (
+	colonReach = 3
+	colonLook  = 16
+)
+
+// colonKey places three bytes in a filter of 4,096 bits.
+func colonKey(b [colonReach]byte) uint32 {
+	return (uint32(b[0])*0x9e3779b1 ^ uint32(b[1])*0x85ebca6b ^ uint32(b[2])*0xc2b2ae35) >> 20
+}
