@@ -86,11 +86,6 @@ func (s *State) spentBy(controller AgentName, charged *channelState, epoch uint6
 	return sum
 }
 
-// remaining is what a Controller may still spend in epoch.
-func (ch *channelState) remaining(epoch uint64) Bits {
-	return max(0, ch.definition.Budget-ch.pool(epoch).Spent())
-}
-
 // slidingWindow sums charges over a span of journal time in windowParts parts.
 // A part is forgotten as a whole and never early, so the sum is never low.
 type slidingWindow struct {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
@@ -150,11 +151,22 @@ func Encode(message any, encoding Encoding) ([]byte, error) {
 	}
 }
 
-// Decode reads a message that the gateway made, for the SDK and for tools.
+// Decode reads a message that the gateway made, for the SDK and for tools. It
+// is no judge of an agent's bytes: see [ParseAsk] and [ParseResponse].
 func Decode(b []byte, encoding Encoding, message any) error {
-	b, err := toJSON(nil, b, encoding)
-	if err != nil {
-		return err
+	switch encoding {
+	case JSON:
+	case MessagePack:
+		var tree any
+		if err := msgpack.Unmarshal(b, &tree); err != nil {
+			return err
+		}
+		var err error
+		if b, err = json.Marshal(tree); err != nil {
+			return err
+		}
+	default:
+		return errEncoding
 	}
 	return json.Unmarshal(b, message, json.RejectUnknownMembers(true))
 }

@@ -27,7 +27,7 @@ type Field struct {
 	Name   string   `json:"name"`
 	Type   Type     `json:"type"`
 	Values []string `json:"values,omitempty"` // enum
-	Min    *int64   `json:"min,omitzero"`    // integer, both required
+	Min    *int64   `json:"min,omitzero"`     // integer, both required
 	Max    *int64   `json:"max,omitzero"`
 }
 

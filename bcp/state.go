@@ -346,6 +346,15 @@ func (s *State) Balance(key ChannelKey) (epoch uint64, balance Balance, ok bool)
 	return ch.epoch, ch.pools[ch.epoch].Balance, true
 }
 
+// Remaining is what a Controller may still spend of a pool with this balance.
+func (s *State) Remaining(key ChannelKey, b Balance) Bits {
+	ch := s.channels[key]
+	if ch == nil {
+		return 0
+	}
+	return max(0, ch.definition.Budget-b.Spent())
+}
+
 // Encoding returns the agent's encoding; unknown agents have none.
 func (s *State) Encoding(name AgentName) Encoding {
 	if a := s.agents[name]; a != nil {
@@ -388,6 +397,14 @@ func (d *deadlines) Pop() any {
 	last := old[len(old)-1]
 	*d = old[:len(old)-1]
 	return last
+}
+
+// NextDue returns when DecideDue may next have something to decide.
+func (s *State) NextDue() (at time.Time, ok bool) {
+	if len(s.deadline) == 0 {
+		return time.Time{}, false
+	}
+	return time.Unix(0, s.deadline[0].at), true
 }
 
 func (s *State) wake(t timer) { heap.Push(&s.deadline, t) }

@@ -1,0 +1,148 @@
+package gateway
+
+import (
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// Back-off of what is sent again until it is acknowledged.
+const (
+	firstBackoff = time.Millisecond // a connect event is not readiness
+	maxBackoff   = 5 * time.Second
+	// patience is how long a Reader is given to acknowledge its subscriptions
+	// before its open queries are sent all the same: a plain NATS client may
+	// listen to queries alone.
+	patience = 250 * time.Millisecond
+)
+
+// connection is an agent that is connected in one role.
+type connection struct {
+	count     int
+	handshake bcp.DeliveryID // of bcp_subscriptions_active, until acknowledged
+	resent    bool           // open queries were sent again since the connect
+}
+
+// noteConnection follows the server's events.
+func (g *Gateway) noteConnection(d *bcp.Decision) {
+	who := agentRole{d.Agent, d.Role}
+	c := g.agents[who]
+	if d.Kind == bcp.KindDisconnect {
+		if c != nil {
+			if c.count--; c.count <= 0 {
+				delete(g.agents, who)
+			}
+		}
+		return
+	}
+	if c == nil {
+		c = &connection{}
+		g.agents[who] = c
+	}
+	c.count++
+	g.greet(who, c)
+}
+
+// resume greets everybody again after the state was read from the journal.
+func (g *Gateway) resume() {
+	for who, c := range g.agents {
+		g.greet(who, c)
+	}
+}
+
+// greet sends what waits for an agent that has just connected: a Reader hears
+// of its subscriptions before anything else (PROTOCOL P9.3), then gets its open
+// queries; a Controller gets its deliveries.
+func (g *Gateway) greet(who agentRole, c *connection) {
+	switch who.Role {
+	case bcp.RoleReader:
+		c.handshake, c.resent = bcp.DeliveryID("h"+g.moment().Fresh), false
+		g.sendSubscriptions(who, c.handshake, firstBackoff, g.clock())
+	case bcp.RoleController:
+		for _, key := range g.channelsOf(who.Agent) {
+			for _, out := range g.state.Outbox(key) {
+				delete(g.sending, out.DeliveryID)
+			}
+			g.sendDeliveries(key)
+		}
+	}
+}
+
+// sendSubscriptions sends bcp_subscriptions_active until it is acknowledged.
+func (g *Gateway) sendSubscriptions(who agentRole, id bcp.DeliveryID, backoff time.Duration, since time.Time) {
+	c := g.agents[who]
+	if c == nil || c.handshake != id {
+		return
+	}
+	if !c.resent && g.clock().Sub(since) >= patience {
+		g.resendQueries(who, c)
+	}
+	g.publish(subjects.Deliver(who.Role, who.Agent, bcp.Gateway), subjects.ReplyDelivery(who.Role, who.Agent, id),
+		g.state.Encoding(who.Agent), g.state.Subscriptions(who.Agent))
+	g.at(g.clock().Add(backoff), func() { g.sendSubscriptions(who, id, min(2*backoff, maxBackoff), since) })
+}
+
+// acknowledgedSubscriptions recognises the acknowledgement of
+// bcp_subscriptions_active: the Reader is ready for its open queries.
+func (g *Gateway) acknowledgedSubscriptions(s subjects.Subject) bool {
+	who := agentRole{s.Agent, s.Role}
+	c := g.agents[who]
+	if c == nil || c.handshake == "" || bcp.DeliveryID(s.ID) != c.handshake {
+		return len(s.ID) > 0 && s.ID[0] == 'h' // a late one
+	}
+	c.handshake = ""
+	if !c.resent {
+		g.resendQueries(who, c)
+	}
+	return true
+}
+
+func (g *Gateway) resendQueries(who agentRole, c *connection) {
+	c.resent = true
+	for _, id := range g.state.OpenQueries(who.Agent) {
+		g.sendQuery(id)
+	}
+}
+
+// sendQuery sends an open query to its Reader, if the Reader is connected.
+func (g *Gateway) sendQuery(id bcp.QueryID) {
+	query, reader, attempt, open := g.state.Open(id)
+	if !open || g.agents[agentRole{reader, bcp.RoleReader}] == nil {
+		return
+	}
+	g.publish(subjects.Query(reader, query.Controller), subjects.ReplyReader(reader, id, attempt), g.state.Encoding(reader), query)
+}
+
+// sendResult tells a Reader what became of its answer. It is not acknowledged:
+// a Reader that misses it sees its query again, or not.
+func (g *Gateway) sendResult(d *bcp.Decision) {
+	peer := d.Controller
+	if peer == "" {
+		peer = bcp.Gateway
+	}
+	g.publish(subjects.Deliver(bcp.RoleReader, d.Reader, peer), "", g.state.Encoding(d.Reader), validationResult(d))
+}
+
+// answerApproval serves an approver: what waits can be listed.
+func (g *Gateway) answerApproval(in input) {
+	if in.subject.Verb != subjects.VerbList {
+		g.answer(in, refusal(bcp.Unavailable))
+		return
+	}
+	g.answer(in, itemList{Items: g.state.Items()})
+}
+
+type itemList struct {
+	Items []bcp.Item `json:"items"`
+}
+
+func (g *Gateway) channelsOf(controller bcp.AgentName) []bcp.ChannelKey {
+	var keys []bcp.ChannelKey
+	for _, c := range g.config.State.Mesh.Channels {
+		if c.Controller == controller {
+			keys = append(keys, c.ChannelKey)
+		}
+	}
+	return keys
+}

@@ -1,0 +1,309 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// Limits of one step: a batch fits one record.
+const (
+	maxBatch      = jetstream.MaxRecordDecisions / 4
+	maxBatchBytes = jetstream.MaxRecordBytes / 4
+)
+
+// outcome is a decided message: what was decided, and for whom.
+type outcome struct {
+	in       input
+	decision bcp.Decision
+	record   []byte // the decision as the journal keeps it
+	raw      bool   // the decision is about an agent's message
+}
+
+// step takes one batch of messages through the gateway. A question passes here
+// four times: as the Controller's ask, as the Reader's answer, as the
+// Controller's acknowledgement of the delivery, and, where time runs out or a
+// budget does, by itself.
+func (g *Gateway) step(ctx context.Context, batch []input) error {
+	// 1. Decide. Each decision is made on the state that the one before left.
+	// A crash here leaves nothing behind.
+	var outcomes []outcome
+	for _, in := range batch {
+		decision, recorded := g.decide(in)
+		if !recorded {
+			continue
+		}
+		outcomes = append(outcomes, outcome{in: in, decision: decision, raw: in.event == nil && decision.RawBytes > 0})
+		if err := g.apply(&outcomes[len(outcomes)-1]); err != nil {
+			return err
+		}
+	}
+	for _, decide := range []func() (bcp.Decision, bool){g.nextCounted, g.nextDue} {
+		for len(outcomes) < 2*maxBatch {
+			decision, ok := decide()
+			if !ok {
+				break
+			}
+			outcomes = append(outcomes, outcome{decision: decision})
+			if err := g.apply(&outcomes[len(outcomes)-1]); err != nil {
+				return err
+			}
+		}
+	}
+	// 2. Record. No record, no release: after an error nobody has heard of
+	// anything, and the state is read from the journal again. A crash here
+	// leaves decisions that the next start finds and releases.
+	if err := g.record(ctx, outcomes); err != nil {
+		return err
+	}
+	// 3. Release. A crash here is a message that was lost on the way: queries
+	// and deliveries are sent again, and an agent that missed its receipt
+	// repeats its request id.
+	for i := range outcomes {
+		g.release(&outcomes[i])
+	}
+	g.runTimers()
+	return nil
+}
+
+// decide judges one message or event. It is false where there is nothing to
+// record: an acknowledgement of nothing, a message beyond the limit.
+func (g *Gateway) decide(in input) (bcp.Decision, bool) {
+	if in.event != nil {
+		return g.decideEvent(in.event)
+	}
+	s, m := in.subject, g.moment()
+	var d bcp.Decision
+	switch s.Kind {
+	case subjects.KindAsk:
+		d = g.state.DecideAsk(m, s.Controller, s.Reader, in.body)
+	case subjects.KindPush:
+		d = g.state.DecidePush(m, s.Reader, s.Controller, s.Subscription, in.body)
+	case subjects.KindSession:
+		d = g.state.DecideSession(m, s.Controller, in.body)
+	case subjects.KindReply:
+		if s.Role != bcp.RoleReader {
+			return g.state.DecideAcknowledge(m, s.Agent, bcp.DeliveryID(s.ID))
+		}
+		if g.acknowledgedSubscriptions(s) {
+			return bcp.Decision{}, false
+		}
+		d = g.state.DecideAnswer(m, s.Agent, bcp.QueryID(s.ID), s.Attempt, in.body)
+	case subjects.KindApproval:
+		g.answerApproval(in)
+		return bcp.Decision{}, false
+	default:
+		return bcp.Decision{}, false
+	}
+	if d.Code == bcp.RateLimited {
+		g.count(counted{kind: bcp.KindRefusals, agent: agentRole{d.Agent, d.Role}}, 1)
+		g.answer(in, g.refusal(in, bcp.RateLimited))
+		return bcp.Decision{}, false
+	}
+	return d, true
+}
+
+// nextDue decides what time alone decides.
+func (g *Gateway) nextDue() (bcp.Decision, bool) { return g.state.DecideDue(g.moment()) }
+
+// apply advances the state by a decision that is about to be recorded.
+func (g *Gateway) apply(o *outcome) (err error) {
+	if o.record, err = bcp.EncodeDecision(&o.decision); err != nil {
+		return err
+	}
+	return g.state.Apply(&o.decision, bcp.RecordDigest(o.record))
+}
+
+// record writes the decisions as one record of the journal and the raw
+// messages beside it, and waits for both.
+func (g *Gateway) record(ctx context.Context, outcomes []outcome) error {
+	if len(outcomes) == 0 {
+		return nil
+	}
+	records := make([][]byte, len(outcomes))
+	var raw []jetstream.RawAnswer
+	for i := range outcomes {
+		o := &outcomes[i]
+		records[i] = o.record
+		if o.raw {
+			raw = append(raw, jetstream.RawAnswer{Seq: o.decision.Seq, Agent: o.decision.Agent, Salt: o.decision.Salt,
+				Body: o.in.body[:min(len(o.in.body), jetstream.MaxRawBytes)], Size: len(o.in.body)})
+		}
+	}
+	pages, err := g.journal.WriteRaw(raw)
+	if err != nil {
+		return err
+	}
+	if err := g.journal.Append(ctx, records); err != nil {
+		return err
+	}
+	if err := jetstream.AwaitRaw(ctx, pages); err != nil {
+		return err
+	}
+	if g.config.OnDecision != nil {
+		for i := range outcomes {
+			g.config.OnDecision(&outcomes[i].decision)
+		}
+	}
+	return nil
+}
+
+// release lets the agents hear of a decision that is recorded.
+func (g *Gateway) release(o *outcome) {
+	d := &o.decision
+	switch d.Kind {
+	case bcp.KindAsk:
+		g.answer(o.in, g.receipt(d))
+		if d.Verdict == bcp.Accept {
+			g.sendQuery(d.Query)
+		}
+	case bcp.KindAnswer:
+		g.sendResult(d)
+		if d.Attempt > o.in.subject.Attempt {
+			g.sendQuery(d.Query)
+		}
+	case bcp.KindPush:
+		g.answer(o.in, validationResult(d))
+	case bcp.KindSession:
+		if d.Verdict == bcp.Accept {
+			g.answer(o.in, sessionReceipt{Session: d.Session})
+		} else {
+			g.answer(o.in, refusal(d.Code))
+		}
+	case bcp.KindAcknowledge:
+		delete(g.sending, d.Delivery)
+	case bcp.KindConnect, bcp.KindDisconnect:
+		g.noteConnection(d)
+	}
+	if key, ok := d.Channel(); ok && (d.Delivery != "") {
+		g.sendDeliveries(key)
+	}
+}
+
+// receipt answers an ask.
+func (g *Gateway) receipt(d *bcp.Decision) any {
+	if d.Verdict != bcp.Accept && d.Verdict != bcp.Hold {
+		return refusal(d.Code)
+	}
+	return bcp.Accepted{QueryID: d.Query, NominalBits: d.Nominal, CapacityBits: d.Capacity,
+		RemainingBits: g.state.Remaining(bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}, d.Balance)}
+}
+
+type sessionReceipt struct {
+	Session bcp.SessionID `json:"session_id"`
+}
+
+func refusal(code bcp.Code) bcp.Refusal { return bcp.Refusal{Error: code, Detail: code.Info().Text} }
+
+// refusal is what the sender of a message hears that was not decided.
+func (g *Gateway) refusal(in input, code bcp.Code) any {
+	if in.subject.Kind != subjects.KindPush {
+		return refusal(code)
+	}
+	return bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: in.subject.Subscription,
+		Status: bcp.StatusRefused, Code: code, Detail: code.Info().Text}
+}
+
+// validationResult tells a Reader what became of its answer or push.
+func validationResult(d *bcp.Decision) bcp.ValidationResult {
+	r := bcp.ValidationResult{Type: bcp.TypeValidationResult, QueryID: d.Query, SubscriptionID: d.Subscription,
+		Success: d.Verdict == bcp.Accept, Code: d.Code}
+	switch d.Verdict {
+	case bcp.Accept:
+		r.Status = bcp.StatusDelivered
+		if d.Kind == bcp.KindPush {
+			r.Detail = "Published to controller " + string(d.Controller) + " (Cat-" + string('0'+byte(d.Category)) + ", " + d.Nominal.String() + " bits)"
+		}
+	case bcp.Hold:
+		r.Status, r.Detail = bcp.StatusHeld, "Held for a person"
+	default:
+		r.Status = bcp.StatusRefused
+		r.Detail = bcp.ReaderDetail(d.Code, d.Reason, d.Field, d.Subscription, d.Controller)
+	}
+	return r
+}
+
+// answer replies to a request in its sender's encoding. The server made the
+// reply subject, since requests cross from another account; a subject that a
+// client chose itself is never answered.
+func (g *Gateway) answer(in input, message any) {
+	if !strings.HasPrefix(in.reply, "_R_.") {
+		return
+	}
+	g.publish(in.reply, "", g.state.Encoding(in.sender().Agent), message)
+}
+
+// sender is the agent that may publish on the message's subject.
+func (in *input) sender() agentRole {
+	s := &in.subject
+	switch s.Kind {
+	case subjects.KindAsk, subjects.KindSession:
+		return agentRole{s.Controller, bcp.RoleController}
+	case subjects.KindPush:
+		return agentRole{s.Reader, bcp.RoleReader}
+	case subjects.KindApproval:
+		return agentRole{s.Agent, bcp.RoleApprover}
+	default:
+		return agentRole{s.Agent, s.Role}
+	}
+}
+
+// publish sends a message; what is lost on the way is sent again by whoever
+// waits for its answer.
+func (g *Gateway) publish(subject, reply string, encoding bcp.Encoding, message any) {
+	if encoding == 0 {
+		encoding = bcp.JSON // a person
+	}
+	b, err := bcp.Encode(message, encoding)
+	if err == nil && reply == "" {
+		err = g.config.Conn.Publish(subject, b)
+	} else if err == nil {
+		err = g.config.Conn.PublishRequest(subject, reply, b)
+	}
+	if err != nil {
+		g.log.Warn("sending a message", "error", err)
+	}
+}
+
+// decideEvent decides about what the server told.
+func (g *Gateway) decideEvent(e *event) (bcp.Decision, bool) {
+	if e.kind == bcp.KindViolation {
+		g.count(counted{kind: e.kind, agent: e.agent, subject: e.subject}, e.count)
+		return bcp.Decision{}, false
+	}
+	return g.state.DecideEvent(g.moment(), e.kind, e.agent.Agent, e.agent.Role, "", 0), true
+}
+
+// count adds to what the next counting record says.
+func (g *Gateway) count(c counted, n int) {
+	if len(g.counts) == 0 {
+		g.at(g.clock().Add(countingInterval), func() {})
+	}
+	if _, known := g.counts[c]; !known && len(g.counts) >= maxCounted {
+		c.subject = ""
+	}
+	g.counts[c] += max(1, n)
+}
+
+// maxCounted bounds the different subjects of one second's violations; beyond
+// it they are counted without their subject.
+const maxCounted = 256
+
+// nextCounted decides about what was counted, once a second.
+func (g *Gateway) nextCounted() (bcp.Decision, bool) {
+	if now := time.Now(); len(g.counts) == 0 || now.Sub(g.counted) < countingInterval {
+		return bcp.Decision{}, false
+	}
+	for c, n := range g.counts {
+		delete(g.counts, c)
+		if len(g.counts) == 0 {
+			g.counted = time.Now()
+		}
+		return g.state.DecideEvent(g.moment(), c.kind, c.agent.Agent, c.agent.Role, c.subject, n), true
+	}
+	return bcp.Decision{}, false
+}
