@@ -107,7 +107,7 @@ func (b *builder) meshOf(o *object) *bcp.Mesh {
 		MaxRefusals:  int(o.get("max_refusals").number),
 		Files:        b.files,
 	}
-	if m.Replicas%2 == 0 {
+	if m.Replicas > 0 && m.Replicas%2 == 0 {
 		b.meshSource.errorf(o.at("replicas"), CodeOutOfRange, "replicas", "expected 1, 3 or 5: an even number of copies survives no more failures")
 	}
 	return m

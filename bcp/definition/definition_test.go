@@ -158,7 +158,9 @@ func TestDefaultsOfAMinimalFolder(t *testing.T) {
 // covers P1.2
 func TestLoadReadsTheFolderAndNothingElse(t *testing.T) {
 	t.Parallel()
-	agent := func(name string) *fstest.MapFile { return &fstest.MapFile{Data: []byte("---\nname: " + name + "\n---\n")} }
+	agent := func(name string) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte("---\nname: " + name + "\n---\n")}
+	}
 	folder := fstest.MapFS{
 		"mesh.yaml":          {Data: []byte("name: office\n")},
 		"agents/a.md":        agent("a"),

@@ -100,12 +100,7 @@ func (w *walker) object(level Level, n *node, path string) *object {
 		return nil
 	}
 	o := &object{position: n.position, level: level, path: path, values: map[string]*value{}}
-	reader := false
-	for _, e := range n.entries {
-		if level == LevelChannel && e.key == "role" {
-			reader = e.value.text == bcp.RoleReader.String()
-		}
-	}
+	reader, controller := roleIn(level, n)
 	for _, e := range n.entries {
 		key := findKey(level, e.key)
 		at := join(path, short(e.key))
@@ -130,7 +125,9 @@ func (w *walker) object(level Level, n *node, path string) *object {
 	}
 	for i := range schema {
 		key := &schema[i]
-		optional := reader && key.DefaultRule != "" // a reader entry limits only what it says
+		// A reader entry limits only what it says; of an entry without a role
+		// nothing is known.
+		optional := key.DefaultRule != "" && !controller
 		if key.Level != level || !key.Required || optional || slices.ContainsFunc(n.entries, func(e entry) bool { return e.key == key.Name }) {
 			continue
 		}
@@ -138,6 +135,20 @@ func (w *walker) object(level Level, n *node, path string) *object {
 		o.bad = true
 	}
 	return o
+}
+
+// roleIn looks ahead at the role of a channel entry, which decides what the
+// entry may have. Every other mapping counts as neither.
+func roleIn(level Level, n *node) (reader, controller bool) {
+	if level != LevelChannel {
+		return false, false
+	}
+	for _, e := range n.entries {
+		if e.key == "role" {
+			return e.value.text == bcp.RoleReader.String(), e.value.text == bcp.RoleController.String()
+		}
+	}
+	return false, false
 }
 
 func (w *walker) unknownKey(level Level, e entry, at string) {

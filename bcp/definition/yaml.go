@@ -159,6 +159,8 @@ func checkTokens(s *source, tokens token.Tokens, before int) bool {
 			ok = false
 		}
 		switch t.Type {
+		case token.DirectiveType:
+			return false
 		case token.InvalidType:
 			s.errorf(at, CodeSyntax, "", "%s", t.Error)
 			return false

@@ -1,0 +1,239 @@
+package definition_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+)
+
+// mark stands in front of the place that an error must name.
+const mark = "«"
+
+// What the inputs below are put into.
+const (
+	inMesh    = ""
+	inAgent   = "---\nname: a\n"
+	inChannel = "---\nname: a\nbcp_channels:\n- peer: r\n  role: controller\n  max_category: 2\n  budget_bits: 1000\n"
+	inReader  = "---\nname: a\nbcp_channels:\n- peer: c\n  role: reader\n"
+	inSub     = inChannel + "  subscriptions:\n  - id: s\n"
+	inField   = inSub + "    category: 1\n    fields:\n    - name: f\n"
+	inAsk     = inSub + "    category: 2\n    questions:\n    - id: q\n      question: What?\n"
+)
+
+// others are the agents that the input may name.
+var others = files(
+	"agents/r.md", "---\nname: r\nbcp_channels: [{peer: a, role: reader}]\n---\n",
+	"agents/c.md", "---\nname: c\nbcp_channels: [{peer: a, role: controller, max_category: 2, budget_bits: 10}]\n---\n",
+)
+
+// Every wrong input gives one error with the exact place, code and key, and
+// says what was expected.
+//
+// covers P1.2, P1.3, P1.4, SUB-21, SUB-22, SUB-23, SUB-24, SUB-25, SUB-26, SUB-28, SUB-29, SUB-30, SUB-31, SUB-32, SUB-33
+// covers SUB-34, SUB-35, SUB-36, SUB-39, SUB-41, C-27, BCP-1
+func TestBadInputs(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ in, text, code, key, want string }{
+		// YAML.
+		{inMesh, "«- a\n", definition.CodeWrongType, "", "keys and values"},
+		{inMesh, "«text\n", definition.CodeWrongType, "", "got text"},
+		{inMesh, "name: «[a\n", definition.CodeSyntax, "", ""},
+		{inMesh, "name: «\"a\n", definition.CodeSyntax, "", ""},
+		{inMesh, "name: «@a\n", definition.CodeSyntax, "", ""},
+		{inMesh, "name: «a: b\n", definition.CodeSyntax, "", ""},
+		{inMesh, "name: «&x a\n", definition.CodeForbiddenYAML, "", "anchors"},
+		{inMesh, "name: «*x\n", definition.CodeForbiddenYAML, "", "aliases"},
+		{inMesh, "name: «!!str a\n", definition.CodeForbiddenYAML, "", "tags"},
+		{inMesh, "«<<: {name: a}\n", definition.CodeForbiddenYAML, "", "merge"},
+		{inMesh, "«? name\n: a\n", definition.CodeForbiddenYAML, "", "begin with ?"},
+		{inMesh, "name: a\n«---\nname: b\n", definition.CodeForbiddenYAML, "", "one YAML document"},
+		{inMesh, "name: a\n«...\n", definition.CodeForbiddenYAML, "", "one YAML document"},
+		{inMesh, "«%YAML 1.2\n---\nname: a\n", definition.CodeForbiddenYAML, "", "directives"},
+		{inMesh, "name: a\n«name: b\n", definition.CodeDuplicateKey, "name", "line 1"},
+		{inMesh, "name:«\nreplicas: 1\n", definition.CodeNull, "name", "default"},
+		{inMesh, "name: «null\n", definition.CodeNull, "name", "expected a value"},
+		{inMesh, "name: «~\n", definition.CodeNull, "name", "expected a value"},
+		{inMesh, "«1: a\n", definition.CodeWrongType, "1", "text"},
+		{inMesh, "«true: a\n", definition.CodeWrongType, "true", "text"},
+		{inMesh, "approvers: [a1, «null]\n", definition.CodeNull, "approvers[1]", "expected a value"},
+		{inMesh, "name: «\"a\\0b\"\n", definition.CodeEncoding, "name", "control"},
+		{inMesh, "approvers: [[[[[[[[[[[[«[a]]]]]]]]]]]]]\n", definition.CodeTooDeep, "", "12 levels"},
+		{inMesh, "approvers:\n- - - - - - - - - - - - «- a\n", definition.CodeTooDeep, "", "12 levels"},
+		{inMesh, "name: a\n" + strings.Repeat("\n", 64) + "«\nreplicas: 1\n", definition.CodeTooMany, "", "64 blank lines"},
+		{inMesh, "«\ufeffname: a\n", definition.CodeEncoding, "", "byte order mark"},
+		{inMesh, "name: a\n# \u00e9«\xff\n", definition.CodeEncoding, "", "UTF-8"},
+
+		// Keys.
+		{inMesh, "«nme: a\n", definition.CodeUnknownKey, "nme", `did you mean "name"`},
+		{inMesh, "«Name: a\n", definition.CodeUnknownKey, "Name", `did you mean "name"`},
+		{inMesh, "«idle-timeout: 1m\n", definition.CodeUnknownKey, "idle-timeout", `did you mean "idle_timeout"`},
+		{inMesh, "«max_retries: 1\n", definition.CodeUnknownKey, "max_retries", "a key of a channel entry"},
+		{inMesh, "«whatever: 1\n", definition.CodeUnknownKey, "whatever", "expected one of name, time_zone"},
+		{inAgent, "«tool: Read\n", definition.CodeUnknownKey, "tool", `did you mean "tools"`},
+		{inAgent, "bcp_channels:\n- «peer: r\n  role: controller\n  max_category: 1\n", definition.CodeMissingKey, "bcp_channels[0].budget_bits", "number of bits"},
+		{inAgent, "bcp_channels:\n- «role: controller\n  max_category: 1\n  budget_bits: 1\n", definition.CodeMissingKey, "bcp_channels[0].peer", "name"},
+		{inAgent, "bcp_channels:\n- «peer: r\n  max_category: 1\n  budget_bits: 1\n", definition.CodeMissingKey, "bcp_channels[0].role", "one of controller, reader"},
+		{inAgent, "bcp_channels:\n- «peer: r\n  role: controller\n  budget_bits: 1\n", definition.CodeMissingKey, "bcp_channels[0].max_category", "1 to 3"},
+		{"---\n", "«model: m\n", definition.CodeMissingKey, "name", "name"},
+		{inSub, "    category: 1\n    fields: [{name: a, type: boolean}]\n    «max_rate: 1/h\n", definition.CodeUnsupported, "bcp_channels[0].subscriptions[0].max_rate", "not supported yet"},
+		{inSub, "    category: 1\n    fields: [{name: a, type: boolean}]\n    «batch_window: 1h\n", definition.CodeUnsupported, "bcp_channels[0].subscriptions[0].batch_window", "not supported yet"},
+		{inSub, "    category: 1\n    fields: [{name: a, type: boolean}]\n    «publish_when: a\n", definition.CodeUnsupported, "bcp_channels[0].subscriptions[0].publish_when", "not supported yet"},
+
+		// Types, ranges and forms.
+		{inMesh, "name: «[a]\n", definition.CodeWrongType, "name", "got a list"},
+		{inMesh, "name: «{a: b}\n", definition.CodeWrongType, "name", "got a mapping"},
+		{inMesh, "name: «7\n", definition.CodeWrongType, "name", "put it in quotes"},
+		{inMesh, "name: «true\n", definition.CodeWrongType, "name", "put it in quotes"},
+		{inMesh, "name: «Office\n", definition.CodeBadValue, "name", "a-z"},
+		{inMesh, "name: «gateway\n", definition.CodeBadValue, "name", "not \"gateway\""},
+		{inMesh, "name: «-a\n", definition.CodeBadValue, "name", "begins with"},
+		{inMesh, "replicas: «\"1\"\n", definition.CodeWrongType, "replicas", "a whole number from 1 to 5, got text"},
+		{inMesh, "replicas: «1.0\n", definition.CodeWrongType, "replicas", "got a number"},
+		{inMesh, "replicas: «0x1\n", definition.CodeWrongType, "replicas", "got a number"},
+		{inMesh, "replicas: «01\n", definition.CodeWrongType, "replicas", "got a number"},
+		{inMesh, "replicas: «+1\n", definition.CodeWrongType, "replicas", "got a number"},
+		{inMesh, "replicas: «1_0\n", definition.CodeWrongType, "replicas", "got a number"},
+		{inMesh, "replicas: «1e0\n", definition.CodeWrongType, "replicas", "got a number"},
+		{inMesh, "replicas: «.inf\n", definition.CodeWrongType, "replicas", "got a number"},
+		{inMesh, "replicas: «0\n", definition.CodeOutOfRange, "replicas", "1 to 5"},
+		{inMesh, "replicas: «6\n", definition.CodeOutOfRange, "replicas", "1 to 5"},
+		{inMesh, "replicas: «2\n", definition.CodeOutOfRange, "replicas", "1, 3 or 5"},
+		{inMesh, "replicas: «99999999999999999999\n", definition.CodeOutOfRange, "replicas", "1 to 5"},
+		{inMesh, "idle_timeout: «30\n", definition.CodeWrongType, "idle_timeout", "such as 90s"},
+		{inMesh, "idle_timeout: «soon\n", definition.CodeBadValue, "idle_timeout", "such as 90s"},
+		{inMesh, "idle_timeout: «1m1h\n", definition.CodeBadValue, "idle_timeout", "such as 90s"},
+		{inMesh, "idle_timeout: «1.5h\n", definition.CodeBadValue, "idle_timeout", "such as 90s"},
+		{inMesh, "idle_timeout: «\"\"\n", definition.CodeBadValue, "idle_timeout", "such as 90s"},
+		{inMesh, "idle_timeout: «0s\n", definition.CodeOutOfRange, "idle_timeout", "from 1s to 30d"},
+		{inMesh, "idle_timeout: «30d1s\n", definition.CodeOutOfRange, "idle_timeout", "from 1s to 30d"},
+		{inMesh, "idle_timeout: «99999999999999999999d\n", definition.CodeBadValue, "idle_timeout", "from 1s to 30d"},
+		{inMesh, "sync: «allways\n", definition.CodeBadValue, "sync", `did you mean "always"`},
+		{inMesh, "max_refusals: «30\n", definition.CodeWrongType, "max_refusals", "such as 30/m"},
+		{inMesh, "max_refusals: «30/x\n", definition.CodeBadValue, "max_refusals", "such as 30/m"},
+		{inMesh, "max_refusals: «0/m\n", definition.CodeOutOfRange, "max_refusals", "from 1/m"},
+		{inMesh, "max_refusals: «101/s\n", definition.CodeOutOfRange, "max_refusals", "6000/m"},
+		{inMesh, "time_zone: «Mars/Olympus\n", definition.CodeBadValue, "time_zone", "IANA"},
+		{inMesh, "time_zone: «Local\n", definition.CodeBadValue, "time_zone", "IANA"},
+		{inMesh, "time_zone: «../UTC\n", definition.CodeBadValue, "time_zone", "IANA"},
+		{inMesh, "approvers: «ann\n", definition.CodeWrongType, "approvers", "a list"},
+		{inMesh, "approvers: [ann, «Bob]\n", definition.CodeBadValue, "approvers[1]", "a-z"},
+		{inMesh, "approvers: [ann, «ann]\n", definition.CodeDuplicate, "approvers[1]", "twice"},
+		{inMesh, "approvers: [«a]\n", definition.CodePersonIsAgent, "approvers[0]", "is an agent"},
+		{inMesh, "auditors: [«r]\n", definition.CodePersonIsAgent, "auditors[0]", "is an agent"},
+		{inMesh, "vocabularies: «[a]\n", definition.CodeWrongType, "vocabularies", "mapping"},
+		{inMesh, "vocabularies: {x: «[]}\n", definition.CodeOutOfRange, "vocabularies.x", "at least one"},
+		{inMesh, "vocabularies: {x: «a}\n", definition.CodeWrongType, "vocabularies.x", "a list of words"},
+		{inMesh, "vocabularies: {«\"x y\": [a]}\n", definition.CodeBadValue, "vocabularies.x y", "1 to 64"},
+		{inMesh, "vocabularies: {x: [a, «7]}\n", definition.CodeWrongType, "vocabularies.x[1]", "quotes"},
+		{inMesh, "vocabularies: {x: [a, «a b]}\n", definition.CodeBadValue, "vocabularies.x[1]", "one word"},
+		{inMesh, "vocabularies: {x: [a, «a.b]}\n", definition.CodeBadValue, "vocabularies.x[1]", "one word"},
+		{inMesh, "vocabularies: {x: [«a--b]}\n", definition.CodeBadValue, "vocabularies.x[0]", "one word"},
+		{inMesh, "vocabularies: {x: [a, «A]}\n", definition.CodeDuplicate, "vocabularies.x[1]", "number 1"},
+		{inMesh, "vocabularies: {x: [«" + strings.Repeat("a", 25) + "]}\n", definition.CodeBadValue, "vocabularies.x[0]", "24"},
+		{"---\n", "name: «A\n", definition.CodeBadValue, "name", "a-z"},
+		{inAgent, "encoding: «xml\n", definition.CodeUnknownWord, "encoding", "json, msgpack"},
+		{inAgent, "encoding: «JSON\n", definition.CodeUnknownWord, "encoding", `did you mean "json"`},
+		{inAgent, "base_taint: «unknown\n", definition.CodeUnknownWord, "base_taint", "low, medium, high"},
+		{inAgent, "max_connections: «0\n", definition.CodeOutOfRange, "max_connections", "1 to 64"},
+		{inAgent, "total_budget_bits: «0\n", definition.CodeOutOfRange, "total_budget_bits", "or none"},
+		{inAgent, "total_budget_bits: «nothing\n", definition.CodeWrongType, "total_budget_bits", "or none"},
+		{inAgent, "tools: «Read, , Write\n", definition.CodeBadValue, "tools", "tool's name"},
+		{inAgent, "tools: [Read, «7]\n", definition.CodeWrongType, "tools[1]", "quotes"},
+		{inAgent, "command: «python3 reader.py\n", definition.CodeWrongType, "command", "a list of 1 to 256 texts"},
+		{inAgent, "command: «[]\n", definition.CodeOutOfRange, "command", "got 0"},
+		{inAgent, "bcp_channels: «{peer: r}\n", definition.CodeWrongType, "bcp_channels", "a list"},
+		{inAgent, "bcp_channels: [«r]\n", definition.CodeWrongType, "bcp_channels[0]", "a mapping"},
+		{inAgent, "cron_schedules: [«{schedule: 0 * * * *}]\n", definition.CodeMissingKey, "cron_schedules[0].message", "text"},
+		{inAgent, "cron_schedules: [{schedule: «\"0 * * *\", message: m}]\n", definition.CodeBadValue, "cron_schedules[0].schedule", "4 fields"},
+		{inAgent, "cron_schedules: [{schedule: «\"0 0 * * * *\", message: m}]\n", definition.CodeBadValue, "cron_schedules[0].schedule", "6 fields"},
+		{inAgent, "cron_schedules: [{schedule: «\"60 * * * *\", message: m}]\n", definition.CodeBadValue, "cron_schedules[0].schedule", "out of range"},
+		{inAgent, "cron_schedules: [{schedule: «\"0 0 30 2 *\", message: m}]\n", definition.CodeBadValue, "cron_schedules[0].schedule", "never comes"},
+		{inAgent, "cron_schedules: [{schedule: «\"@daily\", message: m}]\n", definition.CodeBadValue, "cron_schedules[0].schedule", "may hold"},
+		{inAgent, "cron_schedules: [{schedule: «\"TZ=UTC 0 * * * *\", message: m}]\n", definition.CodeBadValue, "cron_schedules[0].schedule", "may hold"},
+		{inAgent, "cron_schedules: [{schedule: \"0 * * * *\", message: «\"\"}]\n", definition.CodeOutOfRange, "cron_schedules[0].message", "1 to 4000"},
+
+		// Channels.
+		{inAgent, "bcp_channels:\n- peer: r\n  role: «owner\n  max_category: 1\n  budget_bits: 1\n", definition.CodeUnknownWord, "bcp_channels[0].role", "controller, reader"},
+		{inAgent, "bcp_channels:\n- peer: r\n  role: «Reader\n", definition.CodeUnknownWord, "bcp_channels[0].role", `did you mean "reader"`},
+		{inAgent, "bcp_channels:\n- peer: «a\n  role: reader\n", definition.CodeSelfChannel, "bcp_channels[0].peer", "to itself"},
+		{inReader, "- peer: «c\n  role: reader\n", definition.CodeDuplicate, "bcp_channels[1].peer", "line 4"},
+		{inReader, "  max_category: «0\n", definition.CodeOutOfRange, "bcp_channels[0].max_category", "1 to 3"},
+		{inReader, "  max_category: «4\n", definition.CodeOutOfRange, "bcp_channels[0].max_category", "1 to 3"},
+		{inReader, "  budget_bits: «-1\n", definition.CodeOutOfRange, "bcp_channels[0].budget_bits", "0 to"},
+		{inReader, "  budget_bits: «1000000001\n", definition.CodeOutOfRange, "bcp_channels[0].budget_bits", "1000000000"},
+		{inReader, "  budget_bits: «0.0000000001\n", definition.CodeOutOfRange, "bcp_channels[0].budget_bits", "nine decimals"},
+		{inReader, "  budget_bits: «1e3\n", definition.CodeOutOfRange, "bcp_channels[0].budget_bits", "nine decimals"},
+		{inReader, "  budget_bits: «.nan\n", definition.CodeOutOfRange, "bcp_channels[0].budget_bits", "nine decimals"},
+		{inReader, "  budget_bits: «\"500\"\n", definition.CodeWrongType, "bcp_channels[0].budget_bits", "got text"},
+		{inReader, "  max_cat2_queries: «-1\n", definition.CodeOutOfRange, "bcp_channels[0].max_cat2_queries", "from 0"},
+		{inReader, "  «query_ttl: 1m\n", definition.CodeControllerOnly, "bcp_channels[0].query_ttl", "controller's entry"},
+		{inReader, "  «subscriptions: []\n", definition.CodeReaderPushes, "bcp_channels[0].subscriptions", "controller"},
+		{inChannel, "  on_anomaly: «ignore\n", definition.CodeUnknownWord, "bcp_channels[0].on_anomaly", "review, reject, flag"},
+		{inChannel, "  preserve_case: «yes\n", definition.CodeWrongType, "bcp_channels[0].preserve_case", "true or false, got text"},
+		{inChannel, "  base_category: «3\n", definition.CodeOutOfRange, "bcp_channels[0].base_category", "1 to 2"},
+		{inChannel, "  budget_renew: «never\n", definition.CodeBadValue, "bcp_channels[0].budget_renew", "or none"},
+		{inChannel, "  capacity_budget_bits: «0\n  release_interval: 1s\n", definition.CodeOutOfRange, "bcp_channels[0].capacity_budget_bits", "or none"},
+		{inChannel, "  capacity_budget_bits: «5000\n", definition.CodeReleaseInterval, "bcp_channels[0].capacity_budget_bits", "release_interval"},
+		{inChannel, "  approvers: [«ann]\n", definition.CodeUnknownPerson, "bcp_channels[0].approvers[0]", "approvers"},
+		{inAgent, "bcp_channels:\n- peer: «x\n  role: controller\n  max_category: 1\n  budget_bits: 1\n  subscriptions: [{id: s, category: 1, fields: [{name: f, type: boolean}]}]\n",
+			definition.CodeNoCounterpart, "bcp_channels[0].peer", "no such agent"},
+		{inAgent, "bcp_channels:\n- peer: «c\n  role: controller\n  max_category: 1\n  budget_bits: 1\n  subscriptions: [{id: s, category: 1, fields: [{name: f, type: boolean}]}]\n",
+			definition.CodeNoCounterpart, "bcp_channels[0].peer", "peer a and role reader"},
+
+		// Subscriptions and their specs.
+		{inChannel, "  subscriptions: [«{category: 1, fields: [{name: f, type: boolean}]}]\n", definition.CodeMissingKey, "bcp_channels[0].subscriptions[0].id", "letters"},
+		{inChannel, "  subscriptions: [«{id: s, fields: [{name: f, type: boolean}]}]\n", definition.CodeMissingKey, "bcp_channels[0].subscriptions[0].category", "1 to 3"},
+		{inChannel, "  subscriptions: [{id: «a_b, category: 1, fields: [{name: f, type: boolean}]}]\n", definition.CodeBadValue, "bcp_channels[0].subscriptions[0].id", "letters, digits and hyphens"},
+		{inChannel, "  subscriptions: [{id: «ä, category: 1, fields: [{name: f, type: boolean}]}]\n", definition.CodeBadValue, "bcp_channels[0].subscriptions[0].id", "letters, digits and hyphens"},
+		{inChannel, "  subscriptions: [{id: «\"\", category: 1, fields: [{name: f, type: boolean}]}]\n", definition.CodeBadValue, "bcp_channels[0].subscriptions[0].id", "1 to 64"},
+		{inSub, "    category: 1\n    fields: [{name: f, type: boolean}]\n  - id: «s\n    category: 1\n    fields: [{name: f, type: boolean}]\n", definition.CodeDuplicate, "bcp_channels[0].subscriptions[1].id", "same id"},
+		{inSub, "    category: «3\n    directive: d\n    max_words: 1\n", definition.CodeAboveCategory, "bcp_channels[0].subscriptions[0].category", "at most 2"},
+		{inSub, "    category: «0\n", definition.CodeOutOfRange, "bcp_channels[0].subscriptions[0].category", "1 to 3"},
+		{inSub, "    category: «\"1\"\n", definition.CodeWrongType, "bcp_channels[0].subscriptions[0].category", "got text"},
+		{inSub, "    category: «1.5\n", definition.CodeWrongType, "bcp_channels[0].subscriptions[0].category", "got a number"},
+		{inField, "      type: «string\n", definition.CodeUnknownWord, "bcp_channels[0].subscriptions[0].fields[0].type", "boolean, enum, integer"},
+		{inField, "      type: enum\n      values: «[]\n", definition.CodeOutOfRange, "bcp_channels[0].subscriptions[0].fields[0].values", "1 to 256"},
+		{inField, "      type: enum\n      values: [a, «1]\n", definition.CodeWrongType, "bcp_channels[0].subscriptions[0].fields[0].values[1]", "quotes"},
+		{inField, "      type: integer\n      min: «5\n      max: 1\n", definition.CodeInvalidSpec, "bcp_channels[0].subscriptions[0].fields[0].min", "greater"},
+		{inField, "      type: integer\n      min: «-9223372036854775809\n      max: 1\n", definition.CodeOutOfRange, "bcp_channels[0].subscriptions[0].fields[0].min", "whole number"},
+		{inField, "      type: integer\n      min: 0\n      max: «9223372036854775808\n", definition.CodeOutOfRange, "bcp_channels[0].subscriptions[0].fields[0].max", "whole number"},
+		{inField, "      «optional: true\n      type: boolean\n", definition.CodeUnknownKey, "bcp_channels[0].subscriptions[0].fields[0].optional", "a field"},
+		{inField, "      type: boolean\n      values: «[a]\n", definition.CodeInvalidSpec, "bcp_channels[0].subscriptions[0].fields[0].values", ""},
+		{inAsk, "      expected_format: «summary\n", definition.CodeUnknownWord, "bcp_channels[0].subscriptions[0].questions[0].expected_format", "short_text"},
+		{inAsk, "      expected_format: «short-txt\n", definition.CodeUnknownWord, "bcp_channels[0].subscriptions[0].questions[0].expected_format", `did you mean "short_text"`},
+		{inAsk, "      max_words: «0\n      expected_format: date\n", definition.CodeOutOfRange, "bcp_channels[0].subscriptions[0].questions[0].max_words", "1 to 1000"},
+		{inAsk, "      max_words: 1\n      expected_format: vocabulary\n      vocabulary: «none\n", definition.CodeInvalidSpec, "bcp_channels[0].subscriptions[0].questions[0].vocabulary", "word list"},
+		{inAsk, "      max_words: 1\n      expected_format: date\n      same_as: «z\n", definition.CodeInvalidSpec, "bcp_channels[0].subscriptions[0].questions[0].same_as", "another question"},
+		{inAsk, "      max_words: 1\n      expected_format: short_text\n      alphabet: «greek\n", definition.CodeUnknownWord, "bcp_channels[0].subscriptions[0].questions[0].alphabet", "latin"},
+		{inAsk, "      max_words: 1\n      expected_format: date\n    constraints: [q.month > 1, «p.month > 1]\n", definition.CodeInvalidSpec, "bcp_channels[0].subscriptions[0].constraints[1]", "1:1"},
+		{inSub, "    category: 2\n    fields: «[{name: f, type: boolean}]\n", definition.CodeInvalidSpec, "bcp_channels[0].subscriptions[0].fields", ""},
+	}
+	for _, tt := range tests {
+		text := tt.in + tt.text
+		file := "mesh.yaml"
+		contents := files("agents/a.md", "---\nname: a\nbcp_channels: [{peer: c, role: reader}, {peer: r, role: controller, max_category: 1, budget_bits: 1}]\n---\n")
+		maps.Copy(contents, others)
+		if tt.in != inMesh {
+			file = "agents/a.md"
+			text += "---\nprompt\n"
+		}
+		before, _, found := strings.Cut(text, mark)
+		if !found {
+			t.Fatalf("no mark in %q", tt.text)
+		}
+		line := strings.Count(before, "\n") + 1
+		column := len([]rune(before[strings.LastIndex(before, "\n")+1:])) + 1
+		contents[file] = []byte(strings.Replace(text, mark, "", 1))
+		mesh, report := definition.Parse(contents)
+		if mesh != nil || len(report.Errors) != 1 {
+			t.Errorf("%q: mesh %v, errors %v, want one", tt.text, mesh != nil, report.Errors)
+			continue
+		}
+		got := report.Errors[0]
+		if got.File != file || got.Line != line || got.Column != column || got.Code != tt.code || got.Key != tt.key || !strings.Contains(got.Message, tt.want) {
+			t.Errorf("%q: %s (%s), want %s:%d:%d: %s (%s) with %q", tt.text, got, got.Code, file, line, column, tt.key, tt.code, tt.want)
+		}
+	}
+}
