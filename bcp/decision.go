@@ -90,9 +90,9 @@ func (b Balance) SpentCapacity() Bits { return b.SettledCapacity + b.ReservedCap
 // whole state. Records are MessagePack with these short keys; a field may be
 // added, never renamed or given another meaning.
 type Decision struct {
-	Seq     uint64       `msgpack:"n" json:"seq"`  // 1, 2, 3, … without gaps
-	Prev    Digest       `msgpack:"h" json:"prev"` // SHA-256 of the record before, zero for the first
-	Time    int64        `msgpack:"t" json:"time"` // journal time, Unix nanoseconds, never going back
+	Seq     uint64       `msgpack:"n" json:"seq"`            // 1, 2, 3, … without gaps
+	Prev    Digest       `msgpack:"h,omitempty" json:"prev"` // SHA-256 of the record before, zero for the first
+	Time    int64        `msgpack:"t" json:"time"`           // journal time, Unix nanoseconds, never going back
 	Kind    DecisionKind `msgpack:"k" json:"kind"`
 	Context Digest       `msgpack:"x" json:"context"` // digest of definitions, rules, word lists and versions
 
@@ -120,7 +120,7 @@ type Decision struct {
 	// Client is the request_id or push_id, and ClientDigest the digest of the
 	// message that bore it; Repeat marks a message that was decided before.
 	Client       ClientID `msgpack:"cl,omitempty" json:"client_id,omitempty"`
-	ClientDigest Digest   `msgpack:"cd" json:"-"`
+	ClientDigest Digest   `msgpack:"cd,omitempty" json:"-"`
 	Repeat       bool     `msgpack:"rp,omitempty" json:"repeat,omitzero"`
 
 	Verdict Outcome `msgpack:"v,omitempty" json:"verdict,omitzero"`
@@ -153,10 +153,10 @@ type Decision struct {
 	PayloadKey string `msgpack:"pk,omitempty" json:"-"`
 	// Salt makes the commitments: RawCommitment = SHA-256(Salt, raw message).
 	Salt          [16]byte `msgpack:"sa" json:"-"`
-	RawCommitment Digest   `msgpack:"rc" json:"raw_commitment"`
+	RawCommitment Digest   `msgpack:"rc,omitempty" json:"raw_commitment,omitzero"`
 	RawBytes      int      `msgpack:"rb,omitempty" json:"raw_bytes,omitzero"`
 	// PayloadCommitment stands for Payload in the audit.
-	PayloadCommitment Digest `msgpack:"pc" json:"payload_commitment"`
+	PayloadCommitment Digest `msgpack:"pc,omitempty" json:"payload_commitment,omitzero"`
 
 	// Count is the number of events that a counting record stands for, and
 	// Subject the denied subject of a violation, escaped.

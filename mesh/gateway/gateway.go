@@ -182,7 +182,7 @@ func (g *Gateway) subscribe(ctx context.Context) ([]*nats.Subscription, error) {
 		}
 		subscriptions = append(subscriptions, sub)
 	}
-	return subscriptions, g.config.Conn.FlushWithContext(ctx)
+	return subscriptions, g.config.Conn.Flush()
 }
 
 // open makes the state from the journal and records that this gateway starts.
@@ -231,7 +231,7 @@ func (g *Gateway) run(ctx context.Context, subscriptions []*nats.Subscription) {
 			}
 			return
 		}
-		if err := g.step(ctx, batch); err != nil {
+		if err := g.step(context.WithoutCancel(ctx), batch); err != nil {
 			if errors.Is(err, jetstream.ErrFenced) {
 				g.log.Error("stepping down", "error", err)
 				g.err = err
