@@ -66,7 +66,7 @@ func AlphabetSize(a Alphabet) int {
 }
 
 const (
-	sizeAny   = 133288
+	sizeAny   = 133431
 	sizeASCII = 46
 	sizeLatin = 141
 )

@@ -235,7 +235,7 @@ func (r *Rules) gate(p string, v view) {
 			gated = true
 		case v == viewCompact: // white space may have stood beside
 		case p[i] == '(' && i > 0 && p[i-1] != ' ',
-			p[i] == '.' && i+1 < len(p) && p[i+1] != ' ',
+			p[i] == '.' && i+1 < len(p) && p[i+1] != ' ' && p[i+1]-'0' >= 10,
 			p[i] == '/' && i > 0 && (p[i-1] == '/' || p[i-1] == '.'):
 			gated = true
 		}

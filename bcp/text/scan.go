@@ -102,15 +102,19 @@ func (s *scanner) scan(src []byte, final bool) error {
 				if s.capitals && b <= 'Z' {
 					s.rise = true
 				}
+				if s.sep == sepSpace && s.held == 0 && s.list.progress == numberNone && len(s.out) > s.begun {
+					if err := s.plainWord(src[at:i]); err != nil {
+						return err
+					}
+					continue
+				}
 				if err := s.begin(classLetter, attachAlpha, scriptLatin); err != nil {
 					return err
 				}
 				if err := s.grow(i - at); err != nil {
 					return err
 				}
-				for _, b := range src[at:i] {
-					s.out = append(s.out, b|0x20)
-				}
+				s.out = lower(s.out, src[at:i])
 			case classDigit:
 				i++
 				if err := s.begin(classDigit, attachNumeric, 0); err != nil {
@@ -126,6 +130,15 @@ func (s *scanner) scan(src []byte, final bool) error {
 			case classStrip:
 				i++
 				s.flags |= sawInvisible
+			case classSpace:
+				i++
+				if s.held != 0 || s.sep != sepNone || s.list.progress != numberNone {
+					if err := s.mark(c, ' '); err != nil {
+						return err
+					}
+					continue
+				}
+				s.sep, s.marks, s.accent, s.rise = sepSpace, 0, false, false
 			default:
 				i++
 				if f := asciiFlags[b]; f != 0 {
@@ -150,6 +163,41 @@ func (s *scanner) scan(src []byte, final bool) error {
 		}
 	}
 	return nil
+}
+
+// plainWord is begin, grow and write for the commonest case: a run of letters behind a plain space.
+func (s *scanner) plainWord(word []byte) error {
+	s.segments++
+	s.splits++
+	s.piece = len(word)
+	s.chars += 1 + len(word)
+	switch {
+	case s.segments > s.maxWords || s.splits > s.maxWords:
+		return ErrTooManyWords
+	case s.piece > MaxWordChars:
+		return ErrWordTooLong
+	case s.chars > s.maxChars:
+		return ErrTooLong
+	case s.piece >= longPiece:
+		s.flags |= sawLong
+	}
+	if s.rise {
+		s.rise = false
+		s.capitalAt = append(s.capitalAt, len(s.out)+1)
+	}
+	s.out = lower(append(s.out, ' '), word)
+	s.sep, s.ended, s.last, s.attach, s.script, s.marks, s.accent = sepNone, false, lastLetter, attachAlpha, scriptLatin, 0, false
+	return nil
+}
+
+// lower appends ASCII letters in lower case.
+func lower(dst, letters []byte) []byte {
+	dst = append(dst, letters...)
+	out := dst[len(dst)-len(letters):]
+	for i := range out {
+		out[i] |= 0x20
+	}
+	return dst
 }
 
 // wide takes one code point outside of ASCII.
@@ -582,10 +630,16 @@ func beside(src []byte, at int) flags {
 			return sawSymbol
 		}
 	case '/':
+		if before == classDigit && behind != classDigit {
+			return sawSymbol | sawDot // perhaps a path behind an address of four numbers
+		}
 		if open || slash || behind >= classOther {
 			return sawSymbol
 		}
 	case '.':
+		if before == classDigit && behind == classDigit {
+			return 0
+		}
 		if at > 0 && open || behind != classSpace && behind != classLine {
 			return sawDot
 		}

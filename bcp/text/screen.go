@@ -95,13 +95,19 @@ func (r *Rules) colon(received []byte) bool {
 				last[n] |= 0x20
 			}
 		}
-		if n > 0 && i > colonLook {
+		if n > 0 && i > colonLook || portBehind(received, i) {
 			return true
 		}
 		if k := colonKey(last); r.colons[k>>6]&(1<<(k&63)) != 0 {
 			return true
 		}
 	}
+}
+
+// portBehind says whether a colon may stand between an address of four numbers and a port.
+func portBehind(received []byte, colon int) bool {
+	return colon+1 < len(received) && asciiClass[received[colon+1]] == classDigit &&
+		bytes.IndexByte(received[max(0, colon-4):colon], '.') >= 0
 }
 
 // colonReach is the number of bytes before a colon that patterns are filtered by, colonLook how far back they are sought through white space.

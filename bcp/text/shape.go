@@ -26,7 +26,7 @@ const (
 func (s *shape) find(received, folded []byte, f flags) bool {
 	switch s.kind {
 	case shapeDomain:
-		return f&sawDot != 0 && (s.hosts(folded) || s.spacedHost(folded))
+		return f&(sawDot|sawColon) != 0 && (s.hosts(folded) || s.spacedHost(folded))
 	case shapeBlob:
 		return f&(sawLong|sawSymbol) != 0 && s.blob(received)
 	case shapeHex:
