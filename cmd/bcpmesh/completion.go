@@ -1,0 +1,44 @@
+package main
+
+import (
+	"bytes"
+
+	"github.com/spf13/cobra"
+)
+
+func completionCommand(p *program) *cobra.Command {
+	shells := []string{"bash", "zsh", "fish", "powershell"}
+	cmd := &cobra.Command{
+		Use:   "completion SHELL",
+		Short: "Write the completion script of a shell",
+		Long: `Write the script that completes bcpmesh in a shell: bash, zsh, fish or
+powershell. Beside commands and flags it completes the agents of the current mesh.`,
+		Example: `  source <(bcpmesh completion bash)
+  bcpmesh completion fish > ~/.config/fish/completions/bcpmesh.fish`,
+		ValidArgs: shells,
+		Args:      arguments(1, "SHELL"),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		shell := wordFlag{words: shells}
+		if err := shell.Set(args[0]); err != nil {
+			return usagef("completion: %s, got %s", err, quoted(args[0])).withHint("%s --help shows an example", cmd.CommandPath())
+		}
+		var script bytes.Buffer
+		root := cmd.Root()
+		write := map[string]func() error{
+			"bash":       func() error { return root.GenBashCompletionV2(&script, true) },
+			"zsh":        func() error { return root.GenZshCompletion(&script) },
+			"fish":       func() error { return root.GenFishCompletion(&script, true) },
+			"powershell": func() error { return root.GenPowerShellCompletionWithDesc(&script) },
+		}
+		if err := write[args[0]](); err != nil {
+			return err
+		}
+		if p.out.json {
+			return p.out.value(map[string]string{"shell": args[0], "script": script.String()})
+		}
+		p.out.printf("%s", script.String())
+		return nil
+	}
+	return cmd
+}
