@@ -21,7 +21,10 @@ type program struct {
 // commands returns every command.
 func commands(p *program) []*cobra.Command {
 	return []*cobra.Command{
+		checkCommand(p),
+		permsCommand(p),
 		validateCommand(p),
+		upCommand(p),
 		completionCommand(p),
 		versionCommand(p),
 	}

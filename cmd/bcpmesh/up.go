@@ -20,6 +20,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
+// Where a mesh keeps its state beside its definitions, and what a running one
+// leaves there for the client commands to find it.
+const (
+	stateFolder = ".bcpmesh"
+	readyName   = "mesh.json"
+)
+
 // stopTimeout is how long a clean end may take.
 const stopTimeout = 20 * time.Second
 
