@@ -34,7 +34,8 @@ const (
 	attachKana    = 3 // Katakana: joins itself
 )
 
-// Layout of an entry of the table. An entry of classMapped holds its target above entryMapped instead.
+// Layout of an entry of the table. Above entryMapped, an entry of classMapped holds its target instead, and one of
+// classExpand the place of its expansion in expandTable, or 0 when that depends on what stands beside.
 const (
 	entryClass  = 0xff
 	entryAttach = 8       // two bits

@@ -228,6 +228,7 @@ func main() {
 		return 0
 	}
 	table := make([]uint32, 0x110000)
+	var expansions []string
 	settled := func(r rune) bool {
 		p := norm.NFKC.PropertiesString(string(r))
 		return p.BoundaryBefore() && p.CCC() == 0
@@ -252,6 +253,16 @@ func main() {
 		n := []rune(normal(string(r)))
 		if len(n) != 1 {
 			table[r] = expand
+			// The iota of an iota subscript moves behind the marks that follow: not whole.
+			whole := len(n) > 1 && settled(r) && (n[len(n)-1] != 'ι' || norm.NFKC.String(string(r)) != string(r))
+			for _, c := range n {
+				p := norm.NFKC.PropertiesString(string(c))
+				whole = whole && p.BoundaryBefore() && p.CCC() == 0 && norm.NFKC.QuickSpanString("a"+string(c)) == 1+len(string(c))
+			}
+			if whole {
+				expansions = append(expansions, string(n))
+				table[r] |= uint32(len(expansions)) << 8
+			}
 			continue
 		}
 		if n[0] != r {
@@ -303,9 +314,13 @@ func main() {
 	}
 	fmt.Fprintf(&b, ")\n\n// foldTable has the letters whose case folding is not one settled code point, in order.\nvar foldTable = [...]struct{ from rune; to string }{\n")
 	for r := range rune(len(table)) {
-		if table[r] == expand && norm.NFKC.String(string(r)) == string(r) {
+		if table[r]&0xff == expand && norm.NFKC.String(string(r)) == string(r) {
 			fmt.Fprintf(&b, "{%#x, %+q},\n", r, normal(string(r)))
 		}
+	}
+	fmt.Fprintf(&b, "}\n\n// expandTable has what one code point becomes by itself, found by its entry.\nvar expandTable = [...]string{\n\"\",\n")
+	for _, e := range expansions {
+		fmt.Fprintf(&b, "%+q,\n", e)
 	}
 	fmt.Fprintf(&b, "}\n\n// asciiClass is the class of every byte below 0x80, capital letters folded in.\nvar asciiClass = [256]class{")
 	for i := range 128 {

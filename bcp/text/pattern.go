@@ -1,5 +1,7 @@
 package text
 
+import "unicode/utf8"
+
 // view says which reading of the received text a pattern is looked up in.
 type view uint8
 
@@ -42,6 +44,7 @@ func newAutomaton(patterns []pattern) *automaton {
 			}
 		}
 	}
+	a.columns['\n'] = a.columns[' ']
 	if states > maxStates {
 		return nil
 	}
@@ -137,32 +140,70 @@ func (p *pattern) fits(text []byte, end int) bool {
 func wordByte(b byte) bool { return b-'a' < 26 || b-'0' < 10 }
 
 // foldView appends the reading that patterns and shapes work on: ASCII lower-cased, a run of white space as one space
-// or line break, ideographic full stops as full stops. ASCII control bytes are left out.
+// or line break, what stands for ASCII as ASCII, ideographic full stops as full stops, nothing invisible.
 func foldView(dst, src []byte) []byte {
-	for i := 0; i < len(src); i++ {
+	for i := 0; i < len(src); {
 		b := src[i]
+		if b >= utf8.RuneSelf {
+			r, size := utf8.DecodeRune(src[i:])
+			dst = foldWide(dst, r, src[i:i+size])
+			i += size
+			continue
+		}
+		i++
 		switch {
 		case b-'A' < 26:
 			dst = append(dst, b|0x20)
 		case b > ' ' && b < 0x7f:
 			dst = append(dst, b)
-		case b == '\n' || b == '\r' || b == '\v' || b == '\f':
-			if n := len(dst); n > 0 && dst[n-1] == ' ' {
-				dst[n-1] = '\n'
-			} else if n > 0 && dst[n-1] != '\n' {
-				dst = append(dst, '\n')
-			}
-		case b == ' ' || b == '\t':
+		case b == ' ':
 			if n := len(dst); n > 0 && dst[n-1] != ' ' && dst[n-1] != '\n' {
 				dst = append(dst, ' ')
 			}
-		case b < 0x80:
-		case b == 0xe3 && i+2 < len(src) && src[i+1] == 0x80 && src[i+2] == 0x82:
-			dst = append(dst, '.')
-			i += 2
 		default:
-			dst = append(dst, b)
+			dst = foldSpace(dst, asciiClass[b])
 		}
 	}
 	return dst
+}
+
+func foldSpace(dst []byte, c class) []byte {
+	n := len(dst)
+	switch {
+	case n == 0 || c != classSpace && c != classLine || dst[n-1] == '\n':
+	case dst[n-1] != ' ' && c == classSpace:
+		dst = append(dst, ' ')
+	case dst[n-1] != ' ':
+		dst = append(dst, '\n')
+	case c == classLine:
+		dst[n-1] = '\n'
+	}
+	return dst
+}
+
+// foldWide appends one code point outside of ASCII, whose encoding is raw.
+func foldWide(dst []byte, r rune, raw []byte) []byte {
+	e := entryOf(r)
+	switch class(e & entryClass) {
+	case classStrip:
+		return dst
+	case classSpace, classLine:
+		if r == 0x200b {
+			return dst
+		}
+		return foldSpace(dst, class(e&entryClass))
+	case classFull:
+		return append(dst, '.')
+	case classMapped:
+		to := rune(e >> entryMapped)
+		if class(entryOf(to)&entryClass) == classFull {
+			to = '.'
+		}
+		return utf8.AppendRune(dst, to)
+	case classExpand:
+		if at := e >> entryMapped; at != 0 {
+			return append(dst, expandTable[at]...)
+		}
+	}
+	return append(dst, raw...)
 }

@@ -243,7 +243,12 @@ func (s *scanner) wide(r rune, final bool) error {
 			return nil
 		}
 		return ErrCodePoint
-	case classMapped, classExpand:
+	case classExpand:
+		if at := e >> entryMapped; at != 0 && !final && !s.capitals {
+			return s.expand(expandTable[at])
+		}
+		fallthrough
+	case classMapped:
 		if final {
 			return ErrUnstable
 		}
@@ -259,6 +264,16 @@ func (s *scanner) wide(r rune, final bool) error {
 			s.flags |= sawSymbol | sawDigits
 		}
 		return s.mark(c, r)
+	}
+	return nil
+}
+
+// expand takes what one code point stands for.
+func (s *scanner) expand(text string) error {
+	for _, r := range text {
+		if err := s.wide(r, false); err != nil {
+			return err
+		}
 	}
 	return nil
 }

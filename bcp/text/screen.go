@@ -42,6 +42,9 @@ func (r *Rules) screen(received, normalised []byte, f flags) Set {
 		found |= Invisible
 	}
 	f |= r.always
+	if f&sawRough != 0 {
+		f |= sawSymbol | sawDot | sawColon | sawDigits // what was composed away may still matter as received
+	}
 	if f&sawColon != 0 && f&sawSymbol == 0 && r.colon(received) {
 		f |= sawSymbol
 	}
@@ -49,16 +52,7 @@ func (r *Rules) screen(received, normalised []byte, f flags) Set {
 		return found
 	}
 	var room [foldedRoom]byte
-	folded := room[:0]
-	if f&sawWide != 0 {
-		if settled, _, err := settle(received, false, len(received)); err == nil {
-			folded = foldView(folded, settled)
-		} else {
-			folded = foldView(folded, received)
-		}
-	} else {
-		folded = foldView(folded, received)
-	}
+	folded := foldView(room[:0], received)
 	if f&(sawSymbol|sawDot) != 0 {
 		found |= r.text.match(folded, false)
 		found |= r.compact.match(folded, true)

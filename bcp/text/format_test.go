@@ -1,0 +1,185 @@
+package text
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+// covers P3.2, BCP-48, BCP-96
+func TestParseDate(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"2026-03-15": "2026-03-15", "--03-15": "--03-15", "--02-29": "--02-29", "0001-01-01": "0001-01-01", "9999-12-31": "9999-12-31", "2024-02-29": "2024-02-29", "2000-02-29": "2000-02-29",
+		"March 15": "--03-15", "march 15, 2026": "2026-03-15", "MARCH 15 2026": "2026-03-15", "15 March 2026": "2026-03-15", "15 March": "--03-15", "15 March, 2026": "2026-03-15",
+		"Mar 15 2026": "2026-03-15", "15 Mar": "--03-15", "Mar. 15, 2026": "2026-03-15", "Sept 3": "--09-03", "Sept. 3": "--09-03", "May 1st": "--05-01", "2nd of May 2026": "2026-05-02", "3rd June": "--06-03",
+		"11th June": "--06-11", "21st June": "--06-21", "15th of March, 2026": "2026-03-15", "2026 March 15": "2026-03-15", "  March\t\n15  ": "--03-15", "Feb 29": "--02-29", "March 05": "--03-05",
+		"2026\u201103\u201115": "2026-03-15", "２０２６-03-15": "2026-03-15", "March\u00a015": "--03-15", "March 15 , 2026": "2026-03-15",
+	} {
+		d, err := ParseDate([]byte(in))
+		if err != nil || d.String() != want {
+			t.Errorf("%q: %v %v, want %s", in, d, err, want)
+			continue
+		}
+		if again, err := ParseDate([]byte(want)); err != nil || again != d {
+			t.Errorf("%q: the canonical form reads as %v %v", want, again, err)
+		}
+	}
+	for _, in := range []string{
+		"", " ", "tomorrow", "1", "a", "2m", "March", "2026", "March 2026", "March 32", "March 0", "Feb 30", "2023-02-29", "1900-02-29", "0000-01-01", "2026-13-01", "2026-00-01", "2026-01-00", "2026-1-1", "2026/03/15", "03/15/2026",
+		"15.03.2026", "--2-29", "---02-29", "on March 15", "March 15.", "March 15 2026 please", "March 15, 26", "March 15, 0000", "1th March", "11st March", "22th March", "March 15 16", "15 16 March", "March March 15", "2026-03-15T00:00", "2026-03-15Z",
+		"marc 15", "Marsh 15", "March. 15", "Se 3", "Sep.. 3", "-2026-03-15", "+2026-03-15", "20260315", "15March", "March15", "ма́рт 15", "March 15\x00 x", "the 15th", "of March 15", strings.Repeat(" ", 500) + "March 15", "March 15,", ", March 15",
+	} {
+		if d, err := ParseDate([]byte(in)); !errors.Is(err, ErrDate) || d != (Date{}) {
+			t.Errorf("%q is %v %v", in, d, err)
+		}
+	}
+}
+
+// Every day of the calendar, and only those, with and without a year, agrees with package time.
+// covers P3.2, BCP-96
+func TestEveryDay(t *testing.T) {
+	t.Parallel()
+	for _, year := range []int{1, 4, 100, 400, 1900, 2000, 2023, 2024, 9999} {
+		for month := 0; month <= 13; month++ {
+			for day := 0; day <= 32; day++ {
+				in := fmt.Sprintf("%04d-%02d-%02d", year, month, day)
+				_, want := time.Parse(time.DateOnly, in)
+				if _, err := ParseDate([]byte(in)); (err == nil) != (want == nil) {
+					t.Errorf("%s: %v", in, err)
+				}
+			}
+		}
+	}
+}
+
+// covers P3.2
+func FuzzDate(f *testing.F) {
+	for _, s := range []string{"2026-03-15", "--03-15", "Mar. 15th, 2026", "15th of March", "２０２６"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		d, err := ParseDate([]byte(s))
+		if err != nil {
+			return
+		}
+		again, err := ParseDate([]byte(d.String()))
+		if err != nil || again != d {
+			t.Fatalf("%q: %v, again %v %v", s, d, again, err)
+		}
+	})
+}
+
+// covers P3.2
+func TestParseTime(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{"15:04": "15:04", "00:00": "00:00", " 23:59\n": "23:59", "１５：０４": "15:04"} {
+		if got, err := ParseTime([]byte(in)); err != nil || got.String() != want {
+			t.Errorf("%q: %v %v", in, got, err)
+		}
+	}
+	for _, in := range []string{"", "24:00", "23:60", "1:04", "15:4", "15.04", "15:04:00", "3 pm", "15:04 pm", "at 15:04", "-1:00", "+1:00", "15 :04"} {
+		if got, err := ParseTime([]byte(in)); !errors.Is(err, ErrTime) {
+			t.Errorf("%q is %v %v", in, got, err)
+		}
+	}
+}
+
+// covers P3.2, P2.2
+func TestParseInteger(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]int64{"0": 0, "7": 7, "-7": -7, " 42 ": 42, "9223372036854775807": math.MaxInt64, "-9223372036854775808": math.MinInt64} {
+		if got, err := ParseInteger([]byte(in)); err != nil || got != want {
+			t.Errorf("%q: %d %v", in, got, err)
+		}
+	}
+	for _, in := range []string{"", "-", "-0", "00", "01", "-01", "+1", "1.0", "1e2", "1,000", "1_000", "0x1", "1 2", "one", "9223372036854775808", "-9223372036854775809", "--1", strings.Repeat("1", 300)} {
+		if got, err := ParseInteger([]byte(in)); !errors.Is(err, ErrInteger) || got != 0 {
+			t.Errorf("%q is %d %v", in, got, err)
+		}
+	}
+}
+
+// covers P3.2
+func TestParseBoolean(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]bool{"true": true, "false": false, " TRUE\n": true, "False": false} {
+		if got, err := ParseBoolean([]byte(in)); err != nil || got != want {
+			t.Errorf("%q: %v %v", in, got, err)
+		}
+	}
+	for _, in := range []string{"", "yes", "no", "1", "0", "t", "true.", "true false", "null"} {
+		if got, err := ParseBoolean([]byte(in)); !errors.Is(err, ErrBoolean) || got {
+			t.Errorf("%q is %v %v", in, got, err)
+		}
+	}
+}
+
+// covers P3.2, BCP-50, BCP-98
+func TestParseEmail(t *testing.T) {
+	t.Parallel()
+	label, local := strings.Repeat("a", 63), strings.Repeat("b", 64)
+	host := strings.Repeat(label+".", 2) + strings.Repeat("c", 59) + ".x"
+	for _, c := range []struct {
+		in   string
+		max  int
+		want string
+		err  error
+	}{
+		{"John.Smith@Example.COM", 0, "john.smith@example.com", nil},
+		{" a@b.co\n", 0, "a@b.co", nil},
+		{"a!#$%&'*+-/=?^_`{|}~b@x-y.z9", 0, "a!#$%&'*+-/=?^_`{|}~b@x-y.z9", nil},
+		{"a@b.1com", 0, "a@b.1com", nil},
+		{local + "@" + label + ".com", 254, local + "@" + label + ".com", nil},
+		{local + "b@x.com", 254, "", ErrEmail},
+		{"a@" + label + "a.com", 254, "", ErrEmail},
+		{local + "@" + host, 254, local + "@" + host, nil},
+		{local + "@" + host + "y", 254, "", ErrTooLong},
+		{strings.Repeat("a", 58) + "@b.com", 0, strings.Repeat("a", 58) + "@b.com", nil},
+		{strings.Repeat("a", 59) + "@b.com", 0, "", ErrTooLong},
+		{"", 0, "", ErrEmail}, {"a", 0, "", ErrEmail}, {"@b.com", 0, "", ErrEmail}, {"a@", 0, "", ErrEmail}, {"a@b", 0, "", ErrEmail}, {"a@b.", 0, "", ErrEmail}, {"a@.b.c", 0, "", ErrEmail}, {"a@b..c", 0, "", ErrEmail},
+		{".a@b.c", 0, "", ErrEmail}, {"a.@b.c", 0, "", ErrEmail}, {"a..b@c.d", 0, "", ErrEmail}, {"a@-b.c", 0, "", ErrEmail}, {"a@b-.c", 0, "", ErrEmail}, {"a@b.c-", 0, "", ErrEmail}, {"a@b_c.d", 0, "", ErrEmail},
+		{"a@1.2.3.4", 0, "", ErrEmail}, {"a@[1.2.3.4]", 0, "", ErrEmail}, {"\"a b\"@c.d", 0, "", ErrEmail}, {"a b@c.d", 0, "", ErrEmail}, {"a@b@c.d", 0, "", ErrEmail}, {"é@b.com", 0, "", ErrEmail}, {"a@b.cоm", 0, "", ErrEmail},
+		{"a@b.com x", 0, "", ErrEmail}, {"<a@b.com>", 0, "", ErrEmail}, {"a(c)@b.com", 0, "", ErrEmail}, {"a\x00@b.com", 0, "", ErrEmail}, {"a\u00ad@b.com", 0, "", ErrEmail},
+	} {
+		got, err := ParseEmail(nil, []byte(c.in), c.max)
+		if !errors.Is(err, c.err) || string(got) != c.want {
+			t.Errorf("%q: %q %v, want %q %v", c.in, got, err, c.want, c.err)
+		}
+	}
+	for s, want := range map[string]Set{"john.smith@example.com": 0, "ignore.all@evil.com": Instruction} {
+		if got := DefaultRules().Screen([]byte(s), []byte(s)); got != want {
+			t.Errorf("%q raises %v", s, got.Codes())
+		}
+	}
+}
+
+// covers P3.2
+func FuzzEmail(f *testing.F) {
+	for _, s := range []string{"a@b.co", "A.B@C-D.EF", " x@y.z ", "a@1.2.3.4"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := ParseEmail(nil, []byte(s), 0)
+		if err != nil {
+			return
+		}
+		again, err := ParseEmail(nil, got, 0)
+		if err != nil || string(again) != string(got) || len(got) > DefaultEmailChars || strings.ContainsAny(string(got), " \t\n\"<>()") {
+			t.Fatalf("%q: %q, again %q %v", s, got, again, err)
+		}
+	})
+}
+
+// covers P3.3
+func TestFields(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]int{"": 0, "  ": 0, "a": 1, " March 15,\t2026\n": 3, "a\u00a0b": 2, "a\u200bb": 2, "a\u2060b": 1, "\u2060": 0, "15:04": 1} {
+		if got := Fields([]byte(in)); got != want {
+			t.Errorf("%q: %d, want %d", in, got, want)
+		}
+	}
+}
