@@ -2,7 +2,7 @@ package bcp
 
 import (
 	"math/big"
-	"strconv"
+	"slices"
 	"sync"
 	"unicode/utf8"
 
@@ -34,47 +34,87 @@ func PushTiming(g uint64) Bits { return Bits(2*floorLog2(max(g, 1))+2) * Bit }
 
 const (
 	yearMin, yearMax = 1, 9999
-	// baseFailures are the outcomes that every failed query can end with:
-	// rejected, expired, cancelled, unavailable, internal.
-	baseFailures = 5
+
+	// openFailures are the outcomes with which any query may fail: rejected,
+	// expired, cancelled, unavailable, internal.
+	openFailures = 5
+	// heldFailures end a query whose answer waits for a person:
+	// approval_rejected, approval_expired, cancelled, unavailable, internal.
+	heldFailures = 5
+	// gateFailures end a summary's query that waits at its gate:
+	// escalation_denied, approval_expired, cancelled, unavailable, internal.
+	gateFailures = 5
+	// unknownSlots stands for an approval TTL that is not given.
+	unknownSlots = 1 << 32
 )
 
+// price computes the weights of CAPACITY.md: for each kind of end, one over
+// their number, so that the weights of everything that a Controller can
+// observe add up to at most 1.
 func price(v *Validator) Prices {
 	var p Prices
 	p.Nominal = v.nominal()
 	p.FailedNominal = min(Bit, p.Nominal)
 
-	log := v.logAnswers()
-	if v.settings.OnAnomaly == AnomalyFlag {
-		// Any subset of the codes may be attached.
-		log.Add(log, wholeBits(len((^text.Set(0)).Codes())))
+	answers := v.countAnswers()
+	if v.settings.OnAnomaly == AnomalyFlag && v.screened() {
+		// Any subset of the codes that depend on more than the answer may be
+		// attached; constraints and redundancy only see what is delivered.
+		reported := ^text.Set(0) &^ (text.Inconsistent | text.Divergent)
+		answers.times(1 << len(reported.Codes()))
 	}
-	if v.spec.Category != 3 && v.mayBeHeld() {
-		// Held first, or not. A summary always is.
-		log.Add(log, wholeBits(1))
+	slots, decisions := v.slots()
+	summary, held := v.spec.Category == 3, v.mayBeHeld()
+	if held {
+		// An answer is delivered at once (never a summary), or held and
+		// delivered at one of the moments of a person's decision.
+		ways := decisions
+		if !summary {
+			ways++
+		}
+		answers.times(ways)
 	}
 	if v.settings.Subscriptions > 0 {
-		p.Capacity = roundUp(log.Add(log, logUint(uint64(v.settings.Subscriptions))))
+		if held { // a held push that is never delivered has been charged
+			answers.plus(1)
+		}
+		answers.times(uint64(v.settings.Subscriptions))
+		p.Capacity = answers.bits()
 		return p
 	}
-	failures := uint64(baseFailures)
+	failures := countOf(openFailures)
 	if v.AllowsNotEnoughInformation() {
-		failures++
+		failures.plus(1)
 	}
-	failed := logUint(failures)
-	if v.mayBeHeld() {
-		// approval_rejected, approval_expired; and, before either end, the
-		// outcome held. Its moment is a second release.
-		failed = logUint(failures + 2)
-		failed.Add(failed, wholeBits(1))
+	if held { // a held answer stays charged as one, however it ends
+		answers.plus(heldFailures * decisions)
 	}
-	slots := logUint(max(v.settings.ReleaseSlots, 1))
-	if v.mayBeHeld() {
-		slots.Lsh(slots, 1)
+	if summary {
+		// The Reader is asked once a person has let the query through its gate.
+		failures.plus(gateFailures)
+		if slots > 1 {
+			slots += decisions
+		}
 	}
-	p.Capacity = roundUp(log.Add(log, slots.Add(slots, wholeBits(1))))
-	p.FailedCapacity = roundUp(failed.Add(failed, slots))
+	// Answered or failed is one bit; then when, then what.
+	answers.times(2 * slots)
+	failures.times(2 * slots)
+	p.Capacity, p.FailedCapacity = answers.bits(), failures.bits()
 	return p
+}
+
+// slots counts the moments at which a query can end, and those at which a
+// person's decision can be released; 1 where timing is uncounted. An ask rarely
+// falls on the grid of releases, so a TTL of n intervals touches n+1 moments.
+func (v *Validator) slots() (release, decision uint64) {
+	n, d := v.settings.ReleaseSlots, v.settings.ApprovalSlots
+	if n == 0 {
+		return 1, 1
+	}
+	if d == 0 || d > unknownSlots {
+		d = unknownSlots
+	}
+	return min(n, unknownSlots) + 1, d + 1
 }
 
 // AllowsNotEnoughInformation reports whether a Reader may say so: true for
@@ -95,12 +135,12 @@ func (v *Validator) mayBeHeld() bool {
 	if len(v.constraints) > 0 {
 		return true
 	}
-	for i := range v.items {
-		if v.items[i].sameAs >= 0 || v.items[i].screened() {
-			return true
-		}
-	}
-	return false
+	return v.screened() || slices.ContainsFunc(v.items, func(it item) bool { return it.sameAs >= 0 })
+}
+
+// screened reports whether the anomaly rules look at any answer.
+func (v *Validator) screened() bool {
+	return slices.ContainsFunc(v.items, func(it item) bool { return it.screened() })
 }
 
 // nominal is the seeds' formula, with one logarithm over the whole spec.
@@ -116,26 +156,52 @@ func (v *Validator) nominal() Bits {
 	return Bits(words)*WordBits + log2Bits(choices)
 }
 
-// logAnswers returns an upper bound of log2 of the number of different
-// canonical answers, scaled.
-func (v *Validator) logAnswers() *big.Int {
-	log, choices := new(big.Int), big.NewInt(1)
+// count is an upper bound of a number of things: whole x 2^log, the logarithm
+// scaled.
+type count struct {
+	whole *big.Int
+	log   *big.Int
+}
+
+func countOf(n uint64) count { return count{new(big.Int).SetUint64(n), new(big.Int)} }
+
+func (c *count) times(n uint64) { c.whole.Mul(c.whole, new(big.Int).SetUint64(n)) }
+
+// plus adds n. Beside a logarithm it adds n / 2^floor(log), rounded up in a
+// place that far below the point that nothing is lost.
+func (c *count) plus(n uint64) {
+	const places = 64
+	more := new(big.Int).SetUint64(n)
+	if c.log.Sign() > 0 {
+		floor := int(new(big.Int).Rsh(c.log, logScale).Int64())
+		c.whole.Lsh(c.whole, places)
+		c.log.Sub(c.log, wholeBits(places))
+		more = shiftUp(more, places-floor)
+	}
+	c.whole.Add(c.whole, more)
+}
+
+func (c *count) bits() Bits { return roundUp(new(big.Int).Add(log2(c.whole), c.log)) }
+
+// countAnswers bounds the number of different canonical answers.
+func (v *Validator) countAnswers() count {
+	c := countOf(1)
 	for i := range v.items {
 		it := &v.items[i]
 		switch it.kind {
 		case FormatPersonName, FormatShortText, FormatShortList, FormatSummary:
-			log.Add(log, logText(it.options))
+			c.log.Add(c.log, logText(it.options))
 		case FormatVocabulary:
 			// Up to w words of n: sum of n^k for k <= w is below (n+1)^w.
 			one := logUint(uint64(len(it.values)) + 1)
-			log.Add(log, one.Mul(one, big.NewInt(int64(it.maxWords))))
+			c.log.Add(c.log, one.Mul(one, big.NewInt(int64(it.maxWords))))
 		case FormatEmail:
-			log.Add(log, log2(countEmails(it.options.MaxChars)))
+			c.whole.Mul(c.whole, countEmails(it.options.MaxChars))
 		default:
-			choices.Mul(choices, it.choices())
+			c.whole.Mul(c.whole, it.choices())
 		}
 	}
-	return log.Add(log, log2(choices))
+	return c
 }
 
 // choices counts the canonical answers of a finite format.
@@ -260,7 +326,7 @@ func (v *Validator) longestText() int {
 		case FormatVocabulary:
 			chars += it.maxWords * (longestValue(it.values) + 1)
 		case FormatInteger:
-			chars += len(strconv.Itoa(-1 << 63))
+			chars += longestInteger
 		case FormatDate:
 			chars += len("15 September 2026")
 		default:

@@ -25,10 +25,13 @@ type Settings struct {
 	// Constraints compiles CEL expressions; with nil a spec that has any is
 	// refused.
 	Constraints ConstraintCompiler
-	// ReleaseSlots is the number of moments within the TTL at which the
-	// gateway may release an outcome. 0 means that there is no release
-	// interval: timing is uncounted (PROTOCOL P4.1).
+	// ReleaseSlots is the number of release intervals in the TTL of a query,
+	// rounded up. 0 means that there is no release interval: timing is
+	// uncounted (PROTOCOL P4.1).
 	ReleaseSlots uint64
+	// ApprovalSlots is the number of release intervals in the TTL of an
+	// approval, rounded up. 0 beside ReleaseSlots stands for 2^32.
+	ApprovalSlots uint64
 	// Subscriptions is the number of subscriptions of the channel when the
 	// spec belongs to one of them, and 0 for a query.
 	Subscriptions int
@@ -58,12 +61,14 @@ type Validator struct {
 	settings    Settings
 	prices      Prices
 	maxBytes    int
+	fixedBytes  int  // of a canonical answer, without its texts and enum values
+	hasText     bool // some item's answers are kept as text
 }
 
 // item is one field or question, or the summary, ready to be checked.
 type item struct {
 	name     string
-	key      []byte // "name": in canonical JSON
+	key      []byte // {"name": in canonical JSON, with a comma for the brace behind the first
 	kind     Format // fields use the boolean, enum and integer formats
 	typed    bool   // category 1: JSON types only, delivered as such
 	min, max int64
@@ -99,14 +104,43 @@ func Compile(spec Spec, settings Settings) (*Validator, error) {
 	if err := v.compileConstraints(); err != nil {
 		return nil, err
 	}
-	v.byName = make(map[string]int, len(v.items))
-	for i := range v.items {
-		v.byName[v.items[i].name] = i
-	}
+	v.layOut()
 	v.maxBytes = answerOverhead + answerFactor*v.longestText()
 	v.prices = price(v)
 	return v, nil
 }
+
+// layOut prepares what every answer needs: where names are found, and the size
+// of a canonical answer.
+func (v *Validator) layOut() {
+	const searched = 8 // up to so many names a search beats a map
+	if len(v.items) > searched {
+		v.byName = make(map[string]int, len(v.items))
+	}
+	v.fixedBytes = len("}")
+	for i := range v.items {
+		it := &v.items[i]
+		if v.byName != nil {
+			v.byName[it.name] = i
+		}
+		if i > 0 {
+			it.key[0] = ','
+		}
+		v.fixedBytes += len(it.key) + len(`""`)
+		switch it.kind {
+		case FormatEnum:
+		case FormatBoolean:
+			v.fixedBytes += len("false")
+		case FormatInteger:
+			v.fixedBytes += longestInteger
+		default:
+			v.hasText = true
+		}
+	}
+}
+
+// longestInteger is the length of the least int64.
+const longestInteger = len("-9223372036854775808")
 
 // Spec returns the spec as it was compiled: enum values in NFC, defaults
 // filled in. The caller must not change it.
@@ -398,7 +432,7 @@ func (v *Validator) compileConstraints() error {
 
 // named precomputes the canonical key and values.
 func (it item) named() item {
-	it.key = fmt.Appendf(nil, "%q:", it.name) // names are ASCII letters, digits, - and _
+	it.key = fmt.Appendf(nil, "{%q:", it.name) // names are ASCII letters, digits, - and _
 	if it.kind == FormatEnum {
 		for _, value := range it.values {
 			it.quoted = append(it.quoted, appendQuoted(nil, []byte(value)))

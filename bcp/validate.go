@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
@@ -42,11 +43,12 @@ func (v *Validator) Validate(raw []byte, encoding Encoding) Verdict {
 // Judge judges an answer that was found in a message.
 func (v *Validator) Judge(raw RawAnswer) Verdict {
 	w := answerWalk{v: v, s: wire.NewScanner(raw.json)}
-	w.values = w.few[:]
 	if len(v.items) > len(w.few) {
-		w.values = make([]answerValue, len(v.items))
+		w.more = make([]answerValue, len(v.items)-len(w.few))
 	}
-	w.norm = w.some[:0]
+	if v.hasText {
+		w.norm = make([]byte, 0, len(raw.json)+textSlack)
+	}
 	if !w.walk(raw.form) {
 		if wire.Check(raw.json) != nil {
 			return Verdict{Outcome: Reject, Reason: ReasonMalformed}
@@ -71,27 +73,38 @@ func (v *Validator) Judge(raw RawAnswer) Verdict {
 	return verdict
 }
 
-// answerWalk reads one answer against its spec.
+// textSlack is room for dates and times, which may be longer than what was
+// received.
+const textSlack = 32
+
+// answerWalk reads one answer against its spec. It holds no pointer into
+// itself, so that it stays on the stack.
 type answerWalk struct {
 	v         *Validator
 	s         wire.Scanner
-	values    []answerValue // by place in the spec
-	seen      uint64        // bit i: item i was answered
-	norm      []byte        // normalised texts, one after the other
+	seen      uint64 // bit i: item i was answered
+	norm      []byte // normalised texts, one after the other
 	anomalies text.Set
 	reason    Reason
 	field     string
 
-	few  [8]answerValue
-	some [256]byte
-	raw  [128]byte
+	few  [8]answerValue // by place in the spec
+	more []answerValue  // those behind few
+	raw  [128]byte      // room for a string with escapes
 }
 
-// answerValue is one checked value: a text is norm[from:to].
+// answerValue is one checked value: a boolean as 0 or 1, an integer, the index
+// of an enum's value, a packed date; a text is norm[from:to].
 type answerValue struct {
 	n        int64
 	from, to int
-	date     Date
+}
+
+func (w *answerWalk) at(i int) *answerValue {
+	if i < len(w.few) {
+		return &w.few[i]
+	}
+	return &w.more[i-len(w.few)]
 }
 
 // walk reads the answer and reports whether it matches the spec.
@@ -165,9 +178,8 @@ func (w *answerWalk) list() bool {
 		if w.s.ObjectStart() != nil {
 			return w.fail(ReasonType, -1)
 		}
-		var answer []byte
-		found := -1
-		members := 0
+		var early []byte // an answer that stands before its id
+		found, members, judged := -1, 0, false
 		for ; w.s.More(); members++ {
 			key, err := w.s.Key(w.raw[:])
 			if err != nil {
@@ -179,25 +191,33 @@ func (w *answerWalk) list() bool {
 				if err != nil {
 					return w.fail(ReasonType, -1)
 				}
-				found = w.v.index(id, next)
+				if found = w.v.index(id, next); found < 0 || w.seen&(1<<found) != 0 {
+					return w.fail(ReasonUnknownName, -1)
+				}
+				w.seen |= 1 << found
 			case "answer":
-				if answer, err = w.s.RawValue(); err != nil {
+				if judged = found >= 0; judged {
+					if !w.value(found) {
+						return false
+					}
+				} else if early, err = w.s.RawValue(); err != nil {
 					return w.fail(ReasonMalformed, -1)
 				}
 			default:
 				return w.fail(ReasonUnknownName, -1)
 			}
 		}
-		if members != 2 || answer == nil || found < 0 || w.seen&(1<<found) != 0 {
+		if members != 2 || found < 0 || !judged && early == nil {
 			return w.fail(ReasonUnknownName, -1)
 		}
-		w.seen |= 1 << found
-		rest := w.s
-		w.s = wire.NewScanner(answer)
-		if !w.value(found) {
-			return false
+		if !judged {
+			rest := w.s
+			w.s = wire.NewScanner(early)
+			if !w.value(found) {
+				return false
+			}
+			w.s = rest
 		}
-		w.s = rest
 	}
 	return true
 }
@@ -217,15 +237,23 @@ func (v *Validator) index(name []byte, guess int) int {
 	if guess < len(v.items) && v.items[guess].name == string(name) {
 		return guess
 	}
-	if i, ok := v.byName[string(name)]; ok {
-		return i
+	if v.byName != nil {
+		if i, ok := v.byName[string(name)]; ok {
+			return i
+		}
+		return -1
+	}
+	for i := range v.items {
+		if v.items[i].name == string(name) {
+			return i
+		}
 	}
 	return -1
 }
 
 // value reads and checks the value of item i.
 func (w *answerWalk) value(i int) bool {
-	it, value := &w.v.items[i], &w.values[i]
+	it, value := &w.v.items[i], w.at(i)
 	kind := w.s.Kind()
 	if it.typed || kind != wire.KindString {
 		switch {
@@ -240,28 +268,33 @@ func (w *answerWalk) value(i int) bool {
 			return w.fail(ReasonType, i)
 		}
 	}
-	raw, err := w.s.String(w.scratch())
+	raw, err := w.s.String(w.raw[:])
 	if err != nil {
 		return w.fail(ReasonMalformed, i)
 	}
 	if it.kind == FormatEnum {
-		for n, allowed := range it.values {
-			if allowed == string(raw) || !ascii(raw) && allowed == string(norm.NFC.Bytes(raw)) {
-				value.n = int64(n)
-				return true
-			}
-		}
-		return w.fail(ReasonValue, i)
+		return w.enum(i, raw)
 	}
 	return w.text(i, raw)
 }
 
-// scratch is room for a string with escapes, never shorter than its spelling.
-func (w *answerWalk) scratch() []byte { return w.raw[:] }
+// enum finds the value that the answer names, byte for byte in NFC.
+func (w *answerWalk) enum(i int, raw []byte) bool {
+	if !ascii(raw) {
+		raw = norm.NFC.Bytes(bytes.Clone(raw)) // it would keep raw from the stack
+	}
+	for n, allowed := range w.v.items[i].values {
+		if allowed == string(raw) {
+			w.at(i).n = int64(n)
+			return true
+		}
+	}
+	return w.fail(ReasonValue, i)
+}
 
 // text checks a string against the item's format.
 func (w *answerWalk) text(i int, raw []byte) bool {
-	it, value := &w.v.items[i], &w.values[i]
+	it, value := &w.v.items[i], w.at(i)
 	switch it.kind {
 	case FormatPersonName, FormatShortText, FormatShortList, FormatSummary, FormatVocabulary:
 		result, err := text.Normalise(w.norm, raw, it.options)
@@ -288,7 +321,7 @@ func (w *answerWalk) text(i int, raw []byte) bool {
 		if date.HasYear && (int64(date.Year) < it.min || int64(date.Year) > it.max) {
 			return w.fail(ReasonRange, i)
 		}
-		value.date = Date{Year: date.Year, Month: date.Month, Day: date.Day}
+		value.n = packDate(Date{Year: date.Year, Month: date.Month, Day: date.Day})
 		value.from = len(w.norm)
 		w.norm = date.Append(w.norm)
 	case FormatTime:
@@ -305,7 +338,7 @@ func (w *answerWalk) text(i int, raw []byte) bool {
 			return w.fail(textReason(err), i)
 		}
 		w.norm = address
-		w.anomalies |= w.v.settings.Rules.Screen(nil, spaced(address[value.from:]))
+		w.anomalies |= w.v.settings.Rules.Screen(nil, spaced(address, value.from))
 	case FormatInteger:
 		n, err := text.ParseInteger(raw)
 		if err != nil {
@@ -322,10 +355,10 @@ func (w *answerWalk) text(i int, raw []byte) bool {
 	return true
 }
 
-// spaced returns an address as words, so that it cannot spell instructions;
-// that it looks like an address is no anomaly.
-func spaced(address []byte) []byte {
-	words := bytes.Clone(address)
+// spaced returns the address text[from:] as words, behind text, so that it
+// cannot spell instructions; that it looks like an address is no anomaly.
+func spaced(text []byte, from int) []byte {
+	words := append(text, text[from:]...)[len(text):]
 	for i, c := range words {
 		if !isLower(c) && !isDigit(c) {
 			words[i] = ' '
@@ -334,17 +367,24 @@ func spaced(address []byte) []byte {
 	return words
 }
 
+// packDate and unpackDate keep a date in one number.
+func packDate(d Date) int64 { return int64(d.Year)<<16 | int64(d.Month)<<8 | int64(d.Day) }
+
+func unpackDate(n int64) Date {
+	return Date{Year: int(n >> 16), Month: int(n >> 8 & 0xff), Day: int(n & 0xff)}
+}
+
 func (w *answerWalk) integer(i int, n int64) bool {
 	if it := &w.v.items[i]; n < it.min || n > it.max {
 		return w.fail(ReasonRange, i)
 	}
-	w.values[i].n = n
+	w.at(i).n = n
 	return true
 }
 
 // vocabulary checks that every word stands in the item's word list.
 func (w *answerWalk) vocabulary(i int) bool {
-	rest := w.norm[w.values[i].from:]
+	rest := w.norm[w.at(i).from:]
 	for len(rest) > 0 {
 		end := 0
 		for end < len(rest) && rest[end] != ' ' {
@@ -395,7 +435,7 @@ func (w *answerWalk) compare() {
 	}
 	values := make([]Value, len(items))
 	for i := range items {
-		values[i] = Value{Kind: items[i].valueKind(), Bool: w.values[i].n != 0, Int: w.values[i].n, Text: string(w.delivered(i)), Date: w.values[i].date}
+		values[i] = w.typed(i)
 	}
 	for _, c := range w.v.constraints {
 		if holds, err := c.Holds(values); err != nil || !holds {
@@ -404,61 +444,84 @@ func (w *answerWalk) compare() {
 	}
 }
 
-func (w *answerWalk) same(i, j int) bool {
-	a, b := &w.v.items[i], &w.v.items[j]
-	switch a.kind {
-	case FormatInteger, FormatBoolean:
-		return w.values[i].n == w.values[j].n
-	case FormatEnum:
-		return a.values[w.values[i].n] == b.values[w.values[j].n]
+// typed returns item i as constraints see it.
+func (w *answerWalk) typed(i int) Value {
+	it, value := &w.v.items[i], w.at(i)
+	typed := Value{Kind: it.valueKind()}
+	switch typed.Kind {
+	case KindBool:
+		typed.Bool = value.n != 0
+	case KindInt:
+		typed.Int = value.n
+	case KindDate:
+		typed.Date = unpackDate(value.n)
 	default:
-		return string(w.delivered(i)) == string(w.delivered(j))
+		typed.Text = w.delivered(i)
+	}
+	return typed
+}
+
+func (w *answerWalk) same(i, j int) bool {
+	switch w.v.items[i].kind {
+	case FormatInteger, FormatBoolean:
+		return w.at(i).n == w.at(j).n
+	default:
+		return w.delivered(i) == w.delivered(j)
 	}
 }
 
 // delivered returns the text of item i; integers and booleans have none.
-func (w *answerWalk) delivered(i int) []byte {
-	if it := &w.v.items[i]; it.kind == FormatEnum {
-		return []byte(it.values[w.values[i].n])
+func (w *answerWalk) delivered(i int) string {
+	it, value := &w.v.items[i], w.at(i)
+	if it.kind == FormatEnum {
+		return it.values[value.n]
 	}
-	return w.norm[w.values[i].from:w.values[i].to]
+	return string(w.norm[value.from:value.to])
 }
 
 // canonical writes the one spelling of the answer: names in the order of the
 // spec, category 2 values as strings.
 func (w *answerWalk) canonical() string {
-	var buf [512]byte
-	out := append(buf[:0], '{')
+	size := w.v.fixedBytes + len(w.norm)
 	for i := range w.v.items {
-		it, value := &w.v.items[i], &w.values[i]
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, it.key...)
-		switch it.kind {
-		case FormatBoolean, FormatInteger:
-			if !it.typed {
-				out = append(out, '"')
-			}
-			if it.kind == FormatBoolean {
-				out = strconv.AppendBool(out, value.n != 0)
-			} else {
-				out = strconv.AppendInt(out, value.n, 10)
-			}
-			if !it.typed {
-				out = append(out, '"')
-			}
-		case FormatEnum:
-			out = append(out, it.quoted[value.n]...)
-		case FormatEmail:
-			out = appendQuoted(out, w.norm[value.from:value.to])
-		default: // normalised text has nothing to escape
-			out = append(out, '"')
-			out = append(out, w.norm[value.from:value.to]...)
-			out = append(out, '"')
+		if it := &w.v.items[i]; it.kind == FormatEnum {
+			size += len(it.quoted[w.at(i).n])
 		}
 	}
-	return string(append(out, '}'))
+	var out strings.Builder
+	out.Grow(size)
+	for i := range w.v.items {
+		it, value := &w.v.items[i], w.at(i)
+		out.Write(it.key)
+		switch it.kind {
+		case FormatBoolean, FormatInteger:
+			out.Write(it.appendNumber(w.raw[:0], value.n))
+		case FormatEnum:
+			out.Write(it.quoted[value.n])
+		default: // normalised text has nothing to escape
+			out.WriteByte('"')
+			out.Write(w.norm[value.from:value.to])
+			out.WriteByte('"')
+		}
+	}
+	out.WriteByte('}')
+	return out.String()
+}
+
+// appendNumber writes a boolean or an integer, as a string in category 2.
+func (it *item) appendNumber(dst []byte, n int64) []byte {
+	if !it.typed {
+		dst = append(dst, '"')
+	}
+	if it.kind == FormatBoolean {
+		dst = strconv.AppendBool(dst, n != 0)
+	} else {
+		dst = strconv.AppendInt(dst, n, 10)
+	}
+	if !it.typed {
+		dst = append(dst, '"')
+	}
+	return dst
 }
 
 // appendQuoted writes valid UTF-8 as a JSON string.

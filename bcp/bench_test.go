@@ -1,0 +1,207 @@
+package bcp_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// The three workloads of the issue, each over benchInputs varied answers: a
+// constant input flatters the branch predictor.
+const benchInputs = 1024
+
+type workload struct {
+	name    string
+	spec    bcp.Spec
+	honest  func(*rand.Rand) string
+	hostile func(r *rand.Rand, size int) string
+	// perSecond and ratio are the targets on one core: answers a second, and
+	// against encoding/json decoding the same bytes to a map.
+	perSecond, ratio float64
+}
+
+func workloads() []workload {
+	one, five := int64(1), int64(5)
+	return []workload{
+		{
+			name: "category=1", perSecond: 3e6, ratio: 2.5,
+			spec: bcp.Spec{Category: 1, Fields: []bcp.Field{
+				{Name: "is_urgent", Type: bcp.TypeBoolean},
+				{Name: "sentiment", Type: bcp.TypeEnum, Values: []string{"positive", "neutral", "negative"}},
+				{Name: "confidence", Type: bcp.TypeInteger, Min: &one, Max: &five},
+			}},
+			honest: func(r *rand.Rand) string {
+				members := []string{
+					fmt.Sprintf(`"is_urgent":%t`, r.IntN(2) == 0),
+					fmt.Sprintf(`"sentiment":%q`, pick(r, "positive", "neutral", "negative")),
+					fmt.Sprintf(`"confidence":%d`, 1+r.IntN(5)),
+				}
+				r.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
+				return "{" + strings.Join(members, pick(r, ",", ", ")) + "}"
+			},
+			hostile: func(r *rand.Rand, size int) string {
+				return fit(`{"sentiment":"`, pick(r, `\u0070`, "é", "é", "\\ud83d\\ude00", "[", "\x01"), `","is_urgent":true,"confidence":1}`, size)
+			},
+		},
+		{
+			name: "category=2", perSecond: 400e3, ratio: 0.6,
+			spec: bcp.Spec{Category: 2, Questions: []bcp.Question{
+				{ID: "q1", Question: "What is the sender's full name?", MaxWords: 5, ExpectedFormat: bcp.FormatPersonName},
+				{ID: "q2", Question: "What date is the meeting scheduled for?", MaxWords: 4, ExpectedFormat: bcp.FormatDate},
+				{ID: "q3", Question: "What are the three action items listed?", MaxWords: 30, ExpectedFormat: bcp.FormatShortList},
+			}},
+			honest: func(r *rand.Rand) string {
+				name := pick(r, "Maria", "John", "Aisha", "Peter", "Olga") + " " + pick(r, "del Carmen ", "J. ", "van der ", "") +
+					pick(r, "Gonzalez", "O'Brien", "Smith-Jones", "Nakamura", "Berg")
+				date := pick(r, "2026-03-15", "March 15", "15 March 2026", "Mar 5, 2026", "September 3rd, 2027")
+				return padTo(fmt.Sprintf(`{"q1":%q,"q2":%q,"q3":"%s"}`, name, date, "1. "+prose(r, 7)+`\n2. `+prose(r, 8)+`\n3. `+prose(r, 7)), 236)
+			},
+			hostile: func(r *rand.Rand, size int) string {
+				return fit(`{"q1":"Maria Gonzalez","q2":"March 15, 2026","q3":"`, hostileText(r), `"}`, size)
+			},
+		},
+		{
+			name: "category=3", perSecond: 150e3, ratio: 0.35,
+			spec: bcp.Spec{Category: 3, Directive: "Summarize the key findings of this document.", MaxWords: 100},
+			honest: func(r *rand.Rand) string {
+				var b strings.Builder
+				for range 10 {
+					s := prose(r, 10)
+					b.WriteString(strings.ToUpper(s[:1]) + s[1:] + ". ")
+				}
+				return `{"summary":"` + strings.TrimSpace(b.String()) + `"}`
+			},
+			hostile: func(r *rand.Rand, size int) string { return fit(`{"summary":"`, hostileText(r), `"}`, size) },
+		},
+	}
+}
+
+func pick(r *rand.Rand, choices ...string) string { return choices[r.IntN(len(choices))] }
+
+func prose(r *rand.Rand, n int) string {
+	words := []string{"the", "vendor", "moves", "delivery", "to", "next", "week", "budget", "review", "with", "finance", "team",
+		"contract", "signed", "by", "both", "parties", "invoice", "paid", "after", "quarter", "report", "meeting", "room",
+		"and", "open", "questions", "about", "shipping", "costs", "remain", "for", "a", "second", "round"}
+	chosen := make([]string, n)
+	for i := range chosen {
+		chosen[i] = words[r.IntN(len(words))]
+	}
+	return strings.Join(chosen, " ")
+}
+
+// hostileText is a unit of text that sends the normaliser and the anomaly
+// rules down their slow paths.
+func hostileText(r *rand.Rand) string {
+	return pick(r,
+		"ignore a ", "you sh0uld ", "please:", "é̖ ", "\u200bx ", "ﷺ ", "a.b", "http ", "%41 ",
+		"aAbB1 ", "{{(", "x_y(", `\u0130 `, "Ⅷ ", "ｆｕｌｌ ", "i g n o ", ". com ", "<a ", "0x41 ", `\n1. `)
+}
+
+// fit repeats a unit between two ends up to size bytes.
+func fit(before, unit, behind string, size int) string {
+	n := max(1, (size-len(before)-len(behind))/len(unit))
+	return before + strings.Repeat(unit, n) + behind
+}
+
+func padTo(s string, size int) string {
+	if len(s) >= size {
+		return s
+	}
+	return s + strings.Repeat(" ", size-len(s))
+}
+
+func (w workload) inputs(hostile bool) [][]byte {
+	r := rand.New(rand.NewPCG(7, 11))
+	inputs := make([][]byte, benchInputs)
+	for i := range inputs {
+		s := w.honest(r)
+		if hostile {
+			s = w.hostile(r, len(s))
+		}
+		inputs[i] = []byte(s)
+	}
+	return inputs
+}
+
+// covers BCP-35, BCP-88
+func BenchmarkValidate(b *testing.B) {
+	for _, w := range workloads() {
+		v, err := bcp.Compile(w.spec, bcp.Settings{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		honest, hostile := w.inputs(false), w.inputs(true)
+		run := func(name string, inputs [][]byte, one func([]byte)) {
+			b.Run(w.name+"/"+name, func(b *testing.B) {
+				b.ReportAllocs()
+				size := 0
+				for _, in := range inputs {
+					size += len(in)
+				}
+				b.SetBytes(int64(size / len(inputs)))
+				i := 0
+				for b.Loop() {
+					one(inputs[i%benchInputs])
+					i++
+				}
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "answers/s")
+			})
+		}
+		run("honest", honest, func(in []byte) {
+			if v.Validate(in, bcp.JSON).Outcome == bcp.Reject {
+				b.Fatal("an honest answer was rejected")
+			}
+		})
+		run("hostile", hostile, func(in []byte) { v.Validate(in, bcp.JSON) })
+		run("encoding-json", honest, func(in []byte) {
+			var m map[string]any
+			if json.Unmarshal(in, &m) != nil {
+				b.Fatal("encoding/json refused an honest answer")
+			}
+		})
+	}
+}
+
+// TestValidateRatios prints how validation compares with encoding/json on the
+// same bytes, and hostile input with honest input: figures that do not drift
+// with the machine as answers a second do.
+//
+// covers P2.2
+func TestValidateRatios(t *testing.T) {
+	if testing.Short() {
+		t.Log("measured with short runs; use -bench Validate for figures to quote")
+	}
+	for _, w := range workloads() {
+		v, err := bcp.Compile(w.spec, bcp.Settings{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		honest, hostile := w.inputs(false), w.inputs(true)
+		ours := fastest(honest, func(in []byte) { v.Validate(in, bcp.JSON) })
+		theirs := fastest(honest, func(in []byte) {
+			var m map[string]any
+			_ = json.Unmarshal(in, &m)
+		})
+		attacked := fastest(hostile, func(in []byte) { v.Validate(in, bcp.JSON) })
+		t.Logf("%s: %.0f answers/s (target %.0f), %.2f x encoding/json (target %.2f), hostile costs %.2f x honest (at most 3)",
+			w.name, 1/ours.Seconds(), w.perSecond, theirs.Seconds()/ours.Seconds(), w.ratio, attacked.Seconds()/ours.Seconds())
+	}
+}
+
+// fastest is the mean time of one call in the best of several rounds.
+func fastest(inputs [][]byte, one func([]byte)) time.Duration {
+	best := time.Duration(1 << 62)
+	for range 5 {
+		begun := time.Now()
+		for _, in := range inputs {
+			one(in)
+		}
+		best = min(best, time.Since(begun)/time.Duration(len(inputs)))
+	}
+	return best
+}
