@@ -8,8 +8,9 @@ import (
 // phrases finds word sequences in normalised text: an Aho-Corasick automaton over hashes of words. Whatever stands
 // between two words is ignored, so punctuation and line breaks do not hide a phrase.
 type phrases struct {
-	first [64]uint64 // filter on the first words of phrases
-	keys  []uint64   // open addressing by state and word; 0 is free
+	first [64]uint64  // filter on the hashes of first words
+	start [128]uint64 // filter on the first letters of first words, see startKey
+	keys  []uint64    // open addressing by state and word; 0 is free
 	next  []int32
 	fail  []int32
 	found []Set
@@ -26,8 +27,23 @@ func newPhrases() *phrases {
 	return &phrases{fail: []int32{0}, found: []Set{0}, edges: map[edge]int32{}}
 }
 
-// add enters one phrase.
-func (p *phrases) add(words []uint64, code Set) {
+// noKey stands for the key of a word that is not ASCII.
+const noKey = ^uint32(0)
+
+// startKey places a word of small ASCII letters in a filter of 8,192 bits.
+func startKey(word []byte) uint32 {
+	second := byte(0)
+	if len(word) > 1 {
+		second = word[1]
+	}
+	return uint32(word[0]&31)<<8 | uint32(second&31)<<3 | uint32(len(word)&7)
+}
+
+// add enters one phrase; key is the startKey of its first word, or noKey.
+func (p *phrases) add(words []uint64, key uint32, code Set) {
+	if key != noKey {
+		p.start[key>>6] |= 1 << (key & 63)
+	}
 	state := int32(0)
 	for _, w := range words {
 		to, ok := p.edges[edge{state, w}]
@@ -137,6 +153,14 @@ func (p *phrases) match(text []byte) Set {
 			found |= p.spelled(spelled[:min(letters, len(spelled))])
 			letters = 0
 		}
+		if t.small != nil {
+			if state == 0 {
+				if k := startKey(t.small); p.start[k>>6]&(1<<(k&63)) == 0 {
+					continue
+				}
+			}
+			t.word = hashWord(t.small)
+		}
 		if state = p.step(state, t.word); state != 0 {
 			found |= p.found[state]
 			if found == p.all {
@@ -166,6 +190,8 @@ type tokens struct {
 	at     int
 	word   uint64 // hash of the word, apostrophes left out, digits between letters read as letters
 	other  uint64 // a second reading (1 as l), or 0
+	small  []byte // the word itself where it is small ASCII letters only; word is then not set
+	key    uint32 // startKey of what an ASCII word with capitals, digits or apostrophes is read as
 	letter byte   // the letter, if the word is a single ASCII letter
 }
 
@@ -188,7 +214,12 @@ func (t *tokens) next() bool {
 		i++
 	}
 	begun := i
-	kinds := uint8(0)
+	t.small, t.letter, t.other, t.key = nil, 0, 0, noKey
+	i += letterRun(text[i:])
+	kinds := uint8(tokenLower)
+	if i == begun || text[begun] < 'a' {
+		i, kinds = begun, 0
+	}
 	for i < len(text) {
 		k := tokenKinds[text[i]]
 		if k == tokenBreak || k == tokenWide {
@@ -204,13 +235,13 @@ func (t *tokens) next() bool {
 		t.at = i
 		return false
 	}
-	t.at, t.letter, t.other = i, 0, 0
+	t.at = i
 	word := text[begun:i]
 	if kinds == tokenLower {
 		if len(word) == 1 {
 			t.letter = word[0]
 		}
-		t.word = hashWord(word)
+		t.small = word
 		return true
 	}
 	t.plain(word, kinds)
@@ -246,6 +277,9 @@ func (t *tokens) plain(word []byte, kinds uint8) {
 		t.letter = buf[0]
 	}
 	t.word = hashWord(buf[:n])
+	if n > 0 {
+		t.key = startKey(buf[:n])
+	}
 	if ones {
 		t.other = hashWord(other[:n])
 	}
@@ -258,7 +292,6 @@ const letterOfDigit = "oizeasgtbg"
 func (t *tokens) wide(begun int) bool {
 	var buf [maxToken]byte
 	n, attach, i := 0, uint8(attachNone), begun
-	t.letter, t.other = 0, 0
 	started := false
 	for i < len(t.text) {
 		r, size := utf8.DecodeRune(t.text[i:])

@@ -148,38 +148,44 @@ func (r *Rules) addPhrases() error {
 			return fmt.Errorf("%w: phrases[%d]: unknown code %q", ErrRules, i, rule.Code)
 		}
 		for _, phrase := range rule.Phrases {
-			words, err := phraseWords(phrase)
+			words, key, err := phraseWords(phrase)
 			if err != nil {
 				return fmt.Errorf("%w: phrases[%d]: %q: %w", ErrRules, i, phrase, err)
 			}
 			if n++; n > maxPhrases || len(words) > maxPhraseWords {
 				return fmt.Errorf("%w: phrases[%d]: %q: over %d words or %d phrases", ErrRules, i, phrase, maxPhraseWords, maxPhrases)
 			}
-			r.phrases.add(words, code)
+			r.phrases.add(words, key, code)
 		}
 	}
 	r.phrases.build()
 	return nil
 }
 
-// phraseWords hashes the words of a phrase after normalisation, as match will meet them.
-func phraseWords(phrase string) ([]uint64, error) {
+// phraseWords hashes the words of a phrase after normalisation, as match will meet them. key is the startKey of the
+// first word, or noKey.
+func phraseWords(phrase string) (words []uint64, key uint32, err error) {
 	settled, _, err := settle([]byte(phrase), false, len(phrase))
 	if err != nil {
-		return nil, err
+		return nil, noKey, err
 	}
 	s := scanner{limit: Any.limit(), maxWords: len(phrase), maxChars: 4 * len(phrase)}
 	if err := s.scan(settled, true); err != nil {
-		return nil, err
+		return nil, noKey, err
 	}
-	var words []uint64
 	for t := (tokens{text: s.out}); t.next(); {
+		if t.small != nil {
+			t.word, t.key = hashWord(t.small), startKey(t.small)
+		}
+		if len(words) == 0 {
+			key = t.key
+		}
 		words = append(words, t.word)
 	}
 	if len(words) == 0 {
-		return nil, ErrEmpty
+		return nil, noKey, ErrEmpty
 	}
-	return words, nil
+	return words, key, nil
 }
 
 func (r *Rules) addPatterns() error {

@@ -1,7 +1,9 @@
 package text
 
 import (
+	"encoding/binary"
 	"errors"
+	"math/bits"
 	"unicode/utf8"
 )
 
@@ -97,13 +99,12 @@ func (s *scanner) scan(src []byte, final bool) error {
 			switch c := asciiClass[b]; c {
 			case classLetter:
 				// A run of letters is the same word from its first letter on.
-				for i++; i < len(src) && asciiClass[src[i]] == classLetter; i++ {
-				}
+				i += letterRun(src[i:])
 				if s.capitals && b <= 'Z' {
 					s.rise = true
 				}
 				if s.sep == sepSpace && s.held == 0 && s.list.progress == numberNone && len(s.out) > s.begun {
-					if err := s.plainWord(src[at:i]); err != nil {
+					if err := s.plainWord(src[at:i], src[at:]); err != nil {
 						return err
 					}
 					continue
@@ -114,7 +115,7 @@ func (s *scanner) scan(src []byte, final bool) error {
 				if err := s.grow(i - at); err != nil {
 					return err
 				}
-				s.out = lower(s.out, src[at:i])
+				s.out = lower(s.out, src[at:i], src[at:])
 			case classDigit:
 				i++
 				if err := s.begin(classDigit, attachNumeric, 0); err != nil {
@@ -166,7 +167,7 @@ func (s *scanner) scan(src []byte, final bool) error {
 }
 
 // plainWord is begin, grow and write for the commonest case: a run of letters behind a plain space.
-func (s *scanner) plainWord(word []byte) error {
+func (s *scanner) plainWord(word, spare []byte) error {
 	s.segments++
 	s.splits++
 	s.piece = len(word)
@@ -185,19 +186,48 @@ func (s *scanner) plainWord(word []byte) error {
 		s.rise = false
 		s.capitalAt = append(s.capitalAt, len(s.out)+1)
 	}
-	s.out = lower(append(s.out, ' '), word)
+	s.out = lower(append(s.out, ' '), word, spare)
 	s.sep, s.ended, s.last, s.attach, s.script, s.marks, s.accent = sepNone, false, lastLetter, attachAlpha, scriptLatin, 0, false
 	return nil
 }
 
-// lower appends ASCII letters in lower case.
-func lower(dst, letters []byte) []byte {
+// lower appends ASCII letters in lower case. spare is the text that the letters begin, so that eight bytes can be
+// read at once.
+func lower(dst, letters, spare []byte) []byte {
+	if n := len(dst); len(letters) <= 8 && len(spare) >= 8 && cap(dst)-n >= 8 {
+		binary.LittleEndian.PutUint64(dst[n:n+8], binary.LittleEndian.Uint64(spare)|smallBits)
+		return dst[:n+len(letters)]
+	}
 	dst = append(dst, letters...)
 	out := dst[len(dst)-len(letters):]
 	for i := range out {
 		out[i] |= 0x20
 	}
 	return dst
+}
+
+// Constants to work on eight bytes at once.
+const (
+	everyByte = 0x0101010101010101
+	smallBits = 0x20 * everyByte // makes ASCII letters small
+	highBits  = 0x80 * everyByte
+)
+
+// letterRun is the number of ASCII letters that a text begins with, found eight bytes at a time.
+func letterRun(text []byte) int {
+	n := 0
+	for ; len(text)-n >= 8; n += 8 {
+		x := binary.LittleEndian.Uint64(text[n:])
+		small := x&^highBits | smallBits
+		letters := (small + (0x80-'a')*everyByte) &^ (small + (0x80-'z'-1)*everyByte) &^ x & highBits
+		if letters != highBits {
+			return n + bits.TrailingZeros64(letters^highBits)/8
+		}
+	}
+	for n < len(text) && asciiClass[text[n]] == classLetter {
+		n++
+	}
+	return n
 }
 
 // wide takes one code point outside of ASCII.
@@ -209,7 +239,7 @@ func (s *scanner) wide(r rune, final bool) error {
 		r = rune(e >> entryMapped)
 		e = entryOf(r)
 		c = class(e & entryClass)
-	} else if e&entryRough != 0 && !final {
+	} else if c < classMapped && e&entryRough != 0 && !final {
 		return errRough
 	}
 	switch c {
@@ -618,7 +648,7 @@ var asciiFlags = [256]flags{
 	'<': sawSymbol, '>': sawSymbol, '{': sawSymbol, '}': sawSymbol, '[': sawSymbol, ']': sawSymbol, '|': sawSymbol,
 	'`': sawSymbol, '\\': sawSymbol, '=': sawSymbol, '#': sawSymbol, '_': sawSymbol, '@': sawSymbol, '&': sawSymbol,
 	'*': sawSymbol, '(': sawBeside, '/': sawBeside, '.': sawBeside,
-	':': sawColon, '%': sawDigits,
+	':': sawColon, '%': sawBeside,
 }
 
 // beside judges a byte by its neighbours: what ordinary prose has, such as a bracket behind a space, raises nothing.
@@ -650,6 +680,10 @@ func beside(src []byte, at int) flags {
 		}
 		if open || slash || behind >= classOther {
 			return sawSymbol
+		}
+	case '%':
+		if behind == classDigit || behind == classLetter || behind == classMapped {
+			return sawDigits
 		}
 	case '.':
 		if before == classDigit && behind == classDigit {
