@@ -10,7 +10,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
-	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -46,43 +45,14 @@ func projectAudit(d *bcp.Decision) (string, []byte, error) {
 	return subjects.Audit(controller, reader, d.Kind.String()), data, err
 }
 
-// LedgerLine is one movement of a channel's pool. Figures are in nano-bits on
-// disk and in bits in JSON.
-type LedgerLine struct {
-	Seq          uint64             `msgpack:"n" json:"seq"`
-	Time         time.Time          `msgpack:"t" json:"time"`
-	Kind         bcp.DecisionKind   `msgpack:"k" json:"kind"`
-	Controller   bcp.AgentName      `msgpack:"co" json:"controller"`
-	Reader       bcp.AgentName      `msgpack:"re" json:"reader"`
-	Epoch        uint64             `msgpack:"e" json:"epoch"`
-	Query        bcp.QueryID        `msgpack:"q,omitempty" json:"query_id,omitempty"`
-	Subscription bcp.SubscriptionID `msgpack:"su,omitempty" json:"subscription_id,omitempty"`
-	Category     bcp.Category       `msgpack:"ca" json:"category"`
-	Nominal      bcp.Bits           `msgpack:"bn" json:"nominal_bits"` // reserved by an ask, settled by the rest
-	Capacity     bcp.Bits           `msgpack:"bc" json:"capacity_bits"`
-	Timing       bool               `msgpack:"tm" json:"timing_counted"`
-	Balance      bcp.Balance        `msgpack:"b" json:"balance"`
-}
-
 // projectLedger shows the decisions that move bits.
 func projectLedger(d *bcp.Decision) (string, []byte, error) {
-	if _, ok := d.Channel(); !ok || d.Repeat || d.Nominal == 0 && d.Capacity == 0 {
+	line, ok := d.Line()
+	if !ok {
 		return "", nil, nil
 	}
-	data, err := msgpack.Marshal(LedgerLine{
-		Seq: d.Seq, Time: d.At(), Kind: d.Kind, Controller: d.Controller, Reader: d.Reader, Epoch: d.Epoch, Query: d.Query,
-		Subscription: d.Subscription, Category: d.Category, Nominal: d.Nominal, Capacity: d.Capacity, Timing: d.Timing, Balance: d.Balance,
-	})
+	data, err := bcp.EncodeLedgerLine(line)
 	return subjects.Ledger(d.Controller, d.Reader), data, err
-}
-
-// DecodeLedgerLine reads a message of the ledger.
-func DecodeLedgerLine(b []byte) (LedgerLine, error) {
-	var line LedgerLine
-	if err := msgpack.Unmarshal(b, &line); err != nil {
-		return LedgerLine{}, fmt.Errorf("decoding a ledger line: %w", err)
-	}
-	return line, nil
 }
 
 // projectValidated shows what Controllers are sent, as JSON.

@@ -1,0 +1,49 @@
+package bcp
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+// LedgerLine is one movement of a channel's pool, as the ledger shows it.
+// Figures are nano-bits in its records and bits in JSON.
+type LedgerLine struct {
+	Seq          uint64         `msgpack:"n" json:"seq"`
+	Time         time.Time      `msgpack:"t" json:"time"`
+	Kind         DecisionKind   `msgpack:"k" json:"kind"`
+	Controller   AgentName      `msgpack:"co" json:"controller"`
+	Reader       AgentName      `msgpack:"re" json:"reader"`
+	Epoch        uint64         `msgpack:"e" json:"epoch"`
+	Query        QueryID        `msgpack:"q,omitempty" json:"query_id,omitempty"`
+	Subscription SubscriptionID `msgpack:"su,omitempty" json:"subscription_id,omitempty"`
+	Category     Category       `msgpack:"ca" json:"category"`
+	Nominal      Bits           `msgpack:"bn" json:"nominal_bits"` // reserved by an ask, settled by the rest
+	Capacity     Bits           `msgpack:"bc" json:"capacity_bits"`
+	Timing       bool           `msgpack:"tm" json:"timing_counted"` // false: "timing: uncounted"
+	Balance      Balance        `msgpack:"b" json:"balance"`
+}
+
+// Line returns the ledger's line of a decision, if it moves bits.
+func (d *Decision) Line() (LedgerLine, bool) {
+	if _, ok := d.Channel(); !ok || d.Repeat || d.Nominal == 0 && d.Capacity == 0 {
+		return LedgerLine{}, false
+	}
+	return LedgerLine{
+		Seq: d.Seq, Time: d.At(), Kind: d.Kind, Controller: d.Controller, Reader: d.Reader, Epoch: d.Epoch, Query: d.Query,
+		Subscription: d.Subscription, Category: d.Category, Nominal: d.Nominal, Capacity: d.Capacity, Timing: d.Timing, Balance: d.Balance,
+	}, true
+}
+
+// EncodeLedgerLine returns the record of a line.
+func EncodeLedgerLine(line LedgerLine) ([]byte, error) { return msgpack.Marshal(line) }
+
+// DecodeLedgerLine reads a record of the ledger.
+func DecodeLedgerLine(b []byte) (LedgerLine, error) {
+	var line LedgerLine
+	if err := msgpack.Unmarshal(b, &line); err != nil {
+		return LedgerLine{}, fmt.Errorf("decoding a ledger line: %w", err)
+	}
+	return line, nil
+}

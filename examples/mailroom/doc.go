@@ -1,0 +1,43 @@
+// Package mailroom is a complete example: a tainted Reader that reads a
+// mailbox, and a clean Controller, the assistant, that sorts the mail and acts
+// without ever seeing it.
+//
+// The Reader has no model. On honest mail it answers by simple rules; on mail
+// with a planted instruction it acts hijacked and says, word for word, what the
+// attacker wants. What the assistant then hears is what the gateway lets
+// through: see the definitions in the folder mesh.
+//
+// [Run] connects both agents to a running mesh and works through the mail. The
+// command "bcpmesh demo" runs it and tells the story.
+package mailroom
+
+import (
+	"embed"
+	"io/fs"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// The agents of the definitions.
+const (
+	ReaderAgent    bcp.AgentName = "mail-reader"
+	AssistantAgent bcp.AgentName = "assistant"
+)
+
+// The subscriptions of the definitions.
+const (
+	newMail     bcp.SubscriptionID = "new-mail"
+	replyNeeded bcp.SubscriptionID = "reply-needed"
+)
+
+//go:embed mesh
+var definitions embed.FS
+
+// Definitions returns the folder that declares the mesh of this example.
+func Definitions() fs.FS {
+	folder, err := fs.Sub(definitions, "mesh")
+	if err != nil {
+		panic("mailroom: the definitions are not embedded: " + err.Error())
+	}
+	return folder
+}

@@ -1,0 +1,89 @@
+package mailroom
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/examples/mailroom/mailbox"
+)
+
+// Options say where the mesh is and what to read. All are required but those
+// marked optional.
+type Options struct {
+	URL               string
+	Reader, Assistant agents.Credentials
+	Mail              *mailbox.Mailbox
+	Limit             int              // of messages; optional, 0 reads all
+	Said              func(Said)       // optional: hears everything that the Reader sends
+	Did               func(string)     // optional: hears what the assistant does
+	After             func(Done) error // optional: called after each message
+}
+
+// Done says that the Reader has pushed what it had to say about a message.
+type Done struct {
+	Number    int
+	Message   *mailbox.Message
+	Injection *mailbox.Injection // set on hostile mail
+}
+
+// Run connects both agents and works through the mail, one message at a time.
+// It returns when the Reader has read everything.
+func Run(ctx context.Context, o Options) (err error) {
+	if o.Said == nil {
+		o.Said = func(Said) {}
+	}
+	if o.Did == nil {
+		o.Did = func(string) {}
+	}
+	if o.After == nil {
+		o.After = func(Done) error { return nil }
+	}
+	tainted, err := agents.Connect(ctx, o.URL, o.Reader, agents.Options{Name: ReaderAgent})
+	if err != nil {
+		return err
+	}
+	defer tainted.Close()
+	clean, err := agents.Connect(ctx, o.URL, o.Assistant, agents.Options{Name: AssistantAgent})
+	if err != nil {
+		return err
+	}
+	defer clean.Close()
+
+	r := &reader{client: agents.NewReader(tainted), said: o.Said}
+	r.client.OnQuery(r.query)
+	if err := r.client.Start(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.client.Stop(context.WithoutCancel(ctx))) }()
+
+	a := &assistant{client: agents.NewController(clean), did: o.Did}
+	a.client.OnDelivery(a.hear)
+	if err := a.client.Start(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.client.Stop(context.WithoutCancel(ctx))) }()
+
+	for number := 1; o.Limit == 0 || number <= o.Limit; number++ {
+		m, err := o.Mail.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("mailroom: message %d: %w", number, err)
+		}
+		if err := r.take(ctx, m); err != nil {
+			return fmt.Errorf("mailroom: message %d: %w", number, err)
+		}
+		done := Done{Number: number, Message: m}
+		if injection, hostile := mailbox.FindInjection(m); hostile {
+			done.Injection = &injection
+		}
+		if err := o.After(done); err != nil {
+			return err
+		}
+	}
+	return nil
+}

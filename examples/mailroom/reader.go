@@ -1,0 +1,196 @@
+package mailroom
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/examples/mailroom/mailbox"
+)
+
+// Said is something that the Reader sent, before anybody judged it: hostile
+// bytes, for the eyes of whoever watches the demonstration.
+type Said struct {
+	Message      int                // number of the mail, from 1
+	Query        bcp.QueryID        // of an answer
+	Attempt      int                // of an answer
+	Subscription bcp.SubscriptionID // of a push
+	Push         bcp.ClientID       // of a push
+	Raw          string             // the answer as JSON
+	Hijacked     bool               // the attacker is talking
+}
+
+// reader answers about the mail that it was given so far.
+type reader struct {
+	client *agents.Reader
+	said   func(Said)
+
+	mu     sync.Mutex
+	mail   []*mailbox.Message // by number, from 1
+	pushes int
+}
+
+// answer is what the Reader says: names to values, as JSON objects.
+type answer map[string]any
+
+// take reads one more mail and pushes what it has to say about it.
+func (r *reader) take(ctx context.Context, m *mailbox.Message) error {
+	r.mu.Lock()
+	r.mail = append(r.mail, m)
+	number := len(r.mail)
+	r.mu.Unlock()
+
+	facts := mailbox.Extract(m)
+	injection, hijacked := mailbox.FindInjection(m)
+	if !hijacked {
+		if err := r.push(ctx, number, newMail, sorted(number, facts), false); err != nil {
+			return err
+		}
+		if facts.NeedsReply {
+			return r.push(ctx, number, replyNeeded, reply(number, facts), false)
+		}
+		return nil
+	}
+	// The attacker talks: first it says what it wants where a word of a closed
+	// list belongs, then where text does, and at last it lies within the rules.
+	talking := sorted(number, facts)
+	talking["kind"] = injection.Text
+	wanting := reply(number, facts)
+	wanting["gist"] = injection.Text
+	lying := sorted(number, facts)
+	lying["kind"], lying["urgent"], lying["needs_reply"] = string(mailbox.Billing), true, true
+	return errors.Join(
+		r.push(ctx, number, newMail, talking, true),
+		r.push(ctx, number, replyNeeded, wanting, true),
+		r.push(ctx, number, newMail, lying, true))
+}
+
+// sorted is what the subscription new-mail asks for.
+func sorted(number int, f mailbox.Facts) answer {
+	return answer{"message": number, "kind": string(f.Kind), "urgent": f.Urgent, "needs_reply": f.NeedsReply, "sentiment": string(f.Sentiment)}
+}
+
+// reply is what the subscription reply-needed asks for.
+func reply(number int, f mailbox.Facts) answer {
+	return answer{"message": strconv.Itoa(number), "sender": f.SenderName, "received": f.Date.Format("2006-01-02"), "gist": firstWords(f.KeySentence, 12)}
+}
+
+// push sends an answer against a subscription. A refusal is an answer too.
+func (r *reader) push(ctx context.Context, number int, id bcp.SubscriptionID, a answer, hijacked bool) error {
+	raw, err := json.Marshal(a, json.Deterministic(true))
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.pushes++
+	pushID := bcp.ClientID(fmt.Sprintf("mail-%d-push-%d", number, r.pushes))
+	r.mu.Unlock()
+	r.said(Said{Message: number, Subscription: id, Push: pushID, Raw: string(raw), Hijacked: hijacked})
+	_, err = r.client.Push(ctx, AssistantAgent, id, a, agents.PushOptions{PushID: pushID})
+	var refused *agents.RefusedError
+	if errors.As(err, &refused) {
+		return nil
+	}
+	return err
+}
+
+// query answers a question about one mail. The assistant names the mail by its
+// number: in the names of the fields, or in the words of the question.
+func (r *reader) query(_ context.Context, q agents.Query) (any, error) {
+	number := numberIn(q.Query)
+	r.mu.Lock()
+	known := number >= 1 && number <= len(r.mail)
+	var m *mailbox.Message
+	if known {
+		m = r.mail[number-1]
+	}
+	r.mu.Unlock()
+	if !known {
+		return agents.NotEnoughInformation{}, nil
+	}
+	injection, hijacked := mailbox.FindInjection(m)
+	a, ok := factual(q.Query, mailbox.Extract(m))
+	if hijacked {
+		for name, value := range a {
+			if _, text := value.(string); text {
+				a[name] = injection.Text
+			}
+		}
+	}
+	if !ok {
+		return agents.NotEnoughInformation{}, nil
+	}
+	raw, err := json.Marshal(a, json.Deterministic(true))
+	if err != nil {
+		return nil, err
+	}
+	r.said(Said{Message: number, Query: q.QueryID, Attempt: q.Attempt, Raw: string(raw), Hijacked: hijacked})
+	return a, nil
+}
+
+// factual answers what the assistant of this example asks.
+func factual(q bcp.Query, f mailbox.Facts) (answer, bool) {
+	a := answer{}
+	for _, field := range q.Fields {
+		switch {
+		case strings.HasSuffix(field.Name, "_asks_for_money"):
+			a[field.Name] = f.Due != nil
+		case strings.HasSuffix(field.Name, "_days_old"):
+			a[field.Name] = 1
+		default:
+			return nil, false
+		}
+	}
+	for _, question := range q.Questions {
+		switch question.ID {
+		case "address":
+			a["address"] = f.SenderAddress
+		case "day":
+			if f.Date.IsZero() {
+				return nil, false
+			}
+			a["day"] = f.Date.Format("January 2, 2006")
+		case "in_first_quarter":
+			a["in_first_quarter"] = f.Date.Month() <= 3
+		case "actions":
+			if len(f.Actions) == 0 {
+				return nil, false
+			}
+			var actions []string
+			for _, action := range f.Actions {
+				actions = append(actions, firstWords(action, 8))
+			}
+			a["actions"] = strings.Join(actions, "\n")
+		default:
+			return nil, false
+		}
+	}
+	return a, len(a) > 0
+}
+
+func numberIn(q bcp.Query) int {
+	text := ""
+	if len(q.Fields) > 0 {
+		text = strings.ReplaceAll(q.Fields[0].Name, "_", " ")
+	} else if len(q.Questions) > 0 {
+		text = q.Questions[0].Question
+	}
+	for _, word := range strings.Fields(text) {
+		if n, err := strconv.Atoi(strings.Trim(word, ",.?:")); err == nil {
+			return n
+		}
+	}
+	return 0
+}
+
+func firstWords(s string, n int) string {
+	words := strings.Fields(s)
+	return strings.Join(words[:min(n, len(words))], " ")
+}
