@@ -2,7 +2,6 @@ package accounts
 
 import (
 	"slices"
-	"time"
 
 	"github.com/nats-io/jwt/v2"
 
@@ -74,8 +73,8 @@ func agentScope(s subjects.Scope, key string) *jwt.UserScope {
 	scope.Template.AllowedConnectionTypes.Add(jwt.ConnectionTypeStandard, jwt.ConnectionTypeWebsocket)
 	scope.Template.Subs = int64(s.MaxSubscriptions)
 	if s.Respond {
-		// Zero would mean two minutes.
-		scope.Template.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: max(s.RespondFor, time.Second)}
+		// RespondFor is not zero, which would mean two minutes.
+		scope.Template.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: s.RespondFor}
 	}
 	return scope
 }

@@ -3,9 +3,9 @@ package subjects
 // Subjects of the server's own account that the gateway's monitor needs: the
 // only ones that it may use.
 const (
-	// Connects and Disconnects are the server's events about clients.
-	Connects    = "$SYS.ACCOUNT.*.CONNECT"
-	Disconnects = "$SYS.ACCOUNT.*.DISCONNECT"
+	// Connections is the pattern of the server's events about clients that
+	// connect and disconnect: one pattern, so that they come in their order.
+	Connections = "$SYS.ACCOUNT.*.*"
 	// UpdateClaims takes a new account JWT.
 	UpdateClaims = "$SYS.REQ.CLAIMS.UPDATE"
 	// LookupClaims is the pattern of [LookupClaimsOf].
@@ -36,7 +36,7 @@ func KickAt(server string) string { return around("$SYS.REQ.SERVER.", server, ".
 // subscribe to.
 func MonitorPermissions() (publish, subscribe []string) {
 	return []string{UpdateClaims, LookupClaims, Kicks},
-		[]string{Connects, Disconnects, MonitorInbox + ".>"}
+		[]string{Connections, MonitorInbox + ".>"}
 }
 
 // GatewayRefusals returns what the gateway may not publish in its own account:

@@ -1,0 +1,231 @@
+package server
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// denialWindow is the time in which refusals of one kind to one party
+	// become at most two records (PROTOCOL P4.7).
+	denialWindow = time.Second
+	// denialPause is the least time between two looks at what was refused.
+	denialPause = 2 * time.Millisecond
+	// maxDenials bounds the refusals that wait to be told apart, and the
+	// parties that are counted at a time.
+	maxDenials = 1024
+	// maxSubject bounds the subject in a Denial, in bytes.
+	maxSubject = 128
+)
+
+// Operation is what was refused. The zero value is unknown: more was refused
+// at once than could be told apart.
+type Operation uint8
+
+// The operations.
+const (
+	Connect   Operation = 1
+	Publish   Operation = 2
+	Subscribe Operation = 3
+)
+
+func (o Operation) String() string {
+	switch o {
+	case Connect:
+		return "connect"
+	case Publish:
+		return "publish"
+	case Subscribe:
+		return "subscribe"
+	}
+	return "unknown"
+}
+
+// Denial says that the server refused something (PROTOCOL P11.1). The first of
+// a party and operation in a second is told at once, the others of that second
+// together at its end.
+type Denial struct {
+	Operation Operation
+	// Party and UserKey are zero for [Connect], where nobody has proved to be
+	// anyone, and where more was refused than could be told apart.
+	Party
+	UserKey  string
+	ClientID uint64 // one of the connections
+	Host     string // where that connection comes from; empty inside this process
+	// Subject is one of the refused: printable ASCII, escaped, at most 128
+	// bytes. The client chose it: it belongs in the audit, not in a log.
+	Subject string
+	Count   int // how many were refused
+}
+
+// denials counts refusals that the server's log tells, and hands them out.
+type denials struct {
+	identify func(clientID uint64) (Party, string)
+	handle   func(Denial)
+	wake     chan struct{}
+	quit     chan struct{}
+	ended    chan struct{}
+
+	mu       sync.Mutex
+	incoming map[refusal]*refused
+	lost     int // refusals beyond maxDenials
+}
+
+// refusal is what the log line itself tells apart.
+type refusal struct {
+	clientID  uint64
+	operation Operation
+}
+
+type refused struct {
+	host, subject string
+	count         int
+}
+
+// source is who is counted together.
+type source struct {
+	party     Party
+	userKey   string
+	host      string // of Connect alone
+	operation Operation
+}
+
+// window is the count of a source since it was told.
+type window struct {
+	denial Denial
+	until  time.Time
+}
+
+func newDenials(identify func(uint64) (Party, string), handle func(Denial)) *denials {
+	d := &denials{
+		identify: identify, handle: handle,
+		wake: make(chan struct{}, 1), quit: make(chan struct{}), ended: make(chan struct{}),
+		incoming: map[refusal]*refused{},
+	}
+	go d.run()
+	return d
+}
+
+// stop ends the counting and returns when the last call of handle has.
+func (d *denials) stop() {
+	close(d.quit)
+	<-d.ended
+}
+
+// add counts a refusal. It never waits.
+func (d *denials) add(clientID uint64, host string, operation Operation, subject string) {
+	d.mu.Lock()
+	key := refusal{clientID, operation}
+	if r := d.incoming[key]; r != nil {
+		r.count++
+	} else if len(d.incoming) < maxDenials {
+		d.incoming[key] = &refused{host: host, subject: printable(subject, maxSubject), count: 1}
+	} else {
+		d.lost++
+	}
+	d.mu.Unlock()
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (d *denials) take() (map[refusal]*refused, int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	incoming, lost := d.incoming, d.lost
+	d.incoming, d.lost = map[refusal]*refused{}, 0
+	return incoming, lost
+}
+
+func (d *denials) run() {
+	defer close(d.ended)
+	// Both are used by this goroutine alone.
+	open := map[source]*window{}
+	known := map[uint64]source{}
+	tick := time.NewTicker(denialWindow / 4)
+	defer tick.Stop()
+	pause := time.NewTimer(denialPause)
+	defer pause.Stop()
+	var wake <-chan struct{}
+	for {
+		select {
+		case <-wake:
+			d.sort(open, known, time.Now())
+			// A flood is sorted now and then, not message by message.
+			wake = nil
+			pause.Reset(denialPause)
+		case <-pause.C:
+			wake = d.wake
+		case now := <-tick.C:
+			d.close(open, now)
+			clear(known)
+		case <-d.quit:
+			d.sort(open, known, time.Now())
+			d.close(open, time.Now().Add(2*denialWindow))
+			return
+		}
+	}
+}
+
+// sort tells the first of each source at once, and counts the others.
+func (d *denials) sort(open map[source]*window, known map[uint64]source, now time.Time) {
+	incoming, lost := d.take()
+	if lost > 0 {
+		d.count(open, source{}, Denial{Count: lost}, now)
+	}
+	for key, r := range incoming {
+		denial := Denial{Operation: key.operation, ClientID: key.clientID, Host: r.host, Subject: r.subject, Count: r.count}
+		from := source{operation: key.operation, host: r.host}
+		if key.operation != Connect {
+			from = d.source(known, key)
+			denial.Party, denial.UserKey = from.party, from.userKey
+		}
+		d.count(open, from, denial, now)
+	}
+}
+
+func (d *denials) count(open map[source]*window, from source, denial Denial, now time.Time) {
+	if w := open[from]; w != nil {
+		denial.Count += w.denial.Count
+		w.denial = denial
+		return
+	}
+	if len(open) >= maxDenials {
+		// Nobody is told apart any more until windows close.
+		from = source{}
+		denial = Denial{Count: denial.Count}
+		if w := open[from]; w != nil {
+			w.denial.Count += denial.Count
+			return
+		}
+	}
+	open[from] = &window{until: now.Add(denialWindow)}
+	d.handle(denial)
+}
+
+func (d *denials) source(known map[uint64]source, key refusal) source {
+	from, ok := known[key.clientID]
+	if !ok {
+		from.party, from.userKey = d.identify(key.clientID)
+		known[key.clientID] = from
+	}
+	from.operation = key.operation
+	return from
+}
+
+// close ends the windows whose time has passed. One with refusals is told and
+// begins again, so that a flood is one record a second.
+func (d *denials) close(open map[source]*window, now time.Time) {
+	for from, w := range open {
+		if now.Before(w.until) {
+			continue
+		}
+		if w.denial.Count == 0 {
+			delete(open, from)
+			continue
+		}
+		d.handle(w.denial)
+		*w = window{until: now.Add(denialWindow)}
+	}
+}

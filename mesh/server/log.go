@@ -1,0 +1,227 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+const (
+	// maxLine bounds one line of the server in the log.
+	maxLine = 400
+	// clientLines is how many lines about clients are logged in a second;
+	// beyond that they are counted. A client could fill the disk otherwise.
+	clientLines = 10
+)
+
+// adapter takes the server's log. Lines about the server itself go to the
+// logger. Lines about a client are replaced by a constant and the number of its
+// connection, since they quote what the client chose; refusals among them go
+// to denials. Its methods are called by any of the server's goroutines with
+// its locks held: they never wait.
+type adapter struct {
+	logger  hclog.Logger
+	denials *denials
+
+	failed atomic.Pointer[string]
+	second atomic.Int64  // Unix time that count belongs to
+	count  atomic.Uint64 // lines about clients in this second
+}
+
+// fatal returns what the server called fatal. The server itself goes on.
+func (a *adapter) fatal() error {
+	if text := a.failed.Load(); text != nil {
+		return errors.New(*text)
+	}
+	return nil
+}
+
+// Noticef implements the server's logger.
+func (a *adapter) Noticef(format string, args ...any) { a.write(hclog.Info, format, args) }
+
+// Warnf implements the server's logger.
+func (a *adapter) Warnf(format string, args ...any) { a.write(hclog.Warn, format, args) }
+
+// Errorf implements the server's logger.
+func (a *adapter) Errorf(format string, args ...any) { a.write(hclog.Error, format, args) }
+
+// Fatalf implements the server's logger. It does not end the process.
+func (a *adapter) Fatalf(format string, args ...any) {
+	text := printable(render(format, args), maxLine)
+	a.failed.CompareAndSwap(nil, &text)
+	a.logger.Error(text)
+}
+
+// Debugf implements the server's logger. It is switched off: it quotes clients.
+func (a *adapter) Debugf(string, ...any) {}
+
+// Tracef implements the server's logger. It is switched off: it quotes clients.
+func (a *adapter) Tracef(string, ...any) {}
+
+func (a *adapter) write(level hclog.Level, format string, args []any) {
+	c, isClient := parseClient(format)
+	if !isClient {
+		// Some formats have the client as their first argument.
+		c, isClient = parseClient(render(format, args))
+		args = nil
+	}
+	if isClient {
+		if operation, subject := c.refusal(args); operation != 0 {
+			a.denials.add(c.id, c.host, operation, subject)
+		}
+		a.writeClient(level, c)
+		return
+	}
+	text := render(format, args)
+	for _, quoting := range quotingFormats {
+		if strings.HasPrefix(format, quoting) {
+			text = quoting
+		}
+	}
+	a.logger.Log(level, printable(text, maxLine))
+}
+
+// quotingFormats begin the lines that quote clients without naming one first.
+var quotingFormats = []string{"Removed sub", "Internal subscription on"}
+
+func (a *adapter) writeClient(level hclog.Level, c clientLine) {
+	now := time.Now().Unix()
+	if last := a.second.Swap(now); last != now {
+		if count := a.count.Swap(0); count > clientLines {
+			a.logger.Warn("lines about clients were left out", "count", count-clientLines)
+		}
+	}
+	if a.count.Add(1) <= clientLines {
+		a.logger.Log(level, c.class(), "client", c.id)
+	}
+}
+
+// render is fmt.Sprintf, but takes a format without arguments as it is: some
+// of the server's contain what a client wrote.
+func render(format string, args []any) string {
+	if len(args) == 0 {
+		return format
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+// clientLine is a line of the server about a client.
+type clientLine struct {
+	host string // as the server sees it, without the port
+	id   uint64
+	tail string // what is said of it: the server's own format or text
+}
+
+// parseClient reads `host:port - cid:N - "client's words" - "account/user" -
+// tail`, where both quoted parts may be absent. The client chose the first one,
+// so it is skipped as a quoted string and not searched.
+func parseClient(line string) (clientLine, bool) {
+	address, rest, ok := strings.Cut(line, " - ")
+	if !ok || address == "" || strings.ContainsAny(address, " \"") {
+		return clientLine{}, false
+	}
+	kind, rest, ok := strings.Cut(rest, ":")
+	if kind = strings.TrimSuffix(kind, "_ws"); !ok || len(kind) != len("cid") || kind[1:] != "id" {
+		return clientLine{}, false
+	}
+	digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
+	id, err := strconv.ParseUint(rest[:digits], 10, 64)
+	if err != nil {
+		return clientLine{}, false
+	}
+	line = rest[digits:]
+	for {
+		tail, _ := strings.CutPrefix(line, " - ")
+		quoted, err := strconv.QuotedPrefix(tail)
+		if err != nil || quoted[0] != '"' {
+			return clientLine{host: hostOf(address), id: id, tail: tail}, true
+		}
+		line = tail[len(quoted):]
+	}
+}
+
+func hostOf(address string) string {
+	if i := strings.LastIndexByte(address, ':'); i >= 0 {
+		address = address[:i]
+	}
+	return printable(address, 64)
+}
+
+// The server's words about refusals.
+const (
+	publishRefused   = "Publish Violation - Subject "
+	replyRefused     = "Publish Violation - Reply "
+	subscribeRefused = "Subscription Violation"
+	authFailed       = "authentication error"
+	subjectMark      = " - Subject "
+)
+
+// refusal returns what was refused, or zero where the line says no such thing.
+// Args are those of the line's format, if it has any.
+func (c clientLine) refusal(args []any) (Operation, string) {
+	switch {
+	case strings.HasPrefix(c.tail, publishRefused), strings.HasPrefix(c.tail, replyRefused):
+		if len(args) > 0 {
+			// The client's words before may have held verbs; the subject is
+			// what the server gave last.
+			return Publish, fmt.Sprintf("%s", args[len(args)-1])
+		}
+		return Publish, ""
+	case strings.HasPrefix(c.tail, subscribeRefused):
+		_, subject, _ := strings.Cut(c.tail, subjectMark)
+		if quoted, err := strconv.QuotedPrefix(subject); err == nil {
+			if subject, err = strconv.Unquote(quoted); err == nil {
+				return Subscribe, subject
+			}
+		}
+		return Subscribe, ""
+	case strings.HasPrefix(c.tail, authFailed):
+		return Connect, ""
+	case strings.HasPrefix(c.tail, "%v - %s") && len(args) > 0 && fmt.Sprint(args[0]) == authFailed:
+		return Connect, ""
+	}
+	return 0, ""
+}
+
+// classes are constants in the place of lines that quote clients.
+var classes = []struct{ begins, says string }{
+	{publishRefused, "refused a publish"},
+	{replyRefused, "refused a publish"},
+	{subscribeRefused, "refused a subscription"},
+	{authFailed, "refused a connection"},
+	{"%v - %s", "refused a connection"},
+	{"maximum payload exceeded", "disconnected a client: its message is too large"},
+	{"%s: %d vs %d", "disconnected a client: its message is too large"},
+	{"maximum subscriptions exceeded", "refused a subscription: there are too many"},
+	{"maximum account active connections exceeded", "refused a connection: there are too many"},
+	{"Slow Consumer", "a client reads too slowly"},
+	{"TLS", "a TLS handshake failed"},
+	{"Client parser ERROR", "disconnected a client: not the protocol"},
+}
+
+func (c clientLine) class() string {
+	for _, class := range classes {
+		if strings.HasPrefix(c.tail, class.begins) {
+			return class.says
+		}
+	}
+	return "an event of a client"
+}
+
+// printable escapes everything but printable ASCII, and cuts at limit bytes.
+func printable(text string, limit int) string {
+	if len(text) > limit {
+		text = text[:limit]
+	}
+	quoted := strconv.QuoteToASCII(text)
+	quoted = quoted[1 : len(quoted)-1]
+	if len(quoted) > limit {
+		quoted = quoted[:limit]
+	}
+	return quoted
+}

@@ -1,0 +1,24 @@
+package server
+
+import (
+	"encoding/json"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+)
+
+// Sender returns the public key of the user who sent a push, an answer or an
+// approval to the gateway. The server writes it into the message, and over
+// what the sender may have put there; on other subjects there is none.
+func Sender(m *nats.Msg) (userKey string, ok bool) {
+	values := m.Header.Values(natsserver.ClientInfoHdr)
+	if len(values) != 1 {
+		return "", false
+	}
+	var info natsserver.ClientInfo
+	if err := json.Unmarshal([]byte(values[0]), &info); err != nil || !nkeys.IsValidPublicUserKey(info.User) {
+		return "", false
+	}
+	return info.User, true
+}

@@ -1,0 +1,256 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/goleak"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 10 * time.Second
+
+// mesh is the seed's example, with a second Controller, an agent in both
+// roles, a Reader without subscriptions, and people.
+func mesh() *bcp.Mesh {
+	channel := func(controller, reader bcp.AgentName, ids ...bcp.SubscriptionID) bcp.Channel {
+		c := bcp.Channel{ChannelKey: bcp.ChannelKey{Controller: controller, Reader: reader}, QueryTTL: time.Hour}
+		for _, id := range ids {
+			c.Subscriptions = append(c.Subscriptions, bcp.Subscription{ID: id})
+		}
+		return c
+	}
+	return &bcp.Mesh{
+		Approvers: []bcp.AgentName{"alice"},
+		Auditors:  []bcp.AgentName{"bob"},
+		Agents: []bcp.Agent{
+			{Name: "mailer", Reader: true},
+			{Name: "main", Controller: true},
+			{Name: "relay", Controller: true, Reader: true},
+			{Name: "researcher", Reader: true},
+			{Name: "writer", Controller: true},
+		},
+		Channels: []bcp.Channel{
+			channel("main", "relay", "digest"),
+			channel("main", "researcher", "findings", "alerts"),
+			channel("relay", "mailer"),
+			channel("writer", "researcher", "findings"),
+		},
+	}
+}
+
+// bench is a server with its key store.
+type bench struct {
+	*server.Server
+	t      *testing.T
+	store  *accounts.Store
+	state  string
+	scopes []subjects.Scope
+	bundle accounts.Bundle
+}
+
+// start runs a server for the test. Each of the changes is applied to the
+// scopes or to the config before.
+func start(t *testing.T, change ...any) *bench {
+	t.Helper()
+	b := &bench{t: t, state: t.TempDir(), scopes: subjects.Permissions(mesh())}
+	var err error
+	if b.store, err = accounts.Create(b.state); err != nil {
+		t.Fatal(err)
+	}
+	config := server.Config{StateDir: b.state}
+	for _, c := range change {
+		switch c := c.(type) {
+		case func([]subjects.Scope):
+			c(b.scopes)
+		case func(*server.Config):
+			c(&config)
+		default:
+			t.Fatalf("cannot change by %T", c)
+		}
+	}
+	b.bundle = b.compile(b.scopes)
+	config.Bundle = b.bundle
+	b.Server, err = server.Start(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, b.Server) })
+	return b
+}
+
+func stop(t *testing.T, s *server.Server) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := s.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func (b *bench) compile(scopes []subjects.Scope) accounts.Bundle {
+	b.t.Helper()
+	bundle, err := accounts.Compile(b.store, scopes, time.Now())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return bundle
+}
+
+func (b *bench) issue(agent bcp.AgentName, role bcp.Role) accounts.Creds {
+	b.t.Helper()
+	creds, err := b.store.Issue(agent, role, 0)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return creds
+}
+
+func (b *bench) gateway() *nats.Conn {
+	b.t.Helper()
+	nc, err := b.Gateway(nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { b.t.Error("gateway:", err) }))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(nc.Close)
+	return nc
+}
+
+// agent is a stock client, and what the server refused it.
+type agent struct {
+	*nats.Conn
+	t    *testing.T
+	name bcp.AgentName
+	key  string
+
+	mu      sync.Mutex
+	cond    sync.Cond
+	refused []string // "publish subject", "subscribe subject"
+}
+
+func (b *bench) connect(name bcp.AgentName, role bcp.Role, options ...nats.Option) *agent {
+	b.t.Helper()
+	creds := b.issue(name, role)
+	a := &agent{t: b.t, name: name, key: creds.PublicKey}
+	a.cond.L = &a.mu
+	options = append([]nats.Option{
+		nats.UserCredentialBytes(creds.Text()),
+		nats.CustomInboxPrefix(subjects.InboxPrefix(name)),
+		nats.SkipSubjectValidation(),
+		nats.SyncQueueLen(16), // otherwise each subscription takes megabytes
+		nats.ErrorHandler(a.onError),
+	}, options...)
+	var err error
+	if a.Conn, err = nats.Connect(b.URL(), options...); err != nil {
+		b.t.Fatalf("%s as %s: %v", name, role, err)
+	}
+	b.t.Cleanup(a.Close)
+	return a
+}
+
+func (a *agent) onError(_ *nats.Conn, _ *nats.Subscription, err error) {
+	if !errors.Is(err, nats.ErrPermissionViolation) {
+		a.t.Errorf("%s: %v", a.name, err)
+		return
+	}
+	_, text, _ := strings.Cut(err.Error(), ": Permissions Violation for ")
+	operation, rest, _ := strings.Cut(text, " to ")
+	if operation == "Subscription" {
+		operation = "subscribe"
+	} else if operation == "Publish" {
+		operation = "publish"
+	} else {
+		operation, rest = "reply", strings.TrimPrefix(text, "Publish with Reply of ")
+	}
+	quoted, err := strconv.QuotedPrefix(rest)
+	if err != nil {
+		a.t.Errorf("cannot read %q", rest)
+		return
+	}
+	subject, _ := strconv.Unquote(quoted)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.refused = append(a.refused, operation+" "+subject)
+	a.cond.Broadcast()
+}
+
+// refusals returns all that the server has refused so far, and forgets it. It
+// provokes one more, behind which nothing can be on its way.
+func (a *agent) refusals() []string {
+	a.t.Helper()
+	const last = "refuse.me"
+	if err := a.Publish(last, nil); err != nil {
+		a.t.Fatal(err)
+	}
+	if err := a.FlushTimeout(patience); err != nil {
+		a.t.Fatal(err)
+	}
+	defer time.AfterFunc(patience, a.cond.Broadcast).Stop()
+	deadline := time.Now().Add(patience)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for n := len(a.refused); n == 0 || a.refused[n-1] != "publish "+last; n = len(a.refused) {
+		if time.Now().After(deadline) {
+			a.t.Fatalf("%s: the last refusal did not come", a.name)
+		}
+		a.cond.Wait()
+	}
+	refused := a.refused[:len(a.refused)-1]
+	a.refused = nil
+	return refused
+}
+
+// listen subscribes and returns what has arrived by the time that take is
+// called, when whatever was sent before the sender's flush has.
+func listen(t *testing.T, nc *nats.Conn, subject string) (take func() []*nats.Msg) {
+	t.Helper()
+	messages := make(chan *nats.Msg, 1<<16)
+	subscription, err := nc.ChanSubscribe(subject, messages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flush(t, nc)
+	t.Cleanup(func() { _ = subscription.Unsubscribe() })
+	return func() []*nats.Msg {
+		flush(t, nc)
+		var list []*nats.Msg
+		for len(messages) > 0 {
+			list = append(list, <-messages)
+		}
+		return list
+	}
+}
+
+func flush(t *testing.T, nc *nats.Conn) {
+	t.Helper()
+	if err := nc.FlushTimeout(patience); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func subjectsOf(messages []*nats.Msg) []string {
+	list := make([]string, len(messages))
+	for i, m := range messages {
+		list[i] = m.Subject
+	}
+	return list
+}
+
+func sorted(list []string) []string {
+	list = slices.Clone(list)
+	slices.Sort(list)
+	return list
+}
