@@ -16,25 +16,30 @@ type end struct {
 	role   bcp.Role
 }
 
+// endKey says which end of which channel an entry is.
+type endKey struct {
+	of, peer bcp.AgentName
+	role     bcp.Role
+}
+
+func (e *end) key() endKey { return endKey{e.agent.name(), e.peer, e.role} }
+
 // channels pairs the entries that name each other (PROTOCOL P1.4).
 func (b *builder) channels(m *bcp.Mesh) {
 	ends := b.ends()
-	find := func(of, peer bcp.AgentName, role bcp.Role) *end {
-		i := slices.IndexFunc(ends, func(e *end) bool { return e.agent.name() == of && e.peer == peer && e.role == role })
-		if i < 0 {
-			return nil
-		}
-		return ends[i]
+	byKey := make(map[endKey]*end, len(ends))
+	for _, e := range ends {
+		byKey[e.key()] = e
 	}
 	for _, e := range ends {
 		other := bcp.RoleReader
 		if e.role == bcp.RoleReader {
 			other = bcp.RoleController
 		}
-		counterpart := find(e.peer, e.agent.name(), other)
+		counterpart := byKey[endKey{e.peer, e.agent.name(), other}]
 		switch {
 		case counterpart == nil:
-			b.noCounterpart(m, e, other)
+			b.noCounterpart(e, other)
 		case e.role == bcp.RoleController:
 			m.Channels = append(m.Channels, b.channel(m, e, counterpart))
 		}
@@ -48,11 +53,7 @@ func (b *builder) channels(m *bcp.Mesh) {
 // ends returns the entries that can be paired, and reports those that no
 // channel can have.
 func (b *builder) ends() []*end {
-	type key struct {
-		of, peer bcp.AgentName
-		role     bcp.Role
-	}
-	first := map[key]position{}
+	first := map[endKey]position{}
 	var ends []*end
 	for _, a := range b.agents {
 		for _, o := range a.object.get("bcp_channels").objects {
@@ -61,16 +62,15 @@ func (b *builder) ends() []*end {
 				continue
 			}
 			e := &end{agent: a, object: o, peer: bcp.AgentName(o.get("peer").text), role: roleOf(o)}
-			k := key{a.name(), e.peer, e.role}
 			if e.peer == a.name() {
 				e.errorf("peer", CodeSelfChannel, "an agent has no channel to itself")
 				continue
 			}
-			if before, again := first[k]; again {
+			if before, again := first[e.key()]; again {
 				e.errorf("peer", CodeDuplicate, "the entry of line %d has the same peer and role: put them together", before.line)
 				continue
 			}
-			first[k] = o.position
+			first[e.key()] = o.position
 			ends = append(ends, e)
 		}
 	}
@@ -85,23 +85,31 @@ func (e *end) warnf(key, code, format string, args ...any) {
 	e.agent.source.warnf(e.object.at(key), code, join(e.object.path, key), format, args...)
 }
 
-func (b *builder) noCounterpart(m *bcp.Mesh, e *end, other bcp.Role) {
+func (b *builder) noCounterpart(e *end, other bcp.Role) {
 	if b.incomplete {
 		return // the other end may be in what could not be read
 	}
 	missing := "it has no entry with peer " + string(e.agent.name()) + " and role " + other.String()
-	if _, known := m.Agent(e.peer); !known {
-		var names []string
-		for _, a := range m.Agents {
-			names = append(names, string(a.Name))
+	_, known := slices.BinarySearchFunc(b.agents, e.peer, func(a *agent, name bcp.AgentName) int { return cmp.Compare(a.name(), name) })
+	if !known {
+		missing = "there is no such agent"
+		if len(b.report.Warnings)+len(b.report.Errors) < maxSuggestions { // a search over all agents
+			missing += didYouMean(string(e.peer), b.names())
 		}
-		missing = "there is no such agent" + didYouMean(string(e.peer), names)
 	}
 	if len(e.object.get("subscriptions").objects) > 0 {
 		e.errorf("peer", CodeNoCounterpart, "the subscriptions need the other end of the channel at %s: %s", e.peer, missing)
 		return
 	}
 	e.warnf("peer", CodeNoCounterpart, "no channel, since both ends must declare it; %s: %s", e.peer, missing)
+}
+
+func (b *builder) names() []string {
+	names := make([]string, len(b.agents))
+	for i, a := range b.agents {
+		names[i] = string(a.name())
+	}
+	return names
 }
 
 // channel makes the channel of two ends; the smaller value of both holds.
@@ -199,12 +207,16 @@ func (b *builder) warnTools(m *bcp.Mesh) {
 	if b.incomplete {
 		return
 	}
+	targets := map[bcp.AgentName]bool{}
+	for _, c := range m.Channels {
+		targets[c.Reader] = targets[c.Reader] || len(c.Subscriptions) > 0
+	}
 	for i, a := range b.agents {
 		agent := m.Agents[i]
 		if !agent.Reader || len(agent.Tools) == 0 {
 			continue
 		}
-		targeted := slices.ContainsFunc(m.Channels, func(c bcp.Channel) bool { return c.Reader == agent.Name && len(c.Subscriptions) > 0 })
+		targeted := targets[agent.Name]
 		listed := slices.ContainsFunc(agent.Tools, func(t string) bool { return strings.EqualFold(t, publish) })
 		switch {
 		case listed && !targeted:

@@ -20,6 +20,10 @@ const (
 	meshFile    = "mesh.yaml"
 	agentFolder = "agents"
 	agentSuffix = ".md"
+	// misspelt is read by other tools, and would be missed without a word.
+	misspelt = "mesh.yml"
+
+	byteOrderMark = "\xef\xbb\xbf"
 )
 
 // Load reads the folder and returns its mesh, or nil and all its errors. It
@@ -92,7 +96,7 @@ func parse(files map[string][]byte, incomplete bool) (*bcp.Mesh, Report) {
 			}
 		case !isAgent:
 			s.warnf(position{}, CodeIgnoredFile, "", "only %s and %s/*%s are read", meshFile, agentFolder, agentSuffix)
-		case (atRoot || path.Base(name) == "README.md") && !hasFrontMatter(content):
+		case (atRoot || path.Base(name) == "README.md") && !looksLikeAgent(content):
 		case atRoot && hasFolder:
 			s.warnf(position{}, CodeIgnoredFile, "", "not read, since there is a folder %s: move the file there", agentFolder)
 		case checkContent(s, content):
@@ -141,7 +145,7 @@ func list(fsys fs.FS, folder *source) []string {
 		for _, e := range entries {
 			name := e.Name()
 			wanted := strings.HasSuffix(name, agentSuffix) && !strings.HasPrefix(name, ".")
-			if !e.IsDir() && (wanted || (dir == "." && name == meshFile)) {
+			if !e.IsDir() && (wanted || (dir == "." && (name == meshFile || name == misspelt))) {
 				names = append(names, path.Join(dir, name))
 			}
 		}
@@ -199,7 +203,7 @@ func checkContent(s *source, content []byte) bool {
 		s.errorf(position{}, CodeEncoding, "", "expected a file name without control characters")
 	case len(content) > limit:
 		s.errorf(position{}, CodeTooLarge, "", "expected at most %d KiB", limit>>10)
-	case bytes.HasPrefix(content, []byte("\xef\xbb\xbf")) || bytes.HasPrefix(content, []byte("\xff\xfe")) || bytes.HasPrefix(content, []byte("\xfe\xff")):
+	case bytes.HasPrefix(content, []byte(byteOrderMark)) || bytes.HasPrefix(content, []byte("\xff\xfe")) || bytes.HasPrefix(content, []byte("\xfe\xff")):
 		s.errorf(position{1, 1}, CodeEncoding, "", "expected UTF-8 without a byte order mark")
 	default:
 		return checkUTF8(s, content)
@@ -208,19 +212,22 @@ func checkContent(s *source, content []byte) bool {
 }
 
 func checkUTF8(s *source, content []byte) bool {
+	if utf8.Valid(content) {
+		return true
+	}
 	line, column := 1, 1
 	for len(content) > 0 {
 		r, size := utf8.DecodeRune(content)
 		if r == utf8.RuneError && size == 1 {
 			s.errorf(position{line, column}, CodeEncoding, "", "expected UTF-8")
-			return false
+			break
 		}
 		if column++; r == '\n' {
 			line, column = line+1, 1
 		}
 		content = content[size:]
 	}
-	return true
+	return false
 }
 
 // hasFrontMatter reports whether the first line is "---".
@@ -229,6 +236,14 @@ func hasFrontMatter(content []byte) bool {
 	return isFence(first)
 }
 
+// looksLikeAgent tells an agent from other Markdown. What only stands in the
+// way of its front matter, such as a byte order mark, is an error to report
+// rather than a reason to leave an agent out.
+func looksLikeAgent(content []byte) bool {
+	return hasFrontMatter(bytes.TrimLeft(bytes.TrimPrefix(content, []byte(byteOrderMark)), " \t\r\n"))
+}
+
+// isFence reports whether a line is "---", perhaps with white space behind it.
 func isFence(line []byte) bool { return string(bytes.TrimRight(line, " \t\r\n")) == "---" }
 
 // splitFrontMatter returns the YAML between the two "---" lines and what

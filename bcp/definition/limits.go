@@ -27,6 +27,9 @@ const (
 	maxBlankLines = 64
 	// maxProblems bounds the errors, and the warnings, of one report.
 	maxProblems = 1_000
+	// maxSuggestions bounds the problems for which all agents are searched for
+	// a similar name.
+	maxSuggestions = 100
 	// maxQuoted bounds what a message quotes of a file, in code points.
 	maxQuoted = 40
 )

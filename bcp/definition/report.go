@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Problem is one error or warning and where it stands. Its JSON form is a
@@ -45,29 +48,29 @@ const (
 	CodeSyntax          = "syntax"           // not YAML
 	CodeForbiddenYAML   = "forbidden_yaml"   // YAML that definitions do without
 	CodeNull            = "null"             // a key without a value
-	CodeUnknownKey      = "unknown_key"      //
-	CodeDuplicateKey    = "duplicate_key"    //
-	CodeMissingKey      = "missing_key"      //
+	CodeUnknownKey      = "unknown_key"      // with the key that may have been meant
+	CodeDuplicateKey    = "duplicate_key"    // with the line of the first
+	CodeMissingKey      = "missing_key"      // a required key
 	CodeUnsupported     = "unsupported"      // a key of PROTOCOL P12
 	CodeControllerOnly  = "controller_only"  // a key that a reader entry may not have
-	CodeWrongType       = "wrong_type"       //
-	CodeOutOfRange      = "out_of_range"     //
+	CodeWrongType       = "wrong_type"       // text for a number and the like
+	CodeOutOfRange      = "out_of_range"     // a number, a length or a count
 	CodeBadValue        = "bad_value"        // right type, wrong form
 	CodeUnknownWord     = "unknown_word"     // not one of a closed list
 	CodeDuplicate       = "duplicate"        // a name, id, entry or word twice
-	CodeNoAgents        = "no_agents"        //
-	CodePersonIsAgent   = "person_is_agent"  //
+	CodeNoAgents        = "no_agents"        // in the whole folder
+	CodePersonIsAgent   = "person_is_agent"  // people are never agents
 	CodeUnknownPerson   = "unknown_person"   // an approver that the mesh does not name
-	CodeSelfChannel     = "self_channel"     //
+	CodeSelfChannel     = "self_channel"     // a channel has two agents
 	CodeNoCounterpart   = "no_counterpart"   // also a warning
 	CodeReaderPushes    = "reader_entry"     // a subscription on a reader entry
 	CodeAboveCategory   = "category_denied"  // a subscription above max_category
-	CodeInvalidSpec     = "invalid_spec"     //
+	CodeInvalidSpec     = "invalid_spec"     // refused by bcp.Compile
 	CodeReleaseInterval = "release_interval" // a capacity budget needs one
-	CodeIgnoredFile     = "ignored_file"     // warning
+	CodeIgnoredFile     = "ignored_file"     // warning: not a file of a definition
 	CodeFileName        = "file_name"        // warning: differs from the agent's name
 	CodeOverBudget      = "over_budget"      // warning: never fits its budget
-	CodeWindowOff       = "window_off"       // warning
+	CodeWindowOff       = "window_off"       // warning: only epochs limit the channel
 	CodeCategory3       = "category_3"       // warning: every push waits for a person
 	CodeNoApprovers     = "no_approvers"     // warning: nobody can approve
 	CodeCapacity        = "capacity"         // warning: capacity above 4 x nominal
@@ -103,7 +106,22 @@ func (s *source) warnf(at position, code, key, format string, args ...any) {
 }
 
 func (s *source) problem(at position, code, key, message string) Problem {
-	return Problem{File: s.path, Line: max(at.line, 1), Column: max(at.column, 1), Code: code, Key: key, Message: message}
+	return Problem{File: inert(s.path), Line: max(at.line, 1), Column: max(at.column, 1), Code: code, Key: inert(key), Message: inert(message)}
+}
+
+// inert makes text safe to show wherever it came from: bounded, and without
+// what could steer a terminal. What it changes was quoted before, except texts
+// of the YAML library and names of files.
+func inert(text string) string {
+	const longest = 2000
+	if len(text) > longest {
+		text = strings.ToValidUTF8(text[:longest], "") + "…"
+	}
+	if !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) && utf8.ValidString(text) {
+		return text
+	}
+	quoted := strconv.Quote(text)
+	return quoted[1 : len(quoted)-1]
 }
 
 // add keeps at most maxProblems; the last one says that there are more.

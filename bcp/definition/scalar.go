@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/netresearch/go-cron"
-	"golang.org/x/text/unicode/norm"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
 
 // text checks a scalar that is written as text.
@@ -72,10 +72,10 @@ var durationUnits = []struct {
 
 // parseDuration reads whole numbers with units, each unit at most once, the
 // greatest first: 90s, 1h30m, 7d.
-func parseDuration(text string) (time.Duration, bool) {
+func parseDuration(s string) (time.Duration, bool) {
 	const mostDays = 100 * 366
 	var total time.Duration
-	rest := text
+	rest := s
 	for _, unit := range durationUnits {
 		digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
 		if digits == "" || !strings.HasPrefix(rest[len(digits):], unit.name) {
@@ -88,7 +88,7 @@ func parseDuration(text string) (time.Duration, bool) {
 		total += time.Duration(n) * unit.length
 		rest = rest[len(digits)+len(unit.name):]
 	}
-	return total, rest == "" && text != ""
+	return total, rest == "" && s != ""
 }
 
 // formatDuration writes seconds with the greatest unit that divides them.
@@ -102,8 +102,8 @@ func formatDuration(seconds int64) string {
 }
 
 // parseRate reads 30/m or 1/s as events a minute.
-func parseRate(text string) (perMinute int64, ok bool) {
-	digits, unit, found := strings.Cut(text, "/")
+func parseRate(s string) (perMinute int64, ok bool) {
+	digits, unit, found := strings.Cut(s, "/")
 	if !found || len(digits) == 0 || len(digits) > 9 || strings.Trim(digits, "0123456789") != "" {
 		return 0, false
 	}
@@ -123,19 +123,19 @@ func parseRate(text string) (perMinute int64, ok bool) {
 
 // checkCron returns why an expression of five fields is wrong, or nothing. The
 // parser's own errors are not shown: they quote without bounds.
-func checkCron(text string) string {
+func checkCron(s string) string {
 	const longest = 256
-	if len(text) > longest {
+	if len(s) > longest {
 		return "it is too long"
 	}
 	// A zone in front (TZ=) and descriptors (@daily) would pass otherwise.
-	if strings.Trim(text, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ*/,-? ") != "" {
+	if strings.Trim(s, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ*/,-? ") != "" {
 		return "it may hold digits, names of months and days, and * / , - only"
 	}
-	if fields := len(strings.Fields(text)); fields != 5 {
+	if fields := len(strings.Fields(s)); fields != 5 {
 		return "it has " + strconv.Itoa(fields) + " fields"
 	}
-	schedule, err := cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse(text)
+	schedule, err := cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse(s)
 	if err != nil {
 		return "a field is out of range or not a number, name, range or step"
 	}
@@ -263,16 +263,22 @@ func (w *walker) wordList(n *node, path string) []string {
 	return sortedKeys(first)
 }
 
-// normaliseWord folds a word as answers are folded (PROTOCOL P3.4).
-func normaliseWord(text string) (string, bool) {
-	word := norm.NFKC.String(strings.ToLower(norm.NFKC.String(text)))
-	chars, last := 0, '-'
-	for _, r := range word {
-		hyphen := r == '-' && last != '-'
-		if !hyphen && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
-			return "", false
-		}
-		chars, last = chars+1, r
+// normaliseWord folds a word with the normaliser of answers (PROTOCOL P3.4), so
+// that what an answer says in any spelling is found in the list.
+func normaliseWord(word string) (string, bool) {
+	result, err := text.Normalise(nil, []byte(word), text.Options{Alphabet: text.Any, MaxWords: MaxWordChars})
+	if err != nil || result.Chars > MaxWordChars {
+		return "", false
 	}
-	return word, last != '-' && chars <= MaxWordChars
+	folded := string(result.Text)
+	if strings.ContainsFunc(folded, func(r rune) bool {
+		return r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)
+	}) {
+		return "", false
+	}
+	// What the normaliser takes for a separator would be lost silently.
+	lost := strings.ContainsFunc(word, func(r rune) bool {
+		return r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)
+	})
+	return folded, !lost && strings.Count(folded, "-") == strings.Count(word, "-")
 }

@@ -41,7 +41,7 @@ const (
 	TypeSubscription                 // a subscription id (PROTOCOL P1.1)
 	TypeWord                         // one of Words
 	TypeInteger                      // the number
-	TypeBoolean                      //
+	TypeBoolean                      // nothing
 	TypeBits                         // whole bits; at most nine decimals
 	TypeDuration                     // seconds; written 90s, 15m, 1h30m, 7d
 	TypeRate                         // events a minute; written 30/m or 1/s

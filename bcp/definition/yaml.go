@@ -328,8 +328,8 @@ func isControl(r rune) bool { return (r < 0x20 && r != '\n' && r != '\t') || (r 
 
 // short bounds a key that goes into a path.
 func short(key string) string {
-	if runes := []rune(key); len(runes) > maxQuoted || strings.ContainsFunc(key, isControl) {
-		return quote(key)
+	if runes := []rune(key); len(runes) > maxQuoted {
+		return string(runes[:maxQuoted]) + "…"
 	}
 	return key
 }

@@ -1,0 +1,325 @@
+package definition_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+)
+
+// All errors of a folder come at once, sorted, and in the form of
+// `check --json`.
+//
+// covers P1.2
+func TestAllErrorsAtOnce(t *testing.T) {
+	t.Parallel()
+	mesh, report := definition.Parse(files(
+		"mesh.yaml", "nam: x\nreplicas: 9\nsync: [1]\n",
+		"agents/a.md", "---\nname: a\nmodel: 7\nbcp_channels:\n- peer: b\n  role: controller\n  max_category: 5\n  budget_bits: x\n  subscriptions:\n  - id: a_b\n    category: 9\n---\n",
+		"agents/b.md", "---\nname: [\n---\n",
+		"agents/c.md", "no front matter\n",
+		"agents/d.md", "---\nname: a\n---\n",
+	))
+	if mesh != nil {
+		t.Error("a mesh comes with errors")
+	}
+	var got []string
+	for _, p := range report.Errors {
+		got = append(got, fmt.Sprintf("%s:%d:%d %s %s", p.File, p.Line, p.Column, p.Code, p.Key))
+	}
+	want := []string{
+		"agents/a.md:3:8 wrong_type model",
+		"agents/a.md:7:17 out_of_range bcp_channels[0].max_category",
+		"agents/a.md:8:16 wrong_type bcp_channels[0].budget_bits",
+		"agents/a.md:10:9 bad_value bcp_channels[0].subscriptions[0].id",
+		"agents/a.md:11:15 out_of_range bcp_channels[0].subscriptions[0].category",
+		"agents/b.md:2:7 syntax ",
+		"agents/c.md:1:1 front_matter ",
+		"agents/d.md:2:7 duplicate name",
+		"mesh.yaml:1:1 unknown_key nam",
+		"mesh.yaml:2:11 out_of_range replicas",
+		"mesh.yaml:3:7 wrong_type sync",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	asJSON, err := json.Marshal(report.Errors[0])
+	if err != nil || string(asJSON) != `{"file":"agents/a.md","line":3,"column":8,"code":"wrong_type","key":"model","message":"expected text of 1 to 256 characters, got a whole number; put it in quotes to make it text"}` {
+		t.Errorf("%s, %v", asJSON, err)
+	}
+}
+
+// covers P1.2
+func TestFrontMatter(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ content, prompt, code string }{
+		{"---\nname: a\n---\nhello\n", "hello\n", ""},
+		{"---\nname: a\n---\n", "", ""},
+		{"---\nname: a\n---", "", ""},
+		{"---\r\nname: a\r\n---\r\nhello\r\n", "hello\r\n", ""},
+		{"--- \nname: a\n---\t\n---\n\n", "---\n\n", ""},
+		{"---\nname: a\n--- # end\n---\n", "", definition.CodeForbiddenYAML},
+		{"---\nname: a\n", "", definition.CodeFrontMatter},
+		{"---", "", definition.CodeFrontMatter},
+		{"", "", definition.CodeFrontMatter},
+		{"\n---\nname: a\n---\n", "", definition.CodeFrontMatter},
+		{"name: a\n", "", definition.CodeFrontMatter},
+		{"---\n---\n", "", definition.CodeMissingKey},
+		{"\ufeff---\nname: a\n---\n", "", definition.CodeEncoding},
+		{"\xff\xfe-\x00", "", definition.CodeEncoding},
+		{"---\nname: a\n---\n\xff", "", definition.CodeEncoding},
+	}
+	for _, tt := range tests {
+		mesh, report := definition.Parse(files("agents/a.md", tt.content))
+		if tt.code == "" {
+			if mesh == nil || mesh.Agents[0].Prompt != tt.prompt {
+				t.Errorf("%q: %v", tt.content, report.Errors)
+			}
+		} else if mesh != nil || !cmp.Equal(codes(report.Errors), []string{tt.code}) {
+			t.Errorf("%q: %v, want %s", tt.content, report.Errors, tt.code)
+		}
+	}
+}
+
+// covers P1.2
+func TestEmptyFolders(t *testing.T) {
+	t.Parallel()
+	for name, folder := range map[string]fstest.MapFS{
+		"empty":     {},
+		"mesh only": {"mesh.yaml": {Data: []byte("name: x\n")}},
+		"readme":    {"README.md": {Data: []byte("# x\n")}, "agents/README.md": {Data: []byte("# x\n")}},
+	} {
+		mesh, report := definition.Load(folder)
+		if mesh != nil || !cmp.Equal(codes(report.Errors), []string{definition.CodeNoAgents}) || report.Errors[0].File != "." {
+			t.Errorf("%s: %v", name, report.Errors)
+		}
+	}
+}
+
+// An agent at the root is never left out without a word, and neither is a
+// mesh.yaml under another name.
+//
+// covers P1.2
+func TestNothingIsLeftOutSilently(t *testing.T) {
+	t.Parallel()
+	agent := "---\nname: a\n---\n"
+	for content, want := range map[string]string{
+		"\ufeff" + agent: definition.CodeEncoding,
+		"\n" + agent:     definition.CodeFrontMatter,
+		" " + agent:      definition.CodeFrontMatter,
+	} {
+		mesh, report := definition.Parse(files("a.md", content, "b.md", strings.Replace(agent, ": a", ": b", 1)))
+		if mesh != nil || !cmp.Equal(codes(report.Errors), []string{want}) {
+			t.Errorf("%q: %v, want %s", content, report.Errors, want)
+		}
+	}
+	mesh, report := definition.Load(fstest.MapFS{"a.md": {Data: []byte(agent)}, "mesh.yml": {Data: []byte("name: office\n")}})
+	if mesh == nil || !cmp.Equal(codes(report.Warnings), []string{definition.CodeIgnoredFile}) {
+		t.Errorf("mesh.yml: %v", report)
+	}
+}
+
+// unreadable fails to open one file, or to list one folder.
+type unreadable struct {
+	fstest.MapFS
+	name string
+}
+
+func (u unreadable) Open(name string) (fs.File, error) {
+	if name == u.name {
+		return nil, &fs.PathError{Op: "open", Path: "/secret/path", Err: fs.ErrPermission}
+	}
+	return u.MapFS.Open(name)
+}
+
+func (u unreadable) ReadDir(name string) ([]fs.DirEntry, error) {
+	if name == u.name {
+		return nil, &fs.PathError{Op: "open", Path: "/secret/path", Err: fs.ErrPermission}
+	}
+	return u.MapFS.ReadDir(name)
+}
+
+func (u unreadable) Stat(name string) (fs.FileInfo, error) { return u.MapFS.Stat(name) }
+
+// A folder that cannot be read whole gives no mesh, and the errors of the rest
+// are shown all the same; what may be in the unreadable part is not missed.
+//
+// covers P1.2, P1.5
+func TestUnreadable(t *testing.T) {
+	t.Parallel()
+	folder := func() fstest.MapFS {
+		return fstest.MapFS{
+			"agents/c.md": {Data: []byte(controller("c", "r", "max_category: 1, budget_bits: 9, subscriptions: [{id: s, "+boolSub+"}]"))},
+			"agents/r.md": {Data: []byte(reader("r", "", "c"))},
+			"agents/x.md": {Data: []byte("---\nname: X\n---\n")},
+		}
+	}
+	for _, name := range []string{"agents/r.md", "agents", "."} {
+		mesh, report := definition.Load(unreadable{folder(), name})
+		if mesh != nil || !slices.Contains(codes(report.Errors), definition.CodeUnreadable) || strings.Contains(fmt.Sprint(report), "secret") ||
+			slices.Contains(codes(report.Errors), definition.CodeNoCounterpart) {
+			t.Errorf("%s: %v", name, report.Errors)
+		}
+		if name == "agents/r.md" && !slices.Contains(codes(report.Errors), definition.CodeBadValue) {
+			t.Errorf("the errors of the other files are not shown: %v", report.Errors)
+		}
+	}
+	pipe := folder()
+	pipe["agents/p.md"] = &fstest.MapFile{Mode: fs.ModeNamedPipe}
+	if mesh, report := definition.Load(pipe); mesh != nil || !slices.Contains(codes(report.Errors), definition.CodeUnreadable) {
+		t.Errorf("a pipe: %v", report.Errors)
+	}
+}
+
+// Each limit admits what it names and refuses one more.
+//
+// covers P1.2, P1.3
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	pad := func(text string, length int) string { return text + strings.Repeat("x", length-len(text)) }
+	agent := "---\nname: a\n---\n"
+	manyFiles := func(n int) map[string][]byte {
+		m := map[string][]byte{"mesh.yaml": nil}
+		for i := range n - 1 {
+			m[fmt.Sprintf("agents/a%d.md", i)] = fmt.Appendf(nil, "---\nname: a%d\n---\n", i)
+		}
+		return m
+	}
+	folder := func(extra int) map[string][]byte {
+		const count = definition.MaxFolderBytes / definition.MaxFileBytes
+		m := map[string][]byte{}
+		for i := range count {
+			m[fmt.Sprintf("agents/a%d.md", i)] = []byte(pad(fmt.Sprintf("---\nname: a%d\n---\n", i), definition.MaxFileBytes))
+		}
+		if extra > 0 {
+			m["mesh.yaml"] = []byte(strings.Repeat("\n", extra))
+		}
+		return m
+	}
+	words := func(n int) string {
+		var b strings.Builder
+		b.WriteString("vocabularies: {x: [")
+		for i := range n {
+			fmt.Fprintf(&b, "w%x,", i)
+		}
+		return b.String() + "]}\n"
+	}
+	lines := func(n int) string { return "name: x\n" + strings.Repeat("\n", n) + "replicas: 1\n" }
+	keys := func(n int) string {
+		var b strings.Builder
+		b.WriteString("vocabularies:\n")
+		for i := range n - 1 {
+			fmt.Fprintf(&b, "  k%d: [a]\n", i)
+		}
+		return b.String()
+	}
+	tests := []struct {
+		name     string
+		at, past map[string][]byte
+		code     string
+	}{
+		{"agent file", files("agents/a.md", pad(agent, definition.MaxFileBytes)), files("agents/a.md", pad(agent, definition.MaxFileBytes+1)), definition.CodeTooLarge},
+		{"mesh file", files("agents/a.md", agent, "mesh.yaml", pad("#", definition.MaxMeshBytes)), files("agents/a.md", agent, "mesh.yaml", pad("#", definition.MaxMeshBytes+1)), definition.CodeTooLarge},
+		{"files", manyFiles(definition.MaxFiles), manyFiles(definition.MaxFiles + 1), definition.CodeTooMany},
+		{"folder", folder(0), folder(1), definition.CodeTooLarge},
+		{"words", files("agents/a.md", agent, "mesh.yaml", words(definition.MaxVocabularyWords)), files("agents/a.md", agent, "mesh.yaml", words(definition.MaxVocabularyWords+1)), definition.CodeTooMany},
+		{"blank lines", files("agents/a.md", agent, "mesh.yaml", lines(64)), files("agents/a.md", agent, "mesh.yaml", lines(65)), definition.CodeTooMany},
+		{"word lists", files("agents/a.md", agent, "mesh.yaml", keys(257)), files("agents/a.md", agent, "mesh.yaml", keys(258)), definition.CodeOutOfRange},
+		{"keys", nil, files("agents/a.md", agent, "mesh.yaml", keys(10_001)), definition.CodeTooMany},
+		{"name", files("agents/a.md", "---\nname: "+strings.Repeat("a", 63)+"\n---\n"), files("agents/a.md", "---\nname: "+strings.Repeat("a", 64)+"\n---\n"), definition.CodeBadValue},
+		{"word", files("agents/a.md", agent, "mesh.yaml", "vocabularies: {x: ["+strings.Repeat("é", 24)+"]}"), files("agents/a.md", agent, "mesh.yaml", "vocabularies: {x: ["+strings.Repeat("é", 25)+"]}"), definition.CodeBadValue},
+		{"description", files("agents/a.md", "---\nname: a\ndescription: "+strings.Repeat("é", 4000)+"\n---\n"), files("agents/a.md", "---\nname: a\ndescription: "+strings.Repeat("é", 4001)+"\n---\n"), definition.CodeOutOfRange},
+		{"replicas", files("agents/a.md", agent, "mesh.yaml", "replicas: 5\n"), files("agents/a.md", agent, "mesh.yaml", "replicas: 6\n"), definition.CodeOutOfRange},
+		{"budget", files("agents/a.md", strings.Replace(agent, "name: a", "name: a\ntotal_budget_bits: 1000000000", 1)),
+			files("agents/a.md", strings.Replace(agent, "name: a", "name: a\ntotal_budget_bits: 1000000000.000000001", 1)), definition.CodeOutOfRange},
+		{"duration", files("agents/a.md", agent, "mesh.yaml", "idle_timeout: 30d\n"), files("agents/a.md", agent, "mesh.yaml", "idle_timeout: 30d1s\n"), definition.CodeOutOfRange},
+		{"rate", files("agents/a.md", agent, "mesh.yaml", "max_refusals: 6000/m\n"), files("agents/a.md", agent, "mesh.yaml", "max_refusals: 6001/m\n"), definition.CodeOutOfRange},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if tt.at != nil {
+				if mesh, report := definition.Parse(tt.at); mesh == nil {
+					t.Errorf("at the limit: %.300v", report.Errors)
+				}
+			}
+			if mesh, report := definition.Parse(tt.past); mesh != nil || !slices.Contains(codes(report.Errors), tt.code) {
+				t.Errorf("past the limit: %.300v", report.Errors)
+			}
+		})
+	}
+}
+
+// Of thousands of errors the first thousand are kept, and the report says so.
+//
+// covers P1.2
+func TestManyErrors(t *testing.T) {
+	t.Parallel()
+	text := "approvers: [" + strings.Repeat("X, ", 1001) + "]\n"
+	_, report := definition.Parse(files("mesh.yaml", strings.Replace(text, "approvers", "nope", 1)+"vocabularies: {x: ["+strings.Repeat("a b, ", 2000)+"]}", "a.md", "---\nname: a\n---\n"))
+	if len(report.Errors) != 1000 || !slices.Contains(codes(report.Errors), definition.CodeTooMany) {
+		t.Errorf("%d errors", len(report.Errors))
+	}
+}
+
+// The digest is the one that sha256sum gives for the list of files.
+//
+// covers P1.5
+func TestDigest(t *testing.T) {
+	t.Parallel()
+	mesh, _ := mustParse(t, "mesh.yaml", "name: x\n", "agents/b.md", "---\nname: b\n---\n", "agents/a.md", "---\nname: a\n---\n")
+	var lines string
+	for _, f := range []struct{ path, content string }{{"agents/a.md", "---\nname: a\n---\n"}, {"agents/b.md", "---\nname: b\n---\n"}, {"mesh.yaml", "name: x\n"}} {
+		sum := sha256.Sum256([]byte(f.content))
+		lines += hex.EncodeToString(sum[:]) + "  " + f.path + "\n"
+	}
+	if got := definition.Digest(mesh); got != sha256.Sum256([]byte(lines)) {
+		t.Errorf("digest %x", got)
+	}
+	shuffled := *mesh
+	shuffled.Files = slices.Clone(mesh.Files)
+	slices.Reverse(shuffled.Files)
+	if definition.Digest(&shuffled) != definition.Digest(mesh) {
+		t.Error("the digest depends on the order of the files")
+	}
+	changed, _ := mustParse(t, "mesh.yaml", "name: x\n", "agents/b.md", "---\nname: b\n---\n!", "agents/a.md", "---\nname: a\n---\n")
+	if definition.Digest(changed) == definition.Digest(mesh) {
+		t.Error("a changed prompt has the same digest")
+	}
+	if definition.Digest(&bcp.Mesh{}) != sha256.Sum256(nil) {
+		t.Error("no files have another digest than nothing")
+	}
+}
+
+// A message never carries what could steer a terminal, however the file is
+// written.
+//
+// covers P2.5
+func TestMessagesAreInert(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"\"a\\x1b[31m\": 1\n", "name: \"\\u202eevil\"\n", "replicas: \"\\x1b]0;x\\a\"\n", "\"" + strings.Repeat("k", 5000) + "\": 1\n",
+		"name: " + strings.Repeat("N", 5000) + "\n", "\x1b[31m: 1\n", "name: [\x1b[31m\n", "name: \"\x9b\"\n", "vocabularies: {\"\\e\": [a]}\n", "\"\\u202e\": 1\n", "\u202e: 1\n",
+	} {
+		_, report := definition.Parse(files("mesh.yaml", text, "a.md", "---\nname: a\n---\n"))
+		if len(report.Errors) == 0 {
+			t.Errorf("%.40q: no error", text)
+		}
+		for _, p := range report.Errors {
+			line := p.String()
+			if len(line) > 1000 || strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || (r >= 0x7f && r < 0xa0) || r == '\u202e' }) {
+				t.Errorf("%.40q: %q", text, line)
+			}
+		}
+	}
+}

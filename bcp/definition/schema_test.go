@@ -1,0 +1,75 @@
+package definition_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+)
+
+// The table is complete enough to make documents of: every key has a sentence,
+// a source and a default or is required, and no key stands there twice.
+//
+// covers P1.3
+func TestSchemaIsComplete(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, k := range definition.Schema() {
+		at := fmt.Sprintf("%s of %s", k.Name, k.Level)
+		if seen[at] {
+			t.Errorf("%s stands there twice", at)
+		}
+		seen[at] = true
+		if k.Level.String() == "" || k.Type == 0 || k.Rule == "" || !strings.HasSuffix(k.Doc, ".") {
+			t.Errorf("%s: level, type, rule or sentence is missing", at)
+		}
+		readerEntry := k.Level == definition.LevelChannel && k.Required && k.DefaultRule != ""
+		if (k.Default != "") == (k.DefaultRule != "") != (k.Required && !readerEntry) {
+			t.Errorf("%s: expected one of a default, a rule for the default, and required", at)
+		}
+		if (k.Type == definition.TypeWord) && len(k.Words) == 0 || (k.Type == definition.TypeObjects) != (k.Child != 0) {
+			t.Errorf("%s: words or child do not fit the type", at)
+		}
+	}
+	if len(seen) < 70 {
+		t.Errorf("%d keys", len(seen))
+	}
+}
+
+// A default that is written out loads to the same mesh as an absent key.
+//
+// covers P1.3
+func TestWrittenDefaultsAreTheDefaults(t *testing.T) {
+	t.Parallel()
+	written := map[definition.Level]string{}
+	for _, k := range definition.Schema() {
+		if k.Default != "" {
+			written[k.Level] += k.Name + ": " + k.Default + "\n"
+		}
+	}
+	channel := "max_category: 2, budget_bits: 7"
+	plain, _ := mustParse(t, "a.md", controller("a", "b", channel), "b.md", reader("b", "", "a"))
+	inFlow := strings.ReplaceAll(strings.TrimSpace(written[definition.LevelChannel]), "\n", ", ")
+	full, _ := mustParse(t,
+		"mesh.yaml", written[definition.LevelMesh],
+		"a.md", strings.Replace(controller("a", "b", channel+", "+inFlow), "name: a\n", "name: a\n"+written[definition.LevelAgent], 1),
+		"b.md", reader("b", "", "a"),
+	)
+	plain.Files, full.Files = nil, nil
+	if fmt.Sprintf("%+v", plain) != fmt.Sprintf("%+v", full) {
+		t.Errorf("\n%+v\n%+v", plain, full)
+	}
+	if len(written) != 4 {
+		t.Errorf("defaults at %d levels", len(written))
+	}
+}
+
+// covers P1.3
+func TestSchemaIsACopy(t *testing.T) {
+	t.Parallel()
+	definition.Schema()[0].Name = "changed"
+	if definition.Schema()[0].Name != "name" {
+		t.Error("a caller can change the table")
+	}
+}
