@@ -55,17 +55,13 @@ func Normalise(dst, src []byte, o Options) (Result, error) {
 	received := src
 	err := s.scan(src, false)
 	if err == errRough {
-		flags := s.flags
 		var settled []byte
-		var hidden bool
-		if settled, hidden, err = settle(src, o.PreserveCase, o.MaxWords); err != nil {
+		var raw flags
+		if settled, raw, err = settle(src, o.PreserveCase, o.MaxWords); err != nil {
 			return Result{}, err
 		}
-		if hidden {
-			flags |= sawInvisible
-		}
 		s = scanner{out: dst, begun: len(dst), limit: limit, join: o.Join, name: o.PersonName, capitals: o.PreserveCase,
-			maxWords: o.MaxWords, maxChars: s.maxChars, flags: flags | sawRough}
+			maxWords: o.MaxWords, maxChars: s.maxChars, flags: raw}
 		err = s.scan(settled, true)
 	}
 	if err != nil {
@@ -94,12 +90,12 @@ const maxPasses = 4
 
 // settle brings a text to the fixpoint of stripping, NFKC and case folding. Text with code points outside of the table
 // is refused. With capitals every upper-case letter is folded and marked by capitalMark before it. maxWords lets
-// it refuse early what expands to more words than allowed. hidden says that something invisible was removed.
-func settle(src []byte, capitals bool, maxWords int) (settled []byte, hidden bool, err error) {
+// it refuse early what expands to more words than allowed. raw is what the bytes as received raise.
+func settle(src []byte, capitals bool, maxWords int) (settled []byte, raw flags, err error) {
 	buf := make([]byte, 0, len(src)+len(src)/2+16)
-	buf, hidden, err = strip(buf, src, maxWords)
+	buf, raw, err = strip(buf, src, maxWords)
 	if err != nil {
-		return nil, hidden, err
+		return nil, raw, err
 	}
 	var other []byte
 	for range maxPasses {
@@ -116,10 +112,10 @@ func settle(src []byte, capitals bool, maxWords int) (settled []byte, hidden boo
 			changed = true
 		}
 		if !changed {
-			return buf, hidden, nil
+			return buf, raw, nil
 		}
 	}
-	return nil, hidden, ErrUnstable
+	return nil, raw, ErrUnstable
 }
 
 // U+FDFA becomes 18 characters in four words.
@@ -132,37 +128,43 @@ const (
 const capitalMark = 0xf8ff
 
 // strip removes the invisible code points, replaces the accents that stand for apostrophes, and refuses what has no place in a text.
-func strip(dst, src []byte, maxWords int) (out []byte, hidden bool, err error) {
+func strip(dst, src []byte, maxWords int) (out []byte, raw flags, err error) {
 	breaks, marks := 0, 0
 	for i := 0; i < len(src); {
 		r, size := rune(src[i]), 1
-		if r >= utf8.RuneSelf {
+		if r < utf8.RuneSelf {
+			if f := asciiFlags[r]; f == sawBeside {
+				raw |= beside(src, i)
+			} else {
+				raw |= f
+			}
+		} else {
 			if r, size = utf8.DecodeRune(src[i:]); r == utf8.RuneError && size == 1 {
-				return nil, hidden, ErrCodePoint
+				return nil, raw, ErrCodePoint
 			}
 		}
 		e := entryOf(r)
 		switch class(e & entryClass) {
 		case classRefuse:
-			return nil, hidden, ErrCodePoint
+			return nil, raw, ErrCodePoint
 		case classStrip:
-			hidden = true
+			raw |= sawInvisible
 		case classMark:
 			if marks++; marks > maxRawMarks {
-				return nil, hidden, ErrMarks
+				return nil, raw, ErrMarks
 			}
 			dst = append(dst, src[i:i+size]...)
 		default:
 			marks = 0
 			switch r {
 			case 0x200b:
-				hidden = true
+				raw |= sawInvisible
 				dst = append(dst, ' ')
 			case 0xb4, 0x1ffd:
 				dst = append(dst, '\'')
 			case wordyLigature:
 				if breaks += wordyBreaks; breaks > maxWords {
-					return nil, hidden, ErrTooManyWords
+					return nil, raw, ErrTooManyWords
 				}
 				dst = append(dst, src[i:i+size]...)
 			default:
@@ -171,7 +173,7 @@ func strip(dst, src []byte, maxWords int) (out []byte, hidden bool, err error) {
 		}
 		i += size
 	}
-	return dst, hidden, nil
+	return dst, raw, nil
 }
 
 // maxRawMarks refuses long runs of marks before normalisation pays for them; some runs of more than MaxMarks compose to fewer.

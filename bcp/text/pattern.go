@@ -23,6 +23,7 @@ type automaton struct {
 	width    int
 	next     []uint16 // state*width + column
 	found    [][]uint16
+	codes    []Set // of the patterns found in a state
 	patterns []pattern
 	all      Set
 }
@@ -64,6 +65,7 @@ func newAutomaton(patterns []pattern) *automaton {
 		a.found[state] = append(a.found[state], uint16(id))
 	}
 	fail := make([]int, len(a.found))
+	a.codes = make([]Set, len(a.found))
 	queue := make([]int, 0, len(a.found))
 	for c := 1; c < a.width; c++ {
 		if to := int(a.next[c]); to != 0 {
@@ -74,6 +76,9 @@ func newAutomaton(patterns []pattern) *automaton {
 		s := queue[0]
 		queue = queue[1:]
 		a.found[s] = append(a.found[s], a.found[fail[s]]...)
+		for _, id := range a.found[s] {
+			a.codes[s] |= patterns[id].code
+		}
 		for c := 1; c < a.width; c++ {
 			to, back := int(a.next[s*a.width+c]), a.next[fail[s]*a.width+c]
 			if to == 0 {
@@ -95,7 +100,7 @@ func (a *automaton) match(text []byte, compact bool) Set {
 			continue
 		}
 		state = int(a.next[state*a.width+int(a.columns[b])])
-		if a.found[state] == nil {
+		if a.codes[state]&^found == 0 {
 			continue
 		}
 		for _, id := range a.found[state] {

@@ -193,7 +193,13 @@ func checkPremise(t failer, r Result, o Options) {
 	if r.Capitals > len(pieces) {
 		t.Fatalf("%q: %d capitals in %d pieces", text, r.Capitals, len(pieces))
 	}
-	for _, p := range pieces {
+	rest := text
+	for i, p := range pieces {
+		gap, behind, found := strings.Cut(rest, p)
+		rest = behind
+		if !found || i == 0 && gap != "" || i > 0 && !joins(gap, o) {
+			t.Fatalf("%q: %q is joined by %q", text, p, gap)
+		}
 		n := 0
 		for _, c := range p {
 			n++
@@ -205,9 +211,27 @@ func checkPremise(t failer, r Result, o Options) {
 			t.Fatalf("%q: piece of %d characters", text, n)
 		}
 	}
+	if rest != "" {
+		t.Fatalf("%q ends in %q", text, rest)
+	}
 	if n := len([]rune(string(r.Text))); n != r.Chars || o.MaxChars > 0 && n > o.MaxChars {
 		t.Fatalf("%q: %d characters, reported %d, limit %d", text, n, r.Chars, o.MaxChars)
 	}
+}
+
+// joins says whether a gap between two pieces is one of those that Joiners counts.
+func joins(gap string, o Options) bool {
+	switch gap {
+	case " ", "-":
+		return true
+	case "":
+		return o.Alphabet == Any
+	case ", ":
+		return o.Join == List
+	case ". ":
+		return o.Join == Summary
+	}
+	return false
 }
 
 // inAlphabet is the positive list.

@@ -20,8 +20,6 @@ const (
 	sawDot    // a full stop with something directly behind it, or a space before it
 	sawLong   // a run long enough to be an encoded blob
 	sawDigits // digits and letters side by side, or a percent sign
-	sawWide   // anything outside of ASCII
-	sawRough  // full normalisation was needed
 	sawBeside // not kept: see beside
 )
 
@@ -232,7 +230,6 @@ func letterRun(text []byte) int {
 
 // wide takes one code point outside of ASCII.
 func (s *scanner) wide(r rune, final bool) error {
-	s.flags |= sawWide
 	e := entryOf(r)
 	c := class(e & entryClass)
 	if c == classMapped && !final && !s.capitals {

@@ -12,12 +12,9 @@ func (r *Rules) Screen(received, normalised []byte) Set {
 	if r == nil {
 		r = DefaultRules()
 	}
-	f := ^flags(0) &^ (sawInvisible | sawWide)
+	f := ^flags(0) &^ sawInvisible
 	for i := 0; i < len(received); {
 		r, size := utf8.DecodeRune(received[i:])
-		if size > 1 {
-			f |= sawWide
-		}
 		if r == 0x200b || class(entryOf(r)&entryClass) == classStrip {
 			f |= sawInvisible
 		}
@@ -42,9 +39,6 @@ func (r *Rules) screen(received, normalised []byte, f flags) Set {
 		found |= Invisible
 	}
 	f |= r.always
-	if f&sawRough != 0 {
-		f |= sawSymbol | sawDot | sawColon | sawDigits // what was composed away may still matter as received
-	}
 	if f&sawColon != 0 && f&sawSymbol == 0 && r.colon(received) {
 		f |= sawSymbol
 	}
