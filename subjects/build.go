@@ -31,14 +31,25 @@ func ReplyReader(reader bcp.AgentName, query bcp.QueryID, attempt int) string {
 	return Subject{Kind: KindReply, Role: bcp.RoleReader, Agent: reader, ID: string(query), Attempt: attempt}.String()
 }
 
-// ReplyController returns where a Controller acknowledges a delivery.
+// ReplyController returns where a Controller acknowledges the first sending of
+// a delivery.
 func ReplyController(controller bcp.AgentName, delivery bcp.DeliveryID) string {
 	return ReplyDelivery(bcp.RoleController, controller, delivery)
 }
 
-// ReplyDelivery returns where an agent in either role acknowledges a delivery.
+// ReplyDelivery returns where an agent in either role acknowledges the first
+// sending of a delivery.
 func ReplyDelivery(role bcp.Role, agent bcp.AgentName, delivery bcp.DeliveryID) string {
-	return Subject{Kind: KindReply, Role: role, Agent: agent, ID: string(delivery)}.String()
+	return ReplyAttempt(role, agent, delivery, 0)
+}
+
+// ReplyAttempt returns where an agent in either role acknowledges one sending
+// of a delivery; attempt 0 is the first. Each sending needs a subject of its
+// own: to a server, a second message with the same reply subject uses up the
+// one reply that the first had allowed. Agents acknowledge where the message
+// says, and take no reply subject that is not theirs.
+func ReplyAttempt(role bcp.Role, agent bcp.AgentName, delivery bcp.DeliveryID, attempt int) string {
+	return Subject{Kind: KindReply, Role: role, Agent: agent, ID: string(delivery), Attempt: attempt}.String()
 }
 
 // Session returns where a Controller opens and closes sessions and reports

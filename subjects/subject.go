@@ -20,7 +20,7 @@ const (
 	maxSubject = 512 // longer than any that a builder makes
 	maxEvent   = 64
 
-	// MaxAttempt is the greatest attempt of a query in a reply subject.
+	// MaxAttempt is the greatest number of a sending in a reply subject.
 	MaxAttempt = 999_999_999
 	// MaxShard is the greatest number of a journal shard.
 	MaxShard = 65_535
@@ -98,7 +98,7 @@ type Subject struct {
 	Agent   bcp.AgentName // deliver, reply, approval
 	Peer    bcp.AgentName // deliver: an agent or bcp.Gateway
 	ID      string        // reply: a query id or a delivery id
-	Attempt int           // reply of a Reader: 0 for the first, at most MaxAttempt
+	Attempt int           // reply: 0 for the first sending, at most MaxAttempt
 
 	Verb  Verb   // approval
 	Shard int    // commit, raw: 0 to MaxShard
@@ -136,9 +136,6 @@ func (s Subject) String() string {
 func (s Subject) reply() string {
 	if s.Attempt == 0 {
 		return join(s.Kind, role(s.Role), agent(s.Agent), id(s.ID))
-	}
-	if s.Role != bcp.RoleReader {
-		return ""
 	}
 	return join(s.Kind, role(s.Role), agent(s.Agent), id(s.ID), number(s.Attempt, 1, MaxAttempt))
 }

@@ -30,6 +30,7 @@ func TestBuildGivesTheTable(t *testing.T) {
 		{subjects.ReplyReader("researcher", "q_1", 0), "bcp.v1.reply.reader.researcher.q_1"},
 		{subjects.ReplyReader("researcher", "q_1", 3), "bcp.v1.reply.reader.researcher.q_1.3"},
 		{subjects.ReplyController("main", "d-1"), "bcp.v1.reply.controller.main.d-1"},
+		{subjects.ReplyAttempt(bcp.RoleController, "main", "d-1", 2), "bcp.v1.reply.controller.main.d-1.2"},
 		{subjects.ReplyDelivery(bcp.RoleReader, "researcher", "d-1"), "bcp.v1.reply.reader.researcher.d-1"},
 		{subjects.Session("main"), "bcp.v1.session.main"},
 		{subjects.Approval("alice", subjects.VerbEdit), "bcp.v1.approval.alice.edit"},
@@ -94,7 +95,7 @@ func TestBuildersRefuseWhatIsNoToken(t *testing.T) {
 	for _, got := range []string{
 		subjects.Commit(-1), subjects.Commit(subjects.MaxShard + 1), subjects.Raw(math.MaxInt), subjects.Raw(math.MinInt),
 		subjects.ReplyReader("r", "q", -1), subjects.ReplyReader("r", "q", subjects.MaxAttempt+1),
-		subjects.Subject{Kind: subjects.KindReply, Role: bcp.RoleController, Agent: "c", ID: "d", Attempt: 1}.String(),
+		subjects.ReplyAttempt(bcp.RoleController, "c", "d", -1), subjects.ReplyAttempt(bcp.RoleAuditor, "c", "d", 1),
 		subjects.Deliver(bcp.RoleApprover, "a", "c"), subjects.Deliver(0, "a", "c"), subjects.ReplyDelivery(9, "a", "d"),
 		subjects.Ask("gateway", "r"), subjects.Session("gateway"), subjects.InboxPrefix("gateway"),
 		subjects.Subject{}.String(), subjects.Subject{Kind: 200}.String(), subjects.All(0), subjects.All(200),
@@ -132,9 +133,7 @@ func anySubject(t *rapid.T) subjects.Subject {
 		}
 	case subjects.KindReply:
 		s.Role, s.Agent, s.ID = role(), agent("agent"), rapid.StringMatching(id).Draw(t, "id")
-		if s.Role == bcp.RoleReader {
-			s.Attempt = rapid.IntRange(0, subjects.MaxAttempt).Draw(t, "attempt")
-		}
+		s.Attempt = rapid.IntRange(0, subjects.MaxAttempt).Draw(t, "attempt")
 	case subjects.KindSession:
 		s.Controller = agent("controller")
 	case subjects.KindApproval:
@@ -187,7 +186,7 @@ func TestParseIsStrict(t *testing.T) {
 		"bcp.v1.push.a.b", "bcp.v1.push.a.b.c.d", "bcp.v1.push.a.b.c_d", "bcp.v1.deliver.approver.a.b", "bcp.v1.deliver.reader.a",
 		"bcp.v1.deliver.reader.gateway.a", "bcp.v1.reply.reader.a", "bcp.v1.reply.reader.a.q.0", "bcp.v1.reply.reader.a.q.01",
 		"bcp.v1.reply.reader.a.q.+1", "bcp.v1.reply.reader.a.q.-1", "bcp.v1.reply.reader.a.q.1000000000", "bcp.v1.reply.reader.a.q.1.1",
-		"bcp.v1.reply.controller.a.d.1", "bcp.v1.reply.auditor.a.d", "bcp.v1.session", "bcp.v1.session.a.b", "bcp.v1.approval.a.delete",
+		"bcp.v1.reply.controller.a.d.0", "bcp.v1.reply.auditor.a.d", "bcp.v1.session", "bcp.v1.session.a.b", "bcp.v1.approval.a.delete",
 		"bcp.v1.approval.a", "bcp.v1.commit", "bcp.v1.commit.-1", "bcp.v1.commit.00", "bcp.v1.commit.65536", "bcp.v1.commit.0x1",
 		"bcp.v1.commit.1.1", "bcp.v1.audit.a.b", "bcp.v1.audit._._._", "bcp.v1.audit._._.Query", "bcp.v1.ledger._._",
 		"bcp.v1.unknown.a.b", "bcp.v1.ask." + strings.Repeat("a", 64) + ".b", "bcp.v1.ask.a." + strings.Repeat("b", 600),

@@ -1,0 +1,285 @@
+package server_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// query sends a Reader a query, which arrives.
+func query(t *testing.T, gateway *nats.Conn, reader *agent, arrived func() []*nats.Msg, reply string) {
+	t.Helper()
+	if err := gateway.PublishRequest(subjects.Query(reader.name, "main"), reply, []byte("?")); err != nil {
+		t.Fatal(err)
+	}
+	flush(t, gateway)
+	messages := arrived()
+	if len(messages) != 1 || messages[0].Reply != reply {
+		t.Fatalf("%s got %d queries: %+v", reader.name, len(messages), messages)
+	}
+}
+
+func publish(t *testing.T, nc *nats.Conn, subject, data string) {
+	t.Helper()
+	if err := nc.Publish(subject, []byte(data)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// covers A-REPLY, BCP-7, BCP-10, SUB-123, P9.5
+func TestReaderAnswersOnceAndOnlyWhatItWasAsked(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	gateway := b.gateway()
+	researcher, mailer := b.connect("researcher", bcp.RoleReader), b.connect("mailer", bcp.RoleReader)
+	answers := listen(t, gateway, subjects.All(subjects.KindReply))
+	arrived := listen(t, researcher.Conn, subjects.QueriesOf("researcher"))
+
+	first, second := subjects.ReplyReader("researcher", "q1", 0), subjects.ReplyReader("researcher", "q1", 1)
+	publish(t, researcher.Conn, first, "unsolicited")
+	query(t, gateway, researcher, arrived, first)
+	publish(t, mailer.Conn, first, "of another")
+	flush(t, mailer.Conn)
+	publish(t, researcher.Conn, first, "answer")
+	publish(t, researcher.Conn, first, "again")
+	publish(t, researcher.Conn, second, "not asked yet")
+	publish(t, researcher.Conn, subjects.ReplyReader("researcher", "q2", 0), "another query")
+	publish(t, researcher.Conn, subjects.ReplyReader("mailer", "q1", 0), "for another")
+	publish(t, researcher.Conn, subjects.ReplyController("main", "q1"), "another role")
+	if diff := cmp.Diff([]string{
+		"publish " + first, "publish " + first, "publish " + second, "publish " + subjects.ReplyReader("researcher", "q2", 0),
+		"publish " + subjects.ReplyReader("mailer", "q1", 0), "publish " + subjects.ReplyController("main", "q1"),
+	}, researcher.refusals()); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"publish " + first}, mailer.refusals()); diff != "" {
+		t.Error(diff)
+	}
+	query(t, gateway, researcher, arrived, second)
+	publish(t, researcher.Conn, second, "second attempt")
+	if refused := researcher.refusals(); len(refused) != 0 {
+		t.Errorf("refused: %v", refused)
+	}
+	var got []string
+	for _, m := range answers() {
+		got = append(got, m.Subject+" "+string(m.Data))
+		if key, ok := server.Sender(m); !ok || key != researcher.key {
+			t.Errorf("sent by %q", key)
+		}
+	}
+	if diff := cmp.Diff([]string{first + " answer", second + " second attempt"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// covers A-REPLY, P9.5
+func TestLateAnswerIsRefused(t *testing.T) {
+	t.Parallel()
+	const lasts = 20 * time.Millisecond
+	b := start(t, func(scopes []subjects.Scope) {
+		for i := range scopes {
+			if scopes[i].Respond {
+				scopes[i].RespondFor = lasts
+			}
+		}
+	})
+	gateway, researcher := b.gateway(), b.connect("researcher", bcp.RoleReader)
+	reply := subjects.ReplyReader("researcher", "q1", 0)
+	query(t, gateway, researcher, listen(t, researcher.Conn, subjects.QueriesOf("researcher")), reply)
+	// The permission ends with the server's own clock.
+	time.Sleep(2 * lasts)
+	publish(t, researcher.Conn, reply, "late")
+	if diff := cmp.Diff([]string{"publish " + reply}, researcher.refusals()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// covers A-REPLY, SUB-125
+func TestDeliveryIsAcknowledgedOnceByWhoeverGotIt(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	gateway := b.gateway()
+	main, relay, reader := b.connect("main", bcp.RoleController), b.connect("relay", bcp.RoleController), b.connect("relay", bcp.RoleReader)
+	acks := listen(t, gateway, subjects.All(subjects.KindReply))
+	arrived := map[*agent]func() []*nats.Msg{
+		main:   listen(t, main.Conn, subjects.DeliveriesOf(bcp.RoleController, "main")),
+		relay:  listen(t, relay.Conn, subjects.DeliveriesOf(bcp.RoleController, "relay")),
+		reader: listen(t, reader.Conn, subjects.DeliveriesOf(bcp.RoleReader, "relay")),
+	}
+	for subject, reply := range map[string]string{
+		subjects.Deliver(bcp.RoleController, "main", "researcher"): subjects.ReplyController("main", "d1"),
+		subjects.Deliver(bcp.RoleController, "relay", "mailer"):    subjects.ReplyController("relay", "d2"),
+		subjects.Deliver(bcp.RoleReader, "relay", bcp.Gateway):     subjects.ReplyDelivery(bcp.RoleReader, "relay", "d3"),
+	} {
+		if err := gateway.PublishRequest(subject, reply, []byte("delivery")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flush(t, gateway)
+	for agent, take := range arrived {
+		messages := take()
+		if len(messages) != 1 || len(messages[0].Header) != 0 {
+			t.Fatalf("%s got %+v", agent.name, messages)
+		}
+		publish(t, agent.Conn, messages[0].Reply, "")
+		publish(t, agent.Conn, messages[0].Reply, "")
+		if diff := cmp.Diff([]string{"publish " + messages[0].Reply}, agent.refusals()); diff != "" {
+			t.Errorf("%s: %s", agent.name, diff)
+		}
+	}
+	want := []string{"bcp.v1.reply.controller.main.d1", "bcp.v1.reply.controller.relay.d2", "bcp.v1.reply.reader.relay.d3"}
+	if diff := cmp.Diff(want, sorted(subjectsOf(acks()))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// covers A-REPLY, P9.5
+func TestEachSendingNeedsAReplySubjectOfItsOwn(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	gateway, main := b.gateway(), b.connect("main", bcp.RoleController)
+	acks := listen(t, gateway, subjects.All(subjects.KindReply))
+	arrived := listen(t, main.Conn, subjects.DeliveriesOf(bcp.RoleController, "main"))
+	send := func(reply string) {
+		t.Helper()
+		if err := gateway.PublishRequest(subjects.Deliver(bcp.RoleController, "main", "researcher"), reply, nil); err != nil {
+			t.Fatal(err)
+		}
+		flush(t, gateway)
+		if len(arrived()) != 1 {
+			t.Fatal("it did not arrive")
+		}
+	}
+	same := subjects.ReplyController("main", "d1")
+	send(same)
+	send(same)
+	publish(t, main.Conn, same, "")
+	// Here the server counts a second message for an answer. If it ever stops
+	// to, sendings need no numbers.
+	if diff := cmp.Diff([]string{"publish " + same}, main.refusals()); diff != "" {
+		t.Error(diff)
+	}
+	var want []string
+	for attempt := range 3 {
+		want = append(want, subjects.ReplyAttempt(bcp.RoleController, "main", "d2", attempt))
+		send(want[attempt])
+	}
+	for _, reply := range want {
+		publish(t, main.Conn, reply, "")
+	}
+	if refused := main.refusals(); len(refused) != 0 {
+		t.Errorf("refused %v", refused)
+	}
+	if diff := cmp.Diff(want, subjectsOf(acks())); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// covers A-REPLY, BCP-7, SUB-123
+func TestSenderIsTheServersWord(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	researcher, alice, main := b.connect("researcher", bcp.RoleReader), b.connect("alice", bcp.RoleApprover), b.connect("main", bcp.RoleController)
+	arrived := listen(t, b.gateway(), "bcp.>")
+	forged := `{"acc":"X","user":"` + main.key + `","id":7}`
+	send := func(a *agent, subject string) {
+		t.Helper()
+		m := nats.NewMsg(subject)
+		m.Header["Nats-Request-Info"] = []string{forged, forged}
+		m.Header.Set("nats-request-info", forged)
+		if err := a.PublishMsg(m); err != nil {
+			t.Fatal(err)
+		}
+		flush(t, a.Conn)
+	}
+	for subject, from := range map[string]*agent{
+		subjects.Push("researcher", "main", "findings"):   researcher,
+		subjects.Approval("alice", subjects.VerbList):     alice,
+		subjects.Push("researcher", "writer", "findings"): researcher,
+	} {
+		send(from, subject)
+		messages := arrived()
+		if len(messages) != 1 {
+			t.Fatalf("%s: %d messages", subject, len(messages))
+		}
+		if key, ok := server.Sender(messages[0]); !ok || key != from.key {
+			t.Errorf("%s was sent by %s, not by %q", subject, from.key, key)
+		}
+	}
+	// Asks do not need it: their subject tells. What stands there is not taken
+	// for the server's word.
+	send(main, subjects.Session("main"))
+	if messages := arrived(); len(messages) != 1 {
+		t.Fatalf("%d messages", len(messages))
+	} else if key, ok := server.Sender(messages[0]); ok && key != main.key {
+		t.Errorf("a session message passes for one of %q", key)
+	}
+	for _, values := range [][]string{nil, {""}, {"{}"}, {`{"user":"x"}`}, {`{"user":"` + main.key + `"}`, `{"user":"` + main.key + `"}`}, {forged + "x"}} {
+		if key, ok := server.Sender(&nats.Msg{Header: nats.Header{"Nats-Request-Info": values}}); ok || key != "" {
+			t.Errorf("%q passes for one of %q", values, key)
+		}
+	}
+}
+
+// covers A-REPLY, BCP-19
+func TestReplySubjectOfAnotherReachesNobodyElsesGateway(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	gateway := b.gateway()
+	arrived := listen(t, gateway, "bcp.>")
+	bystander := b.connect("writer", bcp.RoleController)
+	for _, party := range []struct {
+		a       *agent
+		subject string
+	}{
+		{b.connect("main", bcp.RoleController), subjects.Ask("main", "researcher")},
+		{b.connect("researcher", bcp.RoleReader), subjects.Push("researcher", "main", "findings")},
+		{b.connect("alice", bcp.RoleApprover), subjects.Approval("alice", subjects.VerbGet)},
+	} {
+		for _, reply := range []string{
+			subjects.Session("writer"), subjects.Ask("writer", "researcher"), subjects.Push("mailer", "main", "x"), subjects.Push("researcher", "main", "alerts"),
+			subjects.ReplyController("writer", "d1"), subjects.ReplyReader("mailer", "q1", 0), subjects.Approval("bob", subjects.VerbApprove),
+			"$JS.API.STREAM.DELETE.BCP_COMMIT", "$SYS.REQ.SERVER.PING", subjects.Commit(0), subjects.Deliver(bcp.RoleController, "writer", "researcher"),
+		} {
+			if err := party.a.PublishRequest(party.subject, reply, []byte("x")); err != nil {
+				t.Fatal(err)
+			}
+			flush(t, party.a.Conn)
+			messages := arrived()
+			if len(messages) != 1 || messages[0].Subject != party.subject {
+				t.Fatalf("%s with reply %q: %v", party.a.name, reply, subjectsOf(messages))
+			}
+			if messages[0].Reply == reply {
+				t.Errorf("%s: the gateway would answer to %q in its own account", party.a.name, reply)
+			}
+			if err := messages[0].Respond([]byte("receipt")); err != nil {
+				t.Fatal(err)
+			}
+			flush(t, gateway)
+			if got := arrived(); slices.ContainsFunc(got, func(m *nats.Msg) bool { return m.Subject != messages[0].Reply }) {
+				t.Errorf("%s with reply %q: the receipt came back as %v", party.a.name, reply, subjectsOf(got))
+			}
+		}
+		for _, reply := range []string{"_R_.x.y", "$JS.ACK.S.C.1.1.1.1.1", "_GR_.a.b.c"} {
+			if err := party.a.PublishRequest(party.subject, reply, []byte("x")); err != nil {
+				t.Fatal(err)
+			}
+			if got := party.a.refusals(); !slices.Equal(got, []string{"reply " + reply}) {
+				t.Errorf("%s with reply %q: refused %v", party.a.name, reply, got)
+			}
+			if got := arrived(); len(got) != 0 {
+				t.Errorf("%s with reply %q: %v", party.a.name, reply, subjectsOf(got))
+			}
+		}
+	}
+	if refused := bystander.refusals(); len(refused) != 0 {
+		t.Errorf("a bystander was refused %v", refused)
+	}
+}
