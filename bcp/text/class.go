@@ -1,5 +1,7 @@
 package text
 
+//go:generate go run gen.go
+
 // A class says what the scanner does with a code point. The zero class refuses.
 type class uint8
 

@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"fmt"
 	"go/format"
-	"log"
 	"os"
 	"slices"
 	"strings"
@@ -130,7 +129,7 @@ func normal(s string) string {
 			return s
 		}
 	}
-	log.Fatalf("no fixpoint: %q", s)
+	fail(fmt.Sprintf("no fixpoint: %q", s))
 	return ""
 }
 
@@ -152,7 +151,7 @@ func attach(r rune) uint32 {
 	case segments("a"+s) == 2 && segments(s+"a") == 2 && segments(s+s) == 2 && segments("1"+s) == 2 && segments(s+"1") == 2:
 		return 0
 	}
-	log.Printf("letter %U attaches in an unknown way", r)
+	fail(fmt.Sprintf("letter %U attaches in an unknown way", r))
 	return 0
 }
 
@@ -192,6 +191,11 @@ func classify(r rune) uint32 {
 	return other
 }
 
+func fail(text string) {
+	fmt.Fprintln(os.Stderr, text)
+	os.Exit(1)
+}
+
 func main() {
 	upper, title, lower := cases.Upper(language.Und), cases.Title(language.Und), cases.Lower(language.Und)
 	for r := rune(0x80); r <= 0x10ffff; r++ {
@@ -207,7 +211,6 @@ func main() {
 	for r := rune(0x80); r <= 0x10ffff; r++ { // upper-case spellings of what changed above
 		if assigned(r) && folds[r] == "" && !invisible(r) {
 			if to, now := normal(upper.String(string(r))), normal(string(r)); to != now {
-				log.Printf("%U: %q but upper case %q", r, now, to)
 				folds[r] = to
 			}
 		}
@@ -281,7 +284,7 @@ func main() {
 		case mark:
 			e |= script(r) << 16
 			if segments("a"+string(r)) != 1 || segments("ア"+string(r)) != 1 || segments("漢"+string(r)) != 1 {
-				log.Printf("mark %U does not extend", r)
+				fail(fmt.Sprintf("mark %U does not extend", r))
 			}
 		}
 		if !norm.NFKC.PropertiesString(string(r)).BoundaryBefore() && norm.NFKC.PropertiesString(string(r)).CCC() == 0 ||
@@ -370,9 +373,9 @@ func main() {
 	fmt.Fprintf(&b, "\n}\n")
 	out, err := format.Source(b.Bytes())
 	if err != nil {
-		log.Fatal(err)
+		fail(err.Error())
 	}
 	if err := os.WriteFile("tables.go", out, 0o644); err != nil {
-		log.Fatal(err)
+		fail(err.Error())
 	}
 }

@@ -70,6 +70,9 @@ func Normalise(dst, src []byte, o Options) (Result, error) {
 	if len(s.out) == s.begun {
 		return Result{}, ErrEmpty
 	}
+	if s.chars > s.maxChars {
+		return Result{}, ErrTooLong
+	}
 	kept := len(s.capitalAt)
 	if kept > 0 {
 		if kept, err = s.raise(); err != nil {
@@ -106,13 +109,12 @@ func settle(src []byte, capitals bool, maxWords int) (settled []byte, raw flags,
 		var changed bool
 		other, changed = foldCase(other[:0], buf, capitals)
 		buf, other = other, buf
+		if !changed {
+			return buf, raw, nil
+		}
 		if !norm.NFKC.IsNormal(buf) {
 			other = norm.NFKC.Append(other[:0], buf...)
 			buf, other = other, buf
-			changed = true
-		}
-		if !changed {
-			return buf, raw, nil
 		}
 	}
 	return nil, raw, ErrUnstable
@@ -133,11 +135,7 @@ func strip(dst, src []byte, maxWords int) (out []byte, raw flags, err error) {
 	for i := 0; i < len(src); {
 		r, size := rune(src[i]), 1
 		if r < utf8.RuneSelf {
-			if f := asciiFlags[r]; f == sawBeside {
-				raw |= beside(src, i)
-			} else {
-				raw |= f
-			}
+			raw |= flagsAt(src, i, raw)
 		} else {
 			if r, size = utf8.DecodeRune(src[i:]); r == utf8.RuneError && size == 1 {
 				return nil, raw, ErrCodePoint

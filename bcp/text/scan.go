@@ -140,12 +140,7 @@ func (s *scanner) scan(src []byte, final bool) error {
 				s.sep, s.marks, s.accent, s.rise = sepSpace, 0, false, false
 			default:
 				i++
-				if f := asciiFlags[b]; f != 0 {
-					if f == sawBeside {
-						f = beside(src, at)
-					}
-					s.flags |= f
-				}
+				s.flags |= flagsAt(src, at, s.flags)
 				if err := s.mark(c, rune(b)); err != nil {
 					return err
 				}
@@ -364,7 +359,7 @@ func (s *scanner) grow(n int) error {
 	switch {
 	case s.piece > MaxWordChars:
 		return ErrWordTooLong
-	case s.chars > s.maxChars:
+	case s.chars > s.maxChars && s.list.progress != numberDigits: // the number of an item may yet go
 		return ErrTooLong
 	}
 	if s.piece >= longPiece {
@@ -646,6 +641,18 @@ var asciiFlags = [256]flags{
 	'`': sawSymbol, '\\': sawSymbol, '=': sawSymbol, '#': sawSymbol, '_': sawSymbol, '@': sawSymbol, '&': sawSymbol,
 	'*': sawSymbol, '(': sawBeside, '/': sawBeside, '.': sawBeside,
 	':': sawColon, '%': sawBeside,
+}
+
+// flagsAt is what the ASCII byte at a place raises beyond what has been seen.
+func flagsAt(src []byte, at int, seen flags) flags {
+	const most = sawSymbol | sawDot | sawDigits
+	f := asciiFlags[src[at]]
+	if f == sawBeside {
+		if f = 0; seen&most != most {
+			f = beside(src, at)
+		}
+	}
+	return f
 }
 
 // beside judges a byte by its neighbours: what ordinary prose has, such as a bracket behind a space, raises nothing.

@@ -26,7 +26,7 @@ const (
 func (s *shape) find(received, folded []byte, f flags) bool {
 	switch s.kind {
 	case shapeDomain:
-		return f&(sawDot|sawColon) != 0 && (s.hosts(folded) || s.spacedHost(folded))
+		return f&(sawDot|sawColon) != 0 && (s.hosts(folded) || bytes.Contains(folded, []byte(" . ")) && s.spacedHost(folded))
 	case shapeBlob:
 		return f&(sawLong|sawSymbol) != 0 && s.blob(received)
 	case shapeHex:
@@ -34,11 +34,11 @@ func (s *shape) find(received, folded []byte, f flags) bool {
 	case shapeHexBytes:
 		return f&sawDigits != 0 && s.hexBytes(folded)
 	case shapePercent:
-		return f&sawDigits != 0 && s.percent(folded)
+		return f&sawDigits != 0 && bytes.IndexByte(folded, '%') >= 0 && s.percent(folded)
 	case shapeTag:
-		return f&sawSymbol != 0 && s.tag(folded)
+		return f&sawSymbol != 0 && bytes.IndexByte(folded, '<') >= 0 && s.tag(folded)
 	case shapeCall:
-		return f&sawSymbol != 0 && call(folded)
+		return f&sawSymbol != 0 && bytes.IndexByte(folded, '(') >= 0 && call(folded)
 	}
 	return false
 }
