@@ -21,10 +21,13 @@ type program struct {
 // commands returns every command.
 func commands(p *program) []*cobra.Command {
 	return []*cobra.Command{
+		initCommand(p),
 		checkCommand(p),
 		permsCommand(p),
+		credsCommand(p),
 		validateCommand(p),
 		upCommand(p),
+		demoCommand(p),
 		completionCommand(p),
 		versionCommand(p),
 	}

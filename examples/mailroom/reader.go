@@ -58,17 +58,21 @@ func (r *reader) take(ctx context.Context, m *mailbox.Message) error {
 		}
 		return nil
 	}
-	// The attacker talks: first it says what it wants where a word of a closed
-	// list belongs, then where text does, and at last it lies within the rules.
+	// The attacker talks: it says what it wants where a word of a closed list
+	// belongs, then where text does, then in as many words as may be, and at
+	// last it lies within the rules.
 	talking := sorted(number, facts)
 	talking["kind"] = injection.Text
 	wanting := reply(number, facts)
 	wanting["gist"] = injection.Text
+	fitting := reply(number, facts)
+	fitting["gist"] = firstWords(injection.Text, 12)
 	lying := sorted(number, facts)
 	lying["kind"], lying["urgent"], lying["needs_reply"] = string(mailbox.Billing), true, true
 	return errors.Join(
 		r.push(ctx, number, newMail, talking, true),
 		r.push(ctx, number, replyNeeded, wanting, true),
+		r.push(ctx, number, replyNeeded, fitting, true),
 		r.push(ctx, number, newMail, lying, true))
 }
 

@@ -21,7 +21,9 @@ const (
 type connection struct {
 	count     int
 	handshake bcp.DeliveryID // of bcp_subscriptions_active, until acknowledged
-	resent    bool           // open queries were sent again since the connect
+	// ready says that a Reader listens, or that patience with it has ended:
+	// until then its queries wait, so that none is lost and none comes twice.
+	ready bool
 }
 
 // noteConnection follows the server's events.
@@ -57,7 +59,7 @@ func (g *Gateway) resume() {
 func (g *Gateway) greet(who agentRole, c *connection) {
 	switch who.Role {
 	case bcp.RoleReader:
-		c.handshake, c.resent = bcp.DeliveryID("h"+g.moment().Fresh), false
+		c.handshake = bcp.DeliveryID("h" + g.moment().Fresh)
 		g.sendSubscriptions(who, c.handshake, firstBackoff, g.clock())
 	case bcp.RoleController:
 		for _, key := range g.channelsOf(who.Agent) {
@@ -75,8 +77,8 @@ func (g *Gateway) sendSubscriptions(who agentRole, id bcp.DeliveryID, backoff ti
 	if c == nil || c.handshake != id {
 		return
 	}
-	if !c.resent && g.clock().Sub(since) >= patience {
-		g.resendQueries(who, c)
+	if !c.ready && g.clock().Sub(since) >= patience {
+		g.sendOpenQueries(who, c)
 	}
 	g.publish(subjects.Deliver(who.Role, who.Agent, bcp.Gateway), subjects.ReplyDelivery(who.Role, who.Agent, id),
 		g.state.Encoding(who.Agent), g.state.Subscriptions(who.Agent))
@@ -92,23 +94,21 @@ func (g *Gateway) acknowledgedSubscriptions(s subjects.Subject) bool {
 		return len(s.ID) > 0 && s.ID[0] == 'h' // a late one
 	}
 	c.handshake = ""
-	if !c.resent {
-		g.resendQueries(who, c)
-	}
+	g.sendOpenQueries(who, c)
 	return true
 }
 
-func (g *Gateway) resendQueries(who agentRole, c *connection) {
-	c.resent = true
+func (g *Gateway) sendOpenQueries(who agentRole, c *connection) {
+	c.ready = true
 	for _, id := range g.state.OpenQueries(who.Agent) {
 		g.sendQuery(id)
 	}
 }
 
-// sendQuery sends an open query to its Reader, if the Reader is connected.
+// sendQuery sends an open query to its Reader, if the Reader listens.
 func (g *Gateway) sendQuery(id bcp.QueryID) {
 	query, reader, attempt, open := g.state.Open(id)
-	if !open || g.agents[agentRole{reader, bcp.RoleReader}] == nil {
+	if c := g.agents[agentRole{reader, bcp.RoleReader}]; !open || c == nil || !c.ready {
 		return
 	}
 	g.publish(subjects.Query(reader, query.Controller), subjects.ReplyReader(reader, id, attempt), g.state.Encoding(reader), query)

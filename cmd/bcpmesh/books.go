@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// ledgerTable shows the newest line of each channel beside its budget.
+func (o *output) ledgerTable(def *bcp.Mesh, lines []bcp.LedgerLine) {
+	var rows [][]string
+	for _, l := range lines {
+		budget, remaining := "", ""
+		if c, ok := def.Channel(bcp.ChannelKey{Controller: l.Controller, Reader: l.Reader}); ok {
+			budget, remaining = shortBits(c.Budget), shortBits(max(0, c.Budget-l.Balance.Spent()))
+		}
+		rows = append(rows, []string{string(l.Controller), string(l.Reader), strconv.FormatUint(l.Epoch, 10), budget,
+			shortBits(l.Balance.Settled), shortBits(l.Balance.Reserved), remaining, shortBits(l.Balance.Pushed), shortBits(l.Balance.SettledCapacity)})
+	}
+	o.table([]string{"controller", "reader", "epoch", "budget", "settled", "reserved", "remaining", "by pushes", "capacity"}, rows)
+}
+
+// auditTable shows records of the audit.
+func (o *output) auditTable(records []bcp.Decision) {
+	var rows [][]string
+	for i := range records {
+		d := &records[i]
+		verdict := ""
+		if d.Verdict != 0 {
+			verdict = d.Verdict.String()
+		}
+		what := strings.Join(compact(string(d.Code), string(d.Outcome), strings.Join(d.Anomalies, "+"), d.Subject), " ")
+		channel := ""
+		if key, ok := d.Channel(); ok {
+			channel = string(key.Controller) + " ← " + string(key.Reader)
+		}
+		bits := ""
+		if d.Nominal > 0 {
+			bits = shortBits(d.Nominal)
+		}
+		rows = append(rows, []string{strconv.FormatUint(d.Seq, 10), d.At().Format("15:04:05.000"), d.Kind.String(), string(d.Agent), channel, verdict, what, bits})
+	}
+	o.table([]string{"seq", "time", "kind", "agent", "channel", "verdict", "code", "bits"}, rows)
+}
+
+// shortBits writes bits for reading, rounded up to a tenth: "6.9", "671". The
+// exact figures are in the JSON.
+func shortBits(b bcp.Bits) string {
+	const tenth = bcp.Bit / 10
+	tenths := (b + tenth - 1) / tenth
+	if tenths%10 == 0 {
+		return strconv.FormatInt(int64(tenths/10), 10)
+	}
+	return fmt.Sprintf("%d.%d", tenths/10, tenths%10)
+}
+
+func compact(parts ...string) []string {
+	var kept []string
+	for _, p := range parts {
+		if p != "" {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}

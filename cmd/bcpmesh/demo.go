@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/examples/mailroom"
+	"github.com/bcpmesh/bcpmesh/examples/mailroom/mail"
+	"github.com/bcpmesh/bcpmesh/examples/mailroom/mailbox"
+	"github.com/bcpmesh/bcpmesh/mesh"
+)
+
+// auditTail is how many records the demonstration shows at its end.
+const auditTail = 12
+
+func demoCommand(p *program) *cobra.Command {
+	var mbox, keep string
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Watch a hijacked reader of real mail meet the gateway",
+		Long: `Run a mesh in this process for a moment: a tainted reader works through a
+mailbox, a clean assistant learns from it through the gateway.
+
+On mail with a planted instruction the reader acts hijacked and says, word for
+word, what the attacker wants. The story tells what was said, what was
+delivered, what was refused or held and by which rule of the protocol, and what
+it cost in bits. Nothing is kept, unless --keep names a folder.`,
+		Example: `  bcpmesh demo
+  bcpmesh demo --mbox ~/mail/inbox.mbox --limit 50
+  bcpmesh demo --keep ./mailroom && cd mailroom && bcpmesh up`,
+		Args: arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if limit < 1 {
+				return usagef("demo: --limit: expected a number from 1").withHint("bcpmesh demo --help shows an example")
+			}
+			return demo(cmd.Context(), p, mbox, keep, limit)
+		},
+	}
+	cmd.Flags().StringVar(&mbox, "mbox", "", "read this mbox `FILE`, Maildir or single message instead of the example mail")
+	cmd.Flags().StringVar(&keep, "keep", "", "keep definitions, journal and audit in this new `DIR`")
+	cmd.Flags().IntVar(&limit, "limit", 100, "read at most so many messages")
+	return cmd
+}
+
+func demo(ctx context.Context, p *program, mbox, keep string, limit int) (err error) {
+	box, err := openMailbox(mbox)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = box.Close() }() // it was only read
+	dir, remove, err := demoFolder(keep)
+	if err != nil {
+		return err
+	}
+	defer remove()
+
+	def, report := definition.Load(mailroom.Definitions())
+	if def == nil {
+		return failf("the example does not load: %s", report.Errors[0].Message)
+	}
+	s := newStory(p.out)
+	m, err := mesh.Start(ctx, mesh.Config{
+		Definition: def, State: filepath.Join(dir, stateFolder), Version: programVersion(), OnDecision: s.decided,
+		Logger: hclog.New(&hclog.LoggerOptions{Name: "bcpmesh", Level: hclog.Error, Output: p.out.stderr}),
+	})
+	if err != nil {
+		return startFailure(err, "", dir)
+	}
+	defer func() { err = errors.Join(err, stopMesh(m)) }()
+
+	s.begin(def, mbox)
+	reader, err := credentials(m, mailroom.ReaderAgent, bcp.RoleReader)
+	if err != nil {
+		return err
+	}
+	assistant, err := credentials(m, mailroom.AssistantAgent, bcp.RoleController)
+	if err != nil {
+		return err
+	}
+	err = mailroom.Run(ctx, mailroom.Options{
+		URL: m.URL(), Reader: reader, Assistant: assistant, Mail: box, Limit: limit, Said: s.said, Did: s.did,
+		After: func(done mailroom.Done) error {
+			if err := s.settle(ctx); err != nil {
+				return err
+			}
+			return s.tell(done)
+		},
+	})
+	if err != nil {
+		return failf("the demonstration stopped: %s", err)
+	}
+	if err := m.Projected(ctx, s.last()); err != nil {
+		return failf("the audit is late: %s", err)
+	}
+	ledger, records, err := readBooks(ctx, m, def)
+	if err != nil {
+		return err
+	}
+	return s.end(def, ledger, records, keep)
+}
+
+// openMailbox opens the user's mail, or the example's.
+func openMailbox(path string) (*mailbox.Mailbox, error) {
+	if path == "" {
+		box, err := mailbox.OpenFS(mail.FS, ".", mailbox.Limits{})
+		if err != nil {
+			return nil, failf("the example mail cannot be read: %s", err)
+		}
+		return box, nil
+	}
+	box, err := mailbox.Open(path)
+	if err != nil {
+		return nil, failf("%s is no mailbox: %s", quoted(path), reasonOf(err)).withHint("name an mbox file, a Maildir, or one message")
+	}
+	return box, nil
+}
+
+// demoFolder makes the folder of the mesh; remove deletes it, unless it is to
+// be kept.
+func demoFolder(keep string) (dir string, remove func(), err error) {
+	if keep == "" {
+		dir, err := os.MkdirTemp("", "bcpmesh-demo-")
+		if err != nil {
+			return "", nil, failf("a temporary folder: %s", reasonOf(err))
+		}
+		return dir, func() { _ = os.RemoveAll(dir) }, nil
+	}
+	if err := os.Mkdir(keep, 0o700); err != nil {
+		return "", nil, failf("--keep %s: %s", quoted(keep), reasonOf(err)).withHint("name a folder that is not there yet")
+	}
+	definitions := mailroom.Definitions()
+	err = fs.WalkDir(definitions, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || path == "." {
+			return err
+		}
+		target := filepath.Join(keep, filepath.FromSlash(path))
+		if entry.IsDir() {
+			return os.Mkdir(target, 0o700)
+		}
+		b, err := fs.ReadFile(definitions, path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(target, b, 0o600)
+	})
+	if err != nil {
+		return "", nil, failf("--keep %s: %s", quoted(keep), reasonOf(err))
+	}
+	return keep, func() {}, nil
+}
+
+func credentials(m *mesh.Mesh, agent bcp.AgentName, role bcp.Role) (agents.Credentials, error) {
+	creds, err := m.Issue(agent, role, time.Hour)
+	if err != nil {
+		return agents.Credentials{}, failf("credentials for %s: %s", agent, err)
+	}
+	return agents.CredsText(creds.Text()), nil
+}
+
+// readBooks reads ledger and audit as any auditor of the mesh would.
+func readBooks(ctx context.Context, m *mesh.Mesh, def *bcp.Mesh) ([]bcp.LedgerLine, []bcp.Decision, error) {
+	creds, err := credentials(m, def.Auditors[0], bcp.RoleAuditor)
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, err := agents.Connect(ctx, m.URL(), creds, agents.Options{Name: def.Auditors[0]})
+	if err != nil {
+		return nil, nil, failf("the auditor cannot connect: %s", err)
+	}
+	defer conn.Close()
+	auditor := agents.NewAuditor(conn)
+	newest, err := auditor.Ledger(ctx)
+	if err != nil {
+		return nil, nil, failf("the ledger cannot be read: %s", err)
+	}
+	var lines []bcp.LedgerLine
+	for _, r := range newest {
+		line, err := bcp.DecodeLedgerLine(r.Data)
+		if err != nil {
+			return nil, nil, failf("the ledger cannot be read: %s", err)
+		}
+		lines = append(lines, line)
+	}
+	var records []bcp.Decision
+	for r, err := range auditor.Audit(ctx, 0) {
+		if err != nil {
+			return nil, nil, failf("the audit cannot be read: %s", err)
+		}
+		records = append(records, r.Decision)
+	}
+	return lines, records, nil
+}

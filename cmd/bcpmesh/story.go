@@ -1,0 +1,455 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/examples/mailroom"
+)
+
+// settleTimeout is how long an exchange of the demonstration may take.
+const settleTimeout = 30 * time.Second
+
+// story follows a mesh decision by decision and tells it mail by mail. Its
+// methods may be called concurrently.
+type story struct {
+	out *output
+
+	mu         sync.Mutex
+	changed    chan struct{} // closed and replaced by every decision
+	seq        uint64
+	news       []demoEvent              // not told yet
+	raw        map[string]mailroom.Said // by push id, or query id and attempt
+	asked      map[bcp.QueryID]string   // what the assistant wanted to know
+	deliveries map[bcp.DeliveryID]bool  // not acknowledged
+	queries    map[bcp.QueryID]bool     // with the reader
+	acts       []string
+
+	told  []demoMail
+	total demoTotals
+}
+
+// demoEvent is one decision of the gateway about what an agent said.
+type demoEvent struct {
+	Seq          uint64             `json:"seq"`
+	Kind         bcp.DecisionKind   `json:"kind"`
+	Agent        bcp.AgentName      `json:"agent,omitempty"`
+	Category     bcp.Category       `json:"category,omitzero"`
+	Subscription bcp.SubscriptionID `json:"subscription_id,omitempty"`
+	Query        bcp.QueryID        `json:"query_id,omitempty"`
+	Asked        string             `json:"asked,omitempty"`
+	Raw          jsontext.Value     `json:"raw,omitzero"` // what the reader said: hostile
+	Hijacked     bool               `json:"hijacked"`
+	Verdict      bcp.Outcome        `json:"verdict,omitzero"`
+	Code         bcp.Code           `json:"code,omitempty"`
+	Reason       string             `json:"reason,omitempty"`
+	Rule         string             `json:"rule,omitempty"`
+	Anomalies    []string           `json:"anomalies,omitempty"`
+	Delivered    jsontext.Value     `json:"delivered,omitzero"` // what the assistant got
+	Outcome      bcp.Code           `json:"outcome,omitempty"`
+	Nominal      bcp.Bits           `json:"nominal_bits"`
+	Capacity     bcp.Bits           `json:"capacity_bits"`
+}
+
+// demoMail is what happened because of one message.
+type demoMail struct {
+	Number  int         `json:"number"`
+	ID      string      `json:"id"`
+	From    string      `json:"from"`
+	Subject string      `json:"subject"`
+	Hostile bool        `json:"hostile"`
+	Place   string      `json:"planted_in,omitempty"`
+	Events  []demoEvent `json:"events"`
+	Acts    []string    `json:"acts,omitempty"`
+}
+
+// demoTotals sums up. Fragments counts the deliveries in which words of a
+// planted instruction arrived, plantedRun of them or more in their order.
+type demoTotals struct {
+	Mail      int      `json:"mail"`
+	Hostile   int      `json:"hostile"`
+	Attempts  int      `json:"hijacked_attempts"`
+	Refused   int      `json:"hijacked_refused"`
+	Held      int      `json:"hijacked_held"`
+	Passed    int      `json:"hijacked_delivered"`
+	Fragments int      `json:"planted_words_delivered"`
+	Delivered int      `json:"delivered"`
+	Nominal   bcp.Bits `json:"nominal_bits"`
+	Capacity  bcp.Bits `json:"capacity_bits"`
+}
+
+func newStory(out *output) *story {
+	return &story{out: out, changed: make(chan struct{}), raw: map[string]mailroom.Said{}, asked: map[bcp.QueryID]string{},
+		deliveries: map[bcp.DeliveryID]bool{}, queries: map[bcp.QueryID]bool{}}
+}
+
+// said hears the reader before anybody judges it.
+func (s *story) said(what mailroom.Said) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if what.Push != "" {
+		s.raw[string(what.Push)] = what
+	} else {
+		s.raw[fmt.Sprintf("%s/%d", what.Query, what.Attempt)] = what
+	}
+}
+
+// did hears the assistant act.
+func (s *story) did(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.acts = append(s.acts, what)
+}
+
+// decided hears each decision once it is recorded.
+func (s *story) decided(d *bcp.Decision) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seq = d.Seq
+	switch d.Kind {
+	case bcp.KindAcknowledge:
+		delete(s.deliveries, d.Delivery)
+	case bcp.KindAsk, bcp.KindAnswer, bcp.KindPush, bcp.KindExpire:
+		if d.Delivery != "" {
+			s.deliveries[d.Delivery] = true
+		}
+		if d.Kind == bcp.KindAsk && d.Verdict == bcp.Accept {
+			s.queries[d.Query] = true
+		} else if d.Delivery != "" {
+			delete(s.queries, d.Query)
+		}
+		s.news = append(s.news, s.event(d))
+	}
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *story) event(d *bcp.Decision) demoEvent {
+	e := demoEvent{Seq: d.Seq, Kind: d.Kind, Agent: d.Agent, Category: d.Category, Subscription: d.Subscription, Query: d.Query,
+		Verdict: d.Verdict, Code: d.Code, Anomalies: d.Anomalies, Outcome: d.Outcome, Nominal: d.Nominal, Capacity: d.Capacity}
+	switch d.Kind {
+	case bcp.KindAsk:
+		s.asked[d.Query] = askedFor(d.Spec)
+		e.Asked = s.asked[d.Query]
+	case bcp.KindPush:
+		what := s.raw[string(d.Client)]
+		e.Raw, e.Hijacked = jsontext.Value(what.Raw), what.Hijacked
+	case bcp.KindAnswer:
+		e.Asked = s.asked[d.Query]
+		attempt := d.Attempt - 1
+		if d.Delivery != "" {
+			attempt = s.attempts(d.Query) - 1
+		}
+		what := s.raw[fmt.Sprintf("%s/%d", d.Query, max(attempt, 0))]
+		e.Raw, e.Hijacked = jsontext.Value(what.Raw), what.Hijacked
+	}
+	if d.Verdict == bcp.Reject && d.Code == bcp.ValidationFailed {
+		e.Reason = bcp.ReaderDetail(d.Code, d.Reason, d.Field, "", "")
+	}
+	e.Rule = ruleOf(d)
+	if d.Delivery != "" && d.Outcome == "" {
+		e.Delivered = jsontext.Value(string(d.Payload))
+	}
+	return e
+}
+
+// attempts counts the answers that the reader gave to a query so far.
+func (s *story) attempts(id bcp.QueryID) int {
+	n := 0
+	for {
+		if _, said := s.raw[fmt.Sprintf("%s/%d", id, n)]; !said {
+			return n
+		}
+		n++
+	}
+}
+
+// settle waits until everything that was asked is answered and everything that
+// was delivered is acknowledged.
+func (s *story) settle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	for {
+		s.mu.Lock()
+		quiet, changed := len(s.deliveries) == 0 && len(s.queries) == 0, s.changed
+		s.mu.Unlock()
+		if quiet {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("an exchange did not end: %w", ctx.Err())
+		}
+	}
+}
+
+// last is the number of the newest decision.
+func (s *story) last() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seq
+}
+
+// begin introduces the mesh.
+func (s *story) begin(def *bcp.Mesh, mbox string) {
+	if s.out.json {
+		return
+	}
+	c := def.Channels[0]
+	source := "the example mailbox"
+	if mbox != "" {
+		source = mbox
+	}
+	s.out.heading("A mailroom with a hijacked reader")
+	s.out.printf("%s reads %s and is tainted. %s acts, and never sees a mail.\n", c.Reader, plain(source), c.Controller)
+	s.out.printf("Between them: the gateway, and %s bits. What follows are records of its journal.\n\n", shortBits(c.Budget))
+}
+
+// tell tells what one message led to.
+func (s *story) tell(done mailroom.Done) error {
+	s.mu.Lock()
+	m := demoMail{Number: done.Number, ID: done.Message.ID, From: done.Message.From.Name, Subject: done.Message.Subject,
+		Hostile: done.Injection != nil, Events: s.news, Acts: s.acts}
+	s.news, s.acts = nil, nil
+	clear(s.raw)
+	s.mu.Unlock()
+	if m.From == "" {
+		m.From = done.Message.From.Address
+	}
+	if done.Injection != nil {
+		m.Place = string(done.Injection.Place)
+	}
+	s.sum(m, done)
+	if s.out.json {
+		s.told = append(s.told, m)
+		return nil
+	}
+	mark := ""
+	if m.Hostile {
+		mark = s.paint(text.FgRed, "  ✱ planted in the "+strings.ReplaceAll(m.Place, "_", " "))
+	}
+	s.out.printf("%s %s — %s%s\n", s.paint(text.Bold, fmt.Sprintf("%3d", m.Number)), plain(short(m.From, 40)), plain(short(m.Subject, 60)), mark)
+	for i := range m.Events {
+		s.tellEvent(&m.Events[i])
+	}
+	for _, act := range m.Acts {
+		s.out.printf("      %s %s\n", s.paint(text.FgBlue, "assistant"), plain(act))
+	}
+	return s.out.stdout.Flush()
+}
+
+func (s *story) tellEvent(e *demoEvent) {
+	const width = 96
+	who := s.paint(text.FgHiBlack, "reader   ")
+	if e.Hijacked {
+		who = s.paint(text.FgRed, "attacker ")
+	}
+	switch e.Kind {
+	case bcp.KindAsk:
+		s.out.printf("      %s asks (category %d): %s\n", s.paint(text.FgBlue, "assistant"), e.Category, plain(short(e.Asked, width)))
+	case bcp.KindPush:
+		s.out.printf("      %s pushes %s: %s\n", who, e.Subscription, plain(short(string(e.Raw), width)))
+	case bcp.KindAnswer:
+		raw := string(e.Raw)
+		if raw == "" {
+			raw = "not enough information"
+		}
+		s.out.printf("      %s answers: %s\n", who, plain(short(raw, width)))
+	}
+	s.out.printf("        %s\n", s.verdict(e, width))
+}
+
+// verdict is the second line of an event: what the gateway made of it.
+func (s *story) verdict(e *demoEvent, width int) string {
+	rule := ""
+	if e.Rule != "" {
+		rule = " [" + e.Rule + "]"
+	}
+	anomalies := ""
+	if len(e.Anomalies) > 0 {
+		anomalies = " (" + strings.Join(e.Anomalies, ", ") + ")"
+	}
+	switch {
+	case e.Delivered != nil:
+		return s.paint(text.FgGreen, "✓ delivered") + fmt.Sprintf(" %s  %s bits", plain(short(string(e.Delivered), width)), shortBits(e.Nominal))
+	case e.Verdict == bcp.Hold && e.Kind == bcp.KindAsk:
+		return s.paint(text.FgYellow, "⏸ held") + fmt.Sprintf(" until a person approves the escalation%s  %s bits reserved", rule, shortBits(e.Nominal))
+	case e.Verdict == bcp.Hold:
+		return s.paint(text.FgYellow, "⏸ held") + fmt.Sprintf(" for a person%s%s  %s bits", anomalies, rule, shortBits(e.Nominal))
+	case e.Kind == bcp.KindAsk && e.Verdict == bcp.Accept:
+		return s.paint(text.FgGreen, "✓ accepted") + fmt.Sprintf("  %s bits reserved", shortBits(e.Nominal))
+	case e.Outcome != "":
+		return s.paint(text.FgRed, "✗ the query ends: "+string(e.Outcome)) + fmt.Sprintf(" %s%s%s  %s bits", plain(e.Reason), anomalies, rule, shortBits(e.Nominal))
+	}
+	return s.paint(text.FgRed, "✗ refused: "+string(e.Code)) + fmt.Sprintf(" %s%s%s", plain(e.Reason), anomalies, rule)
+}
+
+func (s *story) sum(m demoMail, done mailroom.Done) {
+	s.total.Mail++
+	if m.Hostile {
+		s.total.Hostile++
+	}
+	for i := range m.Events {
+		e := &m.Events[i]
+		if e.Kind != bcp.KindAsk {
+			s.total.Nominal += e.Nominal
+			s.total.Capacity += e.Capacity
+		}
+		if e.Delivered != nil {
+			s.total.Delivered++
+			if done.Injection != nil && quotes(string(e.Delivered), done.Injection.Plain) {
+				s.total.Fragments++
+			}
+		}
+		if !e.Hijacked {
+			continue
+		}
+		s.total.Attempts++
+		switch {
+		case e.Delivered != nil:
+			s.total.Passed++
+		case e.Verdict == bcp.Hold:
+			s.total.Held++
+		default:
+			s.total.Refused++
+		}
+	}
+}
+
+// end shows the books and sums up.
+func (s *story) end(def *bcp.Mesh, ledger []bcp.LedgerLine, records []bcp.Decision, keep string) error {
+	tail := records[max(0, len(records)-auditTail):]
+	if s.out.json {
+		return s.out.value(struct {
+			Messages []demoMail       `json:"messages"`
+			Ledger   []bcp.LedgerLine `json:"ledger"`
+			Audit    []bcp.Decision   `json:"audit"`
+			Totals   demoTotals       `json:"totals"`
+		}{s.told, ledger, tail, s.total})
+	}
+	s.out.printf("\n")
+	s.out.heading("The ledger")
+	s.out.ledgerTable(def, ledger)
+	s.out.printf("\n")
+	s.out.heading(fmt.Sprintf("The last %s of the audit, of %d", count(len(tail), "record"), len(records)))
+	s.out.auditTable(tail)
+	t := s.total
+	s.out.printf("\n")
+	s.out.heading("What it comes to")
+	s.out.printf("%s, %d of them hostile. The attacker spoke %d times: %d refused, %d held for a person, %d delivered.\n",
+		count(t.Mail, "mail"), t.Hostile, t.Attempts, t.Refused, t.Held, t.Passed)
+	s.out.printf("Delivered were lies within the rules: a choice among declared values, of a few counted bits.\n")
+	if t.Fragments > 0 {
+		s.out.printf("Words of a planted text came through %d times: category 2 text lets through what no rule recognises, up to its\nword limit, counted. Where that is too much, ask in category 1, or set on_anomaly and alphabets tighter.\n",
+			t.Fragments)
+	} else {
+		s.out.printf("No words of a planted text were among them.\n")
+	}
+	s.out.printf("%d answers were delivered. Charged: %s nominal bits. What the assistant saw can have carried at most %s bits.\n", t.Delivered, shortBits(t.Nominal), shortBits(t.Capacity))
+	if keep != "" {
+		s.out.printf("\nKept in %s: cd there, then bcpmesh up, bcpmesh ledger show, bcpmesh audit tail.\n", plain(keep))
+	}
+	return nil
+}
+
+// plantedRun is how many words of a planted text in a row make a quotation.
+const plantedRun = 4
+
+// quotes reports whether delivered text holds a run of words of a planted one.
+func quotes(delivered, planted string) bool {
+	words := wordsOf(planted)
+	text := " " + strings.Join(wordsOf(delivered), " ") + " "
+	for i := 0; i+plantedRun <= len(words); i++ {
+		if strings.Contains(text, " "+strings.Join(words[i:i+plantedRun], " ")+" ") {
+			return true
+		}
+	}
+	return false
+}
+
+func wordsOf(s string) []string {
+	return strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+}
+
+// paint colours text on a terminal.
+func (s *story) paint(colour text.Color, what string) string {
+	if !s.out.terminal || !s.out.colours {
+		return what
+	}
+	return text.Colors{colour}.EscapeSeq() + what + text.Reset.EscapeSeq()
+}
+
+// askedFor names what a spec asks, in one line.
+func askedFor(spec []byte) string {
+	parsed, err := bcp.ParseSpec(spec)
+	if err != nil {
+		return ""
+	}
+	var parts []string
+	for _, f := range parsed.Fields {
+		parts = append(parts, f.Name)
+	}
+	for _, q := range parsed.Questions {
+		parts = append(parts, q.Question)
+	}
+	if parsed.Directive != "" {
+		parts = append(parts, parsed.Directive)
+	}
+	return strings.Join(parts, " ")
+}
+
+// ruleOf names the rule of the protocol that decided.
+func ruleOf(d *bcp.Decision) string {
+	switch {
+	case d.Kind == bcp.KindAsk && d.Verdict == bcp.Hold:
+		return "P6.3"
+	case d.Verdict == bcp.Hold && d.Category == 3:
+		return "P3.5"
+	case d.Verdict == bcp.Hold || d.Reason == bcp.ReasonAnomaly:
+		return "P3.6"
+	case d.Verdict != bcp.Reject:
+		return ""
+	}
+	switch d.Code {
+	case bcp.BudgetExhausted:
+		return "P4.4"
+	case bcp.RateLimited:
+		return "P4.7"
+	case bcp.Malformed, bcp.MessageTooLarge:
+		return "P2.2"
+	case bcp.ApprovalQueueFull:
+		return "P7.4"
+	}
+	switch d.Reason {
+	case bcp.ReasonWords, bcp.ReasonWordLength:
+		return "P3.3"
+	case bcp.ReasonScript, bcp.ReasonCharacters, bcp.ReasonAlphabet, bcp.ReasonEmpty:
+		return "P3.4"
+	case bcp.ReasonFormat:
+		return "P3.2"
+	case 0:
+		return "P10"
+	}
+	if d.Category == 1 {
+		return "P3.1"
+	}
+	return "P3.2"
+}
+
+// short cuts text for one line.
+func short(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n-1]) + "…"
+}
