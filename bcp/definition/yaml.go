@@ -5,6 +5,7 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
@@ -22,6 +23,7 @@ type node struct {
 	position
 	kind    nodeKind
 	text    string // of a scalar, as it reads
+	further int    // the least column of its further lines; 0 without any
 	entries []entry
 	items   []*node
 }
@@ -82,7 +84,7 @@ func parseYAML(s *source, text []byte, before int) (root *node) {
 		return nil
 	}
 	tokens := lexer.Tokenize(string(text))
-	if !checkTokens(s, tokens, before) {
+	if !checkTokens(s, tokens, before) || !checkColons(s, tokens, text, before) {
 		return nil
 	}
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
@@ -91,7 +93,7 @@ func parseYAML(s *source, text []byte, before int) (root *node) {
 		return nil
 	}
 	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
-		return &node{position: position{before + 1, 1}, kind: nodeMapping}
+		return emptyDocument(s, text, before)
 	}
 	c := converter{source: s, before: before}
 	root = c.node(file.Docs[0].Body, "")
@@ -103,6 +105,20 @@ func parseYAML(s *source, text []byte, before int) (root *node) {
 		return nil
 	}
 	return root
+}
+
+// emptyDocument stands for a file without keys, unless the library overlooked
+// something in it.
+func emptyDocument(s *source, text []byte, before int) *node {
+	number := before
+	for line := range bytes.Lines(text) {
+		number++
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' && !isFence(line) {
+			s.errorf(position{number, 1}, CodeSyntax, "", "expected keys and values such as \"name: main\"")
+			return nil
+		}
+	}
+	return &node{position: position{before + 1, 1}, kind: nodeMapping}
 }
 
 func (s *source) syntaxError(err error, before int) {
@@ -195,6 +211,29 @@ func checkTokens(s *source, tokens token.Tokens, before int) bool {
 	return ok
 }
 
+// checkColons demands white space behind the colon of a key without quotes:
+// the library takes {a:1} for {a: 1}, and YAML for {"a:1": null}.
+func checkColons(s *source, tokens token.Tokens, text []byte, before int) bool {
+	lines := bytes.Split(text, []byte("\n"))
+	ok, quoted := true, false
+	var runes []rune // of the line with this number
+	number := 0
+	for _, t := range tokens {
+		if t.Type == token.MappingValueType && !quoted && t.Position != nil && t.Position.Line >= 1 && t.Position.Line <= len(lines) {
+			if number != t.Position.Line {
+				number = t.Position.Line
+				runes = []rune(string(lines[number-1]))
+			}
+			if column := t.Position.Column; column >= 1 && column < len(runes) && runes[column-1] == ':' && !unicode.IsSpace(runes[column]) {
+				s.errorf(position{t.Position.Line + before, column}, CodeSyntax, "", "expected a space behind the colon")
+				ok = false
+			}
+		}
+		quoted = t.Type == token.DoubleQuoteType || t.Type == token.SingleQuoteType
+	}
+	return ok
+}
+
 // converter turns the library's tree into ours and reports all that the
 // subset leaves out.
 type converter struct {
@@ -222,22 +261,25 @@ func (c *converter) node(n ast.Node, key string) *node {
 		if !n.IsFlowStyle && len(n.Values) > 0 {
 			at = c.at(n.Values[0].Key.GetToken())
 		}
-		return c.mapping(n.Values, at, key)
+		return c.mapping(n.Values, at, key, n.IsFlowStyle)
 	case *ast.MappingValueNode:
-		return c.mapping([]*ast.MappingValueNode{n}, c.at(n.Key.GetToken()), key)
+		return c.mapping([]*ast.MappingValueNode{n}, c.at(n.Key.GetToken()), key, n.IsFlowStyle)
 	case *ast.SequenceNode:
 		list := &node{position: c.at(n.Start), kind: nodeList}
 		for i, value := range n.Values {
-			list.items = append(list.items, c.node(value, index(key, i)))
+			item := c.node(value, index(key, i))
+			if !n.IsFlowStyle {
+				c.checkIndent(item, c.at(n.Entries[i].Start), false)
+			}
+			list.items = append(list.items, item)
 		}
 		return list
 	case *ast.LiteralNode:
 		return c.textNode(n.Value.Value, c.at(n.Start), key)
 	case *ast.StringNode:
-		if n.Token.Type != token.StringType {
-			return c.textNode(n.Value, c.at(n.Token), key)
-		}
-		return c.plain(n.Value, c.at(n.Token), key)
+		scalar := c.string(n, key)
+		scalar.further = furtherLines(n.Token.Origin)
+		return scalar
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
 		return c.plain(n.GetToken().Value, c.at(n.GetToken()), key)
 	case *ast.NullNode:
@@ -248,12 +290,29 @@ func (c *converter) node(n ast.Node, key string) *node {
 	}
 }
 
-func (c *converter) mapping(values []*ast.MappingValueNode, at position, path string) *node {
+// checkIndent refuses a value of a block that stands in a later line and not
+// deeper than its parent: the library has been seen to attach it to the wrong
+// one. A list may stand as deep as its key.
+func (c *converter) checkIndent(value *node, parent position, key bool) {
+	least := parent.column + 1
+	if key && value.kind == nodeList {
+		least = parent.column
+	}
+	later := value.line > parent.line && value.column < least
+	if value.kind != nodeNull && (later || (value.further != 0 && value.further < least)) {
+		c.source.errorf(value.position, CodeSyntax, "", "expected this to be indented deeper than line %d", parent.line)
+	}
+}
+
+func (c *converter) mapping(values []*ast.MappingValueNode, at position, path string, flow bool) *node {
 	m := &node{position: at, kind: nodeMapping}
 	first := map[string]position{}
 	for _, v := range values {
 		t := v.Key.GetToken()
 		at := c.at(t)
+		if !flow && at.column != m.column {
+			c.source.errorf(at, CodeSyntax, "", "expected this key to be indented like the one in line %d", m.line)
+		}
 		name := t.Value
 		if text, ok := v.Key.(*ast.StringNode); !ok || (t.Type == token.StringType && plainKind(text.Value) != nodeText) {
 			c.source.errorf(at, CodeWrongType, join(path, short(name)), "expected a key that is text")
@@ -265,9 +324,37 @@ func (c *converter) mapping(values []*ast.MappingValueNode, at position, path st
 			continue
 		}
 		first[name] = at
-		m.entries = append(m.entries, entry{position: at, key: name, value: c.node(v.Value, key)})
+		value := c.node(v.Value, key)
+		if !flow {
+			c.checkIndent(value, at, true)
+		}
+		m.entries = append(m.entries, entry{position: at, key: name, value: value})
 	}
 	return m
+}
+
+func (c *converter) string(n *ast.StringNode, key string) *node {
+	if n.Token.Type != token.StringType {
+		return c.textNode(n.Value, c.at(n.Token), key)
+	}
+	return c.plain(n.Value, c.at(n.Token), key)
+}
+
+// furtherLines returns the least column of the second and later lines of a
+// scalar, as it is written in the file; 0 where it has none.
+func furtherLines(written string) int {
+	least := 0
+	_, rest, _ := strings.Cut(written, "\n")
+	for line := range strings.Lines(rest) {
+		text := strings.TrimLeft(line, " ")
+		if strings.TrimSpace(text) == "" {
+			continue
+		}
+		if column := len(line) - len(text) + 1; least == 0 || column < least {
+			least = column
+		}
+	}
+	return least
 }
 
 func (c *converter) textNode(text string, at position, key string) *node {
