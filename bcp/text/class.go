@@ -43,9 +43,12 @@ const (
 	entryAttach = 8       // two bits
 	entryRough  = 1 << 10 // may change beside another code point: Unicode normalisation must see the text
 	entryAccent = 1 << 11 // combining class is not 0: two in a row may change order
-	entryScript = 16      // 0 for Common and Inherited
+	entryScript = 16      // eight bits; 0 for Common and Inherited
+	entryOrder  = 24      // canonical combining class
 	entryMapped = 8
 )
+
+func scriptOf(e uint32) uint8 { return uint8(e >> entryScript) }
 
 // entryOf looks up one code point in the generated table.
 func entryOf(r rune) uint32 {

@@ -191,6 +191,40 @@ func classify(r rune) uint32 {
 	return other
 }
 
+// sameParts says whether folding and canonical decomposition of a code point can change places.
+func sameParts(r, to rune) bool {
+	folded := ""
+	for _, c := range norm.NFKD.String(string(r)) {
+		folded += norm.NFD.String(fold(c))
+	}
+	return folded == norm.NFD.String(string(to))
+}
+
+// slots writes an open hash table of letters composed with a mark.
+func slots(b *bytes.Buffer, name string, keys, values []uint64) {
+	const size = 2048
+	var table [size][2]uint64
+	for i, k := range keys {
+		at := (k * 0x9e3779b97f4a7c15) >> 53
+		for table[at][0] != 0 {
+			at = (at + 1) % size
+		}
+		table[at] = [2]uint64{k, values[i]}
+	}
+	fmt.Fprintf(b, "var %s = [%d][2]uint64{", name, size)
+	for i, e := range table {
+		if i%16 == 0 {
+			b.WriteString("\n")
+		}
+		if e[0] == 0 {
+			b.WriteString("{},")
+		} else {
+			fmt.Fprintf(b, "{%#x,%#x},", e[0], e[1])
+		}
+	}
+	b.WriteString("\n}\n\n")
+}
+
 func fail(text string) {
 	fmt.Fprintln(os.Stderr, text)
 	os.Exit(1)
@@ -270,7 +304,7 @@ func main() {
 		}
 		if n[0] != r {
 			table[r] = mapped | uint32(n[0])<<8
-			if !settled(n[0]) || !settled(r) {
+			if !settled(n[0]) || !settled(r) || !sameParts(r, n[0]) {
 				table[r] = expand
 			}
 			continue
@@ -291,10 +325,26 @@ func main() {
 			norm.NFKC.QuickSpanString("a"+string(r)) != 1+len(string(r)) {
 			e |= entryRough
 		}
-		if norm.NFKC.PropertiesString(string(r)).CCC() != 0 {
-			e |= entryAccent
+		if ccc := norm.NFKC.PropertiesString(string(r)).CCC(); ccc != 0 {
+			e |= entryAccent | uint32(ccc)<<24
 		}
 		table[r] = e
+	}
+	var pairs, wholes []uint64 // letter and mark, and what they compose to
+	for r := range rune(len(table)) {
+		if table[r]&0xff != letter || table[r]&entryRough != 0 {
+			continue
+		}
+		d := []rune(norm.NFD.String(string(r)))
+		if len(d) < 2 {
+			continue
+		}
+		last := d[len(d)-1]
+		first := []rune(norm.NFC.String(string(d[:len(d)-1])))
+		if len(first) == 1 && table[first[0]]&(0xff|entryRough) == letter && table[last]&0xff == mark && table[last]&entryAccent != 0 {
+			pairs = append(pairs, uint64(first[0])<<21|uint64(last))
+			wholes = append(wholes, uint64(r))
+		}
 	}
 	var blocks []uint32
 	seen := map[string]int{}
@@ -325,7 +375,10 @@ func main() {
 	for _, e := range expansions {
 		fmt.Fprintf(&b, "%+q,\n", e)
 	}
-	fmt.Fprintf(&b, "}\n\n// asciiClass is the class of every byte below 0x80, capital letters folded in.\nvar asciiClass = [256]class{")
+	fmt.Fprintf(&b, "}\n\n// composeTable finds what a letter and a mark compose to, partsTable the letter and mark of a letter.\n")
+	slots(&b, "composeTable", pairs, wholes)
+	slots(&b, "partsTable", wholes, pairs)
+	fmt.Fprintf(&b, "// asciiClass is the class of every byte below 0x80, capital letters folded in.\nvar asciiClass = [256]class{")
 	for i := range 128 {
 		if i%32 == 0 {
 			b.WriteString("\n")

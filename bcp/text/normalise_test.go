@@ -290,6 +290,37 @@ func TestLettersWithMarks(t *testing.T) {
 	}
 }
 
+// Runs of marks in any order behind any letter that composes, with invisible characters between.
+// covers P3.4, A-NFC
+func TestComposition(t *testing.T) {
+	t.Parallel()
+	var letters, marks []rune
+	for r := range rune(unicode.MaxRune) {
+		switch e := entryOf(r); {
+		case unicode.Is(unicode.L, r) && (slot(&partsTable, uint64(r)) != 0 || unicode.IsUpper(r)):
+			letters = append(letters, r)
+		case class(e&entryClass) == classMark && (e&entryRough != 0 || r < 0x370):
+			marks = append(marks, r)
+		}
+	}
+	letters = append(letters, []rune("aeiouyjnwαιωか")...)
+	marks = append(marks, 0x345, 0x344, 0x200d, 0x34f)
+	rapid.Check(t, func(t *rapid.T) {
+		var b strings.Builder
+		for range rapid.IntRange(1, 3).Draw(t, "letters") {
+			b.WriteRune(rapid.SampledFrom(letters).Draw(t, "letter"))
+			for range rapid.IntRange(0, 4).Draw(t, "marks") {
+				b.WriteRune(rapid.SampledFrom(marks).Draw(t, "mark"))
+			}
+			b.WriteString(rapid.SampledFrom([]string{"", " ", "1", "<", "-"}).Draw(t, "gap"))
+		}
+		checkAll(t, b.String(), roomy(Any, None))
+		o := roomy(Any, Summary)
+		o.PreserveCase = true
+		checkAll(t, b.String(), o)
+	})
+}
+
 // alphabetOfTests holds what breaks normalisers.
 var alphabetOfTests = strings.Split("a b c i I A Z z ab Word 1 2 9 007 . . , , : / - - ' ’ – — % $ € & + _ ( ) [ ] { } < > | ` \" * # @ ! ? ; = \\ ~ ^ … "+
 	"1. 2) é É e\u0301 \u0301 \u0307 \u0323 \u0336 \u0345 ᾳ ß ẞ ı İ ſ ς Σ ﬁ ½ ² Ⅷ Ⓐ Ａ １ ： ． 漢 字 か カ ー ｶ ﾞ 한 ᄀ ᅡ ᆨ ไทย ก\u0e48 а Б я ا ٣ ٫ ٬ א ״ ׳ क ि ् "+

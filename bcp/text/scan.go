@@ -65,7 +65,7 @@ type scanner struct {
 	sep       uint8
 	ended     bool // the pending separator holds a sentence end that waits for white space
 	attach    uint8
-	script    uint16
+	script    uint8
 	marks     int
 	accent    bool
 	segments  int // words by UAX #29
@@ -151,6 +151,14 @@ func (s *scanner) scan(src []byte, final bool) error {
 		if r == utf8.RuneError && size == 1 {
 			return ErrCodePoint
 		}
+		if e := entryOf(r); class(e&entryClass) == classMark && e&entryAccent != 0 && !final && s.marks == 0 && s.behindLetter() {
+			n, err := s.compose(src[i:])
+			if err != nil {
+				return err
+			}
+			i += n
+			continue
+		}
 		i += size
 		if err := s.wide(r, final); err != nil {
 			return err
@@ -231,15 +239,15 @@ func (s *scanner) wide(r rune, final bool) error {
 		r = rune(e >> entryMapped)
 		e = entryOf(r)
 		c = class(e & entryClass)
-	} else if c < classMapped && e&entryRough != 0 && !final {
-		return errRough
+	} else if c < classMapped && e&entryRough != 0 && !final && (c != classMark || s.behindLetter()) {
+		return errRough // a mark behind no letter composes with nothing that is kept
 	}
 	switch c {
 	case classLetter, classDigit:
 		if r >= s.limit {
 			return ErrAlphabet
 		}
-		if err := s.begin(c, uint8(e>>entryAttach&3), uint16(e>>entryScript)); err != nil {
+		if err := s.begin(c, uint8(e>>entryAttach&3), scriptOf(e)); err != nil {
 			return err
 		}
 		if c == classDigit && s.join == List {
@@ -251,12 +259,12 @@ func (s *scanner) wide(r rune, final bool) error {
 		s.out = utf8.AppendRune(s.out, r)
 	case classMark:
 		if e&entryAccent != 0 {
-			if s.accent && !final {
+			if s.accent && !final && s.behindLetter() {
 				return errRough
 			}
 			defer func() { s.accent = true }()
 		}
-		return s.accentuate(r, uint16(e>>entryScript))
+		return s.accentuate(r, scriptOf(e))
 	case classStrip:
 		s.flags |= sawInvisible
 	case classRefuse:
@@ -300,12 +308,17 @@ func (s *scanner) expand(text string) error {
 	return nil
 }
 
+// behindLetter says whether a letter, perhaps with marks, stands directly before.
+func (s *scanner) behindLetter() bool {
+	return s.last == lastLetter && s.sep == sepNone && s.held == 0
+}
+
 // accentuate writes a combining mark behind a letter; anywhere else it separates.
-func (s *scanner) accentuate(r rune, script uint16) error {
+func (s *scanner) accentuate(r rune, script uint8) error {
 	if s.marks++; s.marks > MaxMarks {
 		return ErrMarks
 	}
-	if s.last != lastLetter || s.sep != sepNone || s.held != 0 {
+	if !s.behindLetter() {
 		marks := s.marks
 		err := s.mark(classOther, r)
 		s.marks = marks
@@ -325,7 +338,7 @@ func (s *scanner) accentuate(r rune, script uint16) error {
 }
 
 // spell checks that a script may join the current run.
-func (s *scanner) spell(script uint16) error {
+func (s *scanner) spell(script uint8) error {
 	switch {
 	case script == 0 || script == s.script:
 	case s.script == 0:
@@ -339,16 +352,16 @@ func (s *scanner) spell(script uint16) error {
 }
 
 // together says whether two scripts are written in one word: Han with Hiragana, Katakana, Bopomofo or Hangul.
-func together(a, b uint16) bool {
+func together(a, b uint8) bool {
 	return a == scriptHan && besideHan(b) || b == scriptHan && besideHan(a)
 }
 
-func besideHan(script uint16) bool {
+func besideHan(script uint8) bool {
 	return script == scriptHiragana || script == scriptKatakana || script == scriptBopomofo || script == scriptHangul
 }
 
 // ideographic scripts divide words at every border under UAX #29 in ordinary text without spaces.
-func ideographic(script uint16) bool {
+func ideographic(script uint8) bool {
 	return script == scriptHan || script == scriptHiragana || script == scriptKatakana
 }
 
@@ -372,7 +385,7 @@ func (s *scanner) grow(n int) error {
 const longPiece = 16
 
 // begin prepares for a letter or digit: it settles what is held, writes the separator, and counts.
-func (s *scanner) begin(c class, attach uint8, script uint16) error {
+func (s *scanner) begin(c class, attach uint8, script uint8) error {
 	kind := uint8(lastLetter)
 	if c == classDigit {
 		if s.name {
