@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
@@ -481,7 +482,8 @@ func checkWords(n int, key string) error {
 }
 
 // enumValues returns the values in NFC, so that an answer compares byte for
-// byte, and refuses values that no longer differ (PROTOCOL P3.1).
+// byte, and refuses values that differ in nothing but case, white space,
+// invisible characters or compatibility forms (PROTOCOL P3.1).
 func enumValues(values []string, key string) ([]string, error) {
 	if len(values) < 1 || len(values) > MaxValues {
 		return nil, specErrorf(key, "expected 1 to %d values", MaxValues)
@@ -497,12 +499,27 @@ func enumValues(values []string, key string) ([]string, error) {
 		if value == "" || strings.TrimSpace(value) != value || utf8.RuneCountInString(value) > MaxValueChars {
 			return nil, specErrorf(at, "expected 1 to %d characters without white space around them", MaxValueChars)
 		}
-		if seen[value] {
-			return nil, specErrorf(at, "the same value twice")
+		folded := foldValue(value)
+		if folded == "" {
+			return nil, specErrorf(at, "expected something that can be seen")
 		}
-		seen[value], result[i] = true, value
+		if seen[folded] {
+			return nil, specErrorf(at, "the same value twice, but for case, white space or invisible characters")
+		}
+		seen[folded], result[i] = true, value
 	}
 	return result, nil
+}
+
+// foldValue returns what tells an enum value from another.
+func foldValue(value string) string {
+	visible := strings.Map(func(r rune) rune {
+		if unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) {
+			return -1
+		}
+		return r
+	}, norm.NFKC.String(value))
+	return strings.Join(strings.Fields(norm.NFKC.String(strings.ToLower(visible))), " ")
 }
 
 func isControl(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 }

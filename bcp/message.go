@@ -1,7 +1,7 @@
 package bcp
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
 
 	"github.com/go-json-experiment/json"
@@ -202,11 +202,16 @@ func ParseAsk(b []byte, encoding Encoding, reader AgentName) (Ask, Code) {
 	return ask, ""
 }
 
-// ParseSession reads a Controller's message about its session.
+// ParseSession reads a Controller's message about its session. The code is
+// empty, message_too_large or malformed.
 func ParseSession(b []byte, encoding Encoding) (Session, Code) {
 	var m Session
-	if code := parseControllerMessage(b, encoding, &m); code != "" {
-		return Session{}, code
+	switch parseControllerMessage(b, encoding, &m) {
+	case "":
+	case MessageTooLarge:
+		return Session{}, MessageTooLarge
+	default:
+		return Session{}, Malformed
 	}
 	if m.Type != "" && m.Type != TypeSession || m.Verb != "open" && m.Verb != "close" {
 		return Session{}, Malformed
@@ -222,7 +227,7 @@ func parseControllerMessage(b []byte, encoding Encoding, message any) Code {
 	if err != nil || wire.Check(b) != nil {
 		return Malformed
 	}
-	if err := json.Unmarshal(b, message, json.RejectUnknownMembers(true)); err != nil {
+	if json.Unmarshal(b, message, json.RejectUnknownMembers(true)) != nil || emptyMember(b) {
 		return InvalidQuery
 	}
 	return ""
@@ -238,11 +243,72 @@ func ParseSpec(b []byte) (Spec, error) {
 	if err := wire.Check(b); err != nil {
 		return spec, err
 	}
-	err := json.Unmarshal(b, &spec, json.RejectUnknownMembers(true))
-	return spec, err
+	if err := json.Unmarshal(b, &spec, json.RejectUnknownMembers(true)); err != nil {
+		return Spec{}, err
+	}
+	if emptyMember(b) {
+		return Spec{}, errEmptyMember
+	}
+	return spec, nil
 }
 
-var errSpecSize = fmt.Errorf("a spec has at most %d bytes", MaxControllerMessage)
+var (
+	errSpecSize    = fmt.Errorf("a spec has at most %d bytes", MaxControllerMessage)
+	errEmptyMember = errors.New("a limit or name that is 0 or empty: leave it out, or say a value")
+)
+
+// emptyMember reports whether checked JSON spells out the zero value of a key
+// that may be left out. Go cannot tell "max_words": 0 from no max_words at all,
+// and a limit that somebody wrote down must never be skipped.
+func emptyMember(b []byte) bool {
+	s := wire.NewScanner(b)
+	return emptyIn(&s) || s.End() != nil
+}
+
+func emptyIn(s *wire.Scanner) bool {
+	var scratch [32]byte
+	switch s.Kind() {
+	case wire.KindObject:
+		if s.ObjectStart() != nil {
+			return true
+		}
+		for s.More() {
+			key, err := s.Key(scratch[:])
+			if err != nil {
+				return true
+			}
+			empty := ""
+			switch string(key) {
+			case "max_words", "max_chars":
+				empty = "0"
+			case "directive", "vocabulary", "alphabet", "same_as", "target", "request_id", "type":
+				empty = `""`
+			}
+			if empty == "" {
+				if emptyIn(s) {
+					return true
+				}
+				continue
+			}
+			if value, err := s.RawValue(); err != nil || string(value) == empty {
+				return true
+			}
+		}
+	case wire.KindArray:
+		if s.ArrayStart() != nil {
+			return true
+		}
+		for s.More() {
+			if emptyIn(s) {
+				return true
+			}
+		}
+	default:
+		_, err := s.RawValue()
+		return err != nil
+	}
+	return false
+}
 
 // RawAnswer is an answer as a Reader sent it, found in its message and nothing
 // more: not checked, not normalised, never shown to a Controller.
@@ -384,5 +450,3 @@ func (a Answer) String() string { return a.json }
 
 // Equal reports whether two answers are the same bytes.
 func (a Answer) Equal(b Answer) bool { return a.json == b.json }
-
-func (a Answer) raw() jsontext.Value { return bytes.Clone([]byte(a.json)) }

@@ -1,0 +1,218 @@
+package bcptest
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"golang.org/x/tools/txtar"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+)
+
+// Group is one file of vectors: a spec, its prices and its cases.
+type Group struct {
+	File     string // base name
+	Comment  string
+	Spec     []byte // JSON
+	Settings []byte // JSON, or nil
+	Prices   string // as DescribePrices writes them
+	Cases    []Case
+}
+
+// Case is one answer and what becomes of it, or one spec and what it costs.
+type Case struct {
+	Name     string
+	Raw      []byte
+	Encoding bcp.Encoding
+	IsSpec   bool
+	Want     string // as Describe writes it; for a spec like Group.Prices
+
+	source string // the section as it stands in the file
+	suffix string
+}
+
+// Settings are the settings of a group, by their wire names.
+type Settings struct {
+	OnAnomaly     bcp.OnAnomaly       `json:"on_anomaly"`
+	PreserveCase  bool                `json:"preserve_case"`
+	Vocabularies  map[string][]string `json:"vocabularies"`
+	ReleaseSlots  uint64              `json:"release_slots"`
+	ApprovalSlots uint64              `json:"approval_slots"`
+	Subscriptions int                 `json:"subscriptions"`
+}
+
+// Compile compiles the group's spec under its settings, with constraints in
+// CEL.
+func (g *Group) Compile() (*bcp.Validator, error) { return g.compile(g.Spec) }
+
+func (g *Group) compile(b []byte) (*bcp.Validator, error) {
+	spec, err := bcp.ParseSpec(b)
+	if err != nil {
+		return nil, err
+	}
+	var s Settings
+	if g.Settings != nil {
+		if err := json.Unmarshal(g.Settings, &s, json.RejectUnknownMembers(true)); err != nil {
+			return nil, fmt.Errorf("%s: settings: %w", g.File, err)
+		}
+	}
+	return bcp.Compile(spec, bcp.Settings{OnAnomaly: s.OnAnomaly, PreserveCase: s.PreserveCase, Vocabularies: s.Vocabularies,
+		ReleaseSlots: s.ReleaseSlots, ApprovalSlots: s.ApprovalSlots, Subscriptions: s.Subscriptions, Constraints: constraint.Compile})
+}
+
+// Run returns what becomes of a case, to be compared with its Want. v is the
+// compiled spec of the group; it may be nil where the case is a spec itself.
+func (g *Group) Run(v *bcp.Validator, c Case) string {
+	if !c.IsSpec {
+		return Describe(v.Validate(c.Raw, c.Encoding))
+	}
+	return DescribePrices(g.compile(c.Raw))
+}
+
+// Load reads the groups of every .txtar file of a folder, in the order of
+// their names.
+func Load(folder fs.FS) ([]Group, error) {
+	names, err := fs.Glob(folder, "*.txtar")
+	if err != nil {
+		return nil, err
+	}
+	groups := make([]Group, 0, len(names))
+	for _, name := range names {
+		b, err := fs.ReadFile(folder, name)
+		if err != nil {
+			return nil, err
+		}
+		g, err := Parse(path.Base(name), b)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		groups = append(groups, g)
+	}
+	return groups, nil
+}
+
+// Parse reads one file.
+func Parse(name string, b []byte) (Group, error) {
+	archive := txtar.Parse(b)
+	g := Group{File: name, Comment: string(archive.Comment)}
+	for _, section := range archive.Files {
+		text := strings.TrimSuffix(string(section.Data), "\n")
+		suffix := path.Ext(section.Name)
+		switch section.Name {
+		case "spec":
+			g.Spec = []byte(text)
+			continue
+		case "settings":
+			g.Settings = []byte(text)
+			continue
+		case "prices":
+			g.Prices = text
+			continue
+		}
+		if suffix == ".want" {
+			last := len(g.Cases) - 1
+			if last < 0 || g.Cases[last].Name+suffix != section.Name {
+				return g, fmt.Errorf("%s stands behind no case of its name", section.Name)
+			}
+			g.Cases[last].Want = text
+			continue
+		}
+		c, err := parseCase(section.Name, suffix, text)
+		if err != nil {
+			return g, fmt.Errorf("%s: %w", section.Name, err)
+		}
+		g.Cases = append(g.Cases, c)
+	}
+	if g.Spec == nil && slices.ContainsFunc(g.Cases, func(c Case) bool { return !c.IsSpec }) {
+		return g, errNoSpec
+	}
+	return g, nil
+}
+
+var (
+	errNoSpec = errors.New("there is no section spec")
+	errSuffix = errors.New("expected .json, .hex, .msgpack, .spec or .want")
+)
+
+func parseCase(name, suffix, text string) (c Case, err error) {
+	c = Case{Name: strings.TrimSuffix(name, suffix), Encoding: bcp.JSON, source: text, suffix: suffix}
+	switch suffix {
+	case ".json", ".spec":
+		c.Raw, c.IsSpec = []byte(text), suffix == ".spec"
+		return c, nil
+	case ".msgpack":
+		c.Encoding = bcp.MessagePack
+	case ".hex":
+	default:
+		return c, errSuffix
+	}
+	c.Raw, err = hex.DecodeString(strings.Join(strings.Fields(text), ""))
+	return c, err
+}
+
+// Format writes the group as a file again.
+func (g *Group) Format() []byte {
+	archive := txtar.Archive{Comment: []byte(g.Comment)}
+	add := func(name, text string) {
+		archive.Files = append(archive.Files, txtar.File{Name: name, Data: []byte(text + "\n")})
+	}
+	if g.Settings != nil {
+		add("settings", string(g.Settings))
+	}
+	if g.Spec != nil {
+		add("spec", string(g.Spec))
+		add("prices", g.Prices)
+	}
+	for _, c := range g.Cases {
+		add(c.Name+c.suffix, c.source)
+		add(c.Name+".want", c.Want)
+	}
+	return txtar.Format(&archive)
+}
+
+// Describe writes a verdict: the outcome with its code, the field and the
+// reason of a rejection, the delivered bytes, the anomalies.
+func Describe(v bcp.Verdict) string {
+	var b strings.Builder
+	b.WriteString(v.Outcome.String())
+	if v.Reason != 0 {
+		fmt.Fprintf(&b, " %s\n", v.Reason.Code())
+		if v.Field != "" {
+			fmt.Fprintf(&b, "%s: ", v.Field)
+		}
+		b.WriteString(v.Reason.String())
+	}
+	if !v.Answer.IsZero() {
+		b.WriteString("\n" + v.Answer.String())
+	}
+	if len(v.Anomalies) > 0 {
+		b.WriteString("\nanomalies " + strings.Join(v.Anomalies, " "))
+	}
+	return b.String()
+}
+
+// DescribePrices writes what a spec costs and the size limit of its answers, or
+// why it was refused. Only a *[bcp.SpecError] has a text of our own; whatever
+// else a decoder says is "not a spec".
+func DescribePrices(v *bcp.Validator, err error) string {
+	var invalid *bcp.SpecError
+	switch {
+	case errors.As(err, &invalid):
+		return "invalid " + invalid.Error()
+	case err != nil:
+		return "invalid: not a spec"
+	}
+	p := v.Prices()
+	s := fmt.Sprintf("nominal %s\ncapacity %s", p.Nominal, p.Capacity)
+	if p.FailedCapacity != 0 {
+		s += fmt.Sprintf("\nfailed nominal %s\nfailed capacity %s", p.FailedNominal, p.FailedCapacity)
+	}
+	return s + fmt.Sprintf("\nmax bytes %d", v.MaxBytes())
+}
