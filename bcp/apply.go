@@ -1,7 +1,10 @@
 package bcp
 
 import (
+	"bytes"
+	"cmp"
 	"container/heap"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -20,16 +23,20 @@ func (s *State) Apply(d *Decision, record Digest) error {
 	if err := s.apply(d); err != nil {
 		return fmt.Errorf("%w: decision %d: %w", ErrReplay, d.Seq, err)
 	}
+	if s.origin == 0 {
+		s.origin = d.Time
+	}
 	s.last, s.head = *d, record
 	s.last.Spec, s.last.Payload, s.last.Files = nil, nil, nil
+	s.prune(d.Time)
 	return nil
 }
 
 func (s *State) apply(d *Decision) error {
+	s.countRefusal(d)
 	if d.Repeat {
 		return nil
 	}
-	s.countRefusal(d)
 	s.remember(d)
 	s.applySession(d)
 	key, ok := d.Channel()
@@ -40,11 +47,14 @@ func (s *State) apply(d *Decision) error {
 	if ch == nil {
 		return nil // a channel that the definitions no longer have
 	}
+	if err := s.check(d, ch); err != nil {
+		return err
+	}
 	switch d.Kind {
 	case KindAsk:
 		return s.applyAsk(d, ch)
 	case KindAnswer, KindPush, KindExpire:
-		return s.applyAnswer(d, ch)
+		return s.applyEnd(d, ch)
 	case KindAcknowledge:
 		ch.outbox = slices.DeleteFunc(ch.outbox, func(o Outgoing) bool { return o.DeliveryID == d.Delivery })
 	case KindAlert:
@@ -65,75 +75,128 @@ func (s *State) applySession(d *Decision) {
 	if d.SessionRenews {
 		a.renewals++
 	}
-	if session.id == d.Session {
-		session.touched = d.Time
-		session.closed = session.closed || d.SessionEnds
+	if session.id == d.Session && !session.closed {
+		if d.SessionEnds {
+			session.closed = true
+			session.touched = min(d.Time, session.touched+int64(s.mesh.IdleTimeout))
+			s.cancel(d)
+		} else {
+			session.touched = d.Time
+		}
 	}
-	if d.Delivery != "" && d.Outcome == "" && d.Kind != KindAcknowledge {
+	// Which outcome a query has is the Reader's choice too. That an escalation
+	// is held is not.
+	if d.Delivery != "" && (d.Kind == KindAnswer || d.Kind == KindPush || d.Kind == KindExpire) {
 		session.exposure = MaxTaint(session.exposure, d.Taint)
-		if session.id == d.Session {
+		a.exposure = MaxTaint(a.exposure, d.Taint)
+		if d.Outcome == "" && session.begun {
 			session.quotes.add(string(d.Payload))
 		}
 	}
 }
 
+// cancel marks the open queries of a session that its Controller closed
+// (PROTOCOL P7.6); DecideDue ends them. An answer that waits for a person was
+// given already, and stays.
+func (s *State) cancel(d *Decision) {
+	for id, q := range s.queries {
+		if q.channel.Controller == d.Controller && q.session == d.Session && q.reserves() && !q.cancelled {
+			q.cancelled = true
+			s.wake(timer{at: d.Time, query: id})
+		}
+	}
+}
+
 func (s *State) applyAsk(d *Decision, ch *channelState) error {
-	if d.Code == EscalationLimitReached && ch.session == d.Session {
+	if session := &s.agents[d.Controller].session; d.Code == EscalationLimitReached && d.Session == session.id && session.begun {
+		ch.enter(d.Session)
 		ch.failed = true
 	}
-	if d.Verdict != Accept && d.Verdict != Hold {
+	if !d.accepted() {
 		return nil
 	}
-	var spec Spec
-	if err := json.Unmarshal(d.Spec, &spec, json.RejectUnknownMembers(true)); err != nil {
-		return err
-	}
-	v, _, err := s.validator(ch, spec)
+	v, prices, err := s.asked(d, ch)
 	if err != nil {
 		return err
 	}
 	if err := s.charge(d, ch, nil); err != nil {
 		return err
 	}
-	if ch.session != d.Session {
-		ch.session, ch.escalations, ch.armed, ch.failed = d.Session, 0, 0, false
-	}
+	ch.enter(d.Session)
 	if d.Escalation {
 		ch.escalations++
-		ch.armed = max(0, ch.armed-1)
+		if d.Category == 2 {
+			ch.armed = max(0, ch.armed-1)
+		}
 	}
 	q := &queryState{
-		channel: ch.definition.ChannelKey, session: d.Session, epoch: d.Epoch, category: d.Category, validator: v,
-		nominal: d.Nominal, capacity: d.Capacity, accepted: d.Seq, deadline: d.Deadline, phase: phaseSent,
+		channel: ch.definition.ChannelKey, session: d.Session, epoch: d.Epoch, category: d.Category, validator: v, prices: prices,
+		nominal: d.Nominal, capacity: d.Capacity, accepted: d.Seq, deadline: d.Deadline, phase: phaseSent, sent: true,
 	}
 	s.queries[d.Query] = q
 	if d.Verdict == Hold {
-		q.phase = phaseGate
-		s.hold(d, ch, "escalation")
+		q.phase, q.sent = phaseGate, false
+		s.hold(d, ch, q, "escalation")
 	} else {
 		s.wake(timer{at: d.Deadline, query: d.Query})
+	}
+	if v == nil {
+		q.cancelled = true
+		s.wake(timer{at: d.Time, query: d.Query})
 	}
 	s.post(d, ch)
 	return nil
 }
 
-// applyAnswer applies whatever ends or holds a query, and pushes.
-func (s *State) applyAnswer(d *Decision, ch *channelState) error {
-	q := s.queries[d.Query]
-	ends := d.Delivery != "" || d.Item != ""
+// asked compiles an accepted ask's spec and compares its prices with what was
+// reserved. Under other definitions than those of the decision they may
+// differ: then there is no validator, and the query is cancelled if it is still
+// open once the journal is read.
+func (s *State) asked(d *Decision, ch *channelState) (*Validator, Prices, error) {
+	var spec Spec
+	if err := json.Unmarshal(d.Spec, &spec, json.RejectUnknownMembers(true)); err != nil {
+		return nil, Prices{}, err
+	}
+	v, _, err := s.validator(ch, spec)
+	if err == nil && (v.Prices().Nominal != d.Nominal || v.Prices().Reserve() != d.Capacity || spec.Category != d.Category) {
+		err = errAsked
+	}
 	switch {
-	case !ends: // refused, or sent again
+	case err == nil:
+		return v, v.Prices(), nil
+	case d.Context == s.context:
+		return nil, Prices{}, err
+	default:
+		return nil, Prices{Nominal: d.Nominal, Capacity: d.Capacity, FailedNominal: min(Bit, d.Nominal), FailedCapacity: d.Capacity}, nil
+	}
+}
+
+var errAsked = errors.New("the spec has another price than what was reserved")
+
+// enter notes the session that the channel's escalations belong to.
+func (ch *channelState) enter(session SessionID) {
+	if ch.session != session {
+		ch.session, ch.escalations, ch.armed, ch.failed = session, 0, 0, false
+	}
+}
+
+// applyEnd applies whatever ends or holds a query, and pushes.
+func (s *State) applyEnd(d *Decision, ch *channelState) error {
+	var q *queryState
+	if d.Kind != KindPush {
+		q = s.queries[d.Query]
+	}
+	if d.Delivery == "" && d.Item == "" { // refused, or sent again
 		if q != nil && d.Kind == KindAnswer && d.Attempt > q.attempt {
 			q.attempt = d.Attempt
 		}
 		return nil
-	case d.Kind == KindExpire && d.Item != "":
-		if it := s.items[d.Item]; it != nil {
-			if it.counted {
-				ch.pending--
-			}
-			delete(s.items, d.Item)
+	}
+	if it := s.items[d.Item]; it != nil { // it was decided
+		if it.counted {
+			ch.pending--
 		}
+		delete(s.items, d.Item)
 	}
 	if err := s.charge(d, ch, q); err != nil {
 		return err
@@ -146,7 +209,7 @@ func (s *State) applyAnswer(d *Decision, ch *channelState) error {
 		if d.Category == 3 {
 			kind = "summary"
 		}
-		s.hold(d, ch, kind)
+		s.hold(d, ch, q, kind)
 	}
 	s.post(d, ch)
 	return nil
@@ -155,16 +218,18 @@ func (s *State) applyAnswer(d *Decision, ch *channelState) error {
 // end moves a query to its last phase, or to the one before where its answer
 // waits for a person.
 func (s *State) end(d *Decision, ch *channelState, q *queryState) {
-	q.phase, q.ended, q.heard = phaseEnded, d.Time, AlreadyAnswered
+	q.phase, q.heard, q.item = phaseEnded, AlreadyAnswered, ""
 	switch {
 	case d.Verdict == Hold:
 		q.phase = phaseHeld
+		return
 	case d.Outcome == Expired:
 		q.heard = QueryExpired
 	case d.Outcome == Cancelled:
 		q.heard = Cancelled
 	}
-	s.wake(timer{at: d.Time + clientMemory, query: d.Query})
+	q.ended = d.Time
+	s.endings = append(s.endings, d.Query)
 	switch d.Outcome {
 	case NotEnoughInformation, Rejected, Expired:
 		if q.category == 1 && ch.session == q.session {
@@ -173,7 +238,11 @@ func (s *State) end(d *Decision, ch *channelState, q *queryState) {
 	}
 }
 
-func (s *State) hold(d *Decision, ch *channelState, kind string) {
+// hold makes the item that waits for a person; q is nil for a push.
+func (s *State) hold(d *Decision, ch *channelState, q *queryState, kind string) {
+	if q != nil {
+		q.item = d.Item
+	}
 	it := &itemState{deadline: d.Deadline, counted: kind != "escalation", Item: Item{
 		ID: d.Item, Kind: kind, Controller: d.Controller, Reader: d.Reader, Query: d.Query, Subscription: d.Subscription,
 		Category: d.Category, Anomalies: d.Anomalies, Taint: d.Taint, Nominal: d.Nominal,
@@ -208,13 +277,10 @@ func (s *State) post(d *Decision, ch *channelState) {
 		if c := a.Release.Compare(b.Release); c != 0 {
 			return c
 		}
-		if a.order != b.order {
-			if a.order < b.order {
-				return -1
-			}
-			return 1
+		if c := cmp.Compare(a.order, b.order); c != 0 {
+			return c
 		}
-		if c := slices.Compare(a.Response, b.Response); c != 0 {
+		if c := cmp.Or(bytes.Compare(a.Response, b.Response), slices.Compare(a.Anomalies, b.Anomalies)); c != 0 {
 			return c
 		}
 		return -1
@@ -298,7 +364,7 @@ func (s *State) remember(d *Decision) {
 		return
 	}
 	outcome := *d
-	outcome.Spec, outcome.Payload = nil, nil
+	outcome.Spec, outcome.Payload, outcome.Justification, outcome.Anomalies = nil, nil, "", nil
 	s.firsts[key] = first{digest: d.ClientDigest, outcome: outcome}
 	s.aging = append(s.aging, key)
 }
@@ -312,14 +378,28 @@ func (s *State) countRefusal(d *Decision) {
 	if minute := d.Time / int64(time.Minute); a.refusals.minute != minute {
 		a.refusals = refusalCount{minute: minute}
 	}
-	a.refusals.count += max(1, d.Count)
+	const enough = 1 << 30
+	a.refusals.count = min(enough, a.refusals.count+min(enough, max(1, d.Count)))
 }
 
-// forget drops a timer whose purpose is over, and an ended query whose memory
-// is.
-func (s *State) forget(t timer) {
-	if q := s.queries[t.query]; q != nil && q.forgotten(t.at) {
-		delete(s.queries, t.query)
+// prune forgets queries that ended long ago, and timers of what ended. It is
+// part of Apply alone, so that a state that is read from a journal forgets the
+// same.
+func (s *State) prune(now int64) {
+	for len(s.endings) > 0 && s.queries[s.endings[0]].forgotten(now) {
+		delete(s.queries, s.endings[0])
+		s.endings = s.endings[1:]
 	}
-	heap.Pop(&s.deadline)
+	for len(s.deadline) > 0 && s.over(s.deadline[0]) {
+		heap.Pop(&s.deadline)
+	}
+}
+
+// over reports whether what t was set for has ended.
+func (s *State) over(t timer) bool {
+	if t.item != "" {
+		return s.items[t.item] == nil
+	}
+	q := s.queries[t.query]
+	return q == nil || !q.reserves()
 }

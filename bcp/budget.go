@@ -45,21 +45,22 @@ func (ch *channelState) pool(epoch uint64) Balance {
 	return Balance{}
 }
 
-// fits reports whether the channel's budgets have room for a charge in epoch.
-func (s *State) fits(ch *channelState, epoch uint64, now int64, nominal, capacity Bits, push bool) bool {
-	c, b := &ch.definition, ch.pool(epoch)
+// fits reports whether the channel's budgets have room for a charge in the
+// decision's epoch.
+func (s *State) fits(d *Decision, ch *channelState, nominal, capacity Bits) bool {
+	c, b := &ch.definition, ch.pool(d.Epoch)
 	switch {
 	case b.Spent()+nominal > c.Budget:
 		return false
-	case push && b.Pushed+nominal > c.PushBudget:
+	case d.Kind == KindPush && b.Pushed+nominal > c.PushBudget:
 		return false
 	case c.CapacityBudget > 0 && b.SpentCapacity()+capacity > c.CapacityBudget:
 		return false
-	case c.WindowBudget > 0 && ch.window.sum(now)+ch.reserved()+nominal > c.WindowBudget:
+	case c.WindowBudget > 0 && ch.window.sum(d.Time)+ch.reserved()+nominal > c.WindowBudget:
 		return false
 	}
 	total := s.agents[c.Controller].definition.TotalBudget
-	return total == 0 || s.spentBy(c.Controller, ch, epoch)+nominal <= total
+	return total == 0 || s.spentBy(d, c.Controller)+nominal <= total
 }
 
 // reserved is what open queries of all epochs hold.
@@ -71,16 +72,13 @@ func (ch *channelState) reserved() Bits {
 	return sum
 }
 
-// spentBy sums the current epochs of a Controller's channels.
-func (s *State) spentBy(controller AgentName, charged *channelState, epoch uint64) Bits {
+// spentBy sums the epochs of a Controller's channels that a charge of this
+// decision would belong to: one that is due to be renewed counts no more.
+func (s *State) spentBy(d *Decision, controller AgentName) Bits {
 	var sum Bits
 	for key, ch := range s.channels {
-		switch {
-		case key.Controller != controller:
-		case ch == charged:
-			sum += ch.pool(epoch).Spent()
-		default:
-			sum += ch.pool(ch.epoch).Spent()
+		if key.Controller == controller {
+			sum += ch.pool(s.epochOf(d, ch)).Spent()
 		}
 	}
 	return sum

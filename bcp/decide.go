@@ -6,7 +6,9 @@ import (
 )
 
 // The Decide methods judge one message each, in the order of PROTOCOL P10: the
-// first code that applies is the one that is heard. They change nothing.
+// first code that applies is the one that is heard. One code comes before its
+// place: of an agent beyond max_refusals nothing is read (PROTOCOL P4.7). They
+// change nothing.
 
 // DecideStart records that a gateway begins to write, and under what.
 func (s *State) DecideStart(m Moment, version string) Decision {
@@ -23,7 +25,11 @@ func (s *State) DecideAsk(m Moment, controller, reader AgentName, body []byte) D
 	if s.limited(controller, d.Time) {
 		return d.refuse(RateLimited)
 	}
+	ch := s.channels[ChannelKey{Controller: controller, Reader: reader}]
 	ask, code := ParseAsk(body, s.Encoding(controller), reader)
+	if code == InvalidQuery && ch == nil {
+		code = NoChannel
+	}
 	if code != "" {
 		return d.refuse(code)
 	}
@@ -32,7 +38,6 @@ func (s *State) DecideAsk(m Moment, controller, reader AgentName, body []byte) D
 	if decided, repeat := s.repeated(d); repeat {
 		return decided
 	}
-	ch := s.channels[ChannelKey{Controller: controller, Reader: reader}]
 	if ch == nil {
 		return d.refuse(NoChannel)
 	}
@@ -58,8 +63,11 @@ func (s *State) DecideAsk(m Moment, controller, reader AgentName, body []byte) D
 	if ask.Category == 2 && limit >= 0 && ch.pool(accepted.Epoch).Cat2Queries >= limit {
 		return d.refuse(QueryLimitReached)
 	}
-	if !s.fits(ch, accepted.Epoch, d.Time, prices.Nominal, prices.Reserve(), false) {
+	if !s.fits(&accepted, ch, prices.Nominal, prices.Reserve()) {
 		return d.refuse(BudgetExhausted)
+	}
+	if ch.full() {
+		return d.refuse(Unavailable)
 	}
 	d = accepted
 	d.Verdict, d.Query, d.Spec = Accept, m.query(), spec
@@ -103,12 +111,14 @@ func (s *State) DecideAnswer(m Moment, reader AgentName, id QueryID, attempt int
 		return d.refuse(RateLimited)
 	}
 	q := s.queries[id]
-	if q != nil && (q.channel.Reader != reader || q.phase == phaseGate || q.forgotten(d.Time)) {
+	if q != nil && (q.channel.Reader != reader || !q.sent || q.forgotten(d.Time)) {
 		q = nil
 	}
 	limit := MaxControllerMessage
 	if q != nil {
-		limit = q.validator.MaxBytes()
+		if q.validator != nil {
+			limit = q.validator.MaxBytes()
+		}
 		d.Controller, d.Category, d.Epoch = q.channel.Controller, q.category, q.epoch
 	}
 	var in Incoming
@@ -127,6 +137,9 @@ func (s *State) DecideAnswer(m Moment, reader AgentName, id QueryID, attempt int
 	ch := s.channels[q.channel]
 	if q.phase != phaseSent {
 		return d.refuse(firstCode(code, q.heard))
+	}
+	if q.cancelled {
+		return d.refuse(firstCode(code, Cancelled))
 	}
 	if d.Time >= q.deadline {
 		return d.refuse(firstCode(code, QueryExpired))
@@ -159,8 +172,7 @@ func (s *State) DecideAnswer(m Moment, reader AgentName, id QueryID, attempt int
 	default:
 		return s.rejected(d, m, ch, q, verdict.Reason.Code(), attempt)
 	}
-	prices := q.validator.Prices()
-	d.Nominal, d.Capacity, d.Timing = prices.Nominal, prices.Capacity, ch.definition.ReleaseInterval > 0
+	d.Nominal, d.Capacity, d.Timing = q.prices.Nominal, q.prices.Capacity, ch.definition.ReleaseInterval > 0
 	d.Balance = ch.balanceAfter(&d, q)
 	return d
 }
@@ -184,8 +196,7 @@ func (s *State) rejected(d Decision, m Moment, ch *channelState, q *queryState, 
 // fail ends a query without an answer, at the failure price (PROTOCOL P4.3).
 func (s *State) fail(d *Decision, m Moment, ch *channelState, q *queryState, outcome Code) {
 	s.deliver(d, m, ch, outcome)
-	prices := q.validator.Prices()
-	d.Nominal, d.Capacity, d.Timing = prices.FailedNominal, prices.FailedCapacity, ch.definition.ReleaseInterval > 0
+	d.Nominal, d.Capacity, d.Timing = q.prices.FailedNominal, q.prices.FailedCapacity, ch.definition.ReleaseInterval > 0
 	d.Balance = ch.balanceAfter(d, q)
 }
 
@@ -231,14 +242,10 @@ func (s *State) DecidePush(m Moment, reader, controller AgentName, id Subscripti
 	}
 	d.Epoch = s.epochOf(&d, ch)
 	d.Nominal, d.Timing = v.Prices().Nominal, ch.definition.ReleaseInterval > 0
-	d.Capacity = v.Prices().Capacity + PushTiming(ch.slotsSince(d.Time))
-	if !s.fits(ch, d.Epoch, d.Time, d.Nominal, d.Capacity, true) {
+	d.Capacity = v.Prices().Capacity + PushTiming(ch.slotsSince(d.Time, s.origin))
+	if code := s.room(&d, ch, verdict.Outcome); code != "" {
 		d.Nominal, d.Capacity, d.Timing, d.Epoch = 0, 0, false, 0
-		return d.refuse(BudgetExhausted)
-	}
-	if verdict.Outcome == Hold && ch.pending >= ch.definition.MaxPendingApprovals {
-		d.Nominal, d.Capacity, d.Timing, d.Epoch = 0, 0, false, 0
-		return d.refuse(ApprovalQueueFull)
+		return d.refuse(code)
 	}
 	d.Verdict, d.Payload = verdict.Outcome, verdict.Answer.JSON()
 	if verdict.Outcome == Hold {
@@ -250,6 +257,31 @@ func (s *State) DecidePush(m Moment, reader, controller AgentName, id Subscripti
 	}
 	d.Balance = ch.balanceAfter(&d, nil)
 	return d
+}
+
+// room says why a valid push is refused all the same.
+func (s *State) room(d *Decision, ch *channelState, outcome Outcome) Code {
+	switch {
+	case !s.fits(d, ch, d.Nominal, d.Capacity):
+		return BudgetExhausted
+	case outcome == Hold && ch.pending >= ch.definition.MaxPendingApprovals:
+		return ApprovalQueueFull
+	case ch.full():
+		return ControllerUnavailable
+	default:
+		return ""
+	}
+}
+
+// full reports whether the channel has as many deliveries that are not
+// acknowledged, and queries that will each make one, as it may have. Budgets
+// end most floods before; a spec of zero bits has no other end.
+func (ch *channelState) full() bool {
+	open := 0
+	for _, p := range ch.pools {
+		open += p.open
+	}
+	return len(ch.outbox)+open >= maxOutbox
 }
 
 // DecideAcknowledge records that a Controller has a delivery; it is false for
@@ -280,27 +312,31 @@ func (s *State) DecideSession(m Moment, controller AgentName, body []byte) Decis
 		return d.refuse(RateLimited)
 	}
 	message, code := ParseSession(body, s.Encoding(controller))
+	if code == InvalidQuery {
+		code = Malformed
+	}
 	if code != "" {
-		return d.refuse(Malformed)
+		return d.refuse(code)
 	}
 	d.Verdict = Accept
 	if message.Verb == "open" {
 		s.sessionOf(&d, m, controller, false)
 		return d
 	}
-	d.Session, d.SessionEnds = s.agents[controller].session.id, true
+	if session := &s.agents[controller].session; session.begun && !session.closed {
+		d.Session, d.SessionEnds = session.id, true
+	}
 	return d
 }
 
-// DecideDue returns what time alone decides now: an expired query or item, or
-// an alert. It is false when nothing is due; call it until then.
+// DecideDue returns what time alone decides now: an expired query or item, a
+// query that its session's close cancelled, or an alert. It is false when
+// nothing is due; apply what it returns and call it until then.
 func (s *State) DecideDue(m Moment) (Decision, bool) {
-	for len(s.deadline) > 0 && s.deadline[0].at <= s.now(m) {
-		t := s.deadline[0]
-		if d, ok := s.expire(m, t); ok {
+	if len(s.deadline) > 0 && s.deadline[0].at <= s.now(m) {
+		if d, ok := s.expire(m, s.deadline[0]); ok {
 			return d, true
 		}
-		s.forget(t)
 	}
 	for _, c := range s.mesh.Channels {
 		ch := s.channels[c.ChannelKey]
@@ -340,12 +376,17 @@ func (s *State) expire(m Moment, t timer) (Decision, bool) {
 		return d, true
 	}
 	q := s.queries[t.query]
-	if q == nil || q.phase != phaseSent {
+	if q == nil || !q.reserves() {
 		return Decision{}, false
 	}
 	ch := s.channels[q.channel]
 	d.Query, d.Category, d.Controller, d.Reader, d.Epoch = t.query, q.category, q.channel.Controller, q.channel.Reader, q.epoch
-	s.fail(&d, m, ch, q, Expired)
+	outcome := Expired
+	if q.cancelled {
+		// Its delivery belongs to the session that asked, and begins none.
+		outcome, d.Session, d.Item = Cancelled, q.session, q.item
+	}
+	s.fail(&d, m, ch, q, outcome)
 	return d, true
 }
 
@@ -380,23 +421,29 @@ func (ch *channelState) slot(now int64) int64 {
 	return now - now%interval + interval
 }
 
-// slotsSince counts the release slots since the channel's last delivery.
-func (ch *channelState) slotsSince(now int64) uint64 {
+// slotsSince counts the release slots since the channel's last delivery, or
+// since the journal began at origin.
+func (ch *channelState) slotsSince(now, origin int64) uint64 {
 	interval := int64(ch.definition.ReleaseInterval)
-	if interval <= 0 || ch.released == 0 {
+	if interval <= 0 || origin == 0 {
 		return 1
 	}
-	return uint64(max(1, (ch.slot(now)-ch.released)/interval+1))
+	since := ch.released
+	if since == 0 {
+		since = ch.slot(origin)
+	}
+	return uint64(max(1, (ch.slot(now)-since)/interval+1))
 }
 
 // taintOf is the taint of an agent's answers: what its own taint steps down to,
-// or what it was exposed to as a Controller (PROTOCOL P8.2).
+// or the greatest that it was exposed to as a Controller (PROTOCOL P8.2). A new
+// session of its own does not lower it, or two sessions would launder.
 func (s *State) taintOf(reader AgentName) Taint {
 	a := s.agents[reader]
 	if a == nil {
 		return TaintHigh
 	}
-	return MaxTaint(MaxTaint(a.definition.BaseTaint, a.reported).StepDown(), a.session.exposure)
+	return MaxTaint(MaxTaint(a.definition.BaseTaint, a.reported).StepDown(), a.exposure)
 }
 
 func (s *State) fromAgent(m Moment, kind DecisionKind, agent AgentName, role Role, body []byte) Decision {

@@ -47,6 +47,9 @@ const (
 // Limits of the State.
 const (
 	maxCompiled = 1024 // asks' specs that are kept compiled
+	// maxOutbox bounds a channel's deliveries that are not acknowledged and
+	// queries that are open, together.
+	maxOutbox = 16384
 	// clientMemory is how long the first outcome of a request_id or push_id is
 	// kept, and how long an ended query is told from an unknown one.
 	clientMemory = 24 * 60 * 60 * 1_000_000_000

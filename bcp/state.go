@@ -1,6 +1,7 @@
 package bcp
 
 import (
+	"cmp"
 	"container/heap"
 	"crypto/sha256"
 	"errors"
@@ -34,7 +35,9 @@ type State struct {
 	items    map[ItemID]*itemState
 	firsts   map[clientKey]first
 	aging    []clientKey // keys of firsts, oldest first
+	endings  []QueryID   // queries that ended, oldest first
 	deadline deadlines
+	origin   int64                 // time of the first decision
 	compiled map[string]*Validator // memo of asks' specs
 }
 
@@ -42,6 +45,7 @@ type State struct {
 type agentState struct {
 	definition Agent
 	reported   Taint // TaintLow until somebody reports more
+	exposure   Taint // the greatest of all its sessions: what it learnt, it may tell
 	session    sessionState
 	renewals   uint64 // sessions of this Controller that opened new epochs
 	refusals   refusalCount
@@ -60,9 +64,8 @@ type sessionState struct {
 
 // refusalCount counts an agent's refusals of the current minute.
 type refusalCount struct {
-	minute  int64
-	count   int
-	dropped int // beyond max_refusals, not yet recorded
+	minute int64
+	count  int
 }
 
 // channelState is one channel's budget, escalations and outbox.
@@ -82,7 +85,7 @@ type channelState struct {
 	session     SessionID // that escalations belongs to
 	escalations int
 	armed       int  // category 1 queries that ended without an answer
-	failed      bool // the session's escalations are spent
+	failed      bool // more escalations were tried than the session has
 
 	pending int // items that count against max_pending_approvals
 	outbox  []Outgoing
@@ -100,15 +103,19 @@ type queryState struct {
 	session   SessionID
 	epoch     uint64
 	category  Category
-	validator *Validator
-	nominal   Bits
-	capacity  Bits // reserved
+	validator *Validator // nil where the definitions of today do not compile it
+	prices    Prices
+	nominal   Bits // reserved, like capacity
+	capacity  Bits
 	accepted  uint64
 	deadline  int64
 	attempt   int
 	phase     phase
-	ended     int64 // when phase became phaseEnded
-	heard     Code  // what a Reader hears that answers it then
+	sent      bool   // to the Reader, at some time
+	item      ItemID // at phaseGate and phaseHeld
+	cancelled bool   // to be ended by the next DecideDue
+	ended     int64  // when phase became phaseEnded
+	heard     Code   // what a Reader hears that answers it then
 }
 
 type phase uint8
@@ -194,9 +201,12 @@ func NewState(c Config) (*State, error) {
 	}
 	s.context = contextDigest(c)
 	for _, a := range c.Mesh.Agents {
-		s.agents[a.Name] = &agentState{definition: a, reported: TaintLow, session: sessionState{exposure: TaintLow}}
+		s.agents[a.Name] = &agentState{definition: a, reported: TaintLow, exposure: TaintLow, session: sessionState{exposure: TaintLow}}
 	}
 	for _, definition := range c.Mesh.Channels {
+		if s.agents[definition.Controller] == nil || s.agents[definition.Reader] == nil {
+			return nil, errChannelAgents
+		}
 		ch := &channelState{definition: definition, epoch: 1, pools: map[uint64]*pool{1: {}}, settings: s.settings(definition)}
 		ch.window.span = int64(definition.BudgetWindow)
 		if err := ch.compileSubscriptions(); err != nil {
@@ -206,6 +216,8 @@ func NewState(c Config) (*State, error) {
 	}
 	return s, nil
 }
+
+var errChannelAgents = errors.New("a channel needs both its agents")
 
 func (s *State) settings(c Channel) Settings {
 	settings := Settings{OnAnomaly: c.OnAnomaly, PreserveCase: c.PreserveCase, Vocabularies: s.mesh.Vocabularies,
@@ -293,7 +305,7 @@ func (s *State) validator(ch *channelState, spec Spec) (*Validator, []byte, erro
 // asked: the gateway sends it again when the Reader returns.
 func (s *State) Open(id QueryID) (q Query, reader AgentName, attempt int, ok bool) {
 	state := s.queries[id]
-	if state == nil || state.phase != phaseSent {
+	if state == nil || !state.waits() {
 		return Query{}, "", 0, false
 	}
 	return Query{Type: TypeQuery, QueryID: id, Controller: state.channel.Controller, Spec: state.validator.Spec()},
@@ -305,13 +317,16 @@ func (s *State) Open(id QueryID) (q Query, reader AgentName, attempt int, ok boo
 func (s *State) OpenQueries(reader AgentName) []QueryID {
 	var ids []QueryID
 	for id, q := range s.queries {
-		if q.channel.Reader == reader && q.phase == phaseSent {
+		if q.channel.Reader == reader && q.waits() {
 			ids = append(ids, id)
 		}
 	}
 	slices.SortFunc(ids, func(a, b QueryID) int { return int(s.queries[a].accepted) - int(s.queries[b].accepted) })
 	return ids
 }
+
+// waits reports whether the query waits for its Reader.
+func (q *queryState) waits() bool { return q.phase == phaseSent && !q.cancelled }
 
 // Outbox returns the deliveries of a channel that are not acknowledged, in
 // release order. The caller must not change them.
@@ -355,6 +370,15 @@ func (s *State) Remaining(key ChannelKey, b Balance) Bits {
 	return max(0, ch.definition.Budget-b.Spent())
 }
 
+// Exposure is the greatest taint that was delivered to a Controller in its
+// newest session (PROTOCOL P8.2, P8.3).
+func (s *State) Exposure(controller AgentName) Taint {
+	if a := s.agents[controller]; a != nil {
+		return a.session.exposure
+	}
+	return TaintUnknown
+}
+
 // Encoding returns the agent's encoding; unknown agents have none.
 func (s *State) Encoding(name AgentName) Encoding {
 	if a := s.agents[name]; a != nil {
@@ -378,8 +402,9 @@ func (s *State) Subscriptions(reader AgentName) SubscriptionsActive {
 	return m
 }
 
-// deadlines is a heap of what may run out of time; entries of things that
-// ended are dropped when they come up.
+// deadlines is a heap of what may run out of time. Apply drops the entries of
+// things that ended when they come up, so that the first is always due for a
+// decision at its time.
 type deadlines []timer
 
 type timer struct {
@@ -388,10 +413,12 @@ type timer struct {
 	item  ItemID
 }
 
-func (d deadlines) Len() int           { return len(d) }
-func (d deadlines) Less(i, j int) bool { return d[i].at < d[j].at }
-func (d deadlines) Swap(i, j int)      { d[i], d[j] = d[j], d[i] }
-func (d *deadlines) Push(x any)        { *d = append(*d, x.(timer)) }
+func (d deadlines) Len() int      { return len(d) }
+func (d deadlines) Swap(i, j int) { d[i], d[j] = d[j], d[i] }
+func (d deadlines) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(d[i].at, d[j].at), cmp.Compare(d[i].query, d[j].query), cmp.Compare(d[i].item, d[j].item)) < 0
+}
+func (d *deadlines) Push(x any) { *d = append(*d, x.(timer)) }
 func (d *deadlines) Pop() any {
 	old := *d
 	last := old[len(old)-1]

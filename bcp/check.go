@@ -1,0 +1,77 @@
+package bcp
+
+import "errors"
+
+// What a decision of a channel must be to follow from the state, whatever the
+// definitions of today are. A gateway's own decisions always are; a journal that
+// lies is found here or by its balances, before it leads anywhere.
+
+var errUnfounded = errors.New("it does not follow from what was decided before")
+
+// check refuses a decision about things that are not there, were there before,
+// or belong to another channel, and figures that no decision has.
+func (s *State) check(d *Decision, ch *channelState) error {
+	if d.Nominal < 0 || d.Capacity < 0 || d.Attempt < 0 {
+		return errUnfounded
+	}
+	ok := true
+	switch d.Kind {
+	case KindAsk:
+		ok = !d.accepted() || d.Query != "" && s.queries[d.Query] == nil && ch.follows(d.Epoch) && s.holds(d)
+	case KindPush:
+		ok = d.accepted() == (d.Delivery != "" || d.Item != "") && (!d.accepted() || ch.follows(d.Epoch) && s.holds(d))
+	case KindAnswer:
+		ok = s.checkAnswer(d, ch)
+	case KindExpire:
+		ok = s.checkExpire(d, ch)
+	case KindAlert:
+		ok = d.Epoch == ch.epoch
+	}
+	if !ok {
+		return errUnfounded
+	}
+	return nil
+}
+
+// accepted reports whether an ask or a push was not refused.
+func (d *Decision) accepted() bool { return d.Verdict == Accept || d.Verdict == Hold }
+
+// follows reports whether a new charge may belong to this epoch.
+func (ch *channelState) follows(epoch uint64) bool { return epoch == ch.epoch || epoch == ch.epoch+1 }
+
+// holds reports whether the decision makes an item exactly if it holds
+// something.
+func (s *State) holds(d *Decision) bool {
+	return (d.Verdict == Hold) == (d.Item != "") && s.items[d.Item] == nil
+}
+
+func (s *State) checkAnswer(d *Decision, ch *channelState) bool {
+	q := s.queries[d.Query]
+	if d.Delivery == "" && d.Item == "" {
+		return d.Verdict == Reject && (d.Attempt == 0 || q != nil && q.channel == ch.definition.ChannelKey && d.Attempt <= q.attempt+1)
+	}
+	return q != nil && q.phase == phaseSent && s.charges(d, ch, q) && s.holds(d)
+}
+
+func (s *State) checkExpire(d *Decision, ch *channelState) bool {
+	q := s.queries[d.Query]
+	if d.Item != "" {
+		it := s.items[d.Item]
+		if it == nil || it.Controller != d.Controller || it.Reader != d.Reader || it.Query != d.Query {
+			return false
+		}
+		if it.Query == "" {
+			return d.Delivery == "" && d.Epoch == ch.epoch
+		}
+	}
+	if q == nil || d.Delivery == "" || q.phase == phaseEnded || q.item != d.Item {
+		return false
+	}
+	return s.charges(d, ch, q)
+}
+
+// charges reports whether the decision charges no more than its query reserved,
+// to the epoch where it did.
+func (s *State) charges(d *Decision, ch *channelState, q *queryState) bool {
+	return q.channel == ch.definition.ChannelKey && d.Epoch == q.epoch && d.Nominal <= q.nominal && d.Capacity <= q.capacity
+}
