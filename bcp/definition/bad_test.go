@@ -65,6 +65,12 @@ func TestBadInputs(t *testing.T) {
 		{inMesh, "«\ufeffname: a\n", definition.CodeEncoding, "", "byte order mark"},
 		{inMesh, "name: a\n# \u00e9«\xff\n", definition.CodeEncoding, "", "UTF-8"},
 
+		{inMesh, "name:«\ta\n", definition.CodeForbiddenYAML, "", "tabs"},
+		{inMesh, "name: a«\x01b\n", definition.CodeEncoding, "", "control"},
+		{inMesh, "vocabularies: {x«:[a]}\n", definition.CodeSyntax, "", "space behind the colon"},
+		{inMesh, "vocabularies:\n  x:\n  -\n  «y: [b]\n", definition.CodeSyntax, "", "deeper than line 3"},
+		{inMesh, "«!", definition.CodeSyntax, "", "keys and values"},
+
 		// Keys.
 		{inMesh, "«nme: a\n", definition.CodeUnknownKey, "nme", `did you mean "name"`},
 		{inMesh, "«Name: a\n", definition.CodeUnknownKey, "Name", `did you mean "name"`},

@@ -80,7 +80,7 @@ func parseYAML(s *source, text []byte, before int) (root *node) {
 			root = nil
 		}
 	}()
-	if !checkBlankLines(s, text, before) {
+	if !checkLines(s, text, before) {
 		return nil
 	}
 	tokens := lexer.Tokenize(string(text))
@@ -97,7 +97,7 @@ func parseYAML(s *source, text []byte, before int) (root *node) {
 	}
 	c := converter{source: s, before: before}
 	root = c.node(file.Docs[0].Body, "")
-	if root.kind == nodeNull {
+	if root.kind == nodeNull || c.misread {
 		return nil
 	}
 	if root.kind != nodeMapping {
@@ -133,10 +133,23 @@ func (s *source) syntaxError(err error, before int) {
 	s.errorf(at, CodeSyntax, "", "%s", message)
 }
 
-func checkBlankLines(s *source, text []byte, before int) bool {
-	blank, number := 0, before
+// checkLines refuses what the library drops or what makes it slow: tabs and
+// other control characters, and many blank lines in a row.
+func checkLines(s *source, text []byte, before int) bool {
+	ok, blank, number := true, 0, before
 	for line := range bytes.Lines(text) {
 		number++
+		for column, r := range []rune(string(bytes.TrimSuffix(line, []byte("\n")))) {
+			if r == '\t' {
+				s.errorf(position{number, column + 1}, CodeForbiddenYAML, "", "tabs are not allowed: indent with spaces, and write \"\\t\" in quotes")
+			} else if isControl(r) || r == '\u2028' || r == '\u2029' {
+				s.errorf(position{number, column + 1}, CodeEncoding, "", "expected text without control characters")
+			} else {
+				continue
+			}
+			ok = false
+			break
+		}
 		if len(bytes.TrimSpace(line)) > 0 {
 			blank = 0
 			continue
@@ -146,7 +159,7 @@ func checkBlankLines(s *source, text []byte, before int) bool {
 			return false
 		}
 	}
-	return true
+	return ok
 }
 
 // forbidden says what of YAML definitions do without, and why the word for it
@@ -240,6 +253,8 @@ type converter struct {
 	source *source
 	before int // lines above
 	depth  int
+	// misread says that indentation and tree differ: nothing of the tree counts.
+	misread bool
 }
 
 func (c *converter) at(t *token.Token) position {
@@ -300,6 +315,7 @@ func (c *converter) checkIndent(value *node, parent position, key bool) {
 	}
 	later := value.line > parent.line && value.column < least
 	if value.kind != nodeNull && (later || (value.further != 0 && value.further < least)) {
+		c.misread = true
 		c.source.errorf(value.position, CodeSyntax, "", "expected this to be indented deeper than line %d", parent.line)
 	}
 }
@@ -311,6 +327,7 @@ func (c *converter) mapping(values []*ast.MappingValueNode, at position, path st
 		t := v.Key.GetToken()
 		at := c.at(t)
 		if !flow && at.column != m.column {
+			c.misread = true
 			c.source.errorf(at, CodeSyntax, "", "expected this key to be indented like the one in line %d", m.line)
 		}
 		name := t.Value
