@@ -216,7 +216,7 @@ func TestSpecKeys(t *testing.T) {
 
 // What an operator should look at is a warning, and the mesh loads.
 //
-// covers P4.2, P4.6, P1.4, SUB-41, SUB-42
+// covers P4.2, P4.6, P1.4, SUB-41
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	r := reader("r", "", "c")
