@@ -60,19 +60,17 @@ func (g *Gateway) greet(who agentRole, c *connection) {
 	switch who.Role {
 	case bcp.RoleReader:
 		c.handshake = bcp.DeliveryID("h" + g.moment().Fresh)
-		g.sendSubscriptions(who, c.handshake, firstBackoff, g.clock())
+		g.sendSubscriptions(who, c.handshake, 0, g.clock())
 	case bcp.RoleController:
 		for _, key := range g.channelsOf(who.Agent) {
-			for _, out := range g.state.Outbox(key) {
-				delete(g.sending, out.DeliveryID)
-			}
+			g.sendAgain(key)
 			g.sendDeliveries(key)
 		}
 	}
 }
 
 // sendSubscriptions sends bcp_subscriptions_active until it is acknowledged.
-func (g *Gateway) sendSubscriptions(who agentRole, id bcp.DeliveryID, backoff time.Duration, since time.Time) {
+func (g *Gateway) sendSubscriptions(who agentRole, id bcp.DeliveryID, sending int, since time.Time) {
 	c := g.agents[who]
 	if c == nil || c.handshake != id {
 		return
@@ -80,9 +78,10 @@ func (g *Gateway) sendSubscriptions(who agentRole, id bcp.DeliveryID, backoff ti
 	if !c.ready && g.clock().Sub(since) >= patience {
 		g.sendOpenQueries(who, c)
 	}
-	g.publish(subjects.Deliver(who.Role, who.Agent, bcp.Gateway), subjects.ReplyDelivery(who.Role, who.Agent, id),
+	g.publish(subjects.Deliver(who.Role, who.Agent, bcp.Gateway), subjects.ReplyAttempt(who.Role, who.Agent, id, sending),
 		g.state.Encoding(who.Agent), g.state.Subscriptions(who.Agent))
-	g.at(g.clock().Add(backoff), func() { g.sendSubscriptions(who, id, min(2*backoff, maxBackoff), since) })
+	backoff := min(firstBackoff<<min(sending, 20), maxBackoff)
+	g.at(g.clock().Add(backoff), func() { g.sendSubscriptions(who, id, sending+1, since) })
 }
 
 // acknowledgedSubscriptions recognises the acknowledgement of
@@ -105,13 +104,26 @@ func (g *Gateway) sendOpenQueries(who agentRole, c *connection) {
 	}
 }
 
-// sendQuery sends an open query to its Reader, if the Reader listens.
+// sendQuery sends an open query to its Reader, if the Reader listens. Each
+// sending has a reply subject of its own: to the server a second message with
+// the same one would use up the answer that the first allows (PROTOCOL P9.5).
 func (g *Gateway) sendQuery(id bcp.QueryID) {
 	query, reader, attempt, open := g.state.Open(id)
 	if c := g.agents[agentRole{reader, bcp.RoleReader}]; !open || c == nil || !c.ready {
 		return
 	}
-	g.publish(subjects.Query(reader, query.Controller), subjects.ReplyReader(reader, id, attempt), g.state.Encoding(reader), query)
+	sending := len(g.dispatched[id])
+	g.dispatched[id] = append(g.dispatched[id], attempt)
+	g.publish(subjects.Query(reader, query.Controller), subjects.ReplyReader(reader, id, sending), g.state.Encoding(reader), query)
+}
+
+// attemptOf is the attempt that a sending of a query was; one that this gateway
+// did not make was an early one.
+func (g *Gateway) attemptOf(id bcp.QueryID, sending int) int {
+	if attempts := g.dispatched[id]; sending < len(attempts) {
+		return attempts[sending]
+	}
+	return 0
 }
 
 // sendResult tells a Reader what became of its answer. It is not acknowledged:

@@ -59,9 +59,11 @@ type Gateway struct {
 	journal *jetstream.Journal
 	agents  map[agentRole]*connection
 	sending map[bcp.DeliveryID]*sending
-	counts  map[counted]int
-	timers  timers
-	counted time.Time // when counts were last recorded
+	// dispatched tells for each sending of an open query which attempt it was.
+	dispatched map[bcp.QueryID][]int
+	counts     map[counted]int
+	timers     timers
+	counted    time.Time // when counts were last recorded
 }
 
 // input is one message or event that waits to be decided.
@@ -107,7 +109,8 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 	g := &Gateway{
 		config: config, log: config.Logger, js: js,
 		inbox: make(chan input, inboxSize), done: make(chan struct{}),
-		agents: make(map[agentRole]*connection), sending: make(map[bcp.DeliveryID]*sending), counts: make(map[counted]int),
+		agents: make(map[agentRole]*connection), sending: make(map[bcp.DeliveryID]*sending),
+		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]int),
 	}
 	runCtx, cancel := context.WithCancelCause(ctx)
 	g.cancel = cancel

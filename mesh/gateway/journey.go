@@ -92,7 +92,8 @@ func (g *Gateway) decide(in input) (bcp.Decision, bool) {
 		if g.acknowledgedSubscriptions(s) {
 			return bcp.Decision{}, false
 		}
-		d = g.state.DecideAnswer(m, s.Agent, bcp.QueryID(s.ID), s.Attempt, in.body)
+		id := bcp.QueryID(s.ID)
+		d = g.state.DecideAnswer(m, s.Agent, id, g.attemptOf(id, s.Attempt), in.body)
 	case subjects.KindApproval:
 		g.answerApproval(in)
 		return bcp.Decision{}, false
@@ -163,7 +164,7 @@ func (g *Gateway) release(o *outcome) {
 		}
 	case bcp.KindAnswer:
 		g.sendResult(d)
-		if d.Attempt > o.in.subject.Attempt {
+		if d.Attempt > g.attemptOf(d.Query, o.in.subject.Attempt) {
 			g.sendQuery(d.Query)
 		}
 	case bcp.KindPush:
@@ -179,7 +180,12 @@ func (g *Gateway) release(o *outcome) {
 	case bcp.KindConnect, bcp.KindDisconnect:
 		g.noteConnection(d)
 	}
-	if key, ok := d.Channel(); ok && (d.Delivery != "") {
+	if d.Kind == bcp.KindAnswer || d.Kind == bcp.KindExpire {
+		if _, _, _, open := g.state.Open(d.Query); !open {
+			delete(g.dispatched, d.Query)
+		}
+	}
+	if key, ok := d.Channel(); ok && d.Delivery != "" {
 		g.sendDeliveries(key)
 	}
 }

@@ -13,6 +13,7 @@ const deliveryWindow = 64
 
 // sending is a delivery on its way to its Controller.
 type sending struct {
+	count   int // sendings so far: each has a reply subject of its own
 	backoff time.Duration
 }
 
@@ -41,11 +42,23 @@ func (g *Gateway) sendDeliveries(key bcp.ChannelKey) {
 func (g *Gateway) sendDelivery(key bcp.ChannelKey, out *bcp.Outgoing) {
 	id := out.DeliveryID
 	s := g.sending[id]
-	g.publish(subjects.Deliver(bcp.RoleController, key.Controller, key.Reader), subjects.ReplyController(key.Controller, id),
-		g.state.Encoding(key.Controller), out.Delivery)
+	g.publish(subjects.Deliver(bcp.RoleController, key.Controller, key.Reader),
+		subjects.ReplyAttempt(bcp.RoleController, key.Controller, id, s.count), g.state.Encoding(key.Controller), out.Delivery)
+	s.count++
 	backoff := s.backoff
 	s.backoff = min(4*backoff, maxBackoff)
 	g.at(g.clock().Add(backoff+10*time.Millisecond), func() { g.resend(key, id, s) })
+}
+
+// sendAgain sends at once what is on its way, to a connection that is new.
+func (g *Gateway) sendAgain(key bcp.ChannelKey) {
+	outbox := g.state.Outbox(key)
+	for i := range outbox {
+		if s := g.sending[outbox[i].DeliveryID]; s != nil {
+			g.sending[outbox[i].DeliveryID] = &sending{count: s.count, backoff: firstBackoff}
+			g.sendDelivery(key, &outbox[i])
+		}
+	}
 }
 
 // resend sends a delivery again if this sending of it still waits.
