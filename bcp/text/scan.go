@@ -1,27 +1,12 @@
 package text
 
 import (
-	"encoding/binary"
 	"errors"
-	"math/bits"
 	"unicode/utf8"
 )
 
 // errRough asks for settle: the text holds something that cannot be decided code point by code point.
 var errRough = errors.New("text: needs full normalisation")
-
-// flags tell the screening which of its slower parts can find anything.
-type flags uint16
-
-const (
-	sawInvisible flags = 1 << iota // an invisible code point was removed
-	sawSymbol                      // a byte that only code, markup, markers and URLs use much
-	sawColon
-	sawDot    // a full stop with something directly behind it, or a space before it
-	sawLong   // a run long enough to be an encoded blob
-	sawDigits // digits and letters side by side, or a percent sign
-	sawBeside // not kept: see beside
-)
 
 // Separators in order of strength; the strongest between two words is written.
 const (
@@ -37,14 +22,6 @@ const (
 	lastLetter
 	lastDigit
 	lastMoney
-)
-
-// Progress of a number that may turn out to count a list item.
-const (
-	numberNone   = iota
-	numberDigits // the item begins with digits
-	numberMark   // a full stop or bracket stands directly behind them
-	numberSpace  // white space follows
 )
 
 // scanner writes the canonical form of a text code point by code point. A mark that needs a neighbour on both sides
@@ -75,17 +52,6 @@ type scanner struct {
 	rise      bool // the next letter was upper case
 	capitalAt []int
 	list      listState
-}
-
-// listState is what List needs to drop the number of an item.
-type listState struct {
-	item     int // items finished
-	number   int // value of the leading digits
-	progress uint8
-	begun    int // where the item began in out
-	segments int
-	splits   int
-	chars    int
 }
 
 // scan reads the whole text. With final set the text is a fixpoint of settle and marks need no further care.
@@ -192,45 +158,6 @@ func (s *scanner) plainWord(word, spare []byte) error {
 	return nil
 }
 
-// lower appends ASCII letters in lower case. spare is the text that the letters begin, so that eight bytes can be
-// read at once.
-func lower(dst, letters, spare []byte) []byte {
-	if n := len(dst); len(letters) <= 8 && len(spare) >= 8 && cap(dst)-n >= 8 {
-		binary.LittleEndian.PutUint64(dst[n:n+8], binary.LittleEndian.Uint64(spare)|smallBits)
-		return dst[:n+len(letters)]
-	}
-	dst = append(dst, letters...)
-	out := dst[len(dst)-len(letters):]
-	for i := range out {
-		out[i] |= 0x20
-	}
-	return dst
-}
-
-// Constants to work on eight bytes at once.
-const (
-	everyByte = 0x0101010101010101
-	smallBits = 0x20 * everyByte // makes ASCII letters small
-	highBits  = 0x80 * everyByte
-)
-
-// letterRun is the number of ASCII letters that a text begins with, found eight bytes at a time.
-func letterRun(text []byte) int {
-	n := 0
-	for ; len(text)-n >= 8; n += 8 {
-		x := binary.LittleEndian.Uint64(text[n:])
-		small := x&^highBits | smallBits
-		letters := (small + (0x80-'a')*everyByte) &^ (small + (0x80-'z'-1)*everyByte) &^ x & highBits
-		if letters != highBits {
-			return n + bits.TrailingZeros64(letters^highBits)/8
-		}
-	}
-	for n < len(text) && asciiClass[text[n]] == classLetter {
-		n++
-	}
-	return n
-}
-
 // wide takes one code point outside of ASCII.
 func (s *scanner) wide(r rune, final bool) error {
 	e := entryOf(r)
@@ -335,34 +262,6 @@ func (s *scanner) accentuate(r rune, script uint8) error {
 	}
 	s.out = utf8.AppendRune(s.out, r)
 	return nil
-}
-
-// spell checks that a script may join the current run.
-func (s *scanner) spell(script uint8) error {
-	switch {
-	case script == 0 || script == s.script:
-	case s.script == 0:
-		s.script = script
-	case !together(s.script, script):
-		return ErrMixedScript
-	case s.script == scriptHan:
-		s.script = script
-	}
-	return nil
-}
-
-// together says whether two scripts are written in one word: Han with Hiragana, Katakana, Bopomofo or Hangul.
-func together(a, b uint8) bool {
-	return a == scriptHan && besideHan(b) || b == scriptHan && besideHan(a)
-}
-
-func besideHan(script uint8) bool {
-	return script == scriptHiragana || script == scriptKatakana || script == scriptBopomofo || script == scriptHangul
-}
-
-// ideographic scripts divide words at every border under UAX #29 in ordinary text without spaces.
-func ideographic(script uint8) bool {
-	return script == scriptHan || script == scriptHiragana || script == scriptKatakana
 }
 
 // grow counts n more characters of the current word.
@@ -515,32 +414,6 @@ func (s *scanner) separate(number bool) error {
 	return nil
 }
 
-// countDigit reads the number that an item may begin with.
-func (s *scanner) countDigit(b byte) {
-	if s.list.progress != numberDigits {
-		return
-	}
-	if s.list.number > 999 {
-		s.list.progress = numberNone
-		return
-	}
-	s.list.number = s.list.number*10 + int(b-'0')
-}
-
-// dropNumber takes the number of an item back as if it had never been read.
-func (s *scanner) dropNumber() {
-	if s.list.begun > s.begun {
-		s.list.item--
-		s.sep = sepItem
-	} else {
-		s.sep = sepNone
-	}
-	s.out = s.out[:s.list.begun]
-	s.segments, s.splits, s.chars = s.list.segments, s.list.splits, s.list.chars
-	s.list.progress = numberNone
-	s.last = lastNone
-}
-
 // release turns the held mark into a separator.
 func (s *scanner) release() {
 	c := s.heldClass
@@ -627,88 +500,4 @@ func (s *scanner) mark(c class, r rune) error {
 	}
 	s.split(c)
 	return nil
-}
-
-// number follows the marks behind the leading digits of an item.
-func (s *scanner) number(c class, r rune) {
-	switch s.list.progress {
-	case numberDigits, numberMark:
-		switch {
-		case c == classStop, r == ')':
-			s.list.progress = numberMark
-		case c == classSpace && s.list.progress == numberMark:
-			s.list.progress = numberSpace
-		default:
-			s.list.progress = numberNone
-		}
-	case numberSpace:
-		if c == classLine || c == classComma || c == classSemi {
-			s.list.progress = numberNone
-		}
-	}
-}
-
-// asciiFlags is what a byte raises by itself; sawBeside asks for a look at its neighbours.
-var asciiFlags = [256]flags{
-	'<': sawSymbol, '>': sawSymbol, '{': sawSymbol, '}': sawSymbol, '[': sawSymbol, ']': sawSymbol, '|': sawSymbol,
-	'`': sawSymbol, '\\': sawSymbol, '=': sawSymbol, '#': sawSymbol, '_': sawSymbol, '@': sawSymbol, '&': sawSymbol,
-	'*': sawSymbol, '(': sawBeside, '/': sawBeside, '.': sawBeside,
-	':': sawColon, '%': sawBeside,
-}
-
-// flagsAt is what the ASCII byte at a place raises beyond what has been seen.
-func flagsAt(src []byte, at int, seen flags) flags {
-	const most = sawSymbol | sawDot | sawDigits
-	f := asciiFlags[src[at]]
-	if f == sawBeside {
-		if f = 0; seen&most != most {
-			f = beside(src, at)
-		}
-	}
-	return f
-}
-
-// beside judges a byte by its neighbours: what ordinary prose has, such as a bracket behind a space, raises nothing.
-func beside(src []byte, at int) flags {
-	before, behind := classSpace, classSpace
-	slash := false
-	if at > 0 {
-		r, _ := utf8.DecodeLastRune(src[:at])
-		before = class(entryOf(r) & entryClass)
-		slash = r == '/' || r == '.'
-	}
-	if at+1 < len(src) {
-		r, _ := utf8.DecodeRune(src[at+1:])
-		behind = class(entryOf(r) & entryClass)
-		slash = slash || r == '/'
-	}
-	if before == classStrip || behind == classStrip {
-		return sawSymbol | sawDot
-	}
-	open := before == classSpace || before == classLine
-	switch src[at] {
-	case '(':
-		if !open {
-			return sawSymbol
-		}
-	case '/':
-		if before == classDigit && behind != classDigit {
-			return sawSymbol | sawDot // perhaps a path behind an address of four numbers
-		}
-		if open || slash || behind >= classOther {
-			return sawSymbol
-		}
-	case '%':
-		if behind == classDigit || behind == classLetter || behind == classMapped {
-			return sawDigits
-		}
-	case '.':
-		if before == classDigit && behind == classDigit {
-			return 0
-		}
-		if at > 0 && open || behind != classSpace && behind != classLine {
-			return sawDot
-		}
-	}
-	return 0
 }

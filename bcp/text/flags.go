@@ -1,0 +1,81 @@
+package text
+
+import "unicode/utf8"
+
+// flags tell the screening which of its slower parts can find anything.
+type flags uint16
+
+const (
+	sawInvisible flags = 1 << iota // an invisible code point was removed
+	sawSymbol                      // a byte that only code, markup, markers and URLs use much
+	sawColon
+	sawDot    // a full stop with something directly behind it, or a space before it
+	sawLong   // a run long enough to be an encoded blob
+	sawDigits // digits and letters side by side, or a percent sign
+	sawBeside // not kept: see beside
+)
+
+// asciiFlags is what a byte raises by itself; sawBeside asks for a look at its neighbours.
+var asciiFlags = [256]flags{
+	'<': sawSymbol, '>': sawSymbol, '{': sawSymbol, '}': sawSymbol, '[': sawSymbol, ']': sawSymbol, '|': sawSymbol,
+	'`': sawSymbol, '\\': sawSymbol, '=': sawSymbol, '#': sawSymbol, '_': sawSymbol, '@': sawSymbol, '&': sawSymbol,
+	'*': sawSymbol, '(': sawBeside, '/': sawBeside, '.': sawBeside,
+	':': sawColon, '%': sawBeside,
+}
+
+// flagsAt is what the ASCII byte at a place raises beyond what has been seen.
+func flagsAt(src []byte, at int, seen flags) flags {
+	const most = sawSymbol | sawDot | sawDigits
+	f := asciiFlags[src[at]]
+	if f == sawBeside {
+		if f = 0; seen&most != most {
+			f = beside(src, at)
+		}
+	}
+	return f
+}
+
+// beside judges a byte by its neighbours: what ordinary prose has, such as a bracket behind a space, raises nothing.
+func beside(src []byte, at int) flags {
+	before, behind := classSpace, classSpace
+	slash := false
+	if at > 0 {
+		r, _ := utf8.DecodeLastRune(src[:at])
+		before = class(entryOf(r) & entryClass)
+		slash = r == '/' || r == '.'
+	}
+	if at+1 < len(src) {
+		r, _ := utf8.DecodeRune(src[at+1:])
+		behind = class(entryOf(r) & entryClass)
+		slash = slash || r == '/'
+	}
+	if before == classStrip || behind == classStrip {
+		return sawSymbol | sawDot
+	}
+	open := before == classSpace || before == classLine
+	switch src[at] {
+	case '(':
+		if !open {
+			return sawSymbol
+		}
+	case '/':
+		if before == classDigit && behind != classDigit {
+			return sawSymbol | sawDot // perhaps a path behind an address of four numbers
+		}
+		if open || slash || behind >= classOther {
+			return sawSymbol
+		}
+	case '%':
+		if behind == classDigit || behind == classLetter || behind == classMapped {
+			return sawDigits
+		}
+	case '.':
+		if before == classDigit && behind == classDigit {
+			return 0
+		}
+		if at > 0 && open || behind != classSpace && behind != classLine {
+			return sawDot
+		}
+	}
+	return 0
+}

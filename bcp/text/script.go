@@ -1,0 +1,29 @@
+package text
+
+// spell checks that a script may join the current run.
+func (s *scanner) spell(script uint8) error {
+	switch {
+	case script == 0 || script == s.script:
+	case s.script == 0:
+		s.script = script
+	case !together(s.script, script):
+		return ErrMixedScript
+	case s.script == scriptHan:
+		s.script = script
+	}
+	return nil
+}
+
+// together says whether two scripts are written in one word: Han with Hiragana, Katakana, Bopomofo or Hangul.
+func together(a, b uint8) bool {
+	return a == scriptHan && besideHan(b) || b == scriptHan && besideHan(a)
+}
+
+func besideHan(script uint8) bool {
+	return script == scriptHiragana || script == scriptKatakana || script == scriptBopomofo || script == scriptHangul
+}
+
+// ideographic scripts divide words at every border under UAX #29 in ordinary text without spaces.
+func ideographic(script uint8) bool {
+	return script == scriptHan || script == scriptHiragana || script == scriptKatakana
+}
