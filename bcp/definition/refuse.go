@@ -120,4 +120,3 @@ func checkColons(s *source, tokens token.Tokens, text []byte, before int) bool {
 	}
 	return ok
 }
-
