@@ -1,0 +1,189 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+func checkCommand(p *program) *cobra.Command {
+	return &cobra.Command{
+		Use:   "check [DIR]",
+		Short: "Check the definitions of a mesh, and show what they mean",
+		Long: `Check the definitions of a mesh, and show what they mean: every channel with its
+budget and what its subscriptions cost, and what every agent may publish and
+subscribe to. Without DIR it is the mesh of the current folder.
+
+All errors are shown at once, as file:line:column: key: message. Warnings keep
+nothing from running. The exit code is 1 where there are errors.
+
+nominal is the price that budgets count. capacity is a proven bound of what an
+answer can carry; it is far above nominal where an answer is free text.
+
+With --json the result is {ok, errors, warnings, channels, permissions}.`,
+		Example: `  bcpmesh check
+  bcpmesh check ./office --json | jq .errors`,
+		Args:              arguments(0, "DIR"),
+		ValidArgsFunction: completeFolders,
+		RunE:              func(_ *cobra.Command, args []string) error { return check(p, args) },
+	}
+}
+
+// checkResult is the JSON form of check: its keys are a contract.
+type checkResult struct {
+	OK          bool                 `json:"ok"`
+	Errors      []definition.Problem `json:"errors"`
+	Warnings    []definition.Problem `json:"warnings"`
+	Channels    []channelInfo        `json:"channels"`
+	Permissions permissions          `json:"permissions"`
+}
+
+// channelInfo describes one channel. Durations are in seconds; 0 and absent
+// values mean none, as in the definition.
+type channelInfo struct {
+	Controller         bcp.AgentName      `json:"controller"`
+	Reader             bcp.AgentName      `json:"reader"`
+	MaxCategory        bcp.Category       `json:"max_category"`
+	BaseCategory       bcp.Category       `json:"base_category"`
+	BudgetBits         bcp.Bits           `json:"budget_bits"`
+	PushBudgetBits     bcp.Bits           `json:"push_budget_bits"`
+	WindowBudgetBits   bcp.Bits           `json:"window_budget_bits"`
+	BudgetWindow       int64              `json:"budget_window_seconds"`
+	BudgetRenew        int64              `json:"budget_renew_seconds"`
+	CapacityBudgetBits bcp.Bits           `json:"capacity_budget_bits"`
+	AlertBits          bcp.Bits           `json:"alert_bits"`
+	MaxCat2Queries     *int               `json:"max_cat2_queries"` // null: no limit
+	MaxEscalations     int                `json:"max_escalations"`
+	MaxRetries         int                `json:"max_retries"`
+	QueryTTL           int64              `json:"query_ttl_seconds"`
+	ReleaseInterval    int64              `json:"release_interval_seconds"`
+	Timing             string             `json:"timing"` // counted or uncounted
+	OnAnomaly          bcp.OnAnomaly      `json:"on_anomaly"`
+	PreserveCase       bool               `json:"preserve_case"`
+	Approvers          []bcp.AgentName    `json:"approvers"`
+	Subscriptions      []subscriptionInfo `json:"subscriptions"`
+}
+
+// subscriptionInfo describes one subscription and the price of one push,
+// without its timing.
+type subscriptionInfo struct {
+	ID           bcp.SubscriptionID `json:"id"`
+	Category     bcp.Category       `json:"category"`
+	NominalBits  bcp.Bits           `json:"nominal_bits"`
+	CapacityBits bcp.Bits           `json:"capacity_bits"`
+}
+
+func check(p *program, args []string) error {
+	folder, err := meshArgument(args)
+	if err != nil {
+		if !p.out.json {
+			return err
+		}
+		// Whoever reads JSON finds the reason there.
+		folder = meshIn(".")
+		if len(args) > 0 {
+			folder = meshIn(args[0])
+		}
+	}
+	mesh, report := definition.Load(os.DirFS(folder.dir))
+	result := checkResult{OK: mesh != nil && report.OK(), Errors: report.Errors, Warnings: report.Warnings, Permissions: permissions{}}
+	if mesh != nil {
+		if result.Channels, err = describeChannels(mesh); err != nil {
+			return err
+		}
+		result.Permissions = permissionsOf(subjects.Permissions(mesh))
+	}
+	if p.out.json {
+		if err := p.out.value(result); err != nil {
+			return err
+		}
+	} else {
+		p.showCheck(folder, mesh, result)
+	}
+	if !result.OK {
+		return failf("%s has %s", quoted(folder.dir), count(len(result.Errors), "error"))
+	}
+	return nil
+}
+
+func (p *program) showCheck(folder meshFolder, mesh *bcp.Mesh, result checkResult) {
+	for _, e := range result.Errors {
+		e.File = filepath.Join(folder.dir, e.File)
+		p.out.talkf("%s", e)
+	}
+	for _, w := range result.Warnings {
+		if w.Key != "" {
+			w.Message, w.Key = w.Key+": "+w.Message, ""
+		}
+		w.File, w.Message = filepath.Join(folder.dir, w.File), "warning: "+w.Message
+		p.out.talkf("%s", w)
+	}
+	if !result.OK {
+		return
+	}
+	p.out.heading("Channels")
+	var rows [][]string
+	for _, c := range result.Channels {
+		var ids, nominal, capacity []string
+		for _, s := range c.Subscriptions {
+			ids = append(ids, string(s.ID)+" ("+strconv.Itoa(int(s.Category))+")")
+			nominal = append(nominal, s.NominalBits.String())
+			capacity = append(capacity, s.CapacityBits.String())
+		}
+		rows = append(rows, []string{
+			string(c.Controller), string(c.Reader), strconv.Itoa(int(c.MaxCategory)), c.BudgetBits.String(),
+			strings.Join(ids, "\n"), strings.Join(nominal, "\n"), strings.Join(capacity, "\n"), c.Timing,
+		})
+	}
+	if len(rows) == 0 {
+		p.out.printf("none: no two entries name each other\n")
+	} else {
+		p.out.table([]string{"controller", "reader", "category", "budget", "subscription", "nominal", "capacity", "timing"}, rows)
+	}
+	p.out.printf("\n")
+	p.showPermissions(result.Permissions)
+	p.out.printf("\n%s, %s, %s\n", count(len(mesh.Agents), "agent"), count(len(result.Channels), "channel"), count(len(result.Warnings), "warning"))
+}
+
+func describeChannels(mesh *bcp.Mesh) ([]channelInfo, error) {
+	channels := []channelInfo{}
+	for _, c := range mesh.Channels {
+		info := channelInfo{
+			Controller: c.Controller, Reader: c.Reader, MaxCategory: c.MaxCategory, BaseCategory: c.BaseCategory,
+			BudgetBits: c.Budget, PushBudgetBits: c.PushBudget, WindowBudgetBits: c.WindowBudget,
+			BudgetWindow: seconds(c.BudgetWindow), BudgetRenew: seconds(c.BudgetRenew),
+			CapacityBudgetBits: c.CapacityBudget, AlertBits: c.AlertBits,
+			MaxEscalations: c.MaxEscalations, MaxRetries: c.MaxRetries,
+			QueryTTL: seconds(c.QueryTTL), ReleaseInterval: seconds(c.ReleaseInterval), Timing: "uncounted",
+			OnAnomaly: c.OnAnomaly, PreserveCase: c.PreserveCase, Approvers: c.Approvers,
+		}
+		if c.MaxCat2Queries >= 0 {
+			info.MaxCat2Queries = &c.MaxCat2Queries
+		}
+		if c.ReleaseInterval > 0 {
+			info.Timing = "counted"
+		}
+		settings := channelSettings(mesh, c)
+		settings.Subscriptions = len(c.Subscriptions)
+		for _, s := range c.Subscriptions {
+			validator, err := bcp.Compile(s.Spec, settings)
+			if err != nil {
+				return nil, failf("subscription %s of %s: %s", s.ID, c.Controller, err)
+			}
+			prices := validator.Prices()
+			info.Subscriptions = append(info.Subscriptions, subscriptionInfo{ID: s.ID, Category: s.Spec.Category, NominalBits: prices.Nominal, CapacityBits: prices.Capacity})
+		}
+		channels = append(channels, info)
+	}
+	return channels, nil
+}
+
+func seconds(d time.Duration) int64 { return int64(d / time.Second) }

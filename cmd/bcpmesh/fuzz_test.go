@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+var verdictKeys = []string{"anomalies", "capacity_bits", "code", "delivered", "field", "id", "nominal_bits", "response", "verdict"}
+
+// Whatever a line holds, it gets one verdict with exactly the contract's keys,
+// or one line on stderr and none.
+//
+// covers P2.2, P10
+func FuzzValidateLine(f *testing.F) {
+	script, err := os.ReadFile("testdata/script/validate.txtar")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for line := range strings.Lines(string(script)) {
+		if strings.HasPrefix(line, "{") {
+			f.Add(strings.TrimSpace(line))
+		}
+	}
+	f.Add(`{"spec":{"category":2,"questions":[{"id":"q","question":"?","max_words":1,"expected_format":"vocabulary","vocabulary":"v"}]},"response":{"q":"a"},"settings":{"vocabularies":{"v":["a","\u2028","\ud83d\ude00"]},"subscriptions":[],"approvers":["x"]}}`)
+	f.Fuzz(func(t *testing.T, line string) {
+		line = strings.ReplaceAll(line, "\n", " ")
+		got := execute(t, line+"\n", "validate")
+		if strings.TrimSpace(line) == "" {
+			if got != (outcome{}) {
+				t.Errorf("a blank line: %+v", got)
+			}
+			return
+		}
+		if got.code == exitFailed {
+			lines := strings.Split(strings.TrimSuffix(got.stderr, "\n"), "\n")
+			if got.stdout != "" || len(lines) != 2 || !strings.HasPrefix(lines[0], "line 1: ") || lines[1] != "bcpmesh: 1 line not judged" {
+				t.Fatalf("expected one line about the line: %+v", got)
+			}
+			for _, l := range lines {
+				if l != plain(l) {
+					t.Errorf("not harmless for a terminal: %q", l)
+				}
+			}
+			return
+		}
+		if got.code != exitOK || got.stderr != "" || strings.Count(got.stdout, "\n") != 1 {
+			t.Fatalf("expected one verdict: %+v", got)
+		}
+		checkVerdict(t, got.stdout)
+	})
+}
+
+func checkVerdict(t *testing.T, line string) {
+	t.Helper()
+	var v map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(line), &v); err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for k := range v {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	if !slices.Equal(keys, verdictKeys) {
+		t.Errorf("keys %v", keys)
+	}
+	var verdict, code, delivered string
+	for key, to := range map[string]*string{"verdict": &verdict, "code": &code, "delivered": &delivered} {
+		if err := json.Unmarshal(v[key], to); err != nil {
+			t.Errorf("%s: %s", key, err)
+		}
+	}
+	answered := verdict == "accept" || verdict == "hold"
+	switch {
+	case answered && (code != "" || delivered == "" || string(v["response"]) != delivered):
+		t.Errorf("%s with code %q, response %s, delivered %q", verdict, code, v["response"], delivered)
+	case !answered && (delivered != "" || string(v["response"]) != "null"):
+		t.Errorf("%s delivers", verdict)
+	case verdict == "reject" && !slices.Contains([]string{"malformed", "message_too_large", "validation_failed"}, code),
+		verdict == "invalid_spec" && code != "invalid_query", !answered && verdict != "reject" && verdict != "invalid_spec":
+		t.Errorf("verdict %q with code %q", verdict, code)
+	}
+}
+
+// Whatever the definitions hold, check says what is wrong or what they mean,
+// and the two forms of its result agree.
+//
+// covers P1.2
+func FuzzCheck(f *testing.F) {
+	read := func(name string) string {
+		content, err := examples.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		return string(content)
+	}
+	for _, e := range [][3]string{
+		{"meshes/research/mesh.yaml", "meshes/research/agents/main.md", "meshes/research/agents/researcher.md"},
+		{"meshes/mailroom/mesh.yaml", "meshes/mailroom/agents/secretary.md", "meshes/mailroom/agents/mailreader.md"},
+	} {
+		f.Add(read(e[0]), read(e[1]), read(e[2]))
+	}
+	f.Add("approvers: [\x1b[31m]", "---\nname: \"\u202e\"\n---", "---\nbcp_channels: 7\n---\n")
+	f.Fuzz(func(t *testing.T, mesh, controller, reader string) {
+		dir := t.TempDir()
+		for name, content := range map[string]string{"mesh.yaml": mesh, "agents/a.md": controller, "agents/b.md": reader} {
+			name = filepath.Join(dir, name)
+			if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		human, machine := execute(t, "", "check", dir), execute(t, "", "check", dir, "--json")
+		if human.code != machine.code || human.code != exitOK && human.code != exitFailed {
+			t.Fatalf("exit %d and %d", human.code, machine.code)
+		}
+		for line := range strings.Lines(human.stdout + human.stderr + machine.stderr) {
+			if line = strings.TrimSuffix(line, "\n"); line != plain(line) {
+				t.Errorf("not harmless for a terminal: %q", line)
+			}
+		}
+		var result struct {
+			OK                         *bool
+			Errors, Warnings, Channels []map[string]any
+			Permissions                map[string]any
+		}
+		decoder := json.NewDecoder(strings.NewReader(machine.stdout))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&result); err != nil {
+			t.Fatalf("%s: %s", err, machine.stdout)
+		}
+		ok := human.code == exitOK
+		if result.OK == nil || *result.OK != ok || ok != (len(result.Errors) == 0) || result.Errors == nil || result.Warnings == nil ||
+			result.Channels == nil || result.Permissions == nil || ok != (len(result.Permissions) > 0) && len(result.Channels) > 0 {
+			t.Errorf("exit %d with %s", human.code, machine.stdout)
+		}
+	})
+}
+
+// Whatever a creds file holds, its private key is not shown.
+func FuzzCredsShow(f *testing.F) {
+	mesh, err := meshIn("meshes/research").load()
+	if err != nil {
+		f.Fatal(err)
+	}
+	state := f.TempDir()
+	store, err := accounts.Create(state)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if _, err := accounts.Compile(store, subjects.Permissions(mesh), time.Now()); err != nil {
+		f.Fatal(err)
+	}
+	creds, err := store.Issue("main", bcp.RoleController, 0)
+	if err != nil {
+		f.Fatal(err)
+	}
+	whole := creds.Text()
+	f.Add(whole)
+	f.Add(whole[:len(whole)/2])
+	f.Add(whole[len(whole)/2:])
+	f.Add(bytes.ReplaceAll(whole, []byte("-----BEGIN"), []byte("-----begin")))
+	f.Add([]byte("-----BEGIN NATS USER JWT-----\neyJ0eXAiOiJKV1QifQ.e30.\n------END NATS USER JWT------\n"))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		name := filepath.Join(t.TempDir(), "x.creds")
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, form := range []string{"--json=false", "--json"} {
+			got := execute(t, "", "creds", "show", name, "--state", state, form)
+			if got.code != exitOK {
+				checkTalk(t, got.stderr)
+			}
+			if seedIn(got.stdout+got.stderr) || got.code == exitOK && !strings.Contains(got.stdout, "main") {
+				t.Errorf("%+v", got)
+			}
+		}
+	})
+}
+
+// seedIn reports whether a text holds a word that looks like a private key.
+func seedIn(text string) bool {
+	return slices.ContainsFunc(strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '\n' || r == '"' }), func(word string) bool {
+		return len(word) > 50 && word[0] == 'S'
+	})
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The mesh of a folder is the nearest that has one of the three names; agent
+// files make one of the folder itself alone.
+//
+// covers P1.2
+func TestFindMesh(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	write(t, root, "office/mesh.yaml", "")
+	write(t, root, "office/deep/notes.md", "---\nname: a\n---\n")
+	write(t, root, "agents-only/agents/a.md", "")
+	write(t, root, "state-only/.bcpmesh/keys/x", "")
+	write(t, root, "flat/a.md", "---\r\nname: a\r\n---\r\n")
+	write(t, root, "flat/below/x", "")
+	write(t, root, "prose/a.md", "# Title\n")
+	write(t, root, "false/mesh.yaml/x", "")
+	write(t, root, "false/agents", "")
+	for from, want := range map[string]string{
+		"office": "office", "office/deep": "office/deep", "office/other": "office", "agents-only/agents": "agents-only",
+		"state-only/.bcpmesh/keys": "state-only", "flat": "flat", "flat/below": "", "prose": "", "false": "", ".": "",
+	} {
+		folder, err := findMesh(filepath.Join(root, from))
+		if want == "" {
+			if err == nil {
+				t.Errorf("%s: found %s", from, folder.dir)
+			}
+			continue
+		}
+		if err != nil || folder != meshIn(filepath.Join(root, want)) {
+			t.Errorf("%s: got %+v, %v", from, folder, err)
+		}
+	}
+}
+
+func write(t *testing.T, root, name, content string) {
+	t.Helper()
+	name = filepath.Join(root, name)
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What a running mesh left is taken as it should be, or not at all.
+func TestRunning(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		content string
+		url     string
+		wrong   string
+	}{
+		"right":    {`{"url":"nats://127.0.0.1:4222","state":"/s","pid":7}`, "nats://127.0.0.1:4222", ""},
+		"missing":  {"", "", "is not running"},
+		"empty":    {" ", "", "is damaged"},
+		"no url":   {`{"state":"/s","pid":7}`, "", "is damaged"},
+		"more":     {`{"url":"u","state":"/s","pid":7,"x":1}`, "", "is damaged"},
+		"trailing": {`{"url":"u","state":"/s","pid":7}{}`, "", "is damaged"},
+		"limit":    {`{"url":"u"}` + strings.Repeat(" ", maxSmallFile-11), "u", ""},
+		"too long": {`{"url":"u"}` + strings.Repeat(" ", maxSmallFile-10), "", "is too large"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder := meshIn(t.TempDir())
+			if c.content != "" {
+				write(t, folder.state, readyName, c.content)
+			}
+			about, err := folder.running()
+			if about.URL != c.url || (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+				t.Errorf("got %+v, %v", about, err)
+			}
+		})
+	}
+}
+
+// A mesh is made whole or not at all, also where a later part fails.
+//
+// covers P1.2
+func TestInitTakesBack(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	// mesh.yaml is there as a link to nowhere: it cannot be replaced by
+	// a careless writer, nor read.
+	if err := os.Symlink("nowhere", filepath.Join(root, "mesh.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	from, err := examples.ReadDir("meshes/research")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := execute(t, "", "init", root); got.code != exitFailed || got.stdout != "" {
+		t.Errorf("%+v", got)
+	}
+	sub, err := exampleFiles("research")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files, err := placeWhole(filepath.Join(root, "."), sub, from); err == nil {
+		t.Errorf("placed %v", files)
+	}
+	left, err := os.ReadDir(root)
+	if err != nil || len(left) != 1 || left[0].Name() != "mesh.yaml" {
+		t.Errorf("left %v, %v", left, err)
+	}
+}

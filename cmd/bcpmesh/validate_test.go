@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+const plainCase = `{"id":7,"spec":{"category":1,"fields":[{"name":"a","type":"boolean"}]},"response":{"a":true}}`
+
+// A line of 16 MiB is judged; one byte more is skipped, and what follows is
+// judged.
+func TestValidateLineLimit(t *testing.T) {
+	t.Parallel()
+	padded := func(n int) string { return plainCase + strings.Repeat(" ", n-len(plainCase)) }
+	got := execute(t, padded(maxLine)+"\n"+padded(maxLine+1)+"\n"+plainCase, "validate")
+	if got.code != exitFailed || strings.Count(got.stdout, `"verdict":"accept"`) != 2 {
+		t.Errorf("exit %d: %s", got.code, got.stdout)
+	}
+	if want := "line 2: the line is longer than 16 MiB\nbcpmesh: 1 line not judged\n"; got.stderr != want {
+		t.Errorf("got %q, want %q", got.stderr, want)
+	}
+}
+
+// A verdict is written before the next case is awaited.
+func TestValidateStreams(t *testing.T) {
+	t.Parallel()
+	in, cases := io.Pipe()
+	verdicts, out := io.Pipe()
+	ended := make(chan int, 1)
+	go func() { ended <- run(t.Context(), []string{"validate"}, in, out, io.Discard, none) }()
+	lines := bufio.NewScanner(verdicts)
+	for range 3 {
+		if _, err := io.WriteString(cases, plainCase+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		if !lines.Scan() || !strings.HasPrefix(lines.Text(), `{"id":7,"verdict":"accept"`) {
+			t.Fatalf("got %q, %v", lines.Text(), lines.Err())
+		}
+	}
+	if err := cases.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if code := <-ended; code != exitOK {
+		t.Errorf("exit %d", code)
+	}
+}
+
+// An interrupt ends a command that waits for its input.
+func TestValidateInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	in, cases := io.Pipe()
+	defer cases.Close()
+	var talk strings.Builder
+	ended := make(chan int, 1)
+	go func() { ended <- run(ctx, []string{"validate"}, in, io.Discard, &talk, none) }()
+	interrupt()
+	select {
+	case code := <-ended:
+		if code != exitFailed || talk.String() != "bcpmesh: interrupted\n" {
+			t.Errorf("exit %d, %q", code, talk.String())
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("still waiting")
+	}
+}
+
+// A result that cannot be written is a failure, not a silence.
+func TestResultCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"version"}, {"version", "--json"}, {"validate"}, {"--help"}, {"completion", "bash"}, {"check", "meshes/research"}} {
+		var talk strings.Builder
+		code := run(t.Context(), args, strings.NewReader(plainCase), fullDisk{}, &talk, none)
+		if code != exitFailed || !strings.HasSuffix(talk.String(), "bcpmesh: the result cannot be written: disk full\n") {
+			t.Errorf("%v: exit %d, %q", args, code, talk.String())
+		}
+	}
+}
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+
+func none(string) string { return "" }
