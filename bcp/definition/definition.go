@@ -81,10 +81,16 @@ func parse(files map[string][]byte, incomplete bool) (*bcp.Mesh, Report) {
 	names := slices.Sorted(maps.Keys(files))
 	hasFolder := slices.ContainsFunc(names, func(name string) bool { return path.Dir(name) == agentFolder })
 	total := 0
+	for _, content := range files {
+		total += len(content)
+	}
+	if total > MaxFolderBytes {
+		folder.errorf(position{}, CodeTooLarge, "", "expected at most %d MiB in all files", MaxFolderBytes>>20)
+		return nil, b.report
+	}
 	for _, name := range names {
 		s := &source{path: name, report: &b.report}
 		content := files[name]
-		total += len(content)
 		atRoot := path.Dir(name) == "."
 		isAgent := strings.HasSuffix(name, agentSuffix) && (atRoot || path.Dir(name) == agentFolder)
 		switch {
@@ -104,9 +110,6 @@ func parse(files map[string][]byte, incomplete bool) (*bcp.Mesh, Report) {
 		default:
 			b.incomplete = true
 		}
-	}
-	if total > MaxFolderBytes {
-		folder.errorf(position{}, CodeTooLarge, "", "expected at most %d MiB in all files", MaxFolderBytes>>20)
 	}
 	mesh := b.build(folder)
 	b.report.sort()
