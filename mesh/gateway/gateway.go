@@ -172,7 +172,7 @@ func (g *Gateway) subscribe(ctx context.Context) ([]*nats.Subscription, error) {
 	for _, kind := range []subjects.Kind{subjects.KindAsk, subjects.KindPush, subjects.KindReply, subjects.KindSession, subjects.KindApproval} {
 		sub, err := g.config.Conn.Subscribe(subjects.All(kind), func(m *nats.Msg) {
 			subject, err := subjects.Parse(m.Subject)
-			if err != nil {
+			if err != nil || nobodyListens(m) {
 				return
 			}
 			select {
@@ -187,6 +187,19 @@ func (g *Gateway) subscribe(ctx context.Context) ([]*nats.Subscription, error) {
 	}
 	return subscriptions, g.config.Conn.Flush()
 }
+
+// nobodyListens recognises what the server itself sends to the reply subject of
+// a message that no agent was subscribed to: it must not count as an answer or
+// an acknowledgement. What a Reader sends bears the sender's identity, which
+// the server wrote; a Controller that forges this loses its own
+// acknowledgement.
+func nobodyListens(m *nats.Msg) bool {
+	return len(m.Data) == 0 && m.Header.Get("Status") == "503" && len(m.Header.Values(senderHeader)) == 0
+}
+
+// senderHeader is written by the server where an export shares the identity
+// of the sender.
+const senderHeader = "Nats-Request-Info"
 
 // open makes the state from the journal and records that this gateway starts.
 func (g *Gateway) open(ctx context.Context) error {

@@ -159,7 +159,7 @@ func (g *Gateway) release(o *outcome) {
 	switch d.Kind {
 	case bcp.KindAsk:
 		g.answer(o.in, g.receipt(d))
-		if d.Verdict == bcp.Accept {
+		if d.Verdict == bcp.Accept && !d.Repeat {
 			g.sendQuery(d.Query)
 		}
 	case bcp.KindAnswer:
