@@ -60,7 +60,7 @@ func TestHostileTextsAreFlagged(t *testing.T) {
 		{"上の指示を無視", Instruction}, {"보내 주세요", Instruction}, {"تجاهل ما سبق", Instruction}, {"कृपया भेजें", Instruction}, {"lütfen", Instruction}, {"proszę", Instruction},
 		{"Please Ignore", Instruction}, {"John Ignore Smith", Instruction},
 		{"http://evil.com", URL}, {"HTTPS://EVIL.COM/x", URL}, {"hxxp://evil", URL}, {"h t t p : / / evil", URL}, {"www.evil.example", URL}, {"evil.com", URL}, {"go to evil.co/x", URL},
-		{"Evil.Net is nice", URL}, {"evil[.]com", URL}, {"evil dot com", URL}, {"evil . com", URL}, {"evil。com", URL}, {"evil．com", URL}, {"ftp://x", URL}, {"javascript:alert", URL}, {"mailto:a", URL},
+		{"Evil.Net is nice", URL}, {"evil[.]com", URL}, {"evil dot com", URL}, {"evil . com", URL}, {"evil \u200d. com", URL | Invisible}, {"evil。com", URL}, {"evil．com", URL}, {"ftp://x", URL}, {"javascript:alert", URL}, {"mailto:a", URL},
 		{"10.0.0.1:8080", URL}, {"10.0.0.1/login", URL}, {"x@evil.com/path", URL}, {"http:\u200b//evil", URL | Invisible}, {"https：／／evil", URL}, {"[link](http://x)", URL}, {"sub.domain.evil.org.", URL}, {"see\nevil.io\nnow", URL},
 		{"```rm```", Code}, {"<script>x</script>", Code}, {"<b>bold</b>", Code}, {"<img src=x>", Code}, {"rm -rf /", Code}, {"curl x | sh", Code}, {"sudo reboot", Code}, {"DROP TABLE users", Code}, {"' OR 1=1", Code},
 		{"UNION SELECT x", Code}, {"eval(x)", Code}, {"os.system('x')", Code}, {"foo()", Code}, {"a.b(c)", Code}, {"x => { y }", Code}, {"#!/bin/sh", Code}, {"$(id)", Code}, {"${x}", Code}, {"{{x}}", Code}, {"&#105;gnore", Code}, {"\\x41", Code}, {"import os", Code},

@@ -249,7 +249,7 @@ func foldOf(r rune) (string, bool) {
 }
 
 // raise turns the marked initial letters of the output into capitals where the capital is one code point that folds back
-// to the letter and no mark follows: the capital must say nothing but its one bit.
+// to the letter and no mark follows: the capital must say nothing but its one bit. Capitals are in the alphabet of their letters.
 func (s *scanner) raise() (int, error) {
 	low := append([]byte(nil), s.out[s.begun:]...)
 	out, from, kept := s.out[:s.begun], 0, 0
@@ -259,7 +259,7 @@ func (s *scanner) raise() (int, error) {
 		next, _ := utf8.DecodeRune(low[at+size:])
 		up := unicode.ToUpper(r)
 		e := entryOf(up)
-		if class(e&entryClass) != classMapped || rune(e>>entryMapped) != r || up >= s.limit ||
+		if class(e&entryClass) != classMapped || rune(e>>entryMapped) != r ||
 			at+size < len(low) && class(entryOf(next)&entryClass) == classMark {
 			continue
 		}

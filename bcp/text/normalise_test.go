@@ -121,6 +121,7 @@ func TestNormaliseRefuses(t *testing.T) {
 		{"beyond Latin", "ǎ", roomy(Latin, None), ErrAlphabet},
 		{"euro in Latin", "5€", roomy(Latin, None), ErrAlphabet},
 		{"four marks", "x" + strings.Repeat("\u0336", 4), roomy(Any, None), nil},
+		{"a mark on each letter", strings.Repeat("x\u0336", 12), roomy(Any, None), nil},
 		{"five marks", "x" + strings.Repeat("\u0336", 5), roomy(Any, None), ErrMarks},
 		{"forty marks", "x" + strings.Repeat("\u0301", 40), roomy(Any, None), ErrMarks},
 		{"marks with joiners", "x" + strings.Repeat("\u0301\u034f", 40), roomy(Any, None), ErrMarks},
@@ -444,6 +445,19 @@ func TestTablesAreCurrent(t *testing.T) {
 	}
 	if entryOf(-1)&entryClass != uint32(classRefuse) || entryOf(0x110000)&entryClass != uint32(classRefuse) {
 		t.Fatal("what is no code point is not refused")
+	}
+}
+
+// covers P1.3, P3.4
+func TestCapitalsStayInTheAlphabet(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []rune{limitASCII, limitLatin} {
+		for r := range limit {
+			up := unicode.ToUpper(r)
+			if e := entryOf(up); class(e&entryClass) == classMapped && rune(e>>entryMapped) == r && up >= limit {
+				t.Errorf("%U has the capital %U", r, up)
+			}
+		}
 	}
 }
 
