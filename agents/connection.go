@@ -1,0 +1,287 @@
+package agents
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// Options are what clients of one connection have in common. Only Name is
+// required.
+type Options struct {
+	// Name is the agent or person that the creds are for.
+	Name bcp.AgentName
+	// Encoding is the one that the agent's definition states. Zero is JSON.
+	Encoding bcp.Encoding
+	// Logger gets what happens to the connection and to messages that were
+	// dropped. It never gets payloads. Nil discards.
+	Logger hclog.Logger
+	// OnError, if set, is told what nobody else is: denied permissions
+	// (nats.ErrPermissionViolation), failed handlers ([*HandlerError]) and
+	// dropped messages. It may be called concurrently and must not block.
+	OnError func(error)
+	// NATS are further options of the connection, such as TLS roots or
+	// nats.InProcessServer. Their callbacks are called beside our own; the
+	// inbox prefix cannot be changed.
+	NATS []nats.Option
+	// Attempt is how long one attempt of a request waits before it is sent
+	// again. Zero is 2 s.
+	Attempt time.Duration
+	// MaxWait bounds the pause between attempts and between reconnects; the
+	// first are made at once. Zero is 2 s.
+	MaxWait time.Duration
+	// Handlers is how many handlers of one client run at a time. Zero is 4.
+	Handlers int
+}
+
+// withDefaults returns o with its zero fields filled, or what is wrong with it.
+func (o Options) withDefaults() (Options, error) {
+	if _, err := bcp.ParseAgentName(string(o.Name)); err != nil {
+		return o, fmt.Errorf("agents: Options.Name: %w", err)
+	}
+	if o.Encoding == 0 {
+		o.Encoding = bcp.JSON
+	}
+	if o.Encoding != bcp.JSON && o.Encoding != bcp.MessagePack {
+		return o, errors.New("agents: Options.Encoding is neither JSON nor MessagePack")
+	}
+	if o.Attempt < 0 || o.MaxWait < 0 || o.Handlers < 0 {
+		return o, errors.New("agents: Options: durations and counts are not negative")
+	}
+	if o.Logger == nil {
+		o.Logger = hclog.NewNullLogger()
+	}
+	if o.OnError == nil {
+		o.OnError = func(error) {}
+	}
+	if o.Attempt == 0 {
+		o.Attempt = defaultAttempt
+	}
+	if o.MaxWait == 0 {
+		o.MaxWait = defaultMaxWait
+	}
+	if o.Handlers == 0 {
+		o.Handlers = defaultHandlers
+	}
+	return o, nil
+}
+
+// Credentials are what an agent proves its name with. The zero value has none,
+// for servers without authentication. Printing one shows nothing.
+type Credentials struct{ option nats.Option }
+
+// CredsFile reads a .creds file at every connect, so that a rotated file is
+// used without a restart.
+func CredsFile(path string) Credentials { return Credentials{nats.UserCredentials(path)} }
+
+// CredsText takes the text of a .creds file: the user JWT and its seed.
+func CredsText(text []byte) Credentials {
+	return Credentials{nats.UserCredentialBytes(bytes.Clone(text))}
+}
+
+// String shows nothing.
+func (Credentials) String() string { return "credentials" }
+
+// GoString shows nothing.
+func (Credentials) GoString() string { return "agents.Credentials{}" }
+
+// Connection is one agent's connection in one role. It may be used
+// concurrently.
+type Connection struct {
+	nc      *nats.Conn
+	options Options
+	log     hclog.Logger
+	closed  chan struct{} // nil where the connection is the caller's
+
+	mu   sync.Mutex // guards runs and over
+	runs map[*run]struct{}
+	over bool
+}
+
+// Connect dials the server and returns once it is ready, or with the first
+// failure; to wait for a server that is not up yet, pass
+// nats.RetryOnFailedConnect in Options.NATS. It looks at ctx before and after
+// dialling, which takes as long as nats.Timeout says at most (2 s). From then
+// on the connection is kept for ever: it comes back at once when the server
+// dropped it because the agent's permissions changed, and with growing,
+// jittered pauses when the server is gone.
+func Connect(ctx context.Context, url string, creds Credentials, o Options) (*Connection, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c := newConnection(o)
+	c.closed = make(chan struct{})
+	dial, err := c.natsOptions(url, creds)
+	if err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("agents: connecting %s: %w", o.Name, ended(ctx))
+	}
+	if c.nc, err = dial.Connect(); err != nil {
+		return nil, fmt.Errorf("agents: connecting %s: %w", o.Name, err)
+	}
+	if ctx.Err() != nil {
+		c.Close()
+		return nil, fmt.Errorf("agents: connecting %s: %w", o.Name, ended(ctx))
+	}
+	return c, nil
+}
+
+// Use makes a Connection of nc, which stays the caller's to close. It has to be
+// made with nats.CustomInboxPrefix(subjects.InboxPrefix(o.Name)): with another
+// prefix every request would time out in silence, so that is an error. Of o,
+// NATS and MaxWait do not apply to nc, and denied permissions are not reported.
+func Use(nc *nats.Conn, o Options) (*Connection, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if nc == nil || nc.Opts.InboxPrefix != subjects.InboxPrefix(o.Name) {
+		return nil, fmt.Errorf("agents: the connection needs nats.CustomInboxPrefix(%q)", subjects.InboxPrefix(o.Name))
+	}
+	c := newConnection(o)
+	c.nc = nc
+	return c, nil
+}
+
+func newConnection(o Options) *Connection {
+	return &Connection{options: o, log: o.Logger.Named("agents").With("agent", string(o.Name)), runs: make(map[*run]struct{})}
+}
+
+// NATS returns the connection underneath, for what this package does not do.
+func (c *Connection) NATS() *nats.Conn { return c.nc }
+
+// Name returns the agent's name.
+func (c *Connection) Name() bcp.AgentName { return c.options.Name }
+
+// Close stops the clients of the connection without waiting for their work to
+// be done, closes it unless it is the caller's, and returns when every
+// goroutine has ended. It must not be called by a handler. It may be called
+// twice.
+func (c *Connection) Close() {
+	c.mu.Lock()
+	c.over = true
+	runs := make([]*run, 0, len(c.runs))
+	for r := range c.runs {
+		runs = append(runs, r)
+	}
+	c.mu.Unlock()
+	for _, r := range runs {
+		r.cancel(ErrClosed)
+		<-r.done
+	}
+	if c.closed != nil {
+		c.nc.Close()
+		<-c.closed
+	}
+}
+
+// natsOptions puts the defaults before the caller's options and what must not
+// change behind them.
+func (c *Connection) natsOptions(url string, creds Credentials) (nats.Options, error) {
+	pause := &reconnectPause{most: c.options.MaxWait}
+	o := nats.GetDefaultOptions()
+	defaults := []nats.Option{
+		nats.Name("bcpmesh agent " + string(c.options.Name)),
+		nats.MaxReconnects(-1),
+		// Nothing is kept for a later connection: it would be sent without the
+		// permission to reply that the former one had. Requests are retried,
+		// answers and acknowledgements sent again when the gateway asks again.
+		nats.ReconnectBufSize(-1),
+		// A revoked user may be restored, a scope may come back.
+		nats.IgnoreAuthErrorAbort(),
+		nats.CustomReconnectDelay(pause.next),
+	}
+	if creds.option != nil {
+		defaults = append(defaults, creds.option)
+	}
+	for _, option := range append(defaults, c.options.NATS...) {
+		if option == nil {
+			continue
+		}
+		if err := option(&o); err != nil {
+			return o, fmt.Errorf("agents: connecting %s: %w", c.options.Name, err)
+		}
+	}
+	if url != "" {
+		o.Url = url
+	}
+	o.InboxPrefix = subjects.InboxPrefix(c.options.Name)
+	c.callbacks(&o, pause)
+	return o, nil
+}
+
+// callbacks puts ours before those of the caller.
+func (c *Connection) callbacks(o *nats.Options, pause *reconnectPause) {
+	failed, disconnected, reconnected, connected, closed := o.AsyncErrorCB, o.DisconnectedErrCB, o.ReconnectedCB, o.ConnectedCB, o.ClosedCB
+	o.AsyncErrorCB = func(nc *nats.Conn, sub *nats.Subscription, err error) {
+		c.failed(err)
+		if failed != nil {
+			failed(nc, sub, err)
+		}
+	}
+	o.DisconnectedErrCB = func(nc *nats.Conn, err error) {
+		c.log.Info("disconnected", "error", err)
+		if disconnected != nil {
+			disconnected(nc, err)
+		}
+	}
+	o.ReconnectedCB = func(nc *nats.Conn) {
+		pause.connected()
+		c.log.Info("connected again")
+		if reconnected != nil {
+			reconnected(nc)
+		}
+	}
+	o.ConnectedCB = func(nc *nats.Conn) {
+		pause.connected()
+		if connected != nil {
+			connected(nc)
+		}
+	}
+	o.ClosedCB = func(nc *nats.Conn) {
+		close(c.closed)
+		if closed != nil {
+			closed(nc)
+		}
+	}
+}
+
+// failed reports an asynchronous error of the connection. Its text may name a
+// subject, which is this agent's own.
+func (c *Connection) failed(err error) {
+	c.log.Warn("connection", "error", err)
+	c.options.OnError(err)
+}
+
+// denied returns the server's refusal of subject, if that was the last thing
+// that it refused. doing is "Publish" or "Subscription".
+func (c *Connection) denied(doing, subject string) error {
+	err := c.nc.LastError()
+	if errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), fmt.Sprintf("%s to %q", doing, subject)) {
+		return err
+	}
+	return nil
+}
+
+// handlerFailed reports a handler's error: the whole to OnError, and to the log
+// what cannot quote content.
+func (c *Connection) handlerFailed(err error) {
+	var failed *HandlerError
+	if errors.As(err, &failed) {
+		c.log.Error("handler failed", "of", failed.What, "id", failed.ID, "panicked", failed.Panicked, "error_type", fmt.Sprintf("%T", failed.Err))
+	}
+	c.options.OnError(err)
+}

@@ -1,0 +1,147 @@
+package agents
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// Controller asks Readers and gets what the gateway lets through. BCP is
+// asynchronous (PROTOCOL P9.1): Ask returns once the gateway has accepted the
+// question, and the answer comes as a delivery. Asking needs no Start; getting
+// deliveries does.
+type Controller struct {
+	conn     *Connection
+	log      hclog.Logger
+	runner   runner
+	lanes    lanes[bcp.AgentName] // by the peer of the channel
+	counters counters
+
+	mu      sync.Mutex // guards what follows; taken before the one of lanes
+	handler func(context.Context, bcp.Delivery) error
+	known   *recent[bcp.DeliveryID]           // handled
+	busy    map[bcp.DeliveryID]string         // queued, parked or being handled: the newest reply subject
+	waiting map[bcp.QueryID]chan bcp.Delivery // AskAndWait calls
+	asking  map[bcp.AgentName]int             // AskAndWait calls that have no query id yet
+	parked  map[bcp.AgentName][]bcp.Delivery  // what came for a query id that one of them may get
+}
+
+// NewController returns the Controller of a connection. It starts nothing.
+func NewController(c *Connection) *Controller {
+	return &Controller{
+		conn: c, log: c.log.Named("controller"), known: newRecent[bcp.DeliveryID](maxKnown),
+		busy: make(map[bcp.DeliveryID]string), waiting: make(map[bcp.QueryID]chan bcp.Delivery),
+		asking: make(map[bcp.AgentName]int), parked: make(map[bcp.AgentName][]bcp.Delivery),
+	}
+}
+
+// AskOptions go with one ask.
+type AskOptions struct {
+	// Justification is why an escalation is needed, in the Controller's own
+	// words (PROTOCOL P6). Empty: the ask is no escalation.
+	Justification string
+	// RequestID makes a later ask a repeat of an earlier one: with the same
+	// reader and spec it returns the first outcome and charges nothing more,
+	// for 24 hours. Empty: a fresh one is made.
+	RequestID bcp.ClientID
+	// ReturnHeld makes AskAndWait return also when the answer waits for a
+	// person; the final outcome is then an ordinary delivery.
+	ReturnHeld bool
+}
+
+// Ask sends a question to a Reader and returns as soon as the gateway has
+// accepted it, with what it may cost at most. A lost reply, a gateway that is
+// away and the refusal unavailable are tried again, with the same request id,
+// until ctx ends: a retry never charges twice (PROTOCOL P2.6). So ctx should
+// have a deadline.
+//
+// Errors: [*RefusedError]; [*UnansweredError] when ctx ended first;
+// nats.ErrPermissionViolation where there is no such channel.
+func (c *Controller) Ask(ctx context.Context, reader bcp.AgentName, spec bcp.Spec, o AskOptions) (bcp.Accepted, error) {
+	var accepted bcp.Accepted
+	id, err := clientID(o.RequestID)
+	if err != nil {
+		return accepted, fmt.Errorf("agents: AskOptions.RequestID: %w", err)
+	}
+	ask := bcp.Ask{Type: bcp.TypeQueryRequest, Target: reader, RequestID: id, Spec: spec}
+	if o.Justification != "" {
+		ask.Escalation = &bcp.Escalation{Justification: o.Justification}
+	}
+	body, err := bcp.Encode(ask, c.conn.options.Encoding)
+	if err != nil {
+		return accepted, fmt.Errorf("agents: %w", err)
+	}
+	err = c.conn.request(ctx, subjects.Ask(c.conn.options.Name, reader), id, body, func(reply []byte) error {
+		if err := c.conn.refusal(reply); err != nil {
+			return err
+		}
+		if err := bcp.Decode(reply, c.conn.options.Encoding, &accepted); err != nil || accepted.QueryID == "" {
+			accepted = bcp.Accepted{}
+			return ErrMessage
+		}
+		return nil
+	})
+	return accepted, err
+}
+
+// AskAndWait asks and waits for the final delivery of the query, which is
+// acknowledged and does not go to the handler of OnDelivery. A refusal after
+// acceptance, such as rejected or expired, is the delivery's Outcome and no
+// error. It needs Start, and may be called by a handler. When ctx ends first,
+// the query goes on, and its answer is an ordinary delivery.
+//
+// The protocol underneath is the asynchronous one: a Controller that can go on
+// with something else should use Ask and OnDelivery. With a RequestID that was
+// used before, the delivery may have come already, and does not come again.
+func (c *Controller) AskAndWait(ctx context.Context, reader bcp.AgentName, spec bcp.Spec, o AskOptions) (bcp.Delivery, error) {
+	r := c.runner.running()
+	if r == nil {
+		return bcp.Delivery{}, ErrNotStarted
+	}
+	c.mu.Lock()
+	c.asking[reader]++
+	c.mu.Unlock()
+	accepted, err := c.Ask(ctx, reader, spec, o)
+	deliveries := c.accepted(reader, accepted.QueryID)
+	if err != nil {
+		return bcp.Delivery{}, err
+	}
+	defer c.leave(accepted.QueryID, deliveries)
+	for {
+		select {
+		case d := <-deliveries:
+			c.finished(d)
+			if d.Outcome != bcp.Held || o.ReturnHeld {
+				return d, nil
+			}
+		case <-r.stopping:
+			return bcp.Delivery{}, ErrNotStarted
+		case <-ctx.Done():
+			return bcp.Delivery{}, fmt.Errorf("agents: waiting for query %s: %w", accepted.QueryID, ended(ctx))
+		}
+	}
+}
+
+// OpenSession begins a session where none is open (PROTOCOL P9.2). An ask does
+// so by itself.
+func (c *Controller) OpenSession(ctx context.Context) error { return c.session(ctx, "open") }
+
+// CloseSession ends the session and cancels its open queries, at their failure
+// price (PROTOCOL P7.6).
+func (c *Controller) CloseSession(ctx context.Context) error { return c.session(ctx, "close") }
+
+func (c *Controller) session(ctx context.Context, verb string) error {
+	body, err := bcp.Encode(bcp.Session{Type: bcp.TypeSession, Verb: verb}, c.conn.options.Encoding)
+	if err != nil {
+		return fmt.Errorf("agents: %w", err)
+	}
+	return c.conn.request(ctx, subjects.Session(c.conn.options.Name), "", body, c.conn.refusal)
+}
+
+// Stats counts what was dropped or came twice.
+func (c *Controller) Stats() Stats { return c.counters.stats() }

@@ -1,0 +1,326 @@
+package agents_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// An ask returns when it is accepted, though nobody answers the query.
+//
+// covers SUB-16, P9.1, P2.1
+func TestAskReturnsWhenAccepted(t *testing.T) {
+	t.Parallel()
+	for _, encoding := range []bcp.Encoding{bcp.JSON, bcp.MessagePack} {
+		t.Run(encoding.String(), func(t *testing.T) {
+			t.Parallel()
+			s := startServer(t, nil)
+			g := startGateway(t, s.ClientURL(), encoding)
+			asks := make(chan bcp.Ask, 1)
+			g.accept(func(ask bcp.Ask) bcp.QueryID { asks <- ask; return "q1" })
+			controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main, Encoding: encoding}))
+
+			got, err := controller.Ask(within(t), researcher, boolean, agents.AskOptions{Justification: "the sender asks for a date"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := bcp.Accepted{QueryID: "q1", NominalBits: bcp.Bit, CapacityBits: 2 * bcp.Bit, RemainingBits: 6_906_890_596}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Error(d)
+			}
+			ask := next(t, asks, "the ask")
+			if _, err := bcp.ParseClientID(string(ask.RequestID)); err != nil {
+				t.Errorf("request id %q: %v", ask.RequestID, err)
+			}
+			ask.RequestID = ""
+			wanted := bcp.Ask{Type: bcp.TypeQueryRequest, Target: researcher, Spec: boolean,
+				Escalation: &bcp.Escalation{Justification: "the sender asks for a date"}}
+			if d := cmp.Diff(wanted, ask); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// What an ask sends is what the gateway's strict parser takes.
+//
+// covers P2.2, P2.6
+func TestAskIsStrictlyValid(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	asks := g.listen(subjects.All(subjects.KindAsk))
+	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main}))
+	low, high := int64(0), int64(5)
+	spec := bcp.Spec{Category: 2, Questions: []bcp.Question{
+		{ID: "who", Question: "Who wrote?", MaxWords: 3, ExpectedFormat: bcp.FormatPersonName},
+		{ID: "n", Question: "How many?", ExpectedFormat: bcp.FormatInteger, Min: &low, Max: &high},
+	}}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := controller.Ask(ctx, researcher, spec, agents.AskOptions{RequestID: "r-1"})
+		ended <- err
+	}()
+	m := next(t, asks, "the ask")
+	cancel()
+	if err := next(t, ended, "the end"); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	ask, code := bcp.ParseAsk(m.Data, bcp.JSON, researcher)
+	if code != "" || ask.RequestID != "r-1" {
+		t.Fatalf("code %q of %s", code, m.Data)
+	}
+	if d := cmp.Diff(spec, ask.Spec); d != "" {
+		t.Error(d)
+	}
+}
+
+// Lost replies and the refusal unavailable are tried again with the same bytes,
+// so that the gateway knows the repeat and charges once.
+//
+// covers P2.6
+func TestAskRetriesWithTheSameBytes(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	asks := g.listen(subjects.All(subjects.KindAsk))
+	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main, Attempt: 30 * time.Millisecond}))
+	ended := make(chan error, 1)
+	go func() {
+		_, err := controller.Ask(within(t), researcher, boolean, agents.AskOptions{})
+		ended <- err
+	}()
+	first := next(t, asks, "the ask") // its reply is lost
+	second := next(t, asks, "the repeat")
+	g.respond(second, bcp.Refusal{Error: bcp.Unavailable, Detail: bcp.Unavailable.Info().Text})
+	third := next(t, asks, "the repeat after unavailable")
+	g.respond(third, bcp.Accepted{QueryID: "q1"})
+	if err := next(t, ended, "the end"); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(first.Data, second.Data) || !bytes.Equal(first.Data, third.Data) {
+		t.Errorf("the repeats differ: %s, %s, %s", first.Data, second.Data, third.Data)
+	}
+}
+
+// Two asks never share an id that the SDK made.
+//
+// covers P2.6
+func TestRequestIDsAreFresh(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	asks := make(chan bcp.Ask, 2)
+	g.accept(func(ask bcp.Ask) bcp.QueryID { asks <- ask; return "q1" })
+	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main}))
+	for range 2 {
+		if _, err := controller.Ask(within(t), researcher, boolean, agents.AskOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a, b := next(t, asks, "an ask"), next(t, asks, "an ask"); a.RequestID == b.RequestID {
+		t.Errorf("both asks have the id %s", a.RequestID)
+	}
+}
+
+// covers SUB-16, P10
+func TestAskRefused(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.MessagePack)
+	asks := g.listen(subjects.All(subjects.KindAsk))
+	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main, Encoding: bcp.MessagePack}))
+	for _, line := range bcp.Catalogue() {
+		if line.To&bcp.ToController == 0 || line.Code == bcp.Unavailable {
+			continue
+		}
+		ended := make(chan error, 1)
+		go func() {
+			accepted, err := controller.Ask(within(t), researcher, boolean, agents.AskOptions{})
+			if accepted != (bcp.Accepted{}) {
+				t.Errorf("refused and accepted: %v", accepted)
+			}
+			ended <- err
+		}()
+		g.respond(next(t, asks, "the ask"), bcp.Refusal{Error: line.Code, Detail: line.Text})
+		err := next(t, ended, "the refusal")
+		var refused *agents.RefusedError
+		if !errors.As(err, &refused) || refused.Code != line.Code || refused.Detail != line.Text {
+			t.Errorf("%s: got %v", line.Code, err)
+		}
+	}
+	none(t, asks, "a repeat of a refused ask")
+}
+
+// When the context ends, the caller learns the id with which it may go on.
+//
+// covers P2.6
+func TestAskEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main}))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := controller.Ask(ctx, researcher, boolean, agents.AskOptions{RequestID: "mine"})
+	var unanswered *agents.UnansweredError
+	if !errors.As(err, &unanswered) || unanswered.ID != "mine" {
+		t.Fatalf("got %v", err)
+	}
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, nats.ErrNoResponders) {
+		t.Errorf("the reasons are lost: %v", err)
+	}
+}
+
+// covers P2.6, P9.1
+func TestAskWaitsForAGateway(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main}))
+	ended := make(chan error, 1)
+	go func() {
+		_, err := controller.Ask(within(t), researcher, boolean, agents.AskOptions{})
+		ended <- err
+	}()
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	g.accept(func(bcp.Ask) bcp.QueryID { return "q1" })
+	if err := next(t, ended, "the acceptance"); err != nil {
+		t.Error(err)
+	}
+}
+
+// What cannot work fails at once and sends nothing.
+//
+// covers P1.1
+func TestAskRefusesWhatCannotBeSent(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	everything := g.listen(">")
+	c := connect(t, s.ClientURL(), agents.Options{Name: main})
+	controller := agents.NewController(c)
+	for name, ask := range map[string]func() error{
+		"reader with a dot": func() error {
+			_, err := controller.Ask(t.Context(), "a.b", boolean, agents.AskOptions{})
+			return err
+		},
+		"reader with a wildcard": func() error {
+			_, err := controller.Ask(t.Context(), ">", boolean, agents.AskOptions{})
+			return err
+		},
+		"request id with a space": func() error {
+			_, err := controller.Ask(t.Context(), researcher, boolean, agents.AskOptions{RequestID: "a b"})
+			return err
+		},
+		"spec that does not encode": func() error {
+			_, err := controller.Ask(t.Context(), researcher, bcp.Spec{Category: 3, Directive: "\xff"}, agents.AskOptions{})
+			return err
+		},
+		"not started": func() error {
+			_, err := controller.AskAndWait(t.Context(), researcher, boolean, agents.AskOptions{})
+			return err
+		},
+	} {
+		if err := ask(); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if err := c.NATS().FlushTimeout(patience); err != nil {
+		t.Fatal(err)
+	}
+	g.flush()
+	none(t, everything, "a message")
+}
+
+// A reply in the wrong encoding, or no reply of the protocol, ends the ask with
+// a hint instead of a retry.
+//
+// covers P2.1
+func TestAskDoesNotUnderstandTheReply(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	asks := g.listen(subjects.All(subjects.KindAsk))
+	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main}))
+	packed, err := bcp.Encode(bcp.Accepted{QueryID: "q1"}, bcp.MessagePack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, reply := range [][]byte{nil, []byte("ok"), []byte("{}"), []byte(`{"query_id":"q1","extra":1}`), packed} {
+		ended := make(chan error, 1)
+		go func() {
+			_, err := controller.Ask(within(t), researcher, boolean, agents.AskOptions{})
+			ended <- err
+		}()
+		if err := next(t, asks, "the ask").Respond(reply); err != nil {
+			t.Fatal(err)
+		}
+		if err := next(t, ended, "the end"); !errors.Is(err, agents.ErrMessage) {
+			t.Errorf("%q: got %v", reply, err)
+		}
+	}
+}
+
+// A channel that there is not is an error at once, not a silent timeout.
+//
+// covers P1.4
+func TestDeniedAskFailsInsteadOfWaiting(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, func(o *server.Options) {
+		o.Users = []*server.User{{Username: "u", Password: "p", Permissions: &server.Permissions{
+			Publish:   &server.SubjectPermission{Allow: []string{subjects.Session(main)}},
+			Subscribe: &server.SubjectPermission{Allow: []string{subjects.InboxesOf(main)}},
+		}}}
+	})
+	seen := &errorsSeen{}
+	c := connect(t, s.ClientURL(), agents.Options{Name: main, NATS: []nats.Option{nats.UserInfo("u", "p")}, OnError: seen.add})
+	controller := agents.NewController(c)
+	if _, err := controller.Ask(within(t), researcher, boolean, agents.AskOptions{}); !errors.Is(err, nats.ErrPermissionViolation) {
+		t.Errorf("ask: got %v", err)
+	}
+	if _, err := agents.NewReader(c).Push(within(t), main, "mail", map[string]any{"urgent": true}, agents.PushOptions{}); !errors.Is(err, nats.ErrPermissionViolation) {
+		t.Errorf("push: got %v", err)
+	}
+	if err := controller.Start(within(t)); !errors.Is(err, nats.ErrPermissionViolation) {
+		t.Errorf("start: got %v", err)
+	}
+	until(t, "the violation in OnError", func() bool { return seen.has(nats.ErrPermissionViolation) })
+}
+
+// covers P9.2
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	sessions := g.listen(subjects.All(subjects.KindSession))
+	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main}))
+	for verb, call := range map[string]func(context.Context) error{"open": controller.OpenSession, "close": controller.CloseSession} {
+		for _, reply := range []any{struct {
+			Session bcp.SessionID `json:"session_id"`
+		}{"s1"}, bcp.Refusal{Error: bcp.RateLimited, Detail: "too many"}} {
+			ended := make(chan error, 1)
+			go func() { ended <- call(within(t)) }()
+			m := next(t, sessions, verb)
+			message, code := bcp.ParseSession(m.Data, bcp.JSON)
+			if code != "" || message.Verb != verb || m.Subject != subjects.Session(main) {
+				t.Errorf("%s sends %s on %s", verb, m.Data, m.Subject)
+			}
+			g.respond(m, reply)
+			err := next(t, ended, "the reply")
+			var refused *agents.RefusedError
+			if _, isRefusal := reply.(bcp.Refusal); isRefusal != errors.As(err, &refused) || isRefusal != (err != nil) {
+				t.Errorf("%s answered by %v: got %v", verb, reply, err)
+			}
+		}
+	}
+}

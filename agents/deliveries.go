@@ -1,0 +1,324 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// OnDelivery sets what is called for every delivery, of queries and of pushes.
+// Set it before Start. A delivery is acknowledged when the handler has returned
+// nil; the gateway keeps it until then, also over a restart of either side. The
+// handler is called for one delivery of a channel at a time, in the order of
+// release, and for several channels beside each other (Options.Handlers).
+//
+// A delivery whose handler fails is handled again after a pause that grows from
+// 100 ms to 30 s, before any later one of its channel. A delivery is handled
+// once, but after a crash between handling and acknowledging it comes again:
+// DeliveryID is the same then. Without a handler, deliveries that no AskAndWait
+// waits for stay with the gateway.
+func (c *Controller) OnDelivery(handler func(context.Context, bcp.Delivery) error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.handler = handler
+}
+
+// Start begins to take deliveries and returns when the server knows. They are
+// taken until Stop, or until ctx ends, which also ends the context of the
+// handlers.
+func (c *Controller) Start(ctx context.Context) error {
+	return c.runner.start(func() (*run, error) {
+		ready := make(chan struct{})
+		r, err := c.conn.listen(ctx, []string{subjects.DeliveriesOf(bcp.RoleController, c.conn.options.Name)},
+			func(m *nats.Msg) {
+				<-ready
+				c.receive(m)
+			})
+		if err != nil {
+			return nil, err
+		}
+		c.mu.Lock()
+		clear(c.busy)
+		clear(c.parked)
+		c.lanes.begin(r)
+		c.mu.Unlock()
+		close(ready)
+		return r, nil
+	})
+}
+
+// Stop takes no more deliveries, waits for the handlers that are at work, and
+// cancels their context when ctx ends first; it returns when they have
+// returned. What they had not begun stays with the gateway. It may be called
+// before Start and twice. Start may be called again.
+func (c *Controller) Stop(ctx context.Context) error { return c.runner.stop(ctx) }
+
+// Deliveries is OnDelivery as a loop, one delivery at a time: it is acknowledged
+// when the loop body is done with it, also by break or return, but not by a
+// panic. It starts the Controller if that is not started, and then stops it
+// after the loop. The error, always the last value, is why it could not start;
+// when ctx ends, the loop ends.
+func (c *Controller) Deliveries(ctx context.Context) iter.Seq2[bcp.Delivery, error] {
+	return func(yield func(bcp.Delivery, error) bool) {
+		loop := deliveryLoop{make(chan bcp.Delivery), make(chan struct{}), make(chan struct{})}
+		if !c.take(loop.handle) {
+			yield(bcp.Delivery{}, ErrStarted)
+			return
+		}
+		started := false
+		defer func() {
+			c.OnDelivery(nil)
+			close(loop.left) // lets go of the handlers that Stop waits for
+			if started {
+				_ = c.Stop(context.WithoutCancel(ctx))
+			}
+		}()
+		if c.runner.running() == nil {
+			if err := c.Start(ctx); err != nil {
+				yield(bcp.Delivery{}, err)
+				return
+			}
+			started = true
+		}
+		loop.run(ctx, yield)
+	}
+}
+
+// take sets the handler where there is none.
+func (c *Controller) take(handler func(context.Context, bcp.Delivery) error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.handler != nil {
+		return false
+	}
+	c.handler = handler
+	return true
+}
+
+// deliveryLoop brings deliveries from the handlers of several channels to one
+// loop.
+type deliveryLoop struct {
+	deliveries    chan bcp.Delivery
+	handled, left chan struct{}
+}
+
+func (l deliveryLoop) handle(ctx context.Context, d bcp.Delivery) error {
+	select {
+	case l.deliveries <- d:
+	case <-l.left:
+		return errLeft
+	case <-ctx.Done():
+		return ended(ctx)
+	}
+	// The loop body has d now; its end is what counts, not that of ctx.
+	select {
+	case <-l.handled:
+		return nil
+	case <-l.left:
+		return errLeft
+	}
+}
+
+func (l deliveryLoop) run(ctx context.Context, yield func(bcp.Delivery, error) bool) {
+	for {
+		select {
+		case d := <-l.deliveries:
+			more := yield(d, nil)
+			l.handled <- struct{}{}
+			if !more {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+var errLeft = errors.New("agents: the loop over deliveries has ended")
+
+// receive judges one message: who may answer it, what it is, whether it is new.
+func (c *Controller) receive(m *nats.Msg) {
+	name := c.conn.options.Name
+	to, err := subjects.Parse(m.Reply)
+	if err != nil || to.Kind != subjects.KindReply || to.Role != bcp.RoleController || to.Agent != name {
+		count(&c.counters.foreign, c.log, "dropped a delivery with a foreign reply subject")
+		c.conn.options.OnError(ErrForeignReply)
+		return
+	}
+	from, err := subjects.Parse(m.Subject)
+	var d bcp.Delivery
+	if err != nil || bcp.Decode(m.Data, c.conn.options.Encoding, &d) != nil || d.Type != bcp.TypeResponseDelivery ||
+		string(d.DeliveryID) != to.ID || d.FromAgent != from.Peer || (d.QueryID == "") == (d.SubscriptionID == "") {
+		count(&c.counters.malformed, c.log, "dropped a delivery that is not understood")
+		c.conn.options.OnError(ErrMessage)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known.has(d.DeliveryID) {
+		c.counters.duplicates.Add(1)
+		c.acknowledge(d.DeliveryID, m.Reply)
+		return
+	}
+	_, busy := c.busy[d.DeliveryID]
+	c.busy[d.DeliveryID] = m.Reply
+	if busy {
+		c.counters.duplicates.Add(1)
+		return
+	}
+	c.route(d)
+}
+
+// route gives a delivery to the AskAndWait that waits for it, or to the lane of
+// its channel. While an AskAndWait to the same Reader has not yet heard its
+// query id, answers are parked, and so is what comes behind them, to keep the
+// order. Called with mu held and the delivery in busy.
+func (c *Controller) route(d bcp.Delivery) {
+	if w := c.waiting[d.QueryID]; w != nil && d.QueryID != "" {
+		c.hand(w, d)
+		return
+	}
+	parked := c.parked[d.FromAgent]
+	if len(parked) == 0 && (d.QueryID == "" || c.asking[d.FromAgent] == 0) {
+		c.enqueue(d)
+		return
+	}
+	if len(parked) >= maxQueued {
+		c.drop(d)
+		return
+	}
+	c.parked[d.FromAgent] = append(parked, d)
+}
+
+// hand gives a delivery to an AskAndWait. A query has two at most, held and the
+// final one; more would be no answer to anything. Called with mu held.
+func (c *Controller) hand(w chan bcp.Delivery, d bcp.Delivery) {
+	select {
+	case w <- d:
+	default:
+		c.drop(d)
+	}
+}
+
+// drop leaves a delivery to the gateway, which sends it again. Called with mu
+// held.
+func (c *Controller) drop(d bcp.Delivery) {
+	delete(c.busy, d.DeliveryID)
+	count(&c.counters.overflow, c.log, "too many deliveries wait")
+}
+
+// accepted ends the asking of one AskAndWait. Where the query was accepted it
+// returns what will get its deliveries, those that were parked first.
+func (c *Controller) accepted(reader bcp.AgentName, id bcp.QueryID) chan bcp.Delivery {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var w chan bcp.Delivery
+	if id != "" {
+		w = make(chan bcp.Delivery, 2)
+		c.waiting[id] = w
+		c.parked[reader] = slices.DeleteFunc(c.parked[reader], func(d bcp.Delivery) bool {
+			if d.QueryID != id {
+				return false
+			}
+			c.hand(w, d)
+			return true
+		})
+	}
+	if c.asking[reader]--; c.asking[reader] > 0 {
+		return w
+	}
+	parked := c.parked[reader]
+	delete(c.asking, reader)
+	delete(c.parked, reader)
+	for _, d := range parked {
+		c.enqueue(d)
+	}
+	return w
+}
+
+// leave ends the waiting for a query. What came for it and was not looked at
+// is an ordinary delivery.
+func (c *Controller) leave(id bcp.QueryID, w chan bcp.Delivery) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting[id] == w {
+		delete(c.waiting, id)
+	}
+	for {
+		select {
+		case d := <-w:
+			c.route(d)
+		default:
+			return
+		}
+	}
+}
+
+// enqueue puts a delivery into the lane of its channel. Called with mu held.
+func (c *Controller) enqueue(d bcp.Delivery) {
+	if c.handler == nil {
+		delete(c.busy, d.DeliveryID)
+		return
+	}
+	if !c.lanes.add(d.FromAgent, func(ctx context.Context, r *run) { c.deliver(ctx, r, d) }) {
+		c.drop(d)
+	}
+}
+
+// deliver calls the handler until it succeeds, there is none, or the run ends.
+func (c *Controller) deliver(ctx context.Context, r *run, d bcp.Delivery) {
+	for n := 1; ; n++ {
+		c.mu.Lock()
+		handler := c.handler
+		if handler == nil {
+			delete(c.busy, d.DeliveryID)
+		}
+		c.mu.Unlock()
+		if handler == nil {
+			return
+		}
+		var err error
+		called := r.handle(ctx, func() {
+			err = guarded("delivery", string(d.DeliveryID), func() error { return handler(ctx, d) })
+		})
+		switch {
+		case !called:
+			return
+		case err == nil:
+			c.finished(d)
+			return
+		case errors.Is(err, errLeft):
+			n = 0
+			continue
+		}
+		c.conn.handlerFailed(err)
+		if !sleep(ctx, r.stopping, pauseBefore(n, firstHandlerWait, maxHandlerWait)) {
+			return
+		}
+	}
+}
+
+// finished remembers a delivery that was handled, and acknowledges it.
+func (c *Controller) finished(d bcp.Delivery) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	reply := c.busy[d.DeliveryID]
+	c.known.add(d.DeliveryID)
+	delete(c.busy, d.DeliveryID)
+	c.acknowledge(d.DeliveryID, reply)
+}
+
+// acknowledge sends the empty message that ends a delivery, on the reply subject
+// of its newest sending: the permission to use an older one may have ended with
+// an older connection. What is lost is made good when the delivery comes again.
+func (c *Controller) acknowledge(id bcp.DeliveryID, reply string) {
+	if err := c.conn.nc.Publish(reply, nil); err != nil {
+		c.log.Debug("acknowledgement not sent", "delivery_id", string(id), "error", err)
+	}
+}

@@ -1,0 +1,512 @@
+package agents_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// receiver is a started Controller whose handler reports what it gets.
+func receiver(t *testing.T, url string, o agents.Options, handler func(context.Context, bcp.Delivery) error) *agents.Controller {
+	t.Helper()
+	o.Name = main
+	controller := agents.NewController(connect(t, url, o))
+	if handler != nil {
+		controller.OnDelivery(handler)
+	}
+	if err := controller.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := controller.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return controller
+}
+
+// A delivery is acknowledged on its own reply subject, by an empty message,
+// after the handler has returned nil and not before.
+//
+// covers P9.1, P2.1, SUB-101
+func TestDeliveryIsAcknowledgedAfterItsHandler(t *testing.T) {
+	t.Parallel()
+	for _, encoding := range []bcp.Encoding{bcp.JSON, bcp.MessagePack} {
+		t.Run(encoding.String(), func(t *testing.T) {
+			t.Parallel()
+			s := startServer(t, nil)
+			g := startGateway(t, s.ClientURL(), encoding)
+			acks := g.listen(subjects.RepliesOf(bcp.RoleController, main))
+			got, release := make(chan bcp.Delivery, 1), make(chan struct{})
+			receiver(t, s.ClientURL(), agents.Options{Encoding: encoding}, func(_ context.Context, d bcp.Delivery) error {
+				got <- d
+				<-release
+				return nil
+			})
+			want := pushed("d1", researcher)
+			g.deliver(want)
+			if d := cmp.Diff(want, next(t, got, "the delivery")); d != "" {
+				t.Error(d)
+			}
+			none(t, acks, "an acknowledgement before the end of the handler")
+			close(release)
+			if m := next(t, acks, "the acknowledgement"); m.Subject != subjects.ReplyController(main, "d1") || len(m.Data) != 0 {
+				t.Errorf("acknowledged by %q on %s", m.Data, m.Subject)
+			}
+		})
+	}
+}
+
+// A delivery that comes again is acknowledged again, on its newest reply
+// subject, and not handled again.
+//
+// covers P9.1
+func TestDuplicateDeliveriesAreHandledOnce(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	acks := g.listen(subjects.RepliesOf(bcp.RoleController, main))
+	var handled atomic.Int32
+	entered, release := make(chan struct{}, 9), make(chan struct{})
+	controller := receiver(t, s.ClientURL(), agents.Options{}, func(context.Context, bcp.Delivery) error {
+		handled.Add(1)
+		entered <- struct{}{}
+		<-release
+		return nil
+	})
+	g.deliver(pushed("d1", researcher))
+	next(t, entered, "the handler")
+	g.redeliver(pushed("d1", researcher), 1) // while it is being handled
+	until(t, "the first duplicate", func() bool { return controller.Stats().Duplicates == 1 })
+	close(release)
+	if m := next(t, acks, "the acknowledgement"); m.Subject != subjects.ReplyAttempt(bcp.RoleController, main, "d1", 1) {
+		t.Errorf("acknowledged on %s", m.Subject)
+	}
+	g.redeliver(pushed("d1", researcher), 2) // its acknowledgement was lost
+	if m := next(t, acks, "the second acknowledgement"); m.Subject != subjects.ReplyAttempt(bcp.RoleController, main, "d1", 2) {
+		t.Errorf("acknowledged on %s", m.Subject)
+	}
+	if n := handled.Load(); n != 1 {
+		t.Errorf("handled %d times", n)
+	}
+}
+
+// Answering a foreign reply subject would send this agent's bytes, with this
+// agent's permissions, to where somebody else wants them.
+//
+// covers A-REPLY, P9.1
+func TestForeignReplySubjectsAreDropped(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	everything := g.listen(">")
+	seen := &errorsSeen{}
+	handled := make(chan bcp.DeliveryID, 9)
+	controller := receiver(t, s.ClientURL(), agents.Options{OnError: seen.add}, func(_ context.Context, d bcp.Delivery) error {
+		handled <- d.DeliveryID
+		return nil
+	})
+	foreign := []string{
+		"",
+		subjects.ReplyController("other", "d1"),
+		subjects.ReplyDelivery(bcp.RoleReader, main, "d1"),
+		subjects.ReplyReader(researcher, "d1", 0),
+		subjects.Session(main),
+		subjects.Ask(main, researcher),
+		subjects.InboxPrefix(main) + ".x",
+		subjects.ReplyController(main, "d1") + ".x",
+		"$JS.API.STREAM.PURGE.AUDIT",
+		"reply",
+	}
+	for _, reply := range foreign {
+		g.send(subjects.Deliver(bcp.RoleController, main, researcher), reply, pushed("d1", researcher))
+	}
+	until(t, "all to be dropped", func() bool { return controller.Stats().Foreign == uint64(len(foreign)) })
+	if !seen.has(agents.ErrForeignReply) {
+		t.Error("OnError was not told")
+	}
+	g.deliver(pushed("d2", researcher))
+	if id := next(t, handled, "the honest delivery"); id != "d2" {
+		t.Errorf("handled %s", id)
+	}
+	sent := len(foreign) + 1
+	for ; sent > 0; sent-- {
+		next(t, everything, "the gateway's own message")
+	}
+	if m := next(t, everything, "the acknowledgement"); m.Subject != subjects.ReplyController(main, "d2") {
+		t.Errorf("the agent published on %s", m.Subject)
+	}
+	none(t, everything, "another message")
+}
+
+// What contradicts its own subject, or is no delivery, is dropped.
+//
+// covers P9.1, A-REPLY
+func TestInconsistentDeliveriesAreDropped(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	controller := receiver(t, s.ClientURL(), agents.Options{}, func(_ context.Context, d bcp.Delivery) error {
+		t.Errorf("handled %v", d)
+		return nil
+	})
+	subject, reply := subjects.Deliver(bcp.RoleController, main, researcher), subjects.ReplyController(main, "d1")
+	both, neither, typed := pushed("d1", researcher), pushed("d1", researcher), pushed("d1", researcher)
+	both.QueryID = "q1"
+	neither.SubscriptionID = ""
+	typed.Type = bcp.TypeQuery
+	for _, message := range []any{
+		pushed("d2", researcher), pushed("d1", "other"), both, neither, typed, map[string]any{},
+		bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: "mail"}, "text",
+	} {
+		g.send(subject, reply, message)
+	}
+	if err := g.nc.PublishRequest(subject, reply, []byte("{")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "all to be dropped", func() bool { return controller.Stats().Malformed == 9 })
+}
+
+// Deliveries of one channel are handled in the order in which they came, also
+// around one that fails; those of another do not wait for them.
+//
+// covers P9.1
+func TestOrderIsKeptPerChannel(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	acks := g.listen(subjects.RepliesOf(bcp.RoleController, main))
+	handled := make(chan bcp.DeliveryID, 99)
+	var failed atomic.Bool
+	seen := &errorsSeen{}
+	oops := errors.New("not now")
+	receiver(t, s.ClientURL(), agents.Options{OnError: seen.add}, func(_ context.Context, d bcp.Delivery) error {
+		if d.DeliveryID == "a2" && !failed.Swap(true) {
+			return oops
+		}
+		handled <- d.DeliveryID
+		return nil
+	})
+	var want, got []bcp.DeliveryID
+	for i := range 20 {
+		id := bcp.DeliveryID(fmt.Sprintf("a%d", i))
+		want = append(want, id)
+		g.deliver(pushed(id, researcher))
+	}
+	g.deliver(pushed("b0", "other"))
+	for range 21 {
+		if id := next(t, handled, "a delivery"); id != "b0" {
+			got = append(got, id)
+		}
+		next(t, acks, "an acknowledgement")
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if !seen.has(oops) {
+		t.Error("OnError was not told why the handler failed")
+	}
+}
+
+// A handler that panics takes nothing down, and its delivery is handled again.
+//
+// covers P9.1
+func TestPanicInADeliveryHandler(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	acks := g.listen(subjects.RepliesOf(bcp.RoleController, main))
+	boom := errors.New("boom")
+	seen := &errorsSeen{}
+	var calls atomic.Int32
+	receiver(t, s.ClientURL(), agents.Options{OnError: seen.add}, func(context.Context, bcp.Delivery) error {
+		if calls.Add(1) == 1 {
+			panic(boom)
+		}
+		return nil
+	})
+	g.deliver(pushed("d1", researcher))
+	next(t, acks, "the acknowledgement")
+	if calls.Load() != 2 || !seen.has(boom) {
+		t.Errorf("%d calls, errors %v", calls.Load(), seen.seen)
+	}
+}
+
+// Stop waits for the handler that is at work, then for its context's end.
+//
+// covers P9.1
+func TestStop(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	acks := g.listen(subjects.RepliesOf(bcp.RoleController, main))
+	entered := make(chan struct{}, 9)
+	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main}))
+	if err := controller.Stop(t.Context()); err != nil {
+		t.Errorf("stop before start: %v", err)
+	}
+	controller.OnDelivery(func(ctx context.Context, d bcp.Delivery) error {
+		entered <- struct{}{}
+		if d.DeliveryID == "patient" {
+			return nil
+		}
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	if err := controller.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := controller.Start(t.Context()); !errors.Is(err, agents.ErrStarted) {
+		t.Errorf("second start: %v", err)
+	}
+	g.deliver(pushed("endless", researcher))
+	g.deliver(pushed("queued", researcher))
+	next(t, entered, "the handler")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := controller.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("stop of an endless handler: %v", err)
+	}
+	if err := controller.Stop(t.Context()); err != nil {
+		t.Errorf("second stop: %v", err)
+	}
+	none(t, acks, "an acknowledgement of what failed or was queued")
+
+	// It can start again, and ends with the context of Start too.
+	again, end := context.WithCancel(t.Context())
+	if err := controller.Start(again); err != nil {
+		t.Fatal(err)
+	}
+	g.deliver(pushed("patient", researcher))
+	next(t, acks, "the acknowledgement")
+	g.deliver(pushed("endless", researcher))
+	for range 2 {
+		next(t, entered, "the handler")
+	}
+	end()
+	if err := controller.Stop(t.Context()); err != nil {
+		t.Errorf("stop after the context's end: %v", err)
+	}
+}
+
+// An answer may overtake the reply to its ask; held is not the end.
+//
+// covers P9.1, P7.6
+func TestAskAndWait(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	asks, acks := g.listen(subjects.All(subjects.KindAsk)), g.listen(subjects.RepliesOf(bcp.RoleController, main))
+	handled := make(chan bcp.DeliveryID, 9)
+	controller := receiver(t, s.ClientURL(), agents.Options{Attempt: patience}, func(_ context.Context, d bcp.Delivery) error {
+		handled <- d.DeliveryID
+		return nil
+	})
+	type result struct {
+		delivery bcp.Delivery
+		err      error
+	}
+	ask := func(o agents.AskOptions) <-chan result {
+		ended := make(chan result, 1)
+		go func() {
+			d, err := controller.AskAndWait(within(t), researcher, boolean, o)
+			ended <- result{d, err}
+		}()
+		return ended
+	}
+
+	ended := ask(agents.AskOptions{})
+	m := next(t, asks, "the ask")
+	g.deliver(outcome("d1", "q1", bcp.Held))
+	g.deliver(answered("d2", "q1"))
+	g.deliver(answered("d3", "another"))
+	g.deliver(pushed("d4", researcher)) // behind d3, and so not before it
+	g.deliver(pushed("d5", "other"))
+	if id := next(t, handled, "the other channel's push"); id != "d5" {
+		t.Errorf("handled %s", id)
+	}
+	next(t, acks, "its acknowledgement")
+	g.respond(m, bcp.Accepted{QueryID: "q1"})
+	if r := next(t, ended, "the answer"); r.err != nil || r.delivery.DeliveryID != "d2" {
+		t.Errorf("got %v, %v", r.delivery, r.err)
+	}
+	for _, want := range []bcp.DeliveryID{"d3", "d4"} {
+		if id := next(t, handled, "what was nobody's answer"); id != want {
+			t.Errorf("handled %s, want %s", id, want)
+		}
+	}
+	for range 4 {
+		next(t, acks, "an acknowledgement")
+	}
+
+	ended = ask(agents.AskOptions{ReturnHeld: true})
+	g.respond(next(t, asks, "the ask"), bcp.Accepted{QueryID: "q2"})
+	g.deliver(outcome("d6", "q2", bcp.Held))
+	if r := next(t, ended, "held"); r.err != nil || r.delivery.Outcome != bcp.Held {
+		t.Errorf("got %v, %v", r.delivery, r.err)
+	}
+	g.deliver(answered("d7", "q2"))
+	if id := next(t, handled, "the final outcome"); id != "d7" {
+		t.Errorf("handled %s", id)
+	}
+
+	ended = ask(agents.AskOptions{})
+	g.respond(next(t, asks, "the ask"), bcp.Refusal{Error: bcp.NoChannel, Detail: "none"})
+	var refused *agents.RefusedError
+	if r := next(t, ended, "the refusal"); !errors.As(r.err, &refused) {
+		t.Errorf("got %v", r.err)
+	}
+}
+
+// A handler may ask and wait on the channel whose delivery it handles.
+//
+// covers P9.1
+func TestAskAndWaitInAHandler(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	asks := g.listen(subjects.All(subjects.KindAsk))
+	got := make(chan bcp.Delivery, 1)
+	var controller *agents.Controller
+	ready := make(chan struct{})
+	controller = receiver(t, s.ClientURL(), agents.Options{Handlers: 1}, func(ctx context.Context, _ bcp.Delivery) error {
+		<-ready
+		d, err := controller.AskAndWait(ctx, researcher, boolean, agents.AskOptions{})
+		got <- d
+		return err
+	})
+	close(ready)
+	g.deliver(pushed("d1", researcher))
+	g.respond(next(t, asks, "the ask"), bcp.Accepted{QueryID: "q1"})
+	g.deliver(answered("d2", "q1"))
+	if d := next(t, got, "the answer"); d.DeliveryID != "d2" {
+		t.Errorf("got %v", d)
+	}
+}
+
+// Who gives up waiting loses no answer: it is an ordinary delivery then.
+//
+// covers P9.1
+func TestAskAndWaitGivesUp(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	g.accept(func(bcp.Ask) bcp.QueryID { return "q1" })
+	handled := make(chan bcp.DeliveryID, 9)
+	controller := receiver(t, s.ClientURL(), agents.Options{}, func(_ context.Context, d bcp.Delivery) error {
+		handled <- d.DeliveryID
+		return nil
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := controller.AskAndWait(ctx, researcher, boolean, agents.AskOptions{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	g.deliver(answered("d1", "q1"))
+	if id := next(t, handled, "the answer"); id != "d1" {
+		t.Errorf("handled %s", id)
+	}
+	accepted := make(chan struct{}, 9)
+	g.accept(func(bcp.Ask) bcp.QueryID { accepted <- struct{}{}; return "q1" })
+	ended := make(chan error, 1)
+	go func() {
+		_, err := controller.AskAndWait(within(t), researcher, boolean, agents.AskOptions{})
+		ended <- err
+	}()
+	next(t, accepted, "the ask")
+	if err := controller.Stop(within(t)); err != nil {
+		t.Error(err)
+	}
+	if err := next(t, ended, "the end"); !errors.Is(err, agents.ErrNotStarted) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Without a handler, what nobody waits for stays with the gateway, and comes
+// when somebody does.
+//
+// covers P9.1, P9.2
+func TestUnclaimedDeliveriesStayWithTheGateway(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	g.accept(func(bcp.Ask) bcp.QueryID { return "q1" })
+	controller := receiver(t, s.ClientURL(), agents.Options{}, nil)
+	unclaimed, claimed := g.persist(pushed("d1", researcher)), g.persist(answered("d2", "q1"))
+	if d, err := controller.AskAndWait(within(t), researcher, boolean, agents.AskOptions{}); err != nil || d.DeliveryID != "d2" {
+		t.Errorf("got %v, %v", d, err)
+	}
+	next(t, claimed, "the acknowledgement of the answer")
+	none(t, unclaimed, "an acknowledgement of what nobody got")
+	for d, err := range controller.Deliveries(within(t)) {
+		if err != nil || d.DeliveryID != "d1" {
+			t.Errorf("got %v, %v", d, err)
+		}
+		break
+	}
+	next(t, unclaimed, "the acknowledgement of the push")
+}
+
+// The loop acknowledges what its body is done with, and nothing else.
+//
+// covers P9.1
+func TestDeliveriesLoop(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main}))
+	acknowledged := g.persist(pushed("d1", researcher), pushed("d2", "other"), pushed("d3", researcher))
+	var got []bcp.DeliveryID
+	for d, err := range controller.Deliveries(within(t)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, d.DeliveryID)
+		for _, err := range controller.Deliveries(t.Context()) {
+			if !errors.Is(err, agents.ErrStarted) {
+				t.Errorf("a second loop: %v", err)
+			}
+		}
+		if len(got) == 3 {
+			break
+		}
+	}
+	next(t, acknowledged, "the acknowledgements")
+	if slices.Index(got, "d1") > slices.Index(got, "d3") || !slices.Contains(got, "d2") {
+		t.Errorf("got %v", got)
+	}
+
+	acknowledged = g.persist(pushed("d4", researcher))
+	func() {
+		defer func() { _ = recover() }()
+		for d := range controller.Deliveries(within(t)) {
+			panic(d)
+		}
+	}()
+	none(t, acknowledged, "an acknowledgement of what the body did not finish")
+	for d := range controller.Deliveries(within(t)) {
+		if d.DeliveryID != "d4" {
+			t.Errorf("got %v", d)
+		}
+		break
+	}
+	next(t, acknowledged, "the acknowledgement")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, err := range controller.Deliveries(ctx) {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Errors that a caller may want to branch on, beside [*RefusedError],
+// [*UnansweredError] and nats.ErrPermissionViolation.
+var (
+	// ErrNotStarted: the call needs Start first, or was waiting when the client
+	// was stopped.
+	ErrNotStarted = errors.New("agents: not started")
+	// ErrStarted: the client is running already, or its deliveries have a
+	// consumer already.
+	ErrStarted = errors.New("agents: started already")
+	// ErrClosed: the connection is closed.
+	ErrClosed = errors.New("agents: the connection is closed")
+	// ErrNotObject: an answer has to be a JSON object.
+	ErrNotObject = errors.New("agents: an answer is a JSON object")
+	// ErrForeignReply: a message was dropped because its reply subject is not
+	// this agent's own. Answering it could have sent this agent's bytes, with
+	// this agent's permissions, to somebody else.
+	ErrForeignReply = errors.New("agents: dropped a message with a foreign reply subject")
+	// ErrMessage: a message or a reply is not understood. The usual cause is an
+	// Options.Encoding other than the agent's definition says.
+	ErrMessage = errors.New("agents: a message of the gateway is not understood (is Options.Encoding that of the definition?)")
+)
+
+// RefusedError is the gateway's refusal. Code is one of the closed list of
+// PROTOCOL P10, Detail its text; [bcp.Code.Info] tells whether the same message
+// may succeed later, and what to do. A refused ask or push charges nothing.
+type RefusedError struct {
+	Code   bcp.Code
+	Detail string
+}
+
+func (e *RefusedError) Error() string { return "refused: " + string(e.Code) + ": " + e.Detail }
+
+// UnansweredError says that the context ended before the gateway answered. The
+// message may have taken effect: a later call with the same id finds out and
+// never has a second effect (PROTOCOL P2.6, 24 hours).
+type UnansweredError struct {
+	ID bcp.ClientID // the request_id or push_id that was sent; empty for messages that have none
+	// Err is why it ended, Last what became of the last attempt, or nil.
+	Err, Last error
+}
+
+func (e *UnansweredError) Error() string {
+	if e.Last == nil {
+		return fmt.Sprintf("no answer from the gateway: %v", e.Err)
+	}
+	return fmt.Sprintf("no answer from the gateway: %v (last attempt: %v)", e.Err, e.Last)
+}
+
+// Unwrap returns both reasons.
+func (e *UnansweredError) Unwrap() []error {
+	if e.Last == nil {
+		return []error{e.Err}
+	}
+	return []error{e.Err, e.Last}
+}
+
+// HandlerError says that a handler of this agent failed or panicked. It goes to
+// Options.OnError; logs name its type alone, since its text may quote content.
+type HandlerError struct {
+	What string // "delivery", "query", "result" or "subscriptions"
+	ID   string // of the delivery or query, empty otherwise
+	// Panicked says that Err is a recovered panic.
+	Panicked bool
+	Err      error
+}
+
+func (e *HandlerError) Error() string {
+	if e.Panicked {
+		return fmt.Sprintf("handler of %s %s panicked: %v", e.What, e.ID, e.Err)
+	}
+	return fmt.Sprintf("handler of %s %s: %v", e.What, e.ID, e.Err)
+}
+
+// Unwrap returns what the handler returned.
+func (e *HandlerError) Unwrap() error { return e.Err }
+
+// guarded calls f and turns a panic into an error.
+func guarded(what, id string, f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			cause, ok := r.(error)
+			if !ok {
+				cause = fmt.Errorf("%v", r)
+			}
+			err = &HandlerError{What: what, ID: id, Panicked: true, Err: cause}
+		}
+	}()
+	if err := f(); err != nil {
+		return &HandlerError{What: what, ID: id, Err: err}
+	}
+	return nil
+}
+
+// ended returns why ctx is done.
+func ended(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return context.Canceled
+}

@@ -1,0 +1,283 @@
+package agents_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"go.uber.org/goleak"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what must happen. Nothing is ever
+// expected to take it.
+const patience = 10 * time.Second
+
+const (
+	main       bcp.AgentName = "main"
+	researcher bcp.AgentName = "researcher"
+)
+
+var boolean = bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "urgent", Type: bcp.TypeBoolean}}}
+
+// startServer runs a plain server: the tests play the gateway by hand.
+func startServer(t *testing.T, change func(*server.Options)) *server.Server {
+	t.Helper()
+	o := &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true}
+	if change != nil {
+		change(o)
+	}
+	s, err := server.NewServer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+	})
+	if !s.ReadyForConnections(patience) {
+		t.Fatal("the server does not start")
+	}
+	return s
+}
+
+// errorsSeen collects what OnError is told.
+type errorsSeen struct {
+	mu   sync.Mutex
+	seen []error
+}
+
+func (e *errorsSeen) add(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.seen = append(e.seen, err)
+}
+
+func (e *errorsSeen) has(target error) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.ContainsFunc(e.seen, func(err error) bool { return errors.Is(err, target) })
+}
+
+func connect(t *testing.T, url string, o agents.Options) *agents.Connection {
+	t.Helper()
+	if o.Attempt == 0 {
+		o.Attempt = 200 * time.Millisecond
+	}
+	if o.MaxWait == 0 {
+		o.MaxWait = 20 * time.Millisecond
+	}
+	if o.Logger == nil {
+		o.Logger = hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: t.Output()})
+	}
+	c, err := agents.Connect(t.Context(), url, agents.Credentials{}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// gateway is the other side, played by hand.
+type gateway struct {
+	t        *testing.T
+	nc       *nats.Conn
+	encoding bcp.Encoding
+}
+
+func startGateway(t *testing.T, url string, encoding bcp.Encoding) *gateway {
+	t.Helper()
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(5*time.Millisecond), nats.ReconnectJitter(0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return &gateway{t: t, nc: nc, encoding: encoding}
+}
+
+// listen returns what comes on a pattern.
+func (g *gateway) listen(pattern string) <-chan *nats.Msg {
+	g.t.Helper()
+	got := make(chan *nats.Msg, 256)
+	s, err := g.nc.Subscribe(pattern, func(m *nats.Msg) {
+		// Where nobody listens, the server itself answers on the reply subject.
+		if m.Header.Get("Status") == "" {
+			got <- m
+		}
+	})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() { _ = s.Unsubscribe() })
+	g.flush()
+	return got
+}
+
+func (g *gateway) flush() {
+	g.t.Helper()
+	if err := g.nc.FlushTimeout(patience); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+func (g *gateway) encode(message any) []byte {
+	g.t.Helper()
+	b, err := bcp.Encode(message, g.encoding)
+	if err != nil {
+		g.t.Error(err)
+	}
+	return b
+}
+
+func (g *gateway) decode(m *nats.Msg, message any) {
+	g.t.Helper()
+	if err := bcp.Decode(m.Data, g.encoding, message); err != nil {
+		g.t.Errorf("decoding what came on %s: %v", m.Subject, err)
+	}
+}
+
+func (g *gateway) respond(m *nats.Msg, message any) {
+	g.t.Helper()
+	if err := m.Respond(g.encode(message)); err != nil {
+		g.t.Error(err)
+	}
+}
+
+// send publishes a message with a reply subject of the gateway's choice.
+func (g *gateway) send(subject, reply string, message any) {
+	g.t.Helper()
+	if err := g.nc.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Data: g.encode(message)}); err != nil {
+		g.t.Error(err)
+	}
+	g.flush()
+}
+
+func (g *gateway) deliver(d bcp.Delivery) { g.redeliver(d, 0) }
+
+// redeliver sends a delivery once more: each sending has a reply subject of its
+// own.
+func (g *gateway) redeliver(d bcp.Delivery, sending int) {
+	g.t.Helper()
+	g.send(subjects.Deliver(bcp.RoleController, main, d.FromAgent), subjects.ReplyAttempt(bcp.RoleController, main, d.DeliveryID, sending), d)
+}
+
+// persist does as the gateway does: it sends the deliveries again and again, in
+// order, until each is acknowledged. The channel is closed then.
+func (g *gateway) persist(deliveries ...bcp.Delivery) <-chan struct{} {
+	g.t.Helper()
+	acks := g.listen(subjects.RepliesOf(bcp.RoleController, main))
+	done, ended := make(chan struct{}), make(chan struct{})
+	g.t.Cleanup(func() { <-ended })
+	go func() {
+		defer close(ended)
+		for sending := 0; len(deliveries) > 0; sending++ {
+			for _, d := range deliveries {
+				b, _ := bcp.Encode(d, g.encoding)
+				_ = g.nc.PublishRequest(subjects.Deliver(bcp.RoleController, main, d.FromAgent), subjects.ReplyAttempt(bcp.RoleController, main, d.DeliveryID, sending), b)
+			}
+			select {
+			case m := <-acks:
+				ack, _ := subjects.Parse(m.Subject)
+				deliveries = slices.DeleteFunc(deliveries, func(d bcp.Delivery) bool { return string(d.DeliveryID) == ack.ID })
+			case <-time.After(5 * time.Millisecond):
+			case <-g.t.Context().Done():
+				return
+			}
+		}
+		close(done)
+	}()
+	return done
+}
+
+func (g *gateway) query(id bcp.QueryID, attempt int) {
+	g.t.Helper()
+	g.send(subjects.Query(researcher, main), subjects.ReplyReader(researcher, id, attempt),
+		bcp.Query{Type: bcp.TypeQuery, QueryID: id, Controller: main, Spec: boolean})
+}
+
+// accept answers every ask with the query id that it returns, until the test
+// ends.
+func (g *gateway) accept(id func(bcp.Ask) bcp.QueryID) {
+	g.t.Helper()
+	s, err := g.nc.Subscribe(subjects.All(subjects.KindAsk), func(m *nats.Msg) {
+		var ask bcp.Ask
+		g.decode(m, &ask)
+		g.respond(m, bcp.Accepted{QueryID: id(ask), NominalBits: bcp.Bit, CapacityBits: 2 * bcp.Bit, RemainingBits: 6_906_890_596})
+	})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() { _ = s.Unsubscribe() })
+	g.flush()
+}
+
+// pushed is a delivery of a push; answered one of a query.
+func pushed(id bcp.DeliveryID, from bcp.AgentName) bcp.Delivery {
+	return bcp.Delivery{
+		Type: bcp.TypeResponseDelivery, DeliveryID: id, SubscriptionID: "mail", Category: 1, FromAgent: from,
+		Response: []byte(`{"urgent":true}`), BandwidthBits: bcp.Bit, CapacityBits: 2 * bcp.Bit, Taint: bcp.TaintMedium, ChannelMode: "bcp",
+	}
+}
+
+func answered(id bcp.DeliveryID, query bcp.QueryID) bcp.Delivery {
+	d := pushed(id, researcher)
+	d.SubscriptionID, d.QueryID = "", query
+	return d
+}
+
+func outcome(id bcp.DeliveryID, query bcp.QueryID, code bcp.Code) bcp.Delivery {
+	d := answered(id, query)
+	d.Response, d.Outcome = nil, code
+	return d
+}
+
+// next returns what comes next.
+func next[T any](t *testing.T, from <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("waited in vain for %s", what)
+		panic("unreachable")
+	}
+}
+
+// none fails if something is there, after the far side has been heard out.
+func none[T any](t *testing.T, from <-chan T, what string) {
+	t.Helper()
+	select {
+	case v := <-from:
+		t.Errorf("there is %s: %v", what, v)
+	default:
+	}
+}
+
+// until waits for a condition that another goroutine brings about.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}

@@ -1,0 +1,43 @@
+package agents
+
+import "time"
+
+// Limits of the SDK. Each bounds memory, goroutines or waiting that a peer
+// could otherwise choose.
+const (
+	// receiveBuffer is how many messages wait between the connection and a
+	// client; more than a gateway has in flight to one agent.
+	receiveBuffer = 4096
+	// maxQueued is how many deliveries of one channel, or queries, wait for a
+	// handler. What comes beyond is not acknowledged and so comes again.
+	maxQueued = 1024
+	// maxKnown is how many handled deliveries are remembered, so that one that
+	// comes again is acknowledged and not handled twice.
+	maxKnown = 4096
+	// maxAnswers and maxAnswerBytes bound the answers that a Reader remembers,
+	// to send them again. The gateway has far fewer open queries a Reader.
+	maxAnswers     = 2048
+	maxAnswerBytes = 16 << 20
+
+	// defaultHandlers is how many handlers of one client run at a time.
+	defaultHandlers = 4
+
+	// defaultAttempt is how long one attempt of a request waits: far longer
+	// than a durable commit takes, and short for somebody who waits.
+	defaultAttempt = 2 * time.Second
+	// firstWait and defaultMaxWait bound the pause between attempts and between
+	// reconnects, firstHandlerWait and maxHandlerWait that between two calls of
+	// a handler that fails.
+	firstWait        = 10 * time.Millisecond
+	defaultMaxWait   = 2 * time.Second
+	firstHandlerWait = 100 * time.Millisecond
+	maxHandlerWait   = 30 * time.Second
+	// settled is how long a connection has to last for the next one to be
+	// dialled at once; two clients that push each other out do not spin.
+	settled = 5 * time.Second
+
+	// auditBatch is how many records an Auditor asks for at a time, and
+	// followEvery how often it looks for new ones.
+	auditBatch  = 256
+	followEvery = 250 * time.Millisecond
+)

@@ -1,0 +1,104 @@
+package agents
+
+import "github.com/bcpmesh/bcpmesh/bcp"
+
+// recent remembers the last size keys that were added. It is guarded by its
+// owner.
+type recent[K comparable] struct {
+	size  int
+	known map[K]struct{}
+	order []K // a ring once it is full
+	next  int
+}
+
+func newRecent[K comparable](size int) *recent[K] {
+	return &recent[K]{size: size, known: make(map[K]struct{})}
+}
+
+func (r *recent[K]) has(key K) bool {
+	_, ok := r.known[key]
+	return ok
+}
+
+func (r *recent[K]) add(key K) {
+	if r.has(key) {
+		return
+	}
+	r.known[key] = struct{}{}
+	if len(r.order) < r.size {
+		r.order = append(r.order, key)
+		return
+	}
+	delete(r.known, r.order[r.next])
+	r.order[r.next] = key
+	r.next = (r.next + 1) % r.size
+}
+
+// answered is what a Reader remembers of one query. It is guarded by its
+// Reader.
+type answered struct {
+	running  bool   // a handler is at work
+	reply    string // of the newest sending of the query
+	message  []byte // the encoded answer, nil where there is none yet
+	rejected bool   // the gateway refused message
+	attempt  int    // how many were refused
+	detail   string // of the last refusal
+}
+
+// answers remembers queries, the newest of them, within maxAnswers and
+// maxAnswerBytes. It is guarded by its Reader.
+type answers struct {
+	byQuery map[bcp.QueryID]*answered
+	order   []bcp.QueryID // oldest first
+	bytes   int
+}
+
+// of returns what is remembered of a query, and makes it where there is
+// nothing.
+func (a *answers) of(id bcp.QueryID) *answered {
+	if entry := a.byQuery[id]; entry != nil {
+		return entry
+	}
+	if a.byQuery == nil {
+		a.byQuery = make(map[bcp.QueryID]*answered)
+	}
+	entry := &answered{}
+	a.byQuery[id] = entry
+	a.order = append(a.order, id)
+	a.trim()
+	return entry
+}
+
+// keep replaces the message of an entry, which may have been forgotten.
+func (a *answers) keep(id bcp.QueryID, entry *answered, message []byte) {
+	if a.byQuery[id] == entry {
+		a.bytes += len(message) - len(entry.message)
+	}
+	entry.message, entry.rejected = message, false
+	a.trim()
+}
+
+// trim never forgets the newest query.
+func (a *answers) trim() {
+	for len(a.order) > 1 && (len(a.order) > maxAnswers || a.bytes > maxAnswerBytes) {
+		oldest := a.order[0]
+		a.order = a.order[1:]
+		a.bytes -= len(a.byQuery[oldest].message)
+		delete(a.byQuery, oldest)
+	}
+}
+
+// rejected keeps that, and why, the answer to a query was refused.
+func (a *answers) rejected(id bcp.QueryID, detail string) {
+	if entry := a.byQuery[id]; entry != nil && entry.message != nil && !entry.rejected {
+		entry.rejected, entry.detail = true, detail
+		entry.attempt++
+	}
+}
+
+// restart forgets that handlers were at work when the last run ended.
+func (a *answers) restart() {
+	for _, entry := range a.byQuery {
+		entry.running = false
+	}
+}

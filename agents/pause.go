@@ -1,0 +1,69 @@
+package agents
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// pauseBefore returns the pause before attempt n, counted from 1: half of a
+// span that doubles from first up to most, plus a random part of the other
+// half, so that many agents do not come at once.
+func pauseBefore(n int, first, most time.Duration) time.Duration {
+	span := most
+	if n < 16 {
+		span = min(most, first<<max(n-1, 0))
+	}
+	return span/2 + rand.N(span/2+1)
+}
+
+// sleep waits for d and reports whether it did: not if ctx or stop ended first.
+func sleep(ctx context.Context, stop <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	case <-stop:
+		return false
+	}
+}
+
+// reconnectPause says how long a lost connection waits before it is dialled
+// again.
+type reconnectPause struct {
+	most time.Duration
+
+	mu    sync.Mutex // guards what follows
+	since time.Time  // when the connection was made, zero before the first
+	flaps int        // how often in a row it did not last
+}
+
+func (p *reconnectPause) connected() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.since = time.Now()
+}
+
+// next is called before each round of dialling, with 1 for the first since the
+// connection was lost. That one is made at once, within a jitter of 10 ms,
+// unless the last connections did not last.
+func (p *reconnectPause) next(round int) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if round == 1 {
+		if !p.since.IsZero() && time.Since(p.since) < settled {
+			p.flaps++
+		} else {
+			p.flaps = 0
+		}
+	}
+	n := round - 1 + p.flaps
+	if n == 0 {
+		return rand.N(firstWait)
+	}
+	return pauseBefore(n, firstWait, p.most)
+}

@@ -1,0 +1,374 @@
+package agents
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// Query is a query as a Reader's handler gets it.
+type Query struct {
+	bcp.Query
+	// Attempt is 0 first, and one more after each answer of this client that
+	// was rejected.
+	Attempt int
+	// LastDetail says why the answer before was rejected; empty for the first.
+	LastDetail string
+}
+
+// NotEnoughInformation is what a handler returns in place of an answer when the
+// Reader does not know (PROTOCOL P3.9).
+type NotEnoughInformation struct{}
+
+// Reader answers queries and pushes against subscriptions. Pushing needs no
+// Start; getting queries, subscriptions and results does.
+type Reader struct {
+	conn     *Connection
+	log      hclog.Logger
+	runner   runner
+	lanes    lanes[bcp.QueryID] // what is no query has the empty id
+	counters counters
+
+	mu            sync.Mutex // guards what follows; taken before the one of lanes
+	query         func(context.Context, Query) (any, error)
+	subscriptions func([]bcp.ActiveSubscription)
+	result        func(bcp.ValidationResult)
+	answers       answers
+	pending       int    // queries that wait for a handler or have one
+	active        []byte // the last bcp_subscriptions_active, as it came
+	results       *recent[string]
+}
+
+// NewReader returns the Reader of a connection. It starts nothing.
+func NewReader(c *Connection) *Reader {
+	return &Reader{conn: c, log: c.log.Named("reader"), results: newRecent[string](maxKnown)}
+}
+
+// OnQuery sets what answers queries. Set it before Start. The handler returns a
+// value that encodes as a JSON object, in one of the shapes of the query's
+// category, or [NotEnoughInformation]. Up to Options.Handlers calls run at a
+// time.
+//
+// When the gateway sends a query again that was answered, because either side
+// was away, the answer before is sent again and the handler is not called;
+// after a rejection it is called again, with Attempt and LastDetail set. With an
+// error, or a panic, nothing is sent, and the query stays open until it comes
+// again or expires.
+func (r *Reader) OnQuery(handler func(context.Context, Query) (any, error)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.query = handler
+}
+
+// OnSubscriptions sets what gets the list of the Reader's subscriptions: the
+// first one after Start, and each that differs from the one before. Set it
+// before Start. Calls of it and of OnResult come one at a time.
+func (r *Reader) OnSubscriptions(handler func([]bcp.ActiveSubscription)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.subscriptions = handler
+}
+
+// OnResult sets what gets the gateway's results for answers, and the final ones
+// for what was held (PROTOCOL P7.6). What Push returns does not come here. Set
+// it before Start.
+func (r *Reader) OnResult(handler func(bcp.ValidationResult)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result = handler
+}
+
+// Start begins to take queries and returns when the server knows. They are
+// taken until Stop, or until ctx ends, which also ends the context of the
+// handlers.
+func (r *Reader) Start(ctx context.Context) error {
+	return r.runner.start(func() (*run, error) {
+		ready := make(chan struct{})
+		name := r.conn.options.Name
+		started, err := r.conn.listen(ctx, []string{subjects.QueriesOf(name), subjects.DeliveriesOf(bcp.RoleReader, name)},
+			func(m *nats.Msg) {
+				<-ready
+				r.receive(m)
+			})
+		if err != nil {
+			return nil, err
+		}
+		r.mu.Lock()
+		r.pending, r.active = 0, nil
+		r.answers.restart()
+		r.lanes.begin(started)
+		r.mu.Unlock()
+		close(ready)
+		return started, nil
+	})
+}
+
+// Stop takes no more queries, waits for the handlers that are at work, and
+// cancels their context when ctx ends first; it returns when they have
+// returned. It may be called before Start and twice. Start may be called again.
+func (r *Reader) Stop(ctx context.Context) error { return r.runner.stop(ctx) }
+
+// Stats counts what was dropped or came twice.
+func (r *Reader) Stats() Stats { return r.counters.stats() }
+
+// receive judges one message. Queries and results come through here in the
+// order in which they were sent, so that a rejection's detail is known when the
+// query comes again.
+func (r *Reader) receive(m *nats.Msg) {
+	from, err := subjects.Parse(m.Subject)
+	if err != nil {
+		r.malformed()
+		return
+	}
+	// What has no reply subject asks for nothing to be sent: a query always
+	// has one.
+	if m.Reply == "" && from.Kind == subjects.KindDeliver {
+		r.delivered(m)
+		return
+	}
+	to, err := subjects.Parse(m.Reply)
+	if err != nil || to.Kind != subjects.KindReply || to.Role != bcp.RoleReader || to.Agent != r.conn.options.Name {
+		count(&r.counters.foreign, r.log, "dropped a message with a foreign reply subject")
+		r.conn.options.OnError(ErrForeignReply)
+		return
+	}
+	if from.Kind == subjects.KindDeliver {
+		r.delivered(m)
+		return
+	}
+	var q bcp.Query
+	if bcp.Decode(m.Data, r.conn.options.Encoding, &q) != nil || q.Type != bcp.TypeQuery || q.Controller != from.Controller {
+		r.malformed()
+		return
+	}
+	if string(q.QueryID) != to.ID {
+		count(&r.counters.foreign, r.log, "dropped a query with the reply subject of another")
+		r.conn.options.OnError(ErrForeignReply)
+		return
+	}
+	r.queried(q, m.Reply)
+}
+
+func (r *Reader) malformed() {
+	count(&r.counters.malformed, r.log, "dropped a message that is not understood")
+	r.conn.options.OnError(ErrMessage)
+}
+
+// queried sends a remembered answer again, or has the handler make one.
+func (r *Reader) queried(q bcp.Query, reply string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.query == nil {
+		return
+	}
+	entry := r.answers.of(q.QueryID)
+	entry.reply = reply
+	switch {
+	case entry.running:
+		r.counters.duplicates.Add(1)
+		return
+	case entry.message != nil && !entry.rejected:
+		r.counters.duplicates.Add(1)
+		r.send(reply, entry.message)
+		return
+	}
+	query, handler := Query{Query: q, Attempt: entry.attempt, LastDetail: entry.detail}, r.query
+	r.answers.keep(q.QueryID, entry, nil)
+	entry.running = r.pending < maxQueued && r.lanes.add(q.QueryID, func(ctx context.Context, run *run) {
+		r.answer(ctx, run, handler, query, entry)
+	})
+	if !entry.running {
+		count(&r.counters.overflow, r.log, "too many queries wait")
+		return
+	}
+	r.pending++
+}
+
+// answer calls the handler and sends what it returns, to the newest sending of
+// the query: the permission to answer an older one may have ended with an older
+// connection.
+func (r *Reader) answer(ctx context.Context, run *run, handler func(context.Context, Query) (any, error), q Query, entry *answered) {
+	var message []byte
+	var err error
+	called := run.handle(ctx, func() {
+		err = guarded("query", string(q.QueryID), func() error {
+			value, err := handler(ctx, q)
+			if err == nil {
+				message, err = r.encode(bcp.Response{Type: bcp.TypeResponse, QueryID: q.QueryID}, value)
+			}
+			return err
+		})
+	})
+	r.mu.Lock()
+	r.pending--
+	entry.running = false
+	if called && err == nil {
+		r.answers.keep(q.QueryID, entry, message)
+		r.send(entry.reply, message)
+	}
+	r.mu.Unlock()
+	if err != nil {
+		r.conn.handlerFailed(err)
+	}
+}
+
+// send publishes an answer. One that is lost is made good when the gateway
+// sends the query again.
+func (r *Reader) send(reply string, message []byte) {
+	if err := r.conn.nc.Publish(reply, message); err != nil {
+		r.log.Debug("answer not sent", "error", err)
+	}
+}
+
+// encode puts an answer into its message.
+func (r *Reader) encode(message bcp.Response, answer any) ([]byte, error) {
+	if _, unknown := answer.(NotEnoughInformation); unknown && message.QueryID != "" {
+		message.NotEnoughInformation = true
+		return bcp.Encode(message, r.conn.options.Encoding)
+	}
+	b, err := json.Marshal(answer, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("agents: encoding an answer: %w", err)
+	}
+	if message.Response = jsontext.Value(b); message.Response.Kind() != '{' {
+		return nil, ErrNotObject
+	}
+	return bcp.Encode(message, r.conn.options.Encoding)
+}
+
+// delivered takes bcp_subscriptions_active or bcp_validation_result.
+func (r *Reader) delivered(m *nats.Msg) {
+	var list bcp.SubscriptionsActive
+	if bcp.Decode(m.Data, r.conn.options.Encoding, &list) == nil && list.Type == bcp.TypeSubscriptionsActive {
+		r.listed(m, list.Subscriptions)
+		return
+	}
+	var result bcp.ValidationResult
+	if bcp.Decode(m.Data, r.conn.options.Encoding, &result) != nil || result.Type != bcp.TypeValidationResult {
+		r.malformed()
+		return
+	}
+	r.judged(m, result)
+}
+
+// listed acknowledges at once: the gateway sends nothing else before.
+func (r *Reader) listed(m *nats.Msg, list []bcp.ActiveSubscription) {
+	r.acknowledge(m.Reply)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.active != nil && bytes.Equal(r.active, m.Data) {
+		r.counters.duplicates.Add(1)
+		return
+	}
+	handler := r.subscriptions
+	if handler == nil || r.event(func() { r.call("subscriptions", func() { handler(list) }) }) {
+		r.active = m.Data
+	}
+}
+
+func (r *Reader) judged(m *nats.Msg, result bcp.ValidationResult) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !result.Success && result.QueryID != "" {
+		r.answers.rejected(result.QueryID, result.Detail)
+	}
+	handler, reply := r.result, m.Reply
+	r.event(func() {
+		if r.repeated(reply) {
+			r.counters.duplicates.Add(1)
+		} else if handler != nil {
+			r.call("result", func() { handler(result) })
+		}
+		r.acknowledge(reply)
+	})
+}
+
+// repeated reports whether a result with this reply subject was taken before,
+// and remembers it.
+func (r *Reader) repeated(reply string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if reply == "" || r.results.has(reply) {
+		return reply != ""
+	}
+	r.results.add(reply)
+	return false
+}
+
+// event has f called behind all events before it, or reports false where too
+// many wait. Called with mu held.
+func (r *Reader) event(f func()) bool {
+	ok := r.lanes.add("", func(context.Context, *run) { f() })
+	if !ok {
+		count(&r.counters.overflow, r.log, "too many results wait")
+	}
+	return ok
+}
+
+// call calls a handler that returns nothing.
+func (r *Reader) call(what string, f func()) {
+	if err := guarded(what, "", func() error { f(); return nil }); err != nil {
+		r.conn.handlerFailed(err)
+	}
+}
+
+func (r *Reader) acknowledge(reply string) {
+	if reply == "" {
+		return
+	}
+	if err := r.conn.nc.Publish(reply, nil); err != nil {
+		r.log.Debug("acknowledgement not sent", "error", err)
+	}
+}
+
+// PushOptions go with one push.
+type PushOptions struct {
+	// PushID makes a later push a repeat of an earlier one: with the same
+	// response it returns the first result and charges nothing more, for 24
+	// hours. Empty: a fresh one is made.
+	PushID bcp.ClientID
+}
+
+// Push sends an unsolicited answer against a subscription of a Controller and
+// returns what became of it: delivered, or held for a person, with the final
+// result to come through OnResult. The response encodes as a JSON object. A
+// lost reply, a gateway that is away and the refusal unavailable are tried
+// again, with the same push id, until ctx ends: a retry never charges twice
+// (PROTOCOL P2.6). So ctx should have a deadline.
+//
+// Errors: [ErrNotObject]; [*RefusedError], which charges nothing;
+// [*UnansweredError] when ctx ended first; nats.ErrPermissionViolation where
+// there is no such subscription.
+func (r *Reader) Push(ctx context.Context, controller bcp.AgentName, subscription bcp.SubscriptionID, response any, o PushOptions) (bcp.ValidationResult, error) {
+	var result bcp.ValidationResult
+	id, err := clientID(o.PushID)
+	if err != nil {
+		return result, fmt.Errorf("agents: PushOptions.PushID: %w", err)
+	}
+	body, err := r.encode(bcp.Response{Type: bcp.TypeResponse, SubscriptionID: subscription, Controller: controller, PushID: id}, response)
+	if err != nil {
+		return result, err
+	}
+	subject := subjects.Push(r.conn.options.Name, controller, subscription)
+	err = r.conn.request(ctx, subject, id, body, func(reply []byte) error {
+		var got bcp.ValidationResult
+		if bcp.Decode(reply, r.conn.options.Encoding, &got) != nil || got.Type != bcp.TypeValidationResult {
+			return ErrMessage
+		}
+		result = got
+		if !got.Success && got.Status != bcp.StatusHeld {
+			return &RefusedError{Code: got.Code, Detail: got.Detail}
+		}
+		return nil
+	})
+	return result, err
+}

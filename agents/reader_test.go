@@ -1,0 +1,534 @@
+package agents_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+type answer = func(context.Context, agents.Query) (any, error)
+
+var urgent = map[string]any{"urgent": true}
+
+// reader is a started Reader with a handler for queries.
+func reader(t *testing.T, url string, o agents.Options, handler answer, change func(*agents.Reader)) *agents.Reader {
+	t.Helper()
+	o.Name = researcher
+	r := agents.NewReader(connect(t, url, o))
+	if handler != nil {
+		r.OnQuery(handler)
+	}
+	if change != nil {
+		change(r)
+	}
+	if err := r.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// The handler's answer goes to the reply subject of the dispatch, as a message
+// that the gateway's strict parser takes.
+//
+// covers P2.1, P2.2, P3.9, P9.5
+func TestReaderAnswers(t *testing.T) {
+	t.Parallel()
+	for _, encoding := range []bcp.Encoding{bcp.JSON, bcp.MessagePack} {
+		t.Run(encoding.String(), func(t *testing.T) {
+			t.Parallel()
+			s := startServer(t, nil)
+			g := startGateway(t, s.ClientURL(), encoding)
+			replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
+			answers := map[bcp.QueryID]any{
+				"q1": urgent,
+				"q2": struct {
+					Urgent bool `json:"urgent"`
+				}{true},
+				"q3": jsontext.Value(`{"urgent":true}`),
+				"q4": agents.NotEnoughInformation{},
+			}
+			reader(t, s.ClientURL(), agents.Options{Encoding: encoding}, func(_ context.Context, q agents.Query) (any, error) {
+				want := agents.Query{Query: bcp.Query{Type: bcp.TypeQuery, QueryID: q.QueryID, Controller: main, Spec: boolean}}
+				if d := cmp.Diff(want, q); d != "" {
+					t.Error(d)
+				}
+				return answers[q.QueryID], nil
+			}, nil)
+			for id, value := range answers {
+				g.query(id, 0)
+				m := next(t, replies, "the answer")
+				if m.Subject != subjects.ReplyReader(researcher, id, 0) {
+					t.Errorf("answered on %s", m.Subject)
+				}
+				in, code := bcp.ParseResponse(m.Data, encoding)
+				if _, unknown := value.(agents.NotEnoughInformation); code != "" || in.QueryID != id || in.NotEnoughInformation != unknown {
+					t.Errorf("answered %s: %q, %+v", m.Data, code, in)
+				}
+			}
+		})
+	}
+}
+
+// A query that was answered and comes again, because somebody was away, is
+// answered by the same bytes without another call.
+//
+// covers P9.5
+func TestReaderAnswersAgain(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
+	var calls atomic.Int32
+	entered, release := make(chan struct{}, 9), make(chan struct{})
+	r := reader(t, s.ClientURL(), agents.Options{}, func(context.Context, agents.Query) (any, error) {
+		entered <- struct{}{}
+		<-release
+		return map[string]any{"call": calls.Add(1)}, nil
+	}, nil)
+	g.query("q1", 0)
+	next(t, entered, "the handler")
+	g.query("q1", 1) // comes again while the handler is at work: one answer is enough
+	until(t, "the duplicate", func() bool { return r.Stats().Duplicates == 1 })
+	close(release)
+	again := func(sending int) []byte {
+		t.Helper()
+		m := next(t, replies, "the answer")
+		if m.Subject != subjects.ReplyReader(researcher, "q1", sending) {
+			t.Errorf("answered on %s", m.Subject)
+		}
+		return m.Data
+	}
+	first := again(1)
+	g.query("q1", 2)
+	if second := again(2); !bytes.Equal(first, second) || calls.Load() != 1 {
+		t.Errorf("%d calls, %s then %s", calls.Load(), first, second)
+	}
+	if err := r.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	g.query("q1", 3)
+	if third := again(3); !bytes.Equal(first, third) {
+		t.Errorf("%s then %s", first, third)
+	}
+	none(t, replies, "another answer")
+}
+
+// After a rejection the handler hears why and tries again, on the new reply
+// subject. A refusal that is about no answer of this client changes nothing.
+//
+// covers P9.5, P3.10
+func TestReaderTriesAgainAfterARejection(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
+	seen := make(chan agents.Query, 9)
+	results := make(chan bcp.ValidationResult, 9)
+	reader(t, s.ClientURL(), agents.Options{}, func(_ context.Context, q agents.Query) (any, error) {
+		seen <- q
+		return urgent, nil
+	}, func(r *agents.Reader) { r.OnResult(func(v bcp.ValidationResult) { results <- v }) })
+	g.query("q1", 0)
+	next(t, replies, "the first answer")
+	if q := next(t, seen, "the first call"); q.Attempt != 0 || q.LastDetail != "" {
+		t.Errorf("got %+v", q)
+	}
+	refusal := bcp.ValidationResult{Type: bcp.TypeValidationResult, QueryID: "q1", Status: bcp.StatusRefused,
+		Code: bcp.ValidationFailed, Detail: "urgent: has the wrong type"}
+	g.send(subjects.Deliver(bcp.RoleReader, researcher, main), "", refusal)
+	g.query("q1", 1)
+	if m := next(t, replies, "the second answer"); m.Subject != subjects.ReplyReader(researcher, "q1", 1) {
+		t.Errorf("answered on %s", m.Subject)
+	}
+	if q := next(t, seen, "the second call"); q.Attempt != 1 || q.LastDetail != refusal.Detail {
+		t.Errorf("got %+v", q)
+	}
+	if d := cmp.Diff(refusal, next(t, results, "the result")); d != "" {
+		t.Error(d)
+	}
+	g.query("q1", 2)
+	next(t, replies, "the second answer again")
+	refusal.QueryID = "q2"
+	g.send(subjects.Deliver(bcp.RoleReader, researcher, main), "", refusal)
+	g.query("q2", 0)
+	next(t, replies, "another query's answer")
+	if q := next(t, seen, "its call"); q.QueryID != "q2" || q.Attempt != 0 || q.LastDetail != "" {
+		t.Errorf("got %+v", q)
+	}
+}
+
+// covers A-REPLY, P9.5
+func TestReaderDropsForeignReplySubjects(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	everything := g.listen(">")
+	r := reader(t, s.ClientURL(), agents.Options{}, func(context.Context, agents.Query) (any, error) { return urgent, nil }, nil)
+	query := bcp.Query{Type: bcp.TypeQuery, QueryID: "q1", Controller: main, Spec: boolean}
+	list := bcp.SubscriptionsActive{Type: bcp.TypeSubscriptionsActive, Subscriptions: []bcp.ActiveSubscription{}}
+	sent := 0
+	for _, reply := range []string{
+		subjects.ReplyReader("other", "q1", 0),
+		subjects.ReplyController(main, "q1"),
+		subjects.Push(researcher, main, "mail"),
+		subjects.InboxPrefix(researcher) + ".x",
+		"$JS.API.STREAM.PURGE.AUDIT",
+	} {
+		g.send(subjects.Query(researcher, main), reply, query)
+		g.send(subjects.Deliver(bcp.RoleReader, researcher, main), reply, list)
+		sent += 2
+	}
+	g.send(subjects.Query(researcher, main), "", query)
+	g.send(subjects.Query(researcher, main), subjects.ReplyReader(researcher, "another", 0), query)
+	sent += 2
+	until(t, "all to be dropped", func() bool { return r.Stats().Foreign == uint64(sent) })
+
+	query.Controller = "other"
+	g.send(subjects.Query(researcher, main), subjects.ReplyReader(researcher, "q1", 0), query)
+	query.Controller, query.Type = main, bcp.TypeResponse
+	g.send(subjects.Query(researcher, main), subjects.ReplyReader(researcher, "q1", 0), query)
+	g.send(subjects.Deliver(bcp.RoleReader, researcher, main), "", "text")
+	sent += 3
+	until(t, "the rest to be dropped", func() bool { return r.Stats().Malformed == 3 })
+
+	g.query("q2", 0)
+	for range sent + 1 {
+		next(t, everything, "the gateway's own message")
+	}
+	if m := next(t, everything, "the answer"); m.Subject != subjects.ReplyReader(researcher, "q2", 0) {
+		t.Errorf("the agent published on %s", m.Subject)
+	}
+	none(t, everything, "another message")
+}
+
+// A handler that fails or panics sends nothing, and is called again when the
+// query comes again.
+//
+// covers P9.5
+func TestReaderHandlerFails(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
+	seen := &errorsSeen{}
+	boom := errors.New("boom")
+	calls := 0
+	reader(t, s.ClientURL(), agents.Options{OnError: seen.add}, func(context.Context, agents.Query) (any, error) {
+		calls++
+		switch calls {
+		case 1:
+			return nil, boom
+		case 2:
+			panic("words of the web")
+		case 3:
+			return "no object", nil
+		case 4:
+			return map[string]any{"f": func() {}}, nil
+		default:
+			return urgent, nil
+		}
+	}, nil)
+	failures := func() int {
+		seen.mu.Lock()
+		defer seen.mu.Unlock()
+		return len(seen.seen)
+	}
+	for n := 1; n <= 4; n++ {
+		g.query("q1", 0)
+		until(t, "the failure", func() bool { return failures() == n })
+	}
+	var handler *agents.HandlerError
+	if !seen.has(boom) || !seen.has(agents.ErrNotObject) || !errors.As(seen.seen[1], &handler) || !handler.Panicked || handler.ID != "q1" {
+		t.Errorf("got %v", seen.seen)
+	}
+	g.query("q1", 0)
+	next(t, replies, "the answer")
+}
+
+// No more handlers run at a time than Options say, and no fewer.
+//
+// covers P9.5
+func TestReaderHandlersAreBounded(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
+	var running, most atomic.Int32
+	var all sync.WaitGroup
+	all.Add(3)
+	reader(t, s.ClientURL(), agents.Options{Handlers: 3}, func(_ context.Context, q agents.Query) (any, error) {
+		n := running.Add(1)
+		defer running.Add(-1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		if q.QueryID < "q03" {
+			all.Done()
+			all.Wait() // the first three meet
+		}
+		return urgent, nil
+	}, nil)
+	for i := range 20 {
+		g.query(bcp.QueryID(fmt.Sprintf("q%02d", i)), 0)
+	}
+	for range 20 {
+		next(t, replies, "an answer")
+	}
+	if n := most.Load(); n != 3 {
+		t.Errorf("%d handlers at a time", n)
+	}
+}
+
+// The list of subscriptions is acknowledged at once, every time, and handed on
+// when it is new.
+//
+// covers P9.3
+func TestReaderSubscriptions(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.MessagePack)
+	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
+	lists, release := make(chan []bcp.ActiveSubscription, 9), make(chan struct{})
+	reader(t, s.ClientURL(), agents.Options{Encoding: bcp.MessagePack}, nil, func(r *agents.Reader) {
+		r.OnSubscriptions(func(list []bcp.ActiveSubscription) {
+			lists <- list
+			<-release
+		})
+	})
+	send := func(id bcp.DeliveryID, list []bcp.ActiveSubscription) {
+		g.send(subjects.Deliver(bcp.RoleReader, researcher, bcp.Gateway), subjects.ReplyDelivery(bcp.RoleReader, researcher, id),
+			bcp.SubscriptionsActive{Type: bcp.TypeSubscriptionsActive, Subscriptions: list})
+		if m := next(t, replies, "the acknowledgement"); m.Subject != subjects.ReplyDelivery(bcp.RoleReader, researcher, id) || len(m.Data) != 0 {
+			t.Errorf("acknowledged by %q on %s", m.Data, m.Subject)
+		}
+	}
+	one := []bcp.ActiveSubscription{{SubscriptionID: "mail", Controller: main, Spec: boolean}}
+	send("h1", one)
+	if d := cmp.Diff(one, next(t, lists, "the list")); d != "" {
+		t.Error(d)
+	}
+	send("h1", one)
+	send("h2", one)
+	send("h3", []bcp.ActiveSubscription{})
+	close(release)
+	if list := next(t, lists, "the new list"); len(list) != 0 {
+		t.Errorf("got %v", list)
+	}
+	none(t, lists, "a list that is not new")
+}
+
+// covers P7.6
+func TestReaderResults(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
+	results := make(chan bcp.ValidationResult, 9)
+	seen := &errorsSeen{}
+	r := reader(t, s.ClientURL(), agents.Options{OnError: seen.add}, nil, func(r *agents.Reader) {
+		r.OnResult(func(v bcp.ValidationResult) {
+			results <- v
+			if v.Status == bcp.StatusHeld {
+				panic("held")
+			}
+		})
+	})
+	held := bcp.ValidationResult{Type: bcp.TypeValidationResult, QueryID: "q1", Success: true, Status: bcp.StatusHeld, Detail: "held"}
+	final := held
+	final.Status = bcp.StatusDelivered
+	for _, v := range []bcp.ValidationResult{held, final} {
+		for range 2 {
+			id := bcp.DeliveryID("v" + v.Status)
+			g.send(subjects.Deliver(bcp.RoleReader, researcher, main), subjects.ReplyDelivery(bcp.RoleReader, researcher, id), v)
+			next(t, replies, "the acknowledgement")
+		}
+		if d := cmp.Diff(v, next(t, results, "the result")); d != "" {
+			t.Error(d)
+		}
+	}
+	none(t, results, "a result twice")
+	if n := r.Stats().Duplicates; n != 2 {
+		t.Errorf("%d duplicates", n)
+	}
+	var failed *agents.HandlerError
+	if len(seen.seen) != 1 || !errors.As(seen.seen[0], &failed) || !failed.Panicked {
+		t.Errorf("got %v", seen.seen)
+	}
+}
+
+// A push emits a bcp_response with subscription, controller and an id, and
+// returns the gateway's result, whatever it is.
+//
+// covers SUB-67, SUB-105, SUB-106, SUB-107, SUB-108, SUB-112, P2.6, P7.6
+func TestPush(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	for _, encoding := range []bcp.Encoding{bcp.JSON, bcp.MessagePack} {
+		g := startGateway(t, s.ClientURL(), encoding)
+		pushes := g.listen(subjects.All(subjects.KindPush))
+		r := agents.NewReader(connect(t, s.ClientURL(), agents.Options{Name: researcher, Encoding: encoding}))
+		type result struct {
+			bcp.ValidationResult
+			err error
+		}
+		push := func() <-chan result {
+			ended := make(chan result, 1)
+			go func() {
+				v, err := r.Push(within(t), main, "mail", urgent, agents.PushOptions{})
+				ended <- result{v, err}
+			}()
+			return ended
+		}
+		for _, want := range []bcp.ValidationResult{
+			{Success: true, Status: bcp.StatusDelivered, Detail: "Published to controller main (Cat-1, 1.0 bits)"},
+			{Success: true, Status: bcp.StatusHeld, Detail: "Held for a person"},
+			{Status: bcp.StatusHeld, Detail: "Held for a person"},
+			{Status: bcp.StatusRefused, Code: bcp.BudgetExhausted, Detail: "Bandwidth budget exhausted for channel to 'main'"},
+			{Status: bcp.StatusRefused, Code: bcp.ValidationFailed, Detail: "urgent: has the wrong type"},
+		} {
+			want.Type, want.SubscriptionID = bcp.TypeValidationResult, "mail"
+			ended := push()
+			m := next(t, pushes, "the push")
+			in, code := bcp.ParseResponse(m.Data, encoding)
+			if code != "" || m.Subject != subjects.Push(researcher, main, "mail") || in.SubscriptionID != "mail" || in.Controller != main || in.PushID == "" || in.QueryID != "" {
+				t.Errorf("pushed %s on %s", m.Data, m.Subject)
+			}
+			g.respond(m, want)
+			got := next(t, ended, "the result")
+			if d := cmp.Diff(want, got.ValidationResult); d != "" {
+				t.Error(d)
+			}
+			var refused *agents.RefusedError
+			if isRefusal := want.Status == bcp.StatusRefused; isRefusal != errors.As(got.err, &refused) || isRefusal != (got.err != nil) {
+				t.Errorf("%v: got %v", want, got.err)
+			} else if isRefusal && (refused.Code != want.Code || refused.Detail != want.Detail) {
+				t.Errorf("%v: got %v", want, refused)
+			}
+		}
+		ended := push()
+		next(t, pushes, "a push whose reply is lost")
+		first := next(t, pushes, "its repeat")
+		g.respond(first, bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: "mail", Status: bcp.StatusRefused, Code: bcp.Unavailable})
+		m := next(t, pushes, "its repeat")
+		if !bytes.Equal(first.Data, m.Data) {
+			t.Errorf("the repeat differs: %s, %s", first.Data, m.Data)
+		}
+		g.respond(m, bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: "mail", Success: true, Status: bcp.StatusDelivered})
+		if got := next(t, ended, "the result"); got.err != nil {
+			t.Error(got.err)
+		}
+	}
+}
+
+// What is no object, or names nobody, is refused before it is sent.
+//
+// covers SUB-105, SUB-106, SUB-107
+func TestPushRefusesWhatCannotBeSent(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	everything := g.listen(">")
+	c := connect(t, s.ClientURL(), agents.Options{Name: researcher})
+	r := agents.NewReader(c)
+	for _, response := range []any{nil, "text", 1, true, []string{"a"}, jsontext.Value("[]"), jsontext.Value("{")} {
+		if _, err := r.Push(t.Context(), main, "mail", response, agents.PushOptions{}); err == nil {
+			t.Errorf("%v was sent", response)
+		}
+	}
+	for _, name := range []struct {
+		controller   bcp.AgentName
+		subscription bcp.SubscriptionID
+		id           bcp.ClientID
+	}{{"", "mail", ""}, {main, "", ""}, {"a.b", "mail", ""}, {main, "a.b", ""}, {main, ">", ""}, {main, "mail", "a b"}} {
+		if _, err := r.Push(t.Context(), name.controller, name.subscription, urgent, agents.PushOptions{PushID: name.id}); err == nil {
+			t.Errorf("%v was sent", name)
+		}
+	}
+	if err := c.NATS().FlushTimeout(patience); err != nil {
+		t.Fatal(err)
+	}
+	g.flush()
+	none(t, everything, "a message")
+}
+
+// A query and a push at the same time resolve each by its own id.
+//
+// covers SUB-67
+func TestQueryAndPushResolveIndependently(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	pushes, replies := g.listen(subjects.All(subjects.KindPush)), g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
+	results := make(chan bcp.ValidationResult, 9)
+	var r *agents.Reader
+	ended := make(chan error, 1)
+	ready := make(chan struct{})
+	r = reader(t, s.ClientURL(), agents.Options{Attempt: patience}, func(ctx context.Context, _ agents.Query) (any, error) {
+		<-ready
+		go func() {
+			_, err := r.Push(within(t), main, "mail", urgent, agents.PushOptions{})
+			ended <- err
+		}()
+		return urgent, nil
+	}, func(r *agents.Reader) { r.OnResult(func(v bcp.ValidationResult) { results <- v }) })
+	close(ready)
+	g.query("q1", 0)
+	next(t, replies, "the answer")
+	push := next(t, pushes, "the push")
+	g.send(subjects.Deliver(bcp.RoleReader, researcher, main), "", bcp.ValidationResult{Type: bcp.TypeValidationResult, QueryID: "q1", Success: true, Status: bcp.StatusDelivered})
+	if v := next(t, results, "the query's result"); v.QueryID != "q1" {
+		t.Errorf("got %v", v)
+	}
+	none(t, ended, "a result for the push, which has none")
+	g.respond(push, bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: "mail", Success: true, Status: bcp.StatusDelivered})
+	if err := next(t, ended, "the push's result"); err != nil {
+		t.Error(err)
+	}
+	none(t, results, "the push's result in OnResult")
+}
+
+// Stop ends the context of a handler that does not end by itself, and nothing
+// is answered.
+//
+// covers P9.5
+func TestReaderStops(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
+	entered := make(chan struct{}, 9)
+	r := reader(t, s.ClientURL(), agents.Options{Handlers: 1}, func(ctx context.Context, _ agents.Query) (any, error) {
+		entered <- struct{}{}
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}, nil)
+	g.query("q1", 0)
+	g.query("q2", 0)
+	next(t, entered, "the handler")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := r.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	none(t, entered, "a second call")
+	none(t, replies, "an answer")
+}

@@ -1,0 +1,90 @@
+package agents
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// request sends body to the gateway until it answers, the context ends, or
+// trying again cannot help. Every attempt sends the same bytes, so that the
+// gateway knows a repeat. read judges the reply; a refusal as unavailable is
+// tried again.
+func (c *Connection) request(ctx context.Context, subject string, id bcp.ClientID, body []byte, read func(reply []byte) error) error {
+	if subject == "" {
+		return errors.New("agents: a name or an id is not valid")
+	}
+	var last error
+	for n := 1; ; n++ {
+		reply, err := c.attempt(ctx, subject, body)
+		if err == nil {
+			if err = read(reply); err == nil {
+				return nil
+			}
+			var refused *RefusedError
+			if !errors.As(err, &refused) || refused.Code != bcp.Unavailable {
+				return err
+			}
+		}
+		if denied := c.denied("Publish", subject); denied != nil {
+			return fmt.Errorf("agents: %w", denied)
+		}
+		if hopeless(err) {
+			return fmt.Errorf("agents: %w", err)
+		}
+		if ctx.Err() == nil {
+			last = err
+			sleep(ctx, nil, pauseBefore(n, firstWait, c.options.MaxWait))
+		}
+		if ctx.Err() != nil {
+			return &UnansweredError{ID: id, Err: ended(ctx), Last: last}
+		}
+	}
+}
+
+// attempt is one round trip. Headers of the reply are ignored.
+func (c *Connection) attempt(ctx context.Context, subject string, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.options.Attempt, nats.ErrTimeout)
+	defer cancel()
+	m, err := c.nc.RequestWithContext(ctx, subject, body)
+	if err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = ended(ctx)
+		}
+		return nil, err
+	}
+	return m.Data, nil
+}
+
+// hopeless reports that no later attempt can do better.
+func hopeless(err error) bool {
+	for _, end := range []error{nats.ErrConnectionClosed, nats.ErrConnectionDraining, nats.ErrBadSubject, nats.ErrMaxPayload} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// clientID returns id, or a fresh one where it is empty.
+func clientID(id bcp.ClientID) (bcp.ClientID, error) {
+	if id == "" {
+		return bcp.ClientID(rand.Text()), nil
+	}
+	return bcp.ParseClientID(string(id))
+}
+
+// refusal returns the refusal in a reply to a Controller or a person, if the
+// reply is one.
+func (c *Connection) refusal(reply []byte) error {
+	var r bcp.Refusal
+	if err := bcp.Decode(reply, c.options.Encoding, &r); err != nil || r.Error == "" {
+		return nil
+	}
+	return &RefusedError{Code: r.Error, Detail: r.Detail}
+}

@@ -1,0 +1,272 @@
+package agents
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+)
+
+// run is one client between Start and Stop. Its goroutines are the one that
+// receives and those that spawn starts; done is closed when all have ended.
+type run struct {
+	cancel   context.CancelCauseFunc // ends the context of the handlers
+	stopping chan struct{}           // closed: take nothing new
+	done     chan struct{}
+	handlers chan struct{} // one token for each handler that may run
+
+	mu    sync.Mutex // guards over and adding to work
+	over  bool
+	work  sync.WaitGroup
+	begin func(func(context.Context)) // adds a goroutine to work, with the handlers' context
+}
+
+// listen subscribes to the patterns and has receive called for every message,
+// in the order of arrival over all patterns, by one goroutine. It returns when
+// the server has confirmed the subscriptions.
+func (c *Connection) listen(ctx context.Context, patterns []string, receive func(*nats.Msg)) (*run, error) {
+	messages := make(chan *nats.Msg, receiveBuffer)
+	subscriptions, err := c.subscribe(ctx, patterns, messages)
+	if err != nil {
+		unsubscribe(subscriptions)
+		return nil, err
+	}
+	work, cancel := context.WithCancelCause(ctx)
+	r := &run{
+		cancel: cancel, stopping: make(chan struct{}), done: make(chan struct{}),
+		handlers: make(chan struct{}, c.options.Handlers),
+	}
+	r.begin = func(f func(context.Context)) { r.work.Go(func() { f(work) }) }
+	c.mu.Lock()
+	over := c.over
+	if !over {
+		c.runs[r] = struct{}{}
+	}
+	c.mu.Unlock()
+	if over {
+		cancel(ErrClosed)
+		unsubscribe(subscriptions)
+		return nil, ErrClosed
+	}
+	go func() {
+		defer close(r.done)
+		r.receive(work, messages, receive)
+		r.end()
+		unsubscribe(subscriptions)
+		r.work.Wait()
+		cancel(nil)
+		c.mu.Lock()
+		delete(c.runs, r)
+		c.mu.Unlock()
+	}()
+	return r, nil
+}
+
+func (c *Connection) subscribe(ctx context.Context, patterns []string, messages chan *nats.Msg) ([]*nats.Subscription, error) {
+	var subscriptions []*nats.Subscription
+	for _, pattern := range patterns {
+		s, err := c.nc.ChanSubscribe(pattern, messages)
+		if err != nil {
+			return subscriptions, fmt.Errorf("agents: %w", err)
+		}
+		subscriptions = append(subscriptions, s)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.options.Attempt, nats.ErrTimeout)
+	defer cancel()
+	if err := c.nc.FlushWithContext(ctx); err != nil {
+		return subscriptions, fmt.Errorf("agents: subscribing: %w", err)
+	}
+	// The server's refusal comes before its answer to the flush.
+	for _, pattern := range patterns {
+		if err := c.denied("Subscription", pattern); err != nil {
+			return subscriptions, fmt.Errorf("agents: are these the creds of %s in this role? %w", c.options.Name, err)
+		}
+	}
+	return subscriptions, nil
+}
+
+// unsubscribe ignores errors: a subscription of a closed connection is gone.
+func unsubscribe(subscriptions []*nats.Subscription) {
+	for _, s := range subscriptions {
+		_ = s.Unsubscribe()
+	}
+}
+
+func (r *run) receive(ctx context.Context, messages <-chan *nats.Msg, receive func(*nats.Msg)) {
+	for {
+		select {
+		case <-r.stopping:
+			return
+		case <-ctx.Done():
+			return
+		case m := <-messages:
+			receive(m)
+		}
+	}
+}
+
+// end makes the run take nothing new. It may be called twice.
+func (r *run) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.over {
+		r.over = true
+		close(r.stopping)
+	}
+}
+
+// spawn runs f in a goroutine that the end of the run waits for, unless the
+// run is ending.
+func (r *run) spawn(f func(context.Context)) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		return false
+	}
+	r.begin(f)
+	return true
+}
+
+// handle calls f when fewer handlers than allowed are running. It reports false,
+// without a call, if the run ends before.
+func (r *run) handle(ctx context.Context, f func()) bool {
+	select {
+	case r.handlers <- struct{}{}:
+		defer func() { <-r.handlers }()
+	case <-r.stopping:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+	f()
+	return true
+}
+
+// stop ends the run and waits for its handlers. When ctx ends first, their
+// context is cancelled, and stop waits on and returns the reason.
+func (r *run) stop(ctx context.Context) error {
+	r.end()
+	select {
+	case <-r.done:
+		return nil
+	case <-ctx.Done():
+		r.cancel(ended(ctx))
+		<-r.done
+		return fmt.Errorf("agents: stopping: %w", ended(ctx))
+	}
+}
+
+// runner is the Start and Stop of a client. The zero value is stopped.
+type runner struct {
+	mu      sync.Mutex // guards current
+	current *run
+}
+
+// start calls listen unless a run is there that has not ended.
+func (s *runner) start(listen func() (*run, error)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.active() != nil {
+		return ErrStarted
+	}
+	r, err := listen()
+	if err != nil {
+		return err
+	}
+	s.current = r
+	return nil
+}
+
+func (s *runner) active() *run {
+	if s.current == nil {
+		return nil
+	}
+	select {
+	case <-s.current.done:
+		return nil
+	default:
+		return s.current
+	}
+}
+
+// running returns the run, or nil.
+func (s *runner) running() *run {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.active()
+}
+
+func (s *runner) stop(ctx context.Context) error {
+	s.mu.Lock()
+	r := s.current
+	s.mu.Unlock()
+	if r == nil {
+		return nil
+	}
+	return r.stop(ctx)
+}
+
+// lanes runs jobs of one key one after another, and of different keys beside
+// each other, each key in a goroutine of its own that ends when it has nothing
+// left to do.
+type lanes[K comparable] struct {
+	mu   sync.Mutex // guards what follows
+	run  *run
+	jobs map[K][]job
+}
+
+// job is one piece of a handler's work.
+type job func(context.Context, *run)
+
+// begin empties the lanes for a new run.
+func (l *lanes[K]) begin(r *run) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.run, l.jobs = r, make(map[K][]job)
+}
+
+// add reports false where the lane is full or the run is ending. Jobs that are
+// waiting when the run ends are dropped.
+func (l *lanes[K]) add(key K, j job) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	waiting, busy := l.jobs[key]
+	if l.run == nil || len(waiting) >= maxQueued {
+		return false
+	}
+	r := l.run
+	if !busy && !r.spawn(func(ctx context.Context) { l.work(ctx, r, key) }) {
+		return false
+	}
+	l.jobs[key] = append(waiting, j)
+	return true
+}
+
+func (l *lanes[K]) work(ctx context.Context, r *run, key K) {
+	for {
+		j := l.next(r, key)
+		if j == nil {
+			return
+		}
+		j(ctx, r)
+	}
+}
+
+// next takes the first job of key; with none left the lane is gone.
+func (l *lanes[K]) next(r *run, key K) job {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	waiting := l.jobs[key]
+	select {
+	case <-r.stopping:
+		waiting = nil
+	default:
+	}
+	if len(waiting) == 0 {
+		delete(l.jobs, key)
+		return nil
+	}
+	l.jobs[key] = waiting[1:]
+	return waiting[0]
+}
