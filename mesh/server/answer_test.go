@@ -44,6 +44,7 @@ func TestReaderAnswersOnceAndOnlyWhatItWasAsked(t *testing.T) {
 
 	first, second := subjects.ReplyReader("researcher", "q1", 0), subjects.ReplyReader("researcher", "q1", 1)
 	publish(t, researcher.Conn, first, "unsolicited")
+	flush(t, researcher.Conn)
 	query(t, gateway, researcher, arrived, first)
 	publish(t, mailer.Conn, first, "of another")
 	flush(t, mailer.Conn)

@@ -93,16 +93,16 @@ func (c Config) check() (host string, port int, err error) {
 	switch {
 	case err != nil:
 		return "", 0, err
+	case c.TLS == nil && !c.AllowNetworkWithoutTLS && !isLoopback(host):
+		return "", 0, fmt.Errorf("%w: %s", ErrPlaintext, c.Listen)
 	case c.StateDir == "":
 		return "", 0, errors.New("a state folder is required")
-	case c.Bundle.Operator == "":
+	case c.Bundle.Operator == "" || len(c.Bundle.Accounts) == 0 || c.Bundle.Monitor.JWT == "":
 		return "", 0, errors.New("a bundle of accounts is required")
 	case c.SyncInterval < 0:
 		return "", 0, errors.New("the sync interval is negative")
 	case c.MaxPayload < 1<<10 || c.MaxPayload > 8<<20:
 		return "", 0, errors.New("the payload limit is not between 1 KiB and 8 MiB")
-	case c.TLS == nil && !c.AllowNetworkWithoutTLS && !isLoopback(host):
-		return "", 0, fmt.Errorf("%w: %s", ErrPlaintext, c.Listen)
 	}
 	return host, port, nil
 }

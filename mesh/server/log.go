@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,8 +15,9 @@ import (
 const (
 	// maxLine bounds one line of the server in the log.
 	maxLine = 400
-	// clientLines is how many lines about clients are logged in a second;
-	// beyond that they are counted. A client could fill the disk otherwise.
+	// clientLines is how many lines of one class about clients are logged in a
+	// second; beyond that they are counted. A client could fill the disk
+	// otherwise.
 	clientLines = 10
 )
 
@@ -23,14 +25,16 @@ const (
 // logger. Lines about a client are replaced by a constant and the number of its
 // connection, since they quote what the client chose; refusals among them go
 // to denials. Its methods are called by any of the server's goroutines with
-// its locks held: they never wait.
+// its locks held: they wait for nothing but the logger.
 type adapter struct {
 	logger  hclog.Logger
 	denials *denials
 
 	failed atomic.Pointer[string]
-	second atomic.Int64  // Unix time that count belongs to
-	count  atomic.Uint64 // lines about clients in this second
+
+	mu     sync.Mutex
+	second int64          // Unix time that count belongs to
+	count  map[string]int // lines about clients in this second, by class
 }
 
 // fatal returns what the server called fatal. The server itself goes on.
@@ -64,20 +68,21 @@ func (a *adapter) Debugf(string, ...any) {}
 func (a *adapter) Tracef(string, ...any) {}
 
 func (a *adapter) write(level hclog.Level, format string, args []any) {
+	text := render(format, args)
 	c, isClient := parseClient(format)
-	if !isClient {
-		// Some formats have the client as their first argument.
-		c, isClient = parseClient(render(format, args))
-		args = nil
-	}
 	if isClient {
 		if operation, subject := c.refusal(args); operation != 0 {
 			a.denials.add(c.id, c.host, operation, subject)
 		}
+	} else {
+		// Some formats have the client as their first argument; none of them
+		// is a refusal.
+		c, isClient = parseClient(text)
+	}
+	if isClient {
 		a.writeClient(level, c)
 		return
 	}
-	text := render(format, args)
 	for _, quoting := range quotingFormats {
 		if strings.HasPrefix(format, quoting) {
 			text = quoting
@@ -90,14 +95,19 @@ func (a *adapter) write(level hclog.Level, format string, args []any) {
 var quotingFormats = []string{"Removed sub", "Internal subscription on"}
 
 func (a *adapter) writeClient(level hclog.Level, c clientLine) {
-	now := time.Now().Unix()
-	if last := a.second.Swap(now); last != now {
-		if count := a.count.Swap(0); count > clientLines {
-			a.logger.Warn("lines about clients were left out", "count", count-clientLines)
+	class, now := c.class(), time.Now().Unix()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.second != now {
+		for class, count := range a.count {
+			if count > clientLines {
+				a.logger.Warn("lines about clients were left out", "line", class, "count", count-clientLines)
+			}
 		}
+		a.second, a.count = now, map[string]int{}
 	}
-	if a.count.Add(1) <= clientLines {
-		a.logger.Log(level, c.class(), "client", c.id)
+	if a.count[class]++; a.count[class] <= clientLines {
+		a.logger.Log(level, class, "client", c.id)
 	}
 }
 

@@ -1,0 +1,367 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// watch returns a channel of all connections.
+func (b *bench) watch() <-chan server.Connection {
+	b.t.Helper()
+	events := make(chan server.Connection, 1024)
+	stop, err := b.Watch(func(c server.Connection) { events <- c })
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(stop)
+	return events
+}
+
+func next[T any](t *testing.T, events <-chan T) T {
+	t.Helper()
+	select {
+	case e := <-events:
+		return e
+	case <-time.After(patience):
+		t.Fatal("nothing happened")
+		panic("unreachable")
+	}
+}
+
+func none[T any](t *testing.T, events <-chan T) {
+	t.Helper()
+	select {
+	case e := <-events:
+		t.Errorf("also: %+v", e)
+	default:
+	}
+}
+
+// covers BCP-7, A-SYS
+func TestWatchTellsWhoConnectsByTheirScope(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.gateway()
+	before := b.connect("relay", bcp.RoleReader, nats.Name("controller-main"))
+	events := b.watch()
+	got := next(t, events)
+	want := server.Connection{Party: server.Party{Agent: "relay", Role: bcp.RoleReader}, Connected: true, ClientID: got.ClientID, UserKey: before.key}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	after := b.connect("relay", bcp.RoleController)
+	got = next(t, events)
+	want = server.Connection{Party: server.Party{Agent: "relay", Role: bcp.RoleController}, Connected: true, ClientID: got.ClientID, UserKey: after.key}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	after.Close()
+	want.Connected, want.Reason = false, "Client Closed"
+	if diff := cmp.Diff(want, next(t, events)); diff != "" {
+		t.Error(diff)
+	}
+	b.gateway().Close()
+	alice := b.connect("alice", bcp.RoleApprover)
+	if got := next(t, events); got.Party != (server.Party{Agent: "alice", Role: bcp.RoleApprover}) || got.UserKey != alice.key {
+		t.Errorf("%+v", got)
+	}
+	none(t, events)
+}
+
+func TestKickClosesOneConnection(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	events := b.watch()
+	closed := make(chan bool, 1)
+	b.connect("main", bcp.RoleController, nats.NoReconnect(), nats.ClosedHandler(func(*nats.Conn) { closed <- true }))
+	one := next(t, events)
+	other := b.connect("main", bcp.RoleController)
+	next(t, events)
+	if err := b.Kick(one.ClientID); err != nil {
+		t.Fatal(err)
+	}
+	next(t, closed)
+	if got := next(t, events); got.Connected || got.ClientID != one.ClientID || got.Reason != "Kicked" {
+		t.Errorf("%+v", got)
+	}
+	flush(t, other.Conn)
+	if err := b.Kick(one.ClientID); !errors.Is(err, server.ErrNoClient) {
+		t.Errorf("kicked twice: %v", err)
+	}
+	none(t, events)
+}
+
+// covers P1.5, A-REVOKED
+func TestUpdateTouchesOnlyWhoChanged(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	gateway, events := b.gateway(), b.watch()
+	researcher, mailer, main := b.connect("researcher", bcp.RoleReader), b.connect("mailer", bcp.RoleReader), b.connect("main", bcp.RoleController)
+	for range 3 {
+		next(t, events)
+	}
+	core := listen(t, gateway, "bcp.>")
+	fresh := subjects.Push("researcher", "main", "fresh")
+	publish(t, researcher.Conn, fresh, "")
+	if diff := cmp.Diff([]string{"publish " + fresh}, researcher.refusals()); diff != "" {
+		t.Fatal(diff)
+	}
+
+	edited := slices.Clone(b.scopes)
+	for i, s := range edited {
+		if s.Agent == "researcher" {
+			edited[i].PubAllow = []string{fresh}
+		}
+	}
+	if err := b.UpdateAccounts(t.Context(), b.compile(edited)); err != nil {
+		t.Fatal(err)
+	}
+	if got := next(t, events); got.Connected || got.Agent != "researcher" {
+		t.Errorf("%+v", got)
+	}
+	if got := next(t, events); !got.Connected || got.Agent != "researcher" || got.UserKey != researcher.key {
+		t.Errorf("it did not come back with its creds: %+v", got)
+	}
+	old := subjects.Push("researcher", "main", "findings")
+	publish(t, researcher.Conn, fresh, "")
+	publish(t, researcher.Conn, old, "")
+	if diff := cmp.Diff([]string{"publish " + old}, researcher.refusals()); diff != "" {
+		t.Error(diff)
+	}
+	publish(t, main.Conn, subjects.Session("main"), "")
+	flush(t, main.Conn)
+	flush(t, mailer.Conn)
+	if diff := cmp.Diff([]string{fresh, subjects.Session("main")}, subjectsOf(core())); diff != "" {
+		t.Error(diff)
+	}
+
+	// An agent that is no more, and creds that are revoked, are out.
+	if err := b.store.Revoke(researcher.key, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	removed := slices.DeleteFunc(slices.Clone(edited), func(s subjects.Scope) bool { return s.Agent == "mailer" })
+	if err := b.UpdateAccounts(t.Context(), b.compile(removed)); err != nil {
+		t.Fatal(err)
+	}
+	gone := []string{string(next(t, events).Agent), string(next(t, events).Agent)}
+	if diff := cmp.Diff([]string{"mailer", "researcher"}, sorted(gone)); diff != "" {
+		t.Error(diff)
+	}
+	for deadline := time.Now().Add(patience); researcher.IsConnected() || mailer.IsConnected(); {
+		if time.Now().After(deadline) {
+			t.Fatal("still connected")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	researcher.Close()
+	mailer.Close()
+	flush(t, main.Conn)
+	none(t, events)
+	b.connect("researcher", bcp.RoleReader) // with fresh creds
+}
+
+func TestUpdateRefusesWhatCannotChange(t *testing.T) {
+	t.Parallel()
+	b, other := start(t), start(t)
+	for name, next := range map[string]accounts.Bundle{"nothing": {}, "another mesh": other.bundle} {
+		if err := b.UpdateAccounts(t.Context(), next); !errors.Is(err, server.ErrUpdate) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// The same again is no change, and so is nothing at all.
+	if err := b.UpdateAccounts(t.Context(), b.compile(b.scopes)); err != nil {
+		t.Error(err)
+	}
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.UpdateAccounts(done, b.compile(nil)); !errors.Is(err, server.ErrUpdate) || !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// auditStream makes what an auditor may read.
+func auditStream(t *testing.T, gateway *nats.Conn) natsjs.JetStream {
+	t.Helper()
+	js, err := natsjs.New(gateway)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, kind := range map[string]subjects.Kind{subjects.AuditStream: subjects.KindAudit, "BCP_RAW": subjects.KindRaw} {
+		if _, err := js.CreateStream(t.Context(), natsjs.StreamConfig{Name: name, Subjects: []string{subjects.All(kind)}, AllowDirect: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return js
+}
+
+// covers A-JSAPI, BCP-19
+func TestAuditorReadsTheAuditAlone(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	js := auditStream(t, b.gateway())
+	record, raw := subjects.Audit("main", "researcher", "query"), subjects.Raw(0)
+	for _, subject := range []string{record, raw} {
+		if _, err := js.Publish(t.Context(), subject, []byte(subject)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bob := b.connect("bob", bcp.RoleAuditor)
+	for _, request := range []string{subjects.AuditPrefix + ".DIRECT.GET.BCP_AUDIT." + record, subjects.AuditPrefix + ".DIRECT.GET.BCP_AUDIT"} {
+		body := ""
+		if request == subjects.AuditPrefix+".DIRECT.GET.BCP_AUDIT" {
+			body = `{"seq":1}`
+		}
+		reply, err := bob.Request(request, []byte(body), patience)
+		if err != nil || string(reply.Data) != record {
+			t.Errorf("%s: %v: %+v", request, err, reply)
+		}
+	}
+	reply, err := bob.Request(subjects.AuditPrefix+".STREAM.INFO.BCP_AUDIT", nil, patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var info struct {
+		Config struct {
+			Name string `json:"name"`
+		} `json:"config"`
+	}
+	if err := json.Unmarshal(reply.Data, &info); err != nil || info.Config.Name != subjects.AuditStream {
+		t.Errorf("%v: %s", err, reply.Data)
+	}
+	// A batch has many replies to one request.
+	batch := listen(t, bob.Conn, subjects.InboxPrefix("bob")+".batch.>")
+	if err := bob.PublishRequest(subjects.AuditPrefix+".DIRECT.GET.BCP_AUDIT", subjects.InboxPrefix("bob")+".batch.1", []byte(`{"seq":1,"batch":10}`)); err != nil {
+		t.Fatal(err)
+	}
+	var replies []*nats.Msg
+	for deadline := time.Now().Add(patience); len(replies) < 2; replies = append(replies, batch()...) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d replies", len(replies))
+		}
+	}
+	if string(replies[0].Data) != record || replies[1].Header.Get("Status") != "204" {
+		t.Errorf("%+v, %+v", replies[0], replies[1])
+	}
+	if refused := bob.refusals(); len(refused) != 0 {
+		t.Errorf("refused %v", refused)
+	}
+}
+
+// covers P11.1
+func TestOneServerRunsOnAStateFolder(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	config := server.Config{StateDir: b.state, Bundle: b.bundle}
+	if _, err := server.Start(t.Context(), config); !errors.Is(err, server.ErrInUse) {
+		t.Fatalf("two servers run on one folder: %v", err)
+	}
+	js := auditStream(t, b.gateway())
+	if _, err := js.Publish(t.Context(), subjects.Audit("", "", "start"), nil); err != nil {
+		t.Fatal(err)
+	}
+	stop(t, b.Server)
+	stop(t, b.Server)
+	<-b.Done()
+
+	ctx, cancel := context.WithCancel(t.Context())
+	again, err := server.Start(ctx, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gateway, err := again.Gateway()
+	if err != nil {
+		t.Fatal(err)
+	}
+	js, err = natsjs.New(gateway)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), subjects.AuditStream)
+	if err != nil || stream.CachedInfo().State.Msgs != 1 {
+		t.Errorf("what was written is gone: %v", err)
+	}
+	gateway.Close()
+	cancel()
+	select {
+	case <-again.Done():
+	case <-time.After(patience):
+		t.Fatal("it goes on without its context")
+	}
+	stop(t, again)
+	if _, err := server.Start(ctx, config); !errors.Is(err, context.Canceled) {
+		t.Errorf("started without its context: %v", err)
+	}
+}
+
+func TestStartRefusesABadConfig(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	for name, spoil := range map[string]func(*server.Config){
+		"no state":        func(c *server.Config) { c.StateDir = "" },
+		"no bundle":       func(c *server.Config) { c.Bundle = accounts.Bundle{} },
+		"bad operator":    func(c *server.Config) { c.Bundle.Operator = "x" },
+		"no accounts":     func(c *server.Config) { c.Bundle.Accounts = nil },
+		"no monitor":      func(c *server.Config) { c.Bundle.Monitor = accounts.Login{} },
+		"no port":         func(c *server.Config) { c.Listen = "127.0.0.1" },
+		"large port":      func(c *server.Config) { c.Listen = "127.0.0.1:65536" },
+		"port in use":     func(c *server.Config) { c.Listen = b.URL()[len("nats://"):] },
+		"back in time":    func(c *server.Config) { c.SyncInterval = -1 },
+		"small payload":   func(c *server.Config) { c.MaxPayload = 1<<10 - 1 },
+		"large payload":   func(c *server.Config) { c.MaxPayload = 8<<20 + 1 },
+		"state is a file": func(c *server.Config) { c.StateDir = b.state + "/server.lock" },
+	} {
+		config := server.Config{StateDir: t.TempDir(), Bundle: b.bundle}
+		spoil(&config)
+		if s, err := server.Start(t.Context(), config); err == nil {
+			stop(t, s)
+			t.Errorf("%s: started", name)
+		}
+	}
+	for _, payload := range []int{1 << 10, 8 << 20} {
+		s, err := server.Start(t.Context(), server.Config{StateDir: t.TempDir(), Bundle: b.bundle, MaxPayload: payload, SyncAlways: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		nc, err := s.Gateway()
+		if err != nil || nc.MaxPayload() != int64(payload) {
+			t.Errorf("%d: %v", payload, err)
+		}
+		nc.Close()
+		stop(t, s)
+	}
+}
+
+func TestStartAndStopAtOnce(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	for range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		s, err := server.Start(ctx, server.Config{StateDir: t.TempDir(), Bundle: b.bundle})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var group sync.WaitGroup
+		for range 4 {
+			group.Go(func() { stop(t, s) })
+		}
+		group.Go(cancel)
+		group.Wait()
+		if _, err := s.Gateway(); err == nil {
+			t.Error("connected to a server that ended")
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package server_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// startWithDenials runs a server whose refusals the test reads.
+func startWithDenials(t *testing.T, change ...any) (*bench, <-chan server.Denial) {
+	t.Helper()
+	denials := make(chan server.Denial, 4096)
+	b := start(t, append(change, func(c *server.Config) { c.Denials = func(d server.Denial) { denials <- d } })...)
+	return b, denials
+}
+
+// covers P11.1, A-WILD, A-SYS
+func TestRefusalsAreTold(t *testing.T) {
+	t.Parallel()
+	b, denials := startWithDenials(t)
+	// The client's words look like the server's.
+	words := `x" - "y" - Publish Violation - Subject %q %s %d - Subscription Violation - Subject "z", SID 1`
+	researcher := b.connect("researcher", bcp.RoleReader, nats.Name(words))
+	for _, c := range []struct {
+		do        func() error
+		operation server.Operation
+		subject   string
+	}{
+		{func() error { return researcher.Publish("$SYS.REQ.%d%s%n", nil) }, server.Publish, "$SYS.REQ.%d%s%n"},
+		{func() error { _, err := researcher.SubscribeSync("$JS.%s.>"); return err }, server.Subscribe, "$JS.%s.>"},
+	} {
+		if err := c.do(); err != nil {
+			t.Fatal(err)
+		}
+		got := next(t, denials)
+		want := server.Denial{
+			Operation: c.operation, Party: server.Party{Agent: "researcher", Role: bcp.RoleReader}, UserKey: researcher.key,
+			ClientID: got.ClientID, Host: "127.0.0.1", Subject: c.subject, Count: 1,
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	// Of those that follow within a second one says how many and, as an
+	// example, the last; it is escaped and cut.
+	const more = 50
+	for range more {
+		publish(t, researcher.Conn, "\x1b[31m\u202ea."+strings.Repeat("b", 500), "")
+		if _, err := researcher.QueueSubscribeSync("bcp.>", "\x1bq"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count := map[server.Operation]int{}
+	for count[server.Publish] < more || count[server.Subscribe] < more {
+		got := next(t, denials)
+		count[got.Operation] += got.Count
+		if got.Operation == server.Publish && (!strings.HasPrefix(got.Subject, `\x1b[31m\u202ea.bbb`) || len(got.Subject) != 128) {
+			t.Errorf("subject %q", got.Subject)
+		}
+		if got.Operation == server.Subscribe && got.Subject != "bcp.>" {
+			t.Errorf("subject %q", got.Subject)
+		}
+		if got.Agent != "researcher" {
+			t.Errorf("%+v", got)
+		}
+	}
+	if diff := cmp.Diff(map[server.Operation]int{server.Publish: more, server.Subscribe: more}, count); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// covers P4.7, A-FLOODRESP
+func TestAFloodOfRefusalsIsFewRecords(t *testing.T) {
+	t.Parallel()
+	log := &lines{}
+	b, denials := startWithDenials(t, func(c *server.Config) { c.Logger = log.logger() })
+	// A flood over many connections of one agent is one party's.
+	const flood, connections = 3000, 6
+	begun := time.Now()
+	creds := b.issue("researcher", bcp.RoleReader)
+	for range connections {
+		nc, err := nats.Connect(b.URL(), nats.UserCredentialBytes(creds.Text()), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range flood / connections {
+			publish(t, nc, "x", "")
+		}
+		flush(t, nc)
+		nc.Close()
+	}
+	writer := b.connect("writer", bcp.RoleController)
+	publish(t, writer.Conn, "x", "")
+	total, records, other := 0, 0, 0
+	for total < flood || other == 0 {
+		d := next(t, denials)
+		if d.Agent == "writer" {
+			other += d.Count
+			continue
+		}
+		records++
+		total += d.Count
+	}
+	seconds := int(time.Since(begun)/time.Second) + 1
+	if total != flood || other != 1 || records > seconds+1 {
+		t.Errorf("%d refusals in %d records, and %d of another, within %d s", total, records, other, seconds)
+	}
+	if count := strings.Count(log.text(), "refused a publish"); count > 10*(seconds+1) {
+		t.Errorf("%d lines in the log", count)
+	}
+}
+
+// covers P11.1, A-JWTSELF
+func TestRefusedConnectionsAreTold(t *testing.T) {
+	t.Parallel()
+	log := &lines{}
+	b, denials := startWithDenials(t, func(c *server.Config) { c.Logger = log.logger() })
+	const canary = "SUCANARY"
+	if nc, err := nats.Connect(b.URL(), nats.UserInfo(canary, canary), nats.Name(canary), nats.NoReconnect()); err == nil {
+		nc.Close()
+		t.Fatal("connected")
+	}
+	got := next(t, denials)
+	if diff := cmp.Diff(server.Denial{Operation: server.Connect, ClientID: got.ClientID, Host: "127.0.0.1", Count: 1}, got); diff != "" {
+		t.Error(diff)
+	}
+	if strings.Contains(log.text(), canary) || !strings.Contains(log.text(), "refused a connection") {
+		t.Error(log.text())
+	}
+}
+
+// covers A-FLOODRESP, BCP-19
+func TestNoWordsOfClientsAreLogged(t *testing.T) {
+	t.Parallel()
+	log := &lines{}
+	b, denials := startWithDenials(t, func(c *server.Config) { c.Logger, c.MaxPayload = log.logger(), 1<<10 })
+	const canary = "CANARY"
+	creds := b.issue("researcher", bcp.RoleReader)
+	client := func() *nats.Conn {
+		nc, err := nats.Connect(b.URL(), nats.UserCredentialBytes(creds.Text()), nats.Name(canary+" %s%d"), nats.NoReconnect(),
+			nats.CustomInboxPrefix(subjects.InboxPrefix("researcher")), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		return nc
+	}
+	nc := client()
+	publish(t, nc, canary+".%s", canary)
+	if err := nc.PublishRequest(subjects.Push("researcher", "main", "findings"), "_R_."+canary, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{canary, canary + ".>", "_INBOX_researcher." + strings.Repeat(canary+".", 20) + "x"} {
+		if _, err := nc.QueueSubscribe(subject, canary+"%d", func(*nats.Msg) {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 200 { // more than it may have
+		if _, err := nc.SubscribeSync("_INBOX_researcher." + canary); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flush(t, nc)
+	nc.Close()
+	for _, text := range []string{
+		"CONNECT {\"name\":\"" + canary + "\"\r\n", canary + " " + canary + "\r\n", "PUB " + canary + " x\r\n", strings.Repeat(canary, 2000) + "\r\n",
+		"CONNECT {\"jwt\":\"" + canary + "\",\"nkey\":\"" + canary + "\",\"sig\":\"" + canary + "\"}\r\nPING\r\n", "\x16\x03\x01" + canary,
+		"PUB " + canary + " 5000\r\n", "SUB " + canary + "..x 1\r\nSUB _INBOX_researcher. " + canary + " " + canary + "\r\nUNSUB\r\n", "HPUB " + canary + " 9 1\r\n",
+	} {
+		raw(t, b.URL(), text, nil)
+		raw(t, b.URL(), text, creds.Text())
+	}
+	for seen := map[server.Operation]bool{}; len(seen) < 3; {
+		d := next(t, denials)
+		seen[d.Operation] = true
+	}
+	stop(t, b.Server)
+	text := log.text()
+	if strings.Contains(text, canary) {
+		for line := range strings.Lines(text) {
+			if strings.Contains(line, canary) {
+				t.Errorf("logged: %s", line)
+			}
+		}
+	}
+	for _, want := range []string{"refused a publish", "refused a subscription", "refused a connection", "too large"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the log does not tell: %s", want)
+		}
+	}
+}
+
+// raw speaks to the server without a client, as the user of the creds if there
+// are any, and reads until it hangs up.
+func raw(t *testing.T, url, text string, creds []byte) {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(url, "nats://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	// What it says of itself comes first.
+	buffer := make([]byte, 4096)
+	n, err := c.Read(buffer)
+	var info struct {
+		Nonce string `json:"nonce"`
+	}
+	if err != nil || json.Unmarshal(buffer[len("INFO "):n], &info) != nil || info.Nonce == "" {
+		t.Fatalf("%v: %q", err, buffer[:n])
+	}
+	if creds != nil {
+		user := must(jwt.ParseDecoratedUserNKey(creds))
+		connect := must(json.Marshal(map[string]any{
+			"jwt": must(jwt.ParseDecoratedJWT(creds)), "sig": base64.RawURLEncoding.EncodeToString(must(user.Sign([]byte(info.Nonce)))),
+			"name": "CANARY %s", "lang": "CANARY", "version": "CANARY", "headers": true,
+		}))
+		text = "CONNECT " + string(connect) + "\r\n" + text
+	}
+	if _, err := c.Write([]byte(text + "PING\r\n" + strings.Repeat("x", 64) + "\r\n")); err != nil {
+		return // it hung up before
+	}
+	for err == nil {
+		_, err = c.Read(buffer)
+	}
+}

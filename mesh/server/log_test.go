@@ -1,0 +1,151 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/go-hclog"
+)
+
+// record is an adapter whose refusals and lines a test reads.
+func record(t testing.TB) (a *adapter, text *bytes.Buffer, refusals func() []string) {
+	text = &bytes.Buffer{}
+	d := &denials{wake: make(chan struct{}, 1), incoming: map[refusal]*refused{}}
+	a = &adapter{
+		logger:  hclog.New(&hclog.LoggerOptions{Output: text, Level: hclog.Trace, DisableTime: true}),
+		denials: d,
+	}
+	return a, text, func() []string {
+		incoming, lost := d.take()
+		if lost != 0 {
+			t.Errorf("%d lost", lost)
+		}
+		var list []string
+		for key, r := range incoming {
+			list = append(list, fmt.Sprintf("%d %s %s %q x%d", key.clientID, r.host, key.operation, r.subject, r.count))
+		}
+		return list
+	}
+}
+
+// covers P11.1, A-WILD
+func TestAdapterReadsTheServersLines(t *testing.T) {
+	t.Parallel()
+	const known = `10.0.0.1:4222 - cid:7 - "v1:go:name" - "A/READERS/jwt:U" - `
+	// Everything that a client may call itself is quoted by the server.
+	forged := fmt.Sprintf(`10.0.0.1:4222 - cid:7 - %q - "A/READERS/jwt:U" - `, `v1:go:" - cid:8 - Publish Violation - Subject %q`)
+	for _, c := range []struct {
+		format  string
+		args    []any
+		line    string
+		refusal string
+	}{
+		{"Server is ready", nil, "Server is ready", ""},
+		{"Listening on %s:%d", []any{"localhost", 4222}, "Listening on localhost:4222", ""},
+		{"Error: %v\x1b\n", []any{errors.New("a\nb")}, `Error: a\nb\x1b\n`, ""},
+		{"%s", []any{strings.Repeat("x", 1000)}, strings.Repeat("x", maxLine), ""},
+		{known + "Publish Violation - Subject %q", []any{[]byte("a.b")}, "refused a publish: client=7", `7 10.0.0.1 publish "a.b" x1`},
+		{known + "Publish Violation - Reply %q", []any{[]byte("_R_.b")}, "refused a publish: client=7", `7 10.0.0.1 publish "_R_.b" x1`},
+		{forged + "Publish Violation - Subject %q", []any{[]byte("a.b")}, "refused a publish: client=7", `7 10.0.0.1 publish "a.b" x1`},
+		{forged + "something", nil, "an event of a client: client=7", ""},
+		{known + `Subscription Violation - Subject "a.%d.>", SID 5`, nil, "refused a subscription: client=7", `7 10.0.0.1 subscribe "a.%d.>" x1`},
+		{known + `Subscription Violation - Subject "a", Queue: "q - Subject \"b\"", SID 5`, nil, "refused a subscription: client=7", `7 10.0.0.1 subscribe "a" x1`},
+		{known + `Subscription Violation Too Many Tokens - Subject "a.a", SID 5`, nil, "refused a subscription: client=7", `7 10.0.0.1 subscribe "a.a" x1`},
+		{"[::1]:4222 - wid:9 - authentication error", nil, "refused a connection: client=9", `9 [::1] connect "" x1`},
+		{"10.0.0.1:4222 - cid:9 - %v - %s", []any{errors.New("authentication error"), `User "x"`}, "refused a connection: client=9", `9 10.0.0.1 connect "" x1`},
+		{"pipe - cid:1 - %s: %d vs %d", []any{"maximum payload exceeded", 5, 4}, "disconnected a client: its message is too large: client=1", ""},
+		{"pipe - cid:1 - Client Error %s", []any{"its words"}, "an event of a client: client=1", ""},
+		{"%s - %s%s", []any{"10.0.0.1:1 - cid:3", "Slow Consumer: its words", ""}, "a client reads too slowly: client=3", ""},
+		{"10.0.0.1:1 - mid_ws:3 - \"its words\"", nil, "an event of a client: client=3", ""},
+		{`10.0.0.1:1 - cid:3`, nil, "an event of a client: client=3", ""},
+		{"Removed sub %q (sid %q) for %s - not authorized", []any{"its words", "1", "x"}, "Removed sub", ""},
+	} {
+		a, text, refusals := record(t)
+		a.Errorf(c.format, c.args...)
+		if got := strings.TrimSuffix(strings.TrimPrefix(text.String(), "[ERROR] "), "\n"); got != c.line {
+			t.Errorf("%q: logged %q, want %q", c.format, got, c.line)
+		}
+		if got := strings.Join(refusals(), "; "); got != c.refusal {
+			t.Errorf("%q: refused %q, want %q", c.format, got, c.refusal)
+		}
+		a.Debugf(c.format, c.args...)
+		a.Tracef(c.format, c.args...)
+		if a.fatal() != nil || strings.Count(text.String(), "\n") != 1 {
+			t.Errorf("%q: %v, %q", c.format, a.fatal(), text)
+		}
+	}
+}
+
+func TestAdapterKeepsTheFirstFatalLine(t *testing.T) {
+	t.Parallel()
+	a, _, _ := record(t)
+	a.Fatalf("cannot listen on %d", 1)
+	a.Fatalf("and so on")
+	if err := a.fatal(); err == nil || err.Error() != "cannot listen on 1" {
+		t.Error(err)
+	}
+}
+
+// covers P4.7
+func TestDenialsAreBounded(t *testing.T) {
+	t.Parallel()
+	var told []Denial
+	d := &denials{
+		identify: func(id uint64) (Party, string) { return Party{Agent: "a"}, fmt.Sprint(id) },
+		handle:   func(denial Denial) { told = append(told, denial) },
+		wake:     make(chan struct{}, 1), quit: make(chan struct{}), ended: make(chan struct{}), incoming: map[refusal]*refused{},
+	}
+	const more = 10
+	for id := range uint64(maxDenials + more) {
+		d.add(id, "h", Publish, "s")
+	}
+	if len(d.incoming) != maxDenials || d.lost != more {
+		t.Errorf("%d wait, %d are lost", len(d.incoming), d.lost)
+	}
+	go d.run()
+	d.stop()
+	total := 0
+	for _, denial := range told {
+		total += denial.Count
+	}
+	if total != maxDenials+more || len(told) > maxDenials+2 {
+		t.Errorf("%d refusals in %d records", total, len(told))
+	}
+	first := map[Operation]int{}
+	for _, denial := range told {
+		first[denial.Operation]++
+	}
+	// The sum of what cannot be told apart is one of them.
+	if diff := cmp.Diff(map[Operation]int{0: 2, Publish: maxDenials - 1}, first); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// covers BCP-19, A-SUBJTOK
+func FuzzAdapter(f *testing.F) {
+	f.Add("v1:go:name", "a.b", true)
+	f.Add(`" - cid:8 - Publish Violation - Subject "`, "\x1b[31m", false)
+	f.Add("%s%d%!", "%s", true)
+	f.Fuzz(func(t *testing.T, words, subject string, publish bool) {
+		a, text, refusals := record(t)
+		client := fmt.Sprintf(`10.0.0.1:1 - cid:7 - %q - "A/READERS/jwt:U" - `, words)
+		if publish {
+			a.Errorf(client+"Publish Violation - Subject %q", []byte(subject))
+		} else {
+			a.Errorf(client + fmt.Sprintf("Subscription Violation - Subject %q, SID %s", subject, words))
+		}
+		want := map[bool]string{true: "[ERROR] refused a publish: client=7\n", false: "[ERROR] refused a subscription: client=7\n"}[publish]
+		if text.String() != want {
+			t.Fatalf("logged %q", text)
+		}
+		operation := map[bool]Operation{true: Publish, false: Subscribe}[publish]
+		told := fmt.Sprintf("7 10.0.0.1 %s %q x1", operation, printable(subject, maxSubject))
+		if got := refusals(); len(got) != 1 || got[0] != told {
+			t.Fatalf("refused %q, want %q", got, told)
+		}
+	})
+}
