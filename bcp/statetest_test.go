@@ -33,7 +33,7 @@ var testSpecs = map[string]string{
 	"odd":   `"category":1,"fields":[{"name":"x","type":"enum","values":["a","b","c"]}]`,                             // log2 3
 	"must":  `"category":1,"fields":[{"name":"ok","type":"boolean"}],"allow_not_enough_information":false`,           // 1 bit
 	"name":  `"category":2,"questions":[{"id":"q","question":"Who?","max_words":2,"expected_format":"person_name"}]`, // 22 bits
-	"text":  `"category":2,"questions":[{"id":"q","question":"What?","max_words":10,"expected_format":"short_text"}]`,
+	"text":  `"category":2,"questions":[{"id":"q","question":"What?","max_words":8,"expected_format":"short_text"}]`,
 	"three": `"category":3,"directive":"Tell.","max_words":2`, // 22 bits
 	"day":   `"category":2,"questions":[{"id":"q","question":"When?","max_words":3,"expected_format":"date"}]`,
 }
