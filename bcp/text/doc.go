@@ -18,6 +18,10 @@
 // letters or digits, one of . , : / between digits, % or a currency sign beside a digit. Everything else is a space, never nothing.
 // Lists and summaries also keep their separators, see [Join].
 //
+// A run without space and hyphen that mixes scripts is refused, Common and Inherited ignored. Han may stand with Hiragana, Katakana,
+// Bopomofo or Hangul, and where UAX #29 divides beside Han, Hiragana or Katakana a new run begins, so Chinese and Japanese may
+// hold Latin words without spaces.
+//
 // # Words (PROTOCOL P3.3)
 //
 // The count is the larger of UAX #29 segmentation and a split at everything except one apostrophe inside a word and one
