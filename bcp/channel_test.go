@@ -1,0 +1,164 @@
+package bcp_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
+)
+
+func compiled(t interface{ Fatalf(string, ...any) }, spec bcp.Spec, settings bcp.Settings) *bcp.Validator {
+	settings.Vocabularies = bcptest.Vocabularies()
+	v, err := bcp.Compile(spec, settings)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return v
+}
+
+// Whatever a Reader varies besides the value is delivered as the same bytes:
+// order of names, shape, white space, case, punctuation, escapes, number
+// forms, normal forms, encodings.
+//
+// covers BCP-155, BCP-156, BCP-157, BCP-160, BCP-39, SUB-93, P2.1, P2.4, P3.4, P5
+// covers A-ORD, A-WSJ, A-SPC, A-NFC, A-BIG
+func TestSpellingsAreDeliveredAlike(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		spec := bcptest.Specs().Draw(t, "spec")
+		answer := bcptest.Answers(spec).Draw(t, "answer")
+		v := compiled(t, spec, bcp.Settings{OnAnomaly: bcp.AnomalyFlag})
+		push := compiled(t, spec, bcp.Settings{OnAnomaly: bcp.AnomalyFlag, Subscriptions: 2})
+		want := answer.Canonical()
+		for range 4 {
+			m := bcptest.Spellings(answer).Draw(t, "message")
+			got := v.Validate(m.Raw, m.Encoding)
+			if got.Answer.String() != want {
+				t.Fatalf("%s of %q\n got %s\nwant %s", m.Encoding, m.Raw, bcptest.Describe(got), want)
+			}
+			if pushed := push.Validate(m.Raw, m.Encoding); bcptest.Describe(pushed) != bcptest.Describe(got) {
+				t.Fatalf("a push of %q is judged as %s and an answer as %s", m.Raw, bcptest.Describe(pushed), bcptest.Describe(got))
+			}
+			if again := v.Validate([]byte(want), bcp.JSON); again.Answer.String() != want {
+				t.Fatalf("delivered %s, which is delivered as %s", want, again.Answer)
+			}
+		}
+	})
+}
+
+// All orders of four fields, in all shapes and encodings, have one digest.
+//
+// covers BCP-155, A-ORD
+func TestFieldOrdersHaveOneDigest(t *testing.T) {
+	t.Parallel()
+	spec := workloads()[0].spec
+	spec.Fields = append(spec.Fields, bcp.Field{Name: "category", Type: bcp.TypeEnum, Values: []string{"billing", "legal"}})
+	v := compiled(t, spec, bcp.Settings{})
+	members := []string{`"is_urgent":true`, `"sentiment":"neutral"`, `"confidence":3`, `"category":"legal"`}
+	digests := map[[32]byte]int{}
+	permute(members, 0, func() {
+		for _, shape := range []string{"{%s}", `{"fields":{%s}}`, " {\n%s\t} "} {
+			got := v.Validate(fmt.Appendf(nil, shape, strings.Join(members, ",")), bcp.JSON)
+			digests[sha256.Sum256(got.Answer.JSON())]++
+		}
+	})
+	if len(digests) != 1 || digests[sha256.Sum256([]byte(`{"is_urgent":true,"sentiment":"neutral","confidence":3,"category":"legal"}`))] != 72 {
+		t.Errorf("72 spellings have %d digests", len(digests))
+	}
+}
+
+func permute(s []string, i int, visit func()) {
+	if i == len(s) {
+		visit()
+		return
+	}
+	for j := i; j < len(s); j++ {
+		s[i], s[j] = s[j], s[i]
+		permute(s, i+1, visit)
+		s[i], s[j] = s[j], s[i]
+	}
+}
+
+// No field of a verdict holds bytes of the answer, except the Answer where
+// there is one: not planted keys, not values, not what an anomaly was about.
+//
+// covers BCP-160, P2.5, A-KEYECHO, A-ANOMECHO, A-SPOOF
+func TestVerdictsDoNotEcho(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		spec := bcptest.Specs().Draw(t, "spec")
+		message := bcptest.Spellings(bcptest.Answers(spec).Draw(t, "answer")).Draw(t, "message")
+		mode := bcp.OnAnomaly(rapid.IntRange(0, 2).Draw(t, "on_anomaly"))
+		v := compiled(t, spec, bcp.Settings{OnAnomaly: mode})
+		raw := bcptest.Mutations(message.Raw).Draw(t, "raw")
+		got := v.Validate(raw, message.Encoding)
+		if rejected := got.Outcome == bcp.Reject; rejected != got.Answer.IsZero() || rejected == (got.Reason == 0) {
+			t.Fatalf("a verdict that says two things: %s", bcptest.Describe(got))
+		}
+		got.Answer = bcp.Answer{}
+		if told := fmt.Sprintf("%+v %s", got, bcptest.Describe(got)); strings.Contains(told, bcptest.Canary) {
+			t.Fatalf("%q was echoed in %s", raw, told)
+		}
+		if got.Field != "" && !named(spec, got.Field) {
+			t.Fatalf("the field %q is not one of the spec", got.Field)
+		}
+	})
+}
+
+func named(spec bcp.Spec, name string) bool {
+	for _, f := range spec.Fields {
+		if f.Name == name {
+			return true
+		}
+	}
+	for _, q := range spec.Questions {
+		if q.ID == name {
+			return true
+		}
+	}
+	return name == "summary" && spec.Category == 3
+}
+
+// A text with a look-alike letter is refused or delivered as it is, but never
+// as the word that it imitates.
+//
+// covers A-HOM, P3.4
+func TestLookAlikesAreNotFolded(t *testing.T) {
+	t.Parallel()
+	v := compiled(t, bcp.Spec{Category: 2, Questions: []bcp.Question{
+		{ID: "t", Question: "What?", MaxWords: 2, ExpectedFormat: bcp.FormatShortText}}}, bcp.Settings{})
+	for _, s := range []string{"pаypal", "рaypal", "paypaⅼ", "pa\u03c1pal", "раураl", "рауpаl", "ραypal"} {
+		got := v.Validate(fmt.Appendf(nil, `{"t":%q}`, s), bcp.JSON)
+		if got.Answer.String() == `{"t":"paypal"}` && s != "paypaⅼ" { // U+217C is l in NFKC
+			t.Errorf("%q was delivered as paypal", s)
+		}
+	}
+}
+
+// White space around values costs its sender bytes and changes nothing; past
+// the size limit it is refused before it is read.
+//
+// covers A-WSJ, P2.2
+func TestSizeLimit(t *testing.T) {
+	t.Parallel()
+	for _, w := range workloads() {
+		v := compiled(t, w.spec, bcp.Settings{})
+		answer := w.inputs(false)[0]
+		want := v.Validate(answer, bcp.JSON).Answer
+		padded := append(make([]byte, 0, v.MaxBytes()+1), answer...)
+		for len(padded) < v.MaxBytes() {
+			padded = append(padded, " \t\r\n"[len(padded)%4])
+		}
+		if got := v.Validate(padded, bcp.JSON); !got.Answer.Equal(want) || want.IsZero() {
+			t.Errorf("%s: at the limit: %s", w.name, bcptest.Describe(got))
+		}
+		if got := v.Validate(append(padded, ' '), bcp.JSON); got.Reason != bcp.ReasonTooLarge {
+			t.Errorf("%s: past the limit: %s", w.name, bcptest.Describe(got))
+		}
+	}
+}
