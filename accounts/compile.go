@@ -57,7 +57,7 @@ func Compile(store *Store, scopes []subjects.Scope, now time.Time) (Bundle, erro
 			}
 			st.Scopes = append(st.Scopes, scopeRecord{Agent: s.Agent, Role: s.Role, Key: signer.PublicKey()})
 		}
-		b, err = store.bundle(st, scopes)
+		b, err = store.bundle(st, scopes, now)
 		if err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func checkScopes(scopes []subjects.Scope) error {
 }
 
 // bundle signs everything. The caller holds the lock.
-func (s *Store) bundle(st state, scopes []subjects.Scope) (Bundle, error) {
+func (s *Store) bundle(st state, scopes []subjects.Scope, now time.Time) (Bundle, error) {
 	operator, err := s.key(operatorSigningKey)
 	if err != nil {
 		return Bundle{}, err
@@ -124,7 +124,10 @@ func (s *Store) bundle(st state, scopes []subjects.Scope) (Bundle, error) {
 		claims[accountOf(scope.Role)].SigningKeys.AddScopedSigner(agentScope(scope, record.Key))
 	}
 	for _, u := range st.Users {
-		if account := claims[accountOf(u.Role)]; account != nil && !u.Revoked.IsZero() {
+		account := claims[accountOf(u.Role)]
+		// What has expired is refused without a revocation.
+		expired := !u.Expires.IsZero() && u.Expires.Before(now)
+		if account != nil && !u.Revoked.IsZero() && !expired {
 			account.RevokeAt(u.PublicKey, u.Revoked)
 		}
 	}

@@ -166,6 +166,7 @@ func TestOperatorIsStrict(t *testing.T) {
 	}
 }
 
+// covers P1.5
 func TestCompileKeepsKeysAndGoesForwardInTime(t *testing.T) {
 	t.Parallel()
 	store, folder := newStore(t)
@@ -221,6 +222,7 @@ func manyScopes(n int, list func(i int) []string) []subjects.Scope {
 	return scopes
 }
 
+// covers P1.5
 func TestCompileRefusesAnAccountBeforeTheServerWould(t *testing.T) {
 	t.Parallel()
 	store, _ := newStore(t)

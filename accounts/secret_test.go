@@ -76,6 +76,7 @@ func seedOf(t *testing.T, pair nkeys.KeyPair) []byte {
 	return seed
 }
 
+// covers P7.5
 func TestZeroValuesHoldNothing(t *testing.T) {
 	t.Parallel()
 	if _, err := (accounts.Signer{}).Sign([]byte("x")); err == nil {

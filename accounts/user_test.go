@@ -63,6 +63,7 @@ func TestIssueMakesAScopedUser(t *testing.T) {
 	}
 }
 
+// covers P1.1, A-SUBJTOK
 func TestIssueRefusesWhatThereIsNot(t *testing.T) {
 	t.Parallel()
 	store, _ := newStore(t)
@@ -139,6 +140,22 @@ func TestRevokeIsInTheNextClaims(t *testing.T) {
 		before, _ := first.Account(name)
 		if after, _ := second.Account(name); after.Digest != before.Digest {
 			t.Errorf("%s changed", name)
+		}
+	}
+	short, err := store.Issue("researcher", 0, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Revoke(short.PublicKey, short.Issued); err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[time.Time]int{short.Expires: 2, short.Expires.Add(1): 1} {
+		third, err := accounts.Compile(store, scopes(), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := claimsOf(t, third, accounts.Readers).Revocations; len(got) != want {
+			t.Errorf("at %v: %v", at, got)
 		}
 	}
 	before, _ := first.Account(accounts.Readers)

@@ -82,6 +82,7 @@ func TestWatchTellsWhoConnectsByTheirScope(t *testing.T) {
 	none(t, events)
 }
 
+// covers A-RECONN
 func TestKickClosesOneConnection(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -174,6 +175,7 @@ func TestUpdateTouchesOnlyWhoChanged(t *testing.T) {
 	b.connect("researcher", bcp.RoleReader) // with fresh creds
 }
 
+// covers P1.5
 func TestUpdateRefusesWhatCannotChange(t *testing.T) {
 	t.Parallel()
 	b, other := start(t), start(t)
@@ -307,6 +309,7 @@ func TestOneServerRunsOnAStateFolder(t *testing.T) {
 	}
 }
 
+// covers BCP-19
 func TestStartRefusesABadConfig(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -345,6 +348,7 @@ func TestStartRefusesABadConfig(t *testing.T) {
 	}
 }
 
+// covers P11.1
 func TestStartAndStopAtOnce(t *testing.T) {
 	t.Parallel()
 	b := start(t)

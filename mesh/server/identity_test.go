@@ -119,6 +119,32 @@ func TestForgedUsersAreRefused(t *testing.T) {
 	}
 }
 
+// covers A-NONCE
+func TestSignatureOfAnotherConnectionIsRefused(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	creds := b.issue("main", bcp.RoleController)
+	token, user := must(jwt.ParseDecoratedJWT(creds.Text())), must(jwt.ParseDecoratedUserNKey(creds.Text()))
+	var seen []byte
+	connect := func(sign nats.SignatureHandler) error {
+		nc, err := nats.Connect(b.URL(), nats.UserJWT(func() (string, error) { return token, nil }, sign), nats.NoReconnect())
+		if err == nil {
+			nc.Close()
+		}
+		return err
+	}
+	if err := connect(func(nonce []byte) ([]byte, error) {
+		signature, err := user.Sign(nonce)
+		seen = signature
+		return signature, err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := connect(func([]byte) ([]byte, error) { return seen, nil }); !errors.Is(err, nats.ErrAuthorization) {
+		t.Errorf("replayed: %v", err)
+	}
+}
+
 // edit changes the claims of a token and leaves its signature.
 func edit(t *testing.T, token string, change func(map[string]any)) string {
 	t.Helper()

@@ -80,6 +80,7 @@ func TestAdapterReadsTheServersLines(t *testing.T) {
 	}
 }
 
+// covers P11.1
 func TestAdapterKeepsTheFirstFatalLine(t *testing.T) {
 	t.Parallel()
 	a, _, _ := record(t)
