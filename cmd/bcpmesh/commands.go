@@ -28,6 +28,13 @@ func commands(p *program) []*cobra.Command {
 		validateCommand(p),
 		upCommand(p),
 		demoCommand(p),
+		statusCommand(p),
+		queryCommand(p),
+		publishCommand(p),
+		inboxCommand(p),
+		answerCommand(p),
+		ledgerCommand(p),
+		auditCommand(p),
 		completionCommand(p),
 		versionCommand(p),
 	}
