@@ -88,6 +88,7 @@ func (b *builder) build(folder *source) *bcp.Mesh {
 		m.Agents = append(m.Agents, a.agent())
 	}
 	b.checkPeople(m)
+	b.defaultPeople(m)
 	b.channels(m)
 	return m
 }
@@ -170,6 +171,21 @@ func parseWord[T any, P interface {
 		return zero
 	}
 	return member
+}
+
+// defaultPeople makes the person who runs the mesh its approver and auditor
+// where mesh.yaml does not say who is. An empty list says nobody.
+func (b *builder) defaultPeople(m *bcp.Mesh) {
+	const operator = bcp.AgentName("operator")
+	if _, isAgent := m.Agent(operator); isAgent {
+		return
+	}
+	if !b.mesh.has("approvers") {
+		m.Approvers = []bcp.AgentName{operator}
+	}
+	if !b.mesh.has("auditors") {
+		m.Auditors = []bcp.AgentName{operator}
+	}
 }
 
 // checkPeople keeps people and agents apart (PROTOCOL P7.3).

@@ -232,7 +232,7 @@ func TestWarnings(t *testing.T) {
 		"window zero":     {[]string{"c.md", controller("c", "r", "max_category: 1, budget_bits: 1, window_budget_bits: 0"), "r.md", r}, []string{definition.CodeWindowOff}},
 		"push above pool": {[]string{"c.md", controller("c", "r", "max_category: 1, budget_bits: 1, push_budget_bits: 2"), "r.md", r}, []string{definition.CodeNoEffect}},
 		"alert too late":  {[]string{"c.md", controller("c", "r", "max_category: 1, budget_bits: 1, alert_bits: 2"), "r.md", r}, []string{definition.CodeNoEffect}},
-		"nobody approves": {[]string{"c.md", controller("c", "r", "max_category: 3, budget_bits: 1"), "r.md", r}, []string{definition.CodeNoApprovers}},
+		"nobody approves": {[]string{"mesh.yaml", "approvers: []\n", "c.md", controller("c", "r", "max_category: 3, budget_bits: 1"), "r.md", r}, []string{definition.CodeNoApprovers}},
 		"category 3": {[]string{"mesh.yaml", "approvers: [ann]\n", "c.md",
 			controller("c", "r", "max_category: 3, budget_bits: 100, subscriptions: [{id: s, category: 3, directive: d, max_words: 1}]"), "r.md", r},
 			[]string{definition.CodeCapacity, definition.CodeCategory3}},
@@ -246,6 +246,8 @@ func TestWarnings(t *testing.T) {
 			[]string{definition.CodeCannotPublish}},
 		"pasted query": {[]string{"c.md", controller("c", "r", "max_category: 1, budget_bits: 10, subscriptions: [{id: s, allow_not_enough_information: true, "+boolSub+"}]"), "r.md", r},
 			[]string{definition.CodeNoEffect}},
+		"an agent called operator": {[]string{"operator.md", controller("operator", "r", "max_category: 3, budget_bits: 1"), "r.md", reader("r", "", "operator")},
+			[]string{definition.CodeNoApprovers}},
 		"other files": {[]string{"c.md", "---\nname: c\n---\n", "mesh.yml", "name: x\n"}, []string{definition.CodeIgnoredFile}},
 		"nothing":     {[]string{"c.md", controller("c", "r", "max_category: 1, budget_bits: 10, subscriptions: [{id: s, "+boolSub+"}]"), "r.md", r}, nil},
 	}

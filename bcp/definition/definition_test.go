@@ -75,7 +75,7 @@ func TestSeedExamplesLoad(t *testing.T) {
 		MaxCategory: 2, Budget: 1000 * bcp.Bit, MaxCat2Queries: 10,
 		MaxEscalations: 2, BaseCategory: 2, MaxRetries: 3, QueryTTL: 15 * time.Minute,
 		WindowBudget: 10_000 * bcp.Bit, BudgetWindow: 24 * time.Hour, PushBudget: 1000 * bcp.Bit, AlertBits: 800 * bcp.Bit,
-		MaxPendingApprovals: 20, ApprovalTTL: 24 * time.Hour,
+		MaxPendingApprovals: 20, ApprovalTTL: 24 * time.Hour, Approvers: []bcp.AgentName{"operator"},
 		Subscriptions: []bcp.Subscription{
 			{ID: "research-findings", Spec: bcp.Spec{Category: 2, Questions: []bcp.Question{
 				question("topic", "What is the topic?", 10, bcp.FormatShortText),
@@ -137,7 +137,7 @@ func TestDefaultsOfAMinimalFolder(t *testing.T) {
 	mesh, _ := mustParse(t, "a.md", a, "b.md", b)
 	want := &bcp.Mesh{
 		Name: "mesh", TimeZone: time.UTC, IdleTimeout: 30 * time.Minute, Replicas: 1, SyncAlways: true,
-		RawRetention: 30 * 24 * time.Hour, MaxRefusals: 30,
+		Approvers: []bcp.AgentName{"operator"}, Auditors: []bcp.AgentName{"operator"}, RawRetention: 30 * 24 * time.Hour, MaxRefusals: 30,
 		Agents: []bcp.Agent{
 			{Name: "a", Encoding: bcp.JSON, BaseTaint: bcp.TaintLow, MaxConnections: 2, Prompt: "prompt", File: "a.md", Controller: true},
 			{Name: "b", Encoding: bcp.JSON, BaseTaint: bcp.TaintHigh, MaxConnections: 2, File: "b.md", Reader: true},
@@ -146,7 +146,7 @@ func TestDefaultsOfAMinimalFolder(t *testing.T) {
 			ChannelKey: bcp.ChannelKey{Controller: "a", Reader: "b"}, MaxCategory: 3, Budget: 5, MaxCat2Queries: -1,
 			MaxEscalations: 2, BaseCategory: 2, MaxRetries: 3, QueryTTL: 15 * time.Minute,
 			WindowBudget: 50, BudgetWindow: 24 * time.Hour, PushBudget: 5, AlertBits: 4,
-			MaxPendingApprovals: 20, ApprovalTTL: 24 * time.Hour,
+			MaxPendingApprovals: 20, ApprovalTTL: 24 * time.Hour, Approvers: []bcp.AgentName{"operator"},
 		}},
 		Files: []bcp.File{{Path: "a.md", SHA256: sha256.Sum256([]byte(a))}, {Path: "b.md", SHA256: sha256.Sum256([]byte(b))}},
 	}

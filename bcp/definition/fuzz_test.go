@@ -75,7 +75,7 @@ func TestRandomMeshesRoundTrip(t *testing.T) {
 			WindowBudget: bits("window", 0), BudgetWindow: seconds("length", 60), BudgetRenew: seconds("renew", 60), PushBudget: bits("push", 0),
 			CapacityBudget: bits("capacity", int64(bcp.Bit)), AlertBits: bits("alert", 0), ReleaseInterval: seconds("release", 1),
 			OnAnomaly: bcp.OnAnomaly(rapid.IntRange(0, 2).Draw(t, "anomaly")), PreserveCase: rapid.Bool().Draw(t, "case"),
-			MaxPendingApprovals: rapid.IntRange(1, 10_000).Draw(t, "pending"), ApprovalTTL: seconds("approval", 60),
+			MaxPendingApprovals: rapid.IntRange(1, 10_000).Draw(t, "pending"), Approvers: []bcp.AgentName{"operator"}, ApprovalTTL: seconds("approval", 60),
 		}
 		var b strings.Builder
 		fmt.Fprintf(&b, "---\nname: %q\nbcp_channels:\n- peer: r\n  role: controller\n  max_category: 3\n  budget_bits: %s\n  max_cat2_queries: %d\n", self, want.Budget, want.MaxCat2Queries)
