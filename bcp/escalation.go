@@ -4,19 +4,28 @@ import (
 	"crypto/sha256"
 	"strings"
 	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
 
 // quotedWords is the number of consecutive delivered words that make a
 // justification a quotation (PROTOCOL P6.4).
 const quotedWords = 6
 
-// justified reports whether a justification is there and within its limit.
+// maxJustification bounds a justification in characters: 100 words of at most
+// 24, with what separates them.
+const maxJustification = MaxJustificationWords * (text.MaxWordChars + 1)
+
+// justified reports whether a justification says anything and is within its
+// limits.
 func (e *Escalation) justified() bool {
-	if e == nil {
+	if e == nil || utf8.RuneCountInString(e.Justification) > maxJustification {
 		return false
 	}
-	n := len(strings.Fields(e.Justification))
-	return n > 0 && n <= MaxJustificationWords
+	return len(strings.Fields(e.Justification)) <= MaxJustificationWords && len(wordsOf(e.Justification)) > 0
 }
 
 // quotations holds the runs of quotedWords words that were delivered in a
@@ -40,10 +49,9 @@ func (q quotations) in(text string) bool {
 	return false
 }
 
-// wordRuns returns a digest of each quotedWords consecutive words, by letters
-// and digits alone, so that punctuation and case hide nothing.
+// wordRuns returns a digest of each quotedWords consecutive words.
 func wordRuns(text string) [][8]byte {
-	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	words := wordsOf(text)
 	if len(words) < quotedWords {
 		return nil
 	}
@@ -53,4 +61,16 @@ func wordRuns(text string) [][8]byte {
 		runs = append(runs, [8]byte(sum[:8]))
 	}
 	return runs
+}
+
+// wordsOf splits a text at everything but letters and digits, so that
+// punctuation, case, width and invisible characters hide nothing.
+func wordsOf(text string) []string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Cf, r) {
+			return -1
+		}
+		return r
+	}, strings.ToLower(norm.NFKC.String(text)))
+	return strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }
