@@ -14,6 +14,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -183,21 +184,19 @@ func issue(folder meshFolder, sure bool, agent bcp.AgentName, role bcp.Role, exp
 	} else if folder.dir == "" {
 		return nil, none, failf("%s holds no keys of a mesh", quoted(folder.state)).withHint("name the mesh with --dir")
 	}
-	mesh, err := folder.load()
+	definition, err := folder.load()
 	if err != nil {
 		return nil, none, err
 	}
-	scopes := subjects.Permissions(mesh)
-	if err := checkRole(scopes, agent, role); err != nil {
+	if err := checkRole(subjects.Permissions(definition), agent, role); err != nil {
 		return nil, none, err
 	}
-	if store == nil {
-		if store, err = accounts.Create(folder.state); err != nil {
-			return nil, none, keysFailure(err, folder.state)
-		}
+	store, _, err = mesh.Keys(folder.state, definition)
+	if errors.Is(err, fs.ErrExist) { // another process was making them
+		store, _, err = mesh.Keys(folder.state, definition)
 	}
-	if _, err := accounts.Compile(store, scopes, time.Now()); err != nil {
-		return nil, none, failf("%s", err)
+	if err != nil {
+		return nil, none, keysFailure(err, folder.state)
 	}
 	creds, err := store.Issue(agent, role, expires)
 	if err != nil {

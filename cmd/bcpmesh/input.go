@@ -15,7 +15,7 @@ const maxLine = 16 << 20
 // read of a terminal or a pipe cannot be ended. Its goroutine ends with r, or
 // with the process.
 func interruptible(ctx context.Context, r io.Reader) io.Reader {
-	i := &interruptibleReader{ctx: ctx, chunks: make(chan chunk)}
+	i := &interruptibleReader{done: ctx.Done(), cause: ctx.Err, chunks: make(chan chunk)}
 	go func() {
 		for {
 			b := make([]byte, 64<<10)
@@ -39,7 +39,8 @@ type chunk struct {
 }
 
 type interruptibleReader struct {
-	ctx    context.Context //nolint:containedctx // the reader lives as long as one command
+	done   <-chan struct{}
+	cause  func() error // why done
 	chunks chan chunk
 	rest   chunk
 }
@@ -52,8 +53,8 @@ func (i *interruptibleReader) Read(b []byte) (int, error) {
 		}
 		select {
 		case i.rest = <-i.chunks:
-		case <-i.ctx.Done():
-			return 0, i.ctx.Err()
+		case <-i.done:
+			return 0, i.cause()
 		}
 	}
 	n := copy(b, i.rest.b)

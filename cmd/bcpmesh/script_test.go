@@ -21,5 +21,10 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		RequireExplicitExec: true,
 		UpdateScripts:       *update,
+		Setup: func(env *testscript.Env) error {
+			// Under -race every process would sleep for a second at its end.
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			return nil
+		},
 	})
 }

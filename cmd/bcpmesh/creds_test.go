@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Processes that issue the first credentials of a mesh at the same moment
+// agree on its keys.
+func TestIssueTogether(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "office")
+	if got := execute(t, "", "init", dir); got.code != exitOK {
+		t.Fatalf("%+v", got)
+	}
+	const processes = 8
+	var together sync.WaitGroup
+	for i := range processes {
+		together.Go(func() {
+			got := execute(t, "", "creds", "issue", "main", "--dir", dir, "--out", fmt.Sprintf("%s/%d.creds", dir, i))
+			if got.code != exitOK {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+	together.Wait()
+	for i := range processes {
+		got := execute(t, "", "creds", "show", fmt.Sprintf("%s/%d.creds", dir, i), "--dir", dir)
+		if got.code != exitOK || !strings.Contains(got.stdout, "status      valid") {
+			t.Errorf("%+v", got)
+		}
+	}
+	if got := execute(t, "", "creds", "list", "--dir", dir); strings.Count(got.stdout, "\nmain ") != processes {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Credentials that are issued while the mesh runs let in at once; those that
+// are issued while it rests, when it runs again.
+//
+// covers SUB-8
+func TestIssueWhileTheMeshRunsAndRests(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "office")
+	if got := execute(t, "", "init", dir); got.code != exitOK {
+		t.Fatalf("%+v", got)
+	}
+	issue := func(agent string) string {
+		out := filepath.Join(dir, agent+".creds")
+		if got := execute(t, "", "creds", "issue", agent, "--dir", dir, "--out", out); got.code != exitOK {
+			t.Fatalf("%+v", got)
+		}
+		return out
+	}
+	resting := issue("researcher")
+	url, stop := startMesh(t, dir)
+	running := issue("main")
+	for _, creds := range []string{resting, running} {
+		connection, err := nats.Connect(url, nats.UserCredentials(creds), nats.CustomInboxPrefix("_INBOX_x"))
+		if err != nil {
+			t.Errorf("%s: %s", creds, err)
+			continue
+		}
+		connection.Close()
+	}
+	if got := execute(t, "", "creds", "show", running, "--dir", dir); got.code != exitOK {
+		t.Errorf("%+v", got)
+	}
+	stop()
+}
+
+// startMesh runs the mesh of dir until stop, and returns its address.
+func startMesh(t *testing.T, dir string) (url string, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ready := filepath.Join(t.TempDir(), "ready.json")
+	ended := make(chan outcome, 1)
+	go func() {
+		var stdout, stderr strings.Builder
+		code := run(ctx, []string{"up", dir, "--listen", "127.0.0.1:0", "--ready-file", ready}, strings.NewReader(""), &stdout, &stderr, none)
+		ended <- outcome{code, stdout.String(), stderr.String()}
+	}()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if got := <-ended; got.code != exitOK {
+			t.Errorf("%+v", got)
+		}
+	})
+	t.Cleanup(stop)
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		content, err := os.ReadFile(ready)
+		if err != nil {
+			continue
+		}
+		var about struct{ URL string }
+		if err := json.Unmarshal(content, &about); err != nil {
+			t.Fatal(err)
+		}
+		return about.URL, stop
+	}
+	t.Fatal("the mesh is not ready")
+	return "", nil
+}
