@@ -125,8 +125,9 @@ func (s *State) applyAsk(d *Decision, ch *channelState) error {
 	ch.enter(d.Session)
 	if d.Escalation {
 		ch.escalations++
-		if d.Category == 2 {
-			ch.armed = max(0, ch.armed-1)
+		if d.Category == 2 && ch.armedAt(d.Time) > 0 {
+			ch.settleArms(d.Time)
+			ch.armed--
 		}
 	}
 	q := &queryState{
@@ -176,7 +177,14 @@ var errAsked = errors.New("the spec has another price than what was reserved")
 // enter notes the session that the channel's escalations belong to.
 func (ch *channelState) enter(session SessionID) {
 	if ch.session != session {
-		ch.session, ch.escalations, ch.armed, ch.failed = session, 0, 0, false
+		ch.session, ch.escalations, ch.armed, ch.arming, ch.failed = session, 0, 0, 0, false
+	}
+}
+
+// settleArms moves what the Controller has heard of by now.
+func (ch *channelState) settleArms(now int64) {
+	if ch.armingAt <= now {
+		ch.armed, ch.arming = ch.armed+ch.arming, 0
 	}
 }
 
@@ -233,7 +241,8 @@ func (s *State) end(d *Decision, ch *channelState, q *queryState) {
 	switch d.Outcome {
 	case NotEnoughInformation, Rejected, Expired:
 		if q.category == 1 && ch.session == q.session {
-			ch.armed++
+			ch.settleArms(d.Time)
+			ch.arming, ch.armingAt = ch.arming+1, d.Release
 		}
 	}
 }
@@ -286,7 +295,9 @@ func (s *State) post(d *Decision, ch *channelState) {
 		return -1
 	})
 	ch.outbox = slices.Insert(ch.outbox, at, out)
-	ch.released = max(ch.released, d.Release)
+	if d.Release > ch.released {
+		ch.before, ch.released = ch.released, d.Release
+	}
 }
 
 // charge moves bits as d says and compares the result with what d recorded.
@@ -298,6 +309,7 @@ func (s *State) charge(d *Decision, ch *channelState, q *queryState) error {
 		ch.pools[d.Epoch] = &pool{}
 	}
 	p := ch.pools[d.Epoch]
+	p.show(d, ch.slot(d.Time))
 	if settled := d.Balance.Settled - p.Settled; settled > 0 {
 		ch.window.add(d.Time, settled)
 	}
@@ -316,6 +328,16 @@ func (s *State) charge(d *Decision, ch *channelState, q *queryState) error {
 		}
 	}
 	return nil
+}
+
+// show keeps what the Controller may be told of the pool, before d changes it.
+func (p *pool) show(d *Decision, slot int64) {
+	if p.shownAt != slot {
+		p.shown, p.shownAt = p.Spent(), slot
+	}
+	if d.Kind == KindAsk {
+		p.shown += d.Nominal
+	}
 }
 
 // balanceAfter is what the pool of d's epoch holds once d is applied; q is the

@@ -85,7 +85,7 @@ func (s *State) DecideAsk(m Moment, controller, reader AgentName, body []byte) D
 func (s *State) escalate(d *Decision, ch *channelState, escalation *Escalation) Code {
 	current := ch.session == d.Session
 	session := &s.agents[d.Controller].session
-	armed := current && ch.armed > 0
+	armed := current && ch.armedAt(d.Time) > 0
 	d.Escalation = d.Category == 3 || d.Category == 2 && (armed || ch.definition.BaseCategory == 1)
 	if d.Escalation && (!escalation.justified() || session.id == d.Session && session.quotes.in(escalation.Justification)) {
 		return EscalationRequired
@@ -412,6 +412,15 @@ func (s *State) deliver(d *Decision, m Moment, ch *channelState, outcome Code) {
 	}
 }
 
+// armedAt counts the category 1 queries whose end makes a wider question an
+// escalation. One counts from the moment at which the Controller hears of it.
+func (ch *channelState) armedAt(now int64) int {
+	if ch.armingAt <= now {
+		return ch.armed + ch.arming
+	}
+	return ch.armed
+}
+
 // slot is the next moment at which the channel releases.
 func (ch *channelState) slot(now int64) int64 {
 	interval := int64(ch.definition.ReleaseInterval)
@@ -422,17 +431,21 @@ func (ch *channelState) slot(now int64) int64 {
 }
 
 // slotsSince counts the release slots since the channel's last delivery, or
-// since the journal began at origin.
+// since the journal began at origin. Deliveries of one slot are all counted from
+// an earlier one, or their prices would tell which came first.
 func (ch *channelState) slotsSince(now, origin int64) uint64 {
 	interval := int64(ch.definition.ReleaseInterval)
 	if interval <= 0 || origin == 0 {
 		return 1
 	}
-	since := ch.released
+	slot, since := ch.slot(now), ch.released
+	if since == slot {
+		since = ch.before
+	}
 	if since == 0 {
 		since = ch.slot(origin)
 	}
-	return uint64(max(1, (ch.slot(now)-since)/interval+1))
+	return uint64(max(1, (slot-since)/interval+1))
 }
 
 // taintOf is the taint of an agent's answers: what its own taint steps down to,

@@ -157,7 +157,7 @@ func TestPushTimingIsCounted(t *testing.T) {
 		event connect mail 0
 		wait 9m
 		push mail planner alarm {"ok":true} => accept ` + price(10) + `
-		push mail planner alarm {"ok":true} => accept ` + price(1) + `
+		push mail planner alarm {"ok":true} => accept ` + price(10) + `
 		wait 1m
 		push mail planner alarm {"ok":true} => accept ` + price(2) + `
 		wait 100m

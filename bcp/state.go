@@ -81,11 +81,14 @@ type channelState struct {
 	window   slidingWindow
 	alerted  uint64 // epoch of the last alert
 	released int64  // last release of a delivery
+	before   int64  // the last one before that slot
 
 	session     SessionID // that escalations belongs to
 	escalations int
-	armed       int  // category 1 queries that ended without an answer
-	failed      bool // more escalations were tried than the session has
+	armed       int   // category 1 queries that ended without an answer
+	arming      int   // as many more, once the Controller hears of it
+	armingAt    int64 // when it does
+	failed      bool  // more escalations were tried than the session has
 
 	pending int // items that count against max_pending_approvals
 	outbox  []Outgoing
@@ -95,6 +98,10 @@ type channelState struct {
 type pool struct {
 	Balance
 	open int // queries that reserved from it and have not ended
+	// shown is what was spent when release slot shownAt began, and what the
+	// Controller reserved since.
+	shown   Bits
+	shownAt int64
 }
 
 // queryState is a query from its acceptance to the end of its memory.
@@ -361,13 +368,20 @@ func (s *State) Balance(key ChannelKey) (epoch uint64, balance Balance, ok bool)
 	return ch.epoch, ch.pools[ch.epoch].Balance, true
 }
 
-// Remaining is what a Controller may still spend of a pool with this balance.
+// Remaining is what a Controller is told that it may still spend of its current
+// epoch, where b is the balance after its ask. Where the channel has release
+// slots, charges of deliveries that it has not got yet are left out: it would
+// read from them what happened within the slot.
 func (s *State) Remaining(key ChannelKey, b Balance) Bits {
 	ch := s.channels[key]
 	if ch == nil {
 		return 0
 	}
-	return max(0, ch.definition.Budget-b.Spent())
+	spent := b.Spent()
+	if p := ch.pools[ch.epoch]; ch.definition.ReleaseInterval > 0 && p.shownAt != 0 {
+		spent = p.shown
+	}
+	return max(0, ch.definition.Budget-spent)
 }
 
 // Exposure is the greatest taint that was delivered to a Controller in its

@@ -323,8 +323,8 @@ func dump(s *State) string {
 	})
 	sortedLines(&b, s.channels, func(ch *channelState) string {
 		var c strings.Builder
-		fmt.Fprintf(&c, "epoch %d %d %d window %v alerted %d released %d session %q %d %d %v pending %d\n", ch.epoch, ch.started, ch.renewal,
-			ch.window.parts, ch.alerted, ch.released, ch.session, ch.escalations, ch.armed, ch.failed, ch.pending)
+		fmt.Fprintf(&c, "epoch %d %d %d window %v alerted %d released %d %d session %q %d %d %d %d %v pending %d\n", ch.epoch, ch.started, ch.renewal,
+			ch.window.parts, ch.alerted, ch.released, ch.before, ch.session, ch.escalations, ch.armed, ch.arming, ch.armingAt, ch.failed, ch.pending)
 		sortedLines(&c, ch.pools, func(p *pool) string { return fmt.Sprintf("%+v", *p) })
 		for _, out := range ch.outbox {
 			fmt.Fprintf(&c, "  out %+v\n", out)

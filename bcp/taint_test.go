@@ -185,7 +185,10 @@ func TestSlotHidesOrderAndTime(t *testing.T) {
 			ask planner mail yes  => accept
 			ask planner mail num  => accept
 			ask planner mail name => accept
-			ask planner mail text => accept`)
+			ask planner mail text => accept
+			push mail planner alarm {"ok":false} => accept
+			ack planner => acknowledge
+			wait 10m`)
 		left := time.Minute - 1
 		for _, i := range r.Perm(len(acts)) {
 			wait := time.Duration(r.Int64N(int64(left)))
@@ -259,4 +262,30 @@ func TestReleaseOrder(t *testing.T) {
 	if _, ok := w.state.DecideAcknowledge(w.moment(), "planner", "d-none"); ok {
 		t.Error("a Controller acknowledged what is not there")
 	}
+}
+
+// What a Controller hears at once, when it asks, tells nothing that happened
+// within the slot either.
+//
+// covers BCP-153, BCP-154, P4.1, P6.1, A-TIME
+func TestReceiptsTellNothingOfTheSlot(t *testing.T) {
+	t.Parallel()
+	mesh := edited(func(c *Channel) { c.ReleaseInterval = time.Minute })
+	for _, act := range []string{"answer mail 1 nei", "answer mail 1 {\"n\":1}", `push mail planner alarm {"ok":true}`, `push mail planner memo {"summary":"a_b"}`, "wait 1s"} {
+		w := newWorld(t, mesh).play("ask planner mail num => accept \n wait 10s \n" + act + "\n ask planner mail name => accept !escalation")
+		if got := w.state.Remaining(plannerMail, w.last.Balance); got != 68*Bit {
+			t.Errorf("within the slot of %q %s bits remain", act, got)
+		}
+		w.play("wait 1m \n ask planner mail num => accept")
+		if got, want := w.state.Remaining(plannerMail, w.last.Balance), 100*Bit-w.last.Balance.Spent(); got != want {
+			t.Errorf("in the next slot %s bits remain, want %s", got, want)
+		}
+	}
+	newWorld(t, mesh).play(`
+		ask planner mail num          => accept
+		answer mail 1 nei             => accept
+		wait 1m
+		ask planner mail name         => escalation_required
+		ask planner mail name why=so  => accept escalation
+		ask planner mail name         => accept !escalation`)
 }
