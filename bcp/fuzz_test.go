@@ -1,0 +1,212 @@
+package bcp_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
+)
+
+// fuzzSpecs cover every format in few specs.
+func fuzzSpecs(f *testing.F) []*bcp.Validator {
+	least, greatest := int64(-5), int64(5)
+	q := func(id string, format bcp.Format, more ...func(*bcp.Question)) bcp.Question {
+		q := bcp.Question{ID: id, Question: "What?", MaxWords: 6, ExpectedFormat: format}
+		for _, change := range more {
+			change(&q)
+		}
+		return q
+	}
+	specs := []bcp.Spec{
+		{Category: 1, Fields: []bcp.Field{{Name: "b", Type: bcp.TypeBoolean}, {Name: "e", Type: bcp.TypeEnum, Values: []string{"x", "é", `"`}},
+			{Name: "n", Type: bcp.TypeInteger, Min: &least, Max: &greatest}}},
+		{Category: 2, Questions: []bcp.Question{q("p", bcp.FormatPersonName), q("d", bcp.FormatDate), q("m", bcp.FormatEmail), q("t", bcp.FormatShortText)}},
+		{Category: 2, Constraints: []string{"i < 3 || b"}, Questions: []bcp.Question{q("l", bcp.FormatShortList), q("i", bcp.FormatInteger), q("b", bcp.FormatBoolean),
+			q("e", bcp.FormatEnum, func(q *bcp.Question) { q.Values = []string{"x", "y z"} }), q("c", bcp.FormatTime),
+			q("v", bcp.FormatVocabulary, func(q *bcp.Question) { q.Vocabulary = bcptest.Vocabulary })}},
+		{Category: 2, Questions: []bcp.Question{q("t", bcp.FormatShortText, func(q *bcp.Question) { q.Alphabet, q.MaxChars = "ascii", 12 }),
+			q("u", bcp.FormatShortText, func(q *bcp.Question) { q.SameAs = "t" })}},
+		{Category: 3, Directive: "Summarize.", MaxWords: 20},
+	}
+	var validators []*bcp.Validator
+	for _, spec := range specs {
+		for _, settings := range []bcp.Settings{{}, {OnAnomaly: bcp.AnomalyFlag, PreserveCase: true}} {
+			settings.Vocabularies, settings.Constraints = bcptest.Vocabularies(), constraint.Compile
+			v, err := bcp.Compile(spec, settings)
+			if err != nil {
+				f.Fatal(err)
+			}
+			validators = append(validators, v)
+		}
+	}
+	return validators
+}
+
+// Any bytes, in both encodings: no panic, one clear verdict, and what is
+// delivered is JSON that is delivered as itself.
+//
+// covers P2.2, P2.4, BCP-35, BCP-160, A-CRASH, A-UTF8, A-CTRL, A-LEN
+func FuzzValidate(f *testing.F) {
+	validators := fuzzSpecs(f)
+	groups, err := bcptest.Load(os.DirFS(vectorFolder))
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, g := range groups {
+		for i, c := range g.Cases {
+			if !c.IsSpec && i%5 == 0 {
+				f.Add(c.Raw, uint8(i), c.Encoding == bcp.MessagePack)
+			}
+		}
+	}
+	for _, s := range []string{`{"b":true,"e":"x","n":3}`, `{"p":"Jane","d":"March 15","m":"a@b.cd","t":"x"}`, `{"t":"A","u":"a"}`, `{"summary":"One. Two"}`,
+		`{"l":"a, b","i":"2","b":false,"e":"y z","c":"10:00","v":"red blue"}`} {
+		for which := range validators {
+			f.Add([]byte(s), uint8(which), false)
+		}
+	}
+	f.Fuzz(func(t *testing.T, raw []byte, which uint8, packed bool) {
+		v := validators[int(which)%len(validators)]
+		encoding := bcp.JSON
+		if packed {
+			encoding = bcp.MessagePack
+		}
+		got := v.Validate(raw, encoding)
+		if again := v.Validate(raw, encoding); bcptest.Describe(again) != bcptest.Describe(got) {
+			t.Fatalf("two verdicts on %q: %s, %s", raw, bcptest.Describe(got), bcptest.Describe(again))
+		}
+		if got.Outcome == bcp.Reject {
+			if !got.Answer.IsZero() || got.Reason == 0 {
+				t.Fatalf("%q: %s", raw, bcptest.Describe(got))
+			}
+			return
+		}
+		answer := got.Answer.JSON()
+		if wire.Check(answer) != nil || bytes.ContainsAny(answer, "\n\r\t\x00\x1b") {
+			t.Fatalf("%q is delivered as %q", raw, answer)
+		}
+		if again := v.Validate(answer, bcp.JSON); !again.Answer.Equal(got.Answer) {
+			t.Fatalf("%q is delivered as %s, and that as %s", raw, answer, bcptest.Describe(again))
+		}
+		packedAnswer, err := wire.MsgpackFromJSON(nil, answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again := v.Validate(packedAnswer, bcp.MessagePack); !again.Answer.Equal(got.Answer) {
+			t.Fatalf("%s in MessagePack is delivered as %s", answer, bcptest.Describe(again))
+		}
+	})
+}
+
+// Any bytes as a spec: refused, or a validator whose prices add up and whose
+// spec is its own compiled form.
+//
+// covers P1.3, P3.1, P3.2, A-ENUMDUP, A-ZEROW, A-FMT
+func FuzzSpec(f *testing.F) {
+	groups, err := bcptest.Load(os.DirFS(vectorFolder))
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, g := range groups {
+		f.Add(g.Spec)
+		for _, c := range g.Cases {
+			if c.IsSpec && len(c.Raw) < 2000 {
+				f.Add(c.Raw)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		spec, err := bcp.ParseSpec(b)
+		if err != nil {
+			return
+		}
+		v, err := bcp.Compile(spec, bcp.Settings{Vocabularies: bcptest.Vocabularies(), Constraints: constraint.Compile})
+		if err != nil {
+			return
+		}
+		p := v.Prices()
+		if p.Nominal < 0 || p.Capacity < bcp.Bit || p.FailedCapacity < bcp.Bit || p.FailedNominal > p.Nominal || v.MaxBytes() < 1024 {
+			t.Fatalf("%s costs %+v", b, p)
+		}
+		written, err := bcp.Encode(v.Spec(), bcp.JSON)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := bcp.ParseSpec(written)
+		if err != nil {
+			t.Fatalf("%s is written as %s, which is no spec: %v", b, written, err)
+		}
+		w, err := bcp.Compile(again, bcp.Settings{Vocabularies: bcptest.Vocabularies(), Constraints: constraint.Compile})
+		if err != nil || w.Prices() != p {
+			t.Fatalf("%s is written as %s: %v", b, written, err)
+		}
+	})
+}
+
+// Any bytes as a message: a code of the closed list, or a message that is
+// written and read again as itself.
+//
+// covers P2.1, P2.2, P2.6, P10, SUB-58, SUB-59, SUB-60, A-CRASH, A-SUBJTOK
+func FuzzMessage(f *testing.F) {
+	for _, s := range messages {
+		f.Add([]byte(s), false)
+		if packed, err := wire.MsgpackFromJSON(nil, []byte(s)); err == nil {
+			f.Add(packed, true)
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte, packed bool) {
+		encoding := bcp.JSON
+		if packed {
+			encoding = bcp.MessagePack
+		}
+		if in, code := bcp.ParseResponse(b, encoding); code == "" {
+			if (in.QueryID == "") == (in.SubscriptionID == "") || (in.SubscriptionID == "") != (in.Controller == "") {
+				t.Fatalf("%q: %+v", b, in)
+			}
+		} else if code != bcp.Malformed {
+			t.Fatalf("%q: %s", b, code)
+		}
+		switch session, code := bcp.ParseSession(b, encoding); code {
+		case "":
+			if session.Verb != "open" && session.Verb != "close" {
+				t.Fatalf("%q: %+v", b, session)
+			}
+		case bcp.Malformed, bcp.MessageTooLarge:
+		default:
+			t.Fatalf("%q: %s", b, code)
+		}
+		ask, code := bcp.ParseAsk(b, encoding, "researcher")
+		switch code {
+		case "":
+		case bcp.Malformed, bcp.MessageTooLarge, bcp.InvalidQuery:
+			return
+		default:
+			t.Fatalf("%q: %s", b, code)
+		}
+		if ask.Category == 0 {
+			return // to be refused by Compile
+		}
+		written, err := bcp.Encode(ask, encoding)
+		if err != nil {
+			return // an ask may hold words that are no words of ours
+		}
+		again, code := bcp.ParseAsk(written, encoding, "researcher")
+		if one, two := dump(t, ask), dump(t, again); code != "" || one != two {
+			t.Fatalf("%q is %s, written %q, read as %s: %s", b, one, written, two, code)
+		}
+	})
+}
+
+func dump(t *testing.T, v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(string(b), " ", "")
+}

@@ -1,0 +1,214 @@
+package bcp_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
+)
+
+// messages are the seeds' messages, for fuzzing to start from.
+var messages = []string{
+	`{"type":"bcp_response","query_id":"abc123","response":{"status":"ok"}}`,
+	`{"type":"bcp_response","subscription_id":"research-findings","controller":"main","response":{"q1":"a","q2":"b","q3":"4"}}`,
+	`{"type":"bcp_response","query_id":"abc123","not_enough_information":true}`,
+	`{"type":"bcp_response","query_id":"abc123","answers":[{"id":"q1","answer":"x"}]}`,
+	`{"type":"bcp_query_request","target":"researcher","category":1,"fields":[{"name":"b","type":"boolean"}],"request_id":"r1"}`,
+	`{"category":3,"directive":"Summarize.","max_words":100,"escalation":{"justification":"because"}}`,
+	`{"verb":"open"}`, `{"type":"bcp_session","verb":"close"}`,
+}
+
+// parsedAlike is what becomes of a message in JSON, which must be the same in
+// MessagePack, and nothing good in the wrong encoding.
+func parsedAlike(t *testing.T, message string, parse func([]byte, bcp.Encoding) bcp.Code) bcp.Code {
+	t.Helper()
+	code := parse([]byte(message), bcp.JSON)
+	if packed, err := wire.MsgpackFromJSON(nil, []byte(message)); err == nil && wire.Check([]byte(message)) == nil && len(message) <= bcp.MaxControllerMessage {
+		if other := parse(packed, bcp.MessagePack); other != code {
+			t.Errorf("%.80s: %q in JSON and %q in MessagePack", message, code, other)
+		}
+		if sniffed := parse(packed, bcp.JSON); sniffed != bcp.Malformed && sniffed != bcp.MessageTooLarge {
+			t.Errorf("%.80s: MessagePack was taken for JSON: %q", message, sniffed)
+		}
+		if sniffed := parse([]byte(message), bcp.MessagePack); sniffed != bcp.Malformed && sniffed != bcp.MessageTooLarge {
+			t.Errorf("%.80s: JSON was taken for MessagePack: %q", message, sniffed)
+		}
+	}
+	if none := parse([]byte(message), 0); none != bcp.Malformed && none != bcp.MessageTooLarge {
+		t.Errorf("%.80s: read without an encoding: %q", message, none)
+	}
+	return code
+}
+
+// A Reader's message is exactly one of the seeds' forms.
+//
+// covers BCP-130, BCP-131, BCP-132, BCP-133, SUB-56, SUB-57, SUB-58, SUB-59, SUB-60, P2.1, P2.2, P3.9, C-4, A-SPOOF, A-SNIFF, A-SUBJTOK
+func TestParseResponse(t *testing.T) {
+	t.Parallel()
+	id64 := strings.Repeat("a", 64)
+	for message, want := range map[string]bcp.Code{
+		messages[0]: "", messages[1]: "", messages[2]: "", messages[3]: "",
+		`{"query_id":"q","type":"bcp_response","fields":{"a":true}}`:                                      "",
+		`{"type":"bcp_response","query_id":"q","summary":"x"}`:                                            "",
+		`{"type":"bcp_response","query_id":"q","response":[1]}`:                                           "", // for the validator to refuse
+		`{"type":"bcp_response","query_id":"` + id64 + `","summary":"x"}`:                                 "",
+		`{"type":"bcp_response","query_id":"` + id64 + `a","summary":"x"}`:                                bcp.Malformed,
+		`{"type":"bcp_response","subscription_id":"s","controller":"main","push_id":"p_1","summary":"x"}`: "",
+		`{"type":"bcp_response","query_id":"q"}`:                                                          bcp.Malformed,
+		`{"type":"bcp_response","response":{}}`:                                                           bcp.Malformed,
+		`{"query_id":"q","response":{}}`:                                                                  bcp.Malformed,
+		`{"type":"bcp_query","query_id":"q","response":{}}`:                                               bcp.Malformed,
+		`{"type":"bcp_response","query_id":"q","response":{},"summary":"x"}`:                              bcp.Malformed,
+		`{"type":"bcp_response","query_id":"q","fields":{},"answers":[]}`:                                 bcp.Malformed,
+		`{"type":"bcp_response","query_id":"q","response":{},"not_enough_information":true}`:              bcp.Malformed,
+		`{"type":"bcp_response","query_id":"q","not_enough_information":false}`:                           bcp.Malformed,
+		`{"type":"bcp_response","query_id":"q","not_enough_information":"true"}`:                          bcp.Malformed,
+		`{"type":"bcp_response","query_id":"q","not_enough_information":true,"why":"x"}`:                  bcp.Malformed,
+		`{"type":"bcp_response","query_id":"q","subscription_id":"s","controller":"main","response":{}}`:  bcp.Malformed,
+		`{"type":"bcp_response","subscription_id":"s","response":{}}`:                                     bcp.Malformed,
+		`{"type":"bcp_response","query_id":"q","controller":"main","response":{}}`:                        bcp.Malformed,
+		`{"type":"bcp_response","query_id":"q","push_id":"p","response":{}}`:                              bcp.Malformed,
+		`{"type":"bcp_response","subscription_id":"s","controller":"main","not_enough_information":true}`: bcp.Malformed,
+		`{"type":"bcp_response","subscription_id":"a_b","controller":"main","response":{}}`:               bcp.Malformed,
+		`{"type":"bcp_response","subscription_id":"a.b","controller":"main","response":{}}`:               bcp.Malformed,
+		`{"type":"bcp_response","subscription_id":"*","controller":"main","response":{}}`:                 bcp.Malformed,
+		`{"type":"bcp_response","subscription_id":"s","controller":"Main","response":{}}`:                 bcp.Malformed,
+		`{"type":"bcp_response","subscription_id":"s","controller":"gateway","response":{}}`:              bcp.Malformed,
+		`{"type":"bcp_response","subscription_id":"s","controller":"a.>","response":{}}`:                  bcp.Malformed,
+		`{"type":"bcp_response","query_id":"","response":{}}`:                                             bcp.Malformed,
+		`{"type":"bcp_response","query_id":"q q","response":{}}`:                                          bcp.Malformed,
+		`{"type":"bcp_response","query_id":1,"response":{}}`:                                              bcp.Malformed,
+		`{"type":"bcp_response","query_id":"q","query_id":"q","response":{}}`:                             bcp.Malformed,
+		`{"type":"bcp_response","query_id":"q","response":{"a":1,"a":1}}`:                                 bcp.Malformed,
+		`{"type":"bcp_response","query_id":"q","response":{"a":null}}`:                                    bcp.Malformed,
+		`{"type":"bcp_response","query_id":"q","response":{"a":1.0}}`:                                     bcp.Malformed,
+		`{"type":"bcp_response","query_id":"q","response":{},"taint":"low"}`:                              bcp.Malformed,
+		`{"type":"bcp_response","query_id":"q","response":{},"from_agent":"x"}`:                           bcp.Malformed,
+		`{"type":"bcp_response","query_id":"q","response":{},"requires_approval":false}`:                  bcp.Malformed,
+		`{"Type":"bcp_response","query_id":"q","response":{}}`:                                            bcp.Malformed,
+		`{"type":"bcp_response","query_id":"q","Response":{}}`:                                            bcp.Malformed,
+		messages[0] + " ": "", messages[0] + "\n": "", messages[0] + "{}": bcp.Malformed, "\ufeff" + messages[0]: bcp.Malformed,
+		`[` + messages[0] + `]`: bcp.Malformed, `"bcp_response"`: bcp.Malformed, `null`: bcp.Malformed, `{}`: bcp.Malformed, ``: bcp.Malformed,
+	} {
+		got := parsedAlike(t, message, func(b []byte, e bcp.Encoding) bcp.Code {
+			in, code := bcp.ParseResponse(b, e)
+			if empty := cmp.Equal(in, bcp.Incoming{}, cmp.AllowUnexported(bcp.RawAnswer{})); empty != (code != "") {
+				t.Errorf("%s: %q and %+v", message, code, in)
+			}
+			return code
+		})
+		if got != want {
+			t.Errorf("%s: %q, want %q", message, got, want)
+		}
+	}
+}
+
+// An ask is the seed's request and the keys of PROTOCOL, to its own Reader.
+//
+// covers BCP-121, BCP-122, BCP-123, BCP-124, BCP-125, BCP-126, BCP-127, BCP-21, P2.1, P2.2, P2.6, A-ZEROW, A-SNIFF
+func TestParseAsk(t *testing.T) {
+	t.Parallel()
+	boolean := `"category":1,"fields":[{"name":"b","type":"boolean"}]`
+	for message, want := range map[string]bcp.Code{
+		messages[4]: "", messages[5]: "", `{` + boolean + `}`: "",
+		`{"type":"bcp_query","target":"researcher",` + boolean + `}`:       bcp.Malformed,
+		`{"target":"other",` + boolean + `}`:                               bcp.Malformed,
+		`{"request_id":"r 1",` + boolean + `}`:                             bcp.Malformed,
+		`{"request_id":"` + strings.Repeat("r", 64) + `",` + boolean + `}`: "",
+		`{"request_id":"` + strings.Repeat("r", 65) + `",` + boolean + `}`: bcp.Malformed,
+		`{` + boolean + `,"category":1}`:                                   bcp.Malformed,
+		`{` + boolean + `,"min":null}`:                                     bcp.Malformed,
+		`{` + boolean + `,"extra":1}`:                                      bcp.InvalidQuery,
+		`{` + boolean + `,"Category":1}`:                                   bcp.InvalidQuery,
+		`{"category":"1","fields":[]}`:                                     bcp.InvalidQuery,
+		`{"category":1.5,"fields":[]}`:                                     bcp.Malformed,
+		`{"category":-1,"fields":[]}`:                                      bcp.InvalidQuery,
+		`{"category":256,"fields":[]}`:                                     bcp.InvalidQuery,
+		`{"category":1,"fields":{}}`:                                       bcp.InvalidQuery,
+		`{"category":1,"fields":[{"name":"b","type":"float"}]}`:            bcp.InvalidQuery,
+		`{"category":2,"max_words":0,"questions":[]}`:                      bcp.InvalidQuery,
+		`{"category":2,"max_words":5,"questions":[{"id":"a","question":"What?","max_words":0,"expected_format":"date"}]}`:       bcp.InvalidQuery,
+		`{"category":2,"questions":[{"id":"a","question":"What?","max_words":1,"max_chars":0,"expected_format":"short_text"}]}`: bcp.InvalidQuery,
+		`[]`: bcp.InvalidQuery, ``: bcp.Malformed, `{`: bcp.Malformed,
+		`{` + boolean + `}` + strings.Repeat(" ", bcp.MaxControllerMessage): bcp.MessageTooLarge,
+	} {
+		got := parsedAlike(t, message, func(b []byte, e bcp.Encoding) bcp.Code {
+			_, code := bcp.ParseAsk(b, e, "researcher")
+			return code
+		})
+		if got != want {
+			t.Errorf("%.80s: %q, want %q", message, got, want)
+		}
+	}
+	atLimit := `{` + boolean + `}`
+	atLimit += strings.Repeat(" ", bcp.MaxControllerMessage-len(atLimit))
+	if _, code := bcp.ParseAsk([]byte(atLimit), bcp.JSON, "researcher"); code != "" {
+		t.Errorf("an ask at the limit: %q", code)
+	}
+}
+
+// covers P9.2, P2.2, P2.1
+func TestParseSession(t *testing.T) {
+	t.Parallel()
+	for message, want := range map[string]bcp.Code{
+		messages[6]: "", messages[7]: "", `{"verb":"close"}`: "",
+		`{}`: bcp.Malformed, `{"verb":"Open"}`: bcp.Malformed, `{"verb":"renew"}`: bcp.Malformed, `{"verb":1}`: bcp.Malformed, `{"verb":""}`: bcp.Malformed,
+		`{"type":"bcp_query","verb":"open"}`: bcp.Malformed, `{"verb":"open","force":true}`: bcp.Malformed, `{"verb":"open","verb":"open"}`: bcp.Malformed,
+		`"open"`: bcp.Malformed, ``: bcp.Malformed, `{"verb":"open"}` + strings.Repeat(" ", bcp.MaxControllerMessage): bcp.MessageTooLarge,
+	} {
+		got := parsedAlike(t, message, func(b []byte, e bcp.Encoding) bcp.Code {
+			_, code := bcp.ParseSession(b, e)
+			return code
+		})
+		if got != want {
+			t.Errorf("%.80s: %q, want %q", message, got, want)
+		}
+	}
+}
+
+// What the gateway sends is read by the SDK as it was, in both encodings, and
+// is the same bytes each time.
+//
+// covers P2.1, P2.4, BCP-128, BCP-137, SUB-2
+func TestMessagesOfTheGateway(t *testing.T) {
+	t.Parallel()
+	least, greatest := int64(1), int64(5)
+	spec := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "n", Type: bcp.TypeInteger, Min: &least, Max: &greatest}}}
+	v := compiled(t, spec, bcp.Settings{})
+	for _, encoding := range []bcp.Encoding{bcp.JSON, bcp.MessagePack} {
+		roundTrip(t, encoding, bcp.Query{Type: bcp.TypeQuery, QueryID: "q1", Controller: "main", Spec: v.Spec()})
+		roundTrip(t, encoding, bcp.Accepted{QueryID: "q1", NominalBits: 6906890596, CapacityBits: 7906890596, RemainingBits: 493_093109404})
+		roundTrip(t, encoding, bcp.Refusal{Error: bcp.NoChannel, Detail: bcp.NoChannel.Info().Text})
+		roundTrip(t, encoding, bcp.ValidationResult{Type: bcp.TypeValidationResult, QueryID: "q1", Status: bcp.StatusRefused, Code: bcp.ValidationFailed, Detail: "n: is out of range"})
+		roundTrip(t, encoding, bcp.Delivery{Type: bcp.TypeResponseDelivery, DeliveryID: "d1", QueryID: "q1", Category: 1, FromAgent: "researcher",
+			Response: []byte(`{"n":3}`), BandwidthBits: 2321928095, CapacityBits: 3321928095, Taint: bcp.TaintMedium, ChannelMode: "bcp"})
+		roundTrip(t, encoding, bcp.SubscriptionsActive{Type: bcp.TypeSubscriptionsActive, Subscriptions: []bcp.ActiveSubscription{{SubscriptionID: "s", Controller: "main", Spec: v.Spec()}}})
+	}
+	if _, err := bcp.Encode(bcp.Session{Verb: "open"}, 0); err == nil {
+		t.Error("a message was written without an encoding")
+	}
+}
+
+func roundTrip[M any](t *testing.T, encoding bcp.Encoding, message M) {
+	t.Helper()
+	b, err := bcp.Encode(message, encoding)
+	if err != nil {
+		t.Errorf("%T in %s: %v", message, encoding, err)
+		return
+	}
+	var read M
+	if err := bcp.Decode(b, encoding, &read); err != nil {
+		t.Errorf("%T in %s: %v\n%q", message, encoding, err, b)
+		return
+	}
+	if diff := cmp.Diff(message, read, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("%T in %s (-sent +read):\n%s", message, encoding, diff)
+	}
+	if again, err := bcp.Encode(read, encoding); err != nil || string(again) != string(b) {
+		t.Errorf("%T in %s is written as %q and then as %q, %v", message, encoding, b, again, err)
+	}
+}
