@@ -1,0 +1,224 @@
+package agents_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// archive is a server with the two streams that an Auditor reads, under the
+// prefix that it uses.
+type archive struct {
+	*gateway
+	js   natsjs.JetStream
+	url  string
+	lose atomic.Int32 // replies to drop
+}
+
+func startArchive(t *testing.T) *archive {
+	t.Helper()
+	s := startServer(t, func(o *server.Options) { o.JetStream, o.StoreDir = true, t.TempDir() })
+	a := &archive{gateway: startGateway(t, s.ClientURL(), bcp.JSON), url: s.ClientURL()}
+	var err error
+	if a.js, err = natsjs.New(a.nc); err != nil {
+		t.Fatal(err)
+	}
+	for name, kind := range map[string]subjects.Kind{subjects.AuditStream: subjects.KindAudit, subjects.LedgerStream: subjects.KindLedger} {
+		_, err := a.js.CreateStream(within(t), natsjs.StreamConfig{Name: name, Subjects: []string{subjects.All(kind)}, AllowDirect: true, Storage: natsjs.MemoryStorage})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Plays the account import that renames the interface, and loses replies.
+	_, err = a.nc.Subscribe(subjects.AuditPrefix+".>", func(m *nats.Msg) {
+		inbox := a.nc.NewInbox()
+		var sub *nats.Subscription
+		sub, err := a.nc.Subscribe(inbox, func(r *nats.Msg) {
+			if r.Header.Get("Status") != "" {
+				_ = sub.Unsubscribe()
+			} else if a.lose.Add(-1) == 0 {
+				return
+			}
+			r.Subject, r.Reply = m.Reply, ""
+			_ = a.nc.PublishMsg(r)
+		})
+		if err == nil {
+			_ = a.nc.PublishRequest("$JS.API"+strings.TrimPrefix(m.Subject, subjects.AuditPrefix), inbox, m.Data)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.flush()
+	return a
+}
+
+func (a *archive) record(subject string, d bcp.Decision) {
+	a.t.Helper()
+	b, err := bcp.EncodeDecision(&d)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.store(subject, b)
+}
+
+func (a *archive) store(subject string, data []byte) {
+	a.t.Helper()
+	if _, err := a.js.PublishAsync(subject, data); err != nil {
+		a.t.Fatal(err)
+	}
+	if a.js.PublishAsyncPending() > 1000 {
+		next(a.t, a.js.PublishAsyncComplete(), "the stored records")
+	}
+}
+
+func (a *archive) auditor(o agents.Options) *agents.Auditor {
+	a.t.Helper()
+	next(a.t, a.js.PublishAsyncComplete(), "the stored records")
+	o.Name = "bob"
+	return agents.NewAuditor(connect(a.t, a.url, o))
+}
+
+// All records come in order, over several pages, from where one likes, also
+// where a reply is lost on the way.
+//
+// covers P11.1, P11.3
+func TestAuditInOrder(t *testing.T) {
+	t.Parallel()
+	a := startArchive(t)
+	const records = 600 // more than two pages
+	for i := range uint64(records) {
+		a.record(subjects.Audit(main, researcher, bcp.KindAsk.String()), bcp.Decision{Seq: i + 1, Kind: bcp.KindAsk, Controller: main, Reader: researcher})
+	}
+	auditor := a.auditor(agents.Options{})
+	for from, want := range map[uint64]int{0: records, 1: records, 300: 301, records: 1, records + 1: 0} {
+		a.lose.Store(100)
+		n := 0
+		for r, err := range auditor.Audit(within(t), from) {
+			if err != nil {
+				t.Fatalf("from %d: %v", from, err)
+			}
+			if seq := max(from, 1) + uint64(n); r.Sequence != seq || r.Decision.Seq != seq || r.Time.IsZero() || r.Subject != subjects.Audit(main, researcher, "ask") {
+				t.Fatalf("from %d: record %d is %+v", from, n, r)
+			}
+			n++
+		}
+		if n != want {
+			t.Errorf("from %d: %d records, want %d", from, n, want)
+		}
+	}
+	for range auditor.Audit(within(t), 0) {
+		break
+	}
+}
+
+// covers P11.3
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	a := startArchive(t)
+	auditor := a.auditor(agents.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	got, ended := make(chan uint64), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for r, err := range auditor.Follow(ctx, 0) {
+			if err != nil {
+				t.Error(err)
+			}
+			got <- r.Decision.Seq
+		}
+	}()
+	for seq := range uint64(3) {
+		a.record(subjects.Audit("", "", "start"), bcp.Decision{Seq: seq, Kind: bcp.KindStart})
+		if n := next(t, got, "a new record"); n != seq {
+			t.Errorf("got %d, want %d", n, seq)
+		}
+	}
+	cancel()
+	next(t, ended, "the end")
+}
+
+// covers P11.1
+func TestDamagedRecordIsAnError(t *testing.T) {
+	t.Parallel()
+	a := startArchive(t)
+	a.store(subjects.Audit("", "", "start"), []byte("damaged"))
+	n := 0
+	for _, err := range a.auditor(agents.Options{}).Audit(within(t), 0) {
+		if n++; err == nil {
+			t.Error("no error")
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d values", n)
+	}
+}
+
+// The newest line of each channel, however many there are.
+//
+// covers P4.5
+func TestLedgerHasTheNewestLines(t *testing.T) {
+	t.Parallel()
+	a := startArchive(t)
+	for i := range 3 {
+		for _, reader := range []bcp.AgentName{researcher, "archivist"} {
+			a.store(subjects.Ledger(main, reader), []byte(fmt.Sprint(reader, i)))
+		}
+	}
+	auditor := a.auditor(agents.Options{})
+	lines, err := auditor.Ledger(within(t))
+	if err != nil || len(lines) != 2 || string(lines[0].Data) != "archivist2" || string(lines[1].Data) != "researcher2" {
+		t.Errorf("got %v, %v", lines, err)
+	}
+	for i := range 1030 { // more than the server gives at a time
+		a.store(subjects.Ledger(main, bcp.AgentName(fmt.Sprint("r", i))), []byte("1"))
+	}
+	next(t, a.js.PublishAsyncComplete(), "the stored records")
+	lines, err = auditor.Ledger(within(t))
+	if err != nil || len(lines) != 1032 || string(lines[0].Data) != "archivist2" {
+		t.Errorf("got %d lines, %v", len(lines), err)
+	}
+}
+
+// covers P11.4
+func TestAuditorWithoutAStream(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, func(o *server.Options) {
+		o.Users = []*server.User{
+			{Username: "none", Password: "p", Permissions: &server.Permissions{
+				Publish:   &server.SubjectPermission{Allow: []string{"nothing"}},
+				Subscribe: &server.SubjectPermission{Allow: []string{subjects.InboxesOf("bob")}},
+			}},
+			{Username: "all", Password: "p"},
+		}
+	})
+	for user, want := range map[string]error{"none": nats.ErrPermissionViolation, "all": agents.ErrNoRecords} {
+		auditor := agents.NewAuditor(connect(t, s.ClientURL(), agents.Options{Name: "bob", NATS: []nats.Option{nats.UserInfo(user, "p")}}))
+		for _, err := range auditor.Audit(within(t), 0) {
+			if !errors.Is(err, want) {
+				t.Errorf("audit: got %v, want %v", err, want)
+			}
+		}
+		if _, err := auditor.Ledger(within(t)); !errors.Is(err, want) {
+			t.Errorf("ledger: got %v, want %v", err, want)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	auditor := agents.NewAuditor(connect(t, s.ClientURL(), agents.Options{Name: "bob", NATS: []nats.Option{nats.UserInfo("all", "p")}}))
+	for _, err := range auditor.Follow(ctx, 0) {
+		t.Errorf("following: %v", err)
+	}
+}

@@ -1,0 +1,250 @@
+package agents_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// The zero value and every wrong one deny.
+//
+// covers P1.1
+func TestOptionsAreChecked(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	nc, err := nats.Connect(s.ClientURL(), nats.CustomInboxPrefix(subjects.InboxPrefix(main)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	for name, o := range map[string]agents.Options{
+		"no name":           {},
+		"reserved name":     {Name: bcp.Gateway},
+		"name with a dot":   {Name: "a.b"},
+		"unknown encoding":  {Name: main, Encoding: 3},
+		"negative attempt":  {Name: main, Attempt: -1},
+		"negative wait":     {Name: main, MaxWait: -1},
+		"negative handlers": {Name: main, Handlers: -1},
+	} {
+		if _, err := agents.Connect(t.Context(), s.ClientURL(), agents.Credentials{}, o); err == nil {
+			t.Errorf("Connect: %s: no error", name)
+		}
+		if _, err := agents.Use(nc, o); err == nil {
+			t.Errorf("Use: %s: no error", name)
+		}
+	}
+	if _, err := agents.Use(nc, agents.Options{Name: "other"}); err == nil {
+		t.Error("Use took a connection whose requests would time out in silence")
+	}
+	if _, err := agents.Use(nil, agents.Options{Name: main}); err == nil {
+		t.Error("Use took no connection")
+	}
+	failing := func(*nats.Options) error { return errors.New("no") }
+	if _, err := agents.Connect(t.Context(), s.ClientURL(), agents.Credentials{}, agents.Options{Name: main, NATS: []nats.Option{nil, failing}}); err == nil {
+		t.Error("Connect ignored a failing option")
+	}
+	if _, err := agents.Connect(t.Context(), s.ClientURL(), agents.CredsFile("/no/such/file"), agents.Options{Name: main}); err == nil {
+		t.Error("Connect ignored missing creds")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := agents.Connect(ctx, s.ClientURL(), agents.Credentials{}, agents.Options{Name: main}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Connect with a dead context: %v", err)
+	}
+}
+
+// covers P7.5
+func TestCredentialsShowNothing(t *testing.T) {
+	t.Parallel()
+	creds := agents.CredsText([]byte("SUSECRET"))
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		if text := fmt.Sprintf(verb, creds); strings.Contains(text, "SUSECRET") || strings.Contains(text, fmt.Sprintf("%x", "SUSECRET")) {
+			t.Errorf("%s shows %s", verb, text)
+		}
+	}
+}
+
+// A caller's connection outlives our use of it; our own ends with all that
+// runs on it.
+//
+// covers P9.1
+func TestWhoOpenedAConnectionClosesIt(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	nc, err := nats.Connect(s.ClientURL(), nats.CustomInboxPrefix(subjects.InboxPrefix(main)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	used, err := agents.Use(nc, agents.Options{Name: main})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := connect(t, s.ClientURL(), agents.Options{Name: main})
+	for _, c := range []*agents.Connection{used, own} {
+		if c.Name() != main {
+			t.Errorf("the name is %s", c.Name())
+		}
+		controller := agents.NewController(c)
+		if err := controller.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+		c.Close()
+		if err := controller.Stop(t.Context()); err != nil {
+			t.Errorf("stop after close: %v", err)
+		}
+		if err := controller.Start(t.Context()); err == nil {
+			t.Error("started on a closed connection")
+		}
+	}
+	if nc.IsClosed() || !own.NATS().IsClosed() {
+		t.Errorf("closed: the caller's %v, our own %v", nc.IsClosed(), own.NATS().IsClosed())
+	}
+	if _, err := agents.NewController(own).Ask(within(t), researcher, boolean, agents.AskOptions{}); !errors.Is(err, nats.ErrConnectionClosed) {
+		t.Errorf("ask on a closed connection: %v", err)
+	}
+}
+
+// The caller's own callbacks are called beside ours, and an in-process server
+// will do.
+//
+// covers P9.1
+func TestCallersOptionsApply(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, func(o *server.Options) { o.DontListen = true })
+	var events [4]atomic.Int32
+	c, err := agents.Connect(t.Context(), "", agents.Credentials{}, agents.Options{Name: main, NATS: []nats.Option{
+		nats.InProcessServer(s),
+		nats.CustomInboxPrefix("_OTHER"),
+		nats.ConnectHandler(func(*nats.Conn) { events[0].Add(1) }),
+		nats.DisconnectErrHandler(func(*nats.Conn, error) { events[1].Add(1) }),
+		nats.ReconnectHandler(func(*nats.Conn) { events[2].Add(1) }),
+		nats.ClosedHandler(func(*nats.Conn) { events[3].Add(1) }),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.NATS().Opts.InboxPrefix; got != subjects.InboxPrefix(main) {
+		t.Errorf("the inbox prefix is %s", got)
+	}
+	if err := c.NATS().ForceReconnect(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the reconnect", func() bool { return events[2].Load() == 1 })
+	c.Close()
+	for i := range events {
+		until(t, "the callbacks", func() bool { return events[i].Load() > 0 })
+	}
+}
+
+// Asks, deliveries and queries go on after the server was away: nothing that
+// was asked while it was is lost.
+//
+// covers P9.5, P2.6, P9.2
+func TestServerRestart(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	at, err := url.Parse(s.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(at.Port())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	asks, pushes := g.listen(subjects.All(subjects.KindAsk)), g.listen(subjects.All(subjects.KindPush))
+	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
+	handled := make(chan bcp.DeliveryID, 9)
+	controller := receiver(t, s.ClientURL(), agents.Options{}, func(_ context.Context, d bcp.Delivery) error {
+		handled <- d.DeliveryID
+		return nil
+	})
+	calls := make(chan bcp.QueryID, 9)
+	r := reader(t, s.ClientURL(), agents.Options{}, func(_ context.Context, q agents.Query) (any, error) {
+		calls <- q.QueryID
+		return urgent, nil
+	}, nil)
+	g.query("q1", 0)
+	next(t, replies, "the answer")
+	next(t, calls, "the call")
+
+	s.Shutdown()
+	s.WaitForShutdown()
+	ended := make(chan error, 2)
+	go func() {
+		_, err := controller.Ask(within(t), researcher, boolean, agents.AskOptions{})
+		ended <- err
+	}()
+	go func() {
+		_, err := r.Push(within(t), main, "mail", urgent, agents.PushOptions{})
+		ended <- err
+	}()
+	startServer(t, func(o *server.Options) { o.Port = port })
+	g.respond(next(t, asks, "the ask"), bcp.Accepted{QueryID: "q2"})
+	g.respond(next(t, pushes, "the push"), bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: "mail", Success: true})
+	for range 2 {
+		if err := next(t, ended, "the reply"); err != nil {
+			t.Error(err)
+		}
+	}
+	g.query("q1", 1)
+	if m := next(t, replies, "the answer again"); m.Subject != subjects.ReplyReader(researcher, "q1", 1) {
+		t.Errorf("answered on %s", m.Subject)
+	}
+	none(t, calls, "a second call")
+	next(t, g.persist(pushed("d1", researcher)), "the acknowledgement")
+	if id := next(t, handled, "the delivery"); id != "d1" {
+		t.Errorf("handled %s", id)
+	}
+}
+
+// When the server drops an agent, as it does when its permissions change, the
+// agent is back at once, with its subscriptions.
+//
+// covers P1.5
+func TestBackAtOnceAfterADisconnect(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	c, err := agents.Connect(t.Context(), s.ClientURL(), agents.Credentials{}, agents.Options{Name: main})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	handled := make(chan struct{}, 1)
+	controller := agents.NewController(c)
+	controller.OnDelivery(func(context.Context, bcp.Delivery) error { handled <- struct{}{}; return nil })
+	if err := controller.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	id, err := c.NATS().GetClientID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dropped := time.Now()
+	if err := s.DisconnectClientByID(id); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the reconnect", func() bool { return c.NATS().Stats().Reconnects > 0 })
+	// Stock options wait for 2 s.
+	if took := time.Since(dropped); took > time.Second {
+		t.Errorf("back after %v", took)
+	}
+	g.persist(pushed("d1", researcher))
+	next(t, handled, "a delivery")
+}

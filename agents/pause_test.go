@@ -1,0 +1,161 @@
+package agents
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// A pause grows, is never longer than its bound and never nothing.
+//
+// covers P2.6
+func TestPauseBefore(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		n, most := rapid.IntRange(0, 1<<40).Draw(t, "n"), time.Duration(rapid.Int64Range(int64(firstWait), int64(time.Hour)).Draw(t, "most"))
+		d := pauseBefore(n, firstWait, most)
+		if d < firstWait/2 || d > most {
+			t.Fatalf("pause %d is %v of at most %v", n, d, most)
+		}
+	})
+}
+
+// A connection that lasted is dialled again at once; ones that do not last are
+// dialled less and less often.
+//
+// covers P1.5
+func TestReconnectPause(t *testing.T) {
+	t.Parallel()
+	p := &reconnectPause{most: time.Second}
+	p.connected()
+	p.since = p.since.Add(-settled)
+	if d := p.next(1); d >= firstWait {
+		t.Errorf("after a connection that lasted: %v", d)
+	}
+	for n := range 7 {
+		p.connected()
+		if d, least := p.next(1), firstWait<<n/2; d < least {
+			t.Errorf("connection %d that did not last: %v, want at least %v", n, d, least)
+		}
+	}
+	for round := 2; round < 100; round++ {
+		if d := p.next(round); d < time.Second/2 || d > time.Second {
+			t.Errorf("round %d: %v", round, d)
+		}
+	}
+}
+
+// covers P9.1
+func TestRecentRemembersTheNewest(t *testing.T) {
+	t.Parallel()
+	r := newRecent[int](maxKnown)
+	for i := range maxKnown {
+		r.add(i)
+		r.add(i)
+	}
+	if !r.has(0) {
+		t.Error("forgot one within its size")
+	}
+	r.add(maxKnown)
+	if r.has(0) || !r.has(1) || !r.has(maxKnown) || len(r.known) != maxKnown || len(r.order) != maxKnown {
+		t.Errorf("one past its size: %d known, oldest %v, newest %v", len(r.known), r.has(1), r.has(maxKnown))
+	}
+}
+
+// What a Reader remembers stays within both its limits, whatever happens, and
+// the newest is never forgotten.
+//
+// covers P9.5
+func TestAnswersAreBounded(t *testing.T) {
+	t.Parallel()
+	var a answers
+	for i := range maxAnswers + 1 {
+		a.of(bcp.QueryID(fmt.Sprint(i)))
+	}
+	if len(a.byQuery) != maxAnswers || a.byQuery["0"] != nil || a.byQuery["1"] == nil {
+		t.Errorf("%d remembered", len(a.byQuery))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var a answers
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			id := bcp.QueryID(fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "query")))
+			entry := a.of(id)
+			switch rapid.IntRange(0, 2).Draw(t, "step") {
+			case 0:
+				a.keep(id, entry, make([]byte, rapid.IntRange(1, maxAnswerBytes/3).Draw(t, "bytes")))
+			case 1:
+				a.keep(id, entry, nil)
+			default:
+				a.rejected(id, "no")
+			}
+			sum := 0
+			for _, e := range a.byQuery {
+				sum += len(e.message)
+			}
+			if sum != a.bytes || sum > maxAnswerBytes || len(a.order) != len(a.byQuery) {
+				t.Fatalf("%d bytes counted, %d there, %d in order, %d known", a.bytes, sum, len(a.order), len(a.byQuery))
+			}
+		}
+	})
+}
+
+// A lane holds maxQueued jobs behind the one at work, in order, and drops what
+// is waiting when the run ends.
+//
+// covers P9.1
+func TestLanesAreBounded(t *testing.T) {
+	t.Parallel()
+	r := &run{stopping: make(chan struct{}), handlers: make(chan struct{}, 1)}
+	r.begin = func(f func(context.Context)) { r.work.Go(func() { f(context.Background()) }) }
+	var l lanes[string]
+	if l.add("a", nil) {
+		t.Error("added before there is a run")
+	}
+	l.begin(r)
+	entered, release := make(chan struct{}), make(chan struct{})
+	l.add("a", func(context.Context, *run) { close(entered); <-release })
+	<-entered
+	var got []int
+	for i := range maxQueued {
+		if !l.add("a", func(context.Context, *run) { got = append(got, i) }) {
+			t.Fatalf("full at %d", i)
+		}
+	}
+	if l.add("a", func(context.Context, *run) {}) {
+		t.Error("one past the limit was taken")
+	}
+	done := make(chan struct{})
+	if !l.add("b", func(context.Context, *run) { close(done) }) {
+		t.Error("another lane is full")
+	}
+	<-done
+	close(release)
+	for {
+		l.mu.Lock()
+		_, busy := l.jobs["a"]
+		l.mu.Unlock()
+		if !busy {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	for i, n := range got {
+		if i != n {
+			t.Fatalf("job %d came at place %d", n, i)
+		}
+	}
+	if len(got) != maxQueued {
+		t.Errorf("%d jobs were done", len(got))
+	}
+	r.end()
+	r.end()
+	if l.add("a", func(context.Context, *run) {}) {
+		t.Error("added to a run that has ended")
+	}
+	r.work.Wait()
+}
