@@ -42,6 +42,9 @@ func (v *Validator) Validate(raw []byte, encoding Encoding) Verdict {
 
 // Judge judges an answer that was found in a message.
 func (v *Validator) Judge(raw RawAnswer) Verdict {
+	if len(v.items) == 0 || raw.form == formNone { // zero values
+		return Verdict{Outcome: Reject, Reason: ReasonMalformed}
+	}
 	w := answerWalk{v: v, s: wire.NewScanner(raw.json)}
 	if len(v.items) > len(w.few) {
 		w.more = make([]answerValue, len(v.items)-len(w.few))

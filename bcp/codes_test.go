@@ -1,0 +1,139 @@
+package bcp_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// The closed lists of PROTOCOL P10, word for word and in order.
+//
+// covers P10, P2.5
+func TestCatalogueIsTheClosedList(t *testing.T) {
+	t.Parallel()
+	lists := map[bcp.Audience]string{
+		bcp.ToReader: "malformed message_too_large rate_limited query_unknown query_expired cancelled already_answered subscription_not_found " +
+			"validation_failed budget_exhausted approval_queue_full approval_rejected controller_unavailable unavailable internal",
+		bcp.ToApprover: "malformed item_not_found item_expired already_decided digest_mismatch not_permitted",
+	}
+	got := map[bcp.Audience][]string{}
+	seen := map[bcp.Code]bool{}
+	for _, line := range bcp.Catalogue() {
+		if seen[line.Code] || line.Text == "" || line.Decision == "" || line.To == 0 {
+			t.Errorf("%+v is repeated or incomplete", line)
+		}
+		seen[line.Code] = true
+		for _, to := range []bcp.Audience{bcp.ToReader, bcp.ToController, bcp.ToApprover} {
+			if line.To&to != 0 {
+				got[to] = append(got[to], string(line.Code))
+			}
+		}
+		if info := line.Code.Info(); info != line {
+			t.Errorf("%s is looked up as %+v", line.Code, info)
+		}
+	}
+	for to, list := range lists {
+		want := strings.Fields(list)
+		if diff := cmp.Diff(sorted(want), sorted(got[to])); diff != "" {
+			t.Errorf("audience %d (-want +got):\n%s", to, diff)
+		}
+	}
+	controller := "malformed message_too_large rate_limited no_channel category_denied invalid_query escalation_required escalation_limit_reached " +
+		"escalation_denied query_limit_reached budget_exhausted approval_queue_full reader_unavailable held rejected expired cancelled " +
+		"not_enough_information approval_rejected approval_expired unavailable internal"
+	if diff := cmp.Diff(sorted(strings.Fields(controller)), sorted(got[bcp.ToController])); diff != "" {
+		t.Errorf("controller (-want +got):\n%s", diff)
+	}
+}
+
+func sorted(words []string) string {
+	set := map[string]bool{}
+	for _, w := range words {
+		set[w] = true
+	}
+	var b strings.Builder
+	for _, line := range bcp.Catalogue() {
+		if set[string(line.Code)] {
+			b.WriteString(string(line.Code) + "\n")
+			delete(set, string(line.Code))
+		}
+	}
+	for w := range set {
+		b.WriteString("not in the catalogue: " + w + "\n")
+	}
+	return b.String()
+}
+
+// What a Controller can hear of a query that ends without an answer is what
+// its failure price counts.
+//
+// covers P4.1, P10
+func TestOutcomesAreThoseThatArePriced(t *testing.T) {
+	t.Parallel()
+	priced := map[bcp.Code]bool{
+		bcp.Rejected: true, bcp.Expired: true, bcp.Cancelled: true, bcp.Unavailable: true, bcp.Internal: true, // any query
+		bcp.NotEnoughInformation: true,                            // where it is allowed
+		bcp.ApprovalRejected:     true, bcp.ApprovalExpired: true, // where an answer may be held
+		bcp.EscalationDenied: true, // summaries
+		bcp.Held:             true, // not an end
+	}
+	for _, line := range bcp.Catalogue() {
+		if line.Outcome && line.To&bcp.ToController != 0 && !priced[line.Code] {
+			t.Errorf("%s is an outcome that capacity.go does not count", line.Code)
+		}
+		if priced[line.Code] && !line.Outcome {
+			t.Errorf("%s is counted and is no outcome", line.Code)
+		}
+	}
+}
+
+// The seed's five texts, word for word.
+//
+// covers SUB-113, SUB-114, SUB-115, SUB-116, SUB-117, P10
+func TestReaderHearsTheSeedsTexts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		code   bcp.Code
+		reason bcp.Reason
+		field  string
+		want   string
+	}{
+		{bcp.SubscriptionNotFound, 0, "", "No active subscription 'research-findings' from controller 'main'"},
+		{bcp.BudgetExhausted, 0, "", "Bandwidth budget exhausted for channel to 'main'"},
+		{bcp.ControllerUnavailable, 0, "", "Controller 'main' is unavailable"},
+		{bcp.ApprovalRejected, 0, "", "Publish rejected by reviewer: no reason given"},
+		{bcp.ValidationFailed, bcp.ReasonWords, "q1", "q1: has too many words"},
+		{bcp.ValidationFailed, bcp.ReasonUnknownName, "", "a name that the spec does not have"},
+		{bcp.ValidationFailed, 0, "", "the answer does not match its spec"},
+		{bcp.Malformed, bcp.ReasonMalformed, "", "the answer is not well-formed"},
+		{bcp.MessageTooLarge, bcp.ReasonTooLarge, "", "the answer is larger than its spec allows"},
+		{bcp.QueryUnknown, 0, "", "no such query is open"},
+	} {
+		if got := bcp.ReaderDetail(c.code, c.reason, c.field, "research-findings", "main"); got != c.want {
+			t.Errorf("%s: %q, want %q", c.code, got, c.want)
+		}
+	}
+}
+
+// Every reason has a text and a code of the Reader's list.
+//
+// covers SUB-114, P10
+func TestReasons(t *testing.T) {
+	t.Parallel()
+	texts := map[string]bool{}
+	for r := bcp.ReasonTooLarge; r <= bcp.ReasonAnomaly; r++ {
+		if texts[r.String()] || r.String() == "" || r.String() == "invalid" {
+			t.Errorf("reason %d says %q", r, r)
+		}
+		texts[r.String()] = true
+		if r.Code().Info().To&bcp.ToReader == 0 {
+			t.Errorf("reason %d has the code %q", r, r.Code())
+		}
+	}
+	if past := bcp.ReasonAnomaly + 1; past.String() != "invalid" || past.Code() != bcp.ValidationFailed {
+		t.Errorf("a reason that there is not says %q, %q", past, past.Code())
+	}
+}
