@@ -32,7 +32,7 @@ func channelSettings(mesh *bcp.Mesh, channel bcp.Channel) bcp.Settings {
 // definitions, so the settings are put into a mesh of two agents and loaded.
 // It also returns the number of subscriptions.
 func parseSettings(raw jsontext.Value) (bcp.Settings, int, error) {
-	if raw == nil {
+	if raw == nil || raw.Kind() == 'n' {
 		return bcp.Settings{}, 0, nil
 	}
 	members, err := membersOf(raw)

@@ -42,7 +42,7 @@ func parseCase(line []byte) (answerCase, error) {
 		switch m.name {
 		case "id":
 			c.id = m.value
-			if kind := c.id.Kind(); kind != '"' && kind != '0' || !c.id.IsValid() {
+			if kind := c.id.Kind(); kind != '"' && kind != '0' && kind != 'n' || !c.id.IsValid() {
 				err = errors.New("id: expected text or a number")
 			}
 		case "spec":
