@@ -168,8 +168,8 @@ func (c *Connection) Name() bcp.AgentName { return c.options.Name }
 
 // Close stops the clients of the connection without waiting for their work to
 // be done, closes it unless it is the caller's, and returns when every
-// goroutine has ended. It must not be called by a handler. It may be called
-// twice.
+// goroutine has ended. It must not be called by a handler, nor in the body of a
+// loop over Deliveries, for which it would wait. It may be called twice.
 func (c *Connection) Close() {
 	c.mu.Lock()
 	c.over = true

@@ -7,10 +7,12 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
@@ -247,4 +249,71 @@ func TestBackAtOnceAfterADisconnect(t *testing.T) {
 	}
 	g.persist(pushed("d1", researcher))
 	next(t, handled, "a delivery")
+}
+
+// lockedText collects a log.
+type lockedText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedText) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Whatever goes wrong with a message, its words stay out of the log.
+//
+// covers P2.5
+func TestLogsHoldNoContent(t *testing.T) {
+	t.Parallel()
+	const canary = "canary"
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	log := &lockedText{}
+	o := agents.Options{Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: log})}
+	o.Handlers = 1
+	calls := make(chan struct{}, 9)
+	receiver(t, s.ClientURL(), o, func(_ context.Context, d bcp.Delivery) error {
+		calls <- struct{}{}
+		if d.DeliveryID == "d1" {
+			panic(string(d.Response))
+		}
+		return errors.New(string(d.Response))
+	})
+	r := reader(t, s.ClientURL(), o, func(_ context.Context, q agents.Query) (any, error) {
+		calls <- struct{}{}
+		if q.QueryID == "q1" {
+			panic(q.Fields[0].Name)
+		}
+		return q.Fields[0].Name, nil
+	}, nil)
+	for _, id := range []bcp.DeliveryID{"d1", "d2"} {
+		d := pushed(id, researcher)
+		d.Response = []byte(`{"canary":"canary"}`)
+		d.FromAgent = bcp.AgentName("from-" + string(id))
+		g.deliver(d)
+	}
+	spec := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: canary, Type: bcp.TypeBoolean}}}
+	for _, id := range []bcp.QueryID{"q1", "q2"} {
+		g.send(subjects.Query(researcher, main), subjects.ReplyReader(researcher, id, 0), bcp.Query{Type: bcp.TypeQuery, QueryID: id, Controller: main, Spec: spec})
+	}
+	g.send(subjects.Query(researcher, main), "_INBOX_"+canary, bcp.Query{Type: bcp.TypeQuery, QueryID: canary, Controller: main, Spec: spec})
+	g.send(subjects.Query(researcher, main), subjects.ReplyReader(researcher, canary, 0), canary)
+	g.send(subjects.Deliver(bcp.RoleReader, researcher, main), "", canary)
+	until(t, "the messages to be dropped", func() bool { return r.Stats().Foreign == 1 && r.Stats().Malformed == 2 })
+	for range 4 {
+		next(t, calls, "a call")
+	}
+	until(t, "the failures to be logged", func() bool { return strings.Count(log.String(), "handler failed") >= 4 })
+	if text := log.String(); strings.Contains(text, canary) {
+		t.Errorf("the log has words of a message:\n%s", text)
+	}
 }

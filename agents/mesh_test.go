@@ -54,8 +54,12 @@ You are the researcher.
 
 // startMesh runs a whole mesh on a state folder.
 func startMesh(ctx context.Context, state, listen string) (*mesh.Mesh, error) {
+	return runMesh(ctx, state, listen, mainMD, researcherMD)
+}
+
+func runMesh(ctx context.Context, state, listen, main, researcher string) (*mesh.Mesh, error) {
 	def, report := definition.Parse(map[string][]byte{
-		"mesh.yaml": []byte(meshYAML), "agents/main.md": []byte(mainMD), "agents/researcher.md": []byte(researcherMD),
+		"mesh.yaml": []byte(meshYAML), "agents/main.md": []byte(main), "agents/researcher.md": []byte(researcher),
 	})
 	if def == nil {
 		return nil, fmt.Errorf("the definitions do not load: %v", report)
@@ -75,11 +79,16 @@ func credentials(m *mesh.Mesh, name bcp.AgentName) (agents.Credentials, error) {
 // join connects a newcomer with real credentials and permissions.
 func join(t *testing.T, m *mesh.Mesh, name bcp.AgentName) *agents.Connection {
 	t.Helper()
+	return joinIn(t, m, name, bcp.JSON)
+}
+
+func joinIn(t *testing.T, m *mesh.Mesh, name bcp.AgentName, encoding bcp.Encoding) *agents.Connection {
+	t.Helper()
 	creds, err := credentials(m, name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := agents.Connect(t.Context(), m.URL(), creds, agents.Options{Name: name, OnError: func(err error) {
+	c, err := agents.Connect(t.Context(), m.URL(), creds, agents.Options{Name: name, Encoding: encoding, OnError: func(err error) {
 		if errors.Is(err, nats.ErrPermissionViolation) && !strings.Contains(err.Error(), "nobody") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -201,6 +210,39 @@ func TestAgainstAMesh(t *testing.T) {
 		t.Errorf("got %v, %v", items, err)
 	}
 	checkAudit(t, m)
+}
+
+// Both sides in MessagePack, fractions of bits included.
+//
+// covers P2.1, P4.1
+func TestMessagePackAgainstAMesh(t *testing.T) {
+	t.Parallel()
+	packed := func(md string) string {
+		return strings.Replace(md, "\nbcp_channels", "\nencoding: msgpack\nbcp_channels", 1)
+	}
+	m, err := runMesh(t.Context(), filepath.Join(t.TempDir(), "state"), "", packed(mainMD), packed(researcherMD))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Stop(context.Background()) })
+	r := agents.NewReader(joinIn(t, m, researcher, bcp.MessagePack))
+	r.OnQuery(func(context.Context, agents.Query) (any, error) { return map[string]any{"n": 7}, nil })
+	if err := r.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	controller := agents.NewController(joinIn(t, m, main, bcp.MessagePack))
+	if err := controller.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	low, high := int64(0), int64(119)
+	spec := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "n", Type: bcp.TypeInteger, Min: &low, Max: &high}}}
+	d, err := controller.AskAndWait(within(t), researcher, spec, agents.AskOptions{})
+	if err != nil || string(d.Response) != `{"n":7}` || d.BandwidthBits.String() != "6.906890596" {
+		t.Errorf("got %v, %v", d, err)
+	}
+	if result, err := r.Push(within(t), main, "mail", urgent, agents.PushOptions{}); err != nil || !result.Success {
+		t.Errorf("got %v, %v", result, err)
+	}
 }
 
 // checkAudit reads what the test has left in the audit and the ledger.

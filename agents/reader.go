@@ -292,15 +292,19 @@ func (r *Reader) judged(m *nats.Msg, result bcp.ValidationResult) {
 	})
 }
 
-// repeated reports whether a result with this reply subject was taken before,
-// and remembers it.
+// repeated reports whether a result was taken before, and remembers it. Each
+// sending has a reply subject of its own, with the same id.
 func (r *Reader) repeated(reply string) bool {
+	to, err := subjects.Parse(reply)
+	if err != nil {
+		return false // sent once, without one
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if reply == "" || r.results.has(reply) {
-		return reply != ""
+	if r.results.has(to.ID) {
+		return true
 	}
-	r.results.add(reply)
+	r.results.add(to.ID)
 	return false
 }
 

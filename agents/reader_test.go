@@ -356,9 +356,9 @@ func TestReaderResults(t *testing.T) {
 	final := held
 	final.Status = bcp.StatusDelivered
 	for _, v := range []bcp.ValidationResult{held, final} {
-		for range 2 {
+		for sending := range 2 {
 			id := bcp.DeliveryID("v" + v.Status)
-			g.send(subjects.Deliver(bcp.RoleReader, researcher, main), subjects.ReplyDelivery(bcp.RoleReader, researcher, id), v)
+			g.send(subjects.Deliver(bcp.RoleReader, researcher, main), subjects.ReplyAttempt(bcp.RoleReader, researcher, id, sending), v)
 			next(t, replies, "the acknowledgement")
 		}
 		if d := cmp.Diff(v, next(t, results, "the result")); d != "" {
