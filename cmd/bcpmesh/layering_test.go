@@ -87,6 +87,11 @@ var rules = []rule{
 		internal: append([]string{"accounts", "jetstream", "jetstream/journal", "mesh/gateway", "mesh/server"}, corePackages...),
 		external: []string{fileLock, jsonText, logging, natsClient, nkeys},
 	},
+	{
+		folder: "mesh/meshtest", testSupport: true,
+		internal: append([]string{"accounts", "jetstream", "mesh", "mesh/server"}, corePackages...),
+		external: []string{jsonText, logging, msgpack, natsClient},
+	},
 
 	{folder: "examples/mailroom/mail"},
 	{

@@ -11,9 +11,9 @@ import (
 const (
 	firstBackoff = time.Millisecond // a connect event is not readiness
 	maxBackoff   = 5 * time.Second
-	// patience is how long a Reader is given to acknowledge its subscriptions
-	// before its open queries are sent all the same: a plain NATS client may
-	// listen to queries alone.
+	// patience is how long an agent is given to acknowledge the first message,
+	// a Reader its subscriptions, before everything is sent all the same: a
+	// plain NATS client may listen to queries alone.
 	patience = 250 * time.Millisecond
 )
 
@@ -21,8 +21,9 @@ const (
 type connection struct {
 	count     int
 	handshake bcp.DeliveryID // of bcp_subscriptions_active, until acknowledged
-	// ready says that a Reader listens, or that patience with it has ended:
-	// until then its queries wait, so that none is lost and none comes twice.
+	// ready says that the agent listens, or that patience with it has ended.
+	// Until then a Reader's queries wait, so that none is lost and none comes
+	// twice, and a Controller's deliveries come one by one, in their order.
 	ready bool
 }
 
@@ -62,10 +63,25 @@ func (g *Gateway) greet(who agentRole, c *connection) {
 		c.handshake = bcp.DeliveryID("h" + g.moment().Fresh)
 		g.sendSubscriptions(who, c.handshake, 0, g.clock())
 	case bcp.RoleController:
+		c.ready = false
 		for _, key := range g.channelsOf(who.Agent) {
-			g.sendAgain(key)
+			g.park(key)
 			g.sendDeliveries(key)
 		}
+		g.at(g.clock().Add(patience), func() { g.listens(who) })
+	}
+}
+
+// listens notes that a Controller has acknowledged something, or had its time
+// for it: a plain NATS client may never acknowledge.
+func (g *Gateway) listens(who agentRole) {
+	c := g.agents[who]
+	if c == nil || c.ready {
+		return
+	}
+	c.ready = true
+	for _, key := range g.channelsOf(who.Agent) {
+		g.sendDeliveries(key)
 	}
 }
 

@@ -177,6 +177,7 @@ func (g *Gateway) release(o *outcome) {
 		}
 	case bcp.KindAcknowledge:
 		delete(g.sending, d.Delivery)
+		g.listens(agentRole{d.Controller, bcp.RoleController})
 	case bcp.KindConnect, bcp.KindDisconnect:
 		g.noteConnection(d)
 	}

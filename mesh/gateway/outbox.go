@@ -15,23 +15,40 @@ const deliveryWindow = 64
 type sending struct {
 	count   int // sendings so far: each has a reply subject of its own
 	backoff time.Duration
+	parked  bool // waits for room in the window
+}
+
+// window is how many deliveries of a channel may be on their way to its
+// Controller. It is one until the Controller listens: if it began to in the
+// middle of many, it would get the later ones first.
+func (g *Gateway) window(controller bcp.AgentName) int {
+	c := g.agents[agentRole{controller, bcp.RoleController}]
+	switch {
+	case c == nil:
+		return 0
+	case !c.ready:
+		return 1
+	}
+	return deliveryWindow
 }
 
 // sendDeliveries sends what the channel's window has room for. What is in the
 // window already is sent again by its own timer.
 func (g *Gateway) sendDeliveries(key bcp.ChannelKey) {
-	if g.agents[agentRole{key.Controller, bcp.RoleController}] == nil {
-		return
-	}
 	outbox := g.state.Outbox(key)
-	for i := range min(len(outbox), deliveryWindow) {
+	for i := range min(len(outbox), g.window(key.Controller)) {
 		out := &outbox[i]
 		if wait := out.Release.Sub(g.clock()); wait > 0 {
 			g.at(out.Release, func() { g.sendDeliveries(key) })
 			return
 		}
-		if g.sending[out.DeliveryID] == nil {
-			g.sending[out.DeliveryID] = &sending{backoff: firstBackoff}
+		s := g.sending[out.DeliveryID]
+		if s == nil {
+			s = &sending{parked: true}
+			g.sending[out.DeliveryID] = s
+		}
+		if s.parked {
+			s.parked, s.backoff = false, firstBackoff
 			g.sendDelivery(key, out)
 		}
 	}
@@ -50,30 +67,30 @@ func (g *Gateway) sendDelivery(key bcp.ChannelKey, out *bcp.Outgoing) {
 	g.at(g.clock().Add(backoff+10*time.Millisecond), func() { g.resend(key, id, s) })
 }
 
-// sendAgain sends at once what is on its way, to a connection that is new.
-func (g *Gateway) sendAgain(key bcp.ChannelKey) {
+// park takes what is on its way out of the window, for a connection that is
+// new.
+func (g *Gateway) park(key bcp.ChannelKey) {
 	outbox := g.state.Outbox(key)
 	for i := range outbox {
 		if s := g.sending[outbox[i].DeliveryID]; s != nil {
-			g.sending[outbox[i].DeliveryID] = &sending{count: s.count, backoff: firstBackoff}
-			g.sendDelivery(key, &outbox[i])
+			g.sending[outbox[i].DeliveryID] = &sending{count: s.count, parked: true}
 		}
 	}
 }
 
 // resend sends a delivery again if this sending of it still waits.
 func (g *Gateway) resend(key bcp.ChannelKey, id bcp.DeliveryID, s *sending) {
-	if g.sending[id] != s || g.agents[agentRole{key.Controller, bcp.RoleController}] == nil {
+	if g.sending[id] != s {
 		return
 	}
 	outbox := g.state.Outbox(key)
-	for i := range min(len(outbox), deliveryWindow) {
+	for i := range min(len(outbox), g.window(key.Controller)) {
 		if outbox[i].DeliveryID == id {
 			g.sendDelivery(key, &outbox[i])
 			return
 		}
 	}
-	delete(g.sending, id)
+	s.parked = true
 }
 
 // timers run in the gateway's goroutine, after the step in which they are due.

@@ -1,0 +1,262 @@
+package mesh_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// covers SUB-43, SUB-44, SUB-45, SUB-46, SUB-47, SUB-48, SUB-49, SUB-50, SUB-51, SUB-52, SUB-53, SUB-54, SUB-86, SUB-87, SUB-139, SUB-142, P9.3
+func TestSubscriptionsActive(t *testing.T) {
+	t.Parallel()
+	files := pair(1000)
+	files["boss.md"] = agentFile("boss", "", controls("mailer", 100, `subscriptions:
+  - {id: alerts, category: 1, fields: [{name: level, type: integer, min: 1, max: 8}]}`), controls("clerk", 100, `subscriptions:
+  - {id: secret, category: 1, fields: [{name: x, type: boolean}]}`))
+	files["mailer.md"] = agentFile("mailer", "", reads("main"), reads("boss"))
+	files["clerk.md"] = agentFile("clerk", "", reads("boss"))
+	m := meshtest.Start(t, files)
+	main := m.Connect(t, "main", bcp.RoleController)
+	main.Accepted(t, "mailer", askUrgent)
+
+	// An open query waits; the Reader hears of its subscriptions first, again
+	// and again until it acknowledges.
+	mailer := m.Connect(t, "mailer", bcp.RoleReader)
+	everything := both(t, mailer)
+	first := everything.Next(t)
+	want := `{"type":"bcp_subscriptions_active","subscriptions":[` +
+		`{"subscription_id":"alerts","controller":"boss","category":1,"fields":[{"name":"level","type":"integer","min":1,"max":8}]},` +
+		`{"subscription_id":"alerts","controller":"main","category":1,"fields":[{"name":"urgent","type":"boolean"}]},` +
+		`{"subscription_id":"notes","controller":"main","category":2,"questions":[{"id":"note","question":"What is new?","max_words":4,"expected_format":"short_text"}]},` +
+		`{"subscription_id":"digest","controller":"main","category":3,"directive":"Sum it up.","max_words":10`
+	if !strings.HasPrefix(first.JSON, want) || strings.Contains(first.JSON, "secret") || first.Subject != subjects.Deliver(bcp.RoleReader, "mailer", bcp.Gateway) {
+		t.Errorf("got %s", first.JSON)
+	}
+	second := everything.Next(t)
+	if second.JSON != first.JSON {
+		t.Errorf("then %s", second.JSON)
+	}
+	mailer.Acknowledge(t, second)
+	everything.NextOf(t, meshtest.WithType("bcp_query"))
+	m.Settle(t)
+	for _, later := range everything.Taken(t) {
+		t.Errorf("after the acknowledgement: %s", later.JSON)
+	}
+	// A Reader without subscriptions of its own gets the others' neither.
+	clerk := m.Connect(t, "clerk", bcp.RoleReader)
+	if got := clerk.Deliveries(t).Next(t); got.JSON != `{"type":"bcp_subscriptions_active","subscriptions":[{"subscription_id":"secret","controller":"boss","category":1,"fields":[{"name":"x","type":"boolean"}]}]}` {
+		t.Errorf("got %s", got.JSON)
+	}
+}
+
+// both listens to queries and deliveries in one inbox, in their order.
+func both(t *testing.T, a *meshtest.Agent) *meshtest.Inbox {
+	t.Helper()
+	inbox := a.Queries(t)
+	inbox.Join(t, subjects.DeliveriesOf(a.Role, a.Name))
+	return inbox
+}
+
+// A Reader that listens to queries alone gets them all the same, a moment
+// later.
+//
+// covers P9.2, P9.5
+func TestOfflineReader(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(1000))
+	main := controller(t, m, "main")
+	var ids []bcp.QueryID
+	for range 3 {
+		ids = append(ids, main.Accepted(t, "mailer", askUrgent))
+	}
+	mailer := m.Connect(t, "mailer", bcp.RoleReader)
+	queries := mailer.Queries(t)
+	for _, id := range ids {
+		query := queries.Next(t)
+		if query.Text("query_id") != string(id) {
+			t.Errorf("got %s, not %s", query.Text("query_id"), id)
+		}
+		mailer.Answer(t, query, isUrgent)
+		if d := main.delivery(t); d.Text("query_id") != string(id) {
+			t.Errorf("delivery %s", d.JSON)
+		}
+	}
+	// It drops its connection with a query open, and gets it again.
+	id := main.Accepted(t, "mailer", askUrgent)
+	queries.NextOf(t, meshtest.With("query_id", id))
+	mailer.Close()
+	m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindDisconnect && d.Agent == "mailer" })
+	again := reader(t, m, "mailer")
+	again.Answer(t, again.queries.NextOf(t, meshtest.With("query_id", id)), isUrgent)
+	if d := main.delivery(t); d.Text("query_id") != string(id) {
+		t.Errorf("delivery %s", d.JSON)
+	}
+}
+
+// covers SUB-4, P9.1, P9.2, P2.4
+func TestDeliveriesWaitAndRepeat(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(1000))
+	mailer := reader(t, m, "mailer")
+	const n = 100 // more than one window
+	for i := range n {
+		if r := mailer.Push(t, "main", "alerts", `{"urgent":true}`, fmt.Sprintf(`,"push_id":"p%d"`, i)); r.Fields["success"] != true {
+			t.Fatal(r.JSON)
+		}
+	}
+	main := m.Connect(t, "main", bcp.RoleController)
+	told := main.Deliveries(t)
+	// Nothing is acknowledged: the first window comes twice, the same bytes.
+	seen := map[string]string{}
+	var order []string
+	for repeated := 0; repeated < 10; {
+		d := told.Next(t)
+		id := d.Text("delivery_id")
+		if before, ok := seen[id]; !ok {
+			seen[id], order = d.JSON, append(order, id)
+		} else if repeated++; before != d.JSON {
+			t.Errorf("sent again as %s, before %s", d.JSON, before)
+		}
+		if ok := strings.HasPrefix(d.Reply, subjects.ReplyController("main", bcp.DeliveryID(id))); !ok || len(d.Header) > 0 {
+			t.Errorf("reply %s, header %v", d.Reply, d.Header)
+		}
+	}
+	var recorded []string
+	for _, d := range m.WaitCount(t, n, meshtest.Of(bcp.KindPush)) {
+		recorded = append(recorded, string(d.Delivery))
+	}
+	if !isPrefix(order, recorded) {
+		t.Errorf("delivered in the order %v, decided in %v", order, recorded)
+	}
+	main.Close()
+	// Another connection acknowledges all, and gets the rest in order.
+	next := controller(t, m, "main")
+	for i := range n {
+		if d := next.delivery(t); d.Text("delivery_id") != recorded[i] {
+			t.Errorf("delivery %d is %s", i, d.JSON)
+		}
+	}
+	m.WaitCount(t, n, meshtest.Of(bcp.KindAcknowledge))
+}
+
+func isPrefix(part, whole []string) bool {
+	if len(part) > len(whole) {
+		return false
+	}
+	for i := range part {
+		if part[i] != whole[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// covers P9.1
+func TestOrderOfDeliveries(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(1000))
+	main, mailer := connect(t, m)
+	const n = 50
+	for i := range n {
+		text := meshtest.PushText("main", "alerts", fmt.Sprintf(`{"urgent":%t}`, i%3 == 0), "")
+		if err := mailer.Publish(pushAlert, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mailer.Sync(t)
+	for i := range n {
+		if d := main.delivery(t); !contains(d, fmt.Sprintf(`"urgent":%t`, i%3 == 0)) {
+			t.Errorf("delivery %d: %s", i, d.JSON)
+		}
+	}
+}
+
+// Two Controllers name their subscriptions alike.
+//
+// covers C-8, A-COLL, SUB-2, SUB-12, SUB-13, SUB-40
+func TestSubscriptionsOfTwoControllers(t *testing.T) {
+	t.Parallel()
+	files := pair(1000)
+	files["boss.md"] = agentFile("boss", "", controls("mailer", 100, `subscriptions:
+  - {id: alerts, category: 1, fields: [{name: level, type: integer, min: 1, max: 8}]}`))
+	files["mailer.md"] = agentFile("mailer", "", reads("main"), reads("boss"))
+	m := meshtest.Start(t, files)
+	main, mailer := connect(t, m)
+	boss := controller(t, m, "boss")
+	for _, c := range []struct {
+		controller bcp.AgentName
+		response   string
+		success    bool
+	}{{"main", `{"urgent":true}`, true}, {"boss", `{"urgent":true}`, false}, {"boss", `{"level":7}`, true}, {"main", `{"level":7}`, false}} {
+		if r := mailer.Push(t, c.controller, "alerts", c.response, ""); r.Fields["success"] != c.success {
+			t.Errorf("%s to %s: %s", c.response, c.controller, r.JSON)
+		}
+	}
+	if d := main.delivery(t); !contains(d, `{"urgent":true}`) || d.Fields["bandwidth_bits"] != 1.0 {
+		t.Errorf("main got %s", d.JSON)
+	}
+	if d := boss.delivery(t); !contains(d, `{"level":7}`) || d.Fields["bandwidth_bits"] != 3.0 {
+		t.Errorf("boss got %s", d.JSON)
+	}
+	m.Settle(t)
+	if more := append(main.rest(t), boss.rest(t)...); len(more) > 0 {
+		t.Errorf("and %s", more[0].JSON)
+	}
+}
+
+// A repeat of a client's id is the first outcome again and has no effect.
+//
+// covers P2.6, P4.5
+func TestRepeatedIDs(t *testing.T) {
+	t.Parallel()
+	for _, encoding := range []bcp.Encoding{bcp.JSON, bcp.MessagePack} {
+		m := meshtest.Start(t, in(pair(1000), encoding))
+		main, mailer := connect(t, m)
+		ask := withID(askUrgent, "request_id", "r1")
+		receipt := main.Ask(t, "mailer", ask)
+		query := mailer.queries.Next(t)
+		for range 3 {
+			if again := main.Ask(t, "mailer", ask); again.JSON != receipt.JSON {
+				t.Errorf("receipt %s, then %s", receipt.JSON, again.JSON)
+			}
+		}
+		if other := main.Ask(t, "mailer", withID(askWho, "request_id", "r1")); other.Text("error") != "malformed" {
+			t.Errorf("another message with the same id: %s", other.JSON)
+		}
+		mailer.Answer(t, query, isUrgent)
+		main.delivery(t)
+		if again := main.Ask(t, "mailer", ask); again.JSON != receipt.JSON {
+			t.Errorf("receipt %s, then %s", receipt.JSON, again.JSON)
+		}
+
+		result := mailer.Push(t, "main", "alerts", `{"urgent":true}`, `,"push_id":"r1"`)
+		for range 3 {
+			if again := mailer.Push(t, "main", "alerts", `{"urgent":true}`, `,"push_id":"r1"`); again.JSON != result.JSON {
+				t.Errorf("result %s, then %s", result.JSON, again.JSON)
+			}
+		}
+		if other := mailer.Push(t, "main", "alerts", `{"urgent":false}`, `,"push_id":"r1"`); other.Text("code") != "malformed" {
+			t.Errorf("another message with the same id: %s", other.JSON)
+		}
+		if d := main.delivery(t); d.Text("subscription_id") != "alerts" || strings.Contains(d.JSON, "r1") {
+			t.Errorf("delivery %s", d.JSON)
+		}
+		last := m.WaitCount(t, 2, meshtest.Of(bcp.KindAcknowledge))[1]
+		m.Settle(t)
+		if more := append(mailer.queries.Taken(t), main.rest(t)...); len(more) > 0 {
+			t.Errorf("and %s", more[0].JSON)
+		}
+		if want := (bcp.Balance{Settled: 2 * bcp.Bit, Pushed: bcp.Bit}); last.Balance.Settled != want.Settled || last.Balance.Pushed != want.Pushed || last.Balance.Reserved != 0 {
+			t.Errorf("balance %+v", last.Balance)
+		}
+		var forms map[string]any
+		if err := json.Unmarshal([]byte(receipt.JSON), &forms); err != nil {
+			t.Error(err)
+		}
+	}
+}

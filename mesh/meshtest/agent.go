@@ -1,0 +1,296 @@
+package meshtest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// Agent is a stock NATS client with the creds of an agent or a person.
+type Agent struct {
+	*nats.Conn
+	Name bcp.AgentName
+	Role bcp.Role
+
+	encoding bcp.Encoding
+}
+
+// Connect issues creds and connects with them. Role may be zero where the
+// agent has one.
+func (m *Mesh) Connect(t testing.TB, name bcp.AgentName, role bcp.Role, options ...nats.Option) *Agent {
+	t.Helper()
+	a := m.NewAgent(t, name, role)
+	a.Dial(t, m.URL(), m.Creds(t, name, role), options...)
+	return a
+}
+
+// NewAgent returns an agent that is not connected.
+func (m *Mesh) NewAgent(t testing.TB, name bcp.AgentName, role bcp.Role) *Agent {
+	t.Helper()
+	a := &Agent{Name: name, Role: role, encoding: bcp.JSON}
+	if definition, ok := m.Definition.Agent(name); ok {
+		a.encoding = definition.Encoding
+		if role == 0 && definition.Controller {
+			a.Role = bcp.RoleController
+		} else if role == 0 {
+			a.Role = bcp.RoleReader
+		}
+	}
+	return a
+}
+
+// Creds returns the text of a fresh creds file.
+func (m *Mesh) Creds(t testing.TB, name bcp.AgentName, role bcp.Role) []byte {
+	t.Helper()
+	creds, err := m.Issue(name, role, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return creds.Text()
+}
+
+// Dial connects a to a mesh until the test ends.
+func (a *Agent) Dial(t testing.TB, url string, creds []byte, options ...nats.Option) {
+	t.Helper()
+	options = append([]nats.Option{
+		nats.UserCredentialBytes(creds), nats.CustomInboxPrefix(subjects.InboxPrefix(a.Name)),
+		nats.SkipSubjectValidation(), nats.NoReconnect(),
+		// The default prints refusals.
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
+	}, options...)
+	conn, err := nats.Connect(url, options...)
+	if err != nil {
+		t.Fatalf("%s as %s: %v", a.Name, a.Role, err)
+	}
+	a.Conn = conn
+	t.Cleanup(conn.Close)
+}
+
+// Message is a message in JSON, whatever encoding it came in.
+type Message struct {
+	*nats.Msg
+	JSON string
+	// Fields are its keys; numbers are float64.
+	Fields map[string]any
+}
+
+// Text returns the text under a key, or the empty string.
+func (m Message) Text(key string) string {
+	text, _ := m.Fields[key].(string)
+	return text
+}
+
+// Encode returns JSON in the agent's encoding; what is not JSON is sent as it
+// is.
+func (a *Agent) Encode(text string) []byte {
+	if a.encoding == bcp.MessagePack {
+		if b, err := wire.MsgpackFromJSON(nil, []byte(text)); err == nil {
+			return b
+		}
+	}
+	return []byte(text)
+}
+
+func (a *Agent) decode(msg *nats.Msg) (Message, error) {
+	b := msg.Data
+	if a.encoding == bcp.MessagePack {
+		var tree any
+		if err := msgpack.Unmarshal(b, &tree); err != nil {
+			return Message{}, err
+		}
+		var err error
+		if b, err = json.Marshal(tree, json.Deterministic(true)); err != nil {
+			return Message{}, err
+		}
+	}
+	m := Message{Msg: msg, JSON: string(b)}
+	if err := json.Unmarshal(b, &m.Fields); err != nil {
+		return Message{}, fmt.Errorf("%w in %q", err, b)
+	}
+	return m, nil
+}
+
+// Request sends a request and returns the reply.
+func (a *Agent) Request(t testing.TB, subject, text string) Message {
+	t.Helper()
+	reply, err := a.Conn.Request(subject, a.Encode(text), Patience)
+	if err != nil {
+		t.Fatalf("%s: a request: %v", a.Name, err)
+	}
+	m, err := a.decode(reply)
+	if err != nil {
+		t.Fatalf("%s: a reply: %v", a.Name, err)
+	}
+	return m
+}
+
+// Ask asks about a Reader and returns the receipt.
+func (a *Agent) Ask(t testing.TB, reader bcp.AgentName, text string) Message {
+	t.Helper()
+	return a.Request(t, subjects.Ask(a.Name, reader), text)
+}
+
+// Accepted asks, expects a receipt, and returns the query's id.
+func (a *Agent) Accepted(t testing.TB, reader bcp.AgentName, text string) bcp.QueryID {
+	t.Helper()
+	receipt := a.Ask(t, reader, text)
+	if receipt.Text("query_id") == "" {
+		t.Fatalf("the ask was not accepted: %s", receipt.JSON)
+	}
+	return bcp.QueryID(receipt.Text("query_id"))
+}
+
+// Push pushes an answer against a subscription and returns the validation
+// result. Response is the answer's JSON; more are further members, each with a
+// comma in front.
+func (a *Agent) Push(t testing.TB, controller bcp.AgentName, id bcp.SubscriptionID, response, more string) Message {
+	t.Helper()
+	return a.Request(t, subjects.Push(a.Name, controller, id), PushText(controller, id, response, more))
+}
+
+// PushText is the message of a push.
+func PushText(controller bcp.AgentName, id bcp.SubscriptionID, response, more string) string {
+	return fmt.Sprintf(`{"type":"bcp_response","subscription_id":%q,"controller":%q,"response":%s%s}`, id, controller, response, more)
+}
+
+// Answer answers a query; members are what stands behind its id, such as
+// "response":{…}.
+func (a *Agent) Answer(t testing.TB, query Message, members string) {
+	t.Helper()
+	text := fmt.Sprintf(`{"type":"bcp_response","query_id":%q,%s}`, query.Text("query_id"), members)
+	a.Say(t, query.Reply, text)
+}
+
+// Say publishes and waits until the server has it.
+func (a *Agent) Say(t testing.TB, subject, text string) {
+	t.Helper()
+	if err := a.Publish(subject, a.Encode(text)); err != nil {
+		t.Fatal(err)
+	}
+	a.Sync(t)
+}
+
+// Acknowledge acknowledges a delivery.
+func (a *Agent) Acknowledge(t testing.TB, delivery Message) {
+	t.Helper()
+	a.Say(t, delivery.Reply, "")
+}
+
+// Sync waits until the server has everything that a sent, and a everything
+// that the server had for it.
+func (a *Agent) Sync(t testing.TB) {
+	t.Helper()
+	if err := a.FlushTimeout(Patience); err != nil {
+		t.Fatalf("%s: %v", a.Name, err)
+	}
+}
+
+// Inbox holds the messages of a subscription.
+type Inbox struct {
+	agent    *Agent
+	messages chan *nats.Msg
+}
+
+// Listen subscribes to a subject.
+func (a *Agent) Listen(t testing.TB, subject string) *Inbox {
+	t.Helper()
+	i := &Inbox{agent: a, messages: make(chan *nats.Msg, 1<<16)}
+	if _, err := a.ChanSubscribe(subject, i.messages); err != nil {
+		t.Fatal(err)
+	}
+	a.Sync(t)
+	return i
+}
+
+// Queries subscribes to everything that the gateway asks a.
+func (a *Agent) Queries(t testing.TB) *Inbox {
+	t.Helper()
+	return a.Listen(t, subjects.QueriesOf(a.Name))
+}
+
+// Deliveries subscribes to everything that the gateway delivers to a.
+func (a *Agent) Deliveries(t testing.TB) *Inbox {
+	t.Helper()
+	return a.Listen(t, subjects.DeliveriesOf(a.Role, a.Name))
+}
+
+// Next returns the next message.
+func (i *Inbox) Next(t testing.TB) Message {
+	t.Helper()
+	return i.NextOf(t, func(Message) bool { return true })
+}
+
+// NextOf returns the next message that matches and drops those before it.
+func (i *Inbox) NextOf(t testing.TB, match func(Message) bool) Message {
+	t.Helper()
+	timeout := time.NewTimer(Patience)
+	defer timeout.Stop()
+	for {
+		select {
+		case msg := <-i.messages:
+			m, err := i.agent.decode(msg)
+			if err != nil {
+				t.Fatalf("%s: a message: %v", i.agent.Name, err)
+			}
+			if match(m) {
+				return m
+			}
+		case <-timeout.C:
+			t.Fatalf("%s: no such message", i.agent.Name)
+		}
+	}
+}
+
+// Taken returns what has arrived, without waiting for more than the server has.
+func (i *Inbox) Taken(t testing.TB) []Message {
+	t.Helper()
+	i.agent.Sync(t)
+	var taken []Message
+	for {
+		select {
+		case msg := <-i.messages:
+			m, err := i.agent.decode(msg)
+			if err != nil {
+				t.Fatalf("%s: a message: %v", i.agent.Name, err)
+			}
+			taken = append(taken, m)
+		default:
+			return taken
+		}
+	}
+}
+
+// WithType matches messages of a type.
+func WithType(name string) func(Message) bool {
+	return func(m Message) bool { return m.Text("type") == name }
+}
+
+// With matches messages with a text under a key.
+func With[T ~string](key string, text T) func(Message) bool {
+	return func(m Message) bool { return m.Text(key) == string(text) }
+}
+
+// Items returns what waits for a person, as an approver sees it.
+func (m *Mesh) Items(t testing.TB) string {
+	t.Helper()
+	m.Settle(t)
+	return m.settler.Request(t, subjects.Approval(settler, subjects.VerbList), "").JSON
+}
+
+// Join makes the inbox get the messages of another subject too, in the order
+// in which they arrive.
+func (i *Inbox) Join(t testing.TB, subject string) {
+	t.Helper()
+	if _, err := i.agent.ChanSubscribe(subject, i.messages); err != nil {
+		t.Fatal(err)
+	}
+	i.agent.Sync(t)
+}

@@ -1,0 +1,285 @@
+package meshtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+// ReadStream returns the messages of a stream, oldest first.
+func ReadStream(t testing.TB, js natsjs.JetStream, name string) []natsjs.RawStreamMsg {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	stream, err := js.Stream(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := stream.CachedInfo().State
+	var messages []natsjs.RawStreamMsg
+	for seq := state.FirstSeq; seq <= state.LastSeq && seq > 0; seq++ {
+		msg, err := stream.GetMsg(ctx, seq)
+		if errors.Is(err, natsjs.ErrMsgNotFound) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages = append(messages, *msg)
+	}
+	return messages
+}
+
+// Journal is what [CheckJournal] found.
+type Journal struct {
+	Decisions int
+	Records   int
+	Kinds     map[uint64]int
+	// Asks and Pushes count, by "controller reader id", the decisions that are
+	// the first of a request_id or push_id and accepted it.
+	Asks, Pushes map[string]int
+	// Query is the query of an ask, by the same key.
+	Query map[string]string
+	// Delivered and Acknowledged count decisions by delivery id.
+	Delivered, Acknowledged map[string]int
+	// Answered counts by query id the decisions that ended it.
+	Answered map[string]int
+	// Balances are in nano-bits, by "controller reader epoch".
+	Balances map[string]Balance
+}
+
+// Balance is what one pool holds, in nano-bits.
+type Balance struct {
+	Settled, Reserved, Pushed, SettledCapacity, ReservedCapacity int64
+	Cat2                                                         int64
+}
+
+// Numbers of the record format that the check knows, as it is written down
+// and not as the writer has them.
+const (
+	kindAsk, kindAnswer, kindPush, kindAcknowledge, kindExpire = 3, 4, 5, 6, 7
+	verdictAccept, verdictHold                                 = 1, 2
+)
+
+// openQuery is a query that holds its reservation.
+type openQuery struct {
+	pool              string
+	nominal, capacity int64
+}
+
+// CheckJournal reads the messages of a journal. It shares no code with the
+// writer but the MessagePack library. It verifies that every record has the
+// known version, that decisions are numbered without a gap and chained by
+// SHA-256, that time never goes back, that every balance is the sum of what
+// came before it, that no query settles twice, that nothing is acknowledged
+// that was not delivered, and that no pool exceeds its budget in nano-bits
+// (by "controller reader"; a missing one is not checked).
+func CheckJournal(messages [][]byte, budgets map[string]int64) (Journal, error) {
+	c := checker{
+		Journal: Journal{
+			Kinds: map[uint64]int{}, Asks: map[string]int{}, Pushes: map[string]int{}, Query: map[string]string{},
+			Delivered: map[string]int{}, Acknowledged: map[string]int{}, Answered: map[string]int{}, Balances: map[string]Balance{},
+		},
+		budgets: budgets, open: map[string]openQuery{}, clients: map[string]bool{}, head: make([]byte, sha256.Size),
+	}
+	for i, message := range messages {
+		if err := c.record(message); err != nil {
+			return c.Journal, fmt.Errorf("record %d: %w", i+1, err)
+		}
+	}
+	for pool, balance := range c.Balances {
+		var reserved int64
+		for _, q := range c.open {
+			if q.pool == pool {
+				reserved += q.nominal
+			}
+		}
+		if reserved != balance.Reserved {
+			return c.Journal, fmt.Errorf("pool %s holds %d in reserve, its open queries %d", pool, balance.Reserved, reserved)
+		}
+	}
+	return c.Journal, nil
+}
+
+type checker struct {
+	Journal
+	budgets map[string]int64
+	open    map[string]openQuery
+	clients map[string]bool
+	head    []byte
+	time    int64
+}
+
+func (c *checker) record(message []byte) error {
+	r, err := decodeMap(message)
+	if err != nil {
+		return err
+	}
+	if number(r, "v") != 1 || len(r) != 2 {
+		return fmt.Errorf("version %d with %d members", number(r, "v"), len(r))
+	}
+	list, ok := r["d"].([]any)
+	if !ok || len(list) == 0 {
+		return errors.New("no decisions")
+	}
+	c.Records++
+	for _, item := range list {
+		b, ok := item.([]byte)
+		if !ok {
+			return errors.New("a decision is not bytes")
+		}
+		if err := c.decision(b); err != nil {
+			return fmt.Errorf("decision %d: %w", c.Decisions+1, err)
+		}
+		sum := sha256.Sum256(b)
+		c.head = sum[:]
+	}
+	return nil
+}
+
+func (c *checker) decision(b []byte) error {
+	d, err := decodeMap(b)
+	if err != nil {
+		return err
+	}
+	c.Decisions++
+	prev, _ := d["h"].([]byte)
+	if prev == nil {
+		prev = make([]byte, sha256.Size)
+	}
+	switch {
+	case number(d, "n") != int64(c.Decisions):
+		return fmt.Errorf("is numbered %d", number(d, "n"))
+	case !bytes.Equal(prev, c.head):
+		return errors.New("is not chained to the one before")
+	case number(d, "t") < c.time:
+		return errors.New("is earlier than the one before")
+	}
+	c.time = number(d, "t")
+	c.Kinds[uint64(number(d, "k"))]++
+	if d["rp"] == true {
+		return nil
+	}
+	return c.effect(d)
+}
+
+// effect sums up what the decision changes and compares it with its balance.
+func (c *checker) effect(d map[string]any) error {
+	channel := text(d, "co") + " " + text(d, "re")
+	pool := fmt.Sprintf("%s %d", channel, number(d, "e"))
+	after := c.Balances[pool]
+	accepted := number(d, "v") == verdictAccept || number(d, "v") == verdictHold
+	nominal, capacity := number(d, "bn"), number(d, "bc")
+	query, delivery := text(d, "q"), text(d, "d")
+	client := channel + " " + text(d, "cl")
+	if role := number(d, "ro"); text(d, "cl") != "" {
+		key := fmt.Sprintf("%d %s", role, client)
+		if number(d, "v") != 3 && c.clients[key] {
+			return errors.New("a client id has two outcomes")
+		}
+		c.clients[key] = true
+	}
+	switch kind := number(d, "k"); {
+	case kind == kindAsk && accepted:
+		if _, twice := c.open[query]; twice || query == "" {
+			return errors.New("a query id is used twice")
+		}
+		c.open[query] = openQuery{pool, nominal, capacity}
+		after.Reserved += nominal
+		after.ReservedCapacity += capacity
+		if number(d, "ca") == 2 {
+			after.Cat2++
+		}
+		if text(d, "cl") != "" {
+			c.Asks[client]++
+			c.Query[client] = query
+		}
+	case kind == kindPush && accepted:
+		after.Settled += nominal
+		after.Pushed += nominal
+		after.SettledCapacity += capacity
+		if text(d, "cl") != "" {
+			c.Pushes[client]++
+		}
+	case (kind == kindAnswer || kind == kindExpire) && (delivery != "" || text(d, "i") != ""):
+		if q, open := c.open[query]; open {
+			if q.pool != pool {
+				return errors.New("a query settles in another pool")
+			}
+			delete(c.open, query)
+			c.Answered[query]++
+			after.Reserved -= q.nominal
+			after.ReservedCapacity -= q.capacity
+			after.Settled += nominal
+			after.SettledCapacity += capacity
+		} else if kind == kindAnswer {
+			return errors.New("a query is answered that is not open")
+		}
+	case kind == kindAcknowledge:
+		if c.Delivered[delivery] != 1 {
+			return errors.New("a delivery is acknowledged that was not made")
+		}
+		if c.Acknowledged[delivery]++; c.Acknowledged[delivery] > 1 {
+			return errors.New("a delivery is acknowledged twice")
+		}
+		return nil
+	default:
+		return nil
+	}
+	if delivery != "" {
+		if c.Delivered[delivery]++; c.Delivered[delivery] > 1 {
+			return errors.New("a delivery id is used twice")
+		}
+	}
+	if recorded := balanceOf(d); recorded != after {
+		return fmt.Errorf("records balance %+v, the sum is %+v", recorded, after)
+	}
+	if budget, ok := c.budgets[channel]; ok && after.Settled+after.Reserved > budget {
+		return fmt.Errorf("pool %s is overdrawn", pool)
+	}
+	c.Balances[pool] = after
+	return nil
+}
+
+func balanceOf(d map[string]any) Balance {
+	b, _ := d["b"].(map[string]any)
+	return Balance{
+		Settled: number(b, "s"), Reserved: number(b, "r"), Pushed: number(b, "p"),
+		SettledCapacity: number(b, "c"), ReservedCapacity: number(b, "d"), Cat2: number(b, "q"),
+	}
+}
+
+func decodeMap(b []byte) (map[string]any, error) {
+	decoder := msgpack.NewDecoder(bytes.NewReader(b))
+	decoder.UseLooseInterfaceDecoding(true)
+	m, err := decoder.DecodeMap()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := decoder.PeekCode(); err == nil {
+		return nil, errors.New("bytes behind the map")
+	}
+	return m, nil
+}
+
+func number(m map[string]any, key string) int64 {
+	switch n := m[key].(type) {
+	case int64:
+		return n
+	case uint64:
+		return int64(n)
+	}
+	return 0
+}
+
+func text(m map[string]any, key string) string {
+	s, _ := m[key].(string)
+	return s
+}

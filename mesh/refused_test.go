@@ -1,0 +1,387 @@
+package mesh_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// Every ask that fails a precondition is refused with its own code and constant
+// text, and its Reader gets nothing.
+//
+// covers SUB-79, BCP-21, BCP-122, P10, P2.5, SUB-26, SUB-94
+func TestRefusedAsk(t *testing.T) {
+	t.Parallel()
+	files := pair(100)
+	files["main.md"] = agentFile("main", "", strings.Replace(controls("mailer", 100, "max_cat2_queries: 1"), "max_category: 3", "max_category: 2", 1))
+	m := meshtest.Start(t, files)
+	main, mailer := connect(t, m)
+	wide := `{"category":2,"questions":[{"id":"q","question":"?","max_words":%d,"expected_format":"short_text"}]}`
+	accepted := 0
+	for _, c := range []struct {
+		name, ask string
+		code      bcp.Code
+	}{
+		{"no JSON", `{"category":1,`, bcp.Malformed},
+		{"doubled key", `{"category":1,"category":1}`, bcp.Malformed},
+		{"another target", strings.Replace(askUrgent, "{", `{"target":"someone",`, 1), bcp.Malformed},
+		{"too large", `{"category":2,"directive":"` + strings.Repeat("x", bcp.MaxControllerMessage) + `"}`, bcp.MessageTooLarge},
+		{"category above the channel's", askSum, bcp.CategoryDenied},
+		{"no category", `{"fields":[{"name":"urgent","type":"boolean"}]}`, bcp.InvalidQuery},
+		{"category 4", `{"category":4}`, bcp.InvalidQuery},
+		{"no fields", `{"category":1}`, bcp.InvalidQuery},
+		{"unknown key", `{"category":1,"fields":[{"name":"urgent","type":"boolean","default":true}]}`, bcp.InvalidQuery},
+		{"over the budget", fmt.Sprintf(wide, 10), bcp.BudgetExhausted},
+		{"within it", fmt.Sprintf(wide, 9), ""},
+		{"one category 2 query too many", fmt.Sprintf(wide, 1), bcp.QueryLimitReached},
+		{"one bit that is left", askUrgent, ""},
+		{"none that is left", askUrgent, bcp.BudgetExhausted},
+	} {
+		receipt := main.Ask(t, "mailer", c.ask)
+		want := ""
+		if c.code != "" {
+			want = fmt.Sprintf(`{"error":%q,"detail":%q}`, c.code, c.code.Info().Text)
+		} else {
+			accepted++
+		}
+		if c.code != "" && receipt.JSON != want || c.code == "" && receipt.Text("query_id") == "" {
+			t.Errorf("%s: %s, not %q", c.name, receipt.JSON, c.code)
+		}
+	}
+	m.Settle(t)
+	if queries := mailer.queries.Taken(t); len(queries) != accepted {
+		t.Errorf("the Reader got %d queries, not %d", len(queries), accepted)
+	}
+}
+
+// The texts are the seed's, word for word.
+//
+// covers SUB-58, SUB-59, SUB-60, SUB-90, SUB-91, SUB-97, SUB-98, SUB-112, SUB-114, SUB-115, P2.2, BCP-36, BCP-159
+func TestRefusedPush(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(45))
+	main, mailer := connect(t, m)
+	for _, c := range []struct {
+		subject, text string
+		code          bcp.Code
+		detail        string
+	}{
+		{"alerts", `{"type":"bcp_response"`, bcp.Malformed, "the answer is not well-formed"},
+		{"alerts", `{"type":"bcp_response","response":{"urgent":true}}`, bcp.Malformed, "the answer is not well-formed"},
+		{"alerts", `{"type":"bcp_response","subscription_id":"alerts","response":{"urgent":true}}`, bcp.Malformed, "the answer is not well-formed"},
+		{"alerts", `{"type":"bcp_response","subscription_id":"alerts","controller":"main"}`, bcp.Malformed, "the answer is not well-formed"},
+		{"alerts", `{"type":"bcp_response","subscription_id":"alerts","query_id":"q1","controller":"main","response":{"urgent":true}}`, bcp.Malformed, "the answer is not well-formed"},
+		{"alerts", meshtest.PushText("main", "notes", `{"note":"x"}`, ""), bcp.Malformed, "the answer is not well-formed"},
+		{"alerts", meshtest.PushText("other", "alerts", `{"urgent":true}`, ""), bcp.Malformed, "the answer is not well-formed"},
+		{"alerts", meshtest.PushText("main", "alerts", `"yes"`, ""), bcp.ValidationFailed, ""},
+		{"alerts", meshtest.PushText("main", "alerts", `{}`, ""), bcp.ValidationFailed, "urgent: is missing"},
+		{"alerts", meshtest.PushText("main", "alerts", `{"urgent":null}`, ""), bcp.Malformed, "the answer is not well-formed"},
+		{"alerts", meshtest.PushText("main", "alerts", `{"urgent":true,"x":1}`, ""), bcp.ValidationFailed, "a name that the spec does not have"},
+		{"notes", meshtest.PushText("main", "notes", `{"note":"one two three four five"}`, ""), bcp.ValidationFailed, "note: has too many words"},
+		{"digest", meshtest.PushText("main", "digest", `{"summary":"1 2 3 4 5 6 7 8 9 10 11"}`, ""), bcp.ValidationFailed, "summary: has too many words"},
+		{"alerts", meshtest.PushText("main", "alerts", `{"urgent":"`+strings.Repeat("x", 4000)+`"}`, ""), bcp.MessageTooLarge, "the answer is larger than its spec allows"},
+		{"notes", meshtest.PushText("main", "notes", `{"note":"rain"}`, ""), "", "Published to controller main (Cat-2, 44.0 bits)"},
+		{"notes", meshtest.PushText("main", "notes", `{"note":"snow"}`, ""), bcp.BudgetExhausted, "Bandwidth budget exhausted for channel to 'main'"},
+		{"alerts", meshtest.PushText("main", "alerts", `{"urgent":true}`, ""), "", "Published to controller main (Cat-1, 1.0 bits)"},
+		{"alerts", meshtest.PushText("main", "alerts", `{"urgent":true}`, ""), bcp.BudgetExhausted, "Bandwidth budget exhausted for channel to 'main'"},
+	} {
+		r := mailer.Request(t, subjects.Push("mailer", "main", bcp.SubscriptionID(c.subject)), c.text)
+		if r.Text("code") != string(c.code) || r.Fields["success"] != (c.code == "") || c.detail != "" && r.Text("detail") != c.detail {
+			t.Errorf("%.120s: %s", c.text, r.JSON)
+		}
+		if r.Text("subscription_id") != c.subject {
+			t.Errorf("the result names %s", r.JSON)
+		}
+	}
+	for _, want := range []string{"notes", "alerts"} {
+		if d := main.delivery(t); d.Text("subscription_id") != want {
+			t.Errorf("delivery %s", d.JSON)
+		}
+	}
+	m.Settle(t)
+	if more := main.rest(t); len(more) > 0 {
+		t.Errorf("and %s", more[0].JSON)
+	}
+}
+
+// What is wrong about an answer besides its content: the server or the gateway
+// refuses it, and the audit has it.
+//
+// covers BCP-8, BCP-11, BCP-94, BCP-130, BCP-171, BCP-172, A-EARLY, A-GUESS, P3.10, P11.1, SUB-58
+func TestRefusedAnswer(t *testing.T) {
+	t.Parallel()
+	files := pair(1000)
+	files["other.md"] = agentFile("other", "", controls("spy", 100))
+	files["spy.md"] = agentFile("spy", "", reads("other"))
+	m := meshtest.Start(t, files)
+	main, mailer := connect(t, m)
+	spy := reader(t, m, "spy")
+	id := main.Accepted(t, "mailer", askUrgent)
+	query := mailer.queries.Next(t)
+	answer := fmt.Sprintf(`{"type":"bcp_response","query_id":%q,%s}`, id, isUrgent)
+	violation := func(agent bcp.AgentName) func(*bcp.Decision) bool {
+		return func(d *bcp.Decision) bool {
+			return d.Kind == bcp.KindViolation && d.Agent == agent && d.Role == bcp.RoleReader && d.Code == bcp.NotPermitted
+		}
+	}
+
+	// Another Reader, for the mailer and in its own name.
+	spy.Say(t, query.Reply, answer)
+	spy.Say(t, subjects.ReplyReader("spy", id, 0), answer)
+	m.Wait(t, violation("spy"))
+	// The mailer, unasked.
+	mailer.Say(t, subjects.ReplyReader("mailer", "qABCDEFGHIJKLMNOPQRSTUVWXY", 0), answer)
+	m.Wait(t, violation("mailer"))
+	// In the name of another query, and as a push: malformed, and sent again.
+	mailer.Say(t, query.Reply, fmt.Sprintf(`{"type":"bcp_response","query_id":"qABCDEFGHIJKLMNOPQRSTUVWXY",%s}`, isUrgent))
+	query = mailer.queries.Next(t)
+	mailer.Say(t, query.Reply, meshtest.PushText("main", "alerts", `{"urgent":true}`, ""))
+	query = mailer.queries.Next(t)
+	// Twice over one connection: the server lets one through.
+	mailer.Say(t, query.Reply, answer)
+	mailer.Say(t, query.Reply, answer)
+	if d := main.delivery(t); d.Text("query_id") != string(id) {
+		t.Errorf("delivery %s", d.JSON)
+	}
+	// Twice over two connections: the gateway knows.
+	second := reader(t, m, "mailer")
+	id = main.Accepted(t, "mailer", askUrgent)
+	one, two := mailer.queries.Next(t), second.queries.NextOf(t, meshtest.With("query_id", id))
+	mailer.Answer(t, one, isUrgent)
+	m.Wait(t, func(d *bcp.Decision) bool { return d.Query == id && d.Kind == bcp.KindAnswer })
+	second.Answer(t, two, `"response":{"urgent":false}`)
+	m.Wait(t, of(bcp.KindAnswer, bcp.AlreadyAnswered))
+	if d := main.delivery(t); !contains(d, `"urgent":true`) {
+		t.Errorf("delivery %s", d.JSON)
+	}
+	m.Settle(t)
+	if got := main.rest(t); len(got) > 0 {
+		t.Errorf("delivery %s", got[0].JSON)
+	}
+	for _, d := range m.Decisions() {
+		if d.Kind == bcp.KindAnswer && (d.RawCommitment.IsZero() || d.RawBytes == 0) {
+			t.Errorf("an answer without its commitment: %+v", d)
+		}
+	}
+}
+
+// covers A-DOUBLE, P4.5, P3.10
+func TestConcurrentAnswers(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, with(pair(1000), "mesh.yaml", "max_refusals: 1000/m\n"))
+	main, mailer := connect(t, m)
+	mailer.Close()
+	const n = 50
+	spec := `{"category":1,"fields":[{"name":"n","type":"integer","min":0,"max":49}]}`
+	readers := make([]side, n)
+	for i := range readers {
+		readers[i] = reader(t, m, "mailer")
+	}
+	id := main.Accepted(t, "mailer", spec)
+	queries := make([]meshtest.Message, n)
+	for i := range readers {
+		queries[i] = readers[i].queries.NextOf(t, meshtest.With("query_id", id))
+	}
+	var all sync.WaitGroup
+	for i := range readers {
+		all.Go(func() {
+			text := fmt.Sprintf(`{"type":"bcp_response","query_id":%q,"response":{"n":%d}}`, id, i)
+			if err := readers[i].Publish(queries[i].Reply, []byte(text)); err != nil {
+				t.Error(err)
+			}
+			_ = readers[i].Flush()
+		})
+	}
+	all.Wait()
+	m.WaitCount(t, n, meshtest.Of(bcp.KindAnswer))
+	m.Settle(t)
+	got := main.rest(t)
+	if len(got) != 1 || m.Count(of(bcp.KindAnswer, bcp.AlreadyAnswered)) != n-1 {
+		t.Errorf("%d deliveries, %d refused", len(got), m.Count(of(bcp.KindAnswer, bcp.AlreadyAnswered)))
+	}
+}
+
+// covers A-RACE, P4.5, SUB-82
+func TestConcurrentPushes(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, with(pair(10), "mesh.yaml", "max_refusals: 1000/m\n"))
+	main, mailer := connect(t, m)
+	var all sync.WaitGroup
+	codes := make(chan string, 100)
+	for i := range 100 {
+		all.Go(func() {
+			text := meshtest.PushText("main", "alerts", `{"urgent":true}`, fmt.Sprintf(`,"push_id":"p%d"`, i))
+			reply, err := mailer.Conn.Request(pushAlert, []byte(text), meshtest.Patience)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			var r struct{ Code string }
+			if err := json.Unmarshal(reply.Data, &r); err != nil {
+				t.Error(err)
+			}
+			codes <- r.Code
+		})
+	}
+	all.Wait()
+	close(codes)
+	count := map[string]int{}
+	for c := range codes {
+		count[c]++
+	}
+	if count[""] != 10 || count["budget_exhausted"] != 90 {
+		t.Errorf("%v", count)
+	}
+	for range 10 {
+		main.delivery(t)
+	}
+	m.Settle(t)
+	if more := main.rest(t); len(more) > 0 {
+		t.Errorf("and %s", more[0].JSON)
+	}
+	for _, d := range m.Decisions() {
+		if d.Balance.Settled > 10*bcp.Bit {
+			t.Fatalf("overdrawn: %+v", d.Balance)
+		}
+	}
+}
+
+func with(files map[string]string, name, text string) map[string]string {
+	files[name] = text
+	return files
+}
+
+// covers A-FLOODRESP, A-LOGFILL, P4.7
+func TestFloodIsCounted(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(1000))
+	main, mailer := connect(t, m)
+	const flood = 5000
+	answers := mailer.Listen(t, subjects.InboxPrefix("mailer")+".flood")
+	for range flood {
+		if err := mailer.PublishRequest(pushAlert, subjects.InboxPrefix("mailer")+".flood", []byte(`{"urgent":1}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	heard := map[string]int{}
+	for range flood {
+		heard[answers.Next(t).Text("code")]++
+	}
+	if heard["malformed"] < 30 || heard["malformed"] > 62 || heard["rate_limited"] != flood-heard["malformed"] {
+		t.Errorf("heard %v", heard)
+	}
+	// What was only counted comes within a second, and adds up.
+	counted := 0
+	m.Wait(t, func(d *bcp.Decision) bool {
+		if d.Kind == bcp.KindRefusals {
+			counted += d.Count
+		}
+		return counted >= heard["rate_limited"]
+	})
+	if n := m.Count(meshtest.Of(bcp.KindRefusals)); n > 20 || counted != heard["rate_limited"] {
+		t.Errorf("%d counting records stand for %d refusals of %d", n, counted, heard["rate_limited"])
+	}
+	if n := m.Count(meshtest.Of(bcp.KindPush)); n != heard["malformed"] {
+		t.Errorf("%d records of %d refusals", n, heard["malformed"])
+	}
+	// The Controller is not the flooder.
+	main.Accepted(t, "mailer", askUrgent)
+}
+
+// Whatever an agent tries at the server stands in the audit.
+//
+// covers A-WILD, A-JSAPI, A-SYS, BCP-7, BCP-19, BCP-10, SUB-8, SUB-11, P11.1
+func TestViolationsAreAudited(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(1000))
+	for _, who := range []struct {
+		name bcp.AgentName
+		role bcp.Role
+	}{{"main", bcp.RoleController}, {"mailer", bcp.RoleReader}} {
+		a := m.Connect(t, who.name, who.role)
+		subscriptions := []string{">", "bcp.>", "*.*", "bcp.v1.deliver.>", "bcp.v1.query.>", "bcp.v1.commit.0", "$SYS.>", "$JS.>", "_INBOX.>", "_R_.>"}
+		publishes := []string{
+			subjects.Ask("main", "someone"), subjects.Push("mailer", "main", "new"), subjects.Query("mailer", "main"),
+			subjects.Deliver(bcp.RoleController, "main", "mailer"), subjects.Commit(0), "$JS.API.STREAM.PURGE.BCP_AUDIT", "$SYS.REQ.CLAIMS.UPDATE",
+		}
+		for _, s := range subscriptions {
+			if _, err := a.Subscribe(s, func(*nats.Msg) {}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, s := range publishes {
+			if err := a.Publish(s, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.Sync(t)
+		total := 0
+		m.Wait(t, func(d *bcp.Decision) bool {
+			if d.Kind == bcp.KindViolation && d.Agent == who.name && d.Role == who.role && d.Subject != "" && d.Code == bcp.NotPermitted {
+				total += d.Count
+			}
+			return total >= len(subscriptions)+len(publishes)
+		})
+		if total != len(subscriptions)+len(publishes) {
+			t.Errorf("%s: %d violations, not %d", who.name, total, len(subscriptions)+len(publishes))
+		}
+	}
+	if n := m.Count(meshtest.Of(bcp.KindPush)) + m.Count(meshtest.Of(bcp.KindAsk)) + m.Count(meshtest.Of(bcp.KindAnswer)); n > 0 {
+		t.Errorf("%d of them reached the gateway", n)
+	}
+}
+
+// The gateway answers on subjects that the server made, never on those that a
+// sender chose.
+//
+// covers A-REPLY, SUB-24, BCP-9
+func TestReplySubjects(t *testing.T) {
+	t.Parallel()
+	files := pair(1000)
+	files["other.md"] = agentFile("other", "", controls("spy", 100))
+	files["spy.md"] = agentFile("spy", "", reads("other"))
+	m := meshtest.Start(t, files)
+	main, mailer := connect(t, m)
+	spy := reader(t, m, "spy")
+	inbox := main.Listen(t, subjects.InboxesOf("main"))
+	text := []byte(meshtest.PushText("main", "alerts", `{"urgent":1}`, ""))
+	replies := []string{
+		subjects.Deliver(bcp.RoleController, "main", "mailer"), subjects.InboxPrefix("main") + ".x", subjects.Query("spy", "other"),
+		subjects.Deliver(bcp.RoleReader, "spy", "other"), subjects.InboxPrefix("spy") + ".x", subjects.Ask("main", "mailer"), subjects.Session("main"),
+		subjects.Commit(0), subjects.Audit("main", "mailer", "ask"), subjects.Validated("main", "mailer"), "$JS.API.STREAM.PURGE.BCP_AUDIT", "$SYS.REQ.CLAIMS.UPDATE",
+		subjects.ReplyController("main", "d1"), subjects.ReplyReader("spy", "q1", 0),
+	}
+	spied := spy.Listen(t, subjects.InboxesOf("spy"))
+	for _, reply := range replies {
+		if err := mailer.PublishRequest(pushAlert, reply, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mailer.Sync(t)
+	m.WaitCount(t, len(replies), of(bcp.KindPush, bcp.ValidationFailed))
+	m.Settle(t)
+	for _, got := range append(main.rest(t), inbox.Taken(t)...) {
+		t.Errorf("main got %s", got.JSON)
+	}
+	// Readers share an account: there the server lets a sender name another's
+	// subject. What comes is the gateway's fixed text, and cannot be answered.
+	for _, got := range slices.Concat(spy.queries.Taken(t), spy.told.Taken(t), spied.Taken(t)) {
+		if got.Text("type") != "bcp_subscriptions_active" && (got.Text("type") != "bcp_validation_result" || got.Reply != "") {
+			t.Errorf("spy got %s, reply %q", got.JSON, got.Reply)
+		}
+	}
+	for _, kind := range []bcp.DecisionKind{bcp.KindAsk, bcp.KindSession, bcp.KindAcknowledge, bcp.KindAnswer} {
+		if n := m.Count(meshtest.Of(kind)); n > 0 {
+			t.Errorf("%d decisions of kind %s came of it", n, kind)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package mesh_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// agentFile is the definition of one agent. Head are further keys, channels
+// the entries of bcp_channels, one text each.
+func agentFile(name, head string, channels ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "---\nname: %s\n%sbcp_channels:\n", name, head)
+	for _, c := range channels {
+		b.WriteString("  - " + strings.ReplaceAll(strings.TrimSuffix(c, "\n"), "\n", "\n    ") + "\n")
+	}
+	return b.String() + "---\nBe brief.\n"
+}
+
+// controls and reads are channel entries; more are further keys, a line each.
+func controls(reader string, budget int, more ...string) string {
+	return fmt.Sprintf("peer: %s\nrole: controller\nmax_category: 3\nbudget_bits: %d\n%s", reader, budget, strings.Join(more, "\n"))
+}
+
+func reads(controller string) string { return "peer: " + controller + "\nrole: reader" }
+
+const (
+	// urgent costs 1 bit, note 44.
+	alerts = `subscriptions:
+  - id: alerts
+    category: 1
+    fields: [{name: urgent, type: boolean}]
+  - id: notes
+    category: 2
+    questions: [{id: note, question: "What is new?", max_words: 4, expected_format: short_text}]
+  - id: digest
+    category: 3
+    directive: "Sum it up."
+    max_words: 10`
+
+	askUrgent = `{"type":"bcp_query_request","category":1,"fields":[{"name":"urgent","type":"boolean"}]}`
+	askWho    = `{"type":"bcp_query_request","category":2,"questions":[{"id":"who","question":"Who wrote?","max_words":3,"expected_format":"person_name"},{"id":"when","question":"When?","max_words":3,"expected_format":"date"}]}`
+	askSum    = `{"type":"bcp_query_request","category":3,"directive":"Sum it up.","max_words":10,"escalation":{"justification":"The fields do not say what the letter wants."}}`
+
+	isUrgent = `"response":{"urgent":true}`
+	isWho    = `"response":{"who":"Ada Lovelace","when":"March 15, 2026"}`
+)
+
+// pair is one Controller, main, and one Reader, mailer, with the three
+// subscriptions of alerts, and an agent's head each.
+func pair(budget int, more ...string) map[string]string {
+	return map[string]string{
+		"main.md":   agentFile("main", "", controls("mailer", budget, append(more, alerts)...)),
+		"mailer.md": agentFile("mailer", "", reads("main")),
+	}
+}
+
+// in changes the head of every agent's definition.
+func in(files map[string]string, encoding bcp.Encoding) map[string]string {
+	changed := map[string]string{}
+	for name, text := range files {
+		if strings.HasSuffix(name, ".md") {
+			text = strings.Replace(text, "\nbcp_channels:", "\nencoding: "+encoding.String()+"\nbcp_channels:", 1)
+		}
+		changed[name] = text
+	}
+	return changed
+}
+
+// withID puts a request_id or push_id into a message.
+func withID(text, key, id string) string {
+	return strings.TrimSuffix(text, "}") + fmt.Sprintf(`,%q:%q}`, key, id)
+}
+
+// side is an agent that listens to what the gateway sends it.
+type side struct {
+	*meshtest.Agent
+	queries, told *meshtest.Inbox
+	seen          map[string]bool // deliveries, which may come several times
+}
+
+// controller connects a Controller that listens.
+func controller(t *testing.T, m *meshtest.Mesh, name bcp.AgentName) side {
+	t.Helper()
+	c := side{Agent: m.Connect(t, name, bcp.RoleController), seen: map[string]bool{}}
+	c.told = c.Deliveries(t)
+	return c
+}
+
+// connect connects main and mailer, and returns them once the mailer has
+// acknowledged its subscriptions.
+func connect(t *testing.T, m *meshtest.Mesh) (main, mailer side) {
+	t.Helper()
+	return controller(t, m, "main"), reader(t, m, "mailer")
+}
+
+// reader connects a Reader that acknowledges its subscriptions.
+func reader(t *testing.T, m *meshtest.Mesh, name bcp.AgentName) side {
+	t.Helper()
+	r := side{Agent: m.Connect(t, name, bcp.RoleReader)}
+	r.queries, r.told = r.Queries(t), r.Deliveries(t)
+	r.Acknowledge(t, r.told.NextOf(t, meshtest.WithType("bcp_subscriptions_active")))
+	return r
+}
+
+// result returns what the Reader hears of an answer.
+func (s side) result(t *testing.T) meshtest.Message {
+	t.Helper()
+	return s.told.NextOf(t, meshtest.WithType("bcp_validation_result"))
+}
+
+// delivery returns the next new delivery and acknowledges it.
+func (s side) delivery(t *testing.T) meshtest.Message {
+	t.Helper()
+	d := s.told.NextOf(t, func(m meshtest.Message) bool { return !s.seen[m.Text("delivery_id")] })
+	s.seen[d.Text("delivery_id")] = true
+	s.Acknowledge(t, d)
+	return d
+}
+
+// rest returns the new deliveries that have arrived.
+func (s side) rest(t *testing.T) []meshtest.Message {
+	t.Helper()
+	return slices.DeleteFunc(s.told.Taken(t), func(m meshtest.Message) bool {
+		id := m.Text("delivery_id")
+		known := s.seen[id]
+		s.seen[id] = true
+		return known
+	})
+}
+
+// of matches decisions of a kind with a code, which may be empty.
+func of(kind bcp.DecisionKind, code bcp.Code) func(*bcp.Decision) bool {
+	return func(d *bcp.Decision) bool { return d.Kind == kind && d.Code == code }
+}
+
+func key() bcp.ChannelKey { return bcp.ChannelKey{Controller: "main", Reader: "mailer"} }
+
+var pushAlert = subjects.Push("mailer", "main", "alerts")
