@@ -47,7 +47,7 @@ func TestIssueTogether(t *testing.T) {
 // Credentials that are issued while the mesh runs let in at once; those that
 // are issued while it rests, when it runs again.
 //
-// covers SUB-8
+// covers P7.5
 func TestIssueWhileTheMeshRunsAndRests(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "office")
