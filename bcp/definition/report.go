@@ -77,6 +77,7 @@ const (
 	CodeNoSubscription  = "no_subscription"  // warning: a tool without use
 	CodeCannotPublish   = "cannot_publish"   // warning: a subscription without the tool
 	CodeNoEffect        = "no_effect"        // warning: a limit that never applies
+	CodeNotYet          = "not_yet"          // warning: checked, and not acted on by this version
 )
 
 // Report holds everything that is wrong with a folder, sorted by file, line
