@@ -103,11 +103,12 @@ func length(b []byte, n int) (int, []byte) {
 func RecordDigest(record []byte) Digest { return sha256.Sum256(record) }
 
 // Public returns the decision as the audit shows it: without the spec, the
-// payload and the salt. What was delivered stands there as a commitment.
+// payload and the salt, and without the client id, which is text of an agent's
+// own choice. What was delivered stands there as a commitment.
 func (d *Decision) Public() Decision {
 	public := *d
 	public.Spec, public.Payload, public.PayloadKey, public.Salt = nil, nil, "", [16]byte{}
-	public.ClientDigest = Digest{}
+	public.Client, public.ClientDigest = "", Digest{}
 	if len(d.Payload) > 0 {
 		public.PayloadCommitment = d.Commit(d.Payload)
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -133,7 +134,7 @@ func (c *checker) record(message []byte) error {
 	for _, item := range list {
 		b, ok := item.([]byte)
 		if !ok {
-			return errors.New("a decision is not bytes")
+			return fmt.Errorf("a decision is %T, not bytes", item)
 		}
 		if err := c.decision(b); err != nil {
 			return fmt.Errorf("decision %d: %w", c.Decisions+1, err)
@@ -258,7 +259,6 @@ func balanceOf(d map[string]any) Balance {
 
 func decodeMap(b []byte) (map[string]any, error) {
 	decoder := msgpack.NewDecoder(bytes.NewReader(b))
-	decoder.UseLooseInterfaceDecoding(true)
 	m, err := decoder.DecodeMap()
 	if err != nil {
 		return nil, err
@@ -270,11 +270,11 @@ func decodeMap(b []byte) (map[string]any, error) {
 }
 
 func number(m map[string]any, key string) int64 {
-	switch n := m[key].(type) {
-	case int64:
-		return n
-	case uint64:
-		return int64(n)
+	switch n := reflect.ValueOf(m[key]); {
+	case n.CanInt():
+		return n.Int()
+	case n.CanUint():
+		return int64(n.Uint())
 	}
 	return 0
 }

@@ -1,0 +1,296 @@
+package mesh_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+)
+
+// A mesh is stopped and started at every step of a query and of a push.
+//
+// covers SUB-128, SUB-141, P4.5, P9.1, P9.5, A-RECONN, A-RDRRESET
+func TestRestartAtEveryStep(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(1000))
+	ask, push := withID(askUrgent, "request_id", "r1"), `,"push_id":"p1"`
+
+	// Asked, and the Reader is away.
+	main := controller(t, m, "main")
+	receipt := main.Ask(t, "mailer", ask)
+	id := bcp.QueryID(receipt.Text("query_id"))
+	m.Restart(t)
+	main = controller(t, m, "main")
+	if again := main.Ask(t, "mailer", ask); again.JSON != receipt.JSON {
+		t.Fatalf("receipt %s, then %s", receipt.JSON, again.JSON)
+	}
+	mailer := reader(t, m, "mailer")
+	query := mailer.queries.Next(t)
+
+	// The Reader has it.
+	m.Restart(t)
+	mailer = reader(t, m, "mailer")
+	if again := mailer.queries.Next(t); again.JSON != query.JSON {
+		t.Fatalf("query %s, then %s", query.JSON, again.JSON)
+	}
+	main = controller(t, m, "main")
+	second := main.Accepted(t, "mailer", askWho)
+	query = mailer.queries.Next(t)
+	mailer.Answer(t, query, `"response":{}`)
+	mailer.result(t)
+
+	// An answer was rejected, another query is open: both come, in order.
+	m.Restart(t)
+	mailer = reader(t, m, "mailer")
+	for _, want := range []bcp.QueryID{id, second} {
+		query = mailer.queries.Next(t)
+		if query.Text("query_id") != string(want) {
+			t.Fatalf("query %s", query.JSON)
+		}
+		mailer.Answer(t, query, map[bcp.QueryID]string{id: isUrgent, second: isWho}[want])
+		mailer.result(t)
+	}
+
+	// Answered and pushed, and the Controller is away.
+	result := mailer.Push(t, "main", "alerts", `{"urgent":false}`, push)
+	m.Restart(t)
+	mailer = reader(t, m, "mailer")
+	if again := mailer.Push(t, "main", "alerts", `{"urgent":false}`, push); again.JSON != result.JSON {
+		t.Fatalf("result %s, then %s", result.JSON, again.JSON)
+	}
+	main = controller(t, m, "main")
+	first := main.told.Next(t)
+	if first.Text("query_id") != string(id) {
+		t.Fatalf("delivery %s", first.JSON)
+	}
+
+	// Delivered, and not acknowledged.
+	m.Restart(t)
+	main = controller(t, m, "main")
+	if again := main.delivery(t); again.JSON != first.JSON {
+		t.Fatalf("delivery %s, then %s", first.JSON, again.JSON)
+	}
+	if d := main.delivery(t); d.Text("query_id") != string(second) {
+		t.Fatalf("delivery %s", d.JSON)
+	}
+	acknowledged := func(n int) { m.WaitCount(t, n, meshtest.Of(bcp.KindAcknowledge)) }
+	acknowledged(2)
+
+	// One is still to be acknowledged, two things wait for a person.
+	m.Restart(t)
+	mailer = reader(t, m, "mailer")
+	if r := mailer.Push(t, "main", "digest", `{"summary":"All is well."}`, ""); r.Text("status") != "held" {
+		t.Fatal(r.JSON)
+	}
+	main = controller(t, m, "main")
+	if d := main.delivery(t); d.Text("subscription_id") != "alerts" {
+		t.Fatalf("delivery %s", d.JSON)
+	}
+	gate := main.Accepted(t, "mailer", askSum)
+	if d := main.delivery(t); d.Text("outcome") != "held" || d.Text("query_id") != string(gate) {
+		t.Fatalf("delivery %s", d.JSON)
+	}
+	acknowledged(4)
+	items := m.Items(t)
+	m.Restart(t)
+	if again := m.Items(t); again != items || strings.Count(again, "item_id") != 2 {
+		t.Errorf("items %s, then %s", items, again)
+	}
+	main, mailer = connect(t, m)
+	m.Settle(t)
+	if got := main.rest(t); len(got) > 0 {
+		t.Errorf("delivered once more: %s", got[0].JSON)
+	}
+	if got := mailer.queries.Taken(t); len(got) > 0 {
+		t.Errorf("asked once more: %s", got[0].JSON)
+	}
+	// 1 + 66 + 1 for what was delivered, 110 for what is held, 110 in reserve.
+	last := main.Ask(t, "mailer", askUrgent)
+	if last.Fields["remaining_bits"] != 1000.0-1-66-1-110-110-1 {
+		t.Errorf("receipt %s", last.JSON)
+	}
+	checkStreams(t, m)
+}
+
+// checkStreams stops the mesh and reads all its streams.
+func checkStreams(t *testing.T, m *meshtest.Mesh) meshtest.Journal {
+	t.Helper()
+	if m.Mesh != nil {
+		decisions := m.Decisions()
+		project(t, m, decisions[len(decisions)-1].Seq)
+		m.Stop(t)
+	}
+	js, end := m.Streams(t)
+	defer end()
+	budgets := map[string]int64{}
+	for _, c := range m.Definition.Channels {
+		budgets[string(c.Controller)+" "+string(c.Reader)] = int64(c.Budget)
+	}
+	var records [][]byte
+	for _, r := range meshtest.ReadStream(t, js, jetstream.CommitStream) {
+		records = append(records, r.Data)
+	}
+	journal, err := meshtest.CheckJournal(records, budgets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	audit := meshtest.ReadStream(t, js, jetstream.AuditStream)
+	if len(audit) != journal.Decisions {
+		t.Errorf("%d records in the audit, %d decisions", len(audit), journal.Decisions)
+	}
+	for i, r := range audit {
+		if number := r.Header.Get("Bcp-Decision"); number != fmt.Sprint(i+1) {
+			t.Errorf("record %d of the audit is decision %s", i+1, number)
+		}
+	}
+	balances := map[string]meshtest.Balance{}
+	for _, r := range meshtest.ReadStream(t, js, jetstream.LedgerStream) {
+		line, err := bcp.DecodeLedgerLine(r.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := line.Balance
+		balances[fmt.Sprintf("%s %s %d", line.Controller, line.Reader, line.Epoch)] = meshtest.Balance{
+			Settled: int64(b.Settled), Reserved: int64(b.Reserved), Pushed: int64(b.Pushed),
+			SettledCapacity: int64(b.SettledCapacity), ReservedCapacity: int64(b.ReservedCapacity), Cat2: int64(b.Cat2Queries),
+		}
+	}
+	for pool, balance := range journal.Balances {
+		if balances[pool] != balance {
+			t.Errorf("the ledger says of %s %+v, the journal %+v", pool, balances[pool], balance)
+		}
+	}
+	validated := meshtest.ReadStream(t, js, jetstream.ValidatedStream)
+	if len(validated) != len(journal.Delivered) {
+		t.Errorf("%d validated messages, %d deliveries", len(validated), len(journal.Delivered))
+	}
+	for _, r := range validated {
+		if !slices.ContainsFunc(mapsKeys(journal.Delivered), func(id string) bool { return strings.Contains(string(r.Data), `"delivery_id":"`+id+`"`) }) {
+			t.Errorf("no delivery of the journal: %s", r.Data)
+		}
+	}
+	return journal
+}
+
+func mapsKeys(m map[string]int) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+func project(t *testing.T, m *meshtest.Mesh, seq uint64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
+	defer cancel()
+	if err := m.Projected(ctx, seq); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A projection that lost its tail, or everything, is filled from the journal.
+//
+// covers P11.1, BCP-170, BCP-171, BCP-172, BCP-145
+func TestProjectionsAreFilledAgain(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(1000))
+	_, mailer := connect(t, m)
+	push := func(n int) {
+		for range n {
+			mailer.Push(t, "main", "alerts", `{"urgent":true}`, "")
+		}
+		decisions := m.Decisions()
+		project(t, m, decisions[len(decisions)-1].Seq)
+	}
+	push(20)
+	m.Stop(t)
+	folders := func(stream string) string {
+		found, err := filepath.Glob(filepath.Join(m.State, "jetstream", "jetstream", "*", "streams", stream))
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%v %v", found, err)
+		}
+		return found[0]
+	}
+	old := filepath.Join(t.TempDir(), "old")
+	for _, stream := range []string{jetstream.AuditStream, jetstream.LedgerStream} {
+		if err := os.CopyFS(filepath.Join(old, stream), os.DirFS(folders(stream))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.Start(t)
+	mailer = reader(t, m, "mailer")
+	push(20)
+	m.Stop(t)
+	// The audit and the ledger as they were before, validated not at all.
+	for _, stream := range []string{jetstream.AuditStream, jetstream.LedgerStream, jetstream.ValidatedStream} {
+		folder := folders(stream)
+		if err := os.RemoveAll(folder); err != nil {
+			t.Fatal(err)
+		}
+		if stream == jetstream.ValidatedStream {
+			continue
+		}
+		if err := os.CopyFS(folder, os.DirFS(filepath.Join(old, stream))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.Start(t)
+	if j := checkStreams(t, m); len(j.Delivered) != 40 {
+		t.Errorf("%d deliveries", len(j.Delivered))
+	}
+}
+
+// A journal that was changed is refused, and says where.
+//
+// covers P11.1, A-CHAIN
+func TestChangedJournalIsRefused(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(1000))
+	_, mailer := connect(t, m)
+	for range 3 {
+		mailer.Push(t, "main", "alerts", `{"urgent":true}`, "")
+	}
+	m.Stop(t)
+	js, end := m.Streams(t)
+	records := meshtest.ReadStream(t, js, jetstream.CommitStream)
+	// The last record once more: well-formed, and not the next decision.
+	if _, err := js.Publish(t.Context(), records[0].Subject, records[len(records)-1].Data); err != nil {
+		t.Fatal(err)
+	}
+	end()
+	err := m.TryStart(t)
+	if err == nil || !strings.Contains(err.Error(), "does not follow") {
+		t.Errorf("started on a changed journal: %v", err)
+	}
+	var r map[string]any
+	if err := msgpack.Unmarshal(records[0].Data, &r); err != nil || r["v"] == nil {
+		t.Errorf("a record: %v %v", r, err)
+	}
+}
+
+// Starting and stopping leaves nothing behind, also where two start at once.
+func TestOneMeshAtATime(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(1000))
+	second := meshtest.Prepare(t, pair(1000))
+	second.State = m.State
+	if err := second.TryStart(t); err == nil {
+		t.Error("two meshes run on one state folder")
+	}
+	for range 3 {
+		m.Restart(t)
+	}
+	if n := m.Count(meshtest.Of(bcp.KindStart)); n != 4 {
+		t.Errorf("%d starts", n)
+	}
+}

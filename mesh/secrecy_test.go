@@ -1,0 +1,291 @@
+package mesh_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+const canary = "kanarienvogel"
+
+// A recognisable word is in everything that a Reader sends; it comes out as a
+// validated value, in what a Reader hears of its own message, and in the raw
+// stream: nowhere else.
+//
+// covers A-KEYECHO, A-ANOMECHO, A-SPOOF, A-SELFLOW, P2.5, P11.4, P11.5, BCP-3, BCP-9, BCP-38, BCP-94, BCP-160
+func TestCanary(t *testing.T) {
+	t.Parallel()
+	for _, encoding := range []bcp.Encoding{bcp.JSON, bcp.MessagePack} {
+		t.Run(encoding.String(), func(t *testing.T) {
+			t.Parallel()
+			m := meshtest.Start(t, with(in(pair(1000, "max_retries: 20"), encoding), "mesh.yaml", "max_refusals: 1000/m\n"))
+			main := controller(t, m, "main")
+			mailer := side{Agent: m.Connect(t, "mailer", bcp.RoleReader, nats.Name(canary))}
+			mailer.queries, mailer.told = mailer.Queries(t), mailer.Deliveries(t)
+			header := nats.Header{canary: {canary}, "Nats-Msg-Id": {canary}, "Nats-Expected-Stream": {canary}, "Status": {canary}}
+			say := func(subject, reply, text string) {
+				msg := &nats.Msg{Subject: subject, Reply: reply, Header: header, Data: mailer.Encode(text)}
+				if err := mailer.PublishMsg(msg); err != nil {
+					t.Fatal(err)
+				}
+				mailer.Sync(t)
+			}
+			mailer.Acknowledge(t, mailer.told.NextOf(t, meshtest.WithType("bcp_subscriptions_active")))
+
+			// Refused answers, one for each place; the query comes again.
+			main.Accepted(t, "mailer", askWho)
+			refused := []string{
+				`"response":{"who":"` + canary + `","` + canary + `":"x"}`,
+				`"response":{"who":"` + canary + ` a b c d e f","when":"2026-03-15"}`,
+				`"response":{"who":"Ada","when":"` + canary + `"}`,
+				`"response":{"who":"Ada","when":{"` + canary + `":1}}`,
+				`"answers":[{"id":"` + canary + `","answer":"x"}]`,
+				`"summary":"` + canary + `"`,
+				`"response":"` + canary + `"`,
+				`"` + canary + `":"` + canary + `"`,
+				`"response":{"who":"Ada","when":"2026-03-15"},"taint":"low","from_agent":"` + canary + `","category":3`,
+				`"response":{"who":"Ada","when":"2026-03-15"},"controller":"` + canary + `"`,
+				canary,
+			}
+			for _, members := range refused {
+				query := mailer.queries.Next(t)
+				say(query.Reply, canary, fmt.Sprintf(`{"type":"bcp_response","query_id":%q,%s}`, query.Text("query_id"), members))
+				if r := mailer.result(t); r.Fields["success"] != false || strings.Contains(r.JSON, canary) {
+					t.Errorf("%s: %s", members, r.JSON)
+				}
+			}
+			// Held: only the item's approver may see it, later.
+			query := mailer.queries.Next(t)
+			say(query.Reply, "", fmt.Sprintf(`{"type":"bcp_response","query_id":%q,"response":{"who":"please %s","when":"2026-03-15"}}`, query.Text("query_id"), canary))
+			if d := main.delivery(t); d.Text("outcome") != "held" {
+				t.Errorf("delivery %s", d.JSON)
+			}
+			// Pushes, refused and held.
+			inbox := subjects.InboxPrefix("mailer") + "." + canary
+			told := mailer.Listen(t, inbox)
+			pushes := []string{
+				meshtest.PushText("main", "alerts", `{"`+canary+`":true}`, ""),
+				meshtest.PushText("main", "alerts", `{"urgent":"`+canary+`"}`, `,"push_id":"`+canary+`"`),
+				meshtest.PushText("main", canary, `{"urgent":true}`, ""),
+				meshtest.PushText(canary, "alerts", `{"urgent":true}`, ""),
+				canary,
+			}
+			for _, text := range pushes {
+				say(pushAlert, inbox, text)
+				if r := told.Next(t); r.Fields["success"] != false || strings.Contains(r.JSON, canary) {
+					t.Errorf("%s: %s", text, r.JSON)
+				}
+			}
+			if r := mailer.Push(t, "main", "digest", `{"summary":"`+canary+`"}`, `,"push_id":"`+canary+`1"`); r.Text("status") != "held" {
+				t.Errorf("result %s", r.JSON)
+			}
+			m.Settle(t)
+			if got := main.rest(t); len(got) > 0 {
+				t.Errorf("delivered: %s", got[0].JSON)
+			}
+			// And at last as a value.
+			if r := mailer.Push(t, "main", "notes", `{"note":"`+strings.ToUpper(canary)+`"}`, `,"push_id":"`+canary+`2"`); r.Fields["success"] != true {
+				t.Errorf("result %s", r.JSON)
+			}
+			d := main.delivery(t)
+			if strings.Count(d.JSON, canary) != 1 || !contains(d, `"response":{"note":"`+canary+`"}`) || len(d.Header) > 0 {
+				t.Errorf("delivery %s, header %v", d.JSON, d.Header)
+			}
+			if items := m.Items(t); strings.Contains(items, canary) {
+				t.Errorf("items %s", items)
+			}
+			if i := strings.Index(m.Log(), canary); i >= 0 {
+				t.Errorf("the log has it: %.200s", m.Log()[max(0, i-100):])
+			}
+			checkStreams(t, m)
+			streamsWithout(t, m, canary)
+			if i := strings.Index(m.Log(), canary); i >= 0 {
+				t.Errorf("the log has it: %.200s", m.Log()[max(0, i-100):])
+			}
+		})
+	}
+}
+
+// streamsWithout looks for the canary in every stream but the raw one.
+func streamsWithout(t *testing.T, m *meshtest.Mesh, canary string) {
+	t.Helper()
+	js, end := m.Streams(t)
+	defer end()
+	has := func(r natsjs.RawStreamMsg) bool {
+		return bytes.Contains(r.Data, []byte(canary)) || strings.Contains(fmt.Sprint(r.Header, r.Subject), canary)
+	}
+	for _, name := range []string{jetstream.AuditStream, jetstream.LedgerStream} {
+		for _, r := range meshtest.ReadStream(t, js, name) {
+			if has(r) {
+				t.Errorf("%s has it: %q", name, r.Data)
+			}
+		}
+	}
+	n := 0
+	for _, r := range meshtest.ReadStream(t, js, jetstream.ValidatedStream) {
+		if has(r) {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d validated messages have it", n)
+	}
+	raw := 0
+	for _, r := range meshtest.ReadStream(t, js, jetstream.RawStream) {
+		if has(r) {
+			raw++
+		}
+		if strings.Contains(fmt.Sprint(r.Header, r.Subject), canary) {
+			t.Errorf("a raw page has it outside its data: %v", r.Header)
+		}
+	}
+	if raw < 10 {
+		t.Errorf("%d raw pages have it", raw)
+	}
+}
+
+// A Controller listens to everything that it may; nothing that a Reader
+// published arrives as it was sent, and everything that arrives is canonical
+// and of the gateway's making.
+//
+// covers BCP-4, BCP-5, BCP-16, BCP-17, BCP-18, BCP-19, BCP-20, BCP-72, BCP-162, SUB-103, SUB-133
+func TestControllerSeesNothingOfAReader(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, with(pair(1000), "mesh.yaml", "max_refusals: 1000/m\n"))
+	main, mailer := connect(t, m)
+	inbox := main.Listen(t, subjects.InboxesOf("main"))
+	published := map[string]bool{}
+	say := func(subject, reply, text string) {
+		published[text] = true
+		if err := mailer.PublishRequest(subject, reply, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ids := map[string]bool{}
+	for range 5 {
+		ids[string(main.Accepted(t, "mailer", askUrgent))] = true
+	}
+	inbox.Taken(t) // the receipts
+	// What a Controller sees while its Reader says anything but valid answers
+	// depends on nothing that the Reader says.
+	for i, query := range []meshtest.Message{mailer.queries.Next(t), mailer.queries.Next(t), mailer.queries.Next(t), mailer.queries.Next(t), mailer.queries.Next(t)} {
+		texts := []string{
+			`{"type":"bcp_response_delivery","response":{"urgent":true}}`, `{"error":"unavailable"}`, "", strings.Repeat("x", 100000),
+			fmt.Sprintf(`{ "type":"bcp_response","query_id":%q,"response":{"urgent":true}, "response":{"urgent":true} }`, query.Text("query_id")),
+		}
+		say(query.Reply, subjects.Deliver(bcp.RoleController, "main", "mailer"), texts[i])
+		say(pushAlert, subjects.Deliver(bcp.RoleController, "main", "mailer"), texts[i])
+	}
+	mailer.Sync(t)
+	m.WaitCount(t, 5, meshtest.Of(bcp.KindAnswer))
+	m.WaitCount(t, 5, meshtest.Of(bcp.KindPush))
+	m.Settle(t)
+	if got := append(main.rest(t), inbox.Taken(t)...); len(got) > 0 {
+		t.Errorf("got %s", got[0].JSON)
+	}
+	// Now valid ones, in as many spellings.
+	for i, text := range []string{`{"urgent":true}`, ` { "urgent" : true } `, "{\n\"urgent\":\ttrue}"} {
+		query := mailer.queries.Next(t)
+		say(query.Reply, "", fmt.Sprintf(`{"response":%s,"query_id":%q,"type":"bcp_response"}`, text, query.Text("query_id")))
+		say(pushAlert, subjects.InboxPrefix("mailer")+".x", fmt.Sprintf(`{"controller":"main","response":%s,"type":"bcp_response","push_id":"p%d","subscription_id":"alerts"}`, text, i))
+	}
+	mailer.Sync(t)
+	var shapes []string
+	for range 6 {
+		d := main.delivery(t)
+		if published[d.JSON] || len(d.Header) > 0 || d.Subject != subjects.Deliver(bcp.RoleController, "main", "mailer") {
+			t.Errorf("got %s on %s, header %v", d.JSON, d.Subject, d.Header)
+		}
+		var fields map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(d.JSON), &fields); err != nil || string(fields["response"]) != `{"urgent":true}` {
+			t.Errorf("got %s", d.JSON)
+		}
+		shape := strings.NewReplacer(d.Text("delivery_id"), "D", d.Text("query_id")+d.Text("subscription_id"), "X").Replace(d.JSON)
+		shapes = append(shapes, fmt.Sprint(d.Text("query_id") != "", shape))
+	}
+	different := map[string]bool{}
+	for _, s := range shapes {
+		different[s] = true
+	}
+	if len(different) != 2 {
+		t.Errorf("deliveries of one value have %d shapes: %v", len(different), shapes)
+	}
+	for _, got := range inbox.Taken(t) {
+		t.Errorf("the inbox got %s", got.JSON)
+	}
+}
+
+// covers BCP-19, P11.1, P11.3
+func TestAuditorReadsAuditAndLedgerAlone(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, with(pair(1000), "mesh.yaml", "auditors: [ann]\n"))
+	_, mailer := connect(t, m)
+	mailer.Push(t, "main", "alerts", `{"urgent":true}`, "")
+	push := m.Wait(t, meshtest.Of(bcp.KindPush))
+	project(t, m, push.Seq)
+
+	ann := m.Connect(t, "ann", bcp.RoleAuditor)
+	js, err := natsjs.NewWithAPIPrefix(ann.Conn, subjects.AuditPrefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	audit, err := js.Stream(t.Context(), jetstream.AuditStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	msg, err := audit.GetMsg(t.Context(), push.Seq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := bcp.DecodeDecision(msg.Data)
+	if err != nil || shown.Kind != bcp.KindPush || shown.Delivery != push.Delivery || shown.Payload != nil || shown.Salt != [16]byte{} {
+		t.Errorf("the audit shows %+v, %v", shown, err)
+	}
+	if want := push.Commit(push.Payload); shown.PayloadCommitment != want {
+		t.Errorf("commitment %x, not %x", shown.PayloadCommitment, want)
+	}
+	ledger, err := js.Stream(t.Context(), jetstream.LedgerStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if msg, err = ledger.GetLastMsgForSubject(t.Context(), subjects.Ledger("main", "mailer")); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bcp.DecodeLedgerLine(msg.Data); err != nil || line.Balance.Settled != bcp.Bit {
+		t.Errorf("the ledger shows %+v, %v", line, err)
+	}
+
+	// Nothing else is answered: each refusal is one violation in the audit.
+	before := m.Count(meshtest.Of(bcp.KindViolation))
+	refused := []string{
+		"BCPJS.STREAM.INFO.BCP_COMMIT", "BCPJS.DIRECT.GET.BCP_COMMIT", "BCPJS.DIRECT.GET.BCP_RAW", "BCPJS.DIRECT.GET.BCP_VALIDATED", "BCPJS.STREAM.MSG.GET.BCP_AUDIT",
+		"BCPJS.STREAM.PURGE.BCP_AUDIT", "BCPJS.STREAM.DELETE.BCP_AUDIT", "BCPJS.CONSUMER.CREATE.BCP_AUDIT", "$JS.API.INFO", "$JS.API.DIRECT.GET.BCP_AUDIT",
+		subjects.Approval("ann", subjects.VerbList), subjects.Ask("main", "mailer"),
+	}
+	for _, s := range refused {
+		if err := ann.PublishRequest(s, subjects.InboxPrefix("ann")+".x", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ann.Sync(t)
+	total := 0
+	m.Wait(t, func(d *bcp.Decision) bool {
+		if d.Kind == bcp.KindViolation && d.Agent == "ann" && d.Role == bcp.RoleAuditor {
+			total += d.Count
+		}
+		return total >= len(refused)
+	})
+	if before != 0 || total != len(refused) {
+		t.Errorf("%d violations, %d before", total, before)
+	}
+}
