@@ -60,7 +60,7 @@ func (g *Gateway) resume() {
 func (g *Gateway) greet(who agentRole, c *connection) {
 	switch who.Role {
 	case bcp.RoleReader:
-		c.handshake = bcp.DeliveryID("h" + g.moment().Fresh)
+		c.handshake = bcp.DeliveryID(string(rune(handshakeLetter)) + g.moment().Fresh)
 		g.sendSubscriptions(who, c.handshake, 0, g.clock())
 	case bcp.RoleController:
 		c.ready = false
@@ -100,17 +100,22 @@ func (g *Gateway) sendSubscriptions(who agentRole, id bcp.DeliveryID, sending in
 	g.at(g.clock().Add(backoff), func() { g.sendSubscriptions(who, id, sending+1, since) })
 }
 
-// acknowledgedSubscriptions recognises the acknowledgement of
-// bcp_subscriptions_active: the Reader is ready for its open queries.
-func (g *Gateway) acknowledgedSubscriptions(s subjects.Subject) bool {
+// isHandshake recognises an acknowledgement of bcp_subscriptions_active by the
+// first letter of its id; those of queries and deliveries begin otherwise.
+func isHandshake(s subjects.Subject) bool {
+	return s.Kind == subjects.KindReply && s.Role == bcp.RoleReader && s.ID[0] == handshakeLetter
+}
+
+const handshakeLetter = 'h'
+
+// acknowledgedSubscriptions notes that a Reader is ready for its open queries.
+// A late acknowledgement is of no interest.
+func (g *Gateway) acknowledgedSubscriptions(s subjects.Subject) {
 	who := agentRole{s.Agent, s.Role}
-	c := g.agents[who]
-	if c == nil || c.handshake == "" || bcp.DeliveryID(s.ID) != c.handshake {
-		return len(s.ID) > 0 && s.ID[0] == 'h' // a late one
+	if c := g.agents[who]; c != nil && c.handshake == bcp.DeliveryID(s.ID) {
+		c.handshake = ""
+		g.sendOpenQueries(who, c)
 	}
-	c.handshake = ""
-	g.sendOpenQueries(who, c)
-	return true
 }
 
 func (g *Gateway) sendOpenQueries(who agentRole, c *connection) {

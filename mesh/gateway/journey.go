@@ -16,11 +16,13 @@ const (
 	maxBatchBytes = jetstream.MaxRecordBytes / 4
 )
 
-// outcome is a decided message: what was decided, and for whom.
+// outcome is a decided message: what was decided, and for whom. Without a
+// record there is nothing to keep of it: an acknowledgement of nothing, a list
+// that an approver asked for, a message beyond the limit.
 type outcome struct {
 	in       input
 	decision bcp.Decision
-	record   []byte // the decision as the journal keeps it
+	record   []byte // the decision as the journal keeps it, if it does
 	raw      bool   // the decision is about an agent's message
 }
 
@@ -34,10 +36,10 @@ func (g *Gateway) step(ctx context.Context, batch []input) error {
 	var outcomes []outcome
 	for _, in := range batch {
 		decision, recorded := g.decide(in)
+		outcomes = append(outcomes, outcome{in: in, decision: decision, raw: in.event == nil && decision.RawBytes > 0})
 		if !recorded {
 			continue
 		}
-		outcomes = append(outcomes, outcome{in: in, decision: decision, raw: in.event == nil && decision.RawBytes > 0})
 		if err := g.apply(&outcomes[len(outcomes)-1]); err != nil {
 			return err
 		}
@@ -70,8 +72,8 @@ func (g *Gateway) step(ctx context.Context, batch []input) error {
 	return nil
 }
 
-// decide judges one message or event. It is false where there is nothing to
-// record: an acknowledgement of nothing, a message beyond the limit.
+// decide judges one message or event; it sends nothing. It is false where there
+// is nothing to record.
 func (g *Gateway) decide(in input) (bcp.Decision, bool) {
 	if in.event != nil {
 		return g.decideEvent(in.event)
@@ -89,21 +91,17 @@ func (g *Gateway) decide(in input) (bcp.Decision, bool) {
 		if s.Role != bcp.RoleReader {
 			return g.state.DecideAcknowledge(m, s.Agent, bcp.DeliveryID(s.ID))
 		}
-		if g.acknowledgedSubscriptions(s) {
+		if isHandshake(s) {
 			return bcp.Decision{}, false
 		}
 		id := bcp.QueryID(s.ID)
 		d = g.state.DecideAnswer(m, s.Agent, id, g.attemptOf(id, s.Attempt), in.body)
-	case subjects.KindApproval:
-		g.answerApproval(in)
-		return bcp.Decision{}, false
 	default:
 		return bcp.Decision{}, false
 	}
 	if d.Code == bcp.RateLimited {
 		g.count(counted{kind: bcp.KindRefusals, agent: agentRole{d.Agent, d.Role}}, 1)
-		g.answer(in, g.refusal(in, bcp.RateLimited))
-		return bcp.Decision{}, false
+		return d, false
 	}
 	return d, true
 }
@@ -122,18 +120,21 @@ func (g *Gateway) apply(o *outcome) (err error) {
 // record writes the decisions as one record of the journal and the raw
 // messages beside it, and waits for both.
 func (g *Gateway) record(ctx context.Context, outcomes []outcome) error {
-	if len(outcomes) == 0 {
-		return nil
-	}
-	records := make([][]byte, len(outcomes))
+	var records [][]byte
 	var raw []jetstream.RawAnswer
 	for i := range outcomes {
 		o := &outcomes[i]
-		records[i] = o.record
+		if o.record == nil {
+			continue
+		}
+		records = append(records, o.record)
 		if o.raw {
 			raw = append(raw, jetstream.RawAnswer{Seq: o.decision.Seq, Agent: o.decision.Agent, Salt: o.decision.Salt,
 				Body: o.in.body[:min(len(o.in.body), jetstream.MaxRawBytes)], Size: len(o.in.body)})
 		}
+	}
+	if len(records) == 0 {
+		return nil
 	}
 	pages, err := g.journal.WriteRaw(raw)
 	if err != nil {
@@ -147,15 +148,22 @@ func (g *Gateway) record(ctx context.Context, outcomes []outcome) error {
 	}
 	if g.config.OnDecision != nil {
 		for i := range outcomes {
-			g.config.OnDecision(&outcomes[i].decision)
+			if outcomes[i].record != nil {
+				g.config.OnDecision(&outcomes[i].decision)
+			}
 		}
 	}
 	return nil
 }
 
-// release lets the agents hear of a decision that is recorded.
+// release lets the agents hear of a decision that is recorded, or of one that
+// needs no record.
 func (g *Gateway) release(o *outcome) {
 	d := &o.decision
+	if o.record == nil {
+		g.releaseUnrecorded(o)
+		return
+	}
 	switch d.Kind {
 	case bcp.KindAsk:
 		g.answer(o.in, g.receipt(d))
@@ -188,6 +196,19 @@ func (g *Gateway) release(o *outcome) {
 	}
 	if key, ok := d.Channel(); ok && d.Delivery != "" {
 		g.sendDeliveries(key)
+	}
+}
+
+// releaseUnrecorded serves what changes nothing. It comes behind the record of
+// the batch, since it may tell of what others changed.
+func (g *Gateway) releaseUnrecorded(o *outcome) {
+	switch {
+	case o.decision.Code != "":
+		g.answer(o.in, g.refusal(o.in, o.decision.Code))
+	case o.in.subject.Kind == subjects.KindApproval:
+		g.answerApproval(o.in)
+	case isHandshake(o.in.subject):
+		g.acknowledgedSubscriptions(o.in.subject)
 	}
 }
 

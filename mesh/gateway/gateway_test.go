@@ -1,0 +1,227 @@
+package gateway_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// Without a record nobody hears of anything but that it is unavailable, and
+// afterwards everything goes on: agents that connected meanwhile too.
+//
+// covers BCP-38, P11.1, P10, P4.5
+func TestNoRecordNoRelease(t *testing.T) {
+	t.Parallel()
+	for _, stream := range []string{jetstream.CommitStream, jetstream.RawStream} {
+		t.Run(stream, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			g := b.start(t)
+			main := b.agent(t, "main")
+			told := main.Deliveries(t)
+			mailer := b.agent(t, "mailer")
+			if r := mailer.Request(t, pushAlert, alert(`,"push_id":"p1"`)); r.Fields["success"] != true {
+				t.Fatal(r.JSON)
+			}
+			main.Acknowledge(t, told.Next(t))
+			g.wait(t, 1, of(bcp.KindAcknowledge))
+
+			b.full(t, stream, true)
+			push := alert(`,"push_id":"p2"`)
+			if r := mailer.Request(t, pushAlert, push); r.Text("code") != "unavailable" || r.Fields["success"] != false {
+				t.Errorf("result %s", r.JSON)
+			}
+			if r := main.Ask(t, "mailer", askUrgent); r.JSON != `{"error":"unavailable","detail":"the gateway cannot record a decision now"}` {
+				t.Errorf("receipt %s", r.JSON)
+			}
+			// It connects while nothing can be recorded.
+			mailer.Close()
+			mailer = b.agent(t, "mailer")
+			queries := mailer.Queries(t)
+			for _, d := range told.Taken(t) {
+				if d.Text("subscription_id") == "" || strings.Contains(d.JSON, "p2") {
+					t.Errorf("delivered: %s", d.JSON)
+				}
+			}
+
+			b.full(t, stream, false)
+			for deadline := time.Now().Add(meshtest.Patience); ; {
+				r := mailer.Request(t, pushAlert, push)
+				if r.Fields["success"] == true {
+					break
+				}
+				if r.Text("code") != "unavailable" || time.Now().After(deadline) {
+					t.Fatal(r.JSON)
+				}
+			}
+			told.NextOf(t, meshtest.WithType("bcp_response_delivery"))
+			id := main.Accepted(t, "mailer", askUrgent)
+			mailer.Answer(t, queries.NextOf(t, meshtest.With("query_id", id)), `"response":{"urgent":true}`)
+			told.NextOf(t, meshtest.With("query_id", id))
+			if err := g.Stop(); err != nil {
+				t.Error(err)
+			}
+			j := b.journal(t)
+			if j.Pushes["main mailer p1"] != 1 || j.Pushes["main mailer p2"] != 1 {
+				t.Errorf("pushes %v", j.Pushes)
+			}
+		})
+	}
+}
+
+// covers P4.5, P9.5
+func TestSecondGatewayFencesTheFirst(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	first := b.start(t)
+	mailer := b.agent(t, "mailer")
+	if r := mailer.Request(t, pushAlert, alert("")); r.Fields["success"] != true {
+		t.Fatal(r.JSON)
+	}
+	second := b.start(t)
+	// The first gateway learns of it with its next record. Both hear the push;
+	// only the one that could record it says that it was accepted.
+	r := mailer.Request(t, pushAlert, alert(`,"push_id":"p"`))
+	for r.Fields["success"] != true {
+		r = mailer.Request(t, pushAlert, alert(`,"push_id":"p"`))
+	}
+	select {
+	case <-first.Done():
+	case <-time.After(meshtest.Patience):
+		t.Fatal("the first gateway goes on")
+	}
+	if err := first.Stop(); !errors.Is(err, jetstream.ErrFenced) {
+		t.Errorf("it ended with %v", err)
+	}
+	if err := second.Stop(); err != nil {
+		t.Error(err)
+	}
+	if j := b.journal(t); j.Kinds[uint64(bcp.KindStart)] != 2 || j.Pushes["main mailer p"] != 1 {
+		t.Errorf("%+v", j)
+	}
+}
+
+// What is on a subject that no builder makes, and what has a reply subject of
+// its sender's own, gets no decision and no answer.
+//
+// covers A-SUBJTOK, A-REPLY
+func TestForeignSubjects(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	g := b.start(t)
+	// Only the gateway's own account can say any of this.
+	conn := b.core(t)
+	answers := make(chan *nats.Msg, 100)
+	if _, err := conn.ChanSubscribe("answers.>", answers); err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{
+		"bcp.v1.ask.main.*", "bcp.v1.ask.main.>", "bcp.v1.ask.MAIN.mailer", "bcp.v1.ask.main.gateway", "bcp.v1.ask.main._", "bcp.v1.ask.mäin.mailer", "bcp.v1.ask.-main.mailer",
+		"bcp.v1.push.mailer.main.a_b", "bcp.v1.push.mailer.main.*", "bcp.v1.push.mailer.main." + strings.Repeat("x", 65), "bcp.v1.session.main\x00", "bcp.v1.session.gateway",
+		"bcp.v1.reply.reader.mailer.q.1.2", "bcp.v1.reply.reader.mailer.q.x", "bcp.v1.reply.reader.mailer.q.01", "bcp.v1.reply.owner.main.d1", "bcp.v1.approval.alice.destroy",
+	} {
+		if err := conn.PublishMsg(&nats.Msg{Subject: subject, Reply: "answers.x", Data: []byte(askUrgent)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// One that is decided, with a reply subject that is not the server's.
+	for range 2 {
+		if err := conn.PublishRequest(subjects.Ask("main", "mailer"), "answers.ask", []byte(askUrgent)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asks := g.wait(t, 2, of(bcp.KindAsk))
+	if err := g.Stop(); err != nil {
+		t.Error(err)
+	}
+	if err := conn.FlushTimeout(meshtest.Patience); err != nil {
+		t.Error(err)
+	}
+	if len(answers) > 0 {
+		t.Errorf("an answer: %s", (<-answers).Data)
+	}
+	if len(asks) != 2 || len(g.decisions) != 3 {
+		t.Errorf("%d decisions", len(g.decisions))
+	}
+}
+
+// What the server sends back when nobody listens is neither an answer nor an
+// acknowledgement.
+//
+// covers P9.1, P9.3
+func TestNobodyListens(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	g := b.start(t)
+	main, mailer := b.agent(t, "main"), b.agent(t, "mailer")
+	g.wait(t, 2, of(bcp.KindConnect))
+	id := main.Accepted(t, "mailer", askUrgent)
+	if r := mailer.Request(t, pushAlert, alert("")); r.Fields["success"] != true {
+		t.Fatal(r.JSON)
+	}
+	// Both have had several copies by the time that these are decided.
+	for range 20 {
+		main.Accepted(t, "mailer", askUrgent)
+	}
+	told, queries := main.Deliveries(t), mailer.Queries(t)
+	main.Acknowledge(t, told.Next(t))
+	query := queries.Next(t)
+	if query.Text("query_id") != string(id) {
+		t.Errorf("query %s", query.JSON)
+	}
+	mailer.Answer(t, query, `"response":{"urgent":true}`)
+	if got := g.wait(t, 1, of(bcp.KindAnswer)); got[0].Verdict != bcp.Accept || got[0].RawBytes == 0 {
+		t.Errorf("%+v", got[0])
+	}
+	g.wait(t, 1, of(bcp.KindAcknowledge))
+}
+
+// The greatest answers that a Reader can send together make more than one
+// record can hold.
+//
+// covers P4.5, A-CRASH
+func TestLargeBatch(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	g := b.start(t)
+	mailer := b.agent(t, "mailer")
+	// One character of three bytes becomes 18 of two bytes.
+	word := strings.Repeat("\ufdfa ", 240)
+	const n = 60
+	results := mailer.Listen(t, subjects.InboxPrefix("mailer")+".r")
+	for i := range n {
+		text := meshtest.PushText("main", "texts", `{"text":"`+word+`"}`, fmt.Sprintf(`,"push_id":"p%d"`, i))
+		if err := mailer.PublishRequest(subjects.Push("mailer", "main", "texts"), subjects.InboxPrefix("mailer")+".r", []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range n {
+		if r := results.Next(t); r.Text("code") != "" && r.Text("code") != "budget_exhausted" {
+			t.Fatal(r.JSON)
+		}
+	}
+	if err := g.Stop(); err != nil {
+		t.Error(err)
+	}
+	if log := b.log.String(); strings.Contains(log, "ERROR") {
+		t.Errorf("%.2000s", log)
+	}
+	j := b.journal(t)
+	if len(j.Pushes) == 0 {
+		t.Error("nothing was accepted")
+	}
+	for _, m := range meshtest.ReadStream(t, b.js, jetstream.CommitStream) {
+		if len(m.Data) > jetstream.MaxRecordBytes+64<<10 {
+			t.Errorf("a record of %d bytes", len(m.Data))
+		}
+	}
+}

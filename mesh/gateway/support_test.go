@@ -1,0 +1,234 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/gateway"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	mainFile = `---
+name: main
+bcp_channels:
+  - peer: mailer
+    role: controller
+    max_category: 3
+    budget_bits: 1000000
+    subscriptions:
+      - {id: alerts, category: 1, fields: [{name: urgent, type: boolean}]}
+      - {id: texts, category: 2, questions: [{id: text, question: "?", max_words: 1000, expected_format: short_text}]}
+---
+`
+	mailerFile = "---\nname: mailer\nbcp_channels: [{peer: main, role: reader}]\n---\n"
+
+	askUrgent = `{"category":1,"fields":[{"name":"urgent","type":"boolean"}]}`
+)
+
+var pushAlert = subjects.Push("mailer", "main", "alerts")
+
+func alert(more string) string {
+	return meshtest.PushText("main", "alerts", `{"urgent":true}`, more)
+}
+
+// bench is a server with streams, on which a test runs gateways and reaches
+// into their journal.
+type bench struct {
+	*server.Server
+	js         natsjs.JetStream // the gateway's permissions
+	conn       *nats.Conn       // of js
+	definition *bcp.Mesh
+	store      *accounts.Store
+	log        lockedBuffer
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{definition: meshtest.Parse(t, map[string]string{"main.md": mainFile, "mailer.md": mailerFile, "mesh.yaml": "max_refusals: 1000/m\n"})}
+	state := t.TempDir()
+	store, bundle, err := mesh.Keys(state, b.definition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.store = store
+	if b.Server, err = server.Start(context.Background(), server.Config{StateDir: state, Bundle: bundle}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Server.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	b.conn = b.core(t)
+	if b.js, err = natsjs.New(b.conn); err != nil {
+		t.Fatal(err)
+	}
+	if err := jetstream.Create(t.Context(), b.js, jetstream.Topology{Replicas: 1, RawRetention: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// core connects to the gateway's account.
+func (b *bench) core(t *testing.T) *nats.Conn {
+	t.Helper()
+	conn, err := b.Gateway()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+// running is a gateway of a bench and what it decided.
+type running struct {
+	*gateway.Gateway
+	mu        sync.Mutex
+	grown     sync.Cond
+	decisions []bcp.Decision
+}
+
+func (b *bench) start(t *testing.T) *running {
+	t.Helper()
+	r := &running{}
+	r.grown.L = &r.mu
+	g, err := gateway.Start(context.Background(), gateway.Config{
+		State: bcp.Config{Mesh: b.definition, Constraints: constraint.Compile, Version: "test"}, Conn: b.core(t),
+		Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: &b.log}),
+		OnDecision: func(d *bcp.Decision) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.decisions = append(r.decisions, *d)
+			r.grown.Broadcast()
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Gateway = g
+	unwatch, err := b.Watch(func(c server.Connection) {
+		if c.Connected {
+			g.Connected(c.Agent, c.Role)
+		} else {
+			g.Disconnected(c.Agent, c.Role)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unwatch(); _ = g.Stop() })
+	return r
+}
+
+// wait returns the first n decisions that match.
+func (r *running) wait(t *testing.T, n int, match func(*bcp.Decision) bool) []bcp.Decision {
+	t.Helper()
+	late := false
+	defer time.AfterFunc(meshtest.Patience, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		late = true
+		r.grown.Broadcast()
+	}).Stop()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		var found []bcp.Decision
+		for i := range r.decisions {
+			if match(&r.decisions[i]) {
+				found = append(found, r.decisions[i])
+			}
+		}
+		if len(found) >= n {
+			return found
+		}
+		if late {
+			t.Fatalf("%d of %d decisions in %d", len(found), n, len(r.decisions))
+		}
+		r.grown.Wait()
+	}
+}
+
+// agent connects a stock client.
+func (b *bench) agent(t *testing.T, name bcp.AgentName) *meshtest.Agent {
+	t.Helper()
+	creds, err := b.store.Issue(name, 0, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	definition, _ := b.definition.Agent(name)
+	a := meshtest.NewAgent(definition)
+	a.Dial(t, b.URL(), creds.Text())
+	return a
+}
+
+// journal reads and checks the journal.
+func (b *bench) journal(t *testing.T) meshtest.Journal {
+	t.Helper()
+	var records [][]byte
+	for _, m := range meshtest.ReadStream(t, b.js, jetstream.CommitStream) {
+		records = append(records, m.Data)
+	}
+	journal, err := meshtest.CheckJournal(records, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return journal
+}
+
+// full makes a stream refuse further messages, or accept them again.
+func (b *bench) full(t *testing.T, name string, full bool) {
+	t.Helper()
+	stream, err := b.js.Stream(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := stream.CachedInfo()
+	info.Config.MaxMsgs = -1
+	if full {
+		info.Config.MaxMsgs = int64(info.State.Msgs)
+	}
+	if _, err := b.js.UpdateStream(t.Context(), info.Config); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func of(kind bcp.DecisionKind) func(*bcp.Decision) bool {
+	return func(d *bcp.Decision) bool { return d.Kind == kind }
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(line)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return fmt.Sprint(&l.b)
+}
