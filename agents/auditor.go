@@ -76,7 +76,7 @@ func decoded(records iter.Seq2[Record, error]) iter.Seq2[AuditRecord, error] {
 }
 
 // Ledger returns the newest line of every channel, sorted by subject. The data
-// is for jetstream.DecodeLedgerLine.
+// is for bcp.DecodeLedgerLine.
 func (a *Auditor) Ledger(ctx context.Context) ([]Record, error) {
 	page, err := a.page(ctx, subjects.LedgerStream, getRequest{MultiLast: []string{subjects.All(subjects.KindLedger)}})
 	if errors.Is(err, errTooMany) {

@@ -192,6 +192,31 @@ func TestLedgerHasTheNewestLines(t *testing.T) {
 	}
 }
 
+// covers P11.1
+func TestLastIsTheNewestRecord(t *testing.T) {
+	t.Parallel()
+	a := startArchive(t)
+	auditor := a.auditor(agents.Options{})
+	if _, err := auditor.Last(within(t)); !errors.Is(err, agents.ErrNoRecords) {
+		t.Errorf("an empty audit: got %v", err)
+	}
+	for seq := range uint64(3) {
+		record, err := bcp.EncodeDecision(&bcp.Decision{Seq: seq + 1, Kind: bcp.KindStart})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.store(subjects.Audit("", "", "start"), record)
+	}
+	last, err := auditor.Last(within(t))
+	if err != nil || last.Decision.Seq != 3 || last.Sequence != 3 {
+		t.Errorf("got %+v, %v", last, err)
+	}
+	a.store(subjects.Audit("", "", "start"), []byte("damaged"))
+	if _, err := auditor.Last(within(t)); err == nil {
+		t.Error("a damaged record is no error")
+	}
+}
+
 // covers P11.4
 func TestAuditorWithoutAStream(t *testing.T) {
 	t.Parallel()
