@@ -162,3 +162,18 @@ func TestSizeLimit(t *testing.T) {
 		}
 	}
 }
+
+// The longest spellings of an enum's values are still found: lengths are
+// compared before normal forms only to spare work.
+//
+// covers P3.1, A-NFC
+func TestEnumFindsItsLongestSpellings(t *testing.T) {
+	t.Parallel()
+	for value, spelled := range map[string]string{"\u0390": "\u1fbe\u0308\u0301", "각": "\u1100\u1161\u11a8", "K": "\u212a", "\u1faf": "\u2126\u0314\u0342\u0345"} {
+		v := compiled(t, bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "e", Type: bcp.TypeEnum, Values: []string{value}}}}, bcp.Settings{})
+		want := v.Validate(fmt.Appendf(nil, `{"e":"%s"}`, value), bcp.JSON)
+		if got := v.Validate(fmt.Appendf(nil, `{"e":"%s"}`, spelled), bcp.JSON); got.Outcome != bcp.Accept || !got.Answer.Equal(want.Answer) {
+			t.Errorf("%+q: %s", spelled, bcptest.Describe(got))
+		}
+	}
+}

@@ -75,6 +75,7 @@ type item struct {
 	min, max int64
 	values   []string
 	quoted   [][]byte // values in canonical JSON
+	longest  int      // bytes that can be one of the values in NFC
 	maxWords int
 	options  text.Options
 	sameAs   int // index of the question that must agree, -1 for none
@@ -437,10 +438,15 @@ func (it item) named() item {
 	if it.kind == FormatEnum {
 		for _, value := range it.values {
 			it.quoted = append(it.quoted, appendQuoted(nil, []byte(value)))
+			it.longest = max(it.longest, composedShrink*len(value))
 		}
 	}
 	return it
 }
+
+// composedShrink is more than how many times longer than its NFC a text can be
+// in UTF-8: U+1FBE, U+0308 and U+0301 are 7 bytes of U+0390, which has 2.
+const composedShrink = 4
 
 func (it *item) valueKind() Kind {
 	switch it.kind {

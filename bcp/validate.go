@@ -283,10 +283,14 @@ func (w *answerWalk) value(i int) bool {
 
 // enum finds the value that the answer names, byte for byte in NFC.
 func (w *answerWalk) enum(i int, raw []byte) bool {
+	it := &w.v.items[i]
 	if !ascii(raw) {
+		if len(raw) > it.longest {
+			return w.fail(ReasonValue, i)
+		}
 		raw = norm.NFC.Bytes(bytes.Clone(raw)) // it would keep raw from the stack
 	}
-	for n, allowed := range w.v.items[i].values {
+	for n, allowed := range it.values {
 		if allowed == string(raw) {
 			w.at(i).n = int64(n)
 			return true
