@@ -76,6 +76,7 @@ type item struct {
 	values   []string
 	quoted   [][]byte // values in canonical JSON
 	longest  int      // bytes that can be one of the values in NFC
+	plain    bool     // all values are ASCII
 	maxWords int
 	options  text.Options
 	sameAs   int // index of the question that must agree, -1 for none
@@ -436,7 +437,9 @@ func (v *Validator) compileConstraints() error {
 func (it item) named() item {
 	it.key = fmt.Appendf(nil, "{%q:", it.name) // names are ASCII letters, digits, - and _
 	if it.kind == FormatEnum {
+		it.plain = true
 		for _, value := range it.values {
+			it.plain = it.plain && ascii([]byte(value))
 			it.quoted = append(it.quoted, appendQuoted(nil, []byte(value)))
 			it.longest = max(it.longest, composedShrink*len(value))
 		}

@@ -285,7 +285,7 @@ func (w *answerWalk) value(i int) bool {
 func (w *answerWalk) enum(i int, raw []byte) bool {
 	it := &w.v.items[i]
 	if !ascii(raw) {
-		if len(raw) > it.longest {
+		if len(raw) > it.longest || it.plain && !composesToASCII(raw) {
 			return w.fail(ReasonValue, i)
 		}
 		raw = norm.NFC.Bytes(bytes.Clone(raw)) // it would keep raw from the stack
@@ -297,6 +297,17 @@ func (w *answerWalk) enum(i int, raw []byte) bool {
 		}
 	}
 	return w.fail(ReasonValue, i)
+}
+
+// composesToASCII reports whether the NFC of a text is ASCII: only the Kelvin
+// sign, the Greek question mark and the Greek varia are ASCII in another form.
+func composesToASCII(text []byte) bool {
+	for _, r := range string(text) {
+		if r >= utf8.RuneSelf && r != '\u212a' && r != '\u037e' && r != '\u1fef' {
+			return false
+		}
+	}
+	return true
 }
 
 // text checks a string against the item's format.
