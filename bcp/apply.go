@@ -56,11 +56,24 @@ func (s *State) apply(d *Decision) error {
 	case KindAnswer, KindPush, KindExpire:
 		return s.applyEnd(d, ch)
 	case KindAcknowledge:
-		ch.outbox = slices.DeleteFunc(ch.outbox, func(o Outgoing) bool { return o.DeliveryID == d.Delivery })
+		ch.acknowledged(d.Delivery)
 	case KindAlert:
 		ch.alerted = d.Epoch
 	}
 	return nil
+}
+
+// acknowledged takes a delivery out of the outbox. It is one of the first, since
+// no others are on their way: moving those before it costs less than moving all
+// behind it.
+func (ch *channelState) acknowledged(id DeliveryID) {
+	i := slices.IndexFunc(ch.outbox, func(o Outgoing) bool { return o.DeliveryID == id })
+	if i < 0 {
+		return
+	}
+	copy(ch.outbox[1:i+1], ch.outbox[:i])
+	ch.outbox[0] = Outgoing{}
+	ch.outbox = ch.outbox[1:]
 }
 
 func (s *State) applySession(d *Decision) {
