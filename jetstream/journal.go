@@ -74,10 +74,25 @@ func (j *Journal) Replay(ctx context.Context, apply func(decision []byte) error)
 	return err
 }
 
-// Append writes the decisions as one record and waits until it is stored: with
-// sync: always, until it is on disk. The decisions are at most
-// [MaxRecordDecisions] and [MaxRecordBytes] together.
+// Append writes the decisions as one record, or as several where they exceed
+// [MaxRecordDecisions] or [MaxRecordBytes] together, and waits until all are
+// stored: with sync: always, until they are on disk.
 func (j *Journal) Append(ctx context.Context, decisions [][]byte) error {
+	for len(decisions) > 0 {
+		n, size := 0, 0
+		for n < len(decisions) && n < MaxRecordDecisions && (n == 0 || size+len(decisions[n]) <= MaxRecordBytes) {
+			size += len(decisions[n])
+			n++
+		}
+		if err := j.append(ctx, decisions[:n]); err != nil {
+			return err
+		}
+		decisions = decisions[n:]
+	}
+	return nil
+}
+
+func (j *Journal) append(ctx context.Context, decisions [][]byte) error {
 	data, err := msgpack.Marshal(record{Version: recordVersion, Decisions: decisions})
 	if err != nil {
 		return fmt.Errorf("encoding a record: %w", err)

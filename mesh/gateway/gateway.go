@@ -239,8 +239,11 @@ func (g *Gateway) run(ctx context.Context, subscriptions []*nats.Subscription) {
 		}
 	}()
 	g.resume()
+	var batch []input
 	for {
-		batch := g.wait(ctx)
+		if len(batch) == 0 {
+			batch = g.wait(ctx)
+		}
 		if ctx.Err() != nil {
 			if cause := context.Cause(ctx); !errors.Is(cause, errStopped) {
 				g.err = cause
@@ -253,8 +256,10 @@ func (g *Gateway) run(ctx context.Context, subscriptions []*nats.Subscription) {
 				g.err = err
 				return
 			}
-			g.recover(ctx, batch, err)
+			batch = g.recover(ctx, batch, err)
+			continue
 		}
+		batch = nil
 	}
 }
 
@@ -288,27 +293,40 @@ func (g *Gateway) wait(ctx context.Context) []input {
 
 // recover throws the state away, since nobody knows what of the last record is
 // stored, and makes it again from the journal. Whoever waits hears unavailable
-// and tries again.
-func (g *Gateway) recover(ctx context.Context, batch []input, cause error) {
+// and tries again. What the server told meanwhile about agents is returned: it
+// will not be told again.
+func (g *Gateway) recover(ctx context.Context, batch []input, cause error) (events []input) {
 	g.log.Error("a record was not acknowledged; reading the journal again", "error", cause)
-	for _, in := range batch {
+	refuse := func(in input) {
 		if in.event == nil {
 			g.answer(in, g.refusal(in, bcp.Unavailable))
+		} else if len(events) < inboxSize {
+			events = append(events, in)
 		}
+	}
+	for _, in := range batch {
+		refuse(in)
 	}
 	for ctx.Err() == nil {
 		err := g.open(ctx)
 		if err == nil {
-			clear(g.sending)
+			g.forgetSent()
 			g.resume()
-			return
+			return events
 		}
 		g.log.Error("opening the journal", "error", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(recoveryWait):
+		for wait := time.After(recoveryWait); wait != nil; {
+			select {
+			case in := <-g.inbox:
+				refuse(in)
+			case <-wait:
+				wait = nil
+			case <-ctx.Done():
+				return events
+			}
 		}
 	}
+	return events
 }
 
 // moment gives the next decision its time and its randomness.

@@ -196,7 +196,7 @@ func TestLargeBatch(t *testing.T) {
 	mailer := b.agent(t, "mailer")
 	// One character of three bytes becomes 18 of two bytes.
 	word := strings.Repeat("\ufdfa ", 240)
-	const n = 60
+	const n = 250
 	results := mailer.Listen(t, subjects.InboxPrefix("mailer")+".r")
 	for i := range n {
 		text := meshtest.PushText("main", "texts", `{"text":"`+word+`"}`, fmt.Sprintf(`,"push_id":"p%d"`, i))

@@ -78,6 +78,20 @@ func (g *Gateway) park(key bcp.ChannelKey) {
 	}
 }
 
+// forgetSent drops what is on its way and in no outbox, after the state was
+// read from the journal. The rest keeps its reply subjects apart.
+func (g *Gateway) forgetSent() {
+	waiting := make(map[bcp.DeliveryID]*sending)
+	for _, c := range g.config.State.Mesh.Channels {
+		for _, out := range g.state.Outbox(c.ChannelKey) {
+			if s := g.sending[out.DeliveryID]; s != nil {
+				waiting[out.DeliveryID] = s
+			}
+		}
+	}
+	g.sending = waiting
+}
+
 // resend sends a delivery again if this sending of it still waits.
 func (g *Gateway) resend(key bcp.ChannelKey, id bcp.DeliveryID, s *sending) {
 	if g.sending[id] != s {

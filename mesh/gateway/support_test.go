@@ -33,7 +33,7 @@ bcp_channels:
   - peer: mailer
     role: controller
     max_category: 3
-    budget_bits: 1000000
+    budget_bits: 10000000
     subscriptions:
       - {id: alerts, category: 1, fields: [{name: urgent, type: boolean}]}
       - {id: texts, category: 2, questions: [{id: text, question: "?", max_words: 1000, expected_format: short_text}]}

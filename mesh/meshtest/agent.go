@@ -27,24 +27,26 @@ type Agent struct {
 // agent has one.
 func (m *Mesh) Connect(t testing.TB, name bcp.AgentName, role bcp.Role, options ...nats.Option) *Agent {
 	t.Helper()
-	a := m.NewAgent(t, name, role)
+	definition, ok := m.Definition.Agent(name)
+	if !ok { // a person
+		definition = bcp.Agent{Name: name, Encoding: bcp.JSON}
+	}
+	a := NewAgent(definition)
+	if role != 0 {
+		a.Role = role
+	}
 	a.Dial(t, m.URL(), m.Creds(t, name, role), options...)
 	return a
 }
 
-// NewAgent returns an agent that is not connected.
-func (m *Mesh) NewAgent(t testing.TB, name bcp.AgentName, role bcp.Role) *Agent {
-	t.Helper()
-	a := &Agent{Name: name, Role: role, encoding: bcp.JSON}
-	if definition, ok := m.Definition.Agent(name); ok {
-		a.encoding = definition.Encoding
-		if role == 0 && definition.Controller {
-			a.Role = bcp.RoleController
-		} else if role == 0 {
-			a.Role = bcp.RoleReader
-		}
+// NewAgent returns an agent that is not connected; with both roles it is a
+// Controller.
+func NewAgent(definition bcp.Agent) *Agent {
+	role := bcp.RoleReader
+	if definition.Controller {
+		role = bcp.RoleController
 	}
-	return a
+	return &Agent{Name: definition.Name, Role: role, encoding: definition.Encoding}
 }
 
 // Creds returns the text of a fresh creds file.
