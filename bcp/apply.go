@@ -57,8 +57,10 @@ func (s *State) apply(d *Decision) error {
 		return s.applyEnd(d, ch)
 	case KindAcknowledge:
 		ch.acknowledged(d.Delivery)
+		delete(s.waiting, d.Delivery)
 	case KindAlert:
 		ch.alerted = d.Epoch
+		s.alerts = slices.DeleteFunc(s.alerts, func(k ChannelKey) bool { return k == key })
 	}
 	return nil
 }
@@ -308,6 +310,7 @@ func (s *State) post(d *Decision, ch *channelState) {
 		return -1
 	})
 	ch.outbox = slices.Insert(ch.outbox, at, out)
+	s.waiting[out.DeliveryID] = ch.definition.ChannelKey
 	if d.Release > ch.released {
 		ch.before, ch.released = ch.released, d.Release
 	}
@@ -339,6 +342,13 @@ func (s *State) charge(d *Decision, ch *channelState, q *queryState) error {
 		if epoch < ch.epoch && old.open == 0 {
 			delete(ch.pools, epoch)
 		}
+	}
+	queued := slices.Index(s.alerts, ch.definition.ChannelKey)
+	switch due := ch.alertDue(); {
+	case due && queued < 0:
+		s.alerts = append(s.alerts, ch.definition.ChannelKey)
+	case !due && queued >= 0: // a new epoch has begun
+		s.alerts = slices.Delete(s.alerts, queued, queued+1)
 	}
 	return nil
 }

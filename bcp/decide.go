@@ -2,6 +2,7 @@ package bcp
 
 import (
 	"crypto/sha256"
+	"slices"
 	"time"
 )
 
@@ -287,21 +288,20 @@ func (ch *channelState) full() bool {
 // DecideAcknowledge records that a Controller has a delivery; it is false for
 // an acknowledgement of nothing that waits for one.
 func (s *State) DecideAcknowledge(m Moment, controller AgentName, id DeliveryID) (Decision, bool) {
-	for key, ch := range s.channels {
-		if key.Controller != controller {
-			continue
-		}
-		for i := range ch.outbox {
-			if out := &ch.outbox[i]; out.DeliveryID == id {
-				d := s.next(m, KindAcknowledge)
-				d.Agent, d.Role, d.Controller, d.Reader = controller, RoleController, key.Controller, key.Reader
-				d.Delivery, d.Query, d.Subscription = id, out.QueryID, out.SubscriptionID
-				d.Epoch, d.Balance = ch.epoch, ch.pool(ch.epoch)
-				return d, true
-			}
-		}
+	key, ok := s.waiting[id]
+	if !ok || key.Controller != controller {
+		return Decision{}, false
 	}
-	return Decision{}, false
+	ch := s.channels[key]
+	i := slices.IndexFunc(ch.outbox, func(o Outgoing) bool { return o.DeliveryID == id })
+	if i < 0 {
+		return Decision{}, false
+	}
+	d := s.next(m, KindAcknowledge)
+	d.Agent, d.Role, d.Controller, d.Reader = controller, RoleController, key.Controller, key.Reader
+	d.Delivery, d.Query, d.Subscription = id, ch.outbox[i].QueryID, ch.outbox[i].SubscriptionID
+	d.Epoch, d.Balance = ch.epoch, ch.pool(ch.epoch)
+	return d, true
 }
 
 // DecideSession opens or closes a Controller's session.
@@ -338,13 +338,11 @@ func (s *State) DecideDue(m Moment) (Decision, bool) {
 			return d, true
 		}
 	}
-	for _, c := range s.mesh.Channels {
-		ch := s.channels[c.ChannelKey]
-		if c.AlertBits > 0 && ch.alerted != ch.epoch && ch.pool(ch.epoch).Spent() >= c.AlertBits {
-			d := s.next(m, KindAlert)
-			d.Controller, d.Reader, d.Epoch, d.Balance = c.Controller, c.Reader, ch.epoch, ch.pool(ch.epoch)
-			return d, true
-		}
+	if len(s.alerts) > 0 {
+		ch := s.channels[s.alerts[0]]
+		d := s.next(m, KindAlert)
+		d.Controller, d.Reader, d.Epoch, d.Balance = s.alerts[0].Controller, s.alerts[0].Reader, ch.epoch, ch.pool(ch.epoch)
+		return d, true
 	}
 	return Decision{}, false
 }

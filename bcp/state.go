@@ -37,8 +37,10 @@ type State struct {
 	aging    []clientKey // keys of firsts, oldest first
 	endings  []QueryID   // queries that ended, oldest first
 	deadline deadlines
-	origin   int64                 // time of the first decision
-	compiled map[string]*Validator // memo of asks' specs
+	waiting  map[DeliveryID]ChannelKey // deliveries that are not acknowledged
+	alerts   []ChannelKey              // channels that passed alert_bits, not yet recorded
+	origin   int64                     // time of the first decision
+	compiled map[string]*Validator     // memo of asks' specs
 }
 
 // agentState is what belongs to one agent over all its channels.
@@ -205,6 +207,7 @@ func NewState(c Config) (*State, error) {
 		items:    make(map[ItemID]*itemState),
 		firsts:   make(map[clientKey]first),
 		compiled: make(map[string]*Validator),
+		waiting:  make(map[DeliveryID]ChannelKey),
 	}
 	s.context = contextDigest(c)
 	for _, a := range c.Mesh.Agents {
