@@ -153,7 +153,12 @@ func strip(dst, src []byte, maxWords int) (out []byte, raw flags, err error) {
 			}
 			dst = append(dst, src[i:i+size]...)
 		default:
-			marks = 0
+			// Some marks are several: U+0344 is two.
+			if class(e&entryClass) != classExpand || norm.NFKC.Properties(src[i:]).CCC() == 0 {
+				marks = 0
+			} else if marks++; marks > maxRawMarks {
+				return nil, raw, ErrMarks
+			}
 			switch r {
 			case 0x200b:
 				raw |= sawInvisible
