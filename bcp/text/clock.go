@@ -1,7 +1,5 @@
 package text
 
-import "fmt"
-
 // Time is a time of day. The zero value is midnight.
 type Time struct {
 	Hour   int // 0 to 23
@@ -12,7 +10,9 @@ type Time struct {
 func (t Time) String() string { return string(t.Append(nil)) }
 
 // Append appends the delivered form to dst.
-func (t Time) Append(dst []byte) []byte { return fmt.Appendf(dst, "%02d:%02d", t.Hour, t.Minute) }
+func (t Time) Append(dst []byte) []byte {
+	return appendTwo(append(appendTwo(dst, t.Hour), ':'), t.Minute)
+}
 
 // ParseTime reads a time of the form 15:04, two digits each, with nothing but white space around it (PROTOCOL P3.2).
 // The error is ErrTime.

@@ -1,7 +1,5 @@
 package text
 
-import "fmt"
-
 // Date is one calendar date of the proleptic Gregorian calendar, with or without a year. The zero value is no date.
 type Date struct {
 	Year    int // 1 to 9999; 0 without a year
@@ -16,10 +14,15 @@ func (d Date) String() string { return string(d.Append(nil)) }
 // Append appends the delivered form to dst.
 func (d Date) Append(dst []byte) []byte {
 	if d.HasYear {
-		return fmt.Appendf(dst, "%04d-%02d-%02d", d.Year, d.Month, d.Day)
+		dst = appendTwo(appendTwo(dst, d.Year/100), d.Year%100)
+	} else {
+		dst = append(dst, '-')
 	}
-	return fmt.Appendf(dst, "--%02d-%02d", d.Month, d.Day)
+	return appendTwo(append(appendTwo(append(dst, '-'), d.Month), '-'), d.Day)
 }
+
+// appendTwo appends a number below 100 in two digits.
+func appendTwo(dst []byte, n int) []byte { return append(dst, '0'+byte(n/10%10), '0'+byte(n%10)) }
 
 const maxDateBytes = 48
 
