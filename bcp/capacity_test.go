@@ -204,12 +204,16 @@ func TestPushTiming(t *testing.T) {
 	// once: one push in the next slot; often: one or more of them; later: the
 	// same where gap 1 cannot be.
 	once, often, later := new(big.Rat), new(big.Rat), new(big.Rat)
-	for g := uint64(1); g < 1<<12; g++ {
-		w := power(bcp.PushTiming(g))
-		once.Add(once, w)
+	for k := range 60 { // 2^k gaps cost the same
+		if first, last := bcp.PushTiming(1<<k), bcp.PushTiming(2<<k-1); first != last {
+			t.Fatalf("gaps of %d to %d cost %s to %s", 1<<k, 2<<k-1, first, last)
+		}
+		w, gaps := power(bcp.PushTiming(1<<k)), big.NewRat(1<<k, 1)
+		once.Add(once, new(big.Rat).Mul(w, gaps))
 		repeated := new(big.Rat).Quo(w, new(big.Rat).Sub(big.NewRat(1, 1), w))
+		repeated.Mul(repeated, gaps)
 		often.Add(often, repeated)
-		if g > 1 {
+		if k > 0 {
 			later.Add(later, repeated)
 		}
 	}

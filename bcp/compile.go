@@ -3,6 +3,7 @@ package bcp
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -129,14 +130,15 @@ func (v *Validator) layOut() {
 		if i > 0 {
 			it.key[0] = ','
 		}
-		v.fixedBytes += len(it.key) + len(`""`)
+		v.fixedBytes += len(it.key)
 		switch it.kind {
 		case FormatEnum:
 		case FormatBoolean:
-			v.fixedBytes += len("false")
+			v.fixedBytes += len(`"false"`)
 		case FormatInteger:
-			v.fixedBytes += longestInteger
+			v.fixedBytes += len(`""`) + max(len(strconv.FormatInt(it.min, 10)), len(strconv.FormatInt(it.max, 10)))
 		default:
+			v.fixedBytes += len(`""`)
 			v.hasText = true
 		}
 	}

@@ -212,7 +212,7 @@ func TestEmailsAreBounded(t *testing.T) {
 	t.Parallel()
 	const chars = 6
 	d := deliveries(t, ask(bcp.Question{ExpectedFormat: bcp.FormatEmail, MaxWords: 9, MaxChars: chars}), false)
-	kinds := map[string]int64{"a": 26, "0": 10, "!": 18, "-": 1, ".": 1, "@": 1, "A": 0, " ": 0, "é": 0}
+	kinds := map[string]int64{"a": 26, "0": 10, "!": 18, "-": 1, ".": 1, "@": 1}
 	total := new(big.Int)
 	symbols := make([]string, 0, len(kinds))
 	for s := range kinds {
@@ -230,6 +230,11 @@ func TestEmailsAreBounded(t *testing.T) {
 		}
 		total.Add(total, big.NewInt(weight))
 	})
+	counted := len(d.seen)
+	inputs(append(symbols, "A", " ", "é", "\u200d"), 5, func(parts []string) { d.try(reply(strings.Join(parts, ""))) })
+	if len(d.seen) != counted {
+		t.Errorf("other spellings deliver %d addresses that are not counted", len(d.seen)-counted)
+	}
 	if sum := new(big.Rat).Mul(new(big.Rat).SetInt(total), power(d.price)); sum.Cmp(big.NewRat(1, 1)) > 0 || total.Sign() == 0 {
 		t.Errorf("%d addresses are more than %s bits", total, d.price)
 	}
@@ -287,14 +292,11 @@ func TestTextsAreOfTheFormThatIsPriced(t *testing.T) {
 	})
 	tried = append(tried, strings.Repeat("a", 24), strings.Repeat("a", 25), strings.Repeat("Ab", 12)+"-"+strings.Repeat("c", 24), strings.Repeat("会", 3))
 	specs := textSpecs()
-	if testing.Short() {
-		specs = specs[:len(specs)/8]
-	}
 	for i, s := range specs {
 		// Each spec sees every input; the longer ones in turn.
 		d := deliveries(t, s.spec, s.o.PreserveCase)
 		for j, in := range tried {
-			if j > len(rich)*(len(rich)+1) && j%8 != i%8 {
+			if j > len(rich)*(len(rich)+1) && j%32 != i%32 {
 				continue
 			}
 			answer, ok := d.try(reply(in))
@@ -357,7 +359,7 @@ func TestCanonicalLanguageIsBounded(t *testing.T) {
 		name         string
 		words, chars int
 		list         bool
-	}{{"one word", 1, 3, false}, {"two words", 2, 3, false}, {"list", 3, 3, true}} {
+	}{{"one word", 1, 2, false}, {"two words", 2, 3, false}, {"list", 3, 2, true}} {
 		q := bcp.Question{ExpectedFormat: bcp.FormatShortText, MaxWords: c.words, MaxChars: c.chars, Alphabet: "ascii"}
 		if c.list {
 			q.ExpectedFormat = bcp.FormatShortList
