@@ -92,7 +92,7 @@ func TestOutcomesAreThoseThatArePriced(t *testing.T) {
 
 // The seed's five texts, word for word.
 //
-// covers SUB-113, SUB-114, SUB-115, SUB-116, SUB-117, P10
+// covers SUB-113, SUB-114, SUB-115, P10
 func TestReaderHearsTheSeedsTexts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

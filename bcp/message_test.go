@@ -109,7 +109,7 @@ func TestParseResponse(t *testing.T) {
 
 // An ask is the seed's request and the keys of PROTOCOL, to its own Reader.
 //
-// covers BCP-121, BCP-122, BCP-123, BCP-124, BCP-125, BCP-126, BCP-127, BCP-21, P2.1, P2.2, P2.6, A-ZEROW, A-SNIFF
+// covers BCP-122, BCP-123, BCP-124, BCP-125, BCP-126, BCP-127, BCP-21, P2.1, P2.2, P2.6, A-ZEROW, A-SNIFF
 func TestParseAsk(t *testing.T) {
 	t.Parallel()
 	boolean := `"category":1,"fields":[{"name":"b","type":"boolean"}]`
