@@ -243,7 +243,7 @@ func TestFailuresHaveOneForm(t *testing.T) {
 	}
 }
 
-// covers BCP-64, BCP-115, BCP-118, BCP-136, BCP-169, P3.5, P3.6, P4.3, P7.4, P7.6
+// covers BCP-64, BCP-136, BCP-169, P3.5, P3.6, P4.3, P7.4, P7.6
 func TestAnswerIsHeld(t *testing.T) {
 	t.Parallel()
 	held := answerWord(heldAnswer)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// covers BCP-2, BCP-66, BCP-121, BCP-128, BCP-144, SUB-16, SUB-79, SUB-95, P4.3, P9.1
+// covers BCP-2, BCP-66, BCP-128, BCP-144, SUB-16, SUB-79, SUB-95, P4.3, P9.1
 func TestAskReserves(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testMesh()).play(`
@@ -171,7 +171,7 @@ func TestAskRepeated(t *testing.T) {
 		ask clerk mail num id=r1     => accept !repeat`)
 }
 
-// covers BCP-70, BCP-84, P6.1, P6.3, P7.6
+// covers BCP-70, P6.1, P6.3, P7.6
 func TestAskCategory3WaitsAtItsGate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testMesh()).play(`

@@ -191,7 +191,7 @@ func TestPushRepeated(t *testing.T) {
 // The same answer is judged and delivered alike as the answer to a query and
 // as a push.
 //
-// covers SUB-2, SUB-15, SUB-38, SUB-93
+// covers SUB-2, SUB-15, SUB-38, SUB-93, SUB-137
 func TestPushIsJudgedLikeAnAnswer(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ spec, subscription, value string }{
@@ -265,4 +265,30 @@ func TestOutboxIsBounded(t *testing.T) {
 	w.state.channels[plannerMail].pools[1].open--
 	ch.outbox = append(ch.outbox, ch.outbox[0])
 	full(ControllerUnavailable)
+}
+
+// No message of either end makes or widens a channel, a subscription, a limit
+// or a query of the other.
+//
+// covers BCP-11, BCP-164, SUB-8, SUB-127, SUB-130, P1.5
+func TestNothingWidensAtRuntime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testMesh())
+	before := w.state.Subscriptions("mail")
+	subscription := `{"id":"new",` + testSpecs["yes"] + `}`
+	w.play(`
+		say planner mail {"subscriptions":[` + subscription + `],` + testSpecs["yes"] + `} => invalid_query
+		say planner mail {"type":"bcp_subscribe",` + testSpecs["yes"] + `}                 => malformed
+		say planner mail {"budget_bits":100000,` + testSpecs["yes"] + `}                   => invalid_query
+		say planner mail {"max_category":3,` + testSpecs["yes"] + `}                       => invalid_query
+		ask planner clerk yes                                                             => no_channel
+		ask clerk relay yes                                                               => no_channel
+		ask mail planner yes                                                              => no_channel
+		push mail planner new {"ok":true}                                                 => subscription_not_found
+		push web planner alarm {"ok":true}                                                => subscription_not_found
+		push planner mail alarm {"ok":true}                                               => subscription_not_found
+		due                                                                               => nothing`)
+	if diff := cmp.Diff(before, w.state.Subscriptions("mail")); diff != "" || len(w.state.channels) != len(testMesh().Channels) || len(w.state.queries) != 0 {
+		t.Errorf("the mesh changed:\n%s", diff)
+	}
 }
