@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -157,15 +158,64 @@ func nextRecord(ctx context.Context, messages natsjs.MessagesContext) (uint64, [
 	if err != nil {
 		return 0, nil, fmt.Errorf("reading the journal: %w", err)
 	}
-	var r record
-	if err := msgpack.Unmarshal(msg.Data(), &r); err != nil {
+	decisions, err := decodeRecord(msg.Data())
+	if err != nil {
 		return 0, nil, fmt.Errorf("%w: message %d: %w", ErrRecord, meta.Sequence.Stream, err)
 	}
-	if r.Version != recordVersion {
-		return 0, nil, fmt.Errorf("%w: message %d has version %d", ErrRecord, meta.Sequence.Stream, r.Version)
-	}
-	return meta.Sequence.Stream, r.Decisions, nil
+	return meta.Sequence.Stream, decisions, nil
 }
+
+// decodeRecord reads what append wrote. A disk may lie: no length is believed
+// before its bytes are there.
+func decodeRecord(data []byte) (decisions [][]byte, err error) {
+	decoder := msgpack.NewDecoder(bytes.NewReader(data))
+	members, err := decoder.DecodeMapLen()
+	if err != nil {
+		return nil, err
+	}
+	version := 0
+	for range members {
+		key, err := decoder.DecodeString()
+		switch {
+		case err != nil:
+			return nil, err
+		case key == "v":
+			version, err = decoder.DecodeInt()
+		case key == "d" && version == recordVersion && decisions == nil:
+			decisions, err = decodeDecisions(decoder)
+		default:
+			return nil, fmt.Errorf("%w: version %d has no such member", errFormat, version)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if _, err := decoder.PeekCode(); err == nil || version != recordVersion || len(decisions) == 0 {
+		return nil, errFormat
+	}
+	return decisions, nil
+}
+
+func decodeDecisions(decoder *msgpack.Decoder) ([][]byte, error) {
+	n, err := decoder.DecodeArrayLen()
+	if err != nil {
+		return nil, err
+	}
+	if n < 1 || n > MaxRecordDecisions {
+		return nil, errFormat
+	}
+	decisions := make([][]byte, 0, n)
+	for range n {
+		d, err := decoder.DecodeBytes()
+		if err != nil {
+			return nil, err
+		}
+		decisions = append(decisions, d)
+	}
+	return decisions, nil
+}
+
+var errFormat = errors.New("it is no record of this format")
 
 // RawPage is a message of the raw stream: the answers of one record as their
 // Readers sent them, with what opens the commitments in the journal.

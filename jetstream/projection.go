@@ -28,11 +28,15 @@ type projection struct {
 
 func (p projection) filter() string { return subjects.All(p.kind) }
 
-var projections = []projection{
-	{AuditStream, subjects.KindAudit, projectAudit},
-	{LedgerStream, subjects.KindLedger, projectLedger},
-	{ValidatedStream, subjects.KindValidated, projectValidated},
-}
+// audit is the last of the projections: see [Projector.project].
+var (
+	audit       = projection{AuditStream, subjects.KindAudit, projectAudit}
+	projections = []projection{
+		{LedgerStream, subjects.KindLedger, projectLedger},
+		{ValidatedStream, subjects.KindValidated, projectValidated},
+		audit,
+	}
+)
 
 // projectAudit shows every decision without its payload, spec and salt.
 func projectAudit(d *bcp.Decision) (string, []byte, error) {
@@ -96,7 +100,7 @@ func (p *Projector) Run(ctx context.Context) {
 func (p *Projector) run(ctx context.Context) error {
 	done := make([]uint64, len(projections)) // last decision of each stream
 	for i, projection := range projections {
-		last, err := lastProjected(ctx, p.js, projection.stream)
+		last, err := lastProjected(ctx, p.js, projection)
 		if err != nil {
 			return err
 		}
@@ -127,40 +131,49 @@ func (p *Projector) run(ctx context.Context) error {
 }
 
 // project writes the messages of one record and waits for them, so that a
-// projection has no gaps.
-func (p *Projector) project(ctx context.Context, decisions [][]byte, done []uint64) error {
-	var acks []natsjs.PubAckFuture
-	for _, b := range decisions {
+// projection has no gaps. The audit comes last: what it shows, the others have.
+func (p *Projector) project(ctx context.Context, records [][]byte, done []uint64) error {
+	decisions := make([]bcp.Decision, len(records))
+	for i, b := range records {
 		d, err := bcp.DecodeDecision(b)
 		if err != nil {
 			return err
 		}
-		for i, projection := range projections {
+		decisions[i] = d
+	}
+	for i, projection := range projections {
+		var acks []natsjs.PubAckFuture
+		for k := range decisions {
+			d := &decisions[k]
 			if d.Seq <= done[i] {
 				continue
 			}
-			subject, data, err := projection.project(&d)
+			subject, data, err := projection.project(d)
 			if err != nil {
 				return err
 			}
-			if subject != "" {
-				msg := &nats.Msg{Subject: subject, Data: data, Header: nats.Header{decisionHeader: {strconv.FormatUint(d.Seq, 10)}}}
-				ack, err := p.js.PublishMsgAsync(msg)
-				if err != nil {
-					return err
-				}
-				acks = append(acks, ack)
-			}
 			done[i] = d.Seq
+			if subject == "" {
+				continue
+			}
+			msg := &nats.Msg{Subject: subject, Data: data, Header: nats.Header{decisionHeader: {strconv.FormatUint(d.Seq, 10)}}}
+			ack, err := p.js.PublishMsgAsync(msg)
+			if err != nil {
+				return err
+			}
+			acks = append(acks, ack)
+		}
+		if err := AwaitRaw(ctx, acks); err != nil {
+			return err
 		}
 	}
-	return AwaitRaw(ctx, acks)
+	return nil
 }
 
-// Projected waits until the audit shows the decision with this number.
+// Projected waits until all projections show the decision with this number.
 func Projected(ctx context.Context, js natsjs.JetStream, seq uint64) error {
 	for {
-		last, err := lastProjected(ctx, js, AuditStream)
+		last, err := lastProjected(ctx, js, audit)
 		if err == nil && last >= seq {
 			return nil
 		}
@@ -173,22 +186,22 @@ func Projected(ctx context.Context, js natsjs.JetStream, seq uint64) error {
 }
 
 // lastProjected returns the number of the newest decision in a projection.
-func lastProjected(ctx context.Context, js natsjs.JetStream, name string) (uint64, error) {
-	stream, err := js.Stream(ctx, name)
+func lastProjected(ctx context.Context, js natsjs.JetStream, p projection) (uint64, error) {
+	stream, err := js.Stream(ctx, p.stream)
 	if err != nil {
 		return 0, err
 	}
-	last := stream.CachedInfo().State.LastSeq
-	if last == 0 {
+	// Not the message at the stream's last sequence: it may have been deleted.
+	msg, err := stream.GetLastMsgForSubject(ctx, p.filter())
+	if errors.Is(err, natsjs.ErrMsgNotFound) {
 		return 0, nil
 	}
-	msg, err := stream.GetMsg(ctx, last)
 	if err != nil {
-		return 0, fmt.Errorf("reading %s: %w", name, err)
+		return 0, fmt.Errorf("reading %s: %w", p.stream, err)
 	}
 	seq, err := strconv.ParseUint(msg.Header.Get(decisionHeader), 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %s has a message without %s", ErrRecord, name, decisionHeader)
+		return 0, fmt.Errorf("%w: %s has a message without %s", ErrRecord, p.stream, decisionHeader)
 	}
 	return seq, nil
 }

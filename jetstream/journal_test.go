@@ -1,0 +1,306 @@
+package jetstream_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// Ten thousand decisions come back as they were written, and a checker that
+// knows nothing of the writer agrees.
+//
+// covers P4.5, P11.1, BCP-145
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	js := streams(t)
+	j, old := open(t, js)
+	if len(old) > 0 {
+		t.Fatalf("%d decisions in a new journal", len(old))
+	}
+	m := newMaker(t)
+	var written [][]byte
+	for len(written) < 10_000 {
+		batch := m.some(1 + len(written)%300)
+		if err := j.Append(within(t), batch); err != nil {
+			t.Fatal(err)
+		}
+		written = append(written, batch...)
+	}
+	_, read := open(t, js)
+	if diff := cmp.Diff(len(written), len(read)); diff != "" {
+		t.Fatal(diff)
+	}
+	again := newMaker(t)
+	for i, b := range read {
+		if !bytes.Equal(b, written[i]) {
+			t.Fatalf("decision %d is another one", i+1)
+		}
+		d, err := bcp.DecodeDecision(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := again.state.Apply(&d, bcp.RecordDigest(b)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := meshtest.CheckJournal(data(meshtest.ReadStream(t, js, jetstream.CommitStream)), map[string]int64{"main mailer": int64(100000 * bcp.Bit)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	epoch, balance, _ := again.state.Balance(bcp.ChannelKey{Controller: "main", Reader: "mailer"})
+	sum := found.Balances["main mailer 1"]
+	if found.Decisions != len(written) || epoch != 1 || sum.Settled != int64(balance.Settled) || sum.Reserved != int64(balance.Reserved) || sum.Settled == 0 || sum.Reserved == 0 {
+		t.Errorf("%d decisions, balance %+v, the state's %+v", found.Decisions, sum, balance)
+	}
+	for id, n := range found.Pushes {
+		if n != 1 {
+			t.Errorf("%s is there %d times", id, n)
+		}
+	}
+}
+
+// covers P4.5, P9.5
+func TestSecondWriterIsFenced(t *testing.T) {
+	t.Parallel()
+	js := streams(t)
+	first, _ := open(t, js)
+	m := newMaker(t)
+	if err := first.Append(within(t), m.some(3)); err != nil {
+		t.Fatal(err)
+	}
+	second, _ := open(t, js)
+	batch := m.some(3)
+	if err := second.Append(within(t), batch); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := first.Append(within(t), batch); !errors.Is(err, jetstream.ErrFenced) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if _, err := meshtest.CheckJournal(data(meshtest.ReadStream(t, js, jetstream.CommitStream)), nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// covers P11.1
+func TestUncertainWrite(t *testing.T) {
+	t.Parallel()
+	js := streams(t)
+	j, _ := open(t, js)
+	m := newMaker(t)
+	if err := j.Append(within(t), m.some(1)); err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), jetstream.CommitStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := stream.CachedInfo().Config
+	config.MaxMsgs = 1
+	if _, err := js.UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	batch := m.some(1)
+	if err := j.Append(within(t), batch); !errors.Is(err, jetstream.ErrUncertain) || errors.Is(err, jetstream.ErrFenced) {
+		t.Errorf("got %v", err)
+	}
+	config.MaxMsgs = -1
+	if _, err := js.UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Append(within(t), batch); err != nil {
+		t.Error(err)
+	}
+}
+
+// covers A-CHAIN, P11.1
+func TestDamagedRecords(t *testing.T) {
+	t.Parallel()
+	record := func(version int, decisions ...[]byte) []byte {
+		b, err := msgpack.Marshal(struct {
+			Version   int      `msgpack:"v"`
+			Decisions [][]byte `msgpack:"d"`
+		}{version, decisions})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	good := newMaker(t).some(1)[0]
+	for _, c := range []struct {
+		name string
+		data []byte
+		want string
+	}{
+		{"nothing", nil, "damaged"},
+		{"no MessagePack", []byte("{}"), "damaged"},
+		{"a length that is not there", []byte("\x82\xa1v\x01\xa1d\xdd\xff\xff\xff\xff"), "damaged"},
+		{"cut short", record(1, good)[:40], "damaged"},
+		{"bytes behind it", append(record(1, good), 0xc0), "damaged"},
+		{"no version", record(0, good), "version 0"},
+		{"a later version", record(2, good), "version 2"},
+		{"no decisions", record(1), "damaged"},
+		{"decisions before the version", []byte("\x82\xa1d\x91\xc4\x01x\xa1v\x01"), "version 0"},
+		{"a decision longer than the record", []byte("\x82\xa1v\x01\xa1d\x91\xc6\xff\xff\xff\xff"), "damaged"},
+		{"an unknown member", []byte("\x83\xa1v\x01\xa1d\x90\xa1x\x01"), "damaged"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			js := streams(t)
+			for _, b := range [][]byte{record(1, good), c.data} {
+				if _, err := js.Publish(t.Context(), subjects.Commit(0), b); err != nil {
+					t.Fatal(err)
+				}
+			}
+			j, err := jetstream.OpenJournal(t.Context(), js, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			err = j.Replay(within(t), func([]byte) error { n++; return nil })
+			if !errors.Is(err, jetstream.ErrRecord) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "message 2") {
+				t.Errorf("got %v", err)
+			}
+			if n != 1 {
+				t.Errorf("%d decisions before it", n)
+			}
+		})
+	}
+}
+
+// covers P4.5
+func TestRecordLimits(t *testing.T) {
+	t.Parallel()
+	sized := func(n, size int) [][]byte {
+		list := make([][]byte, n)
+		for i := range list {
+			list[i] = bytes.Repeat([]byte{byte(i)}, size)
+		}
+		return list
+	}
+	for _, c := range []struct {
+		name    string
+		batch   [][]byte
+		records int
+	}{
+		{"nothing", nil, 0},
+		{"as many as fit", sized(jetstream.MaxRecordDecisions, 10), 1},
+		{"one more", sized(jetstream.MaxRecordDecisions+1, 10), 2},
+		{"as large as fits", sized(3, jetstream.MaxRecordBytes/3), 1},
+		{"one byte more", append(sized(3, jetstream.MaxRecordBytes/3), []byte{1}), 2},
+		{"one alone beyond it", sized(1, jetstream.MaxRecordBytes+1), 1},
+		{"three such", sized(3, jetstream.MaxRecordBytes+1), 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			js := streams(t)
+			j, _ := open(t, js)
+			if err := j.Append(within(t), c.batch); err != nil {
+				t.Fatal(err)
+			}
+			_, read := open(t, js)
+			if !cmp.Equal(read, c.batch) {
+				t.Errorf("%d decisions came back", len(read))
+			}
+			if n := len(meshtest.ReadStream(t, js, jetstream.CommitStream)); n != c.records {
+				t.Errorf("%d records, not %d", n, c.records)
+			}
+		})
+	}
+}
+
+// covers P11.1, P11.4
+func TestTopology(t *testing.T) {
+	t.Parallel()
+	js := streams(t)
+	create(t, js) // again
+	commit, err := js.Stream(t.Context(), jetstream.CommitStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.Publish(t.Context(), subjects.Commit(0), []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	// Not even a connection that may do anything deletes from the journal.
+	if err := commit.DeleteMsg(t.Context(), 1); err == nil {
+		t.Error("a message of the journal was deleted")
+	}
+	if err := commit.Purge(t.Context()); err == nil {
+		t.Error("the journal was purged")
+	}
+	for name, check := range map[string]func(natsjs.StreamConfig) bool{
+		jetstream.CommitStream: func(c natsjs.StreamConfig) bool {
+			return c.DenyDelete && c.DenyPurge && c.MaxAge == 0 && c.PersistMode == natsjs.DefaultPersistMode
+		},
+		jetstream.RawStream:   func(c natsjs.StreamConfig) bool { return c.MaxAge > 0 && !c.AllowDirect },
+		jetstream.AuditStream: func(c natsjs.StreamConfig) bool { return c.MaxAge == 0 && c.AllowDirect },
+	} {
+		stream, err := js.Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := stream.CachedInfo().Config; !check(c) || c.Storage != natsjs.FileStorage || c.Discard != natsjs.DiscardNew || c.RePublish != nil {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+	empty, err := natsjs.New(js.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), jetstream.RawStream); err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), jetstream.CommitStream); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := jetstream.OpenJournal(t.Context(), empty, 0); !errors.Is(err, natsjs.ErrStreamNotFound) {
+		t.Errorf("a journal that is not there: %v", err)
+	}
+}
+
+// What agents sent is written in pages, cut to what a page keeps.
+//
+// covers P11.4
+func TestRawPages(t *testing.T) {
+	t.Parallel()
+	js := streams(t)
+	j, _ := open(t, js)
+	large := bytes.Repeat([]byte("x"), jetstream.MaxRawBytes)
+	var answers []jetstream.RawAnswer
+	for i := range 20 {
+		answers = append(answers, jetstream.RawAnswer{Seq: uint64(i + 1), Agent: "mailer", Body: large, Size: len(large)})
+	}
+	pages, err := j.WriteRaw(answers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := jetstream.AwaitRaw(within(t), pages); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, m := range meshtest.ReadStream(t, js, jetstream.RawStream) {
+		var page jetstream.RawPage
+		if err := msgpack.Unmarshal(m.Data, &page); err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range page.Answers {
+			if n++; a.Seq != uint64(n) || !bytes.Equal(a.Body, large) {
+				t.Errorf("answer %d is %d with %d bytes", n, a.Seq, len(a.Body))
+			}
+		}
+	}
+	if n != 20 || len(pages) != 2 {
+		t.Errorf("%d answers in %d pages", n, len(pages))
+	}
+}

@@ -1,0 +1,163 @@
+package jetstream_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 20 * time.Second
+
+// streams runs a server without accounts, where a test may do anything, and
+// makes the streams on it.
+func streams(t *testing.T) natsjs.JetStream {
+	t.Helper()
+	s, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(patience) {
+		t.Fatal("the server is not ready")
+	}
+	js := connect(t, s.ClientURL())
+	create(t, js)
+	return js
+}
+
+func connect(t *testing.T, url string) natsjs.JetStream {
+	t.Helper()
+	conn, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := natsjs.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+func create(t *testing.T, js natsjs.JetStream) {
+	t.Helper()
+	if err := jetstream.Create(t.Context(), js, jetstream.Topology{Replicas: 1, RawRetention: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// open opens the journal and replays it into records.
+func open(t *testing.T, js natsjs.JetStream) (*jetstream.Journal, [][]byte) {
+	t.Helper()
+	j, err := jetstream.OpenJournal(t.Context(), js, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var records [][]byte
+	if err := j.Replay(t.Context(), func(b []byte) error { records = append(records, b); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return j, records
+}
+
+// maker makes the decisions of a mesh without a gateway.
+type maker struct {
+	t     *testing.T
+	state *bcp.State
+	n     int
+	now   time.Time
+}
+
+func newMaker(t *testing.T) *maker {
+	t.Helper()
+	definition := meshtest.Parse(t, map[string]string{
+		"mesh.yaml": "max_refusals: 6000/m\n",
+		"main.md": "---\nname: main\nbcp_channels:\n  - peer: mailer\n    role: controller\n    max_category: 2\n    budget_bits: 100000\n" +
+			"    subscriptions: [{id: alerts, category: 1, fields: [{name: n, type: integer, min: 0, max: 1023}]}]\n---\n",
+		"mailer.md": "---\nname: mailer\nbcp_channels: [{peer: main, role: reader}]\n---\n",
+	})
+	state, err := bcp.NewState(bcp.Config{Mesh: definition, Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &maker{t: t, state: state, now: time.Date(2026, 3, 15, 12, 0, 0, 0, time.UTC)}
+}
+
+func (m *maker) moment() bcp.Moment {
+	m.n++
+	m.now = m.now.Add(time.Millisecond)
+	return bcp.Moment{Now: m.now, Fresh: fmt.Sprintf("%026d", m.n)}
+}
+
+// apply encodes a decision and moves on.
+func (m *maker) apply(d bcp.Decision) []byte {
+	m.t.Helper()
+	b, err := bcp.EncodeDecision(&d)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if err := m.state.Apply(&d, bcp.RecordDigest(b)); err != nil {
+		m.t.Fatal(err)
+	}
+	return b
+}
+
+// push makes an accepted push, and every other time the acknowledgement of its
+// delivery, or an ask, or a refusal.
+func (m *maker) next() []byte {
+	m.t.Helper()
+	switch m.n % 4 {
+	case 0:
+		text := meshtest.PushText("main", "alerts", fmt.Sprintf(`{"n":%d}`, m.n%1024), fmt.Sprintf(`,"push_id":"p%d"`, m.n))
+		return m.apply(m.state.DecidePush(m.moment(), "mailer", "main", "alerts", []byte(text)))
+	case 1:
+		outbox := m.state.Outbox(bcp.ChannelKey{Controller: "main", Reader: "mailer"})
+		d, ok := m.state.DecideAcknowledge(m.moment(), "main", outbox[0].DeliveryID)
+		if !ok {
+			m.t.Fatal("nothing to acknowledge")
+		}
+		return m.apply(d)
+	case 2:
+		text := fmt.Sprintf(`{"category":1,"fields":[{"name":"urgent","type":"boolean"}],"request_id":"r%d"}`, m.n)
+		return m.apply(m.state.DecideAsk(m.moment(), "main", "mailer", []byte(text)))
+	default:
+		return m.apply(m.state.DecideEvent(m.moment(), bcp.KindConnect, "mailer", bcp.RoleReader, "", 0))
+	}
+}
+
+func (m *maker) some(n int) [][]byte {
+	m.t.Helper()
+	list := make([][]byte, n)
+	for i := range list {
+		list[i] = m.next()
+	}
+	return list
+}
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func data(messages []natsjs.RawStreamMsg) [][]byte {
+	list := make([][]byte, len(messages))
+	for i := range messages {
+		list[i] = messages[i].Data
+	}
+	return list
+}
