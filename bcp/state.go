@@ -233,9 +233,18 @@ func (s *State) settings(c Channel) Settings {
 	settings := Settings{OnAnomaly: c.OnAnomaly, PreserveCase: c.PreserveCase, Vocabularies: s.mesh.Vocabularies,
 		Rules: s.rules, Constraints: s.constraints}
 	if c.ReleaseInterval > 0 {
-		settings.ReleaseSlots = uint64((c.QueryTTL + c.ReleaseInterval - 1) / c.ReleaseInterval)
+		settings.ReleaseSlots, settings.ApprovalSlots = slots(c.QueryTTL, c.ReleaseInterval), slots(c.ApprovalTTL, c.ReleaseInterval)
 	}
 	return settings
+}
+
+// slots is the number of release intervals in a time, rounded up.
+func slots(ttl, interval time.Duration) uint64 {
+	n := uint64(max(0, ttl) / interval)
+	if ttl%interval > 0 {
+		n++
+	}
+	return n
 }
 
 func (ch *channelState) compileSubscriptions() error {

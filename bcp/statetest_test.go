@@ -317,7 +317,7 @@ func pushBytes(controller AgentName, subscription, value, id string) []byte {
 // from and the memo of compiled specs.
 func dump(s *State) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "last %+v\nhead %x origin %d aging %v endings %v\n", s.last, s.head, s.origin, s.aging, s.endings)
+	fmt.Fprintf(&b, "last %+v\nhead %x origin %d aging %v endings %v waiting %v alerts %v\n", s.last, s.head, s.origin, s.aging, s.endings, s.waiting, s.alerts)
 	sortedLines(&b, s.agents, func(a *agentState) string {
 		return fmt.Sprintf("%v %v %d %+v %+v", a.reported, a.exposure, a.renewals, a.refusals, a.session)
 	})
