@@ -74,7 +74,7 @@ func TestLayeringCheckSeesEachBreak(t *testing.T) {
 		{"subject literal in jetstream", "jetstream/a.go", "const s = `bcp.v1.commit.0`\n", "a subject literal"},
 		{"subject literal at home", "subjects/a.go", "const s = \"bcp.v1\"\n", ""},
 		{"stream literal", "mesh/a.go", "const s = \"BCP_COMMIT\"\n", "a stream literal"},
-		{"stream literal at home", "jetstream/journal/a.go", "const s = \"BCP_COMMIT\"\n", ""},
+		{"stream literal at home", "jetstream/a.go", "const s = \"BCP_COMMIT\"\n", ""},
 
 		{"upstream without its name", "jetstream/a.go", "import " + upstream + "\n", "natsjs is the name of the upstream package"},
 		{"upstream under another name", "jetstream/a_test.go", "import js " + upstream + "\n", "natsjs is the name of the upstream package"},
