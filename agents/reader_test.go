@@ -301,7 +301,7 @@ func TestReaderHandlersAreBounded(t *testing.T) {
 // The list of subscriptions is acknowledged at once, every time, and handed on
 // when it is new.
 //
-// covers P9.3
+// covers SUB-55, P9.3
 func TestReaderSubscriptions(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, nil)

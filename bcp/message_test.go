@@ -1,6 +1,7 @@
 package bcp_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -190,6 +191,28 @@ func TestMessagesOfTheGateway(t *testing.T) {
 	}
 	if _, err := bcp.Encode(bcp.Session{Verb: "open"}, 0); err == nil {
 		t.Error("a message was written without an encoding")
+	}
+}
+
+// A push is the message of an answer with another identifier, and is delivered
+// and judged by the messages of an answer: the list of subscriptions is the one
+// message that pushes add.
+//
+// covers SUB-14, SUB-134
+func TestPushesAddOneMessage(t *testing.T) {
+	t.Parallel()
+	const push = `{"type":"%s","subscription_id":"s","controller":"main","response":{"n":3}}`
+	if in, code := bcp.ParseResponse(fmt.Appendf(nil, push, bcp.TypeResponse), bcp.JSON); code != "" || in.SubscriptionID != "s" || in.QueryID != "" {
+		t.Errorf("a push is %+v, %s", in, code)
+	}
+	for _, other := range []string{"bcp_publish", bcp.TypeSubscriptionsActive, bcp.TypeQuery, bcp.TypeResponseDelivery, ""} {
+		if _, code := bcp.ParseResponse(fmt.Appendf(nil, push, other), bcp.JSON); code != bcp.Malformed {
+			t.Errorf("a push of type %q is heard as %q", other, code)
+		}
+	}
+	pushed := bcp.Decision{Kind: bcp.KindPush, Verdict: bcp.Accept, Subscription: "s", Delivery: "d1", Controller: "main", Reader: "r", Category: 1, Payload: []byte(`{"n":3}`)}
+	if d, ok := pushed.Message(); !ok || d.Type != bcp.TypeResponseDelivery || d.SubscriptionID != "s" || d.QueryID != "" {
+		t.Errorf("a push is delivered as %+v", d)
 	}
 }
 

@@ -75,7 +75,7 @@ func contains(m meshtest.Message, part string) bool {
 	return strings.Contains(strings.ReplaceAll(m.JSON, " ", ""), strings.ReplaceAll(part, " ", ""))
 }
 
-// covers SUB-1, SUB-3, SUB-9, SUB-10, SUB-57, SUB-62, SUB-64, SUB-68, SUB-70, SUB-82, SUB-83, SUB-88, SUB-89, SUB-94, SUB-95, SUB-96, SUB-108, SUB-109, SUB-110, SUB-111, BCP-145, BCP-174
+// covers SUB-1, SUB-3, SUB-138, SUB-9, SUB-10, SUB-57, SUB-62, SUB-64, SUB-68, SUB-70, SUB-82, SUB-83, SUB-88, SUB-89, SUB-94, SUB-95, SUB-96, SUB-108, SUB-109, SUB-110, SUB-111, BCP-145, BCP-174
 func TestPushFlow(t *testing.T) {
 	t.Parallel()
 	for _, encoding := range []bcp.Encoding{bcp.JSON, bcp.MessagePack} {
@@ -145,7 +145,7 @@ func TestAskReturnsBeforeTheAnswer(t *testing.T) {
 // An anomaly and a category 3 summary wait for a person; a category 3 ask stops
 // at its gate, and its Reader hears nothing.
 //
-// covers BCP-53, BCP-106, BCP-114, BCP-136, BCP-70, BCP-133, P3.6, P6.3, P7.6
+// covers BCP-53, BCP-166, BCP-106, BCP-114, BCP-136, BCP-70, BCP-133, P3.6, P6.3, P7.6
 func TestHeld(t *testing.T) {
 	t.Parallel()
 	m := meshtest.Start(t, pair(1000))

@@ -54,7 +54,7 @@ func readFile(t *testing.T, name string) string {
 
 // The two definitions of the seed's "Agent Definition Examples" load unchanged.
 //
-// covers SUB-20, SUB-22, SUB-23, SUB-24, SUB-25, SUB-26, SUB-27, SUB-118, SUB-119, SUB-135, P1.2
+// covers SUB-6, SUB-7, SUB-20, SUB-22, SUB-23, SUB-24, SUB-25, SUB-26, SUB-27, SUB-118, SUB-119, SUB-135, P1.2
 func TestSeedExamplesLoad(t *testing.T) {
 	t.Parallel()
 	mesh, report := definition.Load(os.DirFS("testdata/seed"))

@@ -58,7 +58,6 @@ func TestShippedMailNamesNobody(t *testing.T) {
 }
 
 // Every message has what real mail has.
-// covers BCP-12
 func TestShippedMailHasRealHeaders(t *testing.T) {
 	t.Parallel()
 	for i, raw := range shippedRaw(t) {
