@@ -168,7 +168,8 @@ func nextRecord(ctx context.Context, messages natsjs.MessagesContext) (uint64, [
 // decodeRecord reads what append wrote. A disk may lie: no length is believed
 // before its bytes are there.
 func decodeRecord(data []byte) (decisions [][]byte, err error) {
-	decoder := msgpack.NewDecoder(bytes.NewReader(data))
+	rest := bytes.NewReader(data)
+	decoder := msgpack.NewDecoder(rest)
 	members, err := decoder.DecodeMapLen()
 	if err != nil {
 		return nil, err
@@ -182,7 +183,7 @@ func decodeRecord(data []byte) (decisions [][]byte, err error) {
 		case key == "v":
 			version, err = decoder.DecodeInt()
 		case key == "d" && version == recordVersion && decisions == nil:
-			decisions, err = decodeDecisions(decoder)
+			decisions, err = decodeDecisions(decoder, rest)
 		default:
 			return nil, fmt.Errorf("%w: version %d has no such member", errFormat, version)
 		}
@@ -196,7 +197,7 @@ func decodeRecord(data []byte) (decisions [][]byte, err error) {
 	return decisions, nil
 }
 
-func decodeDecisions(decoder *msgpack.Decoder) ([][]byte, error) {
+func decodeDecisions(decoder *msgpack.Decoder, rest *bytes.Reader) ([][]byte, error) {
 	n, err := decoder.DecodeArrayLen()
 	if err != nil {
 		return nil, err
@@ -206,8 +207,15 @@ func decodeDecisions(decoder *msgpack.Decoder) ([][]byte, error) {
 	}
 	decisions := make([][]byte, 0, n)
 	for range n {
-		d, err := decoder.DecodeBytes()
+		size, err := decoder.DecodeBytesLen()
 		if err != nil {
+			return nil, err
+		}
+		if size < 0 || size > rest.Len() {
+			return nil, errFormat
+		}
+		d := make([]byte, size)
+		if err := decoder.ReadFull(d); err != nil {
 			return nil, err
 		}
 		decisions = append(decisions, d)

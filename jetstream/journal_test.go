@@ -3,10 +3,10 @@ package jetstream_test
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -37,8 +37,8 @@ func TestReplay(t *testing.T) {
 		written = append(written, batch...)
 	}
 	_, read := open(t, js)
-	if diff := cmp.Diff(len(written), len(read)); diff != "" {
-		t.Fatal(diff)
+	if len(read) != len(written) {
+		t.Fatalf("%d decisions of %d", len(read), len(written))
 	}
 	again := newMaker(t)
 	for i, b := range read {
@@ -210,7 +210,7 @@ func TestRecordLimits(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, read := open(t, js)
-			if !cmp.Equal(read, c.batch) {
+			if !slices.EqualFunc(read, c.batch, bytes.Equal) {
 				t.Errorf("%d decisions came back", len(read))
 			}
 			if n := len(meshtest.ReadStream(t, js, jetstream.CommitStream)); n != c.records {
