@@ -1,0 +1,68 @@
+package bcp
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The document lists each party's codes in the order of the catalogue, and
+// every rule once.
+//
+// covers P10
+func TestProtocolDocument(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("PROTOCOL.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := string(b)
+	lists := map[string][]Code{}
+	for line := range strings.Lines(document) {
+		for _, party := range []string{"Reader", "Controller", "Outcomes of a query", "Approver"} {
+			if list, ok := strings.CutPrefix(line, "- "+party+": "); ok {
+				for code := range strings.SplitSeq(strings.TrimSuffix(strings.TrimSpace(list), "."), ", ") {
+					lists[party] = append(lists[party], Code(code))
+				}
+			}
+		}
+	}
+	want := map[string][]Code{}
+	for _, line := range Catalogue() {
+		for party, to := range map[string]Audience{"Reader": ToReader, "Controller": ToController, "Approver": ToApprover} {
+			if line.To&to != 0 && !(party == "Controller" && line.Outcome && line.Code != EscalationDenied && line.Code != Unavailable && line.Code != Internal) {
+				want[party] = append(want[party], line.Code)
+			}
+		}
+		if line.Outcome && line.To&ToController != 0 && line.Code != EscalationDenied && line.Code != Unavailable && line.Code != Internal {
+			want["Outcomes of a query"] = append(want["Outcomes of a query"], line.Code)
+		}
+	}
+	for party, codes := range want {
+		got := slices.Clone(lists[party])
+		if party == "Reader" || party == "Controller" { // heard in this order
+			if !slices.Equal(got, codes) {
+				t.Errorf("%s hears %v, the document says %v", party, codes, got)
+			}
+			continue
+		}
+		slices.Sort(got)
+		slices.Sort(codes)
+		if !slices.Equal(got, codes) {
+			t.Errorf("%s: %v, the document says %v", party, codes, got)
+		}
+	}
+	rules := regexp.MustCompile(`(?m)^- \*\*(P[0-9]+\.[0-9]+)\*\*`).FindAllStringSubmatch(document, -1)
+	if len(rules) != 5+6+10+7+4+6+3+5+5 {
+		t.Errorf("the document has %d rules", len(rules))
+	}
+	seen := map[string]bool{}
+	for _, rule := range rules {
+		if seen[rule[1]] {
+			t.Errorf("%s stands twice", rule[1])
+		}
+		seen[rule[1]] = true
+	}
+}
