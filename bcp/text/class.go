@@ -37,7 +37,7 @@ const (
 )
 
 // Layout of an entry of the table. Above entryMapped, an entry of classMapped holds its target instead, and one of
-// classExpand the place of its expansion in expandTable, or 0 when that depends on what stands beside.
+// classExpand the place of its expansion in expandTable, or 0 when that depends on what stands before.
 const (
 	entryClass  = 0xff
 	entryAttach = 8       // two bits
@@ -46,6 +46,7 @@ const (
 	entryScript = 16      // eight bits; 0 for Common and Inherited
 	entryOrder  = 24      // canonical combining class
 	entryMapped = 8
+	entryAlone  = 1 << 31 // of classExpand: the expansion depends on what stands behind
 )
 
 func scriptOf(e uint32) uint8 { return uint8(e >> entryScript) }

@@ -46,6 +46,7 @@ const (
 const (
 	entryRough  = 1 << 10
 	entryAccent = 1 << 11
+	entryAlone  = 1 << 31
 )
 
 var folds = map[rune]string{'İ': "i"}
@@ -270,6 +271,13 @@ func main() {
 		p := norm.NFKC.PropertiesString(string(r))
 		return p.BoundaryBefore() && p.CCC() == 0
 	}
+	// alone notes what a code point becomes that has nothing to do with what stands before it.
+	alone := func(r rune, n []rune) {
+		if len(n) > 0 && settled(r) && settled(n[0]) && norm.NFKC.QuickSpanString("a"+string(n[0])) == 1+len(string(n[0])) {
+			expansions = append(expansions, string(n))
+			table[r] |= uint32(len(expansions))<<8 | entryAlone
+		}
+	}
 	for r := range rune(0x110000) {
 		if r >= 0xd800 && r < 0xe000 {
 			continue
@@ -291,7 +299,7 @@ func main() {
 		if len(n) != 1 {
 			table[r] = expand
 			// The iota of an iota subscript moves behind the marks that follow: not whole.
-			whole := len(n) > 1 && settled(r) && (n[len(n)-1] != 'ι' || norm.NFKC.String(string(r)) != string(r))
+			whole := len(n) > 1 && settled(r) && !strings.ContainsRune(norm.NFKD.String(string(r)), 0x345)
 			for _, c := range n {
 				p := norm.NFKC.PropertiesString(string(c))
 				whole = whole && p.BoundaryBefore() && p.CCC() == 0 && norm.NFKC.QuickSpanString("a"+string(c)) == 1+len(string(c))
@@ -299,6 +307,8 @@ func main() {
 			if whole {
 				expansions = append(expansions, string(n))
 				table[r] |= uint32(len(expansions)) << 8
+			} else {
+				alone(r, n)
 			}
 			continue
 		}
@@ -306,6 +316,7 @@ func main() {
 			table[r] = mapped | uint32(n[0])<<8
 			if !settled(n[0]) || !settled(r) || !sameParts(r, n[0]) {
 				table[r] = expand
+				alone(r, n)
 			}
 			continue
 		}

@@ -206,7 +206,7 @@ func foldWide(dst []byte, r rune, raw []byte) []byte {
 		}
 		return utf8.AppendRune(dst, to)
 	case classExpand:
-		if at := e >> entryMapped; at != 0 {
+		if at := e >> entryMapped; at != 0 && e&entryAlone == 0 {
 			return append(dst, expandTable[at]...)
 		}
 	}

@@ -117,7 +117,9 @@ func (s *scanner) scan(src []byte, final bool) error {
 		if r == utf8.RuneError && size == 1 {
 			return ErrCodePoint
 		}
-		if e := entryOf(r); class(e&entryClass) == classMark && e&entryAccent != 0 && !final && s.marks == 0 && s.behindLetter() {
+		e := entryOf(r)
+		c := class(e & entryClass)
+		if c == classMark && e&entryAccent != 0 && !final && s.marks == 0 && s.behindLetter() {
 			n, err := s.compose(src[i:])
 			if err != nil {
 				return err
@@ -126,6 +128,14 @@ func (s *scanner) scan(src []byte, final bool) error {
 			continue
 		}
 		i += size
+		if !final && (c == classExpand && e&entryAlone != 0 || r-jamoLead >= 0 && r-jamoLead < jamoLeads) {
+			n, err := s.alone(r, src[i:])
+			if err != nil {
+				return err
+			}
+			i += n
+			continue
+		}
 		if err := s.wide(r, final); err != nil {
 			return err
 		}
@@ -201,8 +211,8 @@ func (s *scanner) wide(r rune, final bool) error {
 		}
 		return ErrCodePoint
 	case classExpand:
-		if at := e >> entryMapped; at != 0 && !final && !s.capitals {
-			return s.expand(expandTable[at])
+		if at := e >> entryMapped; at != 0 && e&entryAlone == 0 && !final && !s.capitals {
+			return s.expand(expandTable[at], false)
 		}
 		fallthrough
 	case classMapped:
@@ -226,9 +236,9 @@ func (s *scanner) wide(r rune, final bool) error {
 }
 
 // expand takes what one code point stands for.
-func (s *scanner) expand(text string) error {
+func (s *scanner) expand(text string, final bool) error {
 	for _, r := range text {
-		if err := s.wide(r, false); err != nil {
+		if err := s.wide(r, final); err != nil {
 			return err
 		}
 	}
