@@ -84,7 +84,7 @@ func auditCommand(p *program) *cobra.Command {
 func auditTailCommand(p *program) *cobra.Command {
 	var who clientFlags
 	var follow bool
-	var number int
+	number := numberFlag{value: 20}
 	cmd := &cobra.Command{
 		Use:   "tail",
 		Short: "Show the newest records of the audit",
@@ -98,19 +98,16 @@ It reads as one of the mesh's auditors.`,
   bcpmesh audit tail --follow`,
 		Args: arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if number < 0 {
-				return usagef("audit tail: -n: expected a number from 0")
-			}
 			c, err := who.connect(cmd.Context(), bcp.RoleAuditor)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			return tail(cmd.Context(), p, agents.NewAuditor(c.Connection), number, follow)
+			return tail(cmd.Context(), p, agents.NewAuditor(c.Connection), number.value, follow)
 		},
 	}
 	who.addTo(cmd, "auditor")
-	cmd.Flags().IntVarP(&number, "number", "n", 20, "how many records")
+	cmd.Flags().VarP(&number, "number", "n", "how many records")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with new records until interrupted")
 	return cmd
 }
@@ -172,5 +169,5 @@ func (o *output) records(records []bcp.Decision) error {
 	} else if len(records) > 0 {
 		o.auditTable(records)
 	}
-	return o.stdout.Flush()
+	return o.flush()
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -16,15 +17,20 @@ func (o *output) ledgerTable(def *bcp.Mesh, lines []bcp.LedgerLine) {
 		if c, ok := def.Channel(bcp.ChannelKey{Controller: l.Controller, Reader: l.Reader}); ok {
 			budget, remaining = shortBits(c.Budget), shortBits(max(0, c.Budget-l.Balance.Spent()))
 		}
-		rows = append(rows, []string{string(l.Controller), string(l.Reader), strconv.FormatUint(l.Epoch, 10), budget,
+		rows = append(rows, []string{string(l.Controller) + " ← " + string(l.Reader), strconv.FormatUint(l.Epoch, 10), budget,
 			shortBits(l.Balance.Settled), shortBits(l.Balance.Reserved), remaining, shortBits(l.Balance.Pushed), shortBits(l.Balance.SettledCapacity)})
 	}
-	o.table([]string{"controller", "reader", "epoch", "budget", "settled", "reserved", "remaining", "by pushes", "capacity"}, rows)
+	o.table([]string{"channel", "epoch", "budget", "settled", "reserved", "remaining", "by pushes", "capacity"}, rows)
 }
 
-// auditTable shows records of the audit.
+// auditTable shows records of the audit, with the date where it is not the same
+// for all.
 func (o *output) auditTable(records []bcp.Decision) {
 	var rows [][]string
+	layout := time.TimeOnly
+	if n := len(records); n > 0 && records[0].At().UTC().YearDay() != records[n-1].At().UTC().YearDay() {
+		layout = time.DateTime
+	}
 	for i := range records {
 		d := &records[i]
 		verdict := ""
@@ -32,17 +38,17 @@ func (o *output) auditTable(records []bcp.Decision) {
 			verdict = d.Verdict.String()
 		}
 		what := strings.Join(compact(string(d.Code), string(d.Outcome), strings.Join(d.Anomalies, "+"), d.Subject), " ")
-		channel := ""
+		who := string(d.Agent)
 		if key, ok := d.Channel(); ok {
-			channel = string(key.Controller) + " ← " + string(key.Reader)
+			who = string(key.Controller) + " ← " + string(key.Reader)
 		}
 		bits := ""
 		if d.Nominal > 0 {
 			bits = shortBits(d.Nominal)
 		}
-		rows = append(rows, []string{strconv.FormatUint(d.Seq, 10), d.At().Format("15:04:05.000"), d.Kind.String(), string(d.Agent), channel, verdict, what, bits})
+		rows = append(rows, []string{strconv.FormatUint(d.Seq, 10), d.At().UTC().Format(layout), d.Kind.String(), who, verdict, what, bits})
 	}
-	o.table([]string{"seq", "time", "kind", "agent", "channel", "verdict", "code", "bits"}, rows)
+	o.table([]string{"seq", "time, UTC", "kind", "agent or channel", "verdict", "code", "bits"}, rows)
 }
 
 // shortBits writes bits for reading, rounded up to a tenth: "6.9", "671". The

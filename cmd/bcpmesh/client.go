@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
+	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
@@ -22,14 +24,17 @@ const ownCredsTTL = time.Hour
 // current folder, for which it makes credentials of its own, or one that it has
 // a creds file for.
 type clientFlags struct {
-	as, creds, url, encoding string
-	where                    stateFlags
+	as, creds, url string
+	encoding       wordFlag
+	where          stateFlags
 }
 
 func (f *clientFlags) addTo(cmd *cobra.Command, who string) {
 	cmd.Flags().StringVar(&f.as, "as", "", "act as this `AGENT` (default: the mesh's only "+who+")")
 	cmd.Flags().StringVar(&f.creds, "creds", "", "connect with this creds `FILE`; needs --url and --as")
 	cmd.Flags().StringVar(&f.url, "url", "", "`URL` of the mesh (default: the running mesh of the folder)")
+	f.encoding = wordFlag{value: "json", words: []string{"json", "msgpack"}}
+	f.encoding.addTo(cmd, "encoding", "with --creds: what the agent's definition says")
 	complete(cmd, "as", completeAgents(who == "approver" || who == "auditor"))
 	f.where.addTo(cmd)
 }
@@ -39,6 +44,7 @@ func (f *clientFlags) addTo(cmd *cobra.Command, who string) {
 type client struct {
 	*agents.Connection
 	name       bcp.AgentName
+	encoding   bcp.Encoding
 	definition *bcp.Mesh // nil with a creds file
 }
 
@@ -59,17 +65,17 @@ func (f *clientFlags) connect(ctx context.Context, role bcp.Role) (*client, erro
 	if err != nil {
 		return nil, err
 	}
-	url := f.url
+	url, gone := f.url, false
 	if url == "" {
 		about, err := folder.running()
 		if err != nil {
 			return nil, err
 		}
-		url = about.URL
+		url, gone = about.URL, !alive(about.PID)
 	}
 	store, err := accounts.Open(folder.state)
 	if err != nil {
-		return nil, failf("the keys of the mesh: %s", err)
+		return nil, failf("the keys of the mesh: %s", err).withHint("the state folder is %s; --state names another", folder.state)
 	}
 	creds, err := store.Issue(name, role, ownCredsTTL)
 	if err != nil {
@@ -80,10 +86,15 @@ func (f *clientFlags) connect(ctx context.Context, role bcp.Role) (*client, erro
 		encoding = a.Encoding
 	}
 	conn, err := agents.Connect(ctx, url, agents.CredsText(creds.Text()), agents.Options{Name: name, Encoding: encoding})
-	if err != nil {
-		return nil, notReached(url, err).withHint("is it running? start it: bcpmesh up %s", folder.dir)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, outcomeOf(ctx.Err())
+	case err != nil && gone:
+		return nil, failf("the mesh in %s is not running: it was killed", quoted(folder.dir)).withHint("start it: bcpmesh up %s", folder.dir)
+	case err != nil:
+		return nil, notReached(url, err)
 	}
-	return &client{Connection: conn, name: name, definition: def}, nil
+	return &client{Connection: conn, name: name, encoding: encoding, definition: def}, nil
 }
 
 // remote connects with a creds file.
@@ -95,18 +106,37 @@ func (f *clientFlags) remote(ctx context.Context) (*client, error) {
 	if err != nil {
 		return nil, usagef("--as: %s", err)
 	}
-	if _, err := os.Stat(f.creds); err != nil {
+	if _, err := readSmall(f.creds); err != nil {
 		return nil, failf("%s cannot be read: %s", quoted(f.creds), reasonOf(err))
 	}
-	conn, err := agents.Connect(ctx, f.url, agents.CredsFile(f.creds), agents.Options{Name: name})
-	if err != nil {
+	encoding := bcp.JSON
+	if f.encoding.value == "msgpack" {
+		encoding = bcp.MessagePack
+	}
+	conn, err := agents.Connect(ctx, f.url, agents.CredsFile(f.creds), agents.Options{Name: name, Encoding: encoding})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, outcomeOf(ctx.Err())
+	case err != nil:
 		return nil, notReached(f.url, err)
 	}
-	return &client{Connection: conn, name: name}, nil
+	return &client{Connection: conn, name: name, encoding: encoding}, nil
 }
 
+// notReached says why there is no connection.
 func notReached(url string, err error) *failure {
-	return failf("no mesh answers at %s: %s", quoted(url), err)
+	switch {
+	case errors.Is(err, nats.ErrNoServers):
+		return failf("no mesh answers at %s", quoted(url)).withHint("is it running? bcpmesh up starts it")
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
+		return failf("the mesh at %s does not take these credentials", quoted(url)).
+			withHint("it may be another mesh, not know the agent yet, or the credentials have expired")
+	}
+	_, reason, found := strings.Cut(err.Error(), ": ") // behind "agents: connecting NAME"
+	if _, inner, more := strings.Cut(reason, ": "); found && more {
+		reason = inner
+	}
+	return failf("no mesh answers at %s: %s", quoted(url), reason)
 }
 
 // actor is the agent or person that a command acts as.
@@ -150,16 +180,78 @@ func outcomeOf(err error) error {
 			return f.withHint("%s", todo)
 		}
 		return f
+	case errors.Is(err, context.Canceled):
+		return err // the frame says it
 	case errors.Is(err, context.DeadlineExceeded):
 		return failf("nothing came in time").withHint("give it more time with --wait")
+	case errors.Is(err, nats.ErrPermissionViolation):
+		return (&failure{code: exitRefused, message: "the server refuses it: no definition gives this agent such a channel"}).
+			withHint("bcpmesh perms shows who may do what")
+	case errors.Is(err, agents.ErrMessage):
+		return failf("what the gateway says is not understood").withHint("is --encoding that of the agent's definition?")
 	}
 	return failf("%s", strings.TrimPrefix(err.Error(), "agents: "))
 }
 
-// withTimeout bounds a command by --wait.
-func withTimeout(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
-	if wait <= 0 {
-		return context.WithCancel(ctx)
+// channelOf finds the channel that a command speaks on, and says what there is
+// otherwise: the server denies what is not declared without a word. Without
+// definitions there is nothing to say.
+func (c *client) channelOf(peer bcp.AgentName, role bcp.Role) (*bcp.Channel, error) {
+	if c.definition == nil {
+		return nil, nil
 	}
-	return context.WithTimeout(ctx, wait)
+	var peers []string
+	for i := range c.definition.Channels {
+		channel := &c.definition.Channels[i]
+		mine, other := channel.Controller, channel.Reader
+		if role == bcp.RoleReader {
+			mine, other = other, mine
+		}
+		if mine != c.name {
+			continue
+		}
+		if other == peer {
+			return channel, nil
+		}
+		peers = append(peers, string(other))
+	}
+	f := &failure{code: exitRefused, message: string(bcp.NoChannel) + ": " + string(c.name) + " has no channel to " + string(peer)}
+	if near := suggestion(string(peer), peers); near != "" {
+		return nil, f.withHint("did you mean %s?", near)
+	}
+	return nil, f.withHint("it has one to %s", oneOf(peers))
+}
+
+// waitFlag is a flag for how long a command waits. It bounds what can be
+// waited for at once, not for ever.
+func waitFlag(cmd *cobra.Command, wait *durationFlag, standard time.Duration, usage string) {
+	*wait = durationFlag{value: standard, least: 10 * time.Millisecond}
+	cmd.Flags().Var(wait, "wait", usage)
+}
+
+// numberFlag is a flag that takes a whole number of at least least.
+type numberFlag struct{ value, least int }
+
+// String returns the number.
+func (f *numberFlag) String() string { return strconv.Itoa(f.value) }
+
+// Type names the flag's values in the help.
+func (f *numberFlag) Type() string { return "NUMBER" }
+
+// Set takes a number.
+func (f *numberFlag) Set(s string) error {
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil || int(n) < f.least {
+		return fmt.Errorf("expected a number from %d", f.least)
+	}
+	f.value = int(n)
+	return nil
+}
+
+// bitsOf writes bits with their unit: "1 bit", "18.4 bits".
+func bitsOf(b bcp.Bits) string {
+	if s := shortBits(b); s != "1" {
+		return s + " bits"
+	}
+	return "1 bit"
 }

@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents"
@@ -25,7 +28,7 @@ const auditTail = 12
 
 func demoCommand(p *program) *cobra.Command {
 	var mbox, keep string
-	var limit int
+	limit := numberFlag{value: 100, least: 1}
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch a hijacked reader of real mail meet the gateway",
@@ -41,15 +44,18 @@ it cost in bits. Nothing is kept, unless --keep names a folder.`,
   bcpmesh demo --keep ./mailroom && cd mailroom && bcpmesh up`,
 		Args: arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if limit < 1 {
-				return usagef("demo: --limit: expected a number from 1").withHint("bcpmesh demo --help shows an example")
+			for _, name := range []string{"mbox", "keep"} {
+				if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
+					return usagef("demo: --%s: expected a name, got nothing", name).withHint("bcpmesh demo --help shows an example")
+				}
 			}
-			return demo(cmd.Context(), p, mbox, keep, limit)
+			ignoreBrokenPipes()
+			return demo(cmd.Context(), p, mbox, keep, limit.value)
 		},
 	}
 	cmd.Flags().StringVar(&mbox, "mbox", "", "read this mbox `FILE`, Maildir or single message instead of the example mail")
 	cmd.Flags().StringVar(&keep, "keep", "", "keep definitions, journal and audit in this new `DIR`")
-	cmd.Flags().IntVar(&limit, "limit", 100, "read at most so many messages")
+	cmd.Flags().Var(&limit, "limit", "read at most so many messages")
 	return cmd
 }
 
@@ -59,27 +65,35 @@ func demo(ctx context.Context, p *program, mbox, keep string, limit int) (err er
 		return err
 	}
 	defer func() { _ = box.Close() }() // it was only read
-	dir, remove, err := demoFolder(keep)
+	dir, err := demoFolder(keep)
 	if err != nil {
 		return err
 	}
-	defer remove()
+	defer func() {
+		if keep == "" || err != nil {
+			_ = os.RemoveAll(dir) // we made it, and what is left of it tells nothing
+		}
+	}()
 
 	def, report := definition.Load(mailroom.Definitions())
 	if def == nil {
 		return failf("the example does not load: %s", report.Errors[0].Message)
 	}
 	s := newStory(p.out)
-	m, err := mesh.Start(ctx, mesh.Config{
+	m, err := launch(ctx, mesh.Config{
 		Definition: def, State: filepath.Join(dir, stateFolder), Version: programVersion(), OnDecision: s.decided,
 		Logger: hclog.New(&hclog.LoggerOptions{Name: "bcpmesh", Level: hclog.Error, Output: p.out.stderr}),
 	})
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
 		return startFailure(err, "", dir)
 	}
 	defer func() { err = errors.Join(err, stopMesh(m)) }()
 
 	s.begin(def, mbox)
+	progress := readingProgress(p, limit)
 	reader, err := credentials(m, mailroom.ReaderAgent, bcp.RoleReader)
 	if err != nil {
 		return err
@@ -94,10 +108,18 @@ func demo(ctx context.Context, p *program, mbox, keep string, limit int) (err er
 			if err := s.settle(ctx); err != nil {
 				return err
 			}
+			progress(done.Number)
 			return s.tell(done)
 		},
 	})
-	if err != nil {
+	progress(0)
+	var told *failure
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &told):
+		return err
+	case err != nil:
 		return failf("the demonstration stopped: %s", err)
 	}
 	if err := m.Projected(ctx, s.last()); err != nil {
@@ -110,7 +132,31 @@ func demo(ctx context.Context, p *program, mbox, keep string, limit int) (err er
 	return s.end(def, ledger, records, keep)
 }
 
-// openMailbox opens the user's mail, or the example's.
+// manyMail is how many messages take long enough to show how far it is.
+const manyMail = 200
+
+// readingProgress returns what is told of each message that was read, by its
+// number, and 0 at the end. With --json nothing else is to be seen until then.
+func readingProgress(p *program, limit int) func(number int) {
+	if !p.out.json || !p.out.talkTerminal || limit <= manyMail {
+		return func(int) {}
+	}
+	var bar *progressbar.ProgressBar
+	return func(number int) {
+		switch {
+		case number == 0 && bar != nil:
+			_ = bar.Exit() // it is talk
+		case number > manyMail:
+			if bar == nil {
+				bar = progressbar.NewOptions(limit, progressbar.OptionSetWriter(p.out.stderr), progressbar.OptionShowCount(),
+					progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetDescription("messages"))
+			}
+			_ = bar.Set(number)
+		}
+	}
+}
+
+// openMailbox opens the user's mail, or the example's. There is a message in it.
 func openMailbox(path string) (*mailbox.Mailbox, error) {
 	if path == "" {
 		box, err := mailbox.OpenFS(mail.FS, ".", mailbox.Limits{})
@@ -120,24 +166,37 @@ func openMailbox(path string) (*mailbox.Mailbox, error) {
 		return box, nil
 	}
 	box, err := mailbox.Open(path)
-	if err != nil {
-		return nil, failf("%s is no mailbox: %s", quoted(path), reasonOf(err)).withHint("name an mbox file, a Maildir, or one message")
+	if err == nil {
+		_, err = box.Next()
+		_ = box.Close() // it was only read
+		if err == nil {
+			box, err = mailbox.Open(path)
+		}
 	}
-	return box, nil
+	switch {
+	case err == nil:
+		return box, nil
+	case errors.Is(err, io.EOF):
+		return nil, failf("%s holds no message", quoted(path)).withHint("name an mbox file, a Maildir, or one message")
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+		return nil, failf("%s cannot be read: %s", quoted(path), reasonOf(err))
+	}
+	return nil, failf("%s is no mailbox: %s", quoted(path), strings.TrimPrefix(reasonOf(err), "mailbox "+path+": ")).
+		withHint("name an mbox file, a Maildir, or one message")
 }
 
-// demoFolder makes the folder of the mesh; remove deletes it, unless it is to
-// be kept.
-func demoFolder(keep string) (dir string, remove func(), err error) {
+// demoFolder makes the folder of the mesh: a temporary one, or one to keep,
+// with the definitions in it.
+func demoFolder(keep string) (dir string, err error) {
 	if keep == "" {
 		dir, err := os.MkdirTemp("", "bcpmesh-demo-")
 		if err != nil {
-			return "", nil, failf("a temporary folder: %s", reasonOf(err))
+			return "", failf("a temporary folder: %s", reasonOf(err))
 		}
-		return dir, func() { _ = os.RemoveAll(dir) }, nil
+		return dir, nil
 	}
 	if err := os.Mkdir(keep, 0o700); err != nil {
-		return "", nil, failf("--keep %s: %s", quoted(keep), reasonOf(err)).withHint("name a folder that is not there yet")
+		return "", failf("--keep %s: %s", quoted(keep), reasonOf(err)).withHint("name a folder that is not there yet, in one that is")
 	}
 	definitions := mailroom.Definitions()
 	err = fs.WalkDir(definitions, ".", func(path string, entry fs.DirEntry, err error) error {
@@ -155,9 +214,10 @@ func demoFolder(keep string) (dir string, remove func(), err error) {
 		return os.WriteFile(target, b, 0o600)
 	})
 	if err != nil {
-		return "", nil, failf("--keep %s: %s", quoted(keep), reasonOf(err))
+		_ = os.RemoveAll(keep) // we made it
+		return "", failf("--keep %s: %s", quoted(keep), reasonOf(err))
 	}
-	return keep, func() {}, nil
+	return keep, nil
 }
 
 func credentials(m *mesh.Mesh, agent bcp.AgentName, role bcp.Role) (agents.Credentials, error) {

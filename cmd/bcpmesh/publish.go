@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"sort"
 	"strconv"
 	"sync"
@@ -17,7 +19,7 @@ import (
 func publishCommand(p *program) *cobra.Command {
 	var who clientFlags
 	var pushID string
-	var wait time.Duration
+	var wait durationFlag
 	cmd := &cobra.Command{
 		Use:   "publish CONTROLLER SUBSCRIPTION [JSON]",
 		Short: "Push an answer against a subscription, as a reader",
@@ -37,11 +39,14 @@ stdin. The gateway checks it, charges it, and tells what became of it.`,
 			if err != nil {
 				return usagef("publish: %s: %s", quoted(args[1]), err)
 			}
-			answer, err := answerArgument(p, args, 2)
+			if _, err := bcp.ParseClientID(pushID); pushID != "" && err != nil {
+				return usagef("publish: --push-id: %s", err)
+			}
+			answer, err := answerArgument(cmd, p, args, 2)
 			if err != nil {
 				return err
 			}
-			ctx, cancel := withTimeout(cmd.Context(), wait)
+			ctx, cancel := context.WithTimeout(cmd.Context(), wait.value)
 			defer cancel()
 			c, err := who.connect(ctx, bcp.RoleReader)
 			if err != nil {
@@ -52,6 +57,11 @@ stdin. The gateway checks it, charges it, and tells what became of it.`,
 				return err
 			}
 			result, err := agents.NewReader(c.Connection).Push(ctx, controller, id, answer, agents.PushOptions{PushID: bcp.ClientID(pushID)})
+			var refused *agents.RefusedError
+			if errors.As(err, &refused) && p.out.json {
+				err = errors.Join(err, p.out.value(bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: id,
+					Status: bcp.StatusRefused, Code: refused.Code, Detail: refused.Detail}))
+			}
 			if err != nil {
 				return outcomeOf(err)
 			}
@@ -64,19 +74,16 @@ stdin. The gateway checks it, charges it, and tells what became of it.`,
 	}
 	who.addTo(cmd, "reader")
 	cmd.Flags().StringVar(&pushID, "push-id", "", "repeat a push with the same `ID`: it is charged once")
-	cmd.Flags().DurationVar(&wait, "wait", 30*time.Second, "how long to try")
+	waitFlag(cmd, &wait, 30*time.Second, "how long to try")
 	return cmd
 }
 
 // checkSubscription names what there is, since the server denies the rest
 // without a word.
 func checkSubscription(c *client, controller bcp.AgentName, id bcp.SubscriptionID) error {
-	if c.definition == nil {
-		return nil
-	}
-	channel, ok := c.definition.Channel(bcp.ChannelKey{Controller: controller, Reader: c.name})
-	if !ok {
-		return failf("%s has no channel to %s", c.name, controller).withHint("bcpmesh perms --agent %s shows what it may do", c.name)
+	channel, err := c.channelOf(controller, bcp.RoleReader)
+	if err != nil || channel == nil {
+		return err
 	}
 	var names []string
 	for _, s := range channel.Subscriptions {
@@ -85,24 +92,43 @@ func checkSubscription(c *client, controller bcp.AgentName, id bcp.SubscriptionI
 		}
 		names = append(names, string(s.ID))
 	}
-	if len(names) == 0 {
-		return failf("%s has no subscription to %s", controller, c.name)
+	f := &failure{code: exitRefused, message: string(bcp.SubscriptionNotFound) + ": " + string(controller) + " has no subscription " + string(id)}
+	if near := suggestion(string(id), names); near != "" {
+		return f.withHint("did you mean %s?", near)
 	}
-	return failf("%s has no subscription %s", controller, quoted(string(id))).withHint("there is %s", oneOf(names))
+	if len(names) == 0 {
+		return f.withHint("its definition declares none to %s", c.name)
+	}
+	return f.withHint("there is %s", oneOf(names))
 }
 
-// answerArgument reads an answer and checks that it is one JSON object, so that
-// a slip of the keyboard is not charged as a refusal.
-func answerArgument(p *program, args []string, at int) (jsontext.Value, error) {
-	b, err := argumentOrStdin(p, args, at)
-	if err != nil {
-		return nil, err
+// answerArgument reads an answer, from an argument, or from stdin where that is
+// - or missing. It checks that it is one JSON object, so that a slip of the
+// keyboard does not count as a refusal.
+func answerArgument(cmd *cobra.Command, p *program, args []string, at int) (jsontext.Value, error) {
+	var b []byte
+	given := len(args) > at && args[at] != "-"
+	if given {
+		b = []byte(args[at])
+	} else {
+		if isTerminal(p.in) && len(args) <= at {
+			return nil, usagef("%sexpected the answer as JSON", prefix(cmd)).withHint("give it as an argument, or on stdin")
+		}
+		var err error
+		if b, err = readArgument(cmd.Context(), "-", p.in); err != nil {
+			return nil, err
+		}
 	}
-	value := jsontext.Value(b)
-	if !value.IsValid() || value.Kind() != '{' {
-		return nil, failf("the answer is not a JSON object: %s", quoted(string(b)))
+	value, err := jsontext.AppendFormat(nil, b)
+	switch {
+	case err == nil && jsontext.Value(value).Kind() == '{':
+		return value, nil
+	case given:
+		return nil, usagef("%sthe answer is not a JSON object: %s", prefix(cmd), quoted(string(b)))
+	case len(bytes.TrimSpace(b)) == 0:
+		return nil, usagef("%sexpected the answer as JSON, and stdin is empty", prefix(cmd)).withHint("%s --help shows an example", cmd.CommandPath())
 	}
-	return value, nil
+	return nil, failf("%sthe answer on stdin is not a JSON object: %s", prefix(cmd), quoted(string(b)))
 }
 
 // pendingQuery is a query that waits for a Reader.
@@ -113,7 +139,7 @@ type pendingQuery struct {
 
 func answerCommand(p *program) *cobra.Command {
 	var who clientFlags
-	var wait time.Duration
+	var wait durationFlag
 	var unknown bool
 	cmd := &cobra.Command{
 		Use:   "answer [QUERY_ID [JSON]]",
@@ -133,10 +159,15 @@ what the gateway made of the answer.`,
 				if id, err = bcp.ParseQueryID(args[0]); err != nil {
 					return usagef("answer: %s: %s", quoted(args[0]), err)
 				}
-				if !unknown {
-					if answer, err = answerArgument(p, args, 1); err != nil {
-						return err
-					}
+			}
+			switch {
+			case unknown && len(args) != 1:
+				return usagef("answer: --not-enough-information stands in place of the JSON, behind QUERY_ID").
+					withHint("bcpmesh answer --help shows an example")
+			case len(args) > 0 && !unknown:
+				var err error
+				if answer, err = answerArgument(cmd, p, args, 1); err != nil {
+					return err
 				}
 			}
 			ctx := cmd.Context()
@@ -147,13 +178,13 @@ what the gateway made of the answer.`,
 			defer c.Close()
 			reader := agents.NewReader(c.Connection)
 			if id == "" {
-				return listQueries(ctx, p, reader, wait)
+				return listQueries(ctx, p, reader, wait.value)
 			}
-			return answerQuery(ctx, p, reader, id, answer, wait)
+			return answerQuery(ctx, p, reader, id, answer, wait.value)
 		},
 	}
 	who.addTo(cmd, "reader")
-	cmd.Flags().DurationVar(&wait, "wait", time.Second, "how long to wait for queries, and for the result")
+	waitFlag(cmd, &wait, time.Second, "how long to wait for queries")
 	cmd.Flags().BoolVar(&unknown, "not-enough-information", false, "say that there is no answer")
 	return cmd
 }
@@ -174,6 +205,7 @@ func listQueries(ctx context.Context, p *program, r *agents.Reader, wait time.Du
 	select {
 	case <-time.After(wait):
 	case <-ctx.Done():
+		return ctx.Err()
 	}
 	if err := r.Stop(context.WithoutCancel(ctx)); err != nil {
 		return outcomeOf(err)
@@ -204,12 +236,16 @@ func listQueries(ctx context.Context, p *program, r *agents.Reader, wait time.Du
 
 // answerQuery answers one query when it comes and waits for the result.
 func answerQuery(ctx context.Context, p *program, r *agents.Reader, id bcp.QueryID, answer any, wait time.Duration) error {
+	sent := make(chan struct{})
 	results := make(chan bcp.ValidationResult, 1)
 	var once sync.Once
 	r.OnQuery(func(_ context.Context, q agents.Query) (any, error) {
 		var mine any
 		if q.QueryID == id {
-			once.Do(func() { mine = answer })
+			once.Do(func() {
+				mine = answer
+				close(sent)
+			})
 		}
 		if mine == nil {
 			return nil, errKept
@@ -229,22 +265,37 @@ func answerQuery(ctx context.Context, p *program, r *agents.Reader, id bcp.Query
 	}
 	defer func() { _ = r.Stop(context.WithoutCancel(ctx)) }()
 	select {
-	case result := <-results:
-		if p.out.json {
-			if err := p.out.value(result); err != nil {
-				return err
-			}
-		}
-		if result.Status == bcp.StatusRefused {
-			return (&failure{code: exitRefused, message: string(result.Code) + ": " + result.Detail}).withHint("%s", result.Code.Info().Decision)
-		}
-		if !p.out.json {
-			p.out.printf("%s\n", result.Status)
-		}
-		return nil
+	case <-sent:
 	case <-time.After(wait):
 		return failf("query %s does not wait for an answer of this reader", id).withHint("bcpmesh answer lists the queries that do")
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	select {
+	case result := <-results:
+		return p.out.result(result)
+	case <-time.After(resultTimeout):
+		return failf("the gateway did not say what became of the answer").withHint("bcpmesh audit tail shows it")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// resultTimeout is how long the gateway may take to judge an answer.
+const resultTimeout = 10 * time.Second
+
+// result shows what became of an answer.
+func (o *output) result(r bcp.ValidationResult) error {
+	if o.json {
+		if err := o.value(r); err != nil {
+			return err
+		}
+	}
+	if r.Status == bcp.StatusRefused {
+		return (&failure{code: exitRefused, message: string(r.Code) + ": " + r.Detail}).withHint("%s", r.Code.Info().Decision)
+	}
+	if !o.json {
+		o.printf("%s\n", r.Status)
+	}
+	return nil
 }

@@ -3,8 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +21,7 @@ type specFlags struct {
 	booleans, enums, integers []string
 	questions                 []string
 	summary                   string
-	maxWords                  int
+	maxWords                  numberFlag
 }
 
 func (f *specFlags) addTo(cmd *cobra.Command) {
@@ -32,11 +32,14 @@ func (f *specFlags) addTo(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.integers, "integer", nil, "category 1: a field `NAME=MIN..MAX`")
 	flags.StringArrayVar(&f.questions, "question", nil, "category 2: a question `ID:FORMAT:WORDS:TEXT`")
 	flags.StringVar(&f.summary, "summary", "", "category 3: a summary, by this `DIRECTIVE`; needs --max-words and --because")
-	flags.IntVar(&f.maxWords, "max-words", 0, "category 3: the summary's limit")
+	f.maxWords.least = 1
+	flags.Var(&f.maxWords, "max-words", "category 3: the summary's limit")
+	flags.Lookup("max-words").DefValue = "" // there is none
 }
 
-// spec builds the spec. Its form is checked here, its sense by the gateway.
-func (f *specFlags) spec(stdin io.Reader) (bcp.Spec, error) {
+// spec builds the spec. Its form is checked here, its sense by [checkSpec] and
+// the gateway.
+func (f *specFlags) spec(ctx context.Context, stdin io.Reader) (bcp.Spec, error) {
 	fields := len(f.booleans) + len(f.enums) + len(f.integers)
 	given := 0
 	for _, is := range []bool{f.file != "", fields > 0, len(f.questions) > 0, f.summary != ""} {
@@ -48,11 +51,15 @@ func (f *specFlags) spec(stdin io.Reader) (bcp.Spec, error) {
 		return bcp.Spec{}, usagef("query: expected one kind of question").
 			withHint("fields (--boolean, --enum, --integer), --question, --summary, or --spec")
 	}
+	if (f.summary == "") != (f.maxWords.value == 0) {
+		return bcp.Spec{}, usagef("query: --summary and --max-words go together").
+			withHint("for example --summary 'What is the news?' --max-words 60 --because 'It has no short answer.'")
+	}
 	switch {
 	case f.file != "":
-		return f.read(stdin)
+		return f.read(ctx, stdin)
 	case f.summary != "":
-		return bcp.Spec{Category: 3, Directive: f.summary, MaxWords: f.maxWords}, nil
+		return bcp.Spec{Category: 3, Directive: f.summary, MaxWords: f.maxWords.value}, nil
 	case fields > 0:
 		return f.fields()
 	}
@@ -60,16 +67,17 @@ func (f *specFlags) spec(stdin io.Reader) (bcp.Spec, error) {
 	for _, text := range f.questions {
 		parts := strings.SplitN(text, ":", 4)
 		if len(parts) != 4 {
-			return bcp.Spec{}, usagef("--question: expected ID:FORMAT:WORDS:TEXT, got %s", quoted(text)).
+			return bcp.Spec{}, usagef("query: --question: expected ID:FORMAT:WORDS:TEXT, got %s", quoted(text)).
 				withHint("for example --question 'who:person_name:5:Who sent it?'")
 		}
 		q := bcp.Question{ID: parts[0], Question: parts[3]}
 		if err := q.ExpectedFormat.UnmarshalText([]byte(parts[1])); err != nil {
-			return bcp.Spec{}, usagef("--question: no format %s", quoted(parts[1])).withHint("formats: person_name, date, email, short_text, short_list, integer, boolean, time")
+			return bcp.Spec{}, usagef("query: --question: no format %s", quoted(parts[1])).
+				withHint("person_name, date, time, email, short_text, short_list, integer or boolean; enum and vocabulary need --spec")
 		}
 		var err error
 		if q.MaxWords, err = strconv.Atoi(parts[2]); err != nil {
-			return bcp.Spec{}, usagef("--question: expected a number of words, got %s", quoted(parts[2]))
+			return bcp.Spec{}, usagef("query: --question: expected a number of words, got %s", quoted(parts[2]))
 		}
 		spec.Questions = append(spec.Questions, q)
 	}
@@ -84,7 +92,7 @@ func (f *specFlags) fields() (bcp.Spec, error) {
 	for _, text := range f.enums {
 		name, values, ok := strings.Cut(text, "=")
 		if !ok {
-			return bcp.Spec{}, usagef("--enum: expected NAME=VALUE,VALUE,…, got %s", quoted(text))
+			return bcp.Spec{}, usagef("query: --enum: expected NAME=VALUE,VALUE,…, got %s", quoted(text))
 		}
 		spec.Fields = append(spec.Fields, bcp.Field{Name: name, Type: bcp.TypeEnum, Values: strings.Split(values, ",")})
 	}
@@ -94,46 +102,70 @@ func (f *specFlags) fields() (bcp.Spec, error) {
 		least, err1 := strconv.ParseInt(low, 10, 64)
 		most, err2 := strconv.ParseInt(high, 10, 64)
 		if !ok || err1 != nil || err2 != nil {
-			return bcp.Spec{}, usagef("--integer: expected NAME=MIN..MAX, got %s", quoted(text))
+			return bcp.Spec{}, usagef("query: --integer: expected NAME=MIN..MAX, got %s", quoted(text))
 		}
 		spec.Fields = append(spec.Fields, bcp.Field{Name: name, Type: bcp.TypeInteger, Min: &least, Max: &most})
 	}
 	return spec, nil
 }
 
-func (f *specFlags) read(stdin io.Reader) (bcp.Spec, error) {
-	b, err := readArgument(f.file, stdin)
+func (f *specFlags) read(ctx context.Context, stdin io.Reader) (bcp.Spec, error) {
+	b, err := readArgument(ctx, f.file, stdin)
 	if err != nil {
 		return bcp.Spec{}, err
 	}
 	spec, err := bcp.ParseSpec(b)
 	if err != nil {
-		return bcp.Spec{}, failf("the spec in %s is not valid: %s", quoted(f.file), err)
+		return bcp.Spec{}, failf("the spec in %s is not valid: %s", nameOf(f.file), strings.TrimPrefix(err.Error(), "wire: "))
 	}
 	return spec, nil
 }
 
 // readArgument reads a small file, or stdin where the name is -.
-func readArgument(name string, stdin io.Reader) ([]byte, error) {
-	if name != "-" {
-		b, err := readSmall(name)
-		if err != nil {
-			return nil, failf("%s cannot be read: %s", quoted(name), reasonOf(err))
+func readArgument(ctx context.Context, name string, stdin io.Reader) (b []byte, err error) {
+	if name == "-" {
+		b, err = io.ReadAll(io.LimitReader(interruptible(ctx, stdin), maxSmallFile+1))
+		if err == nil && len(b) > maxSmallFile {
+			err = errTooLarge
 		}
-		return b, nil
+	} else {
+		b, err = readSmall(name)
 	}
-	b, err := io.ReadAll(io.LimitReader(stdin, maxSmallFile+1))
-	if err != nil || len(b) > maxSmallFile {
-		return nil, failf("stdin cannot be read, or is larger than %d bytes", maxSmallFile)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, failf("%s cannot be read: %s", nameOf(name), reasonOf(err))
 	}
 	return b, nil
+}
+
+// nameOf names a file argument that may be stdin.
+func nameOf(name string) string {
+	if name == "-" {
+		return "stdin"
+	}
+	return quoted(name)
+}
+
+// checkSpec says what is wrong with a spec, which the gateway keeps to a word
+// of its closed list. Without definitions the gateway alone knows.
+func checkSpec(def *bcp.Mesh, channel *bcp.Channel, spec bcp.Spec) error {
+	if channel == nil {
+		return nil
+	}
+	if _, err := bcp.Compile(spec, channelSettings(def, *channel)); err != nil {
+		return (&failure{code: exitRefused, message: string(bcp.InvalidQuery) + ": " + err.Error()}).
+			withHint("bcpmesh query --help shows examples")
+	}
+	return nil
 }
 
 func queryCommand(p *program) *cobra.Command {
 	var who clientFlags
 	var spec specFlags
 	var because, requestID string
-	var wait time.Duration
+	var wait durationFlag
 	var noWait bool
 	cmd := &cobra.Command{
 		Use:   "query READER",
@@ -154,18 +186,28 @@ and a person's approval.`,
 			if err != nil {
 				return usagef("query: %s: %s", quoted(args[0]), err)
 			}
-			asked, err := spec.spec(p.in)
+			if _, err := bcp.ParseClientID(requestID); requestID != "" && err != nil {
+				return usagef("query: --request-id: %s", err)
+			}
+			asked, err := spec.spec(cmd.Context(), p.in)
 			if err != nil {
 				return err
 			}
 			options := agents.AskOptions{Justification: because, RequestID: bcp.ClientID(requestID), ReturnHeld: true}
-			ctx, cancel := withTimeout(cmd.Context(), wait)
+			ctx, cancel := context.WithTimeout(cmd.Context(), wait.value)
 			defer cancel()
 			c, err := who.connect(ctx, bcp.RoleController)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
+			channel, err := c.channelOf(reader, bcp.RoleController)
+			if err != nil {
+				return err
+			}
+			if err := checkSpec(c.definition, channel, asked); err != nil {
+				return err
+			}
 			return query(ctx, p, agents.NewController(c.Connection), reader, asked, options, noWait)
 		},
 	}
@@ -173,7 +215,7 @@ and a person's approval.`,
 	spec.addTo(cmd)
 	cmd.Flags().StringVar(&because, "because", "", "why an escalation is needed, in your own `WORDS`")
 	cmd.Flags().StringVar(&requestID, "request-id", "", "repeat an ask with the same `ID`: it is charged once")
-	cmd.Flags().DurationVar(&wait, "wait", time.Minute, "how long to wait for the answer")
+	waitFlag(cmd, &wait, time.Minute, "how long to wait for the answer")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return once the ask is accepted; the answer comes to the inbox")
 	return cmd
 }
@@ -182,12 +224,12 @@ func query(ctx context.Context, p *program, c *agents.Controller, reader bcp.Age
 	if noWait {
 		accepted, err := c.Ask(ctx, reader, spec, o)
 		if err != nil {
-			return outcomeOf(err)
+			return p.out.refused(err)
 		}
 		if p.out.json {
 			return p.out.value(accepted)
 		}
-		p.out.printf("accepted %s: %s bits reserved, %s remain\n", accepted.QueryID, shortBits(accepted.NominalBits), shortBits(accepted.RemainingBits))
+		p.out.printf("accepted %s: %s reserved, %s remain\n", accepted.QueryID, bitsOf(accepted.NominalBits), shortBits(accepted.RemainingBits))
 		return nil
 	}
 	if err := c.Start(ctx); err != nil {
@@ -195,10 +237,32 @@ func query(ctx context.Context, p *program, c *agents.Controller, reader bcp.Age
 	}
 	defer func() { _ = c.Stop(context.WithoutCancel(ctx)) }()
 	d, err := c.AskAndWait(ctx, reader, spec, o)
-	if err != nil {
-		return outcomeOf(err)
+	var unanswered *agents.UnansweredError
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &unanswered):
+		return failf("no answer came in time").withHint("the query goes on: its answer will wait in the inbox; --wait gives it more time")
+	case err != nil:
+		return p.out.refused(err)
 	}
 	return p.out.delivery(d)
+}
+
+// refused reports what the gateway refused, with --json as it said it.
+func (o *output) refused(err error) error {
+	var refused *agents.RefusedError
+	if !errors.As(err, &refused) {
+		return outcomeOf(err)
+	}
+	if o.json {
+		if err := o.value(bcp.Refusal{Error: refused.Code, Detail: refused.Detail}); err != nil {
+			return err
+		}
+	}
+	if refused.Code == bcp.EscalationRequired {
+		return (&failure{code: exitRefused, message: string(refused.Code) + ": " + refused.Detail}).
+			withHint("say why, in your own words: --because '…'")
+	}
+	return outcomeOf(err)
 }
 
 // delivery shows what came for a Controller. An outcome that is no answer is a
@@ -210,126 +274,15 @@ func (o *output) delivery(d bcp.Delivery) error {
 		}
 	} else if d.Outcome == "" {
 		o.printf("%s\n", plain(string(bytes.TrimSpace(d.Response))))
-		o.talkf("from %s, category %d, %s bits, taint %s", d.FromAgent, d.Category, shortBits(d.BandwidthBits), d.Taint)
+		o.talkf("from %s, category %d, %s, taint %s", d.FromAgent, d.Category, bitsOf(d.BandwidthBits), d.Taint)
 	}
 	if d.Outcome == "" {
 		return nil
 	}
 	info := d.Outcome.Info()
+	if d.Outcome == bcp.Held {
+		return (&failure{code: exitRefused, message: string(d.Outcome) + ": " + info.Text}).
+			withHint("bcpmesh status lists what waits; the final outcome comes to the inbox")
+	}
 	return (&failure{code: exitRefused, message: string(d.Outcome) + ": " + info.Text}).withHint("%s", info.Decision)
-}
-
-func inboxCommand(p *program) *cobra.Command {
-	var who clientFlags
-	var follow, keep bool
-	var wait time.Duration
-	cmd := &cobra.Command{
-		Use:   "inbox",
-		Short: "Show the deliveries that wait for a controller, and acknowledge them",
-		Long: `Show the deliveries that wait for a controller: answers and pushes that the
-gateway let through. Each is acknowledged once it is shown, and does not come
-again.`,
-		Example: `  bcpmesh inbox
-  bcpmesh inbox --as main --follow --json`,
-		Args: arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if keep && follow {
-				return usagef("inbox: --keep and --follow do not go together")
-			}
-			ctx := cmd.Context()
-			c, err := who.connect(ctx, bcp.RoleController)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			return inbox(ctx, p, agents.NewController(c.Connection), follow, keep, wait)
-		},
-	}
-	who.addTo(cmd, "controller")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until interrupted")
-	cmd.Flags().BoolVar(&keep, "keep", false, "acknowledge nothing")
-	cmd.Flags().DurationVar(&wait, "wait", time.Second, "how long to wait for the next one")
-	return cmd
-}
-
-var errKept = failf("kept")
-
-func inbox(ctx context.Context, p *program, c *agents.Controller, follow, keep bool, wait time.Duration) error {
-	shown := make(chan error)
-	seen := make(map[bcp.DeliveryID]bool)
-	c.OnDelivery(func(ctx context.Context, d bcp.Delivery) error {
-		if seen[d.DeliveryID] {
-			return errKept
-		}
-		seen[d.DeliveryID] = true
-		err := p.out.arrived(d)
-		select {
-		case shown <- err:
-		case <-ctx.Done():
-		}
-		if keep && err == nil {
-			return errKept
-		}
-		return err
-	})
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if err := c.Start(ctx); err != nil {
-		return outcomeOf(err)
-	}
-	defer func() { _ = c.Stop(context.WithoutCancel(ctx)) }()
-	n := 0
-	for {
-		patience := time.NewTimer(wait)
-		if follow {
-			patience.Stop()
-		}
-		select {
-		case err := <-shown:
-			patience.Stop()
-			if err != nil {
-				return err
-			}
-			n++
-		case <-patience.C:
-			cancel()
-			if n == 0 && !p.out.json {
-				p.out.talkf("nothing waits")
-			}
-			return nil
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-// arrived shows one delivery of an inbox, at once.
-func (o *output) arrived(d bcp.Delivery) error {
-	if o.json {
-		if err := o.line(d); err != nil {
-			return err
-		}
-		return o.stdout.Flush()
-	}
-	source := "query " + string(d.QueryID)
-	if d.SubscriptionID != "" {
-		source = "subscription " + string(d.SubscriptionID)
-	}
-	what := string(d.Outcome)
-	if what == "" {
-		what = string(d.Response)
-	}
-	o.printf("%s, %s: %s  (%s bits, taint %s)\n", d.FromAgent, source, plain(what), shortBits(d.BandwidthBits), d.Taint)
-	return o.stdout.Flush()
-}
-
-// argumentOrStdin is a JSON argument, or stdin where it is - or missing.
-func argumentOrStdin(p *program, args []string, at int) ([]byte, error) {
-	if len(args) > at && args[at] != "-" {
-		return []byte(args[at]), nil
-	}
-	if f, ok := p.in.(*os.File); ok && isTerminal(f) && len(args) <= at {
-		return nil, usagef("expected the answer as JSON").withHint("give it as an argument, or on stdin")
-	}
-	return readArgument("-", p.in)
 }

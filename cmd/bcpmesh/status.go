@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"net"
+	"net/url"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -57,10 +60,15 @@ func status(ctx context.Context, p *program, who *clientFlags) error {
 		return err
 	}
 	s := meshStatus{Name: def.Name, State: folder.state, Agents: len(def.Agents), Channels: len(def.Channels)}
+	if state, err := filepath.Abs(folder.state); err == nil {
+		s.State = state // as a running mesh says it
+	}
 	about, err := folder.running()
 	if err == nil {
 		s.URL, s.PID = about.URL, about.PID
-		err = s.ask(ctx, who, def)
+		if err = s.ask(ctx, who, def); !s.Running {
+			s.URL, s.PID = "", 0
+		}
 	}
 	if p.out.json {
 		if err := p.out.value(s); err != nil {
@@ -75,6 +83,9 @@ func status(ctx context.Context, p *program, who *clientFlags) error {
 // ask reads the books of the running mesh, as people of it: whatever it has
 // nobody for stays empty.
 func (s *meshStatus) ask(ctx context.Context, who *clientFlags, def *bcp.Mesh) error {
+	if len(def.Auditors) == 0 && len(def.Approvers) == 0 {
+		return s.dial(ctx)
+	}
 	if len(def.Auditors) > 0 {
 		who.as = string(def.Auditors[0])
 		c, err := who.connect(ctx, bcp.RoleAuditor)
@@ -110,6 +121,21 @@ func (s *meshStatus) ask(ctx context.Context, who *clientFlags, def *bcp.Mesh) e
 	return nil
 }
 
+// dial finds out no more than that the mesh runs.
+func (s *meshStatus) dial(ctx context.Context) error {
+	at, err := url.Parse(s.URL)
+	if err != nil {
+		return failf("the mesh left a URL that is none: %s", quoted(s.URL))
+	}
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", at.Host)
+	if err != nil || !alive(s.PID) {
+		return failf("the mesh is not running: it was killed").withHint("start it: bcpmesh up")
+	}
+	s.Running = true
+	return conn.Close()
+}
+
 func (o *output) status(def *bcp.Mesh, s *meshStatus) {
 	state := "rests"
 	if s.Running {
@@ -119,7 +145,11 @@ func (o *output) status(def *bcp.Mesh, s *meshStatus) {
 	if !s.Running {
 		return
 	}
-	o.printf("%s; last at %s\n", count(int(s.Decided), "decision"), s.Last.Local().Format(time.DateTime))
+	if len(def.Auditors) == 0 {
+		o.talkf("more is for an auditor to see: name a person in mesh.yaml, auditors: [kim], and start the mesh again")
+	} else {
+		o.printf("%s; last at %s\n", count(int(s.Decided), "decision"), s.Last.Local().Format(time.DateTime))
+	}
 	if len(s.Held) > 0 {
 		o.printf("\n")
 		o.heading(count(len(s.Held), "item") + " held for a person")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom"
+	"github.com/bcpmesh/bcpmesh/examples/mailroom/mailbox"
 )
 
 // settleTimeout is how long an exchange of the demonstration may take.
@@ -234,64 +235,120 @@ func (s *story) tell(done mailroom.Done) error {
 		s.told = append(s.told, m)
 		return nil
 	}
+	s.tellMail(&m)
+	return s.out.flush()
+}
+
+// The layout of the story: a mail is one line, what was said about it another,
+// what became of that a third. No line is longer than storyWidth.
+const (
+	storyWidth = 100
+	saidIndent = "    "
+	doneIndent = "              "
+)
+
+func (s *story) tellMail(m *demoMail) {
 	mark := ""
 	if m.Hostile {
-		mark = s.paint(text.FgRed, "  ✱ planted in the "+strings.ReplaceAll(m.Place, "_", " "))
+		mark = "  ✱ planted in " + placeText(m.Place)
 	}
-	s.out.printf("%s %s — %s%s\n", s.paint(text.Bold, fmt.Sprintf("%3d", m.Number)), plain(short(m.From, 40)), plain(short(m.Subject, 60)), mark)
+	from := short(plain(m.From), 30)
+	subject := plain(m.Subject)
+	if subject == "" {
+		subject = "(no subject)"
+	}
+	subject = short(subject, storyWidth-len("123  — ")-text.StringWidthWithoutEscSequences(from+mark))
+	s.out.printf("%s  %s — %s%s\n", s.paint(text.Bold, fmt.Sprintf("%3d", m.Number)), s.paint(text.Bold, from), subject, s.paint(text.FgRed, mark))
 	for i := range m.Events {
 		s.tellEvent(&m.Events[i])
 	}
 	for _, act := range m.Acts {
-		s.out.printf("      %s %s\n", s.paint(text.FgBlue, "assistant"), plain(act))
+		s.line("assistant", text.FgBlue, "", act)
 	}
-	return s.out.stdout.Flush()
+}
+
+// line writes who said what. The words are the reader's, or the attacker's.
+func (s *story) line(who string, colour text.Color, does, words string) {
+	s.out.printf("%s%s %s%s\n", saidIndent, s.paint(colour, fmt.Sprintf("%-9s", who)), does, wrapped(plain(words), len(doneIndent)+len(does)))
+}
+
+// wrapped fits words behind what a line has already, and goes on in a second
+// line where they need it. What is still left is cut.
+func wrapped(words string, used int) string {
+	room := storyWidth - used
+	if text.StringWidthWithoutEscSequences(words) <= room {
+		return words
+	}
+	at, columns := 0, 0
+	for i, r := range words {
+		if columns += text.RuneWidth(r); columns > room {
+			break
+		}
+		if r == ' ' || r == ',' || at < i && columns < room/2 {
+			at = i + utf8.RuneLen(r)
+		}
+	}
+	return strings.TrimRight(words[:at], " ") + "\n" + doneIndent + short(words[at:], storyWidth-len(doneIndent))
 }
 
 func (s *story) tellEvent(e *demoEvent) {
-	const width = 96
-	who := s.paint(text.FgHiBlack, "reader   ")
+	who, colour := "reader", text.FgHiBlack
 	if e.Hijacked {
-		who = s.paint(text.FgRed, "attacker ")
+		who, colour = "attacker", text.FgRed
 	}
 	switch e.Kind {
 	case bcp.KindAsk:
-		s.out.printf("      %s asks (category %d): %s\n", s.paint(text.FgBlue, "assistant"), e.Category, plain(short(e.Asked, width)))
+		s.line("assistant", text.FgBlue, fmt.Sprintf("asks in category %d: ", e.Category), e.Asked)
 	case bcp.KindPush:
-		s.out.printf("      %s pushes %s: %s\n", who, e.Subscription, plain(short(string(e.Raw), width)))
+		s.line(who, colour, fmt.Sprintf("pushes %s: ", e.Subscription), string(e.Raw))
 	case bcp.KindAnswer:
 		raw := string(e.Raw)
 		if raw == "" {
 			raw = "not enough information"
 		}
-		s.out.printf("      %s answers: %s\n", who, plain(short(raw, width)))
+		s.line(who, colour, "answers: ", raw)
 	}
-	s.out.printf("        %s\n", s.verdict(e, width))
+	mark, colour, what := verdictOf(e)
+	if what == "" {
+		s.out.printf("%s%s\n", doneIndent, s.paint(colour, mark))
+		return
+	}
+	mark += ": "
+	s.out.printf("%s%s%s\n", doneIndent, s.paint(colour, mark), wrapped(plain(what), len(doneIndent)+text.StringWidthWithoutEscSequences(mark)))
 }
 
-// verdict is the second line of an event: what the gateway made of it.
-func (s *story) verdict(e *demoEvent, width int) string {
-	rule := ""
+// verdictOf is the second line of an event: what the gateway made of it, and
+// what that costs.
+func verdictOf(e *demoEvent) (mark string, colour text.Color, what string) {
+	why := strings.Join(compact(e.Reason, strings.Join(e.Anomalies, ", ")), ", ")
 	if e.Rule != "" {
-		rule = " [" + e.Rule + "]"
+		why = strings.Join(compact(why, "["+e.Rule+"]"), " ")
 	}
-	anomalies := ""
-	if len(e.Anomalies) > 0 {
-		anomalies = " (" + strings.Join(e.Anomalies, ", ") + ")"
-	}
+	cost := ", " + bitsOf(e.Nominal)
 	switch {
 	case e.Delivered != nil:
-		return s.paint(text.FgGreen, "✓ delivered") + fmt.Sprintf(" %s  %s bits", plain(short(string(e.Delivered), width)), shortBits(e.Nominal))
+		return "✓ delivered" + cost, text.FgGreen, string(e.Delivered)
 	case e.Verdict == bcp.Hold && e.Kind == bcp.KindAsk:
-		return s.paint(text.FgYellow, "⏸ held") + fmt.Sprintf(" until a person approves the escalation%s  %s bits reserved", rule, shortBits(e.Nominal))
+		return "⏸ held" + cost + " reserved", text.FgYellow, "an escalation is for a person to approve " + why
 	case e.Verdict == bcp.Hold:
-		return s.paint(text.FgYellow, "⏸ held") + fmt.Sprintf(" for a person%s%s  %s bits", anomalies, rule, shortBits(e.Nominal))
+		return "⏸ held for a person" + cost, text.FgYellow, why
 	case e.Kind == bcp.KindAsk && e.Verdict == bcp.Accept:
-		return s.paint(text.FgGreen, "✓ accepted") + fmt.Sprintf("  %s bits reserved", shortBits(e.Nominal))
+		return "✓ accepted" + cost + " reserved", text.FgGreen, ""
 	case e.Outcome != "":
-		return s.paint(text.FgRed, "✗ the query ends: "+string(e.Outcome)) + fmt.Sprintf(" %s%s%s  %s bits", plain(e.Reason), anomalies, rule, shortBits(e.Nominal))
+		return "✗ the query ends" + cost, text.FgRed, strings.Join(compact(string(e.Outcome), why), ", ")
 	}
-	return s.paint(text.FgRed, "✗ refused: "+string(e.Code)) + fmt.Sprintf(" %s%s%s", plain(e.Reason), anomalies, rule)
+	return "✗ refused", text.FgRed, strings.Join(compact(string(e.Code), why), ", ")
+}
+
+// placeText says where in a mail an instruction was planted.
+func placeText(place string) string {
+	switch mailbox.Place(place) {
+	case mailbox.InHidden:
+		return "hidden text"
+	case mailbox.InDisplayName:
+		return "the sender's name"
+	}
+	return "the " + strings.ReplaceAll(place, "_", " ")
 }
 
 func (s *story) sum(m demoMail, done mailroom.Done) {
@@ -346,16 +403,23 @@ func (s *story) end(def *bcp.Mesh, ledger []bcp.LedgerLine, records []bcp.Decisi
 	t := s.total
 	s.out.printf("\n")
 	s.out.heading("What it comes to")
-	s.out.printf("%s, %d of them hostile. The attacker spoke %d times: %d refused, %d held for a person, %d delivered.\n",
-		count(t.Mail, "mail"), t.Hostile, t.Attempts, t.Refused, t.Held, t.Passed)
-	s.out.printf("Delivered were lies within the rules: a choice among declared values, of a few counted bits.\n")
-	if t.Fragments > 0 {
-		s.out.printf("Words of a planted text came through %d times: category 2 text lets through what no rule recognises, up to its\nword limit, counted. Where that is too much, ask in category 1, or set on_anomaly and alphabets tighter.\n",
-			t.Fragments)
+	if t.Hostile == 0 {
+		s.out.printf("%s, none of them with an instruction that the reader would obey.\n", count(t.Mail, "mail"))
 	} else {
+		s.out.printf("%s, %d of them hostile. The attacker spoke %s: %d refused, %d held for a person,\n%d delivered. ",
+			count(t.Mail, "mail"), t.Hostile, count(t.Attempts, "time"), t.Refused, t.Held, t.Passed)
+		s.out.printf("Most of those are lies within the rules: choices among declared values.\n")
+	}
+	switch {
+	case t.Fragments > 0:
+		s.out.printf("Words of a planted text came through %s: category 2 text lets through what no rule\n"+
+			"recognises, up to its word limit, counted. Where that is too much, ask in category 1, or set\n"+
+			"on_anomaly and alphabets tighter.\n", count(t.Fragments, "time"))
+	case t.Hostile > 0:
 		s.out.printf("No words of a planted text were among them.\n")
 	}
-	s.out.printf("%d answers were delivered. Charged: %s nominal bits. What the assistant saw can have carried at most %s bits.\n", t.Delivered, shortBits(t.Nominal), shortBits(t.Capacity))
+	s.out.printf("%s delivered. Charged: %s nominal. What the assistant saw can have carried\nat most %s.\n",
+		count(t.Delivered, "answer"), bitsOf(t.Nominal), bitsOf(t.Capacity))
 	if keep != "" {
 		s.out.printf("\nKept in %s: cd there, then bcpmesh up, bcpmesh ledger show, bcpmesh audit tail.\n", plain(keep))
 	}
@@ -446,10 +510,5 @@ func ruleOf(d *bcp.Decision) string {
 	return "P3.2"
 }
 
-// short cuts text for one line.
-func short(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	return string([]rune(s)[:n-1]) + "…"
-}
+// short cuts text for one line of a terminal.
+func short(s string, columns int) string { return text.Snip(s, max(columns, 1), "…") }

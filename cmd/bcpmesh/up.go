@@ -1,12 +1,19 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -15,7 +22,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
@@ -38,8 +45,14 @@ type ready struct {
 	PID   int    `json:"pid"`
 }
 
+// upOptions are the flags of up.
+type upOptions struct {
+	listen, state, readyFile string
+	level                    hclog.Level
+}
+
 func upCommand(p *program) *cobra.Command {
-	var listen, state, readyFile string
+	var o upOptions
 	level := &wordFlag{value: "warn", words: []string{"debug", "info", "warn", "error"}}
 	cmd := &cobra.Command{
 		Use:   "up [DIR]",
@@ -52,46 +65,71 @@ the mesh knows is in its state folder: start it again there and it goes on.
 It listens on this machine only.`,
 		Example: `  bcpmesh up
   bcpmesh up ./office --listen 127.0.0.1:4222 --ready-file /run/office.json`,
-		Args: arguments(0, "DIR"),
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveFilterDirs
-		},
+		Args:              arguments(0, "DIR"),
+		ValidArgsFunction: completeFolders,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir := "."
-			if len(args) > 0 {
-				dir = args[0]
-			}
-			return up(cmd.Context(), p, dir, state, listen, readyFile, hclog.LevelFromString(level.value))
+			o.level = hclog.LevelFromString(level.value)
+			return up(cmd.Context(), p, args, o)
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:4222", "`HOST:PORT` for agents; port 0 means any free one")
-	cmd.Flags().StringVar(&state, "state", "", "`DIR` of keys, journal and audit (default DIR/.bcpmesh)")
-	cmd.Flags().StringVar(&readyFile, "ready-file", "", "write {url, state, pid} to `FILE` once everything serves")
+	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:4222", "`HOST:PORT` for agents; port 0 means any free one")
+	cmd.Flags().StringVar(&o.state, "state", "", "`DIR` of keys, journal and audit (default DIR/.bcpmesh)")
+	cmd.Flags().StringVar(&o.readyFile, "ready-file", "", "write {url, state, pid} to `FILE` once everything serves")
 	level.addTo(cmd, "log-level", "what to log on stderr")
+	complete(cmd, "state", completeFolders)
 	return cmd
 }
 
-func up(ctx context.Context, p *program, dir, state, listen, readyFile string, level hclog.Level) error {
-	def, err := loadDefinition(p, dir)
+func up(ctx context.Context, p *program, args []string, o upOptions) (err error) {
+	if err := checkListen(o.listen); err != nil {
+		return err
+	}
+	folder, err := meshArgument(args)
 	if err != nil {
 		return err
 	}
-	if state == "" {
-		state = filepath.Join(dir, stateFolder)
+	if o.state != "" {
+		folder.state = o.state
 	}
-	if state, err = filepath.Abs(state); err != nil {
-		return failf("the state folder %s: %s", quoted(state), reasonOf(err))
+	def, err := folder.load()
+	if err != nil {
+		return err
 	}
-	m, err := mesh.Start(ctx, mesh.Config{
-		Definition: def, State: state, Listen: listen, Version: programVersion(),
-		Logger: hclog.New(&hclog.LoggerOptions{Name: "bcpmesh", Level: level, Output: p.out.stderr}),
+	if folder.state, err = filepath.Abs(folder.state); err != nil {
+		return failf("the state folder %s: %s", quoted(folder.state), reasonOf(err))
+	}
+	if err := prepareReady(o.readyFile); err != nil {
+		return err
+	}
+	ignoreBrokenPipes()
+	log := &startLog{to: p.out.stderr, held: o.level >= hclog.Warn}
+	m, err := launch(ctx, mesh.Config{
+		Definition: def, State: folder.state, Listen: o.listen, Version: programVersion(),
+		Logger: hclog.New(&hclog.LoggerOptions{Name: "bcpmesh", Level: o.level, Output: log}),
 	})
 	if err != nil {
-		return startFailure(err, listen, state)
+		if ctx.Err() != nil {
+			return nil // ended as it was asked to
+		}
+		return startFailure(err, o.listen, folder.state)
 	}
-	about := ready{URL: m.URL(), State: state, PID: os.Getpid()}
-	if err := errors.Join(writeReady(filepath.Join(state, readyName), about), writeReady(readyFile, about)); err != nil {
-		return failf("the ready file: %s", reasonOf(errors.Join(err, stopMesh(m))))
+	log.release()
+	// The files go first: a mesh that starts when this one has let go of the
+	// state writes its own.
+	about := ready{URL: m.URL(), State: folder.state, PID: os.Getpid()}
+	files := []string{filepath.Join(folder.state, readyName), o.readyFile}
+	defer func() {
+		for _, name := range files {
+			_ = os.Remove(name)
+		}
+		if stopErr := stopMesh(m); stopErr != nil {
+			err = failf("the mesh did not end well: %s", errors.Join(err, stopErr))
+		}
+	}()
+	for _, name := range files {
+		if err := writeReady(name, about); err != nil {
+			return failf("%s cannot be written: %s", quoted(name), reasonOf(err))
+		}
 	}
 	if p.out.json {
 		if err := p.out.line(about); err != nil {
@@ -99,32 +137,92 @@ func up(ctx context.Context, p *program, dir, state, listen, readyFile string, l
 		}
 	} else {
 		p.out.talkf("mesh %s serves %s and %s at %s", meshName(def), count(len(def.Agents), "agent"), count(len(def.Channels), "channel"), about.URL)
-		p.out.talkf("state in %s", state)
+		p.out.talkf("state in %s", folder.state)
 		p.out.talkf("give an agent its credentials: bcpmesh creds issue AGENT --out AGENT.creds")
 	}
 	if err := p.out.stdout.Flush(); err != nil {
-		return errors.Join(err, stopMesh(m))
+		return failf("the result cannot be written: %s", reasonOf(err))
 	}
 
 	select {
 	case <-ctx.Done():
+		return nil
 	case <-m.Done():
 	}
-	err = stopMesh(m)
-	_ = os.Remove(filepath.Join(state, readyName))
-	if readyFile != "" {
-		_ = os.Remove(readyFile)
+	if ctx.Err() != nil {
+		return nil
 	}
-	if ctx.Err() == nil || err != nil {
-		return failf("the mesh ended: %v", err)
+	return failf("the gateway ended by itself")
+}
+
+// checkListen checks the form of --listen. What it may be is for the server.
+func checkListen(listen string) error {
+	f := usagef("up: --listen: expected HOST:PORT with a port from 0 to 65535, got %s", quoted(listen)).withHint("for example --listen 127.0.0.1:4222")
+	_, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return f
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return f
 	}
 	return nil
+}
+
+// launch starts a mesh that goes on when ctx ends: it has to be stopped in
+// order. A start that ctx interrupts is abandoned, and ends with the process.
+func launch(ctx context.Context, config mesh.Config) (*mesh.Mesh, error) {
+	type result struct {
+		m   *mesh.Mesh
+		err error
+	}
+	started := make(chan result, 1)
+	go func() {
+		m, err := mesh.Start(context.WithoutCancel(ctx), config)
+		started <- result{m, err}
+	}()
+	select {
+	case r := <-started:
+		return r.m, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 func stopMesh(m *mesh.Mesh) error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	return m.Stop(ctx)
+}
+
+// ignoreBrokenPipes makes writing to a pipe that nobody reads an error, where
+// it would otherwise end the program on the spot, with its traces left behind.
+func ignoreBrokenPipes() { signal.Ignore(syscall.SIGPIPE) }
+
+// startLog holds the log back until the start is known to have worked: a
+// failure is told in one line.
+type startLog struct {
+	mu    sync.Mutex
+	to    io.Writer
+	held  bool
+	lines bytes.Buffer
+}
+
+// Write implements [io.Writer].
+func (l *startLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held {
+		return l.lines.Write(b)
+	}
+	return l.to.Write(b)
+}
+
+func (l *startLog) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = false
+	// There is nowhere to report an error of stderr.
+	_, _ = l.lines.WriteTo(l.to)
 }
 
 func meshName(def *bcp.Mesh) string {
@@ -139,37 +237,78 @@ func startFailure(err error, listen, state string) error {
 	f := failf("the mesh does not start: %s", err)
 	switch {
 	case errors.Is(err, server.ErrInUse):
-		return failf("a mesh runs on %s already", state).withHint("stop it first, or name another folder with --state")
+		return failf("a mesh runs on %s already", quoted(state)).withHint("stop it first, or name another folder with --state")
 	case errors.Is(err, server.ErrPlaintext):
-		return failf("--listen %s can be reached from other machines, and there is no TLS", listen).withHint("listen on 127.0.0.1")
-	case errors.Is(err, fs.ErrPermission):
-		return f.withHint("%s must belong to you, and be closed to others: chmod 700", state)
-	case errors.Is(err, bcp.ErrReplay):
+		return failf("--listen %s can be reached from other machines, and there is no TLS", quoted(listen)).withHint("listen on 127.0.0.1")
+	case listen != "" && portTaken(listen):
+		return failf("--listen %s: another program has that port", quoted(listen)).withHint("stop it, or listen on any free port: --listen 127.0.0.1:0")
+	case errors.Is(err, accounts.ErrBusy):
+		return f.withHint("another command works on %s: try again", state)
+	case errors.Is(err, accounts.ErrUnsafe):
+		return f.withHint("%s must belong to you and be closed to others: chmod -R go= %s", state, state)
+	case errors.Is(err, bcp.ErrReplay), errors.Is(err, jetstream.ErrRecord):
 		return f.withHint("the journal was written by another version, or was changed: restore a backup, or start with a new --state")
 	}
-	return f
+	return f.withHint("the state folder is %s; --state names another", state)
 }
 
-// loadDefinition loads a folder, or shows everything that is wrong with it.
-func loadDefinition(p *program, dir string) (*bcp.Mesh, error) {
-	info, err := os.Stat(dir)
+// portTaken looks whether that is why a server did not start.
+func portTaken(listen string) bool {
+	l, err := net.Listen("tcp", listen)
+	if err == nil {
+		_ = l.Close() // it was only tried
+	}
+	return errors.Is(err, syscall.EADDRINUSE)
+}
+
+// prepareReady refuses a ready file that could not be written, and removes the
+// one of a mesh that was killed, so that nobody takes it for ours.
+func prepareReady(path string) error {
+	if path == "" {
+		return nil
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		parent, err := os.Stat(filepath.Dir(path))
+		if err == nil && !parent.IsDir() {
+			err = syscall.ENOTDIR
+		}
+		if err != nil {
+			return failf("--ready-file %s: its folder: %s", quoted(path), reasonOf(err))
+		}
+		return nil
+	case err != nil:
+		return failf("--ready-file %s: %s", quoted(path), reasonOf(err))
+	case !info.Mode().IsRegular():
+		return failf("--ready-file %s is there, and is not a file", quoted(path))
+	}
+	if about, err := readReady(path); err == nil && !alive(about.PID) {
+		_ = os.Remove(path) // it is written anew in any case
+	}
+	return nil
+}
+
+// alive reports whether a process with this number is there, ours or not.
+func alive(pid int) bool {
+	if pid <= 0 {
+		return false
+	}
+	process, err := os.FindProcess(pid)
 	if err != nil {
-		return nil, failf("%s: %s", quoted(dir), reasonOf(err)).withHint("bcpmesh init %s makes a mesh there", dir)
+		return false
 	}
-	if !info.IsDir() {
-		return nil, failf("%s is not a folder", quoted(dir))
+	return !errors.Is(process.Signal(syscall.Signal(0)), os.ErrProcessDone)
+}
+
+// readReady reads what writeReady wrote.
+func readReady(path string) (ready, error) {
+	content, err := readSmall(path)
+	if err != nil {
+		return ready{}, err
 	}
-	def, report := definition.Load(os.DirFS(dir))
-	for _, problem := range report.Errors {
-		p.out.talkf("%s:%d:%d: %s", filepath.Join(dir, problem.File), problem.Line, problem.Column, problem.Message)
-	}
-	if def == nil {
-		return nil, failf("%s has %s", quoted(dir), count(len(report.Errors), "error")).withHint("bcpmesh check %s explains", dir)
-	}
-	if len(def.Agents) == 0 {
-		return nil, failf("%s has no agents", quoted(dir)).withHint("bcpmesh init %s makes a mesh there", dir)
-	}
-	return def, nil
+	var about ready
+	return about, json.Unmarshal(content, &about, json.RejectUnknownMembers(true))
 }
 
 // writeReady writes the file whole or not at all.
@@ -182,18 +321,12 @@ func writeReady(path string, about ready) error {
 		return err
 	}
 	draft := fmt.Sprintf("%s.%d.tmp", path, os.Getpid())
-	if err := os.WriteFile(draft, append(b, '\n'), 0o600); err != nil {
-		return err
+	err = os.WriteFile(draft, append(b, '\n'), 0o600)
+	if err == nil {
+		err = os.Rename(draft, path)
 	}
-	return os.Rename(draft, path)
-}
-
-// credsFor makes short-lived credentials for a command that acts as an agent
-// of the mesh of this folder.
-func credsFor(state string, agent bcp.AgentName, role bcp.Role) (accounts.Creds, error) {
-	store, err := accounts.Open(state)
 	if err != nil {
-		return accounts.Creds{}, failf("the keys in %s: %s", quoted(state), err)
+		_ = os.Remove(draft)
 	}
-	return store.Issue(agent, role, time.Hour)
+	return err
 }

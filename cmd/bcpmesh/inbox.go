@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+func inboxCommand(p *program) *cobra.Command {
+	var who clientFlags
+	var follow, keep bool
+	var wait durationFlag
+	cmd := &cobra.Command{
+		Use:   "inbox",
+		Short: "Show the deliveries that wait for a controller, and acknowledge them",
+		Long: `Show the deliveries that wait for a controller: answers and pushes that the
+gateway let through. Each is acknowledged once it is shown, and does not come
+again. With --keep none is, and no more than the oldest 64 of each channel are
+shown.`,
+		Example: `  bcpmesh inbox
+  bcpmesh inbox --as main --follow --json`,
+		Args: arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if keep && follow {
+				return usagef("inbox: --keep and --follow do not go together")
+			}
+			ctx := cmd.Context()
+			c, err := who.connect(ctx, bcp.RoleController)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return inbox(ctx, p, c, follow, keep, wait.value)
+		},
+	}
+	who.addTo(cmd, "controller")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until interrupted")
+	cmd.Flags().BoolVar(&keep, "keep", false, "acknowledge nothing")
+	waitFlag(cmd, &wait, time.Second, "how long to wait for the next one")
+	return cmd
+}
+
+// errKept leaves what came where it is: with the gateway.
+var errKept = errors.New("kept")
+
+// arrival is a delivery that waits to be shown.
+type arrival struct {
+	delivery bcp.Delivery
+	shown    chan<- error // has room
+}
+
+// inbox shows deliveries until none has come for a while, or until interrupted.
+func inbox(ctx context.Context, p *program, c *client, follow, keep bool, wait time.Duration) error {
+	listen := c.acknowledge
+	if keep {
+		listen = c.look
+	}
+	arrivals := make(chan arrival)
+	stop, err := listen(ctx, arrivals)
+	if err != nil {
+		return outcomeOf(err)
+	}
+	defer stop()
+	patience := time.NewTimer(wait)
+	defer patience.Stop()
+	if follow {
+		patience.Stop()
+	}
+	for n := 0; ; n++ {
+		select {
+		case a := <-arrivals:
+			err := p.out.arrived(a.delivery)
+			a.shown <- err
+			if err != nil {
+				return err
+			}
+			if !follow {
+				patience.Reset(wait)
+			}
+		case <-patience.C:
+			if n == 0 && !p.out.json {
+				p.out.talkf("nothing waits")
+			}
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// acknowledge hands deliveries over, and acknowledges each once it was shown.
+func (c *client) acknowledge(ctx context.Context, arrivals chan<- arrival) (stop func(), err error) {
+	// What was shown is acknowledged even when the command is interrupted.
+	ctx = context.WithoutCancel(ctx)
+	left := make(chan struct{})
+	controller := agents.NewController(c.Connection)
+	controller.OnDelivery(func(_ context.Context, d bcp.Delivery) error {
+		shown := make(chan error, 1)
+		select {
+		case arrivals <- arrival{d, shown}:
+			return <-shown
+		case <-left:
+			return errKept
+		}
+	})
+	if err := controller.Start(ctx); err != nil {
+		return nil, err
+	}
+	return func() {
+		close(left)
+		_ = controller.Stop(ctx) // what was not shown comes again
+	}, nil
+}
+
+// look hands deliveries over and acknowledges none, which the SDK does not
+// offer: an agent that acknowledges nothing gets no further.
+func (c *client) look(_ context.Context, arrivals chan<- arrival) (stop func(), err error) {
+	left := make(chan struct{})
+	seen := make(map[bcp.DeliveryID]bool)
+	nc := c.NATS()
+	sub, err := nc.Subscribe(subjects.DeliveriesOf(bcp.RoleController, c.name), func(m *nats.Msg) {
+		var d bcp.Delivery
+		if bcp.Decode(m.Data, c.encoding, &d) != nil || seen[d.DeliveryID] {
+			return
+		}
+		seen[d.DeliveryID] = true
+		select {
+		case arrivals <- arrival{d, make(chan error, 1)}:
+		case <-left:
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		close(left)
+		_ = sub.Unsubscribe() // the connection is closed next
+	}, nc.Flush()
+}
+
+// arrived shows one delivery of an inbox, at once.
+func (o *output) arrived(d bcp.Delivery) error {
+	if o.json {
+		if err := o.line(d); err != nil {
+			return err
+		}
+	} else {
+		source := "query " + string(d.QueryID)
+		if d.SubscriptionID != "" {
+			source = "subscription " + string(d.SubscriptionID)
+		}
+		what := string(d.Outcome)
+		if what == "" {
+			what = string(d.Response)
+		}
+		o.printf("%s, %s: %s  (%s, taint %s)\n", d.FromAgent, source, plain(what), bitsOf(d.BandwidthBits), d.Taint)
+	}
+	return o.flush()
+}
+
+// flush shows at once what a stream of results has so far.
+func (o *output) flush() error {
+	if err := o.stdout.Flush(); err != nil {
+		return failf("the result cannot be written: %s", reasonOf(err))
+	}
+	return nil
+}
