@@ -153,8 +153,7 @@ func strip(dst, src []byte, maxWords int) (out []byte, raw flags, err error) {
 			}
 			dst = append(dst, src[i:i+size]...)
 		default:
-			// Some marks are several: U+0344 is two.
-			if class(e&entryClass) != classExpand || norm.NFKC.Properties(src[i:]).CCC() == 0 {
+			if !joinsBack(e, src[i:]) {
 				marks = 0
 			} else if marks++; marks > maxRawMarks {
 				return nil, raw, ErrMarks
@@ -177,6 +176,19 @@ func strip(dst, src []byte, maxWords int) (out []byte, raw flags, err error) {
 		i += size
 	}
 	return dst, raw, nil
+}
+
+// joinsBack says whether a code point that is no mark is one to normalisation: some are several marks (U+0344), Jamo
+// vowels and tails compose with what stands before them.
+func joinsBack(e uint32, src []byte) bool {
+	if c := class(e & entryClass); c == classExpand && e>>entryMapped != 0 || c != classExpand && (c != classLetter || e&entryRough == 0) {
+		return false
+	}
+	p := norm.NFKC.Properties(src)
+	if d := p.Decomposition(); len(d) > 0 {
+		p = norm.NFKC.Properties(d)
+	}
+	return !p.BoundaryBefore() || p.LeadCCC() > 0
 }
 
 // maxRawMarks refuses long runs of marks before normalisation pays for them; some runs of more than MaxMarks compose to fewer.
