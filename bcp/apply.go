@@ -33,9 +33,12 @@ func (s *State) Apply(d *Decision, record Digest) error {
 }
 
 func (s *State) apply(d *Decision) error {
-	s.countRefusal(d)
 	if d.Repeat {
+		s.repeat(d)
 		return nil
+	}
+	if d.Verdict == Reject || d.Kind == KindViolation || d.Kind == KindRefusals {
+		s.countRefusal(d)
 	}
 	s.remember(d)
 	s.applySession(d)
@@ -414,10 +417,25 @@ func (s *State) remember(d *Decision) {
 	s.aging = append(s.aging, key)
 }
 
+// repeat counts a repeat: of a refusal it is a refusal, and so is one too many
+// of anything else.
+func (s *State) repeat(d *Decision) {
+	key := clientKey{d.Role, ChannelKey{Controller: d.Controller, Reader: d.Reader}, d.Client}
+	f, known := s.firsts[key]
+	if !known {
+		return
+	}
+	f.repeats++
+	s.firsts[key] = f
+	if d.Verdict == Reject || f.repeats > maxRepeats {
+		s.countRefusal(d)
+	}
+}
+
 // countRefusal counts what max_refusals limits.
 func (s *State) countRefusal(d *Decision) {
 	a := s.agents[d.Agent]
-	if a == nil || d.Verdict != Reject && d.Kind != KindViolation && d.Kind != KindRefusals {
+	if a == nil {
 		return
 	}
 	if minute := d.Time / int64(time.Minute); a.refusals.minute != minute {

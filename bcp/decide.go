@@ -97,7 +97,7 @@ func (s *State) escalate(d *Decision, ch *channelState, escalation *Escalation) 
 	if d.Escalation && ch.definition.MaxEscalations == 0 {
 		return EscalationLimitReached
 	}
-	if escalation != nil {
+	if d.Escalation {
 		d.Justification = escalation.Justification
 	}
 	return ""

@@ -47,6 +47,9 @@ const (
 // Limits of the State.
 const (
 	maxCompiled = 1024 // asks' specs that are kept compiled
+	// maxRepeats is how often a client may repeat an id that was accepted before
+	// each further repeat counts as a refusal: every one of them is a record.
+	maxRepeats = 8
 	// maxOutbox bounds a channel's deliveries that are not acknowledged and
 	// queries that are open, together.
 	maxOutbox = 16384

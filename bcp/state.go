@@ -180,6 +180,7 @@ type clientKey struct {
 type first struct {
 	digest  Digest
 	outcome Decision
+	repeats int
 }
 
 // Config is what a State is built from.

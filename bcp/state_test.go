@@ -72,13 +72,16 @@ func TestRefusalsAreLimited(t *testing.T) {
 	newWorld(t, mesh).play("event refusals mail 3\n" + limited)
 	newWorld(t, mesh).play("event refusals mail 9223372036854775807\nevent refusals mail 9223372036854775807\n" + limited)
 	newWorld(t, mesh).play("event connect mail 5\n" + junk + junk + `push mail planner alarm {"ok":true} => accept`)
-	// A repeated refusal is a refusal; a repeated success is none.
+	// A repeated refusal is a refusal; a repeated success is none at first.
 	newWorld(t, mesh).play(`
 		push mail planner alarm {"n":1} id=a  => validation_failed
 		push mail planner alarm {"n":1} id=a  => validation_failed repeat
 		push mail planner alarm {"n":1} id=a  => validation_failed repeat` + limited)
-	newWorld(t, mesh).play(strings.Repeat(`push mail planner alarm {"ok":true} id=a => accept
-		`, 5))
+	repeats := strings.Repeat(`push mail planner alarm {"ok":true} id=a => accept
+		`, 1+maxRepeats)
+	newWorld(t, mesh).play(repeats + `push mail planner alarm {"ok":true} id=b => accept`)
+	newWorld(t, mesh).play(repeats + strings.Repeat(`push mail planner alarm {"ok":true} id=a => accept repeat
+		`, 3) + limited)
 	// An agent that is both has one limit.
 	newWorld(t, mesh).play(`
 		push relay planner alarm junk         => malformed
