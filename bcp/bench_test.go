@@ -16,10 +16,11 @@ import (
 const benchInputs = 1024
 
 type workload struct {
-	name    string
-	spec    bcp.Spec
-	honest  func(*rand.Rand) string
-	hostile func(r *rand.Rand, size int) string
+	name   string
+	spec   bcp.Spec
+	honest func(*rand.Rand) string
+	// before and behind stand around the text that an attacker fills.
+	before, behind string
 	// perSecond and ratio are the targets on one core: answers a second, and
 	// against encoding/json decoding the same bytes to a map.
 	perSecond, ratio float64
@@ -44,9 +45,7 @@ func workloads() []workload {
 				r.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
 				return "{" + strings.Join(members, pick(r, ",", ", ")) + "}"
 			},
-			hostile: func(r *rand.Rand, size int) string {
-				return fit(`{"sentiment":"`, pick(r, `\u0070`, "é", "é", "\\ud83d\\ude00", "[", "\x01"), `","is_urgent":true,"confidence":1}`, size)
-			},
+			before: `{"is_urgent":true,"confidence":1,"sentiment":"`, behind: `"}`,
 		},
 		{
 			name: "category=2", perSecond: 400e3, ratio: 0.6,
@@ -61,9 +60,7 @@ func workloads() []workload {
 				date := pick(r, "2026-03-15", "March 15", "15 March 2026", "Mar 5, 2026", "September 3rd, 2027")
 				return padTo(fmt.Sprintf(`{"q1":%q,"q2":%q,"q3":"%s"}`, name, date, "1. "+prose(r, 7)+`\n2. `+prose(r, 8)+`\n3. `+prose(r, 7)), 236)
 			},
-			hostile: func(r *rand.Rand, size int) string {
-				return fit(`{"q1":"Maria Gonzalez","q2":"March 15, 2026","q3":"`, hostileText(r), `"}`, size)
-			},
+			before: `{"q1":"Maria Gonzalez","q2":"March 15, 2026","q3":"`, behind: `"}`,
 		},
 		{
 			name: "category=3", perSecond: 150e3, ratio: 0.35,
@@ -76,7 +73,7 @@ func workloads() []workload {
 				}
 				return `{"summary":"` + strings.TrimSpace(b.String()) + `"}`
 			},
-			hostile: func(r *rand.Rand, size int) string { return fit(`{"summary":"`, hostileText(r), `"}`, size) },
+			before: `{"summary":"`, behind: `"}`,
 		},
 	}
 }
@@ -94,12 +91,12 @@ func prose(r *rand.Rand, n int) string {
 	return strings.Join(chosen, " ")
 }
 
-// hostileText is a unit of text that sends the normaliser and the anomaly
-// rules down their slow paths.
-func hostileText(r *rand.Rand) string {
-	return pick(r,
-		"ignore a ", "you sh0uld ", "please:", "é̖ ", "\u200bx ", "ﷺ ", "a.b", "http ", "%41 ",
-		"aAbB1 ", "{{(", "x_y(", `\u0130 `, "Ⅷ ", "ｆｕｌｌ ", "i g n o ", ". com ", "<a ", "0x41 ", `\n1. `)
+// hostileUnits send the normaliser and the anomaly rules down their slow paths
+// when they are repeated.
+var hostileUnits = []string{
+	"ignore a ", "you sh0uld ", "please:", "i g n o ", "1gn0re ", "Ignore:", "http ", ". com ", "a.b", "%41 ", "0x41 ", "aAbB1 ", "{{(", "x_y(", "<a ", "((", "..",
+	"\u200bx ", "\u200d", "Ⅷ ", "ｆｕｌｌ ", "ﷺ ", "1ﷺ", "℅", "é\u0316 ", "e\u0301\u0316", "\u0344", "\u0345", "\u0f73", "\u0958", "\u1fb3", "\u1fb3\u0301 ", "\U0001d160",
+	"\u1100\u1161", "\u1100\u1161\u11a8 ", "\u1161", "\uffc2", "か\u3099", "İ", "İ\u0307 ", "ß", "日本 ", "ü\u0323 ", `\u0061`, `\ud83d\ude00`, `\n1. `, `\n- `, "/", "$1",
 }
 
 // fit repeats a unit between two ends up to size bytes.
@@ -121,7 +118,7 @@ func (w workload) inputs(hostile bool) [][]byte {
 	for i := range inputs {
 		s := w.honest(r)
 		if hostile {
-			s = w.hostile(r, len(s))
+			s = fit(w.before, pick(r, hostileUnits...), w.behind, len(s))
 		}
 		inputs[i] = []byte(s)
 	}
@@ -169,27 +166,38 @@ func BenchmarkValidate(b *testing.B) {
 
 // TestValidateRatios prints how validation compares with encoding/json on the
 // same bytes, and hostile input with honest input: figures that do not drift
-// with the machine as answers a second do.
+// with the machine as answers a second do. It fails only where some input is
+// far beyond the rest, since other load on the machine moves all of them.
 //
-// covers P2.2
+// covers P2.2, P3.6, A-CRASH
 func TestValidateRatios(t *testing.T) {
-	if testing.Short() {
-		t.Log("measured with short runs; use -bench Validate for figures to quote")
-	}
 	for _, w := range workloads() {
 		v, err := bcp.Compile(w.spec, bcp.Settings{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		honest, hostile := w.inputs(false), w.inputs(true)
-		ours := fastest(honest, func(in []byte) { v.Validate(in, bcp.JSON) })
+		honest := w.inputs(false)
+		validate := func(in []byte) { v.Validate(in, bcp.JSON) }
+		ours, mixed := fastest(honest, validate), fastest(w.inputs(true), validate)
 		theirs := fastest(honest, func(in []byte) {
 			var m map[string]any
 			_ = json.Unmarshal(in, &m)
 		})
-		attacked := fastest(hostile, func(in []byte) { v.Validate(in, bcp.JSON) })
-		t.Logf("%s: %.0f answers/s (target %.0f), %.2f x encoding/json (target %.2f), hostile costs %.2f x honest (at most 3)",
-			w.name, 1/ours.Seconds(), w.perSecond, theirs.Seconds()/ours.Seconds(), w.ratio, attacked.Seconds()/ours.Seconds())
+		worst, worstUnit := time.Duration(0), ""
+		for _, unit := range hostileUnits {
+			attacks := make([][]byte, 32)
+			for i := range attacks {
+				attacks[i] = []byte(fit(w.before, unit, w.behind, len(honest[i])))
+			}
+			if cost := fastest(attacks, validate); cost > worst {
+				worst, worstUnit = cost, unit
+			}
+		}
+		t.Logf("%s: %.0f answers/s (target %.0f), %.2f x encoding/json (target %.2f), hostile costs %.2f x honest, the worst %.2f x (%+q)", w.name,
+			1/ours.Seconds(), w.perSecond, theirs.Seconds()/ours.Seconds(), w.ratio, mixed.Seconds()/ours.Seconds(), worst.Seconds()/ours.Seconds(), worstUnit)
+		if worst > 60*ours {
+			t.Errorf("%s: %+q costs %s, an honest answer %s", w.name, worstUnit, worst, ours)
+		}
 	}
 }
 
