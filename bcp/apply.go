@@ -400,7 +400,7 @@ func (q *queryState) reserves() bool {
 
 // remember keeps the first outcome of a client id.
 func (s *State) remember(d *Decision) {
-	for len(s.aging) > 0 && d.Time-s.firsts[s.aging[0]].outcome.Time >= clientMemory {
+	for len(s.aging) > 0 && d.Time-s.firsts[s.aging[0]].time >= clientMemory {
 		delete(s.firsts, s.aging[0])
 		s.aging = s.aging[1:]
 	}
@@ -411,9 +411,10 @@ func (s *State) remember(d *Decision) {
 	if _, known := s.firsts[key]; known {
 		return
 	}
-	outcome := *d
-	outcome.Spec, outcome.Payload, outcome.Justification, outcome.Anomalies = nil, nil, "", nil
-	s.firsts[key] = first{digest: d.ClientDigest, outcome: outcome}
+	s.firsts[key] = first{
+		digest: d.ClientDigest, time: d.Time, verdict: d.Verdict, code: d.Code, reason: d.Reason, field: d.Field,
+		query: d.Query, category: d.Category, nominal: d.Nominal, capacity: d.Capacity, epoch: d.Epoch, balance: d.Balance,
+	}
 	s.aging = append(s.aging, key)
 }
 

@@ -482,15 +482,15 @@ func (s *State) repeated(d Decision) (Decision, bool) {
 		return d, false
 	}
 	before, ok := s.firsts[clientKey{d.Role, ChannelKey{Controller: d.Controller, Reader: d.Reader}, d.Client}]
-	if !ok || d.Time-before.outcome.Time >= clientMemory {
+	if !ok || d.Time-before.time >= clientMemory {
 		return d, false
 	}
 	if before.digest != d.ClientDigest {
 		return d.refuse(Malformed), true
 	}
-	o := &before.outcome
-	d.Repeat, d.Verdict, d.Code, d.Reason, d.Field = true, o.Verdict, o.Code, o.Reason, o.Field
-	d.Query, d.Nominal, d.Capacity, d.Epoch, d.Balance, d.Category = o.Query, o.Nominal, o.Capacity, o.Epoch, o.Balance, o.Category
+	d.Repeat, d.Verdict, d.Code, d.Reason, d.Field = true, before.verdict, before.code, before.reason, before.field
+	d.Query, d.Category, d.Nominal, d.Capacity = before.query, before.category, before.nominal, before.capacity
+	d.Epoch, d.Balance = before.epoch, before.balance
 	return d, true
 }
 

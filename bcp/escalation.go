@@ -28,6 +28,10 @@ func (e *Escalation) justified() bool {
 	return len(strings.Fields(e.Justification)) <= MaxJustificationWords && len(wordsOf(e.Justification)) > 0
 }
 
+// maxQuotations bounds a session's quotations. A session that was told more is
+// refused every justification long enough to quote.
+const maxQuotations = 1 << 20
+
 // quotations holds the runs of quotedWords words that were delivered in a
 // session, as digests.
 type quotations map[[8]byte]struct{}
@@ -35,14 +39,16 @@ type quotations map[[8]byte]struct{}
 // add keeps every run of a delivered text.
 func (q quotations) add(text string) {
 	for _, run := range wordRuns(text) {
-		q[run] = struct{}{}
+		if len(q) < maxQuotations {
+			q[run] = struct{}{}
+		}
 	}
 }
 
 // in reports whether text quotes a run.
 func (q quotations) in(text string) bool {
 	for _, run := range wordRuns(text) {
-		if _, quoted := q[run]; quoted {
+		if _, quoted := q[run]; quoted || len(q) >= maxQuotations {
 			return true
 		}
 	}

@@ -178,9 +178,19 @@ type clientKey struct {
 
 // first is the first outcome of a client's id.
 type first struct {
-	digest  Digest
-	outcome Decision
-	repeats int
+	digest   Digest
+	time     int64
+	verdict  Outcome
+	code     Code
+	reason   Reason
+	field    string
+	query    QueryID
+	category Category
+	nominal  Bits
+	capacity Bits
+	epoch    uint64
+	balance  Balance
+	repeats  int
 }
 
 // Config is what a State is built from.

@@ -337,7 +337,7 @@ func dump(s *State) string {
 		return fmt.Sprintf("%+v %v", c, q.validator != nil)
 	})
 	sortedLines(&b, s.items, func(it *itemState) string { return fmt.Sprintf("%+v", *it) })
-	sortedLines(&b, s.firsts, func(f first) string { return fmt.Sprintf("%x %d %+v", f.digest, f.repeats, f.outcome) })
+	sortedLines(&b, s.firsts, func(f first) string { return fmt.Sprintf("%+v", f) })
 	timers := make([]string, 0, len(s.deadline))
 	for _, t := range s.deadline {
 		timers = append(timers, fmt.Sprintf("%+v", t))
