@@ -32,9 +32,9 @@ func TestNoRecordNoRelease(t *testing.T) {
 			if r := mailer.Request(t, pushAlert, alert(`,"push_id":"p1"`)); r.Fields["success"] != true {
 				t.Fatal(r.JSON)
 			}
-			main.Acknowledge(t, told.Next(t))
+			first := told.Next(t)
+			main.Acknowledge(t, first)
 			g.wait(t, 1, of(bcp.KindAcknowledge))
-
 			mailer.Close()
 			g.wait(t, 1, of(bcp.KindDisconnect))
 
