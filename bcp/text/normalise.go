@@ -101,23 +101,25 @@ func settle(src []byte, capitals bool, maxWords int) (settled []byte, raw flags,
 		return nil, raw, err
 	}
 	var other []byte
+	buf, other = compatible(buf, other)
 	for range maxPasses {
-		if !norm.NFKC.IsNormal(buf) {
-			other = norm.NFKC.Append(other[:0], buf...)
-			buf, other = other, buf
-		}
 		var changed bool
 		other, changed = foldCase(other[:0], buf, capitals)
 		buf, other = other, buf
 		if !changed {
 			return buf, raw, nil
 		}
-		if !norm.NFKC.IsNormal(buf) {
-			other = norm.NFKC.Append(other[:0], buf...)
-			buf, other = other, buf
-		}
+		buf, other = compatible(buf, other)
 	}
 	return nil, raw, ErrUnstable
+}
+
+// compatible returns a text in NFKC and room for the next, each in one of the two arguments.
+func compatible(text, room []byte) ([]byte, []byte) {
+	if norm.NFKC.IsNormal(text) {
+		return text, room
+	}
+	return norm.NFKC.Append(room[:0], text...), text
 }
 
 // U+FDFA becomes 18 characters in four words.
