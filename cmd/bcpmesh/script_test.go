@@ -21,6 +21,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		RequireExplicitExec: true,
 		UpdateScripts:       *update,
+		Cmds:                scriptCommands,
 		Setup: func(env *testscript.Env) error {
 			// Under -race every process would sleep for a second at its end.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")

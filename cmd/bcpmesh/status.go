@@ -141,7 +141,7 @@ func (o *output) status(def *bcp.Mesh, s *meshStatus) {
 	if s.Running {
 		state = "runs at " + s.URL
 	}
-	o.printf("mesh %s %s: %s, %s\n", plain(meshName(def)), state, count(s.Agents, "agent"), count(s.Channels, "channel"))
+	o.printf("%s %s: %s, %s\n", plain(meshName(def)), state, count(s.Agents, "agent"), count(s.Channels, "channel"))
 	if !s.Running {
 		return
 	}

@@ -101,6 +101,9 @@ func up(ctx context.Context, p *program, args []string, o upOptions) (err error)
 	if err := prepareReady(o.readyFile); err != nil {
 		return err
 	}
+	if info, err := os.Stat(folder.state); err == nil && !info.IsDir() {
+		return failf("--state %s is not a folder", quoted(folder.state))
+	}
 	ignoreBrokenPipes()
 	log := &startLog{to: p.out.stderr, held: o.level >= hclog.Warn}
 	m, err := launch(ctx, mesh.Config{
@@ -136,7 +139,7 @@ func up(ctx context.Context, p *program, args []string, o upOptions) (err error)
 			return err
 		}
 	} else {
-		p.out.talkf("mesh %s serves %s and %s at %s", meshName(def), count(len(def.Agents), "agent"), count(len(def.Channels), "channel"), about.URL)
+		p.out.talkf("%s serves %s and %s at %s", meshName(def), count(len(def.Agents), "agent"), count(len(def.Channels), "channel"), about.URL)
 		p.out.talkf("state in %s", folder.state)
 		p.out.talkf("give an agent its credentials: bcpmesh creds issue AGENT --out AGENT.creds")
 	}
@@ -155,17 +158,24 @@ func up(ctx context.Context, p *program, args []string, o upOptions) (err error)
 	return failf("the gateway ended by itself")
 }
 
-// checkListen checks the form of --listen. What it may be is for the server.
+// checkListen checks --listen before anything is made. The server has the last
+// word on what may be listened on.
 func checkListen(listen string) error {
-	f := usagef("up: --listen: expected HOST:PORT with a port from 0 to 65535, got %s", quoted(listen)).withHint("for example --listen 127.0.0.1:4222")
-	_, port, err := net.SplitHostPort(listen)
-	if err != nil {
-		return f
+	host, port, err := net.SplitHostPort(listen)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
 	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return f
+	if err != nil {
+		return usagef("up: --listen: expected HOST:PORT with a port from 0 to 65535, got %s", quoted(listen)).withHint("for example --listen 127.0.0.1:4222")
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return beyondLoopback(listen)
 	}
 	return nil
+}
+
+func beyondLoopback(listen string) *failure {
+	return failf("--listen %s can be reached from other machines, and there is no TLS", quoted(listen)).withHint("listen on 127.0.0.1")
 }
 
 // launch starts a mesh that goes on when ctx ends: it has to be stopped in
@@ -225,11 +235,12 @@ func (l *startLog) release() {
 	_, _ = l.lines.WriteTo(l.to)
 }
 
+// meshName names a mesh in a sentence; "mesh" is the name of one that has none.
 func meshName(def *bcp.Mesh) string {
-	if def.Name == "" {
-		return "without a name"
+	if def.Name == "mesh" {
+		return "the mesh"
 	}
-	return def.Name
+	return "mesh " + def.Name
 }
 
 // startFailure says what to do about what commonly keeps a mesh from starting.
@@ -239,7 +250,7 @@ func startFailure(err error, listen, state string) error {
 	case errors.Is(err, server.ErrInUse):
 		return failf("a mesh runs on %s already", quoted(state)).withHint("stop it first, or name another folder with --state")
 	case errors.Is(err, server.ErrPlaintext):
-		return failf("--listen %s can be reached from other machines, and there is no TLS", quoted(listen)).withHint("listen on 127.0.0.1")
+		return beyondLoopback(listen)
 	case listen != "" && portTaken(listen):
 		return failf("--listen %s: another program has that port", quoted(listen)).withHint("stop it, or listen on any free port: --listen 127.0.0.1:0")
 	case errors.Is(err, accounts.ErrBusy):

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// scriptCommands are what our scripts can do beyond testscript's own commands.
+var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
+	"exitcode":    exitcodeCommand,
+	"waitfile":    waitfileCommand,
+	"jsonenv":     jsonenvCommand,
+	"answerquery": answerqueryCommand,
+}
+
+// exitcodeCommand is `exitcode CODE COMMAND…`: the command ends with exactly
+// this code. Where that says that something went wrong, stderr holds one line
+// about it, and perhaps a hint.
+func exitcodeCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exitcode CODE COMMAND…")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	err = ts.Exec(args[1], args[2:]...)
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		got = exit.ExitCode()
+	case err != nil:
+		ts.Fatalf("%v", err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+	if want == exitOK {
+		return
+	}
+	lines := strings.Split(strings.TrimSuffix(ts.ReadFile("stderr"), "\n"), "\n")
+	if len(lines) > 2 || !strings.HasPrefix(lines[0], "bcpmesh: ") || len(lines) == 2 && !strings.HasPrefix(lines[1], "hint: ") {
+		ts.Fatalf("stderr: expected one line and perhaps a hint")
+	}
+	for _, line := range lines {
+		if line != plain(line) {
+			ts.Fatalf("stderr: not harmless for a terminal: %q", line)
+		}
+	}
+}
+
+// scriptTimeout is how long a script waits for anything.
+const scriptTimeout = 30 * time.Second
+
+// waitfileCommand is `waitfile FILE…`: each file comes into being.
+func waitfileCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: waitfile FILE…")
+	}
+	deadline := time.Now().Add(scriptTimeout)
+	for _, name := range args {
+		for {
+			if _, err := os.Stat(ts.MkAbs(name)); err == nil {
+				break
+			}
+			if time.Now().After(deadline) {
+				ts.Fatalf("%s did not come into being", name)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+}
+
+// jsonenvCommand is `jsonenv VAR FILE PATH`: the variable gets the value at a
+// path such as 0.query_id in a JSON file, which may be stdout. Of a URL,
+// VAR_HOST gets what stands behind the scheme.
+func jsonenvCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: jsonenv VAR FILE PATH")
+	}
+	var value any
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[1])), &value))
+	for key := range strings.SplitSeq(args[2], ".") {
+		switch v := value.(type) {
+		case map[string]any:
+			value = v[key]
+		case []any:
+			i, err := strconv.Atoi(key)
+			if err != nil || i < 0 || i >= len(v) {
+				ts.Fatalf("no element %s", key)
+			}
+			value = v[i]
+		default:
+			ts.Fatalf("nothing at %s", key)
+		}
+	}
+	text, ok := value.(string)
+	if number, isNumber := value.(float64); isNumber {
+		text, ok = strconv.FormatFloat(number, 'f', -1, 64), true
+	}
+	if !ok {
+		ts.Fatalf("%s is neither text nor number", args[2])
+	}
+	ts.Setenv(args[0], text)
+	if _, host, found := strings.Cut(text, "://"); found {
+		ts.Setenv(args[0]+"_HOST", host)
+	}
+}
+
+// answerqueryCommand is `answerquery NAME ARGUMENT…`: it waits for the query
+// that has a field or question of this name, and answers it with
+// `bcpmesh answer ID ARGUMENT…`.
+func answerqueryCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: answerquery NAME ARGUMENT…")
+	}
+	for deadline := time.Now().Add(scriptTimeout); time.Now().Before(deadline); {
+		ts.Check(ts.Exec("bcpmesh", "answer", "--json", "--wait", "300ms"))
+		var queries []struct {
+			ID     string `json:"query_id"`
+			Fields []struct {
+				Name string `json:"name"`
+			} `json:"fields"`
+			Questions []struct {
+				ID string `json:"id"`
+			} `json:"questions"`
+		}
+		ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &queries))
+		for _, q := range queries {
+			if len(q.Fields) > 0 && q.Fields[0].Name == args[0] || len(q.Questions) > 0 && q.Questions[0].ID == args[0] {
+				ts.Check(ts.Exec("bcpmesh", append([]string{"answer", q.ID}, args[1:]...)...))
+				return
+			}
+		}
+	}
+	ts.Fatalf("no query asks for %s", args[0])
+}
