@@ -17,9 +17,9 @@ func (s *State) check(d *Decision, ch *channelState) error {
 	ok := true
 	switch d.Kind {
 	case KindAsk:
-		ok = !d.accepted() || d.Query != "" && s.queries[d.Query] == nil && ch.follows(d.Epoch) && s.holds(d)
+		ok = d.Verdict == Reject || d.accepted() && d.Query != "" && s.queries[d.Query] == nil && ch.follows(d.Epoch) && s.holds(d)
 	case KindPush:
-		ok = d.accepted() == (d.Delivery != "" || d.Item != "") && (!d.accepted() || ch.follows(d.Epoch) && s.holds(d))
+		ok = d.accepted() == (d.Delivery != "" || d.Item != "") && (d.Verdict == Reject || d.accepted() && ch.follows(d.Epoch) && s.holds(d))
 	case KindAnswer:
 		ok = s.checkAnswer(d, ch)
 	case KindExpire:
@@ -50,7 +50,7 @@ func (s *State) checkAnswer(d *Decision, ch *channelState) bool {
 	if d.Delivery == "" && d.Item == "" {
 		return d.Verdict == Reject && (d.Attempt == 0 || q != nil && q.channel == ch.definition.ChannelKey && d.Attempt <= q.attempt+1)
 	}
-	return q != nil && q.phase == phaseSent && s.charges(d, ch, q) && s.holds(d)
+	return q != nil && q.phase == phaseSent && d.Delivery != "" && (d.accepted() || d.Verdict == Reject) && s.charges(d, ch, q) && s.holds(d)
 }
 
 func (s *State) checkExpire(d *Decision, ch *channelState) bool {
@@ -61,10 +61,10 @@ func (s *State) checkExpire(d *Decision, ch *channelState) bool {
 			return false
 		}
 		if it.Query == "" {
-			return d.Delivery == "" && d.Epoch == ch.epoch
+			return d.Delivery == "" && d.Verdict == 0 && d.Epoch == ch.epoch
 		}
 	}
-	if q == nil || d.Delivery == "" || q.phase == phaseEnded || q.item != d.Item {
+	if q == nil || d.Delivery == "" || d.Verdict != 0 || q.phase == phaseEnded || q.item != d.Item {
 		return false
 	}
 	return s.charges(d, ch, q)

@@ -266,7 +266,17 @@ func TestTotalBudget(t *testing.T) {
 		answer mail 1 nei    => settled:1.0
 		ask planner web yes  => accept
 		push mail planner alarm {"ok":true} => accept
-		ask planner web num  => budget_exhausted`)
+		ask planner web num  => budget_exhausted
+		push relay planner alarm {"ok":true} => accept
+		push mail clerk alarm {"n":1}        => accept`)
+	// Pushes count too, exactly; the next nano-bit is too much.
+	for limit, want := range map[Bits]string{11 * Bit: "accept", 11*Bit - 1: "budget_exhausted"} {
+		mesh := testMesh()
+		mesh.Agents[2].TotalBudget = limit
+		newWorld(t, mesh).play(`
+			ask planner web num                  => accept
+			push mail planner alarm {"ok":true}  => ` + want)
+	}
 	newWorld(t, mesh).play(`
 		ask planner mail num => accept
 		ask planner web num  => accept

@@ -67,6 +67,11 @@ func TestTamperingIsFound(t *testing.T) {
 				d.Controller, d.Reader = "planner", "relay"
 				return d.Kind == KindAnswer || d.Kind == KindExpire
 			},
+			"no verdict": func(d *Decision) bool {
+				d.Verdict = 0
+				return d.Kind == KindAnswer || d.Kind == KindAsk || d.Kind == KindPush
+			},
+			"verdict": func(d *Decision) bool { d.Verdict = Hold; return d.Kind == KindExpire },
 			"no item": func(d *Decision) bool {
 				d.Item = ""
 				return d.Verdict == Hold && (d.Kind == KindAnswer || d.Kind == KindAsk)
