@@ -4,12 +4,14 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 )
 
 func compiled(t interface{ Fatalf(string, ...any) }, spec bcp.Spec, settings bcp.Settings) *bcp.Validator {
@@ -176,4 +178,35 @@ func TestEnumFindsItsLongestSpellings(t *testing.T) {
 			t.Errorf("%+q: %s", spelled, bcptest.Describe(got))
 		}
 	}
+}
+
+// One Validator serves many goroutines.
+//
+// covers BCP-35, BCP-88
+func TestValidatorIsSafeForConcurrentUse(t *testing.T) {
+	t.Parallel()
+	v, err := bcp.Compile(bcp.Spec{Category: 2, Constraints: []string{"n < 5 || text.size() > 1"}, Questions: []bcp.Question{
+		{ID: "n", Question: "What?", MaxWords: 1, ExpectedFormat: bcp.FormatInteger},
+		{ID: "text", Question: "What?", MaxWords: 3, ExpectedFormat: bcp.FormatShortText},
+		{ID: "again", Question: "What?", MaxWords: 3, ExpectedFormat: bcp.FormatShortText, SameAs: "text"}}}, bcp.Settings{Constraints: constraint.Compile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	for i := range 8 {
+		group.Go(func() {
+			for n := range 200 {
+				want := bcp.Accept
+				if n%10 >= 5 {
+					want = bcp.Hold
+				}
+				raw := fmt.Appendf(nil, `{"again":"%c","n":%d,"text":"%c"}`, 'A'+i, n%10, 'a'+i)
+				if got := v.Validate(raw, bcp.JSON); got.Outcome != want || got.Answer.String() != fmt.Sprintf(`{"n":"%d","text":"%c","again":"%[2]c"}`, n%10, 'a'+i) {
+					t.Errorf("%s: %s", raw, bcptest.Describe(got))
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
 }

@@ -3,8 +3,6 @@ package bcp
 import (
 	"bytes"
 	"errors"
-	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
@@ -495,60 +493,6 @@ func (w *answerWalk) delivered(i int) string {
 		return it.values[value.n]
 	}
 	return string(w.norm[value.from:value.to])
-}
-
-// canonical writes the one spelling of the answer: names in the order of the
-// spec, category 2 values as strings.
-func (w *answerWalk) canonical() string {
-	size := w.v.fixedBytes + len(w.norm)
-	for i := range w.v.items {
-		if it := &w.v.items[i]; it.kind == FormatEnum {
-			size += len(it.quoted[w.at(i).n])
-		}
-	}
-	var out strings.Builder
-	out.Grow(size)
-	for i := range w.v.items {
-		it, value := &w.v.items[i], w.at(i)
-		out.Write(it.key)
-		switch it.kind {
-		case FormatBoolean, FormatInteger:
-			out.Write(it.appendNumber(w.raw[:0], value.n))
-		case FormatEnum:
-			out.Write(it.quoted[value.n])
-		default: // normalised text has nothing to escape
-			out.WriteByte('"')
-			out.Write(w.norm[value.from:value.to])
-			out.WriteByte('"')
-		}
-	}
-	out.WriteByte('}')
-	return out.String()
-}
-
-// appendNumber writes a boolean or an integer, as a string in category 2.
-func (it *item) appendNumber(dst []byte, n int64) []byte {
-	if !it.typed {
-		dst = append(dst, '"')
-	}
-	if it.kind == FormatBoolean {
-		dst = strconv.AppendBool(dst, n != 0)
-	} else {
-		dst = strconv.AppendInt(dst, n, 10)
-	}
-	if !it.typed {
-		dst = append(dst, '"')
-	}
-	return dst
-}
-
-// appendQuoted writes valid UTF-8 as a JSON string.
-func appendQuoted(dst, s []byte) []byte {
-	quoted, err := wire.AppendText(dst, s)
-	if err != nil {
-		return append(dst, '"', '"')
-	}
-	return quoted
 }
 
 // fail notes the first reason; i is -1 where it is about the whole answer.
