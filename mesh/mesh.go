@@ -26,10 +26,10 @@ import (
 
 // Config says what to run and where.
 type Config struct {
-	// Definition is the mesh as package definition loaded it.
+	// Definition is the mesh as package definition loaded it. It is required.
 	Definition *bcp.Mesh
-	// State is the folder of keys, streams and locks. It is made if it is not
-	// there; one mesh runs on it at a time.
+	// State is the folder of keys, streams and locks. It is required, and made
+	// if it is not there; one mesh runs on it at a time.
 	State string
 	// Listen is the address for agents; the default is a free port of the
 	// loopback interface. Anything else needs TLS.
@@ -66,12 +66,17 @@ func Start(ctx context.Context, config Config) (*Mesh, error) {
 	if config.Logger == nil {
 		config.Logger = hclog.NewNullLogger()
 	}
+	if config.Definition == nil || config.State == "" {
+		return nil, errIncomplete
+	}
 	m := &Mesh{definition: config.Definition}
 	if err := m.start(ctx, config); err != nil {
 		return nil, errors.Join(err, m.Stop(context.WithoutCancel(ctx)))
 	}
 	return m, nil
 }
+
+var errIncomplete = errors.New("start the mesh: it needs a definition and a state folder")
 
 func (m *Mesh) start(ctx context.Context, config Config) error {
 	store, bundle, err := Keys(config.State, config.Definition)

@@ -25,6 +25,8 @@ type connection struct {
 	// Until then a Reader's queries wait, so that none is lost and none comes
 	// twice, and a Controller's deliveries come one by one, in their order.
 	ready bool
+	// unheard counts how often queries were sent and the Reader did not listen.
+	unheard int
 }
 
 // noteConnection follows the server's events.
@@ -60,6 +62,7 @@ func (g *Gateway) resume() {
 func (g *Gateway) greet(who agentRole, c *connection) {
 	switch who.Role {
 	case bcp.RoleReader:
+		c.unheard = 0
 		c.handshake = bcp.DeliveryID(string(rune(handshakeLetter)) + g.moment().Fresh)
 		g.sendSubscriptions(who, c.handshake, 0, g.clock())
 	case bcp.RoleController:
@@ -136,6 +139,25 @@ func (g *Gateway) sendQuery(id bcp.QueryID) {
 	sending := len(g.dispatched[id])
 	g.dispatched[id] = append(g.dispatched[id], attempt)
 	g.publish(subjects.Query(reader, query.Controller), subjects.ReplyReader(reader, id, sending), g.state.Encoding(reader), query)
+}
+
+// noteUnheard sends the open queries of a Reader again, a moment later each
+// time, if it did not listen to one. Its subscriptions and a Controller's
+// deliveries are sent again by themselves.
+func (g *Gateway) noteUnheard(s subjects.Subject) {
+	who := agentRole{s.Agent, s.Role}
+	c := g.agents[who]
+	if _, _, _, open := g.state.Open(bcp.QueryID(s.ID)); !open || c == nil || !c.ready {
+		return
+	}
+	c.ready = false
+	c.unheard++
+	wait := min(firstBackoff<<min(c.unheard, 20), maxBackoff)
+	g.at(g.clock().Add(wait), func() {
+		if g.agents[who] == c && !c.ready {
+			g.sendOpenQueries(who, c)
+		}
+	})
 }
 
 // attemptOf is the attempt that a sending of a query was; one that this gateway

@@ -72,6 +72,7 @@ type input struct {
 	reply   string
 	body    []byte
 	event   *event // instead of a message
+	unheard bool   // the server says that nobody listened to a message with this reply subject
 }
 
 // event is something that the server tells about an agent.
@@ -172,11 +173,11 @@ func (g *Gateway) subscribe(ctx context.Context) ([]*nats.Subscription, error) {
 	for _, kind := range []subjects.Kind{subjects.KindAsk, subjects.KindPush, subjects.KindReply, subjects.KindSession, subjects.KindApproval} {
 		sub, err := g.config.Conn.Subscribe(subjects.All(kind), func(m *nats.Msg) {
 			subject, err := subjects.Parse(m.Subject)
-			if err != nil || nobodyListens(m) {
+			if err != nil {
 				return
 			}
 			select {
-			case g.inbox <- input{subject: subject, reply: m.Reply, body: m.Data}:
+			case g.inbox <- input{subject: subject, reply: m.Reply, body: m.Data, unheard: nobodyListens(m)}:
 			case <-ctx.Done():
 			}
 		})

@@ -158,6 +158,9 @@ func TestForeignSubjects(t *testing.T) {
 	}
 }
 
+// silence is longer than the gateway waits for a Reader's acknowledgement.
+const silence = 300 * time.Millisecond
+
 // What the server sends back when nobody listens is neither an answer nor an
 // acknowledgement.
 //
@@ -172,9 +175,10 @@ func TestNobodyListens(t *testing.T) {
 	if r := mailer.Request(t, pushAlert, alert("")); r.Fields["success"] != true {
 		t.Fatal(r.JSON)
 	}
-	// Both have had several copies by the time that these are decided.
-	for range 20 {
-		main.Accepted(t, "mailer", askUrgent)
+	// Both have had several copies by the time that the Reader is given up for
+	// one that does not acknowledge its subscriptions.
+	for start := time.Now(); time.Since(start) < 2*silence; {
+		main.Ask(t, "mailer", `{"category":9}`)
 	}
 	told, queries := main.Deliveries(t), mailer.Queries(t)
 	main.Acknowledge(t, told.Next(t))
@@ -227,5 +231,39 @@ func TestLargeBatch(t *testing.T) {
 		if len(m.Data) > jetstream.MaxRecordBytes+64<<10 {
 			t.Errorf("a record of %d bytes", len(m.Data))
 		}
+	}
+}
+
+// The server's permissions are a mesh's that had more: the gateway refuses by
+// itself what the definitions no longer have.
+//
+// covers SUB-10, SUB-113, SUB-41, P10, P1.5
+func TestGatewayKnowsOnlyItsDefinitions(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.definition = meshtest.Parse(t, map[string]string{
+		"main.md": strings.Replace(mainFile, "{id: alerts,", "{id: alarms,", 1), "mailer.md": mailerFile,
+	})
+	g := b.start(t)
+	main, mailer := b.agent(t, "main"), b.agent(t, "mailer")
+	want := `{"type":"bcp_validation_result","subscription_id":"alerts","success":false,"status":"refused","code":"subscription_not_found","detail":"No active subscription 'alerts' from controller 'main'"}`
+	if r := mailer.Request(t, pushAlert, alert("")); r.JSON != want {
+		t.Errorf("result %s", r.JSON)
+	}
+	if d := g.wait(t, 1, of(bcp.KindPush)); d[0].Code != bcp.SubscriptionNotFound || d[0].Nominal != 0 {
+		t.Errorf("%+v", d[0])
+	}
+	main.Accepted(t, "mailer", askUrgent)
+	if err := g.Stop(); err != nil {
+		t.Error(err)
+	}
+
+	b.definition = meshtest.Parse(t, map[string]string{"main.md": "---\nname: main\n---\n", "mailer.md": "---\nname: mailer\n---\n"})
+	b.start(t)
+	if r := main.Ask(t, "mailer", askUrgent); r.Text("error") != "no_channel" {
+		t.Errorf("receipt %s", r.JSON)
+	}
+	if r := mailer.Request(t, pushAlert, alert("")); r.JSON != want {
+		t.Errorf("result %s", r.JSON)
 	}
 }

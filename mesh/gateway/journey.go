@@ -78,6 +78,10 @@ func (g *Gateway) decide(in input) (bcp.Decision, bool) {
 	if in.event != nil {
 		return g.decideEvent(in.event)
 	}
+	if in.unheard {
+		g.noteUnheard(in.subject)
+		return bcp.Decision{}, false
+	}
 	s, m := in.subject, g.moment()
 	var d bcp.Decision
 	switch s.Kind {

@@ -1,0 +1,215 @@
+package mesh_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+const (
+	colours   = "vocabularies: {colours: [red, green, blue]}\n"
+	askColour = `{"category":2,"questions":[{"id":"c","question":"Which?","max_words":1,"expected_format":"vocabulary","vocabulary":"colours"}]}`
+)
+
+// A mesh goes on with definitions that were edited while it rested: a smaller
+// budget, a channel that is gone and comes back, a word list that an open query
+// needs.
+//
+// covers P1.5, P4.4, SUB-41, SUB-129, SUB-130
+func TestRestartWithOtherDefinitions(t *testing.T) {
+	t.Parallel()
+	withOther := func(budget int) map[string]string {
+		return map[string]string{
+			"main.md":   agentFile("main", "", controls("mailer", budget, alerts), controls("clerk", 100)),
+			"mailer.md": agentFile("mailer", "", reads("main")),
+			"clerk.md":  agentFile("clerk", "", reads("main")),
+			"mesh.yaml": colours,
+		}
+	}
+	m := meshtest.Start(t, withOther(100))
+	main, mailer := connect(t, m)
+	if r := mailer.Push(t, "main", "notes", `{"note":"rain"}`, `,"push_id":"p1"`); r.Fields["success"] != true {
+		t.Fatal(r.JSON)
+	}
+	main.delivery(t)
+	open := main.Accepted(t, "mailer", askUrgent)
+	colour := main.Accepted(t, "mailer", askColour)
+	clerks := main.Accepted(t, "clerk", askUrgent)
+	m.WaitCount(t, 1, meshtest.Of(bcp.KindAcknowledge))
+
+	// 44 and 1 are spent, and 11 or, once it has failed, 1: nothing is left, and
+	// what is open goes on.
+	m.Stop(t)
+	m.Definition = meshtest.Parse(t, map[string]string{
+		"main.md":   agentFile("main", "", controls("mailer", 46, strings.Replace(alerts, "  - id: digest", "  - id: summary", 1))),
+		"mailer.md": agentFile("mailer", "", reads("main")),
+	})
+	m.Start(t)
+	main, mailer = connect(t, m)
+	if r := main.Ask(t, "mailer", askUrgent); r.Text("error") != "budget_exhausted" {
+		t.Errorf("receipt %s", r.JSON)
+	}
+	if r := mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""); r.Text("code") != "budget_exhausted" {
+		t.Errorf("result %s", r.JSON)
+	}
+	if r := mailer.Push(t, "main", "summary", `{"summary":"one two three four five six seven eight nine ten eleven"}`, ""); r.Text("code") != "validation_failed" {
+		t.Errorf("the new subscription: %s", r.JSON)
+	}
+	if d := main.delivery(t); d.Text("query_id") != string(colour) || d.Text("outcome") != "cancelled" {
+		t.Errorf("the query without its word list: %s", d.JSON)
+	}
+	query := mailer.queries.Next(t)
+	mailer.Answer(t, query, isUrgent)
+	if d := main.delivery(t); d.Text("query_id") != string(open) || !contains(d, `"response":{"urgent":true}`) {
+		t.Errorf("delivery %s", d.JSON)
+	}
+	acknowledged := m.WaitCount(t, 3, meshtest.Of(bcp.KindAcknowledge))
+	if b := acknowledged[2].Balance; b.Settled < 45*bcp.Bit || b.Reserved != 0 {
+		t.Errorf("balance %+v", b)
+	}
+
+	// Everything as it was at first.
+	m.Stop(t)
+	m.Definition = meshtest.Parse(t, withOther(100))
+	m.Start(t)
+	main = controller(t, m, "main")
+	if r := main.Ask(t, "mailer", askUrgent); r.Fields["remaining_bits"] != float64(100*bcp.Bit-acknowledged[2].Balance.Settled-bcp.Bit)/1e9 {
+		t.Errorf("receipt %s", r.JSON)
+	}
+	clerk := reader(t, m, "clerk")
+	clerk.Answer(t, clerk.queries.NextOf(t, meshtest.With("query_id", clerks)), isUrgent)
+	if d := main.delivery(t); d.Text("query_id") != string(clerks) {
+		t.Errorf("delivery %s", d.JSON)
+	}
+	checkStreams(t, m)
+}
+
+// covers SUB-8, P7.6, P9.2, P6.2
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(1000))
+	main, mailer := connect(t, m)
+	session := func(verb string) string {
+		r := main.Request(t, subjects.Session("main"), `{"type":"bcp_session","verb":"`+verb+`"}`)
+		if r.Text("session_id") == "" {
+			t.Fatal(r.JSON)
+		}
+		return r.Text("session_id")
+	}
+	first := session("open")
+	id := main.Accepted(t, "mailer", askUrgent)
+	query := mailer.queries.Next(t)
+	if session("close") != first {
+		t.Error("another session was closed")
+	}
+	// Its open query is cancelled, at the price of a failure.
+	if d := main.delivery(t); d.Text("query_id") != string(id) || d.Text("outcome") != "cancelled" || d.Fields["bandwidth_bits"] != 1.0 {
+		t.Errorf("delivery %s", d.JSON)
+	}
+	mailer.Answer(t, query, isUrgent)
+	if r := mailer.result(t); r.Text("code") != "cancelled" {
+		t.Errorf("result %s", r.JSON)
+	}
+	if session("open") == first {
+		t.Error("a closed session goes on")
+	}
+	for _, text := range []string{"", "{}", `{"verb":"destroy"}`, `{"verb":"open","verb":"open"}`, `{"verb":"open","subscriptions":[]}`} {
+		if r := main.Request(t, subjects.Session("main"), text); r.Text("error") != "malformed" {
+			t.Errorf("%s: %s", text, r.JSON)
+		}
+	}
+}
+
+// covers A-CONCQ, SUB-26, P4.5
+func TestConcurrentAsks(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, with(pair(100000, "max_cat2_queries: 5"), "mesh.yaml", "max_refusals: 1000/m\n"))
+	main := controller(t, m, "main")
+	var all sync.WaitGroup
+	receipts := make(chan string, 50)
+	for i := range 50 {
+		all.Go(func() {
+			reply, err := main.Conn.Request(subjects.Ask("main", "mailer"), []byte(withID(askWho, "request_id", fmt.Sprint("r", i))), meshtest.Patience)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			receipts <- string(reply.Data)
+		})
+	}
+	all.Wait()
+	close(receipts)
+	accepted := 0
+	for r := range receipts {
+		if strings.HasPrefix(r, `{"query_id"`) {
+			accepted++
+		} else if r != `{"error":"query_limit_reached","detail":"the epoch's category 2 queries are spent"}` {
+			t.Error(r)
+		}
+	}
+	if accepted != 5 {
+		t.Errorf("%d accepted", accepted)
+	}
+}
+
+// covers A-GUESS, P1.1
+func TestQueryIDs(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(100000))
+	main := controller(t, m, "main")
+	seen := map[string]bool{}
+	letters := map[byte]int{}
+	const n = 500
+	for range n {
+		id := string(main.Accepted(t, "mailer", askUrgent))
+		if _, err := bcp.ParseQueryID(id); err != nil || seen[id] || len(id) != 27 {
+			t.Fatalf("id %q", id)
+		}
+		seen[id] = true
+		for i := range len(id) - 1 {
+			letters[id[1+i]]++
+		}
+	}
+	// 26 letters of 32 are 130 bits, if all are about equally frequent.
+	for letter, count := range letters {
+		if mean := n * 26 / 32; count < mean*2/3 || count > mean*3/2 {
+			t.Errorf("%c stands there %d times", letter, count)
+		}
+	}
+	if len(letters) != 32 {
+		t.Errorf("%d letters", len(letters))
+	}
+}
+
+// covers P9.2
+func TestLifecycle(t *testing.T) {
+	t.Parallel()
+	if m, err := mesh.Start(t.Context(), mesh.Config{State: t.TempDir()}); err == nil || m != nil {
+		t.Errorf("a mesh without definitions runs: %v", err)
+	}
+	if m, err := mesh.Start(t.Context(), mesh.Config{Definition: meshtest.Parse(t, pair(1))}); err == nil || m != nil {
+		t.Errorf("a mesh without a state folder runs: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	m, err := mesh.Start(ctx, mesh.Config{Definition: meshtest.Parse(t, pair(1)), State: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	<-m.Done()
+	for range 2 {
+		if err := m.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+	if m, err := mesh.Start(ctx, mesh.Config{Definition: meshtest.Parse(t, pair(1)), State: t.TempDir()}); err == nil || m != nil {
+		t.Errorf("a mesh runs although its context has ended: %v", err)
+	}
+}

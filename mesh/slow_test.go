@@ -1,0 +1,99 @@
+package mesh_test
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+)
+
+// gate is a dialer whose connections stop reading when it is shut.
+type gate struct {
+	mu   sync.Mutex
+	shut chan struct{} // nil while open
+}
+
+type gatedConn struct {
+	net.Conn
+	gate *gate
+}
+
+func (g *gate) Dial(network, address string) (net.Conn, error) {
+	conn, err := net.Dial(network, address)
+	return gatedConn{conn, g}, err
+}
+
+func (g *gate) set(shut bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if shut {
+		g.shut = make(chan struct{})
+		return
+	}
+	close(g.shut)
+	g.shut = nil
+}
+
+func (c gatedConn) Read(b []byte) (int, error) {
+	c.gate.mu.Lock()
+	shut := c.gate.shut
+	c.gate.mu.Unlock()
+	if shut != nil {
+		<-shut
+	}
+	return c.Conn.Read(b)
+}
+
+// A Reader that stops reading is disconnected before it fills the memory; a
+// channel beside it goes on, and its own queries wait for it.
+//
+// covers A-SLOW
+func TestSlowReader(t *testing.T) {
+	t.Parallel()
+	files := pair(1_000_000)
+	files["boss.md"] = agentFile("boss", "", controls("clerk", 1000))
+	files["clerk.md"] = agentFile("clerk", "", reads("boss"))
+	m := meshtest.Start(t, files)
+	main, boss := controller(t, m, "main"), controller(t, m, "boss")
+	clerk := reader(t, m, "clerk")
+	dialer := &gate{}
+	mailer := side{Agent: m.Connect(t, "mailer", bcp.RoleReader, nats.SetCustomDialer(dialer))}
+	mailer.queries, mailer.told = mailer.Queries(t), mailer.Deliveries(t)
+	mailer.Acknowledge(t, mailer.told.Next(t))
+	dialer.set(true)
+
+	var questions []string
+	for i := range 15 {
+		questions = append(questions, fmt.Sprintf(`{"id":"q%d","question":%q,"max_words":1,"expected_format":"short_text"}`, i, strings.Repeat("w", 4000)))
+	}
+	large := `{"category":2,"questions":[` + strings.Join(questions, ",") + `]}`
+	gone := func(d *bcp.Decision) bool { return d.Kind == bcp.KindDisconnect && d.Agent == "mailer" }
+	asked := 0
+	for ; asked < 2000 && m.Count(gone) == 0; asked++ {
+		main.Accepted(t, "mailer", large)
+		if asked%50 > 0 {
+			continue
+		}
+		id := boss.Accepted(t, "clerk", askUrgent)
+		clerk.Answer(t, clerk.queries.Next(t), isUrgent)
+		if d := boss.delivery(t); d.Text("query_id") != string(id) {
+			t.Errorf("delivery %s", d.JSON)
+		}
+	}
+	dialer.set(false)
+	m.Wait(t, gone)
+	if bytes := asked * len(large); bytes > 64<<20 {
+		t.Errorf("%d bytes were held for it", bytes)
+	}
+	// It returns, reads, and gets every query.
+	mailer = reader(t, m, "mailer")
+	for range asked {
+		mailer.queries.Next(t)
+	}
+}
