@@ -173,16 +173,17 @@ func openMailbox(path string) (*mailbox.Mailbox, error) {
 			box, err = mailbox.Open(path)
 		}
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		return box, nil
+	}
+	reason := strings.TrimPrefix(reasonOf(err), "mailbox "+path+": ")
+	switch {
 	case errors.Is(err, io.EOF):
 		return nil, failf("%s holds no message", quoted(path)).withHint("name an mbox file, a Maildir, or one message")
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
-		return nil, failf("%s cannot be read: %s", quoted(path), reasonOf(err))
+		return nil, failf("%s cannot be read: %s", quoted(path), reason)
 	}
-	return nil, failf("%s is no mailbox: %s", quoted(path), strings.TrimPrefix(reasonOf(err), "mailbox "+path+": ")).
-		withHint("name an mbox file, a Maildir, or one message")
+	return nil, failf("%s is no mailbox: %s", quoted(path), reason).withHint("name an mbox file, a Maildir, or one message")
 }
 
 // demoFolder makes the folder of the mesh: a temporary one, or one to keep,

@@ -348,7 +348,7 @@ func placeText(place string) string {
 	case mailbox.InDisplayName:
 		return "the sender's name"
 	}
-	return "the " + strings.ReplaceAll(place, "_", " ")
+	return "the " + plain(strings.ReplaceAll(place, "_", " "))
 }
 
 func (s *story) sum(m demoMail, done mailroom.Done) {

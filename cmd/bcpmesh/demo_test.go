@@ -1,0 +1,246 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/examples/mailroom"
+	"github.com/bcpmesh/bcpmesh/examples/mailroom/mailbox"
+)
+
+// demoResult is what `bcpmesh demo --json` writes.
+type demoResult struct {
+	Messages []struct {
+		Number  int    `json:"number"`
+		Hostile bool   `json:"hostile"`
+		Place   string `json:"planted_in"`
+		Events  []struct {
+			Kind      string         `json:"kind"`
+			Category  int            `json:"category"`
+			Raw       jsontext.Value `json:"raw"`
+			Hijacked  bool           `json:"hijacked"`
+			Verdict   string         `json:"verdict"`
+			Code      string         `json:"code"`
+			Rule      string         `json:"rule"`
+			Anomalies []string       `json:"anomalies"`
+			Delivered jsontext.Value `json:"delivered"`
+			Nominal   bcp.Bits       `json:"nominal_bits"`
+			Capacity  bcp.Bits       `json:"capacity_bits"`
+		} `json:"events"`
+	} `json:"messages"`
+	Ledger []struct {
+		Balance struct {
+			Settled         bcp.Bits `json:"settled_bits"`
+			SettledCapacity bcp.Bits `json:"settled_capacity_bits"`
+		} `json:"balance"`
+	} `json:"ledger"`
+	Audit []struct {
+		Seq  uint64 `json:"seq"`
+		Prev string `json:"prev"`
+	} `json:"audit"`
+	Totals demoTotals `json:"totals"`
+}
+
+func runDemo(t *testing.T, args ...string) demoResult {
+	t.Helper()
+	got := execute(t, "", append([]string{"demo", "--json"}, args...)...)
+	if got.code != exitOK || got.stderr != "" {
+		t.Fatalf("exit %d, stderr %s", got.code, got.stderr)
+	}
+	var result demoResult
+	if err := json.Unmarshal([]byte(got.stdout), &result); err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// The data of the demonstration adds up: every attempt of the attacker has one
+// end, and the ledger shows what the events charged.
+//
+// covers BCP-174, P4.3, P11.1
+func TestDemoAddsUp(t *testing.T) {
+	t.Parallel()
+	result := runDemo(t)
+	totals := result.Totals
+	if totals.Mail != 40 || totals.Mail != len(result.Messages) || totals.Hostile < 8 {
+		t.Errorf("%d mails, %d of them hostile, %d messages", totals.Mail, totals.Hostile, len(result.Messages))
+	}
+	if totals.Refused+totals.Held+totals.Passed != totals.Attempts || totals.Attempts == 0 {
+		t.Errorf("%+v", totals)
+	}
+	var nominal, capacity bcp.Bits
+	places := make(map[string]bool)
+	attempts, heldEscalations, heldAnomalies := 0, 0, 0
+	for _, m := range result.Messages {
+		if m.Hostile {
+			places[m.Place] = true
+		}
+		for _, e := range m.Events {
+			if e.Kind != "ask" {
+				nominal += e.Nominal
+				capacity += e.Capacity
+			}
+			if e.Hijacked {
+				attempts++
+			}
+			switch {
+			case e.Verdict == "hold" && e.Kind == "ask" && e.Category == 3:
+				heldEscalations++
+			case e.Verdict == "hold" && len(e.Anomalies) > 0:
+				heldAnomalies++
+			case e.Verdict == "reject" && (e.Code == "" || e.Rule == ""):
+				t.Errorf("mail %d: refused without a code or a rule: %+v", m.Number, e)
+			}
+		}
+	}
+	if attempts != totals.Attempts || heldEscalations == 0 || heldAnomalies == 0 || len(places) < 4 {
+		t.Errorf("%d attempts of %d, %d escalations and %d anomalies held, planted in %v", attempts, totals.Attempts, heldEscalations, heldAnomalies, places)
+	}
+	if len(result.Ledger) != 1 || result.Ledger[0].Balance.Settled != nominal || totals.Nominal != nominal ||
+		result.Ledger[0].Balance.SettledCapacity != capacity || totals.Capacity != capacity {
+		t.Errorf("events charged %d and %d, totals %+v, ledger %+v", nominal, capacity, totals, result.Ledger)
+	}
+	if len(result.Audit) != auditTail {
+		t.Errorf("%d records of the audit", len(result.Audit))
+	}
+	digests := make(map[string]bool)
+	for i, r := range result.Audit {
+		if len(r.Prev) != 64 || digests[r.Prev] || i > 0 && r.Seq != result.Audit[i-1].Seq+1 {
+			t.Errorf("record %d: seq %d, prev %q", i, r.Seq, r.Prev)
+		}
+		digests[r.Prev] = true
+	}
+}
+
+// Whatever the hijacked reader puts where category 1 wants a value is refused:
+// all text that arrives in category 1 is of the values that the definitions list.
+//
+// covers P3.1, P3.6, P6.3
+func TestDemoRefusesTheAttacker(t *testing.T) {
+	t.Parallel()
+	declared := []string{"billing", "support", "meeting", "newsletter", "spam", "personal", "other", "positive", "neutral", "negative"}
+	said := 0
+	for _, m := range runDemo(t).Messages {
+		for _, e := range m.Events {
+			if e.Category != 1 || e.Raw == nil {
+				continue
+			}
+			var raw struct {
+				Kind string `json:"kind"`
+			}
+			_ = json.Unmarshal(e.Raw, &raw) // an answer has no kind
+			if raw.Kind != "" && !slices.Contains(declared, raw.Kind) {
+				said++
+				if !e.Hijacked || e.Verdict != "reject" || e.Delivered != nil {
+					t.Errorf("mail %d: %s was not refused: %+v", m.Number, e.Raw, e)
+				}
+			}
+			if e.Delivered == nil {
+				continue
+			}
+			var values map[string]any
+			if err := json.Unmarshal(e.Delivered, &values); err != nil {
+				t.Fatal(err)
+			}
+			for name, value := range values {
+				if word, isText := value.(string); isText && !slices.Contains(declared, word) {
+					t.Errorf("mail %d: %s is %q", m.Number, name, word)
+				}
+			}
+		}
+	}
+	if said < 8 {
+		t.Errorf("the attacker spoke %d times where category 1 wants a value", said)
+	}
+}
+
+// What the story shows of a hostile mail cannot act on a terminal, and no line
+// is longer than it should be.
+func TestStoryIsInert(t *testing.T) {
+	t.Parallel()
+	const evil = "\x1b]0;owned\x07\x1b[2J\r\n\u202egnp\u2066\u200b\u00ad\ufeff\u009b31m\x00\x7f \u2028\U000e0041"
+	long := strings.Repeat(evil+" 漢字 ", 40)
+	var stdout, stderr bytes.Buffer
+	s := newStory(newOutput(&stdout, &stderr, func(string) string { return "" }))
+	s.begin(&bcp.Mesh{Channels: []bcp.Channel{{}}}, evil)
+	for i, raw := range []string{evil, long, strings.Repeat("w", 500), strings.Repeat("漢", 500), ""} {
+		s.news = []demoEvent{
+			{Kind: bcp.KindPush, Raw: jsontext.Value(raw), Hijacked: true, Verdict: bcp.Reject, Code: bcp.ValidationFailed, Reason: raw, Anomalies: []string{raw}},
+			{Kind: bcp.KindAnswer, Raw: jsontext.Value(raw), Verdict: bcp.Accept, Delivered: jsontext.Value(raw)},
+			{Kind: bcp.KindAnswer, Raw: jsontext.Value(raw), Verdict: bcp.Hold, Anomalies: []string{"url"}},
+			{Kind: bcp.KindAsk, Asked: raw, Category: 3, Verdict: bcp.Hold},
+			{Kind: bcp.KindAsk, Asked: raw, Category: 1, Verdict: bcp.Accept},
+			{Kind: bcp.KindAnswer, Raw: jsontext.Value(raw), Outcome: bcp.Rejected},
+		}
+		s.acts = []string{raw}
+		m := &mailbox.Message{Subject: raw}
+		m.From.Name = raw
+		if err := s.tell(mailroom.Done{Number: i + 1, Message: m, Injection: &mailbox.Injection{Plain: raw, Place: mailbox.Place(raw)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.end(&bcp.Mesh{}, nil, []bcp.Decision{{Subject: evil, Agent: bcp.AgentName(evil)}}, evil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.out.flush(); err != nil {
+		t.Fatal(err)
+	}
+	told := true // what comes behind are tables, as wide as they are
+	for line := range strings.Lines(stdout.String()) {
+		line = strings.TrimSuffix(line, "\n")
+		told = told && line != "The ledger"
+		if line != plain(line) {
+			t.Errorf("not harmless for a terminal: %q", line)
+		}
+		if told && strings.HasPrefix(line, saidIndent) && text.StringWidthWithoutEscSequences(line) > storyWidth {
+			t.Errorf("%d columns: %q", text.StringWidthWithoutEscSequences(line), line)
+		}
+	}
+}
+
+// The user's own mail, many of them, as an mbox; the limit cuts.
+func TestDemoOwnMail(t *testing.T) {
+	t.Parallel()
+	var mbox bytes.Buffer
+	for i := range 30 {
+		fmt.Fprintf(&mbox, "From a@example.com Mon Mar  2 10:00:00 2026\nFrom: A <a@example.com>\nSubject: Note %d\n\nHello %d.\n\n", i, i)
+	}
+	name := filepath.Join(t.TempDir(), "mbox")
+	if err := os.WriteFile(name, mbox.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := runDemo(t, "--mbox", name).Totals; got.Mail != 30 || got.Hostile != 0 || got.Attempts != 0 || got.Delivered < 30 {
+		t.Errorf("%+v", got)
+	}
+	if got := runDemo(t, "--mbox", name, "--limit", "7").Totals; got.Mail != 7 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// An interrupted demonstration says so and leaves nothing behind.
+func TestDemoInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	keep := filepath.Join(t.TempDir(), "kept")
+	var stderr bytes.Buffer
+	stdout := writerFunc(func(b []byte) (int, error) { cancel(); return len(b), nil })
+	code := run(ctx, []string{"demo", "--keep", keep}, strings.NewReader(""), stdout, &stderr, func(string) string { return "" })
+	if _, err := os.Stat(keep); code != exitFailed || stderr.String() != "bcpmesh: interrupted\n" || err == nil {
+		t.Errorf("exit %d, stderr %q, kept: %v", code, stderr.String(), err == nil)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
