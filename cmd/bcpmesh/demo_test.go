@@ -126,7 +126,7 @@ func TestDemoAddsUp(t *testing.T) {
 // Whatever the hijacked reader puts where category 1 wants a value is refused:
 // all text that arrives in category 1 is of the values that the definitions list.
 //
-// covers P3.1, P3.6, P6.3
+// covers P3.1
 func TestDemoRefusesTheAttacker(t *testing.T) {
 	t.Parallel()
 	declared := []string{"billing", "support", "meeting", "newsletter", "spam", "personal", "other", "positive", "neutral", "negative"}

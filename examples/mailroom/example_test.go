@@ -1,0 +1,38 @@
+package mailroom_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/bcpmesh/bcpmesh/examples/mailroom"
+)
+
+// Run the mesh of the example, and both agents, on the first four messages.
+func ExampleRun() {
+	ctx := context.Background()
+	state, err := os.MkdirTemp("", "mailroom-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(state)
+	m, options, err := start(ctx, state, nil)
+	if err != nil {
+		panic(err)
+	}
+	defer m.Stop(ctx)
+
+	options.Limit = 4
+	options.After = func(done mailroom.Done) error {
+		fmt.Printf("%d: %s\n", done.Number, done.Message.Subject)
+		return nil
+	}
+	if err := mailroom.Run(ctx, options); err != nil {
+		panic(err)
+	}
+	// Output:
+	// 1: When does order 4471 ship?
+	// 2: Invoice 2026-0318
+	// 3: Beschädigte Lieferung: Reklamation zu Auftrag 4398
+	// 4: Harbour Notes – tide tables are out
+}
