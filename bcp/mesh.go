@@ -1,6 +1,10 @@
 package bcp
 
-import "time"
+import (
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp/text"
+)
 
 // Mesh is what an operator declared: a folder of definitions after defaults
 // and checks (PROTOCOL P1.2, P1.3). Package definition makes it from files.
@@ -117,6 +121,27 @@ func (m *Mesh) Channel(key ChannelKey) (Channel, bool) {
 		}
 	}
 	return Channel{}, false
+}
+
+// Settings returns what the channel means for the specs of its queries; for
+// those of a subscription the caller adds their number. Rules and constraints
+// may be nil, as in [Settings].
+func (c Channel) Settings(m *Mesh, rules *text.Rules, constraints ConstraintCompiler) Settings {
+	settings := Settings{OnAnomaly: c.OnAnomaly, PreserveCase: c.PreserveCase, Vocabularies: m.Vocabularies,
+		Rules: rules, Constraints: constraints}
+	if c.ReleaseInterval > 0 {
+		settings.ReleaseSlots, settings.ApprovalSlots = slots(c.QueryTTL, c.ReleaseInterval), slots(c.ApprovalTTL, c.ReleaseInterval)
+	}
+	return settings
+}
+
+// slots is the number of release intervals in a time, rounded up.
+func slots(ttl, interval time.Duration) uint64 {
+	n := uint64(max(0, ttl) / interval)
+	if ttl%interval > 0 {
+		n++
+	}
+	return n
 }
 
 // LongestTTL returns the greatest query_ttl of the Reader's channels: how long

@@ -228,7 +228,7 @@ func NewState(c Config) (*State, error) {
 		if s.agents[definition.Controller] == nil || s.agents[definition.Reader] == nil {
 			return nil, errChannelAgents
 		}
-		ch := &channelState{definition: definition, epoch: 1, pools: map[uint64]*pool{1: {}}, settings: s.settings(definition)}
+		ch := &channelState{definition: definition, epoch: 1, pools: map[uint64]*pool{1: {}}, settings: definition.Settings(c.Mesh, c.Rules, c.Constraints)}
 		ch.window.span = int64(definition.BudgetWindow)
 		if err := ch.compileSubscriptions(); err != nil {
 			return nil, err
@@ -239,24 +239,6 @@ func NewState(c Config) (*State, error) {
 }
 
 var errChannelAgents = errors.New("a channel needs both its agents")
-
-func (s *State) settings(c Channel) Settings {
-	settings := Settings{OnAnomaly: c.OnAnomaly, PreserveCase: c.PreserveCase, Vocabularies: s.mesh.Vocabularies,
-		Rules: s.rules, Constraints: s.constraints}
-	if c.ReleaseInterval > 0 {
-		settings.ReleaseSlots, settings.ApprovalSlots = slots(c.QueryTTL, c.ReleaseInterval), slots(c.ApprovalTTL, c.ReleaseInterval)
-	}
-	return settings
-}
-
-// slots is the number of release intervals in a time, rounded up.
-func slots(ttl, interval time.Duration) uint64 {
-	n := uint64(max(0, ttl) / interval)
-	if ttl%interval > 0 {
-		n++
-	}
-	return n
-}
 
 func (ch *channelState) compileSubscriptions() error {
 	settings := ch.settings

@@ -6,7 +6,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -202,13 +201,4 @@ func (b *builder) checkPeople(m *bcp.Mesh) {
 			}
 		}
 	}
-}
-
-// slots returns how many release moments there are within the TTL, at least
-// one; 0 where timing is uncounted (PROTOCOL P4.1).
-func slots(ttl, interval time.Duration) uint64 {
-	if interval <= 0 {
-		return 0
-	}
-	return uint64(max((ttl+interval-1)/interval, 1))
 }

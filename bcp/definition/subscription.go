@@ -41,14 +41,9 @@ func (b *builder) subscriptions(m *bcp.Mesh, c, r *end, ch *bcp.Channel) {
 // want (PROTOCOL P4.2, P4.6).
 func (b *builder) checkSubscription(m *bcp.Mesh, c *end, o *object, ch bcp.Channel, spec bcp.Spec, subscriptions int) {
 	s := c.agent.source
-	validator, err := bcp.Compile(spec, bcp.Settings{
-		OnAnomaly:     ch.OnAnomaly,
-		PreserveCase:  ch.PreserveCase,
-		Vocabularies:  m.Vocabularies,
-		Constraints:   constraint.Compile,
-		ReleaseSlots:  slots(ch.QueryTTL, ch.ReleaseInterval),
-		Subscriptions: subscriptions,
-	})
+	settings := ch.Settings(m, nil, constraint.Compile)
+	settings.Subscriptions = subscriptions
+	validator, err := bcp.Compile(spec, settings)
 	if err != nil {
 		at, key, message := o.position, o.path, err.Error()
 		var wrong *bcp.SpecError

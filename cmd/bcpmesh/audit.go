@@ -154,6 +154,9 @@ func newestRecords(ctx context.Context, auditor *agents.Auditor, number int) (re
 			return nil, 0, outcomeOf(err)
 		}
 		records, next = append(records, r.Decision), r.Sequence+1
+		if len(records) == number {
+			break // what has come since is for whoever follows
+		}
 	}
 	return records, next, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -171,7 +172,7 @@ func describeChannels(mesh *bcp.Mesh) ([]channelInfo, error) {
 		if c.ReleaseInterval > 0 {
 			info.Timing = "counted"
 		}
-		settings := channelSettings(mesh, c)
+		settings := c.Settings(mesh, nil, constraint.Compile)
 		settings.Subscriptions = len(c.Subscriptions)
 		for _, s := range c.Subscriptions {
 			validator, err := bcp.Compile(s.Spec, settings)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 )
 
 // specFlags write a spec on the command line.
@@ -154,7 +155,7 @@ func checkSpec(def *bcp.Mesh, channel *bcp.Channel, spec bcp.Spec) error {
 	if channel == nil {
 		return nil
 	}
-	if _, err := bcp.Compile(spec, channelSettings(def, *channel)); err != nil {
+	if _, err := bcp.Compile(spec, channel.Settings(def, nil, constraint.Compile)); err != nil {
 		return (&failure{code: exitRefused, message: string(bcp.InvalidQuery) + ": " + err.Error()}).
 			withHint("bcpmesh query --help shows examples")
 	}

@@ -13,20 +13,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 )
 
-// channelSettings returns what a channel of the mesh means for its specs.
-func channelSettings(mesh *bcp.Mesh, channel bcp.Channel) bcp.Settings {
-	settings := bcp.Settings{
-		OnAnomaly:    channel.OnAnomaly,
-		PreserveCase: channel.PreserveCase,
-		Vocabularies: mesh.Vocabularies,
-		Constraints:  constraint.Compile,
-	}
-	if channel.ReleaseInterval > 0 {
-		settings.ReleaseSlots = uint64(max((channel.QueryTTL+channel.ReleaseInterval-1)/channel.ReleaseInterval, 1))
-	}
-	return settings
-}
-
 // parseSettings reads the settings of a case: keys of a Controller's channel
 // entry, and the vocabularies of a mesh. There is one schema of them, that of
 // definitions, so the settings are put into a mesh of two agents and loaded.
@@ -87,7 +73,7 @@ func parseSettings(raw jsontext.Value) (bcp.Settings, int, error) {
 		return bcp.Settings{}, 0, fmt.Errorf("settings: expected the keys of a channel entry")
 	}
 	channel := loaded.Channels[0]
-	return channelSettings(loaded, channel), len(channel.Subscriptions), nil
+	return channel.Settings(loaded, nil, constraint.Compile), len(channel.Subscriptions), nil
 }
 
 // flowYAML writes a JSON object in one line that every YAML parser takes.
