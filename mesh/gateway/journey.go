@@ -79,7 +79,6 @@ func (g *Gateway) decide(in input) (bcp.Decision, bool) {
 		return g.decideEvent(in.event)
 	}
 	if in.unheard {
-		g.noteUnheard(in.subject)
 		return bcp.Decision{}, false
 	}
 	s, m := in.subject, g.moment()
@@ -207,6 +206,8 @@ func (g *Gateway) release(o *outcome) {
 // the batch, since it may tell of what others changed.
 func (g *Gateway) releaseUnrecorded(o *outcome) {
 	switch {
+	case o.in.unheard:
+		g.noteUnheard(o.in.subject)
 	case o.decision.Code != "":
 		g.answer(o.in, g.refusal(o.in, o.decision.Code))
 	case o.in.subject.Kind == subjects.KindApproval:
