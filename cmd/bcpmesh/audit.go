@@ -117,14 +117,14 @@ func tail(ctx context.Context, p *program, auditor *agents.Auditor, number int, 
 	if err != nil {
 		return err
 	}
-	if err := p.out.records(records); err != nil || !follow {
+	if err := p.out.records(records, follow); err != nil || !follow {
 		return err
 	}
 	for r, err := range auditor.Follow(ctx, next) {
 		if err != nil {
 			return outcomeOf(err)
 		}
-		if err := p.out.records([]bcp.Decision{r.Decision}); err != nil {
+		if err := p.out.records([]bcp.Decision{r.Decision}, true); err != nil {
 			return err
 		}
 	}
@@ -161,15 +161,20 @@ func newestRecords(ctx context.Context, auditor *agents.Auditor, number int) (re
 	return records, next, nil
 }
 
-// records shows records as they come.
-func (o *output) records(records []bcp.Decision) error {
-	if o.json {
+// records shows records: in a table, or line by line where more follow.
+func (o *output) records(records []bcp.Decision, follow bool) error {
+	switch {
+	case o.json:
 		for i := range records {
 			if err := o.line(&records[i]); err != nil {
 				return err
 			}
 		}
-	} else if len(records) > 0 {
+	case follow:
+		for i := range records {
+			o.auditLine(&records[i])
+		}
+	case len(records) > 0:
 		o.auditTable(records)
 	}
 	return o.flush()

@@ -26,29 +26,44 @@ func (o *output) ledgerTable(def *bcp.Mesh, lines []bcp.LedgerLine) {
 // auditTable shows records of the audit, with the date where it is not the same
 // for all.
 func (o *output) auditTable(records []bcp.Decision) {
-	var rows [][]string
 	layout := time.TimeOnly
 	if n := len(records); n > 0 && records[0].At().UTC().YearDay() != records[n-1].At().UTC().YearDay() {
 		layout = time.DateTime
 	}
+	var rows [][]string
 	for i := range records {
-		d := &records[i]
-		verdict := ""
-		if d.Verdict != 0 {
-			verdict = d.Verdict.String()
-		}
-		what := strings.Join(compact(string(d.Code), string(d.Outcome), strings.Join(d.Anomalies, "+"), d.Subject), " ")
-		who := string(d.Agent)
-		if key, ok := d.Channel(); ok {
-			who = string(key.Controller) + " ← " + string(key.Reader)
-		}
-		bits := ""
-		if d.Nominal > 0 {
-			bits = shortBits(d.Nominal)
-		}
-		rows = append(rows, []string{strconv.FormatUint(d.Seq, 10), d.At().UTC().Format(layout), d.Kind.String(), who, verdict, what, bits})
+		rows = append(rows, auditRow(&records[i], layout))
 	}
 	o.table([]string{"seq", "time, UTC", "kind", "agent or channel", "verdict", "code", "bits"}, rows)
+}
+
+// auditLine shows a record as it comes, where no table can be drawn since its
+// end is not known.
+func (o *output) auditLine(d *bcp.Decision) {
+	row := auditRow(d, time.DateTime)
+	for i := range row {
+		row[i] = plain(row[i])
+	}
+	line := fmt.Sprintf("%6s  %s  %-11s  %-30s  %-7s  %s", row[0], row[1], row[2], row[3], row[4], strings.Join(compact(row[5:]...), "  "))
+	o.printf("%s\n", strings.TrimRight(line, " "))
+}
+
+// auditRow is a record in the columns of auditTable.
+func auditRow(d *bcp.Decision, layout string) []string {
+	verdict := ""
+	if d.Verdict != 0 {
+		verdict = d.Verdict.String()
+	}
+	who := string(d.Agent)
+	if key, ok := d.Channel(); ok {
+		who = string(key.Controller) + " ← " + string(key.Reader)
+	}
+	bits := ""
+	if d.Nominal > 0 {
+		bits = shortBits(d.Nominal)
+	}
+	what := strings.Join(compact(string(d.Code), string(d.Outcome), strings.Join(d.Anomalies, "+"), d.Subject), " ")
+	return []string{strconv.FormatUint(d.Seq, 10), d.At().UTC().Format(layout), d.Kind.String(), who, verdict, what, bits}
 }
 
 // shortBits writes bits for reading, rounded up to a tenth: "6.9", "671". The

@@ -132,11 +132,10 @@ func notReached(url string, err error) *failure {
 		return failf("the mesh at %s does not take these credentials", quoted(url)).
 			withHint("it may be another mesh, not know the agent yet, or the credentials have expired")
 	}
-	_, reason, found := strings.Cut(err.Error(), ": ") // behind "agents: connecting NAME"
-	if _, inner, more := strings.Cut(reason, ": "); found && more {
-		reason = inner
+	if cause := errors.Unwrap(err); cause != nil {
+		err = cause // without "agents: connecting NAME"
 	}
-	return failf("no mesh answers at %s: %s", quoted(url), reason)
+	return failf("no mesh answers at %s: %s", quoted(url), reasonOf(err))
 }
 
 // actor is the agent or person that a command acts as.

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+func TestNumberFlag(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		least int
+		text  string
+		ok    bool
+	}{
+		{0, "0", true}, {1, "0", false}, {1, "1", true}, {0, "2147483647", true}, {0, "2147483648", false},
+		{0, "-1", false}, {0, "", false}, {0, "1.5", false}, {0, " 1", false}, {0, "0x10", false},
+	} {
+		f := numberFlag{least: c.least}
+		if err := f.Set(c.text); (err == nil) != c.ok {
+			t.Errorf("%q from %d: %v", c.text, c.least, err)
+		}
+	}
+}
+
+func TestBitsOf(t *testing.T) {
+	t.Parallel()
+	for bits, want := range map[bcp.Bits]string{
+		0: "0 bits", 1: "0.1 bits", bcp.Bit: "1 bit", bcp.Bit + 1: "1.1 bits", 2 * bcp.Bit: "2 bits", 6906890596: "7 bits", 671 * bcp.Bit: "671 bits",
+	} {
+		if got := bitsOf(bits); got != want {
+			t.Errorf("%d nano-bits are %s, want %s", bits, got, want)
+		}
+	}
+}
+
+// The ready file of a mesh that was killed is taken away, that of a running one
+// is left alone, and so is a file of anybody else.
+func TestPrepareReady(t *testing.T) {
+	t.Parallel()
+	ended := exec.Command(os.Args[0], "-test.run=^$")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		content string
+		kept    bool
+	}{
+		"running": {mustReady(t, os.Getpid()), true},
+		"killed":  {mustReady(t, ended.Process.Pid), false},
+		"other":   {"to do: milk", true},
+		"no pid":  {mustReady(t, 0), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "ready.json")
+			if err := os.WriteFile(file, []byte(c.content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := prepareReady(file); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(file); (err == nil) != c.kept {
+				t.Errorf("after it: %v", err)
+			}
+		})
+	}
+}
+
+func mustReady(t *testing.T, pid int) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "ready.json")
+	if err := writeReady(file, ready{URL: "nats://127.0.0.1:1", State: "/state", PID: pid}); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// A file that cannot be written leaves no draft.
+func TestWriteReadyLeavesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	target := filepath.Join(dir, "taken")
+	if err := os.Mkdir(target, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeReady(target, ready{}); err == nil {
+		t.Error("wrote over a folder")
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("%v: %v", entries, err)
+	}
+}
+
+// What keeps a connection from being made is said without the words of the
+// libraries where it is common, and without a piece of any agent's name.
+func TestNotReached(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{nats.ErrNoServers, `no mesh answers at "nats://x"`},
+		{nats.ErrAuthorization, `the mesh at "nats://x" does not take these credentials`},
+		{fmt.Errorf("agents: connecting main: %w", errors.New("bad thing")), `no mesh answers at "nats://x": bad thing`},
+		{errors.New("bad thing"), `no mesh answers at "nats://x": bad thing`},
+	} {
+		if got := notReached("nats://x", c.err); got.message != c.want || got.code != exitFailed {
+			t.Errorf("%v: %q", c.err, got.message)
+		}
+	}
+}
+
+func TestAuditRow(t *testing.T) {
+	t.Parallel()
+	d := bcp.Decision{Seq: 7, Kind: bcp.KindPush, Agent: "mail", Verdict: bcp.Reject, Code: bcp.ValidationFailed, Anomalies: []string{"url", "code"}, Nominal: bcp.Bit}
+	row := auditRow(&d, time.DateOnly)
+	if row[0] != "7" || row[2] != "push" || row[4] != "reject" || row[5] != "validation_failed url+code" || row[6] != "1" {
+		t.Errorf("%q", row)
+	}
+}
