@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
@@ -106,8 +107,12 @@ func (f *clientFlags) remote(ctx context.Context) (*client, error) {
 	if err != nil {
 		return nil, usagef("--as: %s", err)
 	}
-	if _, err := readSmall(f.creds); err != nil {
+	content, err := readSmall(f.creds)
+	if err != nil {
 		return nil, failf("%s cannot be read: %s", quoted(f.creds), reasonOf(err))
+	}
+	if _, err := jwt.ParseDecoratedUserNKey(content); err != nil {
+		return nil, failf("%s holds no credentials", quoted(f.creds)).withHint("bcpmesh creds issue makes them")
 	}
 	encoding := bcp.JSON
 	if f.encoding.value == "msgpack" {
@@ -184,7 +189,7 @@ func outcomeOf(err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return failf("nothing came in time").withHint("give it more time with --wait")
 	case errors.Is(err, nats.ErrPermissionViolation):
-		return (&failure{code: exitRefused, message: "the server refuses it: no definition gives this agent such a channel"}).
+		return (&failure{code: exitRefused, message: "the server refuses it: this agent may not do that"}).
 			withHint("bcpmesh perms shows who may do what")
 	case errors.Is(err, agents.ErrMessage):
 		return failf("what the gateway says is not understood").withHint("is --encoding that of the agent's definition?")

@@ -134,7 +134,7 @@ func answerqueryCommand(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &queries))
 		for _, q := range queries {
 			if len(q.Fields) > 0 && q.Fields[0].Name == args[0] || len(q.Questions) > 0 && q.Questions[0].ID == args[0] {
-				ts.Check(ts.Exec("bcpmesh", append([]string{"answer", q.ID}, args[1:]...)...))
+				ts.Check(ts.Exec("bcpmesh", append([]string{"answer", q.ID, "--wait", "20s"}, args[1:]...)...))
 				return
 			}
 		}
