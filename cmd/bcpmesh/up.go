@@ -34,8 +34,12 @@ const (
 	readyName   = "mesh.json"
 )
 
-// stopTimeout is how long a clean end may take.
-const stopTimeout = 20 * time.Second
+const (
+	// stopTimeout is how long a clean end may take.
+	stopTimeout = 20 * time.Second
+	// startPatience is how long a start may take without a word.
+	startPatience = 10 * time.Second
+)
 
 // ready is what a running mesh tells about itself: in the ready file, and in
 // the state folder for the client commands.
@@ -104,12 +108,20 @@ func up(ctx context.Context, p *program, args []string, o upOptions) (err error)
 	if info, err := os.Stat(folder.state); err == nil && !info.IsDir() {
 		return failf("--state %s is not a folder", quoted(folder.state))
 	}
+	if err := checkKeys(folder.state); err != nil {
+		return err
+	}
 	ignoreBrokenPipes()
 	log := &startLog{to: p.out.stderr, held: o.level >= hclog.Warn}
+	slow := time.AfterFunc(startPatience, func() {
+		log.release()
+		_, _ = io.WriteString(log, "still starting: the journal is long, or the state is damaged\n")
+	})
 	m, err := launch(ctx, mesh.Config{
 		Definition: def, State: folder.state, Listen: o.listen, Version: programVersion(),
 		Logger: hclog.New(&hclog.LoggerOptions{Name: "bcpmesh", Level: o.level, Output: log}),
 	})
+	slow.Stop()
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil // ended as it was asked to
@@ -176,6 +188,19 @@ func checkListen(listen string) error {
 
 func beyondLoopback(listen string) *failure {
 	return failf("--listen %s can be reached from other machines, and there is no TLS", quoted(listen)).withHint("listen on 127.0.0.1")
+}
+
+// checkKeys refuses a state that has lost its keys: with new ones the mesh would
+// not find its journal, and begin another without a word.
+func checkKeys(state string) error {
+	if _, err := os.Stat(filepath.Join(state, "jetstream")); err != nil {
+		return nil // a new state, or one for the mesh to judge
+	}
+	if _, err := accounts.Open(state); errors.Is(err, fs.ErrNotExist) {
+		return failf("the state folder %s holds a journal, and not its keys", quoted(state)).
+			withHint("restore the keys from a backup, or start with a new --state")
+	}
+	return nil
 }
 
 // launch starts a mesh that goes on when ctx ends: it has to be stopped in
