@@ -12,7 +12,7 @@ import (
 // The query flow with stock clients, in both categories that need no person,
 // both encodings, and both shapes of an answer.
 //
-// covers BCP-68, BCP-69, BCP-72, BCP-128, BCP-130, BCP-131, BCP-132, BCP-137, BCP-144, BCP-160, BCP-168, SUB-15, SUB-17, SUB-19, SUB-56, SUB-61, SUB-63, SUB-65, SUB-66, SUB-69, SUB-71, SUB-72, SUB-73, SUB-74, SUB-75, SUB-76, SUB-79, SUB-80, SUB-101, SUB-122, SUB-123, SUB-124, SUB-125, SUB-136, C-4, P2.1, P9.1
+// covers BCP-68, BCP-69, BCP-72, BCP-128, BCP-129, BCP-130, BCP-131, BCP-132, BCP-137, BCP-144, BCP-160, BCP-168, SUB-15, SUB-17, SUB-19, SUB-56, SUB-61, SUB-63, SUB-65, SUB-66, SUB-69, SUB-71, SUB-72, SUB-73, SUB-74, SUB-75, SUB-76, SUB-79, SUB-80, SUB-101, SUB-122, SUB-123, SUB-124, SUB-125, SUB-136, C-4, P2.1, P9.1
 func TestQueryFlow(t *testing.T) {
 	t.Parallel()
 	cases := []struct {

@@ -177,7 +177,9 @@ func TestRefusedAnswer(t *testing.T) {
 // covers A-DOUBLE, P4.5, P3.10
 func TestConcurrentAnswers(t *testing.T) {
 	t.Parallel()
-	m := meshtest.Start(t, with(pair(1000), "mesh.yaml", "max_refusals: 1000/m\n"))
+	files := with(pair(1000), "mesh.yaml", "max_refusals: 1000/m\n")
+	files["mailer.md"] = agentFile("mailer", "max_connections: 64\n", reads("main"))
+	m := meshtest.Start(t, files)
 	main, mailer := connect(t, m)
 	mailer.Close()
 	const n = 50
@@ -358,7 +360,7 @@ func TestReplySubjects(t *testing.T) {
 		subjects.Deliver(bcp.RoleController, "main", "mailer"), subjects.InboxPrefix("main") + ".x", subjects.Query("spy", "other"),
 		subjects.Deliver(bcp.RoleReader, "spy", "other"), subjects.InboxPrefix("spy") + ".x", subjects.Ask("main", "mailer"), subjects.Session("main"),
 		subjects.Commit(0), subjects.Audit("main", "mailer", "ask"), subjects.Validated("main", "mailer"), "$JS.API.STREAM.PURGE.BCP_AUDIT", "$SYS.REQ.CLAIMS.UPDATE",
-		subjects.ReplyController("main", "d1"), subjects.ReplyReader("spy", "q1", 0),
+		subjects.ReplyController("main", "d1"), subjects.ReplyReader("spy", "q1", 0), pushAlert,
 	}
 	spied := spy.Listen(t, subjects.InboxesOf("spy"))
 	for _, reply := range replies {
@@ -369,6 +371,10 @@ func TestReplySubjects(t *testing.T) {
 	mailer.Sync(t)
 	m.WaitCount(t, len(replies), of(bcp.KindPush, bcp.ValidationFailed))
 	m.Settle(t)
+	// Where the sender names its own push, there is no loop.
+	if n := m.Count(meshtest.Of(bcp.KindPush)); n != len(replies) {
+		t.Errorf("%d pushes came of %d", n, len(replies))
+	}
 	for _, got := range append(main.rest(t), inbox.Taken(t)...) {
 		t.Errorf("main got %s", got.JSON)
 	}

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -266,7 +267,18 @@ func (c *traffic) subscribe(conn *nats.Conn, subject string, handle func(*nats.M
 // check compares what clients know with the journal.
 func (c *traffic) check(state string) {
 	t := c.t
-	js, end := meshtest.OpenStreams(t, state, meshtest.Parse(t, crashFiles))
+	// One more start, so that the projections catch up with the journal.
+	m := meshtest.Prepare(t, crashFiles)
+	m.State = state
+	m.Start(t)
+	started := m.Wait(t, meshtest.Of(bcp.KindStart))
+	ctx, cancel := context.WithTimeout(t.Context(), stepPatience)
+	defer cancel()
+	if err := m.Projected(ctx, started.Seq); err != nil {
+		t.Fatal(err)
+	}
+	m.Stop(t)
+	js, end := m.Streams(t)
 	defer end()
 	var records [][]byte
 	for _, m := range meshtest.ReadStream(t, js, jetstream.CommitStream) {
@@ -282,7 +294,7 @@ func (c *traffic) check(state string) {
 	}
 	t.Logf("%d kills: %d asks, %d pushes, %d deliveries acknowledged to or by clients; %d requests repeated, %d deliveries came again; %d decisions in %d records",
 		*rounds, len(c.asks), len(c.pushes), len(c.delivered), c.repeats, c.twice, journal.Decisions, journal.Records)
-	if starts := journal.Kinds[uint64(bcp.KindStart)]; starts != *rounds+1 {
+	if starts := journal.Kinds[uint64(bcp.KindStart)]; starts != *rounds+2 {
 		t.Errorf("%d starts", starts)
 	}
 	spent := map[string]int64{}
@@ -319,13 +331,16 @@ func (c *traffic) check(state string) {
 		}
 	}
 	audit := meshtest.ReadStream(t, js, jetstream.AuditStream)
-	if len(audit) > journal.Decisions {
+	if len(audit) != journal.Decisions {
 		t.Errorf("the audit has %d records of %d decisions", len(audit), journal.Decisions)
 	}
 	for i, m := range audit {
 		if m.Header.Get("Bcp-Decision") != fmt.Sprint(i+1) {
 			t.Errorf("record %d of the audit is decision %s", i+1, m.Header.Get("Bcp-Decision"))
 		}
+	}
+	if n := len(meshtest.ReadStream(t, js, jetstream.ValidatedStream)); n != len(journal.Delivered) {
+		t.Errorf("%d validated messages of %d deliveries", n, len(journal.Delivered))
 	}
 }
 
