@@ -25,8 +25,12 @@ const (
 	MaxRecordBytes     = 768 << 10
 )
 
-// appendTimeout bounds the wait for the acknowledgement of one record.
-const appendTimeout = 10 * time.Second
+const (
+	// appendTimeout bounds the wait for the acknowledgement of one record.
+	appendTimeout = 10 * time.Second
+	// readTimeout bounds the wait for the next record that the stream has.
+	readTimeout = 10 * time.Second
+)
 
 // Errors of the journal. Both mean: release nothing, throw the state away.
 var (
@@ -37,6 +41,8 @@ var (
 	// ErrRecord says that a record of the journal cannot be read.
 	ErrRecord = errors.New("a record of the journal is damaged")
 )
+
+var errMissing = fmt.Errorf("%w: records are missing", ErrRecord)
 
 // record is one message of the journal: MessagePack with short keys.
 type record struct {
@@ -123,6 +129,9 @@ func readRecords(ctx context.Context, js natsjs.JetStream, from uint64, each fun
 	}
 	state := stream.CachedInfo().State
 	last := state.LastSeq
+	if from == 1 && (state.Msgs != last || state.NumDeleted > 0) {
+		return 0, errMissing
+	}
 	if state.Msgs == 0 || from > last {
 		return last, nil
 	}
@@ -135,8 +144,15 @@ func readRecords(ctx context.Context, js natsjs.JetStream, from uint64, each fun
 		return 0, fmt.Errorf("reading the journal: %w", err)
 	}
 	defer messages.Stop()
-	for {
-		seq, decisions, err := nextRecord(ctx, messages)
+	for expected := from; ; expected++ {
+		// A server that has lost what its index promises sends nothing.
+		patient, cancel := context.WithTimeout(ctx, readTimeout)
+		seq, decisions, err := nextRecord(patient, messages)
+		silent := errors.Is(patient.Err(), context.DeadlineExceeded)
+		cancel()
+		if err != nil && silent && ctx.Err() == nil || err == nil && seq != expected {
+			return 0, errMissing
+		}
 		if err != nil {
 			return 0, err
 		}

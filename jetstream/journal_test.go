@@ -179,6 +179,43 @@ func TestDamagedRecords(t *testing.T) {
 	}
 }
 
+// A journal without all of its records is refused, wherever they are missing.
+//
+// covers P11.2
+func TestMissingRecords(t *testing.T) {
+	t.Parallel()
+	for name, missing := range map[string]uint64{"the first": 1, "one between": 2, "the last": 3} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			js := streams(t)
+			// The mesh's own stream refuses what this test does.
+			if err := js.DeleteStream(within(t), jetstream.CommitStream); err != nil {
+				t.Fatal(err)
+			}
+			stream, err := js.CreateStream(within(t), natsjs.StreamConfig{Name: jetstream.CommitStream, Subjects: []string{subjects.All(subjects.KindCommit)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			journal, _ := open(t, js)
+			for _, d := range newMaker(t).some(3) {
+				if err := journal.Append(within(t), [][]byte{d}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := stream.DeleteMsg(within(t), missing); err != nil {
+				t.Fatal(err)
+			}
+			journal, err = jetstream.OpenJournal(within(t), js, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := journal.Replay(within(t), func([]byte) error { return nil }); !errors.Is(err, jetstream.ErrRecord) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
 // covers P4.5
 func TestRecordLimits(t *testing.T) {
 	t.Parallel()
