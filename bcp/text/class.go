@@ -36,20 +36,29 @@ const (
 	attachKana    = 3 // Katakana: joins itself
 )
 
-// Layout of an entry of the table. Above entryMapped, an entry of classMapped holds its target instead, and one of
-// classExpand the place of its expansion in expandTable, or 0 when that depends on what stands before.
+// Layout of an entry of the table. From entryMapped on, an entry of classMapped holds its target instead, and one of
+// classExpand the place in expandTable of what is read in its place.
 const (
-	entryClass  = 0xff
-	entryAttach = 8       // two bits
-	entryRough  = 1 << 10 // may change beside another code point: Unicode normalisation must see the text
-	entryAccent = 1 << 11 // combining class is not 0: two in a row may change order
-	entryScript = 16      // eight bits; 0 for Common and Inherited
-	entryOrder  = 24      // canonical combining class
-	entryMapped = 8
-	entryAlone  = 1 << 31 // of classExpand: the expansion depends on what stands behind
+	entryClass   = 0xff
+	entryAttach  = 8       // two bits
+	entryRough   = 1 << 10 // may compose with what stands before
+	entryAccent  = 1 << 11 // combining class is not 0: two in a row may change order
+	entryScript  = 16      // eight bits; 0 for Common and Inherited
+	entryOrder   = 24      // canonical combining class
+	entryMapped  = 8
+	entryCapital = 1 << 31 // of classMapped: an upper-case letter
 )
 
 func scriptOf(e uint32) uint8 { return uint8(e >> entryScript) }
+
+// capitalMark stands in expandTable before a letter that was upper case. It is private use, so no received text holds it.
+const capitalMark = 0xf8ff
+
+// mappedTo is the target of an entry of classMapped.
+func mappedTo(e uint32) rune { return rune(e &^ entryCapital >> entryMapped) }
+
+// expansionOf is what is read in place of a code point of classExpand.
+func expansionOf(e uint32) string { return expandTable[e>>entryMapped] }
 
 // entryOf looks up one code point in the generated table.
 func entryOf(r rune) uint32 {

@@ -1,9 +1,31 @@
 package text
 
-import "unicode/utf8"
+import (
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
 
 // tableSlots is the size of composeTable and partsTable.
 const tableSlots = 2048
+
+// Conjoining Jamo and the syllables that they compose to.
+const (
+	jamoLead, jamoLeads   = 0x1100, 19
+	jamoVowel, jamoVowels = 0x1161, 21
+	jamoTail, jamoTails   = 0x11a7, 28 // the first stands for none
+	firstSyllable         = 0xac00
+)
+
+// Marks that fold only behind the other marks of their letter.
+const (
+	iotaSubscript = 0x345
+	smallIota     = 0x3b9
+	dotAbove      = 0x307
+)
+
+// maxRawMarks refuses long runs of marks as received; some runs of more than MaxMarks compose to fewer.
+const maxRawMarks = 8
 
 // slot looks a key up in one of the open hash tables; 0 for none.
 func slot(table *[tableSlots][2]uint64, key uint64) uint64 {
@@ -15,80 +37,193 @@ func slot(table *[tableSlots][2]uint64, key uint64) uint64 {
 	return 0
 }
 
-// pairKey is the key of a letter with a mark.
-func pairKey(letter, mark rune) uint64 { return uint64(letter)<<21 | uint64(mark) }
+// pairKey is the key of two code points, the second behind the first.
+func pairKey(first, second rune) uint64 { return uint64(first)<<21 | uint64(second) }
 
-// compose takes the marks that src begins with and the letter just written to canonical order and composition, as NFC
-// does, and returns how much of src it read. It knows marks whose combining class is not 0; errRough leaves the rest to settle.
-func (s *scanner) compose(src []byte) (int, error) {
-	var marks [2*maxRawMarks + 1]rune
-	n, read := 0, 0
-	letter, size := utf8.DecodeLastRune(s.out)
-	base := len(s.out) - size
-	for letter >= utf8.RuneSelf {
-		parts := slot(&partsTable, uint64(letter))
-		if parts == 0 {
-			break
-		}
-		if n == maxRawMarks {
-			return 0, errRough
-		}
-		copy(marks[1:], marks[:n])
-		marks[0] = rune(parts & (1<<21 - 1))
-		letter = rune(parts >> 21)
-		n++
+// fuse composes a code point of combining class 0 with the one directly before, if they compose.
+func (s *scanner) fuse(r rune) bool {
+	if !s.behindLetter() {
+		return false
 	}
-	own := n
-loop:
-	for read < len(src) {
-		r, width := utf8.DecodeRune(src[read:])
+	before, size := utf8.DecodeLastRune(s.out)
+	var whole rune
+	vowel, tail, lead, syllable := r-jamoVowel, r-jamoTail, before-jamoLead, before-firstSyllable
+	switch {
+	case vowel >= 0 && vowel < jamoVowels:
+		if lead >= 0 && lead < jamoLeads {
+			whole = firstSyllable + (lead*jamoVowels+vowel)*jamoTails
+		}
+	case tail > 0 && tail < jamoTails:
+		if syllable >= 0 && syllable < jamoLeads*jamoVowels*jamoTails && syllable%jamoTails == 0 {
+			whole = before + tail
+		}
+	default:
+		whole = rune(slot(&composeTable, pairKey(before, r)))
+	}
+	if whole == 0 {
+		return false
+	}
+	s.out = utf8.AppendRune(s.out[:len(s.out)-size], whole)
+	return true
+}
+
+// accentOrder is the canonical combining class of a mark that can change places, 0 for everything else.
+func accentOrder(r rune, e uint32) uint32 {
+	switch {
+	case r == iotaSubscript:
+		return 240
+	case class(e&entryClass) == classMark && e&entryAccent != 0:
+		return e >> entryOrder
+	}
+	return 0
+}
+
+// run is a run of marks that can change places.
+type run struct {
+	marks [2*maxRawMarks + 1]rune
+	n     int
+	own   int // how many of them were taken from the letter
+	iotas int // iota subscripts, which are not among marks
+}
+
+// add notes a mark. It fails where there are too many.
+func (m *run) add(r rune) bool {
+	if m.n-m.own+m.iotas == maxRawMarks {
+		return false
+	}
+	if r == iotaSubscript {
+		m.iotas++
+	} else {
+		m.marks[m.n] = r
+		m.n++
+	}
+	return true
+}
+
+// read adds the marks that src[at:] begins with and returns their length. What is invisible between them is skipped.
+func (s *scanner) read(m *run, src []byte, at int) (int, error) {
+	i := at
+	for i < len(src) {
+		r, size := utf8.DecodeRune(src[i:])
 		e := entryOf(r)
 		switch c := class(e & entryClass); {
 		case c == classStrip:
 			s.flags |= sawInvisible
-		case c == classMark && e&entryAccent != 0:
-			if n-own == maxRawMarks {
+		case accentOrder(r, e) != 0 && c == classMark:
+			if !m.add(r) {
 				return 0, ErrMarks
 			}
-			marks[n] = r
-			n++
-		case c == classMark && e&entryRough != 0 || c == classExpand && e>>entryMapped == 0:
-			return 0, errRough
+		case c == classExpand:
+			for _, to := range expansionOf(e) {
+				if accentOrder(to, entryOf(to)) == 0 {
+					return i - at, nil // it begins with no mark, since marks come last
+				}
+				if !m.add(to) {
+					return 0, ErrMarks
+				}
+			}
 		default:
-			break loop
+			return i - at, nil
 		}
-		read += width
+		i += size
 	}
-	for i := 1; i < n; i++ { // stable, by combining class
+	return i - at, nil
+}
+
+// accents takes a run of marks that can change places: first and more, which stand for what is read before src[at:], and
+// those that src[at:] begins with, and returns the length of these. Behind a letter or mark it brings them to canonical
+// order and composition as NFC does; anywhere else they separate. An iota subscript becomes a letter behind them.
+func (s *scanner) accents(first rune, more string, src []byte, at int) (int, error) {
+	var m run
+	behind := s.behindLetter()
+	letter, base := rune(0), len(s.out)
+	if behind {
+		var size int
+		letter, size = utf8.DecodeLastRune(s.out)
+		base -= size
+		for letter >= utf8.RuneSelf && m.n < maxRawMarks {
+			parts := slot(&partsTable, uint64(letter))
+			if parts == 0 {
+				break
+			}
+			copy(m.marks[1:], m.marks[:m.n])
+			m.marks[0] = rune(parts & (1<<21 - 1))
+			letter = rune(parts >> 21)
+			m.n++
+		}
+		m.own = m.n
+	}
+	m.add(first)
+	for _, r := range more {
+		m.add(r)
+	}
+	read, err := s.read(&m, src, at)
+	if err != nil {
+		return 0, err
+	}
+	kept := m.marks[:m.n]
+	if behind {
+		if letter, kept = m.compose(letter, src[:at]); letter >= s.limit {
+			return 0, ErrAlphabet
+		}
+		s.out = utf8.AppendRune(s.out[:base], letter)
+	}
+	for _, r := range kept {
+		if err := s.accentuate(r, scriptOf(entryOf(r))); err != nil {
+			return 0, err
+		}
+	}
+	for range m.iotas {
+		if err := s.wide(smallIota, entryOf(smallIota)); err != nil {
+			return 0, err
+		}
+	}
+	return read, nil
+}
+
+// compose puts the marks in order and composes what it can with a letter or mark before them. The dot of a dotted i
+// goes. received is the text up to the marks.
+func (m *run) compose(letter rune, received []byte) (rune, []rune) {
+	marks := m.marks[:m.n]
+	for i := 1; i < len(marks); i++ { // stable, by combining class
 		for k := i; k > 0 && entryOf(marks[k-1])>>entryOrder > entryOf(marks[k])>>entryOrder; k-- {
 			marks[k-1], marks[k] = marks[k], marks[k-1]
 		}
 	}
-	kept, last := 0, uint32(0)
-	for _, m := range marks[:n] {
-		if letter == 'i' && m == 0x307 {
-			return 0, errRough // settle folds the dot away
-		}
-		order := entryOf(m) >> entryOrder
+	kept, last, dotted := 0, uint32(0), false
+	for _, r := range marks {
+		order := entryOf(r) >> entryOrder
 		if order > last || kept == 0 {
-			if whole := slot(&composeTable, pairKey(letter, m)); whole != 0 {
+			if letter == 'i' && r == dotAbove && (kept == 0 || !dotted && wasCapital(received)) {
+				dotted = true
+				continue
+			}
+			if whole := slot(&composeTable, pairKey(letter, r)); whole != 0 {
 				letter = rune(whole)
 				continue
 			}
 		}
 		last = order
-		marks[kept] = m
+		marks[kept] = r
 		kept++
 	}
-	if letter >= s.limit {
-		return 0, ErrAlphabet
-	}
-	s.out = utf8.AppendRune(s.out[:base], letter)
-	for _, m := range marks[:kept] {
-		if err := s.accentuate(m, scriptOf(entryOf(m))); err != nil {
-			return 0, err
+	return letter, marks[:kept]
+}
+
+// wasCapital says whether the last letter of a received text, an i, was a capital: only with that the dot composes over
+// marks of other classes.
+func wasCapital(received []byte) bool {
+	for len(received) > 0 {
+		r, size := utf8.DecodeLastRune(received)
+		received = received[:len(received)-size]
+		switch e := entryOf(r); {
+		case class(e&entryClass) == classStrip, accentOrder(r, e) != 0:
+		case r < utf8.RuneSelf:
+			return r == 'I'
+		default:
+			plain := norm.NFKD.AppendString(nil, string(r))
+			return len(plain) > 0 && (plain[len(plain)-1] == 'I' || r == 0x130)
 		}
 	}
-	s.accent = kept > 0
-	return read, nil
+	return false
 }

@@ -20,8 +20,6 @@ var (
 	ErrMarks = errors.New("text: too many combining marks")
 	// ErrCodePoint: invalid UTF-8, or a code point that is unassigned, private or a noncharacter.
 	ErrCodePoint = errors.New("text: code point not allowed")
-	// ErrUnstable: normalisation found no fixpoint within its cap.
-	ErrUnstable = errors.New("text: normalisation does not settle")
 	// ErrName: a digit or symbol in a person's name.
 	ErrName = errors.New("text: not a person's name")
 	// ErrDate: not one calendar date in a known layout.

@@ -44,9 +44,10 @@ const (
 )
 
 const (
-	entryRough  = 1 << 10
-	entryAccent = 1 << 11
-	entryAlone  = 1 << 31
+	entryRough   = 1 << 10
+	entryAccent  = 1 << 11
+	entryCapital = 1 << 31
+	capitalMark  = 0xf8ff
 )
 
 var folds = map[rune]string{'İ': "i"}
@@ -271,12 +272,38 @@ func main() {
 		p := norm.NFKC.PropertiesString(string(r))
 		return p.BoundaryBefore() && p.CCC() == 0
 	}
-	// alone notes what a code point becomes that has nothing to do with what stands before it.
-	alone := func(r rune, n []rune) {
-		if len(n) > 0 && settled(r) && settled(n[0]) && norm.NFKC.QuickSpanString("a"+string(n[0])) == 1+len(string(n[0])) {
-			expansions = append(expansions, string(n))
-			table[r] |= uint32(len(expansions))<<8 | entryAlone
+	// spell notes what the scanner reads in place of a code point: folded, but for what folds only behind the marks that
+	// follow, and with capitalMark before each letter that was a capital.
+	spell := func(r rune) {
+		var b strings.Builder
+		for _, c := range norm.NFKC.String(stripped(string(r))) {
+			if (unicode.IsUpper(c) || unicode.IsTitle(c)) && normal(string(c)) != string(c) {
+				b.WriteRune(capitalMark)
+			}
+			d := []rune(norm.NFD.String(string(c)))
+			switch {
+			case c == 'İ':
+				b.WriteString("I\u0307")
+			case d[len(d)-1] == 0x345:
+				b.WriteString(normal(string(d[:len(d)-1])) + "\u0345")
+			default:
+				b.WriteString(normal(string(c)))
+			}
 		}
+		s := b.String()
+		if plain := strings.ReplaceAll(s, string(capitalMark), ""); normal(plain) != normal(string(r)) {
+			fail(fmt.Sprintf("%U is spelled %+q", r, s))
+		}
+		accents := false
+		for _, c := range s {
+			accent := norm.NFD.PropertiesString(string(c)).CCC() != 0
+			if accents && !accent {
+				fail(fmt.Sprintf("%U is spelled %+q: marks inside", r, s))
+			}
+			accents = accents || accent
+		}
+		expansions = append(expansions, s)
+		table[r] = expand | uint32(len(expansions))<<8
 	}
 	for r := range rune(0x110000) {
 		if r >= 0xd800 && r < 0xe000 {
@@ -297,26 +324,18 @@ func main() {
 		}
 		n := []rune(normal(string(r)))
 		if len(n) != 1 {
-			table[r] = expand
-			// The iota of an iota subscript moves behind the marks that follow: not whole.
-			whole := len(n) > 1 && settled(r) && !strings.ContainsRune(norm.NFKD.String(string(r)), 0x345)
-			for _, c := range n {
-				p := norm.NFKC.PropertiesString(string(c))
-				whole = whole && p.BoundaryBefore() && p.CCC() == 0 && norm.NFKC.QuickSpanString("a"+string(c)) == 1+len(string(c))
-			}
-			if whole {
-				expansions = append(expansions, string(n))
-				table[r] |= uint32(len(expansions)) << 8
-			} else {
-				alone(r, n)
-			}
+			spell(r)
 			continue
 		}
 		if n[0] != r {
 			table[r] = mapped | uint32(n[0])<<8
+			for _, c := range norm.NFKC.String(string(r)) {
+				if unicode.IsUpper(c) || unicode.IsTitle(c) {
+					table[r] |= entryCapital
+				}
+			}
 			if !settled(n[0]) || !settled(r) || !sameParts(r, n[0]) {
-				table[r] = expand
-				alone(r, n)
+				spell(r)
 			}
 			continue
 		}
@@ -341,20 +360,23 @@ func main() {
 		}
 		table[r] = e
 	}
-	var pairs, wholes []uint64 // letter and mark, and what they compose to
+	// What two code points compose to, but for Hangul; those with a mark that can change places can be taken apart again.
+	var pairs, wholes, ordered, orderedPairs []uint64
 	for r := range rune(len(table)) {
-		if table[r]&0xff != letter || table[r]&entryRough != 0 {
-			continue
-		}
 		d := []rune(norm.NFD.String(string(r)))
-		if len(d) < 2 {
+		if c := table[r] & 0xff; c != letter && c != mark || len(d) < 2 || r >= 0xac00 && r <= 0xd7a3 {
 			continue
 		}
 		last := d[len(d)-1]
 		first := []rune(norm.NFC.String(string(d[:len(d)-1])))
-		if len(first) == 1 && table[first[0]]&(0xff|entryRough) == letter && table[last]&0xff == mark && table[last]&entryAccent != 0 {
-			pairs = append(pairs, uint64(first[0])<<21|uint64(last))
-			wholes = append(wholes, uint64(r))
+		if len(first) != 1 || norm.NFC.String(string(r)) != string(r) {
+			continue
+		}
+		pairs = append(pairs, uint64(first[0])<<21|uint64(last))
+		wholes = append(wholes, uint64(r))
+		if table[last]&entryAccent != 0 {
+			ordered = append(ordered, uint64(r))
+			orderedPairs = append(orderedPairs, uint64(first[0])<<21|uint64(last))
 		}
 	}
 	var blocks []uint32
@@ -376,19 +398,13 @@ func main() {
 	for _, name := range []string{"Latin", "Han", "Hiragana", "Katakana", "Bopomofo", "Hangul"} {
 		fmt.Fprintf(&b, "script%s = %d\n", name, slices.Index(names, name)+1)
 	}
-	fmt.Fprintf(&b, ")\n\n// foldTable has the letters whose case folding is not one settled code point, in order.\nvar foldTable = [...]struct{ from rune; to string }{\n")
-	for r := range rune(len(table)) {
-		if table[r]&0xff == expand && norm.NFKC.String(string(r)) == string(r) {
-			fmt.Fprintf(&b, "{%#x, %+q},\n", r, normal(string(r)))
-		}
-	}
-	fmt.Fprintf(&b, "}\n\n// expandTable has what one code point becomes by itself, found by its entry.\nvar expandTable = [...]string{\n\"\",\n")
+	fmt.Fprintf(&b, ")\n\n// expandTable has what the scanner reads in place of one code point, found by its entry.\nvar expandTable = [...]string{\n\"\",\n")
 	for _, e := range expansions {
 		fmt.Fprintf(&b, "%+q,\n", e)
 	}
-	fmt.Fprintf(&b, "}\n\n// composeTable finds what a letter and a mark compose to, partsTable the letter and mark of a letter.\n")
+	fmt.Fprintf(&b, "}\n\n// composeTable finds what two code points compose to, partsTable the two of one whose second is a mark with a combining class.\n")
 	slots(&b, "composeTable", pairs, wholes)
-	slots(&b, "partsTable", wholes, pairs)
+	slots(&b, "partsTable", ordered, orderedPairs)
 	fmt.Fprintf(&b, "// asciiClass is the class of every byte below 0x80, capital letters folded in.\nvar asciiClass = [256]class{")
 	for i := range 128 {
 		if i%32 == 0 {

@@ -1,6 +1,9 @@
 package text
 
-import "unicode/utf8"
+import (
+	"unicode"
+	"unicode/utf8"
+)
 
 // view says which reading of the received text a pattern is looked up in.
 type view uint8
@@ -200,15 +203,18 @@ func foldWide(dst []byte, r rune, raw []byte) []byte {
 	case classFull:
 		return append(dst, '.')
 	case classMapped:
-		to := rune(e >> entryMapped)
+		to := mappedTo(e)
 		if class(entryOf(to)&entryClass) == classFull {
 			to = '.'
 		}
 		return utf8.AppendRune(dst, to)
 	case classExpand:
-		if at := e >> entryMapped; at != 0 && e&entryAlone == 0 {
-			return append(dst, expandTable[at]...)
+		for _, to := range expansionOf(e) {
+			if to != capitalMark {
+				dst = utf8.AppendRune(dst, unicode.ToLower(to))
+			}
 		}
+		return dst
 	}
 	return append(dst, raw...)
 }

@@ -297,7 +297,7 @@ func (t *tokens) wide(begun int) bool {
 		r, size := utf8.DecodeRune(t.text[i:])
 		e := entryOf(r)
 		if class(e&entryClass) == classMapped {
-			r = rune(e >> entryMapped)
+			r = mappedTo(e)
 			e = entryOf(r)
 		}
 		c := class(e & entryClass)

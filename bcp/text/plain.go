@@ -2,45 +2,58 @@ package text
 
 import "unicode/utf8"
 
-// plain reads a short answer of a fixed format: settled, lower case, ASCII only, white space folded to single spaces and
-// trimmed. It fails for anything longer than buf.
+// plain reads a short answer of a fixed format: canonical spelling, lower case, ASCII only, white space folded to single
+// spaces and trimmed. It fails for anything longer than buf.
 func plain(buf, src []byte) ([]byte, bool) {
 	if len(src) > 4*cap(buf) {
 		return nil, false
 	}
-	for _, b := range src {
-		if b >= utf8.RuneSelf || asciiClass[b] == classStrip {
-			settled, _, err := settle(src, false, len(src))
-			if err != nil {
-				return nil, false
-			}
-			src = settled
-			break
-		}
-	}
-	out := buf[:0]
+	out, ok := buf[:0], true
 	space := false
-	for i := 0; i < len(src); {
+	for i := 0; i < len(src) && ok; {
 		r, size := utf8.DecodeRune(src[i:])
-		i += size
-		if c := class(entryOf(r) & entryClass); c == classSpace || c == classLine {
-			space = len(out) > 0
-			continue
-		}
-		if r >= utf8.RuneSelf || len(out)+2 > cap(buf) {
+		if r == utf8.RuneError && size == 1 {
 			return nil, false
 		}
-		if space {
-			out = append(out, ' ')
-			space = false
+		i += size
+		e := entryOf(r)
+		if class(e&entryClass) != classExpand {
+			out, ok = plainRune(out, r, e, &space)
+			continue
 		}
-		if b := byte(r); b-'A' < 26 {
-			out = append(out, b|0x20)
-		} else {
-			out = append(out, b)
+		for _, to := range expansionOf(e) {
+			if to != capitalMark && ok {
+				out, ok = plainRune(out, to, entryOf(to), &space)
+			}
 		}
 	}
-	return out, len(out) > 0
+	return out, ok && len(out) > 0
+}
+
+// plainRune appends one code point for plain. The dot of a dotted i goes; any other mark composes to what is not ASCII.
+func plainRune(out []byte, r rune, e uint32, space *bool) ([]byte, bool) {
+	c := class(e & entryClass)
+	if c == classMapped {
+		r = mappedTo(e)
+		c = class(entryOf(r) & entryClass)
+	}
+	switch {
+	case c == classStrip, r == dotAbove && !*space && len(out) > 0 && out[len(out)-1] == 'i':
+		return out, true
+	case c == classSpace, c == classLine:
+		*space = len(out) > 0
+		return out, true
+	case c == classRefuse, r >= utf8.RuneSelf, len(out)+2 > cap(out):
+		return nil, false
+	}
+	if *space {
+		out = append(out, ' ')
+		*space = false
+	}
+	if b := byte(r); b-'A' < 26 {
+		return append(out, b|0x20), true
+	}
+	return append(out, byte(r)), true
 }
 
 // Fields counts what white space separates in a received text: the words of date, time, email, integer and boolean

@@ -63,7 +63,7 @@ func refSettle(s string) string {
 		var b strings.Builder
 		iota := ""
 		for _, r := range s {
-			if !unicode.Is(unicode.M, r) {
+			if norm.NFC.PropertiesString(string(r)).CCC() == 0 {
 				b.WriteString(iota)
 				iota = ""
 			}

@@ -165,12 +165,8 @@ func (r *Rules) addPhrases() error {
 // phraseWords hashes the words of a phrase after normalisation, as match will meet them. key is the startKey of the
 // first word, or noKey.
 func phraseWords(phrase string) (words []uint64, key uint32, err error) {
-	settled, _, err := settle([]byte(phrase), false, len(phrase))
-	if err != nil {
-		return nil, noKey, err
-	}
 	s := scanner{limit: Any.limit(), maxWords: len(phrase), maxChars: 4 * len(phrase)}
-	if err := s.scan(settled, true); err != nil {
+	if err := s.scan([]byte(phrase)); err != nil {
 		return nil, noKey, err
 	}
 	for t := (tokens{text: s.out}); t.next(); {

@@ -1,12 +1,6 @@
 package text
 
-import (
-	"errors"
-	"unicode/utf8"
-)
-
-// errRough asks for settle: the text holds something that cannot be decided code point by code point.
-var errRough = errors.New("text: needs full normalisation")
+import "unicode/utf8"
 
 // Separators in order of strength; the strongest between two words is written.
 const (
@@ -44,7 +38,6 @@ type scanner struct {
 	attach    uint8
 	script    uint8
 	marks     int
-	accent    bool
 	segments  int // words by UAX #29
 	splits    int // words by the split
 	piece     int // characters of the current word
@@ -54,8 +47,8 @@ type scanner struct {
 	list      listState
 }
 
-// scan reads the whole text. With final set the text is a fixpoint of settle and marks need no further care.
-func (s *scanner) scan(src []byte, final bool) error {
+// scan reads the whole text.
+func (s *scanner) scan(src []byte) error {
 	for i := 0; i < len(src); {
 		b := src[i]
 		if b < utf8.RuneSelf {
@@ -103,7 +96,7 @@ func (s *scanner) scan(src []byte, final bool) error {
 					}
 					continue
 				}
-				s.sep, s.marks, s.accent, s.rise = sepSpace, 0, false, false
+				s.sep, s.marks, s.rise = sepSpace, 0, false
 			default:
 				i++
 				s.flags |= flagsAt(src, at, s.flags)
@@ -117,27 +110,25 @@ func (s *scanner) scan(src []byte, final bool) error {
 		if r == utf8.RuneError && size == 1 {
 			return ErrCodePoint
 		}
-		e := entryOf(r)
-		c := class(e & entryClass)
-		if c == classMark && e&entryAccent != 0 && !final && s.marks == 0 && s.behindLetter() {
-			n, err := s.compose(src[i:])
-			if err != nil {
-				return err
-			}
-			i += n
-			continue
-		}
 		i += size
-		if !final && (c == classExpand && e&entryAlone != 0 || r-jamoLead >= 0 && r-jamoLead < jamoLeads) {
-			n, err := s.alone(r, src[i:])
+		e := entryOf(r)
+		switch c := class(e & entryClass); {
+		case c == classMark && e&entryAccent != 0:
+			n, err := s.accents(r, "", src, i)
 			if err != nil {
 				return err
 			}
 			i += n
-			continue
-		}
-		if err := s.wide(r, final); err != nil {
-			return err
+		case c == classExpand:
+			n, err := s.expand(expansionOf(e), src, i)
+			if err != nil {
+				return err
+			}
+			i += n
+		default:
+			if err := s.wide(r, e); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -164,20 +155,20 @@ func (s *scanner) plainWord(word, spare []byte) error {
 		s.capitalAt = append(s.capitalAt, len(s.out)+1)
 	}
 	s.out = lower(append(s.out, ' '), word, spare)
-	s.sep, s.ended, s.last, s.attach, s.script, s.marks, s.accent = sepNone, false, lastLetter, attachAlpha, scriptLatin, 0, false
+	s.sep, s.ended, s.last, s.attach, s.script, s.marks = sepNone, false, lastLetter, attachAlpha, scriptLatin, 0
 	return nil
 }
 
-// wide takes one code point outside of ASCII.
-func (s *scanner) wide(r rune, final bool) error {
-	e := entryOf(r)
+// wide takes one code point, whose entry is e, that is neither of classExpand nor a mark that can change places.
+func (s *scanner) wide(r rune, e uint32) error {
 	c := class(e & entryClass)
-	if c == classMapped && !final && !s.capitals {
-		r = rune(e >> entryMapped)
+	if c == classMapped {
+		s.rise = s.rise || s.capitals && e&entryCapital != 0
+		r = mappedTo(e)
 		e = entryOf(r)
 		c = class(e & entryClass)
-	} else if c < classMapped && e&entryRough != 0 && !final && (c != classMark || s.behindLetter()) {
-		return errRough // a mark behind no letter composes with nothing that is kept
+	} else if e&entryRough != 0 && c <= classMark && s.fuse(r) {
+		return nil
 	}
 	switch c {
 	case classLetter, classDigit:
@@ -195,31 +186,11 @@ func (s *scanner) wide(r rune, final bool) error {
 		}
 		s.out = utf8.AppendRune(s.out, r)
 	case classMark:
-		if e&entryAccent != 0 {
-			if s.accent && !final && s.behindLetter() {
-				return errRough
-			}
-			defer func() { s.accent = true }()
-		}
 		return s.accentuate(r, scriptOf(e))
 	case classStrip:
 		s.flags |= sawInvisible
 	case classRefuse:
-		if final && s.capitals && r == capitalMark {
-			s.rise = true
-			return nil
-		}
 		return ErrCodePoint
-	case classExpand:
-		if at := e >> entryMapped; at != 0 && e&entryAlone == 0 && !final && !s.capitals {
-			return s.expand(expandTable[at], false)
-		}
-		fallthrough
-	case classMapped:
-		if final {
-			return ErrUnstable
-		}
-		return errRough
 	default:
 		if r == 0x200b {
 			s.flags |= sawInvisible
@@ -235,14 +206,22 @@ func (s *scanner) wide(r rune, final bool) error {
 	return nil
 }
 
-// expand takes what one code point stands for.
-func (s *scanner) expand(text string, final bool) error {
-	for _, r := range text {
-		if err := s.wide(r, final); err != nil {
-			return err
+// expand takes what is read in place of the code point before src[at:]. It returns how much of src it read besides.
+func (s *scanner) expand(text string, src []byte, at int) (int, error) {
+	for i, r := range text {
+		e := entryOf(r)
+		switch {
+		case r == capitalMark:
+			s.rise = s.capitals
+		case accentOrder(r, e) != 0:
+			return s.accents(r, text[i+utf8.RuneLen(r):], src, at)
+		default:
+			if err := s.wide(r, e); err != nil {
+				return 0, err
+			}
 		}
 	}
-	return nil
+	return 0, nil
 }
 
 // behindLetter says whether a letter, perhaps with marks, stands directly before.
@@ -385,7 +364,7 @@ func (s *scanner) begin(c class, attach uint8, script uint8) error {
 	if err := s.spell(script); err != nil {
 		return err
 	}
-	s.attach, s.last, s.marks, s.accent = attach, kind, 0, false
+	s.attach, s.last, s.marks = attach, kind, 0
 	return nil
 }
 
@@ -459,7 +438,7 @@ func (s *scanner) split(c class) {
 
 // mark takes white space and punctuation.
 func (s *scanner) mark(c class, r rune) error {
-	s.marks, s.accent, s.rise = 0, false, false
+	s.marks, s.rise = 0, false
 	if s.name {
 		switch c {
 		case classSpace, classLine, classQuote, classHyphen, classStop, classComma:

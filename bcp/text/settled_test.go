@@ -7,15 +7,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// settledFirst normalises by settle alone, never by what the scanner knows of single code points.
+// settledFirst normalises the whole text by settle before the scanner sees it.
 func settledFirst(src []byte, o Options) (Result, error) {
-	settled, raw, err := settle(src, o.PreserveCase, o.MaxWords)
+	settled, err := settle(src)
 	if err != nil {
 		return Result{}, err
 	}
-	s := scanner{limit: o.Alphabet.limit(), join: o.Join, name: o.PersonName, capitals: o.PreserveCase,
-		maxWords: o.MaxWords, maxChars: int(^uint(0) >> 1), flags: raw}
-	if err := s.scan(settled, true); err != nil {
+	s := scanner{limit: o.Alphabet.limit(), join: o.Join, name: o.PersonName, maxWords: o.MaxWords, maxChars: int(^uint(0) >> 1)}
+	if err := s.scan(settled); err != nil {
 		return Result{}, err
 	}
 	if len(s.out) == 0 {
