@@ -37,7 +37,7 @@ func (s *State) apply(d *Decision) error {
 		s.repeat(d)
 		return nil
 	}
-	if d.Verdict == Reject || d.Kind == KindViolation || d.Kind == KindRefusals {
+	if d.Verdict == Reject && !s.fromAnother(d) || d.Kind == KindViolation || d.Kind == KindRefusals {
 		s.countRefusal(d)
 	}
 	s.remember(d)
@@ -431,6 +431,18 @@ func (s *State) repeat(d *Decision) {
 	if d.Verdict == Reject || f.repeats > maxRepeats {
 		s.countRefusal(d)
 	}
+}
+
+// fromAnother reports whether d refuses what another connection of the Reader
+// answered to a query that is answered: each of max_connections gets the query
+// (PROTOCOL P9.5), and none of them did wrong.
+func (s *State) fromAnother(d *Decision) bool {
+	q, a := s.queries[d.Query], s.agents[d.Agent]
+	if d.Kind != KindAnswer || d.Code != AlreadyAnswered || q == nil || a == nil || q.channel.Reader != d.Agent {
+		return false
+	}
+	q.others++
+	return q.others < a.definition.MaxConnections
 }
 
 // countRefusal counts what max_refusals limits.

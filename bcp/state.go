@@ -125,6 +125,7 @@ type queryState struct {
 	cancelled bool   // to be ended by the next DecideDue
 	ended     int64  // when phase became phaseEnded
 	heard     Code   // what a Reader hears that answers it then
+	others    int    // answers that came when it was answered
 }
 
 type phase uint8
