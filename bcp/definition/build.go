@@ -94,6 +94,7 @@ func (b *builder) build(folder *source) *bcp.Mesh {
 	b.checkPeople(m)
 	b.defaultPeople(m)
 	b.channels(m)
+	b.warnFlow(m)
 	return m
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
 // Problem is one error or warning and where it stands. Its JSON form is a
@@ -78,6 +80,12 @@ const (
 	CodeCannotPublish   = "cannot_publish"   // warning: a subscription without the tool
 	CodeNoEffect        = "no_effect"        // warning: a limit that never applies
 	CodeNotYet          = "not_yet"          // warning: checked, and not acted on by this version
+
+	CodeCombinedBudgets = bcp.FindingCombined   // warning: several tainted channels into a clean agent
+	CodeLoop            = bcp.FindingLoop       // warning: a chain of channels that returns to an agent
+	CodeLethalTrifecta  = bcp.FindingTrifecta   // warning: private data, untrusted input and a way out
+	CodeSharedDisk      = bcp.FindingSharedDisk // warning: a way around the gateway through files
+	CodeChain           = bcp.FindingChain      // warning: a tainted agent's word inside another's answers
 )
 
 // Report holds everything that is wrong with a folder, sorted by file, line

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -22,7 +23,13 @@ their roles. The lists are exact: everything else is refused by the server.
 They follow from the definitions alone. Without DIR it is the mesh of the
 current folder.
 
-With --json the result is {AGENT: {ROLE: {publish, subscribe, ...}}}.`,
+"Taint" says how far each agent may be under the influence of hostile content:
+its base taint, the greatest taint that channels can deliver to it, and the
+shortest way on which that comes, beginning with an agent that is tainted by
+itself. A taint that is reported for an agent comes on top.
+
+With --json the result is {AGENT: {ROLE: {publish, subscribe, ...}, "taint":
+{base, exposure, way}}}; people have no taint.`,
 		Example: `  bcpmesh perms
   bcpmesh perms ./office --agent researcher --json`,
 		Args:              arguments(0, "DIR"),
@@ -36,18 +43,20 @@ With --json the result is {AGENT: {ROLE: {publish, subscribe, ...}}}.`,
 			if err != nil {
 				return err
 			}
-			all := permissionsOf(subjects.Permissions(mesh))
+			all, taints := permissionsOf(subjects.Permissions(mesh)), taintsOf(mesh)
 			if agent != "" {
 				roles, ok := all[bcp.AgentName(agent)]
 				if !ok {
 					return unknownAgent(agent, slices.Sorted(maps.Keys(all)))
 				}
 				all = permissions{bcp.AgentName(agent): roles}
+				taints = slices.DeleteFunc(taints, func(t agentTaint) bool { return t.agent != bcp.AgentName(agent) })
 			}
 			if p.out.json {
-				return p.out.value(all)
+				return p.out.value(withTaints(all, taints))
 			}
 			p.showPermissions(all)
+			p.showTaints(taints)
 			return nil
 		},
 	}
@@ -68,6 +77,41 @@ type rights struct {
 	Respond          bool  `json:"respond"`
 	RespondFor       int64 `json:"respond_for_seconds"`
 	MaxSubscriptions int   `json:"max_subscriptions"`
+}
+
+// agentTaint is the taint of one agent at worst.
+type agentTaint struct {
+	agent    bcp.AgentName
+	Base     bcp.Taint       `json:"base"`
+	Exposure bcp.Taint       `json:"exposure"`
+	Way      []bcp.AgentName `json:"way"` // empty where the exposure is low
+}
+
+func taintsOf(mesh *bcp.Mesh) []agentTaint {
+	flow := bcp.FlowOf(mesh)
+	var taints []agentTaint
+	for i, a := range flow.Agents {
+		taints = append(taints, agentTaint{agent: a.Name, Base: a.Base, Exposure: a.Exposure, Way: flow.Way(i)})
+	}
+	return taints
+}
+
+// withTaints is the JSON form of perms: no role is called taint.
+func withTaints(all permissions, taints []agentTaint) map[bcp.AgentName]map[string]any {
+	result := map[bcp.AgentName]map[string]any{}
+	for agent, roles := range all {
+		result[agent] = map[string]any{}
+		for role, r := range roles {
+			result[agent][role] = r
+		}
+	}
+	for _, t := range taints {
+		if result[t.agent] == nil { // an agent without a channel
+			result[t.agent] = map[string]any{}
+		}
+		result[t.agent]["taint"] = t
+	}
+	return result
 }
 
 func permissionsOf(scopes []subjects.Scope) permissions {
@@ -100,6 +144,23 @@ func (p *program) showPermissions(all permissions) {
 		}
 	}
 	p.out.table([]string{"agent", "role", "may publish", "may subscribe", "replies"}, rows)
+}
+
+func (p *program) showTaints(taints []agentTaint) {
+	var rows [][]string
+	for _, t := range taints {
+		var way []string
+		for _, name := range t.Way {
+			way = append(way, string(name))
+		}
+		rows = append(rows, []string{string(t.agent), t.Base.String(), t.Exposure.String(), cmp.Or(strings.Join(way, " > "), "nobody")})
+	}
+	if len(rows) == 0 {
+		return // a person
+	}
+	p.out.printf("\n")
+	p.out.heading("Taint")
+	p.out.table([]string{"agent", "base", "exposure at worst", "by way of"}, rows)
 }
 
 // unknownAgent says that a mesh has no such agent, and which one may be meant.

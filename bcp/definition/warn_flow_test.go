@@ -1,0 +1,85 @@
+package definition_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+)
+
+// What adds up across agents is said at the name of the agent to look at.
+//
+// covers P1.2, P8.2, A-COLLUDE
+func TestFlowWarnings(t *testing.T) {
+	t.Parallel()
+	hears := func(peers ...string) string {
+		text := "bcp_channels:\n"
+		for _, p := range peers {
+			text += "- {peer: " + p + ", role: controller, max_category: 2, budget_bits: 10}\n"
+		}
+		return text
+	}
+	answers := func(peer string) string { return "- {peer: " + peer + ", role: reader}\n" }
+	agent := func(name, keys string) []string {
+		return []string{name + ".md", "---\n# " + name + "\nname: " + name + "\n" + keys + "---\n"}
+	}
+	mesh := func(agents ...[]string) []string {
+		var files []string
+		for _, a := range agents {
+			files = append(files, a...)
+		}
+		return files
+	}
+	for name, tt := range map[string]struct {
+		files []string
+		want  []string // file:line:column: key: code
+	}{
+		"two channels": {
+			mesh(agent("c", hears("r", "s")), agent("r", "bcp_channels:\n"+answers("c")), agent("s", "bcp_channels:\n"+answers("c"))),
+			[]string{"c.md:3:7: name: " + definition.CodeCombinedBudgets},
+		},
+		"loop": {
+			mesh(agent("c", hears("r")+answers("r")), agent("r", hears("c")+answers("c"))),
+			[]string{"c.md:3:7: name: " + definition.CodeLoop},
+		},
+		"trifecta": {
+			mesh(agent("a", "tools: Read, WebFetch\n")),
+			[]string{"a.md:3:7: name: " + definition.CodeLethalTrifecta},
+		},
+		"disk": {
+			mesh(agent("c", "tools: [Read]\n"+hears("r")), agent("r", "tools: [Write]\nbcp_channels:\n"+answers("c"))),
+			[]string{"r.md:3:7: name: " + definition.CodeSharedDisk},
+		},
+		"chain": {
+			mesh(agent("c", hears("m")), agent("m", hears("r")+answers("c")), agent("r", "bcp_channels:\n"+answers("m"))),
+			[]string{"m.md:3:7: name: " + definition.CodeChain},
+		},
+		"reader lifts the limit, controller does not": {
+			mesh(agent("c", "tools: [Read, SendMessage]\n"+strings.Replace(hears("r"), "max_category: 2", "max_category: 1", 1)), agent("r", "bcp_channels:\n- {peer: c, role: reader, max_category: 3}\n")),
+			nil,
+		},
+		"nothing of one end alone": {
+			mesh(agent("c", "tools: [Read, SendMessage]\n"+hears("r")), agent("r", "")),
+			[]string{"c.md:6:10: bcp_channels[0].peer: " + definition.CodeNoCounterpart},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, report := mustParse(t, tt.files...)
+			var got []string
+			for _, w := range report.Warnings {
+				got = append(got, fmt.Sprintf("%s:%d:%d: %s: %s", w.File, w.Line, w.Column, w.Key, w.Code))
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("%v: %s", report.Warnings, diff)
+			}
+		})
+	}
+	_, report := definition.Parse(map[string][]byte{"a.md": []byte("---\nname: a\ntools: Read, WebFetch\nunknown: 1\n---\n")})
+	if len(report.Warnings) != 0 {
+		t.Errorf("of a folder with errors: %v", report.Warnings)
+	}
+}
