@@ -1,9 +1,8 @@
 package text
 
 import (
+	"strings"
 	"unicode/utf8"
-
-	"golang.org/x/text/unicode/norm"
 )
 
 // tableSlots is the size of composeTable and partsTable.
@@ -22,6 +21,8 @@ const (
 	iotaSubscript = 0x345
 	smallIota     = 0x3b9
 	dotAbove      = 0x307
+	dottedI       = 0x130
+	capitalI      = "\uf8ffi" // as expandTable spells it
 )
 
 // maxRawMarks refuses long runs of marks as received; some runs of more than MaxMarks compose to fewer.
@@ -216,13 +217,20 @@ func wasCapital(received []byte) bool {
 	for len(received) > 0 {
 		r, size := utf8.DecodeLastRune(received)
 		received = received[:len(received)-size]
-		switch e := entryOf(r); {
-		case class(e&entryClass) == classStrip, accentOrder(r, e) != 0:
+		e := entryOf(r)
+		switch c := class(e & entryClass); {
 		case r < utf8.RuneSelf:
 			return r == 'I'
+		case c == classStrip, accentOrder(r, e) != 0:
+		case c == classMapped:
+			return e&entryCapital != 0
+		case c == classExpand:
+			spelled := expansionOf(e)
+			if first, _ := utf8.DecodeRuneInString(spelled); accentOrder(first, entryOf(first)) == 0 {
+				return r == dottedI || strings.HasSuffix(spelled, capitalI)
+			}
 		default:
-			plain := norm.NFKD.AppendString(nil, string(r))
-			return len(plain) > 0 && (plain[len(plain)-1] == 'I' || r == 0x130)
+			return false
 		}
 	}
 	return false
