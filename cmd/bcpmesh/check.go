@@ -16,7 +16,8 @@ import (
 )
 
 func checkCommand(p *program) *cobra.Command {
-	return &cobra.Command{
+	schema := wordFlag{words: []string{"mesh", "agent"}}
+	cmd := &cobra.Command{
 		Use:   "check [DIR]",
 		Short: "Check the definitions of a mesh, and show what they mean",
 		Long: `Check the definitions of a mesh, and show what they mean: every channel with its
@@ -29,13 +30,44 @@ nothing from running. The exit code is 1 where there are errors.
 nominal is the price that budgets count. capacity is a proven bound of what an
 answer can carry; it is far above nominal where an answer is free text.
 
-With --json the result is {ok, errors, warnings, channels, permissions}.`,
+With --json the result is {ok, errors, warnings, channels, permissions}.
+
+With --schema nothing is checked: the JSON Schema of mesh.yaml, or of the front
+matter of agents, is printed, so that an editor can complete and check keys. The
+YAML language server reads it where the first line of mesh.yaml is
+# yaml-language-server: $schema=mesh.schema.json`,
 		Example: `  bcpmesh check
-  bcpmesh check ./office --json | jq .errors`,
+  bcpmesh check ./office --json | jq .errors
+  bcpmesh check --schema mesh > ./office/mesh.schema.json`,
 		Args:              arguments(0, "DIR"),
 		ValidArgsFunction: completeFolders,
-		RunE:              func(_ *cobra.Command, args []string) error { return check(p, args) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			if schema.value == "" {
+				return check(p, args)
+			}
+			if len(args) > 0 {
+				return usagef("check: --schema takes no DIR, got %s", quoted(args[0])).withHint("the schema is the same for every mesh")
+			}
+			return showSchema(p, schema.value)
+		},
 	}
+	schema.addTo(cmd, "schema", "print the JSON Schema of mesh.yaml or of an agent")
+	return cmd
+}
+
+// showSchema prints the JSON Schema of a kind of file; it is JSON with and
+// without --json.
+func showSchema(p *program, of string) error {
+	level := definition.LevelMesh
+	if of == "agent" {
+		level = definition.LevelAgent
+	}
+	schema, err := definition.JSONSchema(level)
+	if err != nil {
+		return err
+	}
+	p.out.printf("%s", schema)
+	return nil
 }
 
 // checkResult is the JSON form of check: its keys are a contract.

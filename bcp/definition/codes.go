@@ -1,0 +1,64 @@
+package definition
+
+import "slices"
+
+// CodeDoc says what a code of a [Problem] means. A code is an error, a
+// warning, or either.
+type CodeDoc struct {
+	Code           string
+	Error, Warning bool
+	// Doc is one sentence.
+	Doc string
+}
+
+// Codes returns every code that a [Report] may hold, errors first, in the
+// order of the Code constants.
+func Codes() []CodeDoc { return slices.Clone(codeDocs) }
+
+var codeDocs = []CodeDoc{
+	{Code: CodeUnreadable, Error: true, Doc: "The file system does not let the file or the folder be read."},
+	{Code: CodeTooLarge, Error: true, Doc: "A file, or all files together, are larger than definitions may be."},
+	{Code: CodeTooMany, Error: true, Warning: true, Doc: "There are more files, keys, words, blank lines or problems than are looked at."},
+	{Code: CodeTooDeep, Error: true, Doc: "Lists and mappings nest deeper than any key needs."},
+	{Code: CodeEncoding, Error: true, Doc: "The file is not UTF-8, or holds a byte order mark or control characters."},
+	{Code: CodeFrontMatter, Error: true, Doc: "An agent's file does not begin with YAML between two lines `---`."},
+	{Code: CodeSyntax, Error: true, Doc: "This is not YAML, or its indentation can be read in two ways."},
+	{Code: CodeForbiddenYAML, Error: true, Doc: "This is YAML that definitions do without: anchors, aliases, merge keys, tags, directives, tabs, several documents."},
+	{Code: CodeNull, Error: true, Doc: "The key has no value: leave it out to get its default."},
+	{Code: CodeUnknownKey, Error: true, Doc: "There is no such key here; the message names the one that may have been meant."},
+	{Code: CodeDuplicateKey, Error: true, Doc: "The key stands there twice."},
+	{Code: CodeMissingKey, Error: true, Doc: "A required key is not there."},
+	{Code: CodeUnsupported, Error: true, Doc: "The key belongs to the protocol, but this version does not act on it and says so instead of ignoring it."},
+	{Code: CodeControllerOnly, Error: true, Doc: "Only the controller's entry of a channel may have the key."},
+	{Code: CodeWrongType, Error: true, Doc: "The value is of another type, such as text for a number."},
+	{Code: CodeOutOfRange, Error: true, Doc: "A number, a length or a count is too small or too great."},
+	{Code: CodeBadValue, Error: true, Doc: "The value is of the right type and has the wrong form."},
+	{Code: CodeUnknownWord, Error: true, Doc: "The word is not one of a closed list."},
+	{Code: CodeDuplicate, Error: true, Doc: "A name, id, entry or word stands there twice."},
+	{Code: CodeNoAgents, Error: true, Doc: "The folder has no agent."},
+	{Code: CodePersonIsAgent, Error: true, Doc: "An approver or auditor has the name of an agent; people are never agents."},
+	{Code: CodeUnknownPerson, Error: true, Doc: "A channel names an approver whom the mesh does not name."},
+	{Code: CodeSelfChannel, Error: true, Doc: "An agent declares a channel to itself."},
+	{Code: CodeNoCounterpart, Error: true, Warning: true, Doc: "The other end does not declare the channel, so that there is none; an error where subscriptions depend on it."},
+	{Code: CodeReaderPushes, Error: true, Doc: "A reader's entry declares subscriptions, which only the controller may."},
+	{Code: CodeAboveCategory, Error: true, Doc: "The subscription's category is above the channel's max_category."},
+	{Code: CodeInvalidSpec, Error: true, Doc: "The subscription's fields, questions, directive or constraints do not make a spec."},
+	{Code: CodeReleaseInterval, Error: true, Doc: "A capacity budget needs a release_interval, without which the timing of answers carries uncounted bits."},
+	{Code: CodeIgnoredFile, Warning: true, Doc: "The file is not read: it is in a place where no definition stands."},
+	{Code: CodeFileName, Warning: true, Doc: "The file has another name than its agent, so that people will look for the agent elsewhere."},
+	{Code: CodeOverBudget, Warning: true, Doc: "One push costs more than its budget: none can ever be accepted."},
+	{Code: CodeWindowOff, Warning: true, Doc: "The sliding window is off, so that a new epoch is all it takes to fill the budget again."},
+	{Code: CodeCategory3, Warning: true, Doc: "Every push of the subscription waits for a person, who must have the time for it."},
+	{Code: CodeNoApprovers, Warning: true, Doc: "The channel allows category 3 and nobody can approve it: what is held expires."},
+	{Code: CodeCapacity, Warning: true, Doc: "A push can carry more than four times the bits that the budget counts for it; narrower answers carry less."},
+	{Code: CodeNoSubscription, Warning: true, Doc: "The agent has the tool BCPPublish, and no subscription lets it publish."},
+	{Code: CodeCannotPublish, Warning: true, Doc: "A subscription names the agent, and its tools lack BCPPublish."},
+	{Code: CodeNoEffect, Warning: true, Doc: "The value changes nothing, such as a limit above the one that holds anyway."},
+	{Code: CodeNotYet, Warning: true, Doc: "This version checks the key and does not act on it."},
+
+	{Code: CodeCombinedBudgets, Warning: true, Doc: "A clean agent is reached by several tainted channels, whose bits add up although each has its own budget."},
+	{Code: CodeLoop, Warning: true, Doc: "A chain of channels returns to an agent, so that what it said can come back to it as somebody else's word."},
+	{Code: CodeLethalTrifecta, Warning: true, Doc: "One agent has private data, untrusted input and a way out, so that whoever writes the input can fetch the data."},
+	{Code: CodeSharedDisk, Warning: true, Doc: "A tainted agent can write files that a clean one can read, which is a way around the gateway."},
+	{Code: CodeChain, Warning: true, Doc: "What a tainted agent says can reach an agent inside the answers of another, and no budget of its own counts it."},
+}

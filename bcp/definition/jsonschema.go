@@ -1,0 +1,258 @@
+package definition
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// ErrNoLevel says that a [Level] is none of the constants.
+var ErrNoLevel = errors.New("no such level of a definition")
+
+// JSONSchema returns the JSON Schema (draft 2020-12) of the mappings of a
+// level, made of [Schema] and the same at every call: of [LevelMesh] for
+// mesh.yaml, of [LevelAgent] for the front matter of an agent. It helps
+// editors and decides nothing: whatever loads fits it, but some of what fits
+// does not load, because it takes more than one key, or the mesh, to see.
+// The error is [ErrNoLevel].
+func JSONSchema(level Level) ([]byte, error) {
+	if level == 0 || level.String() == "" {
+		return nil, ErrNoLevel
+	}
+	root := schemaOf(level)
+	root.Dialect = "https://json-schema.org/draft/2020-12/schema"
+	root.Title = "bcpmesh: " + level.String()
+	for _, l := range below(level) {
+		root.Definitions = append(root.Definitions, property{definitionNames[l], schemaOf(l)})
+	}
+	b, err := json.Marshal(root, jsontext.WithIndent("  "))
+	if err != nil {
+		return nil, err
+	}
+	return append(b, '\n'), nil
+}
+
+// definitionNames are the names of levels in $defs.
+var definitionNames = map[Level]string{
+	LevelChannel: "channel", LevelCron: "cron", LevelSubscription: "subscription", LevelField: "field", LevelQuestion: "question",
+}
+
+// below returns the levels that can stand inside a level.
+func below(level Level) []Level {
+	var levels []Level
+	for i := range schema {
+		if k := &schema[i]; k.Level == level && k.Child != 0 {
+			levels = append(append(levels, k.Child), below(k.Child)...)
+		}
+	}
+	slices.Sort(levels)
+	return slices.Compact(levels)
+}
+
+// jsonSchema holds the keywords that we use: those of draft 7 but for $defs,
+// so that editors of that age understand it too.
+type jsonSchema struct {
+	Dialect       string        `json:"$schema,omitzero"`
+	Title         string        `json:"title,omitzero"`
+	Description   string        `json:"description,omitzero"`
+	Reference     string        `json:"$ref,omitzero"`
+	Type          string        `json:"type,omitzero"`
+	Words         []string      `json:"enum,omitzero"`
+	Word          string        `json:"const,omitzero"`
+	Pattern       string        `json:"pattern,omitzero"`
+	MinLength     *int64        `json:"minLength,omitzero"`
+	MaxLength     *int64        `json:"maxLength,omitzero"`
+	Minimum       *int64        `json:"minimum,omitzero"`
+	Maximum       *int64        `json:"maximum,omitzero"`
+	Items         *jsonSchema   `json:"items,omitzero"`
+	MinItems      *int64        `json:"minItems,omitzero"`
+	MaxItems      *int64        `json:"maxItems,omitzero"`
+	UniqueItems   bool          `json:"uniqueItems,omitzero"`
+	AnyOf         []*jsonSchema `json:"anyOf,omitzero"`
+	Not           *jsonSchema   `json:"not,omitzero"`
+	Required      []string      `json:"required,omitzero"`
+	Properties    properties    `json:"properties,omitzero"`
+	PropertyNames *jsonSchema   `json:"propertyNames,omitzero"`
+	MaxProperties *int64        `json:"maxProperties,omitzero"`
+	// Additional is false or a schema.
+	Additional  any            `json:"additionalProperties,omitzero"`
+	If          *jsonSchema    `json:"if,omitzero"`
+	Then        *jsonSchema    `json:"then,omitzero"`
+	AllOf       []*jsonSchema  `json:"allOf,omitzero"`
+	Default     jsontext.Value `json:"default,omitzero"`
+	Definitions properties     `json:"$defs,omitzero"`
+}
+
+// properties are members of an object in our order.
+type properties []property
+
+// property has a schema, or false where the key is not allowed.
+type property struct {
+	name   string
+	schema any
+}
+
+// MarshalJSONTo writes the members as an object.
+func (p properties) MarshalJSONTo(to *jsontext.Encoder) error {
+	if err := to.WriteToken(jsontext.BeginObject); err != nil {
+		return err
+	}
+	for _, member := range p {
+		if err := to.WriteToken(jsontext.String(member.name)); err != nil {
+			return err
+		}
+		if err := json.MarshalEncode(to, member.schema); err != nil {
+			return err
+		}
+	}
+	return to.WriteToken(jsontext.EndObject)
+}
+
+// schemaOf makes the schema of the mappings of a level.
+func schemaOf(level Level) *jsonSchema {
+	s := &jsonSchema{Type: "object", Additional: false}
+	var denied properties // in a reader entry
+	var demanded []string // in a controller entry
+	for i := range schema {
+		k := &schema[i]
+		if k.Level != level {
+			continue
+		}
+		s.Properties = append(s.Properties, property{k.Name, k.schema()})
+		switch {
+		case k.ControllerOnly:
+			denied = append(denied, property{k.Name, false})
+		case k.Required && k.DefaultRule != "":
+			demanded = append(demanded, k.Name)
+		case k.Required:
+			s.Required = append(s.Required, k.Name)
+		}
+	}
+	if len(denied) > 0 {
+		s.AllOf = append(s.AllOf, &jsonSchema{If: whereRole(bcp.RoleReader), Then: &jsonSchema{Properties: denied}})
+	}
+	if len(demanded) > 0 {
+		s.AllOf = append(s.AllOf, &jsonSchema{If: whereRole(bcp.RoleController), Then: &jsonSchema{Required: demanded}})
+	}
+	return s
+}
+
+func whereRole(role bcp.Role) *jsonSchema {
+	return &jsonSchema{Required: []string{"role"}, Properties: properties{{"role", &jsonSchema{Word: role.String()}}}}
+}
+
+// schema makes the schema of the key's value.
+func (k *Key) schema() *jsonSchema {
+	if k.Unsupported {
+		return &jsonSchema{Description: k.Doc + " " + notSupported, Not: &jsonSchema{}}
+	}
+	s := k.valueSchema()
+	if len(k.Words) > 0 && k.Type != TypeWord {
+		s = &jsonSchema{AnyOf: []*jsonSchema{s, {Words: k.Words}}}
+	}
+	s.Description = k.Doc + " " + capital(expected(k)) + "."
+	switch {
+	case k.Required && k.DefaultRule == "":
+		s.Description += " Required."
+	case k.Required:
+		s.Description += " Required, but " + k.DefaultRule + "."
+	case k.Default != "":
+		s.Description += " Default: " + k.Default + "."
+		s.Default = k.defaultJSON()
+	default:
+		s.Description += " Default: " + k.DefaultRule + "."
+	}
+	if k.ControllerOnly {
+		s.Description += " " + controllerOnly
+	}
+	return s
+}
+
+// defaultJSON returns the default as the JSON that its YAML reads as.
+func (k *Key) defaultJSON() jsontext.Value {
+	if plainKind(k.Default) == nodeText {
+		// What cannot be quoted is not UTF-8, which no default is.
+		quoted, _ := jsontext.AppendQuote(nil, k.Default)
+		return quoted
+	}
+	return jsontext.Value(k.Default)
+}
+
+// Patterns of what a regular expression can tell; ECMA 262 reads them as Go
+// does.
+const (
+	patternName         = `^[a-z0-9][a-z0-9-]{0,62}$`
+	patternSubscription = `^[A-Za-z0-9-]{1,64}$`
+	patternID           = `^[A-Za-z0-9_-]{1,64}$`
+	patternDuration     = `^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?$`
+	patternRate         = `^[0-9]{1,9}/[sm]$`
+	patternCron         = `^ *[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4} *$`
+)
+
+// maxToolChars is the longest name of a tool that the loader takes.
+const maxToolChars = 128
+
+func (k *Key) valueSchema() *jsonSchema {
+	switch k.Type {
+	case TypeWord:
+		return &jsonSchema{Words: k.Words}
+	case TypeInteger:
+		s := &jsonSchema{Type: "integer"}
+		if k.bounded() {
+			s.Minimum, s.Maximum = &k.Min, &k.Max
+		}
+		return s
+	case TypeBoolean:
+		return &jsonSchema{Type: "boolean"}
+	case TypeBits:
+		return &jsonSchema{Type: "number", Minimum: &k.Min, Maximum: &k.Max}
+	case TypeTexts:
+		return &jsonSchema{Type: "array", Items: &jsonSchema{Type: "string"}, MinItems: &k.Min, MaxItems: &k.Max}
+	case TypeNames:
+		return &jsonSchema{Type: "array", Items: nameSchema(), MinItems: &k.Min, MaxItems: &k.Max, UniqueItems: true}
+	case TypeTools:
+		return &jsonSchema{AnyOf: []*jsonSchema{
+			{Type: "array", Items: &jsonSchema{Type: "string", MinLength: new(int64(1)), MaxLength: new(int64(maxToolChars))}, MinItems: &k.Min, MaxItems: &k.Max, UniqueItems: true},
+			{Type: "string", MinLength: new(int64(1))},
+		}}
+	case TypeWordLists:
+		words := &jsonSchema{Type: "array", Items: &jsonSchema{Type: "string", MinLength: new(int64(1))}, MinItems: new(int64(1))}
+		return &jsonSchema{Type: "object", PropertyNames: &jsonSchema{Pattern: patternID}, Additional: words, MaxProperties: &k.Max}
+	case TypeObjects:
+		return &jsonSchema{Type: "array", Items: &jsonSchema{Reference: "#/$defs/" + definitionNames[k.Child]}, MinItems: &k.Min, MaxItems: &k.Max}
+	default:
+		return k.textSchema()
+	}
+}
+
+func (k *Key) textSchema() *jsonSchema {
+	s := &jsonSchema{Type: "string"}
+	switch k.Type {
+	case TypeText:
+		s.MinLength, s.MaxLength = &k.Min, &k.Max
+	case TypeName:
+		return nameSchema()
+	case TypeSubscription:
+		s.Pattern = patternSubscription
+	case TypeDuration:
+		s.Pattern, s.MinLength = patternDuration, new(int64(1))
+	case TypeRate:
+		s.Pattern = patternRate
+	case TypeTimeZone:
+		s.MinLength, s.Not = new(int64(1)), &jsonSchema{Word: "Local"}
+	case TypeCron:
+		s.Pattern = patternCron
+	}
+	return s
+}
+
+func nameSchema() *jsonSchema {
+	return &jsonSchema{Type: "string", Pattern: patternName, Not: &jsonSchema{Word: string(bcp.Gateway)}}
+}
+
+func capital(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):] }

@@ -1,0 +1,390 @@
+package definition_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+)
+
+// compileSchema compiles the JSON Schema of a level against its meta-schema.
+func compileSchema(t *testing.T, level definition.Level) *jsonschema.Schema {
+	t.Helper()
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(jsonSchema(t, level)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("schema.json", document); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := compiler.Compile("schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
+}
+
+// instance reads YAML as an editor does.
+func instance(t *testing.T, text string) any {
+	t.Helper()
+	asJSON, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatalf("%q: %v", text, err)
+	}
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(string(asJSON)))
+	if err != nil {
+		t.Fatalf("%q: %v", text, err)
+	}
+	return value
+}
+
+// yamlOf returns the YAML of a definition file and its level.
+func yamlOf(name string, content []byte) (string, definition.Level) {
+	if path.Ext(name) == ".yaml" {
+		return string(content), definition.LevelMesh
+	}
+	front, _, _ := strings.Cut(strings.TrimPrefix(string(content), "---\n"), "\n---")
+	return front + "\n", definition.LevelAgent
+}
+
+// refusals returns the places that a schema refuses, as the loader names them.
+func refusals(t *testing.T, s *jsonschema.Schema, text string) []string {
+	t.Helper()
+	err := s.Validate(instance(t, text))
+	if err == nil {
+		return nil
+	}
+	var top *jsonschema.ValidationError
+	if !errors.As(err, &top) {
+		t.Fatal(err)
+	}
+	var places []string
+	var walk func(e *jsonschema.ValidationError)
+	walk = func(e *jsonschema.ValidationError) {
+		// Below this one the library has no place.
+		_, ofName := e.ErrorKind.(*kind.PropertyNames)
+		if len(e.Causes) > 0 && !ofName {
+			for _, cause := range e.Causes {
+				walk(cause)
+			}
+			return
+		}
+		place := ""
+		for _, part := range e.InstanceLocation {
+			if _, err := strconv.Atoi(part); err == nil {
+				place += "[" + part + "]"
+			} else {
+				place = strings.TrimPrefix(place+"."+part, ".")
+			}
+		}
+		places = append(places, place)
+	}
+	walk(top)
+	return places
+}
+
+// Both schemas are schemas of their draft, every key of the table is in the
+// place of its level, and no mapping takes any other.
+//
+// covers P1.2, P1.3
+func TestJSONSchemaHasEveryKey(t *testing.T) {
+	t.Parallel()
+	agent := compileSchema(t, definition.LevelAgent)
+	levels := map[definition.Level]*jsonschema.Schema{definition.LevelMesh: compileSchema(t, definition.LevelMesh), definition.LevelAgent: agent}
+	keys := map[definition.Level]int{}
+	table := definition.Schema()
+	for range 3 { // levels nest so deep below an agent
+		for _, k := range table {
+			if k.Child == 0 || levels[k.Level] == nil {
+				continue
+			}
+			items := levels[k.Level].Properties[k.Name].Items2020
+			if items == nil || items.Ref == nil {
+				t.Fatalf("%s of %s has no items", k.Name, k.Level)
+			}
+			levels[k.Child] = items.Ref
+		}
+	}
+	for _, k := range table {
+		keys[k.Level]++
+		p := levels[k.Level].Properties[k.Name]
+		if p == nil {
+			t.Errorf("%s of %s is missing", k.Name, k.Level)
+			continue
+		}
+		if !strings.HasPrefix(p.Description, k.Doc) {
+			t.Errorf("%s of %s: description %q", k.Name, k.Level, p.Description)
+		}
+		if (p.Default != nil) != (k.Default != "") {
+			t.Errorf("%s of %s: default %v, want %q", k.Name, k.Level, p.Default, k.Default)
+		} else if p.Default != nil && fmt.Sprint(*p.Default) != k.Default {
+			t.Errorf("%s of %s: default %v, want %q", k.Name, k.Level, *p.Default, k.Default)
+		}
+		if want := k.Required && k.DefaultRule == ""; slices.Contains(levels[k.Level].Required, k.Name) != want {
+			t.Errorf("%s of %s: required %v", k.Name, k.Level, !want)
+		}
+	}
+	for level, s := range levels {
+		if len(s.Properties) != keys[level] || s.AdditionalProperties != false {
+			t.Errorf("%s: %d properties for %d keys, others: %v", level, len(s.Properties), keys[level], s.AdditionalProperties)
+		}
+	}
+}
+
+func TestJSONSchemaOfNoLevel(t *testing.T) {
+	t.Parallel()
+	for _, level := range []definition.Level{0, definition.LevelQuestion + 1, 255} {
+		if b, err := definition.JSONSchema(level); b != nil || !errors.Is(err, definition.ErrNoLevel) {
+			t.Errorf("level %d: %s, %v", level, b, err)
+		}
+	}
+}
+
+// What loads fits the schemas: the seed's examples, those that init writes and
+// those of the reference.
+//
+// covers P1.2, P1.3, SUB-118
+func TestJSONSchemaAcceptsWhatLoads(t *testing.T) {
+	t.Parallel()
+	folders := examplesIn(t)
+	for _, dir := range []string{"testdata/seed", "../../cmd/bcpmesh/meshes/research", "../../cmd/bcpmesh/meshes/mailroom"} {
+		folders[dir] = map[string][]byte{}
+		for _, pattern := range []string{"mesh.yaml", "agents/*.md"} {
+			names, err := fs.Glob(os.DirFS(dir), pattern)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range names {
+				folders[dir][name] = []byte(readFile(t, dir+"/"+name))
+			}
+		}
+	}
+	schemas := map[definition.Level]*jsonschema.Schema{
+		definition.LevelMesh: compileSchema(t, definition.LevelMesh), definition.LevelAgent: compileSchema(t, definition.LevelAgent),
+	}
+	for folder, contents := range folders {
+		if mesh, report := definition.Parse(contents); mesh == nil || len(mesh.Agents) < 2 {
+			t.Errorf("%s does not load: %v", folder, report.Errors)
+		}
+		for name, content := range contents {
+			text, level := yamlOf(name, content)
+			if err := schemas[level].Validate(instance(t, text)); err != nil {
+				t.Errorf("%s: %s: %v", folder, name, err)
+			}
+		}
+	}
+}
+
+// Whole files that an editor must mark, at the place that check names.
+//
+// covers P1.2, P1.3, P1.4, SUB-21
+func TestJSONSchemaRefuses(t *testing.T) {
+	t.Parallel()
+	const channel = "name: a\nbcp_channels:\n- peer: b\n  role: controller\n  max_category: 2\n  budget_bits: 10\n"
+	const subscription = channel + "  subscriptions:\n  - id: s\n    category: 1\n"
+	tests := []struct {
+		level      definition.Level
+		text, want string
+	}{
+		{definition.LevelMesh, "nam: x\n", ""},
+		{definition.LevelMesh, "- a\n", ""},
+		{definition.LevelMesh, "name:\n", "name"},
+		{definition.LevelMesh, "bcp_channels: []\n", ""},
+		{definition.LevelAgent, "description: no name\n", ""},
+		{definition.LevelAgent, "name: a\nreplicas: 1\n", ""},
+		{definition.LevelAgent, "name: a\nbcp_channels: [r]\n", "bcp_channels[0]"},
+		{definition.LevelAgent, "name: a\nbcp_channels: [{peer: r}]\n", "bcp_channels[0]"},
+		{definition.LevelAgent, "name: a\nbcp_channels: [{role: reader}]\n", "bcp_channels[0]"},
+		{definition.LevelAgent, "name: a\nbcp_channels: [{peer: r, role: controller, max_category: 1}]\n", "bcp_channels[0]"},
+		{definition.LevelAgent, "name: a\nbcp_channels: [{peer: r, role: controller, budget_bits: 1}]\n", "bcp_channels[0]"},
+		{definition.LevelAgent, "name: a\nbcp_channels: [{peer: r, role: reader, query_ttl: 1m}]\n", "bcp_channels[0].query_ttl"},
+		{definition.LevelAgent, "name: a\nbcp_channels: [{peer: r, role: reader, subscriptions: []}]\n", "bcp_channels[0].subscriptions"},
+		{definition.LevelAgent, channel + "  on_anomly: flag\n", "bcp_channels[0]"},
+		{definition.LevelAgent, subscription + "    max_rate: 1/h\n", "bcp_channels[0].subscriptions[0].max_rate"},
+		{definition.LevelAgent, subscription + "    batch_window: 1h\n", "bcp_channels[0].subscriptions[0].batch_window"},
+		{definition.LevelAgent, subscription + "    publish_when: \"true\"\n", "bcp_channels[0].subscriptions[0].publish_when"},
+		{definition.LevelAgent, subscription + "    fields: [{name: f, type: string}]\n", "bcp_channels[0].subscriptions[0].fields[0].type"},
+		{definition.LevelAgent, subscription + "    fields: [{name: f, type: boolean, optional: true}]\n", "bcp_channels[0].subscriptions[0].fields[0]"},
+		{definition.LevelAgent, subscription + "    questions: [{id: q, question: What?, expected_format: summary}]\n", "bcp_channels[0].subscriptions[0].questions[0].expected_format"},
+		{definition.LevelAgent, "name: a\ncron_schedules: [{schedule: 0 * * * *}]\n", "cron_schedules[0]"},
+	}
+	schemas := map[definition.Level]*jsonschema.Schema{
+		definition.LevelMesh: compileSchema(t, definition.LevelMesh), definition.LevelAgent: compileSchema(t, definition.LevelAgent),
+	}
+	for _, tt := range tests {
+		if got := refusals(t, schemas[tt.level], tt.text); !slices.Contains(got, tt.want) {
+			t.Errorf("%q: refused at %q, want %q", tt.text, got, tt.want)
+		}
+		file, text := "mesh.yaml", tt.text
+		if tt.level == definition.LevelAgent {
+			file, text = "agents/a.md", "---\n"+text+"---\n"
+		}
+		contents := files("agents/r.md", "---\nname: r\n---\n")
+		contents[file] = []byte(text)
+		if mesh, _ := definition.Parse(contents); mesh != nil {
+			t.Errorf("%q loads", tt.text)
+		}
+	}
+}
+
+// The schemas and the loader agree on every key about values at a limit, past
+// it, of another type and of another form.
+//
+// covers P1.1, P1.2, P1.3
+func TestJSONSchemaAgreesWithTheLoader(t *testing.T) {
+	t.Parallel()
+	// What stands around a mapping of a level, and the path of its keys.
+	around := map[definition.Level]struct{ text, path string }{
+		definition.LevelMesh:         {"%s", ""},
+		definition.LevelAgent:        {"%s", ""},
+		definition.LevelChannel:      {"bcp_channels: [{%s}]", "bcp_channels[0]."},
+		definition.LevelCron:         {"cron_schedules: [{%s}]", "cron_schedules[0]."},
+		definition.LevelSubscription: {"bcp_channels: [{subscriptions: [{%s}]}]", "bcp_channels[0].subscriptions[0]."},
+		definition.LevelField:        {"bcp_channels: [{subscriptions: [{fields: [{%s}]}]}]", "bcp_channels[0].subscriptions[0].fields[0]."},
+		definition.LevelQuestion:     {"bcp_channels: [{subscriptions: [{questions: [{%s}]}]}]", "bcp_channels[0].subscriptions[0].questions[0]."},
+	}
+	mesh, agent := compileSchema(t, definition.LevelMesh), compileSchema(t, definition.LevelAgent)
+	checked := 0
+	for _, k := range definition.Schema() {
+		if k.Unsupported {
+			continue
+		}
+		good, bad := candidates(k)
+		for i, value := range append(good, bad...) {
+			want := i < len(good)
+			text := fmt.Sprintf(around[k.Level].text, k.Name+": "+value) + "\n"
+			at := around[k.Level].path + k.Name
+			here := func(place string) bool {
+				return place == at || strings.HasPrefix(place, at+"[") || strings.HasPrefix(place, at+".")
+			}
+			s, contents := agent, files("agents/a.md", "---\n"+text+"---\n")
+			if k.Level == definition.LevelMesh {
+				s, contents = mesh, files("mesh.yaml", text)
+			}
+			if fits := !slices.ContainsFunc(refusals(t, s, text), here); fits != want {
+				t.Errorf("%.80q: fits the schema: %v, refused at %q", text, fits, refusals(t, s, text))
+			}
+			_, report := definition.Parse(contents)
+			loads := !slices.ContainsFunc(report.Errors, func(p definition.Problem) bool {
+				// Some errors depend on more than the key.
+				return here(p.Key) && p.Code != definition.CodeUnknownPerson && p.Code != definition.CodeReleaseInterval
+			})
+			if loads != want {
+				t.Errorf("%.80q: loads: %v, %v", text, loads, report.Errors)
+			}
+			checked++
+		}
+	}
+	if checked < 400 {
+		t.Errorf("%d values", checked)
+	}
+}
+
+// candidates returns YAML values that a key takes and that it refuses.
+func candidates(k definition.Key) (good, bad []string) {
+	text := func(n int64) string { return strconv.Quote(strings.Repeat("a", int(n))) }
+	list := func(n int64, item string) string {
+		items := make([]string, n)
+		for i := range items {
+			items[i] = strings.ReplaceAll(item, "#", strconv.Itoa(i))
+		}
+		return "[" + strings.Join(items, ", ") + "]"
+	}
+	whole := func(n int64) string { return strconv.FormatInt(n, 10) }
+	bad = []string{"null", "{x: 1}"}
+	if k.Type != definition.TypeWord {
+		good = append(good, k.Words...)
+	}
+	if len(k.Words) > 0 {
+		bad = append(bad, "nope", strings.ToUpper(k.Words[0]))
+	}
+	lists := func(item string) {
+		good = append(good, list(k.Min, item), list(k.Max, item))
+		bad = append(bad, list(k.Max+1, item), "[7]", "7")
+		if k.Min > 0 {
+			bad = append(bad, list(k.Min-1, item))
+		}
+	}
+	switch k.Type {
+	case definition.TypeWord:
+		good = append(good, k.Words...)
+		bad = append(bad, "7", "true")
+	case definition.TypeText:
+		good = append(good, text(k.Min), text(k.Max), strconv.Quote(strings.Repeat("ä", int(k.Max))))
+		bad = append(bad, text(k.Max+1), "7", "true", "[a]")
+		if k.Min > 0 {
+			bad = append(bad, text(k.Min-1))
+		}
+	case definition.TypeName:
+		good = append(good, "a", "0-a-", text(63))
+		bad = append(bad, text(64), `""`, "A", "-a", "a_b", "ä", "gateway", "7")
+	case definition.TypeSubscription:
+		good = append(good, "a", "-A0", text(64))
+		bad = append(bad, text(65), `""`, "a_b", "ä", "7")
+	case definition.TypeInteger:
+		good = append(good, whole(k.Min), whole(k.Max))
+		bad = append(bad, "1.5", `"1"`, "true", "x")
+		if k.Min != 0 || k.Max != 0 {
+			bad = append(bad, whole(k.Min-1), whole(k.Max+1))
+		}
+	case definition.TypeBoolean:
+		good = append(good, "true", "false")
+		bad = append(bad, `"true"`, "1", "yes")
+	case definition.TypeBits:
+		good = append(good, whole(k.Min), whole(k.Min)+".5", whole(k.Max))
+		bad = append(bad, whole(k.Min-1), whole(k.Max+1), whole(k.Max)+".5", `"5"`, "x")
+	case definition.TypeDuration:
+		good = append(good, whole(k.Min)+"s", whole(k.Max)+"s", "0d0h0m"+whole(k.Max)+"s", whole(k.Max/3600)+"h"+whole(k.Max%3600)+"s")
+		bad = append(bad, `""`, "30", "soon", "1m1h", "1.5h", "1h 1m", "-1s", "1w")
+	case definition.TypeRate:
+		good = append(good, whole(k.Min)+"/m", whole(k.Max)+"/m", "1/s")
+		bad = append(bad, "30", "30/h", "/m", "1.5/m", `""`, "1/m/s", "1234567890/m")
+	case definition.TypeTimeZone:
+		good = append(good, "UTC", "Europe/Berlin")
+		bad = append(bad, `""`, "Local", "7")
+	case definition.TypeCron:
+		good = append(good, `"0 8 * * 1-5"`, `"*/5 0,12 1 JAN mon"`)
+		bad = append(bad, `"0 * * *"`, `"0 0 * * * *"`, `"@daily"`, `"TZ=UTC 0 * * * *"`, `""`, "7")
+	case definition.TypeTexts:
+		lists("v#")
+		bad = append(bad, "text")
+	case definition.TypeTools:
+		lists("v#")
+		good = append(good, "Read, Write", "["+text(128)+"]")
+		bad = append(bad, `""`, "["+text(129)+"]", `[""]`, "[a, a]")
+	case definition.TypeNames:
+		lists("v#")
+		bad = append(bad, "[A]", "[gateway]", "[v, v]", "text")
+	case definition.TypeWordLists:
+		good = append(good, "{}", "{x: [a, b]}", "{A_-0: [a]}")
+		bad = append(bad, "[a]", "{x: []}", "{x: a}", "{x: [7]}", `{"x y": [a]}`, `{x: [""]}`)
+		if k.Max > 0 {
+			var lists []string
+			for i := range k.Max + 1 {
+				lists = append(lists, fmt.Sprintf("l%d: [a]", i))
+			}
+			good = append(good, "{"+strings.Join(lists[:k.Max], ", ")+"}")
+			bad = append(bad, "{"+strings.Join(lists, ", ")+"}")
+		}
+	case definition.TypeObjects:
+		bad = append(bad, list(k.Max+1, "{}"), "[7]", "text")
+		if k.Min > 0 {
+			bad = append(bad, list(k.Min-1, "{}"))
+		} else {
+			good = append(good, "[]")
+		}
+	}
+	return good, bad
+}

@@ -1,0 +1,96 @@
+package definition
+
+import (
+	_ "embed" // the introduction
+	"fmt"
+	"strings"
+)
+
+//go:embed introduction.md
+var introduction string
+
+const (
+	notSupported   = "Not supported yet: refused rather than ignored."
+	controllerOnly = "Controller's entry only."
+)
+
+// Markdown returns the reference of definitions for people: a written
+// introduction with examples, then every key of [Schema] and every code of
+// [Codes]. It is the same at every call.
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString(introduction)
+	b.WriteString("\n## Keys\n\nA default in `code` is what you would write; other defaults are said in words. The last column says which rule decides: P… of [the protocol](../bcp/PROTOCOL.md), and the ids of [the checklist](REQUIREMENTS.md).\n")
+	for level := LevelMesh; level.String() != ""; level++ {
+		fmt.Fprintf(&b, "\n### %s\n\n| key | holds | default | meaning | rule |\n|---|---|---|---|---|\n", heading(level))
+		for i := range schema {
+			if k := &schema[i]; k.Level == level {
+				fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", k.Name, cell(k.holds()), cell(k.absent()), cell(k.meaning()), cell(k.Rule))
+			}
+		}
+	}
+	b.WriteString("\n## What `check` warns of\n\nWarnings keep nothing from running. With `--json` each has its code.\n")
+	writeCodes(&b, func(d CodeDoc) bool { return d.Warning })
+	b.WriteString("\n## What `check` refuses\n\nA folder with one error is not loaded. All errors come at once, each with file, line, column and key.\n")
+	writeCodes(&b, func(d CodeDoc) bool { return d.Error })
+	return b.String()
+}
+
+func writeCodes(b *strings.Builder, which func(CodeDoc) bool) {
+	b.WriteString("\n| code | meaning |\n|---|---|\n")
+	for _, d := range codeDocs {
+		if which(d) {
+			fmt.Fprintf(b, "| `%s` | %s |\n", d.Code, cell(d.Doc))
+		}
+	}
+}
+
+func heading(level Level) string {
+	if level == LevelMesh {
+		return "`" + level.String() + "`"
+	}
+	return capital(level.String())
+}
+
+// holds says what the value may be.
+func (k *Key) holds() string {
+	switch {
+	case k.Unsupported:
+		return "nothing yet"
+	case k.Type == TypeObjects:
+		anchor := strings.ReplaceAll(k.Child.String(), " ", "-")
+		return strings.TrimSuffix(expected(k), k.Child.String()) + "[" + k.Child.String() + "](#" + anchor + ")"
+	case k.Type == TypeWord:
+		return "`" + strings.Join(k.Words, "`, `") + "`"
+	default:
+		return expected(k)
+	}
+}
+
+// absent says what holds without the key.
+func (k *Key) absent() string {
+	switch {
+	case k.Required && k.DefaultRule != "":
+		return "**required**; " + k.DefaultRule
+	case k.Required:
+		return "**required**"
+	case k.Default != "":
+		return "`" + k.Default + "`"
+	default:
+		return k.DefaultRule
+	}
+}
+
+func (k *Key) meaning() string {
+	switch {
+	case k.Unsupported:
+		return k.Doc + " *" + notSupported + "*"
+	case k.ControllerOnly:
+		return k.Doc + " *" + controllerOnly + "*"
+	default:
+		return k.Doc
+	}
+}
+
+// cell makes text fit for one cell of a table.
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

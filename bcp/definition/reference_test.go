@@ -1,0 +1,307 @@
+package definition_test
+
+import (
+	"flag"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+)
+
+var update = flag.Bool("update", false, "write the generated files in docs")
+
+// generated are the files in docs that are made of the table.
+func generated(t *testing.T) map[string]string {
+	t.Helper()
+	return map[string]string{
+		"definitions.md":    definition.Markdown(),
+		"mesh.schema.json":  jsonSchema(t, definition.LevelMesh),
+		"agent.schema.json": jsonSchema(t, definition.LevelAgent),
+	}
+}
+
+func jsonSchema(t *testing.T, level definition.Level) string {
+	t.Helper()
+	b, err := definition.JSONSchema(level)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// What docs says is what is loaded: `go test ./bcp/definition -update` writes
+// the files anew.
+//
+// covers P1.3
+func TestGeneratedFilesAreCurrent(t *testing.T) {
+	t.Parallel()
+	for name, want := range generated(t) {
+		file := filepath.Join("..", "..", "docs", name)
+		if *update {
+			if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff(want, readFile(t, file)); diff != "" {
+			t.Errorf("%s is stale; -update writes it (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// Every key stands in the table of its level, with its sentence, its default
+// and its rule.
+//
+// covers P1.3
+func TestMarkdownHasEveryKey(t *testing.T) {
+	t.Parallel()
+	sections := map[string]string{}
+	for _, part := range strings.Split(definition.Markdown(), "\n### ")[1:] {
+		title, body, _ := strings.Cut(part, "\n")
+		body, _, _ = strings.Cut(body, "\n## ")
+		sections[strings.ToLower(strings.Trim(title, "`"))] = body
+	}
+	rows := 0
+	for _, k := range definition.Schema() {
+		section := sections[k.Level.String()]
+		at := strings.Index(section, "\n| `"+k.Name+"` | ")
+		if at < 0 {
+			t.Errorf("%s of %s is missing", k.Name, k.Level)
+			continue
+		}
+		row, _, _ := strings.Cut(section[at+1:], "\n")
+		if strings.Count(row, " | ") != 4 || strings.Contains(row, "|  |") {
+			t.Errorf("%s of %s: not five cells: %s", k.Name, k.Level, row)
+		}
+		for _, want := range append([]string{k.Doc, k.Default, k.DefaultRule, "| " + k.Rule + " |"}, k.Words...) {
+			if !strings.Contains(row, want) {
+				t.Errorf("%s of %s: expected %q in %s", k.Name, k.Level, want, row)
+			}
+		}
+		rows++
+	}
+	found := 0
+	for _, section := range sections {
+		found += strings.Count(section, "\n| `")
+	}
+	if found != rows {
+		t.Errorf("%d rows for %d keys", found, rows)
+	}
+}
+
+var (
+	links    = regexp.MustCompile(`\]\(([^)]*)\)`)
+	headings = regexp.MustCompile(`(?m)^#+ (.*)$`)
+)
+
+// Every link of the reference leads somewhere.
+func TestMarkdownLinks(t *testing.T) {
+	t.Parallel()
+	text := definition.Markdown()
+	anchors := map[string]bool{}
+	for _, m := range headings.FindAllStringSubmatch(text, -1) {
+		anchors["#"+strings.ReplaceAll(strings.ToLower(m[1]), " ", "-")] = true
+	}
+	for _, m := range links.FindAllStringSubmatch(text, -1) {
+		if strings.HasPrefix(m[1], "#") {
+			if !anchors[m[1]] {
+				t.Errorf("no heading for %s", m[1])
+			}
+		} else if _, err := os.Stat(filepath.Join("..", "..", "docs", m[1])); err != nil {
+			t.Errorf("%s: %v", m[1], err)
+		}
+	}
+}
+
+var exampleFile = regexp.MustCompile("(?m)^`([a-z]+(?:/[a-z]+)?\\.(?:yaml|md))`:\n\n```[a-z]+\n(?s:(.*?))\n```$")
+
+// examplesIn returns the folders that the reference shows, by heading.
+func examplesIn(t *testing.T) map[string]map[string][]byte {
+	t.Helper()
+	folders := map[string]map[string][]byte{}
+	for _, part := range strings.Split(definition.Markdown(), "\n## ")[1:] {
+		title, body, _ := strings.Cut(part, "\n")
+		for _, m := range exampleFile.FindAllStringSubmatch(body, -1) {
+			if folders[title] == nil {
+				folders[title] = map[string][]byte{}
+			}
+			folders[title][m[1]] = []byte(m[2] + "\n")
+		}
+	}
+	if len(folders) != 2 {
+		t.Fatalf("%d examples, want 2", len(folders))
+	}
+	return folders
+}
+
+// The examples of the reference load: the smallest without a warning, the full
+// one with every key that is supported.
+//
+// covers P1.2, P1.3
+func TestReferenceExamplesLoad(t *testing.T) {
+	t.Parallel()
+	examples := examplesIn(t)
+	small, full := examples["The smallest mesh"], examples["Everything in one mesh"]
+	mesh, report := definition.Parse(small)
+	if mesh == nil || len(mesh.Channels) != 1 || len(report.Warnings) != 0 {
+		t.Errorf("the smallest: errors %v, warnings %v", report.Errors, report.Warnings)
+	}
+	mesh, report = definition.Parse(full)
+	if mesh == nil || len(mesh.Channels) != 1 || len(mesh.Channels[0].Subscriptions) != 3 {
+		t.Fatalf("the full one: errors %v", report.Errors)
+	}
+	for _, w := range report.Warnings {
+		if !slices.Contains([]string{definition.CodeNotYet, definition.CodeCategory3, definition.CodeCapacity}, w.Code) {
+			t.Errorf("the full one: %s (%s)", w, w.Code)
+		}
+	}
+	var text strings.Builder
+	for _, content := range full {
+		text.Write(content)
+	}
+	for _, k := range definition.Schema() {
+		written := regexp.MustCompile(`(?m)^[ -]*` + k.Name + `:`).MatchString(text.String())
+		if written == k.Unsupported {
+			t.Errorf("%s of %s: written in the full example: %v", k.Name, k.Level, written)
+		}
+	}
+}
+
+// Every code of the package is documented, as what it is used for.
+//
+// covers P1.2
+func TestCodesAreDocumented(t *testing.T) {
+	t.Parallel()
+	words, errors, warnings := codesInSource(t)
+	documented := map[string]bool{}
+	for _, d := range definition.Codes() {
+		if documented[d.Code] || !strings.HasSuffix(d.Doc, ".") || strings.Count(d.Doc, ". ") > 0 {
+			t.Errorf("%s: expected one sentence, once", d.Code)
+		}
+		documented[d.Code] = true
+		if d.Code == definition.CodeTooMany {
+			continue // ends either list
+		}
+		if d.Error != errors[d.Code] || d.Warning != warnings[d.Code] {
+			t.Errorf("%s: error %v, warning %v, but is used as error %v, warning %v", d.Code, d.Error, d.Warning, errors[d.Code], warnings[d.Code])
+		}
+		if !strings.Contains(definition.Markdown(), "\n| `"+d.Code+"` | "+d.Doc+" |") {
+			t.Errorf("%s is not in the reference", d.Code)
+		}
+	}
+	for name, word := range words {
+		if !documented[word] {
+			t.Errorf("%s is not in the table of codes: say in one sentence what it means", name)
+		}
+	}
+	if len(words) != len(documented) {
+		t.Errorf("%d constants, %d in the table", len(words), len(documented))
+	}
+}
+
+// sources parses the non-test files of a folder.
+func sources(t *testing.T, dir string) []*ast.File {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parsed []*ast.File
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") || filepath.Base(name) == "codes.go" {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed = append(parsed, file)
+	}
+	return parsed
+}
+
+// constants returns the values of the constants whose names begin so.
+func constants(files []*ast.File, prefix string) map[string]ast.Expr {
+	values := map[string]ast.Expr{}
+	for _, file := range files {
+		for _, d := range file.Decls {
+			g, ok := d.(*ast.GenDecl)
+			if !ok || g.Tok != token.CONST {
+				continue
+			}
+			for _, spec := range g.Specs {
+				if v := spec.(*ast.ValueSpec); strings.HasPrefix(v.Names[0].Name, prefix) && len(v.Values) == 1 {
+					values[v.Names[0].Name] = v.Values[0]
+				}
+			}
+		}
+	}
+	return values
+}
+
+// codesInSource returns the Code constants, and which words the source reports
+// as errors and as warnings. A code that is a finding of package bcp is a
+// warning.
+func codesInSource(t *testing.T) (words map[string]string, errors, warnings map[string]bool) {
+	t.Helper()
+	words, errors, warnings = map[string]string{}, map[string]bool{}, map[string]bool{}
+	parsed := sources(t, ".")
+	findings := constants(sources(t, ".."), "Finding")
+	for name, value := range constants(parsed, "Code") {
+		finding, ok := value.(*ast.SelectorExpr)
+		if ok {
+			value = findings[finding.Sel.Name]
+		}
+		literal, isText := value.(*ast.BasicLit)
+		if !isText {
+			t.Fatalf("%s is neither a word nor a finding", name)
+		}
+		words[name] = strings.Trim(literal.Value, `"`)
+		if ok {
+			warnings[words[name]] = true
+		}
+	}
+	for _, file := range parsed {
+		var visit func(n ast.Node, into map[string]bool)
+		visit = func(n ast.Node, into map[string]bool) {
+			ast.Inspect(n, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.ValueSpec:
+					return false
+				case *ast.Ident:
+					if word, ok := words[n.Name]; ok {
+						into[word] = true
+					}
+				case *ast.CallExpr:
+					called, ok := n.Fun.(*ast.SelectorExpr)
+					if ok && called.Sel.Name == "warnf" {
+						for _, argument := range n.Args {
+							visit(argument, warnings)
+						}
+						return false
+					}
+				}
+				return true
+			})
+		}
+		visit(file, errors)
+	}
+	return words, errors, warnings
+}
+
+// covers P1.3
+func TestCodesIsACopy(t *testing.T) {
+	t.Parallel()
+	definition.Codes()[0].Code = "changed"
+	if definition.Codes()[0].Code != definition.CodeUnreadable {
+		t.Error("a caller can change the table")
+	}
+}
