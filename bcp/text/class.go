@@ -37,7 +37,7 @@ const (
 )
 
 // Layout of an entry of the table. From entryMapped on, an entry of classMapped holds its target instead, and one of
-// classExpand the place in expandTable of what is read in its place.
+// classExpand the place in expandTable of what is read in its place; above entryExtra is how many code points more that is.
 const (
 	entryClass   = 0xff
 	entryAttach  = 8       // two bits
@@ -46,6 +46,7 @@ const (
 	entryScript  = 16      // eight bits; 0 for Common and Inherited
 	entryOrder   = 24      // canonical combining class
 	entryMapped  = 8
+	entryExtra   = 24
 	entryCapital = 1 << 31 // of classMapped: an upper-case letter
 )
 
@@ -58,7 +59,7 @@ const capitalMark = 0xf8ff
 func mappedTo(e uint32) rune { return rune(e &^ entryCapital >> entryMapped) }
 
 // expansionOf is what is read in place of a code point of classExpand.
-func expansionOf(e uint32) string { return expandTable[e>>entryMapped] }
+func expansionOf(e uint32) string { return expandTable[uint16(e>>entryMapped)] }
 
 // entryOf looks up one code point in the generated table.
 func entryOf(r rune) uint32 {

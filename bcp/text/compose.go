@@ -123,6 +123,9 @@ func (s *scanner) read(m *run, src []byte, at int) (int, error) {
 					return 0, ErrMarks
 				}
 			}
+			if s.extra -= int(e >> entryExtra); s.extra < 0 {
+				return 0, ErrSpelling
+			}
 		default:
 			return i - at, nil
 		}

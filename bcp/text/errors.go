@@ -18,6 +18,8 @@ var (
 	ErrAlphabet = errors.New("text: character outside the alphabet")
 	// ErrMarks: more than four combining marks in a row.
 	ErrMarks = errors.New("text: too many combining marks")
+	// ErrSpelling: ligatures, abbreviations and other code points that stand for several come to more than Normalise allows.
+	ErrSpelling = errors.New("text: too many code points that stand for several")
 	// ErrCodePoint: invalid UTF-8, or a code point that is unassigned, private or a noncharacter.
 	ErrCodePoint = errors.New("text: code point not allowed")
 	// ErrName: a digit or symbol in a person's name.

@@ -303,7 +303,10 @@ func main() {
 			accents = accents || accent
 		}
 		expansions = append(expansions, s)
-		table[r] = expand | uint32(len(expansions))<<8
+		if s == "" || len(expansions) > 0xffff || len([]rune(s)) > 0xff {
+			fail("no room in an entry")
+		}
+		table[r] = expand | uint32(len(expansions))<<8 | uint32(len([]rune(strings.ReplaceAll(s, string(capitalMark), "")))-1)<<24
 	}
 	for r := range rune(0x110000) {
 		if r >= 0xd800 && r < 0xe000 {

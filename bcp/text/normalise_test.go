@@ -137,7 +137,13 @@ func TestNormaliseRefuses(t *testing.T) {
 		{"name with a symbol", "John & Co", Options{Alphabet: Any, MaxWords: 9, PersonName: true}, ErrName},
 		{"name with a bracket", "John (Jack)", Options{Alphabet: Any, MaxWords: 9, PersonName: true}, ErrName},
 		{"name with a bullet", "• John", Options{Alphabet: Any, MaxWords: 9, PersonName: true}, ErrName},
-		{"ligatures over the limit", strings.Repeat("\ufdfa ", 9), Options{Alphabet: Any, MaxWords: 20}, ErrTooManyWords},
+		{"ligatures over the limit", strings.Repeat("\ufdfa ", 2), Options{Alphabet: Any, MaxWords: 7}, ErrTooManyWords},
+		{"grown by 52 with room for 52", strings.Repeat("½ ", 26), roomy(Any, None), nil},
+		{"grown by 54 with room for 53", strings.Repeat("½ ", 27), roomy(Any, None), ErrSpelling},
+		{"grown by 48 in marks", "a" + strings.Repeat(" e\u0344", 48) + strings.Repeat(" ", 16), roomy(Any, None), nil},
+		{"grown too much in marks", strings.Repeat("e\u0316\u0344", 64), roomy(Any, None), ErrWordTooLong},
+		{"iota after iota", "α" + strings.Repeat("\u0345", 8), roomy(Any, None), nil},
+		{"one iota more", "α" + strings.Repeat("\u0345", 9), roomy(Any, None), ErrMarks},
 	} {
 		r, err := Normalise(nil, []byte(c.in), c.o)
 		if !errors.Is(err, c.want) {

@@ -1,9 +1,6 @@
 package text
 
-import (
-	"unicode"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // view says which reading of the received text a pattern is looked up in.
 type view uint8
@@ -210,8 +207,12 @@ func foldWide(dst []byte, r rune, raw []byte) []byte {
 		return utf8.AppendRune(dst, to)
 	case classExpand:
 		for _, to := range expansionOf(e) {
-			if to != capitalMark {
-				dst = utf8.AppendRune(dst, unicode.ToLower(to))
+			switch to {
+			case capitalMark:
+			case 'I': // of a dotted capital
+				dst = append(dst, 'i')
+			default:
+				dst = utf8.AppendRune(dst, to)
 			}
 		}
 		return dst

@@ -29,6 +29,7 @@ type scanner struct {
 	capitals  bool
 	maxWords  int
 	maxChars  int
+	extra     int // how many more code points those may add that stand for several
 	flags     flags
 	held      rune // 0 for none
 	heldClass class
@@ -47,8 +48,16 @@ type scanner struct {
 	list      listState
 }
 
+// A text may grow by extraFree code points and one more for every extraShare bytes: several times what ordinary
+// spelling in any language needs, which has composed letters, and far from what makes it expensive.
+const (
+	extraFree  = 48
+	extraShare = 16
+)
+
 // scan reads the whole text.
 func (s *scanner) scan(src []byte) error {
+	s.extra = extraFree + len(src)/extraShare
 	for i := 0; i < len(src); {
 		b := src[i]
 		if b < utf8.RuneSelf {
@@ -120,6 +129,9 @@ func (s *scanner) scan(src []byte) error {
 			}
 			i += n
 		case c == classExpand:
+			if s.extra -= int(e >> entryExtra); s.extra < 0 {
+				return ErrSpelling
+			}
 			n, err := s.expand(expansionOf(e), src, i)
 			if err != nil {
 				return err

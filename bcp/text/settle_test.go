@@ -35,9 +35,14 @@ var errUnstable = errors.New("normalisation does not settle")
 // strip removes the invisible code points, replaces the accents that stand for apostrophes, and refuses what has no place in a text.
 func strip(src []byte) ([]byte, error) {
 	var dst []byte
-	marks := 0
+	marks, extra := 0, 0
 	for i := 0; i < len(src); {
 		r, size := utf8.DecodeRune(src[i:])
+		if e := entryOf(r); class(e&entryClass) == classExpand {
+			if extra += utf8.RuneCountInString(strings.ReplaceAll(expansionOf(e), string(rune(capitalMark)), "")) - 1; extra > extraFree+len(src)/extraShare {
+				return nil, ErrSpelling
+			}
+		}
 		if r == utf8.RuneError && size == 1 {
 			return nil, ErrCodePoint
 		}
