@@ -228,12 +228,22 @@ func TestFlowIsMonotone(t *testing.T) {
 	})
 }
 
-// What a state does never goes beyond what its definitions say.
+// What a state does never goes beyond what its definitions say, and gets there.
 //
 // covers P8.2, P8.3, A-NEUTRAL
 func TestFlowBoundsExposure(t *testing.T) {
 	t.Parallel()
 	names := []AgentName{"clerk", "planner", "relay"}
+	worst := newWorld(t, testMesh()).play(`
+		ask relay mail yes               => accept
+		answer mail 1 {"ok":true}        => taint:medium
+		push mail clerk alarm {"n":1}    => taint:medium
+		push relay planner alarm {"ok":true} => taint:medium`)
+	for _, a := range FlowOf(testMesh()).Agents {
+		if slices.Contains(names, a.Name) && (a.Exposure != TaintMedium || worst.state.Exposure(a.Name) != a.Exposure || a.Base != TaintLow) {
+			t.Errorf("%+v, and is exposed to %s", a, worst.state.Exposure(a.Name))
+		}
+	}
 	rapid.Check(t, func(rt *rapid.T) {
 		mesh := testMesh()
 		for i := range mesh.Agents {
@@ -255,6 +265,58 @@ func TestFlowBoundsExposure(t *testing.T) {
 			}
 			if got := w.state.taintOf(a.Name); got > f.Agents[i].Answers {
 				rt.Errorf("%s answers with %s, at worst %s", a.Name, got, a.Answers)
+			}
+		}
+	})
+}
+
+// Agents that reach each other are in one loop finding, and nobody else is.
+//
+// covers P8.2
+func TestFlowFindsLoops(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		m := drawMesh(t)
+		n := len(m.Agents)
+		reach := make([][]bool, n)
+		for i := range reach {
+			reach[i] = make([]bool, n)
+		}
+		for _, c := range m.Channels {
+			reach[c.Reader[0]-'a'][c.Controller[0]-'a'] = true
+		}
+		for k := range n {
+			for i := range n {
+				for j := range n {
+					reach[i][j] = reach[i][j] || reach[i][k] && reach[k][j]
+				}
+			}
+		}
+		var loops [][]AgentName
+		for _, f := range FlowOf(m).Findings {
+			if f.Code != FindingLoop {
+				continue
+			}
+			loops = append(loops, f.Agents)
+			for i, name := range f.Agents {
+				if _, ok := m.Channel(ChannelKey{Controller: f.Agents[(i+1)%len(f.Agents)], Reader: name}); !ok {
+					t.Errorf("loop %v without a channel", f.Agents)
+				}
+			}
+		}
+		for i := range n {
+			both := func(agent AgentName) bool { j := agent[0] - 'a'; return reach[i][j] && reach[j][i] }
+			found, looped := 0, false
+			for _, loop := range loops {
+				if both(loop[0]) {
+					found++
+				}
+			}
+			for j := range n {
+				looped = looped || i != j && reach[i][j] && reach[j][i]
+			}
+			if looped && found != 1 || !looped && found != 0 {
+				t.Errorf("%c: in a loop %v, findings %d of %v", 'a'+i, looped, found, loops)
 			}
 		}
 	})

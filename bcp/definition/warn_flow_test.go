@@ -12,7 +12,7 @@ import (
 
 // What adds up across agents is said at the name of the agent to look at.
 //
-// covers P1.2, P8.2, A-COLLUDE
+// covers P1.2, P8.2
 func TestFlowWarnings(t *testing.T) {
 	t.Parallel()
 	hears := func(peers ...string) string {
