@@ -75,22 +75,39 @@ func Normalise(dst, src []byte, o Options) (Result, error) {
 // raise turns the marked initial letters of the output into capitals where the capital is one code point that folds back
 // to the letter and no mark follows: the capital must say nothing but its one bit. Capitals are in the alphabet of their letters.
 func (s *scanner) raise() int {
-	low := append([]byte(nil), s.out[s.begun:]...)
-	out, from, kept := s.out[:s.begun], 0, 0
+	kept := 0
+	var low []byte // what the text was, from the first capital on that is not as long as its letter
+	from := 0
 	for _, at := range s.capitalAt {
-		at -= s.begun
-		r, size := utf8.DecodeRune(low[at:])
-		next, _ := utf8.DecodeRune(low[at+size:])
-		up := unicode.ToUpper(r)
-		e := entryOf(up)
-		if class(e&entryClass) != classMapped || mappedTo(e) != r ||
-			at+size < len(low) && class(entryOf(next)&entryClass) == classMark {
+		text := s.out
+		if low != nil {
+			text = low
+		}
+		r, size := rune(text[at]), 1
+		up := r - 'a' + 'A'
+		if r >= utf8.RuneSelf {
+			r, size = utf8.DecodeRune(text[at:])
+			up = unicode.ToUpper(r)
+			if e := entryOf(up); class(e&entryClass) != classMapped || mappedTo(e) != r {
+				continue
+			}
+		}
+		if next, n := utf8.DecodeRune(text[at+size:]); n > 1 && class(entryOf(next)&entryClass) == classMark {
 			continue
 		}
-		out = utf8.AppendRune(append(out, low[from:at]...), up)
-		from = at + size
 		kept++
+		if low == nil && utf8.RuneLen(up) == size {
+			utf8.EncodeRune(s.out[at:at+size], up)
+			continue
+		}
+		if low == nil {
+			low, s.out, from = append([]byte(nil), s.out...), s.out[:at], at
+		}
+		s.out = utf8.AppendRune(append(s.out, low[from:at]...), up)
+		from = at + size
 	}
-	s.out = append(out, low[from:]...)
+	if low != nil {
+		s.out = append(s.out, low[from:]...)
+	}
 	return kept
 }
