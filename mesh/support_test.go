@@ -143,6 +143,4 @@ func of(kind bcp.DecisionKind, code bcp.Code) func(*bcp.Decision) bool {
 	return func(d *bcp.Decision) bool { return d.Kind == kind && d.Code == code }
 }
 
-func key() bcp.ChannelKey { return bcp.ChannelKey{Controller: "main", Reader: "mailer"} }
-
 var pushAlert = subjects.Push("mailer", "main", "alerts")

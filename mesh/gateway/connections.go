@@ -25,6 +25,9 @@ type connection struct {
 	// Until then a Reader's queries wait, so that none is lost and none comes
 	// twice, and a Controller's deliveries come one by one, in their order.
 	ready bool
+	// owed says that a new connection of the Reader has not been sent its open
+	// queries.
+	owed bool
 	// unheard counts how often queries were sent and the Reader did not listen.
 	unheard int
 }
@@ -62,7 +65,7 @@ func (g *Gateway) resume() {
 func (g *Gateway) greet(who agentRole, c *connection) {
 	switch who.Role {
 	case bcp.RoleReader:
-		c.unheard = 0
+		c.unheard, c.owed = 0, true
 		c.handshake = bcp.DeliveryID(string(rune(handshakeLetter)) + g.moment().Fresh)
 		g.sendSubscriptions(who, c.handshake, 0, g.clock())
 	case bcp.RoleController:
@@ -94,7 +97,7 @@ func (g *Gateway) sendSubscriptions(who agentRole, id bcp.DeliveryID, sending in
 	if c == nil || c.handshake != id {
 		return
 	}
-	if !c.ready && g.clock().Sub(since) >= patience {
+	if c.owed && g.clock().Sub(since) >= patience {
 		g.sendOpenQueries(who, c)
 	}
 	g.publish(subjects.Deliver(who.Role, who.Agent, bcp.Gateway), subjects.ReplyAttempt(who.Role, who.Agent, id, sending),
@@ -117,12 +120,14 @@ func (g *Gateway) acknowledgedSubscriptions(s subjects.Subject) {
 	who := agentRole{s.Agent, s.Role}
 	if c := g.agents[who]; c != nil && c.handshake == bcp.DeliveryID(s.ID) {
 		c.handshake = ""
-		g.sendOpenQueries(who, c)
+		if c.owed || !c.ready {
+			g.sendOpenQueries(who, c)
+		}
 	}
 }
 
 func (g *Gateway) sendOpenQueries(who agentRole, c *connection) {
-	c.ready = true
+	c.ready, c.owed = true, false
 	for _, id := range g.state.OpenQueries(who.Agent) {
 		g.sendQuery(id)
 	}
