@@ -142,6 +142,9 @@ func TestNormaliseRefuses(t *testing.T) {
 		{"grown by 54 with room for 53", strings.Repeat("½ ", 27), roomy(Any, None), ErrSpelling},
 		{"grown by 48 in marks", "a" + strings.Repeat(" e\u0344", 48) + strings.Repeat(" ", 16), roomy(Any, None), nil},
 		{"grown too much in marks", strings.Repeat("e\u0316\u0344", 64), roomy(Any, None), ErrWordTooLong},
+		{"16 marks behind nothing", "a" + strings.Repeat(" .\u0301", 16), roomy(Any, None), nil},
+		{"17 marks behind nothing", "a" + strings.Repeat(" .\u0301", 17), roomy(Any, None), ErrMarks},
+		{"marks behind digits", strings.Repeat("1\ufe0f\u20e3 ", 40), roomy(Any, None), nil},
 		{"iota after iota", "α" + strings.Repeat("\u0345", 8), roomy(Any, None), nil},
 		{"one iota more", "α" + strings.Repeat("\u0345", 9), roomy(Any, None), ErrMarks},
 	} {

@@ -39,6 +39,7 @@ type scanner struct {
 	attach    uint8
 	script    uint8
 	marks     int
+	loose     int // marks behind neither a letter nor a digit
 	segments  int // words by UAX #29
 	splits    int // words by the split
 	piece     int // characters of the current word
@@ -241,12 +242,20 @@ func (s *scanner) behindLetter() bool {
 	return s.last == lastLetter && s.sep == sepNone && s.held == 0
 }
 
+// maxLoose refuses texts with many marks that belong to nothing: they cost much and mean nothing in any language.
+const maxLoose = 16
+
 // accentuate writes a combining mark behind a letter; anywhere else it separates.
 func (s *scanner) accentuate(r rune, script uint8) error {
 	if s.marks++; s.marks > MaxMarks {
 		return ErrMarks
 	}
 	if !s.behindLetter() {
+		if s.last != lastDigit || s.sep != sepNone || s.held != 0 {
+			if s.loose++; s.loose > maxLoose {
+				return ErrMarks
+			}
+		}
 		marks := s.marks
 		err := s.mark(classOther, r)
 		s.marks = marks

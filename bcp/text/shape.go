@@ -63,7 +63,13 @@ func (s *shape) hosts(text []byte) bool {
 		if dots == 0 {
 			continue
 		}
-		host := bytes.Trim(text[begun:i], ".-")
+		host := text[begun:i]
+		for len(host) > 0 && (host[0] == '.' || host[0] == '-') {
+			host = host[1:]
+		}
+		for len(host) > 0 && (host[len(host)-1] == '.' || host[len(host)-1] == '-') {
+			host = host[:len(host)-1]
+		}
 		path := i < len(text) && (text[i] == '/' || text[i] == '?' || text[i] == ':' && i+1 < len(text) && text[i+1]-'0' < 10)
 		dot := bytes.LastIndexByte(host, '.')
 		if dot < 1 || begun > 1 && text[begun-1] == '@' && wordByte(text[begun-2]) && !path {
