@@ -59,7 +59,9 @@ func TestQueryFlow(t *testing.T) {
 					d.Text("channel_mode") != "bcp" || d.Text("taint") != "medium" || d.Fields["subscription_id"] != nil || d.Fields["outcome"] != nil || len(d.Header) > 0 {
 					t.Errorf("%s: delivery %s, header %v", c.name, d.JSON, d.Header)
 				}
-				m.Wait(t, func(x *bcp.Decision) bool { return x.Kind == bcp.KindAcknowledge && string(x.Delivery) == d.Text("delivery_id") })
+				m.Wait(t, func(x *bcp.Decision) bool {
+					return x.Kind == bcp.KindAcknowledge && string(x.Delivery) == d.Text("delivery_id")
+				})
 				var order []bcp.DecisionKind
 				for _, x := range m.Decisions() {
 					if string(x.Query) == id {
