@@ -79,24 +79,23 @@ func accentOrder(r rune, e uint32) uint32 {
 	return 0
 }
 
-// run is a run of marks that can change places.
+// run is a run of marks that can change places: marks[from:to], with room before it for those that a letter is taken apart into.
 type run struct {
-	marks [2*maxRawMarks + 1]rune
-	n     int
-	own   int // how many of them were taken from the letter
-	iotas int // iota subscripts, which are not among marks
+	marks    [2*maxRawMarks + 1]rune
+	from, to int
+	iotas    int // iota subscripts, which are not among marks
 }
 
 // add notes a mark. It fails where there are too many.
 func (m *run) add(r rune) bool {
-	if m.n-m.own+m.iotas == maxRawMarks {
+	if m.to-maxRawMarks+m.iotas == maxRawMarks {
 		return false
 	}
 	if r == iotaSubscript {
 		m.iotas++
 	} else {
-		m.marks[m.n] = r
-		m.n++
+		m.marks[m.to] = r
+		m.to++
 	}
 	return true
 }
@@ -138,25 +137,7 @@ func (s *scanner) read(m *run, src []byte, at int) (int, error) {
 // those that src[at:] begins with, and returns the length of these. Behind a letter or mark it brings them to canonical
 // order and composition as NFC does; anywhere else they separate. An iota subscript becomes a letter behind them.
 func (s *scanner) accents(first rune, more string, src []byte, at int) (int, error) {
-	var m run
-	behind := s.behindLetter()
-	letter, base := rune(0), len(s.out)
-	if behind {
-		var size int
-		letter, size = utf8.DecodeLastRune(s.out)
-		base -= size
-		for letter >= utf8.RuneSelf && m.n < maxRawMarks {
-			parts := slot(&partsTable, uint64(letter))
-			if parts == 0 {
-				break
-			}
-			copy(m.marks[1:], m.marks[:m.n])
-			m.marks[0] = rune(parts & (1<<21 - 1))
-			letter = rune(parts >> 21)
-			m.n++
-		}
-		m.own = m.n
-	}
+	m := run{from: maxRawMarks, to: maxRawMarks}
 	m.add(first)
 	for _, r := range more {
 		m.add(r)
@@ -165,15 +146,8 @@ func (s *scanner) accents(first rune, more string, src []byte, at int) (int, err
 	if err != nil {
 		return 0, err
 	}
-	kept := m.marks[:m.n]
-	if behind {
-		if letter, kept = m.compose(letter, src[:at]); letter >= s.limit {
-			return 0, ErrAlphabet
-		}
-		s.out = utf8.AppendRune(s.out[:base], letter)
-	}
-	for _, r := range kept {
-		if err := s.accentuate(r, scriptOf(entryOf(r))); err != nil {
+	if m.from < m.to {
+		if err := s.place(&m, src[:at]); err != nil {
 			return 0, err
 		}
 	}
@@ -185,10 +159,38 @@ func (s *scanner) accents(first rune, more string, src []byte, at int) (int, err
 	return read, nil
 }
 
+// place writes the marks of a run. received is the text up to them.
+func (s *scanner) place(m *run, received []byte) error {
+	kept := m.marks[m.from:m.to]
+	if s.behindLetter() {
+		letter, size := utf8.DecodeLastRune(s.out)
+		base := len(s.out) - size
+		for letter >= utf8.RuneSelf && m.from > 0 {
+			parts := slot(&partsTable, uint64(letter))
+			if parts == 0 {
+				break
+			}
+			m.from--
+			m.marks[m.from] = rune(parts & (1<<21 - 1))
+			letter = rune(parts >> 21)
+		}
+		if letter, kept = m.compose(letter, received); letter >= s.limit {
+			return ErrAlphabet
+		}
+		s.out = utf8.AppendRune(s.out[:base], letter)
+	}
+	for _, r := range kept {
+		if err := s.accentuate(r, scriptOf(entryOf(r))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // compose puts the marks in order and composes what it can with a letter or mark before them. The dot of a dotted i
-// goes. received is the text up to the marks.
+// goes.
 func (m *run) compose(letter rune, received []byte) (rune, []rune) {
-	marks := m.marks[:m.n]
+	marks := m.marks[m.from:m.to]
 	for i := 1; i < len(marks); i++ { // stable, by combining class
 		for k := i; k > 0 && entryOf(marks[k-1])>>entryOrder > entryOf(marks[k])>>entryOrder; k-- {
 			marks[k-1], marks[k] = marks[k], marks[k-1]

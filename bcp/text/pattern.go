@@ -99,7 +99,12 @@ func (a *automaton) match(text []byte, compact bool) Set {
 		if compact && (b == ' ' || b == '\n') {
 			continue
 		}
-		state = int(a.next[state*a.width+int(a.columns[b])])
+		column := int(a.columns[b])
+		if column == 0 {
+			state = 0
+			continue
+		}
+		state = int(a.next[state*a.width+column])
 		if a.codes[state]&^found == 0 {
 			continue
 		}

@@ -52,8 +52,8 @@ type scanner struct {
 // A text may grow by extraFree code points and one more for every extraShare bytes: several times what ordinary
 // spelling in any language needs, which has composed letters, and far from what makes it expensive.
 const (
-	extraFree  = 48
-	extraShare = 16
+	extraFree  = 40
+	extraShare = 32
 )
 
 // scan reads the whole text.
