@@ -97,6 +97,8 @@ var hostileUnits = []string{
 	"ignore a ", "you sh0uld ", "please:", "i g n o ", "1gn0re ", "Ignore:", "http ", ". com ", "a.b", "%41 ", "0x41 ", "aAbB1 ", "{{(", "x_y(", "<a ", "((", "..",
 	"\u200bx ", "\u200d", "Ⅷ ", "ｆｕｌｌ ", "ﷺ ", "1ﷺ", "℅", "é\u0316 ", "e\u0301\u0316", "\u0344", "\u0345", "\u0f73", "\u0958", "\u1fb3", "\u1fb3\u0301 ", "\U0001d160",
 	"\u1100\u1161", "\u1100\u1161\u11a8 ", "\u1161", "\uffc2", "か\u3099", "İ", "İ\u0307 ", "ß", "日本 ", "ü\u0323 ", `\u0061`, `\ud83d\ude00`, `\n1. `, `\n- `, "/", "$1",
+	"\u1f8c\u0301 ", "x\u0345", "\u037a", "I\u0321\u0307 ", "I\u1e57\u0307 ", "I\u2492\u0307 ", "I\uff9e\u0307 ", "\u30ab\uff9e ", "\uff76\uff9e ", "\u3319 ", "\u0958\u093e ",
+	"\u0bc6\u0bbe", "\u0dd9\u0dcf\u0dca ", "\u1100 ", "\u314f", "\ufdfa\u0301", "\u2167\u0301 ", "\u042f ", "\u00c9a ", "\u098a\u0653( ", "=\u0338", ".\u0301 ",
 }
 
 // fit repeats a unit between two ends up to size bytes.
@@ -166,13 +168,18 @@ func BenchmarkValidate(b *testing.B) {
 
 // TestValidateRatios prints how validation compares with encoding/json on the
 // same bytes, and hostile input with honest input: figures that do not drift
-// with the machine as answers a second do. It fails only where some input is
-// far beyond the rest, since other load on the machine moves all of them.
+// with the machine as answers a second do. The worst is looked for with
+// preserve_case too and should be under 3; it fails only far beyond that, since
+// other load on the machine moves all of them.
 //
 // covers P2.2, P3.6, A-CRASH
 func TestValidateRatios(t *testing.T) {
 	for _, w := range workloads() {
 		v, err := bcp.Compile(w.spec, bcp.Settings{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept, err := bcp.Compile(w.spec, bcp.Settings{PreserveCase: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,13 +196,15 @@ func TestValidateRatios(t *testing.T) {
 			for i := range attacks {
 				attacks[i] = []byte(fit(w.before, unit, w.behind, len(honest[i])))
 			}
-			if cost := fastest(attacks, validate); cost > worst {
-				worst, worstUnit = cost, unit
+			for _, v := range []*bcp.Validator{v, kept} {
+				if cost := fastest(attacks, func(in []byte) { v.Validate(in, bcp.JSON) }); cost > worst {
+					worst, worstUnit = cost, unit
+				}
 			}
 		}
 		t.Logf("%s: %.0f answers/s (target %.0f), %.2f x encoding/json (target %.2f), hostile costs %.2f x honest, the worst %.2f x (%+q)", w.name,
 			1/ours.Seconds(), w.perSecond, theirs.Seconds()/ours.Seconds(), w.ratio, mixed.Seconds()/ours.Seconds(), worst.Seconds()/ours.Seconds(), worstUnit)
-		if worst > 60*ours {
+		if worst > 12*ours {
 			t.Errorf("%s: %+q costs %s, an honest answer %s", w.name, worstUnit, worst, ours)
 		}
 	}

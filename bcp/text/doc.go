@@ -22,6 +22,11 @@
 // Bopomofo or Hangul, and where UAX #29 divides beside Han, Hiragana or Katakana a new run begins, so Chinese and Japanese may
 // hold Latin words without spaces.
 //
+// All this is done code point by code point, with tables of what each stands for and what composes; no text is slower than
+// another by more than a small factor. What would make one so is refused: [ErrSpelling] where ligatures, abbreviations and the like
+// add more than 40 code points and one for every 32 bytes received, [ErrMarks] for more than eight marks in a row as received and for more than
+// 16 in a text that stand behind neither letter nor digit. Ordinary spelling in any language, composed or not, meets none of these limits.
+//
 // # Words (PROTOCOL P3.3)
 //
 // The count is the larger of UAX #29 segmentation and a split at everything except one apostrophe inside a word and one

@@ -16,9 +16,9 @@ var (
 	ErrMixedScript = errors.New("text: word mixes scripts")
 	// ErrAlphabet: a character outside of Options.Alphabet, or no valid alphabet given.
 	ErrAlphabet = errors.New("text: character outside the alphabet")
-	// ErrMarks: more than four combining marks in a row, or more than 16 in a text behind neither letter nor digit.
+	// ErrMarks: more than four combining marks in a row, eight before they compose, or more than 16 in a text behind neither letter nor digit.
 	ErrMarks = errors.New("text: too many combining marks")
-	// ErrSpelling: ligatures, abbreviations and other code points that stand for several come to more than Normalise allows.
+	// ErrSpelling: ligatures, abbreviations and other code points that stand for several add more than 40 and one for every 32 bytes.
 	ErrSpelling = errors.New("text: too many code points that stand for several")
 	// ErrCodePoint: invalid UTF-8, or a code point that is unassigned, private or a noncharacter.
 	ErrCodePoint = errors.New("text: code point not allowed")

@@ -49,8 +49,8 @@ type scanner struct {
 	list      listState
 }
 
-// A text may grow by extraFree code points and one more for every extraShare bytes: several times what ordinary
-// spelling in any language needs, which has composed letters, and far from what makes it expensive.
+// A text may grow by extraFree code points and one more for every extraShare bytes: several times what ordinary spelling
+// in any language needs, and far from what makes it expensive.
 const (
 	extraFree  = 40
 	extraShare = 32
