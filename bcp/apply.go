@@ -37,7 +37,7 @@ func (s *State) apply(d *Decision) error {
 		s.repeat(d)
 		return nil
 	}
-	if d.Verdict == Reject && !s.fromAnother(d) || d.Kind == KindViolation || d.Kind == KindRefusals {
+	if d.Kind == KindViolation || d.Verdict == Reject && d.wrong() && !s.fromAnother(d) {
 		s.countRefusal(d)
 	}
 	s.remember(d)
@@ -88,7 +88,11 @@ func (s *State) applySession(d *Decision) {
 	}
 	session := &a.session
 	if d.SessionBegins {
-		*session = sessionState{id: d.Session, begun: true, byDelivery: d.SessionByDelivery, exposure: TaintLow, quotes: quotations{}}
+		next := sessionState{id: d.Session, begun: true, byDelivery: d.SessionByDelivery, exposure: TaintLow, quotes: quotations{}}
+		if !d.SessionRenews {
+			next.provoked, next.provokedEnd = session.provokedUntil(int64(s.mesh.IdleTimeout))
+		}
+		*session = next
 	}
 	if d.SessionRenews {
 		a.renewals++
@@ -108,7 +112,7 @@ func (s *State) applySession(d *Decision) {
 		session.exposure = MaxTaint(session.exposure, d.Taint)
 		a.exposure = MaxTaint(a.exposure, d.Taint)
 		if d.Outcome == "" && session.begun {
-			session.quotes.add(string(d.Payload))
+			session.quotes.add(string(d.Payload), d.Release)
 		}
 	}
 }
@@ -428,9 +432,25 @@ func (s *State) repeat(d *Decision) {
 	}
 	f.repeats++
 	s.firsts[key] = f
-	if d.Verdict == Reject || f.repeats > maxRepeats {
+	if d.Verdict == Reject && d.wrong() || f.repeats > maxRepeats {
 		s.countRefusal(d)
 	}
+}
+
+// wrong reports whether a refusal counts against max_refusals. What a Controller
+// is refused because of the state of a channel does not: its Reader could bring
+// that state about, and so silence the Controller on its other channels. Nor do
+// the refusals that are only counted: they were made because of the limit, and
+// would extend it for ever.
+func (d *Decision) wrong() bool {
+	if d.Role != RoleController {
+		return true
+	}
+	switch d.Code {
+	case BudgetExhausted, QueryLimitReached, EscalationRequired, EscalationLimitReached, ApprovalQueueFull, ReaderUnavailable, Unavailable:
+		return false
+	}
+	return true
 }
 
 // fromAnother reports whether d refuses what another connection of the Reader

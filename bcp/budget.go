@@ -16,11 +16,21 @@ func (s *State) sessionOf(d *Decision, m Moment, controller AgentName, byDeliver
 		return
 	}
 	d.Session, d.SessionBegins, d.SessionByDelivery = m.session(), true, byDelivery
-	end := last.touched
-	if !last.closed {
-		end += idle
+	provoked, ended := last.provokedUntil(idle)
+	d.SessionRenews = !byDelivery && !(provoked && d.Time-ended < idle)
+}
+
+// provokedUntil returns the end of the last session that a delivery began,
+// looking through the sessions since that renewed nothing: opening and closing
+// twice is no way around it.
+func (last *sessionState) provokedUntil(idle int64) (provoked bool, ended int64) {
+	if !last.begun || !last.byDelivery {
+		return last.provoked, last.provokedEnd
 	}
-	d.SessionRenews = !byDelivery && !(last.begun && last.byDelivery && d.Time-end < idle)
+	if last.closed {
+		return true, last.touched
+	}
+	return true, last.touched + idle
 }
 
 // epochOf tells which epoch a charge of this decision belongs to.

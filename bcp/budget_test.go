@@ -51,6 +51,22 @@ func TestEpochs(t *testing.T) {
 			close planner         => ends
 			wait 30m
 			ask planner mail num  => accept begins renews epoch:2`},
+		{"no way around by two closes", push + ` => begins by-delivery
+			close planner         => ends
+			wait 1s
+			open planner          => begins !renews
+			close planner         => ends
+			wait 1s
+			open planner          => begins !renews
+			close planner         => ends
+			ask planner mail num  => accept begins !renews epoch:1 settled:1.0`},
+		{"nor by two sessions that ran out of time", push + ` => begins by-delivery
+			close planner         => ends
+			wait 10m
+			open planner          => begins !renews
+			close planner         => ends
+			wait 20m
+			ask planner mail num  => accept begins renews epoch:2`},
 		{"a late close does not move the end", push + ` => begins by-delivery
 			wait 59m
 			close planner         => ends

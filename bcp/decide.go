@@ -88,7 +88,7 @@ func (s *State) escalate(d *Decision, ch *channelState, escalation *Escalation) 
 	session := &s.agents[d.Controller].session
 	armed := current && ch.armedAt(d.Time) > 0
 	d.Escalation = d.Category == 3 || d.Category == 2 && (armed || ch.definition.BaseCategory == 1)
-	if d.Escalation && (!escalation.justified() || session.id == d.Session && session.quotes.in(escalation.Justification)) {
+	if d.Escalation && (!escalation.justified() || session.id == d.Session && session.quotes.in(escalation.Justification, d.Time)) {
 		return EscalationRequired
 	}
 	if current && (ch.failed || d.Escalation && ch.escalations >= ch.definition.MaxEscalations) {

@@ -33,22 +33,26 @@ func (e *Escalation) justified() bool {
 const maxQuotations = 1 << 20
 
 // quotations holds the runs of quotedWords words that were delivered in a
-// session, as digests.
-type quotations map[[8]byte]struct{}
+// session, as digests, and when the first of each is released: what is not
+// released yet must not be felt.
+type quotations map[[8]byte]int64
 
-// add keeps every run of a delivered text.
-func (q quotations) add(text string) {
+// add keeps every run of a text that is delivered at release.
+func (q quotations) add(text string, release int64) {
 	for _, run := range wordRuns(text) {
-		if len(q) < maxQuotations {
-			q[run] = struct{}{}
+		before, known := q[run]
+		if known {
+			q[run] = min(before, release)
+		} else if len(q) < maxQuotations {
+			q[run] = release
 		}
 	}
 }
 
-// in reports whether text quotes a run.
-func (q quotations) in(text string) bool {
+// in reports whether text quotes a run that was released by now.
+func (q quotations) in(text string, now int64) bool {
 	for _, run := range wordRuns(text) {
-		if _, quoted := q[run]; quoted || len(q) >= maxQuotations {
+		if release, quoted := q[run]; quoted && release <= now || len(q) >= maxQuotations {
 			return true
 		}
 	}

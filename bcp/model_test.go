@@ -46,6 +46,7 @@ type modelSession struct {
 	begun, byDelivery bool
 	closed            bool
 	touched           time.Time
+	provoked          time.Time // end of the newest session of a delivery since the newest renewal; zero: none
 }
 
 type modelQuery struct {
@@ -99,24 +100,33 @@ func (m *model) open(s *modelSession) bool {
 // act is a Controller's own act; it tells whether it renews.
 func (m *model) act(s *modelSession) (renews bool) {
 	if !m.open(s) {
-		end := s.touched
-		if !s.closed {
-			end = end.Add(m.idle)
-		}
-		renews = !s.begun || !s.byDelivery || !m.now.Before(end.Add(m.idle))
-		*s = modelSession{number: s.number + 1, renewed: s.renewed, renewals: s.renewals, begun: true}
+		provoked := m.provoked(s)
+		renews = provoked.IsZero() || !m.now.Before(provoked.Add(m.idle))
+		*s = modelSession{number: s.number + 1, renewed: s.renewed, renewals: s.renewals, begun: true, provoked: provoked}
 		if renews {
-			s.renewed, s.renewals = m.event, s.renewals+1
+			s.renewed, s.renewals, s.provoked = m.event, s.renewals+1, time.Time{}
 		}
 	}
 	s.touched = m.now
 	return renews
 }
 
+// provoked is the end of the newest session that a delivery began, if no
+// session has renewed since.
+func (m *model) provoked(s *modelSession) time.Time {
+	if !s.byDelivery {
+		return s.provoked
+	}
+	if s.closed {
+		return s.touched
+	}
+	return s.touched.Add(m.idle)
+}
+
 func (m *model) deliver(c *modelChannel) {
 	s := m.sessions[c.Controller]
 	if !m.open(s) {
-		*s = modelSession{number: s.number + 1, renewed: s.renewed, renewals: s.renewals, begun: true, byDelivery: true}
+		*s = modelSession{number: s.number + 1, renewed: s.renewed, renewals: s.renewals, begun: true, byDelivery: true, provoked: m.provoked(s)}
 	}
 	s.touched = m.now
 }

@@ -60,8 +60,12 @@ type sessionState struct {
 	byDelivery bool
 	closed     bool
 	touched    int64 // last activity, or the end of a closed one
-	exposure   Taint
-	quotes     quotations // what was delivered, against justifications that quote
+	// provoked says that a session which a delivery began ended at provokedEnd,
+	// and that none since has renewed anything.
+	provoked    bool
+	provokedEnd int64
+	exposure    Taint
+	quotes      quotations // what was delivered, against justifications that quote
 }
 
 // refusalCount counts an agent's refusals of the current minute.

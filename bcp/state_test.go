@@ -69,8 +69,19 @@ func TestRefusalsAreLimited(t *testing.T) {
 	newWorld(t, mesh).play(junk + junk + `push mail planner alarm {"ok":true} => accept`)
 	newWorld(t, mesh).play(junk + junk + junk + limited)
 	newWorld(t, mesh).play("event violation mail 2\n" + junk + limited)
-	newWorld(t, mesh).play("event refusals mail 3\n" + limited)
-	newWorld(t, mesh).play("event refusals mail 9223372036854775807\nevent refusals mail 9223372036854775807\n" + limited)
+	newWorld(t, mesh).play("event violation mail 9223372036854775807\nevent violation mail 9223372036854775807\n" + limited)
+	// What was only counted was refused because of the limit, and does not
+	// extend it: an agent that goes on is heard again in the next minute.
+	newWorld(t, mesh).play("event refusals mail 3\n" + `push mail planner alarm {"ok":true} => accept`)
+	// What a Reader can bring about does not silence its Controller elsewhere.
+	broke := testMesh()
+	broke.MaxRefusals = 3
+	for i := range broke.Channels {
+		if broke.Channels[i].ChannelKey == (ChannelKey{Controller: "planner", Reader: "mail"}) {
+			broke.Channels[i].Budget = 0
+		}
+	}
+	newWorld(t, broke).play(strings.Repeat("ask planner mail yes => budget_exhausted\n", 9) + "ask planner web yes => accept")
 	newWorld(t, mesh).play("event connect mail 5\n" + junk + junk + `push mail planner alarm {"ok":true} => accept`)
 	// A repeated refusal is a refusal; a repeated success is none at first.
 	newWorld(t, mesh).play(`
