@@ -165,13 +165,18 @@ func (s *scanner) place(m *run, received []byte) error {
 	if s.behindLetter() {
 		letter, size := utf8.DecodeLastRune(s.out)
 		base := len(s.out) - size
+		least := uint32(0xff)
+		for _, r := range kept {
+			least = min(least, entryOf(r)>>entryOrder)
+		}
 		for letter >= utf8.RuneSelf && m.from > 0 {
 			parts := slot(&partsTable, uint64(letter))
-			if parts == 0 {
+			own := rune(parts & (1<<21 - 1))
+			if parts == 0 || entryOf(own)>>entryOrder <= least { // none of the marks goes before its own
 				break
 			}
 			m.from--
-			m.marks[m.from] = rune(parts & (1<<21 - 1))
+			m.marks[m.from] = own
 			letter = rune(parts >> 21)
 		}
 		if letter, kept = m.compose(letter, received); letter >= s.limit {
