@@ -308,7 +308,7 @@ func TestLogsHoldNoContent(t *testing.T) {
 	g.send(subjects.Query(researcher, main), "_INBOX_"+canary, bcp.Query{Type: bcp.TypeQuery, QueryID: canary, Controller: main, Spec: spec})
 	g.send(subjects.Query(researcher, main), subjects.ReplyReader(researcher, canary, 0), canary)
 	g.send(subjects.Deliver(bcp.RoleReader, researcher, main), "", canary)
-	until(t, "the messages to be dropped", func() bool { return r.Stats().Foreign == 1 && r.Stats().Malformed == 2 })
+	until(t, "the messages to be dropped", func() bool { return r.Stats().Foreign == 2 && r.Stats().Malformed == 1 })
 	for range 4 {
 		next(t, calls, "a call")
 	}

@@ -3,6 +3,7 @@ package agents_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -95,6 +96,7 @@ type gateway struct {
 	t        *testing.T
 	nc       *nats.Conn
 	encoding bcp.Encoding
+	results  int
 }
 
 func startGateway(t *testing.T, url string, encoding bcp.Encoding) *gateway {
@@ -162,6 +164,18 @@ func (g *gateway) send(subject, reply string, message any) {
 		g.t.Error(err)
 	}
 	g.flush()
+}
+
+// result sends a Reader the result of an answer, and takes the receipt from its
+// replies.
+func (g *gateway) result(replies <-chan *nats.Msg, v bcp.ValidationResult) {
+	g.t.Helper()
+	g.results++
+	reply := subjects.ReplyDelivery(bcp.RoleReader, researcher, bcp.DeliveryID(fmt.Sprint("r", g.results)))
+	g.send(subjects.Deliver(bcp.RoleReader, researcher, main), reply, v)
+	if m := next(g.t, replies, "the receipt"); m.Subject != reply {
+		g.t.Errorf("the receipt came on %s", m.Subject)
+	}
 }
 
 func (g *gateway) deliver(d bcp.Delivery) { g.redeliver(d, 0) }

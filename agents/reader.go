@@ -129,12 +129,6 @@ func (r *Reader) receive(m *nats.Msg) {
 		r.malformed()
 		return
 	}
-	// What has no reply subject asks for nothing to be sent: a query always
-	// has one.
-	if m.Reply == "" && from.Kind == subjects.KindDeliver {
-		r.delivered(m)
-		return
-	}
 	to, err := subjects.Parse(m.Reply)
 	if err != nil || to.Kind != subjects.KindReply || to.Role != bcp.RoleReader || to.Agent != r.conn.options.Name {
 		count(&r.counters.foreign, r.log, "dropped a message with a foreign reply subject")

@@ -155,7 +155,7 @@ func TestReaderTriesAgainAfterARejection(t *testing.T) {
 	}
 	refusal := bcp.ValidationResult{Type: bcp.TypeValidationResult, QueryID: "q1", Status: bcp.StatusRefused,
 		Code: bcp.ValidationFailed, Detail: "urgent: has the wrong type"}
-	g.send(subjects.Deliver(bcp.RoleReader, researcher, main), "", refusal)
+	g.result(replies, refusal)
 	g.query("q1", 1)
 	if m := next(t, replies, "the second answer"); m.Subject != subjects.ReplyReader(researcher, "q1", 1) {
 		t.Errorf("answered on %s", m.Subject)
@@ -169,7 +169,7 @@ func TestReaderTriesAgainAfterARejection(t *testing.T) {
 	g.query("q1", 2)
 	next(t, replies, "the second answer again")
 	refusal.QueryID = "q2"
-	g.send(subjects.Deliver(bcp.RoleReader, researcher, main), "", refusal)
+	g.result(replies, refusal)
 	g.query("q2", 0)
 	next(t, replies, "another query's answer")
 	if q := next(t, seen, "its call"); q.QueryID != "q2" || q.Attempt != 0 || q.LastDetail != "" {
@@ -207,7 +207,7 @@ func TestReaderDropsForeignReplySubjects(t *testing.T) {
 	g.send(subjects.Query(researcher, main), subjects.ReplyReader(researcher, "q1", 0), query)
 	query.Controller, query.Type = main, bcp.TypeResponse
 	g.send(subjects.Query(researcher, main), subjects.ReplyReader(researcher, "q1", 0), query)
-	g.send(subjects.Deliver(bcp.RoleReader, researcher, main), "", "text")
+	g.send(subjects.Deliver(bcp.RoleReader, researcher, main), subjects.ReplyDelivery(bcp.RoleReader, researcher, "r9"), "text")
 	sent += 3
 	until(t, "the rest to be dropped", func() bool { return r.Stats().Malformed == 3 })
 
@@ -470,6 +470,31 @@ func TestPushRefusesWhatCannotBeSent(t *testing.T) {
 	none(t, everything, "a message")
 }
 
+// What has no reply subject of the Reader is not the gateway's: another Reader
+// can have a receipt of its own sent to any subject.
+//
+// covers A-REPLY
+func TestReaderTakesNoForeignResult(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
+	results := make(chan bcp.ValidationResult, 9)
+	r := reader(t, s.ClientURL(), agents.Options{}, nil, func(r *agents.Reader) {
+		r.OnResult(func(v bcp.ValidationResult) { results <- v })
+	})
+	foreign := bcp.ValidationResult{Type: bcp.TypeValidationResult, QueryID: "q1", Success: true, Status: bcp.StatusDelivered}
+	for _, reply := range []string{"", "_INBOX_other.1", subjects.ReplyDelivery(bcp.RoleReader, "other", "r1"), subjects.ReplyController(researcher, "r1")} {
+		g.send(subjects.Deliver(bcp.RoleReader, researcher, main), reply, foreign)
+	}
+	g.result(replies, foreign)
+	next(t, results, "the gateway's own")
+	none(t, results, "a foreign result")
+	if n := r.Stats().Foreign; n != 4 {
+		t.Errorf("%d foreign messages", n)
+	}
+}
+
 // A query and a push at the same time resolve each by its own id.
 //
 // covers SUB-67
@@ -494,7 +519,7 @@ func TestQueryAndPushResolveIndependently(t *testing.T) {
 	g.query("q1", 0)
 	next(t, replies, "the answer")
 	push := next(t, pushes, "the push")
-	g.send(subjects.Deliver(bcp.RoleReader, researcher, main), "", bcp.ValidationResult{Type: bcp.TypeValidationResult, QueryID: "q1", Success: true, Status: bcp.StatusDelivered})
+	g.result(replies, bcp.ValidationResult{Type: bcp.TypeValidationResult, QueryID: "q1", Success: true, Status: bcp.StatusDelivered})
 	if v := next(t, results, "the query's result"); v.QueryID != "q1" {
 		t.Errorf("got %v", v)
 	}
