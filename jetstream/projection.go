@@ -98,13 +98,12 @@ func (p *Projector) Run(ctx context.Context) {
 }
 
 func (p *Projector) run(ctx context.Context) error {
-	done := make([]uint64, len(projections)) // last decision of each stream
+	done := make([]progress, len(projections))
 	for i, projection := range projections {
-		last, err := lastProjected(ctx, p.js, projection)
-		if err != nil {
+		var err error
+		if done[i], err = projected(ctx, p.js, projection); err != nil {
 			return err
 		}
-		done[i] = last
 	}
 	stream, err := p.js.Stream(ctx, CommitStream)
 	if err != nil {
@@ -130,9 +129,15 @@ func (p *Projector) run(ctx context.Context) error {
 	}
 }
 
-// project writes the messages of one record and waits for them, so that a
-// projection has no gaps. The audit comes last: what it shows, the others have.
-func (p *Projector) project(ctx context.Context, records [][]byte, done []uint64) error {
+// progress is how far a projection is: the number of the newest decision that
+// it shows, and the sequence of its stream's newest message.
+type progress struct{ decision, sequence uint64 }
+
+// project writes the messages of one record and waits for them. Each expects
+// the one before it, so that where one fails those behind it fail too, and a
+// retry of what was stored after all is refused: a projection has no gaps and
+// no doubles. The audit comes last: what it shows, the others have.
+func (p *Projector) project(ctx context.Context, records [][]byte, done []progress) error {
 	decisions := make([]bcp.Decision, len(records))
 	for i, b := range records {
 		d, err := bcp.DecodeDecision(b)
@@ -145,22 +150,23 @@ func (p *Projector) project(ctx context.Context, records [][]byte, done []uint64
 		var acks []natsjs.PubAckFuture
 		for k := range decisions {
 			d := &decisions[k]
-			if d.Seq <= done[i] {
+			if d.Seq <= done[i].decision {
 				continue
 			}
 			subject, data, err := projection.project(d)
 			if err != nil {
 				return err
 			}
-			done[i] = d.Seq
+			done[i].decision = d.Seq
 			if subject == "" {
 				continue
 			}
 			msg := &nats.Msg{Subject: subject, Data: data, Header: nats.Header{decisionHeader: {strconv.FormatUint(d.Seq, 10)}}}
-			ack, err := p.js.PublishMsgAsync(msg)
+			ack, err := p.js.PublishMsgAsync(msg, natsjs.WithExpectLastSequence(done[i].sequence))
 			if err != nil {
 				return err
 			}
+			done[i].sequence++
 			acks = append(acks, ack)
 		}
 		if err := AwaitRaw(ctx, acks); err != nil {
@@ -173,8 +179,8 @@ func (p *Projector) project(ctx context.Context, records [][]byte, done []uint64
 // Projected waits until all projections show the decision with this number.
 func Projected(ctx context.Context, js natsjs.JetStream, seq uint64) error {
 	for {
-		last, err := lastProjected(ctx, js, audit)
-		if err == nil && last >= seq {
+		last, err := projected(ctx, js, audit)
+		if err == nil && last.decision >= seq {
 			return nil
 		}
 		select {
@@ -185,23 +191,23 @@ func Projected(ctx context.Context, js natsjs.JetStream, seq uint64) error {
 	}
 }
 
-// lastProjected returns the number of the newest decision in a projection.
-func lastProjected(ctx context.Context, js natsjs.JetStream, p projection) (uint64, error) {
+// projected returns how far a projection is.
+func projected(ctx context.Context, js natsjs.JetStream, p projection) (progress, error) {
 	stream, err := js.Stream(ctx, p.stream)
 	if err != nil {
-		return 0, err
+		return progress{}, err
 	}
+	done := progress{sequence: stream.CachedInfo().State.LastSeq}
 	// Not the message at the stream's last sequence: it may have been deleted.
 	msg, err := stream.GetLastMsgForSubject(ctx, p.filter())
 	if errors.Is(err, natsjs.ErrMsgNotFound) {
-		return 0, nil
+		return done, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("reading %s: %w", p.stream, err)
+		return progress{}, fmt.Errorf("reading %s: %w", p.stream, err)
 	}
-	seq, err := strconv.ParseUint(msg.Header.Get(decisionHeader), 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("%w: %s has a message without %s", ErrRecord, p.stream, decisionHeader)
+	if done.decision, err = strconv.ParseUint(msg.Header.Get(decisionHeader), 10, 64); err != nil {
+		return progress{}, fmt.Errorf("%w: %s has a message without %s", ErrRecord, p.stream, decisionHeader)
 	}
-	return seq, nil
+	return done, nil
 }

@@ -154,6 +154,35 @@ func TestProjectionsFollowTheJournal(t *testing.T) {
 	}
 }
 
+// Two projectors, as after a retry whose first try was stored after all, leave
+// each decision once and in its order.
+//
+// covers P11.1, A-CHAIN
+func TestProjectionsHaveNoDoubles(t *testing.T) {
+	t.Parallel()
+	js := streams(t)
+	j, _ := open(t, js)
+	m := newMaker(t)
+	run(t, js)
+	run(t, js)
+	const decisions = 40
+	for range decisions / 2 {
+		if err := j.Append(within(t), m.some(2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	projected(t, js, decisions)
+	messages := meshtest.ReadStream(t, js, jetstream.AuditStream)
+	if len(messages) != decisions {
+		t.Fatalf("%d records of %d decisions", len(messages), decisions)
+	}
+	for i, message := range messages {
+		if d, err := bcp.DecodeDecision(message.Data); err != nil || d.Seq != uint64(i+1) {
+			t.Errorf("record %d is of decision %d, %v", i, d.Seq, err)
+		}
+	}
+}
+
 // A projector waits for a stream that is not there, and goes on.
 //
 // covers P11.1
