@@ -25,7 +25,6 @@ type factsLine struct {
 	Actions                      []string
 }
 
-// covers BCP-12
 func TestFactsOfShippedMail(t *testing.T) {
 	t.Parallel()
 	var lines []factsLine
@@ -83,7 +82,6 @@ func TestHonestReaderPassesOverPlantedText(t *testing.T) {
 	}
 }
 
-// covers BCP-12
 func TestFindDue(t *testing.T) {
 	t.Parallel()
 	cases := []struct{ text, want string }{
@@ -111,7 +109,6 @@ func TestFindDue(t *testing.T) {
 	}
 }
 
-// covers BCP-12
 func TestOwnTextLeavesOutOthers(t *testing.T) {
 	t.Parallel()
 	in := "Mine.\n\nOn Friday, X wrote:\n> theirs\n>> older\n\nMine again.\n-- \nSignature"
@@ -121,7 +118,6 @@ func TestOwnTextLeavesOutOthers(t *testing.T) {
 }
 
 // A message of nothing gives the least that can be said.
-// covers BCP-12
 func TestFactsOfNothing(t *testing.T) {
 	t.Parallel()
 	want := Facts{Kind: Other, Sentiment: Neutral, Confidence: 1}

@@ -48,7 +48,7 @@ func validKind(k Kind) bool {
 	return false
 }
 
-// covers BCP-12, BCP-18, A-CRASH
+// covers BCP-18, A-CRASH
 func FuzzMessage(f *testing.F) {
 	for _, raw := range shippedRaw(f) {
 		f.Add(raw)
@@ -63,7 +63,7 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-// covers BCP-12, BCP-18, A-CRASH
+// covers BCP-18, A-CRASH
 func FuzzMbox(f *testing.F) {
 	f.Add(writeMbox(shippedRaw(f)[:3]))
 	f.Add([]byte("From a 10:00 2026\n\n\n\nFrom b 10:00 2026\n>From c"))

@@ -16,7 +16,7 @@ type found struct {
 }
 
 // Exactly the hostile messages are noticed, each with the attacker's words.
-// covers BCP-12, BCP-18, A-ANOM, A-HOM, A-FAKEUI
+// covers BCP-18, A-ANOM, A-HOM, A-FAKEUI
 func TestHostileMailIsExactlyWhatIsFound(t *testing.T) {
 	t.Parallel()
 	want := []found{

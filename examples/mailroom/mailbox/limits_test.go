@@ -40,7 +40,7 @@ func attachedMail(depth int) string {
 }
 
 // Every limit holds exactly: at it nothing is lost, one past it is marked.
-// covers BCP-12, BCP-18
+// covers BCP-18
 func TestLimitsAtAndPast(t *testing.T) {
 	t.Parallel()
 	textMail := func(n int) string { return "Content-Type: text/plain\n\n" + strings.Repeat("x", n) }
@@ -87,7 +87,6 @@ func TestLimitsAtAndPast(t *testing.T) {
 	}
 }
 
-// covers BCP-12
 func TestFieldLimits(t *testing.T) {
 	t.Parallel()
 	for _, extra := range []int{0, 1} {
@@ -102,7 +101,6 @@ func TestFieldLimits(t *testing.T) {
 	}
 }
 
-// covers BCP-12
 func TestMessageLimit(t *testing.T) {
 	t.Parallel()
 	data := writeMbox([][]byte{[]byte("Subject: 1\n\n"), []byte("Subject: 2\n\n"), []byte("Subject: 3\n\n")})
@@ -129,7 +127,7 @@ func TestMessageLimit(t *testing.T) {
 
 // A message past the size limit is cut, counted, and does not take the next one
 // with it.
-// covers BCP-12, BCP-18
+// covers BCP-18
 func TestOversizeMessageInsideMbox(t *testing.T) {
 	t.Parallel()
 	big := "Subject: big\n\n" + strings.Repeat(strings.Repeat("x", 200_000)+"\n", 20)
@@ -141,7 +139,6 @@ func TestOversizeMessageInsideMbox(t *testing.T) {
 	}
 }
 
-// covers BCP-12
 func TestZeroLimitsAreTheDefaults(t *testing.T) {
 	t.Parallel()
 	if got := (Limits{MaxParts: -1}).withDefaults(); got != DefaultLimits() || got.MaxMessageBytes != defaultMaxMessageBytes {
@@ -149,7 +146,6 @@ func TestZeroLimitsAreTheDefaults(t *testing.T) {
 	}
 }
 
-// covers BCP-12
 func TestDirectoryLimit(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -197,7 +193,6 @@ func (hiddenInfo) Mode() fs.FileMode { return 0 }
 
 // An mbox file far larger than the memory allowed for it is read in a stream. It
 // measures the heap and so runs beside no other test.
-// covers BCP-12
 func TestMboxIsStreamed(t *testing.T) {
 	const size = 96 << 20
 	endless := &endlessMbox{left: size, unit: writeMbox([][]byte{[]byte("Subject: x\n\n" + strings.Repeat(strings.Repeat("y", 78)+"\n", 2_000))})}
@@ -257,7 +252,6 @@ func (e *endlessMbox) Read(p []byte) (int, error) {
 
 // A file that breaks off in the middle gives what was read, marked, and then the
 // error of the file.
-// covers BCP-12
 func TestReadErrorInMbox(t *testing.T) {
 	t.Parallel()
 	data := string(writeMbox([][]byte{[]byte("Subject: a\n\n1\n"), []byte("Subject: b\n\n2\n")}))

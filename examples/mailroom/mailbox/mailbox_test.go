@@ -88,7 +88,6 @@ func mboxFS(data []byte) fs.FS {
 	return fstest.MapFS{"box": {Data: data}}
 }
 
-// covers BCP-12
 func TestShippedMailIsSoundAndVaried(t *testing.T) {
 	t.Parallel()
 	messages := shippedMail(t)
@@ -110,7 +109,6 @@ func TestShippedMailIsSoundAndVaried(t *testing.T) {
 	}
 }
 
-// covers BCP-12
 func TestDamagedMessageComesBackWithDefects(t *testing.T) {
 	t.Parallel()
 	m := shippedMail(t)[23]
@@ -129,7 +127,6 @@ func TestDamagedMessageComesBackWithDefects(t *testing.T) {
 	}
 }
 
-// covers BCP-12
 func TestCharsetsAreDecoded(t *testing.T) {
 	t.Parallel()
 	cases := []struct{ charset, name, subject, text string }{
@@ -160,7 +157,6 @@ func TestCharsetsAreDecoded(t *testing.T) {
 	}
 }
 
-// covers BCP-12
 func TestSameMailInEveryFormat(t *testing.T) {
 	t.Parallel()
 	want := shippedMail(t)
@@ -194,7 +190,6 @@ func TestSameMailInEveryFormat(t *testing.T) {
 }
 
 // Any bodies survive the way through an mbox file.
-// covers BCP-12
 func TestMboxRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -218,7 +213,6 @@ func TestMboxRoundTrip(t *testing.T) {
 	})
 }
 
-// covers BCP-12
 func TestMboxSeparators(t *testing.T) {
 	t.Parallel()
 	const post = "From a@b.example Mon Mar  2 08:05:10 2026\n"
@@ -254,7 +248,6 @@ func TestMboxSeparators(t *testing.T) {
 	}
 }
 
-// covers BCP-12
 func TestMaildirOrderAndFolders(t *testing.T) {
 	t.Parallel()
 	file := func(subject string) *fstest.MapFile {
@@ -275,7 +268,6 @@ func TestMaildirOrderAndFolders(t *testing.T) {
 	}
 }
 
-// covers BCP-12
 func TestOpenRefusesWhatIsNoMailbox(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -305,7 +297,6 @@ func TestOpenRefusesWhatIsNoMailbox(t *testing.T) {
 }
 
 // One file that cannot be read does not end the mailbox.
-// covers BCP-12
 func TestUnreadableFileIsOneDefect(t *testing.T) {
 	t.Parallel()
 	good := &fstest.MapFile{Data: []byte("Subject: good\nFrom: a@example.com\n\nx\n")}
@@ -329,7 +320,6 @@ func (b brokenFS) Open(name string) (fs.File, error) {
 	return b.MapFS.Open(name)
 }
 
-// covers BCP-12
 func TestClosedMailboxIsAtItsEnd(t *testing.T) {
 	t.Parallel()
 	box, err := Open(shipped)

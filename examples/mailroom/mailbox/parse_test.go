@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// covers BCP-12
 func TestStripHTML(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
@@ -43,7 +42,7 @@ func TestStripHTML(t *testing.T) {
 	}
 }
 
-// covers BCP-12, BCP-18
+// covers BCP-18
 func TestDefects(t *testing.T) {
 	t.Parallel()
 	const sound = "From: A <a@example.com>\nDate: Mon, 2 Mar 2026 08:05:10 +0000\n"
@@ -81,7 +80,6 @@ func TestDefects(t *testing.T) {
 	}
 }
 
-// covers BCP-12
 func TestParseDate(t *testing.T) {
 	t.Parallel()
 	cases := []struct{ in, want string }{
@@ -123,7 +121,6 @@ func TestFileName(t *testing.T) {
 
 // Plain text wins over HTML of the same alternative only; what HTML hides is
 // kept in both cases.
-// covers BCP-12
 func TestTextOfAlternatives(t *testing.T) {
 	t.Parallel()
 	const plain = "--q\nContent-Type: text/plain\n\nplain\n"
@@ -141,7 +138,6 @@ func TestTextOfAlternatives(t *testing.T) {
 	}
 }
 
-// covers BCP-12
 func TestAttachments(t *testing.T) {
 	t.Parallel()
 	type short struct{ Subject, Name, Type, Text string }
