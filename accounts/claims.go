@@ -72,6 +72,9 @@ func agentScope(s subjects.Scope, key string) *jwt.UserScope {
 	scope := newScope(key, userName(s.Role, s.Agent), s.PubAllow, s.SubAllow)
 	scope.Template.AllowedConnectionTypes.Add(jwt.ConnectionTypeStandard, jwt.ConnectionTypeWebsocket)
 	scope.Template.Subs = int64(s.MaxSubscriptions)
+	if s.MaxPayload > 0 {
+		scope.Template.Payload = int64(s.MaxPayload)
+	}
 	if s.Respond {
 		// RespondFor is not zero, which would mean two minutes.
 		scope.Template.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: s.RespondFor}

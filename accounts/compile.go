@@ -85,7 +85,7 @@ func checkScopes(scopes []subjects.Scope) error {
 			return fmt.Errorf("two scopes of %s as %s", s.Agent, s.Role)
 		}
 		seen[who] = true
-		if len(s.SubAllow) == 0 || s.MaxSubscriptions <= 0 || s.Respond != (s.RespondFor > 0) {
+		if len(s.SubAllow) == 0 || s.MaxSubscriptions <= 0 || s.MaxPayload < 0 || s.Respond != (s.RespondFor > 0) {
 			return fmt.Errorf("the scope of %s as %s is incomplete", s.Agent, s.Role)
 		}
 		for _, list := range [][]string{s.PubAllow, s.SubAllow} {

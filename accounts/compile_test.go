@@ -140,6 +140,9 @@ func checkTemplate(t *testing.T, want subjects.Scope, got jwt.UserPermissionLimi
 		Limits:                 jwt.Limits{NatsLimits: jwt.NatsLimits{Subs: int64(want.MaxSubscriptions), Data: -1, Payload: -1}},
 		AllowedConnectionTypes: jwt.StringList{jwt.ConnectionTypeStandard, jwt.ConnectionTypeWebsocket},
 	}
+	if want.MaxPayload > 0 {
+		expected.Payload = int64(want.MaxPayload)
+	}
 	if diff := cmp.Diff(expected, got); diff != "" {
 		t.Errorf("%s as %s: %s", want.Agent, want.Role, diff)
 	}
@@ -275,6 +278,7 @@ func TestCompileRefusesScopesThatGrantTooMuch(t *testing.T) {
 		"subscribe to a queue":  func(s *subjects.Scope) { s.SubAllow = []string{"a.> q"} },
 		"subscribe nothing":     func(s *subjects.Scope) { s.SubAllow = nil },
 		"no bound":              func(s *subjects.Scope) { s.MaxSubscriptions = 0 },
+		"negative payload":      func(s *subjects.Scope) { s.MaxPayload = -1 },
 		"respond without time":  func(s *subjects.Scope) { s.Respond = true },
 		"time without respond":  func(s *subjects.Scope) { s.RespondFor = time.Second },
 		"negative time":         func(s *subjects.Scope) { s.Respond, s.RespondFor = true, -1 },

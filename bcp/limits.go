@@ -1,5 +1,7 @@
 package bcp
 
+import "github.com/bcpmesh/bcpmesh/bcp/text"
+
 // Limits of the core. Each bounds work or memory that a peer could otherwise
 // choose (PROTOCOL P1.1, P1.3, P2.2).
 const (
@@ -43,6 +45,18 @@ const (
 	// (PROTOCOL P6.4).
 	MaxJustificationWords = 100
 )
+
+// MaxAnswerBytes is the size that no answer to any spec of the mesh may exceed
+// on the wire: [Validator.MaxBytes] of the widest (PROTOCOL P2.2).
+func (m *Mesh) MaxAnswerBytes() int {
+	const other = maxID + len(`"",`) + MaxValueChars // the key of an item, and what is no text
+	word := text.MaxWordChars + len(", ")
+	for _, list := range m.Vocabularies {
+		word = max(word, longestValue(list)+1)
+	}
+	chars := len(`{}`) + max(MaxFields*other, MaxQuestions*other+MaxSpecWords*word)
+	return answerOverhead + answerFactor*chars
+}
 
 // Limits of the State.
 const (

@@ -35,6 +35,10 @@ type Scope struct {
 	// MaxSubscriptions bounds the subscriptions of one connection, so that no
 	// agent can fill the server's memory with them.
 	MaxSubscriptions int
+	// MaxPayload bounds one message that is published, in bytes; zero leaves it
+	// to the server. A Reader's is the largest answer that any spec of its mesh
+	// can ask for: nobody needs more but to flood.
+	MaxPayload int
 }
 
 // maxSubscriptions is far above what a client of the mesh needs: an inbox and
@@ -101,6 +105,7 @@ func readerScope(mesh *bcp.Mesh, name bcp.AgentName) Scope {
 	}
 	s := scope(name, bcp.RoleReader, publish, QueriesOf(name), DeliveriesOf(bcp.RoleReader, name))
 	s.Respond, s.RespondFor = true, respondFor(mesh.LongestTTL(name))
+	s.MaxPayload = mesh.MaxAnswerBytes()
 	return s
 }
 
