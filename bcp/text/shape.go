@@ -75,8 +75,8 @@ func (s *shape) hosts(text []byte) bool {
 		if dot < 1 || begun > 1 && text[begun-1] == '@' && wordByte(text[begun-2]) && !path {
 			continue
 		}
-		last := string(host[dot+1:])
-		if s.words[last] || bytes.HasPrefix(host, []byte("www.")) || path && (s.careful[last] || dottedQuad(host) && (text[i] == ':' || i+1 < len(text) && text[i+1]-'0' >= 10)) {
+		last := host[dot+1:]
+		if s.words[string(last)] || bytes.HasPrefix(host, []byte("www.")) || path && (s.careful[string(last)] || dottedQuad(host) && (text[i] == ':' || i+1 < len(text) && text[i+1]-'0' >= 10)) {
 			return true
 		}
 	}
