@@ -46,7 +46,7 @@ type modelSession struct {
 	begun, byDelivery bool
 	closed            bool
 	touched           time.Time
-	provoked          time.Time // end of the newest session of a delivery since the newest renewal; zero: none
+	provoked          *time.Time // end of the newest session of a delivery since the newest renewal
 }
 
 type modelQuery struct {
@@ -101,10 +101,10 @@ func (m *model) open(s *modelSession) bool {
 func (m *model) act(s *modelSession) (renews bool) {
 	if !m.open(s) {
 		provoked := m.provoked(s)
-		renews = provoked.IsZero() || !m.now.Before(provoked.Add(m.idle))
+		renews = provoked == nil || !m.now.Before(provoked.Add(m.idle))
 		*s = modelSession{number: s.number + 1, renewed: s.renewed, renewals: s.renewals, begun: true, provoked: provoked}
 		if renews {
-			s.renewed, s.renewals, s.provoked = m.event, s.renewals+1, time.Time{}
+			s.renewed, s.renewals, s.provoked = m.event, s.renewals+1, nil
 		}
 	}
 	s.touched = m.now
@@ -113,14 +113,15 @@ func (m *model) act(s *modelSession) (renews bool) {
 
 // provoked is the end of the newest session that a delivery began, if no
 // session has renewed since.
-func (m *model) provoked(s *modelSession) time.Time {
+func (m *model) provoked(s *modelSession) *time.Time {
 	if !s.byDelivery {
 		return s.provoked
 	}
-	if s.closed {
-		return s.touched
+	end := s.touched
+	if !s.closed {
+		end = end.Add(m.idle)
 	}
-	return s.touched.Add(m.idle)
+	return &end
 }
 
 func (m *model) deliver(c *modelChannel) {
