@@ -33,6 +33,7 @@ func commands(p *program) []*cobra.Command {
 		publishCommand(p),
 		inboxCommand(p),
 		answerCommand(p),
+		sessionCommand(p),
 		ledgerCommand(p),
 		auditCommand(p),
 		completionCommand(p),
