@@ -354,6 +354,15 @@ func (s *State) Outbox(key ChannelKey) []Outgoing {
 	return nil
 }
 
+// ItemsFor returns what waits for this approver, oldest first: items of the
+// channels whose approvers it is one of (PROTOCOL P7.1).
+func (s *State) ItemsFor(approver AgentName) []Item {
+	return slices.DeleteFunc(s.Items(), func(it Item) bool {
+		ch := s.channels[ChannelKey{Controller: it.Controller, Reader: it.Reader}]
+		return ch == nil || !slices.Contains(ch.definition.Approvers, approver)
+	})
+}
+
 // Items returns what waits for a person, oldest first.
 func (s *State) Items() []Item {
 	items := make([]Item, 0, len(s.items))

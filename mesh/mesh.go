@@ -116,10 +116,12 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	if err := m.project(config.Logger.Named("projector")); err != nil {
 		return err
 	}
+	clients := newClients(config.Definition, m.server.Kick, config.Logger)
+	m.later(clients.stop)
 	m.gateway, err = gateway.Start(context.WithoutCancel(ctx), gateway.Config{
 		State: bcp.Config{Mesh: config.Definition, Constraints: constraint.Compile,
 			Definitions: definition.Digest(config.Definition), Version: config.Version},
-		Conn: conn, Logger: config.Logger.Named("gateway"), OnDecision: config.OnDecision,
+		Conn: conn, Connect: func() (*nats.Conn, error) { return m.server.Gateway() }, Kick: clients.kickAll, Logger: config.Logger.Named("gateway"), OnDecision: config.OnDecision,
 	})
 	if err != nil {
 		return err
@@ -128,6 +130,7 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	m.later(m.gateway.Stop)
 
 	unwatch, err := m.server.Watch(func(c server.Connection) {
+		clients.note(c)
 		if c.Connected {
 			m.gateway.Connected(c.Agent, c.Role)
 		} else {
@@ -217,6 +220,10 @@ func (m *Mesh) Issue(agent bcp.AgentName, role bcp.Role, expires time.Duration) 
 func (m *Mesh) Projected(ctx context.Context, seq uint64) error {
 	return jetstream.Projected(ctx, m.js, seq)
 }
+
+// Flush waits until everything that the gateway has sent to agents is on its
+// way to those that are connected.
+func (m *Mesh) Flush(ctx context.Context) error { return m.gateway.Flush(ctx) }
 
 // Keys opens the key store of a state folder, or makes one, and compiles the
 // permissions of a mesh into it. It works while the mesh runs or rests.

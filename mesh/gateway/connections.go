@@ -100,8 +100,8 @@ func (g *Gateway) sendSubscriptions(who agentRole, id bcp.DeliveryID, sending in
 	if c.owed && g.clock().Sub(since) >= patience {
 		g.sendOpenQueries(who, c)
 	}
-	g.publish(subjects.Deliver(who.Role, who.Agent, bcp.Gateway), subjects.ReplyAttempt(who.Role, who.Agent, id, sending),
-		g.state.Encoding(who.Agent), g.state.Subscriptions(who.Agent))
+	g.publish(who, subjects.Deliver(who.Role, who.Agent, bcp.Gateway), subjects.ReplyAttempt(who.Role, who.Agent, id, sending),
+		g.state.Subscriptions(who.Agent))
 	backoff := min(firstBackoff<<min(sending, 20), maxBackoff)
 	g.at(g.clock().Add(backoff), func() { g.sendSubscriptions(who, id, sending+1, since) })
 }
@@ -143,7 +143,7 @@ func (g *Gateway) sendQuery(id bcp.QueryID) {
 	}
 	sending := len(g.dispatched[id])
 	g.dispatched[id] = append(g.dispatched[id], attempt)
-	g.publish(subjects.Query(reader, query.Controller), subjects.ReplyReader(reader, id, sending), g.state.Encoding(reader), query)
+	g.publish(agentRole{reader, bcp.RoleReader}, subjects.Query(reader, query.Controller), subjects.ReplyReader(reader, id, sending), query)
 }
 
 // noteUnheard sends the open queries of a Reader again, a moment later each
@@ -174,23 +174,46 @@ func (g *Gateway) attemptOf(id bcp.QueryID, sending int) int {
 	return 0
 }
 
-// sendResult tells a Reader what became of its answer. It is not acknowledged:
-// a Reader that misses it sees its query again, or not.
+// sendResult tells a Reader what became of its answer. A Reader that misses it
+// sees its query again, or not, so what comes back on the reply subject is not
+// waited for. It is there to prove that the result is ours: another Reader can
+// have its own receipt sent to any subject, but not with a reply subject.
 func (g *Gateway) sendResult(d *bcp.Decision) {
 	peer := d.Controller
 	if peer == "" {
 		peer = bcp.Gateway
 	}
-	g.publish(subjects.Deliver(bcp.RoleReader, d.Reader, peer), "", g.state.Encoding(d.Reader), validationResult(d))
+	id := bcp.DeliveryID(string(rune(receiptLetter)) + g.moment().Fresh)
+	g.publish(agentRole{d.Reader, bcp.RoleReader}, subjects.Deliver(bcp.RoleReader, d.Reader, peer),
+		subjects.ReplyDelivery(bcp.RoleReader, d.Reader, id), validationResult(d))
 }
 
-// answerApproval serves an approver: what waits can be listed.
+const receiptLetter = 'r'
+
+// isReceipt recognises the acknowledgement of a result.
+func isReceipt(s subjects.Subject) bool {
+	return s.Kind == subjects.KindReply && s.Role == bcp.RoleReader && s.ID[0] == receiptLetter
+}
+
+// refuseAnswer refuses an answer that was not recorded, as those of a Reader
+// beyond max_refusals are not. Its one permission to answer is used up, so the
+// query is sent again in the next minute, when the Reader is heard again.
+func (g *Gateway) refuseAnswer(s subjects.Subject, code bcp.Code) {
+	if s.Role != bcp.RoleReader {
+		return
+	}
+	id := bcp.QueryID(s.ID)
+	g.sendResult(&bcp.Decision{Kind: bcp.KindAnswer, Reader: s.Agent, Query: id, Verdict: bcp.Reject, Code: code})
+	g.at(g.clock().Truncate(time.Minute).Add(time.Minute), func() { g.sendQuery(id) })
+}
+
+// answerApproval serves an approver: what waits for it can be listed.
 func (g *Gateway) answerApproval(in input) {
 	if in.subject.Verb != subjects.VerbList {
 		g.answer(in, refusal(bcp.Unavailable))
 		return
 	}
-	g.answer(in, itemList{Items: g.state.Items()})
+	g.answer(in, itemList{Items: g.state.ItemsFor(in.subject.Agent)})
 }
 
 type itemList struct {

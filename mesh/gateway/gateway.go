@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -17,9 +18,9 @@ import (
 )
 
 const (
-	// inboxSize bounds the messages that wait for the gateway; behind it NATS
-	// buffers, and behind that an agent's retry.
-	inboxSize = 4096
+	// maxEvents bounds the server's events that are kept while the journal
+	// cannot be written.
+	maxEvents = 4096
 	// recoveryWait is the pause between attempts to open the journal again.
 	recoveryWait = time.Second
 	// countingInterval is how often refusals that were only counted are
@@ -31,9 +32,19 @@ const (
 type Config struct {
 	// State is the mesh, its rules and constraints.
 	State bcp.Config
-	// Conn is the gateway's own connection to account CORE. The caller closes
-	// it, after Stop.
+	// Conn is the journal's connection to account CORE. It should reconnect by
+	// itself. The gateway sets its DisconnectErrHandler. The caller closes it,
+	// after Stop.
 	Conn *nats.Conn
+	// Connect returns a further connection to account CORE, of which the
+	// gateway takes one for each agent and role: everything from and to that
+	// agent goes over it, so that whoever floods has only itself to hurt. They
+	// should reconnect by themselves; Stop closes them. It is required.
+	Connect func() (*nats.Conn, error)
+	// Kick, if set, is called by the gateway's goroutine to disconnect an
+	// agent that floods: one with 1,000 refusals or more in a second that were
+	// only counted (PROTOCOL P4.7). It must not block.
+	Kick func(bcp.AgentName, bcp.Role)
 	// Shard is the number of the journal, 0 on a single machine.
 	Shard int
 	// Logger, nil discards. It never gets a byte of an agent's message.
@@ -49,7 +60,10 @@ type Gateway struct {
 	log    hclog.Logger
 	js     natsjs.JetStream
 
-	inbox  chan input
+	inbox  *inbox
+	events *lane                              // of what the server tells
+	links  map[agentRole]*nats.Conn           // is complete before run begins
+	lost   atomic.Pointer[context.CancelFunc] // ends the step
 	cancel context.CancelCauseFunc
 	done   chan struct{}
 	err    error // why run ended, once done is closed
@@ -62,8 +76,10 @@ type Gateway struct {
 	// dispatched tells for each sending of an open query which attempt it was.
 	dispatched map[bcp.QueryID][]int
 	counts     map[counted]int
+	counting   map[counted]int // the part of counts that this batch records
 	timers     timers
 	counted    time.Time // when counts were last recorded
+	flaps      map[agentRole]flaps
 }
 
 // input is one message or event that waits to be decided.
@@ -73,14 +89,6 @@ type input struct {
 	body    []byte
 	event   *event // instead of a message
 	unheard bool   // the server says that nobody listened to a message with this reply subject
-}
-
-// event is something that the server tells about an agent.
-type event struct {
-	kind    bcp.DecisionKind
-	agent   agentRole
-	subject string // of a violation, escaped
-	count   int
 }
 
 // agentRole is one end of a connection: an agent has one set of credentials
@@ -103,28 +111,40 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 	if config.Logger == nil {
 		config.Logger = hclog.NewNullLogger()
 	}
+	if config.Connect == nil {
+		return nil, errNoConnect
+	}
 	js, err := natsjs.New(config.Conn)
 	if err != nil {
 		return nil, fmt.Errorf("starting the gateway: %w", err)
 	}
 	g := &Gateway{
 		config: config, log: config.Logger, js: js,
-		inbox: make(chan input, inboxSize), done: make(chan struct{}),
+		inbox: newInbox(), links: make(map[agentRole]*nats.Conn), done: make(chan struct{}),
 		agents: make(map[agentRole]*connection), sending: make(map[bcp.DeliveryID]*sending),
-		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]int),
+		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]int), counting: make(map[counted]int),
+		flaps: make(map[agentRole]flaps),
 	}
+	g.events = g.inbox.lane()
+	config.Conn.SetDisconnectErrHandler(func(_ *nats.Conn, err error) {
+		g.log.Warn("the journal's connection is lost", "error", err)
+		if end := g.lost.Load(); end != nil {
+			(*end)()
+		}
+	})
 	runCtx, cancel := context.WithCancelCause(ctx)
 	g.cancel = cancel
 	if err := g.open(runCtx); err != nil {
 		cancel(err)
 		return nil, err
 	}
-	subscriptions, err := g.subscribe(runCtx)
-	if err != nil {
+	if err := g.subscribe(); err != nil {
 		cancel(err)
+		g.inbox.close()
+		g.unlink()
 		return nil, err
 	}
-	go g.run(runCtx, subscriptions)
+	go g.run(runCtx)
 	return g, nil
 }
 
@@ -140,67 +160,10 @@ func (g *Gateway) Stop() error {
 // writes to its journal.
 func (g *Gateway) Done() <-chan struct{} { return g.done }
 
-var errStopped = errors.New("stopped")
-
-// Connected tells the gateway that an agent's connection was accepted.
-func (g *Gateway) Connected(agent bcp.AgentName, role bcp.Role) {
-	g.tell(event{kind: bcp.KindConnect, agent: agentRole{agent, role}})
-}
-
-// Disconnected tells it that one ended.
-func (g *Gateway) Disconnected(agent bcp.AgentName, role bcp.Role) {
-	g.tell(event{kind: bcp.KindDisconnect, agent: agentRole{agent, role}})
-}
-
-// Denied tells it that the server refused an agent a subject, count times. The
-// subject is escaped and truncated already.
-func (g *Gateway) Denied(agent bcp.AgentName, role bcp.Role, subject string, count int) {
-	g.tell(event{kind: bcp.KindViolation, agent: agentRole{agent, role}, subject: subject, count: count})
-}
-
-func (g *Gateway) tell(e event) {
-	select {
-	case g.inbox <- input{event: &e}:
-	case <-g.done:
-	}
-}
-
-// subscribe listens to what agents may send. A message whose subject is not
-// exactly one that package subjects makes is dropped: no credentials of ours
-// can publish it.
-func (g *Gateway) subscribe(ctx context.Context) ([]*nats.Subscription, error) {
-	var subscriptions []*nats.Subscription
-	for _, kind := range []subjects.Kind{subjects.KindAsk, subjects.KindPush, subjects.KindReply, subjects.KindSession, subjects.KindApproval} {
-		sub, err := g.config.Conn.Subscribe(subjects.All(kind), func(m *nats.Msg) {
-			subject, err := subjects.Parse(m.Subject)
-			if err != nil {
-				return
-			}
-			select {
-			case g.inbox <- input{subject: subject, reply: m.Reply, body: m.Data, unheard: nobodyListens(m)}:
-			case <-ctx.Done():
-			}
-		})
-		if err != nil {
-			return nil, fmt.Errorf("subscribing to %s: %w", kind, err)
-		}
-		subscriptions = append(subscriptions, sub)
-	}
-	return subscriptions, g.config.Conn.Flush()
-}
-
-// nobodyListens recognises what the server itself sends to the reply subject of
-// a message that no agent was subscribed to: it must not count as an answer or
-// an acknowledgement. What a Reader sends bears the sender's identity, which
-// the server wrote; a Controller that forges this loses its own
-// acknowledgement.
-func nobodyListens(m *nats.Msg) bool {
-	return len(m.Data) == 0 && m.Header.Get("Status") == "503" && len(m.Header.Values(senderHeader)) == 0
-}
-
-// senderHeader is written by the server where an export shares the identity
-// of the sender.
-const senderHeader = "Nats-Request-Info"
+var (
+	errStopped   = errors.New("stopped")
+	errNoConnect = errors.New("starting the gateway: it needs connections for the agents")
+)
 
 // open makes the state from the journal and records that this gateway starts.
 func (g *Gateway) open(ctx context.Context) error {
@@ -232,13 +195,10 @@ func (g *Gateway) open(ctx context.Context) error {
 }
 
 // run is the gateway's one goroutine.
-func (g *Gateway) run(ctx context.Context, subscriptions []*nats.Subscription) {
+func (g *Gateway) run(ctx context.Context) {
 	defer close(g.done)
-	defer func() {
-		for _, s := range subscriptions {
-			_ = s.Unsubscribe()
-		}
-	}()
+	defer g.unlink()
+	defer g.inbox.close()
 	g.resume()
 	var batch []input
 	for {
@@ -251,7 +211,7 @@ func (g *Gateway) run(ctx context.Context, subscriptions []*nats.Subscription) {
 			}
 			return
 		}
-		if err := g.step(context.WithoutCancel(ctx), batch); err != nil {
+		if err := g.stepConnected(context.WithoutCancel(ctx), batch); err != nil {
 			if errors.Is(err, jetstream.ErrFenced) {
 				g.log.Error("stepping down", "error", err)
 				g.err = err
@@ -264,32 +224,21 @@ func (g *Gateway) run(ctx context.Context, subscriptions []*nats.Subscription) {
 	}
 }
 
+// stepConnected is step, which ends with an error where the journal's
+// connection is lost: the acknowledgement would not come.
+func (g *Gateway) stepConnected(ctx context.Context, batch []input) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	g.lost.Store(&cancel)
+	return g.step(ctx, batch)
+}
+
 // wait returns the messages that are there, at least one, or none when a timer
 // is due.
 func (g *Gateway) wait(ctx context.Context) []input {
 	timer := time.NewTimer(g.untilDue())
 	defer timer.Stop()
-	var batch []input
-	select {
-	case in := <-g.inbox:
-		batch = append(batch, in)
-	case <-timer.C:
-	case <-ctx.Done():
-		return nil
-	}
-	bytes := 0
-	for len(batch) < maxBatch {
-		select {
-		case in := <-g.inbox:
-			batch = append(batch, in)
-			if bytes += len(in.body); bytes > maxBatchBytes {
-				return batch
-			}
-		default:
-			return batch
-		}
-	}
-	return batch
+	return g.inbox.next(ctx, timer.C)
 }
 
 // recover throws the state away, since nobody knows what of the last record is
@@ -301,13 +250,14 @@ func (g *Gateway) recover(ctx context.Context, batch []input, cause error) (even
 	refuse := func(in input) {
 		if in.event == nil {
 			g.answer(in, g.refusal(in, bcp.Unavailable))
-		} else if len(events) < inboxSize {
+		} else if len(events) < maxEvents {
 			events = append(events, in)
 		}
 	}
 	for _, in := range batch {
 		refuse(in)
 	}
+	clear(g.counting)
 	for ctx.Err() == nil {
 		err := g.open(ctx)
 		if err == nil {
@@ -316,16 +266,13 @@ func (g *Gateway) recover(ctx context.Context, batch []input, cause error) (even
 			return events
 		}
 		g.log.Error("opening the journal", "error", err)
-		for wait := time.After(recoveryWait); wait != nil; {
-			select {
-			case in := <-g.inbox:
+		wait, cancel := context.WithTimeout(ctx, recoveryWait)
+		for wait.Err() == nil {
+			for _, in := range g.inbox.next(wait, nil) {
 				refuse(in)
-			case <-wait:
-				wait = nil
-			case <-ctx.Done():
-				return events
 			}
 		}
+		cancel()
 	}
 	return events
 }

@@ -150,8 +150,11 @@ func TestForeignSubjects(t *testing.T) {
 	if err := conn.FlushTimeout(meshtest.Patience); err != nil {
 		t.Error(err)
 	}
-	if len(answers) > 0 {
-		t.Errorf("an answer: %s", (<-answers).Data)
+	for len(answers) > 0 {
+		// The server itself says so where nobody listens.
+		if a := <-answers; a.Header.Get("Status") != "503" {
+			t.Errorf("an answer: %s", a.Data)
+		}
 	}
 	if len(asks) != 2 || len(g.decisions) != 3 {
 		t.Errorf("%d decisions", len(g.decisions))

@@ -2,8 +2,8 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"strings"
-	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/jetstream"
@@ -35,7 +35,7 @@ func (g *Gateway) step(ctx context.Context, batch []input) error {
 	// A crash here leaves nothing behind.
 	var outcomes []outcome
 	for _, in := range batch {
-		decision, recorded := g.decide(in)
+		decision, recorded := g.decideSafely(in)
 		outcomes = append(outcomes, outcome{in: in, decision: decision, raw: in.event == nil && decision.RawBytes > 0})
 		if !recorded {
 			continue
@@ -62,6 +62,7 @@ func (g *Gateway) step(ctx context.Context, batch []input) error {
 	if err := g.record(ctx, outcomes); err != nil {
 		return err
 	}
+	g.countsRecorded()
 	// 3. Release. A crash here is a message that was lost on the way: queries
 	// and deliveries are sent again, and an agent that missed its receipt
 	// repeats its request id.
@@ -70,6 +71,18 @@ func (g *Gateway) step(ctx context.Context, batch []input) error {
 	}
 	g.runTimers()
 	return nil
+}
+
+// decideSafely keeps a mistake of ours, found by one message, from ending the
+// gateway: deciding changes nothing, so the message is refused and that is all.
+func (g *Gateway) decideSafely(in input) (d bcp.Decision, recorded bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			g.log.Error("deciding a message panicked", "kind", in.subject.Kind.String(), "agent", in.sender().Agent, "panic", fmt.Sprintf("%T", r))
+			d, recorded = bcp.Decision{Code: bcp.Internal}, false
+		}
+	}()
+	return g.decide(in)
 }
 
 // decide judges one message or event; it sends nothing. It is false where there
@@ -94,7 +107,7 @@ func (g *Gateway) decide(in input) (bcp.Decision, bool) {
 		if s.Role != bcp.RoleReader {
 			return g.state.DecideAcknowledge(m, s.Agent, bcp.DeliveryID(s.ID))
 		}
-		if isHandshake(s) {
+		if isHandshake(s) || isReceipt(s) {
 			return bcp.Decision{}, false
 		}
 		id := bcp.QueryID(s.ID)
@@ -102,11 +115,7 @@ func (g *Gateway) decide(in input) (bcp.Decision, bool) {
 	default:
 		return bcp.Decision{}, false
 	}
-	if d.Code == bcp.RateLimited {
-		g.count(counted{kind: bcp.KindRefusals, agent: agentRole{d.Agent, d.Role}}, 1)
-		return d, false
-	}
-	return d, true
+	return d, d.Code != bcp.RateLimited
 }
 
 // nextDue decides what time alone decides.
@@ -190,7 +199,11 @@ func (g *Gateway) release(o *outcome) {
 		delete(g.sending, d.Delivery)
 		g.listens(agentRole{d.Controller, bcp.RoleController})
 	case bcp.KindConnect, bcp.KindDisconnect:
-		g.noteConnection(d)
+		if o.in.event != nil {
+			g.noteConnection(d)
+		}
+	case bcp.KindRefusals:
+		g.kickFlooder(d)
 	}
 	if d.Kind == bcp.KindAnswer || d.Kind == bcp.KindExpire {
 		if _, _, _, open := g.state.Open(d.Query); !open {
@@ -205,15 +218,23 @@ func (g *Gateway) release(o *outcome) {
 // releaseUnrecorded serves what changes nothing. It comes behind the record of
 // the batch, since it may tell of what others changed.
 func (g *Gateway) releaseUnrecorded(o *outcome) {
+	in, code := &o.in, o.decision.Code
+	if code == bcp.RateLimited {
+		g.count(counted{kind: bcp.KindRefusals, agent: in.sender()}, 1)
+	}
 	switch {
-	case o.in.unheard:
-		g.noteUnheard(o.in.subject)
-	case o.decision.Code != "":
-		g.answer(o.in, g.refusal(o.in, o.decision.Code))
-	case o.in.subject.Kind == subjects.KindApproval:
-		g.answerApproval(o.in)
-	case isHandshake(o.in.subject):
-		g.acknowledgedSubscriptions(o.in.subject)
+	case in.event != nil:
+		g.countEvent(in.event)
+	case in.unheard:
+		g.noteUnheard(in.subject)
+	case code != "" && in.subject.Kind == subjects.KindReply:
+		g.refuseAnswer(in.subject, code)
+	case code != "":
+		g.answer(*in, g.refusal(*in, code))
+	case in.subject.Kind == subjects.KindApproval:
+		g.answerApproval(*in)
+	case isHandshake(in.subject):
+		g.acknowledgedSubscriptions(in.subject)
 	}
 }
 
@@ -267,7 +288,7 @@ func (g *Gateway) answer(in input, message any) {
 	if !strings.HasPrefix(in.reply, "_R_.") {
 		return
 	}
-	g.publish(in.reply, "", g.state.Encoding(in.sender().Agent), message)
+	g.publish(in.sender(), in.reply, "", message)
 }
 
 // sender is the agent that may publish on the message's subject.
@@ -283,60 +304,4 @@ func (in *input) sender() agentRole {
 	default:
 		return agentRole{s.Agent, s.Role}
 	}
-}
-
-// publish sends a message; what is lost on the way is sent again by whoever
-// waits for its answer.
-func (g *Gateway) publish(subject, reply string, encoding bcp.Encoding, message any) {
-	if encoding == 0 {
-		encoding = bcp.JSON // a person
-	}
-	b, err := bcp.Encode(message, encoding)
-	if err == nil && reply == "" {
-		err = g.config.Conn.Publish(subject, b)
-	} else if err == nil {
-		err = g.config.Conn.PublishRequest(subject, reply, b)
-	}
-	if err != nil {
-		g.log.Warn("sending a message", "error", err)
-	}
-}
-
-// decideEvent decides about what the server told.
-func (g *Gateway) decideEvent(e *event) (bcp.Decision, bool) {
-	if e.kind == bcp.KindViolation {
-		g.count(counted{kind: e.kind, agent: e.agent, subject: e.subject}, e.count)
-		return bcp.Decision{}, false
-	}
-	return g.state.DecideEvent(g.moment(), e.kind, e.agent.Agent, e.agent.Role, "", 0), true
-}
-
-// count adds to what the next counting record says.
-func (g *Gateway) count(c counted, n int) {
-	if len(g.counts) == 0 {
-		g.at(g.clock().Add(countingInterval), func() {})
-	}
-	if _, known := g.counts[c]; !known && len(g.counts) >= maxCounted {
-		c.subject = ""
-	}
-	g.counts[c] += max(1, n)
-}
-
-// maxCounted bounds the different subjects of one second's violations; beyond
-// it they are counted without their subject.
-const maxCounted = 256
-
-// nextCounted decides about what was counted, once a second.
-func (g *Gateway) nextCounted() (bcp.Decision, bool) {
-	if now := time.Now(); len(g.counts) == 0 || now.Sub(g.counted) < countingInterval {
-		return bcp.Decision{}, false
-	}
-	for c, n := range g.counts {
-		delete(g.counts, c)
-		if len(g.counts) == 0 {
-			g.counted = time.Now()
-		}
-		return g.state.DecideEvent(g.moment(), c.kind, c.agent.Agent, c.agent.Role, c.subject, n), true
-	}
-	return bcp.Decision{}, false
 }

@@ -59,8 +59,8 @@ func (g *Gateway) sendDeliveries(key bcp.ChannelKey) {
 func (g *Gateway) sendDelivery(key bcp.ChannelKey, out *bcp.Outgoing) {
 	id := out.DeliveryID
 	s := g.sending[id]
-	g.publish(subjects.Deliver(bcp.RoleController, key.Controller, key.Reader),
-		subjects.ReplyAttempt(bcp.RoleController, key.Controller, id, s.count), g.state.Encoding(key.Controller), out.Delivery)
+	g.publish(agentRole{key.Controller, bcp.RoleController}, subjects.Deliver(bcp.RoleController, key.Controller, key.Reader),
+		subjects.ReplyAttempt(bcp.RoleController, key.Controller, id, s.count), out.Delivery)
 	s.count++
 	backoff := s.backoff
 	s.backoff = min(4*backoff, maxBackoff)

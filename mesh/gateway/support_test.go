@@ -105,14 +105,21 @@ type running struct {
 	mu        sync.Mutex
 	grown     sync.Cond
 	decisions []bcp.Decision
+	conns     []*nats.Conn // the journal's, and those for agents
 }
 
 func (b *bench) start(t *testing.T) *running {
 	t.Helper()
 	r := &running{}
 	r.grown.L = &r.mu
+	r.conns = append(r.conns, b.core(t))
 	g, err := gateway.Start(context.Background(), gateway.Config{
-		State: bcp.Config{Mesh: b.definition, Constraints: constraint.Compile, Version: "test"}, Conn: b.core(t),
+		State: bcp.Config{Mesh: b.definition, Constraints: constraint.Compile, Version: "test"}, Conn: r.conns[0],
+		Connect: func() (*nats.Conn, error) {
+			conn, err := b.Gateway()
+			r.conns = append(r.conns, conn)
+			return conn, err
+		},
 		Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: &b.log}),
 		OnDecision: func(d *bcp.Decision) {
 			r.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -74,6 +75,10 @@ func Parse(t testing.TB, files map[string]string) *bcp.Mesh {
 		t.Fatalf("the definitions are wrong: %v", report.Errors)
 	}
 	parsed.Approvers = append(parsed.Approvers, settler)
+	for i := range parsed.Channels {
+		c := &parsed.Channels[i]
+		c.Approvers = append(slices.Clip(c.Approvers), settler)
+	}
 	if !strings.Contains(files["mesh.yaml"], "sync:") {
 		parsed.SyncAlways, parsed.SyncInterval = false, time.Hour
 	}
@@ -244,6 +249,11 @@ func (m *Mesh) Settle(t testing.TB) {
 	// before that step has ended.
 	for range 2 {
 		m.settler.Request(t, subjects.Approval(settler, subjects.VerbList), "")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	if err := m.Flush(ctx); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/jwt/v2"
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -25,6 +26,9 @@ const (
 	readyTimeout   = 30 * time.Second
 	// resolverSync is how often servers of a cluster would compare claims.
 	resolverSync = time.Hour
+	// reconnectWait is the pause between attempts of a connection of this
+	// process.
+	reconnectWait = 10 * time.Millisecond
 )
 
 // Server is a running server. Its methods may be used concurrently.
@@ -32,6 +36,7 @@ type Server struct {
 	server  *natsserver.Server
 	lock    *flock.Flock
 	log     *adapter
+	logger  hclog.Logger
 	denials *denials
 	monitor *nats.Conn
 	done    chan struct{} // closed when everything has ended
@@ -59,7 +64,7 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)
 	}
-	s := &Server{lock: lock, done: make(chan struct{}), bundles: []accounts.Bundle{config.Bundle}}
+	s := &Server{lock: lock, logger: config.Logger, done: make(chan struct{}), bundles: []accounts.Bundle{config.Bundle}}
 	if err := s.start(ctx, config, options); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the server: %w", err), s.Stop(context.WithoutCancel(ctx)))
 	}
@@ -137,8 +142,8 @@ func (s *Server) Done() <-chan struct{} { return s.done }
 func (s *Server) URL() string { return s.server.ClientURL() }
 
 // Gateway returns a new connection of the gateway to its own account, inside
-// this process. The caller closes it. One for each agent keeps an agent that
-// floods from slowing the others.
+// this process. Where it is lost, it reconnects until the caller closes it. One
+// for each agent keeps an agent that floods from slowing the others.
 func (s *Server) Gateway(options ...nats.Option) (*nats.Conn, error) {
 	return s.connect(s.bundle().Gateway, subjects.GatewayInbox, options...)
 }
@@ -148,7 +153,14 @@ func (s *Server) connect(login accounts.Login, inbox string, options ...nats.Opt
 		nats.InProcessServer(s.server),
 		nats.UserJWT(func() (string, error) { return login.JWT, nil }, login.Signer.Sign),
 		nats.CustomInboxPrefix(inbox),
-		nats.NoReconnect(),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(reconnectWait),
+		nats.ReconnectJitter(reconnectWait, reconnectWait),
+		nats.IgnoreAuthErrorAbort(),
+		nats.IgnoreDiscoveredServers(),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			s.logger.Debug("a connection of this process", "error", err)
+		}),
 	}, options...)
 	connection, err := nats.Connect("", options...)
 	if err != nil {

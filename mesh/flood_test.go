@@ -1,0 +1,246 @@
+package mesh_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// beside is a second pair, boss and clerk, next to main and mailer, who may
+// have many connections.
+func beside() map[string]string {
+	files := pair(1_000_000)
+	files["mailer.md"] = agentFile("mailer", "max_connections: 64\n", reads("main"))
+	files["boss.md"] = agentFile("boss", "", controls("clerk", 1_000_000, alerts))
+	files["clerk.md"] = agentFile("clerk", "", reads("boss"))
+	return files
+}
+
+func by(kind bcp.DecisionKind, agent bcp.AgentName) func(*bcp.Decision) bool {
+	return func(d *bcp.Decision) bool { return d.Kind == kind && d.Agent == agent }
+}
+
+// deaf is a dialer whose client does not hear of the limit of its messages and
+// sends larger ones.
+type deaf struct{ limit int }
+
+type deafConn struct {
+	net.Conn
+	limit int
+}
+
+func (d deaf) Dial(network, address string) (net.Conn, error) {
+	conn, err := net.Dial(network, address)
+	return deafConn{conn, d.limit}, err
+}
+
+func (c deafConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	limit := strconv.Itoa(c.limit)
+	told := []byte(`"max_payload":` + limit)
+	copy(b, bytes.ReplaceAll(b[:n], told, []byte(`"max_payload":`+strings.Repeat("9", len(limit)))))
+	return n, err
+}
+
+// covers A-FLOODRESP, A-SLOW, P4.7
+func TestFloodHurtsTheFlooderAlone(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, beside())
+	boss, clerk := controller(t, m, "boss"), reader(t, m, "clerk")
+	main := controller(t, m, "main")
+	for _, flood := range []struct{ size, connections int }{{990_000, 2}, {64 << 10, 16}, {1300, 32}} {
+		t.Run(fmt.Sprintf("%d bytes", flood.size), func(t *testing.T) {
+			const lasts = 1500 * time.Millisecond
+			body := bytes.Repeat([]byte("x"), flood.size)
+			creds := m.Creds(t, "mailer", bcp.RoleReader)
+			var sent atomic.Int64
+			var flooders sync.WaitGroup
+			var end atomic.Bool
+			for range flood.connections {
+				a := meshtest.NewAgent(bcp.Agent{Name: "mailer", Reader: true})
+				a.Dial(t, m.URL(), creds, nats.MaxReconnects(-1), nats.ReconnectWait(time.Millisecond), nats.ReconnectBufSize(-1),
+					nats.SetCustomDialer(deaf{m.Definition.MaxAnswerBytes()}),
+					func(o *nats.Options) error { o.AllowReconnect = true; return nil })
+				flooders.Go(func() {
+					defer a.Close()
+					for !end.Load() && sent.Load() < 200_000 {
+						if a.Publish(pushAlert, body) != nil {
+							time.Sleep(time.Millisecond)
+							continue
+						}
+						sent.Add(1)
+					}
+				})
+			}
+			var took, whole []time.Duration
+			for until := time.Now().Add(lasts); len(took) == 0 || time.Now().Before(until); {
+				start := time.Now()
+				if r := clerk.Request(t, subjects.Push("clerk", "boss", "alerts"), meshtest.PushText("boss", "alerts", `{"urgent":true}`, "")); r.Fields["success"] != true {
+					t.Errorf("result %s", r.JSON)
+				}
+				took = append(took, time.Since(start))
+				boss.delivery(t)
+				whole = append(whole, time.Since(start))
+			}
+			end.Store(true)
+			flooders.Wait()
+			slices.Sort(took)
+			slices.Sort(whole)
+			n := len(took)
+			t.Logf("%d messages; %d pushes beside them, p50 %s, longest %s; delivered p50 %s, longest %s", sent.Load(), n, took[n/2], took[n-1], whole[n/2], whole[n-1])
+			if whole[n/2] > 2*time.Second {
+				t.Errorf("half of the pushes beside it took %s", whole[n/2])
+			}
+		})
+	}
+	select {
+	case <-m.Done():
+		t.Fatal("the gateway ended")
+	default:
+	}
+	if n := m.Count(by(bcp.KindPush, "mailer")); n > 3*62 {
+		t.Errorf("%d records of refused pushes", n)
+	}
+	// The flooder is heard again once it behaves.
+	mailer := reader(t, m, "mailer")
+	id := main.Accepted(t, "mailer", askUrgent)
+	if q := mailer.queries.Next(t); q.Text("query_id") != string(id) {
+		t.Errorf("query %s", q.JSON)
+	}
+}
+
+// covers A-FLOODRESP, P4.7
+func TestFlooderIsDisconnected(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, beside())
+	reader(t, m, "clerk")
+	kicked := make(chan bool, 1)
+	mailer := m.Connect(t, "mailer", bcp.RoleReader, nats.ClosedHandler(func(*nats.Conn) { kicked <- true }))
+	for closed := false; !closed; {
+		for range 100 {
+			_ = mailer.Publish(pushAlert, []byte(`{}`))
+		}
+		select {
+		case closed = <-kicked:
+		case <-time.After(time.Millisecond):
+		}
+	}
+	m.Wait(t, func(d *bcp.Decision) bool {
+		return by(bcp.KindRefusals, "mailer")(d) && d.Role == bcp.RoleReader && d.Count >= 1000
+	})
+	m.Wait(t, by(bcp.KindDisconnect, "mailer"))
+	if n := m.Count(meshtest.Of(bcp.KindDisconnect)); n != 1 {
+		t.Errorf("%d were disconnected", n)
+	}
+	reader(t, m, "mailer")
+}
+
+// covers P1.3, P2.2, A-FLOODRESP
+func TestLargestMessageOfAReader(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(1000))
+	mailer := m.Connect(t, "mailer", bcp.RoleReader)
+	body := bytes.Repeat([]byte(" "), m.Definition.MaxAnswerBytes()+1)
+	if r := mailer.Request(t, pushAlert, string(body[1:])); r.Text("code") != "message_too_large" {
+		t.Errorf("at the limit: %s", r.JSON)
+	}
+	if err := mailer.Publish(pushAlert, body); !errors.Is(err, nats.ErrMaxPayload) {
+		t.Errorf("past the limit: %v", err)
+	}
+	closed := make(chan bool, 1)
+	mailer = m.Connect(t, "mailer", bcp.RoleReader, nats.SetCustomDialer(deaf{len(body) - 1}), nats.ClosedHandler(func(*nats.Conn) { closed <- true }))
+	if err := mailer.Publish(pushAlert, body); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-closed:
+	case <-time.After(meshtest.Patience):
+		t.Error("it goes on past the limit")
+	}
+	m.Settle(t)
+	if n := m.Count(meshtest.Of(bcp.KindPush)); n != 1 {
+		t.Errorf("%d pushes", n)
+	}
+}
+
+// covers P1.3, A-RECONN
+func TestNewestConnectionsWin(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(1000))
+	for _, tt := range []struct {
+		name  bcp.AgentName
+		role  bcp.Role
+		limit int
+	}{{"mailer", bcp.RoleReader, 2}, {"main", bcp.RoleController, 2}, {"operator", bcp.RoleApprover, 8}} {
+		var open []*meshtest.Agent
+		closed := make(chan int, 100)
+		for i := range tt.limit + 2 {
+			open = append(open, m.Connect(t, tt.name, tt.role, nats.ClosedHandler(func(*nats.Conn) { closed <- i })))
+			m.WaitCount(t, i+1, by(bcp.KindConnect, tt.name))
+			if i < tt.limit {
+				continue
+			}
+			select {
+			case n := <-closed:
+				if n != i-tt.limit {
+					t.Errorf("%s: connection %d was closed for %d", tt.name, n, i)
+				}
+			case <-time.After(meshtest.Patience):
+				t.Fatalf("%s has %d connections", tt.name, i+1)
+			}
+		}
+		for i, a := range open[2:] {
+			if err := a.FlushTimeout(meshtest.Patience); err != nil {
+				t.Errorf("%s: connection %d: %v", tt.name, i+2, err)
+			}
+		}
+		if len(closed) > 0 {
+			t.Errorf("%s: connection %d was closed too", tt.name, <-closed)
+		}
+	}
+}
+
+// covers A-RECONN, A-LOGFILL, P1.3
+func TestFlappingIsCounted(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(1000))
+	main := controller(t, m, "main")
+	const flaps = 150
+	creds := m.Creds(t, "mailer", bcp.RoleReader)
+	for range flaps {
+		a := meshtest.NewAgent(bcp.Agent{Name: "mailer", Reader: true})
+		a.Dial(t, m.URL(), creds)
+		a.Close()
+	}
+	events, records := 0, 0
+	m.Wait(t, func(d *bcp.Decision) bool {
+		if d.Agent == "mailer" && (d.Kind == bcp.KindConnect || d.Kind == bcp.KindDisconnect) {
+			events += max(1, d.Count)
+			records++
+		}
+		return events == 2*flaps
+	})
+	// The minute may end in between.
+	if records > 2*30+20 {
+		t.Errorf("%d records of %d events", records, events)
+	}
+	// It is known to be gone, and welcome.
+	id := main.Accepted(t, "mailer", askUrgent)
+	mailer := reader(t, m, "mailer")
+	mailer.Answer(t, mailer.queries.NextOf(t, meshtest.With("query_id", string(id))), isUrgent)
+	main.delivery(t)
+}

@@ -1,0 +1,48 @@
+package gateway_test
+
+import (
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+)
+
+// Violations that were told while nothing could be recorded are recorded later,
+// each once.
+//
+// covers P4.7, P11.1
+func TestCountsOutliveAFailedRecord(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	g := b.start(t)
+	main := b.agent(t, "main")
+	g.wait(t, 1, of(bcp.KindConnect))
+	g.Denied("mailer", bcp.RoleReader, "publish a", 2)
+	b.full(t, jetstream.CommitStream, true)
+	g.Denied("mailer", bcp.RoleReader, "publish a", 3)
+	if r := main.Ask(t, "mailer", askUrgent); r.Text("error") != "unavailable" {
+		t.Error(r.JSON)
+	}
+	g.Denied("mailer", bcp.RoleReader, "publish a", 7)
+	if r := main.Ask(t, "mailer", askUrgent); r.Text("error") != "unavailable" {
+		t.Error(r.JSON)
+	}
+	b.full(t, jetstream.CommitStream, false)
+	for main.Ask(t, "mailer", askUrgent).Fields["query_id"] == nil {
+	}
+	// What comes behind all others tells that they are recorded.
+	g.Denied("mailer", bcp.RoleReader, "publish b", 1)
+	g.wait(t, 1, func(d *bcp.Decision) bool { return d.Kind == bcp.KindViolation && d.Subject == "publish b" })
+	main.Accepted(t, "mailer", askUrgent)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	told := 0
+	for _, d := range g.decisions {
+		if d.Kind == bcp.KindViolation && d.Subject == "publish a" {
+			told += d.Count
+		}
+	}
+	if told != 12 {
+		t.Errorf("%d violations are recorded, of 12", told)
+	}
+}

@@ -1,0 +1,102 @@
+package gateway_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/gateway"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
+)
+
+// The gateway's connections are cut again and again, also while a record is
+// being written.
+//
+// covers A-RECONN, P4.5, BCP-38
+func TestLostConnectionsComeBack(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	g := b.start(t)
+	main, mailer := b.agent(t, "main"), b.agent(t, "mailer")
+	told, queries := main.Deliveries(t), mailer.Queries(t)
+	const rounds = 10
+	var pushed []string
+	for round := range rounds {
+		cut := make(chan error, 1)
+		go func() {
+			time.Sleep(time.Duration(round) * 300 * time.Microsecond)
+			for _, conn := range g.conns {
+				id, err := conn.GetClientID()
+				if err == nil {
+					err = b.Kick(id)
+				}
+				if err != nil && !errors.Is(err, server.ErrNoClient) { // it is cut already
+					cut <- err
+					return
+				}
+			}
+			cut <- nil
+		}()
+		for i := range 20 {
+			id := fmt.Sprintf("p%d-%d", round, i)
+			for deadline := time.Now().Add(meshtest.Patience); ; {
+				if time.Now().After(deadline) {
+					t.Fatal("pushes are not answered any more")
+				}
+				// Without an answer, the connection was cut before it.
+				reply, err := mailer.Conn.Request(pushAlert, mailer.Encode(alert(`,"push_id":"`+id+`"`)), 200*time.Millisecond)
+				if err == nil && strings.Contains(string(reply.Data), `"success":true`) {
+					break
+				}
+			}
+			pushed = append(pushed, id)
+		}
+		if err := <-cut; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for seen := map[string]bool{}; len(seen) < len(pushed); {
+		d := told.Next(t)
+		main.Acknowledge(t, d)
+		seen[d.Text("delivery_id")] = true
+	}
+	id := main.Accepted(t, "mailer", askUrgent)
+	mailer.Answer(t, queries.NextOf(t, meshtest.With("query_id", string(id))), `"response":{"urgent":true}`)
+	told.NextOf(t, meshtest.With("query_id", string(id)))
+	select {
+	case <-g.Done():
+		t.Fatal("the gateway ended")
+	default:
+	}
+	if err := g.Stop(); err != nil {
+		t.Error(err)
+	}
+	for _, conn := range g.conns[1:] {
+		if !conn.IsClosed() {
+			t.Error("an agent's connection is open after Stop")
+		}
+	}
+	j := b.journal(t)
+	for _, id := range pushed {
+		if j.Pushes["main mailer "+id] != 1 {
+			t.Errorf("push %s: %d", id, j.Pushes["main mailer "+id])
+		}
+	}
+	if len(j.Pushes) != len(pushed) || j.Kinds[uint64(bcp.KindStart)] < 2 {
+		t.Errorf("%d pushes, %v", len(j.Pushes), j.Kinds)
+	}
+}
+
+// covers A-FLOODRESP
+func TestStartNeedsConnectionsForAgents(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	if g, err := gateway.Start(t.Context(), gateway.Config{State: bcp.Config{Mesh: b.definition}, Conn: b.core(t)}); err == nil {
+		_ = g.Stop()
+		t.Error("it started")
+	}
+}
