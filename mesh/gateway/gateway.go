@@ -127,7 +127,9 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 	}
 	g.events = g.inbox.lane()
 	config.Conn.SetDisconnectErrHandler(func(_ *nats.Conn, err error) {
-		g.log.Warn("the journal's connection is lost", "error", err)
+		if err != nil { // it is not closed
+			g.log.Warn("the journal's connection is lost", "error", err)
+		}
 		if end := g.lost.Load(); end != nil {
 			(*end)()
 		}

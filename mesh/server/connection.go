@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,29 +38,35 @@ type Connection struct {
 	Connected bool
 	ClientID  uint64 // names the connection, for [Server.Kick]
 	UserKey   string // public key of its creds
-	Reason    string // the server's words, where it ended
+	Reason    string // the server's words, where it ended and they were heard
 }
 
 // Watch calls handle for every connection of an agent or a person that there
 // is, and from then on for each that begins or ends, one at a time. Each
-// connection begins once and ends at most once. The gateway's own connections
-// are not shown. Handle should return soon. Stop ends the calls; it must not be
+// connection begins once and ends at most once, also where events of it are
+// missed. The gateway's own connections are not shown. Handle should return soon. Stop ends the calls; it must not be
 // called by handle.
 func (s *Server) Watch(handle func(Connection)) (stop func(), err error) {
-	w := &watcher{server: s, handle: handle, open: map[uint64]Connection{}, early: map[uint64]bool{}}
+	w := &watcher{server: s, handle: handle, open: map[uint64]Connection{}}
 	subscription, err := s.monitor.Subscribe(subjects.Connections, w.event)
 	if err != nil {
 		return nil, fmt.Errorf("watch connections: %w", err)
 	}
 	stop = func() {
 		_ = subscription.Unsubscribe()
+		s.mu.Lock()
+		delete(s.watchers, w)
+		s.mu.Unlock()
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.handle = func(Connection) {}
 	}
+	s.mu.Lock()
+	s.watchers[w] = true
+	s.mu.Unlock()
 	err = s.monitor.Flush()
 	if err == nil {
-		err = w.present()
+		err = w.look()
 	}
 	if err != nil {
 		stop()
@@ -67,16 +75,29 @@ func (s *Server) Watch(handle func(Connection)) (stop func(), err error) {
 	return stop, nil
 }
 
-// watcher puts events and the first look in one order.
+// lookAgain makes up for the events that were missed while the monitor's
+// connection was lost.
+func (s *Server) lookAgain(*nats.Conn) {
+	s.mu.Lock()
+	watchers := slices.Collect(maps.Keys(s.watchers))
+	s.mu.Unlock()
+	for _, w := range watchers {
+		if err := w.look(); err != nil {
+			s.logger.Error("looking for connections", "error", err)
+		}
+	}
+}
+
+// watcher puts events and each look in one order.
 type watcher struct {
-	server *Server
+	server  *Server
+	looking sync.Mutex
 
 	mu     sync.Mutex
 	handle func(Connection)
 	open   map[uint64]Connection // were shown and have not ended
 	// early holds connections whose end was heard before their beginning. It
-	// is nil once present has looked, when the order of events is the
-	// server's.
+	// is nil but during a look: the order of events is the server's.
 	early map[uint64]bool
 }
 
@@ -121,19 +142,31 @@ func (w *watcher) ended(id uint64, reason string) {
 	w.handle(c)
 }
 
-// present shows the connections from before.
-func (w *watcher) present() error {
+// look shows the connections that have begun or ended without an event.
+func (w *watcher) look() error {
+	w.looking.Lock()
+	defer w.looking.Unlock()
+	w.mu.Lock()
+	gone := maps.Clone(w.open)
+	w.early = map[uint64]bool{}
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.early = nil
+	}()
 	// In pages, those behind one that ends meanwhile would be missed.
 	list, err := w.server.server.Connz(&natsserver.ConnzOptions{Username: true, Limit: math.MaxInt32})
 	if err != nil {
 		return err
 	}
 	for _, c := range list.Conns {
+		delete(gone, c.Cid)
 		w.began(c.Cid, c.IssuerKey, c.AuthorizedUser)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.early = nil
+	for id := range gone {
+		w.ended(id, "")
+	}
 	return nil
 }
 

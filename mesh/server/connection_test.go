@@ -83,6 +83,35 @@ func TestWatchTellsWhoConnectsByTheirScope(t *testing.T) {
 }
 
 // covers A-RECONN
+func TestWatchOutlivesItsConnection(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	events := b.watch()
+	last := b.connect("main", bcp.RoleController, nats.NoReconnect())
+	lastID := next(t, events).ClientID
+	for range 10 {
+		if err := b.LoseMonitor(); err != nil {
+			t.Fatal(err)
+		}
+		last.Close()
+		last = b.connect("main", bcp.RoleController, nats.NoReconnect())
+		id, err := last.GetClientID()
+		if err != nil {
+			t.Fatal(err)
+		}
+		began, ended := next(t, events), next(t, events)
+		if !began.Connected {
+			began, ended = ended, began
+		}
+		if !began.Connected || began.ClientID != id || ended.Connected || ended.ClientID != lastID || ended.Agent != "main" {
+			t.Errorf("%+v, %+v", began, ended)
+		}
+		lastID = id
+	}
+	none(t, events)
+}
+
+// covers A-RECONN
 func TestKickClosesOneConnection(t *testing.T) {
 	t.Parallel()
 	b := start(t)

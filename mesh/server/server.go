@@ -46,8 +46,9 @@ type Server struct {
 
 	updating sync.Mutex // one UpdateAccounts at a time
 
-	mu      sync.Mutex
-	bundles []accounts.Bundle // the newest first; the one before for those that leave
+	mu       sync.Mutex
+	bundles  []accounts.Bundle // the newest first; the one before for those that leave
+	watchers map[*watcher]bool
 }
 
 // Start runs a server until [Server.Stop], or until ctx is cancelled, which
@@ -64,7 +65,7 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)
 	}
-	s := &Server{lock: lock, logger: config.Logger, done: make(chan struct{}), bundles: []accounts.Bundle{config.Bundle}}
+	s := &Server{lock: lock, logger: config.Logger, done: make(chan struct{}), bundles: []accounts.Bundle{config.Bundle}, watchers: map[*watcher]bool{}}
 	if err := s.start(ctx, config, options); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the server: %w", err), s.Stop(context.WithoutCancel(ctx)))
 	}
@@ -97,7 +98,7 @@ func (s *Server) start(ctx context.Context, config Config, options *natsserver.O
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	s.monitor, err = s.connect(config.Bundle.Monitor, subjects.MonitorInbox)
+	s.monitor, err = s.connect(config.Bundle.Monitor, subjects.MonitorInbox, nats.ReconnectHandler(s.lookAgain))
 	return err
 }
 
