@@ -134,7 +134,7 @@ var schema = []Key{
 	{Level: LevelAgent, Name: "base_taint", Type: TypeWord, Words: wordsOf[bcp.Taint](1, 3), DefaultRule: "high where the agent has a reader entry, else low", Rule: "P1.3, P8.1",
 		Doc: "The least taint of the agent."},
 	{Level: LevelAgent, Name: "max_connections", Type: TypeInteger, Min: 1, Max: 64, Default: "2", Rule: "P1.3",
-		Doc: "Connections of the agent at one time."},
+		Doc: "Connections of the agent at one time in each role; beyond it the oldest is closed."},
 	{Level: LevelAgent, Name: "total_budget_bits", Type: TypeBits, Words: []string{"none"}, Min: 1, Max: bcp.MaxBits, Default: "none", Rule: "P1.3",
 		Doc: "Caps the nominal bits of all channels together on which the agent is the Controller."},
 	{Level: LevelAgent, Name: "bcp_channels", Type: TypeObjects, Child: LevelChannel, Min: 0, Max: 1000, DefaultRule: "none", Rule: "SUB-20, P1.4",

@@ -7,4 +7,8 @@
 // to bottom. What is outstanding (queries with Readers, deliveries that were not
 // acknowledged) lives in the state and not in messages, so that a restart, a
 // lost message or a reconnected agent needs no other path.
+//
+// Each agent has a connection of the gateway's to itself and a bounded lane
+// behind it, and lanes take turns: an agent that floods waits for itself. See
+// inbound.go.
 package gateway

@@ -179,7 +179,8 @@ func (g *Gateway) release(o *outcome) {
 	switch d.Kind {
 	case bcp.KindAsk:
 		g.answer(o.in, g.receipt(d))
-		if d.Verdict == bcp.Accept && !d.Repeat {
+		// A Reader that became ready in the same batch has it already.
+		if d.Verdict == bcp.Accept && !d.Repeat && len(g.dispatched[d.Query]) == 0 {
 			g.sendQuery(d.Query)
 		}
 	case bcp.KindAnswer:
