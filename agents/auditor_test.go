@@ -207,11 +207,13 @@ func TestLastIsTheNewestRecord(t *testing.T) {
 		}
 		a.store(subjects.Audit("", "", "start"), record)
 	}
+	next(t, a.js.PublishAsyncComplete(), "the stored records")
 	last, err := auditor.Last(within(t))
 	if err != nil || last.Decision.Seq != 3 || last.Sequence != 3 {
 		t.Errorf("got %+v, %v", last, err)
 	}
 	a.store(subjects.Audit("", "", "start"), []byte("damaged"))
+	next(t, a.js.PublishAsyncComplete(), "the damaged record")
 	if _, err := auditor.Last(within(t)); err == nil {
 		t.Error("a damaged record is no error")
 	}
