@@ -96,8 +96,8 @@ type watcher struct {
 	mu     sync.Mutex
 	handle func(Connection)
 	open   map[uint64]Connection // were shown and have not ended
-	// early holds connections whose end was heard before their beginning. It
-	// is nil but during a look: the order of events is the server's.
+	// early holds connections whose end was heard during a look, which may
+	// still list them. It is nil but then: the order of events is the server's.
 	early map[uint64]bool
 }
 
@@ -130,11 +130,11 @@ func (w *watcher) began(id uint64, issuer, user string) {
 func (w *watcher) ended(id uint64, reason string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.early != nil { // the list of the look may still have it
+		w.early[id] = true
+	}
 	c, shown := w.open[id]
 	if !shown {
-		if w.early != nil {
-			w.early[id] = true
-		}
 		return
 	}
 	delete(w.open, id)
