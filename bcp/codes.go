@@ -1,6 +1,9 @@
 package bcp
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Code is a stable word of the protocol's closed error lists (PROTOCOL P10).
 // The empty code means that nothing is wrong.
@@ -69,55 +72,57 @@ type CodeInfo struct {
 
 // Catalogue lists every code in the order in which they apply: the first that
 // applies is the one that is heard. Documents and tests are made from it.
-func Catalogue() []CodeInfo {
-	const both = ToReader | ToController
-	all := both | ToApprover
-	return []CodeInfo{
-		{Malformed, all, false, false, "the message is not well-formed", "send exactly the documented JSON or MessagePack"},
-		{MessageTooLarge, both, false, false, "the message is too large", "send less"},
-		{RateLimited, both, false, true, "too many refused messages", "wait a minute and send only what the protocol allows"},
-		{NoChannel, ToController, false, false, "there is no channel to this reader", "declare the channel in both agents' definitions"},
-		{CategoryDenied, ToController, false, false, "the channel does not allow this category", "ask in a lower category, or raise max_category in both definitions"},
-		{InvalidQuery, ToController, false, false, "the query's spec is not valid", "check the spec with bcpmesh validate"},
-		{EscalationRequired, ToController, false, false, "this query is an escalation and needs a justification", "add escalation.justification in your own words"},
-		{EscalationLimitReached, ToController, false, false, "the session's escalations are spent", "close the session and begin a new one"},
-		{EscalationDenied, ToController, true, false, "a person denied the escalation", "ask in a lower category"},
-		{QueryLimitReached, ToController, false, false, "the epoch's category 2 queries are spent", "ask in category 1, or wait for a new epoch"},
-		{QueryUnknown, ToReader, false, false, "no such query is open", "answer queries that the gateway sent to you"},
-		{QueryExpired, ToReader, false, false, "the query has expired", "answer within its time"},
-		{Cancelled, both, true, false, "the query was cancelled", "nothing"},
-		{AlreadyAnswered, ToReader, false, false, "the query is answered already", "answer each query once"},
-		{SubscriptionNotFound, ToReader, false, false, "no such subscription", "push against the subscriptions that bcp_subscriptions_active lists"},
-		{ValidationFailed, ToReader, false, true, "the answer does not match its spec", "correct the answer"},
-		{BudgetExhausted, both, false, true, "the channel's budget is exhausted", "wait for a new epoch, or raise the budget"},
-		{ApprovalQueueFull, both, false, true, "too many items of the channel wait for approval", "let approvers decide what waits"},
-		{ReaderUnavailable, ToController, false, true, "the reader could not be started", "look at the reader's log"},
-		{Held, ToController, true, false, "the answer waits for a person", "wait for the final outcome"},
-		{Rejected, ToController, true, false, "the reader gave no valid answer", "ask something else"},
-		{Expired, ToController, true, false, "the reader did not answer in time", "ask again"},
-		{NotEnoughInformation, ToController, true, false, "the reader has not enough information", "ask something else"},
-		{ApprovalRejected, both, true, false, "a person rejected the answer", "nothing"},
-		{ControllerUnavailable, ToReader, false, true, "the controller could not be started", "push again later"},
-		{ApprovalExpired, ToController, true, false, "no person decided in time", "ask again when an approver is there"},
-		{ItemNotFound, ToApprover, false, false, "there is no such item", "list the items"},
-		{ItemExpired, ToApprover, false, false, "the item has expired", "nothing"},
-		{AlreadyDecided, ToApprover, false, false, "the item is decided already", "nothing"},
-		{DigestMismatch, ToApprover, false, false, "the decision is about other bytes", "look at the item again"},
-		{NotPermitted, ToApprover, false, false, "you may not decide this item", "ask one of its approvers"},
-		{Unavailable, both, true, true, "the gateway cannot record a decision now", "try again"},
-		{Internal, both, true, true, "the gateway could not decide", "try again, and tell the operator"},
-	}
+func Catalogue() []CodeInfo { return slices.Clone(catalogue) }
+
+const (
+	toBoth = ToReader | ToController
+	toAll  = toBoth | ToApprover
+)
+
+var catalogue = []CodeInfo{
+	{Malformed, toAll, false, false, "the message is not well-formed", "send exactly the documented JSON or MessagePack"},
+	{MessageTooLarge, toBoth, false, false, "the message is too large", "send less"},
+	{RateLimited, toBoth, false, true, "too many refused messages", "wait a minute and send only what the protocol allows"},
+	{NoChannel, ToController, false, false, "there is no channel to this reader", "declare the channel in both agents' definitions"},
+	{CategoryDenied, ToController, false, false, "the channel does not allow this category", "ask in a lower category, or raise max_category in both definitions"},
+	{InvalidQuery, ToController, false, false, "the query's spec is not valid", "check the spec with bcpmesh validate"},
+	{EscalationRequired, ToController, false, false, "this query is an escalation and needs a justification", "add escalation.justification in your own words"},
+	{EscalationLimitReached, ToController, false, false, "the session's escalations are spent", "close the session and begin a new one"},
+	{EscalationDenied, ToController, true, false, "a person denied the escalation", "ask in a lower category"},
+	{QueryLimitReached, ToController, false, false, "the epoch's category 2 queries are spent", "ask in category 1, or wait for a new epoch"},
+	{QueryUnknown, ToReader, false, false, "no such query is open", "answer queries that the gateway sent to you"},
+	{QueryExpired, ToReader, false, false, "the query has expired", "answer within its time"},
+	{Cancelled, toBoth, true, false, "the query was cancelled", "nothing"},
+	{AlreadyAnswered, ToReader, false, false, "the query is answered already", "answer each query once"},
+	{SubscriptionNotFound, ToReader, false, false, "no such subscription", "push against the subscriptions that bcp_subscriptions_active lists"},
+	{ValidationFailed, ToReader, false, true, "the answer does not match its spec", "correct the answer"},
+	{BudgetExhausted, toBoth, false, true, "the channel's budget is exhausted", "wait for a new epoch, or raise the budget"},
+	{ApprovalQueueFull, toBoth, false, true, "too many items of the channel wait for approval", "let approvers decide what waits"},
+	{ReaderUnavailable, ToController, false, true, "the reader could not be started", "look at the reader's log"},
+	{Held, ToController, true, false, "the answer waits for a person", "wait for the final outcome"},
+	{Rejected, ToController, true, false, "the reader gave no valid answer", "ask something else"},
+	{Expired, ToController, true, false, "the reader did not answer in time", "ask again"},
+	{NotEnoughInformation, ToController, true, false, "the reader has not enough information", "ask something else"},
+	{ApprovalRejected, toBoth, true, false, "a person rejected the answer", "nothing"},
+	{ControllerUnavailable, ToReader, false, true, "the controller could not be started", "push again later"},
+	{ApprovalExpired, ToController, true, false, "no person decided in time", "ask again when an approver is there"},
+	{ItemNotFound, ToApprover, false, false, "there is no such item", "list the items"},
+	{ItemExpired, ToApprover, false, false, "the item has expired", "nothing"},
+	{AlreadyDecided, ToApprover, false, false, "the item is decided already", "nothing"},
+	{DigestMismatch, ToApprover, false, false, "the decision is about other bytes", "look at the item again"},
+	{NotPermitted, ToApprover, false, false, "you may not decide this item", "ask one of its approvers"},
+	{Unavailable, toBoth, true, true, "the gateway cannot record a decision now", "try again"},
+	{Internal, toBoth, true, true, "the gateway could not decide", "try again, and tell the operator"},
 }
 
 // Info returns the line of c; an unknown code is internal.
 func (c Code) Info() CodeInfo {
-	lines := Catalogue()
-	for _, line := range lines {
+	for _, line := range catalogue {
 		if line.Code == c {
 			return line
 		}
 	}
-	return lines[len(lines)-1]
+	return catalogue[len(catalogue)-1]
 }
 
 // Reason says which check an answer failed. It is finer than a code and is

@@ -21,9 +21,9 @@ func (s *State) DecideStart(m Moment, version string) Decision {
 // DecideAsk judges a Controller's ask. An accepted one reserves its price and
 // has a Query; an escalation to category 3 is held at its gate instead.
 func (s *State) DecideAsk(m Moment, controller, reader AgentName, body []byte) Decision {
-	d := s.fromAgent(m, KindAsk, controller, RoleController, body)
+	d, limited := s.fromAgent(m, KindAsk, controller, RoleController, body)
 	d.Controller, d.Reader = controller, reader
-	if s.limited(controller, d.Time) {
+	if limited {
 		return d.refuse(RateLimited)
 	}
 	ch := s.channels[ChannelKey{Controller: controller, Reader: reader}]
@@ -106,9 +106,9 @@ func (s *State) escalate(d *Decision, ch *channelState, escalation *Escalation) 
 // DecideAnswer judges a Reader's answer to a query. The attempt is the one in
 // the reply subject that the Reader answered on.
 func (s *State) DecideAnswer(m Moment, reader AgentName, id QueryID, attempt int, body []byte) Decision {
-	d := s.fromAgent(m, KindAnswer, reader, RoleReader, body)
+	d, limited := s.fromAgent(m, KindAnswer, reader, RoleReader, body)
 	d.Query, d.Reader = id, reader
-	if s.limited(reader, d.Time) {
+	if limited {
 		return d.refuse(RateLimited)
 	}
 	q := s.queries[id]
@@ -203,9 +203,9 @@ func (s *State) fail(d *Decision, m Moment, ch *channelState, q *queryState, out
 
 // DecidePush judges an unsolicited answer against a subscription.
 func (s *State) DecidePush(m Moment, reader, controller AgentName, id SubscriptionID, body []byte) Decision {
-	d := s.fromAgent(m, KindPush, reader, RoleReader, body)
+	d, limited := s.fromAgent(m, KindPush, reader, RoleReader, body)
 	d.Reader, d.Controller, d.Subscription = reader, controller, id
-	if s.limited(reader, d.Time) {
+	if limited {
 		return d.refuse(RateLimited)
 	}
 	ch := s.channels[ChannelKey{Controller: controller, Reader: reader}]
@@ -306,9 +306,9 @@ func (s *State) DecideAcknowledge(m Moment, controller AgentName, id DeliveryID)
 
 // DecideSession opens or closes a Controller's session.
 func (s *State) DecideSession(m Moment, controller AgentName, body []byte) Decision {
-	d := s.fromAgent(m, KindSession, controller, RoleController, body)
+	d, limited := s.fromAgent(m, KindSession, controller, RoleController, body)
 	d.Controller = controller
-	if s.limited(controller, d.Time) {
+	if limited {
 		return d.refuse(RateLimited)
 	}
 	message, code := ParseSession(body, s.Encoding(controller))
@@ -457,10 +457,16 @@ func (s *State) taintOf(reader AgentName) Taint {
 	return MaxTaint(MaxTaint(a.definition.BaseTaint, a.reported).StepDown(), a.exposure)
 }
 
-func (s *State) fromAgent(m Moment, kind DecisionKind, agent AgentName, role Role, body []byte) Decision {
-	d := s.next(m, kind)
-	d.Agent, d.Role, d.RawCommitment, d.RawBytes = agent, role, d.Commit(body), len(body)
-	return d
+// fromAgent begins a decision about an agent's message, and reports whether the
+// agent used up its refusals: then nothing is read, not even for a commitment,
+// since there will be no record.
+func (s *State) fromAgent(m Moment, kind DecisionKind, agent AgentName, role Role, body []byte) (d Decision, limited bool) {
+	d = s.next(m, kind)
+	d.Agent, d.Role, d.RawBytes = agent, role, len(body)
+	if limited = s.limited(agent, d.Time); !limited {
+		d.RawCommitment = d.Commit(body)
+	}
+	return d, limited
 }
 
 // identify keeps the client's id and what it was used for.
