@@ -106,13 +106,20 @@ func (g *Gateway) sendSubscriptions(who agentRole, id bcp.DeliveryID, sending in
 	g.at(g.clock().Add(backoff), func() { g.sendSubscriptions(who, id, sending+1, since) })
 }
 
-// isHandshake recognises an acknowledgement of bcp_subscriptions_active by the
-// first letter of its id; those of queries and deliveries begin otherwise.
-func isHandshake(s subjects.Subject) bool {
-	return s.Kind == subjects.KindReply && s.Role == bcp.RoleReader && s.ID[0] == handshakeLetter
-}
+// What a Reader acknowledges that is no query is told by the first letter of its
+// id: bcp_subscriptions_active, and the result of an answer. The ids of queries
+// begin otherwise.
+const (
+	handshakeLetter = 'h'
+	receiptLetter   = 'r'
+)
 
-const handshakeLetter = 'h'
+func isHandshake(s subjects.Subject) bool { return acknowledges(s, handshakeLetter) }
+func isReceipt(s subjects.Subject) bool   { return acknowledges(s, receiptLetter) }
+
+func acknowledges(s subjects.Subject, letter byte) bool {
+	return s.Kind == subjects.KindReply && s.Role == bcp.RoleReader && s.ID[0] == letter
+}
 
 // acknowledgedSubscriptions notes that a Reader is ready for its open queries.
 // A late acknowledgement is of no interest.
@@ -186,13 +193,6 @@ func (g *Gateway) sendResult(d *bcp.Decision) {
 	id := bcp.DeliveryID(string(rune(receiptLetter)) + g.moment().Fresh)
 	g.publish(agentRole{d.Reader, bcp.RoleReader}, subjects.Deliver(bcp.RoleReader, d.Reader, peer),
 		subjects.ReplyDelivery(bcp.RoleReader, d.Reader, id), validationResult(d))
-}
-
-const receiptLetter = 'r'
-
-// isReceipt recognises the acknowledgement of a result.
-func isReceipt(s subjects.Subject) bool {
-	return s.Kind == subjects.KindReply && s.Role == bcp.RoleReader && s.ID[0] == receiptLetter
 }
 
 // refuseAnswer refuses an answer that was not recorded, as those of a Reader
