@@ -50,7 +50,7 @@ func accountOf(r bcp.Role) string {
 		return Readers
 	case bcp.RoleController:
 		return Controllers
-	case bcp.RoleApprover, bcp.RoleAuditor:
+	case bcp.RoleApprover, bcp.RoleAuditor, bcp.RoleOperator:
 		return Operators
 	}
 	return ""

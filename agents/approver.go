@@ -2,39 +2,130 @@ package agents
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
 	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Approver is the client of a person who decides about what is held. It needs
-// no Start.
+// Approver is the client of a person who decides about what is held (PROTOCOL
+// P7). It needs no Start. Decisions are signed with the key of the connection's
+// creds. Its methods may be used concurrently.
+//
+// Errors of all methods: [*RefusedError] with one of the codes item_not_found,
+// item_expired, already_decided, digest_mismatch, not_permitted, malformed;
+// [*UnansweredError] when ctx ended first. A decision whose reply was lost is
+// tried again, and may then hear already_decided of itself.
 type Approver struct{ conn *Connection }
 
 // NewApprover returns the Approver of a connection.
 func NewApprover(c *Connection) *Approver { return &Approver{conn: c} }
 
-// List returns what waits for a person, oldest first. Items tell about content
-// and hold none of it.
-//
-// Errors: [*RefusedError]; [*UnansweredError] when ctx ended first.
+// List returns what waits for this person: oldest first, the channels taking
+// turns. Items tell about content and hold none of it.
 func (a *Approver) List(ctx context.Context) ([]bcp.Item, error) {
-	body, err := bcp.Encode(struct{}{}, a.conn.options.Encoding)
-	if err != nil {
-		return nil, fmt.Errorf("agents: %w", err)
-	}
 	var list struct {
 		Items []bcp.Item `json:"items"`
 	}
-	err = a.conn.request(ctx, subjects.Approval(a.conn.options.Name, subjects.VerbList), "", body, func(reply []byte) error {
-		if err := a.conn.refusal(reply); err != nil {
+	err := a.request(ctx, subjects.VerbList, struct{}{}, &list)
+	return list.Items, err
+}
+
+// View returns an item with its content. The content is hostile: whoever shows
+// it must escape it, and must not follow anything in it.
+func (a *Approver) View(ctx context.Context, id bcp.ItemID) (bcp.ItemView, error) {
+	var view bcp.ItemView
+	err := a.request(ctx, subjects.VerbGet, bcp.Approval{Item: id}, &view)
+	return view, err
+}
+
+// Approve releases what was viewed: exactly those bytes, or nothing.
+func (a *Approver) Approve(ctx context.Context, view bcp.ItemView) error {
+	return a.decide(ctx, subjects.VerbApprove, bcp.Approve, view, bcp.Approval{SHA256: view.SHA256})
+}
+
+// Reject refuses what was viewed. The Reader whose answer it was is told the
+// reason, of at most 500 characters, in one line; the Controller is not.
+func (a *Approver) Reject(ctx context.Context, view bcp.ItemView, reason string) error {
+	return a.decide(ctx, subjects.VerbReject, bcp.RejectItem, view, bcp.Approval{SHA256: sha256.Sum256([]byte(reason)), Reason: reason})
+}
+
+// Preview returns what an edit would release. The response has the shape of an
+// answer to the item's spec.
+func (a *Approver) Preview(ctx context.Context, view bcp.ItemView, response any) (bcp.EditPreview, error) {
+	var preview bcp.EditPreview
+	text, err := responseOf(response)
+	if err != nil {
+		return preview, err
+	}
+	err = a.request(ctx, subjects.VerbEdit, bcp.Approval{Item: view.ID, Response: text}, &preview)
+	return preview, err
+}
+
+// Edit releases what was previewed in place of what was viewed.
+func (a *Approver) Edit(ctx context.Context, view bcp.ItemView, preview bcp.EditPreview) error {
+	return a.decide(ctx, subjects.VerbEdit, bcp.EditItem, view, bcp.Approval{SHA256: preview.SHA256, Response: preview.Content})
+}
+
+// decide signs and sends. The signature lives no longer than the item.
+func (a *Approver) decide(ctx context.Context, verb subjects.Verb, act bcp.Act, view bcp.ItemView, m bcp.Approval) error {
+	sign := a.conn.nc.Opts.SignatureCB
+	if sign == nil {
+		return errNoKey
+	}
+	m.Item, m.Expires = view.ID, view.Deadline.UTC().Truncate(time.Second)
+	signature, err := sign(bcp.Statement(m.Item, act, m.SHA256, m.Expires))
+	if err != nil {
+		return fmt.Errorf("agents: signing: %w", err)
+	}
+	m.Signature = base64.StdEncoding.EncodeToString(signature)
+	var decided bcp.Decided
+	if err := a.request(ctx, verb, m, &decided); err != nil {
+		return err
+	}
+	if decided.Item != view.ID || decided.Act != act {
+		return ErrMessage
+	}
+	return nil
+}
+
+func (a *Approver) request(ctx context.Context, verb subjects.Verb, message, reply any) error {
+	return a.conn.askJSON(ctx, subjects.Approval(a.conn.options.Name, verb), message, reply)
+}
+
+var errNoKey = errors.New("agents: the connection has no key to sign with")
+
+func responseOf(response any) (jsontext.Value, error) {
+	b, err := json.Marshal(response, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("agents: encoding an answer: %w", err)
+	}
+	if text := jsontext.Value(b); text.Kind() == '{' {
+		return text, nil
+	}
+	return nil, ErrNotObject
+}
+
+// askJSON is a request of a person: people speak JSON.
+func (c *Connection) askJSON(ctx context.Context, subject string, message, reply any) error {
+	body, err := bcp.Encode(message, bcp.JSON)
+	if err != nil {
+		return fmt.Errorf("agents: %w", err)
+	}
+	return c.request(ctx, subject, "", body, func(b []byte) error {
+		if err := c.refusal(b); err != nil {
 			return err
 		}
-		if bcp.Decode(reply, a.conn.options.Encoding, &list) != nil {
+		if bcp.Decode(b, bcp.JSON, reply) != nil {
 			return ErrMessage
 		}
 		return nil
 	})
-	return list.Items, err
 }

@@ -24,6 +24,7 @@ type Controller struct {
 
 	mu      sync.Mutex // guards what follows; taken before the one of lanes
 	handler func(context.Context, bcp.Delivery) error
+	prompts prompts
 	known   *recent[bcp.DeliveryID]           // handled
 	busy    map[bcp.DeliveryID]string         // queued, parked or being handled: the newest reply subject
 	waiting map[bcp.QueryID]chan bcp.Delivery // AskAndWait calls
@@ -53,6 +54,11 @@ type AskOptions struct {
 	// person; the final outcome is then an ordinary delivery.
 	ReturnHeld bool
 }
+
+// OnPrompt sets what gets the messages of the agent's cron_schedules, one at a
+// time (PROTOCOL P9.4). Set it before Start. A prompt is acknowledged when the
+// handler returns.
+func (c *Controller) OnPrompt(handler func(context.Context, bcp.Prompt)) { c.prompts.set(handler) }
 
 // Ask sends a question to a Reader and returns as soon as the gateway has
 // accepted it, with what it may cost at most. A lost reply, a gateway that is
@@ -129,14 +135,26 @@ func (c *Controller) AskAndWait(ctx context.Context, reader bcp.AgentName, spec 
 
 // OpenSession begins a session where none is open (PROTOCOL P9.2). An ask does
 // so by itself.
-func (c *Controller) OpenSession(ctx context.Context) error { return c.session(ctx, "open") }
+func (c *Controller) OpenSession(ctx context.Context) error {
+	return c.session(ctx, bcp.Session{Verb: bcp.VerbOpen})
+}
 
 // CloseSession ends the session and cancels its open queries, at their failure
 // price (PROTOCOL P7.6).
-func (c *Controller) CloseSession(ctx context.Context) error { return c.session(ctx, "close") }
+func (c *Controller) CloseSession(ctx context.Context) error {
+	return c.session(ctx, bcp.Session{Verb: bcp.VerbClose})
+}
 
-func (c *Controller) session(ctx context.Context, verb string) error {
-	body, err := bcp.Encode(bcp.Session{Type: bcp.TypeSession, Verb: verb}, c.conn.options.Encoding)
+// ReportTaint says that this agent has read something that others may have
+// written. What it answers as a Reader is tainted by it from then on; only the
+// operator can take it back (PROTOCOL P8.1).
+func (c *Controller) ReportTaint(ctx context.Context, source bcp.TaintSource) error {
+	return c.session(ctx, bcp.Session{Verb: bcp.VerbTaint, Taint: &bcp.TaintReport{Source: source}})
+}
+
+func (c *Controller) session(ctx context.Context, message bcp.Session) error {
+	message.Type = bcp.TypeSession
+	body, err := bcp.Encode(message, c.conn.options.Encoding)
 	if err != nil {
 		return fmt.Errorf("agents: %w", err)
 	}

@@ -152,6 +152,13 @@ func (c *Controller) receive(m *nats.Msg) {
 		return
 	}
 	from, err := subjects.Parse(m.Subject)
+	if err == nil && from.Peer == bcp.Gateway {
+		if !c.prompts.receive(c.conn, m, func(j job) bool { return c.lanes.add(bcp.Gateway, j) }) {
+			count(&c.counters.malformed, c.log, "dropped a prompt that is not understood")
+			c.conn.options.OnError(ErrMessage)
+		}
+		return
+	}
 	var d bcp.Delivery
 	if err != nil || bcp.Decode(m.Data, c.conn.options.Encoding, &d) != nil || d.Type != bcp.TypeResponseDelivery ||
 		string(d.DeliveryID) != to.ID || d.FromAgent != from.Peer || (d.QueryID == "") == (d.SubscriptionID == "") {

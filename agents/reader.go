@@ -42,6 +42,7 @@ type Reader struct {
 	query         func(context.Context, Query) (any, error)
 	subscriptions func([]bcp.ActiveSubscription)
 	result        func(bcp.ValidationResult)
+	prompts       prompts
 	answers       answers
 	pending       int    // queries that wait for a handler or have one
 	active        []byte // the last bcp_subscriptions_active, as it came
@@ -86,6 +87,11 @@ func (r *Reader) OnResult(handler func(bcp.ValidationResult)) {
 	defer r.mu.Unlock()
 	r.result = handler
 }
+
+// OnPrompt sets what gets the messages of the agent's cron_schedules, one at a
+// time (PROTOCOL P9.4). Set it before Start. A prompt is acknowledged when the
+// handler returns.
+func (r *Reader) OnPrompt(handler func(context.Context, bcp.Prompt)) { r.prompts.set(handler) }
 
 // Start begins to take queries and returns when the server knows. They are
 // taken until Stop, or until ctx ends, which also ends the context of the
@@ -151,6 +157,9 @@ func (r *Reader) receive(m *nats.Msg) {
 	}
 	r.queried(q, m.Reply)
 }
+
+// promptLane is where prompts wait for each other, and for no query.
+const promptLane bcp.QueryID = "."
 
 func (r *Reader) malformed() {
 	count(&r.counters.malformed, r.log, "dropped a message that is not understood")
@@ -244,6 +253,9 @@ func (r *Reader) delivered(m *nats.Msg) {
 	var list bcp.SubscriptionsActive
 	if bcp.Decode(m.Data, r.conn.options.Encoding, &list) == nil && list.Type == bcp.TypeSubscriptionsActive {
 		r.listed(m, list.Subscriptions)
+		return
+	}
+	if r.prompts.receive(r.conn, m, func(j job) bool { return r.lanes.add(promptLane, j) }) {
 		return
 	}
 	var result bcp.ValidationResult

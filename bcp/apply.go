@@ -27,7 +27,7 @@ func (s *State) Apply(d *Decision, record Digest) error {
 		s.origin = d.Time
 	}
 	s.last, s.head = *d, record
-	s.last.Spec, s.last.Payload, s.last.Files = nil, nil, nil
+	s.last.Spec, s.last.Payload, s.last.Files, s.last.Changes = nil, nil, nil, nil
 	s.prune(d.Time)
 	return nil
 }
@@ -42,6 +42,7 @@ func (s *State) apply(d *Decision) error {
 	}
 	s.remember(d)
 	s.applySession(d)
+	s.applyAgent(d)
 	key, ok := d.Channel()
 	if !ok {
 		return nil
@@ -58,12 +59,13 @@ func (s *State) apply(d *Decision) error {
 		return s.applyAsk(d, ch)
 	case KindAnswer, KindPush, KindExpire:
 		return s.applyEnd(d, ch)
+	case KindApproval:
+		return s.applyApproval(d, ch)
 	case KindAcknowledge:
 		ch.acknowledged(d.Delivery)
 		delete(s.waiting, d.Delivery)
 	case KindAlert:
-		ch.alerted = d.Epoch
-		s.alerts = slices.DeleteFunc(s.alerts, func(k ChannelKey) bool { return k == key })
+		s.applyAlert(d, ch)
 	}
 	return nil
 }
@@ -88,7 +90,7 @@ func (s *State) applySession(d *Decision) {
 	}
 	session := &a.session
 	if d.SessionBegins {
-		next := sessionState{id: d.Session, begun: true, byDelivery: d.SessionByDelivery, exposure: TaintLow, quotes: quotations{}}
+		next := sessionState{id: d.Session, begun: true, byDelivery: d.SessionByDelivery, since: d.Time, exposure: TaintLow, quotes: quotations{}}
 		if !d.SessionRenews {
 			next.provoked, next.provokedEnd = session.provokedUntil(int64(s.mesh.IdleTimeout))
 		}
@@ -108,9 +110,10 @@ func (s *State) applySession(d *Decision) {
 	}
 	// Which outcome a query has is the Reader's choice too. That an escalation
 	// is held is not.
-	if d.Delivery != "" && (d.Kind == KindAnswer || d.Kind == KindPush || d.Kind == KindExpire) {
+	if d.Delivery != "" && (d.Kind == KindAnswer || d.Kind == KindPush || d.Kind == KindExpire || d.Kind == KindApproval) {
 		session.exposure = MaxTaint(session.exposure, d.Taint)
 		a.exposure = MaxTaint(a.exposure, d.Taint)
+		session.note(d)
 		if d.Outcome == "" && session.begun {
 			session.quotes.add(string(d.Payload), d.Release)
 		}
@@ -135,6 +138,7 @@ func (s *State) applyAsk(d *Decision, ch *channelState) error {
 		ch.failed = true
 	}
 	if !d.accepted() {
+		s.noteExhausted(d, ch)
 		return nil
 	}
 	v, prices, err := s.asked(d, ch)
@@ -159,7 +163,7 @@ func (s *State) applyAsk(d *Decision, ch *channelState) error {
 	s.queries[d.Query] = q
 	if d.Verdict == Hold {
 		q.phase, q.sent = phaseGate, false
-		s.hold(d, ch, q, "escalation")
+		s.hold(d, ch, q, ItemEscalation)
 	} else {
 		s.wake(timer{at: d.Deadline, query: d.Query})
 	}
@@ -220,14 +224,10 @@ func (s *State) applyEnd(d *Decision, ch *channelState) error {
 		if q != nil && d.Kind == KindAnswer && d.Attempt > q.attempt {
 			q.attempt = d.Attempt
 		}
+		s.noteExhausted(d, ch)
 		return nil
 	}
-	if it := s.items[d.Item]; it != nil { // it was decided
-		if it.counted {
-			ch.pending--
-		}
-		delete(s.items, d.Item)
-	}
+	s.drop(d, ItemExpired)
 	if err := s.charge(d, ch, q); err != nil {
 		return err
 	}
@@ -235,9 +235,9 @@ func (s *State) applyEnd(d *Decision, ch *channelState) error {
 		s.end(d, ch, q)
 	}
 	if d.Verdict == Hold {
-		kind := "anomaly"
+		kind := ItemAnomaly
 		if d.Category == 3 {
-			kind = "summary"
+			kind = ItemSummary
 		}
 		s.hold(d, ch, q, kind)
 	}
@@ -270,15 +270,21 @@ func (s *State) end(d *Decision, ch *channelState, q *queryState) {
 }
 
 // hold makes the item that waits for a person; q is nil for a push.
-func (s *State) hold(d *Decision, ch *channelState, q *queryState, kind string) {
+func (s *State) hold(d *Decision, ch *channelState, q *queryState, kind ItemKind) {
 	if q != nil {
 		q.item = d.Item
 	}
-	it := &itemState{deadline: d.Deadline, counted: kind != "escalation", Item: Item{
+	it := &itemState{deadline: d.Deadline, counted: kind != ItemEscalation, content: d.Payload, Item: Item{
 		ID: d.Item, Kind: kind, Controller: d.Controller, Reader: d.Reader, Query: d.Query, Subscription: d.Subscription,
-		Category: d.Category, Anomalies: d.Anomalies, Taint: d.Taint, Nominal: d.Nominal,
+		Category: d.Category, Anomalies: d.Anomalies, Taint: d.Taint, Nominal: d.Nominal, Capacity: d.Capacity,
 		Since: d.At(), Deadline: time.Unix(0, d.Deadline).UTC(),
 	}}
+	switch kind {
+	case ItemEscalation:
+		it.content, it.justification = d.Spec, d.Justification
+	default:
+		it.client = d.Client
+	}
 	if it.counted {
 		ch.pending++
 	}
@@ -333,7 +339,8 @@ func (s *State) charge(d *Decision, ch *channelState, q *queryState) error {
 	}
 	p := ch.pools[d.Epoch]
 	p.show(d, ch.slot(d.Time))
-	if settled := d.Balance.Settled - p.Settled; settled > 0 {
+	settled := d.Balance.Settled - p.Settled
+	if settled > 0 {
 		ch.window.add(d.Time, settled)
 	}
 	p.Balance = d.Balance
@@ -350,13 +357,7 @@ func (s *State) charge(d *Decision, ch *channelState, q *queryState) error {
 			delete(ch.pools, epoch)
 		}
 	}
-	queued := slices.Index(s.alerts, ch.definition.ChannelKey)
-	switch due := ch.alertDue(); {
-	case due && queued < 0:
-		s.alerts = append(s.alerts, ch.definition.ChannelKey)
-	case !due && queued >= 0: // a new epoch has begun
-		s.alerts = slices.Delete(s.alerts, queued, queued+1)
-	}
+	s.noteSpending(ch, settled)
 	return nil
 }
 
@@ -385,7 +386,7 @@ func (ch *channelState) balanceAfter(d *Decision, q *queryState) Balance {
 		b.Settled += d.Nominal
 		b.Pushed += d.Nominal
 		b.SettledCapacity += d.Capacity
-	case KindAnswer, KindExpire:
+	case KindAnswer, KindExpire, KindApproval:
 		if q.reserves() {
 			b.Reserved -= q.nominal
 			b.ReservedCapacity -= q.capacity
@@ -486,6 +487,9 @@ func (s *State) prune(now int64) {
 		delete(s.queries, s.endings[0])
 		s.endings = s.endings[1:]
 	}
+	for len(s.decided) > 0 && now-s.decided[0].at >= clientMemory {
+		s.decided = s.decided[1:]
+	}
 	for len(s.deadline) > 0 && s.over(s.deadline[0]) {
 		heap.Pop(&s.deadline)
 	}
@@ -493,7 +497,10 @@ func (s *State) prune(now int64) {
 
 // over reports whether what t was set for has ended.
 func (s *State) over(t timer) bool {
-	if t.item != "" {
+	switch {
+	case t.cron > 0:
+		return s.crons[t.cron-1].due != t.at
+	case t.item != "":
 		return s.items[t.item] == nil
 	}
 	q := s.queries[t.query]

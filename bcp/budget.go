@@ -47,13 +47,6 @@ func (s *State) epochOf(d *Decision, ch *channelState) uint64 {
 	return ch.epoch
 }
 
-// alertDue reports whether the current epoch has passed alert_bits without a
-// record of it (PROTOCOL P4.6).
-func (ch *channelState) alertDue() bool {
-	limit := ch.definition.AlertBits
-	return limit > 0 && ch.alerted != ch.epoch && ch.pool(ch.epoch).Spent() >= limit
-}
-
 // pool returns what an epoch holds; one that is not opened yet holds nothing.
 func (ch *channelState) pool(epoch uint64) Balance {
 	if p := ch.pools[epoch]; p != nil {

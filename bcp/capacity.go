@@ -64,17 +64,18 @@ func price(v *Validator) Prices {
 		answers.times(1 << len(reported.Codes()))
 	}
 	slots, decisions := v.slots()
+	push := v.settings.Subscriptions > 0
 	summary, held := v.spec.Category == 3, v.mayBeHeld()
-	if held {
-		// An answer is delivered at once (never a summary), or held and
-		// delivered at one of the moments of a person's decision.
-		ways := decisions
-		if !summary {
-			ways++
-		}
-		answers.times(ways)
+	switch {
+	case !held:
+	case !summary:
+		// An answer is delivered at once, or held and delivered at one of the
+		// moments of a person's decision.
+		answers.times(decisions + 1)
+	case push:
+		answers.times(decisions)
 	}
-	if v.settings.Subscriptions > 0 {
+	if push {
 		if held { // a held push that is never delivered has been charged
 			answers.plus(1)
 		}
@@ -86,19 +87,23 @@ func price(v *Validator) Prices {
 	if v.AllowsNotEnoughInformation() {
 		failures.plus(1)
 	}
-	if held { // a held answer stays charged as one, however it ends
-		answers.plus(heldFailures * decisions)
-	}
-	if summary {
-		// The Reader is asked once a person has let the query through its gate.
+	ends := slots // of a query that fails before anything is held
+	switch {
+	case summary:
+		// That it is held at its gate is certain. The Reader is asked once a
+		// person has let it through, and its answer waits for a person again;
+		// only what comes of it in the end is seen, and when.
+		answers.plus(heldFailures)
 		failures.plus(gateFailures)
 		if slots > 1 {
-			slots += decisions
+			slots, ends = slots+2*decisions, slots+decisions
 		}
+	case held: // a held answer stays charged as one, however it ends
+		answers.plus(heldFailures * decisions)
 	}
 	// Answered or failed is one bit; then when, then what.
 	answers.times(2 * slots)
-	failures.times(2 * slots)
+	failures.times(2 * ends)
 	p.Capacity, p.FailedCapacity = answers.bits(), failures.bits()
 	return p
 }

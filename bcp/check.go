@@ -26,6 +26,8 @@ func (s *State) check(d *Decision, ch *channelState) error {
 		ok = s.checkExpire(d, ch)
 	case KindAlert:
 		ok = d.Epoch == ch.epoch
+	case KindApproval:
+		ok = s.checkApproval(d, ch)
 	}
 	if !ok {
 		return errUnfounded
@@ -50,7 +52,8 @@ func (s *State) checkAnswer(d *Decision, ch *channelState) bool {
 	if d.Delivery == "" && d.Item == "" {
 		return d.Verdict == Reject && (d.Attempt == 0 || q != nil && q.channel == ch.definition.ChannelKey && d.Attempt <= q.attempt+1)
 	}
-	return q != nil && q.phase == phaseSent && d.Delivery != "" && (d.accepted() || d.Verdict == Reject) && s.charges(d, ch, q) && s.holds(d)
+	heard := d.Delivery != "" || d.Verdict == Hold && q != nil && q.category == 3
+	return q != nil && q.phase == phaseSent && heard && (d.accepted() || d.Verdict == Reject) && s.charges(d, ch, q) && s.holds(d)
 }
 
 func (s *State) checkExpire(d *Decision, ch *channelState) bool {
@@ -74,4 +77,27 @@ func (s *State) checkExpire(d *Decision, ch *channelState) bool {
 // to the epoch where it did.
 func (s *State) charges(d *Decision, ch *channelState, q *queryState) bool {
 	return q.channel == ch.definition.ChannelKey && d.Epoch == q.epoch && d.Nominal <= q.nominal && d.Capacity <= q.capacity
+}
+
+// checkApproval refuses a decision about an item that is not there, and one that
+// lets something other through than the item's kind allows.
+func (s *State) checkApproval(d *Decision, ch *channelState) bool {
+	if d.Verdict != Accept {
+		return d.Verdict == Reject && d.Delivery == "" && d.Notice == ""
+	}
+	it := s.items[d.Item]
+	if it == nil || it.channel() != ch.definition.ChannelKey || it.Query != d.Query {
+		return false
+	}
+	q := s.queries[d.Query]
+	switch {
+	case it.Query == "":
+		return d.Notice != ""
+	case q == nil || q.item != d.Item || !s.charges(d, ch, q):
+		return false
+	case it.Kind == ItemEscalation:
+		return q.phase == phaseGate && (d.Delivery == "") == (d.Outcome == "") && d.Notice == ""
+	default:
+		return q.phase == phaseHeld && d.Prepaid && d.Delivery != "" && d.Notice != ""
+	}
 }

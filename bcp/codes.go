@@ -125,6 +125,14 @@ func (c Code) Info() CodeInfo {
 	return catalogue[len(catalogue)-1]
 }
 
+// rejectedDetail is what a Reader hears of an answer that a person rejected.
+func rejectedDetail(reason string) string {
+	if reason == "" {
+		reason = "no reason given"
+	}
+	return "Publish rejected by reviewer: " + reason
+}
+
 // Reason says which check an answer failed. It is finer than a code and is
 // heard by the answer's own Reader and the audit only.
 type Reason uint8
@@ -203,7 +211,7 @@ func ReaderDetail(code Code, reason Reason, field string, subscription Subscript
 	case ControllerUnavailable:
 		return fmt.Sprintf("Controller '%s' is unavailable", controller)
 	case ApprovalRejected:
-		return "Publish rejected by reviewer: no reason given"
+		return rejectedDetail("")
 	case ValidationFailed, Malformed, MessageTooLarge:
 		if reason == 0 {
 			return code.Info().Text

@@ -67,6 +67,9 @@ func (s *State) DecideAsk(m Moment, controller, reader AgentName, body []byte) D
 	if !s.fits(&accepted, ch, prices.Nominal, prices.Reserve()) {
 		return d.refuse(BudgetExhausted)
 	}
+	if s.agents[reader].unavailable {
+		return d.refuse(ReaderUnavailable)
+	}
 	if ch.full() {
 		return d.refuse(Unavailable)
 	}
@@ -168,8 +171,10 @@ func (s *State) DecideAnswer(m Moment, reader AgentName, id QueryID, attempt int
 			return s.rejected(d, m, ch, q, ApprovalQueueFull, attempt)
 		}
 		d.Verdict, d.Payload, d.Item = Hold, verdict.Answer.JSON(), m.item()
-		d.Deadline = d.Time + int64(ch.definition.ApprovalTTL)
-		s.deliver(&d, m, ch, Held)
+		d.Deadline, d.Taint = d.Time+int64(ch.definition.ApprovalTTL), s.taintOf(reader)
+		if q.category != 3 { // a summary's Controller heard it at the gate
+			s.deliver(&d, m, ch, Held)
+		}
 	default:
 		return s.rejected(d, m, ch, q, verdict.Reason.Code(), attempt)
 	}
@@ -267,7 +272,7 @@ func (s *State) room(d *Decision, ch *channelState, outcome Outcome) Code {
 		return BudgetExhausted
 	case outcome == Hold && ch.pending >= ch.definition.MaxPendingApprovals:
 		return ApprovalQueueFull
-	case ch.full():
+	case ch.full() || s.agents[ch.definition.Controller].unavailable:
 		return ControllerUnavailable
 	default:
 		return ""
@@ -285,11 +290,16 @@ func (ch *channelState) full() bool {
 	return len(ch.outbox)+open >= maxOutbox
 }
 
-// DecideAcknowledge records that a Controller has a delivery; it is false for
-// an acknowledgement of nothing that waits for one.
-func (s *State) DecideAcknowledge(m Moment, controller AgentName, id DeliveryID) (Decision, bool) {
+// DecideAcknowledge records that an agent has a delivery or a notice; it is
+// false for an acknowledgement of nothing that waits for one.
+func (s *State) DecideAcknowledge(m Moment, agent AgentName, role Role, id DeliveryID) (Decision, bool) {
+	if who := (agentRole{agent, role}); s.noticed[id] == who {
+		d := s.next(m, KindAcknowledge)
+		d.Agent, d.Role, d.Notice = agent, role, id
+		return d, true
+	}
 	key, ok := s.waiting[id]
-	if !ok || key.Controller != controller {
+	if !ok || key.Controller != agent || role != RoleController {
 		return Decision{}, false
 	}
 	ch := s.channels[key]
@@ -298,7 +308,7 @@ func (s *State) DecideAcknowledge(m Moment, controller AgentName, id DeliveryID)
 		return Decision{}, false
 	}
 	d := s.next(m, KindAcknowledge)
-	d.Agent, d.Role, d.Controller, d.Reader = controller, RoleController, key.Controller, key.Reader
+	d.Agent, d.Role, d.Controller, d.Reader = agent, role, key.Controller, key.Reader
 	d.Delivery, d.Query, d.Subscription = id, ch.outbox[i].QueryID, ch.outbox[i].SubscriptionID
 	d.Epoch, d.Balance = ch.epoch, ch.pool(ch.epoch)
 	return d, true
@@ -319,8 +329,12 @@ func (s *State) DecideSession(m Moment, controller AgentName, body []byte) Decis
 		return d.refuse(code)
 	}
 	d.Verdict = Accept
-	if message.Verb == "open" {
+	switch message.Verb {
+	case VerbOpen:
 		s.sessionOf(&d, m, controller, false)
+		return d
+	case VerbTaint:
+		d.Kind, d.Target, d.Event, d.Taint = KindTaint, controller, string(message.Taint.Source), message.Taint.Source.taint()
 		return d
 	}
 	if session := &s.agents[controller].session; session.begun && !session.closed {
@@ -339,9 +353,10 @@ func (s *State) DecideDue(m Moment) (Decision, bool) {
 		}
 	}
 	if len(s.alerts) > 0 {
-		ch := s.channels[s.alerts[0]]
+		key := s.alerts[0].channel
+		ch := s.channels[key]
 		d := s.next(m, KindAlert)
-		d.Controller, d.Reader, d.Epoch, d.Balance = s.alerts[0].Controller, s.alerts[0].Reader, ch.epoch, ch.pool(ch.epoch)
+		d.Event, d.Controller, d.Reader, d.Epoch, d.Balance = string(s.alerts[0].kind), key.Controller, key.Reader, ch.epoch, ch.pool(ch.epoch)
 		return d, true
 	}
 	return Decision{}, false
@@ -350,6 +365,9 @@ func (s *State) DecideDue(m Moment) (Decision, bool) {
 // expire decides about the query or item that t was set for, if it still
 // waits.
 func (s *State) expire(m Moment, t timer) (Decision, bool) {
+	if t.cron > 0 {
+		return s.decidePrompt(m, &s.crons[t.cron-1])
+	}
 	d := s.next(m, KindExpire)
 	if t.item != "" {
 		it := s.items[t.item]
@@ -360,16 +378,13 @@ func (s *State) expire(m Moment, t timer) (Decision, bool) {
 		d.Item, d.Query, d.Subscription, d.Category = it.ID, it.Query, it.Subscription, it.Category
 		d.Controller, d.Reader, d.Epoch = it.Controller, it.Reader, ch.epoch
 		q := s.queries[it.Query]
-		switch {
-		case q == nil:
-			d.Balance = ch.pool(d.Epoch)
-		case q.phase == phaseGate:
+		if q != nil {
 			d.Epoch = q.epoch
+		}
+		if it.Kind == ItemEscalation {
 			s.fail(&d, m, ch, q, ApprovalExpired)
-		default: // the answer was charged when it was held
-			d.Epoch = q.epoch
-			s.deliver(&d, m, ch, ApprovalExpired)
-			d.Balance = ch.pool(d.Epoch)
+		} else {
+			s.settleItem(&d, m, it, ApprovalExpired)
 		}
 		return d, true
 	}

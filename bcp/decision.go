@@ -50,10 +50,16 @@ const (
 	KindDisconnect  DecisionKind = 9  // an agent's connection ended
 	KindViolation   DecisionKind = 10 // the server denied an agent a subject
 	KindRefusals    DecisionKind = 11 // refusals beyond max_refusals, counted
-	KindAlert       DecisionKind = 12 // a budget passed its alert level
+	KindAlert       DecisionKind = 12 // something that an operator should look at
+	KindApproval    DecisionKind = 13 // a person decided about an item, or was refused
+	KindProcess     DecisionKind = 14 // an agent's command started, ended, or could not be started
+	KindReload      DecisionKind = 15 // other definitions hold from here on
+	KindTaint       DecisionKind = 16 // what an agent read was reported, or forgotten
+	KindPrompt      DecisionKind = 17 // a cron schedule came up
 )
 
-var kindWords = []string{"", "start", "session", "ask", "answer", "push", "acknowledge", "expire", "connect", "disconnect", "violation", "refusals", "alert"}
+var kindWords = []string{"", "start", "session", "ask", "answer", "push", "acknowledge", "expire", "connect", "disconnect", "violation", "refusals", "alert",
+	"approval", "process", "reload", "taint", "prompt"}
 
 func (k DecisionKind) String() string { return word(kindWords, k) }
 
@@ -158,6 +164,34 @@ type Decision struct {
 	// PayloadCommitment stands for Payload in the audit.
 	PayloadCommitment Digest `msgpack:"pc,omitempty" json:"payload_commitment,omitzero"`
 
+	// Event says what happened where Kind leaves it open: which alert, what a
+	// person or an operator did, how a process ended, where taint came from,
+	// which schedule came up. It is one of our words or the operator's.
+	Event string `msgpack:"ev,omitempty" json:"event,omitempty"`
+	// Target is the agent that somebody else's act is about.
+	Target AgentName `msgpack:"tg,omitempty" json:"target,omitempty"`
+	// Note is an approver's reason, or the text of a prompt.
+	Note string `msgpack:"no,omitempty" json:"note,omitempty"`
+	// Notice is the id of a message that is no delivery and waits for its agent
+	// all the same: the final result of what was held, or a prompt.
+	Notice DeliveryID `msgpack:"nt,omitempty" json:"notice_id,omitempty"`
+	// Prepaid says that Nominal and Capacity were charged before, when the item
+	// was held: this decision moves no bits.
+	Prepaid bool `msgpack:"pp,omitempty" json:"prepaid,omitzero"`
+	// Scheduled is the time of the run that a prompt is for.
+	Scheduled int64 `msgpack:"sc,omitempty" json:"scheduled,omitzero"`
+	// Changes are the permissions that a reload took and gave, a line each.
+	Changes []string `msgpack:"cg,omitempty" json:"changes,omitempty"`
+
+	// What an approver signed: Key is its public nkey, Released the SHA-256 of
+	// the bytes that the decision is about, SignedUntil the end of its validity.
+	// Unsealed says that the key lay open on a disk.
+	Key         string `msgpack:"ky,omitempty" json:"key,omitempty"`
+	Released    Digest `msgpack:"dg,omitempty" json:"-"`
+	SignedUntil int64  `msgpack:"xu,omitempty" json:"signed_until,omitzero"`
+	Signature   []byte `msgpack:"sg,omitempty" json:"-"`
+	Unsealed    bool   `msgpack:"us,omitempty" json:"unsealed,omitzero"`
+
 	// Count is the number of events that a counting record stands for, and
 	// Subject the denied subject of a violation, escaped.
 	Count   int    `msgpack:"ct,omitempty" json:"count,omitzero"`
@@ -199,8 +233,11 @@ func (d *Decision) Message() (Delivery, bool) {
 		Category: d.Category, FromAgent: d.Reader, Outcome: d.Outcome, BandwidthBits: d.Nominal, CapacityBits: d.Capacity,
 		Taint: d.Taint, ChannelMode: "bcp",
 	}
-	if d.Outcome == "" {
+	switch d.Outcome {
+	case "":
 		m.Response = d.Payload
+	case Held: // what it costs is told with what comes of it
+		m.BandwidthBits, m.CapacityBits = 0, 0
 	}
 	if d.Flagged {
 		m.Anomalies = d.Anomalies
@@ -222,3 +259,4 @@ func (m Moment) query() QueryID       { return QueryID("q" + m.Fresh) }
 func (m Moment) delivery() DeliveryID { return DeliveryID("d" + m.Fresh) }
 func (m Moment) session() SessionID   { return SessionID("s" + m.Fresh) }
 func (m Moment) item() ItemID         { return ItemID("i" + m.Fresh) }
+func (m Moment) notice() DeliveryID   { return DeliveryID("n" + m.Fresh) }

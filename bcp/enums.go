@@ -14,6 +14,7 @@ const (
 	RoleReader     Role = 2
 	RoleApprover   Role = 3
 	RoleAuditor    Role = 4
+	RoleOperator   Role = 5 // whoever owns the state folder; see [Operator]
 )
 
 // Category is 1 (typed primitives), 2 (constrained answers) or 3 (a summary
@@ -83,7 +84,7 @@ const (
 )
 
 var (
-	roleWords     = []string{"", "controller", "reader", "approver", "auditor"}
+	roleWords     = []string{"", "controller", "reader", "approver", "auditor", "operator"}
 	encodingWords = []string{"", "json", "msgpack"}
 	anomalyWords  = []string{"review", "reject", "flag"}
 	typeWords     = []string{"", "boolean", "enum", "integer"}

@@ -3,6 +3,7 @@ package bcp
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -24,6 +25,8 @@ const (
 	TypeResponseDelivery    = "bcp_response_delivery"
 	TypeSubscriptionsActive = "bcp_subscriptions_active"
 	TypeSession             = "bcp_session"
+	TypePrompt              = "bcp_prompt"
+	TypeAlert               = "bcp_alert"
 )
 
 // Query is what the gateway sends a Reader.
@@ -76,10 +79,12 @@ type ValidationResult struct {
 	Type           string         `json:"type"`
 	QueryID        QueryID        `json:"query_id,omitempty"`
 	SubscriptionID SubscriptionID `json:"subscription_id,omitempty"`
-	Success        bool           `json:"success"`
-	Status         string         `json:"status"` // delivered, held or refused (PROTOCOL P7.6)
-	Code           Code           `json:"code,omitempty"`
-	Detail         string         `json:"detail"`
+	// PushID is that of the push that a final result is about.
+	PushID  ClientID `json:"push_id,omitempty"`
+	Success bool     `json:"success"`
+	Status  string   `json:"status"` // delivered, held or refused (PROTOCOL P7.6)
+	Code    Code     `json:"code,omitempty"`
+	Detail  string   `json:"detail"`
 }
 
 // The statuses of a ValidationResult.
@@ -131,7 +136,25 @@ type Response struct {
 // Session is a Controller's message about its session.
 type Session struct {
 	Type string `json:"type,omitempty"`
-	Verb string `json:"verb"` // open or close
+	Verb string `json:"verb"` // open, close or taint
+	// Taint goes with the verb taint: what the agent has read.
+	Taint *TaintReport `json:"taint,omitzero"`
+}
+
+// The verbs of a Session.
+const (
+	VerbOpen  = "open"
+	VerbClose = "close"
+	VerbTaint = "taint"
+)
+
+// Prompt is what a cron schedule tells its agent (PROTOCOL P9.4).
+type Prompt struct {
+	Type     string     `json:"type"`
+	PromptID DeliveryID `json:"prompt_id"`
+	Message  string     `json:"message"`
+	// Time is that of the run, in the mesh's time zone.
+	Time time.Time `json:"time"`
 }
 
 // Encode writes a message in an agent's encoding: keys in the order of its
@@ -213,7 +236,9 @@ func ParseSession(b []byte, encoding Encoding) (Session, Code) {
 	default:
 		return Session{}, Malformed
 	}
-	if m.Type != "" && m.Type != TypeSession || m.Verb != "open" && m.Verb != "close" {
+	valid := (m.Verb == VerbOpen || m.Verb == VerbClose) && m.Taint == nil ||
+		m.Verb == VerbTaint && m.Taint != nil && m.Taint.Source.Valid()
+	if m.Type != "" && m.Type != TypeSession || !valid {
 		return Session{}, Malformed
 	}
 	return m, ""

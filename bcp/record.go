@@ -109,6 +109,8 @@ func (d *Decision) Public() Decision {
 	public := *d
 	public.Spec, public.Payload, public.PayloadKey, public.Salt = nil, nil, "", [16]byte{}
 	public.Client, public.ClientDigest = "", Digest{}
+	// A signature over the digest of a boolean would tell it.
+	public.Released, public.Signature = Digest{}, nil
 	if len(d.Payload) > 0 {
 		public.PayloadCommitment = d.Commit(d.Payload)
 	}

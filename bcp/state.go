@@ -34,13 +34,17 @@ type State struct {
 	queries  map[QueryID]*queryState
 	items    map[ItemID]*itemState
 	firsts   map[clientKey]first
-	aging    []clientKey // keys of firsts, oldest first
-	endings  []QueryID   // queries that ended, oldest first
+	aging    []clientKey   // keys of firsts, oldest first
+	endings  []QueryID     // queries that ended, oldest first
+	decided  []decidedItem // items that were decided or expired, oldest first
 	deadline deadlines
 	waiting  map[DeliveryID]ChannelKey // deliveries that are not acknowledged
-	alerts   []ChannelKey              // channels that passed alert_bits, not yet recorded
-	origin   int64                     // time of the first decision
-	compiled map[string]*Validator     // memo of asks' specs
+	noticed  map[DeliveryID]agentRole  // notices that are not acknowledged
+	alerts   []alert                   // not yet recorded
+	crons    []cron
+	verify   Verifier
+	origin   int64                 // time of the first decision
+	compiled map[string]*Validator // memo of asks' specs
 }
 
 // agentState is what belongs to one agent over all its channels.
@@ -51,6 +55,11 @@ type agentState struct {
 	session    sessionState
 	renewals   uint64 // sessions of this Controller that opened new epochs
 	refusals   refusalCount
+	// unavailable says that the agent's command could not be started (PROTOCOL
+	// P9.2).
+	unavailable bool
+	sources     []string // what was reported, each once
+	notices     []Notice // oldest first
 }
 
 // sessionState is a Controller's newest session.
@@ -59,6 +68,7 @@ type sessionState struct {
 	begun      bool // there is one, perhaps idle by now
 	byDelivery bool
 	closed     bool
+	since      int64
 	touched    int64 // last activity, or the end of a closed one
 	// provoked says that a session which a delivery began ended at provokedEnd,
 	// and that none since has renewed anything.
@@ -66,6 +76,7 @@ type sessionState struct {
 	provokedEnd int64
 	exposure    Taint
 	quotes      quotations // what was delivered, against justifications that quote
+	releases    []Release  // the newest deliveries, for approvers
 }
 
 // refusalCount counts an agent's refusals of the current minute.
@@ -80,14 +91,16 @@ type channelState struct {
 	subscriptions map[SubscriptionID]*Validator
 	settings      Settings
 
-	epoch    uint64 // the current one, from 1
-	started  int64  // when it was opened, 0 before its first charge
-	renewal  uint64 // of the controller, when the epoch was opened
-	pools    map[uint64]*pool
-	window   slidingWindow
-	alerted  uint64 // epoch of the last alert
-	released int64  // last release of a delivery
-	before   int64  // the last one before that slot
+	epoch     uint64 // the current one, from 1
+	started   int64  // when it was opened, 0 before its first charge
+	renewal   uint64 // of the controller, when the epoch was opened
+	pools     map[uint64]*pool
+	window    slidingWindow
+	alerted   uint64 // epoch of the last alert of alert_bits
+	exhausted uint64 // epoch of the last alert of exhaustion
+	spending  spending
+	released  int64 // last release of a delivery
+	before    int64 // the last one before that slot
 
 	session     SessionID // that escalations belongs to
 	escalations int
@@ -141,17 +154,10 @@ const (
 	phaseEnded phase = 4
 )
 
-// itemState is what waits for a person.
-type itemState struct {
-	Item
-	deadline int64
-	counted  bool // against max_pending_approvals
-}
-
 // Item is what waits for a person (PROTOCOL P7.1).
 type Item struct {
 	ID           ItemID         `json:"item_id"`
-	Kind         string         `json:"kind"` // escalation, summary or anomaly
+	Kind         ItemKind       `json:"kind"`
 	Controller   AgentName      `json:"controller"`
 	Reader       AgentName      `json:"reader"`
 	Query        QueryID        `json:"query_id,omitempty"`
@@ -160,9 +166,12 @@ type Item struct {
 	Anomalies    []string       `json:"anomalies,omitempty"`
 	Taint        Taint          `json:"taint"`
 	Nominal      Bits           `json:"nominal_bits"`
+	Capacity     Bits           `json:"capacity_bits"`
 	Since        time.Time      `json:"since"`
 	Deadline     time.Time      `json:"deadline"`
 }
+
+func (it *Item) channel() ChannelKey { return ChannelKey{Controller: it.Controller, Reader: it.Reader} }
 
 // Outgoing is a delivery that its Controller has not acknowledged.
 type Outgoing struct {
@@ -203,6 +212,10 @@ type Config struct {
 	Mesh        *Mesh
 	Rules       *text.Rules // nil: text.DefaultRules
 	Constraints ConstraintCompiler
+	// Verify checks the signatures of approvers; nil denies every decision.
+	Verify Verifier
+	// Schedules reads cron schedules; nil prompts nobody.
+	Schedules ScheduleParser
 	// Definitions is the digest of the definition files, and Version that of
 	// the program: both go into every decision's context.
 	Definitions Digest
@@ -216,7 +229,7 @@ func NewState(c Config) (*State, error) {
 		c.Rules = text.DefaultRules()
 	}
 	s := &State{
-		mesh: c.Mesh, rules: c.Rules, constraints: c.Constraints,
+		mesh: c.Mesh, rules: c.Rules, constraints: c.Constraints, verify: c.Verify,
 		agents:   make(map[AgentName]*agentState),
 		channels: make(map[ChannelKey]*channelState),
 		queries:  make(map[QueryID]*queryState),
@@ -224,6 +237,7 @@ func NewState(c Config) (*State, error) {
 		firsts:   make(map[clientKey]first),
 		compiled: make(map[string]*Validator),
 		waiting:  make(map[DeliveryID]ChannelKey),
+		noticed:  make(map[DeliveryID]agentRole),
 	}
 	s.context = contextDigest(c)
 	for _, a := range c.Mesh.Agents {
@@ -239,6 +253,9 @@ func NewState(c Config) (*State, error) {
 			return nil, err
 		}
 		s.channels[definition.ChannelKey] = ch
+	}
+	if err := s.readSchedules(c.Schedules); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -354,15 +371,6 @@ func (s *State) Outbox(key ChannelKey) []Outgoing {
 	return nil
 }
 
-// ItemsFor returns what waits for this approver, oldest first: items of the
-// channels whose approvers it is one of (PROTOCOL P7.1).
-func (s *State) ItemsFor(approver AgentName) []Item {
-	return slices.DeleteFunc(s.Items(), func(it Item) bool {
-		ch := s.channels[ChannelKey{Controller: it.Controller, Reader: it.Reader}]
-		return ch == nil || !slices.Contains(ch.definition.Approvers, approver)
-	})
-}
-
 // Items returns what waits for a person, oldest first.
 func (s *State) Items() []Item {
 	items := make([]Item, 0, len(s.items))
@@ -444,12 +452,13 @@ type timer struct {
 	at    int64
 	query QueryID
 	item  ItemID
+	cron  int // from 1; 0 for none
 }
 
 func (d deadlines) Len() int      { return len(d) }
 func (d deadlines) Swap(i, j int) { d[i], d[j] = d[j], d[i] }
 func (d deadlines) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(d[i].at, d[j].at), cmp.Compare(d[i].query, d[j].query), cmp.Compare(d[i].item, d[j].item)) < 0
+	return cmp.Or(cmp.Compare(d[i].at, d[j].at), cmp.Compare(d[i].query, d[j].query), cmp.Compare(d[i].item, d[j].item), cmp.Compare(d[i].cron, d[j].cron)) < 0
 }
 func (d *deadlines) Push(x any) { *d = append(*d, x.(timer)) }
 func (d *deadlines) Pop() any {

@@ -210,7 +210,7 @@ func TestDecideTouchesNothing(t *testing.T) {
 	w.state.DecideAsk(m, "planner", "mail", askBytes("num", "r", ""))
 	w.state.DecideAnswer(m, "mail", w.queries[0], 0, answerBytes(w.queries[0], "junk"))
 	w.state.DecidePush(m, "mail", "planner", "alarm", pushBytes("planner", "alarm", `{"ok":true}`, "p"))
-	w.state.DecideAcknowledge(m, "planner", w.state.Outbox(plannerMail)[0].DeliveryID)
+	w.state.DecideAcknowledge(m, "planner", RoleController, w.state.Outbox(plannerMail)[0].DeliveryID)
 	w.state.DecideSession(m, "planner", []byte(`{"verb":"close"}`))
 	w.state.DecideEvent(m, KindViolation, "mail", RoleReader, "x", 1)
 	w.state.DecideDue(m)

@@ -230,7 +230,7 @@ func (w *world) act(line string) []string {
 		decided = false
 		for _, c := range w.config.Mesh.Channels {
 			if out := w.state.Outbox(c.ChannelKey); !decided && c.Controller == agent(1) && len(out) > 0 {
-				d, decided = w.state.DecideAcknowledge(w.moment(), agent(1), out[0].DeliveryID)
+				d, decided = w.state.DecideAcknowledge(w.moment(), agent(1), RoleController, out[0].DeliveryID)
 			}
 		}
 	case "due":

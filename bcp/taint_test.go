@@ -261,10 +261,10 @@ func TestReleaseOrder(t *testing.T) {
 	if len(ids) != 3 {
 		t.Errorf("delivery ids are %v", ids)
 	}
-	if _, ok := w.state.DecideAcknowledge(w.moment(), "clerk", w.state.Outbox(plannerMail)[0].DeliveryID); ok {
+	if _, ok := w.state.DecideAcknowledge(w.moment(), "clerk", RoleController, w.state.Outbox(plannerMail)[0].DeliveryID); ok {
 		t.Error("a Controller acknowledged another's delivery")
 	}
-	if _, ok := w.state.DecideAcknowledge(w.moment(), "planner", "d-none"); ok {
+	if _, ok := w.state.DecideAcknowledge(w.moment(), "planner", RoleController, "d-none"); ok {
 		t.Error("a Controller acknowledged what is not there")
 	}
 }

@@ -31,11 +31,11 @@ type client struct {
 // connection whose other end is gone without a word must not lock its agent
 // out. Its methods may be used concurrently.
 type clients struct {
-	definition *bcp.Mesh
-	kick       func(clientID uint64) error
-	log        hclog.Logger
+	kick func(clientID uint64) error
+	log  hclog.Logger
 
-	mu      sync.Mutex
+	mu         sync.Mutex
+	definition *bcp.Mesh
 	open    map[server.Party][]client // oldest first
 	stopped bool
 	kicks   sync.WaitGroup
@@ -43,6 +43,14 @@ type clients struct {
 
 func newClients(definition *bcp.Mesh, kick func(uint64) error, log hclog.Logger) *clients {
 	return &clients{definition: definition, kick: kick, log: log, open: map[server.Party][]client{}}
+}
+
+// use has other definitions say how many connections an agent may have. Those
+// that are open stay.
+func (c *clients) use(definition *bcp.Mesh) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.definition = definition
 }
 
 // note follows the server's events.

@@ -28,6 +28,9 @@ import (
 type Config struct {
 	// Definition is the mesh as package definition loaded it. It is required.
 	Definition *bcp.Mesh
+	// Load, if set, loads it again, for a reload that the operator asks for. An
+	// error says what is wrong with the definitions, a line each.
+	Load func() (*bcp.Mesh, error)
 	// State is the folder of keys, streams and locks. It is required, and made
 	// if it is not there; one mesh runs on it at a time.
 	State string
@@ -49,11 +52,15 @@ type Config struct {
 
 // Mesh is a running mesh. Its methods may be used concurrently.
 type Mesh struct {
-	definition *bcp.Mesh
+	config     Config
+	definition atomic.Pointer[bcp.Mesh]
 	store      *accounts.Store
 	server     *server.Server
 	gateway    *gateway.Gateway
+	clients    *clients
 	js         natsjs.JetStream
+
+	reloading sync.Mutex // one reload at a time
 
 	stopping sync.Once
 	stopped  error
@@ -69,7 +76,8 @@ func Start(ctx context.Context, config Config) (*Mesh, error) {
 	if config.Definition == nil || config.State == "" {
 		return nil, errIncomplete
 	}
-	m := &Mesh{definition: config.Definition}
+	m := &Mesh{config: config}
+	m.definition.Store(config.Definition)
 	if err := m.start(ctx, config); err != nil {
 		return nil, errors.Join(err, m.Stop(context.WithoutCancel(ctx)))
 	}
@@ -116,12 +124,12 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	if err := m.project(config.Logger.Named("projector")); err != nil {
 		return err
 	}
-	clients := newClients(config.Definition, m.server.Kick, config.Logger)
-	m.later(clients.stop)
+	m.clients = newClients(config.Definition, m.server.Kick, config.Logger)
+	m.later(m.clients.stop)
 	m.gateway, err = gateway.Start(context.WithoutCancel(ctx), gateway.Config{
-		State: bcp.Config{Mesh: config.Definition, Constraints: constraint.Compile,
-			Definitions: definition.Digest(config.Definition), Version: config.Version},
-		Conn: conn, Connect: func() (*nats.Conn, error) { return m.server.Gateway() }, Kick: clients.kickAll, Logger: config.Logger.Named("gateway"), OnDecision: config.OnDecision,
+		State: m.stateOf(config.Definition),
+		Conn:  conn, Connect: func() (*nats.Conn, error) { return m.server.Gateway() }, Kick: m.clients.kickAll,
+		Reload: m.reloadFiles, Logger: config.Logger.Named("gateway"), OnDecision: config.OnDecision,
 	})
 	if err != nil {
 		return err
@@ -130,7 +138,7 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	m.later(m.gateway.Stop)
 
 	unwatch, err := m.server.Watch(func(c server.Connection) {
-		clients.note(c)
+		m.clients.note(c)
 		if c.Connected {
 			m.gateway.Connected(c.Agent, c.Role)
 		} else {
@@ -144,6 +152,12 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	stop := context.AfterFunc(ctx, func() { _ = m.Stop(context.Background()) })
 	m.later(func() error { stop(); return nil })
 	return nil
+}
+
+// stateOf is what the gateway decides by.
+func (m *Mesh) stateOf(def *bcp.Mesh) bcp.Config {
+	return bcp.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify, Schedules: definition.ParseSchedule,
+		Definitions: definition.Digest(def), Version: m.config.Version}
 }
 
 // connect returns a connection of the gateway's, closed at Stop.
@@ -208,7 +222,13 @@ func (m *Mesh) Done() <-chan struct{} { return m.gateway.Done() }
 func (m *Mesh) URL() string { return m.server.URL() }
 
 // Definition is what the mesh runs; it must not be changed.
-func (m *Mesh) Definition() *bcp.Mesh { return m.definition }
+func (m *Mesh) Definition() *bcp.Mesh { return m.definition.Load() }
+
+// Inspect has f called with the gateway's state, between two steps. f must not
+// keep it, nor take long.
+func (m *Mesh) Inspect(ctx context.Context, f func(*bcp.State)) error {
+	return m.gateway.Inspect(ctx, f)
+}
 
 // Issue makes credentials for an agent or a person; role may be zero where it
 // has exactly one, and expires zero for never.

@@ -63,6 +63,20 @@ func Approval(approver bcp.AgentName, verb Verb) string {
 	return Subject{Kind: KindApproval, Agent: approver, Verb: verb}.String()
 }
 
+// Control returns where the operator sends one of its acts.
+func Control(act string) string { return Subject{Kind: KindControl, Event: act}.String() }
+
+// Alert returns where people hear of one kind of alert.
+func Alert(kind bcp.AlertKind) string {
+	return Subject{Kind: KindAlert, Event: string(kind)}.String()
+}
+
+// Alerts matches every alert.
+func Alerts() string { return tree(KindAlert) }
+
+// Controls matches every act of the operator.
+func Controls() string { return tree(KindControl) }
+
 // Commit returns the journal's subject of a shard.
 func Commit(shard int) string { return Subject{Kind: KindCommit, Shard: shard}.String() }
 

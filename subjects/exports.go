@@ -40,11 +40,13 @@ func Exports() []Export {
 		{Subject: tree(KindSession), Roles: controllers},
 		{Subject: tree(KindPush), Identify: true, Roles: readers},
 		{Subject: tree(KindApproval), Identify: true, Roles: []bcp.Role{bcp.RoleApprover}},
+		{Subject: tree(KindControl), Roles: []bcp.Role{bcp.RoleOperator}},
 		{Subject: tree(KindReply, bcp.RoleReader), Identify: true, Roles: readers},
 		{Subject: tree(KindReply, bcp.RoleController), Roles: controllers},
 		{Subject: tree(KindQuery), Stream: true, Roles: readers},
 		{Subject: tree(KindDeliver, bcp.RoleReader), Stream: true, Roles: readers},
 		{Subject: tree(KindDeliver, bcp.RoleController), Stream: true, Roles: controllers},
+		{Subject: tree(KindAlert), Stream: true, Roles: []bcp.Role{bcp.RoleApprover, bcp.RoleAuditor, bcp.RoleOperator}},
 	}
 	for i := range exports {
 		exports[i].Local = exports[i].Subject

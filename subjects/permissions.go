@@ -46,7 +46,8 @@ type Scope struct {
 const maxSubscriptions = 128
 
 // Permissions derives all scopes of a mesh, sorted by agent, then role: one
-// for each agent and role, one for each Approver and Auditor. An agent whose
+// for each agent and role, one for each Approver and Auditor, and the
+// operator's. An agent whose
 // name is not valid, or that has neither role, gets none: it cannot connect.
 //
 // A Reader may publish its declared push subjects and nothing else, a
@@ -72,6 +73,7 @@ func Permissions(mesh *bcp.Mesh) []Scope {
 	for _, name := range mesh.Auditors {
 		scopes = append(scopes, auditorScope(name))
 	}
+	scopes = append(scopes, operatorScope())
 	scopes = slices.DeleteFunc(scopes, func(s Scope) bool { return agent(s.Agent) == "" })
 	slices.SortFunc(scopes, func(a, b Scope) int {
 		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Role, b.Role))
@@ -114,7 +116,7 @@ func approverScope(name bcp.AgentName) Scope {
 	for _, v := range Verbs() {
 		publish = append(publish, Approval(name, v))
 	}
-	return scope(name, bcp.RoleApprover, publish)
+	return scope(name, bcp.RoleApprover, publish, Alerts())
 }
 
 func auditorScope(name bcp.AgentName) Scope {
@@ -124,7 +126,17 @@ func auditorScope(name bcp.AgentName) Scope {
 			publish = append(publish, e.Local)
 		}
 	}
-	return scope(name, bcp.RoleAuditor, publish)
+	return scope(name, bcp.RoleAuditor, publish, Alerts())
+}
+
+// operatorScope is of whoever owns the state folder, and so the keys: it grants
+// nothing that the folder's owner could not do by editing the definitions.
+func operatorScope() Scope {
+	var publish []string
+	for _, act := range bcp.ControlActs() {
+		publish = append(publish, Control(act))
+	}
+	return scope(bcp.Operator, bcp.RoleOperator, publish, Alerts())
 }
 
 // scope sorts the lists and drops what a builder refused, so that an invalid

@@ -47,11 +47,13 @@ const (
 	KindAudit     Kind = 10 // projection
 	KindLedger    Kind = 11 // projection
 	KindValidated Kind = 12 // projection
+	KindControl   Kind = 13 // operator to gateway
+	KindAlert     Kind = 14 // gateway to people
 )
 
 var kindWords = [...]string{
 	"", "ask", "query", "push", "deliver", "reply", "session", "approval",
-	"commit", "raw", "audit", "ledger", "validated",
+	"commit", "raw", "audit", "ledger", "validated", "control", "alert",
 }
 
 func (k Kind) String() string {
@@ -102,7 +104,7 @@ type Subject struct {
 
 	Verb  Verb   // approval
 	Shard int    // commit, raw: 0 to MaxShard
-	Event string // audit: the kind of event, a-z, 0-9, _ and -, 1 to 64, a letter first
+	Event string // audit, alert: the kind of event; control: the act; a-z, 0-9, _ and -, 1 to 64, a letter first
 }
 
 // String returns the subject as text, or the empty string where a part is not
@@ -129,6 +131,8 @@ func (s Subject) String() string {
 		return join(s.Kind, agentOrNone(s.Controller), agentOrNone(s.Reader), event(s.Event))
 	case KindLedger, KindValidated:
 		return join(s.Kind, agent(s.Controller), agent(s.Reader))
+	case KindControl, KindAlert:
+		return join(s.Kind, event(s.Event))
 	}
 	return ""
 }
@@ -167,7 +171,7 @@ func Parse(subject string) (Subject, error) {
 // fill puts the tokens after the kind into their fields, unchecked.
 func fill(kind string, t []string) (Subject, bool) {
 	var s Subject
-	for k := KindAsk; k <= KindValidated; k++ {
+	for k := KindAsk; k <= KindAlert; k++ {
 		if kindWords[k] == kind {
 			s.Kind = k
 		}
@@ -198,6 +202,8 @@ func fill(kind string, t []string) (Subject, bool) {
 		s.Controller, s.Reader, s.Event = unlessNone(t[0]), unlessNone(t[1]), t[2]
 	case (s.Kind == KindLedger || s.Kind == KindValidated) && width == 2:
 		s.Controller, s.Reader = bcp.AgentName(t[0]), bcp.AgentName(t[1])
+	case (s.Kind == KindControl || s.Kind == KindAlert) && width == 1:
+		s.Event = t[0]
 	default:
 		return Subject{}, false
 	}

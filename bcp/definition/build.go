@@ -84,11 +84,6 @@ func (b *builder) build(folder *source) *bcp.Mesh {
 		if want := strings.TrimSuffix(path.Base(a.source.path), agentSuffix); want != string(a.name()) {
 			a.source.warnf(a.object.at("name"), CodeFileName, "name", "the file is called %s and the agent %s", quote(path.Base(a.source.path)), a.name())
 		}
-		for _, key := range []string{"command", "cron_schedules"} {
-			if a.object.has(key) {
-				a.source.warnf(a.object.at(key), CodeNotYet, key, "this version checks %s and does not act on it", key)
-			}
-		}
 		m.Agents = append(m.Agents, a.agent())
 	}
 	b.checkPeople(m)

@@ -135,7 +135,7 @@ func checkCron(s string) string {
 	if fields := len(strings.Fields(s)); fields != 5 {
 		return "it has " + strconv.Itoa(fields) + " fields"
 	}
-	schedule, err := cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse(s)
+	schedule, err := cronParser.Parse(s)
 	if err != nil {
 		return "a field is out of range or not a number, name, range or step"
 	}

@@ -155,7 +155,7 @@ func (o *output) status(def *bcp.Mesh, s *meshStatus) {
 		o.heading(count(len(s.Held), "item") + " held for a person")
 		var rows [][]string
 		for _, it := range s.Held {
-			rows = append(rows, []string{string(it.ID), it.Kind, string(it.Controller) + " ← " + string(it.Reader),
+			rows = append(rows, []string{string(it.ID), string(it.Kind), string(it.Controller) + " ← " + string(it.Reader),
 				shortBits(it.Nominal), it.Since.Local().Format(time.DateTime), it.Deadline.Local().Format(time.DateTime)})
 		}
 		o.table([]string{"item", "kind", "channel", "bits", "since", "deadline"}, rows)

@@ -82,13 +82,14 @@ func (g *Gateway) greet(who agentRole, c *connection) {
 // for it: a plain NATS client may never acknowledge.
 func (g *Gateway) listens(who agentRole) {
 	c := g.agents[who]
-	if c == nil || c.ready {
+	if c == nil || c.ready || who.Role != bcp.RoleController {
 		return
 	}
 	c.ready = true
 	for _, key := range g.channelsOf(who.Agent) {
 		g.sendDeliveries(key)
 	}
+	g.sendNoticesTo(who)
 }
 
 // sendSubscriptions sends bcp_subscriptions_active until it is acknowledged.
@@ -112,10 +113,12 @@ func (g *Gateway) sendSubscriptions(who agentRole, id bcp.DeliveryID, sending in
 const (
 	handshakeLetter = 'h'
 	receiptLetter   = 'r'
+	noticeLetter    = 'n'
 )
 
 func isHandshake(s subjects.Subject) bool { return acknowledges(s, handshakeLetter) }
 func isReceipt(s subjects.Subject) bool   { return acknowledges(s, receiptLetter) }
+func isNotice(s subjects.Subject) bool    { return acknowledges(s, noticeLetter) }
 
 func acknowledges(s subjects.Subject, letter byte) bool {
 	return s.Kind == subjects.KindReply && s.Role == bcp.RoleReader && s.ID[0] == letter
@@ -138,6 +141,7 @@ func (g *Gateway) sendOpenQueries(who agentRole, c *connection) {
 	for _, id := range g.state.OpenQueries(who.Agent) {
 		g.sendQuery(id)
 	}
+	g.sendNoticesTo(who)
 }
 
 // sendQuery sends an open query to its Reader, if the Reader listens. Each
@@ -145,7 +149,11 @@ func (g *Gateway) sendOpenQueries(who agentRole, c *connection) {
 // the same one would use up the answer that the first allows (PROTOCOL P9.5).
 func (g *Gateway) sendQuery(id bcp.QueryID) {
 	query, reader, attempt, open := g.state.Open(id)
-	if c := g.agents[agentRole{reader, bcp.RoleReader}]; !open || c == nil || !c.ready {
+	if !open {
+		return
+	}
+	if c := g.agents[agentRole{reader, bcp.RoleReader}]; c == nil || !c.ready {
+		g.wake(agentRole{reader, bcp.RoleReader})
 		return
 	}
 	sending := len(g.dispatched[id])
@@ -192,7 +200,7 @@ func (g *Gateway) sendResult(d *bcp.Decision) {
 	}
 	id := bcp.DeliveryID(string(rune(receiptLetter)) + g.moment().Fresh)
 	g.publish(agentRole{d.Reader, bcp.RoleReader}, subjects.Deliver(bcp.RoleReader, d.Reader, peer),
-		subjects.ReplyDelivery(bcp.RoleReader, d.Reader, id), validationResult(d))
+		subjects.ReplyDelivery(bcp.RoleReader, d.Reader, id), d.Result())
 }
 
 // refuseAnswer refuses an answer that was not recorded, as those of a Reader
@@ -205,19 +213,6 @@ func (g *Gateway) refuseAnswer(s subjects.Subject, code bcp.Code) {
 	id := bcp.QueryID(s.ID)
 	g.sendResult(&bcp.Decision{Kind: bcp.KindAnswer, Reader: s.Agent, Query: id, Verdict: bcp.Reject, Code: code})
 	g.at(g.clock().Truncate(time.Minute).Add(time.Minute), func() { g.sendQuery(id) })
-}
-
-// answerApproval serves an approver: what waits for it can be listed.
-func (g *Gateway) answerApproval(in input) {
-	if in.subject.Verb != subjects.VerbList {
-		g.answer(in, refusal(bcp.Unavailable))
-		return
-	}
-	g.answer(in, itemList{Items: g.state.ItemsFor(in.subject.Agent)})
-}
-
-type itemList struct {
-	Items []bcp.Item `json:"items"`
 }
 
 func (g *Gateway) channelsOf(controller bcp.AgentName) []bcp.ChannelKey {

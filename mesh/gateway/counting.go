@@ -13,8 +13,11 @@ const maxCounted = 256
 // decideEvent decides about what the server told. What is only counted is so when
 // it is released, so that a record that fails loses none and doubles none.
 func (g *Gateway) decideEvent(e *event) (bcp.Decision, bool) {
-	if g.onlyCounted(e) {
+	switch {
+	case e.call != nil, g.onlyCounted(e):
 		return bcp.Decision{}, false
+	case e.kind == bcp.KindProcess:
+		return g.state.DecideProcess(g.moment(), e.agent.Agent, e.process, e.note), true
 	}
 	return g.state.DecideEvent(g.moment(), e.kind, e.agent.Agent, e.agent.Role, "", 0), true
 }

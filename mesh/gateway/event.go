@@ -22,6 +22,9 @@ type event struct {
 	agent   agentRole
 	subject string // of a violation, escaped
 	count   int
+	process string // of a process: what became of it
+	note    string // of a process: how it ended
+	call    func() // instead: has the gateway's goroutine call it
 }
 
 // Connected tells the gateway that an agent's connection was accepted.
@@ -40,12 +43,20 @@ func (g *Gateway) Denied(agent bcp.AgentName, role bcp.Role, subject string, cou
 	g.tell(event{kind: bcp.KindViolation, agent: agentRole{agent, role}, subject: subject, count: count})
 }
 
+// Process tells it what became of an agent's command: one of the events of
+// package bcp, and how it ended, in our own words.
+func (g *Gateway) Process(agent bcp.AgentName, process, note string) {
+	g.tell(event{kind: bcp.KindProcess, agent: agentRole{Agent: agent}, process: process, note: note})
+}
+
 func (g *Gateway) tell(e event) { g.events.put(input{event: &e}) }
 
 // onlyCounted says that an event gets no record of its own.
 func (g *Gateway) onlyCounted(e *event) bool {
-	if e.kind != bcp.KindConnect && e.kind != bcp.KindDisconnect {
-		return true
+	switch e.kind {
+	case bcp.KindConnect, bcp.KindDisconnect:
+	default:
+		return e.kind != bcp.KindProcess
 	}
 	f := g.flaps[e.agent]
 	if minute := g.clock().Truncate(time.Minute); !f.minute.Equal(minute) {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -45,6 +46,12 @@ type Config struct {
 	// agent that floods: one with 1,000 refusals or more in a second that were
 	// only counted (PROTOCOL P4.7). It must not block.
 	Kick func(bcp.AgentName, bcp.Role)
+	// Wake, if set, is called by the gateway's goroutine when something waits
+	// for an agent that is not connected. It must not block.
+	Wake func(bcp.AgentName)
+	// Reload, if set, is called when the operator asks for it, by a goroutine
+	// of its own: it ends in a call of [Gateway.Reload].
+	Reload func(context.Context) (Reloaded, error)
 	// Shard is the number of the journal, 0 on a single machine.
 	Shard int
 	// Logger, nil discards. It never gets a byte of an agent's message.
@@ -61,8 +68,10 @@ type Gateway struct {
 	js     natsjs.JetStream
 
 	inbox  *inbox
-	events *lane                              // of what the server tells
-	links  map[agentRole]*nats.Conn           // is complete before run begins
+	events *lane // of what the server tells
+	linked sync.Mutex
+	links  map[agentRole]*nats.Conn           // guarded by linked
+	calls  sync.WaitGroup                     // of Reload
 	lost   atomic.Pointer[context.CancelFunc] // ends the step
 	cancel context.CancelCauseFunc
 	done   chan struct{}
@@ -73,6 +82,8 @@ type Gateway struct {
 	journal *jetstream.Journal
 	agents  map[agentRole]*connection
 	sending map[bcp.DeliveryID]*sending
+	notices map[bcp.DeliveryID]int // how often each was sent
+	failed  error                  // of a reload whose record was not acknowledged
 	// dispatched tells for each sending of an open query which attempt it was.
 	dispatched map[bcp.QueryID][]int
 	counts     map[counted]int
@@ -87,6 +98,7 @@ type input struct {
 	subject subjects.Subject
 	reply   string
 	body    []byte
+	key     string // public key of the sender, of an approval
 	event   *event // instead of a message
 	unheard bool   // the server says that nobody listened to a message with this reply subject
 }
@@ -121,7 +133,7 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 	g := &Gateway{
 		config: config, log: config.Logger, js: js,
 		inbox: newInbox(), links: make(map[agentRole]*nats.Conn), done: make(chan struct{}),
-		agents: make(map[agentRole]*connection), sending: make(map[bcp.DeliveryID]*sending),
+		agents: make(map[agentRole]*connection), sending: make(map[bcp.DeliveryID]*sending), notices: make(map[bcp.DeliveryID]int),
 		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]int), counting: make(map[counted]int),
 		flaps: make(map[agentRole]flaps),
 	}
@@ -155,6 +167,7 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 func (g *Gateway) Stop() error {
 	g.cancel(errStopped)
 	<-g.done
+	g.calls.Wait()
 	return g.err
 }
 
@@ -169,21 +182,11 @@ var (
 
 // open makes the state from the journal and records that this gateway starts.
 func (g *Gateway) open(ctx context.Context) error {
-	state, err := bcp.NewState(g.config.State)
-	if err != nil {
-		return err
-	}
 	journal, err := jetstream.OpenJournal(ctx, g.js, g.config.Shard)
 	if err != nil {
 		return err
 	}
-	err = journal.Replay(ctx, func(record []byte) error {
-		d, err := bcp.DecodeDecision(record)
-		if err != nil {
-			return err
-		}
-		return state.Apply(&d, bcp.RecordDigest(record))
-	})
+	state, err := replay(ctx, journal, g.config.State)
 	if err != nil {
 		return err
 	}
@@ -194,6 +197,22 @@ func (g *Gateway) open(ctx context.Context) error {
 		return err
 	}
 	return g.record(ctx, []outcome{start})
+}
+
+// replay makes the state of a journal under some definitions.
+func replay(ctx context.Context, journal *jetstream.Journal, config bcp.Config) (*bcp.State, error) {
+	state, err := bcp.NewState(config)
+	if err != nil {
+		return nil, err
+	}
+	err = journal.Replay(ctx, func(record []byte) error {
+		d, err := bcp.DecodeDecision(record)
+		if err != nil {
+			return err
+		}
+		return state.Apply(&d, bcp.RecordDigest(record))
+	})
+	return state, err
 }
 
 // run is the gateway's one goroutine.
@@ -213,16 +232,18 @@ func (g *Gateway) run(ctx context.Context) {
 			}
 			return
 		}
-		if err := g.stepConnected(context.WithoutCancel(ctx), batch); err != nil {
+		err := g.stepConnected(context.WithoutCancel(ctx), batch)
+		if err == nil { // everybody of the batch has been answered
+			batch, err, g.failed = nil, g.failed, nil
+		}
+		if err != nil {
 			if errors.Is(err, jetstream.ErrFenced) {
 				g.log.Error("stepping down", "error", err)
 				g.err = err
 				return
 			}
 			batch = g.recover(ctx, batch, err)
-			continue
 		}
-		batch = nil
 	}
 }
 

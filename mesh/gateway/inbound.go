@@ -2,10 +2,14 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -135,33 +139,69 @@ func (g *Gateway) subscribe() error {
 			}
 			continue
 		}
-		g.links[controller] = g.links[reader]
-		if err := g.listen(controller, g.inbox.lane()); err != nil {
-			return err
+		if g.setLink(controller, g.linkOf(reader)) {
+			if err := g.listen(controller, g.inbox.lane()); err != nil {
+				return err
+			}
 		}
 	}
+	people := []agentRole{{bcp.Operator, bcp.RoleOperator}}
 	for _, name := range mesh.Approvers {
-		if err := g.link(agentRole{name, bcp.RoleApprover}); err != nil {
+		people = append(people, agentRole{name, bcp.RoleApprover})
+	}
+	for _, who := range people {
+		if err := g.link(who); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// link connects for one agent or person in one role.
+// link connects for one agent or person in one role, unless it did before.
 func (g *Gateway) link(who agentRole) error {
+	if g.linkOf(who) != nil {
+		return nil
+	}
 	conn, err := g.config.Connect()
 	if err != nil {
 		return fmt.Errorf("connecting for the %s %s: %w", who.Role, who.Agent, err)
 	}
-	g.links[who] = conn
+	g.setLink(who, conn)
 	return g.listen(who, g.inbox.lane())
+}
+
+func (g *Gateway) linkOf(who agentRole) *nats.Conn {
+	g.linked.Lock()
+	defer g.linked.Unlock()
+	return g.links[who]
+}
+
+// setLink reports false where there is a connection already.
+func (g *Gateway) setLink(who agentRole, conn *nats.Conn) bool {
+	g.linked.Lock()
+	defer g.linked.Unlock()
+	if g.links[who] != nil {
+		return false
+	}
+	g.links[who] = conn
+	return true
+}
+
+// connections returns every connection once.
+func (g *Gateway) connections() []*nats.Conn {
+	g.linked.Lock()
+	defer g.linked.Unlock()
+	conns := make(map[*nats.Conn]bool, len(g.links))
+	for _, conn := range g.links {
+		conns[conn] = true
+	}
+	return slices.Collect(maps.Keys(conns))
 }
 
 // publish sends a message to an agent in its encoding, or to a person in JSON.
 // What is lost on the way is sent again by whoever waits for its answer.
 func (g *Gateway) publish(to agentRole, subject, reply string, message any) {
-	conn, encoding := g.links[to], g.state.Encoding(to.Agent)
+	conn, encoding := g.linkOf(to), g.state.Encoding(to.Agent)
 	if conn == nil {
 		return
 	}
@@ -181,24 +221,23 @@ func (g *Gateway) publish(to agentRole, subject, reply string, message any) {
 
 // Flush returns when the server has everything that was sent to agents before.
 func (g *Gateway) Flush(ctx context.Context) error {
-	for _, conn := range g.links {
-		if err := conn.FlushWithContext(ctx); err != nil {
+	for _, conn := range g.connections() {
+		if err := conn.FlushWithContext(ctx); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
 			return fmt.Errorf("flushing to the agents: %w", err)
 		}
 	}
 	return nil
 }
 
-// unlink closes the agents' connections. A connection may stand for both roles
-// of its agent.
+// unlink closes the agents' connections.
 func (g *Gateway) unlink() {
-	for _, conn := range g.links {
+	for _, conn := range g.connections() {
 		conn.Close()
 	}
 }
 
 func (g *Gateway) listen(who agentRole, l *lane) error {
-	conn := g.links[who]
+	conn := g.linkOf(who)
 	for _, pattern := range patterns(who) {
 		dropped := 0
 		sub, err := conn.Subscribe(pattern, func(m *nats.Msg) {
@@ -226,6 +265,8 @@ func patterns(who agentRole) []string {
 		return []string{subjects.AsksOf(who.Agent), subjects.Session(who.Agent), subjects.RepliesOf(who.Role, who.Agent)}
 	case bcp.RoleApprover:
 		return []string{subjects.ApprovalsOf(who.Agent)}
+	case bcp.RoleOperator:
+		return []string{subjects.Controls()}
 	}
 	return nil
 }
@@ -234,7 +275,11 @@ func patterns(who agentRole) []string {
 // subjects makes: no credentials of ours can publish it.
 func receive(l *lane, m *nats.Msg) {
 	if subject, err := subjects.Parse(m.Subject); err == nil {
-		l.put(input{subject: subject, reply: m.Reply, body: m.Data, unheard: nobodyListens(m)})
+		in := input{subject: subject, reply: m.Reply, body: m.Data, unheard: nobodyListens(m)}
+		if subject.Kind == subjects.KindApproval {
+			in.key = senderKey(m)
+		}
+		l.put(in)
 	}
 }
 
@@ -252,3 +297,15 @@ func nobodyListens(m *nats.Msg) bool {
 // senderHeader is written by the server where an export shares the identity
 // of the sender.
 const senderHeader = "Nats-Request-Info"
+
+// senderKey is the public key of the creds that a message was sent with. The
+// server overwrites what a client says there.
+func senderKey(m *nats.Msg) string {
+	var sender struct {
+		User string `json:"user"`
+	}
+	if values := m.Header.Values(senderHeader); len(values) != 1 || json.Unmarshal([]byte(values[0]), &sender) != nil {
+		return ""
+	}
+	return sender.User
+}

@@ -103,9 +103,16 @@ func (g *Gateway) decide(in input) (bcp.Decision, bool) {
 		d = g.state.DecidePush(m, s.Reader, s.Controller, s.Subscription, in.body)
 	case subjects.KindSession:
 		d = g.state.DecideSession(m, s.Controller, in.body)
+	case subjects.KindApproval:
+		return g.decideApproval(m, in)
+	case subjects.KindControl:
+		if s.Event == bcp.ControlSessions || s.Event == bcp.ControlReload {
+			return bcp.Decision{}, false
+		}
+		return g.state.DecideControl(m, s.Event, in.body), true
 	case subjects.KindReply:
-		if s.Role != bcp.RoleReader {
-			return g.state.DecideAcknowledge(m, s.Agent, bcp.DeliveryID(s.ID))
+		if s.Role != bcp.RoleReader || isNotice(s) {
+			return g.state.DecideAcknowledge(m, s.Agent, s.Role, bcp.DeliveryID(s.ID))
 		}
 		if isHandshake(s) || isReceipt(s) {
 			return bcp.Decision{}, false
@@ -189,8 +196,11 @@ func (g *Gateway) release(o *outcome) {
 			g.sendQuery(d.Query)
 		}
 	case bcp.KindPush:
-		g.answer(o.in, validationResult(d))
-	case bcp.KindSession:
+		g.answer(o.in, d.Result())
+	case bcp.KindApproval:
+		g.answer(o.in, g.decided(d, o.in))
+		g.sendQuery(d.Query)
+	case bcp.KindSession, bcp.KindTaint:
 		if d.Verdict == bcp.Accept {
 			g.answer(o.in, sessionReceipt{Session: d.Session})
 		} else {
@@ -198,7 +208,8 @@ func (g *Gateway) release(o *outcome) {
 		}
 	case bcp.KindAcknowledge:
 		delete(g.sending, d.Delivery)
-		g.listens(agentRole{d.Controller, bcp.RoleController})
+		delete(g.notices, d.Notice)
+		g.listens(agentRole{d.Agent, d.Role})
 	case bcp.KindConnect, bcp.KindDisconnect:
 		if o.in.event != nil {
 			g.noteConnection(d)
@@ -214,6 +225,10 @@ func (g *Gateway) release(o *outcome) {
 	if key, ok := d.Channel(); ok && d.Delivery != "" {
 		g.sendDeliveries(key)
 	}
+	if d.Notice != "" && d.Kind != bcp.KindAcknowledge {
+		g.sendNotices(d)
+	}
+	g.alert(d)
 }
 
 // releaseUnrecorded serves what changes nothing. It comes behind the record of
@@ -224,6 +239,8 @@ func (g *Gateway) releaseUnrecorded(o *outcome) {
 		g.count(counted{kind: bcp.KindRefusals, agent: in.sender()}, 1)
 	}
 	switch {
+	case in.event != nil && in.event.call != nil:
+		in.event.call()
 	case in.event != nil:
 		g.countEvent(in.event)
 	case in.unheard:
@@ -234,6 +251,8 @@ func (g *Gateway) releaseUnrecorded(o *outcome) {
 		g.answer(*in, g.refusal(*in, code))
 	case in.subject.Kind == subjects.KindApproval:
 		g.answerApproval(*in)
+	case in.subject.Kind == subjects.KindControl:
+		g.answerControl(*in)
 	case isHandshake(in.subject):
 		g.acknowledgedSubscriptions(in.subject)
 	}
@@ -263,25 +282,6 @@ func (g *Gateway) refusal(in input, code bcp.Code) any {
 		Status: bcp.StatusRefused, Code: code, Detail: code.Info().Text}
 }
 
-// validationResult tells a Reader what became of its answer or push.
-func validationResult(d *bcp.Decision) bcp.ValidationResult {
-	r := bcp.ValidationResult{Type: bcp.TypeValidationResult, QueryID: d.Query, SubscriptionID: d.Subscription,
-		Success: d.Verdict == bcp.Accept, Code: d.Code}
-	switch d.Verdict {
-	case bcp.Accept:
-		r.Status = bcp.StatusDelivered
-		if d.Kind == bcp.KindPush {
-			r.Detail = "Published to controller " + string(d.Controller) + " (Cat-" + string('0'+byte(d.Category)) + ", " + d.Nominal.String() + " bits)"
-		}
-	case bcp.Hold:
-		r.Status, r.Detail = bcp.StatusHeld, "Held for a person"
-	default:
-		r.Status = bcp.StatusRefused
-		r.Detail = bcp.ReaderDetail(d.Code, d.Reason, d.Field, d.Subscription, d.Controller)
-	}
-	return r
-}
-
 // answer replies to a request in its sender's encoding. The server made the
 // reply subject, since requests cross from another account; a subject that a
 // client chose itself is never answered.
@@ -302,6 +302,8 @@ func (in *input) sender() agentRole {
 		return agentRole{s.Reader, bcp.RoleReader}
 	case subjects.KindApproval:
 		return agentRole{s.Agent, bcp.RoleApprover}
+	case subjects.KindControl:
+		return agentRole{bcp.Operator, bcp.RoleOperator}
 	default:
 		return agentRole{s.Agent, s.Role}
 	}

@@ -36,6 +36,9 @@ func (g *Gateway) window(controller bcp.AgentName) int {
 // window already is sent again by its own timer.
 func (g *Gateway) sendDeliveries(key bcp.ChannelKey) {
 	outbox := g.state.Outbox(key)
+	if len(outbox) > 0 {
+		g.wake(agentRole{key.Controller, bcp.RoleController})
+	}
 	for i := range min(len(outbox), g.window(key.Controller)) {
 		out := &outbox[i]
 		if wait := out.Release.Sub(g.clock()); wait > 0 {

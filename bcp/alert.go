@@ -1,0 +1,141 @@
+package bcp
+
+import (
+	"slices"
+	"time"
+)
+
+// AlertKind says what an operator should look at (PROTOCOL P4.6). The words
+// stand in records, subjects and metrics.
+type AlertKind string
+
+// The alerts. The first three are decisions of the gateway, once an epoch or a
+// session; the others go with the decisions that they are about.
+const (
+	AlertThreshold   AlertKind = "budget_threshold" // an epoch has reached alert_bits
+	AlertExhausted   AlertKind = "budget_exhausted" // an epoch could not pay for a query or a push
+	AlertSpending    AlertKind = "session_spending" // a session took over ten times the median session
+	AlertHeld        AlertKind = "item_held"        // something waits for a person
+	AlertUnavailable AlertKind = "agent_unavailable"
+	AlertMissed      AlertKind = "runs_missed" // of a schedule, while nobody was there to prompt
+	AlertFlood       AlertKind = "flood"       // refusals beyond max_refusals, or denied subjects
+)
+
+// AlertKinds returns every kind.
+func AlertKinds() []AlertKind {
+	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood}
+}
+
+// Alert tells operators, approvers and auditors of a decision that somebody
+// should look at. It holds no text of an agent.
+type Alert struct {
+	Type       string    `json:"type"`
+	Alert      AlertKind `json:"alert"`
+	Seq        uint64    `json:"seq"`
+	Time       time.Time `json:"time"`
+	Agent      AgentName `json:"agent,omitempty"`
+	Controller AgentName `json:"controller,omitempty"`
+	Reader     AgentName `json:"reader,omitempty"`
+	Epoch      uint64    `json:"epoch,omitzero"`
+	Item       ItemID    `json:"item_id,omitempty"`
+	Count      int       `json:"count,omitzero"`
+}
+
+// Alert returns what operators hear of the decision, if they do.
+func (d *Decision) Alert() (Alert, bool) {
+	var kind AlertKind
+	switch {
+	case d.Repeat:
+	case d.Kind == KindAlert:
+		kind = AlertKind(d.Event)
+	case d.Verdict == Hold && d.Item != "":
+		kind = AlertHeld
+	case d.Kind == KindProcess && d.Event == ProcessUnavailable:
+		kind = AlertUnavailable
+	case d.Kind == KindPrompt && d.Count > 0:
+		kind = AlertMissed
+	case d.Kind == KindRefusals, d.Kind == KindViolation:
+		kind = AlertFlood
+	}
+	return Alert{Type: TypeAlert, Alert: kind, Seq: d.Seq, Time: d.At(), Agent: d.Agent, Controller: d.Controller, Reader: d.Reader,
+		Epoch: d.Epoch, Item: d.Item, Count: d.Count}, kind != ""
+}
+
+// alert is one that DecideDue has to record.
+type alert struct {
+	channel ChannelKey
+	kind    AlertKind
+}
+
+// raise makes an alert due, unless it is; over reports the opposite.
+func (s *State) raise(ch *channelState, kind AlertKind, due bool) {
+	a := alert{ch.definition.ChannelKey, kind}
+	switch queued := slices.Index(s.alerts, a); {
+	case due && queued < 0:
+		s.alerts = append(s.alerts, a)
+	case !due && queued >= 0:
+		s.alerts = slices.Delete(s.alerts, queued, queued+1)
+	}
+}
+
+func (s *State) applyAlert(d *Decision, ch *channelState) {
+	kind := AlertKind(d.Event)
+	switch kind {
+	case AlertThreshold:
+		ch.alerted = d.Epoch
+	case AlertExhausted:
+		ch.exhausted = d.Epoch
+	case AlertSpending:
+		ch.spending.alerted = true
+	}
+	s.raise(ch, kind, false)
+}
+
+// noteExhausted looks at a refusal.
+func (s *State) noteExhausted(d *Decision, ch *channelState) {
+	if d.Code == BudgetExhausted && ch.exhausted != ch.epoch {
+		s.raise(ch, AlertExhausted, true)
+	}
+}
+
+// spending compares a Controller's session with those before it.
+type spending struct {
+	session SessionID
+	spent   Bits
+	alerted bool
+	past    []Bits // of sessions before that spent anything, newest last
+}
+
+const (
+	// medianOf is how many sessions the median is taken of, and leastSessions
+	// how many there have to be.
+	medianOf      = 31
+	leastSessions = 3
+	// farAbove is how many times the median is worth an alert.
+	farAbove = 10
+)
+
+// noteSpending looks at a channel after a charge.
+func (s *State) noteSpending(ch *channelState, settled Bits) {
+	limit := ch.definition.AlertBits
+	s.raise(ch, AlertThreshold, limit > 0 && ch.alerted != ch.epoch && ch.pool(ch.epoch).Spent() >= limit)
+	w := &ch.spending
+	if id := s.agents[ch.definition.Controller].session.id; id != w.session {
+		if w.spent > 0 {
+			w.past = append(w.past, w.spent)
+			w.past = w.past[max(0, len(w.past)-medianOf):]
+		}
+		w.session, w.spent, w.alerted = id, 0, false
+	}
+	w.spent += max(0, settled)
+	s.raise(ch, AlertSpending, !w.alerted && w.far())
+}
+
+// far reports whether the session took more than farAbove times the median.
+func (w *spending) far() bool {
+	if len(w.past) < leastSessions {
+		return false
+	}
+	sorted := slices.Sorted(slices.Values(w.past))
+	return w.spent > farAbove*sorted[len(sorted)/2]
+}

@@ -1,0 +1,261 @@
+package bcp
+
+import (
+	"slices"
+	"time"
+)
+
+// Operator is the name under which whoever owns the state folder acts. No
+// person of a mesh may have it.
+const Operator AgentName = "operator"
+
+// TaintSource is where something came from that an agent read (PROTOCOL P8.1).
+type TaintSource string
+
+// The sources. The mesh knows of none who else could write there, so each taints
+// high.
+const (
+	SourceWeb      TaintSource = "web"
+	SourceDocument TaintSource = "document"
+	SourceAPI      TaintSource = "api"
+	SourceDatabase TaintSource = "database"
+	SourceAgent    TaintSource = "agent" // an agent outside the mesh
+)
+
+// TaintSources returns every source.
+func TaintSources() []TaintSource {
+	return []TaintSource{SourceWeb, SourceDocument, SourceAPI, SourceDatabase, SourceAgent}
+}
+
+// Valid reports whether it is one of the five.
+func (t TaintSource) Valid() bool { return slices.Contains(TaintSources(), t) }
+
+func (t TaintSource) taint() Taint {
+	if t.Valid() {
+		return TaintHigh
+	}
+	return TaintUnknown
+}
+
+// TaintReport says what an agent has read.
+type TaintReport struct {
+	Source TaintSource `json:"source"`
+}
+
+// taintReset is the event of a decision that forgets what was reported.
+const taintReset = "reset"
+
+// The events of a process.
+const (
+	ProcessStarted     = "started"
+	ProcessEnded       = "ended"
+	ProcessUnavailable = "unavailable" // it could not be started
+)
+
+// The acts of an operator.
+const (
+	ControlRenew      = "renew"       // a session, and new epochs for all its channels
+	ControlTaint      = "taint"       // report what an agent has read
+	ControlResetTaint = "reset-taint" // forget it
+	ControlSessions   = "sessions"    // list them
+	ControlReload     = "reload"      // load the definitions again
+)
+
+// ControlActs returns every act.
+func ControlActs() []string {
+	return []string{ControlRenew, ControlTaint, ControlResetTaint, ControlSessions, ControlReload}
+}
+
+// Control is an operator's message.
+type Control struct {
+	Agent AgentName    `json:"agent,omitempty"`
+	Taint *TaintReport `json:"taint,omitzero"`
+}
+
+// DecideControl judges an act of the operator that changes the state: renew,
+// taint or reset-taint.
+func (s *State) DecideControl(m Moment, act string, body []byte) Decision {
+	d := s.next(m, KindTaint)
+	if act == ControlRenew {
+		d.Kind = KindSession
+	}
+	d.Agent, d.Role, d.Event, d.RawBytes = Operator, RoleOperator, act, len(body)
+	var c Control
+	if parseControllerMessage(body, JSON, &c) != "" {
+		return d.refuse(Malformed)
+	}
+	a := s.agents[c.Agent]
+	reports := c.Taint != nil && c.Taint.Source.Valid()
+	if a == nil || act == ControlRenew && !a.definition.Controller || (act == ControlTaint) != reports {
+		return d.refuse(Malformed)
+	}
+	d.Verdict = Accept
+	switch act {
+	case ControlRenew:
+		d.Controller = c.Agent
+		s.sessionOf(&d, m, c.Agent, false)
+		d.SessionRenews = true
+	case ControlTaint:
+		d.Target, d.Event, d.Taint = c.Agent, string(c.Taint.Source), c.Taint.Source.taint()
+	case ControlResetTaint:
+		d.Target, d.Event, d.Taint = c.Agent, taintReset, TaintLow
+	default:
+		return d.refuse(Malformed)
+	}
+	return d
+}
+
+// DecideProcess records what became of an agent's command.
+func (s *State) DecideProcess(m Moment, agent AgentName, event, note string) Decision {
+	d := s.next(m, KindProcess)
+	d.Agent, d.Event, d.Note = agent, event, note
+	return d
+}
+
+// DecideReload records that other definitions hold, with the permissions that
+// were taken and given.
+func (s *State) DecideReload(m Moment, version string, changes []string) Decision {
+	d := s.next(m, KindReload)
+	d.Agent, d.Role, d.Versions, d.Files, d.Changes = Operator, RoleOperator, Versions(version), s.mesh.Files, changes
+	return d
+}
+
+// applyAgent applies what a decision changes of one agent beside its session.
+func (s *State) applyAgent(d *Decision) {
+	switch d.Kind {
+	case KindStart:
+		for _, a := range s.agents {
+			a.unavailable = false
+		}
+		s.applyBegin(d)
+	case KindReload:
+		s.applyBegin(d)
+	case KindPrompt:
+		s.applyPrompt(d)
+	case KindAcknowledge:
+		if d.Notice != "" {
+			s.forgetNotice(d.Notice)
+		}
+	case KindConnect:
+		if a := s.agents[d.Agent]; a != nil {
+			a.unavailable = false
+		}
+	case KindProcess:
+		if a := s.agents[d.Agent]; a != nil {
+			a.unavailable = d.Event == ProcessUnavailable
+		}
+	case KindTaint:
+		s.applyTaint(d)
+	}
+}
+
+// applyTaint raises what was reported; only an operator lowers it.
+func (s *State) applyTaint(d *Decision) {
+	a := s.agents[d.Target]
+	if a == nil || d.Verdict != Accept {
+		return
+	}
+	if d.Event == taintReset {
+		if d.Role == RoleOperator {
+			a.reported, a.exposure, a.sources = TaintLow, TaintLow, nil
+		}
+		return
+	}
+	a.reported = MaxTaint(a.reported, d.Taint)
+	if !slices.Contains(a.sources, d.Event) {
+		a.sources = append(a.sources, d.Event)
+	}
+}
+
+// note keeps a delivery for the approvers of the session.
+func (session *sessionState) note(d *Decision) {
+	if session.id != d.Session {
+		return
+	}
+	r := Release{Reader: d.Reader, Query: d.Query, Subscription: d.Subscription, Category: d.Category, Outcome: d.Outcome, Nominal: d.Nominal, Time: d.At()}
+	if d.Outcome == "" {
+		r.Content = d.Payload
+	}
+	earlier := session.releases[max(0, len(session.releases)-maxReleases+1):]
+	session.releases = append(slices.Clip(slices.Clone(earlier)), r)
+}
+
+// SessionView is a Controller's newest session, as operators see it.
+type SessionView struct {
+	Controller AgentName `json:"controller"`
+	Session    SessionID `json:"session_id,omitempty"`
+	// Status is open, idle, closed, or none where there has been no session.
+	Status string `json:"status"`
+	// BegunBy is controller or delivery.
+	BegunBy  string           `json:"begun_by,omitempty"`
+	Since    time.Time        `json:"since,omitzero"`
+	Touched  time.Time        `json:"last_activity,omitzero"`
+	Taint    Taint            `json:"taint"` // its own
+	Sources  []string         `json:"sources,omitempty"`
+	Exposure Taint            `json:"exposure"`
+	Channels []SessionChannel `json:"channels"`
+}
+
+// SessionChannel is what the session has left on one channel.
+type SessionChannel struct {
+	Reader         AgentName `json:"reader"`
+	Epoch          uint64    `json:"epoch"`
+	Remaining      Bits      `json:"remaining_bits"`
+	Escalations    int       `json:"escalations"`
+	MaxEscalations int       `json:"max_escalations"`
+	Failed         bool      `json:"failed,omitzero"` // more escalations were tried
+	Open           int       `json:"open_queries"`
+	Held           int       `json:"held_items"`
+	Waiting        int       `json:"waiting_deliveries"`
+}
+
+// Sessions returns the sessions of all Controllers, sorted by name.
+func (s *State) Sessions(now time.Time) []SessionView {
+	views := []SessionView{}
+	for _, definition := range s.mesh.Agents {
+		if !definition.Controller {
+			continue
+		}
+		a := s.agents[definition.Name]
+		session := &a.session
+		v := SessionView{Controller: definition.Name, Status: "none", Taint: MaxTaint(definition.BaseTaint, a.reported), Sources: a.sources,
+			Exposure: session.exposure, Channels: []SessionChannel{}}
+		if session.begun {
+			v.Session, v.Status, v.BegunBy = session.id, "open", "controller"
+			v.Since, v.Touched = time.Unix(0, session.since).UTC(), time.Unix(0, session.touched).UTC()
+			switch {
+			case session.closed:
+				v.Status = "closed"
+			case now.UnixNano()-session.touched >= int64(s.mesh.IdleTimeout):
+				v.Status = "idle"
+			}
+			if session.byDelivery {
+				v.BegunBy = "delivery"
+			}
+		}
+		for _, c := range s.mesh.Channels {
+			if c.Controller == definition.Name {
+				v.Channels = append(v.Channels, s.sessionChannel(s.channels[c.ChannelKey], session.id))
+			}
+		}
+		views = append(views, v)
+	}
+	return views
+}
+
+func (s *State) sessionChannel(ch *channelState, session SessionID) SessionChannel {
+	c := SessionChannel{Reader: ch.definition.Reader, Epoch: ch.epoch, Remaining: max(0, ch.definition.Budget-ch.pool(ch.epoch).Spent()),
+		MaxEscalations: ch.definition.MaxEscalations, Waiting: len(ch.outbox)}
+	for _, p := range ch.pools {
+		c.Open += p.open
+	}
+	for _, it := range s.items {
+		if it.channel() == ch.definition.ChannelKey {
+			c.Held++
+		}
+	}
+	if ch.session == session {
+		c.Escalations, c.Failed = ch.escalations, ch.failed
+	}
+	return c
+}

@@ -1,0 +1,115 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/gateway"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// Reload goes on under other definitions: all of them or, with an error, none
+// (PROTOCOL P1.5). Agents whose permissions change are disconnected and come
+// back with the same creds; removed ones are cut off. The result names the
+// permissions that were taken and given, a line each.
+//
+// The journal is read under the new definitions first, so the time it takes
+// grows with its length; traffic waits meanwhile.
+func (m *Mesh) Reload(ctx context.Context, next *bcp.Mesh) (gateway.Reloaded, error) {
+	m.reloading.Lock()
+	defer m.reloading.Unlock()
+	before := m.definition.Load()
+	result := gateway.Reloaded{Changes: changes(before, next), Notes: notesOf(before, next)}
+	switchOver := func() error {
+		_, bundle, err := Keys(m.config.State, next)
+		if err == nil {
+			err = m.server.UpdateAccounts(ctx, bundle)
+		}
+		if err != nil {
+			return errors.Join(err, m.switchBack(ctx, before))
+		}
+		return nil
+	}
+	if err := m.gateway.Reload(ctx, m.stateOf(next), result.Changes, switchOver); err != nil {
+		return gateway.Reloaded{}, fmt.Errorf("reload: %w", err)
+	}
+	m.definition.Store(next)
+	m.clients.use(next)
+	return result, nil
+}
+
+// switchBack gives the server the permissions of before again.
+func (m *Mesh) switchBack(ctx context.Context, before *bcp.Mesh) error {
+	_, bundle, err := Keys(m.config.State, before)
+	if err != nil {
+		return err
+	}
+	return m.server.UpdateAccounts(ctx, bundle)
+}
+
+// reloadFiles is the reload that the operator asks for.
+func (m *Mesh) reloadFiles(ctx context.Context) (gateway.Reloaded, error) {
+	if m.config.Load == nil {
+		return gateway.Reloaded{}, errNoLoad
+	}
+	next, err := m.config.Load()
+	if err != nil {
+		return gateway.Reloaded{Errors: strings.Split(err.Error(), "\n")}, nil
+	}
+	return m.Reload(ctx, next)
+}
+
+var errNoLoad = errors.New("this mesh was not started from a folder of definitions")
+
+// changes lists the permissions that next takes (-) and gives (+).
+func changes(before, next *bcp.Mesh) []string {
+	had, has := grants(before), grants(next)
+	var lines []string
+	for _, g := range had {
+		if _, kept := slices.BinarySearch(has, g); !kept {
+			lines = append(lines, "- "+g)
+		}
+	}
+	for _, g := range has {
+		if _, old := slices.BinarySearch(had, g); !old {
+			lines = append(lines, "+ "+g)
+		}
+	}
+	return lines
+}
+
+func grants(def *bcp.Mesh) []string {
+	var all []string
+	for _, s := range subjects.Permissions(def) {
+		who := string(s.Agent) + " (" + s.Role.String() + ") may "
+		for _, subject := range s.PubAllow {
+			all = append(all, who+"publish "+subject)
+		}
+		for _, subject := range s.SubAllow {
+			all = append(all, who+"subscribe "+subject)
+		}
+		if s.Respond {
+			all = append(all, fmt.Sprintf("%sreply once within %s", who, s.RespondFor))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// notesOf names what a running mesh cannot change.
+func notesOf(before, next *bcp.Mesh) []string {
+	var notes []string
+	add := func(differs bool, key string) {
+		if differs {
+			notes = append(notes, key+" holds from the next start on")
+		}
+	}
+	add(before.Replicas != next.Replicas, "replicas")
+	add(before.SyncAlways != next.SyncAlways || before.SyncInterval != next.SyncInterval, "sync")
+	add(before.RawRetention != next.RawRetention, "raw_retention")
+	return notes
+}
