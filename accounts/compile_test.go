@@ -27,6 +27,7 @@ func TestAccountsHaveTheWaysOfTheArchitectureAndNoOthers(t *testing.T) {
 	}
 	want := map[string]string{
 		"bcp.v1.ask.>": "service Singleton", "bcp.v1.push.>": "service Singleton", "bcp.v1.session.>": "service Singleton",
+		"bcp.v1.control.>": "service Singleton", "bcp.v1.alert.>": "stream ",
 		"bcp.v1.approval.>": "service Singleton", "bcp.v1.reply.reader.>": "service Singleton", "bcp.v1.reply.controller.>": "service Singleton",
 		"bcp.v1.query.>": "stream ", "bcp.v1.deliver.reader.>": "stream ", "bcp.v1.deliver.controller.>": "stream ",
 		"$JS.API.DIRECT.GET.BCP_AUDIT": "service Stream", "$JS.API.DIRECT.GET.BCP_AUDIT.>": "service Stream",
@@ -48,7 +49,7 @@ func TestAccountsHaveTheWaysOfTheArchitectureAndNoOthers(t *testing.T) {
 			"$JS.API.DIRECT.GET.BCP_AUDIT service as BCPJS.DIRECT.GET.BCP_AUDIT", "$JS.API.DIRECT.GET.BCP_AUDIT.> service as BCPJS.DIRECT.GET.BCP_AUDIT.>",
 			"$JS.API.DIRECT.GET.BCP_LEDGER service as BCPJS.DIRECT.GET.BCP_LEDGER", "$JS.API.DIRECT.GET.BCP_LEDGER.> service as BCPJS.DIRECT.GET.BCP_LEDGER.>",
 			"$JS.API.STREAM.INFO.BCP_AUDIT service as BCPJS.STREAM.INFO.BCP_AUDIT", "$JS.API.STREAM.INFO.BCP_LEDGER service as BCPJS.STREAM.INFO.BCP_LEDGER",
-			"bcp.v1.approval.> service shared",
+			"bcp.v1.alert.> stream", "bcp.v1.approval.> service shared", "bcp.v1.control.> service",
 		},
 	}
 	for name, want := range imports {

@@ -84,7 +84,7 @@ func TestIssueRefusesWhatThereIsNot(t *testing.T) {
 		{"relay", bcp.RoleReader, ""},
 		{"alice", 0, "alice has several roles, name one: approver, auditor"},
 		{"alice", bcp.RoleAuditor, ""},
-		{"Nobody\x1b[31m", 0, "alice (approver), alice (auditor), main (controller), relay (controller), relay (reader), researcher (reader)"},
+		{"Nobody\x1b[31m", 0, "alice (approver), alice (auditor), main (controller), operator (operator), relay (controller), relay (reader), researcher (reader)"},
 		{"", 0, "it has alice (approver)"},
 		{"gateway", 0, "it has alice (approver)"},
 	} {

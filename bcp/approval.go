@@ -186,7 +186,7 @@ func (s *State) mayDecide(approver AgentName, it Item) bool {
 func (s *State) View(approver AgentName, id ItemID) (ItemView, Code) {
 	it := s.items[id]
 	if it == nil {
-		return ItemView{}, s.goneItem(id)
+		return ItemView{}, s.goneItem(id, s.last.Time)
 	}
 	if !s.mayDecide(approver, it.Item) {
 		return ItemView{}, NotPermitted
@@ -221,9 +221,9 @@ func (s *State) validatorOf(it *itemState) *Validator {
 }
 
 // goneItem says why an item does not wait.
-func (s *State) goneItem(id ItemID) Code {
+func (s *State) goneItem(id ItemID, now int64) Code {
 	for _, gone := range s.decided {
-		if gone.id == id {
+		if gone.id == id && now-gone.at < clientMemory {
 			return gone.code
 		}
 	}
@@ -239,7 +239,7 @@ func (s *State) Preview(approver AgentName, body []byte) (EditPreview, Refusal) 
 	it := s.items[a.Item]
 	switch {
 	case it == nil:
-		return EditPreview{}, refusalOf(s.goneItem(a.Item))
+		return EditPreview{}, refusalOf(s.goneItem(a.Item, s.last.Time))
 	case !s.mayDecide(approver, it.Item):
 		return EditPreview{}, refusalOf(NotPermitted)
 	}
@@ -279,7 +279,7 @@ func (s *State) DecideApproval(m Moment, approver AgentName, key string, act Act
 	d.Item = a.Item
 	it := s.items[a.Item]
 	if it == nil {
-		return d.refuse(s.goneItem(a.Item))
+		return d.refuse(s.goneItem(a.Item, d.Time))
 	}
 	d.Controller, d.Reader, d.Query, d.Subscription, d.Category = it.Controller, it.Reader, it.Query, it.Subscription, it.Category
 	q := s.queries[it.Query]

@@ -149,7 +149,7 @@ func TestHeldItemOfAnOldEpoch(t *testing.T) {
 		ask planner mail num         => accept epoch:2
 		wait 22h
 		due                          => out:expired epoch:2 settled:1.0
-		due                          => out:approval_expired epoch:1 bits:0.0
+		due                          => out:approval_expired epoch:1 prepaid
 		due                          => nothing
 		ask planner mail num         => accept`)
 }

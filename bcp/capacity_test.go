@@ -79,16 +79,15 @@ func observablesOf(v *bcp.Validator, answers int64, s bcp.Settings, held, summar
 		failures++
 	}
 	if summary { // first the gate, then the Reader, then the content
-		after := n(1)
+		read, decided := int64(1), int64(1)
 		if slots > 1 {
-			after = n(slots + decisions)
+			read, decided = slots+decisions, slots+2*decisions
 		}
-		times := func(k *big.Int) *big.Int { return new(big.Int).Mul(after, k) }
 		return []observable{
 			{"ended at the gate", n(5 * decisions), prices.FailedCapacity},
-			{"failed with the Reader", times(n(failures)), prices.FailedCapacity},
-			{"approved", times(new(big.Int).Mul(total, n(decisions))), prices.Capacity},
-			{"held and failed", times(n(5 * decisions)), prices.Capacity},
+			{"failed with the Reader", n(failures * read), prices.FailedCapacity},
+			{"approved", new(big.Int).Mul(total, n(decided)), prices.Capacity},
+			{"held and failed", n(5 * decided), prices.Capacity},
 		}
 	}
 	all := []observable{

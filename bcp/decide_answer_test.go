@@ -267,7 +267,7 @@ func TestAnswerIsHeld(t *testing.T) {
 	}
 	w.play(`
 		wait 23h45m
-		due                          => expire out:approval_expired item bits:0.0 settled:89.0
+		due                          => expire out:approval_expired item prepaid bits:88.0 settled:89.0
 		ask planner mail text        => accept
 		answer mail 3 ` + held + `   => hold`) // the queue has room again
 	if out := w.state.Outbox(plannerMail); out[2].Outcome != ApprovalExpired || out[2].QueryID != w.queries[0] {

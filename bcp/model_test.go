@@ -3,12 +3,7 @@ package bcp
 import (
 	"fmt"
 	"slices"
-	"strings"
-	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 )
 
 // model is a second, slow account of the same rules, written from PROTOCOL P3.10,
@@ -21,7 +16,7 @@ type model struct {
 	channels map[ChannelKey]*modelChannel
 	sessions map[AgentName]*modelSession
 	queries  []*modelQuery
-	held     []*modelPush
+	items    []*modelItem
 }
 
 type modelChannel struct {
@@ -65,9 +60,16 @@ type modelQuery struct {
 	ended    time.Time
 }
 
-type modelPush struct {
+// modelItem waits for a person: a push, or, where q is set, its query.
+type modelItem struct {
+	id       ItemID
 	ch       *modelChannel
+	q        *modelQuery
+	spec     string
+	gate     bool
 	deadline time.Time
+	gone     Code // why it does not wait any more
+	at       time.Time
 }
 
 func newModel(mesh *Mesh) *model {
@@ -148,18 +150,19 @@ func (m *model) charge(c *modelChannel, e modelEntry) {
 }
 
 func (m *model) pending(c *modelChannel) (n int) {
-	for _, q := range m.queries {
-		if q.ch == c && q.state == "held" {
-			n++
-		}
-	}
-	for _, p := range m.held {
-		if p.ch == c {
+	for _, it := range m.items {
+		if it.ch == c && it.gone == "" && !it.gate {
 			n++
 		}
 	}
 	return n
 }
+
+func (m *model) hold(c *modelChannel, q *modelQuery, spec string) {
+	m.items = append(m.items, &modelItem{ch: c, q: q, spec: spec, gate: q != nil && q.state == "gate", deadline: m.now.Add(c.ApprovalTTL)})
+}
+
+func (it *modelItem) end(code Code, now time.Time) { it.gone, it.at = code, now }
 
 func (m *model) ask(c *modelChannel, spec string, category Category, p Prices) (Code, *modelQuery) {
 	session := *m.sessions[c.Controller]
@@ -181,6 +184,7 @@ func (m *model) ask(c *modelChannel, spec string, category Category, p Prices) (
 	q := &modelQuery{ch: c, spec: spec, epoch: epoch, session: session.number, prices: p, deadline: m.now.Add(c.QueryTTL), state: "sent", sent: true}
 	if category == 3 {
 		q.state, q.sent, q.deadline = "gate", false, m.now.Add(c.ApprovalTTL)
+		m.hold(c, q, spec)
 	}
 	m.queries = append(m.queries, q)
 	return "", q
@@ -242,6 +246,10 @@ func (m *model) answer(q *modelQuery, reader AgentName, value string, try int) (
 		}
 		m.finish(q, "held", AlreadyAnswered, q.prices.Nominal, q.prices.Capacity)
 		q.deadline = m.now.Add(q.ch.ApprovalTTL)
+		m.hold(q.ch, q, q.spec)
+		if q.spec == "three" {
+			return "", ""
+		}
 		m.deliver(q.ch)
 		return "", Held
 	}
@@ -250,7 +258,7 @@ func (m *model) answer(q *modelQuery, reader AgentName, value string, try int) (
 	return "", ""
 }
 
-func (m *model) push(c *modelChannel, value string, nominal, capacity Bits) Code {
+func (m *model) push(c *modelChannel, spec, value string, nominal, capacity Bits) Code {
 	if value == "bad" {
 		return ValidationFailed
 	}
@@ -264,7 +272,7 @@ func (m *model) push(c *modelChannel, value string, nominal, capacity Bits) Code
 	}
 	m.charge(c, modelEntry{epoch: epoch, settled: nominal, pushed: nominal, settledC: capacity})
 	if value == "odd" {
-		m.held = append(m.held, &modelPush{ch: c, deadline: m.now.Add(c.ApprovalTTL)})
+		m.hold(c, nil, spec)
 	} else {
 		m.deliver(c)
 	}
@@ -290,14 +298,15 @@ func (m *model) close(s *modelSession, controller AgentName) {
 
 // due takes what the gateway decided to be due, and says why it should not be.
 func (m *model) due(d *Decision) string {
-	if d.Query == "" {
-		for i, p := range m.held {
-			if p.ch.Controller == d.Controller && p.ch.Reader == d.Reader && !m.now.Before(p.deadline) {
-				m.held = slices.Delete(m.held, i, i+1)
-				return ""
-			}
+	if i := slices.IndexFunc(m.items, func(it *modelItem) bool { return it.id == d.Item }); i >= 0 {
+		it := m.items[i]
+		if it.gone != "" || m.now.Before(it.deadline) && !(it.gate && it.q.cancel) {
+			return "an item is due too early"
 		}
-		return "no push is due"
+		it.end(ItemExpired, m.now)
+	}
+	if d.Query == "" {
+		return ""
 	}
 	i := slices.IndexFunc(m.queries, func(q *modelQuery) bool { return q.id == d.Query })
 	q := m.queries[i]
@@ -319,6 +328,54 @@ func (m *model) due(d *Decision) string {
 	return ""
 }
 
+// decide returns the code that the approver hears, and what the Controller does.
+func (m *model) decide(it *modelItem, act Act, valid bool) (heard, outcome Code) {
+	switch {
+	case it.gone != "" && m.now.Before(it.at.Add(24*time.Hour)):
+		return it.gone, ""
+	case it.gone != "":
+		return ItemNotFound, ""
+	case !m.now.Before(it.deadline), it.q != nil && it.q.cancel && it.gate:
+		return ItemExpired, ""
+	case act == EditItem && (it.gate || !valid):
+		return Malformed, ""
+	}
+	it.end(AlreadyDecided, m.now)
+	q := it.q
+	if q == nil {
+		if act != RejectItem {
+			m.deliver(it.ch)
+		}
+		return "", ""
+	}
+	switch {
+	case it.gate && act == Approve:
+		q.state, q.sent, q.deadline = "sent", true, m.now.Add(q.ch.QueryTTL)
+		return "", ""
+	case it.gate:
+		m.fail(q, AlreadyAnswered)
+		outcome = EscalationDenied
+	default:
+		q.state, q.ended = "done", m.now
+		if act == RejectItem {
+			outcome = ApprovalRejected
+		}
+	}
+	m.deliver(q.ch)
+	return "", outcome
+}
+
+// renew is an operator's act: new epochs, whatever the session.
+func (m *model) renew(s *modelSession) {
+	open := m.open(s)
+	if !m.act(s) {
+		s.renewed, s.renewals = m.event, s.renewals+1
+		if !open {
+			s.provoked = nil
+		}
+	}
+}
+
 // left is what the model still expects to be due.
 func (m *model) left() (n int) {
 	for _, q := range m.queries {
@@ -326,235 +383,10 @@ func (m *model) left() (n int) {
 			n++
 		}
 	}
-	for _, p := range m.held {
-		if !m.now.Before(p.deadline) {
+	for _, it := range m.items {
+		if it.gone == "" && it.q == nil && !m.now.Before(it.deadline) {
 			n++
 		}
 	}
 	return n
-}
-
-var modelValues = map[string]map[string]string{
-	"yes":  {"good": `{"ok":true}`, "bad": `{"ok":1}`, "odd": `{"ok":true}`},
-	"num":  {"good": `{"n":7}`, "bad": `{"n":1024}`, "odd": `{"n":7}`},
-	"text": {"good": `{"q":"fine"}`, "bad": `{}`, "odd": answerWord(heldAnswer)},
-}
-
-// modelMesh is small in everything, so that every limit is met.
-func modelMesh() *Mesh {
-	mesh := testMesh()
-	mesh.MaxRefusals = 1 << 30
-	mesh.Channels = slices.DeleteFunc(mesh.Channels, func(c Channel) bool { return c.Reader == "relay" || c.Controller == "relay" })
-	for _, key := range []ChannelKey{{"clerk", "web"}} {
-		mesh.Channels = append(mesh.Channels, testChannel(key.Controller, key.Reader))
-	}
-	for i := range mesh.Channels {
-		c := &mesh.Channels[i]
-		c.MaxEscalations, c.MaxRetries, c.MaxCat2Queries, c.MaxPendingApprovals = 1<<30, 2, 3, 2
-		c.Budget, c.PushBudget, c.ApprovalTTL, c.CapacityBudget = Bits(120+60*i)*Bit, 100*Bit, 2*time.Hour, Bits(4000*(i+1))*Bit
-		c.Subscriptions = testMesh().Channels[1].Subscriptions[:4]
-	}
-	return mesh
-}
-
-// covers BCP-60, BCP-78, BCP-145, BCP-174, SUB-94, P3.10, P4.3, P4.4, P4.5, P7.4, P7.6, P9.2, A-RACE, A-RDRRESET
-func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(r *rapid.T) {
-		mesh := modelMesh()
-		w := newWorld(t, mesh)
-		m := newModel(mesh)
-		replica, replayed := w.fresh(), 0
-		keys := make([]ChannelKey, 0, len(mesh.Channels))
-		for _, c := range mesh.Channels {
-			keys = append(keys, c.ChannelKey)
-		}
-		var told, heldPushes Bits // what deliveries say, and what was held before any
-		var history []string
-		fail := func(format string, args ...any) {
-			r.Helper()
-			r.Fatalf("%s\n%s", strings.Join(history, "\n"), fmt.Sprintf(format, args...))
-		}
-		note := func(d *Decision) {
-			if out, ok := d.Message(); ok && d.Kind != KindAsk {
-				told += out.BandwidthBits
-			}
-			if d.Kind == KindPush && d.Verdict == Hold {
-				heldPushes += d.Nominal
-			}
-		}
-		for step := range rapid.IntRange(20, 250).Draw(r, "steps") {
-			m.event = step + 1
-			key := rapid.SampledFrom(keys).Draw(r, "channel")
-			c := m.channels[key]
-			act := rapid.SampledFrom([]string{"ask", "ask", "answer", "answer", "answer", "push", "wait", "wait", "open", "close", "ack"}).Draw(r, "act")
-			var line string
-			var want Code
-			var outcome Code
-			switch act {
-			case "ask":
-				spec := rapid.SampledFrom([]string{"yes", "num", "name", "text", "three"}).Draw(r, "spec")
-				v, _, err := w.state.validator(w.state.channels[key], mustSpec(t, spec))
-				if err != nil {
-					t.Fatal(err)
-				}
-				line = fmt.Sprintf("ask %s %s %s why=so", key.Controller, key.Reader, spec)
-				var q *modelQuery
-				if want, q = m.ask(c, spec, v.spec.Category, v.Prices()); q != nil {
-					q.id = QueryID(fmt.Sprintf("q%06d", w.moments+1))
-					if v.spec.Category == 3 {
-						outcome = Held
-					}
-				}
-			case "answer":
-				if len(m.queries) == 0 {
-					continue
-				}
-				from := max(0, len(m.queries)-8) // mostly recent ones
-				if rapid.IntRange(0, 9).Draw(r, "old") == 0 {
-					from = 0
-				}
-				n := rapid.IntRange(from, len(m.queries)-1).Draw(r, "query")
-				q := m.queries[n]
-				reader := q.ch.Reader
-				if rapid.IntRange(0, 9).Draw(r, "foreign") == 0 {
-					reader = "web"
-				}
-				kind := rapid.SampledFrom([]string{"good", "good", "bad", "nei", "junk", "odd"}).Draw(r, "value")
-				value := modelValues[q.spec][kind]
-				if kind == "nei" || kind == "junk" {
-					value = kind
-				} else if value == "" {
-					value, kind = `{"summary":1}`, "bad"
-				} else if kind == "odd" && q.spec != "text" {
-					kind = "good"
-				}
-				try := q.tries + rapid.IntRange(-1, 1).Draw(r, "try")
-				line = fmt.Sprintf("answer %s %d %s try=%d", reader, n+1, value, try)
-				want, outcome = m.answer(q, reader, kind, try)
-			case "push":
-				sub := rapid.SampledFrom([]string{"alarm", "note", "memo"}).Draw(r, "subscription")
-				spec, kind := map[string]string{"alarm": "yes", "note": "text"}[sub], rapid.SampledFrom([]string{"good", "bad", "odd"}).Draw(r, "value")
-				value := modelValues[spec][kind]
-				switch {
-				case sub == "memo":
-					if value, kind = `{"summary":"a_b"}`, "odd"; step%5 == 0 {
-						value, kind = answerWord(longSum), "bad"
-					}
-				case kind == "odd" && sub != "note":
-					kind = "good"
-				}
-				line = fmt.Sprintf("push %s %s %s %s", key.Reader, key.Controller, sub, value)
-				p := w.state.channels[key].subscriptions[SubscriptionID(sub)].Prices()
-				want = m.push(c, kind, p.Nominal, p.Capacity+PushTiming(1))
-			case "wait":
-				d := rapid.SampledFrom([]time.Duration{time.Second, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute, 61 * time.Minute, 3 * time.Hour, 25 * time.Hour}).Draw(r, "time")
-				m.now = m.now.Add(d)
-				history = append(history, "wait "+d.String())
-				w.act("wait " + d.String())
-				for w.act("due")[0] != "nothing" {
-					m.event++
-					if why := m.due(&w.last); why != "" {
-						fail("due: %s", why)
-					}
-					note(&w.last)
-				}
-				if n := m.left(); n > 0 {
-					fail("%d things are due and were not decided", n)
-				}
-			case "open":
-				line = "open " + string(key.Controller)
-				m.act(m.sessions[key.Controller])
-			case "close":
-				line = "close " + string(key.Controller)
-				m.close(m.sessions[key.Controller], key.Controller)
-			case "ack":
-				history = append(history, "ack")
-				w.act("ack " + string(key.Controller))
-			}
-			if line != "" {
-				history = append(history, line)
-				words := w.act(line)
-				note(&w.last)
-				if d := &w.last; d.Code != want || d.Outcome != outcome || want == "" && d.Verdict == Reject {
-					fail("want %q %q, got %v", want, outcome, words)
-				}
-			}
-			for _, key := range keys {
-				epoch, got, _ := w.state.Balance(key)
-				c := m.channels[key]
-				if want := c.balance(c.epoch); epoch != c.epoch || got != want {
-					fail("%v: epoch %d holds %+v, want %d %+v", key, epoch, got, c.epoch, want)
-				}
-				for e := uint64(1); e <= c.epoch; e++ {
-					if b := c.balance(e); b.Spent() > c.Budget || b.Pushed > c.PushBudget || b.SpentCapacity() > c.CapacityBudget || b.Reserved < 0 {
-						fail("%v: epoch %d spent %+v", key, e, b)
-					}
-				}
-				if s := m.sessions[key.Controller]; c.epoch > uint64(1+s.renewals) {
-					fail("%v: epoch %d after %d renewals by its Controller", key, c.epoch, s.renewals)
-				}
-			}
-			if step%10 == 0 || step < 10 {
-				replayed = catchUp(t, replica, w, replayed)
-				if a, b := dump(w.state), dump(replica); a != b {
-					fail("the journal replays to another state:\n%s", cmp.Diff(a, b))
-				}
-			}
-		}
-		var settled Bits
-		for _, c := range m.channels {
-			for e := uint64(1); e <= c.epoch; e++ {
-				settled += c.balance(e).Settled
-			}
-		}
-		if told+heldPushes != settled {
-			fail("deliveries say %s and held pushes %s, settled are %s", told, heldPushes, settled)
-		}
-	})
-}
-
-// catchUp applies what w has written since.
-func catchUp(t *testing.T, s *State, w *world, from int) int {
-	t.Helper()
-	for _, record := range w.journal[from:] {
-		d, err := DecodeDecision(record)
-		if err == nil {
-			err = s.Apply(&d, RecordDigest(record))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return len(w.journal)
-}
-
-// Whatever the Readers do, alone and for however long, no epoch is opened.
-//
-// covers SUB-133, P4.4, A-RDRRESET, A-EXHAUST
-func TestReadersOpenNoEpoch(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(r *rapid.T) {
-		mesh := modelMesh()
-		w := newWorld(t, mesh).play(`
-			ask planner mail num  => accept
-			ask planner web name  => accept
-			ask clerk mail text   => accept`)
-		acts := []string{
-			`answer mail 1 {"n":1}`, `answer mail 1 junk`, `answer web 2 nei`, `answer mail 3 ` + answerWord(heldAnswer), `answer web 1 {"n":1}`,
-			`push mail planner alarm {"ok":true}`, `push mail planner memo {"summary":"a_b"}`, `push web clerk note {"q":"hello"}`, `push mail clerk alarm {"ok":false}`,
-			"wait 1m", "wait 29m", "wait 31m", "wait 3h", "wait 80h", "due", "due", "due", "ack planner", "event connect mail 1",
-		}
-		for range rapid.IntRange(1, 200).Draw(r, "steps") {
-			w.act(rapid.SampledFrom(acts).Draw(r, "act"))
-		}
-		for key, ch := range w.state.channels {
-			if ch.epoch != 1 {
-				r.Fatalf("%v is in epoch %d", key, ch.epoch)
-			}
-			if b := ch.pool(1); b.Spent() > ch.definition.Budget || b.Pushed > ch.definition.PushBudget {
-				r.Fatalf("%v spent %+v", key, b)
-			}
-		}
-	})
 }

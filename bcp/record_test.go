@@ -27,6 +27,8 @@ func fullDecision() Decision {
 		Balance:    Balance{Settled: 1, Reserved: 2, Pushed: 3, SettledCapacity: 4, ReservedCapacity: 5, Cat2Queries: 6},
 		Escalation: true, Justification: "because", Deadline: 8, Release: 9, Spec: []byte("{}"), Payload: []byte(`{"q":"ada"}`), PayloadKey: "k",
 		Salt: [16]byte{4}, RawCommitment: Digest{5}, RawBytes: 10, PayloadCommitment: Digest{6},
+		Event: "approve", Target: "mail", Note: "so", Notice: "n5", Prepaid: true, Scheduled: 12, Changes: []string{"+ a"},
+		Key: "U", Released: Digest{8}, SignedUntil: 13, Signature: []byte{9}, Unsealed: true,
 		Count: 11, Subject: "bcp.x", Versions: "v", Files: []File{{Path: "mesh.yaml", SHA256: [32]byte{7}}},
 	}
 }
@@ -83,7 +85,7 @@ func TestRecordIsFrozen(t *testing.T) {
 		}
 		kinds = append(kinds, k.String())
 	}
-	if got := strings.Join(kinds, " "); got != "start session ask answer push acknowledge expire connect disconnect violation refusals alert" {
+	if got := strings.Join(kinds, " "); got != "start session ask answer push acknowledge expire connect disconnect violation refusals alert approval process reload taint prompt" {
 		t.Errorf("kinds are %s", got)
 	}
 	seen := map[string]bool{}
@@ -99,7 +101,7 @@ func TestRecordIsFrozen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "b29b7a77788024f3"
+	const want = "aaa140f41ab1d5f8"
 	if got := RecordDigest(record); hex.EncodeToString(got[:8]) != want {
 		t.Errorf("the record of every field has digest %x; older journals would not verify:\n%x", got[:8], record)
 	}
@@ -114,7 +116,8 @@ func TestPublic(t *testing.T) {
 	d := fullDecision()
 	d.Salt, d.Payload, d.ClientDigest = [16]byte{9}, []byte(`{"ok":"canary"}`), Digest{0xca}
 	public := d.Public()
-	if public.Spec != nil || public.Payload != nil || public.PayloadKey != "" || public.Salt != [16]byte{} || public.ClientDigest != (Digest{}) {
+	if public.Spec != nil || public.Payload != nil || public.PayloadKey != "" || public.Salt != [16]byte{} || public.ClientDigest != (Digest{}) ||
+		public.Released != (Digest{}) || public.Signature != nil {
 		t.Errorf("public is %+v", public)
 	}
 	if public.PayloadCommitment != d.Commit(d.Payload) || public.PayloadCommitment == RecordDigest(d.Payload) {

@@ -1,6 +1,8 @@
 package bcp
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -9,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -21,6 +24,9 @@ import (
 //	push mail planner alarm {"ok":true} id=p1     # a subscription of testMesh
 //	open planner | close planner | ack planner | wait 10m | due
 //	event violation mail 3
+//	approve 1 | reject 1 a_reason | edit 1 {"q":"fine"}   # item 1, as held; as=mia by=key until=1h
+//	report planner web | renew planner | taint mail web | reset mail
+//	process mail unavailable | start | reload | notice mail   # acknowledges its oldest
 //
 // Every decision goes through its journal form, and at the end of each history
 // a second state that reads the journal must be the same.
@@ -48,8 +54,64 @@ func testChannel(controller, reader AgentName) Channel {
 	return Channel{
 		ChannelKey: ChannelKey{Controller: controller, Reader: reader}, MaxCategory: 3, Budget: 100 * Bit, MaxCat2Queries: -1,
 		MaxEscalations: 2, BaseCategory: 2, MaxRetries: 3, QueryTTL: 15 * time.Minute, BudgetWindow: 24 * time.Hour,
-		PushBudget: 100 * Bit, MaxPendingApprovals: 20, ApprovalTTL: 24 * time.Hour,
+		PushBudget: 100 * Bit, MaxPendingApprovals: 20, ApprovalTTL: 24 * time.Hour, Approvers: []AgentName{"mia"},
 	}
+}
+
+// testVerify takes a statement behind its key for a signature.
+func testVerify(key string, statement, signature []byte) bool {
+	return key != "" && string(signature) == key+" "+string(statement)
+}
+
+// testSchedule reads a duration: a run each so often since the epoch of time.
+func testSchedule(schedule string, _ *time.Location) (Schedule, error) {
+	every, err := time.ParseDuration(schedule)
+	return func(t time.Time) time.Time { return t.Truncate(every).Add(every) }, err
+}
+
+// decide sends what an approver decides about the nth item that was held. The
+// client looks at it, signs, and sends.
+func (w *world) decide(act Act, n, value string, option func(string) string) Decision {
+	w.t.Helper()
+	number, err := strconv.Atoi(n)
+	id := ItemID(n)
+	if err == nil {
+		id = w.items[number-1]
+	}
+	approver, key := either(option("as"), "mia"), either(option("by"), "mia-key")
+	view, _ := w.state.View(AgentName(approver), id)
+	a := Approval{Item: id, SHA256: view.SHA256, Expires: view.Deadline.Truncate(time.Second)}
+	if until, err := time.ParseDuration(option("until")); err == nil {
+		a.Expires = w.now.Add(until).Truncate(time.Second)
+	}
+	switch act {
+	case RejectItem:
+		a.Reason = strings.ReplaceAll(value, "_", " ")
+		a.SHA256 = sha256.Sum256([]byte(a.Reason))
+	case EditItem:
+		a.Response = jsontext.Value(strings.ReplaceAll(value, "_", " "))
+		preview, _ := w.state.Preview(AgentName(approver), fmt.Appendf(nil, `{"item_id":%q,"response":%s}`, id, a.Response))
+		a.SHA256 = preview.SHA256
+	}
+	if option("swap") != "" {
+		a.SHA256[0]++
+	}
+	a.Signature = base64.StdEncoding.EncodeToString([]byte(key + " " + string(Statement(id, act, a.SHA256, a.Expires))))
+	if option("unsigned") != "" {
+		a.Signature = ""
+	}
+	body, err := Encode(a, JSON)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.state.DecideApproval(w.moment(), AgentName(approver), either(option("over"), key), act, body)
+}
+
+func either(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
 }
 
 // testMesh has two Controllers, two Readers and an agent that is both.
@@ -66,7 +128,7 @@ func testMesh() *Mesh {
 		{Name: "clerk", BaseTaint: TaintLow}, {Name: "mail", BaseTaint: TaintHigh}, {Name: "planner", BaseTaint: TaintLow},
 		{Name: "relay", BaseTaint: TaintLow}, {Name: "web", BaseTaint: TaintHigh},
 	} {
-		a.Encoding = JSON
+		a.Encoding, a.Controller, a.Reader = JSON, a.Name != "mail" && a.Name != "web", a.Name != "planner" && a.Name != "clerk"
 		mesh.Agents = append(mesh.Agents, a)
 	}
 	mesh.Channels = []Channel{
@@ -103,13 +165,14 @@ type world struct {
 	now     time.Time
 	moments int
 	queries []QueryID // accepted or held asks
+	items   []ItemID  // as they were held
 	journal [][]byte
 	last    Decision
 }
 
 func newWorld(t testing.TB, mesh *Mesh) *world {
 	t.Helper()
-	w := &world{t: t, config: Config{Mesh: mesh}, now: time.Unix(1_800_000_000, 0)}
+	w := &world{t: t, config: Config{Mesh: mesh, Verify: testVerify, Schedules: testSchedule}, now: time.Unix(1_800_000_000, 0)}
 	w.state = w.fresh()
 	return w
 }
@@ -144,6 +207,9 @@ func (w *world) commit(d Decision) Decision {
 	w.journal = append(w.journal, record)
 	if d.Kind == KindAsk && d.accepted() && !d.Repeat {
 		w.queries = append(w.queries, d.Query)
+	}
+	if d.Verdict == Hold && !d.Repeat {
+		w.items = append(w.items, d.Item)
 	}
 	w.last = d
 	return d
@@ -233,6 +299,29 @@ func (w *world) act(line string) []string {
 				d, decided = w.state.DecideAcknowledge(w.moment(), agent(1), RoleController, out[0].DeliveryID)
 			}
 		}
+	case "approve", "reject", "edit":
+		d = w.decide(Act(words[0]), words[1], append(words[2:], "")[0], option)
+	case "report":
+		d = w.state.DecideSession(w.moment(), agent(1), fmt.Appendf(nil, `{"verb":"taint","taint":{"source":%q}}`, words[2]))
+	case "taint":
+		d = w.state.DecideControl(w.moment(), ControlTaint, fmt.Appendf(nil, `{"agent":%q,"taint":{"source":%q}}`, words[1], words[2]))
+	case "renew":
+		d = w.state.DecideControl(w.moment(), ControlRenew, fmt.Appendf(nil, `{"agent":%q}`, words[1]))
+	case "reset":
+		d = w.state.DecideControl(w.moment(), ControlResetTaint, fmt.Appendf(nil, `{"agent":%q}`, words[1]))
+	case "process":
+		d = w.state.DecideProcess(w.moment(), agent(1), words[2], "")
+	case "start":
+		d = w.state.DecideStart(w.moment(), "test")
+	case "reload":
+		d = w.state.DecideReload(w.moment(), "test", nil)
+	case "notice":
+		decided = false
+		for _, role := range []Role{RoleReader, RoleController} {
+			if waiting := w.state.Notices(agent(1), role); !decided && len(waiting) > 0 {
+				d, decided = w.state.DecideAcknowledge(w.moment(), agent(1), role, waiting[0].ID)
+			}
+		}
 	case "due":
 		d, decided = w.state.DecideDue(w.moment())
 	case "event":
@@ -269,6 +358,10 @@ func describe(d *Decision) []string {
 	when(d.Delivery != "" && d.Outcome == "" && d.Kind != KindAcknowledge, "delivers")
 	when(d.Outcome != "", "out:"+string(d.Outcome))
 	when(d.Item != "", "item")
+	when(d.Event != "", "event:"+d.Event)
+	when(d.Notice != "", "notice")
+	when(d.Count > 0, "count:"+strconv.Itoa(d.Count))
+	when(d.Prepaid, "prepaid")
 	when(d.Repeat, "repeat")
 	when(d.Escalation, "escalation")
 	when(d.SessionBegins, "begins")
@@ -317,14 +410,18 @@ func pushBytes(controller AgentName, subscription, value, id string) []byte {
 // from and the memo of compiled specs.
 func dump(s *State) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "last %+v\nhead %x origin %d aging %v endings %v waiting %v alerts %v\n", s.last, s.head, s.origin, s.aging, s.endings, s.waiting, s.alerts)
+	fmt.Fprintf(&b, "last %+v\nhead %x origin %d aging %v endings %v decided %v waiting %v noticed %v alerts %v\n",
+		s.last, s.head, s.origin, s.aging, s.endings, s.decided, s.waiting, s.noticed, s.alerts)
 	sortedLines(&b, s.agents, func(a *agentState) string {
-		return fmt.Sprintf("%v %v %d %+v %+v", a.reported, a.exposure, a.renewals, a.refusals, a.session)
+		return fmt.Sprintf("%v %v %d %+v %+v %v %v %v", a.reported, a.exposure, a.renewals, a.refusals, a.session, a.unavailable, a.sources, a.notices)
 	})
+	for _, c := range s.crons {
+		fmt.Fprintf(&b, "cron %s %s %d %d\n", c.agent, c.Schedule, c.last, c.due)
+	}
 	sortedLines(&b, s.channels, func(ch *channelState) string {
 		var c strings.Builder
-		fmt.Fprintf(&c, "epoch %d %d %d window %v alerted %d released %d %d session %q %d %d %d %d %v pending %d\n", ch.epoch, ch.started, ch.renewal,
-			ch.window.parts, ch.alerted, ch.released, ch.before, ch.session, ch.escalations, ch.armed, ch.arming, ch.armingAt, ch.failed, ch.pending)
+		fmt.Fprintf(&c, "epoch %d %d %d window %v alerted %d %d %+v released %d %d session %q %d %d %d %d %v pending %d\n", ch.epoch, ch.started, ch.renewal,
+			ch.window.parts, ch.alerted, ch.exhausted, ch.spending, ch.released, ch.before, ch.session, ch.escalations, ch.armed, ch.arming, ch.armingAt, ch.failed, ch.pending)
 		sortedLines(&c, ch.pools, func(p *pool) string { return fmt.Sprintf("%+v", *p) })
 		for _, out := range ch.outbox {
 			fmt.Fprintf(&c, "  out %+v\n", out)

@@ -125,7 +125,7 @@ func (m *maker) next() []byte {
 		return m.apply(m.state.DecidePush(m.moment(), "mailer", "main", "alerts", []byte(text)))
 	case 1:
 		outbox := m.state.Outbox(bcp.ChannelKey{Controller: "main", Reader: "mailer"})
-		d, ok := m.state.DecideAcknowledge(m.moment(), "main", outbox[0].DeliveryID)
+		d, ok := m.state.DecideAcknowledge(m.moment(), "main", bcp.RoleController, outbox[0].DeliveryID)
 		if !ok {
 			m.t.Fatal("nothing to acknowledge")
 		}

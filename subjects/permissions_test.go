@@ -53,7 +53,7 @@ func TestPermissionsAreExact(t *testing.T) {
 				"bcp.v1.approval.alice.approve", "bcp.v1.approval.alice.edit", "bcp.v1.approval.alice.get",
 				"bcp.v1.approval.alice.list", "bcp.v1.approval.alice.reject",
 			},
-			SubAllow: []string{"_INBOX_alice.>"},
+			SubAllow: []string{"_INBOX_alice.>", "bcp.v1.alert.>"},
 		},
 		auditor("alice"),
 		auditor("bob"),
@@ -67,6 +67,13 @@ func TestPermissionsAreExact(t *testing.T) {
 			PubAllow: []string{"bcp.v1.ask.main.relay", "bcp.v1.ask.main.researcher", "bcp.v1.session.main"},
 			SubAllow: []string{"_INBOX_main.>", "bcp.v1.deliver.controller.main.>"},
 			Respond:  true, RespondFor: time.Hour + subjects.RespondSlack,
+		},
+		{
+			Agent: "operator", Role: bcp.RoleOperator,
+			PubAllow: []string{
+				"bcp.v1.control.reload", "bcp.v1.control.renew", "bcp.v1.control.reset-taint", "bcp.v1.control.sessions", "bcp.v1.control.taint",
+			},
+			SubAllow: []string{"_INBOX_operator.>", "bcp.v1.alert.>"},
 		},
 		{
 			Agent: "relay", Role: bcp.RoleController,
@@ -108,7 +115,7 @@ func auditor(name string) subjects.Scope {
 			"BCPJS.DIRECT.GET.BCP_AUDIT", "BCPJS.DIRECT.GET.BCP_AUDIT.>", "BCPJS.DIRECT.GET.BCP_LEDGER",
 			"BCPJS.DIRECT.GET.BCP_LEDGER.>", "BCPJS.STREAM.INFO.BCP_AUDIT", "BCPJS.STREAM.INFO.BCP_LEDGER",
 		},
-		SubAllow: []string{"_INBOX_" + name + ".>"},
+		SubAllow: []string{"_INBOX_" + name + ".>", "bcp.v1.alert.>"},
 	}
 }
 
@@ -127,14 +134,14 @@ func TestPermissionsOfAnInvalidMeshGrantNothing(t *testing.T) {
 			},
 		}
 		got := subjects.Permissions(m)
-		if len(got) != 2 || got[0].Agent != "c" || got[1].Agent != "r" {
+		if len(got) != 3 || got[0].Agent != "c" || got[1].Agent != bcp.Operator || got[2].Agent != "r" {
 			t.Fatalf("%q got a scope: %+v", b, got)
 		}
 		if want := []string{"bcp.v1.ask.c.r", "bcp.v1.session.c"}; !slices.Equal(got[0].PubAllow, want) {
 			t.Errorf("%q: c may publish %q", b, got[0].PubAllow)
 		}
-		if len(got[1].PubAllow) != 0 {
-			t.Errorf("%q: r may publish %q", b, got[1].PubAllow)
+		if len(got[2].PubAllow) != 0 {
+			t.Errorf("%q: r may publish %q", b, got[2].PubAllow)
 		}
 	}
 }
@@ -168,6 +175,9 @@ func TestPermissionsOfAnyMeshStayInTheirTree(t *testing.T) {
 			}
 			own := "." + string(s.Agent) + ".>"
 			for _, p := range s.SubAllow {
+				if s.Role == bcp.RoleOperator && p == "bcp.v1.alert.>" {
+					continue
+				}
 				if p != "_INBOX_"+string(s.Agent)+".>" && !strings.HasSuffix(p, s.Role.String()+own) && p != "bcp.v1.query"+own {
 					t.Fatalf("%s as %s may subscribe to %q", s.Agent, s.Role, p)
 				}
@@ -192,6 +202,7 @@ func checkPublish(t *rapid.T, m *bcp.Mesh, s subjects.Scope, p string) {
 	case s.Role == bcp.RoleReader && got.Kind == subjects.KindPush && got.Reader == s.Agent && exists:
 	case s.Role == bcp.RoleController && got.Kind == subjects.KindAsk && got.Controller == s.Agent && exists:
 	case s.Role == bcp.RoleController && got.Kind == subjects.KindSession && got.Controller == s.Agent:
+	case s.Role == bcp.RoleOperator && got.Kind == subjects.KindControl && s.Agent == bcp.Operator:
 	default:
 		t.Fatalf("%s as %s may publish %q", s.Agent, s.Role, p)
 	}
@@ -201,14 +212,16 @@ func checkPublish(t *rapid.T, m *bcp.Mesh, s subjects.Scope, p string) {
 func TestExportsKeepTheDirection(t *testing.T) {
 	t.Parallel()
 	for _, e := range subjects.Exports() {
-		fromGateway := strings.HasPrefix(e.Subject, "bcp.v1.query.") || strings.HasPrefix(e.Subject, "bcp.v1.deliver.")
+		alerts := e.Subject == subjects.Alerts() // for people, whatever their role
+		fromGateway := strings.HasPrefix(e.Subject, "bcp.v1.query.") || strings.HasPrefix(e.Subject, "bcp.v1.deliver.") || alerts
 		if e.Stream != fromGateway {
 			t.Errorf("%q: stream %t", e.Subject, e.Stream)
 		}
-		if len(e.Roles) != 1 {
+		people := []bcp.Role{bcp.RoleApprover, bcp.RoleAuditor, bcp.RoleOperator}
+		if len(e.Roles) != 1 && !(alerts && slices.Equal(e.Roles, people)) {
 			t.Errorf("%q is imported by %v", e.Subject, e.Roles)
 		}
-		audits := slices.Contains(e.Roles, bcp.RoleAuditor)
+		audits := slices.Contains(e.Roles, bcp.RoleAuditor) && !alerts
 		if (e.Local != e.Subject) != audits || strings.HasPrefix(e.Subject, "$JS.") != audits {
 			t.Errorf("%q is %q outside", e.Subject, e.Local)
 		}

@@ -79,7 +79,6 @@ const (
 	CodeNoSubscription  = "no_subscription"  // warning: a tool without use
 	CodeCannotPublish   = "cannot_publish"   // warning: a subscription without the tool
 	CodeNoEffect        = "no_effect"        // warning: a limit that never applies
-	CodeNotYet          = "not_yet"          // warning: checked, and not acted on by this version
 
 	CodeCombinedBudgets = bcp.FindingCombined   // warning: several tainted channels into a clean agent
 	CodeLoop            = bcp.FindingLoop       // warning: a chain of channels that returns to an agent

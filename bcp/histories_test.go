@@ -1,0 +1,266 @@
+package bcp
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+var modelValues = map[string]map[string]string{
+	"yes":  {"good": `{"ok":true}`, "bad": `{"ok":1}`, "odd": `{"ok":true}`},
+	"num":  {"good": `{"n":7}`, "bad": `{"n":1024}`, "odd": `{"n":7}`},
+	"text": {"good": `{"q":"fine"}`, "bad": `{}`, "odd": answerWord(heldAnswer)},
+}
+
+// modelMesh is small in everything, so that every limit is met.
+func modelMesh() *Mesh {
+	mesh := testMesh()
+	mesh.MaxRefusals = 1 << 30
+	mesh.Channels = slices.DeleteFunc(mesh.Channels, func(c Channel) bool { return c.Reader == "relay" || c.Controller == "relay" })
+	for _, key := range []ChannelKey{{"clerk", "web"}} {
+		mesh.Channels = append(mesh.Channels, testChannel(key.Controller, key.Reader))
+	}
+	for i := range mesh.Channels {
+		c := &mesh.Channels[i]
+		c.MaxEscalations, c.MaxRetries, c.MaxCat2Queries, c.MaxPendingApprovals = 1<<30, 2, 3, 2
+		c.Budget, c.PushBudget, c.ApprovalTTL, c.CapacityBudget = Bits(120+60*i)*Bit, 100*Bit, 2*time.Hour, Bits(4000*(i+1))*Bit
+		c.Subscriptions = testMesh().Channels[1].Subscriptions[:4]
+	}
+	return mesh
+}
+
+// covers BCP-60, BCP-78, BCP-145, BCP-174, SUB-94, P3.10, P4.3, P4.4, P4.5, P7.4, P7.6, P9.2, A-RACE, A-RDRRESET
+func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		mesh := modelMesh()
+		w := newWorld(t, mesh)
+		m := newModel(mesh)
+		replica, replayed := w.fresh(), 0
+		keys := make([]ChannelKey, 0, len(mesh.Channels))
+		for _, c := range mesh.Channels {
+			keys = append(keys, c.ChannelKey)
+		}
+		var told, untold Bits // what deliveries say, and what was charged and nobody told of
+		var history []string
+		fail := func(format string, args ...any) {
+			r.Helper()
+			r.Fatalf("%s\n%s", strings.Join(history, "\n"), fmt.Sprintf(format, args...))
+		}
+		note := func(d *Decision) {
+			out, delivers := d.Message()
+			told += out.BandwidthBits
+			switch {
+			case d.Verdict == Hold && d.Kind != KindAsk:
+				untold += d.Nominal
+			case d.Prepaid && delivers:
+				untold -= d.Nominal
+			}
+			for i, it := range m.items {
+				if it.id == "" {
+					it.id = w.items[i]
+				}
+			}
+		}
+		for step := range rapid.IntRange(20, 250).Draw(r, "steps") {
+			m.event = step + 1
+			key := rapid.SampledFrom(keys).Draw(r, "channel")
+			c := m.channels[key]
+			act := rapid.SampledFrom([]string{"ask", "ask", "answer", "answer", "answer", "push", "wait", "wait", "open", "close", "ack", "decide", "decide", "renew"}).Draw(r, "act")
+			var line string
+			var want Code
+			var outcome Code
+			switch act {
+			case "ask":
+				spec := rapid.SampledFrom([]string{"yes", "num", "name", "text", "three"}).Draw(r, "spec")
+				v, _, err := w.state.validator(w.state.channels[key], mustSpec(t, spec))
+				if err != nil {
+					t.Fatal(err)
+				}
+				line = fmt.Sprintf("ask %s %s %s why=so", key.Controller, key.Reader, spec)
+				var q *modelQuery
+				if want, q = m.ask(c, spec, v.spec.Category, v.Prices()); q != nil {
+					q.id = QueryID(fmt.Sprintf("q%06d", w.moments+1))
+					if v.spec.Category == 3 {
+						outcome = Held
+					}
+				}
+			case "answer":
+				if len(m.queries) == 0 {
+					continue
+				}
+				from := max(0, len(m.queries)-8) // mostly recent ones
+				if rapid.IntRange(0, 9).Draw(r, "old") == 0 {
+					from = 0
+				}
+				n := rapid.IntRange(from, len(m.queries)-1).Draw(r, "query")
+				q := m.queries[n]
+				reader := q.ch.Reader
+				if rapid.IntRange(0, 9).Draw(r, "foreign") == 0 {
+					reader = "web"
+				}
+				kind := rapid.SampledFrom([]string{"good", "good", "bad", "nei", "junk", "odd"}).Draw(r, "value")
+				value := modelValues[q.spec][kind]
+				if kind == "nei" || kind == "junk" {
+					value = kind
+				} else if value == "" {
+					value, kind = `{"summary":1}`, "bad"
+				} else if kind == "odd" && q.spec != "text" {
+					kind = "good"
+				}
+				try := q.tries + rapid.IntRange(-1, 1).Draw(r, "try")
+				line = fmt.Sprintf("answer %s %d %s try=%d", reader, n+1, value, try)
+				want, outcome = m.answer(q, reader, kind, try)
+			case "push":
+				sub := rapid.SampledFrom([]string{"alarm", "note", "memo"}).Draw(r, "subscription")
+				spec, kind := map[string]string{"alarm": "yes", "note": "text", "memo": "three"}[sub], rapid.SampledFrom([]string{"good", "bad", "odd"}).Draw(r, "value")
+				value := modelValues[spec][kind]
+				switch {
+				case sub == "memo":
+					if value, kind = `{"summary":"a_b"}`, "odd"; step%5 == 0 {
+						value, kind = answerWord(longSum), "bad"
+					}
+				case kind == "odd" && sub != "note":
+					kind = "good"
+				}
+				line = fmt.Sprintf("push %s %s %s %s", key.Reader, key.Controller, sub, value)
+				p := w.state.channels[key].subscriptions[SubscriptionID(sub)].Prices()
+				want = m.push(c, spec, kind, p.Nominal, p.Capacity+PushTiming(1))
+			case "wait":
+				d := rapid.SampledFrom([]time.Duration{time.Second, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute, 61 * time.Minute, 3 * time.Hour, 25 * time.Hour}).Draw(r, "time")
+				m.now = m.now.Add(d)
+				history = append(history, "wait "+d.String())
+				w.act("wait " + d.String())
+				for w.act("due")[0] != "nothing" {
+					m.event++
+					if w.last.Kind == KindAlert {
+						continue
+					}
+					if why := m.due(&w.last); why != "" {
+						fail("due: %s", why)
+					}
+					note(&w.last)
+				}
+				if n := m.left(); n > 0 {
+					fail("%d things are due and were not decided", n)
+				}
+			case "decide":
+				if len(m.items) == 0 {
+					continue
+				}
+				n := rapid.IntRange(max(0, len(m.items)-5), len(m.items)-1).Draw(r, "item")
+				it := m.items[n]
+				act := rapid.SampledFrom([]Act{Approve, RejectItem, EditItem}).Draw(r, "decision")
+				value, valid := "no", true
+				if act == EditItem {
+					value = map[string]string{"three": `{"summary":"so_be"}`, "text": `{"q":"so_be_it"}`}[it.spec]
+					if valid = rapid.Bool().Draw(r, "valid"); !valid {
+						value = `{"x":1}`
+					}
+				}
+				line = fmt.Sprintf("%s %d %s", act, n+1, value)
+				want, outcome = m.decide(it, act, valid)
+			case "renew":
+				line = "renew " + string(key.Controller)
+				m.renew(m.sessions[key.Controller])
+			case "open":
+				line = "open " + string(key.Controller)
+				m.act(m.sessions[key.Controller])
+			case "close":
+				line = "close " + string(key.Controller)
+				m.close(m.sessions[key.Controller], key.Controller)
+			case "ack":
+				history = append(history, "ack")
+				w.act("ack " + string(key.Controller))
+			}
+			if line != "" {
+				history = append(history, line)
+				words := w.act(line)
+				note(&w.last)
+				if d := &w.last; d.Code != want || d.Outcome != outcome || want == "" && d.Verdict == Reject {
+					fail("want %q %q, got %v", want, outcome, words)
+				}
+			}
+			for _, key := range keys {
+				epoch, got, _ := w.state.Balance(key)
+				c := m.channels[key]
+				if want := c.balance(c.epoch); epoch != c.epoch || got != want {
+					fail("%v: epoch %d holds %+v, want %d %+v", key, epoch, got, c.epoch, want)
+				}
+				for e := uint64(1); e <= c.epoch; e++ {
+					if b := c.balance(e); b.Spent() > c.Budget || b.Pushed > c.PushBudget || b.SpentCapacity() > c.CapacityBudget || b.Reserved < 0 {
+						fail("%v: epoch %d spent %+v", key, e, b)
+					}
+				}
+				if s := m.sessions[key.Controller]; c.epoch > uint64(1+s.renewals) {
+					fail("%v: epoch %d after %d renewals by its Controller", key, c.epoch, s.renewals)
+				}
+			}
+			if step%10 == 0 || step < 10 {
+				replayed = catchUp(t, replica, w, replayed)
+				if a, b := dump(w.state), dump(replica); a != b {
+					fail("the journal replays to another state:\n%s", cmp.Diff(a, b))
+				}
+			}
+		}
+		var settled Bits
+		for _, c := range m.channels {
+			for e := uint64(1); e <= c.epoch; e++ {
+				settled += c.balance(e).Settled
+			}
+		}
+		if told+untold != settled {
+			fail("deliveries say %s, nobody says %s, settled are %s", told, untold, settled)
+		}
+	})
+}
+
+// catchUp applies what w has written since.
+func catchUp(t *testing.T, s *State, w *world, from int) int {
+	t.Helper()
+	for _, record := range w.journal[from:] {
+		d, err := DecodeDecision(record)
+		if err == nil {
+			err = s.Apply(&d, RecordDigest(record))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return len(w.journal)
+}
+
+// Whatever the Readers do, alone and for however long, no epoch is opened.
+//
+// covers SUB-133, P4.4, A-RDRRESET, A-EXHAUST
+func TestReadersOpenNoEpoch(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		mesh := modelMesh()
+		w := newWorld(t, mesh).play(`
+			ask planner mail num  => accept
+			ask planner web name  => accept
+			ask clerk mail text   => accept`)
+		acts := []string{
+			`answer mail 1 {"n":1}`, `answer mail 1 junk`, `answer web 2 nei`, `answer mail 3 ` + answerWord(heldAnswer), `answer web 1 {"n":1}`,
+			`push mail planner alarm {"ok":true}`, `push mail planner memo {"summary":"a_b"}`, `push web clerk note {"q":"hello"}`, `push mail clerk alarm {"ok":false}`,
+			"wait 1m", "wait 29m", "wait 31m", "wait 3h", "wait 80h", "due", "due", "due", "ack planner", "event connect mail 1",
+		}
+		for range rapid.IntRange(1, 200).Draw(r, "steps") {
+			w.act(rapid.SampledFrom(acts).Draw(r, "act"))
+		}
+		for key, ch := range w.state.channels {
+			if ch.epoch != 1 {
+				r.Fatalf("%v is in epoch %d", key, ch.epoch)
+			}
+			if b := ch.pool(1); b.Spent() > ch.definition.Budget || b.Pushed > ch.definition.PushBudget {
+				r.Fatalf("%v spent %+v", key, b)
+			}
+		}
+	})
+}
