@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,17 +14,19 @@ import (
 )
 
 func sessionCommand(p *program) *cobra.Command {
-	return group("session", "Open and close a controller's session",
-		`Open and close a controller's session: one task, to which budgets, escalations and
-exposure belong. An ask opens one by itself; it ends when it is idle for the
-mesh's idle_timeout.`,
-		`  bcpmesh session open
+	return group("session", "Open, close and list controllers' sessions",
+		`Open, close and list controllers' sessions. A session is one task, to which
+budgets, escalations and exposure belong. An ask opens one by itself; it ends
+when it is idle for the mesh's idle_timeout.`,
+		`  bcpmesh session list
+  bcpmesh session open
   bcpmesh session close --as main`,
-		sessionVerbCommand(p, "open", "Open a session, where none is open",
+		sessionListCommand(p), sessionVerbCommand(p, "open", "Open a session, where none is open",
 			`Open a session of a controller. Where none was open, its channels begin new
 epochs: their budgets are full again. Within idle_timeout of the end of a session
 that a delivery began they do not, so that no reader can have its own budget
-renewed by provoking one.`, (*agents.Controller).OpenSession),
+renewed by provoking one. With --renew it is the operator who opens the epochs,
+in any case.`, (*agents.Controller).OpenSession),
 		sessionVerbCommand(p, "close", "Close the session, and cancel its open queries",
 			`Close a controller's session. Its open queries are cancelled, at the price of a
 failure; what waits for a person stays.`, (*agents.Controller).CloseSession))
@@ -30,6 +35,7 @@ failure; what waits for a person stays.`, (*agents.Controller).CloseSession))
 func sessionVerbCommand(p *program, verb, short, long string, do func(*agents.Controller, context.Context) error) *cobra.Command {
 	var who clientFlags
 	var wait durationFlag
+	var renew bool
 	cmd := &cobra.Command{
 		Use:     verb,
 		Short:   short,
@@ -44,7 +50,12 @@ func sessionVerbCommand(p *program, verb, short, long string, do func(*agents.Co
 				return err
 			}
 			defer c.Close()
-			if err := do(agents.NewController(c.Connection), ctx); err != nil {
+			if renew {
+				err = renewEpochs(ctx, who.where, c.name)
+			} else {
+				err = do(agents.NewController(c.Connection), ctx)
+			}
+			if err != nil {
 				return outcomeOf(err)
 			}
 			if p.out.json {
@@ -56,5 +67,86 @@ func sessionVerbCommand(p *program, verb, short, long string, do func(*agents.Co
 	}
 	who.addTo(cmd, "controller")
 	waitFlag(cmd, &wait, 30*time.Second, "how long to try")
+	if verb == bcp.VerbOpen {
+		cmd.Flags().BoolVar(&renew, "renew", false, "as the operator: open new epochs whatever session there is")
+	}
 	return cmd
+}
+
+// renewEpochs acts as the operator.
+func renewEpochs(ctx context.Context, where stateFlags, controller bcp.AgentName) error {
+	o, err := connectOperator(ctx, where)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	return agents.NewOperator(o.Connection).Renew(ctx, controller)
+}
+
+func sessionListCommand(p *program) *cobra.Command {
+	var where stateFlags
+	var wait durationFlag
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "Show the newest session of each controller",
+		Long: `Show the newest session of each controller: whether it is open, who began it, how
+far hostile content has reached it (exposure), and what it has left on each of
+its channels: bits of the epoch, escalations, and what is open, held for a person
+or not yet acknowledged.`,
+		Example: `  bcpmesh session list
+  bcpmesh session list --json`,
+		Args: arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), wait.value)
+			defer cancel()
+			o, err := connectOperator(ctx, where)
+			if err != nil {
+				return err
+			}
+			defer o.Close()
+			sessions, err := agents.NewOperator(o.Connection).Sessions(ctx)
+			if err != nil {
+				return outcomeOf(err)
+			}
+			if p.out.json {
+				return p.out.value(map[string]any{"sessions": sessions})
+			}
+			p.out.sessions(sessions)
+			return nil
+		},
+	}
+	where.addTo(cmd)
+	waitFlag(cmd, &wait, 30*time.Second, "how long to try")
+	return cmd
+}
+
+func (o *output) sessions(sessions []bcp.SessionView) {
+	if len(sessions) == 0 {
+		o.talkf("the mesh has no controller")
+		return
+	}
+	var rows [][]string
+	for _, s := range sessions {
+		begun, last := "", ""
+		if s.Session != "" {
+			begun = s.Since.Local().Format(time.DateTime) + " by " + s.BegunBy
+			last = s.Touched.Local().Format(time.DateTime)
+		}
+		taint := s.Taint.String()
+		if len(s.Sources) > 0 {
+			taint += " (" + strings.Join(s.Sources, ", ") + ")"
+		}
+		for i, c := range s.Channels {
+			row := []string{"", "", "", "", "", "", string(c.Reader), strconv.FormatUint(c.Epoch, 10), shortBits(c.Remaining),
+				fmt.Sprintf("%d of %d", c.Escalations, c.MaxEscalations), fmt.Sprintf("%d / %d / %d", c.Open, c.Held, c.Waiting)}
+			if i == 0 {
+				copy(row, []string{string(s.Controller), s.Status, begun, last, taint, s.Exposure.String()})
+			}
+			rows = append(rows, row)
+		}
+		if len(s.Channels) == 0 {
+			rows = append(rows, []string{string(s.Controller), s.Status, begun, last, taint, s.Exposure.String()})
+		}
+	}
+	o.table([]string{"controller", "session", "begun", "last activity", "taint", "exposure", "reader", "epoch", "bits left", "escalations", "open / held / waiting"}, rows)
 }

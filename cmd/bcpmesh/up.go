@@ -52,6 +52,7 @@ type ready struct {
 // upOptions are the flags of up.
 type upOptions struct {
 	listen, state, readyFile string
+	watch                    bool
 	level                    hclog.Level
 }
 
@@ -66,8 +67,12 @@ gateway, the journal, the ledger and the audit.
 
 Agents connect with the files that "bcpmesh creds issue" makes. Everything that
 the mesh knows is in its state folder: start it again there and it goes on.
-It listens on this machine only.`,
+It listens on this machine only.
+
+Edited definitions hold after "bcpmesh reload", or, with --watch, as soon as they
+are saved.`,
 		Example: `  bcpmesh up
+  bcpmesh up --watch
   bcpmesh up ./office --listen 127.0.0.1:4222 --ready-file /run/office.json`,
 		Args:              arguments(0, "DIR"),
 		ValidArgsFunction: completeFolders,
@@ -79,6 +84,7 @@ It listens on this machine only.`,
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:4222", "`HOST:PORT` for agents; port 0 means any free one")
 	cmd.Flags().StringVar(&o.state, "state", "", "`DIR` of keys, journal and audit (default DIR/.bcpmesh)")
 	cmd.Flags().StringVar(&o.readyFile, "ready-file", "", "write {url, state, pid} to `FILE` once everything serves")
+	cmd.Flags().BoolVar(&o.watch, "watch", false, "load the definitions whenever they are edited")
 	level.addTo(cmd, "log-level", "what to log on stderr")
 	complete(cmd, "state", completeFolders)
 	return cmd
@@ -118,7 +124,7 @@ func up(ctx context.Context, p *program, args []string, o upOptions) (err error)
 		_, _ = io.WriteString(log, "still starting: the journal is long, or the state is damaged\n")
 	})
 	m, err := launch(ctx, mesh.Config{
-		Definition: def, State: folder.state, Listen: o.listen, Version: programVersion(),
+		Definition: def, Load: folder.loadAll, State: folder.state, Listen: o.listen, Version: programVersion(),
 		Logger: hclog.New(&hclog.LoggerOptions{Name: "bcpmesh", Level: o.level, Output: log}),
 	})
 	slow.Stop()
@@ -159,10 +165,19 @@ func up(ctx context.Context, p *program, args []string, o upOptions) (err error)
 		return failf("the result cannot be written: %s", reasonOf(err))
 	}
 
+	watching := make(chan error, 1)
+	if o.watch {
+		watch, cancel := context.WithCancel(ctx)
+		defer func() { cancel(); <-watching }()
+		go func() { watching <- folder.watch(watch, p, m) }()
+	}
 	select {
 	case <-ctx.Done():
 		return nil
 	case <-m.Done():
+	case err := <-watching:
+		watching <- nil
+		return err
 	}
 	if ctx.Err() != nil {
 		return nil
