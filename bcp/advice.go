@@ -256,7 +256,7 @@ func (a *adviser) directive() {
 	}
 	a.propose(Advice{
 		Code: AdviceCategory2, Write: writeSpec(&rewrite),
-		Text: "the directive asks for " + list(facts) + ": questions of category 2 have a format for each and need no person's approval",
+		Text: "the directive asks for " + list(facts) + ": questions of category 2 have a format for each and need no person's approval; what is left, if anything, is a shorter summary",
 	}, rewrite)
 }
 

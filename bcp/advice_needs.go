@@ -86,7 +86,7 @@ var needTable = []need{
 		},
 	},
 	{
-		Need: Need{Name: "a count", Example: "How many people attend?",
+		Need: Need{Name: "a whole number", Example: "How many people attend?",
 			Spec: Spec{Category: 1, Fields: []Field{{Name: "people", Type: TypeInteger, Min: new(int64(0)), Max: new(int64(1000))}}}},
 		asked: func(w wording, _ map[string][]string) (shape, bool) {
 			return shape{format: FormatInteger, min: new(int64(0)), max: new(int64(1000))}, w.count()
@@ -110,7 +110,7 @@ var needTable = []need{
 		Need: Need{Name: "an e-mail address", Example: "What is the sender's email address?",
 			Spec: Spec{Category: 2, Questions: []Question{{ID: "address", Question: "What is the sender's email address?", MaxWords: 1, ExpectedFormat: FormatEmail}}}},
 		asked:    func(w wording, _ map[string][]string) (shape, bool) { return shape{format: FormatEmail}, w.email() },
-		mentions: []string{"email address", "e-mail address"},
+		mentions: []string{"the email address", "the e-mail address"},
 		fact:     &Question{ID: "address", Question: "What is the e-mail address?", MaxWords: 1, ExpectedFormat: FormatEmail},
 	},
 	{
@@ -376,7 +376,7 @@ func plural(noun string) bool {
 func (w wording) scale() (least, most int64, ok bool) {
 	adjective := w.at(0) == "how" && !w.is(1, "", "many", "much", "long", "often", "far", "old", "did", "do", "does", "is", "are", "was", "were",
 		"has", "have", "had", "can", "could", "will", "would", "should", "to", "the", "come")
-	if w.open() || !adjective && !w.has("scale", "score", "scored", "rate", "rated", "rating", "grade") {
+	if w.open() || !adjective && w.at(0) != "rate" && !w.has("scale", "score", "scored", "rated", "rating", "grade") {
 		return 0, 0, false
 	}
 	for i := range w {
@@ -513,15 +513,20 @@ func (n *need) mentioned(w wording) bool {
 		return false
 	}
 	for _, phrase := range n.mentions {
-		i := w.find(phrase)
-		if i < 0 {
-			continue
-		}
-		// A relative clause or an adverb stands behind what it belongs to:
-		// "people who complain", "complaints when they come".
-		begins := i == 0 || w.is(i-1, ",", ":", "and", "or", "of", "by", "say", "tell", "state", "extract", "report", "note", "find", "summarise", "summarize", "give")
-		if strings.HasPrefix(phrase, "the ") || strings.HasSuffix(phrase, "address") || begins {
-			return true
+		words := strings.Fields(phrase)
+		for i := range w {
+			end := i + len(words)
+			if !slices.Equal(w[i:min(end, len(w))], words) {
+				continue
+			}
+			// A fact that is asked for is an item of a list. A relative clause
+			// ("people who complain"), an adverb ("whenever it comes") and a part
+			// of another noun ("the deadline debate") are not.
+			begins := i == 0 || w.is(i-1, ",", ":", "and", "or", "by", "say", "tell", "state", "extract", "report", "note", "find", "summarise", "summarize", "give")
+			ends := !strings.HasPrefix(phrase, "the ") || strings.HasSuffix(phrase, " of") || w.is(end, "", ",", ".", ";", "and", "or", "of")
+			if begins && ends {
+				return true
+			}
 		}
 	}
 	return false

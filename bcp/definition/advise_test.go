@@ -131,6 +131,34 @@ func TestAdviceCanBePasted(t *testing.T) {
 	}
 }
 
+// Constraints move with the answers that they compare. Where they could not, as
+// one over a text that would be a number, the question stays as it is.
+//
+// covers BCP-73, P3.7
+func TestAdviceKeepsConstraints(t *testing.T) {
+	t.Parallel()
+	folder := func(subscription string) definition.Report {
+		_, report := mustParse(t, "c.md", controller("c", "r", "max_category: 2, budget_bits: 1000, subscriptions: ["+subscription+"]"), "r.md", reader("r", "", "c"))
+		return report
+	}
+	const write = `{id: s, category: 1, fields: [{name: score, type: integer, min: 1, max: 5}, {name: late, type: boolean}], constraints: ["score > 2 || late"]}`
+	report := folder(`{id: s, category: 2, constraints: [score > 2 || late], questions: [
+  {id: score, question: Q, max_words: 1, expected_format: integer, min: 1, max: 5}, {id: late, question: Q, max_words: 1, expected_format: boolean}]}`)
+	if len(report.Warnings) != 1 || !strings.HasSuffix(report.Warnings[0].Message, definition.InsteadWrite+write) {
+		t.Errorf("%v", report.Warnings)
+	}
+	if report := folder(write); len(report.Warnings) > 0 {
+		t.Errorf("as advised: %v", report.Warnings)
+	}
+	report = folder(`{id: s, category: 2, constraints: ['n != "0"'], questions: [
+  {id: n, question: "How many people attend?", max_words: 1, expected_format: short_text, alphabet: ascii}]}`)
+	for _, w := range report.Warnings {
+		if w.Advice() {
+			t.Errorf("breaks its constraint: %s", w)
+		}
+	}
+}
+
 // Advice on a channel stands at its key, and none comes beside an error.
 //
 // covers BCP-65, BCP-73, P1.2
