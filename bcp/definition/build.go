@@ -21,6 +21,8 @@ type builder struct {
 	mesh       *object
 	agents     []*agent
 	files      []bcp.File
+	// controllers are the controller's ends of the channels.
+	controllers map[bcp.ChannelKey]*end
 }
 
 // agent is one agent file.
@@ -90,6 +92,7 @@ func (b *builder) build(folder *source) *bcp.Mesh {
 	b.defaultPeople(m)
 	b.channels(m)
 	b.warnFlow(m)
+	b.advise(m)
 	return m
 }
 

@@ -27,6 +27,7 @@ func (e *end) key() endKey { return endKey{e.agent.name(), e.peer, e.role} }
 // channels pairs the entries that name each other (PROTOCOL P1.4).
 func (b *builder) channels(m *bcp.Mesh) {
 	ends := b.ends()
+	b.controllers = make(map[bcp.ChannelKey]*end, len(ends))
 	byKey := make(map[endKey]*end, len(ends))
 	for _, e := range ends {
 		byKey[e.key()] = e
@@ -41,7 +42,9 @@ func (b *builder) channels(m *bcp.Mesh) {
 		case counterpart == nil:
 			b.noCounterpart(e, other)
 		case e.role == bcp.RoleController:
-			m.Channels = append(m.Channels, b.channel(m, e, counterpart))
+			ch := b.channel(m, e, counterpart)
+			m.Channels = append(m.Channels, ch)
+			b.controllers[ch.ChannelKey] = e
 		}
 	}
 	slices.SortFunc(m.Channels, func(x, y bcp.Channel) int {

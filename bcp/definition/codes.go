@@ -60,4 +60,15 @@ var codeDocs = []CodeDoc{
 	{Code: CodeLethalTrifecta, Warning: true, Doc: "One agent has private data, untrusted input and a way out, so that whoever writes the input can fetch the data."},
 	{Code: CodeSharedDisk, Warning: true, Doc: "A tainted agent can write files that a clean one can read, which is a way around the gateway."},
 	{Code: CodeChain, Warning: true, Doc: "What a tainted agent says can reach an agent inside the answers of another, and no budget of its own counts it."},
+
+	{Code: CodeAdviceCategory1, Warning: true, Doc: "All possible answers are known in advance, so that category 1 will do."},
+	{Code: CodeAdviceCategory2, Warning: true, Doc: "A summary is asked for specific facts, each of which a question of category 2 can ask for."},
+	{Code: CodeAdviceFormat, Warning: true, Doc: "A question asks for what has a format of its own, and lets through any text."},
+	{Code: CodeAdviceBounds, Warning: true, Doc: "A question names the bounds of its number, and its `min` and `max` do not."},
+	{Code: CodeAdviceMaxWords, Warning: true, Doc: "A question pays for more words than an answer of its format can have."},
+	{Code: CodeAdviceAlphabet, Warning: true, Doc: "Texts may be in any script, so that a push can carry far more than its price; an explicit `alphabet: any` says that this is meant."},
+	{Code: CodeAdviceMaxChars, Warning: true, Doc: "Names may be of any length, so that a push can carry far more than its price."},
+	{Code: CodeAdviceMaxCategory, Warning: true, Doc: "Nothing on the channel can use its `max_category`: no subscription has it, and the controller has no tool to ask."},
+	{Code: CodeAdviceShare, Warning: true, Doc: "Half of the subscriptions or more are summaries, which are for the rare need that no question can put."},
+	{Code: CodeAdviceBudget, Warning: true, Doc: "Each push fits the budget and one of each does not, so that in no epoch all subscriptions come through."},
 }

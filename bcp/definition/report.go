@@ -85,7 +85,30 @@ const (
 	CodeLethalTrifecta  = bcp.FindingTrifecta   // warning: private data, untrusted input and a way out
 	CodeSharedDisk      = bcp.FindingSharedDisk // warning: a way around the gateway through files
 	CodeChain           = bcp.FindingChain      // warning: a tainted agent's word inside another's answers
+
+	CodeAdviceCategory1   = bcp.AdviceCategory1   // warning: every answer is known in advance
+	CodeAdviceCategory2   = bcp.AdviceCategory2   // warning: a summary of what are specific facts
+	CodeAdviceFormat      = bcp.AdviceFormat      // warning: free text where a format would do
+	CodeAdviceBounds      = bcp.AdviceBounds      // warning: an integer without bounds
+	CodeAdviceMaxWords    = bcp.AdviceMaxWords    // warning: more words than the format needs
+	CodeAdviceAlphabet    = bcp.AdviceAlphabet    // warning: texts in any script
+	CodeAdviceMaxChars    = bcp.AdviceMaxChars    // warning: names of any length
+	CodeAdviceMaxCategory = bcp.AdviceMaxCategory // warning: a category that nothing can use
+	CodeAdviceShare       = bcp.AdviceShare       // warning: many summaries
+	CodeAdviceBudget      = bcp.AdviceBudget      // warning: one push of each does not fit
 )
+
+// advicePrefix begins the codes of advice, and of nothing else.
+const advicePrefix = "advice_"
+
+// InsteadWrite stands in the message of an advice before the one line of YAML
+// to write instead.
+const InsteadWrite = "; write "
+
+// Advice reports whether the problem is a warning that only teaches: the mesh
+// is right as it is, and something about it could be narrower. Its message ends
+// with [InsteadWrite] and what to write.
+func (p Problem) Advice() bool { return strings.HasPrefix(p.Code, advicePrefix) }
 
 // Report holds everything that is wrong with a folder, sorted by file, line
 // and column. Warnings never keep a mesh from loading.

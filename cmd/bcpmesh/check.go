@@ -25,12 +25,14 @@ budget and what its subscriptions cost, and what every agent may publish and
 subscribe to. Without DIR it is the mesh of the current folder.
 
 All errors are shown at once, as file:line:column: key: message. Warnings keep
-nothing from running. The exit code is 1 where there are errors.
+nothing from running. Advice says where a lower category or a narrower answer
+would do, and what to write instead. The exit code is 1 where there are errors.
 
 nominal is the price that budgets count. capacity is a proven bound of what an
 answer can carry; it is far above nominal where an answer is free text.
 
-With --json the result is {ok, errors, warnings, channels, permissions}.
+With --json the result is {ok, errors, warnings, channels, permissions}; advice
+are the warnings whose code begins with advice_.
 
 With --schema nothing is checked: the JSON Schema of mesh.yaml, or of the front
 matter of agents, is printed, so that an editor can complete and check keys. The
@@ -152,12 +154,23 @@ func (p *program) showCheck(folder meshFolder, mesh *bcp.Mesh, result checkResul
 		e.File = filepath.Join(folder.dir, e.File)
 		p.out.talkf("%s", e)
 	}
+	advice := 0
 	for _, w := range result.Warnings {
-		if w.Key != "" {
-			w.Message, w.Key = w.Key+": "+w.Message, ""
+		if w.Advice() {
+			advice++
+		} else {
+			p.talkProblem(folder, "warning", w)
 		}
-		w.File, w.Message = filepath.Join(folder.dir, w.File), "warning: "+w.Message
-		p.out.talkf("%s", w)
+	}
+	// Advice comes behind what matters more, with what to write on a line of
+	// its own, ready to be copied.
+	for _, w := range result.Warnings {
+		if w.Advice() {
+			why, write, _ := strings.Cut(w.Message, definition.InsteadWrite)
+			w.Message = why
+			p.talkProblem(folder, "advice", w)
+			p.out.talkf("    write: %s", write)
+		}
 	}
 	if !result.OK {
 		return
@@ -183,7 +196,24 @@ func (p *program) showCheck(folder meshFolder, mesh *bcp.Mesh, result checkResul
 	}
 	p.out.printf("\n")
 	p.showPermissions(result.Permissions)
-	p.out.printf("\n%s, %s, %s\n", count(len(mesh.Agents), "agent"), count(len(result.Channels), "channel"), count(len(result.Warnings), "warning"))
+	p.out.printf("\n%s, %s, %s", count(len(mesh.Agents), "agent"), count(len(result.Channels), "channel"), count(len(result.Warnings)-advice, "warning"))
+	switch advice {
+	case 0:
+	case 1:
+		p.out.printf(", 1 piece of advice")
+	default:
+		p.out.printf(", %d pieces of advice", advice)
+	}
+	p.out.printf("\n")
+}
+
+// talkProblem shows a problem that keeps nothing from running.
+func (p *program) talkProblem(folder meshFolder, kind string, w definition.Problem) {
+	if w.Key != "" {
+		w.Message, w.Key = w.Key+": "+w.Message, ""
+	}
+	w.File, w.Message = filepath.Join(folder.dir, w.File), kind+": "+w.Message
+	p.out.talkf("%s", w)
 }
 
 func describeChannels(mesh *bcp.Mesh) ([]channelInfo, error) {

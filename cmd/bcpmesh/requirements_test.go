@@ -56,6 +56,51 @@ func TestRequirementsAreCoveredOrNotYet(t *testing.T) {
 	report(t, checkRequirements(os.DirFS("../..")))
 }
 
+// pinnedConflicts are the conflicts between the seeds that the protocol decides:
+// a test pins its reading of each, or one seed wins again unseen.
+var pinnedConflicts = []string{
+	"C-1", "C-2", "C-3", "C-4", "C-5", "C-6", "C-7", "C-8", "C-9", "C-10", "C-11", "C-12", "C-13", "C-14", "C-15", "C-27", "C-28", "C-29",
+}
+
+func TestConflictsHaveATest(t *testing.T) {
+	t.Parallel()
+	report(t, checkConflicts(os.DirFS("../.."), pinnedConflicts))
+}
+
+// checkConflicts returns one line for each conflict that no test names, or that
+// is none.
+func checkConflicts(root fs.FS, conflicts []string) []string {
+	known, err := readKnownIDs(root)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	marks, _ := readMarks(root) // its defects are those of checkRequirements
+	var defects []string
+	for _, id := range conflicts {
+		switch {
+		case !known.all[id]:
+			defects = append(defects, fmt.Sprintf("%s: %s does not list it", id, requirementsFile))
+		case !slices.ContainsFunc(marks, func(m mark) bool { return m.id == id }):
+			defects = append(defects, fmt.Sprintf("%s: no test pins the protocol's reading: write one with the mark `// covers %s`", id, id))
+		}
+	}
+	return defects
+}
+
+func TestConflictsCheckSeesEachDefect(t *testing.T) {
+	t.Parallel()
+	tree := fstest.MapFS{
+		requirementsFile: {Data: []byte("| BCP-1 | MUST |\n| C-1 | topic |\n| C-2 | topic |\n")},
+		attacksFile:      {Data: []byte("| A-ORD Field order |\n")},
+		"bcp/a_test.go":  {Data: []byte("package bcp\n\n// covers BCP-1, C-1\nfunc TestA(t *testing.T) {}\n\n// What C-2 says.\nfunc TestB(t *testing.T) {}\n")},
+	}
+	expectDefect(t, checkConflicts(tree, []string{"C-1"}), "")
+	expectDefect(t, checkConflicts(tree, []string{"C-1", "C-2"}), "C-2: no test pins")
+	expectDefect(t, checkConflicts(tree, []string{"C-1", "C-3"}), "C-3: docs/REQUIREMENTS.md does not list it")
+	delete(tree, attacksFile)
+	expectDefect(t, checkConflicts(tree, []string{"C-1"}), attacksFile)
+}
+
 func report(t *testing.T, defects []string) {
 	t.Helper()
 	for _, d := range defects {
