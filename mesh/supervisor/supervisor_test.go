@@ -340,6 +340,61 @@ func TestSetAgainWhileStopping(t *testing.T) {
 	b.expect("main", resting)
 }
 
+// The functions of Config may call Set. An agent that is set when its end is
+// told is as new; one that is removed while it is prepared is not started, and
+// what was prepared for it is ended.
+//
+// covers P7.5, P9.2
+func TestSetFromWithin(t *testing.T) {
+	t.Parallel()
+	var b *bench
+	programs := []supervisor.Program{program("main", "exit", "0")}
+	ended := make(chan bcp.AgentName, 2)
+	stops := 0
+	b = newBench(t, supervisor.Config{
+		Prepare: func(supervisor.Program) ([]string, error) {
+			b.Set(nil)
+			return nil, nil
+		},
+		Ended: func(agent bcp.AgentName) { ended <- agent },
+		OnChange: func(s supervisor.Status) {
+			if s.State != stopped {
+				return
+			}
+			if stops++; stops == 1 {
+				b.Set(programs)
+			}
+		},
+	})
+	b.Set(programs)
+	for range 2 {
+		b.expect("main", starting)
+		if s := b.expect("main", stopped); s.Starts != 1 || s.Exit != "not started" {
+			t.Errorf("removed while it was prepared: %+v", s)
+		}
+		<-ended
+	}
+}
+
+// The caller may do with its programs what it likes after Set.
+//
+// covers P9.2
+func TestSetKeepsNoSlices(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, supervisor.Config{})
+	programs := []supervisor.Program{program("main", "child", b.path)}
+	programs[0].Env = []string{"A=1"}
+	b.Set(programs)
+	first := b.accept()
+	programs[0].Command[0], programs[0].Env[0] = "/nowhere", "A=2"
+	first.tell("exit 0")
+	b.expect("main", starting, running, resting)
+	b.Wake("main")
+	if second := b.accept(); !slices.Equal(second.Env, first.Env) {
+		t.Errorf("started again with %q", second.Env)
+	}
+}
+
 // A process that ignores SIGTERM is killed after the grace, or when the context
 // of Stop ends; Stop can be called again.
 //

@@ -33,8 +33,9 @@ var follows = map[supervisor.State][]supervisor.State{
 type bench struct {
 	*supervisor.Supervisor
 	*switchboard
-	t    *testing.T
-	text *buffer
+	t        *testing.T
+	text     *buffer
+	onChange func(supervisor.Status) // the test's own, if it has one
 
 	mu      sync.Mutex
 	last    map[bcp.AgentName]supervisor.State
@@ -42,12 +43,12 @@ type bench struct {
 	changes map[bcp.AgentName]chan supervisor.Status
 }
 
-// newBench fills in what a test does not care for: the logger, OnChange, and
-// waits that are short.
+// newBench fills in what a test does not care for: the logger, and waits that
+// are short.
 func newBench(t *testing.T, config supervisor.Config) *bench {
 	t.Helper()
 	b := &bench{
-		switchboard: newSwitchboard(t), t: t, text: &buffer{},
+		switchboard: newSwitchboard(t), t: t, text: &buffer{}, onChange: config.OnChange,
 		last: map[bcp.AgentName]supervisor.State{}, starts: map[bcp.AgentName]int{}, changes: map[bcp.AgentName]chan supervisor.Status{},
 	}
 	if config.Logger == nil {
@@ -88,6 +89,9 @@ func (b *bench) note(s supervisor.Status) {
 	}
 	if hasNext := s.State == supervisor.Waiting || s.State == supervisor.Unavailable; hasNext == s.Next.IsZero() {
 		b.t.Errorf("%s is %s, and is next started %v", s.Agent, s.State, s.Next)
+	}
+	if b.onChange != nil {
+		b.onChange(s)
 	}
 	b.of(s.Agent) <- s
 }
