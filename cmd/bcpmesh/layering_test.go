@@ -71,6 +71,8 @@ var rules = []rule{
 	{folder: "agents", internal: []string{"bcp", "bcp/wire", "subjects"}, external: []string{jsonText, logging, natsClient, nkeys}},
 
 	{folder: "mesh/server", internal: []string{"accounts", "bcp", "subjects"}, external: []string{fileLock, jwtClaims, logging, natsClient, natsServer, nkeys}},
+	// Runs agents' commands, and knows nothing of what they may say.
+	{folder: "mesh/supervisor", internal: []string{"bcp"}, external: []string{logging}},
 	{
 		folder:   "mesh/gateway",
 		internal: append([]string{"jetstream"}, corePackages...),

@@ -1,0 +1,228 @@
+package supervisor
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// agent is one agent. Its goroutine, run, alone starts and stops its processes,
+// so that there is one at a time and none is prepared before the one before it
+// is gone.
+type agent struct {
+	// Guarded by Supervisor.mu.
+	order  *order // nil: it shall end
+	status Status // written by run alone
+}
+
+// order is a program that shall run until the order is over.
+type order struct {
+	program Program
+	over    chan struct{} // closed when another order, or none, takes its place
+	wake    chan struct{} // capacity 1
+}
+
+func newOrder(p Program) *order {
+	return &order{program: p, over: make(chan struct{}), wake: make(chan struct{}, 1)}
+}
+
+func (o *order) isOver() bool {
+	select {
+	case <-o.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// command puts another order, or none, in the place of the one before.
+// Supervisor.mu is held.
+func (a *agent) command(o *order) {
+	if a.order != nil {
+		close(a.order.over)
+	}
+	a.order = o
+}
+
+// run fulfils the orders of one agent until there is none.
+func (s *Supervisor) run(a *agent) {
+	for {
+		if o := s.order(a); o != nil {
+			s.fulfil(a, o)
+		} else if s.forget(a) {
+			return
+		}
+	}
+}
+
+func (s *Supervisor) order(a *agent) *order {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return a.order
+}
+
+// forget takes an agent without an order from the list, unless it got one
+// again: then it is as new. It is told of first: the next agent of this name may
+// speak as soon as this one is not listed.
+func (s *Supervisor) forget(a *agent) bool {
+	s.change(a, func(status *Status) { status.State = Stopped })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a.order != nil {
+		a.status.Starts, a.status.Exit = 0, ""
+		return false
+	}
+	delete(s.agents, a.status.Agent)
+	return true
+}
+
+// fulfil starts the program of an order, time and again, until the order is
+// over.
+func (s *Supervisor) fulfil(a *agent, o *order) {
+	failures := 0
+	for {
+		begin := time.Now()
+		end := s.attempt(a, o)
+		s.noteExit(a, end.exit)
+		if o.isOver() {
+			return
+		}
+		state, wait := s.config.after(&failures, end)
+		if state == Waiting {
+			if !s.waitUntil(a, o, time.Now().Add(wait)) {
+				return
+			}
+			continue
+		}
+		s.change(a, func(status *Status) {
+			status.State = state
+			if state == Unavailable {
+				status.Next = status.Since.Add(wait)
+			}
+			// A call of Wake counts for the state that it found; mu is held.
+			select {
+			case <-o.wake:
+			default:
+			}
+		})
+		select {
+		case <-o.over:
+			return
+		case <-o.wake:
+		}
+		// Who is woken by hostile text must not be started in a tight loop.
+		if soonest := begin.Add(s.config.Backoff); time.Now().Before(soonest) && !s.waitUntil(a, o, soonest) {
+			return
+		}
+	}
+}
+
+// waitUntil waits for a time, and reports whether the order is still in force
+// then.
+func (s *Supervisor) waitUntil(a *agent, o *order, next time.Time) bool {
+	s.change(a, func(status *Status) { status.State, status.Next = Waiting, next })
+	timer := time.NewTimer(time.Until(next))
+	defer timer.Stop()
+	select {
+	case <-o.over:
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// ending is how an attempt to run a program ended.
+type ending struct {
+	exit    string // as in Status
+	success bool
+	ran     time.Duration // zero if it was not started
+}
+
+// after decides what follows an ending, and how long it lasts. It counts the
+// failures in a row.
+func (c Config) after(failures *int, end ending) (State, time.Duration) {
+	if end.success || end.ran >= c.Healthy {
+		*failures = 0
+	}
+	if end.success {
+		return Resting, 0
+	}
+	if *failures++; *failures >= c.MaxFailures {
+		return Unavailable, c.Cooldown
+	}
+	wait := c.Backoff
+	for range *failures - 1 {
+		wait = min(2*wait, c.MaxBackoff)
+	}
+	return Waiting, wait - rand.N(wait/4+1)
+}
+
+// attempt runs the program of an order once, until it ends by itself or the
+// order is over. When it returns, nothing of it is left.
+func (s *Supervisor) attempt(a *agent, o *order) ending {
+	s.change(a, func(status *Status) { status.State, status.Starts = Starting, status.Starts+1 })
+	program, logger := o.program, s.config.Logger.With("agent", string(o.program.Agent))
+	defer s.config.Ended(program.Agent)
+	env, err := s.config.Prepare(program)
+	if err != nil {
+		logger.Warn("an agent's command cannot be prepared", "error", err)
+		return ending{exit: "not prepared"}
+	}
+	if o.isOver() {
+		return ending{exit: "not started"}
+	}
+	p, err := start(program, slices.Concat(s.config.Environ, program.Env, env), logger)
+	if err != nil {
+		logger.Warn("an agent's command cannot be started", "error", err)
+		return ending{exit: startError(err)}
+	}
+	begin := time.Now()
+	s.change(a, func(status *Status) { status.State, status.PID = Running, p.pid() })
+	select {
+	case <-p.done:
+	case <-o.over:
+		s.change(a, func(status *Status) { status.State, status.PID = Stopping, p.pid() })
+		s.end(p)
+	}
+	return ending{exit: p.exit(), success: p.success(), ran: time.Since(begin)}
+}
+
+// end stops a process, first with a word and then without.
+func (s *Supervisor) end(p *process) {
+	p.terminate()
+	grace := time.NewTimer(s.config.Grace)
+	defer grace.Stop()
+	select {
+	case <-p.done:
+		return
+	case <-grace.C:
+	case <-s.kill:
+	}
+	p.kill()
+	<-p.done
+}
+
+// noteExit keeps how an attempt ended for the changes that follow.
+func (s *Supervisor) noteExit(a *agent, exit string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a.status.Exit = exit
+}
+
+// change gives an agent a new status and tells of it. PID and Next are those of
+// one state and not kept.
+func (s *Supervisor) change(a *agent, set func(*Status)) {
+	s.mu.Lock()
+	a.status.PID, a.status.Next, a.status.Since = 0, time.Time{}, time.Now()
+	set(&a.status)
+	status := a.status
+	s.mu.Unlock()
+	level := hclog.Info
+	if status.State == Unavailable {
+		level = hclog.Warn
+	}
+	s.config.Logger.Log(level, "an agent's command changed", "agent", string(status.Agent), "state", string(status.State), "pid", status.PID, "exit", status.Exit)
+	s.config.OnChange(status)
+}

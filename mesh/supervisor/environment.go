@@ -1,0 +1,54 @@
+package supervisor
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// passedOn are the keys of our environment that a process gets: where programs
+// and its own files are, and how text is spelled. It is a closed list, since
+// secrets have all sorts of names; LC_ alone as a beginning would let through
+// what people smuggle over SSH under such names.
+var passedOn = []string{
+	"PATH", "HOME", "USER", "TMPDIR", "TZ", "LANG",
+	"LC_ALL", "LC_ADDRESS", "LC_COLLATE", "LC_CTYPE", "LC_IDENTIFICATION", "LC_MEASUREMENT", "LC_MESSAGES",
+	"LC_MONETARY", "LC_NAME", "LC_NUMERIC", "LC_PAPER", "LC_TELEPHONE", "LC_TIME",
+}
+
+// scrub returns what a process may get of our environment (PROTOCOL P7.5).
+func scrub(environ []string) []string {
+	var kept []string
+	for _, entry := range environ {
+		if key, _, ok := strings.Cut(entry, "="); ok && slices.Contains(passedOn, key) {
+			kept = append(kept, entry)
+		}
+	}
+	return kept
+}
+
+// lookUp finds the file of a command's first word in the PATH of the
+// environment that it will have. Relative folders of PATH are passed over: the
+// working directory may be one that an agent writes to.
+func lookUp(word string, env []string) (string, error) {
+	if strings.ContainsAny(word, "/"+string(filepath.Separator)) {
+		return word, nil
+	}
+	var folders string
+	for _, entry := range env {
+		if value, ok := strings.CutPrefix(entry, "PATH="); ok {
+			folders = value // the last one counts, as for the process
+		}
+	}
+	for _, folder := range filepath.SplitList(folders) {
+		if !filepath.IsAbs(folder) {
+			continue
+		}
+		if path, err := exec.LookPath(filepath.Join(folder, word)); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("look up %q in PATH: %w", word, exec.ErrNotFound)
+}

@@ -1,0 +1,41 @@
+package supervisor
+
+import "time"
+
+// Defaults of [Config].
+const (
+	defaultBackoff     = time.Second
+	defaultMaxBackoff  = time.Minute
+	defaultMaxFailures = 5
+	// defaultHealthy is as long as the longest back-off: a program that runs
+	// longer than it waits is of use.
+	defaultHealthy  = time.Minute
+	defaultCooldown = time.Minute
+	// defaultGrace lets a program finish what it is at. An operator who stops
+	// a mesh waits that long at most.
+	defaultGrace = 10 * time.Second
+)
+
+const (
+	// maxLine bounds what is kept of one line of output, in bytes: memory of
+	// ours that a program can fill.
+	maxLine = 4 << 10
+	// maxLines and maxBytes bound what is logged of one process in outputWindow,
+	// both streams together, before it is escaped, which makes it at most five
+	// times longer. A program could fill the disk otherwise.
+	maxLines     = 100
+	maxBytes     = 64 << 10
+	outputWindow = time.Second
+)
+
+const (
+	// outputDelay is how long output is read after the process and its group
+	// are gone: somebody who left the group may hold the pipe open for ever.
+	outputDelay = time.Second
+	// groupDelay is how long a killed group is waited for. Its processes can do
+	// nothing any more, but count as long as nobody collects them, and in a
+	// container without an init nobody does.
+	groupDelay = time.Second
+	// groupPoll is the pause between two looks at a killed group.
+	groupPoll = time.Millisecond
+)

@@ -1,0 +1,164 @@
+package supervisor_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
+)
+
+const printed = "an agent's command printed"
+
+// What a process prints is one line of the log for each of its own, of which
+// every character is visible and none acts or forges another line or field.
+//
+// covers A-ANSI
+func TestOutputIsInert(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, supervisor.Config{})
+	c := b.start("main")
+	c.print("stdout", "\x1b[2J\x1b]8;;http://evil\x07click\x1b]8;;\x07\n")
+	c.print("stdout", "a\r[INFO]  forged\u2028forged\u0085forged\vforged\x00\x7f\u009b31m\n")
+	c.print("stdout", "\u202eevil\u2066\u200b\u200d\ufeff\u00ad\U000e0041\u034f\u3164\u2800\ufe0f\U0001d159 \u00a0|\n")
+	c.print("stdout", `quoted" agent=other text="x \" agent=other \\" agent=other`+"\n")
+	c.print("stdout", "broken \xff\xc3( \xed\xa0\x80 \ufffd\n")
+	c.print("stdout", "Grüße 你好 שלום ✓ é e\u0301 C:\\new\n\n")
+	c.print("stderr", "no line break")
+	c.tell("exit 0")
+	b.expect("main", resting)
+	want := []string{
+		`stdout text="\\x1b[2J\\x1b]8;;http://evil\\aclick\\x1b]8;;\\a"`,
+		`stdout text="a\\r[INFO]  forged\\u2028forged\\u0085forged\\vforged\\x00\\x7f\\u009b31m"`,
+		`stdout text="\\u202eevil\\u2066\\u200b\\u200d\\ufeff\\u00ad\\U000e0041\\u034f\\u3164\\u2800\\ufe0f\\U0001d159 \\u00a0|"`,
+		`stdout text="quoted\" agent=other text=\"x \\\" agent=other \\\\\" agent=other"`,
+		`stdout text="broken \\xff\\xc3( \\xed\\xa0\\x80 ` + "\ufffd" + `"`,
+		`stdout text="Grüße 你好 שלום ✓ é e` + "\u0301" + ` C:\\new"`,
+		`stdout text=""`,
+		`stderr text="no line break"`,
+	}
+	for i := range want {
+		want[i] = "[INFO]  " + printed + ": agent=main stream=" + want[i]
+	}
+	if diff := cmp.Diff(want, b.text.lines(printed+":")); diff != "" {
+		t.Error(diff)
+	}
+	if text := b.text.String(); strings.Count(text, "\n") != len(want)+3 {
+		t.Errorf("not one line for each of the output and each change:\n%s", text)
+	}
+}
+
+// A log of JSON keeps to the same.
+//
+// covers A-ANSI
+func TestOutputIsInertInJSON(t *testing.T) {
+	t.Parallel()
+	text := &buffer{}
+	b := newBench(t, supervisor.Config{Logger: hclog.New(&hclog.LoggerOptions{Output: text, JSONFormat: true})})
+	c := b.start("main")
+	c.print("stderr", "\u202e\x1b[0m\",\"agent\":\"other\n")
+	c.tell("exit 0")
+	b.expect("main", resting)
+	lines := text.lines(printed)
+	var got struct{ Agent, Stream, Text string }
+	if len(lines) != 1 || json.Unmarshal([]byte(lines[0]), &got) != nil {
+		t.Fatalf("log:\n%s", text)
+	}
+	if got.Agent != "main" || got.Stream != "stderr" || got.Text != `\u202e\x1b[0m","agent":"other` {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Of a long line the first 4 KiB are logged, and it is said how much is missing.
+//
+// covers A-LOGFILL
+func TestOutputLineIsCut(t *testing.T) {
+	t.Parallel()
+	const limit = 4 << 10
+	b := newBench(t, supervisor.Config{})
+	c := b.start("main")
+	lengths := []int{limit, limit + 1, 1 << 20}
+	for _, length := range lengths {
+		c.print("stdout", strings.Repeat("x", length)+"\n")
+	}
+	c.print("stdout", strings.Repeat("\x1b", limit+1)) // without a line break
+	c.print("stderr", "next\n")
+	c.tell("exit 0")
+	b.expect("main", resting)
+	for i, line := range []string{
+		`text="` + strings.Repeat("x", limit) + `"`,
+		`cut_bytes=1 text="` + strings.Repeat("x", limit) + `"`,
+		fmt.Sprintf(`cut_bytes=%d text="`, 1<<20-limit) + strings.Repeat("x", limit) + `"`,
+		`cut_bytes=1 text="` + strings.Repeat(`\\x1b`, limit) + `"`,
+		`text="next"`,
+	} {
+		stream := "stdout"
+		if i == 4 {
+			stream = "stderr"
+		}
+		if want := "stream=" + stream + " " + line; len(b.text.lines(want)) != 1 {
+			t.Errorf("line %d is not in the log once: %.100s", i, want)
+		}
+	}
+}
+
+var dropped = regexp.MustCompile(`dropped_lines=([0-9]+)`)
+
+// droppedLines are all that the log says were dropped, and how often it says so.
+func (b *buffer) droppedLines() (sum, times int) {
+	for _, m := range dropped.FindAllStringSubmatch(b.String(), -1) {
+		n, _ := strconv.Atoi(m[1])
+		sum, times = sum+n, times+1
+	}
+	return sum, times
+}
+
+// In a second 100 lines of a process are logged, and 64 KiB; the others are
+// counted, which is said once a second, also while the process says nothing
+// more.
+//
+// covers A-LOGFILL
+func TestOutputRateIsLimited(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name          string
+		lines, length int
+		perSecond     int
+	}{
+		{"lines", 100_000, 10, 100},
+		{"bytes", 500, 4 << 10, 16},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, supervisor.Config{})
+			c := b.start("main")
+			begin := time.Now()
+			c.print("stdout", strings.Repeat(strings.Repeat("x", test.length)+"\n", test.lines))
+			eventually(t, "what was dropped is said while the process runs", func() bool {
+				sum, _ := b.text.droppedLines()
+				return sum+len(b.text.lines(printed+":")) == test.lines
+			})
+			windows := int(time.Since(begin)/time.Second) + 1
+			logged := len(b.text.lines(printed + ":"))
+			if _, times := b.text.droppedLines(); times > windows || logged < test.perSecond || logged > windows*test.perSecond {
+				t.Errorf("%d lines were logged and %d times some were dropped, in %d seconds", logged, times, windows)
+			}
+			c.print("stderr", "still here\n")
+			eventually(t, "the next second has its own lines", func() bool { return len(b.text.lines("still here")) == 1 })
+			// What is dropped at the end is not forgotten.
+			c.print("stdout", strings.Repeat("y\n", 1000))
+			c.tell("exit 0")
+			b.expect("main", resting)
+			if sum, _ := b.text.droppedLines(); sum+len(b.text.lines(printed+":")) != test.lines+1001 {
+				t.Errorf("%d lines are neither logged nor counted", test.lines+1001-sum-len(b.text.lines(printed+":")))
+			}
+		})
+	}
+}

@@ -1,0 +1,26 @@
+package supervisor
+
+import (
+	"os"
+	"syscall"
+)
+
+// ownGroup gives a process a session, and so a process group, of its own: one
+// signal reaches all that it starts. It has no terminal, which a group alone
+// would leave it: what it writes to /dev/tty would reach the operator unescaped.
+// It is killed when we die without a word.
+func ownGroup() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// awaitEnd waits until a child has ended, without collecting it, and reports
+// whether it did.
+func awaitEnd(child *os.Process) bool {
+	const onePID = 1 // P_PID, which package syscall lacks
+	for {
+		_, _, err := syscall.Syscall6(syscall.SYS_WAITID, onePID, uintptr(child.Pid), 0, syscall.WEXITED|syscall.WNOWAIT, 0, 0)
+		if err != syscall.EINTR {
+			return err == 0
+		}
+	}
+}

@@ -1,0 +1,264 @@
+package supervisor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Program is the command of one agent.
+type Program struct {
+	Agent bcp.AgentName
+	// Command is the argv; no shell reads it. A first word without a slash is
+	// looked up in the PATH of the process to be, in absolute folders only; a
+	// relative one is relative to Dir.
+	Command []string
+	// Dir is the working directory; empty means ours.
+	Dir string
+	// Env is KEY=VALUE, added to the scrubbed environment. The later of two
+	// values of a key counts.
+	Env []string
+}
+
+func (p Program) clone() Program {
+	p.Command, p.Env = slices.Clone(p.Command), slices.Clone(p.Env)
+	return p
+}
+
+func (p Program) equal(q Program) bool {
+	return p.Agent == q.Agent && p.Dir == q.Dir && slices.Equal(p.Command, q.Command) && slices.Equal(p.Env, q.Env)
+}
+
+// State is what an agent's command is doing. The zero value is no state.
+type State string
+
+// The states of a command.
+const (
+	Starting    State = "starting"    // being prepared and started
+	Running     State = "running"     // its process runs
+	Resting     State = "resting"     // it ended with exit code 0; Wake starts it
+	Waiting     State = "waiting"     // to be started at Status.Next
+	Unavailable State = "unavailable" // given up; from Status.Next on Wake tries again
+	Stopping    State = "stopping"    // told to end, because it was removed or changed, or by Stop
+	Stopped     State = "stopped"     // removed; the last word about it, and in no result of Supervisor.Status after it
+)
+
+// Status says how an agent's command is.
+type Status struct {
+	Agent bcp.AgentName
+	State State
+	// PID is that of the process, which is also the id of its process group,
+	// while it is Running or Stopping; else 0.
+	PID int
+	// Since is when State began.
+	Since time.Time
+	// Starts counts the attempts to start it, also those that failed, since its
+	// agent was new to Set.
+	Starts int
+	// Exit says how the last attempt ended, in words that hold nothing of what
+	// the process said: "exit status 3", "signal: killed"; or, where no process
+	// came to be, "not found", "not permitted", "not prepared",
+	// "cannot be started", "not started" (stopped before). Empty before the
+	// first end.
+	Exit string
+	// Next is set while Waiting and Unavailable.
+	Next time.Time
+}
+
+// Config says how to supervise. The zero value works, but gives processes an
+// empty environment.
+type Config struct {
+	// Logger takes what happens and what processes print; nil discards both.
+	Logger hclog.Logger
+	// Environ is our own environment, KEY=VALUE, as the program gets it from
+	// its operating system. The few harmless keys are passed on, and nothing
+	// else of it.
+	Environ []string
+	// Prepare is called before each start, and returns more environment: it
+	// mints credentials. It must not change the slices of the program. An error
+	// counts as a failed start, and is logged. Nil prepares nothing.
+	Prepare func(Program) (env []string, err error)
+	// Ended is called once after each call of Prepare (where Prepare is nil,
+	// after each attempt to start) when nothing uses any more what was
+	// prepared: nothing was started, or the process and its whole group are
+	// gone. It removes credentials.
+	Ended func(bcp.AgentName)
+	// OnChange is called for each change of a status; for one agent in order
+	// and one at a time.
+	//
+	// The three functions are called without a lock, for different agents
+	// concurrently. They hold up their agent and must return soon; they may
+	// call Set, Wake and Status, but not Stop.
+	OnChange func(Status)
+
+	// Backoff is the wait after the first failure in a row; each further one
+	// doubles it, up to MaxBackoff. Up to a quarter is taken off at random, so
+	// that agents that failed together do not come back together. Also, Wake
+	// starts nothing sooner than Backoff after its last start. Defaults: 1s, 1m.
+	Backoff    time.Duration
+	MaxBackoff time.Duration
+	// MaxFailures is after how many failures in a row an agent is Unavailable.
+	// Default: 5.
+	MaxFailures int
+	// Healthy is how long a process has to run for the failures before it to be
+	// forgotten. Default: 1m.
+	Healthy time.Duration
+	// Cooldown is for how long Wake does not start an Unavailable agent. After
+	// it, one more failure makes it Unavailable again. Default: 1m.
+	Cooldown time.Duration
+	// Grace is the time between SIGTERM and SIGKILL. Default: 10s.
+	Grace time.Duration
+}
+
+// filled returns a copy with defaults in place.
+func (c Config) filled() Config {
+	if c.Logger == nil {
+		c.Logger = hclog.NewNullLogger()
+	}
+	if c.Prepare == nil {
+		c.Prepare = func(Program) ([]string, error) { return nil, nil }
+	}
+	if c.Ended == nil {
+		c.Ended = func(bcp.AgentName) {}
+	}
+	if c.OnChange == nil {
+		c.OnChange = func(Status) {}
+	}
+	c.Backoff = positive(c.Backoff, defaultBackoff)
+	c.MaxBackoff = max(c.Backoff, positive(c.MaxBackoff, defaultMaxBackoff))
+	c.MaxFailures = positive(c.MaxFailures, defaultMaxFailures)
+	c.Healthy = positive(c.Healthy, defaultHealthy)
+	c.Cooldown = positive(c.Cooldown, defaultCooldown)
+	c.Grace = positive(c.Grace, defaultGrace)
+	c.Environ = scrub(c.Environ)
+	return c
+}
+
+// positive returns value, or usual where value says nothing sensible.
+func positive[T cmp.Ordered](value, usual T) T {
+	var zero T
+	if value <= zero {
+		return usual
+	}
+	return value
+}
+
+// Supervisor runs the commands of agents. Its methods may be used
+// concurrently.
+type Supervisor struct {
+	config Config // filled
+
+	running  sync.WaitGroup // the goroutine of each agent
+	killOnce sync.Once
+	kill     chan struct{} // closed when grace has ended for all
+
+	mu      sync.Mutex
+	agents  map[bcp.AgentName]*agent // also those that are being stopped
+	stopped bool
+}
+
+// New returns a supervisor that runs nothing yet. It owns no goroutine before
+// the first Set; Stop ends it.
+func New(config Config) *Supervisor {
+	return &Supervisor{config: config.filled(), kill: make(chan struct{}), agents: map[bcp.AgentName]*agent{}}
+}
+
+// Set says what shall run from now on. What is new is started; what is gone is
+// stopped; what changed is stopped and then started anew; what is the same is
+// left alone, unless it is Unavailable: that is started anew, since an operator
+// who reloads has probably mended it. Of two programs of one agent the last
+// counts. Set waits for nothing and keeps none of the slices. After Stop it does
+// nothing.
+func (s *Supervisor) Set(programs []Program) {
+	wanted := map[bcp.AgentName]Program{}
+	for _, p := range programs {
+		wanted[p.Agent] = p
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return
+	}
+	for name, a := range s.agents {
+		if _, ok := wanted[name]; !ok {
+			a.command(nil)
+		}
+	}
+	for name, p := range wanted {
+		a := s.agents[name]
+		if a == nil {
+			a = &agent{status: Status{Agent: name, State: Starting, Since: time.Now()}}
+			s.agents[name] = a
+			s.running.Go(func() { s.run(a) })
+		} else if a.order != nil && a.order.program.equal(p) && a.status.State != Unavailable {
+			continue
+		}
+		a.command(newOrder(p.clone()))
+	}
+}
+
+// Wake says that something waits for the agent. One that rests is started, one
+// that is Unavailable only from its Status.Next on; for all others nothing is
+// done, and nothing is remembered: who still waits when OnChange reports
+// Resting calls Wake again. Wake waits for nothing.
+func (s *Supervisor) Wake(name bcp.AgentName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.agents[name]
+	if a == nil || a.order == nil {
+		return
+	}
+	if a.status.State == Resting || a.status.State == Unavailable && !time.Now().Before(a.status.Next) {
+		select {
+		case a.order.wake <- struct{}{}:
+		default: // it was woken already
+		}
+	}
+}
+
+// Status returns the status of each agent that was set, and of those that are
+// still being stopped, sorted by agent.
+func (s *Supervisor) Status() []Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]Status, 0, len(s.agents))
+	for _, name := range slices.Sorted(maps.Keys(s.agents)) {
+		list = append(list, s.agents[name].status)
+	}
+	return list
+}
+
+// Stop ends everything: SIGTERM to each process group, SIGKILL after
+// Config.Grace or when ctx ends. It returns when every process is gone and no
+// function of Config will be called again; with an error if ctx ended before.
+// It may be called more than once, also concurrently.
+func (s *Supervisor) Stop(ctx context.Context) error {
+	s.mu.Lock()
+	s.stopped = true
+	for _, a := range s.agents {
+		a.command(nil)
+	}
+	s.mu.Unlock()
+
+	done := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	s.killOnce.Do(func() { close(s.kill) })
+	<-done
+	return fmt.Errorf("stop the supervisor: what was left was killed: %w", context.Cause(ctx))
+}

@@ -1,0 +1,620 @@
+package supervisor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
+)
+
+const (
+	starting    = supervisor.Starting
+	running     = supervisor.Running
+	resting     = supervisor.Resting
+	waiting     = supervisor.Waiting
+	unavailable = supervisor.Unavailable
+	stopping    = supervisor.Stopping
+	stopped     = supervisor.Stopped
+)
+
+// A command is started when it is set; one that ends with exit code 0 rests
+// until somebody waits for it.
+//
+// covers P1.3, P9.2
+func TestExitZeroRestsUntilWake(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, supervisor.Config{})
+	first := b.start("main")
+	want := []supervisor.Status{{Agent: "main", State: running, PID: first.PID, Starts: 1}}
+	if diff := cmp.Diff(want, b.Status(), cmpopts.IgnoreFields(supervisor.Status{}, "Since")); diff != "" {
+		t.Error(diff)
+	}
+	b.Wake("main") // it runs: nothing, and nothing is remembered
+	b.Wake("nobody")
+	first.tell("exit 0")
+	if s := b.expect("main", resting); s.Exit != "exit status 0" || s.Since.IsZero() {
+		t.Errorf("resting: %+v", s)
+	}
+	b.Wake("main")
+	b.Wake("main")
+	// A Wake within Backoff of the last start would be followed by a wait; the
+	// child took longer than a millisecond to connect.
+	if s := b.expect("main", starting, running); s.Starts != 2 {
+		t.Errorf("running: %+v", s)
+	}
+	second := b.accept()
+	if second.PID == first.PID {
+		t.Error("the same process")
+	}
+	// Had one of the three calls been remembered, it would start again.
+	second.tell("exit 0")
+	b.expect("main", resting)
+	b.Set(nil)
+	b.expect("main", stopped)
+	if got := b.Status(); len(got) > 0 && got[0].State != stopped {
+		t.Errorf("after all: %+v", got)
+	}
+}
+
+// Who is woken again and again by hostile text is not started in a tight loop.
+//
+// covers P9.2
+func TestWakeStartsNotSoonerThanBackoff(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, supervisor.Config{Backoff: time.Hour})
+	b.Set([]supervisor.Program{program("main", "exit", "0")})
+	started := b.expect("main", starting)
+	b.expect("main", running, resting)
+	b.Wake("main")
+	s := b.expect("main", waiting)
+	if wait := s.Next.Sub(started.Since); wait < time.Hour-time.Minute || wait > time.Hour+time.Minute {
+		t.Errorf("started again %v after its last start", wait)
+	}
+	b.stop()
+	b.expect("main", stopped)
+}
+
+// A command that fails is started again after waits, and is unavailable after
+// exactly MaxFailures failures, not before. Until the cooldown has passed nobody
+// can wake it; then one more failure is enough.
+//
+// covers P9.2
+func TestFailuresThenUnavailable(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		program supervisor.Program
+		exit    string
+		starts  bool // a process comes to be
+	}{
+		{"exit code", program("main", "exit", "3"), "exit status 3", true},
+		{"no such file", supervisor.Program{Agent: "main", Command: []string{"/nowhere/program"}}, "not found", false},
+		{"no such name", supervisor.Program{Agent: "main", Command: []string{"no-such-program-anywhere"}}, "not found", false},
+		{"no such folder", supervisor.Program{Agent: "main", Command: program("main", "exit", "0").Command, Dir: "/nowhere"}, "not found", false},
+		{"a folder", supervisor.Program{Agent: "main", Command: []string{"/"}}, "not permitted", false},
+		{"nothing", supervisor.Program{Agent: "main"}, "cannot be started", false},
+		{"empty word", supervisor.Program{Agent: "main", Command: []string{""}}, "not found", false},
+		{"NUL", supervisor.Program{Agent: "main", Command: []string{"/bin/sh", "a\x00b"}}, "cannot be started", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			const backoff, longest = 8 * time.Millisecond, 20 * time.Millisecond
+			b := newBench(t, supervisor.Config{Backoff: backoff, MaxBackoff: longest, MaxFailures: 4, Cooldown: 100 * time.Millisecond, Environ: []string{"PATH=/usr/bin:/bin"}})
+			b.Set([]supervisor.Program{c.program})
+			attempt := func() supervisor.Status {
+				s := b.expect("main", starting)
+				if c.starts {
+					b.expect("main", running)
+				}
+				return s
+			}
+			attempt()
+			for i, most := range []time.Duration{backoff, 2 * backoff, longest} {
+				s := b.expect("main", waiting)
+				// Next was chosen a moment before Since.
+				if wait := s.Next.Sub(s.Since); wait > most || s.Exit != c.exit {
+					t.Errorf("failure %d (%s): waits for %v, want at most %v", i, s.Exit, wait, most)
+				}
+				if again := attempt(); again.Since.Before(s.Next) {
+					t.Errorf("failure %d: started %v early", i, s.Next.Sub(again.Since))
+				}
+			}
+			s := b.expect("main", unavailable)
+			if s.Starts != 4 || s.Exit != c.exit || s.Next.Sub(s.Since) != 100*time.Millisecond {
+				t.Errorf("unavailable: %+v", s)
+			}
+			for len(b.of("main")) == 0 {
+				b.Wake("main")
+				time.Sleep(time.Millisecond)
+			}
+			if again := attempt(); again.Since.Before(s.Next) {
+				t.Errorf("started %v before the cooldown ended", s.Next.Sub(again.Since))
+			}
+			b.expect("main", unavailable)
+			b.stop()
+			b.expect("main", stopped)
+		})
+	}
+}
+
+// An operator who reloads tries again at once, and from the beginning.
+//
+// covers P9.2
+func TestSetStartsUnavailable(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, supervisor.Config{MaxFailures: 2, Cooldown: time.Hour})
+	p := program("main", "exit", "1")
+	b.Set([]supervisor.Program{p})
+	b.expect("main", starting, running, waiting, starting, running, unavailable)
+	b.Wake("main")
+	b.Set([]supervisor.Program{p})
+	b.expect("main", starting, running, waiting, starting, running, unavailable)
+	b.Wake("main")
+	b.Set(nil)
+	b.expect("main", stopped)
+}
+
+// A run of Healthy makes the failures before it forgotten.
+//
+// covers P9.2
+func TestHealthyRunResets(t *testing.T) {
+	t.Parallel()
+	const healthy = 300 * time.Millisecond
+	b := newBench(t, supervisor.Config{MaxFailures: 2, Healthy: healthy})
+	b.start("main").tell("exit 1")
+	b.expect("main", waiting, starting)
+	s := b.expect("main", running)
+	second := b.accept()
+	time.Sleep(time.Until(s.Since.Add(healthy))) // it has to run that long
+	second.tell("exit 1")
+	b.expect("main", waiting, starting, running)
+	b.accept().tell("exit 1")
+	b.expect("main", unavailable)
+}
+
+// What cannot be prepared is not started, which is a failure. Whatever was
+// prepared is ended once, after the process and all that it started are gone,
+// and before anything is prepared anew.
+//
+// covers P7.5
+func TestPrepareAndEnded(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var events []string
+	var fails bool
+	var alive []*child
+	note := func(event string) {
+		mu.Lock()
+		defer mu.Unlock()
+		events = append(events, event)
+	}
+	b := newBench(t, supervisor.Config{
+		MaxFailures: 2,
+		Prepare: func(p supervisor.Program) ([]string, error) {
+			note("prepare " + string(p.Agent) + " " + p.Dir)
+			if fails {
+				return nil, errors.New("no key")
+			}
+			return []string{"CREDS=/creds"}, nil
+		},
+		Ended: func(agent bcp.AgentName) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, c := range alive {
+				if !c.isGone(time.Millisecond) {
+					t.Errorf("process %d lives on while its credentials are removed", c.PID)
+				}
+			}
+			if len(alive) > 0 && !errors.Is(syscall.Kill(alive[0].PID, 0), syscall.ESRCH) {
+				t.Errorf("process %d is there while its credentials are removed", alive[0].PID)
+			}
+			alive = nil
+			events = append(events, "ended "+string(agent))
+		},
+	})
+	p := program("main", "child", b.path)
+	p.Dir = "/"
+	b.Set([]supervisor.Program{p})
+	b.expect("main", starting, running)
+	first := b.accept()
+	first.do("fork")
+	grandchild := b.accept()
+	if diff := cmp.Diff([]string{"CREDS=/creds"}, first.Env); diff != "" {
+		t.Error(diff)
+	}
+	mu.Lock()
+	alive = []*child{first, grandchild}
+	mu.Unlock()
+	p.Env = []string{"A=1"}
+	fails = true // the other goroutine reads it after Set
+	b.Set([]supervisor.Program{p})
+	b.expect("main", stopping, starting, waiting, starting)
+	if s := b.expect("main", unavailable); s.Exit != "not prepared" {
+		t.Errorf("unavailable: %+v", s)
+	}
+	b.stop()
+	want := []string{"prepare main /", "ended main", "prepare main /", "ended main", "prepare main /", "ended main"}
+	if diff := cmp.Diff(want, events); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A reload starts what is new, stops what is gone with all that it started,
+// restarts what changed and leaves alone what did not.
+//
+// covers P7.5, P9.2
+func TestSetDiff(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, supervisor.Config{})
+	// The third word tells the test who it is.
+	agent := func(name bcp.AgentName, env ...string) supervisor.Program {
+		p := program(name, "child", b.path, string(name))
+		p.Env = env
+		return p
+	}
+	b.Set([]supervisor.Program{agent("same", "A=1"), agent("changed", "A=1"), agent("gone")})
+	processes := map[string]*child{}
+	for range 3 {
+		c := b.accept()
+		processes[c.Args[2]] = c
+	}
+	for _, name := range []bcp.AgentName{"same", "changed", "gone"} {
+		b.expect(name, starting, running)
+	}
+	processes["gone"].do("fork")
+	grandchild := b.accept()
+
+	b.Set([]supervisor.Program{agent("new"), agent("same", "A=0"), agent("same", "A=1"), agent("changed", "A=2")})
+	b.expect("gone", stopping, stopped)
+	processes["gone"].gone()
+	grandchild.gone()
+	b.expect("changed", stopping)
+	if s := b.expect("changed", starting); s.Exit != "signal: terminated" {
+		t.Errorf("changed: %+v", s)
+	}
+	b.expect("changed", running)
+	processes["changed"].gone()
+	b.expect("new", starting, running)
+	for range 2 {
+		c := b.accept()
+		processes[c.Args[2]] = c
+	}
+	if got := processes["changed"].Env; !slices.Equal(got, []string{"A=2"}) {
+		t.Errorf("changed has %q", got)
+	}
+	processes["same"].do("ping")
+	eventually(t, "the one that is gone is not listed", func() bool { return len(b.Status()) == 3 })
+	var got []string
+	for _, s := range b.Status() {
+		got = append(got, fmt.Sprintf("%s %s %d", s.Agent, s.State, s.PID))
+	}
+	var want []string
+	for _, name := range []string{"changed", "new", "same"} {
+		want = append(want, fmt.Sprintf("%s running %d", name, processes[name].PID))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	b.stop()
+	for name, c := range processes {
+		c.gone()
+		if name != "gone" {
+			b.expect(bcp.AgentName(name), stopping, stopped)
+		}
+	}
+	b.Set([]supervisor.Program{agent("late")})
+	b.Wake("same")
+	if got := b.Status(); len(got) > 0 {
+		t.Errorf("after Stop: %+v", got)
+	}
+}
+
+// What is removed and set again while it is still being stopped comes back, one
+// process after the other.
+//
+// covers P9.2
+func TestSetAgainWhileStopping(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, supervisor.Config{Grace: time.Hour})
+	first := b.start("main")
+	first.do("ignore")
+	b.Set(nil)
+	b.expect("main", stopping)
+	b.Set([]supervisor.Program{program("main", "child", b.path)})
+	first.do("ping") // it takes its time
+	first.tell("exit 0")
+	b.expect("main", starting, running)
+	b.accept().tell("exit 0")
+	b.expect("main", resting)
+}
+
+// The functions of Config may call Set. An agent that is set when its end is
+// told is as new; one that is removed while it is prepared is not started, and
+// what was prepared for it is ended.
+//
+// covers P7.5, P9.2
+func TestSetFromWithin(t *testing.T) {
+	t.Parallel()
+	var b *bench
+	programs := []supervisor.Program{program("main", "exit", "0")}
+	ended := make(chan bcp.AgentName, 2)
+	stops := 0
+	b = newBench(t, supervisor.Config{
+		Prepare: func(supervisor.Program) ([]string, error) {
+			b.Set(nil)
+			return nil, nil
+		},
+		Ended: func(agent bcp.AgentName) { ended <- agent },
+		OnChange: func(s supervisor.Status) {
+			if s.State != stopped {
+				return
+			}
+			if stops++; stops == 1 {
+				b.Set(programs)
+			}
+		},
+	})
+	b.Set(programs)
+	for range 2 {
+		b.expect("main", starting)
+		if s := b.expect("main", stopped); s.Starts != 1 || s.Exit != "not started" {
+			t.Errorf("removed while it was prepared: %+v", s)
+		}
+		<-ended
+	}
+}
+
+// The caller may do with its programs what it likes after Set.
+//
+// covers P9.2
+func TestSetKeepsNoSlices(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, supervisor.Config{})
+	programs := []supervisor.Program{program("main", "child", b.path)}
+	programs[0].Env = []string{"A=1"}
+	b.Set(programs)
+	first := b.accept()
+	programs[0].Command[0], programs[0].Env[0] = "/nowhere", "A=2"
+	first.tell("exit 0")
+	b.expect("main", starting, running, resting)
+	b.Wake("main")
+	if second := b.accept(); !slices.Equal(second.Env, first.Env) {
+		t.Errorf("started again with %q", second.Env)
+	}
+}
+
+// A process that ignores SIGTERM is killed after the grace, or when the context
+// of Stop ends; Stop can be called again.
+//
+// covers P7.5
+func TestStopKillsWhatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	t.Run("grace", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t, supervisor.Config{Grace: 20 * time.Millisecond})
+		c := b.start("main")
+		c.do("ignore")
+		c.do("fork")
+		grandchild := b.accept()
+		b.stop()
+		c.gone()
+		grandchild.gone()
+		b.expect("main", stopping)
+		if s := b.expect("main", stopped); s.Exit != "signal: killed" {
+			t.Errorf("stopped: %+v", s)
+		}
+		b.stop()
+	})
+	t.Run("context", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t, supervisor.Config{Grace: time.Hour})
+		c := b.start("main")
+		c.do("ignore")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cause := errors.New("no more time")
+		var both sync.WaitGroup
+		both.Go(b.stop) // waits for as long as it takes
+		b.expect("main", stopping)
+		cancel(cause)
+		if err := b.Stop(ctx); !errors.Is(err, cause) {
+			t.Errorf("Stop: %v", err)
+		}
+		both.Wait()
+		c.gone()
+		if s := b.expect("main", stopped); s.Exit != "signal: killed" {
+			t.Errorf("stopped: %+v", s)
+		}
+	})
+	t.Run("nothing was set", func(t *testing.T) {
+		t.Parallel()
+		newBench(t, supervisor.Config{}).stop()
+	})
+}
+
+// A process that ends leaves nothing behind in its group, and nobody who holds
+// its output open holds up its agent.
+//
+// covers P7.5
+func TestOutputHeldOpen(t *testing.T) {
+	t.Parallel()
+	t.Run("by its group", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t, supervisor.Config{})
+		c := b.start("main")
+		c.do("fork")
+		grandchild := b.accept()
+		c.tell("exit 0")
+		grandchild.gone()
+		b.expect("main", resting)
+	})
+	t.Run("by one who left the group", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t, supervisor.Config{})
+		c := b.start("main")
+		c.do("leave")
+		fugitive := b.accept()
+		c.tell("exit 0")
+		b.expect("main", resting)
+		fugitive.do("ping")
+	})
+	t.Run("by nobody", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t, supervisor.Config{})
+		c := b.start("main")
+		c.do("close")
+		c.do("ping")
+		if s := b.Status(); len(s) != 1 || s[0].State != running {
+			t.Errorf("without output: %+v", s)
+		}
+		c.tell("exit 0")
+		b.expect("main", resting)
+	})
+}
+
+// All methods may be used at the same time: each agent's states follow each
+// other (which note checks), each has one process at a time, and in the end
+// nothing is left.
+//
+// covers P9.2
+func TestRaces(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	prepared := map[bcp.AgentName]int{}
+	b := newBench(t, supervisor.Config{
+		MaxFailures: 2, Cooldown: time.Millisecond,
+		Prepare: func(p supervisor.Program) ([]string, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if prepared[p.Agent]++; prepared[p.Agent] != 1 {
+				t.Errorf("%s was prepared %d times", p.Agent, prepared[p.Agent])
+			}
+			return nil, nil
+		},
+		Ended: func(agent bcp.AgentName) {
+			mu.Lock()
+			defer mu.Unlock()
+			prepared[agent]--
+		},
+	})
+	names := []bcp.AgentName{"a", "b", "c"}
+	commands := [][]string{{"/bin/sh", "-c", "exit 0"}, {"/bin/sh", "-c", "exit 1"}, {"/bin/sh", "-c", "echo x; exec sleep 60"}, {"/nowhere"}}
+	var all sync.WaitGroup
+	for seed := range uint64(4) {
+		all.Go(func() {
+			random := rand.New(rand.NewPCG(seed, 0))
+			for range 60 {
+				switch random.IntN(4) {
+				case 0:
+					var programs []supervisor.Program
+					for _, name := range names {
+						if random.IntN(3) > 0 {
+							programs = append(programs, supervisor.Program{Agent: name, Command: commands[random.IntN(len(commands))]})
+						}
+					}
+					b.Set(programs)
+				case 1:
+					b.Status()
+				default:
+					b.Wake(names[random.IntN(len(names))])
+				}
+				time.Sleep(time.Duration(random.IntN(5)) * time.Millisecond)
+			}
+			if seed == 0 {
+				b.stop() // while the others go on
+			}
+		})
+	}
+	all.Wait()
+	b.stop()
+	for name, state := range b.last {
+		if state != stopped {
+			t.Errorf("%s is %s", name, state)
+		}
+	}
+	for name, count := range prepared {
+		if count != 0 {
+			t.Errorf("%s: what was prepared was ended %d times too few", name, count)
+		}
+	}
+}
+
+// The environment of a process is what its program and its preparation say, and
+// of ours no more than a closed list. It has no file of ours, no input and no
+// terminal, and is the leader of its own group.
+//
+// covers P7.5
+func TestProcessGetsNothingOfOurs(t *testing.T) {
+	t.Setenv("NATS_CREDS", "secret of the test's own process")
+	harmless := []string{
+		"HOME=/home/u", "LANG=C", "LC_ALL=C.UTF-8", "LC_TIME=de_DE", "PATH=/usr/bin:/bin", "TMPDIR=/tmp", "TZ=UTC", "USER=u",
+	}
+	secrets := []string{
+		"NATS_URL=x", "NATS_CREDS=x", "NATS_TOKEN=x", "OPENAI_API_KEY=x", "ANTHROPIC_API_KEY=x", "GITHUB_TOKEN=x", "AWS_SECRET_ACCESS_KEY=x",
+		"SSH_AUTH_SOCK=x", "DBUS_SESSION_BUS_ADDRESS=x", "LD_PRELOAD=x", "LC_API_TOKEN=x", "LC_=x", "PATHS=x", "path=x", "MY_HOME=x", "BCPMESH_PASSPHRASE=x",
+		"LOGNAME=x", "SHELL=x", "PWD=x", "PATH", "=PATH", "",
+	}
+	t.Run("scrubbed", func(t *testing.T) {
+		b := newBench(t, supervisor.Config{
+			Environ: slices.Concat(secrets, harmless, secrets),
+			Prepare: func(supervisor.Program) ([]string, error) { return []string{"CREDS=/creds", "B=prepared"}, nil },
+		})
+		p := program("main", "child", b.path, "two words", "$HOME;*")
+		p.Env, p.Dir = []string{"A=1", "B=program", "USER=agent"}, "/"
+		b.Set([]supervisor.Program{p})
+		c := b.accept()
+		want := slices.Concat(harmless[:len(harmless)-1], []string{"A=1", "B=prepared", "CREDS=/creds", "USER=agent"})
+		slices.Sort(want)
+		slices.Sort(c.Env)
+		if diff := cmp.Diff(want, c.Env); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff(p.Command[1:], c.Args); diff != "" {
+			t.Error(diff)
+		}
+		if c.Dir != "/" || c.Stdin != `"" <nil>` || c.Terminal || c.Group != c.PID {
+			t.Errorf("%+v", c.hello)
+		}
+	})
+	t.Run("empty", func(t *testing.T) {
+		b := newBench(t, supervisor.Config{})
+		if c := b.start("main"); len(c.Env) > 0 {
+			t.Errorf("a process got %q", c.Env)
+		}
+	})
+}
+
+// A command without a slash is found in the PATH that its process has, not in
+// ours, and in no relative folder.
+//
+// covers P7.5
+func TestCommandIsFoundInItsOwnPath(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		path string
+		want []supervisor.State
+	}{
+		{"PATH=/nowhere:/usr/bin:/bin", []supervisor.State{running, resting}},
+		{"PATH=/nowhere", []supervisor.State{unavailable}},
+		{"PATH=bin:.:", []supervisor.State{unavailable}},
+		{"PATH=", []supervisor.State{unavailable}},
+	} {
+		t.Run(strings.ReplaceAll(c.path, "/", "_"), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, supervisor.Config{MaxFailures: 1, Environ: []string{"PATH=/usr/bin:/bin"}})
+			b.Set([]supervisor.Program{{Agent: "main", Command: []string{"true"}, Dir: "/usr", Env: []string{c.path}}})
+			b.expect("main", append([]supervisor.State{starting}, c.want...)...)
+		})
+	}
+}

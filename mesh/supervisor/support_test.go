@@ -1,0 +1,174 @@
+package supervisor_test
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
+)
+
+const patience = 30 * time.Second
+
+// follows says which states may follow each.
+var follows = map[supervisor.State][]supervisor.State{
+	"":                     {supervisor.Starting, supervisor.Stopped},
+	supervisor.Starting:    {supervisor.Running, supervisor.Waiting, supervisor.Unavailable, supervisor.Starting, supervisor.Stopped},
+	supervisor.Running:     {supervisor.Resting, supervisor.Waiting, supervisor.Unavailable, supervisor.Stopping, supervisor.Starting, supervisor.Stopped},
+	supervisor.Resting:     {supervisor.Waiting, supervisor.Starting, supervisor.Stopped},
+	supervisor.Waiting:     {supervisor.Starting, supervisor.Stopped},
+	supervisor.Unavailable: {supervisor.Waiting, supervisor.Starting, supervisor.Stopped},
+	supervisor.Stopping:    {supervisor.Starting, supervisor.Stopped},
+	supervisor.Stopped:     {supervisor.Starting, supervisor.Stopped},
+}
+
+// bench is a supervisor whose changes a test reads.
+type bench struct {
+	*supervisor.Supervisor
+	*switchboard
+	t        *testing.T
+	text     *buffer
+	onChange func(supervisor.Status) // the test's own, if it has one
+
+	mu      sync.Mutex
+	last    map[bcp.AgentName]supervisor.State
+	starts  map[bcp.AgentName]int
+	changes map[bcp.AgentName]chan supervisor.Status
+}
+
+// newBench fills in what a test does not care for: the logger, and waits that
+// are short.
+func newBench(t *testing.T, config supervisor.Config) *bench {
+	t.Helper()
+	b := &bench{
+		switchboard: newSwitchboard(t), t: t, text: &buffer{}, onChange: config.OnChange,
+		last: map[bcp.AgentName]supervisor.State{}, starts: map[bcp.AgentName]int{}, changes: map[bcp.AgentName]chan supervisor.Status{},
+	}
+	if config.Logger == nil {
+		config.Logger = hclog.New(&hclog.LoggerOptions{Output: b.text, DisableTime: true})
+	}
+	if config.Backoff == 0 {
+		config.Backoff = time.Millisecond
+	}
+	config.OnChange = b.note
+	b.Supervisor = supervisor.New(config)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_ = b.Stop(ctx)
+	})
+	return b
+}
+
+// note checks what holds for all changes, and keeps them.
+func (b *bench) note(s supervisor.Status) {
+	b.mu.Lock()
+	if last := b.last[s.Agent]; !slices.Contains(follows[last], s.State) {
+		b.t.Errorf("%s: %s follows %q", s.Agent, s.State, last)
+	}
+	if s.State == supervisor.Starting {
+		b.starts[s.Agent]++
+	}
+	if s.Starts != b.starts[s.Agent] {
+		b.t.Errorf("%s: %d starts, want %d", s.Agent, s.Starts, b.starts[s.Agent])
+	}
+	if s.State == supervisor.Stopped {
+		b.starts[s.Agent] = 0
+	}
+	b.last[s.Agent] = s.State
+	b.mu.Unlock()
+	if hasPID := s.State == supervisor.Running || s.State == supervisor.Stopping; hasPID != (s.PID != 0) {
+		b.t.Errorf("%s is %s with PID %d", s.Agent, s.State, s.PID)
+	}
+	if hasNext := s.State == supervisor.Waiting || s.State == supervisor.Unavailable; hasNext == s.Next.IsZero() {
+		b.t.Errorf("%s is %s, and is next started %v", s.Agent, s.State, s.Next)
+	}
+	if b.onChange != nil {
+		b.onChange(s)
+	}
+	b.of(s.Agent) <- s
+}
+
+func (b *bench) of(agent bcp.AgentName) chan supervisor.Status {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.changes[agent] == nil {
+		b.changes[agent] = make(chan supervisor.Status, 10_000)
+	}
+	return b.changes[agent]
+}
+
+// expect wants exactly these changes of an agent next, and returns the last.
+func (b *bench) expect(agent bcp.AgentName, states ...supervisor.State) (last supervisor.Status) {
+	b.t.Helper()
+	for i, want := range states {
+		select {
+		case last = <-b.of(agent):
+		case <-time.After(patience):
+			b.t.Fatalf("%s: change %d: nothing, want %s", agent, i, want)
+		}
+		if last.State != want {
+			b.t.Fatalf("%s: change %d is %s (exit %q), want %s", agent, i, last.State, last.Exit, want)
+		}
+	}
+	return last
+}
+
+// stop stops all and wants it to succeed.
+func (b *bench) stop() {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
+	defer cancel()
+	if err := b.Stop(ctx); err != nil {
+		b.t.Error(err)
+	}
+}
+
+// start sets one program, a child of the test, and returns it when it has
+// connected.
+func (b *bench) start(agent bcp.AgentName) *child {
+	b.t.Helper()
+	b.Set([]supervisor.Program{program(agent, "child", b.path)})
+	b.expect(agent, supervisor.Starting, supervisor.Running)
+	return b.accept()
+}
+
+// buffer is a log that can be read while it is written.
+type buffer struct {
+	mu      sync.Mutex
+	written bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.written.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.written.String()
+}
+
+// lines returns the lines that contain a text.
+func (b *buffer) lines(with string) []string {
+	return slices.DeleteFunc(strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n"), func(line string) bool { return !strings.Contains(line, with) })
+}
+
+// eventually waits for something that nobody announces.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
