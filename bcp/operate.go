@@ -235,7 +235,7 @@ func (s *State) Sessions(now time.Time) []SessionView {
 		}
 		for _, c := range s.mesh.Channels {
 			if c.Controller == definition.Name {
-				v.Channels = append(v.Channels, s.sessionChannel(s.channels[c.ChannelKey], session.id))
+				v.Channels = append(v.Channels, s.sessionChannel(s.channels[c.ChannelKey], session.id, now))
 			}
 		}
 		views = append(views, v)
@@ -243,8 +243,9 @@ func (s *State) Sessions(now time.Time) []SessionView {
 	return views
 }
 
-func (s *State) sessionChannel(ch *channelState, session SessionID) SessionChannel {
-	c := SessionChannel{Reader: ch.definition.Reader, Epoch: ch.epoch, Remaining: max(0, ch.definition.Budget-ch.pool(ch.epoch).Spent()),
+func (s *State) sessionChannel(ch *channelState, session SessionID, now time.Time) SessionChannel {
+	epoch := s.epochOf(&Decision{Time: now.UnixNano()}, ch) // of the next charge
+	c := SessionChannel{Reader: ch.definition.Reader, Epoch: epoch, Remaining: max(0, ch.definition.Budget-ch.pool(epoch).Spent()),
 		MaxEscalations: ch.definition.MaxEscalations, Waiting: len(ch.outbox)}
 	for _, p := range ch.pools {
 		c.Open += p.open

@@ -31,6 +31,12 @@ type Config struct {
 	// Load, if set, loads it again, for a reload that the operator asks for. An
 	// error says what is wrong with the definitions, a line each.
 	Load func() (*bcp.Mesh, error)
+	// Folder is where agents' commands run: that of the definitions. Without one
+	// no command is started.
+	Folder string
+	// Environ is the environment of this program, of which commands get the few
+	// harmless keys.
+	Environ []string
 	// State is the folder of keys, streams and locks. It is required, and made
 	// if it is not there; one mesh runs on it at a time.
 	State string
@@ -58,6 +64,7 @@ type Mesh struct {
 	server     *server.Server
 	gateway    *gateway.Gateway
 	clients    *clients
+	running    atomic.Pointer[commands] // nil where none are started
 	js         natsjs.JetStream
 
 	reloading sync.Mutex // one reload at a time
@@ -129,7 +136,7 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	m.gateway, err = gateway.Start(context.WithoutCancel(ctx), gateway.Config{
 		State: m.stateOf(config.Definition),
 		Conn:  conn, Connect: func() (*nats.Conn, error) { return m.server.Gateway() }, Kick: m.clients.kickAll,
-		Reload: m.reloadFiles, Logger: config.Logger.Named("gateway"), OnDecision: config.OnDecision,
+		Reload: m.reloadFiles, Wake: m.wake, Logger: config.Logger.Named("gateway"), OnDecision: config.OnDecision,
 	})
 	if err != nil {
 		return err
@@ -149,6 +156,9 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 		return err
 	}
 	m.later(func() error { unwatch(); return nil })
+	if err := m.startCommands(); err != nil {
+		return err
+	}
 	stop := context.AfterFunc(ctx, func() { _ = m.Stop(context.Background()) })
 	m.later(func() error { stop(); return nil })
 	return nil
@@ -158,6 +168,13 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 func (m *Mesh) stateOf(def *bcp.Mesh) bcp.Config {
 	return bcp.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify, Schedules: definition.ParseSchedule,
 		Definitions: definition.Digest(def), Version: m.config.Version}
+}
+
+// wake has an agent's command started.
+func (m *Mesh) wake(agent bcp.AgentName) {
+	if c := m.running.Load(); c != nil {
+		c.supervisor.Wake(agent)
+	}
 }
 
 // connect returns a connection of the gateway's, closed at Stop.

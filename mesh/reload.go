@@ -39,6 +39,9 @@ func (m *Mesh) Reload(ctx context.Context, next *bcp.Mesh) (gateway.Reloaded, er
 	}
 	m.definition.Store(next)
 	m.clients.use(next)
+	if c := m.running.Load(); c != nil {
+		c.use(next)
+	}
 	return result, nil
 }
 

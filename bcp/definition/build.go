@@ -86,7 +86,12 @@ func (b *builder) build(folder *source) *bcp.Mesh {
 		if want := strings.TrimSuffix(path.Base(a.source.path), agentSuffix); want != string(a.name()) {
 			a.source.warnf(a.object.at("name"), CodeFileName, "name", "the file is called %s and the agent %s", quote(path.Base(a.source.path)), a.name())
 		}
-		m.Agents = append(m.Agents, a.agent())
+		agent := a.agent()
+		if len(agent.Command) > 0 && !changesUser(agent.Command[0]) {
+			a.source.warnf(a.object.at("command"), CodeCommandUser, "command",
+				"the command runs as the user of the mesh, who can read its keys and write its definitions: start it through sudo, docker, bwrap or another program that confines it")
+		}
+		m.Agents = append(m.Agents, agent)
 	}
 	b.checkPeople(m)
 	b.defaultPeople(m)
@@ -200,4 +205,10 @@ func (b *builder) checkPeople(m *bcp.Mesh) {
 			}
 		}
 	}
+}
+
+// changesUser reports whether a program exists to run others as somebody else,
+// or apart. What it is told to do is the operator's to get right.
+func changesUser(program string) bool {
+	return slices.Contains([]string{"sudo", "doas", "runuser", "su", "setpriv", "docker", "podman", "nerdctl", "bwrap", "firejail", "systemd-run", "ssh"}, path.Base(program))
 }

@@ -246,6 +246,8 @@ func TestWarnings(t *testing.T) {
 			[]string{definition.CodeCannotPublish}},
 		"pasted query": {[]string{"c.md", controller("c", "r", "max_category: 1, budget_bits: 10, subscriptions: [{id: s, allow_not_enough_information: true, "+boolSub+"}]"), "r.md", r},
 			[]string{definition.CodeNoEffect}},
+		"a command as our user":     {[]string{"c.md", "---\nname: c\ncommand: [./c]\n---\n"}, []string{definition.CodeCommandUser}},
+		"a command as another user": {[]string{"c.md", "---\nname: c\ncommand: [/usr/bin/sudo, -u, c, ./c]\n---\n"}, nil},
 		"an agent called operator": {[]string{"operator.md", controller("operator", "r", "max_category: 3, budget_bits: 1"), "r.md", reader("r", "", "operator")},
 			[]string{definition.CodeNoApprovers}},
 		"other files": {[]string{"c.md", "---\nname: c\n---\n", "mesh.yml", "name: x\n"}, []string{definition.CodeIgnoredFile}},

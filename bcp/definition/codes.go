@@ -53,6 +53,7 @@ var codeDocs = []CodeDoc{
 	{Code: CodeCapacity, Warning: true, Doc: "A push can carry more than four times the bits that the budget counts for it; narrower answers carry less."},
 	{Code: CodeNoSubscription, Warning: true, Doc: "The agent has the tool BCPPublish, and no subscription lets it publish."},
 	{Code: CodeCannotPublish, Warning: true, Doc: "A subscription names the agent, and its tools lack BCPPublish."},
+	{Code: CodeCommandUser, Warning: true, Doc: "The agent's command runs as the user of the mesh, who can read its keys and write its definitions."},
 	{Code: CodeNoEffect, Warning: true, Doc: "The value changes nothing, such as a limit above the one that holds anyway."},
 
 	{Code: CodeCombinedBudgets, Warning: true, Doc: "A clean agent is reached by several tainted channels, whose bits add up although each has its own budget."},

@@ -78,6 +78,7 @@ const (
 	CodeCapacity        = "capacity"         // warning: capacity above 4 x nominal
 	CodeNoSubscription  = "no_subscription"  // warning: a tool without use
 	CodeCannotPublish   = "cannot_publish"   // warning: a subscription without the tool
+	CodeCommandUser     = "command_user"     // warning: a command as the user of the mesh
 	CodeNoEffect        = "no_effect"        // warning: a limit that never applies
 
 	CodeCombinedBudgets = bcp.FindingCombined   // warning: several tainted channels into a clean agent

@@ -80,7 +80,7 @@ var rules = []rule{
 	},
 	{
 		folder:   "mesh",
-		internal: append([]string{"accounts", "jetstream", "mesh/gateway", "mesh/server"}, corePackages...),
+		internal: append([]string{"accounts", "jetstream", "mesh/gateway", "mesh/server", "mesh/supervisor"}, corePackages...),
 		external: []string{fileLock, jsonText, logging, natsClient, nkeys},
 	},
 	{

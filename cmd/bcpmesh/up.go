@@ -117,6 +117,10 @@ func up(ctx context.Context, p *program, args []string, o upOptions) (err error)
 	if err := checkKeys(folder.state); err != nil {
 		return err
 	}
+	commandsIn, err := filepath.Abs(folder.dir)
+	if err != nil {
+		return failf("the folder %s: %s", quoted(folder.dir), reasonOf(err))
+	}
 	ignoreBrokenPipes()
 	log := &startLog{to: p.out.stderr, held: o.level >= hclog.Warn}
 	slow := time.AfterFunc(startPatience, func() {
@@ -124,7 +128,7 @@ func up(ctx context.Context, p *program, args []string, o upOptions) (err error)
 		_, _ = io.WriteString(log, "still starting: the journal is long, or the state is damaged\n")
 	})
 	m, err := launch(ctx, mesh.Config{
-		Definition: def, Load: folder.loadAll, State: folder.state, Listen: o.listen, Version: programVersion(),
+		Definition: def, Load: folder.loadAll, Folder: commandsIn, Environ: os.Environ(), State: folder.state, Listen: o.listen, Version: programVersion(),
 		Logger: hclog.New(&hclog.LoggerOptions{Name: "bcpmesh", Level: o.level, Output: log}),
 	})
 	slow.Stop()

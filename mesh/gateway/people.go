@@ -149,6 +149,22 @@ func (g *Gateway) Inspect(ctx context.Context, f func(*bcp.State)) error {
 	}
 }
 
+// WakeFor calls Config.Wake for an agent for which something waits.
+func (g *Gateway) WakeFor(agent bcp.AgentName) {
+	g.tell(event{call: func() {
+		waits := len(g.state.OpenQueries(agent)) > 0
+		for _, role := range []bcp.Role{bcp.RoleController, bcp.RoleReader} {
+			waits = waits || len(g.state.Notices(agent, role)) > 0
+		}
+		for _, key := range g.channelsOf(agent) {
+			waits = waits || len(g.state.Outbox(key)) > 0
+		}
+		if waits && g.config.Wake != nil {
+			g.config.Wake(agent)
+		}
+	}})
+}
+
 var errEnded = errors.New("the gateway has ended")
 
 // Reload goes on under other definitions (PROTOCOL P1.5). It reads the journal

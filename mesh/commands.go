@@ -1,0 +1,138 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
+)
+
+// commandFolder holds, in the state folder, the credentials of agents that the
+// mesh starts itself.
+const commandFolder = "run"
+
+// commands runs what agents' definitions name as their command (PROTOCOL P9.2).
+type commands struct {
+	mesh       *Mesh
+	supervisor *supervisor.Supervisor
+
+	mu     sync.Mutex
+	issued map[string]bool // files that this mesh has written
+}
+
+// startCommands starts the commands of a mesh that serves. Without a folder to
+// run them in there are none.
+func (m *Mesh) startCommands() error {
+	if m.config.Folder == "" {
+		return nil
+	}
+	folder := filepath.Join(m.config.State, commandFolder)
+	// What a mesh that was killed left there is for nobody any more.
+	if err := os.RemoveAll(folder); err != nil {
+		return fmt.Errorf("start the commands: %w", err)
+	}
+	c := &commands{mesh: m, issued: map[string]bool{}}
+	c.supervisor = supervisor.New(supervisor.Config{
+		Logger: m.config.Logger.Named("agents"), Environ: m.config.Environ, Prepare: c.prepare, OnChange: c.changed,
+	})
+	m.running.Store(c)
+	m.later(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), commandGrace)
+		defer cancel()
+		err := c.supervisor.Stop(ctx)
+		return errors.Join(err, os.RemoveAll(folder))
+	})
+	c.use(m.definition.Load())
+	return nil
+}
+
+// commandGrace is how long commands may take to end with their mesh.
+const commandGrace = 5 * time.Second
+
+// use has other definitions say what runs.
+func (c *commands) use(def *bcp.Mesh) {
+	var programs []supervisor.Program
+	for _, a := range def.Agents {
+		if len(a.Command) > 0 {
+			programs = append(programs, supervisor.Program{Agent: a.Name, Command: a.Command, Dir: c.mesh.config.Folder, Env: []string{
+				"BCPMESH_AGENT=" + string(a.Name),
+				"BCPMESH_ENCODING=" + a.Encoding.String(),
+				"BCPMESH_DEFINITION=" + filepath.Join(c.mesh.config.Folder, filepath.FromSlash(a.File)),
+			}})
+		}
+	}
+	c.supervisor.Set(programs)
+}
+
+// prepare gives a command where to connect, and the creds of its agent: a file
+// for each of its roles.
+func (c *commands) prepare(p supervisor.Program) ([]string, error) {
+	def, ok := c.mesh.definition.Load().Agent(p.Agent)
+	if !ok {
+		return nil, errGone
+	}
+	env := []string{"BCPMESH_URL=" + c.mesh.URL()}
+	for _, role := range []struct {
+		has  bool
+		role bcp.Role
+		key  string
+	}{{def.Controller, bcp.RoleController, "BCPMESH_CONTROLLER_CREDS"}, {def.Reader, bcp.RoleReader, "BCPMESH_READER_CREDS"}} {
+		if !role.has {
+			continue
+		}
+		file, err := c.creds(p.Agent, role.role)
+		if err != nil {
+			return nil, err
+		}
+		env = append(env, role.key+"="+file)
+	}
+	return env, nil
+}
+
+var errGone = errors.New("the agent is not in the definitions any more")
+
+// creds writes the creds of an agent once.
+func (c *commands) creds(agent bcp.AgentName, role bcp.Role) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	file, err := filepath.Abs(filepath.Join(c.mesh.config.State, commandFolder, string(agent), role.String()+".creds"))
+	if err != nil || c.issued[file] {
+		return file, err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return "", err
+	}
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	creds, err := c.mesh.Issue(agent, role, 0)
+	if err == nil {
+		err = creds.WriteFile(file)
+	}
+	c.issued[file] = err == nil
+	return file, err
+}
+
+// changed tells the gateway what became of a command.
+func (c *commands) changed(s supervisor.Status) {
+	g := c.mesh.gateway
+	switch s.State {
+	case supervisor.Running:
+		g.Process(s.Agent, bcp.ProcessStarted, "")
+	case supervisor.Unavailable:
+		g.Process(s.Agent, bcp.ProcessUnavailable, s.Exit)
+	case supervisor.Resting, supervisor.Waiting, supervisor.Stopped:
+		g.Process(s.Agent, bcp.ProcessEnded, s.Exit)
+	}
+	if s.State == supervisor.Resting {
+		// What came while it was ending would wake nobody.
+		g.WakeFor(s.Agent)
+	}
+}
