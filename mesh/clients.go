@@ -36,9 +36,9 @@ type clients struct {
 
 	mu         sync.Mutex
 	definition *bcp.Mesh
-	open    map[server.Party][]client // oldest first
-	stopped bool
-	kicks   sync.WaitGroup
+	open       map[server.Party][]client // oldest first
+	stopped    bool
+	kicks      sync.WaitGroup
 }
 
 func newClients(definition *bcp.Mesh, kick func(uint64) error, log hclog.Logger) *clients {
