@@ -34,7 +34,7 @@ func (o *output) auditTable(records []bcp.Decision) {
 	for i := range records {
 		rows = append(rows, auditRow(&records[i], layout))
 	}
-	o.table([]string{"seq", "time, UTC", "kind", "agent or channel", "verdict", "code", "bits"}, rows)
+	o.table([]string{"seq", "time, UTC", "kind", "agent or channel", "verdict", "what", "bits"}, rows)
 }
 
 // auditLine shows a record as it comes, where no table can be drawn since its
@@ -58,11 +58,21 @@ func auditRow(d *bcp.Decision, layout string) []string {
 	if key, ok := d.Channel(); ok {
 		who = string(key.Controller) + " ← " + string(key.Reader)
 	}
+	switch {
+	case d.Role == bcp.RoleApprover:
+		who = strings.TrimSuffix(string(d.Agent)+": "+who, ": "+string(d.Agent))
+	case d.Target != "" && d.Target != d.Agent:
+		who += ": " + string(d.Target)
+	}
 	bits := ""
-	if d.Nominal > 0 {
+	if d.Nominal > 0 && !d.Prepaid {
 		bits = shortBits(d.Nominal)
 	}
-	what := strings.Join(compact(string(d.Code), string(d.Outcome), strings.Join(d.Anomalies, "+"), d.Subject), " ")
+	note := ""
+	if d.Kind == bcp.KindProcess || d.Kind == bcp.KindApproval {
+		note = d.Note
+	}
+	what := strings.Join(compact(d.Event, string(d.Code), string(d.Outcome), strings.Join(d.Anomalies, "+"), d.Subject, note), " ")
 	return []string{strconv.FormatUint(d.Seq, 10), d.At().UTC().Format(layout), d.Kind.String(), who, verdict, what, bits}
 }
 

@@ -156,11 +156,14 @@ func (o *output) arrived(d bcp.Delivery) error {
 		if d.SubscriptionID != "" {
 			source = "subscription " + string(d.SubscriptionID)
 		}
-		what := string(d.Outcome)
-		if what == "" {
+		what, price := string(d.Outcome), bitsOf(d.BandwidthBits)+", "
+		switch d.Outcome {
+		case "":
 			what = string(d.Response)
+		case bcp.Held: // what it costs is told with what comes of it
+			price = ""
 		}
-		o.printf("%s, %s: %s  (%s, taint %s)\n", d.FromAgent, source, plain(what), bitsOf(d.BandwidthBits), d.Taint)
+		o.printf("%s, %s: %s  (%staint %s)\n", d.FromAgent, source, plain(what), price, d.Taint)
 	}
 	return o.flush()
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 	"waitfile":    waitfileCommand,
 	"jsonenv":     jsonenvCommand,
 	"answerquery": answerqueryCommand,
+	"until":       untilCommand,
 }
 
 // exitcodeCommand is `exitcode CODE COMMAND…`: the command ends with exactly
@@ -75,6 +77,22 @@ func waitfileCommand(ts *testscript.TestScript, neg bool, args []string) {
 			time.Sleep(5 * time.Millisecond)
 		}
 	}
+}
+
+// untilCommand is `until PATTERN COMMAND…`: the command is run again and again
+// until a line of its stdout matches.
+func untilCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until PATTERN COMMAND…")
+	}
+	pattern, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	for deadline := time.Now().Add(scriptTimeout); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if err := ts.Exec(args[1], args[2:]...); err == nil && pattern.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+	}
+	ts.Fatalf("stdout did not come to match %q", args[0])
 }
 
 // jsonenvCommand is `jsonenv VAR FILE PATH`: the variable gets the value at a
