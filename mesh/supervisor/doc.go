@@ -3,10 +3,13 @@
 // after too many failures in a row, and stops it with everything that it
 // started. It knows processes only; what an agent may say is decided elsewhere.
 //
-//	starting ──► running ──► resting      ended with exit code 0; Wake starts it again
-//	   ▲  │         │  └────► stopping ──► stopped
-//	   │  ▼         ▼
-//	   waiting ◄── failed ──► unavailable  too often; Wake starts it again after the cooldown
+//	starting ──► running     then, when it ended or was not even started:
+//
+//	resting      it ended with exit code 0; Wake starts it again
+//	waiting      it failed; it is started again at a known time
+//	unavailable  it failed too often; after the cooldown Wake starts it again
+//
+// and when it was removed or changed: stopping, then stopped or starting.
 //
 // [New] makes a supervisor, [Supervisor.Set] says what it shall run, which may
 // change, and [Supervisor.Stop] ends it.

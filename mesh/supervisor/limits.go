@@ -33,8 +33,8 @@ const (
 	// are gone: somebody who left the group may hold the pipe open for ever.
 	outputDelay = time.Second
 	// groupDelay is how long a killed group is waited for. Its processes can do
-	// nothing any more, but count as long as nobody collects them, and in a
-	// container without an init nobody does.
+	// nothing any more, but count until init has collected them, and not every
+	// container's init does.
 	groupDelay = time.Second
 	// groupPoll is the pause between two looks at a killed group.
 	groupPoll = time.Millisecond

@@ -57,3 +57,21 @@ func TestProcessEndsWithItsMesh(t *testing.T) {
 	_ = mesh.Wait()
 	c.gone()
 }
+
+// As the init of a container, we collect what a process left behind.
+func TestOrphansAreCollected(t *testing.T) {
+	t.Parallel()
+	const setChildSubreaper = 36 // makes orphans our children, as they are an init's
+	if _, _, err := syscall.Syscall6(syscall.SYS_PRCTL, setChildSubreaper, 1, 0, 0, 0, 0); err != 0 {
+		t.Fatal(err)
+	}
+	b := newBench(t, supervisor.Config{})
+	c := b.start("main")
+	c.do("fork")
+	orphan := b.accept()
+	c.tell("exit 0")
+	b.expect("main", resting)
+	if err := syscall.Kill(orphan.PID, 0); err != syscall.ESRCH {
+		t.Errorf("process %d is there: %v", orphan.PID, err)
+	}
+}

@@ -30,6 +30,13 @@ func terminateGroup(leader *os.Process) { _ = syscall.Kill(-leader.Pid, syscall.
 
 func killGroup(leader *os.Process) { _ = syscall.Kill(-leader.Pid, syscall.SIGKILL) }
 
-// groupExists reports whether the group has a process, also one that has ended
-// and that nobody has collected.
-func groupExists(leader *os.Process) bool { return syscall.Kill(-leader.Pid, 0) == nil }
+// groupExists reports whether a group whose leader was collected has a process,
+// also one that has ended and that nobody has collected. As the init of a
+// container we are the one who has to: orphans become our children.
+func groupExists(leader *os.Process) bool {
+	for {
+		if pid, _ := syscall.Wait4(-leader.Pid, nil, syscall.WNOHANG, nil); pid <= 0 {
+			return syscall.Kill(-leader.Pid, 0) == nil
+		}
+	}
+}

@@ -1,12 +1,12 @@
+//go:build unix
+
 package supervisor_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -395,94 +395,6 @@ func TestSetKeepsNoSlices(t *testing.T) {
 	}
 }
 
-// A process that ignores SIGTERM is killed after the grace, or when the context
-// of Stop ends; Stop can be called again.
-//
-// covers P7.5
-func TestStopKillsWhatDoesNotEnd(t *testing.T) {
-	t.Parallel()
-	t.Run("grace", func(t *testing.T) {
-		t.Parallel()
-		b := newBench(t, supervisor.Config{Grace: 20 * time.Millisecond})
-		c := b.start("main")
-		c.do("ignore")
-		c.do("fork")
-		grandchild := b.accept()
-		b.stop()
-		c.gone()
-		grandchild.gone()
-		b.expect("main", stopping)
-		if s := b.expect("main", stopped); s.Exit != "signal: killed" {
-			t.Errorf("stopped: %+v", s)
-		}
-		b.stop()
-	})
-	t.Run("context", func(t *testing.T) {
-		t.Parallel()
-		b := newBench(t, supervisor.Config{Grace: time.Hour})
-		c := b.start("main")
-		c.do("ignore")
-		ctx, cancel := context.WithCancelCause(t.Context())
-		cause := errors.New("no more time")
-		var both sync.WaitGroup
-		both.Go(b.stop) // waits for as long as it takes
-		b.expect("main", stopping)
-		cancel(cause)
-		if err := b.Stop(ctx); !errors.Is(err, cause) {
-			t.Errorf("Stop: %v", err)
-		}
-		both.Wait()
-		c.gone()
-		if s := b.expect("main", stopped); s.Exit != "signal: killed" {
-			t.Errorf("stopped: %+v", s)
-		}
-	})
-	t.Run("nothing was set", func(t *testing.T) {
-		t.Parallel()
-		newBench(t, supervisor.Config{}).stop()
-	})
-}
-
-// A process that ends leaves nothing behind in its group, and nobody who holds
-// its output open holds up its agent.
-//
-// covers P7.5
-func TestOutputHeldOpen(t *testing.T) {
-	t.Parallel()
-	t.Run("by its group", func(t *testing.T) {
-		t.Parallel()
-		b := newBench(t, supervisor.Config{})
-		c := b.start("main")
-		c.do("fork")
-		grandchild := b.accept()
-		c.tell("exit 0")
-		grandchild.gone()
-		b.expect("main", resting)
-	})
-	t.Run("by one who left the group", func(t *testing.T) {
-		t.Parallel()
-		b := newBench(t, supervisor.Config{})
-		c := b.start("main")
-		c.do("leave")
-		fugitive := b.accept()
-		c.tell("exit 0")
-		b.expect("main", resting)
-		fugitive.do("ping")
-	})
-	t.Run("by nobody", func(t *testing.T) {
-		t.Parallel()
-		b := newBench(t, supervisor.Config{})
-		c := b.start("main")
-		c.do("close")
-		c.do("ping")
-		if s := b.Status(); len(s) != 1 || s[0].State != running {
-			t.Errorf("without output: %+v", s)
-		}
-		c.tell("exit 0")
-		b.expect("main", resting)
-	})
-}
-
 // All methods may be used at the same time: each agent's states follow each
 // other (which note checks), each has one process at a time, and in the end
 // nothing is left.
@@ -547,74 +459,5 @@ func TestRaces(t *testing.T) {
 		if count != 0 {
 			t.Errorf("%s: what was prepared was ended %d times too few", name, count)
 		}
-	}
-}
-
-// The environment of a process is what its program and its preparation say, and
-// of ours no more than a closed list. It has no file of ours, no input and no
-// terminal, and is the leader of its own group.
-//
-// covers P7.5
-func TestProcessGetsNothingOfOurs(t *testing.T) {
-	t.Setenv("NATS_CREDS", "secret of the test's own process")
-	harmless := []string{
-		"HOME=/home/u", "LANG=C", "LC_ALL=C.UTF-8", "LC_TIME=de_DE", "PATH=/usr/bin:/bin", "TMPDIR=/tmp", "TZ=UTC", "USER=u",
-	}
-	secrets := []string{
-		"NATS_URL=x", "NATS_CREDS=x", "NATS_TOKEN=x", "OPENAI_API_KEY=x", "ANTHROPIC_API_KEY=x", "GITHUB_TOKEN=x", "AWS_SECRET_ACCESS_KEY=x",
-		"SSH_AUTH_SOCK=x", "DBUS_SESSION_BUS_ADDRESS=x", "LD_PRELOAD=x", "LC_API_TOKEN=x", "LC_=x", "PATHS=x", "path=x", "MY_HOME=x", "BCPMESH_PASSPHRASE=x",
-		"LOGNAME=x", "SHELL=x", "PWD=x", "PATH", "=PATH", "",
-	}
-	t.Run("scrubbed", func(t *testing.T) {
-		b := newBench(t, supervisor.Config{
-			Environ: slices.Concat(secrets, harmless, secrets),
-			Prepare: func(supervisor.Program) ([]string, error) { return []string{"CREDS=/creds", "B=prepared"}, nil },
-		})
-		p := program("main", "child", b.path, "two words", "$HOME;*")
-		p.Env, p.Dir = []string{"A=1", "B=program", "USER=agent"}, "/"
-		b.Set([]supervisor.Program{p})
-		c := b.accept()
-		want := slices.Concat(harmless[:len(harmless)-1], []string{"A=1", "B=prepared", "CREDS=/creds", "USER=agent"})
-		slices.Sort(want)
-		slices.Sort(c.Env)
-		if diff := cmp.Diff(want, c.Env); diff != "" {
-			t.Error(diff)
-		}
-		if diff := cmp.Diff(p.Command[1:], c.Args); diff != "" {
-			t.Error(diff)
-		}
-		if c.Dir != "/" || c.Stdin != `"" <nil>` || c.Terminal || c.Group != c.PID {
-			t.Errorf("%+v", c.hello)
-		}
-	})
-	t.Run("empty", func(t *testing.T) {
-		b := newBench(t, supervisor.Config{})
-		if c := b.start("main"); len(c.Env) > 0 {
-			t.Errorf("a process got %q", c.Env)
-		}
-	})
-}
-
-// A command without a slash is found in the PATH that its process has, not in
-// ours, and in no relative folder.
-//
-// covers P7.5
-func TestCommandIsFoundInItsOwnPath(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		path string
-		want []supervisor.State
-	}{
-		{"PATH=/nowhere:/usr/bin:/bin", []supervisor.State{running, resting}},
-		{"PATH=/nowhere", []supervisor.State{unavailable}},
-		{"PATH=bin:.:", []supervisor.State{unavailable}},
-		{"PATH=", []supervisor.State{unavailable}},
-	} {
-		t.Run(strings.ReplaceAll(c.path, "/", "_"), func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t, supervisor.Config{MaxFailures: 1, Environ: []string{"PATH=/usr/bin:/bin"}})
-			b.Set([]supervisor.Program{{Agent: "main", Command: []string{"true"}, Dir: "/usr", Env: []string{c.path}}})
-			b.expect("main", append([]supervisor.State{starting}, c.want...)...)
-		})
 	}
 }
