@@ -3,6 +3,8 @@ package bcp
 import (
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
 
@@ -34,6 +36,14 @@ type Mesh struct {
 type File struct {
 	Path   string
 	SHA256 [32]byte
+}
+
+// MarshalJSON shows the digest as it is shown elsewhere.
+func (f File) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Path   string `json:"path"`
+		SHA256 Digest `json:"sha256"`
+	}{f.Path, f.SHA256})
 }
 
 // Agent is one agent's definition.

@@ -46,7 +46,7 @@ type client struct {
 	*agents.Connection
 	name       bcp.AgentName
 	encoding   bcp.Encoding
-	definition *bcp.Mesh // nil with a creds file
+	definition *bcp.Mesh // nil with a creds file, and for the operator
 }
 
 // connect connects in a role.
@@ -58,13 +58,17 @@ func (f *clientFlags) connect(ctx context.Context, role bcp.Role) (*client, erro
 	if err != nil {
 		return nil, err
 	}
-	def, err := folder.load()
-	if err != nil {
-		return nil, err
-	}
-	name, err := actor(def, role, f.as)
-	if err != nil {
-		return nil, err
+	// The operator has one name in every mesh, also in one whose files are being
+	// edited.
+	var def *bcp.Mesh
+	name := bcp.Operator
+	if role != bcp.RoleOperator {
+		if def, err = folder.load(); err != nil {
+			return nil, err
+		}
+		if name, err = actor(def, role, f.as); err != nil {
+			return nil, err
+		}
 	}
 	url, gone := f.url, false
 	if url == "" {
@@ -83,8 +87,10 @@ func (f *clientFlags) connect(ctx context.Context, role bcp.Role) (*client, erro
 		return nil, failf("credentials for %s: %s", name, err)
 	}
 	encoding := bcp.JSON
-	if a, ok := def.Agent(name); ok {
-		encoding = a.Encoding
+	if def != nil {
+		if a, ok := def.Agent(name); ok {
+			encoding = a.Encoding
+		}
 	}
 	conn, err := agents.Connect(ctx, url, agents.CredsText(creds.Text()), agents.Options{Name: name, Encoding: encoding})
 	switch {
@@ -175,9 +181,12 @@ func actor(def *bcp.Mesh, role bcp.Role, as string) (bcp.AgentName, error) {
 // failure.
 func outcomeOf(err error) error {
 	var refused *agents.RefusedError
+	var f *failure
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &f):
+		return f
 	case errors.As(err, &refused):
 		f := &failure{code: exitRefused, message: string(refused.Code) + ": " + refused.Detail}
 		if todo := refused.Code.Info().Decision; todo != "" {

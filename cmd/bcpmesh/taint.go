@@ -61,15 +61,15 @@ func taintVerbCommand(p *program, use, short, long, example string, do func(cont
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), wait.value)
 			defer cancel()
+			agent, err := agentOf(where, args[0])
+			if err != nil {
+				return err
+			}
 			c, err := connectOperator(ctx, where)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			agent, err := c.agentOf(args[0])
-			if err != nil {
-				return err
-			}
 			if err := do(ctx, agents.NewOperator(c.Connection), agent); err != nil {
 				return outcomeOf(err)
 			}
@@ -85,10 +85,18 @@ func taintVerbCommand(p *program, use, short, long, example string, do func(cont
 	return cmd
 }
 
-// agentOf finds an agent that an argument names.
-func (c *client) agentOf(name string) (bcp.AgentName, error) {
+// agentOf finds an agent of the mesh that an argument names.
+func agentOf(where stateFlags, name string) (bcp.AgentName, error) {
+	folder, err := where.folder()
+	if err != nil {
+		return "", err
+	}
+	def, err := folder.load()
+	if err != nil {
+		return "", err
+	}
 	var names []string
-	for _, a := range c.definition.Agents {
+	for _, a := range def.Agents {
 		if string(a.Name) == name {
 			return a.Name, nil
 		}
