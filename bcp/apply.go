@@ -466,10 +466,11 @@ func (s *State) fromAnother(d *Decision) bool {
 	return q.others < a.definition.MaxConnections
 }
 
-// countRefusal counts what max_refusals limits.
+// countRefusal counts what max_refusals limits: agents, not the people who may
+// have the name of one.
 func (s *State) countRefusal(d *Decision) {
 	a := s.agents[d.Agent]
-	if a == nil {
+	if a == nil || !d.Role.agent() {
 		return
 	}
 	if minute := d.Time / int64(time.Minute); a.refusals.minute != minute {

@@ -92,6 +92,9 @@ var (
 	outcomeWords  = []string{"", "accept", "hold", "reject"}
 )
 
+// agent reports whether it is a role of agents, and not of people.
+func (r Role) agent() bool { return r == RoleController || r == RoleReader }
+
 func (r Role) String() string      { return word(roleWords, r) }
 func (e Encoding) String() string  { return word(encodingWords, e) }
 func (a OnAnomaly) String() string { return word(anomalyWords, a) }

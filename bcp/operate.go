@@ -137,7 +137,7 @@ func (s *State) applyAgent(d *Decision) {
 			s.forgetNotice(d.Notice)
 		}
 	case KindConnect:
-		if a := s.agents[d.Agent]; a != nil {
+		if a := s.agents[d.Agent]; a != nil && d.Role.agent() {
 			a.unavailable = false
 		}
 	case KindProcess:
