@@ -81,6 +81,7 @@ func (s *State) DecideAsk(m Moment, controller, reader AgentName, body []byte) D
 		d.Verdict, d.Item, d.Deadline = Hold, m.item(), d.Time+int64(ch.definition.ApprovalTTL)
 		s.deliver(&d, m, ch, Held)
 	}
+	d.Exposure = s.exposureIn(&d)
 	d.Balance = ch.balanceAfter(&d, nil)
 	return d
 }
@@ -171,7 +172,8 @@ func (s *State) DecideAnswer(m Moment, reader AgentName, id QueryID, attempt int
 			return s.rejected(d, m, ch, q, ApprovalQueueFull, attempt)
 		}
 		d.Verdict, d.Payload, d.Item = Hold, verdict.Answer.JSON(), m.item()
-		d.Deadline, d.Taint = d.Time+int64(ch.definition.ApprovalTTL), s.taintOf(reader)
+		d.Deadline = d.Time + int64(ch.definition.ApprovalTTL)
+		d.Taint, d.Exposure = s.taintOf(reader), s.Exposure(d.Controller)
 		if q.category != 3 { // a summary's Controller heard it at the gate
 			s.deliver(&d, m, ch, Held)
 		}
@@ -256,7 +258,8 @@ func (s *State) DecidePush(m Moment, reader, controller AgentName, id Subscripti
 	d.Verdict, d.Payload = verdict.Outcome, verdict.Answer.JSON()
 	if verdict.Outcome == Hold {
 		// A Controller never hears of a held push (PROTOCOL P7.6).
-		d.Item, d.Deadline, d.Taint = m.item(), d.Time+int64(ch.definition.ApprovalTTL), s.taintOf(reader)
+		d.Item, d.Deadline = m.item(), d.Time+int64(ch.definition.ApprovalTTL)
+		d.Taint, d.Exposure = s.taintOf(reader), s.Exposure(controller)
 	} else {
 		d.Flagged = len(d.Anomalies) > 0
 		s.deliver(&d, m, ch, "")
@@ -423,6 +426,18 @@ func (s *State) deliver(d *Decision, m Moment, ch *channelState, outcome Code) {
 	if d.Session == "" {
 		s.sessionOf(d, m, ch.definition.Controller, true)
 	}
+	d.Exposure = s.exposureIn(d)
+	if d.Kind != KindAsk { // that an escalation is held is not the Reader's choice
+		d.Exposure = MaxTaint(d.Exposure, d.Taint)
+	}
+}
+
+// exposureIn is that of the decision's session so far.
+func (s *State) exposureIn(d *Decision) Taint {
+	if session := &s.agents[d.Controller].session; session.id == d.Session {
+		return session.exposure
+	}
+	return TaintLow
 }
 
 // armedAt counts the category 1 queries whose end makes a wider question an

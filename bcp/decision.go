@@ -139,6 +139,10 @@ type Decision struct {
 	Flagged   bool     `msgpack:"fl,omitempty" json:"flagged,omitzero"` // the delivery carries Anomalies
 	Taint     Taint    `msgpack:"ta,omitempty" json:"taint,omitzero"`   // of the delivery, or of the agent
 
+	// Exposure is the greatest taint that the session has met, with this
+	// decision (PROTOCOL P8.3).
+	Exposure Taint `msgpack:"ex,omitempty" json:"exposure,omitzero"`
+
 	// Nominal and Capacity are what this decision reserved (an ask) or settled
 	// (everything else); Balance is the pool of Epoch afterwards.
 	Nominal  Bits    `msgpack:"bn,omitempty" json:"nominal_bits"`

@@ -22,6 +22,7 @@ type LedgerLine struct {
 	Nominal      Bits           `msgpack:"bn" json:"nominal_bits"` // reserved by an ask, settled by the rest
 	Capacity     Bits           `msgpack:"bc" json:"capacity_bits"`
 	Timing       bool           `msgpack:"tm" json:"timing_counted"` // false: "timing: uncounted"
+	Exposure     Taint          `msgpack:"ex" json:"exposure,omitzero"`
 	Balance      Balance        `msgpack:"b" json:"balance"`
 }
 
@@ -32,7 +33,7 @@ func (d *Decision) Line() (LedgerLine, bool) {
 	}
 	return LedgerLine{
 		Seq: d.Seq, Time: d.At(), Kind: d.Kind, Controller: d.Controller, Reader: d.Reader, Epoch: d.Epoch, Query: d.Query,
-		Subscription: d.Subscription, Category: d.Category, Nominal: d.Nominal, Capacity: d.Capacity, Timing: d.Timing, Balance: d.Balance,
+		Subscription: d.Subscription, Category: d.Category, Nominal: d.Nominal, Capacity: d.Capacity, Timing: d.Timing, Exposure: d.Exposure, Balance: d.Balance,
 	}, true
 }
 

@@ -27,7 +27,7 @@ func fullDecision() Decision {
 		Balance:    Balance{Settled: 1, Reserved: 2, Pushed: 3, SettledCapacity: 4, ReservedCapacity: 5, Cat2Queries: 6},
 		Escalation: true, Justification: "because", Deadline: 8, Release: 9, Spec: []byte("{}"), Payload: []byte(`{"q":"ada"}`), PayloadKey: "k",
 		Salt: [16]byte{4}, RawCommitment: Digest{5}, RawBytes: 10, PayloadCommitment: Digest{6},
-		Event: "approve", Target: "mail", Note: "so", Notice: "n5", Prepaid: true, Scheduled: 12, Changes: []string{"+ a"},
+		Event: "approve", Target: "mail", Note: "so", Notice: "n5", Exposure: TaintMedium, Prepaid: true, Scheduled: 12, Changes: []string{"+ a"},
 		Key: "U", Released: Digest{8}, SignedUntil: 13, Signature: []byte{9}, Unsealed: true,
 		Count: 11, Subject: "bcp.x", Versions: "v", Files: []File{{Path: "mesh.yaml", SHA256: [32]byte{7}}},
 	}
@@ -101,7 +101,7 @@ func TestRecordIsFrozen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "aaa140f41ab1d5f8"
+	const want = "b437e9b890245b39"
 	if got := RecordDigest(record); hex.EncodeToString(got[:8]) != want {
 		t.Errorf("the record of every field has digest %x; older journals would not verify:\n%x", got[:8], record)
 	}

@@ -18,9 +18,9 @@ func (o *output) ledgerTable(def *bcp.Mesh, lines []bcp.LedgerLine) {
 			budget, remaining = shortBits(c.Budget), shortBits(max(0, c.Budget-l.Balance.Spent()))
 		}
 		rows = append(rows, []string{string(l.Controller) + " ← " + string(l.Reader), strconv.FormatUint(l.Epoch, 10), budget,
-			shortBits(l.Balance.Settled), shortBits(l.Balance.Reserved), remaining, shortBits(l.Balance.Pushed), shortBits(l.Balance.SettledCapacity)})
+			shortBits(l.Balance.Settled), shortBits(l.Balance.Reserved), remaining, shortBits(l.Balance.Pushed), shortBits(l.Balance.SettledCapacity), l.Exposure.String()})
 	}
-	o.table([]string{"channel", "epoch", "budget", "settled", "reserved", "remaining", "by pushes", "capacity"}, rows)
+	o.table([]string{"channel", "epoch", "budget", "settled", "reserved", "remaining", "by pushes", "capacity", "exposure"}, rows)
 }
 
 // auditTable shows records of the audit, with the date where it is not the same
