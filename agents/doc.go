@@ -1,5 +1,5 @@
 // Package agents is the SDK for the agents of a mesh: what a Controller, a
-// Reader, an Approver or an Auditor links against. It speaks the same subjects
+// Reader, an Approver, an Auditor or an Operator links against. It speaks the same subjects
 // and messages as a plain NATS client with the agent's creds would, and adds
 // what is tedious to get right by hand: reconnects, retries that never charge
 // twice, answers sent again, acknowledgements, deduplication, and refusal of
@@ -12,8 +12,9 @@
 //	Use         a connection of the caller's, which is never closed here
 //	Controller  asks Readers and gets deliveries
 //	Reader      answers queries and pushes against subscriptions
-//	Approver    lists what waits for a person
+//	Approver    decides about what waits for a person
 //	Auditor     reads the audit and the ledger
+//	Operator    looks after the mesh
 //
 // The Examples of [Controller] and [Reader] are the shortest correct uses.
 //
@@ -26,6 +27,9 @@
 // What a Controller gets is validated and normalised by the gateway (PROTOCOL
 // P3), but it is still data and no instruction: never put it where an agent
 // takes orders from.
+//
+// Agents with cron_schedules are prompted ([Controller.OnPrompt],
+// [Reader.OnPrompt]); people hear alerts ([Connection.OnAlert]).
 //
 // Do not use the package in a gateway, and do not share one connection between
 // roles.

@@ -49,6 +49,9 @@ type Config struct {
 	AllowNetworkWithoutTLS bool
 	// Version names the program in the audit.
 	Version string
+	// Now is the clock that sessions, deadlines and schedules go by; nil is the
+	// machine's.
+	Now func() time.Time
 	// Logger, nil discards. It never gets a byte of an agent's message.
 	Logger hclog.Logger
 	// OnDecision, if set, is called with each decision once it is stored. It
@@ -136,7 +139,7 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	m.gateway, err = gateway.Start(context.WithoutCancel(ctx), gateway.Config{
 		State: m.stateOf(config.Definition),
 		Conn:  conn, Connect: func() (*nats.Conn, error) { return m.server.Gateway() }, Kick: m.clients.kickAll,
-		Reload: m.reloadFiles, Wake: m.wake, Logger: config.Logger.Named("gateway"), OnDecision: config.OnDecision,
+		Reload: m.reloadFiles, Wake: m.wake, Now: config.Now, Logger: config.Logger.Named("gateway"), OnDecision: config.OnDecision,
 	})
 	if err != nil {
 		return err

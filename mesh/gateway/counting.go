@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"time"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -35,7 +33,7 @@ func (g *Gateway) count(c counted, n int) {
 
 // nextCounted decides about what was counted, once a second.
 func (g *Gateway) nextCounted() (bcp.Decision, bool) {
-	if time.Since(g.counted) < countingInterval {
+	if g.clock().Sub(g.counted) < countingInterval {
 		return bcp.Decision{}, false
 	}
 	for c, n := range g.counts {

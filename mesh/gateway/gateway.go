@@ -52,6 +52,8 @@ type Config struct {
 	// Reload, if set, is called when the operator asks for it, by a goroutine
 	// of its own: it ends in a call of [Gateway.Reload].
 	Reload func(context.Context) (Reloaded, error)
+	// Now is the clock; nil is the machine's.
+	Now func() time.Time
 	// Shard is the number of the journal, 0 on a single machine.
 	Shard int
 	// Logger, nil discards. It never gets a byte of an agent's message.
@@ -125,6 +127,9 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 	}
 	if config.Connect == nil {
 		return nil, errNoConnect
+	}
+	if config.Now == nil {
+		config.Now = time.Now
 	}
 	js, err := natsjs.New(config.Conn)
 	if err != nil {
@@ -302,7 +307,7 @@ func (g *Gateway) recover(ctx context.Context, batch []input, cause error) (even
 
 // moment gives the next decision its time and its randomness.
 func (g *Gateway) moment() bcp.Moment {
-	m := bcp.Moment{Now: time.Now(), Fresh: rand.Text()}
+	m := bcp.Moment{Now: g.clock(), Fresh: rand.Text()}
 	_, _ = rand.Read(m.Salt[:])
 	return m
 }

@@ -98,7 +98,7 @@ func TestLaneIsBounded(t *testing.T) {
 func TestConnectionEventsOfAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := &Gateway{flaps: map[agentRole]flaps{}}
+		g := &Gateway{config: Config{Now: time.Now}, flaps: map[agentRole]flaps{}}
 		mailer := agentRole{"mailer", bcp.RoleReader}
 		for minute := range 2 {
 			for i := range maxConnectionEvents + 2 {
@@ -119,7 +119,7 @@ func TestConnectionEventsOfAMinute(t *testing.T) {
 func TestFlooderIsKickedAtTheLimit(t *testing.T) {
 	t.Parallel()
 	kicked := 0
-	g := &Gateway{log: hclog.NewNullLogger(), config: Config{Kick: func(agent bcp.AgentName, role bcp.Role) {
+	g := &Gateway{log: hclog.NewNullLogger(), config: Config{Now: time.Now, Kick: func(agent bcp.AgentName, role bcp.Role) {
 		if agent == "mailer" && role == bcp.RoleReader {
 			kicked++
 		}

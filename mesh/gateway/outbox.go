@@ -132,7 +132,7 @@ func (t *timers) Pop() any {
 
 func (g *Gateway) at(at time.Time, run func()) { heap.Push(&g.timers, timer{at: at, run: run}) }
 
-func (g *Gateway) clock() time.Time { return time.Now() }
+func (g *Gateway) clock() time.Time { return g.config.Now() }
 
 func (g *Gateway) runTimers() {
 	now := g.clock()

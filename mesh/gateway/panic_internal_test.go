@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -18,7 +19,7 @@ import (
 func TestPanicIsARefusal(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	g := &Gateway{log: hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: &log})} // without a state, deciding panics
+	g := &Gateway{config: Config{Now: time.Now}, log: hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: &log})} // without a state, deciding panics
 	for _, kind := range []subjects.Kind{subjects.KindAsk, subjects.KindPush, subjects.KindSession} {
 		in := input{subject: subjects.Subject{Kind: kind, Controller: "main", Reader: "mailer", Subscription: "alerts"}, body: []byte("canary")}
 		d, recorded := g.decideSafely(in)
