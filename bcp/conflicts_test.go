@@ -17,7 +17,7 @@ import (
 // gets it is as exposed as the greatest of them; the Controller itself is not
 // tainted, so that its next session begins clean.
 //
-// covers C-1, P8.2, P8.3
+// covers C-1, SUB-102, P8.2, P8.3
 func TestDeliveryBearsTheStepDownAndExposesTheSessionOnly(t *testing.T) {
 	t.Parallel()
 	for base, down := range map[Taint]Taint{TaintHigh: TaintMedium, TaintMedium: TaintLow, TaintLow: TaintLow} {
@@ -33,6 +33,9 @@ func TestDeliveryBearsTheStepDownAndExposesTheSessionOnly(t *testing.T) {
 			if out.Taint != down {
 				t.Errorf("of an agent with %s: a delivery with %s, want %s", base, out.Taint, down)
 			}
+		}
+		if own := w.state.Sessions(w.now)[1]; own.Controller != "planner" || own.Taint != TaintLow {
+			t.Errorf("of an agent with %s: the Controller's own taint is %s", base, own.Taint)
 		}
 		if got := w.state.Exposure("planner"); got != down {
 			t.Errorf("of an agent with %s: the session's exposure is %s, want %s", base, got, down)
@@ -130,7 +133,7 @@ func compiled(t *testing.T, name string) *Validator {
 // however often its pushes begin a session of the Controller, which the
 // subscriptions seed would let reset the budget. An act of the Controller does.
 //
-// covers C-7, P4.4, A-RDRRESET
+// covers C-7, SUB-99, SUB-100, P4.4, A-RDRRESET
 func TestReaderCannotRenewItsBudget(t *testing.T) {
 	t.Parallel()
 	push := `push mail planner alarm {"ok":true}`
