@@ -206,15 +206,16 @@ func (g *Gateway) reload(ctx context.Context, config bcp.Config, changes []strin
 	g.state = next
 	g.prune()
 	o := outcome{decision: g.state.DecideReload(g.moment(), config.Version, changes)}
-	if err := g.apply(&o); err != nil {
-		g.failed = err
-		return err
+	if err = g.apply(&o); err == nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+		defer cancel()
+		err = g.record(ctx, []outcome{o})
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
-	defer cancel()
-	if err := g.record(ctx, []outcome{o}); err != nil {
-		g.failed = err // the next state is the journal's
-		return err
+	if err != nil {
+		// The server has the new permissions, so the new definitions hold. The
+		// gateway begins anew under them, and the record of that names them.
+		g.failed = err
+		return nil
 	}
 	g.log.Info("definitions loaded", "changes", len(changes))
 	g.forgetSent()
