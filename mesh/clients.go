@@ -72,6 +72,17 @@ func (c *clients) note(e server.Connection) {
 	}
 }
 
+// connected counts the parties, by role.
+func (c *clients) connected() map[bcp.Role]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	count := make(map[bcp.Role]int)
+	for party := range c.open {
+		count[party.Role]++
+	}
+	return count
+}
+
 // kickAll disconnects an agent in one role, without waiting for it. Connections
 // that have just begun are spared.
 func (c *clients) kickAll(agent bcp.AgentName, role bcp.Role) {

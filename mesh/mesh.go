@@ -57,6 +57,9 @@ type Config struct {
 	// OnDecision, if set, is called with each decision once it is stored. It
 	// must not block, nor keep the pointer.
 	OnDecision func(*bcp.Decision)
+	// OnReload, if set, is called with the definitions that a reload makes hold,
+	// before the first decision under them. It must not block, nor change them.
+	OnReload func(*bcp.Mesh)
 }
 
 // Mesh is a running mesh. Its methods may be used concurrently.
@@ -249,6 +252,10 @@ func (m *Mesh) Definition() *bcp.Mesh { return m.definition.Load() }
 func (m *Mesh) Inspect(ctx context.Context, f func(*bcp.State)) error {
 	return m.gateway.Inspect(ctx, f)
 }
+
+// Connected counts the agents and people that are connected, by role; one with
+// several connections in a role counts once.
+func (m *Mesh) Connected() map[bcp.Role]int { return m.clients.connected() }
 
 // Issue makes credentials for an agent or a person; role may be zero where it
 // has exactly one, and expires zero for never.

@@ -32,6 +32,9 @@ func (m *Mesh) Reload(ctx context.Context, next *bcp.Mesh) (gateway.Reloaded, er
 		if err != nil {
 			return errors.Join(err, m.switchBack(ctx, before))
 		}
+		if m.config.OnReload != nil {
+			m.config.OnReload(next)
+		}
 		return nil
 	}
 	if err := m.gateway.Reload(ctx, m.stateOf(next), result.Changes, switchOver); err != nil {

@@ -46,6 +46,7 @@ const (
 	msgpack    = "github.com/vmihailenco/msgpack/v5"
 	natsClient = "github.com/nats-io/nats.go"
 	natsServer = "github.com/nats-io/nats-server/v2"
+	prometheus = "github.com/prometheus/client_golang/prometheus"
 	nkeys      = "github.com/nats-io/nkeys"
 	textLib    = "golang.org/x/text"
 )
@@ -83,6 +84,8 @@ var rules = []rule{
 		internal: append([]string{"accounts", "jetstream", "mesh/gateway", "mesh/server", "mesh/supervisor"}, corePackages...),
 		external: []string{fileLock, jsonText, logging, natsClient, nkeys},
 	},
+	// It is told what happened and may look at the state; the mesh does not know of it.
+	{folder: "mesh/telemetry", internal: []string{"bcp"}, external: []string{logging, prometheus}},
 	{
 		folder: "mesh/meshtest", testSupport: true,
 		internal: append([]string{"accounts", "jetstream", "mesh", "mesh/server"}, corePackages...),
@@ -103,7 +106,7 @@ var rules = []rule{
 		folder: "cmd/bcpmesh", program: true,
 		internal: append([]string{
 			"accounts", "agents", "examples/mailroom", "examples/mailroom/mail", "examples/mailroom/mailbox",
-			"jetstream", "mesh", "mesh/gateway", "mesh/server",
+			"jetstream", "mesh", "mesh/gateway", "mesh/server", "mesh/telemetry",
 		}, corePackages...),
 		external: []string{"*"},
 	},
@@ -115,6 +118,7 @@ var corePackages = []string{"bcp", "bcp/constraint", "bcp/definition", "bcp/text
 // onlyIn names folders that alone may import a module, also where a rule says "*".
 var onlyIn = map[string][]string{
 	natsServer:                 {"mesh/server"},
+	prometheus:                 {"mesh/telemetry"},
 	"cel.dev/cel-go":           {"bcp/constraint"},
 	"github.com/goccy/go-yaml": {"bcp/definition"},
 }

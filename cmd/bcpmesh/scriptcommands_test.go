@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
@@ -20,6 +22,7 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 	"jsonenv":     jsonenvCommand,
 	"answerquery": answerqueryCommand,
 	"until":       untilCommand,
+	"fetch":       fetchCommand,
 }
 
 // exitcodeCommand is `exitcode CODE COMMAND…`: the command ends with exactly
@@ -97,7 +100,7 @@ func untilCommand(ts *testscript.TestScript, neg bool, args []string) {
 
 // jsonenvCommand is `jsonenv VAR FILE PATH`: the variable gets the value at a
 // path such as 0.query_id in a JSON file, which may be stdout. Of a URL,
-// VAR_HOST gets what stands behind the scheme.
+// VAR_HOST gets host and port.
 func jsonenvCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: jsonenv VAR FILE PATH")
@@ -127,6 +130,7 @@ func jsonenvCommand(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Setenv(args[0], text)
 	if _, host, found := strings.Cut(text, "://"); found {
+		host, _, _ = strings.Cut(host, "/")
 		ts.Setenv(args[0]+"_HOST", host)
 	}
 }
@@ -158,4 +162,21 @@ func answerqueryCommand(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Fatalf("no query asks for %s", args[0])
+}
+
+// fetchCommand is `fetch STATUS URL FILE`: the file gets what a GET returns
+// with this status.
+func fetchCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: fetch STATUS URL FILE")
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: scriptTimeout}
+	response, err := client.Get(args[1])
+	ts.Check(err)
+	content, err := io.ReadAll(response.Body)
+	ts.Check(errors.Join(err, response.Body.Close()))
+	if got := strconv.Itoa(response.StatusCode); got != args[0] {
+		ts.Fatalf("%s: status %s, not %s: %s", args[1], got, args[0], content)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), content, 0o600))
 }

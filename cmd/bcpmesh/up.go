@@ -25,6 +25,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
+	"github.com/bcpmesh/bcpmesh/mesh/telemetry"
 )
 
 // Where a mesh keeps its state beside its definitions, and what a running one
@@ -44,16 +45,17 @@ const (
 // ready is what a running mesh tells about itself: in the ready file, and in
 // the state folder for the client commands.
 type ready struct {
-	URL   string `json:"url"`
-	State string `json:"state"`
-	PID   int    `json:"pid"`
+	URL     string `json:"url"`
+	State   string `json:"state"`
+	PID     int    `json:"pid"`
+	Metrics string `json:"metrics,omitempty"` // where they are, if they are served
 }
 
 // upOptions are the flags of up.
 type upOptions struct {
-	listen, state, readyFile string
-	watch                    bool
-	level                    hclog.Level
+	listen, state, readyFile, metrics string
+	watch, measured                   bool // measured: serve metrics
+	level                             hclog.Level
 }
 
 func upCommand(p *program) *cobra.Command {
@@ -70,29 +72,40 @@ the mesh knows is in its state folder: start it again there and it goes on.
 It listens on this machine only.
 
 Edited definitions hold after "bcpmesh reload", or, with --watch, as soon as they
-are saved.`,
+are saved.
+
+With --metrics, Prometheus can scrape /metrics there, and /healthz says whether
+the gateway answers. Keep agents from that port: metrics show what a Controller
+must not know of its Readers.`,
 		Example: `  bcpmesh up
   bcpmesh up --watch
+  bcpmesh up --metrics 127.0.0.1:9464
   bcpmesh up ./office --listen 127.0.0.1:4222 --ready-file /run/office.json`,
 		Args:              arguments(0, "DIR"),
 		ValidArgsFunction: completeFolders,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.level = hclog.LevelFromString(level.value)
+			o.level, o.measured = hclog.LevelFromString(level.value), cmd.Flags().Changed("metrics")
 			return up(cmd.Context(), p, args, o)
 		},
 	}
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:4222", "`HOST:PORT` for agents; port 0 means any free one")
 	cmd.Flags().StringVar(&o.state, "state", "", "`DIR` of keys, journal and audit (default DIR/.bcpmesh)")
-	cmd.Flags().StringVar(&o.readyFile, "ready-file", "", "write {url, state, pid} to `FILE` once everything serves")
+	cmd.Flags().StringVar(&o.readyFile, "ready-file", "", "write {url, state, pid, metrics} to `FILE` once everything serves")
 	cmd.Flags().BoolVar(&o.watch, "watch", false, "load the definitions whenever they are edited")
+	cmd.Flags().StringVar(&o.metrics, "metrics", "", "serve metrics at `HOST:PORT` of this machine; port 0 means any free one")
 	level.addTo(cmd, "log-level", "what to log on stderr")
 	complete(cmd, "state", completeFolders)
 	return cmd
 }
 
 func up(ctx context.Context, p *program, args []string, o upOptions) (err error) {
-	if err := checkListen(o.listen); err != nil {
+	if err := checkListen("--listen", o.listen); err != nil {
 		return err
+	}
+	if o.measured {
+		if err := checkListen("--metrics", o.metrics); err != nil {
+			return err
+		}
 	}
 	folder, err := meshArgument(args)
 	if err != nil {
@@ -127,10 +140,16 @@ func up(ctx context.Context, p *program, args []string, o upOptions) (err error)
 		log.release()
 		_, _ = io.WriteString(log, "still starting: the journal is long, or the state is damaged\n")
 	})
-	m, err := launch(ctx, mesh.Config{
+	config := mesh.Config{
 		Definition: def, Load: folder.loadAll, Folder: commandsIn, Environ: os.Environ(), State: folder.state, Listen: o.listen, Version: programVersion(),
 		Logger: hclog.New(&hclog.LoggerOptions{Name: "bcpmesh", Level: o.level, Output: log}),
-	})
+	}
+	var metrics *telemetry.Metrics
+	if o.measured {
+		metrics = telemetry.New(def)
+		config.OnDecision, config.OnReload = metrics.Observe, metrics.Use
+	}
+	m, err := launch(ctx, config)
 	slow.Stop()
 	if err != nil {
 		if ctx.Err() != nil {
@@ -151,6 +170,14 @@ func up(ctx context.Context, p *program, args []string, o upOptions) (err error)
 			err = failf("the mesh did not end well: %s", errors.Join(err, stopErr))
 		}
 	}()
+	if metrics != nil {
+		serves, err := metrics.Serve(ctx, o.metrics, m)
+		if err != nil {
+			return metricsFailure(err, o.metrics)
+		}
+		defer stopMetrics(serves)
+		about.Metrics = serves.URL()
+	}
 	for _, name := range files {
 		if err := writeReady(name, about); err != nil {
 			return failf("%s cannot be written: %s", quoted(name), reasonOf(err))
@@ -163,6 +190,9 @@ func up(ctx context.Context, p *program, args []string, o upOptions) (err error)
 	} else {
 		p.out.talkf("%s serves %s and %s at %s", meshName(def), count(len(def.Agents), "agent"), count(len(def.Channels), "channel"), about.URL)
 		p.out.talkf("state in %s", folder.state)
+		if about.Metrics != "" {
+			p.out.talkf("metrics at %s", about.Metrics)
+		}
 		p.out.talkf("give an agent its credentials: bcpmesh creds issue AGENT --out AGENT.creds")
 	}
 	if err := p.out.stdout.Flush(); err != nil {
@@ -189,24 +219,42 @@ func up(ctx context.Context, p *program, args []string, o upOptions) (err error)
 	return failf("the gateway ended by itself")
 }
 
-// checkListen checks --listen before anything is made. The server has the last
-// word on what may be listened on.
-func checkListen(listen string) error {
+// checkListen checks an address to listen on before anything is made. Who
+// listens has the last word on it.
+func checkListen(flag, listen string) error {
 	host, port, err := net.SplitHostPort(listen)
 	if err == nil {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		return usagef("up: --listen: expected HOST:PORT with a port from 0 to 65535, got %s", quoted(listen)).withHint("for example --listen 127.0.0.1:4222")
+		return usagef("up: %s: expected HOST:PORT with a port from 0 to 65535, got %s", flag, quoted(listen)).withHint("for example %s 127.0.0.1:4222", flag)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return beyondLoopback(listen)
+		return beyondLoopback(flag, listen)
 	}
 	return nil
 }
 
-func beyondLoopback(listen string) *failure {
-	return failf("--listen %s can be reached from other machines, and there is no TLS", quoted(listen)).withHint("listen on 127.0.0.1")
+func beyondLoopback(flag, listen string) *failure {
+	return failf("%s %s can be reached from other machines, and there is no TLS", flag, quoted(listen)).withHint("listen on 127.0.0.1")
+}
+
+// metricsFailure says why metrics are not served. The mesh does not go on
+// without them: whoever asked for them would miss them when it counts.
+func metricsFailure(err error, listen string) error {
+	switch {
+	case errors.Is(err, telemetry.ErrNotLoopback):
+		return beyondLoopback("--metrics", listen)
+	case portTaken(listen):
+		return failf("--metrics %s: another program has that port", quoted(listen)).withHint("stop it, or take any free port: --metrics 127.0.0.1:0")
+	}
+	return failf("--metrics %s: %s", quoted(listen), reasonOf(err))
+}
+
+func stopMetrics(s *telemetry.Server) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = s.Stop(ctx) // what is scraped now is lost, and nothing else
 }
 
 // checkKeys refuses a state that has lost its keys: with new ones the mesh would
@@ -294,7 +342,7 @@ func startFailure(err error, listen, state string) error {
 	case errors.Is(err, server.ErrInUse):
 		return failf("a mesh runs on %s already", quoted(state)).withHint("stop it first, or name another folder with --state")
 	case errors.Is(err, server.ErrPlaintext):
-		return beyondLoopback(listen)
+		return beyondLoopback("--listen", listen)
 	case listen != "" && portTaken(listen):
 		return failf("--listen %s: another program has that port", quoted(listen)).withHint("stop it, or listen on any free port: --listen 127.0.0.1:0")
 	case errors.Is(err, accounts.ErrBusy):

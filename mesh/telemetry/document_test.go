@@ -1,0 +1,112 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bcpmesh/bcpmesh/mesh/telemetry"
+)
+
+var update = flag.Bool("update", false, "rewrite docs/metrics.md")
+
+const document = "../../docs/metrics.md"
+
+// docs/metrics.md lists the metrics that there are, and its examples name no
+// others.
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "<!-- begin -->\n", "<!-- end -->\n"
+	head, rest, found := strings.Cut(string(text), begin)
+	_, tail, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatal("the marks of the table are missing")
+	}
+	var table strings.Builder
+	table.WriteString("| metric | type | labels | unit | meaning |\n|---|---|---|---|---|\n")
+	known := map[string]bool{}
+	for _, f := range telemetry.Families() {
+		known[f.FullName()] = true
+		labels := ""
+		if len(f.Labels) > 0 {
+			labels = "`" + strings.Join(f.Labels, "`, `") + "`"
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s | %s |\n", f.FullName(), f.Type, labels, f.Unit, f.Help)
+	}
+	want := []byte(head + begin + table.String() + end + tail)
+	if *update && !bytes.Equal(want, text) {
+		if err := os.WriteFile(document, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		text = want
+	}
+	if diff := cmp.Diff(string(want), string(text)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	for _, name := range regexp.MustCompile(`bcpmesh_[a-z_]+`).FindAllString(head+tail, -1) {
+		if !known[name] {
+			t.Errorf("it names %s, which is no metric", name)
+		}
+	}
+}
+
+// The exposition has exactly the declared metrics, with their types, labels and
+// texts, and names that say their unit.
+func TestDeclaredIsExposed(t *testing.T) {
+	t.Parallel()
+	m := start(t, office("    capacity_budget_bits: 5000\n    release_interval: 1s\n    window_budget_bits: 900\n"))
+	s := m.scrape(t)
+	declared := map[string]bool{}
+	for _, f := range telemetry.Families() {
+		name := f.FullName()
+		if declared[name] {
+			t.Errorf("%s is declared twice", name)
+		}
+		declared[name] = true
+		exposed := s.families[name]
+		if exposed == nil || len(exposed.Metric) == 0 {
+			t.Errorf("%s is not exposed", name)
+			continue
+		}
+		if got := strings.ToLower(exposed.GetType().String()); got != string(f.Type) {
+			t.Errorf("%s is a %s, not a %s", name, got, f.Type)
+		}
+		if exposed.GetHelp() != f.Help+"." {
+			t.Errorf("%s says %q", name, exposed.GetHelp())
+		}
+		for _, metric := range exposed.Metric {
+			var labels []string
+			for _, l := range metric.Label {
+				labels = append(labels, l.GetName())
+			}
+			slices.Sort(labels)
+			if want := slices.Sorted(slices.Values(f.Labels)); !slices.Equal(labels, want) {
+				t.Errorf("%s has labels %v, not %v", name, labels, want)
+			}
+		}
+		if strings.HasSuffix(name, "_total") != (f.Type == telemetry.Counter) {
+			t.Errorf("%s is a %s", name, f.Type)
+		}
+		for _, unit := range []string{"bits", "seconds"} {
+			if f.Unit == unit && !strings.HasSuffix(strings.TrimSuffix(name, "_total"), "_"+unit) {
+				t.Errorf("%s does not say %s", name, unit)
+			}
+		}
+	}
+	for name := range s.families {
+		if !declared[name] {
+			t.Errorf("%s is not declared", name)
+		}
+	}
+}

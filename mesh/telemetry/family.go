@@ -1,0 +1,197 @@
+package telemetry
+
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// namespace begins the name of every metric.
+const namespace = "bcpmesh_"
+
+// Type is the type of a metric, in the word that Prometheus has for it.
+type Type string
+
+// The types.
+const (
+	Counter   Type = "counter"
+	Gauge     Type = "gauge"
+	Histogram Type = "histogram"
+)
+
+// Family is one metric with all its series.
+type Family struct {
+	Name   string // without the namespace
+	Type   Type
+	Unit   string // what one is
+	Labels []string
+	Help   string // a sentence without its full stop
+
+	desc    *prometheus.Desc
+	buckets []float64
+}
+
+// FullName is the name in the exposition.
+func (f *Family) FullName() string { return namespace + f.Name }
+
+// families gathers what the functions below declare, in that order.
+var families []*Family
+
+// Families returns every metric, in the order of docs/metrics.md.
+func Families() []*Family { return slices.Clone(families) }
+
+func declare(kind Type, name, unit, help string, labels ...string) *Family {
+	f := &Family{Name: name, Type: kind, Unit: unit, Labels: labels, Help: help,
+		desc: prometheus.NewDesc(namespace+name, help+".", labels, nil)}
+	families = append(families, f)
+	return f
+}
+
+func counts(name, unit, help string, labels ...string) *Family {
+	return declare(Counter, name, unit, help, labels...)
+}
+
+func shows(name, unit, help string, labels ...string) *Family {
+	return declare(Gauge, name, unit, help, labels...)
+}
+
+func times(name, help string, buckets []float64, labels ...string) *Family {
+	f := declare(Histogram, name, "seconds", help, labels...)
+	f.buckets = buckets
+	return f
+}
+
+// The labels. Those of a channel are both empty for what no channel of the
+// definitions has.
+const (
+	controllerLabel   = "controller"
+	readerLabel       = "reader"
+	subscriptionLabel = "subscription" // empty for one that is not declared
+	agentLabel        = "agent"        // a person's name too; empty for an unknown one
+	categoryLabel     = "category"
+	verdictLabel      = "verdict"
+	codeLabel         = "code" // empty where nothing was refused
+	outcomeLabel      = "outcome"
+	kindLabel         = "kind"
+)
+
+// delivered is the outcome of a query whose Controller got an answer.
+const delivered = "delivered"
+
+// What messages led to.
+var (
+	queriesTotal = counts("queries_total", "queries", "Asks that became a query, by the category of the query: accepted, or held until a person decides about the escalation",
+		controllerLabel, readerLabel, categoryLabel)
+	asksTotal = counts("asks_total", "asks", "Decided asks, without repeats, by what the Controller heard",
+		controllerLabel, readerLabel, verdictLabel, codeLabel)
+	answersTotal = counts("answers_total", "answers", "Decided answers to queries, by what the Reader heard",
+		controllerLabel, readerLabel, verdictLabel, codeLabel)
+	endedTotal = counts("queries_ended_total", "queries", "Queries that ended, by what the Controller got: delivered, or an outcome without an answer",
+		controllerLabel, readerLabel, outcomeLabel)
+	pushesTotal = counts("pushes_total", "pushes", "Decided pushes, without repeats, by what the Reader heard",
+		controllerLabel, readerLabel, subscriptionLabel, verdictLabel, codeLabel)
+	escalationsTotal = counts("escalations_total", "queries", "Queries that were escalations",
+		controllerLabel, readerLabel, categoryLabel)
+	approvalsTotal = counts("approvals_total", "acts", "What people did about held items, by what they heard",
+		controllerLabel, readerLabel, "act", verdictLabel, codeLabel)
+)
+
+// Bits.
+var (
+	settledNominal = counts("settled_nominal_bits_total", "bits", "Nominal bits that were settled, by whether a query or a push took them",
+		controllerLabel, readerLabel, "source")
+	settledCapacity = counts("settled_capacity_bits_total", "bits", "Capacity bits that were settled: the bound of what the Controller may have learnt",
+		controllerLabel, readerLabel, "source")
+	pushNominal = counts("push_nominal_bits_total", "bits", "Nominal bits that pushes of a subscription took",
+		controllerLabel, readerLabel, subscriptionLabel)
+	pushCapacity = counts("push_capacity_bits_total", "bits", "Capacity bits that pushes of a subscription took",
+		controllerLabel, readerLabel, subscriptionLabel)
+)
+
+// Agents, people, and what happens to them.
+var (
+	sessionsTotal = counts("sessions_total", "sessions", "Sessions that began, by whether the Controller or a delivery began them",
+		controllerLabel, "begun_by")
+	refusalsTotal = counts("refusals_total", "messages", "Refused messages of an agent or a person, those included that were only counted",
+		agentLabel)
+	violationsTotal = counts("violations_total", "operations", "Operations that the server denied to an agent or a person",
+		agentLabel)
+	alertsTotal = counts("alerts_total", "alerts", "Alerts", "alert")
+
+	promptsTotal = counts("prompts_total", "prompts", "Prompts of an agent's schedules", agentLabel)
+	missedTotal  = counts("missed_runs_total", "runs", "Runs of an agent's schedules that were missed", agentLabel)
+
+	processTotal   = counts("process_events_total", "events", "What became of an agent's command", agentLabel, "event")
+	processRunning = shows("process_running", "0 or 1", "Whether an agent's command was started by this process and has not ended", agentLabel)
+)
+
+// The gateway.
+var (
+	decisionsTotal = counts("decisions_total", "decisions", "Decisions that are in the journal, by what happened", kindLabel)
+	reloadsTotal   = counts("reloads_total", "reloads", "Reloads of the definitions")
+	querySeconds   = times("query_seconds", "Time from an ask to the end of its query; of queries that were asked before this process began nothing is shown",
+		[]float64{.01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600}, outcomeLabel)
+	recordSeconds = times("record_seconds", "Time from a decision until its record was stored",
+		[]float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5})
+)
+
+// What is read from the gateway at a scrape. All but the first two are missing
+// while it does not answer.
+var (
+	gatewayUp       = shows("gateway_up", "0 or 1", "Whether the gateway answers")
+	connectedAgents = shows("connected_agents", "agents", "Agents and people that are connected, by role", "role")
+
+	journalDecisions = shows("journal_decisions", "decisions", "Decisions in the journal, those of processes before included")
+	lastDecision     = shows("last_decision_timestamp_seconds", "seconds since 1970", "Journal time of the newest decision")
+
+	channelEpoch        = shows("channel_epoch", "number", "The channel's epoch, from 1: the one that the next charge belongs to", controllerLabel, readerLabel)
+	channelBudget       = shows("channel_budget_bits", "bits", "Nominal bits of an epoch", controllerLabel, readerLabel)
+	channelLeft         = shows("channel_left_bits", "bits", "Nominal bits of the epoch that are neither settled nor reserved", controllerLabel, readerLabel)
+	channelPushBudget   = shows("channel_push_budget_bits", "bits", "Nominal bits of an epoch that pushes may take", controllerLabel, readerLabel)
+	channelPushed       = shows("channel_pushed_bits", "bits", "Nominal bits of the epoch that pushes took", controllerLabel, readerLabel)
+	channelWindow       = shows("channel_window_budget_bits", "bits", "Nominal bits of the sliding window; missing where it is switched off", controllerLabel, readerLabel)
+	channelWindowLeft   = shows("channel_window_left_bits", "bits", "Nominal bits of the sliding window that are left", controllerLabel, readerLabel)
+	channelCapacity     = shows("channel_capacity_budget_bits", "bits", "Capacity bits of an epoch; missing where the channel has no such budget", controllerLabel, readerLabel)
+	channelCapacityLeft = shows("channel_capacity_left_bits", "bits", "Capacity bits of the epoch that are neither settled nor reserved", controllerLabel, readerLabel)
+	channelOpen         = shows("channel_open_queries", "queries", "Queries without an answer, those included that wait at their gate", controllerLabel, readerLabel)
+	channelUndelivered  = shows("channel_undelivered_deliveries", "deliveries", "Deliveries that the Controller has not acknowledged", controllerLabel, readerLabel)
+	heldItems           = shows("held_items", "items", "Items that wait for a person", controllerLabel, readerLabel, kindLabel)
+	heldAge             = shows("held_oldest_age_seconds", "seconds", "How long the oldest item waits; 0 where none does", controllerLabel, readerLabel, kindLabel)
+	sessionOpen         = shows("session_open", "0 or 1", "Whether the Controller has a session that is neither closed nor idle", controllerLabel)
+	agentUnavailable    = shows("agent_unavailable", "0 or 1", "Whether the agent's command could not be started; of agents with a command", agentLabel)
+)
+
+var (
+	acts          = []bcp.Act{bcp.Approve, bcp.RejectItem, bcp.EditItem}
+	processEvents = []string{bcp.ProcessStarted, bcp.ProcessEnded, bcp.ProcessUnavailable}
+	roles         = []bcp.Role{bcp.RoleController, bcp.RoleReader, bcp.RoleApprover, bcp.RoleAuditor, bcp.RoleOperator}
+	categories    = []bcp.Category{1, 2, 3}
+)
+
+// refusalCodes are the codes that refuse a message of this audience: not those
+// that only end a query.
+func refusalCodes(to bcp.Audience) []bcp.Code {
+	var codes []bcp.Code
+	for _, line := range bcp.Catalogue() {
+		if line.To&to != 0 && !(line.Outcome && line.To == bcp.ToController) {
+			codes = append(codes, line.Code)
+		}
+	}
+	return codes
+}
+
+// outcomes are the words of how a query can end.
+func outcomes() []bcp.Code {
+	list := []bcp.Code{delivered}
+	for _, line := range bcp.Catalogue() {
+		switch {
+		case !line.Outcome, line.To&bcp.ToController == 0:
+		case line.Code == bcp.Held, line.Code == bcp.Unavailable, line.Code == bcp.Internal: // they end nothing
+		default:
+			list = append(list, line.Code)
+		}
+	}
+	return list
+}

@@ -1,0 +1,146 @@
+package telemetry_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/mesh/telemetry"
+)
+
+// What no short test can bring about in a mesh: schedules, commands, floods.
+func TestObserve(t *testing.T) {
+	t.Parallel()
+	definition := meshtest.Parse(t, office(""))
+	metrics := telemetry.New(definition)
+	at := time.Now().UnixNano()
+	decisions := []bcp.Decision{
+		{Kind: bcp.KindPrompt, Agent: "clerk", Notice: "n1"},
+		{Kind: bcp.KindPrompt, Agent: "clerk", Count: 3},
+		{Kind: bcp.KindPrompt, Agent: "clerk", Notice: "n2", Count: 2},
+		{Kind: bcp.KindPrompt, Agent: "main", Notice: "n3"}, // it has no schedule any more
+		{Kind: bcp.KindProcess, Agent: "clerk", Event: bcp.ProcessStarted},
+		{Kind: bcp.KindProcess, Agent: "clerk", Event: bcp.ProcessEnded},
+		{Kind: bcp.KindProcess, Agent: "clerk", Event: bcp.ProcessUnavailable},
+		{Kind: bcp.KindProcess, Agent: "clerk", Event: bcp.ProcessStarted},
+		{Kind: bcp.KindProcess, Agent: "main", Event: bcp.ProcessStarted},
+		{Kind: bcp.KindRefusals, Agent: "mailer", Count: 1200},
+		{Kind: bcp.KindViolation, Agent: "mailer", Count: 7, Code: bcp.NotPermitted, Subject: "x"},
+		{Kind: bcp.KindViolation, Agent: "nobody", Count: 1, Code: bcp.NotPermitted},
+		{Kind: bcp.KindReload, Agent: bcp.Operator},
+		{Kind: bcp.KindTaint, Agent: bcp.Operator, Verdict: bcp.Reject, Code: bcp.Malformed},
+		{Kind: bcp.KindAlert, Event: string(bcp.AlertSpending), Controller: "main", Reader: "mailer"},
+		// A query and what came of it, a quarter of an hour later.
+		{Kind: bcp.KindAsk, Agent: "main", Controller: "main", Reader: "mailer", Verdict: bcp.Accept, Query: "q1", Category: 1, Nominal: bcp.Bit},
+		{Kind: bcp.KindExpire, Controller: "main", Reader: "mailer", Query: "q1", Category: 1, Delivery: "d1", Outcome: bcp.Expired,
+			Nominal: bcp.Bit / 2, Capacity: 3 * bcp.Bit, Time: at + int64(15*time.Minute)},
+		{Kind: bcp.KindAcknowledge, Agent: "main", Controller: "main", Reader: "mailer", Query: "q1", Delivery: "d1"},
+	}
+	for i := range decisions {
+		d := &decisions[i]
+		d.Seq = uint64(i + 1)
+		if d.Time == 0 {
+			d.Time = at
+		}
+		metrics.Observe(d)
+	}
+	s := scrapeOf(t, metrics, resting{})
+	for _, line := range differences(counted(definition, decisions), s.values) {
+		t.Error(line)
+	}
+	s.expect(t, 2, "prompts_total", "agent=clerk")
+	s.expect(t, 5, "missed_runs_total", "agent=clerk")
+	s.expect(t, 2, "process_events_total", "agent=clerk", "event=started")
+	s.expect(t, 1, "process_events_total", "agent=clerk", "event=ended")
+	s.expect(t, 1, "process_events_total", "agent=clerk", "event=unavailable")
+	s.expect(t, 1, "process_running", "agent=clerk")
+	s.expect(t, 1200, "refusals_total", "agent=mailer")
+	s.expect(t, 1, "refusals_total", "agent=operator")
+	s.expect(t, 7, "violations_total", "agent=mailer")
+	s.expect(t, 1, "violations_total", "agent=")
+	s.expect(t, 3, "alerts_total", "alert=flood")
+	s.expect(t, 2, "alerts_total", "alert=runs_missed")
+	s.expect(t, 1, "alerts_total", "alert=agent_unavailable")
+	s.expect(t, 1, "alerts_total", "alert=session_spending")
+	s.expect(t, 900, "query_seconds_sum", "outcome=expired")
+	s.expect(t, 0.5, "settled_nominal_bits_total", "controller=main", "reader=mailer", "source=query")
+	s.expect(t, 0, "settled_nominal_bits_total", "controller=main", "reader=mailer", "source=push")
+}
+
+// More queries at once than are timed lose their times, and nothing else.
+func TestManyOpenQueries(t *testing.T) {
+	t.Parallel()
+	metrics := metricsOf(t)
+	const n = 1<<16 + 10
+	for i := range n {
+		metrics.Observe(&bcp.Decision{Kind: bcp.KindAsk, Controller: "main", Reader: "mailer", Verdict: bcp.Accept, Query: bcp.QueryID(fmt.Sprint(i)), Category: 1})
+	}
+	for i := range n {
+		metrics.Observe(&bcp.Decision{Kind: bcp.KindAnswer, Controller: "main", Reader: "mailer", Verdict: bcp.Accept, Query: bcp.QueryID(fmt.Sprint(i)), Delivery: "d"})
+	}
+	s := scrapeOf(t, metrics, resting{})
+	s.expect(t, 10, "query_seconds_count", "outcome=delivered")
+	s.expect(t, n, "queries_ended_total", "controller=main", "reader=mailer", "outcome=delivered")
+}
+
+// Counting a decision allocates nothing.
+func TestObserveAllocatesNothing(t *testing.T) {
+	metrics, decisions := traffic(t)
+	if n := testing.AllocsPerRun(100, func() {
+		for i := range decisions {
+			metrics.Observe(&decisions[i])
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations for %d decisions", n, len(decisions))
+	}
+}
+
+// traffic is what ten channels do: each a query with its answer, two pushes, of
+// which one is refused, and acknowledgements.
+func traffic(t testing.TB) (*telemetry.Metrics, []bcp.Decision) {
+	t.Helper()
+	files := map[string]string{}
+	var decisions []bcp.Decision
+	now := time.Now().UnixNano()
+	for i := range 10 {
+		controller, reader := fmt.Sprintf("main%d", i), fmt.Sprintf("mailer%d", i)
+		files[controller+".md"] = fmt.Sprintf(`---
+name: %s
+bcp_channels: [{peer: %s, role: controller, max_category: 1, budget_bits: 100, subscriptions: [{id: alerts, category: 1, fields: [{name: a, type: boolean}]}]}]
+---
+`, controller, reader)
+		files[reader+".md"] = fmt.Sprintf("---\nname: %s\nbcp_channels: [{peer: %s, role: reader}]\n---\n", reader, controller)
+		query, delivery := bcp.QueryID(fmt.Sprintf("q%020d", i)), bcp.DeliveryID("d1")
+		add := func(d bcp.Decision) {
+			d.Time, d.Controller, d.Reader = now, bcp.AgentName(controller), bcp.AgentName(reader)
+			decisions = append(decisions, d)
+		}
+		add(bcp.Decision{Kind: bcp.KindAsk, Verdict: bcp.Accept, Query: query, Category: 1, Nominal: bcp.Bit, Agent: bcp.AgentName(controller)})
+		add(bcp.Decision{Kind: bcp.KindAnswer, Verdict: bcp.Accept, Query: query, Category: 1, Nominal: bcp.Bit, Delivery: delivery, Agent: bcp.AgentName(reader)})
+		add(bcp.Decision{Kind: bcp.KindAcknowledge, Query: query, Delivery: delivery, Agent: bcp.AgentName(controller)})
+		add(bcp.Decision{Kind: bcp.KindPush, Verdict: bcp.Accept, Subscription: "alerts", Category: 1, Nominal: bcp.Bit, Capacity: bcp.Bit, Delivery: delivery, Agent: bcp.AgentName(reader)})
+		add(bcp.Decision{Kind: bcp.KindPush, Verdict: bcp.Reject, Code: bcp.ValidationFailed, Subscription: "alerts", Category: 1, Agent: bcp.AgentName(reader)})
+	}
+	return telemetry.New(meshtest.Parse(t, files)), decisions
+}
+
+func BenchmarkObserve(b *testing.B) {
+	metrics, decisions := traffic(b)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		metrics.Observe(&decisions[i%len(decisions)])
+	}
+}
+
+func BenchmarkScrape(b *testing.B) {
+	m := start(b, office(""))
+	h := m.metrics.Load().Handler(m.Mesh)
+	b.ReportAllocs()
+	for b.Loop() {
+		if w := get(h, telemetry.Path); w.Code != 200 {
+			b.Fatal(w.Body)
+		}
+	}
+}

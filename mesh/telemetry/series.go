@@ -1,0 +1,174 @@
+package telemetry
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// series is one labelled series, as it is removed again.
+type series struct {
+	vec    *prometheus.MetricVec
+	labels []string
+}
+
+// maker makes the series of one set of definitions and notes them. One that is
+// there already is the same again.
+type maker struct {
+	vecs map[*Family]any
+	made map[string]series
+}
+
+func (k *maker) note(f *Family, vec *prometheus.MetricVec, labels []string) {
+	k.made[f.Name+"\xff"+strings.Join(labels, "\xff")] = series{vec, labels}
+}
+
+func (k *maker) counter(f *Family, labels ...string) prometheus.Counter {
+	vec := k.vecs[f].(*prometheus.CounterVec)
+	k.note(f, vec.MetricVec, labels)
+	return vec.WithLabelValues(labels...)
+}
+
+func (k *maker) gauge(f *Family, labels ...string) prometheus.Gauge {
+	vec := k.vecs[f].(*prometheus.GaugeVec)
+	k.note(f, vec.MetricVec, labels)
+	return vec.WithLabelValues(labels...)
+}
+
+// results are the counters of one kind of message, by verdict and code.
+type results struct {
+	accepted, held prometheus.Counter
+	refused        map[bcp.Code]prometheus.Counter // the empty code for one that is not expected
+}
+
+// results makes the counters of a family whose last labels are verdict and
+// code.
+func (k *maker) results(f *Family, to bcp.Audience, labels ...string) results {
+	with := func(v bcp.Outcome, code bcp.Code) prometheus.Counter {
+		return k.counter(f, append(labels[:len(labels):len(labels)], v.String(), string(code))...)
+	}
+	r := results{accepted: with(bcp.Accept, ""), held: with(bcp.Hold, ""),
+		refused: map[bcp.Code]prometheus.Counter{"": with(bcp.Reject, "")}}
+	for _, code := range refusalCodes(to) {
+		r.refused[code] = with(bcp.Reject, code)
+	}
+	return r
+}
+
+func (r *results) count(d *bcp.Decision) {
+	switch d.Verdict {
+	case bcp.Accept:
+		r.accepted.Inc()
+	case bcp.Hold:
+		r.held.Inc()
+	default:
+		known(r.refused, d.Code).Inc()
+	}
+}
+
+// known returns what a map has for a key, or for the zero key.
+func known[K comparable, V any](m map[K]V, key K) V {
+	if v, ok := m[key]; ok {
+		return v
+	}
+	var zero K
+	return m[zero]
+}
+
+// bits are a nominal and a capacity counter.
+type bits struct{ nominal, capacity prometheus.Counter }
+
+func (b bits) add(d *bcp.Decision) {
+	b.nominal.Add(inBits(max(0, d.Nominal))) // a counter panics at less
+	b.capacity.Add(inBits(max(0, d.Capacity)))
+}
+
+func inBits(b bcp.Bits) float64 { return float64(b) / float64(bcp.Bit) }
+
+// channelSeries are the counters of one channel.
+type channelSeries struct {
+	queries, escalations map[bcp.Category]prometheus.Counter // nothing for 0
+	asks, answers        results
+	ended                map[bcp.Code]prometheus.Counter // delivered for the empty code
+	approvals            map[bcp.Act]*results
+	queryBits, pushBits  bits
+	subscriptions        map[bcp.SubscriptionID]*subscriptionSeries
+}
+
+type subscriptionSeries struct {
+	pushes results
+	bits   bits
+}
+
+// channel makes the series of a channel; the zero one stands for all that the
+// definitions do not have.
+func (k *maker) channel(definition bcp.Channel) *channelSeries {
+	controller, reader := string(definition.Controller), string(definition.Reader)
+	c := &channelSeries{
+		queries: map[bcp.Category]prometheus.Counter{}, escalations: map[bcp.Category]prometheus.Counter{},
+		asks:    k.results(asksTotal, bcp.ToController, controller, reader),
+		answers: k.results(answersTotal, bcp.ToReader, controller, reader),
+		ended:   map[bcp.Code]prometheus.Counter{}, approvals: map[bcp.Act]*results{},
+		queryBits:     bits{k.counter(settledNominal, controller, reader, "query"), k.counter(settledCapacity, controller, reader, "query")},
+		pushBits:      bits{k.counter(settledNominal, controller, reader, "push"), k.counter(settledCapacity, controller, reader, "push")},
+		subscriptions: map[bcp.SubscriptionID]*subscriptionSeries{},
+	}
+	for _, category := range categories {
+		word := strconv.Itoa(int(category))
+		c.queries[category] = k.counter(queriesTotal, controller, reader, word)
+		c.escalations[category] = k.counter(escalationsTotal, controller, reader, word)
+	}
+	for _, outcome := range outcomes() {
+		counter := k.counter(endedTotal, controller, reader, string(outcome))
+		if outcome == delivered {
+			outcome = ""
+		}
+		c.ended[outcome] = counter
+	}
+	for _, act := range acts {
+		r := k.results(approvalsTotal, bcp.ToApprover, controller, reader, string(act))
+		c.approvals[act] = &r
+	}
+	for _, sub := range append([]bcp.Subscription{{}}, definition.Subscriptions...) {
+		id := string(sub.ID)
+		c.subscriptions[sub.ID] = &subscriptionSeries{
+			pushes: k.results(pushesTotal, bcp.ToReader, controller, reader, id),
+			bits:   bits{k.counter(pushNominal, controller, reader, id), k.counter(pushCapacity, controller, reader, id)},
+		}
+	}
+	return c
+}
+
+// agentSeries are the counters of an agent or a person. What its definition does
+// not have is nil.
+type agentSeries struct {
+	refusals, violations         prometheus.Counter
+	sessionsByItself, byDelivery prometheus.Counter
+	prompts, missed              prometheus.Counter
+	processes                    map[string]prometheus.Counter
+	running                      prometheus.Gauge
+}
+
+// agent makes the series of an agent; that of a person has a name alone, and
+// that of nobody not even that.
+func (k *maker) agent(definition bcp.Agent) *agentSeries {
+	name := string(definition.Name)
+	a := &agentSeries{refusals: k.counter(refusalsTotal, name), violations: k.counter(violationsTotal, name)}
+	if definition.Controller {
+		a.sessionsByItself, a.byDelivery = k.counter(sessionsTotal, name, "controller"), k.counter(sessionsTotal, name, "delivery")
+	}
+	if len(definition.CronSchedules) > 0 {
+		a.prompts, a.missed = k.counter(promptsTotal, name), k.counter(missedTotal, name)
+	}
+	if len(definition.Command) > 0 {
+		a.processes = map[string]prometheus.Counter{}
+		for _, event := range processEvents {
+			a.processes[event] = k.counter(processTotal, name, event)
+		}
+		a.running = k.gauge(processRunning, name)
+	}
+	return a
+}

@@ -1,0 +1,175 @@
+package telemetry_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/mesh/telemetry"
+)
+
+// client keeps no connections, for goleak.
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+
+// fetch gets a page, or says what is wrong and returns nothing.
+func fetch(t testing.TB, url string) string {
+	r, err := client.Get(url)
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	text := body(t, r)
+	if r.StatusCode != http.StatusOK {
+		t.Errorf("%s: %s: %s", url, r.Status, text)
+		return ""
+	}
+	return text
+}
+
+func metricsOf(t testing.TB) *telemetry.Metrics { return telemetry.New(meshtest.Parse(t, office(""))) }
+
+func TestServeOnLoopbackAlone(t *testing.T) {
+	t.Parallel()
+	metrics := metricsOf(t)
+	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "example.com:0", "10.0.0.1:1", "127.0.0.1.example.com:0", ""} {
+		if s, err := metrics.Serve(t.Context(), address, resting{}); !errors.Is(err, telemetry.ErrNotLoopback) {
+			t.Errorf("%q: %v, %v", address, s, err)
+		}
+	}
+	if s, err := metrics.Serve(t.Context(), "127.0.0.1:99999", resting{}); err == nil {
+		t.Errorf("got %v", s)
+	}
+	for _, address := range []string{"127.0.0.1:0", "localhost:0"} {
+		s, err := metrics.Serve(t.Context(), address, resting{})
+		if err != nil {
+			t.Fatalf("%s: %v", address, err)
+		}
+		if text := fetch(t, s.URL()); !strings.Contains(text, "\nbcpmesh_gateway_up 0\n") || strings.Contains(text, "bcpmesh_journal_decisions") {
+			t.Errorf("of a mesh that rests: %s", text)
+		}
+		for range 2 {
+			if err := s.Stop(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := client.Get(s.URL()); err == nil {
+			t.Error("it still serves")
+		}
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	if s, err := metrics.Serve(t.Context(), taken.Addr().String(), resting{}); err == nil {
+		t.Errorf("got %v", s)
+	}
+}
+
+func TestServeEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(context.Background())
+	s, err := metricsOf(t).Serve(ctx, "127.0.0.1:0", resting{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	for deadline := time.Now().Add(meshtest.Patience); ; {
+		if _, err := client.Get(s.URL()); err != nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it still serves")
+		}
+	}
+	if err := s.Stop(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Nothing but GET of two paths is served, to nobody who came by another name.
+func TestHandlerRefuses(t *testing.T) {
+	t.Parallel()
+	m := start(t, office(""))
+	h := m.metrics.Load().Handler(m.Mesh)
+	for _, tt := range []struct {
+		method, path, host string
+		want               int
+	}{
+		{"GET", "/metrics", "127.0.0.1:9464", 200},
+		{"GET", "/metrics", "localhost:9464", 200},
+		{"GET", "/metrics", "[::1]:9464", 200},
+		{"GET", "/metrics", "127.0.0.1", 200},
+		{"GET", "/healthz", "127.0.0.1:9464", 200},
+		{"GET", "/metrics", "evil.example:9464", 403},
+		{"GET", "/metrics", "127.0.0.1.evil.example", 403},
+		{"GET", "/metrics", "192.0.2.1:9464", 403},
+		{"GET", "/metrics", "", 403},
+		{"GET", "/healthz", "evil.example", 403},
+		{"POST", "/metrics", "127.0.0.1:9464", 405},
+		{"DELETE", "/healthz", "127.0.0.1:9464", 405},
+		{"GET", "/", "127.0.0.1:9464", 404},
+		{"GET", "/metrics/", "127.0.0.1:9464", 404},
+		{"GET", "/debug/pprof/", "127.0.0.1:9464", 404},
+	} {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(tt.method, tt.path, nil)
+		r.Host = tt.host
+		if h.ServeHTTP(w, r); w.Code != tt.want {
+			t.Errorf("%s %s of %q: %d, not %d: %s", tt.method, tt.path, tt.host, w.Code, tt.want, w.Body)
+		}
+	}
+	if w := get(h, "/healthz"); w.Body.String() != "ok\n" {
+		t.Errorf("healthz says %q", w.Body)
+	}
+	if w := get(metricsOf(t).Handler(resting{}), "/healthz"); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("healthz of a mesh that rests: %d", w.Code)
+	}
+}
+
+// stuck is a mesh whose gateway does not come round to anything.
+type stuck struct{ asked chan struct{} }
+
+func (s stuck) Inspect(ctx context.Context, _ func(*bcp.State)) error {
+	select {
+	case s.asked <- struct{}{}:
+		<-ctx.Done()
+	case <-ctx.Done():
+	}
+	return context.Cause(ctx)
+}
+func (stuck) Connected() map[bcp.Role]int { return nil }
+
+// A gateway is not kept from its work by many scrapes, and a scrape ends with
+// its request.
+func TestScrapesAreBounded(t *testing.T) {
+	t.Parallel()
+	source := stuck{make(chan struct{})}
+	h := metricsOf(t).Handler(source)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan string)
+	for range 2 {
+		go func() {
+			w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, telemetry.Path, nil)
+			r.Host = "localhost"
+			h.ServeHTTP(w, r)
+			done <- w.Body.String()
+		}()
+		<-source.asked
+	}
+	if w := get(h, telemetry.Path); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("the third got %d", w.Code)
+	}
+	cancel()
+	for range 2 {
+		if text := <-done; !strings.Contains(text, "bcpmesh_gateway_up 0") {
+			t.Errorf("got %q", text)
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package telemetry
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Source is what a scrape reads; [github.com/bcpmesh/bcpmesh/mesh.Mesh] is one.
+type Source interface {
+	// Inspect has f called with the gateway's state, between two steps.
+	Inspect(ctx context.Context, f func(*bcp.State)) error
+	// Connected counts who is connected, by role.
+	Connected() map[bcp.Role]int
+}
+
+// snapshotOf asks the gateway; the error says why it does not answer.
+func snapshotOf(ctx context.Context, source Source) (bcp.Snapshot, error) {
+	var snapshot bcp.Snapshot
+	err := source.Inspect(ctx, func(s *bcp.State) { snapshot = s.Snapshot(time.Now()) })
+	if err != nil {
+		return bcp.Snapshot{}, err // it may be written yet
+	}
+	return snapshot, nil
+}
+
+// reading is what one scrape has read.
+type reading struct {
+	now       time.Time
+	up        bool
+	snapshot  bcp.Snapshot
+	connected map[bcp.Role]int
+}
+
+// gatherer returns the gauges of the reading.
+func (r *reading) gatherer() prometheus.Gatherer {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(r)
+	return registry
+}
+
+// Describe implements [prometheus.Collector].
+func (r *reading) Describe(to chan<- *prometheus.Desc) {
+	for _, f := range families {
+		if f.Type == Gauge && f != processRunning {
+			to <- f.desc
+		}
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (r *reading) Collect(to chan<- prometheus.Metric) {
+	put := func(f *Family, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(f.desc, prometheus.GaugeValue, value, labels...)
+	}
+	put(gatewayUp, oneIf(r.up))
+	for _, role := range roles {
+		put(connectedAgents, float64(r.connected[role]), role.String())
+	}
+	if !r.up {
+		return
+	}
+	s := &r.snapshot
+	put(journalDecisions, float64(s.Decisions))
+	if !s.Last.IsZero() {
+		put(lastDecision, float64(s.Last.UnixNano())/float64(time.Second))
+	}
+	for i := range s.Channels {
+		r.putChannel(put, &s.Channels[i])
+	}
+	for _, c := range s.Controllers {
+		put(sessionOpen, oneIf(c.Open), string(c.Controller))
+	}
+	for _, c := range s.Commands {
+		put(agentUnavailable, oneIf(c.Unavailable), string(c.Agent))
+	}
+}
+
+func (r *reading) putChannel(put func(*Family, float64, ...string), c *bcp.ChannelSnapshot) {
+	controller, reader := string(c.Controller), string(c.Reader)
+	show := func(f *Family, value float64) { put(f, value, controller, reader) }
+	show(channelEpoch, float64(c.Epoch))
+	show(channelBudget, inBits(c.Budget))
+	show(channelLeft, inBits(c.Left))
+	show(channelPushBudget, inBits(c.PushBudget))
+	show(channelPushed, inBits(c.Pushed))
+	if c.WindowBudget > 0 {
+		show(channelWindow, inBits(c.WindowBudget))
+		show(channelWindowLeft, inBits(c.WindowLeft))
+	}
+	if c.CapacityBudget > 0 {
+		show(channelCapacity, inBits(c.CapacityBudget))
+		show(channelCapacityLeft, inBits(c.CapacityLeft))
+	}
+	show(channelOpen, float64(c.OpenQueries))
+	show(channelUndelivered, float64(c.Undelivered))
+	for _, held := range c.Held {
+		put(heldItems, float64(held.Items), controller, reader, string(held.Kind))
+		age := 0.0
+		if held.Items > 0 {
+			age = max(0, r.now.Sub(held.Oldest).Seconds())
+		}
+		put(heldAge, age, controller, reader, string(held.Kind))
+	}
+}
+
+func oneIf(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
