@@ -176,9 +176,11 @@ func (s *State) ItemsFor(approver AgentName) []Item {
 	return items
 }
 
+// mayDecide reports whether a person is an approver of the item's channel. An
+// agent never is, whatever a definition says.
 func (s *State) mayDecide(approver AgentName, it Item) bool {
 	ch := s.channels[it.channel()]
-	return ch != nil && slices.Contains(ch.definition.Approvers, approver)
+	return ch != nil && s.agents[approver] == nil && slices.Contains(ch.definition.Approvers, approver)
 }
 
 // View returns an item as an approver of its channel sees it. The code is empty,
@@ -283,22 +285,18 @@ func (s *State) DecideApproval(m Moment, approver AgentName, key string, act Act
 	}
 	d.Controller, d.Reader, d.Query, d.Subscription, d.Category = it.Controller, it.Reader, it.Query, it.Subscription, it.Category
 	q := s.queries[it.Query]
-	if d.Time >= it.deadline || d.Time >= a.Expires.UnixNano() || q != nil && q.cancelled {
+	if d.Time >= it.deadline || !d.At().Before(a.Expires) || q != nil && q.cancelled {
 		return d.refuse(ItemExpired)
 	}
 	content, code := s.decidedBytes(it, act, a)
-	if code != "" {
-		return d.refuse(code)
-	}
-	if sha256.Sum256(content) != a.SHA256 {
-		return d.refuse(DigestMismatch)
-	}
 	signature, err := base64.StdEncoding.DecodeString(a.Signature)
-	if err != nil || a.Expires.UnixNano() > it.deadline || a.Expires.Nanosecond() != 0 {
-		return d.refuse(Malformed)
-	}
-	if !s.mayDecide(approver, it.Item) || s.verify == nil || !s.verify(key, Statement(it.ID, act, a.SHA256, a.Expires), signature) {
+	switch signed := err == nil && s.verify != nil; {
+	case code == "" && sha256.Sum256(content) != a.SHA256:
+		return d.refuse(DigestMismatch)
+	case !s.mayDecide(approver, it.Item) || !signed || !s.verify(key, Statement(it.ID, act, a.SHA256, a.Expires), signature):
 		return d.refuse(NotPermitted)
+	case code != "" || a.Expires.After(it.Deadline) || a.Expires.Nanosecond() != 0:
+		return d.refuse(Malformed)
 	}
 	d.Verdict, d.Note = Accept, a.Reason
 	d.Key, d.Released, d.SignedUntil, d.Signature, d.Unsealed = key, a.SHA256, a.Expires.UnixNano(), signature, true
