@@ -352,6 +352,7 @@ func (s *State) settleItem(d *Decision, m Moment, it *itemState, outcome Code) {
 	ch := s.channels[it.channel()]
 	if outcome == "" || it.Query != "" {
 		s.deliver(d, m, ch, outcome)
+		d.Taint = MaxTaint(d.Taint, it.Taint) // what was forgotten since makes nothing clean
 		d.Nominal, d.Capacity, d.Timing, d.Prepaid = it.Nominal, it.Capacity, ch.definition.ReleaseInterval > 0, true
 	}
 	d.Notice = m.notice()

@@ -701,6 +701,28 @@ func TestView(t *testing.T) {
 	}
 }
 
+// A delivery bears the taint of its agent when it was decided, and never less
+// than when it was answered: what an operator forgets meanwhile makes nothing
+// clean that was said before.
+//
+// covers P8.1, P8.2, A-NEUTRAL
+func TestTaintOfADecidedItem(t *testing.T) {
+	t.Parallel()
+	mesh := testMesh()
+	mesh.channel(ChannelKey{"planner", "relay"}).Subscriptions = testMesh().Channels[1].Subscriptions
+	memo := "push relay planner memo {\"summary\":\"a\"} => hold "
+	for _, history := range []string{
+		memo + "taint:low\napprove 1 => taint:low",
+		memo + "taint:low\nreport relay web\napprove 1 => taint:medium",
+		memo + "taint:low\npush mail relay alarm {\"ok\":true} => subscription_not_found\napprove 1 => taint:low",
+		"report relay web\n" + memo + "taint:medium\nreset relay\napprove 1 => taint:medium",
+		"ask relay mail three why=so => hold\napprove 1\nanswer mail 1 {\"summary\":\"a\"} => hold taint:medium\nreset mail\nreject 2 no => out:approval_rejected taint:medium",
+		"report relay web\n" + memo + "\nreset relay\nwait 24h\ndue => expire silent",
+	} {
+		newWorld(t, mesh).play(history)
+	}
+}
+
 // With a release interval what people decide leaves at a slot, in an order that
 // they and the Reader did not choose: queries as they were asked, then pushes.
 //
