@@ -285,7 +285,7 @@ func (s *State) DecideApproval(m Moment, approver AgentName, key string, act Act
 	}
 	d.Controller, d.Reader, d.Query, d.Subscription, d.Category = it.Controller, it.Reader, it.Query, it.Subscription, it.Category
 	q := s.queries[it.Query]
-	if d.Time >= it.deadline || !d.At().Before(a.Expires) || q != nil && q.cancelled {
+	if d.Time >= it.deadline || !d.At().Before(a.Expires) || it.Kind == ItemEscalation && q.cancelled {
 		return d.refuse(ItemExpired)
 	}
 	content, code := s.decidedBytes(it, act, a)
@@ -295,6 +295,8 @@ func (s *State) DecideApproval(m Moment, approver AgentName, key string, act Act
 		return d.refuse(DigestMismatch)
 	case !s.mayDecide(approver, it.Item) || !signed || !s.verify(key, Statement(it.ID, act, a.SHA256, a.Expires), signature):
 		return d.refuse(NotPermitted)
+	case code == "" && act != RejectItem && !s.stands(it, content):
+		return d.refuse(NotPermitted)
 	case code != "" || a.Expires.After(it.Deadline) || a.Expires.Nanosecond() != 0:
 		return d.refuse(Malformed)
 	}
@@ -302,6 +304,17 @@ func (s *State) DecideApproval(m Moment, approver AgentName, key string, act Act
 	d.Key, d.Released, d.SignedUntil, d.Signature, d.Unsealed = key, a.SHA256, a.Expires.UnixNano(), signature, true
 	s.carryOut(&d, m, it, act, content)
 	return d
+}
+
+// stands reports whether an item may still be released: the definitions may have
+// changed since it was held (PROTOCOL P1.5), and those of today hold. It may be
+// rejected all the same.
+func (s *State) stands(it *itemState, content []byte) bool {
+	if it.Category > s.channels[it.channel()].definition.MaxCategory {
+		return false
+	}
+	v := s.validatorOf(it)
+	return v != nil && (it.Kind == ItemEscalation || string(v.Validate(content, JSON).Answer.JSON()) == string(content))
 }
 
 // decidedBytes returns the bytes that an act is about.

@@ -785,3 +785,80 @@ func TestRecordOfADecision(t *testing.T) {
 		t.Errorf("a decision moves %+v", line)
 	}
 }
+
+// Between hold and decision the definitions may change. Those of today hold:
+// what they would not let through can be rejected and not released, and a query
+// at its gate that costs something else now is cancelled.
+//
+// covers BCP-84, P1.5, P7.3
+func TestDecisionsUnderOtherDefinitions(t *testing.T) {
+	t.Parallel()
+	const (
+		push    = `push mail planner memo {"summary":"a_b"} => hold` + "\n"
+		gate    = "ask planner mail three why=so => hold\n"
+		summary = gate + "approve 1 => accept\n" + heldSummary + "\n"
+		open    = "ask planner mail text => accept\n"
+	)
+	other := map[string]func(*Channel){
+		"the same":          func(*Channel) {},
+		"category denied":   func(c *Channel) { c.MaxCategory = 2 },
+		"subscription gone": func(c *Channel) { c.Subscriptions = nil },
+		"subscription redefined": func(c *Channel) {
+			c.Subscriptions = slices.Clone(c.Subscriptions)
+			c.Subscriptions[3].Spec = c.Subscriptions[0].Spec
+		},
+		"subscription narrower": func(c *Channel) {
+			c.Subscriptions = slices.Clone(c.Subscriptions)
+			c.Subscriptions[3].Spec.MaxWords = 1
+		},
+		"another price":           func(c *Channel) { c.ReleaseInterval = time.Minute },
+		"approver removed":        func(c *Channel) { c.Approvers = nil },
+		"another time to approve": func(c *Channel) { c.ApprovalTTL = time.Minute },
+		"a smaller queue":         func(c *Channel) { c.MaxPendingApprovals = 0 },
+	}
+	for _, tt := range []struct{ name, before, after string }{
+		{"the same", push, "approve 1 => delivers"},
+		{"the same", gate, "approve 1 => accept\n" + heldSummary},
+		{"the same", summary, "approve 2 => delivers"},
+		{"category denied", push, `approve 1 => not_permitted
+			edit 1 {"summary":"c"} => not_permitted
+			reject 1 => accept silent notice`},
+		{"category denied", gate, "approve 1 => not_permitted\nreject 1 => accept out:escalation_denied settled:1.0"},
+		{"category denied", summary, "approve 2 => not_permitted\nreject 2 => accept out:approval_rejected settled:22.0"},
+		{"category denied", gate + "approve 1", `answer mail 1 {"summary":"a"} => hold` + "\napprove 2 => not_permitted\nreject 2 => out:approval_rejected"},
+		{"category denied", open, `answer mail 1 {"q":"fine"} => delivers`},
+		{"subscription gone", push, "approve 1 => not_permitted\nreject 1 => accept notice"},
+		{"subscription redefined", push, `approve 1 => not_permitted
+			edit 1 {"summary":"c"} => malformed
+			reject 1 => accept`},
+		{"subscription narrower", push, `approve 1 => not_permitted
+			edit 1 {"summary":"c"} => delivers`},
+		{"subscription gone", push, "wait 24h\ndue => expire silent notice\ndue => nothing"},
+		{"another price", gate, "reject 1 => item_expired\ndue => out:cancelled"},
+		{"another price", summary, "approve 2 => not_permitted\nwait 24h\ndue => out:approval_expired settled:22.0\ndue => nothing"},
+		{"another price", push, "approve 1 => delivers settled:22.0"},
+		{"approver removed", gate, "approve 1 => !accept\nwait 24h\ndue => out:approval_expired"},
+		{"another time to approve", push, "wait 23h\napprove 1 => delivers"},
+		{"a smaller queue", push, push[:len(push)-len("=> hold\n")] + "=> approval_queue_full\napprove 1 => delivers"},
+	} {
+		t.Run(tt.name+", "+tt.before, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, testMesh()).play("open planner\n" + tt.before)
+			w.reload(edited(other[tt.name]))
+			w.play(tt.after)
+		})
+	}
+
+	// A channel that is gone has nothing to decide; when it comes back, what
+	// waited too long has expired and the rest is decided.
+	w := newWorld(t, testMesh()).play(push + gate)
+	mesh := testMesh()
+	mesh.Channels = slices.DeleteFunc(mesh.Channels, func(c Channel) bool { return c.ChannelKey == plannerMail })
+	w.reload(mesh)
+	if len(w.state.ItemsFor("mia")) > 0 || len(w.state.Items()) > 0 {
+		t.Errorf("of a channel that is gone there waits %v", w.state.Items())
+	}
+	w.play("approve 1 => item_not_found\nwait 2h\ndue => nothing")
+	w.reload(testMesh())
+	w.play("due => nothing\napprove 1 => delivers\nwait 22h\ndue => out:approval_expired\ndue => nothing")
+}
