@@ -222,7 +222,7 @@ func (s *State) Sessions(now time.Time) []SessionView {
 			Exposure: session.exposure, Channels: []SessionChannel{}}
 		if session.begun {
 			v.Session, v.Status, v.BegunBy = session.id, "open", "controller"
-			v.Since, v.Touched = time.Unix(0, session.since).UTC(), time.Unix(0, session.touched).UTC()
+			v.Since, v.Touched = time.Unix(0, session.since).UTC(), time.Unix(0, min(session.touched, now.UnixNano())).UTC()
 			switch {
 			case session.closed:
 				v.Status = "closed"
