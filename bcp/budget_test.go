@@ -119,7 +119,9 @@ func TestEpochs(t *testing.T) {
 // covers SUB-133, P4.1, P4.4, A-RDRRESET
 func TestReleaseIntervalRenewsNothing(t *testing.T) {
 	t.Parallel()
-	mesh := func() *Mesh { return edited(func(c *Channel) { c.ReleaseInterval, c.ApprovalTTL = 2 * time.Hour, 9 * time.Hour }) }
+	mesh := func() *Mesh {
+		return edited(func(c *Channel) { c.ReleaseInterval, c.ApprovalTTL = 2*time.Hour, 9*time.Hour })
+	}
 	for _, history := range []string{`
 		push mail planner alarm {"ok":true}  => delivers begins by-delivery
 		wait 2h29m59s                        # at most as long until its slot, and idle_timeout

@@ -85,8 +85,8 @@ func (s *State) DecideControl(m Moment, act string, body []byte) Decision {
 		return d.refuse(Malformed)
 	}
 	a := s.agents[c.Agent]
-	reports := c.Taint != nil && c.Taint.Source.Valid()
-	if a == nil || act == ControlRenew && !a.definition.Controller || (act == ControlTaint) != reports {
+	if a == nil || act == ControlRenew && !a.definition.Controller || (act == ControlTaint) != (c.Taint != nil) ||
+		c.Taint != nil && !c.Taint.Source.Valid() {
 		return d.refuse(Malformed)
 	}
 	d.Verdict = Accept
