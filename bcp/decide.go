@@ -353,10 +353,9 @@ func (s *State) DecideDue(m Moment) (Decision, bool) {
 		}
 	}
 	if len(s.alerts) > 0 {
-		key := s.alerts[0].channel
-		ch := s.channels[key]
+		a := s.alerts[0]
 		d := s.next(m, KindAlert)
-		d.Event, d.Controller, d.Reader, d.Epoch, d.Balance = string(s.alerts[0].kind), key.Controller, key.Reader, ch.epoch, ch.pool(ch.epoch)
+		d.Event, d.Controller, d.Reader, d.Epoch, d.Balance = string(a.kind), a.channel.Controller, a.channel.Reader, a.epoch, s.channels[a.channel].pool(a.epoch)
 		return d, true
 	}
 	return Decision{}, false

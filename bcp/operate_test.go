@@ -128,7 +128,7 @@ func TestMalformedReports(t *testing.T) {
 // An operator's renew opens new epochs whatever the session; it is the operator's
 // act and nobody else can bring it about.
 //
-// covers SUB-99, P4.4
+// covers P4.4
 func TestRenew(t *testing.T) {
 	t.Parallel()
 	spent := "ask planner mail num => accept epoch:1\n"
