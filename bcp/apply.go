@@ -106,7 +106,7 @@ func (s *State) applySession(d *Decision) {
 			s.cancel(d)
 		} else {
 			// A Controller acts on a delivery when it has it.
-			session.touched = max(d.Time, d.Release)
+			session.touched = max(session.touched, d.Time, d.Release)
 		}
 	}
 	// Which outcome a query has is the Reader's choice too. That an escalation

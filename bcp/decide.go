@@ -395,8 +395,12 @@ func (s *State) expire(m Moment, t timer) (Decision, bool) {
 	d.Query, d.Category, d.Controller, d.Reader, d.Epoch = t.query, q.category, q.channel.Controller, q.channel.Reader, q.epoch
 	outcome := Expired
 	if q.cancelled {
-		// Its delivery belongs to the session that asked, and begins none.
-		outcome, d.Session, d.Item = Cancelled, q.session, q.item
+		outcome, d.Item = Cancelled, q.item
+		if q.validator != nil {
+			// Its Controller closed the session: the delivery belongs to that
+			// one, and begins none.
+			d.Session = q.session
+		}
 	}
 	s.fail(&d, m, ch, q, outcome)
 	return d, true

@@ -234,33 +234,3 @@ func catchUp(t *testing.T, s *State, w *world, from int) int {
 	}
 	return len(w.journal)
 }
-
-// Whatever the Readers do, alone and for however long, no epoch is opened.
-//
-// covers SUB-133, P4.4, A-RDRRESET, A-EXHAUST
-func TestReadersOpenNoEpoch(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(r *rapid.T) {
-		mesh := modelMesh()
-		w := newWorld(t, mesh).play(`
-			ask planner mail num  => accept
-			ask planner web name  => accept
-			ask clerk mail text   => accept`)
-		acts := []string{
-			`answer mail 1 {"n":1}`, `answer mail 1 junk`, `answer web 2 nei`, `answer mail 3 ` + answerWord(heldAnswer), `answer web 1 {"n":1}`,
-			`push mail planner alarm {"ok":true}`, `push mail planner memo {"summary":"a_b"}`, `push web clerk note {"q":"hello"}`, `push mail clerk alarm {"ok":false}`,
-			"wait 1m", "wait 29m", "wait 31m", "wait 3h", "wait 80h", "due", "due", "due", "ack planner", "event connect mail 1",
-		}
-		for range rapid.IntRange(1, 200).Draw(r, "steps") {
-			w.act(rapid.SampledFrom(acts).Draw(r, "act"))
-		}
-		for key, ch := range w.state.channels {
-			if ch.epoch != 1 {
-				r.Fatalf("%v is in epoch %d", key, ch.epoch)
-			}
-			if b := ch.pool(1); b.Spent() > ch.definition.Budget || b.Pushed > ch.definition.PushBudget {
-				r.Fatalf("%v spent %+v", key, b)
-			}
-		}
-	})
-}
