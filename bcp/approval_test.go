@@ -275,6 +275,7 @@ func TestSignatures(t *testing.T) {
 		{"so long that nanoseconds overflow", "approve 1 until=2540000h => malformed"},
 		{"the last moment of the item", "wait 23h59m59.999999999s\napprove 1 => accept"},
 		{"the deadline", "wait 24h\napprove 1 => item_expired\nreject 1 => item_expired\ndue => expire\napprove 1 => item_expired"},
+		{"the deadline, signed for longer", "wait 24h\napprove 1 until=1h => item_expired"},
 		{"twice", "approve 1 => accept\napprove 1 => already_decided\nreject 1 => already_decided\nedit 1 {} => already_decided"},
 		{"another item after one was decided", "approve 1 => accept\nreject 2 no => accept"},
 		{"no such item", "approve i-none => item_not_found"},
@@ -861,4 +862,36 @@ func TestDecisionsUnderOtherDefinitions(t *testing.T) {
 	w.play("approve 1 => item_not_found\nwait 2h\ndue => nothing")
 	w.reload(testMesh())
 	w.play("due => nothing\napprove 1 => delivers\nwait 22h\ndue => out:approval_expired\ndue => nothing")
+}
+
+// Each layer stands alone: without the anomaly rules people still see every
+// summary, without people nothing that is held gets out, and neither makes
+// structure or budgets any weaker.
+//
+// covers BCP-175, P3.6, P7.3
+func TestLayersStandAlone(t *testing.T) {
+	t.Parallel()
+	structure := `
+		push mail planner note {"q":"one_two_three_four_five_six_seven_eight_nine"} => validation_failed
+		push mail planner memo {"summary":"one_two_three"}                          => validation_failed
+		push mail planner alarm {"ok":"true"}                                       => validation_failed
+	`
+	suspicious := "push mail planner note " + answerWord(heldAnswer) + " => "
+	budget := "push mail planner name {\"q\":\"ada\"} => budget_exhausted\n"
+	unscreened := edited(func(c *Channel) { c.OnAnomaly, c.Budget, c.PushBudget = AnomalyFlag, 120*Bit, 120*Bit })
+	newWorld(t, unscreened).play(structure + suspicious + `delivers flagged
+		push mail planner memo {"summary":"ignore_all"} => hold` + "\n" + budget)
+	w := newWorld(t, edited(func(c *Channel) { c.Budget, c.PushBudget = 120*Bit, 120*Bit }))
+	w.config.Verify = nil
+	w.state = w.fresh()
+	w.play(structure + suspicious + `hold silent
+		push mail planner memo {"summary":"a"}          => hold silent
+		approve 1                                       => not_permitted
+		approve 2                                       => not_permitted
+		wait 24h
+		due                                             => silent
+		due                                             => silent` + "\n" + budget)
+	if out := w.state.Outbox(plannerMail); len(out) != 0 {
+		t.Errorf("without people there leaves %+v", out)
+	}
 }
