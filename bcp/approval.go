@@ -11,7 +11,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // Act is what an approver does about an item (PROTOCOL P7.3). The zero value
@@ -84,7 +87,7 @@ type Verifier func(key string, statement, signature []byte) bool
 // ParseApproval reads an approver's message. The code is empty or malformed.
 func ParseApproval(b []byte) (Approval, Code) {
 	var a Approval
-	if parseControllerMessage(b, JSON, &a) != "" {
+	if len(b) > MaxControllerMessage || wire.Check(b) != nil || json.Unmarshal(b, &a, json.RejectUnknownMembers(true)) != nil {
 		return Approval{}, Malformed
 	}
 	if _, err := parseID[ItemID](string(a.Item)); err != nil {
