@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -176,6 +177,9 @@ func TestReadersCannotRenew(t *testing.T) {
 				do("due")
 				due = r.last.Seq > before
 			}
+		}
+		if diff := cmp.Diff(dump(r.state), dump(r.replay())); diff != "" {
+			rt.Fatalf("%s\nthe journal replays to another state:\n%s", strings.Join(history, "\n"), diff)
 		}
 	})
 }
