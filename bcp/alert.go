@@ -65,12 +65,13 @@ func (d *Decision) Alert() (Alert, bool) {
 type alert struct {
 	channel ChannelKey
 	kind    AlertKind
+	epoch   uint64 // in which it was raised; another may begin before it is recorded
 }
 
-// raise makes an alert due, unless it is; over reports the opposite.
+// raise makes an alert due, unless it is, or not due.
 func (s *State) raise(ch *channelState, kind AlertKind, due bool) {
-	a := alert{ch.definition.ChannelKey, kind}
-	switch queued := slices.Index(s.alerts, a); {
+	a := alert{ch.definition.ChannelKey, kind, ch.epoch}
+	switch queued := slices.IndexFunc(s.alerts, func(b alert) bool { return b.channel == a.channel && b.kind == kind }); {
 	case due && queued < 0:
 		s.alerts = append(s.alerts, a)
 	case !due && queued >= 0:

@@ -105,7 +105,8 @@ func (s *State) applySession(d *Decision) {
 			session.touched = min(d.Time, session.touched+int64(s.mesh.IdleTimeout))
 			s.cancel(d)
 		} else {
-			session.touched = d.Time
+			// A Controller acts on a delivery when it has it.
+			session.touched = max(session.touched, d.Time, d.Release)
 		}
 	}
 	// Which outcome a query has is the Reader's choice too. That an escalation

@@ -11,7 +11,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // Act is what an approver does about an item (PROTOCOL P7.3). The zero value
@@ -84,7 +87,7 @@ type Verifier func(key string, statement, signature []byte) bool
 // ParseApproval reads an approver's message. The code is empty or malformed.
 func ParseApproval(b []byte) (Approval, Code) {
 	var a Approval
-	if parseControllerMessage(b, JSON, &a) != "" {
+	if len(b) > MaxControllerMessage || wire.Check(b) != nil || json.Unmarshal(b, &a, json.RejectUnknownMembers(true)) != nil {
 		return Approval{}, Malformed
 	}
 	if _, err := parseID[ItemID](string(a.Item)); err != nil {
@@ -176,9 +179,11 @@ func (s *State) ItemsFor(approver AgentName) []Item {
 	return items
 }
 
+// mayDecide reports whether a person is an approver of the item's channel. An
+// agent never is, whatever a definition says.
 func (s *State) mayDecide(approver AgentName, it Item) bool {
 	ch := s.channels[it.channel()]
-	return ch != nil && slices.Contains(ch.definition.Approvers, approver)
+	return ch != nil && s.agents[approver] == nil && slices.Contains(ch.definition.Approvers, approver)
 }
 
 // View returns an item as an approver of its channel sees it. The code is empty,
@@ -283,27 +288,36 @@ func (s *State) DecideApproval(m Moment, approver AgentName, key string, act Act
 	}
 	d.Controller, d.Reader, d.Query, d.Subscription, d.Category = it.Controller, it.Reader, it.Query, it.Subscription, it.Category
 	q := s.queries[it.Query]
-	if d.Time >= it.deadline || d.Time >= a.Expires.UnixNano() || q != nil && q.cancelled {
+	if d.Time >= it.deadline || !d.At().Before(a.Expires) || it.Kind == ItemEscalation && q.cancelled {
 		return d.refuse(ItemExpired)
 	}
 	content, code := s.decidedBytes(it, act, a)
-	if code != "" {
-		return d.refuse(code)
-	}
-	if sha256.Sum256(content) != a.SHA256 {
-		return d.refuse(DigestMismatch)
-	}
 	signature, err := base64.StdEncoding.DecodeString(a.Signature)
-	if err != nil || a.Expires.UnixNano() > it.deadline || a.Expires.Nanosecond() != 0 {
-		return d.refuse(Malformed)
-	}
-	if !s.mayDecide(approver, it.Item) || s.verify == nil || !s.verify(key, Statement(it.ID, act, a.SHA256, a.Expires), signature) {
+	switch signed := err == nil && s.verify != nil; {
+	case code == "" && sha256.Sum256(content) != a.SHA256:
+		return d.refuse(DigestMismatch)
+	case !s.mayDecide(approver, it.Item) || !signed || !s.verify(key, Statement(it.ID, act, a.SHA256, a.Expires), signature):
 		return d.refuse(NotPermitted)
+	case code == "" && act != RejectItem && !s.stands(it, content):
+		return d.refuse(NotPermitted)
+	case code != "" || a.Expires.After(it.Deadline) || a.Expires.Nanosecond() != 0:
+		return d.refuse(Malformed)
 	}
 	d.Verdict, d.Note = Accept, a.Reason
 	d.Key, d.Released, d.SignedUntil, d.Signature, d.Unsealed = key, a.SHA256, a.Expires.UnixNano(), signature, true
 	s.carryOut(&d, m, it, act, content)
 	return d
+}
+
+// stands reports whether an item may still be released: the definitions may have
+// changed since it was held (PROTOCOL P1.5), and those of today hold. It may be
+// rejected all the same.
+func (s *State) stands(it *itemState, content []byte) bool {
+	if it.Category > s.channels[it.channel()].definition.MaxCategory {
+		return false
+	}
+	v := s.validatorOf(it)
+	return v != nil && (it.Kind == ItemEscalation || string(v.Validate(content, JSON).Answer.JSON()) == string(content))
 }
 
 // decidedBytes returns the bytes that an act is about.
@@ -354,6 +368,7 @@ func (s *State) settleItem(d *Decision, m Moment, it *itemState, outcome Code) {
 	ch := s.channels[it.channel()]
 	if outcome == "" || it.Query != "" {
 		s.deliver(d, m, ch, outcome)
+		d.Taint = MaxTaint(d.Taint, it.Taint) // what was forgotten since makes nothing clean
 		d.Nominal, d.Capacity, d.Timing, d.Prepaid = it.Nominal, it.Capacity, ch.definition.ReleaseInterval > 0, true
 	}
 	d.Notice = m.notice()

@@ -113,6 +113,32 @@ func TestEpochs(t *testing.T) {
 	}
 }
 
+// A delivery that waits for its slot keeps its session until it leaves, however
+// long that is: what its Controller then asks renews nothing.
+//
+// covers SUB-133, P4.1, P4.4, A-RDRRESET
+func TestReleaseIntervalRenewsNothing(t *testing.T) {
+	t.Parallel()
+	mesh := func() *Mesh {
+		return edited(func(c *Channel) { c.ReleaseInterval, c.ApprovalTTL = 2*time.Hour, 9*time.Hour })
+	}
+	for _, history := range []string{`
+		push mail planner alarm {"ok":true}  => delivers begins by-delivery
+		wait 2h29m59s                        # at most as long until its slot, and idle_timeout
+		ask planner mail num                 => accept epoch:1 !renews`, `
+		ask planner mail num                 => accept begins renews
+		answer mail 1 nei                    => accept
+		wait 2h
+		ask planner mail num                 => accept epoch:1 !begins`, `
+		push mail planner alarm {"ok":true}  => delivers begins
+		close planner                        => ends
+		ask planner mail num                 => accept epoch:1 begins !renews`} {
+		w := newWorld(t, mesh())
+		w.now = w.now.Truncate(2 * time.Hour).Add(time.Second)
+		w.play(history)
+	}
+}
+
 // A query stays in the epoch that accepted it.
 //
 // covers P4.4

@@ -25,7 +25,7 @@ func (s *State) check(d *Decision, ch *channelState) error {
 	case KindExpire:
 		ok = s.checkExpire(d, ch)
 	case KindAlert:
-		ok = d.Epoch == ch.epoch
+		ok = d.Epoch <= ch.epoch
 	case KindApproval:
 		ok = s.checkApproval(d, ch)
 	}

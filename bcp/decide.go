@@ -356,10 +356,9 @@ func (s *State) DecideDue(m Moment) (Decision, bool) {
 		}
 	}
 	if len(s.alerts) > 0 {
-		key := s.alerts[0].channel
-		ch := s.channels[key]
+		a := s.alerts[0]
 		d := s.next(m, KindAlert)
-		d.Event, d.Controller, d.Reader, d.Epoch, d.Balance = string(s.alerts[0].kind), key.Controller, key.Reader, ch.epoch, ch.pool(ch.epoch)
+		d.Event, d.Controller, d.Reader, d.Epoch, d.Balance = string(a.kind), a.channel.Controller, a.channel.Reader, a.epoch, s.channels[a.channel].pool(a.epoch)
 		return d, true
 	}
 	return Decision{}, false
@@ -399,8 +398,12 @@ func (s *State) expire(m Moment, t timer) (Decision, bool) {
 	d.Query, d.Category, d.Controller, d.Reader, d.Epoch = t.query, q.category, q.channel.Controller, q.channel.Reader, q.epoch
 	outcome := Expired
 	if q.cancelled {
-		// Its delivery belongs to the session that asked, and begins none.
-		outcome, d.Session, d.Item = Cancelled, q.session, q.item
+		outcome, d.Item = Cancelled, q.item
+		if q.validator != nil {
+			// Its Controller closed the session: the delivery belongs to that
+			// one, and begins none.
+			d.Session = q.session
+		}
 	}
 	s.fail(&d, m, ch, q, outcome)
 	return d, true

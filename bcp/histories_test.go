@@ -71,7 +71,7 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 			m.event = step + 1
 			key := rapid.SampledFrom(keys).Draw(r, "channel")
 			c := m.channels[key]
-			act := rapid.SampledFrom([]string{"ask", "ask", "answer", "answer", "answer", "push", "wait", "wait", "open", "close", "ack", "decide", "decide", "renew"}).Draw(r, "act")
+			act := rapid.SampledFrom([]string{"ask", "ask", "answer", "answer", "answer", "push", "wait", "wait", "open", "close", "ack", "decide", "decide", "renew", "process", "notice"}).Draw(r, "act")
 			var line string
 			var want Code
 			var outcome Code
@@ -136,18 +136,23 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 				m.now = m.now.Add(d)
 				history = append(history, "wait "+d.String())
 				w.act("wait " + d.String())
+				m.event++
+				ended, pushes := m.expire()
 				for w.act("due")[0] != "nothing" {
-					m.event++
-					if w.last.Kind == KindAlert {
+					switch d := &w.last; {
+					case d.Kind == KindAlert:
 						continue
-					}
-					if why := m.due(&w.last); why != "" {
-						fail("due: %s", why)
+					case d.Query == "" && d.Outcome == "":
+						pushes--
+					case ended[d.Query] != d.Outcome:
+						fail("%s ends as %q, want %q", d.Query, d.Outcome, ended[d.Query])
+					default:
+						delete(ended, d.Query)
 					}
 					note(&w.last)
 				}
-				if n := m.left(); n > 0 {
-					fail("%d things are due and were not decided", n)
+				if len(ended) > 0 || pushes != 0 {
+					fail("%v and %d pushes are due and were not decided", ended, pushes)
 				}
 			case "decide":
 				if len(m.items) == 0 {
@@ -158,7 +163,7 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 				act := rapid.SampledFrom([]Act{Approve, RejectItem, EditItem}).Draw(r, "decision")
 				value, valid := "no", true
 				if act == EditItem {
-					value = map[string]string{"three": `{"summary":"so_be"}`, "text": `{"q":"so_be_it"}`}[it.spec]
+					value = map[string]string{"three": `{"summary":"so_be"}`, "text": `{"q":"so_be_it"}`}[it.q.spec]
 					if valid = rapid.Bool().Draw(r, "valid"); !valid {
 						value = `{"x":1}`
 					}
@@ -167,13 +172,24 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 				want, outcome = m.decide(it, act, valid)
 			case "renew":
 				line = "renew " + string(key.Controller)
-				m.renew(m.sessions[key.Controller])
+				m.touch(m.sessions[key.Controller], "operator")
 			case "open":
 				line = "open " + string(key.Controller)
-				m.act(m.sessions[key.Controller])
+				m.touch(m.sessions[key.Controller], "controller")
 			case "close":
 				line = "close " + string(key.Controller)
 				m.close(m.sessions[key.Controller], key.Controller)
+			case "process":
+				agent := rapid.SampledFrom([]AgentName{key.Controller, key.Reader}).Draw(r, "agent")
+				event := rapid.SampledFrom([]string{ProcessUnavailable, ProcessStarted, ProcessEnded}).Draw(r, "event")
+				line = fmt.Sprintf("process %s %s", agent, event)
+				m.away[agent] = event == ProcessUnavailable
+			case "notice":
+				history = append(history, "notice "+string(key.Reader))
+				if got, want := w.act("notice " + string(key.Reader))[0], m.results[key.Reader]; (got == "nothing") != (want == 0) {
+					fail("%s acknowledges: %s, and %d results wait", key.Reader, got, want)
+				}
+				m.results[key.Reader] = max(0, m.results[key.Reader]-1)
 			case "ack":
 				history = append(history, "ack")
 				w.act("ack " + string(key.Controller))
@@ -187,6 +203,9 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 				}
 			}
 			for _, key := range keys {
+				if got := len(w.state.Notices(key.Reader, RoleReader)); got != m.results[key.Reader] {
+					fail("%d results wait for %s, want %d", got, key.Reader, m.results[key.Reader])
+				}
 				epoch, got, _ := w.state.Balance(key)
 				c := m.channels[key]
 				if want := c.balance(c.epoch); epoch != c.epoch || got != want {
@@ -233,34 +252,4 @@ func catchUp(t *testing.T, s *State, w *world, from int) int {
 		}
 	}
 	return len(w.journal)
-}
-
-// Whatever the Readers do, alone and for however long, no epoch is opened.
-//
-// covers SUB-133, P4.4, A-RDRRESET, A-EXHAUST
-func TestReadersOpenNoEpoch(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(r *rapid.T) {
-		mesh := modelMesh()
-		w := newWorld(t, mesh).play(`
-			ask planner mail num  => accept
-			ask planner web name  => accept
-			ask clerk mail text   => accept`)
-		acts := []string{
-			`answer mail 1 {"n":1}`, `answer mail 1 junk`, `answer web 2 nei`, `answer mail 3 ` + answerWord(heldAnswer), `answer web 1 {"n":1}`,
-			`push mail planner alarm {"ok":true}`, `push mail planner memo {"summary":"a_b"}`, `push web clerk note {"q":"hello"}`, `push mail clerk alarm {"ok":false}`,
-			"wait 1m", "wait 29m", "wait 31m", "wait 3h", "wait 80h", "due", "due", "due", "ack planner", "event connect mail 1",
-		}
-		for range rapid.IntRange(1, 200).Draw(r, "steps") {
-			w.act(rapid.SampledFrom(acts).Draw(r, "act"))
-		}
-		for key, ch := range w.state.channels {
-			if ch.epoch != 1 {
-				r.Fatalf("%v is in epoch %d", key, ch.epoch)
-			}
-			if b := ch.pool(1); b.Spent() > ch.definition.Budget || b.Pushed > ch.definition.PushBudget {
-				r.Fatalf("%v spent %+v", key, b)
-			}
-		}
-	})
 }

@@ -20,7 +20,7 @@ var messages = []string{
 	`{"type":"bcp_response","query_id":"abc123","answers":[{"id":"q1","answer":"x"}]}`,
 	`{"type":"bcp_query_request","target":"researcher","category":1,"fields":[{"name":"b","type":"boolean"}],"request_id":"r1"}`,
 	`{"category":3,"directive":"Summarize.","max_words":100,"escalation":{"justification":"because"}}`,
-	`{"verb":"open"}`, `{"type":"bcp_session","verb":"close"}`,
+	`{"verb":"open"}`, `{"type":"bcp_session","verb":"close"}`, `{"verb":"taint","taint":{"source":"web"}}`,
 }
 
 // parsedAlike is what becomes of a message in JSON, which must be the same in

@@ -85,8 +85,8 @@ func (s *State) DecideControl(m Moment, act string, body []byte) Decision {
 		return d.refuse(Malformed)
 	}
 	a := s.agents[c.Agent]
-	reports := c.Taint != nil && c.Taint.Source.Valid()
-	if a == nil || act == ControlRenew && !a.definition.Controller || (act == ControlTaint) != reports {
+	if a == nil || act == ControlRenew && !a.definition.Controller || (act == ControlTaint) != (c.Taint != nil) ||
+		c.Taint != nil && !c.Taint.Source.Valid() {
 		return d.refuse(Malformed)
 	}
 	d.Verdict = Accept
@@ -222,7 +222,7 @@ func (s *State) Sessions(now time.Time) []SessionView {
 			Exposure: session.exposure, Channels: []SessionChannel{}}
 		if session.begun {
 			v.Session, v.Status, v.BegunBy = session.id, "open", "controller"
-			v.Since, v.Touched = time.Unix(0, session.since).UTC(), time.Unix(0, session.touched).UTC()
+			v.Since, v.Touched = time.Unix(0, session.since).UTC(), time.Unix(0, min(session.touched, now.UnixNano())).UTC()
 			switch {
 			case session.closed:
 				v.Status = "closed"

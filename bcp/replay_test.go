@@ -2,6 +2,7 @@ package bcp
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -187,8 +188,12 @@ func FuzzApply(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(seed)
 	}
-	w := newWorld(f, testMesh())
-	w.play(someHistory)
+	w := newWorld(f, scheduled("1h Plan"))
+	w.play("start" + someHistory + `
+		approve 1                     => accept
+		answer web 4 {"summary":"a"}  => hold
+		ask clerk mail three why=so   => hold
+		taint mail web`)
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		w := *w
@@ -227,7 +232,12 @@ func FuzzApply(f *testing.F) {
 					_ = s.Apply(&due, RecordDigest(record))
 				}
 			}
-			s.Items()
+			for _, it := range s.Items() {
+				s.View("mia", it.ID)
+				s.DecideApproval(m, "mia", "k", RejectItem, fmt.Appendf(nil, `{"item_id":%q,"expires":"2300-01-01T00:00:00Z"}`, it.ID))
+			}
+			s.Sessions(m.Now)
+			s.Notices("mail", RoleReader)
 			s.NextDue()
 			s.OpenQueries("mail")
 			s.Remaining(plannerMail, d.Balance)
@@ -254,7 +264,7 @@ func wildDecision(r *rand.Rand, s *State) Decision {
 	}
 	d := Decision{
 		Seq: s.last.Seq + 1, Prev: s.head, Time: s.last.Time + []int64{0, 1, 1e9, 1e12, 1e14}[r.IntN(5)],
-		Kind: DecisionKind(r.IntN(14)), Agent: AgentName(pick("", "planner", "mail", "nobody")), Role: Role(r.IntN(5)),
+		Kind: DecisionKind(r.IntN(int(KindPrompt) + 2)), Agent: AgentName(pick("", "planner", "mail", "nobody")), Role: Role(r.IntN(5)),
 		Controller: AgentName(pick("", "planner", "planner", "relay", "nobody")), Reader: AgentName(pick("", "mail", "mail", "web", "nobody")),
 		Session: SessionID(pick("", string(s.agents["planner"].session.id), "s-other")), SessionBegins: r.IntN(4) == 0, SessionRenews: r.IntN(4) == 0, SessionEnds: r.IntN(4) == 0,
 		Epoch: []uint64{0, 1, 2, 3, math.MaxUint64}[r.IntN(5)], Query: QueryID(pick(append(queries, "", "q-new")...)), Item: ItemID(pick(append(items, "", "", "i-new")...)),
@@ -263,7 +273,9 @@ func wildDecision(r *rand.Rand, s *State) Decision {
 		Code: Code(pick("", "malformed", "escalation_limit_reached", "no such code")), Outcome: Code(pick("", "", "held", "rejected", "expired", "cancelled")),
 		Taint: Taint(r.IntN(6)), Nominal: Bits(number()), Capacity: Bits(number()), Escalation: r.IntN(2) == 0, Deadline: number(), Release: number(), Count: int(number()),
 		Spec: []byte(pick("", "{", "{"+testSpecs["yes"]+"}", "{"+testSpecs["name"]+"}", `{"category":9}`)), Payload: []byte(pick("", `{"ok":true}`, "\xff")),
-		Context: s.context,
+		Context: s.context, Notice: DeliveryID(pick("", "n1", "n2", string(s.noticedID()))), Target: AgentName(pick("", "mail", "planner", "nobody")), Prepaid: r.IntN(3) == 0,
+		Event: pick("", "approve", "reject", "edit", "web", taintReset, ProcessUnavailable, string(AlertThreshold), string(AlertExhausted), string(AlertSpending), "1h"), Note: pick("", "Plan"),
+		Scheduled: number(), Changes: []string{"+ a"},
 	}
 	if r.IntN(3) == 0 {
 		d.Context = Digest{}
@@ -279,7 +291,9 @@ func wildDecision(r *rand.Rand, s *State) Decision {
 	if ch := s.channels[key]; ch != nil && r.IntN(4) > 0 {
 		q := s.queries[d.Query]
 		if r.IntN(4) > 0 { // mostly what check lets through
-			soothe(r, &d, ch, q)
+			soothe(r, s, &d, ch, q)
+			key, _ = d.Channel()
+			ch, q = s.channels[key], s.queries[d.Query]
 		}
 		if d.Kind == KindPush {
 			q = nil
@@ -289,8 +303,18 @@ func wildDecision(r *rand.Rand, s *State) Decision {
 	return d
 }
 
+// noticedID is a notice that waits, if one does.
+func (s *State) noticedID() DeliveryID {
+	for _, a := range s.agents {
+		if len(a.notices) > 0 {
+			return a.notices[0].ID
+		}
+	}
+	return ""
+}
+
 // soothe makes a wild decision one that may follow.
-func soothe(r *rand.Rand, d *Decision, ch *channelState, q *queryState) {
+func soothe(r *rand.Rand, s *State, d *Decision, ch *channelState, q *queryState) {
 	unique := string(rune('a'+r.IntN(26))) + string(rune('a'+r.IntN(26)))
 	d.Nominal, d.Capacity, d.Attempt = Bits(r.IntN(3)), Bits(r.IntN(3)), 0
 	switch d.Kind {
@@ -303,6 +327,23 @@ func soothe(r *rand.Rand, d *Decision, ch *channelState, q *queryState) {
 			d.Query, d.Context, d.Spec = QueryID("q"+unique), Digest{}, []byte("{"+testSpecs["name"]+"}")
 		} else if d.Verdict == Accept {
 			d.Delivery = DeliveryID("d" + unique)
+		}
+	case KindAlert:
+		d.Epoch = ch.epoch
+	case KindApproval:
+		it := s.items[d.Item]
+		if it == nil {
+			return
+		}
+		d.Controller, d.Reader, d.Query, d.Verdict, d.Delivery, d.Outcome, d.Notice = it.Controller, it.Reader, it.Query, Accept, DeliveryID("d"+unique), "", DeliveryID("n"+unique)
+		if it.Kind == ItemEscalation {
+			d.Notice = ""
+			if d.Outcome = EscalationDenied; r.IntN(2) == 0 {
+				d.Delivery, d.Outcome = "", ""
+			}
+		}
+		if q := s.queries[it.Query]; q != nil {
+			d.Prepaid, d.Epoch = true, q.epoch
 		}
 	case KindAnswer, KindExpire:
 		if q == nil {

@@ -231,6 +231,16 @@ func (w *world) replay() *State {
 	return s
 }
 
+// reload goes on under other definitions, as the gateway does: the journal is
+// read under them, and then says so.
+func (w *world) reload(mesh *Mesh) {
+	w.t.Helper()
+	w.config.Mesh = mesh
+	w.config.Definitions[0]++
+	w.state = w.replay()
+	w.act("reload")
+}
+
 // play runs a history.
 func (w *world) play(history string) *world {
 	w.t.Helper()
