@@ -153,8 +153,9 @@ var errEnded = errors.New("the gateway has ended")
 
 // Reload goes on under other definitions (PROTOCOL P1.5). It reads the journal
 // under them first; then, between two steps, it calls switchOver, which changes
-// what agents may do at the server, and records the change. An error before
-// that leaves everything as it was.
+// what agents may do at the server, and records the change. After an error the
+// definitions of before hold here; where switchOver returned none, the caller has
+// to switch back.
 func (g *Gateway) Reload(ctx context.Context, config bcp.Config, changes []string, switchOver func() error) error {
 	result := make(chan error, 1)
 	g.tell(event{call: func() {
@@ -177,29 +178,32 @@ func (g *Gateway) reload(ctx context.Context, config bcp.Config, changes []strin
 	if err != nil {
 		return err
 	}
-	before := g.config.State
+	old, before := g.state, g.config.State
+	// What the journal does not have holds for nobody.
+	goBack := func(err error) error {
+		g.state, g.config.State = old, before
+		g.prune()
+		return err
+	}
 	g.config.State = config
 	if err = g.subscribe(); err == nil {
 		err = switchOver()
 	}
 	if err != nil {
-		g.config.State = before
-		g.prune()
-		return err
+		return goBack(err)
 	}
 	g.state = next
-	g.prune()
 	o := outcome{decision: g.state.DecideReload(g.moment(), config.Version, changes)}
 	if err := g.apply(&o); err != nil {
-		g.failed = err
-		return err
+		return goBack(err)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	if err := g.record(ctx, []outcome{o}); err != nil {
 		g.failed = err // the next state is the journal's
-		return err
+		return goBack(err)
 	}
+	g.prune()
 	g.log.Info("definitions loaded", "changes", len(changes))
 	g.forgetSent()
 	g.resume()
