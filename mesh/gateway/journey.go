@@ -199,7 +199,9 @@ func (g *Gateway) release(o *outcome) {
 		g.answer(o.in, d.Result())
 	case bcp.KindApproval:
 		g.answer(o.in, g.decided(d, o.in))
-		g.sendQuery(d.Query)
+		if len(g.dispatched[d.Query]) == 0 {
+			g.sendQuery(d.Query)
+		}
 	case bcp.KindSession, bcp.KindTaint:
 		if d.Verdict == bcp.Accept {
 			g.answer(o.in, sessionReceipt{Session: d.Session})

@@ -206,7 +206,7 @@ func (g *Gateway) reload(ctx context.Context, config bcp.Config, changes []strin
 	g.prune()
 	g.log.Info("definitions loaded", "changes", len(changes))
 	g.forgetSent()
-	g.resume()
+	g.carryOn()
 	return nil
 }
 
