@@ -123,6 +123,8 @@ func TestPromptsOverTheWire(t *testing.T) {
 		t.Errorf("prompt %s on %s", got.JSON, got.Subject)
 	}
 	main.Acknowledge(t, got)
-	m.Wait(t, func(a *bcp.Decision) bool { return a.Kind == bcp.KindAcknowledge && a.Agent == "main" && a.Notice != "" })
+	m.Wait(t, func(a *bcp.Decision) bool {
+		return a.Kind == bcp.KindAcknowledge && a.Agent == "main" && a.Notice != ""
+	})
 	checkStreams(t, m)
 }
