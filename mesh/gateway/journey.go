@@ -291,7 +291,9 @@ func (g *Gateway) answer(in input, message any) {
 	if !strings.HasPrefix(in.reply, "_R_.") {
 		return
 	}
-	g.publish(in.sender(), in.reply, "", message)
+	if !g.publish(in.sender(), in.reply, "", message) {
+		g.publish(in.sender(), in.reply, "", refusal(bcp.Internal))
+	}
 }
 
 // sender is the agent that may publish on the message's subject.

@@ -59,7 +59,8 @@ func (g *Gateway) answerApproval(in input) {
 	approver := in.subject.Agent
 	switch in.subject.Verb {
 	case subjects.VerbList:
-		g.answer(in, itemList{Items: g.state.ItemsFor(approver)})
+		items := g.state.ItemsFor(approver)
+		g.answer(in, itemList{Items: items[:min(len(items), maxListed)]})
 	case subjects.VerbEdit:
 		if preview, refused := g.state.Preview(approver, in.body); refused.Error != "" {
 			g.answer(in, refused)
@@ -81,6 +82,11 @@ func (g *Gateway) answerApproval(in input) {
 		g.answer(in, refusal(bcp.Malformed))
 	}
 }
+
+// maxListed is how many items a list has: it has to fit a message, however many
+// wait. The channels take turns, so the first are of all of them, and the rest
+// comes when these are decided.
+const maxListed = 1000
 
 type itemList struct {
 	Items []bcp.Item `json:"items"`
