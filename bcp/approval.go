@@ -144,8 +144,24 @@ type Release struct {
 	Time         time.Time      `json:"time"`
 }
 
-// maxReleases is how many deliveries of a session an approver is shown.
-const maxReleases = 16
+// maxReleases is how many deliveries of a session an approver is shown, and
+// maxReleaseBytes how much content of them together: a view has to fit a message,
+// whatever a Reader delivered before.
+const (
+	maxReleases     = 16
+	maxReleaseBytes = 256 << 10
+)
+
+// newest returns the last releases that fit a view, oldest first.
+func newest(releases []Release) []Release {
+	size := 0
+	for i := len(releases) - 1; i >= 0; i-- {
+		if size += len(releases[i].Content); size > maxReleaseBytes {
+			return releases[i+1:]
+		}
+	}
+	return releases
+}
 
 // itemState is what waits for a person.
 type itemState struct {
@@ -208,7 +224,7 @@ func (s *State) View(approver AgentName, id ItemID) (ItemView, Code) {
 			Tools: a.definition.Tools, Taint: MaxTaint(a.definition.BaseTaint, a.reported)}
 	}
 	if session := &s.agents[it.Controller].session; session.begun {
-		view.Earlier = session.releases
+		view.Earlier = newest(session.releases)
 	}
 	return view, ""
 }

@@ -67,7 +67,8 @@ func OpenJournal(ctx context.Context, js natsjs.JetStream, shard int) (*Journal,
 }
 
 // Replay calls apply with each decision's bytes, oldest first, and leaves the
-// journal ready for Append. An error of apply ends it.
+// journal ready for Append. An error of apply ends it, and leaves the journal as
+// it was.
 func (j *Journal) Replay(ctx context.Context, apply func(decision []byte) error) error {
 	last, err := readRecords(ctx, j.js, 1, func(_ uint64, decisions [][]byte) error {
 		for _, d := range decisions {
@@ -77,8 +78,11 @@ func (j *Journal) Replay(ctx context.Context, apply func(decision []byte) error)
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
 	j.last = last
-	return err
+	return nil
 }
 
 // Append writes the decisions as one record, or as several where they exceed

@@ -2,6 +2,7 @@ package jetstream_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -66,6 +67,38 @@ func TestReplay(t *testing.T) {
 		if n != 1 {
 			t.Errorf("%s is there %d times", id, n)
 		}
+	}
+}
+
+// A replay that ends half way, as one of a reload may, takes nothing from the
+// writer.
+//
+// covers P1.5, P4.5
+func TestFailedReplay(t *testing.T) {
+	t.Parallel()
+	j, _ := open(t, streams(t))
+	m := newMaker(t)
+	for range 3 {
+		if err := j.Append(within(t), m.some(3)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wrong, n := errors.New("a decision that is not liked"), 0
+	if err := j.Replay(within(t), func([]byte) error {
+		if n++; n == 5 {
+			return wrong
+		}
+		return nil
+	}); !errors.Is(err, wrong) {
+		t.Errorf("%v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := j.Replay(ended, func([]byte) error { return nil }); err == nil {
+		t.Error("replayed without time")
+	}
+	if err := j.Append(within(t), m.some(3)); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
@@ -24,6 +25,7 @@ func (m *Mesh) Reload(ctx context.Context, next *bcp.Mesh) (gateway.Reloaded, er
 	defer m.reloading.Unlock()
 	before := m.definition.Load()
 	result := gateway.Reloaded{Changes: changes(before, next), Notes: notesOf(before, next)}
+	switched := false
 	switchOver := func() error {
 		_, bundle, err := Keys(m.config.State, next)
 		if err == nil {
@@ -35,9 +37,16 @@ func (m *Mesh) Reload(ctx context.Context, next *bcp.Mesh) (gateway.Reloaded, er
 		if m.config.OnReload != nil {
 			m.config.OnReload(next)
 		}
+		switched = true
 		return nil
 	}
 	if err := m.gateway.Reload(ctx, m.stateOf(next), result.Changes, switchOver); err != nil {
+		if switched { // and nothing recorded
+			err = errors.Join(err, m.switchBack(ctx, before))
+			if m.config.OnReload != nil {
+				m.config.OnReload(before)
+			}
+		}
 		return gateway.Reloaded{}, fmt.Errorf("reload: %w", err)
 	}
 	m.definition.Store(next)
@@ -48,8 +57,14 @@ func (m *Mesh) Reload(ctx context.Context, next *bcp.Mesh) (gateway.Reloaded, er
 	return result, nil
 }
 
-// switchBack gives the server the permissions of before again.
+// switchBackTimeout bounds going back to the permissions of before.
+const switchBackTimeout = 10 * time.Second
+
+// switchBack gives the server the permissions of before again, also where ctx
+// has ended: that may be why.
 func (m *Mesh) switchBack(ctx context.Context, before *bcp.Mesh) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), switchBackTimeout)
+	defer cancel()
 	_, bundle, err := Keys(m.config.State, before)
 	if err != nil {
 		return err

@@ -59,6 +59,33 @@ func (g *Gateway) resume() {
 	}
 }
 
+// carryOn goes on under other definitions with those who are connected: Readers
+// hear of their subscriptions again, and everybody gets what waits only now. What
+// an agent has got already it does not get again: to answer twice would count as
+// a refusal.
+func (g *Gateway) carryOn() {
+	for id := range g.dispatched {
+		if _, _, _, open := g.state.Open(id); !open {
+			delete(g.dispatched, id)
+		}
+	}
+	for who, c := range g.agents {
+		if who.Role != bcp.RoleReader {
+			for _, key := range g.channelsOf(who.Agent) {
+				g.sendDeliveries(key)
+			}
+			continue
+		}
+		c.handshake = bcp.DeliveryID(string(rune(handshakeLetter)) + g.moment().Fresh)
+		g.sendSubscriptions(who, c.handshake, 0, g.clock())
+		for _, id := range g.state.OpenQueries(who.Agent) {
+			if len(g.dispatched[id]) == 0 {
+				g.sendQuery(id)
+			}
+		}
+	}
+}
+
 // greet sends what waits for an agent that has just connected: a Reader hears
 // of its subscriptions before anything else (PROTOCOL P9.3), then gets its open
 // queries; a Controller gets its deliveries.

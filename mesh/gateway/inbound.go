@@ -199,11 +199,12 @@ func (g *Gateway) connections() []*nats.Conn {
 }
 
 // publish sends a message to an agent in its encoding, or to a person in JSON.
-// What is lost on the way is sent again by whoever waits for its answer.
-func (g *Gateway) publish(to agentRole, subject, reply string, message any) {
+// What is lost on the way is sent again by whoever waits for its answer. It is
+// false for a message that cannot be sent, as one that is too large.
+func (g *Gateway) publish(to agentRole, subject, reply string, message any) bool {
 	conn, encoding := g.linkOf(to), g.state.Encoding(to.Agent)
 	if conn == nil {
-		return
+		return true
 	}
 	if encoding == 0 {
 		encoding = bcp.JSON
@@ -217,6 +218,7 @@ func (g *Gateway) publish(to agentRole, subject, reply string, message any) {
 	if err != nil {
 		g.log.Warn("sending a message", "error", err)
 	}
+	return err == nil
 }
 
 // Flush returns when the server has everything that was sent to agents before.

@@ -199,7 +199,9 @@ func (g *Gateway) release(o *outcome) {
 		g.answer(o.in, d.Result())
 	case bcp.KindApproval:
 		g.answer(o.in, g.decided(d, o.in))
-		g.sendQuery(d.Query)
+		if len(g.dispatched[d.Query]) == 0 {
+			g.sendQuery(d.Query)
+		}
 	case bcp.KindSession, bcp.KindTaint:
 		if d.Verdict == bcp.Accept {
 			g.answer(o.in, sessionReceipt{Session: d.Session})
@@ -289,7 +291,9 @@ func (g *Gateway) answer(in input, message any) {
 	if !strings.HasPrefix(in.reply, "_R_.") {
 		return
 	}
-	g.publish(in.sender(), in.reply, "", message)
+	if !g.publish(in.sender(), in.reply, "", message) {
+		g.publish(in.sender(), in.reply, "", refusal(bcp.Internal))
+	}
 }
 
 // sender is the agent that may publish on the message's subject.

@@ -59,7 +59,8 @@ func (g *Gateway) answerApproval(in input) {
 	approver := in.subject.Agent
 	switch in.subject.Verb {
 	case subjects.VerbList:
-		g.answer(in, itemList{Items: g.state.ItemsFor(approver)})
+		items := g.state.ItemsFor(approver)
+		g.answer(in, itemList{Items: items[:min(len(items), maxListed)]})
 	case subjects.VerbEdit:
 		if preview, refused := g.state.Preview(approver, in.body); refused.Error != "" {
 			g.answer(in, refused)
@@ -81,6 +82,11 @@ func (g *Gateway) answerApproval(in input) {
 		g.answer(in, refusal(bcp.Malformed))
 	}
 }
+
+// maxListed is how many items a list has: it has to fit a message, however many
+// wait. The channels take turns, so the first are of all of them, and the rest
+// comes when these are decided.
+const maxListed = 1000
 
 type itemList struct {
 	Items []bcp.Item `json:"items"`
@@ -169,8 +175,9 @@ var errEnded = errors.New("the gateway has ended")
 
 // Reload goes on under other definitions (PROTOCOL P1.5). It reads the journal
 // under them first; then, between two steps, it calls switchOver, which changes
-// what agents may do at the server, and records the change. An error before
-// that leaves everything as it was.
+// what agents may do at the server, and records the change. After an error the
+// definitions of before hold here; where switchOver returned none, the caller has
+// to switch back.
 func (g *Gateway) Reload(ctx context.Context, config bcp.Config, changes []string, switchOver func() error) error {
 	result := make(chan error, 1)
 	g.tell(event{call: func() {
@@ -193,33 +200,35 @@ func (g *Gateway) reload(ctx context.Context, config bcp.Config, changes []strin
 	if err != nil {
 		return err
 	}
-	before := g.config.State
+	old, before := g.state, g.config.State
+	// What the journal does not have holds for nobody.
+	goBack := func(err error) error {
+		g.state, g.config.State = old, before
+		g.prune()
+		return err
+	}
 	g.config.State = config
 	if err = g.subscribe(); err == nil {
 		err = switchOver()
 	}
 	if err != nil {
-		g.config.State = before
-		g.prune()
-		return err
+		return goBack(err)
 	}
 	g.state = next
-	g.prune()
 	o := outcome{decision: g.state.DecideReload(g.moment(), config.Version, changes)}
-	if err = g.apply(&o); err == nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
-		defer cancel()
-		err = g.record(ctx, []outcome{o})
+	if err := g.apply(&o); err != nil {
+		return goBack(err)
 	}
-	if err != nil {
-		// The server has the new permissions, so the new definitions hold. The
-		// gateway begins anew under them, and the record of that names them.
-		g.failed = err
-		return nil
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	if err := g.record(ctx, []outcome{o}); err != nil {
+		g.failed = err // the next state is the journal's
+		return goBack(err)
 	}
+	g.prune()
 	g.log.Info("definitions loaded", "changes", len(changes))
 	g.forgetSent()
-	g.resume()
+	g.carryOn()
 	return nil
 }
 

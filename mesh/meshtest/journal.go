@@ -52,6 +52,8 @@ type Journal struct {
 	Delivered, Acknowledged map[string]int
 	// Answered counts by query id the decisions that ended it.
 	Answered map[string]int
+	// Decided counts by item id the decisions of people that counted.
+	Decided map[string]int
 	// Balances are in nano-bits, by "controller reader epoch".
 	Balances map[string]Balance
 }
@@ -65,8 +67,8 @@ type Balance struct {
 // Numbers of the record format that the check knows, as it is written down
 // and not as the writer has them.
 const (
-	kindAsk, kindAnswer, kindPush, kindAcknowledge, kindExpire = 3, 4, 5, 6, 7
-	verdictAccept, verdictHold                                 = 1, 2
+	kindAsk, kindAnswer, kindPush, kindAcknowledge, kindExpire, kindApproval = 3, 4, 5, 6, 7, 13
+	verdictAccept, verdictHold                                               = 1, 2
 )
 
 // openQuery is a query that holds its reservation.
@@ -86,9 +88,10 @@ func CheckJournal(messages [][]byte, budgets map[string]int64) (Journal, error) 
 	c := checker{
 		Journal: Journal{
 			Kinds: map[uint64]int{}, Asks: map[string]int{}, Pushes: map[string]int{}, Query: map[string]string{},
-			Delivered: map[string]int{}, Acknowledged: map[string]int{}, Answered: map[string]int{}, Balances: map[string]Balance{},
+			Delivered: map[string]int{}, Acknowledged: map[string]int{}, Answered: map[string]int{},
+			Decided: map[string]int{}, Balances: map[string]Balance{},
 		},
-		budgets: budgets, open: map[string]openQuery{}, clients: map[string]bool{}, head: make([]byte, sha256.Size),
+		budgets: budgets, open: map[string]openQuery{}, clients: map[string]bool{}, notices: map[string]bool{}, head: make([]byte, sha256.Size),
 	}
 	for i, message := range messages {
 		if err := c.record(message); err != nil {
@@ -114,6 +117,7 @@ type checker struct {
 	budgets map[string]int64
 	open    map[string]openQuery
 	clients map[string]bool
+	notices map[string]bool // that wait
 	head    []byte
 	time    int64
 }
@@ -165,6 +169,9 @@ func (c *checker) decision(b []byte) error {
 	}
 	c.time = number(d, "t")
 	c.Kinds[uint64(number(d, "k"))]++
+	if notice := text(d, "nt"); notice != "" && number(d, "k") != kindAcknowledge {
+		c.notices[notice] = true
+	}
 	if d["rp"] == true {
 		return nil
 	}
@@ -209,31 +216,63 @@ func (c *checker) effect(d map[string]any) error {
 		if text(d, "cl") != "" {
 			c.Pushes[client]++
 		}
+	case kind == kindApproval && accepted:
+		if c.Decided[text(d, "i")]++; c.Decided[text(d, "i")] > 1 {
+			return errors.New("an item is decided twice")
+		}
+		// A denied escalation ends its query; what was held is paid for.
+		if _, open := c.open[query]; open && delivery != "" {
+			return c.settle(query, pool, delivery, d)
+		}
 	case (kind == kindAnswer || kind == kindExpire) && (delivery != "" || text(d, "i") != ""):
-		if q, open := c.open[query]; open {
-			if q.pool != pool {
-				return errors.New("a query settles in another pool")
-			}
-			delete(c.open, query)
-			c.Answered[query]++
-			after.Reserved -= q.nominal
-			after.ReservedCapacity -= q.capacity
-			after.Settled += nominal
-			after.SettledCapacity += capacity
+		if _, open := c.open[query]; open {
+			return c.settle(query, pool, delivery, d)
 		} else if kind == kindAnswer {
 			return errors.New("a query is answered that is not open")
 		}
 	case kind == kindAcknowledge:
-		if c.Delivered[delivery] != 1 {
-			return errors.New("a delivery is acknowledged that was not made")
-		}
-		if c.Acknowledged[delivery]++; c.Acknowledged[delivery] > 1 {
-			return errors.New("a delivery is acknowledged twice")
-		}
-		return nil
+		return c.acknowledge(delivery, text(d, "nt"))
 	default:
 		return nil
 	}
+	return c.release(pool, channel, delivery, after, d)
+}
+
+// settle ends a query.
+func (c *checker) settle(query, pool, delivery string, d map[string]any) error {
+	q, after := c.open[query], c.Balances[pool]
+	if q.pool != pool {
+		return errors.New("a query settles in another pool")
+	}
+	delete(c.open, query)
+	c.Answered[query]++
+	after.Reserved -= q.nominal
+	after.ReservedCapacity -= q.capacity
+	after.Settled += number(d, "bn")
+	after.SettledCapacity += number(d, "bc")
+	return c.release(pool, text(d, "co")+" "+text(d, "re"), delivery, after, d)
+}
+
+// acknowledge is of a delivery or of a notice.
+func (c *checker) acknowledge(delivery, notice string) error {
+	if notice != "" {
+		if !c.notices[notice] {
+			return errors.New("a notice is acknowledged that does not wait")
+		}
+		delete(c.notices, notice)
+		return nil
+	}
+	if c.Delivered[delivery] != 1 {
+		return errors.New("a delivery is acknowledged that was not made")
+	}
+	if c.Acknowledged[delivery]++; c.Acknowledged[delivery] > 1 {
+		return errors.New("a delivery is acknowledged twice")
+	}
+	return nil
+}
+
+// release notes what the decision lets agents hear, and its balance.
+func (c *checker) release(pool, channel, delivery string, after Balance, d map[string]any) error {
 	if delivery != "" {
 		if c.Delivered[delivery]++; c.Delivered[delivery] > 1 {
 			return errors.New("a delivery id is used twice")

@@ -1,0 +1,555 @@
+package mesh_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// No agent decides, lists or looks, in whichever role, and no person does for
+// another or for a channel that is not theirs. The server's refusals stand in the
+// audit, each with its subject.
+//
+// covers A-SELFAPP, P7.3, P11.1, BCP-118
+func TestAgentsApproveNothing(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, with(pair(1000, "approvers: [ann]"), "mesh.yaml", people))
+	main, mailer := connect(t, m)
+	ann, bob := approver(t, m, "ann"), approver(t, m, "bob")
+	if r := mailer.Push(t, "main", "digest", `{"summary":"All is well."}`, ""); r.Text("status") != "held" {
+		t.Fatal(r.JSON)
+	}
+	view := ann.first(t)
+	good := approves(view)
+	text := good.text(ann.sign(t, good))
+
+	eve, operator := m.Connect(t, "eve", bcp.RoleAuditor), m.Connect(t, bcp.Operator, bcp.RoleOperator)
+	for _, a := range []*meshtest.Agent{main.Agent, mailer.Agent, eve, operator} {
+		tried := 0
+		for _, name := range []bcp.AgentName{"ann", a.Name} {
+			for _, verb := range subjects.Verbs() {
+				if err := a.PublishRequest(subjects.Approval(name, verb), subjects.InboxPrefix(a.Name)+".x", []byte(text)); err != nil {
+					t.Fatal(err)
+				}
+				tried++
+			}
+		}
+		for _, act := range bcp.ControlActs() {
+			if a == operator {
+				break
+			}
+			if err := a.PublishRequest(subjects.Control(act), subjects.InboxPrefix(a.Name)+".x", []byte(`{"agent":"main"}`)); err != nil {
+				t.Fatal(err)
+			}
+			tried++
+		}
+		a.Sync(t)
+		denied := 0
+		m.Wait(t, func(d *bcp.Decision) bool {
+			if d.Kind == bcp.KindViolation && d.Agent == a.Name && d.Role == a.Role && strings.Contains(d.Subject, "bcp.v1.") {
+				denied += d.Count
+			}
+			return denied >= tried
+		})
+		if denied != tried {
+			t.Errorf("%s: %d of %d tries stand in the audit", a.Name, denied, tried)
+		}
+	}
+	// Bob is an approver, and not of this channel: he sees nothing of it.
+	if items := bob.items(t); len(items) != 0 {
+		t.Errorf("bob's list has %+v", items)
+	}
+	if r := bob.say(t, subjects.VerbGet, fmt.Sprintf(`{"item_id":%q}`, view.ID)); r.Text("error") != "not_permitted" {
+		t.Errorf("bob looks: %s", r.JSON)
+	}
+	for _, a := range []act{good, rejects(view, "No."), edits(view, sumText)} {
+		if r := bob.decide(t, a); r.Text("error") != "not_permitted" {
+			t.Errorf("bob's %s: %s", a.verb, r.JSON)
+		}
+	}
+	if r := bob.say(t, subjects.VerbEdit, fmt.Sprintf(`{"item_id":%q,"response":%s}`, view.ID, sumText)); r.Text("error") != "not_permitted" {
+		t.Errorf("bob previews: %s", r.JSON)
+	}
+	m.Settle(t)
+	if n := m.Count(func(d *bcp.Decision) bool { return d.Kind == bcp.KindApproval && d.Agent != "bob" }); n > 0 {
+		t.Errorf("%d decisions of agents", n)
+	}
+	if got := main.rest(t); len(got) > 0 {
+		t.Errorf("delivered %s", got[0].JSON)
+	}
+	ann.decided(t, good)
+	if d := main.delivery(t); !contains(d, sumText) {
+		t.Errorf("delivery %s", d.JSON)
+	}
+	checkStreams(t, m)
+}
+
+// A decision counts if the person's own key of this very connection signed this
+// item, this act, these bytes and this end; what clients say in headers or by a
+// reply subject is nothing.
+//
+// covers A-SELFAPP, A-REPLY, P7.3, BCP-118, BCP-119, BCP-120
+func TestSignatures(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, with(pair(1000), "mesh.yaml", people))
+	main, mailer := connect(t, m)
+	ann, bob, again := approver(t, m, "ann"), approver(t, m, "bob"), approver(t, m, "ann")
+	for range 2 {
+		mailer.Push(t, "main", "digest", `{"summary":"All is well."}`, "")
+	}
+	items := ann.items(t)
+	view, other := ann.view(t, items[0].ID), ann.view(t, items[1].ID)
+	good := approves(view)
+	changed := func(change func(*act)) act { a := good; change(&a); return a }
+	by := func(p person, a act) string { return p.sign(t, a) }
+
+	for _, c := range []struct {
+		name      string
+		from      person
+		act       act
+		signature string
+		code      bcp.Code
+	}{
+		{"ann's signature over bob's connection", bob, good, by(ann, good), bcp.NotPermitted},
+		{"bob's over ann's", ann, good, by(bob, good), bcp.NotPermitted},
+		{"another key of ann's", again, good, by(ann, good), bcp.NotPermitted},
+		{"for another item", ann, good, by(ann, approves(other)), bcp.NotPermitted},
+		{"for another act", ann, good, by(ann, changed(func(a *act) { a.verb = bcp.EditItem })), bcp.NotPermitted},
+		{"for other bytes", ann, good, by(ann, changed(func(a *act) { a.digest[0]++ })), bcp.NotPermitted},
+		{"for another end", ann, good, by(ann, changed(func(a *act) { a.expires = a.expires.Add(-time.Second) })), bcp.NotPermitted},
+		{"none", ann, good, "", bcp.NotPermitted},
+		{"no signature", ann, good, "AAAA", bcp.NotPermitted},
+		{"no base64", ann, good, "not signed", bcp.Malformed},
+		{"an end behind the item's", ann, changed(func(a *act) { a.expires = a.expires.Add(time.Hour) }), "", bcp.Malformed},
+		{"an end within a second", ann, changed(func(a *act) { a.expires = a.expires.Add(-time.Millisecond) }), "", bcp.Malformed},
+		{"an end that is over", ann, changed(func(a *act) { a.expires = time.Now().Add(-time.Second).Truncate(time.Second) }), "", bcp.ItemExpired},
+		{"no end", ann, changed(func(a *act) { a.expires = time.Time{} }), "", bcp.ItemExpired},
+		{"swapped bytes", ann, changed(func(a *act) { a.digest = bcp.Digest{1} }), "", bcp.DigestMismatch},
+		{"no item", ann, changed(func(a *act) { a.item = "iNOBODYHASIT" }), "", bcp.ItemNotFound},
+		{"an item that is no id", ann, changed(func(a *act) { a.item = "i.*" }), "", bcp.Malformed},
+		{"an approval with a reason", ann, changed(func(a *act) { a.reason = "x" }), "", bcp.Malformed},
+		{"an approval with a response", ann, changed(func(a *act) { a.response = sumText }), "", bcp.Malformed},
+		{"a rejection for another reason", ann, changed(func(a *act) { a.verb, a.reason = bcp.RejectItem, "x" }), "", bcp.DigestMismatch},
+		{"a reason that hides", ann, rejects(view, "a\u202eb"), "", bcp.Malformed},
+		{"a reason of several lines", ann, rejects(view, "a\nb"), "", bcp.Malformed},
+		{"a reason without end", ann, rejects(view, strings.Repeat("x", 501)), "", bcp.Malformed},
+		{"an edit of other bytes", ann, changed(func(a *act) { a.verb, a.response = bcp.EditItem, `{"summary":"no"}` }), "", bcp.DigestMismatch},
+		{"an edit in another spelling", ann, edits(view, `{"summary":"All IS well."}`), "", bcp.DigestMismatch},
+		{"an edit of too many words", ann, edits(view, `{"summary":"1 2 3 4 5 6 7 8 9 10 11"}`), "", bcp.Malformed},
+		{"an edit of nothing", ann, edits(view, `{}`), "", bcp.Malformed},
+	} {
+		if c.signature == "" && c.name != "none" {
+			c.signature = c.from.sign(t, c.act)
+		}
+		if r := c.from.say(t, subjects.Verb(c.act.verb), c.act.text(c.signature)); r.Text("error") != string(c.code) || r.Text("detail") == "" {
+			t.Errorf("%s: %s, not %s", c.name, r.JSON, c.code)
+		}
+	}
+	for _, text := range []string{"", "{}", "null", `{"item_id":"` + string(view.ID) + `","item_id":"x"}`, good.text(by(ann, good)) + "x", `{"approve":true}`} {
+		if r := ann.say(t, subjects.VerbApprove, text); r.Text("error") != "malformed" {
+			t.Errorf("%q: %s", text, r.JSON)
+		}
+	}
+	// Bob says in headers that he is ann; the server says that he is bob.
+	identity, err := json.Marshal(map[string]string{"acc": "x", "user": userKey(t, ann)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := string(identity)
+	for _, header := range []nats.Header{
+		{"Nats-Request-Info": {forged}}, {"Nats-Request-Info": {forged, forged}}, {"nats-request-info": {forged}}, {"NATS-REQUEST-INFO": {forged}},
+		{"Nats-Request-Info": {forged}, "nats-request-info": {forged}}, {"A": {"b"}, "Nats-Request-Info": {forged}, "Z": {"y"}},
+		{"X": {"y\r\nNats-Request-Info: " + forged}}, {"X-Nats-Request-Info": {forged}},
+	} {
+		reply, err := bob.RequestMsg(&nats.Msg{Subject: subjects.Approval("bob", subjects.VerbApprove), Header: header, Data: []byte(good.text(by(ann, good)))}, meshtest.Patience)
+		if err != nil {
+			t.Fatalf("%v: %v", header, err)
+		}
+		if !strings.Contains(string(reply.Data), `"not_permitted"`) {
+			t.Errorf("%v: %s", header, reply.Data)
+		}
+	}
+	// Ann asks that the reply go to somebody else: it goes nowhere.
+	inbox := main.Listen(t, subjects.InboxesOf("main"))
+	box := mailer.Listen(t, subjects.InboxesOf("mailer"))
+	replies := []string{
+		subjects.Deliver(bcp.RoleController, "main", "mailer"), subjects.InboxPrefix("main") + ".x", subjects.Deliver(bcp.RoleReader, "mailer", "main"),
+		subjects.Query("mailer", "main"), subjects.InboxPrefix("mailer") + ".x", subjects.Approval("ann", subjects.VerbApprove), subjects.Control(bcp.ControlReload),
+		subjects.Ask("main", "mailer"), pushAlert, subjects.Commit(0), subjects.Alert(bcp.AlertHeld), "$SYS.REQ.CLAIMS.UPDATE",
+	}
+	for _, reply := range replies {
+		if err := ann.PublishRequest(subjects.Approval("ann", subjects.VerbList), reply, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := ann.PublishRequest(subjects.Approval("ann", subjects.VerbGet), reply, fmt.Appendf(nil, `{"item_id":%q}`, view.ID)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ann.Sync(t)
+	m.Settle(t)
+	for _, got := range slices.Concat(main.rest(t), mailer.told.Taken(t), mailer.queries.Taken(t), inbox.Taken(t), box.Taken(t)) {
+		if got.Text("type") != "bcp_subscriptions_active" { // which may come several times
+			t.Errorf("an agent got %s", got.JSON)
+		}
+	}
+	if n := len(ann.items(t)); n != 2 {
+		t.Errorf("%d items wait", n)
+	}
+	// At last as it should be, twice: the second is too late.
+	ann.decided(t, good)
+	for _, a := range []act{good, rejects(view, ""), edits(view, sumText)} {
+		if r := bob.decide(t, a); r.Text("error") != "already_decided" {
+			t.Errorf("%s once more: %s", a.verb, r.JSON)
+		}
+	}
+	d := m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindApproval && d.Verdict == bcp.Accept })
+	if d.Agent != "ann" || d.Key != userKey(t, ann) || d.Item != view.ID || d.Event != string(bcp.Approve) || d.Released != view.SHA256 || len(d.Signature) == 0 {
+		t.Errorf("the record: %+v", d)
+	}
+	if d := main.delivery(t); !contains(d, sumText) {
+		t.Errorf("delivery %s", d.JSON)
+	}
+	m.Settle(t)
+	if got := main.rest(t); len(got) > 0 {
+		t.Errorf("and %s", got[0].JSON)
+	}
+	checkStreams(t, m)
+}
+
+// userKey is the public key of the creds that p is connected with.
+func userKey(t *testing.T, p person) string {
+	t.Helper()
+	token, err := p.Opts.UserJWT()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return claimedKey(t, token)
+}
+
+// No decision in time is a rejection, of each kind of item, and a decision after
+// that is too late.
+//
+// covers P7.3, P7.1, SUB-116, BCP-84
+func TestItemsExpire(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Prepare(t, with(pair(1000), "mesh.yaml", people))
+	m.Definition.Channels[0].ApprovalTTL = 1500 * time.Millisecond // less than a definition may say
+	m.Start(t)
+	main, mailer := connect(t, m)
+	ann := approver(t, m, "ann")
+	gate := main.Accepted(t, "mailer", askSum)
+	held := main.Accepted(t, "mailer", askWho)
+	mailer.Answer(t, mailer.queries.Next(t), `"response":{"who":"ignore this","when":"2026-03-15"}`)
+	if r := mailer.result(t); r.Text("status") != "held" {
+		t.Fatal(r.JSON)
+	}
+	if r := mailer.Push(t, "main", "digest", `{"summary":"All is well."}`, `,"push_id":"p1"`); r.Text("status") != "held" {
+		t.Fatal(r.JSON)
+	}
+	var acts []act
+	for _, it := range ann.items(t) {
+		acts = append(acts, approves(ann.view(t, it.ID)))
+	}
+	if len(acts) != 3 {
+		t.Fatalf("%d items", len(acts))
+	}
+	m.WaitCount(t, 3, func(d *bcp.Decision) bool { return d.Kind == bcp.KindExpire && d.Item != "" })
+	for _, a := range acts {
+		if r := ann.decide(t, a); r.Text("error") != "item_expired" {
+			t.Errorf("too late: %s", r.JSON)
+		}
+	}
+	outcomes := map[string][]string{}
+	for range 4 {
+		d := main.delivery(t)
+		outcomes[d.Text("query_id")] = append(outcomes[d.Text("query_id")], d.Text("outcome"))
+	}
+	for _, id := range []bcp.QueryID{gate, held} {
+		if got := outcomes[string(id)]; !slices.Equal(got, []string{"held", "approval_expired"}) {
+			t.Errorf("of %s the Controller hears %v", id, got)
+		}
+	}
+	heard := map[string]string{}
+	for range 2 {
+		r := mailer.result(t)
+		mailer.Acknowledge(t, r)
+		heard[r.Text("query_id")+r.Text("push_id")] = r.Text("code") + ": " + r.Text("detail")
+	}
+	want := "approval_rejected: Publish rejected by reviewer: no decision in time"
+	if heard[string(held)] != want || heard["p1"] != want {
+		t.Errorf("the Reader hears %v", heard)
+	}
+	m.Settle(t)
+	if got := append(main.rest(t), mailer.queries.Taken(t)...); len(got) > 0 {
+		t.Errorf("and %s", got[0].JSON)
+	}
+	checkStreams(t, m)
+}
+
+// A Reader that floods its approvers fills its own channel's queue and no more:
+// the next channel's item is the second of the list, and what is refused costs
+// nothing.
+//
+// covers P7.4, P7.1, A-FREE, BCP-118
+func TestApprovalFlooding(t *testing.T) {
+	t.Parallel()
+	files := pair(100_000, "max_pending_approvals: 3")
+	files["boss.md"] = agentFile("boss", "", controls("clerk", 1000, alerts))
+	files["clerk.md"] = agentFile("clerk", "", reads("boss"))
+	m := meshtest.Start(t, with(files, "mesh.yaml", people))
+	main, mailer := connect(t, m)
+	ann, clerk := approver(t, m, "ann"), reader(t, m, "clerk")
+	flood := func(n int) map[string]int {
+		codes := map[string]int{}
+		for range n {
+			r := mailer.Push(t, "main", "digest", `{"summary":"Look at me."}`, "")
+			codes[r.Text("status")+" "+r.Text("code")]++
+		}
+		return codes
+	}
+	if codes := flood(50); codes["held "] != 3 || codes["refused approval_queue_full"] != 47 {
+		t.Errorf("%v", codes)
+	}
+	clerk.Push(t, "boss", "digest", `{"summary":"All is well."}`, "")
+	items := ann.items(t)
+	if len(items) != 4 || items[0].Reader != "mailer" || items[1].Reader != "clerk" || items[2].Reader != "mailer" {
+		t.Errorf("the list: %+v", items)
+	}
+	// Escalations do not count, and have their place all the same; answers do.
+	main.Accepted(t, "mailer", askSum)
+	main.Accepted(t, "mailer", askWho)
+	query := mailer.queries.Next(t)
+	mailer.Answer(t, query, `"response":{"who":"ignore this","when":"2026-03-15"}`)
+	if r := mailer.result(t); r.Text("code") != "approval_queue_full" {
+		t.Errorf("result %s", r.JSON)
+	}
+	if n := len(ann.items(t)); n != 5 {
+		t.Errorf("%d items", n)
+	}
+	// A decision makes room for one.
+	ann.decided(t, rejects(ann.first(t), "Not today."))
+	if codes := flood(5); codes["held "] != 1 {
+		t.Errorf("%v", codes)
+	}
+	last := m.Decisions()
+	for _, d := range last {
+		if d.Code == bcp.ApprovalQueueFull && (d.Nominal != 0 || d.Delivery != "" || d.Item != "") {
+			t.Errorf("a refused one: %+v", d)
+		}
+	}
+	// The first ask began a session, and so an epoch, behind the first three.
+	if r := main.Ask(t, "mailer", askUrgent); r.Fields["remaining_bits"] != 100_000.0-110-110-66-1 {
+		t.Errorf("receipt %s", r.JSON)
+	}
+	checkStreams(t, m)
+}
+
+// What is held shows nowhere but in its approver's view: nothing that agents
+// hear, no list, no alert, no log, no header. A reviewer's reason goes to the
+// Reader and the audit; an edited text takes the original's place.
+//
+// covers A-REASON, A-CANARY, A-ANOMECHO, P2.5, P7.2, P7.3, P7.6, P11.5, BCP-62, BCP-64, BCP-119, BCP-120, SUB-85, SUB-116
+func TestHeldContentShowsNowhere(t *testing.T) {
+	t.Parallel()
+	const reason = "grundangabe"
+	m := meshtest.Start(t, with(pair(1000, "max_escalations: 10"), "mesh.yaml", people))
+	main, mailer := connect(t, m)
+	ann := approver(t, m, "ann")
+	alarm := m.Connect(t, bcp.Operator, bcp.RoleOperator).Listen(t, subjects.Alerts())
+	inbox := main.Listen(t, subjects.InboxesOf("main"))
+	text := `{"summary":"` + canary + `"}`
+	clean := func(where string, messages ...meshtest.Message) {
+		t.Helper()
+		for _, got := range messages {
+			for _, word := range []string{canary, reason} {
+				if strings.Contains(got.JSON, word) || strings.Contains(fmt.Sprint(got.Header, got.Subject, got.Reply), word) {
+					t.Errorf("%s: %s on %s, header %v", where, got.JSON, got.Subject, got.Header)
+				}
+			}
+		}
+	}
+	quiet := func(where string) {
+		t.Helper()
+		m.Settle(t)
+		clean(where, slices.Concat(main.rest(t), inbox.Taken(t), alarm.Taken(t))...)
+		for _, word := range []string{canary, reason} {
+			if i := strings.Index(m.Log(), word); i >= 0 {
+				t.Errorf("%s: the log has it: %.200s", where, m.Log()[max(0, i-100):])
+			}
+			if strings.Contains(m.Items(t), word) {
+				t.Errorf("%s: the list has it", where)
+			}
+		}
+	}
+
+	// A push, a summary and an anomalous answer, each with the canary.
+	mailer.Push(t, "main", "digest", text, `,"push_id":"p1"`)
+	sum := main.Accepted(t, "mailer", askSum)
+	clean("held at its gate", main.delivery(t))
+	ann.decided(t, approves(ann.view(t, itemOf(t, ann, sum))))
+	mailer.Answer(t, mailer.queries.NextOf(t, meshtest.With("query_id", sum)), `"response":`+text)
+	mailer.result(t)
+	who := main.Accepted(t, "mailer", askWho)
+	mailer.Answer(t, mailer.queries.NextOf(t, meshtest.With("query_id", who)), `"response":{"who":"ignore `+canary+`","when":"2026-03-15"}`)
+	mailer.result(t)
+	clean("held", main.delivery(t))
+	quiet("held")
+
+	// Looking changes nothing, and is not recorded with what was seen.
+	var push bcp.ItemView
+	for _, it := range ann.items(t) {
+		view := ann.view(t, it.ID)
+		if !strings.Contains(string(view.Content), canary) || view.Source.Agent != "mailer" || view.Taint == bcp.TaintLow {
+			t.Errorf("the view %+v", view)
+		}
+		if it.Subscription != "" {
+			push = view
+		}
+	}
+	quiet("looked at")
+
+	// Rejected with a reason: the Reader hears it, nobody else.
+	ann.decided(t, rejects(push, "Because of "+reason+"."))
+	told := mailer.result(t)
+	mailer.Acknowledge(t, told)
+	if told.Text("detail") != "Publish rejected by reviewer: Because of "+reason+"." || told.Text("code") != "approval_rejected" || told.Text("push_id") != "p1" || strings.Contains(told.JSON, canary) {
+		t.Errorf("the final result: %s", told.JSON)
+	}
+	quiet("rejected")
+	ann.decided(t, rejects(ann.view(t, itemOf(t, ann, who)), reason))
+	if r := mailer.result(t); r.Text("query_id") != string(who) || !strings.Contains(r.Text("detail"), reason) {
+		t.Errorf("the final result: %s", r.JSON)
+	}
+	rejected := main.told.NextOf(t, final(who))
+	clean("the rejected query", rejected)
+	if rejected.Text("outcome") != "approval_rejected" || rejected.Fields["response"] != nil {
+		t.Errorf("delivery %s", rejected.JSON)
+	}
+	main.Acknowledge(t, rejected)
+
+	// Edited: the original is not delivered.
+	ann.decided(t, edits(ann.view(t, itemOf(t, ann, sum)), `{"summary":"nothing of interest"}`))
+	d := main.told.NextOf(t, final(sum))
+	clean("the edited summary", d)
+	if !contains(d, `"response":{"summary":"nothing of interest"}`) {
+		t.Errorf("delivery %s", d.JSON)
+	}
+	main.Acknowledge(t, d)
+	quiet("edited")
+
+	// Approved: now it is delivered, once.
+	mailer.Push(t, "main", "digest", text, "")
+	ann.decided(t, approves(ann.first(t)))
+	d = main.delivery(t)
+	if strings.Count(d.JSON, canary) != 1 || !contains(d, `"response":`+text) || len(d.Header) > 0 {
+		t.Errorf("delivery %s", d.JSON)
+	}
+	checkStreams(t, m)
+	streamsWithout(t, m, canary, 4)
+}
+
+// final matches the last delivery of a query.
+func final(id bcp.QueryID) func(meshtest.Message) bool {
+	return func(d meshtest.Message) bool { return d.Text("query_id") == string(id) && d.Text("outcome") != "held" }
+}
+
+// itemOf returns the item of a query.
+func itemOf(t *testing.T, p person, query bcp.QueryID) bcp.ItemID {
+	t.Helper()
+	items := p.items(t)
+	i := slices.IndexFunc(items, func(it bcp.Item) bool { return it.Query == query })
+	if i < 0 {
+		t.Fatalf("no item of %s in %+v", query, items)
+	}
+	return items[i].ID
+}
+
+// A Reader that is away when a person decides hears of it when it comes, also
+// after a restart of the mesh, and once it has acknowledged that never again.
+//
+// covers P7.6, SUB-84, SUB-85, A-RECONN
+func TestFinalResultWaitsForItsReader(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, with(pair(1000), "mesh.yaml", people))
+	main, mailer := connect(t, m)
+	for i := range 3 {
+		mailer.Push(t, "main", "digest", `{"summary":"All is well."}`, fmt.Sprintf(`,"push_id":"p%d"`, i))
+	}
+	who := main.Accepted(t, "mailer", askWho)
+	mailer.Answer(t, mailer.queries.Next(t), `"response":{"who":"ignore this","when":"2026-03-15"}`)
+	mailer.result(t)
+	mailer.Close()
+	m.Wait(t, by(bcp.KindDisconnect, "mailer"))
+	ann := approver(t, m, "ann")
+	items := ann.items(t)
+	ann.decided(t, approves(ann.view(t, items[0].ID)))
+	ann.decided(t, rejects(ann.view(t, items[1].ID), "No."))
+	ann.decided(t, edits(ann.view(t, items[2].ID), `{"summary":"well"}`))
+	ann.decided(t, approves(ann.view(t, items[3].ID)))
+
+	m.Restart(t)
+	mailer = reader(t, m, "mailer")
+	heard := map[string]string{}
+	results := map[string]meshtest.Message{}
+	next := func() string {
+		r := mailer.told.NextOf(t, func(r meshtest.Message) bool {
+			return r.Text("type") == "bcp_validation_result" && heard[r.Text("push_id")+r.Text("query_id")] == ""
+		})
+		id := r.Text("push_id") + r.Text("query_id")
+		heard[id], results[id] = r.Text("status")+" "+r.Text("detail"), r
+		return id
+	}
+	for range 4 {
+		next()
+	}
+	want := map[string]string{
+		"p0": "delivered Published to controller main (Cat-3, 110.0 bits)", "p1": "refused Publish rejected by reviewer: No.",
+		"p2": "delivered Published to controller main (Cat-3, 110.0 bits)", string(who): "delivered ",
+	}
+	if fmt.Sprint(heard) != fmt.Sprint(want) {
+		t.Errorf("heard %v", heard)
+	}
+	// Two are acknowledged; the others come again, over another restart.
+	mailer.Acknowledge(t, results["p0"])
+	mailer.Acknowledge(t, results["p1"])
+	m.WaitCount(t, 2, func(d *bcp.Decision) bool { return d.Kind == bcp.KindAcknowledge && d.Notice != "" })
+	m.Restart(t)
+	mailer = reader(t, m, "mailer")
+	clear(heard)
+	for range 2 {
+		id := next()
+		if id == "p0" || id == "p1" {
+			t.Errorf("%s came again", id)
+		}
+		mailer.Acknowledge(t, results[id])
+	}
+	m.WaitCount(t, 4, func(d *bcp.Decision) bool { return d.Kind == bcp.KindAcknowledge && d.Notice != "" })
+	mailer.Close()
+	mailer = reader(t, m, "mailer")
+	m.Settle(t)
+	for _, r := range mailer.told.Taken(t) {
+		if r.Text("type") == "bcp_validation_result" {
+			t.Errorf("and %s", r.JSON)
+		}
+	}
+	// The Controller got what was released, in order, and the outcome of its query.
+	main = controller(t, m, "main")
+	var got []string
+	for range 4 {
+		d := main.delivery(t)
+		got = append(got, d.Text("outcome")+fmt.Sprint(d.Fields["response"]))
+	}
+	if fmt.Sprint(got) != `[held<nil> map[summary:all is well] map[summary:well] map[when:2026-03-15 who:ignore this]]` {
+		t.Errorf("delivered %v", got)
+	}
+	checkStreams(t, m)
+}

@@ -1,0 +1,121 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+)
+
+// Definitions that the journal does not have hold for nobody: a reload whose
+// record is not acknowledged, or that fails before, leaves those of before, and
+// the gateway goes on.
+//
+// covers P1.5, P11.1, P4.5
+func TestReloadWithoutRecord(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	g := b.start(t)
+	main, mailer := b.agent(t, "main"), b.agent(t, "mailer")
+	next := bcp.Config{Constraints: constraint.Compile, Version: "test", Definitions: bcp.Digest{1}, Mesh: meshtest.Parse(t, map[string]string{
+		"main.md": strings.Replace(mainFile, "{id: alerts,", "{id: alarms,", 1), "mailer.md": mailerFile,
+	})}
+	switched := 0
+	reload := func(ctx context.Context, result error) error {
+		ctx, cancel := context.WithTimeout(ctx, meshtest.Patience)
+		defer cancel()
+		return g.Reload(ctx, next, []string{"- something"}, func() error { switched++; return result })
+	}
+	push := func(client string) meshtest.Message {
+		t.Helper()
+		for deadline := time.Now().Add(meshtest.Patience); ; {
+			r := mailer.Request(t, pushAlert, alert(`,"push_id":"`+client+`"`))
+			if r.Text("code") != "unavailable" || time.Now().After(deadline) {
+				return r
+			}
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := reload(ended, nil); !errors.Is(err, context.Canceled) || switched > 0 {
+		t.Errorf("%v, switched over %d times", err, switched)
+	}
+	refused := errors.New("the server does not like it")
+	if err := reload(t.Context(), refused); !errors.Is(err, refused) {
+		t.Error(err)
+	}
+	if r := push("p1"); r.Fields["success"] != true {
+		t.Errorf("result %s", r.JSON)
+	}
+	b.full(t, jetstream.CommitStream, true)
+	if err := reload(t.Context(), nil); !errors.Is(err, jetstream.ErrUncertain) || switched != 2 {
+		t.Errorf("%v, switched over %d times", err, switched)
+	}
+	b.full(t, jetstream.CommitStream, false)
+	if r := push("p2"); r.Fields["success"] != true {
+		t.Errorf("result %s", r.JSON)
+	}
+	main.Accepted(t, "mailer", askUrgent)
+	if err := reload(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	// SUB-113: what was there is not, while the server has not heard of it.
+	if r := push("p3"); r.Text("code") != "subscription_not_found" || r.Text("detail") != "No active subscription 'alerts' from controller 'main'" {
+		t.Errorf("result %s", r.JSON)
+	}
+	main.Accepted(t, "mailer", askUrgent)
+	if err := g.Stop(); err != nil {
+		t.Error(err)
+	}
+	if j := b.journal(t); j.Kinds[uint64(bcp.KindReload)] != 1 || len(j.Pushes) != 2 {
+		t.Errorf("%+v", j)
+	}
+}
+
+// A Controller whose command cannot be started, as the supervisor tells: its
+// Reader hears the seed's text and is charged nothing, until it is there again;
+// and of a Reader that cannot be started its Controller hears.
+//
+// covers SUB-117, P9.2, P10, P4.3
+func TestUnavailableAgents(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	g := b.start(t)
+	mailer := b.agent(t, "mailer")
+	g.Process("main", bcp.ProcessUnavailable, "exit status 1")
+	g.wait(t, 1, of(bcp.KindProcess))
+	want := `{"type":"bcp_validation_result","subscription_id":"alerts","success":false,"status":"refused","code":"controller_unavailable","detail":"Controller 'main' is unavailable"}`
+	for range 2 {
+		if r := mailer.Request(t, pushAlert, alert("")); r.JSON != want {
+			t.Errorf("result %s", r.JSON)
+		}
+	}
+	for _, d := range g.wait(t, 2, of(bcp.KindPush)) {
+		if d.Nominal != 0 || d.Capacity != 0 || d.Balance.Settled != 0 || d.Delivery != "" {
+			t.Errorf("%+v", d)
+		}
+	}
+	main := b.agent(t, "main")
+	told := main.Deliveries(t)
+	g.wait(t, 2, of(bcp.KindConnect))
+	if r := mailer.Request(t, pushAlert, alert("")); r.Fields["success"] != true {
+		t.Errorf("result %s", r.JSON)
+	}
+	if d := told.Next(t); d.Fields["bandwidth_bits"] != 1.0 {
+		t.Errorf("delivery %s", d.JSON)
+	}
+	g.Process("mailer", bcp.ProcessUnavailable, "no such file")
+	g.wait(t, 2, of(bcp.KindProcess))
+	if r := main.Ask(t, "mailer", askUrgent); r.JSON != `{"error":"reader_unavailable","detail":"the reader could not be started"}` {
+		t.Errorf("receipt %s", r.JSON)
+	}
+	g.Process("mailer", bcp.ProcessStarted, "")
+	g.wait(t, 3, of(bcp.KindProcess))
+	main.Accepted(t, "mailer", askUrgent)
+}

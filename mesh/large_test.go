@@ -1,0 +1,76 @@
+package mesh_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// However much waits, and however large what was delivered before is, an
+// approver gets a list and can look at what is on it: of its own channel, and of
+// one beside it that has the same Controller.
+//
+// covers P7.1, P7.4, A-SCROLL, BCP-118
+func TestApproversAreNotBuried(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{
+		"main.md": agentFile("main", "",
+			controls("mailer", 10_000_000, "max_pending_approvals: 10000\nwindow_budget_bits: 100000000", alerts+`
+  - id: books
+    category: 2
+    questions: [{id: book, question: "?", max_words: 1000, expected_format: short_text}]`),
+			controls("clerk", 1000, alerts)),
+		"mailer.md": agentFile("mailer", "", reads("main")), "clerk.md": agentFile("clerk", "", reads("main")),
+		"mesh.yaml": people,
+	}
+	m := meshtest.Start(t, files)
+	main, mailer := connect(t, m)
+	clerk, ann := reader(t, m, "clerk"), approver(t, m, "ann")
+	text, err := json.Marshal(strings.Repeat(strings.Repeat("キ", 24)+" ", 1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		if r := mailer.Push(t, "main", "books", `{"book":`+string(text)+`}`, ""); r.Fields["success"] != true {
+			t.Fatal(r.JSON)
+		}
+		main.delivery(t)
+	}
+	if r := clerk.Push(t, "main", "digest", `{"summary":"All is well."}`, ""); r.Text("status") != "held" {
+		t.Fatal(r.JSON)
+	}
+	view := ann.first(t)
+	if view.Reader != "clerk" || len(view.Earlier) == 0 || view.Earlier[len(view.Earlier)-1].Subscription != "books" {
+		t.Errorf("the view has %d earlier releases", len(view.Earlier))
+	}
+	// Thousands of items of one channel.
+	const n = 4000
+	results := mailer.Listen(t, subjects.InboxPrefix("mailer")+".r")
+	for i := range n {
+		message := meshtest.PushText("main", "digest", `{"summary":"Look at me."}`, fmt.Sprintf(`,"push_id":"p%d"`, i))
+		if err := mailer.PublishRequest(subjects.Push("mailer", "main", "digest"), subjects.InboxPrefix("mailer")+".r", []byte(message)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range n {
+		if r := results.Next(t); r.Text("status") != "held" {
+			t.Fatal(r.JSON)
+		}
+	}
+	items := ann.items(t)
+	if len(items) < 100 || items[0].Reader != "clerk" && items[1].Reader != "clerk" {
+		t.Errorf("%d items are listed", len(items))
+	}
+	ann.decided(t, approves(ann.view(t, view.ID)))
+	if d := main.delivery(t); d.Text("from_agent") != "clerk" {
+		t.Errorf("delivery %s", d.JSON)
+	}
+	if count := m.Count(func(d *bcp.Decision) bool { return d.Kind == bcp.KindPush && d.Verdict == bcp.Hold }); count != n+1 {
+		t.Errorf("%d items wait", count)
+	}
+}

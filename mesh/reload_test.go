@@ -1,0 +1,655 @@
+package mesh_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// edited is a mesh whose operator edits its files.
+type edited struct {
+	*meshtest.Mesh
+	operator *meshtest.Agent
+
+	mu   sync.Mutex
+	next *bcp.Mesh
+	bad  error
+}
+
+func startEdited(t *testing.T, files map[string]string) *edited {
+	t.Helper()
+	e := &edited{}
+	e.Mesh = meshtest.Start(t, files, func(c *mesh.Config) {
+		c.Load = func() (*bcp.Mesh, error) {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			return e.next, e.bad
+		}
+	})
+	e.operator = e.Connect(t, bcp.Operator, bcp.RoleOperator)
+	return e
+}
+
+// reloaded is the reply to the operator.
+type reloaded struct {
+	Changes, Notes, Errors []string
+	Error                  string
+}
+
+// edit replaces the files and asks for a reload, as the operator does.
+func (e *edited) edit(t *testing.T, files map[string]string) reloaded {
+	t.Helper()
+	next := meshtest.Parse(t, files)
+	e.mu.Lock()
+	e.next, e.bad = next, nil
+	e.mu.Unlock()
+	r := e.ask(t)
+	if r.Error == "" && len(r.Errors) == 0 {
+		e.Definition = next // of agents that connect from here on, and of a restart
+	}
+	return r
+}
+
+func (e *edited) ask(t *testing.T) reloaded {
+	t.Helper()
+	var r reloaded
+	if err := json.Unmarshal([]byte(e.operator.Request(t, subjects.Control(bcp.ControlReload), "{}").JSON), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// office has a pair that no edit touches, boss and mate, beside main and its
+// Readers.
+func office(main string, readers ...string) map[string]string {
+	files := map[string]string{
+		"main.md": main, "boss.md": agentFile("boss", "", controls("mate", 1000, alerts)), "mate.md": agentFile("mate", "", reads("boss")),
+		"mesh.yaml": people,
+	}
+	for _, name := range readers {
+		files[name+".md"] = agentFile(name, "", reads("main"))
+	}
+	return files
+}
+
+// An edit adds an agent and removes one. The new one connects and works; the
+// removed one is cut off at once, and what it had open or had sent is gone; nobody
+// else notices; and the mesh starts again with that.
+//
+// covers P1.5, P1.4, P9.3, P11.1, A-REVOKED, SUB-4, SUB-129, SUB-130
+func TestReloadAddsAndRemovesAgents(t *testing.T) {
+	t.Parallel()
+	before := office(agentFile("main", "", controls("mailer", 100, alerts), controls("clerk", 100, alerts)), "mailer", "clerk")
+	after := office(agentFile("main", "", controls("mailer", 100, alerts), controls("novice", 100, alerts)), "mailer", "novice")
+	m := startEdited(t, before)
+	boss, mate := controller(t, m.Mesh, "boss"), reader(t, m.Mesh, "mate")
+	mailer := reader(t, m.Mesh, "mailer")
+	cut := make(chan time.Time, 1)
+	creds := m.Creds(t, "clerk", bcp.RoleReader)
+	clerk := meshtest.NewAgent(bcp.Agent{Name: "clerk", Encoding: bcp.JSON})
+	clerk.Dial(t, m.URL(), creds, nats.ClosedHandler(func(*nats.Conn) { cut <- time.Now() }))
+	if r := clerk.Push(t, "main", "alerts", `{"urgent":true}`, ""); r.Fields["success"] != true {
+		t.Fatal(r.JSON)
+	}
+	main := m.Connect(t, "main", bcp.RoleController)
+	lost := main.Accepted(t, "clerk", askUrgent)
+	kept := main.Accepted(t, "mailer", askUrgent)
+
+	start := time.Now()
+	r := m.edit(t, after)
+	done := time.Now()
+	select {
+	case at := <-cut:
+		t.Logf("reloaded in %s, cut off after %s", done.Sub(start), at.Sub(start))
+	case <-time.After(meshtest.Patience):
+		t.Fatal("the removed agent stays connected")
+	}
+	if len(r.Errors) > 0 || len(r.Notes) > 0 || r.Error != "" {
+		t.Errorf("%+v", r)
+	}
+	for _, want := range []string{
+		"- clerk (reader) may publish " + subjects.Push("clerk", "main", "alerts"), "- main (controller) may publish " + subjects.Ask("main", "clerk"),
+		"+ novice (reader) may publish " + subjects.Push("novice", "main", "alerts"), "+ main (controller) may publish " + subjects.Ask("main", "novice"),
+	} {
+		if !slices.Contains(r.Changes, want) {
+			t.Errorf("no change %q in %q", want, r.Changes)
+		}
+	}
+	for _, line := range r.Changes {
+		if strings.Contains(line, "boss") || strings.Contains(line, "mate") || strings.Contains(line, "mailer (") {
+			t.Errorf("change %q", line)
+		}
+	}
+	// The record has the same changes, the files and their digests.
+	d := m.Wait(t, meshtest.Of(bcp.KindReload))
+	if d.Agent != bcp.Operator || !slices.Equal(d.Changes, r.Changes) || len(d.Files) != len(after) || d.Versions == "" {
+		t.Errorf("the record: %+v", d)
+	}
+	for _, f := range d.Files {
+		if f.SHA256 == [32]byte{} || after[strings.TrimPrefix(f.Path, "agents/")] == "" {
+			t.Errorf("the record names %+v", f)
+		}
+	}
+	started := m.Wait(t, meshtest.Of(bcp.KindStart))
+	if started.Context == d.Context {
+		t.Error("the definitions have one digest")
+	}
+
+	// It may not come back.
+	if conn, err := nats.Connect(m.URL(), nats.UserCredentialBytes(creds), nats.NoReconnect()); err == nil {
+		conn.Close()
+		t.Error("the removed agent connects again")
+	}
+	if _, err := m.Issue("clerk", bcp.RoleReader, time.Hour); err == nil {
+		t.Error("creds for a removed agent")
+	}
+	// The others have not noticed; who may do something else now has been
+	// disconnected.
+	id := boss.Accepted(t, "mate", askUrgent)
+	mate.Answer(t, mate.queries.Next(t), isUrgent)
+	if got := boss.delivery(t); got.Text("query_id") != string(id) {
+		t.Errorf("delivery %s", got.JSON)
+	}
+	m.Wait(t, by(bcp.KindDisconnect, "main"))
+	m.Wait(t, by(bcp.KindDisconnect, "clerk"))
+	for _, name := range []bcp.AgentName{"boss", "mate", "mailer", bcp.Operator} {
+		if n := m.Count(by(bcp.KindDisconnect, name)); n > 0 {
+			t.Errorf("%s was disconnected", name)
+		}
+	}
+	// The new one works, main's old query goes on, and of the removed one's
+	// nothing comes.
+	again := controller(t, m.Mesh, "main")
+	novice := reader(t, m.Mesh, "novice")
+	id = again.Accepted(t, "novice", askUrgent)
+	novice.Answer(t, novice.queries.Next(t), isUrgent)
+	if got := again.delivery(t); got.Text("query_id") != string(id) {
+		t.Errorf("delivery %s", got.JSON)
+	}
+	mailer.Answer(t, mailer.queries.NextOf(t, meshtest.With("query_id", kept)), isUrgent)
+	if got := again.delivery(t); got.Text("query_id") != string(kept) {
+		t.Errorf("delivery %s", got.JSON)
+	}
+	if r := novice.Push(t, "main", "alerts", `{"urgent":true}`, ""); r.Fields["success"] != true {
+		t.Errorf("result %s", r.JSON)
+	}
+	again.delivery(t)
+
+	m.Restart(t)
+	m.operator = m.Connect(t, bcp.Operator, bcp.RoleOperator)
+	again, novice = controller(t, m.Mesh, "main"), reader(t, m.Mesh, "novice")
+	if r := novice.Push(t, "main", "alerts", `{"urgent":false}`, ""); r.Fields["success"] != true {
+		t.Errorf("result %s", r.JSON)
+	}
+	again.delivery(t)
+	m.Settle(t)
+	if more := again.rest(t); len(more) > 0 {
+		t.Errorf("and %s", more[0].JSON)
+	}
+
+	// The channel comes back: its epoch, its query and its delivery go on.
+	if r := m.edit(t, before); len(r.Errors) > 0 || r.Error != "" {
+		t.Fatalf("%+v", r)
+	}
+	again = controller(t, m.Mesh, "main")
+	if got := again.delivery(t); got.Text("from_agent") != "clerk" || got.Text("subscription_id") != "alerts" {
+		t.Errorf("delivery %s", got.JSON)
+	}
+	back := side{Agent: meshtest.NewAgent(bcp.Agent{Name: "clerk", Encoding: bcp.JSON, Reader: true})}
+	back.Dial(t, m.URL(), creds) // with the creds that it had
+	back.queries, back.told = back.Queries(t), back.Deliveries(t)
+	back.Answer(t, back.queries.NextOf(t, meshtest.With("query_id", lost)), isUrgent)
+	if got := again.delivery(t); got.Text("query_id") != string(lost) {
+		t.Errorf("delivery %s", got.JSON)
+	}
+	if r := again.Ask(t, "clerk", askUrgent); r.Fields["remaining_bits"] != 97.0 {
+		t.Errorf("receipt %s", r.JSON)
+	}
+	checkStreams(t, m.Mesh)
+}
+
+// A changed budget holds at once, and disconnects nobody; a changed subscription
+// is told to the Reader that it is for.
+//
+// covers P4.4, P1.5, P9.3, SUB-43, SUB-87
+func TestReloadChangesBudgetsAndSubscriptions(t *testing.T) {
+	t.Parallel()
+	m := startEdited(t, with(pair(10), "mesh.yaml", people))
+	main, mailer := connect(t, m.Mesh)
+	ask := func(want any) {
+		t.Helper()
+		if r := main.Ask(t, "mailer", askBits(4, "")); r.Fields["remaining_bits"] != want && r.Fields["error"] != want {
+			t.Errorf("receipt %s, not %v", r.JSON, want)
+		}
+	}
+	ask(6.0)
+	ask(2.0)
+	ask("budget_exhausted")
+	// The list may come several times; want is what stands in the new one.
+	edit := func(files map[string]string, want string) {
+		t.Helper()
+		if r := m.edit(t, with(files, "mesh.yaml", people)); len(r.Errors) > 0 || r.Error != "" || len(r.Changes) > 0 {
+			t.Errorf("%+v", r)
+		}
+		mailer.Acknowledge(t, mailer.told.NextOf(t, func(l meshtest.Message) bool {
+			return l.Text("type") == "bcp_subscriptions_active" && contains(l, want)
+		}))
+	}
+	const urgent = `{"subscription_id":"alerts","controller":"main","category":1,"fields":[{"name":"urgent","type":"boolean"}]}`
+	edit(pair(13), urgent)
+	ask(1.0)
+	edit(pair(5), urgent)
+	ask("budget_exhausted")
+	edit(pair(12), urgent)
+	ask("budget_exhausted")
+	edit(pair(16), urgent)
+	ask(0.0)
+
+	// Another subscription under the same name: its Reader hears of it, and by
+	// which it is judged.
+	changed := pair(30)
+	changed["main.md"] = strings.Replace(changed["main.md"], "fields: [{name: urgent, type: boolean}]", "fields: [{name: level, type: integer, min: 1, max: 8}]", 1)
+	edit(changed, `{"subscription_id":"alerts","controller":"main","category":1,"fields":[{"name":"level","type":"integer","min":1,"max":8}]}`)
+	if r := mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""); r.Text("code") != "validation_failed" {
+		t.Errorf("by the old definition: %s", r.JSON)
+	}
+	if r := mailer.Push(t, "main", "alerts", `{"level":7}`, ""); r.Text("detail") != "Published to controller main (Cat-1, 3.0 bits)" {
+		t.Errorf("by the new definition: %s", r.JSON)
+	}
+	if n := m.Count(meshtest.Of(bcp.KindDisconnect)); n > 0 {
+		t.Errorf("%d were disconnected", n)
+	}
+	checkStreams(t, m.Mesh)
+}
+
+// A bad edit leaves everything as it was, and says what is wrong, also where it
+// comes while another is at work.
+//
+// covers P1.5, P1.2, P11.1
+func TestBadEditChangesNothing(t *testing.T) {
+	t.Parallel()
+	m := startEdited(t, with(pair(100), "mesh.yaml", people))
+	main, mailer := connect(t, m.Mesh)
+	m.mu.Lock()
+	m.bad = errors.New("main.md:3:1: unknown key budget_bit: did you mean budget_bits?\nmain.md:9:1: expected a value")
+	m.mu.Unlock()
+	want := []string{"main.md:3:1: unknown key budget_bit: did you mean budget_bits?", "main.md:9:1: expected a value"}
+	together(4, func(int) {
+		var r reloaded
+		got, err := m.operator.Conn.Request(subjects.Control(bcp.ControlReload), []byte("{}"), meshtest.Patience)
+		if err != nil || json.Unmarshal(got.Data, &r) != nil || !slices.Equal(r.Errors, want) || len(r.Changes) > 0 {
+			t.Errorf("%v %+v", err, r)
+		}
+	})
+	if n := m.Count(meshtest.Of(bcp.KindReload)) + m.Count(meshtest.Of(bcp.KindDisconnect)); n > 0 {
+		t.Errorf("%d decisions came of it", n)
+	}
+	id := main.Accepted(t, "mailer", askUrgent)
+	mailer.Answer(t, mailer.queries.Next(t), isUrgent)
+	if d := main.delivery(t); d.Text("query_id") != string(id) {
+		t.Errorf("delivery %s", d.JSON)
+	}
+	// A mesh that was not started from files has nothing to load.
+	plain := meshtest.Start(t, pair(100))
+	operator := plain.Connect(t, bcp.Operator, bcp.RoleOperator)
+	if r := operator.Request(t, subjects.Control(bcp.ControlReload), "{}"); !contains(r, `"errors":["this mesh was not started from a folder of definitions"]`) {
+		t.Errorf("reply %s", r.JSON)
+	}
+	// A good one comes behind it.
+	if r := m.edit(t, with(pair(200), "mesh.yaml", people)); len(r.Errors) > 0 || r.Error != "" {
+		t.Errorf("%+v", r)
+	}
+	if r := main.Ask(t, "mailer", askUrgent); r.Fields["remaining_bits"] != 198.0 {
+		t.Errorf("receipt %s", r.JSON)
+	}
+}
+
+// fuse is a context that ends at the n-th look that a function takes at it.
+type fuse struct {
+	context.Context
+	function string
+	left     atomic.Int64
+	end      context.CancelFunc
+}
+
+func newFuse(function string, n int64) *fuse {
+	ctx, end := context.WithCancel(context.Background())
+	f := &fuse{Context: ctx, function: function, end: end}
+	f.left.Store(n)
+	return f
+}
+
+func (f *fuse) look() {
+	callers := make([]uintptr, 64)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])
+	for {
+		frame, more := frames.Next()
+		if strings.HasSuffix(frame.Function, f.function) {
+			if f.left.Add(-1) <= 0 {
+				f.end()
+			}
+			return
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+func (f *fuse) Done() <-chan struct{} { f.look(); return f.Context.Done() }
+func (f *fuse) Err() error            { f.look(); return f.Context.Err() }
+
+// A reload that ends half way, wherever that is, leaves the permissions and the
+// definitions of before: of the gateway and of the server.
+//
+// covers P1.5, P11.1
+func TestReloadThatEndsHalfWay(t *testing.T) {
+	t.Parallel()
+	before := office(agentFile("main", "", controls("mailer", 100, alerts), controls("clerk", 100, alerts)), "mailer", "clerk")
+	after := office(agentFile("main", "", controls("mailer", 50, strings.ReplaceAll(alerts, "id: digest", "id: summary")), controls("novice", 100, alerts)), "mailer", "novice")
+	m := startEdited(t, before)
+	next := meshtest.Parse(t, after)
+	creds := map[bcp.AgentName][]byte{}
+	for _, name := range []bcp.AgentName{"main", "mailer", "clerk"} {
+		creds[name] = m.Creds(t, name, 0)
+	}
+	denied := make(chan error, 100)
+	dial := func(name bcp.AgentName) *meshtest.Agent {
+		definition, _ := m.Definition.Agent(name)
+		a := meshtest.NewAgent(definition)
+		a.Dial(t, m.URL(), creds[name], nats.Timeout(meshtest.Patience), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err }))
+		return a
+	}
+	remaining := 100.0
+	// asBefore says whether the definitions of before hold, everywhere.
+	asBefore := func(place string) {
+		t.Helper()
+		main, mailer, clerk := dial("main"), dial("mailer"), dial("clerk")
+		defer func() { main.Close(); mailer.Close(); clerk.Close() }()
+		remaining--
+		if r := main.Ask(t, "mailer", askUrgent); r.Fields["remaining_bits"] != remaining {
+			t.Fatalf("%s: receipt %s", place, r.JSON)
+		}
+		if r := main.Ask(t, "clerk", `{"category":9}`); r.Text("error") != "invalid_query" {
+			t.Fatalf("%s: receipt %s", place, r.JSON)
+		}
+		if r := mailer.Push(t, "main", "digest", `{}`, ""); r.Text("code") != "validation_failed" {
+			t.Fatalf("%s: result %s", place, r.JSON)
+		}
+		mailer.Say(t, subjects.Push("mailer", "main", "summary"), meshtest.PushText("main", "summary", `{}`, ""))
+		select {
+		case <-denied:
+		case <-time.After(meshtest.Patience):
+			t.Fatalf("%s: a new permission holds", place)
+		}
+	}
+	asBefore("at first")
+	// The key store cannot be read.
+	file := filepath.Join(m.State, "keys", "state.json")
+	if err := os.Rename(file, file+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Reload(t.Context(), next); err == nil {
+		t.Error("reloaded without a key store")
+	}
+	if err := os.Rename(file+".away", file); err != nil {
+		t.Fatal(err)
+	}
+	asBefore("without a key store")
+	for _, c := range []struct {
+		function string
+		most     int64
+	}{{"gateway.(*Gateway).Reload.func1", 1}, {"jetstream.(*Journal).Replay", 4}, {"server.(*Server).UpdateAccounts", 1000}} {
+		places := int64(1)
+		for ; places <= c.most; places++ {
+			f := newFuse(c.function, places)
+			_, err := m.Reload(f, next)
+			f.end()
+			if err == nil {
+				break
+			}
+			asBefore(fmt.Sprintf("%s, place %d: %v", c.function, places, err))
+		}
+		t.Logf("%d places of %s", places-1, c.function)
+	}
+	if n := m.Count(meshtest.Of(bcp.KindReload)); n != 1 {
+		t.Errorf("%d reloads are recorded", n)
+	}
+	m.Definition = next
+	novice := reader(t, m.Mesh, "novice")
+	if r := novice.Push(t, "main", "alerts", `{"urgent":true}`, ""); r.Fields["success"] != true {
+		t.Errorf("result %s", r.JSON)
+	}
+	checkStreams(t, m.Mesh)
+}
+
+// An open query that needs what an edit took away ends as cancelled; what waits
+// for a person goes on without its subscription, and an approver who was taken
+// off is cut off.
+//
+// covers P1.5, P7.1, P9.2
+func TestReloadEndsWhatDoesNotCompile(t *testing.T) {
+	t.Parallel()
+	m := startEdited(t, with(pair(1000), "mesh.yaml", people+colours))
+	main, mailer := connect(t, m.Mesh)
+	ann, bob := approver(t, m.Mesh, "ann"), approver(t, m.Mesh, "bob")
+	colour, urgent := main.Accepted(t, "mailer", askColour), main.Accepted(t, "mailer", askUrgent)
+	query := mailer.queries.NextOf(t, meshtest.With("query_id", colour))
+	mailer.Push(t, "main", "digest", `{"summary":"All is well."}`, "")
+	mailer.Push(t, "main", "digest", `{"summary":"All is bad."}`, "")
+	view := ann.first(t)
+
+	r := m.edit(t, with(map[string]string{
+		"main.md":   agentFile("main", "", controls("mailer", 1000, strings.Replace(alerts, "id: digest", "id: summary", 1))),
+		"mailer.md": agentFile("mailer", "", reads("main")),
+	}, "mesh.yaml", strings.Replace(people, "ann, ", "", 1)))
+	if len(r.Errors) > 0 || r.Error != "" {
+		t.Fatalf("%+v", r)
+	}
+	if d := main.delivery(t); d.Text("query_id") != string(colour) || d.Text("outcome") != "cancelled" || d.Fields["bandwidth_bits"] != 1.0 {
+		t.Errorf("delivery %s", d.JSON)
+	}
+	m.Wait(t, by(bcp.KindDisconnect, "ann"))
+	if err := ann.FlushTimeout(meshtest.Patience); err == nil {
+		t.Error("an approver who is none any more stays connected")
+	}
+	mailer = reader(t, m.Mesh, "mailer") // it may push something else now
+	mailer.Say(t, query.Reply, fmt.Sprintf(`{"type":"bcp_response","query_id":%q,"response":{"c":"red"}}`, colour))
+	open := mailer.queries.Next(t)
+	if open.Text("query_id") != string(urgent) {
+		t.Errorf("query %s", open.JSON)
+	}
+	mailer.Answer(t, open, isUrgent)
+	if d := main.delivery(t); d.Text("query_id") != string(urgent) || !contains(d, `"urgent":true`) {
+		t.Errorf("delivery %s", d.JSON)
+	}
+	// What was held by the old subscription can be released, and not rewritten.
+	if r := bob.decide(t, edits(bob.view(t, view.ID), sumText)); r.Text("error") != "malformed" {
+		t.Errorf("an edit without a spec: %s", r.JSON)
+	}
+	bob.decided(t, approves(bob.view(t, view.ID)))
+	if d := main.delivery(t); d.Text("subscription_id") != "digest" || !contains(d, sumText) {
+		t.Errorf("delivery %s", d.JSON)
+	}
+	m.Restart(t)
+	bob = approver(t, m.Mesh, "bob")
+	bob.decided(t, rejects(bob.first(t), ""))
+	checkStreams(t, m.Mesh)
+}
+
+// Asks and pushes go on while the definitions change to and fro: each reply is by
+// one of the two, no budget is ever exceeded, and what was accepted is delivered
+// once.
+//
+// covers P1.5, P4.4, P4.5, P9.1, P11.1
+func TestReloadUnderTraffic(t *testing.T) {
+	t.Parallel()
+	definitions := []map[string]string{crowd(pair(60, "max_cat2_queries: 3")), crowd(pair(25, "max_cat2_queries: 5"))}
+	definitions[1]["main.md"] = strings.Replace(definitions[1]["main.md"], "fields: [{name: urgent, type: boolean}]", "fields: [{name: level, type: integer, min: 1, max: 8}]", 1)
+	for _, files := range definitions {
+		files["mesh.yaml"] = "max_refusals: 6000/m\n"
+	}
+	m := startEdited(t, definitions[0])
+	m.edit(t, definitions[0]) // as it is
+	controllers, readers := many(t, m.Mesh, "main", 3), many(t, m.Mesh, "mailer", 3)
+	mailer := m.Connect(t, "mailer", bcp.RoleReader)
+	listens(t, mailer, subjects.QueriesOf("mailer"), func(query *nats.Msg, fields map[string]any) {
+		_ = query.Respond(fmt.Appendf(nil, `{"type":"bcp_response","query_id":%q,"not_enough_information":true}`, fields["query_id"]))
+	})
+	listens(t, mailer, subjects.DeliveriesOf(bcp.RoleReader, "mailer"), acknowledge)
+	var mu sync.Mutex
+	delivered, owed, codes := map[string]int{}, map[string]bool{}, map[string]int{}
+	listens(t, m.Connect(t, "main", bcp.RoleController), subjects.DeliveriesOf(bcp.RoleController, "main"), func(msg *nats.Msg, fields map[string]any) {
+		mu.Lock()
+		delivered[textOf(fields, "delivery_id")]++
+		mu.Unlock()
+		_ = msg.Respond(nil)
+	})
+	var traffic sync.WaitGroup
+	var end atomic.Bool
+	pushed := 0
+	for i := range 3 {
+		traffic.Go(func() {
+			for n := 0; !end.Load(); n++ {
+				r := reply(t, controllers[i], subjects.Ask("main", "mailer"), askBits(2, fmt.Sprintf("r%d-%d", i, n)))
+				mu.Lock()
+				codes["ask "+textOf(r, "error")]++
+				if id := textOf(r, "query_id"); id != "" {
+					owed[id] = true
+				}
+				mu.Unlock()
+			}
+		})
+		traffic.Go(func() {
+			for n := 0; !end.Load(); n++ {
+				text := []string{`{"urgent":true}`, `{"level":7}`}[n%2]
+				r := reply(t, readers[i], pushAlert, meshtest.PushText("main", "alerts", text, fmt.Sprintf(`,"push_id":"p%d-%d"`, i, n)))
+				mu.Lock()
+				codes["push "+textOf(r, "code")]++
+				if r["success"] == true {
+					pushed++
+					if want := []string{"1.0", "3.0"}[n%2]; textOf(r, "detail") != "Published to controller main (Cat-1, "+want+" bits)" {
+						t.Errorf("%s: %v", text, r)
+					}
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range 30 {
+		if r := m.edit(t, definitions[(i+1)%2]); len(r.Errors) > 0 || r.Error != "" || len(r.Changes) > 0 {
+			t.Errorf("%+v", r)
+		}
+		if i%5 == 4 { // there is something to spend again
+			reply(t, m.operator, subjects.Control(bcp.ControlRenew), `{"agent":"main"}`)
+		}
+	}
+	end.Store(true)
+	traffic.Wait()
+	for code := range codes {
+		if !slices.Contains([]string{"ask ", "ask budget_exhausted", "push ", "push budget_exhausted", "push validation_failed"}, code) {
+			t.Errorf("heard %v", codes)
+		}
+	}
+	m.WaitCount(t, len(owed)+pushed, meshtest.Of(bcp.KindAcknowledge))
+	// By the records, which definitions held when.
+	contexts, current := map[bcp.Digest]bcp.Bits{}, 0
+	for _, d := range m.Decisions() {
+		if d.Kind == bcp.KindStart || d.Kind == bcp.KindReload {
+			contexts[d.Context] = []bcp.Bits{60 * bcp.Bit, 25 * bcp.Bit}[current%2]
+			if d.Kind == bcp.KindReload {
+				current++
+			}
+		}
+		charges := (d.Kind == bcp.KindAsk || d.Kind == bcp.KindPush) && d.Verdict == bcp.Accept && !d.Repeat
+		if budget, known := contexts[d.Context]; charges && (!known || d.Balance.Spent() > budget) {
+			t.Fatalf("%d: %s of %s", d.Seq, d.Balance.Spent(), budget)
+		}
+	}
+	if len(contexts) != 2 {
+		t.Errorf("%d definitions", len(contexts))
+	}
+	if n := m.Count(meshtest.Of(bcp.KindDisconnect)); n > 0 {
+		t.Errorf("%d were disconnected", n)
+	}
+	mu.Lock()
+	if len(delivered) != len(owed)+pushed {
+		t.Errorf("%d deliveries of %d queries and %d pushes", len(delivered), len(owed), pushed)
+	}
+	mu.Unlock()
+	t.Logf("%d queries, %d pushes: %v", len(owed), pushed, codes)
+	m.Definition = meshtest.Parse(t, definitions[0]) // has the greater budget
+	m.Restart(t)
+	if j := checkStreams(t, m.Mesh); len(j.Delivered) != len(owed)+pushed {
+		t.Errorf("%d deliveries in the journal", len(j.Delivered))
+	}
+}
+
+// A Reader that answers everything that it gets, once, is no flooder: an edit
+// sends it none of its open queries again.
+//
+// covers P1.5, P9.5, P4.7, P9.3
+func TestReloadSendsNoQueryTwice(t *testing.T) {
+	t.Parallel()
+	files := func(budget int) map[string]string {
+		files := with(pair(budget), "mesh.yaml", "max_refusals: 5/m\n")
+		files["mailer.md"] = agentFile("mailer", "max_connections: 1\n", reads("main"))
+		return files
+	}
+	m := startEdited(t, files(1000))
+	main, mailer := connect(t, m.Mesh)
+	ids := map[string]bool{}
+	for range 20 {
+		ids[string(main.Accepted(t, "mailer", askUrgent))] = true
+	}
+	for i := range 3 {
+		if r := m.edit(t, files(2000+i)); len(r.Errors) > 0 || r.Error != "" {
+			t.Fatalf("%+v", r)
+		}
+		mailer.Acknowledge(t, mailer.told.NextOf(t, meshtest.WithType("bcp_subscriptions_active")))
+	}
+	m.Settle(t)
+	queries := mailer.queries.Taken(t)
+	if len(queries) != len(ids) {
+		t.Errorf("%d queries came of %d", len(queries), len(ids))
+	}
+	for _, q := range queries {
+		mailer.Answer(t, q, isUrgent)
+	}
+	for range ids {
+		if d := main.delivery(t); !ids[d.Text("query_id")] || !contains(d, `"urgent":true`) {
+			t.Errorf("delivery %s", d.JSON)
+		}
+	}
+	m.Settle(t)
+	for _, r := range mailer.told.Taken(t) {
+		if code := r.Text("code"); code != "" {
+			t.Errorf("result %s", r.JSON)
+		}
+	}
+	// One that is new, and one of a Reader that comes back, are sent.
+	main.Accepted(t, "mailer", askUrgent)
+	mailer.queries.Next(t)
+	mailer.Close()
+	m.Wait(t, by(bcp.KindDisconnect, "mailer"))
+	mailer = reader(t, m.Mesh, "mailer")
+	mailer.Answer(t, mailer.queries.Next(t), isUrgent)
+	main.delivery(t)
+}
