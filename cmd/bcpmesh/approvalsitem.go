@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -108,15 +109,16 @@ func itemLines(v *bcp.ItemView, now time.Time, width int) []itemLine {
 	}
 	t.head("waits", "for "+roughly(now.Sub(v.Since))+"; "+timeLeft(now, v.Deadline))
 	t.head("sha256", digestText(v.SHA256))
-	if len(v.Earlier) > 0 {
-		t.head("earlier", count(len(v.Earlier), "release")+" of this session, below the content")
+	earlier := released(v.Earlier)
+	if len(earlier) > 0 {
+		t.head("earlier", count(len(earlier), "release")+" of this session, below the content")
 	}
 	if v.Kind == bcp.ItemEscalation {
 		t.escalation(v)
 	} else {
 		t.content(v.Spec, v.Content, "untrusted content from a tainted agent ("+string(v.Reader)+")", "end of what "+string(v.Reader)+" said")
 	}
-	t.earlier(v.Earlier, now)
+	t.earlier(earlier, now)
 	return t.lines
 }
 
@@ -290,6 +292,12 @@ func answersOf(content jsontext.Value) ([]answered, bool) {
 	}
 	canonical = append(canonical, '}')
 	return answers, len(answers) > 0 && utf8.Valid(content) && bytes.Equal(canonical, content)
+}
+
+// released leaves out that something was held, which is said of the item itself
+// too: it is a word of the gateway's.
+func released(releases []bcp.Release) []bcp.Release {
+	return slices.DeleteFunc(slices.Clone(releases), func(r bcp.Release) bool { return r.Outcome == bcp.Held })
 }
 
 // earlier shows what the Controller heard before in its session: an instruction
