@@ -55,9 +55,9 @@ func upMesh(t *testing.T, dir string) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan int, 1)
-	var talk bytes.Buffer
+	var says, talk bytes.Buffer
 	go func() {
-		ended <- run(ctx, []string{"up", dir, "--listen", "127.0.0.1:0"}, strings.NewReader(""), &talk, &talk, func(string) string { return "" })
+		ended <- run(ctx, []string{"up", dir, "--listen", "127.0.0.1:0"}, strings.NewReader(""), &says, &talk, func(string) string { return "" })
 	}()
 	var once sync.Once
 	stop = func() {
@@ -205,6 +205,7 @@ func TestWatchOnATerminal(t *testing.T) {
 
 	// Somebody else decides.
 	push("fourth came in")
+	k.sees("", "│ fourth came in")
 	k.sees("  a", "Release exactly this to main?")
 	id := regexp.MustCompile(`i[A-Z0-9]{20,}`).FindString(execute(t, "", "approvals", "list", "--json", "--dir", dir).stdout)
 	if got := execute(t, "", "approvals", "reject", id, "--reason", "no", "--dir", dir); got.code != exitOK {
@@ -228,6 +229,8 @@ func TestWatchOnATerminal(t *testing.T) {
 	case <-time.After(scriptTimeout):
 		t.Error("q does not quit")
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if bytes.Contains(k.out, []byte("evil title\x07")) || bytes.Contains(k.out, []byte("]0;evil")) {
 		t.Error("the content reached the terminal")
 	}
