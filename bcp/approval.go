@@ -219,6 +219,14 @@ func (s *State) View(approver AgentName, id ItemID) (ItemView, Code) {
 	if v := s.validatorOf(it); v != nil {
 		view.Spec = v.Spec()
 	}
+	if it.Kind == ItemEscalation {
+		// As it was asked, without defaults: encoded, it is the bytes that SHA256 is
+		// of, so an approver can compare what is shown with what is signed.
+		var asked Spec
+		if json.Unmarshal(it.content, &asked, json.RejectUnknownMembers(true)) == nil {
+			view.Spec = asked
+		}
+	}
 	if a := s.agents[it.Reader]; a != nil {
 		view.Source = Source{Agent: it.Reader, Description: a.definition.Description, Network: a.definition.Network,
 			Tools: a.definition.Tools, Taint: MaxTaint(a.definition.BaseTaint, a.reported)}

@@ -63,6 +63,9 @@ func ParseDeliveryID(s string) (DeliveryID, error) { return parseID[DeliveryID](
 // ParseSessionID returns s as an id, or [ErrID].
 func ParseSessionID(s string) (SessionID, error) { return parseID[SessionID](s) }
 
+// ParseItemID returns s as an id, or [ErrID].
+func ParseItemID(s string) (ItemID, error) { return parseID[ItemID](s) }
+
 // ParseClientID returns s as an id, or [ErrID].
 func ParseClientID(s string) (ClientID, error) { return parseID[ClientID](s) }
 

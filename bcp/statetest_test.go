@@ -79,7 +79,14 @@ func (w *world) decide(act Act, n, value string, option func(string) string) Dec
 		id = w.items[number-1]
 	}
 	approver, key := either(option("as"), "mia"), either(option("by"), "mia-key")
-	view, _ := w.state.View(AgentName(approver), id)
+	view, code := w.state.View(AgentName(approver), id)
+	shown, err := []byte(view.Content), error(nil)
+	if view.Kind == ItemEscalation {
+		shown, err = Encode(view.Spec, JSON)
+	}
+	if code == "" && (err != nil || sha256.Sum256(shown) != view.SHA256) {
+		w.t.Errorf("item %s: the digest is not of what is shown: %s", id, shown)
+	}
 	a := Approval{Item: id, SHA256: view.SHA256, Expires: view.Deadline.Truncate(time.Second)}
 	if until, err := time.ParseDuration(option("until")); err == nil {
 		a.Expires = w.now.Add(until).Truncate(time.Second)

@@ -36,6 +36,7 @@ func commands(p *program) []*cobra.Command {
 		answerCommand(p),
 		sessionCommand(p),
 		taintCommand(p),
+		approvalsCommand(p),
 		ledgerCommand(p),
 		auditCommand(p),
 		completionCommand(p),

@@ -28,6 +28,7 @@ const auditTail = 12
 
 func demoCommand(p *program) *cobra.Command {
 	var mbox, keep string
+	var approve bool
 	limit := numberFlag{value: 100, least: 1}
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -38,8 +39,13 @@ mailbox, a clean assistant learns from it through the gateway.
 On mail with a planted instruction the reader acts hijacked and says, word for
 word, what the attacker wants. The story tells what was said, what was
 delivered, what was refused or held and by which rule of the protocol, and what
-it cost in bits. Nothing is kept, unless --keep names a folder.`,
+it cost in bits. Nothing is kept, unless --keep names a folder.
+
+With --approve you are the person for whom things are held: each is shown as
+bcpmesh approvals show does, and you approve, reject, edit or skip it. The answers
+are read from stdin, a line each.`,
 		Example: `  bcpmesh demo
+  bcpmesh demo --approve
   bcpmesh demo --mbox ~/mail/inbox.mbox --limit 50
   bcpmesh demo --keep ./mailroom && cd mailroom && bcpmesh up`,
 		Args: arguments(0),
@@ -50,16 +56,17 @@ it cost in bits. Nothing is kept, unless --keep names a folder.`,
 				}
 			}
 			ignoreBrokenPipes()
-			return demo(cmd.Context(), p, mbox, keep, limit.value)
+			return demo(cmd.Context(), p, mbox, keep, limit.value, approve)
 		},
 	}
 	cmd.Flags().StringVar(&mbox, "mbox", "", "read this mbox `FILE`, Maildir or single message instead of the example mail")
 	cmd.Flags().StringVar(&keep, "keep", "", "keep definitions, journal and audit in this new `DIR`")
+	cmd.Flags().BoolVar(&approve, "approve", false, "decide what is held for a person")
 	cmd.Flags().Var(&limit, "limit", "read at most so many messages")
 	return cmd
 }
 
-func demo(ctx context.Context, p *program, mbox, keep string, limit int) (err error) {
+func demo(ctx context.Context, p *program, mbox, keep string, limit int, approve bool) (err error) {
 	box, err := openMailbox(mbox)
 	if err != nil {
 		return err
@@ -102,6 +109,15 @@ func demo(ctx context.Context, p *program, mbox, keep string, limit int) (err er
 	if err != nil {
 		return err
 	}
+	decideHeld := func(context.Context) error { return nil }
+	if approve {
+		person, done, err := s.person(ctx, p, m, def)
+		if err != nil {
+			return err
+		}
+		defer done()
+		decideHeld = person.decideHeld
+	}
 	err = mailroom.Run(ctx, mailroom.Options{
 		URL: m.URL(), Reader: reader, Assistant: assistant, Mail: box, Limit: limit, Said: s.said, Did: s.did,
 		After: func(done mailroom.Done) error {
@@ -109,7 +125,10 @@ func demo(ctx context.Context, p *program, mbox, keep string, limit int) (err er
 				return err
 			}
 			progress(done.Number)
-			return s.tell(done)
+			if err := s.tell(done); err != nil {
+				return err
+			}
+			return decideHeld(ctx)
 		},
 	})
 	progress(0)

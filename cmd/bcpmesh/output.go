@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -17,6 +19,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/mattn/go-isatty"
+	"golang.org/x/term"
 )
 
 // The output rules, which every command follows:
@@ -73,15 +76,17 @@ type output struct {
 	stderr io.Writer
 	json   bool // --json
 
-	terminal     bool // stdout is one
-	talkTerminal bool // stderr is one
-	colours      bool // wanted, where there is a terminal
+	screen       io.Writer // what stdout writes to
+	terminal     bool      // stdout is one
+	talkTerminal bool      // stderr is one
+	colours      bool      // wanted, where there is a terminal
 }
 
 func newOutput(stdout, stderr io.Writer, env func(string) string) *output {
 	return &output{
 		stdout:       bufio.NewWriterSize(stdout, 64<<10),
 		stderr:       stderr,
+		screen:       stdout,
 		terminal:     isTerminal(stdout),
 		talkTerminal: isTerminal(stderr),
 		colours:      env("NO_COLOR") == "" && env("TERM") != "dumb",
@@ -91,6 +96,20 @@ func newOutput(stdout, stderr io.Writer, env func(string) string) *output {
 func isTerminal(stream any) bool {
 	file, ok := stream.(*os.File)
 	return ok && isatty.IsTerminal(file.Fd())
+}
+
+// plainWidth is how wide text is where there is no terminal.
+const plainWidth = 100
+
+// widthOf is how many columns a stream has.
+func widthOf(stream any) int {
+	if file, ok := stream.(*os.File); ok && isTerminal(file) {
+		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
+			return width
+		}
+		return 80
+	}
+	return plainWidth
 }
 
 // finish writes what is left and reports err. It returns the exit code.
@@ -135,7 +154,7 @@ func (o *output) value(v any) error {
 	if err != nil {
 		return failf("the result cannot be written as JSON: %s", err)
 	}
-	_, err = o.stdout.Write(append(b, '\n'))
+	_, err = o.stdout.Write(append(harmlessJSON(b), '\n'))
 	return err
 }
 
@@ -145,8 +164,31 @@ func (o *output) line(v any) error {
 	if err != nil {
 		return failf("the result cannot be written as JSON: %s", err)
 	}
-	_, err = o.stdout.Write(append(b, '\n'))
+	_, err = o.stdout.Write(append(harmlessJSON(b), '\n'))
 	return err
+}
+
+// harmlessJSON escapes what a terminal would act on or not show. All of it
+// stands in strings, where an escape means the same.
+func harmlessJSON(b []byte) []byte {
+	acts := func(r rune) bool {
+		return r >= 0x7f && (!harmless(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector))
+	}
+	if bytes.IndexFunc(b, acts) < 0 {
+		return b
+	}
+	var out []byte
+	for _, r := range string(b) {
+		switch high, low := utf16.EncodeRune(r); {
+		case !acts(r):
+			out = utf8.AppendRune(out, r)
+		case r > 0xffff:
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+	}
+	return out
 }
 
 // table writes rows under a header, drawn on a terminal, aligned with spaces
@@ -192,9 +234,6 @@ func (o *output) heading(title string) {
 // plain makes text harmless for a terminal: one line, without control
 // characters, without what is invisible or turns the direction of writing.
 func plain(s string) string {
-	harmless := func(r rune) bool {
-		return r == ' ' || unicode.IsGraphic(r) && !unicode.Is(unicode.Zs, r) && !unicode.Is(unicode.Cf, r)
-	}
 	if utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !harmless(r) }) < 0 {
 		return s
 	}
@@ -214,6 +253,11 @@ func plain(s string) string {
 		i += size
 	}
 	return b.String()
+}
+
+// harmless reports whether r shows, and does nothing else.
+func harmless(r rune) bool {
+	return r == ' ' || unicode.IsGraphic(r) && !unicode.Is(unicode.Zs, r) && !unicode.Is(unicode.Cf, r)
 }
 
 // quoted shows an argument or a piece of a file: escaped and short.

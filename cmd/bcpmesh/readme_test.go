@@ -5,20 +5,21 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 )
 
-// block is a fenced block of the README.
+// block is a fenced block of a document.
 type block struct {
 	language string
 	lines    []string
 }
 
-func readmeBlocks(t *testing.T) []block {
+func blocksOf(t *testing.T, document string) []block {
 	t.Helper()
-	content, err := os.ReadFile("../../README.md")
+	content, err := os.ReadFile(filepath.Join("../..", document))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,8 +40,8 @@ func readmeBlocks(t *testing.T) []block {
 	return blocks
 }
 
-// terminal is where a newcomer types the README's commands: one folder after
-// the other, a program of the README's own making first in PATH.
+// terminal is where a newcomer types a document's commands: one folder after the
+// other, a program of the tree's own making first in PATH.
 type terminal struct {
 	t    *testing.T
 	root string // of the module
@@ -68,10 +69,21 @@ func (c *terminal) run(ctx context.Context, line string) {
 		c.up(ctx)
 		return
 	}
+	if m := assignment.FindStringSubmatch(line); m != nil {
+		value, err := c.command(ctx, line+` && test -n "$`+m[1]+`" && printf %s "$`+m[1]+`"`).Output()
+		if err != nil {
+			c.t.Fatalf("%s: %v", line, err)
+		}
+		c.env = append(c.env, m[1]+"="+string(value))
+		return
+	}
 	if out, err := c.command(ctx, line).CombinedOutput(); err != nil {
 		c.t.Fatalf("%s: %v\n%s", line, err, out)
 	}
 }
+
+// assignment is a line that keeps something for later ones.
+var assignment = regexp.MustCompile(`^([A-Z]+)=\$\(`)
 
 // up leaves the mesh running until the end of the test, and checks that it then
 // ends cleanly.
@@ -104,20 +116,19 @@ func (c *terminal) up(ctx context.Context) {
 	}
 }
 
-// Every command of the README is typed as it stands there. The test command
-// itself is what .ci/run runs, from the README.
-func TestReadmeCommandsWork(t *testing.T) {
+// typeDocument types every command of a document as it stands there, and returns
+// how many there are. The test command of the README is what .ci/run runs.
+func typeDocument(t *testing.T, document, bin string) (typed int) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin := t.TempDir()
 	c := &terminal{t: t, root: root, dir: t.TempDir(),
 		env: append(os.Environ(), "GOBIN="+bin, "GOFLAGS=-buildvcs=false", "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))}
-	typed := 0
-	for _, b := range readmeBlocks(t) {
+	for _, b := range blocksOf(t, document) {
 		if b.language != "sh" {
 			continue
 		}
@@ -129,8 +140,23 @@ func TestReadmeCommandsWork(t *testing.T) {
 			typed++
 		}
 	}
-	if typed < 12 {
-		t.Errorf("typed only %d commands: is the README still in blocks of sh?", typed)
+	return typed
+}
+
+// Every command of the README and of the walkthroughs works as it stands there.
+// The program is the one that the README has people build; each mesh of a
+// document ends with it.
+func TestCommandsOfDocumentsWork(t *testing.T) {
+	bin := t.TempDir()
+	for _, c := range []struct {
+		document string
+		least    int // commands, or they are not in blocks of sh any more
+	}{{"README.md", 12}, {"docs/approvers.md", 15}} {
+		t.Run(c.document, func(t *testing.T) {
+			if typed := typeDocument(t, c.document, bin); typed < c.least {
+				t.Errorf("typed only %d commands: are they still in blocks of sh?", typed)
+			}
+		})
 	}
 }
 
@@ -152,7 +178,7 @@ func TestReadmeCodeIsCompiled(t *testing.T) {
 		}
 	}
 	found := 0
-	for _, b := range readmeBlocks(t) {
+	for _, b := range blocksOf(t, "README.md") {
 		if b.language != "go" {
 			continue
 		}

@@ -159,6 +159,7 @@ func (o *output) status(def *bcp.Mesh, s *meshStatus) {
 				shortBits(it.Nominal), it.Since.Local().Format(time.DateTime), it.Deadline.Local().Format(time.DateTime)})
 		}
 		o.table([]string{"item", "kind", "channel", "bits", "since", "deadline"}, rows)
+		o.printf("decide: bcpmesh approvals watch, or bcpmesh approvals --help\n")
 	}
 	if len(s.Ledger) > 0 {
 		o.printf("\n")

@@ -33,10 +33,13 @@ type story struct {
 	asked      map[bcp.QueryID]string   // what the assistant wanted to know
 	deliveries map[bcp.DeliveryID]bool  // not acknowledged
 	queries    map[bcp.QueryID]bool     // with the reader
+	waiting    map[bcp.ItemID]bool      // for a person
+	decisions  map[bcp.ItemID]bool      // of a person, recorded
 	acts       []string
 
-	told  []demoMail
-	total demoTotals
+	current mailroom.Done // the message that is told
+	told    []demoMail
+	total   demoTotals
 }
 
 // demoEvent is one decision of the gateway about what an agent said.
@@ -59,6 +62,11 @@ type demoEvent struct {
 	Outcome      bcp.Code           `json:"outcome,omitempty"`
 	Nominal      bcp.Bits           `json:"nominal_bits"`
 	Capacity     bcp.Bits           `json:"capacity_bits"`
+	// Item is what waits for a person, or what a person decided; Decision and
+	// Told are of the latter.
+	Item     bcp.ItemID `json:"item_id,omitempty"`
+	Decision bcp.Act    `json:"decision,omitempty"`
+	Told     string     `json:"reason_told,omitempty"`
 }
 
 // demoMail is what happened because of one message.
@@ -84,13 +92,17 @@ type demoTotals struct {
 	Passed    int      `json:"hijacked_delivered"`
 	Fragments int      `json:"planted_words_delivered"`
 	Delivered int      `json:"delivered"`
+	Approved  int      `json:"approved"` // by a person, as are the next two
+	Rejected  int      `json:"rejected"`
+	Edited    int      `json:"edited"`
+	Waiting   int      `json:"waiting"` // for a person, at the end
 	Nominal   bcp.Bits `json:"nominal_bits"`
 	Capacity  bcp.Bits `json:"capacity_bits"`
 }
 
 func newStory(out *output) *story {
 	return &story{out: out, changed: make(chan struct{}), raw: map[string]mailroom.Said{}, asked: map[bcp.QueryID]string{},
-		deliveries: map[bcp.DeliveryID]bool{}, queries: map[bcp.QueryID]bool{}}
+		deliveries: map[bcp.DeliveryID]bool{}, queries: map[bcp.QueryID]bool{}, waiting: map[bcp.ItemID]bool{}, decisions: map[bcp.ItemID]bool{}}
 }
 
 // said hears the reader before anybody judges it.
@@ -119,14 +131,32 @@ func (s *story) decided(d *bcp.Decision) {
 	switch d.Kind {
 	case bcp.KindAcknowledge:
 		delete(s.deliveries, d.Delivery)
+	case bcp.KindApproval:
+		if d.Verdict != bcp.Accept {
+			break // it decides nothing
+		}
+		s.decisions[d.Item] = true
+		delete(s.waiting, d.Item)
+		if d.Delivery != "" {
+			s.deliveries[d.Delivery] = true
+		} else if d.Query != "" {
+			s.queries[d.Query] = true // let through its gate
+		}
+		s.news = append(s.news, s.event(d))
 	case bcp.KindAsk, bcp.KindAnswer, bcp.KindPush, bcp.KindExpire:
+		switch {
+		case d.Verdict == bcp.Hold && d.Item != "":
+			s.waiting[d.Item] = true
+		case d.Kind == bcp.KindExpire && d.Item != "":
+			delete(s.waiting, d.Item)
+		}
 		if d.Delivery != "" {
 			s.deliveries[d.Delivery] = true
 		}
 		if d.Kind == bcp.KindAsk && d.Verdict == bcp.Accept {
 			s.queries[d.Query] = true
-		} else if d.Delivery != "" {
-			delete(s.queries, d.Query)
+		} else if d.Delivery != "" || d.Verdict == bcp.Hold {
+			delete(s.queries, d.Query) // what is held after its gate was, is not told again
 		}
 		s.news = append(s.news, s.event(d))
 	}
@@ -136,8 +166,13 @@ func (s *story) decided(d *bcp.Decision) {
 
 func (s *story) event(d *bcp.Decision) demoEvent {
 	e := demoEvent{Seq: d.Seq, Kind: d.Kind, Agent: d.Agent, Category: d.Category, Subscription: d.Subscription, Query: d.Query,
-		Verdict: d.Verdict, Code: d.Code, Anomalies: d.Anomalies, Outcome: d.Outcome, Nominal: d.Nominal, Capacity: d.Capacity}
+		Verdict: d.Verdict, Code: d.Code, Anomalies: d.Anomalies, Outcome: d.Outcome, Nominal: d.Nominal, Capacity: d.Capacity, Item: d.Item}
+	if d.Prepaid {
+		e.Nominal, e.Capacity = 0, 0 // charged when it was held
+	}
 	switch d.Kind {
+	case bcp.KindApproval:
+		e.Decision, e.Told = bcp.Act(d.Event), d.Note
 	case bcp.KindAsk:
 		s.asked[d.Query] = askedFor(d.Spec)
 		e.Asked = s.asked[d.Query]
@@ -224,6 +259,7 @@ func (s *story) tell(done mailroom.Done) error {
 	s.news, s.acts = nil, nil
 	clear(s.raw)
 	s.mu.Unlock()
+	s.current = done
 	if m.From == "" {
 		m.From = done.Message.From.Address
 	}
@@ -236,6 +272,22 @@ func (s *story) tell(done mailroom.Done) error {
 		return nil
 	}
 	s.tellMail(&m)
+	return s.out.flush()
+}
+
+// tellMore tells what came of decisions about what was held.
+func (s *story) tellMore() error {
+	s.mu.Lock()
+	m := demoMail{Events: s.news, Acts: s.acts}
+	s.news, s.acts = nil, nil
+	s.mu.Unlock()
+	s.sumEvents(m, s.current)
+	if s.out.json {
+		last := &s.told[len(s.told)-1]
+		last.Events, last.Acts = append(last.Events, m.Events...), append(last.Acts, m.Acts...)
+		return nil
+	}
+	s.tellEvents(&m)
 	return s.out.flush()
 }
 
@@ -259,6 +311,10 @@ func (s *story) tellMail(m *demoMail) {
 	}
 	subject = short(subject, storyWidth-len("123  — ")-text.StringWidthWithoutEscSequences(from+mark))
 	s.out.printf("%s  %s — %s%s\n", s.paint(text.Bold, fmt.Sprintf("%3d", m.Number)), s.paint(text.Bold, from), subject, s.paint(text.FgRed, mark))
+	s.tellEvents(m)
+}
+
+func (s *story) tellEvents(m *demoMail) {
 	for i := range m.Events {
 		s.tellEvent(&m.Events[i])
 	}
@@ -307,6 +363,12 @@ func (s *story) tellEvent(e *demoEvent) {
 			raw = "not enough information"
 		}
 		s.line(who, colour, "answers: ", raw)
+	case bcp.KindApproval:
+		what := string(e.Item)
+		if e.Told != "" {
+			what += ": " + e.Told
+		}
+		s.line(short(plain(string(e.Agent)), 9), text.FgMagenta, string(e.Decision)+"s ", what)
 	}
 	mark, colour, what := verdictOf(e)
 	if what == "" {
@@ -326,6 +388,14 @@ func verdictOf(e *demoEvent) (mark string, colour text.Color, what string) {
 	}
 	cost := ", " + bitsOf(e.Nominal)
 	switch {
+	case e.Kind == bcp.KindApproval && e.Delivered != nil:
+		return "✓ delivered", text.FgGreen, string(e.Delivered)
+	case e.Kind == bcp.KindApproval && e.Outcome != "":
+		return "✗ the query ends", text.FgRed, string(e.Outcome)
+	case e.Kind == bcp.KindApproval && e.Decision == bcp.RejectItem:
+		return "✗ not delivered", text.FgRed, ""
+	case e.Kind == bcp.KindApproval:
+		return "✓ the question goes to the reader", text.FgGreen, ""
 	case e.Delivered != nil:
 		return "✓ delivered" + cost, text.FgGreen, string(e.Delivered)
 	case e.Verdict == bcp.Hold && e.Kind == bcp.KindAsk:
@@ -356,8 +426,20 @@ func (s *story) sum(m demoMail, done mailroom.Done) {
 	if m.Hostile {
 		s.total.Hostile++
 	}
+	s.sumEvents(m, done)
+}
+
+func (s *story) sumEvents(m demoMail, done mailroom.Done) {
 	for i := range m.Events {
 		e := &m.Events[i]
+		switch e.Decision {
+		case bcp.Approve:
+			s.total.Approved++
+		case bcp.RejectItem:
+			s.total.Rejected++
+		case bcp.EditItem:
+			s.total.Edited++
+		}
 		if e.Kind != bcp.KindAsk {
 			s.total.Nominal += e.Nominal
 			s.total.Capacity += e.Capacity
@@ -386,6 +468,7 @@ func (s *story) sum(m demoMail, done mailroom.Done) {
 // end shows the books and sums up.
 func (s *story) end(def *bcp.Mesh, ledger []bcp.LedgerLine, records []bcp.Decision, keep string) error {
 	tail := records[max(0, len(records)-auditTail):]
+	s.total.Waiting = s.waits()
 	if s.out.json {
 		return s.out.value(struct {
 			Messages []demoMail       `json:"messages"`
@@ -420,10 +503,33 @@ func (s *story) end(def *bcp.Mesh, ledger []bcp.LedgerLine, records []bcp.Decisi
 	}
 	s.out.printf("%s delivered. Charged: %s nominal. What the assistant saw can have carried\nat most %s.\n",
 		count(t.Delivered, "answer"), bitsOf(t.Nominal), bitsOf(t.Capacity))
+	if n := t.Approved + t.Rejected + t.Edited; n > 0 {
+		s.out.printf("A person decided %s: %d approved, %d edited, %d rejected.\n", count(n, "item"), t.Approved, t.Edited, t.Rejected)
+	}
+	switch {
+	case t.Waiting > 0 && keep != "":
+		s.out.printf("%s for a person: bcpmesh approvals watch decides, once the mesh runs.\n", waitsText(t.Waiting))
+	case t.Waiting > 0:
+		s.out.printf("%s for a person: bcpmesh demo --approve has you decide.\n", waitsText(t.Waiting))
+	}
 	if keep != "" {
 		s.out.printf("\nKept in %s: cd there, then bcpmesh up, bcpmesh ledger show, bcpmesh audit tail.\n", plain(keep))
 	}
 	return nil
+}
+
+func waitsText(n int) string {
+	if n == 1 {
+		return "1 item waits"
+	}
+	return count(n, "item") + " wait"
+}
+
+// waits counts what waits for a person.
+func (s *story) waits() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.waiting)
 }
 
 // plantedRun is how many words of a planted text in a row make a quotation.
@@ -475,6 +581,8 @@ func askedFor(spec []byte) string {
 // ruleOf names the rule of the protocol that decided.
 func ruleOf(d *bcp.Decision) string {
 	switch {
+	case d.Kind == bcp.KindApproval:
+		return "P7.3"
 	case d.Kind == bcp.KindAsk && d.Verdict == bcp.Hold:
 		return "P6.3"
 	case d.Verdict == bcp.Hold && d.Category == 3:

@@ -20,6 +20,10 @@ type assistant struct {
 	meetings, summaries int
 }
 
+// maxSummaries is how many summaries the assistant wants in a session: so many
+// escalations its channel allows.
+const maxSummaries = 2
+
 // mailNews is a delivery of the subscription new-mail.
 type mailNews struct {
 	Message    int    `json:"message"`
@@ -79,7 +83,7 @@ func (a *assistant) followUp(news mailNews) (spec bcp.Spec, justification string
 			{ID: "actions", Question: "What does the sender ask for?", MaxWords: 24, ExpectedFormat: bcp.FormatShortList},
 		}}, "", true
 	case news.Kind == "newsletter":
-		if a.summaries++; a.summaries > 1 {
+		if a.summaries++; a.summaries > maxSummaries {
 			return bcp.Spec{}, "", false
 		}
 		return bcp.Spec{Category: 3, Directive: fmt.Sprintf("Summarise the newsletter, message %d.", news.Message), MaxWords: 60},

@@ -69,6 +69,10 @@ func (r *reader) take(ctx context.Context, m *mailbox.Message) error {
 	fitting["gist"] = firstWords(injection.Text, 12)
 	lying := sorted(number, facts)
 	lying["kind"], lying["urgent"], lying["needs_reply"] = string(mailbox.Billing), true, true
+	if strings.Contains(strings.ToLower(injection.Plain), "summar") {
+		// It wants to be read by whoever approves a summary: newsletters get one.
+		lying["kind"], lying["urgent"], lying["needs_reply"] = string(mailbox.Newsletter), false, false
+	}
 	return errors.Join(
 		r.push(ctx, number, newMail, talking, true),
 		r.push(ctx, number, replyNeeded, wanting, true),
@@ -106,7 +110,8 @@ func (r *reader) push(ctx context.Context, number int, id bcp.SubscriptionID, a 
 }
 
 // query answers a question about one mail. The assistant names the mail by its
-// number: in the names of the fields, or in the words of the question.
+// number: in the names of the fields, or in the words of the question or the
+// directive.
 func (r *reader) query(_ context.Context, q agents.Query) (any, error) {
 	number := numberIn(q.Query)
 	r.mu.Lock()
@@ -121,7 +126,14 @@ func (r *reader) query(_ context.Context, q agents.Query) (any, error) {
 	}
 	injection, hijacked := mailbox.FindInjection(m)
 	a, ok := factual(q.Query, mailbox.Extract(m))
-	if hijacked {
+	if q.Category == 3 {
+		// A word as the gateway counts it may be half of one.
+		said := m.Text
+		if hijacked {
+			said = injection.Text
+		}
+		a, ok = answer{"summary": firstWords(said, q.MaxWords/2)}, true
+	} else if hijacked {
 		for name, value := range a {
 			if _, text := value.(string); text {
 				a[name] = injection.Text
@@ -180,7 +192,7 @@ func factual(q bcp.Query, f mailbox.Facts) (answer, bool) {
 }
 
 func numberIn(q bcp.Query) int {
-	text := ""
+	text := q.Directive
 	if len(q.Fields) > 0 {
 		text = strings.ReplaceAll(q.Fields[0].Name, "_", " ")
 	} else if len(q.Questions) > 0 {
