@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,8 +24,18 @@ type commands struct {
 	mesh       *Mesh
 	supervisor *supervisor.Supervisor
 
-	mu     sync.Mutex
-	issued map[string]bool // files that this mesh has written
+	mu      sync.Mutex
+	issued  map[string]bool // files that this mesh has written
+	resting map[bcp.AgentName]*rest
+	stopped bool
+}
+
+// rest is what is known of an agent whose command ended well although something
+// waits for it.
+type rest struct {
+	waits []string // what waited when it ended
+	ends  int      // how often in a row it left just that
+	again *time.Timer
 }
 
 // startCommands starts the commands of a mesh that serves. Without a folder to
@@ -38,7 +49,7 @@ func (m *Mesh) startCommands() error {
 	if err := os.RemoveAll(folder); err != nil {
 		return fmt.Errorf("start the commands: %w", err)
 	}
-	c := &commands{mesh: m, issued: map[string]bool{}}
+	c := &commands{mesh: m, issued: map[string]bool{}, resting: map[bcp.AgentName]*rest{}}
 	c.supervisor = supervisor.New(supervisor.Config{
 		Logger: m.config.Logger.Named("agents"), Environ: m.config.Environ, Prepare: c.prepare, OnChange: c.changed,
 	})
@@ -47,6 +58,7 @@ func (m *Mesh) startCommands() error {
 		ctx, cancel := context.WithTimeout(context.Background(), commandGrace)
 		defer cancel()
 		err := c.supervisor.Stop(ctx)
+		c.stopTimers()
 		return errors.Join(err, os.RemoveAll(folder))
 	})
 	c.use(m.definition.Load())
@@ -133,6 +145,52 @@ func (c *commands) changed(s supervisor.Status) {
 	}
 	if s.State == supervisor.Resting {
 		// What came while it was ending would wake nobody.
-		g.WakeFor(s.Agent)
+		g.Waiting(s.Agent, func(ids []string) { c.rested(s.Agent, ids) })
+	}
+}
+
+// rested starts a command again that ended well and left something to do: at
+// once where it has done a part of it, and later and later where it has not.
+func (c *commands) rested(agent bcp.AgentName, waits []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.resting[agent]
+	if r == nil {
+		r = &rest{}
+		c.resting[agent] = r
+	}
+	if r.ends++; !slices.Equal(r.waits, waits) {
+		r.ends = 0
+	}
+	r.waits = waits
+	if len(waits) == 0 || c.stopped {
+		return
+	}
+	if r.again != nil {
+		r.again.Stop()
+	}
+	r.again = time.AfterFunc(restPause(r.ends), func() { c.supervisor.Wake(agent) })
+}
+
+// restPause is how long an agent rests that left the same to do ends times in a
+// row before.
+func restPause(ends int) time.Duration {
+	if ends == 0 {
+		return 0
+	}
+	return min(time.Second<<min(ends, 20), maxRest)
+}
+
+// maxRest bounds the rest of an agent for which something waits.
+const maxRest = time.Minute
+
+func (c *commands) stopTimers() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped = true
+	for _, r := range c.resting {
+		if r.again != nil {
+			r.again.Stop()
+		}
 	}
 }

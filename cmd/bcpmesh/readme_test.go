@@ -151,7 +151,7 @@ func TestCommandsOfDocumentsWork(t *testing.T) {
 	for _, c := range []struct {
 		document string
 		least    int // commands, or they are not in blocks of sh any more
-	}{{"README.md", 12}, {"docs/approvers.md", 15}} {
+	}{{"README.md", 12}, {"docs/agents.md", 20}, {"docs/approvers.md", 15}, {"docs/operators.md", 15}} {
 		t.Run(c.document, func(t *testing.T) {
 			if typed := typeDocument(t, c.document, bin); typed < c.least {
 				t.Errorf("typed only %d commands: are they still in blocks of sh?", typed)
@@ -160,8 +160,9 @@ func TestCommandsOfDocumentsWork(t *testing.T) {
 	}
 }
 
-// Every piece of Go in the README stands in an example that is compiled.
-func TestReadmeCodeIsCompiled(t *testing.T) {
+// Every piece of Go in the README and the walkthroughs stands in an example that
+// is compiled.
+func TestCodeOfDocumentsIsCompiled(t *testing.T) {
 	t.Parallel()
 	examples, err := filepath.Glob("../../agents/*_test.go")
 	if err != nil {
@@ -178,7 +179,7 @@ func TestReadmeCodeIsCompiled(t *testing.T) {
 		}
 	}
 	found := 0
-	for _, b := range blocksOf(t, "README.md") {
+	for _, b := range append(blocksOf(t, "README.md"), blocksOf(t, "docs/agents.md")...) {
 		if b.language != "go" {
 			continue
 		}
@@ -191,7 +192,7 @@ func TestReadmeCodeIsCompiled(t *testing.T) {
 			t.Errorf("no example has these lines:\n%s", code.String())
 		}
 	}
-	if found == 0 {
-		t.Error("the README has no Go")
+	if found < 2 {
+		t.Error("the documents have no Go")
 	}
 }

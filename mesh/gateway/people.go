@@ -155,19 +155,30 @@ func (g *Gateway) Inspect(ctx context.Context, f func(*bcp.State)) error {
 	}
 }
 
-// WakeFor calls Config.Wake for an agent for which something waits.
-func (g *Gateway) WakeFor(agent bcp.AgentName) {
+// Waiting has f called with the ids of what waits for an agent that is not
+// connected: queries, deliveries, notices. f must not block.
+func (g *Gateway) Waiting(agent bcp.AgentName, f func(ids []string)) {
 	g.tell(event{call: func() {
-		waits := len(g.state.OpenQueries(agent)) > 0
-		for _, role := range []bcp.Role{bcp.RoleController, bcp.RoleReader} {
-			waits = waits || len(g.state.Notices(agent, role)) > 0
+		var ids []string
+		if g.agents[agentRole{agent, bcp.RoleReader}] == nil {
+			for _, id := range g.state.OpenQueries(agent) {
+				ids = append(ids, string(id))
+			}
+			for _, n := range g.state.Notices(agent, bcp.RoleReader) {
+				ids = append(ids, string(n.ID))
+			}
 		}
-		for _, key := range g.channelsOf(agent) {
-			waits = waits || len(g.state.Outbox(key)) > 0
+		if g.agents[agentRole{agent, bcp.RoleController}] == nil {
+			for _, key := range g.channelsOf(agent) {
+				for _, out := range g.state.Outbox(key) {
+					ids = append(ids, string(out.DeliveryID))
+				}
+			}
+			for _, n := range g.state.Notices(agent, bcp.RoleController) {
+				ids = append(ids, string(n.ID))
+			}
 		}
-		if waits && g.config.Wake != nil {
-			g.config.Wake(agent)
-		}
+		f(ids)
 	}})
 }
 
