@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -895,4 +896,88 @@ func TestLayersStandAlone(t *testing.T) {
 	if out := w.state.Outbox(plannerMail); len(out) != 0 {
 		t.Errorf("without people there leaves %+v", out)
 	}
+}
+
+// A journal whose decision is about another item than it says, or lets through
+// something else than the item's kind allows, is not read.
+//
+// covers P4.5, P7.3, P11.1
+func TestTamperedDecisionsAreFound(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, edited(func(c *Channel) { c.Budget, c.PushBudget = 1000*Bit, 1000*Bit })).play(`
+		push mail planner memo {"summary":"a"} => hold
+		ask planner mail three why=so          => hold
+		ask planner mail text                  => accept
+		answer mail 2 ` + answerWord(heldAnswer) + ` => hold
+		ask clerk mail yes                     => accept`)
+	begin := len(w.journal)
+	tampered := map[string]func(*Decision){
+		"another channel":   func(d *Decision) { d.Controller = "clerk" },
+		"no such channel's": func(d *Decision) { d.Controller, d.Reader = "planner", "web" },
+		"another query":     func(d *Decision) { d.Query = w.queries[2] },
+		"the other query": func(d *Decision) {
+			d.Query = w.queries[map[QueryID]int{w.queries[0]: 1, w.queries[1]: 0, "": 1}[d.Query]]
+		},
+		"no such item":  func(d *Decision) { d.Item = "i-none" },
+		"the next item": func(d *Decision) { d.Item = w.items[(slices.Index(w.items, d.Item)+1)%3] },
+		"no verdict":    func(d *Decision) { d.Verdict = 0 },
+		"held":          func(d *Decision) { d.Verdict = Hold },
+		"refused all the same": func(d *Decision) {
+			if d.Verdict = Reject; d.Delivery == "" {
+				d.Delivery = "d1"
+			}
+		},
+		"a notice more, or less": func(d *Decision) {
+			if d.Notice == "" {
+				d.Notice = "n1"
+			} else {
+				d.Notice = ""
+			}
+		},
+	}
+	of := func(act string, more map[string]func(*Decision)) {
+		t.Helper()
+		for name, tamper := range tampered {
+			if more[name] == nil {
+				more[name] = tamper
+			}
+		}
+		d := w.last
+		for name, tamper := range more {
+			changed := d
+			tamper(&changed)
+			s := w.upTo(begin)
+			changed.Seq, changed.Prev = s.last.Seq+1, s.head
+			if key, _ := changed.Channel(); s.channels[key] != nil { // with a balance that is right
+				changed.Balance = s.channels[key].balanceAfter(&changed, s.queries[changed.Query])
+			}
+			if err := s.Apply(&changed, Digest{}); !errors.Is(err, ErrReplay) {
+				t.Errorf("%s, %s: %v", act, name, err)
+			}
+		}
+		w.state, w.journal = w.upTo(begin), w.journal[:begin]
+	}
+	content := map[string]func(*Decision){
+		"not prepaid": func(d *Decision) { d.Prepaid = false },
+		"nothing":     func(d *Decision) { d.Delivery = "" },
+		"more bits":   func(d *Decision) { d.Nominal *= 2 },
+		"epoch":       func(d *Decision) { d.Epoch++ },
+	}
+	w.play("approve 3 => delivers")
+	of("content", maps.Clone(content))
+	w.play("reject 3 => out:approval_rejected")
+	of("rejected", content)
+	w.play("reject 2 => out:escalation_denied")
+	of("denied", map[string]func(*Decision){
+		"an answer":  func(d *Decision) { d.Outcome = "" },
+		"more bits":  func(d *Decision) { d.Nominal += 30 * Bit },
+		"no message": func(d *Decision) { d.Delivery = "" },
+	})
+	w.play("approve 2 => accept silent")
+	of("let through", map[string]func(*Decision){
+		"an answer":  func(d *Decision) { d.Delivery = "d1" },
+		"an outcome": func(d *Decision) { d.Outcome = Held },
+	})
+	w.play("approve 1 => delivers")
+	of("push", map[string]func(*Decision){})
 }
