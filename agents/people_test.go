@@ -107,7 +107,7 @@ func TestApproverDecides(t *testing.T) {
 				if err != nil || r.Status != bcp.StatusHeld {
 					t.Fatalf("%+v, %v", r, err)
 				}
-				if a := next(t, alerts, "an alert"); a.Alert != bcp.AlertHeld || a.Item == "" {
+				if a := next(t, alerts, "an alert"); a.Alert != bcp.AlertHeld || a.Controller != "main" {
 					t.Fatalf("alert %+v", a)
 				}
 				items, err := approver.List(ctx)

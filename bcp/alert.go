@@ -27,7 +27,9 @@ func AlertKinds() []AlertKind {
 }
 
 // Alert tells operators, approvers and auditors of a decision that somebody
-// should look at. It holds no text of an agent.
+// should look at. It holds no text of an agent, and no item's id: whoever may not
+// decide an item has no business with it (a wrong digest of its content is told
+// before a missing right, PROTOCOL P10).
 type Alert struct {
 	Type       string    `json:"type"`
 	Alert      AlertKind `json:"alert"`
@@ -37,7 +39,6 @@ type Alert struct {
 	Controller AgentName `json:"controller,omitempty"`
 	Reader     AgentName `json:"reader,omitempty"`
 	Epoch      uint64    `json:"epoch,omitzero"`
-	Item       ItemID    `json:"item_id,omitempty"`
 	Count      int       `json:"count,omitzero"`
 }
 
@@ -58,7 +59,7 @@ func (d *Decision) Alert() (Alert, bool) {
 		kind = AlertFlood
 	}
 	return Alert{Type: TypeAlert, Alert: kind, Seq: d.Seq, Time: d.At(), Agent: d.Agent, Controller: d.Controller, Reader: d.Reader,
-		Epoch: d.Epoch, Item: d.Item, Count: d.Count}, kind != ""
+		Epoch: d.Epoch, Count: d.Count}, kind != ""
 }
 
 // alert is one that DecideDue has to record.
