@@ -352,9 +352,12 @@ func (s *State) charge(d *Decision, ch *channelState, q *queryState) error {
 		p.open++
 	} else if q.reserves() {
 		p.open--
+		if d.Verdict == Hold {
+			p.held++
+		}
 	}
 	for epoch, old := range ch.pools {
-		if epoch < ch.epoch && old.open == 0 {
+		if epoch < ch.epoch && old.open == 0 && old.held == 0 {
 			delete(ch.pools, epoch)
 		}
 	}

@@ -433,6 +433,9 @@ func (s *State) drop(d *Decision, code Code) {
 	if it.counted {
 		s.channels[it.channel()].pending--
 	}
+	if p := s.channels[it.channel()].pools[d.Epoch]; it.Query != "" && it.Kind != ItemEscalation && p != nil {
+		p.held--
+	}
 	delete(s.items, it.ID)
 	s.decided = append(s.decided, decidedItem{id: it.ID, at: d.Time, code: code})
 	if d.Notice != "" {

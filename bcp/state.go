@@ -117,6 +117,7 @@ type channelState struct {
 type pool struct {
 	Balance
 	open int // queries that reserved from it and have not ended
+	held int // answers that were charged to it and wait for a person
 	// shown is what was spent when release slot shownAt began, and what the
 	// Controller reserved since.
 	shown   Bits

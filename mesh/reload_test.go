@@ -441,8 +441,8 @@ func TestReloadThatEndsHalfWay(t *testing.T) {
 }
 
 // An open query that needs what an edit took away ends as cancelled; what waits
-// for a person goes on without its subscription, and an approver who was taken
-// off is cut off.
+// for a person without its subscription can only be rejected, and an approver who
+// was taken off is cut off.
 //
 // covers P1.5, P7.1, P9.2
 func TestReloadEndsWhatDoesNotCompile(t *testing.T) {
@@ -480,14 +480,14 @@ func TestReloadEndsWhatDoesNotCompile(t *testing.T) {
 	if d := main.delivery(t); d.Text("query_id") != string(urgent) || !contains(d, `"urgent":true`) {
 		t.Errorf("delivery %s", d.JSON)
 	}
-	// What was held by the old subscription can be released, and not rewritten.
+	// What was held by the old subscription can be rejected, and nothing else.
 	if r := bob.decide(t, edits(bob.view(t, view.ID), sumText)); r.Text("error") != "malformed" {
 		t.Errorf("an edit without a spec: %s", r.JSON)
 	}
-	bob.decided(t, approves(bob.view(t, view.ID)))
-	if d := main.delivery(t); d.Text("subscription_id") != "digest" || !contains(d, sumText) {
-		t.Errorf("delivery %s", d.JSON)
+	if r := bob.decide(t, approves(bob.view(t, view.ID))); r.Text("error") != "not_permitted" {
+		t.Errorf("an approval without a spec: %s", r.JSON)
 	}
+	bob.decided(t, rejects(bob.view(t, view.ID), "nobody asked for it"))
 	m.Restart(t)
 	bob = approver(t, m.Mesh, "bob")
 	bob.decided(t, rejects(bob.first(t), ""))
