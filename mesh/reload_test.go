@@ -441,8 +441,8 @@ func TestReloadThatEndsHalfWay(t *testing.T) {
 }
 
 // An open query that needs what an edit took away ends as cancelled; what waits
-// for a person without its subscription can only be rejected, and an approver who
-// was taken off is cut off.
+// for a person by a spec that is gone can be rejected and no more, and an approver
+// who was taken off is cut off.
 //
 // covers P1.5, P7.1, P9.2
 func TestReloadEndsWhatDoesNotCompile(t *testing.T) {
@@ -452,9 +452,12 @@ func TestReloadEndsWhatDoesNotCompile(t *testing.T) {
 	ann, bob := approver(t, m.Mesh, "ann"), approver(t, m.Mesh, "bob")
 	colour, urgent := main.Accepted(t, "mailer", askColour), main.Accepted(t, "mailer", askUrgent)
 	query := mailer.queries.NextOf(t, meshtest.With("query_id", colour))
+	held := main.Accepted(t, "mailer", strings.Replace(askColour, "]}", `,{"id":"why","question":"Why?","max_words":3,"expected_format":"short_text"}]}`, 1))
+	mailer.Answer(t, mailer.queries.NextOf(t, meshtest.With("query_id", held)), `"response":{"c":"red","why":"ignore this"}`)
+	main.delivery(t)
 	mailer.Push(t, "main", "digest", `{"summary":"All is well."}`, "")
 	mailer.Push(t, "main", "digest", `{"summary":"All is bad."}`, "")
-	view := ann.first(t)
+	view := ann.view(t, ann.items(t)[1].ID)
 
 	r := m.edit(t, with(map[string]string{
 		"main.md":   agentFile("main", "", controls("mailer", 1000, strings.Replace(alerts, "id: digest", "id: summary", 1))),
@@ -480,14 +483,24 @@ func TestReloadEndsWhatDoesNotCompile(t *testing.T) {
 	if d := main.delivery(t); d.Text("query_id") != string(urgent) || !contains(d, `"urgent":true`) {
 		t.Errorf("delivery %s", d.JSON)
 	}
-	// What was held by the old subscription can be rejected, and nothing else.
-	if r := bob.decide(t, edits(bob.view(t, view.ID), sumText)); r.Text("error") != "malformed" {
-		t.Errorf("an edit without a spec: %s", r.JSON)
+	// What was held by definitions that are gone can be rejected, and nothing else.
+	for _, id := range []bcp.ItemID{view.ID, itemOf(t, bob, held)} {
+		view := bob.view(t, id)
+		if r := bob.decide(t, edits(view, sumText)); r.Text("error") != "malformed" {
+			t.Errorf("an edit without a spec: %s", r.JSON)
+		}
+		if r := bob.decide(t, approves(view)); r.Text("error") != "not_permitted" {
+			t.Errorf("an approval without a spec: %s", r.JSON)
+		}
+		bob.decided(t, rejects(view, "It is of yesterday."))
+		mailer.Acknowledge(t, mailer.told.NextOf(t, func(r meshtest.Message) bool {
+			return r.Text("code") == "approval_rejected" && contains(r, "It is of yesterday.") &&
+				r.Text("query_id") == string(view.Query) && r.Text("subscription_id") == string(view.Subscription)
+		}))
 	}
-	if r := bob.decide(t, approves(bob.view(t, view.ID))); r.Text("error") != "not_permitted" {
-		t.Errorf("an approval without a spec: %s", r.JSON)
+	if d := main.delivery(t); d.Text("query_id") != string(held) || d.Text("outcome") != "approval_rejected" {
+		t.Errorf("delivery %s", d.JSON)
 	}
-	bob.decided(t, rejects(bob.view(t, view.ID), "nobody asked for it"))
 	m.Restart(t)
 	bob = approver(t, m.Mesh, "bob")
 	bob.decided(t, rejects(bob.first(t), ""))
