@@ -24,9 +24,7 @@ import (
 const watchPause = 200 * time.Millisecond
 
 func reloadCommand(p *program) *cobra.Command {
-	var where stateFlags
-	var wait durationFlag
-	cmd := &cobra.Command{
+	return operatorCommand(&cobra.Command{
 		Use:   "reload",
 		Short: "Have the running mesh load its definitions again",
 		Long: `Have the running mesh load the definitions of its folder again, all of them or,
@@ -43,23 +41,39 @@ To see the errors of all files before: bcpmesh check.`,
 		Example: `  bcpmesh check && bcpmesh reload
   bcpmesh reload --json`,
 		Args: arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), wait.value)
-			defer cancel()
-			o, err := connectOperator(ctx, where)
-			if err != nil {
+	}, nil, func(ctx context.Context, o *agents.Operator, _ string) error {
+		result, err := o.Reload(ctx)
+		if err != nil {
+			return err
+		}
+		return p.showReloaded(gateway.Reloaded(result))
+	})
+}
+
+// operatorCommand makes cmd do something as the operator, perhaps about the
+// thing that its argument names; check looks at that before there is a
+// connection.
+func operatorCommand(cmd *cobra.Command, check func(where stateFlags, about string) error, do func(ctx context.Context, o *agents.Operator, about string) error) *cobra.Command {
+	var where stateFlags
+	var wait durationFlag
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		about := strings.Join(args, "")
+		if check != nil {
+			if err := check(where, about); err != nil {
 				return err
 			}
-			defer o.Close()
-			result, err := agents.NewOperator(o.Connection).Reload(ctx)
-			if err != nil {
-				return outcomeOf(err)
-			}
-			return p.showReloaded(gateway.Reloaded(result))
-		},
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), wait.value)
+		defer cancel()
+		c, err := connectOperator(ctx, where)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return outcomeOf(do(ctx, agents.NewOperator(c.Connection), about))
 	}
 	where.addTo(cmd)
-	waitFlag(cmd, &wait, 30*time.Second, "how long to wait for the mesh")
+	waitFlag(cmd, &wait, 30*time.Second, "how long to try")
 	return cmd
 }
 

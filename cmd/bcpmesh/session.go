@@ -84,9 +84,7 @@ func renewEpochs(ctx context.Context, where stateFlags, controller bcp.AgentName
 }
 
 func sessionListCommand(p *program) *cobra.Command {
-	var where stateFlags
-	var wait durationFlag
-	cmd := &cobra.Command{
+	return operatorCommand(&cobra.Command{
 		Use:   "list",
 		Short: "Show the newest session of each controller",
 		Long: `Show the newest session of each controller: whether it is open, who began it, how
@@ -96,28 +94,17 @@ or not yet acknowledged.`,
 		Example: `  bcpmesh session list
   bcpmesh session list --json`,
 		Args: arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), wait.value)
-			defer cancel()
-			o, err := connectOperator(ctx, where)
-			if err != nil {
-				return err
-			}
-			defer o.Close()
-			sessions, err := agents.NewOperator(o.Connection).Sessions(ctx)
-			if err != nil {
-				return outcomeOf(err)
-			}
-			if p.out.json {
-				return p.out.value(map[string]any{"sessions": sessions})
-			}
-			p.out.sessions(sessions)
-			return nil
-		},
-	}
-	where.addTo(cmd)
-	waitFlag(cmd, &wait, 30*time.Second, "how long to try")
-	return cmd
+	}, nil, func(ctx context.Context, o *agents.Operator, _ string) error {
+		sessions, err := o.Sessions(ctx)
+		if err != nil {
+			return err
+		}
+		if p.out.json {
+			return p.out.value(map[string]any{"sessions": sessions})
+		}
+		p.out.sessions(sessions)
+		return nil
+	})
 }
 
 func (o *output) sessions(sessions []bcp.SessionView) {

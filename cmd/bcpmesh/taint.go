@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,81 +25,65 @@ func taintReportCommand(p *program) *cobra.Command {
 	for _, s := range bcp.TaintSources() {
 		source.words = append(source.words, string(s))
 	}
-	cmd := taintVerbCommand(p, "report AGENT", "Say that an agent has read something that others may have written",
-		`Say that an agent has read something that others may have written: a web page, a
+	cmd := &cobra.Command{
+		Use: "report AGENT", Short: "Say that an agent has read something that others may have written",
+		Long: `Say that an agent has read something that others may have written: a web page, a
 document, the answer of an API, a row of a database, the output of an agent
 outside the mesh. Each makes its taint high. A Controller can report so itself.`,
-		"  bcpmesh taint report main --source document",
-		func(ctx context.Context, o *agents.Operator, agent bcp.AgentName) error {
-			if source.value == "" {
-				return usagef("taint report: expected --source").withHint("one of %s", strings.Join(source.words, ", "))
-			}
-			return o.ReportTaint(ctx, agent, bcp.TaintSource(source.value))
-		})
+		Example: "  bcpmesh taint report main --source document",
+	}
 	source.addTo(cmd, "source", "where it came from")
-	return cmd
+	return taintVerbCommand(p, cmd, func(where stateFlags, agent string) error {
+		if source.value == "" {
+			return usagef("taint report: expected --source").withHint("one of %s", strings.Join(source.words, ", "))
+		}
+		return isAgent(where, agent)
+	}, func(ctx context.Context, o *agents.Operator, agent bcp.AgentName) error {
+		return o.ReportTaint(ctx, agent, bcp.TaintSource(source.value))
+	})
 }
 
 func taintResetCommand(p *program) *cobra.Command {
-	return taintVerbCommand(p, "reset AGENT", "Forget what was reported for an agent and delivered to it",
-		`Forget what was reported for an agent and what was delivered to it: for an agent
+	return taintVerbCommand(p, &cobra.Command{
+		Use: "reset AGENT", Short: "Forget what was reported for an agent and delivered to it",
+		Long: `Forget what was reported for an agent and what was delivered to it: for an agent
 that has begun anew and remembers nothing. Its base_taint stays.`,
-		"  bcpmesh taint reset main", func(ctx context.Context, o *agents.Operator, agent bcp.AgentName) error {
-			return o.ResetTaint(ctx, agent)
-		})
+		Example: "  bcpmesh taint reset main",
+	}, isAgent, func(ctx context.Context, o *agents.Operator, agent bcp.AgentName) error {
+		return o.ResetTaint(ctx, agent)
+	})
 }
 
-func taintVerbCommand(p *program, use, short, long, example string, do func(context.Context, *agents.Operator, bcp.AgentName) error) *cobra.Command {
-	var where stateFlags
-	var wait durationFlag
-	verb, _, _ := strings.Cut(use, " ")
-	cmd := &cobra.Command{
-		Use: use, Short: short, Long: long, Example: example,
-		Args:              arguments(1, "AGENT"),
-		ValidArgsFunction: firstArgument(completeAgents(false)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), wait.value)
-			defer cancel()
-			agent, err := agentOf(where, args[0])
-			if err != nil {
-				return err
-			}
-			c, err := connectOperator(ctx, where)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			if err := do(ctx, agents.NewOperator(c.Connection), agent); err != nil {
-				return outcomeOf(err)
-			}
-			if p.out.json {
-				return p.out.value(map[string]string{"agent": string(agent), "taint": verb})
-			}
-			p.out.printf("taint of %s: %s\n", agent, verb)
-			return nil
-		},
-	}
-	where.addTo(cmd)
-	waitFlag(cmd, &wait, 30*time.Second, "how long to try")
-	return cmd
+func taintVerbCommand(p *program, cmd *cobra.Command, check func(stateFlags, string) error, do func(context.Context, *agents.Operator, bcp.AgentName) error) *cobra.Command {
+	cmd.Args, cmd.ValidArgsFunction = arguments(1, "AGENT"), firstArgument(completeAgents(false))
+	return operatorCommand(cmd, check, func(ctx context.Context, o *agents.Operator, agent string) error {
+		if err := do(ctx, o, bcp.AgentName(agent)); err != nil {
+			return err
+		}
+		if p.out.json {
+			return p.out.value(map[string]string{"agent": agent, "taint": cmd.Name()})
+		}
+		p.out.printf("taint of %s: %s\n", agent, cmd.Name())
+		return nil
+	})
 }
 
-// agentOf finds an agent of the mesh that an argument names.
-func agentOf(where stateFlags, name string) (bcp.AgentName, error) {
+// isAgent refuses what is no agent of the mesh.
+func isAgent(where stateFlags, name string) error {
 	folder, err := where.folder()
 	if err != nil {
-		return "", err
+		return err
 	}
 	def, err := folder.load()
 	if err != nil {
-		return "", err
+		return err
 	}
 	var names []string
 	for _, a := range def.Agents {
 		if string(a.Name) == name {
-			return a.Name, nil
+			return nil
 		}
 		names = append(names, string(a.Name))
 	}
-	return "", unknownAgent(name, names)
+	return unknownAgent(name, names)
 }
