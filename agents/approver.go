@@ -46,9 +46,14 @@ func (a *Approver) View(ctx context.Context, id bcp.ItemID) (bcp.ItemView, error
 	return view, err
 }
 
-// Approve releases what was viewed: exactly those bytes, or nothing.
+// Approve releases what was viewed: exactly the bytes of its content, or
+// nothing.
 func (a *Approver) Approve(ctx context.Context, view bcp.ItemView) error {
-	return a.decide(ctx, subjects.VerbApprove, bcp.Approve, view, bcp.Approval{SHA256: view.SHA256})
+	digest := view.SHA256
+	if view.Kind != bcp.ItemEscalation {
+		digest = sha256.Sum256(view.Content) // what was shown, whatever the view says of it
+	}
+	return a.decide(ctx, subjects.VerbApprove, bcp.Approve, view, bcp.Approval{SHA256: digest})
 }
 
 // Reject refuses what was viewed. The Reader whose answer it was is told the

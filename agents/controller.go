@@ -140,7 +140,9 @@ func (c *Controller) OpenSession(ctx context.Context) error {
 }
 
 // CloseSession ends the session and cancels its open queries, at their failure
-// price (PROTOCOL P7.6).
+// price (PROTOCOL P7.6). The next session opens new epochs: a Controller that
+// closes after each delivery, while others are on their way, gives its Readers a
+// full budget a round, and only window_budget_bits bounds it.
 func (c *Controller) CloseSession(ctx context.Context) error {
 	return c.session(ctx, bcp.Session{Verb: bcp.VerbClose})
 }

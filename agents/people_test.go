@@ -130,7 +130,7 @@ func TestApproverDecides(t *testing.T) {
 				t.Fatalf("%s, %v", preview.Content, err)
 			}
 			swapped := view
-			swapped.SHA256[0]++
+			swapped.Content = []byte(`{"summary":"rates fall"}`)
 			for what, try := range map[bcp.Code]error{bcp.DigestMismatch: approver.Approve(ctx, swapped)} {
 				if refused := new(agents.RefusedError); !errors.As(try, &refused) || refused.Code != what {
 					t.Errorf("other bytes: %v", try)

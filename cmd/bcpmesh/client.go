@@ -18,8 +18,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// ownCredsTTL is how long the credentials live that a command makes for itself.
-const ownCredsTTL = time.Hour
+// ownCredsTTL is how long the credentials live that a command makes for itself,
+// and so how long one that follows can.
+const ownCredsTTL = 24 * time.Hour
 
 // clientFlags say as whom a command acts, and in which mesh: the one of the
 // current folder, for which it makes credentials of its own, or one that it has
