@@ -378,12 +378,19 @@ func startProcess(t *testing.T, dir, state, listen string) *process {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
+	p.awaitReady(t, ready)
+	return p
+}
+
+// awaitReady waits for the ready file.
+func (p *process) awaitReady(t *testing.T, ready string) {
+	t.Helper()
 	deadline := time.Now().Add(stepPatience)
 	for {
 		var about struct{ URL string }
 		if b, err := os.ReadFile(ready); err == nil && json.Unmarshal(b, &about) == nil {
 			p.url = about.URL
-			return p
+			return
 		}
 		if time.Now().After(deadline) || p.cmd.Process.Signal(syscall.Signal(0)) != nil {
 			t.Fatalf("the mesh is not ready: %s", p.stderr)
