@@ -110,6 +110,17 @@ type running struct {
 
 func (b *bench) start(t *testing.T) *running {
 	t.Helper()
+	r, err := b.tryStart(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// tryStart is start for a gateway that may find that another one wrote while it
+// read the journal.
+func (b *bench) tryStart(t *testing.T) (*running, error) {
+	t.Helper()
 	r := &running{}
 	r.grown.L = &r.mu
 	r.conns = append(r.conns, b.core(t))
@@ -129,7 +140,8 @@ func (b *bench) start(t *testing.T) *running {
 		},
 	})
 	if err != nil {
-		t.Fatal(err)
+		r.disconnect()
+		return nil, err
 	}
 	r.Gateway = g
 	unwatch, err := b.Watch(func(c server.Connection) {
@@ -143,7 +155,14 @@ func (b *bench) start(t *testing.T) *running {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unwatch(); _ = g.Stop() })
-	return r
+	return r, nil
+}
+
+// disconnect closes what the gateway's caller has to.
+func (r *running) disconnect() {
+	for _, conn := range r.conns {
+		conn.Close()
+	}
 }
 
 // wait returns the first n decisions that match.
