@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -29,6 +30,7 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 	"answerquery": answerqueryCommand,
 	"hear":        hearCommand,
 	"until":       untilCommand,
+	"damage":      damageCommand,
 	"fetch":       fetchCommand,
 }
 
@@ -85,6 +87,35 @@ func waitfileCommand(ts *testscript.TestScript, neg bool, args []string) {
 				ts.Fatalf("%s did not come into being", name)
 			}
 			time.Sleep(5 * time.Millisecond)
+		}
+	}
+}
+
+// damageCommand is `damage flip|cut|remove PATTERN`: of each file that matches, a
+// bit in the middle is turned, the second half is cut off, or all of it.
+func damageCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: damage flip|cut|remove PATTERN")
+	}
+	names, err := filepath.Glob(ts.MkAbs(args[1]))
+	ts.Check(err)
+	if len(names) == 0 {
+		ts.Fatalf("no file matches %s", args[1])
+	}
+	for _, name := range names {
+		content, err := os.ReadFile(name)
+		ts.Check(err)
+		half := len(content) / 2
+		switch args[0] {
+		case "flip":
+			content[half] ^= 1
+			ts.Check(os.WriteFile(name, content, 0o600))
+		case "cut":
+			ts.Check(os.WriteFile(name, content[:half], 0o600))
+		case "remove":
+			ts.Check(os.Remove(name))
+		default:
+			ts.Fatalf("damage %s: no such damage", args[0])
 		}
 	}
 }

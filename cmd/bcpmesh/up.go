@@ -349,6 +349,8 @@ func startFailure(err error, listen, state string) error {
 		return f.withHint("another command works on %s: try again", state)
 	case errors.Is(err, accounts.ErrUnsafe):
 		return f.withHint("%s must belong to you and be closed to others: chmod -R go= %s", state, state)
+	case errors.Is(err, jetstream.ErrLost):
+		return f.withHint("restore a backup; whoever goes on without them charges again what was charged, and repeats what was said")
 	case errors.Is(err, bcp.ErrReplay), errors.Is(err, jetstream.ErrRecord):
 		return f.withHint("the journal was written by another version, or was changed: restore a backup, or start with a new --state")
 	}

@@ -195,6 +195,9 @@ func (g *Gateway) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := jetstream.CheckEnd(ctx, g.js, state.Last()); err != nil {
+		return err
+	}
 	g.state, g.journal = state, journal
 	g.log.Info("journal replayed", "decisions", state.Last())
 	start := outcome{decision: state.DecideStart(g.moment(), g.config.State.Version)}
