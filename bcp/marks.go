@@ -18,7 +18,7 @@ type marks struct {
 }
 
 func markOf(values ...any) Digest {
-	return sha256.Sum256([]byte(fmt.Sprintf(strings.Repeat("%q\n", len(values)), values...)))
+	return sha256.Sum256([]byte(fmt.Sprintf(strings.Repeat("%#v\n", len(values)), values...)))
 }
 
 // readMarks has a line for each thing that Apply reads: TestMarks changes every
