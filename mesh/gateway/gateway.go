@@ -87,12 +87,12 @@ type Gateway struct {
 
 	snapshots chan bcp.Config // to be made under these definitions
 	snapping  sync.WaitGroup  // of makeSnapshots
+	// snappedUpTo is the decision that the newest snapshot stands behind.
+	snappedUpTo atomic.Uint64
 
 	// Owned by the goroutine of run.
-	sound     bool      // the state is that of the journal
-	unsnapped uint64    // decisions since the last snapshot
-	snapped   time.Time // when it was begun
-
+	sound   bool      // the state is that of the journal
+	snapped time.Time // when the last snapshot was begun
 	state   *bcp.State
 	journal *jetstream.Journal
 	agents  map[agentRole]*connection
@@ -210,7 +210,8 @@ func (g *Gateway) open(ctx context.Context) error {
 		return err
 	}
 	state := r.state
-	g.state, g.journal, g.unsnapped = state, journal, r.read
+	g.state, g.journal = state, journal
+	g.snappedUpTo.Store(state.Last() - r.read)
 	g.log.Info("journal replayed", "decisions", state.Last(), "read", r.read)
 	start := outcome{decision: state.DecideStart(g.moment(), g.config.State.Version)}
 	if err := g.apply(&start); err != nil {

@@ -165,7 +165,6 @@ func (g *Gateway) record(ctx context.Context, outcomes []outcome) error {
 	if err := jetstream.AwaitRaw(ctx, pages); err != nil {
 		return err
 	}
-	g.unsnapped += uint64(len(records))
 	if g.config.OnDecision != nil {
 		for i := range outcomes {
 			if outcomes[i].record != nil {

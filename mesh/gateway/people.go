@@ -237,7 +237,7 @@ func (g *Gateway) reload(ctx context.Context, config bcp.Config, changes []strin
 		g.failed = err // the next state is the journal's
 		return goBack(err)
 	}
-	g.unsnapped = r.read + 1
+	g.snappedUpTo.Store(r.state.Last() - r.read - 1) // r.state has the reload by now
 	g.prune()
 	g.log.Info("definitions loaded", "changes", len(changes))
 	g.forgetSent()

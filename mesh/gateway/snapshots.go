@@ -95,14 +95,20 @@ func (g *Gateway) snapshotDue() {
 	if every == 0 {
 		every = defaultSnapshotEvery
 	}
-	if g.config.Snapshots == nil || g.unsnapped < every || time.Since(g.snapped) < g.config.snapshotPause() {
+	if g.config.Snapshots == nil || g.unsnapped() < every || time.Since(g.snapped) < g.config.snapshotPause() {
 		return
 	}
 	select {
 	case g.snapshots <- g.config.State:
-		g.unsnapped, g.snapped = 0, time.Now()
+		g.snapped = time.Now()
 	default: // one is being made
 	}
+}
+
+// unsnapped counts the decisions since the newest snapshot.
+func (g *Gateway) unsnapped() uint64 {
+	last := g.state.Last()
+	return last - min(last, g.snappedUpTo.Load())
 }
 
 func (c *Config) snapshotPause() time.Duration {
@@ -159,6 +165,7 @@ func (g *Gateway) writeSnapshot(state *bcp.State, sequence uint64, begun time.Ti
 	}); err != nil {
 		return err
 	}
+	g.snappedUpTo.Store(state.Last())
 	g.log.Info("snapshot made", "decisions", state.Last(), "bytes", len(checkpoint), "took", time.Since(begun).Round(time.Millisecond))
 	return nil
 }
@@ -166,7 +173,7 @@ func (g *Gateway) writeSnapshot(state *bcp.State, sequence uint64, begun time.Ti
 // lastSnapshot is made of the state when the gateway ends in order: nobody waits
 // for a decision any more.
 func (g *Gateway) lastSnapshot() {
-	if g.config.Snapshots == nil || !g.sound || g.unsnapped == 0 {
+	if g.config.Snapshots == nil || !g.sound || g.unsnapped() == 0 {
 		return
 	}
 	if err := g.writeSnapshot(g.state, g.journal.Last(), time.Now()); err != nil {
