@@ -153,11 +153,21 @@ func readRecords(ctx context.Context, js natsjs.JetStream, from uint64, each fun
 	if err != nil {
 		return 0, fmt.Errorf("reading the journal: %w", err)
 	}
-	state := stream.CachedInfo().State
-	last := state.LastSeq
-	if state.Msgs != last || state.NumDeleted > 0 {
+	if state := stream.CachedInfo().State; state.Msgs != state.LastSeq || state.NumDeleted > 0 {
 		return 0, errMissing
 	}
+	return salvageRecords(ctx, js, from, each)
+}
+
+// salvageRecords is readRecords of a journal that may lack some: it reads up to
+// the first that is missing.
+func salvageRecords(ctx context.Context, js natsjs.JetStream, from uint64, each func(seq uint64, decisions [][]byte) error) (uint64, error) {
+	stream, err := js.Stream(ctx, CommitStream)
+	if err != nil {
+		return 0, fmt.Errorf("reading the journal: %w", err)
+	}
+	state := stream.CachedInfo().State
+	last := state.LastSeq
 	if state.Msgs == 0 || from > last {
 		return last, nil
 	}
