@@ -33,6 +33,7 @@ func (s *State) Apply(d *Decision, record Digest) error {
 }
 
 func (s *State) apply(d *Decision) error {
+	s.noteForeign(d)
 	if d.Repeat {
 		s.repeat(d)
 		return nil
@@ -160,6 +161,7 @@ func (s *State) applyAsk(d *Decision, ch *channelState) error {
 	q := &queryState{
 		channel: ch.definition.ChannelKey, session: d.Session, epoch: d.Epoch, category: d.Category, validator: v, prices: prices,
 		nominal: d.Nominal, capacity: d.Capacity, accepted: d.Seq, deadline: d.Deadline, phase: phaseSent, sent: true,
+		spec: d.Spec, maxBytes: maxBytesOf(v),
 	}
 	s.queries[d.Query] = q
 	if d.Verdict == Hold {
@@ -195,8 +197,21 @@ func (s *State) asked(d *Decision, ch *channelState) (*Validator, Prices, error)
 	case d.Context == s.context:
 		return nil, Prices{}, err
 	default:
-		return nil, Prices{Nominal: d.Nominal, Capacity: d.Capacity, FailedNominal: min(Bit, d.Nominal), FailedCapacity: d.Capacity}, nil
+		return nil, unasked(d.Nominal, d.Capacity), nil
 	}
+}
+
+// unasked are the prices of a query whose spec cannot be asked any more.
+func unasked(nominal, capacity Bits) Prices {
+	return Prices{Nominal: nominal, Capacity: capacity, FailedNominal: min(Bit, nominal), FailedCapacity: capacity}
+}
+
+// maxBytesOf is the limit of an answer that v judges.
+func maxBytesOf(v *Validator) int {
+	if v == nil {
+		return MaxControllerMessage
+	}
+	return v.MaxBytes()
 }
 
 var errAsked = errors.New("the spec has another price than what was reserved")
@@ -260,6 +275,7 @@ func (s *State) end(d *Decision, ch *channelState, q *queryState) {
 		q.heard = Cancelled
 	}
 	q.ended = d.Time
+	q.validator, q.prices, q.spec = nil, Prices{}, nil // its memory is of a day
 	s.endings = append(s.endings, d.Query)
 	switch d.Outcome {
 	case NotEnoughInformation, Rejected, Expired:

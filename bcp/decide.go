@@ -121,9 +121,7 @@ func (s *State) DecideAnswer(m Moment, reader AgentName, id QueryID, attempt int
 	}
 	limit := MaxControllerMessage
 	if q != nil {
-		if q.validator != nil {
-			limit = q.validator.MaxBytes()
-		}
+		limit = q.maxBytes
 		d.Controller, d.Category, d.Epoch = q.channel.Controller, q.category, q.epoch
 	}
 	var in Incoming

@@ -13,13 +13,14 @@ import (
 func TestAnswerIsDelivered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testMesh()).play(`
-		ask planner mail odd          => accept bits:1.584962501 reserved:1.584962501
+		ask planner mail odd          => accept bits:1.584962501 reserved:1.584962501`)
+	v := w.state.queries[w.queries[0]].validator
+	w.play(`
 		answer mail 1 {"x":"b"}       => accept delivers bits:1.584962501 settled:1.584962501 reserved:0.0 taint:medium`)
 	out := w.state.Outbox(plannerMail)
 	if len(out) != 1 {
 		t.Fatalf("the outbox has %d deliveries", len(out))
 	}
-	v := w.state.queries[w.queries[0]].validator
 	want := Delivery{Type: TypeResponseDelivery, DeliveryID: out[0].DeliveryID, QueryID: w.queries[0], Category: 1, FromAgent: "mail",
 		Response: []byte(`{"x":"b"}`), BandwidthBits: 1584962501, CapacityBits: v.Prices().Capacity, Taint: TaintMedium, ChannelMode: "bcp"}
 	if diff := cmp.Diff(want, out[0].Delivery); diff != "" {
@@ -227,7 +228,9 @@ func TestFailuresHaveOneForm(t *testing.T) {
 		Cancelled:            "close planner => ends \n due => out:cancelled",
 	}
 	for outcome, history := range outcomes {
-		w := newWorld(t, edited(func(c *Channel) { c.MaxRetries = 0 })).play("ask planner mail num => accept\n" + history + " bits:1.0 settled:1.0")
+		w := newWorld(t, edited(func(c *Channel) { c.MaxRetries = 0 })).play("ask planner mail num => accept")
+		failed := w.state.queries[w.queries[0]].prices.FailedCapacity
+		w.play(history + " bits:1.0 settled:1.0")
 		out := w.state.Outbox(plannerMail)[0].Delivery
 		out.DeliveryID = "d"
 		b, err := Encode(out, JSON)
@@ -236,7 +239,7 @@ func TestFailuresHaveOneForm(t *testing.T) {
 		}
 		got := strings.Replace(string(b), string(outcome), "OUTCOME", 1)
 		want := `{"type":"bcp_response_delivery","delivery_id":"d","query_id":"q000001","category":1,"from_agent":"mail","outcome":"OUTCOME",` +
-			`"bandwidth_bits":1.0,"capacity_bits":` + w.state.queries[w.queries[0]].prices.FailedCapacity.String() + `,"taint":"medium","channel_mode":"bcp"}`
+			`"bandwidth_bits":1.0,"capacity_bits":` + failed.String() + `,"taint":"medium","channel_mode":"bcp"}`
 		if got != want {
 			t.Errorf("%s is told as\n%s, want\n%s", outcome, got, want)
 		}

@@ -220,6 +220,9 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 					fail("%v: epoch %d after %d renewals by its Controller", key, c.epoch, s.renewals)
 				}
 			}
+			if rapid.IntRange(0, 9).Draw(r, "checkpoint") == 0 && !w.same(w.state) { // and goes on with it
+				fail("the checkpoint is refused")
+			}
 			if step%10 == 0 || step < 10 {
 				replayed = catchUp(t, replica, w, replayed)
 				if a, b := dump(w.state), dump(replica); a != b {

@@ -45,6 +45,8 @@ type State struct {
 	verify   Verifier
 	origin   int64                 // time of the first decision
 	compiled map[string]*Validator // memo of asks' specs
+	foreign  foreign
+	marks    marks
 }
 
 // agentState is what belongs to one agent over all its channels.
@@ -130,9 +132,11 @@ type queryState struct {
 	session   SessionID
 	epoch     uint64
 	category  Category
-	validator *Validator // nil where the definitions of today do not compile it
-	prices    Prices
-	nominal   Bits // reserved, like capacity
+	validator *Validator // nil where the definitions of today do not compile it, and once it ended
+	prices    Prices     // zero once it ended
+	spec      []byte     // as it was asked, until it ended
+	maxBytes  int        // of an answer, also of one that comes too late
+	nominal   Bits       // reserved, like capacity
 	capacity  Bits
 	accepted  uint64
 	deadline  int64
@@ -258,6 +262,7 @@ func NewState(c Config) (*State, error) {
 	if err := s.readSchedules(c.Schedules); err != nil {
 		return nil, err
 	}
+	s.foreign, s.marks = newForeign(), s.readMarks(c)
 	return s, nil
 }
 

@@ -1,9 +1,11 @@
 package bcp
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -242,9 +244,11 @@ func (w *world) replay() *State {
 // read under them, and then says so.
 func (w *world) reload(mesh *Mesh) {
 	w.t.Helper()
+	before := w.state
 	w.config.Mesh = mesh
 	w.config.Definitions[0]++
 	w.state = w.replay()
+	w.same(before)
 	w.act("reload")
 }
 
@@ -268,7 +272,36 @@ func (w *world) play(history string) *world {
 	if diff := cmp.Diff(dump(w.state), dump(w.replay())); diff != "" {
 		w.t.Fatalf("the journal replays to another state (-live +replayed):\n%s", diff)
 	}
+	if !w.same(w.state) {
+		w.t.Fatal("a checkpoint is refused under its own definitions")
+	}
 	return w
+}
+
+// same restores a checkpoint of the state before under the definitions of now.
+// Where it is not refused, the world goes on with it: it must be the state that
+// the journal makes.
+func (w *world) same(before *State) bool {
+	w.t.Helper()
+	checkpoint, err := before.Checkpoint()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	restored, err := Restore(w.config, checkpoint)
+	if errors.Is(err, ErrDefinitions) {
+		return false
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if diff := cmp.Diff(dump(w.state), dump(restored)); diff != "" {
+		w.t.Fatalf("a checkpoint restores to another state (-journal +restored):\n%s", diff)
+	}
+	if again, err := restored.Checkpoint(); err != nil || !bytes.Equal(again, checkpoint) && before == w.state {
+		w.t.Fatalf("a restored state has another checkpoint: %v", err)
+	}
+	w.state = restored
+	return true
 }
 
 // act does what a line says and returns the words of its decision.
@@ -429,6 +462,7 @@ func dump(s *State) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "last %+v\nhead %x origin %d aging %v endings %v decided %v waiting %v noticed %v alerts %v\n",
 		s.last, s.head, s.origin, s.aging, s.endings, s.decided, s.waiting, s.noticed, s.alerts)
+	fmt.Fprintf(&b, "foreign %v\n", s.foreign)
 	sortedLines(&b, s.agents, func(a *agentState) string {
 		return fmt.Sprintf("%v %v %d %+v %+v %v %v %v", a.reported, a.exposure, a.renewals, a.refusals, a.session, a.unavailable, a.sources, a.notices)
 	})

@@ -40,6 +40,9 @@ var (
 	ErrUncertain = errors.New("the journal did not acknowledge a record")
 	// ErrRecord says that a record of the journal cannot be read.
 	ErrRecord = errors.New("a record of the journal is damaged")
+	// ErrPosition says that the journal does not have what a snapshot was made
+	// of.
+	ErrPosition = errors.New("the journal does not have the decision of the snapshot")
 )
 
 var errMissing = fmt.Errorf("%w: records are missing", ErrRecord)
@@ -58,6 +61,9 @@ type Journal struct {
 	last    uint64 // sequence of the newest record in the stream
 }
 
+// Last is the sequence of the newest record that was read or written.
+func (j *Journal) Last() uint64 { return j.last }
+
 // OpenJournal returns the journal of a shard. Call Replay before Append.
 func OpenJournal(ctx context.Context, js natsjs.JetStream, shard int) (*Journal, error) {
 	if _, err := js.Stream(ctx, CommitStream); err != nil {
@@ -70,7 +76,20 @@ func OpenJournal(ctx context.Context, js natsjs.JetStream, shard int) (*Journal,
 // journal ready for Append. An error of apply ends it, and leaves the journal as
 // it was.
 func (j *Journal) Replay(ctx context.Context, apply func(decision []byte) error) error {
-	last, err := readRecords(ctx, j.js, 1, func(_ uint64, decisions [][]byte) error {
+	return j.ReplayBehind(ctx, Position{}, apply)
+}
+
+// ReplayBehind is Replay of what stands behind a position. Where the journal
+// does not have the position's decision there, it is [ErrPosition]: the journal
+// is another one, or has lost its end.
+func (j *Journal) ReplayBehind(ctx context.Context, p Position, apply func(decision []byte) error) error {
+	last, err := readRecords(ctx, j.js, max(1, p.Sequence), func(seq uint64, decisions [][]byte) error {
+		if seq == p.Sequence {
+			if bcp.RecordDigest(decisions[len(decisions)-1]) != p.Head {
+				return ErrPosition
+			}
+			return nil
+		}
 		for _, d := range decisions {
 			if err := apply(d); err != nil {
 				return err
@@ -78,6 +97,9 @@ func (j *Journal) Replay(ctx context.Context, apply func(decision []byte) error)
 		}
 		return nil
 	})
+	if err == nil && last < p.Sequence {
+		err = ErrPosition
+	}
 	if err != nil {
 		return err
 	}
@@ -131,11 +153,21 @@ func readRecords(ctx context.Context, js natsjs.JetStream, from uint64, each fun
 	if err != nil {
 		return 0, fmt.Errorf("reading the journal: %w", err)
 	}
-	state := stream.CachedInfo().State
-	last := state.LastSeq
-	if from == 1 && (state.Msgs != last || state.NumDeleted > 0) {
+	if state := stream.CachedInfo().State; state.Msgs != state.LastSeq || state.NumDeleted > 0 {
 		return 0, errMissing
 	}
+	return salvageRecords(ctx, js, from, each)
+}
+
+// salvageRecords is readRecords of a journal that may lack some: it reads up to
+// the first that is missing.
+func salvageRecords(ctx context.Context, js natsjs.JetStream, from uint64, each func(seq uint64, decisions [][]byte) error) (uint64, error) {
+	stream, err := js.Stream(ctx, CommitStream)
+	if err != nil {
+		return 0, fmt.Errorf("reading the journal: %w", err)
+	}
+	state := stream.CachedInfo().State
+	last := state.LastSeq
 	if state.Msgs == 0 || from > last {
 		return last, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,6 +53,9 @@ type Config struct {
 	// Now is the clock that sessions, deadlines and schedules go by; nil is the
 	// machine's.
 	Now func() time.Time
+	// SnapshotEvery is how many decisions may stand behind a snapshot until the
+	// next is made; 0 is the gateway's choice.
+	SnapshotEvery uint64
 	// Logger, nil discards. It never gets a byte of an agent's message.
 	Logger hclog.Logger
 	// OnDecision, if set, is called with each decision once it is stored. It
@@ -61,6 +65,9 @@ type Config struct {
 	// before the first decision under them. It must not block, nor change them.
 	OnReload func(*bcp.Mesh)
 }
+
+// snapshotFolder is where the snapshots are, in the state folder.
+const snapshotFolder = "snapshots"
 
 // Mesh is a running mesh. Its methods may be used concurrently.
 type Mesh struct {
@@ -142,6 +149,7 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	m.gateway, err = gateway.Start(context.WithoutCancel(ctx), gateway.Config{
 		State: m.stateOf(config.Definition),
 		Conn:  conn, Connect: func() (*nats.Conn, error) { return m.server.Gateway() }, Kick: m.clients.kickAll,
+		Snapshots: jetstream.NewSnapshots(filepath.Join(config.State, snapshotFolder)), SnapshotEvery: config.SnapshotEvery,
 		Reload: m.reloadFiles, Wake: m.wake, Now: config.Now, Logger: config.Logger.Named("gateway"), OnDecision: config.OnDecision,
 	})
 	if err != nil {

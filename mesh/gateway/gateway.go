@@ -56,6 +56,12 @@ type Config struct {
 	Now func() time.Time
 	// Shard is the number of the journal, 0 on a single machine.
 	Shard int
+	// Snapshots, if set, bound what a start reads of the journal. One is made when
+	// the gateway ends, and while it serves behind each SnapshotEvery decisions,
+	// but not more often than once a minute; 0 is 100,000, and another number
+	// has no least time.
+	Snapshots     *jetstream.Snapshots
+	SnapshotEvery uint64
 	// Logger, nil discards. It never gets a byte of an agent's message.
 	Logger hclog.Logger
 	// OnDecision, if set, is called by the gateway's goroutine with each
@@ -79,7 +85,14 @@ type Gateway struct {
 	done   chan struct{}
 	err    error // why run ended, once done is closed
 
+	snapshots chan bcp.Config // to be made under these definitions
+	snapping  sync.WaitGroup  // of makeSnapshots
+	// snappedUpTo is the decision that the newest snapshot stands behind.
+	snappedUpTo atomic.Uint64
+
 	// Owned by the goroutine of run.
+	sound   bool      // the state is that of the journal
+	snapped time.Time // when the last snapshot was begun
 	state   *bcp.State
 	journal *jetstream.Journal
 	agents  map[agentRole]*connection
@@ -140,7 +153,7 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 		inbox: newInbox(), links: make(map[agentRole]*nats.Conn), done: make(chan struct{}),
 		agents: make(map[agentRole]*connection), sending: make(map[bcp.DeliveryID]*sending), notices: make(map[bcp.DeliveryID]int),
 		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]int), counting: make(map[counted]int),
-		flaps: make(map[agentRole]flaps),
+		flaps: make(map[agentRole]flaps), snapshots: make(chan bcp.Config),
 	}
 	g.events = g.inbox.lane()
 	config.Conn.SetDisconnectErrHandler(func(_ *nats.Conn, err error) {
@@ -163,6 +176,7 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 		g.unlink()
 		return nil, err
 	}
+	g.snapping.Go(func() { g.makeSnapshots(runCtx) })
 	go g.run(runCtx)
 	return g, nil
 }
@@ -191,41 +205,65 @@ func (g *Gateway) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	state, err := replay(ctx, journal, g.config.State)
+	r, err := replay(ctx, journal, g.config.Snapshots, g.config.State, g.log)
 	if err != nil {
 		return err
 	}
+	state := r.state
 	if err := jetstream.CheckEnd(ctx, g.js, state.Last()); err != nil {
 		return err
 	}
 	g.state, g.journal = state, journal
-	g.log.Info("journal replayed", "decisions", state.Last())
-	start := outcome{decision: state.DecideStart(g.moment(), g.config.State.Version)}
-	if err := g.apply(&start); err != nil {
+	g.snappedUpTo.Store(state.Last() - r.read)
+	g.log.Info("journal replayed", "decisions", state.Last(), "read", r.read)
+	if err := g.take(ctx); err != nil {
 		return err
 	}
-	return g.record(ctx, []outcome{start})
+	g.sound = true
+	return nil
 }
 
-// replay makes the state of a journal under some definitions.
-func replay(ctx context.Context, journal *jetstream.Journal, config bcp.Config) (*bcp.State, error) {
-	state, err := bcp.NewState(config)
-	if err != nil {
-		return nil, err
-	}
-	err = journal.Replay(ctx, func(record []byte) error {
-		d, err := bcp.DecodeDecision(record)
+// take records that this gateway writes from here on. Whoever wrote meanwhile was
+// quicker: what it wrote is read, and then it is tried again. The other one is
+// fenced by the record and steps down.
+func (g *Gateway) take(ctx context.Context) error {
+	for tries := 1; ; tries++ {
+		start := g.state.DecideStart(g.moment(), g.config.State.Version)
+		record, err := bcp.EncodeDecision(&start)
 		if err != nil {
 			return err
 		}
-		return state.Apply(&d, bcp.RecordDigest(record))
-	})
-	return state, err
+		switch err := g.journal.Append(ctx, [][]byte{record}); {
+		case err == nil:
+			if err := g.state.Apply(&start, bcp.RecordDigest(record)); err != nil {
+				return err
+			}
+			if g.config.OnDecision != nil {
+				g.config.OnDecision(&start)
+			}
+			return nil
+		case !errors.Is(err, jetstream.ErrFenced) || tries == maxTakes:
+			return err
+		}
+		behind := jetstream.Position{Sequence: g.journal.Last(), Head: g.state.Head()}
+		if err := g.journal.ReplayBehind(ctx, behind, applyTo(g.state)); err != nil {
+			return err
+		}
+	}
 }
+
+// maxTakes is how often a gateway tries to be quicker than the one that it takes
+// over from.
+const maxTakes = 100
 
 // run is the gateway's one goroutine.
 func (g *Gateway) run(ctx context.Context) {
 	defer close(g.done)
+	defer func() {
+		g.cancel(errEnded) // also where it ended by itself
+		g.snapping.Wait()
+		g.lastSnapshot()
+	}()
 	defer g.unlink()
 	defer g.inbox.close()
 	g.resume()
@@ -244,7 +282,10 @@ func (g *Gateway) run(ctx context.Context) {
 		if err == nil { // everybody of the batch has been answered
 			batch, err, g.failed = nil, g.failed, nil
 		}
-		if err != nil {
+		if err == nil {
+			g.snapshotDue()
+		} else {
+			g.sound = false
 			if errors.Is(err, jetstream.ErrFenced) {
 				g.log.Error("stepping down", "error", err)
 				g.err = err

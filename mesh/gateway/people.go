@@ -207,10 +207,11 @@ func (g *Gateway) Reload(ctx context.Context, config bcp.Config, changes []strin
 }
 
 func (g *Gateway) reload(ctx context.Context, config bcp.Config, changes []string, switchOver func() error) error {
-	next, err := replay(ctx, g.journal, config)
+	r, err := replay(ctx, g.journal, g.config.Snapshots, config, g.log)
 	if err != nil {
 		return err
 	}
+	next := r.state
 	old, before := g.state, g.config.State
 	// What the journal does not have holds for nobody.
 	goBack := func(err error) error {
@@ -236,6 +237,7 @@ func (g *Gateway) reload(ctx context.Context, config bcp.Config, changes []strin
 		g.failed = err // the next state is the journal's
 		return goBack(err)
 	}
+	g.snappedUpTo.Store(r.state.Last() - r.read - 1) // r.state has the reload by now
 	g.prune()
 	g.log.Info("definitions loaded", "changes", len(changes))
 	g.forgetSent()

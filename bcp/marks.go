@@ -1,0 +1,72 @@
+package bcp
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// marks are what [State.Apply] reads of the definitions, and so what a
+// checkpoint depends on. Everything else in them is read by the decisions to
+// come alone: budgets, limits and people change without a word of history.
+type marks struct {
+	mesh     Digest
+	agents   map[AgentName]Digest
+	channels map[ChannelKey]Digest
+}
+
+func markOf(values ...any) Digest {
+	return sha256.Sum256([]byte(fmt.Sprintf(strings.Repeat("%#v\n", len(values)), values...)))
+}
+
+// readMarks has a line for each thing that Apply reads: TestMarks changes every
+// field of the definitions and looks whether a replay differs.
+func (s *State) readMarks(c Config) marks {
+	mesh := []any{Versions(c.Version), s.rules.Digest(), int64(s.mesh.IdleTimeout), fmt.Sprint(s.mesh.TimeZone), c.Constraints != nil}
+	for _, name := range slices.Sorted(maps.Keys(s.mesh.Vocabularies)) {
+		mesh = append(mesh, name, s.mesh.Vocabularies[name])
+	}
+	for i := range s.crons { // by their places in the list
+		cron := &s.crons[i]
+		mesh = append(mesh, cron.agent, cron.role, cron.Schedule, cron.Message)
+	}
+	m := marks{mesh: markOf(mesh...), agents: make(map[AgentName]Digest), channels: make(map[ChannelKey]Digest)}
+	for i := range s.mesh.Agents {
+		a := &s.mesh.Agents[i]
+		m.agents[a.Name] = markOf(a.MaxConnections)
+	}
+	for key, ch := range s.channels {
+		d := &ch.definition
+		channel := []any{int64(d.ReleaseInterval), int64(d.BudgetWindow), int64(d.AlertBits), uint8(d.OnAnomaly), d.PreserveCase,
+			ch.settings.ReleaseSlots, ch.settings.ApprovalSlots}
+		for _, sub := range d.Subscriptions { // by their places in the list
+			channel = append(channel, sub.ID)
+		}
+		m.channels[key] = markOf(channel...)
+	}
+	return m
+}
+
+// foreign is what the history has and the definitions do not: what became of it
+// is not known here, and a checkpoint cannot tell it to definitions that have it.
+type foreign struct {
+	agents   map[AgentName]bool
+	channels map[ChannelKey]bool
+}
+
+func newForeign() foreign {
+	return foreign{make(map[AgentName]bool), make(map[ChannelKey]bool)}
+}
+
+func (s *State) noteForeign(d *Decision) {
+	for _, name := range [...]AgentName{d.Agent, d.Controller, d.Reader, d.Target} {
+		if name != "" && s.agents[name] == nil {
+			s.foreign.agents[name] = true
+		}
+	}
+	if key, ok := d.Channel(); ok && s.channels[key] == nil {
+		s.foreign.channels[key] = true
+	}
+}

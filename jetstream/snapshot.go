@@ -1,0 +1,170 @@
+package jetstream
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Position is a place in the journal: behind one of its records.
+type Position struct {
+	Sequence uint64     // of the record in the stream
+	Decision uint64     // the number of its last decision
+	Head     bcp.Digest // of that decision
+}
+
+// Snapshot is a checkpoint of the state at a position of the journal.
+type Snapshot struct {
+	Position
+	Checkpoint []byte
+}
+
+// Snapshots is a folder of them. It is a memo: whoever deletes it makes the next
+// start longer, and nothing else.
+type Snapshots struct{ dir string }
+
+// NewSnapshots returns the snapshots in a folder, which Write makes.
+func NewSnapshots(dir string) *Snapshots { return &Snapshots{dir: dir} }
+
+// ErrSnapshot says that a snapshot is damaged.
+var ErrSnapshot = errors.New("a snapshot is damaged")
+
+const (
+	// keptSnapshots is how many there are: one may be damaged, or made under
+	// definitions that hold no more.
+	keptSnapshots = 3
+	// snapshotMagic stands in front of a snapshot, and its SHA-256 behind it.
+	snapshotMagic  = "bcpmesh snapshot 1\n"
+	snapshotHeader = len(snapshotMagic) + 8 + 8 + sha256.Size
+	snapshotSuffix = ".snapshot"
+	// maxSnapshot bounds what is read into memory.
+	maxSnapshot = 4 << 30
+)
+
+// Write stores a snapshot, whole or not at all, and removes those that are too
+// old by then.
+func (s *Snapshots) Write(snapshot Snapshot) (err error) {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return fmt.Errorf("writing a snapshot: %w", err)
+	}
+	draft, err := os.CreateTemp(s.dir, "draft-*")
+	if err != nil {
+		return fmt.Errorf("writing a snapshot: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = draft.Close()
+			_ = os.Remove(draft.Name())
+			err = fmt.Errorf("writing a snapshot: %w", err)
+		}
+	}()
+	header := binary.BigEndian.AppendUint64([]byte(snapshotMagic), snapshot.Sequence)
+	header = append(binary.BigEndian.AppendUint64(header, snapshot.Decision), snapshot.Head[:]...)
+	sum := sha256.New()
+	for _, part := range [][]byte{header, snapshot.Checkpoint} {
+		sum.Write(part)
+		if _, err := draft.Write(part); err != nil {
+			return err
+		}
+	}
+	if _, err := draft.Write(sum.Sum(nil)); err != nil {
+		return err
+	}
+	if err := errors.Join(draft.Sync(), draft.Close()); err != nil {
+		return err
+	}
+	name := fmt.Sprintf("%020d%s", snapshot.Decision, snapshotSuffix) // sorts by decision
+	if err := os.Rename(draft.Name(), filepath.Join(s.dir, name)); err != nil {
+		return err
+	}
+	return errors.Join(syncFolder(s.dir), s.prune(name))
+}
+
+func syncFolder(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// prune keeps the newest, and none that says to be newer than the one that was
+// just made: the journal has lost what it was made of.
+func (s *Snapshots) prune(newest string) error {
+	names, err := s.List()
+	kept := 0
+	for _, name := range names {
+		if name <= newest && kept < keptSnapshots {
+			kept++
+			continue
+		}
+		err = errors.Join(err, os.Remove(filepath.Join(s.dir, name)))
+	}
+	drafts, _ := filepath.Glob(filepath.Join(s.dir, "draft-*")) // of a crash; there is one writer
+	for _, draft := range drafts {
+		err = errors.Join(err, os.Remove(draft))
+	}
+	return err
+}
+
+// List returns the names of the snapshots, newest first.
+func (s *Snapshots) List() ([]string, error) {
+	entries, err := os.ReadDir(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the snapshots: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Type().IsRegular() && strings.HasSuffix(e.Name(), snapshotSuffix) {
+			names = append(names, e.Name())
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(b, a) })
+	return names, nil
+}
+
+// Read returns a snapshot of List. One that was cut, or changed, is
+// [ErrSnapshot].
+func (s *Snapshots) Read(name string) (Snapshot, error) {
+	f, err := os.Open(filepath.Join(s.dir, filepath.Base(name)))
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("reading a snapshot: %w", err)
+	}
+	defer func() { _ = f.Close() }() // it is only read
+	info, err := f.Stat()
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("reading a snapshot: %w", err)
+	}
+	if info.Size() < int64(snapshotHeader+sha256.Size) || info.Size() > maxSnapshot {
+		return Snapshot{}, fmt.Errorf("%w: %s has %d bytes", ErrSnapshot, name, info.Size())
+	}
+	b := make([]byte, info.Size())
+	if _, err := io.ReadFull(f, b); err != nil {
+		return Snapshot{}, fmt.Errorf("reading a snapshot: %w", err)
+	}
+	body, sum := b[:len(b)-sha256.Size], b[len(b)-sha256.Size:]
+	if got := sha256.Sum256(body); !bytes.Equal(got[:], sum) || !bytes.HasPrefix(body, []byte(snapshotMagic)) {
+		return Snapshot{}, fmt.Errorf("%w: %s is not what was written", ErrSnapshot, name)
+	}
+	rest := body[len(snapshotMagic):]
+	return Snapshot{
+		Position: Position{
+			Sequence: binary.BigEndian.Uint64(rest), Decision: binary.BigEndian.Uint64(rest[8:]), Head: bcp.Digest(rest[16:]),
+		},
+		Checkpoint: body[snapshotHeader:],
+	}, nil
+}

@@ -1,0 +1,119 @@
+package jetstream_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+)
+
+// A snapshot comes back as it was written, or not at all.
+//
+// covers P11.2, A-CHAIN, A-CRASH
+func TestSnapshots(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "snapshots")
+	snapshots := jetstream.NewSnapshots(dir)
+	if names, err := snapshots.List(); err != nil || len(names) > 0 {
+		t.Fatalf("no folder: %v %v", names, err)
+	}
+	made := func(n uint64) jetstream.Snapshot {
+		return jetstream.Snapshot{Position: jetstream.Position{Sequence: n, Decision: 10 * n, Head: bcp.Digest{byte(n)}}, Checkpoint: bytes.Repeat([]byte{byte(n)}, 100)}
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "draft-1"), []byte("of a crash"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for n := uint64(1); n <= 12; n++ {
+		if err := snapshots.Write(made(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names, err := snapshots.List()
+	if err != nil || len(names) != 3 {
+		t.Fatalf("%v %v", names, err)
+	}
+	for i, name := range names {
+		got, err := snapshots.Read(name)
+		if want := made(uint64(12 - i)); err != nil || got.Position != want.Position || !bytes.Equal(got.Checkpoint, want.Checkpoint) {
+			t.Errorf("%s: %+v %v", name, got, err)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 3 {
+		t.Errorf("the folder has %v", entries)
+	}
+	name := filepath.Join(dir, names[0])
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("others may read it: %v", info.Mode())
+	}
+	for i := range whole {
+		damaged := bytes.Clone(whole)
+		damaged[i] ^= 1
+		for _, b := range [][]byte{damaged, whole[:i]} {
+			if err := os.WriteFile(name, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := snapshots.Read(names[0]); !errors.Is(err, jetstream.ErrSnapshot) {
+				t.Fatalf("byte %d: %v", i, err)
+			}
+		}
+	}
+	// The journal lost its end and went on: what says to be newer is gone.
+	if err := snapshots.Write(made(5)); err != nil {
+		t.Fatal(err)
+	}
+	if names, _ := snapshots.List(); len(names) != 1 {
+		t.Errorf("%v", names)
+	}
+}
+
+// Behind a position stand exactly the decisions that followed it; a position
+// that the journal does not have is refused.
+//
+// covers P4.5, P11.2
+func TestReplayBehind(t *testing.T) {
+	t.Parallel()
+	js := streams(t)
+	j, _ := open(t, js)
+	m := newMaker(t)
+	var written [][]byte
+	var at []jetstream.Position
+	for n := range 5 {
+		batch := m.some(n + 1)
+		if err := j.Append(within(t), batch); err != nil {
+			t.Fatal(err)
+		}
+		written = append(written, batch...)
+		at = append(at, jetstream.Position{Sequence: j.Last(), Decision: uint64(len(written)), Head: bcp.RecordDigest(written[len(written)-1])})
+	}
+	for _, p := range at {
+		var read [][]byte
+		j, err := jetstream.OpenJournal(within(t), js, 0)
+		if err == nil {
+			err = j.ReplayBehind(within(t), p, func(b []byte) error { read = append(read, b); return nil })
+		}
+		if err != nil || len(read) != len(written)-int(p.Decision) || len(read) > 0 && !bytes.Equal(read[0], written[p.Decision]) || j.Last() != 5 {
+			t.Errorf("behind %d: %d decisions, %v", p.Decision, len(read), err)
+		}
+		p.Head[0]++
+		if err := j.ReplayBehind(within(t), p, func([]byte) error { return nil }); !errors.Is(err, jetstream.ErrPosition) {
+			t.Errorf("another head: %v", err)
+		}
+	}
+	if err := j.ReplayBehind(within(t), jetstream.Position{Sequence: 6, Head: at[4].Head}, func([]byte) error { return nil }); !errors.Is(err, jetstream.ErrPosition) {
+		t.Errorf("behind the end: %v", err)
+	}
+	if err := j.Append(within(t), m.some(1)); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,198 @@
+package mesh_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// busy is a mesh with something of everything in its journal.
+func busy(t *testing.T) *meshtest.Mesh {
+	t.Helper()
+	m := meshtest.Start(t, pair(1000))
+	main, mailer := controller(t, m, "main"), reader(t, m, "mailer")
+	for range 5 {
+		main.Accepted(t, "mailer", askUrgent)
+		mailer.Answer(t, mailer.queries.Next(t), isUrgent)
+		mailer.result(t)
+	}
+	main.Accepted(t, "mailer", askWho)
+	mailer.queries.Next(t)
+	return m
+}
+
+// A backup restores to a mesh that goes on, with the same keys, and shows the
+// same of itself.
+//
+// covers P4.5, P11.1, P11.2
+func TestBackup(t *testing.T) {
+	t.Parallel()
+	m := busy(t)
+	var file bytes.Buffer
+	if _, err := mesh.Backup(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{}); !errors.Is(err, server.ErrInUse) {
+		t.Errorf("while it runs: %v", err)
+	}
+	want := picture(t, m)
+	m.Stop(t)
+	made, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made.Decisions < 10 || made.Head.IsZero() || made.Lost != "" {
+		t.Errorf("%+v", made)
+	}
+	original := m.State
+	if _, err := mesh.Restore(t.Context(), bytes.NewReader(file.Bytes()), original, mesh.BackupOptions{}); !errors.Is(err, mesh.ErrNotEmpty) {
+		t.Errorf("over what is there: %v", err)
+	}
+	m.State = filepath.Join(t.TempDir(), "new")
+	steps := uint64(0)
+	restored, err := mesh.Restore(t.Context(), bytes.NewReader(file.Bytes()), m.State, mesh.BackupOptions{Progress: func(done, _ uint64) { steps = done }})
+	if err != nil || restored.Head != made.Head || steps != made.Records {
+		t.Fatalf("%+v %v", restored, err)
+	}
+	m.Start(t)
+	if _, read, passed := startedFrom(m); read != 0 || passed != 0 {
+		t.Errorf("the restored snapshot is not used: %d decisions were read", read)
+	}
+	if got := picture(t, m); got != want {
+		t.Errorf("restored\n%s\nwant\n%s", got, want)
+	}
+	for _, name := range []string{"operator.nk", "account-CORE.nk", "scope-controller-main.nk"} { // creds hold
+		before, err := os.ReadFile(filepath.Join(original, "keys", name))
+		after, err2 := os.ReadFile(filepath.Join(m.State, "keys", name))
+		if err != nil || err2 != nil || !bytes.Equal(before, after) {
+			t.Errorf("%s is another one: %v %v", name, err, err2)
+		}
+	}
+	mailer := reader(t, m, "mailer")
+	mailer.Answer(t, mailer.queries.Next(t), isWho) // the query that was open
+	mailer.result(t)
+	m.Stop(t)
+
+	// Without keys, the restored mesh has others.
+	file.Reset()
+	if _, err := mesh.Backup(t.Context(), original, nil, &file, mesh.BackupOptions{WithoutKeys: true}); err != nil {
+		t.Fatal(err)
+	}
+	m.State = filepath.Join(t.TempDir(), "new")
+	if _, err := mesh.Restore(t.Context(), bytes.NewReader(file.Bytes()), m.State, mesh.BackupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m.Start(t)
+	if got := picture(t, m); got != want {
+		t.Errorf("restored without keys\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Whatever byte of a backup is another, and wherever it is cut: nothing is
+// restored, and nothing is left behind.
+//
+// covers P11.2, A-CHAIN
+func TestDamagedBackup(t *testing.T) {
+	t.Parallel()
+	m := busy(t)
+	m.Stop(t)
+	var file bytes.Buffer
+	if _, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	good := file.Bytes()
+	parent := t.TempDir()
+	refused := func(name string, b []byte) {
+		t.Helper()
+		if _, err := mesh.Restore(t.Context(), bytes.NewReader(b), filepath.Join(parent, "new"), mesh.BackupOptions{}); !errors.Is(err, jetstream.ErrBackup) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	refused("empty", nil)
+	refused("no end", good[:len(good)-1])
+	zip, err := gzip.NewReader(bytes.NewReader(good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := io.ReadAll(zip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed := func(b []byte) []byte {
+		var out bytes.Buffer
+		w := gzip.NewWriter(&out)
+		if _, err := w.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return out.Bytes()
+	}
+	for _, part := range []string{"journal/", "keys/", "snapshots/", "manifest.json", "manifest.sha256"} {
+		at := bytes.Index(plain, []byte(part))
+		if at < 0 {
+			t.Fatalf("no %s in it", part)
+		}
+		changed := bytes.Clone(plain)
+		changed[at+512+20] ^= 1 // behind its header
+		refused("changed in "+part, packed(changed))
+		refused("cut in "+part, packed(plain[:at+512+30]))
+		away := bytes.Clone(plain)
+		copy(away[at:], "../")
+		refused("outside: "+part, packed(away))
+	}
+	if entries, err := os.ReadDir(parent); err != nil || len(entries) > 0 {
+		t.Errorf("left behind: %v", entries)
+	}
+}
+
+// A journal whose newest record is damaged does not start; a salvaging backup
+// keeps what is good, says what is lost, and restores to a mesh that starts.
+//
+// covers P11.1, P11.2, A-CRASH
+func TestSalvage(t *testing.T) {
+	t.Parallel()
+	m := busy(t)
+	before := len(m.Decisions())
+	m.Stop(t)
+	js, end := m.Streams(t)
+	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
+	defer cancel()
+	for _, b := range [][]byte{[]byte("no record"), []byte("another")} {
+		if _, err := js.Publish(ctx, subjects.Commit(0), b, natsjs.WithRetryAttempts(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end()
+	if err := m.TryStart(t); !errors.Is(err, jetstream.ErrRecord) {
+		t.Fatalf("a damaged journal: %v", err)
+	}
+	m.Mesh = nil
+	if _, err := mesh.Backup(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{}); !errors.Is(err, jetstream.ErrRecord) {
+		t.Errorf("a backup of it: %v", err)
+	}
+	var file bytes.Buffer
+	made, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{Salvage: true})
+	if err != nil || made.Lost == "" || int(made.Decisions) < before {
+		t.Fatalf("%d decisions of %d: %+v %v", made.Decisions, before, made.Lost, err)
+	}
+	m.State = filepath.Join(t.TempDir(), "new")
+	if _, err := mesh.Restore(t.Context(), bytes.NewReader(file.Bytes()), m.State, mesh.BackupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m.Start(t)
+	if got := m.Decisions(); got[len(got)-1].Seq != made.Decisions+1 {
+		t.Errorf("it goes on with %d behind %d", got[len(got)-1].Seq, made.Decisions)
+	}
+}

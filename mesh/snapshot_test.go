@@ -1,0 +1,299 @@
+package mesh_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+)
+
+var (
+	historyDecisions = flag.Int("decisions", 3000, "how many decisions TestStartWithHistory starts with")
+	historyApart     = flag.Duration("apart", time.Second, "how far they are apart")
+)
+
+// snapshotFiles lists the snapshots of a mesh, newest first.
+func snapshotFiles(t *testing.T, m *meshtest.Mesh) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(m.State, "snapshots", "*.snapshot"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(files)
+	slices.Reverse(files)
+	return files
+}
+
+// startedFrom returns what the log says of the newest start.
+func startedFrom(m *meshtest.Mesh) (decisions, read int, passedOver int) {
+	lines := strings.Split(strings.TrimSpace(m.Log()), "\n")
+	for i := len(lines) - 1; i >= 0; i-- {
+		if at := strings.Index(lines[i], "journal replayed: decisions="); at >= 0 {
+			_, _ = fmt.Sscanf(lines[i][at:], "journal replayed: decisions=%d read=%d", &decisions, &read)
+			for i--; i >= 0 && strings.Contains(lines[i], "a snapshot is passed over"); i-- {
+				passedOver++
+			}
+			break
+		}
+	}
+	return decisions, read, passedOver
+}
+
+// A start reads what stands behind the newest snapshot. Damaged ones are passed
+// over, and without any the journal makes the same state.
+//
+// covers P4.5, P9.1, P11.1, P11.2, A-CRASH
+func TestStartFromSnapshot(t *testing.T) {
+	t.Parallel()
+	e := startEdited(t, pair(1000))
+	m := e.Mesh
+	for n := range 4 { // four clean stops
+		main, mailer := controller(t, m, "main"), reader(t, m, "mailer")
+		for range 3 {
+			main.Accepted(t, "mailer", askUrgent)
+			mailer.queries.Next(t)
+		}
+		if m.Restart(t); n == 0 && len(snapshotFiles(t, m)) != 1 {
+			t.Fatalf("%v", snapshotFiles(t, m))
+		}
+	}
+	files := snapshotFiles(t, m)
+	if len(files) != 3 {
+		t.Fatalf("%v", files)
+	}
+	decisions, read, passed := startedFrom(m)
+	if read != 0 || passed != 0 || decisions < 12 {
+		t.Fatalf("%d of %d decisions were read, %d snapshots passed over", read, decisions, passed)
+	}
+	want := picture(t, m)
+	damage := func(name string, how func([]byte) []byte) {
+		t.Helper()
+		b, err := os.ReadFile(name)
+		if err == nil {
+			err = os.WriteFile(name, how(b), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	restart := func(change func()) {
+		t.Helper()
+		m.Stop(t)
+		// What the clean end made goes; the files of before stay as they are.
+		for _, name := range snapshotFiles(t, m) {
+			if !slices.Contains(files, name) {
+				if err := os.Remove(name); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		change()
+		m.Start(t)
+	}
+	saved := map[string][]byte{}
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		saved[name] = b
+	}
+	putBack := func() {
+		for name, b := range saved {
+			if err := os.WriteFile(name, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		damage func()
+		passed int
+		whole  bool
+	}{
+		{"the newest is cut", func() { damage(files[0], func(b []byte) []byte { return b[:len(b)/2] }) }, 1, false},
+		{"two are changed", func() {
+			for _, name := range files[:2] {
+				damage(name, func(b []byte) []byte { b[len(b)/2] ^= 1; return b })
+			}
+		}, 2, false},
+		{"all are empty", func() {
+			for _, name := range files {
+				damage(name, func([]byte) []byte { return nil })
+			}
+		}, 3, true},
+		{"none is there", func() { _ = os.RemoveAll(filepath.Join(m.State, "snapshots")) }, 0, true},
+	} {
+		restart(func() {
+			if err := os.MkdirAll(filepath.Join(m.State, "snapshots"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			putBack()
+			c.damage()
+		})
+		decisions, read, passed := startedFrom(m)
+		if passed != c.passed || (read == decisions) != c.whole || read == 0 {
+			t.Errorf("%s: %d of %d decisions were read, %d snapshots passed over", c.name, read, decisions, passed)
+		}
+		if got := picture(t, m); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", c.name, got, want)
+		}
+	}
+}
+
+// While a mesh serves, snapshots are made of its journal; a crash then loses
+// nothing, and reads little.
+//
+// covers P4.5, P9.1, P11.1, A-CRASH
+func TestSnapshotsWhileServing(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(100000), func(c *mesh.Config) { c.SnapshotEvery = 20 })
+	main, mailer := controller(t, m, "main"), reader(t, m, "mailer")
+	deadline := time.Now().Add(meshtest.Patience)
+	for len(snapshotFiles(t, m)) < 2 {
+		main.Accepted(t, "mailer", askUrgent)
+		mailer.Answer(t, mailer.queries.Next(t), isUrgent)
+		mailer.result(t)
+		if time.Now().After(deadline) {
+			t.Fatal("no snapshot is made")
+		}
+	}
+	names := snapshotFiles(t, m)
+	m.Stop(t)
+	for _, name := range snapshotFiles(t, m) { // as if it had crashed
+		if !slices.Contains(names, name) {
+			if err := os.Remove(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	m.Start(t)
+	decisions, read, passed := startedFrom(m)
+	if len(snapshotFiles(t, m)) > 0 && (read == decisions || passed > 0) {
+		t.Errorf("%d of %d decisions were read, %d snapshots passed over", read, decisions, passed)
+	}
+	got := picture(t, m)
+	m.Stop(t)
+	if err := os.RemoveAll(filepath.Join(m.State, "snapshots")); err != nil {
+		t.Fatal(err)
+	}
+	m.Start(t)
+	if want := picture(t, m); got != want {
+		t.Errorf("from a snapshot\n%s\nfrom the journal\n%s", got, want)
+	}
+}
+
+// How long a start takes with a long history: the measure is
+//
+//	go test ./mesh -run TestStartWithHistory -v -decisions 1000000 -apart 1s
+//
+// covers P4.5, P9.1
+func TestStartWithHistory(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	m := meshtest.Prepare(t, pair(1_000_000_000), func(c *mesh.Config) { c.Now = func() time.Time { return now } })
+	m.Start(t) // makes the streams
+	m.Stop(t)
+	now = fillJournal(t, m, now)
+	timed := func(name string) (read int, shown string) {
+		begun := time.Now()
+		m.Start(t)
+		took := time.Since(begun)
+		decisions, read, _ := startedFrom(m)
+		shown = picture(t, m)
+		begun = time.Now()
+		m.Stop(t)
+		t.Logf("%s: %d decisions, %d read, %v to start, %v to stop", name, decisions, read, took, time.Since(begun))
+		return read, shown
+	}
+	all, want := timed("from the journal")
+	read, got := timed("from a snapshot")
+	if got != want || all < *historyDecisions || read != 0 {
+		t.Errorf("read %d, then %d\n%s\nwant\n%s", all, read, got, want)
+	}
+	for _, name := range snapshotFiles(t, m)[:1] {
+		if info, err := os.Stat(name); err == nil {
+			t.Logf("a snapshot has %.1f MB", float64(info.Size())/1e6)
+		}
+	}
+}
+
+// fillJournal writes decisions as a gateway would, without one: asks, answers
+// and acknowledgements in turn.
+func fillJournal(t *testing.T, m *meshtest.Mesh, now time.Time) time.Time {
+	t.Helper()
+	js, end := m.Streams(t)
+	defer end()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
+	defer cancel()
+	state, err := bcp.NewState(bcp.Config{Mesh: m.Definition, Constraints: constraint.Compile, Verify: accounts.Verify,
+		Schedules: definition.ParseSchedule, Definitions: definition.Digest(m.Definition), Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	journal, err := jetstream.OpenJournal(ctx, js, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := journal.Replay(ctx, func(record []byte) error {
+		d, err := bcp.DecodeDecision(record)
+		if err != nil {
+			return err
+		}
+		return state.Apply(&d, bcp.RecordDigest(record))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	moment := func() bcp.Moment {
+		n++
+		now = now.Add(*historyApart)
+		return bcp.Moment{Now: now, Fresh: fmt.Sprintf("%026d", n), Salt: [16]byte{byte(n), byte(n >> 8), byte(n >> 16)}}
+	}
+	var batch [][]byte
+	apply := func(d bcp.Decision) {
+		record, err := bcp.EncodeDecision(&d)
+		if err == nil {
+			err = state.Apply(&d, bcp.RecordDigest(record))
+		}
+		if err == nil {
+			if batch = append(batch, record); len(batch) == 256 {
+				err = journal.Append(ctx, batch)
+				batch = nil
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n < *historyDecisions {
+		ask := state.DecideAsk(moment(), "main", "mailer", []byte(strings.Replace(askUrgent, "{", fmt.Sprintf(`{"request_id":"r%d",`, n), 1)))
+		apply(ask)
+		if ask.Verdict != bcp.Accept {
+			t.Fatalf("an ask got %s", ask.Code)
+		}
+		apply(state.DecideAnswer(moment(), "mailer", ask.Query, 0, fmt.Appendf(nil, `{"type":"bcp_response","query_id":%q,%s}`, ask.Query, isUrgent)))
+		for _, out := range state.Outbox(bcp.ChannelKey{Controller: "main", Reader: "mailer"}) {
+			d, _ := state.DecideAcknowledge(moment(), "main", bcp.RoleController, out.DeliveryID)
+			apply(d)
+			break
+		}
+	}
+	if err := journal.Append(ctx, batch); err != nil {
+		t.Fatal(err)
+	}
+	return now
+}
