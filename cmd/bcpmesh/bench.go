@@ -20,6 +20,7 @@ type benchOptions struct {
 	only          []string
 	duration      durationFlag
 	plots, state  string
+	profile       string
 }
 
 func benchCommand(p *program) *cobra.Command {
@@ -62,6 +63,8 @@ half a minute.`,
 	cmd.Flags().Var(&o.duration, "duration", "how long one measurement of a round takes (default 1s, quick 100ms)")
 	cmd.Flags().StringVar(&o.plots, "plots", "", "write plots and figures to `DIR`, and the tables into DIR.md where they stand")
 	cmd.Flags().StringVar(&o.state, "state", "", "make the temporary state in `DIR`: its disk is measured (default the system's)")
+	cmd.Flags().StringVar(&o.profile, "profile", "", "write processor profiles of the meshes to `DIR`, for go tool pprof")
+	complete(cmd, "profile", completeFolders)
 	complete(cmd, "only", cobra.FixedCompletions(bench.Names(), cobra.ShellCompDirectiveNoFileComp))
 	complete(cmd, "plots", completeFolders)
 	complete(cmd, "state", completeFolders)
@@ -118,7 +121,7 @@ func runBench(ctx context.Context, p *program, o benchOptions) error {
 	defer func() { _ = os.RemoveAll(folder) }() // we made it, and nothing in it is of use
 	var bar *progressbar.ProgressBar
 	report, err := bench.Run(ctx, bench.Options{
-		Only: o.only, Quick: o.quick, Duration: o.duration.value, State: folder, Version: programVersion(),
+		Only: o.only, Quick: o.quick, Duration: o.duration.value, State: folder, Profile: o.profile, Version: programVersion(),
 		Command: func(ctx context.Context) *exec.Cmd {
 			cmd := exec.CommandContext(ctx, program, "bench-part")
 			cmd.Args[0] = os.Args[0]

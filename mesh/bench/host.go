@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 	"fmt"
+	"os"
+	"runtime/pprof"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
@@ -17,8 +19,9 @@ type issuer interface {
 
 // host is a mesh or a floor.
 type host struct {
-	mesh  *mesh.Mesh
-	floor *floor
+	mesh    *mesh.Mesh
+	floor   *floor
+	profile *os.File // nil where none is made
 }
 
 // startHost runs one and makes creds for all its agents. Took is how long the
@@ -75,11 +78,24 @@ func startHost(ctx context.Context, o order) (*host, reply, error) {
 			return nil, reply{}, err
 		}
 	}
+	if o.Profile != "" {
+		if h.profile, err = os.Create(o.Profile); err == nil {
+			err = pprof.StartCPUProfile(h.profile)
+		}
+		if err != nil {
+			h.stop()
+			return nil, reply{}, err
+		}
+	}
 	return h, r, nil
 }
 
 // stop ends it; its state is thrown away, so that an error harms nobody.
 func (h *host) stop() {
+	if h.profile != nil {
+		pprof.StopCPUProfile()
+		_ = h.profile.Close()
+	}
 	if h.mesh != nil {
 		_ = h.mesh.Stop(context.Background())
 	}

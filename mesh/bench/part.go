@@ -42,6 +42,7 @@ type order struct {
 	Interval bool   `json:"interval,omitempty"` // sync at an interval, not always
 	Deliver  bool   `json:"deliver,omitempty"`  // a floor delivers pushes
 	History  int    `json:"history,omitempty"`  // decisions to write before the start
+	Profile  string `json:"profile,omitempty"`  // file for a profile of the processor time
 
 	// Of connect.
 	URL     string  `json:"url,omitempty"`

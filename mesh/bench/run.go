@@ -34,6 +34,8 @@ type Options struct {
 	// Progress, if set, is told what is measured next, and how many of the
 	// measurements are done.
 	Progress func(done, all int, next string)
+	// Profile, if set, is a folder for profiles of the meshes' processor time.
+	Profile string
 	// Version names the program in the report.
 	Version string
 }
