@@ -9,11 +9,16 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
+// usualRecord is the room that most decisions need, in bytes, but for what they
+// carry.
+const usualRecord = 512
+
 // EncodeDecision returns the bytes of a decision as a journal keeps them:
 // MessagePack with short keys, the same bytes for the same decision. The hash
 // chain covers exactly these bytes.
 func EncodeDecision(d *Decision) ([]byte, error) {
 	var buf bytes.Buffer
+	buf.Grow(usualRecord + len(d.Spec) + len(d.Payload))
 	enc := msgpack.GetEncoder()
 	defer msgpack.PutEncoder(enc)
 	enc.Reset(&buf)
