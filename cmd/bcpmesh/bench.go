@@ -110,6 +110,11 @@ func (o partOutput) Write(b []byte) (int, error) {
 }
 
 func runBench(ctx context.Context, p *program, o benchOptions) error {
+	if o.plots != "" {
+		if err := bench.CheckFiles(o.plots); err != nil {
+			return failf("--plots %s: %s", quoted(o.plots), reasonOf(err))
+		}
+	}
 	program, err := os.Executable()
 	if err != nil {
 		return failf("this program cannot be found: %s", reasonOf(err))
@@ -119,6 +124,11 @@ func runBench(ctx context.Context, p *program, o benchOptions) error {
 		return failf("a temporary folder: %s", reasonOf(err))
 	}
 	defer func() { _ = os.RemoveAll(folder) }() // we made it, and nothing in it is of use
+	if o.profile != "" {
+		if err := os.MkdirAll(o.profile, 0o700); err != nil {
+			return failf("--profile %s: %s", quoted(o.profile), reasonOf(err))
+		}
+	}
 	var bar *progressbar.ProgressBar
 	report, err := bench.Run(ctx, bench.Options{
 		Only: o.only, Quick: o.quick, Duration: o.duration.value, State: folder, Profile: o.profile, Version: programVersion(),
