@@ -113,7 +113,7 @@ func (p *Projector) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	messages, err := consumer.Messages()
+	messages, err := consumer.Messages(readAhead)
 	if err != nil {
 		return err
 	}
