@@ -157,10 +157,11 @@ func newest(releases []Release) []Release {
 	size := 0
 	for i := len(releases) - 1; i >= 0; i-- {
 		if size += len(releases[i].Content); size > maxReleaseBytes {
-			return releases[i+1:]
+			releases = releases[i+1:]
+			break
 		}
 	}
-	return releases
+	return slices.Clip(releases)
 }
 
 // itemState is what waits for a person.

@@ -176,8 +176,9 @@ func (session *sessionState) note(d *Decision) {
 	if d.Outcome == "" {
 		r.Content = d.Payload
 	}
-	earlier := session.releases[max(0, len(session.releases)-maxReleases+1):]
-	session.releases = append(slices.Clip(slices.Clone(earlier)), r)
+	// What was handed out before is not written to: what is appended lies
+	// behind it.
+	session.releases = append(session.releases[max(0, len(session.releases)-maxReleases+1):], r)
 }
 
 // SessionView is a Controller's newest session, as operators see it.

@@ -1,7 +1,6 @@
 package bcp
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -9,19 +8,23 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
+// usualRecord is the room that most decisions need, in bytes, but for what they
+// carry.
+const usualRecord = 512
+
 // EncodeDecision returns the bytes of a decision as a journal keeps them:
 // MessagePack with short keys, the same bytes for the same decision. The hash
 // chain covers exactly these bytes.
 func EncodeDecision(d *Decision) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := msgpack.GetEncoder()
-	defer msgpack.PutEncoder(enc)
-	enc.Reset(&buf)
-	enc.UseCompactInts(true)
-	if err := enc.Encode(d); err != nil {
-		return nil, fmt.Errorf("encoding decision %d: %w", d.Seq, err)
+	const head = 3 // of a map with 16 members or more
+	w := recordWriter{b: make([]byte, head, usualRecord+len(d.Spec)+len(d.Payload))}
+	w.decision(d)
+	if w.members < 16 {
+		w.b[head-1] = 0x80 | byte(w.members)
+		return w.b[head-1:], nil
 	}
-	return buf.Bytes(), nil
+	w.b[0], w.b[1], w.b[2] = 0xde, byte(w.members>>8), byte(w.members)
+	return w.b, nil
 }
 
 // DecodeDecision reads what EncodeDecision wrote. Records come from the gateway

@@ -5,12 +5,14 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/vmihailenco/msgpack/v5"
 	"pgregory.net/rapid"
 )
 
@@ -215,4 +217,82 @@ func FuzzDecodeDecision(f *testing.F) {
 		_, _ = public.Message()
 		_, _ = public.Channel()
 	})
+}
+
+// The records are what the library makes of the type, byte for byte, whatever
+// their members are.
+func TestRecordsAreTheLibrarys(t *testing.T) {
+	t.Parallel()
+	check := func(t interface{ Errorf(string, ...any) }, d *Decision) {
+		var want bytes.Buffer
+		enc := msgpack.NewEncoder(&want)
+		enc.UseCompactInts(true)
+		if err := enc.Encode(d); err != nil {
+			t.Errorf("%v", err)
+		}
+		if got, err := EncodeDecision(d); err != nil || !bytes.Equal(got, want.Bytes()) {
+			t.Errorf("%+v is %x, %v, want %x", d, got, err, want.Bytes())
+		}
+	}
+	full := fullDecision()
+	for _, d := range []*Decision{{}, &full} {
+		check(t, d)
+	}
+	sizes := []int{0, 1, 15, 16, 31, 32, 127, 128, 255, 256, 65535, 65536}
+	rapid.Check(t, func(t *rapid.T) {
+		var d Decision
+		fill(t, reflect.ValueOf(&d).Elem(), sizes)
+		check(t, &d)
+	})
+}
+
+// fill sets about half of the members, at the limits of their encodings.
+func fill(t *rapid.T, v reflect.Value, sizes []int) {
+	if !rapid.Bool().Draw(t, "set") {
+		return
+	}
+	size := rapid.SampledFrom(sizes).Draw(t, "size")
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(t, v.Field(i), sizes)
+		}
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(rapid.SampledFrom([]int64{1, -1, -32, -33, -128, -129, -32768, -32769, math.MinInt32, math.MinInt32 - 1, math.MinInt64, math.MaxInt64, 1 << 32}).Draw(t, "int"))
+		if rapid.Bool().Draw(t, "positive") {
+			v.SetInt(int64(size))
+		}
+	case reflect.Uint8:
+		v.SetUint(uint64(size) & 0xff)
+	case reflect.Uint64:
+		v.SetUint(uint64(size) << rapid.SampledFrom([]int{0, 16, 40}).Draw(t, "shift"))
+	case reflect.String:
+		v.SetString(strings.Repeat("a", size))
+	case reflect.Array:
+		v.Index(0).SetUint(uint64(size) & 0xff)
+	case reflect.Slice:
+		if v.Type().Elem().Kind() != reflect.Uint8 {
+			size %= 300
+		}
+		v.Set(reflect.MakeSlice(v.Type(), size, size))
+		if size > 0 && size < 40 {
+			fill(t, v.Index(size-1), sizes)
+		}
+	default:
+		t.Fatalf("no values for %s", v.Type())
+	}
+}
+
+func BenchmarkEncodeDecision(b *testing.B) {
+	d := Decision{Seq: 70_000, Prev: Digest{1}, Time: 1_800_000_000_000_000_001, Kind: KindPush, Context: Digest{2}, Agent: "mail", Role: RoleReader,
+		Controller: "planner", Reader: "mail", Session: "s1", Subscription: "alarm", Delivery: "d1", Category: 1, Client: "p1", ClientDigest: Digest{3},
+		Verdict: Accept, Taint: TaintMedium, Nominal: 22 * Bit, Capacity: 831820233453, Balance: Balance{Settled: 1, Pushed: 3}, Release: 9,
+		Payload: []byte(`{"q":"ada"}`), Salt: [16]byte{4}, RawCommitment: Digest{5}, RawBytes: 150}
+	for b.Loop() {
+		if _, err := EncodeDecision(&d); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

@@ -32,6 +32,11 @@ const (
 	readTimeout = 10 * time.Second
 )
 
+// readAhead is how much of the journal is on its way to a reader at once. It is
+// counted in bytes: the server disconnects who has more than 16 MiB waiting, and
+// that many full records are few.
+const readAhead = natsjs.PullMaxBytes(4 << 20)
+
 // Errors of the journal. Both mean: release nothing, throw the state away.
 var (
 	// ErrFenced says that somebody else wrote to the journal.
@@ -175,7 +180,7 @@ func salvageRecords(ctx context.Context, js natsjs.JetStream, from uint64, each 
 	if err != nil {
 		return 0, fmt.Errorf("reading the journal: %w", err)
 	}
-	messages, err := consumer.Messages()
+	messages, err := consumer.Messages(readAhead)
 	if err != nil {
 		return 0, fmt.Errorf("reading the journal: %w", err)
 	}

@@ -113,30 +113,59 @@ func (p *Projector) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	messages, err := consumer.Messages()
+	messages, err := consumer.Messages(readAhead)
 	if err != nil {
 		return err
 	}
 	defer messages.Stop()
 	for {
-		_, decisions, err := nextRecord(ctx, messages)
+		decisions, err := gather(ctx, messages)
 		if err != nil {
 			return err
 		}
-		if err := p.project(ctx, decisions, done); err != nil {
+		// What was read is projected also where ctx has ended meanwhile.
+		if err := p.project(context.WithoutCancel(ctx), decisions, done); err != nil {
 			return err
 		}
 	}
+}
+
+// gatherTime is how late projections may be so that records share their
+// acknowledgements: a record that comes alone would cost its messages more than
+// the gateway spent on it, while the next one waits for the processor.
+const gatherTime = 10 * time.Millisecond
+
+// gather waits for the next record and returns its decisions with those of the
+// records that come within gatherTime, up to about MaxRecordDecisions.
+func gather(ctx context.Context, messages natsjs.MessagesContext) ([][]byte, error) {
+	_, decisions, err := nextRecord(ctx, messages)
+	if err != nil {
+		return nil, err
+	}
+	soon, cancel := context.WithTimeout(ctx, gatherTime)
+	defer cancel()
+	for len(decisions) < MaxRecordDecisions {
+		_, more, err := nextRecord(soon, messages)
+		if soon.Err() != nil && err != nil {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		decisions = append(decisions, more...)
+	}
+	return decisions, nil
 }
 
 // progress is how far a projection is: the number of the newest decision that
 // it shows, and the sequence of its stream's newest message.
 type progress struct{ decision, sequence uint64 }
 
-// project writes the messages of one record and waits for them. Each expects
-// the one before it, so that where one fails those behind it fail too, and a
-// retry of what was stored after all is refused: a projection has no gaps and
-// no doubles. The audit comes last: what it shows, the others have.
+// project writes the messages of some decisions and waits for the last of each
+// stream. Each expects the one before it, so that where one fails those behind
+// it fail too, the last says so for all of them, and a retry of what was stored
+// after all is refused: a projection has no gaps and no doubles. The audit comes
+// last: what it shows, the others have.
 func (p *Projector) project(ctx context.Context, records [][]byte, done []progress) error {
 	decisions := make([]bcp.Decision, len(records))
 	for i, b := range records {
@@ -147,7 +176,7 @@ func (p *Projector) project(ctx context.Context, records [][]byte, done []progre
 		decisions[i] = d
 	}
 	for i, projection := range projections {
-		var acks []natsjs.PubAckFuture
+		var last *nats.Msg
 		for k := range decisions {
 			d := &decisions[k]
 			if d.Seq <= done[i].decision {
@@ -161,15 +190,25 @@ func (p *Projector) project(ctx context.Context, records [][]byte, done []progre
 			if subject == "" {
 				continue
 			}
-			msg := &nats.Msg{Subject: subject, Data: data, Header: nats.Header{decisionHeader: {strconv.FormatUint(d.Seq, 10)}}}
-			ack, err := p.js.PublishMsgAsync(msg, natsjs.WithExpectLastSequence(done[i].sequence))
-			if err != nil {
-				return err
+			if last != nil {
+				if err := p.js.Conn().PublishMsg(last); err != nil {
+					return err
+				}
 			}
+			last = &nats.Msg{Subject: subject, Data: data, Header: nats.Header{
+				decisionHeader:               {strconv.FormatUint(d.Seq, 10)},
+				natsjs.ExpectedLastSeqHeader: {strconv.FormatUint(done[i].sequence, 10)},
+			}}
 			done[i].sequence++
-			acks = append(acks, ack)
 		}
-		if err := AwaitRaw(ctx, acks); err != nil {
+		if last == nil {
+			continue
+		}
+		ack, err := p.js.PublishMsgAsync(last)
+		if err != nil {
+			return err
+		}
+		if err := AwaitRaw(ctx, []natsjs.PubAckFuture{ack}); err != nil {
 			return err
 		}
 	}

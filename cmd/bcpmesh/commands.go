@@ -29,6 +29,8 @@ func commands(p *program) []*cobra.Command {
 		upCommand(p),
 		reloadCommand(p),
 		demoCommand(p),
+		benchCommand(p),
+		benchPartCommand(p),
 		statusCommand(p),
 		queryCommand(p),
 		publishCommand(p),

@@ -86,6 +86,12 @@ var rules = []rule{
 	},
 	// It is told what happened and may look at the state; the mesh does not know of it.
 	{folder: "mesh/telemetry", internal: []string{"bcp"}, external: []string{logging, prometheus}},
+	// Puts meshes and floors together to measure them; nothing that runs knows of it.
+	{
+		folder:   "mesh/bench",
+		internal: append([]string{"accounts", "agents", "jetstream", "mesh", "mesh/server"}, corePackages...),
+		external: []string{jsonText, natsClient},
+	},
 	{
 		folder: "mesh/meshtest", testSupport: true,
 		internal: append([]string{"accounts", "jetstream", "mesh", "mesh/server"}, corePackages...),
@@ -106,7 +112,7 @@ var rules = []rule{
 		folder: "cmd/bcpmesh", program: true,
 		internal: append([]string{
 			"accounts", "agents", "examples/mailroom", "examples/mailroom/mail", "examples/mailroom/mailbox",
-			"jetstream", "mesh", "mesh/gateway", "mesh/server", "mesh/telemetry",
+			"jetstream", "mesh", "mesh/bench", "mesh/gateway", "mesh/server", "mesh/telemetry",
 		}, corePackages...),
 		external: []string{"*"},
 	},

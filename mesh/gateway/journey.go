@@ -33,7 +33,7 @@ type outcome struct {
 func (g *Gateway) step(ctx context.Context, batch []input) error {
 	// 1. Decide. Each decision is made on the state that the one before left.
 	// A crash here leaves nothing behind.
-	var outcomes []outcome
+	outcomes := make([]outcome, 0, len(batch)+1)
 	for _, in := range batch {
 		decision, recorded := g.decideSafely(in)
 		outcomes = append(outcomes, outcome{in: in, decision: decision, raw: in.event == nil && decision.RawBytes > 0})

@@ -51,10 +51,21 @@ func (g *Gateway) sendDeliveries(key bcp.ChannelKey) {
 			g.sending[out.DeliveryID] = s
 		}
 		if s.parked {
-			s.parked, s.backoff = false, firstBackoff
+			s.parked, s.backoff = false, g.backoffOf(key.Controller)
 			g.sendDelivery(key, out)
 		}
 	}
+}
+
+// backoffOf is how long a delivery first waits for its acknowledgement. One that
+// listens gets it, unless its connection ends, of which we hear: to send it
+// again while everybody is busy would keep them busier. One that has just
+// connected may not listen yet.
+func (g *Gateway) backoffOf(controller bcp.AgentName) time.Duration {
+	if c := g.agents[agentRole{controller, bcp.RoleController}]; c != nil && c.ready {
+		return patience
+	}
+	return firstBackoff
 }
 
 // sendDelivery sends one delivery now and again until it is acknowledged, with

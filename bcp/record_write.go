@@ -1,0 +1,248 @@
+package bcp
+
+import "math"
+
+// recordWriter writes the MessagePack map of a decision: members that are not
+// empty, numbers in their shortest form. It is what the library would write,
+// and a test holds it to that: the library finds out anew for every record
+// which of the members are empty.
+type recordWriter struct {
+	b       []byte
+	members int
+}
+
+func (w *recordWriter) key(k string) {
+	w.members++
+	w.b = append(append(w.b, 0xa0|byte(len(k))), k...)
+}
+
+func (w *recordWriter) putUint(n uint64) {
+	switch {
+	case n <= math.MaxInt8:
+		w.b = append(w.b, byte(n))
+	case n <= math.MaxUint8:
+		w.b = append(w.b, 0xcc, byte(n))
+	case n <= math.MaxUint16:
+		w.putSize(0xcd, 2, n)
+	case n <= math.MaxUint32:
+		w.putSize(0xce, 4, n)
+	default:
+		w.putSize(0xcf, 8, n)
+	}
+}
+
+func (w *recordWriter) putInt(n int64) {
+	switch {
+	case n >= 0:
+		w.putUint(uint64(n))
+	case n >= -32:
+		w.b = append(w.b, byte(n))
+	case n >= math.MinInt8:
+		w.b = append(w.b, 0xd0, byte(n))
+	case n >= math.MinInt16:
+		w.putSize(0xd1, 2, uint64(n))
+	case n >= math.MinInt32:
+		w.putSize(0xd2, 4, uint64(n))
+	default:
+		w.putSize(0xd3, 8, uint64(n))
+	}
+}
+
+// putSize writes a code and the lowest bytes of n, the highest of them first.
+func (w *recordWriter) putSize(code byte, bytes int, n uint64) {
+	w.b = append(w.b, code)
+	for i := bytes - 1; i >= 0; i-- {
+		w.b = append(w.b, byte(n>>(8*i)))
+	}
+}
+
+func (w *recordWriter) putText(s string) {
+	switch n := len(s); {
+	case n < 32:
+		w.b = append(w.b, 0xa0|byte(n))
+	case n <= math.MaxUint8:
+		w.b = append(w.b, 0xd9, byte(n))
+	case n <= math.MaxUint16:
+		w.putSize(0xda, 2, uint64(n))
+	default:
+		w.putSize(0xdb, 4, uint64(n))
+	}
+	w.b = append(w.b, s...)
+}
+
+func (w *recordWriter) putBytes(b []byte) {
+	switch n := len(b); {
+	case n <= math.MaxUint8:
+		w.b = append(w.b, 0xc4, byte(n))
+	case n <= math.MaxUint16:
+		w.putSize(0xc5, 2, uint64(n))
+	default:
+		w.putSize(0xc6, 4, uint64(n))
+	}
+	w.b = append(w.b, b...)
+}
+
+func (w *recordWriter) putLength(short byte, code byte, n int) {
+	switch {
+	case n < 16:
+		w.b = append(w.b, short|byte(n))
+	case n <= math.MaxUint16:
+		w.putSize(code, 2, uint64(n))
+	default:
+		w.putSize(code+1, 4, uint64(n))
+	}
+}
+
+// The members that are left out where they are empty.
+
+func (w *recordWriter) flag(k string, v bool) {
+	if v {
+		w.key(k)
+		w.b = append(w.b, 0xc3)
+	}
+}
+
+func (w *recordWriter) bytes(k string, v []byte) {
+	if len(v) > 0 {
+		w.key(k)
+		w.putBytes(v)
+	}
+}
+
+func (w *recordWriter) digest(k string, v *Digest) {
+	if !v.IsZero() {
+		w.key(k)
+		w.putBytes(v[:])
+	}
+}
+
+func (w *recordWriter) texts(k string, v []string) {
+	if len(v) == 0 {
+		return
+	}
+	w.key(k)
+	w.putLength(0x90, 0xdc, len(v))
+	for _, s := range v {
+		w.putText(s)
+	}
+}
+
+func writeText[T ~string](w *recordWriter, k string, v T) {
+	if v != "" {
+		w.key(k)
+		w.putText(string(v))
+	}
+}
+
+func writeInt[T ~int | ~int64 | ~uint8](w *recordWriter, k string, v T) {
+	if v != 0 {
+		w.key(k)
+		w.putInt(int64(v))
+	}
+}
+
+func (w *recordWriter) balance(b *Balance) {
+	nested := recordWriter{b: append(w.b, 0)}
+	at := len(w.b)
+	nested.key("s")
+	nested.putInt(int64(b.Settled))
+	writeInt(&nested, "r", b.Reserved)
+	writeInt(&nested, "p", b.Pushed)
+	writeInt(&nested, "c", b.SettledCapacity)
+	writeInt(&nested, "d", b.ReservedCapacity)
+	writeInt(&nested, "q", b.Cat2Queries)
+	w.b = nested.b
+	w.b[at] = 0x80 | byte(nested.members)
+}
+
+func (w *recordWriter) files(k string, files []File) {
+	if len(files) == 0 {
+		return
+	}
+	w.key(k)
+	w.putLength(0x90, 0xdc, len(files))
+	for i := range files {
+		w.b = append(w.b, 0x82)
+		w.putText("Path")
+		w.putText(files[i].Path)
+		w.putText("SHA256")
+		w.putBytes(files[i].SHA256[:])
+	}
+}
+
+// decision writes all members in the order of the type.
+func (w *recordWriter) decision(d *Decision) {
+	w.key("n")
+	w.putUint(d.Seq)
+	w.digest("h", &d.Prev)
+	w.key("t")
+	w.putInt(d.Time)
+	w.key("k")
+	w.putUint(uint64(d.Kind))
+	w.key("x")
+	w.putBytes(d.Context[:])
+	writeText(w, "a", d.Agent)
+	writeInt(w, "ro", d.Role)
+	writeText(w, "co", d.Controller)
+	writeText(w, "re", d.Reader)
+	writeText(w, "se", d.Session)
+	w.flag("sb", d.SessionBegins)
+	w.flag("sd", d.SessionByDelivery)
+	w.flag("sr", d.SessionRenews)
+	w.flag("sx", d.SessionEnds)
+	if d.Epoch != 0 {
+		w.key("e")
+		w.putUint(d.Epoch)
+	}
+	writeText(w, "q", d.Query)
+	writeText(w, "su", d.Subscription)
+	writeText(w, "d", d.Delivery)
+	writeText(w, "i", d.Item)
+	writeInt(w, "ca", d.Category)
+	writeInt(w, "at", d.Attempt)
+	writeText(w, "cl", d.Client)
+	w.digest("cd", &d.ClientDigest)
+	w.flag("rp", d.Repeat)
+	writeInt(w, "v", d.Verdict)
+	writeText(w, "c", d.Code)
+	writeInt(w, "rs", d.Reason)
+	writeText(w, "f", d.Field)
+	writeText(w, "o", d.Outcome)
+	w.texts("an", d.Anomalies)
+	w.flag("fl", d.Flagged)
+	writeInt(w, "ta", d.Taint)
+	writeInt(w, "ex", d.Exposure)
+	writeInt(w, "bn", d.Nominal)
+	writeInt(w, "bc", d.Capacity)
+	w.flag("tm", d.Timing)
+	w.key("b")
+	w.balance(&d.Balance)
+	w.flag("es", d.Escalation)
+	writeText(w, "j", d.Justification)
+	writeInt(w, "dl", d.Deadline)
+	writeInt(w, "rl", d.Release)
+	w.bytes("sp", d.Spec)
+	w.bytes("pl", d.Payload)
+	writeText(w, "pk", d.PayloadKey)
+	w.key("sa")
+	w.putBytes(d.Salt[:])
+	w.digest("rc", &d.RawCommitment)
+	writeInt(w, "rb", d.RawBytes)
+	w.digest("pc", &d.PayloadCommitment)
+	writeText(w, "ev", d.Event)
+	writeText(w, "tg", d.Target)
+	writeText(w, "no", d.Note)
+	writeText(w, "nt", d.Notice)
+	w.flag("pp", d.Prepaid)
+	writeInt(w, "sc", d.Scheduled)
+	w.texts("cg", d.Changes)
+	writeText(w, "ky", d.Key)
+	w.digest("dg", &d.Released)
+	writeInt(w, "xu", d.SignedUntil)
+	w.bytes("sg", d.Signature)
+	w.flag("us", d.Unsealed)
+	writeInt(w, "ct", d.Count)
+	writeText(w, "sj", d.Subject)
+	writeText(w, "ve", d.Versions)
+	w.files("fi", d.Files)
+}

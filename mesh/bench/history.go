@@ -1,0 +1,116 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
+)
+
+// historyLasts is how long ago the oldest decision of a history was made:
+// within the day for which the ids of pushes are kept, so that all of them are.
+const historyLasts = 20 * time.Hour
+
+// writeHistory fills the journal of a state folder with pushes and their
+// acknowledgements, decided as the gateway decides them.
+func writeHistory(ctx context.Context, folder string, def *bcp.Mesh, s shape, decisions int) (err error) {
+	_, bundle, err := mesh.Keys(folder, def)
+	if err != nil {
+		return err
+	}
+	srv, err := server.Start(ctx, server.Config{StateDir: folder, Bundle: bundle, SyncInterval: time.Hour})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, srv.Stop(context.WithoutCancel(ctx))) }()
+	conn, err := srv.Gateway()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	js, err := natsjs.New(conn)
+	if err != nil {
+		return err
+	}
+	if err := jetstream.Create(ctx, js, jetstream.Topology{Replicas: def.Replicas, RawRetention: def.RawRetention}); err != nil {
+		return err
+	}
+	journal, err := jetstream.OpenJournal(ctx, js, 0)
+	if err != nil {
+		return err
+	}
+	state, err := bcp.NewState(bcp.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify,
+		Schedules: definition.ParseSchedule, Definitions: definition.Digest(def), Version: "bench"})
+	if err != nil {
+		return err
+	}
+	h := history{state: state, now: time.Now().Add(-historyLasts), tick: historyLasts / time.Duration(decisions+1)}
+	if err := h.add(state.DecideStart(h.moment(), "bench")); err != nil {
+		return err
+	}
+	for push := 0; h.written+len(h.records) < decisions; push++ {
+		reader := push % s.Readers
+		controller := reader
+		if s.Crossed {
+			controller = push / s.Readers % s.Controllers
+		}
+		m := h.moment()
+		d := state.DecidePush(m, readerName(reader), controllerName(controller), subscription, pushBody(controllerName(controller), m.Fresh))
+		if d.Verdict != bcp.Accept {
+			return errors.New("a push of the history was refused: " + string(d.Code))
+		}
+		if err := h.add(d); err != nil {
+			return err
+		}
+		if d, ok := state.DecideAcknowledge(h.moment(), controllerName(controller), bcp.RoleController, d.Delivery); ok {
+			if err := h.add(d); err != nil {
+				return err
+			}
+		}
+		if len(h.records) >= jetstream.MaxRecordDecisions {
+			if err := h.write(ctx, journal); err != nil {
+				return err
+			}
+		}
+	}
+	return h.write(ctx, journal)
+}
+
+type history struct {
+	state   *bcp.State
+	now     time.Time
+	tick    time.Duration
+	records [][]byte
+	written int
+}
+
+func (h *history) moment() bcp.Moment {
+	h.now = h.now.Add(h.tick)
+	return bcp.Moment{Now: h.now, Fresh: rand.Text()}
+}
+
+func (h *history) add(d bcp.Decision) error {
+	record, err := bcp.EncodeDecision(&d)
+	if err != nil {
+		return err
+	}
+	h.records = append(h.records, record)
+	return h.state.Apply(&d, bcp.RecordDigest(record))
+}
+
+func (h *history) write(ctx context.Context, journal *jetstream.Journal) error {
+	err := journal.Append(ctx, h.records)
+	h.written += len(h.records)
+	h.records = h.records[:0]
+	return err
+}

@@ -1,0 +1,156 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+)
+
+// process is a part in a process of its own.
+type process struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+	mu  sync.Mutex // one order at a time
+}
+
+func startProcess(cmd *exec.Cmd) (*process, error) {
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting a part: %w", err)
+	}
+	return &process{cmd: cmd, in: in, out: bufio.NewReader(out)}, nil
+}
+
+// do gives an order and waits for its end. The process ends with the context
+// that its command was made with, so that this does too.
+func (p *process) do(o order) (r reply, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b, err := json.Marshal(o, durations)
+	if err != nil {
+		return r, err
+	}
+	if _, err := p.in.Write(append(b, '\n')); err != nil {
+		return r, fmt.Errorf("%s: %w", o.Do, err)
+	}
+	line, err := p.out.ReadBytes('\n')
+	if err != nil {
+		return r, fmt.Errorf("%s: %w", o.Do, err)
+	}
+	if err := json.Unmarshal(line, &r, durations); err != nil {
+		return r, err
+	}
+	if r.Error != "" {
+		return r, fmt.Errorf("%s: %w", o.Do, errors.New(r.Error))
+	}
+	return r, nil
+}
+
+// stop ends the process. What it leaves is thrown away.
+func (p *process) stop() {
+	_ = p.in.Close()
+	_ = p.cmd.Wait()
+}
+
+// runner makes the processes of one measurement after the other.
+type runner struct {
+	context.Context
+	options Options
+	rounds  int
+	folders int
+	report  *Report
+	done    int
+}
+
+// side is one mesh or floor with its agents.
+type side struct {
+	name   string
+	host   *process
+	agents *process
+	url    string
+	all    []party
+}
+
+func (s *side) stop() {
+	s.agents.stop()
+	s.host.stop()
+}
+
+// start runs a mesh or a floor; connect says which of its agents are there.
+func (r *runner) start(name string, o order, connect func(party) bool) (*side, reply, error) {
+	r.folders++
+	o.Do, o.State = doStart, fmt.Sprintf("%s/%d", r.options.State, r.folders)
+	if o.Kind == kindMesh && r.options.Profile != "" {
+		o.Profile = fmt.Sprintf("%s/%d.pprof", r.options.Profile, r.folders)
+	}
+	s := &side{name: name}
+	var err error
+	if s.host, err = startProcess(r.options.Command(r)); err != nil {
+		return nil, reply{}, err
+	}
+	if s.agents, err = startProcess(r.options.Command(r)); err != nil {
+		s.host.stop()
+		return nil, reply{}, err
+	}
+	started, err := s.host.do(o)
+	if err == nil {
+		s.url, s.all = started.URL, started.Parties
+		err = s.connect(s.agents, connect)
+	}
+	if err != nil {
+		s.stop()
+		return nil, reply{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return s, started, nil
+}
+
+func (s *side) connect(agents *process, who func(party) bool) error {
+	var chosen []party
+	for _, one := range s.all {
+		if who(one) {
+			chosen = append(chosen, one)
+		}
+	}
+	_, err := agents.do(order{Do: doConnect, URL: s.url, Parties: chosen})
+	return err
+}
+
+// measured is a load and what its host used meanwhile.
+type measured struct {
+	reply
+	used float64 // processor time of the host, in microseconds a message
+}
+
+func (m measured) rate() float64 { return float64(m.Count) / m.Took.Seconds() }
+
+func (s *side) load(l load) (m measured, err error) {
+	before, err := s.host.do(order{Do: doUsage})
+	if err != nil {
+		return m, err
+	}
+	if m.reply, err = s.agents.do(order{Do: doLoad, Load: l}); err != nil {
+		return m, fmt.Errorf("%s: %w", s.name, err)
+	}
+	after, err := s.host.do(order{Do: doUsage})
+	if err != nil {
+		return m, err
+	}
+	if m.Count > 0 {
+		m.used = float64((after.Usage.CPU - before.Usage.CPU).Microseconds()) / float64(m.Count)
+	}
+	return m, nil
+}

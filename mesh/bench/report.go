@@ -1,0 +1,199 @@
+package bench
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Report is what one run measured.
+type Report struct {
+	Date    time.Time `json:"date"`
+	Version string    `json:"version"`
+	Quick   bool      `json:"quick"`
+	Round   Span      `json:"round"` // how long one measurement took
+	Rounds  int       `json:"rounds"`
+	Took    Span      `json:"took"`
+	Machine Machine   `json:"machine"`
+	Figures []Figure  `json:"figures"`
+	Loads   []Load    `json:"loads"`
+	Curves  []Curve   `json:"curves"`
+}
+
+// Machine is where a run was made. LoadBefore and LoadAfter are the run queues'
+// averages of a minute: what else the machine did before the run, and all that
+// it did at its end.
+type Machine struct {
+	System     string `json:"system"`
+	Processor  string `json:"processor"`
+	Cores      int    `json:"cores"`
+	Go         string `json:"go"`
+	FsyncP50   Span   `json:"fsync_p50"` // of 4 KiB more in a file of the state folder
+	FsyncP99   Span   `json:"fsync_p99"`
+	LoadBefore string `json:"load_before"`
+	LoadAfter  string `json:"load_after"`
+}
+
+// Figure is one line of the table: a value, and the floor beside it. Ratio is
+// value to floor where there is one.
+type Figure struct {
+	Name     string  `json:"name"` // of the measurement: what --only takes
+	What     string  `json:"what"`
+	InFlight int     `json:"in_flight,omitempty"`
+	Value    float64 `json:"value"`
+	Floor    float64 `json:"floor,omitempty"`
+	FloorIs  string  `json:"floor_is,omitempty"`
+	Unit     string  `json:"unit"`
+	Ratio    float64 `json:"ratio,omitempty"`
+	Target   string  `json:"target,omitempty"`
+	Met      *bool   `json:"met,omitempty"` // nil where there is no target
+}
+
+// Load is what one path did under so many messages in flight: the medians of
+// the rounds.
+type Load struct {
+	Name      string  `json:"name"`
+	Path      string  `json:"path"`
+	InFlight  int     `json:"in_flight"`
+	P50       Span    `json:"p50"`
+	P99       Span    `json:"p99"`
+	Max       Span    `json:"max"`
+	Rate      float64 `json:"rate"`      // a second
+	Processor float64 `json:"processor"` // of server and gateway, microseconds a message
+}
+
+// Curve is how a cost grows.
+type Curve struct {
+	Name  string  `json:"name"`
+	Over  string  `json:"over"`
+	Unit  string  `json:"unit"`
+	Steps []Point `json:"steps"`
+}
+
+// Point is one step of a curve.
+type Point struct {
+	At    int     `json:"at"`
+	Value float64 `json:"value"`
+}
+
+// bound is a target for a figure, or for its ratio where it has a floor.
+type bound struct {
+	most, least float64
+	of          string
+}
+
+func atMost(v float64, of string) bound  { return bound{most: v, of: of} }
+func atLeast(v float64, of string) bound { return bound{least: v, of: of} }
+
+func (b bound) String() string {
+	if b.most > 0 {
+		return strings.TrimSpace(fmt.Sprintf("at most %g%s", b.most, b.of))
+	}
+	return fmt.Sprintf("at least %g%s", b.least, b.of)
+}
+
+// add judges a figure and adds it.
+func (r *Report) add(f Figure, b *bound) {
+	judged := f.Value
+	if f.FloorIs != "" && f.Floor > 0 {
+		f.Ratio = f.Value / f.Floor
+		judged = f.Ratio
+	}
+	if b != nil {
+		met := judged <= b.most || b.most == 0
+		met = met && judged >= b.least
+		f.Target, f.Met = b.String(), &met
+	}
+	r.Figures = append(r.Figures, f)
+}
+
+// Missed returns the figures that missed their target.
+func (r *Report) Missed() []Figure {
+	var missed []Figure
+	for _, f := range r.Figures {
+		if f.Met != nil && !*f.Met {
+			missed = append(missed, f)
+		}
+	}
+	return missed
+}
+
+// FigureHeader and LoadHeader are the columns of the two tables.
+var (
+	FigureHeader = []string{"figure", "in flight", "value", "floor", "ratio", "target", "result"}
+	LoadHeader   = []string{"path", "in flight", "p50", "p99", "max", "a second", "processor time each"}
+)
+
+// FigureRows are the cells of the first table.
+func (r *Report) FigureRows() [][]string {
+	var rows [][]string
+	for _, f := range r.Figures {
+		row := []string{f.Name + ": " + f.What, number(f.InFlight), amount(f.Value, f.Unit), "", "", f.Target, f.Result()}
+		if f.FloorIs != "" {
+			row[3], row[4] = amount(f.Floor, f.Unit)+" "+f.FloorIs, fmt.Sprintf("%.2f", f.Ratio)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// Result is met, MISSED, or nothing where there is no target.
+func (f Figure) Result() string {
+	switch {
+	case f.Met == nil:
+		return ""
+	case *f.Met:
+		return "met"
+	}
+	return "MISSED"
+}
+
+// LoadRows are the cells of the second table.
+func (r *Report) LoadRows() [][]string {
+	var rows [][]string
+	for _, l := range r.Loads {
+		rows = append(rows, []string{l.Name + ": " + l.Path, number(l.InFlight), span(l.P50), span(l.P99), span(l.Max),
+			amount(l.Rate, ""), amount(l.Processor, "µs")})
+	}
+	return rows
+}
+
+// CurveHeader and CurveRows are the third.
+func (r *Report) CurveRows() [][]string {
+	var rows [][]string
+	for _, c := range r.Curves {
+		for _, p := range c.Steps {
+			rows = append(rows, []string{c.Name, amount(float64(p.At), "") + " " + c.Over, amount(p.Value, c.Unit)})
+		}
+	}
+	return rows
+}
+
+// CurveHeader are the columns of the third table.
+var CurveHeader = []string{"curve", "over", "value"}
+
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+// span writes a duration with three digits.
+func span(d Span) string { return amount(float64(d)/float64(time.Millisecond), "ms") }
+
+// amount writes a number with three digits or more and its unit.
+func amount(v float64, unit string) string {
+	digits := 0
+	for limit := 100.0; v < limit && v > 0 && digits < 3; limit /= 10 {
+		digits++
+	}
+	text := fmt.Sprintf("%.*f", digits, v)
+	if v == float64(int64(v)) && v < 100 {
+		text = fmt.Sprintf("%.0f", v)
+	}
+	if unit == "" {
+		return text
+	}
+	return text + " " + unit
+}

@@ -1,0 +1,585 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Options say what to measure. State and Command are required.
+type Options struct {
+	// Only names what to measure, of [Names]; empty means everything.
+	Only []string
+	// Quick makes everything small and short: it shows that the tool works, and
+	// its figures say little.
+	Quick bool
+	// Duration is how long one measurement of a round takes; zero is a second,
+	// or a tenth of one where it is quick.
+	Duration time.Duration
+	// State is an empty folder, on the disk that is to be measured.
+	State string
+	// Command makes a process that runs [Serve] on its standard input and
+	// output, and ends with the context.
+	Command func(context.Context) *exec.Cmd
+	// Progress, if set, is told what is measured next, and how many of the
+	// measurements are done.
+	Progress func(done, all int, next string)
+	// Profile, if set, is a folder for profiles of the meshes' processor time.
+	Profile string
+	// Version names the program in the report.
+	Version string
+}
+
+// pause is between two messages where one must not meet what the one before
+// left to do, as the record of its acknowledgement is.
+const pause = 3 * time.Millisecond
+
+// flat is how much dearer a message may be at the far end of a curve.
+const flat = 1.25
+
+var measurements = []struct {
+	name    string
+	measure func(*runner) error
+}{
+	{"push", (*runner).push},
+	{"delivered", (*runner).delivered},
+	{"acknowledged", (*runner).acknowledged},
+	{"flow", (*runner).flow},
+	{"interval", (*runner).interval},
+	{"flood", (*runner).flood},
+	{"memory", (*runner).memory},
+	{"idle", (*runner).idle},
+	{"channels", (*runner).channels},
+	{"decisions", (*runner).decisions},
+}
+
+// Names are what can be measured.
+func Names() []string {
+	var names []string
+	for _, m := range measurements {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+// Run measures. Everything that it starts ends before it returns; what it
+// leaves in the state folder is the caller's to remove.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	begin := time.Now()
+	r := &runner{Context: ctx, options: o, rounds: 5, report: &Report{Date: begin.UTC().Truncate(time.Second), Version: o.Version, Quick: o.Quick}}
+	if o.Quick {
+		r.rounds = 2
+	}
+	if o.Duration == 0 {
+		r.options.Duration = time.Second
+		if o.Quick {
+			r.options.Duration = 100 * time.Millisecond
+		}
+	}
+	r.report.Round, r.report.Rounds = Span(r.options.Duration), r.rounds
+	var err error
+	if r.report.Machine, err = machine(o.State); err != nil {
+		return nil, err
+	}
+	all := len(o.Only)
+	if all == 0 {
+		all = len(measurements)
+	}
+	for _, m := range measurements {
+		if len(o.Only) > 0 && !slices.Contains(o.Only, m.name) {
+			continue
+		}
+		if o.Progress != nil {
+			o.Progress(r.done, all, m.name)
+		}
+		if err := m.measure(r); err != nil {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			return nil, fmt.Errorf("measuring %s: %w", m.name, err)
+		}
+		r.done++
+	}
+	r.report.Machine.LoadAfter = loadAverage()
+	r.report.Took = Span(time.Since(begin).Truncate(time.Second))
+	return r.report, nil
+}
+
+// machine describes it, and measures its disk.
+func machine(folder string) (m Machine, err error) {
+	m = Machine{System: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.NumCPU(), Go: runtime.Version(), LoadBefore: loadAverage()}
+	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		if _, rest, ok := strings.Cut(string(b), "model name"); ok {
+			name, _, _ := strings.Cut(rest, "\n")
+			m.Processor = strings.TrimSpace(strings.TrimLeft(name, "\t: "))
+		}
+	}
+	var took Latencies
+	f, err := os.Create(filepath.Join(folder, "fsync"))
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	for range 200 {
+		begin := time.Now()
+		if _, err := f.Write(make([]byte, 4096)); err != nil {
+			return m, err
+		}
+		if err := f.Sync(); err != nil {
+			return m, err
+		}
+		took.add(time.Since(begin))
+	}
+	m.FsyncP50, m.FsyncP99 = Span(took.Percentile(50)), Span(took.Percentile(99))
+	return m, nil
+}
+
+// loadAverage is that of the last minute, where the system tells.
+func loadAverage() string {
+	b, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return ""
+	}
+	one, _, _ := strings.Cut(string(b), " ")
+	return one
+}
+
+func everybody(party) bool       { return true }
+func readersOnly(one party) bool { return one.Role == bcp.RoleReader }
+
+// path is one of those that are compared.
+type path struct {
+	name    string
+	order   order
+	connect func(party) bool
+}
+
+// pairs is how many pairs of agents share what is in flight.
+const pairs = 16
+
+// compare runs the same load on all paths in turn, round after round, and
+// returns the medians by path and number in flight.
+func (r *runner) compare(name string, paths []path, inFlight []int, l load) (map[string]map[int]Load, error) {
+	var sides []*side
+	defer func() {
+		for _, s := range sides {
+			s.stop()
+		}
+	}()
+	for _, p := range paths {
+		s, _, err := r.start(p.name, p.order, p.connect)
+		if err != nil {
+			return nil, err
+		}
+		sides = append(sides, s)
+	}
+	rounds := make(map[string]map[int][]measured)
+	for round := range r.rounds + 1 { // the first one warms up
+		for _, n := range inFlight {
+			for i, s := range sides {
+				l.InFlight, l.Shape, l.Duration = n, paths[i].order.Shape, r.options.Duration
+				if round == 0 {
+					l.Duration /= 4
+				}
+				m, err := s.load(l)
+				if err != nil {
+					return nil, err
+				}
+				if round == 0 {
+					continue
+				}
+				if rounds[s.name] == nil {
+					rounds[s.name] = make(map[int][]measured)
+				}
+				rounds[s.name][n] = append(rounds[s.name][n], m)
+			}
+		}
+	}
+	result := make(map[string]map[int]Load)
+	for _, n := range inFlight {
+		for _, s := range sides {
+			if result[s.name] == nil {
+				result[s.name] = make(map[int]Load)
+			}
+			one := summary(name, s.name, n, rounds[s.name][n])
+			result[s.name][n] = one
+			r.report.Loads = append(r.report.Loads, one)
+		}
+	}
+	return result, nil
+}
+
+func summary(name, path string, inFlight int, rounds []measured) Load {
+	var p50, p99, most []time.Duration
+	var rate, used []float64
+	for _, m := range rounds {
+		p50, p99, most = append(p50, m.Latency.Percentile(50)), append(p99, m.Latency.Percentile(99)), append(most, m.Latency.Max)
+		rate, used = append(rate, m.rate()), append(used, m.used)
+	}
+	return Load{Name: name, Path: path, InFlight: inFlight, P50: Span(median(p50)), P99: Span(median(p99)), Max: Span(slices.Max(most)),
+		Rate: math.Round(median(rate)), Processor: median(used)}
+}
+
+const (
+	pathMesh = "mesh"
+	pathA    = "floor A"
+	pathB    = "floor B"
+)
+
+func (r *runner) quick(full, quick int) int {
+	if r.options.Quick {
+		return quick
+	}
+	return full
+}
+
+// latency and rate add a figure and its floor.
+func (r *runner) latency(name, what string, n int, value, floor Load, is string, b bound) {
+	r.report.add(Figure{Name: name, What: what, InFlight: n, Value: micro(value.P50), Floor: micro(floor.P50), FloorIs: is, Unit: "µs"}, &b)
+}
+
+func (r *runner) rate(name, what string, n int, value, floor Load, is string, b *bound) {
+	r.report.add(Figure{Name: name, What: what, InFlight: n, Value: value.Rate, Floor: floor.Rate, FloorIs: is, Unit: "/s"}, b)
+}
+
+func micro(d Span) float64 { return float64(d) / float64(time.Microsecond) }
+
+// push compares a push and its receipt. The Controllers are away, so that there
+// is one record of a push and nothing else, as in floor B.
+func (r *runner) push() error {
+	crossed := shape{Readers: pairs, Controllers: pairs, Crossed: true}
+	got, err := r.compare("push", []path{
+		{pathA, order{Kind: kindEcho, Shape: crossed}, readersOnly},
+		{pathB, order{Kind: kindRecord, Shape: crossed}, readersOnly},
+		{pathMesh, order{Kind: kindMesh, Shape: crossed}, readersOnly},
+	}, []int{1, 16, 256}, load{Mode: modePush})
+	if err != nil {
+		return err
+	}
+	r.latency("push", "to receipt, p50", 1, got[pathMesh][1], got[pathB][1], "B", atMost(1.25, "x B"))
+	least := atLeast(0.8, "x B")
+	for _, n := range []int{16, 256} {
+		r.rate("push", "to receipt, rate", n, got[pathMesh][n], got[pathB][n], "B", &least)
+	}
+	return nil
+}
+
+// delivered compares a push until its Controller has it with floor B and a
+// delivery with its acknowledgement, which is measured on floor A. There is a
+// pause behind each.
+func (r *runner) delivered() error {
+	one := shape{Readers: 1, Controllers: 1}
+	floorB, _, err := r.start(pathB, order{Kind: kindRecord, Shape: one}, readersOnly)
+	if err != nil {
+		return err
+	}
+	defer floorB.stop()
+	floorA, _, err := r.start(pathA, order{Kind: kindEcho, Shape: one}, everybody)
+	if err != nil {
+		return err
+	}
+	defer floorA.stop()
+	mesh, _, err := r.start(pathMesh, order{Kind: kindMesh, Shape: one}, everybody)
+	if err != nil {
+		return err
+	}
+	defer mesh.stop()
+	var pushes, trips, values []measured
+	for round := range r.rounds + 1 {
+		l := load{Mode: modePush, InFlight: 1, Shape: one, Duration: r.options.Duration, Pause: pause}
+		push, err := floorB.load(l)
+		if err != nil {
+			return err
+		}
+		trip, err := floorA.host.do(order{Do: doRoundTrip, Load: l})
+		if err != nil {
+			return err
+		}
+		l.Mode = modeDelivered
+		value, err := mesh.load(l)
+		if err != nil {
+			return err
+		}
+		if round > 0 {
+			trip.Took = r.options.Duration
+			trip.Count = trip.Latency.Count()
+			pushes, trips, values = append(pushes, push), append(trips, measured{reply: trip}), append(values, value)
+		}
+	}
+	b, trip, value := summary("delivered", pathB+", a push", 1, pushes), summary("delivered", pathA+", a delivery and its acknowledgement", 1, trips),
+		summary("delivered", pathMesh, 1, values)
+	r.report.Loads = append(r.report.Loads, b, trip, value)
+	r.latency("delivered", "push to Controller, p50", 1, value, Load{P50: b.P50 + trip.P50}, "B + delivery", atMost(1.4, "x"))
+	return nil
+}
+
+// acknowledged is a push whose delivery is acknowledged while others are
+// pushed: two records in the mesh, and two bare ones in the floor.
+func (r *runner) acknowledged() error {
+	straight := shape{Readers: pairs, Controllers: pairs}
+	got, err := r.compare("acknowledged", []path{
+		{pathB, order{Kind: kindRecord, Shape: straight, Deliver: true}, everybody},
+		{pathMesh, order{Kind: kindMesh, Shape: straight}, everybody},
+	}, []int{1, 16, 256}, load{Mode: modePush})
+	if err != nil {
+		return err
+	}
+	for _, n := range []int{16, 256} {
+		r.rate("acknowledged", "pushes that are delivered, rate", n, got[pathMesh][n], got[pathB][n], "two of B", nil)
+	}
+	return nil
+}
+
+func (r *runner) flow() error {
+	straight := shape{Readers: pairs, Controllers: pairs}
+	got, err := r.compare("flow", []path{
+		{pathB, order{Kind: kindRecord, Shape: straight}, everybody},
+		{pathMesh, order{Kind: kindMesh, Shape: straight}, everybody},
+	}, []int{1, 16, 256}, load{Mode: modeFlow})
+	if err != nil {
+		return err
+	}
+	least := atLeast(0.8, "x three of B")
+	for _, n := range []int{1, 16, 256} {
+		r.rate("flow", "ask to delivery, rate", n, got[pathMesh][n], got[pathB][n], "three of B", &least)
+	}
+	return nil
+}
+
+// interval is push and flow again, without fsync on both sides.
+func (r *runner) interval() error {
+	crossed, straight := shape{Readers: pairs, Controllers: pairs, Crossed: true}, shape{Readers: pairs, Controllers: pairs}
+	for _, one := range []struct {
+		what, is string
+		shape    shape
+		mode     string
+		connect  func(party) bool
+	}{
+		{"push to receipt", "B", crossed, modePush, readersOnly},
+		{"ask to delivery", "three of B", straight, modeFlow, everybody},
+	} {
+		got, err := r.compare("interval, "+one.what, []path{
+			{pathB, order{Kind: kindRecord, Shape: one.shape, Interval: true}, one.connect},
+			{pathMesh, order{Kind: kindMesh, Shape: one.shape, Interval: true}, one.connect},
+		}, []int{1, 16, 256}, load{Mode: one.mode})
+		if err != nil {
+			return err
+		}
+		least := atLeast(0.8, "x "+one.is)
+		for _, n := range []int{1, 16, 256} {
+			r.rate("interval", one.what+", rate", n, got[pathMesh][n], got[pathB][n], one.is, &least)
+		}
+	}
+	return nil
+}
+
+// flood has one Reader push rubbish, from a process of its own, while another
+// one's pushes are measured; in between it is quiet.
+func (r *runner) flood() error {
+	two := shape{Readers: 2, Controllers: 2}
+	s, _, err := r.start(pathMesh, order{Kind: kindMesh, Shape: two}, func(p party) bool { return p.Name != readerName(1) })
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	flooder, err := startProcess(r.options.Command(r))
+	if err != nil {
+		return err
+	}
+	defer flooder.stop()
+	if err := s.connect(flooder, func(p party) bool { return p.Name == readerName(1) }); err != nil {
+		return err
+	}
+	var quiet, beside []measured
+	sent := 0
+	for round := range r.rounds + 1 {
+		l := load{Mode: modePush, InFlight: 1, Shape: shape{Readers: 1, Controllers: 1}, Duration: r.options.Duration}
+		q, err := s.load(l)
+		if err != nil {
+			return err
+		}
+		type result struct {
+			reply
+			err error
+		}
+		flooded := make(chan result, 1)
+		go func() {
+			f, err := flooder.do(order{Do: doLoad, Load: load{Mode: modeFlood, FirstReader: 1, Duration: l.Duration + l.Duration/2}})
+			flooded <- result{f, err}
+		}()
+		time.Sleep(l.Duration / 4) // it has begun
+		b, err := s.load(l)
+		f := <-flooded
+		if err := errors.Join(err, f.err); err != nil {
+			return err
+		}
+		if round > 0 {
+			quiet, beside, sent = append(quiet, q), append(beside, b), sent+f.Count
+		}
+	}
+	q, b := summary("flood", "quiet", 1, quiet), summary("flood", fmt.Sprintf("beside %d messages of rubbish", sent), 1, beside)
+	r.report.Loads = append(r.report.Loads, q, b)
+	limit := atMost(2, "x quiet")
+	r.report.add(Figure{Name: "flood", What: "another channel's push, p99", InFlight: 1, Value: micro(b.P99), Floor: micro(q.P99), FloorIs: "quiet", Unit: "µs"}, &limit)
+	return nil
+}
+
+// memory compares a mesh of one pair with a mesh of a thousand agents, all
+// connected: what each agent costs server and gateway together.
+func (r *runner) memory() error {
+	many := r.quick(500, 50)
+	var kept []usage
+	for _, n := range []int{1, many} {
+		s, _, err := r.start(pathMesh, order{Kind: kindMesh, Shape: shape{Readers: n, Controllers: n}}, everybody)
+		if err != nil {
+			return err
+		}
+		time.Sleep(time.Second) // greetings
+		u, err := s.host.do(order{Do: doSettle})
+		s.stop()
+		if err != nil {
+			return err
+		}
+		kept = append(kept, u.Usage)
+	}
+	more := float64(2 * (many - 1))
+	each := func(small, large int64) float64 { return float64(large-small) / more / 1000 }
+	limit := atMost(160, " kB")
+	r.report.add(Figure{Name: "memory", What: fmt.Sprintf("each of %d agents, resident", 2*many), Value: each(kept[0].RSS, kept[1].RSS), Unit: "kB"}, &limit)
+	r.report.add(Figure{Name: "memory", What: fmt.Sprintf("each of %d agents, heap and stacks", 2*many), Value: each(kept[0].Heap, kept[1].Heap), Unit: "kB"}, nil)
+	return nil
+}
+
+// idle is what a mesh with all its agents connected uses when nobody speaks.
+func (r *runner) idle() error {
+	readers, controllers := r.quick(100, 10), r.quick(50, 10)
+	channels := readers * controllers
+	s, _, err := r.start(pathMesh, order{Kind: kindMesh, Shape: shape{Readers: readers, Controllers: controllers, Crossed: true}}, everybody)
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	time.Sleep(time.Duration(r.quick(5, 1)) * time.Second) // greetings
+	lasts := 60 * r.options.Duration
+	before, err := s.host.do(order{Do: doUsage})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-time.After(lasts):
+	case <-r.Done():
+		return r.Err()
+	}
+	after, err := s.host.do(order{Do: doUsage})
+	if err != nil {
+		return err
+	}
+	limit := atMost(1, " %")
+	r.report.add(Figure{Name: "idle", What: fmt.Sprintf("%d channels for %s, of one core", channels, lasts),
+		Value: 100 * float64(after.Usage.CPU-before.Usage.CPU) / float64(lasts), Unit: "%"}, &limit)
+	return nil
+}
+
+// channels is what a push costs among ever more channels, all of which get
+// their turn.
+func (r *runner) channels() error {
+	shapes := []shape{{2, 5, true}, {10, 10, true}, {25, 40, true}, {100, 100, true}}
+	if r.options.Quick {
+		shapes = shapes[:2]
+	}
+	cost := Curve{Name: "processor time of a push", Over: "channels", Unit: "µs"}
+	var sides []*side
+	defer func() {
+		for _, s := range sides {
+			s.stop()
+		}
+	}()
+	for _, one := range shapes {
+		s, _, err := r.start(pathMesh, order{Kind: kindMesh, Shape: one}, everybody)
+		if err != nil {
+			return err
+		}
+		sides = append(sides, s)
+	}
+	used := make([][]float64, len(sides))
+	for round := range r.rounds + 1 {
+		for i, s := range sides {
+			m, err := s.load(load{Mode: modePush, InFlight: 16, Shape: shapes[i], Duration: r.options.Duration})
+			if err != nil {
+				return err
+			}
+			if round > 0 {
+				used[i] = append(used[i], m.used)
+			}
+		}
+	}
+	for i := range sides {
+		cost.Steps = append(cost.Steps, Point{shapes[i].channels(), median(used[i])})
+	}
+	r.curve("channels", cost)
+	return nil
+}
+
+// decisions is what a push and a start cost behind ever more history.
+func (r *runner) decisions() error {
+	counts := []int{1_000, 10_000, 100_000, 1_000_000}
+	if r.options.Quick {
+		counts = counts[:2]
+	}
+	cost := Curve{Name: "processor time of a push", Over: "decisions in history", Unit: "µs"}
+	start := Curve{Name: "start", Over: "decisions in history", Unit: "ms"}
+	straight := shape{Readers: pairs, Controllers: pairs}
+	var sides []*side
+	defer func() {
+		for _, s := range sides {
+			s.stop()
+		}
+	}()
+	for _, n := range counts {
+		s, started, err := r.start(pathMesh, order{Kind: kindMesh, Shape: straight, History: n}, everybody)
+		if err != nil {
+			return err
+		}
+		sides = append(sides, s)
+		start.Steps = append(start.Steps, Point{n, float64(started.Took.Milliseconds())})
+	}
+	used := make([][]float64, len(sides))
+	for round := range r.rounds + 1 {
+		for i, s := range sides {
+			m, err := s.load(load{Mode: modePush, InFlight: 16, Shape: straight, Duration: r.options.Duration})
+			if err != nil {
+				return err
+			}
+			if round > 0 {
+				used[i] = append(used[i], m.used)
+			}
+		}
+	}
+	for i, n := range counts {
+		cost.Steps = append(cost.Steps, Point{n, median(used[i])})
+	}
+	r.curve("decisions", cost)
+	r.report.Curves = append(r.report.Curves, start)
+	last := start.Steps[len(start.Steps)-1]
+	r.report.add(Figure{Name: "decisions", What: fmt.Sprintf("start behind %d", last.At), Value: last.Value, Unit: "ms"}, nil)
+	return nil
+}
+
+// curve adds a curve and compares its ends.
+func (r *runner) curve(name string, c Curve) {
+	r.report.Curves = append(r.report.Curves, c)
+	first, last := c.Steps[0], c.Steps[len(c.Steps)-1]
+	limit := atMost(flat, "x the first")
+	r.report.add(Figure{Name: name, What: fmt.Sprintf("%s, %d %s", c.Name, last.At, c.Over), InFlight: 16, Value: last.Value,
+		Floor: first.Value, FloorIs: fmt.Sprintf("at %d", first.At), Unit: c.Unit}, &limit)
+}
