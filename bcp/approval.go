@@ -203,7 +203,7 @@ func (s *State) View(approver AgentName, id ItemID) (ItemView, Code) {
 			Tools: a.definition.Tools, Taint: MaxTaint(a.definition.BaseTaint, a.reported)}
 	}
 	if session := &s.agents[it.Controller].session; session.begun {
-		view.Earlier = slices.Clip(session.releases)
+		view.Earlier = session.releases
 	}
 	return view, ""
 }
