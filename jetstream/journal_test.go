@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -372,5 +373,29 @@ func TestRawPages(t *testing.T) {
 	}
 	if n != 20 || len(pages) != 2 {
 		t.Errorf("%d answers in %d pages", n, len(pages))
+	}
+}
+
+// A journal of full records is read over one connection: the server disconnects
+// who has more waiting than it allows.
+func TestReplayOfFullRecords(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	js := connect(t, "", nats.InProcessServer(s))
+	create(t, js)
+	j, _ := open(t, js)
+	decision := bytes.Repeat([]byte("d"), jetstream.MaxRecordBytes/jetstream.MaxRecordDecisions)
+	full := slices.Repeat([][]byte{decision}, jetstream.MaxRecordDecisions)
+	const records = 100
+	for range records {
+		if err := j.Append(within(t), full); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, read := open(t, js); len(read) != records*len(full) {
+		t.Errorf("%d decisions of %d", len(read), records*len(full))
+	}
+	if n := js.Conn().Stats().Reconnects; n > 0 {
+		t.Errorf("%d reconnects", n)
 	}
 }

@@ -24,7 +24,16 @@ const patience = 20 * time.Second
 // makes the streams on it.
 func streams(t *testing.T) natsjs.JetStream {
 	t.Helper()
-	s, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
+	js := connect(t, startServer(t).ClientURL())
+	create(t, js)
+	return js
+}
+
+// startServer runs one that lets as much wait for a client as a mesh's.
+func startServer(t *testing.T) *natsserver.Server {
+	t.Helper()
+	s, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(),
+		NoSigs: true, NoLog: true, MaxPending: 16 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,14 +42,12 @@ func streams(t *testing.T) natsjs.JetStream {
 	if !s.ReadyForConnections(patience) {
 		t.Fatal("the server is not ready")
 	}
-	js := connect(t, s.ClientURL())
-	create(t, js)
-	return js
+	return s
 }
 
-func connect(t *testing.T, url string) natsjs.JetStream {
+func connect(t *testing.T, url string, options ...nats.Option) natsjs.JetStream {
 	t.Helper()
-	conn, err := nats.Connect(url)
+	conn, err := nats.Connect(url, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
