@@ -350,7 +350,7 @@ func startFailure(err error, listen, state string) error {
 	case errors.Is(err, accounts.ErrUnsafe):
 		return f.withHint("%s must belong to you and be closed to others: chmod -R go= %s", state, state)
 	case errors.Is(err, bcp.ErrReplay), errors.Is(err, jetstream.ErrRecord):
-		return f.withHint("the journal was written by another version, or was changed: restore a backup, or start with a new --state")
+		return f.withHint("the journal was written by another version, or was changed: bcpmesh restore takes a backup, or what bcpmesh backup --salvage makes of it")
 	}
 	return f.withHint("the state folder is %s; --state names another", state)
 }
