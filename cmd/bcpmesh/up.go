@@ -96,7 +96,7 @@ must not know of its Readers.`,
 	cmd.Flags().StringVar(&o.state, "state", "", "`DIR` of keys, journal and audit (default DIR/.bcpmesh)")
 	cmd.Flags().StringVar(&o.readyFile, "ready-file", "", "write {url, state, pid, metrics} to `FILE` once everything serves")
 	cmd.Flags().BoolVar(&o.watch, "watch", false, "load the definitions whenever they are edited")
-	cmd.Flags().BoolVar(&o.rebuild, "rebuild", false, "delete audit, ledger and validated messages, and fill them again from the journal")
+	cmd.Flags().BoolVar(&o.rebuild, "rebuild", false, "make audit, ledger and validated messages again")
 	cmd.Flags().StringVar(&o.metrics, "metrics", "", "serve metrics at `HOST:PORT` of this machine; port 0 means any free one")
 	level.addTo(cmd, "log-level", "what to log on stderr")
 	complete(cmd, "state", completeFolders)
