@@ -38,6 +38,15 @@ var (
 	}
 )
 
+// Projections names the streams that are made of the journal.
+func Projections() []string {
+	names := make([]string, 0, len(projections))
+	for _, p := range projections {
+		names = append(names, p.stream)
+	}
+	return names
+}
+
 // projectAudit shows every decision without its payload, spec and salt.
 func projectAudit(d *bcp.Decision) (string, []byte, error) {
 	public := d.Public()

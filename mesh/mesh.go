@@ -56,6 +56,9 @@ type Config struct {
 	// SnapshotEvery is how many decisions may stand behind a snapshot until the
 	// next is made; 0 is the gateway's choice.
 	SnapshotEvery uint64
+	// Rebuild deletes audit, ledger and validated messages, and fills them again
+	// from the journal.
+	Rebuild bool
 	// Logger, nil discards. It never gets a byte of an agent's message.
 	Logger hclog.Logger
 	// OnDecision, if set, is called with each decision once it is stored. It
@@ -113,10 +116,14 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	}
 	m.store = store
 
+	var discard []string
+	if config.Rebuild {
+		discard = jetstream.Projections()
+	}
 	// The server may refuse somebody before there is a gateway to record it.
 	var denied atomic.Pointer[gateway.Gateway]
 	m.server, err = server.Start(context.WithoutCancel(ctx), server.Config{
-		Listen: config.Listen, StateDir: config.State, Bundle: bundle, TLS: config.TLS,
+		Listen: config.Listen, StateDir: config.State, Bundle: bundle, Discard: discard, TLS: config.TLS,
 		AllowNetworkWithoutTLS: config.AllowNetworkWithoutTLS, Logger: config.Logger.Named("server"),
 		SyncAlways: config.Definition.SyncAlways, SyncInterval: config.Definition.SyncInterval,
 		Denials: func(d server.Denial) {

@@ -41,6 +41,8 @@ func commands(p *program) []*cobra.Command {
 		approvalsCommand(p),
 		ledgerCommand(p),
 		auditCommand(p),
+		backupCommand(p),
+		restoreCommand(p),
 		completionCommand(p),
 		versionCommand(p),
 	}

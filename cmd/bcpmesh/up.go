@@ -54,7 +54,8 @@ type ready struct {
 // upOptions are the flags of up.
 type upOptions struct {
 	listen, state, readyFile, metrics string
-	watch, measured                   bool // measured: serve metrics
+	watch, rebuild                    bool
+	measured                          bool // serve metrics
 	level                             hclog.Level
 }
 
@@ -74,6 +75,9 @@ It listens on this machine only.
 Edited definitions hold after "bcpmesh reload", or, with --watch, as soon as they
 are saved.
 
+With --rebuild, the audit, the ledger and the validated messages are deleted and
+filled again from the journal, which is the truth and stays as it is.
+
 With --metrics, Prometheus can scrape /metrics there, and /healthz says whether
 the gateway answers. Keep agents from that port: metrics show what a Controller
 must not know of its Readers.`,
@@ -92,6 +96,7 @@ must not know of its Readers.`,
 	cmd.Flags().StringVar(&o.state, "state", "", "`DIR` of keys, journal and audit (default DIR/.bcpmesh)")
 	cmd.Flags().StringVar(&o.readyFile, "ready-file", "", "write {url, state, pid, metrics} to `FILE` once everything serves")
 	cmd.Flags().BoolVar(&o.watch, "watch", false, "load the definitions whenever they are edited")
+	cmd.Flags().BoolVar(&o.rebuild, "rebuild", false, "make audit, ledger and validated messages again")
 	cmd.Flags().StringVar(&o.metrics, "metrics", "", "serve metrics at `HOST:PORT` of this machine; port 0 means any free one")
 	level.addTo(cmd, "log-level", "what to log on stderr")
 	complete(cmd, "state", completeFolders)
@@ -142,7 +147,8 @@ func up(ctx context.Context, p *program, args []string, o upOptions) (err error)
 	})
 	config := mesh.Config{
 		Definition: def, Load: folder.loadAll, Folder: commandsIn, Environ: os.Environ(), State: folder.state, Listen: o.listen, Version: programVersion(),
-		Logger: hclog.New(&hclog.LoggerOptions{Name: "bcpmesh", Level: o.level, Output: log}),
+		Rebuild: o.rebuild,
+		Logger:  hclog.New(&hclog.LoggerOptions{Name: "bcpmesh", Level: o.level, Output: log}),
 	}
 	var metrics *telemetry.Metrics
 	if o.measured {
@@ -352,7 +358,7 @@ func startFailure(err error, listen, state string) error {
 	case errors.Is(err, jetstream.ErrLost):
 		return f.withHint("restore a backup; whoever goes on without them charges again what was charged, and repeats what was said")
 	case errors.Is(err, bcp.ErrReplay), errors.Is(err, jetstream.ErrRecord):
-		return f.withHint("the journal was written by another version, or was changed: restore a backup, or start with a new --state")
+		return f.withHint("the journal was written by another version, or was changed: bcpmesh restore takes a backup, or what bcpmesh backup --salvage makes of it")
 	}
 	return f.withHint("the state folder is %s; --state names another", state)
 }

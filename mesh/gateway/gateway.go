@@ -177,6 +177,9 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 		return nil, err
 	}
 	g.snapping.Go(func() { g.makeSnapshots(runCtx) })
+	if g.snappedUpTo.Load() > 0 {
+		g.snapping.Go(func() { g.checkJournal(runCtx) })
+	}
 	go g.run(runCtx)
 	return g, nil
 }

@@ -187,3 +187,45 @@ func (g *Gateway) lastSnapshot() {
 		g.log.Warn("making a snapshot", "error", err)
 	}
 }
+
+// checkAttempts is how often a journal has to be found damaged: a server that is
+// busy may be silent for long.
+const checkAttempts = 3
+
+// checkJournal reads what the start from a snapshot did not: the chain of all
+// decisions. It ends the gateway where the journal is damaged or was changed,
+// as a start without a snapshot would have refused it.
+func (g *Gateway) checkJournal(ctx context.Context) {
+	var err error
+	for range checkAttempts {
+		if err = g.checkChain(ctx); err == nil || ctx.Err() != nil || !errors.Is(err, jetstream.ErrRecord) {
+			break
+		}
+	}
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case errors.Is(err, jetstream.ErrRecord):
+		g.log.Error("the journal in front of the snapshot is damaged; the gateway ends", "error", err)
+		g.cancel(fmt.Errorf("the journal in front of the snapshot: %w", err))
+	default:
+		g.log.Warn("checking the journal", "error", err)
+	}
+}
+
+func (g *Gateway) checkChain(ctx context.Context) error {
+	conn, err := g.config.Connect()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	js, err := natsjs.New(conn)
+	if err != nil {
+		return err
+	}
+	journal, err := jetstream.OpenJournal(ctx, js, g.config.Shard)
+	if err != nil {
+		return err
+	}
+	var chain jetstream.Chain
+	return journal.Replay(ctx, func(decision []byte) error { return chain.Add([][]byte{decision}) })
+}

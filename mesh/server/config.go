@@ -44,6 +44,9 @@ type Config struct {
 	// StateDir is the folder of the streams and of the server's lock. One
 	// server runs on it at a time.
 	StateDir string
+	// Discard names streams that are deleted before the server starts. No key of
+	// a mesh may delete one.
+	Discard []string
 	// Bundle is whom to let in.
 	Bundle accounts.Bundle
 	// TLS is required of clients where it is set.

@@ -65,6 +65,9 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)
 	}
+	if err := discard(config); err != nil {
+		return nil, errors.Join(fmt.Errorf("start the server: %w", err), lock.Close())
+	}
 	s := &Server{lock: lock, logger: config.Logger, done: make(chan struct{}), bundles: []accounts.Bundle{config.Bundle}, watchers: map[*watcher]bool{}}
 	if err := s.start(ctx, config, options); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the server: %w", err), s.Stop(context.WithoutCancel(ctx)))
@@ -189,6 +192,20 @@ func lockState(folder string) (*flock.Flock, error) {
 		return nil, fmt.Errorf("%w: %s", ErrInUse, folder)
 	}
 	return lock, nil
+}
+
+// discard removes streams from the disk, while nobody uses them.
+func discard(config Config) error {
+	for _, name := range config.Discard {
+		folders, err := filepath.Glob(filepath.Join(config.StateDir, "jetstream", "jetstream", "*", "streams", filepath.Base(name)))
+		for _, folder := range folders {
+			err = errors.Join(err, os.RemoveAll(folder))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func optionsOf(config Config) (*natsserver.Options, error) {

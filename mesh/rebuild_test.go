@@ -1,0 +1,71 @@
+package mesh_test
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+)
+
+// The projections are deleted, with whatever somebody wrote into them, and come
+// again from the journal, byte for byte.
+//
+// covers P11.1, P4.5
+func TestRebuild(t *testing.T) {
+	t.Parallel()
+	rebuild := false
+	m := meshtest.Start(t, pair(1000), func(c *mesh.Config) { c.Rebuild = rebuild })
+	main, mailer := controller(t, m, "main"), reader(t, m, "mailer")
+	for range 5 {
+		main.Accepted(t, "mailer", askUrgent)
+		mailer.Answer(t, mailer.queries.Next(t), isUrgent)
+		mailer.result(t)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*meshtest.Patience)
+	defer cancel()
+	shown := func() (uint64, map[string][]natsjs.RawStreamMsg) {
+		t.Helper()
+		decisions := m.Decisions()
+		last := decisions[len(decisions)-1].Seq
+		if err := m.Projected(ctx, last); err != nil {
+			t.Fatal(err)
+		}
+		m.Stop(t)
+		js, end := m.Streams(t)
+		defer end()
+		messages := map[string][]natsjs.RawStreamMsg{}
+		for _, name := range append(jetstream.Projections(), jetstream.CommitStream) {
+			messages[name] = meshtest.ReadStream(t, js, name)
+		}
+		return last, messages
+	}
+	_, before := shown()
+	js, end := m.Streams(t)
+	if _, err := js.Publish(ctx, before[jetstream.LedgerStream][0].Subject, []byte("a lie"), natsjs.WithMsgID("x")); err != nil {
+		t.Fatal(err)
+	}
+	end()
+	rebuild = true
+	m.Start(t)
+	_, after := shown()
+	for name, messages := range before {
+		if len(messages) == 0 || len(after[name]) < len(messages) {
+			t.Fatalf("%s has %d messages, and had %d", name, len(after[name]), len(messages))
+		}
+		for i, msg := range messages {
+			if got := after[name][i]; got.Subject != msg.Subject || !bytes.Equal(got.Data, msg.Data) {
+				t.Errorf("message %d of %s is %q, was %q", i+1, name, got.Data, msg.Data)
+			}
+		}
+	}
+	for _, msg := range after[jetstream.LedgerStream] {
+		if string(msg.Data) == "a lie" {
+			t.Error("what was not made of the journal is still there")
+		}
+	}
+}
