@@ -16,6 +16,8 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
+//lint:file-ignore U1000 the fields _msgpack tell the library to write arrays
+
 // A checkpoint is everything that a State remembers, as bytes: with it a start
 // reads the end of the journal instead of all of it. It is a memo of the journal
 // and never the truth. [Restore] makes of it exactly the state that the whole
