@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,11 +32,14 @@ func TestGatewaysFight(t *testing.T) {
 
 	const clients = 8
 	var running sync.WaitGroup
+	var over atomic.Bool // clients end last: without a record nobody learns that it is fenced
+	defer running.Wait()
+	defer over.Store(true)
 	accepted := make([]int, clients)
 	mailer := b.agent(t, "mailer")
 	for c := range clients {
 		running.Go(func() {
-			for n := 0; time.Now().Before(end); n++ {
+			for n := 0; !over.Load(); n++ {
 				body := []byte(alert(fmt.Sprintf(`,"push_id":"c%d-%d"`, c, n)))
 				for {
 					reply, err := mailer.Conn.Request(pushAlert, body, 200*time.Millisecond)
@@ -73,6 +77,7 @@ func TestGatewaysFight(t *testing.T) {
 		current = next
 		fights++
 	}
+	over.Store(true)
 	running.Wait()
 	if err := current.Stop(); err != nil {
 		t.Fatal(err)
