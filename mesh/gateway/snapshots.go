@@ -139,21 +139,33 @@ func (g *Gateway) makeSnapshots(ctx context.Context) {
 	}
 }
 
-func (g *Gateway) makeSnapshot(ctx context.Context, config bcp.Config) error {
-	begun := time.Now()
+// readJournal opens the journal over a connection of its own, which the caller
+// ends: reading all of it leaves the connection of the deciding loop alone.
+func (g *Gateway) readJournal(ctx context.Context) (*jetstream.Journal, func(), error) {
 	conn, err := g.config.Connect()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	defer conn.Close()
 	js, err := natsjs.New(conn)
 	if err != nil {
-		return err
+		conn.Close()
+		return nil, nil, err
 	}
 	journal, err := jetstream.OpenJournal(ctx, js, g.config.Shard)
 	if err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	return journal, conn.Close, nil
+}
+
+func (g *Gateway) makeSnapshot(ctx context.Context, config bcp.Config) error {
+	begun := time.Now()
+	journal, end, err := g.readJournal(ctx)
+	if err != nil {
 		return err
 	}
+	defer end()
 	r, err := replay(ctx, journal, g.config.Snapshots, config, g.log)
 	if err != nil {
 		return err
@@ -213,19 +225,11 @@ func (g *Gateway) checkJournal(ctx context.Context) {
 }
 
 func (g *Gateway) checkChain(ctx context.Context) error {
-	conn, err := g.config.Connect()
+	journal, end, err := g.readJournal(ctx)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	js, err := natsjs.New(conn)
-	if err != nil {
-		return err
-	}
-	journal, err := jetstream.OpenJournal(ctx, js, g.config.Shard)
-	if err != nil {
-		return err
-	}
+	defer end()
 	var chain jetstream.Chain
 	return journal.Replay(ctx, func(decision []byte) error { return chain.Add([][]byte{decision}) })
 }
