@@ -264,14 +264,14 @@ func (s *State) goneItem(id ItemID, now int64) Code {
 func (s *State) Preview(approver AgentName, body []byte) (EditPreview, Refusal) {
 	a, code := ParseApproval(body)
 	if code != "" {
-		return EditPreview{}, refusalOf(code)
+		return EditPreview{}, RefusalOf(code)
 	}
 	it := s.items[a.Item]
 	switch {
 	case it == nil:
-		return EditPreview{}, refusalOf(s.goneItem(a.Item, s.last.Time))
+		return EditPreview{}, RefusalOf(s.goneItem(a.Item, s.last.Time))
 	case !s.mayDecide(approver, it.Item):
-		return EditPreview{}, refusalOf(NotPermitted)
+		return EditPreview{}, RefusalOf(NotPermitted)
 	}
 	verdict := s.judgeEdit(it, a)
 	if verdict.Answer.IsZero() {
@@ -280,8 +280,6 @@ func (s *State) Preview(approver AgentName, body []byte) (EditPreview, Refusal) 
 	content := verdict.Answer.JSON()
 	return EditPreview{Item: it.ID, Content: content, SHA256: sha256.Sum256(content), Anomalies: verdict.Anomalies}, Refusal{}
 }
-
-func refusalOf(code Code) Refusal { return Refusal{Error: code, Detail: code.Info().Text} }
 
 // detail says what is wrong with an answer, to its own author.
 func (v Verdict) detail() string { return ReaderDetail(v.Reason.Code(), v.Reason, v.Field, "", "") }

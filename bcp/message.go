@@ -52,6 +52,9 @@ type Refusal struct {
 	Detail string `json:"detail"`
 }
 
+// RefusalOf returns the refusal with a code and its constant text.
+func RefusalOf(code Code) Refusal { return Refusal{Error: code, Detail: code.Info().Text} }
+
 // Delivery is the validated message that a Controller gets. It has exactly one
 // of QueryID and SubscriptionID, and either Response or Outcome.
 type Delivery struct {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Operator is the name under which whoever owns the state folder acts. No
-// person of a mesh may have it.
+// Operator is the name under which whoever owns the state folder acts, and the
+// name of the approver and of the auditor of a mesh that declares none.
 const Operator AgentName = "operator"
 
 // TaintSource is where something came from that an agent read (PROTOCOL P8.1).

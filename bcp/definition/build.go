@@ -184,15 +184,14 @@ func parseWord[T any, P interface {
 // defaultPeople makes the person who runs the mesh its approver and auditor
 // where mesh.yaml does not say who is. An empty list says nobody.
 func (b *builder) defaultPeople(m *bcp.Mesh) {
-	const operator = bcp.AgentName("operator")
-	if _, isAgent := m.Agent(operator); isAgent {
+	if _, isAgent := m.Agent(bcp.Operator); isAgent {
 		return
 	}
 	if !b.mesh.has("approvers") {
-		m.Approvers = []bcp.AgentName{operator}
+		m.Approvers = []bcp.AgentName{bcp.Operator}
 	}
 	if !b.mesh.has("auditors") {
-		m.Auditors = []bcp.AgentName{operator}
+		m.Auditors = []bcp.AgentName{bcp.Operator}
 	}
 }
 

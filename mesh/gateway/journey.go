@@ -206,7 +206,7 @@ func (g *Gateway) release(o *outcome) {
 		if d.Verdict == bcp.Accept {
 			g.answer(o.in, sessionReceipt{Session: d.Session})
 		} else {
-			g.answer(o.in, refusal(d.Code))
+			g.answer(o.in, bcp.RefusalOf(d.Code))
 		}
 	case bcp.KindAcknowledge:
 		delete(g.sending, d.Delivery)
@@ -263,7 +263,7 @@ func (g *Gateway) releaseUnrecorded(o *outcome) {
 // receipt answers an ask.
 func (g *Gateway) receipt(d *bcp.Decision) any {
 	if d.Verdict != bcp.Accept && d.Verdict != bcp.Hold {
-		return refusal(d.Code)
+		return bcp.RefusalOf(d.Code)
 	}
 	return bcp.Accepted{QueryID: d.Query, NominalBits: d.Nominal, CapacityBits: d.Capacity,
 		RemainingBits: g.state.Remaining(bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}, d.Balance)}
@@ -273,12 +273,10 @@ type sessionReceipt struct {
 	Session bcp.SessionID `json:"session_id"`
 }
 
-func refusal(code bcp.Code) bcp.Refusal { return bcp.Refusal{Error: code, Detail: code.Info().Text} }
-
 // refusal is what the sender of a message hears that was not decided.
 func (g *Gateway) refusal(in input, code bcp.Code) any {
 	if in.subject.Kind != subjects.KindPush {
-		return refusal(code)
+		return bcp.RefusalOf(code)
 	}
 	return bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: in.subject.Subscription,
 		Status: bcp.StatusRefused, Code: code, Detail: code.Info().Text}
@@ -292,7 +290,7 @@ func (g *Gateway) answer(in input, message any) {
 		return
 	}
 	if !g.publish(in.sender(), in.reply, "", message) {
-		g.publish(in.sender(), in.reply, "", refusal(bcp.Internal))
+		g.publish(in.sender(), in.reply, "", bcp.RefusalOf(bcp.Internal))
 	}
 }
 

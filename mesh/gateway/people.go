@@ -50,7 +50,7 @@ func (g *Gateway) decided(d *bcp.Decision, in input) any {
 			return why
 		}
 	}
-	return refusal(d.Code)
+	return bcp.RefusalOf(d.Code)
 }
 
 // answerApproval serves what changes nothing: the list, one item, the preview
@@ -74,12 +74,12 @@ func (g *Gateway) answerApproval(in input) {
 			view, code = g.state.View(approver, a.Item)
 		}
 		if code != "" {
-			g.answer(in, refusal(code))
+			g.answer(in, bcp.RefusalOf(code))
 		} else {
 			g.answer(in, view)
 		}
 	default:
-		g.answer(in, refusal(bcp.Malformed))
+		g.answer(in, bcp.RefusalOf(bcp.Malformed))
 	}
 }
 
@@ -113,7 +113,7 @@ func (g *Gateway) answerControl(in input) {
 		return
 	}
 	if g.config.Reload == nil {
-		g.answer(in, refusal(bcp.Unavailable))
+		g.answer(in, bcp.RefusalOf(bcp.Unavailable))
 		return
 	}
 	g.calls.Go(func() {
