@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -264,11 +265,12 @@ func (c *traffic) subscribe(conn *nats.Conn, subject string, handle func(*nats.M
 	}
 }
 
-// check compares what clients know with the journal.
-func (c *traffic) check(state string) {
-	t := c.t
-	// One more start, so that the projections catch up with the journal.
-	m := meshtest.Prepare(t, crashFiles)
+// journalOf checks the journal of a mesh that has ended, after one more start,
+// so that the projections have caught up with it. The streams can be read until
+// the test ends.
+func journalOf(t *testing.T, files map[string]string, state string, budgets map[string]int64) (meshtest.Journal, natsjs.JetStream) {
+	t.Helper()
+	m := meshtest.Prepare(t, files)
 	m.State = state
 	m.Start(t)
 	started := m.Wait(t, meshtest.Of(bcp.KindStart))
@@ -279,19 +281,26 @@ func (c *traffic) check(state string) {
 	}
 	m.Stop(t)
 	js, end := m.Streams(t)
-	defer end()
+	t.Cleanup(end)
 	var records [][]byte
-	for _, m := range meshtest.ReadStream(t, js, jetstream.CommitStream) {
-		records = append(records, m.Data)
-	}
-	budgets := map[string]int64{}
-	for _, controller := range []string{"boss ", "main "} {
-		budgets[controller+"clerk"], budgets[controller+"mailer"] = 1e15, 1e15
+	for _, r := range meshtest.ReadStream(t, js, jetstream.CommitStream) {
+		records = append(records, r.Data)
 	}
 	journal, err := meshtest.CheckJournal(records, budgets)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return journal, js
+}
+
+// check compares what clients know with the journal.
+func (c *traffic) check(state string) {
+	t := c.t
+	budgets := map[string]int64{}
+	for _, controller := range []string{"boss ", "main "} {
+		budgets[controller+"clerk"], budgets[controller+"mailer"] = 1e15, 1e15
+	}
+	journal, js := journalOf(t, crashFiles, state, budgets)
 	t.Logf("%d kills: %d asks, %d pushes, %d deliveries acknowledged to or by clients; %d requests repeated, %d deliveries came again; %d decisions in %d records",
 		*rounds, len(c.asks), len(c.pushes), len(c.delivered), c.repeats, c.twice, journal.Decisions, journal.Records)
 	if starts := journal.Kinds[uint64(bcp.KindStart)]; starts != *rounds+2 {

@@ -489,26 +489,7 @@ func (s *stage) compare(want []string) {
 func (s *stage) check(total bcp.Bits, deliveries, starts int) {
 	t := s.t
 	t.Helper()
-	m := meshtest.Prepare(t, flowFiles)
-	m.State = s.state
-	m.Start(t)
-	started := m.Wait(t, meshtest.Of(bcp.KindStart))
-	ctx, cancel := context.WithTimeout(t.Context(), stepPatience)
-	defer cancel()
-	if err := m.Projected(ctx, started.Seq); err != nil {
-		t.Fatal(err)
-	}
-	m.Stop(t)
-	js, end := m.Streams(t)
-	defer end()
-	var records [][]byte
-	for _, r := range meshtest.ReadStream(t, js, jetstream.CommitStream) {
-		records = append(records, r.Data)
-	}
-	journal, err := meshtest.CheckJournal(records, map[string]int64{"main researcher": int64(100_000 * bcp.Bit)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	journal, js := journalOf(t, flowFiles, s.state, map[string]int64{"main researcher": int64(100_000 * bcp.Bit)})
 	if n := journal.Kinds[uint64(bcp.KindStart)]; n != starts+1 {
 		t.Errorf("%d starts, not %d", n, starts+1)
 	}
