@@ -14,10 +14,11 @@ type Bundle struct {
 	Accounts []Account
 	// Gateway logs in to CORE, in-process only. Monitor logs in to SYS,
 	// in-process only, with what connection events, account updates and kicks
-	// need.
+	// need. They are zero in the bundle of a cluster.
 	Gateway, Monitor Login
 
-	scopes map[string]scopeRecord
+	scopes    map[string]scopeRecord
+	intruders []string // accounts of others that reach into these; a line each
 }
 
 // Account is one account as a server sees it.
@@ -52,4 +53,11 @@ func (b Bundle) Account(name string) (Account, bool) {
 func (b Bundle) ScopeOf(issuerKey string) (bcp.AgentName, bcp.Role, bool) {
 	s, ok := b.scopes[issuerKey]
 	return s.Agent, s.Role, ok
+}
+
+// OnShard reports whether the agent that an issuer key belongs to is on a shard. People
+// are on all.
+func (b Bundle) OnShard(issuerKey string, shard int) bool {
+	s, ok := b.scopes[issuerKey]
+	return ok && (accountOf(s.Role) == Operators || s.shard == shard)
 }

@@ -21,9 +21,10 @@ func newAccount(name, key string) *jwt.AccountClaims {
 	claims.Name = name
 	claims.Limits.LeafNodeConn = 0
 	claims.Limits.DisallowBearer = true
+	claims.Revocations = jwt.RevocationList{}
 	claims.DefaultPermissions.Pub.Deny.Add(everything)
 	claims.DefaultPermissions.Sub.Deny.Add(everything)
-	if name == Core {
+	if n, _ := parseAccount(name); n.kind == Core {
 		claims.Limits.JetStreamLimits = jwt.JetStreamLimits{
 			MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit,
 			Streams: jwt.NoLimit, Consumer: jwt.NoLimit,
@@ -32,45 +33,67 @@ func newAccount(name, key string) *jwt.AccountClaims {
 	return claims
 }
 
-// addExports opens the ways that package subjects lists, between CORE and the
-// accounts of the roles, and no others.
+// draft makes accounts, by name and public key, with the ways between them and
+// nobody in them.
+func draft(keys map[string]string) map[string]*jwt.AccountClaims {
+	claims := map[string]*jwt.AccountClaims{}
+	for name, key := range keys {
+		claims[name] = newAccount(name, key)
+	}
+	addExports(claims)
+	return claims
+}
+
+// addExports opens the ways that package subjects lists, between the gateway's account
+// of each shard and the accounts of the roles, and no others. From one shard to another
+// there is no way.
 func addExports(claims map[string]*jwt.AccountClaims) {
+	for name, account := range claims {
+		if n, _ := parseAccount(name); n.kind == Core {
+			for _, e := range subjects.Exports() {
+				addExport(claims, account, n.shard, e)
+			}
+		}
+	}
 	core := claims[Core]
-	for _, e := range subjects.Exports() {
-		kind, response := jwt.Service, jwt.ResponseType(jwt.ResponseTypeSingleton)
-		switch {
-		case e.Stream:
-			kind, response = jwt.Stream, ""
-		case e.ManyReplies:
-			response = jwt.ResponseTypeStream
+	core.Exports.Add(&jwt.Export{Name: subjects.Joins, Subject: subjects.Joins, Type: jwt.Service, ResponseType: jwt.ResponseTypeSingleton})
+	claims[Joiners].Imports.Add(&jwt.Import{Name: subjects.Joins, Account: core.Subject, Subject: subjects.Joins, Type: jwt.Service})
+}
+
+func addExport(claims map[string]*jwt.AccountClaims, core *jwt.AccountClaims, shard int, e subjects.Export) {
+	kind, response := jwt.Service, jwt.ResponseType(jwt.ResponseTypeSingleton)
+	switch {
+	case e.Stream:
+		kind, response = jwt.Stream, ""
+	case e.ManyReplies:
+		response = jwt.ResponseTypeStream
+	}
+	core.Exports.Add(&jwt.Export{Name: e.Subject, Subject: jwt.Subject(e.Subject), Type: kind, ResponseType: response})
+	for name, account := range claims {
+		n, _ := parseAccount(name)
+		people := n.kind == Operators
+		if !people && n.shard != shard || !slices.ContainsFunc(e.Roles, func(r bcp.Role) bool { return accountOf(r) == n.kind }) {
+			continue
 		}
-		core.Exports.Add(&jwt.Export{Name: e.Subject, Subject: jwt.Subject(e.Subject), Type: kind, ResponseType: response})
-		for _, account := range importers(e.Roles) {
-			i := &jwt.Import{
-				Name: e.Local, Account: core.Subject, Subject: jwt.Subject(e.Subject),
-				Type: kind, Share: e.Identify,
-			}
-			if e.Local != e.Subject {
-				i.LocalSubject = jwt.RenamingSubject(e.Local)
-			}
-			claims[account].Imports.Add(i)
+		local := e.Local
+		if people && !e.Stream {
+			local = subjects.InShard(shard, local)
 		}
+		i := &jwt.Import{
+			Name: local, Account: core.Subject, Subject: jwt.Subject(e.Subject),
+			Type: kind, Share: e.Identify,
+		}
+		if local != e.Subject {
+			i.LocalSubject = jwt.RenamingSubject(local)
+		}
+		account.Imports.Add(i)
 	}
 }
 
-func importers(roles []bcp.Role) []string {
-	var names []string
-	for _, r := range roles {
-		names = append(names, accountOf(r))
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// agentScope writes a scope down as claims.
-func agentScope(s subjects.Scope, key string) *jwt.UserScope {
-	scope := newScope(key, userName(s.Role, s.Agent), s.PubAllow, s.SubAllow)
-	scope.Template.AllowedConnectionTypes.Add(jwt.ConnectionTypeStandard, jwt.ConnectionTypeWebsocket)
+// agentScope writes a scope down as claims, for one of its keys.
+func agentScope(s subjects.Scope, record scopeRecord) *jwt.UserScope {
+	scope := newScope(record.Key, userName(record.party()), s.PubAllow, s.SubAllow)
+	record.Restriction.write(&scope.Template)
 	scope.Template.Subs = int64(s.MaxSubscriptions)
 	if s.MaxPayload > 0 {
 		scope.Template.Payload = int64(s.MaxPayload)
@@ -82,20 +105,33 @@ func agentScope(s subjects.Scope, key string) *jwt.UserScope {
 	return scope
 }
 
-// gatewayScope lets the gateway do what it needs in its own account, in this
-// process only.
-func gatewayScope(key string) *jwt.UserScope {
+// gatewayScope lets the gateway do what it needs in its own account, connected in
+// one way only.
+func gatewayScope(key, connection string) *jwt.UserScope {
 	scope := jwt.NewUserScope()
 	scope.Key, scope.Role = key, gatewayKey
 	scope.Template.Pub.Deny.Add(subjects.GatewayRefusals()...)
+	scope.Template.AllowedConnectionTypes.Add(connection)
+	return scope
+}
+
+func embeddedGatewayScope(key string) *jwt.UserScope {
+	return gatewayScope(key, jwt.ConnectionTypeInProcess)
+}
+
+func embeddedMonitorScope(key string) *jwt.UserScope {
+	publish, subscribe := subjects.MonitorPermissions()
+	scope := newScope(key, monitorKey, publish, subscribe)
 	scope.Template.AllowedConnectionTypes.Add(jwt.ConnectionTypeInProcess)
 	return scope
 }
 
-func monitorScope(key string) *jwt.UserScope {
-	publish, subscribe := subjects.MonitorPermissions()
-	scope := newScope(key, monitorKey, publish, subscribe)
-	scope.Template.AllowedConnectionTypes.Add(jwt.ConnectionTypeInProcess)
+// joinScope is of all invitations: to ask, on a subject of its own.
+func joinScope(key string) *jwt.UserScope {
+	publish, subscribe := subjects.JoinPermissions()
+	scope := newScope(key, subjects.Joiner, publish, subscribe)
+	scope.Template.Subs, scope.Template.Payload = 2, maxJoinRequest
+	Restriction{}.write(&scope.Template)
 	return scope
 }
 

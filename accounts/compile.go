@@ -7,6 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -18,16 +21,28 @@ import (
 )
 
 const (
-	// MaxScopes is how many agents one account takes. At about 700 bytes each
-	// this keeps well below the 1 MiB at which a server refuses the account's
-	// JWT, and with it every connection of the account.
-	MaxScopes = 1000
+	// AgentsPerAccount is how many agents one account takes before there is
+	// another one of its kind. At about 700 bytes each this keeps far below the
+	// 1 MiB at which a server refuses the account's JWT, and with it every
+	// connection of the account.
+	AgentsPerAccount = 256
 	// MaxAccountJWT bounds one account's JWT in bytes: agents with very many
-	// subscriptions reach it sooner than MaxScopes.
+	// subscriptions reach it, and very many revocations do.
 	MaxAccountJWT = 900 << 10
+	// accountRoom is how much of it new agents fill: the rest is for channels that
+	// its agents get later, for revocations and for keys that are replaced.
+	accountRoom = 400 << 10
 )
 
 const tokenVersion = 2
+
+// clockSlack is how long a revocation outlives its user's expiry: a server lets
+// in for the whole of the last second, and a clock may be set back.
+const clockSlack = 24 * time.Hour
+
+// forEver revokes a user whatever time of issue a token of it names: its key is
+// never used again.
+const forEver = 1<<53 - 1
 
 // Compile makes the claims of a mesh from its scopes: for a scope that is new
 // it makes a signing key, for one that is not it keeps the key, so that creds
@@ -35,10 +50,25 @@ const tokenVersion = 2
 // that is not later than the one before, one second after that: servers ignore
 // what is not newer.
 //
-// It refuses a scope that is not of package subjects' making, and more agents
-// than an account takes ([ErrTooManyScopes]), and then changes nothing that
-// was compiled before.
+// What was to end by now has ended: revocations hold, and signing keys that were
+// replaced are gone.
+//
+// It refuses a scope that is not of package subjects' making, an agent that would leave a
+// shard which it has for good ([bcp.ErrMoved]), and an account that would become too large
+// ([ErrTooManyScopes]), and then changes nothing that was compiled before.
 func Compile(store *Store, scopes []subjects.Scope, now time.Time) (Bundle, error) {
+	return compile(store, scopes, now, false)
+}
+
+// CompileCluster is [Compile] for servers that are not of this process. They let in
+// no gateway inside of them, but those that [Store.Gateway] gives credentials to,
+// and whoever pushes claims. The bundle has no logins. Its agents have their shards for
+// good.
+func CompileCluster(store *Store, scopes []subjects.Scope, now time.Time) (Bundle, error) {
+	return compile(store, scopes, now, true)
+}
+
+func compile(store *Store, scopes []subjects.Scope, now time.Time, cluster bool) (Bundle, error) {
 	var b Bundle
 	err := store.locked(func() error {
 		if err := checkScopes(scopes); err != nil {
@@ -49,16 +79,19 @@ func Compile(store *Store, scopes []subjects.Scope, now time.Time) (Bundle, erro
 			return err
 		}
 		st.Serial = max(now.Unix(), st.Serial+1)
-		st.Scopes = nil
-		for _, s := range scopes {
-			signer, err := store.scopeSigner(s.Role, s.Agent)
-			if err != nil {
-				return err
-			}
-			st.Scopes = append(st.Scopes, scopeRecord{Agent: s.Agent, Role: s.Role, Key: signer.PublicKey()})
+		st.forget(now)
+		var keys []scopeRecord
+		if st.Scopes, keys, err = store.signingKeys(&st, scopes, now, cluster); err != nil {
+			return err
 		}
-		b, err = store.bundle(st, scopes, now)
+		operator, err := store.key(operatorSigningKey)
 		if err != nil {
+			return err
+		}
+		if b, err = store.bundle(st, operator, keys, scopes, now, cluster); err != nil {
+			return err
+		}
+		if err := store.noteOperator(&st, now, operator.PublicKey()); err != nil {
 			return err
 		}
 		// What a crash leaves behind before this line was seen by nobody.
@@ -73,14 +106,12 @@ func Compile(store *Store, scopes []subjects.Scope, now time.Time) (Bundle, erro
 // checkScopes refuses what could widen a permission if it were written into a
 // claim: wildcards inside names, templates, roles without an account.
 func checkScopes(scopes []subjects.Scope) error {
-	count := map[string]int{}
-	seen := map[scopeRecord]bool{}
+	seen := map[party]bool{}
 	for _, s := range scopes {
-		account := accountOf(s.Role)
-		if _, err := bcp.ParseAgentName(string(s.Agent)); err != nil || account == "" {
+		if _, err := bcp.ParseAgentName(string(s.Agent)); err != nil || accountOf(s.Role) == "" {
 			return errors.New("a scope has no valid agent or role")
 		}
-		who := scopeRecord{Agent: s.Agent, Role: s.Role}
+		who := party{s.Agent, s.Role}
 		if seen[who] {
 			return fmt.Errorf("two scopes of %s as %s", s.Agent, s.Role)
 		}
@@ -95,49 +126,92 @@ func checkScopes(scopes []subjects.Scope) error {
 				}
 			}
 		}
-		if count[account]++; count[account] > MaxScopes {
-			return fmt.Errorf("%w: %s has more than %d", ErrTooManyScopes, account, MaxScopes)
-		}
 	}
 	return nil
 }
 
-// bundle signs everything. The caller holds the lock.
-func (s *Store) bundle(st state, scopes []subjects.Scope, now time.Time) (Bundle, error) {
-	operator, err := s.key(operatorSigningKey)
-	if err != nil {
-		return Bundle{}, err
+// signingKeys returns the key of each agent in each role, and all keys that let
+// somebody in: those, those of users with a restriction, and those that were
+// replaced a moment ago. The caller holds the lock.
+func (s *Store) signingKeys(st *state, scopes []subjects.Scope, now time.Time, cluster bool) (agents, all []scopeRecord, err error) {
+	restrictions := map[party][]Restriction{}
+	for _, u := range st.Users {
+		if of := restrictions[u.party()]; u.Valid(now) && !u.Restriction.none() && !slices.ContainsFunc(of, u.Restriction.equal) {
+			restrictions[u.party()] = append(of, u.Restriction)
+		}
 	}
-	claims := map[string]*jwt.AccountClaims{}
-	for _, name := range accountNames {
-		key, err := s.key(accountKey(name))
+	if err := st.settle(scopes, cluster); err != nil {
+		return nil, nil, err
+	}
+	for _, scope := range scopes {
+		who := party{scope.Agent, scope.Role}
+		for _, r := range append([]Restriction{{}}, restrictions[who]...) {
+			signer, err := s.accountSigner(scopeKey(who, r))
+			if err != nil {
+				return nil, nil, err
+			}
+			all = append(all, scopeRecord{Agent: scope.Agent, Role: scope.Role, Key: signer.PublicKey(), Restriction: r})
+			if r.none() {
+				agents = append(agents, all[len(all)-1])
+			}
+		}
+	}
+	return agents, append(all, st.Replaced...), nil
+}
+
+// bundle signs everything. The caller holds the lock.
+func (s *Store) bundle(st state, operator Signer, keys []scopeRecord, scopes []subjects.Scope, now time.Time, cluster bool) (b Bundle, err error) {
+	names, public := append(st.accounts(), Joiners), map[string]string{}
+	for _, name := range names {
+		key, err := s.accountSigner(accountKey(name))
 		if err != nil {
 			return Bundle{}, err
 		}
-		claims[name] = newAccount(name, key.PublicKey())
+		public[name] = key.PublicKey()
 	}
-	addExports(claims)
-	b := Bundle{scopes: map[string]scopeRecord{}}
-	for i, scope := range scopes {
-		record := st.Scopes[i]
-		b.scopes[record.Key] = record
-		claims[accountOf(scope.Role)].SigningKeys.AddScopedSigner(agentScope(scope, record.Key))
+	claims := draft(public)
+	if _, err := s.addScope(joinScopeKey, claims[Joiners], joinScope); err != nil {
+		return Bundle{}, err
 	}
-	for _, u := range st.Users {
-		account := claims[accountOf(u.Role)]
-		// What has expired is refused without a revocation.
-		expired := !u.Expires.IsZero() && u.Expires.Before(now)
-		if account != nil && !u.Revoked.IsZero() && !expired {
-			account.RevokeAt(u.PublicKey, u.Revoked)
+	for _, record := range st.Replaced {
+		if record.Agent == "" {
+			claims[Joiners].SigningKeys.AddScopedSigner(joinScope(record.Key))
 		}
 	}
-	if b.Gateway, err = s.login(gatewayKey, gatewayScopeKey, claims[Core], gatewayScope); err != nil {
+	b.scopes = map[string]scopeRecord{}
+	granted := map[party]subjects.Scope{}
+	for _, scope := range scopes {
+		granted[party{scope.Agent, scope.Role}] = scope
+	}
+	for _, record := range keys {
+		scope, ok := granted[record.party()]
+		if !ok { // a replaced key of an agent that is gone
+			continue
+		}
+		home := st.homeOf(record.party())
+		record.shard = ShardOf(home)
+		b.scopes[record.Key] = record
+		claims[home].SigningKeys.AddScopedSigner(agentScope(scope, record))
+	}
+	for _, u := range st.Users {
+		_, signed := b.scopes[u.Issuer]
+		// What has expired is refused without a revocation, and so is what no key
+		// of the account has signed.
+		if !u.Revoked.IsZero() && !over(u.Expires, now.Add(-clockSlack)) && (signed || u.Issuer == "") {
+			claims[st.homeOf(u.party())].Revocations[u.PublicKey] = forEver
+		}
+	}
+	if cluster {
+		err = s.letInFromOutside(st, claims)
+	} else {
+		err = errors.Join(
+			s.login(&b.Gateway, gatewayKey, gatewayScopeKey, claims[Core], embeddedGatewayScope),
+			s.login(&b.Monitor, monitorKey, monitorScopeKey, claims[System], embeddedMonitorScope))
+	}
+	if err != nil {
 		return Bundle{}, err
 	}
-	if b.Monitor, err = s.login(monitorKey, monitorScopeKey, claims[System], monitorScope); err != nil {
-		return Bundle{}, err
-	}
-	for _, name := range accountNames {
+	for _, name := range names {
 		account, err := encodeAccount(claims[name], operator, st.Serial)
 		if err != nil {
 			return Bundle{}, fmt.Errorf("account %s: %w", name, err)
@@ -150,24 +224,47 @@ func (s *Store) bundle(st state, scopes []subjects.Scope, now time.Time) (Bundle
 }
 
 // login adds a scope to an account and makes one user under it.
-func (s *Store) login(user, scope string, account *jwt.AccountClaims, template func(key string) *jwt.UserScope) (Login, error) {
+func (s *Store) login(l *Login, user, scope string, account *jwt.AccountClaims, template func(key string) *jwt.UserScope) error {
 	signer, err := s.key(user)
 	if err != nil {
-		return Login{}, err
+		return err
 	}
-	issuer, err := s.key(scope)
+	issuer, err := s.addScope(scope, account, template)
 	if err != nil {
-		return Login{}, err
+		return err
 	}
-	account.SigningKeys.AddScopedSigner(template(issuer.PublicKey()))
 	token, err := userJWT(User{PublicKey: signer.PublicKey()}, user, account.Subject, issuer)
-	return Login{JWT: token, Signer: signer}, err
+	*l = Login{JWT: token, Signer: signer}
+	return err
 }
 
+// addScope adds a scope of this package's own to an account, with a signing key
+// that is made where there is none. The caller holds the lock.
+func (s *Store) addScope(name string, account *jwt.AccountClaims, template func(key string) *jwt.UserScope) (Signer, error) {
+	issuer, err := s.accountSigner(name)
+	if err == nil {
+		account.SigningKeys.AddScopedSigner(template(issuer.PublicKey()))
+	}
+	return issuer, err
+}
+
+// operatorJWT is the root of trust: that the store keeps, or where that says
+// something else a new one, for which the operator's key is needed.
 func (s *Store) operatorJWT(system, signingKey string) (string, error) {
-	identity, err := s.key(operatorKey)
-	if err != nil {
+	identity, keyErr := s.key(operatorKey)
+	away := errors.Is(keyErr, fs.ErrNotExist)
+	kept, token, err := s.operatorClaims()
+	if err == nil && (away || kept.Subject == identity.PublicKey()) && kept.SystemAccount == system && slices.Equal(kept.SigningKeys, jwt.StringList{signingKey}) && kept.StrictSigningKeyUsage {
+		return token, nil
+	}
+	if err != nil && !errors.Is(err, ErrOperatorAway) {
 		return "", err
+	}
+	if away {
+		return "", operatorAway()
+	}
+	if keyErr != nil {
+		return "", keyErr
 	}
 	claims := jwt.NewOperatorClaims(identity.PublicKey())
 	claims.Name = "bcpmesh"
@@ -179,7 +276,34 @@ func (s *Store) operatorJWT(system, signingKey string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return claims.EncodeWithSigner(pair, identity.signFor)
+	if token, err = claims.EncodeWithSigner(pair, identity.signFor); err != nil {
+		return "", err
+	}
+	return token, replaceFile(filepath.Join(s.folder, operatorFile), []byte(token))
+}
+
+func operatorAway() error {
+	return fmt.Errorf("%w: put %s%s back into the folder %s", ErrOperatorAway, operatorKey, keySuffix, keyFolder)
+}
+
+// operatorClaims reads the root of trust that the store keeps. Where there is
+// none, that is [ErrOperatorAway].
+func (s *Store) operatorClaims() (*jwt.OperatorClaims, string, error) {
+	content, err := readFile(filepath.Join(s.folder, operatorFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, "", ErrOperatorAway
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	claims, err := jwt.DecodeOperatorClaims(string(content)) // checks the signature by the issuer
+	if err == nil && claims.Issuer != claims.Subject {
+		err = errors.New("another key has signed it")
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("%s: %w", operatorFile, err)
+	}
+	return claims, string(content), nil
 }
 
 // encodeAccount signs the claims with a time of issue of our choice, which the
@@ -189,11 +313,10 @@ func encodeAccount(claims *jwt.AccountClaims, operator Signer, serial int64) (Ac
 	sort.Sort(claims.Imports)
 	claims.Type, claims.Version = jwt.AccountClaim, tokenVersion
 	claims.Issuer = operator.PublicKey()
-	content, err := json.Marshal(claims)
+	account, err := accountOfClaims(*claims)
 	if err != nil {
 		return Account{}, err
 	}
-	account := Account{Name: claims.Name, PublicKey: claims.Subject, Digest: sha256.Sum256(content)}
 
 	claims.IssuedAt = serial
 	claims.ID = base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(account.Digest[:])
@@ -201,7 +324,8 @@ func encodeAccount(claims *jwt.AccountClaims, operator Signer, serial int64) (Ac
 	if err != nil {
 		return Account{}, err
 	}
-	if content, err = json.Marshal(claims); err != nil {
+	content, err := json.Marshal(claims)
+	if err != nil {
 		return Account{}, err
 	}
 	text := base64.RawURLEncoding.EncodeToString(header) + "." + base64.RawURLEncoding.EncodeToString(content)
@@ -214,6 +338,13 @@ func encodeAccount(claims *jwt.AccountClaims, operator Signer, serial int64) (Ac
 		return Account{}, fmt.Errorf("%w: its claims take %d bytes, at most %d", ErrTooManyScopes, len(account.JWT), MaxAccountJWT)
 	}
 	return account, checkToken(account.JWT)
+}
+
+// accountOfClaims describes an account, but for its JWT.
+func accountOfClaims(claims jwt.AccountClaims) (Account, error) {
+	claims.IssuedAt, claims.ID = 0, ""
+	content, err := json.Marshal(&claims)
+	return Account{Name: claims.Name, PublicKey: claims.Subject, Digest: sha256.Sum256(content)}, err
 }
 
 func checkToken(token string) error {

@@ -18,6 +18,10 @@
 // needs no new creds file, and a leaked key can make users of that one agent
 // in that one role only.
 //
+// A cluster's servers get the claims of [CompileCluster]. What they enforce, a
+// gateway that has no store reads with [Enforced], and [Bundle.Differences] says
+// where that is not what the definitions grant.
+//
 // Private keys never leave this package but as a [Signer], which shows
 // nothing, and inside a [Creds], whose owner they belong to. The operator's
 // and the accounts' identity keys sign nothing but each other's claims: users

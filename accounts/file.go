@@ -19,6 +19,8 @@ const (
 	// hundred thousand users fits.
 	maxFile      = 32 << 20
 	readAttempts = 16
+	// draftPrefix begins the names of what is not whole yet.
+	draftPrefix = ".new-"
 )
 
 // checkMode refuses what anybody but its owner may open. Windows keeps no such
@@ -103,13 +105,13 @@ func replaceFile(path string, content []byte) error {
 	if err := throughTemporary(path, content, os.Rename); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(path))
+	return SyncFolder(filepath.Dir(path))
 }
 
 // throughTemporary leaves at most a temporary file behind after a crash; path
 // has its old content or its new one.
 func throughTemporary(path string, content []byte, move func(from, to string) error) error {
-	temporary := filepath.Join(filepath.Dir(path), ".new-"+randomName())
+	temporary := filepath.Join(filepath.Dir(path), draftPrefix+randomName())
 	defer os.Remove(temporary)
 	if err := writeNew(temporary, content); err != nil {
 		return err
@@ -133,7 +135,9 @@ func writeNew(path string, content []byte) (err error) {
 	return file.Sync()
 }
 
-func syncFolder(path string) error {
+// SyncFolder writes the names in a folder to the disk. On Windows folders have no
+// sync, and it does nothing.
+func SyncFolder(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}

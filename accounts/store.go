@@ -27,42 +27,25 @@ var (
 	ErrUnknown = errors.New("no such agent in this mesh")
 	// ErrTooManyScopes says that an account's JWT would become too large for
 	// every connection of the account.
-	ErrTooManyScopes = errors.New("too many agents in one account")
+	ErrTooManyScopes = errors.New("too many permissions or revocations in one account")
+	// ErrOperatorAway says that something needs the operator's key, and that it is
+	// not in the store.
+	ErrOperatorAway = errors.New("the operator's key is away")
+	// ErrFull says that the store's record of what was issued has no more room.
+	ErrFull = errors.New("the record of what was issued is full")
 
 	errNoKey = errors.New("no such key")
 )
 
-// The names of the accounts.
 const (
-	System      = "SYS"
-	Core        = "CORE"
-	Readers     = "READERS"
-	Controllers = "CONTROLLERS"
-	Operators   = "OPERATORS"
-)
-
-var accountNames = []string{System, Core, Readers, Controllers, Operators}
-
-// accountOf returns the account of a role, or the empty string.
-func accountOf(r bcp.Role) string {
-	switch r {
-	case bcp.RoleReader:
-		return Readers
-	case bcp.RoleController:
-		return Controllers
-	case bcp.RoleApprover, bcp.RoleAuditor, bcp.RoleOperator:
-		return Operators
-	}
-	return ""
-}
-
-const (
-	keyFolder   = "keys"
-	keySuffix   = ".nk"
-	lockFile    = "lock"
-	stateFile   = "state.json"
-	lockTimeout = 10 * time.Second
-	lockRetry   = 5 * time.Millisecond
+	keyFolder = "keys"
+	keySuffix = ".nk"
+	lockFile  = "lock"
+	// operatorFile is the operator's JWT: the root of trust, without its key.
+	operatorFile = "operator.jwt"
+	stateFile    = "state.json"
+	lockTimeout  = 10 * time.Second
+	lockRetry    = 5 * time.Millisecond
 )
 
 // Names of key files, without their suffix.
@@ -75,8 +58,17 @@ const (
 	monitorScopeKey    = "scope-monitor"
 )
 
-func accountKey(account string) string            { return "account-" + account }
-func scopeKey(r bcp.Role, a bcp.AgentName) string { return "scope-" + r.String() + "-" + string(a) }
+func accountKey(account string) string { return "account-" + account }
+
+// scopeKey is the file of the signing key of an agent in a role; restricted users
+// have keys of their own. No name of an agent has a dot.
+func scopeKey(who party, r Restriction) string {
+	name := "scope-" + userName(who)
+	if r.none() {
+		return name
+	}
+	return name + "." + r.digest()
+}
 
 // Store is the folder that holds the keys of one mesh, and the record of what
 // was issued with them. It may be used concurrently, also by several
@@ -84,6 +76,7 @@ func scopeKey(r bcp.Role, a bcp.AgentName) string { return "scope-" + r.String()
 type Store struct {
 	redacted
 	folder string
+	seal   *seal
 }
 
 // Create makes a store with fresh keys in the folder keys of the state folder,
@@ -97,18 +90,19 @@ func Create(stateFolder string) (*Store, error) {
 	if _, err := os.Lstat(folder); !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("create a key store: %w", errors.Join(fs.ErrExist, err))
 	}
-	draft := filepath.Join(stateFolder, ".new-"+randomName())
+	draft := filepath.Join(stateFolder, draftPrefix+randomName())
 	defer os.RemoveAll(draft)
 	if err := os.Mkdir(draft, folderMode); err != nil {
 		return nil, fmt.Errorf("create a key store: %w", err)
 	}
-	if err := (&Store{folder: draft}).fill(); err != nil {
+	drafted := &Store{folder: draft, seal: &seal{}}
+	if err := drafted.fill(); err != nil {
 		return nil, fmt.Errorf("create a key store: %w", err)
 	}
 	if err := os.Rename(draft, folder); err != nil {
 		return nil, fmt.Errorf("create a key store: %w", err)
 	}
-	if err := syncFolder(stateFolder); err != nil {
+	if err := SyncFolder(stateFolder); err != nil {
 		return nil, fmt.Errorf("create a key store: %w", err)
 	}
 	return Open(stateFolder)
@@ -126,6 +120,8 @@ func (s *Store) fill() error {
 		make(monitorKey, nkeys.CreateUser),
 		make(gatewayScopeKey, nkeys.CreateAccount),
 		make(monitorScopeKey, nkeys.CreateAccount),
+		make(joinScopeKey, nkeys.CreateAccount),
+		make(accountKey(Joiners), nkeys.CreateAccount),
 	)
 	for _, account := range accountNames {
 		err = errors.Join(err, make(accountKey(account), nkeys.CreateAccount))
@@ -138,31 +134,51 @@ func (s *Store) fill() error {
 
 // Open opens the store in a state folder, checks that nobody else may read it,
 // and that its keys are there. The error wraps [fs.ErrNotExist] where there is
-// no store.
-func Open(stateFolder string) (*Store, error) {
-	s := &Store{folder: filepath.Join(stateFolder, keyFolder)}
+// no store. The operator's key (operator.nk) may be away: it signs the root of
+// trust once, and nothing needs it afterwards.
+func Open(stateFolder string, options ...OpenOption) (*Store, error) {
+	s := newStore(stateFolder, options)
 	if err := checkFolder(s.folder); err != nil {
 		return nil, fmt.Errorf("open the key store: %w", err)
 	}
-	names := []string{operatorKey, operatorSigningKey, gatewayKey, monitorKey, gatewayScopeKey, monitorScopeKey}
-	for _, account := range accountNames {
+	st, err := s.load()
+	if err != nil {
+		return nil, fmt.Errorf("open the key store: %w", err)
+	}
+	if err := s.checkKey(operatorKey); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("open the key store: %w", err)
+	}
+	names := []string{operatorSigningKey, gatewayKey, monitorKey, gatewayScopeKey, monitorScopeKey}
+	for _, account := range st.accounts() {
 		names = append(names, accountKey(account))
 	}
 	for _, name := range names {
-		if _, err := s.key(name); err != nil {
+		if err := s.checkKey(name); err != nil {
 			return nil, fmt.Errorf("open the key store: %w", err)
 		}
 	}
-	if _, err := s.load(); err != nil {
-		return nil, fmt.Errorf("open the key store: %w", err)
-	}
 	return s, nil
+}
+
+func newStore(stateFolder string, options []OpenOption) *Store {
+	s := &Store{folder: filepath.Join(stateFolder, keyFolder), seal: &seal{}}
+	for _, option := range options {
+		option(s)
+	}
+	return s
 }
 
 // OperatorKey returns the operator's public key, which names the mesh.
 func (s *Store) OperatorKey() (string, error) {
 	signer, err := s.key(operatorKey)
-	return signer.PublicKey(), err
+	if !errors.Is(err, fs.ErrNotExist) {
+		return signer.PublicKey(), err
+	}
+	claims, _, err := s.operatorClaims()
+	if err != nil {
+		return "", err
+	}
+	return claims.Subject, nil
 }
 
 // locked runs f with the store's lock held.
@@ -182,7 +198,7 @@ func (s *Store) locked(f func() error) error {
 
 // key reads one private key.
 func (s *Store) key(name string) (Signer, error) {
-	seed, err := readFile(filepath.Join(s.folder, name+keySuffix))
+	seed, err := s.readSeed(name)
 	if err != nil {
 		return Signer{}, err
 	}
@@ -195,6 +211,16 @@ func (s *Store) key(name string) (Signer, error) {
 
 // createKey makes a key that outlives a crash once the state is saved.
 func (s *Store) createKey(name string, create func() (nkeys.KeyPair, error)) (Signer, error) {
+	return s.makeKey(name, create, createFile)
+}
+
+// replaceKey makes a key in the place of another, which is lost. It outlives a
+// crash.
+func (s *Store) replaceKey(name string, create func() (nkeys.KeyPair, error)) (Signer, error) {
+	return s.makeKey(name, create, replaceFile)
+}
+
+func (s *Store) makeKey(name string, create func() (nkeys.KeyPair, error), write func(path string, content []byte) error) (Signer, error) {
 	pair, err := create()
 	if err != nil {
 		return Signer{}, fmt.Errorf("make a key: %w", err)
@@ -203,18 +229,18 @@ func (s *Store) createKey(name string, create func() (nkeys.KeyPair, error)) (Si
 	if err != nil {
 		return Signer{}, fmt.Errorf("make a key: %w", err)
 	}
-	if err := createFile(filepath.Join(s.folder, name+keySuffix), seed); err != nil {
+	if err := s.writeSeed(name, seed, write); err != nil {
 		return Signer{}, err
 	}
 	return newSigner(pair)
 }
 
-// scopeSigner returns the signing key of an agent in a role, and makes it if
+// accountSigner returns the key of an account or of a scope, and makes it if
 // there is none. The caller holds the lock.
-func (s *Store) scopeSigner(r bcp.Role, a bcp.AgentName) (Signer, error) {
-	signer, err := s.key(scopeKey(r, a))
+func (s *Store) accountSigner(name string) (Signer, error) {
+	signer, err := s.key(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return s.createKey(scopeKey(r, a), nkeys.CreateAccount)
+		return s.createKey(name, nkeys.CreateAccount)
 	}
 	return signer, err
 }
@@ -224,17 +250,51 @@ type state struct {
 	// Serial is the iat of the last account JWTs, in Unix seconds: servers
 	// ignore one that is not newer.
 	Serial int64 `json:"serial"`
-	// Scopes are those of the last Compile, sorted by agent, then role.
+	// Scopes are the agents and roles of the last Compile, sorted by agent, then
+	// role.
 	Scopes []scopeRecord `json:"scopes"`
+	// Homes says which account an agent's users in a role are in, also of agents
+	// that are gone: creds name their account.
+	Homes []home `json:"homes,omitempty"`
+	// Replaced are signing keys that another has taken the place of, and whose
+	// users are let in until then.
+	Replaced []scopeRecord `json:"replaced,omitempty"`
+	// Operator and OperatorSigning are the operator's keys that the audit knows of.
+	Operator        string `json:"operator_key,omitempty"`
+	OperatorSigning string `json:"operator_signing_key,omitempty"`
 	// Users were issued, oldest first.
 	Users []User `json:"users"`
+	// Invitations are those whose time is not over.
+	Invitations []Invitation `json:"invitations,omitempty"`
+	// Changes are those that no audit has yet, oldest first. Changed is the number
+	// of the newest change that there was.
+	Changes []Change `json:"changes,omitempty"`
+	Changed uint64   `json:"changed,omitempty"`
+
+	// Remotes are the logins of a cluster's gateways and of whoever pushes claims
+	// to it, oldest first. There are some from the first export on.
+	Remotes []Remote `json:"remotes,omitempty"`
+
+	// homes and taken are made of Homes by homeKnown; filled is what settle has counted
+	// of each account's claims, in bytes.
+	homes  map[party]int // places in Homes
+	taken  map[string]int
+	filled map[string]int
 }
 
+// scopeRecord is one signing key of an agent in a role, or, without either, of
+// invitations.
 type scopeRecord struct {
-	Agent bcp.AgentName `json:"agent"`
-	Role  bcp.Role      `json:"role"`
+	Agent bcp.AgentName `json:"agent,omitempty"`
+	Role  bcp.Role      `json:"role,omitzero"`
 	Key   string        `json:"key"`
+	Restriction
+	Until time.Time `json:"until,omitzero"` // of one that was replaced
+
+	shard int // in a bundle: that of the agent's account
 }
+
+func (r scopeRecord) party() party { return party{r.Agent, r.Role} }
 
 func (s *Store) load() (state, error) {
 	content, err := readFile(filepath.Join(s.folder, stateFile))
@@ -245,6 +305,11 @@ func (s *Store) load() (state, error) {
 	if err := json.Unmarshal(content, &st); err != nil {
 		return state{}, fmt.Errorf("%s: %w", stateFile, err)
 	}
+	if st.Homes == nil { // of before there were several accounts of a kind
+		for _, r := range st.Scopes {
+			st.Homes = append(st.Homes, home{Agent: r.Agent, Role: r.Role, Account: accountOf(r.Role)})
+		}
+	}
 	return st, nil
 }
 
@@ -252,6 +317,9 @@ func (s *Store) save(st state) error {
 	content, err := json.MarshalIndent(st, "", " ")
 	if err != nil {
 		return fmt.Errorf("%s: %w", stateFile, err)
+	}
+	if len(content) > maxFile { // it could not be read again
+		return ErrFull
 	}
 	return replaceFile(filepath.Join(s.folder, stateFile), content)
 }

@@ -40,8 +40,8 @@ func TestCreateMakesPrivateFilesOnce(t *testing.T) {
 		count++
 		return nil
 	})
-	// The folder, lock, state, 6 + 5 keys, and a key for each scope.
-	if want := 3 + 11 + len(scopes()); err != nil || count != want {
+	// The folder, lock, state, the operator's JWT, 7 + 6 keys, and a key for each scope.
+	if want := 4 + 13 + len(scopes()); err != nil || count != want {
 		t.Errorf("%d files, want %d: %v", count, want, err)
 	}
 	if _, err := accounts.Create(folder); !errors.Is(err, fs.ErrExist) {
@@ -141,5 +141,70 @@ func TestStoreIsSharedByProcesses(t *testing.T) {
 	// A compilation each, and the first: none was of the same second.
 	if got, want := claimsOf(t, compile(t, store, nil), accounts.Core).IssuedAt, now.Unix()+workers*each+1; got != want {
 		t.Errorf("issued at %d, want %d", got, want)
+	}
+}
+
+// The operator's key can be kept elsewhere: it is needed once, and whatever would
+// need it again says so.
+//
+// covers BCP-19, A-JWTSELF
+func TestOperatorKeyMayBeAway(t *testing.T) {
+	t.Parallel()
+	store, folder := newStore(t)
+	name := func(file string) string { return filepath.Join(folder, "keys", file) }
+	if err := os.Rename(name("operator.nk"), filepath.Join(t.TempDir(), "operator.nk")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := accounts.Compile(store, scopes(), now); !errors.Is(err, accounts.ErrOperatorAway) {
+		t.Errorf("without a root of trust: %v", err)
+	}
+	store, folder = newStore(t)
+	before := compile(t, store, scopes())
+	identity, err := store.OperatorKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	away := filepath.Join(t.TempDir(), "operator.nk")
+	if err := os.Rename(name("operator.nk"), away); err != nil {
+		t.Fatal(err)
+	}
+	again, err := accounts.Open(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := compile(t, again, scopes())
+	if key, err := again.OperatorKey(); err != nil || key != identity || after.Operator != before.Operator {
+		t.Errorf("%s is the operator, not %s: %v", key, identity, err)
+	}
+	if _, err := again.Issue("main", 0, 0); err != nil {
+		t.Error(err)
+	}
+	// Another root of trust needs the key: of other accounts, or by somebody else.
+	_, foreign := newStore(t)
+	other, err := accounts.Open(foreign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := compile(t, other, nil).Operator
+	if err := os.WriteFile(name("operator.jwt"), []byte(theirs), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := accounts.Compile(again, scopes(), now); !errors.Is(err, accounts.ErrOperatorAway) {
+		t.Errorf("with the root of another mesh: %v", err)
+	}
+	if err := os.WriteFile(name("operator.jwt"), []byte(before.Operator+"x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := accounts.Compile(again, scopes(), now); err == nil {
+		t.Error("with a root that nobody has signed")
+	}
+	if err := os.Rename(away, name("operator.nk")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(name("operator.jwt")); err != nil {
+		t.Fatal(err)
+	}
+	if back := compile(t, again, scopes()); back.Operator == theirs {
+		t.Error("it is another's mesh")
 	}
 }

@@ -1,6 +1,7 @@
 package accounts_test
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -84,4 +85,41 @@ func userOf(t *testing.T, c accounts.Creds) (*jwt.UserClaims, nkeys.KeyPair) {
 		t.Fatal(err)
 	}
 	return claims, pair
+}
+
+// keyOf reads a private key of a store.
+func keyOf(t *testing.T, folder, name string) nkeys.KeyPair {
+	t.Helper()
+	seed, err := os.ReadFile(filepath.Join(folder, "keys", name+".nk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := nkeys.FromSeed(seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair
+}
+
+// operatorOf is the key that signs accounts.
+func operatorOf(t *testing.T, folder string) nkeys.KeyPair {
+	return keyOf(t, folder, "operator-signing")
+}
+
+func publicKey(t *testing.T, create func() (nkeys.KeyPair, error)) string {
+	t.Helper()
+	pair, err := create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := pair.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return public
+}
+
+func accountKeyOf(b accounts.Bundle, name string) string {
+	a, _ := b.Account(name)
+	return a.PublicKey
 }

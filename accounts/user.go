@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // User is the record of one user that was issued. It holds no secret.
@@ -21,8 +21,31 @@ type User struct {
 	Role      bcp.Role      `json:"role"`
 	Issued    time.Time     `json:"issued"`
 	Expires   time.Time     `json:"expires,omitzero"` // zero: never
-	Revoked   time.Time     `json:"revoked,omitzero"` // zero: not
+	// Until is when it will be revoked, since another has taken its place, or that
+	// of the key which signed it. Zero: not.
+	Until time.Time `json:"until,omitzero"`
+	// ReplacedBy is the public key of the user that took its place.
+	ReplacedBy string `json:"replaced_by,omitempty"`
+	// Revoked is when it was. Whatever a clock says later, it stays so. Zero: not.
+	Revoked time.Time `json:"revoked,omitzero"`
+	Restriction
+	// Issuer is the public key that signed it.
+	Issuer string `json:"issuer_key,omitempty"`
+	// Own says that a command, or the mesh, made it for itself.
+	Own bool `json:"own,omitzero"`
+	// Invitation says that it is the key of an invitation, in a list.
+	Invitation bool `json:"-"`
 }
+
+// Valid reports whether servers let the user in at a time.
+func (u User) Valid(at time.Time) bool {
+	return u.Revoked.IsZero() && !over(u.Until, at) && !over(u.Expires, at)
+}
+
+// over reports whether something has ended that may never end.
+func over(end, at time.Time) bool { return !end.IsZero() && !at.Before(end) }
+
+func (u User) party() party { return party{u.Agent, u.Role} }
 
 // Creds is what one agent connects with in one role. Only Text and WriteFile
 // show the private key inside; everything that prints a Creds shows nothing.
@@ -40,6 +63,24 @@ func (c Creds) Text() []byte {
 	return c.text()
 }
 
+// WriteFiles writes creds files into a folder as [Creds.WriteFile] does, each under
+// the name of its place in the list, and syncs the folder once. It returns how many
+// were written: where that is not all, with an error.
+func WriteFiles(folder string, all []Creds, names []string) (written int, err error) {
+	for i, c := range all {
+		if c.text == nil {
+			return i, errNoKey
+		}
+		if err := createFile(filepath.Join(folder, names[i]), c.text()); err != nil {
+			return i, fmt.Errorf("write creds: %w", err)
+		}
+	}
+	if err := SyncFolder(folder); err != nil {
+		return 0, fmt.Errorf("write creds: %w", err)
+	}
+	return len(all), nil
+}
+
 // WriteFile writes the creds file for its owner alone (mode 0600). It refuses
 // to replace a file, and leaves none behind when it fails.
 func (c Creds) WriteFile(path string) error {
@@ -49,9 +90,41 @@ func (c Creds) WriteFile(path string) error {
 	if err := createFile(path, c.text()); err != nil {
 		return fmt.Errorf("write creds: %w", err)
 	}
-	if err := syncFolder(filepath.Dir(path)); err != nil {
+	if err := SyncFolder(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("write creds: %w", err)
 	}
+	return nil
+}
+
+// ReplaceFile writes the creds file over the one that is there, in one step.
+func (c Creds) ReplaceFile(path string) error {
+	if c.text == nil {
+		return errNoKey
+	}
+	if err := replaceFile(path, c.text()); err != nil {
+		return fmt.Errorf("write creds: %w", err)
+	}
+	return nil
+}
+
+// IssueOption changes what [Store.Issue] makes.
+type IssueOption func(*User) error
+
+// Restricted narrows where and how the user may connect. The server knows of a
+// restriction that no other user of the agent has from the next [Compile] that
+// reaches it, and refuses the user until then.
+func Restricted(r Restriction) IssueOption {
+	return func(u *User) (err error) {
+		u.Restriction, err = r.Checked()
+		return err
+	}
+}
+
+// ForItself says that whoever issues the user is it, for a while: it is no change
+// that the audit shows, which shows it when it connects, and it is forgotten when
+// it has expired.
+func ForItself(u *User) error {
+	u.Own = true
 	return nil
 }
 
@@ -61,26 +134,17 @@ func (c Creds) WriteFile(path string) error {
 // they stand in the account's JWT under the agent's scope, as the last
 // [Compile] wrote it. An agent or a role that the last Compile did not have is
 // refused with [ErrUnknown], and the error lists what there is.
-func (s *Store) Issue(agent bcp.AgentName, role bcp.Role, expires time.Duration) (Creds, error) {
-	if expires < 0 || (expires > 0 && expires < time.Second) {
-		return Creds{}, errors.New("issue creds: expires is zero or at least a second")
+func (s *Store) Issue(agent bcp.AgentName, role bcp.Role, expires time.Duration, options ...IssueOption) (Creds, error) {
+	if err := checkExpires(expires); err != nil {
+		return Creds{}, fmt.Errorf("issue creds: %w", err)
 	}
 	var creds Creds
-	err := s.locked(func() error {
-		st, err := s.load()
-		if err != nil {
-			return err
-		}
+	err := s.change(func(st *state, now time.Time) error {
 		scope, err := find(st.Scopes, agent, role)
-		if err != nil {
-			return err
+		if err == nil {
+			creds, err = s.issueTo(st, scope, now, expires, options)
 		}
-		creds, err = s.issue(scope, expires)
-		if err != nil {
-			return err
-		}
-		st.Users = append(st.Users, creds.User)
-		return s.save(st)
+		return err
 	})
 	if err != nil {
 		return Creds{}, fmt.Errorf("issue creds: %w", err)
@@ -88,7 +152,88 @@ func (s *Store) Issue(agent bcp.AgentName, role bcp.Role, expires time.Duration)
 	return creds, nil
 }
 
-func (s *Store) issue(scope scopeRecord, expires time.Duration) (Creds, error) {
+// IssueAll makes a fresh user of each agent and person in each of its roles, as the
+// last [Compile] has them, and in one change of the record: thousands one by one
+// take minutes.
+func (s *Store) IssueAll(expires time.Duration, options ...IssueOption) ([]Creds, error) {
+	if err := checkExpires(expires); err != nil {
+		return nil, fmt.Errorf("issue creds: %w", err)
+	}
+	return s.issueEach(func(st *state) ([]scopeRecord, error) { return st.Scopes, nil }, expires, options)
+}
+
+// IssueTo is [Store.IssueAll] of some agents or people: in one role or, where role is
+// zero, in each that they have. One that there is not is [ErrUnknown], and then none
+// are made.
+func (s *Store) IssueTo(agents []bcp.AgentName, role bcp.Role, expires time.Duration, options ...IssueOption) ([]Creds, error) {
+	if err := checkExpires(expires); err != nil {
+		return nil, fmt.Errorf("issue creds: %w", err)
+	}
+	return s.issueEach(func(st *state) ([]scopeRecord, error) {
+		of := map[bcp.AgentName][]scopeRecord{}
+		for _, scope := range st.Scopes {
+			if role == 0 || scope.Role == role {
+				of[scope.Agent] = append(of[scope.Agent], scope)
+			}
+		}
+		var scopes []scopeRecord
+		for _, agent := range agents {
+			if len(of[agent]) == 0 {
+				_, err := find(st.Scopes, agent, role)
+				return nil, fmt.Errorf("%s: %w", agent, err)
+			}
+			scopes = append(scopes, of[agent]...)
+		}
+		return scopes, nil
+	}, expires, options)
+}
+
+func (s *Store) issueEach(which func(*state) ([]scopeRecord, error), expires time.Duration, options []IssueOption) ([]Creds, error) {
+	var all []Creds
+	err := s.change(func(st *state, now time.Time) error {
+		scopes, err := which(st)
+		if err != nil {
+			return err
+		}
+		for _, scope := range scopes {
+			creds, err := s.issueTo(st, scope, now, expires, options)
+			if err != nil {
+				return err
+			}
+			all = append(all, creds)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("issue creds: %w", err)
+	}
+	return all, nil
+}
+
+// issueTo makes a user of the agent of a scope.
+func (s *Store) issueTo(st *state, scope scopeRecord, now time.Time, expires time.Duration, options []IssueOption) (Creds, error) {
+	u := User{Agent: scope.Agent, Role: scope.Role}
+	for _, option := range options {
+		if err := option(&u); err != nil {
+			return Creds{}, err
+		}
+	}
+	creds, err := s.issue(st, u, now, expires)
+	if err == nil && !u.Own {
+		st.note(now, bcp.CredentialIssued, creds.User)
+	}
+	return creds, err
+}
+
+func checkExpires(d time.Duration) error {
+	if d < 0 || d > 0 && d < time.Second {
+		return errors.New("expires is zero or at least a second")
+	}
+	return nil
+}
+
+// issue makes a key of u's, and signs it.
+func (s *Store) issue(st *state, u User, now time.Time, expires time.Duration) (Creds, error) {
 	pair, err := nkeys.CreateUser()
 	if err != nil {
 		return Creds{}, err
@@ -97,24 +242,10 @@ func (s *Store) issue(scope scopeRecord, expires time.Duration) (Creds, error) {
 	if err != nil {
 		return Creds{}, err
 	}
-	user, err := newSigner(pair)
-	if err != nil {
+	if u.PublicKey, err = pair.PublicKey(); err != nil {
 		return Creds{}, err
 	}
-	signer, err := s.key(scopeKey(scope.Role, scope.Agent))
-	if err != nil {
-		return Creds{}, err
-	}
-	account, err := s.key(accountKey(accountOf(scope.Role)))
-	if err != nil {
-		return Creds{}, err
-	}
-	issued := time.Now().UTC().Truncate(time.Second)
-	record := User{PublicKey: user.PublicKey(), Agent: scope.Agent, Role: scope.Role, Issued: issued}
-	if expires > 0 {
-		record.Expires = issued.Add(expires).Truncate(time.Second)
-	}
-	token, err := userJWT(record, userName(scope.Role, scope.Agent), account.PublicKey(), signer)
+	token, err := s.sign(st, &u, now, expires)
 	if err != nil {
 		return Creds{}, err
 	}
@@ -122,10 +253,33 @@ func (s *Store) issue(scope scopeRecord, expires time.Duration) (Creds, error) {
 	if err != nil {
 		return Creds{}, err
 	}
-	return Creds{User: record, text: newSecret(text)}, nil
+	return Creds{User: u, text: newSecret(text)}, nil
 }
 
-func userName(r bcp.Role, a bcp.AgentName) string { return r.String() + "-" + string(a) }
+// sign makes the JWT of a public key for u's agent, and keeps the record.
+func (s *Store) sign(st *state, u *User, now time.Time, expires time.Duration) (string, error) {
+	signer, err := s.accountSigner(scopeKey(u.party(), u.Restriction))
+	if err != nil {
+		return "", err
+	}
+	account, err := s.key(accountKey(st.homeOf(u.party())))
+	if err != nil {
+		return "", err
+	}
+	u.Issuer, u.Issued, u.Expires = signer.PublicKey(), now, time.Time{}
+	if expires > 0 {
+		u.Expires = now.Add(expires).Truncate(time.Second)
+	}
+	token, err := userJWT(*u, userName(u.party()), account.PublicKey(), signer)
+	if err != nil {
+		return "", err
+	}
+	st.keep(u.party())
+	st.Users = append(st.Users, *u)
+	return token, nil
+}
+
+func userName(who party) string { return subjects.UserName(who.agent, who.role) }
 
 // userJWT makes a user without permissions of its own, under signer's scope.
 func userJWT(u User, name, account string, signer Signer) (string, error) {
@@ -150,30 +304,6 @@ func (s *Store) Users() ([]User, error) {
 		return nil, fmt.Errorf("list creds: %w", err)
 	}
 	return st.Users, nil
-}
-
-// Revoke marks a user as revoked at now. Servers refuse it from the next
-// [Compile] that reaches them, and close its connections. Revoking it twice
-// changes nothing.
-func (s *Store) Revoke(publicKey string, now time.Time) error {
-	err := s.locked(func() error {
-		st, err := s.load()
-		if err != nil {
-			return err
-		}
-		i := slices.IndexFunc(st.Users, func(u User) bool { return u.PublicKey == publicKey })
-		if i < 0 {
-			return errors.New("no creds with this public key were issued")
-		}
-		if st.Users[i].Revoked.IsZero() {
-			st.Users[i].Revoked = now.UTC().Truncate(time.Second)
-		}
-		return s.save(st)
-	})
-	if err != nil {
-		return fmt.Errorf("revoke creds: %w", err)
-	}
-	return nil
 }
 
 // ScopeOf returns the agent and the role that an issuer key of the last

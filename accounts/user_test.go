@@ -2,6 +2,9 @@ package accounts_test
 
 import (
 	"errors"
+	"io/fs"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +66,50 @@ func TestIssueMakesAScopedUser(t *testing.T) {
 	}
 }
 
+// Everybody gets creds of their own, under their own scope, and all of them are on
+// record.
+//
+// covers A-JWTSELF, BCP-7
+func TestIssueAll(t *testing.T) {
+	t.Parallel()
+	store, _ := newStore(t)
+	if all, err := store.IssueAll(0); err != nil || len(all) > 0 {
+		t.Errorf("before anything was compiled: %d, %v", len(all), err)
+	}
+	bundle := compile(t, store, scopes())
+	if _, err := store.IssueAll(time.Second - 1); err == nil {
+		t.Error("issued for less than a second")
+	}
+	if all, err := store.IssueAll(0, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{{}}})); err == nil || len(all) > 0 {
+		t.Errorf("with a restriction that is none: %d, %v", len(all), err)
+	}
+	all, err := store.IssueAll(time.Hour)
+	if err != nil || len(all) != len(scopes()) {
+		t.Fatalf("%d of %d: %v", len(all), len(scopes()), err)
+	}
+	var users []accounts.User
+	keys := map[string]bool{}
+	for i, s := range scopes() {
+		user, _ := userOf(t, all[i])
+		agent, role, ok := bundle.ScopeOf(user.Issuer)
+		if !ok || agent != s.Agent || role != s.Role || all[i].Agent != agent || all[i].Role != role {
+			t.Errorf("%s as %s: its issuer is of %q as %s", s.Agent, s.Role, agent, role)
+		}
+		keys[user.Subject] = true
+		users = append(users, all[i].User)
+	}
+	if len(keys) != len(all) {
+		t.Errorf("%d keys for %d users", len(keys), len(all))
+	}
+	recorded, err := store.Users()
+	if diff := cmp.Diff(users, recorded); err != nil || diff != "" {
+		t.Errorf("on record: %s, %v", diff, err)
+	}
+	if changes, _, err := store.Pending(now); err != nil || len(changes) != len(all) {
+		t.Errorf("the audit will show %d of %d: %v", len(changes), len(all), err)
+	}
+}
+
 // covers P1.1, A-SUBJTOK
 func TestIssueRefusesWhatThereIsNot(t *testing.T) {
 	t.Parallel()
@@ -120,11 +167,11 @@ func TestRevokeIsInTheNextClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Revoke("UNKNOWN", time.Now()); err == nil {
+	if err := store.Revoke("UNKNOWN"); err == nil {
 		t.Error("revoked what was never issued")
 	}
 	for range 2 {
-		if err := store.Revoke(creds.PublicKey, creds.Issued); err != nil {
+		if err := store.Revoke(creds.PublicKey); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -146,10 +193,10 @@ func TestRevokeIsInTheNextClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Revoke(short.PublicKey, short.Issued); err != nil {
+	if err := store.Revoke(short.PublicKey); err != nil {
 		t.Fatal(err)
 	}
-	for at, want := range map[time.Time]int{short.Expires: 2, short.Expires.Add(1): 1} {
+	for at, want := range map[time.Time]int{short.Expires.Add(24*time.Hour - 1): 2, short.Expires.Add(24 * time.Hour): 1} {
 		third, err := accounts.Compile(store, scopes(), at)
 		if err != nil {
 			t.Fatal(err)
@@ -161,5 +208,55 @@ func TestRevokeIsInTheNextClaims(t *testing.T) {
 	before, _ := first.Account(accounts.Readers)
 	if after, _ := second.Account(accounts.Readers); after.Digest == before.Digest {
 		t.Error("READERS did not change")
+	}
+}
+
+// Several are issued together or not at all.
+//
+// covers P7.5, BCP-19
+func TestIssueTo(t *testing.T) {
+	t.Parallel()
+	store, _ := newStore(t)
+	compile(t, store, scopes())
+	all, err := store.IssueTo([]bcp.AgentName{"relay", "researcher"}, 0, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parties []string
+	for _, c := range all {
+		parties = append(parties, string(c.Agent)+" "+c.Role.String())
+	}
+	slices.Sort(parties)
+	if diff := cmp.Diff([]string{"relay controller", "relay reader", "researcher reader"}, parties); diff != "" {
+		t.Error(diff)
+	}
+	for name, try := range map[string]func() ([]accounts.Creds, error){
+		"one is not there": func() ([]accounts.Creds, error) { return store.IssueTo([]bcp.AgentName{"main", "nobody"}, 0, 0) },
+		"one is not in a role": func() ([]accounts.Creds, error) {
+			return store.IssueTo([]bcp.AgentName{"relay", "main"}, bcp.RoleReader, 0)
+		},
+	} {
+		if made, err := try(); !errors.Is(err, accounts.ErrUnknown) || len(made) > 0 {
+			t.Errorf("%s: %d made, %v", name, len(made), err)
+		}
+	}
+	users, err := store.Users()
+	if err != nil || len(users) != len(all) {
+		t.Errorf("%d are on record: %v", len(users), err)
+	}
+	folder := t.TempDir()
+	if n, err := accounts.WriteFiles(folder, all, []string{"a", "b", "a"}); n != 2 || !errors.Is(err, fs.ErrExist) {
+		t.Errorf("%d written: %v", n, err)
+	}
+	keys := []string{all[0].PublicKey, all[2].PublicKey}
+	if err := store.Revoke(append(keys, "U")...); !errors.Is(err, accounts.ErrNoUser) {
+		t.Errorf("one is not on record: %v", err)
+	}
+	if err := store.Revoke(keys...); err != nil {
+		t.Fatal(err)
+	}
+	users, err = store.Users()
+	if err != nil || users[0].Revoked.IsZero() || !users[1].Revoked.IsZero() || users[2].Revoked.IsZero() {
+		t.Errorf("%+v: %v", users, err)
 	}
 }

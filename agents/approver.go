@@ -23,10 +23,17 @@ import (
 // item_expired, already_decided, digest_mismatch, not_permitted, malformed;
 // [*UnansweredError] when ctx ended first. A decision whose reply was lost is
 // tried again, and may then hear already_decided of itself.
-type Approver struct{ conn *Connection }
+type Approver struct {
+	conn  *Connection
+	shard int
+}
 
-// NewApprover returns the Approver of a connection.
+// NewApprover returns the Approver of a connection, on shard 0.
 func NewApprover(c *Connection) *Approver { return &Approver{conn: c} }
+
+// OnShard returns the Approver who decides about what is held on a shard, from 0 to
+// [bcp.MaxShard].
+func (a *Approver) OnShard(shard int) *Approver { return &Approver{conn: a.conn, shard: shard} }
 
 // List returns what waits for this person: oldest first, the channels taking
 // turns. Items tell about content and hold none of it.
@@ -102,7 +109,7 @@ func (a *Approver) decide(ctx context.Context, verb subjects.Verb, act bcp.Act, 
 }
 
 func (a *Approver) request(ctx context.Context, verb subjects.Verb, message, reply any) error {
-	return a.conn.askJSON(ctx, subjects.Approval(a.conn.options.Name, verb), message, reply)
+	return a.conn.askJSON(ctx, subjects.InShard(a.shard, subjects.Approval(a.conn.options.Name, verb)), message, reply)
 }
 
 var errNoKey = errors.New("agents: the connection has no key to sign with")

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -21,10 +22,28 @@ import (
 // Auditor reads the audit and the ledger: the projections of the journal for
 // people. It needs no Start, and can change nothing. Whether the chain of
 // records is whole is for the offline verifier to say, not for this client.
-type Auditor struct{ conn *Connection }
+type Auditor struct {
+	conn  *Connection
+	shard int
+}
 
-// NewAuditor returns the Auditor of a connection.
+// NewAuditor returns the Auditor of a connection, on shard 0.
 func NewAuditor(c *Connection) *Auditor { return &Auditor{conn: c} }
+
+// OnShard returns the Auditor of a shard, from 0 to [bcp.MaxShard], which has an audit
+// and a ledger of its own.
+func (a *Auditor) OnShard(shard int) *Auditor { return &Auditor{conn: a.conn, shard: shard} }
+
+// recordsOf is where records of a stream are asked for.
+func (a *Auditor) recordsOf(stream string) (string, error) {
+	subject := subjects.InShard(a.shard, subjects.AuditPrefix+".DIRECT.GET."+stream)
+	if subject == "" {
+		return "", errNoShard
+	}
+	return subject, nil
+}
+
+var errNoShard = fmt.Errorf("agents: shards have the numbers 0 to %d", bcp.MaxShard)
 
 // Record is one message of a stream.
 type Record struct {
@@ -32,6 +51,7 @@ type Record struct {
 	Subject  string    // which package subjects parses
 	Time     time.Time // when it was stored; what it tells has the journal's time
 	Data     []byte    // MessagePack
+	Pending  uint64    // records behind it, when it was read
 }
 
 // AuditRecord is one record of the audit.
@@ -45,18 +65,89 @@ type AuditRecord struct {
 // ErrNoRecords: the stream is not there, or these creds may not read it.
 var ErrNoRecords = errors.New("agents: no stream of records to read")
 
-// Audit returns the records of the audit in order, from the sequence number
-// from (0: the first) to the last one that there is. The error, always the last
-// value, is [ErrNoRecords], an [*UnansweredError] when ctx ended, or why a
-// record could not be read.
-func (a *Auditor) Audit(ctx context.Context, from uint64) iter.Seq2[AuditRecord, error] {
-	return decoded(a.read(ctx, subjects.AuditStream, from, false))
+// Selection says which records of the audit are wanted. The zero value is all
+// that there are.
+type Selection struct {
+	From       uint64 // sequence number, 0 for the first
+	Controller bcp.AgentName
+	Reader     bcp.AgentName // both or none, of a channel
+	Kind       bcp.DecisionKind
+	// Follow goes on with new records, which are looked for four times a second,
+	// until the context ends: then the loop ends without an error.
+	Follow bool
 }
 
-// Follow is Audit that goes on with new records, which it looks for four times
-// a second, until ctx ends: then the loop ends without an error.
+// pattern is of the subjects, empty for all: the server finds them faster by
+// their number alone.
+func (s *Selection) pattern() (string, error) {
+	if s.Controller == "" && s.Reader == "" && s.Kind == 0 {
+		return "", nil
+	}
+	kind := ""
+	if s.Kind != 0 {
+		kind = s.Kind.String()
+	}
+	pattern := subjects.AuditOf(s.Controller, s.Reader, kind)
+	if pattern == "" {
+		return "", errors.New("agents: a selection without a valid channel")
+	}
+	return pattern, nil
+}
+
+// Select returns the selected records of the audit in order. The server leaves
+// out the others. The error, always the last value, is [ErrNoRecords], an
+// [*UnansweredError] when ctx ended, or why a record could not be read.
+func (a *Auditor) Select(ctx context.Context, s Selection) iter.Seq2[AuditRecord, error] {
+	pattern, err := s.pattern()
+	if err != nil {
+		return func(yield func(AuditRecord, error) bool) { yield(AuditRecord{}, err) }
+	}
+	return decoded(a.read(ctx, subjects.AuditStream, s.From, pattern, s.Follow))
+}
+
+// Audit is Select of all records from a sequence number on, 0 for the first.
+func (a *Auditor) Audit(ctx context.Context, from uint64) iter.Seq2[AuditRecord, error] {
+	return a.Select(ctx, Selection{From: from})
+}
+
+// Follow is Audit that goes on with new records.
 func (a *Auditor) Follow(ctx context.Context, from uint64) iter.Seq2[AuditRecord, error] {
-	return decoded(a.read(ctx, subjects.AuditStream, from, true))
+	return a.Select(ctx, Selection{From: from, Follow: true})
+}
+
+// From returns the sequence number of the first record of a decision that was
+// made at a time or later: one behind the last where there is none. Records are
+// in the order of journal time, so that few of them are read.
+func (a *Auditor) From(ctx context.Context, at time.Time) (uint64, error) {
+	last, err := a.Last(ctx)
+	if errors.Is(err, ErrNoRecords) {
+		return 1, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	low, high := uint64(1), last.Sequence+1
+	for low < high {
+		middle := low + (high-low)/2
+		page, err := a.page(ctx, subjects.AuditStream, getRequest{Seq: middle, Batch: 1})
+		if err != nil {
+			return 0, err
+		}
+		if len(page.records) == 0 {
+			high = middle
+			continue
+		}
+		d, err := bcp.DecodeDecision(page.records[0].Data)
+		if err != nil {
+			return 0, fmt.Errorf("agents: record %d: %w", page.records[0].Sequence, err)
+		}
+		if d.At().Before(at) {
+			low = page.records[0].Sequence + 1
+		} else {
+			high = middle
+		}
+	}
+	return low, nil
 }
 
 func decoded(records iter.Seq2[Record, error]) iter.Seq2[AuditRecord, error] {
@@ -95,7 +186,7 @@ func bySubject(a, b Record) int { return cmp.Compare(a.Subject, b.Subject) }
 // subjects at most.
 func (a *Auditor) newest(ctx context.Context) ([]Record, error) {
 	newest := make(map[string]Record)
-	for r, err := range a.read(ctx, subjects.LedgerStream, 0, false) {
+	for r, err := range a.read(ctx, subjects.LedgerStream, 0, "", false) {
 		if err != nil {
 			return nil, err
 		}
@@ -104,35 +195,66 @@ func (a *Auditor) newest(ctx context.Context) ([]Record, error) {
 	return slices.SortedFunc(maps.Values(newest), bySubject), nil
 }
 
-// read returns the records of a stream, page by page.
-func (a *Auditor) read(ctx context.Context, stream string, next uint64, follow bool) iter.Seq2[Record, error] {
+// read returns the records of a stream that match a pattern, page by page: the
+// next one is on its way while one is looked at.
+func (a *Auditor) read(ctx context.Context, stream string, next uint64, pattern string, follow bool) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		next := max(next, 1)
-		for {
-			page, err := a.page(ctx, stream, getRequest{Seq: next, Batch: auditBatch})
-			if follow && (errors.Is(err, ErrNoRecords) || ctx.Err() != nil) {
-				// The server may be starting; its streams come later.
-				if !sleep(ctx, nil, followEvery) {
-					return
-				}
-				continue
+		reading, cancel := context.WithCancel(ctx)
+		pages, gone := make(chan page, 1), make(chan struct{})
+		send := func(p page) bool {
+			select {
+			case pages <- p:
+				return true
+			case <-gone:
+				return false
 			}
-			if err != nil {
-				yield(Record{}, err)
+		}
+		var reader sync.WaitGroup
+		reader.Go(func() {
+			defer close(pages)
+			a.turn(reading, stream, getRequest{Seq: max(next, 1), Batch: auditBatch, MaxBytes: auditBytes, Next: pattern}, follow, send)
+		})
+		defer reader.Wait()
+		defer close(gone)
+		defer cancel()
+		for p := range pages {
+			if p.err != nil {
+				yield(Record{}, p.err)
 				return
 			}
-			for _, r := range page.records {
+			for _, r := range p.records {
 				if !yield(r, nil) {
 					return
 				}
-				next = r.Sequence + 1
 			}
-			if page.pending > 0 && len(page.records) > 0 {
-				continue
-			}
-			if !follow || !sleep(ctx, nil, followEvery) {
+		}
+	}
+}
+
+// turn sends the pages from a request on, until there are no more, nobody takes
+// them, or an error, which is the last.
+func (a *Auditor) turn(ctx context.Context, stream string, request getRequest, follow bool, send func(page) bool) {
+	for {
+		p, err := a.page(ctx, stream, request)
+		if follow && (errors.Is(err, ErrNoRecords) || ctx.Err() != nil) {
+			// The server may be starting; its streams come later.
+			if !sleep(ctx, nil, followEvery) {
 				return
 			}
+			continue
+		}
+		p.err = err
+		if !send(p) || err != nil {
+			return
+		}
+		if n := len(p.records); n > 0 {
+			request.Seq = p.records[n-1].Sequence + 1
+			if p.pending > 0 {
+				continue
+			}
+		}
+		if !follow || !sleep(ctx, nil, followEvery) {
+			return
 		}
 	}
 }
@@ -141,12 +263,16 @@ func (a *Auditor) read(ctx context.Context, stream string, next uint64, follow b
 type getRequest struct {
 	Seq       uint64   `json:"seq,omitzero"`
 	Batch     int      `json:"batch,omitzero"`
+	Next      string   `json:"next_by_subj,omitzero"`
+	MaxBytes  int      `json:"max_bytes,omitzero"`
 	MultiLast []string `json:"multi_last,omitempty"`
+	Last      string   `json:"last_by_subj,omitzero"`
 }
 
 type page struct {
 	records []Record
 	pending uint64 // records behind these
+	err     error  // instead of them
 }
 
 var (
@@ -154,36 +280,66 @@ var (
 	errIncomplete = errors.New("agents: a page of records came incomplete")
 )
 
-// page makes one request, again and again until it is answered in full. That
-// nobody answers is final: the server itself does, if it may.
-func (a *Auditor) page(ctx context.Context, stream string, request getRequest) (page, error) {
+// page makes one request until it is answered in full.
+func (a *Auditor) page(ctx context.Context, stream string, request getRequest) (p page, err error) {
+	err = a.ask(ctx, stream, request, func(subject string, body []byte) (err error) {
+		p, err = a.pageOnce(ctx, subject, body)
+		return err
+	})
+	return p, err
+}
+
+// ask calls attempt again and again until it succeeds or fails for good. That nobody
+// answers is final when an attempt could have taken as long: a stream that is being
+// made, or elects who leads it, answers a moment later.
+func (a *Auditor) ask(ctx context.Context, stream string, request getRequest, attempt func(subject string, body []byte) error) error {
 	body, err := json.Marshal(request)
 	if err != nil {
-		return page{}, fmt.Errorf("agents: %w", err)
+		return fmt.Errorf("agents: %w", err)
 	}
-	subject := subjects.AuditPrefix + ".DIRECT.GET." + stream
+	subject, err := a.recordsOf(stream)
+	if err != nil {
+		return err
+	}
 	var last error
+	begun := time.Now()
 	for n := 1; ; n++ {
-		p, err := a.attempt(ctx, subject, body)
-		if err == nil || ctx.Err() == nil && !errors.Is(err, errIncomplete) && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, nats.ErrReconnectBufExceeded) {
-			return p, err
+		err := attempt(subject, body)
+		if errors.Is(err, nats.ErrNoResponders) {
+			err = fmt.Errorf("%w: %w", ErrNoRecords, nats.ErrNoResponders)
+			if time.Since(begun) < a.conn.options.Attempt && sleep(ctx, nil, pauseBefore(n, firstWait, a.conn.options.MaxWait)) {
+				continue
+			}
+		}
+		if err == nil || ctx.Err() == nil && !passing(err) {
+			return err
 		}
 		if denied := a.conn.denied("Publish", subject); denied != nil {
-			return page{}, fmt.Errorf("agents: %w", denied)
+			return fmt.Errorf("agents: %w", denied)
 		}
 		if ctx.Err() == nil {
 			last = err
 			sleep(ctx, nil, pauseBefore(n, firstWait, a.conn.options.MaxWait))
 		}
 		if ctx.Err() != nil {
-			return page{}, &UnansweredError{Err: ended(ctx), Last: last}
+			return &UnansweredError{Err: ended(ctx), Last: last}
 		}
 	}
 }
 
-// attempt reads the replies to one request. Each names the sequence of the one
+// passing reports that the same request may be answered later.
+func passing(err error) bool {
+	for _, passes := range []error{errIncomplete, errReconnected, nats.ErrTimeout, nats.ErrDisconnected, nats.ErrReconnectBufExceeded} {
+		if errors.Is(err, passes) {
+			return true
+		}
+	}
+	return false
+}
+
+// pageOnce reads the replies to one request. Each names the sequence of the one
 // before it, so that a lost one is noticed.
-func (a *Auditor) attempt(ctx context.Context, subject string, body []byte) (page, error) {
+func (a *Auditor) pageOnce(ctx context.Context, subject string, body []byte) (page, error) {
 	nc := a.conn.nc
 	inbox := nc.NewInbox()
 	replies, err := nc.SubscribeSync(inbox)
@@ -201,8 +357,6 @@ func (a *Auditor) attempt(ctx context.Context, subject string, body []byte) (pag
 	for {
 		m, err := replies.NextMsgWithContext(ctx)
 		switch {
-		case errors.Is(err, nats.ErrNoResponders):
-			return page{}, fmt.Errorf("%w: %w", ErrNoRecords, err)
 		case err != nil && ctx.Err() != nil:
 			return page{}, ended(ctx)
 		case err != nil:
@@ -229,7 +383,7 @@ func (p page) end(h nats.Header, status string, before uint64) (page, error) {
 		if number(h, nats.JSLastSequence) != before {
 			return page{}, errIncomplete
 		}
-		p.pending = number(h, "Nats-Num-Pending")
+		p.pending = number(h, numPending)
 		return p, nil
 	case "404":
 		return p, nil
@@ -240,8 +394,11 @@ func (p page) end(h nats.Header, status string, before uint64) (page, error) {
 	}
 }
 
+// numPending is the server's header for how many records stand behind.
+const numPending = "Nats-Num-Pending"
+
 func record(m *nats.Msg) (Record, error) {
-	r := Record{Sequence: number(m.Header, nats.JSSequence), Subject: m.Header.Get(nats.JSSubject), Data: m.Data}
+	r := Record{Sequence: number(m.Header, nats.JSSequence), Subject: m.Header.Get(nats.JSSubject), Data: m.Data, Pending: number(m.Header, numPending)}
 	stored, err := time.Parse(time.RFC3339Nano, m.Header.Get(nats.JSTimeStamp))
 	if err != nil || r.Sequence == 0 {
 		return r, ErrMessage

@@ -98,12 +98,12 @@ func (a *archive) auditor(o agents.Options) *agents.Auditor {
 func TestAuditInOrder(t *testing.T) {
 	t.Parallel()
 	a := startArchive(t)
-	const records = 600 // more than two pages
+	const records = 2500 // more than two pages
 	for i := range uint64(records) {
 		a.record(subjects.Audit(main, researcher, bcp.KindAsk.String()), bcp.Decision{Seq: i + 1, Kind: bcp.KindAsk, Controller: main, Reader: researcher})
 	}
 	auditor := a.auditor(agents.Options{})
-	for from, want := range map[uint64]int{0: records, 1: records, 300: 301, records: 1, records + 1: 0} {
+	for from, want := range map[uint64]int{0: records, 1: records, 300: 2201, records: 1, records + 1: 0} {
 		a.lose.Store(100)
 		n := 0
 		for r, err := range auditor.Audit(within(t), from) {
@@ -219,6 +219,88 @@ func TestLastIsTheNewestRecord(t *testing.T) {
 	}
 }
 
+// A stream that is made, or gets a leader, a moment after it is asked for is read.
+//
+// covers P11.4, A-RECONN
+func TestAuditorWaitsForAStream(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	conn := connect(t, s.ClientURL(), agents.Options{Name: "bob"})
+	read := make(chan error, 1)
+	go func() {
+		_, err := agents.NewAuditor(conn).Ledger(t.Context())
+		read <- err
+	}()
+	until(t, "a request that nobody answers", func() bool { return conn.NATS().Stats().InMsgs > 0 })
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	if _, err := g.nc.Subscribe(subjects.AuditPrefix+".DIRECT.GET."+subjects.LedgerStream, func(m *nats.Msg) {
+		empty := nats.NewMsg(m.Reply)
+		empty.Header.Set("Status", "404")
+		if err := m.RespondMsg(empty); err != nil {
+			t.Error(err)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := next(t, read, "an end"); err != nil {
+		t.Error(err)
+	}
+}
+
+// The newest record is asked for again where nobody answers yet, and where an answer
+// is lost.
+//
+// covers P11.4, A-RECONN
+func TestLastIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	data, err := bcp.EncodeDecision(&bcp.Decision{Seq: 7, Kind: bcp.KindStart})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lose atomic.Int32 // requests that are not answered
+	serve := func() {
+		if _, err := g.nc.Subscribe(subjects.AuditPrefix+".DIRECT.GET."+subjects.AuditStream, func(m *nats.Msg) {
+			if lose.Add(-1) >= 0 {
+				return
+			}
+			newest := nats.NewMsg(m.Reply)
+			newest.Header.Set(nats.JSSequence, "7")
+			newest.Header.Set(nats.JSTimeStamp, "2026-03-15T12:00:00Z")
+			newest.Data = data
+			if err := m.RespondMsg(newest); err != nil {
+				t.Error(err)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		g.flush()
+	}
+	last := func(c *agents.Connection) <-chan error {
+		read := make(chan error, 1)
+		go func() {
+			r, err := agents.NewAuditor(c).Last(within(t))
+			if err == nil && r.Decision.Seq != 7 {
+				err = fmt.Errorf("got decision %d", r.Decision.Seq)
+			}
+			read <- err
+		}()
+		return read
+	}
+	c := connect(t, s.ClientURL(), agents.Options{Name: "bob"})
+	read := last(c)
+	until(t, "a request that nobody answers", func() bool { return c.NATS().Stats().InMsgs > 0 })
+	serve()
+	if err := next(t, read, "the newest record"); err != nil {
+		t.Error(err)
+	}
+	lose.Store(1)
+	if err := next(t, last(connect(t, s.ClientURL(), agents.Options{Name: "bob", Attempt: 100 * time.Millisecond})), "the newest record"); err != nil {
+		t.Error(err)
+	}
+}
+
 // covers P11.4
 func TestAuditorWithoutAStream(t *testing.T) {
 	t.Parallel()
@@ -232,7 +314,7 @@ func TestAuditorWithoutAStream(t *testing.T) {
 		}
 	})
 	for user, want := range map[string]error{"none": nats.ErrPermissionViolation, "all": agents.ErrNoRecords} {
-		auditor := agents.NewAuditor(connect(t, s.ClientURL(), agents.Options{Name: "bob", NATS: []nats.Option{nats.UserInfo(user, "p")}}))
+		auditor := agents.NewAuditor(connect(t, s.ClientURL(), agents.Options{Name: "bob", Attempt: 200 * time.Millisecond, NATS: []nats.Option{nats.UserInfo(user, "p")}}))
 		for _, err := range auditor.Audit(within(t), 0) {
 			if !errors.Is(err, want) {
 				t.Errorf("audit: got %v, want %v", err, want)
@@ -247,5 +329,63 @@ func TestAuditorWithoutAStream(t *testing.T) {
 	auditor := agents.NewAuditor(connect(t, s.ClientURL(), agents.Options{Name: "bob", NATS: []nats.Option{nats.UserInfo("all", "p")}}))
 	for _, err := range auditor.Follow(ctx, 0) {
 		t.Errorf("following: %v", err)
+	}
+}
+
+// The server leaves out what was not asked for, and the first record of a time
+// is found by the journal's time, whenever it was stored.
+//
+// covers P11.3
+func TestSelect(t *testing.T) {
+	t.Parallel()
+	a := startArchive(t)
+	begin := time.Date(2026, 3, 15, 12, 0, 0, 0, time.UTC)
+	at := func(i uint64) time.Time { return begin.Add(time.Duration(i/3) * time.Second) } // three records each
+	const records = 700
+	for i := range uint64(records) {
+		reader, kind := bcp.AgentName("archivist"), bcp.KindAnswer
+		if i%5 == 0 {
+			reader = researcher
+		}
+		if i%7 == 0 {
+			kind = bcp.KindPush
+		}
+		a.record(subjects.Audit(main, reader, kind.String()), bcp.Decision{Seq: i + 1, Kind: kind, Controller: main, Reader: reader, Time: at(i).UnixNano()})
+	}
+	auditor := a.auditor(agents.Options{})
+	for name, c := range map[string]struct {
+		selection agents.Selection
+		want      int
+	}{
+		"all":                {agents.Selection{}, 700},
+		"a channel":          {agents.Selection{Controller: main, Reader: researcher}, 140},
+		"a kind":             {agents.Selection{Kind: bcp.KindPush}, 100},
+		"both":               {agents.Selection{Controller: main, Reader: researcher, Kind: bcp.KindPush}, 20},
+		"from the middle":    {agents.Selection{From: 351, Kind: bcp.KindPush}, 50},
+		"what there is none": {agents.Selection{Kind: bcp.KindAsk}, 0},
+	} {
+		n, last := 0, uint64(0)
+		for r, err := range auditor.Select(within(t), c.selection) {
+			if err != nil || r.Sequence <= last || r.Decision.Seq != r.Sequence {
+				t.Fatalf("%s: %+v, %v", name, r, err)
+			}
+			n, last = n+1, r.Sequence
+		}
+		if n != c.want {
+			t.Errorf("%s: %d records, want %d", name, n, c.want)
+		}
+	}
+	for r, err := range auditor.Select(within(t), agents.Selection{Controller: main}) {
+		if err == nil {
+			t.Fatalf("half a channel: %+v", r)
+		}
+	}
+	for _, c := range []struct {
+		at   time.Time
+		want uint64
+	}{{time.Time{}, 1}, {begin, 1}, {begin.Add(1), 4}, {at(3), 4}, {at(300).Add(-1), 301}, {at(300), 301}, {at(records - 1), 700}, {at(records + 2), 701}, {at(records + 900), 701}} {
+		if got, err := auditor.From(within(t), c.at); err != nil || got != c.want {
+			t.Errorf("from %s: %d, %v, want %d", c.at, got, err, c.want)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -78,15 +79,22 @@ func (o Options) withDefaults() (Options, error) {
 
 // Credentials are what an agent proves its name with. The zero value has none,
 // for servers without authentication. Printing one shows nothing.
-type Credentials struct{ option nats.Option }
+type Credentials struct {
+	option nats.Option
+	file   string // to watch
+}
 
-// CredsFile reads a .creds file at every connect, so that a rotated file is
-// used without a restart.
-func CredsFile(path string) Credentials { return Credentials{nats.UserCredentials(path)} }
+// CredsFile reads a .creds file at every connect, and looks at it every second:
+// where others were written into it, in one step, the connection goes over to them
+// at once. Nothing is lost: the gateway sends again what the one before has not
+// acknowledged, and requests are repeated.
+func CredsFile(path string) Credentials {
+	return Credentials{option: nats.UserCredentials(path), file: path}
+}
 
 // CredsText takes the text of a .creds file: the user JWT and its seed.
 func CredsText(text []byte) Credentials {
-	return Credentials{nats.UserCredentialBytes(bytes.Clone(text))}
+	return Credentials{option: nats.UserCredentialBytes(bytes.Clone(text))}
 }
 
 // String shows nothing.
@@ -102,16 +110,70 @@ type Connection struct {
 	options Options
 	log     hclog.Logger
 	closed  chan struct{} // nil where the connection is the caller's
+	watch   sync.WaitGroup
+	left    atomic.Int64 // when it last left a server where nobody answered, in Unix nanoseconds
 
-	mu   sync.Mutex // guards runs and over
+	mu   sync.Mutex // guards what follows
 	runs map[*run]struct{}
 	over bool
+	link link // of now
 }
 
-// Connect dials the server and returns once it is ready, or with the first
-// failure; to wait for a server that is not up yet, pass
+// link lasts from one connect to the next. What was sent on it and is not answered
+// when it ends will not be.
+type link struct {
+	ctx context.Context
+	end context.CancelCauseFunc
+}
+
+var errReconnected = errors.New("the connection was lost")
+
+// reconnected ends the link of before.
+func (c *Connection) reconnected() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link.end != nil {
+		c.link.end(errReconnected)
+	}
+	c.link.ctx, c.link.end = context.WithCancelCause(context.Background())
+}
+
+func (c *Connection) linked() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.link.ctx
+}
+
+// sending is one sending of a message that is to be answered or acknowledged. The
+// server permits that on the connection that it came by, and on no later one.
+type sending struct {
+	reply      string
+	reconnects uint64 // that came before it
+}
+
+// arrived is for a message that has just come. It counts reconnects where link will
+// not do: that callback may run behind the first message of the new connection,
+// which would then never be answered.
+func (c *Connection) arrived(m *nats.Msg) sending {
+	return sending{m.Reply, c.nc.Stats().Reconnects}
+}
+
+// reply answers or acknowledges a sending, unless its connection has ended. What is
+// lost is made good when the gateway sends the message again.
+func (c *Connection) reply(to sending, message []byte) {
+	err := errReconnected
+	if c.nc.IsConnected() && c.nc.Stats().Reconnects == to.reconnects {
+		err = c.nc.Publish(to.reply, message)
+	}
+	if err != nil {
+		c.log.Debug("reply not sent", "error", err)
+	}
+}
+
+// Connect dials the server, or one of several with commas between their URLs, and
+// returns once it is ready, or with the first failure; to wait for a server that is not up yet, pass
 // nats.RetryOnFailedConnect in Options.NATS. It looks at ctx before and after
-// dialling, which takes as long as nats.Timeout says at most (2 s). From then
+// dialling, which takes as long as nats.Timeout says at most (10 s). From then
 // on the connection is kept for ever: it comes back at once when the server
 // dropped it because the agent's permissions changed, and with growing,
 // jittered pauses when the server is gone.
@@ -129,6 +191,7 @@ func Connect(ctx context.Context, url string, creds Credentials, o Options) (*Co
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("agents: connecting %s: %w", o.Name, ended(ctx))
 	}
+	held := fileDigest(creds.file)
 	if c.nc, err = dial.Connect(); err != nil {
 		return nil, fmt.Errorf("agents: connecting %s: %w", o.Name, err)
 	}
@@ -136,13 +199,17 @@ func Connect(ctx context.Context, url string, creds Credentials, o Options) (*Co
 		c.Close()
 		return nil, fmt.Errorf("agents: connecting %s: %w", o.Name, ended(ctx))
 	}
+	if creds.file != "" {
+		c.watch.Go(func() { c.watchFile(creds.file, held) })
+	}
 	return c, nil
 }
 
 // Use makes a Connection of nc, which stays the caller's to close. It has to be
 // made with nats.CustomInboxPrefix(subjects.InboxPrefix(o.Name)): with another
 // prefix every request would time out in silence, so that is an error. Of o,
-// NATS and MaxWait do not apply to nc, and denied permissions are not reported.
+// NATS and MaxWait do not apply to nc, denied permissions are not reported, and
+// what was sent before a reconnect is repeated only when its attempt ends.
 func Use(nc *nats.Conn, o Options) (*Connection, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -157,7 +224,9 @@ func Use(nc *nats.Conn, o Options) (*Connection, error) {
 }
 
 func newConnection(o Options) *Connection {
-	return &Connection{options: o, log: o.Logger.Named("agents").With("agent", string(o.Name)), runs: make(map[*run]struct{})}
+	c := &Connection{options: o, log: o.Logger.Named("agents").With("agent", string(o.Name)), runs: make(map[*run]struct{})}
+	c.reconnected()
+	return c
 }
 
 // NATS returns the connection underneath, for what this package does not do.
@@ -185,6 +254,7 @@ func (c *Connection) Close() {
 	if c.closed != nil {
 		c.nc.Close()
 		<-c.closed
+		c.watch.Wait()
 	}
 }
 
@@ -196,6 +266,7 @@ func (c *Connection) natsOptions(url string, creds Credentials) (nats.Options, e
 	defaults := []nats.Option{
 		nats.Name("bcpmesh agent " + string(c.options.Name)),
 		nats.MaxReconnects(-1),
+		nats.Timeout(dialTimeout),
 		// Nothing is kept for a later connection: it would be sent without the
 		// permission to reply that the former one had. Requests are retried,
 		// answers and acknowledgements sent again when the gateway asks again.
@@ -216,7 +287,7 @@ func (c *Connection) natsOptions(url string, creds Credentials) (nats.Options, e
 		}
 	}
 	if url != "" {
-		o.Url = url
+		o.Servers = strings.Split(strings.ReplaceAll(url, " ", ""), ",")
 	}
 	o.InboxPrefix = subjects.InboxPrefix(c.options.Name)
 	c.callbacks(&o, pause)
@@ -233,7 +304,9 @@ func (c *Connection) callbacks(o *nats.Options, pause *reconnectPause) {
 		}
 	}
 	o.DisconnectedErrCB = func(nc *nats.Conn, err error) {
-		c.log.Info("disconnected", "error", err)
+		if err != nil { // nil is our own Close
+			c.log.Info("disconnected", "error", err)
+		}
 		if disconnected != nil {
 			disconnected(nc, err)
 		}
@@ -241,6 +314,7 @@ func (c *Connection) callbacks(o *nats.Options, pause *reconnectPause) {
 	o.ReconnectedCB = func(nc *nats.Conn) {
 		pause.connected()
 		c.log.Info("connected again")
+		c.reconnected()
 		if reconnected != nil {
 			reconnected(nc)
 		}

@@ -21,12 +21,12 @@ type Controller struct {
 	runner   runner
 	lanes    lanes[bcp.AgentName] // by the peer of the channel
 	counters counters
+	prompts  *prompts
 
-	mu      sync.Mutex // guards what follows; taken before the one of lanes
+	mu      sync.Mutex // guards what follows; taken before those of lanes and prompts
 	handler func(context.Context, bcp.Delivery) error
-	prompts prompts
 	known   *recent[bcp.DeliveryID]           // handled
-	busy    map[bcp.DeliveryID]string         // queued, parked or being handled: the newest reply subject
+	busy    map[bcp.DeliveryID]sending        // queued, parked or being handled: the newest sending
 	waiting map[bcp.QueryID]chan bcp.Delivery // AskAndWait calls
 	asking  map[bcp.AgentName]int             // AskAndWait calls that have no query id yet
 	parked  map[bcp.AgentName][]bcp.Delivery  // what came for a query id that one of them may get
@@ -35,8 +35,8 @@ type Controller struct {
 // NewController returns the Controller of a connection. It starts nothing.
 func NewController(c *Connection) *Controller {
 	return &Controller{
-		conn: c, log: c.log.Named("controller"), known: newRecent[bcp.DeliveryID](maxKnown),
-		busy: make(map[bcp.DeliveryID]string), waiting: make(map[bcp.QueryID]chan bcp.Delivery),
+		conn: c, log: c.log.Named("controller"), prompts: newPrompts(), known: newRecent[bcp.DeliveryID](maxKnown),
+		busy: make(map[bcp.DeliveryID]sending), waiting: make(map[bcp.QueryID]chan bcp.Delivery),
 		asking: make(map[bcp.AgentName]int), parked: make(map[bcp.AgentName][]bcp.Delivery),
 	}
 }
@@ -57,7 +57,7 @@ type AskOptions struct {
 
 // OnPrompt sets what gets the messages of the agent's cron_schedules, one at a
 // time (PROTOCOL P9.4). Set it before Start. A prompt is acknowledged when the
-// handler returns.
+// handler returns, unless its context has ended: then it comes again.
 func (c *Controller) OnPrompt(handler func(context.Context, bcp.Prompt)) { c.prompts.set(handler) }
 
 // Ask sends a question to a Reader and returns as soon as the gateway has
@@ -145,6 +145,51 @@ func (c *Controller) OpenSession(ctx context.Context) error {
 // full budget a round, and only window_budget_bits bounds it.
 func (c *Controller) CloseSession(ctx context.Context) error {
 	return c.session(ctx, bcp.Session{Verb: bcp.VerbClose})
+}
+
+// Channels returns what the Controller may ask whom, what it has left of each
+// budget, and what questions would cost now (PROTOCOL P9.6). It begins no session
+// and costs nothing. Errors are those of Ask.
+func (c *Controller) Channels(ctx context.Context) ([]bcp.ChannelView, error) {
+	body, err := bcp.Encode(bcp.Session{Type: bcp.TypeSession, Verb: bcp.VerbChannels}, c.conn.options.Encoding)
+	if err != nil {
+		return nil, fmt.Errorf("agents: %w", err)
+	}
+	var list bcp.Channels
+	err = c.conn.request(ctx, subjects.Session(c.conn.options.Name), "", body, func(reply []byte) error {
+		if err := c.conn.refusal(reply); err != nil {
+			return err
+		}
+		list = bcp.Channels{}
+		if bcp.Decode(reply, c.conn.options.Encoding, &list) != nil || list.Type != bcp.TypeChannels {
+			return ErrMessage
+		}
+		return nil
+	})
+	return list.Channels, err
+}
+
+// Propose asks people for a subscription on a channel of this Controller. Nothing
+// changes by it: an approver decides, and what is approved is for the operator to
+// write into the definitions (PROTOCOL P12.4). It returns the item that waits; the
+// same proposal again is the same item. Errors are those of Ask.
+func (c *Controller) Propose(ctx context.Context, p bcp.Proposal) (bcp.ItemID, error) {
+	body, err := bcp.Encode(bcp.Session{Type: bcp.TypeSession, Verb: bcp.VerbPropose, Proposal: &p}, c.conn.options.Encoding)
+	if err != nil {
+		return "", fmt.Errorf("agents: %w", err)
+	}
+	var proposed bcp.Proposed
+	err = c.conn.request(ctx, subjects.Session(c.conn.options.Name), "", body, func(reply []byte) error {
+		if err := c.conn.refusal(reply); err != nil {
+			return err
+		}
+		proposed = bcp.Proposed{}
+		if bcp.Decode(reply, c.conn.options.Encoding, &proposed) != nil || proposed.Item == "" {
+			return ErrMessage
+		}
+		return nil
+	})
+	return proposed.Item, err
 }
 
 // ReportTaint says that this agent has read something that others may have

@@ -23,15 +23,21 @@ import (
 // once, but after a crash between handling and acknowledging it comes again:
 // DeliveryID is the same then. Without a handler, deliveries that no AskAndWait
 // waits for stay with the gateway.
+//
+// A handler that returns [ErrKeep] has the delivery from then on: it is not
+// handled again in this run, holds up no later one, and is acknowledged by
+// Acknowledge. Of one channel the gateway sends no more than a window of
+// deliveries that are not acknowledged.
 func (c *Controller) OnDelivery(handler func(context.Context, bcp.Delivery) error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.handler = handler
 }
 
-// Start begins to take deliveries and returns when the server knows. They are
-// taken until Stop, or until ctx ends, which also ends the context of the
-// handlers.
+// Start begins to take deliveries and returns when the server knows: where the
+// connection is lost it waits for it to come back, until ctx ends. They are taken
+// until Stop, which waits for Start, or until ctx ends, which also ends the context
+// of the handlers.
 func (c *Controller) Start(ctx context.Context) error {
 	return c.runner.start(func() (*run, error) {
 		ready := make(chan struct{})
@@ -46,6 +52,7 @@ func (c *Controller) Start(ctx context.Context) error {
 		c.mu.Lock()
 		clear(c.busy)
 		clear(c.parked)
+		c.prompts.restart()
 		c.lanes.begin(r)
 		c.mu.Unlock()
 		close(ready)
@@ -166,15 +173,16 @@ func (c *Controller) receive(m *nats.Msg) {
 		c.conn.options.OnError(ErrMessage)
 		return
 	}
+	newest := c.conn.arrived(m)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.known.has(d.DeliveryID) {
 		c.counters.duplicates.Add(1)
-		c.acknowledge(d.DeliveryID, m.Reply)
+		c.conn.reply(newest, nil)
 		return
 	}
 	_, busy := c.busy[d.DeliveryID]
-	c.busy[d.DeliveryID] = m.Reply
+	c.busy[d.DeliveryID] = newest
 	if busy {
 		c.counters.duplicates.Add(1)
 		return
@@ -300,6 +308,8 @@ func (c *Controller) deliver(ctx context.Context, r *run, d bcp.Delivery) {
 		case err == nil:
 			c.finished(d)
 			return
+		case errors.Is(err, ErrKeep):
+			return
 		case errors.Is(err, errLeft):
 			n = 0
 			continue
@@ -315,17 +325,20 @@ func (c *Controller) deliver(ctx context.Context, r *run, d bcp.Delivery) {
 func (c *Controller) finished(d bcp.Delivery) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	reply := c.busy[d.DeliveryID]
 	c.known.add(d.DeliveryID)
+	c.conn.reply(c.busy[d.DeliveryID], nil)
 	delete(c.busy, d.DeliveryID)
-	c.acknowledge(d.DeliveryID, reply)
 }
 
-// acknowledge sends the empty message that ends a delivery, on the reply subject
-// of its newest sending: the permission to use an older one may have ended with
-// an older connection. What is lost is made good when the delivery comes again.
-func (c *Controller) acknowledge(id bcp.DeliveryID, reply string) {
-	if err := c.conn.nc.Publish(reply, nil); err != nil {
-		c.log.Debug("acknowledgement not sent", "delivery_id", string(id), "error", err)
+// Acknowledge ends a delivery that a handler has kept. It reports false for one
+// that does not wait: unknown, acknowledged already, or of an earlier run. An
+// acknowledgement that is lost is made good when the delivery comes again.
+func (c *Controller) Acknowledge(id bcp.DeliveryID) bool {
+	c.mu.Lock()
+	_, waits := c.busy[id]
+	c.mu.Unlock()
+	if waits {
+		c.finished(bcp.Delivery{DeliveryID: id})
 	}
+	return waits
 }

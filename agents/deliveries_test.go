@@ -101,6 +101,30 @@ func TestDuplicateDeliveriesAreHandledOnce(t *testing.T) {
 	}
 }
 
+// A delivery whose handler outlasts its connection is acknowledged when it comes
+// again, and not before: the server permits a reply only where the message came.
+//
+// covers P9.1, P9.5, A-RECONN
+func TestDeliveryThatOutlastsItsConnection(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	acks := g.listen(subjects.RepliesOf(bcp.RoleController, main))
+	c := connect(t, s.ClientURL(), agents.Options{Name: main})
+	controller := agents.NewController(c)
+	entered, release := make(chan struct{}, 9), make(chan struct{})
+	controller.OnDelivery(func(context.Context, bcp.Delivery) error {
+		entered <- struct{}{}
+		<-release
+		return nil
+	})
+	g.outlast(c, controller, func(sending int) { g.redeliver(pushed("d1", researcher), sending) }, entered, release, acks)
+	if m := next(t, acks, "the acknowledgement"); m.Subject != subjects.ReplyAttempt(bcp.RoleController, main, "d1", 1) {
+		t.Errorf("acknowledged on %s", m.Subject)
+	}
+	none(t, entered, "a delivery that was handled twice")
+}
+
 // Answering a foreign reply subject would send this agent's bytes, with this
 // agent's permissions, to where somebody else wants them.
 //
@@ -308,7 +332,7 @@ func TestAskAndWait(t *testing.T) {
 	g := startGateway(t, s.ClientURL(), bcp.JSON)
 	asks, acks := g.listen(subjects.All(subjects.KindAsk)), g.listen(subjects.RepliesOf(bcp.RoleController, main))
 	handled := make(chan bcp.DeliveryID, 9)
-	controller := receiver(t, s.ClientURL(), agents.Options{Attempt: patience}, func(_ context.Context, d bcp.Delivery) error {
+	controller := receiver(t, s.ClientURL(), agents.Options{}, func(_ context.Context, d bcp.Delivery) error {
 		handled <- d.DeliveryID
 		return nil
 	})
@@ -482,7 +506,9 @@ func TestDeliveriesLoop(t *testing.T) {
 		}
 	}
 	next(t, acknowledged, "the acknowledgements")
-	if slices.Index(got, "d1") > slices.Index(got, "d3") || !slices.Contains(got, "d2") {
+	// What is sent before it listens comes behind what is sent then.
+	slices.Sort(got)
+	if !slices.Equal(got, []bcp.DeliveryID{"d1", "d2", "d3"}) {
 		t.Errorf("got %v", got)
 	}
 
@@ -509,4 +535,46 @@ func TestDeliveriesLoop(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
+}
+
+// A kept delivery is handled once, holds up nothing, and ends when it is
+// acknowledged, in any order, on the newest reply subject.
+//
+// covers P9.1
+func TestKeptDeliveries(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	acks := g.listen(subjects.RepliesOf(bcp.RoleController, main))
+	kept := make(chan bcp.DeliveryID, 9)
+	controller := receiver(t, s.ClientURL(), agents.Options{}, func(_ context.Context, d bcp.Delivery) error {
+		kept <- d.DeliveryID
+		return agents.ErrKeep
+	})
+	for _, id := range []bcp.DeliveryID{"d1", "d2"} {
+		g.deliver(pushed(id, researcher))
+		if got := next(t, kept, "the handler"); got != id {
+			t.Errorf("got %s", got)
+		}
+	}
+	g.redeliver(pushed("d1", researcher), 1)
+	until(t, "the repeat", func() bool { return controller.Stats().Duplicates == 1 })
+	if controller.Acknowledge("d3") {
+		t.Error("an unknown delivery is acknowledged")
+	}
+	for _, want := range []struct {
+		id      bcp.DeliveryID
+		sending int
+	}{{"d2", 0}, {"d1", 1}} {
+		if !controller.Acknowledge(want.id) {
+			t.Errorf("%s does not wait", want.id)
+		}
+		if m := next(t, acks, "the acknowledgement"); m.Subject != subjects.ReplyAttempt(bcp.RoleController, main, want.id, want.sending) {
+			t.Errorf("acknowledged on %s", m.Subject)
+		}
+	}
+	if controller.Acknowledge("d1") {
+		t.Error("it is acknowledged twice")
+	}
+	none(t, kept, "a delivery that was handled twice")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -19,6 +20,9 @@ var (
 	ErrStarted = errors.New("agents: started already")
 	// ErrClosed: the connection is closed.
 	ErrClosed = errors.New("agents: the connection is closed")
+	// ErrKeep is what a handler of OnDelivery returns that keeps a delivery and
+	// will call Acknowledge when it is done with it.
+	ErrKeep = errors.New("agents: the delivery is kept")
 	// ErrNotObject: an answer has to be a JSON object.
 	ErrNotObject = errors.New("agents: an answer is a JSON object")
 	// ErrForeignReply: a message was dropped because its reply subject is not
@@ -36,6 +40,9 @@ var (
 type RefusedError struct {
 	Code   bcp.Code
 	Detail string
+	// RetryAfter is how long to wait before the same push, where Code is
+	// rate_limited and the gateway said so; 0 otherwise.
+	RetryAfter time.Duration
 }
 
 func (e *RefusedError) Error() string { return "refused: " + string(e.Code) + ": " + e.Detail }

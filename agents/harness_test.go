@@ -1,6 +1,7 @@
 package agents_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test waits for what must happen. Nothing is ever
 // expected to take it.
-const patience = 10 * time.Second
+const patience = 45 * time.Second
 
 const (
 	main       bcp.AgentName = "main"
@@ -72,10 +73,12 @@ func (e *errorsSeen) has(target error) bool {
 	return slices.ContainsFunc(e.seen, func(err error) bool { return errors.Is(err, target) })
 }
 
+// connect dials a server. Unless o says otherwise nothing is asked again that is
+// only late.
 func connect(t *testing.T, url string, o agents.Options) *agents.Connection {
 	t.Helper()
 	if o.Attempt == 0 {
-		o.Attempt = 200 * time.Millisecond
+		o.Attempt = patience
 	}
 	if o.MaxWait == 0 {
 		o.MaxWait = 20 * time.Millisecond
@@ -101,7 +104,7 @@ type gateway struct {
 
 func startGateway(t *testing.T, url string, encoding bcp.Encoding) *gateway {
 	t.Helper()
-	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(5*time.Millisecond), nats.ReconnectJitter(0, 0))
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(5*time.Millisecond), nats.ReconnectJitter(0, 0), nats.Timeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,8 +155,35 @@ func (g *gateway) decode(m *nats.Msg, message any) {
 
 func (g *gateway) respond(m *nats.Msg, message any) {
 	g.t.Helper()
-	if err := m.Respond(g.encode(message)); err != nil {
+	if err := m.Respond(g.encode(message)); err != nil && !errors.Is(err, nats.ErrConnectionClosed) { // by the end of the test
 		g.t.Error(err)
+	}
+}
+
+// retried loses its first reply, refuses the repeat as unavailable, and accepts what
+// comes then, until the asker has ended. All have to be the same bytes.
+func (g *gateway) retried(asked <-chan *nats.Msg, ended <-chan error, unavailable, accepted any) {
+	g.t.Helper()
+	first := next(g.t, asked, "what is asked")
+	for n := 2; ; n++ {
+		select {
+		case m := <-asked:
+			if !bytes.Equal(first.Data, m.Data) {
+				g.t.Errorf("repeat %d differs: %s, %s", n, first.Data, m.Data)
+			}
+			if n == 2 {
+				g.respond(m, unavailable)
+			} else {
+				g.respond(m, accepted)
+			}
+		case err := <-ended:
+			if err != nil || n < 4 {
+				g.t.Errorf("asked %d times, %v", n-1, err)
+			}
+			return
+		case <-time.After(patience):
+			g.t.Fatal("there is no end")
+		}
 	}
 }
 
@@ -213,6 +243,43 @@ func (g *gateway) persist(deliveries ...bcp.Delivery) <-chan struct{} {
 		close(done)
 	}()
 	return done
+}
+
+// client is a Controller or a Reader.
+type client interface {
+	Start(context.Context) error
+	Stop(context.Context) error
+	Stats() agents.Stats
+}
+
+// outlast sends a message to a client, has its connection end and come back while the
+// handler is at work, and checks that nothing is sent when the handler returns. Then it
+// sends the message again, to the client's next run.
+func (g *gateway) outlast(c *agents.Connection, of client, send func(sending int), entered <-chan struct{}, release chan<- struct{}, replies <-chan *nats.Msg) {
+	g.t.Helper()
+	g.t.Cleanup(func() { _ = of.Stop(context.Background()) })
+	if err := of.Start(g.t.Context()); err != nil {
+		g.t.Fatal(err)
+	}
+	send(0)
+	next(g.t, entered, "the handler")
+	if err := c.NATS().ForceReconnect(); err != nil {
+		g.t.Fatal(err)
+	}
+	until(g.t, "the reconnect", func() bool { return c.NATS().Stats().Reconnects == 1 && c.NATS().IsConnected() })
+	close(release)
+	if err := of.Stop(g.t.Context()); err != nil { // waits for what follows the handler
+		g.t.Fatal(err)
+	}
+	if err := c.NATS().FlushTimeout(patience); err != nil {
+		g.t.Fatal(err)
+	}
+	g.flush()
+	none(g.t, replies, "a reply on the reply subject of the connection before")
+	if err := of.Start(g.t.Context()); err != nil {
+		g.t.Fatal(err)
+	}
+	send(1)
 }
 
 func (g *gateway) query(id bcp.QueryID, attempt int) {

@@ -2,10 +2,8 @@ package agents
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -15,20 +13,14 @@ import (
 // Last returns the newest record of the audit. [ErrNoRecords] says that there
 // is none yet.
 func (a *Auditor) Last(ctx context.Context) (AuditRecord, error) {
-	body, err := json.Marshal(struct {
-		LastBySubject string `json:"last_by_subj"`
-	}{subjects.All(subjects.KindAudit)})
-	if err != nil {
-		return AuditRecord{}, fmt.Errorf("agents: %w", err)
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, a.conn.options.Attempt, nats.ErrTimeout)
-	defer cancel()
-	m, err := a.conn.nc.RequestWithContext(ctx, subjects.AuditPrefix+".DIRECT.GET."+subjects.AuditStream, body)
+	var m *nats.Msg
+	err := a.ask(ctx, subjects.AuditStream, getRequest{Last: subjects.All(subjects.KindAudit)}, func(subject string, body []byte) (err error) {
+		m, err = a.conn.attempt(ctx, subject, body)
+		return err
+	})
 	switch {
-	case errors.Is(err, nats.ErrNoResponders):
-		return AuditRecord{}, fmt.Errorf("%w: %w", ErrNoRecords, err)
 	case err != nil:
-		return AuditRecord{}, &UnansweredError{Err: ended(ctx), Last: err}
+		return AuditRecord{}, err
 	case m.Header.Get("Status") == "404":
 		return AuditRecord{}, ErrNoRecords
 	}

@@ -25,6 +25,10 @@ const (
 	// defaultAttempt is how long one attempt of a request waits: far longer
 	// than a durable commit takes, and short for somebody who waits.
 	defaultAttempt = 2 * time.Second
+	// dialTimeout is how long it may take to connect to one server: longer than one
+	// lets a new connection wait to which many come at once, where the client's own
+	// 2 s are not.
+	dialTimeout = 10 * time.Second
 	// firstWait and defaultMaxWait bound the pause between attempts and between
 	// reconnects, firstHandlerWait and maxHandlerWait that between two calls of
 	// a handler that fails.
@@ -36,8 +40,10 @@ const (
 	// dialled at once; two clients that push each other out do not spin.
 	settled = 5 * time.Second
 
-	// auditBatch is how many records an Auditor asks for at a time, and
+	// auditBatch is how many records an Auditor asks for at a time, auditBytes
+	// about how many bytes (the server disconnects who has 16 MiB waiting), and
 	// followEvery how often it looks for new ones.
-	auditBatch  = 256
+	auditBatch  = 1024
+	auditBytes  = 4 << 20
 	followEvery = 250 * time.Millisecond
 )

@@ -37,12 +37,12 @@ func (r *recent[K]) add(key K) {
 // answered is what a Reader remembers of one query. It is guarded by its
 // Reader.
 type answered struct {
-	running  bool   // a handler is at work
-	reply    string // of the newest sending of the query
-	message  []byte // the encoded answer, nil where there is none yet
-	rejected bool   // the gateway refused message
-	attempt  int    // how many were refused
-	detail   string // of the last refusal
+	running  bool    // a handler is at work
+	newest   sending // of the query
+	message  []byte  // the encoded answer, nil where there is none yet
+	rejected bool    // the gateway refused message
+	attempt  int     // how many were refused
+	detail   string  // of the last refusal
 }
 
 // answers remembers queries, the newest of them, within maxAnswers and

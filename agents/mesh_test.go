@@ -15,6 +15,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 )
 
 const meshYAML = `name: example
@@ -106,8 +107,8 @@ func joinIn(t *testing.T, m *mesh.Mesh, name bcp.AgentName, encoding bcp.Encodin
 // covers P9.1, P9.2, P9.3, P9.5, P3.10, P2.6, SUB-67, SUB-108, SUB-112
 func TestAgainstAMesh(t *testing.T) {
 	t.Parallel()
-	state := filepath.Join(t.TempDir(), "state")
-	m, err := startMesh(t.Context(), state, "")
+	state, address := filepath.Join(t.TempDir(), "state"), clustertest.FreeAddress(t)
+	m, err := startMesh(t.Context(), state, address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +168,6 @@ func TestAgainstAMesh(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 
-	address := strings.TrimPrefix(m.URL(), "nats://")
 	if err := m.Stop(within(t)); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,8 @@ package agents
 import (
 	"context"
 	"fmt"
+	"iter"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -15,10 +17,18 @@ import (
 //
 // Errors of all methods: [*RefusedError]; [*UnansweredError] when ctx ended
 // first.
-type Operator struct{ conn *Connection }
+type Operator struct {
+	conn  *Connection
+	shard int
+}
 
-// NewOperator returns the Operator of a connection.
+// NewOperator returns the Operator of a connection, on shard 0.
 func NewOperator(c *Connection) *Operator { return &Operator{conn: c} }
+
+// OnShard returns the Operator of a shard, from 0 to [bcp.MaxShard]: what a mesh on a
+// cluster knows of an agent and of its channels is on the agent's shard, and nowhere
+// else. Changes of credentials are recorded on shard 0.
+func (o *Operator) OnShard(shard int) *Operator { return &Operator{conn: o.conn, shard: shard} }
 
 // Sessions returns the newest session of each Controller.
 func (o *Operator) Sessions(ctx context.Context) ([]bcp.SessionView, error) {
@@ -27,6 +37,23 @@ func (o *Operator) Sessions(ctx context.Context) ([]bcp.SessionView, error) {
 	}
 	err := o.request(ctx, bcp.ControlSessions, bcp.Control{}, &list)
 	return list.Sessions, err
+}
+
+// Storage tells how full the disk of the mesh is, as of the last few seconds.
+func (o *Operator) Storage(ctx context.Context) (bcp.Storage, error) {
+	var s bcp.Storage
+	err := o.request(ctx, bcp.ControlStorage, bcp.Control{}, &s)
+	return s, err
+}
+
+// Proposals returns the subscriptions that people approved within the last day and
+// that the definitions do not have.
+func (o *Operator) Proposals(ctx context.Context) ([]bcp.ApprovedProposal, error) {
+	var list struct {
+		Proposals []bcp.ApprovedProposal `json:"proposals"`
+	}
+	err := o.request(ctx, bcp.ControlProposals, bcp.Control{}, &list)
+	return list.Proposals, err
 }
 
 // Renew opens new epochs on all channels of a Controller: their budgets are full
@@ -60,12 +87,99 @@ func (o *Operator) Reload(ctx context.Context) (Reloaded, error) {
 	return r, err
 }
 
+// Erased tells what an erasure did.
+type Erased struct {
+	Decision  uint64   `json:"decision,omitzero"` // of its record; 0 where nothing was erased
+	Keys      int      `json:"keys"`              // that were destroyed, one for each day
+	RawKeys   int      `json:"raw_keys"`          // of messages as they came
+	Validated int      `json:"validated"`         // messages that were overwritten
+	Reasons   []string `json:"reasons,omitempty"` // why nothing was erased
+	Failed    string   `json:"failed,omitempty"`  // what went wrong once it was recorded: ask again
+}
+
+// Erase destroys the keys of what was said on a channel before a day (PROTOCOL
+// P11.5).
+func (o *Operator) Erase(ctx context.Context, r bcp.EraseRequest) (Erased, error) {
+	var e Erased
+	err := o.request(ctx, bcp.ControlErase, bcp.Control{Erase: &r}, &e)
+	return e, err
+}
+
+// Applied is what the mesh made of its key store.
+type Applied struct {
+	// Recorded counts the changes that the audit shows since then.
+	Recorded int `json:"recorded"`
+	// Connections are those of agents and people that are open.
+	Connections []ClientConnection `json:"connections"`
+}
+
+// ClientConnection is one that is open.
+type ClientConnection struct {
+	Key   string        `json:"public_key"` // of its credentials
+	Agent bcp.AgentName `json:"agent"`
+	Role  bcp.Role      `json:"role"`
+	Host  string        `json:"host"`
+	Since time.Time     `json:"since"`
+}
+
+// ApplyCredentials has the mesh look at its key store now, and returns when what
+// changed there holds at the server and is recorded.
+func (o *Operator) ApplyCredentials(ctx context.Context) (Applied, error) {
+	var a Applied
+	err := o.request(ctx, bcp.ControlCredentials, bcp.Control{}, &a)
+	return a, err
+}
+
+// RecordCredentials has the gateway of a cluster, which has no key store, record
+// changes of the operator's, oldest first, and returns when it has. They are those of
+// one [bcp.CredentialRecordsOf].
+func (o *Operator) RecordCredentials(ctx context.Context, changes bcp.CredentialRecords) (Applied, error) {
+	var a Applied
+	err := o.request(ctx, bcp.ControlCredentials, changes, &a)
+	return a, err
+}
+
+// Forecasts returns what the budgets of each channel have room for now.
+func (o *Operator) Forecasts(ctx context.Context) ([]bcp.Forecast, error) {
+	var list struct {
+		Forecasts []bcp.Forecast `json:"forecasts"`
+	}
+	err := o.request(ctx, bcp.ControlForecast, bcp.Control{}, &list)
+	return list.Forecasts, err
+}
+
+// Reconcile has the gateway add up the charges of its whole journal again and
+// compare them with what the decisions record, with the ledger and with its own
+// state. That takes as long as the journal is: the connection's Attempt must be
+// longer.
+func (o *Operator) Reconcile(ctx context.Context) (bcp.Reconciliation, error) {
+	var r bcp.Reconciliation
+	err := o.request(ctx, bcp.ControlReconcile, bcp.Control{}, &r)
+	return r, err
+}
+
+// Key returns the sealing key on a subject, for whoever opens what the journal
+// holds. That is the raw right, which whoever owns the state folder has.
+func (o *Operator) Key(ctx context.Context, subject string) (bcp.GivenKey, error) {
+	var k bcp.GivenKey
+	err := o.request(ctx, bcp.ControlKey, bcp.Control{Key: subject}, &k)
+	return k, err
+}
+
+// Journal returns the messages of the journal in order, from a sequence number on, 0
+// for the first, up to the last one that there is: what an export is made of. The
+// error, always the last value, is
+// [ErrNoRecords], or an [*UnansweredError] when ctx ended.
+func (o *Operator) Journal(ctx context.Context, from uint64) iter.Seq2[Record, error] {
+	return NewAuditor(o.conn).OnShard(o.shard).read(ctx, subjects.JournalStream, from, "", false)
+}
+
 type receipt struct {
 	Session bcp.SessionID `json:"session_id"`
 }
 
 func (o *Operator) request(ctx context.Context, act string, message, reply any) error {
-	return o.conn.askJSON(ctx, subjects.Control(act), message, reply)
+	return o.conn.askJSON(ctx, subjects.InShard(o.shard, subjects.Control(act)), message, reply)
 }
 
 // OnAlert calls handler with each alert of the mesh until the connection ends,

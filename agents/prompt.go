@@ -11,9 +11,14 @@ import (
 
 // prompts takes what cron_schedules tell an agent.
 type prompts struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // guards what follows; taken before the one of lanes
 	handler func(context.Context, bcp.Prompt)
-	known   map[bcp.DeliveryID]bool // waiting, at work or done
+	known   *recent[bcp.DeliveryID]    // handled
+	busy    map[bcp.DeliveryID]sending // queued or being handled: the newest sending
+}
+
+func newPrompts() *prompts {
+	return &prompts{known: newRecent[bcp.DeliveryID](maxKnown), busy: make(map[bcp.DeliveryID]sending)}
 }
 
 func (p *prompts) set(handler func(context.Context, bcp.Prompt)) {
@@ -22,9 +27,16 @@ func (p *prompts) set(handler func(context.Context, bcp.Prompt)) {
 	p.handler = handler
 }
 
-// receive reports false for a message that is no prompt. One that came before is
-// acknowledged and not handled again; without a handler it is acknowledged at
-// once.
+// restart forgets what was queued when the last run ended.
+func (p *prompts) restart() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.busy)
+}
+
+// receive reports false for a message that is no prompt. One that was handled
+// before is acknowledged and not handled again; without a handler it is
+// acknowledged at once.
 func (p *prompts) receive(c *Connection, m *nats.Msg, add func(job) bool) bool {
 	var prompt bcp.Prompt
 	if bcp.Decode(m.Data, c.options.Encoding, &prompt) != nil || prompt.Type != bcp.TypePrompt {
@@ -32,33 +44,39 @@ func (p *prompts) receive(c *Connection, m *nats.Msg, add func(job) bool) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	handler := p.handler
-	acknowledge := func() {
-		if err := c.nc.Publish(m.Reply, nil); err != nil {
-			c.log.Debug("acknowledgement not sent", "error", err)
-		}
-	}
-	if handler == nil || p.known[prompt.PromptID] {
-		acknowledge()
+	id, handler, newest := prompt.PromptID, p.handler, c.arrived(m)
+	if handler == nil || p.known.has(id) {
+		c.reply(newest, nil)
 		return true
 	}
-	handled := add(func(ctx context.Context, r *run) {
+	if _, busy := p.busy[id]; busy {
+		p.busy[id] = newest
+		return true
+	}
+	queued := add(func(ctx context.Context, r *run) {
 		var err error
 		called := r.handle(ctx, func() {
-			err = guarded("prompt", string(prompt.PromptID), func() error { handler(ctx, prompt); return nil })
+			err = guarded("prompt", string(id), func() error { handler(ctx, prompt); return nil })
 		})
 		if err != nil {
 			c.handlerFailed(err)
 		}
-		if called {
-			acknowledge()
-		}
+		p.ended(c, id, called && ctx.Err() == nil)
 	})
-	if handled {
-		if p.known == nil || len(p.known) >= maxKnown {
-			p.known = make(map[bcp.DeliveryID]bool)
-		}
-		p.known[prompt.PromptID] = true
+	if queued {
+		p.busy[id] = newest
 	}
 	return true
+}
+
+// ended acknowledges a prompt that was handled. One that was not is left to the
+// gateway, which sends it again.
+func (p *prompts) ended(c *Connection, id bcp.DeliveryID, handled bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if handled {
+		p.known.add(id)
+		c.reply(p.busy[id], nil)
+	}
+	delete(p.busy, id)
 }

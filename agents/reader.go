@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -37,21 +39,22 @@ type Reader struct {
 	runner   runner
 	lanes    lanes[bcp.QueryID] // what is no query has the empty id
 	counters counters
+	prompts  *prompts
 
-	mu            sync.Mutex // guards what follows; taken before the one of lanes
+	mu            sync.Mutex // guards what follows; taken before those of lanes and prompts
 	query         func(context.Context, Query) (any, error)
 	subscriptions func([]bcp.ActiveSubscription)
 	result        func(bcp.ValidationResult)
-	prompts       prompts
 	answers       answers
 	pending       int    // queries that wait for a handler or have one
 	active        []byte // the last bcp_subscriptions_active, as it came
+	tools         []string
 	results       *recent[string]
 }
 
 // NewReader returns the Reader of a connection. It starts nothing.
 func NewReader(c *Connection) *Reader {
-	return &Reader{conn: c, log: c.log.Named("reader"), results: newRecent[string](maxKnown)}
+	return &Reader{conn: c, log: c.log.Named("reader"), prompts: newPrompts(), results: newRecent[string](maxKnown)}
 }
 
 // OnQuery sets what answers queries. Set it before Start. The handler returns a
@@ -79,6 +82,15 @@ func (r *Reader) OnSubscriptions(handler func([]bcp.ActiveSubscription)) {
 	r.subscriptions = handler
 }
 
+// Tools returns those of the protocol's own tools that the Reader's definition
+// lists, as of the newest list of subscriptions; none before the first. A handler
+// of OnSubscriptions sees those that came with its list, or newer ones.
+func (r *Reader) Tools() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.tools)
+}
+
 // OnResult sets what gets the gateway's results for answers, and the final ones
 // for what was held (PROTOCOL P7.6). What Push returns does not come here. Set
 // it before Start.
@@ -90,12 +102,13 @@ func (r *Reader) OnResult(handler func(bcp.ValidationResult)) {
 
 // OnPrompt sets what gets the messages of the agent's cron_schedules, one at a
 // time (PROTOCOL P9.4). Set it before Start. A prompt is acknowledged when the
-// handler returns.
+// handler returns, unless its context has ended: then it comes again.
 func (r *Reader) OnPrompt(handler func(context.Context, bcp.Prompt)) { r.prompts.set(handler) }
 
-// Start begins to take queries and returns when the server knows. They are
-// taken until Stop, or until ctx ends, which also ends the context of the
-// handlers.
+// Start begins to take queries and returns when the server knows: where the
+// connection is lost it waits for it to come back, until ctx ends. They are taken
+// until Stop, which waits for Start, or until ctx ends, which also ends the context
+// of the handlers.
 func (r *Reader) Start(ctx context.Context) error {
 	return r.runner.start(func() (*run, error) {
 		ready := make(chan struct{})
@@ -111,6 +124,7 @@ func (r *Reader) Start(ctx context.Context) error {
 		r.mu.Lock()
 		r.pending, r.active = 0, nil
 		r.answers.restart()
+		r.prompts.restart()
 		r.lanes.begin(started)
 		r.mu.Unlock()
 		close(ready)
@@ -155,7 +169,7 @@ func (r *Reader) receive(m *nats.Msg) {
 		r.conn.options.OnError(ErrForeignReply)
 		return
 	}
-	r.queried(q, m.Reply)
+	r.queried(q, r.conn.arrived(m))
 }
 
 // promptLane is where prompts wait for each other, and for no query.
@@ -167,21 +181,21 @@ func (r *Reader) malformed() {
 }
 
 // queried sends a remembered answer again, or has the handler make one.
-func (r *Reader) queried(q bcp.Query, reply string) {
+func (r *Reader) queried(q bcp.Query, newest sending) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.query == nil {
 		return
 	}
 	entry := r.answers.of(q.QueryID)
-	entry.reply = reply
+	entry.newest = newest
 	switch {
 	case entry.running:
 		r.counters.duplicates.Add(1)
 		return
 	case entry.message != nil && !entry.rejected:
 		r.counters.duplicates.Add(1)
-		r.send(reply, entry.message)
+		r.conn.reply(newest, entry.message)
 		return
 	}
 	query, handler := Query{Query: q, Attempt: entry.attempt, LastDetail: entry.detail}, r.query
@@ -197,8 +211,7 @@ func (r *Reader) queried(q bcp.Query, reply string) {
 }
 
 // answer calls the handler and sends what it returns, to the newest sending of
-// the query: the permission to answer an older one may have ended with an older
-// connection.
+// the query.
 func (r *Reader) answer(ctx context.Context, run *run, handler func(context.Context, Query) (any, error), q Query, entry *answered) {
 	var message []byte
 	var err error
@@ -216,19 +229,11 @@ func (r *Reader) answer(ctx context.Context, run *run, handler func(context.Cont
 	entry.running = false
 	if called && err == nil {
 		r.answers.keep(q.QueryID, entry, message)
-		r.send(entry.reply, message)
+		r.conn.reply(entry.newest, message)
 	}
 	r.mu.Unlock()
 	if err != nil {
 		r.conn.handlerFailed(err)
-	}
-}
-
-// send publishes an answer. One that is lost is made good when the gateway
-// sends the query again.
-func (r *Reader) send(reply string, message []byte) {
-	if err := r.conn.nc.Publish(reply, message); err != nil {
-		r.log.Debug("answer not sent", "error", err)
 	}
 }
 
@@ -252,7 +257,7 @@ func (r *Reader) encode(message bcp.Response, answer any) ([]byte, error) {
 func (r *Reader) delivered(m *nats.Msg) {
 	var list bcp.SubscriptionsActive
 	if bcp.Decode(m.Data, r.conn.options.Encoding, &list) == nil && list.Type == bcp.TypeSubscriptionsActive {
-		r.listed(m, list.Subscriptions)
+		r.listed(m, list)
 		return
 	}
 	if r.prompts.receive(r.conn, m, func(j job) bool { return r.lanes.add(promptLane, j) }) {
@@ -267,8 +272,8 @@ func (r *Reader) delivered(m *nats.Msg) {
 }
 
 // listed acknowledges at once: the gateway sends nothing else before.
-func (r *Reader) listed(m *nats.Msg, list []bcp.ActiveSubscription) {
-	r.acknowledge(m.Reply)
+func (r *Reader) listed(m *nats.Msg, list bcp.SubscriptionsActive) {
+	r.conn.reply(r.conn.arrived(m), nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.active != nil && bytes.Equal(r.active, m.Data) {
@@ -276,8 +281,8 @@ func (r *Reader) listed(m *nats.Msg, list []bcp.ActiveSubscription) {
 		return
 	}
 	handler := r.subscriptions
-	if handler == nil || r.event(func() { r.call("subscriptions", func() { handler(list) }) }) {
-		r.active = m.Data
+	if handler == nil || r.event(func() { r.call("subscriptions", func() { handler(list.Subscriptions) }) }) {
+		r.active, r.tools = m.Data, list.Tools
 	}
 }
 
@@ -287,14 +292,14 @@ func (r *Reader) judged(m *nats.Msg, result bcp.ValidationResult) {
 	if !result.Success && result.QueryID != "" {
 		r.answers.rejected(result.QueryID, result.Detail)
 	}
-	handler, reply := r.result, m.Reply
+	handler, sent := r.result, r.conn.arrived(m)
 	r.event(func() {
-		if r.repeated(reply) {
+		if r.repeated(sent.reply) {
 			r.counters.duplicates.Add(1)
 		} else if handler != nil {
 			r.call("result", func() { handler(result) })
 		}
-		r.acknowledge(reply)
+		r.conn.reply(sent, nil)
 	})
 }
 
@@ -328,15 +333,6 @@ func (r *Reader) event(f func()) bool {
 func (r *Reader) call(what string, f func()) {
 	if err := guarded(what, "", func() error { f(); return nil }); err != nil {
 		r.conn.handlerFailed(err)
-	}
-}
-
-func (r *Reader) acknowledge(reply string) {
-	if reply == "" {
-		return
-	}
-	if err := r.conn.nc.Publish(reply, nil); err != nil {
-		r.log.Debug("acknowledgement not sent", "error", err)
 	}
 }
 
@@ -376,7 +372,7 @@ func (r *Reader) Push(ctx context.Context, controller bcp.AgentName, subscriptio
 		}
 		result = got
 		if !got.Success && got.Status != bcp.StatusHeld {
-			return &RefusedError{Code: got.Code, Detail: got.Detail}
+			return &RefusedError{Code: got.Code, Detail: got.Detail, RetryAfter: time.Duration(got.RetryAfter) * time.Second}
 		}
 		return nil
 	})

@@ -133,6 +133,46 @@ func TestReaderAnswersAgain(t *testing.T) {
 	none(t, replies, "another answer")
 }
 
+// A query whose handler outlasts its connection is answered when it comes again,
+// without another call, and not before: the server permits a reply only where the
+// message came. The result of an answer is acknowledged likewise.
+//
+// covers P9.5, P7.6, A-RECONN
+func TestQueryThatOutlastsItsConnection(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{"query", "result"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := startServer(t, nil)
+			g := startGateway(t, s.ClientURL(), bcp.JSON)
+			replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
+			c := connect(t, s.ClientURL(), agents.Options{Name: researcher})
+			r := agents.NewReader(c)
+			entered, release := make(chan struct{}, 9), make(chan struct{})
+			handle := func() {
+				entered <- struct{}{}
+				<-release
+			}
+			r.OnQuery(func(context.Context, agents.Query) (any, error) { handle(); return urgent, nil })
+			r.OnResult(func(bcp.ValidationResult) { handle() })
+			send := func(sending int) { g.query("q1", sending) }
+			want := subjects.ReplyReader(researcher, "q1", 1)
+			if what == "result" {
+				send = func(sending int) {
+					g.send(subjects.Deliver(bcp.RoleReader, researcher, main), subjects.ReplyAttempt(bcp.RoleReader, researcher, "r1", sending),
+						bcp.ValidationResult{Type: bcp.TypeValidationResult, QueryID: "q1", Success: true, Status: bcp.StatusDelivered})
+				}
+				want = subjects.ReplyAttempt(bcp.RoleReader, researcher, "r1", 1)
+			}
+			g.outlast(c, r, send, entered, release, replies)
+			if m := next(t, replies, "the reply"); m.Subject != want {
+				t.Errorf("replied on %s", m.Subject)
+			}
+			none(t, entered, "a second call")
+		})
+	}
+}
+
 // After a rejection the handler hears why and tries again, on the new reply
 // subject. A refusal that is about no answer of this client changes nothing.
 //
@@ -424,18 +464,14 @@ func TestPush(t *testing.T) {
 				t.Errorf("%v: got %v", want, refused)
 			}
 		}
-		ended := push()
-		next(t, pushes, "a push whose reply is lost")
-		first := next(t, pushes, "its repeat")
-		g.respond(first, bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: "mail", Status: bcp.StatusRefused, Code: bcp.Unavailable})
-		m := next(t, pushes, "its repeat")
-		if !bytes.Equal(first.Data, m.Data) {
-			t.Errorf("the repeat differs: %s, %s", first.Data, m.Data)
-		}
-		g.respond(m, bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: "mail", Success: true, Status: bcp.StatusDelivered})
-		if got := next(t, ended, "the result"); got.err != nil {
-			t.Error(got.err)
-		}
+		hasty := agents.NewReader(connect(t, s.ClientURL(), agents.Options{Name: researcher, Encoding: encoding, Attempt: 30 * time.Millisecond}))
+		ended := make(chan error, 1)
+		go func() {
+			_, err := hasty.Push(within(t), main, "mail", urgent, agents.PushOptions{})
+			ended <- err
+		}()
+		refused := bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: "mail", Status: bcp.StatusRefused, Code: bcp.Unavailable}
+		g.retried(pushes, ended, refused, bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: "mail", Success: true, Status: bcp.StatusDelivered})
 	}
 }
 
@@ -507,7 +543,7 @@ func TestQueryAndPushResolveIndependently(t *testing.T) {
 	var r *agents.Reader
 	ended := make(chan error, 1)
 	ready := make(chan struct{})
-	r = reader(t, s.ClientURL(), agents.Options{Attempt: patience}, func(ctx context.Context, _ agents.Query) (any, error) {
+	r = reader(t, s.ClientURL(), agents.Options{}, func(ctx context.Context, _ agents.Query) (any, error) {
 		<-ready
 		go func() {
 			_, err := r.Push(within(t), main, "mail", urgent, agents.PushOptions{})

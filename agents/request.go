@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -17,13 +18,14 @@ import (
 // tried again.
 func (c *Connection) request(ctx context.Context, subject string, id bcp.ClientID, body []byte, read func(reply []byte) error) error {
 	if subject == "" {
-		return errors.New("agents: a name or an id is not valid")
+		return errors.New("agents: a name, an id or a shard is not valid")
 	}
 	var last error
+	begun := time.Now()
 	for n := 1; ; n++ {
 		reply, err := c.attempt(ctx, subject, body)
 		if err == nil {
-			if err = read(reply); err == nil {
+			if err = read(reply.Data); err == nil {
 				return nil
 			}
 			var refused *RefusedError
@@ -38,7 +40,9 @@ func (c *Connection) request(ctx context.Context, subject string, id bcp.ClientI
 			return fmt.Errorf("agents: %w", err)
 		}
 		if ctx.Err() == nil {
-			last = err
+			if last = err; errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) {
+				c.leave(begun)
+			}
 			sleep(ctx, nil, pauseBefore(n, firstWait, c.options.MaxWait))
 		}
 		if ctx.Err() != nil {
@@ -47,18 +51,35 @@ func (c *Connection) request(ctx context.Context, subject string, id bcp.ClientI
 	}
 }
 
-// attempt is one round trip. Headers of the reply are ignored.
-func (c *Connection) attempt(ctx context.Context, subject string, body []byte) ([]byte, error) {
+// attempt is one round trip; a reconnect ends it.
+func (c *Connection) attempt(ctx context.Context, subject string, body []byte) (*nats.Msg, error) {
+	link := c.linked()
 	ctx, cancel := context.WithTimeoutCause(ctx, c.options.Attempt, nats.ErrTimeout)
 	defer cancel()
+	ctx, lost := context.WithCancelCause(ctx)
+	defer lost(nil)
+	stop := context.AfterFunc(link, func() { lost(context.Cause(link)) })
+	defer stop()
 	m, err := c.nc.RequestWithContext(ctx, subject, body)
-	if err != nil {
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = ended(ctx)
-		}
-		return nil, err
+	if err != nil && ctx.Err() != nil {
+		err = ended(ctx)
 	}
-	return m.Data, nil
+	return m, err
+}
+
+// leaveAfter is how long a server of several is given at which nobody answers.
+const leaveAfter = 5 * time.Second
+
+// leave goes to another server, if there is one, where nobody has answered for
+// long: this one may be cut off from the one that the gateway is at.
+func (c *Connection) leave(unanswered time.Time) {
+	now, left := time.Now(), c.left.Load()
+	if now.Sub(unanswered) < leaveAfter || now.UnixNano()-left < leaveAfter.Nanoseconds() || len(c.nc.Servers()) < 2 {
+		return
+	}
+	if c.left.CompareAndSwap(left, now.UnixNano()) {
+		_ = c.nc.ForceReconnect() // unless it is closed
+	}
 }
 
 // hopeless reports that no later attempt can do better.

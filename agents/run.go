@@ -24,7 +24,7 @@ type run struct {
 
 // listen subscribes to the patterns and has receive called for every message,
 // in the order of arrival over all patterns, by one goroutine. It returns when
-// the server has confirmed the subscriptions.
+// the server has confirmed the subscriptions, or when ctx ends.
 func (c *Connection) listen(ctx context.Context, patterns []string, receive func(*nats.Msg)) (*run, error) {
 	messages := make(chan *nats.Msg, receiveBuffer)
 	subscriptions, err := c.subscribe(ctx, patterns, messages)
@@ -72,9 +72,7 @@ func (c *Connection) subscribe(ctx context.Context, patterns []string, messages 
 		}
 		subscriptions = append(subscriptions, s)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, c.options.Attempt, nats.ErrTimeout)
-	defer cancel()
-	if err := c.nc.FlushWithContext(ctx); err != nil {
+	if err := c.flush(ctx); err != nil {
 		return subscriptions, fmt.Errorf("agents: subscribing: %w", err)
 	}
 	// The server's refusal comes before its answer to the flush.
@@ -84,6 +82,21 @@ func (c *Connection) subscribe(ctx context.Context, patterns []string, messages 
 		}
 	}
 	return subscriptions, nil
+}
+
+// flush returns when the server has taken what was sent, be it by a later connection.
+func (c *Connection) flush(ctx context.Context) error {
+	for n := 1; ; n++ {
+		attempt, cancel := context.WithTimeout(ctx, c.options.Attempt)
+		err := c.nc.FlushWithContext(attempt)
+		cancel()
+		switch {
+		case err == nil || c.nc.IsClosed():
+			return err
+		case !sleep(ctx, nil, pauseBefore(n, firstWait, c.options.MaxWait)):
+			return ended(ctx)
+		}
+	}
 }
 
 // unsubscribe ignores errors: a subscription of a closed connection is gone.

@@ -306,5 +306,5 @@ func ChannelAdvice(m *Mesh, c *Channel, prices []Prices) []Advice {
 // asks reports whether an agent can ask: one that lists no tools may.
 func asks(m *Mesh, name AgentName) bool {
 	a, _ := m.Agent(name)
-	return len(a.Tools) == 0 || slices.ContainsFunc(a.Tools, func(tool string) bool { return strings.EqualFold(tool, "BCPQuery") })
+	return len(a.Tools) == 0 || slices.Contains(a.ProtocolTools(), ToolQuery)
 }

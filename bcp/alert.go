@@ -10,7 +10,8 @@ import (
 type AlertKind string
 
 // The alerts. The first three are decisions of the gateway, once an epoch or a
-// session; the others go with the decisions that they are about.
+// session, and those of the disk whenever it gets worse; the others go with the
+// decisions that they are about.
 const (
 	AlertThreshold   AlertKind = "budget_threshold" // an epoch has reached alert_bits
 	AlertExhausted   AlertKind = "budget_exhausted" // an epoch could not pay for a query or a push
@@ -19,11 +20,20 @@ const (
 	AlertUnavailable AlertKind = "agent_unavailable"
 	AlertMissed      AlertKind = "runs_missed" // of a schedule, while nobody was there to prompt
 	AlertFlood       AlertKind = "flood"       // refusals beyond max_refusals, or denied subjects
+	// The journal has reached 80 or 95 % of its half of max_disk_mb, or the disk is
+	// as full.
+	AlertDiskLow      AlertKind = "disk_low"
+	AlertDiskCritical AlertKind = "disk_critical"
+	// Credentials are used in two places at once: a copy, or a mistake.
+	AlertShared AlertKind = "credentials_shared"
 )
 
-// AlertKinds returns every kind.
+// AlertJournal is the one alert without a record: the journal cannot be written.
+const AlertJournal AlertKind = "journal_unwritable"
+
+// AlertKinds returns every kind that goes with a record.
 func AlertKinds() []AlertKind {
-	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood}
+	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood, AlertDiskLow, AlertDiskCritical, AlertShared}
 }
 
 // Alert tells operators, approvers and auditors of a decision that somebody
@@ -55,7 +65,7 @@ func (d *Decision) Alert() (Alert, bool) {
 		kind = AlertUnavailable
 	case d.Kind == KindPrompt && d.Count > 0:
 		kind = AlertMissed
-	case d.Kind == KindRefusals, d.Kind == KindViolation:
+	case d.Kind == KindRefusals && d.Check != CheckRate, d.Kind == KindViolation:
 		kind = AlertFlood
 	}
 	return Alert{Type: TypeAlert, Alert: kind, Seq: d.Seq, Time: d.At(), Agent: d.Agent, Controller: d.Controller, Reader: d.Reader,

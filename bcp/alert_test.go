@@ -165,6 +165,10 @@ func TestWhatIsAnAlert(t *testing.T) {
 		"refusals":            {Decision{Kind: KindRefusals, Count: 3}, AlertFlood},
 		"violation":           {Decision{Kind: KindViolation}, AlertFlood},
 		"decided":             {Decision{Kind: KindApproval, Verdict: Accept, Item: "i1", Event: "approve"}, ""},
+		"disk low":            {Decision{Kind: KindAlert, Event: string(AlertDiskLow)}, AlertDiskLow},
+		"disk critical":       {Decision{Kind: KindAlert, Event: string(AlertDiskCritical)}, AlertDiskCritical},
+		"shared":              {Decision{Kind: KindAlert, Event: string(AlertShared), Key: "U"}, AlertShared},
+		"issued":              {Decision{Kind: KindCredential, Event: string(CredentialIssued)}, ""},
 		"nothing":             {Decision{}, ""},
 		"an ask that is held": {Decision{Kind: KindAsk, Verdict: Hold, Item: "i1"}, AlertHeld},
 	} {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -17,32 +18,37 @@ import (
 // whose balance is not what the state computes, is [ErrReplay], and the state
 // must be thrown away.
 func (s *State) Apply(d *Decision, record Digest) error {
+	return s.applyQuotable(d, record, d.quotableRuns())
+}
+
+// applyQuotable is Apply, with what quotations of the decision are known by.
+func (s *State) applyQuotable(d *Decision, record Digest, runs [][8]byte) error {
 	if d.Seq != s.last.Seq+1 || d.Prev != s.head || d.Time < s.last.Time {
 		return fmt.Errorf("%w: decision %d does not follow %d", ErrReplay, d.Seq, s.last.Seq)
 	}
-	if err := s.apply(d); err != nil {
+	if err := s.apply(d, runs); err != nil {
 		return fmt.Errorf("%w: decision %d: %w", ErrReplay, d.Seq, err)
 	}
 	if s.origin == 0 {
 		s.origin = d.Time
 	}
-	s.last, s.head = *d, record
-	s.last.Spec, s.last.Payload, s.last.Files, s.last.Changes = nil, nil, nil, nil
+	s.last, s.head = lastDecision{d.Seq, d.Time, d.Context}, record
 	s.prune(d.Time)
 	return nil
 }
 
-func (s *State) apply(d *Decision) error {
+func (s *State) apply(d *Decision, runs [][8]byte) error {
 	s.noteForeign(d)
+	s.moves.Add(d)
 	if d.Repeat {
 		s.repeat(d)
 		return nil
 	}
-	if d.Kind == KindViolation || d.Verdict == Reject && d.wrong() && !s.fromAnother(d) {
+	if d.Kind == KindViolation || d.Verdict == Reject && d.wrong() && !s.again(d) {
 		s.countRefusal(d)
 	}
 	s.remember(d)
-	s.applySession(d)
+	s.applySession(d, runs)
 	s.applyAgent(d)
 	key, ok := d.Channel()
 	if !ok {
@@ -67,6 +73,10 @@ func (s *State) apply(d *Decision) error {
 		delete(s.waiting, d.Delivery)
 	case KindAlert:
 		s.applyAlert(d, ch)
+	case KindBatch:
+		s.applyBatch(d, ch)
+	case KindPropose:
+		s.applyPropose(d, ch)
 	}
 	return nil
 }
@@ -75,7 +85,7 @@ func (s *State) apply(d *Decision) error {
 // no others are on their way: moving those before it costs less than moving all
 // behind it.
 func (ch *channelState) acknowledged(id DeliveryID) {
-	i := slices.IndexFunc(ch.outbox, func(o Outgoing) bool { return o.DeliveryID == id })
+	i := ch.posted(id)
 	if i < 0 {
 		return
 	}
@@ -84,7 +94,17 @@ func (ch *channelState) acknowledged(id DeliveryID) {
 	ch.outbox = ch.outbox[1:]
 }
 
-func (s *State) applySession(d *Decision) {
+// posted returns the place of a delivery in the outbox, -1 where it is not there.
+func (ch *channelState) posted(id DeliveryID) int {
+	for i := range ch.outbox {
+		if ch.outbox[i].DeliveryID == id {
+			return i
+		}
+	}
+	return -1
+}
+
+func (s *State) applySession(d *Decision, runs [][8]byte) {
 	a := s.agents[d.Controller]
 	if a == nil || d.Session == "" {
 		return
@@ -112,21 +132,34 @@ func (s *State) applySession(d *Decision) {
 	}
 	// Which outcome a query has is the Reader's choice too. That an escalation
 	// is held is not.
-	if d.Delivery != "" && (d.Kind == KindAnswer || d.Kind == KindPush || d.Kind == KindExpire || d.Kind == KindApproval) {
+	if d.delivers() {
 		session.exposure = MaxTaint(session.exposure, d.Taint)
 		a.exposure = MaxTaint(a.exposure, d.Taint)
 		session.note(d)
-		if d.Outcome == "" && session.begun {
-			session.quotes.add(string(d.Payload), d.Release)
+		if session.begun {
+			session.quotes.add(runs, d.Release)
 		}
 	}
+}
+
+// delivers reports whether the Controller hears something of a Reader's by it.
+func (d *Decision) delivers() bool {
+	return d.Delivery != "" && (d.Kind == KindAnswer || d.Kind == KindPush || d.Kind == KindExpire || d.Kind == KindApproval || d.Kind == KindBatch)
+}
+
+// quotableRuns returns the runs of words that a delivery brings.
+func (d *Decision) quotableRuns() [][8]byte {
+	if !d.delivers() || d.Outcome != "" {
+		return nil
+	}
+	return wordRuns(string(d.Payload))
 }
 
 // cancel marks the open queries of a session that its Controller closed
 // (PROTOCOL P7.6); DecideDue ends them. An answer that waits for a person was
 // given already, and stays.
 func (s *State) cancel(d *Decision) {
-	for id, q := range s.queries {
+	for id, q := range s.open {
 		if q.channel.Controller == d.Controller && q.session == d.Session && q.reserves() && !q.cancelled {
 			q.cancelled = true
 			s.wake(timer{at: d.Time, query: id})
@@ -160,10 +193,10 @@ func (s *State) applyAsk(d *Decision, ch *channelState) error {
 	}
 	q := &queryState{
 		channel: ch.definition.ChannelKey, session: d.Session, epoch: d.Epoch, category: d.Category, validator: v, prices: prices,
-		nominal: d.Nominal, capacity: d.Capacity, accepted: d.Seq, deadline: d.Deadline, phase: phaseSent, sent: true,
+		nominal: d.Nominal, capacity: d.Capacity, accepted: d.Seq, since: d.Time, deadline: d.Deadline, phase: phaseSent, sent: true,
 		spec: d.Spec, maxBytes: maxBytesOf(v),
 	}
-	s.queries[d.Query] = q
+	s.queries[d.Query], s.open[d.Query] = q, q
 	if d.Verdict == Hold {
 		q.phase, q.sent = phaseGate, false
 		s.hold(d, ch, q, ItemEscalation)
@@ -180,15 +213,21 @@ func (s *State) applyAsk(d *Decision, ch *channelState) error {
 
 // asked compiles an accepted ask's spec and compares its prices with what was
 // reserved. Under other definitions than those of the decision they may
-// differ: then there is no validator, and the query is cancelled if it is still
-// open once the journal is read.
+// differ, and a spec may have been erased: then there is no validator, and the
+// query is cancelled if it is still open once the journal is read.
 func (s *State) asked(d *Decision, ch *channelState) (*Validator, Prices, error) {
-	var spec Spec
-	if err := json.Unmarshal(d.Spec, &spec, json.RejectUnknownMembers(true)); err != nil {
-		return nil, Prices{}, err
+	if d.Erased {
+		return nil, unasked(d.Nominal, d.Capacity), nil
 	}
-	v, _, err := s.validator(ch, spec)
-	if err == nil && (v.Prices().Nominal != d.Nominal || v.Prices().Reserve() != d.Capacity || spec.Category != d.Category) {
+	v, err := s.compiledOf(ch, d.Spec), error(nil)
+	if v == nil {
+		var spec Spec
+		if err := json.Unmarshal(d.Spec, &spec, json.RejectUnknownMembers(true)); err != nil {
+			return nil, Prices{}, err
+		}
+		v, _, err = s.validator(ch, spec)
+	}
+	if err == nil && (v.Prices().Nominal != d.Nominal || v.Prices().Reserve() != d.Capacity || v.spec.Category != d.Category) {
 		err = errAsked
 	}
 	switch {
@@ -236,7 +275,7 @@ func (s *State) applyEnd(d *Decision, ch *channelState) error {
 	if d.Kind != KindPush {
 		q = s.queries[d.Query]
 	}
-	if d.Delivery == "" && d.Item == "" { // refused, or sent again
+	if d.Delivery == "" && d.Item == "" && !d.Gathered() { // refused, or sent again
 		if q != nil && d.Kind == KindAnswer && d.Attempt > q.attempt {
 			q.attempt = d.Attempt
 		}
@@ -246,6 +285,9 @@ func (s *State) applyEnd(d *Decision, ch *channelState) error {
 	s.drop(d, ItemExpired)
 	if err := s.charge(d, ch, q); err != nil {
 		return err
+	}
+	if d.Kind == KindPush {
+		ch.notePush(d)
 	}
 	if q != nil {
 		s.end(d, ch, q)
@@ -257,8 +299,18 @@ func (s *State) applyEnd(d *Decision, ch *channelState) error {
 		}
 		s.hold(d, ch, q, kind)
 	}
-	s.post(d, ch)
+	s.release(d, ch)
 	return nil
+}
+
+// release puts what the decision lets through where it waits: in the outbox, or
+// with the other pushes of its window.
+func (s *State) release(d *Decision, ch *channelState) {
+	if d.Gathered() {
+		s.gather(d, ch)
+	} else {
+		s.post(d, ch)
+	}
 }
 
 // end moves a query to its last phase, or to the one before where its answer
@@ -277,6 +329,7 @@ func (s *State) end(d *Decision, ch *channelState, q *queryState) {
 	q.ended = d.Time
 	q.validator, q.prices, q.spec = nil, Prices{}, nil // its memory is of a day
 	s.endings = append(s.endings, d.Query)
+	delete(s.open, d.Query)
 	switch d.Outcome {
 	case NotEnoughInformation, Rejected, Expired:
 		if q.category == 1 && ch.session == q.session {
@@ -291,7 +344,7 @@ func (s *State) hold(d *Decision, ch *channelState, q *queryState, kind ItemKind
 	if q != nil {
 		q.item = d.Item
 	}
-	it := &itemState{deadline: d.Deadline, counted: kind != ItemEscalation, content: d.Payload, Item: Item{
+	it := &itemState{deadline: d.Deadline, counted: kind != ItemEscalation && kind != ItemProposal, content: d.Payload, Item: Item{
 		ID: d.Item, Kind: kind, Controller: d.Controller, Reader: d.Reader, Query: d.Query, Subscription: d.Subscription,
 		Category: d.Category, Anomalies: d.Anomalies, Taint: d.Taint, Nominal: d.Nominal, Capacity: d.Capacity,
 		Since: d.At(), Deadline: time.Unix(0, d.Deadline).UTC(),
@@ -299,6 +352,8 @@ func (s *State) hold(d *Decision, ch *channelState, q *queryState, kind ItemKind
 	switch kind {
 	case ItemEscalation:
 		it.content, it.justification = d.Spec, d.Justification
+	case ItemProposal:
+		it.content = d.Spec
 	default:
 		it.client = d.Client
 	}
@@ -317,7 +372,7 @@ func (s *State) post(d *Decision, ch *channelState) {
 	if !ok {
 		return
 	}
-	out := Outgoing{Delivery: message, Controller: d.Controller, Seq: d.Seq, Release: time.Unix(0, d.Release).UTC(), order: d.Seq}
+	out := Outgoing{Delivery: message, Controller: d.Controller, Seq: d.Seq, Release: time.Unix(0, d.Release).UTC(), since: d.Time, order: d.Seq}
 	if ch.definition.ReleaseInterval > 0 {
 		if q := s.queries[d.Query]; q != nil {
 			out.order = q.accepted
@@ -327,23 +382,23 @@ func (s *State) post(d *Decision, ch *channelState) {
 				func(sub Subscription) bool { return sub.ID == d.Subscription }))
 		}
 	}
-	at, _ := slices.BinarySearchFunc(ch.outbox, out, func(a, b Outgoing) int {
-		if c := a.Release.Compare(b.Release); c != 0 {
-			return c
-		}
-		if c := cmp.Compare(a.order, b.order); c != 0 {
-			return c
-		}
-		if c := cmp.Or(bytes.Compare(a.Response, b.Response), slices.Compare(a.Anomalies, b.Anomalies)); c != 0 {
-			return c
-		}
-		return -1
-	})
+	at := len(ch.outbox)
+	if at > 0 && out.before(&ch.outbox[at-1]) {
+		at = sort.Search(at, func(i int) bool { return out.before(&ch.outbox[i]) })
+	}
 	ch.outbox = slices.Insert(ch.outbox, at, out)
 	s.waiting[out.DeliveryID] = ch.definition.ChannelKey
-	if d.Release > ch.released {
-		ch.before, ch.released = ch.released, d.Release
+}
+
+// before reports whether a delivery goes out before one that was there first.
+func (out *Outgoing) before(other *Outgoing) bool {
+	if c := out.Release.Compare(other.Release); c != 0 {
+		return c < 0
 	}
+	if c := cmp.Compare(out.order, other.order); c != 0 {
+		return c < 0
+	}
+	return cmp.Or(bytes.Compare(out.Response, other.Response), slices.Compare(out.Anomalies, other.Anomalies)) < 0
 }
 
 // charge moves bits as d says and compares the result with what d recorded.
@@ -423,41 +478,6 @@ func (q *queryState) reserves() bool {
 	return q != nil && (q.phase == phaseSent || q.phase == phaseGate)
 }
 
-// remember keeps the first outcome of a client id.
-func (s *State) remember(d *Decision) {
-	for len(s.aging) > 0 && d.Time-s.firsts[s.aging[0]].time >= clientMemory {
-		delete(s.firsts, s.aging[0])
-		s.aging = s.aging[1:]
-	}
-	if d.Client == "" {
-		return
-	}
-	key := clientKey{d.Role, ChannelKey{Controller: d.Controller, Reader: d.Reader}, d.Client}
-	if _, known := s.firsts[key]; known {
-		return
-	}
-	s.firsts[key] = first{
-		digest: d.ClientDigest, time: d.Time, verdict: d.Verdict, code: d.Code, reason: d.Reason, field: d.Field,
-		query: d.Query, category: d.Category, nominal: d.Nominal, capacity: d.Capacity, epoch: d.Epoch, balance: d.Balance,
-	}
-	s.aging = append(s.aging, key)
-}
-
-// repeat counts a repeat: of a refusal it is a refusal, and so is one too many
-// of anything else.
-func (s *State) repeat(d *Decision) {
-	key := clientKey{d.Role, ChannelKey{Controller: d.Controller, Reader: d.Reader}, d.Client}
-	f, known := s.firsts[key]
-	if !known {
-		return
-	}
-	f.repeats++
-	s.firsts[key] = f
-	if d.Verdict == Reject && d.wrong() || f.repeats > maxRepeats {
-		s.countRefusal(d)
-	}
-}
-
 // wrong reports whether a refusal counts against max_refusals. What a Controller
 // is refused because of the state of a channel does not: its Reader could bring
 // that state about, and so silence the Controller on its other channels. Nor do
@@ -467,6 +487,9 @@ func (d *Decision) wrong() bool {
 	if d.Role != RoleController {
 		return true
 	}
+	if d.Kind == KindPropose { // what waits there is its own
+		return true
+	}
 	switch d.Code {
 	case BudgetExhausted, QueryLimitReached, EscalationRequired, EscalationLimitReached, ApprovalQueueFull, ReaderUnavailable, Unavailable:
 		return false
@@ -474,16 +497,17 @@ func (d *Decision) wrong() bool {
 	return true
 }
 
-// fromAnother reports whether d refuses what another connection of the Reader
-// answered to a query that is answered: each of max_connections gets the query
-// (PROTOCOL P9.5), and none of them did wrong.
-func (s *State) fromAnother(d *Decision) bool {
+// again reports whether d refuses another answer to a query that is answered, as a Reader
+// that did nothing wrong may give: the gateway sends an open query again after each
+// break of a connection and each start, and to each of max_connections (PROTOCOL P9.5).
+// A server lets each sending be answered once.
+func (s *State) again(d *Decision) bool {
 	q, a := s.queries[d.Query], s.agents[d.Agent]
 	if d.Kind != KindAnswer || d.Code != AlreadyAnswered || q == nil || a == nil || q.channel.Reader != d.Agent {
 		return false
 	}
 	q.others++
-	return q.others < a.definition.MaxConnections
+	return q.others <= max(maxRepeats, a.definition.MaxConnections-1)
 }
 
 // countRefusal counts what max_refusals limits: agents, not the people who may
@@ -523,6 +547,9 @@ func (s *State) over(t timer) bool {
 		return s.crons[t.cron-1].due != t.at
 	case t.item != "":
 		return s.items[t.item] == nil
+	case t.subscription != "":
+		ch := s.channels[t.channel]
+		return ch.pushesOf(t.subscription).batchOf(t.at) == nil
 	}
 	q := s.queries[t.query]
 	return q == nil || !q.reserves()

@@ -35,6 +35,7 @@ type ItemKind string
 const (
 	ItemEscalation ItemKind = "escalation" // whether a category 3 query is asked at all
 	ItemSummary    ItemKind = "summary"    // the content of a category 3 answer
+	ItemProposal   ItemKind = "proposal"   // a subscription that a Controller wants
 	ItemAnomaly    ItemKind = "anomaly"    // an answer of category 1 or 2 that the rules object to
 )
 
@@ -179,6 +180,9 @@ type decidedItem struct {
 	id   ItemID
 	at   int64
 	code Code // what a later decision hears
+	// content is that of a proposal that was approved, and controller who made it.
+	content    []byte
+	controller AgentName
 }
 
 // ItemsFor returns what waits for this approver: items of the channels whose
@@ -220,6 +224,10 @@ func (s *State) View(approver AgentName, id ItemID) (ItemView, Code) {
 	if v := s.validatorOf(it); v != nil {
 		view.Spec = v.Spec()
 	}
+	source := it.Reader
+	if p, ok := proposalOf(it.content); ok && it.Kind == ItemProposal {
+		view.Spec, source = p.Subscription.Spec, it.Controller
+	}
 	if it.Kind == ItemEscalation {
 		// As it was asked, without defaults: encoded, it is the bytes that SHA256 is
 		// of, so an approver can compare what is shown with what is signed.
@@ -228,8 +236,8 @@ func (s *State) View(approver AgentName, id ItemID) (ItemView, Code) {
 			view.Spec = asked
 		}
 	}
-	if a := s.agents[it.Reader]; a != nil {
-		view.Source = Source{Agent: it.Reader, Description: a.definition.Description, Network: a.definition.Network,
+	if a := s.agents[source]; a != nil {
+		view.Source = Source{Agent: source, Description: a.definition.Description, Network: a.definition.Network,
 			Tools: a.definition.Tools, Taint: MaxTaint(a.definition.BaseTaint, a.reported)}
 	}
 	if session := &s.agents[it.Controller].session; session.begun {
@@ -245,6 +253,9 @@ func (s *State) validatorOf(it *itemState) *Validator {
 		if q := s.queries[it.Query]; q != nil {
 			return q.validator
 		}
+		return nil
+	}
+	if it.Kind == ItemProposal {
 		return nil
 	}
 	return s.channels[it.channel()].subscriptions[it.Subscription]
@@ -302,29 +313,31 @@ func (s *State) DecideApproval(m Moment, approver AgentName, key string, act Act
 	d.Agent, d.Role, d.Event, d.RawBytes = approver, RoleApprover, string(act), len(body)
 	a, code := ParseApproval(body)
 	if code != "" {
-		return d.refuse(code)
+		return d.refuse(CheckMessage, code)
 	}
 	d.Item = a.Item
 	it := s.items[a.Item]
 	if it == nil {
-		return d.refuse(s.goneItem(a.Item, d.Time))
+		return d.refuse(CheckItem, s.goneItem(a.Item, d.Time))
 	}
 	d.Controller, d.Reader, d.Query, d.Subscription, d.Category = it.Controller, it.Reader, it.Query, it.Subscription, it.Category
 	q := s.queries[it.Query]
 	if d.Time >= it.deadline || !d.At().Before(a.Expires) || it.Kind == ItemEscalation && q.cancelled {
-		return d.refuse(ItemExpired)
+		return d.refuse(CheckInTime, ItemExpired)
 	}
 	content, code := s.decidedBytes(it, act, a)
 	signature, err := base64.StdEncoding.DecodeString(a.Signature)
 	switch signed := err == nil && s.verify != nil; {
 	case code == "" && sha256.Sum256(content) != a.SHA256:
-		return d.refuse(DigestMismatch)
-	case !s.mayDecide(approver, it.Item) || !signed || !s.verify(key, Statement(it.ID, act, a.SHA256, a.Expires), signature):
-		return d.refuse(NotPermitted)
+		return d.refuse(CheckDigest, DigestMismatch)
+	case !s.mayDecide(approver, it.Item):
+		return d.refuse(CheckApprover, NotPermitted)
+	case !signed || !s.verify(key, Statement(it.ID, act, a.SHA256, a.Expires), signature):
+		return d.refuse(CheckSignature, NotPermitted)
 	case code == "" && act != RejectItem && !s.stands(it, content):
-		return d.refuse(NotPermitted)
+		return d.refuse(CheckStands, NotPermitted)
 	case code != "" || a.Expires.After(it.Deadline) || a.Expires.Nanosecond() != 0:
-		return d.refuse(Malformed)
+		return d.refuse(CheckApproval, Malformed)
 	}
 	d.Verdict, d.Note = Accept, a.Reason
 	d.Key, d.Released, d.SignedUntil, d.Signature, d.Unsealed = key, a.SHA256, a.Expires.UnixNano(), signature, true
@@ -333,10 +346,14 @@ func (s *State) DecideApproval(m Moment, approver AgentName, key string, act Act
 }
 
 // stands reports whether an item may still be released: the definitions may have
-// changed since it was held (PROTOCOL P1.5), and those of today hold. It may be
-// rejected all the same.
+// changed since it was held (PROTOCOL P1.5), and those of today hold; and it may
+// have been erased. It may be rejected all the same.
 func (s *State) stands(it *itemState, content []byte) bool {
-	if it.Category > s.channels[it.channel()].definition.MaxCategory {
+	if p, ok := proposalOf(content); it.Kind == ItemProposal {
+		_, code := s.judgeProposal(it.Controller, &p)
+		return ok && code == ""
+	}
+	if len(content) == 0 || it.Category > s.channels[it.channel()].definition.MaxCategory {
 		return false
 	}
 	v := s.validatorOf(it)
@@ -368,6 +385,10 @@ func (s *State) carryOut(d *Decision, m Moment, it *itemState, act Act, content 
 		d.Epoch = q.epoch
 	}
 	switch {
+	case it.Kind == ItemProposal:
+		if act == Approve {
+			d.Payload = content
+		}
 	case it.Kind == ItemEscalation && act == Approve:
 		d.Deadline = d.Time + int64(ch.definition.QueryTTL)
 	case it.Kind == ItemEscalation:
@@ -389,7 +410,10 @@ func (s *State) carryOut(d *Decision, m Moment, it *itemState, act Act, content 
 // Reader gets the final result (PROTOCOL P7.6).
 func (s *State) settleItem(d *Decision, m Moment, it *itemState, outcome Code) {
 	ch := s.channels[it.channel()]
-	if outcome == "" || it.Query != "" {
+	if pushes := ch.pushesOf(it.Subscription); outcome == "" && pushes.window > 0 {
+		d.Release, d.Taint = pushes.endWithRoom(d.Time), MaxTaint(s.taintOf(it.Reader), it.Taint)
+		d.Nominal, d.Capacity, d.Timing, d.Prepaid = it.Nominal, it.Capacity, ch.definition.ReleaseInterval > 0, true
+	} else if outcome == "" || it.Query != "" {
 		s.deliver(d, m, ch, outcome)
 		d.Taint = MaxTaint(d.Taint, it.Taint) // what was forgotten since makes nothing clean
 		d.Nominal, d.Capacity, d.Timing, d.Prepaid = it.Nominal, it.Capacity, ch.definition.ReleaseInterval > 0, true
@@ -406,7 +430,7 @@ func (s *State) applyApproval(d *Decision, ch *channelState) error {
 	s.drop(d, AlreadyDecided)
 	q := s.queries[d.Query]
 	if q == nil { // a push
-		s.post(d, ch)
+		s.release(d, ch)
 		return nil
 	}
 	if d.Delivery == "" { // let through its gate
@@ -436,10 +460,14 @@ func (s *State) drop(d *Decision, code Code) {
 		p.held--
 	}
 	delete(s.items, it.ID)
-	s.decided = append(s.decided, decidedItem{id: it.ID, at: d.Time, code: code})
+	gone := decidedItem{id: it.ID, at: d.Time, code: code}
+	if it.Kind == ItemProposal && d.Kind == KindApproval && d.Event == string(Approve) {
+		gone.content, gone.controller = d.Payload, it.Controller
+	}
+	s.decided = append(s.decided, gone)
 	if d.Notice != "" {
 		result := d.Result()
 		result.PushID = it.client
-		s.notify(Notice{ID: d.Notice, Agent: it.Reader, Role: RoleReader, Peer: it.Controller, Message: result})
+		s.notify(Notice{ID: d.Notice, Agent: it.Reader, Role: RoleReader, Peer: it.Controller, Message: result, held: it.Since.UnixNano()})
 	}
 }

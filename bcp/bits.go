@@ -23,21 +23,25 @@ const MaxBits = 1_000_000_000
 
 // String returns b in bits, exactly, with at least one decimal: "671.0",
 // "6.906890596".
-func (b Bits) String() string {
-	sign := ""
+func (b Bits) String() string { return string(b.Append(make([]byte, 0, 24))) }
+
+// Append appends what String returns.
+func (b Bits) Append(text []byte) []byte {
 	u := uint64(b)
 	if b < 0 {
-		sign, u = "-", -u
+		text, u = append(text, '-'), -u
 	}
-	frac := strings.TrimRight(fmt.Sprintf("%09d", u%uint64(Bit)), "0")
-	if frac == "" {
-		frac = "0"
+	text = append(strconv.AppendUint(text, u/uint64(Bit), 10), '.')
+	for frac, unit := u%uint64(Bit), uint64(Bit)/10; ; frac, unit = frac%unit, unit/10 {
+		text = append(text, '0'+byte(frac/unit))
+		if frac%unit == 0 {
+			return text
+		}
 	}
-	return sign + strconv.FormatUint(u/uint64(Bit), 10) + "." + frac
 }
 
 // MarshalJSON writes the bits as a JSON number: 671.0, 6.906890596.
-func (b Bits) MarshalJSON() ([]byte, error) { return []byte(b.String()), nil }
+func (b Bits) MarshalJSON() ([]byte, error) { return b.Append(nil), nil }
 
 // UnmarshalJSON reads what MarshalJSON writes: a non-negative decimal number
 // with at most nine decimals.

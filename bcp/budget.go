@@ -1,5 +1,7 @@
 package bcp
 
+import "time"
+
 // A channel's pool of bits: epochs, the sliding window, and what a charge must
 // fit into (PROTOCOL P4).
 
@@ -55,22 +57,56 @@ func (ch *channelState) pool(epoch uint64) Balance {
 	return Balance{}
 }
 
-// fits reports whether the channel's budgets have room for a charge in the
-// decision's epoch.
-func (s *State) fits(d *Decision, ch *channelState, nominal, capacity Bits) bool {
-	c, b := &ch.definition, ch.pool(d.Epoch)
-	switch {
-	case b.Spent()+nominal > c.Budget:
-		return false
-	case d.Kind == KindPush && b.Pushed+nominal > c.PushBudget:
-		return false
-	case c.CapacityBudget > 0 && b.SpentCapacity()+capacity > c.CapacityBudget:
-		return false
-	case c.WindowBudget > 0 && ch.window.sum(d.Time)+ch.reserved()+nominal > c.WindowBudget:
-		return false
+// limit is one of the budgets that a charge must fit into.
+type limit struct {
+	check    Check
+	limit    Bits
+	left     Bits
+	capacity bool // of capacity bits; nominal ones otherwise
+}
+
+// price is the part of a charge that the limit counts.
+func (l *limit) price(nominal, capacity Bits) Bits {
+	if l.capacity {
+		return capacity
 	}
-	total := s.agents[c.Controller].definition.TotalBudget
-	return total == 0 || s.spentBy(d, c.Controller)+nominal <= total
+	return nominal
+}
+
+// limits are the budgets of a charge of this decision, in the order in which
+// they are looked at.
+func (s *State) limits(d *Decision, ch *channelState) (limits [5]limit, n int) {
+	c, b := &ch.definition, ch.pool(d.Epoch)
+	add := func(check Check, most, used Bits, capacity bool) {
+		limits[n] = limit{check, most, most - used, capacity}
+		n++
+	}
+	add(CheckBudget, c.Budget, b.Spent(), false)
+	if d.Kind == KindPush {
+		add(CheckPushBudget, c.PushBudget, b.Pushed, false)
+	}
+	if c.CapacityBudget > 0 {
+		add(CheckCapacityBudget, c.CapacityBudget, b.SpentCapacity(), true)
+	}
+	if c.WindowBudget > 0 {
+		add(CheckWindowBudget, c.WindowBudget, ch.window.sum(d.Time)+ch.reserved(), false)
+	}
+	if total := s.agents[c.Controller].definition.TotalBudget; total > 0 {
+		add(CheckTotalBudget, total, s.spentBy(d, c.Controller), false)
+	}
+	return limits, n
+}
+
+// fits reports whether the channel's budgets have room for a charge in the
+// decision's epoch, and which of them has none.
+func (s *State) fits(d *Decision, ch *channelState, nominal, capacity Bits) (tight limit, ok bool) {
+	limits, n := s.limits(d, ch)
+	for _, l := range limits[:n] {
+		if l.price(nominal, capacity) > l.left {
+			return l, false
+		}
+	}
+	return limit{}, true
 }
 
 // reserved is what open queries of all epochs hold.
@@ -134,3 +170,23 @@ func (w *slidingWindow) add(now int64, b Bits) {
 	}
 	w.parts = append(w.parts, windowPart{begin: begin, sum: b})
 }
+
+// Window adds up what a channel's lines settled within a span of journal time,
+// as its budget does. It is not safe for concurrent use.
+type Window struct{ sliding slidingWindow }
+
+// NewWindow returns the window of a budget_window.
+func NewWindow(span time.Duration) *Window { return &Window{slidingWindow{span: int64(span)}} }
+
+// Reach is how far back a line can still count.
+func (w *Window) Reach() time.Duration { return time.Duration(w.sliding.span + w.sliding.width()) }
+
+// Add counts a line of the ledger. Lines come in order.
+func (w *Window) Add(l *LedgerLine) {
+	if l.Kind != KindAsk { // which only reserves
+		w.sliding.add(l.Time.UnixNano(), l.Nominal)
+	}
+}
+
+// Sum is what counts at a time.
+func (w *Window) Sum(at time.Time) Bits { return w.sliding.sum(at.UnixNano()) }

@@ -322,7 +322,7 @@ func TestChangedBudgetAppliesAtOnce(t *testing.T) {
 		ask planner mail num                => accept
 		answer mail 1 {"n":1}               => delivers
 		ask planner mail name               => accept`)
-	w.config.Mesh = edited(func(c *Channel) { c.Budget, c.MaxCategory = 20*Bit, 1 })
+	w.config.Mesh, w.config.Definitions = edited(func(c *Channel) { c.Budget, c.MaxCategory = 20*Bit, 1 }), Digest{1}
 	s := w.replay()
 	_, b, _ := s.Balance(plannerMail)
 	if got := s.Remaining(plannerMail, b); b.Spent() != 32*Bit || got != 0 {

@@ -19,7 +19,7 @@ func (s *State) check(d *Decision, ch *channelState) error {
 	case KindAsk:
 		ok = d.Verdict == Reject || d.accepted() && d.Query != "" && s.queries[d.Query] == nil && ch.follows(d.Epoch) && s.holds(d)
 	case KindPush:
-		ok = d.accepted() == (d.Delivery != "" || d.Item != "") && (d.Verdict == Reject || d.accepted() && ch.follows(d.Epoch) && s.holds(d))
+		ok = d.accepted() == (d.Delivery != "" || d.Item != "" || d.Gathered()) && (!d.Gathered() || d.Release > d.Time) && (d.Verdict == Reject || d.accepted() && ch.follows(d.Epoch) && s.holds(d))
 	case KindAnswer:
 		ok = s.checkAnswer(d, ch)
 	case KindExpire:
@@ -28,6 +28,10 @@ func (s *State) check(d *Decision, ch *channelState) error {
 		ok = d.Epoch <= ch.epoch
 	case KindApproval:
 		ok = s.checkApproval(d, ch)
+	case KindBatch:
+		ok = s.checkBatch(d, ch)
+	case KindPropose:
+		ok = d.Verdict == Reject || d.Verdict == Hold && s.holds(d)
 	}
 	if !ok {
 		return errUnfounded
@@ -91,6 +95,8 @@ func (s *State) checkApproval(d *Decision, ch *channelState) bool {
 	}
 	q := s.queries[d.Query]
 	switch {
+	case it.Kind == ItemProposal:
+		return d.Notice == "" && d.Delivery == "" && d.Release == 0
 	case it.Query == "":
 		return d.Notice != ""
 	case q == nil || q.item != d.Item || !s.charges(d, ch, q):

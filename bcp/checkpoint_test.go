@@ -29,12 +29,17 @@ const richHistory = "start" + someHistory + `
 	due
 	due
 	ask planner mail yes                       => accept
-	answer mail 6 {"ok":true}`
+	answer mail 6 {"ok":true}
+	push mail planner name {"q":"ada"}         => accept
+	push mail planner name {"q":"bob"}         => accept`
 
 // richMesh is what it is played on.
 func richMesh() *Mesh {
 	mesh := scheduled("1h Plan")
-	mesh.channel(plannerMail).AlertBits = 10 * Bit
+	c := mesh.channel(plannerMail)
+	c.AlertBits = 10 * Bit
+	c.Subscriptions[0].MaxRate, c.Subscriptions[0].PublishWhen = Rate{5, time.Hour}, "ok"
+	c.Subscriptions[1].BatchWindow = 24 * time.Hour
 	mesh.channel(ChannelKey{"clerk", "mail"}).ReleaseInterval = time.Minute
 	return mesh
 }
@@ -48,27 +53,31 @@ func TestCheckpointKnowsEveryField(t *testing.T) {
 		of     any
 		fields string
 	}{
-		{State{}, "mesh rules constraints context last head agents channels queries items firsts aging endings decided deadline waiting noticed alerts crons verify origin compiled foreign marks"},
-		{agentState{}, "definition reported exposure session renewals refusals unavailable sources notices"},
+		{State{}, "mesh rules constraints context last head agents channels queries open items firsts endings decided deadline waiting noticed alerts crons verify origin compiled foreign moves marks"},
+		{agentState{}, "definition asks answers reported exposure session renewals refusals unavailable sources notices"},
 		{sessionState{}, "id begun byDelivery closed since touched provoked provokedEnd exposure quotes releases"},
 		{refusalCount{}, "minute count"},
-		{channelState{}, "definition subscriptions settings epoch started renewal pools window alerted exhausted spending released before session escalations armed arming armingAt failed pending outbox"},
+		{channelState{}, "definition subscriptions settings epoch started renewal pools window alerted exhausted spending pushes session escalations armed arming armingAt failed pending outbox"},
+		{pushState{}, "rate window times released before batches"},
+		{batch{}, "release since category count bytes nominal capacity timing taint pushes"},
+		{Pushed{}, "Response Anomalies"},
 		{pool{}, "Balance open held shown shownAt"},
 		{Balance{}, "Settled Reserved Pushed SettledCapacity ReservedCapacity Cat2Queries"},
 		{slidingWindow{}, "span parts"},
 		{windowPart{}, "begin sum"},
 		{spending{}, "session spent alerted past"},
-		{queryState{}, "channel session epoch category validator prices spec maxBytes nominal capacity accepted deadline attempt phase sent item cancelled ended heard others"},
+		{queryState{}, "channel session epoch category validator prices spec maxBytes nominal capacity accepted since deadline attempt phase sent item cancelled ended heard others"},
 		{itemState{}, "Item deadline counted content justification client"},
 		{Item{}, "ID Kind Controller Reader Query Subscription Category Anomalies Taint Nominal Capacity Since Deadline"},
-		{Outgoing{}, "Delivery Controller Seq Release order"},
-		{Delivery{}, "Type DeliveryID QueryID SubscriptionID Category FromAgent Response Outcome Anomalies BandwidthBits CapacityBits Taint ChannelMode"},
+		{Outgoing{}, "Delivery Controller Seq Release since order"},
+		{Delivery{}, "Type DeliveryID QueryID SubscriptionID Category FromAgent Response Batch Outcome Anomalies BandwidthBits CapacityBits Taint ChannelMode"},
 		{Release{}, "Reader Query Subscription Category Outcome Content Nominal Time"},
-		{Notice{}, "ID Agent Role Peer Message schedule"},
-		{first{}, "digest time verdict code reason field query category nominal capacity epoch balance repeats"},
-		{clientKey{}, "role channel id"},
-		{decidedItem{}, "id at code"},
-		{timer{}, "at query item cron"},
+		{Notice{}, "ID Agent Role Peer Message schedule held"},
+		{firsts{}, "found words aging"},
+		{first{}, "digest time nominal capacity epoch balance repeats verdict reason category"},
+		{firstWords{}, "code field query"},
+		{decidedItem{}, "id at code content controller"},
+		{timer{}, "at query item cron channel subscription"},
 		{alert{}, "channel kind epoch"},
 		{cron{}, "agent role CronSchedule next last due"},
 		{foreign{}, "agents channels"},
@@ -118,18 +127,14 @@ func TestCheckpointAfterEveryDecision(t *testing.T) {
 	}
 }
 
-// Whatever field of the definitions changes: a checkpoint under the old ones
-// restores to what the journal makes under the new ones, or is refused. A field
-// that Apply begins to read fails here until readMarks has it.
-//
-// covers P1.5, P4.5, P11.3
-func TestMarks(t *testing.T) {
-	t.Parallel()
-	before := newWorld(t, richMesh()).play(richHistory)
-	checkpoint, err := before.state.Checkpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
+// edit changes one field of richMesh; kept says that Apply does not read it.
+type edit struct {
+	kept bool
+	edit func(*Mesh)
+}
+
+// edits has one for every field of the definitions.
+func edits() map[string]edit {
 	mail, clerk := plannerMail, ChannelKey{"clerk", "mail"}
 	each := func(edit func(*Channel)) func(*Mesh) {
 		return func(m *Mesh) {
@@ -137,6 +142,13 @@ func TestMarks(t *testing.T) {
 				edit(&m.Channels[i])
 			}
 		}
+	}
+	subscriptions := func(edit func(*Subscription)) func(*Mesh) {
+		return each(func(c *Channel) {
+			for i := range c.Subscriptions {
+				edit(&c.Subscriptions[i])
+			}
+		})
 	}
 	agents := func(edit func(*Agent)) func(*Mesh) {
 		return func(m *Mesh) {
@@ -146,10 +158,7 @@ func TestMarks(t *testing.T) {
 		}
 	}
 	const kept, refused = true, false
-	tests := map[string]struct {
-		kept bool
-		edit func(*Mesh)
-	}{
+	return map[string]edit{
 		"Mesh.Name":         {kept, func(m *Mesh) { m.Name = "other" }},
 		"Mesh.TimeZone":     {refused, func(m *Mesh) { m.TimeZone = time.FixedZone("X", 7200) }},
 		"Mesh.IdleTimeout":  {refused, func(m *Mesh) { m.IdleTimeout = time.Minute }},
@@ -160,12 +169,15 @@ func TestMarks(t *testing.T) {
 		"Mesh.SyncAlways":   {kept, func(m *Mesh) { m.SyncAlways = !m.SyncAlways }},
 		"Mesh.SyncInterval": {kept, func(m *Mesh) { m.SyncInterval = time.Hour }},
 		"Mesh.RawRetention": {kept, func(m *Mesh) { m.RawRetention = time.Hour }},
+		"Mesh.MaxDisk":      {kept, func(m *Mesh) { m.MaxDisk = 1 }},
 		"Mesh.MaxRefusals":  {kept, func(m *Mesh) { m.MaxRefusals = 1 }},
 		"Mesh.Agents":       {kept, func(m *Mesh) { m.Agents = append(m.Agents, Agent{Name: "zed", Encoding: JSON, Reader: true}) }},
 		"Mesh.Channels": {kept, func(m *Mesh) {
 			m.Channels = append(m.Channels, testChannel("clerk", "web"))
 		}},
-		"Mesh.Files": {kept, func(m *Mesh) { m.Files = []File{{Path: "x"}} }},
+		"Mesh.Shard":     {kept, func(m *Mesh) { m.Shard = 3 }},
+		"Mesh.Elsewhere": {refused, func(m *Mesh) { m.Elsewhere = map[AgentName]int{"mail": 1} }},
+		"Mesh.Files":     {kept, func(m *Mesh) { m.Files = []File{{Path: "x"}} }},
 
 		"Agent.Name":           {refused, func(m *Mesh) { m.Agents[1].Name = "post"; m.Channels = nil }},
 		"Agent.Description":    {kept, agents(func(a *Agent) { a.Description = "x" })},
@@ -176,6 +188,7 @@ func TestMarks(t *testing.T) {
 		"Agent.Encoding":       {kept, agents(func(a *Agent) { a.Encoding = MessagePack })},
 		"Agent.BaseTaint":      {kept, agents(func(a *Agent) { a.BaseTaint = TaintHigh })},
 		"Agent.MaxConnections": {refused, agents(func(a *Agent) { a.MaxConnections += 3 })},
+		"Agent.Shard":          {kept, agents(func(a *Agent) { a.Shard++ })},
 		"Agent.TotalBudget":    {kept, agents(func(a *Agent) { a.TotalBudget = Bit })},
 		"Agent.CronSchedules":  {refused, agents(func(a *Agent) { a.CronSchedules = []CronSchedule{{"2h", "Plan"}} })},
 		"Agent.Prompt":         {kept, agents(func(a *Agent) { a.Prompt = "x" })},
@@ -204,8 +217,31 @@ func TestMarks(t *testing.T) {
 		"Channel.ApprovalTTL":         {refused, each(func(c *Channel) { c.ApprovalTTL *= 2 })}, // release slots cost
 		"Channel.Approvers":           {kept, each(func(c *Channel) { c.Approvers = nil })},
 		"Channel.Subscriptions":       {refused, func(m *Mesh) { slices.Reverse(m.channel(mail).Subscriptions) }},
+
+		"Subscription.ID": {refused, subscriptions(func(s *Subscription) { s.ID += "x" })},
+		"Subscription.Spec": {kept, subscriptions(func(s *Subscription) {
+			s.Spec = Spec{Category: 1, Fields: []Field{{Name: "ok", Type: TypeBoolean}, {Name: "no", Type: TypeBoolean}}}
+		})},
+		"Subscription.MaxRate":     {refused, subscriptions(func(s *Subscription) { s.MaxRate = Rate{7, time.Hour} })},
+		"Subscription.BatchWindow": {kept, subscriptions(func(s *Subscription) { s.BatchWindow = time.Hour })},
+		"Subscription.PublishWhen": {kept, subscriptions(func(s *Subscription) { s.PublishWhen = "" })},
 	}
-	for _, kind := range []reflect.Type{reflect.TypeFor[Mesh](), reflect.TypeFor[Agent](), reflect.TypeFor[Channel]()} {
+}
+
+// Whatever field of the definitions changes: a checkpoint under the old ones
+// restores to what the journal makes under the new ones, or is refused. A field
+// that Apply begins to read fails here until readMarks has it.
+//
+// covers P1.5, P4.5, P11.3
+func TestMarks(t *testing.T) {
+	t.Parallel()
+	before := newWorld(t, richMesh()).play(richHistory)
+	checkpoint, err := before.state.Checkpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := edits()
+	for _, kind := range []reflect.Type{reflect.TypeFor[Mesh](), reflect.TypeFor[Agent](), reflect.TypeFor[Channel](), reflect.TypeFor[Subscription]()} {
 		for i := range kind.NumField() {
 			if name := kind.Name() + "." + kind.Field(i).Name; tests[name].edit == nil {
 				t.Errorf("nobody says whether a replay depends on %s", name)
@@ -215,8 +251,8 @@ func TestMarks(t *testing.T) {
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := *before
-			w.t, w.config.Mesh = t, richMesh()
+			w := before.alike(t)
+			w.config.Mesh = richMesh()
 			w.config.Definitions[0]++
 			c.edit(w.config.Mesh)
 			restored, err := Restore(w.config, checkpoint)
@@ -246,6 +282,15 @@ func TestMarks(t *testing.T) {
 	})
 }
 
+// lackingMeshes are testMesh without a channel and without an agent.
+func lackingMeshes() map[string]*Mesh {
+	channel, agent := testMesh(), testMesh()
+	channel.Channels = slices.DeleteFunc(channel.Channels, func(c Channel) bool { return c.ChannelKey == plannerMail })
+	agent.Channels = slices.DeleteFunc(agent.Channels, func(c Channel) bool { return c.Controller == "clerk" })
+	agent.Agents = agent.Agents[1:]
+	return map[string]*Mesh{"channel": channel, "agent": agent}
+}
+
 // What definitions drop and later have again goes on where it was: a checkpoint
 // from between knows nothing of it and is refused.
 //
@@ -253,21 +298,10 @@ func TestMarks(t *testing.T) {
 func TestCheckpointWithoutAChannel(t *testing.T) {
 	t.Parallel()
 	full := newWorld(t, testMesh()).play(richHistory)
-	for name, drop := range map[string]func(*Mesh){
-		"channel": func(m *Mesh) {
-			m.Channels = slices.DeleteFunc(m.Channels, func(c Channel) bool { return c.ChannelKey == plannerMail })
-		},
-		"agent": func(m *Mesh) {
-			m.Channels = slices.DeleteFunc(m.Channels, func(c Channel) bool { return c.Controller == "clerk" })
-			m.Agents = m.Agents[1:]
-		},
-	} {
+	for name, lacking := range lackingMeshes() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := *full
-			w.t = t
-			lacking := testMesh()
-			drop(lacking)
+			w := full.alike(t)
 			with, err := w.state.Checkpoint()
 			if err != nil {
 				t.Fatal(err)
@@ -321,7 +355,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 		"less reserved":          checkpoint(func(s *State) { s.channels[plannerMail].pools[s.queries[open[0]].epoch].Reserved-- }),
 		"capacity":               checkpoint(func(s *State) { s.channels[plannerMail].pools[s.queries[open[0]].epoch].ReservedCapacity++ }),
 		"fewer open":             checkpoint(func(s *State) { s.channels[plannerMail].pools[s.queries[open[0]].epoch].open-- }),
-		"a query less":           checkpoint(func(s *State) { delete(s.queries, open[0]) }),
+		"a query less":           checkpoint(func(s *State) { delete(s.queries, open[0]); delete(s.open, open[0]) }),
 		"a query cheaper":        checkpoint(func(s *State) { s.queries[open[0]].nominal-- }),
 		"another spec":           checkpoint(func(s *State) { s.queries[open[0]].spec = []byte("{" + testSpecs["day"] + "}") }),
 		"no spec":                checkpoint(func(s *State) { s.queries[open[0]].spec = nil }),

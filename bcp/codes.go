@@ -25,6 +25,9 @@ const (
 	AlreadyAnswered      Code = "already_answered"
 	SubscriptionNotFound Code = "subscription_not_found"
 	ValidationFailed     Code = "validation_failed"
+	// Filtered answers a push for which the subscription's publish_when does not
+	// hold.
+	Filtered Code = "filtered"
 	// ControllerUnavailable answers a push to a Controller that could not be
 	// started.
 	ControllerUnavailable Code = "controller_unavailable"
@@ -82,7 +85,7 @@ const (
 var catalogue = []CodeInfo{
 	{Malformed, toAll, false, false, "the message is not well-formed", "send exactly the documented JSON or MessagePack"},
 	{MessageTooLarge, toBoth, false, false, "the message is too large", "send less"},
-	{RateLimited, toBoth, false, true, "too many refused messages", "wait a minute and send only what the protocol allows"},
+	{RateLimited, toBoth, false, true, "too many refused messages, or pushes beyond max_rate", "wait for as long as the result says, or a minute, and send only what the protocol allows"},
 	{NoChannel, ToController, false, false, "there is no channel to this reader", "declare the channel in both agents' definitions"},
 	{CategoryDenied, ToController, false, false, "the channel does not allow this category", "ask in a lower category, or raise max_category in both definitions"},
 	{InvalidQuery, ToController, false, false, "the query's spec is not valid", "check the spec with bcpmesh validate"},
@@ -96,6 +99,7 @@ var catalogue = []CodeInfo{
 	{AlreadyAnswered, ToReader, false, false, "the query is answered already", "answer each query once"},
 	{SubscriptionNotFound, ToReader, false, false, "no such subscription", "push against the subscriptions that bcp_subscriptions_active lists"},
 	{ValidationFailed, ToReader, false, true, "the answer does not match its spec", "correct the answer"},
+	{Filtered, ToReader, false, false, "the subscription's publish_when does not hold for the answer", "push only what the publish_when of bcp_subscriptions_active holds for"},
 	{BudgetExhausted, toBoth, false, true, "the channel's budget is exhausted", "wait for a new epoch, or raise the budget"},
 	{ApprovalQueueFull, toBoth, false, true, "too many items of the channel wait for approval", "let approvers decide what waits"},
 	{ReaderUnavailable, ToController, false, true, "the reader could not be started", "look at the reader's log"},
@@ -155,6 +159,7 @@ const (
 	ReasonScript      Reason = 14
 	ReasonCharacters  Reason = 15
 	ReasonAnomaly     Reason = 16
+	ReasonFiltered    Reason = 17
 )
 
 var reasonTexts = []string{
@@ -175,6 +180,7 @@ var reasonTexts = []string{
 	"has a word that mixes scripts",
 	"has characters that are not allowed",
 	"looks like instructions, code or an address",
+	"the subscription's publish_when does not hold for the answer",
 }
 
 func (r Reason) String() string {
@@ -193,6 +199,8 @@ func (r Reason) Code() Code {
 		return MessageTooLarge
 	case ReasonMalformed:
 		return Malformed
+	case ReasonFiltered:
+		return Filtered
 	default:
 		return ValidationFailed
 	}

@@ -16,7 +16,7 @@ func TestCatalogueIsTheClosedList(t *testing.T) {
 	t.Parallel()
 	lists := map[bcp.Audience]string{
 		bcp.ToReader: "malformed message_too_large rate_limited query_unknown query_expired cancelled already_answered subscription_not_found " +
-			"validation_failed budget_exhausted approval_queue_full approval_rejected controller_unavailable unavailable internal",
+			"validation_failed filtered budget_exhausted approval_queue_full approval_rejected controller_unavailable unavailable internal",
 		bcp.ToApprover: "malformed item_not_found item_expired already_decided digest_mismatch not_permitted",
 	}
 	got := map[bcp.Audience][]string{}
@@ -124,7 +124,7 @@ func TestReaderHearsTheSeedsTexts(t *testing.T) {
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	texts := map[string]bool{}
-	for r := bcp.ReasonTooLarge; r <= bcp.ReasonAnomaly; r++ {
+	for r := bcp.ReasonTooLarge; r <= bcp.ReasonFiltered; r++ {
 		if texts[r.String()] || r.String() == "" || r.String() == "invalid" {
 			t.Errorf("reason %d says %q", r, r)
 		}
@@ -133,7 +133,7 @@ func TestReasons(t *testing.T) {
 			t.Errorf("reason %d has the code %q", r, r.Code())
 		}
 	}
-	if past := bcp.ReasonAnomaly + 1; past.String() != "invalid" || past.Code() != bcp.ValidationFailed {
+	if past := bcp.ReasonFiltered + 1; past.String() != "invalid" || past.Code() != bcp.ValidationFailed {
 		t.Errorf("a reason that there is not says %q, %q", past, past.Code())
 	}
 }

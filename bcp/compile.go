@@ -37,6 +37,14 @@ type Settings struct {
 	// Subscriptions is the number of subscriptions of the channel when the
 	// spec belongs to one of them, and 0 for a query.
 	Subscriptions int
+	// PublishWhen is that of the subscription; it is compiled like a constraint.
+	PublishWhen string
+}
+
+// OfSubscription returns the settings of one of n subscriptions of the channel.
+func (s Settings) OfSubscription(sub Subscription, n int) Settings {
+	s.Subscriptions, s.PublishWhen = n, sub.PublishWhen
+	return s
 }
 
 // SpecError says which key of a spec is wrong and what was expected. Its text
@@ -60,6 +68,7 @@ type Validator struct {
 	items       []item
 	byName      map[string]int // for specs too long to search
 	constraints []Constraint
+	filter      Constraint // publish_when, nil for none
 	settings    Settings
 	prices      Prices
 	maxBytes    int
@@ -106,6 +115,9 @@ func Compile(spec Spec, settings Settings) (*Validator, error) {
 		return nil, err
 	}
 	if err := v.compileConstraints(); err != nil {
+		return nil, err
+	}
+	if err := v.compileFilter(); err != nil {
 		return nil, err
 	}
 	v.layOut()
@@ -410,29 +422,53 @@ func (v *Validator) compileConstraints() error {
 	if len(expressions) > MaxConstraints {
 		return specErrorf("constraints", "expected at most %d", MaxConstraints)
 	}
+	for i, expression := range expressions {
+		c, err := v.compileExpression(fmt.Sprintf("constraints[%d]", i), expression)
+		if err != nil {
+			return err
+		}
+		v.constraints = append(v.constraints, c)
+	}
+	return nil
+}
+
+// compileFilter compiles the publish_when of a subscription (PROTOCOL P12.2).
+func (v *Validator) compileFilter() (err error) {
+	const key = "publish_when"
+	switch {
+	case v.settings.PublishWhen == "":
+		return nil
+	case v.settings.Subscriptions == 0:
+		return specErrorf(key, "has no place here")
+	case v.spec.Category == 3:
+		return specErrorf(key, "a summary has no typed answers to look at")
+	}
+	v.filter, err = v.compileExpression(key, v.settings.PublishWhen)
+	return err
+}
+
+// compileExpression compiles a condition over the typed answers of the spec.
+func (v *Validator) compileExpression(key, expression string) (Constraint, error) {
 	if v.settings.Constraints == nil {
-		return specErrorf("constraints", "constraints are not available here")
+		return nil, specErrorf(key, "conditions are not available here")
+	}
+	if len(expression) == 0 || len(expression) > MaxConstraintBytes {
+		return nil, specErrorf(key, "expected an expression of 1 to %d bytes", MaxConstraintBytes)
 	}
 	variables := make([]Variable, len(v.items))
 	for i := range v.items {
 		name := strings.ReplaceAll(v.items[i].name, "-", "_")
 		if slices.ContainsFunc(variables[:i], func(v Variable) bool { return v.Name == name }) {
-			return specErrorf("constraints", "two names are the same once hyphens are underscores")
+			key, _, _ = strings.Cut(key, "[")
+			return nil, specErrorf(key, "two names are the same once hyphens are underscores")
 		}
 		variables[i] = Variable{Name: name, Kind: v.items[i].valueKind()}
 	}
-	for i, expression := range expressions {
-		key := fmt.Sprintf("constraints[%d]", i)
-		if len(expression) == 0 || len(expression) > MaxConstraintBytes {
-			return specErrorf(key, "expected an expression of 1 to %d bytes", MaxConstraintBytes)
-		}
-		c, err := v.settings.Constraints(expression, variables)
-		if err != nil {
-			return specErrorf(key, "%v", err)
-		}
-		v.constraints = append(v.constraints, c)
+	compiled, err := v.settings.Constraints(expression, variables)
+	if err != nil {
+		return nil, specErrorf(key, "%v", err)
 	}
-	return nil
+	return compiled, nil
 }
 
 // named precomputes the canonical key and values.

@@ -2,7 +2,6 @@ package bcp
 
 import (
 	"crypto/sha256"
-	"slices"
 	"time"
 )
 
@@ -24,54 +23,56 @@ func (s *State) DecideAsk(m Moment, controller, reader AgentName, body []byte) D
 	d, limited := s.fromAgent(m, KindAsk, controller, RoleController, body)
 	d.Controller, d.Reader = controller, reader
 	if limited {
-		return d.refuse(RateLimited)
+		return d.refuse(CheckRefusals, RateLimited)
 	}
 	ch := s.channels[ChannelKey{Controller: controller, Reader: reader}]
 	ask, code := ParseAsk(body, s.Encoding(controller), reader)
-	if code == InvalidQuery && ch == nil {
-		code = NoChannel
-	}
-	if code != "" {
-		return d.refuse(code)
+	switch {
+	case code != "" && code != InvalidQuery:
+		return d.refuse(CheckMessage, code)
+	case code != "" && ch == nil:
+		return d.refuse(CheckChannelFirst, NoChannel)
+	case code != "":
+		return d.refuse(CheckShape, code)
 	}
 	d.Category = ask.Category
 	d.identify(ask.RequestID, body)
-	if decided, repeat := s.repeated(d); repeat {
-		return decided
+	if s.repeated(&d) {
+		return d
 	}
 	if ch == nil {
-		return d.refuse(NoChannel)
+		return d.refuse(CheckChannel, NoChannel)
 	}
 	if ask.Category.Valid() && ask.Category > ch.definition.MaxCategory {
-		return d.refuse(CategoryDenied)
+		return d.refuse(CheckCategory, CategoryDenied)
 	}
 	v, spec, err := s.validator(ch, ask.Spec)
 	if err != nil {
-		return d.refuse(InvalidQuery)
+		return d.refuse(CheckSpec, InvalidQuery)
 	}
 	// A refused ask begins no session, so the session is set on the copy.
 	accepted := d
 	s.sessionOf(&accepted, m, controller, false)
 	accepted.Epoch = s.epochOf(&accepted, ch)
-	if code := s.escalate(&accepted, ch, ask.Escalation); code != "" {
+	if check, code := s.escalate(&accepted, ch, ask.Escalation); code != "" {
 		if code == EscalationLimitReached {
 			d.Session = accepted.Session
 		}
-		return d.refuse(code)
+		return d.refuse(check, code)
 	}
 	prices := v.Prices()
-	limit := ch.definition.MaxCat2Queries
-	if ask.Category == 2 && limit >= 0 && ch.pool(accepted.Epoch).Cat2Queries >= limit {
-		return d.refuse(QueryLimitReached)
+	most := ch.definition.MaxCat2Queries
+	if ask.Category == 2 && most >= 0 && ch.pool(accepted.Epoch).Cat2Queries >= most {
+		return d.refuse(CheckCat2Queries, QueryLimitReached)
 	}
-	if !s.fits(&accepted, ch, prices.Nominal, prices.Reserve()) {
-		return d.refuse(BudgetExhausted)
+	if tight, ok := s.fits(&accepted, ch, prices.Nominal, prices.Reserve()); !ok {
+		return d.exceed(tight, prices.Nominal, prices.Reserve())
 	}
 	if s.agents[reader].unavailable {
-		return d.refuse(ReaderUnavailable)
+		return d.refuse(CheckReader, ReaderUnavailable)
 	}
 	if ch.full() {
-		return d.refuse(Unavailable)
+		return d.refuse(CheckOutbox, Unavailable)
 	}
 	d = accepted
 	d.Verdict, d.Query, d.Spec = Accept, m.query(), spec
@@ -87,24 +88,27 @@ func (s *State) DecideAsk(m Moment, controller, reader AgentName, body []byte) D
 }
 
 // escalate applies PROTOCOL P6 to an ask whose session is known.
-func (s *State) escalate(d *Decision, ch *channelState, escalation *Escalation) Code {
+func (s *State) escalate(d *Decision, ch *channelState, escalation *Escalation) (Check, Code) {
 	current := ch.session == d.Session
 	session := &s.agents[d.Controller].session
 	armed := current && ch.armedAt(d.Time) > 0
 	d.Escalation = d.Category == 3 || d.Category == 2 && (armed || ch.definition.BaseCategory == 1)
-	if d.Escalation && (!escalation.justified() || session.id == d.Session && session.quotes.in(escalation.Justification, d.Time)) {
-		return EscalationRequired
+	if d.Escalation && !escalation.justified() {
+		return CheckJustified, EscalationRequired
 	}
-	if current && (ch.failed || d.Escalation && ch.escalations >= ch.definition.MaxEscalations) {
-		return EscalationLimitReached
+	if d.Escalation && session.id == d.Session && session.quotes.in(escalation.Justification, d.Time) {
+		return CheckOwnWords, EscalationRequired
 	}
-	if d.Escalation && ch.definition.MaxEscalations == 0 {
-		return EscalationLimitReached
+	if current && ch.failed {
+		return CheckSessionFailed, EscalationLimitReached
+	}
+	if d.Escalation && (ch.definition.MaxEscalations == 0 || current && ch.escalations >= ch.definition.MaxEscalations) {
+		return CheckEscalations, EscalationLimitReached
 	}
 	if d.Escalation {
 		d.Justification = escalation.Justification
 	}
-	return ""
+	return 0, ""
 }
 
 // DecideAnswer judges a Reader's answer to a query. The attempt is the one in
@@ -113,7 +117,7 @@ func (s *State) DecideAnswer(m Moment, reader AgentName, id QueryID, attempt int
 	d, limited := s.fromAgent(m, KindAnswer, reader, RoleReader, body)
 	d.Query, d.Reader = id, reader
 	if limited {
-		return d.refuse(RateLimited)
+		return d.refuse(CheckRefusals, RateLimited)
 	}
 	q := s.queries[id]
 	if q != nil && (q.channel.Reader != reader || !q.sent || q.forgotten(d.Time)) {
@@ -134,26 +138,26 @@ func (s *State) DecideAnswer(m Moment, reader AgentName, id QueryID, attempt int
 	if code == Malformed {
 		d.Reason = ReasonMalformed
 	}
-	if q == nil {
-		return d.refuse(firstCode(code, QueryUnknown))
+	open := q != nil && q.waits() && d.Time < q.deadline
+	switch {
+	case code != "" && open:
+		return s.rejected(d, m, s.channels[q.channel], q, CheckMessage, code, attempt)
+	case code != "":
+		return d.refuse(CheckMessage, code)
+	case q == nil:
+		return d.refuse(CheckQuery, QueryUnknown)
+	case q.phase != phaseSent:
+		return d.refuse(CheckAnswered, q.heard)
+	case q.cancelled:
+		return d.refuse(CheckCancelled, Cancelled)
+	case !open:
+		return d.refuse(CheckDeadline, QueryExpired)
 	}
 	ch := s.channels[q.channel]
-	if q.phase != phaseSent {
-		return d.refuse(firstCode(code, q.heard))
-	}
-	if q.cancelled {
-		return d.refuse(firstCode(code, Cancelled))
-	}
-	if d.Time >= q.deadline {
-		return d.refuse(firstCode(code, QueryExpired))
-	}
-	if code != "" {
-		return s.rejected(d, m, ch, q, code, attempt)
-	}
 	if in.NotEnoughInformation {
 		if !q.validator.AllowsNotEnoughInformation() {
 			d.Reason = ReasonValue
-			return s.rejected(d, m, ch, q, ValidationFailed, attempt)
+			return s.rejected(d, m, ch, q, CheckNoInformation, ValidationFailed, attempt)
 		}
 		d.Verdict = Accept
 		s.fail(&d, m, ch, q, NotEnoughInformation)
@@ -162,12 +166,14 @@ func (s *State) DecideAnswer(m Moment, reader AgentName, id QueryID, attempt int
 	verdict := q.validator.Judge(in.Raw)
 	d.Reason, d.Field, d.Anomalies = verdict.Reason, verdict.Field, verdict.Anomalies
 	switch verdict.Outcome {
+	default:
+		return s.rejected(d, m, ch, q, CheckAnswer, verdict.Reason.Code(), attempt)
 	case Accept:
 		d.Verdict, d.Payload, d.Flagged = Accept, verdict.Answer.JSON(), len(d.Anomalies) > 0
 		s.deliver(&d, m, ch, "")
 	case Hold:
 		if ch.pending >= ch.definition.MaxPendingApprovals {
-			return s.rejected(d, m, ch, q, ApprovalQueueFull, attempt)
+			return s.rejected(d, m, ch, q, CheckQueue, ApprovalQueueFull, attempt)
 		}
 		d.Verdict, d.Payload, d.Item = Hold, verdict.Answer.JSON(), m.item()
 		d.Deadline = d.Time + int64(ch.definition.ApprovalTTL)
@@ -175,8 +181,6 @@ func (s *State) DecideAnswer(m Moment, reader AgentName, id QueryID, attempt int
 		if q.category != 3 { // a summary's Controller heard it at the gate
 			s.deliver(&d, m, ch, Held)
 		}
-	default:
-		return s.rejected(d, m, ch, q, verdict.Reason.Code(), attempt)
 	}
 	d.Nominal, d.Capacity, d.Timing = q.prices.Nominal, q.prices.Capacity, ch.definition.ReleaseInterval > 0
 	d.Balance = ch.balanceAfter(&d, q)
@@ -186,8 +190,8 @@ func (s *State) DecideAnswer(m Moment, reader AgentName, id QueryID, attempt int
 // rejected refuses an answer: the query goes to its Reader again, or ends when
 // its retries are used up (PROTOCOL P3.10). An answer to an earlier dispatch
 // uses none up.
-func (s *State) rejected(d Decision, m Moment, ch *channelState, q *queryState, code Code, attempt int) Decision {
-	d.Verdict, d.Code = Reject, code
+func (s *State) rejected(d Decision, m Moment, ch *channelState, q *queryState, check Check, code Code, attempt int) Decision {
+	d = d.refuse(check, code)
 	switch {
 	case attempt < q.attempt:
 		d.Attempt = q.attempt
@@ -211,7 +215,7 @@ func (s *State) DecidePush(m Moment, reader, controller AgentName, id Subscripti
 	d, limited := s.fromAgent(m, KindPush, reader, RoleReader, body)
 	d.Reader, d.Controller, d.Subscription = reader, controller, id
 	if limited {
-		return d.refuse(RateLimited)
+		return d.refuse(CheckRefusals, RateLimited)
 	}
 	ch := s.channels[ChannelKey{Controller: controller, Reader: reader}]
 	var v *Validator
@@ -223,7 +227,7 @@ func (s *State) DecidePush(m Moment, reader, controller AgentName, id Subscripti
 	}
 	if len(body) > limit {
 		d.Reason = ReasonTooLarge
-		return d.refuse(MessageTooLarge)
+		return d.refuse(CheckMessage, MessageTooLarge)
 	}
 	in, code := ParseResponse(body, s.Encoding(reader))
 	if code == "" && (in.SubscriptionID != id || in.Controller != controller) {
@@ -231,64 +235,85 @@ func (s *State) DecidePush(m Moment, reader, controller AgentName, id Subscripti
 	}
 	if code != "" {
 		d.Reason = ReasonMalformed
-		return d.refuse(code)
+		return d.refuse(CheckMessage, code)
 	}
 	d.identify(in.PushID, body)
-	if decided, repeat := s.repeated(d); repeat {
-		return decided
+	if s.repeated(&d) {
+		return d
 	}
 	if v == nil {
-		return d.refuse(SubscriptionNotFound)
+		return d.refuse(CheckSubscription, SubscriptionNotFound)
 	}
 	d.Category = v.spec.Category
+	pushes := ch.pushes[id]
+	if d.Time < pushes.next() {
+		return d.refuse(CheckRate, RateLimited)
+	}
+	if pushes.crowded(d.Time) {
+		return d.refuse(CheckBatch, RateLimited)
+	}
 	verdict := v.Judge(in.Raw)
 	d.Reason, d.Field, d.Anomalies = verdict.Reason, verdict.Field, verdict.Anomalies
 	if verdict.Outcome != Accept && verdict.Outcome != Hold {
-		return d.refuse(verdict.Reason.Code())
+		check := CheckAnswer
+		if verdict.Reason == ReasonFiltered {
+			check = CheckFilter
+		}
+		return d.refuse(check, verdict.Reason.Code())
 	}
 	d.Epoch = s.epochOf(&d, ch)
 	d.Nominal, d.Timing = v.Prices().Nominal, ch.definition.ReleaseInterval > 0
-	d.Capacity = v.Prices().Capacity + PushTiming(ch.slotsSince(d.Time, s.origin))
-	if code := s.room(&d, ch, verdict.Outcome); code != "" {
-		d.Nominal, d.Capacity, d.Timing, d.Epoch = 0, 0, false, 0
-		return d.refuse(code)
+	d.Capacity = v.Prices().Capacity + PushTiming(ch.slotsSince(pushes, d.Time, s.origin))
+	if !s.room(&d, ch, verdict.Outcome) {
+		return d
 	}
 	d.Verdict, d.Payload = verdict.Outcome, verdict.Answer.JSON()
 	if verdict.Outcome == Hold {
 		// A Controller never hears of a held push (PROTOCOL P7.6).
 		d.Item, d.Deadline = m.item(), d.Time+int64(ch.definition.ApprovalTTL)
 		d.Taint, d.Exposure = s.taintOf(reader), s.Exposure(controller)
+	} else if d.Flagged = len(d.Anomalies) > 0; pushes.window > 0 {
+		d.Release, d.Taint = pushes.end(d.Time), s.taintOf(reader)
 	} else {
-		d.Flagged = len(d.Anomalies) > 0
 		s.deliver(&d, m, ch, "")
 	}
 	d.Balance = ch.balanceAfter(&d, nil)
 	return d
 }
 
-// room says why a valid push is refused all the same.
-func (s *State) room(d *Decision, ch *channelState, outcome Outcome) Code {
+// room refuses a valid push for which there is none. It charges nothing then.
+func (s *State) room(d *Decision, ch *channelState, outcome Outcome) bool {
+	tight, fits := s.fits(d, ch, d.Nominal, d.Capacity)
 	switch {
-	case !s.fits(d, ch, d.Nominal, d.Capacity):
-		return BudgetExhausted
+	case !fits:
+		*d = d.exceed(tight, d.Nominal, d.Capacity)
 	case outcome == Hold && ch.pending >= ch.definition.MaxPendingApprovals:
-		return ApprovalQueueFull
-	case ch.full() || s.agents[ch.definition.Controller].unavailable:
-		return ControllerUnavailable
+		*d = d.refuse(CheckQueue, ApprovalQueueFull)
+	case ch.full():
+		*d = d.refuse(CheckOutbox, ControllerUnavailable)
+	case s.agents[ch.definition.Controller].unavailable:
+		*d = d.refuse(CheckController, ControllerUnavailable)
 	default:
-		return ""
+		return true
 	}
+	d.Nominal, d.Capacity, d.Timing, d.Epoch = 0, 0, false, 0
+	return false
 }
 
 // full reports whether the channel has as many deliveries that are not
 // acknowledged, and queries that will each make one, as it may have. Budgets
 // end most floods before; a spec of zero bits has no other end.
-func (ch *channelState) full() bool {
-	open := 0
+func (ch *channelState) full() bool { return ch.occupied() >= maxOutbox }
+
+func (ch *channelState) occupied() int {
+	n := len(ch.outbox)
 	for _, p := range ch.pools {
-		open += p.open
+		n += p.open
 	}
-	return len(ch.outbox)+open >= maxOutbox
+	for _, p := range ch.pushes {
+		n += len(p.batches)
+	}
+	return n
 }
 
 // DecideAcknowledge records that an agent has a delivery or a notice; it is
@@ -304,7 +329,7 @@ func (s *State) DecideAcknowledge(m Moment, agent AgentName, role Role, id Deliv
 		return Decision{}, false
 	}
 	ch := s.channels[key]
-	i := slices.IndexFunc(ch.outbox, func(o Outgoing) bool { return o.DeliveryID == id })
+	i := ch.posted(id)
 	if i < 0 {
 		return Decision{}, false
 	}
@@ -320,14 +345,14 @@ func (s *State) DecideSession(m Moment, controller AgentName, body []byte) Decis
 	d, limited := s.fromAgent(m, KindSession, controller, RoleController, body)
 	d.Controller = controller
 	if limited {
-		return d.refuse(RateLimited)
+		return d.refuse(CheckRefusals, RateLimited)
 	}
 	message, code := ParseSession(body, s.Encoding(controller))
 	if code == InvalidQuery {
 		code = Malformed
 	}
 	if code != "" {
-		return d.refuse(code)
+		return d.refuse(CheckMessage, code)
 	}
 	d.Verdict = Accept
 	switch message.Verb {
@@ -337,6 +362,10 @@ func (s *State) DecideSession(m Moment, controller AgentName, body []byte) Decis
 	case VerbTaint:
 		d.Kind, d.Target, d.Event, d.Taint = KindTaint, controller, string(message.Taint.Source), message.Taint.Source.taint()
 		return d
+	case VerbPropose:
+		return s.propose(d, m, message.Proposal)
+	case VerbChannels: // is answered without a decision
+		return d.refuse(CheckMessage, Malformed)
 	}
 	if session := &s.agents[controller].session; session.begun && !session.closed {
 		d.Session, d.SessionEnds = session.id, true
@@ -345,7 +374,7 @@ func (s *State) DecideSession(m Moment, controller AgentName, body []byte) Decis
 }
 
 // DecideDue returns what time alone decides now: an expired query or item, a
-// query that its session's close cancelled, or an alert. It is false when
+// window that ended, a query that its session's close cancelled, or an alert. It is false when
 // nothing is due; apply what it returns and call it until then.
 func (s *State) DecideDue(m Moment) (Decision, bool) {
 	if len(s.deadline) > 0 && s.deadline[0].at <= s.now(m) {
@@ -365,8 +394,11 @@ func (s *State) DecideDue(m Moment) (Decision, bool) {
 // expire decides about the query or item that t was set for, if it still
 // waits.
 func (s *State) expire(m Moment, t timer) (Decision, bool) {
-	if t.cron > 0 {
+	switch {
+	case t.cron > 0:
 		return s.decidePrompt(m, &s.crons[t.cron-1])
+	case t.subscription != "":
+		return s.decideBatch(m, t)
 	}
 	d := s.next(m, KindExpire)
 	if t.item != "" {
@@ -381,9 +413,12 @@ func (s *State) expire(m Moment, t timer) (Decision, bool) {
 		if q != nil {
 			d.Epoch = q.epoch
 		}
-		if it.Kind == ItemEscalation {
+		switch it.Kind {
+		case ItemEscalation:
 			s.fail(&d, m, ch, q, ApprovalExpired)
-		} else {
+		case ItemProposal:
+			d.Balance = ch.pool(d.Epoch)
+		default:
 			s.settleItem(&d, m, it, ApprovalExpired)
 		}
 		return d, true
@@ -414,7 +449,7 @@ func (s *State) DecideEvent(m Moment, kind DecisionKind, agent AgentName, role R
 	d := s.next(m, kind)
 	d.Agent, d.Role, d.Subject, d.Count = agent, role, subject, count
 	if kind == KindViolation {
-		d.Code = NotPermitted
+		d.Check, d.Code = CheckPermission, NotPermitted
 	}
 	return d
 }
@@ -459,24 +494,6 @@ func (ch *channelState) slot(now int64) int64 {
 	return now - now%interval + interval
 }
 
-// slotsSince counts the release slots since the channel's last delivery, or
-// since the journal began at origin. Deliveries of one slot are all counted from
-// an earlier one, or their prices would tell which came first.
-func (ch *channelState) slotsSince(now, origin int64) uint64 {
-	interval := int64(ch.definition.ReleaseInterval)
-	if interval <= 0 || origin == 0 {
-		return 1
-	}
-	slot, since := ch.slot(now), ch.released
-	if since == slot {
-		since = ch.before
-	}
-	if since == 0 {
-		since = ch.slot(origin)
-	}
-	return uint64(max(1, (slot-since)/interval+1))
-}
-
 // taintOf is the taint of an agent's answers: what its own taint steps down to,
 // or the greatest that it was exposed to as a Controller (PROTOCOL P8.2). A new
 // session of its own does not lower it, or two sessions would launder.
@@ -507,43 +524,22 @@ func (d *Decision) identify(id ClientID, body []byte) {
 	}
 }
 
-func (d Decision) refuse(code Code) Decision {
-	d.Verdict, d.Code = Reject, code
+func (d Decision) refuse(check Check, code Code) Decision {
+	d.Verdict, d.Check, d.Code = Reject, check, code
 	return d
 }
 
-// repeated answers a message whose client id was decided before with the first
-// outcome; the same id over other bytes is malformed (PROTOCOL P2.6).
-func (s *State) repeated(d Decision) (Decision, bool) {
-	if d.Client == "" {
-		return d, false
-	}
-	before, ok := s.firsts[clientKey{d.Role, ChannelKey{Controller: d.Controller, Reader: d.Reader}, d.Client}]
-	if !ok || d.Time-before.time >= clientMemory {
-		return d, false
-	}
-	if before.digest != d.ClientDigest {
-		return d.refuse(Malformed), true
-	}
-	d.Repeat, d.Verdict, d.Code, d.Reason, d.Field = true, before.verdict, before.code, before.reason, before.field
-	d.Query, d.Category, d.Nominal, d.Capacity = before.query, before.category, before.nominal, before.capacity
-	d.Epoch, d.Balance = before.epoch, before.balance
-	return d, true
+// exceed refuses a charge for which a budget has no room.
+func (d Decision) exceed(l limit, nominal, capacity Bits) Decision {
+	d.Price = l.price(nominal, capacity)
+	d.Lack = d.Price - l.left
+	return d.refuse(l.check, BudgetExhausted)
 }
 
 // limited reports whether an agent used up its refusals of this minute.
 func (s *State) limited(agent AgentName, now int64) bool {
 	a := s.agents[agent]
 	return a == nil || a.refusals.minute == now/int64(time.Minute) && a.refusals.count >= s.mesh.MaxRefusals
-}
-
-func firstCode(codes ...Code) Code {
-	for _, c := range codes {
-		if c != "" {
-			return c
-		}
-	}
-	return Internal
 }
 
 func (q *queryState) forgotten(now int64) bool {

@@ -1,7 +1,6 @@
 package bcp
 
 import (
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"time"
@@ -56,10 +55,15 @@ const (
 	KindReload      DecisionKind = 15 // other definitions hold from here on
 	KindTaint       DecisionKind = 16 // what an agent read was reported, or forgotten
 	KindPrompt      DecisionKind = 17 // a cron schedule came up
+	KindErase       DecisionKind = 18 // the sealing keys of a channel's days are destroyed
+	KindTruncate    DecisionKind = 19 // the operator has the journal begin here
+	KindCredential  DecisionKind = 20 // credentials were given or taken, or keys changed
+	KindBatch       DecisionKind = 21 // a window ended: its pushes are one delivery
+	KindPropose     DecisionKind = 22 // a Controller proposed a subscription
 )
 
 var kindWords = []string{"", "start", "session", "ask", "answer", "push", "acknowledge", "expire", "connect", "disconnect", "violation", "refusals", "alert",
-	"approval", "process", "reload", "taint", "prompt"}
+	"approval", "process", "reload", "taint", "prompt", "erase", "truncate", "credential", "batch", "propose"}
 
 func (k DecisionKind) String() string { return word(kindWords, k) }
 
@@ -97,7 +101,7 @@ func (b Balance) SpentCapacity() Bits { return b.SettledCapacity + b.ReservedCap
 // added, never renamed or given another meaning.
 type Decision struct {
 	Seq     uint64       `msgpack:"n" json:"seq"`            // 1, 2, 3, … without gaps
-	Prev    Digest       `msgpack:"h,omitempty" json:"prev"` // SHA-256 of the record before, zero for the first
+	Prev    Digest       `msgpack:"h,omitempty" json:"prev"` // RecordDigest of the one before, zero for the first
 	Time    int64        `msgpack:"t" json:"time"`           // journal time, Unix nanoseconds, never going back
 	Kind    DecisionKind `msgpack:"k" json:"kind"`
 	Context Digest       `msgpack:"x" json:"context"` // digest of definitions, rules, word lists and versions
@@ -123,16 +127,17 @@ type Decision struct {
 	Category     Category       `msgpack:"ca,omitempty" json:"category,omitzero"`
 	Attempt      int            `msgpack:"at,omitempty" json:"attempt,omitzero"` // of the query's next dispatch
 
-	// Client is the request_id or push_id, and ClientDigest the digest of the
-	// message that bore it; Repeat marks a message that was decided before.
-	Client       ClientID `msgpack:"cl,omitempty" json:"client_id,omitempty"`
-	ClientDigest Digest   `msgpack:"cd,omitempty" json:"-"`
-	Repeat       bool     `msgpack:"rp,omitempty" json:"repeat,omitzero"`
+	Repeat bool `msgpack:"rp,omitempty" json:"repeat,omitzero"` // its Client was decided before
 
 	Verdict Outcome `msgpack:"v,omitempty" json:"verdict,omitzero"`
 	Code    Code    `msgpack:"c,omitempty" json:"code,omitempty"` // what the sender heard
 	Reason  Reason  `msgpack:"rs,omitempty" json:"reason,omitzero"`
 	Field   string  `msgpack:"f,omitempty" json:"field,omitempty"`
+	// Check is the rule that refused; where it is a budget, Price is what it would
+	// have been charged and Lack how much of that was not left.
+	Check Check `msgpack:"ck,omitempty" json:"check,omitzero"`
+	Price Bits  `msgpack:"pr,omitempty" json:"price_bits,omitzero"`
+	Lack  Bits  `msgpack:"lk,omitempty" json:"lacking_bits,omitzero"`
 	// Outcome is what the Controller hears in a delivery without a response.
 	Outcome   Code     `msgpack:"o,omitempty" json:"outcome,omitempty"`
 	Anomalies []string `msgpack:"an,omitempty" json:"anomalies,omitempty"`
@@ -155,17 +160,14 @@ type Decision struct {
 	Deadline      int64  `msgpack:"dl,omitempty" json:"deadline,omitzero"`   // of the query or the item
 	Release       int64  `msgpack:"rl,omitempty" json:"release_at,omitzero"` // of the delivery
 
-	// Spec is an accepted ask's spec in canonical JSON.
-	Spec []byte `msgpack:"sp,omitempty" json:"-"`
-	// Payload is the validated answer in canonical JSON, sealed under the key
-	// that PayloadKey names; an empty name means that it is not sealed.
-	Payload    []byte `msgpack:"pl,omitempty" json:"-"`
-	PayloadKey string `msgpack:"pk,omitempty" json:"-"`
-	// Salt makes the commitments: RawCommitment = SHA-256(Salt, raw message).
-	Salt          [16]byte `msgpack:"sa" json:"-"`
-	RawCommitment Digest   `msgpack:"rc,omitempty" json:"raw_commitment,omitzero"`
-	RawBytes      int      `msgpack:"rb,omitempty" json:"raw_bytes,omitzero"`
-	// PayloadCommitment stands for Payload in the audit.
+	// Private is what agents and people said. It stands in a record as Sealed, and
+	// the message that the decision is about as SealedRaw: see [Decision.Seal].
+	Private   `msgpack:"-" json:"-"`
+	Sealed    []byte `msgpack:"sl,omitempty" json:"-"`
+	SealedRaw []byte `msgpack:"ra,omitempty" json:"-"`
+	// The commitments tell nothing without Salt: RawCommitment is SHA-256(Salt,
+	// raw message), PayloadCommitment that of Payload.
+	RawCommitment     Digest `msgpack:"rc,omitempty" json:"raw_commitment,omitzero"`
 	PayloadCommitment Digest `msgpack:"pc,omitempty" json:"payload_commitment,omitzero"`
 
 	// Event says what happened where Kind leaves it open: which alert, what a
@@ -174,7 +176,8 @@ type Decision struct {
 	Event string `msgpack:"ev,omitempty" json:"event,omitempty"`
 	// Target is the agent that somebody else's act is about.
 	Target AgentName `msgpack:"tg,omitempty" json:"target,omitempty"`
-	// Note is an approver's reason, or the text of a prompt.
+	// Note is an approver's reason, the text of a prompt, or the host of a
+	// connection.
 	Note string `msgpack:"no,omitempty" json:"note,omitempty"`
 	// Notice is the id of a message that is no delivery and waits for its agent
 	// all the same: the final result of what was held, or a prompt.
@@ -187,14 +190,15 @@ type Decision struct {
 	// Changes are the permissions that a reload took and gave, a line each.
 	Changes []string `msgpack:"cg,omitempty" json:"changes,omitempty"`
 
-	// What an approver signed: Key is its public nkey, Released the SHA-256 of
-	// the bytes that the decision is about, SignedUntil the end of its validity.
-	// Unsealed says that the key lay open on a disk.
+	// Key is the public nkey of whom the decision is about: who signed an
+	// approval, whose connection it was, whose credentials were given or taken.
+	// SignedUntil is the end of an approval's validity, and Unsealed says that its
+	// key lay open on a disk.
 	Key         string `msgpack:"ky,omitempty" json:"key,omitempty"`
-	Released    Digest `msgpack:"dg,omitempty" json:"-"`
 	SignedUntil int64  `msgpack:"xu,omitempty" json:"signed_until,omitzero"`
-	Signature   []byte `msgpack:"sg,omitempty" json:"-"`
 	Unsealed    bool   `msgpack:"us,omitempty" json:"unsealed,omitzero"`
+	// Before ends the days of an erasure, Unix nanoseconds of a midnight in UTC.
+	Before int64 `msgpack:"be,omitempty" json:"before,omitzero"`
 
 	// Count is the number of events that a counting record stands for, and
 	// Subject the denied subject of a violation, escaped.
@@ -203,6 +207,19 @@ type Decision struct {
 	// Versions and Files spell Context out in a start record.
 	Versions string `msgpack:"ve,omitempty" json:"versions,omitempty"`
 	Files    []File `msgpack:"fi,omitempty" json:"files,omitempty"`
+
+	Truncation *Truncation       `msgpack:"tc,omitempty" json:"truncation,omitempty"`
+	Credential *CredentialChange `msgpack:"cr,omitempty" json:"credential,omitempty"`
+}
+
+// Truncation says that the journal may begin with the record of the decision
+// that bears it: Seq-1 and Prev are the number and the digest of the decision
+// that it then begins behind.
+type Truncation struct {
+	Sequence uint64 `msgpack:"s" json:"sequence"` // of the record before, in the stream
+	Base     Digest `msgpack:"b" json:"base"`     // SHA-256 of the snapshot that stands for what is cut off
+	Backup   Digest `msgpack:"a" json:"backup"`   // SHA-256 of the backup that holds it
+	File     string `msgpack:"f" json:"file"`     // the name of the backup, without its folder
 }
 
 // ItemID names what waits for a person.
@@ -221,15 +238,13 @@ func (d *Decision) At() time.Time { return time.Unix(0, d.Time).UTC() }
 func (d *Decision) Commit(b []byte) Digest { return commit(d.Salt, b) }
 
 func commit(salt [16]byte, b []byte) Digest {
-	h := sha256.New()
-	h.Write(salt[:])
-	h.Write(b)
-	return Digest(h.Sum(nil))
+	return digestOf(salt[:], b)
 }
 
-// Message returns the delivery that the decision releases, if it does.
+// Message returns the delivery that the decision releases, if it does. Of one
+// whose answer was erased nothing is left to deliver.
 func (d *Decision) Message() (Delivery, bool) {
-	if d.Delivery == "" || d.Kind == KindAcknowledge {
+	if d.Delivery == "" || d.Kind == KindAcknowledge || d.Erased && d.Outcome == "" {
 		return Delivery{}, false
 	}
 	m := Delivery{
@@ -237,10 +252,15 @@ func (d *Decision) Message() (Delivery, bool) {
 		Category: d.Category, FromAgent: d.Reader, Outcome: d.Outcome, BandwidthBits: d.Nominal, CapacityBits: d.Capacity,
 		Taint: d.Taint, ChannelMode: "bcp",
 	}
-	switch d.Outcome {
-	case "":
+	switch {
+	case d.Kind == KindBatch:
+		var ok bool
+		if m.Batch, ok = d.pushed(); !ok {
+			return Delivery{}, false
+		}
+	case d.Outcome == "":
 		m.Response = d.Payload
-	case Held: // what it costs is told with what comes of it
+	case d.Outcome == Held: // what it costs is told with what comes of it
 		m.BandwidthBits, m.CapacityBits = 0, 0
 	}
 	if d.Flagged {

@@ -37,9 +37,9 @@ const maxQuotations = 1 << 20
 // released yet must not be felt.
 type quotations map[[8]byte]int64
 
-// add keeps every run of a text that is delivered at release.
-func (q quotations) add(text string, release int64) {
-	for _, run := range wordRuns(text) {
+// add keeps the runs of a text that is delivered at release.
+func (q quotations) add(runs [][8]byte, release int64) {
+	for _, run := range runs {
 		before, known := q[run]
 		if known {
 			q[run] = min(before, release)
@@ -61,16 +61,67 @@ func (q quotations) in(text string, now int64) bool {
 
 // wordRuns returns a digest of each quotedWords consecutive words.
 func wordRuns(text string) [][8]byte {
-	words := wordsOf(text)
-	if len(words) < quotedWords {
+	if plainWords(text) < quotedWords { // as of most answers
 		return nil
 	}
-	runs := make([][8]byte, 0, len(words)-quotedWords+1)
-	for i := 0; i+quotedWords <= len(words); i++ {
-		sum := sha256.Sum256([]byte(strings.Join(words[i:i+quotedWords], " ")))
+	joined, ends := joinedWords(text)
+	if len(ends) < quotedWords {
+		return nil
+	}
+	runs := make([][8]byte, 0, len(ends)-quotedWords+1)
+	begin := 0
+	for i, end := range ends[quotedWords-1:] {
+		sum := sha256.Sum256(joined[begin:end])
 		runs = append(runs, [8]byte(sum[:8]))
+		begin = ends[i] + 1
 	}
 	return runs
+}
+
+// plainWords counts the words of a text in ASCII, and takes any other for long.
+func plainWords(text string) (words int) {
+	inside := false
+	for i := range len(text) {
+		c := text[i]
+		if c >= utf8.RuneSelf {
+			return quotedWords
+		}
+		letter := isLower(c|0x20) || isDigit(c)
+		if letter && !inside {
+			words++
+		}
+		inside = letter
+	}
+	return words
+}
+
+// joinedWords returns the words of a text with a space behind each, and where
+// each ends. What is delivered is mostly ASCII: its words need no tables.
+func joinedWords(text string) (joined []byte, ends []int) {
+	joined = make([]byte, 0, len(text)+1)
+	end := func() {
+		if n := len(joined); n > 0 && joined[n-1] != ' ' {
+			ends = append(ends, n)
+			joined = append(joined, ' ')
+		}
+	}
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c >= utf8.RuneSelf:
+			joined, ends = joined[:0], ends[:0]
+			for _, word := range wordsOf(text) {
+				joined = append(joined, word...)
+				end()
+			}
+			return joined, ends
+		case isLower(c | 0x20), isDigit(c): // 0x20 is set in digits and lower-case letters
+			joined = append(joined, c|0x20)
+		default:
+			end()
+		}
+	}
+	end()
+	return joined, ends
 }
 
 // wordsOf splits a text at everything but letters and digits, so that

@@ -86,7 +86,7 @@ func TestReaderEscalatesNothing(t *testing.T) {
 	for _, end := range []string{"answer mail 1 nei", "answer mail 1 junk", "answer mail 1 {\"ok\":false}", "wait 15m"} {
 		w := newWorld(t, edited(func(c *Channel) { c.MaxRetries = 0 })).play("ask planner mail yes => accept\n" + end + "\ndue\ndue\n")
 		for _, record := range w.journal[1:] {
-			d, err := DecodeDecision(record)
+			d, err := decodeOpen(record)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -220,7 +220,7 @@ func TestQuotationsAreBounded(t *testing.T) {
 	if q.in(long, 0) {
 		t.Error("an own justification quotes")
 	}
-	q.add("alpha beta gamma delta epsilon zeta eta theta", 0)
+	q.add(wordRuns("alpha beta gamma delta epsilon zeta eta theta"), 0)
 	if len(q) != maxQuotations {
 		t.Errorf("%d runs are kept", len(q))
 	}

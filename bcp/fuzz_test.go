@@ -174,7 +174,7 @@ func FuzzMessage(f *testing.F) {
 		}
 		switch session, code := bcp.ParseSession(b, encoding); code {
 		case "":
-			if session.Verb != bcp.VerbOpen && session.Verb != bcp.VerbClose && (session.Verb != bcp.VerbTaint || !session.Taint.Source.Valid()) {
+			if session.Verb != bcp.VerbOpen && session.Verb != bcp.VerbClose && session.Verb != bcp.VerbChannels && (session.Verb != bcp.VerbTaint || !session.Taint.Source.Valid()) {
 				t.Fatalf("%q: %+v", b, session)
 			}
 		case bcp.Malformed, bcp.MessageTooLarge:

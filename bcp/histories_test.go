@@ -12,8 +12,9 @@ import (
 )
 
 var modelValues = map[string]map[string]string{
-	"yes":  {"good": `{"ok":true}`, "bad": `{"ok":1}`, "odd": `{"ok":true}`},
+	"yes":  {"good": `{"ok":true}`, "bad": `{"ok":1}`, "odd": `{"ok":true}`, "no": `{"ok":false}`},
 	"num":  {"good": `{"n":7}`, "bad": `{"n":1024}`, "odd": `{"n":7}`},
+	"name": {"good": `{"q":"ada"}`, "bad": `{}`},
 	"text": {"good": `{"q":"fine"}`, "bad": `{}`, "odd": answerWord(heldAnswer)},
 }
 
@@ -30,11 +31,13 @@ func modelMesh() *Mesh {
 		c.MaxEscalations, c.MaxRetries, c.MaxCat2Queries, c.MaxPendingApprovals = 1<<30, 2, 3, 2
 		c.Budget, c.PushBudget, c.ApprovalTTL, c.CapacityBudget = Bits(120+60*i)*Bit, 100*Bit, 2*time.Hour, Bits(4000*(i+1))*Bit
 		c.Subscriptions = testMesh().Channels[1].Subscriptions[:4]
+		c.Subscriptions[0].MaxRate, c.Subscriptions[0].PublishWhen = Rate{modelRate, time.Hour}, "ok"
+		c.Subscriptions[1].BatchWindow = modelWindow
 	}
 	return mesh
 }
 
-// covers BCP-60, BCP-78, BCP-145, BCP-174, SUB-94, P3.10, P4.3, P4.4, P4.5, P7.4, P7.6, P9.2, A-RACE, A-RDRRESET
+// covers BCP-60, BCP-78, BCP-145, BCP-174, SUB-94, P3.10, P4.3, P4.4, P4.5, P7.4, P7.6, P9.2, P11.3, A-RACE, A-RDRRESET
 func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
@@ -56,7 +59,7 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 			out, delivers := d.Message()
 			told += out.BandwidthBits
 			switch {
-			case d.Verdict == Hold && d.Kind != KindAsk:
+			case d.Verdict == Hold && d.Kind != KindAsk, d.Kind == KindPush && d.Gathered():
 				untold += d.Nominal
 			case d.Prepaid && delivers:
 				untold -= d.Nominal
@@ -117,16 +120,18 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 				line = fmt.Sprintf("answer %s %d %s try=%d", reader, n+1, value, try)
 				want, outcome = m.answer(q, reader, kind, try)
 			case "push":
-				sub := rapid.SampledFrom([]string{"alarm", "note", "memo"}).Draw(r, "subscription")
-				spec, kind := map[string]string{"alarm": "yes", "note": "text", "memo": "three"}[sub], rapid.SampledFrom([]string{"good", "bad", "odd"}).Draw(r, "value")
+				sub := rapid.SampledFrom([]string{"alarm", "name", "note", "memo"}).Draw(r, "subscription")
+				spec, kind := map[string]string{"alarm": "yes", "name": "name", "note": "text", "memo": "three"}[sub], rapid.SampledFrom([]string{"good", "good", "bad", "odd", "no"}).Draw(r, "value")
 				value := modelValues[spec][kind]
 				switch {
 				case sub == "memo":
 					if value, kind = `{"summary":"a_b"}`, "odd"; step%5 == 0 {
 						value, kind = answerWord(longSum), "bad"
 					}
-				case kind == "odd" && sub != "note":
+				case kind == "odd" && sub == "alarm":
 					kind = "good"
+				case kind == "odd" && sub == "name", kind == "no" && sub != "alarm":
+					value, kind = modelValues[spec]["good"], "good"
 				}
 				line = fmt.Sprintf("push %s %s %s %s", key.Reader, key.Controller, sub, value)
 				p := w.state.channels[key].subscriptions[SubscriptionID(sub)].Prices()
@@ -137,11 +142,13 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 				history = append(history, "wait "+d.String())
 				w.act("wait " + d.String())
 				m.event++
-				ended, pushes := m.expire()
+				ended, pushes, windows := m.expire()
 				for w.act("due")[0] != "nothing" {
 					switch d := &w.last; {
 					case d.Kind == KindAlert:
 						continue
+					case d.Kind == KindBatch:
+						windows--
 					case d.Query == "" && d.Outcome == "":
 						pushes--
 					case ended[d.Query] != d.Outcome:
@@ -151,8 +158,8 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 					}
 					note(&w.last)
 				}
-				if len(ended) > 0 || pushes != 0 {
-					fail("%v and %d pushes are due and were not decided", ended, pushes)
+				if len(ended) > 0 || pushes != 0 || windows != 0 {
+					fail("%v, %d pushes and %d windows are due and were not decided", ended, pushes, windows)
 				}
 			case "decide":
 				if len(m.items) == 0 {
@@ -197,6 +204,12 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 			if line != "" {
 				history = append(history, line)
 				words := w.act(line)
+				if want == RateLimited {
+					if !slices.Contains(words, string(want)) {
+						fail("want %s, got %v", want, words)
+					}
+					continue
+				}
 				note(&w.last)
 				if d := &w.last; d.Code != want || d.Outcome != outcome || want == "" && d.Verdict == Reject {
 					fail("want %q %q, got %v", want, outcome, words)
@@ -239,6 +252,7 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 		if told+untold != settled {
 			fail("deliveries say %s, nobody says %s, settled are %s", told, untold, settled)
 		}
+		w.redecideSame()
 	})
 }
 
@@ -246,7 +260,7 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 func catchUp(t *testing.T, s *State, w *world, from int) int {
 	t.Helper()
 	for _, record := range w.journal[from:] {
-		d, err := DecodeDecision(record)
+		d, err := decodeOpen(record)
 		if err == nil {
 			err = s.Apply(&d, RecordDigest(record))
 		}

@@ -61,8 +61,9 @@ func (m *Mesh) MaxAnswerBytes() int {
 // Limits of the State.
 const (
 	maxCompiled = 1024 // asks' specs that are kept compiled
-	// maxRepeats is how often a client may repeat an id that was accepted before
-	// each further repeat counts as a refusal: every one of them is a record.
+	// maxRepeats is how often a client may repeat an id that was accepted before, and a
+	// Reader answer a query that is answered, until each further one counts as a
+	// refusal: every one of them is a record.
 	maxRepeats = 8
 	// maxOutbox bounds a channel's deliveries that are not acknowledged and
 	// queries that are open, together.

@@ -42,7 +42,7 @@ func (s *State) readMarks(c Config) marks {
 		channel := []any{int64(d.ReleaseInterval), int64(d.BudgetWindow), int64(d.AlertBits), uint8(d.OnAnomaly), d.PreserveCase,
 			ch.settings.ReleaseSlots, ch.settings.ApprovalSlots}
 		for _, sub := range d.Subscriptions { // by their places in the list
-			channel = append(channel, sub.ID)
+			channel = append(channel, sub.ID, sub.MaxRate.Count)
 		}
 		m.channels[key] = markOf(channel...)
 	}
@@ -60,8 +60,17 @@ func newForeign() foreign {
 	return foreign{make(map[AgentName]bool), make(map[ChannelKey]bool)}
 }
 
+// noteForeign leaves out who is named without a trace: what credentials are of, people,
+// and whose channel is erased that had nothing. On shard 0 that would be all agents.
 func (s *State) noteForeign(d *Decision) {
-	for _, name := range [...]AgentName{d.Agent, d.Controller, d.Reader, d.Target} {
+	names := [...]AgentName{d.Agent, d.Controller, d.Reader, d.Target}
+	switch {
+	case d.Kind == KindCredential, d.Kind == KindErase:
+		clear(names[:])
+	case d.Role != 0 && !d.Role.agent():
+		names[0] = ""
+	}
+	for _, name := range names {
 		if name != "" && s.agents[name] == nil {
 			s.foreign.agents[name] = true
 		}

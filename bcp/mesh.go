@@ -1,6 +1,8 @@
 package bcp
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -22,7 +24,8 @@ type Mesh struct {
 	SyncAlways   bool          // false: fsync at intervals
 	SyncInterval time.Duration // where SyncAlways is false
 	RawRetention time.Duration
-	MaxRefusals  int // a minute and an agent
+	MaxRefusals  int   // a minute and an agent
+	MaxDisk      int64 // of all streams, in bytes; 0 none
 
 	Agents []Agent // sorted by name
 	// Channels holds a channel for each pair of entries that name each other,
@@ -30,6 +33,11 @@ type Mesh struct {
 	Channels []Channel
 	// Files are the files that the mesh was read from, for the audit.
 	Files []File
+
+	// Shard and Elsewhere are set by [Mesh.OfShard]: the shard that these definitions are
+	// of, and the agents of the others, with theirs.
+	Shard     int
+	Elsewhere map[AgentName]int
 }
 
 // File names one definition file by its path inside the folder.
@@ -57,6 +65,7 @@ type Agent struct {
 	Encoding       Encoding
 	BaseTaint      Taint
 	MaxConnections int
+	Shard          int  // 0 to MaxShard; the same at both ends of a channel
 	TotalBudget    Bits // nominal, over all its channels as Controller; 0 none
 	CronSchedules  []CronSchedule
 	Prompt         string // the body of the file: the system prompt
@@ -111,26 +120,32 @@ type Channel struct {
 type Subscription struct {
 	ID   SubscriptionID
 	Spec Spec
+	// MaxRate bounds the pushes that are accepted; the zero value does not.
+	MaxRate Rate
+	// PublishWhen is a CEL expression over the typed answer that must hold, or the
+	// push is refused and nobody sees it; empty for none.
+	PublishWhen string
+	// BatchWindow is the length of the windows whose pushes are one delivery; 0
+	// delivers each by itself. It is a multiple of the channel's ReleaseInterval.
+	BatchWindow time.Duration
 }
 
 // Agent returns the definition of name.
 func (m *Mesh) Agent(name AgentName) (Agent, bool) {
-	for _, a := range m.Agents {
-		if a.Name == name {
-			return a, true
-		}
+	i, ok := slices.BinarySearchFunc(m.Agents, name, func(a Agent, name AgentName) int { return cmp.Compare(a.Name, name) })
+	if !ok {
+		return Agent{}, false
 	}
-	return Agent{}, false
+	return m.Agents[i], true
 }
 
 // Channel returns the channel with this key.
 func (m *Mesh) Channel(key ChannelKey) (Channel, bool) {
-	for _, c := range m.Channels {
-		if c.ChannelKey == key {
-			return c, true
-		}
+	i, ok := slices.BinarySearchFunc(m.Channels, key, func(c Channel, key ChannelKey) int { return compareKeys(c.ChannelKey, key) })
+	if !ok {
+		return Channel{}, false
 	}
-	return Channel{}, false
+	return m.Channels[i], true
 }
 
 // Settings returns what the channel means for the specs of its queries; for
@@ -152,16 +167,4 @@ func slots(ttl, interval time.Duration) uint64 {
 		n++
 	}
 	return n
-}
-
-// LongestTTL returns the greatest query_ttl of the Reader's channels: how long
-// its permission to answer must last (PROTOCOL P9.5).
-func (m *Mesh) LongestTTL(reader AgentName) time.Duration {
-	var longest time.Duration
-	for _, c := range m.Channels {
-		if c.Reader == reader {
-			longest = max(longest, c.QueryTTL)
-		}
-	}
-	return longest
 }

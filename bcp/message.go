@@ -27,6 +27,7 @@ const (
 	TypeSession             = "bcp_session"
 	TypePrompt              = "bcp_prompt"
 	TypeAlert               = "bcp_alert"
+	TypeChannels            = "bcp_channels"
 )
 
 // Query is what the gateway sends a Reader.
@@ -56,7 +57,7 @@ type Refusal struct {
 func RefusalOf(code Code) Refusal { return Refusal{Error: code, Detail: code.Info().Text} }
 
 // Delivery is the validated message that a Controller gets. It has exactly one
-// of QueryID and SubscriptionID, and either Response or Outcome.
+// of QueryID and SubscriptionID, and one of Response, Batch and Outcome.
 type Delivery struct {
 	Type           string         `json:"type"`
 	DeliveryID     DeliveryID     `json:"delivery_id"`
@@ -66,6 +67,9 @@ type Delivery struct {
 	FromAgent      AgentName      `json:"from_agent"`
 	// Response is the canonical answer.
 	Response jsontext.Value `json:"response,omitzero"`
+	// Batch are the pushes of a window of the subscription, sorted by their bytes,
+	// where it has a batch_window. The bits are those of all of them.
+	Batch []Pushed `json:"batch,omitempty"`
 	// Outcome says how a query ended, or that it is held, when there is no
 	// response.
 	Outcome Code `json:"outcome,omitempty"`
@@ -88,6 +92,9 @@ type ValidationResult struct {
 	Status  string   `json:"status"` // delivered, held or refused (PROTOCOL P7.6)
 	Code    Code     `json:"code,omitempty"`
 	Detail  string   `json:"detail"`
+	// RetryAfter is in whole seconds, of a push that was rate_limited: then the same
+	// push may be sent again.
+	RetryAfter int64 `json:"retry_after_seconds,omitzero"`
 }
 
 // The statuses of a ValidationResult.
@@ -102,13 +109,20 @@ const (
 type SubscriptionsActive struct {
 	Type          string               `json:"type"`
 	Subscriptions []ActiveSubscription `json:"subscriptions"`
+	// Tools are those of the protocol's own that the Reader's definition lists.
+	Tools []string `json:"tools,omitempty"`
 }
 
 // ActiveSubscription is one subscription as its Reader sees it.
 type ActiveSubscription struct {
 	SubscriptionID SubscriptionID `json:"subscription_id"`
 	Controller     AgentName      `json:"controller"`
-	Spec           `json:",inline"`
+	// What the gateway enforces of a push beyond its spec (PROTOCOL P12): a Reader
+	// that keeps to it is refused nothing.
+	MaxRate     Rate   `json:"max_rate,omitzero"`
+	BatchWindow string `json:"batch_window,omitempty"`
+	PublishWhen string `json:"publish_when,omitempty"`
+	Spec        `json:",inline"`
 }
 
 // Escalation carries a Controller's reason for a wider question (PROTOCOL P6).
@@ -139,9 +153,11 @@ type Response struct {
 // Session is a Controller's message about its session.
 type Session struct {
 	Type string `json:"type,omitempty"`
-	Verb string `json:"verb"` // open, close or taint
+	Verb string `json:"verb"` // open, close, taint, channels or propose
 	// Taint goes with the verb taint: what the agent has read.
 	Taint *TaintReport `json:"taint,omitzero"`
+	// Proposal goes with the verb propose.
+	Proposal *Proposal `json:"proposal,omitzero"`
 }
 
 // The verbs of a Session.
@@ -149,6 +165,10 @@ const (
 	VerbOpen  = "open"
 	VerbClose = "close"
 	VerbTaint = "taint"
+	// VerbChannels asks for the Controller's channels, and changes nothing.
+	VerbChannels = "channels"
+	// VerbPropose proposes a subscription: see [Proposal].
+	VerbPropose = "propose"
 )
 
 // Prompt is what a cron schedule tells its agent (PROTOCOL P9.4).
@@ -163,7 +183,7 @@ type Prompt struct {
 // Encode writes a message in an agent's encoding: keys in the order of its
 // type, shortest forms (PROTOCOL P2.4).
 func Encode(message any, encoding Encoding) ([]byte, error) {
-	b, err := json.Marshal(message, json.Deterministic(true), jsontext.AllowInvalidUTF8(false))
+	b, err := encodeJSON(message)
 	if err != nil {
 		return nil, fmt.Errorf("encoding a message: %w", err)
 	}
@@ -239,8 +259,9 @@ func ParseSession(b []byte, encoding Encoding) (Session, Code) {
 	default:
 		return Session{}, Malformed
 	}
-	valid := (m.Verb == VerbOpen || m.Verb == VerbClose) && m.Taint == nil ||
-		m.Verb == VerbTaint && m.Taint != nil && m.Taint.Source.Valid()
+	valid := (m.Verb == VerbOpen || m.Verb == VerbClose || m.Verb == VerbChannels) && m.Taint == nil ||
+		m.Verb == VerbTaint && m.Taint != nil && m.Taint.Source.Valid() || m.Verb == VerbPropose && m.Taint == nil
+	valid = valid && (m.Proposal != nil) == (m.Verb == VerbPropose)
 	if m.Type != "" && m.Type != TypeSession || !valid {
 		return Session{}, Malformed
 	}
@@ -263,21 +284,33 @@ func parseControllerMessage(b []byte, encoding Encoding, message any) Code {
 
 // ParseSpec reads a spec on its own, for tools: strictly, like the spec of an
 // ask. Whether it can be asked is for [Compile] to say.
-func ParseSpec(b []byte) (Spec, error) {
-	var spec Spec
+func ParseSpec(b []byte) (Spec, error) { return parseAlone[Spec](b) }
+
+// ParseProposedSubscription reads a proposed subscription on its own, as strictly,
+// and refuses what no definition can hold. Whether its spec compiles is for
+// [Compile] to say.
+func ParseProposedSubscription(b []byte) (ProposedSubscription, error) {
+	p, err := parseAlone[ProposedSubscription](b)
+	if err == nil {
+		_, err = p.Subscription()
+	}
+	return p, err
+}
+
+func parseAlone[T any](b []byte) (value T, err error) {
 	if len(b) > MaxControllerMessage {
-		return spec, errSpecSize
+		return value, errSpecSize
 	}
 	if err := wire.Check(b); err != nil {
-		return spec, err
+		return value, err
 	}
-	if err := json.Unmarshal(b, &spec, json.RejectUnknownMembers(true)); err != nil {
-		return Spec{}, err
+	if err := json.Unmarshal(b, &value, json.RejectUnknownMembers(true)); err != nil {
+		return *new(T), err
 	}
 	if emptyMember(b) {
-		return Spec{}, errEmptyMember
+		return *new(T), errEmptyMember
 	}
-	return spec, nil
+	return value, nil
 }
 
 var (
@@ -309,7 +342,7 @@ func emptyIn(s *wire.Scanner) bool {
 			switch string(key) {
 			case "max_words", "max_chars":
 				empty = "0"
-			case "directive", "vocabulary", "alphabet", "same_as", "target", "request_id", "type":
+			case "directive", "vocabulary", "alphabet", "same_as", "target", "request_id", "type", "publish_when", "batch_window":
 				empty = `""`
 			}
 			if empty == "" {

@@ -210,7 +210,7 @@ func TestPushesAddOneMessage(t *testing.T) {
 			t.Errorf("a push of type %q is heard as %q", other, code)
 		}
 	}
-	pushed := bcp.Decision{Kind: bcp.KindPush, Verdict: bcp.Accept, Subscription: "s", Delivery: "d1", Controller: "main", Reader: "r", Category: 1, Payload: []byte(`{"n":3}`)}
+	pushed := bcp.Decision{Kind: bcp.KindPush, Verdict: bcp.Accept, Subscription: "s", Delivery: "d1", Controller: "main", Reader: "r", Category: 1, Private: bcp.Private{Payload: []byte(`{"n":3}`)}}
 	if d, ok := pushed.Message(); !ok || d.Type != bcp.TypeResponseDelivery || d.SubscriptionID != "s" || d.QueryID != "" {
 		t.Errorf("a push is delivered as %+v", d)
 	}

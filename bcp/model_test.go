@@ -2,6 +2,12 @@ package bcp
 
 import "time"
 
+// modelWindow is how long names wait for each other.
+const modelWindow = 10 * time.Minute
+
+// modelRate is how many pushes of a boolean there may be in an hour.
+const modelRate = 2
+
 // model is a second, slow account of the same rules, written from PROTOCOL P3.10,
 // P4, P6.2, P7 and P9.2: it keeps everything that ever happened and adds it up
 // anew each time.
@@ -19,8 +25,10 @@ type model struct {
 
 type modelChannel struct {
 	Channel
-	entries map[uint64][]Balance // of each epoch: reservations, their release, settlements, pushes
-	opened  int                  // event of the first charge of the epoch
+	entries map[uint64][]Balance   // of each epoch: reservations, their release, settlements, pushes
+	batches map[time.Time]bool     // ends of windows that something waits for
+	pushes  map[string][]time.Time // by spec: those that were accepted
+	opened  int                    // event of the first charge of the epoch
 	epoch   uint64
 }
 
@@ -56,7 +64,7 @@ func newModel(mesh *Mesh) *model {
 	m := &model{now: time.Unix(1_800_000_000, 0), idle: mesh.IdleTimeout, channels: map[ChannelKey]*modelChannel{}, sessions: map[AgentName]*modelSession{},
 		away: map[AgentName]bool{}, results: map[AgentName]int{}}
 	for _, c := range mesh.Channels {
-		m.channels[c.ChannelKey] = &modelChannel{Channel: c, epoch: 1, entries: map[uint64][]Balance{}}
+		m.channels[c.ChannelKey] = &modelChannel{Channel: c, epoch: 1, entries: map[uint64][]Balance{}, pushes: map[string][]time.Time{}, batches: map[time.Time]bool{}}
 		m.sessions[c.Controller] = &modelSession{}
 	}
 	return m
@@ -190,7 +198,10 @@ func (m *model) answer(q *modelQuery, reader AgentName, value string, try int) (
 		heard = QueryExpired
 	}
 	if heard != "" {
-		return firstCode(map[string]Code{"junk": Malformed}[value], heard), ""
+		if value == "junk" {
+			heard = Malformed
+		}
+		return heard, ""
 	}
 	heard = map[string]Code{"junk": Malformed, "bad": ValidationFailed}[value]
 	if value == "odd" && m.full(q.ch) {
@@ -219,9 +230,19 @@ func (m *model) answer(q *modelQuery, reader AgentName, value string, try int) (
 func (m *model) push(c *modelChannel, spec, value string, nominal, capacity Bits) Code {
 	epoch := c.epochFor(m.sessions[c.Controller])
 	b := c.balance(epoch)
+	recent := 0
+	for _, at := range c.pushes[spec] {
+		if m.now.Before(at.Add(time.Hour)) {
+			recent++
+		}
+	}
 	switch {
+	case spec == "yes" && recent >= modelRate:
+		return RateLimited
 	case value == "bad":
 		return ValidationFailed
+	case value == "no":
+		return Filtered
 	case b.Spent()+nominal > c.Budget, b.Pushed+nominal > c.PushBudget, b.SpentCapacity()+capacity > c.CapacityBudget:
 		return BudgetExhausted
 	case value == "odd" && m.full(c):
@@ -230,10 +251,13 @@ func (m *model) push(c *modelChannel, spec, value string, nominal, capacity Bits
 		return ControllerUnavailable
 	case value == "odd":
 		m.items = append(m.items, &modelItem{q: &modelQuery{ch: c, spec: spec, state: "push"}, deadline: m.now.Add(c.ApprovalTTL)})
+	case spec == "name":
+		c.batches[m.now.Truncate(modelWindow).Add(modelWindow)] = true
 	default:
 		m.touch(m.sessions[c.Controller], "delivery")
 	}
 	m.charge(c, epoch, Balance{Settled: nominal, Pushed: nominal, SettledCapacity: capacity})
+	c.pushes[spec] = append(c.pushes[spec], m.now)
 	return ""
 }
 
@@ -267,10 +291,19 @@ func (m *model) decide(it *modelItem, act Act, valid bool) (heard, outcome Code)
 	return "", outcome
 }
 
-// expire ends what is over. It returns what became of queries, and the number of
-// pushes that nobody decided.
-func (m *model) expire() (ended map[QueryID]Code, pushes int) {
+// expire ends what is over. It returns what became of queries, and the numbers of
+// pushes that nobody decided and of windows that ended.
+func (m *model) expire() (ended map[QueryID]Code, pushes, windows int) {
 	ended = map[QueryID]Code{}
+	for _, c := range m.channels {
+		for end := range c.batches {
+			if m.late(end) {
+				delete(c.batches, end)
+				m.touch(m.sessions[c.Controller], "delivery")
+				windows++
+			}
+		}
+	}
 	for _, it := range m.items {
 		q := it.q
 		if cancelled := q.state == "gate" && q.cancel; it.gone != "" || !cancelled && !m.late(it.deadline) {
@@ -295,5 +328,5 @@ func (m *model) expire() (ended map[QueryID]Code, pushes int) {
 			ended[q.id] = m.finish(q, "done", QueryExpired, Expired)
 		}
 	}
-	return ended, pushes
+	return ended, pushes, windows
 }

@@ -48,6 +48,12 @@ func (t Taint) EncodeMsgpack(e *msgpack.Encoder) error { return e.EncodeUint(uin
 // DecodeMsgpack reads the number.
 func (t *Taint) DecodeMsgpack(d *msgpack.Decoder) error { return decodeNumber(d, t) }
 
+// EncodeMsgpack writes the number.
+func (c Check) EncodeMsgpack(e *msgpack.Encoder) error { return e.EncodeUint(uint64(c)) }
+
+// DecodeMsgpack reads the number.
+func (c *Check) DecodeMsgpack(d *msgpack.Decoder) error { return decodeNumber(d, c) }
+
 func decodeNumber[T ~uint8](d *msgpack.Decoder, v *T) error {
 	n, err := d.DecodeUint8()
 	*v = T(n)

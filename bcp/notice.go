@@ -15,6 +15,7 @@ type Notice struct {
 	// Message is a ValidationResult or a Prompt.
 	Message  any
 	schedule string // of a prompt
+	held     int64  // of a result: when the item that it is about began to wait
 }
 
 type agentRole struct {

@@ -59,17 +59,43 @@ const (
 	ControlResetTaint = "reset-taint" // forget it
 	ControlSessions   = "sessions"    // list them
 	ControlReload     = "reload"      // load the definitions again
+	ControlErase      = "erase"       // destroy the sealing keys of a channel's days
+	ControlStorage    = "storage"     // tell how full the disk is
+	ControlForecast   = "forecast"    // what fits into the budgets
+	ControlReconcile  = "reconcile"   // add the journal's charges up again
+	ControlKey        = "key"         // give out a sealing key
+	// ControlCredentials looks at the key store again, and tells who is connected.
+	ControlCredentials = "credentials"
+	ControlProposals   = "proposals" // list the subscriptions that people approved
 )
 
 // ControlActs returns every act.
 func ControlActs() []string {
-	return []string{ControlRenew, ControlTaint, ControlResetTaint, ControlSessions, ControlReload}
+	return []string{ControlRenew, ControlTaint, ControlResetTaint, ControlSessions, ControlReload, ControlErase, ControlForecast, ControlKey, ControlReconcile, ControlStorage, ControlCredentials, ControlProposals}
+}
+
+// ControlAside reports whether [State.DecideControl] has no part in an act: it
+// leaves the state as it is, or records itself.
+func ControlAside(act string) bool {
+	switch act {
+	case ControlSessions, ControlReload, ControlErase, ControlForecast, ControlKey, ControlReconcile, ControlStorage, ControlCredentials, ControlProposals:
+		return true
+	}
+	return false
 }
 
 // Control is an operator's message.
 type Control struct {
-	Agent AgentName    `json:"agent,omitempty"`
-	Taint *TaintReport `json:"taint,omitzero"`
+	Agent AgentName     `json:"agent,omitempty"`
+	Taint *TaintReport  `json:"taint,omitzero"`
+	Erase *EraseRequest `json:"erase,omitzero"`
+	Key   string        `json:"key,omitempty"` // the subject of a sealing key
+}
+
+// GivenKey is a sealing key as the mesh has it. It is zero where there is none.
+type GivenKey struct {
+	Key       []byte `json:"key,omitempty"`
+	Destroyed bool   `json:"destroyed,omitzero"` // on purpose: what it sealed is erased
 }
 
 // DecideControl judges an act of the operator that changes the state: renew,
@@ -82,12 +108,12 @@ func (s *State) DecideControl(m Moment, act string, body []byte) Decision {
 	d.Agent, d.Role, d.Event, d.RawBytes = Operator, RoleOperator, act, len(body)
 	var c Control
 	if parseControllerMessage(body, JSON, &c) != "" {
-		return d.refuse(Malformed)
+		return d.refuse(CheckAct, Malformed)
 	}
 	a := s.agents[c.Agent]
 	if a == nil || act == ControlRenew && !a.definition.Controller || (act == ControlTaint) != (c.Taint != nil) ||
-		c.Taint != nil && !c.Taint.Source.Valid() {
-		return d.refuse(Malformed)
+		c.Taint != nil && !c.Taint.Source.Valid() || c.Erase != nil || c.Key != "" {
+		return d.refuse(CheckAct, Malformed)
 	}
 	d.Verdict = Accept
 	switch act {
@@ -100,7 +126,7 @@ func (s *State) DecideControl(m Moment, act string, body []byte) Decision {
 	case ControlResetTaint:
 		d.Target, d.Event, d.Taint = c.Agent, taintReset, TaintLow
 	default:
-		return d.refuse(Malformed)
+		return d.refuse(CheckAct, Malformed)
 	}
 	return d
 }
@@ -117,6 +143,13 @@ func (s *State) DecideProcess(m Moment, agent AgentName, event, note string) Dec
 func (s *State) DecideReload(m Moment, version string, changes []string) Decision {
 	d := s.next(m, KindReload)
 	d.Agent, d.Role, d.Versions, d.Files, d.Changes = Operator, RoleOperator, Versions(version), s.mesh.Files, changes
+	return d
+}
+
+// DecideTruncate records that the journal may begin with this record.
+func (s *State) DecideTruncate(m Moment, t Truncation) Decision {
+	d := s.next(m, KindTruncate)
+	d.Agent, d.Role, d.Truncation = Operator, RoleOperator, &t
 	return d
 }
 
@@ -146,6 +179,8 @@ func (s *State) applyAgent(d *Decision) {
 		}
 	case KindTaint:
 		s.applyTaint(d)
+	case KindErase:
+		s.applyErase(d)
 	}
 }
 
@@ -234,10 +269,8 @@ func (s *State) Sessions(now time.Time) []SessionView {
 				v.BegunBy = "delivery"
 			}
 		}
-		for _, c := range s.mesh.Channels {
-			if c.Controller == definition.Name {
-				v.Channels = append(v.Channels, s.sessionChannel(s.channels[c.ChannelKey], session.id, now))
-			}
+		for _, ch := range a.asks {
+			v.Channels = append(v.Channels, s.sessionChannel(ch, session.id, now))
 		}
 		views = append(views, v)
 	}

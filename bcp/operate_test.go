@@ -110,6 +110,7 @@ func TestMalformedReports(t *testing.T) {
 		ControlRenew:      {`{}`, `{"agent":"mail"}`, `{"agent":"nobody"}`, `{"agent":"planner","taint":{"source":"bogus"}}`, `{"agent":"PLANNER"}`},
 		ControlReload:     {`{"agent":"planner"}`, `{}`},
 		ControlSessions:   {`{"agent":"planner"}`},
+		ControlStorage:    {`{"agent":"planner"}`},
 		"":                {`{"agent":"planner"}`},
 		"stop":            {`{"agent":"planner"}`},
 	} {

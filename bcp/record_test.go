@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"reflect"
 	"strings"
@@ -23,25 +24,35 @@ func fullDecision() Decision {
 		Agent: "mail", Role: RoleReader, Controller: "planner", Reader: "mail",
 		Session: "s1", SessionBegins: true, SessionByDelivery: true, SessionRenews: true, SessionEnds: true, Epoch: 3,
 		Query: "q1", Subscription: "alarm", Delivery: "d1", Item: "i1", Category: 2, Attempt: 1,
-		Client: "p1", ClientDigest: Digest{3}, Repeat: true,
-		Verdict: Hold, Code: ValidationFailed, Reason: ReasonWords, Field: "q", Outcome: Held, Anomalies: []string{"url"}, Flagged: true, Taint: TaintMedium,
+		Repeat:  true,
+		Verdict: Hold, Code: ValidationFailed, Reason: ReasonWords, Field: "q", Check: CheckAnswer, Price: 14, Lack: 15, Outcome: Held, Anomalies: []string{"url"}, Flagged: true, Taint: TaintMedium,
 		Nominal: 22 * Bit, Capacity: 831820233453, Timing: true,
 		Balance:    Balance{Settled: 1, Reserved: 2, Pushed: 3, SettledCapacity: 4, ReservedCapacity: 5, Cat2Queries: 6},
-		Escalation: true, Justification: "because", Deadline: 8, Release: 9, Spec: []byte("{}"), Payload: []byte(`{"q":"ada"}`), PayloadKey: "k",
-		Salt: [16]byte{4}, RawCommitment: Digest{5}, RawBytes: 10, PayloadCommitment: Digest{6},
+		Escalation: true, Justification: "because", Deadline: 8, Release: 9,
+		Private: fullPrivate(), Sealed: []byte{1}, SealedRaw: []byte{2}, RawCommitment: Digest{5}, PayloadCommitment: Digest{6},
 		Event: "approve", Target: "mail", Note: "so", Notice: "n5", Exposure: TaintMedium, Prepaid: true, Scheduled: 12, Changes: []string{"+ a"},
-		Key: "U", Released: Digest{8}, SignedUntil: 13, Signature: []byte{9}, Unsealed: true,
+		Key: "U", SignedUntil: 13, Unsealed: true, Before: 14,
 		Count: 11, Subject: "bcp.x", Versions: "v", Files: []File{{Path: "mesh.yaml", SHA256: [32]byte{7}}},
+		Truncation: &Truncation{Sequence: 300, Base: Digest{10}, Backup: Digest{11}, File: "a.tar.gz"},
+		Credential: &CredentialChange{Number: 16, Time: 17, Role: RoleReader, Until: 18, Limits: []string{"source 10.0.0.0/8"}},
 	}
+}
+
+// fullPrivate has every field set that is sealed.
+func fullPrivate() Private {
+	return Private{Client: "p1", ClientDigest: Digest{3}, Spec: []byte("{}"), Payload: []byte(`{"q":"ada"}`), Salt: [16]byte{4}, RawBytes: 10,
+		Released: Digest{8}, Signature: []byte{9}}
 }
 
 // covers BCP-94, BCP-170, BCP-171, BCP-172, P4.5, P11.1
 func TestDecisionRoundTrip(t *testing.T) {
 	t.Parallel()
 	full := fullDecision()
-	for i := range reflect.TypeFor[Decision]().NumField() {
-		if reflect.ValueOf(full).Field(i).IsZero() {
-			t.Errorf("the test leaves %s zero", reflect.TypeFor[Decision]().Field(i).Name)
+	for _, v := range []any{full, full.Balance, full.Files[0], *full.Truncation, *full.Credential} {
+		for i := range reflect.TypeOf(v).NumField() {
+			if reflect.ValueOf(v).Field(i).IsZero() {
+				t.Errorf("the test leaves %s of %T zero", reflect.TypeOf(v).Field(i).Name, v)
+			}
 		}
 	}
 	for _, d := range []Decision{full, {}, {Seq: 1, Balance: Balance{Settled: -1}}} {
@@ -53,6 +64,7 @@ func TestDecisionRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		d.Private = Private{}
 		if diff := cmp.Diff(d, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("decoded (-want +got):\n%s", diff)
 		}
@@ -87,7 +99,7 @@ func TestRecordIsFrozen(t *testing.T) {
 		}
 		kinds = append(kinds, k.String())
 	}
-	if got := strings.Join(kinds, " "); got != "start session ask answer push acknowledge expire connect disconnect violation refusals alert approval process reload taint prompt" {
+	if got := strings.Join(kinds, " "); got != "start session ask answer push acknowledge expire connect disconnect violation refusals alert approval process reload taint prompt erase truncate credential batch propose" {
 		t.Errorf("kinds are %s", got)
 	}
 	seen := map[string]bool{}
@@ -103,7 +115,7 @@ func TestRecordIsFrozen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "b437e9b890245b39"
+	const want = "6c6c936d12bb4317"
 	if got := RecordDigest(record); hex.EncodeToString(got[:8]) != want {
 		t.Errorf("the record of every field has digest %x; older journals would not verify:\n%x", got[:8], record)
 	}
@@ -116,10 +128,12 @@ func TestRecordIsFrozen(t *testing.T) {
 func TestPublic(t *testing.T) {
 	t.Parallel()
 	d := fullDecision()
-	d.Salt, d.Payload, d.ClientDigest = [16]byte{9}, []byte(`{"ok":"canary"}`), Digest{0xca}
+	d.Payload = []byte(`{"ok":"canary"}`)
+	if err := d.Seal(testKey); err != nil {
+		t.Fatal(err)
+	}
 	public := d.Public()
-	if public.Spec != nil || public.Payload != nil || public.PayloadKey != "" || public.Salt != [16]byte{} || public.ClientDigest != (Digest{}) ||
-		public.Released != (Digest{}) || public.Signature != nil {
+	if public.Says() || public.Salt != [16]byte{} || public.Sealed != nil || public.SealedRaw != nil {
 		t.Errorf("public is %+v", public)
 	}
 	if public.PayloadCommitment != d.Commit(d.Payload) || public.PayloadCommitment == RecordDigest(d.Payload) {
@@ -137,11 +151,9 @@ func TestPublic(t *testing.T) {
 	if string(d.Payload) != `{"ok":"canary"}` || d.Salt == [16]byte{} {
 		t.Error("Public changed its decision")
 	}
-	for _, d := range []Decision{{}, fullDecision()} {
-		d.Payload, d.PayloadCommitment = nil, Digest{}
-		if public := d.Public(); public.PayloadCommitment != (Digest{}) {
-			t.Error("there is a commitment to nothing")
-		}
+	d.Payload, d.PayloadCommitment = nil, Digest{}
+	if err := d.Seal(testKey); err != nil || d.PayloadCommitment != (Digest{}) {
+		t.Errorf("there is a commitment to nothing, %v", err)
 	}
 }
 
@@ -187,7 +199,142 @@ func TestDecodeBelievesNoLength(t *testing.T) {
 	}
 }
 
-// Damage is an error, never a panic, and what decodes encodes.
+// Only the types that the writer writes are read, and only in the sizes that
+// the members have; order, widths and members of later versions do not matter.
+//
+// covers P4.5, A-LEN
+func TestDecodeTakesWhatIsWritten(t *testing.T) {
+	t.Parallel()
+	digest := func(n int) string { return "\xc4" + string(rune(n)) + strings.Repeat("d", n) }
+	file := "\x82\xa4Path\xa1p\xa6SHA256" + digest(32)
+	for record, want := range map[string]*Decision{
+		"\x80":                               {},
+		"\x82\xa1t\x02\xa1n\x01":             {Seq: 1, Time: 2},
+		"\xde\x00\x02\xa1t\x02\xd9\x01n\x01": {Seq: 1, Time: 2},
+		"\xdf\x00\x00\x00\x01\xa1n\xcf\xff\xff\xff\xff\xff\xff\xff\xff": {Seq: math.MaxUint64},
+		"\x82\xa2zz\x91\x81\xa1a\x01\xa1n\xcd\x00\x01":                  {Seq: 1},
+		"\x81\xa1n\xd3\x00\x00\x00\x00\x00\x00\x00\x01":                 {Seq: 1},
+		"\x81\xa1t\xcf\x7f\xff\xff\xff\xff\xff\xff\xff":                 {Time: math.MaxInt64},
+		"\x81\xa1t\xcf\x80\x00\x00\x00\x00\x00\x00\x00":                 nil,
+		"\x81\xa1t\xd3\x80\x00\x00\x00\x00\x00\x00\x00":                 {Time: math.MinInt64},
+		"\x81\xa1n\xff":            nil,
+		"\x81\xa1k\xcc\xff":        {Kind: 255},
+		"\x81\xa1k\xcd\x01\x00":    nil,
+		"\x81\xa1k\xff":            nil,
+		"\x81\xa2sb\xc2":           {},
+		"\x81\xa2sb\xc3":           {SessionBegins: true},
+		"\x81\xa2sb\x01":           nil,
+		"\x81\xa2sb\xc0":           nil,
+		"\x81\xa1n\xc0":            nil,
+		"\x81\xa1a\xc0":            nil,
+		"\x81\xa1a\xc4\x01a":       nil,
+		"\x81\xa1a\xa1a":           {Agent: "a"},
+		"\x81\xc4\x01n\x01":        nil,
+		"\x81\xa2sl\xa1a":          nil,
+		"\x81\xa2sl\xc4\x01a":      {Sealed: []byte("a")},
+		"\x81\xa2sl\xc4\x02a":      nil,
+		"\x81\xa1h" + digest(31):   nil,
+		"\x81\xa1h" + digest(32):   {Prev: Digest([]byte(strings.Repeat("d", 32)))},
+		"\x81\xa1h" + digest(33):   nil,
+		"\x81\xa2an\x92\xa1a\xa1b": {Anomalies: []string{"a", "b"}},
+		"\x81\xa2an\x93\xa1a\xa1b": nil,
+		"\x81\xa2an\x81\xa1a\xa1b": nil,
+		"\x81\xa1b\x90":            nil,
+		"\x81\xa1b\x81\xa1s\x05":   {Balance: Balance{Settled: 5}},
+		"\x81\xa2fi\x91" + file:    {Files: []File{{"p", [32]byte([]byte(strings.Repeat("d", 32)))}}},
+		"\x82\xa2fi\x90\xa2fi\x90": {},
+		"\x81\xa2fi\x91\xc0":       nil,
+		"\x82\xa2fi\x91" + file + "\xa2fi\x91\x81\xa4Path\xa1q": nil,
+		"\x90":          nil,
+		"\xc0":          nil,
+		"\x81\xa1n":     nil,
+		"\x82\xa1n\x01": nil,
+		"\x80\x80":      nil,
+	} {
+		d, err := DecodeDecision([]byte(record))
+		if want == nil {
+			if !errors.Is(err, errRecord) || !reflect.DeepEqual(d, Decision{}) {
+				t.Errorf("%x: %+v, %v", record, d, err)
+			}
+		} else if err != nil || !reflect.DeepEqual(d, *want) {
+			t.Errorf("%x: %v\n%s", record, err, cmp.Diff(*want, d))
+		}
+		if err := likeLibrary([]byte(record), &d, err); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A list has no more members than there are bytes.
+//
+// covers A-LEN
+func TestRecordLength(t *testing.T) {
+	t.Parallel()
+	for _, head := range []string{"\x93", "\xdc\x00\x03", "\xdd\x00\x00\x00\x03"} {
+		for behind, want := range []int{0, 0, 0, 3, 3} {
+			r := recordReader{b: []byte(head + strings.Repeat("a", behind))}
+			if n := r.length(0x90, 0xdc); n != want || r.bad != (want == 0) {
+				t.Errorf("%x: %d values in %d bytes, %v", head, n, behind, r.bad)
+			}
+		}
+	}
+}
+
+// What is kept of a record is a copy.
+func TestDecodeCopies(t *testing.T) {
+	t.Parallel()
+	full := fullDecision()
+	record, err := EncodeDecision(&full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := DecodeDecision(record)
+	clear(record)
+	full.Private = Private{}
+	if err != nil || !reflect.DeepEqual(got, full) {
+		t.Errorf("%v\n%s", err, cmp.Diff(full, got))
+	}
+}
+
+// likeLibrary compares what became of b with what the library makes of it: what
+// is read, the library reads alike, and what is not, it would not write.
+func likeLibrary[T any](b []byte, got *T, err error) error {
+	var want T
+	if _, ok := skipValue(b, maxRecordDepth); !ok && err != nil {
+		return nil
+	}
+	errWant := msgpack.Unmarshal(b, &want)
+	if err == nil {
+		if errWant != nil || !reflect.DeepEqual(*got, want) && !cmp.Equal(*got, want, cmpopts.EquateEmpty()) {
+			return fmt.Errorf("%x is read as %+v, by the library as %+v, %w", b, *got, want, errWant)
+		}
+		return nil
+	}
+	if written, errWrite := libraryRecord(&want); errWant == nil && errWrite == nil && bytes.Equal(written, b) {
+		return fmt.Errorf("%x is not read, and is %+v: %w", b, want, err)
+	}
+	return nil
+}
+
+func libraryRecord(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := msgpack.NewEncoder(&b)
+	enc.UseCompactInts(true)
+	err := enc.Encode(v)
+	return b.Bytes(), err
+}
+
+// decodePrivate reads what stands in b alone.
+func decodePrivate(b []byte) (p Private, err error) {
+	r := recordReader{b: b}
+	if r.private(&p); r.bad || len(r.b) > 0 {
+		return Private{}, errRecord
+	}
+	return p, nil
+}
+
+// Damage is an error, never a panic, and what decodes encodes. The library is
+// the oracle.
 //
 // covers P4.5, A-CRASH, A-LEN
 func FuzzDecodeDecision(f *testing.F) {
@@ -198,11 +345,23 @@ func FuzzDecodeDecision(f *testing.F) {
 		}
 		f.Add(record)
 	}
+	private, err := libraryRecord(fullPrivate())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(private)
 	for _, bomb := range lengthBombs {
 		f.Add([]byte(bomb))
 	}
 	f.Fuzz(func(t *testing.T, record []byte) {
+		p, err := decodePrivate(record)
+		if err := likeLibrary(record, &p, err); err != nil {
+			t.Fatal(err)
+		}
 		d, err := DecodeDecision(record)
+		if err := likeLibrary(record, &d, err); err != nil {
+			t.Fatal(err)
+		}
 		if err != nil {
 			return
 		}
@@ -220,18 +379,21 @@ func FuzzDecodeDecision(f *testing.F) {
 }
 
 // The records are what the library makes of the type, byte for byte, whatever
-// their members are.
+// their members are, and are read as the library reads them.
 func TestRecordsAreTheLibrarys(t *testing.T) {
 	t.Parallel()
-	check := func(t interface{ Errorf(string, ...any) }, d *Decision) {
-		var want bytes.Buffer
-		enc := msgpack.NewEncoder(&want)
-		enc.UseCompactInts(true)
-		if err := enc.Encode(d); err != nil {
-			t.Errorf("%v", err)
+	check := func(t interface{ Fatalf(string, ...any) }, d *Decision) {
+		want, err := libraryRecord(d)
+		if err != nil {
+			t.Fatalf("%v", err)
 		}
-		if got, err := EncodeDecision(d); err != nil || !bytes.Equal(got, want.Bytes()) {
-			t.Errorf("%+v is %x, %v, want %x", d, got, err, want.Bytes())
+		got, err := EncodeDecision(d)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("%+v is %x, %v, want %x", d, got, err, want)
+		}
+		read, err := DecodeDecision(got)
+		if err := likeLibrary(got, &read, err); err != nil {
+			t.Fatalf("%v", err)
 		}
 	}
 	full := fullDecision()
@@ -242,7 +404,21 @@ func TestRecordsAreTheLibrarys(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var d Decision
 		fill(t, reflect.ValueOf(&d).Elem(), sizes)
+		d.Private = Private{}
 		check(t, &d)
+		var p Private
+		fill(t, reflect.ValueOf(&p).Elem(), sizes)
+		want, err := libraryRecord(&p)
+		w := recordWriter{b: []byte{0}}
+		w.private(&p)
+		w.b[0] = 0x80 | byte(w.members)
+		if err != nil || !bytes.Equal(w.b, want) {
+			t.Fatalf("%+v is %x, %v, want %x", p, w.b, err, want)
+		}
+		read, err := decodePrivate(w.b)
+		if err := likeLibrary(w.b, &read, err); err != nil {
+			t.Fatalf("%v", err)
+		}
 	})
 }
 
@@ -257,6 +433,9 @@ func fill(t *rapid.T, v reflect.Value, sizes []int) {
 		for i := range v.NumField() {
 			fill(t, v.Field(i), sizes)
 		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(t, v.Elem(), sizes)
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Int, reflect.Int64:
@@ -285,13 +464,30 @@ func fill(t *rapid.T, v reflect.Value, sizes []int) {
 	}
 }
 
+// benchDecision is of a push, as most of a journal is.
+func benchDecision() Decision {
+	return Decision{Seq: 70_000, Prev: Digest{1}, Time: 1_800_000_000_000_000_001, Kind: KindPush, Context: Digest{2}, Agent: "mail", Role: RoleReader,
+		Controller: "planner", Reader: "mail", Session: "s1", Subscription: "alarm", Delivery: "d1", Category: 1, Verdict: Accept, Taint: TaintMedium, Nominal: 22 * Bit, Capacity: 831820233453, Balance: Balance{Settled: 1, Pushed: 3}, Release: 9,
+		Sealed: make([]byte, 284), SealedRaw: make([]byte, 284), RawCommitment: Digest{5}}
+}
+
 func BenchmarkEncodeDecision(b *testing.B) {
-	d := Decision{Seq: 70_000, Prev: Digest{1}, Time: 1_800_000_000_000_000_001, Kind: KindPush, Context: Digest{2}, Agent: "mail", Role: RoleReader,
-		Controller: "planner", Reader: "mail", Session: "s1", Subscription: "alarm", Delivery: "d1", Category: 1, Client: "p1", ClientDigest: Digest{3},
-		Verdict: Accept, Taint: TaintMedium, Nominal: 22 * Bit, Capacity: 831820233453, Balance: Balance{Settled: 1, Pushed: 3}, Release: 9,
-		Payload: []byte(`{"q":"ada"}`), Salt: [16]byte{4}, RawCommitment: Digest{5}, RawBytes: 150}
+	d := benchDecision()
 	for b.Loop() {
 		if _, err := EncodeDecision(&d); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkDecodeDecision(b *testing.B) {
+	d := benchDecision()
+	record, err := EncodeDecision(&d)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := DecodeDecision(record); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -170,6 +170,53 @@ func (w *recordWriter) files(k string, files []File) {
 	}
 }
 
+// private writes the members of what is sealed, in the order of the type.
+func (w *recordWriter) private(p *Private) {
+	writeText(w, "cl", p.Client)
+	w.digest("cd", &p.ClientDigest)
+	w.bytes("sp", p.Spec)
+	w.bytes("pl", p.Payload)
+	w.key("sa")
+	w.putBytes(p.Salt[:])
+	writeInt(w, "rb", p.RawBytes)
+	w.digest("dg", &p.Released)
+	w.bytes("sg", p.Signature)
+}
+
+func (w *recordWriter) credential(k string, c *CredentialChange) {
+	if c == nil {
+		return
+	}
+	w.key(k)
+	nested := recordWriter{b: append(w.b, 0)}
+	at := len(w.b)
+	nested.key("n")
+	nested.putUint(c.Number)
+	nested.key("t")
+	nested.putInt(c.Time)
+	writeInt(&nested, "r", c.Role)
+	writeInt(&nested, "u", c.Until)
+	nested.texts("l", c.Limits)
+	w.b = nested.b
+	w.b[at] = 0x80 | byte(nested.members)
+}
+
+func (w *recordWriter) truncation(k string, t *Truncation) {
+	if t == nil {
+		return
+	}
+	w.key(k)
+	w.b = append(w.b, 0x84)
+	w.putText("s")
+	w.putUint(t.Sequence)
+	w.putText("b")
+	w.putBytes(t.Base[:])
+	w.putText("a")
+	w.putBytes(t.Backup[:])
+	w.putText("f")
+	w.putText(t.File)
+}
+
 // decision writes all members in the order of the type.
 func (w *recordWriter) decision(d *Decision) {
 	w.key("n")
@@ -200,13 +247,14 @@ func (w *recordWriter) decision(d *Decision) {
 	writeText(w, "i", d.Item)
 	writeInt(w, "ca", d.Category)
 	writeInt(w, "at", d.Attempt)
-	writeText(w, "cl", d.Client)
-	w.digest("cd", &d.ClientDigest)
 	w.flag("rp", d.Repeat)
 	writeInt(w, "v", d.Verdict)
 	writeText(w, "c", d.Code)
 	writeInt(w, "rs", d.Reason)
 	writeText(w, "f", d.Field)
+	writeInt(w, "ck", d.Check)
+	writeInt(w, "pr", d.Price)
+	writeInt(w, "lk", d.Lack)
 	writeText(w, "o", d.Outcome)
 	w.texts("an", d.Anomalies)
 	w.flag("fl", d.Flagged)
@@ -221,13 +269,9 @@ func (w *recordWriter) decision(d *Decision) {
 	writeText(w, "j", d.Justification)
 	writeInt(w, "dl", d.Deadline)
 	writeInt(w, "rl", d.Release)
-	w.bytes("sp", d.Spec)
-	w.bytes("pl", d.Payload)
-	writeText(w, "pk", d.PayloadKey)
-	w.key("sa")
-	w.putBytes(d.Salt[:])
+	w.bytes("sl", d.Sealed)
+	w.bytes("ra", d.SealedRaw)
 	w.digest("rc", &d.RawCommitment)
-	writeInt(w, "rb", d.RawBytes)
 	w.digest("pc", &d.PayloadCommitment)
 	writeText(w, "ev", d.Event)
 	writeText(w, "tg", d.Target)
@@ -237,12 +281,13 @@ func (w *recordWriter) decision(d *Decision) {
 	writeInt(w, "sc", d.Scheduled)
 	w.texts("cg", d.Changes)
 	writeText(w, "ky", d.Key)
-	w.digest("dg", &d.Released)
 	writeInt(w, "xu", d.SignedUntil)
-	w.bytes("sg", d.Signature)
 	w.flag("us", d.Unsealed)
+	writeInt(w, "be", d.Before)
 	writeInt(w, "ct", d.Count)
 	writeText(w, "sj", d.Subject)
 	writeText(w, "ve", d.Versions)
 	w.files("fi", d.Files)
+	w.truncation("tc", d.Truncation)
+	w.credential("cr", d.Credential)
 }

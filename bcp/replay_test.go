@@ -38,7 +38,7 @@ func TestTamperingIsFound(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testMesh()).play(someHistory)
 	for i, record := range w.journal {
-		original, err := DecodeDecision(record)
+		original, err := decodeOpen(record)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,11 +96,11 @@ func TestTamperingIsFound(t *testing.T) {
 	}
 	// What is not figures is covered by the chain.
 	if len(w.journal) > 1 {
-		d, _ := DecodeDecision(w.journal[0])
+		d, _ := decodeOpen(w.journal[0])
 		d.Subject = "changed"
-		record, _ := EncodeDecision(&d)
+		record, _ := encodeSealed(&d)
 		s := w.fresh()
-		next, _ := DecodeDecision(w.journal[1])
+		next, _ := decodeOpen(w.journal[1])
 		if err := s.Apply(&d, RecordDigest(record)); err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func TestReplayOfASpecThatNoLongerCompiles(t *testing.T) {
 		answer mail 1 {"q":"pear"}       => delivers`)
 	w.config.Mesh = testMesh()
 	s := w.fresh()
-	d, _ := DecodeDecision(w.journal[0])
+	d, _ := decodeOpen(w.journal[0])
 	d.Context = s.Context()
 	if err := s.Apply(&d, Digest{}); !errors.Is(err, ErrReplay) {
 		t.Errorf("under the decision's own context: %v", err)
@@ -196,18 +196,21 @@ func FuzzApply(f *testing.F) {
 		taint mail web`)
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 7))
-		w := *w
-		w.t = t
+		w := w.alike(t)
 		s := w.upTo(r.IntN(len(w.journal) + 1))
 
 		for range 40 {
 			d := wildDecision(r, s)
-			record, err := EncodeDecision(&d)
+			record, err := encodeSealed(&d)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d, err = DecodeDecision(record); err != nil {
+			erased := d.Erased
+			if d, err = decodeOpen(record); err != nil {
 				t.Fatal(err)
+			}
+			if erased {
+				d.Private = Private{Erased: true}
 			}
 			before := s.last.Seq
 			if err := s.Apply(&d, RecordDigest(record)); err != nil {
@@ -225,7 +228,7 @@ func FuzzApply(f *testing.F) {
 			s.DecideSession(m, "planner", []byte(`{"verb":"close"}`))
 			for range 3 {
 				if due, ok := s.DecideDue(m); ok {
-					record, err := EncodeDecision(&due)
+					record, err := encodeSealed(&due)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -264,15 +267,16 @@ func wildDecision(r *rand.Rand, s *State) Decision {
 	}
 	d := Decision{
 		Seq: s.last.Seq + 1, Prev: s.head, Time: s.last.Time + []int64{0, 1, 1e9, 1e12, 1e14}[r.IntN(5)],
-		Kind: DecisionKind(r.IntN(int(KindPrompt) + 2)), Agent: AgentName(pick("", "planner", "mail", "nobody")), Role: Role(r.IntN(5)),
+		Kind: DecisionKind(r.IntN(int(KindErase) + 2)), Agent: AgentName(pick("", "planner", "mail", "nobody")), Role: Role(r.IntN(5)),
 		Controller: AgentName(pick("", "planner", "planner", "relay", "nobody")), Reader: AgentName(pick("", "mail", "mail", "web", "nobody")),
 		Session: SessionID(pick("", string(s.agents["planner"].session.id), "s-other")), SessionBegins: r.IntN(4) == 0, SessionRenews: r.IntN(4) == 0, SessionEnds: r.IntN(4) == 0,
 		Epoch: []uint64{0, 1, 2, 3, math.MaxUint64}[r.IntN(5)], Query: QueryID(pick(append(queries, "", "q-new")...)), Item: ItemID(pick(append(items, "", "", "i-new")...)),
 		Delivery: DeliveryID(pick(append(deliveries, "", "", "d-new")...)), Subscription: SubscriptionID(pick("", "alarm", "none")), Category: Category(r.IntN(5)),
-		Attempt: int(number()), Client: ClientID(pick("", "r1", "c")), Repeat: r.IntN(8) == 0, Verdict: Outcome(r.IntN(5)),
+		Attempt: int(number()), Before: number(), Repeat: r.IntN(8) == 0, Verdict: Outcome(r.IntN(5)),
 		Code: Code(pick("", "malformed", "escalation_limit_reached", "no such code")), Outcome: Code(pick("", "", "held", "rejected", "expired", "cancelled")),
 		Taint: Taint(r.IntN(6)), Nominal: Bits(number()), Capacity: Bits(number()), Escalation: r.IntN(2) == 0, Deadline: number(), Release: number(), Count: int(number()),
-		Spec: []byte(pick("", "{", "{"+testSpecs["yes"]+"}", "{"+testSpecs["name"]+"}", `{"category":9}`)), Payload: []byte(pick("", `{"ok":true}`, "\xff")),
+		Private: Private{Client: ClientID(pick("", "r1", "c")), Payload: []byte(pick("", `{"ok":true}`, "\xff")), Salt: [16]byte{1}, Erased: r.IntN(4) == 0,
+			Spec: []byte(pick("", "{", "{"+testSpecs["yes"]+"}", "{"+testSpecs["name"]+"}", `{"category":9}`))},
 		Context: s.context, Notice: DeliveryID(pick("", "n1", "n2", string(s.noticedID()))), Target: AgentName(pick("", "mail", "planner", "nobody")), Prepaid: r.IntN(3) == 0,
 		Event: pick("", "approve", "reject", "edit", "web", taintReset, ProcessUnavailable, string(AlertThreshold), string(AlertExhausted), string(AlertSpending), "1h"), Note: pick("", "Plan"),
 		Scheduled: number(), Changes: []string{"+ a"},
@@ -366,7 +370,7 @@ func TestReplayIsTheSameAfterEveryDecision(t *testing.T) {
 		n := len(w.journal)
 		w.play(line)
 		for ; n < len(w.journal); n++ {
-			d, err := DecodeDecision(w.journal[n])
+			d, err := decodeOpen(w.journal[n])
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -259,7 +259,7 @@ func TestRecordOfADecision(t *testing.T) {
 		push mail planner memo {"summary":"a_b"} => hold
 		approve 1 swap=1                         => digest_mismatch
 		reject 1 not_now                         => accept`)
-	refused, err := DecodeDecision(w.journal[1])
+	refused, err := decodeOpen(w.journal[1])
 	if err != nil || refused.Kind != KindApproval || refused.Agent != "mia" || refused.Role != RoleApprover || refused.Item != w.items[0] ||
 		refused.Controller != "planner" || refused.Reader != "mail" || refused.Code != DigestMismatch || refused.Event != "approve" || refused.RawBytes == 0 {
 		t.Errorf("a refused decision is recorded as %+v, %v", refused, err)

@@ -54,14 +54,16 @@ type CommandSnapshot struct {
 }
 
 // ItemKinds returns every kind of item.
-func ItemKinds() []ItemKind { return []ItemKind{ItemEscalation, ItemSummary, ItemAnomaly} }
+func ItemKinds() []ItemKind {
+	return []ItemKind{ItemEscalation, ItemSummary, ItemAnomaly, ItemProposal}
+}
 
 // Snapshot returns the figures of now. They follow from the journal alone, so
 // that they are the same after a restart.
 func (s *State) Snapshot(now time.Time) Snapshot {
 	snapshot := Snapshot{Decisions: s.last.Seq}
 	if s.last.Seq > 0 {
-		snapshot.Last = s.last.At()
+		snapshot.Last = time.Unix(0, s.last.Time).UTC()
 	}
 	held := s.held()
 	for i := range s.mesh.Channels {

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
 
@@ -26,15 +24,15 @@ type State struct {
 	constraints ConstraintCompiler
 	context     Digest
 
-	last Decision // Seq, Time and so on of the newest decision
-	head Digest   // of the newest record
+	last lastDecision
+	head Digest // of the newest record
 
 	agents   map[AgentName]*agentState
 	channels map[ChannelKey]*channelState
 	queries  map[QueryID]*queryState
+	open     map[QueryID]*queryState // those of queries that have not ended
 	items    map[ItemID]*itemState
-	firsts   map[clientKey]first
-	aging    []clientKey   // keys of firsts, oldest first
+	firsts   firsts
 	endings  []QueryID     // queries that ended, oldest first
 	decided  []decidedItem // items that were decided or expired, oldest first
 	deadline deadlines
@@ -43,20 +41,37 @@ type State struct {
 	alerts   []alert                   // not yet recorded
 	crons    []cron
 	verify   Verifier
-	origin   int64                 // time of the first decision
-	compiled map[string]*Validator // memo of asks' specs
+	origin   int64                       // time of the first decision
+	compiled map[compiledSpec]*Validator // memo of asks' specs
 	foreign  foreign
+	moves    Moves
 	marks    marks
+}
+
+// lastDecision is what the decisions to come need of the one before.
+type lastDecision struct {
+	Seq     uint64
+	Time    int64
+	Context Digest
+}
+
+// compiledSpec is a spec of a channel's ask, in canonical JSON.
+type compiledSpec struct {
+	channel ChannelKey
+	spec    string
 }
 
 // agentState is what belongs to one agent over all its channels.
 type agentState struct {
 	definition Agent
-	reported   Taint // TaintLow until somebody reports more
-	exposure   Taint // the greatest of all its sessions: what it learnt, it may tell
-	session    sessionState
-	renewals   uint64 // sessions of this Controller that opened new epochs
-	refusals   refusalCount
+	// asks and answers are its channels as Controller and as Reader, in the order of
+	// the definitions.
+	asks, answers []*channelState
+	reported      Taint // TaintLow until somebody reports more
+	exposure      Taint // the greatest of all its sessions: what it learnt, it may tell
+	session       sessionState
+	renewals      uint64 // sessions of this Controller that opened new epochs
+	refusals      refusalCount
 	// unavailable says that the agent's command could not be started (PROTOCOL
 	// P9.2).
 	unavailable bool
@@ -101,8 +116,7 @@ type channelState struct {
 	alerted   uint64 // epoch of the last alert of alert_bits
 	exhausted uint64 // epoch of the last alert of exhaustion
 	spending  spending
-	released  int64 // last release of a delivery
-	before    int64 // the last one before that slot
+	pushes    map[SubscriptionID]*pushState
 
 	session     SessionID // that escalations belongs to
 	escalations int
@@ -139,6 +153,7 @@ type queryState struct {
 	nominal   Bits       // reserved, like capacity
 	capacity  Bits
 	accepted  uint64
+	since     int64 // when it was accepted
 	deadline  int64
 	attempt   int
 	phase     phase
@@ -184,32 +199,8 @@ type Outgoing struct {
 	Controller AgentName
 	Seq        uint64    // of its decision
 	Release    time.Time // not before
+	since      int64     // when it was decided
 	order      uint64    // canonical place within a release slot
-}
-
-// clientKey is where a request_id or push_id is unique: one agent on one
-// channel (PROTOCOL P2.6).
-type clientKey struct {
-	role    Role
-	channel ChannelKey
-	id      ClientID
-}
-
-// first is the first outcome of a client's id.
-type first struct {
-	digest   Digest
-	time     int64
-	verdict  Outcome
-	code     Code
-	reason   Reason
-	field    string
-	query    QueryID
-	category Category
-	nominal  Bits
-	capacity Bits
-	epoch    uint64
-	balance  Balance
-	repeats  int
 }
 
 // Config is what a State is built from.
@@ -238,9 +229,10 @@ func NewState(c Config) (*State, error) {
 		agents:   make(map[AgentName]*agentState),
 		channels: make(map[ChannelKey]*channelState),
 		queries:  make(map[QueryID]*queryState),
+		open:     make(map[QueryID]*queryState),
 		items:    make(map[ItemID]*itemState),
-		firsts:   make(map[clientKey]first),
-		compiled: make(map[string]*Validator),
+		firsts:   newFirsts(0),
+		compiled: make(map[compiledSpec]*Validator),
 		waiting:  make(map[DeliveryID]ChannelKey),
 		noticed:  make(map[DeliveryID]agentRole),
 	}
@@ -248,32 +240,35 @@ func NewState(c Config) (*State, error) {
 	for _, a := range c.Mesh.Agents {
 		s.agents[a.Name] = &agentState{definition: a, reported: TaintLow, exposure: TaintLow, session: sessionState{exposure: TaintLow}}
 	}
+	var compiler Compiler
 	for _, definition := range c.Mesh.Channels {
-		if s.agents[definition.Controller] == nil || s.agents[definition.Reader] == nil {
+		controller, reader := s.agents[definition.Controller], s.agents[definition.Reader]
+		if controller == nil || reader == nil {
 			return nil, errChannelAgents
 		}
 		ch := &channelState{definition: definition, epoch: 1, pools: map[uint64]*pool{1: {}}, settings: definition.Settings(c.Mesh, c.Rules, c.Constraints)}
 		ch.window.span = int64(definition.BudgetWindow)
-		if err := ch.compileSubscriptions(); err != nil {
+		ch.pushes = ch.pushStates()
+		if err := ch.compileSubscriptions(&compiler); err != nil {
 			return nil, err
 		}
 		s.channels[definition.ChannelKey] = ch
+		controller.asks, reader.answers = append(controller.asks, ch), append(reader.answers, ch)
 	}
 	if err := s.readSchedules(c.Schedules); err != nil {
 		return nil, err
 	}
-	s.foreign, s.marks = newForeign(), s.readMarks(c)
+	s.foreign, s.moves, s.marks = newForeign(), c.Mesh.Moves(), s.readMarks(c)
 	return s, nil
 }
 
 var errChannelAgents = errors.New("a channel needs both its agents")
 
-func (ch *channelState) compileSubscriptions() error {
-	settings := ch.settings
-	settings.Subscriptions = len(ch.definition.Subscriptions)
-	ch.subscriptions = make(map[SubscriptionID]*Validator, settings.Subscriptions)
+func (ch *channelState) compileSubscriptions(compiler *Compiler) error {
+	n := len(ch.definition.Subscriptions)
+	ch.subscriptions = make(map[SubscriptionID]*Validator, n)
 	for _, sub := range ch.definition.Subscriptions {
-		v, err := Compile(sub.Spec, settings)
+		v, err := compiler.Compile(sub.Spec, ch.settings.OfSubscription(sub, n))
 		if err != nil {
 			return fmt.Errorf("subscription %s of %s: %w", sub.ID, ch.definition.Controller, err)
 		}
@@ -317,17 +312,16 @@ func (s *State) now(m Moment) int64 { return max(s.last.Time, m.Now.UnixNano()) 
 
 // next begins a decision.
 func (s *State) next(m Moment, kind DecisionKind) Decision {
-	return Decision{Seq: s.last.Seq + 1, Prev: s.head, Time: s.now(m), Kind: kind, Context: s.context, Salt: m.Salt}
+	return Decision{Seq: s.last.Seq + 1, Prev: s.head, Time: s.now(m), Kind: kind, Context: s.context, Private: Private{Salt: m.Salt}}
 }
 
 // validator compiles an ask's spec, or returns what an equal spec compiled to.
 func (s *State) validator(ch *channelState, spec Spec) (*Validator, []byte, error) {
-	b, err := json.Marshal(spec, json.Deterministic(true))
+	b, err := encodeJSON(spec)
 	if err != nil {
 		return nil, nil, err
 	}
-	key := string(ch.definition.Controller) + " " + string(ch.definition.Reader) + " " + string(b)
-	if v := s.compiled[key]; v != nil {
+	if v := s.compiledOf(ch, b); v != nil {
 		return v, b, nil
 	}
 	v, err := Compile(spec, ch.settings)
@@ -337,8 +331,13 @@ func (s *State) validator(ch *channelState, spec Spec) (*Validator, []byte, erro
 	if len(s.compiled) >= maxCompiled {
 		clear(s.compiled)
 	}
-	s.compiled[key] = v
+	s.compiled[compiledSpec{ch.definition.ChannelKey, string(b)}] = v
 	return v, b, nil
+}
+
+// compiledOf returns what a spec, as validator wrote it, was compiled to, or nil.
+func (s *State) compiledOf(ch *channelState, spec []byte) *Validator {
+	return s.compiled[compiledSpec{ch.definition.ChannelKey, string(spec)}]
 }
 
 // Open reports whether the query is with its Reader, and what the Reader was
@@ -356,7 +355,7 @@ func (s *State) Open(id QueryID) (q Query, reader AgentName, attempt int, ok boo
 // they were accepted.
 func (s *State) OpenQueries(reader AgentName) []QueryID {
 	var ids []QueryID
-	for id, q := range s.queries {
+	for id, q := range s.open {
 		if q.channel.Reader == reader && q.waits() {
 			ids = append(ids, id)
 		}
@@ -437,16 +436,33 @@ func (s *State) Encoding(name AgentName) Encoding {
 // Subscriptions lists what a Reader may push against, sorted by Controller.
 func (s *State) Subscriptions(reader AgentName) SubscriptionsActive {
 	m := SubscriptionsActive{Type: TypeSubscriptionsActive, Subscriptions: []ActiveSubscription{}}
-	for _, c := range s.mesh.Channels {
-		if c.Reader != reader {
-			continue
-		}
-		for _, sub := range c.Subscriptions {
-			m.Subscriptions = append(m.Subscriptions, ActiveSubscription{SubscriptionID: sub.ID, Controller: c.Controller,
-				Spec: s.channels[c.ChannelKey].subscriptions[sub.ID].Spec()})
+	if a := s.agents[reader]; a != nil {
+		m.Tools = a.definition.ProtocolTools()
+		for _, ch := range a.answers {
+			m.Subscriptions = append(m.Subscriptions, s.subscriptionsOf(ch)...)
 		}
 	}
 	return m
+}
+
+// ChannelsOf returns the channels of a Controller, sorted by Reader.
+func (s *State) ChannelsOf(controller AgentName) []ChannelKey {
+	var keys []ChannelKey
+	if a := s.agents[controller]; a != nil {
+		for _, ch := range a.asks {
+			keys = append(keys, ch.definition.ChannelKey)
+		}
+	}
+	return keys
+}
+
+func (s *State) subscriptionsOf(ch *channelState) []ActiveSubscription {
+	list := []ActiveSubscription{}
+	for _, sub := range ch.definition.Subscriptions {
+		list = append(list, ActiveSubscription{SubscriptionID: sub.ID, Controller: ch.definition.Controller,
+			MaxRate: sub.MaxRate, BatchWindow: windowText(sub.BatchWindow), PublishWhen: sub.PublishWhen, Spec: ch.subscriptions[sub.ID].Spec()})
+	}
+	return list
 }
 
 // deadlines is a heap of what may run out of time. Apply drops the entries of
@@ -459,12 +475,16 @@ type timer struct {
 	query QueryID
 	item  ItemID
 	cron  int // from 1; 0 for none
+	// channel and subscription are of a window that ends
+	channel      ChannelKey
+	subscription SubscriptionID
 }
 
 func (d deadlines) Len() int      { return len(d) }
 func (d deadlines) Swap(i, j int) { d[i], d[j] = d[j], d[i] }
 func (d deadlines) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(d[i].at, d[j].at), cmp.Compare(d[i].query, d[j].query), cmp.Compare(d[i].item, d[j].item), cmp.Compare(d[i].cron, d[j].cron)) < 0
+	return cmp.Or(cmp.Compare(d[i].at, d[j].at), cmp.Compare(d[i].query, d[j].query), cmp.Compare(d[i].item, d[j].item), cmp.Compare(d[i].cron, d[j].cron),
+		compareKeys(d[i].channel, d[j].channel), cmp.Compare(d[i].subscription, d[j].subscription)) < 0
 }
 func (d *deadlines) Push(x any) { *d = append(*d, x.(timer)) }
 func (d *deadlines) Pop() any {
@@ -474,8 +494,12 @@ func (d *deadlines) Pop() any {
 	return last
 }
 
-// NextDue returns when DecideDue may next have something to decide.
+// NextDue returns when DecideDue next has something to decide: an alert that waits for
+// its record has been due since the last decision.
 func (s *State) NextDue() (at time.Time, ok bool) {
+	if len(s.alerts) > 0 {
+		return time.Unix(0, s.last.Time), true
+	}
 	if len(s.deadline) == 0 {
 		return time.Time{}, false
 	}

@@ -93,6 +93,14 @@ func TestRefusalsAreLimited(t *testing.T) {
 	newWorld(t, mesh).play(repeats + `push mail planner alarm {"ok":true} id=b => accept`)
 	newWorld(t, mesh).play(repeats + strings.Repeat(`push mail planner alarm {"ok":true} id=a => accept repeat
 		`, 3) + limited)
+	// So is an answer to a query that is answered: the gateway sent the query again.
+	answers := `ask planner mail yes => accept
+		answer mail 1 {"ok":true} => delivers
+		` + strings.Repeat(`answer mail 1 {"ok":true} => already_answered
+		`, maxRepeats)
+	newWorld(t, mesh).play(answers + junk + `push mail planner alarm {"ok":true} => accept`)
+	newWorld(t, mesh).play(answers + strings.Repeat(`answer mail 1 {"ok":true} => already_answered
+		`, 3) + limited)
 	// An agent that is both has one limit.
 	newWorld(t, mesh).play(`
 		push relay planner alarm junk         => malformed
@@ -136,7 +144,7 @@ func TestStateForgetsAfterADay(t *testing.T) {
 		wait 24h
 		event connect mail 0`)
 	for what, n := range map[string]int{"queries": len(w.state.queries), "items": len(w.state.items), "timers": len(w.state.deadline),
-		"endings": len(w.state.endings), "client ids": len(w.state.firsts), "their ages": len(w.state.aging), "pools": len(w.state.channels[plannerMail].pools) - 1} {
+		"endings": len(w.state.endings), "client ids": len(w.state.firsts.found), "their words": len(w.state.firsts.words), "their ages": len(w.state.firsts.aging), "pools": len(w.state.channels[plannerMail].pools) - 1} {
 		if n != 0 {
 			t.Errorf("%d %s are kept", n, what)
 		}
@@ -169,6 +177,27 @@ func TestNextDueIsDecided(t *testing.T) {
 	if at, ok := w.state.NextDue(); ok {
 		t.Errorf("next is %v", at)
 	}
+}
+
+// An alert is due from the decision on that raised it, and as many times as there are
+// alerts.
+//
+// covers P4.6, P4.5
+func TestAlertsAreDueAtOnce(t *testing.T) {
+	t.Parallel()
+	name := "ask planner mail name "
+	w := newWorld(t, edited(func(c *Channel) { c.AlertBits = 20 * Bit })).play(strings.Repeat(name+"=> accept\n", 4))
+	w.play(name + "=> budget_exhausted\nwait 1m")
+	for _, kind := range []AlertKind{AlertThreshold, AlertExhausted} {
+		if at, ok := w.state.NextDue(); !ok || at.After(w.now) {
+			t.Errorf("next is %v %v at %v", at, ok, w.now)
+		}
+		w.play("due => alert event:" + string(kind))
+	}
+	if at, ok := w.state.NextDue(); !ok || !at.After(w.now) {
+		t.Errorf("next is %v %v at %v", at, ok, w.now)
+	}
+	w.play("due => nothing")
 }
 
 // covers P1.3

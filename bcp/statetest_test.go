@@ -65,6 +65,33 @@ func testVerify(key string, statement, signature []byte) bool {
 	return key != "" && string(signature) == key+" "+string(statement)
 }
 
+// testCondition is the name of a boolean, or a name, >= and a number: the language
+// of package constraint cannot be had in here.
+type testCondition struct {
+	at    int
+	least int64 // of a number
+}
+
+func testConditions(expression string, variables []Variable) (Constraint, error) {
+	name, least, _ := strings.Cut(expression, ">=")
+	n, _ := strconv.ParseInt(least, 10, 64)
+	at := slices.IndexFunc(variables, func(v Variable) bool { return v.Name == name })
+	if at < 0 {
+		return nil, errors.New("no such answer")
+	}
+	return testCondition{at, n}, nil
+}
+
+func (c testCondition) Holds(values []Value) (bool, error) {
+	switch v := values[c.at]; v.Kind {
+	case KindBool:
+		return v.Bool, nil
+	case KindInt:
+		return v.Int >= c.least, nil
+	}
+	return true, errors.New("no result")
+}
+
 // testSchedule reads a duration: a run each so often since the epoch of time.
 func testSchedule(schedule string, _ *time.Location) (Schedule, error) {
 	every, err := time.ParseDuration(schedule)
@@ -113,7 +140,7 @@ func (w *world) decide(act Act, n, value string, option func(string) string) Dec
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return w.state.DecideApproval(w.moment(), AgentName(approver), either(option("over"), key), act, body)
+	return w.state.DecideApproval(w.moment(), AgentName(approver), either(option("over"), key), act, w.said(body))
 }
 
 func either(a, b string) string {
@@ -175,15 +202,28 @@ type world struct {
 	moments int
 	queries []QueryID // accepted or held asks
 	items   []ItemID  // as they were held
+	body    []byte    // of the message that is decided about
 	journal [][]byte
 	last    Decision
+	erased  []Decision // erasures, whose keys a replay does not have
+	reasons []string   // why the last was refused
 }
 
 func newWorld(t testing.TB, mesh *Mesh) *world {
 	t.Helper()
-	w := &world{t: t, config: Config{Mesh: mesh, Verify: testVerify, Schedules: testSchedule}, now: time.Unix(1_800_000_000, 0)}
+	w := &world{t: t, config: Config{Mesh: mesh, Verify: testVerify, Schedules: testSchedule, Constraints: testConditions}, now: time.Unix(1_800_000_000, 0)}
 	w.state = w.fresh()
 	return w
+}
+
+// alike is a world with the same past. What is done in one of them the others do
+// not have.
+func (w *world) alike(t testing.TB) *world {
+	other := *w
+	other.t = t
+	other.queries, other.items = slices.Clip(w.queries), slices.Clip(w.items)
+	other.journal, other.erased = slices.Clip(w.journal), slices.Clip(w.erased)
+	return &other
 }
 
 func (w *world) fresh() *State {
@@ -197,17 +237,54 @@ func (w *world) fresh() *State {
 
 func (w *world) moment() Moment {
 	w.moments++
-	return Moment{Now: w.now, Fresh: fmt.Sprintf("%06d", w.moments), Salt: [16]byte{byte(w.moments)}}
+	return Moment{Now: w.now, Fresh: fmt.Sprintf("%06d", w.moments), Salt: [16]byte{1, byte(w.moments >> 8), byte(w.moments)}}
+}
+
+// testKey seals everything that a test decides.
+var testKey = func() SealingKey {
+	k, err := NewSealingKey([32]byte{1})
+	if err != nil {
+		panic(err)
+	}
+	return k
+}()
+
+// encodeSealed is EncodeDecision of a decision as it is now, sealed.
+func encodeSealed(d *Decision) ([]byte, error) {
+	d.Sealed = nil
+	if d.Says() {
+		if err := d.Seal(testKey); err != nil {
+			return nil, err
+		}
+	}
+	return EncodeDecision(d)
+}
+
+// decodeOpen reads what encodeSealed wrote.
+func decodeOpen(record []byte) (Decision, error) {
+	d, err := DecodeDecision(record)
+	if differs := likeLibrary(record, &d, err); differs != nil {
+		return Decision{}, differs
+	}
+	if err == nil {
+		err = d.Open(testKey)
+	}
+	return d, err
 }
 
 // commit sends a decision through its journal form and applies it.
 func (w *world) commit(d Decision) Decision {
 	w.t.Helper()
-	record, err := EncodeDecision(&d)
-	if err != nil {
+	var err error
+	if len(w.body) > 0 {
+		err = d.SealRaw(testKey, w.body)
+	}
+	record, errSealed := encodeSealed(&d)
+	if err = errors.Join(err, errSealed); err != nil {
 		w.t.Fatal(err)
 	}
-	if d, err = DecodeDecision(record); err != nil {
+	w.body = nil
+	if d, err = decodeOpen(record); err != nil {
 		w.t.Fatal(err)
 	}
 	if err := w.state.Apply(&d, RecordDigest(record)); err != nil {
@@ -224,12 +301,30 @@ func (w *world) commit(d Decision) Decision {
 	return d
 }
 
+// said keeps the bytes of a message, for the record of what is decided about it.
+func (w *world) said(body []byte) []byte {
+	w.body = body
+	return body
+}
+
+// open decodes a decision with the keys that are not destroyed.
+func (w *world) open(record []byte) (Decision, error) {
+	d, err := decodeOpen(record)
+	key, _ := d.Channel()
+	for i := range w.erased {
+		if of, _ := w.erased[i].Channel(); of == key && d.Time < w.erased[i].Before && len(d.Sealed) > 0 {
+			d.Private = Private{Erased: true}
+		}
+	}
+	return d, err
+}
+
 // replay reads the journal into a fresh state.
 func (w *world) replay() *State {
 	w.t.Helper()
 	s := w.fresh()
 	for i, record := range w.journal {
-		d, err := DecodeDecision(record)
+		d, err := w.open(record)
 		if err == nil {
 			err = s.Apply(&d, RecordDigest(record))
 		}
@@ -275,7 +370,30 @@ func (w *world) play(history string) *world {
 	if !w.same(w.state) {
 		w.t.Fatal("a checkpoint is refused under its own definitions")
 	}
+	w.recount()
+	w.redecideSame()
 	return w
+}
+
+// recount adds up the charges of the journal and compares them with the state's
+// books.
+func (w *world) recount() {
+	w.t.Helper()
+	var r Recount
+	for _, record := range w.journal {
+		d, err := DecodeDecision(record)
+		if err == nil {
+			err = r.Add(&d)
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	for _, p := range w.state.Pools() {
+		if r.Pools[p.Key()] != p.Balance {
+			w.t.Fatalf("%+v: the state has %+v, the charges amount to %+v", p, p.Balance, r.Pools[p.Key()])
+		}
+	}
 }
 
 // same restores a checkpoint of the state before under the definitions of now.
@@ -307,6 +425,7 @@ func (w *world) same(before *State) bool {
 // act does what a line says and returns the words of its decision.
 func (w *world) act(line string) []string {
 	w.t.Helper()
+	w.body = nil
 	words := strings.Fields(line)
 	option := func(name string) string {
 		for _, word := range words {
@@ -328,20 +447,20 @@ func (w *world) act(line string) []string {
 		w.now = w.now.Add(wait)
 		return nil
 	case "ask":
-		d = w.state.DecideAsk(w.moment(), agent(1), agent(2), askBytes(words[3], option("id"), option("why")))
+		d = w.state.DecideAsk(w.moment(), agent(1), agent(2), w.said(askBytes(words[3], option("id"), option("why"))))
 	case "say":
-		d = w.state.DecideAsk(w.moment(), agent(1), agent(2), []byte(strings.Join(words[3:], " ")))
+		d = w.state.DecideAsk(w.moment(), agent(1), agent(2), w.said([]byte(strings.Join(words[3:], " "))))
 	case "answer":
 		id := QueryID(words[2])
 		if n, err := strconv.Atoi(words[2]); err == nil {
 			id = w.queries[n-1]
 		}
 		try, _ := strconv.Atoi(option("try"))
-		d = w.state.DecideAnswer(w.moment(), agent(1), id, try, answerBytes(id, words[3]))
+		d = w.state.DecideAnswer(w.moment(), agent(1), id, try, w.said(answerBytes(id, words[3])))
 	case "push":
-		d = w.state.DecidePush(w.moment(), agent(1), agent(2), SubscriptionID(words[3]), pushBytes(agent(2), words[3], words[4], option("id")))
+		d = w.state.DecidePush(w.moment(), agent(1), agent(2), SubscriptionID(words[3]), w.said(pushBytes(agent(2), words[3], words[4], option("id"))))
 	case "open", "close":
-		d = w.state.DecideSession(w.moment(), agent(1), fmt.Appendf(nil, `{"verb":%q}`, words[0]))
+		d = w.state.DecideSession(w.moment(), agent(1), w.said(fmt.Appendf(nil, `{"verb":%q}`, words[0])))
 	case "ack":
 		decided = false
 		for _, c := range w.config.Mesh.Channels {
@@ -352,19 +471,28 @@ func (w *world) act(line string) []string {
 	case "approve", "reject", "edit":
 		d = w.decide(Act(words[0]), words[1], append(words[2:], "")[0], option)
 	case "report":
-		d = w.state.DecideSession(w.moment(), agent(1), fmt.Appendf(nil, `{"verb":"taint","taint":{"source":%q}}`, words[2]))
+		d = w.state.DecideSession(w.moment(), agent(1), w.said(fmt.Appendf(nil, `{"verb":"taint","taint":{"source":%q}}`, words[2])))
 	case "taint":
-		d = w.state.DecideControl(w.moment(), ControlTaint, fmt.Appendf(nil, `{"agent":%q,"taint":{"source":%q}}`, words[1], words[2]))
+		d = w.state.DecideControl(w.moment(), ControlTaint, w.said(fmt.Appendf(nil, `{"agent":%q,"taint":{"source":%q}}`, words[1], words[2])))
 	case "renew":
-		d = w.state.DecideControl(w.moment(), ControlRenew, fmt.Appendf(nil, `{"agent":%q}`, words[1]))
+		d = w.state.DecideControl(w.moment(), ControlRenew, w.said(fmt.Appendf(nil, `{"agent":%q}`, words[1])))
 	case "reset":
-		d = w.state.DecideControl(w.moment(), ControlResetTaint, fmt.Appendf(nil, `{"agent":%q}`, words[1]))
+		d = w.state.DecideControl(w.moment(), ControlResetTaint, w.said(fmt.Appendf(nil, `{"agent":%q}`, words[1])))
 	case "process":
 		d = w.state.DecideProcess(w.moment(), agent(1), words[2], "")
 	case "start":
 		d = w.state.DecideStart(w.moment(), "test")
 	case "reload":
 		d = w.state.DecideReload(w.moment(), "test", nil)
+	case "erase":
+		r := EraseRequest{Controller: agent(1), Reader: agent(2), Before: words[3]}
+		if words[3] == "latest" {
+			r.Before = w.now.Add(-24 * time.Hour).UTC().Format(time.DateOnly)
+		}
+		d, w.reasons = w.state.DecideErase(w.moment(), r)
+		if len(w.reasons) > 0 {
+			return []string{"refused"}
+		}
 	case "notice":
 		decided = false
 		for _, role := range []Role{RoleReader, RoleController} {
@@ -388,6 +516,9 @@ func (w *world) act(line string) []string {
 		return describe(&d) // the gateway counts it and records nothing
 	}
 	d = w.commit(d)
+	if d.Kind == KindErase {
+		w.erased = append(w.erased, d)
+	}
 	return describe(&d)
 }
 
@@ -454,52 +585,4 @@ func pushBytes(controller AgentName, subscription, value, id string) []byte {
 	}
 	return fmt.Appendf(nil, `{"type":"bcp_response","subscription_id":%q,"controller":%q%s,"response":%s}`,
 		subscription, controller, id, strings.ReplaceAll(value, "_", " "))
-}
-
-// dump writes down everything that a state remembers, but for what it is built
-// from and the memo of compiled specs.
-func dump(s *State) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "last %+v\nhead %x origin %d aging %v endings %v decided %v waiting %v noticed %v alerts %v\n",
-		s.last, s.head, s.origin, s.aging, s.endings, s.decided, s.waiting, s.noticed, s.alerts)
-	fmt.Fprintf(&b, "foreign %v\n", s.foreign)
-	sortedLines(&b, s.agents, func(a *agentState) string {
-		return fmt.Sprintf("%v %v %d %+v %+v %v %v %v", a.reported, a.exposure, a.renewals, a.refusals, a.session, a.unavailable, a.sources, a.notices)
-	})
-	for _, c := range s.crons {
-		fmt.Fprintf(&b, "cron %s %s %d %d\n", c.agent, c.Schedule, c.last, c.due)
-	}
-	sortedLines(&b, s.channels, func(ch *channelState) string {
-		var c strings.Builder
-		fmt.Fprintf(&c, "epoch %d %d %d window %v alerted %d %d %+v released %d %d session %q %d %d %d %d %v pending %d\n", ch.epoch, ch.started, ch.renewal,
-			ch.window.parts, ch.alerted, ch.exhausted, ch.spending, ch.released, ch.before, ch.session, ch.escalations, ch.armed, ch.arming, ch.armingAt, ch.failed, ch.pending)
-		sortedLines(&c, ch.pools, func(p *pool) string { return fmt.Sprintf("%+v", *p) })
-		for _, out := range ch.outbox {
-			fmt.Fprintf(&c, "  out %+v\n", out)
-		}
-		return c.String()
-	})
-	sortedLines(&b, s.queries, func(q *queryState) string {
-		c := *q
-		c.validator = nil
-		return fmt.Sprintf("%+v %v", c, q.validator != nil)
-	})
-	sortedLines(&b, s.items, func(it *itemState) string { return fmt.Sprintf("%+v", *it) })
-	sortedLines(&b, s.firsts, func(f first) string { return fmt.Sprintf("%+v", f) })
-	timers := make([]string, 0, len(s.deadline))
-	for _, t := range s.deadline {
-		timers = append(timers, fmt.Sprintf("%+v", t))
-	}
-	slices.Sort(timers)
-	fmt.Fprintln(&b, timers)
-	return b.String()
-}
-
-func sortedLines[K comparable, V any](b *strings.Builder, m map[K]V, line func(V) string) {
-	lines := make([]string, 0, len(m))
-	for k, v := range m {
-		lines = append(lines, fmt.Sprintf("%v: %s\n", k, line(v)))
-	}
-	slices.Sort(lines)
-	fmt.Fprintln(b, strings.Join(lines, ""))
 }

@@ -70,6 +70,9 @@ func (v *Validator) Judge(raw RawAnswer) Verdict {
 	default:
 		return Verdict{Outcome: Reject, Reason: ReasonAnomaly, Anomalies: verdict.Anomalies}
 	}
+	if !w.passes() {
+		return Verdict{Outcome: Reject, Reason: ReasonFiltered, Anomalies: verdict.Anomalies}
+	}
 	verdict.Answer = Answer{json: w.canonical()}
 	return verdict
 }
@@ -449,15 +452,30 @@ func (w *answerWalk) compare() {
 	if len(w.v.constraints) == 0 {
 		return
 	}
-	values := make([]Value, len(items))
-	for i := range items {
-		values[i] = w.typed(i)
-	}
+	values := w.values()
 	for _, c := range w.v.constraints {
 		if holds, err := c.Holds(values); err != nil || !holds {
 			w.anomalies |= text.Inconsistent
 		}
 	}
+}
+
+// passes reports whether publish_when holds; where it has no result it does not.
+func (w *answerWalk) passes() bool {
+	if w.v.filter == nil {
+		return true
+	}
+	holds, err := w.v.filter.Holds(w.values())
+	return err == nil && holds
+}
+
+// values returns all answers as conditions see them.
+func (w *answerWalk) values() []Value {
+	values := make([]Value, len(w.v.items))
+	for i := range values {
+		values[i] = w.typed(i)
+	}
+	return values
 }
 
 // typed returns item i as constraints see it.

@@ -12,11 +12,11 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
-	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -30,6 +30,7 @@ const (
 	manifestName   = "manifest.json"
 	manifestSum    = "manifest.sha256" // as sha256sum writes it
 	backupJournal  = "journal/"
+	backupKeys     = "sealing-keys.json"
 	maxBackupPart  = 8 << 20
 	maxBackupFile  = maxSnapshot
 	maxManifest    = 16 << 20
@@ -41,13 +42,19 @@ var ErrBackup = errors.New("the backup is damaged")
 
 // Manifest says what is in a backup.
 type Manifest struct {
-	Format    int          `json:"format"`
-	Program   string       `json:"program"`
-	Made      time.Time    `json:"made"`
-	Records   uint64       `json:"records"`
-	Decisions uint64       `json:"decisions"`
-	Last      time.Time    `json:"last"` // journal time of the newest decision
-	Head      bcp.Digest   `json:"head"` // SHA-256 of the newest decision
+	Format  int       `json:"format"`
+	Program string    `json:"program"`
+	Made    time.Time `json:"made"`
+	// Shard is whose journal it is, of a mesh on a cluster.
+	Shard int `json:"shard,omitzero"`
+	// Begins is what its journal begins behind, zero where it is whole. The files
+	// of a mesh over time are its whole history where each begins behind what
+	// another ends with.
+	Begins    Position     `json:"begins_behind,omitzero"`
+	Records   uint64       `json:"records"`   // with those before it, as Decisions
+	Decisions uint64       `json:"decisions"` // the number of the newest
+	Last      time.Time    `json:"last"`      // journal time of the newest decision
+	Head      bcp.Digest   `json:"head"`      // digest of the newest decision
 	Context   bcp.Digest   `json:"context"`
 	Lost      string       `json:"lost,omitempty"` // why the journal ends there, where it was damaged
 	Files     []BackupFile `json:"files"`
@@ -61,9 +68,13 @@ type BackupFile struct {
 }
 
 // Chain checks decisions one behind the other: without a gap, each naming the
-// SHA-256 of the one before, time never going back. It knows nothing of what
+// digest of the one before, time never going back. It knows nothing of what
 // they mean, and so of no definitions.
+//
+// Records and Decisions count all that ever were: with what a truncated journal
+// begins behind.
 type Chain struct {
+	Begin              Beginning
 	Records, Decisions uint64
 	Head, Context      bcp.Digest
 	Time               int64
@@ -76,6 +87,12 @@ func (c *Chain) Add(decisions [][]byte) error {
 		d, err := bcp.DecodeDecision(b)
 		if err != nil {
 			return fmt.Errorf("%w: behind decision %d: %w", ErrRecord, next.Decisions, err)
+		}
+		if next.Decisions == 0 && d.Seq != 1 {
+			if next.Begin, err = beginningWith(&d); err != nil {
+				return err
+			}
+			next.Records, next.Decisions, next.Head = next.Begin.Sequence, next.Begin.Decision, next.Begin.Head
 		}
 		if d.Seq != next.Decisions+1 || d.Prev != next.Head || d.Time < next.Time {
 			return fmt.Errorf("%w: decision %d does not follow decision %d", ErrRecord, d.Seq, next.Decisions)
@@ -100,6 +117,9 @@ func NewBackupWriter(w io.Writer, program string, made time.Time) *BackupWriter 
 	return &BackupWriter{zip: zip, tar: tar.NewWriter(zip), manifest: Manifest{Format: backupFormat, Program: program, Made: made.UTC()}}
 }
 
+// OfShard says whose journal follows; without it that is shard 0.
+func (w *BackupWriter) OfShard(shard int) { w.manifest.Shard = shard }
+
 // Put writes one file.
 func (w *BackupWriter) Put(name string, content []byte) error {
 	w.manifest.Files = append(w.manifest.Files, BackupFile{Name: name, Size: int64(len(content)), SHA256: sha256.Sum256(content)})
@@ -117,10 +137,12 @@ func (w *BackupWriter) put(name string, content []byte) error {
 	return nil
 }
 
-// Journal writes every record, and checks their chain on the way. With salvage a
-// damaged journal is written up to its last good record. progress, if set, is
-// called with the records that are done, and all of them.
-func (w *BackupWriter) Journal(ctx context.Context, js natsjs.JetStream, salvage bool, progress func(done, all uint64)) error {
+// Journal writes every record, and checks their chain on the way; known is the
+// number of a decision that it is known to have had, and tree has what was signed
+// of it: without a tree nothing but the chain is checked, as of a journal that is being
+// written to. With salvage a damaged journal is written up to its last good record.
+// progress, if set, is called with the records that are done, and all of them.
+func (w *BackupWriter) Journal(ctx context.Context, js natsjs.JetStream, tree *Tree, known uint64, salvage bool, progress func(done, all uint64)) error {
 	stream, err := js.Stream(ctx, CommitStream)
 	if err != nil {
 		return fmt.Errorf("opening the journal: %w", err)
@@ -128,30 +150,27 @@ func (w *BackupWriter) Journal(ctx context.Context, js natsjs.JetStream, salvage
 	all := stream.CachedInfo().State.LastSeq
 	var chain Chain
 	var part bytes.Buffer
-	begin := uint64(1)
+	var begin uint64 // of the part
 	flush := func() error {
 		if part.Len() == 0 {
 			return nil
 		}
-		err := w.Put(fmt.Sprintf("%s%020d", backupJournal, begin), part.Bytes())
+		err := w.Put(partName(begin), part.Bytes())
 		part.Reset()
-		begin = chain.Records + 1
 		return err
 	}
 	read := readRecords
 	if salvage {
 		read = salvageRecords
 	}
-	_, damage := read(ctx, js, 1, func(seq uint64, decisions [][]byte) error {
+	_, damage := read(ctx, js, 0, func(seq uint64, decisions [][]byte) error {
 		if err := chain.Add(decisions); err != nil {
 			return err
 		}
-		data, err := msgpack.Marshal(record{Version: recordVersion, Decisions: decisions})
-		if err != nil {
-			return err
+		if part.Len() == 0 {
+			begin = seq
 		}
-		part.Write(binary.BigEndian.AppendUint32(nil, uint32(len(data))))
-		part.Write(data)
+		part.Write(partOf(decisions))
 		if progress != nil {
 			progress(seq, all)
 		}
@@ -160,16 +179,104 @@ func (w *BackupWriter) Journal(ctx context.Context, js natsjs.JetStream, salvage
 		}
 		return nil
 	})
-	if damage != nil && (!salvage || ctx.Err() != nil || !errors.Is(damage, ErrRecord)) {
+	if damage == nil && tree != nil {
+		damage = checkWhole(ctx, js, tree, chain, known)
+	}
+	if damage != nil && (!salvage || ctx.Err() != nil || !slices.ContainsFunc(salvaged, func(e error) bool { return errors.Is(damage, e) })) {
 		return damage
+	}
+	if damage != nil && chain.Decisions == 0 {
+		return NothingToSalvage(damage)
 	}
 	if damage != nil {
 		w.manifest.Lost = damage.Error()
 	}
-	w.manifest.Records, w.manifest.Decisions, w.manifest.Head, w.manifest.Context = chain.Records, chain.Decisions, chain.Head, chain.Context
-	w.manifest.Last = time.Unix(0, chain.Time).UTC()
+	w.holds(chain)
 	return flush()
 }
+
+func partName(begin uint64) string { return fmt.Sprintf("%s%020d", backupJournal, begin) }
+
+// partOf is a record in a part of the journal.
+func partOf(decisions [][]byte) []byte {
+	data := appendRecord(nil, decisions)
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(data))), data...)
+}
+
+func (w *BackupWriter) holds(chain Chain) {
+	w.manifest.Begins = chain.Begin.Position
+	w.manifest.Records, w.manifest.Decisions, w.manifest.Head, w.manifest.Context = chain.Records, chain.Decisions, chain.Head, chain.Context
+	w.manifest.Last = time.Unix(0, chain.Time).UTC()
+}
+
+// Truncated writes a journal of nothing but the decision that says that it was truncated.
+func (w *BackupWriter) Truncated(decision []byte) error {
+	var chain Chain
+	if err := chain.Add([][]byte{decision}); err != nil {
+		return err
+	}
+	w.holds(chain)
+	return w.Put(partName(chain.Records), partOf([][]byte{decision}))
+}
+
+// ErrNothingToSalvage says that a journal has lost its first record: what is behind
+// it cannot be replayed. An older backup is what is left.
+var ErrNothingToSalvage = errors.New("there is nothing to salvage; restore an older backup")
+
+// NothingToSalvage is [ErrNothingToSalvage] because of a damage.
+func NothingToSalvage(damage error) error {
+	return fmt.Errorf("%w: %w", ErrNothingToSalvage, damage)
+}
+
+// salvaged is the damage that leaves something to salvage.
+var salvaged = []error{ErrRecord, ErrLost, ErrRewritten, ErrTree, ErrHashes}
+
+// checkWhole looks for what a journal that reads well may have lost. A backup
+// takes one although what follows from it cannot be read.
+func checkWhole(ctx context.Context, js natsjs.JetStream, tree *Tree, chain Chain, known uint64) error {
+	if chain.Decisions < known {
+		return fmt.Errorf("%w: it ends at decision %d, and a snapshot was made of %d", ErrLost, chain.Decisions, known)
+	}
+	if err := CheckEnd(ctx, js, chain.Decisions); errors.Is(err, ErrLost) {
+		return err
+	}
+	journal, err := OpenJournal(ctx, js, 0)
+	if err != nil {
+		return err
+	}
+	if err := tree.Check(ctx, journal); err != nil {
+		return err
+	}
+	list, err := tree.entries()
+	if err == nil {
+		_, _, err = tree.behind(chain.Begin, list)
+	}
+	return err
+}
+
+// Keys writes the keys that the journal is sealed under.
+func (w *BackupWriter) Keys(ctx context.Context, js natsjs.JetStream) error {
+	keys, err := readKeys(ctx, js)
+	if err != nil {
+		return err
+	}
+	return w.PutKeys(keys)
+}
+
+// PutKeys writes keys of another backup.
+func (w *BackupWriter) PutKeys(keys []StoredKey) error {
+	b, err := json.Marshal(keys)
+	if err != nil {
+		return fmt.Errorf("writing the backup: %w", err)
+	}
+	return w.Put(backupKeys, b)
+}
+
+// Decisions is the number of the newest that the backup has by now.
+func (w *BackupWriter) Decisions() uint64 { return w.manifest.Decisions }
+
+// Salvaged reports whether Journal has left something damaged out.
+func (w *BackupWriter) Salvaged() bool { return w.manifest.Lost != "" }
 
 // Close ends the backup with its manifest.
 func (w *BackupWriter) Close() (Manifest, error) {
@@ -188,9 +295,10 @@ func sumLine(manifest []byte) []byte {
 	return fmt.Appendf(nil, "%x  %s\n", sha256.Sum256(manifest), manifestName)
 }
 
-// Restoring is what ReadBackup calls for what it finds; either may be nil.
+// Restoring is what ReadBackup calls for what it finds; each may be nil.
 type Restoring struct {
 	File   func(name string, content []byte) error
+	Keys   func([]StoredKey) error // what the journal is sealed under
 	Record func(decisions [][]byte) error
 }
 
@@ -249,6 +357,16 @@ func ReadBackup(r io.Reader, into Restoring) (Manifest, error) {
 			if err := readPart(content, &chain, into.Record); err != nil {
 				return Manifest{}, err
 			}
+		case header.Name == backupKeys:
+			keys, err := parseKeys(content)
+			if err != nil {
+				return Manifest{}, err
+			}
+			if into.Keys != nil {
+				if err := into.Keys(keys); err != nil {
+					return Manifest{}, err
+				}
+			}
 		case into.File != nil:
 			if err := into.File(header.Name, content); err != nil {
 				return Manifest{}, err
@@ -301,7 +419,12 @@ func checkManifest(content []byte, found []BackupFile, chain Chain) (Manifest, e
 			return Manifest{}, fmt.Errorf("%w: %s is not what its manifest says", ErrBackup, f.Name)
 		}
 	}
-	if m.Records != chain.Records || m.Decisions != chain.Decisions || m.Head != chain.Head {
+	if begin := chain.Begin; begin.Truncated() && !slices.ContainsFunc(found, func(f BackupFile) bool {
+		return f.Name == BaseName(begin.Decision) && f.SHA256 == begin.Truncation.Base
+	}) {
+		return Manifest{}, fmt.Errorf("%w: it has not the base that its journal begins behind", ErrBackup)
+	}
+	if m.Begins != chain.Begin.Position || m.Records != chain.Records || m.Decisions != chain.Decisions || m.Head != chain.Head {
 		return Manifest{}, fmt.Errorf("%w: its journal has %d decisions, and its manifest says %d", ErrBackup, chain.Decisions, m.Decisions)
 	}
 	return m, nil
@@ -310,11 +433,7 @@ func checkManifest(content []byte, found []BackupFile, chain Chain) (Manifest, e
 // RestoreRecord writes a record of a backup behind the others, into a journal
 // that is new. Await the acknowledgements.
 func (j *Journal) RestoreRecord(decisions [][]byte) (natsjs.PubAckFuture, error) {
-	data, err := msgpack.Marshal(record{Version: recordVersion, Decisions: decisions})
-	if err != nil {
-		return nil, fmt.Errorf("encoding a record: %w", err)
-	}
-	ack, err := j.js.PublishAsync(j.subject, data, natsjs.WithExpectLastSequence(j.last))
+	ack, err := j.js.PublishAsync(j.subject, appendRecord(nil, decisions), natsjs.WithExpectLastSequence(j.last))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUncertain, err)
 	}

@@ -1,5 +1,5 @@
 // Package jetstream keeps the mesh's history: the journal, which is the truth,
-// raw answers beside it, and the projections audit, ledger and validated, which
+// the keys that it is sealed under, and the projections audit, ledger and validated, which
 // are rebuilt from it.
 //
 // One record of the journal holds one or more decisions, each with everything

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
@@ -48,6 +49,9 @@ func TestReplay(t *testing.T) {
 			t.Fatalf("decision %d is another one", i+1)
 		}
 		d, err := bcp.DecodeDecision(b)
+		if err == nil {
+			err = d.Open(makerKey(t))
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +59,7 @@ func TestReplay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found, err := meshtest.CheckJournal(data(meshtest.ReadStream(t, js, jetstream.CommitStream)), map[string]int64{"main mailer": int64(100000 * bcp.Bit)})
+	found, err := meshtest.CheckJournal(data(meshtest.ReadStream(t, js, jetstream.CommitStream)), meshtest.ReadKeys(t, js), map[string]int64{"main mailer": int64(100000 * bcp.Bit)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,6 +72,32 @@ func TestReplay(t *testing.T) {
 		if n != 1 {
 			t.Errorf("%s is there %d times", id, n)
 		}
+	}
+}
+
+// Who has read the journal leaves nothing at the server that would look at every
+// record to come.
+//
+// covers BCP-145
+func TestReadersEnd(t *testing.T) {
+	t.Parallel()
+	js := streams(t)
+	j, _ := open(t, js)
+	if err := j.Append(within(t), newMaker(t).some(3)); err != nil {
+		t.Fatal(err)
+	}
+	stop := errors.New("enough")
+	for _, apply := range []func([]byte) error{func([]byte) error { return nil }, func([]byte) error { return stop }} {
+		if err := j.Replay(within(t), apply); err != nil && !errors.Is(err, stop) {
+			t.Fatal(err)
+		}
+	}
+	stream, err := js.Stream(within(t), jetstream.CommitStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := stream.CachedInfo().State.Consumers; n != 0 {
+		t.Errorf("%d readers are left", n)
 	}
 }
 
@@ -122,7 +152,7 @@ func TestSecondWriterIsFenced(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if _, err := meshtest.CheckJournal(data(meshtest.ReadStream(t, js, jetstream.CommitStream)), nil); err != nil {
+	if _, err := meshtest.CheckJournal(data(meshtest.ReadStream(t, js, jetstream.CommitStream)), meshtest.ReadKeys(t, js), nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -179,20 +209,21 @@ func TestDamagedRecords(t *testing.T) {
 	}{
 		{"nothing", nil, "damaged"},
 		{"no MessagePack", []byte("{}"), "damaged"},
-		{"a length that is not there", []byte("\x82\xa1v\x01\xa1d\xdd\xff\xff\xff\xff"), "damaged"},
-		{"cut short", record(1, good)[:40], "damaged"},
-		{"bytes behind it", append(record(1, good), 0xc0), "damaged"},
+		{"a length that is not there", []byte("\x82\xa1v\x02\xa1d\xdd\xff\xff\xff\xff"), "damaged"},
+		{"cut short", record(2, good)[:40], "damaged"},
+		{"bytes behind it", append(record(2, good), 0xc0), "damaged"},
 		{"no version", record(0, good), "version 0"},
-		{"a later version", record(2, good), "version 2"},
-		{"no decisions", record(1), "damaged"},
-		{"decisions before the version", []byte("\x82\xa1d\x91\xc4\x01x\xa1v\x01"), "version 0"},
-		{"a decision longer than the record", []byte("\x82\xa1v\x01\xa1d\x91\xc6\xff\xff\xff\xff"), "damaged"},
-		{"an unknown member", []byte("\x83\xa1v\x01\xa1d\x90\xa1x\x01"), "damaged"},
+		{"an earlier version", record(1, good), "version 1"},
+		{"a later version", record(3, good), "version 3"},
+		{"no decisions", record(2), "damaged"},
+		{"decisions before the version", []byte("\x82\xa1d\x91\xc4\x01x\xa1v\x02"), "version 0"},
+		{"a decision longer than the record", []byte("\x82\xa1v\x02\xa1d\x91\xc6\xff\xff\xff\xff"), "damaged"},
+		{"an unknown member", []byte("\x83\xa1v\x02\xa1d\x90\xa1x\x01"), "damaged"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			js := streams(t)
-			for _, b := range [][]byte{record(1, good), c.data} {
+			for _, b := range [][]byte{record(2, good), c.data} {
 				if _, err := js.Publish(t.Context(), subjects.Commit(0), b); err != nil {
 					t.Fatal(err)
 				}
@@ -226,7 +257,7 @@ func TestMissingRecords(t *testing.T) {
 			if err := js.DeleteStream(within(t), jetstream.CommitStream); err != nil {
 				t.Fatal(err)
 			}
-			stream, err := js.CreateStream(within(t), natsjs.StreamConfig{Name: jetstream.CommitStream, Subjects: []string{subjects.All(subjects.KindCommit)}})
+			stream, err := js.CreateStream(within(t), natsjs.StreamConfig{Name: jetstream.CommitStream, Subjects: []string{subjects.All(subjects.KindCommit)}, AllowDirect: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -312,16 +343,20 @@ func TestTopology(t *testing.T) {
 	}
 	for name, check := range map[string]func(natsjs.StreamConfig) bool{
 		jetstream.CommitStream: func(c natsjs.StreamConfig) bool {
-			return c.DenyDelete && c.DenyPurge && c.MaxAge == 0 && c.PersistMode == natsjs.DefaultPersistMode
+			return c.DenyDelete && c.DenyPurge && c.MaxAge == 0 && c.Discard == natsjs.DiscardNew && c.PersistMode == natsjs.DefaultPersistMode
 		},
-		jetstream.RawStream:   func(c natsjs.StreamConfig) bool { return c.MaxAge > 0 && !c.AllowDirect },
-		jetstream.AuditStream: func(c natsjs.StreamConfig) bool { return c.MaxAge == 0 && c.AllowDirect },
+		jetstream.KeyStream: func(c natsjs.StreamConfig) bool {
+			return c.MaxAge == 0 && !c.AllowDirect && !c.DenyDelete && c.Discard == natsjs.DiscardNew && c.PersistMode == natsjs.DefaultPersistMode
+		},
+		jetstream.AuditStream: func(c natsjs.StreamConfig) bool {
+			return c.MaxAge == 0 && c.Discard == natsjs.DiscardOld && c.AllowDirect
+		},
 	} {
 		stream, err := js.Stream(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c := stream.CachedInfo().Config; !check(c) || c.Storage != natsjs.FileStorage || c.Discard != natsjs.DiscardNew || c.RePublish != nil {
+		if c := stream.CachedInfo().Config; !check(c) || c.Storage != natsjs.FileStorage || c.RePublish != nil || c.Duplicates > time.Second {
 			t.Errorf("%s: %+v", name, c)
 		}
 	}
@@ -329,7 +364,7 @@ func TestTopology(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := js.DeleteStream(t.Context(), jetstream.RawStream); err != nil {
+	if err := js.DeleteStream(t.Context(), jetstream.KeyStream); err != nil {
 		t.Fatal(err)
 	}
 	if err := js.DeleteStream(t.Context(), jetstream.CommitStream); err != nil {
@@ -337,42 +372,6 @@ func TestTopology(t *testing.T) {
 	}
 	if _, err := jetstream.OpenJournal(t.Context(), empty, 0); !errors.Is(err, natsjs.ErrStreamNotFound) {
 		t.Errorf("a journal that is not there: %v", err)
-	}
-}
-
-// What agents sent is written in pages, cut to what a page keeps.
-//
-// covers P11.4
-func TestRawPages(t *testing.T) {
-	t.Parallel()
-	js := streams(t)
-	j, _ := open(t, js)
-	large := bytes.Repeat([]byte("x"), jetstream.MaxRawBytes)
-	var answers []jetstream.RawAnswer
-	for i := range 20 {
-		answers = append(answers, jetstream.RawAnswer{Seq: uint64(i + 1), Agent: "mailer", Body: large, Size: len(large)})
-	}
-	pages, err := j.WriteRaw(answers)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := jetstream.AwaitRaw(within(t), pages); err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for _, m := range meshtest.ReadStream(t, js, jetstream.RawStream) {
-		var page jetstream.RawPage
-		if err := msgpack.Unmarshal(m.Data, &page); err != nil {
-			t.Fatal(err)
-		}
-		for _, a := range page.Answers {
-			if n++; a.Seq != uint64(n) || !bytes.Equal(a.Body, large) {
-				t.Errorf("answer %d is %d with %d bytes", n, a.Seq, len(a.Body))
-			}
-		}
-	}
-	if n != 20 || len(pages) != 2 {
-		t.Errorf("%d answers in %d pages", n, len(pages))
 	}
 }
 

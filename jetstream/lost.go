@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 
+	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 )
 
@@ -14,16 +17,46 @@ import (
 var ErrLost = errors.New("the journal has lost records")
 
 // CheckEnd compares the end of the journal, the decision with the number last,
-// with what was projected from it: a projection is never ahead.
+// with what was projected from it, if anything was: a projection is never ahead, and
+// neither is a copy of one.
 func CheckEnd(ctx context.Context, js natsjs.JetStream, last uint64) error {
 	for _, p := range projections {
-		done, err := projected(ctx, js, p)
+		shown, err := p.shown(ctx, js)
+		if errors.Is(err, natsjs.ErrStreamNotFound) || errors.Is(err, natsjs.ErrMsgNotFound) {
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("looking at the end of the journal: %w", err)
 		}
-		if done.decision > last {
-			return fmt.Errorf("%w: it ends at decision %d, and the %s shows %d", ErrLost, last, p.kind, done.decision)
+		if shown > last {
+			return fmt.Errorf("%w: it ends at decision %d, and the %s shows %d", ErrLost, last, p.kind, shown)
 		}
 	}
 	return nil
+}
+
+// shown is the newest decision that a copy of the projection shows.
+func (p projection) shown(ctx context.Context, js natsjs.JetStream) (uint64, error) {
+	m, err := newest(ctx, js, p.stream, p.filter())
+	if errors.Is(err, nats.ErrNoResponders) { // there is no stream, or no copy that is up to date
+		done, err := projected(ctx, js, p)
+		return done.decision, err
+	}
+	if err != nil {
+		return 0, err
+	}
+	return p.decision(m.Header)
+}
+
+// Unanswered reports whether an error says nothing about what the streams hold:
+// the server did not answer, has closed them, or could not ask the leader of one.
+func Unanswered(err error) bool {
+	var refused *natsjs.APIError
+	if errors.As(err, &refused) {
+		return refused.Code == http.StatusServiceUnavailable
+	}
+	return slices.ContainsFunc([]error{
+		context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrDisconnected, nats.ErrReconnectBufExceeded,
+		nats.ErrConnectionClosed, nats.ErrConnectionReconnecting, ErrUnanswered,
+	}, func(e error) bool { return errors.Is(err, e) })
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -19,10 +21,15 @@ import (
 // from: where a projection goes on after a restart.
 const decisionHeader = "Bcp-Decision"
 
+// shownHeader is on the last message of the audit that was made of a record: the
+// sequence of that record, and the newest decision of each other projection.
+const shownHeader = "Bcp-Shown"
+
 // projection makes at most one message of a decision.
 type projection struct {
 	stream  string
 	kind    subjects.Kind
+	share   int64 // of Topology.MaxDisk, in sixteenths
 	project func(*bcp.Decision) (subject string, data []byte, err error)
 }
 
@@ -30,10 +37,10 @@ func (p projection) filter() string { return subjects.All(p.kind) }
 
 // audit is the last of the projections: see [Projector.project].
 var (
-	audit       = projection{AuditStream, subjects.KindAudit, projectAudit}
+	audit       = projection{AuditStream, subjects.KindAudit, 3, projectAudit}
 	projections = []projection{
-		{LedgerStream, subjects.KindLedger, projectLedger},
-		{ValidatedStream, subjects.KindValidated, projectValidated},
+		{LedgerStream, subjects.KindLedger, 1, projectLedger},
+		{ValidatedStream, subjects.KindValidated, 2, projectValidated},
 		audit,
 	}
 )
@@ -47,7 +54,7 @@ func Projections() []string {
 	return names
 }
 
-// projectAudit shows every decision without its payload, spec and salt.
+// projectAudit shows every decision without what is sealed.
 func projectAudit(d *bcp.Decision) (string, []byte, error) {
 	public := d.Public()
 	data, err := bcp.EncodeDecision(&public)
@@ -68,7 +75,7 @@ func projectLedger(d *bcp.Decision) (string, []byte, error) {
 	return subjects.Ledger(d.Controller, d.Reader), data, err
 }
 
-// projectValidated shows what Controllers are sent, as JSON.
+// projectValidated shows what Controllers are sent, as JSON, and was not erased.
 func projectValidated(d *bcp.Decision) (string, []byte, error) {
 	message, ok := d.Message()
 	if !ok || d.Repeat {
@@ -78,149 +85,325 @@ func projectValidated(d *bcp.Decision) (string, []byte, error) {
 	return subjects.Validated(d.Controller, d.Reader), data, err
 }
 
+// A projector stays out of the way of those who wait for a decision: it works
+// while the journal rests, and otherwise once in a while.
+const (
+	// restTime is how long the journal is looked at to see whether it rests: it
+	// does where at most restBytes come, which is some ten decisions. Records
+	// would not tell, which hold one or hundreds.
+	restTime  = 50 * time.Millisecond
+	restBytes = 4 << 10
+	// gatherTime is how long it is looked at first, for half as much: whoever has
+	// just done something wants to see it.
+	gatherTime = 10 * time.Millisecond
+	// lateTime is how long a decision waits for the journal to rest.
+	lateTime = 3 * time.Second
+	// awaitTime is how long a record is waited for at most until the journal is
+	// looked at.
+	awaitTime = time.Minute
+	// retryTime is the pause after an error.
+	retryTime = time.Second
+	// drainTime bounds what is projected when the projector is told to end.
+	drainTime = 2 * time.Second
+)
+
 // Projector keeps the projections up with the journal.
 type Projector struct {
-	js  natsjs.JetStream
-	log hclog.Logger
+	js       natsjs.JetStream
+	topology Topology
+	keys     *SealingKeys
+	asking   *Asking
+	log      hclog.Logger
+	shown    atomic.Uint64
 }
 
-// NewProjector returns a projector; a nil logger discards.
-func NewProjector(js natsjs.JetStream, log hclog.Logger) *Projector {
+// NewProjector returns a projector, which makes its streams where they are not there.
+// Asking is this projector's alone, and tells it that no answer will come; a nil logger
+// discards.
+func NewProjector(js natsjs.JetStream, topology Topology, asking *Asking, log hclog.Logger) *Projector {
 	if log == nil {
 		log = hclog.NewNullLogger()
 	}
-	return &Projector{js: js, log: log}
+	return &Projector{js: js, topology: topology, keys: NewSealingKeys(js), asking: asking, log: log}
 }
 
-// Run projects until ctx ends. It retries by itself: the projections are off
-// the critical path, and being late harms nobody but the people who look.
+// Shown is the number of the newest decision that this projector has seen all
+// projections show, 0 before the first. It may be called concurrently with Run.
+func (p *Projector) Shown() uint64 { return p.shown.Load() }
+
+// Run projects until ctx ends, and then for a moment what is there. It retries
+// by itself: the projections are off the critical path, and being late harms
+// nobody but the people who look.
 func (p *Projector) Run(ctx context.Context) {
 	for ctx.Err() == nil {
-		if err := p.run(ctx); err != nil && ctx.Err() == nil {
-			p.log.Warn("projecting the journal", "error", err)
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Second):
-			}
+		err := p.run(ctx)
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		p.log.Warn("projecting the journal", "error", err)
+		if !errors.Is(err, ErrUnanswered) {
+			p.pause(ctx)
 		}
 	}
+}
+
+// pause is over when the streams, which may be closed now, have been opened again.
+func (p *Projector) pause(ctx context.Context) {
+	_ = p.asking.Do(ctx, func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryTime):
+		}
+		return nil
+	})
 }
 
 func (p *Projector) run(ctx context.Context) error {
-	done := make([]progress, len(projections))
-	for i, projection := range projections {
-		var err error
-		if done[i], err = projected(ctx, p.js, projection); err != nil {
-			return err
+	var t *tail
+	err := p.asking.Do(ctx, func(ctx context.Context) (err error) {
+		if err = CreateProjections(ctx, p.js, p.topology); err == nil {
+			t, err = p.stand(ctx)
 		}
-	}
-	stream, err := p.js.Stream(ctx, CommitStream)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	consumer, err := stream.OrderedConsumer(ctx, natsjs.OrderedConsumerConfig{DeliverPolicy: natsjs.DeliverAllPolicy})
-	if err != nil {
-		return err
-	}
-	messages, err := consumer.Messages(readAhead)
-	if err != nil {
-		return err
-	}
-	defer messages.Stop()
+	working, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(drainTime, cancel) })()
 	for {
-		decisions, err := gather(ctx, messages)
-		if err != nil {
+		var late time.Time
+		err := p.asking.Do(ctx, func(ctx context.Context) (err error) {
+			late, err = t.rest(ctx)
+			return err
+		})
+		ended := ctx.Err() != nil
+		if err != nil && !ended {
 			return err
 		}
-		// What was read is projected also where ctx has ended meanwhile.
-		if err := p.project(context.WithoutCancel(ctx), decisions, done); err != nil {
+		err = p.asking.Do(working, func(ctx context.Context) error { return t.catchUp(ctx, late) })
+		if err != nil || ended {
 			return err
 		}
 	}
 }
 
-// gatherTime is how late projections may be so that records share their
-// acknowledgements: a record that comes alone would cost its messages more than
-// the gateway spent on it, while the next one waits for the processor.
-const gatherTime = 10 * time.Millisecond
+// tail is where a projector is.
+type tail struct {
+	*Projector
+	done []progress // of each projection
+	next uint64     // sequence of the next record to read
+	// decisions is empty: the room of the last ones.
+	decisions []bcp.Decision
+	// The journal's last record, and its size, when they were last asked for.
+	end, size uint64
+}
 
-// gather waits for the next record and returns its decisions with those of the
-// records that come within gatherTime, up to about MaxRecordDecisions.
-func gather(ctx context.Context, messages natsjs.MessagesContext) ([][]byte, error) {
-	_, decisions, err := nextRecord(ctx, messages)
+// stand looks at how far the projections are. Where the audit does not say it, or
+// one of the others has lost what was there when the audit was written, the whole
+// journal is read.
+func (p *Projector) stand(ctx context.Context) (*tail, error) {
+	stream, err := p.js.Stream(ctx, CommitStream)
 	if err != nil {
 		return nil, err
 	}
-	soon, cancel := context.WithTimeout(ctx, gatherTime)
-	defer cancel()
-	for len(decisions) < MaxRecordDecisions {
-		_, more, err := nextRecord(soon, messages)
-		if soon.Err() != nil && err != nil {
-			break
-		}
-		if err != nil {
+	t := &tail{Projector: p, done: make([]progress, len(projections)), next: max(1, stream.CachedInfo().State.FirstSeq)}
+	for i, projection := range projections {
+		if t.done[i], err = projected(ctx, p.js, projection); err != nil {
 			return nil, err
 		}
-		decisions = append(decisions, more...)
 	}
-	return decisions, nil
+	last := t.done[len(t.done)-1]
+	if len(last.shown) != len(projections) {
+		return t, nil
+	}
+	for i, done := range t.done[:len(t.done)-1] {
+		if done.decision < last.shown[i+1] {
+			return t, nil
+		}
+	}
+	t.next = max(t.next, last.shown[0]+1)
+	p.shown.Store(last.decision)
+	return t, nil
+}
+
+// rest waits for a record, and then until the journal rests, but not beyond the
+// time that it returns; that is past where ctx has ended.
+func (t *tail) rest(ctx context.Context) (late time.Time, err error) {
+	if err := t.await(ctx); err != nil {
+		return late, err
+	}
+	late = time.Now().Add(lateTime)
+	for look, bytes := gatherTime, uint64(restBytes/2); time.Now().Before(late); look, bytes = restTime, restBytes {
+		select {
+		case <-time.After(look):
+		case <-ctx.Done():
+			return time.Time{}, ctx.Err()
+		}
+		if busy, err := t.busy(ctx, bytes); err != nil || !busy {
+			return late, err
+		}
+	}
+	return late, nil
+}
+
+// await waits until there is a record to read. It hears of one as it is
+// published, and looks again when its connection was lost and is back.
+func (t *tail) await(ctx context.Context) error {
+	conn := t.js.Conn()
+	back := conn.StatusChanged(nats.CONNECTED)
+	defer conn.RemoveStatusListener(back)
+	heard := make(chan *nats.Msg, 1)
+	sub, err := conn.ChanSubscribe(subjects.All(subjects.KindCommit), heard)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sub.Unsubscribe() }() // the connection may be gone
+	if err := sub.AutoUnsubscribe(1); err != nil {
+		return err
+	}
+	// One that came just before the subscription is stored a moment later.
+	for wait := restTime; ; {
+		if _, err := t.busy(ctx, 0); err != nil || t.end >= t.next {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-heard:
+			return nil
+		case <-back: // which has subscribed again
+			wait = restTime
+		case <-time.After(wait):
+			wait = min(2*wait, awaitTime)
+		}
+	}
+}
+
+// busy says whether the journal grew by more than some bytes since it was last
+// looked at, as it does when somebody waits.
+func (t *tail) busy(ctx context.Context, bytes uint64) (bool, error) {
+	stream, err := t.js.Stream(ctx, CommitStream)
+	if err != nil {
+		return false, err
+	}
+	state, before := stream.CachedInfo().State, t.size
+	t.end, t.size = state.LastSeq, state.Bytes
+	return t.size > before+bytes, nil
+}
+
+// errBusy ends a catchUp before its time.
+var errBusy = errors.New("the journal grows")
+
+// catchUp projects what the journal has. It ends where the journal does not rest
+// any more, unless it is late.
+func (t *tail) catchUp(ctx context.Context, late time.Time) error {
+	var gathered [][]byte
+	var read uint64
+	project := func() error {
+		if err := t.project(ctx, gathered, read); err != nil {
+			return err
+		}
+		gathered = gathered[:0]
+		return nil
+	}
+	_, err := readRecords(ctx, t.js, t.next, func(seq uint64, decisions [][]byte) error {
+		gathered, read = append(gathered, decisions...), seq
+		if len(gathered) < MaxRecordDecisions {
+			return nil
+		}
+		if err := project(); err != nil || time.Now().After(late) {
+			return err
+		}
+		busy, err := t.busy(ctx, restBytes)
+		if err == nil && busy {
+			err = errBusy
+		}
+		return err
+	})
+	if errors.Is(err, errBusy) {
+		return nil
+	}
+	if err == nil && len(gathered) > 0 {
+		err = project()
+	}
+	return err
 }
 
 // progress is how far a projection is: the number of the newest decision that
-// it shows, and the sequence of its stream's newest message.
-type progress struct{ decision, sequence uint64 }
+// it shows, the sequence of its stream's newest message, and what the audit says
+// that there was beside it.
+type progress struct {
+	decision, sequence uint64
+	shown              []uint64
+}
 
-// project writes the messages of some decisions and waits for the last of each
-// stream. Each expects the one before it, so that where one fails those behind
-// it fail too, the last says so for all of them, and a retry of what was stored
-// after all is refused: a projection has no gaps and no doubles. The audit comes
-// last: what it shows, the others have.
-func (p *Projector) project(ctx context.Context, records [][]byte, done []progress) error {
-	decisions := make([]bcp.Decision, len(records))
-	for i, b := range records {
-		d, err := bcp.DecodeDecision(b)
+// project writes the messages of some decisions, the last of which is the end of
+// a record, and waits for the last of each stream. Each expects the one before
+// it, so that where one fails those behind it fail too, the last says so for all
+// of them, and a retry of what was stored after all is refused: a projection has
+// no gaps and no doubles. The audit comes last: what it shows, the others have.
+func (t *tail) project(ctx context.Context, records [][]byte, read uint64) error {
+	decisions := t.decisions[:0]
+	for _, b := range records {
+		d, err := t.keys.Decode(ctx, b)
 		if err != nil {
 			return err
 		}
-		decisions[i] = d
+		decisions = append(decisions, d)
 	}
+	defer func() {
+		clear(decisions)
+		t.decisions = decisions
+	}()
+	conn := t.js.Conn()
 	for i, projection := range projections {
+		done := &t.done[i]
 		var last *nats.Msg
 		for k := range decisions {
 			d := &decisions[k]
-			if d.Seq <= done[i].decision {
+			if d.Seq <= done.decision {
 				continue
 			}
 			subject, data, err := projection.project(d)
 			if err != nil {
 				return err
 			}
-			done[i].decision = d.Seq
 			if subject == "" {
 				continue
 			}
-			if last != nil {
-				if err := p.js.Conn().PublishMsg(last); err != nil {
-					return err
-				}
+			if last == nil {
+				last = &nats.Msg{Header: nats.Header{decisionHeader: {""}, natsjs.ExpectedLastSeqHeader: {""}}}
+			} else if err := conn.PublishMsg(last); err != nil { // it is copied
+				return err
 			}
-			last = &nats.Msg{Subject: subject, Data: data, Header: nats.Header{
-				decisionHeader:               {strconv.FormatUint(d.Seq, 10)},
-				natsjs.ExpectedLastSeqHeader: {strconv.FormatUint(done[i].sequence, 10)},
-			}}
-			done[i].sequence++
+			last.Subject, last.Data = subject, data
+			last.Header[decisionHeader][0] = strconv.FormatUint(d.Seq, 10)
+			last.Header[natsjs.ExpectedLastSeqHeader][0] = strconv.FormatUint(done.sequence, 10)
+			done.decision = d.Seq
+			done.sequence++
 		}
 		if last == nil {
 			continue
 		}
-		ack, err := p.js.PublishMsgAsync(last)
+		if projection.stream == AuditStream {
+			shown := []string{strconv.FormatUint(read, 10)}
+			for _, other := range t.done[:i] {
+				shown = append(shown, strconv.FormatUint(other.decision, 10))
+			}
+			last.Header.Set(shownHeader, strings.Join(shown, " "))
+		}
+		ack, err := t.js.PublishMsgAsync(last)
 		if err != nil {
 			return err
 		}
-		if err := AwaitRaw(ctx, []natsjs.PubAckFuture{ack}); err != nil {
+		if err := Await(ctx, []natsjs.PubAckFuture{ack}); err != nil {
 			return err
 		}
 	}
+	t.next = read + 1
+	t.shown.Store(t.done[len(t.done)-1].decision)
 	return nil
 }
 
@@ -239,6 +422,15 @@ func Projected(ctx context.Context, js natsjs.JetStream, seq uint64) error {
 	}
 }
 
+// decision is the number of the one that a message of the projection was made of.
+func (p projection) decision(header nats.Header) (uint64, error) {
+	n, err := strconv.ParseUint(header.Get(decisionHeader), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %s has a message without %s", ErrRecord, p.stream, decisionHeader)
+	}
+	return n, nil
+}
+
 // projected returns how far a projection is.
 func projected(ctx context.Context, js natsjs.JetStream, p projection) (progress, error) {
 	stream, err := js.Stream(ctx, p.stream)
@@ -246,6 +438,8 @@ func projected(ctx context.Context, js natsjs.JetStream, p projection) (progress
 		return progress{}, err
 	}
 	done := progress{sequence: stream.CachedInfo().State.LastSeq}
+	// The leader is asked: a copy that is behind would have decisions shown twice.
+	stream.CachedInfo().Config.AllowDirect = false
 	// Not the message at the stream's last sequence: it may have been deleted.
 	msg, err := stream.GetLastMsgForSubject(ctx, p.filter())
 	if errors.Is(err, natsjs.ErrMsgNotFound) {
@@ -254,8 +448,15 @@ func projected(ctx context.Context, js natsjs.JetStream, p projection) (progress
 	if err != nil {
 		return progress{}, fmt.Errorf("reading %s: %w", p.stream, err)
 	}
-	if done.decision, err = strconv.ParseUint(msg.Header.Get(decisionHeader), 10, 64); err != nil {
-		return progress{}, fmt.Errorf("%w: %s has a message without %s", ErrRecord, p.stream, decisionHeader)
+	if done.decision, err = p.decision(msg.Header); err != nil {
+		return progress{}, err
+	}
+	for _, number := range strings.Fields(msg.Header.Get(shownHeader)) {
+		n, err := strconv.ParseUint(number, 10, 64)
+		if err != nil {
+			return progress{}, fmt.Errorf("%w: %s has a message with another %s", ErrRecord, p.stream, shownHeader)
+		}
+		done.shown = append(done.shown, n)
 	}
 	return done, nil
 }

@@ -3,8 +3,12 @@ package jetstream_test
 import (
 	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -16,11 +20,16 @@ import (
 // run runs a projector until the returned function ends it.
 func run(t *testing.T, js natsjs.JetStream) (stop func()) {
 	t.Helper()
+	return runAsking(t, js, new(jetstream.Asking))
+}
+
+func runAsking(t *testing.T, js natsjs.JetStream, asking *jetstream.Asking) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		jetstream.NewProjector(js, nil).Run(ctx)
+		jetstream.NewProjector(js, jetstream.Topology{Replicas: 1}, asking, nil).Run(ctx)
 	}()
 	stop = func() { cancel(); <-done }
 	t.Cleanup(stop)
@@ -207,5 +216,244 @@ func TestProjectorRetries(t *testing.T) {
 	messages := meshtest.ReadStream(t, js, jetstream.AuditStream)
 	if len(messages) != 4 || messages[0].Subject != subjects.Audit("main", "mailer", "push") || messages[3].Subject != subjects.Audit("", "", "connect") {
 		t.Errorf("%d messages, %v", len(messages), messages)
+	}
+}
+
+// lagging shows the journal for some looks as it was before what is on its way to it
+// was stored.
+type lagging struct {
+	natsjs.JetStream
+	before natsjs.Stream
+	looks  atomic.Int32
+}
+
+func (l *lagging) Stream(ctx context.Context, name string) (natsjs.Stream, error) {
+	if name == jetstream.CommitStream && l.looks.Add(-1) >= 0 {
+		return l.before, nil
+	}
+	return l.JetStream.Stream(ctx, name)
+}
+
+// A record that was published before the projector listens, and is stored after it has
+// looked, is not left until the next one.
+//
+// covers P11.1
+func TestProjectorMissesNothingOnItsWay(t *testing.T) {
+	t.Parallel()
+	js := streams(t)
+	before, err := js.Stream(t.Context(), jetstream.CommitStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, _ := open(t, js)
+	if err := j.Append(within(t), newMaker(t).some(4)); err != nil {
+		t.Fatal(err)
+	}
+	late := &lagging{JetStream: js, before: before}
+	late.looks.Store(4) // at where it stands, and thrice at whether there is something
+	run(t, late)
+	projected(t, js, 4)
+}
+
+// looking waits until somebody knows of each look at the journal that was taken.
+type looking struct {
+	natsjs.JetStream
+	looked chan struct{}
+}
+
+func (l *looking) Stream(ctx context.Context, name string) (natsjs.Stream, error) {
+	stream, err := l.JetStream.Stream(ctx, name)
+	if name == jetstream.CommitStream {
+		select {
+		case l.looked <- struct{}{}:
+		case <-ctx.Done():
+		}
+	}
+	return stream, err
+}
+
+// A projector whose connection was lost looks at the journal when that is back: of what
+// came meanwhile it has not heard. Left to itself, it looks ever more seldom: the
+// dozenth time after a minute and more.
+//
+// covers P11.1
+func TestProjectorLooksWhenItsConnectionIsBack(t *testing.T) {
+	t.Parallel()
+	js := streams(t)
+	lost := &looking{
+		connect(t, js.Conn().ConnectedUrl(), nats.ReconnectWait(time.Millisecond), nats.ReconnectJitter(0, 0)), make(chan struct{}),
+	}
+	back := lost.Conn().StatusChanged(nats.CONNECTED)
+	run(t, lost)
+	ctx := within(t)
+	<-lost.looked // at where it stands
+	for n := range 12 {
+		select {
+		case <-lost.looked:
+		case <-ctx.Done():
+			t.Fatalf("it has not looked when its connection was back for the %dth time", n)
+		}
+		if err := lost.Conn().ForceReconnect(); err != nil {
+			t.Fatal(err)
+		}
+		<-back
+	}
+}
+
+// silent lets some publishes go unanswered, as a server does that closes its streams.
+type silent struct {
+	natsjs.JetStream
+	left    atomic.Int32
+	dropped chan struct{}
+}
+
+type unanswered struct{ natsjs.PubAckFuture }
+
+func (unanswered) Ok() <-chan *natsjs.PubAck { return nil }
+func (unanswered) Err() <-chan error         { return nil }
+
+func (s *silent) PublishMsgAsync(m *nats.Msg, options ...natsjs.PublishOpt) (natsjs.PubAckFuture, error) {
+	if s.left.Add(-1) < 0 {
+		return s.JetStream.PublishMsgAsync(m, options...)
+	}
+	s.dropped <- struct{}{}
+	return unanswered{}, nil
+}
+
+// A projector that is told that no answer will come asks again at once. Each answer
+// that it waits for to the end is waited for ten seconds.
+//
+// covers P11.1
+func TestProjectorIsToldOfNoAnswer(t *testing.T) {
+	t.Parallel()
+	js := streams(t)
+	j, _ := open(t, js)
+	if err := j.Append(within(t), newMaker(t).some(4)); err != nil {
+		t.Fatal(err)
+	}
+	const times = 5
+	closed := &silent{JetStream: js, dropped: make(chan struct{}, times)}
+	closed.left.Store(times)
+	var asking jetstream.Asking
+	runAsking(t, closed, &asking)
+	ctx := within(t)
+	for n := range times {
+		select {
+		case <-closed.dropped:
+			asking.Unanswered("the streams are closed")
+		case <-ctx.Done():
+			t.Fatalf("asked %d times", n)
+		}
+	}
+	if err := jetstream.Projected(ctx, js, 4); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A projector begins where the audit stands, and reads nothing in front of it;
+// where another projection has lost what the audit says that it had, it reads
+// everything.
+//
+// covers P11.1
+func TestProjectorBeginsWhereItStands(t *testing.T) {
+	t.Parallel()
+	js := streams(t)
+	j, _ := open(t, js)
+	m := newMaker(t)
+	for range 200 {
+		if err := j.Append(within(t), m.some(4)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := connect(t, js.Conn().ConnectedUrl()) // on which nothing else is received
+	stop := run(t, own)
+	projected(t, js, 800)
+	stop()
+	received := func() uint64 { return own.Conn().Stats().InMsgs }
+	last := uint64(800)
+	for _, c := range []struct {
+		name  string
+		lost  string
+		reads bool
+	}{{"nothing", "", false}, {"the newest line of the ledger", jetstream.LedgerStream, true}, {"the newest of the audit", jetstream.AuditStream, true}} {
+		want := contents(t, js)
+		if c.lost != "" {
+			stream, err := js.Stream(t.Context(), c.lost)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := stream.DeleteMsg(t.Context(), stream.CachedInfo().State.LastSeq); err != nil {
+				t.Fatal(err)
+			}
+		}
+		more := m.some(4)
+		if err := j.Append(within(t), more); err != nil {
+			t.Fatal(err)
+		}
+		before := received()
+		stop := run(t, own)
+		last += uint64(len(more))
+		projected(t, js, last)
+		if n := received() - before; (n >= 200) != c.reads {
+			t.Errorf("without %s it received %d messages of a journal of 200", c.name, n)
+		}
+		stop()
+		got := contents(t, js)
+		for name := range want {
+			if n := len(want[name]); len(got[name]) <= n || fmt.Sprint(got[name][:n]) != fmt.Sprint(want[name]) {
+				t.Errorf("without %s, %s is another", c.name, name)
+			}
+		}
+	}
+}
+
+// A journal that never rests is projected all the same, late; what is there when
+// the projector is told to end is projected first.
+//
+// covers P11.1
+func TestProjectorIsLateAtMost(t *testing.T) {
+	t.Parallel()
+	js := streams(t)
+	j, _ := open(t, js)
+	m := newMaker(t)
+	stop := run(t, js)
+	begin := time.Now()
+	var first atomic.Int64 // when the audit began
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		_ = jetstream.Projected(t.Context(), js, 1)
+		first.Store(int64(time.Since(begin)))
+	})
+	var last uint64
+	// On a busy machine it may have looked as if it rested: this is how long it can have
+	// been at most between two that were stored.
+	var rested time.Duration
+	var asked time.Time
+	tick := time.NewTicker(3 * time.Millisecond)
+	defer tick.Stop()
+	for ; first.Load() == 0; <-tick.C {
+		decisions, before := m.some(20), asked
+		asked = time.Now()
+		if err := j.Append(within(t), decisions); err != nil {
+			t.Fatal(err)
+		}
+		last += 20
+		if !before.IsZero() {
+			rested = max(rested, time.Since(before))
+		}
+	}
+	looking.Wait()
+	if took := time.Duration(first.Load()); took > 20*time.Second || took < 2*time.Second && rested < 8*time.Millisecond {
+		t.Errorf("the first decision shows after %s; between two records were %s at most", took, rested)
+	}
+	// Little is left for the moment that it has at its end.
+	projected(t, js, last)
+	if err := j.Append(within(t), m.some(20)); err != nil {
+		t.Fatal(err)
+	}
+	last += 20
+	stop()
+	if n := len(contents(t, js)[jetstream.AuditStream]); uint64(n) != last {
+		t.Errorf("at its end %d of %d decisions show", n, last)
 	}
 }

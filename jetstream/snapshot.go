@@ -12,16 +12,18 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
 // Position is a place in the journal: behind one of its records.
 type Position struct {
-	Sequence uint64     // of the record in the stream
-	Decision uint64     // the number of its last decision
-	Head     bcp.Digest // of that decision
+	Sequence uint64     `json:"sequence"` // of the record in the stream
+	Decision uint64     `json:"decision"` // the number of its last decision
+	Head     bcp.Digest `json:"head"`     // of that decision
 }
 
 // Snapshot is a checkpoint of the state at a position of the journal.
@@ -54,7 +56,19 @@ const (
 
 // Write stores a snapshot, whole or not at all, and removes those that are too
 // old by then.
-func (s *Snapshots) Write(snapshot Snapshot) (err error) {
+func (s *Snapshots) Write(snapshot Snapshot) error {
+	if err := s.put(snapshot); err != nil {
+		return err
+	}
+	return s.prune(snapshotName(snapshot.Decision))
+}
+
+// snapshotName sorts by decision.
+func snapshotName(decision uint64) string {
+	return fmt.Sprintf("%020d%s", decision, snapshotSuffix)
+}
+
+func (s *Snapshots) put(snapshot Snapshot) (err error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return fmt.Errorf("writing a snapshot: %w", err)
 	}
@@ -69,10 +83,8 @@ func (s *Snapshots) Write(snapshot Snapshot) (err error) {
 			err = fmt.Errorf("writing a snapshot: %w", err)
 		}
 	}()
-	header := binary.BigEndian.AppendUint64([]byte(snapshotMagic), snapshot.Sequence)
-	header = append(binary.BigEndian.AppendUint64(header, snapshot.Decision), snapshot.Head[:]...)
 	sum := sha256.New()
-	for _, part := range [][]byte{header, snapshot.Checkpoint} {
+	for _, part := range [][]byte{snapshot.header(), snapshot.Checkpoint} {
 		sum.Write(part)
 		if _, err := draft.Write(part); err != nil {
 			return err
@@ -84,11 +96,34 @@ func (s *Snapshots) Write(snapshot Snapshot) (err error) {
 	if err := errors.Join(draft.Sync(), draft.Close()); err != nil {
 		return err
 	}
-	name := fmt.Sprintf("%020d%s", snapshot.Decision, snapshotSuffix) // sorts by decision
-	if err := os.Rename(draft.Name(), filepath.Join(s.dir, name)); err != nil {
+	if err := os.Rename(draft.Name(), filepath.Join(s.dir, snapshotName(snapshot.Decision))); err != nil {
 		return err
 	}
-	return errors.Join(syncFolder(s.dir), s.prune(name))
+	return syncFolder(s.dir)
+}
+
+// header stands in front of the checkpoint.
+func (s *Snapshot) header() []byte {
+	header := binary.BigEndian.AppendUint64([]byte(snapshotMagic), s.Sequence)
+	return append(binary.BigEndian.AppendUint64(header, s.Decision), s.Head[:]...)
+}
+
+// encode is what the file of a snapshot has.
+func (s *Snapshot) encode() []byte {
+	b := append(s.header(), s.Checkpoint...)
+	sum := sha256.Sum256(b)
+	return append(b, sum[:]...)
+}
+
+// RemoveBefore removes the snapshots that were made in front of a decision.
+func (s *Snapshots) RemoveBefore(decision uint64) error {
+	names, err := s.List()
+	for _, name := range names {
+		if name < fmt.Sprintf("%020d", decision) {
+			err = errors.Join(err, os.Remove(filepath.Join(s.dir, name)))
+		}
+	}
+	return errors.Join(err, syncFolder(s.dir))
 }
 
 func syncFolder(dir string) error {
@@ -137,25 +172,53 @@ func (s *Snapshots) List() ([]string, error) {
 	return names, nil
 }
 
+// Newest tells behind which decision the newest snapshot stands, and when it was
+// made; 0 where there is none.
+func (s *Snapshots) Newest() (decision uint64, made time.Time, err error) {
+	names, err := s.List()
+	if err != nil || len(names) == 0 {
+		return 0, time.Time{}, err
+	}
+	info, err := os.Stat(filepath.Join(s.dir, names[0]))
+	if err != nil {
+		return 0, time.Time{}, fmt.Errorf("reading the snapshots: %w", err)
+	}
+	decision, err = strconv.ParseUint(strings.TrimSuffix(names[0], snapshotSuffix), 10, 64)
+	return decision, info.ModTime(), err
+}
+
 // Read returns a snapshot of List. One that was cut, or changed, is
 // [ErrSnapshot].
 func (s *Snapshots) Read(name string) (Snapshot, error) {
+	b, err := s.bytes(name)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	return decodeSnapshot(name, b)
+}
+
+func (s *Snapshots) bytes(name string) ([]byte, error) {
 	f, err := os.Open(filepath.Join(s.dir, filepath.Base(name)))
 	if err != nil {
-		return Snapshot{}, fmt.Errorf("reading a snapshot: %w", err)
+		return nil, fmt.Errorf("reading a snapshot: %w", err)
 	}
 	defer func() { _ = f.Close() }() // it is only read
 	info, err := f.Stat()
 	if err != nil {
-		return Snapshot{}, fmt.Errorf("reading a snapshot: %w", err)
+		return nil, fmt.Errorf("reading a snapshot: %w", err)
 	}
 	if info.Size() < int64(snapshotHeader+sha256.Size) || info.Size() > maxSnapshot {
-		return Snapshot{}, fmt.Errorf("%w: %s has %d bytes", ErrSnapshot, name, info.Size())
+		return nil, fmt.Errorf("%w: %s has %d bytes", ErrSnapshot, name, info.Size())
 	}
 	b := make([]byte, info.Size())
 	if _, err := io.ReadFull(f, b); err != nil {
-		return Snapshot{}, fmt.Errorf("reading a snapshot: %w", err)
+		return nil, fmt.Errorf("reading a snapshot: %w", err)
 	}
+	return b, nil
+}
+
+// decodeSnapshot reads what is not too short.
+func decodeSnapshot(name string, b []byte) (Snapshot, error) {
 	body, sum := b[:len(b)-sha256.Size], b[len(b)-sha256.Size:]
 	if got := sha256.Sum256(body); !bytes.Equal(got[:], sum) || !bytes.HasPrefix(body, []byte(snapshotMagic)) {
 		return Snapshot{}, fmt.Errorf("%w: %s is not what was written", ErrSnapshot, name)

@@ -2,6 +2,7 @@ package jetstream_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -14,11 +15,12 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 20 * time.Second
+const patience = 45 * time.Second
 
 // streams runs a server without accounts, where a test may do anything, and
 // makes the streams on it.
@@ -47,7 +49,7 @@ func startServer(t *testing.T) *natsserver.Server {
 
 func connect(t *testing.T, url string, options ...nats.Option) natsjs.JetStream {
 	t.Helper()
-	conn, err := nats.Connect(url, options...)
+	conn, err := nats.Connect(url, append([]nats.Option{nats.Timeout(patience)}, options...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,9 +63,28 @@ func connect(t *testing.T, url string, options ...nats.Option) natsjs.JetStream 
 
 func create(t *testing.T, js natsjs.JetStream) {
 	t.Helper()
-	if err := jetstream.Create(t.Context(), js, jetstream.Topology{Replicas: 1, RawRetention: time.Hour}); err != nil {
+	if err := jetstream.Create(t.Context(), js, jetstream.Topology{Replicas: 1}); err != nil {
 		t.Fatal(err)
 	}
+	_, err := js.Publish(t.Context(), subjects.Key("main", "mailer", subjects.SealedPayload, makerDay), makerSecret[:], natsjs.WithExpectLastSequencePerSubject(0))
+	var api *natsjs.APIError
+	if err != nil && !(errors.As(err, &api) && api.ErrorCode == natsjs.JSErrCodeStreamWrongLastSequence) { // made again
+		t.Fatal(err)
+	}
+}
+
+// What makers make is sealed under one key, which the streams have.
+var makerSecret = [32]byte{7}
+
+const makerDay = "2026-03-15"
+
+func makerKey(t *testing.T) bcp.SealingKey {
+	t.Helper()
+	key, err := bcp.NewSealingKey(makerSecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
 }
 
 // open opens the journal and replays it into records.
@@ -106,12 +127,17 @@ func newMaker(t *testing.T) *maker {
 func (m *maker) moment() bcp.Moment {
 	m.n++
 	m.now = m.now.Add(time.Millisecond)
-	return bcp.Moment{Now: m.now, Fresh: fmt.Sprintf("%026d", m.n)}
+	return bcp.Moment{Now: m.now, Fresh: fmt.Sprintf("%026d", m.n), Salt: [16]byte{1, byte(m.n), byte(m.n >> 8)}}
 }
 
 // apply encodes a decision and moves on.
 func (m *maker) apply(d bcp.Decision) []byte {
 	m.t.Helper()
+	if d.Says() {
+		if err := d.Seal(makerKey(m.t)); err != nil {
+			m.t.Fatal(err)
+		}
+	}
 	b, err := bcp.EncodeDecision(&d)
 	if err != nil {
 		m.t.Fatal(err)

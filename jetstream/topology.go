@@ -2,7 +2,9 @@ package jetstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
@@ -13,43 +15,150 @@ import (
 // The streams of a mesh. Agents hold no permission on any of them.
 const (
 	CommitStream    = "BCP_COMMIT"
-	RawStream       = "BCP_RAW"
+	KeyStream       = "BCP_KEYS"
 	AuditStream     = "BCP_AUDIT"
 	LedgerStream    = "BCP_LEDGER"
 	ValidatedStream = "BCP_VALIDATED"
+	// BaseStream is there on a cluster whose journal is truncated.
+	BaseStream = "BCP_BASE"
 )
+
+// leastDuplicates is the shortest time for which a server remembers message ids.
+// Ours have none, and a server that starts reads all messages of that time, which
+// is otherwise two minutes.
+const leastDuplicates = 100 * time.Millisecond
 
 // Topology is what the streams of a mesh depend on.
 type Topology struct {
-	Replicas     int           // 1, or 3 on a cluster
-	RawRetention time.Duration // how long raw answers are kept
+	Replicas int // 1, or 3 on a cluster
+	// MaxDisk is what all streams may hold together, in bytes; 0 is no limit. Half
+	// of it is for the journal, which takes nothing more when that is full. The
+	// others lose their oldest messages.
+	MaxDisk int64
+	// Begins is the sequence that a new journal begins behind: that of a restore.
+	Begins uint64
 }
 
 // Create makes the streams, or brings them to this topology. It is safe to
 // call at every start; it never deletes a message.
 func Create(ctx context.Context, js natsjs.JetStream, t Topology) error {
-	for _, c := range t.streams() {
-		if _, err := js.CreateOrUpdateStream(ctx, c); err != nil {
+	if err := CreateJournal(ctx, js, t); err != nil {
+		return err
+	}
+	return CreateProjections(ctx, js, t)
+}
+
+// CreateJournal is Create of those that a gateway cannot serve without.
+func CreateJournal(ctx context.Context, js natsjs.JetStream, t Topology) error {
+	return createAll(ctx, js, t.journal())
+}
+
+// CreateProjections is Create of those that are made of the journal.
+func CreateProjections(ctx context.Context, js natsjs.JetStream, t Topology) error {
+	return createAll(ctx, js, t.projections())
+}
+
+func createAll(ctx context.Context, js natsjs.JetStream, streams []natsjs.StreamConfig) error {
+	for _, c := range streams {
+		if err := create(ctx, js, c); err != nil {
 			return fmt.Errorf("making stream %s: %w", c.Name, err)
 		}
 	}
 	return nil
 }
 
-func (t Topology) streams() []natsjs.StreamConfig {
-	stream := func(name, filter string) natsjs.StreamConfig {
-		return natsjs.StreamConfig{
-			Name: name, Subjects: []string{filter}, Storage: natsjs.FileStorage, Replicas: t.Replicas,
-			Retention: natsjs.LimitsPolicy, Discard: natsjs.DiscardNew, AllowDirect: true,
+const (
+	// answerPatience is how long a server may have its streams closed, or a stream with
+	// copies no leader: they are asked again and again.
+	answerPatience = 30 * time.Second
+	answerPause    = 100 * time.Millisecond
+	// createAttempt is how long an answer is waited for, lookAttempt one that takes no
+	// change: a leader that is gone gives none.
+	createAttempt = 2 * time.Second
+	lookAttempt   = 500 * time.Millisecond
+)
+
+// AwaitAnswer tries until the error says something about the streams, as [Unanswered]
+// tells, or there is none. It gives up after half a minute, or when ctx ends.
+func AwaitAnswer(ctx context.Context, try func() error) error {
+	for patience := time.Now().Add(answerPatience); ; {
+		err := try()
+		if err == nil || !Unanswered(err) || time.Now().After(patience) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(answerPause):
 		}
 	}
-	commit := stream(CommitStream, subjects.All(subjects.KindCommit))
-	commit.DenyDelete, commit.DenyPurge = true, true
-	raw := stream(RawStream, subjects.All(subjects.KindRaw))
-	raw.MaxAge, raw.AllowDirect = t.RawRetention, false
-	streams := []natsjs.StreamConfig{commit, raw}
+}
+
+func create(ctx context.Context, js natsjs.JetStream, c natsjs.StreamConfig) error {
+	return AwaitAnswer(ctx, func() error {
+		attempt, cancel := context.WithTimeout(ctx, createAttempt)
+		defer cancel()
+		return createOnce(attempt, js, c)
+	})
+}
+
+// createOnce asks first: of a cluster, the leader of a stream says how it is, and to
+// change it takes that of the whole cluster too.
+func createOnce(ctx context.Context, js natsjs.JetStream, c natsjs.StreamConfig) error {
+	look, cancel := ctx, func() {}
+	if c.Replicas > 1 {
+		look, cancel = context.WithTimeout(ctx, lookAttempt)
+	}
+	stream, err := js.Stream(look, c.Name)
+	cancel()
+	if err == nil && asWanted(stream.CachedInfo().Config, c) {
+		return nil
+	}
+	if err == nil || errors.Is(err, natsjs.ErrStreamNotFound) {
+		_, err = js.CreateOrUpdateStream(ctx, c)
+	}
+	return err
+}
+
+// asWanted reports whether a stream is as it is wanted, in everything.
+func asWanted(found, want natsjs.StreamConfig) bool {
+	found.Metadata = nil // the server's own
+	if want.FirstSeq == 0 {
+		found.FirstSeq = 0
+	}
+	want.Replicas = max(1, want.Replicas)
+	want.MaxConsumers, want.MaxMsgs, want.MaxMsgsPerSubject, want.MaxMsgSize = -1, -1, -1, -1
+	if want.MaxBytes == 0 {
+		want.MaxBytes = -1
+	}
+	return reflect.DeepEqual(found, want)
+}
+
+func (t Topology) stream(name, filter string) natsjs.StreamConfig {
+	return natsjs.StreamConfig{
+		Name: name, Subjects: []string{filter}, Storage: natsjs.FileStorage, Replicas: t.Replicas,
+		Retention: natsjs.LimitsPolicy, Discard: natsjs.DiscardNew, AllowDirect: true, Duplicates: leastDuplicates,
+	}
+}
+
+func (t Topology) journal() []natsjs.StreamConfig {
+	commit := t.stream(CommitStream, subjects.All(subjects.KindCommit))
+	commit.DenyDelete, commit.DenyPurge = true, true // for good: see Truncate
+	commit.MaxBytes = t.part(journalShare)
+	if t.Begins > 0 {
+		commit.FirstSeq = t.Begins + 1
+	}
+	// A copy that is behind may not have heard of a tombstone.
+	keys := t.stream(KeyStream, subjects.All(subjects.KindKey))
+	keys.AllowDirect = false
+	return []natsjs.StreamConfig{commit, keys}
+}
+
+func (t Topology) projections() []natsjs.StreamConfig {
+	var streams []natsjs.StreamConfig
 	for _, p := range projections {
-		c := stream(p.stream, p.filter())
+		c := t.stream(p.stream, p.filter())
+		c.MaxBytes, c.Discard = t.part(p.share), natsjs.DiscardOld
 		if t.Replicas <= 1 {
 			// A projection that loses its newest messages in a crash is
 			// filled again from the journal.
@@ -58,4 +167,16 @@ func (t Topology) streams() []natsjs.StreamConfig {
 		streams = append(streams, c)
 	}
 	return streams
+}
+
+// journalShare is the journal's part of MaxDisk, in sixteenths; those of the
+// projections are six. Two are left for the sealing keys, and for what the streams
+// need beside their messages.
+const journalShare = 8
+
+func (t Topology) part(share int64) int64 {
+	if t.MaxDisk == 0 {
+		return -1
+	}
+	return max(1, t.MaxDisk/16*share)
 }

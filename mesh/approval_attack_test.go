@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -241,9 +243,11 @@ func userKey(t *testing.T, p person) string {
 // covers P7.3, P7.1, SUB-116, BCP-84
 func TestItemsExpire(t *testing.T) {
 	t.Parallel()
-	m := meshtest.Prepare(t, with(pair(1000), "mesh.yaml", people))
-	m.Definition.Channels[0].ApprovalTTL = 1500 * time.Millisecond // less than a definition may say
-	m.Start(t)
+	const ttl = 10 * time.Minute // shorter than that of a query
+	var ahead atomic.Int64       // of the machine's clock
+	m := meshtest.Start(t, with(pair(1000, "approval_ttl: 10m"), "mesh.yaml", people), func(c *mesh.Config) {
+		c.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	})
 	main, mailer := connect(t, m)
 	ann := approver(t, m, "ann")
 	gate := main.Accepted(t, "mailer", askSum)
@@ -262,6 +266,8 @@ func TestItemsExpire(t *testing.T) {
 	if len(acts) != 3 {
 		t.Fatalf("%d items", len(acts))
 	}
+	ahead.Store(int64(ttl))
+	m.Settle(t) // has the gateway look at the clock
 	m.WaitCount(t, 3, func(d *bcp.Decision) bool { return d.Kind == bcp.KindExpire && d.Item != "" })
 	for _, a := range acts {
 		if r := ann.decide(t, a); r.Text("error") != "item_expired" {

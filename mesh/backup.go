@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,18 +28,22 @@ const keyFolder = "keys"
 // BackupOptions say how to make a backup, or to restore one.
 type BackupOptions struct {
 	Version string // names the program
-	// WithoutKeys leaves the keys out: who restores it makes new ones, and issues
-	// every creds file again.
+	// WithoutKeys leaves the keys of the accounts out: who restores it makes new
+	// ones, and issues every creds file again. Those that the journal is sealed
+	// under are part of it.
 	WithoutKeys bool
 	// Salvage takes a damaged journal up to its last good record.
 	Salvage bool
 	// Progress, if set, is called with the records that are done, and all of
 	// them.
 	Progress func(done, all uint64)
+	// Keys say how sealed keys are opened: those of the state folder or, of Restore,
+	// of the backup.
+	Keys []accounts.OpenOption
 }
 
-// Backup writes everything that a state folder knows, but for the raw answers
-// and what follows from the rest, to w. No mesh may run on it: the error wraps
+// Backup writes everything that a state folder knows, but for what follows from
+// the rest, to w. No mesh may run on it: the error wraps
 // [server.ErrInUse] then. def may be nil.
 func Backup(ctx context.Context, state string, def *bcp.Mesh, w io.Writer, o BackupOptions) (jetstream.Manifest, error) {
 	if _, err := accounts.Open(state); err != nil {
@@ -50,20 +55,74 @@ func Backup(ctx context.Context, state string, def *bcp.Mesh, w io.Writer, o Bac
 			return jetstream.Manifest{}, fmt.Errorf("back up: %w", err)
 		}
 	}
-	err := withStreams(ctx, state, def, func(js natsjs.JetStream) error {
-		return out.Journal(ctx, js, o.Salvage, o.Progress)
-	})
-	if err == nil {
-		err = putSnapshot(out, state)
-	}
 	var m jetstream.Manifest
-	if err == nil {
-		m, err = out.Close()
-	}
+	err := withStreams(ctx, state, def, o.Keys, func(js natsjs.JetStream) (err error) {
+		m, err = putJournal(ctx, out, js, state, o, false)
+		return err
+	})
 	if err != nil {
 		return jetstream.Manifest{}, fmt.Errorf("back up: %w", err)
 	}
 	return m, nil
+}
+
+// putJournal writes what follows the keys, and the end. hashes says to take those
+// of the tree also where the journal makes them again.
+func putJournal(ctx context.Context, out *jetstream.BackupWriter, js natsjs.JetStream, state string, o BackupOptions, hashes bool) (jetstream.Manifest, error) {
+	// Streams whose description is damaged are there again.
+	if err := jetstream.Create(ctx, js, jetstream.Topology{Replicas: 1}); err != nil {
+		return jetstream.Manifest{}, err
+	}
+	snapshots, err := wholeSnapshots(state)
+	if err != nil {
+		return jetstream.Manifest{}, err
+	}
+	known, err := basesOf(state).Newest()
+	if err != nil {
+		return jetstream.Manifest{}, err
+	}
+	if len(snapshots) > 0 {
+		known = max(known, snapshots[0].decision)
+	}
+	begin, err := jetstream.Begin(ctx, js)
+	if o.Salvage && errors.Is(err, jetstream.ErrRecord) {
+		err = jetstream.NothingToSalvage(err)
+	}
+	if err == nil && begin.Truncated() {
+		var base jetstream.BaseFile
+		if _, base, err = basesOf(state).Read(ctx, begin); err == nil {
+			err = out.Put(base.Name, base.Content)
+		}
+	}
+	if err == nil {
+		err = out.Keys(ctx, js)
+	}
+	if err == nil {
+		err = out.Journal(ctx, js, Tree(state, 0), known, o.Salvage, o.Progress)
+	}
+	if err == nil {
+		err = putSnapshot(out, state, snapshots)
+	}
+	if err == nil && (hashes || begin.Truncated()) {
+		err = putFile(out, state, path.Join(treeFolder(0), jetstream.TreeHashes))
+	}
+	// A journal that goes on from an earlier place than what was signed is another
+	// history. It gets another key, and so another name.
+	if err == nil && !o.WithoutKeys && !out.Salvaged() {
+		err = errors.Join(putFile(out, state, path.Join(keyFolder, accounts.CheckpointKeyFile(0))), putFile(out, state, path.Join(treeFolder(0), jetstream.TreeCheckpoints)))
+	}
+	if err != nil {
+		return jetstream.Manifest{}, err
+	}
+	return out.Close()
+}
+
+func basesOf(state string) *jetstream.Bases {
+	return jetstream.NewBases(filepath.Join(state, jetstream.BaseFolder))
+}
+
+func snapshotsOf(state string) *jetstream.Snapshots {
+	return jetstream.NewSnapshots(filepath.Join(state, snapshotFolder))
 }
 
 func putKeys(out *jetstream.BackupWriter, state string) error {
@@ -72,7 +131,7 @@ func putKeys(out *jetstream.BackupWriter, state string) error {
 		return err
 	}
 	for _, e := range entries {
-		if !e.Type().IsRegular() {
+		if !e.Type().IsRegular() || accounts.IsCheckpointKeyFile(e.Name()) {
 			continue
 		}
 		content, err := os.ReadFile(filepath.Join(state, keyFolder, e.Name()))
@@ -83,37 +142,72 @@ func putKeys(out *jetstream.BackupWriter, state string) error {
 			return err
 		}
 	}
+	// By its authority agents know the mesh.
+	for _, name := range accounts.AuthorityFiles() {
+		if err := putFile(out, state, name); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// putSnapshot takes the newest snapshot that is whole. A start decides whether it
-// stands up to the journal.
-func putSnapshot(out *jetstream.BackupWriter, state string) error {
-	snapshots := jetstream.NewSnapshots(filepath.Join(state, snapshotFolder))
-	names, err := snapshots.List()
+// putFile takes a file of the state folder, where it is there.
+func putFile(out *jetstream.BackupWriter, state, name string) error {
+	content, err := os.ReadFile(filepath.Join(state, filepath.FromSlash(name)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
+	return out.Put(name, content)
+}
+
+// wholeSnapshot is one that can be read.
+type wholeSnapshot struct {
+	name     string
+	decision uint64
+}
+
+// wholeSnapshots returns them, the newest first.
+func wholeSnapshots(state string) ([]wholeSnapshot, error) {
+	snapshots := snapshotsOf(state)
+	names, err := snapshots.List()
+	if err != nil {
+		return nil, err
+	}
+	var whole []wholeSnapshot
 	for _, name := range names {
-		if _, err := snapshots.Read(name); err != nil {
+		if s, err := snapshots.Read(name); err == nil {
+			whole = append(whole, wholeSnapshot{name, s.Decision})
+		}
+	}
+	return whole, nil
+}
+
+// putSnapshot takes the newest that is not ahead of the journal, which may have
+// lost its end. A start decides whether it stands up to the journal.
+func putSnapshot(out *jetstream.BackupWriter, state string, snapshots []wholeSnapshot) error {
+	for _, s := range snapshots {
+		if s.decision > out.Decisions() {
 			continue
 		}
-		content, err := os.ReadFile(filepath.Join(state, snapshotFolder, name))
+		content, err := os.ReadFile(filepath.Join(state, snapshotFolder, s.name))
 		if err != nil {
 			return err
 		}
-		return out.Put(path.Join(snapshotFolder, name), content)
+		return out.Put(path.Join(snapshotFolder, s.name), content)
 	}
 	return nil
 }
 
 // withStreams runs a server on a state folder where no mesh runs, as long as f
-// does.
-func withStreams(ctx context.Context, state string, def *bcp.Mesh, f func(natsjs.JetStream) error) (err error) {
+// does. It may write where a mesh has no room left.
+func withStreams(ctx context.Context, state string, def *bcp.Mesh, keys []accounts.OpenOption, f func(natsjs.JetStream) error) (err error) {
 	if def == nil {
 		def = &bcp.Mesh{} // agents have no business here
 	}
-	_, bundle, err := Keys(state, def)
+	_, bundle, err := Keys(state, def, keys...)
 	if err != nil {
 		return err
 	}
@@ -137,9 +231,12 @@ func withStreams(ctx context.Context, state string, def *bcp.Mesh, f func(natsjs
 // ErrNotEmpty says that there is something where a backup should be restored.
 var ErrNotEmpty = errors.New("the folder is there, and is not empty")
 
-// Restore makes a new state folder of a backup. Everything in it is checked
-// before the first byte is written, and the folder appears whole or not at all.
-func Restore(ctx context.Context, from io.ReadSeeker, state string, o BackupOptions) (jetstream.Manifest, error) {
+// Restore makes a new state folder of a backup, or of several, oldest first, that
+// follow one another: what a truncation cut off is put in front again. Everything
+// in them is checked before the first byte is written, and the folder appears
+// whole or not at all. The manifest is that of the last, with the beginning of the
+// first.
+func Restore(ctx context.Context, from []io.ReadSeeker, state string, o BackupOptions) (jetstream.Manifest, error) {
 	m, err := restore(ctx, from, state, o)
 	if err != nil {
 		return jetstream.Manifest{}, fmt.Errorf("restore: %w", err)
@@ -147,120 +244,162 @@ func Restore(ctx context.Context, from io.ReadSeeker, state string, o BackupOpti
 	return m, nil
 }
 
-func restore(ctx context.Context, from io.ReadSeeker, state string, o BackupOptions) (m jetstream.Manifest, err error) {
+func restore(ctx context.Context, from []io.ReadSeeker, state string, o BackupOptions) (all jetstream.Manifest, err error) {
 	if entries, err := os.ReadDir(state); err == nil && len(entries) > 0 {
-		return m, ErrNotEmpty
+		return all, ErrNotEmpty
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return m, err
+		return all, err
 	}
-	if m, err = jetstream.ReadBackup(from, jetstream.Restoring{}); err != nil {
-		return m, err
-	}
-	if _, err := from.Seek(0, io.SeekStart); err != nil {
-		return m, err
+	if all, err = readBackups(from, jetstream.Restoring{}); err != nil {
+		return all, err
 	}
 	if err := os.MkdirAll(filepath.Dir(state), 0o700); err != nil {
-		return m, err
+		return all, err
 	}
 	draft, err := os.MkdirTemp(filepath.Dir(state), ".restoring-*")
 	if err != nil {
-		return m, err
+		return all, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(draft)) }()
-	again, err := restoreInto(ctx, from, draft, m.Records, o)
-	if err == nil && again.Head != m.Head {
-		err = fmt.Errorf("%w: it changed while it was read", jetstream.ErrBackup)
+	if err := restoreInto(ctx, from, draft, all, o); err != nil {
+		return all, err
 	}
-	if err == nil {
-		err = syncAll(draft)
-	}
-	if err == nil {
+	if err = syncAll(draft); err == nil {
 		err = os.Rename(draft, state) // onto nothing, or an empty folder
 	}
-	return m, err
+	return all, err
 }
 
-func restoreInto(ctx context.Context, from io.ReadSeeker, draft string, all uint64, o BackupOptions) (jetstream.Manifest, error) {
-	keys := make(map[string][]byte)
-	hasKeys := false
-	putFiles := func(name string, content []byte) error {
-		if strings.HasPrefix(name, keyFolder+"/") {
-			keys[name], hasKeys = content, true
+// readBackups checks that backups are whole and follow one another, and hands out what is
+// in them.
+func readBackups(from []io.ReadSeeker, into jetstream.Restoring) (all jetstream.Manifest, err error) {
+	for i, f := range from {
+		m, err := readBackup(f, into)
+		if err != nil {
+			return all, err
 		}
-		return writeFile(draft, name, content)
+		if end := (jetstream.Position{Sequence: all.Records, Decision: all.Decisions, Head: all.Head}); i > 0 && m.Begins != end {
+			return all, fmt.Errorf("%w: it begins behind decision %d, and the one before ends with decision %d", jetstream.ErrBackup, m.Begins.Decision, end.Decision)
+		}
+		if i > 0 {
+			m.Begins = all.Begins
+		}
+		all = m
 	}
-	// The keys stand in front of the journal, whose account they make.
-	if _, err := jetstream.ReadBackup(from, jetstream.Restoring{File: putFiles}); err != nil {
+	return all, nil
+}
+
+// readBackup reads one from its beginning.
+func readBackup(f io.ReadSeeker, into jetstream.Restoring) (jetstream.Manifest, error) {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return jetstream.Manifest{}, err
 	}
-	if _, err := from.Seek(0, io.SeekStart); err != nil {
-		return jetstream.Manifest{}, err
+	return jetstream.ReadBackup(f, into)
+}
+
+func restoreInto(ctx context.Context, from []io.ReadSeeker, draft string, all jetstream.Manifest, o BackupOptions) error {
+	var keys map[string][]byte
+	for i, f := range from {
+		keys = make(map[string][]byte) // of the newest
+		if _, err := readBackup(f, jetstream.Restoring{File: func(name string, content []byte) error {
+			if strings.HasPrefix(name, keyFolder+"/") || slices.Contains(accounts.AuthorityFiles(), name) {
+				keys[name] = content
+				return nil
+			}
+			if isTree(name) && i < len(from)-1 {
+				return nil // the newest has what its key has signed
+			}
+			return writeFile(draft, name, content)
+		}}); err != nil {
+			return err
+		}
 	}
-	var m jetstream.Manifest
-	err := func() error {
-		if !hasKeys {
-			if _, err := accounts.Create(draft); err != nil {
+	writeKeys := func() error {
+		for name, content := range keys {
+			if err := writeFile(draft, name, content); err != nil {
 				return err
 			}
 		}
-		return withStreams(ctx, draft, nil, func(js natsjs.JetStream) (err error) {
-			m, err = restoreJournal(ctx, js, from, all, o)
-			return err
-		})
-	}()
+		return nil
+	}
+	// The keys stand in front of the journal, whose account they make.
+	err := writeKeys()
+	if err == nil && len(keys) == 0 {
+		_, err = accounts.Create(draft)
+	}
+	if err == nil {
+		err = withStreams(ctx, draft, nil, o.Keys, func(js natsjs.JetStream) error { return restoreJournal(ctx, js, from, all, o) })
+	}
 	if err != nil {
-		return jetstream.Manifest{}, err
+		return err
 	}
-	for name, content := range keys { // as they were, without what this server needed
-		if err := writeFile(draft, name, content); err != nil {
-			return jetstream.Manifest{}, err
-		}
-	}
-	return m, nil
+	return writeKeys() // as they were, without what this server needed
 }
 
 // restoreWindow is how many records are on their way at a time.
 const restoreWindow = 512
 
-func restoreJournal(ctx context.Context, js natsjs.JetStream, from io.Reader, all uint64, o BackupOptions) (jetstream.Manifest, error) {
-	if err := jetstream.Create(ctx, js, jetstream.Topology{Replicas: 1}); err != nil {
-		return jetstream.Manifest{}, err
+func restoreJournal(ctx context.Context, js natsjs.JetStream, from []io.ReadSeeker, all jetstream.Manifest, o BackupOptions) error {
+	if err := jetstream.Create(ctx, js, jetstream.Topology{Replicas: 1, Begins: all.Begins.Sequence}); err != nil {
+		return err
 	}
 	journal, err := jetstream.OpenJournal(ctx, js, 0)
 	if err != nil {
-		return jetstream.Manifest{}, err
+		return err
 	}
+	// There is nothing, and it begins there.
+	if err := journal.ReplayBehind(ctx, all.Begins, nil); err != nil {
+		return err
+	}
+	return restoreRecords(ctx, js, journal, from, all, all.Begins, o)
+}
+
+// restoreRecords fills the streams that are there, whose journal has the backups'
+// records up to a position.
+func restoreRecords(ctx context.Context, js natsjs.JetStream, journal *jetstream.Journal, from []io.ReadSeeker, all jetstream.Manifest, there jetstream.Position, o BackupOptions) error {
 	var acks []natsjs.PubAckFuture
-	done := uint64(0)
-	m, err := jetstream.ReadBackup(from, jetstream.Restoring{Record: func(decisions [][]byte) error {
-		ack, err := journal.RestoreRecord(decisions)
-		if err != nil {
+	done := all.Begins.Sequence
+	for i, f := range from {
+		if _, err := readBackup(f, jetstream.Restoring{Keys: func(keys []jetstream.StoredKey) error {
+			if i < len(from)-1 {
+				return nil // the newest has them all, and what was destroyed since
+			}
+			return jetstream.RestoreKeys(ctx, js, keys)
+		}, Record: func(decisions [][]byte) error {
+			if done++; done <= there.Sequence {
+				if done == there.Sequence && bcp.RecordDigest(decisions[len(decisions)-1]) != there.Head {
+					return fmt.Errorf("%w: it has the records of another journal", ErrNotEmpty)
+				}
+				return nil
+			}
+			ack, err := journal.RestoreRecord(decisions)
+			if err != nil {
+				return err
+			}
+			if acks = append(acks, ack); len(acks) >= restoreWindow {
+				err = jetstream.Await(ctx, acks)
+				acks = acks[:0]
+			}
+			if o.Progress != nil {
+				o.Progress(done, all.Records)
+			}
+			return err
+		}}); err != nil {
 			return err
 		}
-		if acks = append(acks, ack); len(acks) >= restoreWindow {
-			err = jetstream.AwaitRaw(ctx, acks)
-			acks = acks[:0]
-		}
-		if done++; o.Progress != nil {
-			o.Progress(done, all)
-		}
-		return err
-	}})
-	if err == nil {
-		err = jetstream.AwaitRaw(ctx, acks)
 	}
-	if err != nil {
-		return jetstream.Manifest{}, err
+	if err := jetstream.Await(ctx, acks); err != nil {
+		return err
 	}
 	// What was written is read again: the disk has the last word.
 	var chain jetstream.Chain
 	if err := journal.Replay(ctx, func(decision []byte) error { return chain.Add([][]byte{decision}) }); err != nil {
-		return jetstream.Manifest{}, err
+		return err
 	}
-	if chain.Head != m.Head || chain.Decisions != m.Decisions {
-		return jetstream.Manifest{}, fmt.Errorf("%w: %d of %d decisions were stored", jetstream.ErrRecord, chain.Decisions, m.Decisions)
+	if chain.Head != all.Head || chain.Decisions != all.Decisions || chain.Begin.Position != all.Begins {
+		return fmt.Errorf("%w: %d of %d decisions were stored", jetstream.ErrRecord, chain.Decisions, all.Decisions)
 	}
-	return m, nil
+	return nil
 }
 
 // writeFile writes a file of a backup. Its name was checked when it was read.

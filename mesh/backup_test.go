@@ -20,9 +20,9 @@ import (
 )
 
 // busy is a mesh with something of everything in its journal.
-func busy(t *testing.T) *meshtest.Mesh {
+func busy(t *testing.T, change ...func(*mesh.Config)) *meshtest.Mesh {
 	t.Helper()
-	m := meshtest.Start(t, pair(1000))
+	m := meshtest.Start(t, pair(1000), change...)
 	main, mailer := controller(t, m, "main"), reader(t, m, "mailer")
 	for range 5 {
 		main.Accepted(t, "mailer", askUrgent)
@@ -55,12 +55,12 @@ func TestBackup(t *testing.T) {
 		t.Errorf("%+v", made)
 	}
 	original := m.State
-	if _, err := mesh.Restore(t.Context(), bytes.NewReader(file.Bytes()), original, mesh.BackupOptions{}); !errors.Is(err, mesh.ErrNotEmpty) {
+	if _, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, original, mesh.BackupOptions{}); !errors.Is(err, mesh.ErrNotEmpty) {
 		t.Errorf("over what is there: %v", err)
 	}
 	m.State = filepath.Join(t.TempDir(), "new")
 	steps := uint64(0)
-	restored, err := mesh.Restore(t.Context(), bytes.NewReader(file.Bytes()), m.State, mesh.BackupOptions{Progress: func(done, _ uint64) { steps = done }})
+	restored, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{Progress: func(done, _ uint64) { steps = done }})
 	if err != nil || restored.Head != made.Head || steps != made.Records {
 		t.Fatalf("%+v %v", restored, err)
 	}
@@ -89,7 +89,7 @@ func TestBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.State = filepath.Join(t.TempDir(), "new")
-	if _, err := mesh.Restore(t.Context(), bytes.NewReader(file.Bytes()), m.State, mesh.BackupOptions{}); err != nil {
+	if _, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	m.Start(t)
@@ -114,7 +114,7 @@ func TestDamagedBackup(t *testing.T) {
 	parent := t.TempDir()
 	refused := func(name string, b []byte) {
 		t.Helper()
-		if _, err := mesh.Restore(t.Context(), bytes.NewReader(b), filepath.Join(parent, "new"), mesh.BackupOptions{}); !errors.Is(err, jetstream.ErrBackup) {
+		if _, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(b)}, filepath.Join(parent, "new"), mesh.BackupOptions{}); !errors.Is(err, jetstream.ErrBackup) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -188,11 +188,82 @@ func TestSalvage(t *testing.T) {
 		t.Fatalf("%d decisions of %d: %+v %v", made.Decisions, before, made.Lost, err)
 	}
 	m.State = filepath.Join(t.TempDir(), "new")
-	if _, err := mesh.Restore(t.Context(), bytes.NewReader(file.Bytes()), m.State, mesh.BackupOptions{}); err != nil {
+	if _, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	m.Start(t)
 	if got := m.Decisions(); got[len(got)-1].Seq != made.Decisions+1 {
 		t.Errorf("it goes on with %d behind %d", got[len(got)-1].Seq, made.Decisions)
+	}
+}
+
+// A journal that has lost its beginning leaves nothing to salvage, and says so.
+//
+// covers P11.1, A-CRASH
+func TestNothingToSalvage(t *testing.T) {
+	t.Parallel()
+	m := busy(t)
+	m.Stop(t)
+	found, err := filepath.Glob(filepath.Join(m.State, "jetstream", "jetstream", "*", "streams", jetstream.CommitStream, "msgs", "*.blk"))
+	if err != nil || len(found) != 1 || os.Remove(found[0]) != nil {
+		t.Fatal(found, err)
+	}
+	m.Mesh = nil
+	if made, err := mesh.Backup(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{Salvage: true}); !errors.Is(err, jetstream.ErrNothingToSalvage) {
+		t.Errorf("%+v, %v", made, err)
+	}
+}
+
+// A journal that has lost its end, so that the newest snapshot and the audit know
+// more than it, gets no backup without a word; a salvaging one leaves behind what
+// is ahead of it, and restores to a mesh that starts.
+//
+// covers P11.1, P11.2, A-CRASH
+func TestSalvageLostEnd(t *testing.T) {
+	t.Parallel()
+	m := busy(t)
+	m.Stop(t)
+	var before [][]byte
+	js, end := m.Streams(t)
+	for _, r := range meshtest.ReadStream(t, js, jetstream.CommitStream) {
+		before = append(before, r.Data)
+	}
+	end()
+	found, err := filepath.Glob(filepath.Join(m.State, "jetstream", "jetstream", "*", "streams", jetstream.CommitStream, "msgs"))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	block := filepath.Join(found[0], "1.blk")
+	info, err := os.Stat(block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Truncate(block, info.Size()/2), os.Remove(filepath.Join(found[0], "index.db"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.TryStart(t); !errors.Is(err, jetstream.ErrLost) {
+		t.Fatalf("a journal without its end: %v", err)
+	}
+	m.Mesh = nil
+	if _, err := mesh.Backup(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{}); !errors.Is(err, jetstream.ErrLost) {
+		t.Errorf("a backup of it: %v", err)
+	}
+	var file bytes.Buffer
+	made, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{Salvage: true})
+	if err != nil || made.Lost == "" || made.Decisions == 0 {
+		t.Fatalf("salvaged: %+v %v", made, err)
+	}
+	m.State = filepath.Join(t.TempDir(), "new")
+	if _, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m.Start(t)
+	m.Stop(t)
+	js, end = m.Streams(t)
+	defer end()
+	for i, r := range meshtest.ReadStream(t, js, jetstream.CommitStream)[:made.Records] {
+		if !bytes.Equal(r.Data, before[i]) {
+			t.Errorf("record %d is another one", i+1)
+		}
 	}
 }

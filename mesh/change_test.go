@@ -127,6 +127,41 @@ func TestSessions(t *testing.T) {
 	}
 }
 
+// A Controller hears of its own channels alone, in the midst of whatever it does,
+// and it leaves no record; a Reader hears which of the protocol's tools it has.
+//
+// covers P9.6, P9.3
+func TestControllerListsItsChannels(t *testing.T) {
+	t.Parallel()
+	files := pair(1000)
+	files["boss.md"] = agentFile("boss", "", controls("mailer", 77))
+	files["mailer.md"] = agentFile("mailer", "description: Reads mail.\ntools: Read, BCPPublish, BCPRespond\n", reads("main"), reads("boss"))
+	m := meshtest.Start(t, in(files, bcp.MessagePack))
+	main := controller(t, m, "main")
+	mailer := m.Connect(t, "mailer", bcp.RoleReader)
+	if told := mailer.Deliveries(t).Next(t); !strings.Contains(told.JSON, `"tools":["BCPPublish","BCPRespond"]`) {
+		t.Errorf("the Reader hears %s", told.JSON)
+	}
+	main.Accepted(t, "mailer", askUrgent)
+	m.Settle(t)
+	before := len(m.Decisions())
+	list := main.Request(t, subjects.Session("main"), `{"verb":"channels"}`)
+	for _, part := range []string{`"type":"bcp_channels"`, `"reader":"mailer"`, `"description":"Reads mail."`, `"remaining_bits":999`, `"subscription_id":"digest"`} {
+		if !strings.Contains(list.JSON, part) {
+			t.Errorf("%s is not in %s", part, list.JSON)
+		}
+	}
+	if strings.Contains(list.JSON, "boss") || strings.Contains(list.JSON, "77") {
+		t.Errorf("it hears of another Controller: %s", list.JSON)
+	}
+	m.Settle(t)
+	for _, d := range m.Decisions()[before:] {
+		if d.Kind == bcp.KindSession {
+			t.Errorf("there is a record: %+v", d)
+		}
+	}
+}
+
 // covers A-CONCQ, SUB-26, P4.5
 func TestConcurrentAsks(t *testing.T) {
 	t.Parallel()

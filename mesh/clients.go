@@ -1,14 +1,18 @@
 package mesh
 
 import (
+	"cmp"
 	"errors"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
@@ -16,14 +20,32 @@ import (
 // watching terminal, a browser, and commands beside them.
 const maxPersonConnections = 8
 
-// spared is how old a connection has to be for kickAll: what an agent is
-// disconnected for was said up to two countings ago, by the connection before.
+// spared is how long kickAll leaves an agent alone that it has disconnected:
+// what it is counted for was said up to two countings ago, by the connection
+// before.
 const spared = 2 * time.Second
 
-// client is one connection.
+const (
+	// fights is how often within fightTime a connection takes the place of another
+	// with the same credentials until that is no half-open one that comes back, but
+	// two clients: each comes back in turn.
+	fights    = 3
+	fightTime = time.Minute
+	// tellAgain is how long nothing more is said of the same credentials.
+	tellAgain = 10 * time.Minute
+)
+
+// client is one open connection.
 type client struct {
-	id    uint64
-	since time.Time
+	id        server.ClientID
+	key, host string
+	since     time.Time
+}
+
+// copied is what speaks for credentials in two places at once.
+type copied struct {
+	fought []time.Time // within fightTime
+	told   time.Time
 }
 
 // clients keeps each agent to its max_connections, in each of its roles, and
@@ -31,18 +53,20 @@ type client struct {
 // connection whose other end is gone without a word must not lock its agent
 // out. Its methods may be used concurrently.
 type clients struct {
-	kick func(clientID uint64) error
+	kick func(server.ClientID) error
 	log  hclog.Logger
 
 	mu         sync.Mutex
 	definition *bcp.Mesh
 	open       map[server.Party][]client // oldest first
+	copies     map[string]*copied        // by the public key of credentials
+	kicked     map[server.Party]time.Time
 	stopped    bool
 	kicks      sync.WaitGroup
 }
 
-func newClients(definition *bcp.Mesh, kick func(uint64) error, log hclog.Logger) *clients {
-	return &clients{definition: definition, kick: kick, log: log, open: map[server.Party][]client{}}
+func newClients(definition *bcp.Mesh, kick func(server.ClientID) error, log hclog.Logger) *clients {
+	return &clients{definition: definition, kick: kick, log: log, open: map[server.Party][]client{}, copies: map[string]*copied{}, kicked: map[server.Party]time.Time{}}
 }
 
 // use has other definitions say how many connections an agent may have. Those
@@ -53,23 +77,92 @@ func (c *clients) use(definition *bcp.Mesh) {
 	c.definition = definition
 }
 
-// note follows the server's events.
-func (c *clients) note(e server.Connection) {
+// note follows the server's events. Where a connection begins with credentials
+// that are used elsewhere too, it returns the hosts.
+func (c *clients) note(e server.Connection) (shared string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	open := c.open[e.Party]
 	if e.Connected {
-		open = append(open, client{e.ClientID, time.Now()})
-		if beyond := len(open) - c.limit(e.Party); beyond > 0 {
-			c.disconnect(open[:beyond])
-			open = slices.Clone(open[beyond:])
-		}
+		now := time.Now()
+		next := client{id: e.ClientID, key: e.UserKey, host: e.Host, since: now}
+		beyond := max(0, len(open)+1-c.limit(e.Party))
+		shared = c.copy(open[:beyond], open[beyond:], next)
+		c.disconnect(open[:beyond])
+		open = append(slices.Clone(open[beyond:]), next)
 	} else {
-		open = slices.DeleteFunc(open, func(one client) bool { return one.id == e.ClientID })
+		open = slices.DeleteFunc(open, func(o client) bool { return o.id == e.ClientID })
 	}
 	if c.open[e.Party] = open; len(open) == 0 {
 		delete(c.open, e.Party)
 	}
+	return shared
+}
+
+// copy looks at a connection beside those whose place it takes, and those that
+// stay: the same credentials on two hosts, or in a fight for one place, are a copy
+// or a mistake. It returns the hosts.
+func (c *clients) copy(replaced, stay []client, next client) string {
+	hosts := []string{next.host}
+	fought, beside := false, false
+	for i, o := range slices.Concat(replaced, stay) {
+		if o.key != next.key {
+			continue
+		}
+		hosts = append(hosts, o.host)
+		fought = fought || i < len(replaced)
+		beside = beside || i >= len(replaced) && o.host != next.host
+	}
+	if !fought && !beside {
+		return ""
+	}
+	maps.DeleteFunc(c.copies, func(_ string, k *copied) bool {
+		k.fought = slices.DeleteFunc(k.fought, func(t time.Time) bool { return next.since.Sub(t) >= fightTime })
+		return len(k.fought) == 0 && next.since.Sub(k.told) >= tellAgain
+	})
+	k := c.copies[next.key]
+	if k == nil {
+		k = &copied{}
+		c.copies[next.key] = k
+	}
+	if fought {
+		k.fought = append(k.fought, next.since)
+	}
+	if !beside && len(k.fought) < fights || next.since.Sub(k.told) < tellAgain {
+		return ""
+	}
+	k.told = next.since
+	slices.Sort(hosts)
+	return strings.Join(slices.Compact(hosts), ", ")
+}
+
+// list returns the connections of agents and people, by name and role.
+func (c *clients) list() []gateway.ClientConnection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := []gateway.ClientConnection{}
+	for party, open := range c.open {
+		for _, o := range open {
+			list = append(list, gateway.ClientConnection{Key: o.key, Agent: party.Agent, Role: party.Role, Host: o.host, Since: o.since.UTC()})
+		}
+	}
+	slices.SortFunc(list, func(a, b gateway.ClientConnection) int {
+		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Role, b.Role), a.Since.Compare(b.Since))
+	})
+	return list
+}
+
+// keys returns the public keys that are connected.
+func (c *clients) keys() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var keys []string
+	for _, open := range c.open {
+		for _, o := range open {
+			keys = append(keys, o.key)
+		}
+	}
+	return keys
 }
 
 // connected counts the parties, by role.
@@ -83,17 +176,17 @@ func (c *clients) connected() map[bcp.Role]int {
 	return count
 }
 
-// kickAll disconnects an agent in one role, without waiting for it. Connections
-// that have just begun are spared.
+// kickAll disconnects an agent in one role, without waiting for it, but not
+// again within two seconds.
 func (c *clients) kickAll(agent bcp.AgentName, role bcp.Role) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	open := c.open[server.Party{Agent: agent, Role: role}]
-	recent := slices.IndexFunc(open, func(one client) bool { return time.Since(one.since) < spared })
-	if recent < 0 {
-		recent = len(open)
+	p := server.Party{Agent: agent, Role: role}
+	if time.Since(c.kicked[p]) < spared {
+		return
 	}
-	c.disconnect(open[:recent])
+	c.kicked[p] = time.Now()
+	c.disconnect(c.open[p])
 }
 
 // disconnect begins to; c.mu is held.
@@ -103,8 +196,8 @@ func (c *clients) disconnect(list []client) {
 	}
 	list = slices.Clone(list)
 	c.kicks.Go(func() {
-		for _, one := range list {
-			if err := c.kick(one.id); err != nil && !errors.Is(err, server.ErrNoClient) {
+		for _, o := range list {
+			if err := c.kick(o.id); err != nil && !errors.Is(err, server.ErrNoClient) {
 				c.log.Error("disconnecting a client", "error", err)
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
 )
 
@@ -25,7 +25,7 @@ type commands struct {
 	supervisor *supervisor.Supervisor
 
 	mu      sync.Mutex
-	issued  map[string]bool // files that this mesh has written
+	issued  map[string]server.Party // files that this mesh has written, and whose they are
 	resting map[bcp.AgentName]*rest
 	stopped bool
 }
@@ -49,7 +49,7 @@ func (m *Mesh) startCommands() error {
 	if err := os.RemoveAll(folder); err != nil {
 		return fmt.Errorf("start the commands: %w", err)
 	}
-	c := &commands{mesh: m, issued: map[string]bool{}, resting: map[bcp.AgentName]*rest{}}
+	c := &commands{mesh: m, issued: map[string]server.Party{}, resting: map[bcp.AgentName]*rest{}}
 	c.supervisor = supervisor.New(supervisor.Config{
 		Logger: m.config.Logger.Named("agents"), Environ: m.config.Environ, Prepare: c.prepare, OnChange: c.changed,
 	})
@@ -61,8 +61,26 @@ func (m *Mesh) startCommands() error {
 		c.stopTimers()
 		return errors.Join(err, os.RemoveAll(folder))
 	})
+	m.renewCommands(c)
 	c.use(m.definition.Load())
 	return nil
+}
+
+const (
+	// commandCreds is how long the credentials of a command are good, and
+	// commandRenewal how long until others are written over them.
+	commandCreds   = 48 * time.Hour
+	commandRenewal = commandCreds / 2
+)
+
+// renewCommands keeps the credentials of commands good until the mesh stops. A
+// copy of them that stays somewhere is good for no longer than that.
+func (m *Mesh) renewCommands(c *commands) {
+	m.every(commandRenewal, func(context.Context) {
+		if err := c.renew(); err != nil {
+			m.config.Logger.Error("renewing the credentials of commands", "error", err)
+		}
+	})
 }
 
 // commandGrace is how long commands may take to end with their mesh.
@@ -91,6 +109,9 @@ func (c *commands) prepare(p supervisor.Program) ([]string, error) {
 		return nil, errGone
 	}
 	env := []string{"BCPMESH_URL=" + c.mesh.URL()}
+	if ca := c.mesh.config.CA; ca != "" {
+		env = append(env, "BCPMESH_CA="+ca)
+	}
 	for _, role := range []struct {
 		has  bool
 		role bcp.Role
@@ -115,21 +136,37 @@ func (c *commands) creds(agent bcp.AgentName, role bcp.Role) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	file, err := filepath.Abs(filepath.Join(c.mesh.config.State, commandFolder, string(agent), role.String()+".creds"))
-	if err != nil || c.issued[file] {
+	if _, written := c.issued[file]; err != nil || written {
 		return file, err
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return "", err
 	}
-	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := c.write(file, server.Party{Agent: agent, Role: role}); err != nil {
 		return "", err
 	}
-	creds, err := c.mesh.Issue(agent, role, 0)
-	if err == nil {
-		err = creds.WriteFile(file)
+	c.issued[file] = server.Party{Agent: agent, Role: role}
+	return file, nil
+}
+
+// write makes credentials and writes them over those that are there.
+func (c *commands) write(file string, who server.Party) error {
+	creds, err := c.mesh.Issue(who.Agent, who.Role, commandCreds)
+	if err != nil {
+		return err
 	}
-	c.issued[file] = err == nil
-	return file, err
+	return creds.ReplaceFile(file)
+}
+
+// renew writes all files anew.
+func (c *commands) renew() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var err error
+	for file, who := range c.issued {
+		err = errors.Join(err, c.write(file, who))
+	}
+	return err
 }
 
 // changed tells the gateway what became of a command.

@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -20,7 +23,10 @@ func TestSubscriptionsActive(t *testing.T) {
   - {id: secret, category: 1, fields: [{name: x, type: boolean}]}`))
 	files["mailer.md"] = agentFile("mailer", "", reads("main"), reads("boss"))
 	files["clerk.md"] = agentFile("clerk", "", reads("boss"))
-	m := meshtest.Start(t, files)
+	// However long this takes, the gateway's patience with a Reader that is silent does not end.
+	var passed atomic.Int64
+	begin := time.Now()
+	m := meshtest.Start(t, files, func(c *mesh.Config) { c.Now = func() time.Time { return begin.Add(time.Duration(passed.Load())) } })
 	main := m.Connect(t, "main", bcp.RoleController)
 	main.Accepted(t, "mailer", askUrgent)
 
@@ -28,6 +34,9 @@ func TestSubscriptionsActive(t *testing.T) {
 	// and again until it acknowledges.
 	mailer := m.Connect(t, "mailer", bcp.RoleReader)
 	everything := both(t, mailer)
+	m.Wait(t, by(bcp.KindConnect, "mailer"))
+	passed.Store(int64(100 * time.Millisecond))
+	m.Settle(t)
 	first := everything.Next(t)
 	want := `{"type":"bcp_subscriptions_active","subscriptions":[` +
 		`{"subscription_id":"alerts","controller":"boss","category":1,"fields":[{"name":"level","type":"integer","min":1,"max":8}]},` +
@@ -37,6 +46,8 @@ func TestSubscriptionsActive(t *testing.T) {
 	if !strings.HasPrefix(first.JSON, want) || strings.Contains(first.JSON, "secret") || first.Subject != subjects.Deliver(bcp.RoleReader, "mailer", bcp.Gateway) {
 		t.Errorf("got %s", first.JSON)
 	}
+	passed.Store(int64(200 * time.Millisecond))
+	m.Settle(t)
 	second := everything.Next(t)
 	if second.JSON != first.JSON {
 		t.Errorf("then %s", second.JSON)
@@ -48,8 +59,9 @@ func TestSubscriptionsActive(t *testing.T) {
 		t.Errorf("after the acknowledgement: %s", later.JSON)
 	}
 	// A Reader without subscriptions of its own gets the others' neither.
-	clerk := m.Connect(t, "clerk", bcp.RoleReader)
-	if got := clerk.Deliveries(t).Next(t); got.JSON != `{"type":"bcp_subscriptions_active","subscriptions":[{"subscription_id":"secret","controller":"boss","category":1,"fields":[{"name":"x","type":"boolean"}]}]}` {
+	lists := m.Connect(t, "clerk", bcp.RoleReader).Deliveries(t)
+	passed.Store(int64(300 * time.Millisecond))
+	if got := lists.Next(t); got.JSON != `{"type":"bcp_subscriptions_active","subscriptions":[{"subscription_id":"secret","controller":"boss","category":1,"fields":[{"name":"x","type":"boolean"}]}]}` {
 		t.Errorf("got %s", got.JSON)
 	}
 }
@@ -134,6 +146,7 @@ func TestDeliveriesWaitAndRepeat(t *testing.T) {
 		t.Errorf("delivered in the order %v, decided in %v", order, recorded)
 	}
 	main.Close()
+	m.Wait(t, by(bcp.KindDisconnect, "main"))
 	// Another connection acknowledges all, and gets the rest in order.
 	next := controller(t, m, "main")
 	for i := range n {

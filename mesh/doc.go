@@ -18,10 +18,10 @@
 //  5. The Reader answers, honestly or not. Whatever it sent is attacker-made
 //     bytes until [bcp.Validator.Judge] has read it strictly, checked it against
 //     the spec, normalised it and written it anew in its one spelling.
-//  6. The verdict is recorded, with its charge, before anybody hears of it; the
-//     raw bytes go to a stream of their own. Accepted, the answer becomes a
-//     delivery; held, it waits for a person; rejected, the Reader gets the query
-//     again until its retries are used up.
+//  6. The verdict is recorded, with its charge and, sealed, what was said, before
+//     anybody hears of it. Accepted, the answer becomes a delivery; held, it waits
+//     for a person; rejected, the Reader gets the query again until its retries
+//     are used up.
 //  7. The delivery is sent to the Controller until it acknowledges it, also over
 //     reconnects and restarts. The acknowledgement is recorded.
 //

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,7 +26,8 @@ import (
 
 // Config says what to run and where.
 type Config struct {
-	// Definition is the mesh as package definition loaded it. It is required.
+	// Definition is the mesh as package definition loaded it. It is required. It is
+	// run as a whole: shards are a cluster's.
 	Definition *bcp.Mesh
 	// Load, if set, loads it again, for a reload that the operator asks for. An
 	// error says what is wrong with the definitions, a line each.
@@ -44,10 +44,19 @@ type Config struct {
 	// Listen is the address for agents; the default is a free port of the
 	// loopback interface. Anything else needs TLS.
 	Listen string
-	TLS    *tls.Config
+	// WebSocket is an address for agents that speak NATS over WebSocket; none
+	// without it.
+	WebSocket string
+	// TLS is required of agents where it is set.
+	TLS *tls.Config
+	// CA names the file with the certificate by which agents know TLS's, if it is
+	// none that their system knows.
+	CA string
 	// AllowNetworkWithoutTLS lets agents connect from elsewhere without TLS:
 	// everything that they say can then be read and changed on the way.
 	AllowNetworkWithoutTLS bool
+	// Keys say how sealed keys are opened.
+	Keys []accounts.OpenOption
 	// Version names the program in the audit.
 	Version string
 	// Now is the clock that sessions, deadlines and schedules go by; nil is the
@@ -69,6 +78,16 @@ type Config struct {
 	OnReload func(*bcp.Mesh)
 }
 
+// bus is the NATS that a mesh runs on: the server in this process, or a cluster.
+type bus interface {
+	Gateway(...nats.Option) (*nats.Conn, error)
+	Watch(func(server.Connection)) (stop func(), err error)
+	Kick(server.ClientID) error
+	Slow(server.Party)
+	URL() string
+	WebSocketURL() string
+}
+
 // snapshotFolder is where the snapshots are, in the state folder.
 const snapshotFolder = "snapshots"
 
@@ -76,13 +95,27 @@ const snapshotFolder = "snapshots"
 type Mesh struct {
 	config     Config
 	definition atomic.Pointer[bcp.Mesh]
-	store      *accounts.Store
+	bus        bus
+	store      *accounts.Store // nil on a cluster, as server is
 	server     *server.Server
 	gateway    *gateway.Gateway
+	recorder   atomic.Pointer[gateway.Gateway] // nil until it has started: the server may refuse somebody before
 	clients    *clients
+	seen       *seen                    // nil where the keys are elsewhere
 	running    atomic.Pointer[commands] // nil where none are started
 	js         natsjs.JetStream
+	storage    atomic.Pointer[bcp.Storage] // nil until it was measured
+	projector  *jetstream.Projector
+	projecting jetstream.Asking // the projector's
+	asking     jetstream.Asking // the gateway's
 
+	// disk tells what the streams may take up where they are, and what of that is free.
+	disk func() (free, size int64, err error)
+
+	// switchAccounts has the bus enforce what definitions say, or refuses them.
+	switchAccounts func(context.Context, *bcp.Mesh) error
+	// notes, nil for none, names what else a running gateway cannot change.
+	notes     func() []string
 	reloading sync.Mutex // one reload at a time
 
 	stopping sync.Once
@@ -99,6 +132,7 @@ func Start(ctx context.Context, config Config) (*Mesh, error) {
 	if config.Definition == nil || config.State == "" {
 		return nil, errIncomplete
 	}
+	config.Definition = config.Definition.Whole()
 	m := &Mesh{config: config}
 	m.definition.Store(config.Definition)
 	if err := m.start(ctx, config); err != nil {
@@ -107,76 +141,59 @@ func Start(ctx context.Context, config Config) (*Mesh, error) {
 	return m, nil
 }
 
+var errGatewayEnded = errors.New("the gateway has ended")
+
 var errIncomplete = errors.New("start the mesh: it needs a definition and a state folder")
 
 func (m *Mesh) start(ctx context.Context, config Config) error {
-	store, bundle, err := Keys(config.State, config.Definition)
+	compiled := time.Now()
+	store, bundle, err := Keys(config.State, config.Definition, config.Keys...)
 	if err != nil {
 		return err
 	}
 	m.store = store
 
+	checkpoints, err := m.prepareCheckpoints(config.Logger.Named("checkpoints"))
+	if err != nil {
+		return err
+	}
+
 	var discard []string
 	if config.Rebuild {
 		discard = jetstream.Projections()
 	}
-	// The server may refuse somebody before there is a gateway to record it.
-	var denied atomic.Pointer[gateway.Gateway]
 	m.server, err = server.Start(context.WithoutCancel(ctx), server.Config{
-		Listen: config.Listen, StateDir: config.State, Bundle: bundle, Discard: discard, TLS: config.TLS,
-		AllowNetworkWithoutTLS: config.AllowNetworkWithoutTLS, Logger: config.Logger.Named("server"),
-		SyncAlways: config.Definition.SyncAlways, SyncInterval: config.Definition.SyncInterval,
+		Listen: config.Listen, WebSocket: config.WebSocket, StateDir: config.State, Bundle: bundle, Discard: discard, TLS: config.TLS,
+		AllowNetworkWithoutTLS: config.AllowNetworkWithoutTLS, Logger: config.Logger.Named("server"), Shut: true,
+		MaxStore: config.Definition.MaxDisk, SyncAlways: config.Definition.SyncAlways, SyncInterval: config.Definition.SyncInterval,
 		Denials: func(d server.Denial) {
-			if g := denied.Load(); g != nil {
+			if g := m.recorder.Load(); g != nil {
 				g.Denied(d.Agent, d.Role, d.Operation.String()+" "+d.Subject, d.Count)
 			}
+		},
+		Unwritten: func(reason string) {
+			checkpoints.asking.Unanswered(reason)
+			m.unanswered(reason)
 		},
 	})
 	if err != nil {
 		return err
 	}
 	m.later(func() error { return m.server.Stop(context.Background()) })
-
-	conn, err := m.connect()
-	if err != nil {
+	m.bus, m.switchAccounts = m.server, m.updateAccounts
+	m.disk = func() (free, size int64, err error) { return diskOf(config.State) }
+	var syncKeys func() error
+	if !config.Definition.SyncAlways {
+		syncKeys = func() error { return m.server.Sync(jetstream.KeyStream) }
+	}
+	if err := m.serve(ctx, checkpoints, gateway.Config{SyncKeys: syncKeys, Credentials: m.lookAtKeys}); err != nil {
 		return err
 	}
-	if m.js, err = natsjs.New(conn); err != nil {
-		return fmt.Errorf("start the mesh: %w", err)
-	}
-	topology := jetstream.Topology{Replicas: config.Definition.Replicas, RawRetention: config.Definition.RawRetention}
-	if err := jetstream.Create(ctx, m.js, topology); err != nil {
+	m.watchKeys(compiled)
+	if err := m.serveJoins(); err != nil {
 		return err
 	}
-	if err := m.project(config.Logger.Named("projector")); err != nil {
-		return err
-	}
-	m.clients = newClients(config.Definition, m.server.Kick, config.Logger)
-	m.later(m.clients.stop)
-	m.gateway, err = gateway.Start(context.WithoutCancel(ctx), gateway.Config{
-		State: m.stateOf(config.Definition),
-		Conn:  conn, Connect: func() (*nats.Conn, error) { return m.server.Gateway() }, Kick: m.clients.kickAll,
-		Snapshots: jetstream.NewSnapshots(filepath.Join(config.State, snapshotFolder)), SnapshotEvery: config.SnapshotEvery,
-		Reload: m.reloadFiles, Wake: m.wake, Now: config.Now, Logger: config.Logger.Named("gateway"), OnDecision: config.OnDecision,
-	})
-	if err != nil {
-		return err
-	}
-	denied.Store(m.gateway)
-	m.later(m.gateway.Stop)
-
-	unwatch, err := m.server.Watch(func(c server.Connection) {
-		m.clients.note(c)
-		if c.Connected {
-			m.gateway.Connected(c.Agent, c.Role)
-		} else {
-			m.gateway.Disconnected(c.Agent, c.Role)
-		}
-	})
-	if err != nil {
-		return err
-	}
-	m.later(func() error { unwatch(); return nil })
+	m.server.Open()
 	if err := m.startCommands(); err != nil {
 		return err
 	}
@@ -185,10 +202,112 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	return nil
 }
 
+// serve runs all that stands on the bus. Some of the gateway's configuration is the
+// bus's own.
+func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.Config) error {
+	config := m.config
+	conn, err := m.connect()
+	if err != nil {
+		return err
+	}
+	if m.js, err = natsjs.New(conn); err != nil {
+		return fmt.Errorf("start the mesh: %w", err)
+	}
+	if m.store == nil {
+		if err := m.hearOfLeaders(conn); err != nil {
+			return err
+		}
+	}
+	create := jetstream.Create
+	if m.clustered() { // the projector makes its own: they may be without leaders for a while
+		create = jetstream.CreateJournal
+	}
+	if err := create(ctx, m.js, topologyOf(config.Definition)); err != nil {
+		return err
+	}
+	if err := m.project(config.Logger.Named("projector")); err != nil {
+		return err
+	}
+	m.expireRaw(config.Logger)
+	if checkpoints != nil {
+		if err := checkpoints.start(ctx, m); err != nil {
+			return err
+		}
+	}
+	m.clients = newClients(config.Definition, m.bus.Kick, config.Logger)
+	m.later(m.clients.stop)
+	if m.store != nil {
+		m.seen = newSeen(config.State, m.store, m.clients.keys, config.Logger)
+	}
+	own.State, own.Conn, own.Connect = m.stateOf(config.Definition), conn, func() (*nats.Conn, error) { return m.bus.Gateway() }
+	own.Slow, own.Kick = func(agent bcp.AgentName, role bcp.Role) { m.bus.Slow(server.Party{Agent: agent, Role: role}) }, m.clients.kickAll
+	own.Snapshots, own.SnapshotEvery = snapshotsOf(config.State), config.SnapshotEvery
+	own.Bases, own.Storage, own.Wake = basesOf(config.State), m.storageNow, m.wake
+	if m.clustered() {
+		own.Bases = own.Bases.Shared(m.js)
+	}
+	own.Asking = &m.asking
+	own.Now, own.Logger, own.OnDecision = config.Now, config.Logger.Named("gateway"), config.OnDecision
+	started, credentials := make(chan struct{}), own.Credentials
+	own.Reload = func(ctx context.Context) (gateway.Reloaded, error) {
+		<-started // in a cluster the operator may ask before
+		return m.reloadFiles(ctx)
+	}
+	own.Credentials = func(ctx context.Context, body []byte) (gateway.Applied, error) {
+		<-started
+		return credentials(ctx, body)
+	}
+	m.gateway, err = gateway.Start(context.WithoutCancel(ctx), own)
+	close(started)
+	if err != nil {
+		return err
+	}
+	m.recorder.Store(m.gateway)
+	m.later(m.gateway.Stop)
+	m.watchStorage()
+
+	unwatch, err := m.bus.Watch(func(c server.Connection) {
+		m.seen.note(c.UserKey)
+		if shared := m.clients.note(c); shared != "" {
+			m.gateway.Shared(c.Agent, c.Role, c.UserKey, shared)
+		}
+		if c.Connected {
+			m.gateway.Connected(c.Agent, c.Role, c.UserKey, c.Host)
+		} else {
+			m.gateway.Disconnected(c.Agent, c.Role, c.UserKey, c.Host)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	m.later(func() error { unwatch(); return nil })
+	if m.seen != nil {
+		save := func(context.Context) {
+			if err := m.seen.save(); err != nil {
+				config.Logger.Warn("writing when credentials were last seen", "error", err)
+			}
+		}
+		m.later(func() error { save(context.Background()); return nil })
+		m.every(seenInterval, save)
+	}
+	return nil
+}
+
+// clustered reports whether the streams have copies on other servers, which may be
+// without leaders for a while.
+func (m *Mesh) clustered() bool { return m.config.Definition.Replicas > 1 }
+
+// topologyOf is what the streams of a mesh depend on.
+func topologyOf(def *bcp.Mesh) jetstream.Topology {
+	return jetstream.Topology{Replicas: def.Replicas, MaxDisk: def.MaxDisk}
+}
+
 // stateOf is what the gateway decides by.
-func (m *Mesh) stateOf(def *bcp.Mesh) bcp.Config {
+func (m *Mesh) stateOf(def *bcp.Mesh) bcp.Config { return configOf(def, m.config.Version) }
+
+func configOf(def *bcp.Mesh, version string) bcp.Config {
 	return bcp.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify, Schedules: definition.ParseSchedule,
-		Definitions: definition.Digest(def), Version: m.config.Version}
+		Definitions: definition.Digest(def), Version: version}
 }
 
 // wake has an agent's command started.
@@ -200,7 +319,7 @@ func (m *Mesh) wake(agent bcp.AgentName) {
 
 // connect returns a connection of the gateway's, closed at Stop.
 func (m *Mesh) connect() (*nats.Conn, error) {
-	conn, err := m.server.Gateway()
+	conn, err := m.bus.Gateway()
 	if err != nil {
 		return nil, err
 	}
@@ -219,14 +338,94 @@ func (m *Mesh) project(log hclog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("start the projections: %w", err)
 	}
+	m.projector = jetstream.NewProjector(js, topologyOf(m.config.Definition), &m.projecting, log)
+	m.meanwhile(m.projector.Run)
+	return nil
+}
+
+// hearOfLeaders tells whoever asks the journal of a new leader: of a record that was on
+// its way to the one before, nobody will say whether it is stored. It is heard on the
+// connection that waits for that. Where this is lost meanwhile, that is told.
+func (m *Mesh) hearOfLeaders(conn *nats.Conn) error {
+	_, err := conn.Subscribe(subjects.JournalLeaders, func(*nats.Msg) { m.unanswered("the journal has a new leader") })
+	if err != nil {
+		return fmt.Errorf("start the mesh: %w", err)
+	}
+	return nil
+}
+
+// unanswered tells the gateway and the projector why no answer will come to what they
+// ask the streams now.
+func (m *Mesh) unanswered(reason string) {
+	m.projecting.Unanswered(reason)
+	m.asking.Unanswered(reason)
+}
+
+// expireInterval is how often raw messages are looked at whose time is over.
+const expireInterval = time.Hour
+
+// expireRaw makes raw messages unreadable that are older than raw_retention, before
+// anybody is served and every hour. On a cluster another gateway did so an hour ago,
+// and nobody waits for it.
+func (m *Mesh) expireRaw(log hclog.Logger) {
+	now := m.config.Now
+	if now == nil {
+		now = time.Now
+	}
+	keys := jetstream.NewSealingKeys(m.js)
+	expire := func(ctx context.Context) {
+		if n, err := keys.ExpireRaw(ctx, now(), m.Definition().RawRetention); err != nil && ctx.Err() == nil {
+			log.Warn("expiring raw messages", "error", err)
+		} else if n > 0 {
+			log.Info("raw messages expired", "keys", n)
+		}
+	}
+	m.fromNow(expireInterval, expire)
+}
+
+// fromNow has f called at once and then at an interval, as every does. On a cluster
+// nobody waits for the first time.
+func (m *Mesh) fromNow(interval time.Duration, f func(context.Context)) {
+	if !m.clustered() {
+		f(context.Background())
+		m.every(interval, f)
+		return
+	}
+	m.meanwhile(func(ctx context.Context) {
+		f(ctx)
+		atIntervals(ctx, interval, f)
+	})
+}
+
+// every has f called at an interval until the mesh stops, which ends its context and
+// waits for it.
+func (m *Mesh) every(interval time.Duration, f func(context.Context)) {
+	m.meanwhile(func(ctx context.Context) { atIntervals(ctx, interval, f) })
+}
+
+func atIntervals(ctx context.Context, interval time.Duration, f func(context.Context)) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			f(ctx)
+		}
+	}
+}
+
+// meanwhile runs f beside the mesh, which ends its context when it stops, and waits
+// for it.
+func (m *Mesh) meanwhile(f func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		jetstream.NewProjector(js, log).Run(ctx)
+		f(ctx)
 	}()
 	m.later(func() error { cancel(); <-done; return nil })
-	return nil
 }
 
 func (m *Mesh) later(undo func() error) { m.undo = append(m.undo, undo) }
@@ -257,7 +456,10 @@ func (m *Mesh) Stop(ctx context.Context) error {
 func (m *Mesh) Done() <-chan struct{} { return m.gateway.Done() }
 
 // URL is where agents connect.
-func (m *Mesh) URL() string { return m.server.URL() }
+func (m *Mesh) URL() string { return m.bus.URL() }
+
+// WebSocketURL is where agents connect over WebSocket, or nothing.
+func (m *Mesh) WebSocketURL() string { return m.bus.WebSocketURL() }
 
 // Definition is what the mesh runs; it must not be changed.
 func (m *Mesh) Definition() *bcp.Mesh { return m.definition.Load() }
@@ -272,10 +474,14 @@ func (m *Mesh) Inspect(ctx context.Context, f func(*bcp.State)) error {
 // several connections in a role counts once.
 func (m *Mesh) Connected() map[bcp.Role]int { return m.clients.connected() }
 
-// Issue makes credentials for an agent or a person; role may be zero where it
-// has exactly one, and expires zero for never.
-func (m *Mesh) Issue(agent bcp.AgentName, role bcp.Role, expires time.Duration) (accounts.Creds, error) {
-	return m.store.Issue(agent, role, expires)
+// Connections are those of agents and people that are open, by name and role.
+func (m *Mesh) Connections() []gateway.ClientConnection { return m.clients.list() }
+
+// Issue makes credentials for a client of this process, or one that it starts;
+// role may be zero where it has exactly one, and expires zero for never. They are
+// no change that the audit shows; it shows their connections.
+func (m *Mesh) Issue(agent bcp.AgentName, role bcp.Role, expires time.Duration, options ...accounts.IssueOption) (accounts.Creds, error) {
+	return m.store.Issue(agent, role, expires, append(options, accounts.ForItself)...)
 }
 
 // Projected waits until the audit shows the decision with this number.
@@ -283,20 +489,50 @@ func (m *Mesh) Projected(ctx context.Context, seq uint64) error {
 	return jetstream.Projected(ctx, m.js, seq)
 }
 
+// Shown is the number of the newest decision that audit, ledger and validated
+// messages show, as far as this process knows: 0 before the first.
+func (m *Mesh) Shown() uint64 { return m.projector.Shown() }
+
 // Flush waits until everything that the gateway has sent to agents is on its
 // way to those that are connected.
 func (m *Mesh) Flush(ctx context.Context) error { return m.gateway.Flush(ctx) }
 
 // Keys opens the key store of a state folder, or makes one, and compiles the
-// permissions of a mesh into it. It works while the mesh runs or rests.
-func Keys(state string, m *bcp.Mesh) (*accounts.Store, accounts.Bundle, error) {
-	store, err := accounts.Open(state)
+// permissions of a mesh into it: of its shards where it was exported to a cluster, and
+// of the mesh as a whole elsewhere. It works while the mesh runs or rests. Where the
+// keys are sealed, an option says how to get their passphrase.
+func Keys(state string, m *bcp.Mesh, options ...accounts.OpenOption) (*accounts.Store, accounts.Bundle, error) {
+	store, err := accounts.Open(state, options...)
 	if errors.Is(err, fs.ErrNotExist) {
 		store, err = accounts.Create(state)
+		if errors.Is(err, fs.ErrExist) { // another process made them meanwhile
+			store, err = accounts.Open(state, options...)
+		}
 	}
 	if err != nil {
 		return nil, accounts.Bundle{}, err
 	}
-	bundle, err := accounts.Compile(store, subjects.Permissions(m), time.Now())
+	remotes, err := store.Remotes()
+	if err != nil {
+		return nil, accounts.Bundle{}, err
+	}
+	if len(remotes) == 0 {
+		m = m.Whole()
+	}
+	bundle, err := compile(store, m)
 	return store, bundle, err
+}
+
+// updateAccounts gives the server of this process what definitions say.
+func (m *Mesh) updateAccounts(ctx context.Context, def *bcp.Mesh) error {
+	bundle, err := compile(m.store, def)
+	if err != nil {
+		return err
+	}
+	return m.server.UpdateAccounts(ctx, bundle)
+}
+
+// compile makes what the server has to know of the keys and of a mesh.
+func compile(store *accounts.Store, m *bcp.Mesh) (accounts.Bundle, error) {
+	return accounts.Compile(store, subjects.Permissions(m), time.Now())
 }

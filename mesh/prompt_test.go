@@ -31,7 +31,7 @@ func began(t *testing.T, m *meshtest.Mesh, ago time.Duration) {
 	}
 	js, end := m.Streams(t)
 	defer end()
-	if err := jetstream.Create(t.Context(), js, jetstream.Topology{Replicas: 1, RawRetention: time.Hour}); err != nil {
+	if err := jetstream.Create(t.Context(), js, jetstream.Topology{Replicas: 1}); err != nil {
 		t.Fatal(err)
 	}
 	journal, err := jetstream.OpenJournal(t.Context(), js, 0)
@@ -121,6 +121,9 @@ func TestPromptsOverTheWire(t *testing.T) {
 	got = main.Deliveries(t).NextOf(t, isPrompt)
 	if got.Text("message") != "Ask for news." || got.Subject != subjects.Deliver(bcp.RoleController, "main", bcp.Gateway) {
 		t.Errorf("prompt %s on %s", got.JSON, got.Subject)
+	}
+	if to, err := subjects.Parse(got.Reply); err != nil || to.ID != got.Text("prompt_id") {
+		t.Errorf("prompt %s wants its answer on %s", got.JSON, got.Reply)
 	}
 	main.Acknowledge(t, got)
 	m.Wait(t, func(a *bcp.Decision) bool {

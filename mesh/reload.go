@@ -23,15 +23,17 @@ import (
 func (m *Mesh) Reload(ctx context.Context, next *bcp.Mesh) (gateway.Reloaded, error) {
 	m.reloading.Lock()
 	defer m.reloading.Unlock()
+	if m.server != nil {
+		next = next.Whole()
+	}
 	before := m.definition.Load()
 	result := gateway.Reloaded{Changes: changes(before, next), Notes: notesOf(before, next)}
+	if m.notes != nil {
+		result.Notes = append(result.Notes, m.notes()...)
+	}
 	switched := false
 	switchOver := func() error {
-		_, bundle, err := Keys(m.config.State, next)
-		if err == nil {
-			err = m.server.UpdateAccounts(ctx, bundle)
-		}
-		if err != nil {
+		if err := m.switchAccounts(ctx, next); err != nil {
 			return errors.Join(err, m.switchBack(ctx, before))
 		}
 		if m.config.OnReload != nil {
@@ -60,16 +62,15 @@ func (m *Mesh) Reload(ctx context.Context, next *bcp.Mesh) (gateway.Reloaded, er
 // switchBackTimeout bounds going back to the permissions of before.
 const switchBackTimeout = 10 * time.Second
 
-// switchBack gives the server the permissions of before again, also where ctx
+// switchBack gives the bus the permissions of before again, also where ctx
 // has ended: that may be why.
 func (m *Mesh) switchBack(ctx context.Context, before *bcp.Mesh) error {
+	if m.server == nil { // nothing was switched
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), switchBackTimeout)
 	defer cancel()
-	_, bundle, err := Keys(m.config.State, before)
-	if err != nil {
-		return err
-	}
-	return m.server.UpdateAccounts(ctx, bundle)
+	return m.switchAccounts(ctx, before)
 }
 
 // reloadFiles is the reload that the operator asks for.
@@ -131,6 +132,6 @@ func notesOf(before, next *bcp.Mesh) []string {
 	}
 	add(before.Replicas != next.Replicas, "replicas")
 	add(before.SyncAlways != next.SyncAlways || before.SyncInterval != next.SyncInterval, "sync")
-	add(before.RawRetention != next.RawRetention, "raw_retention")
+	add(before.MaxDisk != next.MaxDisk, "max_disk_mb")
 	return notes
 }

@@ -2,14 +2,8 @@ package mesh_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -45,49 +39,7 @@ func TestReloadDisconnectsInTheMiddle(t *testing.T) {
 	m := startEdited(t, definitions[0])
 	ctx, cancel := context.WithTimeout(t.Context(), 2*meshtest.Patience)
 	defer cancel()
-	controller, reader := agents.NewController(sdk(t, m.Mesh, "main")), agents.NewReader(sdk(t, m.Mesh, "mailer"))
-	var mu sync.Mutex
-	delivered := map[string]int{}
-	controller.OnDelivery(func(_ context.Context, d bcp.Delivery) error {
-		mu.Lock()
-		defer mu.Unlock()
-		delivered[string(d.QueryID)+string(d.SubscriptionID)]++
-		return nil
-	})
-	reader.OnQuery(func(context.Context, agents.Query) (any, error) { return map[string]bool{"urgent": true}, nil })
-	if err := errors.Join(controller.Start(ctx), reader.Start(ctx)); err != nil {
-		t.Fatal(err)
-	}
-	var end atomic.Bool
-	var traffic sync.WaitGroup
-	asked, pushed := map[bcp.QueryID]bool{}, 0
-	spec := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "urgent", Type: bcp.TypeBoolean}}}
-	for i := range 2 {
-		traffic.Go(func() {
-			for n := 0; !end.Load(); n++ {
-				accepted, err := controller.Ask(ctx, "mailer", spec, agents.AskOptions{RequestID: bcp.ClientID(fmt.Sprintf("r%d-%d", i, n))})
-				if err != nil {
-					t.Errorf("ask: %v", err)
-					return
-				}
-				mu.Lock()
-				asked[accepted.QueryID] = true
-				mu.Unlock()
-			}
-		})
-		traffic.Go(func() {
-			for n := 0; !end.Load(); n++ {
-				_, err := reader.Push(ctx, "main", "alerts", map[string]bool{"urgent": true}, agents.PushOptions{PushID: bcp.ClientID(fmt.Sprintf("p%d-%d", i, n))})
-				if err != nil {
-					t.Errorf("push: %v", err)
-					return
-				}
-				mu.Lock()
-				pushed++
-				mu.Unlock()
-			}
-		})
-	}
+	all := startTraffic(ctx, t, m.Mesh, sdk(t, m.Mesh, "main"), sdk(t, m.Mesh, "mailer"))
 	for i := range 6 { // more of them, and clients come back later and later
 		if r := m.edit(t, definitions[(i+1)%2]); len(r.Errors) > 0 || r.Error != "" || len(r.Changes) == 0 {
 			t.Errorf("%+v", r)
@@ -97,32 +49,8 @@ func TestReloadDisconnectsInTheMiddle(t *testing.T) {
 			m.WaitCount(t, i+2, by(bcp.KindConnect, name))
 		}
 	}
-	end.Store(true)
-	traffic.Wait()
-	m.WaitCount(t, len(asked)+pushed, func(d *bcp.Decision) bool { return d.Kind == bcp.KindAcknowledge && d.Delivery != "" })
-	mu.Lock()
-	for id := range asked {
-		if delivered[string(id)] != 1 {
-			t.Errorf("%s came %d times", id, delivered[string(id)])
-		}
-	}
-	if delivered["alerts"] != pushed || len(delivered) != len(asked)+1 {
-		t.Errorf("%d of %d pushes, %d of %d queries", delivered["alerts"], pushed, len(delivered)-1, len(asked))
-	}
-	mu.Unlock()
 	if n := m.Count(by(bcp.KindDisconnect, "mailer")); n < 6 {
 		t.Errorf("the mailer was disconnected %d times", n)
 	}
-	if err := errors.Join(controller.Stop(ctx), reader.Stop(ctx)); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-		t.Error(err)
-	}
-	j := checkStreams(t, m.Mesh)
-	var settled int64
-	for _, b := range j.Balances {
-		settled += b.Settled
-	}
-	if settled != int64(len(asked)+pushed)*int64(bcp.Bit) || len(j.Asks) != len(asked) || len(j.Pushes) != pushed {
-		t.Errorf("charged %d for %d queries and %d pushes", settled, len(asked), pushed)
-	}
-	t.Logf("%d queries, %d pushes, %d disconnects", len(asked), pushed, m.Count(meshtest.Of(bcp.KindDisconnect)))
+	all.check(ctx, t, m.Mesh)
 }

@@ -138,7 +138,7 @@ func checkStreams(t *testing.T, m *meshtest.Mesh) meshtest.Journal {
 	for _, r := range meshtest.ReadStream(t, js, jetstream.CommitStream) {
 		records = append(records, r.Data)
 	}
-	journal, err := meshtest.CheckJournal(records, budgets)
+	journal, err := meshtest.CheckJournal(records, meshtest.ReadKeys(t, js), budgets)
 	if err != nil {
 		t.Fatal(err)
 	}

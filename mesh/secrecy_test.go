@@ -116,15 +116,16 @@ func TestCanary(t *testing.T) {
 	}
 }
 
-// streamsWithout looks for the canary in every stream but the raw one.
-func streamsWithout(t *testing.T, m *meshtest.Mesh, canary string, rawPages int) {
+// streamsWithout looks for the canary in every stream, and for the raw messages
+// that have it, which the journal keeps sealed.
+func streamsWithout(t *testing.T, m *meshtest.Mesh, canary string, messages int) {
 	t.Helper()
 	js, end := m.Streams(t)
 	defer end()
 	has := func(r natsjs.RawStreamMsg) bool {
 		return bytes.Contains(r.Data, []byte(canary)) || strings.Contains(fmt.Sprint(r.Header, r.Subject), canary)
 	}
-	for _, name := range []string{jetstream.AuditStream, jetstream.LedgerStream} {
+	for _, name := range []string{jetstream.AuditStream, jetstream.LedgerStream, jetstream.CommitStream} {
 		for _, r := range meshtest.ReadStream(t, js, name) {
 			if has(r) {
 				t.Errorf("%s has it: %q", name, r.Data)
@@ -140,17 +141,29 @@ func streamsWithout(t *testing.T, m *meshtest.Mesh, canary string, rawPages int)
 	if n != 1 {
 		t.Errorf("%d validated messages have it", n)
 	}
-	raw := 0
-	for _, r := range meshtest.ReadStream(t, js, jetstream.RawStream) {
-		if has(r) {
+	raw, keys := 0, jetstream.NewSealingKeys(js)
+	journal, err := jetstream.OpenJournal(t.Context(), js, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := journal.Replay(t.Context(), func(record []byte) error {
+		d, err := keys.Decode(t.Context(), record)
+		if err != nil {
+			return err
+		}
+		message, err := keys.OpenRaw(t.Context(), &d)
+		if err != nil || d.RawBytes > 0 && (len(message) != min(d.RawBytes, bcp.MaxRawBytes) || !d.RawCommitment.IsZero() && len(message) == d.RawBytes && d.Commit(message) != d.RawCommitment) {
+			t.Errorf("decision %d: %d bytes of %d, %v", d.Seq, len(message), d.RawBytes, err)
+		}
+		if bytes.Contains(message, []byte(canary)) {
 			raw++
 		}
-		if strings.Contains(fmt.Sprint(r.Header, r.Subject), canary) {
-			t.Errorf("a raw page has it outside its data: %v", r.Header)
-		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
-	if raw < rawPages {
-		t.Errorf("%d raw pages have it", raw)
+	if raw < messages {
+		t.Errorf("%d raw messages have it", raw)
 	}
 }
 
@@ -268,7 +281,7 @@ func TestAuditorReadsAuditAndLedgerAlone(t *testing.T) {
 	// Nothing else is answered: each refusal is one violation in the audit.
 	before := m.Count(meshtest.Of(bcp.KindViolation))
 	refused := []string{
-		"BCPJS.STREAM.INFO.BCP_COMMIT", "BCPJS.DIRECT.GET.BCP_COMMIT", "BCPJS.DIRECT.GET.BCP_RAW", "BCPJS.DIRECT.GET.BCP_VALIDATED", "BCPJS.STREAM.MSG.GET.BCP_AUDIT",
+		"BCPJS.STREAM.INFO.BCP_COMMIT", "BCPJS.DIRECT.GET.BCP_COMMIT", "BCPJS.DIRECT.GET.BCP_KEYS", "BCPJS.DIRECT.GET.BCP_VALIDATED", "BCPJS.STREAM.MSG.GET.BCP_AUDIT",
 		"BCPJS.STREAM.PURGE.BCP_AUDIT", "BCPJS.STREAM.DELETE.BCP_AUDIT", "BCPJS.CONSUMER.CREATE.BCP_AUDIT", "$JS.API.INFO", "$JS.API.DIRECT.GET.BCP_AUDIT",
 		subjects.Approval("ann", subjects.VerbList), subjects.Ask("main", "mailer"),
 	}

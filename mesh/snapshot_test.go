@@ -248,8 +248,9 @@ func fillJournal(t *testing.T, m *meshtest.Mesh, now time.Time) time.Time {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keys := jetstream.NewSealingKeys(js)
 	if err := journal.Replay(ctx, func(record []byte) error {
-		d, err := bcp.DecodeDecision(record)
+		d, err := keys.Decode(ctx, record)
 		if err != nil {
 			return err
 		}
@@ -261,11 +262,15 @@ func fillJournal(t *testing.T, m *meshtest.Mesh, now time.Time) time.Time {
 	moment := func() bcp.Moment {
 		n++
 		now = now.Add(*historyApart)
-		return bcp.Moment{Now: now, Fresh: fmt.Sprintf("%026d", n), Salt: [16]byte{byte(n), byte(n >> 8), byte(n >> 16)}}
+		return bcp.Moment{Now: now, Fresh: fmt.Sprintf("%026d", n), Salt: [16]byte{1, byte(n), byte(n >> 8), byte(n >> 16)}}
 	}
 	var batch [][]byte
 	apply := func(d bcp.Decision) {
-		record, err := bcp.EncodeDecision(&d)
+		err := keys.Seal(ctx, &d, nil)
+		var record []byte
+		if err == nil {
+			record, err = bcp.EncodeDecision(&d)
+		}
 		if err == nil {
 			err = state.Apply(&d, bcp.RecordDigest(record))
 		}

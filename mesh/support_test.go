@@ -2,6 +2,7 @@ package mesh_test
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +14,14 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if at := os.Getenv(truncateAt); at != "" {
+		fmt.Fprintln(os.Stderr, truncateAndWait(at))
+		os.Exit(1)
+	}
+	meshtest.Parallel(4)
+	goleak.VerifyTestMain(m)
+}
 
 // agentFile is the definition of one agent. Head are further keys, channels
 // the entries of bcp_channels, one text each.

@@ -1,6 +1,10 @@
 package subjects
 
-import "github.com/bcpmesh/bcpmesh/bcp"
+import (
+	"strconv"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
 
 // Each builder returns the empty string where one of its parts is not valid.
 
@@ -80,8 +84,11 @@ func Controls() string { return tree(KindControl) }
 // Commit returns the journal's subject of a shard.
 func Commit(shard int) string { return Subject{Kind: KindCommit, Shard: shard}.String() }
 
-// Raw returns the subject of a shard's raw answers.
-func Raw(shard int) string { return Subject{Kind: KindRaw, Shard: shard}.String() }
+// Key returns the subject of a sealing key: of a channel, or of the decisions that
+// belong to none where both names are empty.
+func Key(controller, reader bcp.AgentName, sealed Sealed, day string) string {
+	return Subject{Kind: KindKey, Controller: controller, Reader: reader, Sealed: sealed, Day: day}.String()
+}
 
 // Audit returns the subject of an audit record. Controller, reader or both are
 // empty where the event belongs to no channel. Event is the kind of event.
@@ -97,6 +104,20 @@ func Ledger(controller, reader bcp.AgentName) string {
 // Validated returns the subject of a channel's validated messages.
 func Validated(controller, reader bcp.AgentName) string {
 	return Subject{Kind: KindValidated, Controller: controller, Reader: reader}.String()
+}
+
+// InShard returns where people say to a shard what they say on subject to shard 0: it is
+// the local name of what their account imports from the gateway's account of the shard.
+// Agents are on one shard and know nothing of it. A shard that there cannot be gives
+// the empty string.
+func InShard(shard int, subject string) string {
+	switch {
+	case shard == 0:
+		return subject
+	case shard < 0 || shard > bcp.MaxShard || subject == "":
+		return ""
+	}
+	return "shard." + strconv.Itoa(shard) + "." + subject
 }
 
 // InboxPrefix returns the prefix of an agent's own inboxes, without the dot

@@ -2,21 +2,30 @@ package subjects
 
 import "github.com/bcpmesh/bcpmesh/bcp"
 
-// The two streams that an Auditor may read, and the prefix that its client
-// uses in place of the JetStream API's own.
+// The two streams that an Auditor may read, the one that the operator may, and
+// the prefix that their clients use in place of the JetStream API's own.
 const (
-	AuditStream  = "BCP_AUDIT"
-	LedgerStream = "BCP_LEDGER"
-	AuditPrefix  = "BCPJS"
+	AuditStream   = "BCP_AUDIT"
+	LedgerStream  = "BCP_LEDGER"
+	JournalStream = "BCP_COMMIT"
+	AuditPrefix   = "BCPJS"
 )
 
+// commitStream is the journal, which nobody deletes from.
+const commitStream = "BCP_COMMIT"
+
 const apiPrefix = "$JS.API"
+
+// DirectGet returns where any server that has a copy of a stream is asked for its
+// messages.
+func DirectGet(stream string) string { return apiPrefix + ".DIRECT.GET." + stream }
 
 // Export is one opening in the wall around the gateway's account: what it
 // exports, and to whom. Agents reach the gateway through these alone.
 type Export struct {
 	// Subject is the pattern in the gateway's account, Local its name in the
-	// accounts that import it; they differ only for Auditors.
+	// accounts that import it; they differ only where streams are read, and by
+	// [InShard] where people import a service from several shards.
 	Subject, Local string
 	// Stream: messages flow from the gateway to agents. Otherwise it is a
 	// service: messages flow from agents to the gateway.
@@ -24,7 +33,8 @@ type Export struct {
 	// ManyReplies: one request has many replies.
 	ManyReplies bool
 	// Identify: the server adds to each request a header with the sender's
-	// authenticated user key, and overwrites a forged one.
+	// authenticated user key, and overwrites a forged one. It is for what a key
+	// must answer for; elsewhere the subject says who sent it.
 	Identify bool
 	// Roles are the roles that import it.
 	Roles []bcp.Role
@@ -38,10 +48,10 @@ func Exports() []Export {
 	exports := []Export{
 		{Subject: tree(KindAsk), Roles: controllers},
 		{Subject: tree(KindSession), Roles: controllers},
-		{Subject: tree(KindPush), Identify: true, Roles: readers},
+		{Subject: tree(KindPush), Roles: readers},
 		{Subject: tree(KindApproval), Identify: true, Roles: []bcp.Role{bcp.RoleApprover}},
 		{Subject: tree(KindControl), Roles: []bcp.Role{bcp.RoleOperator}},
-		{Subject: tree(KindReply, bcp.RoleReader), Identify: true, Roles: readers},
+		{Subject: tree(KindReply, bcp.RoleReader), Roles: readers},
 		{Subject: tree(KindReply, bcp.RoleController), Roles: controllers},
 		{Subject: tree(KindQuery), Stream: true, Roles: readers},
 		{Subject: tree(KindDeliver, bcp.RoleReader), Stream: true, Roles: readers},
@@ -53,18 +63,18 @@ func Exports() []Export {
 	}
 	for _, stream := range []string{AuditStream, LedgerStream} {
 		exports = append(exports,
-			auditExport(".DIRECT.GET."+stream, true),
-			auditExport(".DIRECT.GET."+stream+".>", true),
-			auditExport(".STREAM.INFO."+stream, false),
+			readExport(bcp.RoleAuditor, ".DIRECT.GET."+stream, true),
+			readExport(bcp.RoleAuditor, ".DIRECT.GET."+stream+".>", true),
+			readExport(bcp.RoleAuditor, ".STREAM.INFO."+stream, false),
 		)
 	}
-	return exports
+	return append(exports, readExport(bcp.RoleOperator, ".DIRECT.GET."+JournalStream, true))
 }
 
-func auditExport(request string, many bool) Export {
+func readExport(role bcp.Role, request string, many bool) Export {
 	return Export{
 		Subject: apiPrefix + request, Local: AuditPrefix + request,
-		ManyReplies: many, Roles: []bcp.Role{bcp.RoleAuditor},
+		ManyReplies: many, Roles: []bcp.Role{role},
 	}
 }
 

@@ -13,8 +13,10 @@ func All(k Kind) string {
 		return join(k, "*", "*", "*")
 	case KindReply:
 		return join(k, "*", "*", ">")
-	case KindSession, KindCommit, KindRaw:
+	case KindSession, KindCommit:
 		return join(k, "*")
+	case KindKey:
+		return join(k, "*", "*", "*", "*")
 	}
 	return ""
 }
@@ -45,6 +47,28 @@ func DeliveriesOf(r bcp.Role, name bcp.AgentName) string {
 // ValidatedOf returns the pattern of all validated messages to a Controller.
 func ValidatedOf(controller bcp.AgentName) string {
 	return join(KindValidated, agent(controller), "*")
+}
+
+// KeysOf returns the pattern of all sealing keys of one kind of a channel, or of
+// the decisions that belong to none.
+func KeysOf(controller, reader bcp.AgentName, s Sealed) string {
+	return join(KindKey, agentOrNone(controller), agentOrNone(reader), sealed(s), "*")
+}
+
+// AllKeys returns the pattern of all sealing keys of one kind.
+func AllKeys(s Sealed) string { return join(KindKey, "*", "*", sealed(s), "*") }
+
+// AuditOf returns the pattern of the audit records of a channel, of one kind,
+// or of both; what is empty may be anything.
+func AuditOf(controller, reader bcp.AgentName, kind string) string {
+	c, r, e := "*", "*", "*"
+	if controller != "" || reader != "" {
+		c, r = agent(controller), agent(reader)
+	}
+	if kind != "" {
+		e = event(kind)
+	}
+	return join(KindAudit, c, r, e)
 }
 
 // InboxesOf returns the pattern of all inboxes of an agent.

@@ -22,6 +22,11 @@ const (
 type Scope struct {
 	Agent bcp.AgentName
 	Role  bcp.Role
+	// Shard is where an agent's channels are. It is 0 for people, who are on all.
+	Shard int
+	// Island is the first agent of those that channels join it with, directly or through
+	// others. People have none.
+	Island bcp.AgentName
 	// PubAllow and SubAllow are the only subjects that may be published and
 	// subscribed to: sorted, without duplicates. An empty list allows nothing,
 	// and has to be compiled to a refusal of everything (NATS takes an empty
@@ -56,24 +61,37 @@ const maxSubscriptions = 128
 // (PROTOCOL P1.4, P1.5).
 func Permissions(mesh *bcp.Mesh) []Scope {
 	var scopes []Scope
+	asks, answers := make(map[bcp.AgentName][]*bcp.Channel), make(map[bcp.AgentName][]*bcp.Channel)
+	for i := range mesh.Channels {
+		c := &mesh.Channels[i]
+		asks[c.Controller], answers[c.Reader] = append(asks[c.Controller], c), append(answers[c.Reader], c)
+	}
+	islands := make(map[bcp.AgentName]bcp.AgentName, len(mesh.Agents))
+	for _, island := range mesh.Islands() {
+		for _, name := range island.Agents {
+			islands[name] = island.Agents[0]
+		}
+	}
+	maxAnswer := mesh.MaxAnswerBytes()
 	for _, a := range mesh.Agents {
 		if agent(a.Name) == "" {
 			continue
 		}
 		if a.Controller {
-			scopes = append(scopes, controllerScope(mesh, a.Name))
+			scopes = append(scopes, onShard(a.Shard, islands[a.Name], controllerScope(a.Name, asks[a.Name])))
 		}
 		if a.Reader {
-			scopes = append(scopes, readerScope(mesh, a.Name))
+			scopes = append(scopes, onShard(a.Shard, islands[a.Name], readerScope(a.Name, answers[a.Name], maxAnswer)))
 		}
 	}
+	shards := mesh.Shards()
 	for _, name := range mesh.Approvers {
-		scopes = append(scopes, approverScope(name))
+		scopes = append(scopes, onShards(shards, approverScope(name)))
 	}
 	for _, name := range mesh.Auditors {
-		scopes = append(scopes, auditorScope(name))
+		scopes = append(scopes, onShards(shards, auditorScope(name)))
 	}
-	scopes = append(scopes, operatorScope())
+	scopes = append(scopes, onShards(shards, operatorScope()))
 	scopes = slices.DeleteFunc(scopes, func(s Scope) bool { return agent(s.Agent) == "" })
 	slices.SortFunc(scopes, func(a, b Scope) int {
 		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Role, b.Role))
@@ -81,33 +99,43 @@ func Permissions(mesh *bcp.Mesh) []Scope {
 	return slices.CompactFunc(scopes, func(a, b Scope) bool { return a.Agent == b.Agent && a.Role == b.Role })
 }
 
-func controllerScope(mesh *bcp.Mesh, name bcp.AgentName) Scope {
-	publish := []string{Session(name)}
-	var longest time.Duration
-	for _, c := range mesh.Channels {
-		if c.Controller == name {
-			publish = append(publish, Ask(name, c.Reader))
-			longest = max(longest, c.QueryTTL)
-		}
-	}
-	s := scope(name, bcp.RoleController, publish, DeliveriesOf(bcp.RoleController, name))
-	s.Respond, s.RespondFor = true, respondFor(longest)
+func onShard(shard int, island bcp.AgentName, s Scope) Scope {
+	s.Shard, s.Island = shard, island
 	return s
 }
 
-func readerScope(mesh *bcp.Mesh, name bcp.AgentName) Scope {
-	var publish []string
-	for _, c := range mesh.Channels {
-		if c.Reader != name {
-			continue
+// onShards is the scope of a person, who may say to each shard what is said to one.
+func onShards(shards int, s Scope) Scope {
+	of := s.PubAllow
+	for shard := 1; shard < shards; shard++ {
+		for _, subject := range of {
+			s.PubAllow = append(s.PubAllow, InShard(shard, subject))
 		}
+	}
+	s.PubAllow = list(s.PubAllow)
+	return s
+}
+
+func controllerScope(name bcp.AgentName, channels []*bcp.Channel) Scope {
+	publish := []string{Session(name)}
+	for _, c := range channels {
+		publish = append(publish, Ask(name, c.Reader))
+	}
+	s := scope(name, bcp.RoleController, publish, DeliveriesOf(bcp.RoleController, name))
+	s.Respond, s.RespondFor = true, respondFor(channels)
+	return s
+}
+
+func readerScope(name bcp.AgentName, channels []*bcp.Channel, maxAnswer int) Scope {
+	var publish []string
+	for _, c := range channels {
 		for _, sub := range c.Subscriptions {
 			publish = append(publish, Push(name, c.Controller, sub.ID))
 		}
 	}
 	s := scope(name, bcp.RoleReader, publish, QueriesOf(name), DeliveriesOf(bcp.RoleReader, name))
-	s.Respond, s.RespondFor = true, respondFor(mesh.LongestTTL(name))
-	s.MaxPayload = mesh.MaxAnswerBytes()
+	s.Respond, s.RespondFor = true, respondFor(channels)
+	s.MaxPayload = maxAnswer
 	return s
 }
 
@@ -130,9 +158,10 @@ func auditorScope(name bcp.AgentName) Scope {
 }
 
 // operatorScope is of whoever owns the state folder, and so the keys: it grants
-// nothing that the folder's owner could not do by editing the definitions.
+// nothing that the folder's owner could not do by editing the definitions, or
+// read in the folder itself.
 func operatorScope() Scope {
-	var publish []string
+	publish := []string{AuditPrefix + ".DIRECT.GET." + JournalStream}
 	for _, act := range bcp.ControlActs() {
 		publish = append(publish, Control(act))
 	}
@@ -156,6 +185,11 @@ func list(subjects []string) []string {
 	return slices.Compact(subjects)
 }
 
-func respondFor(longest time.Duration) time.Duration {
-	return max(longest, MinRespondFor) + RespondSlack
+// respondFor is how long an agent of these channels may respond (PROTOCOL P9.5).
+func respondFor(channels []*bcp.Channel) time.Duration {
+	longest := MinRespondFor
+	for _, c := range channels {
+		longest = max(longest, c.QueryTTL)
+	}
+	return longest + RespondSlack
 }

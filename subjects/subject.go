@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -43,7 +44,7 @@ const (
 	KindSession   Kind = 6  // Controller to gateway
 	KindApproval  Kind = 7  // Approver to gateway
 	KindCommit    Kind = 8  // the journal
-	KindRaw       Kind = 9  // raw answers
+	KindKey       Kind = 9  // what the journal is sealed under
 	KindAudit     Kind = 10 // projection
 	KindLedger    Kind = 11 // projection
 	KindValidated Kind = 12 // projection
@@ -53,7 +54,7 @@ const (
 
 var kindWords = [...]string{
 	"", "ask", "query", "push", "deliver", "reply", "session", "approval",
-	"commit", "raw", "audit", "ledger", "validated", "control", "alert",
+	"commit", "key", "audit", "ledger", "validated", "control", "alert",
 }
 
 func (k Kind) String() string {
@@ -86,13 +87,23 @@ func (v Verb) valid() bool {
 	return false
 }
 
+// Sealed says what a sealing key is of. The zero value is invalid.
+type Sealed string
+
+// What is sealed under keys of its own.
+const (
+	SealedPayload Sealed = "payload"
+	SealedRaw     Sealed = "raw"
+)
+
 // Subject is one subject of the mesh in parts. Only the fields of its Kind are
 // set; the rest are zero. Subjects compare with ==.
 type Subject struct {
 	Kind Kind
 
-	// Controller and Reader: ask, query, push, audit, ledger, validated;
-	// Controller alone: session. In an audit subject either may be empty.
+	// Controller and Reader: ask, query, push, audit, ledger, validated,
+	// key; Controller alone: session. In an audit subject either may be empty, in
+	// one of a key both.
 	Controller, Reader bcp.AgentName
 	Subscription       bcp.SubscriptionID // push
 
@@ -103,8 +114,11 @@ type Subject struct {
 	Attempt int           // reply: 0 for the first sending, at most MaxAttempt
 
 	Verb  Verb   // approval
-	Shard int    // commit, raw: 0 to MaxShard
+	Shard int    // commit: 0 to MaxShard
 	Event string // audit, alert: the kind of event; control: the act; a-z, 0-9, _ and -, 1 to 64, a letter first
+
+	Sealed Sealed // key
+	Day    string // key: 2006-01-02, in UTC
 }
 
 // String returns the subject as text, or the empty string where a part is not
@@ -125,7 +139,7 @@ func (s Subject) String() string {
 		return join(s.Kind, agent(s.Controller))
 	case KindApproval:
 		return join(s.Kind, agent(s.Agent), verb(s.Verb))
-	case KindCommit, KindRaw:
+	case KindCommit:
 		return join(s.Kind, number(s.Shard, 0, MaxShard))
 	case KindAudit:
 		return join(s.Kind, agentOrNone(s.Controller), agentOrNone(s.Reader), event(s.Event))
@@ -133,6 +147,10 @@ func (s Subject) String() string {
 		return join(s.Kind, agent(s.Controller), agent(s.Reader))
 	case KindControl, KindAlert:
 		return join(s.Kind, event(s.Event))
+	case KindKey:
+		if (s.Controller == "") == (s.Reader == "") {
+			return join(s.Kind, agentOrNone(s.Controller), agentOrNone(s.Reader), sealed(s.Sealed), day(s.Day))
+		}
 	}
 	return ""
 }
@@ -196,7 +214,7 @@ func fill(kind string, t []string) (Subject, bool) {
 		s.Controller = bcp.AgentName(t[0])
 	case s.Kind == KindApproval && width == 2:
 		s.Agent, s.Verb = bcp.AgentName(t[0]), Verb(t[1])
-	case (s.Kind == KindCommit || s.Kind == KindRaw) && width == 1:
+	case s.Kind == KindCommit && width == 1:
 		s.Shard = parseNumber(t[0])
 	case s.Kind == KindAudit && width == 3:
 		s.Controller, s.Reader, s.Event = unlessNone(t[0]), unlessNone(t[1]), t[2]
@@ -204,6 +222,8 @@ func fill(kind string, t []string) (Subject, bool) {
 		s.Controller, s.Reader = bcp.AgentName(t[0]), bcp.AgentName(t[1])
 	case (s.Kind == KindControl || s.Kind == KindAlert) && width == 1:
 		s.Event = t[0]
+	case s.Kind == KindKey && width == 4:
+		s.Controller, s.Reader, s.Sealed, s.Day = unlessNone(t[0]), unlessNone(t[1]), Sealed(t[2]), t[3]
 	default:
 		return Subject{}, false
 	}
@@ -277,6 +297,21 @@ func verb(v Verb) string {
 		return ""
 	}
 	return string(v)
+}
+
+func sealed(s Sealed) string {
+	if s != SealedPayload && s != SealedRaw {
+		return ""
+	}
+	return string(s)
+}
+
+func day(s string) string {
+	t, err := time.Parse(time.DateOnly, s)
+	if err != nil || t.Format(time.DateOnly) != s {
+		return ""
+	}
+	return s
 }
 
 func number(n, low, high int) string {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -35,7 +36,10 @@ func TestBuildGivesTheTable(t *testing.T) {
 		{subjects.Session("main"), "bcp.v1.session.main"},
 		{subjects.Approval("alice", subjects.VerbEdit), "bcp.v1.approval.alice.edit"},
 		{subjects.Commit(0), "bcp.v1.commit.0"},
-		{subjects.Raw(12), "bcp.v1.raw.12"},
+		{subjects.Key("main", "researcher", subjects.SealedPayload, "2026-03-15"), "bcp.v1.key.main.researcher.payload.2026-03-15"},
+		{subjects.Key("", "", subjects.SealedRaw, "2026-03-15"), "bcp.v1.key._._.raw.2026-03-15"},
+		{subjects.KeysOf("main", "researcher", subjects.SealedRaw), "bcp.v1.key.main.researcher.raw.*"},
+		{subjects.KeysOf("", "", subjects.SealedPayload), "bcp.v1.key._._.payload.*"},
 		{subjects.Audit("main", "researcher", "query"), "bcp.v1.audit.main.researcher.query"},
 		{subjects.Audit("", "", "reload"), "bcp.v1.audit._._.reload"},
 		{subjects.Ledger("main", "researcher"), "bcp.v1.ledger.main.researcher"},
@@ -49,6 +53,10 @@ func TestBuildGivesTheTable(t *testing.T) {
 		{subjects.QueriesOf("researcher"), "bcp.v1.query.researcher.>"},
 		{subjects.DeliveriesOf(bcp.RoleReader, "researcher"), "bcp.v1.deliver.reader.researcher.>"},
 		{subjects.ValidatedOf("main"), "bcp.v1.validated.main.*"},
+		{subjects.AuditOf("", "", ""), "bcp.v1.audit.*.*.*"},
+		{subjects.AuditOf("main", "researcher", ""), "bcp.v1.audit.main.researcher.*"},
+		{subjects.AuditOf("", "", "ask"), "bcp.v1.audit.*.*.ask"},
+		{subjects.AuditOf("main", "researcher", "ask"), "bcp.v1.audit.main.researcher.ask"},
 		{subjects.LookupClaimsOf("ABC2"), "$SYS.REQ.ACCOUNT.ABC2.CLAIMS.LOOKUP"},
 		{subjects.KickAt("NABC"), "$SYS.REQ.SERVER.NABC.KICK"},
 	} {
@@ -80,7 +88,7 @@ func TestBuildersRefuseWhatIsNoToken(t *testing.T) {
 			subjects.Validated(n, "r"), subjects.Validated("c", n),
 			subjects.InboxPrefix(n), subjects.InboxesOf(n), subjects.AsksOf(n), subjects.PushesOf(n),
 			subjects.RepliesOf(bcp.RoleReader, n), subjects.ApprovalsOf(n), subjects.QueriesOf(n),
-			subjects.DeliveriesOf(bcp.RoleReader, n), subjects.ValidatedOf(n),
+			subjects.DeliveriesOf(bcp.RoleReader, n), subjects.ValidatedOf(n), subjects.AuditOf(n, "researcher", ""), subjects.AuditOf("main", n, ""),
 			subjects.LookupClaimsOf(b), subjects.KickAt(b),
 		}
 		if b != "" {
@@ -93,7 +101,10 @@ func TestBuildersRefuseWhatIsNoToken(t *testing.T) {
 		}
 	}
 	for _, got := range []string{
-		subjects.Commit(-1), subjects.Commit(subjects.MaxShard + 1), subjects.Raw(math.MaxInt), subjects.Raw(math.MinInt),
+		subjects.Commit(-1), subjects.Commit(subjects.MaxShard + 1), subjects.Commit(math.MaxInt), subjects.Commit(math.MinInt),
+		subjects.Key("c", "", subjects.SealedRaw, "2026-03-15"), subjects.Key("", "r", subjects.SealedRaw, "2026-03-15"),
+		subjects.Key("c", "r", "", "2026-03-15"), subjects.Key("c", "r", "spec", "2026-03-15"), subjects.Key("c", "r", subjects.SealedRaw, "2026-02-29"),
+		subjects.Key("c", "r", subjects.SealedRaw, "2026-3-15"), subjects.Key("c", "r", subjects.SealedRaw, "*"), subjects.KeysOf("*", "r", subjects.SealedRaw),
 		subjects.ReplyReader("r", "q", -1), subjects.ReplyReader("r", "q", subjects.MaxAttempt+1),
 		subjects.ReplyAttempt(bcp.RoleController, "c", "d", -1), subjects.ReplyAttempt(bcp.RoleAuditor, "c", "d", 1),
 		subjects.Deliver(bcp.RoleApprover, "a", "c"), subjects.Deliver(0, "a", "c"), subjects.ReplyDelivery(9, "a", "d"),
@@ -138,8 +149,14 @@ func anySubject(t *rapid.T) subjects.Subject {
 		s.Controller = agent("controller")
 	case subjects.KindApproval:
 		s.Agent, s.Verb = agent("approver"), rapid.SampledFrom(subjects.Verbs()).Draw(t, "verb")
-	case subjects.KindCommit, subjects.KindRaw:
+	case subjects.KindCommit:
 		s.Shard = rapid.IntRange(0, subjects.MaxShard).Draw(t, "shard")
+	case subjects.KindKey:
+		s.Sealed = rapid.SampledFrom([]subjects.Sealed{subjects.SealedPayload, subjects.SealedRaw}).Draw(t, "sealed")
+		s.Day = time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "day"), 0).UTC().Format(time.DateOnly)
+		if rapid.Bool().Draw(t, "has a channel") {
+			s.Controller, s.Reader = agent("controller"), agent("reader")
+		}
 	case subjects.KindAudit:
 		s.Event = rapid.StringMatching(`[a-z][a-z0-9_-]{0,63}`).Draw(t, "event")
 		if rapid.Bool().Draw(t, "has a controller") {

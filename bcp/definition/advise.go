@@ -12,20 +12,25 @@ func (b *builder) advise(m *bcp.Mesh) {
 	if b.incomplete || !b.report.OK() {
 		return
 	}
+	known := make(map[*bcp.Validator][]bcp.Advice)
 	for i := range m.Channels {
 		ch := &m.Channels[i]
 		e := b.controllers[ch.ChannelKey]
 		settings := ch.Settings(m, nil, constraint.Compile)
-		settings.Subscriptions = len(ch.Subscriptions)
 		prices := make([]bcp.Prices, len(ch.Subscriptions))
 		// Without errors, each object became one subscription.
 		for j, o := range e.object.get("subscriptions").objects {
-			validator, err := bcp.Compile(ch.Subscriptions[j].Spec, settings)
+			validator, err := b.compiler.Compile(ch.Subscriptions[j].Spec, settings.OfSubscription(ch.Subscriptions[j], len(ch.Subscriptions)))
 			if err != nil {
 				return // checkSubscription has said why
 			}
 			prices[j] = validator.Prices()
-			for _, a := range validator.Advice() {
+			advice, again := known[validator]
+			if !again {
+				advice = validator.Advice()
+				known[validator] = advice
+			}
+			for _, a := range advice {
 				write, key := a.Write, o.path
 				if a.Key == "" {
 					write = "{id: " + string(ch.Subscriptions[j].ID) + ", " + write + "}"

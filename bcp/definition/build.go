@@ -16,6 +16,9 @@ type builder struct {
 	// incomplete says that a file could not be read far enough to know what it
 	// declares: no mesh results, and nothing is said about what is not there.
 	incomplete bool
+	// unplaced says that the agents have no shards yet, so that nothing is said
+	// about them.
+	unplaced bool
 
 	meshSource *source
 	mesh       *object
@@ -23,6 +26,7 @@ type builder struct {
 	files      []bcp.File
 	// controllers are the controller's ends of the channels.
 	controllers map[bcp.ChannelKey]*end
+	compiler    bcp.Compiler
 }
 
 // agent is one agent file.
@@ -96,6 +100,7 @@ func (b *builder) build(folder *source) *bcp.Mesh {
 	b.checkPeople(m)
 	b.defaultPeople(m)
 	b.channels(m)
+	b.checkShards(m)
 	b.warnFlow(m)
 	b.advise(m)
 	return m
@@ -114,6 +119,7 @@ func (b *builder) meshOf(o *object) *bcp.Mesh {
 		SyncInterval: o.get("sync").duration,
 		RawRetention: o.get("raw_retention").duration,
 		MaxRefusals:  int(o.get("max_refusals").number),
+		MaxDisk:      o.get("max_disk_mb").number << 20,
 		Files:        b.files,
 	}
 	if m.Replicas > 0 && m.Replicas%2 == 0 {
@@ -143,6 +149,7 @@ func (a *agent) agent() bcp.Agent {
 		Command:        o.texts("command"),
 		Encoding:       parseWord[bcp.Encoding](o.get("encoding")),
 		MaxConnections: int(o.get("max_connections").number),
+		Shard:          int(o.get("shard").number),
 		TotalBudget:    o.get("total_budget_bits").bits,
 		Prompt:         a.prompt,
 		File:           a.source.path,

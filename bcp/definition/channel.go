@@ -3,7 +3,6 @@ package definition
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -206,7 +205,7 @@ func (b *builder) checkChannel(m *bcp.Mesh, c *end, ch bcp.Channel) {
 // warnTools warns of a Reader whose tools and subscriptions do not fit. Agents
 // that list no tools are left alone.
 func (b *builder) warnTools(m *bcp.Mesh) {
-	const publish = "BCPPublish"
+	const publish = bcp.ToolPublish
 	if b.incomplete {
 		return
 	}
@@ -220,7 +219,7 @@ func (b *builder) warnTools(m *bcp.Mesh) {
 			continue
 		}
 		targeted := targets[agent.Name]
-		listed := slices.ContainsFunc(agent.Tools, func(t string) bool { return strings.EqualFold(t, publish) })
+		listed := slices.Contains(agent.ProtocolTools(), publish)
 		switch {
 		case listed && !targeted:
 			a.source.warnf(a.object.at("tools"), CodeNoSubscription, "tools", "%s is listed, but no subscription names this agent", publish)

@@ -31,9 +31,25 @@ const (
 // whose names begin with a dot are left alone. What it found is decided by
 // [Parse].
 func Load(fsys fs.FS) (*bcp.Mesh, Report) {
-	var report Report
+	files, report := Read(fsys)
+	if !report.OK() {
+		// What cannot be read may be what the others refer to: their own
+		// errors are shown, and nothing that depends on the whole.
+		b := &builder{incomplete: true}
+		b.parse(files)
+		report.Errors = append(report.Errors, b.report.Errors...)
+		report.Warnings = append(report.Warnings, b.report.Warnings...)
+		report.sort()
+		return nil, report
+	}
+	return Parse(files)
+}
+
+// Read returns the files that [Load] decides on, by path inside the folder. They are
+// not complete where the report has errors.
+func Read(fsys fs.FS) (files map[string][]byte, report Report) {
 	folder := &source{path: ".", report: &report}
-	files := map[string][]byte{}
+	files = map[string][]byte{}
 	total := 0
 	for _, name := range list(fsys, folder) {
 		s := &source{path: name, report: &report}
@@ -52,31 +68,25 @@ func Load(fsys fs.FS) (*bcp.Mesh, Report) {
 		}
 		files[name] = content
 	}
-	if !report.OK() {
-		// What cannot be read may be what the others refer to: their own
-		// errors are shown, and nothing that depends on the whole.
-		_, partial := parse(files, true)
-		report.Errors = append(report.Errors, partial.Errors...)
-		report.Warnings = append(report.Warnings, partial.Warnings...)
-		report.sort()
-		return nil, report
-	}
-	return Parse(files)
+	return files, report
 }
 
 // Parse decides on files that somebody else read: content by path inside the
 // folder. It has no effects, keeps nothing of the maps, and returns a mesh only
 // where the report has no error.
-func Parse(files map[string][]byte) (*bcp.Mesh, Report) { return parse(files, false) }
+func Parse(files map[string][]byte) (*bcp.Mesh, Report) {
+	b := &builder{}
+	mesh := b.parse(files)
+	return mesh, b.report
+}
 
-// parse reads what it is given; incomplete says that files are missing, so
-// that there is no mesh and nothing is said about what is not there.
-func parse(files map[string][]byte, incomplete bool) (*bcp.Mesh, Report) {
-	b := &builder{incomplete: incomplete}
+// parse reads what it is given. There is no mesh where it is incomplete, and nothing is
+// said about what is not there.
+func (b *builder) parse(files map[string][]byte) *bcp.Mesh {
 	folder := &source{path: ".", report: &b.report}
 	if len(files) > MaxFiles {
 		folder.errorf(position{}, CodeTooMany, "", "expected at most %d files, got %d", MaxFiles, len(files))
-		return nil, b.report
+		return nil
 	}
 	names := slices.Sorted(maps.Keys(files))
 	hasFolder := slices.ContainsFunc(names, func(name string) bool { return path.Dir(name) == agentFolder })
@@ -86,7 +96,7 @@ func parse(files map[string][]byte, incomplete bool) (*bcp.Mesh, Report) {
 	}
 	if total > MaxFolderBytes {
 		folder.errorf(position{}, CodeTooLarge, "", "expected at most %d MiB in all files", MaxFolderBytes>>20)
-		return nil, b.report
+		return nil
 	}
 	for _, name := range names {
 		s := &source{path: name, report: &b.report}
@@ -114,9 +124,9 @@ func parse(files map[string][]byte, incomplete bool) (*bcp.Mesh, Report) {
 	mesh := b.build(folder)
 	b.report.sort()
 	if !b.report.OK() || b.incomplete {
-		return nil, b.report
+		return nil
 	}
-	return mesh, b.report
+	return mesh
 }
 
 // Digest returns the SHA-256 over the files that the mesh was read from: over

@@ -137,7 +137,7 @@ func TestDefaultsOfAMinimalFolder(t *testing.T) {
 	mesh, _ := mustParse(t, "a.md", a, "b.md", b)
 	want := &bcp.Mesh{
 		Name: "mesh", TimeZone: time.UTC, IdleTimeout: 30 * time.Minute, Replicas: 1, SyncAlways: true,
-		Approvers: []bcp.AgentName{"operator"}, Auditors: []bcp.AgentName{"operator"}, RawRetention: 30 * 24 * time.Hour, MaxRefusals: 30,
+		Approvers: []bcp.AgentName{"operator"}, Auditors: []bcp.AgentName{"operator"}, RawRetention: 30 * 24 * time.Hour, MaxRefusals: 30, MaxDisk: 16 << 30,
 		Agents: []bcp.Agent{
 			{Name: "a", Encoding: bcp.JSON, BaseTaint: bcp.TaintLow, MaxConnections: 2, Prompt: "prompt", File: "a.md", Controller: true},
 			{Name: "b", Encoding: bcp.JSON, BaseTaint: bcp.TaintHigh, MaxConnections: 2, File: "b.md", Reader: true},

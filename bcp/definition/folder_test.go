@@ -196,13 +196,10 @@ func TestLimits(t *testing.T) {
 		return m
 	}
 	folder := func(extra int) map[string][]byte {
-		const count = definition.MaxFolderBytes / definition.MaxFileBytes
-		m := map[string][]byte{}
-		for i := range count {
-			m[fmt.Sprintf("agents/a%d.md", i)] = []byte(pad(fmt.Sprintf("---\nname: a%d\n---\n", i), definition.MaxFileBytes))
-		}
-		if extra > 0 {
-			m["mesh.yaml"] = []byte(strings.Repeat("\n", extra))
+		m := map[string][]byte{"agents/a.md": []byte(agent)}
+		page := make([]byte, 1<<20) // all are the same one
+		for left := definition.MaxFolderBytes + extra - len(agent); left > 0; left -= len(page) {
+			m[fmt.Sprintf("agents/%d.txt", left)] = page[:min(left, len(page))]
 		}
 		return m
 	}

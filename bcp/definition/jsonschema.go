@@ -148,9 +148,6 @@ func whereRole(role bcp.Role) *jsonSchema {
 
 // schema makes the schema of the key's value.
 func (k *Key) schema() *jsonSchema {
-	if k.Unsupported {
-		return &jsonSchema{Description: k.Doc + " " + notSupported, Not: &jsonSchema{}}
-	}
 	s := k.valueSchema()
 	if len(k.Words) > 0 && k.Type != TypeWord {
 		s = &jsonSchema{AnyOf: []*jsonSchema{s, {Words: k.Words}}}
@@ -191,6 +188,7 @@ const (
 	patternID           = `^[A-Za-z0-9_-]{1,64}$`
 	patternDuration     = `^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?$`
 	patternRate         = `^[0-9]{1,9}/[sm]$`
+	patternPushRate     = `^[1-9][0-9]{0,3}/[smhd]$`
 	patternCron         = `^ *[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4} *$`
 )
 
@@ -243,6 +241,8 @@ func (k *Key) textSchema() *jsonSchema {
 		s.Pattern, s.MinLength = patternDuration, new(int64(1))
 	case TypeRate:
 		s.Pattern = patternRate
+	case TypePushRate:
+		s.Pattern = patternPushRate
 	case TypeTimeZone:
 		s.MinLength, s.Not = new(int64(1)), &jsonSchema{Word: "Local"}
 	case TypeCron:

@@ -212,9 +212,9 @@ func TestJSONSchemaRefuses(t *testing.T) {
 		{definition.LevelAgent, "name: a\nbcp_channels: [{peer: r, role: reader, query_ttl: 1m}]\n", "bcp_channels[0].query_ttl"},
 		{definition.LevelAgent, "name: a\nbcp_channels: [{peer: r, role: reader, subscriptions: []}]\n", "bcp_channels[0].subscriptions"},
 		{definition.LevelAgent, channel + "  on_anomly: flag\n", "bcp_channels[0]"},
-		{definition.LevelAgent, subscription + "    max_rate: 1/h\n", "bcp_channels[0].subscriptions[0].max_rate"},
-		{definition.LevelAgent, subscription + "    batch_window: 1h\n", "bcp_channels[0].subscriptions[0].batch_window"},
-		{definition.LevelAgent, subscription + "    publish_when: \"true\"\n", "bcp_channels[0].subscriptions[0].publish_when"},
+		{definition.LevelAgent, subscription + "    max_rate: 1/w\n", "bcp_channels[0].subscriptions[0].max_rate"},
+		{definition.LevelAgent, subscription + "    batch_window: 1w\n", "bcp_channels[0].subscriptions[0].batch_window"},
+		{definition.LevelAgent, subscription + "    publish_when: \"\"\n", "bcp_channels[0].subscriptions[0].publish_when"},
 		{definition.LevelAgent, subscription + "    fields: [{name: f, type: string}]\n", "bcp_channels[0].subscriptions[0].fields[0].type"},
 		{definition.LevelAgent, subscription + "    fields: [{name: f, type: boolean, optional: true}]\n", "bcp_channels[0].subscriptions[0].fields[0]"},
 		{definition.LevelAgent, subscription + "    questions: [{id: q, question: What?, expected_format: summary}]\n", "bcp_channels[0].subscriptions[0].questions[0].expected_format"},
@@ -258,9 +258,6 @@ func TestJSONSchemaAgreesWithTheLoader(t *testing.T) {
 	mesh, agent := compileSchema(t, definition.LevelMesh), compileSchema(t, definition.LevelAgent)
 	checked := 0
 	for _, k := range definition.Schema() {
-		if k.Unsupported {
-			continue
-		}
 		good, bad := candidates(k)
 		for i, value := range append(good, bad...) {
 			want := i < len(good)
@@ -351,6 +348,9 @@ func candidates(k definition.Key) (good, bad []string) {
 	case definition.TypeRate:
 		good = append(good, whole(k.Min)+"/m", whole(k.Max)+"/m", "1/s")
 		bad = append(bad, "30", "30/h", "/m", "1.5/m", `""`, "1/m/s", "1234567890/m")
+	case definition.TypePushRate:
+		good = append(good, "1/s", "2/m", "1/h", "10/d", whole(k.Max)+"/d")
+		bad = append(bad, "1", "0/h", "01/h", "1/w", "/h", "1.5/h", "-1/h", "1/h/h", `""`, "12345/h", "1 /h")
 	case definition.TypeTimeZone:
 		good = append(good, "UTC", "Europe/Berlin")
 		bad = append(bad, `""`, "Local", "7")

@@ -7,10 +7,11 @@ const (
 	// holds the word lists.
 	MaxFileBytes = 256 << 10
 	MaxMeshBytes = 1 << 20
-	// MaxFolderBytes bounds all files together.
-	MaxFolderBytes = 64 << 20
+	// MaxFolderBytes bounds all files together: a million channels with a
+	// subscription each take 254 MiB.
+	MaxFolderBytes = 320 << 20
 	// MaxFiles bounds the number of files.
-	MaxFiles = 10_000
+	MaxFiles = 16_384
 	// MaxDepth bounds how deep lists and mappings nest. The deepest legal
 	// value, a question's list of values, has depth 8.
 	MaxDepth = 12

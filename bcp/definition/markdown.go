@@ -11,10 +11,7 @@ import (
 //go:embed introduction.md
 var introduction string
 
-const (
-	notSupported   = "Not supported yet: refused rather than ignored."
-	controllerOnly = "Controller's entry only."
-)
+const controllerOnly = "Controller's entry only."
 
 // Markdown returns the reference of definitions for people: a written
 // introduction with examples, then every key of [Schema] and every code of
@@ -72,8 +69,6 @@ func heading(level Level) string {
 // holds says what the value may be.
 func (k *Key) holds() string {
 	switch {
-	case k.Unsupported:
-		return "nothing yet"
 	case k.Type == TypeObjects:
 		anchor := strings.ReplaceAll(k.Child.String(), " ", "-")
 		return strings.TrimSuffix(expected(k), k.Child.String()) + "[" + k.Child.String() + "](#" + anchor + ")"
@@ -100,8 +95,6 @@ func (k *Key) absent() string {
 
 func (k *Key) meaning() string {
 	switch {
-	case k.Unsupported:
-		return k.Doc + " *" + notSupported + "*"
 	case k.ControllerOnly:
 		return k.Doc + " *" + controllerOnly + "*"
 	default:

@@ -29,6 +29,7 @@ type value struct {
 	boolean  bool
 	bits     bcp.Bits
 	duration time.Duration
+	rate     bcp.Rate
 	zone     *time.Location
 	texts    []element
 	objects  []*object
@@ -107,9 +108,6 @@ func (w *walker) object(level Level, n *node, path string) *object {
 		switch {
 		case key == nil:
 			w.unknownKey(level, e, at)
-			o.bad = true
-		case key.Unsupported:
-			w.source.errorf(e.position, CodeUnsupported, at, "not supported yet: this version refuses the key rather than ignore it")
 			o.bad = true
 		case reader && key.Name == "subscriptions":
 			w.source.errorf(e.position, CodeReaderPushes, at, "subscriptions are declared by the controller: move them to its definition")
@@ -277,6 +275,8 @@ func expected(key *Key) string {
 		want = fmt.Sprintf("a duration from %s to %s such as 90s, 15m, 1h30m or 7d", formatDuration(key.Min), formatDuration(key.Max))
 	case TypeRate:
 		want = fmt.Sprintf("a rate from %d/m to %d/m such as 30/m or 1/s", key.Min, key.Max)
+	case TypePushRate:
+		want = fmt.Sprintf("a rate of %d to %d in a second, minute, hour or day, such as 5/s, 30/m, 1/h or 10/d", key.Min, key.Max)
 	case TypeTimeZone:
 		want = "text that is an IANA time zone such as Europe/Berlin"
 	case TypeCron:

@@ -53,7 +53,6 @@ const (
 	CodeUnknownKey      = "unknown_key"      // with the key that may have been meant
 	CodeDuplicateKey    = "duplicate_key"    // with the line of the first
 	CodeMissingKey      = "missing_key"      // a required key
-	CodeUnsupported     = "unsupported"      // a key of PROTOCOL P12
 	CodeControllerOnly  = "controller_only"  // a key that a reader entry may not have
 	CodeWrongType       = "wrong_type"       // text for a number and the like
 	CodeOutOfRange      = "out_of_range"     // a number, a length or a count
@@ -69,6 +68,7 @@ const (
 	CodeAboveCategory   = "category_denied"  // a subscription above max_category
 	CodeInvalidSpec     = "invalid_spec"     // refused by bcp.Compile
 	CodeReleaseInterval = "release_interval" // a capacity budget needs one
+	CodeShard           = "shard"            // a channel between two, or one without agents
 	CodeIgnoredFile     = "ignored_file"     // warning: not a file of a definition
 	CodeFileName        = "file_name"        // warning: differs from the agent's name
 	CodeOverBudget      = "over_budget"      // warning: never fits its budget

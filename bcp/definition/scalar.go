@@ -48,6 +48,12 @@ func (w *walker) text(v *value, key *Key, n *node, path string) {
 			bad(CodeOutOfRange)
 		}
 		v.number = perMinute
+	case TypePushRate:
+		if err := v.rate.UnmarshalText([]byte(n.text)); err != nil {
+			bad(CodeBadValue)
+		} else if int64(v.rate.Count) > key.Max {
+			bad(CodeOutOfRange)
+		}
 	case TypeTimeZone:
 		zone, err := time.LoadLocation(n.text)
 		if err != nil || n.text == "" || n.text == "Local" {

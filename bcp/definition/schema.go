@@ -45,6 +45,7 @@ const (
 	TypeBits                         // whole bits; at most nine decimals
 	TypeDuration                     // seconds; written 90s, 15m, 1h30m, 7d
 	TypeRate                         // events a minute; written 30/m or 1/s
+	TypePushRate                     // events in a unit of time; written 1/h, 5/s, 30/m or 10/d
 	TypeTimeZone                     // an IANA name
 	TypeCron                         // five fields
 	TypeTexts                        // number of texts in a list
@@ -77,8 +78,6 @@ type Key struct {
 	// ControllerOnly keys are refused in a reader's channel entry
 	// (PROTOCOL P1.3, P1.4).
 	ControllerOnly bool
-	// Unsupported keys are of the protocol, but not of this version.
-	Unsupported bool
 	// Doc is one sentence. Rule is where the key comes from.
 	Doc, Rule string
 }
@@ -113,9 +112,11 @@ var schema = []Key{
 	{Level: LevelMesh, Name: "sync", Type: TypeDuration, Words: []string{"always"}, Min: 1, Max: hour, Default: "always", Rule: "P1.3",
 		Doc: "When the journal is written through to disk: always, or at an interval, which a power cut may lose."},
 	{Level: LevelMesh, Name: "raw_retention", Type: TypeDuration, Min: hour, Max: 10 * year, Default: "30d", Rule: "P1.3, P11.4",
-		Doc: "How long raw answers are kept apart from the audit."},
+		Doc: "How long messages can be read as they came, from the end of their day."},
 	{Level: LevelMesh, Name: "max_refusals", Type: TypeRate, Min: 1, Max: 6000, Default: "30/m", Rule: "P1.3, P4.7",
 		Doc: "Refusals an agent may cause before it hears rate_limited."},
+	{Level: LevelMesh, Name: "max_disk_mb", Type: TypeInteger, Min: 64, Max: 1 << 30, Default: "16384", Rule: "P1.3, P4.5",
+		Doc: "What all streams may hold together, in units of 1,048,576 bytes. Half of it is for the journal; when that is full, nothing is decided any more."},
 
 	{Level: LevelAgent, Name: "name", Type: TypeName, Required: true, Rule: "P1.1",
 		Doc: "Names the agent: one token of subjects and permissions."},
@@ -135,6 +136,8 @@ var schema = []Key{
 		Doc: "The least taint of the agent."},
 	{Level: LevelAgent, Name: "max_connections", Type: TypeInteger, Min: 1, Max: 64, Default: "2", Rule: "P1.3",
 		Doc: "Connections of the agent at one time in each role; beyond it the oldest is closed."},
+	{Level: LevelAgent, Name: "shard", Type: TypeInteger, Min: 0, Max: bcp.MaxShard, Default: "0", Rule: "P4.5",
+		Doc: "Which journal of a cluster its channels are in: both ends of a channel have the same. It is for good."},
 	{Level: LevelAgent, Name: "total_budget_bits", Type: TypeBits, Words: []string{"none"}, Min: 1, Max: bcp.MaxBits, Default: "none", Rule: "P1.3",
 		Doc: "Caps the nominal bits of all channels together on which the agent is the Controller."},
 	{Level: LevelAgent, Name: "bcp_channels", Type: TypeObjects, Child: LevelChannel, Min: 0, Max: 1000, DefaultRule: "none", Rule: "SUB-20, P1.4",
@@ -210,12 +213,12 @@ var schema = []Key{
 		Doc: "CEL expressions that must hold over the typed answers."},
 	{Level: LevelSubscription, Name: "allow_not_enough_information", Type: TypeBoolean, DefaultRule: "no effect: a Reader that has nothing to say does not push", Rule: "P3.9, SUB-38",
 		Doc: "Accepted so that the spec of a query can be pasted unchanged."},
-	{Level: LevelSubscription, Name: "max_rate", Unsupported: true, Type: TypeRate, DefaultRule: "no limit", Rule: "P1.3, P12",
-		Doc: "The greatest rate of pushes."},
-	{Level: LevelSubscription, Name: "batch_window", Unsupported: true, Type: TypeDuration, DefaultRule: "no batching", Rule: "P1.3, P12",
-		Doc: "Delivers the pushes of a window together."},
-	{Level: LevelSubscription, Name: "publish_when", Unsupported: true, Type: TypeText, DefaultRule: "always", Rule: "P1.3, P12",
-		Doc: "CEL condition over the answer without which a push is dropped."},
+	{Level: LevelSubscription, Name: "max_rate", Type: TypePushRate, Min: 1, Max: bcp.MaxRateCount, DefaultRule: "no limit", Rule: "P1.3, P12.1, SUB-145",
+		Doc: "The pushes that are accepted in any such second, minute, hour or day. One more is rate_limited and charges nothing."},
+	{Level: LevelSubscription, Name: "batch_window", Type: TypeDuration, Min: 1, Max: 7 * day, DefaultRule: "each push is a delivery", Rule: "P1.3, P12.3, SUB-146",
+		Doc: "Delivers the pushes of each such window in one message at its end, sorted by their bytes. Windows end at the multiples of their length since 1970 in UTC, such as every full hour for 1h. A multiple of the channel's release_interval."},
+	{Level: LevelSubscription, Name: "publish_when", Type: TypeText, Min: 1, Max: bcp.MaxConstraintBytes, DefaultRule: "always", Rule: "P1.3, P12.2, SUB-147",
+		Doc: "CEL condition over the typed answer. The Reader is shown it; a push for which it does not hold is refused, charges nothing, and nobody sees it."},
 
 	{Level: LevelField, Name: "name", Type: TypeText, Min: 1, Max: 64, Required: true, Rule: "BCP-27",
 		Doc: "Names the field: letters, digits, hyphens and underscores."},

@@ -32,18 +32,22 @@ func (b *builder) subscriptions(m *bcp.Mesh, c, r *end, ch *bcp.Channel) {
 				"expected at most %d, the smaller max_category of both ends of the channel", ch.MaxCategory)
 			continue
 		}
-		ch.Subscriptions = append(ch.Subscriptions, bcp.Subscription{ID: id, Spec: spec})
-		b.checkSubscription(m, c, o, *ch, spec, len(objects))
+		sub := bcp.Subscription{ID: id, Spec: spec, MaxRate: o.get("max_rate").rate, PublishWhen: o.get("publish_when").text,
+			BatchWindow: o.get("batch_window").duration}
+		if ch.ReleaseInterval > 0 && sub.BatchWindow%ch.ReleaseInterval != 0 {
+			c.agent.source.errorf(o.at("batch_window"), CodeReleaseInterval, join(o.path, "batch_window"),
+				"expected a multiple of the channel's release_interval: what a window holds leaves at one of its slots")
+		}
+		ch.Subscriptions = append(ch.Subscriptions, sub)
+		b.checkSubscription(m, c, o, *ch, sub, len(objects))
 	}
 }
 
 // checkSubscription compiles the spec and warns of what an operator may not
 // want (PROTOCOL P4.2, P4.6).
-func (b *builder) checkSubscription(m *bcp.Mesh, c *end, o *object, ch bcp.Channel, spec bcp.Spec, subscriptions int) {
-	s := c.agent.source
-	settings := ch.Settings(m, nil, constraint.Compile)
-	settings.Subscriptions = subscriptions
-	validator, err := bcp.Compile(spec, settings)
+func (b *builder) checkSubscription(m *bcp.Mesh, c *end, o *object, ch bcp.Channel, sub bcp.Subscription, subscriptions int) {
+	s, spec := c.agent.source, sub.Spec
+	validator, err := b.compiler.Compile(spec, ch.Settings(m, nil, constraint.Compile).OfSubscription(sub, subscriptions))
 	if err != nil {
 		at, key, message := o.position, o.path, err.Error()
 		var wrong *bcp.SpecError

@@ -49,7 +49,7 @@ func (f *approverFlags) within(ctx context.Context, exchange func(context.Contex
 	return exchange(ctx)
 }
 
-func (f *approverFlags) connect(ctx context.Context) (c *client, approver *agents.Approver, err error) {
+func (f *approverFlags) connect(ctx context.Context) (c *client, approver *approvers, err error) {
 	err = f.within(ctx, func(ctx context.Context) error {
 		c, err = f.who.connect(ctx, bcp.RoleApprover)
 		return err
@@ -57,11 +57,11 @@ func (f *approverFlags) connect(ctx context.Context) (c *client, approver *agent
 	if err != nil {
 		return nil, nil, err
 	}
-	return c, agents.NewApprover(c.Connection), nil
+	return c, c.approver(), nil
 }
 
 // view fetches an item, and makes sure that what is shown is what is signed.
-func (f *approverFlags) view(ctx context.Context, p *program, a *agents.Approver, id bcp.ItemID) (view bcp.ItemView, err error) {
+func (f *approverFlags) view(ctx context.Context, p *program, a *approvers, id bcp.ItemID) (view bcp.ItemView, err error) {
 	err = f.within(ctx, func(ctx context.Context) error {
 		view, err = a.View(ctx, id)
 		return err
@@ -89,15 +89,15 @@ and hold none of it: show has it.`,
 				return err
 			}
 			defer c.Close()
-			var items []bcp.Item
+			var items []sharded[bcp.Item]
 			err = f.within(cmd.Context(), func(ctx context.Context) error {
-				items, err = approver.List(ctx)
+				items, err = approver.list(ctx)
 				return err
 			})
-			if err != nil {
+			if items == nil {
 				return p.out.undecided(err)
 			}
-			return p.out.items(items, time.Now())
+			return errors.Join(p.out.items(items, time.Now()), err)
 		},
 	}
 	f.addTo(cmd)
@@ -105,7 +105,7 @@ and hold none of it: show has it.`,
 }
 
 // items shows what waits.
-func (o *output) items(items []bcp.Item, now time.Time) error {
+func (o *output) items(items []sharded[bcp.Item], now time.Time) error {
 	if o.json {
 		return o.value(items)
 	}
@@ -115,11 +115,11 @@ func (o *output) items(items []bcp.Item, now time.Time) error {
 	}
 	var rows [][]string
 	for i := range items {
-		it := &items[i]
-		rows = append(rows, []string{string(it.ID), string(it.Kind), channelText(it), strconv.Itoa(int(it.Category)), shortBits(it.Nominal),
+		it := &items[i].Of
+		rows = append(rows, []string{items[i].cell(), string(it.ID), string(it.Kind), channelText(it), strconv.Itoa(int(it.Category)), shortBits(it.Nominal),
 			strings.Join(it.Anomalies, ", "), roughly(now.Sub(it.Since)), roughly(it.Deadline.Sub(now))})
 	}
-	o.table([]string{"item", "kind", "channel", "category", "bits", "anomalies", "age", "left"}, rows)
+	o.tableOfShards([]string{"item", "kind", "channel", "category", "bits", "anomalies", "age", "left"}, rows)
 	return nil
 }
 
@@ -155,7 +155,7 @@ does not show, or that frames are drawn with, is shown as a mark such as
 					items, err = approver.List(ctx)
 					return err
 				})
-				if err != nil {
+				if len(items) == 0 && err != nil {
 					return p.out.undecided(err)
 				}
 				if len(items) == 0 {
@@ -206,8 +206,8 @@ func completeItems(who *clientFlags) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer c.Close()
-		items, err := agents.NewApprover(c.Connection).List(ctx)
-		if err != nil {
+		items, err := c.approver().List(ctx)
+		if items == nil && err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		var ids []string

@@ -47,6 +47,10 @@ func decidedWord(act bcp.Act) string {
 // consequence tells who hears what.
 func consequence(view *bcp.ItemView, act bcp.Act) string {
 	switch {
+	case view.Kind == bcp.ItemProposal && act == bcp.Approve:
+		return "nothing changes until it is in the definition: bcpmesh proposals apply " + string(view.ID)
+	case view.Kind == bcp.ItemProposal:
+		return "nothing changes, and no agent hears it"
 	case view.Kind == bcp.ItemEscalation && act == bcp.Approve:
 		return string(view.Reader) + " is asked; its answer will wait here again"
 	case view.Kind == bcp.ItemEscalation:
@@ -61,7 +65,7 @@ func consequence(view *bcp.ItemView, act bcp.Act) string {
 
 // whoHears says who is told the reason of a rejection.
 func whoHears(view *bcp.ItemView) string {
-	if view.Kind == bcp.ItemEscalation {
+	if view.Kind == bcp.ItemEscalation || view.Kind == bcp.ItemProposal {
 		return "The audit keeps it; no agent hears it."
 	}
 	return string(view.Reader) + " hears it, " + string(view.Controller) + " does not."
@@ -205,6 +209,9 @@ released (digest_mismatch). With --yes alone you release what you have not seen.
 func approveQuestion(view *bcp.ItemView) string {
 	if view.Kind == bcp.ItemEscalation {
 		return "Let " + string(view.Controller) + " ask this of " + string(view.Reader) + "?"
+	}
+	if view.Kind == bcp.ItemProposal {
+		return "Have " + string(view.Reader) + " push exactly this to " + string(view.Controller) + "?"
 	}
 	return "Release exactly this to " + string(view.Controller) + "?"
 }
@@ -351,6 +358,9 @@ SHA-256, and --sha256 or --yes releases it.`,
 			view, err := f.view(ctx, p, approver, id)
 			if err != nil {
 				return err
+			}
+			if view.Kind == bcp.ItemProposal {
+				return failf("%s is a subscription that %s wants: it is approved as it is, or not", id, view.Controller).withHint("approve or reject it")
 			}
 			if view.Kind == bcp.ItemEscalation {
 				return failf("%s is a question that waits to be asked: there is nothing to edit", id).withHint("approve or reject it")

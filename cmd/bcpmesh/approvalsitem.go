@@ -12,10 +12,12 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
 )
 
 // lineKind says whose words a line of an item holds, and so how it is coloured.
@@ -97,11 +99,13 @@ func itemLines(v *bcp.ItemView, now time.Time, width int) []itemLine {
 	}
 	t.head("channel", channel)
 	t.head("source", sourceText(v))
-	t.head("bits", bitsOf(v.Nominal)+" nominal, at most "+bitsOf(v.Capacity)+" in capacity")
+	if v.Kind != bcp.ItemProposal { // it charges nothing
+		t.head("bits", bitsOf(v.Nominal)+" nominal, at most "+bitsOf(v.Capacity)+" in capacity")
+	}
 	anomalies := "none"
 	if len(v.Anomalies) > 0 {
 		anomalies = strings.Join(v.Anomalies, ", ")
-	} else if v.Kind == bcp.ItemEscalation {
+	} else if v.Kind == bcp.ItemEscalation || v.Kind == bcp.ItemProposal {
 		anomalies = "" // nothing was said yet
 	}
 	if anomalies != "" {
@@ -115,6 +119,8 @@ func itemLines(v *bcp.ItemView, now time.Time, width int) []itemLine {
 	}
 	if v.Kind == bcp.ItemEscalation {
 		t.escalation(v)
+	} else if v.Kind == bcp.ItemProposal {
+		t.proposal(v)
 	} else {
 		t.content(v.Spec, v.Content, "untrusted content from a tainted agent ("+string(v.Reader)+")", "end of what "+string(v.Reader)+" said")
 	}
@@ -127,6 +133,8 @@ func kindText(kind bcp.ItemKind) string {
 	switch kind {
 	case bcp.ItemEscalation:
 		return "may this be asked at all? What comes back is held again"
+	case bcp.ItemProposal:
+		return "shall this be a subscription? It is one once an operator writes it into the definition"
 	case bcp.ItemSummary:
 		return "free text, held every time"
 	case bcp.ItemAnomaly:
@@ -135,11 +143,24 @@ func kindText(kind bcp.ItemKind) string {
 	return "unknown to this program"
 }
 
+// proposal shows the lines that a definition would have.
+func (t *itemText) proposal(v *bcp.ItemView) {
+	var p bcp.Proposal
+	parts := []framed{{text: "it cannot be read"}}
+	if json.Unmarshal(v.Content, &p) == nil {
+		parts = nil
+		for _, line := range definition.SubscriptionLines(&p.Subscription) {
+			parts = append(parts, framed{text: strings.TrimLeft(line, " ")})
+		}
+	}
+	t.frame("untrusted: a subscription that "+string(v.Controller)+" wants "+string(v.Reader)+" to push", parts, "end of what "+string(v.Controller)+" proposes")
+}
+
 func channelText(it *bcp.Item) string { return string(it.Controller) + " ← " + string(it.Reader) }
 
 func sourceText(v *bcp.ItemView) string {
 	s := v.Source
-	parts := []string{"agent " + string(v.Reader) + ", taint " + s.Taint.String()}
+	parts := []string{"agent " + string(s.Agent) + ", taint " + s.Taint.String()}
 	if s.Taint != v.Taint {
 		parts[0] += ", delivered as " + v.Taint.String()
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"charm.land/bubbles/v2/textarea"
 	tea "charm.land/bubbletea/v2"
@@ -199,11 +198,14 @@ func (m *watchModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 
 func (m *watchModel) onList(msg listMsg) tea.Cmd {
 	m.listing = false
+	m.trouble = ""
 	if msg.err != nil {
 		m.trouble = reasonOfDesk(msg.err)
-		return nil
+		if msg.items == nil {
+			return nil
+		}
 	}
-	m.items, m.trouble = msg.items, ""
+	m.items = msg.items // with trouble, those of the shards that answered
 	switch {
 	case m.selected == "" && len(m.items) > 0 && m.mode != modeHelp:
 		return m.choose(m.items[0].ID)
@@ -445,6 +447,8 @@ func (m *watchModel) browseKey(name string, page int) tea.Cmd {
 	case "e":
 		switch {
 		case !m.decidable():
+		case m.view.Kind == bcp.ItemProposal:
+			m.say(true, "a subscription is approved as it is, or not")
 		case m.view.Kind == bcp.ItemEscalation:
 			m.say(true, "this is a question that waits to be asked: approve or reject it")
 		default:
@@ -512,90 +516,4 @@ func (m *watchModel) decide(view bcp.ItemView, act bcp.Act, exchange func(contex
 	m.busy = true
 	m.say(false, "sending the decision")
 	return func() tea.Msg { return decidedMsg{view, act, exchange(m.ctx)} }
-}
-
-// startTyping opens the field for a reason or an edit.
-func (m *watchModel) startTyping(text string) tea.Cmd {
-	m.area = textarea.New()
-	m.area.ShowLineNumbers = false
-	m.area.Prompt = "> "
-	m.area.CharLimit = 0
-	m.area.MaxHeight = 0
-	m.area.KeyMap.Paste.SetEnabled(false) // it would run programs; a terminal pastes by itself
-	if !m.colours {
-		m.area.SetStyles(textarea.Styles{})
-	}
-	m.resizeArea()
-	m.area.SetValue(text)
-	m.area.MoveToBegin()
-	return m.area.Focus()
-}
-
-func (m *watchModel) resizeArea() {
-	if m.mode != modeReason && m.mode != modeEdit && m.mode != modePreview {
-		return
-	}
-	m.area.SetWidth(max(m.width, leastScreenWidth))
-	height := m.paneHeight()
-	if m.mode == modeReason {
-		height = reasonHeight
-	}
-	m.area.SetHeight(max(1, height))
-}
-
-func (m *watchModel) typingKey(key tea.KeyPressMsg) tea.Cmd {
-	name := key.String()
-	switch {
-	case name == "esc":
-		m.mode = modeBrowse
-		m.say(false, "nothing was decided")
-		return nil
-	case m.busy:
-		return nil
-	case m.mode == modeReason && name == "enter":
-		reason := strings.TrimSpace(m.area.Value())
-		if wrong := checkReason(reason); wrong != nil {
-			m.say(true, wrong.message)
-			return nil
-		}
-		m.mode = modeBrowse
-		view := *m.view
-		return m.decide(view, bcp.RejectItem, func(ctx context.Context) error { return m.desk.Reject(ctx, view, reason) })
-	case m.mode == modeEdit && name == "ctrl+s":
-		response, err := edited(m.area.Value(), m.isText)
-		if err != nil {
-			m.say(true, err.Error())
-			return nil
-		}
-		m.busy = true
-		m.say(false, "asking what would be released")
-		view := *m.view
-		return func() tea.Msg {
-			preview, err := m.desk.Preview(m.ctx, view, response)
-			return previewMsg{view.ID, preview, err}
-		}
-	}
-	return m.typed(key)
-}
-
-// typed hands a key or a paste to the field. What is pasted may be hostile: it
-// is shown as marks, like all that does not show.
-func (m *watchModel) typed(msg tea.Msg) tea.Cmd {
-	var cmd tea.Cmd
-	m.area, cmd = m.area.Update(msg)
-	hides := func(r rune) bool {
-		return r != '\n' && (!harmless(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector))
-	}
-	if value := m.area.Value(); strings.IndexFunc(value, hides) >= 0 {
-		var b strings.Builder
-		for _, r := range value {
-			if hides(r) {
-				b.WriteString(markOf(r))
-			} else {
-				b.WriteRune(r)
-			}
-		}
-		m.area.SetValue(b.String())
-	}
-	return cmd
 }

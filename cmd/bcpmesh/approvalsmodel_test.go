@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/go-json-experiment/json/jsontext"
@@ -213,7 +214,7 @@ func (w *watching) check() {
 		rows[i] = colourPattern.ReplaceAllString(row, "")
 		columns := 0
 		for _, r := range rows[i] {
-			if r >= 0x2000 && r < 0x2600 { // our own signs
+			if r >= 0x2000 && r < 0x2600 && !unicode.Is(unicode.M, r) { // our own signs
 				columns++
 			} else {
 				columns += columnsOf(r)

@@ -101,7 +101,7 @@ func (m *watchModel) screen(rows []string) string {
 
 func (m *watchModel) title() string {
 	kinds := ""
-	for _, kind := range []bcp.ItemKind{bcp.ItemEscalation, bcp.ItemSummary, bcp.ItemAnomaly} {
+	for _, kind := range []bcp.ItemKind{bcp.ItemEscalation, bcp.ItemSummary, bcp.ItemAnomaly, bcp.ItemProposal} {
 		n := 0
 		for i := range m.items {
 			if m.items[i].Kind == kind {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -63,7 +64,7 @@ list and show with --json.`,
 	return cmd
 }
 
-// decider is what a person does about items: [agents.Approver], or a desk that
+// decider is what a person does about items: approvers, or a desk that
 // comes back when the mesh does.
 type decider interface {
 	List(ctx context.Context) ([]bcp.Item, error)
@@ -92,10 +93,11 @@ type desk struct {
 
 	mu    sync.Mutex
 	c     *client
+	on    *approvers // of c
 	since time.Time
 }
 
-func (d *desk) approver(ctx context.Context) (*agents.Approver, error) {
+func (d *desk) approver(ctx context.Context) (*approvers, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.c != nil && (d.c.NATS().IsClosed() || time.Since(d.since) > deskRenewal) {
@@ -118,9 +120,9 @@ func (d *desk) approver(ctx context.Context) (*agents.Approver, error) {
 			c.Close()
 			return nil, outcomeOf(err)
 		}
-		d.c, d.since = c, time.Now()
+		d.c, d.on, d.since = c, c.approver(), time.Now()
 	}
-	return agents.NewApprover(d.c.Connection), nil
+	return d.on, nil
 }
 
 // drop forgets the connection; the caller holds the lock.
@@ -139,7 +141,7 @@ func (d *desk) close() {
 
 // try runs one exchange. A mesh that does not answer is dialled anew the next
 // time: it may serve somewhere else by then.
-func (d *desk) try(ctx context.Context, exchange func(context.Context, *agents.Approver) error) error {
+func (d *desk) try(ctx context.Context, exchange func(context.Context, *approvers) error) error {
 	ctx, cancel := context.WithTimeout(ctx, deskTime)
 	defer cancel()
 	a, err := d.approver(ctx)
@@ -156,16 +158,19 @@ func (d *desk) try(ctx context.Context, exchange func(context.Context, *agents.A
 
 // List implements decider.
 func (d *desk) List(ctx context.Context) (items []bcp.Item, err error) {
-	err = d.try(ctx, func(ctx context.Context, a *agents.Approver) error {
-		items, err = a.List(ctx)
-		return err
+	var missing error
+	err = d.try(ctx, func(ctx context.Context, a *approvers) error {
+		if items, missing = a.List(ctx); items == nil {
+			return missing
+		}
+		return nil
 	})
-	return items, err
+	return items, cmp.Or(err, missing)
 }
 
 // View implements decider.
 func (d *desk) View(ctx context.Context, id bcp.ItemID) (view bcp.ItemView, err error) {
-	err = d.try(ctx, func(ctx context.Context, a *agents.Approver) error {
+	err = d.try(ctx, func(ctx context.Context, a *approvers) error {
 		view, err = a.View(ctx, id)
 		return err
 	})
@@ -174,17 +179,17 @@ func (d *desk) View(ctx context.Context, id bcp.ItemID) (view bcp.ItemView, err 
 
 // Approve implements decider.
 func (d *desk) Approve(ctx context.Context, view bcp.ItemView) error {
-	return d.try(ctx, func(ctx context.Context, a *agents.Approver) error { return a.Approve(ctx, view) })
+	return d.try(ctx, func(ctx context.Context, a *approvers) error { return a.Approve(ctx, view) })
 }
 
 // Reject implements decider.
 func (d *desk) Reject(ctx context.Context, view bcp.ItemView, reason string) error {
-	return d.try(ctx, func(ctx context.Context, a *agents.Approver) error { return a.Reject(ctx, view, reason) })
+	return d.try(ctx, func(ctx context.Context, a *approvers) error { return a.Reject(ctx, view, reason) })
 }
 
 // Preview implements decider.
 func (d *desk) Preview(ctx context.Context, view bcp.ItemView, response any) (preview bcp.EditPreview, err error) {
-	err = d.try(ctx, func(ctx context.Context, a *agents.Approver) error {
+	err = d.try(ctx, func(ctx context.Context, a *approvers) error {
 		preview, err = a.Preview(ctx, view, response)
 		return err
 	})
@@ -193,7 +198,7 @@ func (d *desk) Preview(ctx context.Context, view bcp.ItemView, response any) (pr
 
 // Edit implements decider.
 func (d *desk) Edit(ctx context.Context, view bcp.ItemView, preview bcp.EditPreview) error {
-	return d.try(ctx, func(ctx context.Context, a *agents.Approver) error { return a.Edit(ctx, view, preview) })
+	return d.try(ctx, func(ctx context.Context, a *approvers) error { return a.Edit(ctx, view, preview) })
 }
 
 // alerted waits for the next alert of something held.

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -10,75 +12,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-func ledgerCommand(p *program) *cobra.Command {
-	return group("ledger", "Show what the channels have spent",
-		"Show what the channels have spent of their budgets, in bits.",
-		"  bcpmesh ledger show", ledgerShowCommand(p))
-}
-
-func ledgerShowCommand(p *program) *cobra.Command {
-	var who clientFlags
-	cmd := &cobra.Command{
-		Use:   "show",
-		Short: "Show each channel's budget, charges and what remains",
-		Long: `Show the newest line of each channel of the ledger: the budget of its epoch in
-nominal bits, what is settled, what open queries reserve, what remains, and the
-capacity that was charged, which bounds what the controller can have learned.
-
-It reads as one of the mesh's auditors.`,
-		Example: `  bcpmesh ledger show
-  bcpmesh ledger show --json`,
-		Args: arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := who.connect(cmd.Context(), bcp.RoleAuditor)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			lines, err := newestLines(cmd.Context(), agents.NewAuditor(c.Connection))
-			if err != nil {
-				return err
-			}
-			if p.out.json {
-				return p.out.value(lines)
-			}
-			if len(lines) == 0 {
-				p.out.talkf("nothing was charged yet")
-				return nil
-			}
-			def := c.definition
-			if def == nil {
-				def = &bcp.Mesh{}
-			}
-			p.out.ledgerTable(def, lines)
-			return nil
-		},
-	}
-	who.addTo(cmd, "auditor")
-	return cmd
-}
-
-// newestLines reads the newest line of each channel.
-func newestLines(ctx context.Context, auditor *agents.Auditor) ([]bcp.LedgerLine, error) {
-	records, err := auditor.Ledger(ctx)
-	if err != nil {
-		return nil, outcomeOf(err)
-	}
-	lines := []bcp.LedgerLine{}
-	for _, r := range records {
-		line, err := bcp.DecodeLedgerLine(r.Data)
-		if err != nil {
-			return nil, failf("a line of the ledger cannot be read: %s", err)
-		}
-		lines = append(lines, line)
-	}
-	return lines, nil
-}
-
 func auditCommand(p *program) *cobra.Command {
-	return group("audit", "Show what happened",
-		"Show what happened: every decision of the gateway, in order.",
-		"  bcpmesh audit tail --follow", auditTailCommand(p))
+	return group("audit", "Show what happened, prove it, decide it again, or erase what was said",
+		"Show what happened: every decision of the gateway, in order. Export it, and verify\nthat an export is what was signed. Decide it again by other definitions. Or erase\nwhat was said on a channel: that it happened stays.",
+		`  bcpmesh audit tail --follow
+  bcpmesh audit replay --since 1h`,
+		auditTailCommand(p), auditReplayCommand(p), auditRedecideCommand(p), auditExportCommand(p), auditVerifyCommand(p), auditKeyCommand(p),
+		auditCheckpointCommand(p), auditProveCommand(p), auditEraseCommand(p))
 }
 
 func auditTailCommand(p *program) *cobra.Command {
@@ -103,7 +43,7 @@ It reads as one of the mesh's auditors.`,
 				return err
 			}
 			defer c.Close()
-			return tail(cmd.Context(), p, agents.NewAuditor(c.Connection), number.value, follow)
+			return tail(cmd.Context(), p, c, number.value, follow)
 		},
 	}
 	who.addTo(cmd, "auditor")
@@ -112,19 +52,35 @@ It reads as one of the mesh's auditors.`,
 	return cmd
 }
 
-func tail(ctx context.Context, p *program, auditor *agents.Auditor, number int, follow bool) error {
-	records, next, err := newestRecords(ctx, auditor, number)
-	if err != nil {
-		return err
+func tail(ctx context.Context, p *program, c *client, number int, follow bool) error {
+	var mu sync.Mutex
+	next := map[int]uint64{} // by shard
+	lists, missing := onShards(ctx, c.shards, func(ctx context.Context, shard int) ([]bcp.Decision, error) {
+		records, behind, err := newestRecords(ctx, c.auditor(shard), number)
+		mu.Lock()
+		defer mu.Unlock()
+		next[shard] = behind
+		return records, err
+	})
+	if lists == nil {
+		return missing
 	}
-	if err := p.out.records(records, follow); err != nil || !follow {
-		return err
+	records := oneList(lists)
+	slices.SortStableFunc(records, func(a, b sharded[bcp.Decision]) int { return a.Of.At().Compare(b.Of.At()) })
+	if len(lists) > 1 {
+		records = records[max(0, len(records)-number):]
 	}
-	for r, err := range auditor.Follow(ctx, next) {
+	if err := p.out.records(records, follow); err != nil || missing != nil || !follow {
+		return errors.Join(err, missing)
+	}
+	from := func(_ context.Context, shard int) (agents.Selection, error) {
+		return agents.Selection{From: next[shard], Follow: true}, nil
+	}
+	for r, err := range c.records(ctx, c.shards, from) {
 		if err != nil {
-			return outcomeOf(err)
+			return err
 		}
-		if err := p.out.records([]bcp.Decision{r.Decision}, true); err != nil {
+		if err := p.out.records([]sharded[bcp.Decision]{{r.Of.Decision, r.Shard, r.several}}, true); err != nil {
 			return err
 		}
 	}
@@ -162,7 +118,7 @@ func newestRecords(ctx context.Context, auditor *agents.Auditor, number int) (re
 }
 
 // records shows records: in a table, or line by line where more follow.
-func (o *output) records(records []bcp.Decision, follow bool) error {
+func (o *output) records(records []sharded[bcp.Decision], follow bool) error {
 	switch {
 	case o.json:
 		for i := range records {

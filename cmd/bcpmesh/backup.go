@@ -5,9 +5,9 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +24,8 @@ import (
 // backupResult is what both commands say.
 type backupResult struct {
 	File      string     `json:"file"`
-	State     string     `json:"state"`
+	State     string     `json:"state,omitempty"`
+	Cluster   string     `json:"cluster,omitempty"` // URLs of its servers
 	Bytes     int64      `json:"bytes"`
 	SHA256    bcp.Digest `json:"sha256"` // of File
 	Records   uint64     `json:"records"`
@@ -32,11 +33,19 @@ type backupResult struct {
 	Last      time.Time  `json:"last_decision"`
 	Head      bcp.Digest `json:"head"`
 	Lost      string     `json:"lost,omitempty"`
+	// Begins is the decision that the journal in File begins behind, and Truncated
+	// the one that the journal in State begins behind since.
+	Begins    uint64 `json:"begins_behind,omitzero"`
+	Truncated uint64 `json:"truncated_behind,omitzero"`
 }
 
 func backupCommand(p *program) *cobra.Command {
 	var where stateFlags
 	var o mesh.BackupOptions
+	var truncate bool
+	var whole string
+	var of clusterFlags
+	var shard shardFlag
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write the state of a mesh that rests to one file",
@@ -51,21 +60,64 @@ after a restore.
 
 A damaged journal is refused. With --salvage, what stands in front of the damage
 is backed up, and what is lost is said: restore that to go on from there. Budgets
-that were spent behind it count as unspent then.`,
+that were spent behind it count as unspent then.
+
+With --truncate, what is in the file is cut off the journal: it begins anew, behind
+a snapshot that holds what it amounted to. The file is read back and that snapshot
+is proven before. Keep the file: with those of earlier truncations it is your only
+copy of what was decided.
+
+With --url and --creds, the journal is that of a cluster, also while gateways serve,
+and the keys are those of the state folder that it was exported from. Where the mesh
+has several shards, each has a journal: back them up one by one, with --shard.
+
+A cluster's journal is truncated in a backup, while no gateway serves: --truncate
+--from WHOLE makes FILE of WHOLE, with a journal that begins behind all of it, and
+signs a checkpoint of that. Empty the streams and restore FILE (docs/production.md).
+Keep WHOLE.`,
 		Example: `  bcpmesh backup office.tar.gz
-  bcpmesh backup --salvage office.tar.gz && bcpmesh restore office.tar.gz .bcpmesh.new`,
+  bcpmesh backup --truncate office-2026.tar.gz
+  bcpmesh backup --salvage office.tar.gz && bcpmesh restore office.tar.gz .bcpmesh.new
+  bcpmesh backup office.tar.gz --url nats://node-1:4222 --creds cluster/gateways/one
+  bcpmesh backup --truncate --from office.tar.gz office-cut.tar.gz`,
 		Args: arguments(1, "FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return backup(cmd.Context(), p, &where, args[0], o)
+			if truncate && o.Salvage {
+				return usagef("backup: --truncate and --salvage do not go together: a damaged journal is not truncated")
+			}
+			if shard.named && of == (clusterFlags{}) {
+				return usagef("backup: --shard goes with --url and --creds: a mesh of one process has no shards")
+			}
+			if whole != "" && (!truncate || of != (clusterFlags{})) {
+				return usagef("backup: --from goes with --truncate alone: it names the backup that is truncated")
+			}
+			if whole != "" && o.WithoutKeys {
+				return usagef("backup: --from and --without-keys do not go together: a backup that has no keys stays without")
+			}
+			if whole != "" {
+				return truncateBackup(cmd.Context(), p, &where, args[0], whole, o)
+			}
+			if of != (clusterFlags{}) {
+				if truncate {
+					return usagef("backup: a cluster's journal is not truncated where it is").
+						withHint("back it up while no gateway serves, and then: bcpmesh backup --truncate --from FILE CUT (docs/production.md)")
+				}
+				return backupCluster(cmd.Context(), p, &where, args[0], o, of, shard)
+			}
+			return backup(cmd.Context(), p, &where, args[0], o, truncate)
 		},
 	}
 	where.addTo(cmd)
+	of.addTo(cmd, "of a cluster: ")
+	shard.addTo(cmd, "of a cluster: the shard, where the mesh has several")
 	cmd.Flags().BoolVar(&o.WithoutKeys, "without-keys", false, "leave the keys out")
+	cmd.Flags().BoolVar(&truncate, "truncate", false, "cut off the journal what is backed up")
+	cmd.Flags().StringVar(&whole, "from", "", "with --truncate: truncate the backup in `FILE`, of a cluster")
 	cmd.Flags().BoolVar(&o.Salvage, "salvage", false, "back up a damaged journal up to its last good record")
 	return cmd
 }
 
-func backup(ctx context.Context, p *program, where *stateFlags, file string, o mesh.BackupOptions) (err error) {
+func backup(ctx context.Context, p *program, where *stateFlags, file string, o mesh.BackupOptions, truncate bool) error {
 	if file == "" {
 		return usagef("backup: expected a file, got an empty name")
 	}
@@ -76,100 +128,153 @@ func backup(ctx context.Context, p *program, where *stateFlags, file string, o m
 	if _, err := os.Stat(filepath.Join(folder.state, "jetstream")); err != nil {
 		return failf("there is no state to back up in %s", quoted(folder.state)).withHint("the mesh never ran there; --state names another folder")
 	}
-	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
-		return failf("%s is there already", quoted(file)).withHint("name a new file, or remove it first")
-	}
-	var def *bcp.Mesh // where the definitions are wrong, the state is backed up all the same
-	if folder.dir != "" {
-		def, _ = folder.load()
-	}
-	draft, err := os.CreateTemp(filepath.Dir(file), ".backup-*")
+	out, err := createFile(file)
 	if err != nil {
-		return failf("%s cannot be written: %s", quoted(file), reasonOf(err))
+		return err
 	}
-	defer func() {
-		_ = draft.Close()           // closed before, where all went well
-		_ = os.Remove(draft.Name()) // renamed then
-	}()
-	sum := sha256.New()
-	o.Version = programVersion()
+	defer out.discard()
+	var def *bcp.Mesh // where the definitions are wrong, the state is backed up all the same
+	if folder.dir != "" || truncate {
+		if def, err = folder.load(); err != nil && truncate {
+			return err
+		}
+	}
+	r := backupResult{File: file, State: folder.state}
+	keep := func() (_ string, err error) {
+		r.Bytes, r.SHA256, err = out.keep()
+		return file, err
+	}
+	o.Version, o.Keys = programVersion(), []accounts.OpenOption{unlock()}
 	var finish func()
 	o.Progress, finish = p.recordProgress("backing up")
-	m, err := mesh.Backup(ctx, folder.state, def, io.MultiWriter(draft, sum), o)
+	var m jetstream.Manifest
+	if truncate {
+		m, err = mesh.Truncate(ctx, folder.state, def, out, mesh.TruncateOptions{BackupOptions: o, Keep: keep})
+		r.Truncated = m.Decisions
+	} else if m, err = mesh.Backup(ctx, folder.state, def, out, o); err == nil {
+		_, err = keep()
+	}
 	finish()
 	if err != nil {
 		return backupFailure(err, folder.state)
 	}
-	info, err := draft.Stat()
-	if err == nil {
-		err = errors.Join(draft.Sync(), draft.Close())
-	}
-	if err == nil {
-		err = os.Link(draft.Name(), file) // unlike a rename, it replaces nothing
-	}
-	if err != nil {
-		return failf("%s cannot be written: %s", quoted(file), reasonOf(err))
-	}
-	return p.showBackup("backed up", backupResult{File: file, State: folder.state, Bytes: info.Size(), SHA256: bcp.Digest(sum.Sum(nil))}, m)
+	return p.showBackup("backed up", r, m)
 }
 
 func restoreCommand(p *program) *cobra.Command {
-	return &cobra.Command{
-		Use:   "restore FILE DIR",
-		Short: "Make a new state folder of a backup",
+	var of clusterFlags
+	var shard shardFlag
+	cmd := &cobra.Command{
+		Use:   "restore FILE... [DIR]",
+		Short: "Make a new state folder of a backup, or fill a cluster with it",
 		Long: `Make a new state folder of a backup. Everything in the file is checked before
 anything is written: the SHA-256 of each part, and the chain of decisions from the
 first to the last. The folder appears whole or not at all, and one that holds
 something is left alone.
 
+The newest file is enough for a mesh that goes on. Of several, oldest first, each
+of which begins behind what the one before ends with, the folder gets the whole
+journal: what "bcpmesh backup --truncate" cut off is in front of it again.
+
 Start the mesh there with "bcpmesh up --state DIR", or move the old .bcpmesh away
-and put DIR in its place.`,
+and put DIR in its place.
+
+With --url and --creds, and without DIR, the journal goes into the streams of a
+cluster that has none, for the mesh of the current folder: before its first gateway
+starts. One that was interrupted goes on where it was. It is refused where the mesh has
+agents of that journal on another shard: there they would spend their budgets again.`,
 		Example: `  bcpmesh restore office.tar.gz ./office/.bcpmesh
-  bcpmesh restore office.tar.gz /tmp/look && bcpmesh up --state /tmp/look`,
-		Args: arguments(2, "FILE", "DIR"),
+  bcpmesh restore office.tar.gz /tmp/look && bcpmesh up --state /tmp/look
+  bcpmesh restore office-2025.tar.gz office-2026.tar.gz ./whole
+  bcpmesh restore office.tar.gz --url nats://node-1:4222 --creds cluster/gateways/one`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if of != (clusterFlags{}) {
+				return arguments(1, "FILE")(cmd, args[:min(len(args), 1)])
+			}
+			return arguments(2, "FILE", "DIR")(cmd, args[:min(len(args), 2)])
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return restoreBackup(cmd.Context(), p, args[0], args[1])
+			if shard.named && of == (clusterFlags{}) {
+				return usagef("restore: --shard goes with --url and --creds: a mesh of one process has no shards")
+			}
+			if of != (clusterFlags{}) {
+				return restoreCluster(cmd.Context(), p, args, of, shard)
+			}
+			return restoreBackup(cmd.Context(), p, args[:len(args)-1], args[len(args)-1])
 		},
 	}
+	of.addTo(cmd, "into a cluster: ")
+	shard.addTo(cmd, "into a cluster: the shard, where the mesh has several")
+	return cmd
 }
 
-func restoreBackup(ctx context.Context, p *program, file, dir string) error {
-	if file == "" || dir == "" {
+func restoreBackup(ctx context.Context, p *program, files []string, dir string) error {
+	if dir == "" || slices.Contains(files, "") {
 		return usagef("restore: expected a file and a folder, got an empty name")
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return failf("%s cannot be read: %s", quoted(file), reasonOf(err))
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return failf("%s is not a file", quoted(file))
 	}
 	state, err := filepath.Abs(dir)
 	if err != nil {
 		return failf("the folder %s: %s", quoted(dir), reasonOf(err))
 	}
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return failf("%s cannot be read: %s", quoted(file), reasonOf(err))
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return failf("%s cannot be read: %s", quoted(file), reasonOf(err))
+	r := backupResult{State: state}
+	from, closeAll, err := r.open(files)
+	defer closeAll()
+	if err != nil {
+		return err
 	}
 	progress, finish := p.recordProgress("restoring")
-	m, err := mesh.Restore(ctx, f, state, mesh.BackupOptions{Version: programVersion(), Progress: progress})
+	m, err := mesh.Restore(ctx, from, state, mesh.BackupOptions{Version: programVersion(), Progress: progress, Keys: []accounts.OpenOption{unlock()}})
 	finish()
-	switch {
-	case errors.Is(err, mesh.ErrNotEmpty):
+	if errors.Is(err, mesh.ErrNotEmpty) {
 		return failf("%s is there, and is not empty", quoted(dir)).withHint("name a new folder; nothing is replaced")
-	case errors.Is(err, jetstream.ErrBackup):
-		return failf("%s is no whole backup: %s", quoted(file), after(err, jetstream.ErrBackup)).withHint("nothing was written; take another backup")
-	case err != nil:
-		return backupFailure(err, dir)
 	}
-	return p.showBackup("restored", backupResult{File: file, State: state, Bytes: info.Size(), SHA256: bcp.Digest(sum.Sum(nil))}, m)
+	if err != nil {
+		return r.failure(err, len(files), dir)
+	}
+	return p.showBackup("restored", r, m)
 }
+
+// open opens backups, and takes the figures of the last.
+func (r *backupResult) open(files []string) (from []io.ReadSeeker, closeAll func(), err error) {
+	var opened []*os.File
+	closeAll = func() {
+		for _, f := range opened {
+			_ = f.Close() // it was only read
+		}
+	}
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, closeAll, failf("%s cannot be read: %s", quoted(name), reasonOf(err))
+		}
+		opened = append(opened, f)
+		info, err := f.Stat()
+		if err != nil || !info.Mode().IsRegular() {
+			return nil, closeAll, failf("%s is not a file", quoted(name))
+		}
+		sum := sha256.New()
+		if _, err := io.Copy(sum, f); err != nil {
+			return nil, closeAll, failf("%s cannot be read: %s", quoted(name), reasonOf(err))
+		}
+		from = append(from, f)
+		r.File, r.Bytes, r.SHA256 = name, info.Size(), bcp.Digest(sum.Sum(nil))
+	}
+	return from, closeAll, nil
+}
+
+// failure says why some backups were not restored.
+func (r *backupResult) failure(err error, files int, state string) error {
+	switch {
+	case errors.Is(err, jetstream.ErrBackup) && files > 1:
+		return failf("the backups do not restore together: %s", after(err, jetstream.ErrBackup)).withHint("nothing was written; name them oldest first, each behind what the one before ends with")
+	case errors.Is(err, jetstream.ErrBackup):
+		return failf("%s is no whole backup: %s", quoted(r.File), after(err, jetstream.ErrBackup)).withHint("nothing was written; take another backup")
+	}
+	return backupFailure(err, state)
+}
+
+// baseHint says where a base is taken from.
+const baseHint = "it is in that file: tar -xzf FILE -C .bcpmesh base"
 
 // after is what an error says behind the one that it wraps.
 func after(err, wrapped error) string {
@@ -181,11 +286,24 @@ func after(err, wrapped error) string {
 }
 
 func backupFailure(err error, state string) error {
+	var said *failure
 	switch {
+	case errors.As(err, &said):
+		return said
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, server.ErrInUse):
 		return failf("a mesh runs on %s", quoted(state)).withHint("stop it first")
+	case errors.Is(err, jetstream.ErrBase):
+		return failf("%s", plain(err.Error())).withHint(baseHint)
+	case errors.Is(err, bcp.ErrDefinitions):
+		return failf("%s", plain(err.Error())).withHint("bcpmesh restore OLDEST... NEWEST DIR makes the whole journal of the backups: look there")
+	case errors.Is(err, jetstream.ErrHashes):
+		return failf("%s", plain(err.Error())).withHint("they are in that file: tar -xzf FILE -C .bcpmesh tree/hashes")
+	case errors.Is(err, jetstream.ErrNothingToSalvage):
+		return failf("%s", plain(err.Error()))
+	case errors.Is(err, jetstream.ErrLost), errors.Is(err, jetstream.ErrRewritten):
+		return failf("%s", plain(err.Error())).withHint("bcpmesh backup --salvage takes what is there")
 	case errors.Is(err, jetstream.ErrRecord):
 		return failf("the journal is damaged: %s", plain(err.Error())).withHint("bcpmesh backup --salvage takes what stands in front of the damage")
 	case errors.Is(err, accounts.ErrBusy):
@@ -195,7 +313,7 @@ func backupFailure(err error, state string) error {
 }
 
 func (p *program) showBackup(verb string, r backupResult, m jetstream.Manifest) error {
-	r.Records, r.Decisions, r.Last, r.Head, r.Lost = m.Records, m.Decisions, m.Last, m.Head, m.Lost
+	r.Records, r.Decisions, r.Last, r.Head, r.Lost, r.Begins = m.Records, m.Decisions, m.Last, m.Head, m.Lost, m.Begins.Decision
 	if p.out.json {
 		return p.out.value(r)
 	}
@@ -204,7 +322,15 @@ func (p *program) showBackup(verb string, r backupResult, m jetstream.Manifest) 
 	p.out.printf("%s %s, the last of %s\n", verb, count(int(r.Decisions), "decision"), r.Last.Format(time.RFC3339))
 	p.out.printf("head   %s\n", head)
 	p.out.printf("sha256 %s  %s\n", sum, plain(r.File))
-	p.out.printf("state  %s\n", plain(r.State))
+	if r.State != "" {
+		p.out.printf("state  %s\n", plain(r.State))
+	}
+	if r.Begins > 0 {
+		p.out.printf("begins behind decision %d\n", r.Begins)
+	}
+	if r.Truncated > 0 {
+		p.out.talkf("the journal begins behind decision %d now: keep the file", r.Truncated)
+	}
 	if r.Lost != "" {
 		p.out.talkf("the journal ends there: %s", plain(r.Lost))
 	}

@@ -37,7 +37,7 @@ hold where other work makes every figure noisy.
 Measurements: ` + measurementNames(bench.Names()) + `
 
 A target that is missed is shown, and is no failure without --strict. Everything
-takes about six minutes, and --quick, which shows only that it works, less than
+takes about eleven minutes, and --quick, which shows only that it works, less than
 half a minute.`,
 		Example: `  bcpmesh bench
   bcpmesh bench --quick --json

@@ -9,43 +9,29 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// ledgerTable shows the newest line of each channel beside its budget.
-func (o *output) ledgerTable(def *bcp.Mesh, lines []bcp.LedgerLine) {
-	var rows [][]string
-	for _, l := range lines {
-		budget, remaining := "", ""
-		if c, ok := def.Channel(bcp.ChannelKey{Controller: l.Controller, Reader: l.Reader}); ok {
-			budget, remaining = shortBits(c.Budget), shortBits(max(0, c.Budget-l.Balance.Spent()))
-		}
-		rows = append(rows, []string{string(l.Controller) + " ← " + string(l.Reader), strconv.FormatUint(l.Epoch, 10), budget,
-			shortBits(l.Balance.Settled), shortBits(l.Balance.Reserved), remaining, shortBits(l.Balance.Pushed), shortBits(l.Balance.SettledCapacity), l.Exposure.String()})
-	}
-	o.table([]string{"channel", "epoch", "budget", "settled", "reserved", "remaining", "by pushes", "capacity", "exposure"}, rows)
-}
-
 // auditTable shows records of the audit, with the date where it is not the same
 // for all.
-func (o *output) auditTable(records []bcp.Decision) {
+func (o *output) auditTable(records []sharded[bcp.Decision]) {
 	layout := time.TimeOnly
-	if n := len(records); n > 0 && records[0].At().UTC().YearDay() != records[n-1].At().UTC().YearDay() {
+	if n := len(records); n > 0 && records[0].Of.At().UTC().YearDay() != records[n-1].Of.At().UTC().YearDay() {
 		layout = time.DateTime
 	}
 	var rows [][]string
 	for i := range records {
-		rows = append(rows, auditRow(&records[i], layout))
+		rows = append(rows, append([]string{records[i].cell()}, auditRow(&records[i].Of, layout)...))
 	}
-	o.table([]string{"seq", "time, UTC", "kind", "agent or channel", "verdict", "what", "bits"}, rows)
+	o.tableOfShards([]string{"seq", "time, UTC", "kind", "agent or channel", "verdict", "what", "bits"}, rows)
 }
 
 // auditLine shows a record as it comes, where no table can be drawn since its
 // end is not known.
-func (o *output) auditLine(d *bcp.Decision) {
-	row := auditRow(d, time.DateTime)
+func (o *output) auditLine(of *sharded[bcp.Decision]) {
+	row := auditRow(&of.Of, time.DateTime)
 	for i := range row {
 		row[i] = plain(row[i])
 	}
 	line := fmt.Sprintf("%6s  %s  %-11s  %-30s  %-7s  %s", row[0], row[1], row[2], row[3], row[4], strings.Join(compact(row[5:]...), "  "))
-	o.printf("%s\n", strings.TrimRight(line, " "))
+	o.printf("%s%s\n", of.label(), strings.TrimRight(line, " "))
 }
 
 // auditRow is a record in the columns of auditTable.
@@ -72,6 +58,9 @@ func auditRow(d *bcp.Decision, layout string) []string {
 	if d.Kind == bcp.KindProcess || d.Kind == bcp.KindApproval {
 		note = d.Note
 	}
+	if d.Credential != nil {
+		note = strings.Join(compact(d.Credential.Role.String(), d.Key), " ")
+	}
 	what := strings.Join(compact(d.Event, string(d.Code), string(d.Outcome), strings.Join(d.Anomalies, "+"), d.Subject, note), " ")
 	return []string{strconv.FormatUint(d.Seq, 10), d.At().UTC().Format(layout), d.Kind.String(), who, verdict, what, bits}
 }
@@ -84,7 +73,7 @@ func shortBits(b bcp.Bits) string {
 	if tenths%10 == 0 {
 		return strconv.FormatInt(int64(tenths/10), 10)
 	}
-	return fmt.Sprintf("%d.%d", tenths/10, tenths%10)
+	return strconv.FormatInt(int64(tenths/10), 10) + "." + strconv.FormatInt(int64(tenths%10), 10)
 }
 
 func compact(parts ...string) []string {

@@ -31,8 +31,8 @@ would do, and what to write instead. The exit code is 1 where there are errors.
 nominal is the price that budgets count. capacity is a proven bound of what an
 answer can carry; it is far above nominal where an answer is free text.
 
-With --json the result is {ok, errors, warnings, channels, permissions}; advice
-are the warnings whose code begins with advice_.
+With --json the result is {ok, errors, warnings, channels, permissions}, and shards
+where there are several; advice are the warnings whose code begins with advice_.
 
 With --schema nothing is checked: the JSON Schema of mesh.yaml, or of the front
 matter of agents, is printed, so that an editor can complete and check keys. The
@@ -79,6 +79,7 @@ type checkResult struct {
 	Warnings    []definition.Problem `json:"warnings"`
 	Channels    []channelInfo        `json:"channels"`
 	Permissions permissions          `json:"permissions"`
+	Shards      int                  `json:"shards,omitzero"` // where there are several
 }
 
 // channelInfo describes one channel. Durations are in seconds; 0 and absent
@@ -135,6 +136,9 @@ func check(p *program, args []string) error {
 			return err
 		}
 		result.Permissions = permissionsOf(subjects.Permissions(mesh))
+		if n := mesh.Shards(); n > 1 {
+			result.Shards = n
+		}
 	}
 	if p.out.json {
 		if err := p.out.value(result); err != nil {
@@ -196,7 +200,11 @@ func (p *program) showCheck(folder meshFolder, mesh *bcp.Mesh, result checkResul
 	}
 	p.out.printf("\n")
 	p.showPermissions(result.Permissions)
-	p.out.printf("\n%s, %s, %s", count(len(mesh.Agents), "agent"), count(len(result.Channels), "channel"), count(len(result.Warnings)-advice, "warning"))
+	p.out.printf("\n%s, %s, ", count(len(mesh.Agents), "agent"), count(len(result.Channels), "channel"))
+	if result.Shards > 0 {
+		p.out.printf("%s, ", count(result.Shards, "shard"))
+	}
+	p.out.printf("%s", count(len(result.Warnings)-advice, "warning"))
 	switch advice {
 	case 0:
 	case 1:
@@ -235,9 +243,8 @@ func describeChannels(mesh *bcp.Mesh) ([]channelInfo, error) {
 			info.Timing = "counted"
 		}
 		settings := c.Settings(mesh, nil, constraint.Compile)
-		settings.Subscriptions = len(c.Subscriptions)
 		for _, s := range c.Subscriptions {
-			validator, err := bcp.Compile(s.Spec, settings)
+			validator, err := bcp.Compile(s.Spec, settings.OfSubscription(s, len(c.Subscriptions)))
 			if err != nil {
 				return nil, failf("subscription %s of %s: %s", s.ID, c.Controller, err)
 			}

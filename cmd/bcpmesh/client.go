@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"strconv"
@@ -27,17 +28,26 @@ const ownCredsTTL = 24 * time.Hour
 // a creds file for.
 type clientFlags struct {
 	as, creds, url string
+	ca             string
 	encoding       wordFlag
+	shard          shardFlag
 	where          stateFlags
+	// attempt is how long one request may take, 0 for as long as most do.
+	attempt time.Duration
 }
 
 func (f *clientFlags) addTo(cmd *cobra.Command, who string) {
 	cmd.Flags().StringVar(&f.as, "as", "", "act as this `AGENT` (default: the mesh's only "+who+")")
 	cmd.Flags().StringVar(&f.creds, "creds", "", "connect with this creds `FILE`; needs --url and --as")
 	cmd.Flags().StringVar(&f.url, "url", "", "`URL` of the mesh (default: the running mesh of the folder)")
+	cmd.Flags().StringVar(&f.ca, "ca", "", "with --url: trust the certificates of this PEM `FILE` alone")
 	f.encoding = wordFlag{value: "json", words: []string{"json", "msgpack"}}
 	f.encoding.addTo(cmd, "encoding", "with --creds: what the agent's definition says")
-	complete(cmd, "as", completeAgents(who == "approver" || who == "auditor"))
+	people := who == "approver" || who == "auditor"
+	complete(cmd, "as", completeAgents(people))
+	if people {
+		f.shard.addTo(cmd, ofPeople+" (default: all; with --creds: 0)")
+	}
 	f.where.addTo(cmd)
 }
 
@@ -48,6 +58,8 @@ type client struct {
 	name       bcp.AgentName
 	encoding   bcp.Encoding
 	definition *bcp.Mesh // nil with a creds file, and for the operator
+	shards     []int     // that a person speaks to
+	places     *bcp.Mesh // says which agent is on which of several shards, unless nil
 }
 
 // connect connects in a role.
@@ -71,19 +83,28 @@ func (f *clientFlags) connect(ctx context.Context, role bcp.Role) (*client, erro
 			return nil, err
 		}
 	}
-	url, gone := f.url, false
+	url, gone, known := f.url, false, trust{CA: f.ca}
+	clustered := url != "" && wasExported(folder.state)
 	if url == "" {
 		about, err := folder.running()
 		if err != nil {
 			return nil, err
 		}
-		url, gone = about.URL, !alive(about.PID)
+		url, gone, known, clustered = about.URL, !about.alive(), about.trust, about.Cluster
 	}
-	store, err := accounts.Open(folder.state)
+	secure, err := known.options()
+	if err != nil {
+		return nil, err
+	}
+	store, err := accounts.Open(folder.state, unlock())
 	if err != nil {
 		return nil, failf("the keys of the mesh: %s", err).withHint("the state folder is %s; --state names another", folder.state)
 	}
-	creds, err := store.Issue(name, role, ownCredsTTL)
+	shards, places, err := f.shard.of(folder, def, store, clustered)
+	if err != nil {
+		return nil, err
+	}
+	creds, err := store.Issue(name, role, ownCredsTTL, accounts.ForItself)
 	if err != nil {
 		return nil, failf("credentials for %s: %s", name, err)
 	}
@@ -93,7 +114,7 @@ func (f *clientFlags) connect(ctx context.Context, role bcp.Role) (*client, erro
 			encoding = a.Encoding
 		}
 	}
-	conn, err := agents.Connect(ctx, url, agents.CredsText(creds.Text()), agents.Options{Name: name, Encoding: encoding})
+	conn, err := agents.Connect(ctx, url, agents.CredsText(creds.Text()), agents.Options{Name: name, Encoding: encoding, Attempt: f.attempt, NATS: secure})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, outcomeOf(ctx.Err())
@@ -102,7 +123,7 @@ func (f *clientFlags) connect(ctx context.Context, role bcp.Role) (*client, erro
 	case err != nil:
 		return nil, notReached(url, err)
 	}
-	return &client{Connection: conn, name: name, encoding: encoding, definition: def}, nil
+	return &client{Connection: conn, name: name, encoding: encoding, definition: def, shards: shards, places: places}, nil
 }
 
 // remote connects with a creds file.
@@ -125,24 +146,44 @@ func (f *clientFlags) remote(ctx context.Context) (*client, error) {
 	if f.encoding.value == "msgpack" {
 		encoding = bcp.MessagePack
 	}
-	conn, err := agents.Connect(ctx, f.url, agents.CredsFile(f.creds), agents.Options{Name: name, Encoding: encoding})
+	secure, err := trust{CA: f.ca}.options()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := agents.Connect(ctx, f.url, agents.CredsFile(f.creds), agents.Options{Name: name, Encoding: encoding, NATS: secure})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, outcomeOf(ctx.Err())
 	case err != nil:
 		return nil, notReached(f.url, err)
 	}
-	return &client{Connection: conn, name: name, encoding: encoding}, nil
+	return &client{Connection: conn, name: name, encoding: encoding, shards: []int{f.shard.number}}, nil
 }
 
 // notReached says why there is no connection.
 func notReached(url string, err error) *failure {
+	var f *failure
 	switch {
+	case errors.As(err, &f):
+		return f
 	case errors.Is(err, nats.ErrNoServers):
 		return failf("no mesh answers at %s", quoted(url)).withHint("is it running? bcpmesh up starts it")
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
 		return failf("the mesh at %s does not take these credentials", quoted(url)).
 			withHint("it may be another mesh, not know the agent yet, or the credentials have expired")
+	}
+	var unknown x509.UnknownAuthorityError
+	var other x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &unknown):
+		return failf("the certificate of %s is of an authority that is not trusted", quoted(url)).withHint("--ca FILE trusts the mesh's own: the operator has it")
+	case errors.As(err, &other):
+		return failf("the certificate of %s is for another host", quoted(url)).withHint("the operator adds a name: bcpmesh up --tls --tls-name HOST")
+	case errors.As(err, &invalid):
+		return failf("the certificate of %s is not valid: %s", quoted(url), err).withHint("is one of the two clocks wrong? bcpmesh doctor looks")
+	case errors.Is(err, nats.ErrSecureConnWanted):
+		return failf("the mesh at %s has no TLS", quoted(url)).withHint("its operator starts it with --tls; on the same machine it is nats:// without --ca")
 	}
 	if cause := errors.Unwrap(err); cause != nil {
 		err = cause // without "agents: connecting NAME"

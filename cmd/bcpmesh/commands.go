@@ -25,22 +25,33 @@ func commands(p *program) []*cobra.Command {
 		checkCommand(p),
 		permsCommand(p),
 		credsCommand(p),
+		joinCommand(p),
+		keysCommand(p),
+		accountsCommand(p),
 		validateCommand(p),
 		upCommand(p),
+		gatewayCommand(p),
 		reloadCommand(p),
 		demoCommand(p),
+		conformanceCommand(p),
 		benchCommand(p),
 		benchPartCommand(p),
+		shardsCommand(p),
+		scaleCommand(p),
 		statusCommand(p),
+		doctorCommand(p),
 		queryCommand(p),
 		publishCommand(p),
 		inboxCommand(p),
 		answerCommand(p),
+		mcpCommand(p),
 		sessionCommand(p),
 		taintCommand(p),
+		proposalsCommand(p),
 		approvalsCommand(p),
 		ledgerCommand(p),
 		auditCommand(p),
+		explainCommand(p),
 		backupCommand(p),
 		restoreCommand(p),
 		completionCommand(p),
@@ -60,7 +71,8 @@ A mesh is a folder with mesh.yaml and agents/*.md. Commands that need one find
 it from the current folder upwards.
 
 Exit codes: 0 done; 1 a problem was found, or the operation failed; 2 the
-command line is wrong; 3 the protocol refused.`,
+command line is wrong; 3 the protocol refused; 4 no problem was found, but not
+everything could be looked at.`,
 		Example: `  bcpmesh init ./office
   bcpmesh check ./office
   bcpmesh validate < cases.jsonl`,
@@ -238,13 +250,19 @@ func suggestion(word string, words []string) string {
 type wordFlag struct {
 	value string
 	words []string
+	name  string // of its values in the help, where they are many
 }
 
 // String returns the word.
 func (f *wordFlag) String() string { return f.value }
 
 // Type names the flag's values in the help.
-func (f *wordFlag) Type() string { return strings.Join(f.words, "|") }
+func (f *wordFlag) Type() string {
+	if f.name != "" {
+		return f.name
+	}
+	return strings.Join(f.words, "|")
+}
 
 // Set takes one of the words.
 func (f *wordFlag) Set(s string) error {

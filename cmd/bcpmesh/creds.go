@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,12 +22,15 @@ import (
 )
 
 func credsCommand(p *program) *cobra.Command {
-	return group("creds", "Issue and inspect the credentials of agents and people",
-		`Issue and inspect the credentials of agents and people: .creds files, which any
-NATS client takes. Each is for one agent in one role, and holds a private key.`,
+	return group("creds", "Issue, inspect and revoke the credentials of agents and people",
+		`Issue, inspect and revoke the credentials of agents and people: .creds files,
+which any NATS client takes. Each is for one agent in one role, and holds a
+private key. Whatever is done with them is recorded in the audit: by the running
+mesh within a second, or when it starts.`,
 		`  bcpmesh creds issue researcher --out researcher.creds
-  bcpmesh creds list`,
-		credsIssueCommand(p), credsListCommand(p), credsShowCommand(p))
+  bcpmesh creds list
+  bcpmesh creds revoke researcher`,
+		credsIssueCommand(p), credsListCommand(p), credsShowCommand(p), credsInviteCommand(p), credsRotateCommand(p), credsRevokeCommand(p))
 }
 
 // stateFlags say which mesh a command of creds works on.
@@ -71,44 +77,102 @@ func (f *stateFlags) folder() (meshFolder, error) {
 func credsIssueCommand(p *program) *cobra.Command {
 	var where stateFlags
 	var out string
+	var all bool
+	var restriction restrictionFlags
+	var asContext contextFlags
 	expires := durationFlag{least: time.Second}
-	role := wordFlag{words: []string{"controller", "reader", "approver", "auditor"}}
 	cmd := &cobra.Command{
-		Use:   "issue AGENT",
-		Short: "Make the credentials of an agent or a person",
+		Use:   "issue AGENT...",
+		Short: "Make the credentials of agents or people",
 		Long: `Make the credentials of an agent, or of an approver or auditor, and write them to
 a new file that only its owner may read. An agent with several roles needs one
-file for each, and --role says which.
+file for each, and --role says which. Give each process a file of its own.
+
+Of several agents, or of all that the definitions name with --all, they are made
+in one step, and the files are AGENT.creds in a folder, or AGENT.ROLE.creds where
+an agent has several roles. Either all are written or none is good.
 
 It works while the mesh runs, and while it rests. The first time it makes the
 keys of the mesh, in the state folder. The file holds no permissions: an edit
 of the definitions needs no new file. An agent that the running mesh does not
-know yet can connect once the mesh has loaded its definition.`,
+know yet can connect once the mesh has loaded its definition.
+
+With --context the stock nats CLI can use it, with the agent's inbox prefix and
+the mesh's certificate: nats --context NAME req SUBJECT BODY.
+
+With --source the file is good from these networks alone, over a standard
+connection, and with --connection in this way alone.`,
 		Example: `  bcpmesh creds issue researcher --out researcher.creds
-  bcpmesh creds issue alice --role approver --out alice.creds --expires 24h`,
-		Args:              arguments(1, "AGENT"),
-		ValidArgsFunction: firstArgument(completeAgents(true)),
-		RunE: func(_ *cobra.Command, args []string) error {
-			var asked bcp.Role
-			if role.value != "" {
-				if err := asked.UnmarshalText([]byte(role.value)); err != nil {
-					return usagef("creds issue: --role: %s", err)
-				}
-			}
-			return issueCreds(p, where, args[0], asked, out, expires.value)
-		},
+  bcpmesh creds issue main --out main.creds --context office-main
+  bcpmesh creds issue alice --role approver --out alice.creds --expires 24h
+  bcpmesh creds issue researcher --out researcher.creds --source 10.1.0.0/16
+  bcpmesh creds issue --all --out creds --expires 30d`,
+		ValidArgsFunction: completeAgents(true),
 	}
 	where.addTo(cmd)
-	role.addTo(cmd, "role", "role of the agent, where it has several")
-	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write; it must not exist")
+	role := roleFlag(cmd)
+	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write, which must not exist; of several agents a folder")
+	cmd.Flags().BoolVar(&all, "all", false, "of all agents and people that the definitions name")
 	cmd.Flags().Var(&expires, "expires", "refuse the credentials after this time (default: never)")
+	restriction.addTo(cmd)
+	asContext.addTo(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		r, err := restriction.value("creds issue")
+		switch {
+		case err != nil:
+			return err
+		case all && len(args) > 0:
+			return usagef("creds issue: --all and agents exclude each other")
+		case !all && len(args) == 0:
+			return usagef("creds issue: expected AGENT").withHint("--all is for all of them")
+		case all || len(args) > 1:
+			if asContext.name != "" {
+				return usagef("creds issue: --context is for one agent")
+			}
+			return issueSeveral(cmd.Context(), p, where, args, role.role(), out, expires.value, r)
+		}
+		return issueCreds(cmd.Context(), p, where, args[0], role.role(), out, expires.value, r, &asContext)
+	}
 	return cmd
 }
 
-func issueCreds(p *program, where stateFlags, agent string, role bcp.Role, out string, expires time.Duration) error {
-	name, err := bcp.ParseAgentName(agent)
+// restrictionFlags say from where and how credentials are good.
+type restrictionFlags struct{ sources, connections []string }
+
+func (f *restrictionFlags) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&f.sources, "source", nil, "`CIDR` that it may connect from, such as 10.1.0.0/16; may be repeated")
+	cmd.Flags().StringSliceVar(&f.connections, "connection", nil, "standard or websocket: how it may connect (default: both)")
+	complete(cmd, "connection", cobra.FixedCompletions(accounts.ConnectionTypes(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (f *restrictionFlags) value(command string) (accounts.Restriction, error) {
+	r := accounts.Restriction{Connections: f.connections}
+	for _, text := range f.sources {
+		prefix, err := netip.ParsePrefix(text)
+		if address, parseErr := netip.ParseAddr(text); parseErr == nil && address.Zone() == "" {
+			prefix, err = netip.PrefixFrom(address, address.BitLen()), nil
+		}
+		if err != nil {
+			return r, usagef("%s: --source: %s is no network", command, quoted(text)).withHint("for example 10.1.0.0/16 or 2001:db8::/32")
+		}
+		r.Sources = append(r.Sources, prefix)
+	}
+	for _, word := range f.connections {
+		if !slices.Contains(accounts.ConnectionTypes(), word) {
+			return r, usagef("%s: --connection: expected %s, got %s", command, oneOf(accounts.ConnectionTypes()), quoted(word))
+		}
+	}
+	r, err := r.Checked()
 	if err != nil {
-		return usagef("creds issue: %s is no name: %s", quoted(agent), err)
+		return r, usagef("%s: %s", command, err)
+	}
+	return r, nil
+}
+
+func issueCreds(ctx context.Context, p *program, where stateFlags, agent string, role bcp.Role, out string, expires time.Duration, r accounts.Restriction, asContext *contextFlags) error {
+	name, err := agentArgument("creds issue", agent)
+	if err != nil {
+		return err
 	}
 	if out == "" {
 		return usagef("creds issue: expected --out FILE").withHint("for example --out %s.creds", agent)
@@ -120,26 +184,40 @@ func issueCreds(p *program, where stateFlags, agent string, role bcp.Role, out s
 	if err != nil {
 		return err
 	}
-	store, creds, err := issue(folder, where.dir != "" || where.state == "", name, role, expires)
+	natsCLI, err := asContext.plan(p, folder)
+	if err != nil {
+		return err
+	}
+	store, creds, err := issue(folder, where.dir != "" || where.state == "", name, role, expires, accounts.Restricted(r))
 	if err != nil {
 		return err
 	}
 	if err := creds.WriteFile(out); err != nil {
 		// Nobody has them: let nobody use them.
-		return failf("%s cannot be written: %s", quoted(out), reasonOf(errors.Join(err, store.Revoke(creds.PublicKey, time.Now()))))
+		return failf("%s cannot be written: %s", quoted(out), reasonOf(errors.Join(err, store.Revoke(creds.PublicKey))))
+	}
+	if len(r.Lines()) > 0 { // the server does not know of it yet
+		if _, err := p.apply(ctx, where, folder); err != nil {
+			return err
+		}
+	}
+	if natsCLI != nil {
+		if err := natsCLI.write(creds.User, out); err != nil {
+			return err
+		}
 	}
 	if p.out.json {
 		return p.out.value(struct {
 			accounts.User
-			File string `json:"file"`
-		}{creds.User, out})
-	}
-	lasts := "never expires"
-	if !creds.Expires.IsZero() {
-		lasts = "expires " + moment(creds.Expires)
+			File    string `json:"file"`
+			Context string `json:"context,omitempty"`
+		}{creds.User, out, asContext.name})
 	}
 	p.out.printf("%s\n", plain(out))
-	p.out.talkf("%s as %s, %s: keep it as you keep a password", creds.Agent, creds.Role, lasts)
+	if natsCLI != nil {
+		p.out.talkf("nats --context %s acts as it, at %s", asContext.name, natsCLI.URL)
+	}
+	p.out.talkf("%s as %s, %s: keep it as you keep a password", creds.Agent, creds.Role, strings.Join(append([]string{lasts(creds.User)}, r.Lines()...), ", "))
 	return nil
 }
 
@@ -165,44 +243,50 @@ func checkNewFile(name string) error {
 // there are none. What the mesh last ran with decides about who there is; an
 // agent that is new in the definitions is added to it, where it is sure that they
 // belong together.
-func issue(folder meshFolder, sure bool, agent bcp.AgentName, role bcp.Role, expires time.Duration) (*accounts.Store, accounts.Creds, error) {
-	none := accounts.Creds{}
-	store, err := accounts.Open(folder.state)
+func issue(folder meshFolder, sure bool, agent bcp.AgentName, role bcp.Role, expires time.Duration, options ...accounts.IssueOption) (*accounts.Store, accounts.Creds, error) {
+	var creds accounts.Creds
+	store, err := issueBy(folder, sure, func(store *accounts.Store) (err error) {
+		creds, err = store.Issue(agent, role, expires, options...)
+		return err
+	}, func(scopes []subjects.Scope) error { return checkRole(scopes, agent, role) })
+	return store, creds, err
+}
+
+// issueBy has make do it, again where the definitions know more than the keys and
+// check finds nothing wrong with them.
+func issueBy(folder meshFolder, sure bool, make func(*accounts.Store) error, check func([]subjects.Scope) error) (*accounts.Store, error) {
+	store, err := accounts.Open(folder.state, unlock())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, none, keysFailure(err, folder.state)
+		return nil, keysFailure(err, folder.state)
 	}
 	if err == nil {
-		creds, err := store.Issue(agent, role, expires)
+		err := make(store)
 		switch {
 		case err == nil:
-			return store, creds, nil
+			return store, nil
 		case !errors.Is(err, accounts.ErrUnknown):
-			return nil, none, failf("%s", err)
+			return nil, failf("%s", err)
 		case !sure:
-			return nil, none, failf("%s", err).withHint("if the agent is new in the definitions, name their folder with --dir")
+			return nil, failf("%s", err).withHint("if the agent is new in the definitions, name their folder with --dir")
 		}
 	} else if folder.dir == "" {
-		return nil, none, failf("%s holds no keys of a mesh", quoted(folder.state)).withHint("name the mesh with --dir")
+		return nil, failf("%s holds no keys of a mesh", quoted(folder.state)).withHint("name the mesh with --dir")
 	}
 	definition, err := folder.load()
 	if err != nil {
-		return nil, none, err
+		return nil, err
 	}
-	if err := checkRole(subjects.Permissions(definition), agent, role); err != nil {
-		return nil, none, err
+	if err := check(subjects.Permissions(definition)); err != nil {
+		return nil, err
 	}
-	store, _, err = mesh.Keys(folder.state, definition)
-	if errors.Is(err, fs.ErrExist) { // another process was making them
-		store, _, err = mesh.Keys(folder.state, definition)
-	}
+	store, _, err = mesh.Keys(folder.state, definition, unlock())
 	if err != nil {
-		return nil, none, keysFailure(err, folder.state)
+		return nil, keysFailure(err, folder.state)
 	}
-	creds, err := store.Issue(agent, role, expires)
-	if err != nil {
-		return nil, none, failf("%s", err)
+	if err := make(store); err != nil {
+		return nil, failf("%s", err)
 	}
-	return store, creds, nil
+	return store, nil
 }
 
 // checkRole checks that exactly one scope is meant.
@@ -236,81 +320,12 @@ func keysFailure(err error, state string) error {
 	switch {
 	case errors.Is(err, accounts.ErrUnsafe):
 		return failf("the keys in %s cannot be used: %s", quoted(state), err).withHint("only you may read them: chmod -R go= %s", state)
+	case errors.Is(err, bcp.ErrMoved):
+		return movedFailure(err)
 	case errors.Is(err, fs.ErrNotExist):
 		return failf("there are no keys in %s yet", quoted(state)).withHint("bcpmesh up and bcpmesh creds issue make them")
 	}
 	return f
-}
-
-func credsListCommand(p *program) *cobra.Command {
-	var where stateFlags
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the credentials that were issued",
-		Long: `List the credentials that were issued, oldest first: for whom, in which role,
-until when. The list holds public keys alone.
-
-With --json the result is a list of {public_key, agent, role, issued, expires,
-revoked, status}.`,
-		Example: `  bcpmesh creds list
-  bcpmesh creds list --dir ./office --json`,
-		Args: arguments(0),
-		RunE: func(*cobra.Command, []string) error {
-			folder, err := where.folder()
-			if err != nil {
-				return err
-			}
-			store, err := accounts.Open(folder.state)
-			if err != nil {
-				return keysFailure(err, folder.state)
-			}
-			users, err := store.Users()
-			if err != nil {
-				return err
-			}
-			return p.showUsers(users)
-		},
-	}
-	where.addTo(cmd)
-	return cmd
-}
-
-type listedUser struct {
-	accounts.User
-	Status string `json:"status"` // valid, expired or revoked
-}
-
-func (p *program) showUsers(users []accounts.User) error {
-	var list []listedUser
-	var rows [][]string
-	for _, u := range users {
-		l := listedUser{u, statusOf(u, time.Now())}
-		list = append(list, l)
-		expires := "never"
-		if !u.Expires.IsZero() {
-			expires = moment(u.Expires)
-		}
-		rows = append(rows, []string{string(u.Agent), u.Role.String(), moment(u.Issued), expires, l.Status, u.PublicKey})
-	}
-	if p.out.json {
-		return p.out.value(list)
-	}
-	if len(rows) == 0 {
-		p.out.talkf("none were issued yet")
-		return nil
-	}
-	p.out.table([]string{"agent", "role", "issued", "expires", "status", "public key"}, rows)
-	return nil
-}
-
-func statusOf(u accounts.User, now time.Time) string {
-	switch {
-	case !u.Revoked.IsZero():
-		return "revoked"
-	case !u.Expires.IsZero() && !now.Before(u.Expires):
-		return "expired"
-	}
-	return "valid"
 }
 
 // moment writes a time for people.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 )
 
 // Processes that issue the first credentials of a mesh at the same moment
@@ -65,7 +67,7 @@ func TestIssueWhileTheMeshRunsAndRests(t *testing.T) {
 	url, stop := startMesh(t, dir)
 	running := issue("main")
 	for _, creds := range []string{resting, running} {
-		connection, err := nats.Connect(url, nats.UserCredentials(creds), nats.CustomInboxPrefix("_INBOX_x"))
+		connection, err := nats.Connect(url, nats.UserCredentials(creds), nats.CustomInboxPrefix("_INBOX_x"), nats.Timeout(clustertest.Patience))
 		if err != nil {
 			t.Errorf("%s: %s", creds, err)
 			continue
@@ -79,14 +81,14 @@ func TestIssueWhileTheMeshRunsAndRests(t *testing.T) {
 }
 
 // startMesh runs the mesh of dir until stop, and returns its address.
-func startMesh(t *testing.T, dir string) (url string, stop func()) {
+func startMesh(t *testing.T, dir string, flags ...string) (url string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ready := filepath.Join(t.TempDir(), "ready.json")
 	ended := make(chan outcome, 1)
 	go func() {
 		var stdout, stderr strings.Builder
-		code := run(ctx, []string{"up", dir, "--listen", "127.0.0.1:0", "--ready-file", ready}, strings.NewReader(""), &stdout, &stderr, none)
+		code := run(ctx, append([]string{"up", dir, "--listen", "127.0.0.1:0", "--ready-file", ready}, flags...), strings.NewReader(""), &stdout, &stderr, none)
 		ended <- outcome{code, stdout.String(), stderr.String()}
 	}()
 	stop = sync.OnceFunc(func() {

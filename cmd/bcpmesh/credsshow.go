@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 func credsShowCommand(p *program) *cobra.Command {
@@ -105,15 +105,12 @@ func parseCreds(content []byte) (shownCreds, error) {
 	if public, err := pair.PublicKey(); err != nil || public != claims.Subject {
 		return shownCreds{}, errors.New("its private key is not that of its JWT")
 	}
-	role, agent, _ := strings.Cut(claims.Name, "-")
 	shown := shownCreds{
 		PublicKey: claims.Subject, IssuerKey: claims.Issuer, AccountKey: claims.IssuerAccount,
 		Issued: time.Unix(claims.IssuedAt, 0).UTC(), Status: "unchecked",
 	}
-	if shown.Agent, err = bcp.ParseAgentName(agent); err != nil {
-		return shownCreds{}, errors.New("it is not an agent's")
-	}
-	if err := shown.Role.UnmarshalText([]byte(role)); err != nil {
+	var ok bool
+	if shown.Agent, shown.Role, ok = subjects.ParseUserName(claims.Name); !ok {
 		return shownCreds{}, errors.New("it is not an agent's")
 	}
 	if !nkeys.IsValidPublicUserKey(shown.PublicKey) || !nkeys.IsValidPublicAccountKey(shown.AccountKey) {

@@ -95,7 +95,7 @@ func demo(ctx context.Context, p *program, mbox, keep string, limit int, approve
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return startFailure(err, "", dir)
+		return startFailure(err, listening{}, dir)
 	}
 	defer func() { err = errors.Join(err, stopMesh(m)) }()
 

@@ -18,6 +18,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 )
 
 var killed = flag.Bool("killed", true, "play the flows once more, with the mesh killed at each step")
@@ -45,7 +46,7 @@ func TestFlowScripts(t *testing.T) {
 				Cmds:                flowCommands,
 				Setup: func(env *testscript.Env) error {
 					env.Setenv("GORACE", "atexit_sleep_ms=0")
-					p := &played{restarts: restarts}
+					p := &played{restarts: restarts, address: clustertest.FreeAddress(t)}
 					env.Values[playedKey{}] = p
 					env.Defer(p.kill)
 					return nil
@@ -67,7 +68,7 @@ type playedKey struct{}
 
 var flowCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"exitcode": exitcodeCommand, "jsonenv": jsonenvCommand,
-	"mesh": meshCommand, "step": stepCommand, "receive": receiveCommand, "review": reviewCommand, "told": toldCommand, "listed": listedCommand,
+	"mesh": meshCommand, "step": stepCommand, "receive": receiveCommand, "review": reviewCommand, "told": toldCommand, "listed": listedCommand, "until": untilCommand, "gather": gatherCommand,
 }
 
 // kill ends the process as a power cut would.
@@ -81,21 +82,15 @@ func (p *played) kill() {
 
 // start runs the mesh, on the port that it had before.
 func (p *played) start(ts *testscript.TestScript) {
-	listen := p.address
-	if listen == "" {
-		listen = "127.0.0.1:0"
-	}
 	ready := ts.MkAbs("ready.json")
 	_ = os.Remove(ready)
 	bcpmesh, err := exec.LookPath("bcpmesh")
 	ts.Check(err)
-	p.cmd = exec.Command(bcpmesh, "up", p.folder, "--listen", listen, "--ready-file", ready)
+	p.cmd = exec.Command(bcpmesh, "up", p.folder, "--listen", p.address, "--ready-file", ready)
 	p.cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
 	ts.Check(p.cmd.Start())
 	for deadline := time.Now().Add(scriptTimeout); ; time.Sleep(5 * time.Millisecond) {
-		var about struct{ URL string }
-		if b, err := os.ReadFile(ready); err == nil && json.Unmarshal(b, &about) == nil {
-			_, p.address, _ = strings.Cut(about.URL, "://")
+		if b, err := os.ReadFile(ready); err == nil && json.Unmarshal(b, &struct{ URL string }{}) == nil {
 			return
 		}
 		if time.Now().After(deadline) {

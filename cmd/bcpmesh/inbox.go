@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -159,13 +161,25 @@ func (o *output) arrived(d bcp.Delivery) error {
 		what, price := string(d.Outcome), bitsOf(d.BandwidthBits)+", "
 		switch d.Outcome {
 		case "":
-			what = string(d.Response)
+			what = answerText(d)
 		case bcp.Held: // what it costs is told with what comes of it
 			price = ""
 		}
 		o.printf("%s, %s: %s  (%staint %s)\n", d.FromAgent, source, plain(what), price, d.Taint)
 	}
 	return o.flush()
+}
+
+// answerText is the answer of a delivery, or its pushes, with commas between them.
+func answerText(d bcp.Delivery) string {
+	texts := []string{string(bytes.TrimSpace(d.Response))}
+	if len(d.Batch) > 0 {
+		texts = nil
+	}
+	for _, p := range d.Batch {
+		texts = append(texts, string(p.Response))
+	}
+	return strings.Join(texts, ", ")
 }
 
 // flush shows at once what a stream of results has so far.

@@ -131,7 +131,7 @@ func TestLayeringCheckJudgesItsTable(t *testing.T) {
 	}{
 		{"two rules", []rule{{folder: "bcp", core: true}}, "two rules for bcp"},
 		{"core without core", []rule{{folder: "bcp/guard"}}, "bcp/guard must say core"},
-		{"verifier without core", []rule{{folder: "jetstream/verify"}}, "jetstream/verify must say core"},
+		{"verifier without core", []rule{{folder: "jetstream/verify/proof"}}, "jetstream/verify/proof must say core"},
 		{"allows what has no rule", []rule{{folder: "mesh/web", internal: []string{"attic"}}}, "allows attic, which has no rule"},
 		{"allows test support", []rule{{folder: "mesh/web", internal: []string{"bcp/bcptest"}}}, "which is for tests alone"},
 		{"core allows effects", []rule{{folder: "bcp/guard", core: true, internal: []string{"accounts"}}}, "which has effects"},

@@ -39,15 +39,23 @@ type rule struct {
 // Other modules, where more than one rule names them.
 const (
 	cronParser = "github.com/netresearch/go-cron"
+	noteFormat = "golang.org/x/mod/sumdb/note"
+	treeHashes = "golang.org/x/mod/sumdb/tlog"
+	zstdFormat = "github.com/klauspost/compress/zstd"
 	fileLock   = "github.com/gofrs/flock"
 	jsonText   = "github.com/go-json-experiment/json"
 	jwtClaims  = "github.com/nats-io/jwt/v2"
+	jsonSchema = "github.com/google/jsonschema-go/jsonschema"
 	logging    = "github.com/hashicorp/go-hclog"
+	mcpSDK     = "github.com/modelcontextprotocol/go-sdk"
 	msgpack    = "github.com/vmihailenco/msgpack/v5"
 	natsClient = "github.com/nats-io/nats.go"
 	natsServer = "github.com/nats-io/nats-server/v2"
+	protobuf   = "google.golang.org/protobuf/proto"
+	telemetry  = "go.opentelemetry.io"
 	prometheus = "github.com/prometheus/client_golang/prometheus"
 	nkeys      = "github.com/nats-io/nkeys"
+	ageSeal    = "filippo.io/age"
 	textLib    = "golang.org/x/text"
 )
 
@@ -64,14 +72,26 @@ var rules = []rule{
 	{folder: "bcp/bcptest", testSupport: true, internal: corePackages, external: []string{"*"}},
 
 	{folder: "subjects", core: true, internal: []string{"bcp"}},
-	{folder: "accounts", internal: []string{"bcp", "subjects"}, external: []string{fileLock, jwtClaims, nkeys}},
+	{folder: "accounts", internal: []string{"bcp", "subjects"}, external: []string{ageSeal, fileLock, jwtClaims, nkeys, noteFormat}},
+	// Shows what claims allow. It only reads them: it has no key, and knows nothing of what they were made from.
+	{folder: "accounts/proof", core: true, internal: []string{"bcp", "subjects"}, external: []string{jwtClaims}},
 
-	{folder: "jetstream", internal: []string{"bcp", "bcp/wire", "subjects"}, external: []string{logging, msgpack, natsClient}},
+	{
+		folder: "jetstream", internal: []string{"bcp", "bcp/wire", "subjects"},
+		external: []string{jsonText, logging, msgpack, natsClient, noteFormat, treeHashes, zstdFormat},
+	},
+	// Shares nothing with what it checks. Unpacking is here so that the limits of a file and the place of a fault are.
+	{folder: "jetstream/verify", core: true, external: []string{noteFormat, treeHashes, zstdFormat}},
 
 	// What an agent links against: it never sees the mesh, its streams or its keys.
 	{folder: "agents", internal: []string{"bcp", "bcp/wire", "subjects"}, external: []string{jsonText, logging, natsClient, nkeys}},
 
+	// What hosts of MCP are served by: a client of the mesh like any other.
+	{folder: "agents/mcp", internal: []string{"agents", "bcp", "bcp/wire"}, external: []string{jsonSchema, jsonText, logging, mcpSDK, natsClient}},
+
 	{folder: "mesh/server", internal: []string{"accounts", "bcp", "subjects"}, external: []string{fileLock, jwtClaims, logging, natsClient, natsServer, nkeys}},
+	// A gateway's way to servers that are not in its process: it has creds and no key.
+	{folder: "mesh/cluster", internal: []string{"accounts", "mesh/server", "subjects"}, external: []string{logging, natsClient}},
 	// Runs agents' commands, and knows nothing of what they may say.
 	{folder: "mesh/supervisor", internal: []string{"bcp"}, external: []string{logging}},
 	{
@@ -81,15 +101,24 @@ var rules = []rule{
 	},
 	{
 		folder:   "mesh",
-		internal: append([]string{"accounts", "jetstream", "mesh/gateway", "mesh/server", "mesh/supervisor"}, corePackages...),
+		internal: append([]string{"accounts", "jetstream", "mesh/cluster", "mesh/gateway", "mesh/server", "mesh/supervisor"}, corePackages...),
 		external: []string{fileLock, jsonText, logging, natsClient, nkeys},
 	},
 	// It is told what happened and may look at the state; the mesh does not know of it.
-	{folder: "mesh/telemetry", internal: []string{"bcp"}, external: []string{logging, prometheus}},
+	{folder: "mesh/telemetry", internal: []string{"bcp", "mesh/trace/otlp"}, external: []string{logging, prometheus}},
+	// Makes traces of decisions; otlp sends them, and is the one that talks to a collector.
+	{folder: "mesh/trace", core: true, internal: []string{"bcp"}},
+	{folder: "mesh/trace/otlp", internal: []string{"bcp", "mesh/trace"}, external: []string{logging, protobuf, telemetry}},
+	// Plays the gateway against an agent under test; no mesh knows of it.
+	{folder: "mesh/conformance", internal: []string{"accounts", "bcp", "bcp/definition", "mesh/server", "subjects"}, external: []string{natsClient}},
+	// Draws figures, and knows nothing of what they are.
+	{folder: "mesh/plot"},
+	// Computes what a mesh of a size needs, and runs nothing.
+	{folder: "mesh/scale"},
 	// Puts meshes and floors together to measure them; nothing that runs knows of it.
 	{
 		folder:   "mesh/bench",
-		internal: append([]string{"accounts", "agents", "jetstream", "mesh", "mesh/server"}, corePackages...),
+		internal: append([]string{"accounts", "agents", "jetstream", "mesh", "mesh/plot", "mesh/scale", "mesh/server"}, corePackages...),
 		external: []string{jsonText, natsClient},
 	},
 	{
@@ -97,6 +126,9 @@ var rules = []rule{
 		internal: append([]string{"accounts", "jetstream", "mesh", "mesh/server"}, corePackages...),
 		external: []string{jsonText, logging, msgpack, natsClient},
 	},
+
+	// Stock servers, which know nothing of a mesh, and which it does not link.
+	{folder: "mesh/clustertest", testSupport: true, external: []string{fileLock, natsClient}},
 
 	{folder: "examples/mailroom/mail"},
 	{
@@ -108,11 +140,15 @@ var rules = []rule{
 		internal: append([]string{"accounts", "agents", "examples/mailroom/mail", "examples/mailroom/mailbox", "mesh"}, corePackages...),
 		external: []string{"*"},
 	},
+	// Hosts of MCP, which know nothing of a mesh.
+	{folder: "examples/mcp", program: true, external: []string{mcpSDK}},
+	{folder: "examples/mcp/play", program: true, internal: []string{"examples/mcp"}},
 	{
 		folder: "cmd/bcpmesh", program: true,
 		internal: append([]string{
-			"accounts", "agents", "examples/mailroom", "examples/mailroom/mail", "examples/mailroom/mailbox",
-			"jetstream", "mesh", "mesh/bench", "mesh/gateway", "mesh/server", "mesh/telemetry",
+			"accounts/proof", "mesh/conformance",
+			"accounts", "agents", "agents/mcp", "examples/mailroom", "examples/mailroom/mail", "examples/mailroom/mailbox",
+			"jetstream", "jetstream/verify", "mesh", "mesh/bench", "mesh/cluster", "mesh/gateway", "mesh/plot", "mesh/scale", "mesh/server", "mesh/telemetry", "mesh/trace/otlp",
 		}, corePackages...),
 		external: []string{"*"},
 	},
@@ -123,10 +159,13 @@ var corePackages = []string{"bcp", "bcp/constraint", "bcp/definition", "bcp/text
 
 // onlyIn names folders that alone may import a module, also where a rule says "*".
 var onlyIn = map[string][]string{
-	natsServer:                 {"mesh/server"},
-	prometheus:                 {"mesh/telemetry"},
-	"cel.dev/cel-go":           {"bcp/constraint"},
-	"github.com/goccy/go-yaml": {"bcp/definition"},
+	natsServer:                   {"mesh/server"},
+	prometheus:                   {"mesh/telemetry"},
+	"google.golang.org/protobuf": {"mesh/trace/otlp"},
+	telemetry:                    {"mesh/trace/otlp", "cmd/bcpmesh"},
+	"cel.dev/cel-go":             {"bcp/constraint"},
+	"github.com/goccy/go-yaml":   {"bcp/definition"},
+	mcpSDK:                       {"agents/mcp", "examples/mcp"},
 }
 
 // An exception allows one thing to one file of a core package. One that is not needed fails.
@@ -151,7 +190,7 @@ var mustBeCore = []string{"bcp", "subjects", "jetstream/verify"}
 
 // coreStandard is what core packages may import of the standard library: what computes and does nothing else.
 var coreStandard = []string{
-	"bytes", "cmp", "container/heap", "container/list", "crypto/hmac", "crypto/sha256", "crypto/subtle", "embed", "encoding",
+	"bufio", "bytes", "cmp", "container/heap", "container/list", "crypto/aes", "crypto/cipher", "crypto/hmac", "crypto/sha256", "crypto/subtle", "embed", "encoding",
 	"encoding/base64", "encoding/binary", "encoding/hex", "errors", "fmt", "hash", "hash/crc32", "hash/fnv", "io", "iter", "maps", "math",
 	"math/big", "math/bits", "path", "reflect", "regexp", "slices", "sort", "strconv", "strings", "sync", "sync/atomic", "time",
 	"unicode", "unicode/utf16", "unicode/utf8",

@@ -108,14 +108,19 @@ func meshArgument(args []string) (meshFolder, error) {
 func (m meshFolder) load() (*bcp.Mesh, error) {
 	mesh, report := definition.Load(os.DirFS(m.dir))
 	if mesh == nil {
-		if len(report.Errors) == 0 {
-			return nil, failf("the definitions in %s cannot be loaded", quoted(m.dir))
-		}
-		first := report.Errors[0]
-		first.File = filepath.Join(m.dir, first.File)
-		return nil, failf("%s", first).withHint("bcpmesh check %s shows %s", m.dir, count(len(report.Errors), "error"))
+		return nil, m.wrong(report)
 	}
 	return mesh, nil
+}
+
+// wrong is the failure of definitions with errors.
+func (m meshFolder) wrong(report definition.Report) error {
+	if len(report.Errors) == 0 {
+		return failf("the definitions in %s cannot be loaded", quoted(m.dir))
+	}
+	first := report.Errors[0]
+	first.File = filepath.Join(m.dir, first.File)
+	return failf("%s", first).withHint("bcpmesh check %s shows %s", m.dir, count(len(report.Errors), "error"))
 }
 
 // running reads where the mesh serves. The file may be of a mesh that was
@@ -133,6 +138,22 @@ func (m meshFolder) running() (ready, error) {
 		return ready{}, failf("%s is damaged", quoted(filepath.Join(m.state, readyName))).withHint("start the mesh again: bcpmesh up %s", m.dir)
 	}
 	return about, nil
+}
+
+// serves reports whether a mesh runs on the folder.
+func (m meshFolder) serves() bool {
+	about, err := m.running()
+	return err == nil && about.alive()
+}
+
+// definition is what the journal is read with: where the definitions are wrong, it
+// is read all the same.
+func (m meshFolder) definition() *bcp.Mesh {
+	if m.dir == "" {
+		return nil
+	}
+	def, _ := m.load()
+	return def
 }
 
 var errTooLarge = errors.New("it is too large")

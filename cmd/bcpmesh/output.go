@@ -43,6 +43,7 @@ const (
 	exitFailed  = 1 // a problem was found, or the operation failed
 	exitUsage   = 2 // the command line is wrong
 	exitRefused = 3 // the protocol, or the gateway, refused
+	exitPartly  = 4 // no problem was found in what could be looked at
 )
 
 // failure is an error as a person sees it.
@@ -164,7 +165,12 @@ func (o *output) line(v any) error {
 	if err != nil {
 		return failf("the result cannot be written as JSON: %s", err)
 	}
-	_, err = o.stdout.Write(append(harmlessJSON(b), '\n'))
+	return o.harmlessLine(b)
+}
+
+// harmlessLine writes JSON, which it may append to.
+func (o *output) harmlessLine(b []byte) error {
+	_, err := o.stdout.Write(append(harmlessJSON(b), '\n'))
 	return err
 }
 
@@ -174,7 +180,7 @@ func harmlessJSON(b []byte) []byte {
 	acts := func(r rune) bool {
 		return r >= 0x7f && (!harmless(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector))
 	}
-	if bytes.IndexFunc(b, acts) < 0 {
+	if isASCII(b) || bytes.IndexFunc(b, acts) < 0 {
 		return b
 	}
 	var out []byte
@@ -189,6 +195,17 @@ func harmlessJSON(b []byte) []byte {
 		}
 	}
 	return out
+}
+
+// isASCII reports whether b has neither DEL nor anything beyond it: most of what
+// is written.
+func isASCII(b []byte) bool {
+	for _, c := range b {
+		if c >= 0x7f {
+			return false
+		}
+	}
+	return true
 }
 
 // table writes rows under a header, drawn on a terminal, aligned with spaces

@@ -14,6 +14,7 @@ import (
 
 func permsCommand(p *program) *cobra.Command {
 	var agent string
+	var prove proveFlags
 	cmd := &cobra.Command{
 		Use:   "perms [DIR]",
 		Short: "Show what each agent may publish and subscribe to",
@@ -29,12 +30,29 @@ shortest way on which that comes, beginning with an agent that is tainted by
 itself. A taint that is reported for an agent comes on top.
 
 With --json the result is {AGENT: {ROLE: {publish, subscribe, ...}, "taint":
-{base, exposure, way}}}; people have no taint.`,
+{base, exposure, way}}}; people have no taint.
+
+With --prove the definitions do not count, but the JWTs that the server served
+last: the command follows everything that each agent may publish, through the
+imports, exports and mappings of all accounts, and shows that nothing gets past
+the gateway. Where something does, it prints the way and exits with 1. --jwts
+proves any other set of account, user and operator JWTs; without a gateway in
+it, say with --trust who is no agent.`,
 		Example: `  bcpmesh perms
-  bcpmesh perms ./office --agent researcher --json`,
+  bcpmesh perms ./office --agent researcher --json
+  bcpmesh perms --prove
+  bcpmesh perms --prove --jwts ./nsc/stores --trust BACKEND --through 'requests.>'`,
 		Args:              arguments(0, "DIR"),
 		ValidArgsFunction: completeFolders,
 		RunE: func(_ *cobra.Command, args []string) error {
+			switch {
+			case prove.prove && agent != "":
+				return usagef("perms: --prove is of all agents, and takes no --agent")
+			case prove.prove:
+				return p.provePermissions(prove, args)
+			case len(prove.jwts)+len(prove.trust)+len(prove.through) > 0:
+				return usagef("perms: --jwts, --trust and --through go with --prove")
+			}
 			folder, err := meshArgument(args)
 			if err != nil {
 				return err
@@ -43,7 +61,7 @@ With --json the result is {AGENT: {ROLE: {publish, subscribe, ...}, "taint":
 			if err != nil {
 				return err
 			}
-			all, taints := permissionsOf(subjects.Permissions(mesh)), taintsOf(mesh)
+			all, taints := permissionsOf(subjects.Permissions(folder.inForce(mesh))), taintsOf(mesh)
 			if agent != "" {
 				roles, ok := all[bcp.AgentName(agent)]
 				if !ok {
@@ -62,6 +80,7 @@ With --json the result is {AGENT: {ROLE: {publish, subscribe, ...}, "taint":
 	}
 	cmd.Flags().StringVar(&agent, "agent", "", "show this agent or person only")
 	complete(cmd, "agent", completeAgents(true))
+	prove.addTo(cmd)
 	return cmd
 }
 

@@ -1,4 +1,4 @@
-//go:build powercut
+//go:build faults
 
 package main_test
 
@@ -39,7 +39,8 @@ var powerCuts = flag.Int("cuts", 100, "how often TestPowerCut cuts the power")
 // moments the power is cut: a copy of the state folder is made in which each file
 // holds what had been synced by then, and no more. Each copy opens, its journal is
 // whole, and it has every push that a client had been told was accepted. Where the
-// mesh need not sync, pushes are lost, or the test would show nothing.
+// mesh need not sync, pushes are lost, or the test would show nothing; the sealing
+// keys are there all the same.
 //
 // covers P4.5, P11.1
 func TestPowerCut(t *testing.T) {
@@ -105,6 +106,9 @@ func cutPower(t *testing.T, settings string) (lost int, first error) {
 		}
 		copied := filepath.Join(t.TempDir(), "state")
 		d.write(t, state, copied, cut)
+		if !holdsKeys(t, copied) {
+			t.Errorf("cut at %f: the sealing keys are lost", cut)
+		}
 		if err := checkCut(t, copied, acknowledged, cut); err != nil {
 			lost++
 			first = cmp.Or(first, err)
@@ -113,6 +117,21 @@ func cutPower(t *testing.T, settings string) (lost int, first error) {
 	}
 	t.Logf("%d accepted pushes, %d cuts, %d of them lost something", len(acknowledged), len(cuts), lost)
 	return lost, first
+}
+
+// holdsKeys reports whether a state has sealing keys on its disk.
+func holdsKeys(t *testing.T, state string) bool {
+	t.Helper()
+	blocks, err := filepath.Glob(filepath.Join(state, "jetstream", "jetstream", "*", "streams", jetstream.KeyStream, "msgs", "*.blk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range blocks {
+		if info, err := os.Stat(name); err == nil && info.Size() > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // acceptedPush is a push that a client was told was accepted.
@@ -172,7 +191,7 @@ func checkCut(t *testing.T, state string, acknowledged []acceptedPush, cut float
 	for _, m := range meshtest.ReadStream(t, js, jetstream.CommitStream) {
 		records = append(records, m.Data)
 	}
-	journal, err := meshtest.CheckJournal(records, nil)
+	journal, err := meshtest.CheckJournal(records, meshtest.ReadKeys(t, js), nil)
 	if err != nil {
 		return fmt.Errorf("cut at %f: %w", cut, err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"sort"
@@ -178,16 +179,23 @@ what the gateway made of the answer.`,
 			defer c.Close()
 			reader := agents.NewReader(c.Connection)
 			if id == "" {
-				return listQueries(ctx, p, reader, wait.value)
+				return listQueries(ctx, p, reader, cmp.Or(wait.value, listWait))
 			}
-			return answerQuery(ctx, p, reader, id, answer, wait.value)
+			return answerQuery(ctx, p, reader, id, answer, cmp.Or(wait.value, answerWait))
 		},
 	}
 	who.addTo(cmd, "reader")
-	waitFlag(cmd, &wait, time.Second, "how long to wait for queries")
+	waitFlag(cmd, &wait, 0, "how long to wait for queries (default: 1s to list them, 10s for the one to answer)")
 	cmd.Flags().BoolVar(&unknown, "not-enough-information", false, "say that there is no answer")
 	return cmd
 }
+
+const (
+	// listWait is how long a list waits for queries: nothing says which is the last.
+	listWait = time.Second
+	// answerWait is how long an answer waits for its query, unless it comes earlier.
+	answerWait = 10 * time.Second
+)
 
 // listQueries shows what the gateway sends a Reader that has just connected.
 func listQueries(ctx context.Context, p *program, r *agents.Reader, wait time.Duration) error {

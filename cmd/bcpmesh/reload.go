@@ -12,7 +12,6 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"github.com/spf13/cobra"
 
-	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/mesh"
@@ -31,6 +30,9 @@ func reloadCommand(p *program) *cobra.Command {
 where one has an error, none. It shows the permissions that were taken (-) and
 given (+), and the audit keeps them with the SHA-256 of each file.
 
+Of a mesh of several shards each loads them, one after the other; with --json each
+says so in a line. Those that refuse are named.
+
 Agents whose permissions change are disconnected for a moment and keep their
 creds; agents that are gone are cut off. Budgets hold at once: what was spent
 stays spent. Open queries stay open, unless their channel is gone or their spec
@@ -41,20 +43,28 @@ To see the errors of all files before: bcpmesh check.`,
 		Example: `  bcpmesh check && bcpmesh reload
   bcpmesh reload --json`,
 		Args: arguments(0),
-	}, nil, func(ctx context.Context, o *agents.Operator, _ string) error {
-		result, err := o.Reload(ctx)
-		if err != nil {
-			return err
+	}, nil, func(ctx context.Context, o *client, _ string) error {
+		var failed []error
+		for _, shard := range o.shards { // in turn: what one refuses is seen before the next
+			result, err := o.operator(shard).Reload(ctx)
+			if err == nil {
+				err = p.showReloaded(&sharded[gateway.Reloaded]{gateway.Reloaded(result), shard, len(o.shards) > 1})
+			}
+			failed = append(failed, err)
 		}
-		return p.showReloaded(gateway.Reloaded(result))
+		if len(failed) == 1 {
+			return failed[0]
+		}
+		return ofShards(o.shards, failed)
 	})
 }
 
 // operatorCommand makes cmd do something as the operator, perhaps about the
 // thing that its argument names; check looks at that before there is a
 // connection.
-func operatorCommand(cmd *cobra.Command, check func(where stateFlags, about string) error, do func(ctx context.Context, o *agents.Operator, about string) error) *cobra.Command {
+func operatorCommand(cmd *cobra.Command, check func(where stateFlags, about string) error, do func(ctx context.Context, o *client, about string) error) *cobra.Command {
 	var where stateFlags
+	var shard shardFlag
 	var wait durationFlag
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		about := strings.Join(args, "")
@@ -65,17 +75,23 @@ func operatorCommand(cmd *cobra.Command, check func(where stateFlags, about stri
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), wait.value)
 		defer cancel()
-		c, err := connectOperator(ctx, where)
+		// What takes long must not be begun again before it is answered.
+		who := clientFlags{where: where, attempt: wait.value / operatorAttempts, shard: shard}
+		c, err := who.connect(ctx, bcp.RoleOperator)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		return outcomeOf(do(ctx, agents.NewOperator(c.Connection), about))
+		return outcomeOf(do(ctx, c, about))
 	}
 	where.addTo(cmd)
+	shard.addTo(cmd, ofPeople)
 	waitFlag(cmd, &wait, 30*time.Second, "how long to try")
 	return cmd
 }
+
+// operatorAttempts is how often an act is asked for within the time that it may take.
+const operatorAttempts = 3
 
 // connectOperator connects as the owner of the state folder.
 func connectOperator(ctx context.Context, where stateFlags) (*client, error) {
@@ -83,13 +99,14 @@ func connectOperator(ctx context.Context, where stateFlags) (*client, error) {
 	return who.connect(ctx, bcp.RoleOperator)
 }
 
-func (p *program) showReloaded(r gateway.Reloaded) error {
+func (p *program) showReloaded(of *sharded[gateway.Reloaded]) error {
+	r := of.Of
 	var failed error
 	if len(r.Errors) > 0 {
 		failed = failf("the definitions were not loaded: %s", r.Errors[0]).withHint("nothing has changed; bcpmesh check shows all that is wrong")
 	}
 	if p.out.json {
-		if err := p.out.value(r); err != nil {
+		if err := p.out.value(of); err != nil {
 			return err
 		}
 		return failed
@@ -97,7 +114,7 @@ func (p *program) showReloaded(r gateway.Reloaded) error {
 	if failed != nil {
 		return failed
 	}
-	p.out.printf("definitions loaded; %s of permissions\n", count(len(r.Changes), "change"))
+	p.out.printf("%sdefinitions loaded; %s of permissions\n", of.label(), count(len(r.Changes), "change"))
 	for _, line := range r.Changes {
 		p.out.printf("  %s\n", plain(line))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,8 +31,10 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 	"answerquery": answerqueryCommand,
 	"hear":        hearCommand,
 	"until":       untilCommand,
+	"gather":      gatherCommand,
 	"damage":      damageCommand,
 	"fetch":       fetchCommand,
+	"collect":     collectCommand,
 }
 
 // exitcodeCommand is `exitcode CODE COMMAND…`: the command ends with exactly
@@ -70,7 +73,7 @@ func exitcodeCommand(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // scriptTimeout is how long a script waits for anything.
-const scriptTimeout = 30 * time.Second
+const scriptTimeout = 45 * time.Second
 
 // waitfileCommand is `waitfile FILE…`: each file comes into being.
 func waitfileCommand(ts *testscript.TestScript, neg bool, args []string) {
@@ -134,6 +137,27 @@ func untilCommand(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Fatalf("stdout did not come to match %q", args[0])
+}
+
+// gatherCommand is `gather COUNT COMMAND…`: the command is run again and again until its
+// runs have so many lines of stdout together, which are stdout then. So nothing gets lost
+// that is shown once, in whichever run it comes.
+func gatherCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: gather COUNT COMMAND…")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	var all strings.Builder
+	for deadline := time.Now().Add(scriptTimeout); strings.Count(all.String(), "\n") < want; {
+		if time.Now().After(deadline) {
+			ts.Fatalf("less than %d lines came:\n%s", want, all.String())
+		}
+		ts.Check(ts.Exec(args[1], args[2:]...))
+		all.WriteString(ts.ReadFile("stdout"))
+	}
+	_, err = io.WriteString(ts.Stdout(), all.String())
+	ts.Check(err)
 }
 
 // jsonenvCommand is `jsonenv VAR FILE PATH`: the variable gets the value at a
@@ -217,6 +241,25 @@ func fetchCommand(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%s: status %s, not %s: %s", args[1], got, args[0], content)
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), content, 0o600))
+}
+
+// collectCommand is `collect VAR FILE`: a collector of traces is at the URL in the
+// variable, until the script ends. What it gets is in the file, headers first.
+func collectCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: collect VAR FILE")
+	}
+	file, err := os.Create(ts.MkAbs(args[1]))
+	ts.Check(err)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(file, "%s %s %s\n", r.Method, r.URL, r.Header.Get("X-Token"))
+		_, _ = io.Copy(file, r.Body)
+	}))
+	ts.Setenv(args[0], collector.URL)
+	ts.Defer(func() {
+		collector.Close()
+		_ = file.Close() // the script has read it
+	})
 }
 
 // hearCommand is `hear NAME CREDS URL COUNT`: so many results that the gateway has

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -80,7 +81,11 @@ func renewEpochs(ctx context.Context, where stateFlags, controller bcp.AgentName
 		return err
 	}
 	defer o.Close()
-	return agents.NewOperator(o.Connection).Renew(ctx, controller)
+	shard, err := o.one(controller)
+	if err != nil {
+		return err
+	}
+	return o.operator(shard).Renew(ctx, controller)
 }
 
 func sessionListCommand(p *program) *cobra.Command {
@@ -94,26 +99,29 @@ or not yet acknowledged.`,
 		Example: `  bcpmesh session list
   bcpmesh session list --json`,
 		Args: arguments(0),
-	}, nil, func(ctx context.Context, o *agents.Operator, _ string) error {
-		sessions, err := o.Sessions(ctx)
-		if err != nil {
-			return err
+	}, nil, func(ctx context.Context, o *client, _ string) error {
+		sessions, missing := listOfShards(ctx, o.shards, func(ctx context.Context, shard int) ([]bcp.SessionView, error) {
+			return o.operator(shard).Sessions(ctx)
+		})
+		if sessions == nil {
+			return missing
 		}
 		if p.out.json {
-			return p.out.value(map[string]any{"sessions": sessions})
+			return errors.Join(p.out.value(map[string]any{"sessions": sessions}), missing)
 		}
 		p.out.sessions(sessions)
-		return nil
+		return missing
 	})
 }
 
-func (o *output) sessions(sessions []bcp.SessionView) {
+func (o *output) sessions(sessions []sharded[bcp.SessionView]) {
 	if len(sessions) == 0 {
 		o.talkf("the mesh has no controller")
 		return
 	}
 	var rows [][]string
-	for _, s := range sessions {
+	for i := range sessions {
+		s, shard := &sessions[i].Of, sessions[i].cell()
 		begun, last := "", ""
 		if s.Session != "" {
 			begun = s.Since.Local().Format(time.DateTime) + " by " + s.BegunBy
@@ -124,16 +132,16 @@ func (o *output) sessions(sessions []bcp.SessionView) {
 			taint += " (" + strings.Join(s.Sources, ", ") + ")"
 		}
 		for i, c := range s.Channels {
-			row := []string{"", "", "", "", "", "", string(c.Reader), strconv.FormatUint(c.Epoch, 10), shortBits(c.Remaining),
+			row := []string{"", "", "", "", "", "", "", string(c.Reader), strconv.FormatUint(c.Epoch, 10), shortBits(c.Remaining),
 				fmt.Sprintf("%d of %d", c.Escalations, c.MaxEscalations), fmt.Sprintf("%d / %d / %d", c.Open, c.Held, c.Waiting)}
 			if i == 0 {
-				copy(row, []string{string(s.Controller), s.Status, begun, last, taint, s.Exposure.String()})
+				copy(row, []string{shard, string(s.Controller), s.Status, begun, last, taint, s.Exposure.String()})
 			}
 			rows = append(rows, row)
 		}
 		if len(s.Channels) == 0 {
-			rows = append(rows, []string{string(s.Controller), s.Status, begun, last, taint, s.Exposure.String()})
+			rows = append(rows, []string{shard, string(s.Controller), s.Status, begun, last, taint, s.Exposure.String()})
 		}
 	}
-	o.table([]string{"controller", "session", "begun", "last activity", "taint", "exposure", "reader", "epoch", "bits left", "escalations", "open / held / waiting"}, rows)
+	o.tableOfShards([]string{"controller", "session", "begun", "last activity", "taint", "exposure", "reader", "epoch", "bits left", "escalations", "open / held / waiting"}, rows)
 }

@@ -191,7 +191,7 @@ func (s *story) event(d *bcp.Decision) demoEvent {
 	if d.Verdict == bcp.Reject && d.Code == bcp.ValidationFailed {
 		e.Reason = bcp.ReaderDetail(d.Code, d.Reason, d.Field, "", "")
 	}
-	e.Rule = ruleOf(d)
+	e.Rule = d.Rule()
 	if d.Delivery != "" && d.Outcome == "" {
 		e.Delivered = jsontext.Value(string(d.Payload))
 	}
@@ -479,10 +479,10 @@ func (s *story) end(def *bcp.Mesh, ledger []bcp.LedgerLine, records []bcp.Decisi
 	}
 	s.out.printf("\n")
 	s.out.heading("The ledger")
-	s.out.ledgerTable(def, ledger)
+	s.out.ledgerTable(newBooks(def, alone(ledger)))
 	s.out.printf("\n")
 	s.out.heading(fmt.Sprintf("The last %s of the audit, of %d", count(len(tail), "record"), len(records)))
-	s.out.auditTable(tail)
+	s.out.auditTable(alone(tail))
 	t := s.total
 	s.out.printf("\n")
 	s.out.heading("What it comes to")
@@ -576,46 +576,6 @@ func askedFor(spec []byte) string {
 		parts = append(parts, parsed.Directive)
 	}
 	return strings.Join(parts, " ")
-}
-
-// ruleOf names the rule of the protocol that decided.
-func ruleOf(d *bcp.Decision) string {
-	switch {
-	case d.Kind == bcp.KindApproval:
-		return "P7.3"
-	case d.Kind == bcp.KindAsk && d.Verdict == bcp.Hold:
-		return "P6.3"
-	case d.Verdict == bcp.Hold && d.Category == 3:
-		return "P3.5"
-	case d.Verdict == bcp.Hold || d.Reason == bcp.ReasonAnomaly:
-		return "P3.6"
-	case d.Verdict != bcp.Reject:
-		return ""
-	}
-	switch d.Code {
-	case bcp.BudgetExhausted:
-		return "P4.4"
-	case bcp.RateLimited:
-		return "P4.7"
-	case bcp.Malformed, bcp.MessageTooLarge:
-		return "P2.2"
-	case bcp.ApprovalQueueFull:
-		return "P7.4"
-	}
-	switch d.Reason {
-	case bcp.ReasonWords, bcp.ReasonWordLength:
-		return "P3.3"
-	case bcp.ReasonScript, bcp.ReasonCharacters, bcp.ReasonAlphabet, bcp.ReasonEmpty:
-		return "P3.4"
-	case bcp.ReasonFormat:
-		return "P3.2"
-	case 0:
-		return "P10"
-	}
-	if d.Category == 1 {
-		return "P3.1"
-	}
-	return "P3.2"
 }
 
 // short cuts text for one line of a terminal.

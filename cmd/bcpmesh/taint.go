@@ -56,8 +56,12 @@ that has begun anew and remembers nothing. Its base_taint stays.`,
 
 func taintVerbCommand(p *program, cmd *cobra.Command, check func(stateFlags, string) error, do func(context.Context, *agents.Operator, bcp.AgentName) error) *cobra.Command {
 	cmd.Args, cmd.ValidArgsFunction = arguments(1, "AGENT"), firstArgument(completeAgents(false))
-	return operatorCommand(cmd, check, func(ctx context.Context, o *agents.Operator, agent string) error {
-		if err := do(ctx, o, bcp.AgentName(agent)); err != nil {
+	return operatorCommand(cmd, check, func(ctx context.Context, o *client, agent string) error {
+		shard, err := o.one(bcp.AgentName(agent))
+		if err != nil {
+			return err
+		}
+		if err := do(ctx, o.operator(shard), bcp.AgentName(agent)); err != nil {
 			return err
 		}
 		if p.out.json {

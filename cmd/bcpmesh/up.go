@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -49,14 +48,25 @@ type ready struct {
 	State   string `json:"state"`
 	PID     int    `json:"pid"`
 	Metrics string `json:"metrics,omitempty"` // where they are, if they are served
+	Traces  string `json:"traces,omitempty"`  // where they go, if they are sent
+	// WebSocket is where agents connect over it, if they can.
+	WebSocket string `json:"websocket,omitempty"`
+	// Cluster says that the mesh is on a cluster, and has no process here.
+	Cluster bool `json:"cluster,omitzero"`
+	trust
 }
+
+// alive reports whether the mesh may still be there.
+func (r ready) alive() bool { return r.Cluster || alive(r.PID) }
 
 // upOptions are the flags of up.
 type upOptions struct {
-	listen, state, readyFile, metrics string
-	watch, rebuild                    bool
-	measured                          bool // serve metrics
-	level                             hclog.Level
+	listening
+	observed
+	state, readyFile string
+	watch, rebuild   bool
+	seal             bool
+	level            hclog.Level
 }
 
 func upCommand(p *program) *cobra.Command {
@@ -70,7 +80,11 @@ gateway, the journal, the ledger and the audit.
 
 Agents connect with the files that "bcpmesh creds issue" makes. Everything that
 the mesh knows is in its state folder: start it again there and it goes on.
-It listens on this machine only.
+It listens on this machine only, unless --listen or --websocket says otherwise:
+that needs TLS. --tls makes a certificate under an authority of the mesh's own,
+whose certificate agents need beside their creds. A certificate of your own
+(--tls-cert, --tls-key) is read again when its files change. The keys of a mesh
+that listens beyond this machine have to be under a passphrase: --seal.
 
 Edited definitions hold after "bcpmesh reload", or, with --watch, as soon as they
 are saved.
@@ -80,10 +94,16 @@ filled again from the journal, which is the truth and stays as it is.
 
 With --metrics, Prometheus can scrape /metrics there, and /healthz says whether
 the gateway answers. Keep agents from that port: metrics show what a Controller
-must not know of its Readers.`,
+must not know of its Readers.
+
+With --traces, a trace of each query and push goes to an OpenTelemetry collector,
+over OTLP/HTTP: who, when, verdicts and bits, never what was said. The variables
+OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS and _CERTIFICATE do the same. Traces leave
+this machine over https only; keep agents from the collector, as from metrics.`,
 		Example: `  bcpmesh up
   bcpmesh up --watch
-  bcpmesh up --metrics 127.0.0.1:9464
+  bcpmesh up --metrics 127.0.0.1:9464 --traces http://127.0.0.1:4318
+  bcpmesh up --listen 0.0.0.0:4222 --tls --tls-name mesh.example.org
   bcpmesh up ./office --listen 127.0.0.1:4222 --ready-file /run/office.json`,
 		Args:              arguments(0, "DIR"),
 		ValidArgsFunction: completeFolders,
@@ -92,25 +112,24 @@ must not know of its Readers.`,
 			return up(cmd.Context(), p, args, o)
 		},
 	}
-	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:4222", "`HOST:PORT` for agents; port 0 means any free one")
+	o.listening.addTo(cmd)
 	cmd.Flags().StringVar(&o.state, "state", "", "`DIR` of keys, journal and audit (default DIR/.bcpmesh)")
-	cmd.Flags().StringVar(&o.readyFile, "ready-file", "", "write {url, state, pid, metrics} to `FILE` once everything serves")
+	cmd.Flags().StringVar(&o.readyFile, "ready-file", "", "write {url, state, pid, …} to `FILE` once everything serves")
+	cmd.Flags().BoolVar(&o.seal, "seal", false, "put the keys under a passphrase, if they are not yet")
 	cmd.Flags().BoolVar(&o.watch, "watch", false, "load the definitions whenever they are edited")
 	cmd.Flags().BoolVar(&o.rebuild, "rebuild", false, "make audit, ledger and validated messages again")
-	cmd.Flags().StringVar(&o.metrics, "metrics", "", "serve metrics at `HOST:PORT` of this machine; port 0 means any free one")
+	o.observed.addTo(cmd)
 	level.addTo(cmd, "log-level", "what to log on stderr")
 	complete(cmd, "state", completeFolders)
 	return cmd
 }
 
 func up(ctx context.Context, p *program, args []string, o upOptions) (err error) {
-	if err := checkListen("--listen", o.listen); err != nil {
+	if err := o.listening.check(); err != nil {
 		return err
 	}
-	if o.measured {
-		if err := checkListen("--metrics", o.metrics); err != nil {
-			return err
-		}
+	if err := o.observed.check(p); err != nil {
+		return err
 	}
 	folder, err := meshArgument(args)
 	if err != nil {
@@ -135,38 +154,51 @@ func up(ctx context.Context, p *program, args []string, o upOptions) (err error)
 	if err := checkKeys(folder.state); err != nil {
 		return err
 	}
+	if err := requireSealed(folder.state, o.seal, o.reachable()); err != nil {
+		return err
+	}
 	commandsIn, err := filepath.Abs(folder.dir)
 	if err != nil {
 		return failf("the folder %s: %s", quoted(folder.dir), reasonOf(err))
 	}
+	for _, exposed := range o.exposed() {
+		p.out.talkf("WARNING: %s --insecure-plaintext: whoever is on the way reads and changes what agents say", exposed)
+	}
 	ignoreBrokenPipes()
 	log := &startLog{to: p.out.stderr, held: o.level >= hclog.Warn}
+	logger := hclog.New(&hclog.LoggerOptions{Name: "bcpmesh", Level: o.level, Output: log})
+	shows, known, err := o.tls(folder.state, logger.Named("tls"))
+	if err != nil {
+		return err
+	}
 	slow := time.AfterFunc(startPatience, func() {
 		log.release()
 		_, _ = io.WriteString(log, "still starting: the journal is long, or the state is damaged\n")
 	})
 	config := mesh.Config{
-		Definition: def, Load: folder.loadAll, Folder: commandsIn, Environ: os.Environ(), State: folder.state, Listen: o.listen, Version: programVersion(),
-		Rebuild: o.rebuild,
-		Logger:  hclog.New(&hclog.LoggerOptions{Name: "bcpmesh", Level: o.level, Output: log}),
+		Keys:       []accounts.OpenOption{unlock()},
+		Definition: def, Load: folder.loadAll, Folder: commandsIn, Environ: os.Environ(), State: folder.state, Version: programVersion(),
+		Listen: o.address, WebSocket: o.webSocket, TLS: shows, CA: known.CA, AllowNetworkWithoutTLS: o.plaintext,
+		Rebuild: o.rebuild, Logger: logger,
 	}
-	var metrics *telemetry.Metrics
-	if o.measured {
-		metrics = telemetry.New(def)
-		config.OnDecision, config.OnReload = metrics.Observe, metrics.Use
+	defer o.stop()
+	looks, err := o.start(def, logger)
+	if err != nil {
+		return err
 	}
+	config.OnDecision, config.OnReload = looks.decision, looks.reload
 	m, err := launch(ctx, config)
 	slow.Stop()
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil // ended as it was asked to
 		}
-		return startFailure(err, o.listen, folder.state)
+		return startFailure(err, o.listening, folder.state)
 	}
 	log.release()
 	// The files go first: a mesh that starts when this one has let go of the
 	// state writes its own.
-	about := ready{URL: m.URL(), State: folder.state, PID: os.Getpid()}
+	about := ready{URL: m.URL(), WebSocket: m.WebSocketURL(), State: folder.state, PID: os.Getpid(), trust: known}
 	files := []string{filepath.Join(folder.state, readyName), o.readyFile}
 	defer func() {
 		for _, name := range files {
@@ -176,13 +208,8 @@ func up(ctx context.Context, p *program, args []string, o upOptions) (err error)
 			err = failf("the mesh did not end well: %s", errors.Join(err, stopErr))
 		}
 	}()
-	if metrics != nil {
-		serves, err := metrics.Serve(ctx, o.metrics, m)
-		if err != nil {
-			return metricsFailure(err, o.metrics)
-		}
-		defer stopMetrics(serves)
-		about.Metrics = serves.URL()
+	if err := o.observed.serve(ctx, &about, m); err != nil {
+		return err
 	}
 	for _, name := range files {
 		if err := writeReady(name, about); err != nil {
@@ -195,12 +222,22 @@ func up(ctx context.Context, p *program, args []string, o upOptions) (err error)
 		}
 	} else {
 		p.out.talkf("%s serves %s and %s at %s", meshName(def), count(len(def.Agents), "agent"), count(len(def.Channels), "channel"), about.URL)
+		if about.WebSocket != "" {
+			p.out.talkf("over WebSocket at %s", about.WebSocket)
+		}
 		p.out.talkf("state in %s", folder.state)
+		if o.ownTLS {
+			p.out.talkf("agents know it by %s: give it to them with their creds", about.CA)
+		}
 		if about.Metrics != "" {
 			p.out.talkf("metrics at %s", about.Metrics)
 		}
+		if about.Traces != "" {
+			p.out.talkf("traces go to %s", plain(about.Traces))
+		}
 		p.out.talkf("give an agent its credentials: bcpmesh creds issue AGENT --out AGENT.creds")
 	}
+	p.out.warnOfExpiry(expiringIn(folder.state, def))
 	if err := p.out.stdout.Flush(); err != nil {
 		return failf("the result cannot be written: %s", reasonOf(err))
 	}
@@ -225,24 +262,15 @@ func up(ctx context.Context, p *program, args []string, o upOptions) (err error)
 	return failf("the gateway ended by itself")
 }
 
-// checkListen checks an address to listen on before anything is made. Who
-// listens has the last word on it.
-func checkListen(flag, listen string) error {
-	host, port, err := net.SplitHostPort(listen)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
+// both returns a function that calls one, if there is one, and then another.
+func both[T any](first, second func(T)) func(T) {
+	if first == nil {
+		return second
 	}
-	if err != nil {
-		return usagef("up: %s: expected HOST:PORT with a port from 0 to 65535, got %s", flag, quoted(listen)).withHint("for example %s 127.0.0.1:4222", flag)
+	return func(v T) {
+		first(v)
+		second(v)
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return beyondLoopback(flag, listen)
-	}
-	return nil
-}
-
-func beyondLoopback(flag, listen string) *failure {
-	return failf("%s %s can be reached from other machines, and there is no TLS", flag, quoted(listen)).withHint("listen on 127.0.0.1")
 }
 
 // metricsFailure says why metrics are not served. The mesh does not go on
@@ -342,21 +370,35 @@ func meshName(def *bcp.Mesh) string {
 }
 
 // startFailure says what to do about what commonly keeps a mesh from starting.
-func startFailure(err error, listen, state string) error {
+func startFailure(err error, l listening, state string) error {
 	f := failf("the mesh does not start: %s", err)
 	switch {
 	case errors.Is(err, server.ErrInUse):
 		return failf("a mesh runs on %s already", quoted(state)).withHint("stop it first, or name another folder with --state")
 	case errors.Is(err, server.ErrPlaintext):
-		return beyondLoopback("--listen", listen)
-	case listen != "" && portTaken(listen):
-		return failf("--listen %s: another program has that port", quoted(listen)).withHint("stop it, or listen on any free port: --listen 127.0.0.1:0")
+		return beyondLoopback("--listen", l.address)
+	case l.address != "" && portTaken(l.address):
+		return failf("--listen %s: another program has that port", quoted(l.address)).withHint("stop it, or listen on any free port: --listen 127.0.0.1:0")
+	case l.webSocket != "" && portTaken(l.webSocket):
+		return failf("--websocket %s: another program has that port", quoted(l.webSocket)).withHint("stop it, or listen on any free port: --websocket 127.0.0.1:0")
 	case errors.Is(err, accounts.ErrBusy):
 		return f.withHint("another command works on %s: try again", state)
+	case errors.Is(err, bcp.ErrMoved):
+		return f.withHint("these keys are of a mesh of several shards, which bcpmesh gateway serves on a cluster; a mesh of one process needs keys of its own: name another folder with --state")
 	case errors.Is(err, accounts.ErrUnsafe):
 		return f.withHint("%s must belong to you and be closed to others: chmod -R go= %s", state, state)
+	case errors.Is(err, jetstream.ErrBase):
+		return f.withHint(baseHint)
+	case errors.Is(err, jetstream.ErrFull):
+		return f.withHint("bcpmesh backup --truncate makes room, or a larger max_disk_mb")
 	case errors.Is(err, jetstream.ErrLost):
-		return f.withHint("restore a backup; whoever goes on without them charges again what was charged, and repeats what was said")
+		return f.withHint("bcpmesh restore takes a backup, or what bcpmesh backup --salvage makes of it; what was lost is charged again, and said again")
+	case errors.Is(err, jetstream.ErrRewritten):
+		return f.withHint("it is not the journal that was signed: restore the newest backup, and compare with an earlier export")
+	case errors.Is(err, jetstream.ErrTree):
+		return f.withHint("move %s away: it is made again from the journal; a backup has the earlier checkpoints", filepath.Join(state, "tree"))
+	case errors.Is(err, jetstream.ErrUncertain), errors.Is(err, server.ErrStreams), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EIO):
+		return f.withHint("the disk of %s is full or fails, or too many files are open: look after it, and start again", state)
 	case errors.Is(err, bcp.ErrReplay), errors.Is(err, jetstream.ErrRecord):
 		return f.withHint("the journal was written by another version, or was changed: bcpmesh restore takes a backup, or what bcpmesh backup --salvage makes of it")
 	}

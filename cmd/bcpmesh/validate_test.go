@@ -65,7 +65,7 @@ func TestValidateInterrupted(t *testing.T) {
 		if code != exitFailed || talk.String() != "bcpmesh: interrupted\n" {
 			t.Errorf("exit %d, %q", code, talk.String())
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(scriptTimeout):
 		t.Fatal("still waiting")
 	}
 }

@@ -200,12 +200,12 @@ func (j *judge) compile(c answerCase) (compiled, error) {
 }
 
 func compileSpec(raw jsontext.Value, settings bcp.Settings, subscriptions int) compiled {
-	raw, isSubscription, err := withoutID(raw)
+	raw, sub, err := withoutSubscription(raw)
 	if err != nil {
 		return compiled{wrong: "id"}
 	}
-	if isSubscription {
-		settings.Subscriptions = max(1, subscriptions)
+	if sub.ID != "" {
+		settings = settings.OfSubscription(sub, max(1, subscriptions))
 	}
 	spec, err := bcp.ParseSpec(raw)
 	if err != nil {
@@ -222,27 +222,34 @@ func compileSpec(raw jsontext.Value, settings bcp.Settings, subscriptions int) c
 	return compiled{validator: validator}
 }
 
-// withoutID takes the id of a subscription off its spec.
-func withoutID(raw jsontext.Value) (jsontext.Value, bool, error) {
+// withoutSubscription takes what a subscription has beyond its spec off it. Only
+// its condition is about a single answer.
+func withoutSubscription(raw jsontext.Value) (spec jsontext.Value, sub bcp.Subscription, err error) {
 	if raw.Kind() != '{' || len(raw) > bcp.MaxControllerMessage {
-		return raw, false, nil
+		return raw, sub, nil
 	}
 	members, err := membersOf(raw)
 	if err != nil {
-		return raw, false, nil // ParseSpec refuses it
+		return raw, sub, nil // ParseSpec refuses it
 	}
 	rest := []byte{'{'}
-	isSubscription := false
 	for _, m := range members {
-		if m.name == "id" {
+		switch m.name {
+		case "id":
 			id, err := textOf(m)
 			if err != nil {
-				return nil, false, err
+				return nil, sub, err
 			}
-			if _, err := bcp.ParseSubscriptionID(id); err != nil {
-				return nil, false, err
+			if sub.ID, err = bcp.ParseSubscriptionID(id); err != nil {
+				return nil, sub, err
 			}
-			isSubscription = true
+			continue
+		case "publish_when":
+			if text, err := textOf(m); err == nil {
+				sub.PublishWhen = text
+				continue
+			}
+		case "max_rate", "batch_window":
 			continue
 		}
 		if len(rest) > 1 {
@@ -250,14 +257,14 @@ func withoutID(raw jsontext.Value) (jsontext.Value, bool, error) {
 		}
 		name, err := jsontext.AppendQuote(nil, m.name)
 		if err != nil {
-			return raw, false, nil
+			return raw, bcp.Subscription{}, nil
 		}
 		rest = append(append(append(rest, name...), ':'), m.value...)
 	}
-	if !isSubscription {
-		return raw, false, nil
+	if sub.ID == "" {
+		return raw, sub, nil
 	}
-	return append(rest, '}'), true, nil
+	return append(rest, '}'), sub, nil
 }
 
 // wrongKey finds the key of a spec that ParseSpec refused, or nothing where

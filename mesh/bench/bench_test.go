@@ -13,6 +13,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/bcpmesh/bcpmesh/mesh/plot"
 )
 
 // A percentile is within a hundredth of the one of the sorted samples.
@@ -72,12 +74,14 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-func TestAmount(t *testing.T) {
+// What could not be measured has a row that says why, and misses nothing.
+func TestNotMeasured(t *testing.T) {
 	t.Parallel()
-	for v, want := range map[float64]string{0: "0 x", 3: "3 x", 0.12345: "0.123 x", 1.2345: "1.23 x", 12.345: "12.3 x", 1234.5: "1234 x", 99.96: "100.0 x"} {
-		if got := amount(v, "x"); got != want {
-			t.Errorf("%v is %q, want %q", v, got, want)
-		}
+	most := atMost(160, " kB")
+	r := Report{Figures: []Figure{{Name: "agents", What: "5000", NotMeasured: "too few files", Target: most.String()}}}
+	want := [][]string{{"agents: 5000", "", "not measured: too few files", "", "", "at most 160 kB", ""}}
+	if diff := cmp.Diff(want, r.FigureRows()); diff != "" || len(r.Missed()) > 0 {
+		t.Errorf("%s, %d missed", diff, len(r.Missed()))
 	}
 }
 
@@ -114,7 +118,7 @@ func TestDocument(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if !bytes.Equal(got, p.svg()) {
+		if !bytes.Equal(got, plot.SVG(p.Plot)) {
 			t.Errorf("%s is not of this report", p.file)
 		}
 		decoder := xml.NewDecoder(bytes.NewReader(got))

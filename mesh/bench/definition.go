@@ -18,26 +18,45 @@ const (
 )
 
 // shape is the size of a mesh: so many Readers and Controllers, and a channel
-// between those of one number, or where it is crossed between all.
+// between those of one number, or where it is crossed between all, or between all
+// of a group where there are groups of so many of each.
 type shape struct {
 	Readers     int  `json:"readers"`
 	Controllers int  `json:"controllers"`
 	Crossed     bool `json:"crossed"`
+	Group       int  `json:"group,omitempty"`
 }
 
 func (s shape) channels() int {
-	if s.Crossed {
+	switch {
+	case s.Crossed:
 		return s.Readers * s.Controllers
+	case s.Group > 0:
+		return s.Readers * s.Group
 	}
 	return min(s.Readers, s.Controllers)
+}
+
+// meet says that there is a channel between two of these numbers.
+func (s shape) meet(reader, controller int) bool {
+	return s.Crossed || reader == controller || s.Group > 0 && reader/s.Group == controller/s.Group
 }
 
 func readerName(i int) bcp.AgentName     { return bcp.AgentName(fmt.Sprintf("reader-%d", i)) }
 func controllerName(i int) bcp.AgentName { return bcp.AgentName(fmt.Sprintf("main-%d", i)) }
 
-// definition writes the mesh down as an operator would and loads it. Its budget
-// is the largest there is.
+// definition loads the mesh.
 func (s shape) definition(interval bool) (*bcp.Mesh, error) {
+	mesh, report := definition.Parse(s.files(interval))
+	if mesh == nil {
+		return nil, fmt.Errorf("the definitions of a measurement are wrong: %v", report.Errors)
+	}
+	return mesh, nil
+}
+
+// files writes the mesh down as an operator would. Its budget is the largest there
+// is.
+func (s shape) files(interval bool) map[string][]byte {
 	sync := "always"
 	if interval {
 		sync = "1h"
@@ -53,7 +72,7 @@ func (s shape) definition(interval bool) (*bcp.Mesh, error) {
 	}
 	for c := range s.Controllers {
 		agent(controllerName(c), s.Readers, func(r int) string {
-			if !s.Crossed && r != c {
+			if !s.meet(r, c) {
 				return ""
 			}
 			return fmt.Sprintf("  - {peer: %s, role: controller, max_category: 1, budget_bits: 1000000000,\n     subscriptions: [{id: %s, category: 1, "+
@@ -62,17 +81,13 @@ func (s shape) definition(interval bool) (*bcp.Mesh, error) {
 	}
 	for r := range s.Readers {
 		agent(readerName(r), s.Controllers, func(c int) string {
-			if !s.Crossed && r != c {
+			if !s.meet(r, c) {
 				return ""
 			}
 			return fmt.Sprintf("  - {peer: %s, role: reader}\n", controllerName(c))
 		})
 	}
-	mesh, report := definition.Parse(files)
-	if mesh == nil {
-		return nil, fmt.Errorf("the definitions of a measurement are wrong: %v", report.Errors)
-	}
-	return mesh, nil
+	return files
 }
 
 // pushBody is what a Reader pushes, with an id as the SDK makes one.

@@ -1,16 +1,16 @@
 package bench
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/mesh/plot"
 )
 
 // String says where it was measured, in one line.
@@ -26,16 +26,8 @@ func (m Machine) String() string {
 	return text
 }
 
-// Where the tables stand in a document.
-const (
-	sectionBegin = "<!-- bcpmesh bench: begin -->\n"
-	sectionEnd   = "<!-- bcpmesh bench: end -->\n"
-)
-
 // figuresFile is the report, beside the plots.
 const figuresFile = "figures.json"
-
-var errSection = errors.New("it has no place for the tables, or more than one")
 
 // Markdown writes the section of a document that tells of this run. Folder is
 // where the plots are, as the document names it.
@@ -67,7 +59,7 @@ func (r *Report) Markdown(folder string) string {
 	}
 	b.WriteString("\n### Plots\n")
 	for _, p := range r.plots() {
-		fmt.Fprintf(&b, "\n![%s](%s/%s)\n", p.title, folder, p.file)
+		fmt.Fprintf(&b, "\n![%s](%s/%s)\n", p.Title, folder, p.file)
 	}
 	return b.String()
 }
@@ -106,7 +98,7 @@ func (r *Report) WriteFiles(folder string) error {
 		return err
 	}
 	for _, p := range r.plots() {
-		if err := os.WriteFile(filepath.Join(folder, p.file), p.svg(), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, p.file), plot.SVG(p.Plot), 0o644); err != nil {
 			return err
 		}
 	}
@@ -124,10 +116,5 @@ func (r *Report) WriteFiles(folder string) error {
 }
 
 func (r *Report) replaceSection(text []byte, folder string) ([]byte, error) {
-	before, rest, begins := bytes.Cut(text, []byte(sectionBegin))
-	_, after, ends := bytes.Cut(rest, []byte(sectionEnd))
-	if !begins || !ends || bytes.Contains(after, []byte(sectionBegin)) {
-		return nil, errSection
-	}
-	return slices.Concat(before, []byte(sectionBegin+r.Markdown(folder)+sectionEnd), after), nil
+	return plot.Section(text, "bench", r.Markdown(folder))
 }

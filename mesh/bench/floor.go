@@ -31,6 +31,7 @@ const (
 var (
 	floorReceipt  = []byte(`{"type":"bcp_validation_result","subscription_id":"alerts","success":true,"status":"delivered","detail":""}`)
 	floorDelivery = `","category":1,"from_agent":"reader-0",` + answer + `,"bandwidth_bits":2.584962501,"capacity_bits":2.584962501,"taint":"medium","channel_mode":"bcp"}`
+	floorResult   = `","success":true,"status":"delivered","detail":""}`
 	floorQuery    = `","controller":"main-0","category":1,"fields":[{"name":"urgent","type":"boolean"},{"name":"kind","type":"enum","values":["mail","chat","call"]}]}`
 )
 
@@ -38,7 +39,6 @@ var (
 // connections, and no protocol.
 type floor struct {
 	server  *server.Server
-	store   issuer
 	js      natsjs.JetStream
 	journal *nats.Conn
 	pairs   []*floorPair
@@ -56,6 +56,7 @@ type floor struct {
 type floorPair struct {
 	reader, controller *nats.Conn
 	query, deliver     string // subjects
+	result             string
 	readerName         bcp.AgentName
 	controllerName     bcp.AgentName
 	sent               int
@@ -68,12 +69,12 @@ type floorInput struct {
 }
 
 func startFloor(ctx context.Context, o order, def *bcp.Mesh) (_ *floor, err error) {
-	store, bundle, err := mesh.Keys(o.State, def)
+	_, bundle, err := mesh.Keys(o.State, def)
 	if err != nil {
 		return nil, err
 	}
 	f := &floor{
-		store: store, record: o.Kind == kindRecord, deliver: o.Deliver, waiting: make(chan floorInput, floorQueue),
+		record: o.Kind == kindRecord, deliver: o.Deliver, waiting: make(chan floorInput, floorQueue),
 		quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	f.server, err = server.Start(context.WithoutCancel(ctx), server.Config{
@@ -93,7 +94,7 @@ func startFloor(ctx context.Context, o order, def *bcp.Mesh) (_ *floor, err erro
 	if f.js, err = natsjs.New(f.journal); err != nil {
 		return nil, err
 	}
-	if err := jetstream.Create(ctx, f.js, jetstream.Topology{Replicas: def.Replicas, RawRetention: def.RawRetention}); err != nil {
+	if err := jetstream.Create(ctx, f.js, jetstream.Topology{Replicas: def.Replicas}); err != nil {
 		return nil, err
 	}
 	for i := range max(o.Shape.Readers, o.Shape.Controllers) {
@@ -111,6 +112,7 @@ func (f *floor) listen(i int) (err error) {
 	p := &floorPair{readerName: readerName(i), controllerName: controllerName(i)}
 	p.query = subjects.Query(p.readerName, p.controllerName)
 	p.deliver = subjects.Deliver(bcp.RoleController, p.controllerName, p.readerName)
+	p.result = subjects.Deliver(bcp.RoleReader, p.readerName, p.controllerName)
 	if p.reader, err = f.server.Gateway(); err != nil {
 		return err
 	}
@@ -134,7 +136,12 @@ func (f *floor) listen(i int) (err error) {
 			[]byte(`{"type":"bcp_query","query_id":"`+id+floorQuery))
 	}
 	answered := func(m *nats.Msg) error {
-		return p.sendDelivery(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:])
+		id := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
+		if err := p.reader.PublishRequest(p.result, subjects.ReplyDelivery(bcp.RoleReader, p.readerName, bcp.DeliveryID("r"+id)),
+			[]byte(`{"type":"bcp_validation_result","query_id":"`+id+floorResult)); err != nil {
+			return err
+		}
+		return p.sendDelivery(id)
 	}
 	acknowledged := func(*nats.Msg) error { return nil }
 	for _, s := range []struct {

@@ -8,10 +8,7 @@ import (
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
-	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/constraint"
-	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
@@ -42,20 +39,19 @@ func writeHistory(ctx context.Context, folder string, def *bcp.Mesh, s shape, de
 	if err != nil {
 		return err
 	}
-	if err := jetstream.Create(ctx, js, jetstream.Topology{Replicas: def.Replicas, RawRetention: def.RawRetention}); err != nil {
+	if err := jetstream.Create(ctx, js, jetstream.Topology{Replicas: def.Replicas}); err != nil {
 		return err
 	}
 	journal, err := jetstream.OpenJournal(ctx, js, 0)
 	if err != nil {
 		return err
 	}
-	state, err := bcp.NewState(bcp.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify,
-		Schedules: definition.ParseSchedule, Definitions: definition.Digest(def), Version: "bench"})
+	state, err := bcp.NewState(configOf(def))
 	if err != nil {
 		return err
 	}
-	h := history{state: state, now: time.Now().Add(-historyLasts), tick: historyLasts / time.Duration(decisions+1)}
-	if err := h.add(state.DecideStart(h.moment(), "bench")); err != nil {
+	h := history{state: state, keys: jetstream.NewSealingKeys(js), now: time.Now().Add(-historyLasts), tick: historyLasts / time.Duration(decisions+1)}
+	if err := h.add(ctx, state.DecideStart(h.moment(), "bench"), nil); err != nil {
 		return err
 	}
 	for push := 0; h.written+len(h.records) < decisions; push++ {
@@ -65,15 +61,16 @@ func writeHistory(ctx context.Context, folder string, def *bcp.Mesh, s shape, de
 			controller = push / s.Readers % s.Controllers
 		}
 		m := h.moment()
-		d := state.DecidePush(m, readerName(reader), controllerName(controller), subscription, pushBody(controllerName(controller), m.Fresh))
+		body := pushBody(controllerName(controller), m.Fresh)
+		d := state.DecidePush(m, readerName(reader), controllerName(controller), subscription, body)
 		if d.Verdict != bcp.Accept {
 			return errors.New("a push of the history was refused: " + string(d.Code))
 		}
-		if err := h.add(d); err != nil {
+		if err := h.add(ctx, d, body); err != nil {
 			return err
 		}
 		if d, ok := state.DecideAcknowledge(h.moment(), controllerName(controller), bcp.RoleController, d.Delivery); ok {
-			if err := h.add(d); err != nil {
+			if err := h.add(ctx, d, nil); err != nil {
 				return err
 			}
 		}
@@ -88,6 +85,7 @@ func writeHistory(ctx context.Context, folder string, def *bcp.Mesh, s shape, de
 
 type history struct {
 	state   *bcp.State
+	keys    *jetstream.SealingKeys
 	now     time.Time
 	tick    time.Duration
 	records [][]byte
@@ -96,10 +94,15 @@ type history struct {
 
 func (h *history) moment() bcp.Moment {
 	h.now = h.now.Add(h.tick)
-	return bcp.Moment{Now: h.now, Fresh: rand.Text()}
+	m := bcp.Moment{Now: h.now, Fresh: rand.Text()}
+	_, _ = rand.Read(m.Salt[:]) // it does not fail
+	return m
 }
 
-func (h *history) add(d bcp.Decision) error {
+func (h *history) add(ctx context.Context, d bcp.Decision, message []byte) error {
+	if err := h.keys.Seal(ctx, &d, message); err != nil {
+		return err
+	}
 	record, err := bcp.EncodeDecision(&d)
 	if err != nil {
 		return err

@@ -8,24 +8,22 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh"
 )
 
-// issuer makes creds: a running mesh, or the key store of a floor.
-type issuer interface {
-	Issue(bcp.AgentName, bcp.Role, time.Duration) (accounts.Creds, error)
-}
-
 // host is a mesh or a floor.
 type host struct {
-	mesh    *mesh.Mesh
-	floor   *floor
-	profile *os.File // nil where none is made
+	mesh  *mesh.Mesh
+	floor *floor
+	// operator speaks to a mesh.
+	operator *agents.Connection
+	profile  *os.File // nil where none is made
 }
 
-// startHost runs one and makes creds for all its agents. Took is how long the
-// start took, without the creds.
+// startHost makes the keys of one and creds for all its agents, and runs it. Took
+// is how long the start took, without what was made before.
 func startHost(ctx context.Context, o order) (*host, reply, error) {
 	def, err := o.Shape.definition(o.Interval)
 	if err != nil {
@@ -36,44 +34,42 @@ func startHost(ctx context.Context, o order) (*host, reply, error) {
 			return nil, reply{}, fmt.Errorf("writing %d decisions: %w", o.History, err)
 		}
 	}
-	h := &host{}
 	begin := time.Now()
-	var url string
-	var store issuer
+	store, _, err := mesh.Keys(o.State, def)
+	if err != nil {
+		return nil, reply{}, err
+	}
+	r := reply{Compiled: time.Since(begin)}
+	begin = time.Now()
+	all, err := store.IssueAll(0, accounts.ForItself)
+	if err != nil {
+		return nil, reply{}, err
+	}
+	r.Issued = time.Since(begin)
+	for _, c := range all {
+		r.Parties = append(r.Parties, party{Name: c.Agent, Role: c.Role, Creds: string(c.Text())})
+	}
+	h := &host{}
+	begin = time.Now()
 	if o.Kind == kindMesh {
 		if h.mesh, err = mesh.Start(ctx, mesh.Config{Definition: def, State: o.State, Version: "bench"}); err != nil {
 			return nil, reply{}, err
 		}
-		url, store = h.mesh.URL(), h.mesh
+		r.URL = h.mesh.URL()
+		if h.operator, err = operate(ctx, h.mesh); err != nil {
+			h.stop()
+			return nil, reply{}, err
+		}
 	} else {
 		if h.floor, err = startFloor(ctx, o, def); err != nil {
 			return nil, reply{}, err
 		}
-		url, store = h.floor.server.URL(), h.floor.store
+		r.URL = h.floor.server.URL()
 	}
-	r := reply{URL: url, Took: time.Since(begin)}
-	issue := func(name bcp.AgentName, role bcp.Role) error {
-		creds, err := store.Issue(name, role, 0)
-		if err == nil {
-			r.Parties = append(r.Parties, party{Name: name, Role: role, Creds: string(creds.Text())})
-		}
-		return err
-	}
-	for i := range max(o.Shape.Readers, o.Shape.Controllers) {
-		if i < o.Shape.Readers {
-			err = issue(readerName(i), bcp.RoleReader)
-		}
-		if err == nil && i < o.Shape.Controllers {
-			err = issue(controllerName(i), bcp.RoleController)
-		}
-		if err != nil {
-			h.stop()
-			return nil, reply{}, err
-		}
-	}
+	r.Took = time.Since(begin)
 	// What has to be caught up with is no part of what is measured next.
-	if h.mesh != nil && o.History > 0 {
-		if err := h.mesh.Projected(ctx, uint64(o.History)); err != nil {
+	if o.History > 0 {
+		if err := h.projected(ctx); err != nil {
 			h.stop()
 			return nil, reply{}, err
 		}
@@ -90,11 +86,65 @@ func startHost(ctx context.Context, o order) (*host, reply, error) {
 	return h, r, nil
 }
 
+// operate connects a mesh's operator.
+func operate(ctx context.Context, m *mesh.Mesh) (*agents.Connection, error) {
+	creds, err := m.Issue(bcp.Operator, bcp.RoleOperator, 0)
+	if err != nil {
+		return nil, err
+	}
+	return agents.Connect(ctx, m.URL(), agents.CredsText(creds.Text()), agents.Options{Name: bcp.Operator})
+}
+
+// projected waits until a mesh's projections show everything that is decided.
+func (h *host) projected(ctx context.Context) error {
+	if h.mesh == nil {
+		return nil
+	}
+	var last uint64
+	if err := h.mesh.Inspect(ctx, func(s *bcp.State) { last = s.Last() }); err != nil {
+		return err
+	}
+	return h.mesh.Projected(ctx, last)
+}
+
+// stored is what a mesh has decided and keeps, as its operator sees it.
+type stored struct {
+	Decisions uint64 `json:"decisions,omitempty"`
+	Records   uint64 `json:"records,omitempty"` // of the journal
+	Journal   int64  `json:"journal,omitempty"` // bytes
+	Streams   int64  `json:"streams,omitempty"` // bytes, with the journal
+}
+
+// stored asks a mesh; a floor has nothing to tell.
+func (h *host) stored(ctx context.Context) (s stored, err error) {
+	if h.mesh == nil {
+		return s, nil
+	}
+	if err := h.mesh.Inspect(ctx, func(state *bcp.State) { s.Decisions = state.Last() }); err != nil {
+		return s, err
+	}
+	held, err := agents.NewOperator(h.operator).Storage(ctx)
+	s.Records, s.Journal, s.Streams = held.Records, held.Journal, held.Used
+	return s, err
+}
+
+// connected is how many agents of a mesh are there.
+func (h *host) connected() int {
+	if h.mesh == nil {
+		return 0
+	}
+	in := h.mesh.Connected()
+	return in[bcp.RoleReader] + in[bcp.RoleController]
+}
+
 // stop ends it; its state is thrown away, so that an error harms nobody.
 func (h *host) stop() {
 	if h.profile != nil {
 		pprof.StopCPUProfile()
 		_ = h.profile.Close()
+	}
+	if h.operator != nil {
+		h.operator.Close()
 	}
 	if h.mesh != nil {
 		_ = h.mesh.Stop(context.Background())

@@ -53,30 +53,6 @@ type agent struct {
 	delivery chan time.Time            // deliveries of no query
 }
 
-func (p *agentsPart) connect(ctx context.Context, url string, parties []party) error {
-	if p.readers == nil {
-		p.readers, p.controllers = make(map[bcp.AgentName]*agent), make(map[bcp.AgentName]*agent)
-	}
-	for _, one := range parties {
-		conn, err := agents.Connect(ctx, url, agents.CredsText([]byte(one.Creds)), agents.Options{Name: one.Name})
-		if err != nil {
-			return err
-		}
-		a := &agent{Connection: conn, name: one.Name, arrived: make(map[string]chan time.Time), delivery: make(chan time.Time, 1)}
-		if one.Role == bcp.RoleReader {
-			p.readers[one.Name] = a
-			err = a.read()
-		} else {
-			p.controllers[one.Name] = a
-			err = a.control()
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (p *agentsPart) close() {
 	for _, all := range []map[bcp.AgentName]*agent{p.readers, p.controllers} {
 		for _, a := range all {

@@ -24,11 +24,16 @@ const (
 // What a part may be told to do.
 const (
 	doStart     = "start"      // run a mesh or a floor
+	doRestart   = "restart"    // end a mesh in order, and start it again
 	doUsage     = "usage"      // say what it uses
 	doSettle    = "settle"     // give memory back, then say what it uses
+	doProject   = "project"    // wait for the projections, then say what it uses, and how many agents are there
 	doRoundTrip = "round-trip" // measure deliveries and their acknowledgements, from the gateway's end
 	doConnect   = "connect"    // be agents
 	doLoad      = "load"       // send
+	// Alone, without a mesh that runs.
+	doDefinitions = "definitions" // say what a mesh of a shape costs
+	doMemory      = "memory"      // say what a state remembers of messages
 )
 
 // order is one line to a part.
@@ -47,6 +52,7 @@ type order struct {
 	// Of connect.
 	URL     string  `json:"url,omitempty"`
 	Parties []party `json:"parties,omitempty"`
+	AtOnce  int     `json:"at_once,omitempty"` // of them; 0 is one after the other
 
 	// Of load and round-trip.
 	Load load `json:"load,omitzero"`
@@ -68,6 +74,16 @@ type reply struct {
 	Latency Latencies     `json:"latency"`
 	Count   int           `json:"count,omitempty"`
 	Usage   usage         `json:"usage,omitzero"`
+
+	// Of start: how long keys and accounts took, and the creds.
+	Compiled time.Duration `json:"compiled,omitempty"`
+	Issued   time.Duration `json:"issued,omitempty"`
+	// Of connect: how often somebody was turned away and tried again.
+	TurnedAway int `json:"turned_away,omitempty"`
+	// Of definitions and memory.
+	Sizes []size `json:"sizes,omitempty"`
+	// Of usage and project, where there is a mesh.
+	Stored stored `json:"stored,omitzero"`
 }
 
 // usage is what a process uses.
@@ -85,6 +101,7 @@ var (
 // part is a process that does what it is told.
 type part struct {
 	host   *host
+	begun  order // of the host
 	agents *agentsPart
 }
 
@@ -123,13 +140,41 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 func (p *part) do(ctx context.Context, o order) (r reply, err error) {
 	switch o.Do {
 	case doStart:
+		p.begun = o
+		p.host, r, err = startHost(ctx, o)
+		return r, err
+	case doRestart:
+		if p.host == nil {
+			return r, errOrder
+		}
+		p.host.stop()
+		o = p.begun
+		o.History, o.Profile = 0, ""
 		p.host, r, err = startHost(ctx, o)
 		return r, err
 	case doUsage:
+		if p.host != nil {
+			if r.Stored, err = p.host.stored(ctx); err != nil {
+				return r, err
+			}
+		}
 		r.Usage, err = measureUsage(false)
 		return r, err
 	case doSettle:
 		r.Usage, err = measureUsage(true)
+		return r, err
+	case doProject:
+		if p.host == nil {
+			return r, errOrder
+		}
+		if err := p.host.projected(ctx); err != nil {
+			return r, err
+		}
+		r.Count = p.host.connected()
+		if r.Usage, err = measureUsage(false); err != nil {
+			return r, err
+		}
+		r.Stored, err = p.host.stored(ctx)
 		return r, err
 	case doRoundTrip:
 		if p.host == nil || p.host.floor == nil {
@@ -141,7 +186,13 @@ func (p *part) do(ctx context.Context, o order) (r reply, err error) {
 		if p.agents == nil {
 			p.agents = &agentsPart{}
 		}
-		return r, p.agents.connect(ctx, o.URL, o.Parties)
+		return p.agents.connect(ctx, o)
+	case doDefinitions:
+		r.Sizes, err = measureDefinitions(o.State, o.Shape)
+		return r, err
+	case doMemory:
+		r.Sizes, err = measureMemory(o.Shape, o.History)
+		return r, err
 	case doLoad:
 		if p.agents == nil {
 			return r, errOrder

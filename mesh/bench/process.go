@@ -8,6 +8,7 @@ import (
 	"io"
 	"os/exec"
 	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json"
 )
@@ -129,19 +130,40 @@ func (s *side) connect(agents *process, who func(party) bool) error {
 	return err
 }
 
-// measured is a load and what its host used meanwhile.
+// measured is a load and what its host used meanwhile, in microseconds of
+// processor time a message. A mesh leaves its projections for later: until they
+// were there it took longer, and used more.
 type measured struct {
 	reply
-	used float64 // processor time of the host, in microseconds a message
+	used float64
+
+	projected     time.Duration
+	usedProjected float64
+	usedByAgents  float64
+	// decided are decisions, records and bytes that it led to.
+	decided stored
 }
 
-func (m measured) rate() float64 { return float64(m.Count) / m.Took.Seconds() }
+// batch is how many decisions a record had, 0 on a floor.
+func (m measured) batch() float64 {
+	return float64(m.decided.Decisions) / float64(max(1, m.decided.Records))
+}
 
+func (m measured) rate() float64          { return float64(m.Count) / m.Took.Seconds() }
+func (m measured) rateProjected() float64 { return float64(m.Count) / m.projected.Seconds() }
+
+// load has the agents send. It returns when the projections are there, so that
+// they are in nobody else's way.
 func (s *side) load(l load) (m measured, err error) {
 	before, err := s.host.do(order{Do: doUsage})
 	if err != nil {
 		return m, err
 	}
+	agentsBefore, err := s.agents.do(order{Do: doUsage})
+	if err != nil {
+		return m, err
+	}
+	begin := time.Now()
 	if m.reply, err = s.agents.do(order{Do: doLoad, Load: l}); err != nil {
 		return m, fmt.Errorf("%s: %w", s.name, err)
 	}
@@ -149,8 +171,20 @@ func (s *side) load(l load) (m measured, err error) {
 	if err != nil {
 		return m, err
 	}
-	if m.Count > 0 {
-		m.used = float64((after.Usage.CPU - before.Usage.CPU).Microseconds()) / float64(m.Count)
+	last, err := s.host.do(order{Do: doProject})
+	if err != nil {
+		return m, err
 	}
+	m.projected = time.Since(begin)
+	agentsAfter, err := s.agents.do(order{Do: doUsage})
+	if err != nil {
+		return m, err
+	}
+	each := func(before, later reply) float64 {
+		return float64((later.Usage.CPU - before.Usage.CPU).Microseconds()) / float64(max(1, m.Count))
+	}
+	m.used, m.usedProjected, m.usedByAgents = each(before, after), each(before, last), each(agentsBefore, agentsAfter)
+	a, b := before.Stored, last.Stored
+	m.decided = stored{b.Decisions - a.Decisions, b.Records - a.Records, b.Journal - a.Journal, b.Streams - a.Streams}
 	return m, nil
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/bcpmesh/bcpmesh/mesh/plot"
 )
 
 // Report is what one run measured.
@@ -47,6 +49,8 @@ type Figure struct {
 	Ratio    float64 `json:"ratio,omitempty"`
 	Target   string  `json:"target,omitempty"`
 	Met      *bool   `json:"met,omitempty"` // nil where there is no target
+	// NotMeasured says why there is no value.
+	NotMeasured string `json:"not_measured,omitempty"`
 }
 
 // Load is what one path did under so many messages in flight: the medians of
@@ -60,6 +64,13 @@ type Load struct {
 	Max       Span    `json:"max"`
 	Rate      float64 `json:"rate"`      // a second
 	Processor float64 `json:"processor"` // of server and gateway, microseconds a message
+	// Agents is what the agents' process used, microseconds a message.
+	Agents float64 `json:"agents,omitzero"`
+	// Of a mesh: decisions a record of the journal, bytes a message in the journal
+	// and in all streams.
+	Batch   float64 `json:"batch,omitzero"`
+	Journal float64 `json:"journal_bytes,omitzero"`
+	Streams float64 `json:"stream_bytes,omitzero"`
 }
 
 // Curve is how a cost grows.
@@ -128,9 +139,12 @@ var (
 func (r *Report) FigureRows() [][]string {
 	var rows [][]string
 	for _, f := range r.Figures {
-		row := []string{f.Name + ": " + f.What, number(f.InFlight), amount(f.Value, f.Unit), "", "", f.Target, f.Result()}
+		row := []string{f.Name + ": " + f.What, number(f.InFlight), plot.Amount(f.Value, f.Unit), "", "", f.Target, f.Result()}
+		if f.NotMeasured != "" {
+			row[2] = "not measured: " + f.NotMeasured
+		}
 		if f.FloorIs != "" {
-			row[3], row[4] = amount(f.Floor, f.Unit)+" "+f.FloorIs, fmt.Sprintf("%.2f", f.Ratio)
+			row[3], row[4] = plot.Amount(f.Floor, f.Unit)+" "+f.FloorIs, fmt.Sprintf("%.2f", f.Ratio)
 		}
 		rows = append(rows, row)
 	}
@@ -153,7 +167,7 @@ func (r *Report) LoadRows() [][]string {
 	var rows [][]string
 	for _, l := range r.Loads {
 		rows = append(rows, []string{l.Name + ": " + l.Path, number(l.InFlight), span(l.P50), span(l.P99), span(l.Max),
-			amount(l.Rate, ""), amount(l.Processor, "µs")})
+			plot.Amount(l.Rate, ""), plot.Amount(l.Processor, "µs")})
 	}
 	return rows
 }
@@ -163,7 +177,7 @@ func (r *Report) CurveRows() [][]string {
 	var rows [][]string
 	for _, c := range r.Curves {
 		for _, p := range c.Steps {
-			rows = append(rows, []string{c.Name, amount(float64(p.At), "") + " " + c.Over, amount(p.Value, c.Unit)})
+			rows = append(rows, []string{c.Name, plot.Amount(float64(p.At), "") + " " + c.Over, plot.Amount(p.Value, c.Unit)})
 		}
 	}
 	return rows
@@ -180,20 +194,4 @@ func number(n int) string {
 }
 
 // span writes a duration with three digits.
-func span(d Span) string { return amount(float64(d)/float64(time.Millisecond), "ms") }
-
-// amount writes a number with three digits or more and its unit.
-func amount(v float64, unit string) string {
-	digits := 0
-	for limit := 100.0; v < limit && v > 0 && digits < 3; limit /= 10 {
-		digits++
-	}
-	text := fmt.Sprintf("%.*f", digits, v)
-	if v == float64(int64(v)) && v < 100 {
-		text = fmt.Sprintf("%.0f", v)
-	}
-	if unit == "" {
-		return text
-	}
-	return text + " " + unit
-}
+func span(d Span) string { return plot.Amount(float64(d)/float64(time.Millisecond), "ms") }

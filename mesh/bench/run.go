@@ -44,9 +44,6 @@ type Options struct {
 // left to do, as the record of its acknowledgement is.
 const pause = 3 * time.Millisecond
 
-// flat is how much dearer a message may be at the far end of a curve.
-const flat = 1.25
-
 var measurements = []struct {
 	name    string
 	measure func(*runner) error
@@ -57,10 +54,11 @@ var measurements = []struct {
 	{"flow", (*runner).flow},
 	{"interval", (*runner).interval},
 	{"flood", (*runner).flood},
-	{"memory", (*runner).memory},
+	{"agents", (*runner).agents},
 	{"idle", (*runner).idle},
 	{"channels", (*runner).channels},
 	{"decisions", (*runner).decisions},
+	{"sizes", (*runner).sizes},
 }
 
 // Names are what can be measured.
@@ -154,6 +152,7 @@ func loadAverage() string {
 	return one
 }
 
+func nobody(party) bool          { return false }
 func everybody(party) bool       { return true }
 func readersOnly(one party) bool { return one.Role == bcp.RoleReader }
 
@@ -205,7 +204,7 @@ func (r *runner) compare(name string, paths []path, inFlight []int, l load) (map
 			}
 		}
 	}
-	result := make(map[string]map[int]Load)
+	result := map[string]map[int]Load{pathProjected: {}}
 	for _, n := range inFlight {
 		for _, s := range sides {
 			if result[s.name] == nil {
@@ -214,6 +213,11 @@ func (r *runner) compare(name string, paths []path, inFlight []int, l load) (map
 			one := summary(name, s.name, n, rounds[s.name][n])
 			result[s.name][n] = one
 			r.report.Loads = append(r.report.Loads, one)
+			if s.name == pathMesh {
+				all := projected(one, rounds[s.name][n])
+				result[pathProjected][n] = all
+				r.report.Loads = append(r.report.Loads, all)
+			}
 		}
 	}
 	return result, nil
@@ -221,19 +225,34 @@ func (r *runner) compare(name string, paths []path, inFlight []int, l load) (map
 
 func summary(name, path string, inFlight int, rounds []measured) Load {
 	var p50, p99, most []time.Duration
-	var rate, used []float64
+	var rate, used, usedByAgents, batch, journal, streams []float64
 	for _, m := range rounds {
 		p50, p99, most = append(p50, m.Latency.Percentile(50)), append(p99, m.Latency.Percentile(99)), append(most, m.Latency.Max)
-		rate, used = append(rate, m.rate()), append(used, m.used)
+		rate, used, usedByAgents = append(rate, m.rate()), append(used, m.used), append(usedByAgents, m.usedByAgents)
+		each := float64(max(1, m.Count))
+		batch, journal, streams = append(batch, m.batch()), append(journal, float64(m.decided.Journal)/each), append(streams, float64(m.decided.Streams)/each)
 	}
 	return Load{Name: name, Path: path, InFlight: inFlight, P50: Span(median(p50)), P99: Span(median(p99)), Max: Span(slices.Max(most)),
-		Rate: math.Round(median(rate)), Processor: median(used)}
+		Rate: math.Round(median(rate)), Processor: median(used), Agents: median(usedByAgents),
+		Batch: median(batch), Journal: median(journal), Streams: median(streams)}
+}
+
+// projected is the same load with the time until its projections were there.
+func projected(l Load, rounds []measured) Load {
+	var rate, used []float64
+	for _, m := range rounds {
+		rate, used = append(rate, m.rateProjected()), append(used, m.usedProjected)
+	}
+	l.Path, l.Rate, l.Processor = pathProjected, math.Round(median(rate)), median(used)
+	return l
 }
 
 const (
 	pathMesh = "mesh"
-	pathA    = "floor A"
-	pathB    = "floor B"
+	// pathProjected is the mesh again, until the projections are there.
+	pathProjected = "mesh, projected"
+	pathA         = "floor A"
+	pathB         = "floor B"
 )
 
 func (r *runner) quick(full, quick int) int {
@@ -248,8 +267,18 @@ func (r *runner) latency(name, what string, n int, value, floor Load, is string,
 	r.report.add(Figure{Name: name, What: what, InFlight: n, Value: micro(value.P50), Floor: micro(floor.P50), FloorIs: is, Unit: "µs"}, &b)
 }
 
-func (r *runner) rate(name, what string, n int, value, floor Load, is string, b *bound) {
-	r.report.add(Figure{Name: name, What: what, InFlight: n, Value: value.Rate, Floor: floor.Rate, FloorIs: is, Unit: "/s"}, b)
+// rates compares what the mesh answers with a floor, and again with the time that
+// the projections take.
+func (r *runner) rates(name, what string, inFlight []int, got map[string]map[int]Load, is string, b *bound) {
+	for _, path := range []string{pathMesh, pathProjected} {
+		for _, n := range inFlight {
+			f := Figure{Name: name, What: what + ", rate", InFlight: n, Value: got[path][n].Rate, Floor: got[pathB][n].Rate, FloorIs: is, Unit: "/s"}
+			if path == pathProjected {
+				f.What += ", projected"
+			}
+			r.report.add(f, b)
+		}
+	}
 }
 
 func micro(d Span) float64 { return float64(d) / float64(time.Microsecond) }
@@ -268,9 +297,7 @@ func (r *runner) push() error {
 	}
 	r.latency("push", "to receipt, p50", 1, got[pathMesh][1], got[pathB][1], "B", atMost(1.25, "x B"))
 	least := atLeast(0.8, "x B")
-	for _, n := range []int{16, 256} {
-		r.rate("push", "to receipt, rate", n, got[pathMesh][n], got[pathB][n], "B", &least)
-	}
+	r.rates("push", "to receipt", []int{16, 256}, got, "B", &least)
 	return nil
 }
 
@@ -334,9 +361,7 @@ func (r *runner) acknowledged() error {
 	if err != nil {
 		return err
 	}
-	for _, n := range []int{16, 256} {
-		r.rate("acknowledged", "pushes that are delivered, rate", n, got[pathMesh][n], got[pathB][n], "two of B", nil)
-	}
+	r.rates("acknowledged", "pushes that are delivered", []int{16, 256}, got, "two of B", nil)
 	return nil
 }
 
@@ -350,9 +375,7 @@ func (r *runner) flow() error {
 		return err
 	}
 	least := atLeast(0.8, "x three of B")
-	for _, n := range []int{1, 16, 256} {
-		r.rate("flow", "ask to delivery, rate", n, got[pathMesh][n], got[pathB][n], "three of B", &least)
-	}
+	r.rates("flow", "ask to delivery", []int{1, 16, 256}, got, "three of B", &least)
 	return nil
 }
 
@@ -376,9 +399,7 @@ func (r *runner) interval() error {
 			return err
 		}
 		least := atLeast(0.8, "x "+one.is)
-		for _, n := range []int{1, 16, 256} {
-			r.rate("interval", one.what+", rate", n, got[pathMesh][n], got[pathB][n], one.is, &least)
-		}
+		r.rates("interval", one.what, []int{1, 16, 256}, got, one.is, &least)
 	}
 	return nil
 }
@@ -434,32 +455,6 @@ func (r *runner) flood() error {
 	return nil
 }
 
-// memory compares a mesh of one pair with a mesh of a thousand agents, all
-// connected: what each agent costs server and gateway together.
-func (r *runner) memory() error {
-	many := r.quick(500, 50)
-	var kept []usage
-	for _, n := range []int{1, many} {
-		s, _, err := r.start(pathMesh, order{Kind: kindMesh, Shape: shape{Readers: n, Controllers: n}}, everybody)
-		if err != nil {
-			return err
-		}
-		time.Sleep(time.Second) // greetings
-		u, err := s.host.do(order{Do: doSettle})
-		s.stop()
-		if err != nil {
-			return err
-		}
-		kept = append(kept, u.Usage)
-	}
-	more := float64(2 * (many - 1))
-	each := func(small, large int64) float64 { return float64(large-small) / more / 1000 }
-	limit := atMost(160, " kB")
-	r.report.add(Figure{Name: "memory", What: fmt.Sprintf("each of %d agents, resident", 2*many), Value: each(kept[0].RSS, kept[1].RSS), Unit: "kB"}, &limit)
-	r.report.add(Figure{Name: "memory", What: fmt.Sprintf("each of %d agents, heap and stacks", 2*many), Value: each(kept[0].Heap, kept[1].Heap), Unit: "kB"}, nil)
-	return nil
-}
-
 // idle is what a mesh with all its agents connected uses when nobody speaks.
 func (r *runner) idle() error {
 	readers, controllers := r.quick(100, 10), r.quick(50, 10)
@@ -488,98 +483,4 @@ func (r *runner) idle() error {
 	r.report.add(Figure{Name: "idle", What: fmt.Sprintf("%d channels for %s, of one core", channels, lasts),
 		Value: 100 * float64(after.Usage.CPU-before.Usage.CPU) / float64(lasts), Unit: "%"}, &limit)
 	return nil
-}
-
-// channels is what a push costs among ever more channels, all of which get
-// their turn.
-func (r *runner) channels() error {
-	shapes := []shape{{2, 5, true}, {10, 10, true}, {25, 40, true}, {100, 100, true}}
-	if r.options.Quick {
-		shapes = shapes[:2]
-	}
-	cost := Curve{Name: "processor time of a push", Over: "channels", Unit: "µs"}
-	var sides []*side
-	defer func() {
-		for _, s := range sides {
-			s.stop()
-		}
-	}()
-	for _, one := range shapes {
-		s, _, err := r.start(pathMesh, order{Kind: kindMesh, Shape: one}, everybody)
-		if err != nil {
-			return err
-		}
-		sides = append(sides, s)
-	}
-	used := make([][]float64, len(sides))
-	for round := range r.rounds + 1 {
-		for i, s := range sides {
-			m, err := s.load(load{Mode: modePush, InFlight: 16, Shape: shapes[i], Duration: r.options.Duration})
-			if err != nil {
-				return err
-			}
-			if round > 0 {
-				used[i] = append(used[i], m.used)
-			}
-		}
-	}
-	for i := range sides {
-		cost.Steps = append(cost.Steps, Point{shapes[i].channels(), median(used[i])})
-	}
-	r.curve("channels", cost)
-	return nil
-}
-
-// decisions is what a push and a start cost behind ever more history.
-func (r *runner) decisions() error {
-	counts := []int{1_000, 10_000, 100_000, 1_000_000}
-	if r.options.Quick {
-		counts = counts[:2]
-	}
-	cost := Curve{Name: "processor time of a push", Over: "decisions in history", Unit: "µs"}
-	start := Curve{Name: "start", Over: "decisions in history", Unit: "ms"}
-	straight := shape{Readers: pairs, Controllers: pairs}
-	var sides []*side
-	defer func() {
-		for _, s := range sides {
-			s.stop()
-		}
-	}()
-	for _, n := range counts {
-		s, started, err := r.start(pathMesh, order{Kind: kindMesh, Shape: straight, History: n}, everybody)
-		if err != nil {
-			return err
-		}
-		sides = append(sides, s)
-		start.Steps = append(start.Steps, Point{n, float64(started.Took.Milliseconds())})
-	}
-	used := make([][]float64, len(sides))
-	for round := range r.rounds + 1 {
-		for i, s := range sides {
-			m, err := s.load(load{Mode: modePush, InFlight: 16, Shape: straight, Duration: r.options.Duration})
-			if err != nil {
-				return err
-			}
-			if round > 0 {
-				used[i] = append(used[i], m.used)
-			}
-		}
-	}
-	for i, n := range counts {
-		cost.Steps = append(cost.Steps, Point{n, median(used[i])})
-	}
-	r.curve("decisions", cost)
-	r.report.Curves = append(r.report.Curves, start)
-	last := start.Steps[len(start.Steps)-1]
-	r.report.add(Figure{Name: "decisions", What: fmt.Sprintf("start behind %d", last.At), Value: last.Value, Unit: "ms"}, nil)
-	return nil
-}
-
-// curve adds a curve and compares its ends.
-func (r *runner) curve(name string, c Curve) {
-	r.report.Curves = append(r.report.Curves, c)
-	first, last := c.Steps[0], c.Steps[len(c.Steps)-1]
-	limit := atMost(flat, "x the first")
-	r.report.add(Figure{Name: name, What: fmt.Sprintf("%s, %d %s", c.Name, last.At, c.Over), InFlight: 16, Value: last.Value,
-		Floor: first.Value, FloorIs: fmt.Sprintf("at %d", first.At), Unit: c.Unit}, &limit)
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// processorTime is what this process has used so far.
-func processorTime() (time.Duration, error) {
+// ProcessorTime is what this process has used so far; it is measured on Unix only.
+func ProcessorTime() (time.Duration, error) {
 	var u syscall.Rusage
 	err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -21,6 +22,7 @@ const (
 type connection struct {
 	count     int
 	handshake bcp.DeliveryID // of bcp_subscriptions_active, until acknowledged
+	greeted   time.Time      // when the newest connection was, if it is a Reader's
 	// ready says that the agent listens, or that patience with it has ended.
 	// Until then a Reader's queries wait, so that none is lost and none comes
 	// twice, and a Controller's deliveries come one by one, in their order.
@@ -40,6 +42,7 @@ func (g *Gateway) noteConnection(d *bcp.Decision) {
 		if c != nil {
 			if c.count--; c.count <= 0 {
 				delete(g.agents, who)
+				g.left(d.Agent)
 			}
 		}
 		return
@@ -52,10 +55,22 @@ func (g *Gateway) noteConnection(d *bcp.Decision) {
 	g.greet(who, c)
 }
 
-// resume greets everybody again after the state was read from the journal.
+// resume greets everybody again after the state was read from the journal, and wakes
+// those who are not there: what waits for them may be stored although nobody
+// acknowledged it.
 func (g *Gateway) resume() {
 	for who, c := range g.agents {
 		g.greet(who, c)
+	}
+	for _, agent := range g.config.State.Mesh.Agents {
+		if len(g.state.OpenQueries(agent.Name)) > 0 {
+			g.wake(agentRole{agent.Name, bcp.RoleReader})
+		}
+	}
+	for _, c := range g.config.State.Mesh.Channels {
+		if len(g.state.Outbox(c.ChannelKey)) > 0 {
+			g.wake(agentRole{c.Controller, bcp.RoleController})
+		}
 	}
 }
 
@@ -71,7 +86,7 @@ func (g *Gateway) carryOn() {
 	}
 	for who, c := range g.agents {
 		if who.Role != bcp.RoleReader {
-			for _, key := range g.channelsOf(who.Agent) {
+			for _, key := range g.state.ChannelsOf(who.Agent) {
 				g.sendDeliveries(key)
 			}
 			continue
@@ -92,12 +107,12 @@ func (g *Gateway) carryOn() {
 func (g *Gateway) greet(who agentRole, c *connection) {
 	switch who.Role {
 	case bcp.RoleReader:
-		c.unheard, c.owed = 0, true
+		c.unheard, c.owed, c.greeted = 0, true, g.clock()
 		c.handshake = bcp.DeliveryID(string(rune(handshakeLetter)) + g.moment().Fresh)
 		g.sendSubscriptions(who, c.handshake, 0, g.clock())
 	case bcp.RoleController:
 		c.ready = false
-		for _, key := range g.channelsOf(who.Agent) {
+		for _, key := range g.state.ChannelsOf(who.Agent) {
 			g.park(key)
 			g.sendDeliveries(key)
 		}
@@ -113,7 +128,7 @@ func (g *Gateway) listens(who agentRole) {
 		return
 	}
 	c.ready = true
-	for _, key := range g.channelsOf(who.Agent) {
+	for _, key := range g.state.ChannelsOf(who.Agent) {
 		g.sendDeliveries(key)
 	}
 	g.sendNoticesTo(who)
@@ -152,14 +167,18 @@ func acknowledges(s subjects.Subject, letter byte) bool {
 }
 
 // acknowledgedSubscriptions notes that a Reader is ready for its open queries.
-// A late acknowledgement is of no interest.
+// A late acknowledgement is of no interest. Neither is an early one where the
+// Reader has several connections: it may be of one that listens already, and the
+// newest would hear nothing.
 func (g *Gateway) acknowledgedSubscriptions(s subjects.Subject) {
 	who := agentRole{s.Agent, s.Role}
-	if c := g.agents[who]; c != nil && c.handshake == bcp.DeliveryID(s.ID) {
-		c.handshake = ""
-		if c.owed || !c.ready {
-			g.sendOpenQueries(who, c)
-		}
+	c := g.agents[who]
+	if c == nil || c.handshake != bcp.DeliveryID(s.ID) || c.count > 1 && g.clock().Sub(c.greeted) < patience {
+		return
+	}
+	c.handshake = ""
+	if c.owed || !c.ready {
+		g.sendOpenQueries(who, c)
 	}
 }
 
@@ -189,10 +208,16 @@ func (g *Gateway) sendQuery(id bcp.QueryID) {
 }
 
 // noteUnheard sends the open queries of a Reader again, a moment later each
-// time, if it did not listen to one. Its subscriptions and a Controller's
-// deliveries are sent again by themselves.
+// time, if it did not listen to one, and so a delivery or a notice. A Reader's
+// subscriptions are sent again by themselves.
 func (g *Gateway) noteUnheard(s subjects.Subject) {
 	who := agentRole{s.Agent, s.Role}
+	if sent := cmp.Or(g.sending[bcp.DeliveryID(s.ID)], g.notices[bcp.DeliveryID(s.ID)]); sent != nil {
+		if !sent.parked && sent.to == who && sent.count == s.Attempt+1 {
+			g.sendUnheard(sent)
+		}
+		return
+	}
 	c := g.agents[who]
 	if _, _, _, open := g.state.Open(bcp.QueryID(s.ID)); !open || c == nil || !c.ready {
 		return
@@ -240,14 +265,4 @@ func (g *Gateway) refuseAnswer(s subjects.Subject, code bcp.Code) {
 	id := bcp.QueryID(s.ID)
 	g.sendResult(&bcp.Decision{Kind: bcp.KindAnswer, Reader: s.Agent, Query: id, Verdict: bcp.Reject, Code: code})
 	g.at(g.clock().Truncate(time.Minute).Add(time.Minute), func() { g.sendQuery(id) })
-}
-
-func (g *Gateway) channelsOf(controller bcp.AgentName) []bcp.ChannelKey {
-	var keys []bcp.ChannelKey
-	for _, c := range g.config.State.Mesh.Channels {
-		if c.Controller == controller {
-			keys = append(keys, c.ChannelKey)
-		}
-	}
-	return keys
 }

@@ -1,7 +1,10 @@
 package gateway
 
 import (
+	"time"
+
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // maxCounted bounds the different subjects of one second's violations; beyond
@@ -14,49 +17,63 @@ func (g *Gateway) decideEvent(e *event) (bcp.Decision, bool) {
 	switch {
 	case e.call != nil, g.onlyCounted(e):
 		return bcp.Decision{}, false
+	case e.change != nil:
+		return g.state.DecideCredential(g.moment(), e.change.Act, e.change.Agent, e.change.Key, e.change.CredentialChange), true
+	case e.alert == bcp.AlertShared:
+		return g.state.DecideShared(g.moment(), e.agent.Agent, e.agent.Role, e.key, e.note), true
+	case e.kind == bcp.KindAlert:
+		return g.state.DecideAlert(g.moment(), e.alert), true
 	case e.kind == bcp.KindProcess:
 		return g.state.DecideProcess(g.moment(), e.agent.Agent, e.process, e.note), true
 	}
-	return g.state.DecideEvent(g.moment(), e.kind, e.agent.Agent, e.agent.Role, "", 0), true
+	return g.state.DecideConnection(g.moment(), e.kind, e.agent.Agent, e.agent.Role, e.key, e.note), true
 }
 
 // count adds to what the next counting record says.
 func (g *Gateway) count(c counted, n int) {
 	if len(g.counts) == 0 {
-		g.at(g.clock().Add(countingInterval), func() {})
+		g.countingSince = g.clock()
 	}
 	if _, known := g.counts[c]; !known && len(g.counts) >= maxCounted {
 		c.subject = ""
 	}
+	before := g.counts[c]
 	g.counts[c] += max(1, n)
+	if !floods(c, before) && floods(c, g.counts[c]) && g.config.Slow != nil {
+		g.config.Slow(c.agent.Agent, c.agent.Role)
+	}
+}
+
+// countingDue is when what was counted is to be recorded, false while nothing was.
+func (g *Gateway) countingDue() (time.Time, bool) {
+	return g.countingSince.Add(countingInterval), len(g.counts) > 0
 }
 
 // nextCounted decides about what was counted, once a second.
 func (g *Gateway) nextCounted() (bcp.Decision, bool) {
-	if g.clock().Sub(g.counted) < countingInterval {
+	if at, ok := g.countingDue(); !ok || g.clock().Before(at) {
 		return bcp.Decision{}, false
 	}
 	for c, n := range g.counts {
 		if _, taken := g.counting[c]; !taken {
-			g.counting[c] = n
+			g.counting[c] = g.state.Last() + 1
+			if s, err := subjects.Parse(c.subject); c.kind == bcp.KindRefusals && err == nil {
+				return g.state.DecideLimited(g.moment(), s.Reader, s.Controller, s.Subscription, n), true
+			}
 			return g.state.DecideEvent(g.moment(), c.kind, c.agent.Agent, c.agent.Role, c.subject, n), true
 		}
 	}
 	return bcp.Decision{}, false
 }
 
-// countsRecorded forgets what the records of this batch say. Nothing was
-// counted since they were decided.
-func (g *Gateway) countsRecorded() {
-	if len(g.counting) == 0 {
-		return
-	}
-	for c := range g.counting {
-		delete(g.counts, c)
+// countsRecorded forgets what this batch's decisions up to the last one say that is
+// stored. Nothing was counted since they were decided.
+func (g *Gateway) countsRecorded(last uint64) {
+	for c, seq := range g.counting {
+		if seq <= last {
+			delete(g.counts, c)
+			g.countingSince = g.clock()
+		}
 	}
 	clear(g.counting)
-	g.counted = g.clock()
-	if len(g.counts) > 0 {
-		g.at(g.clock().Add(countingInterval), func() {})
-	}
 }

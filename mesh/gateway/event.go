@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -12,7 +13,7 @@ const (
 	// it they are counted, like refusals beyond max_refusals.
 	maxConnectionEvents = 30
 	// floodRefusals is how many refusals of an agent in one second, beyond
-	// max_refusals, disconnect it.
+	// max_refusals, or violations of its permissions, slow and disconnect it.
 	floodRefusals = 1000
 )
 
@@ -23,19 +24,43 @@ type event struct {
 	subject string // of a violation, escaped
 	count   int
 	process string // of a process: what became of it
-	note    string // of a process: how it ended
+	note    string // of a process: how it ended; of a connection: its host
+	key     string // of a connection: that of its credentials
+	alert   bcp.AlertKind
+	change  *Change
 	call    func() // instead: has the gateway's goroutine call it
+	flap    int    // which of its minute a connection's was, once that is looked at
 }
 
-// Connected tells the gateway that an agent's connection was accepted.
-func (g *Gateway) Connected(agent bcp.AgentName, role bcp.Role) {
-	g.tell(event{kind: bcp.KindConnect, agent: agentRole{agent, role}})
+// Connected tells the gateway that an agent's connection was accepted, with the
+// public key of its credentials and from which host.
+func (g *Gateway) Connected(agent bcp.AgentName, role bcp.Role, key, host string) {
+	g.tell(event{kind: bcp.KindConnect, agent: agentRole{agent, role}, key: key, note: host})
 }
 
 // Disconnected tells it that one ended.
-func (g *Gateway) Disconnected(agent bcp.AgentName, role bcp.Role) {
-	g.tell(event{kind: bcp.KindDisconnect, agent: agentRole{agent, role}})
+func (g *Gateway) Disconnected(agent bcp.AgentName, role bcp.Role, key, host string) {
+	g.tell(event{kind: bcp.KindDisconnect, agent: agentRole{agent, role}, key: key, note: host})
 }
+
+// Shared tells it that credentials are used in two places at once.
+func (g *Gateway) Shared(agent bcp.AgentName, role bcp.Role, key, hosts string) {
+	g.tell(event{kind: bcp.KindAlert, alert: bcp.AlertShared, agent: agentRole{agent, role}, key: key, note: hosts})
+}
+
+// Change is one thing that was done with keys or credentials.
+type Change struct {
+	Act   bcp.CredentialAct
+	Agent bcp.AgentName
+	Key   string
+	bcp.CredentialChange
+	// Recorded is called, by the gateway's goroutine, once it is recorded.
+	Recorded func()
+}
+
+// Credential has it record a change. Where the gateway ends before, nothing calls
+// Recorded.
+func (g *Gateway) Credential(c Change) { g.tell(event{kind: bcp.KindCredential, change: &c}) }
 
 // Denied tells it that the server refused an agent a subject, count times. The
 // subject is escaped and truncated already.
@@ -49,22 +74,30 @@ func (g *Gateway) Process(agent bcp.AgentName, process, note string) {
 	g.tell(event{kind: bcp.KindProcess, agent: agentRole{Agent: agent}, process: process, note: note})
 }
 
-func (g *Gateway) tell(e event) { g.events.put(input{event: &e}) }
+// Alert has it record an alert that is about the mesh and no channel.
+func (g *Gateway) Alert(kind bcp.AlertKind) { g.tell(event{kind: bcp.KindAlert, alert: kind}) }
+
+func (g *Gateway) tell(e event) { g.tellUntil(context.Background(), e) }
+
+// tellUntil is tell that gives up where ctx ends before there is room.
+func (g *Gateway) tellUntil(ctx context.Context, e event) { g.events.putUntil(ctx, &input{event: &e}) }
 
 // onlyCounted says that an event gets no record of its own.
 func (g *Gateway) onlyCounted(e *event) bool {
 	switch e.kind {
 	case bcp.KindConnect, bcp.KindDisconnect:
 	default:
-		return e.kind != bcp.KindProcess
+		return e.kind == bcp.KindViolation || e.kind == bcp.KindRefusals
 	}
-	f := g.flaps[e.agent]
-	if minute := g.clock().Truncate(time.Minute); !f.minute.Equal(minute) {
-		f = flaps{minute: minute}
+	if e.flap == 0 { // not yet in a batch whose record failed
+		f := g.flaps[e.agent]
+		if minute := g.clock().Truncate(time.Minute); !f.minute.Equal(minute) {
+			f = flaps{minute: minute}
+		}
+		f.events++
+		g.flaps[e.agent], e.flap = f, f.events
 	}
-	f.events++
-	g.flaps[e.agent] = f
-	return f.events > maxConnectionEvents
+	return e.flap > maxConnectionEvents
 }
 
 // countEvent counts what gets no record of its own.
@@ -81,10 +114,15 @@ type flaps struct {
 	events int
 }
 
-// kickFlooder disconnects an agent whose refusals of a second were too many,
-// once the record that counts them is written.
+// floods says that an agent's refusals or violations of a second are too many.
+func floods(c counted, count int) bool {
+	return (c.kind == bcp.KindRefusals || c.kind == bcp.KindViolation) && c.agent.Agent != "" && count >= floodRefusals
+}
+
+// kickFlooder disconnects an agent that floods, once the record that counts its
+// refusals is written.
 func (g *Gateway) kickFlooder(d *bcp.Decision) {
-	if d.Count >= floodRefusals && g.config.Kick != nil {
+	if floods(counted{kind: d.Kind, agent: agentRole{d.Agent, d.Role}}, d.Count) && g.config.Kick != nil {
 		g.log.Warn("disconnecting an agent that floods", "agent", d.Agent, "role", d.Role, "refusals", d.Count)
 		g.config.Kick(d.Agent, d.Role)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,10 +21,17 @@ import (
 
 const (
 	// maxEvents bounds the server's events that are kept while the journal
-	// cannot be written.
+	// cannot be written; whoever tells of more waits.
 	maxEvents = 4096
-	// recoveryWait is the pause between attempts to open the journal again.
-	recoveryWait = time.Second
+	// recoveryWait is the pause between attempts to open the journal again, and
+	// replicatedWait where it has copies: then most attempts wait for a leader.
+	recoveryWait   = time.Second
+	replicatedWait = 100 * time.Millisecond
+	// startPatience is how long a start tries to take the journal.
+	startPatience = 30 * time.Second
+	// replicatedTimeout bounds the wait for what a server says about the streams
+	// where they have copies: a leader that is gone never answers.
+	replicatedTimeout = 2 * time.Second
 	// countingInterval is how often refusals that were only counted are
 	// recorded (PROTOCOL P4.7).
 	countingInterval = time.Second
@@ -42,9 +50,12 @@ type Config struct {
 	// agent goes over it, so that whoever floods has only itself to hurt. They
 	// should reconnect by themselves; Stop closes them. It is required.
 	Connect func() (*nats.Conn, error)
-	// Kick, if set, is called by the gateway's goroutine to disconnect an
+	// Slow, if set, is called by the gateway's goroutine to have less read of an
 	// agent that floods: one with 1,000 refusals or more in a second that were
 	// only counted (PROTOCOL P4.7). It must not block.
+	Slow func(bcp.AgentName, bcp.Role)
+	// Kick, if set, is called by the gateway's goroutine to disconnect such an
+	// agent, behind the record that counts them. It must not block.
 	Kick func(bcp.AgentName, bcp.Role)
 	// Wake, if set, is called by the gateway's goroutine when something waits
 	// for an agent that is not connected. It must not block.
@@ -52,6 +63,12 @@ type Config struct {
 	// Reload, if set, is called when the operator asks for it, by a goroutine
 	// of its own: it ends in a call of [Gateway.Reload].
 	Reload func(context.Context) (Reloaded, error)
+	// Credentials, if set, has changes of credentials recorded, and tells the operator
+	// who is connected. A goroutine of its own calls it with what the operator sent.
+	Credentials func(ctx context.Context, body []byte) (Applied, error)
+	// Storage, if set, tells the operator how full the disk is. A goroutine of its
+	// own calls it.
+	Storage func(context.Context) bcp.Storage
 	// Now is the clock; nil is the machine's.
 	Now func() time.Time
 	// Shard is the number of the journal, 0 on a single machine.
@@ -62,10 +79,21 @@ type Config struct {
 	// has no least time.
 	Snapshots     *jetstream.Snapshots
 	SnapshotEvery uint64
+	// Bases holds what a truncated journal begins behind. Without it, one that is
+	// truncated is refused.
+	Bases *jetstream.Bases
+	// SyncKeys, if set, writes the stream of sealing keys to the disk: for a store
+	// that syncs at intervals.
+	SyncKeys func() error
+	// Asking, if set, is who asks the journal for this gateway: it can be told that
+	// no answer will come before Start has returned.
+	Asking *jetstream.Asking
 	// Logger, nil discards. It never gets a byte of an agent's message.
 	Logger hclog.Logger
-	// OnDecision, if set, is called by the gateway's goroutine with each
-	// decision once it is stored. It must not block, nor keep the pointer.
+	// OnDecision, if set, is called by the gateway's goroutine with each decision
+	// of its own once it is stored, in order, no more than once. One whose record is
+	// stored without an acknowledgement comes when the journal is read again. It must
+	// not block, nor keep the pointer.
 	OnDecision func(*bcp.Decision)
 }
 
@@ -74,38 +102,53 @@ type Gateway struct {
 	config Config
 	log    hclog.Logger
 	js     natsjs.JetStream
+	keys   *jetstream.SealingKeys
 
 	inbox  *inbox
 	events *lane // of what the server tells
 	linked sync.Mutex
-	links  map[agentRole]*nats.Conn           // guarded by linked
-	calls  sync.WaitGroup                     // of Reload
-	lost   atomic.Pointer[context.CancelFunc] // ends the step
+	links  map[agentRole]*nats.Conn // guarded by linked
+	calls  sync.WaitGroup           // of Reload and reconcile
+	asking *jetstream.Asking        // the journal
 	cancel context.CancelCauseFunc
+	ending <-chan struct{} // closed when the gateway is about to end
 	done   chan struct{}
 	err    error // why run ended, once done is closed
 
 	snapshots chan bcp.Config // to be made under these definitions
 	snapping  sync.WaitGroup  // of makeSnapshots
+	// snapshotting is held while a snapshot is made of the journal.
+	snapshotting sync.Mutex
 	// snappedUpTo is the decision that the newest snapshot stands behind.
 	snappedUpTo atomic.Uint64
 
 	// Owned by the goroutine of run.
-	sound   bool      // the state is that of the journal
-	snapped time.Time // when the last snapshot was begun
-	state   *bcp.State
-	journal *jetstream.Journal
-	agents  map[agentRole]*connection
-	sending map[bcp.DeliveryID]*sending
-	notices map[bcp.DeliveryID]int // how often each was sent
-	failed  error                  // of a reload whose record was not acknowledged
+	outcomes []outcome // empty: the room of the last batch
+	records  []byte    // of the last batch
+	sound    bool      // the state is that of the journal
+	observed uint64    // the last decision that OnDecision was called with
+	// uncertain is the batch whose record was not acknowledged, and stored the last
+	// decision that was found in the journal nevertheless.
+	uncertain []outcome
+	stored    uint64
+	snapped   time.Time // when the last snapshot was begun
+	state     *bcp.State
+	journal   *jetstream.Journal
+	agents    map[agentRole]*connection
+	leaving   map[bcp.AgentName]func([]string) // who asked what waits for an agent
+	sending   map[bcp.DeliveryID]*sending
+	notices   map[bcp.DeliveryID]*sending
+	failed    error // of a reload whose record was not acknowledged
+	// reconciling are those that wait for a recount.
+	reconciling []*input
 	// dispatched tells for each sending of an open query which attempt it was.
 	dispatched map[bcp.QueryID][]int
 	counts     map[counted]int
-	counting   map[counted]int // the part of counts that this batch records
-	timers     timers
-	counted    time.Time // when counts were last recorded
-	flaps      map[agentRole]flaps
+	// countingSince is when the first of counts came, or counts were last recorded.
+	countingSince time.Time
+	counting      map[counted]uint64 // the part of counts that this batch records, in which decisions
+	timers        timers
+	flaps         map[agentRole]flaps
 }
 
 // input is one message or event that waits to be decided.
@@ -132,7 +175,8 @@ type counted struct {
 	subject string
 }
 
-// Start replays the journal and begins to serve. The streams exist already.
+// Start replays the journal and begins to serve. The streams exist already. Where
+// the first record is not acknowledged, it tries again for half a minute.
 // Cancelling ctx begins what Stop does.
 func Start(ctx context.Context, config Config) (*Gateway, error) {
 	if config.Logger == nil {
@@ -144,29 +188,35 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	js, err := natsjs.New(config.Conn)
+	if config.Asking == nil {
+		config.Asking = new(jetstream.Asking)
+	}
+	var options []natsjs.JetStreamOpt
+	if config.State.Mesh.Replicas > 1 {
+		options = append(options, natsjs.WithDefaultTimeout(replicatedTimeout))
+	}
+	js, err := natsjs.New(config.Conn, options...)
 	if err != nil {
 		return nil, fmt.Errorf("starting the gateway: %w", err)
 	}
 	g := &Gateway{
-		config: config, log: config.Logger, js: js,
+		config: config, log: config.Logger, js: js, keys: jetstream.NewSealingKeys(js), asking: config.Asking,
 		inbox: newInbox(), links: make(map[agentRole]*nats.Conn), done: make(chan struct{}),
-		agents: make(map[agentRole]*connection), sending: make(map[bcp.DeliveryID]*sending), notices: make(map[bcp.DeliveryID]int),
-		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]int), counting: make(map[counted]int),
+		agents: make(map[agentRole]*connection), leaving: make(map[bcp.AgentName]func([]string)), sending: make(map[bcp.DeliveryID]*sending), notices: make(map[bcp.DeliveryID]*sending),
+		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]int), counting: make(map[counted]uint64),
 		flaps: make(map[agentRole]flaps), snapshots: make(chan bcp.Config),
 	}
+	g.keys.SyncWith(config.SyncKeys)
 	g.events = g.inbox.lane()
 	config.Conn.SetDisconnectErrHandler(func(_ *nats.Conn, err error) {
 		if err != nil { // it is not closed
 			g.log.Warn("the journal's connection is lost", "error", err)
 		}
-		if end := g.lost.Load(); end != nil {
-			(*end)()
-		}
+		g.Unwritten("the connection is lost")
 	})
 	runCtx, cancel := context.WithCancelCause(ctx)
-	g.cancel = cancel
-	if err := g.open(runCtx); err != nil {
+	g.cancel, g.ending = cancel, runCtx.Done()
+	if err := g.openFirst(runCtx); err != nil {
 		cancel(err)
 		return nil, err
 	}
@@ -193,6 +243,12 @@ func (g *Gateway) Stop() error {
 	return g.err
 }
 
+// Unwritten tells the gateway that the journal cannot be written, and why: an
+// acknowledgement that it waits for will not come.
+func (g *Gateway) Unwritten(reason string) {
+	g.asking.Unanswered(reason)
+}
+
 // Done is closed when the gateway ended, by Stop or because another gateway
 // writes to its journal.
 func (g *Gateway) Done() <-chan struct{} { return g.done }
@@ -202,35 +258,80 @@ var (
 	errNoConnect = errors.New("starting the gateway: it needs connections for the agents")
 )
 
+// openFirst is open for a start, which a write that fails once does not end, nor a
+// server that has closed its streams and opens them again: on a cluster, where another
+// gateway may do better, whoever has the lease decides. A journal that is full stays so.
+// One with copies that seems to have lost its end may have been told of by a leader that
+// another one has followed, and that does not know it yet.
+func (g *Gateway) openFirst(ctx context.Context) error {
+	var first error
+	for end := time.Now().Add(startPatience); ; {
+		err := g.asking.Do(ctx, g.open)
+		unwritten := errors.Is(err, jetstream.ErrUncertain) || errors.Is(err, jetstream.ErrUnanswered) ||
+			g.replicated() && errors.Is(err, jetstream.ErrLost) || !g.replicated() && jetstream.Unanswered(err)
+		switch {
+		case err == nil, errors.Is(err, jetstream.ErrFull), !unwritten && first == nil, !unwritten && !errors.Is(err, context.DeadlineExceeded):
+			return err
+		case first == nil:
+			first = err
+		}
+		if ctx.Err() != nil || time.Now().After(end) {
+			return first
+		}
+		g.log.Warn("the journal cannot be taken; trying again", "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(g.recoveryPause()):
+		}
+	}
+}
+
+// recoveryPause is between two attempts to open the journal.
+func (g *Gateway) recoveryPause() time.Duration {
+	if g.replicated() {
+		return replicatedWait
+	}
+	return recoveryWait
+}
+
 // open makes the state from the journal and records that this gateway starts.
 func (g *Gateway) open(ctx context.Context) error {
 	journal, err := jetstream.OpenJournal(ctx, g.js, g.config.Shard)
 	if err != nil {
 		return err
 	}
-	r, err := replay(ctx, journal, g.config.Snapshots, g.config.State, g.log)
+	each := g.unacknowledged()
+	r, err := g.replay(ctx, journal, g.config.State, each)
 	if err != nil {
 		return err
 	}
 	state := r.state
-	if err := jetstream.CheckEnd(ctx, g.js, state.Last()); err != nil {
-		return err
+	// Copies do not lose their end while the gateway runs, and to wait for the leaders
+	// of all streams would take long.
+	if g.state == nil || !g.replicated() {
+		if err := jetstream.CheckEnd(ctx, g.js, state.Last()); err != nil {
+			return err
+		}
 	}
 	g.state, g.journal = state, journal
 	g.snappedUpTo.Store(state.Last() - r.read)
 	g.log.Info("journal replayed", "decisions", state.Last(), "read", r.read)
-	if err := g.take(ctx); err != nil {
+	if err := g.take(ctx, each); err != nil {
 		return err
 	}
 	g.sound = true
 	return nil
 }
 
-// take records that this gateway writes from here on. Whoever wrote meanwhile was
-// quicker: what it wrote is read, and then it is tried again. The other one is
-// fenced by the record and steps down.
-func (g *Gateway) take(ctx context.Context) error {
+// take records that this gateway writes from here on, unless the journal has agents that
+// are on another shard ([bcp.ErrMoved]). Whoever wrote meanwhile was quicker: what it
+// wrote is read, with each called, and then it is tried again. The other one is fenced
+// by the record and steps down.
+func (g *Gateway) take(ctx context.Context, each func(*bcp.Decision)) error {
 	for tries := 1; ; tries++ {
+		if err := g.state.Moved(); err != nil {
+			return err
+		}
 		start := g.state.DecideStart(g.moment(), g.config.State.Version)
 		record, err := bcp.EncodeDecision(&start)
 		if err != nil {
@@ -241,19 +342,50 @@ func (g *Gateway) take(ctx context.Context) error {
 			if err := g.state.Apply(&start, bcp.RecordDigest(record)); err != nil {
 				return err
 			}
-			if g.config.OnDecision != nil {
-				g.config.OnDecision(&start)
-			}
+			g.observe(&start)
 			return nil
 		case !errors.Is(err, jetstream.ErrFenced) || tries == maxTakes:
 			return err
 		}
 		behind := jetstream.Position{Sequence: g.journal.Last(), Head: g.state.Head()}
-		if err := g.journal.ReplayBehind(ctx, behind, applyTo(g.state)); err != nil {
+		if err := g.journal.ReplayBehind(ctx, behind, applyTo(ctx, g.keys, g.state, each)); err != nil {
 			return err
+		}
+		if g.journal.Last() == behind.Sequence { // who tells the end does not know it yet
+			select {
+			case <-ctx.Done():
+			case <-time.After(replicatedWait):
+			}
 		}
 	}
 }
+
+// observe tells of a decision that is stored.
+func (g *Gateway) observe(d *bcp.Decision) {
+	g.observed = d.Seq
+	if g.config.OnDecision != nil {
+		g.config.OnDecision(d)
+	}
+}
+
+// unacknowledged returns what observes those decisions of this gateway whose record
+// was not acknowledged, when the journal is read again. A record of a start is where
+// somebody took the journal: what is behind it is another gateway's.
+func (g *Gateway) unacknowledged() func(*bcp.Decision) {
+	own := g.observed > 0
+	return func(d *bcp.Decision) {
+		if !own || d.Seq <= g.observed {
+			return
+		}
+		if own = d.Kind != bcp.KindStart; own {
+			g.stored = d.Seq
+			g.observe(d)
+		}
+	}
+}
+
+// replicated reports whether the journal has copies on other servers.
+func (g *Gateway) replicated() bool { return g.config.State.Mesh.Replicas > 1 }
 
 // maxTakes is how often a gateway tries to be quicker than the one that it takes
 // over from.
@@ -270,10 +402,10 @@ func (g *Gateway) run(ctx context.Context) {
 	defer g.unlink()
 	defer g.inbox.close()
 	g.resume()
-	var batch []input
+	var batch []*input
 	for {
 		if len(batch) == 0 {
-			batch = g.wait(ctx)
+			batch = g.wait(ctx, batch)
 		}
 		if ctx.Err() != nil {
 			if cause := context.Cause(ctx); !errors.Is(cause, errStopped) {
@@ -281,9 +413,10 @@ func (g *Gateway) run(ctx context.Context) {
 			}
 			return
 		}
-		err := g.stepConnected(context.WithoutCancel(ctx), batch)
+		err := g.asking.Do(context.WithoutCancel(ctx), func(ctx context.Context) error { return g.step(ctx, batch) })
 		if err == nil { // everybody of the batch has been answered
-			batch, err, g.failed = nil, g.failed, nil
+			clear(batch)
+			batch, err, g.failed = batch[:0], g.failed, nil
 		}
 		if err == nil {
 			g.snapshotDue()
@@ -299,57 +432,70 @@ func (g *Gateway) run(ctx context.Context) {
 	}
 }
 
-// stepConnected is step, which ends with an error where the journal's
-// connection is lost: the acknowledgement would not come.
-func (g *Gateway) stepConnected(ctx context.Context, batch []input) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	g.lost.Store(&cancel)
-	return g.step(ctx, batch)
-}
-
 // wait returns the messages that are there, at least one, or none when a timer
-// is due.
-func (g *Gateway) wait(ctx context.Context) []input {
+// is due. The room is an empty batch.
+func (g *Gateway) wait(ctx context.Context, room []*input) []*input {
 	timer := time.NewTimer(g.untilDue())
 	defer timer.Stop()
-	return g.inbox.next(ctx, timer.C)
+	return g.inbox.next(ctx, room, timer.C)
 }
 
 // recover throws the state away, since nobody knows what of the last record is
 // stored, and makes it again from the journal. Whoever waits hears unavailable
-// and tries again. What the server told meanwhile about agents is returned: it
-// will not be told again.
-func (g *Gateway) recover(ctx context.Context, batch []input, cause error) (events []input) {
+// and tries again. What the server told meanwhile about agents, and what of the batch
+// is not stored, is returned: it will not be told again.
+func (g *Gateway) recover(ctx context.Context, batch []*input, cause error) (events []*input) {
 	g.log.Error("a record was not acknowledged; reading the journal again", "error", cause)
-	refuse := func(in input) {
+	refuse := func(in *input) {
 		if in.event == nil {
 			g.answer(in, g.refusal(in, bcp.Unavailable))
-		} else if len(events) < maxEvents {
+		} else {
 			events = append(events, in)
 		}
 	}
 	for _, in := range batch {
 		refuse(in)
 	}
-	clear(g.counting)
-	for ctx.Err() == nil {
-		err := g.open(ctx)
+	defer g.events.hold(false)
+	for tries := 1; ctx.Err() == nil; tries++ {
+		err := g.asking.Do(ctx, g.open)
 		if err == nil {
 			g.forgetSent()
 			g.resume()
-			return events
+			return g.releaseStored(events)
 		}
 		g.log.Error("opening the journal", "error", err)
-		wait, cancel := context.WithTimeout(ctx, recoveryWait)
+		if tries == 1 && ctx.Err() == nil {
+			g.publishAlert(bcp.Alert{Type: bcp.TypeAlert, Alert: bcp.AlertJournal, Time: g.clock()})
+		}
+		wait, cancel := context.WithTimeout(ctx, g.recoveryPause())
 		for wait.Err() == nil {
-			for _, in := range g.inbox.next(wait, nil) {
+			g.events.hold(len(events) >= maxEvents)
+			for _, in := range g.inbox.next(wait, nil, nil) {
 				refuse(in)
 			}
 		}
 		cancel()
 	}
 	return events
+}
+
+// releaseStored does what is left to do of a batch that is stored although nobody
+// acknowledged it: what was counted is recorded, and what no message asked for is
+// released. Whoever did ask was told to try again. It returns the events that are not
+// decided.
+func (g *Gateway) releaseStored(events []*input) []*input {
+	g.countsRecorded(g.stored)
+	released := make(map[*input]bool)
+	for i := range g.uncertain {
+		o := &g.uncertain[i]
+		if o.record != nil && o.in.subject.Kind == 0 && o.decision.Seq <= g.stored {
+			g.release(o)
+			released[o.in] = true
+		}
+	}
+	g.uncertain = nil
+	return slices.DeleteFunc(events, func(in *input) bool { return released[in] })
 }
 
 // moment gives the next decision its time and its randomness.

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,64 +22,163 @@ import (
 // covers BCP-38, P11.1, P10, P4.5
 func TestNoRecordNoRelease(t *testing.T) {
 	t.Parallel()
-	for _, stream := range []string{jetstream.CommitStream, jetstream.RawStream} {
-		t.Run(stream, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			g := b.start(t)
-			main := b.agent(t, "main")
-			told := main.Deliveries(t)
-			mailer := b.agent(t, "mailer")
-			if r := mailer.Request(t, pushAlert, alert(`,"push_id":"p1"`)); r.Fields["success"] != true {
-				t.Fatal(r.JSON)
-			}
-			first := told.Next(t)
-			main.Acknowledge(t, first)
-			g.wait(t, 1, of(bcp.KindAcknowledge))
-			mailer.Close()
-			g.wait(t, 1, of(bcp.KindDisconnect))
+	b := newBench(t)
+	g := b.start(t)
+	main := b.agent(t, "main")
+	told := main.Deliveries(t)
+	mailer := b.agent(t, "mailer")
+	if r := mailer.Request(t, pushAlert, alert(`,"push_id":"p1"`)); r.Fields["success"] != true {
+		t.Fatal(r.JSON)
+	}
+	first := told.Next(t)
+	main.Acknowledge(t, first)
+	g.wait(t, 1, of(bcp.KindAcknowledge))
+	mailer.Close()
+	g.wait(t, 1, of(bcp.KindDisconnect))
 
-			b.full(t, stream, true)
-			if r := main.Ask(t, "mailer", askUrgent); r.JSON != `{"error":"unavailable","detail":"the gateway cannot record a decision now"}` {
-				t.Errorf("receipt %s", r.JSON)
-			}
-			// It connects while nothing can be recorded.
-			mailer = b.agent(t, "mailer")
-			queries := mailer.Queries(t)
-			push := alert(`,"push_id":"p2"`)
-			if r := mailer.Request(t, pushAlert, push); r.Text("code") != "unavailable" || r.Fields["success"] != false {
-				t.Errorf("result %s", r.JSON)
-			}
-			if stream == jetstream.CommitStream {
-				for _, d := range told.Taken(t) {
-					if d.JSON != first.JSON { // which may come twice
-						t.Errorf("delivered: %s", d.JSON)
-					}
-				}
-			}
+	operator := b.operator(t)
+	alerts := operator.Listen(t, subjects.Alerts())
+	b.full(t, jetstream.CommitStream, true)
+	if r := main.Ask(t, "mailer", askUrgent); r.JSON != `{"error":"unavailable","detail":"the gateway cannot record a decision now"}` {
+		t.Errorf("receipt %s", r.JSON)
+	}
+	alerts.NextOf(t, meshtest.With("alert", bcp.AlertJournal))
+	// It connects while nothing can be recorded.
+	mailer = b.agent(t, "mailer")
+	queries := mailer.Queries(t)
+	push := alert(`,"push_id":"p2"`)
+	if r := mailer.Request(t, pushAlert, push); r.Text("code") != "unavailable" || r.Fields["success"] != false {
+		t.Errorf("result %s", r.JSON)
+	}
+	for _, d := range told.Taken(t) {
+		if d.JSON != first.JSON { // which may come twice
+			t.Errorf("delivered: %s", d.JSON)
+		}
+	}
 
-			b.full(t, stream, false)
-			for deadline := time.Now().Add(meshtest.Patience); ; {
-				r := mailer.Request(t, pushAlert, push)
-				if r.Fields["success"] == true {
-					break
-				}
-				if r.Text("code") != "unavailable" || time.Now().After(deadline) {
-					t.Fatal(r.JSON)
-				}
-			}
-			told.NextOf(t, meshtest.WithType("bcp_response_delivery"))
-			id := main.Accepted(t, "mailer", askUrgent)
-			mailer.Answer(t, queries.NextOf(t, meshtest.With("query_id", id)), `"response":{"urgent":true}`)
-			told.NextOf(t, meshtest.With("query_id", id))
-			if err := g.Stop(); err != nil {
-				t.Error(err)
-			}
-			j := b.journal(t)
-			if j.Pushes["main mailer p1"] != 1 || j.Pushes["main mailer p2"] != 1 {
-				t.Errorf("pushes %v", j.Pushes)
-			}
-		})
+	b.full(t, jetstream.CommitStream, false)
+	for deadline := time.Now().Add(meshtest.Patience); ; {
+		r := mailer.Request(t, pushAlert, push)
+		if r.Fields["success"] == true {
+			break
+		}
+		if r.Text("code") != "unavailable" || time.Now().After(deadline) {
+			t.Fatal(r.JSON)
+		}
+	}
+	told.NextOf(t, meshtest.WithType("bcp_response_delivery"))
+	id := main.Accepted(t, "mailer", askUrgent)
+	mailer.Answer(t, queries.NextOf(t, meshtest.With("query_id", id)), `"response":{"urgent":true}`)
+	told.NextOf(t, meshtest.With("query_id", id))
+	if err := g.Stop(); err != nil {
+		t.Error(err)
+	}
+	j := b.journal(t)
+	if j.Pushes["main mailer p1"] != 1 || j.Pushes["main mailer p2"] != 1 {
+		t.Errorf("pushes %v", j.Pushes)
+	}
+}
+
+// A decision that was stored, though nobody acknowledged it, is told of all the same
+// when the journal is read again, once and in its place: who counts decisions misses
+// none.
+//
+// covers P11.1, P4.5
+func TestUnacknowledgedDecisionsAreTold(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	g := b.start(t)
+	mailer := b.agent(t, "mailer")
+	g.wait(t, 1, of(bcp.KindConnect))
+	reply, err := mailer.SubscribeSync(mailer.NewInbox())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.unacknowledged(t, func() {
+		if err := mailer.PublishRequest(pushAlert, reply.Subject, []byte(alert(`,"push_id":"p1"`))); err != nil {
+			t.Error(err)
+		}
+	})
+	g.Unwritten("the test says so")
+	g.wait(t, 2, of(bcp.KindStart))
+	if n := len(g.wait(t, 1, of(bcp.KindPush))); n != 1 {
+		t.Errorf("told of %d pushes", n)
+	}
+	if r := mailer.Request(t, pushAlert, alert(`,"push_id":"p2"`)); r.Fields["success"] != true {
+		t.Errorf("result %s", r.JSON)
+	}
+	for i, d := range g.wait(t, 5, func(*bcp.Decision) bool { return true }) {
+		if d.Seq != uint64(i+1) {
+			t.Errorf("told of decision %d as the %dth", d.Seq, i+1)
+		}
+	}
+}
+
+// Where the gateway's own connections are lost, agents that keep theirs get again what
+// they have not answered: the question or the answer may have been on its way.
+//
+// covers P9.1, P9.5, A-RECONN
+func TestLostLinksLoseNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	g := b.start(t)
+	main, mailer := b.agent(t, "main"), b.agent(t, "mailer")
+	queries, deliveries := mailer.Queries(t), main.Deliveries(t)
+	g.wait(t, 2, of(bcp.KindConnect))
+	id := main.Accepted(t, "mailer", askUrgent)
+	first := queries.Next(t)
+	if r := mailer.Request(t, pushAlert, alert("")); r.Fields["success"] != true {
+		t.Errorf("result %s", r.JSON)
+	}
+	delivery := deliveries.Next(t)
+	for _, conn := range g.conns[1:] { // but the journal's
+		if err := conn.ForceReconnect(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if again := queries.Next(t); again.Text("query_id") != string(id) || again.Reply == first.Reply {
+		t.Errorf("asked %s on %s, then %s on %s", first.JSON, first.Reply, again.JSON, again.Reply)
+	}
+	if again := deliveries.Next(t); again.JSON != delivery.JSON {
+		t.Errorf("delivered %s, then %s", delivery.JSON, again.JSON)
+	}
+	if n := len(g.wait(t, 2, of(bcp.KindConnect))); n != 2 {
+		t.Errorf("%d connections began", n)
+	}
+}
+
+// Nothing is recorded before the keys are stored that it is sealed under.
+//
+// covers P11.1, P11.5
+func TestNoKeyNoRecord(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	g := b.start(t)
+	mailer := b.agent(t, "mailer")
+	g.wait(t, 1, of(bcp.KindConnect))
+	if _, err := b.js.Publish(t.Context(), subjects.Key("other", "mailer", subjects.SealedRaw, "2026-03-15"), make([]byte, 32)); err != nil {
+		t.Fatal(err)
+	}
+	b.full(t, jetstream.KeyStream, true) // one is enough
+	push := alert(`,"push_id":"p1"`)
+	if r := mailer.Request(t, pushAlert, push); r.Text("code") != "unavailable" || r.Fields["success"] != false {
+		t.Errorf("result %s", r.JSON)
+	}
+	b.full(t, jetstream.KeyStream, false)
+	for deadline := time.Now().Add(meshtest.Patience); ; {
+		r := mailer.Request(t, pushAlert, push)
+		if r.Fields["success"] == true {
+			break
+		}
+		if r.Text("code") != "unavailable" || time.Now().After(deadline) {
+			t.Fatal(r.JSON)
+		}
+	}
+	if err := g.Stop(); err != nil {
+		t.Error(err)
+	}
+	if j := b.journal(t); j.Pushes["main mailer p1"] != 1 {
+		t.Errorf("pushes %v", j.Pushes)
 	}
 }
 
@@ -88,6 +188,7 @@ func TestSecondGatewayFencesTheFirst(t *testing.T) {
 	b := newBench(t)
 	first := b.start(t)
 	mailer := b.agent(t, "mailer")
+	first.wait(t, 1, of(bcp.KindConnect)) // it has no more to write while the second reads
 	if r := mailer.Request(t, pushAlert, alert("")); r.Fields["success"] != true {
 		t.Fatal(r.JSON)
 	}
@@ -196,6 +297,55 @@ func TestNobodyListens(t *testing.T) {
 	g.wait(t, 1, of(bcp.KindAcknowledge))
 }
 
+// Who says with the server's words that nobody listens has not answered: it gets
+// the query or the delivery again. A push that says so is refused like any other
+// that is malformed.
+//
+// covers A-REPLY, P9.5
+func TestForgedSilence(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	g := b.start(t)
+	main, mailer := b.agent(t, "main"), b.agent(t, "mailer")
+	told, queries := main.Deliveries(t), mailer.Queries(t)
+	handshake := mailer.Deliveries(t).NextOf(t, meshtest.WithType(bcp.TypeSubscriptionsActive))
+	mailer.Acknowledge(t, handshake)
+	silence := func(subject string) *nats.Msg {
+		return &nats.Msg{Subject: subject, Header: nats.Header{"Status": {"503"}}}
+	}
+	id := main.Accepted(t, "mailer", askUrgent)
+	seen := map[string]bool{}
+	for range 3 {
+		query := queries.Next(t)
+		if query.Text("query_id") != string(id) || seen[query.Reply] {
+			t.Fatalf("query %s with reply subject %s", query.JSON, query.Reply)
+		}
+		seen[query.Reply] = true
+		if err := mailer.PublishMsg(silence(query.Reply)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mailer.Answer(t, queries.Next(t), `"response":{"urgent":true}`)
+	first := told.Next(t)
+	if err := main.PublishMsg(silence(first.Reply)); err != nil {
+		t.Fatal(err)
+	}
+	again := told.Next(t)
+	if again.Reply == first.Reply || again.JSON != first.JSON {
+		t.Errorf("%s, then %s", first.JSON, again.JSON)
+	}
+	main.Acknowledge(t, again)
+	receipt, err := mailer.RequestMsg(silence(pushAlert), meshtest.Patience)
+	if err != nil || !strings.Contains(string(receipt.Data), string(bcp.Malformed)) {
+		t.Errorf("%s, %v", receipt.Data, err)
+	}
+	g.wait(t, 1, of(bcp.KindPush))
+	if answers := g.wait(t, 1, of(bcp.KindAnswer)); len(answers) != 1 || answers[0].Verdict != bcp.Accept || answers[0].Attempt != 0 {
+		t.Errorf("%d answers, the first %v as attempt %d", len(answers), answers[0].Verdict, answers[0].Attempt)
+	}
+	g.wait(t, 1, of(bcp.KindAcknowledge))
+}
+
 // The greatest answers, more at once than one record can hold.
 //
 // covers P4.5, A-CRASH
@@ -259,12 +409,68 @@ func TestGatewayKnowsOnlyItsDefinitions(t *testing.T) {
 		t.Error(err)
 	}
 
-	b.definition = meshtest.Parse(t, map[string]string{"main.md": "---\nname: main\n---\n", "mailer.md": "---\nname: mailer\n---\n"})
-	b.start(t)
+	// Both have their roles, and channels with others.
+	b.definition = meshtest.Parse(t, map[string]string{
+		"main.md":   "---\nname: main\nbcp_channels: [{peer: clerk, role: controller, max_category: 1, budget_bits: 10}]\n---\n",
+		"mailer.md": "---\nname: mailer\nbcp_channels: [{peer: boss, role: reader}]\n---\n",
+		"boss.md":   "---\nname: boss\nbcp_channels: [{peer: mailer, role: controller, max_category: 1, budget_bits: 10}]\n---\n",
+		"clerk.md":  "---\nname: clerk\nbcp_channels: [{peer: main, role: reader}]\n---\n",
+	})
+	g = b.start(t)
 	if r := main.Ask(t, "mailer", askUrgent); r.Text("error") != "no_channel" {
 		t.Errorf("receipt %s", r.JSON)
 	}
 	if r := mailer.Request(t, pushAlert, alert("")); r.JSON != want {
 		t.Errorf("result %s", r.JSON)
+	}
+	if err := g.Stop(); err != nil {
+		t.Error(err)
+	}
+
+	// Nobody listens to one in a role that it does not have.
+	b.definition = meshtest.Parse(t, map[string]string{"main.md": "---\nname: main\n---\n", "mailer.md": "---\nname: mailer\n---\n"})
+	g = b.start(t)
+	if _, err := main.Conn.Request(subjects.Ask("main", "mailer"), []byte(askUrgent), meshtest.Patience); !errors.Is(err, nats.ErrNoResponders) {
+		t.Errorf("an ask: %v", err)
+	}
+	if _, err := mailer.Conn.Request(pushAlert, []byte(alert("")), meshtest.Patience); !errors.Is(err, nats.ErrNoResponders) {
+		t.Errorf("a push: %v", err)
+	}
+	if err := g.Stop(); err != nil {
+		t.Error(err)
+	}
+	if slices.ContainsFunc(g.decisions, func(d bcp.Decision) bool { return d.Kind == bcp.KindAsk || d.Kind == bcp.KindPush }) {
+		t.Error("it was decided")
+	}
+}
+
+// Who asks what waits for an agent whose connection has ended, before the server
+// has told of that, hears it then.
+//
+// covers P9.2
+func TestWaitingForOneThatIsLeaving(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	g := b.start(t)
+	main, mailer := b.agent(t, "main"), b.agent(t, "mailer")
+	g.wait(t, 2, of(bcp.KindConnect)) // an ask needs no connection of who is asked
+	id := main.Accepted(t, "mailer", askUrgent)
+	heard := make(chan []string, 1)
+	g.Waiting("mailer", func(ids []string) { heard <- ids })
+	second := main.Accepted(t, "mailer", askUrgent) // which is behind that
+	select {
+	case ids := <-heard:
+		t.Fatalf("%v wait for one that is connected", ids)
+	default:
+	}
+	mailer.Conn.Close()
+	select {
+	case ids := <-heard:
+		slices.Sort(ids)
+		if want := slices.Sorted(slices.Values([]string{string(id), string(second)})); !slices.Equal(ids, want) {
+			t.Errorf("%v wait, not %v", ids, want)
+		}
+	case <-time.After(meshtest.Patience):
+		t.Fatal("nobody told what waits")
 	}
 }

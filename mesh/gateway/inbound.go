@@ -40,8 +40,9 @@ type inbox struct {
 type lane struct {
 	inbox   *inbox
 	room    sync.Cond // on the inbox's mutex
-	waiting []input
+	waiting []*input
 	bytes   int
+	held    bool // it has no turn
 }
 
 func newInbox() *inbox { return &inbox{arrived: make(chan struct{}, 1)} }
@@ -53,36 +54,68 @@ func (b *inbox) lane() *lane {
 }
 
 // put waits for room in the lane. A closed inbox takes nothing.
-func (l *lane) put(in input) {
+func (l *lane) put(in *input) { l.putUntil(context.Background(), in) }
+
+// putUntil is put that gives up where ctx ends before there is room.
+func (l *lane) putUntil(ctx context.Context, in *input) {
 	b := l.inbox
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for !b.closed && (len(l.waiting) >= laneMessages || l.bytes+len(in.body) > laneBytes && len(l.waiting) > 0) {
+	for !b.closed && ctx.Err() == nil && (len(l.waiting) >= laneMessages || l.bytes+len(in.body) > laneBytes && len(l.waiting) > 0) {
+		stop := context.AfterFunc(ctx, func() {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			l.room.Broadcast()
+		})
 		l.room.Wait()
+		stop()
 	}
-	if b.closed {
+	if b.closed || ctx.Err() != nil {
 		return
-	}
-	if len(l.waiting) == 0 {
-		b.turns = append(b.turns, l)
 	}
 	l.waiting = append(l.waiting, in)
 	l.bytes += len(in.body)
+	if len(l.waiting) == 1 && !l.held {
+		b.turns = append(b.turns, l)
+	}
+	b.wake()
+}
+
+// hold leaves what waits in the lane there, and whoever waits for room waiting, until
+// it is not held any more.
+func (l *lane) hold(held bool) {
+	b := l.inbox
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if l.held == held {
+		return
+	}
+	if l.held = held; held {
+		b.turns = slices.DeleteFunc(b.turns, func(other *lane) bool { return other == l })
+	} else if len(l.waiting) > 0 {
+		b.turns = append(b.turns, l)
+		b.wake()
+	}
+}
+
+// wake is called with the mutex held.
+func (b *inbox) wake() {
 	select {
 	case b.arrived <- struct{}{}:
 	default:
 	}
 }
 
-// take returns what waits, one of each lane in turn, up to a batch.
-func (b *inbox) take() (batch []input) {
+// take adds what waits to an empty batch, one of each lane in turn, up to a full
+// one.
+func (b *inbox) take(batch []*input) []*input {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for bytes := 0; len(b.turns) > 0 && len(batch) < maxBatch && bytes <= maxBatchBytes; {
 		l := b.turns[0]
 		b.turns = b.turns[1:]
 		in := l.waiting[0]
-		l.waiting[0] = input{}
+		l.waiting[0] = nil
 		l.waiting = l.waiting[1:]
 		if len(l.waiting) > 0 {
 			b.turns = append(b.turns, l)
@@ -95,18 +128,18 @@ func (b *inbox) take() (batch []input) {
 	return batch
 }
 
-// next waits until there is something, or until the time comes.
-func (b *inbox) next(ctx context.Context, due <-chan time.Time) []input {
+// next waits until there is something for an empty batch, or until the time comes.
+func (b *inbox) next(ctx context.Context, batch []*input, due <-chan time.Time) []*input {
 	for {
-		if batch := b.take(); len(batch) > 0 {
+		if batch = b.take(batch); len(batch) > 0 {
 			return batch
 		}
 		select {
 		case <-b.arrived:
 		case <-due:
-			return nil
+			return batch
 		case <-ctx.Done():
-			return nil
+			return batch
 		}
 	}
 }
@@ -123,33 +156,24 @@ func (b *inbox) close() {
 
 // subscribe listens to what agents and people may send, over a connection for
 // each agent and role. One that sends more than the gateway reads loses that
-// connection, or messages on it, and nobody else does.
+// connection, or messages on it, and nobody else does. A reload calls it before the
+// server has the new permissions, and leaves the connections of roles that were
+// taken: what an agent may send by either definitions is decided and recorded.
 func (g *Gateway) subscribe() error {
 	mesh := g.config.State.Mesh
+	everybody := []agentRole{{bcp.Operator, bcp.RoleOperator}}
 	for _, a := range mesh.Agents {
-		reader, controller := agentRole{a.Name, bcp.RoleReader}, agentRole{a.Name, bcp.RoleController}
-		// What an agent may not send by these definitions, but by those that
-		// the server still has, is refused and recorded like the rest.
-		if err := g.link(reader); err != nil {
-			return err
+		if a.Reader {
+			everybody = append(everybody, agentRole{a.Name, bcp.RoleReader})
 		}
-		if a.Reader && a.Controller {
-			if err := g.link(controller); err != nil {
-				return err
-			}
-			continue
-		}
-		if g.setLink(controller, g.linkOf(reader)) {
-			if err := g.listen(controller, g.inbox.lane()); err != nil {
-				return err
-			}
+		if a.Controller {
+			everybody = append(everybody, agentRole{a.Name, bcp.RoleController})
 		}
 	}
-	people := []agentRole{{bcp.Operator, bcp.RoleOperator}}
 	for _, name := range mesh.Approvers {
-		people = append(people, agentRole{name, bcp.RoleApprover})
+		everybody = append(everybody, agentRole{name, bcp.RoleApprover})
 	}
-	for _, who := range people {
+	for _, who := range everybody {
 		if err := g.link(who); err != nil {
 			return err
 		}
@@ -166,8 +190,25 @@ func (g *Gateway) link(who agentRole) error {
 	if err != nil {
 		return fmt.Errorf("connecting for the %s %s: %w", who.Role, who.Agent, err)
 	}
-	g.setLink(who, conn)
+	g.linked.Lock()
+	g.links[who] = conn
+	g.linked.Unlock()
+	before := conn.ReconnectHandler()
+	conn.SetReconnectHandler(func(conn *nats.Conn) {
+		if before != nil {
+			before(conn)
+		}
+		g.tell(event{call: func() { g.relinked(who) }})
+	})
 	return g.listen(who, g.inbox.lane())
+}
+
+// relinked sends again what an agent has not answered: on the connection that was lost
+// its answers were lost too, and nobody else sends a query again.
+func (g *Gateway) relinked(who agentRole) {
+	if c := g.agents[who]; c != nil {
+		g.greet(who, c)
+	}
 }
 
 func (g *Gateway) linkOf(who agentRole) *nats.Conn {
@@ -176,26 +217,11 @@ func (g *Gateway) linkOf(who agentRole) *nats.Conn {
 	return g.links[who]
 }
 
-// setLink reports false where there is a connection already.
-func (g *Gateway) setLink(who agentRole, conn *nats.Conn) bool {
-	g.linked.Lock()
-	defer g.linked.Unlock()
-	if g.links[who] != nil {
-		return false
-	}
-	g.links[who] = conn
-	return true
-}
-
-// connections returns every connection once.
+// connections returns every connection.
 func (g *Gateway) connections() []*nats.Conn {
 	g.linked.Lock()
 	defer g.linked.Unlock()
-	conns := make(map[*nats.Conn]bool, len(g.links))
-	for _, conn := range g.links {
-		conns[conn] = true
-	}
-	return slices.Collect(maps.Keys(conns))
+	return slices.Collect(maps.Values(g.links))
 }
 
 // publish sends a message to an agent in its encoding, or to a person in JSON.
@@ -210,15 +236,19 @@ func (g *Gateway) publish(to agentRole, subject, reply string, message any) bool
 		encoding = bcp.JSON
 	}
 	b, err := bcp.Encode(message, encoding)
-	if err == nil && reply == "" {
+	if err != nil {
+		g.log.Warn("spelling a message", "error", err)
+		return false
+	}
+	if reply == "" {
 		err = conn.Publish(subject, b)
-	} else if err == nil {
+	} else {
 		err = conn.PublishRequest(subject, reply, b)
 	}
 	if err != nil {
 		g.log.Warn("sending a message", "error", err)
 	}
-	return err == nil
+	return !errors.Is(err, nats.ErrMaxPayload)
 }
 
 // Flush returns when the server has everything that was sent to agents before.
@@ -277,8 +307,11 @@ func patterns(who agentRole) []string {
 // subjects makes: no credentials of ours can publish it.
 func receive(l *lane, m *nats.Msg) {
 	if subject, err := subjects.Parse(m.Subject); err == nil {
-		in := input{subject: subject, reply: m.Reply, body: m.Data, unheard: nobodyListens(m)}
-		if subject.Kind == subjects.KindApproval {
+		in := &input{subject: subject, reply: m.Reply, body: m.Data}
+		switch subject.Kind {
+		case subjects.KindReply:
+			in.unheard = nobodyListens(m)
+		case subjects.KindApproval:
 			in.key = senderKey(m)
 		}
 		l.put(in)
@@ -287,13 +320,13 @@ func receive(l *lane, m *nats.Msg) {
 
 // nobodyListens recognises what the server itself sends to the reply subject of
 // a message that no agent was subscribed to: it must not count as an answer or
-// an acknowledgement. What a Reader sends bears the sender's identity, which
-// the server wrote; a Controller that forges this loses its own
-// acknowledgement. The server sends it to the connection that sent the message,
-// if that listens to the reply subject: hence what goes to an agent and what
-// comes from it share one.
+// an acknowledgement. An agent that forges this has only lost its one answer to
+// that sending: a Controller gets its delivery again, and a Reader its open
+// queries, later each time. The server sends it to the connection that sent the
+// message, if that listens to the reply subject: hence what goes to an agent and
+// what comes from it share one.
 func nobodyListens(m *nats.Msg) bool {
-	return len(m.Data) == 0 && m.Header.Get("Status") == "503" && len(m.Header.Values(senderHeader)) == 0
+	return len(m.Data) == 0 && m.Header.Get("Status") == "503"
 }
 
 // senderHeader is written by the server where an export shares the identity

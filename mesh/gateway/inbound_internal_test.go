@@ -2,6 +2,9 @@ package gateway
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -10,9 +13,10 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-func named(id string) input { return input{reply: id} }
+func named(id string) *input { return &input{reply: id} }
 
 // covers A-FLOODRESP, A-SLOW
 func TestLanesTakeTurns(t *testing.T) {
@@ -26,13 +30,13 @@ func TestLanesTakeTurns(t *testing.T) {
 	other.put(named("o2"))
 	third.put(named("t"))
 	got := ""
-	for _, in := range b.take()[:6] {
+	for _, in := range b.take(nil)[:6] {
 		got += in.reply + " "
 	}
 	if got != "f o1 t f o2 f " {
 		t.Errorf("taken in the order %s", got)
 	}
-	for len(b.take()) > 0 {
+	for len(b.take(nil)) > 0 {
 	}
 	if len(flooder.waiting) != 0 || flooder.bytes != 0 {
 		t.Errorf("%d remain", len(flooder.waiting))
@@ -55,18 +59,18 @@ func TestLaneIsBounded(t *testing.T) {
 				b := newInbox()
 				l := b.lane()
 				for range tt.n {
-					l.put(input{body: tt.body})
+					l.put(&input{body: tt.body})
 				}
 				var put atomic.Int64
 				for range 2 {
-					go func() { l.put(input{body: []byte("x")}); put.Add(1) }()
+					go func() { l.put(&input{body: []byte("x")}); put.Add(1) }()
 					synctest.Wait()
 				}
 				if put.Load() != 0 {
 					t.Fatal("it takes more")
 				}
 				b.lane().put(named("another"))
-				for put.Load() < 2 && len(b.take()) > 0 {
+				for put.Load() < 2 && len(b.take(nil)) > 0 {
 					synctest.Wait()
 				}
 				if put.Load() != 2 {
@@ -80,16 +84,95 @@ func TestLaneIsBounded(t *testing.T) {
 		b := newInbox()
 		l := b.lane()
 		for range laneMessages {
-			l.put(input{})
+			l.put(&input{})
 		}
 		put := false
-		go func() { l.put(input{}); put = true }()
+		go func() { l.put(&input{}); put = true }()
 		synctest.Wait()
 		b.close()
 		synctest.Wait()
-		l.put(input{})
+		l.put(&input{})
 		if !put || len(l.waiting) != laneMessages {
 			t.Errorf("freed %v, %d wait", put, len(l.waiting))
+		}
+	})
+}
+
+// A lane that is held keeps what it has, and the others have their turns; then it goes on
+// where it was.
+//
+// covers A-SLOW
+func TestLaneIsHeld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newInbox()
+		l, other := b.lane(), b.lane()
+		got := func() (names string) {
+			for _, in := range b.take(nil) {
+				names += in.reply
+			}
+			return names
+		}
+		l.put(named("a"))
+		l.hold(true)
+		l.hold(true)
+		l.put(named("b"))
+		other.put(named("c"))
+		if names := got(); names != "c" {
+			t.Errorf("took %s", names)
+		}
+		for len(l.waiting) < laneMessages {
+			l.put(named("d"))
+		}
+		go l.put(named("e"))
+		synctest.Wait()
+		if names := got(); names != "" || len(l.waiting) != laneMessages {
+			t.Errorf("took %s, and %d wait", names, len(l.waiting))
+		}
+		l.hold(false)
+		l.hold(false)
+		all := ""
+		for len(b.turns) > 0 {
+			all += got()
+			synctest.Wait()
+		}
+		if all != "ab"+strings.Repeat("d", laneMessages-2)+"e" {
+			t.Errorf("took %s", all)
+		}
+	})
+}
+
+// Who asks the gateway for something waits no longer than it wants to, whether its call
+// found room or not; what it has given up is not done.
+//
+// covers P1.5
+func TestNobodyWaitsTooLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := &Gateway{inbox: newInbox(), done: make(chan struct{})}
+		g.events = g.inbox.lane()
+		for name, ask := range map[string]func(context.Context) error{
+			"inspect": func(ctx context.Context) error { return g.Inspect(ctx, func(*bcp.State) { t.Error("inspects") }) },
+			"reload": func(ctx context.Context) error {
+				return g.Reload(ctx, bcp.Config{}, nil, func() error { t.Error("switches over"); return nil })
+			},
+		} {
+			for len(g.events.waiting) < laneMessages-1 {
+				g.tell(event{})
+			}
+			for range 2 { // the lane is full the second time
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				if err := ask(ctx); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%s: %v", name, err)
+				}
+				cancel()
+			}
+			for _, in := range g.events.waiting {
+				if in.event.call != nil {
+					in.event.call()
+				}
+			}
+			g.events.waiting = nil
 		}
 	})
 }
@@ -107,28 +190,107 @@ func TestConnectionEventsOfAMinute(t *testing.T) {
 					t.Errorf("minute %d, event %d: only counted: %v", minute, i+1, got)
 				}
 			}
-			if g.onlyCounted(&event{kind: bcp.KindConnect, agent: agentRole{"mailer", bcp.RoleController}}) {
-				t.Error("another role pays for it")
+			again := &event{kind: bcp.KindConnect, agent: agentRole{"mailer", bcp.RoleController}}
+			for range maxConnectionEvents + 1 { // as often as no record of it is acknowledged
+				if g.onlyCounted(again) {
+					t.Fatal("another role pays for it, or one event twice")
+				}
 			}
 			time.Sleep(time.Minute)
 		}
 	})
 }
 
-// covers A-FLOODRESP, P4.7
-func TestFlooderIsKickedAtTheLimit(t *testing.T) {
+// What was counted stays due until it is recorded, also when a step begins just before
+// it is and ends just after.
+//
+// covers P4.7
+func TestCountedIsDueUntilItIsRecorded(t *testing.T) {
 	t.Parallel()
-	kicked := 0
-	g := &Gateway{log: hclog.NewNullLogger(), config: Config{Now: time.Now, Kick: func(agent bcp.AgentName, role bcp.Role) {
-		if agent == "mailer" && role == bcp.RoleReader {
-			kicked++
+	synctest.Test(t, func(t *testing.T) {
+		g := &Gateway{config: Config{Now: time.Now}, state: new(bcp.State), counts: map[counted]int{}, counting: map[counted]uint64{}}
+		idle := g.untilDue()
+		g.count(counted{kind: bcp.KindConnect, agent: agentRole{"mailer", bcp.RoleReader}}, 1)
+		if wait := g.untilDue(); wait != countingInterval {
+			t.Errorf("waits %v for what was counted now", wait)
 		}
-	}}}
-	for count, want := range map[int]int{1: 0, floodRefusals - 1: 0, floodRefusals: 1, 1 << 30: 1} {
-		kicked = 0
-		g.kickFlooder(&bcp.Decision{Kind: bcp.KindRefusals, Agent: "mailer", Role: bcp.RoleReader, Count: count})
-		if kicked != want {
-			t.Errorf("%d refusals: kicked %d times", count, kicked)
+		time.Sleep(countingInterval - time.Nanosecond)
+		if d, ok := g.nextCounted(); ok {
+			t.Errorf("recorded early: %+v", d)
+		}
+		time.Sleep(time.Nanosecond)
+		g.runTimers()
+		if wait := g.untilDue(); wait != 0 {
+			t.Errorf("waits %v for what is due", wait)
+		}
+		if d, ok := g.nextCounted(); !ok || d.Count != 1 {
+			t.Errorf("decided %v, %+v", ok, d)
+		}
+		g.countsRecorded(1)
+		if wait := g.untilDue(); wait != idle {
+			t.Errorf("waits %v when nothing is counted", wait)
+		}
+	})
+}
+
+// A delivery that waits for room in the window has not been sent by this connection:
+// that nobody listened to it on the one before sends nothing.
+//
+// covers P9.1, A-RECONN
+func TestNobodyListenedOnTheConnectionBefore(t *testing.T) {
+	t.Parallel()
+	main := agentRole{"main", bcp.RoleController}
+	unheard := subjects.Subject{Kind: subjects.KindReply, Role: main.Role, Agent: main.Agent, ID: "d1", Attempt: 2}
+	for _, parked := range []bool{true, false} {
+		g := &Gateway{config: Config{Now: time.Now}, sending: map[bcp.DeliveryID]*sending{
+			"d1": {to: main, count: unheard.Attempt + 1, parked: parked},
+		}}
+		g.noteUnheard(unheard)
+		if again := len(g.timers) > 0; again == parked {
+			t.Errorf("parked %v: it is sent again: %v", parked, again)
+		}
+	}
+}
+
+// covers A-FLOODRESP, P4.7
+func TestFlooderAtTheLimit(t *testing.T) {
+	t.Parallel()
+	mailer := agentRole{"mailer", bcp.RoleReader}
+	for _, tt := range []struct {
+		kind  bcp.DecisionKind
+		agent agentRole
+		count int
+		want  int
+	}{
+		{bcp.KindRefusals, mailer, 1, 0},
+		{bcp.KindRefusals, mailer, floodRefusals - 1, 0},
+		{bcp.KindRefusals, mailer, floodRefusals, 1},
+		{bcp.KindRefusals, mailer, 1 << 30, 1},
+		{bcp.KindViolation, mailer, floodRefusals - 1, 0},
+		{bcp.KindViolation, mailer, floodRefusals, 1},
+		{bcp.KindViolation, agentRole{}, floodRefusals, 0}, // of nobody
+		{bcp.KindConnect, mailer, floodRefusals, 0},
+	} {
+		kicked, slowed := 0, 0
+		note := func(n *int) func(bcp.AgentName, bcp.Role) {
+			return func(agent bcp.AgentName, role bcp.Role) {
+				if (agentRole{agent, role}) == mailer {
+					*n++
+				}
+			}
+		}
+		g := &Gateway{
+			log: hclog.NewNullLogger(), counts: map[counted]int{},
+			config: Config{Now: time.Now, Kick: note(&kicked), Slow: note(&slowed)},
+		}
+		g.kickFlooder(&bcp.Decision{Kind: tt.kind, Agent: tt.agent.Agent, Role: tt.agent.Role, Count: tt.count})
+		c := counted{kind: tt.kind, agent: tt.agent}
+		g.count(c, tt.count)
+		if tt.want == 1 {
+			g.count(c, 1) // it is slow already
+		}
+		if kicked != tt.want || slowed != tt.want {
+			t.Errorf("%d of kind %v: kicked %d times, slowed %d times", tt.count, tt.kind, kicked, slowed)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func TestLostConnectionsComeBack(t *testing.T) {
 			for _, conn := range g.conns {
 				id, err := conn.GetClientID()
 				if err == nil {
-					err = b.Kick(id)
+					err = b.Kick(server.ClientID{Server: conn.ConnectedServerId(), Number: id})
 				}
 				if err != nil && !errors.Is(err, server.ErrNoClient) { // it is cut already
 					cut <- err

@@ -3,7 +3,10 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"runtime"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/jetstream"
@@ -20,27 +23,34 @@ const (
 // record there is nothing to keep of it: an acknowledgement of nothing, a list
 // that an approver asked for, a message beyond the limit.
 type outcome struct {
-	in       input
+	in       *input
 	decision bcp.Decision
-	record   []byte // the decision as the journal keeps it, if it does
-	raw      bool   // the decision is about an agent's message
+	record   []byte // the decision as the journal keeps it, if it does: a part of Gateway.records
 }
+
+// unasked is a decision that no message or event asked for.
+func unasked(d bcp.Decision) outcome { return outcome{in: new(input), decision: d} }
 
 // step takes one batch of messages through the gateway. A question passes here
 // four times: as the Controller's ask, as the Reader's answer, as the
 // Controller's acknowledgement of the delivery, and, where time runs out or a
 // budget does, by itself.
-func (g *Gateway) step(ctx context.Context, batch []input) error {
+func (g *Gateway) step(ctx context.Context, batch []*input) error {
 	// 1. Decide. Each decision is made on the state that the one before left.
 	// A crash here leaves nothing behind.
-	outcomes := make([]outcome, 0, len(batch)+1)
+	outcomes := g.outcomes[:0]
+	g.records = g.records[:0]
+	defer func() {
+		clear(outcomes)
+		g.outcomes = outcomes
+	}()
 	for _, in := range batch {
 		decision, recorded := g.decideSafely(in)
-		outcomes = append(outcomes, outcome{in: in, decision: decision, raw: in.event == nil && decision.RawBytes > 0})
+		outcomes = append(outcomes, outcome{in: in, decision: decision})
 		if !recorded {
 			continue
 		}
-		if err := g.apply(&outcomes[len(outcomes)-1]); err != nil {
+		if err := g.apply(ctx, &outcomes[len(outcomes)-1]); err != nil {
 			return err
 		}
 	}
@@ -50,8 +60,8 @@ func (g *Gateway) step(ctx context.Context, batch []input) error {
 			if !ok {
 				break
 			}
-			outcomes = append(outcomes, outcome{decision: decision})
-			if err := g.apply(&outcomes[len(outcomes)-1]); err != nil {
+			outcomes = append(outcomes, unasked(decision))
+			if err := g.apply(ctx, &outcomes[len(outcomes)-1]); err != nil {
 				return err
 			}
 		}
@@ -60,22 +70,24 @@ func (g *Gateway) step(ctx context.Context, batch []input) error {
 	// anything, and the state is read from the journal again. A crash here
 	// leaves decisions that the next start finds and releases.
 	if err := g.record(ctx, outcomes); err != nil {
+		g.uncertain = slices.Clone(outcomes)
 		return err
 	}
-	g.countsRecorded()
+	g.countsRecorded(g.state.Last())
 	// 3. Release. A crash here is a message that was lost on the way: queries
 	// and deliveries are sent again, and an agent that missed its receipt
 	// repeats its request id.
 	for i := range outcomes {
 		g.release(&outcomes[i])
 	}
+	runtime.Gosched() // what was released is sent first
 	g.runTimers()
 	return nil
 }
 
 // decideSafely keeps a mistake of ours, found by one message, from ending the
 // gateway: deciding changes nothing, so the message is refused and that is all.
-func (g *Gateway) decideSafely(in input) (d bcp.Decision, recorded bool) {
+func (g *Gateway) decideSafely(in *input) (d bcp.Decision, recorded bool) {
 	defer func() {
 		if r := recover(); r != nil {
 			g.log.Error("deciding a message panicked", "kind", in.subject.Kind.String(), "agent", in.sender().Agent, "panic", fmt.Sprintf("%T", r))
@@ -87,7 +99,7 @@ func (g *Gateway) decideSafely(in input) (d bcp.Decision, recorded bool) {
 
 // decide judges one message or event; it sends nothing. It is false where there
 // is nothing to record.
-func (g *Gateway) decide(in input) (bcp.Decision, bool) {
+func (g *Gateway) decide(in *input) (bcp.Decision, bool) {
 	if in.event != nil {
 		return g.decideEvent(in.event)
 	}
@@ -102,11 +114,14 @@ func (g *Gateway) decide(in input) (bcp.Decision, bool) {
 	case subjects.KindPush:
 		d = g.state.DecidePush(m, s.Reader, s.Controller, s.Subscription, in.body)
 	case subjects.KindSession:
+		if g.state.ListsChannels(m, s.Controller, in.body) {
+			return bcp.Decision{}, false
+		}
 		d = g.state.DecideSession(m, s.Controller, in.body)
 	case subjects.KindApproval:
 		return g.decideApproval(m, in)
 	case subjects.KindControl:
-		if s.Event == bcp.ControlSessions || s.Event == bcp.ControlReload {
+		if bcp.ControlAside(s.Event) {
 			return bcp.Decision{}, false
 		}
 		return g.state.DecideControl(m, s.Event, in.body), true
@@ -128,51 +143,62 @@ func (g *Gateway) decide(in input) (bcp.Decision, bool) {
 // nextDue decides what time alone decides.
 func (g *Gateway) nextDue() (bcp.Decision, bool) { return g.state.DecideDue(g.moment()) }
 
-// apply advances the state by a decision that is about to be recorded.
-func (g *Gateway) apply(o *outcome) (err error) {
-	if o.record, err = bcp.EncodeDecision(&o.decision); err != nil {
+// apply seals what a decision says, with the message that it is about, and
+// advances the state by it: it is about to be recorded.
+func (g *Gateway) apply(ctx context.Context, o *outcome) (err error) {
+	if err := g.keys.Seal(ctx, &o.decision, o.in.body); err != nil {
 		return err
 	}
+	begin := len(g.records)
+	if g.records, err = bcp.AppendDecision(g.records, &o.decision); err != nil {
+		return err
+	}
+	o.record = slices.Clip(g.records[begin:])
 	return g.state.Apply(&o.decision, bcp.RecordDigest(o.record))
 }
 
-// record writes the decisions as one record of the journal and the raw
-// messages beside it, and waits for both.
+// record writes the decisions as one record of the journal, and waits until it is
+// stored.
 func (g *Gateway) record(ctx context.Context, outcomes []outcome) error {
-	var records [][]byte
-	var raw []jetstream.RawAnswer
+	records := make([][]byte, 0, len(outcomes))
 	for i := range outcomes {
-		o := &outcomes[i]
-		if o.record == nil {
-			continue
-		}
-		records = append(records, o.record)
-		if o.raw {
-			raw = append(raw, jetstream.RawAnswer{Seq: o.decision.Seq, Agent: o.decision.Agent, Salt: o.decision.Salt,
-				Body: o.in.body[:min(len(o.in.body), jetstream.MaxRawBytes)], Size: len(o.in.body)})
+		if record := outcomes[i].record; record != nil {
+			records = append(records, record)
 		}
 	}
 	if len(records) == 0 {
 		return nil
 	}
-	pages, err := g.journal.WriteRaw(raw)
-	if err != nil {
+	if err := g.keys.Sync(); err != nil {
 		return err
 	}
 	if err := g.journal.Append(ctx, records); err != nil {
 		return err
 	}
-	if err := jetstream.AwaitRaw(ctx, pages); err != nil {
-		return err
-	}
-	if g.config.OnDecision != nil {
-		for i := range outcomes {
-			if outcomes[i].record != nil {
-				g.config.OnDecision(&outcomes[i].decision)
-			}
+	for i := range outcomes {
+		if outcomes[i].record != nil {
+			g.observe(&outcomes[i].decision)
 		}
 	}
 	return nil
+}
+
+// recordNow applies and records a decision that is of no batch, and returns it as
+// it stands in the journal. After an error the state is read from the journal again.
+func (g *Gateway) recordNow(d bcp.Decision) (bcp.Decision, error) {
+	if g.failed != nil {
+		return d, g.failed
+	}
+	o := unasked(d)
+	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
+	defer cancel()
+	g.failed = g.asking.Do(ctx, func(ctx context.Context) error {
+		if err := g.apply(ctx, &o); err != nil {
+			return err
+		}
+		return g.record(ctx, []outcome{o})
+	})
+	return o.decision, g.failed
 }
 
 // release lets the agents hear of a decision that is recorded, or of one that
@@ -202,6 +228,12 @@ func (g *Gateway) release(o *outcome) {
 		if len(g.dispatched[d.Query]) == 0 {
 			g.sendQuery(d.Query)
 		}
+	case bcp.KindPropose:
+		if d.Verdict == bcp.Hold {
+			g.answer(o.in, bcp.Proposed{Item: d.Item})
+		} else {
+			g.answer(o.in, bcp.RefusalOf(d.Code))
+		}
 	case bcp.KindSession, bcp.KindTaint:
 		if d.Verdict == bcp.Accept {
 			g.answer(o.in, sessionReceipt{Session: d.Session})
@@ -216,8 +248,10 @@ func (g *Gateway) release(o *outcome) {
 		if o.in.event != nil {
 			g.noteConnection(d)
 		}
-	case bcp.KindRefusals:
+	case bcp.KindRefusals, bcp.KindViolation:
 		g.kickFlooder(d)
+	case bcp.KindCredential:
+		o.in.event.change.Recorded()
 	}
 	if d.Kind == bcp.KindAnswer || d.Kind == bcp.KindExpire {
 		if _, _, _, open := g.state.Open(d.Query); !open {
@@ -236,9 +270,13 @@ func (g *Gateway) release(o *outcome) {
 // releaseUnrecorded serves what changes nothing. It comes behind the record of
 // the batch, since it may tell of what others changed.
 func (g *Gateway) releaseUnrecorded(o *outcome) {
-	in, code := &o.in, o.decision.Code
+	in, code := o.in, o.decision.Code
 	if code == bcp.RateLimited {
-		g.count(counted{kind: bcp.KindRefusals, agent: in.sender()}, 1)
+		c := counted{kind: bcp.KindRefusals, agent: in.sender()}
+		if o.decision.Check == bcp.CheckRate {
+			c.subject = in.subject.String()
+		}
+		g.count(c, 1)
 	}
 	switch {
 	case in.event != nil && in.event.call != nil:
@@ -250,11 +288,13 @@ func (g *Gateway) releaseUnrecorded(o *outcome) {
 	case code != "" && in.subject.Kind == subjects.KindReply:
 		g.refuseAnswer(in.subject, code)
 	case code != "":
-		g.answer(*in, g.refusal(*in, code))
+		g.answer(in, g.refusal(in, code))
 	case in.subject.Kind == subjects.KindApproval:
-		g.answerApproval(*in)
+		g.answerApproval(in)
 	case in.subject.Kind == subjects.KindControl:
-		g.answerControl(*in)
+		g.answerControl(in)
+	case in.subject.Kind == subjects.KindSession:
+		g.answer(in, g.state.Channels(in.subject.Controller, g.clock()))
 	case isHandshake(in.subject):
 		g.acknowledgedSubscriptions(in.subject)
 	}
@@ -274,18 +314,24 @@ type sessionReceipt struct {
 }
 
 // refusal is what the sender of a message hears that was not decided.
-func (g *Gateway) refusal(in input, code bcp.Code) any {
+func (g *Gateway) refusal(in *input, code bcp.Code) any {
 	if in.subject.Kind != subjects.KindPush {
 		return bcp.RefusalOf(code)
 	}
-	return bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: in.subject.Subscription,
+	s := in.subject
+	result := bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: s.Subscription,
 		Status: bcp.StatusRefused, Code: code, Detail: code.Info().Text}
+	if code == bcp.RateLimited {
+		wait := g.state.RetryAfter(g.clock(), s.Reader, s.Controller, s.Subscription)
+		result.RetryAfter = int64((wait + time.Second - 1) / time.Second)
+	}
+	return result
 }
 
 // answer replies to a request in its sender's encoding. The server made the
 // reply subject, since requests cross from another account; a subject that a
 // client chose itself is never answered.
-func (g *Gateway) answer(in input, message any) {
+func (g *Gateway) answer(in *input, message any) {
 	if !strings.HasPrefix(in.reply, "_R_.") {
 		return
 	}

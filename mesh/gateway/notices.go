@@ -38,16 +38,26 @@ func (g *Gateway) sendNoticesTo(who agentRole) {
 // sendNotice sends a notice now, and again until it is acknowledged or the
 // connection ends.
 func (g *Gateway) sendNotice(who agentRole, n bcp.Notice) {
-	c, count := g.agents[who], g.notices[n.ID]
-	g.notices[n.ID]++
-	g.publish(who, subjects.Deliver(n.Role, n.Agent, n.Peer), subjects.ReplyAttempt(n.Role, n.Agent, n.ID, count), n.Message)
-	wait := min(patience<<min(count, 20), maxNoticeBackoff)
-	g.at(g.clock().Add(wait), func() {
-		if g.agents[who] != c || g.notices[n.ID] != count+1 || !g.state.Waits(n.ID) {
-			return
+	s := &sending{to: who, backoff: patience}
+	if before := g.notices[n.ID]; before != nil {
+		s.count = before.count
+	}
+	g.notices[n.ID] = s
+	g.repeatNotice(n, s)
+}
+
+func (g *Gateway) repeatNotice(n bcp.Notice, s *sending) {
+	c := g.agents[s.to]
+	g.publish(s.to, subjects.Deliver(n.Role, n.Agent, n.Peer), subjects.ReplyAttempt(n.Role, n.Agent, n.ID, s.count), n.Message)
+	s.count++
+	count, backoff := s.count, s.backoff
+	s.backoff = min(2*backoff, maxNoticeBackoff)
+	s.again = func() {
+		if s.count == count && g.notices[n.ID] == s && g.agents[s.to] == c && g.state.Waits(n.ID) {
+			g.repeatNotice(n, s)
 		}
-		g.sendNotice(who, n)
-	})
+	}
+	g.at(g.clock().Add(backoff), s.again)
 }
 
 // wake has an agent's command started, where the agent is not there.

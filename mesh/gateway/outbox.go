@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"container/heap"
+	"maps"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -11,11 +12,14 @@ import (
 // deliveryWindow is how many deliveries of a channel are on their way at once.
 const deliveryWindow = 64
 
-// sending is a delivery on its way to its Controller.
+// sending is a delivery on its way to its Controller, or a notice to its agent.
 type sending struct {
+	to      agentRole
 	count   int // sendings so far: each has a reply subject of its own
 	backoff time.Duration
-	parked  bool // waits for room in the window
+	parked  bool   // waits for room in the window
+	again   func() // sends it again, unless that was done since the last sending
+	unheard int    // sendings of this connection to which nobody listened
 }
 
 // window is how many deliveries of a channel may be on their way to its
@@ -47,7 +51,7 @@ func (g *Gateway) sendDeliveries(key bcp.ChannelKey) {
 		}
 		s := g.sending[out.DeliveryID]
 		if s == nil {
-			s = &sending{parked: true}
+			s = &sending{to: agentRole{key.Controller, bcp.RoleController}, parked: true}
 			g.sending[out.DeliveryID] = s
 		}
 		if s.parked {
@@ -73,12 +77,25 @@ func (g *Gateway) backoffOf(controller bcp.AgentName) time.Duration {
 func (g *Gateway) sendDelivery(key bcp.ChannelKey, out *bcp.Outgoing) {
 	id := out.DeliveryID
 	s := g.sending[id]
-	g.publish(agentRole{key.Controller, bcp.RoleController}, subjects.Deliver(bcp.RoleController, key.Controller, key.Reader),
+	g.publish(s.to, subjects.Deliver(bcp.RoleController, key.Controller, key.Reader),
 		subjects.ReplyAttempt(bcp.RoleController, key.Controller, id, s.count), out.Delivery)
 	s.count++
-	backoff := s.backoff
+	count, backoff := s.count, s.backoff
 	s.backoff = min(4*backoff, maxBackoff)
-	g.at(g.clock().Add(backoff+10*time.Millisecond), func() { g.resend(key, id, s) })
+	s.again = func() {
+		if s.count == count {
+			g.resend(key, id, s)
+		}
+	}
+	g.at(g.clock().Add(backoff+10*time.Millisecond), s.again)
+}
+
+// sendUnheard sends what nobody listened to again, later each time: an agent that takes
+// a while to subscribe hears it within another such while. Where that is later than it
+// is sent anyway, it changes nothing.
+func (g *Gateway) sendUnheard(s *sending) {
+	s.unheard++
+	g.at(g.clock().Add(firstBackoff<<min(s.unheard, 20)), s.again)
 }
 
 // park takes what is on its way out of the window, for a connection that is
@@ -87,12 +104,12 @@ func (g *Gateway) park(key bcp.ChannelKey) {
 	outbox := g.state.Outbox(key)
 	for i := range outbox {
 		if s := g.sending[outbox[i].DeliveryID]; s != nil {
-			g.sending[outbox[i].DeliveryID] = &sending{count: s.count, parked: true}
+			g.sending[outbox[i].DeliveryID] = &sending{to: s.to, count: s.count, parked: true}
 		}
 	}
 }
 
-// forgetSent drops what is on its way and in no outbox, after the state was
+// forgetSent drops what is on its way and waits for nobody, after the state was
 // read from the journal. The rest keeps its reply subjects apart.
 func (g *Gateway) forgetSent() {
 	waiting := make(map[bcp.DeliveryID]*sending)
@@ -104,11 +121,12 @@ func (g *Gateway) forgetSent() {
 		}
 	}
 	g.sending = waiting
+	maps.DeleteFunc(g.notices, func(id bcp.DeliveryID, _ *sending) bool { return !g.state.Waits(id) })
 }
 
 // resend sends a delivery again if this sending of it still waits.
 func (g *Gateway) resend(key bcp.ChannelKey, id bcp.DeliveryID, s *sending) {
-	if g.sending[id] != s {
+	if g.sending[id] != s || s.parked {
 		return
 	}
 	outbox := g.state.Outbox(key)
@@ -158,8 +176,10 @@ func (g *Gateway) untilDue() time.Duration {
 	if len(g.timers) > 0 {
 		wait = min(wait, g.timers[0].at.Sub(g.clock()))
 	}
-	if at, ok := g.state.NextDue(); ok {
-		wait = min(wait, at.Sub(g.clock()))
+	for _, due := range []func() (time.Time, bool){g.state.NextDue, g.countingDue} {
+		if at, ok := due(); ok {
+			wait = min(wait, at.Sub(g.clock()))
+		}
 	}
 	return max(0, wait)
 }

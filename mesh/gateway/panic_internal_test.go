@@ -21,7 +21,7 @@ func TestPanicIsARefusal(t *testing.T) {
 	var log bytes.Buffer
 	g := &Gateway{config: Config{Now: time.Now}, log: hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: &log})} // without a state, deciding panics
 	for _, kind := range []subjects.Kind{subjects.KindAsk, subjects.KindPush, subjects.KindSession} {
-		in := input{subject: subjects.Subject{Kind: kind, Controller: "main", Reader: "mailer", Subscription: "alerts"}, body: []byte("canary")}
+		in := &input{subject: subjects.Subject{Kind: kind, Controller: "main", Reader: "mailer", Subscription: "alerts"}, body: []byte("canary")}
 		d, recorded := g.decideSafely(in)
 		if recorded || d.Code != bcp.Internal {
 			t.Errorf("%s: %v, recorded %v", kind, d.Code, recorded)

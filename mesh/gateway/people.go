@@ -3,9 +3,13 @@ package gateway
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -14,7 +18,7 @@ import (
 // recorded.
 
 // decideApproval judges an approver's act.
-func (g *Gateway) decideApproval(m bcp.Moment, in input) (bcp.Decision, bool) {
+func (g *Gateway) decideApproval(m bcp.Moment, in *input) (bcp.Decision, bool) {
 	act, decides := actOf(in.subject.Verb)
 	if !decides || act == bcp.EditItem && unsigned(in.body) {
 		return bcp.Decision{}, false
@@ -41,7 +45,7 @@ func unsigned(body []byte) bool {
 }
 
 // decided is what an approver hears of its act.
-func (g *Gateway) decided(d *bcp.Decision, in input) any {
+func (g *Gateway) decided(d *bcp.Decision, in *input) any {
 	if d.Verdict == bcp.Accept {
 		return bcp.Decided{Item: d.Item, Act: bcp.Act(d.Event)}
 	}
@@ -55,7 +59,7 @@ func (g *Gateway) decided(d *bcp.Decision, in input) any {
 
 // answerApproval serves what changes nothing: the list, one item, the preview
 // of an edit.
-func (g *Gateway) answerApproval(in input) {
+func (g *Gateway) answerApproval(in *input) {
 	approver := in.subject.Agent
 	switch in.subject.Verb {
 	case subjects.VerbList:
@@ -96,6 +100,52 @@ type sessionList struct {
 	Sessions []bcp.SessionView `json:"sessions"`
 }
 
+type proposalList struct {
+	Proposals []bcp.ApprovedProposal `json:"proposals"`
+}
+
+type forecastList struct {
+	Forecasts []bcp.Forecast `json:"forecasts"`
+}
+
+// reconcile adds the journal up to here up again, aside, and answers then. Who
+// asks meanwhile gets the same answer.
+func (g *Gateway) reconcile(in *input) {
+	if g.reconciling = append(g.reconciling, in); len(g.reconciling) > 1 {
+		return
+	}
+	last, pools := g.state.Last(), g.state.Pools()
+	g.calls.Go(func() {
+		ctx, cancel := g.whileServing(context.Background(), reconcileTimeout)
+		defer cancel()
+		var answer any
+		result, err := g.recount(ctx, last, pools)
+		if answer = result; err != nil {
+			g.log.Error("reconciling", "error", err)
+			answer = bcp.RefusalOf(bcp.Unavailable)
+		}
+		g.tell(event{call: func() {
+			for _, in := range g.reconciling {
+				g.answer(in, answer)
+			}
+			g.reconciling = nil
+		}})
+	})
+}
+
+func (g *Gateway) recount(ctx context.Context, last uint64, pools []bcp.PoolBalance) (bcp.Reconciliation, error) {
+	conn, err := g.config.Connect()
+	if err != nil {
+		return bcp.Reconciliation{}, err
+	}
+	defer conn.Close()
+	js, err := natsjs.New(conn)
+	if err != nil {
+		return bcp.Reconciliation{}, err
+	}
+	return jetstream.Reconcile(ctx, js, g.config.Bases, last, pools)
+}
+
 // Reloaded tells what a reload did.
 type Reloaded struct {
 	// Changes are the permissions that were taken and given, a line each.
@@ -106,18 +156,69 @@ type Reloaded struct {
 	Errors []string `json:"errors,omitempty"`
 }
 
+// Applied tells what the key store's changes came to.
+type Applied struct {
+	// Recorded counts the changes that the audit shows since then.
+	Recorded int `json:"recorded"`
+	// Connections are those of agents and people.
+	Connections []ClientConnection `json:"connections,omitempty"`
+}
+
+// ClientConnection is one that is open.
+type ClientConnection struct {
+	Key   string        `json:"public_key"` // of its credentials
+	Agent bcp.AgentName `json:"agent"`
+	Role  bcp.Role      `json:"role"`
+	Host  string        `json:"host"`
+	Since time.Time     `json:"since"`
+}
+
 // answerControl serves the operator's acts that the state has no part in.
-func (g *Gateway) answerControl(in input) {
-	if in.subject.Event == bcp.ControlSessions {
+func (g *Gateway) answerControl(in *input) {
+	switch act := in.subject.Event; {
+	case act == bcp.ControlSessions:
 		g.answer(in, sessionList{Sessions: g.state.Sessions(g.clock())})
 		return
-	}
-	if g.config.Reload == nil {
+	case act == bcp.ControlProposals:
+		g.answer(in, proposalList{Proposals: g.state.Approved()})
+		return
+	case act == bcp.ControlForecast:
+		g.answer(in, forecastList{Forecasts: g.state.Forecasts(g.clock())})
+		return
+	case act == bcp.ControlReconcile:
+		g.reconcile(in)
+		return
+	case act == bcp.ControlErase:
+		g.erase(in)
+		return
+	case act == bcp.ControlKey:
+		g.giveKey(in)
+		return
+	case act == bcp.ControlCredentials && g.config.Credentials != nil:
+		g.calls.Go(func() {
+			ctx, cancel := g.whileServing(context.Background(), reloadTimeout)
+			defer cancel()
+			var answer any
+			result, err := g.config.Credentials(ctx, in.body)
+			if answer = result; err != nil {
+				g.log.Error("looking at the key store", "error", err)
+				answer = bcp.RefusalOf(bcp.Unavailable)
+			}
+			g.tell(event{call: func() { g.answer(in, answer) }})
+		})
+		return
+	case act == bcp.ControlStorage && g.config.Storage != nil:
+		g.calls.Go(func() {
+			s := g.config.Storage(context.Background())
+			g.tell(event{call: func() { g.answer(in, s) }})
+		})
+		return
+	case act == bcp.ControlStorage, act == bcp.ControlCredentials, g.config.Reload == nil:
 		g.answer(in, bcp.RefusalOf(bcp.Unavailable))
 		return
 	}
 	g.calls.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), reloadTimeout)
+		ctx, cancel := g.whileServing(context.Background(), reloadTimeout)
 		defer cancel()
 		result, err := g.config.Reload(ctx)
 		if err != nil {
@@ -128,10 +229,50 @@ func (g *Gateway) answerControl(in input) {
 	})
 }
 
+// whileServing returns a context for what the end of the gateway need not wait for:
+// it ends after a time, and as soon as the gateway is about to.
+func (g *Gateway) whileServing(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	g.calls.Go(func() {
+		select {
+		case <-g.ending:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, cancel
+}
+
+// giveKey gives the operator a sealing key, who has it in the state folder anyway:
+// so whoever owns that can open what was said while the mesh runs, too.
+func (g *Gateway) giveKey(in *input) {
+	var c bcp.Control
+	if bcp.Decode(in.body, bcp.JSON, &c) != nil || c.Key == "" || c.Agent != "" || c.Taint != nil || c.Erase != nil {
+		g.answer(in, bcp.RefusalOf(bcp.Malformed))
+		return
+	}
+	g.calls.Go(func() {
+		ctx, cancel := g.whileServing(context.Background(), recordTimeout)
+		defer cancel()
+		var answer any
+		given, err := g.keys.Give(ctx, c.Key)
+		switch answer = given; {
+		case errors.Is(err, subjects.ErrSubject):
+			answer = bcp.RefusalOf(bcp.Malformed)
+		case err != nil:
+			g.log.Error("giving out a sealing key", "error", err)
+			answer = bcp.RefusalOf(bcp.Unavailable)
+		}
+		g.tell(event{call: func() { g.answer(in, answer) }})
+	})
+}
+
 const (
 	// reloadTimeout bounds one reload, and recordTimeout the record of it.
 	reloadTimeout = 30 * time.Second
 	recordTimeout = 10 * time.Second
+	// reconcileTimeout bounds the reading of a whole journal.
+	reconcileTimeout = 10 * time.Minute
 )
 
 // Inspect has f called with the state, between two steps. f must not keep it,
@@ -139,7 +280,7 @@ const (
 // error where the gateway ended.
 func (g *Gateway) Inspect(ctx context.Context, f func(*bcp.State)) error {
 	called := make(chan struct{})
-	g.tell(event{call: func() {
+	g.tellUntil(ctx, event{call: func() {
 		defer close(called)
 		if ctx.Err() == nil {
 			f(g.state)
@@ -155,31 +296,38 @@ func (g *Gateway) Inspect(ctx context.Context, f func(*bcp.State)) error {
 	}
 }
 
-// Waiting has f called with the ids of what waits for an agent that is not
-// connected: queries, deliveries, notices. f must not block.
+// Waiting has f called with the ids of what waits for an agent (queries,
+// deliveries, notices), as soon as it has no connection: the server tells of one
+// that ended a moment later. Of several calls the last counts. f must not block.
 func (g *Gateway) Waiting(agent bcp.AgentName, f func(ids []string)) {
 	g.tell(event{call: func() {
-		var ids []string
-		if g.agents[agentRole{agent, bcp.RoleReader}] == nil {
-			for _, id := range g.state.OpenQueries(agent) {
-				ids = append(ids, string(id))
-			}
-			for _, n := range g.state.Notices(agent, bcp.RoleReader) {
-				ids = append(ids, string(n.ID))
-			}
-		}
-		if g.agents[agentRole{agent, bcp.RoleController}] == nil {
-			for _, key := range g.channelsOf(agent) {
-				for _, out := range g.state.Outbox(key) {
-					ids = append(ids, string(out.DeliveryID))
-				}
-			}
-			for _, n := range g.state.Notices(agent, bcp.RoleController) {
-				ids = append(ids, string(n.ID))
-			}
-		}
-		f(ids)
+		g.leaving[agent] = f
+		g.left(agent)
 	}})
+}
+
+// left tells who asked what waits for an agent, if it has no connection.
+func (g *Gateway) left(agent bcp.AgentName) {
+	f := g.leaving[agent]
+	if f == nil || g.agents[agentRole{agent, bcp.RoleReader}] != nil || g.agents[agentRole{agent, bcp.RoleController}] != nil {
+		return
+	}
+	delete(g.leaving, agent)
+	var ids []string
+	for _, id := range g.state.OpenQueries(agent) {
+		ids = append(ids, string(id))
+	}
+	for _, key := range g.state.ChannelsOf(agent) {
+		for _, out := range g.state.Outbox(key) {
+			ids = append(ids, string(out.DeliveryID))
+		}
+	}
+	for _, role := range []bcp.Role{bcp.RoleReader, bcp.RoleController} {
+		for _, n := range g.state.Notices(agent, role) {
+			ids = append(ids, string(n.ID))
+		}
+	}
+	f(ids)
 }
 
 var errEnded = errors.New("the gateway has ended")
@@ -188,27 +336,41 @@ var errEnded = errors.New("the gateway has ended")
 // under them first; then, between two steps, it calls switchOver, which changes
 // what agents may do at the server, and records the change. After an error the
 // definitions of before hold here; where switchOver returned none, the caller has
-// to switch back.
+// to switch back. Where ctx ends before it has begun, it does nothing and returns the
+// context's cause.
 func (g *Gateway) Reload(ctx context.Context, config bcp.Config, changes []string, switchOver func() error) error {
 	result := make(chan error, 1)
-	g.tell(event{call: func() {
-		if err := ctx.Err(); err != nil {
-			result <- err
+	var begun atomic.Bool // or given up
+	g.tellUntil(ctx, event{call: func() {
+		if !begun.CompareAndSwap(false, true) {
 			return
 		}
-		result <- g.reload(ctx, config, changes, switchOver)
+		ctx, cancel := g.whileServing(ctx, reloadTimeout)
+		defer cancel()
+		result <- g.asking.Do(ctx, func(ctx context.Context) error { return g.reload(ctx, config, changes, switchOver) })
 	}})
-	select {
-	case err := <-result:
-		return err
-	case <-g.done:
-		return errEnded
+	begins := ctx.Done()
+	for {
+		select {
+		case err := <-result:
+			return err
+		case <-begins:
+			if begun.CompareAndSwap(false, true) {
+				return context.Cause(ctx)
+			}
+			begins = nil
+		case <-g.done:
+			return errEnded
+		}
 	}
 }
 
 func (g *Gateway) reload(ctx context.Context, config bcp.Config, changes []string, switchOver func() error) error {
-	r, err := replay(ctx, g.journal, g.config.Snapshots, config, g.log)
+	r, err := g.replay(ctx, g.journal, config, nil)
 	if err != nil {
+		return err
+	}
+	if err := r.state.Moved(); err != nil {
 		return err
 	}
 	next := r.state
@@ -227,14 +389,7 @@ func (g *Gateway) reload(ctx context.Context, config bcp.Config, changes []strin
 		return goBack(err)
 	}
 	g.state = next
-	o := outcome{decision: g.state.DecideReload(g.moment(), config.Version, changes)}
-	if err := g.apply(&o); err != nil {
-		return goBack(err)
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
-	defer cancel()
-	if err := g.record(ctx, []outcome{o}); err != nil {
-		g.failed = err // the next state is the journal's
+	if _, err := g.recordNow(g.state.DecideReload(g.moment(), config.Version, changes)); err != nil {
 		return goBack(err)
 	}
 	g.snappedUpTo.Store(r.state.Last() - r.read - 1) // r.state has the reload by now
@@ -272,6 +427,10 @@ func (g *Gateway) alert(d *bcp.Decision) {
 	if !ok {
 		return
 	}
+	g.publishAlert(alert)
+}
+
+func (g *Gateway) publishAlert(alert bcp.Alert) {
 	switch alert.Alert {
 	case bcp.AlertHeld, bcp.AlertFlood:
 	default:

@@ -50,9 +50,15 @@ func TestReloadWithoutRecord(t *testing.T) {
 	if err := reload(t.Context(), refused); !errors.Is(err, refused) {
 		t.Error(err)
 	}
+	// One that has begun is waited for.
+	begun, cancel := context.WithCancel(t.Context())
+	if err := g.Reload(begun, next, nil, func() error { cancel(); return refused }); !errors.Is(err, refused) {
+		t.Error(err)
+	}
 	if r := push("p1"); r.Fields["success"] != true {
 		t.Errorf("result %s", r.JSON)
 	}
+	g.wait(t, 2, of(bcp.KindConnect)) // no other record comes between
 	b.full(t, jetstream.CommitStream, true)
 	if err := reload(t.Context(), nil); !errors.Is(err, jetstream.ErrUncertain) || switched != 2 {
 		t.Errorf("%v, switched over %d times", err, switched)

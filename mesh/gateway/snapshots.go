@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -33,45 +32,105 @@ type replayed struct {
 }
 
 // replay makes the state of a journal under some definitions: from the newest
-// snapshot that stands up to everything, or from the whole journal. The journal
-// has the last word: a snapshot that it does not continue is passed over.
-func replay(ctx context.Context, journal *jetstream.Journal, snapshots *jetstream.Snapshots, config bcp.Config, log hclog.Logger) (replayed, error) {
-	var ahead uint64 // of a snapshot that the journal does not reach
-	if snapshots != nil {
-		names, err := snapshots.List()
-		if err != nil {
-			log.Warn("reading the snapshots", "error", err)
-		}
-		for _, name := range names {
-			r, err := replayFrom(ctx, journal, snapshots, name, config)
-			switch {
-			case err == nil:
-				return r, nil
-			case ctx.Err() != nil:
-				return replayed{}, err
-			case errors.Is(err, jetstream.ErrPosition):
-				ahead = max(ahead, r.state.Last())
-				log.Warn("a snapshot is passed over", "snapshot", name, "reason", err)
-			case errors.Is(err, bcp.ErrDefinitions):
-				log.Info("a snapshot is passed over", "snapshot", name, "reason", err)
-			default:
-				log.Warn("a snapshot is passed over", "snapshot", name, "reason", err)
-			}
-		}
-	}
-	state, err := bcp.NewState(config)
+// snapshot that stands up to everything, or from where the journal begins. The
+// journal has the last word: a snapshot that it does not continue is passed over.
+// It calls each, if set, with what it reads; with the same again where a snapshot
+// is passed over.
+func (g *Gateway) replay(ctx context.Context, journal *jetstream.Journal, config bcp.Config, each func(*bcp.Decision)) (replayed, error) {
+	o, err := originOf(ctx, journal, g.config.Bases) // proven also where a snapshot spares it
 	if err != nil {
 		return replayed{}, err
 	}
-	err = journal.Replay(ctx, applyTo(state))
-	if last := state.Last(); err == nil && last < ahead {
-		err = fmt.Errorf("%w: it ends at decision %d, and a snapshot was made of %d", jetstream.ErrLost, last, ahead)
+	r, ahead, err := g.replaySnapshot(ctx, journal, config, each)
+	if err == nil && r.state == nil {
+		r, err = o.replay(ctx, journal, g.keys, config, each)
 	}
-	return replayed{state, state.Last()}, err
+	if ahead = max(ahead, o.newest); err == nil && r.state.Last() < ahead {
+		err = fmt.Errorf("%w: it ends at decision %d, and a snapshot was made of %d", jetstream.ErrLost, r.state.Last(), ahead)
+	}
+	return r, err
 }
 
-func replayFrom(ctx context.Context, journal *jetstream.Journal, snapshots *jetstream.Snapshots, name string, config bcp.Config) (replayed, error) {
-	snapshot, err := snapshots.Read(name)
+// replaySnapshot makes no state where no snapshot stands up. ahead is of one that
+// the journal does not reach.
+func (g *Gateway) replaySnapshot(ctx context.Context, journal *jetstream.Journal, config bcp.Config, each func(*bcp.Decision)) (r replayed, ahead uint64, err error) {
+	snapshots, log := g.config.Snapshots, g.log
+	if snapshots == nil {
+		return replayed{}, 0, nil
+	}
+	names, err := snapshots.List()
+	if err != nil {
+		log.Warn("reading the snapshots", "error", err)
+	}
+	for _, name := range names {
+		r, err := g.replayFrom(ctx, journal, name, config, each)
+		switch {
+		case err == nil:
+			return r, ahead, nil
+		case ctx.Err() != nil, jetstream.Unanswered(err): // which says nothing about the snapshot
+			return replayed{}, 0, err
+		case errors.Is(err, jetstream.ErrPosition):
+			ahead = max(ahead, r.state.Last())
+			log.Warn("a snapshot is passed over", "snapshot", name, "reason", err)
+		case errors.Is(err, bcp.ErrDefinitions):
+			log.Info("a snapshot is passed over", "snapshot", name, "reason", err)
+		default:
+			log.Warn("a snapshot is passed over", "snapshot", name, "reason", err)
+		}
+	}
+	return replayed{}, ahead, nil
+}
+
+// Replay makes the state of a journal under some definitions from where the
+// journal begins, without a snapshot. Bases are those of the state folder.
+func Replay(ctx context.Context, journal *jetstream.Journal, bases *jetstream.Bases, keys *jetstream.SealingKeys, config bcp.Config) (*bcp.State, error) {
+	o, err := originOf(ctx, journal, bases)
+	if err != nil {
+		return nil, err
+	}
+	r, err := o.replay(ctx, journal, keys, config, nil)
+	return r.state, err
+}
+
+// origin is what a journal begins with: nothing, or its base.
+type origin struct {
+	jetstream.Beginning
+	base   jetstream.Snapshot
+	newest uint64 // decision that a base was made of
+}
+
+func originOf(ctx context.Context, journal *jetstream.Journal, bases *jetstream.Bases) (o origin, err error) {
+	if o.Beginning, err = journal.Begin(ctx); err != nil {
+		return o, err
+	}
+	if o.newest, err = bases.Newest(); err == nil && o.Truncated() {
+		o.base, _, err = bases.Read(ctx, o.Beginning)
+	}
+	return o, err
+}
+
+func (o *origin) replay(ctx context.Context, journal *jetstream.Journal, keys *jetstream.SealingKeys, config bcp.Config, each func(*bcp.Decision)) (replayed, error) {
+	restore := func() (*bcp.State, error) { return bcp.NewState(config) }
+	if o.Truncated() {
+		restore = func() (*bcp.State, error) { return bcp.RestoreBase(config, o.base.Checkpoint) }
+	}
+	state, err := restore()
+	if errors.Is(err, bcp.ErrDefinitions) {
+		err = fmt.Errorf("%w; the journal begins behind decision %d, and what was before is in %s and older backups", err, o.Decision, o.Truncation.File)
+	}
+	if err != nil {
+		return replayed{}, err
+	}
+	err = journal.ReplayBehind(ctx, o.Position, applyTo(ctx, keys, state, each))
+	return replayed{state, state.Last() - o.Decision}, err
+}
+
+// errUnseen is of a snapshot in which a gateway would miss what it does not know to be
+// stored.
+var errUnseen = errors.New("it has decisions that were not acknowledged")
+
+func (g *Gateway) replayFrom(ctx context.Context, journal *jetstream.Journal, name string, config bcp.Config, each func(*bcp.Decision)) (replayed, error) {
+	snapshot, err := g.config.Snapshots.Read(name)
 	if err != nil {
 		return replayed{}, err
 	}
@@ -82,17 +141,26 @@ func replayFrom(ctx context.Context, journal *jetstream.Journal, snapshots *jets
 	if state.Last() != snapshot.Decision || state.Head() != snapshot.Head {
 		return replayed{}, fmt.Errorf("%w: its checkpoint is of decision %d", jetstream.ErrSnapshot, state.Last())
 	}
-	err = journal.ReplayBehind(ctx, snapshot.Position, applyTo(state))
+	if each != nil && g.observed > 0 && snapshot.Decision > g.observed {
+		return replayed{}, errUnseen
+	}
+	err = journal.ReplayBehind(ctx, snapshot.Position, applyTo(ctx, g.keys, state, each))
 	return replayed{state, state.Last() - snapshot.Decision}, err
 }
 
-func applyTo(state *bcp.State) func([]byte) error {
+func applyTo(ctx context.Context, keys *jetstream.SealingKeys, state *bcp.State, each func(*bcp.Decision)) func([]byte) error {
 	return func(record []byte) error {
-		d, err := bcp.DecodeDecision(record)
+		d, err := keys.Decode(ctx, record)
 		if err != nil {
 			return err
 		}
-		return state.Apply(&d, bcp.RecordDigest(record))
+		if err := state.Apply(&d, bcp.RecordDigest(record)); err != nil {
+			return err
+		}
+		if each != nil {
+			each(&d)
+		}
+		return nil
 	}
 }
 
@@ -159,14 +227,18 @@ func (g *Gateway) readJournal(ctx context.Context) (*jetstream.Journal, func(), 
 	return journal, conn.Close, nil
 }
 
+// makeSnapshot makes one at a time: one of before an erasure must not come behind
+// it.
 func (g *Gateway) makeSnapshot(ctx context.Context, config bcp.Config) error {
+	g.snapshotting.Lock()
+	defer g.snapshotting.Unlock()
 	begun := time.Now()
 	journal, end, err := g.readJournal(ctx)
 	if err != nil {
 		return err
 	}
 	defer end()
-	r, err := replay(ctx, journal, g.config.Snapshots, config, g.log)
+	r, err := g.replay(ctx, journal, config, nil)
 	if err != nil {
 		return err
 	}
@@ -200,27 +272,36 @@ func (g *Gateway) lastSnapshot() {
 	}
 }
 
-// checkAttempts is how often a journal has to be found damaged: a server that is
-// busy may be silent for long.
-const checkAttempts = 3
+const (
+	// checkAttempts is how often a journal has to be found damaged: a server that is
+	// busy may be silent for long.
+	checkAttempts = 3
+	// checkPause is the pause where it could not be read.
+	checkPause = time.Second
+)
 
 // checkJournal reads what the start from a snapshot did not: the chain of all
 // decisions. It ends the gateway where the journal is damaged or was changed,
 // as a start without a snapshot would have refused it.
 func (g *Gateway) checkJournal(ctx context.Context) {
-	var err error
-	for range checkAttempts {
-		if err = g.checkChain(ctx); err == nil || ctx.Err() != nil || !errors.Is(err, jetstream.ErrRecord) {
-			break
+	for attempts := 1; ; {
+		err := g.checkChain(ctx)
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return
+		case !errors.Is(err, jetstream.ErrRecord):
+			g.log.Warn("checking the journal; trying again", "error", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(checkPause):
+			}
+		case attempts == checkAttempts:
+			g.log.Error("the journal in front of the snapshot is damaged; the gateway ends", "error", err)
+			g.cancel(fmt.Errorf("the journal in front of the snapshot: %w", err))
+			return
+		default:
+			attempts++
 		}
-	}
-	switch {
-	case err == nil || ctx.Err() != nil:
-	case errors.Is(err, jetstream.ErrRecord):
-		g.log.Error("the journal in front of the snapshot is damaged; the gateway ends", "error", err)
-		g.cancel(fmt.Errorf("the journal in front of the snapshot: %w", err))
-	default:
-		g.log.Warn("checking the journal", "error", err)
 	}
 }
 

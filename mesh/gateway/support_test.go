@@ -82,7 +82,7 @@ func newBench(t *testing.T) *bench {
 	if b.js, err = natsjs.New(b.conn); err != nil {
 		t.Fatal(err)
 	}
-	if err := jetstream.Create(t.Context(), b.js, jetstream.Topology{Replicas: 1, RawRetention: time.Hour}); err != nil {
+	if err := jetstream.Create(t.Context(), b.js, jetstream.Topology{Replicas: 1}); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -108,37 +108,48 @@ type running struct {
 	conns     []*nats.Conn // the journal's, and those for agents
 }
 
-func (b *bench) start(t *testing.T) *running {
+func (b *bench) start(t *testing.T, change ...func(*gateway.Config)) *running {
 	t.Helper()
-	r, err := b.tryStart(t)
+	r, err := b.tryStart(t, change...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
+// config is that of a gateway, without a connection for the journal.
+func (b *bench) config() gateway.Config {
+	return gateway.Config{
+		State:   bcp.Config{Mesh: b.definition, Constraints: constraint.Compile, Version: "test"},
+		Connect: func() (*nats.Conn, error) { return b.Gateway() },
+		Logger:  hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: &b.log}),
+	}
+}
+
 // tryStart is start for a gateway that may find that another one wrote while it
 // read the journal.
-func (b *bench) tryStart(t *testing.T) (*running, error) {
+func (b *bench) tryStart(t *testing.T, change ...func(*gateway.Config)) (*running, error) {
 	t.Helper()
 	r := &running{}
 	r.grown.L = &r.mu
 	r.conns = append(r.conns, b.core(t))
-	g, err := gateway.Start(context.Background(), gateway.Config{
-		State: bcp.Config{Mesh: b.definition, Constraints: constraint.Compile, Version: "test"}, Conn: r.conns[0],
-		Connect: func() (*nats.Conn, error) {
-			conn, err := b.Gateway()
-			r.conns = append(r.conns, conn)
-			return conn, err
-		},
-		Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: &b.log}),
-		OnDecision: func(d *bcp.Decision) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.decisions = append(r.decisions, *d)
-			r.grown.Broadcast()
-		},
-	})
+	config := b.config()
+	config.Conn = r.conns[0]
+	config.Connect = func() (*nats.Conn, error) {
+		conn, err := b.Gateway()
+		r.conns = append(r.conns, conn)
+		return conn, err
+	}
+	config.OnDecision = func(d *bcp.Decision) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.decisions = append(r.decisions, *d)
+		r.grown.Broadcast()
+	}
+	for _, f := range change {
+		f(&config)
+	}
+	g, err := gateway.Start(context.Background(), config)
 	if err != nil {
 		r.disconnect()
 		return nil, err
@@ -146,9 +157,9 @@ func (b *bench) tryStart(t *testing.T) (*running, error) {
 	r.Gateway = g
 	unwatch, err := b.Watch(func(c server.Connection) {
 		if c.Connected {
-			g.Connected(c.Agent, c.Role)
+			g.Connected(c.Agent, c.Role, c.UserKey, c.Host)
 		} else {
-			g.Disconnected(c.Agent, c.Role)
+			g.Disconnected(c.Agent, c.Role, c.UserKey, c.Host)
 		}
 	})
 	if err != nil {
@@ -207,6 +218,18 @@ func (b *bench) agent(t *testing.T, name bcp.AgentName) *meshtest.Agent {
 	return a
 }
 
+// operator connects as whoever owns the mesh.
+func (b *bench) operator(t *testing.T) *meshtest.Agent {
+	t.Helper()
+	creds, err := b.store.Issue(bcp.Operator, bcp.RoleOperator, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := meshtest.NewAgent(bcp.Agent{Name: bcp.Operator, Encoding: bcp.JSON})
+	a.Dial(t, b.URL(), creds.Text())
+	return a
+}
+
 // journal reads and checks the journal.
 func (b *bench) journal(t *testing.T) meshtest.Journal {
 	t.Helper()
@@ -214,7 +237,7 @@ func (b *bench) journal(t *testing.T) meshtest.Journal {
 	for _, m := range meshtest.ReadStream(t, b.js, jetstream.CommitStream) {
 		records = append(records, m.Data)
 	}
-	journal, err := meshtest.CheckJournal(records, nil)
+	journal, err := meshtest.CheckJournal(records, meshtest.ReadKeys(t, b.js), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,11 +252,25 @@ func (b *bench) full(t *testing.T, name string, full bool) {
 		t.Fatal(err)
 	}
 	info := stream.CachedInfo()
-	info.Config.MaxMsgs = -1
+	info.Config.MaxMsgs, info.Config.Discard = -1, natsjs.DiscardNew
 	if full {
 		info.Config.MaxMsgs = int64(info.State.Msgs)
 	}
 	if _, err := b.js.UpdateStream(t.Context(), info.Config); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// silent has the journal store what comes and acknowledge nothing, or as before.
+func (b *bench) silent(t *testing.T, silent bool) {
+	t.Helper()
+	stream, err := b.js.Stream(t.Context(), jetstream.CommitStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := stream.CachedInfo().Config
+	config.NoAck = silent
+	if _, err := b.js.UpdateStream(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
 }

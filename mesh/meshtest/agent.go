@@ -64,7 +64,7 @@ func (a *Agent) Dial(t testing.TB, url string, creds []byte, options ...nats.Opt
 	t.Helper()
 	options = append([]nats.Option{
 		nats.UserCredentialBytes(creds), nats.CustomInboxPrefix(subjects.InboxPrefix(a.Name)),
-		nats.SkipSubjectValidation(), nats.NoReconnect(),
+		nats.SkipSubjectValidation(), nats.NoReconnect(), nats.Timeout(Patience),
 		// The default prints refusals.
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
 	}, options...)

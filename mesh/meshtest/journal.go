@@ -3,7 +3,10 @@ package meshtest
 import (
 	"bytes"
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"reflect"
@@ -12,6 +15,10 @@ import (
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // ReadStream returns the messages of a stream, oldest first.
@@ -24,6 +31,8 @@ func ReadStream(t testing.TB, js natsjs.JetStream, name string) []natsjs.RawStre
 		t.Fatal(err)
 	}
 	state := stream.CachedInfo().State
+	ctx, cancel = context.WithTimeout(t.Context(), time.Minute+time.Duration(state.Msgs)*time.Millisecond)
+	defer cancel()
 	var messages []natsjs.RawStreamMsg
 	for seq := state.FirstSeq; seq <= state.LastSeq && seq > 0; seq++ {
 		msg, err := stream.GetMsg(ctx, seq)
@@ -46,10 +55,14 @@ type Journal struct {
 	// Asks and Pushes count, by "controller reader id", the decisions that are
 	// the first of a request_id or push_id and accepted it.
 	Asks, Pushes map[string]int
+	// Order has the ids of Asks and Pushes by "controller reader", in their order.
+	Order map[string][]string
 	// Query is the query of an ask, by the same key.
 	Query map[string]string
 	// Delivered and Acknowledged count decisions by delivery id.
 	Delivered, Acknowledged map[string]int
+	// Released are the deliveries of a channel, by "controller reader", in order.
+	Released map[string][]string
 	// Answered counts by query id the decisions that ended it.
 	Answered map[string]int
 	// Decided counts by item id the decisions of people that counted.
@@ -67,8 +80,8 @@ type Balance struct {
 // Numbers of the record format that the check knows, as it is written down
 // and not as the writer has them.
 const (
-	kindAsk, kindAnswer, kindPush, kindAcknowledge, kindExpire, kindApproval = 3, 4, 5, 6, 7, 13
-	verdictAccept, verdictHold                                               = 1, 2
+	kindAsk, kindAnswer, kindPush, kindAcknowledge, kindExpire, kindApproval, kindBatch = 3, 4, 5, 6, 7, 13, 21
+	verdictAccept, verdictHold                                                          = 1, 2
 )
 
 // openQuery is a query that holds its reservation.
@@ -77,21 +90,35 @@ type openQuery struct {
 	nominal, capacity int64
 }
 
-// CheckJournal reads the messages of a journal. It shares no code with the
-// writer but the MessagePack library. It verifies that every record has the
+// window is what waits for the end of a subscription's window.
+type window struct{ count, nominal, capacity int64 }
+
+// ReadKeys returns the sealing keys of a mesh, by subject.
+func ReadKeys(t testing.TB, js natsjs.JetStream) map[string][]byte {
+	t.Helper()
+	keys := map[string][]byte{}
+	for _, m := range ReadStream(t, js, jetstream.KeyStream) {
+		keys[m.Subject] = m.Data
+	}
+	return keys
+}
+
+// CheckJournal reads the messages of a journal, with the keys that they are sealed
+// under. It shares no code with the writer but the MessagePack library and the
+// names of the keys. It verifies that every record has the
 // known version, that decisions are numbered without a gap and chained by
 // SHA-256, that time never goes back, that every balance is the sum of what
 // came before it, that no query settles twice, that nothing is acknowledged
 // that was not delivered, and that no pool exceeds its budget in nano-bits
 // (by "controller reader"; a missing one is not checked).
-func CheckJournal(messages [][]byte, budgets map[string]int64) (Journal, error) {
+func CheckJournal(messages [][]byte, keys map[string][]byte, budgets map[string]int64) (Journal, error) {
 	c := checker{
 		Journal: Journal{
-			Kinds: map[uint64]int{}, Asks: map[string]int{}, Pushes: map[string]int{}, Query: map[string]string{},
-			Delivered: map[string]int{}, Acknowledged: map[string]int{}, Answered: map[string]int{},
+			Kinds: map[uint64]int{}, Asks: map[string]int{}, Pushes: map[string]int{}, Order: map[string][]string{}, Query: map[string]string{},
+			Delivered: map[string]int{}, Released: map[string][]string{}, Acknowledged: map[string]int{}, Answered: map[string]int{},
 			Decided: map[string]int{}, Balances: map[string]Balance{},
 		},
-		budgets: budgets, open: map[string]openQuery{}, clients: map[string]bool{}, notices: map[string]bool{}, head: make([]byte, sha256.Size),
+		budgets: budgets, keys: keys, open: map[string]openQuery{}, clients: map[string]bool{}, windows: map[string]window{}, notices: map[string]bool{}, head: make([]byte, sha256.Size),
 	}
 	for i, message := range messages {
 		if err := c.record(message); err != nil {
@@ -115,9 +142,11 @@ func CheckJournal(messages [][]byte, budgets map[string]int64) (Journal, error) 
 type checker struct {
 	Journal
 	budgets map[string]int64
+	keys    map[string][]byte
 	open    map[string]openQuery
 	clients map[string]bool
-	notices map[string]bool // that wait
+	windows map[string]window // that have not ended, by channel, subscription and end
+	notices map[string]bool   // that wait
 	head    []byte
 	time    int64
 }
@@ -127,7 +156,7 @@ func (c *checker) record(message []byte) error {
 	if err != nil {
 		return err
 	}
-	if number(r, "v") != 1 || len(r) != 2 {
+	if number(r, "v") != 2 || len(r) != 2 {
 		return fmt.Errorf("version %d with %d members", number(r, "v"), len(r))
 	}
 	list, ok := r["d"].([]any)
@@ -143,7 +172,7 @@ func (c *checker) record(message []byte) error {
 		if err := c.decision(b); err != nil {
 			return fmt.Errorf("decision %d: %w", c.Decisions+1, err)
 		}
-		sum := sha256.Sum256(b)
+		sum := sha256.Sum256(append([]byte{0}, b...))
 		c.head = sum[:]
 	}
 	return nil
@@ -152,6 +181,9 @@ func (c *checker) record(message []byte) error {
 func (c *checker) decision(b []byte) error {
 	d, err := decodeMap(b)
 	if err != nil {
+		return err
+	}
+	if err := c.unseal(d); err != nil {
 		return err
 	}
 	c.Decisions++
@@ -178,6 +210,48 @@ func (c *checker) decision(b []byte) error {
 	return c.effect(d)
 }
 
+// unseal puts what was said to the rest of a decision. A key that was destroyed
+// leaves it unsaid.
+func (c *checker) unseal(d map[string]any) error {
+	sealed, ok := d["sl"].([]byte)
+	if !ok {
+		return nil
+	}
+	controller, reader := text(d, "co"), text(d, "re")
+	if controller == "" || reader == "" {
+		controller, reader = "", ""
+	}
+	key := c.keys[subjects.Key(bcp.AgentName(controller), bcp.AgentName(reader), subjects.SealedPayload, time.Unix(0, number(d, "t")).UTC().Format(time.DateOnly))]
+	if string(key) == "destroyed" {
+		return nil
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return fmt.Errorf("has no key: %w", err)
+	}
+	gcm, err := cipher.NewGCM(block)
+	if err != nil {
+		return err
+	}
+	place := binary.BigEndian.AppendUint64([]byte("bcpmesh private 1"), uint64(number(d, "n")))
+	place = append(place, text(d, "co")+"\x00"+text(d, "re")+"\x00"+text(d, "a")+"\x00"...)
+	b, err := gcm.Open(nil, sealed[:12], sealed[12:], place)
+	if err != nil {
+		return fmt.Errorf("does not open: %w", err)
+	}
+	said, err := msgpack.NewDecoder(bytes.NewReader(b)).DecodeMap()
+	if err != nil {
+		return err
+	}
+	for member, value := range said {
+		if _, twice := d[member]; twice {
+			return fmt.Errorf("has %s sealed and in clear", member)
+		}
+		d[member] = value
+	}
+	return nil
+}
+
 // effect sums up what the decision changes and compares it with its balance.
 func (c *checker) effect(d map[string]any) error {
 	channel := text(d, "co") + " " + text(d, "re")
@@ -194,7 +268,12 @@ func (c *checker) effect(d map[string]any) error {
 		}
 		c.clients[key] = true
 	}
-	switch kind := number(d, "k"); {
+	kind := number(d, "k")
+	if (kind == kindPush || kind == kindApproval) && number(d, "v") == verdictAccept && delivery == "" && number(d, "rl") > 0 {
+		w := c.windows[windowOf(d)]
+		c.windows[windowOf(d)] = window{w.count + 1, w.nominal + nominal, w.capacity + capacity}
+	}
+	switch {
 	case kind == kindAsk && accepted:
 		if _, twice := c.open[query]; twice || query == "" {
 			return errors.New("a query id is used twice")
@@ -207,6 +286,7 @@ func (c *checker) effect(d map[string]any) error {
 		}
 		if text(d, "cl") != "" {
 			c.Asks[client]++
+			c.Order[channel] = append(c.Order[channel], text(d, "cl"))
 			c.Query[client] = query
 		}
 	case kind == kindPush && accepted:
@@ -215,6 +295,7 @@ func (c *checker) effect(d map[string]any) error {
 		after.SettledCapacity += capacity
 		if text(d, "cl") != "" {
 			c.Pushes[client]++
+			c.Order[channel] = append(c.Order[channel], text(d, "cl"))
 		}
 	case kind == kindApproval && accepted:
 		if c.Decided[text(d, "i")]++; c.Decided[text(d, "i")] > 1 {
@@ -230,12 +311,21 @@ func (c *checker) effect(d map[string]any) error {
 		} else if kind == kindAnswer {
 			return errors.New("a query is answered that is not open")
 		}
+	case kind == kindBatch:
+		w, waits := c.windows[windowOf(d)]
+		if delete(c.windows, windowOf(d)); !waits || w != (window{number(d, "ct"), nominal, capacity}) {
+			return errors.New("a window ends with other pushes than waited for it")
+		}
 	case kind == kindAcknowledge:
 		return c.acknowledge(delivery, text(d, "nt"))
 	default:
 		return nil
 	}
 	return c.release(pool, channel, delivery, after, d)
+}
+
+func windowOf(d map[string]any) string {
+	return fmt.Sprintf("%s %s %s %d", text(d, "co"), text(d, "re"), text(d, "su"), number(d, "rl"))
 }
 
 // settle ends a query.
@@ -277,6 +367,7 @@ func (c *checker) release(pool, channel, delivery string, after Balance, d map[s
 		if c.Delivered[delivery]++; c.Delivered[delivery] > 1 {
 			return errors.New("a delivery id is used twice")
 		}
+		c.Released[channel] = append(c.Released[channel], delivery)
 	}
 	if recorded := balanceOf(d); recorded != after {
 		return fmt.Errorf("records balance %+v, the sum is %+v", recorded, after)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
 	"go.uber.org/goleak"
@@ -12,6 +13,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,7 +28,7 @@ var budgets = map[string]int64{"main mailer": 10 * int64(bcp.Bit)}
 
 // decisions of a mesh in which something was asked, answered, pushed,
 // delivered, acknowledged and refused.
-func decisions(t *testing.T) [][]byte {
+func decisions(t *testing.T) (list [][]byte, keys map[string][]byte) {
 	t.Helper()
 	m := meshtest.Start(t, files)
 	main, mailer := m.Connect(t, "main", 0), m.Connect(t, "mailer", 0)
@@ -42,7 +44,6 @@ func decisions(t *testing.T) [][]byte {
 	m.Stop(t)
 	js, end := m.Streams(t)
 	defer end()
-	var list [][]byte
 	for _, r := range meshtest.ReadStream(t, js, jetstream.CommitStream) {
 		var record struct {
 			V int      `msgpack:"v"`
@@ -53,7 +54,7 @@ func decisions(t *testing.T) [][]byte {
 		}
 		list = append(list, record.D...)
 	}
-	return list
+	return list, meshtest.ReadKeys(t, js)
 }
 
 // records packs each decision into a record of its own.
@@ -72,11 +73,14 @@ func records(t *testing.T, version int, list [][]byte) [][]byte {
 
 // changed applies change to each decision, numbers them anew and mends the
 // chain: what is wrong then is wrong in substance.
-func changed(t *testing.T, list [][]byte, change func([]bcp.Decision) []bcp.Decision) [][]byte {
+func changed(t *testing.T, list [][]byte, keys map[string][]byte, change func([]bcp.Decision) []bcp.Decision) [][]byte {
 	t.Helper()
 	all := make([]bcp.Decision, len(list))
 	for i, b := range list {
 		d, err := bcp.DecodeDecision(b)
+		if err == nil {
+			err = d.Open(keyOf(t, &d, keys))
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,14 +90,31 @@ func changed(t *testing.T, list [][]byte, change func([]bcp.Decision) []bcp.Deci
 	var head bcp.Digest
 	for i, d := range change(all) {
 		d.Seq, d.Prev = uint64(i+1), head
+		if d.Sealed = nil; d.Says() {
+			if err := d.Seal(keyOf(t, &d, keys)); err != nil {
+				t.Fatal(err)
+			}
+		}
 		b, err := bcp.EncodeDecision(&d)
 		if err != nil {
 			t.Fatal(err)
 		}
-		head = sha256.Sum256(b)
+		head = sha256.Sum256(append([]byte{0}, b...))
 		result = append(result, b)
 	}
 	return result
+}
+
+func keyOf(t *testing.T, d *bcp.Decision, keys map[string][]byte) (key bcp.SealingKey) {
+	t.Helper()
+	channel, _ := d.Channel()
+	if secret := keys[subjects.Key(channel.Controller, channel.Reader, subjects.SealedPayload, d.At().Format(time.DateOnly))]; secret != nil {
+		var err error
+		if key, err = bcp.NewSealingKey([32]byte(secret)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return key
 }
 
 // The checker that other tests rely on sees every kind of defect.
@@ -101,7 +122,7 @@ func changed(t *testing.T, list [][]byte, change func([]bcp.Decision) []bcp.Deci
 // covers A-CHAIN, P4.5
 func TestCheckJournalSeesEachDefect(t *testing.T) {
 	t.Parallel()
-	list := decisions(t)
+	list, keys := decisions(t)
 	find := func(all []bcp.Decision, kind bcp.DecisionKind) int {
 		return slices.IndexFunc(all, func(d bcp.Decision) bool { return d.Kind == kind })
 	}
@@ -122,25 +143,25 @@ func TestCheckJournalSeesEachDefect(t *testing.T) {
 		want string // part of the error; empty where there is none
 	}{
 		{"sound", list, ""},
-		{"sound, chained anew", changed(t, list, func(all []bcp.Decision) []bcp.Decision { return all }), ""},
+		{"sound, chained anew", changed(t, list, keys, func(all []bcp.Decision) []bcp.Decision { return all }), ""},
 		{"one is missing", slices.Delete(slices.Clone(list), 3, 4), "is numbered"},
 		{"the first is missing", list[1:], "is numbered"},
 		{"two are swapped", append(slices.Clone(list[:2]), list[3], list[2]), "is numbered"},
 		{"one came twice", append(slices.Clone(list[:3]), list[2]), "is numbered"},
 		{"one bit is another", flipped(list, 4), "chained"},
-		{"time goes back", changed(t, list, func(all []bcp.Decision) []bcp.Decision { all[2].Time = 1; return all }), "earlier"},
-		{"a balance is too low", changed(t, list, alter(bcp.KindPush, func(d *bcp.Decision) { d.Balance.Settled-- })), "the sum is"},
-		{"a charge is too low", changed(t, list, alter(bcp.KindPush, func(d *bcp.Decision) { d.Nominal-- })), "the sum is"},
-		{"a reservation is lost", changed(t, list, alter(bcp.KindAsk, func(d *bcp.Decision) { d.Balance.Reserved = 0 })), "the sum is"},
-		{"an answer counts twice", changed(t, list, again(bcp.KindAnswer, func(d *bcp.Decision) { d.Delivery = "x" })), "not open"},
-		{"a push id counts twice", changed(t, list, again(bcp.KindPush, func(d *bcp.Decision) { d.Delivery = "x" })), "two outcomes"},
-		{"a delivery id is used twice", changed(t, list, again(bcp.KindPush, func(d *bcp.Decision) { d.Client = "" })), "used twice"},
-		{"an acknowledgement comes twice", changed(t, list, again(bcp.KindAcknowledge, func(*bcp.Decision) {})), "acknowledged twice"},
-		{"nothing was delivered", changed(t, list, alter(bcp.KindAcknowledge, func(d *bcp.Decision) { d.Delivery = "x" })), "not made"},
+		{"time goes back", changed(t, list, keys, alter(bcp.KindAcknowledge, func(d *bcp.Decision) { d.Time = 1 })), "earlier"},
+		{"a balance is too low", changed(t, list, keys, alter(bcp.KindPush, func(d *bcp.Decision) { d.Balance.Settled-- })), "the sum is"},
+		{"a charge is too low", changed(t, list, keys, alter(bcp.KindPush, func(d *bcp.Decision) { d.Nominal-- })), "the sum is"},
+		{"a reservation is lost", changed(t, list, keys, alter(bcp.KindAsk, func(d *bcp.Decision) { d.Balance.Reserved = 0 })), "the sum is"},
+		{"an answer counts twice", changed(t, list, keys, again(bcp.KindAnswer, func(d *bcp.Decision) { d.Delivery = "x" })), "not open"},
+		{"a push id counts twice", changed(t, list, keys, again(bcp.KindPush, func(d *bcp.Decision) { d.Delivery = "x" })), "two outcomes"},
+		{"a delivery id is used twice", changed(t, list, keys, again(bcp.KindPush, func(d *bcp.Decision) { d.Client = "" })), "used twice"},
+		{"an acknowledgement comes twice", changed(t, list, keys, again(bcp.KindAcknowledge, func(*bcp.Decision) {})), "acknowledged twice"},
+		{"nothing was delivered", changed(t, list, keys, alter(bcp.KindAcknowledge, func(d *bcp.Decision) { d.Delivery = "x" })), "not made"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			journal, err := meshtest.CheckJournal(records(t, 1, c.list), budgets)
+			journal, err := meshtest.CheckJournal(records(t, 2, c.list), keys, budgets)
 			switch {
 			case c.want == "" && err != nil:
 				t.Error(err)
@@ -151,24 +172,26 @@ func TestCheckJournalSeesEachDefect(t *testing.T) {
 			}
 		})
 	}
-	if _, err := meshtest.CheckJournal(records(t, 2, list), nil); err == nil {
+	if _, err := meshtest.CheckJournal(records(t, 1, list), keys, nil); err == nil {
 		t.Error("another version passes")
 	}
-	if _, err := meshtest.CheckJournal(records(t, 1, list), map[string]int64{"main mailer": 3}); err == nil || !strings.Contains(err.Error(), "overdrawn") {
+	if _, err := meshtest.CheckJournal(records(t, 2, list), keys, map[string]int64{"main mailer": 3}); err == nil || !strings.Contains(err.Error(), "overdrawn") {
 		t.Errorf("an overdrawn pool passes: %v", err)
 	}
-	if _, err := meshtest.CheckJournal([][]byte{[]byte("x")}, nil); err == nil {
+	if _, err := meshtest.CheckJournal(records(t, 2, list), nil, nil); err == nil || !strings.Contains(err.Error(), "has no key") {
+		t.Errorf("without keys: %v", err)
+	}
+	if _, err := meshtest.CheckJournal([][]byte{[]byte("x")}, keys, nil); err == nil {
 		t.Error("rubbish passes")
 	}
 }
 
-// flipped changes the last byte of a decision's raw commitment or salt, which
-// nothing but the chain knows.
+// flipped changes a byte of a decision's context, which nothing but the chain
+// knows.
 func flipped(list [][]byte, at int) [][]byte {
 	list = slices.Clone(list)
 	b := slices.Clone(list[at])
-	salt := strings.LastIndex(string(b), "\xa2sa\xc4\x10") + 5
-	b[salt] ^= 1
+	b[strings.Index(string(b), "\xa1x\xc4\x20")+4] ^= 1
 	list[at] = b
 	return list
 }

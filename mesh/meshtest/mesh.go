@@ -22,7 +22,7 @@ import (
 
 // Patience is how long everything here waits before it fails the test. It is
 // never waited for where things work.
-const Patience = 15 * time.Second
+const Patience = 45 * time.Second
 
 // settler is a person that every mesh of this package has, for [Mesh.Settle].
 const settler bcp.AgentName = "settler"

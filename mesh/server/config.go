@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -21,6 +23,12 @@ const (
 	// maxPending bounds what the server holds for a client that does not read;
 	// beyond it the client is disconnected.
 	maxPending = 16 << 20
+	// maxClosed bounds the connections that the server remembers when they have
+	// ended, so that who was refused something can be told.
+	maxClosed = 1024
+	// authTime bounds the time until a client has shown its creds, with the
+	// handshakes of TLS and WebSocket.
+	authTime = 3 * time.Second
 	// maxSubjectTokens bounds the work of matching a subscription. The mesh's
 	// own have at most seven.
 	maxSubjectTokens = 16
@@ -33,6 +41,9 @@ var (
 	// ErrPlaintext says that the address can be reached from elsewhere, and
 	// that there is no TLS.
 	ErrPlaintext = errors.New("listening beyond loopback needs TLS")
+	// ErrStreams says that streams are there and cannot be opened; the server's
+	// lines before say why.
+	ErrStreams = errors.New("streams cannot be opened")
 )
 
 // Config says how to run a server. StateDir and Bundle are required; every
@@ -41,6 +52,9 @@ type Config struct {
 	// Listen is the address of the client port; port 0 means any free one.
 	// Default: 127.0.0.1:0. Anything but loopback needs TLS.
 	Listen string
+	// WebSocket is an address for clients that speak the protocol of NATS over
+	// WebSocket, as Listen otherwise; none without it.
+	WebSocket string
 	// StateDir is the folder of the streams and of the server's lock. One
 	// server runs on it at a time.
 	StateDir string
@@ -49,15 +63,21 @@ type Config struct {
 	Discard []string
 	// Bundle is whom to let in.
 	Bundle accounts.Bundle
-	// TLS is required of clients where it is set.
+	// TLS is required of clients where it is set. It ends at the entrance.
 	TLS *tls.Config
 	// Logger takes the server's own lines; nil discards them.
 	Logger hclog.Logger
+	// Shut lets no clients in before [Server.Open] is called: for who has work to do
+	// first that thousands of them would be in the way of.
+	Shut bool
 	// SyncAlways writes every record to disk before it is acknowledged.
 	// Otherwise records of the last SyncInterval (default one minute) may be
 	// lost when the machine, not only the process, fails.
 	SyncAlways   bool
 	SyncInterval time.Duration
+	// MaxStore bounds what all streams hold together, in bytes: beyond it nothing
+	// is stored. 0 is no bound but the disk's.
+	MaxStore int64
 	// MaxPayload bounds one message, in bytes. Default and most: 1 MiB and
 	// 8 MiB.
 	MaxPayload int
@@ -65,6 +85,11 @@ type Config struct {
 	// should return soon: refusals are counted together meanwhile. Nil
 	// discards them.
 	Denials func(Denial)
+	// Unwritten is called when a stream could not be written, with the server's
+	// line about it, once all streams are closed, and again when they have been
+	// opened: whoever waits for a reply about one waits in vain. It should return
+	// soon.
+	Unwritten func(reason string)
 	// AllowNetworkWithoutTLS lets the server listen beyond loopback without
 	// TLS: everything that agents say can be read and changed on the way.
 	AllowNetworkWithoutTLS bool
@@ -84,30 +109,61 @@ func (c Config) filled() Config {
 	if c.MaxPayload == 0 {
 		c.MaxPayload = defaultMaxPayload
 	}
+	if c.MaxStore == 0 {
+		c.MaxStore = maxStore
+	}
 	if c.Denials == nil {
 		c.Denials = func(Denial) {}
+	}
+	if c.Unwritten == nil {
+		c.Unwritten = func(string) {}
 	}
 	return c
 }
 
 // check refuses a filled config that cannot be run safely.
-func (c Config) check() (host string, port int, err error) {
-	host, port, err = splitAddress(c.Listen)
-	switch {
-	case err != nil:
-		return "", 0, err
-	case c.TLS == nil && !c.AllowNetworkWithoutTLS && !isLoopback(host):
-		return "", 0, fmt.Errorf("%w: %s", ErrPlaintext, c.Listen)
-	case c.StateDir == "":
-		return "", 0, errors.New("a state folder is required")
-	case c.Bundle.Operator == "" || len(c.Bundle.Accounts) == 0 || c.Bundle.Monitor.JWT == "":
-		return "", 0, errors.New("a bundle of accounts is required")
-	case c.SyncInterval < 0:
-		return "", 0, errors.New("the sync interval is negative")
-	case c.MaxPayload < 1<<10 || c.MaxPayload > 8<<20:
-		return "", 0, errors.New("the payload limit is not between 1 KiB and 8 MiB")
+func (c Config) check() error {
+	for _, address := range c.addresses() {
+		host, _, err := splitAddress(address)
+		if err != nil {
+			return err
+		}
+		if c.TLS == nil && !c.AllowNetworkWithoutTLS && !isLoopback(host) {
+			return fmt.Errorf("%w: %s", ErrPlaintext, address)
+		}
 	}
-	return host, port, nil
+	switch {
+	case c.StateDir == "":
+		return errors.New("a state folder is required")
+	case c.Bundle.Operator == "" || len(c.Bundle.Accounts) == 0 || c.Bundle.Monitor.JWT == "":
+		return errors.New("a bundle of accounts is required")
+	case c.SyncInterval < 0:
+		return errors.New("the sync interval is negative")
+	case c.MaxStore < 0:
+		return errors.New("the limit of the streams is negative")
+	case c.MaxPayload < 1<<10 || c.MaxPayload > 8<<20:
+		return errors.New("the payload limit is not between 1 KiB and 8 MiB")
+	}
+	return nil
+}
+
+// storeDir is the folder of the streams.
+func (c Config) storeDir() string { return filepath.Join(c.StateDir, streamFolder) }
+
+// addresses are those that are listened on.
+func (c Config) addresses() []string {
+	if c.WebSocket == "" {
+		return []string{c.Listen}
+	}
+	return []string{c.Listen, c.WebSocket}
+}
+
+// exposed reports whether what agents say can be read on the way.
+func (c Config) exposed() bool {
+	return c.TLS == nil && slices.ContainsFunc(c.addresses(), func(address string) bool {
+		host, _, err := splitAddress(address)
+		return err != nil || !isLoopback(host)
+	})
 }
 
 func splitAddress(address string) (string, int, error) {

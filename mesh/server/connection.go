@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
@@ -28,27 +27,20 @@ type Party struct {
 	Role  bcp.Role
 }
 
-// Connection says that an agent's connection began or ended. Agent and Role
-// come from the key that issued its creds, never from what the client says of
-// itself. That a connection began does not mean that its subscriptions are in
-// place.
-type Connection struct {
-	Party
-	// Connected is true where it began, false where it ended.
-	Connected bool
-	ClientID  uint64 // names the connection, for [Server.Kick]
-	UserKey   string // public key of its creds
-	Reason    string // the server's words, where it ended and they were heard
-}
-
 // Watch calls handle for every connection of an agent or a person that there
 // is, and from then on for each that begins or ends, one at a time. Each
 // connection begins once and ends at most once, also where events of it are
-// missed. The gateway's own connections are not shown. Handle should return soon. Stop ends the calls; it must not be
-// called by handle.
+// missed: then its end is told within some ten seconds. The gateway's own connections
+// are not shown. Handle should return soon. Stop ends the calls; it must not be called
+// by handle.
 func (s *Server) Watch(handle func(Connection)) (stop func(), err error) {
-	w := &watcher{server: s, handle: handle, open: map[uint64]Connection{}}
-	subscription, err := s.monitor.Subscribe(subjects.Connections, w.event)
+	w := NewWatcher(s.party, s.open, handle)
+	subscription, err := s.monitor.Subscribe(subjects.Connections, func(m *nats.Msg) {
+		var event natsserver.ConnectEventMsg
+		if json.Unmarshal(m.Data, &event) == nil && s.current(event) {
+			w.Event(m.Data)
+		}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("watch connections: %w", err)
 	}
@@ -57,16 +49,14 @@ func (s *Server) Watch(handle func(Connection)) (stop func(), err error) {
 		s.mu.Lock()
 		delete(s.watchers, w)
 		s.mu.Unlock()
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.handle = func(Connection) {}
+		w.Stop()
 	}
 	s.mu.Lock()
 	s.watchers[w] = true
 	s.mu.Unlock()
 	err = s.monitor.Flush()
 	if err == nil {
-		err = w.look()
+		err = w.Look()
 	}
 	if err != nil {
 		stop()
@@ -75,110 +65,126 @@ func (s *Server) Watch(handle func(Connection)) (stop func(), err error) {
 	return stop, nil
 }
 
-// lookAgain makes up for the events that were missed while the monitor's
-// connection was lost.
-func (s *Server) lookAgain(*nats.Conn) {
+// monitorIsBack makes up for the events that were missed while the monitor's
+// connection was lost, and lets clients in where the server has begun again.
+func (s *Server) monitorIsBack(monitor *nats.Conn) {
+	// Who comes before its subscriptions are in place is not heard, and must be listed.
+	_ = monitor.Flush() // where it is lost again, it comes back again
+	if err := s.knowAgain(); err != nil {
+		s.logger.Error("looking for connections", "error", err)
+	}
+	s.look()
+	s.Open()
+}
+
+// lookNowAndThen looks until the server ends.
+func (s *Server) lookNowAndThen() {
+	ticker := time.NewTicker(lookInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.quit:
+			return
+		case <-ticker.C:
+			s.look()
+		}
+	}
+}
+
+func (s *Server) look() {
 	s.mu.Lock()
 	watchers := slices.Collect(maps.Keys(s.watchers))
 	s.mu.Unlock()
 	for _, w := range watchers {
-		if err := w.look(); err != nil {
+		if err := w.Look(); err != nil {
 			s.logger.Error("looking for connections", "error", err)
 		}
 	}
 }
 
-// watcher puts events and each look in one order.
-type watcher struct {
-	server  *Server
-	looking sync.Mutex
-
-	mu     sync.Mutex
-	handle func(Connection)
-	open   map[uint64]Connection // were shown and have not ended
-	// early holds connections whose end was heard during a look, which may
-	// still list them. It is nil but then: the order of events is the server's.
-	early map[uint64]bool
+// current reports whether an event is of the server that there is: what one that has
+// ended said may be heard late.
+func (s *Server) current(event natsserver.ConnectEventMsg) bool {
+	return event.Server.ID == s.server.Load().ID()
 }
 
-func (w *watcher) event(m *nats.Msg) {
-	// The event of a beginning has a part of the fields.
-	var event natsserver.DisconnectEventMsg
-	if json.Unmarshal(m.Data, &event) != nil {
+// showed follows the server's events: who shows creds is known at the entrance
+// from then on. A connection that found another way in is closed.
+func (s *Server) showed(m *nats.Msg) {
+	var event natsserver.ConnectEventMsg
+	if json.Unmarshal(m.Data, &event) != nil || event.Type != natsserver.ConnectEventMsgType || !s.current(event) {
 		return
 	}
-	switch event.Type {
-	case natsserver.ConnectEventMsgType:
-		w.began(event.Client.ID, event.Client.IssuerKey, event.Client.User)
-	case natsserver.DisconnectEventMsgType:
-		w.ended(event.Client.ID, event.Reason)
-	}
+	s.known(event.Client.ID, event.Client.IssuerKey)
 }
 
-func (w *watcher) began(id uint64, issuer, user string) {
-	party, ok := w.server.party(issuer)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, shown := w.open[id]; shown || w.early[id] || !ok {
+func (s *Server) knowAgain() error {
+	conns, err := connsOf(s.server.Load())
+	for _, c := range conns {
+		s.known(c.Cid, c.IssuerKey)
+	}
+	return err
+}
+
+func (s *Server) known(clientID uint64, issuer string) {
+	who, ok := s.party(issuer)
+	client := s.server.Load().GetClient(clientID)
+	if !ok || client == nil {
 		return
 	}
-	c := Connection{Party: party, Connected: true, ClientID: id, UserKey: user}
-	w.open[id] = c
-	w.handle(c)
+	if address := client.RemoteAddress(); address != nil && !s.entrance.known(address, who) {
+		_ = s.server.Load().DisconnectClientByID(clientID) // it is gone already
+	}
 }
 
-func (w *watcher) ended(id uint64, reason string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.early != nil { // the list of the look may still have it
-		w.early[id] = true
-	}
-	c, shown := w.open[id]
-	if !shown {
-		return
-	}
-	delete(w.open, id)
-	c.Connected, c.Reason = false, reason
-	w.handle(c)
-}
+// Slow has the server read an agent slowly for half a minute, in one role: what
+// it sends beyond two hundred messages a second waits on its side, whatever
+// connections it begins meanwhile. It is for one that floods.
+func (s *Server) Slow(who Party) { s.entrance.slow(who) }
 
-// look shows the connections that have begun or ended without an event.
-func (w *watcher) look() error {
-	w.looking.Lock()
-	defer w.looking.Unlock()
-	w.mu.Lock()
-	gone := maps.Clone(w.open)
-	w.early = map[uint64]bool{}
-	w.mu.Unlock()
-	defer func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.early = nil
-	}()
-	// In pages, those behind one that ends meanwhile would be missed.
-	list, err := w.server.server.Connz(&natsserver.ConnzOptions{Username: true, Limit: math.MaxInt32})
+// open lists what a [Watcher] looks at.
+func (s *Server) open() (OpenConnections, error) {
+	server := s.server.Load()
+	list, err := connsOf(server)
 	if err != nil {
-		return err
+		return OpenConnections{}, err
 	}
-	for _, c := range list.Conns {
-		delete(gone, c.Cid)
-		w.began(c.Cid, c.IssuerKey, c.AuthorizedUser)
+	open := OpenConnections{All: true}
+	for _, c := range list {
+		open.List = append(open.List, OpenConnection{ID: ClientID{Server: server.ID(), Number: c.Cid}, Issuer: c.IssuerKey, UserKey: c.AuthorizedUser, Host: c.IP})
 	}
-	for id := range gone {
-		w.ended(id, "")
+	return open, nil
+}
+
+func connsOf(server *natsserver.Server) ([]*natsserver.ConnInfo, error) {
+	// In pages, those behind one that ends meanwhile would be missed.
+	list, err := server.Connz(&natsserver.ConnzOptions{Username: true, Limit: math.MaxInt32})
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	return list.Conns, nil
 }
 
 // Kick disconnects a client. It returns [ErrNoClient] where it is gone.
-func (s *Server) Kick(clientID uint64) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+func (s *Server) Kick(client ClientID) error { return Kick(s.monitor, client) }
+
+// Kick has the server that a client is connected to disconnect it, over a
+// connection to the system account. It returns [ErrNoClient] where the client, or
+// its server, is gone.
+func Kick(monitor *nats.Conn, client ClientID) error {
+	if subjects.KickAt(client.Server) == "" {
+		return fmt.Errorf("kick a client: %w", ErrNoClient)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), kickTimeout)
 	defer cancel()
-	request, err := json.Marshal(natsserver.KickClientReq{CID: clientID})
+	request, err := json.Marshal(natsserver.KickClientReq{CID: client.Number})
 	if err != nil {
 		return err
 	}
-	reply, err := s.monitor.RequestWithContext(ctx, subjects.KickAt(s.server.ID()), request)
+	reply, err := monitor.RequestWithContext(ctx, subjects.KickAt(client.Server), request)
+	if errors.Is(err, nats.ErrNoResponders) {
+		return fmt.Errorf("kick a client: %w", ErrNoClient)
+	}
 	if err != nil {
 		return fmt.Errorf("kick a client: %w", err)
 	}
@@ -204,17 +210,17 @@ func (s *Server) party(issuer string) (Party, bool) {
 	return Party{}, false
 }
 
-// identify tells who a client is, or was. It must not be called by what the
-// server calls.
-func (s *Server) identify(clientID uint64) (p Party, userKey string) {
-	list, err := s.server.Connz(&natsserver.ConnzOptions{Username: true, CID: clientID, State: natsserver.ConnAll})
+// identify tells who a client is, or was, and reports false where the server does not
+// list it. It must not be called by what the server calls.
+func (s *Server) identify(clientID uint64) (p Party, userKey string, found bool) {
+	list, err := s.server.Load().Connz(&natsserver.ConnzOptions{Username: true, CID: clientID, State: natsserver.ConnAll})
 	if err != nil || len(list.Conns) != 1 {
-		return Party{}, ""
+		return Party{}, "", false
 	}
 	c := list.Conns[0]
 	p, ok := s.party(c.IssuerKey)
 	if !ok {
-		return Party{}, ""
+		return Party{}, "", true
 	}
-	return p, c.AuthorizedUser
+	return p, c.AuthorizedUser, true
 }

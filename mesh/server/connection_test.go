@@ -59,13 +59,13 @@ func TestWatchTellsWhoConnectsByTheirScope(t *testing.T) {
 	before := b.connect("relay", bcp.RoleReader, nats.Name("controller-main"))
 	events := b.watch()
 	got := next(t, events)
-	want := server.Connection{Party: server.Party{Agent: "relay", Role: bcp.RoleReader}, Connected: true, ClientID: got.ClientID, UserKey: before.key}
+	want := server.Connection{Party: server.Party{Agent: "relay", Role: bcp.RoleReader}, Connected: true, ClientID: got.ClientID, UserKey: before.key, Host: "127.0.0.1"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	after := b.connect("relay", bcp.RoleController)
 	got = next(t, events)
-	want = server.Connection{Party: server.Party{Agent: "relay", Role: bcp.RoleController}, Connected: true, ClientID: got.ClientID, UserKey: after.key}
+	want = server.Connection{Party: server.Party{Agent: "relay", Role: bcp.RoleController}, Connected: true, ClientID: got.ClientID, UserKey: after.key, Host: "127.0.0.1"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -103,18 +103,19 @@ func TestWatchOutlivesItsConnection(t *testing.T) {
 		if !began.Connected {
 			began, ended = ended, began
 		}
-		if !began.Connected || began.ClientID != id || ended.Connected || ended.ClientID != lastID || ended.Agent != "main" {
+		if !began.Connected || began.ClientID.Number != id || ended.Connected || ended.ClientID != lastID || ended.Agent != "main" {
 			t.Errorf("%+v, %+v", began, ended)
 		}
-		lastID = id
+		lastID = began.ClientID
 	}
 	none(t, events)
 }
 
 // covers A-RECONN
-func TestKickClosesOneConnection(t *testing.T) {
-	t.Parallel()
-	b := start(t)
+func TestKickClosesOneConnection(t *testing.T) { everyWay(t, kickClosesOneConnection) }
+
+func kickClosesOneConnection(t *testing.T, w way) {
+	b := start(t, w)
 	events := b.watch()
 	closed := make(chan bool, 1)
 	b.connect("main", bcp.RoleController, nats.NoReconnect(), nats.ClosedHandler(func(*nats.Conn) { closed <- true }))
@@ -180,7 +181,7 @@ func TestUpdateTouchesOnlyWhoChanged(t *testing.T) {
 	}
 
 	// An agent that is no more, and creds that are revoked, are out.
-	if err := b.store.Revoke(researcher.key, time.Now()); err != nil {
+	if err := b.store.Revoke(researcher.key); err != nil {
 		t.Fatal(err)
 	}
 	removed := slices.DeleteFunc(slices.Clone(edited), func(s subjects.Scope) bool { return s.Agent == "mailer" })
@@ -219,8 +220,19 @@ func TestUpdateRefusesWhatCannotChange(t *testing.T) {
 	}
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := b.UpdateAccounts(done, b.compile(nil)); !errors.Is(err, server.ErrUpdate) || !errors.Is(err, context.Canceled) {
+	researcher := b.connect("researcher", bcp.RoleReader)
+	nobody := b.compile(nil)
+	if err := b.UpdateAccounts(done, nobody); !errors.Is(err, server.ErrUpdate) || !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
+	}
+	// The next one makes up for it.
+	if err := b.UpdateAccounts(t.Context(), nobody); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(patience); researcher.IsConnected(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("who was removed is still connected")
+		}
 	}
 }
 
@@ -231,7 +243,7 @@ func auditStream(t *testing.T, gateway *nats.Conn) natsjs.JetStream {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, kind := range map[string]subjects.Kind{subjects.AuditStream: subjects.KindAudit, "BCP_RAW": subjects.KindRaw} {
+	for name, kind := range map[string]subjects.Kind{subjects.AuditStream: subjects.KindAudit, "BCP_KEYS": subjects.KindKey} {
 		if _, err := js.CreateStream(t.Context(), natsjs.StreamConfig{Name: name, Subjects: []string{subjects.All(kind)}, AllowDirect: true}); err != nil {
 			t.Fatal(err)
 		}
@@ -244,8 +256,8 @@ func TestAuditorReadsTheAuditAlone(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	js := auditStream(t, b.gateway())
-	record, raw := subjects.Audit("main", "researcher", "query"), subjects.Raw(0)
-	for _, subject := range []string{record, raw} {
+	record, key := subjects.Audit("main", "researcher", "query"), subjects.Key("main", "researcher", subjects.SealedRaw, "2026-03-15")
+	for _, subject := range []string{record, key} {
 		if _, err := js.Publish(t.Context(), subject, []byte(subject)); err != nil {
 			t.Fatal(err)
 		}
@@ -397,4 +409,30 @@ func TestStartAndStopAtOnce(t *testing.T) {
 			t.Error("connected to a server that ended")
 		}
 	}
+}
+
+// Who finds the server behind its entrance is not read without a pace.
+//
+// covers A-FLOODRESP
+func TestNoWayAroundTheEntrance(t *testing.T) {
+	t.Parallel()
+	b := start(t, way{webSocket: true})
+	urls := b.InnerURLs()
+	if len(urls) != 2 {
+		t.Fatal(urls)
+	}
+	for _, url := range urls {
+		closed := make(chan bool, 1)
+		around, err := nats.Connect(url, nats.UserCredentialBytes(b.issue("mailer", bcp.RoleReader).Text()),
+			nats.NoReconnect(), nats.ClosedHandler(func(*nats.Conn) { closed <- true }))
+		if err == nil {
+			t.Cleanup(around.Close)
+			select {
+			case <-closed:
+			case <-time.After(patience):
+				t.Errorf("a connection to %s goes on", url)
+			}
+		}
+	}
+	flush(t, b.connect("mailer", bcp.RoleReader).Conn)
 }

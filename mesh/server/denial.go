@@ -60,7 +60,8 @@ type Denial struct {
 
 // denials counts refusals that the server's log tells, and hands them out.
 type denials struct {
-	identify func(clientID uint64) (Party, string)
+	// identify reports false for a client that is not listed.
+	identify func(clientID uint64) (Party, string, bool)
 	handle   func(Denial)
 	wake     chan struct{}
 	quit     chan struct{}
@@ -80,6 +81,7 @@ type refusal struct {
 type refused struct {
 	host, subject string
 	count         int
+	since         time.Time // of the first
 }
 
 // source is who is counted together.
@@ -96,7 +98,7 @@ type window struct {
 	until  time.Time
 }
 
-func newDenials(identify func(uint64) (Party, string), handle func(Denial)) *denials {
+func newDenials(identify func(uint64) (Party, string, bool), handle func(Denial)) *denials {
 	d := &denials{
 		identify: identify, handle: handle,
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), ended: make(chan struct{}),
@@ -119,7 +121,7 @@ func (d *denials) add(clientID uint64, host string, operation Operation, subject
 	if r := d.incoming[key]; r != nil {
 		r.count++
 	} else if len(d.incoming) < maxDenials {
-		d.incoming[key] = &refused{host: host, subject: printable(subject, maxSubject), count: 1}
+		d.incoming[key] = &refused{host: host, subject: printable(subject, maxSubject), count: 1, since: time.Now()}
 	} else {
 		d.lost++
 	}
@@ -136,6 +138,20 @@ func (d *denials) take() (map[refusal]*refused, int) {
 	incoming, lost := d.incoming, d.lost
 	d.incoming, d.lost = map[refusal]*refused{}, 0
 	return incoming, lost
+}
+
+// putBack has a refusal wait for the next look at who it was.
+func (d *denials) putBack(key refusal, r *refused) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if newer := d.incoming[key]; newer != nil {
+		newer.count += r.count
+		newer.since = r.since
+	} else if len(d.incoming) < maxDenials {
+		d.incoming[key] = r
+	} else {
+		d.lost += r.count
+	}
 }
 
 func (d *denials) run() {
@@ -158,17 +174,21 @@ func (d *denials) run() {
 		case <-pause.C:
 			wake = d.wake
 		case now := <-tick.C:
+			d.sort(open, known, now)
 			d.close(open, now)
 			clear(known)
 		case <-d.quit:
-			d.sort(open, known, time.Now())
-			d.close(open, time.Now().Add(2*denialWindow))
+			late := time.Now().Add(denialWindow) // nothing is put back any more
+			d.sort(open, known, late)
+			d.close(open, late.Add(denialWindow))
 			return
 		}
 	}
 }
 
-// sort tells the first of each source at once, and counts the others.
+// sort tells the first of each source at once, and counts the others. A client that has
+// just ended is for a moment neither among those that are open nor among those that have
+// ended: its refusals are put back, for [denialWindow] at most.
 func (d *denials) sort(open map[source]*window, known map[uint64]source, now time.Time) {
 	incoming, lost := d.take()
 	if lost > 0 {
@@ -178,7 +198,11 @@ func (d *denials) sort(open map[source]*window, known map[uint64]source, now tim
 		denial := Denial{Operation: key.operation, ClientID: key.clientID, Host: r.host, Subject: r.subject, Count: r.count}
 		from := source{operation: key.operation, host: r.host}
 		if key.operation != Connect {
-			from = d.source(known, key)
+			var found bool
+			if from, found = d.source(known, key); !found && now.Before(r.since.Add(denialWindow)) {
+				d.putBack(key, r)
+				continue
+			}
 			denial.Party, denial.UserKey = from.party, from.userKey
 		}
 		d.count(open, from, denial, now)
@@ -204,14 +228,15 @@ func (d *denials) count(open map[source]*window, from source, denial Denial, now
 	d.handle(denial)
 }
 
-func (d *denials) source(known map[uint64]source, key refusal) source {
-	from, ok := known[key.clientID]
-	if !ok {
-		from.party, from.userKey = d.identify(key.clientID)
-		known[key.clientID] = from
+func (d *denials) source(known map[uint64]source, key refusal) (from source, found bool) {
+	from, found = known[key.clientID]
+	if !found {
+		if from.party, from.userKey, found = d.identify(key.clientID); found {
+			known[key.clientID] = from
+		}
 	}
 	from.operation = key.operation
-	return from
+	return from, found
 }
 
 // close ends the windows whose time has passed. One with refusals is told and

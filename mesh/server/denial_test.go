@@ -26,9 +26,10 @@ func startWithDenials(t *testing.T, change ...any) (*bench, <-chan server.Denial
 }
 
 // covers P11.1, A-WILD, A-SYS
-func TestRefusalsAreTold(t *testing.T) {
-	t.Parallel()
-	b, denials := startWithDenials(t)
+func TestRefusalsAreTold(t *testing.T) { everyWay(t, refusalsAreTold) }
+
+func refusalsAreTold(t *testing.T, w way) {
+	b, denials := startWithDenials(t, w)
 	// The client's words look like the server's.
 	words := `x" - "y" - Publish Violation - Subject %q %s %d - Subscription Violation - Subject "z", SID 1`
 	researcher := b.connect("researcher", bcp.RoleReader, nats.Name(words))
@@ -90,7 +91,8 @@ func TestAFloodOfRefusalsIsFewRecords(t *testing.T) {
 	begun := time.Now()
 	creds := b.issue("researcher", bcp.RoleReader)
 	for range connections {
-		nc, err := nats.Connect(b.URL(), nats.UserCredentialBytes(creds.Text()), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+		nc, err := nats.Connect(b.URL(), nats.UserCredentialBytes(creds.Text()), nats.Timeout(patience),
+			nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,6 +110,9 @@ func TestAFloodOfRefusalsIsFewRecords(t *testing.T) {
 		if d.Agent == "writer" {
 			other += d.Count
 			continue
+		}
+		if d.Agent != "researcher" {
+			t.Errorf("%+v", d)
 		}
 		records++
 		total += d.Count
@@ -127,7 +132,7 @@ func TestRefusedConnectionsAreTold(t *testing.T) {
 	log := &lines{}
 	b, denials := startWithDenials(t, func(c *server.Config) { c.Logger = log.logger() })
 	const canary = "SUCANARY"
-	if nc, err := nats.Connect(b.URL(), nats.UserInfo(canary, canary), nats.Name(canary), nats.NoReconnect()); err == nil {
+	if nc, err := nats.Connect(b.URL(), nats.UserInfo(canary, canary), nats.Name(canary), nats.NoReconnect(), nats.Timeout(patience)); err == nil {
 		nc.Close()
 		t.Fatal("connected")
 	}
@@ -148,7 +153,7 @@ func TestNoWordsOfClientsAreLogged(t *testing.T) {
 	const canary = "CANARY"
 	creds := b.issue("researcher", bcp.RoleReader)
 	client := func() *nats.Conn {
-		nc, err := nats.Connect(b.URL(), nats.UserCredentialBytes(creds.Text()), nats.Name(canary+" %s%d"), nats.NoReconnect(),
+		nc, err := nats.Connect(b.URL(), nats.UserCredentialBytes(creds.Text()), nats.Name(canary+" %s%d"), nats.NoReconnect(), nats.Timeout(patience),
 			nats.CustomInboxPrefix(subjects.InboxPrefix("researcher")), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 		if err != nil {
 			t.Fatal(err)

@@ -14,6 +14,10 @@
 // StateDir. It listens on the loopback interface unless it has TLS. There is no
 // monitoring port: it would need no credentials.
 //
+// Clients come in through an entrance of this package's, over TCP or WebSocket,
+// where TLS ends. It reads each agent no faster than its pace, and bounds who may
+// connect: what floods waits in its own socket. Docs/limits.md has the limits.
+//
 // NATS tells nobody about refusals but the client and its own log. This
 // package reads them there and hands them out as [Denial] values, bounded in
 // rate, so that they can be audited. What clients chose themselves (names,

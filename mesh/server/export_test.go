@@ -1,4 +1,55 @@
 package server
 
+import (
+	"net"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// Login connects inside this process, as a login that it had.
+func (s *Server) Login(login accounts.Login) (*nats.Conn, error) {
+	return s.connect(func() accounts.Login { return login }, subjects.MonitorInbox, func(*nats.Conn) {}, nats.NoReconnect())
+}
+
 // LoseMonitor cuts the connection over which the server tells of others.
 func (s *Server) LoseMonitor() error { return s.monitor.ForceReconnect() }
+
+// InnerURLs are where the server listens behind its entrance.
+func (s *Server) InnerURLs() []string {
+	ports := s.server.Load().PortsInfo(readyTimeout)
+	return append(ports.Nats, ports.WebSocket...)
+}
+
+// MaxComing is how many connections of this process come back at a time.
+const MaxComing = maxComing
+
+// LoadedAccounts is how many accounts the server has read.
+func (s *Server) LoadedAccounts() int { return s.server.Load().NumLoadedAccounts() }
+
+// MonitorOver has the server tell of others over connections that wrap changes.
+func (s *Server) MonitorOver(wrap func(net.Conn) net.Conn) error {
+	s.monitor.Close()
+	var err error
+	s.monitor, err = s.connect(func() accounts.Login { return s.bundle().Monitor }, subjects.MonitorInbox, s.monitorIsBack, nats.InProcessServer(wrapped{inProcess{s}, wrap}))
+	if err != nil {
+		return err
+	}
+	_, err = s.monitor.Subscribe(subjects.Connections, s.showed)
+	return err
+}
+
+type wrapped struct {
+	inProcess
+	wrap func(net.Conn) net.Conn
+}
+
+func (w wrapped) InProcessConn() (net.Conn, error) {
+	connection, err := w.inProcess.InProcessConn()
+	if err != nil {
+		return nil, err
+	}
+	return w.wrap(connection), nil
+}

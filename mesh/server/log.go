@@ -29,8 +29,14 @@ const (
 type adapter struct {
 	logger  hclog.Logger
 	denials *denials
+	// host tells where a client comes from, by the address that the server
+	// sees.
+	host func(address string) string
+	// unwritten has an element where a stream could not be written: why.
+	unwritten chan string
 
-	failed atomic.Pointer[string]
+	failed   atomic.Pointer[string]
+	unopened atomic.Pointer[string] // the last line about a stream that could not be opened
 
 	mu     sync.Mutex
 	second int64          // Unix time that count belongs to
@@ -72,7 +78,7 @@ func (a *adapter) write(level hclog.Level, format string, args []any) {
 	c, isClient := parseClient(format)
 	if isClient {
 		if operation, subject := c.refusal(args); operation != 0 {
-			a.denials.add(c.id, c.host, operation, subject)
+			a.denials.add(c.id, a.host(c.address), operation, subject)
 		}
 	} else {
 		// Some formats have the client as their first argument; none of them
@@ -88,11 +94,41 @@ func (a *adapter) write(level hclog.Level, format string, args []any) {
 			text = quoting
 		}
 	}
-	a.logger.Log(level, printable(text, maxLine))
+	if strings.HasPrefix(text, webSocketLine) || strings.Contains(text, webSocketRefused) {
+		a.writeClient(level, clientLine{tail: webSocketRefused})
+		return
+	}
+	if strings.HasPrefix(text, webSocketPlain) {
+		return // TLS ends at the entrance
+	}
+	text = printable(text, maxLine)
+	a.logger.Log(level, text)
+	switch {
+	case unwrittenLine(text):
+		select {
+		case a.unwritten <- text:
+		default: // one is enough
+		}
+	case strings.HasPrefix(text, unopenedLine):
+		a.unopened.Store(&text)
+	}
 }
+
+// The server's words about WebSocket: of its HTTP server, and about those who ask
+// it for something else.
+const (
+	webSocketLine    = "websocket: "
+	webSocketRefused = "websocket handshake error"
+	webSocketPlain   = "Websocket not configured with TLS"
+)
+
+const tlsFailed = "a TLS handshake failed"
 
 // quotingFormats begin the lines that quote clients without naming one first.
 var quotingFormats = []string{"Removed sub", "Internal subscription on"}
+
+// unsealed tells of a client with which TLS did not come to be.
+func (a *adapter) unsealed() { a.writeClient(hclog.Info, clientLine{tail: tlsFailed}) }
 
 func (a *adapter) writeClient(level hclog.Level, c clientLine) {
 	class, now := c.class(), time.Now().Unix()
@@ -122,9 +158,9 @@ func render(format string, args []any) string {
 
 // clientLine is a line of the server about a client.
 type clientLine struct {
-	host string // as the server sees it, without the port
-	id   uint64
-	tail string // what is said of it: the server's own format or text
+	address string // as the server sees it
+	id      uint64
+	tail    string // what is said of it: the server's own format or text
 }
 
 // parseClient reads `host:port - cid:N - "client's words" - "account/user" -
@@ -149,7 +185,7 @@ func parseClient(line string) (clientLine, bool) {
 		tail, _ := strings.CutPrefix(line, " - ")
 		quoted, err := strconv.QuotedPrefix(tail)
 		if err != nil || quoted[0] != '"' {
-			return clientLine{host: hostOf(address), id: id, tail: tail}, true
+			return clientLine{address: address, id: id, tail: tail}, true
 		}
 		line = tail[len(quoted):]
 	}
@@ -210,7 +246,8 @@ var classes = []struct{ begins, says string }{
 	{"maximum subscriptions exceeded", "refused a subscription: there are too many"},
 	{"maximum account active connections exceeded", "refused a connection: there are too many"},
 	{"Slow Consumer", "a client reads too slowly"},
-	{"TLS", "a TLS handshake failed"},
+	{tlsFailed, tlsFailed},
+	{webSocketRefused, "refused a client over WebSocket"},
 	{"Client parser ERROR", "disconnected a client: not the protocol"},
 }
 

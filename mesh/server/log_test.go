@@ -16,6 +16,7 @@ func record(t testing.TB) (a *adapter, text *bytes.Buffer, refusals func() []str
 	text = &bytes.Buffer{}
 	d := &denials{wake: make(chan struct{}, 1), incoming: map[refusal]*refused{}}
 	a = &adapter{
+		host:    hostOf,
 		logger:  hclog.New(&hclog.LoggerOptions{Output: text, Level: hclog.Trace, DisableTime: true}),
 		denials: d,
 	}
@@ -96,7 +97,7 @@ func TestDenialsAreBounded(t *testing.T) {
 	t.Parallel()
 	var told []Denial
 	d := &denials{
-		identify: func(id uint64) (Party, string) { return Party{Agent: "a"}, fmt.Sprint(id) },
+		identify: func(id uint64) (Party, string, bool) { return Party{Agent: "a"}, fmt.Sprint(id), true },
 		handle:   func(denial Denial) { told = append(told, denial) },
 		wake:     make(chan struct{}, 1), quit: make(chan struct{}), ended: make(chan struct{}), incoming: map[refusal]*refused{},
 	}

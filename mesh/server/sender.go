@@ -8,9 +8,9 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// Sender returns the public key of the user who sent a push, an answer or an
-// approval to the gateway. The server writes it into the message, and over
-// what the sender may have put there; on other subjects there is none.
+// Sender returns the public key of the user who sent an approval to the gateway.
+// The server writes it into the message, and over what the sender may have put
+// there; on other subjects there is none.
 func Sender(m *nats.Msg) (userKey string, ok bool) {
 	values := m.Header.Values(natsserver.ClientInfoHdr)
 	if len(values) != 1 {

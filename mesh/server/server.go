@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -22,24 +25,33 @@ import (
 const (
 	streamFolder   = "jetstream"
 	resolverFolder = "accounts"
+	operatorFile   = "operator.jwt"
 	lockFile       = "server.lock"
 	readyTimeout   = 30 * time.Second
 	// resolverSync is how often servers of a cluster would compare claims.
 	resolverSync = time.Hour
-	// reconnectWait is the pause between attempts of a connection of this
-	// process.
-	reconnectWait = 10 * time.Millisecond
+	// maxStore is how much all streams may hold, in bytes: more than any disk.
+	maxStore = 1 << 60
 )
 
 // Server is a running server. Its methods may be used concurrently.
 type Server struct {
-	server  *natsserver.Server
-	lock    *flock.Flock
-	log     *adapter
-	logger  hclog.Logger
-	denials *denials
-	monitor *nats.Conn
-	done    chan struct{} // closed when everything has ended
+	server   atomic.Pointer[natsserver.Server]
+	lock     *flock.Flock
+	entrance *entrance
+	gates    []*gate // that for NATS first
+	urls     []string
+	log      *adapter
+	logger   hclog.Logger
+	denials  *denials
+	monitor  *nats.Conn
+	keeper   *keeper
+	quit     chan struct{} // closed when the server is about to end
+	keeping  sync.WaitGroup
+	done     chan struct{} // closed when everything has ended
+	again    chan again    // asks keep to begin again
+	damaged  chan string   // tells keep of a block
+	coming   chan struct{} // has an element for each connection of this process that comes back
 
 	stopOnce sync.Once
 	stopped  error // set before done is closed
@@ -47,18 +59,19 @@ type Server struct {
 	updating sync.Mutex // one UpdateAccounts at a time
 
 	mu       sync.Mutex
-	bundles  []accounts.Bundle // the newest first; the one before for those that leave
-	watchers map[*watcher]bool
+	bundles  []accounts.Bundle   // the newest first; the one before for those that leave
+	operator string              // whose JWT the server began under
+	held     map[string][32]byte // digests of the claims that it has, by account
+	watchers map[*Watcher]bool
 }
 
 // Start runs a server until [Server.Stop], or until ctx is cancelled, which
-// begins the same sequence. It returns when clients can connect. The error
-// wraps [ErrInUse] where another process runs on the state folder, and
-// [ErrPlaintext] where the address asks for TLS.
+// begins the same sequence. It returns when clients can connect, unless the config
+// has them wait. The error wraps [ErrInUse] where another process runs on the state
+// folder, and [ErrPlaintext] where the address asks for TLS.
 func Start(ctx context.Context, config Config) (*Server, error) {
 	config = config.filled()
-	options, err := optionsOf(config)
-	if err != nil {
+	if err := config.check(); err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)
 	}
 	lock, err := lockState(config.StateDir)
@@ -68,42 +81,61 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	if err := discard(config); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the server: %w", err), lock.Close())
 	}
-	s := &Server{lock: lock, logger: config.Logger, done: make(chan struct{}), bundles: []accounts.Bundle{config.Bundle}, watchers: map[*watcher]bool{}}
-	if err := s.start(ctx, config, options); err != nil {
+	s := &Server{
+		lock: lock, logger: config.Logger, keeper: newKeeper(config.storeDir(), config.Logger),
+		quit: make(chan struct{}), done: make(chan struct{}), again: make(chan again), damaged: make(chan string),
+		coming:  make(chan struct{}, maxComing),
+		bundles: []accounts.Bundle{config.Bundle}, watchers: map[*Watcher]bool{},
+	}
+	if err := s.start(ctx, config); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the server: %w", err), s.Stop(context.WithoutCancel(ctx)))
 	}
-	if config.TLS == nil && config.AllowNetworkWithoutTLS {
-		config.Logger.Warn("LISTENING WITHOUT TLS: everything that agents say can be read and changed on the way", "address", config.Listen)
+	if config.exposed() {
+		config.Logger.Warn("LISTENING WITHOUT TLS: everything that agents say can be read and changed on the way", "addresses", config.addresses())
 	}
 	context.AfterFunc(ctx, func() { _ = s.Stop(context.WithoutCancel(ctx)) })
 	return s, nil
 }
 
-func (s *Server) start(ctx context.Context, config Config, options *natsserver.Options) error {
-	resolver, err := newResolver(config)
-	if err != nil {
-		return err
-	}
-	options.AccountResolver = resolver
-	if s.server, err = natsserver.NewServer(options); err != nil {
+func (s *Server) start(ctx context.Context, config Config) error {
+	if err := s.listen(ctx, config); err != nil {
 		return err
 	}
 	s.denials = newDenials(s.identify, config.Denials)
-	s.log = &adapter{logger: config.Logger, denials: s.denials}
-	s.server.SetLoggerV2(s.log, false, false, false)
-	s.server.Start()
-	if err := s.log.fatal(); err != nil {
-		return err
+	s.entrance = newEntrance(config.TLS)
+	s.log = &adapter{logger: config.Logger, denials: s.denials, host: s.entrance.hostOf, unwritten: make(chan string, 1)}
+	s.entrance.unsealed, s.entrance.most = s.log.unsealed, connectionsHere(config.Logger)
+	for _, g := range s.gates { // who comes already waits for a turn
+		s.entrance.open(g)
 	}
-	if !s.server.ReadyForConnections(readyTimeout) {
-		return errors.New("it was not ready in time")
+	if err := s.begin(config); err != nil {
+		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	s.monitor, err = s.connect(config.Bundle.Monitor, subjects.MonitorInbox, nats.ReconnectHandler(s.lookAgain))
-	return err
+	s.keeping.Go(func() { s.keep(config) })
+	var err error
+	s.monitor, err = s.connect(func() accounts.Login { return s.bundle().Monitor }, subjects.MonitorInbox, s.monitorIsBack)
+	if err != nil {
+		return err
+	}
+	if _, err := s.monitor.Subscribe(subjects.Connections, s.showed); err != nil {
+		return err
+	}
+	if err := s.monitor.Flush(); err != nil {
+		return err
+	}
+	s.keeping.Go(s.lookNowAndThen)
+	if !config.Shut {
+		s.Open()
+	}
+	config.Logger.Info("listening for agents and people", "urls", s.urls)
+	return nil
 }
+
+// Open lets clients in. It may be called several times.
+func (s *Server) Open() { s.entrance.turns.open() }
 
 // Stop ends the server: it stops listening and disconnects everybody, writes
 // what is to be written, and releases the state folder. It returns when all of
@@ -129,48 +161,43 @@ func (s *Server) stop() error {
 	if s.monitor != nil {
 		s.monitor.Close()
 	}
-	if s.server != nil {
-		s.server.Shutdown()
-		s.server.WaitForShutdown()
+	for _, g := range s.gates {
+		g.listener.Close()
+	}
+	if s.entrance != nil {
+		s.entrance.turns.close()
+	}
+	close(s.quit)
+	s.keeping.Wait()
+	s.halt()
+	if s.entrance != nil {
+		s.entrance.close()
 	}
 	if s.denials != nil {
 		s.denials.stop()
 	}
-	return s.lock.Close()
+	return errors.Join(s.keeper.check(), s.keeper.end(), s.lock.Close())
 }
 
 // Done returns a channel that is closed when the server has ended.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// URL returns where clients connect.
-func (s *Server) URL() string { return s.server.ClientURL() }
+// URL returns where clients connect: on this machine, if that is every address.
+func (s *Server) URL() string { return s.urls[0] }
+
+// WebSocketURL returns where clients connect over WebSocket, or nothing.
+func (s *Server) WebSocketURL() string {
+	if len(s.urls) < 2 {
+		return ""
+	}
+	return s.urls[1]
+}
 
 // Gateway returns a new connection of the gateway to its own account, inside
 // this process. Where it is lost, it reconnects until the caller closes it. One
 // for each agent keeps an agent that floods from slowing the others.
 func (s *Server) Gateway(options ...nats.Option) (*nats.Conn, error) {
-	return s.connect(s.bundle().Gateway, subjects.GatewayInbox, options...)
-}
-
-func (s *Server) connect(login accounts.Login, inbox string, options ...nats.Option) (*nats.Conn, error) {
-	options = append([]nats.Option{
-		nats.InProcessServer(s.server),
-		nats.UserJWT(func() (string, error) { return login.JWT, nil }, login.Signer.Sign),
-		nats.CustomInboxPrefix(inbox),
-		nats.MaxReconnects(-1),
-		nats.ReconnectWait(reconnectWait),
-		nats.ReconnectJitter(reconnectWait, reconnectWait),
-		nats.IgnoreAuthErrorAbort(),
-		nats.IgnoreDiscoveredServers(),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			s.logger.Debug("a connection of this process", "error", err)
-		}),
-	}, options...)
-	connection, err := nats.Connect("", options...)
-	if err != nil {
-		return nil, fmt.Errorf("connect in this process: %w", err)
-	}
-	return connection, nil
+	return s.connect(func() accounts.Login { return s.bundle().Gateway }, subjects.GatewayInbox, func(*nats.Conn) {}, options...)
 }
 
 func (s *Server) bundle() accounts.Bundle {
@@ -198,7 +225,9 @@ func lockState(folder string) (*flock.Flock, error) {
 func discard(config Config) error {
 	for _, name := range config.Discard {
 		folders, err := filepath.Glob(filepath.Join(config.StateDir, "jetstream", "jetstream", "*", "streams", filepath.Base(name)))
-		for _, folder := range folders {
+		kept, err2 := filepath.Glob(filepath.Join(config.StateDir, streamFolder, keepFolder, "*", "streams", filepath.Base(name)))
+		err = errors.Join(err, err2)
+		for _, folder := range append(folders, kept...) {
 			err = errors.Join(err, os.RemoveAll(folder))
 		}
 		if err != nil {
@@ -208,36 +237,89 @@ func discard(config Config) error {
 	return nil
 }
 
-func optionsOf(config Config) (*natsserver.Options, error) {
-	host, port, err := config.check()
-	if err != nil {
-		return nil, err
+// listen listens for clients, and keeps where they find it.
+func (s *Server) listen(ctx context.Context, config Config) error {
+	schemes := []string{"nats://", "ws://"}
+	if config.TLS != nil {
+		schemes = []string{"tls://", "wss://"}
 	}
+	// The server finds out who is gone, by its own pings.
+	quiet := net.ListenConfig{KeepAlive: -1}
+	for i, address := range config.addresses() {
+		listener, err := quiet.Listen(ctx, "tcp", address)
+		if err != nil {
+			return err
+		}
+		s.gates = append(s.gates, &gate{listener: listener, webSocket: i > 0})
+		host, _, err := splitAddress(address)
+		if err != nil {
+			return err
+		}
+		s.urls = append(s.urls, schemes[i]+net.JoinHostPort(nearest(host), strconv.Itoa(portOf(listener.Addr()))))
+	}
+	return nil
+}
+
+// nearest is where this machine finds a listener.
+func nearest(host string) string {
+	switch ip := net.ParseIP(host); {
+	case host == "", ip != nil && ip.IsUnspecified() && ip.To4() != nil:
+		return "127.0.0.1"
+	case ip != nil && ip.IsUnspecified():
+		return "::1"
+	}
+	return host
+}
+
+func optionsOf(config Config) (*natsserver.Options, error) {
 	operator, err := jwt.DecodeOperatorClaims(config.Bundle.Operator)
 	if err != nil {
 		return nil, fmt.Errorf("the operator's claims: %w", err)
 	}
-	if port == 0 {
-		port = natsserver.RANDOM_PORT
-	}
-	return &natsserver.Options{
+	options := &natsserver.Options{
 		ServerName: "bcpmesh",
-		Host:       host, Port: port,
+		// Clients come through the entrance.
+		Host:             "127.0.0.1",
+		Port:             natsserver.RANDOM_PORT,
 		NoSigs:           true,
 		TrustedOperators: []*jwt.OperatorClaims{operator},
 		SystemAccount:    operator.SystemAccount,
 		JetStream:        true,
 		// Without a folder of its own JetStream would use one that all
 		// servers of the machine share.
-		StoreDir:               filepath.Join(config.StateDir, streamFolder),
+		StoreDir: config.storeDir(),
+		// The server's own limit would be 75% of what is free when it starts: with a
+		// journal of more than that it would not go on.
+		JetStreamMaxStore:      config.MaxStore,
 		SyncAlways:             config.SyncAlways,
 		SyncInterval:           config.SyncInterval,
 		DisableJetStreamBanner: true,
 		MaxPayload:             int32(config.MaxPayload),
 		MaxPending:             maxPending,
+		MaxClosedClients:       maxClosed,
 		MaxSubTokens:           maxSubjectTokens,
-		TLSConfig:              config.TLS.Clone(),
-	}, nil
+		AuthTimeout:            authTime.Seconds(),
+		// The entrance says where clients come from.
+		ProxyProtocol: true,
+	}
+	if config.WebSocket != "" {
+		// Compression would hide lines, and make much of few bytes.
+		options.Websocket = natsserver.WebsocketOpts{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoTLS: true, HandshakeTimeout: authTime}
+	}
+	return options, nil
+}
+
+// ClaimFiles are where a server keeps the JWTs that it enforces, for everybody
+// who looks at them from outside. They hold no secrets.
+type ClaimFiles struct {
+	Operator string // a file
+	Accounts string // a folder: a file for each account, always the newest
+}
+
+// Claims returns where the claims of a state folder are. There are none before
+// the first start.
+func Claims(stateDir string) ClaimFiles {
+	return ClaimFiles{filepath.Join(stateDir, operatorFile), filepath.Join(stateDir, resolverFolder)}
 }
 
 // newResolver fills a fresh folder with the bundle's claims: what an earlier
@@ -248,6 +330,10 @@ func newResolver(config Config) (*natsserver.DirAccResolver, error) {
 		return nil, err
 	}
 	if err := os.Mkdir(folder, 0o700); err != nil {
+		return nil, err
+	}
+	// For who wants to see what is enforced; the server has it from the bundle.
+	if err := os.WriteFile(Claims(config.StateDir).Operator, []byte(config.Bundle.Operator+"\n"), 0o600); err != nil {
 		return nil, err
 	}
 	resolver, err := natsserver.NewDirAccResolver(folder, 0, resolverSync, natsserver.NoDelete)

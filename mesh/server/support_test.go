@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,13 +16,17 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	meshtest.Parallel(8)
+	goleak.VerifyTestMain(m)
+}
 
-const patience = 10 * time.Second
+const patience = 45 * time.Second
 
 // mesh is the seed's example, with a second Controller, an agent in both
 // roles, a Reader without subscriptions, and people.
@@ -60,6 +65,7 @@ type bench struct {
 	state  string
 	scopes []subjects.Scope
 	bundle accounts.Bundle
+	way    way
 }
 
 // start runs a server for the test. Each of the changes is applied to the
@@ -78,6 +84,9 @@ func start(t *testing.T, change ...any) *bench {
 			c(b.scopes)
 		case func(*server.Config):
 			c(&config)
+		case way:
+			c.change(t, &config)
+			b.way = c
 		default:
 			t.Fatalf("cannot change by %T", c)
 		}
@@ -121,7 +130,11 @@ func (b *bench) issue(agent bcp.AgentName, role bcp.Role) accounts.Creds {
 
 func (b *bench) gateway() *nats.Conn {
 	b.t.Helper()
-	nc, err := b.Gateway(nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { b.t.Error("gateway:", err) }))
+	nc, err := b.Gateway(nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		if !errors.Is(err, io.ErrClosedPipe) { // by the end of the test
+			b.t.Error("gateway:", err)
+		}
+	}))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -151,11 +164,11 @@ func (b *bench) connect(name bcp.AgentName, role bcp.Role, options ...nats.Optio
 		nats.CustomInboxPrefix(subjects.InboxPrefix(name)),
 		nats.SkipSubjectValidation(),
 		nats.SyncQueueLen(16), // otherwise each subscription takes megabytes
-		nats.ErrorHandler(a.onError),
+		nats.ErrorHandler(a.onError), nats.Timeout(patience),
 		nats.ReconnectWait(10 * time.Millisecond), nats.ReconnectJitter(0, 0),
 	}, options...)
 	var err error
-	if a.Conn, err = nats.Connect(b.URL(), options...); err != nil {
+	if a.Conn, err = nats.Connect(b.address(), append(options, b.way.options(b)...)...); err != nil {
 		b.t.Fatalf("%s as %s: %v", name, role, err)
 	}
 	b.t.Cleanup(a.Close)

@@ -24,44 +24,91 @@ var ErrUpdate = errors.New("the server did not take the new accounts")
 // disconnected; they come back with the same creds. Removed agents and revoked
 // users are disconnected for good.
 //
-// The gateway's and the server's own accounts must be the same as before.
+// Where the operator's keys are others than before, or the gateway's or the
+// server's own account, the server begins again: everybody is disconnected and
+// comes back. Accounts are never those of another key store.
+//
 // After an error some accounts may have changed: permissions are then those of
-// the old or of the new definitions, each account for itself.
+// the old or of the new definitions, each account for itself. The next update
+// makes up for it.
 func (s *Server) UpdateAccounts(ctx context.Context, next accounts.Bundle) error {
 	s.updating.Lock()
 	defer s.updating.Unlock()
-	current := s.bundle()
-	changed, err := difference(current, next)
-	if err != nil {
+	if err := sameStore(s.bundle(), next); err != nil {
 		return err
 	}
 	// New scopes have to be known before the first agent connects with one.
 	s.mu.Lock()
-	s.bundles = []accounts.Bundle{next, current}
+	s.bundles = []accounts.Bundle{next, s.bundles[0]}
 	s.mu.Unlock()
+	changed, begins := s.difference(next)
+	if begins {
+		return s.askToBegin(ctx, next)
+	}
 	for _, account := range changed {
+		s.hold(account.Name, nil) // until it is known what the server has
 		if err := s.updateAccount(ctx, account); err != nil {
 			return fmt.Errorf("%w: account %s: %w", ErrUpdate, account.Name, err)
+		}
+		s.hold(account.Name, &account.Digest)
+	}
+	return nil
+}
+
+// hold keeps what the server has of an account; nil is unknown.
+func (s *Server) hold(name string, digest *[32]byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if digest == nil {
+		delete(s.held, name)
+		return
+	}
+	s.held[name] = *digest
+}
+
+// sameStore refuses accounts that are not those of before.
+func sameStore(current, next accounts.Bundle) error {
+	for _, account := range current.Accounts {
+		if update, ok := next.Account(account.Name); !ok || update.PublicKey != account.PublicKey {
+			return fmt.Errorf("%w: account %s is of another key store", ErrUpdate, account.Name)
 		}
 	}
 	return nil
 }
 
-func difference(current, next accounts.Bundle) ([]accounts.Account, error) {
-	var changed []accounts.Account
-	for _, account := range current.Accounts {
-		update, ok := next.Account(account.Name)
-		switch {
-		case !ok || update.PublicKey != account.PublicKey:
-			return nil, fmt.Errorf("%w: account %s is of another key store", ErrUpdate, account.Name)
-		case update.Digest == account.Digest:
-		case account.Name == accounts.Core || account.Name == accounts.System:
-			return nil, fmt.Errorf("%w: account %s cannot change while the server runs", ErrUpdate, account.Name)
-		default:
-			changed = append(changed, update)
+// difference returns the accounts that the server does not have as they should be,
+// and whether it has to begin again for them.
+func (s *Server) difference(next accounts.Bundle) (changed []accounts.Account, begins bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	begins = next.Operator != s.operator
+	for _, account := range next.Accounts {
+		if s.held[account.Name] != account.Digest {
+			changed = append(changed, account)
+			begins = begins || account.Name == accounts.Core || account.Name == accounts.System
 		}
 	}
-	return changed, nil
+	return changed, begins
+}
+
+func (s *Server) askToBegin(ctx context.Context, next accounts.Bundle) error {
+	request := again{bundle: next, done: make(chan error, 1)}
+	select {
+	case s.again <- request:
+	case <-s.quit:
+		return fmt.Errorf("%w: %w", ErrUpdate, errEnding)
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrUpdate, context.Cause(ctx))
+	}
+	select {
+	case err := <-request.done:
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrUpdate, err)
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrUpdate, context.Cause(ctx))
+	}
 }
 
 func (s *Server) updateAccount(ctx context.Context, account accounts.Account) error {

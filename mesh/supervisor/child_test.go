@@ -234,13 +234,13 @@ func (c *child) print(stream, text string) {
 // gone waits until the process has ended: nothing else closes its connection.
 func (c *child) gone() {
 	c.t.Helper()
-	if !c.isGone(patience) {
+	if !c.isGone() {
 		c.t.Fatalf("process %d lives on", c.PID)
 	}
 }
 
-func (c *child) isGone(within time.Duration) bool {
-	_ = c.conn.SetReadDeadline(time.Now().Add(within))
+func (c *child) isGone() bool {
+	_ = c.conn.SetReadDeadline(time.Now().Add(patience))
 	_, err := c.answer.ReadByte()
 	return err != nil && !os.IsTimeout(err)
 }

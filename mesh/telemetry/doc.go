@@ -2,7 +2,7 @@
 //
 //	metrics := telemetry.New(definition)
 //	m, err := mesh.Start(ctx, mesh.Config{…, OnDecision: metrics.Observe, OnReload: metrics.Use})
-//	server, err := metrics.Serve(ctx, "127.0.0.1:9464", m)
+//	server, err := telemetry.Serve(ctx, "127.0.0.1:9464", telemetry.Shard{metrics, m})
 //
 // What is counted is counted from the gateway's decisions since the process
 // began. What is a state, such as the budget that is left, is read from the

@@ -92,6 +92,8 @@ var (
 		controllerLabel, readerLabel, outcomeLabel)
 	pushesTotal = counts("pushes_total", "pushes", "Decided pushes, without repeats, by what the Reader heard",
 		controllerLabel, readerLabel, subscriptionLabel, verdictLabel, codeLabel)
+	windowsTotal = counts("push_windows_total", "deliveries", "Windows of a batch_window that ended with a delivery",
+		controllerLabel, readerLabel, subscriptionLabel)
 	escalationsTotal = counts("escalations_total", "queries", "Queries that were escalations",
 		controllerLabel, readerLabel, categoryLabel)
 	approvalsTotal = counts("approvals_total", "acts", "What people did about held items, by what they heard",
@@ -137,14 +139,32 @@ var (
 		[]float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5})
 )
 
+// Traces. They stay at 0 where none are sent.
+var (
+	spansSent = counts("trace_spans_sent_total", "spans", "Spans that the collector has taken")
+	spansLost = counts("trace_spans_dropped_total", "spans", "Spans that the collector does not have: too many were waiting, or it could not be reached or refused them", "reason")
+	untraced  = counts("trace_decisions_missed_total", "decisions", "Decisions that came faster than spans are made of them")
+)
+
 // What is read from the gateway at a scrape. All but the first two are missing
 // while it does not answer.
 var (
 	gatewayUp       = shows("gateway_up", "0 or 1", "Whether the gateway answers")
 	connectedAgents = shows("connected_agents", "agents", "Agents and people that are connected, by role", "role")
 
-	journalDecisions = shows("journal_decisions", "decisions", "Decisions in the journal, those of processes before included")
-	lastDecision     = shows("last_decision_timestamp_seconds", "seconds since 1970", "Journal time of the newest decision")
+	journalDecisions   = shows("journal_decisions", "decisions", "Decisions in the journal, those of processes before included")
+	projectedDecisions = shows("projected_decisions", "decisions", "Decisions that audit, ledger and validated messages show: those that the journal has more wait for it to rest")
+	lastDecision       = shows("last_decision_timestamp_seconds", "seconds since 1970", "Journal time of the newest decision")
+
+	storageUsed    = shows("storage_used_bytes", "bytes", "What all streams hold")
+	storageLimit   = shows("storage_limit_bytes", "bytes", "What all streams may hold: max_disk_mb")
+	journalBytes   = shows("journal_bytes", "bytes", "What the journal holds")
+	journalLimit   = shows("journal_limit_bytes", "bytes", "What the journal may hold: half of max_disk_mb")
+	journalRecords = shows("journal_records", "records", "Records in the journal, of one decision or more each")
+	journalBegins  = shows("journal_begins_behind", "number", "The decision that the journal begins behind, 0 where it is whole")
+	diskFree       = shows("disk_free_bytes", "bytes", "What is free of the file system of the state folder; on a cluster, of what the fullest node lets JetStream take")
+	diskSize       = shows("disk_size_bytes", "bytes", "What of that file system the mesh's user may use, used and free; on a cluster, all that node lets JetStream take")
+	snapshotMade   = shows("snapshot_timestamp_seconds", "seconds since 1970", "When the newest snapshot was made, 0 where there is none")
 
 	channelEpoch        = shows("channel_epoch", "number", "The channel's epoch, from 1: the one that the next charge belongs to", controllerLabel, readerLabel)
 	channelBudget       = shows("channel_budget_bits", "bits", "Nominal bits of an epoch", controllerLabel, readerLabel)

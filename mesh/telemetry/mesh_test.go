@@ -96,6 +96,14 @@ func TestMetricsSayWhatTheDecisionsSay(t *testing.T) {
 	s.expect(t, 2, "queries_total", "controller=main", "reader=mailer", "category=2")
 	s.expect(t, 0, "queries_total", "controller=main", "reader=mailer", "category=3")
 	s.expect(t, 1, "channel_open_queries", "controller=main", "reader=mailer")
+	shown := m.Decisions()[len(m.Decisions())-1].Seq
+	if err := m.Projected(t.Context(), shown); err != nil {
+		t.Fatal(err)
+	}
+	for m.Shown() < shown && t.Context().Err() == nil { // the audit is there, and it will know
+		time.Sleep(time.Millisecond)
+	}
+	m.scrape(t).expect(t, float64(shown), "projected_decisions")
 	s.expect(t, 1, "alerts_total", "alert=budget_threshold")
 	s.expect(t, 4, "query_seconds_count", "outcome=delivered")
 	s.expect(t, 1, "connected_agents", "role=controller")
@@ -308,7 +316,7 @@ func TestDecisionsMakeNoSeries(t *testing.T) {
 						Kind: kind, Agent: agent, Role: bcp.Role(id), Controller: controller, Reader: "mailer", Verdict: verdict,
 						Session: bcp.SessionID(text), SessionBegins: id%2 == 0, SessionByDelivery: id%3 == 0, Query: bcp.QueryID(text),
 						Subscription: bcp.SubscriptionID(text), Delivery: bcp.DeliveryID(text), Item: bcp.ItemID(text), Category: bcp.Category(id % 5),
-						Client: bcp.ClientID(text), Code: bcp.Code(text), Field: text, Outcome: bcp.Code(text), Anomalies: []string{text},
+						Private: bcp.Private{Client: bcp.ClientID(text)}, Code: bcp.Code(text), Field: text, Outcome: bcp.Code(text), Anomalies: []string{text},
 						Nominal: -1, Capacity: -1, Escalation: id%2 == 0, Event: text, Target: bcp.AgentName(text), Note: text,
 						Notice: bcp.DeliveryID(text), Count: -id, Subject: text, Versions: text,
 					}
@@ -328,6 +336,8 @@ type resting struct{}
 
 func (resting) Inspect(context.Context, func(*bcp.State)) error { return context.Canceled }
 func (resting) Connected() map[bcp.Role]int                     { return nil }
+func (resting) Storage() bcp.Storage                            { return bcp.Storage{} }
+func (resting) Shown() uint64                                   { return 0 }
 
 // A command that the mesh has started.
 func TestCommands(t *testing.T) {
@@ -383,7 +393,7 @@ func TestReload(t *testing.T) {
 func TestScrapeWhileTrafficFlows(t *testing.T) {
 	t.Parallel()
 	m := start(t, office(""))
-	server, err := m.metrics.Load().Serve(t.Context(), "127.0.0.1:0", m.Mesh)
+	server, err := telemetry.Serve(t.Context(), "127.0.0.1:0", telemetry.Shard{Metrics: m.metrics.Load(), Source: m.Mesh})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -428,7 +438,7 @@ func TestScrapeWhileTrafficFlows(t *testing.T) {
 	close(end)
 	scrapers.Wait()
 	m.check(t, 0)
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), meshtest.Patience)
 	defer cancel()
 	if err := server.Stop(ctx); err != nil {
 		t.Error(err)

@@ -1,24 +1,30 @@
 package telemetry
 
 import (
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/trace/otlp"
 )
 
 // Metrics counts decisions. Its methods may be used concurrently.
 type Metrics struct {
+	labels   prometheus.Labels    // of all series
 	registry *prometheus.Registry // our own: what others register is not shown
 	vecs     map[*Family]any      // CounterVec, GaugeVec or HistogramVec
 
-	record  prometheus.Observer
-	reloads prometheus.Counter
-	kinds   map[bcp.DecisionKind]prometheus.Counter
-	alerts  map[bcp.AlertKind]prometheus.Counter
-	took    map[bcp.Code]prometheus.Observer // a query, by its outcome; empty where it was delivered
+	record   prometheus.Observer
+	reloads  prometheus.Counter
+	sent     prometheus.Counter
+	untraced prometheus.Counter
+	lost     map[otlp.Loss]prometheus.Counter
+	kinds    map[bcp.DecisionKind]prometheus.Counter
+	alerts   map[bcp.AlertKind]prometheus.Counter
+	took     map[bcp.Code]prometheus.Observer // a query, by its outcome; empty where it was delivered
 
 	mu       sync.Mutex // guards all below
 	made     map[string]series
@@ -32,20 +38,33 @@ type Metrics struct {
 const maxAsked = 1 << 16
 
 // New returns the metrics of a mesh, with all its series at 0.
-func New(definition *bcp.Mesh) *Metrics {
+func New(definition *bcp.Mesh) *Metrics { return newMetrics(definition, nil) }
+
+// NewOfShard returns the metrics of one shard of several: all series have its number
+// under the label shard.
+func NewOfShard(definition *bcp.Mesh, shard int) *Metrics {
+	return newMetrics(definition, prometheus.Labels{"shard": strconv.Itoa(shard)})
+}
+
+func newMetrics(definition *bcp.Mesh, labels prometheus.Labels) *Metrics {
 	m := &Metrics{
-		registry: prometheus.NewRegistry(), vecs: make(map[*Family]any),
+		labels: labels, registry: prometheus.NewRegistry(), vecs: make(map[*Family]any),
 		kinds: make(map[bcp.DecisionKind]prometheus.Counter), alerts: make(map[bcp.AlertKind]prometheus.Counter),
 		took: make(map[bcp.Code]prometheus.Observer), asked: make(map[bcp.QueryID]int64),
 	}
+	registerer := prometheus.WrapRegistererWith(labels, m.registry)
 	for _, f := range families {
 		if vec := f.vec(); vec != nil {
 			m.vecs[f] = vec
-			m.registry.MustRegister(vec)
+			registerer.MustRegister(vec)
 		}
 	}
 	k := maker{vecs: m.vecs, made: map[string]series{}}
 	m.reloads = k.counter(reloadsTotal)
+	m.sent, m.untraced, m.lost = k.counter(spansSent), k.counter(untraced), make(map[otlp.Loss]prometheus.Counter)
+	for _, loss := range otlp.Losses() {
+		m.lost[loss] = k.counter(spansLost, string(loss))
+	}
 	for _, kind := range bcp.DecisionKinds() {
 		m.kinds[kind] = k.counter(decisionsTotal, kind.String())
 	}
@@ -126,8 +145,15 @@ func (m *Metrics) Observe(d *bcp.Decision) {
 	switch d.Kind {
 	case bcp.KindAsk, bcp.KindAnswer, bcp.KindPush, bcp.KindExpire, bcp.KindApproval:
 		m.countOnChannel(d)
+	case bcp.KindBatch:
+		key, _ := d.Channel()
+		known(known(m.channels, key).subscriptions, d.Subscription).windows.Inc()
 	case bcp.KindRefusals:
 		known(m.agents, d.Agent).refusals.Add(float64(max(1, d.Count)))
+		if key, ok := d.Channel(); ok { // of a subscription's max_rate
+			pushes := &known(known(m.channels, key).subscriptions, d.Subscription).pushes
+			known(pushes.refused, d.Code).Add(float64(max(1, d.Count)))
+		}
 	case bcp.KindViolation:
 		known(m.agents, d.Agent).violations.Add(float64(max(1, d.Count)))
 	case bcp.KindPrompt:
@@ -143,6 +169,19 @@ func (m *Metrics) Observe(d *bcp.Decision) {
 		}
 	}
 }
+
+// SpansSent implements [otlp.Counter], as the next two do.
+func (m *Metrics) SpansSent(n int) { m.sent.Add(float64(n)) }
+
+// SpansDropped counts spans that did not arrive.
+func (m *Metrics) SpansDropped(why otlp.Loss, n int) {
+	if counter := m.lost[why]; counter != nil {
+		counter.Add(float64(n))
+	}
+}
+
+// DecisionsUntraced counts decisions that no span is of.
+func (m *Metrics) DecisionsUntraced(n int) { m.untraced.Add(float64(n)) }
 
 func seconds(nanoseconds int64) float64 { return float64(nanoseconds) / float64(time.Second) }
 

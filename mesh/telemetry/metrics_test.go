@@ -27,6 +27,8 @@ func TestObserve(t *testing.T) {
 		{Kind: bcp.KindProcess, Agent: "clerk", Event: bcp.ProcessStarted},
 		{Kind: bcp.KindProcess, Agent: "main", Event: bcp.ProcessStarted},
 		{Kind: bcp.KindRefusals, Agent: "mailer", Count: 1200},
+		{Kind: bcp.KindRefusals, Agent: "mailer", Controller: "main", Reader: "mailer", Subscription: "alerts", Check: bcp.CheckRate, Code: bcp.RateLimited, Count: 5},
+		{Kind: bcp.KindBatch, Controller: "main", Reader: "mailer", Subscription: "alerts", Delivery: "d0", Count: 3, Prepaid: true, Nominal: 3 * bcp.Bit},
 		{Kind: bcp.KindViolation, Agent: "mailer", Count: 7, Code: bcp.NotPermitted, Subject: "x"},
 		{Kind: bcp.KindViolation, Agent: "nobody", Count: 1, Code: bcp.NotPermitted},
 		{Kind: bcp.KindReload, Agent: bcp.Operator},
@@ -56,7 +58,7 @@ func TestObserve(t *testing.T) {
 	s.expect(t, 1, "process_events_total", "agent=clerk", "event=ended")
 	s.expect(t, 1, "process_events_total", "agent=clerk", "event=unavailable")
 	s.expect(t, 1, "process_running", "agent=clerk")
-	s.expect(t, 1200, "refusals_total", "agent=mailer")
+	s.expect(t, 1205, "refusals_total", "agent=mailer")
 	s.expect(t, 1, "refusals_total", "agent=operator")
 	s.expect(t, 7, "violations_total", "agent=mailer")
 	s.expect(t, 1, "violations_total", "agent=")
@@ -136,7 +138,7 @@ func BenchmarkObserve(b *testing.B) {
 
 func BenchmarkScrape(b *testing.B) {
 	m := start(b, office(""))
-	h := m.metrics.Load().Handler(m.Mesh)
+	h := telemetry.Handler(telemetry.Shard{Metrics: m.metrics.Load(), Source: m.Mesh})
 	b.ReportAllocs()
 	for b.Loop() {
 		if w := get(h, telemetry.Path); w.Code != 200 {

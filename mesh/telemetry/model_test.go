@@ -54,6 +54,9 @@ func counted(definition *bcp.Mesh, decisions []bcp.Decision) map[string]float64 
 		switch {
 		case d.Kind == bcp.KindRefusals:
 			add(float64(d.Count), "refusals_total", agent(d.Agent))
+			if d.Subscription != "" {
+				add(float64(d.Count), "pushes_total", with("subscription="+string(d.Subscription), "verdict=reject", "code="+string(d.Code))...)
+			}
 		case d.Verdict == bcp.Reject:
 			add(1, "refusals_total", agent(d.Agent))
 		case d.Kind == bcp.KindViolation:
@@ -72,6 +75,8 @@ func counted(definition *bcp.Mesh, decisions []bcp.Decision) map[string]float64 
 			add(1, "sessions_total", "controller="+string(d.Controller), by)
 		}
 		switch d.Kind {
+		case bcp.KindBatch:
+			add(1, "push_windows_total", with("subscription="+string(d.Subscription))...)
 		case bcp.KindProcess:
 			if a, _ := definition.Agent(d.Agent); len(a.Command) > 0 {
 				add(1, "process_events_total", agent(d.Agent), "event="+d.Event)

@@ -99,8 +99,9 @@ type channelSeries struct {
 }
 
 type subscriptionSeries struct {
-	pushes results
-	bits   bits
+	pushes  results
+	windows prometheus.Counter
+	bits    bits
 }
 
 // channel makes the series of a channel; the zero one stands for all that the
@@ -135,8 +136,9 @@ func (k *maker) channel(definition bcp.Channel) *channelSeries {
 	for _, sub := range append([]bcp.Subscription{{}}, definition.Subscriptions...) {
 		id := string(sub.ID)
 		c.subscriptions[sub.ID] = &subscriptionSeries{
-			pushes: k.results(pushesTotal, bcp.ToReader, controller, reader, id),
-			bits:   bits{k.counter(pushNominal, controller, reader, id), k.counter(pushCapacity, controller, reader, id)},
+			pushes:  k.results(pushesTotal, bcp.ToReader, controller, reader, id),
+			windows: k.counter(windowsTotal, controller, reader, id),
+			bits:    bits{k.counter(pushNominal, controller, reader, id), k.counter(pushCapacity, controller, reader, id)},
 		}
 	}
 	return c

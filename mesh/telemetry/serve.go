@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -33,21 +34,36 @@ const Path = "/metrics"
 // ErrNotLoopback says that an address can be reached from other machines.
 var ErrNotLoopback = errors.New("metrics are served on loopback alone")
 
-// Handler serves GET /metrics, and GET /healthz: 200 where the gateway answers,
-// and 503 where it does not. Other requests are refused, and so is one that was
+// Shard is the metrics of a shard, and where they are read.
+type Shard struct {
+	Metrics *Metrics
+	Source  Source
+}
+
+// Handler serves GET /metrics of all shards, and GET /healthz: 200 where the gateway
+// answers for one of them, and 503 where it does not. Other requests are refused, and so is one that was
 // sent to a name that is not this machine's: a web page must not read metrics
 // by pointing its own name here.
-func (m *Metrics) Handler(source Source) http.Handler {
+func Handler(shards ...Shard) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+Path, func(w http.ResponseWriter, r *http.Request) { m.scrape(w, r, source) })
+	mux.HandleFunc("GET "+Path, func(w http.ResponseWriter, r *http.Request) { scrape(w, r, shards) })
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), inspectTimeout)
 		defer cancel()
-		if _, err := snapshotOf(ctx, source); err != nil {
-			http.Error(w, "the gateway does not answer", http.StatusServiceUnavailable)
-			return
+		answers := make(chan error, len(shards))
+		for _, s := range shards {
+			go func() {
+				_, err := snapshotOf(ctx, s.Source)
+				answers <- err
+			}()
 		}
-		_, _ = io.WriteString(w, "ok\n")
+		for range shards {
+			if err := <-answers; err == nil {
+				_, _ = io.WriteString(w, "ok\n")
+				return
+			}
+		}
+		http.Error(w, "the gateway does not answer", http.StatusServiceUnavailable)
 	})
 	busy := make(chan struct{}, maxScrapes)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -67,12 +83,25 @@ func (m *Metrics) Handler(source Source) http.Handler {
 	})
 }
 
-func (m *Metrics) scrape(w http.ResponseWriter, r *http.Request, source Source) {
+func scrape(w http.ResponseWriter, r *http.Request, shards []Shard) {
 	ctx, cancel := context.WithTimeout(r.Context(), inspectTimeout)
 	defer cancel()
-	snapshot, err := snapshotOf(ctx, source)
-	read := &reading{now: time.Now(), up: err == nil, snapshot: snapshot, connected: source.Connected()}
-	promhttp.HandlerFor(prometheus.Gatherers{m.registry, read.gatherer()}, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+	readings := make([]*reading, len(shards))
+	var asking sync.WaitGroup // at once: one that does not answer takes no time from the others
+	for i, s := range shards {
+		asking.Go(func() {
+			snapshot, err := snapshotOf(ctx, s.Source)
+			readings[i] = &reading{now: time.Now(), up: err == nil, snapshot: snapshot, connected: s.Source.Connected(), storage: s.Source.Storage(), shown: s.Source.Shown()}
+		})
+	}
+	asking.Wait()
+	var all prometheus.Gatherers
+	for i, s := range shards {
+		registry := prometheus.NewRegistry()
+		prometheus.WrapRegistererWith(s.Metrics.labels, registry).MustRegister(readings[i])
+		all = append(all, s.Metrics.registry, registry)
+	}
+	promhttp.HandlerFor(all, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 }
 
 // hostOf returns a host without its port.
@@ -91,7 +120,7 @@ func isLoopback(host string) bool {
 	return err == nil && address.IsLoopback()
 }
 
-// Server serves metrics. [Metrics.Serve] makes one.
+// Server serves metrics. [Serve] makes one.
 type Server struct {
 	http    *http.Server
 	address string
@@ -102,7 +131,7 @@ type Server struct {
 
 // Serve serves the metrics at an address of the loopback interface until Stop,
 // or until ctx is cancelled; port 0 means any free one.
-func (m *Metrics) Serve(ctx context.Context, address string, source Source) (*Server, error) {
+func Serve(ctx context.Context, address string, shards ...Shard) (*Server, error) {
 	if !isLoopback(hostOf(address)) {
 		return nil, fmt.Errorf("%w: %q", ErrNotLoopback, address)
 	}
@@ -112,7 +141,7 @@ func (m *Metrics) Serve(ctx context.Context, address string, source Source) (*Se
 		return nil, fmt.Errorf("serve metrics: %w", err)
 	}
 	s := &Server{address: listener.Addr().String(), done: make(chan struct{}), http: &http.Server{
-		Handler: m.Handler(source), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		Handler: Handler(shards...), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: hclog.NewNullLogger().StandardLogger(nil), // what a client does wrong is its own affair
 	}}

@@ -39,15 +39,15 @@ func TestServeOnLoopbackAlone(t *testing.T) {
 	t.Parallel()
 	metrics := metricsOf(t)
 	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "example.com:0", "10.0.0.1:1", "127.0.0.1.example.com:0", ""} {
-		if s, err := metrics.Serve(t.Context(), address, resting{}); !errors.Is(err, telemetry.ErrNotLoopback) {
+		if s, err := telemetry.Serve(t.Context(), address, telemetry.Shard{Metrics: metrics, Source: resting{}}); !errors.Is(err, telemetry.ErrNotLoopback) {
 			t.Errorf("%q: %v, %v", address, s, err)
 		}
 	}
-	if s, err := metrics.Serve(t.Context(), "127.0.0.1:99999", resting{}); err == nil {
+	if s, err := telemetry.Serve(t.Context(), "127.0.0.1:99999", telemetry.Shard{Metrics: metrics, Source: resting{}}); err == nil {
 		t.Errorf("got %v", s)
 	}
 	for _, address := range []string{"127.0.0.1:0", "localhost:0"} {
-		s, err := metrics.Serve(t.Context(), address, resting{})
+		s, err := telemetry.Serve(t.Context(), address, telemetry.Shard{Metrics: metrics, Source: resting{}})
 		if err != nil {
 			t.Fatalf("%s: %v", address, err)
 		}
@@ -68,7 +68,7 @@ func TestServeOnLoopbackAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = taken.Close() }()
-	if s, err := metrics.Serve(t.Context(), taken.Addr().String(), resting{}); err == nil {
+	if s, err := telemetry.Serve(t.Context(), taken.Addr().String(), telemetry.Shard{Metrics: metrics, Source: resting{}}); err == nil {
 		t.Errorf("got %v", s)
 	}
 }
@@ -76,7 +76,7 @@ func TestServeOnLoopbackAlone(t *testing.T) {
 func TestServeEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
-	s, err := metricsOf(t).Serve(ctx, "127.0.0.1:0", resting{})
+	s, err := telemetry.Serve(ctx, "127.0.0.1:0", telemetry.Shard{Metrics: metricsOf(t), Source: resting{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 func TestHandlerRefuses(t *testing.T) {
 	t.Parallel()
 	m := start(t, office(""))
-	h := m.metrics.Load().Handler(m.Mesh)
+	h := telemetry.Handler(telemetry.Shard{Metrics: m.metrics.Load(), Source: m.Mesh})
 	for _, tt := range []struct {
 		method, path, host string
 		want               int
@@ -128,7 +128,7 @@ func TestHandlerRefuses(t *testing.T) {
 	if w := get(h, "/healthz"); w.Body.String() != "ok\n" {
 		t.Errorf("healthz says %q", w.Body)
 	}
-	if w := get(metricsOf(t).Handler(resting{}), "/healthz"); w.Code != http.StatusServiceUnavailable {
+	if w := get(telemetry.Handler(telemetry.Shard{Metrics: metricsOf(t), Source: resting{}}), "/healthz"); w.Code != http.StatusServiceUnavailable {
 		t.Errorf("healthz of a mesh that rests: %d", w.Code)
 	}
 }
@@ -145,13 +145,15 @@ func (s stuck) Inspect(ctx context.Context, _ func(*bcp.State)) error {
 	return context.Cause(ctx)
 }
 func (stuck) Connected() map[bcp.Role]int { return nil }
+func (stuck) Storage() bcp.Storage        { return bcp.Storage{} }
+func (stuck) Shown() uint64               { return 0 }
 
 // A gateway is not kept from its work by many scrapes, and a scrape ends with
 // its request.
 func TestScrapesAreBounded(t *testing.T) {
 	t.Parallel()
 	source := stuck{make(chan struct{})}
-	h := metricsOf(t).Handler(source)
+	h := telemetry.Handler(telemetry.Shard{Metrics: metricsOf(t), Source: source})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan string)
 	for range 2 {
@@ -170,6 +172,26 @@ func TestScrapesAreBounded(t *testing.T) {
 	for range 2 {
 		if text := <-done; !strings.Contains(text, "bcpmesh_gateway_up 0") {
 			t.Errorf("got %q", text)
+		}
+	}
+}
+
+// A shard that does not come round to anything takes no time from the others: they are
+// seen to serve.
+//
+// covers P4.5
+func TestShardThatIsStuck(t *testing.T) {
+	t.Parallel()
+	m := start(t, office(""))
+	stuckOne := telemetry.Shard{Metrics: telemetry.NewOfShard(meshtest.Parse(t, office("")), 0), Source: stuck{make(chan struct{})}}
+	h := telemetry.Handler(stuckOne, telemetry.Shard{Metrics: telemetry.NewOfShard(meshtest.Parse(t, office("")), 1), Source: m.Mesh})
+	if w := get(h, "/healthz"); w.Code != http.StatusOK {
+		t.Errorf("healthz: %d", w.Code)
+	}
+	text := get(h, telemetry.Path).Body.String()
+	for _, want := range []string{`bcpmesh_gateway_up{shard="0"} 0`, `bcpmesh_gateway_up{shard="1"} 1`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q does not say %s", text, want)
 		}
 	}
 }

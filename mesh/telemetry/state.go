@@ -15,6 +15,10 @@ type Source interface {
 	Inspect(ctx context.Context, f func(*bcp.State)) error
 	// Connected counts who is connected, by role.
 	Connected() map[bcp.Role]int
+	// Storage tells how full the disk is.
+	Storage() bcp.Storage
+	// Shown is the newest decision that the projections show.
+	Shown() uint64
 }
 
 // snapshotOf asks the gateway; the error says why it does not answer.
@@ -33,13 +37,8 @@ type reading struct {
 	up        bool
 	snapshot  bcp.Snapshot
 	connected map[bcp.Role]int
-}
-
-// gatherer returns the gauges of the reading.
-func (r *reading) gatherer() prometheus.Gatherer {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(r)
-	return registry
+	storage   bcp.Storage
+	shown     uint64
 }
 
 // Describe implements [prometheus.Collector].
@@ -60,11 +59,13 @@ func (r *reading) Collect(to chan<- prometheus.Metric) {
 	for _, role := range roles {
 		put(connectedAgents, float64(r.connected[role]), role.String())
 	}
+	r.putStorage(put)
 	if !r.up {
 		return
 	}
 	s := &r.snapshot
 	put(journalDecisions, float64(s.Decisions))
+	put(projectedDecisions, float64(r.shown))
 	if !s.Last.IsZero() {
 		put(lastDecision, float64(s.Last.UnixNano())/float64(time.Second))
 	}
@@ -77,6 +78,23 @@ func (r *reading) Collect(to chan<- prometheus.Metric) {
 	for _, c := range s.Commands {
 		put(agentUnavailable, oneIf(c.Unavailable), string(c.Agent))
 	}
+}
+
+func (r *reading) putStorage(put func(*Family, float64, ...string)) {
+	s := &r.storage
+	put(storageUsed, float64(s.Used))
+	put(storageLimit, float64(s.Limit))
+	put(journalBytes, float64(s.Journal))
+	put(journalLimit, float64(s.JournalLimit))
+	put(journalRecords, float64(s.Records))
+	put(journalBegins, float64(s.Begins))
+	put(diskFree, float64(s.DiskFree))
+	put(diskSize, float64(s.DiskSize))
+	made := 0.0
+	if !s.SnapshotMade.IsZero() {
+		made = float64(s.SnapshotMade.UnixNano()) / float64(time.Second)
+	}
+	put(snapshotMade, made)
 }
 
 func (r *reading) putChannel(put func(*Family, float64, ...string), c *bcp.ChannelSnapshot) {

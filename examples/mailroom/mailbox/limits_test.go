@@ -303,7 +303,7 @@ func TestCostlyStructures(t *testing.T) {
 			FindInjection(m)
 			took := time.Since(start)
 			t.Logf("%d KiB took %v, defects %v", len(data)>>10, took.Round(time.Millisecond), m.Defects)
-			if took > 10*time.Second {
+			if took > time.Minute { // where it grows with the square it takes hours; a busy machine takes seconds
 				t.Errorf("took %v", took)
 			}
 		})

@@ -284,6 +284,7 @@ func TestOpenRefusesWhatIsNoMailbox(t *testing.T) {
 	}{
 		{"folder without cur and new", dir, ErrNotMailbox},
 		{"binary file", write("a", "\x7fELF\x00\x01"), ErrNotMailbox},
+		{"binary file that begins like a header", write("c", "a: b\x00\x01"), ErrNotMailbox},
 		{"prose", write("b", "Once upon a time\nthere was: a colon\n"), ErrNotMailbox},
 		{"missing", filepath.Join(dir, "nothing"), fs.ErrNotExist},
 		{"root", string(filepath.Separator), ErrNotMailbox},

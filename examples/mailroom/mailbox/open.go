@@ -272,6 +272,7 @@ func openFile(fsys fs.FS, name string) (source, error) {
 	text := strings.TrimPrefix(string(start), "\ufeff")
 	text = strings.TrimLeft(text, "\r\n")
 	switch {
+	case strings.Contains(text, "\x00"): // no mail begins so (RFC 5322)
 	case text == "" || strings.HasPrefix(text, "From "):
 		return &mbox{r: r, f: f}, nil
 	case headerLine.MatchString(text):

@@ -1,0 +1,249 @@
+package accounts
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	authorityFolder = "tls"
+	authorityFile   = "ca.pem"
+	authorityKey    = "ca.key"
+
+	// AuthorityLife is how long an authority's certificate is good, from its last
+	// renewal. It is renewed when a third is left: until then whoever has an older
+	// one has to be given the newer.
+	AuthorityLife = 9 * 365 * 24 * time.Hour
+	// CertificateLife is how long a certificate is good that an authority issues.
+	CertificateLife = 90 * 24 * time.Hour
+	// backdated is how far clocks may be behind this one.
+	backdated = time.Hour
+)
+
+// Authority is the certificate authority of one mesh. It vouches for nothing but
+// the addresses where the mesh listens, to agents that were given its certificate
+// with their creds. It may be used concurrently.
+type Authority struct {
+	redacted
+	file        string
+	certificate *x509.Certificate
+	// The key is held by a function, as that of a [Signer].
+	sign func(template, parent *x509.Certificate, public crypto.PublicKey) ([]byte, error)
+}
+
+// AuthorityFile is where the certificate of a mesh's authority is, once there is
+// one.
+func AuthorityFile(stateFolder string) string {
+	return filepath.Join(stateFolder, authorityFolder, authorityFile)
+}
+
+// AuthorityFiles are the files of an authority, from the state folder.
+func AuthorityFiles() []string {
+	return []string{authorityFolder + "/" + authorityFile, authorityFolder + "/" + authorityKey}
+}
+
+// OpenAuthority opens the authority in a state folder. It makes one where there
+// is none, and renews the certificate of one, under the same key, of whose time a
+// third is left. Its key is sealed where those of the state folder's store are.
+func OpenAuthority(stateFolder string, now time.Time, options ...OpenOption) (*Authority, error) {
+	folder := filepath.Join(stateFolder, authorityFolder)
+	keys := newStore(stateFolder, options) // there may be none yet
+	_, err := os.Lstat(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = createAuthority(stateFolder, keys, now)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) { // another process was faster
+		return nil, fmt.Errorf("make a certificate authority: %w", err)
+	}
+	a, err := readAuthority(folder, keys)
+	if err != nil {
+		return nil, fmt.Errorf("open the certificate authority: %w", err)
+	}
+	if due(a.certificate, now) {
+		if err := a.renew(now); err != nil {
+			return nil, fmt.Errorf("renew the certificate authority: %w", err)
+		}
+	}
+	return a, nil
+}
+
+// due reports whether less than a third of a certificate's time is left.
+func due(c *x509.Certificate, now time.Time) bool {
+	return now.After(c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore) / 3))
+}
+
+// createAuthority makes the folder, which appears complete or not at all.
+func createAuthority(stateFolder string, keys *Store, now time.Time) error {
+	if err := os.MkdirAll(stateFolder, folderMode); err != nil {
+		return err
+	}
+	draft := filepath.Join(stateFolder, draftPrefix+randomName())
+	defer os.RemoveAll(draft)
+	if err := os.Mkdir(draft, folderMode); err != nil {
+		return err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	text, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	if err := keys.writeSecret(filepath.Join(draft, authorityKey), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text}), createFile); err != nil {
+		return err
+	}
+	a := newAuthority(draft, key)
+	if err := a.renew(now); err != nil {
+		return err
+	}
+	if err := os.Rename(draft, filepath.Join(stateFolder, authorityFolder)); err != nil {
+		return err
+	}
+	return SyncFolder(stateFolder)
+}
+
+func newAuthority(folder string, key crypto.Signer) *Authority {
+	return &Authority{
+		file: filepath.Join(folder, authorityFile),
+		sign: func(template, parent *x509.Certificate, public crypto.PublicKey) ([]byte, error) {
+			if public == nil {
+				public = key.Public()
+			}
+			return x509.CreateCertificate(rand.Reader, template, parent, public, key)
+		},
+	}
+}
+
+func readAuthority(folder string, keys *Store) (*Authority, error) {
+	if err := checkFolder(folder); err != nil {
+		return nil, err
+	}
+	text, err := keys.readSecret(filepath.Join(folder, authorityKey))
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, fmt.Errorf("%s is no key", authorityKey)
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	key, ok := parsed.(*ecdsa.PrivateKey)
+	if err != nil || !ok {
+		return nil, fmt.Errorf("%s is no key", authorityKey)
+	}
+	a := newAuthority(folder, key)
+	if text, err = readFile(a.file); err != nil {
+		return nil, err
+	}
+	if block, _ = pem.Decode(text); block == nil {
+		return nil, fmt.Errorf("%s is no certificate", authorityFile)
+	}
+	if a.certificate, err = x509.ParseCertificate(block.Bytes); err != nil {
+		return nil, fmt.Errorf("%s: %w", authorityFile, err)
+	}
+	if !key.PublicKey.Equal(a.certificate.PublicKey) {
+		return nil, fmt.Errorf("%s and %s do not belong together", authorityFile, authorityKey)
+	}
+	return a, nil
+}
+
+// renew writes a certificate for the authority's key from now on.
+func (a *Authority) renew(now time.Time) error {
+	template, err := newCertificate(now, AuthorityLife)
+	if err != nil {
+		return err
+	}
+	template.IsCA, template.BasicConstraintsValid, template.MaxPathLenZero = true, true, true
+	template.KeyUsage = x509.KeyUsageCertSign
+	if a.certificate != nil {
+		template.Subject = a.certificate.Subject // what it signed before names it
+	} else {
+		name := sha256.Sum256(template.SerialNumber.Bytes())
+		template.Subject = pkix.Name{CommonName: "bcpmesh " + hex.EncodeToString(name[:4])}
+	}
+	der, err := a.sign(template, template, nil)
+	if err != nil {
+		return err
+	}
+	if a.certificate, err = x509.ParseCertificate(der); err != nil {
+		return err
+	}
+	return replaceFile(a.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// File is where the authority's certificate is, by which agents know the mesh. It
+// is no secret.
+func (a *Authority) File() string { return a.file }
+
+// Issue makes a certificate, with a key of its own that is written nowhere, for
+// host names and IP addresses. It is good for [CertificateLife] from now.
+func (a *Authority) Issue(names []string, now time.Time) (tls.Certificate, error) {
+	template, err := newCertificate(now, CertificateLife)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	for _, name := range names {
+		if ip := net.ParseIP(name); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, name)
+		}
+	}
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("issue a certificate: %w", err)
+	}
+	der, err := a.sign(template, a.certificate, key.Public())
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("issue a certificate: %w", err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("issue a certificate: %w", err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
+}
+
+func newCertificate(now time.Time, life time.Duration) (*x509.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, fmt.Errorf("make a serial number: %w", err)
+	}
+	return &x509.Certificate{SerialNumber: serial, NotBefore: now.Add(-backdated).UTC(), NotAfter: now.Add(life).UTC()}, nil
+}
+
+// ReadAuthority returns the certificate in a file, such as [AuthorityFile]'s, and
+// the pool that trusts what is in it alone.
+func ReadAuthority(file string) (*x509.Certificate, *x509.CertPool, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read a certificate: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if block, _ := pem.Decode(bytes.TrimSpace(text)); block != nil && pool.AppendCertsFromPEM(text) {
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
+			return c, pool, nil
+		}
+	}
+	return nil, nil, fmt.Errorf("%s is no certificate", filepath.Base(file))
+}

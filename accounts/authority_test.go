@@ -1,0 +1,139 @@
+package accounts_test
+
+import (
+	"crypto/x509"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+)
+
+func authority(t *testing.T, state string, now time.Time) *accounts.Authority {
+	t.Helper()
+	a, err := accounts.OpenAuthority(state, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func roots(t *testing.T, file string) (*x509.Certificate, *x509.CertPool) {
+	t.Helper()
+	c, pool, err := accounts.ReadAuthority(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, pool
+}
+
+// What an authority vouches for is its addresses, for a server, and nothing else.
+func TestAuthorityVouchesForAddresses(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	a := authority(t, t.TempDir(), now)
+	_, pool := roots(t, a.File())
+	_, others := roots(t, authority(t, t.TempDir(), now).File())
+	issued, err := a.Issue([]string{"mesh.example", "192.0.2.7"}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		options x509.VerifyOptions
+		valid   bool
+	}{
+		"a name":            {x509.VerifyOptions{Roots: pool, DNSName: "mesh.example"}, true},
+		"an address":        {x509.VerifyOptions{Roots: pool, DNSName: "192.0.2.7"}, true},
+		"just before":       {x509.VerifyOptions{Roots: pool, DNSName: "mesh.example", CurrentTime: now.Add(accounts.CertificateLife - time.Second)}, true},
+		"another name":      {x509.VerifyOptions{Roots: pool, DNSName: "other.example"}, false},
+		"another address":   {x509.VerifyOptions{Roots: pool, DNSName: "192.0.2.8"}, false},
+		"another authority": {x509.VerifyOptions{Roots: others, DNSName: "mesh.example"}, false},
+		"too late":          {x509.VerifyOptions{Roots: pool, DNSName: "mesh.example", CurrentTime: now.Add(accounts.CertificateLife + time.Second)}, false},
+		"as a client":       {x509.VerifyOptions{Roots: pool, DNSName: "mesh.example", KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, false},
+	} {
+		if _, err := issued.Leaf.Verify(tt.options); (err == nil) != tt.valid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if !issued.Leaf.IPAddresses[0].Equal(net.ParseIP("192.0.2.7")) || issued.Leaf.IsCA {
+		t.Error("it is for something else")
+	}
+}
+
+// A renewed authority has its key and its name: what was given away goes on
+// until its own end.
+func TestAuthorityIsRenewed(t *testing.T) {
+	t.Parallel()
+	state, begin := t.TempDir(), time.Now()
+	a := authority(t, state, begin)
+	first, old := roots(t, a.File())
+	for name, tt := range map[string]struct {
+		at      time.Duration
+		renewed bool
+	}{"at once": {0, false}, "before the last third": {accounts.AuthorityLife*2/3 - 2*time.Hour, false}, "in the last third": {accounts.AuthorityLife*2/3 + time.Hour, true}} {
+		now := begin.Add(tt.at)
+		again := authority(t, state, now)
+		c, _ := roots(t, again.File())
+		if c.Equal(first) == tt.renewed {
+			t.Errorf("%s: renewed is %t", name, !tt.renewed)
+		}
+		issued, err := again.Issue([]string{"localhost"}, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := issued.Leaf.Verify(x509.VerifyOptions{Roots: old, DNSName: "localhost", CurrentTime: now}); err != nil {
+			t.Errorf("%s: who has the first one: %v", name, err)
+		}
+		if tt.renewed {
+			if err := os.RemoveAll(filepath.Dir(again.File())); err != nil {
+				t.Fatal(err)
+			}
+			first, old = roots(t, authority(t, state, begin).File())
+		}
+	}
+}
+
+func TestDamagedAuthorityIsRefused(t *testing.T) {
+	t.Parallel()
+	file := func(state, name string) string { return filepath.Join(state, "tls", name) }
+	for name, damage := range map[string]func(state string) error{
+		"a key that others may read": func(s string) error { return os.Chmod(file(s, "ca.key"), 0o644) },
+		"an open folder":             func(s string) error { return os.Chmod(filepath.Join(s, "tls"), 0o755) },
+		"no key":                     func(s string) error { return os.Remove(file(s, "ca.key")) },
+		"no certificate":             func(s string) error { return os.Remove(file(s, "ca.pem")) },
+		"not a key":                  func(s string) error { return os.WriteFile(file(s, "ca.key"), []byte("x"), 0o600) },
+		"not a certificate":          func(s string) error { return os.WriteFile(file(s, "ca.pem"), []byte("x"), 0o600) },
+		"another's key": func(s string) error {
+			other := t.TempDir()
+			authority(t, other, time.Now())
+			return os.Rename(file(other, "ca.key"), file(s, "ca.key"))
+		},
+	} {
+		state := t.TempDir()
+		authority(t, state, time.Now())
+		if err := damage(state); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := accounts.OpenAuthority(state, time.Now()); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}
+
+func TestAuthorityShowsNoKey(t *testing.T) {
+	t.Parallel()
+	a := authority(t, t.TempDir(), time.Now())
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x"} {
+		if text := fmt.Sprintf(verb, a); !strings.Contains(text, "redacted") {
+			t.Errorf("%s shows %q", verb, text)
+		}
+	}
+	if entries, err := os.ReadDir(filepath.Dir(a.File())); err != nil || slices.ContainsFunc(entries, func(e os.DirEntry) bool { i, err := e.Info(); return err != nil || i.Mode().Perm() != 0o600 }) {
+		t.Errorf("others may read its files: %v", err)
+	}
+}

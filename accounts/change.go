@@ -1,0 +1,119 @@
+package accounts
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Change is what was done with the keys and the credentials of a mesh: one thing,
+// that the audit of the mesh has to show.
+type Change = bcp.CredentialRecord
+
+// forgotten is how long the store remembers users that have expired.
+const forgotten = 30 * 24 * time.Hour
+
+// change has f change what the store remembers, at a time in whole seconds.
+func (s *Store) change(f func(st *state, now time.Time) error) error {
+	return s.locked(func() error {
+		st, err := s.load()
+		if err != nil {
+			return err
+		}
+		now := time.Now().UTC().Truncate(time.Second)
+		st.forget(now)
+		if err := f(&st, now); err != nil {
+			return err
+		}
+		return s.save(st)
+	})
+}
+
+// forget revokes whose time is over, and drops what says nothing any more.
+func (st *state) forget(now time.Time) {
+	for i := range st.Users {
+		if u := &st.Users[i]; u.Revoked.IsZero() && over(u.Until, now) {
+			u.Revoked = u.Until
+		}
+	}
+	st.Users = slices.DeleteFunc(st.Users, func(u User) bool {
+		return over(u.Expires, now.Add(-forgotten)) || u.Own && over(u.Expires, now.Add(-clockSlack))
+	})
+	st.Replaced = slices.DeleteFunc(st.Replaced, func(r scopeRecord) bool { return !now.Before(r.Until) })
+}
+
+// note has the audit show what was done with a user.
+func (st *state) note(now time.Time, act bcp.CredentialAct, u User) {
+	st.Changed++
+	c := Change{
+		CredentialChange: bcp.CredentialChange{Number: st.Changed, Time: now.UnixNano(), Role: u.Role, Limits: u.Lines()},
+		Act:              act, Agent: u.Agent, Key: u.PublicKey,
+	}
+	switch {
+	case !u.Revoked.IsZero():
+		c.Until = u.Revoked.UnixNano()
+	case !u.Until.IsZero():
+		c.Until = u.Until.UnixNano()
+	case !u.Expires.IsZero():
+		c.Until = u.Expires.UnixNano()
+	}
+	st.Changes = append(st.Changes, c)
+}
+
+// Pending returns the changes that the audit does not show yet, oldest first. Due
+// says when something ends next that [Compile] has to make happen: an overlap.
+// It is zero where nothing does.
+func (s *Store) Pending(now time.Time) (changes []Change, due time.Time, err error) {
+	st, err := s.load()
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("read the changes of the key store: %w", err)
+	}
+	soonest := func(t time.Time) {
+		if now.Before(t) && (due.IsZero() || t.Before(due)) {
+			due = t
+		}
+	}
+	for _, u := range st.Users {
+		soonest(u.Until)
+	}
+	for _, r := range st.Replaced {
+		soonest(r.Until)
+	}
+	return st.Changes, due, nil
+}
+
+// Stamp tells the record of a store from the one before it without reading either.
+// The zero Stamp is of none.
+type Stamp struct{ file fs.FileInfo }
+
+// Stamp returns that of the record as it is now.
+func (s *Store) Stamp() (Stamp, error) {
+	file, err := os.Stat(filepath.Join(s.folder, stateFile))
+	if err != nil {
+		return Stamp{}, fmt.Errorf("look at the key store: %w", err)
+	}
+	return Stamp{file}, nil
+}
+
+// Same reports whether nothing was changed between two stamps.
+func (a Stamp) Same(b Stamp) bool {
+	// Each change is a new file in place of the old one.
+	return a.file != nil && b.file != nil && os.SameFile(a.file, b.file) && a.file.ModTime().Equal(b.file.ModTime()) && a.file.Size() == b.file.Size()
+}
+
+// Recorded forgets the changes up to a number: the audit shows them.
+func (s *Store) Recorded(number uint64) error {
+	err := s.change(func(st *state, _ time.Time) error {
+		st.Changes = slices.DeleteFunc(st.Changes, func(c Change) bool { return c.Number <= number })
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("forget the changes of the key store: %w", err)
+	}
+	return nil
+}

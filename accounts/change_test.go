@@ -1,0 +1,41 @@
+package accounts_test
+
+import (
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+)
+
+// A stamp tells every change of the record, and two stores of one folder have the
+// same; the zero stamp is like no other.
+//
+// covers P7.5
+func TestStampTellsChanges(t *testing.T) {
+	t.Parallel()
+	store, folder := newStore(t)
+	compile(t, store, scopes())
+	other, err := accounts.Open(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stamp := func(s *accounts.Store) accounts.Stamp {
+		t.Helper()
+		is, err := s.Stamp()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return is
+	}
+	before := stamp(store)
+	if !before.Same(stamp(other)) || before.Same(accounts.Stamp{}) || (accounts.Stamp{}).Same(accounts.Stamp{}) {
+		t.Error("stamps of one record differ, or the zero stamp is one")
+	}
+	creds := issue(t, other)
+	issued := stamp(store)
+	if err := other.Revoke(creds.PublicKey); err != nil {
+		t.Fatal(err)
+	}
+	if before.Same(issued) || issued.Same(stamp(store)) {
+		t.Error("a change is not told")
+	}
+}

@@ -1,0 +1,104 @@
+package accounts
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/mod/sumdb/note"
+)
+
+// CheckpointKeyFile is the file with the key that signs checkpoints of a shard: a
+// note's signer key, and on the next line its verifier key. Where it is sealed, that is
+// behind a line with the verifier key.
+func CheckpointKeyFile(shard int) string {
+	if shard == 0 {
+		return checkpointKeyPrefix + checkpointKeySuffix
+	}
+	return fmt.Sprintf("%s.%d%s", checkpointKeyPrefix, shard, checkpointKeySuffix)
+}
+
+const (
+	checkpointKeyPrefix = "checkpoint"
+	checkpointKeySuffix = ".key"
+)
+
+// IsCheckpointKeyFile reports whether a file of the keys is the [CheckpointKeyFile] of
+// a shard.
+func IsCheckpointKeyFile(name string) bool {
+	return strings.HasPrefix(name, checkpointKeyPrefix) && strings.HasSuffix(name, checkpointKeySuffix)
+}
+
+// checkpointOrigin is the name of the key of a shard, and so of its log. A part is
+// random: a key that is lost is followed by another log, not by another history of the
+// same. The rest says the shard, so that nobody takes its log for that of another.
+func checkpointOrigin(shard int) string {
+	name := "bcpmesh/" + strings.ToLower(rand.Text())
+	if shard > 0 {
+		name = fmt.Sprintf("%s/shard-%d", name, shard)
+	}
+	return name
+}
+
+// CheckpointKey returns the signer of a shard's checkpoints, which keeps its key to
+// itself, and the public key that verifies them. The key is made at the first
+// call. It is no issuing key: it opens nothing and names nobody.
+func (s *Store) CheckpointKey(shard int) (signer note.Signer, public string, err error) {
+	name := filepath.Join(s.folder, CheckpointKeyFile(shard))
+	content, err := s.readSecret(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = s.locked(func() error {
+			if content, err = s.readSecret(name); !errors.Is(err, fs.ErrNotExist) {
+				return err // somebody was quicker
+			}
+			private, public, err := note.GenerateKey(rand.Reader, checkpointOrigin(shard))
+			if err != nil {
+				return err
+			}
+			content = []byte(private + "\n" + public + "\n")
+			return errors.Join(s.writeSecret(name, content, createFile), SyncFolder(s.folder))
+		})
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("the key of the checkpoints: %w", err)
+	}
+	if signer, public, err = splitCheckpointKey(content); err != nil {
+		return nil, "", fmt.Errorf("%s %w", CheckpointKeyFile(shard), err)
+	}
+	return signer, public, nil
+}
+
+func splitCheckpointKey(content []byte) (signer note.Signer, public string, err error) {
+	private, rest, _ := bytes.Cut(content, []byte("\n"))
+	verifies, rest, whole := bytes.Cut(rest, []byte("\n"))
+	signer, err = note.NewSigner(string(private))
+	if err != nil || !whole || len(rest) > 0 {
+		return nil, "", errNoCheckpointKey
+	}
+	verifier, err := note.NewVerifier(string(verifies))
+	if err != nil || verifier.Name() != signer.Name() || verifier.KeyHash() != signer.KeyHash() {
+		return nil, "", errNoCheckpointKey
+	}
+	return signer, string(verifies), nil
+}
+
+// CheckpointPublic returns the public key alone, for which a sealed store needs no
+// passphrase.
+func (s *Store) CheckpointPublic(shard int) (string, error) {
+	content, err := readFile(filepath.Join(s.folder, CheckpointKeyFile(shard)))
+	if err != nil || sealedPart(content) == nil {
+		_, public, err := s.CheckpointKey(shard)
+		return public, err
+	}
+	line, _, _ := bytes.Cut(content, []byte("\n"))
+	if _, err := note.NewVerifier(string(line)); err != nil {
+		return "", fmt.Errorf("%s %w", CheckpointKeyFile(shard), errNoCheckpointKey)
+	}
+	return string(line), nil
+}
+
+var errNoCheckpointKey = errors.New("holds no key")

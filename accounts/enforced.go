@@ -1,0 +1,250 @@
+package accounts
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
+
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// maxEnforced is how many accounts' JWTs are read of one cluster, which may serve
+// others too.
+const maxEnforced = 100_000
+
+// ErrNotOurs says that claims are not those of one mesh.
+var ErrNotOurs = errors.New("not the claims of this mesh")
+
+// Enforced reads the claims that the servers of a cluster enforce: operator is the
+// mesh's own operator JWT, tokens are the JWTs of all accounts of the cluster, each
+// account once. The bundle knows whose scope each issuer key is, and has no logins.
+// What its claims grant is for [Bundle.Differences] to say.
+//
+// Accounts with names that are not ours are other people's. It refuses, with
+// [ErrNotOurs], accounts of ours that another operator has signed, that are missing
+// or there twice, and what [CompileCluster] would not have written at all: users
+// without a scope, scopes of nobody or in the wrong account, a key that stands
+// twice, and what this version of the program does not know.
+func Enforced(operator string, tokens []string) (Bundle, error) {
+	e := enforced{bundle: Bundle{Operator: operator, scopes: map[string]scopeRecord{}}, keys: map[string]string{}, homes: map[party]string{}, issuers: map[string]bool{}}
+	if err := e.read(operator, tokens); err != nil {
+		return Bundle{}, fmt.Errorf("%w: %w", ErrNotOurs, err)
+	}
+	return e.bundle, nil
+}
+
+// enforced is what was read so far.
+type enforced struct {
+	bundle  Bundle
+	root    *jwt.OperatorClaims
+	keys    map[string]string // public keys of accounts of ours, by name
+	homes   map[party]string
+	issuers map[string]bool
+	others  []*jwt.AccountClaims
+}
+
+func (e *enforced) read(operator string, tokens []string) error {
+	var err error
+	if e.root, err = jwt.DecodeOperatorClaims(operator); err != nil || e.root.Issuer != e.root.Subject || !e.root.StrictSigningKeyUsage {
+		return errors.New("the operator's JWT is not valid")
+	}
+	if len(tokens) > maxEnforced {
+		return fmt.Errorf("there are more than %d accounts", maxEnforced)
+	}
+	seen := map[string]bool{}
+	for _, token := range tokens {
+		claims, err := jwt.DecodeAccountClaims(token) // checks the signature by the issuer
+		if err != nil {
+			return errors.New("there is an account whose JWT is not valid")
+		}
+		if seen[claims.Subject] {
+			return fmt.Errorf("account %s is there twice", claims.Subject)
+		}
+		seen[claims.Subject] = true
+		if _, ours := parseAccount(claims.Name); !ours {
+			e.others = append(e.others, claims)
+			continue
+		}
+		if err := e.add(claims, token); err != nil {
+			return fmt.Errorf("account %s: %w", claims.Name, err)
+		}
+	}
+	for _, name := range append(slices.Clone(accountNames), Joiners) {
+		if e.keys[name] == "" {
+			return fmt.Errorf("there is no account %s", name)
+		}
+	}
+	if e.keys[System] != e.root.SystemAccount {
+		return fmt.Errorf("%s is not the operator's system account", System)
+	}
+	slices.SortFunc(e.bundle.Accounts, func(a, b Account) int { return strings.Compare(a.Name, b.Name) })
+	e.findIntruders()
+	return nil
+}
+
+// add takes an account with a name of ours.
+func (e *enforced) add(claims *jwt.AccountClaims, token string) error {
+	if !e.root.DidSign(claims) {
+		return errors.New("another operator has signed it")
+	}
+	if e.keys[claims.Name] != "" {
+		return errors.New("there are two of this name")
+	}
+	if !nkeys.IsValidPublicAccountKey(claims.Subject) {
+		return errors.New("its key is none of an account")
+	}
+	e.keys[claims.Name] = claims.Subject
+	if err := checkKnown(claims, token); err != nil {
+		return err
+	}
+	account, err := accountOfClaims(*claims)
+	if err != nil {
+		return err
+	}
+	account.JWT = token
+	e.bundle.Accounts = append(e.bundle.Accounts, account)
+	for _, key := range slices.Sorted(maps.Keys(claims.SigningKeys)) {
+		scope, ok := claims.SigningKeys[key].(*jwt.UserScope)
+		if !ok || scope == nil || scope.Key != key || !nkeys.IsValidPublicAccountKey(key) {
+			return errors.New("it has a signing key without a scope")
+		}
+		if e.issuers[key] {
+			return errors.New("a signing key stands twice")
+		}
+		e.issuers[key] = true
+		if _, own := ownScope(claims.Name, scope.Role); own {
+			continue
+		}
+		agent, role, ok := subjects.ParseUserName(scope.Role)
+		if n, _ := parseAccount(claims.Name); !ok || accountOf(role) != n.kind {
+			return errors.New("it has a scope of nobody that belongs there")
+		}
+		who := party{agent, role}
+		if home := e.homes[who]; home != "" && home != claims.Name {
+			return fmt.Errorf("%s is in %s as well", scope.Role, home)
+		}
+		e.homes[who] = claims.Name
+		e.bundle.scopes[key] = scopeRecord{Agent: agent, Role: role, Key: key, Restriction: restrictionIn(scope.Template), shard: ShardOf(claims.Name)}
+	}
+	return nil
+}
+
+// ownScopes are the scopes in the claims of an account of a cluster that are of no agent.
+func ownScopes(account string) []outside {
+	n, _ := parseAccount(account)
+	switch n.kind {
+	case Core:
+		return []outside{gatewayOf(n.shard)}
+	case System:
+		return []outside{outsideMonitor, outsidePush}
+	case Joiners:
+		return []outside{{account: Joiners, name: subjects.Joiner, template: joinScope}}
+	}
+	return nil
+}
+
+func ownScope(account, name string) (outside, bool) {
+	own := ownScopes(account)
+	i := slices.IndexFunc(own, func(o outside) bool { return o.name == name })
+	if i < 0 {
+		return outside{}, false
+	}
+	return own[i], true
+}
+
+// is reports whether a scope has its name.
+func (o outside) is(s jwt.Scope) bool {
+	scope, ok := s.(*jwt.UserScope)
+	return ok && scope != nil && scope.Role == o.name
+}
+
+// restrictionIn reads what [Restriction.write] has written. From anything else it
+// returns something that would be written otherwise.
+func restrictionIn(t jwt.UserPermissionLimits) Restriction {
+	var r Restriction
+	for _, text := range t.Src {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return Restriction{}
+		}
+		r.Sources = append(r.Sources, p)
+	}
+	for name, written := range connectionTypes {
+		if slices.Contains(t.AllowedConnectionTypes, written) {
+			r.Connections = append(r.Connections, name)
+		}
+	}
+	r, err := r.Checked()
+	if err != nil {
+		return Restriction{}
+	}
+	return r
+}
+
+// findIntruders notes the accounts of others that reach into ours: whoever signs an
+// account of the cluster can have it import what CORE exports.
+func (e *enforced) findIntruders() {
+	ours := map[string]string{}
+	for name, key := range e.keys {
+		ours[key] = name
+	}
+	for _, claims := range e.others {
+		for _, i := range claims.Imports {
+			if name, ok := ours[i.Account]; ok {
+				e.bundle.intruders = append(e.bundle.intruders, fmt.Sprintf("account %s imports %s from %s, and is none of this mesh", claims.Subject, i.Subject, name))
+			}
+		}
+	}
+	slices.Sort(e.bundle.intruders)
+}
+
+// checkKnown refuses a JWT that says more than its claims, as they were decoded, do:
+// servers may know a field that this program does not.
+func checkKnown(claims *jwt.AccountClaims, token string) error {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return errors.New("its JWT is not valid")
+	}
+	content, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return errors.New("its JWT is not valid")
+	}
+	decoded, err := json.Marshal(claims)
+	if err != nil {
+		return err
+	}
+	var says, known any
+	if err := errors.Join(json.Unmarshal(content, &says), json.Unmarshal(decoded, &known)); err != nil {
+		return errors.New("its JWT is not valid")
+	}
+	if !within(says, known) {
+		return errors.New("its JWT says something that this version of bcpmesh does not know")
+	}
+	return nil
+}
+
+// within reports whether one JSON value says nothing that the other does not.
+func within(says, known any) bool {
+	switch says := says.(type) {
+	case map[string]any:
+		known, ok := known.(map[string]any)
+		for key, value := range says {
+			if other, there := known[key]; !ok || !there || !within(value, other) {
+				return false
+			}
+		}
+		return ok
+	case []any:
+		known, ok := known.([]any)
+		return ok && slices.EqualFunc(says, known, within)
+	}
+	return says == known
+}

@@ -1,0 +1,221 @@
+package accounts
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+const (
+	// MaxInvitation bounds how long an invitation is good.
+	MaxInvitation = 7 * 24 * time.Hour
+	// maxJoinRefusals is how often one invitation is refused until it is cancelled.
+	maxJoinRefusals = 10
+	// maxInvitations bounds those that are open.
+	maxInvitations = 1000
+
+	tokenPrefix  = "bcpjoin1."
+	joinScopeKey = "scope-join"
+)
+
+// ErrNotInvited says that an invitation does not let somebody join: it is used,
+// over, cancelled or unknown, or the request does not prove its key.
+var ErrNotInvited = errors.New("not invited")
+
+// Invitation lets somebody join once: be given credentials for a key of its own.
+// It holds no secret: the token has a private key that the store has not.
+type Invitation struct {
+	PublicKey string        `json:"public_key"` // of the token
+	Agent     bcp.AgentName `json:"agent"`
+	Role      bcp.Role      `json:"role"`
+	Made      time.Time     `json:"made"`
+	Ends      time.Time     `json:"ends"`
+	// Lives is how many seconds the credentials are good; 0 is for ever.
+	Lives int64 `json:"lives_seconds,omitzero"`
+	Restriction
+	// By is the public key of who joined, and Refused how often somebody else was
+	// refused.
+	By        string `json:"by,omitempty"`
+	Refused   int    `json:"refused,omitzero"`
+	Cancelled bool   `json:"cancelled,omitzero"`
+}
+
+// Open reports whether somebody may join with it at a time.
+func (i Invitation) Open(at time.Time) bool {
+	return i.By == "" && !i.Cancelled && i.Refused < maxJoinRefusals && at.Before(i.Ends)
+}
+
+func (i Invitation) party() party { return party{i.Agent, i.Role} }
+
+// Token is what somebody joins with. Only Text shows it.
+type Token struct {
+	redacted
+	Invitation
+	text secret
+}
+
+// Text returns the token: one word of letters, digits, dots, hyphens and
+// underscores.
+func (t Token) Text() string {
+	if t.text == nil {
+		return ""
+	}
+	return string(t.text())
+}
+
+// Invite makes a token with which somebody can join once within a time, as an
+// agent or a person in a role, with credentials that live for a time. Role may be
+// zero where the agent has exactly one; lives zero is for ever.
+func (s *Store) Invite(agent bcp.AgentName, role bcp.Role, within, lives time.Duration, r Restriction) (Token, error) {
+	if within < time.Second || within > MaxInvitation {
+		return Token{}, fmt.Errorf("invite: it is good for a second to %s", MaxInvitation)
+	}
+	if err := checkExpires(lives); err != nil {
+		return Token{}, fmt.Errorf("invite: %w", err)
+	}
+	r, err := r.Checked()
+	if err != nil {
+		return Token{}, fmt.Errorf("invite: %w", err)
+	}
+	var token Token
+	err = s.change(func(st *state, now time.Time) error {
+		scope, err := find(st.Scopes, agent, role)
+		if err != nil {
+			return err
+		}
+		st.Invitations = slices.DeleteFunc(st.Invitations, func(i Invitation) bool { return !now.Before(i.Ends) })
+		if len(st.Invitations) >= maxInvitations {
+			return fmt.Errorf("there are %d invitations already", maxInvitations)
+		}
+		i := Invitation{Agent: scope.Agent, Role: scope.Role, Made: now, Ends: now.Add(within).Truncate(time.Second), Lives: int64(lives / time.Second), Restriction: r}
+		if token, err = s.invite(i); err != nil {
+			return err
+		}
+		st.Invitations = append(st.Invitations, token.Invitation)
+		st.note(now, bcp.CredentialInvited, User{PublicKey: token.PublicKey, Agent: i.Agent, Role: i.Role, Expires: i.Ends, Restriction: r})
+		return nil
+	})
+	if err != nil {
+		return Token{}, fmt.Errorf("invite: %w", err)
+	}
+	return token, nil
+}
+
+func (s *Store) invite(i Invitation) (Token, error) {
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		return Token{}, err
+	}
+	seed, err := pair.Seed()
+	if err != nil {
+		return Token{}, err
+	}
+	if i.PublicKey, err = pair.PublicKey(); err != nil {
+		return Token{}, err
+	}
+	signer, err := s.accountSigner(joinScopeKey)
+	if err != nil {
+		return Token{}, err
+	}
+	account, err := s.accountSigner(accountKey(Joiners))
+	if err != nil {
+		return Token{}, err
+	}
+	token, err := userJWT(User{PublicKey: i.PublicKey, Expires: i.Ends}, subjects.Joiner, account.PublicKey(), signer)
+	if err != nil {
+		return Token{}, err
+	}
+	return Token{Invitation: i, text: newSecret([]byte(tokenPrefix + string(seed) + "." + token))}, nil
+}
+
+// Join gives credentials to a key that the holder of an invitation has made, once:
+// the first key that proves itself gets them, and the same key gets them again as
+// long as the invitation lasts, for a reply that was lost. Invitation is the public
+// key that the server has checked; key, what was made; proof, the signature of
+// [bcp.JoinStatement] by it. Whatever is wrong is [ErrNotInvited].
+func (s *Store) Join(invitation, key string, proof []byte) (User, string, error) {
+	var joined User
+	var token string
+	refused := false
+	err := s.change(func(st *state, now time.Time) error {
+		at := slices.IndexFunc(st.Invitations, func(i Invitation) bool { return i.PublicKey == invitation })
+		if at < 0 {
+			return ErrNotInvited
+		}
+		i := &st.Invitations[at]
+		known := i.By != "" && i.By == key && !i.Cancelled && now.Before(i.Ends)
+		if !known && !i.Open(now) || !Verify(key, bcp.JoinStatement(invitation, key), proof) || !known && st.user(key) != nil {
+			refused = true
+			if i.Refused++; i.Refused <= maxJoinRefusals { // more are one with the last
+				st.note(now, bcp.CredentialRefused, User{PublicKey: invitation, Agent: i.Agent, Role: i.Role})
+			}
+			return nil
+		}
+		if known {
+			u := st.user(key)
+			if u == nil || !u.Valid(now) {
+				return ErrNotInvited
+			}
+			joined = *u
+			account, err := s.key(accountKey(st.homeOf(u.party())))
+			if err != nil {
+				return err
+			}
+			signer, err := s.accountSigner(scopeKey(u.party(), u.Restriction))
+			if err != nil {
+				return err
+			}
+			token, err = userJWT(*u, userName(u.party()), account.PublicKey(), signer)
+			return err
+		}
+		if _, err := find(st.Scopes, i.Agent, i.Role); err != nil {
+			return fmt.Errorf("%w: %w", ErrNotInvited, err)
+		}
+		u := User{PublicKey: key, Agent: i.Agent, Role: i.Role, Restriction: i.Restriction}
+		signed, err := s.sign(st, &u, now, time.Duration(i.Lives)*time.Second)
+		if err != nil {
+			return err
+		}
+		i.By, joined, token = key, u, signed
+		st.note(now, bcp.CredentialJoined, u)
+		return nil
+	})
+	if err == nil && refused {
+		err = ErrNotInvited
+	}
+	if err != nil {
+		return User{}, "", fmt.Errorf("join: %w", err)
+	}
+	return joined, token, nil
+}
+
+// Invitations returns those that are open.
+func (s *Store) Invitations(now time.Time) ([]Invitation, error) {
+	st, err := s.load()
+	if err != nil {
+		return nil, fmt.Errorf("list invitations: %w", err)
+	}
+	return slices.DeleteFunc(st.Invitations, func(i Invitation) bool { return !i.Open(now) }), nil
+}
+
+// cancel ends the open invitations of which it is true, and reports whether there
+// were any.
+func (st *state) cancel(now time.Time, which func(Invitation) bool) (found bool) {
+	for at := range st.Invitations {
+		i := &st.Invitations[at]
+		if i.Open(now) && which(*i) {
+			i.Cancelled, found = true, true
+			st.note(now, bcp.CredentialRevoked, User{PublicKey: i.PublicKey, Agent: i.Agent, Role: i.Role, Revoked: now})
+		}
+	}
+	return found
+}
+
+// maxJoinRequest bounds a request to join, in bytes.
+const maxJoinRequest = 1 << 10

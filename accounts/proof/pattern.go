@@ -1,0 +1,166 @@
+package proof
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// The tokens of a pattern that stand for others: one, or one and all behind it.
+const (
+	anyToken = "*"
+	anyTail  = ">"
+)
+
+// pattern is a set of subjects: those that a NATS pattern matches. It is never
+// changed; the nil pattern matches nothing.
+type pattern []string
+
+// everything is what a list that is not there permits.
+var everything = pattern{anyTail}
+
+// parsePattern reads a pattern. What the server takes for none is nil.
+func parsePattern(s string) pattern {
+	if !subjects.Valid(s) {
+		return nil
+	}
+	return strings.Split(s, ".")
+}
+
+func parsePatterns(list []string) []pattern {
+	var patterns []pattern
+	for _, s := range list {
+		if p := parsePattern(s); p != nil {
+			patterns = append(patterns, p)
+		}
+	}
+	return patterns
+}
+
+func (p pattern) String() string { return strings.Join(p, ".") }
+
+// intersect returns what both match, which is again one pattern, or nil where
+// that is nothing.
+func (p pattern) intersect(q pattern) pattern {
+	if len(p) == 0 || len(q) == 0 {
+		return nil
+	}
+	for i := range min(len(p), len(q)) {
+		if p[i] == anyTail || q[i] == anyTail {
+			break
+		}
+		if p[i] != q[i] && p[i] != anyToken && q[i] != anyToken {
+			return nil
+		}
+	}
+	both := make(pattern, 0, max(len(p), len(q)))
+	for i := range min(len(p), len(q)) {
+		switch {
+		case p[i] == anyTail:
+			return append(both, q[i:]...)
+		case q[i] == anyTail:
+			return append(both, p[i:]...)
+		case p[i] == anyToken:
+			both = append(both, q[i])
+		default:
+			both = append(both, p[i])
+		}
+	}
+	if len(p) != len(q) {
+		return nil
+	}
+	return both
+}
+
+// covers reports whether p matches all that q does.
+func (p pattern) covers(q pattern) bool {
+	for i, token := range p {
+		if token == anyTail {
+			return len(q) > i
+		}
+		if i >= len(q) || q[i] == anyTail || token != anyToken && token != q[i] {
+			return false
+		}
+	}
+	return len(p) == len(q) && len(p) > 0
+}
+
+// region is a set of subjects: a pattern without some others.
+type region struct {
+	pattern pattern
+	except  []pattern
+}
+
+// empty decides exactly. There is no end of tokens, so that no number of
+// patterns covers another unless one of them does by itself: a subject made of
+// tokens that occur nowhere, and longer than all of them, is in none of the
+// rest.
+func (r region) empty() bool {
+	return len(r.pattern) == 0 || slices.ContainsFunc(r.except, func(e pattern) bool { return e.covers(r.pattern) })
+}
+
+// within is the part of r that p matches; it may be empty.
+func (r region) within(p pattern) region {
+	both := r.pattern.intersect(p)
+	if both == nil {
+		return region{}
+	}
+	return region{both, touching(r.except, both)}
+}
+
+// and is the part of r that is in s too.
+func (r region) and(s region) region {
+	both := r.within(s.pattern)
+	return both.without(s.except)
+}
+
+// without is r without what the patterns match.
+func (r region) without(patterns []pattern) region {
+	if len(r.pattern) == 0 {
+		return region{}
+	}
+	return region{r.pattern, append(slices.Clip(r.except), touching(patterns, r.pattern)...)}
+}
+
+// touching leaves out the patterns that have nothing to do with p.
+func touching(patterns []pattern, p pattern) []pattern {
+	var rest []pattern
+	for _, e := range patterns {
+		if e.intersect(p) != nil {
+			rest = append(rest, e)
+		}
+	}
+	return rest
+}
+
+// contains reports whether a literal subject is in the region.
+func (r region) contains(subject pattern) bool {
+	return r.pattern.covers(subject) && !slices.ContainsFunc(r.except, func(e pattern) bool { return e.covers(subject) })
+}
+
+// examples returns literal subjects of p, of growing length where p leaves that
+// open.
+func (p pattern) examples(avoid []pattern) []pattern {
+	fresh, longest := "any", len(p)
+	for _, a := range avoid {
+		longest = max(longest, len(a))
+		for slices.Contains(a, fresh) {
+			fresh += "x"
+		}
+	}
+	filled := make(pattern, len(p))
+	for i, token := range p {
+		if filled[i] = token; token == anyToken || token == anyTail {
+			filled[i] = fresh
+		}
+	}
+	list := []pattern{filled}
+	if len(p) > 0 && p[len(p)-1] == anyTail {
+		for range longest - len(p) + 1 {
+			filled = append(slices.Clip(filled), fresh)
+			list = append(list, filled)
+		}
+	}
+	return list
+}

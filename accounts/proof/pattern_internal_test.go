@@ -1,0 +1,126 @@
+package proof
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// small subjects, with a token that no pattern has.
+var small = func() []pattern {
+	var all []pattern
+	last := []pattern{nil}
+	for range 4 {
+		var next []pattern
+		for _, p := range last {
+			for _, token := range []string{"a", "b", "fresh"} {
+				next = append(next, append(slices.Clip(p), token))
+			}
+		}
+		all, last = append(all, next...), next
+	}
+	return all
+}()
+
+func draw(t *rapid.T, label string) pattern {
+	p := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "*"}), 1, 3).Draw(t, label)
+	if rapid.Bool().Draw(t, label+" tail") && len(p) < 3 {
+		p = append(p, anyTail)
+	}
+	return p
+}
+
+func drawRegion(t *rapid.T, label string) region {
+	r := region{pattern: draw(t, label)}
+	for range rapid.IntRange(0, 3).Draw(t, label+" except") {
+		r = r.without([]pattern{draw(t, label+" less")})
+	}
+	return r
+}
+
+// The algebra of patterns says what trying each subject says.
+//
+// covers A-WILD
+func TestPatternsAreExact(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p, q := draw(t, "p"), draw(t, "q")
+		r, s := drawRegion(t, "r"), drawRegion(t, "s")
+		both := r.and(s)
+		overlap, covered, some := false, true, false
+		for _, subject := range small {
+			text := subject.String()
+			inP, inQ := subjects.Match(p.String(), text), subjects.Match(q.String(), text)
+			overlap, covered = overlap || inP && inQ, covered && (inP || !inQ)
+			if got := p.intersect(q).covers(subject); got != (inP && inQ) {
+				t.Errorf("%s and %s: %s", p, q, subject)
+			}
+			in := r.contains(subject) && s.contains(subject)
+			if got := both.contains(subject); got != in {
+				t.Errorf("%v and %v: %s", r, s, subject)
+			}
+			some = some || in
+		}
+		if overlap != (p.intersect(q) != nil) || covered != p.covers(q) {
+			t.Errorf("%s, %s: overlap %t, cover %t", p, q, overlap, covered)
+		}
+		if some == both.empty() {
+			t.Errorf("%v: empty %t", both, both.empty())
+		}
+		if !both.empty() && !slices.ContainsFunc(both.pattern.examples(both.except), both.contains) {
+			t.Errorf("%v has no example", both)
+		}
+	})
+}
+
+// A mapping of a region holds the image of each of its subjects, and origin
+// finds where they came from.
+//
+// covers A-WILD
+func TestMappingsLoseNothing(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		from := draw(t, "from")
+		to := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "$1", "$2", "{{wildcard(1)}}", "{{partition(3,1)}}", "{{split(1,-)}}"}), 1, 3).Draw(t, "to")
+		if from[len(from)-1] == anyTail {
+			to = append(to, anyTail)
+		}
+		m, ok := newMapping(from, strings.Join(to, "."))
+		if !ok {
+			t.Fatal("not read")
+		}
+		r := drawRegion(t, "r")
+		image := m.image(r)
+		for _, subject := range small {
+			if !from.covers(subject) || !r.contains(subject) {
+				continue
+			}
+			at := m.apply(subject)
+			literal := at.intersect(at)
+			if image.empty() || literal.covers(literal) && !strings.ContainsAny(at.String(), "*>") && !image.contains(at) {
+				t.Errorf("%s is mapped to %s, which is not in %v", subject, at, image)
+			}
+			if back := m.origin(r.pattern, at); back == nil || !back.covers(subject) {
+				t.Errorf("%s is mapped to %s, which comes from %s", subject, at, back)
+			}
+		}
+	})
+}
+
+// What a template may become, and what it may not be relied on to refuse.
+//
+// covers A-SUBJTOK
+func TestTemplatesAreTakenForAnything(t *testing.T) {
+	t.Parallel()
+	got := untemplated([]string{"a.{{name()}}.b", "{{tag(x)}}", "a.b{{subject()}}", "a.*"})
+	if want := []string{"a.>", ">", "a.>", "a.*"}; !slices.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+	if got := templateless([]string{"a.{{name()}}", "b"}); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("%v", got)
+	}
+}

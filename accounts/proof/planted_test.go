@@ -1,0 +1,340 @@
+package proof_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/accounts/proof"
+)
+
+const (
+	core, readers, controllers, people = accounts.Core, accounts.Readers, accounts.Controllers, accounts.Operators
+
+	spy, mailer, main = "reader-spy", "reader-mailer", "controller-main"
+)
+
+func export(i *issuer, account, subject string, kind jwt.ExportType) *jwt.Export {
+	e := &jwt.Export{Name: subject, Subject: jwt.Subject(subject), Type: kind}
+	i.accounts[account].Exports.Add(e)
+	return e
+}
+
+func importing(i *issuer, into, from, subject, local string, kind jwt.ExportType) {
+	im := &jwt.Import{Name: local, Account: i.accounts[from].Subject, Subject: jwt.Subject(subject), Type: kind}
+	if local != subject {
+		im.LocalSubject = jwt.RenamingSubject(local)
+	}
+	i.accounts[into].Imports.Add(im)
+}
+
+// planted is a hole, and how it is made.
+type planted struct {
+	name     string
+	claim    proof.Claim
+	from, to string // from may be empty: a key
+	shown    string // a part of the way, as it is printed
+	plant    func(t *testing.T, i *issuer)
+}
+
+func holes() []planted {
+	allow := func(account, role, subject string) func(*testing.T, *issuer) {
+		return func(_ *testing.T, i *issuer) { i.template(account, role).Pub.Allow.Add(subject) }
+	}
+	hear := func(account, role, subject string) func(*testing.T, *issuer) {
+		return func(_ *testing.T, i *issuer) { i.template(account, role).Sub.Allow.Add(subject) }
+	}
+	return []planted{
+		{"a Reader may publish to another's inbox", proof.Agents, spy, mailer, "publishes _INBOX_mailer.* in READERS -> reader-mailer subscribes to _INBOX_mailer.* in READERS",
+			allow(readers, spy, "_INBOX_mailer.*")},
+		{"lists that are not there", proof.Agents, spy, mailer, "reader-spy publishes",
+			func(_ *testing.T, i *issuer) {
+				p := i.template(readers, spy)
+				p.Permissions = jwt.Permissions{}
+				i.accounts[readers].DefaultPermissions = jwt.Permissions{}
+			}},
+		{"a refusal that leaves room", proof.Agents, spy, mailer, "",
+			func(_ *testing.T, i *issuer) {
+				p := &i.template(readers, spy).Permissions
+				*p = jwt.Permissions{Sub: p.Sub}
+				p.Pub.Deny.Add("_INBOX_mailer.*", "bcp.v1.deliver.>", "bcp.v1.query.>", "$SYS.>", "$JS.>", "_R_.>", "bcp.v1.push.>", "bcp.v1.reply.>")
+			}},
+		{"a stream from Readers to Controllers", proof.Agents, spy, main, "stream into CONTROLLERS as bcp.v1.deliver.controller.main.relay",
+			func(_ *testing.T, i *issuer) {
+				export(i, readers, "bcp.v1.push.>", jwt.Stream)
+				importing(i, controllers, readers, "bcp.v1.push.spy.*.notes", "bcp.v1.deliver.controller.main.*", jwt.Stream)
+			}},
+		{"a service of Controllers for Readers", proof.Agents, spy, main, "service of CONTROLLERS as _INBOX_main.",
+			func(_ *testing.T, i *issuer) {
+				export(i, controllers, "_INBOX_main.*.*", jwt.Service)
+				i.accounts[readers].Imports = slices.DeleteFunc(i.accounts[readers].Imports, func(im *jwt.Import) bool { return im.Subject == "bcp.v1.push.>" })
+				importing(i, readers, controllers, "_INBOX_main.*.*", "bcp.v1.push.spy.$2.$1", jwt.Service)
+			}},
+		{"a chain of services over another account", proof.Agents, spy, main, "service of MIDDLE as m.relay.notes -> service of CONTROLLERS as _INBOX_main.relay.notes",
+			func(t *testing.T, i *issuer) {
+				i.account(t, "MIDDLE")
+				export(i, "MIDDLE", "m.>", jwt.Service)
+				export(i, controllers, "_INBOX_main.>", jwt.Service)
+				i.accounts[readers].Imports = slices.DeleteFunc(i.accounts[readers].Imports, func(im *jwt.Import) bool { return im.Subject == "bcp.v1.push.>" })
+				importing(i, readers, "MIDDLE", "m.*.*", "bcp.v1.push.spy.*.*", jwt.Service)
+				importing(i, "MIDDLE", controllers, "_INBOX_main.*.*", "m.*.*", jwt.Service)
+			}},
+		{"a service of the streams under another name", proof.Streams, spy, "JetStream of CORE", "service of CORE as $JS.API.STREAM.PURGE.notes",
+			func(_ *testing.T, i *issuer) {
+				export(i, core, "$JS.API.STREAM.PURGE.*", jwt.Service)
+				i.accounts[readers].Imports = slices.DeleteFunc(i.accounts[readers].Imports, func(im *jwt.Import) bool { return im.Subject == "bcp.v1.push.>" })
+				importing(i, readers, core, "$JS.API.STREAM.PURGE.*", "bcp.v1.push.spy.relay.*", jwt.Service)
+			}},
+		{"a mapping in the gateway's account", proof.Streams, spy, "JetStream of CORE", "mapped in CORE to $JS.API.STREAM.DELETE.notes",
+			func(_ *testing.T, i *issuer) {
+				i.accounts[core].Mappings = jwt.Mapping{}
+				i.accounts[core].AddMapping("bcp.v1.push.spy.relay.*", jwt.WeightedMapping{Subject: "$JS.API.STREAM.DELETE.{{wildcard(1)}}", Weight: 100})
+			}},
+		{"an auditor may purge", proof.Streams, "auditor-carol", "JetStream of CORE", "service of CORE as $JS.API.STREAM.PURGE.*",
+			func(_ *testing.T, i *issuer) {
+				export(i, core, "$JS.API.STREAM.PURGE.>", jwt.Service)
+				importing(i, people, core, "$JS.API.STREAM.PURGE.>", "BCPJS.STREAM.PURGE.>", jwt.Service)
+				i.template(people, "auditor-carol").Pub.Allow.Add("BCPJS.STREAM.PURGE.*")
+			}},
+		{"JetStream for Readers", proof.Streams, spy, "JetStream of READERS", "JetStream of READERS takes $JS.API.STREAM.CREATE.*",
+			func(t *testing.T, i *issuer) {
+				i.accounts[readers].Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: -1, DiskStorage: -1, Streams: -1, Consumer: -1}
+				allow(readers, spy, "$JS.API.STREAM.CREATE.*")(t, i)
+			}},
+		{"a Reader that may ask", proof.Gateway, spy, "the gateway of CORE", "service of CORE as bcp.v1.ask.main.mailer",
+			func(t *testing.T, i *issuer) {
+				importing(i, readers, core, "bcp.v1.ask.>", "bcp.v1.ask.>", jwt.Service)
+				allow(readers, spy, "bcp.v1.ask.main.mailer")(t, i)
+			}},
+		{"a Reader that may push in every name", proof.Gateway, spy, "the gateway of CORE", "service of CORE as bcp.v1.push.*.*.*",
+			allow(readers, spy, "bcp.v1.push.*.*.*")},
+		{"an Approver that may decide as another", proof.Gateway, "approver-bob", "the gateway of CORE", "service of CORE as bcp.v1.approval.alice.approve",
+			allow(people, "approver-bob", "bcp.v1.approval.alice.approve")},
+		{"a user of the gateway's account on the network", proof.Gateway, "helper", "the gateway of CORE", "helper publishes bcp.v1.ask.*.* in CORE",
+			func(t *testing.T, i *issuer) {
+				scope := i.scope(t, core, "helper")
+				scope.Template.Pub.Allow.Add("bcp.v1.ask.*.*")
+				scope.Template.Sub.Deny.Add(">")
+			}},
+		{"the server's list of connections", proof.System, spy, "the system of READERS", "the system of READERS takes $SYS.REQ.SERVER.PING.CONNZ",
+			allow(readers, spy, "$SYS.REQ.SERVER.PING.CONNZ")},
+		{"a user of the system account on the network", proof.System, "admin", "the system of SYS", "admin publishes $SYS.REQ.CLAIMS.UPDATE",
+			func(t *testing.T, i *issuer) {
+				scope := i.scope(t, accounts.System, "admin")
+				scope.Template.Pub.Allow.Add("$SYS.REQ.CLAIMS.UPDATE")
+				scope.Template.Sub.Deny.Add(">")
+			}},
+		{"one inbox for all", proof.Hearing, mailer, spy, "reader-spy subscribes to _INBOX_mailer",
+			hear(readers, spy, "_INBOX_mailer.x.>")},
+		{"a queue on another's queries", proof.Hearing, mailer, spy, "subscribes to bcp.v1.query.mailer",
+			hear(readers, spy, "bcp.v1.query.mailer.main workers")},
+		{"a star at the end", proof.Hearing, "the gateway", spy, "reader-spy subscribes to bcp.v1.query.>",
+			hear(readers, spy, "bcp.v1.query.*")},
+		{"Readers hear what is delivered", proof.Hearing, "the gateway", spy, "stream into READERS as bcp.v1.deliver.controller.main",
+			func(t *testing.T, i *issuer) {
+				importing(i, readers, core, "bcp.v1.deliver.controller.>", "bcp.v1.deliver.controller.>", jwt.Stream)
+				hear(readers, spy, "bcp.v1.deliver.controller.main.>")(t, i)
+			}},
+		{"the audit for Readers", proof.Hearing, "the gateway", spy, "stream into READERS as bcp.v1.audit",
+			func(t *testing.T, i *issuer) {
+				export(i, core, "bcp.v1.audit.>", jwt.Stream)
+				importing(i, readers, core, "bcp.v1.audit.>", "bcp.v1.audit.>", jwt.Stream)
+				hear(readers, spy, "bcp.v1.audit.main.mailer.*")(t, i)
+			}},
+		{"a trace through the gateway's account", proof.Hearing, spy, "a trace of CORE", "a trace of CORE takes bcp.v1.push.spy.relay.notes",
+			func(_ *testing.T, i *issuer) {
+				for _, e := range i.accounts[core].Exports {
+					if e.Subject == "bcp.v1.push.>" {
+						e.AllowTrace = true
+					}
+				}
+			}},
+		{"a signing key without a scope", proof.Issuers, "", controllers, "a signing key without a scope",
+			func(t *testing.T, i *issuer) { i.accounts[controllers].SigningKeys.Add(i.key(t)) }},
+		{"accounts' own keys may sign", proof.Issuers, "", readers, "the account's own key",
+			func(_ *testing.T, i *issuer) { i.rules.StrictSigningKeyUsage = false }},
+		{"a bearer token", proof.Issuers, main, controllers, "a bearer token",
+			func(_ *testing.T, i *issuer) {
+				i.accounts[controllers].Limits.DisallowBearer = false
+				i.template(controllers, main).BearerToken = true
+			}},
+		{"a user of a free key", proof.Agents, "stray", main, "stray publishes _INBOX_main.",
+			func(t *testing.T, i *issuer) {
+				key := i.key(t)
+				i.accounts[controllers].SigningKeys.Add(key)
+				i.accounts[controllers].DefaultPermissions = jwt.Permissions{}
+				i.accounts[controllers].DefaultPermissions.Sub.Deny.Add(">")
+				i.accounts[controllers].DefaultPermissions.Pub.Allow.Add("_INBOX_main.>")
+				token, seed := i.user(t, controllers, key, "stray", nil)
+				i.users = append(i.users, token)
+				i.seeds["stray"] = [2]string{token, string(seed)}
+			}},
+	}
+}
+
+// Each hole is found, its way printed, and a real server lets it through.
+//
+// covers A-WILD, A-SUBJTOK, A-JSAPI, A-SYS, A-REPLY, BCP-7, SUB-8
+func TestPlantedHolesAreFoundAndReal(t *testing.T) {
+	t.Parallel()
+	for _, c := range holes() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			i := shipped(t, office())
+			c.plant(t, i)
+			report := i.prove(t)
+			var found *proof.Hole
+			for _, h := range report.Of(c.claim) {
+				if (c.from == "" || h.From == c.from) && h.To == c.to && strings.Contains(h.String(), c.shown) {
+					found = &h
+				}
+			}
+			if found == nil {
+				t.Fatalf("not found; there are %d holes: %v", len(report.Holes), report.Holes)
+			}
+			w := i.serve(t)
+			w.try(t, *found)
+		})
+	}
+}
+
+// try shows that a hole is one.
+func (w *world) try(t *testing.T, h proof.Hole) {
+	t.Helper()
+	first, last := h.Way[0], h.Way[len(h.Way)-1]
+	switch {
+	case h.Claim == proof.Issuers:
+		w.tryKey(t, h)
+	case h.To == "a trace of CORE":
+		w.tryTrace(t, h)
+	case h.Claim == proof.Hearing:
+		to := w.who(t, last.Account, h.To)
+		heard := listen(t, to, last.Subject)
+		by := w.watch(t, first.Account)
+		say(t, by, literal(first.Subject))
+		got(t, heard, "")
+	case h.Claim == proof.Agents:
+		to := w.who(t, last.Account, h.To)
+		heard := listen(t, to, last.Subject)
+		say(t, w.who(t, first.Account, h.From), h.Publish)
+		got(t, heard, h.Arrives)
+	default:
+		heard := listen(t, w.watch(t, last.Account), h.Arrives)
+		say(t, w.who(t, first.Account, h.From), h.Publish)
+		got(t, heard, h.Arrives)
+	}
+}
+
+func literal(pattern string) string {
+	return strings.NewReplacer("*", "x", ">", "x").Replace(pattern)
+}
+
+func (w *world) who(t *testing.T, account, name string) *nats.Conn {
+	t.Helper()
+	if s, ok := w.seeds[name]; ok {
+		return w.dialTCP(t, s[0], []byte(s[1]))
+	}
+	return w.as(t, account, name)
+}
+
+func listen(t *testing.T, nc *nats.Conn, subject string) *nats.Subscription {
+	t.Helper()
+	sub, err := nc.SubscribeSync(subject)
+	if err == nil && strings.HasPrefix(subject, "bcp.v1.query.mailer") {
+		err = sub.Unsubscribe() // its right is to a queue
+		if err == nil {
+			sub, err = nc.QueueSubscribeSync(subject, "workers")
+		}
+	}
+	if err == nil {
+		err = nc.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sub
+}
+
+func say(t *testing.T, nc *nats.Conn, subject string) {
+	t.Helper()
+	if err := nc.Publish(subject, []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func got(t *testing.T, sub *nats.Subscription, subject string) {
+	t.Helper()
+	m, err := sub.NextMsg(patience)
+	if err != nil || subject != "" && m.Subject != subject {
+		t.Errorf("on %s came %+v: %v", sub.Subject, m, err)
+	}
+}
+
+// tryTrace has the server say where a message went in another account.
+func (w *world) tryTrace(t *testing.T, h proof.Hole) {
+	t.Helper()
+	gateway := w.watch(t, core)
+	if _, err := gateway.Subscribe("bcp.v1.push.>", func(*nats.Msg) {}); err != nil {
+		t.Fatal(err)
+	}
+	// The trace comes on a subject that the sender may publish to, in its account.
+	traced := listen(t, w.watch(t, readers), h.Publish)
+	if err := gateway.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	from := w.who(t, readers, h.From)
+	if err := from.PublishMsg(&nats.Msg{Subject: h.Publish, Header: nats.Header{"Nats-Trace-Dest": {h.Publish}}}); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		m, err := traced.NextMsg(patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(m.Data), `"sub":"bcp.v1.push.\u003e"`) || strings.Contains(string(m.Data), `"sub":"bcp.v1.push.>"`) {
+			return
+		}
+	}
+	t.Error("no trace showed the gateway's subscription")
+}
+
+// tryKey lets somebody in who should not be.
+func (w *world) tryKey(t *testing.T, h proof.Hole) {
+	t.Helper()
+	account := h.To
+	switch {
+	case strings.Contains(h.Way[0].Who, "bearer"):
+		token, _ := w.user(t, account, w.scopes[account+" "+h.From], h.From, func(u *jwt.UserClaims) {})
+		nc, err := nats.Connect(w.server.ClientURL(), nats.NoReconnect(), nats.Timeout(patience),
+			nats.UserJWT(func() (string, error) { return token, nil }, func([]byte) ([]byte, error) { return nil, nil }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		nc.Close()
+	default:
+		token, seed := w.user(t, account, h.From, "anybody", func(u *jwt.UserClaims) { u.Pub.Allow.Add(">"); u.Sub.Allow.Add(">") })
+		nc := w.dialTCP(t, token, seed)
+		heard := listen(t, nc, ">")
+		say(t, w.watch(t, account), "bcp.v1.deliver.controller.main.x")
+		got(t, heard, "bcp.v1.deliver.controller.main.x")
+	}
+}
+
+// A server asks such a service about every user, and lets in whom it names.
+func TestServiceThatLetsUsersIn(t *testing.T) {
+	t.Parallel()
+	i := shipped(t, office())
+	i.accounts[readers].Authorization.AuthUsers.Add(public(t, pair(t, nkeys.CreateUser)))
+	if found := i.prove(t).Of(proof.Issuers); len(found) != 1 || found[0].To != readers {
+		t.Errorf("found %v", found)
+	}
+}

@@ -1,0 +1,95 @@
+package proof
+
+import (
+	"slices"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// Policy is what a set of claims is held against. The zero value trusts nobody
+// but those who connect inside the server's process, and knows no ways to them
+// but the subjects of a mesh.
+type Policy struct {
+	// Trusted names principals or accounts (by name or public key) that are no
+	// agents.
+	Trusted []string
+	// Through are patterns that every agent may use to and from the accounts of
+	// those who are trusted, besides the subjects of a mesh.
+	Through []string
+}
+
+// identity is an agent in a role, as its scope is named. Whoever is named
+// otherwise has none, and no subject of the mesh is its own.
+type identity struct {
+	role   bcp.Role
+	agent  bcp.AgentName
+	joiner bool // holds an invitation, and is no agent yet
+}
+
+func identityOf(name string) identity {
+	if name == subjects.Joiner {
+		return identity{joiner: true}
+	}
+	agent, role, _ := subjects.ParseUserName(name)
+	return identity{role: role, agent: agent}
+}
+
+func (i identity) person() bool {
+	return i.role == bcp.RoleApprover || i.role == bcp.RoleAuditor || i.role == bcp.RoleOperator
+}
+
+// answers are where an agent may answer what the gateway sent it: the gateway
+// names no other reply subjects.
+func (i identity) answers() []region {
+	p := parsePattern(subjects.RepliesOf(i.role, i.agent))
+	if p == nil {
+		return nil
+	}
+	return []region{{pattern: p}}
+}
+
+// entrances are the subjects by which an agent may reach the gateway and the
+// streams: those with its own name in them, and for people what is theirs.
+func (i identity) entrances() []pattern {
+	if i.joiner {
+		return parsePatterns([]string{subjects.Joins})
+	}
+	list := []string{subjects.RepliesOf(i.role, i.agent)}
+	switch i.role {
+	case bcp.RoleReader:
+		list = append(list, subjects.PushesOf(i.agent))
+	case bcp.RoleController:
+		list = append(list, subjects.AsksOf(i.agent), subjects.Session(i.agent))
+	case bcp.RoleApprover:
+		list = append(list, subjects.ApprovalsOf(i.agent))
+	case bcp.RoleAuditor, bcp.RoleOperator:
+		for _, e := range subjects.Exports() {
+			if !e.Stream && slices.Contains(e.Roles, i.role) {
+				list = append(list, e.Subject)
+			}
+		}
+	}
+	return parsePatterns(list)
+}
+
+// outlets are the subjects of the gateway that are for this agent.
+func (i identity) outlets() []pattern {
+	list := []string{subjects.DeliveriesOf(i.role, i.agent)}
+	if i.role == bcp.RoleReader {
+		list = append(list, subjects.QueriesOf(i.agent))
+	}
+	if i.person() {
+		list = append(list, subjects.Alerts())
+	}
+	return parsePatterns(list)
+}
+
+// Subjects that are not for agents, by what they reach.
+var (
+	systemSubjects = []pattern{{"$SYS", anyTail}}
+	streamSubjects = append([]pattern{{"$JS", anyTail}, {"$KV", anyTail}, {"$O", anyTail}, {"$MQTT", anyTail}}, parsePatterns([]string{
+		subjects.All(subjects.KindCommit), subjects.All(subjects.KindKey), subjects.All(subjects.KindAudit),
+		subjects.All(subjects.KindLedger), subjects.All(subjects.KindValidated),
+	})...)
+)

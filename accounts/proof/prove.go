@@ -1,0 +1,316 @@
+package proof
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+const (
+	// maxStations bounds the ways of one principal; real ones have a dozen.
+	maxStations = 4096
+	// maxHops is how many accounts a way passes.
+	maxHops = 16
+)
+
+// ErrTangled says that there are more ways than are followed: nothing is shown.
+var ErrTangled = errors.New("the accounts are too tangled to be shown anything of")
+
+// Prove follows everything that every principal may publish through imports,
+// exports and mappings, and holds what it reaches against the policy. It is
+// pure. Where it cannot follow something exactly, it takes more to be reached
+// than is: a report without holes is a proof, and a hole may, seldom, be none.
+//
+// A set without an account is [ErrNoTokens].
+func Prove(c Claims, p Policy) (Report, error) {
+	if len(c.Accounts) == 0 {
+		return Report{}, ErrNoTokens
+	}
+	v := &prover{world: shape(c, p), through: parsePatterns(p.Through)}
+	for _, from := range v.principals {
+		v.report.Principals = append(v.report.Principals, from.name)
+		if err := v.follow(from); err != nil {
+			return Report{}, err
+		}
+		v.listen(from)
+	}
+	for _, t := range v.trusted {
+		v.report.Trusted = append(v.report.Trusted, t.name)
+	}
+	for _, k := range v.keys {
+		v.hole(Hole{Claim: Issuers, From: k.public, To: k.account.name, Way: []Step{{Account: k.account.name, How: "key", Who: k.what + " (" + k.public + ")"}}})
+	}
+	n := len(v.principals)
+	v.report.Accounts, v.report.Pairs, v.report.Refused = len(v.order), n*(n-1), v.refused
+	order := All()
+	slices.SortStableFunc(v.report.Holes, func(a, b Hole) int { return slices.Index(order, a.Claim) - slices.Index(order, b.Claim) })
+	return v.report, nil
+}
+
+type prover struct {
+	*world
+	through []pattern
+	report  Report
+}
+
+func (v *prover) hole(h Hole) { v.report.Holes = append(v.report.Holes, h) }
+
+// station is a set of subjects at which the messages of one principal arrive in
+// one account.
+type station struct {
+	account *account
+	region  region
+	before  *station // nil for what is published
+	by      mapping  // from the region before
+	how     string
+	hops    int
+	over    *link // the service by which it came here
+	heard   bool  // it came as a stream: subscriptions hear it, and nothing else does
+}
+
+// follow looks at everything that from can reach by publishing.
+func (v *prover) follow(from *principal) error {
+	var queue []*station
+	seen := map[string]bool{}
+	add := func(s *station) {
+		if s.region.empty() {
+			return
+		}
+		key := fmt.Sprint(s.account.key, s.heard, s.region)
+		if !seen[key] {
+			seen[key] = true
+			queue = append(queue, s)
+		}
+	}
+	for _, r := range from.publish {
+		add(&station{account: from.account, region: r, how: "publish"})
+	}
+	found := map[string]bool{}
+	for i := 0; i < len(queue); i++ {
+		if i >= maxStations || queue[i].hops > maxHops {
+			return ErrTangled
+		}
+		v.report.Ways++
+		v.arrive(from, queue[i], found)
+		v.spread(queue[i], add)
+	}
+	return nil
+}
+
+// spread adds the stations behind s.
+func (v *prover) spread(s *station, add func(*station)) {
+	if s.heard {
+		return
+	}
+	// What a client publishes is mapped before its permission is looked at.
+	if s.how == "service" {
+		for _, m := range s.account.mappings {
+			add(&station{account: s.account, region: m.image(s.region), before: s, by: m, how: "mapping", hops: s.hops, over: s.over})
+		}
+	}
+	for i := range s.account.services {
+		l := &s.account.services[i]
+		add(&station{account: l.to, region: l.by.image(s.region), before: s, by: l.by, how: "service", hops: s.hops + 1, over: l})
+	}
+	for i := range s.account.streams {
+		l := &s.account.streams[i]
+		add(&station{account: l.to, region: l.by.image(s.region), before: s, by: l.by, how: "stream", hops: s.hops + 1, heard: true})
+	}
+}
+
+// arrive holds one station against the claims. Found keeps each hole to one way.
+func (v *prover) arrive(from *principal, s *station, found map[string]bool) {
+	hole := func(c Claim, to string, r region, last Step) {
+		key := string(c) + to + s.account.key
+		if r.empty() || found[key] {
+			return
+		}
+		found[key] = true
+		v.hole(s.hole(from, c, to, r, last))
+	}
+	for _, to := range s.account.users {
+		if to == from {
+			continue
+		}
+		for _, r := range to.subscribe {
+			both := s.region.and(r)
+			if both.empty() {
+				continue
+			}
+			hole(Agents, to.name, both, Step{Account: s.account.name, Subject: both.pattern.String(), How: "subscribe", Who: to.name})
+		}
+	}
+	outside := s.region
+	if s.account.guarded {
+		outside = outside.without(from.entrances).without(v.through)
+	}
+	taken := func(c Claim, patterns []pattern, what string) {
+		for _, p := range patterns {
+			both := outside.within(p)
+			hole(c, what+" of "+s.account.name, both, Step{Account: s.account.name, Subject: both.pattern.String(), How: "request", Who: what})
+		}
+		outside = outside.without(patterns)
+	}
+	taken(System, systemSubjects, "the system")
+	switch {
+	case s.account.system:
+		taken(System, []pattern{everything}, "the system")
+	case s.account.unknown:
+		taken(Agents, []pattern{everything}, "whoever is in an account that was not given")
+	}
+	if s.account.jetStream || s.account.guarded {
+		taken(Streams, streamSubjects, "JetStream")
+	}
+	if s.account.guarded {
+		taken(Gateway, []pattern{everything}, "the gateway")
+		if s.over != nil && s.over.trace {
+			r := s.region
+			hole(Hearing, "a trace of "+s.account.name, r, Step{Account: s.account.name, Subject: r.pattern.String(), How: "request", Who: "a trace"})
+		}
+	}
+	// Who may publish on the server's own reply subjects answers for others.
+	if s.before == nil {
+		forged := s.region.within(pattern{"_R_", anyTail})
+		for _, a := range v.order {
+			for i := range a.services {
+				if a.services[i].to == s.account {
+					hole(Agents, "whoever asks from "+a.name, forged, Step{Account: a.name, Subject: forged.pattern.String(), How: "request", Who: "whoever asks"})
+				}
+			}
+		}
+	}
+}
+
+// listen looks at what an agent may subscribe to that is for others.
+func (v *prover) listen(to *principal) {
+	a := to.account
+	found := map[string]bool{}
+	hole := func(from string, r region, way ...Step) {
+		if r.empty() || found[from] {
+			return
+		}
+		found[from] = true
+		last := Step{Account: a.name, Subject: r.pattern.String(), How: "subscribe", Who: to.name}
+		v.hole(Hole{Claim: Hearing, From: from, To: to.name, Way: append(way, last)})
+	}
+	own := slices.Concat(to.outlets, v.through)
+	for _, r := range to.subscribe {
+		if a.guarded {
+			foreign := r.without(own)
+			hole("the gateway", foreign, Step{Account: a.name, Subject: foreign.pattern.String(), How: "publish", Who: "the gateway"})
+		}
+		for _, other := range a.users {
+			if other == to {
+				continue
+			}
+			for _, theirs := range other.subscribe {
+				both := r.and(theirs)
+				if both.empty() {
+					continue
+				}
+				both = both.without(shared(to, other)).without(v.through)
+				hole(other.name, both, Step{Account: a.name, Subject: both.pattern.String(), How: "subscribe", Who: other.name})
+			}
+		}
+	}
+	for _, exporter := range v.order {
+		for i := range exporter.streams {
+			if l := &exporter.streams[i]; l.to == a {
+				v.overhear(to, exporter, l, own, hole)
+			}
+		}
+	}
+}
+
+// shared is what both may hear: alerts are for everybody who gets any, and a
+// person has one inbox in all roles.
+func shared(a, b *principal) []pattern {
+	var both []pattern
+	if a.agent.person() && b.agent.person() && a.agent.agent == b.agent.agent {
+		both = parsePatterns([]string{subjects.InboxesOf(a.agent.agent)})
+	}
+	for _, p := range a.outlets {
+		for _, q := range b.outlets {
+			if slices.Equal(p, q) {
+				both = append(both, p)
+			}
+		}
+	}
+	return both
+}
+
+// overhear looks at one stream into an agent's account.
+func (v *prover) overhear(to *principal, exporter *account, l *link, own []pattern, hole func(string, region, ...Step)) {
+	for _, r := range to.subscribe {
+		near := l.by.image(region{pattern: l.by.from}).and(r)
+		if near.empty() {
+			continue
+		}
+		source := region{pattern: l.by.origin(l.by.from, near.pattern)}
+		way := func(subject pattern, how, who string) []Step {
+			return []Step{
+				{Account: exporter.name, Subject: subject.String(), How: how, Who: who},
+				{Account: l.to.name, Subject: l.by.apply(subject).String(), How: "stream"},
+			}
+		}
+		if exporter.guarded {
+			if foreign := source.without(own); !foreign.empty() {
+				hole("the gateway", near, way(foreign.pattern, "publish", "the gateway")...)
+			}
+		}
+		for _, other := range exporter.users {
+			for _, theirs := range other.subscribe {
+				if both := source.and(theirs).without(v.through); !both.empty() {
+					hole(other.name, near, way(both.pattern, "subscribe", other.name)...)
+				}
+			}
+		}
+	}
+}
+
+// hole writes down the way to s, and finds a subject to try it with. R is the
+// part of s's region that is too much.
+func (s *station) hole(from *principal, c Claim, to string, r region, last Step) Hole {
+	h := Hole{Claim: c, From: from.name, To: to, Way: []Step{last}}
+	chain := []*station{s}
+	for at := s; at.before != nil; at = at.before {
+		chain = append([]*station{at.before}, chain...)
+	}
+	p := r.pattern
+	patterns := []pattern{p}
+	for i := len(chain) - 1; i > 0; i-- {
+		if p = chain[i].by.origin(chain[i-1].region.pattern, p); p == nil {
+			p = chain[i-1].region.pattern
+		}
+		patterns = append([]pattern{p}, patterns...)
+	}
+	steps := make([]Step, 0, len(chain)+1)
+	for i, at := range chain {
+		step := Step{Account: at.account.name, Subject: patterns[i].String(), How: at.how}
+		if i == 0 {
+			step.Who = from.name
+		}
+		steps = append(steps, step)
+	}
+	h.Way = append(steps, last)
+	avoid := slices.Concat(chain[0].region.except, r.except)
+	for _, example := range patterns[0].examples(avoid) {
+		if !chain[0].region.contains(example) {
+			continue
+		}
+		arrives := example
+		for _, at := range chain[1:] {
+			if arrives = arrives.intersect(at.by.from); arrives == nil {
+				break
+			}
+			arrives = at.by.apply(arrives)
+		}
+		if arrives != nil && r.contains(arrives) {
+			h.Publish, h.Arrives = example.String(), arrives.String()
+			break
+		}
+	}
+	return h
+}

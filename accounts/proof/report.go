@@ -1,0 +1,120 @@
+package proof
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Claim is one thing that is shown of a set of claims. The words are part of the
+// contract; their order is that of a report.
+type Claim string
+
+// What is shown.
+const (
+	// Agents: nothing that an agent publishes reaches another one.
+	Agents Claim = "agents"
+	// Gateway: an agent reaches those who are trusted on its own subjects alone.
+	Gateway Claim = "gateway"
+	// Streams: no agent reaches JetStream or the subjects of the streams, but for
+	// the reading that is for people.
+	Streams Claim = "streams"
+	// System: no agent reaches the system account or its services.
+	System Claim = "system"
+	// Hearing: no agent hears what is sent to another.
+	Hearing Claim = "hearing"
+	// Issuers: users have the permissions of a scope, and need the key that they
+	// were issued to.
+	Issuers Claim = "issuers"
+)
+
+// All returns the claims in their order.
+func All() []Claim { return []Claim{Agents, Gateway, Streams, System, Hearing, Issuers} }
+
+// Text says what is shown.
+func (c Claim) Text() string {
+	switch c {
+	case Agents:
+		return "nothing that an agent publishes reaches another one"
+	case Gateway:
+		return "an agent reaches the gateway on its own subjects alone"
+	case Streams:
+		return "no agent reaches JetStream or a stream's subjects"
+	case System:
+		return "no agent reaches the server's system account"
+	case Hearing:
+		return "no agent hears what is sent to another"
+	case Issuers:
+		return "every user is held to a scope and needs its own key"
+	}
+	return "nothing"
+}
+
+// Step is one station of a way.
+type Step struct {
+	Account string `json:"account"`
+	Subject string `json:"subject"` // a pattern: what can pass here
+	How     string `json:"how"`     // one of: publish, service, stream, mapping, subscribe, request, key
+	Who     string `json:"who,omitzero"`
+}
+
+// Hole is a way that should not be. From and To are principals, or for To what
+// else is reached.
+type Hole struct {
+	Claim Claim  `json:"claim"`
+	From  string `json:"from"`
+	To    string `json:"to"`
+	Way   []Step `json:"way"`
+	// Publish is a subject to try it with: what is published there comes out as
+	// Arrives, at the end of the way. Empty where none was found.
+	Publish string `json:"publish,omitzero"`
+	Arrives string `json:"arrives,omitzero"`
+}
+
+// String writes the way with arrows.
+func (h Hole) String() string {
+	var parts []string
+	for _, s := range h.Way {
+		var text string
+		switch s.How {
+		case "publish":
+			text = fmt.Sprintf("%s publishes %s in %s", s.Who, s.Subject, s.Account)
+		case "service":
+			text = fmt.Sprintf("service of %s as %s", s.Account, s.Subject)
+		case "stream":
+			text = fmt.Sprintf("stream into %s as %s", s.Account, s.Subject)
+		case "mapping":
+			text = fmt.Sprintf("mapped in %s to %s", s.Account, s.Subject)
+		case "subscribe":
+			text = fmt.Sprintf("%s subscribes to %s in %s", s.Who, s.Subject, s.Account)
+		case "request":
+			text = fmt.Sprintf("%s of %s takes %s", s.Who, s.Account, s.Subject)
+		case "key":
+			text = fmt.Sprintf("%s makes users of %s", s.Who, s.Account)
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, " -> ")
+}
+
+// Report is the result. It is a proof where Holes is empty, under what the
+// package says that it assumes.
+type Report struct {
+	Accounts   int      `json:"accounts"`
+	Principals []string `json:"principals"` // agents and people
+	Trusted    []string `json:"trusted"`
+	Pairs      int      `json:"pairs"` // ordered pairs of principals that were looked at
+	Ways       int      `json:"ways"`  // stations that their publishes reach
+	Refused    int      `json:"refused_users"`
+	Holes      []Hole   `json:"holes"`
+}
+
+// Of returns the holes in one claim.
+func (r Report) Of(c Claim) []Hole {
+	var list []Hole
+	for _, h := range r.Holes {
+		if h.Claim == c {
+			list = append(list, h)
+		}
+	}
+	return list
+}

@@ -1,0 +1,222 @@
+package proof_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats.go"
+	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/accounts/proof"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// sound proves a mesh from the very tokens that are compiled for it.
+func sound(t testing.TB, scopes []subjects.Scope) proof.Report {
+	t.Helper()
+	b := compiled(t, scopes)
+	tokens := []string{b.Operator, b.Gateway.JWT, b.Monitor.JWT}
+	for _, a := range b.Accounts {
+		tokens = append(tokens, a.JWT)
+	}
+	report, err := proof.Prove(claimsOf(t, tokens...), proof.Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range report.Holes {
+		t.Errorf("%s: %s", h.Claim, h)
+	}
+	// Beside the agents there is who holds an invitation.
+	if len(report.Principals) != len(scopes)+1 || !slices.Contains(report.Principals, subjects.Joiner) || !slices.Equal(report.Trusted, []string{"gateway", "monitor"}) {
+		t.Errorf("it is of %v, and trusts %v", report.Principals, report.Trusted)
+	}
+	return report
+}
+
+// Every mesh that this repository shows to users, and one with every role.
+//
+// covers BCP-7, SUB-8, A-WILD, A-JSAPI, A-SYS
+func TestShippedHasNoHole(t *testing.T) {
+	t.Parallel()
+	sound(t, office())
+	sound(t, nil)
+	folders := []string{"../../bcp/definition/testdata/seed", "../../examples/mailroom/mesh"}
+	for _, pattern := range []string{"../../cmd/bcpmesh/meshes/*"} {
+		more, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		folders = append(folders, more...)
+	}
+	if len(folders) < 4 {
+		t.Fatalf("only %v", folders)
+	}
+	for _, folder := range folders {
+		mesh, report := definition.Load(os.DirFS(folder))
+		if mesh == nil {
+			t.Fatalf("%s: %v", folder, report.Errors)
+		}
+		sound(t, subjects.Permissions(mesh))
+	}
+}
+
+// Any mesh that definitions can say compiles to claims without a hole.
+//
+// covers BCP-7, SUB-8, P1.4
+func TestRandomMeshesHaveNoHole(t *testing.T) {
+	t.Parallel()
+	meshes := rapid.Custom(drawMesh)
+	for n := range 20 {
+		mesh := meshes.Example(n)
+		if sound(t, subjects.Permissions(mesh)); t.Failed() {
+			t.Fatalf("of %+v", mesh)
+		}
+	}
+}
+
+func drawMesh(t *rapid.T) *bcp.Mesh {
+	names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z0-9][a-z0-9-]{0,4}`), 2, 6, rapid.ID).Draw(t, "agents")
+	mesh := &bcp.Mesh{}
+	roles := map[string]*bcp.Agent{}
+	seen := map[bcp.ChannelKey]bool{}
+	for _, n := range names {
+		roles[n] = &bcp.Agent{Name: bcp.AgentName(n)}
+	}
+	for range rapid.IntRange(0, 6).Draw(t, "channels") {
+		c, r := rapid.SampledFrom(names).Draw(t, "controller"), rapid.SampledFrom(names).Draw(t, "reader")
+		key := bcp.ChannelKey{Controller: bcp.AgentName(c), Reader: bcp.AgentName(r)}
+		if c == r || seen[key] {
+			continue
+		}
+		seen[key], roles[c].Controller, roles[r].Reader = true, true, true
+		channel := bcp.Channel{ChannelKey: key}
+		for _, id := range rapid.SliceOfNDistinct(rapid.StringMatching(`[A-Za-z0-9-]{1,4}`), 0, 2, rapid.ID).Draw(t, "subscriptions") {
+			channel.Subscriptions = append(channel.Subscriptions, bcp.Subscription{ID: bcp.SubscriptionID(id)})
+		}
+		mesh.Channels = append(mesh.Channels, channel)
+	}
+	for _, n := range names {
+		mesh.Agents = append(mesh.Agents, *roles[n])
+	}
+	for _, n := range rapid.SliceOfNDistinct(rapid.StringMatching(`p[a-z0-9-]{0,3}`), 0, 3, rapid.ID).Draw(t, "people") {
+		if roles[n] == nil {
+			mesh.Approvers, mesh.Auditors = append(mesh.Approvers, bcp.AgentName(n)), append(mesh.Auditors, bcp.AgentName(n))
+		}
+	}
+	return mesh
+}
+
+// A real server agrees: of all subjects that anybody has to do with, agents hear
+// none of what another publishes, and the gateway's account hears an agent on
+// its own subjects alone.
+//
+// covers BCP-7, SUB-8, SUB-11, A-WILD, A-JSAPI, A-SYS
+func TestServerAgreesWithShipped(t *testing.T) {
+	t.Parallel()
+	i := shipped(t, office())
+	tried := []string{
+		"$JS.API.STREAM.PURGE.BCP_AUDIT", "$JS.API.INFO", "$SYS.REQ.CLAIMS.UPDATE", "$SYS.REQ.SERVER.PING.CONNZ", "_R_.x", "_INBOX.x", "bcp.v1.commit.0",
+		"bcp.v1.audit.main.mailer.ask", "bcp.v1.key.main.mailer.payload.2026-01-01", "bcp.v1.reply.reader.mailer.q1", "bcp.v1.reply.controller.main.d1", "x",
+	}
+	type who struct{ account, name string }
+	var all []who
+	for _, account := range []string{readers, controllers, people} {
+		for _, scope := range i.accounts[account].SigningKeys {
+			s := scope.(*jwt.UserScope)
+			all = append(all, who{account, s.Role})
+			for _, p := range slices.Concat([]string(s.Template.Pub.Allow), []string(s.Template.Sub.Allow)) {
+				tried = append(tried, literal(p))
+			}
+		}
+	}
+	w := i.serve(t)
+	var mu sync.Mutex
+	arrived := map[string][]string{} // in CORE, by sender
+	gateway := w.watch(t, core)
+	if _, err := gateway.Subscribe("bcp.>", func(m *nats.Msg) {
+		mu.Lock()
+		defer mu.Unlock()
+		arrived[string(m.Data)] = append(arrived[string(m.Data)], m.Subject)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gateway.Subscribe("$JS.API.>", func(m *nats.Msg) {
+		mu.Lock()
+		defer mu.Unlock()
+		arrived[string(m.Data)] = append(arrived[string(m.Data)], m.Subject)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := gateway.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	conns := map[who]*nats.Conn{}
+	for _, a := range all {
+		conns[a] = w.as(t, a.account, a.name)
+		for _, p := range i.template(a.account, a.name).Sub.Allow {
+			if _, err := conns[a].Subscribe(p, func(m *nats.Msg) {
+				if by := string(m.Data); by != a.name && by != "" {
+					t.Errorf("%s heard %s on %s", a.name, by, m.Subject)
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := conns[a].Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, a := range all {
+		for _, subject := range tried {
+			if err := conns[a].Publish(subject, []byte(a.name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := conns[a].Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, nc := range append([]*nats.Conn{gateway}, slices.Collect(values(conns))...) {
+		if err := nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for _, a := range all {
+		role, agent, _ := strings.Cut(a.name, "-")
+		for _, subject := range arrived[a.name] {
+			own := strings.Contains(subject, "."+agent+".") || strings.HasSuffix(subject, "."+agent)
+			read := role == "auditor" && strings.HasPrefix(subject, "$JS.API.") || role == "operator"
+			if !own && !read {
+				t.Errorf("%s reached the gateway on %s", a.name, subject)
+			}
+		}
+		// The mailer and the others may all do something but a Reader without
+		// subscriptions.
+		if len(arrived[a.name]) == 0 {
+			t.Errorf("%s reached nobody", a.name)
+		}
+	}
+	if n := len(w.accounts[accounts.System].SigningKeys); n != 1 {
+		t.Errorf("%d scopes in the system account", n)
+	}
+}
+
+func values[K comparable, V any](m map[K]V) func(func(V) bool) {
+	return func(yield func(V) bool) {
+		for _, v := range m {
+			if !yield(v) {
+				return
+			}
+		}
+	}
+}

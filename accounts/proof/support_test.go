@@ -1,0 +1,335 @@
+package proof_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/accounts/proof"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// patience bounds a wait for what should come.
+const patience = 30 * time.Second
+
+// issuer is a set of claims whose keys the test has: it may change them, sign
+// them, and have a real server enforce them.
+type issuer struct {
+	operator nkeys.KeyPair // signs the rules
+	signer   nkeys.KeyPair // signs the accounts, as is due where key usage is strict
+	rules    *jwt.OperatorClaims
+	names    []string
+	accounts map[string]*jwt.AccountClaims
+	keys     map[string]nkeys.KeyPair // by public key
+	scopes   map[string]string        // public keys, by account and role
+	users    []string
+	seeds    map[string][2]string // JWT and seed of those users, by name
+}
+
+func newIssuer(t testing.TB) *issuer {
+	t.Helper()
+	i := &issuer{accounts: map[string]*jwt.AccountClaims{}, keys: map[string]nkeys.KeyPair{}, scopes: map[string]string{}, seeds: map[string][2]string{}}
+	i.operator = pair(t, nkeys.CreateOperator)
+	i.rules = jwt.NewOperatorClaims(public(t, i.operator))
+	i.rules.StrictSigningKeyUsage = true
+	i.signer = pair(t, nkeys.CreateOperator)
+	i.rules.SigningKeys.Add(public(t, i.signer))
+	i.account(t, accounts.System)
+	i.rules.SystemAccount = i.accounts[accounts.System].Subject
+	return i
+}
+
+func pair(t testing.TB, create func() (nkeys.KeyPair, error)) nkeys.KeyPair {
+	t.Helper()
+	k, err := create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func public(t testing.TB, k nkeys.KeyPair) string {
+	t.Helper()
+	p, err := k.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// key makes an account key that the test keeps.
+func (i *issuer) key(t testing.TB) string {
+	t.Helper()
+	k := pair(t, nkeys.CreateAccount)
+	i.keys[public(t, k)] = k
+	return public(t, k)
+}
+
+func (i *issuer) account(t testing.TB, name string) *jwt.AccountClaims {
+	t.Helper()
+	a := jwt.NewAccountClaims(i.key(t))
+	a.Name = name
+	i.names = append(i.names, name)
+	i.accounts[name] = a
+	return a
+}
+
+// scope adds a scope, whose permissions the caller sets.
+func (i *issuer) scope(t testing.TB, account, role string) *jwt.UserScope {
+	t.Helper()
+	s := jwt.NewUserScope()
+	s.Key, s.Role = i.key(t), role
+	i.accounts[account].SigningKeys.AddScopedSigner(s)
+	i.scopes[account+" "+role] = s.Key
+	return s
+}
+
+// template returns the permissions of a scope, to be changed.
+func (i *issuer) template(account, role string) *jwt.UserPermissionLimits {
+	scope, _ := i.accounts[account].SigningKeys.GetScope(i.scopes[account+" "+role])
+	return &scope.(*jwt.UserScope).Template
+}
+
+// shipped are the claims that this project compiles, under other keys.
+func shipped(t testing.TB, scopes []subjects.Scope) *issuer {
+	t.Helper()
+	b := compiled(t, scopes)
+	i := newIssuer(t)
+	renamed := map[string]string{}
+	for _, a := range b.Accounts {
+		claims, err := jwt.DecodeAccountClaims(a.JWT)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Name != accounts.System {
+			i.account(t, a.Name)
+		}
+		fresh := i.accounts[a.Name].Subject
+		renamed[claims.Subject] = fresh
+		claims.Subject = fresh
+		old := claims.SigningKeys
+		claims.SigningKeys = jwt.SigningKeys{}
+		i.accounts[a.Name] = claims
+		for _, scope := range old {
+			s := scope.(*jwt.UserScope)
+			i.scope(t, a.Name, s.Role).Template = s.Template
+		}
+	}
+	for _, a := range i.accounts {
+		for _, im := range a.Imports {
+			im.Account = renamed[im.Account]
+		}
+	}
+	return i
+}
+
+func compiled(t testing.TB, scopes []subjects.Scope) accounts.Bundle {
+	t.Helper()
+	store, err := accounts.Create(filepath.Join(t.TempDir(), "state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := accounts.Compile(store, scopes, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// office has every role, twice where that matters.
+func office() []subjects.Scope {
+	return subjects.Permissions(&bcp.Mesh{
+		Approvers: []bcp.AgentName{"alice", "bob"}, Auditors: []bcp.AgentName{"alice", "carol"},
+		Agents: []bcp.Agent{
+			{Name: "boss", Controller: true}, {Name: "main", Controller: true}, {Name: "relay", Controller: true, Reader: true},
+			{Name: "mailer", Reader: true}, {Name: "spy", Reader: true},
+		},
+		Channels: []bcp.Channel{
+			{ChannelKey: bcp.ChannelKey{Controller: "main", Reader: "mailer"}, QueryTTL: time.Hour, Subscriptions: []bcp.Subscription{{ID: "alerts"}}},
+			{ChannelKey: bcp.ChannelKey{Controller: "main", Reader: "relay"}, Subscriptions: []bcp.Subscription{{ID: "digest"}}},
+			{ChannelKey: bcp.ChannelKey{Controller: "relay", Reader: "spy"}, Subscriptions: []bcp.Subscription{{ID: "notes"}}},
+			{ChannelKey: bcp.ChannelKey{Controller: "boss", Reader: "spy"}},
+		},
+	})
+}
+
+// tokens signs everything.
+func (i *issuer) tokens(t testing.TB) (operator string, accounts []string) {
+	t.Helper()
+	operator, err := i.rules.Encode(i.operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range i.names {
+		token, err := i.accounts[name].Encode(i.signer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		accounts = append(accounts, token)
+	}
+	return operator, accounts
+}
+
+func (i *issuer) mustToken(t testing.TB, account string) string {
+	t.Helper()
+	token, err := i.accounts[account].Encode(i.signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+func (i *issuer) claims(t testing.TB) proof.Claims {
+	t.Helper()
+	operator, accounts := i.tokens(t)
+	return claimsOf(t, append(append(accounts, i.users...), operator)...)
+}
+
+func claimsOf(t testing.TB, tokens ...string) proof.Claims {
+	t.Helper()
+	var c proof.Claims
+	for _, token := range tokens {
+		if err := c.Add(token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+func (i *issuer) prove(t testing.TB) proof.Report {
+	t.Helper()
+	report, err := proof.Prove(i.claims(t), proof.Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// user makes a user that a key signs, with permissions of its own unless the
+// key has a scope.
+func (i *issuer) user(t testing.TB, account, key, name string, change func(*jwt.UserClaims)) (token string, seed []byte) {
+	t.Helper()
+	k := pair(t, nkeys.CreateUser)
+	u := jwt.NewUserClaims(public(t, k))
+	u.Name, u.IssuerAccount = name, i.accounts[account].Subject
+	if key == u.IssuerAccount {
+		u.IssuerAccount = ""
+	}
+	if scope, ok := i.accounts[account].SigningKeys.GetScope(key); ok && scope != nil {
+		u.SetScoped(true)
+	}
+	if change != nil {
+		change(u)
+	}
+	token, err := u.Encode(i.keys[key])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seed, err = k.Seed(); err != nil {
+		t.Fatal(err)
+	}
+	return token, seed
+}
+
+// world is a real server that enforces an issuer's claims.
+type world struct {
+	*issuer
+	server  *server.Server
+	watched map[string]string // a key of each account that signs anybody, which the proof was not given
+}
+
+func (i *issuer) serve(t testing.TB) *world {
+	t.Helper()
+	w := &world{issuer: i, watched: map[string]string{}}
+	for _, name := range i.names {
+		w.watched[name] = i.key(t)
+		i.accounts[name].SigningKeys.Add(w.watched[name])
+	}
+	operator, tokens := i.tokens(t)
+	resolver := &server.MemAccResolver{}
+	for n, name := range i.names {
+		if err := resolver.Store(i.accounts[name].Subject, tokens[n]); err != nil {
+			t.Fatal(err)
+		}
+		delete(i.accounts[name].SigningKeys, w.watched[name])
+	}
+	rules, err := jwt.DecodeOperatorClaims(operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.server, err = server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir(),
+		TrustedOperators: []*jwt.OperatorClaims{rules}, SystemAccount: i.rules.SystemAccount, AccountResolver: resolver,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.server.Start()
+	t.Cleanup(func() {
+		w.server.Shutdown()
+		w.server.WaitForShutdown()
+	})
+	if !w.server.ReadyForConnections(patience) {
+		t.Fatal("the server is not ready")
+	}
+	return w
+}
+
+// dial connects inside the process, as every kind of user may.
+func (w *world) dial(t testing.TB, token string, seed []byte) *nats.Conn {
+	t.Helper()
+	k, err := nkeys.FromSeed(seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := nats.Connect("", nats.InProcessServer(w.server), nats.NoReconnect(), nats.CustomInboxPrefix("_INBOX_test"),
+		nats.UserJWT(func() (string, error) { return token, nil }, k.Sign), nats.Timeout(patience),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // denials are expected
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// as connects as a principal of a scope. What connects over TCP in earnest may
+// be let in here, since the permissions are the same.
+func (w *world) as(t testing.TB, account, role string) *nats.Conn {
+	t.Helper()
+	key := w.scopes[account+" "+role]
+	if key == "" {
+		t.Fatalf("no scope %s in %s", role, account)
+	}
+	token, seed := w.user(t, account, key, role, nil)
+	return w.dialTCP(t, token, seed)
+}
+
+// watch connects to an account with every permission.
+func (w *world) watch(t testing.TB, account string) *nats.Conn {
+	t.Helper()
+	token, seed := w.user(t, account, w.watched[account], "watch", func(u *jwt.UserClaims) { u.Pub.Allow.Add(">"); u.Sub.Allow.Add(">") })
+	return w.dial(t, token, seed)
+}
+
+func (w *world) dialTCP(t testing.TB, token string, seed []byte) *nats.Conn {
+	t.Helper()
+	creds, err := jwt.FormatUserConfig(token, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := nats.Connect(w.server.ClientURL(), nats.UserCredentialBytes(creds), nats.NoReconnect(), nats.CustomInboxPrefix("_INBOX_test"), nats.Timeout(patience),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // denials are expected
+	if err != nil {
+		t.Fatal(fmt.Errorf("%s: %w", token, err))
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}

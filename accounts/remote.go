@@ -1,0 +1,236 @@
+package accounts
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// A cluster lets in from outside what a mesh with a server of its own has inside of
+// its process: gateways, by two logins each, and whoever pushes claims to it. Their
+// scopes have signing keys of their own and are in the claims of a cluster alone, so
+// these logins are good nowhere else.
+
+// Names of key files, and of scopes and users, of logins from outside.
+const (
+	pushKey            = "push"
+	remoteGatewayScope = "scope-remote-gateway"
+	remoteMonitorScope = "scope-remote-monitor"
+	pushScopeKey       = "scope-push"
+)
+
+// Remote is the record of one login from outside. It holds no secret.
+type Remote struct {
+	// Gateway is whose it is; empty is of whoever pushes claims.
+	Gateway   bcp.AgentName `json:"gateway,omitempty"`
+	Account   string        `json:"account"` // [CoreOf] a shard, or [System]
+	PublicKey string        `json:"public_key"`
+	Made      time.Time     `json:"made"`
+	Revoked   time.Time     `json:"revoked,omitzero"` // zero: not
+}
+
+// outside is one kind of login from outside.
+type outside struct {
+	account  string
+	name     string // of the scope, and how those of the users begin
+	scopeKey string
+	template func(key string) *jwt.UserScope
+}
+
+var (
+	outsideMonitor = outside{System, monitorKey, remoteMonitorScope, func(key string) *jwt.UserScope {
+		publish, subscribe := subjects.RemoteMonitorPermissions()
+		return standardScope(key, monitorKey, publish, subscribe)
+	}}
+	outsidePush = outside{System, pushKey, pushScopeKey, func(key string) *jwt.UserScope {
+		publish, subscribe := subjects.PushPermissions()
+		return standardScope(key, pushKey, publish, subscribe)
+	}}
+)
+
+// gatewayOf is the login of a gateway to a shard.
+func gatewayOf(shard int) outside {
+	o := outside{CoreOf(shard), gatewayKey, remoteGatewayScope, func(key string) *jwt.UserScope {
+		return gatewayScope(key, jwt.ConnectionTypeStandard)
+	}}
+	if shard > 0 {
+		o.scopeKey += "." + strconv.Itoa(shard)
+	}
+	return o
+}
+
+func standardScope(key, role string, publish, subscribe []string) *jwt.UserScope {
+	scope := newScope(key, role, publish, subscribe)
+	scope.Template.AllowedConnectionTypes.Add(jwt.ConnectionTypeStandard)
+	return scope
+}
+
+// letInFromOutside adds the scopes of logins from outside to the claims of a
+// cluster, and refuses those that were revoked. The caller holds the lock.
+func (s *Store) letInFromOutside(st state, claims map[string]*jwt.AccountClaims) error {
+	all := []outside{outsideMonitor, outsidePush}
+	for _, shard := range st.shards() {
+		all = append(all, gatewayOf(shard))
+	}
+	for _, o := range all {
+		if _, err := s.addScope(o.scopeKey, claims[o.account], o.template); err != nil {
+			return err
+		}
+	}
+	for _, r := range st.Remotes {
+		if claims[r.Account] != nil && !r.Revoked.IsZero() {
+			claims[r.Account].Revocations[r.PublicKey] = forEver
+		}
+	}
+	return nil
+}
+
+// Gateway returns what a gateway of a cluster logs in with: to the account of each
+// shard, from 0 on, and to SYS. It is the same each time until [Store.RevokeGateway].
+// The first call, of this or of [Store.Push], makes the store one that was exported.
+func (s *Store) Gateway(name bcp.AgentName, shards int) (cores []Creds, system Creds, err error) {
+	if _, err := bcp.ParseAgentName(string(name)); err != nil {
+		return nil, Creds{}, fmt.Errorf("a gateway's name: %w", err)
+	}
+	cores = make([]Creds, shards)
+	err = s.change(func(st *state, now time.Time) error {
+		for shard := range cores {
+			if cores[shard], err = s.remote(st, now, gatewayOf(shard), name); err != nil {
+				return err
+			}
+		}
+		system, err = s.remote(st, now, outsideMonitor, name)
+		return err
+	})
+	if err != nil {
+		return nil, Creds{}, fmt.Errorf("creds of a gateway: %w", err)
+	}
+	return cores, system, nil
+}
+
+// Push returns what whoever pushes claims to a cluster logs in to SYS with.
+func (s *Store) Push() (creds Creds, err error) {
+	err = s.change(func(st *state, now time.Time) error {
+		creds, err = s.remote(st, now, outsidePush, "")
+		return err
+	})
+	if err != nil {
+		return Creds{}, fmt.Errorf("creds to push claims: %w", err)
+	}
+	return creds, nil
+}
+
+// remoteKey is the file of a login's key. No name of an agent has a dot.
+func (o outside) remoteKey(name bcp.AgentName) string {
+	key := o.name
+	if shard := ShardOf(o.account); shard > 0 {
+		key += "." + strconv.Itoa(shard)
+	}
+	if name != "" {
+		key += "." + string(name)
+	}
+	return key
+}
+
+// remote makes one login from outside, or returns the one that there is.
+func (s *Store) remote(st *state, now time.Time, o outside, name bcp.AgentName) (Creds, error) {
+	user := o.remoteKey(name)
+	signer, err := s.key(user)
+	if err == nil && st.refused(signer.PublicKey()) {
+		if err = os.Remove(filepath.Join(s.folder, user+keySuffix)); err == nil {
+			err = fs.ErrNotExist
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		signer, err = s.createKey(user, nkeys.CreateUser)
+	}
+	if err != nil {
+		return Creds{}, err
+	}
+	seed, err := s.readSeed(user)
+	if err != nil {
+		return Creds{}, err
+	}
+	account, err := s.accountSigner(accountKey(o.account))
+	if err != nil {
+		return Creds{}, err
+	}
+	issuer, err := s.accountSigner(o.scopeKey)
+	if err != nil {
+		return Creds{}, err
+	}
+	u := User{PublicKey: signer.PublicKey(), Issued: now, Issuer: issuer.PublicKey()}
+	token, err := userJWT(u, user, account.PublicKey(), issuer)
+	if err != nil {
+		return Creds{}, err
+	}
+	text, err := jwt.FormatUserConfig(token, seed)
+	if err != nil {
+		return Creds{}, err
+	}
+	if !slices.ContainsFunc(st.Remotes, func(r Remote) bool { return r.PublicKey == u.PublicKey }) {
+		st.Remotes = append(st.Remotes, Remote{Gateway: name, Account: o.account, PublicKey: u.PublicKey, Made: now})
+		st.noteRemote(now, bcp.CredentialIssued, st.Remotes[len(st.Remotes)-1])
+	}
+	return Creds{User: u, text: newSecret(text)}, nil
+}
+
+// refused reports whether a login from outside was revoked.
+func (st *state) refused(key string) bool {
+	return slices.ContainsFunc(st.Remotes, func(r Remote) bool { return r.PublicKey == key && !r.Revoked.IsZero() })
+}
+
+// noteRemote has the audit show what was done with a login from outside.
+func (st *state) noteRemote(now time.Time, act bcp.CredentialAct, r Remote) {
+	u := User{Agent: bcp.Operator, PublicKey: r.PublicKey, Revoked: r.Revoked}
+	limits := []string{"account " + r.Account}
+	if r.Gateway != "" {
+		u.Agent, limits = bcp.Gateway, append(limits, "gateway "+string(r.Gateway))
+	}
+	st.note(now, act, u)
+	st.Changes[len(st.Changes)-1].Limits = limits
+}
+
+// RevokeGateway has the logins of one gateway refused for ever, from the next push
+// on. The next [Store.Gateway] makes others. It returns [ErrNoUser] where the gateway
+// has none.
+func (s *Store) RevokeGateway(name bcp.AgentName) error {
+	err := s.change(func(st *state, now time.Time) error {
+		found := false
+		for i := range st.Remotes {
+			if r := &st.Remotes[i]; r.Gateway == name && name != "" && r.Revoked.IsZero() {
+				r.Revoked, found = now, true
+				st.noteRemote(now, bcp.CredentialRevoked, *r)
+			}
+		}
+		if !found {
+			return fmt.Errorf("%w: no gateway %s", ErrNoUser, name)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("revoke a gateway: %w", err)
+	}
+	return nil
+}
+
+// Remotes returns the record of all logins from outside, oldest first. Where there
+// are any, the store was exported.
+func (s *Store) Remotes() ([]Remote, error) {
+	st, err := s.load()
+	if err != nil {
+		return nil, fmt.Errorf("list the logins from outside: %w", err)
+	}
+	return st.Remotes, nil
+}

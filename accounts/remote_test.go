@@ -1,0 +1,326 @@
+package accounts_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/jwt/v2"
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/accounts/proof"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+const patience = 45 * time.Second
+
+func remote(t *testing.T, store *accounts.Store, name bcp.AgentName) (core, system accounts.Creds) {
+	t.Helper()
+	cores, system, err := store.Gateway(name, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cores[0], system
+}
+
+func push(t *testing.T, store *accounts.Store) accounts.Creds {
+	t.Helper()
+	creds, err := store.Push()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return creds
+}
+
+// A gateway's logins stay the same until it is revoked, which leaves those of others
+// alone, and are noted once.
+//
+// covers BCP-19, A-REVOKED
+func TestGatewaysOfAClusterAreLetInAndRevokedAlone(t *testing.T) {
+	t.Parallel()
+	store, folder := newStore(t)
+	one, oneSystem := remote(t, store, "one")
+	two, twoSystem := remote(t, store, "two")
+	pusher := push(t, store)
+	again, err := accounts.Open(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if core, system := remote(t, again, "one"); core.PublicKey != one.PublicKey || system.PublicKey != oneSystem.PublicKey {
+		t.Error("the second call made other logins")
+	}
+	refused := func() []string {
+		var keys []string
+		b := compileCluster(t, store, scopes())
+		for _, name := range []string{accounts.Core, accounts.System} {
+			for key := range claimsOf(t, b, name).Revocations {
+				keys = append(keys, key)
+			}
+		}
+		slices.Sort(keys)
+		return keys
+	}
+	if keys := refused(); len(keys) > 0 {
+		t.Errorf("refused before anybody was revoked: %q", keys)
+	}
+	if err := store.RevokeGateway("one"); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{one.PublicKey, oneSystem.PublicKey}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, refused()); diff != "" {
+		t.Error(diff)
+	}
+	if core, system := remote(t, store, "one"); core.PublicKey == one.PublicKey || system.PublicKey == oneSystem.PublicKey {
+		t.Error("a revoked gateway was given its old logins again")
+	}
+	for _, name := range []bcp.AgentName{"three", ""} {
+		if err := store.RevokeGateway(name); !errors.Is(err, accounts.ErrNoUser) {
+			t.Errorf("revoked %q: %v", name, err)
+		}
+	}
+	for _, name := range []bcp.AgentName{"", "a.b", "../x", "*", "gateway"} {
+		if _, _, err := store.Gateway(name, 1); err == nil {
+			t.Errorf("made a gateway %q", name)
+		}
+	}
+	changes, _, err := store.Pending(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var acts []string
+	for _, c := range changes {
+		acts = append(acts, fmt.Sprint(c.Act, " ", c.Agent, " ", c.Limits))
+	}
+	if diff := cmp.Diff([]string{
+		"issue gateway [account CORE gateway one]", "issue gateway [account SYS gateway one]",
+		"issue gateway [account CORE gateway two]", "issue gateway [account SYS gateway two]",
+		"issue operator [account SYS]",
+		"revoke gateway [account CORE gateway one]", "revoke gateway [account SYS gateway one]",
+		"issue gateway [account CORE gateway one]", "issue gateway [account SYS gateway one]",
+	}, acts); diff != "" {
+		t.Error(diff)
+	}
+	_, _, _ = two, twoSystem, pusher
+}
+
+// The logins from outside are in the claims of a cluster and in no others, and those
+// of inside are not in a cluster's.
+//
+// covers A-JWTSELF
+func TestLoginsFromOutsideAreOfAClusterAlone(t *testing.T) {
+	t.Parallel()
+	store, _ := newStore(t)
+	core, system := remote(t, store, "one")
+	pusher := push(t, store)
+	embedded, cluster := compile(t, store, scopes()), compileCluster(t, store, scopes())
+	for _, c := range []accounts.Creds{core, system, pusher} {
+		user, _ := userOf(t, c)
+		for _, name := range []string{accounts.Core, accounts.System} {
+			if _, ok := claimsOf(t, embedded, name).SigningKeys[user.Issuer]; ok {
+				t.Errorf("an embedded mesh lets in %s", user.Name)
+			}
+		}
+		found := false
+		for _, name := range []string{accounts.Core, accounts.System} {
+			scope, ok := claimsOf(t, cluster, name).SigningKeys[user.Issuer].(*jwt.UserScope)
+			if ok {
+				found = claimsOf(t, cluster, name).Subject == user.IssuerAccount
+				if diff := cmp.Diff(jwt.StringList{jwt.ConnectionTypeStandard}, scope.Template.AllowedConnectionTypes); diff != "" {
+					t.Error(diff)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("a cluster does not let in %s", user.Name)
+		}
+	}
+	if cluster.Gateway.JWT != "" || cluster.Monitor.JWT != "" {
+		t.Error("the bundle of a cluster has logins")
+	}
+	user, err := jwt.DecodeUserClaims(embedded.Gateway.JWT)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := claimsOf(t, cluster, accounts.Core).SigningKeys[user.Issuer]; ok {
+		t.Error("a cluster lets in the gateway of an embedded mesh")
+	}
+}
+
+// With the gateway and the two of the system account trusted, the claims of a
+// cluster leave no way past the gateway.
+//
+// covers BCP-7, SUB-8, A-SYS
+func TestClaimsOfAClusterHaveNoHole(t *testing.T) {
+	t.Parallel()
+	store, _ := newStore(t)
+	checkNoHole(t, compileCluster(t, store, scopes()))
+}
+
+// checkNoHole proves that the claims of a cluster leave no way past its gateways.
+func checkNoHole(t *testing.T, b accounts.Bundle) {
+	t.Helper()
+	var claims proof.Claims
+	if err := claims.Add(strings.Join(append(tokensOf(b), b.Operator), "\n")); err != nil {
+		t.Fatal(err)
+	}
+	report, err := proof.Prove(claims, proof.Policy{Trusted: []string{"gateway", "monitor", "push"}})
+	if err != nil || len(report.Holes) > 0 {
+		t.Errorf("%v: %v", err, report.Holes)
+	}
+}
+
+// outsideServer is a stock server that enforces the claims of a bundle.
+func outsideServer(t *testing.T, b accounts.Bundle) string {
+	t.Helper()
+	operator, err := jwt.DecodeOperatorClaims(b.Operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resolver, err := natsserver.NewDirAccResolver(t.TempDir(), 0, time.Hour, natsserver.NoDelete)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range b.Accounts {
+		if err := resolver.Store(a.PublicKey, a.JWT); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := natsserver.NewServer(&natsserver.Options{
+		Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
+		TrustedOperators: []*jwt.OperatorClaims{operator}, SystemAccount: operator.SystemAccount, AccountResolver: resolver,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(patience) {
+		t.Fatal("the server was not ready")
+	}
+	return s.ClientURL()
+}
+
+func dial(url string, c accounts.Creds, inbox string, options ...nats.Option) (*nats.Conn, error) {
+	return nats.Connect(url, append([]nats.Option{
+		nats.UserCredentialBytes(c.Text()), nats.CustomInboxPrefix(inbox), nats.NoReconnect(), nats.Timeout(patience),
+	}, options...)...)
+}
+
+func mustDial(t *testing.T, url string, c accounts.Creds, inbox string) *nats.Conn {
+	t.Helper()
+	nc, err := dial(url, c, inbox, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// refuses reports whether a server refuses to publish to a subject.
+func refuses(t *testing.T, nc *nats.Conn, subject string) bool {
+	t.Helper()
+	err := nc.Publish(subject, nil)
+	if err == nil {
+		err = nc.FlushTimeout(patience)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The refusal comes before the flush is answered.
+	last := nc.LastError()
+	return errors.Is(last, nats.ErrPermissionViolation) && strings.Contains(last.Error(), `"`+subject+`"`)
+}
+
+// On a stock server the gateway does its work in CORE and reads the claims that are
+// enforced, but changes none, and cannot cut the journal; whoever pushes does that
+// alone. Over an embedded mesh's claims none of them is let in.
+//
+// covers A-SYS, A-JSAPI, A-JWTSELF, BCP-19
+func TestServerHoldsLoginsFromOutsideToTheirScopes(t *testing.T) {
+	t.Parallel()
+	store, _ := newStore(t)
+	core, system := remote(t, store, "one")
+	pusher := push(t, store)
+	b := compileCluster(t, store, scopes())
+	url := outsideServer(t, b)
+
+	gateway := mustDial(t, url, core, subjects.GatewayInbox)
+	js, err := natsjs.New(gateway)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), natsjs.StreamConfig{Name: subjects.JournalStream, Subjects: []string{subjects.All(subjects.KindCommit)}}); err != nil {
+		t.Error(err)
+	}
+	if _, err := js.Publish(t.Context(), subjects.Commit(0), nil); err != nil {
+		t.Error(err)
+	}
+	for _, subject := range []string{
+		"$JS.API.STREAM.PURGE." + subjects.JournalStream, "$JS.API.STREAM.DELETE." + subjects.JournalStream,
+		"$JS.API.STREAM.MSG.DELETE." + subjects.JournalStream, subjects.UpdateClaims, subjects.KickAt("ABC"),
+	} {
+		if !refuses(t, gateway, subject) {
+			t.Errorf("the gateway may publish %s", subject)
+		}
+	}
+
+	monitor := mustDial(t, url, system, subjects.MonitorInbox)
+	for _, pattern := range []string{subjects.Connections, subjects.Shutdowns} {
+		if _, err := monitor.SubscribeSync(pattern); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := monitor.FlushTimeout(patience); err != nil || monitor.LastError() != nil {
+		t.Errorf("%v, %v", err, monitor.LastError())
+	}
+	var tokens []string
+	for _, a := range b.Accounts {
+		reply, err := monitor.Request(subjects.LookupClaimsOf(a.PublicKey), nil, patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens = append(tokens, string(reply.Data))
+	}
+	if read, err := accounts.Enforced(b.Operator, tokens); err != nil || len(read.Differences(scopes())) > 0 {
+		t.Errorf("what the server enforces: %v, %q", err, read.Differences(scopes()))
+	}
+	for _, subject := range []string{subjects.PingServers, subjects.PingConnections, subjects.ListClaims, subjects.PackClaims} {
+		if reply, err := monitor.Request(subject, nil, patience); err != nil {
+			t.Errorf("%s: %v, %+v", subject, err, reply)
+		}
+	}
+	for _, subject := range []string{subjects.UpdateClaims, "$SYS.REQ.CLAIMS.DELETE", "$SYS.REQ.ACCOUNT.ABC.CLAIMS.UPDATE", "$SYS.ACCOUNT.ABC.CLAIMS.UPDATE", "$SYS.REQ.SERVER.PING.VARZ", "x"} {
+		if !refuses(t, monitor, subject) {
+			t.Errorf("the monitor may publish %s", subject)
+		}
+	}
+
+	hand := mustDial(t, url, pusher, subjects.PushInbox)
+	next := compileCluster(t, store, scopes()[1:])
+	controllers, _ := next.Account(accounts.Controllers)
+	if reply, err := hand.Request(subjects.UpdateClaims, []byte(controllers.JWT), patience); err != nil || !strings.Contains(string(reply.Data), `"code":200`) {
+		t.Errorf("push: %v, %s", err, reply.Data)
+	}
+	for _, subject := range []string{"$SYS.REQ.CLAIMS.DELETE", subjects.PackClaims, subjects.KickAt("ABC"), "x"} {
+		if !refuses(t, hand, subject) {
+			t.Errorf("whoever pushes may publish %s", subject)
+		}
+	}
+
+	embedded := outsideServer(t, compile(t, store, scopes()))
+	for name, c := range map[string]accounts.Creds{"gateway": core, "monitor": system, "push": pusher} {
+		if nc, err := dial(embedded, c, subjects.GatewayInbox); !errors.Is(err, nats.ErrAuthorization) {
+			t.Errorf("%s is let in by the claims of an embedded mesh: %v", name, err)
+			nc.Close()
+		}
+	}
+}

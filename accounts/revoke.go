@@ -1,0 +1,165 @@
+package accounts
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// ErrNoUser says that no such credentials were issued, or that more than one
+// would be meant.
+var ErrNoUser = errors.New("no such credentials")
+
+// Revoke has a user refused from now on, for ever, or cancels an invitation. Servers do so from the next
+// [Compile] that reaches them, and close its connections. To revoke it twice
+// changes nothing. Several are revoked in one change.
+func (s *Store) Revoke(publicKeys ...string) error {
+	err := s.change(func(st *state, now time.Time) error {
+		for _, key := range publicKeys {
+			if err := st.revokeKey(key, now); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("revoke creds: %w", err)
+	}
+	return nil
+}
+
+func (st *state) revokeKey(publicKey string, now time.Time) error {
+	if st.cancel(now, func(i Invitation) bool { return i.PublicKey == publicKey }) {
+		return nil
+	}
+	u := st.user(publicKey)
+	if u == nil {
+		return fmt.Errorf("%w: none with this public key were issued", ErrNoUser)
+	}
+	st.revoke(u, now)
+	return nil
+}
+
+// RevokeAll has all users of an agent refused from now on, in one role or, where
+// role is zero, in each; those of commands too. Its signing keys are replaced:
+// what was signed with one of them elsewhere is refused as well. It returns the
+// public keys of those that were valid until now.
+func (s *Store) RevokeAll(agent bcp.AgentName, role bcp.Role) ([]User, error) {
+	var revoked []User
+	err := s.change(func(st *state, now time.Time) error {
+		parties, err := st.partiesOf(agent, role)
+		if err != nil {
+			return err
+		}
+		for _, who := range parties {
+			for i := range st.Users {
+				if u := &st.Users[i]; u.party() == who && st.revoke(u, now) {
+					revoked = append(revoked, *u)
+				}
+			}
+			st.cancel(now, func(i Invitation) bool { return i.party() == who })
+			if err := s.replaceScope(st, who, now, now); err != nil {
+				return err
+			}
+			st.note(now, bcp.CredentialScope, User{Agent: who.agent, Role: who.role, Revoked: now})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("revoke creds: %w", err)
+	}
+	return revoked, nil
+}
+
+// Rotate makes credentials that take the place of a user's: for the same agent,
+// role and restriction. The user is refused when overlap has passed. Expires is
+// how long the new ones live; 0 means as long as the old ones did.
+func (s *Store) Rotate(publicKey string, overlap, expires time.Duration) (Creds, error) {
+	if err := errors.Join(checkExpires(expires), checkExpires(overlap)); err != nil {
+		return Creds{}, fmt.Errorf("rotate creds: %w", err)
+	}
+	var creds Creds
+	err := s.change(func(st *state, now time.Time) error {
+		u := st.user(publicKey)
+		switch {
+		case u == nil:
+			return fmt.Errorf("%w: none with this public key were issued", ErrNoUser)
+		case !u.Valid(now):
+			return fmt.Errorf("%w: these are not valid any more", ErrNoUser)
+		case u.ReplacedBy != "":
+			return fmt.Errorf("%w: others have taken their place already", ErrNoUser)
+		}
+		if expires == 0 && !u.Expires.IsZero() {
+			expires = u.Expires.Sub(u.Issued)
+		}
+		if until := now.Add(overlap); u.Until.IsZero() || until.Before(u.Until) { // its key may end before
+			u.Until = until
+		}
+		next := User{Agent: u.Agent, Role: u.Role, Restriction: u.Restriction}
+		if _, err := find(st.Scopes, next.Agent, next.Role); err != nil {
+			return err
+		}
+		st.note(now, bcp.CredentialRotated, *u)
+		var err error
+		if creds, err = s.issue(st, next, now, expires); err != nil {
+			return err
+		}
+		st.user(publicKey).ReplacedBy = creds.PublicKey
+		st.note(now, bcp.CredentialIssued, creds.User)
+		st.forget(now)
+		return nil
+	})
+	if err != nil {
+		return Creds{}, fmt.Errorf("rotate creds: %w", err)
+	}
+	return creds, nil
+}
+
+// restrictionOf is that of the users that a key signed.
+func (st *state) restrictionOf(issuer string) Restriction {
+	for _, u := range st.Users {
+		if u.Issuer == issuer {
+			return u.Restriction
+		}
+	}
+	return Restriction{}
+}
+
+// revoke reports whether the user was valid until now.
+func (st *state) revoke(u *User, now time.Time) bool {
+	if !u.Revoked.IsZero() {
+		return false
+	}
+	valid := u.Valid(now)
+	u.Revoked = now
+	st.note(now, bcp.CredentialRevoked, *u)
+	return valid
+}
+
+// user returns the user with a public key, or nil.
+func (st *state) user(publicKey string) *User {
+	i := slices.IndexFunc(st.Users, func(u User) bool { return u.PublicKey == publicKey })
+	if i < 0 {
+		return nil
+	}
+	return &st.Users[i]
+}
+
+// partiesOf returns what an agent is, or was when users of it were issued: an
+// agent that is gone may come back, and its users with it.
+func (st *state) partiesOf(agent bcp.AgentName, role bcp.Role) ([]party, error) {
+	var parties []party
+	for _, h := range st.Homes {
+		if h.Agent == agent && (role == 0 || h.Role == role) {
+			parties = append(parties, party{h.Agent, h.Role})
+		}
+	}
+	if len(parties) > 0 {
+		return parties, nil
+	}
+	_, err := find(st.Scopes, agent, role)
+	return nil, errors.Join(ErrUnknown, err)
+}

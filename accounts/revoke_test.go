@@ -1,0 +1,299 @@
+package accounts_test
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/jwt/v2"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// issue makes creds of researcher, the Reader of these tests.
+func issue(t *testing.T, store *accounts.Store, options ...accounts.IssueOption) accounts.Creds {
+	t.Helper()
+	creds, err := store.Issue("researcher", bcp.RoleReader, time.Hour, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return creds
+}
+
+// admitted reports whether the accounts let the creds in.
+func admitted(t *testing.T, b accounts.Bundle, creds accounts.Creds) bool {
+	t.Helper()
+	user, _ := userOf(t, creds)
+	claims := claimsOf(t, b, accounts.Readers)
+	_, signed := claims.SigningKeys[user.Issuer]
+	return signed && !claims.IsClaimRevoked(user)
+}
+
+func compileAt(t *testing.T, store *accounts.Store, scopes []subjects.Scope, at time.Time) accounts.Bundle {
+	t.Helper()
+	b, err := accounts.Compile(store, scopes, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// What was revoked stays so, whatever the clock says afterwards and whatever time
+// of issue a token of the same key has.
+//
+// covers A-REVOKED
+func TestRevocationIsForEver(t *testing.T) {
+	t.Parallel()
+	store, _ := newStore(t)
+	compile(t, store, scopes())
+	creds, other := issue(t, store), issue(t, store)
+	if err := store.Revoke(creds.PublicKey); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []time.Time{time.Now(), now.Add(-time.Hour), creds.Expires.Add(time.Hour)} {
+		b := compileAt(t, store, scopes(), at)
+		if admitted(t, b, creds) || !admitted(t, b, other) {
+			t.Errorf("at %v: revoked %t, the other %t", at, admitted(t, b, creds), admitted(t, b, other))
+		}
+		user, _ := userOf(t, creds)
+		user.IssuedAt = time.Now().Add(time.Hour).Unix()
+		if !claimsOf(t, b, accounts.Readers).IsClaimRevoked(user) {
+			t.Error("a later token of the same key is let in")
+		}
+	}
+}
+
+// covers A-REVOKED
+func TestRevokeAllRefusesWhatACopiedKeySigned(t *testing.T) {
+	t.Parallel()
+	store, folder := newStore(t)
+	compile(t, store, scopes())
+	creds, restricted := issue(t, store), issue(t, store, accounts.Restricted(accounts.Restriction{Connections: []string{accounts.WebSocket}}))
+	main, err := store.Issue("main", 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := compile(t, store, scopes())
+	if !admitted(t, before, creds) || !admitted(t, before, restricted) {
+		t.Fatal("not even before")
+	}
+	revoked, err := store.RevokeAll("researcher", 0)
+	if err != nil || len(revoked) != 2 {
+		t.Fatalf("%v, %v", revoked, err)
+	}
+	again, err := accounts.Open(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := compile(t, again, scopes())
+	readers := claimsOf(t, after, accounts.Readers)
+	for _, c := range []accounts.Creds{creds, restricted} {
+		if user, _ := userOf(t, c); readers.SigningKeys[user.Issuer] != nil {
+			t.Error("what the old key signs is let in")
+		}
+	}
+	if len(readers.Revocations) > 0 {
+		t.Errorf("%d revocations are not needed", len(readers.Revocations))
+	}
+	if user, _ := userOf(t, main); claimsOf(t, after, accounts.Controllers).SigningKeys[user.Issuer] == nil {
+		t.Error("another agent is out")
+	}
+	if !admitted(t, compile(t, again, scopes()), issue(t, again)) {
+		t.Error("new creds are refused")
+	}
+	// An agent that is gone is revoked too: it may come back.
+	gone := issue(t, again)
+	compile(t, again, nil)
+	if _, err := again.RevokeAll("researcher", bcp.RoleReader); err != nil {
+		t.Fatal(err)
+	}
+	if admitted(t, compile(t, again, scopes()), gone) {
+		t.Error("it came back with its creds")
+	}
+	if _, err := again.RevokeAll("nobody", 0); !errors.Is(err, accounts.ErrUnknown) {
+		t.Errorf("nobody: %v", err)
+	}
+}
+
+// covers A-REVOKED
+func TestRotatedCredsEndWithTheOverlap(t *testing.T) {
+	t.Parallel()
+	store, _ := newStore(t)
+	compile(t, store, scopes())
+	old := issue(t, store, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{netip.MustParsePrefix("10.1.2.3/16")}}))
+	next, err := store.Rotate(old.PublicKey, time.Minute, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next.Agent != old.Agent || next.Role != old.Role || !cmp.Equal(next.Lines(), old.Lines()) || next.Expires.Sub(next.Issued) != time.Hour {
+		t.Errorf("not the same: %+v", next.User)
+	}
+	_, due, err := store.Pending(time.Now())
+	if err != nil || due.Before(next.Issued.Add(time.Minute)) || due.After(next.Issued.Add(time.Minute+time.Second)) {
+		t.Fatalf("due at %v: %v", due, err)
+	}
+	if _, err := store.Rotate(old.PublicKey, time.Minute, 0); !errors.Is(err, accounts.ErrNoUser) {
+		t.Errorf("twice: %v", err)
+	}
+	if b := compileAt(t, store, scopes(), due.Add(-time.Second)); !admitted(t, b, old) || !admitted(t, b, next) {
+		t.Errorf("meanwhile: the old ones %t, the new ones %t", admitted(t, b, old), admitted(t, b, next))
+	}
+	// From then on, whatever the clock says.
+	for _, at := range []time.Time{due, now} {
+		if b := compileAt(t, store, scopes(), at); admitted(t, b, old) || !admitted(t, b, next) {
+			t.Errorf("%v: the old ones %t, the new ones %t", at, admitted(t, b, old), admitted(t, b, next))
+		}
+	}
+	at, err := store.Rotate(next.PublicKey, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := compileAt(t, store, scopes(), time.Now()); admitted(t, b, next) || !admitted(t, b, at) {
+		t.Error("no overlap is one")
+	}
+	for name, key := range map[string]string{"revoked": next.PublicKey, "unknown": "U"} {
+		if _, err := store.Rotate(key, 0, 0); !errors.Is(err, accounts.ErrNoUser) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// covers A-REVOKED, A-JWTSELF
+func TestRotatedScopeLetsInUntilTheOverlapEnds(t *testing.T) {
+	t.Parallel()
+	store, _ := newStore(t)
+	compile(t, store, scopes())
+	old := issue(t, store)
+	start := time.Now()
+	if err := store.RotateScope("researcher", 0, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	next := issue(t, store)
+	oldUser, _ := userOf(t, old)
+	if nextUser, _ := userOf(t, next); nextUser.Issuer == oldUser.Issuer {
+		t.Fatal("the same key signs")
+	}
+	b := compileAt(t, store, scopes(), start)
+	if !admitted(t, b, old) || !admitted(t, b, next) {
+		t.Errorf("meanwhile: the old ones %t, the new ones %t", admitted(t, b, old), admitted(t, b, next))
+	}
+	if agent, role, ok := b.ScopeOf(oldUser.Issuer); !ok || agent != "researcher" || role != bcp.RoleReader {
+		t.Error("nobody knows the old key")
+	}
+	scope := claimsOf(t, b, accounts.Readers).SigningKeys
+	user, _ := userOf(t, next)
+	if diff := cmp.Diff(scope[user.Issuer].(*jwt.UserScope).Template, scope[oldUser.Issuer].(*jwt.UserScope).Template); diff != "" {
+		t.Errorf("the two may do other things: %s", diff)
+	}
+	b = compileAt(t, store, scopes(), start.Add(time.Minute+time.Second))
+	if claimsOf(t, b, accounts.Readers).SigningKeys[oldUser.Issuer] != nil || !admitted(t, b, next) {
+		t.Error("the old key signs on, or the new one does not")
+	}
+}
+
+// What a file is restricted to stands in the account, in a scope of its own.
+//
+// covers BCP-19
+func TestRestrictionIsInTheAccount(t *testing.T) {
+	t.Parallel()
+	store, _ := newStore(t)
+	compile(t, store, scopes())
+	r := accounts.Restriction{Sources: []netip.Prefix{netip.MustParsePrefix("10.1.2.3/16"), netip.MustParsePrefix("::ffff:192.0.2.0/120")}}
+	creds := issue(t, store, accounts.Restricted(r))
+	same := issue(t, store, accounts.Restricted(r))
+	plain := issue(t, store)
+	b := compile(t, store, scopes())
+	user, _ := userOf(t, creds)
+	keys := claimsOf(t, b, accounts.Readers).SigningKeys
+	template := func(c accounts.Creds) jwt.UserPermissionLimits {
+		u, _ := userOf(t, c)
+		return keys[u.Issuer].(*jwt.UserScope).Template
+	}
+	got, free := template(creds), template(plain)
+	if diff := cmp.Diff(jwt.CIDRList{"10.1.0.0/16", "192.0.2.0/24"}, got.Src); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(jwt.StringList{jwt.ConnectionTypeStandard}, got.AllowedConnectionTypes); diff != "" {
+		t.Errorf("how: %s", diff)
+	}
+	if other, _ := userOf(t, same); other.Issuer != user.Issuer {
+		t.Error("the same restriction has two keys")
+	}
+	got.Src, got.AllowedConnectionTypes = free.Src, free.AllowedConnectionTypes
+	if diff := cmp.Diff(free, got); diff != "" || len(free.Src) > 0 {
+		t.Errorf("beside it: %s", diff)
+	}
+	for name, bad := range map[string]accounts.Restriction{
+		"no network":       {Sources: []netip.Prefix{{}}},
+		"too many":         {Sources: make([]netip.Prefix, 17)},
+		"no such way":      {Connections: []string{"leafnode"}},
+		"in-process":       {Connections: []string{"in_process"}},
+		"source of a page": {Sources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Connections: []string{accounts.WebSocket}},
+	} {
+		if _, err := store.Issue("researcher", 0, 0, accounts.Restricted(bad)); err == nil {
+			t.Errorf("%s: issued", name)
+		}
+	}
+}
+
+// Each change waits for its record, in order and once, and what commands make for
+// themselves is none.
+//
+// covers P11.1
+func TestChangesWaitForTheirRecord(t *testing.T) {
+	t.Parallel()
+	store, folder := newStore(t)
+	compile(t, store, scopes())
+	own := issue(t, store, accounts.ForItself)
+	creds := issue(t, store)
+	next, err := store.Rotate(creds.PublicKey, time.Minute, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second changes nothing
+		if err := store.Revoke(next.PublicKey); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again, err := accounts.Open(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes, _, err := again.Pending(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for i, c := range changes {
+		if c.Number != uint64(i+1) || c.Agent != "researcher" || c.Role != bcp.RoleReader || c.Time == 0 {
+			t.Errorf("%+v", c)
+		}
+		got = append(got, string(c.Act)+" "+c.Key)
+	}
+	want := []string{"issue " + creds.PublicKey, "rotate " + creds.PublicKey, "issue " + next.PublicKey, "revoke " + next.PublicKey}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if err := again.Recorded(3); err != nil {
+		t.Fatal(err)
+	}
+	if changes, _, err = store.Pending(now); err != nil || len(changes) != 1 || changes[0].Number != 4 {
+		t.Errorf("%v, %v", changes, err)
+	}
+	if users, err := store.Users(); err != nil || len(users) != 3 || users[0].PublicKey != own.PublicKey || !users[0].Own {
+		t.Errorf("%v, %v", users, err)
+	}
+	// They are forgotten a day behind their end, and the others a month.
+	compileAt(t, store, scopes(), own.Expires.Add(25*time.Hour))
+	if users, err := store.Users(); err != nil || len(users) != 2 {
+		t.Errorf("%v, %v", users, err)
+	}
+	compileAt(t, store, scopes(), own.Expires.Add(31*24*time.Hour))
+	if users, err := store.Users(); err != nil || len(users) != 0 {
+		t.Errorf("%v, %v", users, err)
+	}
+}

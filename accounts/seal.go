@@ -1,0 +1,379 @@
+package accounts
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"filippo.io/age"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// A store is sealed by a key of age that is itself under a passphrase, in sealFile:
+// so a passphrase is worked out once, by scrypt, and not for each key. A sealed key
+// file is one that age encrypted to that key.
+
+const (
+	sealFile   = "seal.age"
+	sealHeader = "age-encryption.org/v1\n"
+	// MinPassphrase is the least length of a passphrase, in bytes.
+	MinPassphrase = 12
+	// maxSealWork bounds the work of a passphrase that a file can ask for: 2^20 of
+	// scrypt, some seconds.
+	maxSealWork = 20
+)
+
+// Errors of sealed stores.
+var (
+	// ErrSealed says that keys are sealed and that there is no passphrase for them.
+	ErrSealed = errors.New("the keys are sealed with a passphrase")
+	// ErrPassphrase says that a passphrase is wrong, or too short for a new one.
+	ErrPassphrase = errors.New("not the passphrase")
+	// ErrNotSealed says that keys are not sealed.
+	ErrNotSealed = errors.New("the keys are not sealed")
+)
+
+// OpenOption changes how [Open] opens a store.
+type OpenOption func(*Store)
+
+// Passphrase has a sealed store ask for its passphrase, when it first needs a key.
+// Without it a sealed store has no keys to use. Stores that are opened with one
+// option ask once for one seal.
+func Passphrase(ask func() ([]byte, error)) OpenOption {
+	shared := &seal{ask: ask}
+	return func(s *Store) { s.seal = shared }
+}
+
+// seal is how stores get at their keys.
+type seal struct {
+	ask func() ([]byte, error)
+
+	work int // 2^work of scrypt for a new passphrase; 0 is what age takes
+
+	mu       sync.Mutex
+	opened   []byte              // the content of sealFile that identity was in
+	identity *age.X25519Identity // once it was asked for
+}
+
+// Sealed reports whether the store's keys are under a passphrase.
+func (s *Store) Sealed() (bool, error) {
+	_, err := os.Lstat(filepath.Join(s.folder, sealFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// sealing returns the key that the store is sealed by, or nil for none.
+func (s *Store) sealing() (*age.X25519Identity, error) {
+	s.seal.mu.Lock()
+	defer s.seal.mu.Unlock()
+	content, err := readFile(filepath.Join(s.folder, sealFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s.seal.identity != nil && bytes.Equal(content, s.seal.opened) {
+		return s.seal.identity, nil
+	}
+	if s.seal.ask == nil {
+		return nil, ErrSealed
+	}
+	passphrase, err := s.seal.ask()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSealed, err)
+	}
+	identity, err := openSeal(content, passphrase)
+	if err != nil {
+		return nil, err
+	}
+	s.seal.opened, s.seal.identity = content, identity
+	return identity, nil
+}
+
+func openSeal(content, passphrase []byte) (*age.X25519Identity, error) {
+	identity, err := age.NewScryptIdentity(string(passphrase))
+	if err != nil {
+		return nil, ErrPassphrase // it is empty
+	}
+	identity.SetMaxWorkFactor(maxSealWork)
+	text, err := openWith(identity, content)
+	var wrong *age.NoIdentityMatchError
+	if errors.As(err, &wrong) {
+		return nil, ErrPassphrase
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", sealFile, err)
+	}
+	key, err := age.ParseX25519Identity(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s holds no key", sealFile)
+	}
+	return key, nil
+}
+
+func openWith(identity age.Identity, content []byte) ([]byte, error) {
+	r, err := age.Decrypt(bytes.NewReader(content), identity)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(r, maxFile))
+}
+
+func sealFor(recipient age.Recipient, content []byte) ([]byte, error) {
+	var b bytes.Buffer
+	w, err := age.Encrypt(&b, recipient)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(content); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// readSeed reads a private key, which may be sealed.
+func (s *Store) readSeed(name string) ([]byte, error) {
+	return s.readSecret(filepath.Join(s.folder, name+keySuffix))
+}
+
+// readSecret reads a file with a private key, which may be sealed.
+func (s *Store) readSecret(path string) ([]byte, error) {
+	content, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	sealed := sealedPart(content)
+	if sealed == nil {
+		return content, nil
+	}
+	identity, err := s.sealing()
+	if err != nil {
+		return nil, err
+	}
+	if identity == nil {
+		return nil, fmt.Errorf("%s is sealed, and %s is not there", filepath.Base(path), sealFile)
+	}
+	secret, err := openWith(identity, sealed)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	return secret, nil
+}
+
+// sealedPart returns what age encrypted of a file: all of it, or, of the key of
+// checkpoints, all but the first line, which is public. It is nil where nothing is.
+func sealedPart(content []byte) []byte {
+	if bytes.HasPrefix(content, []byte(sealHeader)) {
+		return content
+	}
+	if _, rest, _ := bytes.Cut(content, []byte("\n")); bytes.HasPrefix(rest, []byte(sealHeader)) {
+		return rest
+	}
+	return nil
+}
+
+// sealedFile returns what a file with a private key holds when it is sealed.
+func sealedFile(path string, content []byte, to age.Recipient) ([]byte, error) {
+	sealed, err := sealFor(to, content)
+	if err != nil || !IsCheckpointKeyFile(filepath.Base(path)) {
+		return sealed, err
+	}
+	_, public, err := splitCheckpointKey(content)
+	return append([]byte(public+"\n"), sealed...), err
+}
+
+// checkKey refuses a key that is not there or damaged. What is sealed is opened
+// when it is needed.
+func (s *Store) checkKey(name string) error {
+	content, err := readFile(filepath.Join(s.folder, name+keySuffix))
+	if err == nil && sealedPart(content) != nil {
+		if _, err := os.Lstat(filepath.Join(s.folder, sealFile)); err != nil {
+			return fmt.Errorf("%s%s is sealed: %w", name, keySuffix, err)
+		}
+		return nil
+	}
+	if err == nil {
+		_, err = s.key(name)
+	}
+	return err
+}
+
+// writeSeed has write make a file of a private key, sealed where the store is.
+func (s *Store) writeSeed(name string, seed []byte, write func(path string, content []byte) error) error {
+	return s.writeSecret(filepath.Join(s.folder, name+keySuffix), seed, write)
+}
+
+func (s *Store) writeSecret(path string, content []byte, write func(path string, content []byte) error) error {
+	identity, err := s.sealing()
+	if err != nil {
+		return err
+	}
+	if identity != nil {
+		if content, err = sealedFile(path, content, identity.Recipient()); err != nil {
+			return err
+		}
+	}
+	return write(path, content)
+}
+
+// Seal puts the store's keys under a passphrase. After a crash in between some are
+// and some are not; Seal with the same passphrase goes on. What was on the disk
+// before may still be found there by whoever searches it. The keys of checkpoints and
+// of the authority of TLS are among them.
+func (s *Store) Seal(passphrase []byte) error {
+	if len(passphrase) < MinPassphrase {
+		return fmt.Errorf("seal the keys: %w: it has %d characters or more", ErrPassphrase, MinPassphrase)
+	}
+	err := s.change(func(st *state, now time.Time) error {
+		file := filepath.Join(s.folder, sealFile)
+		content, err := readFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			if content, err = newSeal(passphrase, s.seal.work); err == nil {
+				err = errors.Join(createFile(file, content), SyncFolder(s.folder))
+			}
+		}
+		if err != nil {
+			return err
+		}
+		identity, err := openSeal(content, passphrase)
+		if err != nil {
+			return err
+		}
+		changed, err := s.eachSecret(func(path string, content []byte) error {
+			if sealedPart(content) != nil {
+				return errUnchanged
+			}
+			sealed, err := sealedFile(path, content, identity.Recipient())
+			if err != nil {
+				return err
+			}
+			return replaceFile(path, sealed)
+		})
+		if err == nil {
+			err = s.removeDrafts()
+		}
+		if changed {
+			st.note(now, bcp.CredentialSealed, User{})
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("seal the keys: %w", err)
+	}
+	return nil
+}
+
+func newSeal(passphrase []byte, work int) ([]byte, error) {
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		return nil, err
+	}
+	recipient, err := age.NewScryptRecipient(string(passphrase))
+	if err != nil {
+		return nil, err
+	}
+	if work > 0 {
+		recipient.SetWorkFactor(work)
+	}
+	return sealFor(recipient, []byte(key.String()))
+}
+
+// Unseal takes the keys from under their passphrase: whoever may read the folder
+// has them then.
+func (s *Store) Unseal(passphrase []byte) error {
+	err := s.change(func(st *state, now time.Time) error {
+		file := filepath.Join(s.folder, sealFile)
+		content, err := readFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			return ErrNotSealed
+		}
+		if err != nil {
+			return err
+		}
+		identity, err := openSeal(content, passphrase)
+		if err != nil {
+			return err
+		}
+		if _, err := s.eachSecret(func(path string, content []byte) error {
+			sealed := sealedPart(content)
+			if sealed == nil {
+				return errUnchanged
+			}
+			secret, err := openWith(identity, sealed)
+			if err != nil {
+				return err
+			}
+			return replaceFile(path, secret)
+		}); err != nil {
+			return err
+		}
+		st.note(now, bcp.CredentialUnsealed, User{})
+		return errors.Join(os.Remove(file), SyncFolder(s.folder))
+	})
+	if err != nil {
+		return fmt.Errorf("unseal the keys: %w", err)
+	}
+	return nil
+}
+
+// removeDrafts removes what writers that were killed have left, which may hold keys
+// of before. The caller holds the lock.
+func (s *Store) removeDrafts() error {
+	var err error
+	for _, folder := range []string{s.folder, filepath.Join(filepath.Dir(s.folder), authorityFolder)} {
+		drafts, globErr := filepath.Glob(filepath.Join(folder, draftPrefix+"*"))
+		err = errors.Join(err, globErr)
+		for _, draft := range drafts {
+			err = errors.Join(err, os.Remove(draft))
+		}
+	}
+	return err
+}
+
+var errUnchanged = errors.New("unchanged")
+
+// eachSecret calls f with each file of a private key, those of checkpoints and of the
+// authority of TLS among them, and reports whether it changed one.
+func (s *Store) eachSecret(f func(path string, content []byte) error) (changed bool, err error) {
+	entries, err := os.ReadDir(s.folder)
+	if err != nil {
+		return false, err
+	}
+	authority := filepath.Join(filepath.Dir(s.folder), authorityFolder, authorityKey)
+	paths := []string{authority}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), keySuffix) || IsCheckpointKeyFile(e.Name()) {
+			paths = append(paths, filepath.Join(s.folder, e.Name()))
+		}
+	}
+	for _, path := range paths {
+		content, err := readFile(path)
+		if path == authority && errors.Is(err, fs.ErrNotExist) {
+			continue // not made yet
+		}
+		if err == nil {
+			err = f(path, content)
+		}
+		switch {
+		case err == nil:
+			changed = true
+		case !errors.Is(err, errUnchanged):
+			return changed, fmt.Errorf("%s: %w", filepath.Base(path), err)
+		}
+	}
+	return changed, nil
+}

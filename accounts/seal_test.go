@@ -1,0 +1,368 @@
+package accounts_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+var passphrase = []byte("correct horse battery")
+
+func asks(answer []byte, times *int) accounts.OpenOption {
+	return accounts.Passphrase(func() ([]byte, error) {
+		if times != nil {
+			*times++
+		}
+		return answer, nil
+	})
+}
+
+// openSeeds returns the key files that can be read without a passphrase.
+func openSeeds(t *testing.T, folder string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "keys", "*.nk"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d keys: %v", len(files), err)
+	}
+	var open []string
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.HasPrefix(content, []byte("age-encryption.org/v1\n")) {
+			open = append(open, filepath.Base(file))
+		}
+	}
+	return open
+}
+
+// signWith opens a store and uses its keys.
+func signWith(folder string, option accounts.OpenOption) error {
+	store, err := accounts.Open(folder, option)
+	if err != nil {
+		return err
+	}
+	_, err = accounts.Compile(store, scopes(), now)
+	return err
+}
+
+// A sealed store gives its keys to who knows the passphrase, and to nobody else;
+// what is made then is sealed too. Creds of before stay good.
+//
+// covers P7.5, BCP-19
+func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
+	t.Parallel()
+	store, folder := newStore(t)
+	store.LittleWork()
+	before := compile(t, store, scopes())
+	creds := issue(t, store)
+	for _, short := range [][]byte{nil, passphrase[:accounts.MinPassphrase-1]} {
+		if err := store.Seal(short); !errors.Is(err, accounts.ErrPassphrase) {
+			t.Errorf("%d characters: %v", len(short), err)
+		}
+	}
+	if err := store.Unseal(passphrase); !errors.Is(err, accounts.ErrNotSealed) {
+		t.Errorf("unsealed what is not: %v", err)
+	}
+	// A crash in between leaves some keys open: to seal again goes on.
+	kept, err := os.ReadFile(filepath.Join(folder, "keys", "gateway.nk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Seal(passphrase); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "keys", "gateway.nk"), kept, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Seal([]byte("another passphrase")); !errors.Is(err, accounts.ErrPassphrase) {
+		t.Errorf("sealed again with another: %v", err)
+	}
+	if err := store.Seal(passphrase); err != nil {
+		t.Fatal(err)
+	}
+	if open := openSeeds(t, folder); len(open) > 0 {
+		t.Errorf("%v lie open", open)
+	}
+	if sealed, err := store.Sealed(); err != nil || !sealed {
+		t.Errorf("sealed: %t, %v", sealed, err)
+	}
+
+	locked, err := accounts.Open(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := locked.Issue("main", 0, 0); !errors.Is(err, accounts.ErrSealed) {
+		t.Errorf("issued without the passphrase: %v", err)
+	}
+	if _, err := accounts.Compile(locked, scopes(), now); !errors.Is(err, accounts.ErrSealed) {
+		t.Errorf("compiled without the passphrase: %v", err)
+	}
+	if err := locked.RotateScope("main", 0, 0); !errors.Is(err, accounts.ErrSealed) {
+		t.Errorf("rotated without the passphrase: %v", err)
+	}
+	if err := locked.Revoke(creds.PublicKey); err != nil {
+		t.Errorf("to revoke one needs no key: %v", err)
+	}
+	if err := signWith(folder, asks([]byte("wrong horse battery"), nil)); !errors.Is(err, accounts.ErrPassphrase) {
+		t.Errorf("signed with a wrong passphrase: %v", err)
+	}
+	failed := errors.New("nobody is there")
+	if err := signWith(folder, accounts.Passphrase(func() ([]byte, error) { return nil, failed })); !errors.Is(err, failed) || !errors.Is(err, accounts.ErrSealed) {
+		t.Errorf("signed without an answer: %v", err)
+	}
+
+	asked := 0
+	open, err := accounts.Open(folder, asks(passphrase, &asked))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh, err := open.Issue("main", 0, 0, accounts.Restricted(accounts.Restriction{Connections: []string{accounts.WebSocket}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := open.RotateScope("researcher", bcp.RoleReader, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	after := compile(t, open, scopes())
+	if user, _ := userOf(t, fresh); claimsOf(t, after, accounts.Controllers).SigningKeys[user.Issuer] == nil {
+		t.Error("what was issued is refused")
+	}
+	if a, b := claimsOf(t, before, accounts.Core), claimsOf(t, after, accounts.Core); a.Subject != b.Subject || asked != 1 {
+		t.Errorf("the account is %s, was %s; asked %d times", b.Subject, a.Subject, asked)
+	}
+	if lie := openSeeds(t, folder); len(lie) > 0 {
+		t.Errorf("%v were made open", lie)
+	}
+
+	if err := open.Unseal([]byte("wrong horse battery")); !errors.Is(err, accounts.ErrPassphrase) {
+		t.Errorf("unsealed with a wrong passphrase: %v", err)
+	}
+	if err := open.Unseal(passphrase); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := locked.Issue("main", 0, 0); err != nil {
+		t.Errorf("unsealed: %v", err)
+	}
+	if lie := openSeeds(t, folder); len(lie) == 0 {
+		t.Error("they are sealed on")
+	}
+}
+
+// A sealed key without what it is sealed by is damage, and so is a seal that was
+// changed.
+//
+// covers P7.5
+func TestDamagedSealIsRefused(t *testing.T) {
+	t.Parallel()
+	store, folder := newStore(t)
+	store.LittleWork()
+	compile(t, store, scopes())
+	if err := store.Seal(passphrase); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(folder, "keys", "seal.age")
+	content, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, damaged := range map[string][]byte{"cut": content[:len(content)-1], "changed": append(bytes.Clone(content[:len(content)-1]), content[len(content)-1]^1), "empty": nil} {
+		if err := os.WriteFile(name, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := signWith(folder, asks(passphrase, nil)); err == nil {
+			t.Errorf("%s: signed", what)
+		}
+	}
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := accounts.Open(folder, asks(passphrase, nil)); err == nil {
+		t.Error("without it: opened")
+	}
+	if _, err := accounts.Open(folder); err == nil {
+		t.Error("without it and a passphrase: opened")
+	}
+}
+
+// secretFiles returns what the files with private keys hold, by their path.
+func secretFiles(t *testing.T, folder string) map[string][]byte {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "keys", "*.nk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string][]byte{}
+	for _, file := range append(files, filepath.Join(folder, "keys", "checkpoint.key"), filepath.Join(folder, "keys", "checkpoint.1.key"), filepath.Join(folder, "tls", "ca.key")) {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[file] = content
+	}
+	return found
+}
+
+// Whatever a kill leaves of sealing or unsealing, between each two files, opens with
+// the passphrase and is completed by the same command. No private key lies open
+// then, neither of those that sign checkpoints and certificates nor in a draft that
+// somebody else was killed over.
+//
+// covers P7.5, P11.2, BCP-19
+func TestSealingIsCompletedAfterAKill(t *testing.T) {
+	t.Parallel()
+	store, folder := newStore(t)
+	store.LittleWork()
+	compile(t, store, scopes())
+	var public [2]string // by shard
+	for shard := range public {
+		var err error
+		if _, public[shard], err = store.CheckpointKey(shard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	authority, err := accounts.OpenAuthority(folder, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := os.ReadFile(authority.File())
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := secretFiles(t, folder)
+	if err := store.Seal(passphrase); err != nil {
+		t.Fatal(err)
+	}
+	sealed := secretFiles(t, folder)
+	for path, content := range sealed {
+		if bytes.Contains(content, []byte("PRIVATE KEY")) || bytes.HasPrefix(content, []byte("S")) || !bytes.Contains(content, []byte("age-encryption.org/v1\n")) {
+			t.Errorf("%s lies open", filepath.Base(path))
+		}
+	}
+	works := func(what string) {
+		t.Helper()
+		option := asks(passphrase, nil)
+		if err := signWith(folder, option); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		opened, err := accounts.Open(folder, option)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		for shard, want := range public {
+			if _, got, err := opened.CheckpointKey(shard); err != nil || got != want {
+				t.Fatalf("%s: the key of checkpoints of shard %d: %v", what, shard, err)
+			}
+		}
+		if _, err := accounts.OpenAuthority(folder, time.Now(), option); err != nil {
+			t.Fatalf("%s: the authority: %v", what, err)
+		}
+	}
+	works("sealed")
+	locked, err := accounts.Open(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for shard, want := range public {
+		if _, _, err := locked.CheckpointKey(shard); !errors.Is(err, accounts.ErrSealed) {
+			t.Errorf("the key of checkpoints of shard %d without a passphrase: %v", shard, err)
+		}
+		if got, err := locked.CheckpointPublic(shard); err != nil || got != want {
+			t.Errorf("its public key: %v", err)
+		}
+	}
+	if _, err := accounts.OpenAuthority(folder, time.Now()); !errors.Is(err, accounts.ErrSealed) {
+		t.Errorf("the authority without a passphrase: %v", err)
+	}
+	if _, err := accounts.OpenAuthority(folder, time.Now(), asks([]byte("wrong horse battery"), nil)); !errors.Is(err, accounts.ErrPassphrase) {
+		t.Errorf("the authority with a wrong one: %v", err)
+	}
+	if now, err := os.ReadFile(authority.File()); err != nil || !bytes.Equal(now, certificate) {
+		t.Errorf("agents know another certificate: %v", err)
+	}
+	paths := slices.Sorted(maps.Keys(open))
+	for done := 0; done <= len(paths); done += 3 {
+		for complete, finish := range map[string]func() error{"sealing": func() error { return store.Seal(passphrase) }, "unsealing": func() error { return store.Unseal(passphrase) }} {
+			for i, path := range paths {
+				content := open[path]
+				if i < done {
+					content = sealed[path]
+				}
+				if err := os.WriteFile(path, content, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.WriteFile(filepath.Join(folder, "tls", ".new-0123"), open[paths[0]], 0o600); err != nil {
+				t.Fatal(err)
+			}
+			what := fmt.Sprintf("%d of %d are sealed, %s", done, len(paths), complete)
+			works(what)
+			if err := finish(); err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			works(what)
+			if complete == "unsealing" {
+				if diff := cmp.Diff(open, secretFiles(t, folder)); diff != "" {
+					t.Fatalf("%s: %s", what, diff)
+				}
+				if err := store.Seal(passphrase); err != nil {
+					t.Fatal(err)
+				}
+				sealed = secretFiles(t, folder)
+			}
+			for path, content := range secretFiles(t, folder) {
+				if !bytes.Contains(content, []byte("age-encryption.org/v1\n")) {
+					t.Fatalf("%s: %s lies open", what, filepath.Base(path))
+				}
+			}
+			if drafts, err := filepath.Glob(filepath.Join(folder, "*", ".new-*")); err != nil || len(drafts) > 0 {
+				t.Fatalf("%s: %v are left: %v", what, drafts, err)
+			}
+		}
+	}
+}
+
+// What is made where the keys are sealed is sealed.
+//
+// covers P7.5
+func TestKeysMadeInASealedStoreAreSealed(t *testing.T) {
+	t.Parallel()
+	store, folder := newStore(t)
+	store.LittleWork()
+	if err := store.Seal(passphrase); err != nil {
+		t.Fatal(err)
+	}
+	option := asks(passphrase, nil)
+	opened, err := accounts.Open(folder, option)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for shard := range 2 {
+		if _, _, err := opened.CheckpointKey(shard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := accounts.OpenAuthority(folder, time.Now()); !errors.Is(err, accounts.ErrSealed) {
+		t.Errorf("made an authority without a passphrase: %v", err)
+	}
+	if _, err := accounts.OpenAuthority(folder, time.Now(), option); err != nil {
+		t.Fatal(err)
+	}
+	for path, content := range secretFiles(t, folder) {
+		if !bytes.Contains(content, []byte("age-encryption.org/v1\n")) {
+			t.Errorf("%s lies open", filepath.Base(path))
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package agents
+
+import (
+	"crypto/sha256"
+	"os"
+	"time"
+
+	"github.com/nats-io/nkeys"
+)
+
+// fileInterval is how often a creds file is looked at.
+const fileInterval = time.Second
+
+// fileDigest is of the creds in a file, or zero where there are none: a file that
+// is being written is looked at again.
+func fileDigest(name string) (d [sha256.Size]byte) {
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return d
+	}
+	pair, err := nkeys.ParseDecoratedUserNKey(content)
+	if err != nil {
+		return d
+	}
+	pair.Wipe()
+	return sha256.Sum256(content)
+}
+
+// watchFile goes over to the creds that are written into the file, until the
+// connection is closed.
+func (c *Connection) watchFile(name string, held [sha256.Size]byte) {
+	ticker := time.NewTicker(fileInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-c.closed:
+			return
+		case <-ticker.C:
+		}
+		now := fileDigest(name)
+		if now == held || now == ([sha256.Size]byte{}) {
+			continue
+		}
+		held = now
+		c.log.Info("going over to other credentials")
+		if err := c.nc.ForceReconnect(); err != nil {
+			c.log.Warn("going over to other credentials", "error", err)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package agents_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Both agents' files are replaced twice while questions, answers and pushes go
+// through: nothing is lost and nothing comes twice. What was replaced is revoked
+// then, and nobody notices.
+//
+// covers A-REVOKED, A-RECONN, P9.2
+func TestCredentialsAreSwappedUnderTraffic(t *testing.T) {
+	t.Parallel()
+	state := filepath.Join(t.TempDir(), "state")
+	m, err := startMesh(t.Context(), state, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Stop(context.Background()) })
+	store, err := accounts.Open(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, held := map[bcp.AgentName]string{}, map[bcp.AgentName]accounts.Creds{}
+	connect := func(name bcp.AgentName) *agents.Connection {
+		files[name] = filepath.Join(t.TempDir(), string(name)+".creds")
+		creds, err := store.Issue(name, 0, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := creds.WriteFile(files[name]); err != nil {
+			t.Fatal(err)
+		}
+		held[name] = creds
+		c, err := agents.Connect(t.Context(), m.URL(), agents.CredsFile(files[name]), agents.Options{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
+	r := agents.NewReader(connect(researcher))
+	r.OnQuery(func(context.Context, agents.Query) (any, error) { return urgent, nil })
+	if err := r.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	controller := agents.NewController(connect(main))
+	seen := map[bcp.DeliveryID]int{}
+	deliveries := make(chan bcp.DeliveryID, 100_000)
+	controller.OnDelivery(func(ctx context.Context, d bcp.Delivery) error {
+		select {
+		case deliveries <- d.DeliveryID:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	if err := controller.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	pushed := 0
+	pace := time.NewTicker(10 * time.Millisecond) // the budget is to last
+	defer pace.Stop()
+	exchange := func() {
+		<-pace.C
+		if d, err := controller.AskAndWait(within(t), researcher, boolean, agents.AskOptions{}); err != nil || string(d.Response) != `{"urgent":true}` {
+			t.Fatalf("got %v, %v", d, err)
+		}
+		if result, err := r.Push(within(t), main, "mail", urgent, agents.PushOptions{}); err != nil || !result.Success {
+			t.Fatalf("got %v, %v", result, err)
+		}
+		pushed++
+	}
+	key := func(name bcp.AgentName) (connected string) {
+		err := m.Inspect(within(t), func(*bcp.State) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range m.Connections() {
+			if c.Agent == name {
+				connected = c.Key
+			}
+		}
+		return connected
+	}
+	for range 2 {
+		for name, file := range files {
+			next, err := store.Rotate(held[name].PublicKey, time.Hour, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := next.ReplaceFile(file); err != nil {
+				t.Fatal(err)
+			}
+			for end := time.Now().Add(patience); key(name) != next.PublicKey; exchange() {
+				if time.Now().After(end) {
+					t.Fatalf("%s does not go over to its new credentials", name)
+				}
+			}
+			if err := store.Revoke(held[name].PublicKey); err != nil {
+				t.Fatal(err)
+			}
+			held[name] = next
+		}
+	}
+	exchange()
+	for range pushed {
+		seen[next(t, deliveries, "a push")]++
+	}
+	none(t, deliveries, "a delivery too many")
+	if len(seen) != pushed {
+		t.Errorf("%d deliveries of %d pushes", len(seen), pushed)
+	}
+}

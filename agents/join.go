@@ -1,0 +1,86 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// ErrToken says that a text is no token of an invitation.
+var ErrToken = errors.New("agents: no token of an invitation")
+
+const tokenPrefix = "bcpjoin1."
+
+// Join makes a key, has the mesh sign it for the agent that a token invites, and
+// returns the text of a creds file and whose it is. The private key does not leave
+// this process. The token is good once; where no answer comes, Join asks again with
+// the same key until ctx ends.
+//
+// Errors: [ErrToken]; [*RefusedError], whatever is wrong with the invitation;
+// [*UnansweredError] when ctx ended first.
+func Join(ctx context.Context, url, token string, options ...nats.Option) (creds []byte, agent bcp.AgentName, role bcp.Role, err error) {
+	seed, invited, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(token), tokenPrefix), ".")
+	invitation, err := nkeys.FromSeed([]byte(seed))
+	if !ok || err != nil || !strings.HasPrefix(strings.TrimSpace(token), tokenPrefix) {
+		return nil, "", 0, ErrToken
+	}
+	defer invitation.Wipe()
+	invitationKey, err := invitation.PublicKey()
+	if err != nil || !nkeys.IsValidPublicUserKey(invitationKey) {
+		return nil, "", 0, ErrToken
+	}
+	own, err := nkeys.CreateUser()
+	if err != nil {
+		return nil, "", 0, fmt.Errorf("agents: joining: %w", err)
+	}
+	defer own.Wipe()
+	key, err := own.PublicKey()
+	if err != nil {
+		return nil, "", 0, fmt.Errorf("agents: joining: %w", err)
+	}
+	ownSeed, err := own.Seed()
+	if err != nil {
+		return nil, "", 0, fmt.Errorf("agents: joining: %w", err)
+	}
+	signature, err := own.Sign(bcp.JoinStatement(invitationKey, key))
+	if err != nil {
+		return nil, "", 0, fmt.Errorf("agents: joining: %w", err)
+	}
+	options = append([]nats.Option{
+		nats.Name("bcpmesh join"), nats.UserJWT(func() (string, error) { return invited, nil }, invitation.Sign),
+		nats.CustomInboxPrefix(subjects.JoinInbox(invitationKey)), nats.MaxReconnects(-1), nats.Timeout(dialTimeout),
+	}, options...)
+	nc, err := nats.Connect(url, options...)
+	if err != nil {
+		return nil, "", 0, fmt.Errorf("agents: joining: %w", err)
+	}
+	defer nc.Close()
+	o, err := Options{Name: "join"}.withDefaults()
+	if err != nil {
+		return nil, "", 0, err
+	}
+	c := newConnection(o)
+	c.nc = nc
+	var joined bcp.Joined
+	if err := c.askJSON(ctx, subjects.Join(invitationKey), bcp.JoinRequest{Type: bcp.TypeJoinRequest, Key: key, Signature: signature}, &joined); err != nil {
+		return nil, "", 0, err
+	}
+	if joined.Type != bcp.TypeJoined || joined.JWT == "" {
+		return nil, "", 0, ErrMessage
+	}
+	return credsText(joined.JWT, ownSeed), joined.Agent, joined.Role, nil
+}
+
+// credsText writes a creds file, as stock clients read it.
+func credsText(jwt string, seed []byte) []byte {
+	return fmt.Appendf(nil, "-----BEGIN NATS USER JWT-----\n%s\n------END NATS USER JWT------\n\n"+
+		"************************* IMPORTANT *************************\nNKEY Seed printed below can be used to sign and prove identity.\n\n"+
+		"-----BEGIN USER NKEY SEED-----\n%s\n------END USER NKEY SEED------\n\n*************************************************************\n", jwt, seed)
+}

@@ -1,0 +1,21 @@
+// Package mcp lets any host of the Model Context Protocol be an agent of a mesh:
+// it serves one agent, in one role, as MCP tools, resources and a prompt.
+//
+// A Controller's host gets BCPQuery, BCPInbox, BCPBudget and BCPSubscribe; a
+// Reader's host gets BCPQueries, BCPRespond and, if its definition lists it and a
+// subscription names it, BCPPublish. The schemas of the tools are made from what the agent really
+// has, and the host is told when that changes with a reload of the mesh.
+//
+// The package is a client of the mesh like any other: it uses package agents and
+// an agent's own credentials, on the same subjects and under the same permissions.
+// What a Controller's host gets of a Reader is what the gateway delivered, and
+// nothing else.
+//
+// Shortest correct use:
+//
+//	server := mcp.NewController(connection, mcp.Options{})
+//	server.Start, server.Serve or server.Handler, server.Stop
+//
+// The connection of a Reader needs agents.Options.Handlers of [MaxPending]: each
+// query that waits for the host takes one.
+package mcp

@@ -1,0 +1,148 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/hashicorp/go-hclog"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
+)
+
+// fault is why a call failed: a code of the protocol, what is wrong in words, and
+// what to do next.
+type fault struct {
+	Code   bcp.Code `json:"error"`
+	Detail string   `json:"detail"`
+	Next   string   `json:"what_next,omitempty"`
+}
+
+// faultOf returns a fault with a code, its constant text and its advice.
+func faultOf(code bcp.Code) *fault {
+	info := code.Info()
+	return &fault{code, info.Text, info.Decision}
+}
+
+// saying replaces the constant text.
+func (f *fault) saying(format string, args ...any) *fault {
+	f.Detail = fmt.Sprintf(format, args...)
+	return f
+}
+
+// next replaces the advice.
+func (f *fault) next(format string, args ...any) *fault {
+	f.Next = fmt.Sprintf(format, args...)
+	return f
+}
+
+// result is the fault as the result of a tool.
+func (f *fault) result() *sdk.CallToolResult {
+	text := string(f.Code) + ": " + f.Detail + "."
+	if f.Next != "" {
+		text += " What to do: " + f.Next + "."
+	}
+	return &sdk.CallToolResult{IsError: true, StructuredContent: f, Content: []sdk.Content{&sdk.TextContent{Text: text}}}
+}
+
+// refused turns an error of package agents into a fault. denied is the code for
+// what the server itself refuses.
+func refused(err error, denied bcp.Code) *fault {
+	var r *agents.RefusedError
+	var unanswered *agents.UnansweredError
+	switch {
+	case errors.As(err, &r):
+		f := faultOf(r.Code)
+		f.Detail = r.Detail
+		return f
+	case errors.As(err, &unanswered):
+		return faultOf(bcp.Unavailable).saying("the gateway did not answer in time").next("try again")
+	case errors.Is(err, nats.ErrPermissionViolation):
+		return faultOf(denied)
+	case errors.Is(err, context.Canceled):
+		return faultOf(bcp.Cancelled).saying("the call was cancelled")
+	case errors.Is(err, agents.ErrMessage):
+		return faultOf(bcp.Internal).saying("what the gateway says is not understood").next("tell the operator: is the encoding that of the agent's definition")
+	}
+	return faultOf(bcp.Internal).saying("%s", strings.TrimPrefix(err.Error(), "agents: "))
+}
+
+// handler makes the handler of a tool: work reads the arguments, and returns what
+// becomes of the call or why it failed. A panic is a mistake of ours, and ends no
+// more than the call.
+func handler(log hclog.Logger, work func(ctx context.Context, arguments []byte) (any, *fault)) sdk.ToolHandler {
+	return func(ctx context.Context, request *sdk.CallToolRequest) (result *sdk.CallToolResult, err error) {
+		defer func() {
+			if r := recover(); r != nil {
+				log.Error("a tool panicked", "tool", request.Params.Name, "panic", fmt.Sprintf("%T", r))
+				result, err = faultOf(bcp.Internal).result(), nil
+			}
+		}()
+		if len(request.Params.Arguments) > maxArguments {
+			return faultOf(bcp.MessageTooLarge).result(), nil
+		}
+		value, f := work(ctx, request.Params.Arguments)
+		if f != nil {
+			return f.result(), nil
+		}
+		b, err := json.Marshal(value, json.Deterministic(true))
+		if err != nil {
+			return nil, fmt.Errorf("encoding a result: %w", err)
+		}
+		// The text is for hosts that do not read structured results.
+		return &sdk.CallToolResult{StructuredContent: jsonMessage(b), Content: []sdk.Content{&sdk.TextContent{Text: string(b)}}}, nil
+	}
+}
+
+// jsonMessage is JSON that is ready, for encoders of both kinds.
+type jsonMessage []byte
+
+// MarshalJSON returns it.
+func (m jsonMessage) MarshalJSON() ([]byte, error) { return m, nil }
+
+// read decodes the arguments of a call strictly (PROTOCOL P2.2). Its error is for
+// the host, whose own bytes it may quote.
+func read(arguments []byte, into any) error {
+	if len(arguments) == 0 {
+		arguments = []byte("{}")
+	}
+	if err := wire.Check(arguments); err != nil {
+		return plain(err)
+	}
+	return plain(json.Unmarshal(arguments, into, json.RejectUnknownMembers(true)))
+}
+
+// plain leaves out what an error says of Go.
+func plain(err error) error {
+	var semantic *json.SemanticError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &semantic) && errors.Is(err, json.ErrUnknownName):
+		return fmt.Errorf("there is no argument %s", semantic.JSONPointer.LastToken())
+	case errors.As(err, &semantic) && semantic.JSONPointer != "":
+		return fmt.Errorf("%s has the wrong type or value", strings.ReplaceAll(strings.TrimPrefix(string(semantic.JSONPointer), "/"), "/", "."))
+	case errors.As(err, &semantic):
+		return errors.New("the arguments are no object")
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), "wire: "))
+}
+
+// members decodes an object into its members.
+func members(arguments []byte) (map[string]jsontext.Value, error) {
+	var m map[string]jsontext.Value
+	if err := read(arguments, &m); err != nil {
+		return nil, err
+	}
+	if m == nil {
+		return nil, errors.New("the arguments are no object")
+	}
+	return m, nil
+}

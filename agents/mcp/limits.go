@@ -1,0 +1,40 @@
+package mcp
+
+import "time"
+
+// Limits of what a host may ask of this package, and of what waits for it.
+const (
+	// MaxPending is how many queries wait for a Reader's host at a time. The
+	// gateway sends what is beyond it again.
+	MaxPending = 256
+	// maxListed is how many deliveries or queries one call lists: a model reads
+	// them all.
+	maxListed = 32
+	// maxAcknowledged is how many deliveries one call acknowledges.
+	maxAcknowledged = 256
+	// maxWait is how long a call waits at most. Hosts give up after a minute.
+	maxWait = 50 * time.Second
+	// maxArguments bounds the arguments of a call, in bytes, and maxMessage a
+	// whole message of a host.
+	maxArguments = 256 << 10
+	maxMessage   = 1 << 20
+
+	// callTimeout bounds one message to the gateway, over a mesh that is started
+	// again too, and resultTimeout how long the gateway may take to judge an
+	// answer.
+	callTimeout   = 30 * time.Second
+	resultTimeout = 10 * time.Second
+	// arrivalTime is how long an answer waits for its query: a Reader that has just
+	// connected gets its open queries a moment later.
+	arrivalTime = 2 * time.Second
+	// finishTimeout is how long a host that has closed its end is still answered.
+	finishTimeout = 10 * time.Second
+	// listTimeout is how long a start waits to hear what the agent has.
+	listTimeout = 5 * time.Second
+	// defaultRefresh is how often a Controller asks what it has.
+	defaultRefresh = 5 * time.Second
+	// notifyTimeout bounds one notification to the hosts.
+	notifyTimeout = 10 * time.Second
+	// sessionIdle is how long a session over HTTP lives without a request.
+	sessionIdle = 24 * time.Hour
+)

@@ -1,0 +1,126 @@
+package mcp
+
+import (
+	"crypto/rand"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// query is what the arguments of BCPQuery ask for.
+type query struct {
+	target        bcp.AgentName
+	spec          bcp.Spec
+	justification string
+	requestID     bcp.ClientID
+}
+
+// parseQuery reads the arguments of BCPQuery: those of a spec, as on the wire, and
+// who is to be asked. Whether they may be asked is for the gateway to say, but a
+// spec that is wrong in itself does not go there: it would count as a refusal.
+func parseQuery(arguments []byte) (query, *fault) {
+	q := query{requestID: bcp.ClientID(rand.Text())}
+	invalid := func(code bcp.Code, err error) (query, *fault) { return query{}, wrongArguments(code, err) }
+	var own struct {
+		Target        string `json:"target"`
+		Justification string `json:"justification"`
+		RequestID     string `json:"request_id"`
+	}
+	rest, err := split(arguments, &own, "target", "justification", "request_id")
+	if err != nil {
+		return invalid(bcp.Malformed, err)
+	}
+	if q.target, err = bcp.ParseAgentName(own.Target); err != nil {
+		return query{}, noReader()
+	}
+	if own.RequestID != "" {
+		if q.requestID, err = bcp.ParseClientID(own.RequestID); err != nil {
+			return invalid(bcp.Malformed, err)
+		}
+	}
+	q.justification = own.Justification
+	if q.spec, err = bcp.ParseSpec(rest); err != nil {
+		return invalid(bcp.InvalidQuery, plain(err))
+	}
+	if selfContained(q.spec) {
+		if _, err := bcp.Compile(q.spec, bcp.Settings{}); err != nil {
+			return invalid(bcp.InvalidQuery, err)
+		}
+	}
+	return q, nil
+}
+
+// parseSubscribe reads the arguments of BCPSubscribe: those of a subscription, as in
+// a definition, and whose it shall be. What is wrong in itself does not go to the
+// gateway: it would count as a refusal.
+func parseSubscribe(arguments []byte) (bcp.Proposal, *fault) {
+	invalid := func(code bcp.Code, err error) (bcp.Proposal, *fault) {
+		return bcp.Proposal{}, wrongArguments(code, err)
+	}
+	var own struct {
+		Target string `json:"target"`
+	}
+	rest, err := split(arguments, &own, "target")
+	if err != nil {
+		return invalid(bcp.Malformed, err)
+	}
+	var p bcp.Proposal
+	if p.Reader, err = bcp.ParseAgentName(own.Target); err != nil {
+		return bcp.Proposal{}, noReader()
+	}
+	if p.Subscription, err = bcp.ParseProposedSubscription(rest); err != nil {
+		return invalid(bcp.InvalidQuery, plain(err))
+	}
+	if selfContained(p.Subscription.Spec) {
+		if _, err := bcp.Compile(p.Subscription.Spec, bcp.Settings{Subscriptions: 1}); err != nil {
+			return invalid(bcp.InvalidQuery, err)
+		}
+	}
+	return p, nil
+}
+
+func wrongArguments(code bcp.Code, err error) *fault {
+	return faultOf(code).saying("%s", strings.TrimPrefix(err.Error(), "wire: ")).next("correct the arguments: the tool's schema says their form")
+}
+
+func noReader() *fault {
+	return faultOf(bcp.NoChannel).saying("target names no reader").next("BCPBudget lists the readers")
+}
+
+// split decodes some of the arguments of a call, and returns an object of the
+// others.
+func split(arguments []byte, into any, names ...string) (rest []byte, err error) {
+	others, err := members(arguments)
+	if err != nil {
+		return nil, err
+	}
+	mine := make(map[string]jsontext.Value, len(names))
+	for _, name := range names {
+		if value, ok := others[name]; ok {
+			mine[name] = value
+			delete(others, name)
+		}
+	}
+	b, err := json.Marshal(mine, json.Deterministic(true))
+	if err == nil {
+		err = read(b, into)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(others, json.Deterministic(true))
+}
+
+// selfContained reports whether a spec means the same in every mesh: it names no
+// word list of one, and has no constraints, which this package cannot compile.
+func selfContained(spec bcp.Spec) bool {
+	for _, q := range spec.Questions {
+		if q.Vocabulary != "" || q.ExpectedFormat == bcp.FormatVocabulary {
+			return false
+		}
+	}
+	return len(spec.Constraints) == 0
+}

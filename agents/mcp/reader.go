@@ -1,0 +1,324 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/hashicorp/go-hclog"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// The resources of a Reader.
+const (
+	queriesURI       = "bcp://queries"
+	subscriptionsURI = "bcp://subscriptions"
+)
+
+// reader is the side of a Reader. A query waits here, with its handler, until the
+// host answers it; what becomes of the answer is the result of the host's call.
+type reader struct {
+	server  *Server
+	log     hclog.Logger
+	agent   *agents.Reader
+	pending shelf[bcp.QueryID, *pendingQuery]
+	prompts *prompts
+	listed  chan struct{} // closed when the first list of subscriptions is here
+	once    sync.Once
+
+	mu            sync.Mutex // guards what follows
+	subscriptions []bcp.ActiveSubscription
+	results       map[bcp.QueryID]chan bcp.ValidationResult // of answers whose call waits
+}
+
+// pendingQuery is a query and the way to its handler.
+type pendingQuery struct {
+	agents.Query
+	validator *bcp.Validator // nil where the gateway alone can judge
+	answer    chan any       // has room for one
+}
+
+func newReader(s *Server, conn *agents.Connection) *reader {
+	r := &reader{server: s, log: s.log, agent: agents.NewReader(conn), prompts: newPrompts(), listed: make(chan struct{}),
+		results: map[bcp.QueryID]chan bcp.ValidationResult{}}
+	r.agent.OnQuery(r.queried)
+	r.agent.OnSubscriptions(r.subscribed)
+	r.agent.OnResult(r.judged)
+	r.agent.OnPrompt(r.prompts.handle)
+	s.resource(queriesURI, "queries", "The queries that wait for an answer, each with the JSON Schema of it.",
+		func(ctx context.Context) (any, error) { return r.waiting(ctx, 0, nil), nil })
+	s.resource(subscriptionsURI, "subscriptions", "The subscriptions that Controllers have declared to this Reader.",
+		func(context.Context) (any, error) {
+			return map[string]any{"subscriptions": r.active()}, nil
+		})
+	s.prompt("reader", "How to be a Reader", "How to answer queries and publish against subscriptions.", func() string { return readerPrompt })
+	return r
+}
+
+func (r *reader) start(ctx context.Context, _ func(func(context.Context))) error {
+	if err := r.agent.Start(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errNotListed)
+	defer cancel()
+	select {
+	case <-r.listed:
+		return nil
+	case <-ctx.Done():
+		_ = r.stop(ctx)
+		return context.Cause(ctx)
+	}
+}
+
+var errNotListed = errors.New("the gateway does not say what the reader's subscriptions are")
+
+// stop ends the context of what waits for the host, so that it comes again.
+func (r *reader) stop(ctx context.Context) error {
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	_ = r.agent.Stop(ended) // its error is that it was in a hurry
+	return nil
+}
+
+// queried keeps a query until the host answers it.
+func (r *reader) queried(ctx context.Context, q agents.Query) (any, error) {
+	p := &pendingQuery{Query: q, answer: make(chan any, 1)}
+	if selfContained(q.Spec) {
+		if v, err := bcp.Compile(q.Spec, bcp.Settings{}); err == nil {
+			p.validator = v
+		}
+	}
+	r.pending.put(q.QueryID, p)
+	r.server.updated(queriesURI)
+	select {
+	case answer := <-p.answer:
+		return answer, nil
+	case <-ctx.Done():
+		r.pending.take(q.QueryID)
+		return nil, context.Cause(ctx)
+	}
+}
+
+// subscribed has the tools follow the definitions.
+func (r *reader) subscribed(list []bcp.ActiveSubscription) {
+	r.mu.Lock()
+	r.subscriptions = list
+	r.mu.Unlock()
+	tools := map[*sdk.Tool]sdk.ToolHandler{
+		queriesTool(): handler(r.log, r.queries),
+		respondTool(): handler(r.log, r.respond),
+	}
+	if mayPublish(r.agent.Tools(), list) {
+		tools[publishTool(list)] = handler(r.log, r.publish)
+	}
+	r.server.announce(tools)
+	r.server.updated(subscriptionsURI)
+	r.once.Do(func() { close(r.listed) })
+}
+
+// mayPublish reports whether a Reader is offered BCPPublish: it lists the tool,
+// and somebody has subscribed.
+func mayPublish(tools []string, list []bcp.ActiveSubscription) bool {
+	return len(list) > 0 && slices.Contains(tools, bcp.ToolPublish)
+}
+
+func (r *reader) active() []bcp.ActiveSubscription {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]bcp.ActiveSubscription{}, r.subscriptions...)
+}
+
+// judged gives a result to the call that waits for it.
+func (r *reader) judged(result bcp.ValidationResult) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if waits := r.results[result.QueryID]; waits != nil && result.QueryID != "" {
+		select {
+		case waits <- result:
+		default:
+		}
+	}
+}
+
+// queryList is the result of BCPQueries.
+type queryList struct {
+	Notice  string        `json:"notice"`
+	Queries []listedQuery `json:"queries"`
+	More    int           `json:"more,omitzero"`
+	Prompts []bcp.Prompt  `json:"prompts,omitempty"`
+}
+
+// listedQuery is a query as its host sees it.
+type listedQuery struct {
+	QueryID    bcp.QueryID   `json:"query_id"`
+	Controller bcp.AgentName `json:"controller"`
+	bcp.Spec   `json:",inline"`
+	// Attempt is 0 first, and one more after each answer that was refused, for
+	// the reason in LastDetail.
+	Attempt    int    `json:"attempt"`
+	LastDetail string `json:"last_detail,omitempty"`
+	// Answer is the JSON Schema of the arguments of BCPRespond.
+	Answer any `json:"answer_schema"`
+}
+
+func (r *reader) queries(ctx context.Context, arguments []byte) (any, *fault) {
+	var in struct {
+		WaitSeconds int `json:"wait_seconds"`
+	}
+	if err := read(arguments, &in); err != nil {
+		return nil, faultOf(bcp.Malformed).saying("%s", err).next("BCPQueries takes wait_seconds, or nothing")
+	}
+	wait, f := waitOf(in.WaitSeconds)
+	if f != nil {
+		return nil, f
+	}
+	list := r.waiting(ctx, wait, r.prompts.coming())
+	list.Prompts = r.prompts.take()
+	return list, nil
+}
+
+func (r *reader) waiting(ctx context.Context, wait time.Duration, woken <-chan struct{}) queryList {
+	found, more := r.pending.wait(ctx, wait, woken, maxListed, func(*pendingQuery) bool { return true })
+	list := queryList{Notice: answerNotice, Queries: make([]listedQuery, 0, len(found)), More: more}
+	for _, p := range found {
+		list.Queries = append(list.Queries, listedQuery{p.QueryID, p.Controller, p.Spec, p.Attempt, p.LastDetail, answerSchema(p.QueryID, p.Spec)})
+	}
+	return list
+}
+
+// judgement is the result of BCPRespond and BCPPublish.
+type judgement struct {
+	Status string `json:"status"` // delivered or held
+	Detail string `json:"detail,omitempty"`
+}
+
+func (r *reader) respond(ctx context.Context, arguments []byte) (any, *fault) {
+	id, answer, f := parseAnswer(arguments)
+	if f != nil {
+		return nil, f
+	}
+	found, _ := r.pending.wait(ctx, arrivalTime, nil, 1, func(p *pendingQuery) bool { return p.QueryID == id })
+	if len(found) == 0 {
+		return nil, faultOf(bcp.QueryUnknown).next("BCPQueries lists the queries that wait for an answer")
+	}
+	p := found[0]
+	if f := p.check(answer); f != nil {
+		return nil, f
+	}
+	result := make(chan bcp.ValidationResult, 1)
+	r.mu.Lock()
+	if r.results[id] != nil {
+		r.mu.Unlock()
+		return nil, faultOf(bcp.AlreadyAnswered).saying("an answer to this query is being judged").next("wait for the call before")
+	}
+	r.results[id] = result
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		delete(r.results, id)
+		r.mu.Unlock()
+	}()
+	if _, waits := r.pending.take(id); !waits {
+		return nil, faultOf(bcp.AlreadyAnswered).next("BCPQueries lists the queries that wait for an answer")
+	}
+	p.answer <- answer.value()
+	r.server.updated(queriesURI)
+	timer := time.NewTimer(resultTimeout)
+	defer timer.Stop()
+	select {
+	case got := <-result:
+		return judged(got)
+	case <-timer.C:
+		return nil, faultOf(bcp.Unavailable).saying("the answer was sent, and the gateway has not said what became of it").
+			next("list BCPQueries: if the query waits again, answer it again")
+	case <-ctx.Done():
+		return nil, faultOf(bcp.Cancelled).saying("the call was cancelled after the answer was sent")
+	}
+}
+
+// judged turns the gateway's result into that of a call.
+func judged(got bcp.ValidationResult) (any, *fault) {
+	if got.Success || got.Status == bcp.StatusHeld {
+		return judgement{got.Status, got.Detail}, nil
+	}
+	f := faultOf(got.Code)
+	f.Detail = got.Detail
+	if got.QueryID != "" && f.Code == bcp.ValidationFailed {
+		f.Next = "the query comes again unless its retries are used up: list BCPQueries and correct the answer"
+	}
+	return nil, f
+}
+
+// check judges an answer as the gateway will, as far as that can be told here: a
+// refused answer would use up a retry.
+func (p *pendingQuery) check(a answer) *fault {
+	want := map[bcp.Category]string{1: "fields", 2: "answers", 3: "summary"}[p.Category]
+	switch {
+	case a.unknown && p.AllowNotEnoughInformation != nil && !*p.AllowNotEnoughInformation:
+		return faultOf(bcp.ValidationFailed).saying("this query does not take not_enough_information").next("answer with %s", want)
+	case a.unknown:
+		return nil
+	case a.member != want:
+		return faultOf(bcp.ValidationFailed).saying("a query of category %d is answered with %s, not %s", p.Category, want, a.member).
+			next("send %s as the query's answer_schema says", want)
+	}
+	return checkAnswer(p.validator, a.json())
+}
+
+// checkAnswer judges an answer on its own; without a validator nothing can be
+// said.
+func checkAnswer(v *bcp.Validator, raw []byte) *fault {
+	if v == nil {
+		return nil
+	}
+	if got := v.Validate(raw, bcp.JSON); got.Outcome == bcp.Reject {
+		return faultOf(bcp.ValidationFailed).saying("%s", bcp.ReaderDetail(bcp.ValidationFailed, got.Reason, got.Field, "", "")).
+			next("correct the answer; nothing was sent")
+	}
+	return nil
+}
+
+func (r *reader) publish(ctx context.Context, arguments []byte) (any, *fault) {
+	p, f := parsePublish(arguments)
+	if f != nil {
+		return nil, f
+	}
+	list := r.active()
+	at := slices.IndexFunc(list, func(s bcp.ActiveSubscription) bool {
+		return s.SubscriptionID == p.subscription && s.Controller == p.controller
+	})
+	if at < 0 {
+		var there []string
+		for _, s := range list {
+			there = append(there, fmt.Sprintf("%s of %s", s.SubscriptionID, s.Controller))
+		}
+		return nil, faultOf(bcp.SubscriptionNotFound).saying("%s", bcp.ReaderDetail(bcp.SubscriptionNotFound, 0, "", p.subscription, p.controller)).
+			next("publish against one of: %s", strings.Join(there, ", "))
+	}
+	if selfContained(list[at].Spec) {
+		if v, err := bcp.Compile(list[at].Spec, bcp.Settings{Subscriptions: 1}); err == nil {
+			if f := checkAnswer(v, p.response); f != nil {
+				return nil, f
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	result, err := r.agent.Push(ctx, p.controller, p.subscription, jsontext.Value(p.response), agents.PushOptions{PushID: p.pushID})
+	if err != nil {
+		f := refused(err, bcp.SubscriptionNotFound)
+		if f.Code == bcp.Unavailable {
+			f.next("try again with push_id %q and everything else the same: it is never charged twice", p.pushID)
+		}
+		return nil, f
+	}
+	return judged(result)
+}

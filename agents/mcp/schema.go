@@ -1,0 +1,321 @@
+package mcp
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Schemas are made from what an agent has and from specs. They keep to what hosts
+// and models understand: no alternatives at the top.
+
+// property is one property of an object, which is required unless it says
+// otherwise.
+type property struct {
+	name     string
+	schema   *jsonschema.Schema
+	optional bool
+}
+
+// object takes these properties and no others.
+func object(properties ...property) *jsonschema.Schema {
+	s := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}, AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}}
+	for _, p := range properties {
+		s.Properties[p.name] = p.schema
+		s.PropertyOrder = append(s.PropertyOrder, p.name)
+		if !p.optional {
+			s.Required = append(s.Required, p.name)
+		}
+	}
+	return s
+}
+
+func text(description string) *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "string", Description: description}
+}
+
+func integer(least, most float64, description string) *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "integer", Minimum: &least, Maximum: &most, Description: description}
+}
+
+// oneOf takes one of these words.
+func oneOf[T ~string](words []T, description string) *jsonschema.Schema {
+	s := text(description)
+	for _, w := range words {
+		s.Enum = append(s.Enum, string(w))
+	}
+	return s
+}
+
+func list(items *jsonschema.Schema, most int, description string) *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "array", Items: items, MaxItems: &most, Description: description}
+}
+
+func identifier(description string) *jsonschema.Schema {
+	s := text(description)
+	s.Pattern = "^[A-Za-z0-9_-]{1,64}$"
+	return s
+}
+
+func waitSeconds(what string) *jsonschema.Schema {
+	return integer(0, maxWait.Seconds(), "Wait this long for "+what+", if none waits. 0 only looks.")
+}
+
+// words of the wire, for enums of schemas.
+func typeWords() []string {
+	return []string{bcp.TypeBoolean.String(), bcp.TypeEnum.String(), bcp.TypeInteger.String()}
+}
+
+func formatWords() (words []string) {
+	for f := bcp.FormatPersonName; f < bcp.FormatSummary; f++ {
+		words = append(words, f.String())
+	}
+	return words
+}
+
+// querySchema is that of the arguments of BCPQuery: the seed's table, with what
+// this Controller may ask whom.
+func querySchema(channels []bcp.ChannelView) *jsonschema.Schema {
+	target, highest := targetProperty(channels, "The Reader to ask. ")
+	properties := append([]property{target}, specProperties(highest)...)
+	return object(append(properties,
+		property{name: "allow_not_enough_information", schema: &jsonschema.Schema{Type: "boolean", Description: "Whether the Reader may say that it does not know. Default true"}, optional: true},
+		property{name: "justification", schema: text(fmt.Sprintf("Only for an escalation (category 3, or 2 after an unanswered 1): why a lower category cannot do, in your own words, at most %d", bcp.MaxJustificationWords)), optional: true},
+		property{name: "request_id", schema: identifier("To repeat a call that got no reply: with the same id and arguments it is charged once"), optional: true},
+	)...)
+}
+
+// subscribeSchema is that of the arguments of BCPSubscribe: the keys of a
+// subscription in a definition, and whose it shall be.
+func subscribeSchema(channels []bcp.ChannelView) *jsonschema.Schema {
+	target, highest := targetProperty(channels, "The Reader that shall publish. ")
+	properties := append([]property{target, {name: "id", schema: identifier("Of your choice: what it publishes comes under it as subscription_id")}}, specProperties(highest)...)
+	return object(append(properties,
+		property{name: "max_rate", schema: described(&jsonschema.Schema{Type: "string", Pattern: "^[1-9][0-9]{0,3}/[smhd]$"}, "How often at most, such as 1/h or 10/d. Always say one"), optional: true},
+		property{name: "batch_window", schema: described(&jsonschema.Schema{Type: "string", Pattern: "^[1-9][0-9]*[smhd]$"}, "Have what comes within each such window delivered together, such as 15m"), optional: true},
+		property{name: "publish_when", schema: text("CEL condition over the answers: only what it holds for is published, such as urgent && score > 5"), optional: true},
+	)...)
+}
+
+// targetProperty names the Readers of a Controller, and returns the highest
+// category that it may use of any.
+func targetProperty(channels []bcp.ChannelView, what string) (target property, highest bcp.Category) {
+	highest = 1
+	var about []string
+	for _, c := range channels {
+		highest = max(highest, c.MaxCategory)
+		line := fmt.Sprintf("%s: categories up to %d", c.Reader, c.MaxCategory)
+		if c.Description != "" {
+			line += ". " + c.Description
+		}
+		about = append(about, line)
+	}
+	return property{name: "target", schema: oneOf(readersOf(channels), what+strings.Join(about, ". "))}, highest
+}
+
+// specProperties are the properties of a spec, up to a category.
+func specProperties(highest bcp.Category) []property {
+	category := integer(1, float64(highest), "The lowest that will do: 1 fields, 2 questions, 3 directive.")
+	for n := bcp.Category(1); n <= highest; n++ {
+		category.Enum = append(category.Enum, int(n))
+	}
+	words := integer(1, bcp.MaxSpecWords, "")
+	bound := &jsonschema.Schema{Type: "integer"}
+	values := list(&jsonschema.Schema{Type: "string"}, bcp.MaxValues, "enum: the choices")
+	field := object(
+		property{name: "name", schema: text("Of your choice; the answer has it")},
+		property{name: "type", schema: oneOf(typeWords(), "")},
+		property{name: "values", schema: values, optional: true},
+		property{name: "min", schema: described(bound, "integer: required"), optional: true},
+		property{name: "max", schema: described(bound, "integer: required"), optional: true},
+	)
+	question := object(
+		property{name: "id", schema: text("Of your choice; the answer has it")},
+		property{name: "question", schema: text("In words")},
+		property{name: "expected_format", schema: oneOf(formatWords(), "")},
+		property{name: "max_words", schema: described(words, "The answer's limit: as few as will do"), optional: true},
+		property{name: "values", schema: values, optional: true},
+		property{name: "min", schema: described(bound, "integer: its least value; date: the first year"), optional: true},
+		property{name: "max", schema: described(bound, "integer: its greatest value; date: the last year"), optional: true},
+		property{name: "max_chars", schema: integer(1, bcp.MaxAnswerChars, "Texts: the answer's limit in characters"), optional: true},
+		property{name: "alphabet", schema: oneOf([]string{"any", "ascii", "latin"}, "Texts: ascii costs least capacity"), optional: true},
+		property{name: "vocabulary", schema: text("vocabulary: a word list of the mesh"), optional: true},
+		property{name: "same_as", schema: text("Another question's id: the two answers must agree"), optional: true},
+	)
+	properties := []property{
+		{name: "category", schema: category},
+		{name: "fields", schema: list(field, bcp.MaxFields, "Category 1, and no other"), optional: true},
+	}
+	if highest >= 2 {
+		properties = append(properties, property{name: "questions", schema: list(question, bcp.MaxQuestions, "Category 2, and no other"), optional: true})
+	}
+	if highest >= 3 {
+		properties = append(properties, property{name: "directive", schema: text("Category 3: what to sum up"), optional: true})
+	}
+	return append(properties,
+		property{name: "max_words", schema: described(words, "Category 3: the summary's limit. Category 2: the limit of questions without one"), optional: true},
+		property{name: "constraints", schema: list(&jsonschema.Schema{Type: "string"}, bcp.MaxConstraints, "CEL expressions over the answers that must hold, such as start <= end"), optional: true},
+	)
+}
+
+func described(s *jsonschema.Schema, description string) *jsonschema.Schema {
+	c := *s
+	c.Description = description
+	return &c
+}
+
+// respondSchema is that of the arguments of BCPRespond; what each query wants of
+// them stands beside it in the list.
+func respondSchema() *jsonschema.Schema {
+	return object(
+		property{name: "query_id", schema: identifier("Of a query that BCPQueries lists")},
+		property{name: "fields", schema: &jsonschema.Schema{Type: "object", Description: "Category 1: every field's name and value"}, optional: true},
+		property{name: "answers", schema: list(object(
+			property{name: "id", schema: text("Of the question")},
+			property{name: "answer", schema: &jsonschema.Schema{Types: []string{"string", "integer", "boolean"}}},
+		), bcp.MaxQuestions, "Category 2: an answer to every question"), optional: true},
+		property{name: "summary", schema: text("Category 3"), optional: true},
+		property{name: "not_enough_information", schema: &jsonschema.Schema{Type: "boolean", Description: "true, in place of an answer that you do not know"}, optional: true},
+	)
+}
+
+// answerSchema is that of the arguments of BCPRespond for one query.
+func answerSchema(id bcp.QueryID, spec bcp.Spec) *jsonschema.Schema {
+	var named property
+	switch spec.Category {
+	case 1:
+		named = property{name: "fields", schema: specSchema(spec)}
+	case 2:
+		items := &jsonschema.Schema{}
+		for _, q := range spec.Questions {
+			items.AnyOf = append(items.AnyOf, object(
+				property{name: "id", schema: oneOf([]string{q.ID}, "")},
+				property{name: "answer", schema: questionSchema(q, spec.MaxWords)},
+			))
+		}
+		all := list(items, len(spec.Questions), "All of them, each once")
+		all.MinItems = all.MaxItems
+		named = property{name: "answers", schema: all}
+	default:
+		named = property{name: "summary", schema: specSchema(spec).Properties["summary"]}
+	}
+	named.optional = spec.AllowNotEnoughInformation == nil || *spec.AllowNotEnoughInformation
+	s := object(property{name: "query_id", schema: oneOf([]bcp.QueryID{id}, "")}, named)
+	if named.optional {
+		s.Properties["not_enough_information"] = &jsonschema.Schema{Type: "boolean", Enum: []any{true}, Description: "In place of " + named.name}
+		s.PropertyOrder = append(s.PropertyOrder, "not_enough_information")
+	}
+	return s
+}
+
+// specSchema is that of an answer to a spec: the map of names to values.
+func specSchema(spec bcp.Spec) *jsonschema.Schema {
+	var properties []property
+	switch spec.Category {
+	case 1:
+		for _, f := range spec.Fields {
+			properties = append(properties, property{name: f.Name, schema: fieldSchema(f)})
+		}
+	case 2:
+		for _, q := range spec.Questions {
+			properties = append(properties, property{name: q.ID, schema: questionSchema(q, spec.MaxWords)})
+		}
+	default:
+		properties = append(properties, property{name: "summary", schema: text(fmt.Sprintf("%s At most %s.", spec.Directive, wordCount(spec.MaxWords)))})
+	}
+	return object(properties...)
+}
+
+func fieldSchema(f bcp.Field) *jsonschema.Schema {
+	switch f.Type {
+	case bcp.TypeEnum:
+		return oneOf(f.Values, "")
+	case bcp.TypeInteger:
+		return bounded(&jsonschema.Schema{Type: "integer"}, f.Min, f.Max)
+	}
+	return &jsonschema.Schema{Type: "boolean"}
+}
+
+func bounded(s *jsonschema.Schema, least, most *int64) *jsonschema.Schema {
+	if least != nil {
+		s.Minimum = new(float64(*least))
+	}
+	if most != nil {
+		s.Maximum = new(float64(*most))
+	}
+	return s
+}
+
+func wordCount(n int) string {
+	if n == 1 {
+		return "1 word"
+	}
+	return fmt.Sprintf("%d words", n)
+}
+
+func questionSchema(q bcp.Question, standard int) *jsonschema.Schema {
+	words := q.MaxWords
+	if words == 0 {
+		words = standard
+	}
+	say := func(form string) string {
+		if words > 0 {
+			form += ", at most " + wordCount(words)
+		}
+		return strings.TrimSpace(q.Question + " As " + form + ".")
+	}
+	switch q.ExpectedFormat {
+	case bcp.FormatInteger:
+		return bounded(&jsonschema.Schema{Types: []string{"integer", "string"}, Description: say("an integer")}, q.Min, q.Max)
+	case bcp.FormatBoolean:
+		return &jsonschema.Schema{Types: []string{"boolean", "string"}, Description: say("true or false")}
+	case bcp.FormatEnum:
+		return oneOf(q.Values, say("one of the values"))
+	case bcp.FormatDate:
+		return text(say("one calendar date and nothing else, best 2026-03-15"))
+	case bcp.FormatTime:
+		return text(say("a time of day, such as 15:04"))
+	case bcp.FormatEmail:
+		return text(say("one e-mail address"))
+	case bcp.FormatShortList:
+		return text(say("a list, its items separated by commas"))
+	case bcp.FormatPersonName:
+		return text(say("a person's name"))
+	case bcp.FormatVocabulary:
+		return text(say("words of the list " + q.Vocabulary))
+	}
+	return text(say("plain words"))
+}
+
+// publishSchema is that of the arguments of BCPPublish. With several subscriptions
+// the response is one of theirs; which one, the call checks.
+func publishSchema(subscriptions []bcp.ActiveSubscription) *jsonschema.Schema {
+	var ids []bcp.SubscriptionID
+	var controllers []bcp.AgentName
+	var responses []*jsonschema.Schema
+	for _, s := range subscriptions {
+		if !slices.Contains(ids, s.SubscriptionID) {
+			ids = append(ids, s.SubscriptionID)
+		}
+		if !slices.Contains(controllers, s.Controller) {
+			controllers = append(controllers, s.Controller)
+		}
+		one := specSchema(s.Spec)
+		one.Title = fmt.Sprintf("%s of %s", s.SubscriptionID, s.Controller)
+		responses = append(responses, one)
+	}
+	response := responses[0]
+	if len(responses) > 1 {
+		response = &jsonschema.Schema{Type: "object", AnyOf: responses, Description: "As the subscription's spec says"}
+	}
+	return object(
+		property{name: "subscription_id", schema: oneOf(ids, "")},
+		property{name: "controller", schema: oneOf(controllers, "Who subscribed")},
+		property{name: "response", schema: response},
+		property{name: "push_id", schema: identifier("To repeat a call that got no reply: with the same id and response it is charged once"), optional: true},
+	)
+}

@@ -1,0 +1,151 @@
+package mcp
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// shelf holds what waits for a host, oldest first, by a key of its own. The zero
+// value is empty. It is bounded by whoever fills it: the gateway keeps a window of
+// unacknowledged deliveries, and MaxPending handlers of queries.
+type shelf[K comparable, V any] struct {
+	mu    sync.Mutex // guards what follows
+	order []K
+	items map[K]V
+	grown chan struct{} // closed and replaced when something is put; nil until somebody waits
+}
+
+// put adds an item, or replaces the one with its key.
+func (s *shelf[K, V]) put(key K, item V) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.items == nil {
+		s.items = make(map[K]V)
+	}
+	if _, there := s.items[key]; !there {
+		s.order = append(s.order, key)
+	}
+	s.items[key] = item
+	if s.grown != nil {
+		close(s.grown)
+		s.grown = nil
+	}
+}
+
+// take removes an item and reports whether it was there.
+func (s *shelf[K, V]) take(key K) (item V, there bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if item, there = s.items[key]; !there {
+		return item, false
+	}
+	delete(s.items, key)
+	for i, k := range s.order {
+		if k == key {
+			s.order = append(s.order[:i], s.order[i+1:]...)
+			break
+		}
+	}
+	return item, true
+}
+
+// listLocked returns the oldest items that match, up to most, and how many more
+// match. Called with mu held.
+func (s *shelf[K, V]) listLocked(most int, match func(V) bool) (found []V, more int) {
+	for _, key := range s.order {
+		switch item := s.items[key]; {
+		case !match(item):
+		case len(found) < most:
+			found = append(found, item)
+		default:
+			more++
+		}
+	}
+	return found, more
+}
+
+// wait returns the oldest items that match, up to most, and how many more match. It
+// waits until there is one, for a time at most, or until ctx ends or woken is
+// closed.
+func (s *shelf[K, V]) wait(ctx context.Context, d time.Duration, woken <-chan struct{}, most int, match func(V) bool) (found []V, more int) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		s.mu.Lock()
+		found, more = s.listLocked(most, match)
+		if s.grown == nil {
+			s.grown = make(chan struct{})
+		}
+		grown := s.grown
+		s.mu.Unlock()
+		if len(found) > 0 || d <= 0 {
+			return found, more
+		}
+		select {
+		case <-grown:
+		case <-timer.C:
+			return nil, 0
+		case <-woken:
+			return nil, 0
+		case <-ctx.Done():
+			return nil, 0
+		}
+	}
+}
+
+// prompts hands the messages of an agent's cron_schedules to the host, each
+// once. One that no call took before the end comes again.
+type prompts struct {
+	mu      sync.Mutex // guards what follows
+	waiting []*waitingPrompt
+	arrived chan struct{} // closed and replaced when one comes
+}
+
+type waitingPrompt struct {
+	bcp.Prompt
+	taken chan struct{}
+}
+
+func newPrompts() *prompts { return &prompts{arrived: make(chan struct{})} }
+
+// handle waits until a call took the prompt, which is acknowledged then.
+func (p *prompts) handle(ctx context.Context, prompt bcp.Prompt) {
+	one := &waitingPrompt{prompt, make(chan struct{})}
+	p.mu.Lock()
+	p.waiting = append(p.waiting, one)
+	close(p.arrived)
+	p.arrived = make(chan struct{})
+	p.mu.Unlock()
+	select {
+	case <-one.taken:
+	case <-ctx.Done():
+	}
+}
+
+// take returns what waits.
+func (p *prompts) take() []bcp.Prompt {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var list []bcp.Prompt
+	for _, one := range p.waiting {
+		list = append(list, one.Prompt)
+		close(one.taken)
+	}
+	p.waiting = nil
+	return list
+}
+
+// coming is closed where a prompt waits, or when one comes.
+func (p *prompts) coming() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.waiting) > 0 {
+		there := make(chan struct{})
+		close(there)
+		return there
+	}
+	return p.arrived
+}

@@ -1,0 +1,165 @@
+package bcp
+
+import "slices"
+
+// Check is one of the rules that a message is held to, one after the other: the
+// first that objects decides. The decision of a refusal names it.
+type Check uint8
+
+// The checks; their numbers are frozen, since journals hold them.
+const (
+	CheckRefusals       Check = 1
+	CheckMessage        Check = 2
+	CheckChannelFirst   Check = 3
+	CheckShape          Check = 4
+	CheckRepeat         Check = 5
+	CheckChannel        Check = 6
+	CheckCategory       Check = 7
+	CheckSpec           Check = 8
+	CheckJustified      Check = 9
+	CheckOwnWords       Check = 10
+	CheckSessionFailed  Check = 11
+	CheckEscalations    Check = 12
+	CheckCat2Queries    Check = 13
+	CheckBudget         Check = 14
+	CheckPushBudget     Check = 15
+	CheckCapacityBudget Check = 16
+	CheckWindowBudget   Check = 17
+	CheckTotalBudget    Check = 18
+	CheckReader         Check = 19
+	CheckOutbox         Check = 20
+	CheckQuery          Check = 21
+	CheckAnswered       Check = 22
+	CheckCancelled      Check = 23
+	CheckDeadline       Check = 24
+	CheckNoInformation  Check = 25
+	CheckAnswer         Check = 26
+	CheckQueue          Check = 27
+	CheckSubscription   Check = 28
+	CheckController     Check = 29
+	CheckAct            Check = 30
+	CheckItem           Check = 31
+	CheckInTime         Check = 32
+	CheckDigest         Check = 33
+	CheckApprover       Check = 34
+	CheckSignature      Check = 35
+	CheckStands         Check = 36
+	CheckApproval       Check = 37
+	CheckPermission     Check = 38
+	CheckErasure        Check = 39
+	CheckRate           Check = 40
+	CheckFilter         Check = 41
+	CheckBatch          Check = 42
+)
+
+// CheckInfo says what a check is.
+type CheckInfo struct {
+	Check Check
+	Name  string // its word in records
+	Rule  string // of bcp/PROTOCOL.md
+	Text  string // what holds where it passes
+	Key   string // of the definition that it looks at, empty for none
+}
+
+var checks = []CheckInfo{
+	{},
+	{CheckRefusals, "refusals", "P4.7", "the agent has not used up its refusals of this minute", "max_refusals"},
+	{CheckMessage, "message", "P2.2", "the message is well-formed, in the agent's encoding, and within its size", "encoding"},
+	{CheckChannelFirst, "channel_first", "P1.4", "there is a channel to look up an invalid spec in", ""},
+	{CheckShape, "shape", "P3.1", "the spec has the keys of its category", ""},
+	{CheckRepeat, "repeat", "P2.6", "its id was not used for other bytes", ""},
+	{CheckChannel, "channel", "P1.4", "both agents declare the channel", "bcp_channels"},
+	{CheckCategory, "category", "P1.3", "the channel allows the category", "max_category"},
+	{CheckSpec, "spec", "P3.1", "the spec is valid", ""},
+	{CheckJustified, "justified", "P6.1", "an escalation has a justification", "base_category"},
+	{CheckOwnWords, "own_words", "P6.4", "the justification quotes nothing that was delivered", ""},
+	{CheckSessionFailed, "session_failed", "P6.2", "the session has not tried more escalations than it has", "max_escalations"},
+	{CheckEscalations, "escalations", "P6.2", "the session has an escalation left", "max_escalations"},
+	{CheckCat2Queries, "cat2_queries", "P4.4", "the epoch has a query of category 2 left", "max_cat2_queries"},
+	{CheckBudget, "budget", "P4.2", "the epoch's budget has room", "budget_bits"},
+	{CheckPushBudget, "push_budget", "P4.7", "what pushes may take of it has room", "push_budget_bits"},
+	{CheckCapacityBudget, "capacity_budget", "P4.2", "the epoch's capacity budget has room", "capacity_budget_bits"},
+	{CheckWindowBudget, "window_budget", "P4.4", "the sliding window has room", "window_budget_bits"},
+	{CheckTotalBudget, "total_budget", "P1.3", "the controller's budget over all its channels has room", "total_budget_bits"},
+	{CheckReader, "reader", "P9.2", "the reader's command could be started", "command"},
+	{CheckOutbox, "outbox", "P9.1", "the channel has not too many deliveries that wait", ""},
+	{CheckQuery, "query", "P3.10", "the query is one that the reader was sent", ""},
+	{CheckAnswered, "answered", "P3.10", "the query is not answered, or ended, already", ""},
+	{CheckCancelled, "cancelled", "P7.6", "the controller has not closed the session", ""},
+	{CheckDeadline, "deadline", "P9.2", "the query's time is not over", "query_ttl"},
+	{CheckNoInformation, "no_information", "P3.9", "the spec allows not_enough_information", "allow_not_enough_information"},
+	{CheckAnswer, "answer", "P3", "the answer is one of its spec", ""},
+	{CheckQueue, "queue", "P7.4", "one more item may wait for a person", "max_pending_approvals"},
+	{CheckSubscription, "subscription", "P1.4", "the controller declares the subscription", "subscriptions"},
+	{CheckController, "controller", "P9.2", "the controller's command could be started", "command"},
+	{CheckAct, "act", "P10", "the operator's message is about an agent that it can be about", ""},
+	{CheckItem, "item", "P7.3", "the item waits", ""},
+	{CheckInTime, "in_time", "P7.3", "neither the item nor the signature has expired", "approval_ttl"},
+	{CheckDigest, "digest", "P7.3", "the decision is about the bytes that wait", ""},
+	{CheckApprover, "approver", "P7.3", "the person is an approver of the channel", "approvers"},
+	{CheckSignature, "signature", "P7.3", "the person signed the decision", ""},
+	{CheckStands, "stands", "P1.5", "the definitions of today still allow the item", "max_category"},
+	{CheckApproval, "approval", "P7.3", "the decision is one that the item can have", ""},
+	{CheckPermission, "permission", "P1.4", "the agent's channels give it the subject", "bcp_channels"},
+	{CheckErasure, "erasure", "P11.5", "the mesh needs nothing of what would be erased", ""},
+	{CheckRate, "rate", "P12.1", "the subscription's rate has room for a push", "max_rate"},
+	{CheckFilter, "filter", "P12.2", "the subscription's condition holds for the answer", "publish_when"},
+	{CheckBatch, "batch", "P12.3", "the delivery of the subscription's window takes one push more", "batch_window"},
+}
+
+// order has the checks of each kind of decision as its code has them; a test
+// compares the two.
+var order = map[DecisionKind][]Check{
+	KindAsk: {CheckRefusals, CheckMessage, CheckChannelFirst, CheckShape, CheckRepeat, CheckChannel, CheckCategory, CheckSpec,
+		CheckJustified, CheckOwnWords, CheckSessionFailed, CheckEscalations, CheckCat2Queries,
+		CheckBudget, CheckPushBudget, CheckCapacityBudget, CheckWindowBudget, CheckTotalBudget, CheckReader, CheckOutbox},
+	KindAnswer: {CheckRefusals, CheckMessage, CheckQuery, CheckAnswered, CheckCancelled, CheckDeadline, CheckNoInformation, CheckAnswer, CheckQueue},
+	KindPush: {CheckRefusals, CheckMessage, CheckRepeat, CheckSubscription, CheckRate, CheckBatch, CheckAnswer, CheckFilter,
+		CheckBudget, CheckPushBudget, CheckCapacityBudget, CheckWindowBudget, CheckTotalBudget, CheckQueue, CheckOutbox, CheckController},
+	KindSession:   {CheckRefusals, CheckMessage},
+	KindPropose:   {CheckChannel, CheckCategory, CheckSpec, CheckQueue},
+	KindTaint:     {CheckAct},
+	KindApproval:  {CheckMessage, CheckItem, CheckInTime, CheckDigest, CheckApprover, CheckSignature, CheckStands, CheckApproval},
+	KindViolation: {CheckPermission},
+	KindErase:     {CheckAct, CheckErasure},
+}
+
+// Checks returns the checks of a kind of decision in the order in which they are
+// made, empty for a kind that nothing can refuse.
+func Checks(kind DecisionKind) []Check { return slices.Clone(order[kind]) }
+
+// Info returns what a check is; that of an unknown one is empty.
+func (c Check) Info() CheckInfo {
+	if int(c) >= len(checks) {
+		return CheckInfo{}
+	}
+	return checks[c]
+}
+
+// String returns the check's word.
+func (c Check) String() string {
+	if name := c.Info().Name; name != "" {
+		return name
+	}
+	return "invalid"
+}
+
+// MarshalText returns the check's word; the zero value has none.
+func (c Check) MarshalText() ([]byte, error) {
+	name := c.Info().Name
+	if name == "" {
+		return nil, errWord
+	}
+	return []byte(name), nil
+}
+
+// UnmarshalText accepts exactly a check's word.
+func (c *Check) UnmarshalText(b []byte) error {
+	for _, info := range checks[1:] {
+		if info.Name == string(b) {
+			*c = info.Check
+			return nil
+		}
+	}
+	return errWord
+}

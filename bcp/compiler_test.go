@@ -1,0 +1,135 @@
+package bcp
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Equal specs under equal settings are compiled once; where anything differs that a
+// validator depends on, they are not shared.
+//
+// covers P1.3, P4.1
+func TestCompilerSharesEqualSpecs(t *testing.T) {
+	t.Parallel()
+	spec := Spec{Category: 1, Fields: []Field{{Name: "kind", Type: TypeEnum, Values: []string{"mail", "chat"}}}}
+	settings := Settings{Constraints: noConstraints}.OfSubscription(Subscription{}, 2)
+	var c Compiler
+	first, err := c.Compile(spec, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := spec
+	again.Fields = slices.Clone(spec.Fields)
+	again.Fields[0].Values = []string{"mail", "chat"}
+	if v, err := c.Compile(again, settings); err != nil || v != first {
+		t.Errorf("an equal spec: %v, %v", v != first, err)
+	}
+	// A field that is missing here is one that validators may share wrongly.
+	edits := map[string]func(*Settings){
+		"OnAnomaly":     func(s *Settings) { s.OnAnomaly = AnomalyReject },
+		"PreserveCase":  func(s *Settings) { s.PreserveCase = true },
+		"Vocabularies":  nil, // of the mesh, like the two below
+		"Rules":         nil,
+		"Constraints":   nil,
+		"ReleaseSlots":  func(s *Settings) { s.ReleaseSlots = 3 },
+		"ApprovalSlots": func(s *Settings) { s.ApprovalSlots = 3 },
+		"Subscriptions": func(s *Settings) { s.Subscriptions = 3 },
+		"PublishWhen":   func(s *Settings) { s.PublishWhen = `kind == "mail"` },
+	}
+	kind := reflect.TypeFor[Settings]()
+	for i := range kind.NumField() {
+		name := kind.Field(i).Name
+		edit, known := edits[name]
+		if !known {
+			t.Errorf("does a validator depend on Settings.%s? then so does what the compiler shares", name)
+		}
+		if edit == nil {
+			continue
+		}
+		other := settings
+		edit(&other)
+		v, err := c.Compile(spec, other)
+		if err != nil || v == first || reflect.ValueOf(v.settings).Field(i).Interface() != reflect.ValueOf(other).Field(i).Interface() {
+			t.Errorf("another %s: shared %v, %v", name, v == first, err)
+		}
+	}
+	narrower := spec
+	narrower.Fields = []Field{{Name: "kind", Type: TypeEnum, Values: []string{"mail", "call"}}}
+	if v, err := c.Compile(narrower, settings); err != nil || v == first || v.Prices() != first.Prices() {
+		t.Errorf("another spec: shared %v, %v", v == first, err)
+	}
+	for range 2 { // what is refused is not kept
+		if _, err := c.Compile(Spec{Category: 1}, settings); err == nil {
+			t.Error("a spec without fields was compiled")
+		}
+	}
+}
+
+func noConstraints(string, []Variable) (Constraint, error) { return nil, nil }
+
+// What is known of open queries is what the phases of all queries say, after every
+// decision.
+//
+// covers P4.5, P9.5
+func TestOpenQueriesAreThoseThatHaveNotEnded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, richMesh())
+	most := 0
+	for line := range strings.Lines(richHistory) {
+		line, _, _ = strings.Cut(line, "=>")
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		w.act(strings.TrimSpace(line))
+		for id, q := range w.state.queries {
+			if known := w.state.open[id] == q; known != (q.phase != phaseEnded) {
+				t.Errorf("after %q query %s is at phase %d, and known as open: %v", line, id, q.phase, known)
+			}
+		}
+		for id := range w.state.open {
+			if w.state.queries[id] == nil {
+				t.Errorf("after %q query %s is open and unknown", line, id)
+			}
+		}
+		most = max(most, len(w.state.open))
+	}
+	if most < 2 || len(w.state.queries) == len(w.state.open) {
+		t.Errorf("at most %d queries were open and all still are", most)
+	}
+}
+
+// What a State says of one agent's channels is what the definitions have.
+//
+// covers P1.4, P9.3
+func TestChannelsOfAnAgent(t *testing.T) {
+	t.Parallel()
+	m := richMesh()
+	s, err := NewState(Config{Mesh: m, Constraints: noConstraints})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range append(m.Agents, Agent{Name: "nobody"}) {
+		var asks []ChannelKey
+		pushes := 0
+		for _, c := range m.Channels {
+			if c.Controller == a.Name {
+				asks = append(asks, c.ChannelKey)
+			}
+			if c.Reader == a.Name {
+				pushes += len(c.Subscriptions)
+			}
+		}
+		if got := s.ChannelsOf(a.Name); !slices.Equal(got, asks) {
+			t.Errorf("channels of %s: %v, want %v", a.Name, got, asks)
+		}
+		if got := len(s.Channels(a.Name, time.Time{}).Channels); got != len(asks) {
+			t.Errorf("%s is shown %d channels, want %d", a.Name, got, len(asks))
+		}
+		if got := len(s.Subscriptions(a.Name).Subscriptions); got != pushes {
+			t.Errorf("%s may push %d subscriptions, want %d", a.Name, got, pushes)
+		}
+	}
+}

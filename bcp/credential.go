@@ -1,0 +1,108 @@
+package bcp
+
+import "slices"
+
+// CredentialAct is what was done with the keys and the credentials of a mesh.
+// The words are frozen, since journals hold them.
+type CredentialAct string
+
+// The acts.
+const (
+	CredentialIssued   CredentialAct = "issue"           // somebody was given credentials
+	CredentialRevoked  CredentialAct = "revoke"          // credentials are refused from then on
+	CredentialRotated  CredentialAct = "rotate"          // others take their place
+	CredentialScope    CredentialAct = "rotate-scope"    // an agent's signing key was replaced
+	CredentialAccount  CredentialAct = "rotate-account"  // all signing keys of an account were: its public key
+	CredentialOperator CredentialAct = "rotate-operator" // the operator's signing key was: the new one
+	CredentialIdentity CredentialAct = "rotate-identity" // the operator's own key was: the new one
+	CredentialInvited  CredentialAct = "invite"          // somebody may join once, with a key of its own
+	CredentialJoined   CredentialAct = "join"            // and did
+	CredentialRefused  CredentialAct = "refuse-join"     // and was refused
+	CredentialSealed   CredentialAct = "seal"            // the keys were sealed with a passphrase
+	CredentialUnsealed CredentialAct = "unseal"          // and were not any more
+)
+
+// CredentialActs returns every act.
+func CredentialActs() []CredentialAct {
+	return []CredentialAct{
+		CredentialIssued, CredentialRevoked, CredentialRotated, CredentialScope, CredentialAccount, CredentialOperator, CredentialIdentity,
+		CredentialInvited, CredentialJoined, CredentialRefused, CredentialSealed, CredentialUnsealed,
+	}
+}
+
+// Valid reports whether it is one of the acts.
+func (a CredentialAct) Valid() bool { return slices.Contains(CredentialActs(), a) }
+
+// CredentialChange is what a decision of [KindCredential] is about, beside its
+// agent and its public key.
+type CredentialChange struct {
+	// Number counts the changes of the key store. One that was recorded twice has
+	// one number: a gateway died between the record and its receipt.
+	Number uint64 `msgpack:"n" json:"number"`
+	// Time is when it was done, which may be while the mesh rested. Unix
+	// nanoseconds.
+	Time int64 `msgpack:"t" json:"time"`
+	// Role of the agent whose credentials they are.
+	Role Role `msgpack:"r,omitempty" json:"role,omitzero"`
+	// Until ends what was given, or what is left of what was taken; 0 is never.
+	// Unix nanoseconds.
+	Until int64 `msgpack:"u,omitempty" json:"until,omitzero"`
+	// Limits say where and how the credentials are good, a line each.
+	Limits []string `msgpack:"l,omitempty" json:"limits,omitempty"`
+}
+
+// DecideCredential records what was done with keys or credentials. Who joined did
+// it itself; the rest is the operator's.
+func (s *State) DecideCredential(m Moment, act CredentialAct, agent AgentName, key string, c CredentialChange) Decision {
+	d := s.next(m, KindCredential)
+	d.Agent, d.Role, d.Event, d.Target, d.Key, d.Credential = Operator, RoleOperator, string(act), agent, key, &c
+	if act == CredentialJoined || act == CredentialRefused {
+		d.Agent, d.Role = agent, c.Role
+	}
+	return d
+}
+
+// DecideConnection records that a connection of an agent or a person began or
+// ended: by the public key of its credentials, and from which host.
+func (s *State) DecideConnection(m Moment, kind DecisionKind, agent AgentName, role Role, key, host string) Decision {
+	d := s.DecideEvent(m, kind, agent, role, "", 0)
+	d.Key, d.Note = key, host
+	return d
+}
+
+// DecideShared records that credentials are used in two places at once, with the
+// hosts.
+func (s *State) DecideShared(m Moment, agent AgentName, role Role, key, hosts string) Decision {
+	d := s.next(m, KindAlert)
+	d.Agent, d.Role, d.Event, d.Key, d.Note = agent, role, string(AlertShared), key, hosts
+	return d
+}
+
+// JoinRequest is what who joins a mesh asks with. Key is the public nkey that it
+// has made, and Signature its signature of [JoinStatement], in base64.
+type JoinRequest struct {
+	Type      string `json:"type"` // TypeJoinRequest
+	Key       string `json:"public_key"`
+	Signature []byte `json:"signature"`
+}
+
+// Joined is the answer: the credentials, but for the private key, which nobody
+// else has.
+type Joined struct {
+	Type  string    `json:"type"` // TypeJoined
+	Agent AgentName `json:"agent"`
+	Role  Role      `json:"role"`
+	JWT   string    `json:"jwt"`
+}
+
+// The types of these messages.
+const (
+	TypeJoinRequest = "bcp_join_request"
+	TypeJoined      = "bcp_joined"
+)
+
+// JoinStatement is what who joins signs with the key that it has made, so that
+// nobody is given credentials for a key of somebody else.
+func JoinStatement(invitation, key string) []byte {
+	return []byte("bcpmesh join 1\n" + invitation + "\n" + key)
+}

@@ -1,0 +1,136 @@
+package bcp
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// An erasure destroys the sealing keys of a channel's days (PROTOCOL P11.5). Its
+// decision stands in the journal first. From there on the state holds nothing of
+// those days: what a journal that opens made of it is then what one makes whose
+// keys are destroyed.
+
+// What an erasure takes.
+const (
+	ErasePayloads = "payloads"         // and specs, client ids, salts
+	EraseAll      = "payloads and raw" // also the messages as they came
+)
+
+// EraseRequest asks for an erasure. A channel without names is of the decisions
+// that belong to none.
+type EraseRequest struct {
+	Controller AgentName `json:"controller,omitempty"`
+	Reader     AgentName `json:"reader,omitempty"`
+	// Before is the first day that is kept, as 2006-01-02 in UTC. It begins a day
+	// ago at least.
+	Before string `json:"before"`
+	Raw    bool   `json:"raw,omitzero"`
+}
+
+// DecideErase judges an erasure. Where something would be needed of what it takes
+// it is refused, and reasons say what, a line each.
+func (s *State) DecideErase(m Moment, r EraseRequest) (d Decision, reasons []string) {
+	d = s.next(m, KindErase)
+	d.Agent, d.Role, d.Controller, d.Reader, d.Event = Operator, RoleOperator, r.Controller, r.Reader, ErasePayloads
+	if r.Raw {
+		d.Event = EraseAll
+	}
+	before, err := time.Parse(time.DateOnly, r.Before)
+	for _, name := range []AgentName{r.Controller, r.Reader} {
+		if _, bad := ParseAgentName(string(name)); bad != nil && r != (EraseRequest{Before: r.Before, Raw: r.Raw}) {
+			err = bad
+		}
+	}
+	if err != nil || before.Unix() < 0 {
+		return d.refuse(CheckAct, Malformed), []string{"it needs a controller, a reader and a date such as 2026-03-15"}
+	}
+	if latest := d.At().Add(-clientMemory); before.After(latest) {
+		return d.refuse(CheckAct, Malformed), []string{"request ids are remembered for a day: the date is " + latest.Format(time.DateOnly) + " at the latest"}
+	}
+	d.Before = before.UnixNano()
+	if reasons = s.needed(&d); len(reasons) > 0 {
+		return d.refuse(CheckErasure, Malformed), reasons
+	}
+	d.Verdict = Accept
+	return d, nil
+}
+
+// needed says what an erasure would take that the mesh still needs.
+func (s *State) needed(d *Decision) (reasons []string) {
+	add := func(n int, what string) {
+		if n > 0 {
+			reasons = append(reasons, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	key := ChannelKey{Controller: d.Controller, Reader: d.Reader}
+	open, remembered, held, waiting, gathered := 0, 0, 0, 0, 0
+	for _, q := range s.queries {
+		switch {
+		case q.channel != key || q.since >= d.Before:
+		case q.phase == phaseEnded:
+			remembered++
+		default:
+			open++
+		}
+	}
+	for _, it := range s.items {
+		if it.channel() == key && it.Since.UnixNano() < d.Before {
+			held++
+		}
+	}
+	for _, out := range s.Outbox(key) {
+		if out.since < d.Before {
+			waiting++
+		}
+	}
+	if ch := s.channels[key]; ch != nil {
+		for _, p := range ch.pushes {
+			for i := range p.batches {
+				if p.batches[i].since < d.Before {
+					gathered += p.batches[i].count
+				}
+			}
+		}
+	}
+	add(open, "queries of those days are open")
+	add(remembered, "queries of those days ended less than a day ago")
+	add(held, "items of those days wait for a person")
+	add(waiting, "deliveries of those days are not acknowledged")
+	if gathered > 0 {
+		reasons = append(reasons, pushesOf(gathered)+" of those days wait for the end of a window")
+	}
+	if a := s.agents[d.Controller]; a != nil {
+		session := &a.session
+		if session.begun && !session.closed && session.since < d.Before && d.Time-session.touched < int64(s.mesh.IdleTimeout) {
+			reasons = append(reasons, "the controller's session began before and is open: bcpmesh session close ends it")
+		}
+	}
+	return reasons
+}
+
+// applyErase forgets what the state holds of the days of an erasure.
+func (s *State) applyErase(d *Decision) {
+	if a := s.agents[d.Controller]; a != nil {
+		session := &a.session
+		session.releases = slices.Clone(session.releases) // they were handed out
+		for i := range session.releases {
+			if r := &session.releases[i]; r.Reader == d.Reader && r.Time.UnixNano() < d.Before {
+				r.Content = nil
+			}
+		}
+		if session.begun && session.since < d.Before { // and over
+			session.quotes = quotations{}
+		}
+	}
+	if a := s.agents[d.Reader]; a != nil {
+		a.notices = slices.Clone(a.notices)
+		for i := range a.notices {
+			n := &a.notices[i]
+			if result, ok := n.Message.(ValidationResult); ok && n.Peer == d.Controller && n.held < d.Before {
+				result.PushID = ""
+				n.Message = result
+			}
+		}
+	}
+}

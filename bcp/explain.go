@@ -1,0 +1,306 @@
+package bcp
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Explanation says why a decision came out as it did: the rules that its message
+// was held to, in order, which of them decided, and what would have to change.
+// It follows from the decision, which names the check that objected, and from
+// the table that has the checks in the order of the code.
+type Explanation struct {
+	Seq     uint64       `json:"seq"`
+	Time    time.Time    `json:"time"`
+	Kind    DecisionKind `json:"kind"`
+	Verdict Outcome      `json:"verdict,omitzero"`
+	Code    Code         `json:"code,omitempty"`
+	Outcome Code         `json:"outcome,omitempty"`
+	// Rules are those that were looked at, the one that objected last.
+	Rules []Evaluated `json:"rules"`
+	// Rule is the number of the rule that decided, in bcp/PROTOCOL.md, and
+	// Decided what it decided.
+	Rule    string `json:"rule,omitempty"`
+	Decided string `json:"decided"`
+	// Changes are what would let it through, each by itself.
+	Changes []string `json:"changes,omitempty"`
+}
+
+// Evaluated is one rule that was looked at.
+type Evaluated struct {
+	Check  Check  `json:"check"`
+	Rule   string `json:"rule"`
+	Text   string `json:"text"`
+	Passed bool   `json:"passed"`
+	Detail string `json:"detail,omitempty"` // figures of this decision
+}
+
+// Explain explains a decision, as it stands in the journal or in the audit. m
+// are the definitions that keys and values are taken from, nil for none; where
+// they have changed since, so have their values.
+func Explain(d *Decision, m *Mesh) Explanation {
+	e := explainer{d: d}
+	if m != nil {
+		e.mesh = m
+		key, _ := d.Channel()
+		e.channel, e.known = m.Channel(key)
+	}
+	x := Explanation{Seq: d.Seq, Time: d.At(), Kind: d.Kind, Verdict: d.Verdict, Code: d.Code, Outcome: d.Outcome, Rules: []Evaluated{},
+		Rule: d.Rule(), Decided: e.decided(), Changes: e.changes()}
+	if d.Repeat {
+		return x
+	}
+	for _, c := range order[d.Kind] {
+		objects := c == d.Check
+		if objects || e.looked(c) {
+			info := c.Info()
+			if objects {
+				info.Rule = x.Rule
+			}
+			x.Rules = append(x.Rules, Evaluated{c, info.Rule, info.Text, !objects, e.detail(c)})
+		}
+		if objects {
+			break
+		}
+	}
+	return x
+}
+
+// Rule returns the number of the rule that decided, in bcp/PROTOCOL.md; it is
+// empty where every rule was kept and nothing else is to say.
+func (d *Decision) Rule() string {
+	switch {
+	case d.Repeat:
+		return "P2.6"
+	case d.Check == CheckAnswer:
+		return d.Reason.rule(d.Category)
+	case d.Check != 0:
+		return d.Check.Info().Rule
+	case d.Kind == KindAsk && d.Verdict == Hold:
+		return "P6.3"
+	case d.Verdict == Hold && d.Category == 3:
+		return "P3.5"
+	case d.Verdict == Hold:
+		return "P3.6"
+	case d.Kind == KindApproval:
+		return "P7.3"
+	case d.Kind == KindBatch:
+		return "P12.3"
+	case d.Kind == KindExpire && d.Outcome == Cancelled:
+		return "P7.6"
+	case d.Kind == KindExpire && d.Item != "":
+		return "P7.3"
+	case d.Kind == KindExpire:
+		return "P9.2"
+	case d.Outcome == NotEnoughInformation:
+		return "P3.9"
+	}
+	return ""
+}
+
+// rule is the number of the rule that an answer of a category broke.
+func (r Reason) rule(c Category) string {
+	switch r {
+	case ReasonTooLarge, ReasonMalformed:
+		return "P2.2"
+	case ReasonWords, ReasonWordLength:
+		return "P3.3"
+	case ReasonScript, ReasonCharacters, ReasonAlphabet, ReasonEmpty:
+		return "P3.4"
+	case ReasonAnomaly:
+		return "P3.6"
+	}
+	switch c {
+	case 1:
+		return "P3.1"
+	case 3:
+		return "P3.5"
+	}
+	return "P3.2"
+}
+
+type explainer struct {
+	d       *Decision
+	mesh    *Mesh
+	channel Channel
+	known   bool // channel is
+}
+
+// looked reports whether a check that did not object was made at all: some are
+// for one kind of message, or for budgets that are not set.
+func (e *explainer) looked(c Check) bool {
+	d := e.d
+	switch c {
+	case CheckChannelFirst:
+		return d.Check == CheckShape
+	case CheckPushBudget:
+		return d.Kind == KindPush
+	case CheckRate:
+		return e.subscription().MaxRate.Count > 0
+	case CheckFilter:
+		return e.subscription().PublishWhen != ""
+	case CheckBatch:
+		return e.subscription().BatchWindow > 0
+	case CheckCapacityBudget:
+		return !e.known || e.channel.CapacityBudget > 0
+	case CheckWindowBudget:
+		return !e.known || e.channel.WindowBudget > 0
+	case CheckTotalBudget:
+		return e.mesh == nil || e.total() > 0
+	case CheckJustified, CheckOwnWords, CheckEscalations:
+		return d.Escalation || d.Check != 0
+	case CheckCat2Queries:
+		return d.Category == 2
+	case CheckNoInformation:
+		return d.Outcome == NotEnoughInformation
+	case CheckAnswer:
+		return d.Outcome != NotEnoughInformation
+	case CheckQueue:
+		return d.Verdict == Hold || d.Check != 0
+	}
+	return true
+}
+
+// subscription is that of a push as it stands in the definitions today.
+func (e *explainer) subscription() Subscription {
+	for _, sub := range e.channel.Subscriptions {
+		if sub.ID == e.d.Subscription {
+			return sub
+		}
+	}
+	return Subscription{}
+}
+
+func (e *explainer) total() Bits {
+	if e.mesh == nil {
+		return 0
+	}
+	a, _ := e.mesh.Agent(e.d.Controller)
+	return a.TotalBudget
+}
+
+// limit is the value of a budget's key today.
+func (e *explainer) limit(c Check) (limit Bits, known bool) {
+	switch c {
+	case CheckBudget:
+		return e.channel.Budget, e.known
+	case CheckPushBudget:
+		return e.channel.PushBudget, e.known
+	case CheckCapacityBudget:
+		return e.channel.CapacityBudget, e.known
+	case CheckWindowBudget:
+		return e.channel.WindowBudget, e.known
+	case CheckTotalBudget:
+		return e.total(), e.mesh != nil
+	}
+	return 0, false
+}
+
+// left is what a budget that refused had left.
+func (d *Decision) left() Bits { return max(0, d.Price-d.Lack) }
+
+func isBudget(c Check) bool { return c >= CheckBudget && c <= CheckTotalBudget }
+
+// detail has the figures of a check.
+func (e *explainer) detail(c Check) string {
+	d := e.d
+	if c == d.Check && isBudget(c) {
+		text := fmt.Sprintf("it costs %s bits, and %s are left", d.Price, d.left())
+		if limit, known := e.limit(c); known {
+			text += fmt.Sprintf("; %s is %s", c.Info().Key, limit)
+		}
+		return text
+	}
+	accepted := d.Check == 0 && d.accepted()
+	switch c {
+	case CheckCategory:
+		if e.known {
+			return fmt.Sprintf("category %d; max_category is %d", d.Category, e.channel.MaxCategory)
+		}
+		return fmt.Sprintf("category %d", d.Category)
+	case CheckBudget:
+		if accepted && e.known {
+			return fmt.Sprintf("it costs %s bits; %s of %s are spent with it", d.Nominal, d.Balance.Spent(), e.channel.Budget)
+		}
+	case CheckPushBudget:
+		if accepted && e.known {
+			return fmt.Sprintf("%s of %s are taken by pushes with it", d.Balance.Pushed, e.channel.PushBudget)
+		}
+	case CheckCapacityBudget:
+		if accepted && e.known {
+			return fmt.Sprintf("it costs %s capacity bits; %s of %s are spent with it", d.Capacity, d.Balance.SpentCapacity(), e.channel.CapacityBudget)
+		}
+	case CheckCat2Queries:
+		if e.known && e.channel.MaxCat2Queries >= 0 {
+			return fmt.Sprintf("max_cat2_queries is %d", e.channel.MaxCat2Queries)
+		}
+		return "no limit"
+	case CheckAnswer:
+		return e.answer()
+	case CheckRate:
+		return "max_rate is " + e.subscription().MaxRate.String()
+	case CheckBatch:
+		return fmt.Sprintf("batch_window is %s; a delivery has at most %d pushes", windowText(e.subscription().BatchWindow), MaxBatchPushes)
+	case CheckFilter:
+		if when := e.subscription().PublishWhen; when != "" {
+			return "publish_when is " + when
+		}
+	}
+	return ""
+}
+
+// answer says what was found about an answer.
+func (e *explainer) answer() string {
+	d := e.d
+	var parts []string
+	if d.Reason != 0 {
+		parts = append(parts, strings.TrimPrefix(d.Field+": "+d.Reason.String(), ": "))
+	}
+	if len(d.Anomalies) > 0 {
+		parts = append(parts, strings.Join(d.Anomalies, ", "))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// decided says what came of it.
+func (e *explainer) decided() string {
+	d := e.d
+	switch {
+	case d.Repeat:
+		return "it repeats a message that was decided before, and hears the same"
+	case d.Kind == KindViolation:
+		return fmt.Sprintf("the server denied the %s %s a subject that none of its channels gives it", d.Role, d.Agent)
+	case d.Verdict == Reject && d.Outcome != "":
+		return fmt.Sprintf("refused: %s. No retry is left, and the query ends: %s", d.Code, d.Outcome)
+	case d.Verdict == Reject && d.Attempt > 0:
+		return fmt.Sprintf("refused: %s. The reader is asked again", d.Code)
+	case d.Verdict == Reject:
+		return "refused: " + string(d.Code)
+	case d.Kind == KindAsk && d.Verdict == Hold:
+		return "held: an escalation to category 3 waits for a person"
+	case d.Verdict == Hold && d.Category == 3:
+		return "held: a summary waits for a person"
+	case d.Verdict == Hold:
+		return "held: the rules object, and a person decides"
+	case d.Kind == KindApproval && d.Outcome != "":
+		return fmt.Sprintf("a person decided: %s. The query ends: %s", d.Event, d.Outcome)
+	case d.Kind == KindApproval:
+		return "a person decided: " + d.Event
+	case d.Kind == KindAcknowledge:
+		return "its receiver has it"
+	case d.Outcome != "":
+		return "the query ends: " + string(d.Outcome)
+	case d.Kind == KindBatch:
+		return fmt.Sprintf("the window ended, and its delivery has %s", pushesOf(d.Count))
+	case d.Gathered():
+		return fmt.Sprintf("accepted, %s bits; it waits for the end of its window", d.Nominal)
+	case d.Delivery != "":
+		return fmt.Sprintf("accepted and delivered, %s bits", d.Nominal)
+	case d.Kind == KindAsk:
+		return fmt.Sprintf("accepted, %s bits reserved", d.Nominal)
+	case d.Verdict == Accept:
+		return "accepted"
+	}
+	return "recorded: " + strings.TrimSpace(d.Kind.String()+" "+d.Event)
+}

@@ -1,0 +1,210 @@
+package bcp
+
+import "fmt"
+
+// changes says what would have let a refused or held message through: keys of
+// the definitions with a value that suffices, or another message.
+func (e *explainer) changes() []string {
+	d, c := e.d, &e.channel
+	key := func(name string, value any) string {
+		return fmt.Sprintf("%s: %v on the channel of %s and %s", name, value, d.Controller, d.Reader)
+	}
+	switch d.Check {
+	case CheckRefusals:
+		if e.mesh != nil {
+			return []string{"wait for the next minute", fmt.Sprintf("a max_refusals above %d/m in mesh.yaml", e.mesh.MaxRefusals)}
+		}
+		return []string{"wait for the next minute", "a higher max_refusals in mesh.yaml"}
+	case CheckMessage:
+		return []string{e.smaller()}
+	case CheckChannelFirst, CheckChannel:
+		return []string{fmt.Sprintf("an entry {peer: %s, role: controller} of %s and an entry {peer: %s, role: reader} of %s, under bcp_channels", d.Reader, d.Controller, d.Controller, d.Reader)}
+	case CheckShape, CheckSpec:
+		return []string{"a spec that bcpmesh validate takes"}
+	case CheckRepeat:
+		return []string{"another request_id or push_id for other bytes"}
+	case CheckCategory:
+		changes := []string{key("max_category", d.Category)}
+		if e.known {
+			changes = append(changes, fmt.Sprintf("an ask in category %d", c.MaxCategory))
+		}
+		return changes
+	case CheckJustified:
+		return e.withBase("escalation.justification, of 1 to 100 words of the controller's own")
+	case CheckOwnWords:
+		return e.withBase("a justification that has no six consecutive words of a delivery")
+	case CheckSessionFailed, CheckEscalations:
+		changes := []string{"a new session: bcpmesh session close, then open", "an ask that is no escalation"}
+		if e.known {
+			changes = append(changes, key("max_escalations", c.MaxEscalations+1)+", for the next session")
+		}
+		return changes
+	case CheckCat2Queries:
+		changes := []string{"an ask in category 1", "a new epoch: bcpmesh session open --renew"}
+		if e.known {
+			changes = append(changes, key("max_cat2_queries", c.MaxCat2Queries+1))
+		}
+		return changes
+	case CheckBudget, CheckPushBudget, CheckCapacityBudget, CheckWindowBudget, CheckTotalBudget:
+		return e.cheaper()
+	case CheckReader:
+		return []string{fmt.Sprintf("a command of %s that can be started", d.Reader)}
+	case CheckController:
+		return []string{fmt.Sprintf("a command of %s that can be started", d.Controller)}
+	case CheckOutbox:
+		return []string{fmt.Sprintf("%s acknowledges the deliveries that wait for it", d.Controller)}
+	case CheckQuery:
+		return []string{"an answer to a query that the gateway sent to this reader, on the subject that it names"}
+	case CheckAnswered:
+		return []string{"nothing: a query is answered once"}
+	case CheckCancelled:
+		return []string{"the controller asks again in a session that it leaves open"}
+	case CheckDeadline:
+		changes := []string{"an answer within the query's time"}
+		if e.known {
+			changes = append(changes, key("query_ttl", "more than "+c.QueryTTL.String()))
+		}
+		return changes
+	case CheckNoInformation:
+		return []string{"allow_not_enough_information: true in the ask"}
+	case CheckAnswer:
+		return e.answerable()
+	case CheckQueue:
+		changes := []string{"approvers decide what waits: bcpmesh approvals watch"}
+		if e.known {
+			changes = append(changes, key("max_pending_approvals", c.MaxPendingApprovals+1))
+		}
+		return changes
+	case CheckSubscription:
+		return []string{fmt.Sprintf("a subscription with id: %s in the entry {peer: %s, role: controller} of %s", d.Subscription, d.Reader, d.Controller)}
+	case CheckFilter:
+		return []string{"an answer for which publish_when holds, which bcp_subscriptions_active shows the reader",
+			fmt.Sprintf("another publish_when of the subscription %s, or none", d.Subscription)}
+	case CheckAct:
+		return []string{"an act that bcpmesh has a command for, about an agent of the mesh"}
+	case CheckItem:
+		return []string{"an item that bcpmesh approvals list shows"}
+	case CheckInTime:
+		return []string{"a decision before the item's deadline", key("approval_ttl", "longer")}
+	case CheckDigest:
+		return []string{"a decision about what bcpmesh approvals show shows now"}
+	case CheckApprover:
+		return []string{fmt.Sprintf("%s among the approvers of the channel or of mesh.yaml", d.Agent)}
+	case CheckSignature:
+		return []string{"a decision signed with the key of the connection that it comes over"}
+	case CheckStands:
+		return []string{"the definitions under which it was held", "rejecting the item"}
+	case CheckApproval:
+		return []string{"a decision that this kind of item can have; an edit has to be valid for its spec"}
+	case CheckPermission:
+		return []string{"a channel that gives the agent this subject, under bcp_channels of both ends; subjects of the mesh's own it is never given"}
+	}
+	if d.Verdict == Hold && d.Kind != KindAsk && d.Category < 3 {
+		return []string{key("on_anomaly", "flag") + " delivers it with its codes", "an answer that the rules do not object to"}
+	}
+	if d.Verdict == Hold {
+		return []string{"nothing: category 3 always waits for a person (P3.5, P6.3); an ask in category 2 does not"}
+	}
+	return nil
+}
+
+func (e *explainer) smaller() string {
+	if e.d.Code == MessageTooLarge {
+		return "a shorter message: what an agent may send follows from the longest text of the spec"
+	}
+	if e.mesh != nil {
+		if a, ok := e.mesh.Agent(e.d.Agent); ok {
+			return fmt.Sprintf("exactly the documented message, in %s", a.Encoding)
+		}
+	}
+	return "exactly the documented message, in the sender's encoding"
+}
+
+// withBase adds that category 2 need not be an escalation.
+func (e *explainer) withBase(first string) []string {
+	changes := []string{first}
+	if e.d.Category == 2 && e.known && e.channel.BaseCategory == 1 {
+		changes = append(changes, fmt.Sprintf("base_category: 2 on the channel of %s and %s", e.d.Controller, e.d.Reader))
+	}
+	return changes
+}
+
+// cheaper says what would fit a budget, and which budget would do.
+func (e *explainer) cheaper() []string {
+	d := e.d
+	info := d.Check.Info()
+	where := fmt.Sprintf("on the channel of %s and %s", d.Controller, d.Reader)
+	if d.Check == CheckTotalBudget {
+		where = "of " + string(d.Controller)
+	}
+	left := d.left()
+	more := fmt.Sprintf("a %s that is %s greater, %s", info.Key, d.Lack, where)
+	if limit, known := e.limit(d.Check); known {
+		more = fmt.Sprintf("%s: %s %s", info.Key, roundBits(limit+d.Lack), where)
+	}
+	changes := []string{more}
+	form := fmt.Sprintf("a form that costs at most %s bits: ", left)
+	switch words := left / WordBits; {
+	case d.Check == CheckCapacityBudget:
+		changes = append(changes, form+"fewer possible answers")
+	case left < Bit:
+		changes = append(changes, "nothing that costs a bit fits; a value that is known in advance costs none")
+	case words == 0:
+		changes = append(changes, form+fmt.Sprintf("%s at 1 bit each", counted(int64(left/Bit), "boolean")))
+	default:
+		changes = append(changes, form+fmt.Sprintf("%s at 11 bits each, or %s at 1 bit", counted(int64(words), "word"), counted(int64(left/Bit), "boolean")))
+	}
+	if d.Check == CheckWindowBudget {
+		return append(changes, "time: bcpmesh ledger forecast shows when the window gives back how much")
+	}
+	return append(changes, "a new epoch: bcpmesh session open --renew")
+}
+
+// roundBits writes bits as a definition can have them.
+func roundBits(b Bits) string {
+	if b%Bit == 0 {
+		return fmt.Sprint(int64(b / Bit))
+	}
+	return b.String()
+}
+
+func counted(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// answerable says how an answer would have been taken.
+func (e *explainer) answerable() []string {
+	d := e.d
+	where := "of the spec"
+	if d.Field != "" {
+		where = "of " + d.Field
+	}
+	switch d.Reason {
+	case ReasonWords:
+		return []string{"fewer words", fmt.Sprintf("a greater max_words %s; each word costs %s bits", where, WordBits)}
+	case ReasonWordLength:
+		return []string{"words of at most 24 characters"}
+	case ReasonLength:
+		return []string{"a shorter answer", "a greater max_chars " + where}
+	case ReasonAlphabet:
+		return []string{"letters of its alphabet", "alphabet: any " + where + ", which costs capacity bits"}
+	case ReasonValue:
+		return []string{"one of the values " + where, "another value in them: log2 of their number is the price"}
+	case ReasonRange:
+		return []string{"a number within min and max", "wider bounds " + where + ": log2 of their range is the price"}
+	case ReasonAnomaly:
+		return []string{"an answer that the rules do not object to", fmt.Sprintf("on_anomaly: review on the channel of %s and %s, so that a person decides, or flag", d.Controller, d.Reader)}
+	case ReasonMissing:
+		return []string{"an answer to every field and question"}
+	case ReasonUnknownName:
+		return []string{"only the fields and questions of the spec"}
+	case ReasonType, ReasonFormat:
+		return []string{"a value of the exact type and format " + where}
+	case ReasonEmpty:
+		return []string{"a word or more"}
+	}
+	return []string{"an answer as the spec has it: bcpmesh validate judges one"}
+}

@@ -1,0 +1,337 @@
+package bcp
+
+import (
+	"encoding/binary"
+
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+//lint:file-ignore U1000 the fields _msgpack tell the library to write arrays
+
+// The saved forms are MessagePack arrays. Their order is part of the format:
+// whoever changes it changes checkpointVersion.
+type (
+	savedState struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Version         int
+		Mesh            Digest
+		Last            []byte // the newest decision, as EncodeDecision wrote that much of it
+		Head            Digest
+		Origin          int64
+		Keys            []savedKey // channels, by which the rest names them
+		Agents          []savedAgent
+		Channels        []savedChannel
+		Open            []savedQuery // by acceptance
+		Ended           []savedQuery // as they ended
+		Items           []savedItem
+		Firsts          []savedFirst // oldest first
+		Decided         []savedDecided
+		Deadlines       []savedTimer
+		Alerts          []savedAlert
+		Crons           []savedCron
+		ForeignAgents   []AgentName
+		ForeignChannels []int
+	}
+	savedKey struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Controller, Reader AgentName
+	}
+	savedAgent struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Name               AgentName
+		Mark               Digest
+		Reported, Exposure Taint
+		Renewals           uint64
+		RefusedIn          int64
+		Refused            int
+		Unavailable        bool
+		Sources            []string
+		Notices            []savedNotice
+		Session            savedSession
+	}
+	savedSession struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		ID                        SessionID
+		Begun, ByDelivery, Closed bool
+		Since, Touched            int64
+		Provoked                  bool
+		ProvokedEnd               int64
+		Exposure                  Taint
+		Quotes                    []byte // 16 bytes each, sorted
+		Releases                  []savedRelease
+	}
+	savedRelease struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Reader       AgentName
+		Query        QueryID
+		Subscription SubscriptionID
+		Category     Category
+		Outcome      Code
+		Content      []byte
+		Nominal      Bits
+		Time         int64
+	}
+	savedNotice struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		ID       DeliveryID
+		Role     Role
+		Peer     AgentName
+		Schedule string
+		Prompt   bool
+		Message  []byte // JSON
+		Time     int64  // of a prompt, or of the item that a result is about
+	}
+	savedChannel struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Key                int
+		Mark               Digest
+		Epoch              uint64
+		Started            int64
+		Renewal            uint64
+		Pools              []savedPool
+		Span               int64   // of the window
+		Window             []int64 // begin and sum in turn
+		Alerted, Exhausted uint64
+		Spender            SessionID
+		Spent              Bits
+		SpentAlerted       bool
+		Past               []Bits
+		Pushes             []savedPushes
+		Session            SessionID
+		Escalations        int
+		Armed, Arming      int
+		ArmingAt           int64
+		Failed             bool
+		Pending            int
+		Outbox             []savedOutgoing
+	}
+	savedPushes struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Subscription     SubscriptionID
+		Times            []int64
+		Released, Before int64
+		Batches          []savedBatch
+	}
+	savedBatch struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Release, Since    int64
+		Category          Category
+		Count, Bytes      int
+		Nominal, Capacity Bits
+		Timing            bool
+		Taint             Taint
+		Pushes            []savedPushed
+	}
+	savedPushed struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Response  []byte
+		Anomalies []string
+	}
+	savedPool struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Epoch      uint64
+		Balance    Balance
+		Open, Held int
+		Shown      Bits
+		ShownAt    int64
+	}
+	savedOutgoing struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		ID                DeliveryID
+		Query             QueryID
+		Subscription      SubscriptionID
+		Category          Category
+		Response          []byte
+		Batch             []savedPushed
+		Outcome           Code
+		Anomalies         []string
+		Nominal, Capacity Bits
+		Taint             Taint
+		Seq               uint64
+		Since, Release    int64
+		Order             uint64
+	}
+	savedQuery struct { // see fields
+		ID                QueryID
+		Key               int
+		Session           SessionID
+		Epoch             uint64
+		Category          Category
+		Spec              []byte
+		Asked             bool // its spec compiles
+		MaxBytes          int
+		Nominal, Capacity Bits
+		Accepted          uint64
+		Since, Deadline   int64
+		Attempt           int
+		Phase             uint8
+		Sent              bool
+		Item              ItemID
+		Cancelled         bool
+		EndedAt           int64
+		Heard             Code
+		Others            int
+	}
+	savedItem struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		ID                ItemID
+		Kind              ItemKind
+		Key               int
+		Query             QueryID
+		Subscription      SubscriptionID
+		Category          Category
+		Anomalies         []string
+		Taint             Taint
+		Nominal, Capacity Bits
+		Since, Deadline   int64
+		Counted           bool
+		Content           []byte
+		Justification     string
+		Client            ClientID
+	}
+	savedFirst struct { // see fields
+		Key               []byte
+		Digest            Digest
+		Time              int64
+		Verdict           Outcome
+		Code              Code
+		Reason            Reason
+		Field             string
+		Query             QueryID
+		Category          Category
+		Nominal, Capacity Bits
+		Epoch             uint64
+		Balance           []byte // six numbers, empty for none: there are many of these
+		Repeats           int
+	}
+	savedDecided struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		ID         ItemID
+		At         int64
+		Code       Code
+		Content    []byte
+		Controller AgentName
+	}
+	savedTimer struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		At    int64
+		Query QueryID
+		Item  ItemID
+		Cron  int
+	}
+	savedAlert struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Key   int
+		Kind  AlertKind
+		Epoch uint64
+	}
+	savedCron struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Last, Due int64
+	}
+)
+
+// A checkpoint of a busy day has a million of the two below. For them reflection
+// would be most of a start.
+
+func (q *savedQuery) fields(c *coder) {
+	letters(c, &q.ID)
+	number(c, &q.Key)
+	letters(c, &q.Session)
+	number(c, &q.Epoch)
+	number(c, &q.Category)
+	c.bytes(&q.Spec)
+	c.flag(&q.Asked)
+	number(c, &q.MaxBytes)
+	number(c, &q.Nominal)
+	number(c, &q.Capacity)
+	number(c, &q.Accepted)
+	number(c, &q.Since)
+	number(c, &q.Deadline)
+	number(c, &q.Attempt)
+	number(c, &q.Phase)
+	c.flag(&q.Sent)
+	letters(c, &q.Item)
+	c.flag(&q.Cancelled)
+	number(c, &q.EndedAt)
+	letters(c, &q.Heard)
+	number(c, &q.Others)
+}
+
+func (f *savedFirst) fields(c *coder) {
+	c.bytes(&f.Key)
+	c.digest(&f.Digest)
+	number(c, &f.Time)
+	number(c, &f.Verdict)
+	letters(c, &f.Code)
+	number(c, &f.Reason)
+	letters(c, &f.Field)
+	letters(c, &f.Query)
+	number(c, &f.Category)
+	number(c, &f.Nominal)
+	number(c, &f.Capacity)
+	number(c, &f.Epoch)
+	c.bytes(&f.Balance)
+	number(c, &f.Repeats)
+}
+
+const (
+	queryFields = 21
+	firstFields = 14
+)
+
+// EncodeMsgpack writes the fields as a list.
+func (q *savedQuery) EncodeMsgpack(e *msgpack.Encoder) error { return encodeFields(e, q, queryFields) }
+
+// DecodeMsgpack reads them.
+func (q *savedQuery) DecodeMsgpack(d *msgpack.Decoder) error { return decodeFields(d, q, queryFields) }
+
+// EncodeMsgpack writes the fields as a list.
+func (f *savedFirst) EncodeMsgpack(e *msgpack.Encoder) error { return encodeFields(e, f, firstFields) }
+
+// DecodeMsgpack reads them.
+func (f *savedFirst) DecodeMsgpack(d *msgpack.Decoder) error { return decodeFields(d, f, firstFields) }
+
+// save writes the six numbers of a balance, and nothing for an empty one.
+func (b Balance) save() (saved []byte) {
+	if b == (Balance{}) {
+		return nil
+	}
+	for _, n := range [...]int64{int64(b.Settled), int64(b.Reserved), int64(b.Pushed), int64(b.SettledCapacity), int64(b.ReservedCapacity), int64(b.Cat2Queries)} {
+		saved = binary.AppendVarint(saved, n)
+	}
+	return saved
+}
+
+func restoreBalance(saved []byte) (b Balance, ok bool) {
+	if len(saved) == 0 {
+		return Balance{}, true
+	}
+	var n [6]int64
+	for i := range n {
+		size := 0
+		if n[i], size = binary.Varint(saved); size <= 0 {
+			return Balance{}, false
+		}
+		saved = saved[size:]
+	}
+	return Balance{Settled: Bits(n[0]), Reserved: Bits(n[1]), Pushed: Bits(n[2]), SettledCapacity: Bits(n[3]), ReservedCapacity: Bits(n[4]),
+		Cat2Queries: int(n[5])}, len(saved) == 0
+}

@@ -1,0 +1,184 @@
+package bcp
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/binary"
+	"errors"
+	"slices"
+)
+
+// Private is the part of a decision that agents and people said, or that would
+// tell it: what the audit does not show. In a record it is sealed.
+type Private struct {
+	// Client is the request_id or push_id, and ClientDigest the digest of the
+	// message that bore it.
+	Client       ClientID `msgpack:"cl,omitempty"`
+	ClientDigest Digest   `msgpack:"cd,omitempty"`
+	// Spec is an accepted ask's spec in canonical JSON.
+	Spec []byte `msgpack:"sp,omitempty"`
+	// Payload is the validated answer in canonical JSON.
+	Payload []byte `msgpack:"pl,omitempty"`
+	// Salt makes the commitments. It is sealed too: who has it finds out which
+	// boolean one is of.
+	Salt [16]byte `msgpack:"sa"`
+	// RawBytes is the size of the message that the decision is about. It differs
+	// between true and false.
+	RawBytes int `msgpack:"rb,omitempty"`
+	// Released is the SHA-256 of the bytes that an approver signed, with Signature.
+	Released  Digest `msgpack:"dg,omitempty"`
+	Signature []byte `msgpack:"sg,omitempty"`
+
+	// Erased says that the key is destroyed, and that nobody knows the rest.
+	Erased bool `msgpack:"-"`
+}
+
+// Says reports whether there is anything to seal. A salt alone is nothing.
+func (p *Private) Says() bool {
+	return p.Client != "" || !p.ClientDigest.IsZero() || len(p.Spec) > 0 || len(p.Payload) > 0 || p.RawBytes != 0 || !p.Released.IsZero() || len(p.Signature) > 0
+}
+
+var (
+	// ErrUnsealed says that a decision would be written in clear.
+	ErrUnsealed = errors.New("the decision is not sealed")
+	// ErrSealed says that a key does not open what is sealed: it is another key,
+	// or the bytes were changed.
+	ErrSealed = errors.New("the key does not open the decision")
+)
+
+// MaxRawBytes is how much of one message a record keeps.
+const MaxRawBytes = 64 << 10
+
+// sealedStep is what sizes are rounded up to before they are sealed: a sealed
+// boolean must not tell by its length which one it is.
+const sealedStep = 128
+
+// The two parts that are sealed, each under a key of its own.
+const (
+	sealedPrivate = "bcpmesh private 1"
+	sealedRaw     = "bcpmesh raw 1"
+)
+
+// SealingKey seals what was said on one channel on one day: AES-256-GCM. The zero
+// value neither seals nor opens. It may be used concurrently.
+type SealingKey struct{ aead cipher.AEAD }
+
+// NewSealingKey returns the key of a secret, which has to be random.
+func NewSealingKey(secret [32]byte) (SealingKey, error) {
+	block, err := aes.NewCipher(secret[:])
+	if err != nil {
+		return SealingKey{}, err
+	}
+	aead, err := cipher.NewGCM(block)
+	return SealingKey{aead}, err
+}
+
+// IsZero reports whether it is no key.
+func (k SealingKey) IsZero() bool { return k.aead == nil }
+
+// Seal writes Private down as Sealed, and commits to the payload. Nothing of
+// Private may change afterwards.
+func (d *Decision) Seal(k SealingKey) error {
+	if len(d.Payload) > 0 {
+		d.PayloadCommitment = d.Commit(d.Payload)
+	}
+	w := recordWriter{b: make([]byte, nonceSize+1, sealedRoom+len(d.Spec)+len(d.Payload))}
+	w.private(&d.Private)
+	w.b[nonceSize] = 0x80 | byte(w.members)
+	var err error
+	d.Sealed, err = k.seal(d, sealedPrivate, w.b)
+	return err
+}
+
+// SealRaw seals the message that the decision is about, the first [MaxRawBytes]
+// of it.
+func (d *Decision) SealRaw(k SealingKey, message []byte) error {
+	message = message[:min(len(message), MaxRawBytes)]
+	w := recordWriter{b: make([]byte, nonceSize, sealedRoom+len(message))}
+	w.putBytes(message)
+	var err error
+	d.SealedRaw, err = k.seal(d, sealedRaw, w.b)
+	return err
+}
+
+const (
+	nonceSize = 12
+	tagSize   = 16
+	// placeSize is what most places take.
+	placeSize = 128
+	// sealedRoom is the room to seal in, but for what is sealed.
+	sealedRoom = nonceSize + 2*sealedStep + tagSize + placeSize
+)
+
+// seal seals what stands in b behind the room for the nonce, in place.
+func (k SealingKey) seal(d *Decision, part string, b []byte) ([]byte, error) {
+	if k.IsZero() || d.Salt == [16]byte{} {
+		return nil, ErrUnsealed
+	}
+	if over := (len(b) - nonceSize) % sealedStep; over > 0 {
+		b = append(b, make([]byte, sealedStep-over)...)
+	}
+	// The salt is fresh for each decision, and so is what it makes: no nonce is
+	// used twice, also where a record that was not acknowledged is decided anew.
+	nonce := digestOf([]byte(part), d.Salt[:])
+	copy(b, nonce[:nonceSize])
+	end := len(b) + tagSize
+	place := d.place(slices.Grow(b, tagSize+placeSize)[end:end], part)
+	return k.aead.Seal(b[:nonceSize], b[:nonceSize], b[nonceSize:], place)[:end:end], nil
+}
+
+// place appends where a sealed part belongs: it opens nowhere else.
+func (d *Decision) place(b []byte, part string) []byte {
+	b = binary.BigEndian.AppendUint64(append(b, part...), d.Seq)
+	for _, name := range []AgentName{d.Controller, d.Reader, d.Agent} { // none has a zero byte
+		b = append(append(b, name...), 0)
+	}
+	return b
+}
+
+// Open reads Private from Sealed, where there is any.
+func (d *Decision) Open(k SealingKey) error {
+	if len(d.Sealed) == 0 {
+		return nil
+	}
+	b, err := k.open(d, sealedPrivate, d.Sealed)
+	if err != nil {
+		return err
+	}
+	r := recordReader{b: b} // zeros follow
+	var p Private
+	if r.private(&p); r.bad {
+		return errRecord
+	}
+	d.Private = p
+	return nil
+}
+
+// OpenRaw returns the message that the decision is about, the first [MaxRawBytes]
+// of it, and nothing where there is none.
+func (d *Decision) OpenRaw(k SealingKey) ([]byte, error) {
+	if len(d.SealedRaw) == 0 {
+		return nil, nil
+	}
+	b, err := k.open(d, sealedRaw, d.SealedRaw)
+	if err != nil {
+		return nil, err
+	}
+	r := recordReader{b: b}
+	var message []byte
+	if r.bytes(&message); r.bad {
+		return nil, errRecord
+	}
+	return message, nil
+}
+
+func (k SealingKey) open(d *Decision, part string, sealed []byte) ([]byte, error) {
+	if k.IsZero() || len(sealed) < nonceSize {
+		return nil, ErrSealed
+	}
+	b, err := k.aead.Open(nil, sealed[:nonceSize], sealed[nonceSize:], d.place(make([]byte, 0, placeSize), part))
+	if err != nil {
+		return nil, ErrSealed
+	}
+	return b, nil
+}

@@ -1,0 +1,154 @@
+package bcp
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What was said opens with its key, in its place, and not otherwise; the record
+// does not contain it.
+//
+// covers P11.4, P11.5
+func TestSealed(t *testing.T) {
+	t.Parallel()
+	canary := []byte(`{"q":"canary-payload"}`)
+	raw := []byte("canary-raw" + strings.Repeat("x", 1000))
+	d := fullDecision()
+	d.Payload, d.Client, d.Spec = canary, "canary-client", []byte("canary-spec")
+	said := d.Private
+	if err := errors.Join(d.Seal(testKey), d.SealRaw(testKey, raw)); err != nil {
+		t.Fatal(err)
+	}
+	record, err := EncodeDecision(&d)
+	if err != nil || bytes.Contains(record, []byte("canary")) || bytes.Contains(record, d.Salt[:]) {
+		t.Fatalf("%q, %v", record, err)
+	}
+	got, err := DecodeDecision(record)
+	if err != nil || got.Says() {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if err := got.Open(testKey); err != nil || cmp.Diff(said, got.Private) != "" {
+		t.Errorf("%s, %v", cmp.Diff(said, got.Private), err)
+	}
+	if b, err := got.OpenRaw(testKey); err != nil || !bytes.Equal(b, raw) {
+		t.Errorf("%q, %v", b, err)
+	}
+	other, err := NewSealingKey([32]byte{2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Decision) SealingKey{
+		"another key":   func(*Decision) SealingKey { return other },
+		"no key":        func(*Decision) SealingKey { return SealingKey{} },
+		"a number":      func(d *Decision) SealingKey { d.Seq++; return testKey },
+		"a channel":     func(d *Decision) SealingKey { d.Reader = "other"; return testKey },
+		"an agent":      func(d *Decision) SealingKey { d.Agent = "other"; return testKey },
+		"a byte":        func(d *Decision) SealingKey { d.Sealed[20] ^= 1; d.SealedRaw[20] ^= 1; return testKey },
+		"cut":           func(d *Decision) SealingKey { d.Sealed, d.SealedRaw = d.Sealed[:11], d.SealedRaw[:11]; return testKey },
+		"the wrong one": func(d *Decision) SealingKey { d.Sealed, d.SealedRaw = d.SealedRaw, d.Sealed; return testKey },
+	} {
+		changed, err := DecodeDecision(record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := change(&changed)
+		if err := changed.Open(key); !errors.Is(err, ErrSealed) || changed.Says() {
+			t.Errorf("%s: opened %+v, %v", name, changed.Private, err)
+		}
+		if b, err := changed.OpenRaw(key); !errors.Is(err, ErrSealed) || b != nil {
+			t.Errorf("%s: opened %q, %v", name, b, err)
+		}
+	}
+}
+
+// Nothing that was said is written in clear, and nothing is sealed without a key
+// or under a nonce that may come twice.
+//
+// covers P11.5
+func TestUnsealedIsNotWritten(t *testing.T) {
+	t.Parallel()
+	full := fullPrivate()
+	for _, p := range []Private{{Client: "c"}, {ClientDigest: Digest{1}}, {Spec: []byte("s")}, {Payload: []byte("p")}, {RawBytes: 1},
+		{Released: Digest{1}}, {Signature: []byte{1}}, full} {
+		d := Decision{Private: p}
+		if b, err := EncodeDecision(&d); !errors.Is(err, ErrUnsealed) {
+			t.Errorf("%+v is written as %q, %v", p, b, err)
+		}
+	}
+	if _, err := EncodeDecision(&Decision{Private: Private{Salt: [16]byte{1}}}); err != nil {
+		t.Error(err)
+	}
+	saltless := Decision{Private: Private{Client: "c"}}
+	if err := saltless.Seal(testKey); !errors.Is(err, ErrUnsealed) {
+		t.Error(err)
+	}
+	keyless := Decision{Private: full}
+	if err := errors.Join(keyless.Seal(SealingKey{})); !errors.Is(err, ErrUnsealed) {
+		t.Error(err)
+	}
+	if err := keyless.SealRaw(SealingKey{}, []byte("x")); !errors.Is(err, ErrUnsealed) || keyless.SealedRaw != nil {
+		t.Error(err)
+	}
+}
+
+// A short answer is as long as another one once it is sealed, and nonces differ
+// between the parts and between decisions.
+//
+// covers P11.5
+func TestSealedLength(t *testing.T) {
+	t.Parallel()
+	sealed := func(salt byte, payload, raw string) *Decision {
+		d := Decision{Private: Private{Salt: [16]byte{salt}, Payload: []byte(payload), RawBytes: len(raw)}}
+		if err := errors.Join(d.Seal(testKey), d.SealRaw(testKey, []byte(raw))); err != nil {
+			t.Fatal(err)
+		}
+		return &d
+	}
+	yes, no := sealed(1, `{"ok":true}`, `{"response":{"ok":true}}`), sealed(2, `{"ok":false}`, `{"response":{"ok":false}}`)
+	if len(yes.Sealed) != len(no.Sealed) || len(yes.SealedRaw) != len(no.SealedRaw) {
+		t.Errorf("%d and %d bytes, %d and %d", len(yes.Sealed), len(no.Sealed), len(yes.SealedRaw), len(no.SealedRaw))
+	}
+	nonces := map[string]bool{}
+	for _, b := range [][]byte{yes.Sealed, yes.SealedRaw, no.Sealed, no.SealedRaw} {
+		nonces[string(b[:nonceSize])] = true
+	}
+	if len(nonces) != 4 {
+		t.Errorf("%d nonces", len(nonces))
+	}
+	for size := range 2 * sealedStep {
+		raw := strings.Repeat("x", size)
+		d := sealed(1, "", raw)
+		if got, err := d.OpenRaw(testKey); err != nil || string(got) != raw || (len(d.SealedRaw)-nonceSize-tagSize)%sealedStep != 0 {
+			t.Fatalf("%d bytes are %d sealed and open as %q, %v", size, len(d.SealedRaw), got, err)
+		}
+	}
+	for _, size := range []int{MaxRawBytes, MaxRawBytes + 1} {
+		if got, err := sealed(1, "", strings.Repeat("x", size)).OpenRaw(testKey); err != nil || len(got) != MaxRawBytes {
+			t.Errorf("of %d bytes %d are kept, %v", size, len(got), err)
+		}
+	}
+}
+
+func BenchmarkSeal(b *testing.B) {
+	d := Decision{Seq: 70_000, Controller: "planner", Reader: "mail", Agent: "mail", Private: Private{Client: "p1", ClientDigest: Digest{3},
+		Payload: []byte(`{"q":"ada"}`), Salt: [16]byte{4}, RawBytes: 150}}
+	raw := bytes.Repeat([]byte("x"), 150)
+	b.Run("seal", func(b *testing.B) {
+		for b.Loop() {
+			if err := errors.Join(d.Seal(testKey), d.SealRaw(testKey, raw)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("open", func(b *testing.B) {
+		for b.Loop() {
+			if err := d.Open(testKey); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

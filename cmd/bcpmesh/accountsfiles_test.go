@@ -1,0 +1,58 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+)
+
+// A stock server takes the example of a node as it is exported, but for its folders,
+// and runs it as a mesh needs it: with the mesh's operator, each write on the disk
+// before it is acknowledged, and nothing open beyond loopback.
+//
+// covers P4.5, A-SYS
+func TestExampleOfANodeIsTakenByAServer(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	dir, out := filepath.Join(folder, "desk"), filepath.Join(folder, "cluster")
+	for _, args := range [][]string{{"init", dir}, {"accounts", "export", dir, "--out", out}} {
+		if r := execute(t, "", args...); r.code != exitOK {
+			t.Fatalf("%v: %s", args, r.stderr)
+		}
+	}
+	for _, name := range []string{exportedNode, exportedResolver} {
+		file := filepath.Join(out, name)
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved := strings.ReplaceAll(string(content), "/var/lib/nats", folder)
+		if moved == string(content) {
+			t.Fatalf("%s names no folder", name)
+		}
+		if err := os.WriteFile(file, []byte(moved), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o, err := natsserver.ProcessConfigFile(filepath.Join(out, exportedNode))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !o.JetStream || !o.SyncAlways || o.MaxPayload != 1<<20 || o.ProxyProtocol || o.LeafNode.Port != 0 || o.Websocket.Port != 0 || o.MQTT.Port != 0 {
+		t.Errorf("%+v", o)
+	}
+	for name, host := range map[string]string{"clients": o.Host, "monitoring": o.HTTPHost, "routes": o.Cluster.Host} {
+		if host != "127.0.0.1" {
+			t.Errorf("%s come to %s", name, host)
+		}
+	}
+	if len(o.TrustedOperators) != 1 || !o.TrustedOperators[0].StrictSigningKeyUsage || o.SystemAccount != o.TrustedOperators[0].SystemAccount {
+		t.Error("it trusts somebody else")
+	}
+	if _, ok := o.AccountResolver.(*natsserver.DirAccResolver); !ok {
+		t.Errorf("it keeps accounts in %T", o.AccountResolver)
+	}
+}

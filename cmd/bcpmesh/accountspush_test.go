@@ -1,0 +1,295 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/cluster"
+	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// exported is a mesh whose accounts a cluster carries, with the files of its export.
+type exported struct {
+	t                *testing.T
+	dir, keys, files string
+	cluster          *clustertest.Cluster
+}
+
+func startExported(t *testing.T) *exported {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "desk")
+	if r := execute(t, "", "init", dir); r.code != exitOK {
+		t.Fatal(r.stderr)
+	}
+	return exportMesh(t, dir)
+}
+
+// exportMesh gives the mesh of a folder to a cluster of its own.
+func exportMesh(t *testing.T, dir string) *exported {
+	t.Helper()
+	folder := t.TempDir()
+	x := &exported{t: t, dir: dir, keys: filepath.Join(folder, "keys"), files: filepath.Join(folder, "cluster")}
+	if r := execute(t, "", "accounts", "export", x.dir, "--state", x.keys, "--out", x.files, "--gateway", "one", "--gateway", "two"); r.code != exitOK {
+		t.Fatalf("export: %d %s", r.code, r.stderr)
+	}
+	x.cluster = clustertest.Start(t, clustertest.Config{Text: func(_ int, folder string) string {
+		// As the example has it: the file of all nodes, and behind it the node's own.
+		content, err := os.ReadFile(filepath.Join(x.files, exportedResolver))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(folder, exportedResolver), content, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("include %q\nresolver: {type: full, dir: %q, allow_delete: false, interval: \"2s\"}\n", exportedResolver, filepath.Join(folder, "accounts"))
+	}})
+	return x
+}
+
+// push runs accounts push and returns what it says.
+func (x *exported) push(want int, creds string, more ...string) (pushed, string) {
+	x.t.Helper()
+	args := append([]string{"accounts", "push", x.dir, "--state", x.keys, "--url", x.cluster.NodeURL(0), "--creds", filepath.Join(x.files, creds), "--json"}, more...)
+	r := execute(x.t, "", args...)
+	if r.code != want {
+		x.t.Fatalf("push: exit code %d, want %d: %s%s", r.code, want, r.stdout, r.stderr)
+	}
+	var result pushed
+	if r.stdout != "" {
+		if err := json.Unmarshal([]byte(r.stdout), &result); err != nil {
+			x.t.Fatal(err)
+		}
+	}
+	return result, r.stderr
+}
+
+func (x *exported) edit(old, new string) {
+	x.t.Helper()
+	file := filepath.Join(x.dir, "mesh.yaml")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	edited := strings.ReplaceAll(string(content), old, new)
+	if edited == string(content) {
+		x.t.Fatalf("%s has no %s", file, old)
+	}
+	if err := os.WriteFile(file, []byte(edited), 0o600); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+func (x *exported) store() *accounts.Store {
+	x.t.Helper()
+	store, err := accounts.Open(x.keys)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return store
+}
+
+func (x *exported) waiting() int {
+	x.t.Helper()
+	changes, _, err := x.store().Pending(time.Now())
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return len(changes)
+}
+
+// scribe plays the part of a gateway that records what was done with credentials. What
+// is sent again, because its answer was lost, is recorded once and answered again.
+func (x *exported) scribe(gateway string) (recorded func() []uint64) {
+	x.t.Helper()
+	ended := make(chan struct{})
+	nc, err := nats.Connect(x.cluster.URL(), nats.ClosedHandler(func(*nats.Conn) { close(ended) }), nats.UserCredentials(filepath.Join(x.files, gatewaysFolder, gateway, cluster.CoreCreds(0))), nats.CustomInboxPrefix(subjects.GatewayInbox), nats.Timeout(clustertest.Patience))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	x.t.Cleanup(nc.Close)
+	var numbers []uint64
+	_, err = nc.Subscribe(subjects.Control(bcp.ControlCredentials), func(m *nats.Msg) {
+		changes, code := bcp.ParseCredentialRecords(m.Data)
+		answer := any(agents.Applied{Recorded: len(changes), Connections: []agents.ClientConnection{}})
+		if code != "" {
+			answer = bcp.RefusalOf(code)
+		}
+		for _, c := range changes {
+			if !slices.Contains(numbers, c.Number) {
+				numbers = append(numbers, c.Number)
+			}
+		}
+		body, err := bcp.Encode(answer, bcp.JSON)
+		if err == nil {
+			err = m.Respond(body)
+		}
+		if err != nil {
+			x.t.Error(err)
+		}
+	})
+	if err == nil {
+		err = nc.Flush()
+	}
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return func() []uint64 {
+		if err := nc.Drain(); err != nil {
+			x.t.Fatal(err)
+		}
+		<-ended
+		return numbers
+	}
+}
+
+// A cluster of stock servers takes what was exported. A push gives each of them what
+// is different, has it recorded, and completes what another push left undone. Who may
+// read claims may not push them.
+//
+// covers P1.5, BCP-19, A-REVOKED, A-JWTSELF
+func TestAccountsPush(t *testing.T) {
+	t.Parallel()
+	x := startExported(t)
+
+	// No gateway serves yet: the changes wait.
+	waiting := x.waiting()
+	first, talk := x.push(exitPartly, exportedSystem, "--wait", "500ms")
+	want := pushed{Servers: []string{"node-0", "node-1", "node-2"}, Updated: []string{}, Changes: []string{}, Waiting: waiting}
+	if diff := cmp.Diff(want, first); diff != "" || waiting == 0 {
+		t.Error(diff)
+	}
+	if !strings.Contains(talk, "push again when a gateway serves") {
+		t.Errorf("it says %q", talk)
+	}
+
+	// With more changes than go into one message.
+	for n := range bcp.MaxCredentialRecords {
+		if _, err := x.store().Issue("researcher", 0, 0); err != nil {
+			t.Fatalf("%d: %v", n, err)
+		}
+	}
+	waiting = x.waiting()
+	recorded := x.scribe("one")
+	x.edit("alice", "bob")
+	second, _ := x.push(exitOK, exportedSystem)
+	if second.Recorded != waiting || second.Waiting != 0 || x.waiting() != 0 {
+		t.Errorf("%d of %d recorded, %d wait", second.Recorded, waiting, x.waiting())
+	}
+	if diff := cmp.Diff([]string{accounts.Operators}, second.Updated); diff != "" {
+		t.Error(diff)
+	}
+	for _, line := range []string{"- alice (approver) may publish " + subjects.Approval("alice", "approve"), "+ bob (approver) may publish " + subjects.Approval("bob", "approve")} {
+		if !strings.Contains(strings.Join(second.Changes, "\n")+"\n", line+"\n") {
+			t.Errorf("%q is not in %q", line, second.Changes)
+		}
+	}
+	numbers := recorded()
+	for i, n := range numbers {
+		if n != uint64(i)+1 {
+			t.Fatalf("recorded are %v", numbers)
+		}
+	}
+	if len(numbers) != waiting {
+		t.Errorf("%d were recorded, and %d waited", len(numbers), waiting)
+	}
+
+	// A push that ends half way has given servers one account of several.
+	if err := x.store().RevokeGateway("one"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.store().RevokeAll("researcher", 0); err != nil {
+		t.Fatal(err)
+	}
+	x.half(accounts.Core)
+	_ = x.scribe("two")
+	third, _ := x.push(exitOK, exportedSystem)
+	if diff := cmp.Diff([]string{accounts.Readers, accounts.System}, third.Updated); diff != "" {
+		t.Error(diff)
+	}
+	if nc, err := nats.Connect(x.cluster.NodeURL(1), nats.UserCredentials(filepath.Join(x.files, gatewaysFolder, "one", cluster.CoreCreds(0)))); err == nil {
+		nc.Close()
+		t.Error("a gateway that was revoked is let in")
+	}
+
+	// The end of an overlap takes a push, and this one says when.
+	if err := x.store().RotateScope("main", 0, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if rotated, talk := x.push(exitOK, exportedSystem); len(rotated.Updated) != 1 || rotated.Due.IsZero() || !strings.Contains(talk, "until the push after") {
+		t.Errorf("%+v: %s", rotated, talk)
+	}
+
+	// Without a node: it gets from the others what it missed.
+	x.cluster.Kill(t, 2)
+	x.edit("bob", "carol")
+	fourth, talk := x.push(exitPartly, exportedSystem)
+	if fourth.Silent != 1 || len(fourth.Servers) != 2 || !strings.Contains(talk, "1 server did not answer") {
+		t.Errorf("%+v: %s", fourth, talk)
+	}
+	x.cluster.Restart(t, 2)
+	x.cluster.AwaitHealthy(t)
+	fifth, _ := x.push(exitOK, exportedSystem)
+	if len(fifth.Servers) != 3 {
+		t.Errorf("%+v", fifth)
+	}
+	if again, _ := x.push(exitOK, exportedSystem); len(again.Updated) > 0 || len(again.Changes) > 0 {
+		t.Errorf("a push that has nothing to do: %+v", again)
+	}
+
+	// A gateway's logins read and do not write.
+	x.edit("carol", "dave")
+	for _, creds := range []string{cluster.SystemCreds, cluster.CoreCreds(0)} {
+		if _, talk := x.push(exitFailed, filepath.Join(gatewaysFolder, "two", creds)); !strings.Contains(talk, "these creds may not push") {
+			t.Errorf("%s: %s", creds, talk)
+		}
+	}
+	if sixth, _ := x.push(exitOK, exportedSystem); len(sixth.Updated) != 1 {
+		t.Errorf("what was refused was taken: %+v", sixth)
+	}
+
+	// Servers trust the operator's keys that they began with, and keep what those signed.
+	if err := x.store().RotateOperator(false); err != nil {
+		t.Fatal(err)
+	}
+	if _, talk := x.push(exitFailed, exportedSystem); !strings.Contains(talk, "another key of the operator") || !strings.Contains(talk, "accounts export --force") {
+		t.Errorf("it says %q", talk)
+	}
+}
+
+// half gives the cluster one account as it is now, and not the others.
+func (x *exported) half(name string) {
+	x.t.Helper()
+	def, err := meshFolder{dir: x.dir}.load()
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	b, err := accounts.CompileCluster(x.store(), subjects.Permissions(def), time.Now())
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	h, err := openHand(pushFlags{url: x.cluster.NodeURL(0), creds: filepath.Join(x.files, exportedSystem)})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	defer h.close()
+	account, _ := b.Account(name)
+	if err := h.meet(x.t.Context()); err != nil {
+		x.t.Fatal(err)
+	}
+	if err := h.update(x.t.Context(), account); err != nil {
+		x.t.Fatal(err)
+	}
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// What is recorded anew each time it is asked for is asked for once, however long the
+// answer takes.
+//
+// covers P11.5, P2.6
+func TestRecordedActsAreAskedForOnce(t *testing.T) {
+	t.Parallel()
+	const wait = 8 * time.Second // several attempts of most requests, and time to connect
+	keys, s := exportedToAnyone(t)
+	if err := writeReady(filepath.Join(keys, readyName), ready{URL: s.ClientURL(), State: keys, Cluster: true}); err != nil {
+		t.Fatal(err)
+	}
+	gateway, err := nats.Connect(s.ClientURL(), nats.Timeout(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(gateway.Close)
+	for act, ask := range map[string]func(t *testing.T){
+		bcp.ControlErase: func(t *testing.T) {
+			r := execute(t, "", "audit", "erase", "--state", keys, "--channel", "main/researcher", "--before", "2026-03-15", "--yes", "--wait", wait.String())
+			if r.code != exitFailed || !strings.Contains(r.stderr, "nothing came in time") {
+				t.Errorf("exit code %d: %s", r.code, r.stderr)
+			}
+		},
+		bcp.ControlCredentials: func(t *testing.T) {
+			store, err := accounts.Open(keys)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := pushFlags{url: s.ClientURL(), wait: durationFlag{value: wait}}
+			if recorded, waiting, err := f.record(t.Context(), store); recorded != 0 || waiting == 0 || err == nil {
+				t.Errorf("%d recorded, %d wait, %v", recorded, waiting, err)
+			}
+		},
+	} {
+		t.Run(act, func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Int32
+			if _, err := gateway.Subscribe(subjects.Control(act), func(*nats.Msg) { asked.Add(1) }); err != nil {
+				t.Fatal(err)
+			}
+			if err := gateway.FlushTimeout(time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			ask(t)
+			if err := gateway.FlushTimeout(time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			if n := asked.Load(); n != 1 {
+				t.Errorf("asked for %d times", n)
+			}
+		})
+	}
+}
+
+// exportedToAnyone returns the keys of a mesh whose accounts were exported, and a server
+// that lets anyone in.
+func exportedToAnyone(t *testing.T) (keys string, s *server.Server) {
+	t.Helper()
+	folder := t.TempDir()
+	dir, keys := filepath.Join(folder, "desk"), filepath.Join(folder, "keys")
+	if r := execute(t, "", "init", dir); r.code != exitOK {
+		t.Fatal(r.stderr)
+	}
+	if r := execute(t, "", "accounts", "export", dir, "--state", keys, "--out", filepath.Join(folder, "cluster"), "--gateway", "one"); r.code != exitOK {
+		t.Fatal(r.stderr)
+	}
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+	})
+	if !s.ReadyForConnections(time.Minute) {
+		t.Fatal("the server does not start")
+	}
+	return keys, s
+}
+
+// stingy listens in front of a server, and closes the first connection that comes.
+func stingy(t *testing.T, s *server.Server) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for n := 0; ; n++ {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			if n == 0 {
+				_ = client.Close()
+				continue
+			}
+			up, err := net.Dial("tcp", s.Addr().String())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for _, pair := range [][2]net.Conn{{client, up}, {up, client}} {
+				serving.Go(func() {
+					_, _ = io.Copy(pair[0], pair[1]) // until one of them ends
+					_ = pair[0].Close()
+				})
+			}
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		serving.Wait()
+	})
+	return listener.Addr().String()
+}
+
+// A server that does not let the push in at first is asked again.
+//
+// covers A-REVOKED
+func TestPushRecordsThoughNotLetInAtFirst(t *testing.T) {
+	t.Parallel()
+	keys, s := exportedToAnyone(t)
+	gateway, err := nats.Connect(s.ClientURL(), nats.Timeout(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(gateway.Close)
+	if _, err := gateway.Subscribe(subjects.Control(bcp.ControlCredentials), func(m *nats.Msg) {
+		changes, _ := bcp.ParseCredentialRecords(m.Data)
+		answer, err := bcp.Encode(agents.Applied{Recorded: len(changes), Connections: []agents.ClientConnection{}}, bcp.JSON)
+		if err == nil {
+			err = m.Respond(answer)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := gateway.FlushTimeout(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	store, err := accounts.Open(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := pushFlags{url: "nats://" + stingy(t, s), wait: durationFlag{value: time.Minute}}
+	if recorded, waiting, err := f.record(t.Context(), store); recorded == 0 || waiting > 0 || err != nil {
+		t.Errorf("%d recorded, %d wait, %v", recorded, waiting, err)
+	}
+}

@@ -1,0 +1,560 @@
+//go:build faults
+
+package main_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh/cluster"
+	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+)
+
+var (
+	clusterRounds = flag.Int("cluster-rounds", 3, "how many faults TestClusterFaults has")
+	clusterOnly   = flag.String("cluster-only", "", "which faults TestClusterFaults chooses from, a regular expression")
+)
+
+// gatewayNames are the gateways of a cluster in these tests.
+var gatewayNames = []string{"one", "two"}
+
+// clusterShards are the shards of the mesh in these tests.
+const clusterShards = 2
+
+// clustered is a mesh on a cluster of three nodes, with two gateways and clients
+// that repeat what was not accepted.
+type clustered struct {
+	t          *testing.T
+	dir, state string
+	out        string // what was exported
+	nodes      *clustertest.Cluster
+	gateways   []*gatewayProcess
+	core       *nats.Conn         // as the first gateway, on shard 0
+	js         []natsjs.JetStream // by shard
+}
+
+// gatewayProcess is a running bcpmesh gateway.
+type gatewayProcess struct {
+	*process
+	metrics string
+}
+
+func startClustered(t *testing.T, config clustertest.Config) *clustered {
+	t.Helper()
+	folder := t.TempDir()
+	c := &clustered{t: t, dir: filepath.Join(folder, "mesh"), state: filepath.Join(folder, "state"), out: filepath.Join(folder, "out")}
+	if err := os.Mkdir(c.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for shard := range clusterShards {
+		writeFiles(t, c.dir, crashFilesOf(shard))
+	}
+	writeFiles(t, c.dir, map[string]string{"mesh.yaml": "replicas: 3\n"})
+	export := []string{"accounts", "export", c.dir, "--state", c.state, "--out", c.out}
+	for _, name := range gatewayNames {
+		export = append(export, "--gateway", name)
+	}
+	if out, err := exec.Command("bcpmesh", export...).CombinedOutput(); err != nil {
+		t.Fatalf("exporting: %v: %s", err, out)
+	}
+	resolver, err := os.ReadFile(filepath.Join(c.out, "resolver.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Text = func(_ int, folder string) string {
+		return fmt.Sprintf("%s\nresolver: {type: full, dir: %q, allow_delete: false, interval: \"2m\", timeout: \"1.9s\"}\nmax_payload: 1048576\n",
+			resolver, filepath.Join(folder, "accounts"))
+	}
+	c.nodes = clustertest.Start(t, config)
+	for i := range gatewayNames {
+		c.gateways = append(c.gateways, nil)
+		c.startGateway(i)
+	}
+	for shard := range clusterShards {
+		conn := c.dialCore(shard)
+		js, err := natsjs.New(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.js = append(c.js, js); shard == 0 {
+			c.core = conn
+		}
+	}
+	return c
+}
+
+func (c *clustered) dialCore(shard int) *nats.Conn {
+	c.t.Helper()
+	conn, err := nats.Connect(c.nodes.URL(), c.coreOptions(shard)...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(conn.Close)
+	return conn
+}
+
+// coreOptions let in to the account of the streams of a shard.
+func (c *clustered) coreOptions(shard int) []nats.Option {
+	return append(clustertest.Attentive(), nats.UserCredentials(filepath.Join(c.out, "gateways", gatewayNames[0], cluster.CoreCreds(shard))))
+}
+
+// startGateway starts a gateway that does not run.
+func (c *clustered) startGateway(i int) {
+	c.t.Helper()
+	c.beginGateway(i)
+	c.awaitGateway(i)
+}
+
+func (c *clustered) beginGateway(i int) {
+	c.t.Helper()
+	name := gatewayNames[i]
+	ready := c.ready(i)
+	_ = os.Remove(ready) // of one that was killed
+	p := &process{stderr: &bytes.Buffer{}, cmd: exec.Command("bcpmesh", "gateway", c.dir, "--url", c.nodes.URL(),
+		"--creds", filepath.Join(c.out, "gateways", name), "--name", name, "--state", filepath.Join(c.out, "state-"+name),
+		"--ready-file", ready, "--metrics", "127.0.0.1:0")}
+	p.cmd.Stderr = p.stderr
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() {
+		if c.t.Failed() && p.cmd.ProcessState == nil { // it says what it was doing
+			_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+		} else {
+			_ = p.cmd.Process.Kill()
+		}
+		_ = p.cmd.Wait() // it was ended
+		if c.t.Failed() {
+			c.t.Logf("gateway %s ended with %v, and says:\n%s", name, p.cmd.ProcessState, p.stderr)
+		}
+	})
+	c.gateways[i] = &gatewayProcess{process: p}
+}
+
+func (c *clustered) ready(i int) string {
+	return filepath.Join(c.out, "ready-"+gatewayNames[i]+".json")
+}
+
+func (c *clustered) awaitGateway(i int) {
+	c.t.Helper()
+	g := c.gateways[i]
+	deadline := time.Now().Add(clustertest.Patience)
+	for {
+		if about, err := readAbout(c.ready(i)); err == nil {
+			g.metrics = strings.TrimSuffix(about.Metrics, "/metrics")
+			return
+		}
+		if time.Now().After(deadline) || g.cmd.Process.Signal(syscall.Signal(0)) != nil {
+			c.t.Fatalf("gateway %s is not ready: %s", gatewayNames[i], g.stderr)
+		}
+		time.Sleep(5 * time.Millisecond) // between two looks at the file
+	}
+}
+
+// active is the gateway that serves shard 0, once one does.
+func (c *clustered) active() int { return c.serving(0) }
+
+// serving is the gateway that serves a shard, once one does.
+func (c *clustered) serving(shard int) int {
+	c.t.Helper()
+	for deadline := time.Now().Add(clustertest.Patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		for i := range c.gateways {
+			if c.metric(i, "gateway_up", shard) == "1" {
+				return i
+			}
+		}
+	}
+	c.t.Fatalf("no gateway serves shard %d", shard)
+	return -1
+}
+
+// awaitShared waits until each gateway serves a shard.
+func (c *clustered) awaitShared() {
+	c.t.Helper()
+	for deadline := time.Now().Add(clustertest.Patience); c.serving(0) == c.serving(1); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			c.t.Fatal("one gateway keeps all shards")
+		}
+	}
+}
+
+// metric is what a gateway shows of a shard, empty where it does not answer.
+func (c *clustered) metric(i int, name string, shard int) string {
+	client := http.Client{Timeout: time.Second}
+	reply, err := client.Get(c.gateways[i].metrics + "/metrics")
+	if err != nil {
+		return ""
+	}
+	text, _ := io.ReadAll(reply.Body) // or what there is of it
+	_ = reply.Body.Close()
+	return metricOf(text, fmt.Sprintf("bcpmesh_%s{shard=\"%d\"}", name, shard))
+}
+
+// clusterFault is something that happens to a mesh on a cluster. It is told the node
+// that leads the journal of shard 0 and the gateway that serves it, another node and the
+// other gateway.
+type clusterFault struct {
+	name  string
+	begin func(c *clustered, leader, other, active, standby int)
+	end   func(c *clustered, leader, other, active, standby int)
+}
+
+// clusterFaults are all of them.
+func clusterFaults() []clusterFault {
+	var all []clusterFault
+	for _, f := range clustertest.Faults {
+		all = append(all, clusterFault{
+			f.Name + " leader",
+			func(c *clustered, leader, _, _, _ int) { f.Begin(c.t, c.nodes, leader) },
+			func(c *clustered, leader, _, _, _ int) { f.End(c.t, c.nodes, leader) },
+		}, clusterFault{
+			f.Name + " other node",
+			func(c *clustered, _, other, _, _ int) { f.Begin(c.t, c.nodes, other) },
+			func(c *clustered, _, other, _, _ int) { f.End(c.t, c.nodes, other) },
+		})
+	}
+	return append(all,
+		clusterFault{
+			"kill gateway",
+			func(c *clustered, _, _, active, _ int) { c.gateways[active].kill(c.t) },
+			func(c *clustered, _, _, active, _ int) { c.startGateway(active) },
+		},
+		clusterFault{
+			"kill other gateway",
+			func(c *clustered, _, _, _, standby int) { c.gateways[standby].kill(c.t) },
+			func(c *clustered, _, _, _, standby int) { c.startGateway(standby) },
+		},
+		clusterFault{
+			"stop gateway",
+			func(c *clustered, _, _, active, _ int) { c.gateways[active].end(c.t) },
+			func(c *clustered, _, _, active, _ int) { c.startGateway(active) },
+		},
+		clusterFault{
+			"pause gateway",
+			func(c *clustered, _, _, active, _ int) { c.gateways[active].signal(c.t, syscall.SIGSTOP) },
+			func(c *clustered, _, _, active, _ int) { c.gateways[active].signal(c.t, syscall.SIGCONT) },
+		},
+		clusterFault{
+			"kill both gateways",
+			func(c *clustered, _, _, active, standby int) {
+				c.gateways[standby].kill(c.t)
+				c.gateways[active].kill(c.t)
+				c.beginGateway(standby)
+				c.beginGateway(active)
+			},
+			func(c *clustered, _, _, active, standby int) {
+				c.awaitGateway(active)
+				c.awaitGateway(standby)
+			},
+		},
+		clusterFault{
+			"kill leader and gateway",
+			func(c *clustered, leader, _, active, _ int) {
+				c.nodes.Kill(c.t, leader)
+				c.gateways[active].kill(c.t)
+			},
+			func(c *clustered, leader, _, active, _ int) {
+				c.nodes.Restart(c.t, leader)
+				c.startGateway(active)
+			},
+		},
+		clusterFault{
+			"kill all",
+			func(c *clustered, _, _, active, standby int) {
+				for i := range c.nodes.Size() {
+					c.nodes.Kill(c.t, i)
+				}
+				c.gateways[standby].kill(c.t)
+				c.gateways[active].kill(c.t)
+				for i := range c.nodes.Size() {
+					c.nodes.Restart(c.t, i)
+				}
+				c.nodes.AwaitHealthy(c.t)
+				c.beginGateway(standby)
+				c.beginGateway(active)
+			},
+			func(c *clustered, _, _, active, standby int) {
+				c.awaitGateway(active)
+				c.awaitGateway(standby)
+			},
+		})
+}
+
+func (p *process) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// allTraffic is that of all shards.
+type allTraffic []*traffic
+
+// startTraffic connects all clients.
+func (c *clustered) startTraffic() allTraffic {
+	c.t.Helper()
+	store, err := accounts.Open(c.state)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var all allTraffic
+	for shard := range clusterShards {
+		all = append(all, startTraffic(c.t, store, c.nodes.URL(), shard, clustertest.Patience, clustertest.Attentive()...))
+	}
+	return all
+}
+
+// mark is the longest of all.
+func (a allTraffic) mark() (longest time.Duration) {
+	for _, t := range a {
+		longest = max(longest, t.mark())
+	}
+	return longest
+}
+
+// await waits for so much progress on each shard.
+func (a allTraffic) await(what string, count int) {
+	for _, t := range a {
+		t.t.Helper()
+		t.await(fmt.Sprint(what, " on shard ", t.shard), func() bool { return t.count >= count })
+	}
+}
+
+func (a allTraffic) end() {
+	for _, t := range a {
+		t.t.Helper()
+		t.end()
+	}
+}
+
+// Nodes and gateways are killed, paused, cut off and slowed at random moments, while
+// clients repeat what was not accepted. Afterwards a checker that knows nothing of the
+// writer reads the journal: what was accepted is there once and paid for once, and
+// each channel was delivered in its order. It prints for how long nothing was
+// accepted, beside a stream of the same cluster that is written without a mesh.
+//
+// covers P4.5, P9.1, P2.6, P11.1, A-CRASH, A-RECONN, A-RACE
+func TestClusterFaults(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(chooseSeed(t), 0))
+	c := startClustered(t, clustertest.Config{Wires: true})
+	clustertest.CreateFloor(t, c.js[0])
+	floor := clustertest.StartPublisher(t, c.nodes.URL(), 300, c.coreOptions(0)...)
+	traffic := c.startTraffic()
+	faults := slices.DeleteFunc(clusterFaults(), func(f clusterFault) bool {
+		chosen, err := regexp.MatchString(*clusterOnly, f.name)
+		return err != nil || !chosen
+	})
+	var gaps gapTable
+	for round := range *clusterRounds {
+		if round%len(faults) == 0 {
+			random.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
+		}
+		f := faults[round%len(faults)]
+		length := 1 + random.IntN(2*roundLength)
+		traffic.await("progress", length)
+		leader := c.nodes.Leader(t, jetstream.CommitStream)
+		c.nodes.Lead(t, c.core, clustertest.Floor, leader)
+		other := (leader + 1 + random.IntN(c.nodes.Size()-1)) % c.nodes.Size()
+		active := c.active()
+		time.Sleep(time.Duration(random.IntN(5000)) * time.Microsecond) // anywhere in a step
+		traffic.mark()
+		floor.Gap()
+		f.begin(c, leader, other, active, 1-active)
+		until := time.Now().Add(time.Second) // a fault may show late
+		traffic.await("service under the fault "+f.name, roundLength)
+		time.Sleep(time.Until(until))
+		floor.Await(t, 1)
+		during, bare := traffic.mark(), first(floor.Gap())
+		f.end(c, leader, other, active, 1-active)
+		c.nodes.AwaitHealthy(t)
+		traffic.await("service after the fault "+f.name, roundLength/4)
+		floor.Await(t, 1)
+		after, bareAfter := traffic.mark(), first(floor.Gap())
+		t.Logf("round %d: %s: %.2f s without service, %.2f s of the bus alone; when it ended %.2f s and %.2f s", round+1, f.name,
+			during.Seconds(), bare.Seconds(), after.Seconds(), bareAfter.Seconds())
+		gaps.add(f.name, during, bare, after, bareAfter)
+	}
+	traffic.end()
+	t.Log(gaps.String())
+	if err := floor.Stop(); err != nil {
+		t.Error(err)
+	}
+	c.end()
+	c.check(traffic)
+}
+
+func first(gap time.Duration, _ int) time.Duration { return gap }
+
+// All nodes and all gateways are restarted one after the other, in order, under
+// traffic: nothing is lost, and nobody waits long.
+//
+// covers P4.5, P9.1, P11.1, A-RECONN
+func TestClusterRollingRestart(t *testing.T) {
+	t.Parallel()
+	c := startClustered(t, clustertest.Config{})
+	traffic := c.startTraffic()
+	step := func(what string, do func()) {
+		traffic.await("progress", roundLength)
+		traffic.mark()
+		do()
+		t.Logf("%s: %.2f s without service", what, traffic.mark().Seconds())
+	}
+	for i := range c.nodes.Size() {
+		step(fmt.Sprintf("node %d", i), func() {
+			c.nodes.Retire(t, i)
+			c.nodes.Restart(t, i)
+			c.nodes.AwaitHealthy(t)
+		})
+	}
+	for i := range c.gateways {
+		step("gateway "+gatewayNames[i], func() {
+			c.gateways[i].end(t)
+			c.startGateway(i)
+		})
+	}
+	traffic.await("progress", roundLength)
+	traffic.end()
+	c.end()
+	c.check(traffic)
+}
+
+// end ends the gateways in order, once the streams show all that was decided.
+func (c *clustered) end() {
+	c.t.Helper()
+	c.gateways[1].end(c.t)
+	c.awaitProjected(0)
+	c.gateways[0].end(c.t)
+	c.nodes.AwaitHealthy(c.t)
+}
+
+// awaitProjected waits until a gateway serves all shards and has nothing to show any more.
+func (c *clustered) awaitProjected(i int) {
+	c.t.Helper()
+	behind := ""
+	for deadline := time.Now().Add(clustertest.Patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		behind = ""
+		for shard := range clusterShards {
+			if projected, journal := c.metric(i, "projected_decisions", shard), c.metric(i, "journal_decisions", shard); projected == "" || projected != journal {
+				behind += fmt.Sprintf(" %q of %q on shard %d", projected, journal, shard)
+			}
+		}
+		if behind == "" {
+			return
+		}
+	}
+	c.t.Fatalf("decisions are shown: %s", behind)
+}
+
+// metricOf is the value of a metric with its labels.
+func metricOf(text []byte, name string) string {
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// check reads the journals from the cluster and compares.
+func (c *clustered) check(all allTraffic) {
+	c.t.Helper()
+	for _, traffic := range all {
+		c.checkShard(traffic)
+	}
+}
+
+func (c *clustered) checkShard(traffic *traffic) {
+	c.t.Helper()
+	js := c.js[traffic.shard]
+	var records [][]byte
+	for _, m := range meshtest.ReadStream(c.t, js, jetstream.CommitStream) {
+		records = append(records, m.Data)
+	}
+	journal, err := meshtest.CheckJournal(records, meshtest.ReadKeys(c.t, js), crashBudgets(clusterShards))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	traffic.compare(journal, js)
+	// A client asks or pushes one after the other: r0, r1, …, p0, p1, …, d0, d1, …
+	next := map[string]int{}
+	for channel, ids := range journal.Order {
+		for _, id := range ids {
+			kind := channel + id[:1]
+			if want := fmt.Sprintf("%s%d", id[:1], next[kind]); id != want {
+				c.t.Errorf("%s: %s is in the place of %s", channel, id, want)
+			}
+			next[kind]++
+		}
+	}
+	overtaken := 0
+	for channel, released := range journal.Released {
+		place := map[string]int{}
+		for i, id := range released {
+			place[id] = i
+		}
+		latest := 0
+		for _, id := range traffic.arrived[channel] {
+			if place[id] < latest {
+				overtaken++
+			}
+			latest = max(latest, place[id])
+		}
+	}
+	// Where a connection breaks, one may be lost and the next one not.
+	c.t.Logf("%d deliveries first came behind a later one", overtaken)
+}
+
+// gapTable is for how long there was no service, by kind of fault.
+type gapTable map[string][][4]time.Duration
+
+func (g *gapTable) add(kind string, gaps ...time.Duration) {
+	if *g == nil {
+		*g = gapTable{}
+	}
+	(*g)[kind] = append((*g)[kind], [4]time.Duration(gaps))
+}
+
+// String has for each kind the median and the longest of each column.
+func (g gapTable) String() string {
+	b := &strings.Builder{}
+	fmt.Fprintf(b, "seconds without service, median (longest)\n%-26s %6s %14s %14s %14s %14s\n", "fault", "times", "mesh", "bus alone", "mesh, at end", "bus, at end")
+	kinds := make([]string, 0, len(g))
+	for kind := range g {
+		kinds = append(kinds, kind)
+	}
+	slices.Sort(kinds)
+	for _, kind := range kinds {
+		fmt.Fprintf(b, "%-26s %6d", kind, len(g[kind]))
+		for column := range 4 {
+			var all []float64
+			for _, gaps := range g[kind] {
+				all = append(all, gaps[column].Seconds())
+			}
+			slices.Sort(all)
+			fmt.Fprintf(b, " %14s", fmt.Sprintf("%.2f (%.2f)", all[len(all)/2], all[len(all)-1]))
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}

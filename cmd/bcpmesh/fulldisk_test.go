@@ -1,0 +1,255 @@
+//go:build faults
+
+package main_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+var smallDisk = flag.String("small-disk", "", "a folder on an empty disk of a few megabytes that TestFullDisk fills; none: it mounts one")
+
+// The disk is full, and later there is room again, three times: meanwhile clients
+// hear unavailable, status, log and an alert say why, and then the mesh goes on
+// by itself. Everything that was accepted is stored, once.
+//
+// covers P11.1, P4.5, P4.6
+func TestFullDisk(t *testing.T) {
+	disk := *smallDisk
+	if disk == "" {
+		disk = t.TempDir()
+		if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=24m"); err != nil {
+			t.Fatalf("mounting a small disk: %v", err)
+		}
+		t.Cleanup(func() {
+			if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	dir, state := t.TempDir(), filepath.Join(disk, "state")
+	writeFiles(t, dir, crashFiles)
+	p := startProcess(t, dir, state, "127.0.0.1:0")
+	store, err := accounts.Open(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pushes := startPushing(t, store, p.url)
+	alerts := listenAlerts(t, store, p.url)
+	filler := filepath.Join(disk, "filler")
+	for round := 1; round <= 3; round++ {
+		pushes.await(t, "progress", func() bool { return pushes.sinceFault >= 50 })
+		fill(t, filler)
+		pushes.await(t, "unavailable", func() bool { return pushes.unavailable > 0 })
+		if m, err := alerts.NextMsg(stepPatience); err != nil || !strings.Contains(string(m.Data), "journal_unwritable") {
+			t.Errorf("the alert: %v %v", m, err)
+		}
+		status, err := exec.Command("bcpmesh", "status", "--dir", dir, "--state", state).CombinedOutput()
+		if err == nil || !strings.Contains(string(status), "no space left") && !strings.Contains(string(status), "journal cannot be written") {
+			t.Errorf("status: %v: %s", err, status)
+		}
+		pushes.fault()
+		if err := os.Remove(filler); err != nil {
+			t.Fatal(err)
+		}
+		room := time.Now()
+		pushes.await(t, "a push that is accepted", func() bool { return pushes.sinceFault > 0 })
+		t.Logf("round %d: %d accepted, going on %s after there was room", round, len(pushes.accepted), time.Since(room).Round(time.Millisecond))
+	}
+	pushes.end()
+	p.end(t)
+	if log := p.stderr.String(); !strings.Contains(log, "no space left on device") {
+		t.Errorf("the log does not say why: %s", log)
+	}
+	pushes.check(t, state)
+}
+
+func fill(t *testing.T, name string) {
+	t.Helper()
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = f.Write(make([]byte, 4096))
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("filling the disk: %v", err)
+	}
+	_ = f.Close()
+}
+
+func writeFiles(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func listenAlerts(t *testing.T, store *accounts.Store, url string) *nats.Subscription {
+	t.Helper()
+	creds, err := store.Issue(bcp.Operator, bcp.RoleOperator, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := nats.Connect(url, nats.UserCredentialBytes(creds.Text()), nats.CustomInboxPrefix(subjects.InboxPrefix(bcp.Operator)),
+		nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond), nats.Timeout(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	alerts, err := conn.SubscribeSync(subjects.Alerts())
+	if err == nil {
+		err = conn.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return alerts
+}
+
+// pushPatience is how long a client waits for a reply: one that repeats too often
+// is limited.
+const pushPatience = 2 * time.Second
+
+// pushing is clients that push, and repeat what was not accepted.
+type pushing struct {
+	stop    chan struct{}
+	running sync.WaitGroup
+
+	mu          sync.Mutex
+	changed     sync.Cond
+	accepted    map[string]bool
+	sinceFault  int // of accepted
+	unavailable int // refusals since the fault
+	wrong       error
+}
+
+func startPushing(t *testing.T, store *accounts.Store, url string) *pushing {
+	t.Helper()
+	p := &pushing{stop: make(chan struct{}), accepted: map[string]bool{}}
+	p.changed.L = &p.mu
+	for _, reader := range []bcp.AgentName{"clerk", "mailer"} {
+		conn := dial(t, store, url, reader, nats.RetryOnFailedConnect(true))
+		for _, controller := range []bcp.AgentName{"boss", "main"} {
+			p.running.Go(func() { p.push(conn, reader, controller) })
+		}
+	}
+	t.Cleanup(p.end)
+	return p
+}
+
+func (p *pushing) push(conn *nats.Conn, reader, controller bcp.AgentName) {
+	for n := 0; ; n++ {
+		key := fmt.Sprintf("%s %s p%d", controller, reader, n)
+		text := meshtest.PushText(controller, "alerts", `{"urgent":true}`, fmt.Sprintf(`,"push_id":"p%d"`, n))
+		for done := false; !done; {
+			select {
+			case <-p.stop:
+				return
+			default:
+			}
+			reply, err := conn.Request(subjects.Push(reader, controller, "alerts"), []byte(text), pushPatience)
+			p.mu.Lock()
+			switch {
+			case err != nil:
+			case strings.Contains(string(reply.Data), `"success":true`):
+				p.accepted[key], done = true, true
+				p.sinceFault++
+			case strings.Contains(string(reply.Data), `unavailable`):
+				p.unavailable++
+			case p.wrong == nil:
+				p.wrong = fmt.Errorf("%s: %s", key, reply.Data)
+			}
+			p.changed.Broadcast()
+			p.mu.Unlock()
+			if !done {
+				time.Sleep(5 * time.Millisecond) // as a client that repeats does
+			}
+		}
+	}
+}
+
+// fault begins to count anew.
+func (p *pushing) fault() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sinceFault, p.unavailable = 0, 0
+}
+
+func (p *pushing) end() {
+	select {
+	case <-p.stop:
+	default:
+		close(p.stop)
+	}
+	p.running.Wait()
+}
+
+func (p *pushing) await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	late := false
+	defer time.AfterFunc(stepPatience, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		late = true
+		p.changed.Broadcast()
+	}).Stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for !done() {
+		if late || p.wrong != nil {
+			t.Fatalf("waited for %s: %d accepted, %d unavailable, %v", what, p.sinceFault, p.unavailable, p.wrong)
+		}
+		p.changed.Wait()
+	}
+}
+
+// check compares what was accepted with the journal of a mesh that rests.
+func (p *pushing) check(t *testing.T, state string) meshtest.Journal {
+	t.Helper()
+	records, keys, err := journalIn(t, state, meshtest.Parse(t, crashFiles))
+	if err != nil {
+		t.Fatal(err)
+	}
+	journal, err := meshtest.CheckJournal(records, keys, crashBudgets(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key := range p.accepted {
+		if journal.Pushes[key] != 1 {
+			t.Errorf("push %s was accepted, and is there %d times", key, journal.Pushes[key])
+		}
+	}
+	for key, n := range journal.Pushes {
+		if n != 1 {
+			t.Errorf("push %s is there %d times", key, n)
+		}
+	}
+	settled := int64(0)
+	for _, b := range journal.Balances {
+		settled += b.Settled
+	}
+	if settled != int64(len(journal.Pushes))*int64(bcp.Bit) {
+		t.Errorf("settled %d for %d pushes", settled, len(journal.Pushes))
+	}
+	return journal
+}

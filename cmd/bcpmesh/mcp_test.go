@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	researchdesk "github.com/bcpmesh/bcpmesh/examples/mcp"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+)
+
+// playDesk is the command desk of scripts: two scripted MCP hosts.
+func playDesk() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	err := researchdesk.Play(ctx, researchdesk.Options{Program: "bcpmesh", URL: os.Args[1], Main: os.Args[2], Researcher: os.Args[3], Out: os.Stdout})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "desk:", err)
+		os.Exit(1)
+	}
+}
+
+// mcpFiles runs the mesh of the example and writes the creds of its agents.
+func mcpFiles(t *testing.T) (m *meshtest.Mesh, creds func(bcp.AgentName) string) {
+	t.Helper()
+	files := map[string]string{}
+	for _, name := range []string{"mesh.yaml", "agents/main.md", "agents/researcher.md"} {
+		content, err := os.ReadFile(filepath.Join("../../examples/mcp/mesh", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = string(content)
+	}
+	m = meshtest.Start(t, files)
+	dir := t.TempDir()
+	return m, func(name bcp.AgentName) string {
+		file := filepath.Join(dir, string(name)+".creds")
+		if err := os.WriteFile(file, m.Creds(t, name, 0), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+}
+
+// A host that starts the program finds every tool, and the program ends with it.
+//
+// covers BCP-121, SUB-140
+func TestMCPOverStdio(t *testing.T) {
+	t.Parallel()
+	m, creds := mcpFiles(t)
+	for name, want := range map[bcp.AgentName]string{"main": "BCPBudget BCPInbox BCPQuery BCPSubscribe", "researcher": "BCPPublish BCPQueries BCPRespond"} {
+		program := exec.Command("bcpmesh", "mcp", "--creds", creds(name), "--url", m.URL())
+		client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
+		session, err := client.Connect(t.Context(), &sdk.CommandTransport{Command: program}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := toolsOf(t, session); got != want {
+			t.Errorf("%s has %s", name, got)
+		}
+		if err := session.Close(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if code := program.ProcessState.ExitCode(); code != exitOK {
+			t.Errorf("%s: it ended with %d", name, code)
+		}
+	}
+}
+
+func toolsOf(t *testing.T, session *sdk.ClientSession) string {
+	t.Helper()
+	list, err := session.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, tool := range list.Tools {
+		names = append(names, tool.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// withToken sends it with every request.
+type withToken string
+
+func (token withToken) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+string(token))
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// Over HTTP the program tells where it serves, and the token that it made; it
+// serves who has it, and ends when it is told to.
+//
+// covers BCP-121
+func TestMCPOverHTTP(t *testing.T) {
+	t.Parallel()
+	m, creds := mcpFiles(t)
+	own := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(own, []byte("a-token-of-my-own\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, more := range [][]string{nil, {"--token-file", own}} {
+		program := exec.Command("bcpmesh", append([]string{"mcp", "--json", "--creds", creds("main"), "--url", m.URL(), "--http", "127.0.0.1:0"}, more...)...)
+		out, err := program.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := program.Start(); err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReader(out).ReadBytes('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		var about mcpAddress
+		if err := json.Unmarshal(line, &about); err != nil {
+			t.Fatal(err)
+		}
+		token := about.Token
+		if more != nil {
+			token = "a-token-of-my-own"
+			if about.Token != "" {
+				t.Error("it shows the token of the file")
+			}
+		}
+		if about.PID != program.Process.Pid || len(token) < leastToken {
+			t.Errorf("it tells %+v", about)
+		}
+		for _, given := range []string{token, token + "x"} {
+			client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
+			session, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: about.URL, HTTPClient: &http.Client{Transport: withToken(given)}}, nil)
+			if (err == nil) != (given == token) {
+				t.Fatalf("with the token %t: %v", given == token, err)
+			}
+			if err == nil {
+				if got := toolsOf(t, session); got != "BCPBudget BCPInbox BCPQuery BCPSubscribe" {
+					t.Errorf("it has %s", got)
+				}
+				// The session is left open: the program ends all the same.
+			}
+		}
+		if err := program.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if err := program.Wait(); err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+	}
+}

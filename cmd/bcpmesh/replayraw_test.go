@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+)
+
+// A message whose key is destroyed is told to be erased, and the rest of the
+// exchange as before. One that is longer than what is kept says so.
+//
+// covers P11.4, P11.5
+func TestReplayOfErasedMessages(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, map[string]string{
+		"main.md": "---\nname: main\nbcp_channels:\n  - peer: mailer\n    role: controller\n    max_category: 1\n    budget_bits: 1000\n" +
+			"    subscriptions: [{id: alerts, category: 1, fields: [{name: urgent, type: boolean}]}]\n---\n",
+		"mailer.md": "---\nname: mailer\nbcp_channels: [{peer: main, role: reader}]\n---\n",
+	})
+	m.Connect(t, "mailer", bcp.RoleReader).Push(t, "main", "alerts", `{"urgent":true}`, `,"push_id":"zebra"`)
+	m.Settle(t)
+	m.Stop(t)
+	replay := func() string {
+		t.Helper()
+		var out, talk bytes.Buffer
+		if code := run(t.Context(), []string{"audit", "replay", "--raw", "--kind", "push", "--state", m.State}, strings.NewReader(""), &out, &talk,
+			func(string) string { return "" }); code != exitOK {
+			t.Fatalf("exit code %d: %s", code, &talk)
+		}
+		return out.String()
+	}
+	if told := replay(); !strings.Contains(told, "zebra") || !strings.Contains(told, "HOSTILE TEXT of mailer") {
+		t.Errorf("before:\n%s", told)
+	}
+	js, end := m.Streams(t)
+	if n, err := jetstream.NewSealingKeys(js).ExpireRaw(t.Context(), time.Now().AddDate(0, 0, 40), 30*24*time.Hour); err != nil || n == 0 {
+		t.Fatal(n, err)
+	}
+	end()
+	if told := replay(); strings.Contains(told, "zebra") || !strings.Contains(told, "\n            as it came: erased\n") || !strings.Contains(told, "mailer pushes: accepted") {
+		t.Errorf("afterwards:\n%s", told)
+	}
+
+	long := replayed{Decision: bcp.Decision{Role: bcp.RoleReader, Agent: "mailer"}, Raw: &rawMessage{Base64: []byte("ab"), Bytes: 70_000}}
+	if told := long.rawLines(); !strings.Contains(told, "as it came, 70000 bytes, the first 2 bytes: HOSTILE TEXT of mailer\n            │ ab\n") {
+		t.Errorf("a long one:\n%s", told)
+	}
+}

@@ -1,0 +1,443 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+const (
+	wireDocument = "docs/wire.md"
+	wireSchema   = "docs/wire.schema.json"
+)
+
+// messageSchemas are the schemas of docs/wire.schema.json, by name.
+func messageSchemas(t *testing.T) map[string]*jsonschema.Schema {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("../..", wireSchema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.AssertFormat()
+	if err := compiler.AddResource("wire.json", document); err != nil {
+		t.Fatal(err)
+	}
+	schemas := map[string]*jsonschema.Schema{}
+	for name := range document.(map[string]any)["$defs"].(map[string]any) {
+		if schemas[name], err = compiler.Compile("wire.json#/$defs/" + name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return schemas
+}
+
+func fits(t *testing.T, schema *jsonschema.Schema, message []byte) error {
+	t.Helper()
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(message))
+	if err != nil {
+		return err
+	}
+	return schema.Validate(value)
+}
+
+// sent are the messages that agents send: how the gateway reads them.
+var sent = map[string]func([]byte) bcp.Code{
+	"query_request": func(b []byte) bcp.Code {
+		ask, code := bcp.ParseAsk(b, bcp.JSON, "researcher")
+		if code != "" {
+			return code
+		}
+		if _, err := bcp.Compile(ask.Spec, bcp.Settings{}); err != nil || ask.Escalation != nil && ask.Escalation.Justification == "" {
+			return bcp.InvalidQuery
+		}
+		return ""
+	},
+	"session": func(b []byte) bcp.Code {
+		m, code := bcp.ParseSession(b, bcp.JSON)
+		if code != "" || m.Proposal == nil {
+			return code
+		}
+		_, reader := bcp.ParseAgentName(string(m.Proposal.Reader))
+		_, id := bcp.ParseSubscriptionID(string(m.Proposal.Subscription.ID))
+		_, spec := bcp.Compile(m.Proposal.Subscription.Spec, bcp.Settings{})
+		if errors.Join(reader, id, spec) != nil {
+			return bcp.InvalidQuery
+		}
+		return ""
+	},
+	"approval": func(b []byte) bcp.Code { _, code := bcp.ParseApproval(b); return code },
+	"response": func(b []byte) bcp.Code { _, code := bcp.ParseResponse(b, bcp.JSON); return code },
+}
+
+// got are the messages that agents get: what the gateway writes them from.
+var got = map[string]func() any{
+	"accepted":             func() any { return new(bcp.Accepted) },
+	"refusal":              func() any { return new(bcp.Refusal) },
+	"query":                func() any { return new(bcp.Query) },
+	"validation_result":    func() any { return new(bcp.ValidationResult) },
+	"response_delivery":    func() any { return new(bcp.Delivery) },
+	"subscriptions_active": func() any { return new(bcp.SubscriptionsActive) },
+	"session_receipt": func() any {
+		return new(struct {
+			Session bcp.SessionID `json:"session_id"`
+		})
+	},
+	"channels":     func() any { return new(bcp.Channels) },
+	"item_list":    func() any { return new(wireItems) },
+	"item_view":    func() any { return new(bcp.ItemView) },
+	"proposed":     func() any { return new(bcp.Proposed) },
+	"decided":      func() any { return new(bcp.Decided) },
+	"edit_preview": func() any { return new(bcp.EditPreview) },
+	"prompt":       func() any { return new(bcp.Prompt) },
+	"alert":        func() any { return new(bcp.Alert) },
+}
+
+type wireItems struct {
+	Items []bcp.Item `json:"items"`
+}
+
+// personal are the messages of people, who speak JSON.
+var personal = []string{"alert", "item_list", "item_view", "decided", "edit_preview"}
+
+// examplesOf are the messages of the document, by name.
+func examplesOf(t *testing.T) map[string][][]byte {
+	t.Helper()
+	examples := map[string][][]byte{}
+	for _, b := range blocksOf(t, wireDocument) {
+		if name, ok := strings.CutPrefix(b.language, "json "); ok {
+			examples[name] = append(examples[name], []byte(strings.Join(b.lines, "\n")))
+		}
+	}
+	return examples
+}
+
+// What the document shows is what its schema says, and what the code reads or
+// writes, in both encodings.
+//
+// covers P2.1, P2.2
+func TestWireExamples(t *testing.T) {
+	t.Parallel()
+	schemas, examples := messageSchemas(t), examplesOf(t)
+	for name := range maps.Keys(sent) {
+		if len(examples[name]) == 0 {
+			t.Errorf("%s has no example", name)
+		}
+	}
+	for name, list := range examples {
+		for _, message := range list {
+			if err := fits(t, schemas[name], message); err != nil {
+				t.Errorf("%s: %s: %v", name, message, err)
+			}
+			packed, err := wire.MsgpackFromJSON(nil, message)
+			if err != nil {
+				t.Errorf("%s: as MessagePack: %v", name, err)
+			}
+			if parse, ok := sent[name]; ok {
+				if code := parse(message); code != "" {
+					t.Errorf("%s: %s is %s", name, message, code)
+				}
+				if back, err := wire.JSONFromMsgpack(nil, packed); err != nil || parse(back) != "" {
+					t.Errorf("%s: from MessagePack: %v", name, err)
+				}
+				continue
+			}
+			value := got[name]()
+			if err := bcp.Decode(message, bcp.JSON, value); err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			again, err := bcp.Encode(value, bcp.JSON)
+			want := jsontext.Value(bytes.Clone(message))
+			if err := want.Compact(); err != nil {
+				t.Fatal(err)
+			}
+			if err != nil || string(again) != string(want) {
+				t.Errorf("%s: written as\n%s\nnot\n%s\n%v", name, again, want, err)
+			}
+			if err := bcp.Decode(packed, bcp.MessagePack, got[name]()); err != nil {
+				t.Errorf("%s: from MessagePack: %v", name, err)
+			}
+		}
+	}
+}
+
+// changed returns a message with every change of one place: a key left out, a
+// key more, a value of another type or beyond its range.
+func changed(message any) []any {
+	var list []any
+	values := []any{nil, true, -1, 1.5, "", "x y", "\u00e9", []any{}, map[string]any{}, []any{"x"}, strings.Repeat("x", 65)}
+	switch m := message.(type) {
+	case map[string]any:
+		for key, value := range m {
+			without := maps.Clone(m)
+			delete(without, key)
+			list = append(list, without)
+			for _, other := range append(changed(value), values...) {
+				with := maps.Clone(m)
+				with[key] = other
+				list = append(list, with)
+			}
+		}
+		for _, key := range []string{"more", "query_id", "subscription_id", "controller", "push_id", "summary", "response", "not_enough_information", "taint", "target"} {
+			if _, has := m[key]; !has {
+				with := maps.Clone(m)
+				with[key] = "x"
+				list = append(list, with)
+			}
+		}
+	case []any:
+		list = append(list, append(slices.Clone(m), "x"))
+		for i, value := range m {
+			list = append(list, slices.Delete(slices.Clone(m), i, i+1))
+			for _, other := range changed(value) {
+				with := slices.Clone(m)
+				with[i] = other
+				list = append(list, with)
+			}
+		}
+	}
+	return list
+}
+
+// What the gateway takes fits its schema: whoever sends by the schema alone sends
+// nothing that it would not read.
+//
+// covers P2.2
+func TestWireSchemaIsNoStricterThanTheCode(t *testing.T) {
+	t.Parallel()
+	schemas, examples := messageSchemas(t), examplesOf(t)
+	for name, parse := range sent {
+		taken, refusedBoth := 0, 0
+		for _, example := range examples[name] {
+			var message any
+			if err := json.Unmarshal(example, &message); err != nil {
+				t.Fatal(err)
+			}
+			for _, other := range changed(message) {
+				text, err := json.Marshal(other, json.Deterministic(true))
+				if err != nil {
+					t.Fatal(err)
+				}
+				code, err := parse(text), fits(t, schemas[name], text)
+				switch {
+				case code == "" && err != nil:
+					t.Errorf("%s: %s is read, and its schema says: %v", name, text, err)
+				case code == "":
+					taken++
+				case err != nil:
+					refusedBoth++
+				}
+			}
+		}
+		if taken == 0 || refusedBoth < 50 {
+			t.Errorf("%s: %d changes are taken, %d refused by both", name, taken, refusedBoth)
+		}
+	}
+}
+
+// The message that a Reader sends is refused by its schema wherever the gateway
+// calls it malformed.
+//
+// covers P2.2
+func TestWireSchemaOfAReaderIsTheCode(t *testing.T) {
+	t.Parallel()
+	schema, examples := messageSchemas(t)["response"], examplesOf(t)["response"]
+	for _, example := range examples {
+		var message any
+		if err := json.Unmarshal(example, &message); err != nil {
+			t.Fatal(err)
+		}
+		for _, other := range changed(message) {
+			text, err := json.Marshal(other, json.Deterministic(true))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, code := bcp.ParseResponse(text, bcp.JSON); code != "" && fits(t, schema, text) == nil {
+				t.Errorf("%s is %s, and fits its schema", text, code)
+			}
+		}
+	}
+}
+
+// The tables of the document are the code's: -update writes them.
+//
+// covers BCP-7, BCP-10, SUB-9
+func TestWireTables(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join("../..", wireDocument)
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(content)
+	for name, table := range map[string]string{"subjects": subjectTable(), "codes": codeTable()} {
+		begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
+		before, rest, ok := strings.Cut(page, begin)
+		old, after, ok2 := strings.Cut(rest, end)
+		if !ok || !ok2 {
+			t.Fatalf("%s has no place for %s", wireDocument, name)
+		}
+		if old != table && !*update {
+			t.Errorf("%s: the table of %s is\n%s\nnot\n%s", wireDocument, name, table, old)
+		}
+		page = before + begin + table + end + after
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func subjectTable() string {
+	scopes := subjects.Permissions(&bcp.Mesh{
+		Approvers: []bcp.AgentName{"kim"},
+		Agents:    []bcp.Agent{{Name: "main", Controller: true}, {Name: "researcher", Reader: true}},
+		Channels: []bcp.Channel{{
+			ChannelKey:    bcp.ChannelKey{Controller: "main", Reader: "researcher"},
+			Subscriptions: []bcp.Subscription{{ID: "findings"}},
+		}},
+	})
+	var b strings.Builder
+	b.WriteString("\n| who | may publish | may subscribe to |\n|---|---|---|\n")
+	for _, s := range scopes {
+		if s.Role == bcp.RoleOperator {
+			continue // its subjects are between parts of the program
+		}
+		publish := slices.Clone(s.PubAllow)
+		if s.Respond {
+			publish = append(publish, "one message to each reply subject that it gets")
+		}
+		fmt.Fprintf(&b, "| %s (%s) | %s | %s |\n", s.Agent, s.Role, cells(publish), cells(s.SubAllow))
+	}
+	return b.String() + "\n"
+}
+
+func cells(list []string) string {
+	var quoted []string
+	for _, s := range list {
+		if !strings.Contains(s, " ") {
+			s = "`" + s + "`"
+		}
+		quoted = append(quoted, s)
+	}
+	return strings.Join(quoted, "<br>")
+}
+
+func codeTable() string {
+	var b strings.Builder
+	b.WriteString("\n| code | who hears it | again | text | what to do |\n|---|---|---|---|---|\n")
+	for _, line := range bcp.Catalogue() {
+		var who []string
+		for _, a := range []struct {
+			to   bcp.Audience
+			name string
+		}{{bcp.ToReader, "Reader"}, {bcp.ToController, "Controller"}, {bcp.ToApprover, "approver"}} {
+			if line.To&a.to == 0 {
+				continue
+			}
+			if a.to == bcp.ToController && line.Outcome {
+				a.name += " (outcome)"
+			}
+			who = append(who, a.name)
+		}
+		again := ""
+		if line.Retry {
+			again = "yes"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", line.Code, strings.Join(who, ", "), again, line.Text, line.Decision)
+	}
+	return b.String() + "\n"
+}
+
+// Whatever key a message may have stands in its schema.
+//
+// covers P2.1
+func TestWireSchemaHasEveryKey(t *testing.T) {
+	t.Parallel()
+	schemas := messageSchemas(t)
+	types := map[string]reflect.Type{"query_request": reflect.TypeFor[bcp.Ask](), "session": reflect.TypeFor[bcp.Session](), "response": reflect.TypeFor[bcp.Response](),
+		"active_subscription": reflect.TypeFor[bcp.ActiveSubscription](), "field": reflect.TypeFor[bcp.Field](), "question": reflect.TypeFor[bcp.Question](), "approval": reflect.TypeFor[bcp.Approval](), "item": reflect.TypeFor[bcp.Item](), "pushed": reflect.TypeFor[bcp.Pushed](), "proposed_subscription": reflect.TypeFor[bcp.ProposedSubscription](), "spec": reflect.TypeFor[bcp.Spec]()}
+	for name, value := range got {
+		types[name] = reflect.TypeOf(value()).Elem()
+	}
+	for name, message := range types {
+		keys := keysOf(message)
+		for _, key := range keys {
+			if schemas[name].Properties[key] == nil {
+				t.Errorf("%s: the schema has no %s", name, key)
+			}
+		}
+		if more := len(schemas[name].Properties) - len(keys); more > 0 && name != "response" { // whose answer has four spellings
+			t.Errorf("%s: the schema has %d keys that the code does not have", name, more)
+		}
+	}
+}
+
+func keysOf(message reflect.Type) []string {
+	var keys []string
+	for field := range message.Fields() {
+		key, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case field.Anonymous, strings.Contains(options, "inline"):
+			keys = append(keys, keysOf(field.Type)...)
+		case key != "" && key != "-":
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// The schema's codes are the catalogue.
+//
+// covers P2.5
+func TestWireCodesAreTheCatalogue(t *testing.T) {
+	t.Parallel()
+	schema := messageSchemas(t)["code"]
+	for _, line := range bcp.Catalogue() {
+		if err := schema.Validate(string(line.Code)); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(schema.Enum.Values) != len(bcp.Catalogue()) {
+		t.Errorf("it has %d codes, the catalogue %d", len(schema.Enum.Values), len(bcp.Catalogue()))
+	}
+}
+
+// An alert about the mesh itself names the gateway, which is no agent's name.
+// covers P11.1
+func TestWireAlertOfTheMesh(t *testing.T) {
+	t.Parallel()
+	schema := messageSchemas(t)["alert"]
+	for agent, valid := range map[bcp.AgentName]bool{bcp.Gateway: true, "main": true, "": true, "Gateway": false, "a.b": false} {
+		alert := bcp.Alert{Type: bcp.TypeAlert, Alert: bcp.AlertDiskLow, Seq: 2, Time: time.Unix(1, 0).UTC(), Agent: agent}
+		message, err := bcp.Encode(alert, bcp.JSON)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := fits(t, schema, message); (err == nil) != valid {
+			t.Errorf("%s: %v", message, err)
+		}
+	}
+}

@@ -1,0 +1,64 @@
+import { randomUUID } from "node:crypto";
+import type { NatsConnection } from "@nats-io/transport-node";
+import { Known, listen, request, type Received, type Spec, type Values } from "./mesh.js";
+
+export interface Query extends Spec {
+  type: "bcp_query";
+  query_id: string;
+  controller: string;
+}
+
+export interface Result {
+  type: "bcp_validation_result";
+  query_id?: string;
+  subscription_id?: string;
+  success: boolean;
+  status: "delivered" | "held" | "refused";
+  code?: string;
+  detail: string;
+}
+
+// Reader answers queries, and pushes against subscriptions. It reads hostile text:
+// whatever it says, the gateway lets through what fits the question.
+export class Reader {
+  private readonly answers = new Known<string>(); // by query id
+  answered = 0;
+
+  constructor(
+    private readonly nc: NatsConnection,
+    private readonly name: string,
+    private readonly answer: (query: Query) => Values | "not_enough_information",
+  ) {}
+
+  // start subscribes, to each subject once: of two copies of a query on one
+  // connection the second one would use up the answer.
+  start(): void {
+    listen<Query>(this.nc, `bcp.v1.query.${this.name}.>`, "reader", this.name, (got) => this.queried(got));
+    listen<Result>(this.nc, `bcp.v1.deliver.reader.${this.name}.>`, "reader", this.name, (got) => this.delivered(got));
+  }
+
+  // push sends an answer that nobody asked for.
+  push(controller: string, subscription: string, response: Values): Promise<Result> {
+    const body = { type: "bcp_response", subscription_id: subscription, controller, push_id: randomUUID(), response };
+    return request<Result>(this.nc, `bcp.v1.push.${this.name}.${controller}.${subscription}`, body);
+  }
+
+  private queried({ body: query, from, id, respond }: Received<Query>): void {
+    if (query.type !== "bcp_query" || query.query_id !== id || query.controller !== from) return;
+    let text = this.answers.get(id); // it comes again where either side was away
+    if (text === undefined) {
+      const response = this.answer(query);
+      const body = { type: "bcp_response", query_id: id };
+      text = JSON.stringify(response === "not_enough_information" ? { ...body, not_enough_information: true } : { ...body, response });
+      this.answers.set(id, text);
+      this.answered++;
+    }
+    respond(text);
+  }
+
+  // delivered forgets an answer that was rejected: the query comes again.
+  private delivered({ body, respond }: Received<Result>): void {
+    if (body.type === "bcp_validation_result" && !body.success && body.query_id) this.answers.forget(body.query_id);
+    respond();
+  }
+}

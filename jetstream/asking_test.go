@@ -1,0 +1,46 @@
+package jetstream_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/jetstream"
+)
+
+// What is asked ends where no answer will come, and what was asked around it does
+// at the next time. Nobody who asks later is told of it.
+//
+// covers P11.1
+func TestAsking(t *testing.T) {
+	t.Parallel()
+	var asking jetstream.Asking
+	asking.Unanswered("nobody asks")
+	wait := func(ctx context.Context) error {
+		asking.Unanswered("closed")
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	err := asking.Do(t.Context(), func(outer context.Context) error {
+		for range 2 {
+			if err := asking.Do(outer, wait); !errors.Is(err, jetstream.ErrUnanswered) || !jetstream.Unanswered(err) {
+				t.Errorf("what was asked ended with %v", err)
+			}
+		}
+		if outer.Err() != nil {
+			t.Error("what was asked around it ended too")
+		}
+		return wait(outer)
+	})
+	if !errors.Is(err, jetstream.ErrUnanswered) {
+		t.Errorf("what was asked around it ended with %v", err)
+	}
+	if err := asking.Do(t.Context(), context.Context.Err); err != nil {
+		t.Errorf("asked again: %v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := asking.Do(ended, context.Context.Err); !errors.Is(err, context.Canceled) || errors.Is(err, jetstream.ErrUnanswered) {
+		t.Errorf("asked by who has ended: %v", err)
+	}
+}

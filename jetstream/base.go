@@ -1,0 +1,248 @@
+package jetstream
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// A journal is truncated from its front, up to a record that says so: that record
+// is then its first, and names the backup that holds what was cut off and the
+// base that stands for it. A journal that begins with any other record but its
+// first ever is damaged.
+
+// ErrBase says that the snapshot that a truncated journal begins behind is
+// missing, or is not the one.
+var ErrBase = errors.New("the journal begins behind a base that is damaged")
+
+// Beginning is where a journal begins. The zero value is that of one that is
+// whole.
+type Beginning struct {
+	Position
+	Truncation bcp.Truncation
+}
+
+// Truncated reports whether something is cut off.
+func (b Beginning) Truncated() bool { return b.Sequence > 0 }
+
+// Begin tells where the journal begins: with the record behind the position, as
+// the truncation in that record says. It is [ErrRecord] where something is cut
+// off, and no record says so.
+func Begin(ctx context.Context, js natsjs.JetStream) (Beginning, error) {
+	stream, err := js.Stream(ctx, CommitStream)
+	if err != nil {
+		return Beginning{}, fmt.Errorf("reading the journal: %w", err)
+	}
+	first := stream.CachedInfo().State.FirstSeq
+	if first <= 1 {
+		return Beginning{}, nil
+	}
+	r, err := read(js, stream, first, true)
+	if err != nil {
+		return Beginning{}, fmt.Errorf("reading the journal: %w", err)
+	}
+	defer r.end()
+	r.messages = 1
+	seq, decisions, err := r.record(ctx)
+	if err != nil {
+		return Beginning{}, err
+	}
+	if seq != first {
+		return Beginning{}, errMissing
+	}
+	return beginningOf(first, decisions)
+}
+
+// beginningOf is where a journal begins of which this is the first record.
+func beginningOf(sequence uint64, decisions [][]byte) (Beginning, error) {
+	d, err := bcp.DecodeDecision(decisions[0])
+	if err != nil {
+		return Beginning{}, fmt.Errorf("%w: message %d: %w", ErrRecord, sequence, err)
+	}
+	begin, err := BeginningWith(&d)
+	if err == nil && begin.Sequence != sequence-1 {
+		err = fmt.Errorf("%w: it begins with record %d, and was truncated behind record %d", ErrRecord, sequence, begin.Sequence)
+	}
+	return begin, err
+}
+
+// Begin is [Begin] of this journal.
+func (j *Journal) Begin(ctx context.Context) (Beginning, error) { return Begin(ctx, j.js) }
+
+// BeginningWith is where a journal begins whose first decision is d.
+func BeginningWith(d *bcp.Decision) (Beginning, error) {
+	if d.Seq == 1 {
+		return Beginning{}, nil
+	}
+	return beginningWith(d)
+}
+
+// beginningWith is where a journal begins whose first decision is d.
+func beginningWith(d *bcp.Decision) (Beginning, error) {
+	if d.Truncation == nil || d.Truncation.Sequence == 0 || d.Seq < 2 {
+		return Beginning{}, fmt.Errorf("%w: it begins with decision %d, and no record says that it was truncated there", ErrRecord, d.Seq)
+	}
+	return Beginning{Position{Sequence: d.Truncation.Sequence, Decision: d.Seq - 1, Head: d.Prev}, *d.Truncation}, nil
+}
+
+// Truncate removes the records up to and with a position, behind which there
+// must be the record that says so. The stream refuses delete and purge, to
+// everybody; its limits cut off the front all the same. They stay until the next
+// [Create]: a server that was killed or lost its power in the middle finishes
+// when it starts, as long as nothing was appended.
+func Truncate(ctx context.Context, js natsjs.JetStream, p Position) error {
+	stream, err := js.Stream(ctx, CommitStream)
+	if err != nil {
+		return fmt.Errorf("truncating the journal: %w", err)
+	}
+	info := stream.CachedInfo()
+	if p.Sequence == 0 || p.Sequence >= info.State.LastSeq {
+		return fmt.Errorf("truncating the journal: there is nothing behind record %d", p.Sequence)
+	}
+	config := info.Config
+	config.Discard, config.MaxMsgs, config.MaxBytes = natsjs.DiscardOld, int64(info.State.LastSeq-p.Sequence), -1
+	if _, err := js.UpdateStream(ctx, config); err != nil {
+		return fmt.Errorf("truncating the journal: %w", err)
+	}
+	begin, err := Begin(ctx, js)
+	if err == nil && begin.Position != p {
+		err = fmt.Errorf("%w: it begins behind record %d, and was to begin behind record %d", ErrRecord, begin.Sequence, p.Sequence)
+	}
+	return err
+}
+
+// BaseFolder is where bases are, in a state folder and in a backup.
+const BaseFolder = "base"
+
+// Bases is the folder of the snapshots that a journal begins behind. Unlike those
+// of [Snapshots] they are part of the truth. A nil one holds none.
+type Bases struct {
+	files  Snapshots
+	shared natsjs.JetStream // has them too, of a cluster
+}
+
+// NewBases returns the bases in a folder, which Write makes.
+func NewBases(dir string) *Bases { return &Bases{files: Snapshots{dir: dir}} }
+
+// Shared returns the bases of a cluster, of which the folder has a copy.
+func (b *Bases) Shared(js natsjs.JetStream) *Bases { return &Bases{b.files, js} }
+
+// BaseFile is the file of a base, named as in a state folder and in a backup.
+type BaseFile struct {
+	Name    string
+	Content []byte
+}
+
+// BaseName is the name of the file of a base that was made behind a decision.
+func BaseName(decision uint64) string { return path.Join(BaseFolder, snapshotName(decision)) }
+
+// Write stores one beside the others, whole or not at all, and returns its file
+// as the disk has it.
+func (b *Bases) Write(s Snapshot) (BaseFile, error) {
+	if err := b.files.put(s); err != nil {
+		return BaseFile{}, err
+	}
+	content, err := b.files.bytes(snapshotName(s.Decision))
+	return BaseFile{BaseName(s.Decision), content}, err
+}
+
+// Read returns the base that a truncated journal begins behind, and its file. The
+// error wraps [ErrBase] and names the backup that has it, where it is not what was
+// recorded. What the folder lacks of a cluster's is there afterwards.
+func (b *Bases) Read(ctx context.Context, begin Beginning) (Snapshot, BaseFile, error) {
+	s, file, err := b.read(begin)
+	if b == nil || b.shared == nil || !errors.Is(err, ErrBase) {
+		return s, file, err
+	}
+	if file, err = StoredBase(ctx, b.shared, begin); err != nil {
+		return s, file, err
+	}
+	if s, err = file.open(begin); err != nil {
+		return s, file, err
+	}
+	if err := b.files.put(s); err != nil {
+		return s, file, err
+	}
+	return s, file, b.Keep(begin.Position)
+}
+
+func (b *Bases) read(begin Beginning) (Snapshot, BaseFile, error) {
+	file := BaseFile{Name: BaseName(begin.Decision)}
+	damaged := func(why string) error { return damagedBase(file.Name, why, begin) }
+	if b == nil {
+		return Snapshot{}, file, damaged("is missing")
+	}
+	var err error
+	file.Content, err = b.files.bytes(path.Base(file.Name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Snapshot{}, file, damaged("is missing")
+	case errors.Is(err, ErrSnapshot), err == nil && sha256.Sum256(file.Content) != begin.Truncation.Base:
+		return Snapshot{}, file, damaged("is not what was written")
+	case err != nil:
+		return Snapshot{}, file, err
+	}
+	s, err := file.open(begin)
+	return s, file, err
+}
+
+func damagedBase(name, why string, begin Beginning) error {
+	return fmt.Errorf("%w: %s %s; the backup %s or a later one has it", ErrBase, name, why, begin.Truncation.File)
+}
+
+// Open returns the base in a file of a backup, which was read before and has it.
+func (f *BaseFile) Open(begin Beginning) (Snapshot, error) {
+	if f.Name != BaseName(begin.Decision) || len(f.Content) < sha256.Size || sha256.Sum256(f.Content) != begin.Truncation.Base {
+		return Snapshot{}, fmt.Errorf("%w: %s is not it", ErrBase, f.Name)
+	}
+	return f.open(begin)
+}
+
+// NewBaseFile returns the file of a base.
+func NewBaseFile(s Snapshot) BaseFile { return BaseFile{BaseName(s.Decision), s.encode()} }
+
+// Snapshot returns what is in a file whose content is known to be whole.
+func (f *BaseFile) Snapshot() (Snapshot, error) {
+	if len(f.Content) < snapshotHeader+sha256.Size {
+		return Snapshot{}, fmt.Errorf("%w: %s", ErrBase, f.Name)
+	}
+	return decodeSnapshot(f.Name, f.Content)
+}
+
+func (f *BaseFile) open(begin Beginning) (Snapshot, error) {
+	s, err := decodeSnapshot(f.Name, f.Content)
+	if err == nil && s.Position != begin.Position {
+		err = fmt.Errorf("%w: %s is of another place; the backup %s or a later one has it", ErrBase, f.Name, begin.Truncation.File)
+	}
+	return s, err
+}
+
+// Newest is the number of the newest decision that a base was made of, 0 where
+// there is none. A journal that does not reach it has lost its end.
+func (b *Bases) Newest() (uint64, error) {
+	if b == nil {
+		return 0, nil
+	}
+	decision, _, err := b.files.Newest()
+	return decision, err
+}
+
+// Keep removes all but the one of a position that the journal begins behind.
+func (b *Bases) Keep(p Position) error {
+	names, err := b.files.List()
+	for _, name := range names {
+		if name != snapshotName(p.Decision) {
+			err = errors.Join(err, os.Remove(filepath.Join(b.files.dir, name)))
+		}
+	}
+	return err
+}

@@ -1,0 +1,278 @@
+package jetstream_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+)
+
+// truncation makes the record that lets a journal begin behind a sequence.
+func (m *maker) truncation(sequence uint64) []byte {
+	m.t.Helper()
+	record := m.apply(m.state.DecideTruncate(m.moment(), bcp.Truncation{Sequence: sequence, Base: bcp.Digest{1}, Backup: bcp.Digest{2}, File: "a.tar.gz"}))
+	m.n = (m.n + 3) / 4 * 4 // next begins its round again
+	return record
+}
+
+// position is behind what was made.
+func (m *maker) position(j *jetstream.Journal) jetstream.Position {
+	return jetstream.Position{Sequence: j.Last(), Decision: m.state.Last(), Head: m.state.Head()}
+}
+
+func appendAll(t *testing.T, j *jetstream.Journal, decisions ...[]byte) {
+	t.Helper()
+	if err := j.Append(within(t), decisions); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// chainOf reads the journal and says whether its chain holds.
+func chainOf(t *testing.T, js natsjs.JetStream) (chain jetstream.Chain, err error) {
+	t.Helper()
+	j, err := jetstream.OpenJournal(t.Context(), js, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = j.Replay(t.Context(), func(decision []byte) error { return chain.Add([][]byte{decision}) })
+	return chain, err
+}
+
+// The limits of a stream that nobody can purge cut off its front, over many
+// blocks of its file; the journal begins where its first record says, goes on
+// behind its sequence, and can be truncated again.
+//
+// covers P4.5, P11.1, P11.2
+func TestTruncate(t *testing.T) {
+	t.Parallel()
+	js := streams(t)
+	j, _ := open(t, js)
+	m := newMaker(t)
+	begin, err := jetstream.Begin(t.Context(), js)
+	if err != nil || begin.Truncated() {
+		t.Fatalf("a new journal: %+v %v", begin, err)
+	}
+	for range 3 {
+		for range 40 { // 20 MB
+			appendAll(t, j, m.apply(m.state.DecideEvent(m.moment(), bcp.KindViolation, "mailer", bcp.RoleReader, strings.Repeat("a", 1<<19), 1)))
+		}
+		behind := m.position(j)
+		appendAll(t, j, m.truncation(behind.Sequence))
+		appendAll(t, j, m.some(10)...)
+		if err := jetstream.Truncate(within(t), js, behind); err != nil {
+			t.Fatal(err)
+		}
+		if begin, err = jetstream.Begin(t.Context(), js); err != nil || begin.Position != behind || begin.Truncation.File != "a.tar.gz" {
+			t.Fatalf("it begins at %+v, %v, and not at %+v", begin, err, behind)
+		}
+		create(t, js)
+		stream, err := js.Stream(t.Context(), jetstream.CommitStream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info := stream.CachedInfo(); info.State.FirstSeq != behind.Sequence+1 || info.State.NumDeleted != 0 || info.Config.MaxMsgs != -1 ||
+			info.Config.Discard != natsjs.DiscardNew || !info.Config.DenyPurge || !info.Config.DenyDelete {
+			t.Errorf("the stream is %+v", info)
+		}
+		if err := stream.Purge(t.Context()); err == nil {
+			t.Error("the journal was purged")
+		}
+		if err := stream.DeleteMsg(t.Context(), behind.Sequence+1); err == nil {
+			t.Error("a record was deleted")
+		}
+		j, _ = open(t, js)
+		appendAll(t, j, m.some(10)...)
+		chain, err := chainOf(t, js)
+		if err != nil || chain.Begin != begin || chain.Decisions != m.state.Last() || chain.Head != m.state.Head() {
+			t.Errorf("its chain is %+v, %v", chain, err)
+		}
+		if err := j.ReplayBehind(t.Context(), behind, func([]byte) error { return nil }); err != nil {
+			t.Errorf("behind its beginning: %v", err)
+		}
+		behind.Sequence--
+		if err := j.ReplayBehind(t.Context(), behind, func([]byte) error { return nil }); !errors.Is(err, jetstream.ErrPosition) {
+			t.Errorf("from in front of it: %v", err)
+		}
+	}
+}
+
+// A journal whose front is cut off otherwise than a record says is damaged.
+//
+// covers P4.5, P11.2, A-CHAIN
+func TestUnrecordedTruncation(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		recorded uint64 // as the truncation says
+		kept     int64  // of five records: two, the truncation, two
+		holds    bool
+	}{
+		"as recorded":         {2, 3, true},
+		"not carried out":     {2, 5, true},
+		"less than recorded":  {2, 4, false},
+		"more than recorded":  {2, 2, false},
+		"all but the last":    {2, 1, false},
+		"recorded as another": {1, 3, false},
+		"recorded as nothing": {0, 3, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			js := streams(t)
+			j, _ := open(t, js)
+			m := newMaker(t)
+			appendAll(t, j, m.some(10)...)
+			appendAll(t, j, m.some(10)...)
+			appendAll(t, j, m.truncation(c.recorded))
+			appendAll(t, j, m.some(10)...)
+			appendAll(t, j, m.some(10)...)
+			stream, err := js.Stream(t.Context(), jetstream.CommitStream)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config := stream.CachedInfo().Config
+			config.Discard, config.MaxMsgs = natsjs.DiscardOld, c.kept
+			if _, err := js.UpdateStream(t.Context(), config); err != nil {
+				t.Fatal(err)
+			}
+			_, begins := jetstream.Begin(t.Context(), js)
+			if (begins == nil) != c.holds || begins != nil && !errors.Is(begins, jetstream.ErrRecord) {
+				t.Errorf("it begins: %v", begins)
+			}
+			_, chained := chainOf(t, js)
+			if c.recorded == 2 && (chained == nil) != c.holds || chained != nil && !errors.Is(chained, jetstream.ErrRecord) {
+				t.Errorf("its chain: %v", chained)
+			}
+		})
+	}
+}
+
+// Nothing is cut off that leaves no record, and what the limits would cut off of
+// another position is an error.
+//
+// covers P4.5
+func TestTruncateRefuses(t *testing.T) {
+	t.Parallel()
+	js := streams(t)
+	j, _ := open(t, js)
+	m := newMaker(t)
+	appendAll(t, j, m.some(10)...)
+	all := m.position(j)
+	for _, sequence := range []uint64{0, all.Sequence, all.Sequence + 1} {
+		if err := jetstream.Truncate(within(t), js, jetstream.Position{Sequence: sequence, Decision: all.Decision, Head: all.Head}); err == nil {
+			t.Errorf("truncated behind %d", sequence)
+		}
+	}
+	if _, read := open(t, js); len(read) != 10 {
+		t.Errorf("%d decisions are left", len(read))
+	}
+}
+
+// A base is what was written, or refused with the name of the backup that has it.
+//
+// covers P4.5, P11.2
+func TestBases(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "base")
+	bases := jetstream.NewBases(dir)
+	if n, err := bases.Newest(); n != 0 || err != nil {
+		t.Errorf("none: %d %v", n, err)
+	}
+	var begin jetstream.Beginning
+	for n := range uint64(6) { // more than the snapshots that are kept
+		at := jetstream.Position{Sequence: 10 * (n + 1), Decision: 100 * (n + 1), Head: bcp.Digest{byte(n)}}
+		file, err := bases.Write(jetstream.Snapshot{Position: at, Checkpoint: []byte("checkpoint")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			begin = jetstream.Beginning{Position: at, Truncation: bcp.Truncation{Sequence: at.Sequence, Base: sha256.Sum256(file.Content), File: "a.tar.gz"}}
+		}
+	}
+	if s, _, err := bases.Read(t.Context(), begin); err != nil || string(s.Checkpoint) != "checkpoint" {
+		t.Errorf("the oldest is gone: %v", err)
+	}
+	if n, err := bases.Newest(); n != 600 || err != nil {
+		t.Errorf("the newest is %d %v", n, err)
+	}
+	if err := bases.Keep(begin.Position); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := bases.Newest(); n != 100 || err != nil {
+		t.Errorf("the only one is %d %v", n, err)
+	}
+	name := filepath.Join(dir, "00000000000000000100.snapshot")
+	good, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, content := range map[string][]byte{"changed": append([]byte{1}, good[1:]...), "cut": good[:len(good)-1], "short": good[:3], "empty": nil} {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := bases.Read(t.Context(), begin); !errors.Is(err, jetstream.ErrBase) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := bases.Read(t.Context(), begin); !errors.Is(err, jetstream.ErrBase) {
+		t.Errorf("missing: %v", err)
+	}
+	if err := os.WriteFile(name, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	begin.Sequence++
+	if _, _, err := bases.Read(t.Context(), begin); !errors.Is(err, jetstream.ErrBase) {
+		t.Errorf("of another place: %v", err)
+	}
+}
+
+// A backup of a truncated journal without its base, or with another, is none: it
+// would restore to a journal that does not start.
+//
+// covers P11.2
+func TestBackupWithoutItsBase(t *testing.T) {
+	t.Parallel()
+	js := streams(t)
+	j, _ := open(t, js)
+	m := newMaker(t)
+	appendAll(t, j, m.some(10)...)
+	tree := jetstream.NewTree(t.TempDir())
+	if _, err := tree.Extend(within(t), j); err != nil {
+		t.Fatal(err)
+	}
+	behind := m.position(j)
+	base := []byte("base")
+	appendAll(t, j, m.apply(m.state.DecideTruncate(m.moment(), bcp.Truncation{Sequence: behind.Sequence, Base: sha256.Sum256(base)})))
+	if err := jetstream.Truncate(within(t), js, behind); err != nil {
+		t.Fatal(err)
+	}
+	for content, whole := range map[string]bool{"base": true, "bass": false, "": false} {
+		var file bytes.Buffer
+		w := jetstream.NewBackupWriter(&file, "test", time.Now())
+		if content != "" {
+			if err := w.Put("base/00000000000000000010.snapshot", []byte(content)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Journal(within(t), js, tree, 0, false, nil); err != nil {
+			t.Fatal(err)
+		}
+		made, err := w.Close()
+		if err != nil || made.Begins != behind || made.Decisions != 11 {
+			t.Fatalf("%+v %v", made, err)
+		}
+		if _, err := jetstream.ReadBackup(&file, jetstream.Restoring{}); (err == nil) != whole || err != nil && !errors.Is(err, jetstream.ErrBackup) {
+			t.Errorf("with %q: %v", content, err)
+		}
+	}
+}

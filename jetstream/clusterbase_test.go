@@ -1,0 +1,82 @@
+package jetstream_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// A base of many parts is read as it was written, also behind an attempt that ended
+// halfway; one that was altered, cut or removed is refused, with the backup that has it.
+// The folder then has it too.
+//
+// covers P4.5, A-CHAIN
+func TestBaseOfACluster(t *testing.T) {
+	t.Parallel()
+	js := streams(t)
+	at := jetstream.Position{Sequence: 7, Decision: 9, Head: bcp.Digest{1}}
+	base := jetstream.NewBaseFile(jetstream.Snapshot{Position: at, Checkpoint: bytes.Repeat([]byte("0123456789abcdef"), 50_000)})
+	begin := jetstream.Beginning{Position: at, Truncation: bcp.Truncation{Sequence: 7, Base: sha256.Sum256(base.Content), File: "office.tar.gz"}}
+	read := func() error {
+		folder := filepath.Join(t.TempDir(), "base")
+		s, file, err := jetstream.NewBases(folder).Shared(js).Read(t.Context(), begin)
+		if err == nil && (!bytes.Equal(file.Content, base.Content) || s.Position != at) {
+			t.Error("it is not what was written")
+		}
+		if _, _, again := jetstream.NewBases(folder).Read(t.Context(), begin); err == nil && again != nil {
+			t.Errorf("the folder does not have it: %v", again)
+		}
+		return err
+	}
+	refused := func(what string) {
+		t.Helper()
+		if err := read(); !errors.Is(err, jetstream.ErrBase) || !strings.Contains(err.Error(), "office.tar.gz") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	refused("no stream")
+	if err := jetstream.StoreBase(t.Context(), js, 1, 3, []byte("another")); err != nil {
+		t.Fatal(err)
+	}
+	refused("none")
+	if _, err := js.PublishMsg(t.Context(), part(subjects.Base(7), "0", base.Content[:1000])); err != nil {
+		t.Fatal(err)
+	}
+	refused("a part")
+	if err := jetstream.StoreBase(t.Context(), js, 1, 7, base.Content); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(); err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), jetstream.BaseStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := stream.GetLastMsgForSubject(t.Context(), subjects.Base(7))
+	if err == nil {
+		err = stream.SecureDeleteMsg(t.Context(), last.Sequence)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused("without its last part")
+	last.Data[5] ^= 1
+	if _, err := js.PublishMsg(t.Context(), part(subjects.Base(7), last.Header.Get("Bcp-Part"), last.Data)); err != nil {
+		t.Fatal(err)
+	}
+	refused("altered")
+}
+
+func part(subject, number string, data []byte) *nats.Msg {
+	return &nats.Msg{Subject: subject, Data: data, Header: nats.Header{"Bcp-Part": {number}}}
+}

@@ -1,0 +1,518 @@
+package jetstream
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// What agents and people said is sealed in the journal, under two keys for each
+// channel and day of journal time, in UTC: one for what the state is made of, one
+// for the messages as they came. The keys are in a stream of their own. To destroy
+// one is to erase what it sealed: its bytes are overwritten, and a tombstone says
+// that this was on purpose. A key that is neither there nor destroyed is lost, and
+// nothing starts without it.
+
+var (
+	// ErrErased says that a key was destroyed on purpose.
+	ErrErased = errors.New("it was erased: its sealing key is destroyed")
+	// ErrKeyLost says that a key is missing that nobody destroyed, or that it is
+	// not the one that sealed.
+	ErrKeyLost = errors.New("a sealing key is lost")
+)
+
+const (
+	day = 24 * time.Hour
+	// maxKeys bounds the keys that are kept in memory, half a KiB each: two for each
+	// of 131,072 channels.
+	maxKeys = 256 << 10
+	// tombstone stands in place of a key that was destroyed.
+	tombstone = "destroyed"
+)
+
+// sealingKey names one.
+type sealingKey struct {
+	controller, reader bcp.AgentName
+	sealed             subjects.Sealed
+	day                int64 // since 1970
+}
+
+func keyOf(d *bcp.Decision, sealed subjects.Sealed) sealingKey {
+	key := sealingKey{sealed: sealed, day: d.Time / int64(day)}
+	if channel, ok := d.Channel(); ok {
+		key.controller, key.reader = channel.Controller, channel.Reader
+	}
+	return key
+}
+
+func (k sealingKey) subject() string {
+	return subjects.Key(k.controller, k.reader, k.sealed, time.Unix(k.day*int64(day/time.Second), 0).UTC().Format(time.DateOnly))
+}
+
+// KeyGiver returns the sealing key that is stored on a subject.
+type KeyGiver func(ctx context.Context, subject string) (bcp.GivenKey, error)
+
+// SealingKeys seals decisions and opens them. It may be used concurrently.
+type SealingKeys struct {
+	js    natsjs.JetStream
+	given KeyGiver     // instead, for one that opens alone
+	sync  func() error // nil where the store syncs by itself
+
+	mu     sync.Mutex
+	stream natsjs.Stream                 // nil until it was opened
+	known  map[sealingKey]bcp.SealingKey // the zero key is a tombstone
+	// unsynced says that there may be a key that is not on the disk.
+	unsynced bool
+}
+
+// NewSealingKeys returns the keys of a mesh.
+func NewSealingKeys(js natsjs.JetStream) *SealingKeys {
+	return &SealingKeys{js: js, known: make(map[sealingKey]bcp.SealingKey)}
+}
+
+// GivenSealingKeys returns keys that somebody gives out. They open, and seal only
+// what they are there for.
+func GivenSealingKeys(given KeyGiver) *SealingKeys {
+	k := NewSealingKeys(nil)
+	k.given = given
+	return k
+}
+
+// Give returns the key on a subject, which package subjects made, for whoever owns
+// them. It may be called concurrently. The error is [subjects.ErrSubject] for
+// another subject.
+func (k *SealingKeys) Give(ctx context.Context, subject string) (bcp.GivenKey, error) {
+	s, err := subjects.Parse(subject)
+	if err != nil || s.Kind != subjects.KindKey {
+		return bcp.GivenKey{}, fmt.Errorf("giving out a sealing key: %w", subjects.ErrSubject)
+	}
+	stored, err := k.stored(ctx, subject)
+	switch {
+	case errors.Is(err, natsjs.ErrMsgNotFound):
+		return bcp.GivenKey{}, nil
+	case err != nil:
+		return bcp.GivenKey{}, err
+	case string(stored) == tombstone:
+		return bcp.GivenKey{Destroyed: true}, nil
+	}
+	return bcp.GivenKey{Key: stored}, nil
+}
+
+// SyncWith has Sync write the keys to the disk by a function. It is for a store that
+// acknowledges what it has not written there yet: with the power it may lose its
+// newest records, but not the keys of those that it keeps. Call it before Seal.
+func (k *SealingKeys) SyncWith(sync func() error) { k.sync, k.unsynced = sync, true }
+
+// Sync writes the keys to the disk that were made since it was called last, and the
+// first time all that are there. Call it before what is sealed is stored. After an
+// error it tries again.
+func (k *SealingKeys) Sync() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.sync == nil || !k.unsynced {
+		return nil
+	}
+	if err := k.sync(); err != nil {
+		return fmt.Errorf("%w: writing the sealing keys to the disk: %w", ErrUncertain, err)
+	}
+	k.unsynced = false
+	return nil
+}
+
+// Seal seals what a decision says, and the message that it is about, before it is
+// encoded. The first on a channel and day makes their keys, and waits until they
+// are stored as safely as the journal's records.
+func (k *SealingKeys) Seal(ctx context.Context, d *bcp.Decision, message []byte) error {
+	if !d.Says() {
+		return nil
+	}
+	key, err := k.key(ctx, keyOf(d, subjects.SealedPayload), true)
+	if err == nil {
+		err = d.Seal(key)
+	}
+	if err != nil || len(message) == 0 {
+		return err
+	}
+	if key, err = k.key(ctx, keyOf(d, subjects.SealedRaw), true); err != nil {
+		return err
+	}
+	return d.SealRaw(key, message)
+}
+
+// Decode reads a decision of the journal and opens what it says. Where that was
+// erased, the decision says so. The error is [ErrKeyLost] where there is no key
+// that opens it.
+func (k *SealingKeys) Decode(ctx context.Context, record []byte) (bcp.Decision, error) {
+	d, err := bcp.DecodeDecision(record)
+	if err != nil || len(d.Sealed) == 0 {
+		return d, err
+	}
+	key, err := k.key(ctx, keyOf(&d, subjects.SealedPayload), false)
+	switch {
+	case errors.Is(err, ErrErased):
+		d.Private = bcp.Private{Erased: true}
+		return d, nil
+	case err == nil:
+		err = d.Open(key)
+	}
+	return d, lost(&d, err)
+}
+
+// OpenRaw returns the message that a decision of the journal is about as it came,
+// the first [bcp.MaxRawBytes] of it, or nothing where it is about none. The error
+// is [ErrErased] where its key was destroyed, because raw_retention has passed or
+// by the operator, and [ErrKeyLost] where there is none that opens it. Only whoever
+// may read the gateway's account has the keys: that is the raw right.
+func (k *SealingKeys) OpenRaw(ctx context.Context, d *bcp.Decision) ([]byte, error) {
+	if len(d.SealedRaw) == 0 {
+		return nil, nil
+	}
+	key, err := k.key(ctx, keyOf(d, subjects.SealedRaw), false)
+	if err != nil {
+		return nil, lost(d, err)
+	}
+	message, err := d.OpenRaw(key)
+	return message, lost(d, err)
+}
+
+func lost(d *bcp.Decision, err error) error {
+	if errors.Is(err, bcp.ErrSealed) {
+		err = fmt.Errorf("%w: another one is there", ErrKeyLost)
+	}
+	if err != nil {
+		err = fmt.Errorf("decision %d of %s: %w", d.Seq, d.At().Format(time.DateOnly), err)
+	}
+	return err
+}
+
+// key returns a key. To seal with it, it is made where there is none.
+func (k *SealingKeys) key(ctx context.Context, of sealingKey, toSeal bool) (bcp.SealingKey, error) {
+	k.mu.Lock()
+	key, known := k.known[of]
+	k.mu.Unlock()
+	if !known {
+		ctx, cancel := context.WithTimeout(ctx, appendTimeout)
+		defer cancel()
+		var err error
+		if toSeal && k.js != nil {
+			key, err = k.create(ctx, of) // most often there is none, and whoever seals waits
+		} else {
+			key, err = k.load(ctx, of)
+		}
+		if err != nil {
+			return bcp.SealingKey{}, err
+		}
+		key = k.note(of, key)
+	}
+	if key.IsZero() {
+		return bcp.SealingKey{}, ErrErased
+	}
+	return key, nil
+}
+
+func (k *SealingKeys) made() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.unsynced = true
+}
+
+// note keeps a key, unless it was destroyed while it was read.
+func (k *SealingKeys) note(of sealingKey, key bcp.SealingKey) bcp.SealingKey {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if known, ok := k.known[of]; ok && known.IsZero() {
+		return known
+	}
+	if len(k.known) >= maxKeys {
+		k.forget(maxKeys / 8)
+	}
+	k.known[of] = key
+	return key
+}
+
+// forget drops some keys, whichever they are: most of those that are needed stay,
+// also where more are needed than there is room for. k.mu is held.
+func (k *SealingKeys) forget(some int) {
+	for of := range k.known {
+		if some--; some < 0 {
+			return
+		}
+		delete(k.known, of)
+	}
+}
+
+// destroyed reports whether a key is known to be.
+func (k *SealingKeys) destroyed(of sealingKey) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	key, known := k.known[of]
+	return known && key.IsZero()
+}
+
+// load reads a key, the zero one where it was destroyed.
+func (k *SealingKeys) load(ctx context.Context, of sealingKey) (bcp.SealingKey, error) {
+	var stored bcp.GivenKey // of a backup, all keys are known
+	var err error
+	switch {
+	case k.given != nil:
+		stored, err = k.given(ctx, of.subject())
+	case k.js != nil:
+		stored, err = k.Give(ctx, of.subject())
+	}
+	switch {
+	case err != nil:
+		return bcp.SealingKey{}, err
+	case stored.Destroyed:
+		return bcp.SealingKey{}, nil
+	case len(stored.Key) == 0:
+		return bcp.SealingKey{}, fmt.Errorf("%w: there is none", ErrKeyLost)
+	}
+	return parseKey(stored.Key)
+}
+
+// keyPatience is how long a key is waited for until it is asked for again, each time
+// twice as long: a leader that is gone does not answer.
+const keyPatience = 500 * time.Millisecond
+
+// stored returns what is on a subject.
+func (k *SealingKeys) stored(ctx context.Context, subject string) ([]byte, error) {
+	for patience := keyPatience; ; patience *= 2 {
+		attempt, cancel := context.WithTimeout(ctx, patience)
+		data, err := k.ask(attempt, subject)
+		cancel()
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return data, err
+		}
+	}
+}
+
+func (k *SealingKeys) ask(ctx context.Context, subject string) ([]byte, error) {
+	stream, err := k.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	msg, err := stream.GetLastMsgForSubject(ctx, subject)
+	if err != nil {
+		return nil, fmt.Errorf("reading a sealing key: %w", err)
+	}
+	return msg.Data, nil
+}
+
+// open returns the stream, which is asked for once.
+func (k *SealingKeys) open(ctx context.Context) (natsjs.Stream, error) {
+	k.mu.Lock()
+	stream := k.stream
+	k.mu.Unlock()
+	if stream != nil {
+		return stream, nil
+	}
+	stream, err := k.js.Stream(ctx, KeyStream)
+	if err != nil {
+		return nil, fmt.Errorf("opening the sealing keys: %w", err)
+	}
+	k.mu.Lock()
+	k.stream = stream
+	k.mu.Unlock()
+	return stream, nil
+}
+
+func parseKey(data []byte) (bcp.SealingKey, error) {
+	var secret [32]byte
+	if copy(secret[:], data) != len(data) || len(data) != len(secret) {
+		return bcp.SealingKey{}, fmt.Errorf("%w: it has %d bytes", ErrKeyLost, len(data))
+	}
+	return bcp.NewSealingKey(secret)
+}
+
+// create makes a key, or takes the one that is there.
+func (k *SealingKeys) create(ctx context.Context, of sealingKey) (bcp.SealingKey, error) {
+	var secret [32]byte
+	_, _ = rand.Read(secret[:]) // it does not fail
+	_, err := k.js.PublishMsg(ctx, &nats.Msg{Subject: of.subject(), Data: secret[:]},
+		natsjs.WithExpectLastSequencePerSubject(0), natsjs.WithRetryAttempts(0))
+	if wrongSequence(err) {
+		return k.load(ctx, of)
+	}
+	k.made() // also where nobody knows
+	if err != nil {
+		return bcp.SealingKey{}, fmt.Errorf("%w: making a sealing key: %w", ErrUncertain, err)
+	}
+	return bcp.NewSealingKey(secret)
+}
+
+func wrongSequence(err error) bool {
+	var api *natsjs.APIError
+	return errors.As(err, &api) && (api.ErrorCode == natsjs.JSErrCodeStreamWrongLastSequence ||
+		api.ErrorCode == natsjs.JSErrCodeStreamWrongLastSequenceConstant)
+}
+
+// Destroy destroys the keys of a channel, or of the decisions without one, for all
+// days that ended by a time, and returns how many there were. After an error call
+// it again: what is destroyed stays so.
+func (k *SealingKeys) Destroy(ctx context.Context, channel bcp.ChannelKey, sealed subjects.Sealed, before time.Time) (int, error) {
+	return k.destroy(ctx, subjects.KeysOf(channel.Controller, channel.Reader, sealed), before)
+}
+
+// ExpireRaw destroys the keys of raw messages of all days that ended a retention
+// ago, to the nanosecond, and returns how many there were. So a message can be
+// opened for that long at least, and for a day more at most.
+func (k *SealingKeys) ExpireRaw(ctx context.Context, now time.Time, retention time.Duration) (int, error) {
+	return k.destroy(ctx, subjects.AllKeys(subjects.SealedRaw), now.Add(-retention))
+}
+
+func (k *SealingKeys) destroy(ctx context.Context, pattern string, before time.Time) (destroyed int, err error) {
+	if pattern == "" {
+		return 0, fmt.Errorf("destroying sealing keys: %w", subjects.ErrSubject)
+	}
+	stream, err := k.open(ctx)
+	if err != nil {
+		return 0, err
+	}
+	info, err := stream.Info(ctx, natsjs.WithSubjectFilter(pattern))
+	if err != nil {
+		return 0, fmt.Errorf("reading the sealing keys: %w", err)
+	}
+	for subject, messages := range info.State.Subjects {
+		s, err := subjects.Parse(subject)
+		if err != nil {
+			return destroyed, err
+		}
+		begin, err := time.Parse(time.DateOnly, s.Day)
+		if err != nil {
+			return destroyed, err
+		}
+		if begin.Add(day).After(before) {
+			continue
+		}
+		of := sealingKey{s.Controller, s.Reader, s.Sealed, begin.Unix() / int64(day/time.Second)}
+		if messages == 1 && k.destroyed(of) {
+			continue
+		}
+		did, err := k.destroyOne(ctx, stream, subject)
+		if err != nil {
+			return destroyed, fmt.Errorf("destroying a sealing key: %w", err)
+		}
+		if did {
+			destroyed++
+		}
+		k.note(of, bcp.SealingKey{})
+	}
+	return destroyed, nil
+}
+
+// destroyOne puts a tombstone behind a key and then overwrites the key, so that a
+// crash in between leaves one that counts as destroyed and is overwritten by the
+// next call.
+func (k *SealingKeys) destroyOne(ctx context.Context, stream natsjs.Stream, subject string) (did bool, err error) {
+	last, err := stream.GetLastMsgForSubject(ctx, subject)
+	if err != nil {
+		return false, err
+	}
+	if string(last.Data) != tombstone {
+		ack, err := k.js.PublishMsg(ctx, &nats.Msg{Subject: subject, Data: []byte(tombstone)}, natsjs.WithExpectLastSequencePerSubject(last.Sequence))
+		if err != nil {
+			return false, err
+		}
+		last.Sequence = ack.Sequence
+	}
+	for {
+		first, err := stream.GetMsg(ctx, 1, natsjs.WithGetMsgSubject(subject))
+		if err != nil || first.Sequence >= last.Sequence {
+			return did, err
+		}
+		if err := stream.SecureDeleteMsg(ctx, first.Sequence); err != nil {
+			return did, err
+		}
+		did = true
+	}
+}
+
+// StoredKey is a key, or the tombstone of one, as the stream keeps it.
+type StoredKey struct {
+	Subject string `json:"subject"`
+	Key     []byte `json:"key"`
+}
+
+// readKeys returns all keys, sorted by subject.
+func readKeys(ctx context.Context, js natsjs.JetStream) (keys []StoredKey, err error) {
+	err = AwaitAnswer(ctx, func() error {
+		keys, err = readKeysOnce(ctx, js)
+		return err
+	})
+	return keys, err
+}
+
+// readKeysOnce fails where the stream has no leader just now.
+func readKeysOnce(ctx context.Context, js natsjs.JetStream) ([]StoredKey, error) {
+	stream, err := js.Stream(ctx, KeyStream)
+	if err != nil {
+		return nil, fmt.Errorf("opening the sealing keys: %w", err)
+	}
+	info, err := stream.Info(ctx, natsjs.WithSubjectFilter(subjects.All(subjects.KindKey)))
+	if err != nil {
+		return nil, fmt.Errorf("reading the sealing keys: %w", err)
+	}
+	keys := []StoredKey{}
+	for _, subject := range slices.Sorted(maps.Keys(info.State.Subjects)) {
+		msg, err := stream.GetLastMsgForSubject(ctx, subject)
+		if err != nil {
+			return nil, fmt.Errorf("reading the sealing keys: %w", err)
+		}
+		keys = append(keys, StoredKey{subject, msg.Data})
+	}
+	return keys, nil
+}
+
+func parseKeys(content []byte) (keys []StoredKey, err error) {
+	if err := json.Unmarshal(content, &keys); err != nil {
+		return nil, fmt.Errorf("%w: its sealing keys: %w", ErrBackup, err)
+	}
+	for _, key := range keys {
+		s, err := subjects.Parse(key.Subject)
+		if err == nil && string(key.Key) != tombstone {
+			_, err = parseKey(key.Key)
+		}
+		if err != nil || s.Kind != subjects.KindKey {
+			return nil, fmt.Errorf("%w: its sealing keys", ErrBackup)
+		}
+	}
+	return keys, nil
+}
+
+// RestoreKeys writes the keys of a backup into a stream that is new, or has some of
+// them from an attempt before.
+func RestoreKeys(ctx context.Context, js natsjs.JetStream, keys []StoredKey) error {
+	stored, err := readKeys(ctx, js)
+	if err != nil {
+		return err
+	}
+	there := make(map[string][]byte, len(stored))
+	for _, key := range stored {
+		there[key.Subject] = key.Key
+	}
+	var acks []natsjs.PubAckFuture
+	for _, key := range keys {
+		if bytes.Equal(there[key.Subject], key.Key) {
+			continue
+		}
+		ack, err := js.PublishAsync(key.Subject, key.Key, natsjs.WithExpectLastSequencePerSubject(0))
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrUncertain, err)
+		}
+		acks = append(acks, ack)
+	}
+	return Await(ctx, acks)
+}

@@ -1,0 +1,34 @@
+package jetstream
+
+import (
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Keys that are kept in memory are bounded, and one more leaves most of them.
+//
+// covers A-FLOODRESP
+func TestKeysInMemoryAreBounded(t *testing.T) {
+	t.Parallel()
+	key, err := bcp.NewSealingKey([32]byte{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := NewSealingKeys(nil)
+	for day := range int64(maxKeys) {
+		k.note(sealingKey{day: day}, key)
+	}
+	if len(k.known) != maxKeys {
+		t.Fatalf("%d of %d keys are known", len(k.known), maxKeys)
+	}
+	one := sealingKey{day: maxKeys}
+	k.note(one, key)
+	if _, known := k.known[one]; !known || len(k.known) > maxKeys || len(k.known) < maxKeys/8*7 {
+		t.Errorf("with one more, %d of %d are known; that one: %v", len(k.known), maxKeys, known)
+	}
+	k.note(one, bcp.SealingKey{})
+	if got := k.note(one, key); !got.IsZero() {
+		t.Error("a key that was destroyed while it was read is known again")
+	}
+}

@@ -1,0 +1,190 @@
+package jetstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// LeaseBucket is the key-value bucket of the leases of a cluster's gateways: a key
+// for each shard, whose value says who serves it.
+const LeaseBucket = "BCP_LEASES"
+
+// LeaseTime is how long a lease is good after it was last kept. A gateway that is
+// gone without a word is waited for as long.
+const LeaseTime = 3 * time.Second
+
+// LeaseHolder is who holds a lease.
+type LeaseHolder struct {
+	Gateway string    `json:"gateway"`
+	Since   time.Time `json:"since"`
+}
+
+// ErrLeaseLost says that a lease is somebody else's, or nobody's.
+var ErrLeaseLost = errors.New("the lease is lost")
+
+// Lease is the leave to serve a shard. It keeps gateways from getting in each
+// other's way, and nothing else: what keeps the journal exact is that it refuses
+// whoever does not know its end. It is not safe for concurrent use.
+type Lease struct {
+	conn     *nats.Conn
+	bucket   natsjs.KeyValue
+	key      string
+	revision uint64 // 0: it is not ours
+	value    []byte
+}
+
+// OpenLeases makes the bucket, or brings it to this number of replicas. It tries again
+// for a while: a server that has just begun may not know the account yet.
+func OpenLeases(ctx context.Context, js natsjs.JetStream, replicas int) (bucket natsjs.KeyValue, err error) {
+	err = AwaitAnswer(ctx, func() error {
+		attempt, cancel := context.WithTimeout(ctx, createAttempt)
+		defer cancel()
+		bucket, err = js.CreateOrUpdateKeyValue(attempt, natsjs.KeyValueConfig{
+			Bucket: LeaseBucket, Description: "which gateway serves a shard", TTL: LeaseTime, Replicas: replicas,
+			// Who loses all servers at once begins anew.
+			Storage: natsjs.MemoryStorage,
+		})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making the bucket %s: %w", LeaseBucket, err)
+	}
+	return bucket, nil
+}
+
+// NewLease returns the lease of a shard, which nobody holds yet, in a bucket.
+func NewLease(js natsjs.JetStream, bucket natsjs.KeyValue, shard int) *Lease {
+	return &Lease{conn: js.Conn(), bucket: bucket, key: leasePrefix + strconv.Itoa(shard)}
+}
+
+const leasePrefix = "shard."
+
+// ShardOfLease returns the shard whose lease has a key of the bucket; false for another.
+func ShardOfLease(key string) (shard int, ok bool) {
+	number, ok := strings.CutPrefix(key, leasePrefix)
+	shard, err := strconv.Atoi(number)
+	return shard, ok && err == nil
+}
+
+// Take takes the lease if it is free, or is this holder's. Otherwise the error is
+// [ErrLeaseLost].
+func (l *Lease) Take(ctx context.Context, holder LeaseHolder) error {
+	value, err := json.Marshal(holder)
+	if err != nil {
+		return err
+	}
+	revision, err := l.bucket.Create(ctx, l.key, value)
+	if errors.Is(err, natsjs.ErrKeyExists) {
+		entry, failed := l.bucket.Get(ctx, l.key)
+		if err = ErrLeaseLost; failed == nil && bytes.Equal(entry.Value(), value) {
+			revision, err = entry.Revision(), nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("taking the lease %s: %w", l.key, err)
+	}
+	l.revision, l.value = revision, value
+	return nil
+}
+
+// Keep makes the lease good for another [LeaseTime]. The error is [ErrLeaseLost]
+// where it is not ours any more; after another one it may be.
+func (l *Lease) Keep(ctx context.Context) error {
+	revision, err := l.bucket.Update(ctx, l.key, l.value, l.revision)
+	if err == nil {
+		l.revision = revision
+		return nil
+	}
+	if errors.Is(err, natsjs.ErrKeyExists) || wrongSequence(err) {
+		// It is ours where the bucket took the last one and could not say so, also where
+		// the copy that is asked does not have that one yet.
+		entry, failed := l.bucket.Get(ctx, l.key)
+		switch {
+		case failed == nil && bytes.Equal(entry.Value(), l.value):
+			if entry.Revision() > l.revision {
+				l.revision = entry.Revision()
+				return nil
+			}
+		case failed == nil || errors.Is(failed, natsjs.ErrKeyNotFound):
+			err = ErrLeaseLost
+		default:
+			err = failed
+		}
+	}
+	return fmt.Errorf("keeping the lease %s: %w", l.key, err)
+}
+
+// Release gives it back. One that is not ours stays.
+func (l *Lease) Release(ctx context.Context) error {
+	err := l.bucket.Delete(ctx, l.key, natsjs.LastRevision(l.revision))
+	if wrongSequence(err) { // it is ours where nobody heard that it was kept
+		entry, failed := l.bucket.Get(ctx, l.key)
+		if failed == nil && bytes.Equal(entry.Value(), l.value) {
+			err = l.bucket.Delete(ctx, l.key, natsjs.LastRevision(entry.Revision()))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("giving back the lease %s: %w", l.key, err)
+	}
+	return nil
+}
+
+// Holder returns who holds the lease; the zero holder is nobody.
+func (l *Lease) Holder(ctx context.Context) (LeaseHolder, error) {
+	entry, err := l.bucket.Get(ctx, l.key)
+	if errors.Is(err, natsjs.ErrKeyNotFound) {
+		return LeaseHolder{}, nil
+	}
+	if err != nil {
+		return LeaseHolder{}, fmt.Errorf("looking at the lease %s: %w", l.key, err)
+	}
+	var holder LeaseHolder
+	if err := json.Unmarshal(entry.Value(), &holder); err != nil {
+		return LeaseHolder{}, fmt.Errorf("looking at the lease %s: %w", l.key, err)
+	}
+	return holder, nil
+}
+
+// What the holder of a key says of its deletion.
+const (
+	operationHeader = "KV-Operation"
+	deletion        = "DEL"
+)
+
+// freedAgain is how long after a lease was given back it is said again: of a cluster,
+// who tries at once may ask a copy of the bucket that does not have it yet.
+const freedAgain = 100 * time.Millisecond
+
+// Freed returns a channel that hears of each lease that is given back, twice, until stop
+// is called. Of one that ends by itself it does not hear. It hears what the holder
+// says, so that nobody else has to answer.
+func (l *Lease) Freed() (freed <-chan struct{}, stop func() error, err error) {
+	heard := make(chan struct{}, 1)
+	tell := func() {
+		select {
+		case heard <- struct{}{}:
+		default:
+		}
+	}
+	sub, err := l.conn.Subscribe(subjects.KeyChanges(LeaseBucket, l.key), func(m *nats.Msg) {
+		if m.Header.Get(operationHeader) == deletion {
+			tell()
+			time.AfterFunc(freedAgain, tell)
+		}
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("watching the lease %s: %w", l.key, err)
+	}
+	return heard, sub.Unsubscribe, nil
+}

@@ -1,0 +1,180 @@
+package jetstream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/jetstream"
+)
+
+// inTime takes steps with leases of two shards, of which none may end meanwhile: where
+// they fail and took long, as on a busy machine, it takes them again with others.
+func inTime(t *testing.T, steps func(js natsjs.JetStream, bucket natsjs.KeyValue) error) {
+	t.Helper()
+	for last := time.Now().Add(patience); ; {
+		js := streams(t)
+		bucket, err := jetstream.OpenLeases(t.Context(), js, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		if err = steps(js, bucket); err == nil {
+			return
+		}
+		if now := time.Now(); now.Sub(begin) < jetstream.LeaseTime-time.Second || now.After(last) {
+			t.Fatalf("after %s: %v", now.Sub(begin), err)
+		}
+	}
+}
+
+// A shard has one holder at a time. Who is gone without a word is waited for, who
+// goes in order is not, and whoever has lost the lease hears of it.
+// covers P11.1
+func TestLeaseHasOneHolder(t *testing.T) {
+	t.Parallel()
+	var one, two *jetstream.Lease
+	var begin time.Time // of two's lease
+	holder := jetstream.LeaseHolder{Gateway: "one", Since: time.Unix(1, 0).UTC()}
+	inTime(t, func(js natsjs.JetStream, bucket natsjs.KeyValue) error {
+		one, two = jetstream.NewLease(js, bucket, 0), jetstream.NewLease(js, bucket, 0)
+		if err := one.Take(t.Context(), holder); err != nil {
+			return err
+		}
+		if got, err := two.Holder(t.Context()); err != nil || got != holder {
+			return fmt.Errorf("the holder is %+v, %v", got, err)
+		}
+		if err := two.Take(t.Context(), jetstream.LeaseHolder{Gateway: "two"}); !errors.Is(err, jetstream.ErrLeaseLost) {
+			return fmt.Errorf("a second one takes it: %v", err)
+		}
+		if err := jetstream.NewLease(js, bucket, 1).Take(t.Context(), jetstream.LeaseHolder{Gateway: "two"}); err != nil {
+			return fmt.Errorf("another shard: %w", err)
+		}
+		freed, stop, err := two.Freed()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = stop() }()
+		if err := one.Keep(t.Context()); err != nil {
+			return err
+		}
+		if err := js.Conn().Flush(); err != nil { // whatever was said has come
+			return err
+		}
+		select {
+		case <-freed:
+			return errors.New("a lease that is kept was given back")
+		default:
+		}
+		if err := one.Release(t.Context()); err != nil {
+			return err
+		}
+		select {
+		case <-freed:
+		case <-time.After(patience):
+			t.Fatal("nobody heard that the lease was given back")
+		}
+		if err := one.Keep(t.Context()); !errors.Is(err, jetstream.ErrLeaseLost) {
+			return fmt.Errorf("one that was given back is kept: %v", err)
+		}
+		begin = time.Now()
+		if err := two.Take(t.Context(), jetstream.LeaseHolder{Gateway: "two"}); err != nil {
+			return err
+		}
+		if err := one.Release(t.Context()); err == nil {
+			return errors.New("somebody else's lease was given back")
+		}
+		return nil
+	})
+
+	for {
+		err := one.Take(t.Context(), holder)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, jetstream.ErrLeaseLost) {
+			t.Fatal(err)
+		}
+		if time.Since(begin) > patience {
+			t.Fatal("a lease that nobody keeps does not end")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if time.Since(begin) < jetstream.LeaseTime-time.Second {
+		t.Errorf("it ended after %s", time.Since(begin))
+	}
+	if err := two.Keep(t.Context()); !errors.Is(err, jetstream.ErrLeaseLost) {
+		t.Errorf("a lease that has ended is kept: %v", err)
+	}
+}
+
+// A holder that was not told that the bucket took what it said still holds the lease:
+// its own word does not stand in its way.
+// covers P11.1
+func TestLeaseStaysWithItsHolder(t *testing.T) {
+	t.Parallel()
+	holder := jetstream.LeaseHolder{Gateway: "one", Since: time.Unix(1, 0).UTC()}
+	later := jetstream.LeaseHolder{Gateway: "one", Since: time.Unix(2, 0).UTC()}
+	inTime(t, func(js natsjs.JetStream, bucket natsjs.KeyValue) error {
+		held, unheard := jetstream.NewLease(js, bucket, 0), jetstream.NewLease(js, bucket, 0)
+		if err := held.Take(t.Context(), holder); err != nil {
+			return err
+		}
+		if err := unheard.Take(t.Context(), holder); err != nil {
+			return fmt.Errorf("what was taken, and not said: %w", err)
+		}
+		if err := held.Keep(t.Context()); err != nil {
+			return err
+		}
+		if err := unheard.Keep(t.Context()); err != nil {
+			return fmt.Errorf("what was kept, and not said: %w", err)
+		}
+		if err := unheard.Keep(t.Context()); err != nil {
+			return fmt.Errorf("and then: %w", err)
+		}
+		if err := unheard.Take(t.Context(), later); !errors.Is(err, jetstream.ErrLeaseLost) {
+			return fmt.Errorf("the same gateway, later: %v", err)
+		}
+		if err := held.Release(t.Context()); err != nil {
+			return fmt.Errorf("what was kept, and not said, is not given back: %w", err)
+		}
+		if err := unheard.Take(t.Context(), later); err != nil {
+			return fmt.Errorf("once it was given back: %w", err)
+		}
+		return nil
+	})
+}
+
+// beginning answers as a cluster does that has just begun: some of it does not know the
+// account yet.
+type beginning struct {
+	natsjs.JetStream
+	refusals int
+}
+
+func (b *beginning) CreateOrUpdateKeyValue(ctx context.Context, c natsjs.KeyValueConfig) (natsjs.KeyValue, error) {
+	if b.refusals--; b.refusals >= 0 {
+		return nil, &natsjs.APIError{Code: 503, ErrorCode: 10035, Description: "account not found"}
+	}
+	return b.JetStream.CreateOrUpdateKeyValue(ctx, c)
+}
+
+// A gateway that comes to a cluster which has just begun gets its leases all the same;
+// another refusal it is told at once.
+//
+// covers P4.5, A-RECONN
+func TestLeasesOfAClusterThatBegins(t *testing.T) {
+	t.Parallel()
+	js := streams(t)
+	if _, err := jetstream.OpenLeases(within(t), &beginning{js, 3}, 1); err != nil {
+		t.Error(err)
+	}
+	var refused *natsjs.APIError
+	if _, err := jetstream.OpenLeases(within(t), js, 3); !errors.As(err, &refused) {
+		t.Errorf("three copies on one server: %v", err)
+	}
+}

@@ -1,0 +1,44 @@
+package jetstream
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// Prove writes a proof that a decision is in the tree of the newest checkpoint: a
+// C2SP tlog-proof, with the decision's bytes as its extra data. It takes time in
+// proportion to the logarithm of the journal's length, and checks what it writes.
+func (t *Tree) Prove(number uint64, decision []byte) ([]byte, error) {
+	newest, err := t.newest()
+	if err != nil {
+		return nil, fmt.Errorf("proving a decision: %w", err)
+	}
+	if number < 1 || number > uint64(newest.tree.N) {
+		return nil, fmt.Errorf("proving a decision: %w: the newest is of %d decisions", ErrNoCheckpoint, newest.tree.N)
+	}
+	f, err := os.Open(filepath.Join(t.dir, TreeHashes))
+	if err != nil {
+		return nil, fmt.Errorf("proving a decision: %w", err)
+	}
+	defer func() { _ = f.Close() }() // it is only read
+	index := int64(number - 1)
+	proof, err := tlog.ProveRecord(newest.tree.N, index, hashFile{f})
+	if err == nil {
+		err = tlog.CheckRecord(proof, newest.tree.N, newest.tree.Hash, index, tlog.RecordHash(decision))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("proving a decision: %w: %w", ErrTree, err)
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "c2sp.org/tlog-proof@v1\nextra %s\nindex %d\n", base64.StdEncoding.EncodeToString(decision), index)
+	for _, h := range proof {
+		fmt.Fprintf(&b, "%s\n", h)
+	}
+	fmt.Fprintf(&b, "\n%s", newest.Checkpoint)
+	return b.Bytes(), nil
+}

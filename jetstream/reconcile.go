@@ -1,0 +1,219 @@
+package jetstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// projectedTimeout is how long a ledger that is behind is waited for.
+const projectedTimeout = 5 * time.Second
+
+// Reconcile adds up the charges of the journal up to a decision, 0 for all of
+// it, from the base on where it is truncated, and compares them with what each decision records, with the lines of the
+// ledger, and with the books of a state that has applied the same decisions.
+//
+// The ledger need not have a line for each decision, but for the newest of each
+// channel; what it has must be the journal's. What it does not show yet is no
+// difference, and is told.
+func Reconcile(ctx context.Context, js natsjs.JetStream, bases *Bases, last uint64, state []bcp.PoolBalance) (bcp.Reconciliation, error) {
+	r := bcp.Reconciliation{Differences: []bcp.Difference{}}
+	shown, err := shownBy(ctx, js, last)
+	if err != nil {
+		return r, err
+	}
+	var counted bcp.Recount
+	begin, err := Begin(ctx, js)
+	if err == nil && begin.Truncated() {
+		var base Snapshot
+		if base, _, err = bases.Read(ctx, begin); err == nil {
+			err = counted.Begin(base.Checkpoint)
+		}
+	}
+	if err != nil {
+		return r, err
+	}
+	lines, err := openLines(ctx, js, &r)
+	if err != nil {
+		return r, err
+	}
+	defer lines.close()
+	// What the ledger shows of before cannot be compared any more.
+	for lines.has && lines.next.Seq <= begin.Decision {
+		if err := lines.advance(ctx, &r); err != nil {
+			return r, err
+		}
+	}
+	missing := make(map[bcp.ChannelKey]uint64) // lines that the ledger lacks, the newest of each channel
+	count := func(record []byte) error {
+		d, err := bcp.DecodeDecision(record)
+		if err != nil {
+			return err
+		}
+		if last > 0 && d.Seq > last {
+			return errCounted
+		}
+		r.Decisions = d.Seq
+		if err := counted.Add(&d); err != nil {
+			r.Differ(bcp.BookJournal, d.Seq, "%s", err)
+		}
+		return lines.compare(ctx, &r, &d, shown, missing)
+	}
+	_, err = readRecords(ctx, js, 0, func(_ uint64, decisions [][]byte) error {
+		for _, record := range decisions {
+			if err := count(record); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errCounted) {
+		return r, err
+	}
+	if last == 0 { // behind a stop that had not shown all
+		if err := lines.excess(ctx, &r); err != nil {
+			return r, err
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(missing), compareChannels) {
+		r.Differ(bcp.BookLedger, missing[key], "the ledger lacks decision %d of %s and %s, the newest that moved bits", missing[key], key.Controller, key.Reader)
+	}
+	r.Behind = r.Decisions - min(r.Decisions, shown)
+	r.CompareState(&counted, state)
+	return r, nil
+}
+
+// errCounted ends the reading of a journal that has grown meanwhile.
+var errCounted = errors.New("all is counted")
+
+func compareChannels(a, b bcp.ChannelKey) int {
+	if c := strings.Compare(string(a.Controller), string(b.Controller)); c != 0 {
+		return c
+	}
+	return strings.Compare(string(a.Reader), string(b.Reader))
+}
+
+// shownBy returns the newest decision that all projections show, which may be
+// one that comes behind last. A projector that runs is waited for.
+func shownBy(ctx context.Context, js natsjs.JetStream, last uint64) (uint64, error) {
+	if last > 0 {
+		patient, cancel := context.WithTimeout(ctx, projectedTimeout)
+		defer cancel()
+		if err := Projected(patient, js, last); err != nil && ctx.Err() != nil {
+			return 0, err
+		}
+	}
+	done, err := projected(ctx, js, audit)
+	return done.decision, err
+}
+
+// ledgerLines reads the ledger beside the journal.
+type ledgerLines struct {
+	reader *reader // nil where there are none
+	end    uint64  // sequence of its last message
+	read   uint64
+	next   bcp.LedgerLine // the next one, where has is set
+	data   []byte
+	has    bool
+}
+
+func openLines(ctx context.Context, js natsjs.JetStream, r *bcp.Reconciliation) (*ledgerLines, error) {
+	stream, err := js.Stream(ctx, LedgerStream)
+	if err != nil {
+		return nil, fmt.Errorf("reading the ledger: %w", err)
+	}
+	l := &ledgerLines{}
+	// Not the stream's last sequence: that message may have been deleted.
+	newest, err := stream.GetLastMsgForSubject(ctx, subjects.All(subjects.KindLedger))
+	if errors.Is(err, natsjs.ErrMsgNotFound) {
+		return l, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the ledger: %w", err)
+	}
+	l.end = newest.Sequence
+	if l.reader, err = read(js, stream, stream.CachedInfo().State.FirstSeq, false); err != nil {
+		return nil, fmt.Errorf("reading the ledger: %w", err)
+	}
+	return l, l.advance(ctx, r)
+}
+
+// close is called once all is read.
+func (l *ledgerLines) close() {
+	if l.reader != nil {
+		l.reader.end()
+	}
+}
+
+// advance reads the next line, if there is one. What cannot be read is a
+// difference.
+func (l *ledgerLines) advance(ctx context.Context, r *bcp.Reconciliation) error {
+	for l.read < l.end {
+		m, err := l.reader.message(ctx)
+		if err != nil {
+			return fmt.Errorf("reading the ledger: %w", err)
+		}
+		l.read, l.data = m.sequence, m.data
+		if l.next, err = bcp.DecodeLedgerLine(l.data); err == nil {
+			l.has = true
+			return nil
+		}
+		r.Differ(bcp.BookLedger, 0, "message %d of the ledger cannot be read", l.read)
+	}
+	l.has = false
+	return nil
+}
+
+// compare looks at the ledger's lines up to a decision.
+func (l *ledgerLines) compare(ctx context.Context, r *bcp.Reconciliation, d *bcp.Decision, shown uint64, missing map[bcp.ChannelKey]uint64) error {
+	key, _ := d.Channel()
+	line, moves := d.Line()
+	found := false
+	for l.has && l.next.Seq <= d.Seq {
+		r.Lines++
+		switch {
+		case l.next.Seq < d.Seq || !moves || found:
+			r.Differ(bcp.BookLedger, l.next.Seq, "the ledger has a line of decision %d that the journal does not have there", l.next.Seq)
+		default:
+			found = true
+			delete(missing, key)
+			want, err := bcp.EncodeLedgerLine(line)
+			if err != nil {
+				return err
+			}
+			if !bytes.Equal(want, l.data) {
+				r.Differ(bcp.BookLedger, d.Seq, "the ledger's line of decision %d has %s bits and %s settled; the journal has %s and %s",
+					d.Seq, l.next.Nominal, l.next.Balance.Settled, line.Nominal, line.Balance.Settled)
+			}
+		}
+		if err := l.advance(ctx, r); err != nil {
+			return err
+		}
+	}
+	if moves && !found && d.Seq <= shown {
+		missing[key] = d.Seq
+	}
+	return nil
+}
+
+// excess finds lines of decisions that the whole journal does not have.
+func (l *ledgerLines) excess(ctx context.Context, r *bcp.Reconciliation) error {
+	for l.has {
+		r.Lines++
+		r.Differ(bcp.BookLedger, l.next.Seq, "the ledger has a line of decision %d, and the journal ends at %d", l.next.Seq, r.Decisions)
+		if err := l.advance(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}

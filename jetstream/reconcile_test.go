@@ -1,0 +1,169 @@
+package jetstream_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// Journal, ledger and state of a mesh agree; whichever of them says something
+// else is named.
+//
+// covers P4.5, P11.1, BCP-92
+func TestReconcile(t *testing.T) {
+	t.Parallel()
+	rewrite := func(edit func(*bcp.LedgerLine)) func(*testing.T, natsjs.JetStream, *maker) {
+		return func(t *testing.T, js natsjs.JetStream, _ *maker) { // of the last line, as a message in its place
+			stream, err := js.Stream(within(t), jetstream.LedgerStream)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last, err := stream.GetLastMsgForSubject(within(t), subjects.Ledger("main", "mailer"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			line, err := bcp.DecodeLedgerLine(last.Data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := stream.DeleteMsg(within(t), last.Sequence); err != nil {
+				t.Fatal(err)
+			}
+			edit(&line)
+			b, err := bcp.EncodeLedgerLine(line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			publish(t, js, b, last.Header)
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		plant func(*testing.T, natsjs.JetStream, *maker)
+		want  []string // where, of the differences
+	}{
+		{"nothing", func(*testing.T, natsjs.JetStream, *maker) {}, nil},
+		{"another amount", rewrite(func(l *bcp.LedgerLine) { l.Nominal++ }), []string{"ledger"}},
+		{"another balance", rewrite(func(l *bcp.LedgerLine) { l.Balance.SettledCapacity-- }), []string{"ledger"}},
+		{"another epoch", rewrite(func(l *bcp.LedgerLine) { l.Epoch++ }), []string{"ledger"}},
+		{"a line of another decision", rewrite(func(l *bcp.LedgerLine) { l.Seq-- }), []string{"ledger", "ledger"}},
+		{"a line of no decision", rewrite(func(l *bcp.LedgerLine) { l.Seq += 1000 }), []string{"ledger", "ledger"}},
+		{"a line twice", func(t *testing.T, js natsjs.JetStream, m *maker) {
+			rewrite(func(*bcp.LedgerLine) {})(t, js, m)
+			stream, err := js.Stream(within(t), jetstream.LedgerStream)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last, err := stream.GetLastMsgForSubject(within(t), subjects.Ledger("main", "mailer"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			publish(t, js, last.Data, last.Header)
+		}, []string{"ledger"}},
+		{"no last line", func(t *testing.T, js natsjs.JetStream, _ *maker) {
+			stream, err := js.Stream(within(t), jetstream.LedgerStream)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := stream.DeleteMsg(within(t), stream.CachedInfo().State.LastSeq); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"ledger"}},
+		{"no ledger", func(t *testing.T, js natsjs.JetStream, _ *maker) {
+			stream, err := js.Stream(within(t), jetstream.LedgerStream)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := stream.Purge(within(t)); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"ledger"}},
+		{"what is no line", func(t *testing.T, js natsjs.JetStream, _ *maker) { publish(t, js, []byte("junk"), nil) }, []string{"ledger"}},
+		{"another state", func(_ *testing.T, _ natsjs.JetStream, m *maker) { m.next(); m.next(); m.next() }, []string{"state"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			js, m := streams(t), newMaker(t)
+			j, _ := open(t, js)
+			if err := j.Append(within(t), m.some(41)); err != nil {
+				t.Fatal(err)
+			}
+			stop := run(t, js)
+			projected(t, js, 41)
+			stop()
+			tt.plant(t, js, m)
+			r, err := jetstream.Reconcile(within(t), js, nil, 0, m.state.Pools())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var where []string
+			for _, d := range r.Differences {
+				where = append(where, string(d.Where))
+			}
+			if strings.Join(where, " ") != strings.Join(tt.want, " ") || r.Decisions != 41 || r.Behind != 0 || len(r.Pools) != 1 {
+				t.Errorf("got %+v", r)
+			}
+		})
+	}
+}
+
+func publish(t *testing.T, js natsjs.JetStream, data []byte, header nats.Header) {
+	t.Helper()
+	h := nats.Header{}
+	if seq := header.Get("Bcp-Decision"); seq != "" {
+		h.Set("Bcp-Decision", seq)
+	}
+	if _, err := js.PublishMsg(within(t), &nats.Msg{Subject: subjects.Ledger("main", "mailer"), Data: data, Header: h}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What the journal has gained meanwhile, and what the ledger does not show yet,
+// is no difference; a journal that records what it does not charge is one.
+//
+// covers P4.5
+func TestReconcileUpToADecision(t *testing.T) {
+	t.Parallel()
+	js, m := streams(t), newMaker(t)
+	j, _ := open(t, js)
+	if err := j.Append(within(t), m.some(20)); err != nil {
+		t.Fatal(err)
+	}
+	stop := run(t, js)
+	projected(t, js, 20)
+	stop()
+	pools := m.state.Pools()
+	if err := j.Append(within(t), m.some(20)); err != nil {
+		t.Fatal(err)
+	}
+	r, err := jetstream.Reconcile(within(t), js, nil, 20, pools)
+	if err != nil || len(r.Differences) > 0 || r.Decisions != 20 || r.Behind != 0 {
+		t.Errorf("up to 20: %+v, %v", r, err)
+	}
+	r, err = jetstream.Reconcile(within(t), js, nil, 0, m.state.Pools())
+	if err != nil || len(r.Differences) > 0 || r.Decisions != 40 || r.Behind != 20 {
+		t.Errorf("all: %+v, %v", r, err)
+	}
+	d, err := bcp.DecodeDecision(m.some(1)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Balance.Settled += bcp.Bit
+	lie, err := bcp.EncodeDecision(&d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Append(within(t), [][]byte{lie}); err != nil {
+		t.Fatal(err)
+	}
+	r, err = jetstream.Reconcile(within(t), js, nil, 0, m.state.Pools())
+	if err != nil || len(r.Differences) != 1 || r.Differences[0].Where != bcp.BookJournal || r.Differences[0].Seq != 41 {
+		t.Errorf("a journal that lies: %+v, %v", r, err)
+	}
+}

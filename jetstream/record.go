@@ -1,0 +1,111 @@
+package jetstream
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+// A record is one message of the journal: a MessagePack map of its version, "v",
+// and its decisions as bcp.EncodeDecision wrote them, "d".
+
+// recordVersion stands in front of every record. A new format gets a new
+// number and, once there has been a release, is read beside this one.
+const recordVersion = 2
+
+// Limits of a record. A batch that is larger becomes several records.
+const (
+	MaxRecordDecisions = 1024
+	MaxRecordBytes     = 768 << 10
+)
+
+// recordHead is what stands in front of the decisions' number.
+var recordHead = []byte{0x82, 0xa1, 'v', recordVersion, 0xa1, 'd'}
+
+// appendRecord writes a record behind what stands in b. It is what the library
+// would write, which finds out anew for each how.
+func appendRecord(b []byte, decisions [][]byte) []byte {
+	b = append(b, recordHead...)
+	if n := len(decisions); n < 16 {
+		b = append(b, 0x90|byte(n))
+	} else {
+		b = binary.BigEndian.AppendUint16(append(b, 0xdc), uint16(n)) // of MaxRecordDecisions
+	}
+	for _, d := range decisions {
+		switch n := len(d); {
+		case n <= math.MaxUint8:
+			b = append(b, 0xc4, byte(n))
+		case n <= math.MaxUint16:
+			b = binary.BigEndian.AppendUint16(append(b, 0xc5), uint16(n))
+		default:
+			b = binary.BigEndian.AppendUint32(append(b, 0xc6), uint32(n))
+		}
+		b = append(b, d...)
+	}
+	return b
+}
+
+// decodeRecord reads what appendRecord wrote; the decisions are parts of data. A
+// disk may lie: no length is believed before its bytes are there.
+func decodeRecord(data []byte) (decisions [][]byte, err error) {
+	rest := bytes.NewReader(data)
+	decoder := msgpack.NewDecoder(rest)
+	members, err := decoder.DecodeMapLen()
+	if err != nil {
+		return nil, err
+	}
+	version := 0
+	for range members {
+		key, err := decoder.DecodeString()
+		switch {
+		case err != nil:
+			return nil, err
+		case key == "v":
+			version, err = decoder.DecodeInt()
+		case key == "d" && version == recordVersion && decisions == nil:
+			decisions, err = decodeDecisions(decoder, rest, data)
+		default:
+			return nil, fmt.Errorf("%w: version %d has no such member", errFormat, version)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if rest.Len() > 0 || version != recordVersion || len(decisions) == 0 {
+		return nil, errFormat
+	}
+	return decisions, nil
+}
+
+func decodeDecisions(decoder *msgpack.Decoder, rest *bytes.Reader, data []byte) ([][]byte, error) {
+	n, err := decoder.DecodeArrayLen()
+	if err != nil {
+		return nil, err
+	}
+	if n < 1 || n > MaxRecordDecisions {
+		return nil, errFormat
+	}
+	decisions := make([][]byte, 0, n)
+	for range n {
+		size, err := decoder.DecodeBytesLen()
+		if err != nil {
+			return nil, err
+		}
+		if size < 0 || size > rest.Len() {
+			return nil, errFormat
+		}
+		begin := len(data) - rest.Len()
+		decisions = append(decisions, data[begin:begin+size:begin+size])
+		if _, err := rest.Seek(int64(size), io.SeekCurrent); err != nil {
+			return nil, err
+		}
+	}
+	return decisions, nil
+}
+
+var errFormat = errors.New("it is no record of this format")

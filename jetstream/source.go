@@ -1,0 +1,89 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Source is a journal that a tree is made of: a [Journal], or a [Reading].
+type Source interface {
+	// Begin tells where it begins.
+	Begin(ctx context.Context) (Beginning, error)
+	// ReplayBehind calls apply with what stands behind a position. The error wraps
+	// [ErrPosition] where that is not there.
+	ReplayBehind(ctx context.Context, p Position, apply func(decision []byte) error) error
+	// Last is the sequence of the newest record that was read.
+	Last() uint64
+}
+
+// RecordsFrom calls each with the records of a journal from a sequence on, oldest
+// first, up to the last that there is. Of a journal of several copies, where one that
+// is behind may answer, it waits a while for those up to least. An error of each ends
+// it, and is returned.
+type RecordsFrom func(ctx context.Context, from, least uint64, each func(sequence uint64, decisions [][]byte) error) error
+
+// Reading is a journal as somebody reads it who is not its gateway.
+type Reading struct {
+	records RecordsFrom
+	least   uint64
+	last    uint64
+}
+
+// NewReading returns a journal that is known to have had a record with the sequence
+// least.
+func NewReading(records RecordsFrom, least uint64) *Reading {
+	return &Reading{records: records, least: least}
+}
+
+// Begin implements [Source].
+func (r *Reading) Begin(ctx context.Context) (begin Beginning, err error) {
+	err = r.records(ctx, 1, 0, func(sequence uint64, decisions [][]byte) (err error) {
+		if begin, err = beginningOf(sequence, decisions); err == nil {
+			err = errEnough
+		}
+		return err
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	if err != nil {
+		err = fmt.Errorf("reading the journal: %w", err)
+	}
+	return begin, err
+}
+
+// Last implements [Source].
+func (r *Reading) Last() uint64 { return r.last }
+
+// ReplayBehind implements [Source].
+func (r *Reading) ReplayBehind(ctx context.Context, p Position, apply func(decision []byte) error) error {
+	each := p.behind(apply)
+	expected := max(1, p.Sequence)
+	last := uint64(0)
+	err := r.records(ctx, expected, max(r.least, p.Sequence), func(sequence uint64, decisions [][]byte) error {
+		if last == 0 && sequence == p.Sequence+1 { // the position itself may be cut off
+			begin, err := beginningOf(sequence, decisions)
+			if err == nil && begin.Position != p {
+				err = ErrPosition
+			}
+			if err != nil {
+				return err
+			}
+			expected = sequence
+		}
+		if sequence != expected {
+			return errMissing
+		}
+		expected, last = expected+1, sequence
+		return each(sequence, decisions)
+	})
+	if err == nil && last < p.Sequence {
+		err = errEnds
+	}
+	if err != nil {
+		return fmt.Errorf("reading the journal: %w", err)
+	}
+	r.last = last
+	return nil
+}

@@ -1,0 +1,29 @@
+package jetstream
+
+import (
+	"context"
+	"fmt"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Measure tells what the streams hold: what the server knows of it, and not Limit.
+func Measure(ctx context.Context, js natsjs.JetStream) (bcp.Storage, error) {
+	account, err := js.AccountInfo(ctx)
+	if err != nil {
+		return bcp.Storage{}, fmt.Errorf("measuring the streams: %w", err)
+	}
+	stream, err := js.Stream(ctx, CommitStream)
+	if err != nil {
+		return bcp.Storage{}, fmt.Errorf("measuring the streams: %w", err)
+	}
+	begin, err := Begin(ctx, js)
+	if err != nil {
+		return bcp.Storage{}, err
+	}
+	state := stream.CachedInfo().State
+	return bcp.Storage{Used: int64(account.Store), Journal: int64(state.Bytes), JournalLimit: max(0, stream.CachedInfo().Config.MaxBytes),
+		Records: state.Msgs, Begins: begin.Decision}, nil
+}

@@ -1,0 +1,90 @@
+package jetstream_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/jetstream"
+)
+
+// Streams that are as they should be are not changed, which would take the leader of the
+// whole cluster. Others are.
+//
+// covers P11.1, P11.4
+func TestCreateAgain(t *testing.T) {
+	t.Parallel()
+	js := streams(t)
+	changes, err := js.Conn().SubscribeSync("$JS.API.STREAM.UPDATE.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect := func(topology jetstream.Topology, want int) {
+		t.Helper()
+		if err := jetstream.Create(t.Context(), js, topology); err != nil {
+			t.Fatal(err)
+		}
+		for ; want > 0; want-- {
+			if _, err := changes.NextMsg(patience); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n, _, err := changes.Pending(); n > 0 || err != nil {
+			t.Errorf("%d changes too many: %v", n, err)
+		}
+	}
+	expect(jetstream.Topology{Replicas: 1}, 0)
+	expect(jetstream.Topology{Replicas: 1, MaxDisk: 16 << 20}, 4) // the keys have no limit
+	expect(jetstream.Topology{Replicas: 1, MaxDisk: 16 << 20}, 0)
+	commit, err := js.Stream(t.Context(), jetstream.CommitStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []func(*natsjs.StreamConfig){
+		func(c *natsjs.StreamConfig) { c.Discard, c.MaxMsgs = natsjs.DiscardOld, 7 },
+		func(c *natsjs.StreamConfig) { c.AllowDirect = false },
+		func(c *natsjs.StreamConfig) { c.Description = "another" },
+	} {
+		config := commit.CachedInfo().Config
+		change(&config)
+		if _, err := js.UpdateStream(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := changes.NextMsg(patience); err != nil { // our own
+			t.Fatal(err)
+		}
+		expect(jetstream.Topology{Replicas: 1, MaxDisk: 16 << 20}, 1)
+	}
+}
+
+// closed gives some who ask for a stream the answer of a server that has closed them.
+type closed struct {
+	natsjs.JetStream
+	answers []error
+}
+
+func (c *closed) Stream(ctx context.Context, name string) (natsjs.Stream, error) {
+	if len(c.answers) == 0 {
+		return c.JetStream.Stream(ctx, name)
+	}
+	err := c.answers[0]
+	c.answers = c.answers[1:]
+	return nil, err
+}
+
+// Streams that a server has closed and opens again are made then.
+//
+// covers P11.1
+func TestCreateWaitsForClosedStreams(t *testing.T) {
+	t.Parallel()
+	js := connect(t, startServer(t).ClientURL())
+	c := &closed{js, []error{natsjs.ErrJetStreamNotEnabled, nats.ErrNoResponders, context.DeadlineExceeded}}
+	if err := jetstream.Create(t.Context(), c, jetstream.Topology{Replicas: 1}); err != nil || len(c.answers) > 0 {
+		t.Errorf("%v, and %d answers are left", err, len(c.answers))
+	}
+	if _, err := js.Stream(t.Context(), jetstream.CommitStream); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,331 @@
+package jetstream
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Tree is a folder with the Merkle tree over the journal, and every checkpoint
+// of it that was recorded. The hashes follow from the journal, as far as that
+// still begins with its first decision; the checkpoints are what was said of it.
+// One process extends it; others may read it meanwhile.
+type Tree struct{ dir string }
+
+// NewTree returns the tree in a folder, which Extend makes.
+func NewTree(dir string) *Tree { return &Tree{dir: dir} }
+
+// Files of the folder: hashes of 32 bytes in the order of tlog.StoredHashes, and
+// a line of JSON for each checkpoint.
+const (
+	TreeHashes      = "hashes"
+	TreeCheckpoints = "checkpoints"
+)
+
+var (
+	// ErrTree says that the folder of the tree is damaged.
+	ErrTree = errors.New("the record of checkpoints is damaged")
+	// ErrHashes says that the tree of a truncated journal lacks the hashes of what
+	// was cut off, or has others: nothing in the journal makes them again.
+	ErrHashes = errors.New("the hashes of what was cut off the journal are damaged")
+	// ErrNoCheckpoint says that none was recorded yet.
+	ErrNoCheckpoint = errors.New("no checkpoint was recorded yet")
+)
+
+// recorded is one line of the checkpoints.
+type recorded struct {
+	Sequence   uint64     `json:"sequence"` // of the record of the journal that it stands behind
+	Head       bcp.Digest `json:"head"`
+	Checkpoint string     `json:"checkpoint"` // as it was signed
+
+	tree tlog.Tree // that Checkpoint says
+}
+
+func (r *recorded) position() Position {
+	return Position{Sequence: r.Sequence, Decision: uint64(r.tree.N), Head: r.Head}
+}
+
+// entries reads all checkpoints, oldest first. A last line that was cut is none.
+func (t *Tree) entries() ([]recorded, error) {
+	f, err := os.Open(filepath.Join(t.dir, TreeCheckpoints))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the checkpoints: %w", err)
+	}
+	defer func() { _ = f.Close() }() // it is only read
+	var list []recorded
+	for lines := bufio.NewReader(f); ; {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return list, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the checkpoints: %w", err)
+		}
+		var r recorded
+		if err := json.Unmarshal(line, &r); err != nil {
+			return nil, fmt.Errorf("%w: line %d: %w", ErrTree, len(list)+1, err)
+		}
+		if r.tree, err = treeOf(r.Checkpoint); err != nil || len(list) > 0 && r.tree.N < list[len(list)-1].tree.N {
+			return nil, fmt.Errorf("%w: line %d", ErrTree, len(list)+1)
+		}
+		list = append(list, r)
+	}
+}
+
+// treeOf reads what a checkpoint says, which is this program's own.
+func treeOf(checkpoint string) (t tlog.Tree, err error) {
+	lines := strings.SplitN(checkpoint, "\n", 4)
+	if len(lines) < 4 {
+		return t, ErrTree
+	}
+	if _, err := fmt.Sscanf(lines[1], "%d", &t.N); err != nil || t.N < 0 {
+		return t, ErrTree
+	}
+	t.Hash, err = tlog.ParseHash(lines[2])
+	return t, err
+}
+
+// Newest returns the newest checkpoint as it was signed, or [ErrNoCheckpoint].
+func (t *Tree) Newest() ([]byte, error) {
+	r, err := t.newest()
+	return []byte(r.Checkpoint), err
+}
+
+func (t *Tree) newest() (recorded, error) {
+	list, err := t.entries()
+	if err == nil && len(list) == 0 {
+		err = ErrNoCheckpoint
+	}
+	if err != nil {
+		return recorded{}, err
+	}
+	return list[len(list)-1], nil
+}
+
+// Reaches is the sequence of the record that the newest checkpoint stands behind, 0
+// where there is none: a journal has at least that.
+func (t *Tree) Reaches() (uint64, error) {
+	newest, err := t.newest()
+	if errors.Is(err, ErrNoCheckpoint) {
+		err = nil
+	}
+	return newest.Sequence, err
+}
+
+// Check makes sure that a journal has what the newest checkpoint was signed
+// over, where there is one: it is [ErrLost] where the journal ends before, and
+// [ErrRewritten] where it is another one.
+func (t *Tree) Check(ctx context.Context, j Source) error {
+	newest, err := t.newest()
+	if errors.Is(err, ErrNoCheckpoint) {
+		return nil
+	}
+	if err == nil {
+		err = j.ReplayBehind(ctx, newest.position(), func([]byte) error { return errEnough })
+	}
+	if err == nil || errors.Is(err, errEnough) {
+		return nil
+	}
+	return newest.contradicted(err)
+}
+
+// contradicted says what it means that the journal has not the position of a
+// checkpoint.
+func (r *recorded) contradicted(err error) error {
+	switch {
+	case errors.Is(err, errEnds):
+		return fmt.Errorf("%w: it ends in front of record %d, behind which a checkpoint of %d decisions was signed", ErrLost, r.Sequence, r.tree.N)
+	case errors.Is(err, ErrPosition):
+		return fmt.Errorf("%w: that of %d decisions", ErrRewritten, r.tree.N)
+	}
+	return err
+}
+
+// Unsigned is a tree that was extended. The zero value is none.
+type Unsigned struct{ recorded }
+
+// Extend reads what the journal has behind the newest checkpoint, has the hashes
+// on disk when it returns, and returns what is to be signed: nothing where there
+// is nothing new. The journal is the caller's own, and not the gateway's.
+func (t *Tree) Extend(ctx context.Context, j Source) (Unsigned, error) {
+	next, err := t.extend(ctx, j)
+	if err != nil {
+		return Unsigned{}, fmt.Errorf("extending the tree: %w", err)
+	}
+	return Unsigned{next}, nil
+}
+
+func (t *Tree) extend(ctx context.Context, j Source) (next recorded, err error) {
+	if err := os.MkdirAll(t.dir, 0o700); err != nil {
+		return next, err
+	}
+	list, err := t.entries()
+	if err != nil {
+		return next, err
+	}
+	begin, err := j.Begin(ctx)
+	if err != nil {
+		return next, err
+	}
+	f, err := os.OpenFile(filepath.Join(t.dir, TreeHashes), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return next, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	var newest recorded
+	var tree frontier
+	sound := false
+	if len(list) > 0 {
+		newest = list[len(list)-1]
+		tree, err = frontierOf(newest.tree.N, hashFile{f})
+		sound = err == nil && tree.root() == newest.tree
+	}
+	if sound {
+		list = nil
+	} else { // none yet, damaged, or gone: made again from the journal
+		if tree, list, err = t.behind(begin, list); err != nil {
+			return next, err
+		}
+		newest = recorded{Sequence: begin.Sequence, Head: begin.Head, tree: tree.root()}
+	}
+	end := tlog.StoredHashCount(tree.size) * tlog.HashSize
+	if err := f.Truncate(end); err != nil {
+		return next, err
+	}
+	if _, err := f.Seek(end, io.SeekStart); err != nil {
+		return next, err
+	}
+	out := bufio.NewWriterSize(f, 1<<20)
+	chain := Chain{Decisions: uint64(newest.tree.N), Head: newest.Head}
+	err = j.ReplayBehind(ctx, newest.position(), func(decision []byte) error {
+		if err := chain.Add([][]byte{decision}); err != nil {
+			return err
+		}
+		tree.add(chain.Head, func(h tlog.Hash) { _, _ = out.Write(h[:]) }) // Flush tells
+		for len(list) > 0 && list[0].tree.N == tree.size {
+			if list[0].tree != tree.root() {
+				return fmt.Errorf("%w: that of %d decisions", ErrRewritten, tree.size)
+			}
+			list = list[1:]
+		}
+		return nil
+	})
+	if err != nil {
+		return next, newest.contradicted(err)
+	}
+	if len(list) > 0 {
+		return next, fmt.Errorf("%w: it ends with decision %d, and a checkpoint of %d was signed", ErrLost, tree.size, list[len(list)-1].tree.N)
+	}
+	if err := errors.Join(out.Flush(), f.Sync()); err != nil || tree.size == newest.tree.N {
+		return next, err
+	}
+	return recorded{Sequence: j.Last(), Head: chain.Head, tree: tree.root()}, nil
+}
+
+// Sign signs and records what Extend has returned. Call it when the journal has
+// that on its disk: what was signed must not be lost.
+func (t *Tree) Sign(u Unsigned, key CheckpointKey) error {
+	if u.tree.N == 0 {
+		return nil
+	}
+	if err := t.record(u.recorded, key); err != nil {
+		return fmt.Errorf("signing the tree: %w", err)
+	}
+	return nil
+}
+
+func (t *Tree) record(r recorded, key CheckpointKey) (err error) {
+	checkpoint, err := key.sign(r.tree)
+	if err != nil {
+		return err
+	}
+	r.Checkpoint = string(checkpoint)
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(t.dir, TreeCheckpoints), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	end, err := wholeLines(f)
+	if err != nil {
+		return err
+	}
+	if _, err := f.WriteAt(append(line, '\n'), end); err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), syncFolder(t.dir))
+}
+
+// wholeLines cuts off a line that a crash left behind, and returns the length.
+func wholeLines(f *os.File) (int64, error) {
+	b, err := io.ReadAll(f)
+	if err != nil {
+		return 0, err
+	}
+	end := int64(bytes.LastIndexByte(b, '\n') + 1)
+	return end, f.Truncate(end)
+}
+
+// behind is the tree of what a journal begins behind, which nothing but the
+// hashes has, and those checkpoints of a list that are of more decisions. A nil
+// tree has no hashes.
+func (t *Tree) behind(begin Beginning, list []recorded) (tree frontier, more []recorded, err error) {
+	if !begin.Truncated() {
+		return tree, list, nil
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%w: %w; the backup %s has them", ErrHashes, err, begin.Truncation.File)
+		}
+	}()
+	if t == nil {
+		return tree, nil, ErrNoCheckpoint
+	}
+	f, err := os.Open(filepath.Join(t.dir, TreeHashes))
+	if err != nil {
+		return tree, nil, err
+	}
+	defer func() { _ = f.Close() }() // it is only read
+	if tree, err = frontierOf(int64(begin.Decision), hashFile{f}); err != nil {
+		return tree, nil, err
+	}
+	for len(list) > 0 && list[0].tree.N <= tree.size {
+		if list[0].tree.N == tree.size && list[0].tree != tree.root() {
+			return tree, nil, fmt.Errorf("not those of the checkpoint of %d decisions", tree.size)
+		}
+		list = list[1:]
+	}
+	return tree, list, nil
+}
+
+// hashFile reads hashes from the file.
+type hashFile struct{ f io.ReaderAt }
+
+// ReadHashes is that of a tlog.HashReader.
+func (h hashFile) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+	hashes := make([]tlog.Hash, len(indexes))
+	for i, index := range indexes {
+		if _, err := h.f.ReadAt(hashes[i][:], index*tlog.HashSize); err != nil {
+			return nil, err
+		}
+	}
+	return hashes, nil
+}

@@ -1,0 +1,498 @@
+package jetstream_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/jetstream/verify"
+)
+
+func checkpointKey(t *testing.T) jetstream.CheckpointKey {
+	t.Helper()
+	private, public, err := note.GenerateKey(rand.Reader, "bcpmesh/test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := note.NewSigner(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jetstream.CheckpointKey{Signer: signer, Public: public}
+}
+
+// recording is a journal with a tree over it.
+type recording struct {
+	journal *jetstream.Journal // that is written
+	reads   *jetstream.Journal // that the tree reads
+	maker   *maker
+	dir     string
+	tree    *jetstream.Tree
+	key     jetstream.CheckpointKey
+	written [][]byte
+	records [][][]byte // of written
+	least   uint64     // that was asked for last, over the mesh
+	cut     uint64     // records that nobody reads any more
+}
+
+// overMesh reads the journal as somebody else than the gateway does.
+func (r *recording) overMesh(t *testing.T) *jetstream.Reading {
+	t.Helper()
+	least, err := r.tree.Reaches()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jetstream.NewReading(r.since, least)
+}
+
+func (r *recording) since(_ context.Context, from, least uint64, each func(uint64, [][]byte) error) error {
+	r.least = least
+	for i := max(from, r.cut+1); i <= uint64(len(r.records)); i++ {
+		if err := each(i, r.records[i-1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func startRecording(t *testing.T) *recording {
+	t.Helper()
+	js := streams(t)
+	r := &recording{maker: newMaker(t), dir: filepath.Join(t.TempDir(), "tree"), key: checkpointKey(t)}
+	r.tree = jetstream.NewTree(r.dir)
+	r.journal, _ = open(t, js)
+	r.reads, _ = open(t, js)
+	return r
+}
+
+// write appends decisions, a few a record.
+func (r *recording) write(t *testing.T, n int) {
+	t.Helper()
+	for record := range slices.Chunk(r.maker.some(n), 7) {
+		r.append(t, record)
+	}
+}
+
+func (r *recording) append(t *testing.T, record [][]byte) {
+	t.Helper()
+	if err := r.journal.Append(within(t), record); err != nil {
+		t.Fatal(err)
+	}
+	r.written, r.records = append(r.written, record...), append(r.records, record)
+}
+
+func (r *recording) extend(t *testing.T) error {
+	t.Helper()
+	return r.sign(r.tree.Extend(within(t), r.reads))
+}
+
+func (r *recording) sign(u jetstream.Unsigned, err error) error {
+	if err != nil {
+		return err
+	}
+	return r.tree.Sign(u, r.key)
+}
+
+// newest is the newest checkpoint, which must verify.
+func (r *recording) newest(t *testing.T) verify.Checkpoint {
+	t.Helper()
+	signed, err := r.tree.Newest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := verify.OpenCheckpoint(signed, []string{r.key.Public})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// checkHashes compares the file of hashes with what the library computes.
+func (r *recording) checkHashes(t *testing.T) {
+	t.Helper()
+	got, err := os.ReadFile(filepath.Join(r.dir, "hashes"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []byte
+	reader := tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
+		hashes := make([]tlog.Hash, len(indexes))
+		for i, index := range indexes {
+			copy(hashes[i][:], want[index*tlog.HashSize:])
+		}
+		return hashes, nil
+	})
+	for i, d := range r.written {
+		hashes, err := tlog.StoredHashes(int64(i), d, reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range hashes {
+			want = append(want, h[:]...)
+		}
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%d bytes of hashes, want %d, or others", len(got), len(want))
+	}
+	root, err := tlog.TreeHash(int64(len(r.written)), reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := r.newest(t); c.Size != uint64(len(r.written)) || c.Root != verify.Hash(root) {
+		t.Errorf("the newest checkpoint is of %d decisions, want %d, or has another root", c.Size, len(r.written))
+	}
+}
+
+// The tree grows with the journal, its hashes are those of the library, and
+// each checkpoint continues the ones before, also after a crash at any place of
+// a write.
+//
+// covers P11.2
+func TestTreeGrows(t *testing.T) {
+	t.Parallel()
+	r := startRecording(t)
+	if err := r.extend(t); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.tree.Newest(); !errors.Is(err, jetstream.ErrNoCheckpoint) {
+		t.Errorf("a checkpoint of nothing: %v", err)
+	}
+	var since []verify.Checkpoint
+	for _, n := range []int{1, 1, 1, 5, 8, 100, 300} {
+		r.write(t, n)
+		for range 2 { // the second finds nothing new
+			if err := r.extend(t); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.checkHashes(t)
+		since = append(since, r.newest(t))
+		r.write(t, n) // and what somebody else reads
+		for range 2 {
+			if err := r.sign(r.tree.Extend(within(t), r.overMesh(t))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.checkHashes(t)
+		if err := errors.Join(r.tree.Check(within(t), r.overMesh(t)), r.tree.Check(within(t), r.reads)); err != nil {
+			t.Error(err)
+		}
+		if reaches, err := r.tree.Reaches(); err != nil || reaches != uint64(len(r.records)) || r.least != reaches {
+			t.Errorf("the tree reaches record %d of %d, %v; record %d was waited for", reaches, len(r.records), err, r.least)
+		}
+		since = append(since, r.newest(t))
+		// What a crash may leave behind: hashes without a checkpoint, half a line.
+		appendTo(t, filepath.Join(r.dir, "hashes"), bytes.Repeat([]byte{7}, 3*n))
+		appendTo(t, filepath.Join(r.dir, "checkpoints"), []byte(`{"sequence":1`))
+		if err := r.tree.Check(within(t), r.reads); err != nil {
+			t.Error(err)
+		}
+	}
+	lines, err := os.ReadFile(filepath.Join(r.dir, "checkpoints"))
+	if err != nil || bytes.Count(lines, []byte("\n")) != len(since) {
+		t.Errorf("%d checkpoints, want %d (%v)", bytes.Count(lines, []byte("\n")), len(since), err)
+	}
+	var file bytes.Buffer
+	if _, err := jetstream.Export(within(t), &file, recordsOf(r.written), jetstream.ExportOptions{Key: r.key, Tree: r.tree}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := verify.File(&file, verify.Options{Keys: []string{r.key.Public}, Since: since})
+	if err != nil || s.Checkpoint != since[len(since)-1] {
+		t.Errorf("the export ends with %v: %v", s.Checkpoint, err)
+	}
+}
+
+func recordsOf(decisions [][]byte) jetstream.Records {
+	return func(_ context.Context, each func([][]byte, uint64) error) error { return each(decisions, 0) }
+}
+
+func appendTo(t *testing.T, name string, b []byte) {
+	t.Helper()
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.Write(b)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Hashes that are damaged or gone are made again from the journal.
+//
+// covers P11.2
+func TestTreeIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	r := startRecording(t)
+	r.write(t, 50)
+	if err := r.extend(t); err != nil {
+		t.Fatal(err)
+	}
+	hashes := filepath.Join(r.dir, "hashes")
+	for name, damage := range map[string]func(b []byte) []byte{
+		"gone":  func([]byte) []byte { return nil },
+		"short": func(b []byte) []byte { return b[:len(b)/2] },
+		// The subtrees that the newest checkpoint is made of are read again.
+		"changed": func(b []byte) []byte { b[len(b)-1] ^= 1; return b },
+	} {
+		b, err := os.ReadFile(hashes)
+		if err == nil {
+			err = os.WriteFile(hashes, damage(b), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.write(t, 3)
+		if err := r.extend(t); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		r.checkHashes(t)
+	}
+}
+
+// A journal that is another one than what was signed, or has lost its end, is
+// neither signed nor exported, though its chain is whole.
+//
+// covers P11.2, A-CHAIN
+func TestTreeRefusesAnotherHistory(t *testing.T) {
+	t.Parallel()
+	for name, withHashes := range map[string]bool{"with hashes": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			signed, other := startRecording(t), startRecording(t)
+			signed.write(t, 40)
+			if err := signed.extend(t); err != nil {
+				t.Fatal(err)
+			}
+			other.maker.now = other.maker.now.Add(1) // a nanosecond later
+			other.write(t, 33)
+			if !withHashes {
+				if err := os.Remove(filepath.Join(signed.dir, "hashes")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			expect := func(want ...error) {
+				t.Helper()
+				for what, err := range map[string]error{
+					"check over the mesh":  signed.tree.Check(within(t), jetstream.NewReading(other.since, 0)),
+					"extend over the mesh": signed.sign(signed.tree.Extend(within(t), jetstream.NewReading(other.since, 0))),
+
+					"check":  signed.tree.Check(within(t), other.reads),
+					"extend": signed.sign(signed.tree.Extend(within(t), other.reads)),
+					"export": exportTo(t, other.written, jetstream.ExportOptions{Key: signed.key, Tree: signed.tree}),
+				} {
+					if !slices.ContainsFunc(want, func(e error) bool { return errors.Is(err, e) }) {
+						t.Errorf("%s with %d decisions: %v", what, len(other.written), err)
+					}
+				}
+				if c := signed.newest(t); c.Size != 40 {
+					t.Errorf("the newest checkpoint is of %d decisions", c.Size)
+				}
+			}
+			expect(jetstream.ErrLost, jetstream.ErrRewritten)
+			other.write(t, 33)
+			expect(jetstream.ErrRewritten)
+		})
+	}
+}
+
+func exportTo(t *testing.T, decisions [][]byte, o jetstream.ExportOptions) error {
+	t.Helper()
+	_, err := jetstream.Export(within(t), new(bytes.Buffer), recordsOf(decisions), o)
+	return err
+}
+
+// A journal of which somebody else reads other records than those that are due is
+// damaged, and is not signed.
+//
+// covers P11.2, A-CHAIN
+func TestTreeRefusesGaps(t *testing.T) {
+	t.Parallel()
+	r := startRecording(t)
+	r.write(t, 20)
+	if err := r.sign(r.tree.Extend(within(t), r.overMesh(t))); err != nil {
+		t.Fatal(err)
+	}
+	r.write(t, 20)
+	for what, from := range map[string]func(sequence uint64) uint64{
+		"one is missing":   func(n uint64) uint64 { return n + n/5 },
+		"the first is not": func(n uint64) uint64 { return n + 1 },
+		"one comes twice":  func(n uint64) uint64 { return n - n/5 },
+	} {
+		read := func(ctx context.Context, first, least uint64, each func(uint64, [][]byte) error) error {
+			return r.since(ctx, first, least, func(n uint64, decisions [][]byte) error { return each(from(n), decisions) })
+		}
+		if err := r.sign(r.tree.Extend(within(t), jetstream.NewReading(read, 0))); !errors.Is(err, jetstream.ErrRecord) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if c := r.newest(t); c.Size != 20 {
+		t.Errorf("the newest checkpoint is of %d decisions", c.Size)
+	}
+}
+
+// Of a truncated journal, what somebody else reads behind the cut goes on with what was
+// signed in front of it; one that is cut off further than that, or where no record says
+// so, is refused.
+//
+// covers P11.2, A-CHAIN
+func TestTreeOfATruncatedJournalOverTheMesh(t *testing.T) {
+	t.Parallel()
+	r := startRecording(t)
+	extend := func() error { return r.sign(r.tree.Extend(within(t), r.overMesh(t))) }
+	r.write(t, 40)
+	if err := extend(); err != nil {
+		t.Fatal(err)
+	}
+	signed := r.newest(t)
+	behind := uint64(len(r.records))
+	r.append(t, [][]byte{r.maker.truncation(behind)})
+	r.write(t, 10)
+
+	r.cut = behind + 1 // behind the record that says so
+	if err := extend(); !errors.Is(err, jetstream.ErrRecord) {
+		t.Errorf("cut off further than a record says: %v", err)
+	}
+	r.cut = behind + 2
+	if err := extend(); !errors.Is(err, jetstream.ErrRecord) {
+		t.Errorf("cut off much further: %v", err)
+	}
+	if r.newest(t) != signed {
+		t.Errorf("signed: %v", r.newest(t))
+	}
+	other := startRecording(t)
+	other.maker.now = other.maker.now.Add(1)
+	other.write(t, 40)
+	other.append(t, [][]byte{other.maker.truncation(behind)})
+	other.cut = behind
+	for call, err := range map[string]error{
+		"check":  r.tree.Check(within(t), jetstream.NewReading(other.since, 0)),
+		"extend": r.sign(r.tree.Extend(within(t), jetstream.NewReading(other.since, 0))),
+	} {
+		if !errors.Is(err, jetstream.ErrRewritten) {
+			t.Errorf("%s, cut off behind another history: %v", call, err)
+		}
+	}
+	r.cut = behind
+	if err := extend(); err != nil {
+		t.Fatal(err)
+	}
+	r.checkHashes(t)
+	hashes := filepath.Join(r.dir, "hashes")
+	r.write(t, 1)
+	good, err := os.ReadFile(hashes)
+	if err == nil {
+		err = os.WriteFile(hashes, good[:len(good)-1], 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := extend(); err != nil { // those behind the cut are made again
+		t.Fatal(err)
+	}
+	r.checkHashes(t)
+	r.write(t, 1)
+	if err := os.Remove(hashes); err != nil {
+		t.Fatal(err)
+	}
+	if err := extend(); !errors.Is(err, jetstream.ErrHashes) {
+		t.Errorf("without the hashes of what was cut off: %v", err)
+	}
+}
+
+// Lines that are no checkpoints are not passed over.
+//
+// covers P11.2
+func TestTreeRefusesDamage(t *testing.T) {
+	t.Parallel()
+	r := startRecording(t)
+	for range 2 {
+		r.write(t, 10)
+		if err := r.extend(t); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name := filepath.Join(r.dir, "checkpoints")
+	good, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.SplitAfter(good, []byte("\n"))
+	for what, content := range map[string][]byte{
+		"order":         slices.Concat(lines[1], lines[0]),
+		"no checkpoint": slices.Concat([]byte("{}\n"), lines[1]),
+		"no JSON":       slices.Concat(good, []byte("x\n")),
+		"half a line":   slices.Concat(lines[0][:20], []byte("\n"), lines[1]),
+	} {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for call, err := range map[string]error{
+			"extend": r.extend(t),
+			"check":  r.tree.Check(within(t), r.reads),
+			"export": exportTo(t, r.written, jetstream.ExportOptions{Key: r.key, Tree: r.tree}),
+		} {
+			if !errors.Is(err, jetstream.ErrTree) {
+				t.Errorf("%s, %s: %v", what, call, err)
+			}
+		}
+	}
+}
+
+// Every decision in front of the newest checkpoint can be proven, and any change
+// of the proof is found.
+//
+// covers P11.2, A-CHAIN
+func TestProve(t *testing.T) {
+	t.Parallel()
+	r := startRecording(t)
+	keys := []string{r.key.Public}
+	if _, err := r.tree.Prove(1, nil); !errors.Is(err, jetstream.ErrNoCheckpoint) {
+		t.Errorf("without a checkpoint: %v", err)
+	}
+	r.write(t, 37)
+	if err := r.extend(t); err != nil {
+		t.Fatal(err)
+	}
+	r.write(t, 1)
+	for i, d := range r.written[:37] {
+		proof, err := r.tree.Prove(uint64(i+1), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := verify.Proof(proof, keys)
+		if err != nil || p.Decision != uint64(i+1) || !bytes.Equal(p.Bytes, d) || p.Checkpoint != r.newest(t) || p.Time.IsZero() {
+			t.Errorf("decision %d: %+v %v", i+1, p, err)
+		}
+	}
+	proof, err := r.tree.Prove(20, r.written[19])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range proof {
+		changed := bytes.Clone(proof)
+		changed[i] ^= 1
+		if p, err := verify.Proof(changed, keys); err == nil {
+			t.Errorf("byte %d changed: %+v", i, p)
+		}
+		if _, err := verify.Proof(proof[:i], keys); err == nil {
+			t.Errorf("cut behind %d bytes, and it holds", i)
+		}
+	}
+	if _, err := verify.Proof(proof, []string{checkpointKey(t).Public}); !errors.Is(err, verify.ErrCheckpoint) {
+		t.Errorf("with another key: %v", err)
+	}
+	for number, decision := range map[uint64][]byte{0: r.written[0], 38: r.written[37], 5: r.written[5]} {
+		if _, err := r.tree.Prove(number, decision); err == nil {
+			t.Errorf("another decision is proven to be %d", number)
+		}
+	}
+}

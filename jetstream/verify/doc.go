@@ -1,0 +1,13 @@
+// Package verify checks an export of the audit offline, with the mesh's public
+// key and nothing else: no server, no state folder, and no code of the writer.
+// The format is docs/audit-format.md.
+//
+//	summary, err := verify.File(f, verify.Options{Keys: []string{key}})
+//
+// A nil error says: these are the decisions that the key's owner signed, from
+// the first to the last, each following the one before. It does not say that
+// the owner has signed no other history: compare checkpoints of different days
+// and places for that (Options.Since).
+//
+// The package does nothing by itself: it reads what it is given and computes.
+package verify

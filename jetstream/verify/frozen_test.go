@@ -1,0 +1,48 @@
+package verify_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream/verify"
+)
+
+// The example that the page of the format speaks of verifies, in this version and
+// in later ones.
+//
+// covers P11.2
+func TestFrozenFile(t *testing.T) {
+	t.Parallel()
+	key, err := os.ReadFile("testdata/example.key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, first := range map[string]uint64{"testdata/example.bcpaudit": 1, "testdata/example-part.bcpaudit": 8} {
+		file, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := check(file, verify.Options{Keys: []string{strings.TrimSpace(string(key))}})
+		if err != nil || s.First != first || s.Last != 20 || s.Kinds[int(bcp.KindConnect)] == 0 {
+			t.Errorf("%s: %d to %d, %v", name, s.First, s.Last, err)
+		}
+	}
+}
+
+// The page names every kind, in its place.
+func TestFormatNamesTheKinds(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/audit-format.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, k := range bcp.DecisionKinds() {
+		kinds = append(kinds, k.String())
+	}
+	if line := "\nKinds: " + strings.Join(kinds, ", ") + "."; !strings.Contains(string(page), line) {
+		t.Errorf("docs/audit-format.md does not say %q", line)
+	}
+}

@@ -1,0 +1,230 @@
+package verify
+
+// members are what this package reads of a decision: a MessagePack map with
+// short texts as keys. The rest is passed over.
+type members struct {
+	number             uint64 // n
+	previous           Hash   // h, zero where it is left out
+	time               int64  // t, Unix time in nanoseconds
+	kind               uint64 // k
+	controller, reader []byte // co, re
+}
+
+// readMembers reads a decision. It takes a map that ends where the bytes do, and
+// believes no length beyond them.
+func readMembers(b []byte) (m members, ok bool) {
+	s := scan{b: b}
+	entries, at := s.mapLength(), s.at
+	var seen [3]bool
+	for range entries {
+		// What is short, as most is, is passed over without a call: there are some 30
+		// values in a decision.
+		if at >= len(b) {
+			return members{}, false
+		}
+		end := at + int(short[b[at]])
+		if end == at {
+			end = valueEnd(b, at)
+		}
+		if end >= len(b) {
+			return members{}, false
+		}
+		key, ok := textOf(b[at:end])
+		if at, end = end, end+int(short[b[end]]); end == at {
+			end = valueEnd(b, at)
+		}
+		if !ok || end > len(b) {
+			return members{}, false
+		}
+		value := b[at:end]
+		at = end
+		switch string(key) {
+		case "n":
+			m.number, ok = numberOf(value)
+			seen[0] = true
+		case "h":
+			var h []byte
+			if h, ok = bytesOf(value); ok && len(h) == len(m.previous) {
+				m.previous = Hash(h)
+			} else {
+				ok = false
+			}
+		case "t":
+			var t uint64
+			t, ok = numberOf(value)
+			m.time, seen[1] = int64(t), true
+		case "k":
+			m.kind, ok = numberOf(value)
+			seen[2] = true
+		case "co":
+			m.controller, ok = textOf(value)
+		case "re":
+			m.reader, ok = textOf(value)
+		}
+		if !ok {
+			return members{}, false
+		}
+	}
+	return m, !s.bad && at == len(b) && seen == [3]bool{true, true, true} && m.number <= maxNumber && m.time >= 0
+}
+
+// short has how many bytes a value has, by its first one; 0 where that alone does
+// not tell.
+var short = func() (n [256]uint8) {
+	for c := range n {
+		switch {
+		case c <= 0x7f, c >= 0xe0, c == 0xc0, c == 0xc2, c == 0xc3: // small numbers, nil, booleans
+			n[c] = 1
+		case c >= 0xa0 && c <= 0xbf: // text
+			n[c] = 1 + uint8(c&0x1f)
+		case c >= 0xcc && c <= 0xd3: // numbers
+			n[c] = 1 + 1<<(c&3)
+		}
+	}
+	return n
+}()
+
+// valueEnd returns where the value at b[at] ends, with all that it holds, and a
+// place behind b where there is none, or only a part of it.
+func valueEnd(b []byte, at int) int {
+	if b[at] == 0xc4 && at+1 < len(b) { // binary
+		return at + 2 + int(b[at+1])
+	}
+	s := scan{b: b, at: at}
+	s.skip()
+	if s.bad {
+		return len(b) + 1
+	}
+	return s.at
+}
+
+// numberOf, textOf and bytesOf read a whole value.
+
+func numberOf(v []byte) (n uint64, ok bool) {
+	s := scan{b: v}
+	n = s.number()
+	return n, !s.bad
+}
+
+func textOf(v []byte) (t []byte, ok bool) {
+	if v[0]&0xe0 == 0xa0 {
+		return v[1:], true
+	}
+	s := scan{b: v}
+	t = s.text()
+	return t, !s.bad
+}
+
+func bytesOf(v []byte) (b []byte, ok bool) {
+	s := scan{b: v}
+	b = s.binary()
+	return b, !s.bad
+}
+
+// scan reads MessagePack. What it returns after bad was set means nothing.
+type scan struct {
+	b   []byte
+	at  int
+	bad bool
+}
+
+// take returns the next n bytes.
+func (s *scan) take(n int) []byte {
+	if n < 0 || n > len(s.b)-s.at {
+		s.bad, s.at = true, len(s.b)
+		return nil
+	}
+	s.at += n
+	return s.b[s.at-n : s.at]
+}
+
+func (s *scan) code() byte {
+	if s.at >= len(s.b) {
+		s.bad = true
+		return 0xc1 // which nothing is
+	}
+	s.at++
+	return s.b[s.at-1]
+}
+
+// unsigned reads a number of n bytes, the highest first.
+func (s *scan) unsigned(n int) uint64 {
+	v := uint64(0)
+	for _, c := range s.take(n) {
+		v = v<<8 | uint64(c)
+	}
+	return v
+}
+
+func (s *scan) mapLength() int {
+	switch c := s.code(); {
+	case c&0xf0 == 0x80:
+		return int(c & 0x0f)
+	case c == 0xde:
+		return int(s.unsigned(2))
+	}
+	s.bad = true
+	return 0
+}
+
+// number reads a number that is not negative.
+func (s *scan) number() uint64 {
+	c := s.code()
+	switch {
+	case c <= 0x7f:
+		return uint64(c)
+	case c >= 0xcc && c <= 0xcf:
+		return s.unsigned(1 << (c - 0xcc))
+	}
+	s.bad = true
+	return 0
+}
+
+func (s *scan) text() []byte {
+	c := s.code()
+	switch {
+	case c&0xe0 == 0xa0:
+		return s.take(int(c & 0x1f))
+	case c >= 0xd9 && c <= 0xdb:
+		return s.take(int(s.unsigned(1 << (c - 0xd9))))
+	}
+	s.bad = true
+	return nil
+}
+
+func (s *scan) binary() []byte {
+	if c := s.code(); c >= 0xc4 && c <= 0xc6 {
+		return s.take(int(s.unsigned(1 << (c - 0xc4))))
+	}
+	s.bad = true
+	return nil
+}
+
+// skip passes over one value, with all that it holds.
+func (s *scan) skip() {
+	for values := 1; values > 0 && !s.bad; values-- {
+		switch c := s.code(); {
+		case c <= 0x7f, c >= 0xe0, c == 0xc0, c == 0xc2, c == 0xc3: // small numbers, nil, booleans
+		case c <= 0x8f:
+			values += 2 * int(c&0x0f)
+		case c <= 0x9f:
+			values += int(c & 0x0f)
+		case c <= 0xbf:
+			s.take(int(c & 0x1f))
+		case c >= 0xc4 && c <= 0xc6: // binary
+			s.take(int(s.unsigned(1 << (c - 0xc4))))
+		case c >= 0xcc && c <= 0xcf: // unsigned
+			s.take(1 << (c - 0xcc))
+		case c >= 0xd0 && c <= 0xd3: // signed
+			s.take(1 << (c - 0xd0))
+		case c >= 0xd9 && c <= 0xdb: // text
+			s.take(int(s.unsigned(1 << (c - 0xd9))))
+		case c == 0xdc, c == 0xdd: // list
+			values += int(s.unsigned(2 << (c - 0xdc)))
+		case c == 0xde, c == 0xdf: // map
+			values += 2 * int(s.unsigned(2<<(c-0xde)))
+		default: // floats and extensions have no place in a decision
+			s.bad = true
+		}
+	}
+}

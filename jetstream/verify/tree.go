@@ -1,0 +1,98 @@
+package verify
+
+import (
+	"crypto/sha256"
+	"math/bits"
+)
+
+// Hash is a SHA-256.
+type Hash = [sha256.Size]byte
+
+func nodeHash(left, right *Hash) Hash {
+	var b [1 + 2*sha256.Size]byte
+	b[0] = 1
+	copy(b[1:], left[:])
+	copy(b[1+sha256.Size:], right[:])
+	return sha256.Sum256(b[:])
+}
+
+// node is a whole subtree: the one with this index, from 0, among those with
+// 2^level leaves.
+type node struct {
+	level int
+	index uint64
+	hash  Hash
+}
+
+// push puts a subtree behind those of a list, and joins it with its left
+// neighbour as long as both make a larger one.
+func push(list []node, n node) []node {
+	list = append(list, n)
+	for len(list) > 1 {
+		left, right := &list[len(list)-2], &list[len(list)-1]
+		if right.index&1 == 0 || left.level != right.level || left.index != right.index-1 {
+			break
+		}
+		left.hash = nodeHash(&left.hash, &right.hash)
+		left.level, left.index = left.level+1, left.index>>1
+		list = list[:len(list)-1]
+	}
+	return list
+}
+
+// subtreesOf gives the subtrees of a tree with this many leaves, largest first,
+// their places.
+func subtreesOf(leaves uint64, hashes []Hash) []node {
+	list := make([]node, 0, 64)
+	begin := uint64(0)
+	for _, h := range hashes {
+		level := bits.Len64(leaves-begin) - 1
+		list = append(list, node{level, begin >> level, h})
+		begin += 1 << level
+	}
+	return list
+}
+
+// root is the hash of a tree from its subtrees. That of no leaf is the SHA-256 of
+// nothing.
+func root(list []node) Hash {
+	if len(list) == 0 {
+		return sha256.Sum256(nil)
+	}
+	hash := list[len(list)-1].hash
+	for i := len(list) - 2; i >= 0; i-- {
+		hash = nodeHash(&list[i].hash, &hash)
+	}
+	return hash
+}
+
+// subtrees appends the whole subtrees that leaves in a row make, from left to
+// right. first is the index of the first leaf. The hashes stand behind one byte
+// that is lent to them, and are overwritten.
+func subtrees(list []node, first uint64, hashes []byte) []node {
+	var right [64]node
+	n := 0
+	for level, index := 0, first; len(hashes) > 1; level, index = level+1, index>>1 {
+		if index&1 == 1 { // its left neighbour is elsewhere
+			list = append(list, node{level, index, Hash(hashes[1:])})
+			hashes = hashes[sha256.Size:]
+			index++
+		}
+		count := len(hashes) / sha256.Size
+		if count&1 == 1 {
+			right[n] = node{level, index + uint64(count) - 1, Hash(hashes[len(hashes)-sha256.Size:])}
+			n++
+		}
+		for i := range count / 2 {
+			pair := hashes[2*i*sha256.Size:][:1+2*sha256.Size]
+			pair[0] = 1 // where a hash ended that is not needed any more
+			hash := sha256.Sum256(pair)
+			copy(hashes[1+i*sha256.Size:], hash[:])
+		}
+		hashes = hashes[:1+count/2*sha256.Size]
+	}
+	for n--; n >= 0; n-- {
+		list = append(list, right[n])
+	}
+	return list
+}

@@ -1,0 +1,229 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/hashicorp/go-hclog"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+)
+
+// treeFolder has the Merkle tree over the journal of a shard and its checkpoints, in
+// the state folder.
+func treeFolder(shard int) string {
+	if shard == 0 {
+		return "tree"
+	}
+	return fmt.Sprintf("tree.%d", shard)
+}
+
+// isTree reports whether a file is in the [treeFolder] of a shard.
+func isTree(name string) bool {
+	folder, _, inside := strings.Cut(name, "/")
+	return inside && (folder == treeFolder(0) || strings.HasPrefix(folder, treeFolder(0)+"."))
+}
+
+// checkpointEvery is the time between two checkpoints, where anything was
+// decided. A further one is signed when the mesh ends in order.
+const checkpointEvery = 10 * time.Minute
+
+// lastExtend bounds reading the journal when the mesh ends, which is a part of what
+// an end may take. What it does not reach, the next start signs.
+const lastExtend = 5 * time.Second
+
+// Tree returns the checkpoints of a shard in a state folder.
+func Tree(state string, shard int) *jetstream.Tree {
+	return jetstream.NewTree(filepath.Join(state, treeFolder(shard)))
+}
+
+// CheckpointKey returns the key of a state folder that signs the checkpoints of a
+// shard. Keys say how it is opened where it is sealed.
+func CheckpointKey(state string, shard int, keys ...accounts.OpenOption) (jetstream.CheckpointKey, error) {
+	store, err := accounts.Open(state, keys...)
+	if err != nil {
+		return jetstream.CheckpointKey{}, err
+	}
+	return checkpointKeyOf(store, shard)
+}
+
+func checkpointKeyOf(store *accounts.Store, shard int) (jetstream.CheckpointKey, error) {
+	signer, public, err := store.CheckpointKey(shard)
+	return jetstream.CheckpointKey{Signer: signer, Public: public}, err
+}
+
+// signingPatience is how long a command waits for another one that signs.
+const signingPatience = 10 * time.Second
+
+// ErrSigning says that another process extends the tree.
+var ErrSigning = errors.New("checkpoints of this journal are being signed")
+
+// SignCheckpoint makes the tree of a shard that of what the journal of a cluster has, and
+// returns the newest checkpoint, which it signs where anything is new: gateways have no
+// key that could. The servers have on disk what they give to be read. The error wraps
+// [jetstream.ErrLost] or [jetstream.ErrRewritten], and nothing is signed, where the
+// journal is not the one of the newest checkpoint.
+func SignCheckpoint(ctx context.Context, state string, shard int, records jetstream.RecordsFrom, keys ...accounts.OpenOption) (signed []byte, err error) {
+	key, err := CheckpointKey(state, shard, keys...)
+	if err != nil {
+		return nil, fmt.Errorf("sign a checkpoint: %w", err)
+	}
+	folder := filepath.Join(state, treeFolder(shard))
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, fmt.Errorf("sign a checkpoint: %w", err)
+	}
+	waiting, cancel := context.WithTimeout(ctx, signingPatience)
+	defer cancel()
+	lock := flock.New(filepath.Join(folder, "lock"), flock.SetPermissions(0o600))
+	if ok, err := lock.TryLockContext(waiting, signingPatience/100); !ok {
+		return nil, fmt.Errorf("sign a checkpoint: %w", errors.Join(ErrSigning, err))
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	tree := jetstream.NewTree(folder)
+	least, err := tree.Reaches()
+	if err != nil {
+		return nil, fmt.Errorf("sign a checkpoint: %w", err)
+	}
+	next, err := tree.Extend(ctx, jetstream.NewReading(records, least))
+	if err == nil {
+		err = tree.Sign(next, key)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return tree.Newest()
+}
+
+// checkpoints signs checkpoints of the journal while a mesh runs, over a
+// connection of its own: nobody's decision waits for it.
+type checkpoints struct {
+	tree *jetstream.Tree
+	key  jetstream.CheckpointKey
+	log  hclog.Logger
+	// wait is how long the server may take until what it acknowledged is on disk.
+	wait time.Duration
+	last jetstream.Unsigned // to be signed when the server has ended
+	// asking is who extends the tree.
+	asking jetstream.Asking
+}
+
+// prepareCheckpoints comes before the server starts, so that the last checkpoint
+// is signed when all of it is on disk.
+func (m *Mesh) prepareCheckpoints(log hclog.Logger) (*checkpoints, error) {
+	key, err := checkpointKeyOf(m.store, 0)
+	if err != nil {
+		return nil, fmt.Errorf("start the checkpoints: %w", err)
+	}
+	c := &checkpoints{tree: Tree(m.config.State, 0), key: key, log: log}
+	if def := m.config.Definition; !def.SyncAlways {
+		c.wait = 2 * def.SyncInterval
+	}
+	m.later(func() error { return c.tree.Sign(c.last, key) })
+	return c, nil
+}
+
+// start begins to sign. It refuses a journal that is not the one of the newest
+// checkpoint.
+func (c *checkpoints) start(ctx context.Context, m *Mesh) error {
+	conn, err := m.connect()
+	if err != nil {
+		return err
+	}
+	js, err := natsjs.New(conn)
+	if err != nil {
+		return fmt.Errorf("start the checkpoints: %w", err)
+	}
+	var journal *jetstream.Journal
+	err = jetstream.AwaitAnswer(ctx, func() error {
+		return c.asking.Do(ctx, func(ctx context.Context) (err error) {
+			if journal, err = jetstream.OpenJournal(ctx, js, 0); err != nil {
+				return err
+			}
+			return c.tree.Check(ctx, journal)
+		})
+	})
+	if err != nil {
+		return err
+	}
+	running, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.run(running, journal)
+	}()
+	m.later(func() error {
+		cancel()
+		<-done
+		ctx, cancel := context.WithTimeout(context.Background(), lastExtend)
+		defer cancel()
+		var err error
+		if c.last, err = c.extend(ctx, journal); err != nil {
+			c.log.Error("no checkpoint was signed", "error", err)
+		}
+		return nil
+	})
+	return nil
+}
+
+// extend asks again where the streams were closed meanwhile.
+func (c *checkpoints) extend(ctx context.Context, journal *jetstream.Journal) (next jetstream.Unsigned, err error) {
+	for again := true; again; again = errors.Is(err, jetstream.ErrUnanswered) {
+		err = c.asking.Do(ctx, func(ctx context.Context) error {
+			next, err = c.tree.Extend(ctx, journal)
+			return err
+		})
+	}
+	return next, err
+}
+
+func (c *checkpoints) run(ctx context.Context, journal *jetstream.Journal) {
+	for pause := time.Duration(0); ; pause = checkpointEvery {
+		if !sleep(ctx, pause) {
+			return
+		}
+		next, err := c.extend(ctx, journal)
+		if err == nil && next != (jetstream.Unsigned{}) {
+			if !sleep(ctx, c.wait) {
+				return
+			}
+			err = c.tree.Sign(next, c.key)
+		}
+		if err != nil && ctx.Err() == nil {
+			c.log.Error("no checkpoint was signed", "error", err)
+		}
+	}
+}
+
+// sleep reports whether the time has passed before ctx ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// ReadSealed calls read with the records of a state folder where no mesh runs, and the
+// keys that open them: for whoever has the raw right (PROTOCOL P11.4). The error wraps
+// [server.ErrInUse] where one does. def may be nil. Keys say how sealed keys are opened.
+func ReadSealed(ctx context.Context, state string, def *bcp.Mesh, read func(jetstream.Records, *jetstream.SealingKeys) error, keys ...accounts.OpenOption) error {
+	err := withStreams(ctx, state, def, keys, func(js natsjs.JetStream) error {
+		return read(jetstream.JournalRecords(js), jetstream.NewSealingKeys(js))
+	})
+	if err != nil {
+		return fmt.Errorf("read the journal: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package mesh
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
+)
+
+// tellingBus tells of the connections that it gives.
+type tellingBus struct {
+	*server.Server
+	given chan *nats.Conn
+}
+
+func (b tellingBus) Gateway(options ...nats.Option) (*nats.Conn, error) {
+	conn, err := b.Server.Gateway(options...)
+	b.given <- conn
+	return conn, err
+}
+
+// A start waits for the journal where nobody answers who compares it with the newest
+// checkpoint, as while a server opens its streams again.
+//
+// covers P11.1, P11.2
+func TestStartOfTheCheckpointsWaits(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	def, report := definition.Parse(map[string][]byte{"desk.md": []byte("---\nname: desk\n---\n")})
+	if def == nil {
+		t.Fatal(report.Errors)
+	}
+	m := &Mesh{config: Config{Definition: def, State: t.TempDir()}}
+	m.definition.Store(def)
+	store, bundle, err := Keys(m.config.State, def)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.store = store
+	running, err := server.Start(ctx, server.Config{StateDir: m.config.State, Bundle: bundle})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.later(func() error { return running.Stop(context.Background()) })
+	defer func() {
+		if err := m.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	bus := tellingBus{running, make(chan *nats.Conn, 2)}
+	m.bus = bus
+	conn, err := m.connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-bus.given
+	js, err := natsjs.New(conn)
+	if err == nil {
+		err = jetstream.Create(ctx, js, topologyOf(def))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := m.prepareCheckpoints(hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	signBeginning(t, c, js, m.stateOf(def))
+
+	stream, err := js.Stream(ctx, jetstream.CommitStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := stream.CachedInfo().Config
+	silent := whole
+	silent.AllowDirect = false
+	if _, err := js.UpdateStream(ctx, silent); err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan error, 1)
+	go func() { started <- c.start(ctx, m) }()
+	own := <-bus.given
+	// Each attempt has a few answers: that there is a journal, and nobody to read it.
+	for end := time.Now().Add(answerPatience); own.Stats().InMsgs < 20; time.Sleep(time.Millisecond) {
+		if len(started) > 0 || time.Now().After(end) {
+			t.Fatal("it does not ask again")
+		}
+	}
+	if _, err := js.UpdateStream(ctx, whole); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-started; err != nil {
+		t.Error(err)
+	}
+}
+
+// answerPatience is less than a start waits.
+const answerPatience = 20 * time.Second
+
+// signBeginning writes the first record of a journal, and a checkpoint of it.
+func signBeginning(t *testing.T, c *checkpoints, js natsjs.JetStream, config bcp.Config) {
+	t.Helper()
+	state, err := bcp.NewState(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := state.DecideStart(bcp.Moment{Now: time.Now(), Fresh: "START"}, "test")
+	record, err := bcp.EncodeDecision(&start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	journal, err := jetstream.OpenJournal(t.Context(), js, 0)
+	if err == nil {
+		err = journal.Replay(t.Context(), func([]byte) error { return nil })
+	}
+	if err == nil {
+		err = journal.Append(t.Context(), [][]byte{record})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := c.tree.Extend(t.Context(), journal)
+	if err == nil {
+		err = c.tree.Sign(next, c.key)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,268 @@
+package mesh_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gofrs/flock"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/jetstream/verify"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// signed is the newest checkpoint of a state folder, and the key that opens it.
+func signed(t *testing.T, state string) (verify.Checkpoint, string) {
+	t.Helper()
+	key, err := mesh.CheckpointKey(state, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := mesh.Tree(state, 0).Newest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := verify.OpenCheckpoint(text, []string{key.Public})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, key.Public
+}
+
+// exported exports a mesh that rests and verifies what came of it.
+func exported(t *testing.T, m *meshtest.Mesh, since ...verify.Checkpoint) verify.Summary {
+	t.Helper()
+	key, err := mesh.CheckpointKey(m.State, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	err = mesh.ReadSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
+		_, err := jetstream.Export(t.Context(), &file, records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(m.State, 0)})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := verify.File(&file, verify.Options{Keys: []string{key.Public}, Since: since})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// A mesh signs a checkpoint when it ends, each continues the one before, also over
+// a backup; a salvaged journal, which has lost what was signed, gets another key.
+//
+// covers P11.2, A-CHAIN
+func TestCheckpoints(t *testing.T) {
+	t.Parallel()
+	m := busy(t)
+	decided := func() uint64 { d := m.Decisions(); return d[len(d)-1].Seq }
+	m.Stop(t)
+	first, key := signed(t, m.State)
+	if first.Size < decided() {
+		t.Errorf("the checkpoint is of %d decisions, and %d were made", first.Size, decided())
+	}
+	if got := exported(t, m).Checkpoint; got != first {
+		t.Errorf("the export ends with %v, want %v", got, first)
+	}
+	m.Start(t)
+	m.Stop(t)
+	second, _ := signed(t, m.State)
+	if second.Size <= first.Size {
+		t.Errorf("the second checkpoint is of %d decisions, the first of %d", second.Size, first.Size)
+	}
+
+	var file bytes.Buffer
+	if _, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m.State = filepath.Join(t.TempDir(), "restored")
+	if _, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(filepath.Join(m.State, "keys", "checkpoint.key")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the restored key: %v %v", info, err)
+	}
+	m.Start(t)
+	m.Stop(t)
+	third, same := signed(t, m.State)
+	if same != key || third.Size <= second.Size {
+		t.Errorf("after a restore: %d decisions behind %d, the same key: %t", third.Size, second.Size, same == key)
+	}
+	if got := exported(t, m, first, second, third).Checkpoint; got != third {
+		t.Errorf("the export ends with %v, want %v", got, third)
+	}
+	if _, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []mesh.BackupOptions{{WithoutKeys: true}, {Salvage: true}} {
+		file.Reset()
+		if o.Salvage {
+			damageEnd(t, m)
+		}
+		if _, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, o); err != nil {
+			t.Fatal(err)
+		}
+		state := filepath.Join(t.TempDir(), "new")
+		if _, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, state, mesh.BackupOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := mesh.Tree(state, 0).Newest(); !errors.Is(err, jetstream.ErrNoCheckpoint) {
+			t.Errorf("%+v: the checkpoints came along: %v", o, err)
+		}
+		if other, err := mesh.CheckpointKey(state, 0); err != nil || other.Public == key {
+			t.Errorf("%+v: the key came along: %v", o, err)
+		}
+	}
+}
+
+// damageEnd puts behind the journal what is no record.
+func damageEnd(t *testing.T, m *meshtest.Mesh) {
+	t.Helper()
+	js, end := m.Streams(t)
+	defer end()
+	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
+	defer cancel()
+	if _, err := js.Publish(ctx, subjects.Commit(0), []byte("no record"), natsjs.WithRetryAttempts(0)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A journal of which the chain is whole, but which is not the one that was
+// signed, does not start, nor is it exported.
+//
+// covers P11.2, A-CHAIN
+func TestRewrittenJournal(t *testing.T) {
+	t.Parallel()
+	m, other := busy(t), busy(t)
+	m.Stop(t)
+	other.Stop(t)
+	// The other mesh's history in the place of ours.
+	for _, name := range []string{"checkpoints", "hashes"} {
+		content, err := os.ReadFile(filepath.Join(m.State, "tree", name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(other.State, "tree", name), content, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := other.TryStart(t); !errors.Is(err, jetstream.ErrRewritten) && !errors.Is(err, jetstream.ErrLost) {
+		t.Errorf("it starts: %v", err)
+	}
+	other.Mesh = nil
+	key, err := mesh.CheckpointKey(other.State, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = mesh.ReadSealed(t.Context(), other.State, other.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
+		_, err := jetstream.Export(t.Context(), new(bytes.Buffer), records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(other.State, 0)})
+		return err
+	})
+	if !errors.Is(err, jetstream.ErrRewritten) && !errors.Is(err, jetstream.ErrLost) {
+		t.Errorf("it is exported: %v", err)
+	}
+}
+
+// Commands that sign at the same time sign once, one behind the other; one that finds
+// another at it for too long signs nothing. Each shard has a tree and a key of its own.
+//
+// covers P11.2, P4.5
+func TestSignCheckpointsTogether(t *testing.T) {
+	t.Parallel()
+	m := busy(t)
+	m.Stop(t)
+	var journal [][][]byte
+	err := mesh.ReadSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
+		return records(t.Context(), func(decisions [][]byte, _ uint64) error {
+			journal = append(journal, decisions)
+			return nil
+		})
+	})
+	if err != nil || len(journal) < 2 {
+		t.Fatal(len(journal), err)
+	}
+	state := t.TempDir()
+	if _, err := accounts.Create(state); err != nil {
+		t.Fatal(err)
+	}
+	sign := func(ctx context.Context, shard, records int) ([]byte, error) {
+		return mesh.SignCheckpoint(ctx, state, shard, func(_ context.Context, from, _ uint64, each func(uint64, [][]byte) error) error {
+			for n := from; n <= uint64(records); n++ {
+				if err := each(n, journal[n-1]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if _, err := sign(t.Context(), 1, 0); !errors.Is(err, jetstream.ErrNoCheckpoint) {
+		t.Errorf("of nothing: %v", err)
+	}
+	for lines, records := range []int{len(journal) / 2, len(journal)} {
+		var signing sync.WaitGroup
+		for range 8 {
+			signing.Go(func() {
+				if _, err := sign(t.Context(), 1, records); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		signing.Wait()
+		content, err := os.ReadFile(filepath.Join(state, "tree.1", "checkpoints"))
+		if n := bytes.Count(content, []byte("\n")); err != nil || n != lines+1 {
+			t.Errorf("%d checkpoints, want %d: %v", n, lines+1, err)
+		}
+	}
+	of0, err := sign(t.Context(), 0, len(journal))
+	if err != nil {
+		t.Fatal(err)
+	}
+	of1, err := mesh.Tree(state, 1).Newest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for shard, text := range [][]byte{of0, of1} {
+		for other := range 2 {
+			key, err := mesh.CheckpointKey(state, other)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := verify.OpenCheckpoint(text, []string{key.Public}); (err == nil) != (shard == other) {
+				t.Errorf("the key of shard %d, a checkpoint of shard %d: %v", other, shard, err)
+			}
+		}
+	}
+	if _, err := sign(t.Context(), 1, len(journal)-1); !errors.Is(err, jetstream.ErrLost) {
+		t.Errorf("a journal that lost its last record: %v", err)
+	}
+
+	lock := flock.New(filepath.Join(state, "tree.1", "lock"))
+	if ok, err := lock.TryLock(); !ok {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := sign(ctx, 1, len(journal)); !errors.Is(err, mesh.ErrSigning) {
+		t.Errorf("while another signs: %v", err)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mesh.SignCheckpoint(t.Context(), t.TempDir(), 0, nil); err == nil {
+		t.Error("signed without keys")
+	}
+}

@@ -1,0 +1,294 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// The files in a gateway's folder, beside those of [CoreCreds]: creds for the system
+// account, and the root of trust that what the cluster enforces has to be signed by.
+const (
+	SystemCreds  = "system.creds"
+	OperatorFile = "operator.jwt"
+)
+
+// CoreCreds returns the name of the file with creds for the gateway's account of a
+// shard.
+func CoreCreds(shard int) string {
+	if shard == 0 {
+		return "core.creds"
+	}
+	return "core." + strconv.Itoa(shard) + ".creds"
+}
+
+const (
+	// connectTimeout bounds one attempt to connect to one server.
+	connectTimeout = 3 * time.Second
+	// reconnectWait is the pause before the servers are tried again.
+	reconnectWait = 100 * time.Millisecond
+	// A server that says nothing for pingInterval and lostPings more is left.
+	pingInterval = time.Second
+	lostPings    = 2
+	// answerTimeout bounds the wait for the servers' answers to one question.
+	answerTimeout = 2 * time.Second
+	// learnPatience is how long claims are waited for until another server is asked;
+	// each time twice as long.
+	learnPatience = 250 * time.Millisecond
+	// lookInterval is how often connections are looked at: of a server that dies
+	// no events come.
+	lookInterval = 2 * time.Second
+	// learnPause is the least time between two times that the claims are read
+	// because somebody came whom nobody knows.
+	learnPause = time.Second
+	// learnInterval is how often they are read in any case.
+	learnInterval = 30 * time.Second
+)
+
+// ErrClaims says that the cluster enforces other claims than the definitions need.
+var ErrClaims = errors.New("the cluster does not enforce what the definitions say, before bcpmesh accounts push")
+
+// Config says which cluster, and as whom.
+type Config struct {
+	URL   string // of some of its servers, with commas between them
+	Creds string // folder with the files
+	Name  string // of the gateway, which servers show
+	// Shard is whose gateway's account it connects to, and whose agents it hears of.
+	Shard int
+	// NATS are further options of each connection, such as for TLS.
+	NATS []nats.Option
+	// Logger, nil discards.
+	Logger hclog.Logger
+}
+
+// Cluster is a gateway's connections to a cluster. Its methods may be used
+// concurrently.
+type Cluster struct {
+	config   Config
+	log      hclog.Logger
+	operator string // its JWT
+	monitor  *nats.Conn
+	again    chan struct{} // look at the connections now
+	quit     chan struct{}
+	staying  chan struct{} // closed when stay has ended
+
+	claims atomic.Pointer[accounts.Bundle]
+
+	called chan struct{} // closed once servers were heard of
+	first  sync.Once     // closes called
+
+	mu       sync.Mutex
+	conns    map[*nats.Conn]bool // of Gateway, those that are not closed
+	attended attendance
+	home     string // where the monitor is and is well, or nothing
+	fullest  Store
+	learnt   time.Time
+	strange  map[string]bool // issuers that the claims do not have
+	foreign  map[string]bool // those that newer claims do not have either
+}
+
+// Connect connects to the system account and reads what the cluster enforces.
+func Connect(ctx context.Context, config Config) (*Cluster, error) {
+	if config.Logger == nil {
+		config.Logger = hclog.NewNullLogger()
+	}
+	c := &Cluster{
+		config: config, log: config.Logger, again: make(chan struct{}, 1), quit: make(chan struct{}), staying: make(chan struct{}),
+		called: make(chan struct{}), conns: map[*nats.Conn]bool{}, attended: attendance{}, strange: map[string]bool{}, foreign: map[string]bool{},
+	}
+	operator, err := os.ReadFile(filepath.Join(config.Creds, OperatorFile))
+	if err != nil {
+		return nil, fmt.Errorf("read the root of trust: %w", err)
+	}
+	c.operator = strings.TrimSpace(string(operator))
+	c.monitor, err = c.connect(SystemCreds, subjects.MonitorInbox, nats.ReconnectHandler(func(*nats.Conn) { c.lookAgain() }))
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster's system account: %w", err)
+	}
+	if err := c.learn(ctx); err != nil {
+		c.monitor.Close()
+		return nil, err
+	}
+	go func() {
+		defer close(c.staying)
+		c.stay(c.quit)
+	}()
+	return c, nil
+}
+
+// Close ends what Connect began. Connections of [Cluster.Gateway] stay. It is
+// called once.
+func (c *Cluster) Close() {
+	close(c.quit)
+	c.monitor.Close()
+	<-c.staying
+}
+
+// URL returns where agents connect.
+func (c *Cluster) URL() string { return c.config.URL }
+
+// WebSocketURL returns nothing: the servers say where they listen.
+func (c *Cluster) WebSocketURL() string { return "" }
+
+// Slow does nothing: a cluster reads everybody as fast as they send. Who floods is
+// disconnected.
+func (c *Cluster) Slow(server.Party) {}
+
+// Gateway returns a new connection to the gateway's account. Where it is lost, it
+// goes to another server until the caller closes it, and also where that server is
+// cut off from the others. The closed handler is the cluster's.
+func (c *Cluster) Gateway(options ...nats.Option) (*nats.Conn, error) {
+	conn, err := c.connect(CoreCreds(c.config.Shard), subjects.GatewayInbox, append(slices.Clip(options), nats.ClosedHandler(c.forget))...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the gateway's account: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !conn.IsClosed() {
+		c.conns[conn] = true
+	}
+	return conn, nil
+}
+
+func (c *Cluster) forget(conn *nats.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.conns, conn)
+}
+
+func (c *Cluster) connect(creds, inbox string, options ...nats.Option) (*nats.Conn, error) {
+	all := []nats.Option{
+		nats.Name("bcpmesh gateway " + c.config.Name),
+		nats.UserCredentials(filepath.Join(c.config.Creds, creds)),
+		nats.CustomInboxPrefix(inbox),
+		nats.Timeout(connectTimeout),
+		nats.PingInterval(pingInterval),
+		nats.MaxPingsOutstanding(lostPings),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(reconnectWait),
+		nats.ReconnectJitter(reconnectWait, reconnectWait),
+		nats.IgnoreAuthErrorAbort(),
+		// What could not be sent in time is decided again by whoever waits for it.
+		nats.ReconnectBufSize(-1),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			if refused(err) {
+				c.log.Error("the cluster refuses this gateway's credentials", "error", err)
+				return
+			}
+			c.log.Debug("a connection to the cluster", "error", err)
+		}),
+	}
+	c.mu.Lock()
+	home := c.home
+	c.mu.Unlock()
+	urls, ordered := inOrder(strings.Split(c.config.URL, ","), home)
+	if ordered {
+		all = append(all, nats.DontRandomize())
+	}
+	return nats.Connect(strings.Join(urls, ","), slices.Concat(all, c.config.NATS, options)...)
+}
+
+// refused says that credentials are good no more, or not yet.
+func refused(err error) bool {
+	return slices.ContainsFunc([]error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired},
+		func(e error) bool { return errors.Is(err, e) })
+}
+
+// Kick disconnects a client. It returns [server.ErrNoClient] where it is gone.
+func (c *Cluster) Kick(client server.ClientID) error { return server.Kick(c.monitor, client) }
+
+// Check reads what the cluster enforces, and compares it with what the definitions
+// need, no more and no less. Otherwise the error is [ErrClaims], with a line for
+// each difference.
+func (c *Cluster) Check(ctx context.Context, scopes []subjects.Scope) error {
+	if err := c.learn(ctx); err != nil {
+		return err
+	}
+	if differences := c.claims.Load().Differences(scopes); len(differences) > 0 {
+		return fmt.Errorf("%w:\n%s", ErrClaims, strings.Join(differences, "\n"))
+	}
+	return nil
+}
+
+// learn reads the accounts' claims from one of the servers. The one that is chosen
+// may be gone, and the others not know it yet: then it asks again.
+func (c *Cluster) learn(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout+answerTimeout)
+	defer cancel()
+	patience := learnPatience
+	tokens, err := c.pack(ctx, patience)
+	for errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		patience *= 2
+		tokens, err = c.pack(ctx, patience)
+	}
+	if err != nil {
+		return fmt.Errorf("read the cluster's claims: %w", err)
+	}
+	claims, err := accounts.Enforced(c.operator, tokens)
+	if err != nil {
+		return fmt.Errorf("read the cluster's claims: %w", err)
+	}
+	c.claims.Store(&claims)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.learnt, c.strange = time.Now(), map[string]bool{}
+	return nil
+}
+
+// pack asks for all claims. Patience bounds the wait for each message.
+func (c *Cluster) pack(ctx context.Context, patience time.Duration) ([]string, error) {
+	replies, err := c.ask(subjects.PackClaims, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = replies.Unsubscribe() }() // the connection may be gone
+	var tokens []string
+	for {
+		patient, cancel := context.WithTimeout(ctx, patience)
+		reply, err := replies.NextMsgWithContext(patient)
+		cancel()
+		if err == nil && reply.Header.Get("Status") == "503" {
+			err = errors.New("it has no resolver that keeps them: resolver: {type: full}")
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(reply.Data) == 0 {
+			return tokens, nil
+		}
+		for line := range bytes.Lines(reply.Data) {
+			if _, token, ok := bytes.Cut(line, []byte("|")); ok {
+				tokens = append(tokens, string(bytes.TrimSpace(token)))
+			}
+		}
+	}
+}
+
+// ask sends a question that each server may answer.
+func (c *Cluster) ask(subject string, question []byte) (*nats.Subscription, error) {
+	replies, err := c.monitor.SubscribeSync(c.monitor.NewInbox())
+	if err != nil {
+		return nil, err
+	}
+	if err := c.monitor.PublishRequest(subject, replies.Subject, question); err != nil {
+		_ = replies.Unsubscribe()
+		return nil, err
+	}
+	return replies, nil
+}

@@ -1,0 +1,52 @@
+package cluster
+
+import "time"
+
+// A server that is cut off from the others still answers its clients, and nothing
+// that they write is stored. A gateway leaves it, for one that is not.
+
+// stay leaves servers that are cut off, until quit is closed.
+func (c *Cluster) stay(quit <-chan struct{}) {
+	ticker := time.NewTicker(callTime)
+	defer ticker.Stop()
+	for alone := 0; ; {
+		r, err := c.call()
+		switch {
+		case err != nil: // the monitor itself is looking for a server
+		case !r.cutOff():
+			alone = 0
+			c.noted(r)
+			c.leave(c.gone())
+		default:
+			c.noted(r)
+			if alone++; alone >= silentCalls {
+				alone = 0
+				c.log.Warn("leaving a server that is cut off from the others", "answers", r.keepers, "servers", r.size)
+				c.leave(map[string]bool{r.at: true})
+				_ = c.monitor.ForceReconnect() // unless it is closed
+			}
+		}
+		select {
+		case <-quit:
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// leave has the gateway's connections go from servers to others. It waits for none of
+// them: one that looks for a server can be asked nothing.
+func (c *Cluster) leave(servers map[string]bool) {
+	if len(servers) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for conn := range c.conns {
+		go func() {
+			if servers[conn.ConnectedServerId()] {
+				_ = conn.ForceReconnect() // unless it is closed
+			}
+		}()
+	}
+}

@@ -1,0 +1,178 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// All servers are asked who they are, once in a second. What they know of each other
+// is no help: a server counts another for minutes that was started anew, under its
+// old id.
+
+const (
+	// callTime is how long servers have to answer.
+	callTime = time.Second
+	// silentCalls in a row mean that a server is gone.
+	silentCalls = 2
+	// forgetCalls in a row mean that it does not come back.
+	forgetCalls = 60
+)
+
+// roll is who answers a call.
+type roll struct {
+	at, url  string          // the server that was asked to pass it on
+	answered map[string]bool // ids
+	keepers  int             // of answered, those that keep streams
+	size     int             // how many keep streams, as far as they know
+	fullest  Store           // of theirs
+}
+
+// Store is what a server keeps streams in: what is used of what its configuration
+// lets JetStream take, in bytes. The zero value is that of none.
+type Store struct{ Used, Limit int64 }
+
+// fuller is the one of which more is used, of what it may be.
+func (s Store) fuller(than Store) Store {
+	if than.Limit <= 0 || s.Limit > 0 && float64(s.Used)/float64(s.Limit) >= float64(than.Used)/float64(than.Limit) {
+		return s
+	}
+	return than
+}
+
+// cutOff reports whether nothing can be stored through the server that was asked: it
+// does not answer itself, or too few of those do that keep streams.
+func (r roll) cutOff() bool { return !r.answered[r.at] || r.size > 0 && 2*r.keepers <= r.size }
+
+// errMoved says that the monitor went to another server during a call.
+var errMoved = errors.New("the connection was lost")
+
+// call asks all servers who they are, and waits until callTime is over.
+func (c *Cluster) call() (roll, error) {
+	r := roll{at: c.monitor.ConnectedServerId(), url: c.monitor.ConnectedUrl(), answered: map[string]bool{}}
+	replies, err := c.ask(subjects.PingServers, nil)
+	if err != nil {
+		return roll{}, fmt.Errorf("ask the servers: %w", err)
+	}
+	defer func() { _ = replies.Unsubscribe() }() // the connection may be gone
+	for deadline := time.Now().Add(callTime); ; {
+		reply, err := replies.NextMsg(time.Until(deadline))
+		if errors.Is(err, nats.ErrTimeout) {
+			break
+		}
+		if err != nil {
+			return roll{}, fmt.Errorf("ask the servers: %w", err)
+		}
+		var s statistics
+		if err := json.Unmarshal(reply.Data, &s); err != nil {
+			return roll{}, fmt.Errorf("ask the servers: %w", err)
+		}
+		r.answered[s.Server.ID] = true
+		if js := s.Statistics.JetStream; js.Meta.Size > 0 {
+			r.keepers++
+			r.size = max(r.size, js.Meta.Size)
+			r.fullest = r.fullest.fuller(Store{js.Usage.Used, js.Config.Limit})
+		}
+	}
+	if c.monitor.ConnectedServerId() != r.at {
+		return roll{}, fmt.Errorf("ask the servers: %w", errMoved)
+	}
+	return r, nil
+}
+
+// attendance is how many calls in a row each server has missed, by its id.
+type attendance map[string]int
+
+// note takes a call of a server that is not cut off.
+func (a attendance) note(r roll) {
+	for id := range a {
+		a[id]++
+	}
+	for id := range r.answered {
+		a[id] = 0
+	}
+	maps.DeleteFunc(a, func(_ string, missed int) bool { return missed > forgetCalls })
+}
+
+// present are those that answered the last call.
+func (a attendance) present() map[string]bool {
+	return a.where(func(missed int) bool { return missed == 0 })
+}
+
+// gone are those that have been silent for long enough.
+func (a attendance) gone() map[string]bool {
+	return a.where(func(missed int) bool { return missed >= silentCalls })
+}
+
+func (a attendance) where(f func(missed int) bool) map[string]bool {
+	ids := map[string]bool{}
+	for id, missed := range a {
+		if f(missed) {
+			ids[id] = true
+		}
+	}
+	return ids
+}
+
+// noted keeps what a call has found out.
+func (c *Cluster) noted(r roll) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.cutOff() {
+		c.home = ""
+		return
+	}
+	c.attended.note(r)
+	c.home, c.fullest = r.url, r.fullest
+	c.first.Do(func() { close(c.called) })
+}
+
+// Fullest is the store of the server that has used most of its own, as of the last
+// second: a stream with copies takes nothing more once most of its servers do not.
+func (c *Cluster) Fullest() Store {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fullest
+}
+
+// gone are the servers that are gone.
+func (c *Cluster) gone() map[string]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.attended.gone()
+}
+
+// inOrder returns the servers' URLs as a new connection should try them, and whether
+// that is an order: where one is known to be well, it comes first. One that is cut
+// off or stands still takes a connection, and says nothing for seconds.
+func inOrder(urls []string, home string) ([]string, bool) {
+	i := slices.IndexFunc(urls, func(url string) bool { return home != "" && hostOf(url) == hostOf(home) })
+	if i < 0 {
+		return urls, false
+	}
+	return slices.Concat(urls[i:i+1], urls[:i], urls[i+1:]), true
+}
+
+// hostOf is the host and port of a server's URL.
+func hostOf(server string) string {
+	if !strings.Contains(server, "://") {
+		server = "nats://" + server
+	}
+	u, err := url.Parse(server)
+	if err != nil {
+		return ""
+	}
+	if u.Port() == "" {
+		return u.Host + ":4222"
+	}
+	return u.Host
+}

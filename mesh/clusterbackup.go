@@ -1,0 +1,262 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh/cluster"
+)
+
+// ErrOtherShard says that a backup is of another shard than it would be restored to.
+var ErrOtherShard = errors.New("the backup is of another shard")
+
+// BackupCluster writes what a cluster has of one shard of a mesh to w, with the keys of a
+// state folder, also while gateways serve: up to the newest decision of when it begins.
+func BackupCluster(ctx context.Context, config cluster.Config, state string, w io.Writer, o BackupOptions) (jetstream.Manifest, error) {
+	out := jetstream.NewBackupWriter(w, o.Version, time.Now())
+	out.OfShard(config.Shard)
+	err := error(nil)
+	if !o.WithoutKeys {
+		err = putKeys(out, state)
+	}
+	// What was signed until now, the journal has when it is read.
+	signed := signedFiles{}
+	if err == nil {
+		signed, err = readSigned(state, config.Shard)
+	}
+	if err == nil {
+		err = onCluster(ctx, config, func(js natsjs.JetStream) error {
+			err := putCluster(ctx, out, js, state, config.Shard, o)
+			if err == nil {
+				err = checkSigned(ctx, js, state, config.Shard)
+			}
+			if o.Salvage && (errors.Is(err, jetstream.ErrLost) || errors.Is(err, jetstream.ErrRewritten)) {
+				signed, err = nil, nil
+			}
+			return err
+		})
+	}
+	// What was salvaged is another history, and gets another key.
+	if err == nil && !o.WithoutKeys && !out.Salvaged() {
+		err = signed.put(out)
+	}
+	if err != nil {
+		return jetstream.Manifest{}, fmt.Errorf("back up: %w", err)
+	}
+	return out.Close()
+}
+
+// signedFiles are the key of a shard's checkpoints and these, by their names.
+type signedFiles map[string][]byte
+
+func readSigned(state string, shard int) (signedFiles, error) {
+	files := signedFiles{}
+	for _, name := range []string{path.Join(treeFolder(shard), jetstream.TreeCheckpoints), path.Join(keyFolder, accounts.CheckpointKeyFile(shard))} {
+		content, err := os.ReadFile(filepath.Join(state, filepath.FromSlash(name)))
+		switch {
+		case err == nil:
+			files[name] = content
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+func (f signedFiles) put(out *jetstream.BackupWriter) error {
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		if err := out.Put(name, f[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkSigned makes sure that a journal is the one of the newest checkpoint.
+func checkSigned(ctx context.Context, js natsjs.JetStream, state string, shard int) error {
+	journal, err := jetstream.OpenJournal(ctx, js, 0)
+	if err != nil {
+		return err
+	}
+	return Tree(state, shard).Check(ctx, journal)
+}
+
+// putCluster writes what the streams of a cluster have, and of a truncated journal the
+// hashes of what is cut off.
+func putCluster(ctx context.Context, out *jetstream.BackupWriter, js natsjs.JetStream, state string, shard int, o BackupOptions) error {
+	begin, err := jetstream.Begin(ctx, js)
+	if o.Salvage && errors.Is(err, jetstream.ErrRecord) {
+		err = jetstream.NothingToSalvage(err)
+	}
+	if err != nil {
+		return err
+	}
+	if begin.Truncated() {
+		base, err := jetstream.StoredBase(ctx, js, begin)
+		if err == nil {
+			err = out.Put(base.Name, base.Content)
+		}
+		if err == nil {
+			err = putFile(out, state, path.Join(treeFolder(shard), jetstream.TreeHashes))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	// The keys come last: those of the newest records may be new.
+	return errors.Join(out.Journal(ctx, js, nil, 0, o.Salvage, o.Progress), out.Keys(ctx, js))
+}
+
+// RestoreCluster fills the streams of one shard with what is in backups of it, from where
+// an attempt before came to. Where there is something else, it is [ErrNotEmpty]. The keys
+// of accounts that are in them it leaves alone. Def are the definitions of the shard: they
+// say how many copies there are, and where they have an agent of the backups on another
+// shard, that is [bcp.ErrMoved] before anything is written.
+func RestoreCluster(ctx context.Context, from []io.ReadSeeker, config cluster.Config, def *bcp.Mesh, o BackupOptions) (jetstream.Manifest, error) {
+	moves := def.Moves()
+	bases := map[string][]byte{}
+	all, err := readBackups(from, jetstream.Restoring{File: func(name string, content []byte) error {
+		if path.Dir(name) == jetstream.BaseFolder {
+			bases[name] = content
+		}
+		return nil
+	}, Record: func(decisions [][]byte) error {
+		for _, record := range decisions {
+			d, err := bcp.DecodeDecision(record)
+			if err != nil {
+				return err
+			}
+			moves.Add(&d)
+		}
+		return nil
+	}})
+	if err == nil && all.Shard != config.Shard {
+		err = fmt.Errorf("%w: of %d, and not of %d", ErrOtherShard, all.Shard, config.Shard)
+	}
+	if err == nil {
+		err = moves.Err()
+	}
+	base := jetstream.BaseFile{Name: jetstream.BaseName(all.Begins.Decision)}
+	if base.Content = bases[base.Name]; err == nil && all.Begins.Sequence > 0 {
+		_, err = restoredBase(base, configOf(def, o.Version)) // else no gateway would serve
+	}
+	if err == nil {
+		err = onCluster(ctx, config, func(js natsjs.JetStream) error {
+			if err := restoreBase(ctx, js, base, all.Begins, def); err != nil {
+				return err
+			}
+			topology := topologyOf(def)
+			topology.Begins = all.Begins.Sequence
+			if err := jetstream.Create(ctx, js, topology); err != nil {
+				return err
+			}
+			journal, err := jetstream.OpenJournal(ctx, js, 0)
+			if err != nil {
+				return err
+			}
+			there, err := restoredBefore(ctx, js, journal, all)
+			if err != nil {
+				return err
+			}
+			return restoreRecords(ctx, js, journal, from, all, there, o)
+		})
+	}
+	if err != nil {
+		return jetstream.Manifest{}, fmt.Errorf("restore: %w", err)
+	}
+	return all, nil
+}
+
+// restoreBase stores a base before the journal begins behind it, unless there is another.
+func restoreBase(ctx context.Context, js natsjs.JetStream, base jetstream.BaseFile, begins jetstream.Position, def *bcp.Mesh) error {
+	if begins.Sequence == 0 {
+		return nil
+	}
+	stream, err := js.Stream(ctx, jetstream.CommitStream)
+	switch {
+	case err == nil && stream.CachedInfo().Config.FirstSeq != begins.Sequence+1:
+		return ErrNotEmpty
+	case err != nil && !errors.Is(err, natsjs.ErrStreamNotFound):
+		return err
+	}
+	return jetstream.StoreBase(ctx, js, def.Replicas, begins.Sequence, base.Content)
+}
+
+// restoredBefore is how far an attempt before came.
+func restoredBefore(ctx context.Context, js natsjs.JetStream, journal *jetstream.Journal, all jetstream.Manifest) (there jetstream.Position, err error) {
+	stream, err := js.Stream(ctx, jetstream.CommitStream)
+	if err != nil {
+		return there, err
+	}
+	if stream.CachedInfo().State.Msgs == 0 {
+		return all.Begins, journal.ReplayBehind(ctx, all.Begins, nil)
+	}
+	var chain jetstream.Chain
+	if err := journal.Replay(ctx, func(decision []byte) error { return chain.Add([][]byte{decision}) }); err != nil {
+		return there, err
+	}
+	there = jetstream.Position{Sequence: journal.Last(), Decision: chain.Decisions, Head: chain.Head}
+	if there.Sequence > all.Records || chain.Begin.Position != all.Begins {
+		err = ErrNotEmpty
+	}
+	return there, err
+}
+
+// onCluster calls f with the streams of the gateway's account.
+func onCluster(ctx context.Context, config cluster.Config, f func(natsjs.JetStream) error) error {
+	c, err := cluster.Connect(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	conn, err := c.Gateway()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	js, err := natsjs.New(conn, natsjs.WithPublishAsyncMaxPending(restoreWindow))
+	if err != nil {
+		return err
+	}
+	if err := awaitStreams(ctx, js); err != nil {
+		return err
+	}
+	return f(js)
+}
+
+const (
+	// streamsPatience is how long a cluster may take until it says that an account has
+	// streams: the leader that answers for all of them may have to be elected.
+	streamsPatience = 15 * time.Second
+	// streamsAttempt is how long it is given to answer: one that is asked too early never does.
+	streamsAttempt = 2 * time.Second
+)
+
+// awaitStreams waits until the server knows that the account has streams, which one
+// that has just heard of it does not.
+func awaitStreams(ctx context.Context, js natsjs.JetStream) error {
+	ctx, cancel := context.WithTimeout(ctx, streamsPatience)
+	defer cancel()
+	for {
+		try, end := context.WithTimeout(ctx, streamsAttempt)
+		_, err := js.AccountInfo(try)
+		end()
+		if err == nil || !sleep(ctx, leaseKept/4) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
+)
+
+// On a cluster there are several gateways. Each has a seat at each shard of the mesh.
+// At a shard one at a time serves, who holds its lease; the others stand by, and take
+// over when it is given back or not kept. The lease keeps them apart, and the journal
+// keeps them exact: who writes to it without knowing its end is refused, stores nothing
+// and so releases nothing.
+
+const (
+	// leaseKept is how often a lease is kept, and how often one that somebody else
+	// holds is tried.
+	leaseKept = jetstream.LeaseTime / 6
+	// deferred is how long one that stands by leaves the lease to whoever had it, once
+	// it can be asked for again: a bucket without a leader lets all leases end.
+	deferred = 3 * leaseKept
+	// keepAttempt bounds one attempt to keep the lease.
+	keepAttempt = 2 * leaseKept
+	// termPause is the pause after a term that could not begin, unless all that was
+	// wrong is that the streams had no leaders: then it is leaseKept.
+	termPause = 2 * time.Second
+	// movedPause is the pause after a term that the definitions did not let begin: a whole
+	// journal was read for it, and only somebody who edits them changes that.
+	movedPause = 30 * time.Second
+	// releaseTimeout bounds giving the lease back.
+	releaseTimeout = 2 * time.Second
+	// prepareTimeout bounds what a gateway makes sure of at a shard before it stands by: one
+	// that is started with its cluster waits for leaders to be elected.
+	prepareTimeout = 30 * time.Second
+)
+
+// GatewayConfig says which definitions a gateway serves, and on which cluster.
+type GatewayConfig struct {
+	// Load loads the definitions, of all shards: at the start, when this gateway takes
+	// over, and at a reload. How many shards there are is what they say at the start.
+	// It is required.
+	Load func() (*bcp.Mesh, error)
+	// URL names some servers of the cluster, with commas between them. Creds is the
+	// folder with the gateway's creds files, and Name its name, which no other
+	// gateway of the mesh has. They are required.
+	URL, Creds, Name string
+	// NATS are further options of each connection, such as for TLS.
+	NATS []nats.Option
+	// State is the folder of snapshots: a memo, and this gateway's alone. It is
+	// required, and made if it is not there.
+	State string
+	// Version, Now, SnapshotEvery and Logger are as in [Config].
+	Version       string
+	Now           func() time.Time
+	SnapshotEvery uint64
+	Logger        hclog.Logger
+	// Observe, if set, is called once for each shard, before the first decision on it.
+	// What it returns is as in [Config]; OnReload is also called when this gateway
+	// takes over. Either may be nil.
+	Observe func(shard int) (onDecision func(*bcp.Decision), onReload func(*bcp.Mesh))
+}
+
+// ErrStandby says that another gateway serves, or none.
+var ErrStandby = errors.New("this gateway stands by")
+
+// Gateway is one of the gateways on a cluster. Its methods may be used concurrently.
+type Gateway struct {
+	config GatewayConfig
+	log    hclog.Logger
+	seats  []*Seat // by shard
+	fleet  *fleet  // nil where there is one shard
+	lock   *flock.Flock
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error // why it ended, once done is closed
+
+	stopping sync.Once
+}
+
+// StartGateway connects to a cluster, and stands by at each shard or serves it, until
+// Stop. The error wraps [cluster.ErrClaims] where the cluster enforces something else
+// than the definitions need.
+func StartGateway(ctx context.Context, config GatewayConfig) (*Gateway, error) {
+	if config.Logger == nil {
+		config.Logger = hclog.NewNullLogger()
+	}
+	if config.Load == nil || config.URL == "" || config.Creds == "" || config.Name == "" || config.State == "" {
+		return nil, errors.New("start the gateway: it needs definitions, a cluster, creds, a name and a state folder")
+	}
+	g := &Gateway{config: config, log: config.Logger, done: make(chan struct{})}
+	if err := g.prepare(ctx); err != nil {
+		g.leave()
+		return nil, fmt.Errorf("start the gateway: %w", err)
+	}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	g.cancel = cancel
+	go g.run(running)
+	return g, nil
+}
+
+// prepare makes sure that this gateway could serve.
+func (g *Gateway) prepare(ctx context.Context) error {
+	def, err := g.config.Load()
+	if err != nil {
+		return err
+	}
+	if err := g.lockState(); err != nil {
+		return err
+	}
+	for shard := range def.Shards() {
+		seat := &Seat{gateway: g, shard: shard, log: g.log, state: g.config.State}
+		if def.Shards() > 1 {
+			seat.log = g.log.With("shard", shard)
+		}
+		if shard > 0 {
+			seat.state = filepath.Join(g.config.State, "shards", strconv.Itoa(shard))
+		}
+		g.seats = append(g.seats, seat)
+		if err := seat.prepare(ctx, def); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
+	defer cancel()
+	// The leases of all shards are with the first.
+	bucket, err := jetstream.OpenLeases(ctx, g.seats[0].js, def.Replicas)
+	if err != nil {
+		return err
+	}
+	for _, seat := range g.seats {
+		seat.lease = jetstream.NewLease(g.seats[0].js, bucket, seat.shard)
+		if g.config.Observe != nil {
+			seat.onDecision, seat.onReload = g.config.Observe(seat.shard)
+		}
+	}
+	if len(g.seats) > 1 {
+		g.fleet = newFleet(bucket, g.config.Name, len(g.seats), g.log.Named("fleet"))
+	}
+	return nil
+}
+
+// gatewayLock is held by the one gateway of a state folder.
+const gatewayLock = "gateway.lock"
+
+func (g *Gateway) lockState() error {
+	if err := os.MkdirAll(g.config.State, 0o700); err != nil {
+		return err
+	}
+	g.lock = flock.New(filepath.Join(g.config.State, gatewayLock), flock.SetPermissions(0o600))
+	locked, err := g.lock.TryLock()
+	if err == nil && !locked {
+		err = fmt.Errorf("%w: %s", server.ErrInUse, g.config.State)
+	}
+	return err
+}
+
+// run serves at all seats until ctx ends, or until none is left: one whose journal no
+// gateway can serve ends by itself.
+func (g *Gateway) run(ctx context.Context) {
+	defer close(g.done)
+	defer g.leave()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var all sync.WaitGroup
+	errs := make([]error, len(g.seats))
+	for i, seat := range g.seats {
+		all.Go(func() { errs[i] = seat.run(ctx) })
+	}
+	sharing := make(chan struct{})
+	go func() {
+		defer close(sharing)
+		g.fleet.run(ctx, func(shard int) { g.seats[shard].give() })
+	}()
+	all.Wait()
+	cancel()
+	<-sharing
+	g.err = errors.Join(errs...)
+}
+
+func (g *Gateway) leave() {
+	if g.lock != nil {
+		_ = g.lock.Close() // the end of the process gives it back
+	}
+	for _, seat := range g.seats {
+		seat.leave()
+	}
+}
+
+// Stop ends this gateway: it gives its leases back, so that others take over at once.
+// It may be called several times; ctx bounds the wait of the first.
+func (g *Gateway) Stop(ctx context.Context) error {
+	g.stopping.Do(g.cancel)
+	select {
+	case <-g.done:
+		return g.err
+	case <-ctx.Done():
+		return fmt.Errorf("stop the gateway: %w", context.Cause(ctx))
+	}
+}
+
+// Done is closed when this gateway has ended, by Stop or because the journals of all
+// shards are damaged; [Gateway.Stop] then says why.
+func (g *Gateway) Done() <-chan struct{} { return g.done }
+
+// URL is where agents connect.
+func (g *Gateway) URL() string { return g.config.URL }
+
+// Seats returns this gateway's seats, by shard.
+func (g *Gateway) Seats() []*Seat { return g.seats }

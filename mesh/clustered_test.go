@@ -1,0 +1,459 @@
+package mesh_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/cluster"
+	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// clustered is a cluster that enforces the claims of a mesh, and the operator's keys.
+type clustered struct {
+	*clustertest.Cluster
+	store  *accounts.Store
+	state  string // the operator's folder
+	folder string // of gateways' folders
+	bundle accounts.Bundle
+}
+
+// meshOf loads definitions, for a cluster of three.
+func meshOf(t *testing.T, files map[string]string) *bcp.Mesh {
+	t.Helper()
+	folder := fstest.MapFS{"mesh.yaml": &fstest.MapFile{Data: []byte("replicas: 3\nmax_disk_mb: 256\n")}}
+	for name, text := range files {
+		folder["agents/"+name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	def, report := definition.Load(folder)
+	if def == nil {
+		t.Fatal(report.Errors)
+	}
+	return def
+}
+
+// startCluster runs three servers with the claims that definitions need.
+func startCluster(t *testing.T, def *bcp.Mesh, gateways ...bcp.AgentName) *clustered {
+	t.Helper()
+	state := filepath.Join(t.TempDir(), "keys")
+	store, err := accounts.Create(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &clustered{store: store, state: state, folder: t.TempDir()}
+	logins := map[bcp.AgentName][]accounts.Creds{}
+	for _, name := range gateways {
+		cores, system, err := store.Gateway(name, def.Shards())
+		if err != nil {
+			t.Fatal(err)
+		}
+		logins[name] = append(cores, system)
+	}
+	if c.bundle, err = accounts.CompileCluster(store, subjects.Permissions(def), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	for name, files := range logins {
+		for shard := range def.Shards() {
+			c.write(t, name, cluster.CoreCreds(shard), files[shard].Text())
+		}
+		c.write(t, name, cluster.SystemCreds, files[def.Shards()].Text())
+		c.write(t, name, cluster.OperatorFile, []byte(c.bundle.Operator))
+	}
+	c.Cluster = clustertest.Start(t, clustertest.Config{Text: func(_ int, folder string) string {
+		text, preload := fmt.Sprintf("operator: %q\n", filepath.Join(c.folder, string(gateways[0]), cluster.OperatorFile)), ""
+		for _, a := range c.bundle.Accounts {
+			if a.Name == accounts.System {
+				text += "system_account: " + a.PublicKey + "\n"
+			}
+			preload += a.PublicKey + ": " + a.JWT + "\n"
+		}
+		return text + fmt.Sprintf("resolver: {type: full, dir: %q, allow_delete: false, interval: \"2m\"}\nresolver_preload: {\n%s}\n", filepath.Join(folder, "claims"), preload)
+	}})
+	return c
+}
+
+func (c *clustered) write(t *testing.T, gateway bcp.AgentName, name string, content []byte) {
+	t.Helper()
+	folder := filepath.Join(c.folder, string(gateway))
+	err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, name), content, 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *clustered) config(t *testing.T, def *bcp.Mesh, name string) mesh.GatewayConfig {
+	return mesh.GatewayConfig{
+		Load: func() (*bcp.Mesh, error) { return def, nil }, URL: c.URL(), Creds: filepath.Join(c.folder, name), Name: name,
+		State: filepath.Join(t.TempDir(), name), Logger: hclog.New(&hclog.LoggerOptions{Name: name, Output: t.Output()}),
+	}
+}
+
+func (c *clustered) gateway(t *testing.T, def *bcp.Mesh, name string) *mesh.Gateway {
+	t.Helper()
+	g, err := mesh.StartGateway(t.Context(), c.config(t, def, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.stop(t, g) })
+	return g
+}
+
+func (c *clustered) stop(t *testing.T, g *mesh.Gateway) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := g.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// connect connects an agent to one of the nodes.
+func (c *clustered) connect(t *testing.T, name bcp.AgentName, role bcp.Role, node int, options ...nats.Option) *agents.Connection {
+	t.Helper()
+	creds, err := c.store.Issue(name, role, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := agents.Connect(t.Context(), c.NodeURL(node), agents.CredsText(creds.Text()), agents.Options{Name: name, NATS: options})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+// patience is how long something on a cluster may take that takes seconds.
+const patience = 2 * time.Minute
+
+// until waits for a condition.
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it does not come to %s", what)
+		}
+	}
+}
+
+// One gateway serves and the other stands by. When the first ends, the other goes on
+// where it was: budgets, who is connected, what was pushed. What an agent may have of
+// connections holds over all servers, and what the operator did is recorded.
+// covers P1.3, P4.3, P11.1
+func TestGatewaysTakeTurns(t *testing.T) {
+	t.Parallel()
+	def := meshOf(t, pair(100))
+	c := startCluster(t, def, "one", "two")
+	one := c.gateway(t, def, "one")
+	until(t, "a gateway that serves", one.Seats()[0].Active)
+	two := c.gateway(t, def, "two")
+
+	deliveries := make(chan bcp.Delivery, 16)
+	controller := agents.NewController(c.connect(t, "main", bcp.RoleController, 0))
+	go func() {
+		for d, err := range controller.Deliveries(t.Context()) {
+			if err == nil {
+				deliveries <- d
+			}
+		}
+	}()
+	conn := c.connect(t, "mailer", bcp.RoleReader, 1)
+	push := func(id bcp.ClientID) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if _, err := agents.NewReader(conn).Push(ctx, "main", "alerts", map[string]bool{"urgent": true}, agents.PushOptions{PushID: id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	push("first")
+	if err := two.Seats()[0].Inspect(t.Context(), func(*bcp.State) {}); !errors.Is(err, mesh.ErrStandby) || two.Seats()[0].Active() {
+		t.Errorf("both serve: %v", err)
+	}
+
+	c.stop(t, one)
+	push("first") // the same, again
+	push("second")
+	until(t, "a gateway that took over", two.Seats()[0].Active) // it answers a moment before it says so
+	if one.Seats()[0].Active() {
+		t.Error("both serve")
+	}
+	seen := map[bcp.DeliveryID]bool{}
+	until(t, "two deliveries", func() bool {
+		select {
+		case d := <-deliveries:
+			seen[d.DeliveryID] = true
+		default:
+		}
+		return len(seen) == 2
+	})
+	until(t, "two bits spent, and both agents connected", func() bool {
+		connected := two.Seats()[0].Connected()
+		var spent bcp.Bits
+		err := two.Seats()[0].Inspect(t.Context(), func(s *bcp.State) {
+			for _, p := range s.Pools() {
+				spent += p.Balance.Settled
+			}
+		})
+		return err == nil && spent == 2*bcp.Bit && connected[bcp.RoleReader] == 1 && connected[bcp.RoleController] == 1
+	})
+
+	until(t, "how full the nodes are", func() bool {
+		s := two.Seats()[0].Storage()
+		return s.DiskSize == clustertest.MaxStore && s.DiskFree > 0 && s.DiskFree < s.DiskSize && s.Journal > 0
+	})
+
+	operator := c.connect(t, bcp.Operator, bcp.RoleOperator, 0)
+	applied, err := agents.NewOperator(operator).ApplyCredentials(t.Context())
+	if err != nil || !slices.ContainsFunc(applied.Connections, func(o agents.ClientConnection) bool { return o.Agent == "mailer" }) {
+		t.Errorf("who is connected: %+v, %v", applied, err)
+	}
+
+	kicked := make(chan struct{})
+	c.connect(t, "mailer", bcp.RoleReader, 0, nats.NoReconnect(), nats.ClosedHandler(func(*nats.Conn) { close(kicked) }))
+	third := c.connect(t, "mailer", bcp.RoleReader, 2, nats.NoReconnect())
+	select {
+	case <-kicked:
+	case <-time.After(patience):
+		t.Error("two connections of one agent to two servers stay")
+	}
+	third.Close()
+
+	revoke, err := json.Marshal(bcp.CredentialRecords{Changes: []bcp.CredentialRecord{{
+		Act: bcp.CredentialRevoked, Agent: "mailer", Key: "UABC", CredentialChange: bcp.CredentialChange{Number: 1, Time: time.Now().UnixNano()},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := operator.NATS().Request(subjects.Control(bcp.ControlCredentials), revoke, patience)
+	if err != nil || !strings.Contains(string(reply.Data), `"recorded":1`) {
+		t.Fatalf("the operator's changes: %s, %v", reply.Data, err)
+	}
+	var last bcp.Decision
+	for d := range c.decisions(t, "two") {
+		if d.Kind == bcp.KindCredential {
+			last = d
+		}
+	}
+	if last.Target != "mailer" || last.Event != string(bcp.CredentialRevoked) || last.Key != "UABC" {
+		t.Errorf("the journal says %s %s %s", last.Event, last.Target, last.Key)
+	}
+}
+
+// core connects with a gateway's creds.
+func (c *clustered) core(t *testing.T, gateway string) *nats.Conn {
+	t.Helper()
+	conn, err := nats.Connect(c.URL(), nats.UserCredentials(filepath.Join(c.folder, gateway, cluster.CoreCreds(0))), nats.CustomInboxPrefix(subjects.GatewayInbox),
+		nats.Timeout(patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+// decisions reads the journal with a gateway's creds.
+func (c *clustered) decisions(t *testing.T, gateway string) func(func(bcp.Decision) bool) {
+	t.Helper()
+	js, err := natsjs.New(c.core(t, gateway))
+	if err != nil {
+		t.Fatal(err)
+	}
+	journal, err := jetstream.OpenJournal(t.Context(), js, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []bcp.Decision
+	err = journal.Replay(t.Context(), func(record []byte) error {
+		d, err := bcp.DecodeDecision(record)
+		all = append(all, d)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Values(all)
+}
+
+// Whoever waits for the journal is told of its new leader over the connection that waits,
+// and needs none of those that the gateway stands by with.
+// covers P11.1, A-RECONN
+func TestNewLeaderIsHeardWhereItIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	def := meshOf(t, pair(100))
+	c := startCluster(t, def, "one")
+	seat := c.gateway(t, def, "one").Seats()[0]
+	until(t, "a gateway that serves", seat.Active)
+	seat.Disconnect()
+	core := c.core(t, "one")
+	const rounds = 6 // of which the first may find the node that leads it already
+	for n := range rounds {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		asking, ended := make(chan struct{}), make(chan error, 1)
+		go func() {
+			ended <- seat.Asking().Do(ctx, func(ctx context.Context) error {
+				close(asking)
+				<-ctx.Done()
+				return ctx.Err()
+			})
+		}()
+		<-asking
+		c.Lead(t, core, jetstream.CommitStream, n%c.Size())
+		err := <-ended
+		cancel()
+		if errors.Is(err, jetstream.ErrUnanswered) && strings.Contains(err.Error(), "a new leader") {
+			return
+		}
+	}
+	t.Error("nobody hears of a new leader")
+}
+
+// A gateway serves nothing that the cluster does not enforce, at a start and at a
+// reload, and shares its folder with no other.
+// covers P1.5, BCP-7
+func TestGatewayRefusesOtherClaims(t *testing.T) {
+	t.Parallel()
+	files := pair(100)
+	def := meshOf(t, files)
+	c := startCluster(t, def, "one")
+	files["clerk.md"] = agentFile("clerk", "", reads("main"))
+	files["main.md"] = agentFile("main", "", controls("mailer", 100, alerts), controls("clerk", 10))
+	more := meshOf(t, files)
+	fewer := meshOf(t, map[string]string{"main.md": agentFile("main", "", controls("mailer", 100)), "mailer.md": agentFile("mailer", "", reads("main"))})
+	for name, other := range map[string]*bcp.Mesh{"more": more, "fewer": fewer} {
+		if g, err := mesh.StartGateway(t.Context(), c.config(t, other, "one")); !errors.Is(err, cluster.ErrClaims) {
+			t.Errorf("%s: a gateway serves what the cluster does not enforce: %v", name, err)
+			if err == nil {
+				c.stop(t, g)
+			}
+		}
+	}
+
+	loaded := def
+	config := c.config(t, def, "one")
+	config.Load = func() (*bcp.Mesh, error) { return loaded, nil }
+	g, err := mesh.StartGateway(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.stop(t, g)
+	until(t, "a gateway that serves", g.Seats()[0].Active)
+	if again, err := mesh.StartGateway(t.Context(), config); !errors.Is(err, server.ErrInUse) {
+		t.Errorf("two gateways in one folder: %v", err)
+		if err == nil {
+			c.stop(t, again)
+		}
+	}
+	loaded = more
+	operator := agents.NewOperator(c.connect(t, bcp.Operator, bcp.RoleOperator, 0))
+	result, err := operator.Reload(t.Context())
+	if err != nil || len(result.Errors) != 1 || !strings.Contains(result.Errors[0], cluster.ErrClaims.Error()) {
+		t.Errorf("definitions hold that the cluster does not enforce: %+v, %v", result, err)
+	}
+	if len(g.Seats()[0].Definition().Channels) != 1 {
+		t.Error("a reload that was refused changed something")
+	}
+	rich := pair(200)
+	loaded = meshOf(t, rich)
+	if result, err := operator.Reload(t.Context()); err != nil || len(result.Errors) > 0 {
+		t.Errorf("another budget: %+v, %v", result, err)
+	}
+	until(t, "the new budget", func() bool { return g.Seats()[0].Definition().Channels[0].Budget == 200*bcp.Bit })
+}
+
+// A journal that is backed up while it is written to goes on at another cluster, with
+// what was spent, and also where an attempt before was interrupted. It is put behind no
+// other journal.
+// covers P11.1, P4.3
+func TestBackupMovesToAnotherCluster(t *testing.T) {
+	t.Parallel()
+	def := meshOf(t, pair(100))
+	c := startCluster(t, def, "one")
+	g := c.gateway(t, def, "one")
+	until(t, "a gateway that serves", g.Seats()[0].Active)
+	reader := agents.NewReader(c.connect(t, "mailer", bcp.RoleReader, 0))
+	push := func() {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if _, err := reader.Push(ctx, "main", "alerts", map[string]bool{"urgent": true}, agents.PushOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	access := func(c *clustered) cluster.Config {
+		return cluster.Config{URL: c.URL(), Creds: filepath.Join(c.folder, "one"), Name: "backup"}
+	}
+	backup := func() []byte {
+		t.Helper()
+		var b bytes.Buffer
+		m, err := mesh.BackupCluster(t.Context(), access(c), "", &b, mesh.BackupOptions{WithoutKeys: true})
+		if err != nil || m.Decisions == 0 {
+			t.Fatalf("%d decisions: %v", m.Decisions, err)
+		}
+		return b.Bytes()
+	}
+	push()
+	early := backup()
+	push()
+	late := backup()
+
+	decided := 0
+	if _, err := mesh.RedecideBackup(t.Context(), bytes.NewReader(late), mesh.RedecideOptions{
+		Definition: def, Each: func(*bcp.Decision, bcp.Redecision) error { decided++; return nil },
+	}); err != nil || decided == 0 {
+		t.Errorf("%d decided again: %v", decided, err)
+	}
+
+	other := startCluster(t, def, "one")
+	restore := func(content []byte) error {
+		_, err := mesh.RestoreCluster(t.Context(), []io.ReadSeeker{bytes.NewReader(content)}, access(other), def, mesh.BackupOptions{})
+		return err
+	}
+	for name, content := range map[string][]byte{"a part": late[:len(late)/2], "nothing": nil} {
+		if err := restore(content); !errors.Is(err, jetstream.ErrBackup) {
+			t.Errorf("%s of a backup: %v", name, err)
+		}
+	}
+	for _, content := range [][]byte{early, late, late} { // the first as if it had been interrupted there
+		if err := restore(content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := restore(early); !errors.Is(err, mesh.ErrNotEmpty) {
+		t.Errorf("an older backup into a longer journal: %v", err)
+	}
+	second := other.gateway(t, def, "one")
+	until(t, "two bits spent there", func() bool {
+		var spent bcp.Bits
+		err := second.Seats()[0].Inspect(t.Context(), func(s *bcp.State) {
+			for _, p := range s.Pools() {
+				spent += p.Balance.Settled
+			}
+		})
+		return err == nil && spent == 2*bcp.Bit
+	})
+	if err := restore(late); !errors.Is(err, mesh.ErrNotEmpty) {
+		t.Errorf("a backup into a journal that went on: %v", err)
+	}
+}

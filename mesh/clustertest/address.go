@@ -1,0 +1,73 @@
+package clustertest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/gofrs/flock"
+)
+
+// Blocks of ports, below those that the system gives away by itself.
+const (
+	firstPort  = 10000
+	blockPorts = 500
+	blocks     = 40
+)
+
+// ports are those of this process.
+var ports portRange
+
+// portRange gives no port twice: it may be a while until somebody listens there. Each
+// block is locked until the process ends, so that no other gives its ports away while
+// who listens there is restarted.
+type portRange struct {
+	mu        sync.Mutex
+	next, end int
+	locks     []*flock.Flock // kept: a lock ends with its file
+}
+
+// FreeAddress returns an address of loopback that is free, and that no other test gets, of
+// this process or another: so who listens there again after a while has it again.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	return ports.free(t)
+}
+
+func (p *portRange) free(t testing.TB) string {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		if p.next == p.end {
+			p.take(t)
+		}
+		address := fmt.Sprintf("127.0.0.1:%d", p.next)
+		p.next++
+		if listener, err := net.Listen("tcp", address); err == nil {
+			_ = listener.Close()
+			return address
+		}
+	}
+}
+
+// take goes on with a block that nobody has.
+func (p *portRange) take(t testing.TB) {
+	t.Helper()
+	var last error
+	for _, i := range rand.Perm(blocks) {
+		lock := flock.New(filepath.Join(os.TempDir(), fmt.Sprintf("bcpmesh-ports-%d.lock", i)))
+		mine, err := lock.TryLock()
+		if mine {
+			p.next, p.end = firstPort+i*blockPorts, firstPort+(i+1)*blockPorts
+			p.locks = append(p.locks, lock)
+			return
+		}
+		last = err
+	}
+	t.Fatalf("tests have all ports: %v", last)
+}

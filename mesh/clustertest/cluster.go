@@ -1,0 +1,346 @@
+//go:build unix
+
+package clustertest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Config is what a cluster is made of.
+type Config struct {
+	// Nodes is how many there are; 0 is 3.
+	Nodes int
+	// Text, if set, returns what stands in a node's configuration beside its
+	// name, ports, store and routes. The folder is the node's own.
+	Text func(node int, folder string) string
+	// Wires has what nodes and clients send to nodes carried by this process,
+	// which Isolate and Partition need. It costs time.
+	Wires bool
+	// Sync is how often stores are written to disk, as in the server's
+	// configuration; empty is always.
+	Sync string
+}
+
+// MaxStore is what a node lets streams take of its disk, in bytes.
+const MaxStore = 16 << 30
+
+// Cluster is a cluster that ends with its test. Its methods are for the test's
+// goroutine alone.
+type Cluster struct {
+	nodes []*node
+	wires map[[2]int]*wire // from a node to another, by their numbers
+}
+
+// node is one server. It keeps its folder and its ports when it is started anew.
+type node struct {
+	name, folder, binary    string
+	client, monitor, routes string // addresses
+	wire                    *wire  // of clients
+
+	process *exec.Cmd // nil while there is none
+	ended   chan struct{}
+	strace  *exec.Cmd // which slows its disk
+}
+
+// Start runs a cluster until the test ends, and returns once it is healthy.
+func Start(t testing.TB, config Config) *Cluster {
+	t.Helper()
+	if config.Nodes == 0 {
+		config.Nodes = 3
+	}
+	if config.Sync == "" {
+		config.Sync = "always"
+	}
+	binary := server(t)
+	c := &Cluster{wires: map[[2]int]*wire{}}
+	folder := t.TempDir()
+	for i := range config.Nodes {
+		n := &node{name: fmt.Sprintf("node-%d", i), binary: binary, client: FreeAddress(t), monitor: FreeAddress(t), routes: FreeAddress(t)}
+		n.folder = filepath.Join(folder, n.name)
+		if config.Wires {
+			n.wire = newWire(t, n.client)
+		}
+		c.nodes = append(c.nodes, n)
+	}
+	for i, n := range c.nodes {
+		if err := os.Mkdir(n.folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(n.config(), []byte(c.text(t, i, config)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { c.end(t) })
+	for i := range c.nodes {
+		c.Restart(t, i)
+	}
+	c.AwaitHealthy(t)
+	return c
+}
+
+func (n *node) config() string { return filepath.Join(n.folder, "nats-server.conf") }
+
+func (n *node) log() string { return filepath.Join(n.folder, "nats-server.log") }
+
+// text is the configuration of a node.
+func (c *Cluster) text(t testing.TB, i int, config Config) string {
+	n := c.nodes[i]
+	var routes []string
+	for j, other := range c.nodes {
+		address := other.routes
+		if i != j && config.Wires {
+			w := newWire(t, other.routes)
+			c.wires[[2]int{i, j}] = w
+			address = w.address()
+		}
+		if i != j {
+			routes = append(routes, fmt.Sprintf("%q", "nats://"+address))
+		}
+	}
+	b := &strings.Builder{}
+	fmt.Fprintf(b, "server_name: %q\nlisten: %q\nhttp: %q\n", n.name, n.client, n.monitor)
+	if config.Wires {
+		fmt.Fprintf(b, "client_advertise: %q\n", n.wire.address())
+	}
+	fmt.Fprintf(b, "lame_duck_grace_period: 1s\nlame_duck_duration: 30s\n")
+	// A node would otherwise take what the disk has free when it starts.
+	fmt.Fprintf(b, "jetstream: {store_dir: %q, sync_interval: %s, max_memory_store: 1GB, max_file_store: %d}\n", n.folder, config.Sync, MaxStore)
+	advertise := n.routes
+	if config.Wires { // what nodes tell each other must not lead around the wires
+		advertise = unreachable
+	}
+	fmt.Fprintf(b, "cluster: {name: clustertest, listen: %q, advertise: %q, routes: [%s]}\n", n.routes, advertise, strings.Join(routes, ", "))
+	if config.Text != nil {
+		b.WriteString(config.Text(i, n.folder))
+	}
+	return b.String()
+}
+
+// unreachable is an address on which nobody listens.
+const unreachable = "127.0.0.1:1"
+
+// Size is how many nodes there are.
+func (c *Cluster) Size() int { return len(c.nodes) }
+
+// URL returns where clients reach all nodes, separated by commas.
+func (c *Cluster) URL() string {
+	urls := make([]string, len(c.nodes))
+	for i := range c.nodes {
+		urls[i] = c.NodeURL(i)
+	}
+	return strings.Join(urls, ",")
+}
+
+// NodeURL returns where clients reach one node.
+func (c *Cluster) NodeURL(i int) string {
+	if w := c.nodes[i].wire; w != nil {
+		return "nats://" + w.address()
+	}
+	return "nats://" + c.nodes[i].client
+}
+
+// PID is the process of a node that runs.
+func (c *Cluster) PID(i int) int { return c.nodes[i].process.Process.Pid }
+
+// Restart starts a node that does not run on the store that it has. It does not
+// wait for it.
+func (c *Cluster) Restart(t testing.TB, i int) {
+	t.Helper()
+	n := c.nodes[i]
+	if n.process != nil {
+		t.Fatalf("%s runs", n.name)
+	}
+	n.process = exec.Command(n.binary, "--config", n.config(), "--log", n.log())
+	n.process.SysProcAttr = attached()
+	if err := n.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	n.ended = make(chan struct{})
+	go func(process *exec.Cmd, ended chan struct{}) {
+		_ = process.Wait() // however it ends
+		close(ended)
+	}(n.process, n.ended)
+}
+
+// Kill kills a node: it gets to write nothing more and to say nothing more.
+func (c *Cluster) Kill(t testing.TB, i int) {
+	t.Helper()
+	c.signal(t, i, syscall.SIGKILL)
+	c.gone(t, i)
+}
+
+// Empty removes what the streams of a node that does not run have on its disk.
+func (c *Cluster) Empty(t testing.TB, i int) {
+	t.Helper()
+	n := c.nodes[i]
+	if n.process != nil {
+		t.Fatalf("%s runs", n.name)
+	}
+	if err := os.RemoveAll(filepath.Join(n.folder, "jetstream")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Stop ends a node with an interrupt, and waits until it has.
+func (c *Cluster) Stop(t testing.TB, i int) {
+	t.Helper()
+	c.signal(t, i, syscall.SIGINT)
+	c.gone(t, i)
+}
+
+// Retire ends a node as nodes are ended for maintenance: it hands over what it
+// leads and closes its store (lame duck mode), and then is interrupted.
+func (c *Cluster) Retire(t testing.TB, i int) {
+	t.Helper()
+	n := c.nodes[i]
+	c.signal(t, i, syscall.SIGUSR2)
+	await(t, n.name+" to hand over", func() error {
+		select {
+		case <-n.ended:
+			return nil
+		default:
+		}
+		text, err := os.ReadFile(n.log())
+		if err == nil && strings.LastIndex(string(text), "JetStream Shutdown") < strings.LastIndex(string(text), "lame duck mode") {
+			err = fmt.Errorf("its log does not say that JetStream was shut down")
+		}
+		return err
+	})
+	_ = n.process.Process.Signal(syscall.SIGINT) // it may have ended
+	c.gone(t, i)
+}
+
+// Pause stops a node where it stands: its connections stay, and nothing moves.
+func (c *Cluster) Pause(t testing.TB, i int) {
+	t.Helper()
+	c.signal(t, i, syscall.SIGSTOP)
+}
+
+// Continue lets a node go on that was paused.
+func (c *Cluster) Continue(t testing.TB, i int) {
+	t.Helper()
+	c.signal(t, i, syscall.SIGCONT)
+}
+
+// Isolate cuts a node off from the other nodes. Clients still reach it.
+func (c *Cluster) Isolate(t testing.TB, i int) {
+	t.Helper()
+	if len(c.wires) == 0 {
+		t.Fatal("the cluster has no wires: set Config.Wires")
+	}
+	for ends, w := range c.wires {
+		if ends[0] == i || ends[1] == i {
+			w.cut()
+		}
+	}
+}
+
+// Partition cuts a node off from the other nodes and from clients.
+func (c *Cluster) Partition(t testing.TB, i int) {
+	t.Helper()
+	c.Isolate(t, i)
+	c.nodes[i].wire.cut()
+}
+
+// Heal mends all wires.
+func (c *Cluster) Heal() {
+	for _, w := range c.wires {
+		w.mend()
+	}
+	for _, n := range c.nodes {
+		if n.wire != nil {
+			n.wire.mend()
+		}
+	}
+}
+
+// Slow has each sync of a node's files take longer by delay, until Quick. It
+// needs Linux and strace, which has to be allowed to trace.
+func (c *Cluster) Slow(t testing.TB, i int, delay time.Duration) {
+	t.Helper()
+	n := c.nodes[i]
+	const syncs = "fsync,fdatasync"
+	n.strace = exec.Command("strace", "-f", "-o", filepath.Join(n.folder, "strace.log"), "-p", fmt.Sprint(c.PID(i)),
+		"-e", "trace="+syncs, "-e", fmt.Sprintf("inject=%s:delay_exit=%dms", syncs, delay.Milliseconds()))
+	n.strace.SysProcAttr = attached()
+	stderr := &strings.Builder{}
+	n.strace.Stderr = stderr
+	if err := n.strace.Start(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "strace to attach", func() error {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.PID(i)))
+		if err == nil && strings.Contains(string(status), "TracerPid:\t0\n") {
+			err = fmt.Errorf("nobody traces %s: %s", n.name, stderr)
+		}
+		return err
+	})
+}
+
+// Quick ends what Slow began.
+func (c *Cluster) Quick(t testing.TB, i int) {
+	t.Helper()
+	strace := c.nodes[i].strace
+	c.nodes[i].strace = nil
+	if err := strace.Process.Signal(syscall.SIGINT); err != nil { // it lets the node go
+		t.Fatal(err)
+	}
+	_ = strace.Wait() // it ends by the signal
+}
+
+func (c *Cluster) signal(t testing.TB, i int, s syscall.Signal) {
+	t.Helper()
+	n := c.nodes[i]
+	if n.process == nil {
+		t.Fatalf("%s does not run", n.name)
+	}
+	if err := n.process.Process.Signal(s); err != nil {
+		t.Fatalf("%s: %v: its log ends with\n%s", n.name, err, n.lastLines())
+	}
+}
+
+// gone waits until a node has ended.
+func (c *Cluster) gone(t testing.TB, i int) {
+	t.Helper()
+	n := c.nodes[i]
+	select {
+	case <-n.ended:
+		n.process = nil
+	case <-time.After(Patience):
+		t.Fatalf("%s does not end: its log ends with\n%s", n.name, n.lastLines())
+	}
+}
+
+// end kills all nodes, and shows the logs of those of a test that failed.
+func (c *Cluster) end(t testing.TB) {
+	for _, n := range c.nodes {
+		if n.strace != nil {
+			_ = n.strace.Process.Kill()
+			_ = n.strace.Wait()
+		}
+		if n.process != nil {
+			_ = n.process.Process.Kill()
+			<-n.ended
+		}
+		if t.Failed() {
+			t.Logf("the log of %s ends with\n%s", n.name, n.lastLines())
+		}
+	}
+}
+
+// lastLines is the end of a node's log.
+func (n *node) lastLines() string {
+	text, err := os.ReadFile(n.log())
+	if err != nil {
+		return err.Error()
+	}
+	const most = 8 << 10
+	return string(text[max(0, len(text)-most):])
+}

@@ -1,0 +1,208 @@
+//go:build unix
+
+package clustertest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Patience is how long everything here waits before it fails the test. An
+// election alone takes up to 9 seconds, and a node that comes back may need two.
+const Patience = 90 * time.Second
+
+// monitored is what a node tells about its JetStream: members of /jsz.
+type monitored struct {
+	Meta     group `json:"meta_cluster"`
+	Accounts []struct {
+		Streams []stream `json:"stream_detail"`
+	} `json:"account_details"`
+}
+
+type stream struct {
+	Name    string `json:"name"`
+	Cluster group  `json:"cluster"`
+}
+
+// group is nodes that agree on something. Its leader alone knows the others.
+type group struct {
+	Leader   string `json:"leader"`
+	Replicas []struct {
+		Current bool `json:"current"`
+		Offline bool `json:"offline"`
+	} `json:"replicas"`
+}
+
+// lacks says what it lacks, as one of its nodes sees it.
+func (g group) lacks(node string) error {
+	if g.Leader == "" {
+		return errors.New("it has no leader")
+	}
+	for _, r := range g.Replicas {
+		if g.Leader == node && (!r.Current || r.Offline) {
+			return errors.New("a replica is behind")
+		}
+	}
+	return nil
+}
+
+var monitoring = http.Client{Timeout: 2 * time.Second}
+
+// ask gets a page of a node's monitor.
+func (n *node) ask(path string, into any) error {
+	reply, err := monitoring.Get("http://" + n.monitor + path)
+	if err != nil {
+		return err
+	}
+	defer reply.Body.Close()
+	if reply.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(reply.Body) // which may say why
+		return fmt.Errorf("%s of %s: %s: %s", path, n.name, reply.Status, text)
+	}
+	return json.NewDecoder(reply.Body).Decode(into)
+}
+
+func (n *node) streams() (meta group, all []stream, err error) {
+	var m monitored
+	if err := n.ask("/jsz?accounts=true&streams=true", &m); err != nil {
+		return group{}, nil, err
+	}
+	for _, a := range m.Accounts {
+		all = append(all, a.Streams...)
+	}
+	return m.Meta, all, nil
+}
+
+// unhealthy says what a node lacks that is one of several, as it and those that it
+// leads see it.
+func (n *node) unhealthy(size int) error {
+	if err := n.ask("/healthz", &struct{}{}); err != nil {
+		return err
+	}
+	meta, streams, err := n.streams()
+	if err != nil {
+		return err
+	}
+	if err := meta.lacks(n.name); err != nil {
+		return fmt.Errorf("%s: the cluster: %w", n.name, err)
+	}
+	if meta.Leader == n.name && len(meta.Replicas) != size-1 {
+		return fmt.Errorf("%s knows %d others", n.name, len(meta.Replicas))
+	}
+	for _, s := range streams {
+		if err := s.Cluster.lacks(n.name); err != nil {
+			return fmt.Errorf("%s: stream %s: %w", n.name, s.Name, err)
+		}
+	}
+	return nil
+}
+
+// AwaitHealthy waits until all nodes run, know each other, and hold all streams
+// up to date.
+func (c *Cluster) AwaitHealthy(t testing.TB) {
+	t.Helper()
+	await(t, "a healthy cluster", func() error {
+		for _, n := range c.nodes {
+			select {
+			case <-n.ended:
+				t.Fatalf("%s has ended", n.name)
+			default:
+			}
+			if err := n.unhealthy(len(c.nodes)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Leader returns the node that leads a stream, in whichever account, as soon as
+// those that can be asked agree on one that can be asked.
+func (c *Cluster) Leader(t testing.TB, name string) int {
+	t.Helper()
+	leader := -1
+	await(t, "a leader of "+name, func() (err error) {
+		leader, err = c.leader(func(n *node) (string, error) { return n.leads(name) })
+		return err
+	})
+	return leader
+}
+
+// leads is who leads a stream, as a node sees it.
+func (n *node) leads(name string) (string, error) {
+	_, streams, err := n.streams()
+	for _, s := range streams {
+		if s.Name == name {
+			return s.Cluster.Leader, err
+		}
+	}
+	return "", err
+}
+
+// MetaLeader returns the node that leads the cluster itself.
+func (c *Cluster) MetaLeader(t testing.TB) int {
+	t.Helper()
+	leader := -1
+	await(t, "a leader of the cluster", func() (err error) {
+		leader, err = c.leader(func(n *node) (string, error) {
+			meta, _, err := n.streams()
+			return meta.Leader, err
+		})
+		return err
+	})
+	return leader
+}
+
+// leader is whom the nodes name that can be asked.
+func (c *Cluster) leader(named func(*node) (string, error)) (int, error) {
+	leader, reached := "", map[string]int{}
+	for i, n := range c.nodes {
+		name, err := named(n)
+		if err != nil {
+			continue
+		}
+		reached[n.name] = i
+		if leader != "" && name != "" && name != leader {
+			return -1, fmt.Errorf("%s and %s are both named", leader, name)
+		}
+		leader = max(leader, name)
+	}
+	if i, ok := reached[leader]; ok {
+		return i, nil
+	}
+	return -1, fmt.Errorf("%d nodes answer, and name %q", len(reached), leader)
+}
+
+// await tries until it succeeds.
+func await(t testing.TB, what string, try func() error) {
+	t.Helper()
+	var err error
+	for deadline := time.Now().Add(Patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if err = try(); err == nil {
+			return
+		}
+	}
+	t.Fatalf("waited for %s: %v", what, err)
+}
+
+// Lead has a node lead a stream of the connection's account.
+func (c *Cluster) Lead(t testing.TB, conn *nats.Conn, name string, i int) {
+	t.Helper()
+	ask := fmt.Appendf(nil, `{"placement":{"preferred":%q}}`, c.nodes[i].name)
+	await(t, c.nodes[i].name+" to lead "+name, func() error {
+		leader, err := c.leader(func(n *node) (string, error) { return n.leads(name) })
+		if err == nil && leader != i {
+			// Whether it is answered or not shows later.
+			_, err = conn.Request("$JS.API.STREAM.LEADER.STEPDOWN."+name, ask, time.Second)
+			err = errors.Join(errors.New("it does not lead it yet"), err)
+		}
+		return err
+	})
+}

@@ -1,0 +1,207 @@
+//go:build unix
+
+package clustertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+)
+
+// Floor is the stream of a [Publisher].
+const Floor = "FLOOR"
+
+// Publisher writes into a stream with three replicas as a journal is written, and
+// nothing else: each message says which sequence it expects to follow, and waits
+// until the one before is acknowledged. Where that fails it looks at the stream
+// and goes on, and leaves a node at which nothing goes on. It is what no gateway
+// on the same cluster can be better than.
+type Publisher struct {
+	conn   *nats.Conn
+	js     natsjs.JetStream
+	data   []byte
+	cancel context.CancelFunc
+	done   chan struct{}
+	left   time.Time // when it last left a node; owned by run
+
+	mu      sync.Mutex
+	acked   int
+	last    time.Time // of an acknowledgement
+	longest time.Duration
+	wrong   error
+}
+
+const (
+	// attempt is how long a publisher waits for an acknowledgement.
+	attempt = 500 * time.Millisecond
+	// enough is how long it stays at a node at which nothing goes on.
+	enough = 2 * time.Second
+	// pace leaves the cluster time for others.
+	pace = 2 * time.Millisecond
+)
+
+// Attentive are options of a client that notices soon that its node is gone.
+func Attentive() []nats.Option {
+	return []nats.Option{
+		nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond), nats.Timeout(time.Second),
+		nats.PingInterval(500 * time.Millisecond), nats.MaxPingsOutstanding(2),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // the default prints
+	}
+}
+
+// CreateFloor makes the stream unless it is there. A cluster that has just come
+// together may lose an answer.
+func CreateFloor(t testing.TB, js natsjs.JetStream) {
+	t.Helper()
+	await(t, "the stream "+Floor, func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), enough)
+		defer cancel()
+		_, err := js.CreateOrUpdateStream(ctx, natsjs.StreamConfig{
+			Name: Floor, Subjects: []string{"floor"}, Storage: natsjs.FileStorage, Replicas: 3,
+			Discard: natsjs.DiscardNew, Duplicates: 100 * time.Millisecond,
+		})
+		return err
+	})
+}
+
+// StartPublisher publishes messages of a size in bytes until Stop or the end of
+// the test. The stream is there already.
+func StartPublisher(t testing.TB, url string, size int, options ...nats.Option) *Publisher {
+	t.Helper()
+	conn, err := nats.Connect(url, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	js, err := natsjs.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &Publisher{conn: conn, js: js, data: make([]byte, size), cancel: cancel, done: make(chan struct{}), last: time.Now()}
+	go p.run(ctx)
+	t.Cleanup(func() { _ = p.Stop() }) // which who asks is told
+	return p
+}
+
+// Stop ends it, and returns what was wrong with the stream, if anything was. It
+// may be called twice.
+func (p *Publisher) Stop() error {
+	p.cancel()
+	<-p.done
+	p.conn.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.wrong
+}
+
+// Gap returns the longest time without an acknowledgement since it was last
+// called, up to now, and how many there were.
+func (p *Publisher) Gap() (longest time.Duration, acked int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	longest, acked = max(p.longest, time.Since(p.last)), p.acked
+	p.longest, p.acked = 0, 0
+	return longest, acked
+}
+
+// Await waits until n more messages are acknowledged.
+func (p *Publisher) Await(t testing.TB, n int) {
+	t.Helper()
+	p.mu.Lock()
+	want := p.acked + n
+	p.mu.Unlock()
+	await(t, "acknowledgements", func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.wrong != nil {
+			t.Fatal(p.wrong)
+		}
+		if p.acked < want {
+			return fmt.Errorf("%d are missing", want-p.acked)
+		}
+		return nil
+	})
+}
+
+func (p *Publisher) run(ctx context.Context) {
+	defer close(p.done)
+	var acknowledged uint64
+	for ctx.Err() == nil {
+		last, err := p.end(ctx)
+		if err == nil && last < acknowledged {
+			p.fail(fmt.Errorf("the stream ends at %d, and %d was acknowledged", last, acknowledged))
+			return
+		}
+		for err == nil {
+			var ack *natsjs.PubAck
+			if ack, err = p.publish(ctx, last); err != nil {
+				break
+			}
+			if ack.Sequence != last+1 {
+				p.fail(fmt.Errorf("message %d was acknowledged as %d", last+1, ack.Sequence))
+				return
+			}
+			last, acknowledged = ack.Sequence, ack.Sequence
+			p.note()
+			time.Sleep(pace)
+		}
+		p.leave(ctx)
+	}
+}
+
+func (p *Publisher) publish(ctx context.Context, last uint64) (*natsjs.PubAck, error) {
+	ctx, cancel := context.WithTimeout(ctx, attempt)
+	defer cancel()
+	return p.js.PublishMsg(ctx, &nats.Msg{Subject: "floor", Data: p.data}, natsjs.WithExpectLastSequence(last), natsjs.WithRetryAttempts(0))
+}
+
+// end is the last sequence of the stream.
+func (p *Publisher) end(ctx context.Context) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, attempt)
+	defer cancel()
+	s, err := p.js.Stream(ctx, Floor)
+	if err != nil {
+		return 0, err
+	}
+	info := s.CachedInfo()
+	if info.Cluster == nil || info.Cluster.Leader == "" {
+		return 0, errors.New("it has no leader")
+	}
+	return info.State.LastSeq, nil
+}
+
+// leave pauses after a failure, and goes to another node after enough of them.
+func (p *Publisher) leave(ctx context.Context) {
+	p.mu.Lock()
+	silent := time.Since(p.last)
+	p.mu.Unlock()
+	if silent > enough && time.Since(p.left) > enough {
+		p.left = time.Now()
+		_ = p.conn.ForceReconnect() // unless it is closed
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(20 * time.Millisecond):
+	}
+}
+
+func (p *Publisher) note() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	p.longest = max(p.longest, now.Sub(p.last))
+	p.last = now
+	p.acked++
+}
+
+func (p *Publisher) fail(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wrong = err
+}

@@ -1,0 +1,164 @@
+package conformance
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// maxRepeats is how often a Controller may repeat an ask that was refused as
+// rate_limited, within a second.
+const maxRepeats = 3
+
+// message is one delivery of the rig.
+func (r *Rig) message() bcp.Delivery {
+	return bcp.Delivery{
+		Type: bcp.TypeResponseDelivery, DeliveryID: bcp.DeliveryID(fresh()), SubscriptionID: "status", Category: 1, FromAgent: peer,
+		Response: []byte(`{"changed":true}`), BandwidthBits: bcp.Bit, CapacityBits: 2 * bcp.Bit, Taint: bcp.TaintMedium, ChannelMode: "bcp",
+	}
+}
+
+// ended is a delivery that says how a query ended.
+func (r *Rig) ended(query bcp.QueryID, outcome bcp.Code) bcp.Delivery {
+	d := r.message()
+	d.SubscriptionID, d.Response, d.QueryID, d.Outcome = "", nil, query, outcome
+	return d
+}
+
+// deliverUntil sends a delivery until it is acknowledged, as a gateway does.
+func (r *Rig) deliverUntil(ctx context.Context, d bcp.Delivery) (sent int, ok bool) {
+	return r.persist(ctx, func(attempt int) string {
+		reply := subjects.ReplyAttempt(bcp.RoleController, r.config.Agent, d.DeliveryID, attempt)
+		r.say(r.deliver(), reply, r.encode(d))
+		return reply
+	})
+}
+
+// checkController plays the gateway and a Reader.
+func (r *Rig) checkController(ctx context.Context) {
+	first := r.message()
+	sent, ok := r.deliverUntil(ctx, first)
+	if r.is(controllerPush, ok, "no acknowledgement came"); !ok {
+		return
+	}
+	again := subjects.ReplyAttempt(bcp.RoleController, r.config.Agent, first.DeliveryID, sent)
+	r.say(r.deliver(), again, r.encode(first))
+	r.is(controllerAgain, r.answered(ctx, again), "no acknowledgement came on the new reply subject")
+
+	for _, c := range bcp.Catalogue() {
+		if c.Outcome && c.To&bcp.ToController != 0 && c.Code != bcp.Held {
+			_, ok := r.deliverUntil(ctx, r.ended(bcp.QueryID(fresh()), c.Code))
+			r.is(controllerOutcomes, ok, "the outcome "+string(c.Code)+" was not acknowledged")
+		}
+	}
+	query := bcp.QueryID(fresh())
+	_, held := r.deliverUntil(ctx, r.ended(query, bcp.Held))
+	final := r.message()
+	final.SubscriptionID, final.QueryID = "", query
+	_, released := r.deliverUntil(ctx, final)
+	r.is(controllerHeld, held && released, "one of the two was not acknowledged")
+
+	r.prompt(ctx)
+	r.dropDeliveries(ctx)
+	back := r.rejoin(ctx)
+	if back {
+		_, back = r.deliverUntil(ctx, r.message())
+	}
+	r.is(controllerReturns, back, "it did not come back, or did not acknowledge")
+	r.asked()
+	r.once(controllerOnce)
+	r.permitted(controllerPermitted)
+}
+
+func (r *Rig) prompt(ctx context.Context) {
+	p := bcp.Prompt{Type: bcp.TypePrompt, PromptID: bcp.DeliveryID(fresh()), Message: "It is time.", Time: time.Now().UTC().Truncate(time.Second)}
+	_, ok := r.persist(ctx, func(attempt int) string {
+		reply := subjects.ReplyAttempt(bcp.RoleController, r.config.Agent, p.PromptID, attempt)
+		r.say(subjects.Deliver(bcp.RoleController, r.config.Agent, bcp.Gateway), reply, r.encode(p))
+		return reply
+	})
+	r.is(controllerPrompt, ok, "no acknowledgement came")
+}
+
+// dropDeliveries sends what is to be dropped, and a delivery behind it.
+func (r *Rig) dropDeliveries(ctx context.Context) {
+	foreign := r.message()
+	wants := subjects.ReplyController(bystander, foreign.DeliveryID)
+	r.say(r.deliver(), wants, r.encode(foreign))
+
+	other := r.message()
+	borrowed := subjects.ReplyController(r.config.Agent, bcp.DeliveryID(fresh()))
+	r.say(r.deliver(), borrowed, r.encode(other))
+
+	wrong := r.message()
+	wrong.FromAgent = bystander
+	sender := subjects.ReplyController(r.config.Agent, wrong.DeliveryID)
+	r.say(r.deliver(), sender, r.encode(wrong))
+
+	var broken []string
+	whole := r.encode(r.message())
+	for _, data := range [][]byte{whole[:len(whole)-3], nil, {0xff, 0xff}} {
+		broken = append(broken, subjects.ReplyController(r.config.Agent, bcp.DeliveryID(fresh())))
+		r.say(r.deliver(), broken[len(broken)-1], data)
+	}
+	_, ok := r.deliverUntil(ctx, r.message())
+	r.is(controllerMalformed, ok, "the delivery behind them was not acknowledged")
+	r.quiet(ctx)
+	r.is(controllerForeign, len(r.came(wants)) == 0 && !r.refused(wants), "it acknowledged on another agent's subject")
+	r.is(controllerOther, len(r.came(borrowed)) == 0, "it acknowledged on the reply subject of another delivery")
+	r.is(controllerSender, len(r.came(sender)) == 0, "it acknowledged")
+	for _, reply := range broken {
+		if len(r.came(reply)) > 0 {
+			r.decide(controllerMalformed, Failed, "it acknowledged a message that is not well-formed")
+		}
+	}
+}
+
+// receipt answers an ask: the first that is sound is refused as rate_limited,
+// and each later one is accepted.
+func (r *Rig) receipt(to subjects.Subject, data []byte) any {
+	ask, code := bcp.ParseAsk(data, r.config.Encoding, to.Reader)
+	if code != "" {
+		return bcp.RefusalOf(code)
+	}
+	if _, err := bcp.Compile(ask.Spec, bcp.Settings{}); err != nil {
+		return bcp.RefusalOf(bcp.InvalidQuery)
+	}
+	r.mu.Lock()
+	asks := 0
+	for _, h := range r.heard {
+		if h.to.Kind == subjects.KindAsk {
+			asks++
+		}
+	}
+	r.mu.Unlock()
+	if asks == 1 {
+		return bcp.RefusalOf(bcp.RateLimited)
+	}
+	return bcp.Accepted{QueryID: bcp.QueryID(fresh()), NominalBits: bcp.Bit, CapacityBits: 2 * bcp.Bit, RemainingBits: 1000 * bcp.Bit}
+}
+
+// asked judges what the Controller asked meanwhile.
+func (r *Rig) asked() {
+	r.mu.Lock()
+	list := slices.DeleteFunc(slices.Clone(r.heard), func(h heard) bool { return h.to.Kind != subjects.KindAsk })
+	r.mu.Unlock()
+	if len(list) == 0 {
+		r.decide(controllerAsks, Unseen, "it did not ask")
+		r.decide(controllerPatience, Unseen, "it did not ask")
+		return
+	}
+	repeats := 0
+	for _, h := range list {
+		ask, code := bcp.ParseAsk(h.data, r.config.Encoding, h.to.Reader)
+		_, err := bcp.Compile(ask.Spec, bcp.Settings{})
+		r.is(controllerAsks, code == "" && err == nil, "an ask is not well-formed")
+		if h.at.Sub(list[0].at) < time.Second {
+			repeats++
+		}
+	}
+	r.is(controllerPatience, repeats <= 1+maxRepeats, "it asked again at once")
+}

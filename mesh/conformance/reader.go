@@ -1,0 +1,334 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// question is one query of the rig.
+type question struct {
+	id   bcp.QueryID
+	spec bcp.Spec
+}
+
+func bound(n int64) *int64 { return &n }
+
+// specs are what a Reader is asked, by category.
+var specs = map[bcp.Category]bcp.Spec{
+	1: {Category: 1, Fields: []bcp.Field{
+		{Name: "confirmed", Type: bcp.TypeBoolean}, {Name: "sources", Type: bcp.TypeInteger, Min: bound(0), Max: bound(100)},
+		{Name: "mood", Type: bcp.TypeEnum, Values: []string{"bad", "good", "mixed"}},
+	}},
+	2: {Category: 2, Questions: []bcp.Question{
+		{ID: "when", Question: "On which day was it?", ExpectedFormat: bcp.FormatDate, MaxWords: 1},
+		{ID: "topic", Question: "What is it about, in three words at most?", ExpectedFormat: bcp.FormatShortText, MaxWords: 3},
+	}},
+	3: {Category: 3, Directive: "Say in one sentence what it is about.", MaxWords: 30},
+}
+
+func (r *Rig) ask(spec bcp.Spec) question { return question{bcp.QueryID(fresh()), spec} }
+
+// reply is where a sending of a question is to be answered.
+func (r *Rig) reply(q question, attempt int) string {
+	return subjects.ReplyReader(r.config.Agent, q.id, attempt)
+}
+
+func (r *Rig) query() string { return subjects.Query(r.config.Agent, peer) }
+
+func (r *Rig) body(q question) []byte {
+	return r.encode(bcp.Query{Type: bcp.TypeQuery, QueryID: q.id, Controller: peer, Spec: q.spec})
+}
+
+// send sends a question and returns its reply subject.
+func (r *Rig) send(q question, attempt int) string {
+	r.say(r.query(), r.reply(q, attempt), r.body(q))
+	return r.reply(q, attempt)
+}
+
+// checkReader plays the gateway and a Controller.
+func (r *Rig) checkReader(ctx context.Context) {
+	if !r.activate(ctx, readerActive) {
+		r.decide(readerActive, Failed, "no acknowledgement came")
+		return
+	}
+	again := subjects.ReplyAttempt(bcp.RoleReader, r.config.Agent, bcp.DeliveryID(fresh()), 1)
+	r.say(r.deliver(), again, r.active())
+	r.is(readerAgain, r.answered(ctx, again), "no acknowledgement came on the new reply subject")
+
+	ids := map[bcp.Category]string{1: readerCategory1, 2: readerCategory2, 3: readerCategory3}
+	for _, category := range []bcp.Category{1, 2, 3} {
+		if !slices.Contains(r.config.Categories, category) {
+			r.decide(ids[category], Unseen, "it was not asked in this category")
+			continue
+		}
+		q := r.ask(specs[category])
+		r.judge(ids[category], q, r.send(q, 0), r.answered(ctx, r.reply(q, 0)))
+		r.result(ctx, q, true)
+	}
+	first := specs[r.config.Categories[0]]
+	r.resend(ctx, first)
+	r.reject(ctx, first)
+	r.drop(ctx, first)
+	r.leave(ctx, first)
+	r.pushed()
+	r.once(readerOnce)
+	r.permitted(readerPermitted)
+	for _, id := range []string{readerNames, readerEncoding} {
+		if _, decided := r.checks[id]; !decided {
+			r.decide(id, Unseen, "it gave no answer")
+		}
+	}
+}
+
+func (r *Rig) deliver() string { return subjects.Deliver(r.config.Role, r.config.Agent, peer) }
+
+func (r *Rig) active() []byte {
+	list := bcp.SubscriptionsActive{Type: bcp.TypeSubscriptionsActive}
+	for _, c := range r.mesh.Channels {
+		for _, s := range c.Subscriptions {
+			list.Subscriptions = append(list.Subscriptions, bcp.ActiveSubscription{SubscriptionID: s.ID, Controller: c.Controller, Spec: s.Spec})
+		}
+	}
+	return r.encode(list)
+}
+
+// activate sends the Reader its subscriptions until it acknowledges them.
+func (r *Rig) activate(ctx context.Context, id string) bool {
+	delivery := bcp.DeliveryID(fresh())
+	_, ok := r.persist(ctx, func(attempt int) string {
+		reply := subjects.ReplyAttempt(bcp.RoleReader, r.config.Agent, delivery, attempt)
+		r.say(r.deliver(), reply, r.active())
+		return reply
+	})
+	if ok {
+		r.decide(id, Passed, "")
+	}
+	return ok
+}
+
+// judge decides a check by the answer that came, if it did.
+func (r *Rig) judge(id string, q question, reply string, came bool) {
+	if !came {
+		r.decide(id, Failed, "no answer came")
+		return
+	}
+	in, ok := r.read(r.came(reply)[0].data)
+	if !ok {
+		r.decide(id, Failed, "the answer is not well-formed")
+		return
+	}
+	r.is(readerNames, in.QueryID == q.id, "an answer names another query")
+	validator, err := bcp.Compile(q.spec, bcp.Settings{})
+	if err != nil {
+		r.decide(id, Failed, err.Error()) // a spec of its own; it does not happen
+		return
+	}
+	if in.NotEnoughInformation {
+		r.is(id, validator.AllowsNotEnoughInformation(), "not_enough_information is no answer here")
+		return
+	}
+	v := validator.Judge(in.Raw)
+	r.is(id, v.Outcome != bcp.Reject, "the answer does not match its spec: "+v.Reason.String())
+}
+
+// read reads a message in the agent's encoding. One in the other encoding fails
+// that check alone.
+func (r *Rig) read(data []byte) (bcp.Incoming, bool) {
+	in, code := bcp.ParseResponse(data, r.config.Encoding)
+	if code == "" {
+		r.decide(readerEncoding, Passed, "")
+		return in, true
+	}
+	other := bcp.JSON
+	if r.config.Encoding == bcp.JSON {
+		other = bcp.MessagePack
+	}
+	if in, code = bcp.ParseResponse(data, other); code == "" {
+		r.decide(readerEncoding, Failed, "an answer is in the other encoding")
+	}
+	return in, code == ""
+}
+
+// result tells the Reader what became of its answer.
+func (r *Rig) result(ctx context.Context, q question, accepted bool) {
+	v := bcp.ValidationResult{Type: bcp.TypeValidationResult, QueryID: q.id, Success: true, Status: bcp.StatusDelivered, Detail: "Delivered"}
+	if !accepted {
+		v.Success, v.Status, v.Code, v.Detail = false, bcp.StatusRefused, bcp.ValidationFailed, "the answer does not match its spec"
+	}
+	id := bcp.DeliveryID(fresh())
+	send := func(attempt int) string {
+		reply := subjects.ReplyAttempt(bcp.RoleReader, r.config.Agent, id, attempt)
+		r.say(r.deliver(), reply, r.encode(v))
+		return reply
+	}
+	if c, decided := r.checks[readerResults]; decided && c.Result == Failed {
+		send(0) // it is not waited for again
+		return
+	}
+	_, ok := r.persist(ctx, send)
+	r.is(readerResults, ok, "no acknowledgement came")
+}
+
+func (r *Rig) resend(ctx context.Context, spec bcp.Spec) {
+	q := r.ask(spec)
+	r.answered(ctx, r.send(q, 0))
+	r.is(readerResent, r.answered(ctx, r.send(q, 1)), "no answer came on the new reply subject")
+}
+
+func (r *Rig) reject(ctx context.Context, spec bcp.Spec) {
+	q := r.ask(spec)
+	r.answered(ctx, r.send(q, 0))
+	r.result(ctx, q, false)
+	r.is(readerRejected, r.answered(ctx, r.send(q, 1)), "no answer came after the rejection")
+}
+
+// drop sends what is to be dropped, and a query behind it.
+func (r *Rig) drop(ctx context.Context, spec bcp.Spec) {
+	foreign, other, another, unknown := r.ask(spec), r.ask(spec), r.ask(spec), r.ask(spec)
+	wants := subjects.ReplyReader(bystander, foreign.id, 0)
+	r.say(r.query(), wants, r.body(foreign))
+
+	borrowed := r.ask(spec)
+	r.say(r.query(), r.reply(borrowed, 0), r.body(other))
+
+	r.say(r.query(), r.reply(another, 0), r.encode(bcp.Query{Type: bcp.TypeQuery, QueryID: another.id, Controller: bystander, Spec: spec}))
+
+	// A type of the same length, so that the message is sound in both encodings.
+	unknown.spec = bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "shape", Type: bcp.TypeBoolean}}}
+	r.say(r.query(), r.reply(unknown, 0), bytes.Replace(r.body(unknown), []byte("boolean"), []byte("polygon"), 1))
+
+	for _, broken := range r.broken(spec) {
+		r.say(r.query(), r.reply(broken.question, 0), broken.data)
+	}
+	r.say(r.query(), "", r.body(r.ask(spec))) // there is nowhere to answer
+
+	sound := r.ask(spec)
+	r.is(readerMalformed, r.answered(ctx, r.send(sound, 0)), "no answer came to the query behind them")
+	r.quiet(ctx)
+	r.is(readerForeign, len(r.came(wants)) == 0 && !r.refused(wants), "it answered on another agent's subject")
+	r.is(readerOther, len(r.came(r.reply(borrowed, 0))) == 0, "it answered on the reply subject of another query")
+	r.is(readerController, len(r.came(r.reply(another, 0))) == 0, "it answered")
+	for _, broken := range r.broken(spec) {
+		if len(r.came(r.reply(broken.question, 0))) > 0 {
+			r.decide(readerMalformed, Failed, "it answered a message that is not well-formed")
+		}
+	}
+	r.is(readerUnknown, !r.answeredWrongly(r.reply(unknown, 0)), "it answered with something")
+}
+
+// answeredWrongly reports whether something but not_enough_information came.
+func (r *Rig) answeredWrongly(reply string) bool {
+	for _, h := range r.came(reply) {
+		if in, ok := r.read(h.data); !ok || !in.NotEnoughInformation {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *Rig) refused(subject string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, d := range r.denials {
+		if d.Subject == subject {
+			return true
+		}
+	}
+	return false
+}
+
+type brokenQuery struct {
+	question
+	data []byte
+}
+
+// broken are messages that no Reader may answer; the same at each call.
+func (r *Rig) broken(spec bcp.Spec) []brokenQuery {
+	at := func(n int) question { return question{bcp.QueryID(fmt.Sprintf("broken-%d", n)), spec} }
+	kind := r.encode(bcp.Query{Type: "bcp_inquiry", QueryID: at(2).id, Controller: peer, Spec: spec})
+	whole := r.body(at(0))
+	list := []brokenQuery{{at(0), whole[:len(whole)-3]}, {at(1), nil}, {at(2), kind}, {at(3), bytes.Repeat([]byte{0xff}, 64)}}
+	if r.config.Encoding == bcp.JSON {
+		list = append(list, brokenQuery{at(4), []byte("[]")})
+	}
+	return list
+}
+
+// leave disconnects the Reader while a query is open.
+func (r *Rig) leave(ctx context.Context, spec bcp.Spec) {
+	if !r.rejoin(ctx) {
+		r.decide(readerReturns, Failed, "it did not come back")
+		return
+	}
+	if !r.activate(ctx, readerActive) {
+		r.decide(readerReturns, Failed, "it came back, and did not acknowledge its subscriptions")
+		return
+	}
+	q := r.ask(spec)
+	r.is(readerReturns, r.answered(ctx, r.send(q, 0)), "it came back, and did not answer")
+}
+
+// pushed judges what the Reader pushed meanwhile.
+func (r *Rig) pushed() {
+	r.mu.Lock()
+	list := slices.Clone(r.heard)
+	r.mu.Unlock()
+	seen := false
+	for _, h := range list {
+		if h.to.Kind == subjects.KindPush {
+			seen = true
+			r.is(readerPushes, r.push(h).Success, "a push does not match its subscription")
+		}
+	}
+	if !seen {
+		r.decide(readerPushes, Unseen, "it did not push")
+	}
+}
+
+// push judges one push as a gateway does.
+func (r *Rig) push(h heard) bcp.ValidationResult {
+	v := bcp.ValidationResult{
+		Type: bcp.TypeValidationResult, SubscriptionID: h.to.Subscription, Status: bcp.StatusRefused,
+		Code: bcp.ValidationFailed, Detail: bcp.ValidationFailed.Info().Text,
+	}
+	in, code := bcp.ParseResponse(h.data, r.config.Encoding)
+	for _, c := range r.mesh.Channels {
+		for _, s := range c.Subscriptions {
+			if code != "" || s.ID != h.to.Subscription || in.SubscriptionID != s.ID || in.Controller != c.Controller {
+				continue
+			}
+			if validator, err := bcp.Compile(s.Spec, bcp.Settings{Subscriptions: 1}); err == nil && validator.Judge(in.Raw).Outcome != bcp.Reject {
+				v.Success, v.Status, v.Code, v.Detail = true, bcp.StatusDelivered, "", "Published to controller "+string(c.Controller)
+			}
+		}
+	}
+	return v
+}
+
+// respond answers what the agent says by its own will.
+func (r *Rig) respond(to subjects.Subject, m *nats.Msg) {
+	if m.Reply == "" {
+		return
+	}
+	var answer any
+	switch to.Kind {
+	case subjects.KindPush:
+		answer = r.push(heard{to: to, data: m.Data})
+	case subjects.KindSession:
+		answer = struct {
+			Session bcp.SessionID `json:"session_id"`
+		}{"conformance"}
+	case subjects.KindAsk:
+		answer = r.receipt(to, m.Data)
+	default:
+		return
+	}
+	_ = m.Respond(r.encode(answer))
+}

@@ -1,0 +1,154 @@
+package conformance
+
+import "github.com/bcpmesh/bcpmesh/bcp"
+
+// Result says how a check ended. The zero value is a failure.
+type Result uint8
+
+// The results.
+const (
+	Failed Result = 0
+	Passed Result = 1
+	Unseen Result = 2 // the agent did not do what the check is about
+	// NotSeen: whether it did cannot be seen from where it was looked at.
+	NotSeen Result = 3
+)
+
+func (r Result) String() string {
+	switch r {
+	case Passed:
+		return "pass"
+	case Unseen:
+		return "unseen"
+	case NotSeen:
+		return "not seen from here"
+	}
+	return "fail"
+}
+
+// MarshalText writes the word.
+func (r Result) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// Rule is one check: a stable id, and what an agent has to do.
+type Rule struct {
+	ID   string `json:"id"`
+	Text string `json:"text"`
+}
+
+// Check is a rule and what became of it.
+type Check struct {
+	Rule
+	Result Result `json:"result"`
+	Detail string `json:"detail,omitzero"` // why it did not pass; never what the agent wrote
+}
+
+// The ids of the checks of a Reader.
+const (
+	readerActive     = "READER-01"
+	readerAgain      = "READER-02"
+	readerCategory1  = "READER-03"
+	readerCategory2  = "READER-04"
+	readerCategory3  = "READER-05"
+	readerNames      = "READER-06"
+	readerEncoding   = "READER-07"
+	readerOnce       = "READER-08"
+	readerResent     = "READER-09"
+	readerResults    = "READER-10"
+	readerRejected   = "READER-11"
+	readerForeign    = "READER-12"
+	readerOther      = "READER-13"
+	readerController = "READER-14"
+	readerUnknown    = "READER-15"
+	readerMalformed  = "READER-16"
+	readerReturns    = "READER-17"
+	readerPushes     = "READER-18"
+	readerPermitted  = "READER-19"
+)
+
+// The ids of the checks of a Controller.
+const (
+	controllerPush      = "CONTROLLER-01"
+	controllerAgain     = "CONTROLLER-02"
+	controllerOutcomes  = "CONTROLLER-03"
+	controllerHeld      = "CONTROLLER-04"
+	controllerForeign   = "CONTROLLER-05"
+	controllerOther     = "CONTROLLER-06"
+	controllerSender    = "CONTROLLER-07"
+	controllerMalformed = "CONTROLLER-08"
+	controllerPrompt    = "CONTROLLER-09"
+	controllerOnce      = "CONTROLLER-10"
+	controllerReturns   = "CONTROLLER-11"
+	controllerAsks      = "CONTROLLER-12"
+	controllerPatience  = "CONTROLLER-13"
+	controllerPermitted = "CONTROLLER-14"
+)
+
+// Rules returns all checks of a role, in their order; none for a role that is no
+// agent's. The ids and their meaning are part of the contract.
+func Rules(role bcp.Role) []Rule {
+	switch role {
+	case bcp.RoleReader:
+		return []Rule{
+			{readerActive, "connects and acknowledges bcp_subscriptions_active"},
+			{readerAgain, "acknowledges it again when it is sent again, on the reply subject of that sending"},
+			{readerCategory1, "answers a category 1 query in its types, or with not_enough_information"},
+			{readerCategory2, "answers a category 2 query in its formats, or with not_enough_information"},
+			{readerCategory3, "answers a category 3 query within its words, or with not_enough_information"},
+			{readerNames, "names in its answer the query that it answers"},
+			{readerEncoding, "writes in the encoding of its definition"},
+			{readerOnce, "answers each sending of a query once"},
+			{readerResent, "answers a query that is sent again, on the new reply subject"},
+			{readerResults, "acknowledges bcp_validation_result"},
+			{readerRejected, "answers again after its answer was rejected"},
+			{readerForeign, "drops a query whose reply subject is another agent's"},
+			{readerOther, "drops a query whose reply subject is of another query"},
+			{readerController, "drops a query that names another Controller than its subject"},
+			{readerUnknown, "gives no answer that the spec does not have to a spec that it does not know"},
+			{readerMalformed, "goes on after messages that are not well-formed"},
+			{readerReturns, "comes back after it was disconnected, and answers"},
+			{readerPushes, "pushes only against declared subscriptions, in their types"},
+			{readerPermitted, "publishes and subscribes to nothing that it may not"},
+		}
+	case bcp.RoleController:
+		return []Rule{
+			{controllerPush, "connects and acknowledges a delivery"},
+			{controllerAgain, "acknowledges a delivery again when it is sent again, on the reply subject of that sending"},
+			{controllerOutcomes, "acknowledges each outcome of a query"},
+			{controllerHeld, "acknowledges held, and the final outcome behind it"},
+			{controllerForeign, "drops a delivery whose reply subject is another agent's"},
+			{controllerOther, "drops a delivery whose reply subject is of another delivery"},
+			{controllerSender, "drops a delivery that names another sender than its subject"},
+			{controllerMalformed, "goes on after messages that are not well-formed"},
+			{controllerPrompt, "acknowledges a prompt"},
+			{controllerOnce, "acknowledges each sending once"},
+			{controllerReturns, "comes back after it was disconnected, and acknowledges what is sent again"},
+			{controllerAsks, "asks in messages and specs that are well-formed"},
+			{controllerPatience, "does not repeat at once what was refused as rate_limited"},
+			{controllerPermitted, "publishes and subscribes to nothing that it may not"},
+		}
+	}
+	return nil
+}
+
+// Report is the checklist of one run.
+type Report struct {
+	Role    bcp.Role `json:"role"`
+	Arrived bool     `json:"arrived"` // the agent connected; otherwise everything failed
+	Checks  []Check  `json:"checks"`
+}
+
+// OK reports whether something passed, and nothing failed.
+func (r Report) OK() bool { return len(r.of(Passed)) > 0 && len(r.Failed()) == 0 }
+
+// Failed returns the ids of what failed, in their order.
+func (r Report) Failed() []string { return r.of(Failed) }
+
+func (r Report) of(result Result) []string {
+	var ids []string
+	for _, c := range r.Checks {
+		if c.Result == result {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids
+}

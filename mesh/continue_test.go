@@ -1,0 +1,248 @@
+package mesh_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/jetstream/verify"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// What is exported before and behind truncations is one history: each file
+// continues the one before, of the mesh that goes on, of one that its newest
+// backup makes, and of the whole journal that all backups make.
+//
+// covers P11.2, A-CHAIN
+func TestExportsOverTruncations(t *testing.T) {
+	t.Parallel()
+	m := busy(t)
+	m.Stop(t)
+	var archives []string
+	var since []verify.Checkpoint
+	last := uint64(0)
+	for _, name := range []string{"first.tar.gz", "second.tar.gz"} {
+		part := exported(t, m, since...)
+		if part.First != last+1 && len(since) > 0 {
+			t.Errorf("in front of %s: decisions %d to %d, behind %d", name, part.First, part.Last, last)
+		}
+		since, last = []verify.Checkpoint{part.Checkpoint}, part.Last
+		forgetCheckpoint(t, m.State) // as a mesh that was killed
+		file, _ := archive(t, m, name)
+		archives = append(archives, file)
+		if cut := exported(t, m, since...); cut.First != last+1 || cut.Last != last+1 {
+			t.Errorf("behind %s: decisions %d to %d, behind %d", name, cut.First, cut.Last, last)
+		}
+		m.Start(t)
+		more(t, m)
+		booksAgree(t, m)
+		m.Stop(t)
+		if r, err := mesh.Reconcile(t.Context(), m.State, m.Definition, "test"); err != nil || len(r.Differences) > 0 || r.Decisions <= last {
+			t.Errorf("behind %s the books do not agree: %+v %v", name, r, err)
+		}
+		if c, _ := signed(t, m.State); c.Size <= last+1 {
+			t.Errorf("behind %s a checkpoint of %d decisions was signed", name, c.Size)
+		}
+	}
+	end := exported(t, m, since...)
+	if c := redecide(t, m, m.Definition, nil); c.count[bcp.ComparedDiffers]+c.count[bcp.ComparedFollows]+c.count[bcp.ComparedErased] > 0 || c.count[bcp.ComparedSame] == 0 {
+		t.Errorf("what follows the cut is decided otherwise: %v %v", c.count, c.differs)
+	}
+	newest, _ := backupTo(t, m, "newest.tar.gz")
+	original := m.State
+	for name, files := range map[string][]string{"the newest": {newest}, "all": {archives[0], archives[1], newest}, "the first": archives[:1]} {
+		state, made, err := restored(t, files...)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		m.State = state
+		m.Start(t)
+		m.Stop(t)
+		var compare []verify.Checkpoint
+		if name != "the first" {
+			compare = append(since, end.Checkpoint)
+		}
+		part := exported(t, m, compare...)
+		if part.First != made.Begins.Decision+1 || part.Last <= made.Decisions {
+			t.Errorf("%s: decisions %d to %d", name, part.First, part.Last)
+		}
+		proveNewest(t, m, part)
+	}
+	m.State = original
+	damagedHashes(t, m, archives[1])
+}
+
+// forgetCheckpoint removes the newest.
+func forgetCheckpoint(t *testing.T, state string) {
+	t.Helper()
+	name := filepath.Join(state, "tree", "checkpoints")
+	content, err := os.ReadFile(name)
+	if err == nil {
+		err = os.WriteFile(name, content[:bytes.LastIndexByte(bytes.TrimSuffix(content, []byte("\n")), '\n')+1], 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// booksAgree has a mesh that runs reconcile.
+func booksAgree(t *testing.T, m *meshtest.Mesh) {
+	t.Helper()
+	operator := m.Connect(t, bcp.Operator, bcp.RoleOperator)
+	defer operator.Close()
+	reply, err := operator.Conn.Request(subjects.Control(bcp.ControlReconcile), []byte("{}"), meshtest.Patience)
+	var r bcp.Reconciliation
+	if err == nil {
+		err = json.Unmarshal(reply.Data, &r)
+	}
+	if err != nil || len(r.Differences) > 0 || r.Decisions == 0 {
+		t.Errorf("the books do not agree: %+v %v", r, err)
+	}
+}
+
+// proveNewest proves the decision that is the first of an export.
+func proveNewest(t *testing.T, m *meshtest.Mesh, part verify.Summary) {
+	t.Helper()
+	var first []byte
+	err := mesh.ReadSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
+		return records(t.Context(), func(decisions [][]byte, _ uint64) error {
+			if first == nil {
+				first = decisions[0]
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	proof, err := mesh.Tree(m.State, 0).Prove(part.First, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, key := signed(t, m.State)
+	if p, err := verify.Proof(proof, []string{key}); err != nil || p.Decision != part.First {
+		t.Errorf("decision %d: %v", p.Decision, err)
+	}
+}
+
+// damagedHashes takes away what a truncated journal's tree cannot be made again
+// of: everything that needs it names the backup that has it.
+func damagedHashes(t *testing.T, m *meshtest.Mesh, file string) {
+	t.Helper()
+	hashes := filepath.Join(m.State, "tree", "hashes")
+	good, err := os.ReadFile(hashes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := make([]byte, len(good))
+	for name, content := range map[string][]byte{"gone": nil, "cut": good[:32], "changed": changed} {
+		if err := os.WriteFile(hashes, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		key, err := mesh.CheckpointKey(m.State, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		export := mesh.ReadSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
+			_, err := jetstream.Export(t.Context(), io.Discard, records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(m.State, 0)})
+			return err
+		})
+		_, backup := mesh.Backup(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{})
+		_, truncation := truncate(t.Context(), m.State, m.Definition, filepath.Join(t.TempDir(), "x"), nil)
+		for what, err := range map[string]error{"export": export, "backup": backup, "truncation": truncation} {
+			if !errors.Is(err, jetstream.ErrHashes) || !strings.Contains(err.Error(), filepath.Base(file)) {
+				t.Errorf("%s, %s: %v", name, what, err)
+			}
+		}
+		m.Start(t) // without checkpoints, until they are back
+		m.Stop(t)
+	}
+	if out, err := exec.CommandContext(t.Context(), "tar", "-xzf", file, "-C", m.State, "tree/hashes").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	before, _ := signed(t, m.State)
+	m.Start(t)
+	m.Stop(t)
+	if after, _ := signed(t, m.State); after.Size <= before.Size {
+		t.Errorf("a checkpoint of %d decisions is followed by one of %d", before.Size, after.Size)
+	}
+	exported(t, m, before)
+}
+
+// A journal of which the end is gone is whole as far as it goes, and no backup is
+// made of it as if it were all: what was shown of it, or signed, tells.
+//
+// covers P11.1, P11.2, A-CRASH
+func TestBackupOfALostEnd(t *testing.T) {
+	t.Parallel()
+	m := busy(t)
+	m.Stop(t)
+	found, err := filepath.Glob(filepath.Join(m.State, "jetstream", "jetstream", "*", "streams", jetstream.CommitStream))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	before := filepath.Join(t.TempDir(), "before")
+	if err := os.CopyFS(before, os.DirFS(found[0])); err != nil {
+		t.Fatal(err)
+	}
+	m.Start(t)
+	more(t, m)
+	m.Stop(t)
+	if err := errors.Join(os.RemoveAll(found[0]), os.CopyFS(found[0], os.DirFS(before))); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(what string) {
+		t.Helper()
+		if _, err := mesh.Backup(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{}); !errors.Is(err, jetstream.ErrLost) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	refused("shown, signed and in a snapshot")
+	away := t.TempDir()
+	move := func(name, from, to string) {
+		t.Helper()
+		if err := os.Rename(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	move("snapshots", m.State, away)
+	move("tree", m.State, away)
+	refused("shown")
+	move("tree", away, m.State)
+	for _, name := range jetstream.Projections() {
+		if err := os.RemoveAll(filepath.Join(filepath.Dir(found[0]), name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	js, end := m.Streams(t)
+	if err := jetstream.Create(t.Context(), js, jetstream.Topology{Replicas: 1}); err != nil {
+		t.Fatal(err)
+	}
+	end()
+	refused("signed")
+	move("snapshots", away, m.State)
+	var file bytes.Buffer
+	made, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{Salvage: true})
+	if err != nil || made.Lost == "" {
+		t.Fatalf("salvaged: %+v %v", made, err)
+	}
+	m.State = filepath.Join(t.TempDir(), "new")
+	if _, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m.Start(t)
+	if got := m.Decisions(); got[len(got)-1].Seq <= made.Decisions {
+		t.Errorf("it goes on with %d behind %d", got[len(got)-1].Seq, made.Decisions)
+	}
+}

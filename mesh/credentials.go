@@ -1,0 +1,125 @@
+package mesh
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/gateway"
+)
+
+const (
+	// keysInterval is how often a mesh looks for changes of its key store that
+	// nobody told it of, and for overlaps that have ended.
+	keysInterval = time.Second
+	// keysTimeout bounds one such look.
+	keysTimeout = 30 * time.Second
+	// changesAtOnce bounds the changes that wait for their record together.
+	changesAtOnce = 128
+)
+
+// watchKeys has what was done with the keys while the mesh rested recorded, and
+// looks for what others do with them until the mesh stops. The server has what
+// they said at a time.
+func (m *Mesh) watchKeys(compiled time.Time) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
+		ticker := time.NewTicker(keysInterval)
+		defer ticker.Stop()
+		_, due, _ := m.store.Pending(compiled)
+		var seen accounts.Stamp
+		for ctx.Err() == nil {
+			now := time.Now()
+			// With thousands of users the record takes long to read.
+			stamp, err := m.store.Stamp()
+			if ended := !due.IsZero() && !now.Before(due); err == nil && (ended || !stamp.Same(seen)) {
+				due, err = m.lookForChanges(ctx, now, due, ended)
+			}
+			if err != nil && ctx.Err() == nil {
+				m.config.Logger.Error("looking at the key store", "error", err)
+				stamp = accounts.Stamp{}
+			}
+			seen = stamp
+			select {
+			case <-ctx.Done():
+			case <-ticker.C:
+			}
+		}
+	})
+	m.later(func() error { cancel(); done.Wait(); return nil })
+}
+
+// lookForChanges applies what was done with the keys and is not recorded, or what
+// has ended, and returns when something ends next.
+func (m *Mesh) lookForChanges(ctx context.Context, now, due time.Time, ended bool) (time.Time, error) {
+	pending, next, err := m.store.Pending(now)
+	if err == nil && (len(pending) > 0 || ended) {
+		ctx, cancel := context.WithTimeout(ctx, keysTimeout)
+		defer cancel()
+		_, err = m.applyKeys(ctx)
+	}
+	if err != nil {
+		return due, err
+	}
+	return next, nil
+}
+
+// lookAtKeys is the look that the operator asks for.
+func (m *Mesh) lookAtKeys(ctx context.Context, _ []byte) (gateway.Applied, error) {
+	recorded, err := m.applyKeys(ctx)
+	return gateway.Applied{Recorded: recorded, Connections: m.Connections()}, err
+}
+
+// applyKeys gives the server what the key store says now, and then has the changes
+// recorded: what is taken is taken also while the journal cannot be written. A
+// change that a crash leaves unrecorded is recorded by the next start.
+func (m *Mesh) applyKeys(ctx context.Context) (int, error) {
+	m.reloading.Lock()
+	defer m.reloading.Unlock()
+	changes, _, err := m.store.Pending(time.Now())
+	if err != nil {
+		return 0, err
+	}
+	if err := m.updateAccounts(ctx, m.Definition()); err != nil {
+		return 0, fmt.Errorf("apply the changes of the key store: %w", err)
+	}
+	if c := m.running.Load(); c != nil && slices.ContainsFunc(changes, func(c accounts.Change) bool { return c.Act == bcp.CredentialScope }) {
+		if err := c.renew(); err != nil {
+			m.config.Logger.Error("making credentials of commands again", "error", err)
+		}
+	}
+	for batch := range slices.Chunk(changes, changesAtOnce) {
+		if err := m.record(ctx, batch); err != nil {
+			return 0, err
+		}
+		if err := m.store.Recorded(batch[len(batch)-1].Number); err != nil {
+			return 0, err
+		}
+	}
+	return len(changes), nil
+}
+
+// record waits until changes of credentials are recorded.
+func (m *Mesh) record(ctx context.Context, changes []accounts.Change) error {
+	recorded := make(chan struct{}, len(changes))
+	for _, c := range changes {
+		m.gateway.Credential(gateway.Change{
+			Act: c.Act, Agent: c.Agent, Key: c.Key, CredentialChange: c.CredentialChange, Recorded: func() { recorded <- struct{}{} },
+		})
+	}
+	for range changes {
+		select {
+		case <-recorded:
+		case <-m.gateway.Done():
+			return fmt.Errorf("record the changes of the key store: %w", errGatewayEnded)
+		case <-ctx.Done():
+			return fmt.Errorf("record the changes of the key store: %w", context.Cause(ctx))
+		}
+	}
+	return nil
+}

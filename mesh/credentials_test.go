@@ -1,0 +1,395 @@
+package mesh_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// keysOf opens the key store of a mesh, as a command does beside it.
+func keysOf(t *testing.T, m *meshtest.Mesh) *accounts.Store {
+	t.Helper()
+	store, err := accounts.Open(m.State)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// operator connects as whoever owns the state folder.
+func operator(t *testing.T, m *meshtest.Mesh) *agents.Operator {
+	t.Helper()
+	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, bcp.Operator, bcp.RoleOperator)), agents.Options{Name: bcp.Operator})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return agents.NewOperator(c)
+}
+
+func issued(t *testing.T, store *accounts.Store, agent bcp.AgentName, role bcp.Role, options ...accounts.IssueOption) accounts.Creds {
+	t.Helper()
+	creds, err := store.Issue(agent, role, time.Hour, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return creds
+}
+
+// dial connects with creds, and returns what the end of the connection closes.
+func dial(t *testing.T, m *meshtest.Mesh, agent bcp.AgentName, creds accounts.Creds) (ended chan struct{}, err error) {
+	t.Helper()
+	ended = make(chan struct{})
+	conn, err := nats.Connect(m.URL(), nats.UserCredentialBytes(creds.Text()), nats.CustomInboxPrefix(subjects.InboxPrefix(agent)), nats.NoReconnect(),
+		nats.Timeout(meshtest.Patience), nats.ClosedHandler(func(*nats.Conn) { close(ended) }))
+	if err == nil {
+		t.Cleanup(conn.Close)
+	}
+	return ended, err
+}
+
+func waitEnded(t *testing.T, ended chan struct{}, what string) {
+	t.Helper()
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		t.Fatalf("%s is still connected", what)
+	}
+}
+
+// credentialAct returns which decisions are about one act on credentials.
+func credentialAct(act bcp.CredentialAct, key string) func(*bcp.Decision) bool {
+	return func(d *bcp.Decision) bool {
+		return d.Kind == bcp.KindCredential && d.Event == string(act) && (key == "" || d.Key == key)
+	}
+}
+
+// A running mesh disconnects who is revoked and refuses them from then on, also
+// after a restart; nobody else notices, and new credentials work. All of it is in
+// the audit.
+//
+// covers A-REVOKED, P11.1
+func TestRevokedCredentialsAreCutOff(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(100))
+	store, owner := keysOf(t, m), operator(t, m)
+	stolen, kept := issued(t, store, "mailer", bcp.RoleReader), issued(t, store, "main", bcp.RoleController)
+	ended, err := dial(t, m, "mailer", stolen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stays, err := dial(t, m, "main", kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Wait(t, func(d *bcp.Decision) bool {
+		return d.Kind == bcp.KindConnect && d.Key == stolen.PublicKey && d.Note == "127.0.0.1"
+	})
+	if err := store.Revoke(stolen.PublicKey); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := owner.ApplyCredentials(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := m.Count(credentialAct(bcp.CredentialRevoked, stolen.PublicKey)); n != 1 {
+		t.Errorf("%d records of it", n)
+	}
+	waitEnded(t, ended, "who was revoked")
+	fresh := issued(t, store, "mailer", bcp.RoleReader)
+	for range 2 {
+		if _, err := dial(t, m, "mailer", stolen); err == nil {
+			t.Error("revoked creds are taken")
+		}
+		if _, err := dial(t, m, "mailer", fresh); err != nil {
+			t.Errorf("new creds: %v", err)
+		}
+		select {
+		case <-stays:
+			t.Error("another agent was disconnected")
+		default:
+		}
+		m.Restart(t)
+		stays = nil // it was, by the restart
+	}
+	m.WaitCount(t, 3, credentialAct(bcp.CredentialIssued, ""))
+	if n := m.Count(credentialAct(bcp.CredentialRevoked, "")); n != 1 {
+		t.Errorf("%d records of one revocation", n)
+	}
+}
+
+// What was done while the mesh rested holds when it starts, and is in the audit
+// then, with the time at which it was done.
+//
+// covers A-REVOKED, P11.1
+func TestChangesOfARestingMeshAreRecordedWhenItStarts(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(100))
+	store := keysOf(t, m)
+	before := issued(t, store, "mailer", bcp.RoleReader)
+	m.Wait(t, credentialAct(bcp.CredentialIssued, before.PublicKey)) // nobody told it
+	m.Stop(t)
+	if err := store.Revoke(before.PublicKey); err != nil {
+		t.Fatal(err)
+	}
+	fresh := issued(t, store, "mailer", bcp.RoleReader)
+	m.Start(t)
+	if _, err := dial(t, m, "mailer", before); err == nil {
+		t.Error("revoked creds are taken")
+	}
+	if _, err := dial(t, m, "mailer", fresh); err != nil {
+		t.Error(err)
+	}
+	d := m.Wait(t, credentialAct(bcp.CredentialIssued, fresh.PublicKey))
+	want := bcp.CredentialChange{Number: 3, Time: fresh.Issued.UnixNano(), Role: bcp.RoleReader, Until: fresh.Expires.UnixNano()}
+	if diff := cmp.Diff(&want, d.Credential); diff != "" || d.Agent != bcp.Operator || d.Target != "mailer" {
+		t.Errorf("%+v: %s", d, diff)
+	}
+	if n := m.Count(credentialAct(bcp.CredentialRevoked, before.PublicKey)); n != 1 {
+		t.Errorf("%d records of the revocation", n)
+	}
+	if _, err := operator(t, m).ApplyCredentials(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if pending, _, err := store.Pending(time.Now()); err != nil || len(pending) > 0 {
+		t.Errorf("%v are not recorded: %v", pending, err)
+	}
+}
+
+// An overlap ends while the mesh runs, without anybody telling it.
+//
+// covers A-REVOKED
+func TestOverlapEndsByItself(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(100))
+	store, owner := keysOf(t, m), operator(t, m)
+	old := issued(t, store, "mailer", bcp.RoleReader)
+	ended, err := dial(t, m, "mailer", old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := store.Rotate(old.PublicKey, 2*time.Second, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := owner.ApplyCredentials(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	waitEnded(t, ended, "who was replaced")
+	if _, err := dial(t, m, "mailer", old); err == nil {
+		t.Error("the old ones are taken behind the overlap")
+	}
+	if _, err := dial(t, m, "mailer", next); err != nil {
+		t.Error(err)
+	}
+}
+
+func invite(t *testing.T, store *accounts.Store, within time.Duration) accounts.Token {
+	t.Helper()
+	token, err := store.Invite("mailer", bcp.RoleReader, within, time.Hour, accounts.Restriction{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+func refusedToJoin(t *testing.T, m *meshtest.Mesh, name, token string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	_, _, _, err := agents.Join(ctx, m.URL(), token)
+	var refused *agents.RefusedError
+	if !errors.Is(err, nats.ErrAuthorization) && !errors.Is(err, nats.ErrAuthExpired) && !(errors.As(err, &refused) && refused.Code == bcp.NotPermitted) {
+		t.Errorf("%s: %v", name, err)
+	}
+}
+
+// Who holds an invitation gets credentials once, for a key of its own; both are in
+// the audit before anybody can use them.
+//
+// covers P7.5, P11.1, A-JWTSELF
+func TestInvitationIsGoodOnce(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(100))
+	store := keysOf(t, m)
+	token := invite(t, store, time.Hour)
+	text, agent, role, err := agents.Join(t.Context(), m.URL(), token.Text())
+	if err != nil || agent != "mailer" || role != bcp.RoleReader {
+		t.Fatalf("%s, %s, %v", agent, role, err)
+	}
+	d := m.Wait(t, credentialAct(bcp.CredentialJoined, ""))
+	if d.Agent != "mailer" || d.Role != bcp.RoleReader || d.Credential.Until == 0 {
+		t.Errorf("%+v", d)
+	}
+	if n := m.Count(credentialAct(bcp.CredentialInvited, token.PublicKey)); n != 1 {
+		t.Errorf("%d records of the invitation", n)
+	}
+	mailer := meshtest.NewAgent(bcp.Agent{Name: "mailer", Encoding: bcp.JSON})
+	mailer.Dial(t, m.URL(), text)
+	refusedToJoin(t, m, "again", token.Text())
+	m.Wait(t, credentialAct(bcp.CredentialRefused, token.PublicKey))
+	users, err := store.Users()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(users, func(u accounts.User) bool { return u.PublicKey == d.Key && u.Agent == "mailer" && u.Valid(time.Now()) }) {
+		t.Error("who joined is not on record")
+	}
+
+	cancelled := invite(t, store, time.Hour)
+	if err := store.Revoke(cancelled.PublicKey); err != nil {
+		t.Fatal(err)
+	}
+	refusedToJoin(t, m, "cancelled", cancelled.Text())
+	taken := invite(t, store, time.Hour)
+	if _, err := store.RevokeAll("mailer", 0); err != nil {
+		t.Fatal(err)
+	}
+	refusedToJoin(t, m, "all of the agent's are revoked", taken.Text())
+	over := invite(t, store, time.Second)
+	time.Sleep(time.Until(over.Ends.Add(2 * time.Second)))
+	refusedToJoin(t, m, "over", over.Text())
+	seed, rest, _ := strings.Cut(strings.TrimPrefix(invite(t, store, time.Hour).Text(), "bcpjoin1."), ".")
+	otherSeed, _, _ := strings.Cut(strings.TrimPrefix(invite(t, store, time.Hour).Text(), "bcpjoin1."), ".")
+	refusedToJoin(t, m, "the key of another invitation", "bcpjoin1."+otherSeed+"."+rest)
+	refusedToJoin(t, m, "edited", "bcpjoin1."+seed+"."+rest[:len(rest)-6]+"AAAAAA")
+	for _, text := range []string{"", "bcpjoin1.", "bcpjoin1." + seed, "x", rest} {
+		if _, _, _, err := agents.Join(t.Context(), m.URL(), text); !errors.Is(err, agents.ErrToken) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// The holder of an invitation may ask to join and nothing else, with each subject
+// and from each account.
+//
+// covers A-WILD, A-SYS, A-JSAPI, BCP-7
+func TestInvitationGrantsNothingElse(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(100))
+	store := keysOf(t, m)
+	mine, other := invite(t, store, time.Hour), invite(t, store, time.Hour)
+	seed, token, _ := strings.Cut(strings.TrimPrefix(mine.Text(), "bcpjoin1."), ".")
+	pair, err := nkeys.FromSeed([]byte(seed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := make(chan error, 100)
+	conn, err := nats.Connect(m.URL(), nats.UserJWT(func() (string, error) { return token, nil }, pair.Sign), nats.NoReconnect(),
+		nats.CustomInboxPrefix(subjects.JoinInbox(mine.PublicKey)), nats.SkipSubjectValidation(), nats.Timeout(meshtest.Patience),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	next := func(what string) {
+		t.Helper()
+		select {
+		case err := <-refused:
+			if !errors.Is(err, nats.ErrPermissionViolation) {
+				t.Errorf("%s: %v", what, err)
+			}
+		case <-time.After(meshtest.Patience):
+			t.Errorf("%s is not refused", what)
+		}
+	}
+	for _, subject := range []string{
+		subjects.Join(other.PublicKey), subjects.Joins, "bcp.v1.join.>", "bcp.v1.join", subjects.Push("mailer", "main", "alerts"), subjects.Session("main"),
+		subjects.Ask("main", "mailer"), subjects.Approval("alice", subjects.VerbList), subjects.Control(bcp.ControlReload), subjects.ReplyReader("mailer", "q1", 0),
+		"$JS.API.INFO", "$SYS.REQ.CLAIMS.UPDATE", "$SYS.REQ.USER.INFO", ">", "*", subjects.JoinInbox(other.PublicKey) + ".x",
+	} {
+		if err := conn.Publish(subject, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+		next("publish " + subject)
+	}
+	for _, subject := range []string{
+		">", "*", "bcp.>", subjects.Joins, subjects.JoinInbox(other.PublicKey) + ".>", "_INBOX.>", "_INBOX_*.>", subjects.QueriesOf("mailer"), subjects.Alerts(), "$SYS.>", "$JS.>",
+	} {
+		if _, err := conn.SubscribeSync(subject); err != nil {
+			t.Fatal(err)
+		}
+		next("subscribe " + subject)
+	}
+	// Nonsense in the right place is refused, and counts for nothing.
+	for _, body := range []string{"", "{}", `{"type":"bcp_join_request","public_key":"U","signature":""}`, `{"type":"bcp_join_request","public_key":"` + other.PublicKey + `","signature":"AAAA"}`} {
+		reply, err := conn.Request(subjects.Join(mine.PublicKey), []byte(body), meshtest.Patience)
+		if err != nil || !strings.Contains(string(reply.Data), `"error"`) {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+	if n := m.Count(credentialAct(bcp.CredentialJoined, "")); n > 0 {
+		t.Error("somebody joined")
+	}
+}
+
+// Two clients that fight for one file are noticed: the newest wins each time, and
+// an alert names the key.
+//
+// covers A-RECONN, P1.3, P4.6
+func TestStolenFileThatIsUsedTwiceIsNoticed(t *testing.T) {
+	t.Parallel()
+	files := pair(100)
+	files["mailer.md"] = agentFile("mailer", "max_connections: 1\n", reads("main"))
+	m := meshtest.Start(t, files)
+	creds := issued(t, keysOf(t, m), "mailer", bcp.RoleReader)
+	for range 2 {
+		conn, err := nats.Connect(m.URL(), nats.UserCredentialBytes(creds.Text()), nats.CustomInboxPrefix(subjects.InboxPrefix("mailer")),
+			nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.Timeout(meshtest.Patience))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(conn.Close)
+	}
+	d := m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindAlert && d.Event == string(bcp.AlertShared) })
+	if d.Agent != "mailer" || d.Role != bcp.RoleReader || d.Key != creds.PublicKey || d.Note != "127.0.0.1" {
+		t.Errorf("%+v", d)
+	}
+}
+
+// When credentials were last connected is kept when the mesh ends, and over a start;
+// a file of it that is damaged stops nothing.
+//
+// covers P11.1
+func TestLastSeenIsKept(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(100))
+	store := keysOf(t, m)
+	used, unused := issued(t, store, "mailer", bcp.RoleReader), issued(t, store, "mailer", bcp.RoleReader)
+	before := time.Now().Add(-time.Second)
+	if _, err := dial(t, m, "mailer", used); err != nil {
+		t.Fatal(err)
+	}
+	m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindConnect && d.Key == used.PublicKey })
+	for range 2 {
+		m.Stop(t)
+		last, err := mesh.Seen(m.State)
+		if err != nil || last[used.PublicKey].Before(before) || !last[unused.PublicKey].IsZero() {
+			t.Errorf("%v: %v", last, err)
+		}
+		m.Start(t)
+	}
+	m.Stop(t)
+	if err := os.WriteFile(filepath.Join(m.State, "seen.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mesh.Seen(m.State); err == nil {
+		t.Error("damage is not told")
+	}
+	m.Start(t)
+}

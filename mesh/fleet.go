@@ -1,0 +1,322 @@
+package mesh
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/jetstream"
+)
+
+// Gateways share the shards of a mesh evenly. Each tells the others that it is there,
+// and sees who holds the leases. A shard that nobody serves is for whoever serves the
+// fewest; where one serves two more than another could, it gives one back.
+
+const (
+	// fleetGrace is how long a shard that nobody serves is left to those who serve
+	// fewer; then anybody takes it.
+	fleetGrace = 2 * jetstream.LeaseTime
+	// fleetPause is the least time between two shards that a gateway gives back, and
+	// how long nobody may have come or gone before it does.
+	fleetPause = 2 * jetstream.LeaseTime
+	// fleetAbsence is how long a gateway that could not serve asks for none; each time in
+	// a row it is twice as long, up to maxAbsence. While it tries, nobody serves.
+	fleetAbsence = 10 * jetstream.LeaseTime
+	maxAbsence   = 16 * fleetAbsence
+)
+
+// share is who serves what.
+type share struct {
+	shards  int
+	alive   []string       // gateways, this one among them
+	holders map[int]string // of the shards that somebody serves
+}
+
+func (s share) count(gateway string) int {
+	n := 0
+	for _, holder := range s.holders {
+		if holder == gateway {
+			n++
+		}
+	}
+	return n
+}
+
+// least is the smallest number of shards that one of the gateways serves.
+func (s share) least() int {
+	least := s.shards
+	for _, gateway := range s.alive {
+		least = min(least, s.count(gateway))
+	}
+	return least
+}
+
+// gives returns the shard that a gateway is to give back: the last of its own, where it
+// is the one that serves the most, and two more than another.
+func (s share) gives(gateway string) (shard int, ok bool) {
+	mine := s.count(gateway)
+	if mine < s.least()+2 {
+		return 0, false
+	}
+	for _, other := range s.alive {
+		if n := s.count(other); n > mine || n == mine && other < gateway {
+			return 0, false
+		}
+	}
+	for k, holder := range s.holders {
+		if holder == gateway {
+			shard = max(shard, k)
+		}
+	}
+	return shard, true
+}
+
+// fleet is what one gateway knows of all. A nil fleet is of a mesh with one shard, which
+// anybody takes. Its methods may be used concurrently.
+type fleet struct {
+	bucket natsjs.KeyValue
+	name   string
+	shards int
+	log    hclog.Logger
+
+	mu      sync.Mutex
+	heard   map[string]time.Time // of others, when last
+	held    map[int]lease        // of shards, by others
+	mine    map[int]bool         // shards that this one serves, or is about to take
+	free    map[int]time.Time    // since when nobody serves a shard
+	changed time.Time            // when one last came or went, or gave a shard back
+	absent  time.Time            // until when this one asks for none
+	absence time.Duration        // how long that was; 0 where it served since
+	shown   bool                 // the others hear of this one
+}
+
+type lease struct {
+	holder string
+	kept   time.Time
+}
+
+func newFleet(bucket natsjs.KeyValue, name string, shards int, log hclog.Logger) *fleet {
+	return &fleet{bucket: bucket, name: name, shards: shards, log: log, changed: time.Now(),
+		heard: map[string]time.Time{}, held: map[int]lease{}, mine: map[int]bool{}, free: map[int]time.Time{}}
+}
+
+// share returns who serves what, notes what nobody does, and forgets who is long gone. The
+// caller holds the lock.
+func (f *fleet) share(now time.Time) share {
+	s := share{shards: f.shards, alive: []string{f.name}, holders: map[int]string{}}
+	for name, heard := range f.heard {
+		switch silent := now.Sub(heard); {
+		case silent < jetstream.LeaseTime:
+			s.alive = append(s.alive, name)
+		case silent > fleetAbsence:
+			delete(f.heard, name)
+		}
+	}
+	for shard, l := range f.held {
+		if now.Sub(l.kept) < jetstream.LeaseTime {
+			s.holders[shard] = l.holder
+		}
+	}
+	for shard := range f.mine {
+		s.holders[shard] = f.name
+	}
+	for shard := range f.shards {
+		if _, taken := s.holders[shard]; taken {
+			delete(f.free, shard)
+		} else if f.free[shard].IsZero() {
+			f.free[shard] = now
+		}
+	}
+	return s
+}
+
+// takes reports whether this gateway is to take a shard that it may find free; then it
+// counts as taken until left is called.
+func (f *fleet) takes(shard int, now time.Time) bool {
+	if f == nil {
+		return true
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.share(now)
+	since, free := f.free[shard]
+	if !free || now.Before(f.absent) && len(s.alive) > 1 {
+		return false
+	}
+	if s.count(f.name) > s.least() && now.Sub(since) < fleetGrace {
+		return false
+	}
+	f.mine[shard] = true
+	return true
+}
+
+// freed says that a shard was given back.
+func (f *fleet) freed(shard int) {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.held, shard)
+}
+
+// left says that this gateway does not serve a shard, or no more, and why.
+func (f *fleet) left(shard int, err error) {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.mine, shard)
+	if now := time.Now(); err != nil && !jetstream.Unanswered(err) && !now.Before(f.absent) {
+		f.absence = min(max(fleetAbsence, 2*f.absence), maxAbsence)
+		f.absent = now.Add(f.absence)
+	}
+}
+
+// serves says that this gateway could serve.
+func (f *fleet) serves() {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.absence = 0
+}
+
+// gives returns the shard that this gateway is to give back now.
+func (f *fleet) gives(now time.Time) (shard int, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.share(now)
+	if now.Sub(f.changed) < fleetPause {
+		return 0, false
+	}
+	for _, since := range f.free {
+		if now.Sub(since) < fleetGrace { // somebody is about to take it
+			return 0, false
+		}
+	}
+	if shard, ok = s.gives(f.name); ok {
+		f.changed = now
+	}
+	return shard, ok
+}
+
+// A gateway says under its name how many shards it knows of. One that was started with
+// other definitions shares nothing with this one: it may have no seat where one is free.
+const (
+	presencePrefix = "gateway."
+	allKeys        = ">"
+)
+
+// run tells the others that this gateway is there, hears of them, and calls give with
+// each shard that it is to give back, until ctx ends.
+func (f *fleet) run(ctx context.Context, give func(shard int)) {
+	if f == nil {
+		return
+	}
+	ticker := time.NewTicker(leaseKept)
+	defer ticker.Stop()
+	defer f.goodbye()
+	var watcher natsjs.KeyWatcher
+	defer func() {
+		if watcher != nil {
+			_ = watcher.Stop() // the connection may be gone
+		}
+	}()
+	var updates <-chan natsjs.KeyValueEntry
+	for {
+		if updates == nil {
+			if w, err := f.bucket.Watch(ctx, allKeys); err == nil {
+				watcher, updates = w, w.Updates()
+			} else if ctx.Err() == nil {
+				f.log.Debug("the other gateways are not heard of", "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case entry, open := <-updates:
+			if !open {
+				updates = nil
+			} else if entry != nil { // nil: that was all there is
+				f.note(entry, time.Now())
+			}
+		case now := <-ticker.C:
+			f.announce(ctx, now)
+			if shard, ok := f.gives(now); ok {
+				f.log.Info("giving a shard back", "shard", shard)
+				give(shard)
+			}
+		}
+	}
+}
+
+// announce tells the others that this gateway is there, or once that it is not where it
+// could not serve.
+func (f *fleet) announce(ctx context.Context, now time.Time) {
+	f.mu.Lock()
+	absent, shown := now.Before(f.absent), f.shown
+	f.shown = !absent
+	f.mu.Unlock()
+	if absent {
+		if shown {
+			f.goodbye()
+		}
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaseKept)
+	defer cancel()
+	if _, err := f.bucket.Put(ctx, presencePrefix+f.name, f.presence()); err != nil && ctx.Err() == nil {
+		f.log.Debug("the other gateways do not hear of this one", "error", err)
+	}
+}
+
+func (f *fleet) presence() []byte { return []byte(strconv.Itoa(f.shards)) }
+
+// goodbye tells the others that this gateway is gone.
+func (f *fleet) goodbye() {
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+	defer cancel()
+	if err := f.bucket.Delete(ctx, presencePrefix+f.name); err != nil {
+		f.log.Debug("the other gateways do not hear that this one is gone", "error", err)
+	}
+}
+
+// note takes what the bucket says of another gateway, or of a lease.
+func (f *fleet) note(entry natsjs.KeyValueEntry, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	gone := entry.Operation() != natsjs.KeyValuePut
+	if name, ok := strings.CutPrefix(entry.Key(), presencePrefix); ok {
+		if name == f.name || !gone && !bytes.Equal(entry.Value(), f.presence()) {
+			return
+		}
+		if now.Sub(f.heard[name]) >= jetstream.LeaseTime != gone {
+			f.changed = now
+		}
+		f.heard[name] = now
+		if gone {
+			delete(f.heard, name)
+		}
+		return
+	}
+	shard, ok := jetstream.ShardOfLease(entry.Key())
+	if !ok {
+		return
+	}
+	var holder jetstream.LeaseHolder
+	if gone || json.Unmarshal(entry.Value(), &holder) != nil || holder.Gateway == f.name {
+		delete(f.held, shard)
+		return
+	}
+	f.held[shard] = lease{holder: holder.Gateway, kept: now}
+}

@@ -1,0 +1,127 @@
+package gateway_test
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+var duel = flag.Duration("duel", 2*time.Second, "how long gateways fight for one journal in TestGatewaysFight")
+
+// pushUntilAccepted repeats a push while nobody answers, or the gateway is about
+// to be another one.
+func pushUntilAccepted(conn *nats.Conn, id string) error {
+	body := []byte(alert(fmt.Sprintf(`,"push_id":%q`, id)))
+	for deadline := time.Now().Add(meshtest.Patience); ; {
+		reply, err := conn.Request(pushAlert, body, time.Second)
+		switch {
+		case err == nil && bytes.Contains(reply.Data, []byte(`"success":true`)):
+			return nil
+		case err == nil && !bytes.Contains(reply.Data, []byte(`"code":"unavailable"`)):
+			return fmt.Errorf("push %s: %s", id, reply.Data)
+		case err != nil && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, nats.ErrNoResponders):
+			return err
+		case time.Now().After(deadline):
+			return fmt.Errorf("push %s: never accepted", id)
+		}
+	}
+}
+
+// Gateways are started on one journal again and again, beside the one that
+// serves. Each time the older one is fenced by its next record and steps down;
+// clients that repeat what was not answered lose nothing and are charged once.
+//
+// covers P4.5, P2.6, BCP-145, A-RACE
+func TestGatewaysFight(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	current := b.start(t)
+	end := time.Now().Add(*duel)
+
+	const clients = 8
+	var running sync.WaitGroup
+	var over atomic.Bool // clients end last: without a record nobody learns that it is fenced
+	defer running.Wait()
+	defer over.Store(true)
+	accepted := make([]int, clients)
+	mailer, main := b.agent(t, "mailer"), b.agent(t, "main")
+	// A channel takes no more than 16,384 deliveries that nobody acknowledges.
+	if _, err := main.Conn.Subscribe(subjects.DeliveriesOf(bcp.RoleController, "main"), func(m *nats.Msg) { _ = m.Respond(nil) }); err != nil {
+		t.Fatal(err)
+	}
+	for c := range clients {
+		running.Go(func() {
+			for n := 0; !over.Load(); n++ {
+				if err := pushUntilAccepted(mailer.Conn, fmt.Sprintf("c%d-%d", c, n)); err != nil {
+					t.Errorf("client %d: %v", c, err)
+					return
+				}
+				accepted[c] = n + 1
+			}
+		})
+	}
+	fights, beaten := 0, 0 // beaten: the older one wrote while the newer one read
+	const enough = 3
+	for time.Now().Before(end) || fights < enough && time.Now().Before(end.Add(meshtest.Patience)) {
+		next, err := b.tryStart(t)
+		if errors.Is(err, jetstream.ErrFenced) {
+			beaten++
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-current.Done():
+		case <-time.After(meshtest.Patience):
+			t.Fatal("the older gateway goes on")
+		}
+		if err := current.Stop(); !errors.Is(err, jetstream.ErrFenced) {
+			t.Fatalf("the older gateway ended with %v", err)
+		}
+		current.disconnect()
+		current = next
+		fights++
+	}
+	over.Store(true)
+	running.Wait()
+	if err := current.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	journal := b.journal(t) // which checks every balance
+	total := 0
+	for c, n := range accepted {
+		for i := range n {
+			if got := journal.Pushes[fmt.Sprintf("main mailer c%d-%d", c, i)]; got != 1 {
+				t.Errorf("push %d of client %d is there %d times", i, c, got)
+			}
+		}
+		total += n
+	}
+	t.Logf("%d fights, %d starts too late, %d pushes accepted, %d decisions", fights, beaten, total, journal.Decisions)
+	if starts := journal.Kinds[uint64(bcp.KindStart)]; starts != fights+1 {
+		t.Errorf("%d starts in the journal, and %d gateways", starts, fights+1)
+	}
+	if fights < enough || total < clients {
+		t.Errorf("only %d fights and %d pushes", fights, total)
+	}
+	settled := int64(0)
+	for _, balance := range journal.Balances {
+		settled += balance.Settled
+	}
+	if want := int64(len(journal.Pushes)) * int64(bcp.Bit); settled != want {
+		t.Errorf("settled %d, and %d pushes cost %d", settled, len(journal.Pushes), want)
+	}
+}

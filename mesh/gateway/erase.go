@@ -1,0 +1,107 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// eraseTimeout bounds one erasure.
+const eraseTimeout = 10 * time.Minute
+
+// Erased tells what an erasure did.
+type Erased struct {
+	// Decision is the number of its record, 0 where nothing was erased.
+	Decision uint64 `json:"decision,omitzero"`
+	// Keys and RawKeys were destroyed: one for each day.
+	Keys    int `json:"keys"`
+	RawKeys int `json:"raw_keys"`
+	// Validated messages were overwritten.
+	Validated int `json:"validated"`
+	// Reasons say why nothing was erased, a line each.
+	Reasons []string `json:"reasons,omitempty"`
+	// Failed says what went wrong once it was recorded: ask again.
+	Failed string `json:"failed,omitempty"`
+}
+
+// erase serves the operator's act: what the mesh needs is not erased, and nothing
+// is before the journal says so.
+func (g *Gateway) erase(in *input) {
+	var c bcp.Control
+	if bcp.Decode(in.body, bcp.JSON, &c) != nil || c.Erase == nil || c.Agent != "" || c.Taint != nil || c.Key != "" {
+		g.answer(in, bcp.RefusalOf(bcp.Malformed))
+		return
+	}
+	d, reasons := g.state.DecideErase(g.moment(), *c.Erase)
+	if len(reasons) > 0 {
+		g.answer(in, Erased{Reasons: reasons})
+		return
+	}
+	d, err := g.recordNow(d)
+	if err != nil {
+		g.answer(in, bcp.RefusalOf(bcp.Unavailable))
+		return
+	}
+	config := g.config.State
+	g.calls.Go(func() {
+		ctx, cancel := g.whileServing(context.Background(), eraseTimeout)
+		defer cancel()
+		result, err := g.destroy(ctx, &d, config)
+		if err != nil {
+			g.log.Error("erasing", "error", err)
+			result.Failed = err.Error()
+		} else {
+			g.log.Info("erased", "controller", d.Controller, "reader", d.Reader, "before", time.Unix(0, d.Before).UTC().Format(time.DateOnly),
+				"keys", result.Keys, "raw_keys", result.RawKeys, "validated", result.Validated)
+		}
+		g.tell(event{call: func() { g.answer(in, result) }})
+	})
+}
+
+// destroy does what an erasure says that is recorded. It goes on where one before
+// it was interrupted.
+func (g *Gateway) destroy(ctx context.Context, d *bcp.Decision, config bcp.Config) (e Erased, err error) {
+	conn, err := g.config.Connect()
+	if err != nil {
+		return e, err
+	}
+	defer conn.Close()
+	js, err := natsjs.New(conn)
+	if err != nil {
+		return e, err
+	}
+	channel, before := bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}, time.Unix(0, d.Before)
+	e.Decision = d.Seq
+	if e.Keys, err = g.keys.Destroy(ctx, channel, subjects.SealedPayload, before); err != nil {
+		return e, err
+	}
+	if d.Event == bcp.EraseAll {
+		if e.RawKeys, err = g.keys.Destroy(ctx, channel, subjects.SealedRaw, before); err != nil {
+			return e, err
+		}
+	}
+	if g.config.Snapshots != nil {
+		// Made behind the erasure, it has nothing of those days; those before may.
+		if err := errors.Join(g.makeSnapshot(ctx, config), g.config.Snapshots.RemoveBefore(d.Seq)); err != nil {
+			return e, err
+		}
+	}
+	if channel.Controller == "" {
+		return e, nil
+	}
+	// What the projector has read before it may still write.
+	if err := jetstream.Projected(ctx, js, d.Seq); err != nil {
+		return e, err
+	}
+	first, err := jetstream.FirstAt(ctx, js, before)
+	if err == nil {
+		e.Validated, err = jetstream.EraseValidated(ctx, js, channel, first)
+	}
+	return e, err
+}

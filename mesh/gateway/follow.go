@@ -1,0 +1,71 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/jetstream"
+)
+
+// Follow makes snapshots of a journal that another gateway writes, until ctx ends, so
+// that whoever takes over has little to read: at once, and then every minute where
+// there is more to read. Of config it needs State, Connect, Snapshots and Logger. It
+// leaves one snapshot, so that what was erased is in none that is older than that.
+func Follow(ctx context.Context, config Config) {
+	var seen uint64
+	for {
+		var err error
+		if seen, err = follow(ctx, config, seen); err != nil && ctx.Err() == nil {
+			config.Logger.Warn("following the journal", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(max(config.snapshotPause(), leastFollow)):
+		}
+	}
+}
+
+// leastFollow is the least time between two snapshots of one that follows.
+const leastFollow = time.Second
+
+// follow makes a snapshot where the journal has more than was seen, and returns what
+// it has seen.
+func follow(ctx context.Context, config Config, seen uint64) (uint64, error) {
+	conn, err := config.Connect()
+	if err != nil {
+		return seen, err
+	}
+	defer conn.Close()
+	js, err := natsjs.New(conn)
+	if err != nil {
+		return seen, err
+	}
+	stream, err := js.Stream(ctx, jetstream.CommitStream)
+	if errors.Is(err, natsjs.ErrStreamNotFound) { // nobody has served yet
+		return seen, nil
+	}
+	if err != nil || stream.CachedInfo().State.LastSeq == seen {
+		return seen, err
+	}
+	// The keys are read anew each time: some may be destroyed.
+	g := &Gateway{config: config, log: config.Logger, js: js, keys: jetstream.NewSealingKeys(js)}
+	journal, err := jetstream.OpenJournal(ctx, js, config.Shard)
+	if err != nil {
+		return seen, err
+	}
+	begun := time.Now()
+	r, err := g.replay(ctx, journal, config.State, nil)
+	if err != nil {
+		return seen, err
+	}
+	if r.read > 0 {
+		if err := g.writeSnapshot(r.state, journal.Last(), begun); err != nil {
+			return seen, err
+		}
+	}
+	return journal.Last(), config.Snapshots.RemoveBefore(r.state.Last())
+}

@@ -1,0 +1,80 @@
+package gateway_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/gateway"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// A second connection of a Reader gets the list of subscriptions and the open
+// queries also where the first, which acknowledges for it, is quicker than it
+// listens.
+//
+// covers P9.3, P9.5, A-RECONN
+func TestSecondConnectionIsGreeted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var clock atomic.Int64
+	clock.Store(time.Now().UnixNano())
+	g := b.start(t, func(c *gateway.Config) { c.Now = func() time.Time { return time.Unix(0, clock.Load()) } })
+	main, first := b.agent(t, "main"), b.agent(t, "mailer")
+	acknowledged := make(chan struct{}, 1024)
+	if _, err := first.Subscribe(subjects.DeliveriesOf(bcp.RoleReader, "mailer"), func(m *nats.Msg) {
+		if m.Respond(nil) == nil {
+			acknowledged <- struct{}{}
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	queries := first.Queries(t)
+	// await waits until something comes, and lets so much time pass each moment.
+	await := func(what string, step time.Duration, came func() bool) {
+		t.Helper()
+		for late := time.Now().Add(meshtest.Patience); !came(); time.Sleep(time.Millisecond) {
+			if time.Now().After(late) {
+				t.Fatalf("there is no %s", what)
+			}
+			clock.Add(int64(step))
+		}
+	}
+	took := func() bool {
+		select {
+		case <-acknowledged:
+			return true
+		default:
+			return false
+		}
+	}
+	await("list for the first", time.Millisecond, took)
+	id := main.Accepted(t, "mailer", askUrgent)
+	if got := queries.Next(t); got.Text("query_id") != string(id) {
+		t.Fatalf("got %s", got.JSON)
+	}
+	for took() {
+	}
+
+	second := b.agent(t, "mailer")
+	g.wait(t, 2, func(d *bcp.Decision) bool { return d.Kind == bcp.KindConnect && d.Agent == "mailer" })
+	// However long the acknowledgement takes, it comes early: the clock stands.
+	await("list after the second came", 0, took)
+	main.Accepted(t, "mailer", askUrgent) // by now the gateway has seen the acknowledgement
+	lists, open := make(chan *nats.Msg, 1024), make(chan *nats.Msg, 1024)
+	for pattern, to := range map[string]chan *nats.Msg{subjects.DeliveriesOf(bcp.RoleReader, "mailer"): lists, subjects.QueriesOf("mailer"): open} {
+		if _, err := second.ChanSubscribe(pattern, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := second.FlushTimeout(meshtest.Patience); err != nil {
+		t.Fatal(err)
+	}
+	clock.Add(int64(100 * time.Millisecond)) // less than the gateway's patience
+	await("list for the second", 0, func() bool { return len(lists) > 0 })
+	await("open query for the second", time.Millisecond, func() bool { return len(open) > 0 })
+}

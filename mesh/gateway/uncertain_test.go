@@ -1,0 +1,157 @@
+package gateway_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh/gateway"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// stored is the newest record of the journal.
+func (b *bench) stored(t *testing.T) uint64 {
+	t.Helper()
+	stream, err := b.js.Stream(t.Context(), jetstream.CommitStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream.CachedInfo().State.LastSeq
+}
+
+// unacknowledged has the record stored that tell makes the gateway write, and not
+// acknowledged.
+func (b *bench) unacknowledged(t *testing.T, tell func()) {
+	t.Helper()
+	b.silent(t, true)
+	before, deadline := b.stored(t), time.Now().Add(meshtest.Patience)
+	tell()
+	for b.stored(t) == before {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing was stored")
+		}
+	}
+	b.silent(t, false)
+}
+
+// What the server tells of agents is recorded once, and what is counted too, also where
+// the record was stored and nobody acknowledged it; and then it has its effect, as if it
+// had been. So it is where a snapshot has that record already.
+//
+// covers P11.1, P4.5, P4.7, P4.6
+func TestStoredEventsAreRecordedOnce(t *testing.T) {
+	t.Parallel()
+	for name, snapped := range map[string]bool{"read again": false, "in a snapshot": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			snapshots := jetstream.NewSnapshots(t.TempDir())
+			kept := func(c *gateway.Config) { c.Snapshots = snapshots }
+			g := b.start(t, kept)
+			mailer, operator := b.agent(t, "mailer"), b.operator(t)
+			alerts := operator.Listen(t, subjects.Alerts())
+			g.wait(t, 2, of(bcp.KindConnect))
+
+			var main *meshtest.Agent
+			var recorded atomic.Int32
+			for i, tell := range []func(){
+				func() { main = b.agent(t, "main") },
+				func() { g.Process("mailer", bcp.ProcessEnded, "exit status 1") },
+				func() { g.Alert(bcp.AlertDiskLow) },
+				func() { g.Denied("mailer", bcp.RoleReader, "publish a", 3) },
+				func() {
+					g.Credential(gateway.Change{Act: bcp.CredentialRevoked, Agent: "mailer", Key: "U", Recorded: func() { recorded.Add(1) }})
+				},
+			} {
+				b.unacknowledged(t, tell)
+				if snapped {
+					b.follow(t, snapshots, kept)
+				}
+				g.Unwritten("the test says so")
+				if err := pushUntilAccepted(mailer.Conn, fmt.Sprint("p", i)); err != nil { // behind what is decided again
+					t.Fatal(err)
+				}
+			}
+			alerts.NextOf(t, meshtest.With("alert", bcp.AlertDiskLow))
+			if n := recorded.Load(); n != 1 {
+				t.Errorf("told %d times that the revocation is recorded", n)
+			}
+			left := make(chan []string, 1)
+			g.Waiting("main", func(ids []string) { left <- ids })
+			main.Close()
+			select {
+			case <-left:
+			case <-time.After(meshtest.Patience):
+				t.Error("main is connected for ever")
+			}
+			if err := g.Stop(); err != nil {
+				t.Error(err)
+			}
+			j := b.journal(t)
+			for kind, want := range map[bcp.DecisionKind]int{bcp.KindConnect: 3, bcp.KindProcess: 1, bcp.KindAlert: 1, bcp.KindViolation: 1, bcp.KindCredential: 1} {
+				if n := j.Kinds[uint64(kind)]; n != want {
+					t.Errorf("%d records of kind %v, not %d", n, kind, want)
+				}
+			}
+			if !slices.IsSortedFunc(g.decisions, func(a, b bcp.Decision) int { return int(a.Seq) - int(b.Seq) }) || len(g.decisions) != j.Decisions {
+				t.Errorf("told of %d decisions, of %d", len(g.decisions), j.Decisions)
+			}
+		})
+	}
+}
+
+// A query that is stored although nobody acknowledged it wakes the command of its Reader.
+//
+// covers P9.4, P11.1
+func TestStoredQueryWakesItsReader(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	woken := make(chan bcp.AgentName, 100)
+	g := b.start(t, func(c *gateway.Config) { c.Wake = func(agent bcp.AgentName) { woken <- agent } })
+	main := b.agent(t, "main")
+	g.wait(t, 1, of(bcp.KindConnect))
+	b.unacknowledged(t, func() {
+		if err := main.Conn.Publish(subjects.Ask("main", "mailer"), []byte(askUrgent)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	g.Unwritten("the test says so")
+	select {
+	case agent := <-woken:
+		if agent != "mailer" {
+			t.Errorf("%s was woken", agent)
+		}
+	case <-time.After(meshtest.Patience):
+		t.Error("nobody was woken")
+	}
+}
+
+// follow makes a snapshot of the whole journal.
+func (b *bench) follow(t *testing.T, snapshots *jetstream.Snapshots, change func(*gateway.Config)) {
+	t.Helper()
+	before, _, err := snapshots.Newest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	config := b.config()
+	change(&config)
+	go func() { defer close(ended); gateway.Follow(ctx, config) }()
+	for deadline := time.Now().Add(meshtest.Patience); ; time.Sleep(time.Millisecond) {
+		if newest, _, err := snapshots.Newest(); err == nil && newest > before {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("there is no snapshot")
+		}
+	}
+	cancel()
+	<-ended
+}

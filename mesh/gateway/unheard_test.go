@@ -1,0 +1,86 @@
+package gateway_test
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/mesh/gateway"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// A Controller that takes a while to subscribe hears what waits for it, deliveries and
+// prompts, within another such while: also on a new connection, however long it did not
+// listen on the one before. While it does not, little is sent.
+//
+// covers P9.1, P9.4, A-RECONN
+func TestLateSubscriberHearsSoon(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	begin := time.Date(2030, 1, 1, 11, 59, 0, 0, time.UTC)
+	schedule := "\ncron_schedules: [{schedule: \"0 12 * * *\", message: \"Ask for news.\"}]\nbcp_channels"
+	b.definition = meshtest.Parse(t, map[string]string{
+		"main.md": strings.Replace(mainFile, "\nbcp_channels", schedule, 1), "mailer.md": mailerFile,
+	})
+	var clock atomic.Int64
+	clock.Store(begin.UnixNano())
+	g := b.start(t, func(c *gateway.Config) {
+		c.Now, c.State.Schedules = func() time.Time { return time.Unix(0, clock.Load()) }, definition.ParseSchedule
+	})
+	mailer := b.agent(t, "mailer")
+	if err := pushUntilAccepted(mailer.Conn, "p"); err != nil {
+		t.Fatal(err)
+	}
+	clock.Add(int64(time.Minute))
+
+	// pass lets time pass, until it is up or something has come. Each answer to main comes
+	// behind what was sent to it before, and behind the server's word that nobody listened.
+	pass := func(main *meshtest.Agent, d time.Duration, came func() bool) (passed time.Duration) {
+		t.Helper()
+		const tick = 20 * time.Millisecond
+		for ; passed < d && !came(); passed += tick {
+			clock.Add(int64(tick))
+			for range 3 {
+				main.Request(t, subjects.Session("main"), `{"verb":"channels"}`)
+			}
+		}
+		return passed
+	}
+	never := func() bool { return false }
+	first := b.agent(t, "main")
+	g.wait(t, 1, of(bcp.KindPrompt))
+	pass(first, 30*time.Second, never)
+	first.Close()
+	g.wait(t, 1, of(bcp.KindDisconnect))
+
+	main := b.agent(t, "main")
+	g.wait(t, 3, of(bcp.KindConnect))
+	const late = 2 * time.Second
+	pass(main, late, never)
+	var sendings [2]atomic.Int64 // of the delivery and of the prompt, both from 1
+	if _, err := main.Conn.Subscribe(subjects.DeliveriesOf(bcp.RoleController, "main"), func(m *nats.Msg) {
+		s, err := subjects.Parse(m.Reply)
+		if err != nil {
+			t.Error(err)
+		}
+		i := 0
+		if strings.Contains(string(m.Data), "Ask for news.") {
+			i = 1
+		}
+		sendings[i].CompareAndSwap(0, int64(s.Attempt)+1)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	passed := pass(main, late, func() bool { return sendings[0].Load() > 0 && sendings[1].Load() > 0 })
+	for i, what := range []string{"delivery", "prompt"} {
+		if n := sendings[i].Load(); n == 0 || n > 60 {
+			t.Errorf("%v after it subscribed, it has the %s of sending %d (0 is none)", passed, what, n)
+		}
+	}
+}

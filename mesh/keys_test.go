@@ -1,0 +1,152 @@
+package mesh_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+)
+
+// The operator's keys and those of this process are replaced in the middle of what
+// agents say. The server begins again, the agents come back with the same
+// credentials, and nothing is lost or comes twice. Who has the old keys cannot sign
+// anything that the server takes.
+//
+// covers A-RECONN, P4.5, P9.1, P11.1
+func TestOperatorIsReplacedUnderTraffic(t *testing.T) {
+	t.Parallel()
+	files := pair(1_000_000)
+	files["mesh.yaml"] = "max_refusals: 6000/m\n"
+	m := meshtest.Start(t, files)
+	store, owner := keysOf(t, m), operator(t, m)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*meshtest.Patience)
+	defer cancel()
+	all := startTraffic(ctx, t, m, sdk(t, m, "main"), sdk(t, m, "mailer"))
+	for i, rotate := range []func() error{
+		func() error { return store.RotateOperator(false) },
+		func() error { return store.RotateOperator(true) },
+		func() error { return store.RotateAccount(accounts.Core, 0) },
+	} {
+		if err := rotate(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := owner.ApplyCredentials(ctx); err != nil {
+			t.Fatal(err)
+		}
+		// Both are back before the next one.
+		for _, name := range []bcp.AgentName{"main", "mailer"} {
+			m.WaitCount(t, i+2, by(bcp.KindConnect, name))
+		}
+	}
+	all.check(ctx, t, m)
+	for act, want := range map[bcp.CredentialAct]int{bcp.CredentialOperator: 2, bcp.CredentialIdentity: 1, bcp.CredentialAccount: 1} {
+		if n := m.Count(credentialAct(act, "")); n != want {
+			t.Errorf("%d records of %s, want %d", n, act, want)
+		}
+	}
+}
+
+// All signing keys of agents are replaced in the middle of what they say. Files that
+// the old ones signed are good until the overlap ends and not after; agents that are
+// given new ones meanwhile lose nothing.
+//
+// covers A-REVOKED, A-RECONN, P4.5, P9.1, P11.1
+func TestKeysOfAgentsAreReplacedUnderTraffic(t *testing.T) {
+	t.Parallel()
+	files := pair(1_000_000)
+	files["mesh.yaml"] = "max_refusals: 6000/m\n"
+	m := meshtest.Start(t, files)
+	store, owner := keysOf(t, m), operator(t, m)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*meshtest.Patience)
+	defer cancel()
+	old := map[bcp.AgentName]accounts.Creds{"main": issued(t, store, "main", bcp.RoleController), "mailer": issued(t, store, "mailer", bcp.RoleReader)}
+	clients := map[bcp.AgentName]*agents.Connection{}
+	folder := t.TempDir()
+	for name, creds := range old {
+		file := filepath.Join(folder, string(name))
+		if err := creds.WriteFile(file); err != nil {
+			t.Fatal(err)
+		}
+		c, err := agents.Connect(ctx, m.URL(), agents.CredsFile(file), agents.Options{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		clients[name] = c
+	}
+	all := startTraffic(ctx, t, m, clients["main"], clients["mailer"])
+	end := time.Now().Add(4 * time.Second)
+	if err := errors.Join(store.RotateAccount(accounts.Readers, 4*time.Second), store.RotateAccount(accounts.Controllers, 4*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := owner.ApplyCredentials(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if time.Now().Before(end) {
+		if _, err := dial(t, m, "mailer", old["mailer"]); err != nil && time.Now().Before(end) {
+			t.Errorf("in the overlap: %v", err)
+		}
+	}
+	for name, creds := range old {
+		next, err := store.Rotate(creds.PublicKey, time.Hour, 0)
+		if errors.Is(err, accounts.ErrNoUser) { // a machine that is slow: the overlap has ended
+			next, err = store.Issue(name, 0, 0)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := next.ReplaceFile(filepath.Join(folder, string(name))); err != nil {
+			t.Fatal(err)
+		}
+		m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindConnect && d.Key == next.PublicKey })
+	}
+	for name, creds := range old {
+		for deadline := time.Now().Add(meshtest.Patience); ; {
+			if _, err := dial(t, m, name, creds); errors.Is(err, nats.ErrAuthorization) {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the old ones of %s are taken behind the overlap", name)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+	all.check(ctx, t, m)
+	if n := m.Count(credentialAct(bcp.CredentialScope, "")); n != 2 {
+		t.Errorf("%d records of agents' keys", n)
+	}
+}
+
+// Keys that are replaced while the mesh rests hold when it starts: what the old ones
+// signed is refused, what the new ones sign is taken, and the audit shows it.
+//
+// covers A-REVOKED, P11.1
+func TestKeysAreReplacedWhileTheMeshRests(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(100))
+	store := keysOf(t, m)
+	old := issued(t, store, "mailer", bcp.RoleReader)
+	m.Stop(t)
+	if err := store.RotateAll(true, 0); err != nil {
+		t.Fatal(err)
+	}
+	fresh := issued(t, store, "mailer", bcp.RoleReader)
+	m.Start(t)
+	if _, err := dial(t, m, "mailer", old); !errors.Is(err, nats.ErrAuthorization) {
+		t.Errorf("the old ones: %v", err)
+	}
+	if _, err := dial(t, m, "mailer", fresh); err != nil {
+		t.Error(err)
+	}
+	for _, act := range []bcp.CredentialAct{bcp.CredentialOperator, bcp.CredentialIdentity, bcp.CredentialAccount, bcp.CredentialScope} {
+		m.Wait(t, credentialAct(act, ""))
+	}
+}

@@ -1,0 +1,36 @@
+package mesh
+
+import (
+	"context"
+	"fmt"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh/gateway"
+)
+
+// Reconcile adds up the journal of a state folder again and compares it with the
+// ledger there and with the state that the journal makes under the definitions.
+// No mesh may run on it: the error wraps [server.ErrInUse] then. Keys say how sealed
+// keys are opened.
+func Reconcile(ctx context.Context, state string, def *bcp.Mesh, version string, keys ...accounts.OpenOption) (r bcp.Reconciliation, err error) {
+	err = withStreams(ctx, state, def, keys, func(js natsjs.JetStream) error {
+		journal, err := jetstream.OpenJournal(ctx, js, 0)
+		if err != nil {
+			return err
+		}
+		made, err := gateway.Replay(ctx, journal, basesOf(state), jetstream.NewSealingKeys(js), configOf(def, version))
+		if err != nil {
+			return err
+		}
+		r, err = jetstream.Reconcile(ctx, js, basesOf(state), 0, made.Pools())
+		return err
+	})
+	if err != nil {
+		return r, fmt.Errorf("reconcile: %w", err)
+	}
+	return r, nil
+}

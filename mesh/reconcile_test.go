@@ -1,0 +1,138 @@
+package mesh_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// The books of a mesh that works agree at every moment at which somebody asks,
+// also when two ask at once; and so do those of one that rests, until somebody
+// changes the ledger.
+//
+// covers P4.5, P11.1
+func TestBooksAgree(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(100_000))
+	main, mailer := connect(t, m)
+	operator := m.Connect(t, bcp.Operator, bcp.RoleOperator)
+	begun, stop := make(chan struct{}), make(chan struct{})
+	var busy sync.WaitGroup
+	busy.Go(func() {
+		for n := range 4000 { // below what refuses for want of room
+			if n == 1 {
+				close(begun)
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if _, err := mailer.Conn.Request(subjects.Push("mailer", "main", "alerts"), []byte(meshtest.PushText("main", "alerts", `{"urgent":true}`, "")), meshtest.Patience); err != nil {
+				t.Error(err)
+				return
+			}
+			if _, err := main.Conn.Request(subjects.Ask("main", "mailer"), []byte(askUrgent), meshtest.Patience); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	reconcile := func() (r bcp.Reconciliation) {
+		reply, err := operator.Conn.Request(subjects.Control(bcp.ControlReconcile), []byte("{}"), meshtest.Patience)
+		if err == nil {
+			err = json.Unmarshal(reply.Data, &r)
+		}
+		if err != nil {
+			t.Errorf("%v: %s", err, reply.Data)
+		}
+		return r
+	}
+	<-begun
+	last := uint64(0)
+	for range 5 {
+		var asking sync.WaitGroup
+		for range 2 {
+			asking.Go(func() {
+				r := reconcile()
+				if len(r.Differences) > 0 || r.Decisions == 0 || len(r.Pools) != 1 {
+					t.Errorf("%+v", r)
+				}
+			})
+		}
+		asking.Wait()
+		r := reconcile()
+		if r.Decisions < last || r.Lines == 0 {
+			t.Errorf("%d decisions and %d lines, after %d", r.Decisions, r.Lines, last)
+		}
+		last = r.Decisions
+	}
+	close(stop)
+	busy.Wait()
+	m.Stop(t)
+
+	offline := func() bcp.Reconciliation {
+		ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
+		defer cancel()
+		r, err := mesh.Reconcile(ctx, m.State, m.Definition, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if r := offline(); len(r.Differences) > 0 || r.Decisions < last {
+		t.Errorf("at rest: %+v", r)
+	}
+	js, end := m.Streams(t)
+	line, err := bcp.EncodeLedgerLine(bcp.LedgerLine{Seq: 1, Controller: "main", Reader: "mailer"})
+	if err == nil {
+		_, err = js.Publish(t.Context(), subjects.Ledger("main", "mailer"), line)
+	}
+	end()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := offline(); len(r.Differences) != 1 || r.Differences[0].Where != bcp.BookLedger {
+		t.Errorf("with a line that nobody decided: %+v", r)
+	}
+}
+
+// An operator hears a forecast of each channel, and nobody else may ask.
+//
+// covers P4.2, P4.4
+func TestForecastOverTheMesh(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(100))
+	operator := m.Connect(t, bcp.Operator, bcp.RoleOperator)
+	main, _ := connect(t, m)
+	var list struct{ Forecasts []bcp.Forecast }
+	ask := func() bcp.Forecast {
+		t.Helper()
+		reply, err := operator.Conn.Request(subjects.Control(bcp.ControlForecast), []byte("{}"), meshtest.Patience)
+		if err == nil {
+			err = json.Unmarshal(reply.Data, &list, json.MatchCaseInsensitiveNames(true))
+		}
+		if err != nil || len(list.Forecasts) != 1 {
+			t.Fatalf("%v: %+v", err, list)
+		}
+		return list.Forecasts[0]
+	}
+	before := ask()
+	main.Accepted(t, "mailer", askUrgent)
+	after := ask()
+	if b, a := before.Queries.Fits[0], after.Queries.Fits[0]; b.Times != 100 || a.Times != 99 || a.Until != bcp.CheckBudget {
+		t.Errorf("before %+v, after %+v", b, a)
+	}
+	records := m.Count(func(*bcp.Decision) bool { return true })
+	ask()
+	if n := m.Count(func(*bcp.Decision) bool { return true }); n != records {
+		t.Errorf("asking for a forecast made %d records", n-records)
+	}
+}

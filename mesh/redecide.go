@@ -1,0 +1,263 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"sync"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+)
+
+// RedecideOptions say what is decided again, and by what.
+type RedecideOptions struct {
+	// Definition is what the decisions are made by; Version names the program that
+	// makes them. Both are required.
+	Definition *bcp.Mesh
+	Version    string
+	// Since and Until are the first moment and the one behind the last; zero
+	// means no limit. Channel, if set, is the only one that is looked at, and the
+	// zero channel stands for what belongs to none.
+	Since, Until time.Time
+	Channel      *bcp.ChannelKey
+	// Each is called with every decision of the journal up to Until, in order. The
+	// result is the zero one where the decision is not made again, or not asked
+	// for. An error ends it.
+	Each func(*bcp.Decision, bcp.Redecision) error
+	// Progress, if set, is called with the records that are done, and all of them.
+	Progress func(done, all uint64)
+	// Keys say how sealed keys of a state folder are opened.
+	Keys []accounts.OpenOption
+}
+
+func (o *RedecideOptions) wants(d *bcp.Decision) bool {
+	key, _ := d.Channel()
+	return !d.At().Before(o.Since) && (o.Channel == nil || *o.Channel == key)
+}
+
+// Redecide makes the decisions about recorded messages again and compares them
+// (PROTOCOL P11.3). No mesh may run on the state folder: the error wraps
+// [server.ErrInUse] then. A truncated journal is decided again from its base on:
+// the error wraps [bcp.ErrDefinitions] where the definitions want to know more than
+// that knows. def are its own definitions, and may be nil. Nothing
+// that the folder knows is changed. The digest is of what decides: decisions that
+// bear it as their context were made by the same.
+func Redecide(ctx context.Context, state string, def *bcp.Mesh, o RedecideOptions) (by bcp.Digest, err error) {
+	err = withStreams(ctx, state, def, o.Keys, func(js natsjs.JetStream) (err error) {
+		by, err = redecide(ctx, o, recordsUnder(jetstream.JournalRecords(js), jetstream.NewSealingKeys(js)), baseIn(ctx, state))
+		return err
+	})
+	if err != nil {
+		return bcp.Digest{}, fmt.Errorf("decide again: %w", err)
+	}
+	return by, nil
+}
+
+// RedecideRunning is [Redecide] of the journal of a mesh that runs on a state
+// folder, up to the last record that there is, as somebody else reads it and gives
+// its keys.
+func RedecideRunning(ctx context.Context, state string, records jetstream.Records, keys jetstream.KeyGiver, o RedecideOptions) (bcp.Digest, error) {
+	by, err := redecide(ctx, o, recordsUnder(records, jetstream.GivenSealingKeys(keys)), baseIn(ctx, state))
+	if err != nil {
+		return bcp.Digest{}, fmt.Errorf("decide again: %w", err)
+	}
+	return by, nil
+}
+
+func recordsUnder(records jetstream.Records, keys *jetstream.SealingKeys) recordReader {
+	return func(ctx context.Context, next nextRecord) error {
+		done := uint64(0)
+		return records(ctx, func(decisions [][]byte, left uint64) error {
+			done++
+			return next(keys, decisions, done, done+left)
+		})
+	}
+}
+
+func baseIn(ctx context.Context, state string) baseReader {
+	return func(begin jetstream.Beginning) (jetstream.Snapshot, error) {
+		base, _, err := basesOf(state).Read(ctx, begin)
+		return base, err
+	}
+}
+
+// RedecideBackup is [Redecide] of the journal in a backup, all of which is checked
+// first.
+func RedecideBackup(ctx context.Context, from io.ReadSeeker, o RedecideOptions) (by bcp.Digest, err error) {
+	var keys *jetstream.SealingKeys // behind the journal, in the backup of a cluster
+	var base jetstream.BaseFile
+	m, err := jetstream.ReadBackup(from, jetstream.Restoring{
+		File: func(name string, content []byte) error {
+			if path.Dir(name) == jetstream.BaseFolder {
+				base = jetstream.BaseFile{Name: name, Content: content}
+			}
+			return nil
+		},
+		Keys: func(stored []jetstream.StoredKey) (err error) {
+			keys, err = jetstream.SealingKeysOf(stored)
+			return err
+		},
+	})
+	if err == nil && keys == nil {
+		err = fmt.Errorf("%w: it has no sealing keys", jetstream.ErrBackup)
+	}
+	if err == nil {
+		_, err = from.Seek(0, io.SeekStart)
+	}
+	if err == nil {
+		by, err = redecide(ctx, o, func(_ context.Context, next nextRecord) error {
+			done := uint64(0)
+			_, err := jetstream.ReadBackup(from, jetstream.Restoring{Record: func(decisions [][]byte) error {
+				done++
+				return next(keys, decisions, done, m.Records)
+			}})
+			return err
+		}, base.Open)
+	}
+	if err != nil {
+		return bcp.Digest{}, fmt.Errorf("decide again: %w", err)
+	}
+	return by, nil
+}
+
+const (
+	// openTogether is how many decisions are opened by one goroutine, and
+	// openAhead how many such goroutines there are.
+	openTogether = 256
+	openAhead    = 8
+)
+
+// opening is a part of the journal that is being decoded and opened.
+type opening struct {
+	records   [][]byte
+	done, all uint64
+	recorded  []bcp.Recorded
+	err       error
+	ready     chan struct{}
+}
+
+// recordReader calls next with each record of a journal: the keys that it is
+// sealed under, its decisions, and how many records are done and are there.
+type (
+	recordReader func(ctx context.Context, next nextRecord) error
+	nextRecord   func(keys *jetstream.SealingKeys, decisions [][]byte, done, all uint64) error
+	// baseReader returns the base that a truncated journal begins behind.
+	baseReader func(jetstream.Beginning) (jetstream.Snapshot, error)
+)
+
+var errUntil = errors.New("the rest is not asked for")
+
+// redecide decides in the order of the journal, while what comes next is opened.
+func redecide(ctx context.Context, o RedecideOptions, read recordReader, base baseReader) (by bcp.Digest, err error) {
+	redecider, err := bcp.NewRedecider(configOf(o.Definition, o.Version))
+	if err != nil {
+		return by, err
+	}
+	first := true
+	ctx, cancel := context.WithCancelCause(ctx)
+	parts := make(chan *opening, openAhead)
+	var work sync.WaitGroup
+	defer work.Wait()
+	defer cancel(errUntil)
+	var readErr error // before parts is closed
+	work.Go(func() {
+		defer close(parts)
+		readErr = readParts(ctx, parts, &work, read)
+	})
+	for part := range parts {
+		<-part.ready
+		if part.err != nil {
+			return by, part.err
+		}
+		for i := range part.recorded {
+			rec := &part.recorded[i]
+			if first && rec.Decision.Seq > 1 {
+				if redecider, err = redeciderBehind(&rec.Decision, o, base); err != nil {
+					return by, err
+				}
+			}
+			first = false
+			if !o.Until.IsZero() && !rec.Decision.At().Before(o.Until) {
+				return redecider.Context(), nil
+			}
+			result, err := redecider.Next(rec, o.wants(&rec.Decision))
+			if err == nil {
+				err = o.Each(&rec.Decision, result)
+			}
+			if err != nil {
+				return by, err
+			}
+		}
+		if o.Progress != nil {
+			o.Progress(part.done, part.all)
+		}
+	}
+	return redecider.Context(), readErr
+}
+
+// redeciderBehind returns the one for a truncated journal, whose first decision is
+// d.
+func redeciderBehind(d *bcp.Decision, o RedecideOptions, base baseReader) (*bcp.Redecider, error) {
+	begin, err := jetstream.BeginningWith(d)
+	if err != nil {
+		return nil, err
+	}
+	snapshot, err := base(begin)
+	if err != nil {
+		return nil, err
+	}
+	redecider, err := bcp.NewRedeciderBehind(configOf(o.Definition, o.Version), snapshot.Checkpoint)
+	if err != nil {
+		err = fmt.Errorf("%w; the journal was truncated behind decision %d", err, begin.Decision)
+	}
+	return redecider, err
+}
+
+// readParts sends the journal in parts, each of which a goroutine of its own opens.
+func readParts(ctx context.Context, parts chan<- *opening, work *sync.WaitGroup, read recordReader) error {
+	part := &opening{}
+	var keys *jetstream.SealingKeys
+	send := func() error {
+		p := part
+		p.ready = make(chan struct{})
+		part = &opening{}
+		work.Go(func() {
+			defer close(p.ready)
+			p.open(ctx, keys)
+		})
+		select {
+		case parts <- p:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	err := read(ctx, func(k *jetstream.SealingKeys, decisions [][]byte, done, all uint64) error {
+		keys = k
+		part.records, part.done, part.all = append(part.records, decisions...), done, all
+		if len(part.records) < openTogether {
+			return ctx.Err()
+		}
+		return send()
+	})
+	if err == nil && len(part.records) > 0 {
+		err = send()
+	}
+	return err
+}
+
+func (p *opening) open(ctx context.Context, keys *jetstream.SealingKeys) {
+	p.recorded = make([]bcp.Recorded, len(p.records))
+	for i, record := range p.records {
+		if p.recorded[i], p.err = keys.Recorded(ctx, record); p.err != nil {
+			return
+		}
+	}
+}

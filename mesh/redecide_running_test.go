@@ -1,0 +1,175 @@
+package mesh_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// journalOf is the journal as the operator reads it.
+func journalOf(o *agents.Operator) jetstream.Records {
+	return func(ctx context.Context, each func([][]byte, uint64) error) error {
+		for r, err := range o.Journal(ctx, 0) {
+			if err != nil {
+				return err
+			}
+			decisions, err := jetstream.DecodeRecord(r.Data)
+			if err == nil {
+				err = each(decisions, r.Pending)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func redecideRunning(t *testing.T, m *meshtest.Mesh, def *bcp.Mesh) *compared {
+	t.Helper()
+	c := &compared{count: map[bcp.Comparison]int{}}
+	o := operator(t, m)
+	if _, err := mesh.RedecideRunning(t.Context(), m.State, journalOf(o), o.Key, mesh.RedecideOptions{Definition: def, Version: "test", Each: c.each}); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// A mesh is decided again while it runs as when it rests: whole, and truncated,
+// where the base stands for what is cut off; and so is a backup of that. By the
+// definitions that decided nothing differs, by others what does.
+//
+// covers P11.3, P4.5
+func TestRedecideRunningAndTruncated(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(1000))
+	pushes := func() {
+		mailer := reader(t, m, "mailer")
+		mailer.Push(t, "main", "notes", `{"note":"four words are there"}`, "")
+		mailer.Push(t, "main", "notes", `{"note":"two words"}`, "")
+		m.Settle(t)
+	}
+	pushes()
+	fewer := meshtest.Parse(t, pair(1000))
+	notes := slices.IndexFunc(fewer.Channels[0].Subscriptions, func(s bcp.Subscription) bool { return s.ID == "notes" })
+	fewer.Channels[0].Subscriptions[notes].Spec.Questions[0].MaxWords = 3
+	fewer.Files[0].SHA256[0]++
+	want := []string{"push P3.3 verdict false", "push P4.1 charge false"}
+	look := func(name string, of func(*bcp.Mesh) *compared, same int) {
+		t.Helper()
+		if c := of(m.Definition); c.count[bcp.ComparedSame] != same || len(c.count) != 2 {
+			t.Errorf("%s, the same: %v", name, c.count)
+		}
+		if c := of(fewer); !slices.Equal(c.differs, want) {
+			t.Errorf("%s, fewer words: %v", name, c.differs)
+		}
+	}
+	running := func(def *bcp.Mesh) *compared { return redecideRunning(t, m, def) }
+	look("running", running, 2)
+
+	m.Stop(t)
+	archive(t, m, "first.tar.gz")
+	m.Start(t)
+	pushes()
+	look("running and truncated", running, 2)
+	m.Stop(t)
+	look("truncated", func(def *bcp.Mesh) *compared { return redecide(t, m, def, nil) }, 2)
+	file, _ := backupTo(t, m, "second.tar.gz")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	look("a truncated backup", func(def *bcp.Mesh) *compared {
+		c := &compared{count: map[bcp.Comparison]int{}}
+		if _, err := mesh.RedecideBackup(t.Context(), bytes.NewReader(content), mesh.RedecideOptions{Definition: def, Version: "test", Each: c.each}); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}, 2)
+
+	// What only history could answer is refused, and so is a base that is not it.
+	o := mesh.RedecideOptions{Definition: meshtest.Parse(t, pair(1000)), Version: "test", Each: func(*bcp.Decision, bcp.Redecision) error { return nil }}
+	o.Definition.Channels[0].BudgetWindow *= 2
+	if _, err := mesh.Redecide(t.Context(), m.State, m.Definition, o); !errors.Is(err, bcp.ErrDefinitions) || !strings.Contains(err.Error(), "truncated behind decision") {
+		t.Errorf("a longer window: %v", err)
+	}
+	bases, err := filepath.Glob(filepath.Join(m.State, jetstream.BaseFolder, "*"))
+	if err != nil || len(bases) != 1 {
+		t.Fatal(bases, err)
+	}
+	if err := os.Remove(bases[0]); err != nil {
+		t.Fatal(err)
+	}
+	o.Definition = m.Definition
+	if _, err := mesh.Redecide(t.Context(), m.State, m.Definition, o); !errors.Is(err, jetstream.ErrBase) {
+		t.Errorf("without its base: %v", err)
+	}
+}
+
+// Sealing keys are the operator's. It hears of one that was destroyed, of one that
+// never was, and nothing else is given out.
+//
+// covers P11.4, P11.5
+func TestKeysAreGivenToTheOperator(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(1000))
+	reader(t, m, "mailer").Push(t, "main", "notes", `{"note":"two words"}`, "")
+	day := time.Now().UTC().Format(time.DateOnly)
+	if d := m.Wait(t, meshtest.Of(bcp.KindPush)); d.At().Format(time.DateOnly) != day {
+		day = d.At().Format(time.DateOnly) // of a midnight
+	}
+	o := operator(t, m)
+	for _, sealed := range []subjects.Sealed{subjects.SealedPayload, subjects.SealedRaw} {
+		if k, err := o.Key(t.Context(), subjects.Key("main", "mailer", sealed, day)); err != nil || len(k.Key) != 32 || k.Destroyed {
+			t.Errorf("%s: %d bytes, %v", sealed, len(k.Key), err)
+		}
+	}
+	if k, err := o.Key(t.Context(), subjects.Key("main", "mailer", subjects.SealedRaw, "2020-01-01")); err != nil || len(k.Key) != 0 || k.Destroyed {
+		t.Errorf("a key that never was: %v, %v", k, err)
+	}
+	for _, subject := range []string{"", "nonsense", subjects.All(subjects.KindKey), subjects.Commit(0), subjects.Audit("main", "mailer", "push")} {
+		if _, err := o.Key(t.Context(), subject); !refusedWith(err, bcp.Malformed) {
+			t.Errorf("%q: %v", subject, err)
+		}
+	}
+	// The raw key is destroyed: it is told, and nothing else.
+	m.Stop(t)
+	js, end := m.Streams(t)
+	if n, err := jetstream.NewSealingKeys(js).ExpireRaw(t.Context(), time.Now().AddDate(0, 0, 40), 30*24*time.Hour); err != nil || n == 0 {
+		t.Fatal(n, err)
+	}
+	end()
+	m.Start(t)
+	if k, err := operator(t, m).Key(t.Context(), subjects.Key("main", "mailer", subjects.SealedRaw, day)); err != nil || len(k.Key) != 0 || !k.Destroyed {
+		t.Errorf("a destroyed key: %v, %v", k, err)
+	}
+
+	// Nobody else gets any.
+	subject := subjects.Control(bcp.ControlKey)
+	for name, role := range map[bcp.AgentName]bcp.Role{"main": bcp.RoleController, "mailer": bcp.RoleReader, "operator": bcp.RoleAuditor} {
+		other := m.Connect(t, name, role)
+		before := m.Count(meshtest.Of(bcp.KindViolation))
+		if reply, err := other.Conn.Request(subject, []byte(`{"key":"`+subjects.Key("main", "mailer", subjects.SealedPayload, day)+`"}`), 100*time.Millisecond); err == nil {
+			t.Errorf("%s as %s gets %s", name, role, reply.Data)
+		}
+		m.WaitCount(t, before+1, meshtest.Of(bcp.KindViolation))
+	}
+}
+
+func refusedWith(err error, code bcp.Code) bool {
+	var refused *agents.RefusedError
+	return errors.As(err, &refused) && refused.Code == code
+}

@@ -1,0 +1,170 @@
+package mesh_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
+)
+
+// compared counts how the decisions of a run compare, and lists those that differ.
+type compared struct {
+	count   map[bcp.Comparison]int
+	differs []string
+	seen    int
+}
+
+func (c *compared) each(d *bcp.Decision, r bcp.Redecision) error {
+	c.seen++
+	c.count[r.Comparison]++
+	if r.Comparison == bcp.ComparedDiffers {
+		c.differs = append(c.differs, fmt.Sprintf("%s %s %s %t", d.Kind, r.Rule, r.Aspect, r.Incident))
+	}
+	return nil
+}
+
+func redecide(t *testing.T, m *meshtest.Mesh, def *bcp.Mesh, change func(*mesh.RedecideOptions)) *compared {
+	t.Helper()
+	c := &compared{count: map[bcp.Comparison]int{}}
+	o := mesh.RedecideOptions{Definition: def, Version: "test", Each: c.each}
+	if change != nil {
+		change(&o)
+	}
+	if _, err := mesh.Redecide(t.Context(), m.State, m.Definition, o); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// The journal of a mesh is decided again as it was, under other definitions it is
+// not, and both from the state folder and from a backup. Raw messages that have
+// expired are counted, and a lost key ends it.
+//
+// covers P11.3, P11.4, P11.5
+func TestRedecide(t *testing.T) {
+	t.Parallel()
+	begin := time.Now()
+	m := meshtest.Start(t, pair(1000))
+	main, mailer := controller(t, m, "main"), reader(t, m, "mailer")
+	for n := range 3 {
+		main.Accepted(t, "mailer", askUrgent)
+		mailer.Answer(t, mailer.queries.Next(t), isUrgent)
+		m.WaitCount(t, n+1, meshtest.Of(bcp.KindAnswer))
+	}
+	mailer.Push(t, "main", "notes", `{"note":"four words are there"}`, "")
+	mailer.Push(t, "main", "notes", `{"note":"two words"}`, "")
+	mailer.Push(t, "main", "notes", `{"note":1}`, "")
+	m.Settle(t)
+	key := bcp.ChannelKey{Controller: "main", Reader: "mailer"}
+	none := &compared{}
+	if _, err := mesh.Redecide(t.Context(), m.State, m.Definition, mesh.RedecideOptions{Definition: m.Definition, Each: none.each}); !errors.Is(err, server.ErrInUse) || none.seen > 0 {
+		t.Errorf("while it runs: %v, %d decisions", err, none.seen)
+	}
+	decided, behind := len(m.Decisions()), time.Now()
+	m.Stop(t)
+	const answers = 3 + 3 + 3 // asks, answers, pushes
+	c := redecide(t, m, m.Definition, nil)
+	if c.count[bcp.ComparedSame] != answers || len(c.count) != 2 || c.seen < decided {
+		t.Errorf("the same definitions: %v of %d", c.count, c.seen)
+	}
+
+	fewer := meshtest.Parse(t, pair(1000))
+	notes := slices.IndexFunc(fewer.Channels[0].Subscriptions, func(s bcp.Subscription) bool { return s.ID == "notes" })
+	fewer.Channels[0].Subscriptions[notes].Spec.Questions[0].MaxWords = 3
+	fewer.Files[0].SHA256[0]++
+	want := []string{"push P3.3 verdict false", "push P4.1 charge false"}
+	if c := redecide(t, m, fewer, nil); !slices.Equal(c.differs, want) || c.count[bcp.ComparedSame] != answers-2 {
+		t.Errorf("fewer words: %v %v", c.differs, c.count)
+	}
+	var file bytes.Buffer
+	if _, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c = &compared{count: map[bcp.Comparison]int{}}
+	progress := uint64(0)
+	if _, err := mesh.RedecideBackup(t.Context(), bytes.NewReader(file.Bytes()), mesh.RedecideOptions{Definition: fewer, Version: "test", Each: c.each,
+		Progress: func(done, all uint64) { progress = max(progress, 1000*done/all) }}); err != nil || !slices.Equal(c.differs, want) || progress != 1000 {
+		t.Errorf("a backup: %v %v %d", err, c.differs, progress)
+	}
+	damaged := bytes.Clone(file.Bytes())
+	damaged[len(damaged)/2] ^= 1
+	none = &compared{}
+	if _, err := mesh.RedecideBackup(t.Context(), bytes.NewReader(damaged), mesh.RedecideOptions{Definition: fewer, Each: none.each}); !errors.Is(err, jetstream.ErrBackup) || none.seen > 0 {
+		t.Errorf("a damaged backup: %v, %d decisions", err, none.seen)
+	}
+
+	// Parts of it.
+	for name, part := range map[string]struct {
+		change func(*mesh.RedecideOptions)
+		want   int
+	}{
+		"since now":       {func(o *mesh.RedecideOptions) { o.Since = begin }, answers},
+		"since then":      {func(o *mesh.RedecideOptions) { o.Since = behind }, 0},
+		"until now":       {func(o *mesh.RedecideOptions) { o.Until = begin }, 0},
+		"until then":      {func(o *mesh.RedecideOptions) { o.Until = behind }, answers},
+		"its channel":     {func(o *mesh.RedecideOptions) { o.Channel = &key }, answers},
+		"another channel": {func(o *mesh.RedecideOptions) { o.Channel = &bcp.ChannelKey{Controller: "main", Reader: "main"} }, 0},
+		"no channel":      {func(o *mesh.RedecideOptions) { o.Channel = &bcp.ChannelKey{} }, 0},
+	} {
+		if c := redecide(t, m, m.Definition, part.change); c.count[bcp.ComparedSame] != part.want {
+			t.Errorf("%s: %v", name, c.count)
+		}
+	}
+
+	// What ends it early.
+	enough := errors.New("enough")
+	if _, err := mesh.Redecide(t.Context(), m.State, m.Definition, mesh.RedecideOptions{Definition: fewer,
+		Each: func(*bcp.Decision, bcp.Redecision) error { return enough }}); !errors.Is(err, enough) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := mesh.Redecide(ctx, m.State, m.Definition, mesh.RedecideOptions{Definition: fewer, Each: c.each}); !errors.Is(err, context.Canceled) {
+		t.Errorf("without time: %v", err)
+	}
+
+	// Expired: the specs of the asks are still there, the messages are not.
+	js, end := m.Streams(t)
+	if n, err := jetstream.NewSealingKeys(js).ExpireRaw(t.Context(), begin.AddDate(0, 0, 40), 30*24*time.Hour); err != nil || n == 0 {
+		t.Fatal(n, err)
+	}
+	end()
+	if c := redecide(t, m, fewer, nil); c.count[bcp.ComparedErased] != answers || c.count[bcp.ComparedSame] != 0 {
+		t.Errorf("expired: %v", c.count)
+	}
+	file.Reset()
+	if _, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c = &compared{count: map[bcp.Comparison]int{}}
+	if _, err := mesh.RedecideBackup(t.Context(), bytes.NewReader(file.Bytes()), mesh.RedecideOptions{Definition: fewer, Version: "test", Each: c.each}); err != nil || c.count[bcp.ComparedErased] != answers {
+		t.Errorf("a backup of what has expired: %v %v", err, c.count)
+	}
+
+	// Lost is not expired.
+	js, end = m.Streams(t)
+	stream, err := js.Stream(t.Context(), jetstream.KeyStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := stream.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seq := uint64(1); seq <= info.State.LastSeq; seq++ {
+		_ = stream.DeleteMsg(t.Context(), seq) // some are deleted already
+	}
+	end()
+	if _, err := mesh.Redecide(t.Context(), m.State, m.Definition, mesh.RedecideOptions{Definition: fewer, Version: "test", Each: c.each}); !errors.Is(err, jetstream.ErrKeyLost) {
+		t.Errorf("without its keys: %v", err)
+	}
+}

@@ -1,0 +1,396 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh/cluster"
+	"github.com/bcpmesh/bcpmesh/mesh/gateway"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// Seat is a gateway's place at one shard: it serves it, or stands by. Its methods may be
+// used concurrently.
+type Seat struct {
+	gateway *Gateway
+	shard   int
+	log     hclog.Logger
+	state   string // folder
+	cluster *cluster.Cluster
+	conn    *nats.Conn
+	js      natsjs.JetStream
+	lease   *jetstream.Lease
+
+	onDecision func(*bcp.Decision)
+	onReload   func(*bcp.Mesh)
+
+	whole atomic.Pointer[bcp.Mesh] // the definitions of all shards, as last loaded
+	def   atomic.Pointer[bcp.Mesh] // those of this one, as last served
+	mesh  atomic.Pointer[Mesh]     // nil while it stands by
+
+	mu     sync.Mutex
+	giving context.CancelCauseFunc // ends the term; nil while it stands by
+}
+
+// prepare makes sure that this gateway could serve the shard.
+func (s *Seat) prepare(ctx context.Context, def *bcp.Mesh) error {
+	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
+	defer cancel()
+	s.whole.Store(def)
+	s.def.Store(def.OfShard(s.shard))
+	config := s.gateway.config
+	var err error
+	s.cluster, err = cluster.Connect(ctx, cluster.Config{URL: config.URL, Creds: config.Creds, NATS: config.NATS, Name: config.Name, Shard: s.shard, Logger: s.log.Named("cluster")})
+	if err != nil {
+		return err
+	}
+	if err := s.cluster.Check(ctx, subjects.Permissions(def)); err != nil {
+		return err
+	}
+	if s.conn, err = s.cluster.Gateway(); err != nil {
+		return err
+	}
+	if s.js, err = natsjs.New(s.conn); err != nil {
+		return err
+	}
+	return awaitStreams(ctx, s.js)
+}
+
+func (s *Seat) leave() {
+	if s.conn != nil {
+		s.conn.Close()
+	}
+	if s.cluster != nil {
+		s.cluster.Close()
+	}
+}
+
+// load loads the definitions of the shard.
+func (s *Seat) load() (*bcp.Mesh, error) {
+	def, err := s.gateway.config.Load()
+	if err != nil {
+		return nil, err
+	}
+	s.whole.Store(def)
+	return def.OfShard(s.shard), nil
+}
+
+// notes says that a gateway has the shards that it started with.
+func (s *Seat) notes() []string {
+	if s.whole.Load().Shards() == len(s.gateway.seats) {
+		return nil
+	}
+	return []string{fmt.Sprintf("there are %d shards, and this gateway has seats at %d: they hold from the next start on", s.whole.Load().Shards(), len(s.gateway.seats))}
+}
+
+// check makes sure that the cluster enforces what the definitions of all shards say, as
+// they were last loaded.
+func (s *Seat) check(ctx context.Context, _ *bcp.Mesh) error {
+	return s.cluster.Check(ctx, subjects.Permissions(s.whole.Load()))
+}
+
+// give has the term end in order, where this gateway serves.
+func (s *Seat) give() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.giving != nil {
+		s.giving(errGiven)
+	}
+}
+
+func (s *Seat) setGiving(cancel context.CancelCauseFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.giving = cancel
+}
+
+// errGiven says that a term ended so that another gateway serves.
+var errGiven = errors.New("another gateway is to serve this shard")
+
+// Shard is the number of the shard.
+func (s *Seat) Shard() int { return s.shard }
+
+// Active reports whether this gateway serves the shard.
+func (s *Seat) Active() bool { return s.mesh.Load() != nil }
+
+// Definition is what this gateway serves of the shard or would serve; it must not be
+// changed.
+func (s *Seat) Definition() *bcp.Mesh {
+	if m := s.mesh.Load(); m != nil {
+		return m.Definition()
+	}
+	return s.def.Load()
+}
+
+// Inspect is [Mesh.Inspect] where this gateway serves, and otherwise [ErrStandby].
+func (s *Seat) Inspect(ctx context.Context, f func(*bcp.State)) error {
+	if m := s.mesh.Load(); m != nil {
+		return m.Inspect(ctx, f)
+	}
+	return ErrStandby
+}
+
+// Connected is [Mesh.Connected] where this gateway serves.
+func (s *Seat) Connected() map[bcp.Role]int {
+	if m := s.mesh.Load(); m != nil {
+		return m.Connected()
+	}
+	return nil
+}
+
+// Storage is [Mesh.Storage] where this gateway serves.
+func (s *Seat) Storage() bcp.Storage {
+	if m := s.mesh.Load(); m != nil {
+		return m.Storage()
+	}
+	return bcp.Storage{}
+}
+
+// Shown is [Mesh.Shown] where this gateway serves.
+func (s *Seat) Shown() uint64 {
+	if m := s.mesh.Load(); m != nil {
+		return m.Shown()
+	}
+	return 0
+}
+
+// run serves a term whenever it gets the lease, until ctx ends or the journal turns
+// out to be one that no gateway can serve.
+func (s *Seat) run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		holder, ok := s.await(ctx)
+		if !ok {
+			break
+		}
+		err := s.term(ctx, holder)
+		s.gateway.fleet.left(s.shard, err)
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		if hopeless(err) {
+			s.log.Error("no gateway can serve this journal", "error", err)
+			return err
+		}
+		s.log.Error("the term ended", "error", err)
+		pause := termPause // another may do better
+		switch {
+		case jetstream.Unanswered(err):
+			pause = leaseKept
+		case errors.Is(err, bcp.ErrMoved):
+			pause = movedPause
+		}
+		sleep(ctx, pause)
+	}
+	return nil
+}
+
+// hopeless says that what is wrong is so for every gateway.
+func hopeless(err error) bool {
+	return slices.ContainsFunc([]error{jetstream.ErrRecord, jetstream.ErrLost, jetstream.ErrKeyLost, jetstream.ErrBase, bcp.ErrReplay},
+		func(e error) bool { return errors.Is(err, e) })
+}
+
+// await stands by until the lease is ours. It is false when ctx ends.
+func (s *Seat) await(ctx context.Context) (jetstream.LeaseHolder, bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ticker := time.NewTicker(leaseKept)
+	defer ticker.Stop()
+	freed, stop, err := s.lease.Freed()
+	if err != nil {
+		s.log.Warn("a lease that is given back is not heard of", "error", err)
+	} else {
+		defer func() { _ = stop() }() // the connection may be gone
+	}
+	var following sync.WaitGroup
+	defer following.Wait()
+	defer cancel()
+	following.Go(func() { s.follow(ctx) })
+	told := false
+	var blind time.Time // when nobody could say whose it is
+	for {
+		try, end := context.WithTimeout(ctx, leaseKept)
+		holder := jetstream.LeaseHolder{Gateway: s.gateway.config.Name, Since: time.Now().UTC()}
+		var err error
+		switch {
+		case time.Since(blind) < deferred:
+			if _, err = s.lease.Holder(try); err == nil {
+				err = jetstream.ErrLeaseLost
+			}
+		case !s.gateway.fleet.takes(s.shard, time.Now()):
+			err = jetstream.ErrLeaseLost
+		default:
+			if err = s.lease.Take(try, holder); err != nil {
+				s.gateway.fleet.left(s.shard, nil)
+			}
+		}
+		end()
+		if err == nil {
+			return holder, true
+		}
+		if !errors.Is(err, jetstream.ErrLeaseLost) && ctx.Err() == nil {
+			if blind = time.Now(); !told {
+				s.log.Warn("looking for the lease", "error", err)
+				told = true
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return holder, false
+		case <-freed:
+			blind = time.Time{}
+			s.gateway.fleet.freed(s.shard)
+		case <-ticker.C:
+		}
+	}
+}
+
+// followPause keeps a gateway that takes over at once from reading the journal twice.
+const followPause = 2 * leaseKept
+
+// follow keeps the snapshots of a gateway that stands by close to the journal.
+func (s *Seat) follow(ctx context.Context) {
+	if !sleep(ctx, followPause) {
+		return
+	}
+	def, err := s.load()
+	if err != nil {
+		def = s.def.Load() // whoever edits it is not done
+	}
+	config := s.gateway.config
+	gateway.Follow(ctx, gateway.Config{
+		State: configOf(def, config.Version), Connect: func() (*nats.Conn, error) { return s.cluster.Gateway() },
+		Snapshots: snapshotsOf(s.state), SnapshotEvery: config.SnapshotEvery, Bases: basesOf(s.state).Shared(s.js), Logger: s.log.Named("follower"),
+	})
+}
+
+// term serves for as long as the lease is kept. An error says why the term ended
+// before ctx did.
+func (s *Seat) term(ctx context.Context, holder jetstream.LeaseHolder) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s.setGiving(cancel)
+	defer s.setGiving(nil)
+	keeping := make(chan struct{})
+	go func() {
+		defer close(keeping)
+		if err := s.keep(ctx, holder); err != nil {
+			cancel(err)
+		}
+	}()
+	defer func() {
+		cancel(nil)
+		<-keeping
+		release, end := context.WithTimeout(context.Background(), releaseTimeout)
+		defer end()
+		if failed := s.lease.Release(release); failed != nil {
+			s.log.Info("the lease is not given back", "error", failed)
+		}
+	}()
+	m, err := s.serve(ctx)
+	if err != nil {
+		cause := context.Cause(ctx)
+		return notBegun(cause, errors.Join(err, m.Stop(context.Background())))
+	}
+	s.gateway.fleet.serves()
+	s.mesh.Store(m)
+	s.log.Info("term", "active", true)
+	select {
+	case <-ctx.Done():
+	case <-m.Done():
+	}
+	s.mesh.Store(nil)
+	s.def.Store(m.Definition())
+	if cause := context.Cause(ctx); cause != nil {
+		m.gateway.Unwritten(cause.Error()) // it is not waited for
+	}
+	err = m.Stop(context.Background())
+	s.log.Info("term", "active", false)
+	cause := context.Cause(ctx)
+	if cause != nil && !errors.Is(cause, context.Canceled) && !errors.Is(cause, errGiven) {
+		err = errors.Join(cause, err)
+	}
+	if err == nil && ctx.Err() == nil {
+		err = errGatewayEnded
+	}
+	return err
+}
+
+// notBegun is why a term did not begin, of what ended its context and what came of it:
+// nothing where it was given back, so that the gateway is not taken for one that could
+// not serve.
+func notBegun(cause, err error) error {
+	if errors.Is(cause, errGiven) {
+		return nil
+	}
+	return errors.Join(cause, err)
+}
+
+// keep keeps the lease until ctx ends, or somebody else has it. Where nobody can say
+// whose it is, because the bucket has no leader, the term goes on: nobody else can take
+// it then, and whoever takes it later has the last word by writing to the journal.
+func (s *Seat) keep(ctx context.Context, holder jetstream.LeaseHolder) error {
+	for sleep(ctx, leaseKept) {
+		try, cancel := context.WithTimeout(ctx, keepAttempt)
+		err := s.lease.Keep(try)
+		if errors.Is(err, jetstream.ErrLeaseLost) {
+			err = s.lease.Take(try, holder)
+		}
+		cancel()
+		if errors.Is(err, jetstream.ErrLeaseLost) {
+			return err
+		}
+	}
+	return nil
+}
+
+// recordChanges has changes recorded that the operator made in the key store.
+func (m *Mesh) recordChanges(ctx context.Context, body []byte) (gateway.Applied, error) {
+	changes, code := bcp.ParseCredentialRecords(body)
+	if code != "" {
+		return gateway.Applied{}, errors.New(code.Info().Text)
+	}
+	if len(changes) == 0 { // whoever asks wants to see who is connected
+		return gateway.Applied{Connections: m.Connections()}, nil
+	}
+	if err := m.record(ctx, changes); err != nil {
+		return gateway.Applied{}, err
+	}
+	return gateway.Applied{Recorded: len(changes)}, nil
+}
+
+// serve begins a term, under the definitions as they are now.
+func (s *Seat) serve(ctx context.Context) (*Mesh, error) {
+	config := s.gateway.config
+	m := &Mesh{config: Config{
+		Load: s.load, State: s.state, Version: config.Version, Now: config.Now, SnapshotEvery: config.SnapshotEvery,
+		Logger: s.log, OnDecision: s.onDecision, OnReload: s.onReload,
+	}, bus: s.cluster, switchAccounts: s.check, notes: s.notes, disk: func() (free, size int64, err error) {
+		store := s.cluster.Fullest()
+		return store.Limit - min(store.Limit, store.Used), store.Limit, nil
+	}}
+	def, err := s.load()
+	if err != nil {
+		return m, err
+	}
+	if err := s.check(ctx, def); err != nil {
+		return m, err
+	}
+	m.config.Definition = def
+	m.definition.Store(def)
+	if s.onReload != nil {
+		s.onReload(def)
+	}
+	return m, m.serve(ctx, nil, gateway.Config{Credentials: m.recordChanges})
+}

@@ -1,0 +1,94 @@
+package mesh
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+)
+
+// seenFile says when credentials were last connected. The audit says it too, and
+// would have to be read for it: what is lost of the file is lost to a list alone.
+const seenFile = "seen.json"
+
+// seenInterval is how often a running mesh writes it, beside when it ends.
+const seenInterval = 5 * time.Minute
+
+// Seen returns when the credentials of a state folder were last connected, by their
+// public keys: to five minutes, where a mesh was killed.
+func Seen(state string) (map[string]time.Time, error) {
+	last := map[string]time.Time{}
+	content, err := os.ReadFile(filepath.Join(state, seenFile))
+	if err == nil {
+		err = json.Unmarshal(content, &last)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w", seenFile, err)
+	}
+	return last, nil
+}
+
+// seen keeps it while a mesh runs. Nil keeps nothing.
+type seen struct {
+	state string
+	store *accounts.Store
+	open  func() []string // public keys that are connected
+
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+func newSeen(state string, store *accounts.Store, open func() []string, log hclog.Logger) *seen {
+	last, err := Seen(state)
+	if err != nil {
+		log.Warn("when credentials were last seen is forgotten", "error", err)
+		last = map[string]time.Time{}
+	}
+	return &seen{state: state, store: store, open: open, last: last}
+}
+
+// note keeps that credentials are connected, or were until now.
+func (s *seen) note(key string) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last[key] = time.Now().UTC().Truncate(time.Second)
+}
+
+// save writes what is known of credentials that the store remembers.
+func (s *seen) save() error {
+	users, err := s.store.Users()
+	if err != nil {
+		return err
+	}
+	for _, key := range s.open() {
+		s.note(key)
+	}
+	known := make(map[string]bool, len(users))
+	for _, u := range users {
+		known[u.PublicKey] = true
+	}
+	s.mu.Lock()
+	maps.DeleteFunc(s.last, func(key string, _ time.Time) bool { return !known[key] })
+	content, err := json.Marshal(s.last)
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(s.state, seenFile)
+	if err := os.WriteFile(name+".new", content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}

@@ -1,0 +1,161 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+)
+
+// The server knows its operator's keys from its beginning on, and neither a reload
+// of its options nor new claims change them. So where these keys change, or the keys
+// of this process, the server begins again behind the entrance: everybody is
+// disconnected, and comes back when the monitor has, who says that somebody is known.
+
+// again asks for another beginning of the server.
+type again struct {
+	bundle accounts.Bundle
+	done   chan error // with room for one
+}
+
+// begin runs the server under the config's bundle, and has the entrance lead to it.
+func (s *Server) begin(config Config) error {
+	options, err := optionsOf(config)
+	if err != nil {
+		return err
+	}
+	if options.AccountResolver, err = newResolver(config); err != nil {
+		return err
+	}
+	server, err := natsserver.NewServer(options)
+	if err != nil {
+		return err
+	}
+	s.log.failed.Store(nil)
+	server.SetLoggerV2(s.log, false, false, false)
+	s.server.Store(server)
+	if err := s.keeper.begin(); err != nil {
+		return err
+	}
+	rest, err := s.keeper.dropIndexes(blocksAtStart)
+	if err != nil {
+		return err
+	}
+	server.Start()
+	if err := s.log.fatal(); err != nil {
+		return err
+	}
+	if !server.ReadyForConnections(readyTimeout) {
+		return errors.New("it was not ready in time")
+	}
+	if err := s.checkStreams(); err != nil {
+		return err
+	}
+	if !s.dropDescriptions(options.StoreDir) {
+		if err := s.keeper.end(); err != nil {
+			return err
+		}
+	}
+	if err := s.lead(config, server); err != nil {
+		return err
+	}
+	if err := knowAccounts(config, server); err != nil {
+		return err
+	}
+	s.keeping.Go(func() { s.lookAt(rest) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.operator, s.held = config.Bundle.Operator, map[string][32]byte{}
+	for _, account := range config.Bundle.Accounts {
+		s.held[account.Name] = account.Digest
+	}
+	return nil
+}
+
+// knowAccounts has the server read the claims of all accounts, which are large. It
+// would read them for their first agents, and again for each that comes meanwhile.
+func knowAccounts(config Config, server *natsserver.Server) error {
+	for _, account := range config.Bundle.Accounts {
+		if _, err := server.LookupAccount(account.PublicKey); err != nil {
+			return fmt.Errorf("account %s: %w", account.Name, err)
+		}
+	}
+	return nil
+}
+
+// lead tells the gates where the server takes their clients.
+func (s *Server) lead(config Config, server *natsserver.Server) error {
+	s.gates[0].server = server.Addr().String()
+	if config.WebSocket == "" {
+		return nil
+	}
+	ports := server.PortsInfo(readyTimeout)
+	if ports == nil || len(ports.WebSocket) != 1 {
+		return errors.New("it does not listen for WebSocket")
+	}
+	_, s.gates[1].server, _ = strings.Cut(ports.WebSocket[0], "://")
+	return nil
+}
+
+// halt ends the server, if there is one, and returns when it has ended.
+func (s *Server) halt() {
+	if server := s.server.Load(); server != nil {
+		server.Shutdown()
+		server.WaitForShutdown()
+	}
+}
+
+// keep opens the streams again whenever one could not be written, and has the
+// server begin again where that is asked for, until it ends.
+func (s *Server) keep(config Config) {
+	for {
+		select {
+		case <-s.quit:
+			return
+		case again := <-s.again:
+			again.done <- s.beginAgain(&config, again.bundle)
+			continue
+		case reason := <-s.log.unwritten:
+			s.openAgain(config, blocksAtStart, "a stream could not be written: "+reason)
+		case block := <-s.damaged:
+			s.openAgain(config, 0, "a block is damaged: "+block)
+		}
+		if !s.pause() {
+			return
+		}
+	}
+}
+
+var errEnding = errors.New("it is ending")
+
+// beginAgain has the server begin again under another bundle. It goes on trying
+// until that works: what the bundle takes from somebody stays taken meanwhile.
+func (s *Server) beginAgain(config *Config, next accounts.Bundle) error {
+	if _, begins := s.difference(next); !begins {
+		return nil // somebody who has gone asked for the same
+	}
+	config.Bundle = next
+	s.logger.Warn("the keys of the mesh have changed: the server begins again, and agents come back by themselves")
+	s.entrance.turns.shut()
+	for {
+		s.entrance.moving.Lock()
+		for _, g := range s.gates {
+			g.server = "" // another process may have that port soon
+		}
+		s.halt()
+		config.Unwritten("the server begins again")
+		err := s.begin(*config)
+		s.entrance.moving.Unlock()
+		if err == nil {
+			config.Unwritten("the server has begun again")
+			return nil
+		}
+		s.logger.Error("beginning again", "error", err)
+		if !s.pause() {
+			return errEnding
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package server_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/mesh/server"
+)
+
+// A bit of a record's number is changed: the server would make room for all numbers
+// in front of it. It does with that record what it does with one that is damaged
+// elsewhere, whether it finds out before it opens the stream or while it serves, and
+// what is in other blocks and in front of it is there.
+//
+// covers P11.1
+func TestDamagedNumber(t *testing.T) {
+	t.Parallel()
+	const messages, size = 260, 100_000 // in four blocks
+	told := make(chan string, 100)
+	log := &lines{}
+	config := server.Config{Logger: log.logger(), Unwritten: func(reason string) { told <- reason }}
+	folder := rested(t, &config)
+	js, end := run(t, config)
+	publish := func(number int) {
+		t.Helper()
+		if _, err := js.Publish(t.Context(), "bcp.v1.commit.0", append(fmt.Appendf(nil, "%d ", number), make([]byte, size)...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := 2; n <= messages; n++ {
+		publish(n)
+	}
+	end()
+	blocks, err := filepath.Glob(filepath.Join(folder, "msgs", "*.blk"))
+	if err != nil || len(blocks) != 4 {
+		t.Fatalf("%d blocks: %v", len(blocks), err)
+	}
+	for _, c := range []struct {
+		block   string
+		serving bool
+	}{{"4.blk", false}, {"1.blk", true}} {
+		lost := damageNumber(t, filepath.Join(folder, "msgs", c.block))
+		js, end = run(t, config)
+		if c.serving {
+			for _, what := range []string{"closed", "opened"} {
+				select {
+				case <-told:
+				case <-time.After(patience):
+					t.Fatalf("%s: the streams were not %s: %s", c.block, what, log.text())
+				}
+			}
+		}
+		if !strings.Contains(log.text(), "a block is damaged: the stream is opened without its index: block="+filepath.Join(folder, "msgs", c.block)) {
+			t.Errorf("%s is not named: %s", c.block, log.text())
+		}
+		stream, err := js.Stream(t.Context(), "BCP_COMMIT")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, number := range []uint64{lost - 1, 100} {
+			if m, err := stream.GetMsg(t.Context(), number); err != nil || !strings.HasPrefix(string(m.Data), fmt.Sprintf("%d ", number)) {
+				t.Errorf("%s: message %d: %v", c.block, number, err)
+			}
+		}
+		if _, err := stream.GetMsg(t.Context(), lost); !errors.Is(err, natsjs.ErrMsgNotFound) {
+			t.Errorf("%s: the damaged message %d: %v", c.block, lost, err)
+		}
+		publish(0) // and an index is written
+		end()
+	}
+}
+
+// damageNumber changes the number of the fourth record of a block, and returns what
+// it was. It would cost half a gigabyte.
+func damageNumber(t *testing.T, name string) (number uint64) {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := 0
+	for range 3 {
+		at += int(binary.LittleEndian.Uint32(b[at:]))
+	}
+	number = binary.LittleEndian.Uint64(b[at+4:])
+	b[at+4+3] ^= 1 << 3 // 2^27
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return number
+}

@@ -1,0 +1,216 @@
+package server_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// rawClient is a client of a way that says what it likes.
+type rawClient struct {
+	net.Conn
+	t    *testing.T
+	way  way
+	seen bytes.Buffer
+}
+
+const upgrade = "GET / HTTP/1.1\r\nHost: mesh\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
+	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+
+// dial comes as far as the protocol of NATS; header is added to the request for
+// WebSocket.
+func (b *bench) dial(header string) *rawClient {
+	b.t.Helper()
+	_, address, _ := strings.Cut(b.address(), "://")
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	c := &rawClient{Conn: conn, t: b.t, way: b.way}
+	b.t.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(2 * patience)); err != nil {
+		b.t.Fatal(err)
+	}
+	if b.way.sealed {
+		if !b.way.webSocket {
+			c.heard("INFO ")
+		}
+		c.Conn = tls.Client(conn, &tls.Config{RootCAs: rootsOf(b.t, b.state), ServerName: "127.0.0.1"})
+	}
+	if b.way.webSocket {
+		c.write([]byte(upgrade + header + "\r\n"))
+	}
+	return c
+}
+
+func (c *rawClient) write(b []byte) {
+	c.t.Helper()
+	if _, err := c.Write(b); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// say sends text of the protocol.
+func (c *rawClient) say(text string) {
+	c.t.Helper()
+	if !c.way.webSocket {
+		c.write([]byte(text))
+		return
+	}
+	// With a mask of zeros.
+	head := binary.BigEndian.AppendUint64([]byte{0x82, 0xff}, uint64(len(text)))
+	c.write(append(append(head, 0, 0, 0, 0), text...))
+}
+
+// heard waits for a line that contains text, and returns all lines so far. The
+// server's frames have no masks.
+func (c *rawClient) heard(text string) string {
+	c.t.Helper()
+	b := make([]byte, 1)
+	for !strings.Contains(c.seen.String(), text) || !bytes.HasSuffix(c.seen.Bytes(), []byte("\n")) {
+		if _, err := c.Read(b); err != nil {
+			c.t.Fatalf("no %q in %q: %v", text, &c.seen, err)
+		}
+		c.seen.Write(b)
+	}
+	return c.seen.String()
+}
+
+// ends waits until the other side has closed the connection, and returns what it
+// said before.
+func (c *rawClient) ends() string {
+	c.t.Helper()
+	var timeout net.Error
+	text, err := io.ReadAll(c)
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		c.t.Error("it goes on")
+	}
+	return string(text)
+}
+
+// login shows creds.
+func (c *rawClient) login(b *bench, agent bcp.AgentName, role bcp.Role) {
+	c.t.Helper()
+	text := b.issue(agent, role).Text()
+	user := must(jwt.ParseDecoratedUserNKey(text))
+	nonce := regexp.MustCompile(`"nonce":"([^"]+)"`).FindStringSubmatch(c.heard("INFO "))
+	if nonce == nil {
+		c.t.Fatalf("no nonce in %q", &c.seen)
+	}
+	connect := must(json.Marshal(map[string]any{
+		"jwt": must(jwt.ParseDecoratedJWT(text)), "sig": base64.RawURLEncoding.EncodeToString(must(user.Sign([]byte(nonce[1])))),
+		"protocol": 1, "verbose": false, "pedantic": false,
+	}))
+	c.say(fmt.Sprintf("CONNECT %s\r\nPING\r\n", connect))
+	c.heard("PONG")
+}
+
+// covers A-SLOW, A-FLOODRESP, A-JWTSELF
+func TestBoundsHoldOnEachWay(t *testing.T) {
+	everyWay(t, func(t *testing.T, w way) {
+		b := start(t, w, func(c *server.Config) { c.MaxPayload = 1 << 10 })
+		subject := subjects.Session("main")
+		arrived := listen(t, b.gateway(), subject)
+		publish := func(c *rawClient, size int) {
+			c.say(fmt.Sprintf("PUB %s %d\r\n%s\r\nPING\r\n", subject, size, strings.Repeat("x", size)))
+		}
+		clients := map[string]func(*testing.T, *rawClient){
+			"no creds": func(t *testing.T, c *rawClient) {
+				c.heard("INFO ")
+				c.ends()
+			},
+			"not a word": func(t *testing.T, c *rawClient) { c.ends() },
+			"the largest message": func(t *testing.T, c *rawClient) {
+				c.login(b, "main", bcp.RoleController)
+				c.seen.Reset()
+				publish(c, 1<<10)
+				c.heard("PONG")
+			},
+			"a larger message": func(t *testing.T, c *rawClient) {
+				c.login(b, "main", bcp.RoleController)
+				publish(c, 1<<10+1)
+				c.heard("Maximum Payload")
+				c.ends()
+			},
+			"more subscriptions than its scope has": func(t *testing.T, c *rawClient) {
+				c.login(b, "main", bcp.RoleController)
+				for i := range 129 {
+					c.say(fmt.Sprintf("SUB %s.x%d %d\r\n", subjects.InboxPrefix("main"), i, i+1))
+				}
+				c.heard("maximum subscriptions exceeded")
+			},
+		}
+		t.Run("clients", func(t *testing.T) {
+			for name, test := range clients {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					c := b.dial("")
+					c.t = t
+					test(t, c)
+				})
+			}
+		})
+		if got := arrived(); len(got) != 1 || len(got[0].Data) != 1<<10 {
+			t.Errorf("%d messages arrived", len(got))
+		}
+	})
+}
+
+// What could hide lines from the pace, or reach another part of the server, is
+// not carried on.
+//
+// covers A-FLOODRESP, A-FRAME, A-FWD
+func TestWebSocketIsNothingElse(t *testing.T) {
+	t.Parallel()
+	log := &lines{}
+	b := start(t, way{webSocket: true}, func(c *server.Config) { c.Logger = log.logger() })
+	for name, tt := range map[string]struct {
+		header, says string
+		greeted      bool // it comes as far as the protocol of NATS
+	}{
+		"without masks":               {"Nats-No-Masking: true\r\n", "", false},
+		"a frame without a mask":      {"", "\x82\x06PING\r\n", true},
+		"a compressed frame":          {"Sec-WebSocket-Extensions: permessage-deflate\r\n", "\xc2\x86\x00\x00\x00\x00PING\r\n", true},
+		"another request":             {"", upgrade + "\r\n", true},
+		"a request that never ends":   {strings.Repeat("A: b\r\n", 2000), "", false},
+		"no words":                    {"", "", true},
+		"a client's word where it is": {"X-Forwarded-For: 203.0.113.9\r\n", "\x82\x86\x00\x00\x00\x00PING\r\n", true},
+		"another protocol":            {"Sec-WebSocket-Version: 8\r\nContent-Length: 9\r\n", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := b.dial(tt.header)
+			c.t = t
+			if tt.greeted {
+				c.heard("INFO ")
+			}
+			if _, err := c.Write([]byte(tt.says)); err != nil {
+				return // it is closed already
+			}
+			if text := c.ends(); strings.Contains(text, "INFO ") {
+				t.Errorf("it hears %q", text)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		if text := log.text(); strings.Contains(text, "203.0.113.9") || strings.Contains(text, "DO NOT USE") {
+			t.Errorf("the log has: %s", text)
+		}
+	})
+}

@@ -1,0 +1,162 @@
+package server
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+)
+
+func shown(t *testing.T, config *tls.Config) *x509.Certificate {
+	t.Helper()
+	c, err := config.GetCertificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Leaf
+}
+
+// A certificate that is issued is replaced while a third of its time is left, and
+// outlives failures to do so.
+func TestIssuedCertificateIsRenewed(t *testing.T) {
+	t.Parallel()
+	authority, err := accounts.OpenAuthority(t.TempDir(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var failure error
+		config, err := IssuedTLS(func(now time.Time) (tls.Certificate, error) {
+			if failure != nil {
+				return tls.Certificate{}, failure
+			}
+			return authority.Issue([]string{"mesh.example"}, now)
+		}, hclog.NewNullLogger())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if config.MinVersion != tls.VersionTLS13 {
+			t.Error("older versions of TLS are spoken")
+		}
+		first := shown(t, config)
+		time.Sleep(accounts.CertificateLife*2/3 - 2*time.Hour)
+		if !shown(t, config).Equal(first) {
+			t.Error("replaced before its time")
+		}
+		time.Sleep(3 * time.Hour)
+		failure = errors.New("no disk")
+		if !shown(t, config).Equal(first) {
+			t.Error("another one, although none was issued")
+		}
+		failure = nil
+		if !shown(t, config).Equal(first) {
+			t.Error("it was looked again within a second")
+		}
+		time.Sleep(lookTime)
+		second := shown(t, config)
+		if second.Equal(first) || time.Until(second.NotAfter) < accounts.CertificateLife-time.Minute {
+			t.Errorf("not renewed: until %s", second.NotAfter)
+		}
+		failure = errors.New("no disk")
+		if _, err := IssuedTLS(func(time.Time) (tls.Certificate, error) { return tls.Certificate{}, failure }, hclog.NewNullLogger()); !errors.Is(err, failure) {
+			t.Errorf("a start without a certificate: %v", err)
+		}
+	})
+}
+
+// pair writes a certificate and its key.
+func pair(t *testing.T, folder string, now time.Time, name string) (cert, key string) {
+	t.Helper()
+	authority, err := accounts.OpenAuthority(t.TempDir(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	issued, err := authority.Issue([]string{name}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(issued.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key = filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
+	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: issued.Certificate[0]}, key: {Type: "PRIVATE KEY", Bytes: der}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key
+}
+
+// Files of the operator's own are read again when they change, and the last ones
+// hold while they are not whole.
+func TestCertificateFilesAreReloaded(t *testing.T) {
+	t.Parallel()
+	folder, log := t.TempDir(), &strings.Builder{}
+	cert, key := pair(t, folder, time.Now(), "one.example")
+	synctest.Test(t, func(t *testing.T) {
+		config, err := FileTLS(cert, key, hclog.New(&hclog.LoggerOptions{Output: log}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := func() string {
+			time.Sleep(lookTime)
+			names, err := NamesOf(config)
+			if err != nil || len(names) != 1 {
+				t.Fatal(names, err)
+			}
+			return names[0]
+		}
+		// The clock of the test stands before the certificate's time: it is not
+		// judged here, but by who connects.
+		if name() != "one.example" {
+			t.Error("not what the files say")
+		}
+		other, _ := pair(t, t.TempDir(), time.Now(), "two.example")
+		if err := os.Rename(other, cert); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if name() != "one.example" {
+				t.Error("a certificate without its key is shown")
+			}
+		}
+		if strings.Count(log.String(), "cannot be renewed") != 1 {
+			t.Errorf("the log has: %s", log)
+		}
+		pair(t, folder, time.Now(), "three.example")
+		if name() != "three.example" {
+			t.Error("the new pair is not taken")
+		}
+		if err := os.Remove(key); err != nil {
+			t.Fatal(err)
+		}
+		if name() != "three.example" {
+			t.Error("lost with its file")
+		}
+		for file, now := range map[string]time.Time{"expired": time.Now().Add(-accounts.CertificateLife - time.Second), "good": time.Now()} {
+			folder := t.TempDir()
+			cert, key := pair(t, folder, now, file)
+			if _, err := FileTLS(cert, key, hclog.NewNullLogger()); errors.Is(err, errExpired) != (file == "expired") {
+				t.Errorf("%s: %v", file, err)
+			}
+		}
+		if _, err := FileTLS(cert, key, hclog.NewNullLogger()); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("without a key: %v", err)
+		}
+	})
+	if entries, err := os.ReadDir(folder); err != nil || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() != "cert.pem" }) {
+		t.Error(entries, err)
+	}
+}

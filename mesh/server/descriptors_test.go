@@ -1,0 +1,27 @@
+package server
+
+import "testing"
+
+// covers A-SLOW
+func TestConnectionsForFiles(t *testing.T) {
+	t.Parallel()
+	const enough = reservedFiles + connectionFiles*maxConnections
+	for files, want := range map[uint64]int{
+		enough: maxConnections, enough + 1: maxConnections, 1 << 63: maxConnections,
+		enough - 1:                          maxConnections - 1,
+		reservedFiles + connectionFiles*100: 100, reservedFiles: leastConnections, 0: leastConnections,
+	} {
+		if got := connectionsFor(files); got != want {
+			t.Errorf("%d with %d files, not %d", got, files, want)
+		}
+	}
+	if got := FilesFor(maxConnections); got != enough {
+		t.Errorf("the most need %d files, want %d", got, enough)
+	}
+	if got := FilesFor(5000); got != 16_024 || connectionsFor(uint64(got)) != 5000 || connectionsFor(uint64(got-1)) != 4999 {
+		t.Errorf("5000 connections need %d files, with which %d come in", got, connectionsFor(uint64(got)))
+	}
+	if got := MaxConnections(); got < leastConnections || got > maxConnections {
+		t.Errorf("%d here", got)
+	}
+}

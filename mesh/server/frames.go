@@ -1,0 +1,131 @@
+package server
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// maxRequest bounds the request by which a client asks for WebSocket.
+const maxRequest = 8 << 10
+
+// The first two bytes of a frame (RFC 6455, 5.2).
+const (
+	frameReserved = 0x70
+	frameMasked   = 0x80
+	frameLength   = 0x7f
+	frameLength16 = 126
+	frameLength64 = 127
+)
+
+// unmasked begins the line by which a client asks to leave out the masks. No
+// stock client does, and what it sends could be read in two ways.
+var unmasked = []byte("nats-no-masking")
+
+// frames reads along what a client sends over WebSocket: one request, and then
+// frames, in which lines are masked. What the server would take for something
+// else is refused, so that no line passes uncounted: compression, frames without
+// a mask, another request. The zero value waits for the request.
+type frames struct {
+	request []byte // what there is of it
+	over    bool   // the request is
+
+	head []byte // what there is of a frame's head
+	room [14]byte
+	left uint64 // of the frame's payload
+	mask [4]byte
+	at   int // place in the mask
+}
+
+// read counts what comes next, in whatever pieces it comes.
+func (f *frames) read(b []byte) (n count, ok bool) {
+	for len(b) > 0 {
+		switch {
+		case !f.over:
+			end := bytes.IndexByte(b, '\n') + 1
+			line := b
+			if end > 0 {
+				line = b[:end]
+				n.lines++
+			}
+			if f.request = append(f.request, line...); len(f.request) > maxRequest {
+				return n, false
+			}
+			b = b[len(line):]
+			if end > 0 && f.endsRequest() && !f.accept() {
+				return n, false
+			}
+		case f.left > 0:
+			part := b[:min(uint64(len(b)), f.left)]
+			n.lines += f.linesIn(part)
+			f.left -= uint64(len(part))
+			b = b[len(part):]
+		default:
+			var ended bool
+			if b, ended, ok = f.readHead(b); !ok {
+				return n, false
+			}
+			if ended {
+				n.frames++
+			}
+		}
+	}
+	return n, true
+}
+
+// endsRequest reports whether the last line is empty, as net/http sees it.
+func (f *frames) endsRequest() bool {
+	return bytes.HasSuffix(f.request, []byte("\n\n")) || bytes.HasSuffix(f.request, []byte("\n\r\n")) || len(f.request) <= len("\r\n")
+}
+
+// accept ends the request.
+func (f *frames) accept() bool {
+	masked := !bytes.Contains(bytes.ToLower(f.request), unmasked)
+	f.request, f.over = nil, true
+	f.head = f.room[:0]
+	return masked
+}
+
+// readHead reads on in a frame's head, and reports whether it has ended.
+func (f *frames) readHead(b []byte) (rest []byte, ended, ok bool) {
+	for len(b) > 0 {
+		f.head = append(f.head, b[0])
+		b = b[1:]
+		if len(f.head) < 2 {
+			continue
+		}
+		if f.head[0]&frameReserved != 0 || f.head[1]&frameMasked == 0 {
+			return b, false, false
+		}
+		length, extended := uint64(f.head[1]&frameLength), 0
+		switch length {
+		case frameLength16:
+			extended = 2
+		case frameLength64:
+			extended = 8
+		}
+		size := 2 + extended + len(f.mask)
+		if len(f.head) < size {
+			continue
+		}
+		switch extended {
+		case 2:
+			length = uint64(binary.BigEndian.Uint16(f.head[2:]))
+		case 8:
+			length = binary.BigEndian.Uint64(f.head[2:])
+		}
+		copy(f.mask[:], f.head[size-len(f.mask):])
+		f.left, f.at, f.head = length, 0, f.room[:0]
+		return b, true, length>>63 == 0
+	}
+	return b, false, true
+}
+
+func (f *frames) linesIn(payload []byte) (lines int) {
+	for i, c := range payload {
+		if c^f.mask[(f.at+i)%len(f.mask)] == '\n' {
+			lines++
+		}
+	}
+	f.at = (f.at + len(payload)) % len(f.mask)
+	return lines
+}

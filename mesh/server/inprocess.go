@@ -1,0 +1,108 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+)
+
+const (
+	// reconnectWait is the pause before a connection of this process tries to come
+	// back.
+	reconnectWait = 10 * time.Millisecond
+	// maxComing of them come back at a time. There is one for each agent: all at
+	// once would keep each other from it, and the agents.
+	maxComing = 16
+)
+
+// inProcess connects to the server that there is at the time.
+type inProcess struct{ server *Server }
+
+var errBeginning = errors.New("the server is beginning")
+
+// InProcessConn implements [nats.InProcessConnProvider]. Whoever came before the
+// server has opened its streams would have it open them a second time.
+func (p inProcess) InProcessConn() (net.Conn, error) {
+	moving := &p.server.entrance.moving
+	if !moving.TryRLock() {
+		return nil, errBeginning
+	}
+	defer moving.RUnlock()
+	return p.server.server.Load().InProcessConn()
+}
+
+// connect connects as whoever login says at the time: also again, to a server that
+// has begun again. Then it calls back.
+func (s *Server) connect(login func() accounts.Login, inbox string, back func(*nats.Conn), options ...nats.Option) (*nats.Conn, error) {
+	c := &comer{server: s}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	options = append([]nats.Option{
+		nats.InProcessServer(inProcess{s}),
+		nats.UserJWT(func() (string, error) { return login().JWT, nil }, func(nonce []byte) ([]byte, error) { return login().Signer.Sign(nonce) }),
+		nats.CustomInboxPrefix(inbox),
+		// Thousands of agents that come back at once must not keep it from starting.
+		nats.Timeout(readyTimeout),
+		nats.MaxReconnects(-1),
+		nats.CustomReconnectDelay(c.wait),
+		nats.IgnoreAuthErrorAbort(),
+		nats.IgnoreDiscoveredServers(),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			s.logger.Debug("a connection of this process", "error", err)
+		}),
+	}, options...)
+	options = append(options,
+		nats.ReconnectHandler(func(connection *nats.Conn) {
+			c.came()
+			back(connection)
+		}),
+		nats.ClosedHandler(func(*nats.Conn) { c.close() }),
+	)
+	connection, err := nats.Connect("", options...)
+	if err != nil {
+		c.cancel()
+		return nil, fmt.Errorf("connect in this process: %w", err)
+	}
+	return connection, nil
+}
+
+// comer is a connection of this process, when it comes back.
+type comer struct {
+	server *Server
+	ctx    context.Context // ends with the connection
+	cancel context.CancelFunc
+	one    atomic.Bool // of maxComing
+}
+
+// wait waits until there is a server, and few others come back at the time.
+func (c *comer) wait(int) time.Duration {
+	c.came() // it did not
+	c.server.entrance.moved()
+	select {
+	case c.server.coming <- struct{}{}:
+		c.one.Store(true)
+	case <-c.ctx.Done():
+	}
+	if c.ctx.Err() != nil {
+		c.came()
+	}
+	return reconnectWait
+}
+
+// came has the next one come.
+func (c *comer) came() {
+	if c.one.CompareAndSwap(true, false) {
+		<-c.server.coming
+	}
+}
+
+func (c *comer) close() {
+	c.cancel()
+	c.came()
+}

@@ -1,0 +1,124 @@
+package server
+
+import (
+	"crypto/tls"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// socketBuffer bounds what the kernel holds of a client, in each direction.
+	socketBuffer = 256 << 10
+	// A passage's buffers grow and shrink between these.
+	minChunk = 512
+	maxChunk = 32 << 10
+	// shortReads in a row shrink a buffer.
+	shortReads = 4
+	// writeTime is how long a client may take no byte of a chunk, as with the
+	// server itself.
+	writeTime = 10 * time.Second
+)
+
+// passage carries one client's connection to the server and back.
+type passage struct {
+	socket *net.TCPConn // of the client
+	client net.Conn     // what the client says: the socket, or the TLS on it
+	server *net.TCPConn
+	host   string // of the client
+	from   netip.Addr
+	meter  meter // of what the client sends
+	pace   atomic.Pointer[pace]
+	// turnEnds has the next one let in. It may be called several times.
+	turnEnds func()
+	closed   chan struct{}
+	once     sync.Once
+}
+
+// in carries what the client sends, no faster than its pace.
+func (p *passage) in() {
+	// The server still has to read what came before the end, and ends the
+	// other direction then.
+	defer p.server.CloseWrite()
+	for b := newChunk(); ; b.fit() {
+		n, err := p.client.Read(b.bytes)
+		cost, ok := p.meter.read(b.read(n))
+		if !ok {
+			return
+		}
+		if _, failed := p.server.Write(b.bytes[:n]); failed != nil || err != nil {
+			return
+		}
+		d := p.pace.Load().take(cost, time.Now())
+		if d == 0 {
+			continue
+		}
+		b = newChunk() // who owes much is read little
+		select {
+		case <-time.After(d):
+		case <-p.closed:
+			return
+		}
+	}
+}
+
+// out carries what the server sends, and ends the passage behind it.
+func (p *passage) out() {
+	defer p.close()
+	for b := newChunk(); ; b.fit() {
+		n, err := p.server.Read(b.bytes)
+		_ = p.socket.SetWriteDeadline(time.Now().Add(writeTime)) // a Write says more
+		if _, failed := p.client.Write(b.read(n)); failed != nil {
+			return
+		}
+		if err != nil {
+			if sealed, ok := p.client.(*tls.Conn); ok {
+				_ = sealed.CloseWrite() // nobody cut it off
+			}
+			return
+		}
+	}
+}
+
+// close may be called several times.
+func (p *passage) close() {
+	p.once.Do(func() {
+		close(p.closed)
+		p.turnEnds()
+		p.socket.Close()     // under TLS too: who does not read is not waited for
+		if p.server != nil { // it was let in
+			p.server.Close()
+		}
+	})
+}
+
+// chunk is a buffer that is as large as what comes.
+type chunk struct {
+	bytes []byte
+	n     int // of the last read
+	short int // reads in a row of less than half a buffer
+}
+
+func newChunk() *chunk { return &chunk{bytes: make([]byte, minChunk)} }
+
+func (c *chunk) read(n int) []byte {
+	c.n = n
+	return c.bytes[:n]
+}
+
+func (c *chunk) fit() {
+	size := len(c.bytes)
+	if c.n < size/2 {
+		c.short++
+	} else {
+		c.short = 0
+	}
+	switch {
+	case c.n == size && size < maxChunk:
+		c.bytes = make([]byte, 2*size)
+	case c.short == shortReads && size > minChunk:
+		c.bytes, c.short = make([]byte, size/2), 0
+	}
+}

@@ -1,0 +1,44 @@
+package server
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// After a sync that failed, the newest block of each stream is written once more,
+// with the same bytes; the others are left alone.
+//
+// covers P11.1
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "jetstream", "ACCOUNT", "streams", "S", "msgs")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-time.Hour)
+	names := []string{"2.blk", "9.blk", "10.blk", "index.db"}
+	for _, name := range names {
+		file := filepath.Join(folder, name)
+		if err := errors.Join(os.WriteFile(file, []byte("content of "+name), 0o600), os.Chtimes(file, old, old)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := settle(dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		file := filepath.Join(folder, name)
+		info, err := os.Stat(file)
+		b, err2 := os.ReadFile(file)
+		if err := errors.Join(err, err2); err != nil || string(b) != "content of "+name {
+			t.Fatalf("%s: %q %v", name, b, err)
+		}
+		if written := info.ModTime().After(old.Add(time.Minute)); written != (name == "10.blk") {
+			t.Errorf("%s is written: %t", name, written)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// rested makes a state folder with a stream that has one message, and returns the
+// stream's folder.
+func rested(t *testing.T, config *server.Config) string {
+	t.Helper()
+	config.StateDir = t.TempDir()
+	store, err := accounts.Create(config.StateDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Bundle, err = accounts.Compile(store, subjects.Permissions(mesh()), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	js, end := run(t, *config)
+	create(t, js)
+	if _, err := js.Publish(t.Context(), "bcp.v1.commit.0", []byte("first")); err != nil {
+		t.Fatal(err)
+	}
+	end()
+	found, err := filepath.Glob(filepath.Join(config.StateDir, "jetstream", "jetstream", "*", "streams", "BCP_COMMIT"))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	return found[0]
+}
+
+func create(t *testing.T, js natsjs.JetStream) natsjs.Stream {
+	t.Helper()
+	stream, err := js.CreateOrUpdateStream(t.Context(), natsjs.StreamConfig{Name: "BCP_COMMIT", Subjects: []string{"bcp.v1.commit.>"}, Duplicates: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream
+}
+
+func run(t *testing.T, config server.Config) (js natsjs.JetStream, end func()) {
+	t.Helper()
+	s, err := server.Start(context.Background(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := s.Gateway()
+	if err != nil {
+		t.Fatal(errors.Join(err, s.Stop(context.Background())))
+	}
+	if js, err = natsjs.New(conn); err != nil {
+		t.Fatal(err)
+	}
+	return js, func() { conn.Close(); stop(t, s) }
+}
+
+// A stream that could not be written is closed and opened again until it can be:
+// what it had acknowledged is there, and it acknowledges again.
+//
+// covers P11.1
+func TestUnwrittenStreamsAreOpenedAgain(t *testing.T) {
+	t.Parallel()
+	told := make(chan string, 100)
+	config := server.Config{Unwritten: func(reason string) { told <- reason }}
+	folder := rested(t, &config)
+	js, end := run(t, config)
+	defer end()
+	block, away := filepath.Join(folder, "msgs", "1.blk"), filepath.Join(config.StateDir, "away")
+	if err := errors.Join(os.Rename(block, away), os.Mkdir(block, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	publish := func(text string) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		_, err := js.Publish(ctx, "bcp.v1.commit.0", []byte(text), natsjs.WithRetryAttempts(0))
+		return err
+	}
+	if err := publish("second"); err == nil {
+		t.Error("acknowledged what could not be written")
+	}
+	await := func() {
+		t.Helper()
+		select {
+		case <-told:
+		case <-time.After(patience):
+			t.Fatal("nobody was told")
+		}
+	}
+	await() // closed
+	if err := errors.Join(os.RemoveAll(block), os.Rename(away, block)); err != nil {
+		t.Fatal(err)
+	}
+	await() // opened
+	for deadline := time.Now().Add(patience); publish("third") != nil; {
+		if time.Now().After(deadline) {
+			t.Fatal("never acknowledged again")
+		}
+	}
+	stream, err := js.Stream(t.Context(), "BCP_COMMIT")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := stream.GetMsg(t.Context(), 1)
+	if err != nil || string(first.Data) != "first" {
+		t.Errorf("the first message: %v %v", first, err)
+	}
+}
+
+// A stream is synced by its name; one that is not there is no success.
+//
+// covers P4.5
+func TestSync(t *testing.T) {
+	t.Parallel()
+	config := server.Config{}
+	rested(t, &config)
+	s, err := server.Start(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, s)
+	if err := s.Sync("BCP_COMMIT"); err != nil {
+		t.Error(err)
+	}
+	if err := s.Sync("BCP_KEYS"); err == nil {
+		t.Error("a stream that is not there counts as written")
+	}
+}
+
+// The server removes a stream that it cannot open from the disk. It is there again,
+// the start is refused, and when the cause is gone everything is as before.
+//
+// covers P11.1, A-CRASH
+func TestUnopenedStreamsAreKept(t *testing.T) {
+	t.Parallel()
+	var config server.Config
+	folder := rested(t, &config)
+	unreadable := filepath.Join(folder, "msgs", "2.blk")
+	if err := errors.Join(os.Symlink("2.blk", unreadable), os.Remove(filepath.Join(folder, "msgs", "index.db"))); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := server.Start(context.Background(), config); !errors.Is(err, server.ErrStreams) || !strings.Contains(err.Error(), "too many levels of symbolic links") {
+			t.Errorf("started: %v", err)
+		}
+	}
+	if err := os.Remove(unreadable); err != nil {
+		t.Fatal(err)
+	}
+	js, end := run(t, config)
+	defer end()
+	stream, err := js.Stream(t.Context(), "BCP_COMMIT")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := stream.GetMsg(t.Context(), 1); err != nil || string(m.Data) != "first" {
+		t.Errorf("its message: %v %v", m, err)
+	}
+	if _, err := os.Stat(filepath.Join(config.StateDir, "jetstream", "keep")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("second names are left: %v", err)
+	}
+}
+
+// A stream whose description is damaged is there again, with its messages, once
+// it is made anew; and at the next start by itself.
+//
+// covers P11.1
+func TestDamagedDescription(t *testing.T) {
+	t.Parallel()
+	var config server.Config
+	folder := rested(t, &config)
+	if err := os.WriteFile(filepath.Join(folder, "meta.inf"), []byte(`{"name":"BCP_COMMIT"`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	js, end := run(t, config)
+	if _, err := js.Stream(t.Context(), "BCP_COMMIT"); !errors.Is(err, natsjs.ErrStreamNotFound) {
+		t.Errorf("the damaged stream: %v", err)
+	}
+	create(t, js)
+	end()
+	js, end = run(t, config)
+	defer end()
+	stream, err := js.Stream(t.Context(), "BCP_COMMIT")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := stream.GetMsg(t.Context(), 1); err != nil || string(m.Data) != "first" {
+		t.Errorf("its message: %v %v", m, err)
+	}
+}

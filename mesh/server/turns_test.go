@@ -1,0 +1,206 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// takes stands in line, and says what became of it. Its turn does not end but by turnTime.
+func takes(of *turns, host string) <-chan bool {
+	got := make(chan bool, 1)
+	go func() {
+		_, ok := of.take(host)
+		got <- ok
+	}()
+	synctest.Wait()
+	return got
+}
+
+// is reports what has become of somebody: "in", "refused" or "waits".
+func is(got <-chan bool) string {
+	synctest.Wait()
+	select {
+	case ok := <-got:
+		if ok {
+			return "in"
+		}
+		return "refused"
+	default:
+		return "waits"
+	}
+}
+
+// As many are let in as have turns. The next is when one of them is done.
+//
+// covers A-RECONN
+func TestTurnsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var of turns
+		of.open()
+		var ends []func()
+		for i := range maxTurns {
+			end, ok := of.take("192.0.2.7")
+			if !ok {
+				t.Fatalf("the turn %d is refused", i+1)
+			}
+			ends = append(ends, end)
+		}
+		first, second := takes(&of, "192.0.2.7"), takes(&of, "192.0.2.7")
+		if got := is(first); got != "waits" {
+			t.Fatalf("past the limit it %s", got)
+		}
+		ends[0]()
+		ends[0]() // it has ended
+		if a, b := is(first), is(second); a != "in" || b != "waits" {
+			t.Errorf("after the end of one turn the first is %s, the second %s", a, b)
+		}
+		time.Sleep(waitTime + turnTime) // who has a turn for longer than turnTime keeps nobody out
+		if got := is(second); got == "waits" {
+			t.Error("it waits for longer than it may")
+		}
+		for range maxTurns {
+			if got := is(takes(&of, "192.0.2.7")); got != "in" {
+				t.Fatalf("after turnTime one %s", got)
+			}
+		}
+		time.Sleep(turnTime)
+	})
+}
+
+// Who waits in vain is refused in time, and its host has paid nothing.
+//
+// covers A-RECONN
+func TestNobodyWaitsLongerThanClientsDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var of turns // shut
+		for range 3 {
+			var waiting []<-chan bool
+			for range acceptBurst {
+				waiting = append(waiting, takes(&of, "192.0.2.7"))
+			}
+			time.Sleep(waitTime - time.Nanosecond)
+			if got := is(waiting[0]); got != "waits" {
+				t.Fatalf("before its time it is %s", got)
+			}
+			time.Sleep(time.Nanosecond)
+			for _, w := range waiting {
+				if got := is(w); got != "refused" {
+					t.Fatalf("after its time it is %s", got)
+				}
+			}
+		}
+		if of.waiting() != 0 || len(of.doors) != 0 {
+			t.Errorf("%d wait, and %v is paid", of.waiting(), of.doors)
+		}
+		waits := takes(&of, "192.0.2.7")
+		of.open()
+		if got := is(waits); got != "in" {
+			t.Errorf("when it is opened one is %s", got)
+		}
+		time.Sleep(turnTime)
+	})
+}
+
+// A host with many does not keep another one's from their turn, nor from the line.
+//
+// covers A-RECONN, A-SLOW
+func TestHostsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var of turns
+		var many []<-chan bool
+		few := takes(&of, "192.0.2.8")
+		for range maxWaiting - 1 {
+			many = append(many, takes(&of, "192.0.2.7"))
+		}
+		if got := is(many[0]); got != "waits" {
+			t.Fatalf("at the limit the oldest %s", got)
+		}
+		many = append(many, takes(&of, "192.0.2.7"))
+		if a, b := is(many[0]), is(few); a != "refused" || b != "waits" {
+			t.Errorf("past the limit the oldest of the most is %s, the other one's %s", a, b)
+		}
+		late := takes(&of, "192.0.2.9")
+		if got := is(many[1]); got != "refused" {
+			t.Errorf("past the limit the oldest of the most is %s", got)
+		}
+		of.open()
+		if a, b := is(few), is(late); a != "in" || b != "in" {
+			t.Errorf("the others are %s and %s", a, b)
+		}
+		if got := is(many[2+maxTurns-3]); got != "in" {
+			t.Errorf("the last with a turn %s", got)
+		}
+		if got := is(many[2+maxTurns-2]); got != "waits" {
+			t.Errorf("the first without one %s", got)
+		}
+		of.close()
+		if a, b := is(many[len(many)-1]), is(takes(&of, "192.0.2.9")); a != "refused" || b != "refused" {
+			t.Errorf("when it is closed one is %s, the next %s", a, b)
+		}
+		time.Sleep(turnTime)
+	})
+}
+
+// Agents of one host come back all at once, each with creds of its own. One that
+// comes again and again pays.
+//
+// covers A-RECONN
+func TestAgentsOfAHostComeBackTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEntrance(nil)
+		e.turns.open()
+		comes := func(agent string) bool {
+			end, ok := e.turns.take("192.0.2.7")
+			if !ok {
+				return false
+			}
+			e.passages[4222] = &passage{host: "192.0.2.7", turnEnds: end}
+			return e.known(&net.TCPAddr{Port: 4222}, Party{Agent: bcp.AgentName(agent), Role: bcp.RoleReader})
+		}
+		for i := range 3 * acceptBurst {
+			if !comes(fmt.Sprintf("reader-%d", i)) {
+				t.Fatalf("%d is too often", i+1)
+			}
+		}
+		for range 2 {
+			for i := range acceptBurst {
+				if !comes("reader-0") {
+					t.Fatalf("again %d is too often", i+1)
+				}
+			}
+			if comes("reader-0") {
+				t.Error("it comes in past the limit")
+			}
+			time.Sleep(comeTime)
+			if !comes("reader-0") { // free again
+				t.Error("it does not come in after a while")
+			}
+		}
+	})
+}
+
+// Who comes when the server is nowhere is closed, and nothing else happens.
+//
+// covers A-RECONN
+func TestClientOfNoServerIsClosed(t *testing.T) {
+	t.Parallel()
+	outer := listenHere(t)
+	e := newEntrance(nil)
+	e.turns.open()
+	e.open(&gate{listener: outer})
+	client := dial(t, outer.Addr().String())
+	if _, err := client.Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "timeout") {
+		t.Errorf("it is kept: %v", err)
+	}
+	if err := outer.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+	e.close()
+}

@@ -1,0 +1,71 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+)
+
+const (
+	// measureInterval is how old the figures of [Mesh.Storage] may be.
+	measureInterval = 10 * time.Second
+	// measureTimeout bounds one look at the streams.
+	measureTimeout = 5 * time.Second
+)
+
+// Storage tells how full the disk is, as of the last few seconds.
+func (m *Mesh) Storage() bcp.Storage {
+	if s := m.storage.Load(); s != nil {
+		return *s
+	}
+	return bcp.Storage{Limit: m.config.Definition.MaxDisk}
+}
+
+// storageNow is Storage, as of now where the streams answer.
+func (m *Mesh) storageNow(ctx context.Context) bcp.Storage {
+	if err := m.measure(ctx); err != nil && ctx.Err() == nil {
+		m.config.Logger.Warn("measuring the disk", "error", err)
+	}
+	return m.Storage()
+}
+
+func (m *Mesh) measure(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, measureTimeout)
+	defer cancel()
+	s, err := jetstream.Measure(ctx, m.js)
+	if err != nil {
+		return err
+	}
+	s.Limit = m.config.Definition.MaxDisk
+	var disk, snapshot error
+	s.DiskFree, s.DiskSize, disk = m.disk()
+	s.Snapshot, s.SnapshotMade, snapshot = snapshotsOf(m.config.State).Newest()
+	m.storage.Store(&s)
+	return errors.Join(disk, snapshot)
+}
+
+// watchStorage measures until the mesh stops, and has the gateway record an alert
+// each time that the disk is fuller than the one before told.
+func (m *Mesh) watchStorage() {
+	var told bcp.AlertKind
+	look := func(ctx context.Context) {
+		now := m.storageNow(ctx).Alert()
+		if worse(told, now) {
+			m.gateway.Alert(now)
+		}
+		told = now
+	}
+	m.fromNow(measureInterval, look)
+}
+
+// Disk returns what this user may use of the file system of a folder, and what of
+// that is free, in bytes: both 0 where the system does not tell.
+func Disk(folder string) (free, size int64, err error) { return diskOf(folder) }
+
+// worse reports whether now is an alert that the one before did not tell.
+func worse(before, now bcp.AlertKind) bool {
+	return now != "" && now != before && before != bcp.AlertDiskCritical
+}

@@ -1,0 +1,122 @@
+package mesh_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// The streams beside the journal have half of max_disk_mb at most, and lose their
+// oldest messages; the journal gets the rest, and an alert is recorded before it
+// is full.
+//
+// covers P4.5, P4.6, P11.1
+func TestStorage(t *testing.T) {
+	t.Parallel()
+	const limit = 64 << 20
+	m := meshtest.Prepare(t, pair(1000))
+	m.Definition.MaxDisk = limit
+	m.Start(t)
+	if s := m.Storage(); s.Limit != limit || s.Used == 0 || s.Journal == 0 || s.Records == 0 || s.DiskFree == 0 || s.DiskSize < s.DiskFree {
+		t.Errorf("%+v", s)
+	}
+	operator := m.Connect(t, bcp.Operator, bcp.RoleOperator)
+	if reply := operator.Request(t, subjects.Control(bcp.ControlStorage), "{}").JSON; !strings.Contains(reply, `"limit_bytes":67108864`) {
+		t.Errorf("the operator hears %s", reply)
+	}
+	if m.Count(func(d *bcp.Decision) bool { return d.Kind == bcp.KindAlert }) > 0 && m.Storage().DiskFree > m.Storage().DiskSize/4 {
+		t.Error("an alert where there is room")
+	}
+	m.Stop(t)
+
+	js, end := m.Streams(t)
+	page := make([]byte, 512<<10)
+	for range 2 * limit / len(page) { // twice what there is
+		msg := &nats.Msg{Subject: subjects.Validated("main", "mailer"), Data: page, Header: nats.Header{"Bcp-Decision": {"0"}}}
+		if _, err := js.PublishMsg(t.Context(), msg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held := uint64(0)
+	for _, name := range jetstream.Projections() {
+		stream, err := js.Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info := stream.CachedInfo()
+		if info.Config.Discard != natsjs.DiscardOld || info.Config.MaxBytes <= 0 || info.State.Bytes > uint64(info.Config.MaxBytes) {
+			t.Errorf("%s holds %d bytes with %+v", name, info.State.Bytes, info.Config)
+		}
+		held += uint64(info.Config.MaxBytes)
+	}
+	if held != limit/16*6 {
+		t.Errorf("the streams beside the journal may hold %d bytes of %d", held, limit)
+	}
+	fill := func(js natsjs.JetStream, until func(bcp.Storage, error) bool) {
+		t.Helper()
+		journal, err := jetstream.OpenJournal(t.Context(), js, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, err := bcp.NewState(bcp.Config{Mesh: m.Definition, Version: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := journal.Replay(t.Context(), func(b []byte) error {
+			d, err := bcp.DecodeDecision(b)
+			return errors.Join(err, state.Apply(&d, bcp.RecordDigest(b)))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			d := state.DecideEvent(bcp.Moment{}, bcp.KindViolation, "mailer", bcp.RoleReader, strings.Repeat("a", len(page)), 1)
+			record, err := bcp.EncodeDecision(&d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			full := errors.Join(journal.Append(t.Context(), [][]byte{record}), state.Apply(&d, bcp.RecordDigest(record)))
+			s, err := jetstream.Measure(t.Context(), js)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if until(s, full) {
+				return
+			}
+		}
+	}
+	fill(js, func(s bcp.Storage, _ error) bool { return s.Alert() == bcp.AlertDiskCritical })
+	end()
+	m.Start(t)
+	m.Wait(t, func(d *bcp.Decision) bool {
+		alert, ok := d.Alert()
+		return ok && alert.Alert == bcp.AlertDiskCritical
+	})
+	if s := m.Storage(); s.Journal < limit/16*7 || s.JournalLimit != limit/2 {
+		t.Errorf("the journal has %d bytes of %d", s.Journal, limit)
+	}
+	m.Stop(t)
+	js, end = m.Streams(t)
+	fill(js, func(_ bcp.Storage, full error) bool { return errors.Is(full, jetstream.ErrUncertain) })
+	page = page[:0]
+	fill(js, func(_ bcp.Storage, full error) bool { return errors.Is(full, jetstream.ErrUncertain) })
+	end()
+	if err := m.TryStart(t); !errors.Is(err, jetstream.ErrFull) {
+		t.Errorf("on a full journal: %v", err)
+	}
+	m.Mesh = nil
+
+	// A truncation makes room.
+	archive(t, m, "full.tar.gz")
+	m.Start(t)
+	if s := m.Storage(); s.Journal > limit/4 || s.Begins == 0 || s.Alert() != "" && s.DiskFree > s.DiskSize/4 {
+		t.Errorf("truncated: %+v", s)
+	}
+}

@@ -1,0 +1,25 @@
+package otlp
+
+import (
+	"errors"
+	"testing"
+)
+
+// In the clear, a name that turns out to be another machine is not dialled: what was
+// checked is the URL. There is no proxy, whatever the environment says.
+//
+// covers A-TRACE
+func TestDialsThisMachineAloneInTheClear(t *testing.T) {
+	t.Parallel()
+	plain := newTransport("http", nil)
+	for _, address := range []string{"192.0.2.1:4318", "[2001:db8::1]:4318", "0.0.0.0:4318"} {
+		if _, err := plain.DialContext(t.Context(), "tcp", address); !errors.Is(err, ErrPlaintext) {
+			t.Errorf("dialling %s: %v", address, err)
+		}
+	}
+	for _, scheme := range []string{"http", "https"} {
+		if newTransport(scheme, nil).Proxy != nil {
+			t.Errorf("%s goes by a proxy", scheme)
+		}
+	}
+}

@@ -1,0 +1,302 @@
+package otlp
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/x509"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/trace"
+)
+
+// Limits of one exporter.
+const (
+	// maxFacts is how many decisions may wait to become spans, and maxSpans how
+	// many spans to be sent.
+	maxFacts = 16384
+	maxSpans = 32768
+	// factWait is how long a decision waits for others, unless half of what may
+	// wait is there: waking somebody for each would cost more than its spans do.
+	factWait = time.Second
+	// maxBatch is from where on spans are no longer gathered for one request.
+	maxBatch = 1024
+	// sendTimeout bounds one request.
+	sendTimeout = 10 * time.Second
+	// patience is for how long a batch is sent again, with pauses from about
+	// firstPause on, each longer than the one before, up to maxPause, or as long as
+	// the collector says.
+	firstPause = time.Second
+	maxPause   = 30 * time.Second
+	patience   = 30 * time.Second
+)
+
+// Loss is why a span did not arrive.
+type Loss string
+
+// The losses.
+const (
+	QueueFull   Loss = "queue_full"  // too many were waiting
+	Undelivered Loss = "undelivered" // the collector could not be reached, or refused them
+)
+
+// Losses returns every loss.
+func Losses() []Loss { return []Loss{QueueFull, Undelivered} }
+
+// Counter hears what became of what. Its methods must not block, and are called
+// concurrently.
+type Counter interface {
+	SpansSent(n int)
+	SpansDropped(why Loss, n int)
+	DecisionsUntraced(n int) // that came faster than spans are made
+}
+
+// Config says what to send, and where.
+type Config struct {
+	// Endpoint is the collector's URL for traces. Over http it must be of this
+	// machine. It is required, like Definition.
+	Endpoint   string
+	Definition *bcp.Mesh
+	// Headers go with each request: a collector's password, perhaps.
+	Headers map[string]string
+	// Roots verify the collector's certificate; nil means the system's.
+	Roots *x509.CertPool
+	// Service names the sender; the default is "bcpmesh". Version is the program's.
+	Service, Version string
+	// Counter, nil counts nothing. Logger, nil discards.
+	Counter Counter
+	Logger  hclog.Logger
+}
+
+// Exporter sends traces until Stop. Its methods may be used concurrently.
+type Exporter struct {
+	config    Config
+	collector *collector
+	sender    sender
+
+	mu    sync.Mutex
+	facts []fact        // that came since they were last taken
+	came  chan struct{} // has one where there are facts
+	many  chan struct{} // has one where there are many
+
+	batches  chan []sdk.ReadOnlySpan
+	waiting  atomic.Int64 // spans in batches
+	stopping chan struct{}
+	stop     sync.Once
+	cancel   context.CancelFunc // ends what is being sent
+	done     chan struct{}
+}
+
+// fact is one that waits, or definitions that hold behind those before it.
+type fact struct {
+	trace.Fact
+	use *bcp.Mesh
+}
+
+// Start begins to send. It does not wait for the collector. The error says what
+// is wrong with the endpoint: [ErrEndpoint] or [ErrPlaintext].
+func Start(config Config) (*Exporter, error) {
+	if config.Definition == nil {
+		return nil, errors.New("send traces: a definition is needed")
+	}
+	if config.Logger == nil {
+		config.Logger = hclog.NewNullLogger()
+	}
+	if config.Counter == nil {
+		config.Counter = uncounted{}
+	}
+	if config.Service == "" {
+		config.Service = "bcpmesh"
+	}
+	collector, err := newCollector(config)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	e := &Exporter{
+		config: config, collector: collector, sender: senderOf(config), came: make(chan struct{}, 1), many: make(chan struct{}, 1),
+		batches: make(chan []sdk.ReadOnlySpan, maxSpans), stopping: make(chan struct{}), cancel: cancel, done: make(chan struct{}),
+	}
+	var key trace.Key
+	_, _ = rand.Read(key[:]) // it does not fail
+	go e.project(trace.New(key, config.Definition))
+	go e.send(ctx)
+	return e, nil
+}
+
+// Observe takes a decision that is stored. It keeps nothing of it but what
+// [trace.Fact] has, and does not block.
+func (e *Exporter) Observe(d *bcp.Decision) {
+	if !trace.Traced(d.Kind) {
+		return
+	}
+	f := fact{Fact: trace.FactOf(d, time.Now())}
+	e.mu.Lock()
+	full := len(e.facts) >= maxFacts
+	if !full {
+		e.add(f)
+	}
+	e.mu.Unlock()
+	if full {
+		e.config.Counter.DecisionsUntraced(1)
+	}
+}
+
+// Use goes on under other definitions.
+func (e *Exporter) Use(definition *bcp.Mesh) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.add(fact{use: definition})
+}
+
+// add needs mu.
+func (e *Exporter) add(f fact) {
+	e.facts = append(e.facts, f)
+	switch len(e.facts) {
+	case 1:
+		signal(e.came)
+	case maxFacts / 2:
+		signal(e.many)
+	}
+}
+
+// signal puts one into a channel that holds one.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Stop sends what there is until ctx ends, and drops the rest. What is open is
+// sent as unfinished. Decisions that are observed later are forgotten.
+func (e *Exporter) Stop(ctx context.Context) {
+	e.stop.Do(func() { close(e.stopping) })
+	undo := context.AfterFunc(ctx, e.cancel)
+	<-e.done
+	undo()
+	e.cancel()
+	e.collector.close(ctx)
+}
+
+// project makes spans of facts until Stop.
+func (e *Exporter) project(p *trace.Projection) {
+	defer close(e.batches)
+	var facts []fact
+	var b []sdk.ReadOnlySpan
+	add := func(spans []trace.Span) {
+		if b = e.sender.appendSpans(b, spans); len(b) >= maxBatch {
+			e.put(&b)
+		}
+	}
+	for more := true; more; {
+		more = e.wait()
+		e.mu.Lock()
+		facts, e.facts = e.facts, facts[:0]
+		e.mu.Unlock()
+		for i := range facts {
+			if f := &facts[i]; f.use != nil {
+				p.Use(f.use)
+			} else {
+				add(p.Add(f.Fact))
+			}
+		}
+		clear(facts)
+		if !more {
+			add(p.End(time.Now()))
+		}
+		e.put(&b)
+	}
+}
+
+// wait waits for facts, and for those that come soon behind; it is false when the
+// end has come.
+func (e *Exporter) wait() (more bool) {
+	select {
+	case <-e.came:
+	case <-e.stopping:
+		return false
+	}
+	timer := time.NewTimer(factWait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-e.many:
+		return true
+	case <-e.stopping:
+		return false
+	}
+}
+
+// put has a batch wait to be sent if there is room, and begins another.
+func (e *Exporter) put(b *[]sdk.ReadOnlySpan) {
+	n := len(*b)
+	if n == 0 {
+		return
+	}
+	if e.waiting.Load() < maxSpans {
+		e.waiting.Add(int64(n))
+		e.batches <- *b // it holds as many as there may be spans
+	} else {
+		e.config.Counter.SpansDropped(QueueFull, n)
+	}
+	*b = nil
+}
+
+// send sends batches until there are no more.
+func (e *Exporter) send(ctx context.Context) {
+	defer close(e.done)
+	failing := false
+	for b := range e.batches {
+		b = e.gather(b)
+		lost, err := e.collector.send(ctx, b)
+		e.waiting.Add(int64(-len(b)))
+		if lost > 0 {
+			e.config.Counter.SpansDropped(Undelivered, lost)
+		}
+		e.config.Counter.SpansSent(len(b) - lost)
+		if failed := lost > 0; failed != failing && ctx.Err() == nil {
+			failing = failed
+			e.tell(failing, err)
+		}
+	}
+}
+
+// gather adds what waits already, up to a full batch.
+func (e *Exporter) gather(b []sdk.ReadOnlySpan) []sdk.ReadOnlySpan {
+	for len(b) < maxBatch {
+		select {
+		case next, more := <-e.batches:
+			if !more {
+				return b
+			}
+			b = append(b, next...)
+		default:
+			return b
+		}
+	}
+	return b
+}
+
+// tell logs the first batch of several that is lost, and the first that is not.
+func (e *Exporter) tell(lost bool, err error) {
+	if lost {
+		e.config.Logger.Warn("traces are lost: the collector does not take them", "error", err)
+	} else {
+		e.config.Logger.Warn("the collector takes traces again")
+	}
+}
+
+// uncounted is a Counter that counts nothing.
+type uncounted struct{}
+
+func (uncounted) SpansSent(int)          {}
+func (uncounted) SpansDropped(Loss, int) {}
+func (uncounted) DecisionsUntraced(int)  {}

@@ -1,0 +1,572 @@
+package otlp_test
+
+import (
+	"compress/gzip"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats.go"
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/mesh/trace/otlp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var office = map[string]string{
+	"mesh.yaml": "approvers: [ann]\nmax_refusals: 1000/m\n",
+	"main.md": `---
+name: main
+bcp_channels:
+  - peer: mailer
+    role: controller
+    max_category: 2
+    budget_bits: 100000
+    subscriptions:
+      - {id: alerts, category: 1, fields: [{name: urgent, type: boolean}]}
+      - id: notes
+        category: 2
+        questions: [{id: note, question: "What is new?", max_words: 4, expected_format: short_text}]
+---
+`,
+	"mailer.md": "---\nname: mailer\nbcp_channels: [{peer: main, role: reader}]\n---\n",
+}
+
+const askWho = `{"category":2,"questions":[{"id":"who","question":"Who wrote?","max_words":3,"expected_format":"person_name"}]}`
+
+// collector is an OTLP receiver that keeps what it gets, and answers as it is told.
+type collector struct {
+	*httptest.Server
+
+	mu       sync.Mutex
+	answers  []func(w http.ResponseWriter) // of the next requests; then it takes all
+	requests []*http.Request
+	bodies   []byte
+	spans    []*tracepb.Span
+	resource map[string]string
+}
+
+func receive(t testing.TB, start func(http.Handler) *httptest.Server, answers ...func(http.ResponseWriter)) *collector {
+	t.Helper()
+	c := &collector{answers: answers, resource: map[string]string{}}
+	c.Server = start(c)
+	t.Cleanup(c.Close)
+	return c
+}
+
+func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	text := io.Reader(r.Body)
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		unpacked, err := gzip.NewReader(r.Body)
+		if err != nil {
+			http.Error(w, "not packed", http.StatusBadRequest)
+			return
+		}
+		text = unpacked
+	}
+	body, err := io.ReadAll(text)
+	var request collectorpb.ExportTraceServiceRequest
+	if err == nil {
+		err = proto.Unmarshal(body, &request)
+	}
+	if err != nil || r.Method != http.MethodPost || r.URL.Path != otlp.Path || r.Header.Get("Content-Type") != "application/x-protobuf" {
+		http.Error(w, "no traces", http.StatusBadRequest)
+		return
+	}
+	c.mu.Lock()
+	c.requests = append(c.requests, r)
+	var answer func(http.ResponseWriter)
+	if len(c.answers) > 0 {
+		answer, c.answers = c.answers[0], c.answers[1:]
+	} else {
+		c.bodies = append(c.bodies, body...)
+		for _, rs := range request.ResourceSpans {
+			for _, a := range rs.Resource.Attributes {
+				c.resource[a.Key] = a.Value.GetStringValue()
+			}
+			for _, ss := range rs.ScopeSpans {
+				c.spans = append(c.spans, ss.Spans...)
+			}
+		}
+	}
+	c.mu.Unlock()
+	if answer != nil {
+		answer(w)
+	}
+}
+
+func (c *collector) taken() []*tracepb.Span {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]*tracepb.Span(nil), c.spans...)
+}
+
+func (c *collector) asked() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.requests)
+}
+
+// await waits until so many requests have come.
+func (c *collector) await(t *testing.T, requests int) {
+	t.Helper()
+	for patience := time.Now().Add(meshtest.Patience); c.asked() < requests; time.Sleep(time.Millisecond) {
+		if time.Now().After(patience) {
+			t.Fatalf("%d requests came, not %d", c.asked(), requests)
+		}
+	}
+}
+
+// counts is a Counter.
+type counts struct {
+	mu                   sync.Mutex
+	sent, full, lost, un int
+}
+
+func (c *counts) SpansSent(n int) { c.add(&c.sent, n) }
+func (c *counts) SpansDropped(why otlp.Loss, n int) {
+	if why == otlp.QueueFull {
+		c.add(&c.full, n)
+	} else {
+		c.add(&c.lost, n)
+	}
+}
+func (c *counts) DecisionsUntraced(n int) { c.add(&c.un, n) }
+func (c *counts) add(to *int, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*to += n
+}
+
+// overfull reports whether decisions were missed, and spans dropped.
+func (c *counts) overfull() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.un > 0 && c.full > 0
+}
+
+func (c *counts) expect(t testing.TB, sent, lost int) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sent != sent || c.lost != lost || c.full+c.un != 0 {
+		t.Errorf("sent %d, lost %d, too many %d, untraced %d; not %d and %d", c.sent, c.lost, c.full, c.un, sent, lost)
+	}
+}
+
+// export starts an exporter to an endpoint; stop ends it, with time for what is
+// left.
+func export(t testing.TB, config otlp.Config) (e *otlp.Exporter, counted *counts, stop func()) {
+	t.Helper()
+	counted = &counts{}
+	config.Counter = counted
+	if config.Definition == nil {
+		config.Definition = meshtest.Parse(t, office)
+	}
+	e, err := otlp.Start(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop = func() {
+		ctx, cancel := context.WithTimeout(context.Background(), meshtest.Patience)
+		defer cancel()
+		e.Stop(ctx)
+	}
+	t.Cleanup(stop)
+	return e, counted, stop
+}
+
+// refusedPush is a decision that is a trace of two spans.
+func refusedPush(seq uint64) *bcp.Decision {
+	return &bcp.Decision{Seq: seq, Time: int64(seq), Kind: bcp.KindPush, Agent: "mailer", Controller: "main", Reader: "mailer", Subscription: "alerts",
+		Verdict: bcp.Reject, Code: bcp.Malformed, Check: bcp.CheckMessage}
+}
+
+// traced is a mesh whose traces go to a collector.
+func traced(t testing.TB, endpoint string) (*meshtest.Mesh, *counts, func()) {
+	t.Helper()
+	e, counted, stop := export(t, otlp.Config{Endpoint: endpoint, Version: "test"})
+	m := meshtest.Start(t, office, func(c *mesh.Config) {
+		note := c.OnDecision
+		c.OnDecision = func(d *bcp.Decision) { note(d); e.Observe(d) }
+		c.OnReload = e.Use
+	})
+	return m, counted, stop
+}
+
+// The context of a trace is the gateway's own: what agents send for one, in
+// headers or anywhere, has no effect on it, is passed on to nobody, and no byte of
+// theirs is in what leaves for the collector.
+//
+// covers P2.5, P11.1, A-TRACE
+func TestAgentsHaveNoPartInTraces(t *testing.T) {
+	t.Parallel()
+	const canary, theirs = "kanarienvogel", "0af7651916cd43dd8448eb211c80319c"
+	c := receive(t, httptest.NewServer)
+	m, counted, stop := traced(t, c.URL+otlp.Path)
+	main, mailer := m.Connect(t, "main", bcp.RoleController), m.Connect(t, "mailer", bcp.RoleReader, nats.Name(canary))
+	header := nats.Header{
+		"traceparent": {"00-" + theirs + "-b7ad6b7169203331-01"}, "Traceparent": {"00-" + theirs + "-b7ad6b7169203331-01"},
+		"tracestate": {canary + "=1"}, "baggage": {canary + "=1"}, "b3": {theirs + "-b7ad6b7169203331-1"}, "uber-trace-id": {theirs + ":b7ad6b7169203331:0:1"},
+		canary: {canary},
+	}
+	send := func(from *meshtest.Agent, subject, text string) {
+		t.Helper()
+		if err := from.PublishMsg(&nats.Msg{Subject: subject, Reply: subjects.InboxPrefix(from.Name) + ".x", Data: []byte(text), Header: header}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	queries, deliveries := make(chan *nats.Msg, 8), make(chan *nats.Msg, 8)
+	for subject, to := range map[string]chan *nats.Msg{subjects.QueriesOf("mailer"): queries, subjects.DeliveriesOf(bcp.RoleController, "main"): deliveries} {
+		from := main
+		if to == queries {
+			from = mailer
+		}
+		if _, err := from.ChanSubscribe(subject, to); err != nil {
+			t.Fatal(err)
+		}
+		from.Sync(t)
+	}
+	next := func(from chan *nats.Msg) *nats.Msg {
+		t.Helper()
+		select {
+		case msg := <-from:
+			if len(msg.Header) > 0 {
+				t.Errorf("%s has the headers %v", msg.Subject, msg.Header)
+			}
+			return msg
+		case <-time.After(meshtest.Patience):
+			t.Fatal("nothing came")
+			return nil
+		}
+	}
+	send(main, subjects.Ask("main", "mailer"), strings.Replace(askWho, "{", `{"request_id":"`+canary+`",`, 1))
+	query := next(queries)
+	var asked bcp.Query
+	if err := bcp.Decode(query.Data, bcp.JSON, &asked); err != nil {
+		t.Fatal(err)
+	}
+	send(mailer, query.Reply, fmt.Sprintf(`{"type":"bcp_response","query_id":%q,"response":{"who":"%s %s"}}`, asked.QueryID, canary, canary))
+	send(main, next(deliveries).Reply, "")
+	send(mailer, subjects.Push("mailer", "main", "notes"), meshtest.PushText("main", "notes", `{"note":"`+canary+`"}`, `,"push_id":"`+canary+`"`))
+	send(main, next(deliveries).Reply, "")
+	send(mailer, subjects.Push("mailer", "main", "notes"), meshtest.PushText("main", "notes", `{"`+canary+`":"`+canary+`"}`, ""))
+	send(mailer, subjects.Push("mailer", "main", "alerts"), `{"`+canary+`":1`)
+	send(mailer, subjects.Push("mailer", "main", bcp.SubscriptionID(canary)), canary)
+	// The server's own tracing has it push what it tells, as the Reader could itself.
+	header["Nats-Trace-Dest"] = []string{subjects.Push("mailer", "main", "alerts")}
+	send(mailer, subjects.Push("mailer", "main", "notes"), canary)
+	header["Nats-Trace-Dest"] = []string{canary + " " + canary}
+	send(mailer, subjects.Push("mailer", "main", "notes"), canary)
+	m.WaitCount(t, 2, meshtest.Of(bcp.KindAcknowledge))
+	m.WaitCount(t, 6, meshtest.Of(bcp.KindPush))
+	m.Stop(t)
+	stop()
+	if strings.Contains(strings.ToLower(m.Log()), canary) {
+		t.Error("the canary is in the log")
+	}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := strings.Index(strings.ToLower(string(c.bodies)), canary); i >= 0 {
+		t.Errorf("the canary is in a request: %q", c.bodies[max(0, i-80):min(len(c.bodies), i+40)])
+	}
+	roots, names := map[string]int{}, map[string]int{}
+	for _, s := range c.spans {
+		names[s.Name]++
+		if fmt.Sprintf("%x", s.TraceId) == theirs || s.TraceState != "" || len(s.Links) > 0 || fmt.Sprintf("%x", s.ParentSpanId) == "b7ad6b7169203331" {
+			t.Errorf("%s took its context from an agent", s.Name)
+		}
+		if len(s.ParentSpanId) == 0 {
+			roots[s.Name]++
+		}
+	}
+	if roots["query"] != 1 || roots["push"] < 6 || names["reader"] != 1 || names["deliver"] != 2 {
+		t.Errorf("roots %v of spans %v", roots, names)
+	}
+	for key, want := range map[string]string{"service.name": "bcpmesh", "service.version": "test", "bcp.mesh": m.Definition.Name} {
+		if c.resource[key] != want {
+			t.Errorf("%s is %q", key, c.resource[key])
+		}
+	}
+	counted.mu.Lock()
+	defer counted.mu.Unlock()
+	if counted.sent != len(c.spans) || counted.full+counted.lost+counted.un != 0 {
+		t.Errorf("%d spans came, and %+v", len(c.spans), counted)
+	}
+}
+
+// A collector that takes a request and never answers harms nothing: the mesh
+// decides and receipts as before, what waits is bounded, and the end comes when it
+// is told to. Each span is accounted for.
+//
+// covers A-TRACE
+func TestCollectorThatHangsHarmsNothing(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	hang := func(http.ResponseWriter) { <-release }
+	c := receive(t, httptest.NewServer, hang, hang, hang, hang)
+	t.Cleanup(func() { close(release) }) // before the collector closes
+	e, counted, _ := export(t, otlp.Config{Endpoint: c.URL + otlp.Path})
+	m := meshtest.Start(t, office, func(c *mesh.Config) {
+		note := c.OnDecision
+		c.OnDecision = func(d *bcp.Decision) { note(d); e.Observe(d) }
+	})
+	mailer := m.Connect(t, "mailer", bcp.RoleReader)
+	push := func() {
+		t.Helper()
+		if reply := mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""); reply.Text("status") != "delivered" {
+			t.Fatalf("the receipt is %v", reply)
+		}
+	}
+	push()
+	c.await(t, 1)
+	// It hangs now. More comes than may wait, at both places.
+	many := 0
+	for patience := time.Now().Add(meshtest.Patience); !counted.overfull() && time.Now().Before(patience); {
+		for range 10_000 {
+			many++
+			e.Observe(refusedPush(uint64(1000 + many)))
+		}
+	}
+	push()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	e.Stop(ctx)
+	push()
+	counted.mu.Lock()
+	defer counted.mu.Unlock()
+	// Two spans of each that was traced, and up to three of the pushes that were
+	// delivered, of which the last came too late.
+	spans, least := counted.sent+counted.full+counted.lost, 2*(many-counted.un)
+	if counted.sent != 0 || counted.full == 0 || counted.un == 0 || spans < least || spans > least+6 {
+		t.Errorf("%d spans of %d facts: sent %d, too many %d, lost %d, untraced %d", spans, many, counted.sent, counted.full, counted.lost, counted.un)
+	}
+}
+
+// A collector that is not there harms nothing either.
+func TestCollectorThatIsGone(t *testing.T) {
+	t.Parallel()
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	e, counted, stop := export(t, otlp.Config{Endpoint: gone.URL + otlp.Path})
+	e.Observe(refusedPush(1))
+	stop()
+	counted.expect(t, 0, 2)
+	e.Observe(refusedPush(2)) // of a mesh that ends later
+}
+
+// What a collector answers decides whether a batch is sent again, and whether its
+// spans count as sent.
+func TestAnswersOfCollectors(t *testing.T) {
+	t.Parallel()
+	status := func(code int, header ...string) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) {
+			if len(header) > 0 {
+				w.Header().Set(header[0], header[1])
+			}
+			w.WriteHeader(code)
+		}
+	}
+	partly, err := proto.Marshal(&collectorpb.ExportTraceServiceResponse{PartialSuccess: &collectorpb.ExportTracePartialSuccess{RejectedSpans: 1, ErrorMessage: "no"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := receive(t, httptest.NewServer)
+	for _, c := range []struct {
+		name                string
+		answers             []func(http.ResponseWriter)
+		requests, sent, not int
+	}{
+		{"taken", nil, 1, 2, 0},
+		{"busy, then taken", []func(http.ResponseWriter){status(503, "Retry-After", "1")}, 2, 2, 0},
+		{"refused", []func(http.ResponseWriter){status(400)}, 1, 0, 2},
+		{"elsewhere", []func(http.ResponseWriter){status(307, "Location", elsewhere.URL+otlp.Path)}, 1, 0, 2},
+		{"partly", []func(http.ResponseWriter){func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "application/x-protobuf")
+			_, _ = w.Write(partly)
+		}}, 1, 1, 1},
+		{"nonsense", []func(http.ResponseWriter){func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "application/x-protobuf")
+			_, _ = io.WriteString(w, strings.Repeat("x", 1<<20))
+		}}, 1, 2, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			to := receive(t, httptest.NewServer, c.answers...)
+			e, counted, stop := export(t, otlp.Config{Endpoint: to.URL + otlp.Path, Headers: map[string]string{"Authorization": "Bearer secret"}})
+			e.Observe(refusedPush(1))
+			to.await(t, c.requests)
+			stop()
+			counted.expect(t, c.sent, c.not)
+			if to.asked() != c.requests {
+				t.Errorf("%d requests", to.asked())
+			}
+			if elsewhere.asked() != 0 {
+				t.Error("it follows a collector elsewhere")
+			}
+			if got := to.requests[0].Header.Get("Authorization"); got != "Bearer secret" {
+				t.Errorf("the header is %q", got)
+			}
+		})
+	}
+}
+
+// Traces leave the machine over TLS alone, and only for a collector whose
+// certificate holds.
+//
+// covers A-TRACE
+func TestTracesLeaveOverTLSAlone(t *testing.T) {
+	t.Parallel()
+	for endpoint, want := range map[string]error{
+		"": otlp.ErrEndpoint, "127.0.0.1:4318": otlp.ErrEndpoint, "grpc://127.0.0.1:4317": otlp.ErrEndpoint, "http://": otlp.ErrEndpoint,
+		"https://me:secret@collector.example/": otlp.ErrEndpoint, "https://collector.example/?key=secret": otlp.ErrEndpoint, "http://collector.example:4318/v1/traces": otlp.ErrPlaintext,
+		"HTTP://192.0.2.1/": otlp.ErrPlaintext, "http://0.0.0.0:4318/": otlp.ErrPlaintext, "http://localhost.example:4318/": otlp.ErrPlaintext,
+		"http://[::1]:4318/v1/traces": nil, "http://127.8.9.1:4318/v1/traces": nil, "HTTP://localhost:4318/v1/traces": nil, "https://collector.example/v1/traces": nil,
+	} {
+		if err := otlp.CheckEndpoint(endpoint); !errors.Is(err, want) {
+			t.Errorf("%q: %v", endpoint, err)
+		}
+		e, err := otlp.Start(otlp.Config{Endpoint: endpoint, Definition: meshtest.Parse(t, office)})
+		if !errors.Is(err, want) {
+			t.Errorf("%q starts: %v", endpoint, err)
+		}
+		if e != nil {
+			e.Stop(t.Context())
+		}
+	}
+	if _, err := otlp.Start(otlp.Config{Endpoint: "http://127.0.0.1:4318"}); err == nil {
+		t.Error("it starts without definitions")
+	}
+
+	c := receive(t, httptest.NewTLSServer)
+	c.Config.ErrorLog = nil
+	e, counted, stop := export(t, otlp.Config{Endpoint: c.URL + otlp.Path})
+	e.Observe(refusedPush(1))
+	stop()
+	counted.expect(t, 0, 2)
+	roots := x509.NewCertPool()
+	roots.AddCert(c.Certificate())
+	e, counted, stop = export(t, otlp.Config{Endpoint: c.URL + otlp.Path, Roots: roots})
+	e.Observe(refusedPush(1))
+	stop()
+	counted.expect(t, 2, 0)
+	if n := len(c.taken()); n != 2 {
+		t.Errorf("%d spans", n)
+	}
+}
+
+// What the exporter itself reads of the environment neither sends traces elsewhere,
+// nor takes their TLS away, nor sends a header that was not given. It packs them, as
+// it is told to there.
+//
+// covers A-TRACE
+func TestVariablesSendTracesNowhereElse(t *testing.T) {
+	elsewhere := receive(t, httptest.NewServer)
+	for name, value := range map[string]string{
+		"ENDPOINT": elsewhere.URL, "TRACES_ENDPOINT": elsewhere.URL + otlp.Path, "INSECURE": "true", "TRACES_INSECURE": "true",
+		"HEADERS": "Authorization=other", "TRACES_HEADERS": "Authorization=other", "PROTOCOL": "http/json", "TRACES_PROTOCOL": "http/json", "COMPRESSION": "gzip",
+	} {
+		t.Setenv("OTEL_EXPORTER_OTLP_"+name, value)
+	}
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
+		t.Setenv(name, elsewhere.URL)
+	}
+	to := receive(t, httptest.NewTLSServer)
+	roots := x509.NewCertPool()
+	roots.AddCert(to.Certificate())
+	e, counted, stop := export(t, otlp.Config{Endpoint: to.URL + otlp.Path, Roots: roots})
+	e.Observe(refusedPush(1))
+	stop()
+	counted.expect(t, 2, 0)
+	if elsewhere.asked() != 0 || to.asked() != 1 {
+		t.Fatalf("%d requests, and %d elsewhere", to.asked(), elsewhere.asked())
+	}
+	if got := to.requests[0].Header.Values("Authorization"); got != nil {
+		t.Errorf("the header is %q", got)
+	}
+	if got := to.requests[0].Header.Get("Content-Encoding"); got != "gzip" {
+		t.Errorf("it is packed as %q", got)
+	}
+}
+
+// What a collector says is in no log: it may be anybody's text.
+//
+// covers A-TRACE
+func TestLogHasNoWordOfCollectors(t *testing.T) {
+	t.Parallel()
+	const canary = "kanarienvogel"
+	c := receive(t, httptest.NewServer, func(w http.ResponseWriter) { http.Error(w, canary, http.StatusTeapot) })
+	var log strings.Builder
+	e, counted, stop := export(t, otlp.Config{Endpoint: c.URL + otlp.Path, Logger: hclog.New(&hclog.LoggerOptions{Output: &log})})
+	e.Observe(refusedPush(1))
+	c.await(t, 1)
+	stop()
+	counted.expect(t, 0, 2)
+	if text := log.String(); strings.Contains(text, canary) || !strings.Contains(text, "it answers 418") {
+		t.Errorf("the log is %q", text)
+	}
+}
+
+// BenchmarkObserve is what the gateway's goroutine pays for a decision.
+func BenchmarkObserve(b *testing.B) {
+	c := discard(b)
+	e, _, _ := export(b, otlp.Config{Endpoint: c.URL + otlp.Path})
+	d := refusedPush(1)
+	b.ReportAllocs()
+	for b.Loop() {
+		e.Observe(d)
+	}
+}
+
+// discard is a collector that looks at nothing.
+func discard(b *testing.B) *httptest.Server {
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	b.Cleanup(s.Close)
+	return s
+}
+
+// BenchmarkPush is what the traces of a push and its acknowledgement cost in all.
+func BenchmarkPush(b *testing.B) {
+	c := discard(b)
+	e, counted, stop := export(b, otlp.Config{Endpoint: c.URL + otlp.Path})
+	b.ReportAllocs()
+	seq := uint64(0)
+	for b.Loop() {
+		seq += 2
+		push := refusedPush(seq)
+		push.Verdict, push.Code, push.Check, push.Delivery = bcp.Accept, "", 0, bcp.DeliveryID(fmt.Sprint("d", seq))
+		ack := &bcp.Decision{Seq: seq + 1, Time: int64(seq + 1), Kind: bcp.KindAcknowledge, Agent: "main", Controller: "main", Reader: "mailer", Delivery: push.Delivery}
+		e.Observe(push)
+		e.Observe(ack)
+		if seq%4096 == 0 {
+			for counted.done() < int(seq)/2*3-3*2048 {
+				time.Sleep(100 * time.Microsecond)
+			}
+		}
+	}
+	stop()
+}
+
+func (c *counts) done() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sent + c.full + c.lost + c.un
+}

@@ -1,0 +1,495 @@
+package trace_test
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/mesh/trace"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var office = map[string]string{
+	"mesh.yaml": "approvers: [ann]\n",
+	"main.md": `---
+name: main
+bcp_channels:
+  - peer: mailer
+    role: controller
+    max_category: 3
+    budget_bits: 1000
+    subscriptions:
+      - {id: alerts, category: 1, fields: [{name: urgent, type: boolean}]}
+      - {id: digest, category: 3, directive: "Sum it up.", max_words: 10}
+---
+`,
+	"mailer.md": "---\nname: mailer\nbcp_channels: [{peer: main, role: reader}]\n---\n",
+}
+
+const (
+	askUrgent = `{"category":1,"fields":[{"name":"urgent","type":"boolean"}]}`
+	askSum    = `{"category":3,"directive":"Sum it up.","max_words":10,"escalation":{"justification":"The fields do not say it."}}`
+)
+
+var key = trace.Key{1, 2, 3}
+
+// spansOf makes the spans of decisions, each of which was stored at once.
+func spansOf(definition *bcp.Mesh, decisions []bcp.Decision) []trace.Span {
+	p := trace.New(key, definition)
+	var spans []trace.Span
+	end := time.Unix(0, 0)
+	for i := range decisions {
+		end = decisions[i].At()
+		spans = append(spans, clone(p.Add(trace.FactOf(&decisions[i], end)))...)
+	}
+	return append(spans, clone(p.End(end))...)
+}
+
+// attribute is what a span says, as people read it, and empty for nothing.
+func attribute(s trace.Span, key string) string {
+	for _, a := range s.Attributes {
+		switch {
+		case a.Key != key:
+		case a.Kind == trace.Text:
+			return a.Text
+		case a.Kind == trace.Truth:
+			return "true"
+		default:
+			return strconv.FormatInt(a.Number, 10)
+		}
+	}
+	return ""
+}
+
+// clone keeps spans beyond the next call.
+func clone(spans []trace.Span) []trace.Span {
+	spans = slices.Clone(spans)
+	for i := range spans {
+		spans[i].Attributes = slices.Clone(spans[i].Attributes)
+	}
+	return spans
+}
+
+// tree writes traces as an outline, in the order of their beginnings.
+func tree(spans []trace.Span) string {
+	shown := []string{"bcp.verdict", "bcp.code", "bcp.rule", "bcp.act", "bcp.attempt", "bcp.repeat", "bcp.outcome", "bcp.acknowledged", "bcp.continued", "bcp.unfinished"}
+	children := map[trace.SpanID][]trace.Span{}
+	var roots []trace.Span
+	for _, s := range spans {
+		if s.Parent == (trace.SpanID{}) {
+			roots = append(roots, s)
+		} else {
+			children[s.Parent] = append(children[s.Parent], s)
+		}
+	}
+	byBegin := func(a, b trace.Span) int {
+		return cmp.Or(cmp.Compare(a.Begin, b.Begin), cmp.Compare(a.End, b.End), cmp.Compare(a.Name, b.Name))
+	}
+	slices.SortFunc(roots, byBegin)
+	var b strings.Builder
+	write := func(indent string, s trace.Span) {
+		b.WriteString(indent + s.Name)
+		for _, key := range shown {
+			if v := attribute(s, key); v != "" {
+				fmt.Fprintf(&b, " %s=%s", strings.TrimPrefix(key, "bcp."), v)
+			}
+		}
+		b.WriteByte('\n')
+	}
+	for _, root := range roots {
+		write("", root)
+		slices.SortFunc(children[root.ID], byBegin)
+		for _, child := range children[root.ID] {
+			write("  ", child)
+		}
+	}
+	return b.String()
+}
+
+// day lives a day of the office and returns its decisions.
+func day(t *testing.T) (*meshtest.Mesh, []bcp.Decision) {
+	t.Helper()
+	m := meshtest.Start(t, office)
+	main, mailer := m.Connect(t, "main", bcp.RoleController), m.Connect(t, "mailer", bcp.RoleReader)
+	told, queries := main.Deliveries(t), mailer.Queries(t)
+	conn, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, "ann", bcp.RoleApprover)), agents.Options{Name: "ann"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	ann := agents.NewApprover(conn)
+	approve := func() {
+		t.Helper()
+		items, err := ann.List(t.Context())
+		if err != nil || len(items) != 1 {
+			t.Fatalf("items %v, %v", items, err)
+		}
+		view, err := ann.View(t.Context(), items[0].ID)
+		if err == nil {
+			err = ann.Approve(t.Context(), view)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	heard := func(id bcp.QueryID, outcome string) {
+		t.Helper()
+		main.Acknowledge(t, told.NextOf(t, func(d meshtest.Message) bool { return d.Text("query_id") == string(id) && d.Text("outcome") == outcome }))
+		m.Settle(t)
+	}
+
+	// An answer that is asked for twice.
+	id := main.Accepted(t, "mailer", askUrgent)
+	mailer.Answer(t, queries.NextOf(t, meshtest.With("query_id", id)), `"response":{"urgent":1}`)
+	mailer.Answer(t, queries.NextOf(t, meshtest.With("query_id", id)), `"response":{"urgent":true}`)
+	heard(id, "")
+	// A summary, which a person lets through twice.
+	id = main.Accepted(t, "mailer", askSum)
+	heard(id, "held")
+	approve()
+	mailer.Answer(t, queries.NextOf(t, meshtest.With("query_id", id)), `"response":{"summary":"All is well."}`)
+	m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindAnswer && d.Query == id && d.Verdict == bcp.Hold })
+	approve()
+	heard(id, "")
+	// Pushes: delivered, repeated, refused, held.
+	mailer.Push(t, "main", "alerts", `{"urgent":true}`, `,"push_id":"p1"`)
+	main.Acknowledge(t, told.NextOf(t, meshtest.With("subscription_id", "alerts")))
+	m.Settle(t)
+	mailer.Push(t, "main", "alerts", `{"urgent":true}`, `,"push_id":"p1"`)
+	mailer.Push(t, "main", "alerts", `{"urgent":1}`, "")
+	mailer.Push(t, "main", "digest", `{"summary":"All is well."}`, "")
+	approve()
+	main.Acknowledge(t, told.NextOf(t, meshtest.With("subscription_id", "digest")))
+	m.Settle(t)
+	// A refused ask, a query that stays open, and an answer to none, which the
+	// server would have refused.
+	main.Ask(t, "mailer", `{"category":3,"directive":"Sum it up.","max_words":10}`)
+	main.Accepted(t, "mailer", askUrgent)
+	m.WaitCount(t, 5, meshtest.Of(bcp.KindAcknowledge))
+	decisions := m.Decisions()
+	last := decisions[len(decisions)-1]
+	return m, append(decisions, bcp.Decision{
+		Seq: last.Seq + 1, Time: last.Time + 1, Kind: bcp.KindAnswer, Agent: "mailer", Reader: "mailer", Query: "kanarienvogel",
+		Verdict: bcp.Reject, Code: bcp.QueryUnknown, Check: bcp.CheckQuery,
+	})
+}
+
+// Each exchange is one trace, with a span for each of its steps; what belongs to
+// none, such as an answer to nothing, is one of its own.
+//
+// covers P11.1
+func TestExchangesAreTraces(t *testing.T) {
+	t.Parallel()
+	m, decisions := day(t)
+	spans := spansOf(m.Definition, decisions)
+	want := `query outcome=delivered
+  decide ask verdict=accept
+  reader
+  decide answer verdict=reject code=validation_failed rule=P3.1
+  reader attempt=1
+  decide answer verdict=accept
+  deliver outcome=delivered acknowledged=true
+query outcome=delivered
+  decide ask verdict=hold rule=P6.3
+  deliver outcome=held acknowledged=true
+  approval
+  decide approval verdict=accept rule=P7.3 act=approve
+  reader
+  decide answer verdict=hold rule=P3.5
+  approval
+  decide approval verdict=accept rule=P7.3 act=approve
+  deliver outcome=delivered acknowledged=true
+push outcome=delivered
+  decide push verdict=accept
+  deliver outcome=delivered acknowledged=true
+push outcome=repeated
+  decide push verdict=accept rule=P2.6 repeat=true
+push outcome=refused
+  decide push verdict=reject code=validation_failed rule=P3.1
+push outcome=delivered
+  decide push verdict=hold rule=P3.5
+  approval
+  decide approval verdict=accept rule=P7.3 act=approve
+  deliver outcome=delivered acknowledged=true
+query outcome=refused
+  decide ask verdict=reject code=escalation_required rule=P6.1
+query unfinished=true
+  decide ask verdict=accept
+  reader unfinished=true
+answer outcome=refused
+  decide answer verdict=reject code=query_unknown rule=P3.10
+`
+	if diff := gocmp.Diff(want, tree(spans)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	checkSpans(t, spans)
+	for _, s := range spans {
+		if id := attribute(s, "bcp.query_id"); s.Name == "answer" && id != "" {
+			t.Errorf("an answer to nothing names the query %s, which its sender made up", id)
+		}
+		if s.Parent == (trace.SpanID{}) && (attribute(s, "bcp.controller") == "") == (s.Name != "answer") {
+			t.Errorf("%s has %v", s.Name, s.Attributes)
+		}
+	}
+	if again := spansOf(m.Definition, decisions); !reflect.DeepEqual(spans, again) {
+		t.Error("the same decisions make other spans")
+	}
+}
+
+// A push that waits for the end of its window ends there; the window is a trace of
+// its own, with the delivery.
+func TestWindowsAreTraces(t *testing.T) {
+	t.Parallel()
+	decisions := []bcp.Decision{
+		{Kind: bcp.KindPush, Agent: "mailer", Verdict: bcp.Accept, Release: 9},
+		{Kind: bcp.KindPush, Agent: "mailer", Verdict: bcp.Hold, Item: "i1"},
+		{Kind: bcp.KindApproval, Agent: "ann", Verdict: bcp.Accept, Event: string(bcp.Approve), Item: "i1", Release: 9},
+		{Kind: bcp.KindPush, Agent: "mailer", Verdict: bcp.Hold, Item: "i2"},
+		{Kind: bcp.KindApproval, Agent: "ann", Verdict: bcp.Accept, Event: string(bcp.RejectItem), Item: "i2"},
+		{Kind: bcp.KindBatch, Delivery: "d1", Release: 9, Prepaid: true, Count: 2},
+		{Kind: bcp.KindAcknowledge, Agent: "main", Delivery: "d1"},
+	}
+	for i := range decisions {
+		d := &decisions[i]
+		d.Seq, d.Time, d.Controller, d.Reader, d.Subscription = uint64(i+1), int64(10+i), "main", "mailer", "alerts"
+	}
+	spans := spansOf(meshtest.Parse(t, office), decisions)
+	checkSpans(t, spans)
+	want := `push outcome=gathered
+  decide push verdict=accept
+push outcome=gathered
+  decide push verdict=hold rule=P3.6
+  approval
+  decide approval verdict=accept rule=P7.3 act=approve
+push outcome=approval_rejected
+  decide push verdict=hold rule=P3.6
+  approval
+  decide approval verdict=accept rule=P7.3 act=reject
+batch outcome=delivered
+  decide batch rule=P12.3
+  deliver outcome=delivered acknowledged=true
+`
+	if diff := gocmp.Diff(want, tree(spans)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// What a span says of a decision is none of what an agent wrote: decisions that
+// differ in that alone make the same spans.
+//
+// covers P2.5
+func TestWhatAgentsWroteIsInNoFact(t *testing.T) {
+	t.Parallel()
+	m, decisions := day(t)
+	spans := spansOf(m.Definition, decisions)
+	for i := range decisions {
+		d := &decisions[i]
+		d.Private = bcp.Private{Client: "kanarienvogel", Payload: []byte("kanarienvogel"), Spec: []byte("kanarienvogel"), RawBytes: 77}
+		d.Field, d.Justification, d.Note, d.Subject, d.Key = "kanarienvogel", "kanarienvogel", "kanarienvogel", "kanarienvogel", "kanarienvogel"
+		d.RawCommitment, d.PayloadCommitment, d.Sealed, d.SealedRaw = bcp.Digest{7}, bcp.Digest{7}, []byte("x"), []byte("x")
+		if d.Kind != bcp.KindApproval {
+			d.Event = "kanarienvogel"
+		}
+	}
+	if diff := gocmp.Diff(spans, spansOf(m.Definition, decisions)); diff != "" {
+		t.Errorf("-as it was +as agents would have it:\n%s", diff)
+	}
+}
+
+// Names that the definitions do not have, or no longer, are not shown.
+//
+// covers P2.5
+func TestOnlyDeclaredNamesAreShown(t *testing.T) {
+	t.Parallel()
+	m, decisions := day(t)
+	other := meshtest.Parse(t, map[string]string{
+		"main.md":   "---\nname: main\nbcp_channels: [{peer: clerk, role: controller, max_category: 1, budget_bits: 2}]\n---\n",
+		"clerk.md":  "---\nname: clerk\nbcp_channels: [{peer: main, role: reader}]\n---\n",
+		"mesh.yaml": "approvers: [bob]\n",
+	})
+	for _, s := range spansOf(other, decisions) {
+		for _, a := range s.Attributes {
+			switch a.Text {
+			case "mailer", "ann", "alerts", "digest":
+				t.Errorf("%s says %s=%s", s.Name, a.Key, a.Text)
+			}
+		}
+	}
+	// After a reload the names of then hold.
+	p := trace.New(key, other)
+	p.Use(m.Definition)
+	named := 0
+	for i := range decisions {
+		for _, s := range p.Add(trace.FactOf(&decisions[i], decisions[i].At())) {
+			if attribute(s, "bcp.reader") == "mailer" {
+				named++
+			}
+		}
+	}
+	if named < 6 {
+		t.Errorf("%d roots name the reader", named)
+	}
+}
+
+// An exchange that began before goes on in a trace of its own, and a projection
+// that knows nothing of the past takes whatever comes.
+func TestTracesBeginAnywhere(t *testing.T) {
+	t.Parallel()
+	m, decisions := day(t)
+	for from := range decisions {
+		checkSpans(t, spansOf(m.Definition, decisions[from:]))
+	}
+	answer := slices.IndexFunc(decisions, func(d bcp.Decision) bool { return d.Kind == bcp.KindAnswer && d.Verdict == bcp.Accept })
+	got, _, _ := strings.Cut(tree(spansOf(m.Definition, decisions[answer:])), "query outcome=delivered\n")
+	want := `query outcome=delivered continued=true
+  decide answer verdict=accept
+  deliver outcome=delivered acknowledged=true
+`
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// Without the key nobody can tell the id of a trace, whatever he knows of the
+// exchange; with it, no two traces share one.
+func TestIDsFollowFromTheKey(t *testing.T) {
+	t.Parallel()
+	m, decisions := day(t)
+	ids := func(key trace.Key) map[trace.TraceID]bool {
+		p, found := trace.New(key, m.Definition), map[trace.TraceID]bool{}
+		for i := range decisions {
+			for _, s := range p.Add(trace.FactOf(&decisions[i], decisions[i].At())) {
+				found[s.Trace] = true
+			}
+		}
+		return found
+	}
+	one, other := ids(trace.Key{1}), ids(trace.Key{2})
+	if len(one) != 9 {
+		t.Errorf("%d traces", len(one))
+	}
+	for id := range one {
+		if other[id] {
+			t.Errorf("trace %x under two keys", id)
+		}
+	}
+}
+
+// checkSpans checks what holds of any spans.
+func checkSpans(t rapid.TB, spans []trace.Span) {
+	t.Helper()
+	ids, roots := map[trace.SpanID]bool{}, map[trace.TraceID]trace.Span{}
+	for _, s := range spans {
+		if s.Trace == (trace.TraceID{}) || s.ID == (trace.SpanID{}) || ids[s.ID] {
+			t.Fatalf("%s has the ids %x and %x", s.Name, s.Trace, s.ID)
+		}
+		ids[s.ID] = true
+		if s.Begin > s.End {
+			t.Fatalf("%s ends %d before it begins", s.Name, s.Begin-s.End)
+		}
+		if s.Parent != (trace.SpanID{}) {
+			continue
+		}
+		if _, twice := roots[s.Trace]; twice {
+			t.Fatalf("two roots of %x", s.Trace)
+		}
+		roots[s.Trace] = s
+	}
+	for _, s := range spans {
+		root, rooted := roots[s.Trace]
+		if s.ID == root.ID {
+			continue
+		}
+		if !rooted {
+			t.Fatalf("%s has no root", s.Name)
+		}
+		if s.Parent != root.ID || s.Begin < root.Begin || s.End > root.End {
+			t.Fatalf("%s is not below %s", s.Name, root.Name)
+		}
+	}
+}
+
+// Whatever decisions say, spans are well-formed, and each decision is in one.
+func TestAnyDecisionsMakeSoundSpans(t *testing.T) {
+	t.Parallel()
+	definition := meshtest.Parse(t, office)
+	rapid.Check(t, func(t *rapid.T) {
+		var decisions []bcp.Decision
+		traced := 0
+		for seq := range rapid.IntRange(1, 60).Draw(t, "decisions") {
+			id := func(name, letter string) string {
+				return rapid.SampledFrom([]string{"", letter + "1", letter + "2", letter + "3"}).Draw(t, name)
+			}
+			d := bcp.Decision{
+				Seq: uint64(seq + 1), Time: int64(seq) * 1000, Kind: rapid.SampledFrom(bcp.DecisionKinds()).Draw(t, "kind"),
+				Agent: "main", Controller: bcp.AgentName(rapid.SampledFrom([]string{"", "main"}).Draw(t, "controller")), Reader: "mailer",
+				Query: bcp.QueryID(id("query", "q")), Item: bcp.ItemID(id("item", "i")), Attempt: rapid.IntRange(0, 2).Draw(t, "attempt"),
+				Verdict: bcp.Outcome(rapid.IntRange(0, 4).Draw(t, "verdict")), Outcome: bcp.Code(rapid.SampledFrom([]string{"", "held", "expired"}).Draw(t, "outcome")),
+				Repeat: rapid.Bool().Draw(t, "repeat"), Release: int64(rapid.IntRange(0, 100_000).Draw(t, "release")),
+			}
+			if d.Kind == bcp.KindAcknowledge {
+				d.Delivery = bcp.DeliveryID(fmt.Sprint("d", rapid.IntRange(0, seq).Draw(t, "of")))
+			} else if rapid.Bool().Draw(t, "delivers") {
+				d.Delivery = bcp.DeliveryID(fmt.Sprint("d", seq)) // the gateway makes each once
+			}
+			if d.Kind == bcp.KindAsk && d.Query != "" && !d.Repeat {
+				d.Query = bcp.QueryID(fmt.Sprint("q", seq))
+			}
+			if trace.Traced(d.Kind) && d.Kind != bcp.KindAcknowledge {
+				traced++
+			}
+			decisions = append(decisions, d)
+		}
+		decided := 0
+		p := trace.New(key, definition)
+		var spans []trace.Span
+		for i := range decisions {
+			spans = append(spans, clone(p.Add(trace.FactOf(&decisions[i], decisions[i].At())))...)
+		}
+		spans = append(spans, clone(p.End(decisions[len(decisions)-1].At()))...)
+		checkSpans(t, spans)
+		for _, s := range spans {
+			if strings.HasPrefix(s.Name, "decide ") {
+				decided++
+			}
+		}
+		if decided != traced {
+			t.Fatalf("%d spans of %d decisions", decided, traced)
+		}
+		if rest := p.End(time.Time{}); len(rest) > 0 {
+			t.Fatalf("%d spans were left", len(rest))
+		}
+	})
+}
+
+// What is open is bounded, at the limit and one past it: the oldest is sent as
+// unfinished.
+func TestOpenExchangesAreBounded(t *testing.T) {
+	t.Parallel()
+	p := trace.New(key, meshtest.Parse(t, office))
+	const limit = 16 << 10
+	for i := range limit + 1 {
+		d := bcp.Decision{Seq: uint64(i + 1), Time: int64(i), Kind: bcp.KindAsk, Controller: "main", Reader: "mailer", Verdict: bcp.Accept, Query: bcp.QueryID(fmt.Sprint("q", i))}
+		spans := p.Add(trace.FactOf(&d, d.At()))
+		roots := slices.DeleteFunc(spans, func(s trace.Span) bool { return s.Parent != (trace.SpanID{}) })
+		if want := max(0, i+1-limit); len(roots) != want {
+			t.Fatalf("%d roots after %d asks", len(roots), i+1)
+		}
+		if len(roots) == 1 && (attribute(roots[0], "bcp.query_id") != "q0" || attribute(roots[0], "bcp.unfinished") != "true") {
+			t.Errorf("the root has %v", roots[0].Attributes)
+		}
+	}
+}

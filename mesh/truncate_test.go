@@ -1,0 +1,530 @@
+package mesh_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+)
+
+// truncationSteps is how many steps a truncation has.
+const truncationSteps = 11
+
+// archive truncates the journal of a mesh that rests, and returns the backup.
+func archive(t *testing.T, m *meshtest.Mesh, name string) (string, jetstream.Manifest) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	made, err := truncate(t.Context(), m.State, m.Definition, file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file, made
+}
+
+func truncate(ctx context.Context, state string, def *bcp.Mesh, file string, step func(string) error) (jetstream.Manifest, error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return jetstream.Manifest{}, err
+	}
+	return mesh.Truncate(ctx, state, def, f, mesh.TruncateOptions{BackupOptions: mesh.BackupOptions{Version: "test"},
+		Keep: func() (string, error) { return file, errors.Join(f.Sync(), f.Close()) }, Step: step})
+}
+
+func backupTo(t *testing.T, m *meshtest.Mesh, name string) (string, jetstream.Manifest) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := mesh.Backup(t.Context(), m.State, m.Definition, f, mesh.BackupOptions{Version: "test"})
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return file, made
+}
+
+// restored makes a state folder of some backups.
+func restored(t *testing.T, files ...string) (string, jetstream.Manifest, error) {
+	t.Helper()
+	state := filepath.Join(t.TempDir(), "new")
+	var from []io.ReadSeeker
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		from = append(from, f)
+	}
+	m, err := mesh.Restore(t.Context(), from, state, mesh.BackupOptions{Version: "test"})
+	return state, m, err
+}
+
+// more has some more decided.
+func more(t *testing.T, m *meshtest.Mesh) {
+	t.Helper()
+	main, mailer := controller(t, m, "main"), reader(t, m, "mailer")
+	for range 3 {
+		main.Accepted(t, "mailer", askUrgent) // and left open
+		mailer.Push(t, "main", "alerts", `{"urgent":true}`, "")
+	}
+}
+
+// beginning is where the journal of a mesh that rests begins.
+func beginning(t *testing.T, m *meshtest.Mesh) jetstream.Beginning {
+	t.Helper()
+	js, end := m.Streams(t)
+	defer end()
+	begin, err := jetstream.Begin(t.Context(), js)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return begin
+}
+
+// A truncated journal makes the same mesh, from a snapshot, from its base and
+// under another program; the backups of all truncations together are the whole
+// journal, which a checker that knows nothing of the writer agrees with.
+//
+// covers P4.5, P11.1, P11.2
+func TestTruncate(t *testing.T) {
+	t.Parallel()
+	version := "test"
+	m := busy(t, func(c *mesh.Config) { c.Version = version })
+	want := picture(t, m)
+	m.Stop(t)
+	var archives []string
+	for n := range 2 {
+		audit, err := filepath.Glob(filepath.Join(m.State, "jetstream", "jetstream", "*", "streams", jetstream.AuditStream))
+		if err != nil || len(audit) != 1 {
+			t.Fatal(audit, err)
+		}
+		if n == 0 { // a projection that is far behind
+			if err := os.RemoveAll(audit[0]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		file, made := archive(t, m, fmt.Sprintf("office-%d.tar.gz", n))
+		archives = append(archives, file)
+		begin := beginning(t, m)
+		if begin.Sequence != made.Records || begin.Decision != made.Decisions || begin.Head != made.Head || begin.Truncation.File != filepath.Base(file) {
+			t.Errorf("it begins behind %+v, and the backup ends with %+v", begin, made)
+		}
+		for _, version = range []string{"test", "newer", "test"} {
+			m.Start(t)
+			if got := picture(t, m); got != want {
+				t.Errorf("%s goes on with\n%s\nwant\n%s", version, got, want)
+			}
+			m.Stop(t)
+		}
+		if err := os.RemoveAll(filepath.Join(m.State, "snapshots")); err != nil {
+			t.Fatal(err)
+		}
+		m.Start(t)
+		if got := picture(t, m); got != want {
+			t.Errorf("from its base it goes on with\n%s\nwant\n%s", got, want)
+		}
+		more(t, m)
+		want = picture(t, m)
+		m.Stop(t)
+	}
+	js, end := m.Streams(t)
+	if first := meshtest.ReadStream(t, js, jetstream.AuditStream)[0]; first.Header.Get("Bcp-Decision") != "1" {
+		t.Errorf("the audit begins with decision %s", first.Header.Get("Bcp-Decision"))
+	}
+	end()
+	bases, err := os.ReadDir(filepath.Join(m.State, "base"))
+	if err != nil || len(bases) != 1 {
+		t.Errorf("bases: %v %v", bases, err)
+	}
+
+	last, _ := backupTo(t, m, "last.tar.gz")
+	whole := append(archives, last)
+	if _, _, err := restored(t, archives[0], last); !errors.Is(err, jetstream.ErrBackup) {
+		t.Errorf("with one missing: %v", err)
+	}
+	if _, _, err := restored(t, archives[1], archives[0]); !errors.Is(err, jetstream.ErrBackup) {
+		t.Errorf("in another order: %v", err)
+	}
+	for name, files := range map[string][]string{"the newest": {last}, "all": whole, "the last two": whole[1:]} {
+		state, _, err := restored(t, files...)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		m.State = state
+		m.Start(t)
+		if got := picture(t, m); got != want {
+			t.Errorf("%s restores to\n%s\nwant\n%s", name, got, want)
+		}
+		more(t, m)
+		m.Stop(t)
+		if name != "all" {
+			continue
+		}
+		js, end = m.Streams(t)
+		var records [][]byte
+		for _, msg := range meshtest.ReadStream(t, js, jetstream.CommitStream) {
+			records = append(records, msg.Data)
+		}
+		keys := meshtest.ReadKeys(t, js)
+		end()
+		if _, err := meshtest.CheckJournal(records, keys, map[string]int64{"main mailer": int64(1000 * bcp.Bit)}); err != nil {
+			t.Errorf("the whole journal: %v", err)
+		}
+	}
+}
+
+// Wherever a truncation of a truncated journal ends: the mesh starts and is what
+// it was, and can be truncated.
+//
+// covers P4.5, P11.2, A-CRASH
+func TestTruncateEndsAtEveryStep(t *testing.T) {
+	t.Parallel()
+	for n := range truncationSteps {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
+			t.Parallel()
+			m := busy(t)
+			m.Stop(t)
+			archive(t, m, "first.tar.gz")
+			m.Start(t)
+			more(t, m)
+			want := picture(t, m)
+			m.Stop(t)
+			killTruncation(t, m.State, n)
+			m.Start(t)
+			if got := picture(t, m); got != want {
+				t.Errorf("it goes on with\n%s\nwant\n%s", got, want)
+			}
+			more(t, m)
+			want = picture(t, m)
+			m.Stop(t)
+			archive(t, m, "again.tar.gz")
+			m.Start(t)
+			if got := picture(t, m); got != want {
+				t.Errorf("truncated again it goes on with\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+// truncateAt names, in the environment of a process of this test, the step at
+// which it waits to be killed.
+const truncateAt = "BCPMESH_TEST_TRUNCATE_AT"
+
+// killTruncation has another process truncate a journal, and kills it at a step.
+func killTruncation(t *testing.T, state string, at int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	child := exec.CommandContext(ctx, os.Args[0])
+	child.Env = append(os.Environ(), truncateAt+"="+strconv.Itoa(at), "BCPMESH_TEST_STATE="+state, "BCPMESH_TEST_FILE="+filepath.Join(t.TempDir(), "killed.tar.gz"))
+	child.Stderr = os.Stderr
+	out, err := child.StdoutPipe()
+	if err == nil {
+		err = child.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := make([]byte, len("there\n"))
+	if _, err := io.ReadFull(out, line); err != nil || string(line) != "there\n" {
+		t.Errorf("it did not get there: %q %v", line, err)
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	_ = child.Wait() // it was killed
+}
+
+// truncateAndWait is that process.
+func truncateAndWait(at string) error {
+	texts := map[string][]byte{}
+	for name, text := range pair(1000) {
+		texts[name] = []byte(text)
+	}
+	def, report := definition.Parse(texts)
+	if def == nil {
+		return fmt.Errorf("the definitions are wrong: %v", report.Errors)
+	}
+	n := 0
+	_, err := truncate(context.Background(), os.Getenv("BCPMESH_TEST_STATE"), def, os.Getenv("BCPMESH_TEST_FILE"), func(string) error {
+		if strconv.Itoa(n) == at {
+			fmt.Println("there")
+			select {} // until it is killed
+		}
+		n++
+		return nil
+	})
+	return errors.Join(errors.New("the truncation ended"), err)
+}
+
+// A server that dies when the limits are written and nothing is cut yet cuts when
+// it starts.
+//
+// covers P4.5, A-CRASH
+func TestTruncateEndsInTheMiddle(t *testing.T) {
+	t.Parallel()
+	m := busy(t)
+	want := picture(t, m)
+	m.Stop(t)
+	before := filepath.Join(t.TempDir(), "before")
+	file := filepath.Join(t.TempDir(), "a.tar.gz")
+	if _, err := truncate(t.Context(), m.State, m.Definition, file, func(step string) error {
+		if step == "cutting the journal" {
+			return exec.CommandContext(t.Context(), "cp", "-a", m.State, before).Run()
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	begin := beginning(t, m)
+	for _, name := range []string{"meta.inf", "meta.sum"} {
+		found, err := filepath.Glob(filepath.Join(m.State, "jetstream", "jetstream", "*", "streams", jetstream.CommitStream, name))
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%s: %v %v", name, found, err)
+		}
+		content, err := os.ReadFile(found[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := filepath.Rel(m.State, found[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(before, at), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.State = before
+	if got := beginning(t, m); got != begin {
+		t.Errorf("it begins at %+v, want %+v", got, begin)
+	}
+	m.Start(t)
+	if got := picture(t, m); got != want {
+		t.Errorf("it goes on with\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Without its base, with another, or with more or less cut off than was recorded,
+// a truncated journal is refused, and the message names the backup that has it.
+//
+// covers P4.5, P11.2, A-CHAIN
+func TestDamagedTruncation(t *testing.T) {
+	t.Parallel()
+	m := busy(t)
+	m.Stop(t)
+	file, _ := archive(t, m, "office.tar.gz")
+	m.Start(t)
+	more(t, m)
+	m.Stop(t)
+	refused := func(t *testing.T, want error) {
+		t.Helper()
+		err := m.TryStart(t)
+		if !errors.Is(err, want) || errors.Is(want, jetstream.ErrBase) && !strings.Contains(err.Error(), "office.tar.gz") {
+			t.Errorf("got %v", err)
+		}
+		m.Mesh = nil
+		if _, err := mesh.Backup(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{}); !errors.Is(err, want) {
+			t.Errorf("a backup: %v", err)
+		}
+		if _, err := truncate(t.Context(), m.State, m.Definition, filepath.Join(t.TempDir(), "x"), nil); !errors.Is(err, want) {
+			t.Errorf("a truncation: %v", err)
+		}
+	}
+	found, err := filepath.Glob(filepath.Join(m.State, "base", "*"))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	good, err := os.ReadFile(found[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"changed": bytes.Replace(good, []byte("main"), []byte("mian"), 1), "cut": good[:100]} {
+		if err := os.WriteFile(found[0], content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Run("base "+name, func(t *testing.T) { refused(t, jetstream.ErrBase) })
+	}
+	if err := os.Remove(found[0]); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("base missing", func(t *testing.T) { refused(t, jetstream.ErrBase) })
+	tar := exec.Command("tar", "-xzf", file, "-C", m.State, "base")
+	if out, err := tar.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	m.Start(t)
+	m.Stop(t)
+
+	js, end := m.Streams(t)
+	stream, err := js.Stream(t.Context(), jetstream.CommitStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := stream.CachedInfo().Config
+	config.Discard, config.MaxMsgs = natsjs.DiscardOld, int64(stream.CachedInfo().State.Msgs)-1
+	if _, err := js.UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	end()
+	t.Run("one record more", func(t *testing.T) { refused(t, jetstream.ErrRecord) })
+	if err := os.RemoveAll(filepath.Join(m.State, "jetstream")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(m.State, "snapshots")); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("everything", func(t *testing.T) {
+		if err := m.TryStart(t); !errors.Is(err, jetstream.ErrLost) {
+			t.Errorf("got %v", err)
+		}
+		m.Mesh = nil
+	})
+}
+
+// What a step of a truncation finds wrong leaves everything as it was.
+//
+// covers P4.5, P11.2
+func TestFailedTruncation(t *testing.T) {
+	t.Parallel()
+	m := busy(t)
+	want := picture(t, m)
+	m.Stop(t)
+	file := filepath.Join(t.TempDir(), "a.tar.gz")
+	for name, spoil := range map[string]func(step string) error{
+		"backup changed": func(step string) error {
+			if step != "recording the truncation" && step != "checking the backup" {
+				return nil
+			}
+			f, err := os.OpenFile(file, os.O_WRONLY, 0)
+			if err == nil && step == "checking the backup" {
+				_, err = f.WriteAt([]byte{0}, 1000)
+			}
+			return errors.Join(err, f.Close())
+		},
+		"mesh ran": func(step string) error {
+			if step == "recording the truncation" {
+				m.Start(t)
+				m.Stop(t)
+			}
+			return nil
+		},
+		"mesh runs": func(step string) error {
+			if step == "recording the truncation" {
+				m.Start(t)
+			}
+			return nil
+		},
+	} {
+		if _, err := truncate(t.Context(), m.State, m.Definition, file, spoil); err == nil {
+			t.Errorf("%s: it was truncated", name)
+		}
+		m.Stop(t)
+		if begin := beginning(t, m); begin.Truncated() {
+			t.Errorf("%s: it begins at %+v", name, begin)
+		}
+	}
+	m.Start(t)
+	if diff := cmp.Diff(want, picture(t, m)); diff != "" {
+		t.Errorf("it is another mesh:\n%s", diff)
+	}
+}
+
+// Edits that read history otherwise hold from the truncation on; one that only
+// history could answer is refused with its key and the backup, changes nothing,
+// and holds on the whole journal that the backups restore to.
+//
+// covers P1.5, P4.5
+func TestReloadBehindATruncation(t *testing.T) {
+	t.Parallel()
+	files := func(more ...string) map[string]string {
+		return map[string]string{
+			"main.md":   agentFile("main", "", controls("mailer", 1000, append(more, alerts)...), controls("clerk", 1000, alerts)),
+			"mailer.md": agentFile("mailer", "", reads("main")), "clerk.md": agentFile("clerk", "", reads("main")),
+		}
+	}
+	e := startEdited(t, files())
+	more(t, e.Mesh)
+	rest := func() (archived string) {
+		e.operator.Close()
+		e.Stop(t)
+		archived, _ = archive(t, e.Mesh, "office.tar.gz")
+		e.Start(t)
+		e.operator = e.Connect(t, bcp.Operator, bcp.RoleOperator)
+		return archived
+	}
+	whole := []string{rest()}
+	spent := func() string {
+		var balances string
+		if err := e.Inspect(t.Context(), func(s *bcp.State) {
+			for _, c := range e.Definition.Channels {
+				epoch, balance, _ := s.Balance(c.ChannelKey)
+				balances += fmt.Sprint(c.ChannelKey, epoch, balance.Spent())
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return balances
+	}
+	before := spent()
+	for _, keys := range []string{"alert_bits: 7", "release_interval: 1m", "on_anomaly: reject", "budget_window: 1m", "max_retries: 0"} {
+		if r := e.edit(t, files(keys)); r.Error != "" || len(r.Errors) > 0 {
+			t.Errorf("%s: %+v", keys, r)
+		}
+		if got := spent(); got != before {
+			t.Errorf("%s: spent is %s, and was %s", keys, got, before)
+		}
+	}
+	alone := map[string]string{"main.md": agentFile("main", "", controls("mailer", 1000, "budget_window: 1m", alerts)), "mailer.md": files()["mailer.md"]}
+	if r := e.edit(t, alone); len(r.Errors) > 0 {
+		t.Errorf("without a clerk: %+v", r)
+	}
+	if r := e.edit(t, files("budget_window: 1m")); len(r.Errors) > 0 {
+		t.Errorf("with the clerk again: %+v", r)
+	}
+	if got := spent(); got != before {
+		t.Errorf("with the clerk again, spent is %s, and was %s", got, before)
+	}
+	refused := func(files map[string]string, says string) {
+		t.Helper()
+		r := e.edit(t, files)
+		if len(r.Errors) != 1 || !strings.Contains(r.Errors[0], says) || !strings.Contains(r.Errors[0], "office.tar.gz") {
+			t.Errorf("%+v", r)
+		}
+		more(t, e.Mesh)
+	}
+	refused(files("budget_window: 300d"), "budget_window of main and mailer")
+	if r := e.edit(t, alone); len(r.Errors) > 0 {
+		t.Fatalf("without the clerk: %+v", r)
+	}
+	whole = append(whole, rest())
+	refused(files("budget_window: 1m"), "clerk is back")
+	e.operator.Close()
+	e.Stop(t)
+	last, _ := backupTo(t, e.Mesh, "last.tar.gz")
+	state, _, err := restored(t, append(whole, last)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.State, e.Definition = state, meshtest.Parse(t, files("budget_window: 300d"))
+	e.Start(t)
+}

@@ -1,0 +1,180 @@
+package mesh
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+)
+
+var (
+	errNotOfCluster = errors.New("the backup is of a mesh of one process, whose journal bcpmesh backup --truncate cuts where it is")
+	errSalvaged     = errors.New("the backup is of a damaged journal, and holds a part of it")
+)
+
+// TruncateBackup writes the backup to w that a backup of a cluster amounts to: the same
+// shard, with a journal that begins behind all of it. Whole is the file of the latter,
+// which has what is cut off and must be kept, and def the definitions of all shards. What
+// is cut off is signed first, with the keys of the state folder.
+func TruncateBackup(ctx context.Context, whole string, from io.ReadSeeker, state string, def *bcp.Mesh, w io.Writer, o BackupOptions) (jetstream.Manifest, error) {
+	t := backupTruncation{from: from, bases: map[string][]byte{}}
+	m, err := t.read()
+	if err == nil && m.Shard >= def.Shards() {
+		err = fmt.Errorf("%w: of %d, and the mesh has %d", ErrOtherShard, m.Shard, def.Shards())
+	}
+	if err == nil {
+		err = t.prove(ctx, m, configOf(def.OfShard(m.Shard), o.Version), o)
+	}
+	if err == nil {
+		_, err = SignCheckpoint(ctx, state, m.Shard, t.recordsFrom, o.Keys...)
+	}
+	if err == nil {
+		m, err = t.write(m, filepath.Base(whole), state, w, o)
+	}
+	if err != nil {
+		return jetstream.Manifest{}, fmt.Errorf("truncate: %w", err)
+	}
+	return m, nil
+}
+
+type backupTruncation struct {
+	from io.ReadSeeker
+
+	digest bcp.Digest // of all bytes
+	files  []jetstream.BaseFile
+	bases  map[string][]byte // what its journal begins behind, where it is truncated
+	keyed  bool              // it has the keys of the accounts
+	keys   []jetstream.StoredKey
+	state  *bcp.State
+	base   jetstream.BaseFile
+}
+
+// read checks the backup and takes what is not its journal.
+func (t *backupTruncation) read() (jetstream.Manifest, error) {
+	if _, err := t.from.Seek(0, io.SeekStart); err != nil {
+		return jetstream.Manifest{}, err
+	}
+	sum := sha256.New()
+	content := io.TeeReader(t.from, sum)
+	of := error(nil)
+	m, err := jetstream.ReadBackup(content, jetstream.Restoring{File: func(name string, content []byte) error {
+		switch {
+		case path.Dir(name) == jetstream.BaseFolder:
+			t.bases[name] = content
+		case strings.HasPrefix(name, snapshotFolder+"/"):
+			of = errNotOfCluster
+		case isTree(name), accounts.IsCheckpointKeyFile(path.Base(name)): // they are signed anew
+		default:
+			t.keyed = t.keyed || strings.HasPrefix(name, keyFolder+"/")
+			t.files = append(t.files, jetstream.BaseFile{Name: name, Content: content})
+		}
+		return nil
+	}, Keys: func(keys []jetstream.StoredKey) error { t.keys = keys; return nil }})
+	if err == nil && m.Lost != "" {
+		err = errSalvaged
+	}
+	if err == nil {
+		err = of
+	}
+	if err == nil {
+		_, err = io.Copy(sum, t.from) // what the reader of the archive did not need
+	}
+	t.digest = bcp.Digest(sum.Sum(nil))
+	return m, err
+}
+
+// recordsFrom are the records of its journal.
+func (t *backupTruncation) recordsFrom(_ context.Context, from, _ uint64, each func(uint64, [][]byte) error) error {
+	var chain jetstream.Chain
+	_, err := readBackup(t.from, jetstream.Restoring{Record: func(decisions [][]byte) error {
+		if err := chain.Add(decisions); err != nil || chain.Records < from {
+			return err
+		}
+		return each(chain.Records, decisions)
+	}})
+	return err
+}
+
+// prove makes the base of what the journal amounts to.
+func (t *backupTruncation) prove(ctx context.Context, m jetstream.Manifest, config bcp.Config, o BackupOptions) error {
+	keys, err := jetstream.SealingKeysOf(t.keys)
+	if err != nil {
+		return err
+	}
+	begins := jetstream.BaseFile{Name: jetstream.BaseName(m.Begins.Decision)}
+	begins.Content = t.bases[begins.Name]
+	if m.Begins.Sequence == 0 {
+		t.state, err = bcp.NewState(config)
+	} else if t.state, err = restoredBase(begins, config); errors.Is(err, bcp.ErrDefinitions) {
+		err = fmt.Errorf("%w; the journal begins behind decision %d", err, m.Begins.Decision)
+	}
+	if err != nil {
+		return err
+	}
+	err = t.recordsFrom(ctx, 0, 0, func(sequence uint64, decisions [][]byte) error {
+		for _, record := range decisions {
+			d, err := keys.Decode(ctx, record)
+			if err == nil {
+				err = t.state.Apply(&d, bcp.RecordDigest(record))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if o.Progress != nil {
+			o.Progress(sequence, m.Records)
+		}
+		return ctx.Err()
+	})
+	if err == nil {
+		err = t.state.Moved()
+	}
+	if err != nil {
+		return err
+	}
+	base, err := provenBase(t.state, m.Records, config)
+	t.base = jetstream.NewBaseFile(base)
+	return err
+}
+
+func restoredBase(base jetstream.BaseFile, config bcp.Config) (*bcp.State, error) {
+	s, err := base.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	return bcp.RestoreBase(config, s.Checkpoint)
+}
+
+func (t *backupTruncation) write(m jetstream.Manifest, whole, state string, w io.Writer, o BackupOptions) (jetstream.Manifest, error) {
+	record, err := truncationOf(t.state, bcp.Truncation{Sequence: m.Records, Base: sha256.Sum256(t.base.Content), Backup: t.digest, File: whole})
+	if err != nil {
+		return m, err
+	}
+	out := jetstream.NewBackupWriter(w, o.Version, time.Now())
+	out.OfShard(m.Shard)
+	for _, file := range append(t.files, t.base) {
+		if err := out.Put(file.Name, file.Content); err != nil {
+			return m, err
+		}
+	}
+	err = errors.Join(out.Truncated(record), out.PutKeys(t.keys), putFile(out, state, path.Join(treeFolder(m.Shard), jetstream.TreeHashes)))
+	if err == nil && t.keyed {
+		var signed signedFiles
+		if signed, err = readSigned(state, m.Shard); err == nil {
+			err = signed.put(out)
+		}
+	}
+	if err != nil {
+		return m, err
+	}
+	return out.Close()
+}

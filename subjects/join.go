@@ -1,0 +1,43 @@
+package subjects
+
+import "strings"
+
+// Where somebody with an invitation asks for credentials (PROTOCOL P7.5): the one
+// thing that an invitation is good for. The last token is its public key, which
+// the server checks.
+const (
+	joinPrefix  = "bcp.v1.join."
+	joinInbox   = "_INBOX_join_"
+	joinKeyText = "{{subject()}}"
+)
+
+const (
+	// Joins matches every request to join.
+	Joins = joinPrefix + "*"
+	// Joiner names whoever holds an invitation.
+	Joiner = "join"
+)
+
+// Join returns where the holder of an invitation asks. Key is its public key;
+// anything else gives the empty string.
+func Join(key string) string { return around(joinPrefix, key, "") }
+
+// JoinInbox returns the inbox prefix of the holder of an invitation. It is no
+// agent's prefix, since no name of an agent has capital letters.
+func JoinInbox(key string) string { return around(joinInbox, key, "") }
+
+// JoinKey returns the public key of the invitation whose holder asks on a subject,
+// or the empty string.
+func JoinKey(subject string) string {
+	key := strings.TrimPrefix(subject, joinPrefix)
+	if Join(key) != subject {
+		return ""
+	}
+	return key
+}
+
+// JoinPermissions returns all that an invitation may publish and subscribe to, as
+// a template that the server fills with its public key.
+func JoinPermissions() (publish, subscribe []string) {
+	return []string{joinPrefix + joinKeyText}, []string{joinInbox + joinKeyText + ".>"}
+}

@@ -1,0 +1,41 @@
+package subjects_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// A name of a user says whose it is, and nothing else is taken for one.
+//
+// covers A-WILD, BCP-19
+func TestUserNameIsReadExactly(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]struct {
+		agent bcp.AgentName
+		role  bcp.Role
+	}{
+		"reader-researcher": {"researcher", bcp.RoleReader},
+		"controller-a-b":    {"a-b", bcp.RoleController},
+		"operator-operator": {"operator", bcp.RoleOperator},
+		"reader":            {}, "reader-": {}, "-researcher": {}, "": {}, "gateway": {}, "monitor": {}, "join": {},
+		"reader-*": {}, "reader-a.b": {}, "reader-gateway": {}, "Reader-a": {}, "reader-A": {}, "reader-a ": {}, "writer-a": {},
+	} {
+		agent, role, ok := subjects.ParseUserName(text)
+		if agent != want.agent || role != want.role || ok != (want.role != 0) {
+			t.Errorf("%q is of %q as %d, %t", text, agent, role, ok)
+		}
+	}
+	if name := subjects.UserName("a", 0); name != "" {
+		t.Errorf("nobody has the name %q", name)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`(reader|controller|approver|auditor|operator)-[a-z*.-]{0,6}`)).Draw(t, "name")
+		if agent, role, ok := subjects.ParseUserName(text); ok && subjects.UserName(agent, role) != text {
+			t.Errorf("%q is not what is written for %s as %s", text, agent, role)
+		}
+	})
+}
