@@ -430,6 +430,12 @@ func checkManifest(content []byte, found []BackupFile, chain Chain) (Manifest, e
 	return m, nil
 }
 
+// AwaitInterest waits until records get to the journal's stream, which may just have
+// been made: the first of many that are restored would otherwise come behind others.
+func (j *Journal) AwaitInterest(ctx context.Context) error {
+	return awaitInterest(ctx, j.js, j.subject)
+}
+
 // RestoreRecord writes a record of a backup behind the others, into a journal
 // that is new. Await the acknowledgements.
 func (j *Journal) RestoreRecord(decisions [][]byte) (natsjs.PubAckFuture, error) {

@@ -37,6 +37,9 @@ func baseConfig(replicas int) natsjs.StreamConfig {
 func StoreBase(ctx context.Context, js natsjs.JetStream, replicas int, sequence uint64, content []byte) error {
 	err := create(ctx, js, baseConfig(replicas))
 	if err == nil {
+		err = awaitInterest(ctx, js, subjects.Base(sequence))
+	}
+	if err == nil {
 		err = storeBase(ctx, js, subjects.Base(sequence), content)
 	}
 	if err == nil {

@@ -2,11 +2,13 @@ package jetstream_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -79,4 +81,50 @@ func TestBaseOfACluster(t *testing.T) {
 
 func part(subject, number string, data []byte) *nats.Msg {
 	return &nats.Msg{Subject: subject, Data: data, Header: nats.Header{"Bcp-Part": {number}}}
+}
+
+// Records that are restored do not overtake the stream: it is waited for, nothing is
+// stored meanwhile, and where it does not come the error says that nobody answers.
+//
+// covers P4.5
+func TestRestoreAwaitsItsStream(t *testing.T) {
+	t.Parallel()
+	js := streams(t)
+	journal, err := jetstream.OpenJournal(t.Context(), js, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), jetstream.CommitStream); err != nil {
+		t.Fatal(err)
+	}
+	short, end := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer end()
+	if err := journal.AwaitInterest(short); !jetstream.Unanswered(err) {
+		t.Errorf("without a stream: %v", err)
+	}
+	if short.Err() == nil {
+		t.Error("it was not waited for")
+	}
+	asked, err := js.Conn().SubscribeSync(subjects.Commit(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- journal.AwaitInterest(t.Context()) }()
+	if _, err := asked.NextMsg(10 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if err := asked.Unsubscribe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := jetstream.Create(t.Context(), js, jetstream.Topology{Replicas: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	stream, err := js.Stream(t.Context(), jetstream.CommitStream)
+	if err != nil || stream.CachedInfo().State.Msgs != 0 {
+		t.Errorf("it stored something: %+v, %v", stream, err)
+	}
 }

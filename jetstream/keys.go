@@ -508,6 +508,11 @@ func RestoreKeys(ctx context.Context, js natsjs.JetStream, keys []StoredKey) err
 		if bytes.Equal(there[key.Subject], key.Key) {
 			continue
 		}
+		if len(acks) == 0 {
+			if err := awaitInterest(ctx, js, key.Subject); err != nil {
+				return fmt.Errorf("storing the sealing keys: %w", err)
+			}
+		}
 		ack, err := js.PublishAsync(key.Subject, key.Key, natsjs.WithExpectLastSequencePerSubject(0))
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrUncertain, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
@@ -49,14 +50,26 @@ func (p projection) shown(ctx context.Context, js natsjs.JetStream) (uint64, err
 }
 
 // Unanswered reports whether an error says nothing about what the streams hold:
-// the server did not answer, has closed them, or could not ask the leader of one.
+// the server did not answer, has closed them, or could not ask the leader of one,
+// or a cluster's has not heard of enough nodes yet to place one.
 func Unanswered(err error) bool {
 	var refused *natsjs.APIError
 	if errors.As(err, &refused) {
-		return refused.Code == http.StatusServiceUnavailable
+		return refused.Code == http.StatusServiceUnavailable || unheardNodes(refused)
 	}
 	return slices.ContainsFunc([]error{
 		context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrDisconnected, nats.ErrReconnectBufExceeded,
-		nats.ErrConnectionClosed, nats.ErrConnectionReconnecting, ErrUnanswered,
+		nats.ErrConnectionClosed, nats.ErrConnectionReconnecting, natsjs.ErrNoStreamResponse, ErrUnanswered,
 	}, func(e error) bool { return errors.Is(err, e) })
+}
+
+// noPeers is the server's JSClusterNoPeersErrF.
+const noPeers natsjs.ErrorCode = 10005
+
+// unheardNodes reports whether a stream could not be placed since the leader, which may
+// have just been elected, has not heard from nodes. A disk that is too small it calls
+// otherwise.
+func unheardNodes(refused *natsjs.APIError) bool {
+	return refused.ErrorCode == noPeers &&
+		(strings.Contains(refused.Description, "peer offline") || strings.Contains(refused.Description, "miscellaneous issue"))
 }

@@ -134,6 +134,24 @@ func asWanted(found, want natsjs.StreamConfig) bool {
 	return reflect.DeepEqual(found, want)
 }
 
+// neverLast is the sequence of no message: what has to be published behind it is refused.
+const neverLast = 1 << 62
+
+// awaitInterest waits until what is published on the subject gets to its stream. Where one
+// was just made, a node of the cluster that does not lead it may still answer that nobody
+// listens. It stores nothing.
+func awaitInterest(ctx context.Context, js natsjs.JetStream, subject string) error {
+	return AwaitAnswer(ctx, func() error {
+		attempt, cancel := context.WithTimeout(ctx, createAttempt)
+		defer cancel()
+		_, err := js.Publish(attempt, subject, nil, natsjs.WithExpectLastSequence(neverLast), natsjs.WithRetryAttempts(0))
+		if wrongSequence(err) {
+			return nil
+		}
+		return err
+	})
+}
+
 func (t Topology) stream(name, filter string) natsjs.StreamConfig {
 	return natsjs.StreamConfig{
 		Name: name, Subjects: []string{filter}, Storage: natsjs.FileStorage, Replicas: t.Replicas,

@@ -357,6 +357,9 @@ func restoreJournal(ctx context.Context, js natsjs.JetStream, from []io.ReadSeek
 // restoreRecords fills the streams that are there, whose journal has the backups'
 // records up to a position.
 func restoreRecords(ctx context.Context, js natsjs.JetStream, journal *jetstream.Journal, from []io.ReadSeeker, all jetstream.Manifest, there jetstream.Position, o BackupOptions) error {
+	if err := journal.AwaitInterest(ctx); err != nil {
+		return err
+	}
 	var acks []natsjs.PubAckFuture
 	done := all.Begins.Sequence
 	for i, f := range from {

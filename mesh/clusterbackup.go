@@ -156,20 +156,12 @@ func RestoreCluster(ctx context.Context, from []io.ReadSeeker, config cluster.Co
 	}
 	if err == nil {
 		err = onCluster(ctx, config, func(js natsjs.JetStream) error {
-			if err := restoreBase(ctx, js, base, all.Begins, def); err != nil {
+			var journal *jetstream.Journal
+			var there jetstream.Position
+			if err := jetstream.AwaitAnswer(ctx, func() (err error) {
+				journal, there, err = restoreStreams(ctx, js, base, all, def)
 				return err
-			}
-			topology := topologyOf(def)
-			topology.Begins = all.Begins.Sequence
-			if err := jetstream.Create(ctx, js, topology); err != nil {
-				return err
-			}
-			journal, err := jetstream.OpenJournal(ctx, js, 0)
-			if err != nil {
-				return err
-			}
-			there, err := restoredBefore(ctx, js, journal, all)
-			if err != nil {
+			}); err != nil {
 				return err
 			}
 			return restoreRecords(ctx, js, journal, from, all, there, o)
@@ -179,6 +171,24 @@ func RestoreCluster(ctx context.Context, from []io.ReadSeeker, config cluster.Co
 		return jetstream.Manifest{}, fmt.Errorf("restore: %w", err)
 	}
 	return all, nil
+}
+
+// restoreStreams makes the streams of a restore, and tells how far an attempt before came.
+func restoreStreams(ctx context.Context, js natsjs.JetStream, base jetstream.BaseFile, all jetstream.Manifest, def *bcp.Mesh) (*jetstream.Journal, jetstream.Position, error) {
+	if err := restoreBase(ctx, js, base, all.Begins, def); err != nil {
+		return nil, jetstream.Position{}, err
+	}
+	topology := topologyOf(def)
+	topology.Begins = all.Begins.Sequence
+	if err := jetstream.Create(ctx, js, topology); err != nil {
+		return nil, jetstream.Position{}, err
+	}
+	journal, err := jetstream.OpenJournal(ctx, js, 0)
+	if err != nil {
+		return nil, jetstream.Position{}, err
+	}
+	there, err := restoredBefore(ctx, js, journal, all)
+	return journal, there, err
 }
 
 // restoreBase stores a base before the journal begins behind it, unless there is another.
