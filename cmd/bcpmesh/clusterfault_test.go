@@ -321,6 +321,11 @@ func (c *clustered) startTraffic() allTraffic {
 	for shard := range clusterShards {
 		all = append(all, startTraffic(c.t, store, c.nodes.URL(), shard, clustertest.Patience, clustertest.Attentive()...))
 	}
+	c.t.Cleanup(func() {
+		if c.t.Failed() {
+			c.t.Logf("who knows who listens for deliveries:\n%s", c.nodes.Interest(".deliver."))
+		}
+	})
 	return all
 }
 
