@@ -98,7 +98,11 @@ func checkSigned(ctx context.Context, js natsjs.JetStream, state string, shard i
 // putCluster writes what the streams of a cluster have, and of a truncated journal the
 // hashes of what is cut off.
 func putCluster(ctx context.Context, out *jetstream.BackupWriter, js natsjs.JetStream, state string, shard int, o BackupOptions) error {
-	begin, err := jetstream.Begin(ctx, js)
+	var begin jetstream.Beginning
+	err := jetstream.AwaitAnswer(ctx, func() (err error) {
+		begin, err = jetstream.Begin(ctx, js)
+		return err
+	})
 	if o.Salvage && errors.Is(err, jetstream.ErrRecord) {
 		err = jetstream.NothingToSalvage(err)
 	}
