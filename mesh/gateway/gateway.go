@@ -259,8 +259,8 @@ var (
 )
 
 // openFirst is open for a start, which a write that fails once does not end, nor a
-// server that has closed its streams and opens them again: on a cluster, where another
-// gateway may do better, whoever has the lease decides. A journal that is full stays so.
+// server that has closed its streams and opens them again, one after the other: on a
+// cluster, where another gateway may do better, whoever has the lease decides. A journal that is full stays so.
 // One with copies that seems to have lost its end may have been told of by a leader that
 // another one has followed, and that does not know it yet.
 func (g *Gateway) openFirst(ctx context.Context) error {
@@ -268,7 +268,8 @@ func (g *Gateway) openFirst(ctx context.Context) error {
 	for end := time.Now().Add(startPatience); ; {
 		err := g.asking.Do(ctx, g.open)
 		unwritten := errors.Is(err, jetstream.ErrUncertain) || errors.Is(err, jetstream.ErrUnanswered) ||
-			g.replicated() && errors.Is(err, jetstream.ErrLost) || !g.replicated() && jetstream.Unanswered(err)
+			g.replicated() && errors.Is(err, jetstream.ErrLost) ||
+			!g.replicated() && (jetstream.Unanswered(err) || errors.Is(err, natsjs.ErrStreamNotFound))
 		switch {
 		case err == nil, errors.Is(err, jetstream.ErrFull), !unwritten && first == nil, !unwritten && !errors.Is(err, context.DeadlineExceeded):
 			return err

@@ -86,6 +86,35 @@ func triedAgain(t *testing.T, change func(*natsjs.StreamConfig)) {
 	}
 }
 
+// A server that opens its streams again does not have the journal yet: a gateway that
+// starts in this moment waits for it.
+//
+// covers P11.1, A-CRASH
+func TestStartAwaitsTheJournal(t *testing.T) {
+	t.Parallel()
+	b := emptyBench(t)
+	started := make(chan error, 1)
+	go func() {
+		r, err := b.tryStart(t)
+		if err == nil {
+			err = r.Stop()
+		}
+		started <- err
+	}()
+	for end := time.Now().Add(meshtest.Patience); !strings.Contains(b.log.String(), "trying again"); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it does not try again")
+		}
+		if len(started) > 0 {
+			t.Fatal(<-started)
+		}
+	}
+	b.createStreams(t)
+	if err := <-started; err != nil {
+		t.Error(err)
+	}
+}
+
 // What a start from a snapshot did not read of the journal is read behind it, and again
 // where nobody answered.
 //

@@ -63,6 +63,21 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
+	b := emptyBench(t)
+	b.createStreams(t)
+	return b
+}
+
+func (b *bench) createStreams(t *testing.T) {
+	t.Helper()
+	if err := jetstream.Create(t.Context(), b.js, jetstream.Topology{Replicas: 1}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// emptyBench has no streams.
+func emptyBench(t *testing.T) *bench {
+	t.Helper()
 	b := &bench{definition: meshtest.Parse(t, map[string]string{"main.md": mainFile, "mailer.md": mailerFile, "mesh.yaml": "max_refusals: 1000/m\n"})}
 	state := t.TempDir()
 	store, bundle, err := mesh.Keys(state, b.definition)
@@ -80,9 +95,6 @@ func newBench(t *testing.T) *bench {
 	})
 	b.conn = b.core(t)
 	if b.js, err = natsjs.New(b.conn); err != nil {
-		t.Fatal(err)
-	}
-	if err := jetstream.Create(t.Context(), b.js, jetstream.Topology{Replicas: 1}); err != nil {
 		t.Fatal(err)
 	}
 	return b
