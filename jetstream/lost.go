@@ -53,14 +53,14 @@ func (p projection) shown(ctx context.Context, js natsjs.JetStream) (uint64, err
 // the server did not answer, has closed them, or could not ask the leader of one,
 // or a cluster's has not heard of enough nodes yet to place one.
 func Unanswered(err error) bool {
-	var refused *natsjs.APIError
-	if errors.As(err, &refused) {
-		return refused.Code == http.StatusServiceUnavailable || unheardNodes(refused)
-	}
-	return slices.ContainsFunc([]error{
+	if slices.ContainsFunc([]error{
 		context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrDisconnected, nats.ErrReconnectBufExceeded,
 		nats.ErrConnectionClosed, nats.ErrConnectionReconnecting, natsjs.ErrNoStreamResponse, ErrUnanswered,
-	}, func(e error) bool { return errors.Is(err, e) })
+	}, func(e error) bool { return errors.Is(err, e) }) {
+		return true
+	}
+	var refused *natsjs.APIError
+	return errors.As(err, &refused) && (refused.Code == http.StatusServiceUnavailable || unheardNodes(refused))
 }
 
 // noPeers is the server's JSClusterNoPeersErrF.

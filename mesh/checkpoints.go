@@ -145,10 +145,13 @@ func (c *checkpoints) start(ctx context.Context, m *Mesh) error {
 	var journal *jetstream.Journal
 	err = jetstream.AwaitAnswer(ctx, func() error {
 		return c.asking.Do(ctx, func(ctx context.Context) (err error) {
-			if journal, err = jetstream.OpenJournal(ctx, js, 0); err != nil {
-				return err
+			if journal, err = jetstream.OpenJournal(ctx, js, 0); err == nil {
+				err = c.tree.Check(ctx, journal)
 			}
-			return c.tree.Check(ctx, journal)
+			if errors.Is(err, natsjs.ErrStreamNotFound) { // which was just made: the server opens it again
+				err = fmt.Errorf("%w: %w", jetstream.ErrUnanswered, err)
+			}
+			return err
 		})
 	})
 	if err != nil {

@@ -27,6 +27,46 @@ func (b tellingBus) Gateway(options ...nats.Option) (*nats.Conn, error) {
 	return conn, err
 }
 
+// checkpointing is a mesh of which nothing runs but the server.
+func checkpointing(t *testing.T) (m *Mesh, c *checkpoints, js natsjs.JetStream, given chan *nats.Conn) {
+	t.Helper()
+	def, report := definition.Parse(map[string][]byte{"desk.md": []byte("---\nname: desk\n---\n")})
+	if def == nil {
+		t.Fatal(report.Errors)
+	}
+	m = &Mesh{config: Config{Definition: def, State: t.TempDir()}}
+	m.definition.Store(def)
+	store, bundle, err := Keys(m.config.State, def)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.store = store
+	running, err := server.Start(t.Context(), server.Config{StateDir: m.config.State, Bundle: bundle})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.later(func() error { return running.Stop(context.Background()) })
+	t.Cleanup(func() {
+		if err := m.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	given = make(chan *nats.Conn, 2)
+	m.bus = tellingBus{running, given}
+	conn, err := m.connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-given
+	if js, err = natsjs.New(conn); err == nil {
+		c, err = m.prepareCheckpoints(hclog.NewNullLogger())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, c, js, given
+}
+
 // A start waits for the journal where nobody answers who compares it with the newest
 // checkpoint, as while a server opens its streams again.
 //
@@ -34,43 +74,9 @@ func (b tellingBus) Gateway(options ...nats.Option) (*nats.Conn, error) {
 func TestStartOfTheCheckpointsWaits(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	def, report := definition.Parse(map[string][]byte{"desk.md": []byte("---\nname: desk\n---\n")})
-	if def == nil {
-		t.Fatal(report.Errors)
-	}
-	m := &Mesh{config: Config{Definition: def, State: t.TempDir()}}
-	m.definition.Store(def)
-	store, bundle, err := Keys(m.config.State, def)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.store = store
-	running, err := server.Start(ctx, server.Config{StateDir: m.config.State, Bundle: bundle})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.later(func() error { return running.Stop(context.Background()) })
-	defer func() {
-		if err := m.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	}()
-	bus := tellingBus{running, make(chan *nats.Conn, 2)}
-	m.bus = bus
-	conn, err := m.connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-bus.given
-	js, err := natsjs.New(conn)
-	if err == nil {
-		err = jetstream.Create(ctx, js, topologyOf(def))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := m.prepareCheckpoints(hclog.NewNullLogger())
-	if err != nil {
+	m, c, js, given := checkpointing(t)
+	def := m.Definition()
+	if err := jetstream.Create(ctx, js, topologyOf(def)); err != nil {
 		t.Fatal(err)
 	}
 	signBeginning(t, c, js, m.stateOf(def))
@@ -87,7 +93,7 @@ func TestStartOfTheCheckpointsWaits(t *testing.T) {
 	}
 	started := make(chan error, 1)
 	go func() { started <- c.start(ctx, m) }()
-	own := <-bus.given
+	own := <-given
 	// Each attempt has a few answers: that there is a journal, and nobody to read it.
 	for end := time.Now().Add(answerPatience); own.Stats().InMsgs < 20; time.Sleep(time.Millisecond) {
 		if len(started) > 0 || time.Now().After(end) {
@@ -95,6 +101,32 @@ func TestStartOfTheCheckpointsWaits(t *testing.T) {
 		}
 	}
 	if _, err := js.UpdateStream(ctx, whole); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-started; err != nil {
+		t.Error(err)
+	}
+}
+
+// A start waits for a journal that is not there, as while a server opens its streams
+// again, one after the other.
+//
+// covers P11.1, A-CRASH
+func TestStartOfTheCheckpointsAwaitsTheJournal(t *testing.T) {
+	t.Parallel()
+	m, c, js, given := checkpointing(t)
+	started := make(chan error, 1)
+	go func() { started <- c.start(t.Context(), m) }()
+	own := <-given
+	for end := time.Now().Add(answerPatience); own.Stats().InMsgs < 3; time.Sleep(time.Millisecond) {
+		if len(started) > 0 {
+			t.Fatal(<-started)
+		}
+		if time.Now().After(end) {
+			t.Fatal("it does not ask again")
+		}
+	}
+	if err := jetstream.Create(t.Context(), js, topologyOf(m.Definition())); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-started; err != nil {
