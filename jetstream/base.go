@@ -57,7 +57,7 @@ func Begin(ctx context.Context, js natsjs.JetStream) (Beginning, error) {
 		return Beginning{}, err
 	}
 	if seq != first {
-		return Beginning{}, errMissing
+		return Beginning{}, ErrMissing
 	}
 	return beginningOf(first, decisions)
 }

@@ -29,14 +29,15 @@ var (
 	ErrFull = fmt.Errorf("%w: it is full", ErrUncertain)
 	// ErrRecord says that a record of the journal cannot be read.
 	ErrRecord = errors.New("a record of the journal is damaged")
+	// ErrMissing, which is one of these, says that the server does not have all records: it
+	// leaves out what it could not read when it started.
+	ErrMissing = fmt.Errorf("%w: records are missing", ErrRecord)
 	// ErrPosition says that the journal does not have what a snapshot was made
 	// of.
 	ErrPosition = errors.New("the journal does not have the decision of the snapshot")
 	// errEnds, which is one of these, says that it ends before.
 	errEnds = fmt.Errorf("%w: it ends", ErrPosition)
 )
-
-var errMissing = fmt.Errorf("%w: records are missing", ErrRecord)
 
 // Journal is the commit log of one shard. It is not safe for concurrent use:
 // the gateway's one goroutine owns it.
@@ -180,7 +181,7 @@ func readRecords(ctx context.Context, js natsjs.JetStream, from uint64, each fun
 	state := stream.CachedInfo().State
 	first := max(1, state.FirstSeq)
 	if state.Msgs != state.LastSeq-(first-1) || state.NumDeleted > 0 {
-		return 0, errMissing
+		return 0, ErrMissing
 	}
 	if from > 0 && from+1 < first {
 		return 0, fmt.Errorf("%w: it begins with record %d", ErrPosition, first)
@@ -209,7 +210,7 @@ func salvageRecords(ctx context.Context, js natsjs.JetStream, from uint64, each 
 	for expected := from; ; expected++ {
 		seq, decisions, err := r.record(ctx)
 		if err == nil && seq != expected {
-			err = errMissing
+			err = ErrMissing
 		}
 		if err == nil {
 			err = each(seq, decisions)

@@ -113,7 +113,7 @@ func (r *reader) turn(ctx context.Context) error {
 		case patient.Err() != nil && r.copies:
 			return fmt.Errorf("no copy gives message %d: %w", r.next, patient.Err())
 		case patient.Err() != nil, err == nil && !r.copies:
-			return errMissing
+			return ErrMissing
 		case errors.Is(err, errSilent):
 			patience = min(patience*3/2, pagePatience)
 			continue

@@ -73,7 +73,7 @@ func (r *Reading) ReplayBehind(ctx context.Context, p Position, apply func(decis
 			expected = sequence
 		}
 		if sequence != expected {
-			return errMissing
+			return ErrMissing
 		}
 		expected, last = expected+1, sequence
 		return each(sequence, decisions)

@@ -391,8 +391,8 @@ func startFailure(err error, l listening, state string) error {
 		return f.withHint(baseHint)
 	case errors.Is(err, jetstream.ErrFull):
 		return f.withHint("bcpmesh backup --truncate makes room, or a larger max_disk_mb")
-	case errors.Is(err, jetstream.ErrLost):
-		return f.withHint("bcpmesh restore takes a backup, or what bcpmesh backup --salvage makes of it; what was lost is charged again, and said again")
+	case errors.Is(err, jetstream.ErrLost), errors.Is(err, jetstream.ErrMissing): // the next start tries again to read them
+		return f.withHint("the disk of %s could not be read, or records were removed: start again; if they stay away, bcpmesh restore takes a backup, or what bcpmesh backup --salvage makes of it: what was lost is charged again, and said again", state)
 	case errors.Is(err, jetstream.ErrRewritten):
 		return f.withHint("it is not the journal that was signed: restore the newest backup, and compare with an earlier export")
 	case errors.Is(err, jetstream.ErrTree):
