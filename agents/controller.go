@@ -69,10 +69,9 @@ func (c *Controller) OnPrompt(handler func(context.Context, bcp.Prompt)) { c.pro
 // Errors: [*RefusedError]; [*UnansweredError] when ctx ended first;
 // nats.ErrPermissionViolation where there is no such channel.
 func (c *Controller) Ask(ctx context.Context, reader bcp.AgentName, spec bcp.Spec, o AskOptions) (bcp.Accepted, error) {
-	var accepted bcp.Accepted
 	id, err := clientID(o.RequestID)
 	if err != nil {
-		return accepted, fmt.Errorf("agents: AskOptions.RequestID: %w", err)
+		return bcp.Accepted{}, fmt.Errorf("agents: AskOptions.RequestID: %w", err)
 	}
 	ask := bcp.Ask{Type: bcp.TypeQueryRequest, Target: reader, RequestID: id, Spec: spec}
 	if o.Justification != "" {
@@ -80,16 +79,21 @@ func (c *Controller) Ask(ctx context.Context, reader bcp.AgentName, spec bcp.Spe
 	}
 	body, err := bcp.Encode(ask, c.conn.options.Encoding)
 	if err != nil {
-		return accepted, fmt.Errorf("agents: %w", err)
+		return bcp.Accepted{}, fmt.Errorf("agents: %w", err)
 	}
+	var accepted bcp.Accepted
 	err = c.conn.request(ctx, subjects.Ask(c.conn.options.Name, reader), id, body, func(reply []byte) error {
-		if err := c.conn.refusal(reply); err != nil {
-			return err
+		var got struct {
+			bcp.Accepted `json:",inline"`
+			Error        bcp.Code `json:"error"`
 		}
-		if err := bcp.Decode(reply, c.conn.options.Encoding, &accepted); err != nil || accepted.QueryID == "" {
-			accepted = bcp.Accepted{}
+		switch err := bcp.Decode(reply, c.conn.options.Encoding, &got); {
+		case err == nil && got.Error != "":
+			return c.conn.refusal(reply)
+		case err != nil || got.QueryID == "":
 			return ErrMessage
 		}
+		accepted = got.Accepted
 		return nil
 	})
 	return accepted, err

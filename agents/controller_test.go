@@ -255,7 +255,7 @@ func TestAskDoesNotUnderstandTheReply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, reply := range [][]byte{nil, []byte("ok"), []byte("{}"), []byte(`{"query_id":"q1","extra":1}`), packed} {
+	for _, reply := range [][]byte{nil, []byte("ok"), []byte("{}"), []byte(`{"query_id":1}`), []byte(`{"query_id":"q1","query_id":"q2"}`), packed} {
 		ended := make(chan error, 1)
 		go func() {
 			_, err := controller.Ask(within(t), researcher, boolean, agents.AskOptions{})

@@ -160,7 +160,11 @@ func (c *Controller) receive(m *nats.Msg) {
 	}
 	from, err := subjects.Parse(m.Subject)
 	if err == nil && from.Peer == bcp.Gateway {
-		if !c.prompts.receive(c.conn, m, func(j job) bool { return c.lanes.add(bcp.Gateway, j) }) {
+		got, err := bcp.Receive(m.Data, c.conn.options.Encoding)
+		if err == nil && got.Type == bcp.TypePrompt {
+			err = c.prompts.receive(c.conn, m, got, func(j job) bool { return c.lanes.add(bcp.Gateway, j) })
+		}
+		if err != nil || got.Type != bcp.TypePrompt {
 			count(&c.counters.malformed, c.log, "dropped a prompt that is not understood")
 			c.conn.options.OnError(ErrMessage)
 		}

@@ -34,24 +34,24 @@ func (p *prompts) restart() {
 	clear(p.busy)
 }
 
-// receive reports false for a message that is no prompt. One that was handled
+// receive takes a prompt, or says why it cannot be read. One that was handled
 // before is acknowledged and not handled again; without a handler it is
 // acknowledged at once.
-func (p *prompts) receive(c *Connection, m *nats.Msg, add func(job) bool) bool {
+func (p *prompts) receive(c *Connection, m *nats.Msg, got bcp.Received, add func(job) bool) error {
 	var prompt bcp.Prompt
-	if bcp.Decode(m.Data, c.options.Encoding, &prompt) != nil || prompt.Type != bcp.TypePrompt {
-		return false
+	if err := got.Decode(&prompt); err != nil {
+		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	id, handler, newest := prompt.PromptID, p.handler, c.arrived(m)
 	if handler == nil || p.known.has(id) {
 		c.reply(newest, nil)
-		return true
+		return nil
 	}
 	if _, busy := p.busy[id]; busy {
 		p.busy[id] = newest
-		return true
+		return nil
 	}
 	queued := add(func(ctx context.Context, r *run) {
 		var err error
@@ -66,7 +66,7 @@ func (p *prompts) receive(c *Connection, m *nats.Msg, add func(job) bool) bool {
 	if queued {
 		p.busy[id] = newest
 	}
-	return true
+	return nil
 }
 
 // ended acknowledges a prompt that was handled. One that was not is left to the

@@ -1,9 +1,9 @@
 package agents
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -46,8 +46,8 @@ type Reader struct {
 	subscriptions func([]bcp.ActiveSubscription)
 	result        func(bcp.ValidationResult)
 	answers       answers
-	pending       int    // queries that wait for a handler or have one
-	active        []byte // the last bcp_subscriptions_active, as it came
+	pending       int                      // queries that wait for a handler or have one
+	active        *bcp.SubscriptionsActive // the last one, as far as it is known here
 	tools         []string
 	results       *recent[string]
 }
@@ -160,7 +160,7 @@ func (r *Reader) receive(m *nats.Msg) {
 		return
 	}
 	var q bcp.Query
-	if bcp.Decode(m.Data, r.conn.options.Encoding, &q) != nil || q.Type != bcp.TypeQuery || q.Controller != from.Controller {
+	if bcp.Decode(m.Data, r.conn.options.Encoding, &q) != nil || q.Type != bcp.TypeQuery || q.Controller != from.Controller || !q.Spec.Known() {
 		r.malformed()
 		return
 	}
@@ -253,22 +253,30 @@ func (r *Reader) encode(message bcp.Response, answer any) ([]byte, error) {
 	return bcp.Encode(message, r.conn.options.Encoding)
 }
 
-// delivered takes bcp_subscriptions_active or bcp_validation_result.
+// delivered takes bcp_subscriptions_active, bcp_validation_result or a prompt.
 func (r *Reader) delivered(m *nats.Msg) {
-	var list bcp.SubscriptionsActive
-	if bcp.Decode(m.Data, r.conn.options.Encoding, &list) == nil && list.Type == bcp.TypeSubscriptionsActive {
-		r.listed(m, list)
-		return
+	got, err := bcp.Receive(m.Data, r.conn.options.Encoding)
+	if err == nil {
+		switch got.Type {
+		case bcp.TypeSubscriptionsActive:
+			var list bcp.SubscriptionsActive
+			if err = got.Decode(&list); err == nil {
+				r.listed(m, list)
+			}
+		case bcp.TypePrompt:
+			err = r.prompts.receive(r.conn, m, got, func(j job) bool { return r.lanes.add(promptLane, j) })
+		case bcp.TypeValidationResult:
+			var result bcp.ValidationResult
+			if err = got.Decode(&result); err == nil {
+				r.judged(m, result)
+			}
+		default:
+			err = ErrMessage
+		}
 	}
-	if r.prompts.receive(r.conn, m, func(j job) bool { return r.lanes.add(promptLane, j) }) {
-		return
-	}
-	var result bcp.ValidationResult
-	if bcp.Decode(m.Data, r.conn.options.Encoding, &result) != nil || result.Type != bcp.TypeValidationResult {
+	if err != nil {
 		r.malformed()
-		return
 	}
-	r.judged(m, result)
 }
 
 // listed acknowledges at once: the gateway sends nothing else before.
@@ -276,13 +284,15 @@ func (r *Reader) listed(m *nats.Msg, list bcp.SubscriptionsActive) {
 	r.conn.reply(r.conn.arrived(m), nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.active != nil && bytes.Equal(r.active, m.Data) {
+	// What this program does not know it cannot push.
+	list.Subscriptions = slices.DeleteFunc(list.Subscriptions, func(s bcp.ActiveSubscription) bool { return !s.Spec.Known() })
+	if r.active != nil && reflect.DeepEqual(*r.active, list) {
 		r.counters.duplicates.Add(1)
 		return
 	}
 	handler := r.subscriptions
-	if handler == nil || r.event(func() { r.call("subscriptions", func() { handler(list.Subscriptions) }) }) {
-		r.active, r.tools = m.Data, list.Tools
+	if handler == nil || r.event(func() { r.call("subscriptions", func() { handler(slices.Clone(list.Subscriptions)) }) }) {
+		r.active, r.tools = &list, list.Tools
 	}
 }
 

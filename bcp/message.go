@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/vmihailenco/msgpack/v5"
-
-	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // The messages of the two BCP seeds. What the gateway sends is plain data that
@@ -197,26 +195,6 @@ func Encode(message any, encoding Encoding) ([]byte, error) {
 	}
 }
 
-// Decode reads a message that the gateway made, for the SDK and for tools. It
-// is no judge of an agent's bytes: see [ParseAsk] and [ParseResponse].
-func Decode(b []byte, encoding Encoding, message any) error {
-	switch encoding {
-	case JSON:
-	case MessagePack:
-		var tree any
-		if err := msgpack.Unmarshal(b, &tree); err != nil {
-			return err
-		}
-		var err error
-		if b, err = json.Marshal(tree); err != nil {
-			return err
-		}
-	default:
-		return errEncoding
-	}
-	return json.Unmarshal(b, message, json.RejectUnknownMembers(true))
-}
-
 var errEncoding = fmt.Errorf("no such encoding")
 
 // toJSON returns b as JSON; what is not MessagePack where it should be is
@@ -266,6 +244,16 @@ func ParseSession(b []byte, encoding Encoding) (Session, Code) {
 		return Session{}, Malformed
 	}
 	return m, ""
+}
+
+// ParseControl reads an operator's message as strictly.
+func ParseControl(b []byte) (c Control, ok bool) {
+	return c, parseControllerMessage(b, JSON, &c) == ""
+}
+
+// ParseJoinRequest reads the request of whoever holds an invitation as strictly.
+func ParseJoinRequest(b []byte) (r JoinRequest, ok bool) {
+	return r, parseControllerMessage(b, JSON, &r) == "" && r.Type == TypeJoinRequest
 }
 
 func parseControllerMessage(b []byte, encoding Encoding, message any) Code {

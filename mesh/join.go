@@ -53,8 +53,8 @@ func (m *Mesh) serveJoins() error {
 // the same: what it is, is in the audit. Credentials are released when they are
 // recorded; without a record the holder asks again, with the same key.
 func (m *Mesh) join(r *nats.Msg) any {
-	var request bcp.JoinRequest
-	if bcp.Decode(r.Data, bcp.JSON, &request) != nil || request.Type != bcp.TypeJoinRequest {
+	request, ok := bcp.ParseJoinRequest(r.Data)
+	if !ok {
 		return bcp.RefusalOf(bcp.Malformed)
 	}
 	user, token, err := m.store.Join(subjects.JoinKey(r.Subject), request.Key, request.Signature)

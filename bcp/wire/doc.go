@@ -7,7 +7,8 @@
 // Example of Scanner is the shortest correct use. Where no schema is at hand,
 // [Check] judges a whole document before some other library decodes it. An
 // agent whose encoding is MessagePack is read through [JSONFromMsgpack], so that
-// both encodings meet the same decoder and get the same verdict.
+// both encodings meet the same decoder and get the same verdict. What the gateway
+// made is read through [JSONFromGateway].
 //
 // # What is accepted
 //
@@ -45,6 +46,6 @@
 //
 // # When not to use it
 //
-// The package does not read what only the gateway wrote (journal, ledger,
-// audit), nor files of people; those have their own codecs.
+// The package does not read the gateway's own records (journal, ledger, audit), nor
+// files of people; those have their own codecs.
 package wire

@@ -18,7 +18,10 @@ import (
 // with what is left of it before anything is done for them. After a refusal the
 // returned slice is dst as it was. dst and src must not overlap.
 func JSONFromMsgpack(dst, src []byte) ([]byte, error) {
-	r := reader{buf: src}
+	return transcode(dst, &reader{buf: src})
+}
+
+func transcode(dst []byte, r *reader) ([]byte, error) {
 	out, why := r.document(dst)
 	if why != nil {
 		return dst, &Error{Offset: r.pos, Reason: why}
@@ -29,11 +32,12 @@ func JSONFromMsgpack(dst, src []byte) ([]byte, error) {
 // reader transcodes one MessagePack document. Its methods return the reason for
 // a refusal; pos then tells where.
 type reader struct {
-	buf   []byte
-	pos   int
-	depth uint8
-	open  [MaxDepth + 1]container // by level
-	keys  keySet
+	buf     []byte
+	pos     int
+	depth   uint8
+	gateway bool                    // the gateway made it: floats and nil are allowed
+	open    [MaxDepth + 1]container // by level
+	keys    keySet
 }
 
 // container is an array or map that is being read.
@@ -128,6 +132,8 @@ func (r *reader) value(dst []byte) ([]byte, error) {
 			return nil, why
 		}
 		return append(dst, '{'), nil
+	case r.gateway && (c == codeFloat64 || c == codeNil):
+		return r.ofGateway(dst)
 	case c == codeFloat32 || c == codeFloat64:
 		return nil, ErrNumber
 	case c == codeNever:
@@ -260,6 +266,7 @@ const (
 	fixmap       = 0x80
 	fixarray     = 0x90
 	fixstr       = 0xa0
+	codeNil      = 0xc0
 	codeNever    = 0xc1
 	codeFalse    = 0xc2
 	codeTrue     = 0xc3

@@ -378,7 +378,8 @@ func TestWireSchemaHasEveryKey(t *testing.T) {
 	t.Parallel()
 	schemas := messageSchemas(t)
 	types := map[string]reflect.Type{"query_request": reflect.TypeFor[bcp.Ask](), "session": reflect.TypeFor[bcp.Session](), "response": reflect.TypeFor[bcp.Response](),
-		"active_subscription": reflect.TypeFor[bcp.ActiveSubscription](), "field": reflect.TypeFor[bcp.Field](), "question": reflect.TypeFor[bcp.Question](), "approval": reflect.TypeFor[bcp.Approval](), "item": reflect.TypeFor[bcp.Item](), "pushed": reflect.TypeFor[bcp.Pushed](), "proposed_subscription": reflect.TypeFor[bcp.ProposedSubscription](), "spec": reflect.TypeFor[bcp.Spec]()}
+		"active_subscription": reflect.TypeFor[bcp.ActiveSubscription](), "field": reflect.TypeFor[bcp.Field](), "question": reflect.TypeFor[bcp.Question](), "approval": reflect.TypeFor[bcp.Approval](), "item": reflect.TypeFor[bcp.Item](), "pushed": reflect.TypeFor[bcp.Pushed](), "proposed_subscription": reflect.TypeFor[bcp.ProposedSubscription](), "spec": reflect.TypeFor[bcp.Spec](),
+		"asked_field": reflect.TypeFor[bcp.Field](), "asked_question": reflect.TypeFor[bcp.Question](), "asked_spec": reflect.TypeFor[bcp.Spec]()}
 	for name, value := range got {
 		types[name] = reflect.TypeOf(value()).Elem()
 	}
@@ -407,6 +408,64 @@ func keysOf(message reflect.Type) []string {
 		}
 	}
 	return keys
+}
+
+// withMember returns a message with one member more in each of its objects, but for
+// answers, which are data.
+func withMember(message any) any {
+	switch m := message.(type) {
+	case map[string]any:
+		with := map[string]any{"later": []any{map[string]any{"x": 1.5}}}
+		for key, member := range m {
+			if with[key] = member; key != "response" && key != "content" {
+				with[key] = withMember(member)
+			}
+		}
+		return with
+	case []any:
+		with := []any{}
+		for _, element := range m {
+			with = append(with, withMember(element))
+		}
+		return with
+	}
+	return message
+}
+
+// An agent that checks what it gets by the schema goes on when a newer gateway adds
+// members and words. What agents send has no other members.
+//
+// covers P2.2, P2.7
+func TestWireSchemaIsOpenToWhatAgentsGet(t *testing.T) {
+	t.Parallel()
+	schemas := messageSchemas(t)
+	for name, list := range examplesOf(t) {
+		for _, example := range list {
+			var message any
+			if err := json.Unmarshal(example, &message); err != nil {
+				t.Fatal(err)
+			}
+			text, err := json.Marshal(withMember(message), json.Deterministic(true))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, fromAgent := sent[name]
+			if err := fits(t, schemas[name], text); (err == nil) == fromAgent {
+				t.Errorf("%s: %s: %v", name, text, err)
+			}
+		}
+	}
+	for name, message := range map[string]string{
+		"refusal":              `{"error":"too_late","detail":"x"}`,
+		"validation_result":    `{"type":"bcp_validation_result","success":false,"status":"parked","code":"too_late","detail":"x"}`,
+		"response_delivery":    `{"type":"bcp_response_delivery","delivery_id":"d1","query_id":"q1","category":1,"from_agent":"r","outcome":"deferred","bandwidth_bits":1,"capacity_bits":1,"taint":"extreme","channel_mode":"bcp"}`,
+		"query":                `{"type":"bcp_query","query_id":"q1","controller":"main","category":1,"fields":[{"name":"a","type":"colour"}]}`,
+		"subscriptions_active": `{"type":"bcp_subscriptions_active","subscriptions":[{"subscription_id":"s","controller":"main","category":2,"questions":[{"id":"a","question":"?","expected_format":"isbn"}]}]}`,
+	} {
+		if err := fits(t, schemas[name], []byte(message)); err != nil {
+			t.Errorf("%s: %s: %v", name, message, err)
+		}
+	}
 }
 
 // The schema's codes are the catalogue.

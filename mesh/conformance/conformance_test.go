@@ -39,7 +39,7 @@ func expect(t *testing.T, report conformance.Report, unseen ...string) {
 
 // Our own agents keep every rule, in both encodings.
 //
-// covers P9.3, P9.5, P3.10, A-REPLY
+// covers P9.3, P9.5, P3.10, P2.7, A-REPLY
 func TestSDKReader(t *testing.T) {
 	t.Parallel()
 	for _, encoding := range []bcp.Encoding{bcp.JSON, bcp.MessagePack} {
@@ -79,7 +79,7 @@ func TestSDKReader(t *testing.T) {
 	}
 }
 
-// covers P9.1, P9.4, P7.6, A-REPLY
+// covers P9.1, P9.4, P7.6, P2.7, A-REPLY
 func TestSDKController(t *testing.T) {
 	t.Parallel()
 	for _, encoding := range []bcp.Encoding{bcp.JSON, bcp.MessagePack} {
@@ -117,12 +117,12 @@ func TestPlantedReaders(t *testing.T) {
 		"READER-06": "names another query", "READER-07": "writes MessagePack", "READER-08": "answers twice", "READER-09": "answers a query once",
 		"READER-10": "ignores results", "READER-11": "gives up when rejected", "READER-12": "answers anywhere", "READER-13": "answers any query",
 		"READER-14": "takes any controller", "READER-15": "guesses", "READER-16": "answers rubbish", "READER-17": "stays away",
-		"READER-18": "pushes what is not declared", "READER-19": "pries",
+		"READER-18": "pushes what is not declared", "READER-19": "pries", "READER-20": "knows every member",
 	} {
 		t.Run(id+" "+habit, func(t *testing.T) {
 			t.Parallel()
 			c := conformance.Config{Role: bcp.RoleReader}
-			if slices.Contains([]string{"READER-02", "READER-03", "READER-04", "READER-09", "READER-10", "READER-11", "READER-17"}, id) {
+			if slices.Contains([]string{"READER-02", "READER-03", "READER-04", "READER-09", "READER-10", "READER-11", "READER-17", "READER-20"}, id) {
 				c.Patience = short
 			}
 			if id == "READER-12" {
@@ -142,12 +142,12 @@ func TestPlantedControllers(t *testing.T) {
 		"": "", "CONTROLLER-02": "acknowledges once", "CONTROLLER-03": "takes no outcome", "CONTROLLER-04": "takes nothing that is held",
 		"CONTROLLER-05": "acknowledges anywhere", "CONTROLLER-06": "acknowledges any delivery", "CONTROLLER-07": "takes any sender",
 		"CONTROLLER-08": "acknowledges rubbish", "CONTROLLER-09": "ignores prompts", "CONTROLLER-10": "acknowledges twice", "CONTROLLER-11": "stays away",
-		"CONTROLLER-12": "asks badly", "CONTROLLER-13": "insists", "CONTROLLER-14": "pries",
+		"CONTROLLER-12": "asks badly", "CONTROLLER-13": "insists", "CONTROLLER-14": "pries", "CONTROLLER-15": "knows every outcome",
 	} {
 		t.Run(id+" "+habit, func(t *testing.T) {
 			t.Parallel()
 			c := conformance.Config{Role: bcp.RoleController}
-			if slices.Contains([]string{"CONTROLLER-02", "CONTROLLER-03", "CONTROLLER-04", "CONTROLLER-09", "CONTROLLER-11"}, id) {
+			if slices.Contains([]string{"CONTROLLER-02", "CONTROLLER-03", "CONTROLLER-04", "CONTROLLER-09", "CONTROLLER-11", "CONTROLLER-15"}, id) {
 				c.Patience = short
 			}
 			if id == "CONTROLLER-05" {

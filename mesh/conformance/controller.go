@@ -62,6 +62,7 @@ func (r *Rig) checkController(ctx context.Context) {
 	r.is(controllerHeld, held && released, "one of the two was not acknowledged")
 
 	r.prompt(ctx)
+	r.laterDeliveries(ctx)
 	r.dropDeliveries(ctx)
 	back := r.rejoin(ctx)
 	if back {
@@ -74,13 +75,34 @@ func (r *Rig) checkController(ctx context.Context) {
 }
 
 func (r *Rig) prompt(ctx context.Context) {
+	r.is(controllerPrompt, r.promptUntil(ctx, r.encode), "no acknowledgement came")
+}
+
+// promptUntil sends a prompt until it is acknowledged.
+func (r *Rig) promptUntil(ctx context.Context, encode func(any) []byte) bool {
 	p := bcp.Prompt{Type: bcp.TypePrompt, PromptID: bcp.DeliveryID(fresh()), Message: "It is time.", Time: time.Now().UTC().Truncate(time.Second)}
 	_, ok := r.persist(ctx, func(attempt int) string {
 		reply := subjects.ReplyAttempt(bcp.RoleController, r.config.Agent, p.PromptID, attempt)
-		r.say(subjects.Deliver(bcp.RoleController, r.config.Agent, bcp.Gateway), reply, r.encode(p))
+		r.say(subjects.Deliver(bcp.RoleController, r.config.Agent, bcp.Gateway), reply, encode(p))
 		return reply
 	})
-	r.is(controllerPrompt, ok, "no acknowledgement came")
+	return ok
+}
+
+// laterDeliveries sends what a newer gateway may send: a push, an outcome and a prompt
+// with members that the Controller does not know, and an unknown outcome.
+func (r *Rig) laterDeliveries(ctx context.Context) {
+	for _, d := range []bcp.Delivery{r.message(), r.ended(bcp.QueryID(fresh()), laterCode)} {
+		_, ok := r.persist(ctx, func(attempt int) string {
+			reply := subjects.ReplyAttempt(bcp.RoleController, r.config.Agent, d.DeliveryID, attempt)
+			r.say(r.deliver(), reply, r.extended(d))
+			return reply
+		})
+		r.is(controllerLater, ok, "a delivery was not acknowledged")
+	}
+	if r.checks[controllerPrompt].Result != Failed {
+		r.is(controllerLater, r.promptUntil(ctx, r.extended), "a prompt was not acknowledged")
+	}
 }
 
 // dropDeliveries sends what is to be dropped, and a delivery behind it.

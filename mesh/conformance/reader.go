@@ -75,6 +75,7 @@ func (r *Rig) checkReader(ctx context.Context) {
 	first := specs[r.config.Categories[0]]
 	r.resend(ctx, first)
 	r.reject(ctx, first)
+	r.later(ctx, first)
 	r.drop(ctx, first)
 	r.leave(ctx, first)
 	r.pushed()
@@ -89,14 +90,16 @@ func (r *Rig) checkReader(ctx context.Context) {
 
 func (r *Rig) deliver() string { return subjects.Deliver(r.config.Role, r.config.Agent, peer) }
 
-func (r *Rig) active() []byte {
+func (r *Rig) active() []byte { return r.encode(r.list()) }
+
+func (r *Rig) list() bcp.SubscriptionsActive {
 	list := bcp.SubscriptionsActive{Type: bcp.TypeSubscriptionsActive}
 	for _, c := range r.mesh.Channels {
 		for _, s := range c.Subscriptions {
 			list.Subscriptions = append(list.Subscriptions, bcp.ActiveSubscription{SubscriptionID: s.ID, Controller: c.Controller, Spec: s.Spec})
 		}
 	}
-	return r.encode(list)
+	return list
 }
 
 // activate sends the Reader its subscriptions until it acknowledges them.
@@ -187,6 +190,36 @@ func (r *Rig) reject(ctx context.Context, spec bcp.Spec) {
 	r.answered(ctx, r.send(q, 0))
 	r.result(ctx, q, false)
 	r.is(readerRejected, r.answered(ctx, r.send(q, 1)), "no answer came after the rejection")
+}
+
+// laterCode is none of today's codes.
+const laterCode bcp.Code = "later_code"
+
+// later sends what a newer gateway may send: a list, a query and a result with members
+// that the Reader does not know, and an unknown code.
+func (r *Rig) later(ctx context.Context, spec bcp.Spec) {
+	list := bcp.DeliveryID(fresh())
+	_, ok := r.persist(ctx, func(attempt int) string {
+		reply := subjects.ReplyAttempt(bcp.RoleReader, r.config.Agent, list, attempt)
+		r.say(r.deliver(), reply, r.extended(r.list()))
+		return reply
+	})
+	r.is(readerLater, ok, "no acknowledgement of bcp_subscriptions_active came")
+	q := r.ask(spec)
+	r.say(r.query(), r.reply(q, 0), r.extended(bcp.Query{Type: bcp.TypeQuery, QueryID: q.id, Controller: peer, Spec: q.spec}))
+	r.is(readerLater, r.answered(ctx, r.reply(q, 0)), "no answer came to a query")
+	if r.checks[readerResults].Result == Failed {
+		return // it takes none
+	}
+	result := bcp.DeliveryID(fresh())
+	_, ok = r.persist(ctx, func(attempt int) string {
+		reply := subjects.ReplyAttempt(bcp.RoleReader, r.config.Agent, result, attempt)
+		r.say(r.deliver(), reply, r.extended(bcp.ValidationResult{
+			Type: bcp.TypeValidationResult, QueryID: q.id, Status: bcp.StatusRefused, Code: laterCode, Detail: "of a newer gateway",
+		}))
+		return reply
+	})
+	r.is(readerLater, ok, "no acknowledgement of bcp_validation_result came")
 }
 
 // drop sends what is to be dropped, and a query behind it.

@@ -63,6 +63,7 @@ const (
 	readerReturns    = "READER-17"
 	readerPushes     = "READER-18"
 	readerPermitted  = "READER-19"
+	readerLater      = "READER-20"
 )
 
 // The ids of the checks of a Controller.
@@ -81,6 +82,7 @@ const (
 	controllerAsks      = "CONTROLLER-12"
 	controllerPatience  = "CONTROLLER-13"
 	controllerPermitted = "CONTROLLER-14"
+	controllerLater     = "CONTROLLER-15"
 )
 
 // Rules returns all checks of a role, in their order; none for a role that is no
@@ -108,6 +110,7 @@ func Rules(role bcp.Role) []Rule {
 			{readerReturns, "comes back after it was disconnected, and answers"},
 			{readerPushes, "pushes only against declared subscriptions, in their types"},
 			{readerPermitted, "publishes and subscribes to nothing that it may not"},
+			{readerLater, "goes on as before when messages have members and codes that it does not know"},
 		}
 	case bcp.RoleController:
 		return []Rule{
@@ -125,6 +128,7 @@ func Rules(role bcp.Role) []Rule {
 			{controllerAsks, "asks in messages and specs that are well-formed"},
 			{controllerPatience, "does not repeat at once what was refused as rate_limited"},
 			{controllerPermitted, "publishes and subscribes to nothing that it may not"},
+			{controllerLater, "acknowledges deliveries and prompts with members and outcomes that it does not know"},
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
@@ -341,6 +342,20 @@ func (r *Rig) encode(message any) []byte {
 		panic(fmt.Sprintf("conformance: a message of its own: %v", err))
 	}
 	return b
+}
+
+// extended is encode of a message with members that no gateway sends today: behind
+// its own, and in front of those of each field and subscription.
+func (r *Rig) extended(message any) []byte {
+	b, err := bcp.Encode(message, bcp.JSON)
+	if err != nil {
+		panic(fmt.Sprintf("conformance: a message of its own: %v", err))
+	}
+	text := strings.TrimSuffix(string(b), "}") + `,"later":{"of":["a newer gateway",1,true]}}`
+	for _, first := range []string{`{"name":`, `{"id":`, `{"subscription_id":`} {
+		text = strings.ReplaceAll(text, first, `{"later":1,`+first[1:])
+	}
+	return r.encode(jsontext.Value(text))
 }
 
 // rejoin disconnects the agent and waits until it is back.

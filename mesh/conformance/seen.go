@@ -67,13 +67,13 @@ const (
 var readerReasons = map[string]string{
 	readerActive: notRecorded, readerAgain: notSentAgain, readerResent: notSentAgain, readerResults: notRecorded,
 	readerForeign: notSent, readerOther: notSent, readerController: notSent, readerUnknown: notSent, readerMalformed: notSent,
-	readerReturns: notDisconnected, readerNames: "no answer was let through", readerEncoding: "no answer was let through",
+	readerReturns: notDisconnected, readerLater: notSent, readerNames: "no answer was let through", readerEncoding: "no answer was let through",
 }
 
 var controllerReasons = map[string]string{
 	controllerAgain: notSentAgain, controllerOutcomes: "its Reader cannot bring them all about", controllerHeld: "its Reader cannot bring it about",
 	controllerForeign: notSent, controllerOther: notSent, controllerSender: notSent, controllerMalformed: notSent,
-	controllerReturns: notDisconnected, controllerPatience: notRecorded,
+	controllerReturns: notDisconnected, controllerPatience: notRecorded, controllerLater: notSent,
 }
 
 // judgeReader reports whether the Reader answered anything.

@@ -124,6 +124,8 @@ func (o *outsider) reader() {
 func (o *outsider) told(m *nats.Msg) {
 	kind, _ := fields(m.Data)["type"].(string)
 	switch {
+	case o.has("knows every member") && fields(m.Data)["later"] != nil:
+		return
 	case o.has("takes no list"), kind == "bcp_validation_result" && o.has("ignores results"):
 		return
 	case kind == "bcp_subscriptions_active" && o.has("takes the list once") && !o.first("list") && o.first("second list"):
@@ -150,6 +152,8 @@ func (o *outsider) queried(m *nats.Msg) {
 	id, _ := q["query_id"].(string)
 	reply := m.Reply
 	switch {
+	case o.has("knows every member") && q["later"] != nil:
+		return
 	case q == nil || q["type"] != "bcp_query":
 		if o.has("answers rubbish") && strings.Contains(string(m.Data), "bcp_inquiry") {
 			break
@@ -250,6 +254,8 @@ func (o *outsider) delivered(m *nats.Msg) {
 		return
 	}
 	switch outcome := d["outcome"]; {
+	case outcome == "later_code" && o.has("knows every outcome"):
+		return
 	case outcome == "held" && o.has("takes nothing that is held"), outcome == "expired" && o.has("takes no outcome"):
 		return
 	case o.has("acknowledges once") && !o.first(id):

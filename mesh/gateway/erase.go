@@ -33,8 +33,8 @@ type Erased struct {
 // erase serves the operator's act: what the mesh needs is not erased, and nothing
 // is before the journal says so.
 func (g *Gateway) erase(in *input) {
-	var c bcp.Control
-	if bcp.Decode(in.body, bcp.JSON, &c) != nil || c.Erase == nil || c.Agent != "" || c.Taint != nil || c.Key != "" {
+	c, ok := bcp.ParseControl(in.body)
+	if !ok || c.Erase == nil || c.Agent != "" || c.Taint != nil || c.Key != "" {
 		g.answer(in, bcp.RefusalOf(bcp.Malformed))
 		return
 	}

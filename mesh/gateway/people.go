@@ -246,8 +246,8 @@ func (g *Gateway) whileServing(ctx context.Context, limit time.Duration) (contex
 // giveKey gives the operator a sealing key, who has it in the state folder anyway:
 // so whoever owns that can open what was said while the mesh runs, too.
 func (g *Gateway) giveKey(in *input) {
-	var c bcp.Control
-	if bcp.Decode(in.body, bcp.JSON, &c) != nil || c.Key == "" || c.Agent != "" || c.Taint != nil || c.Erase != nil {
+	c, ok := bcp.ParseControl(in.body)
+	if !ok || c.Key == "" || c.Agent != "" || c.Taint != nil || c.Erase != nil {
 		g.answer(in, bcp.RefusalOf(bcp.Malformed))
 		return
 	}

@@ -1,0 +1,30 @@
+package wire
+
+import (
+	"math"
+	"strconv"
+)
+
+// JSONFromGateway is [JSONFromMsgpack] for a message that the gateway made, which
+// may also hold what no agent may send: float64 and nil. Its result is for a JSON
+// library; [Check] refuses both.
+func JSONFromGateway(dst, src []byte) ([]byte, error) {
+	return transcode(dst, &reader{buf: src, gateway: true})
+}
+
+// ofGateway transcodes a float64 that JSON can spell, or nil.
+func (r *reader) ofGateway(dst []byte) ([]byte, error) {
+	if r.buf[r.pos] == codeNil {
+		r.pos++
+		return append(dst, "null"...), nil
+	}
+	bits, why := r.uint(8)
+	if why != nil {
+		return nil, why
+	}
+	const notFinite = 0x7ff // the exponent of infinity and NaN
+	if bits>>52&notFinite == notFinite {
+		return nil, ErrNumber
+	}
+	return strconv.AppendFloat(dst, math.Float64frombits(bits), 'f', -1, 64), nil
+}
