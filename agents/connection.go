@@ -24,8 +24,11 @@ type Options struct {
 	Name bcp.AgentName
 	// Encoding is the one that the agent's definition states. Zero is JSON.
 	Encoding bcp.Encoding
-	// Logger gets what happens to the connection and to messages that were
-	// dropped. It never gets payloads. Nil discards.
+	// Logger gets what happens to the connection, what the gateway refused, and
+	// messages that were dropped. It never gets payloads. Nil writes to stderr what
+	// the author of an agent has to know and would not hear otherwise: refused answers
+	// and pushes, denied subjects, handlers that fail, messages that are not
+	// understood; each reason once. hclog.NewNullLogger() is silent.
 	Logger hclog.Logger
 	// OnError, if set, is told what nobody else is: denied permissions
 	// (nats.ErrPermissionViolation), failed handlers ([*HandlerError]) and
@@ -58,9 +61,6 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Attempt < 0 || o.MaxWait < 0 || o.Handlers < 0 {
 		return o, errors.New("agents: Options: durations and counts are not negative")
-	}
-	if o.Logger == nil {
-		o.Logger = hclog.NewNullLogger()
 	}
 	if o.OnError == nil {
 		o.OnError = func(error) {}
@@ -109,6 +109,7 @@ type Connection struct {
 	nc      *nats.Conn
 	options Options
 	log     hclog.Logger
+	aloud   *aloud
 	closed  chan struct{} // nil where the connection is the caller's
 	watch   sync.WaitGroup
 	left    atomic.Int64 // when it last left a server where nobody answered, in Unix nanoseconds
@@ -224,7 +225,10 @@ func Use(nc *nats.Conn, o Options) (*Connection, error) {
 }
 
 func newConnection(o Options) *Connection {
-	c := &Connection{options: o, log: o.Logger.Named("agents").With("agent", string(o.Name)), runs: make(map[*run]struct{})}
+	c := &Connection{options: o, aloud: newAloud(o.Logger, o.Name), runs: make(map[*run]struct{})}
+	if c.log = c.aloud.log; c.aloud.stderr {
+		c.log = hclog.NewNullLogger()
+	}
 	c.reconnected()
 	return c
 }
@@ -337,7 +341,16 @@ func (c *Connection) callbacks(o *nats.Options, pause *reconnectPause) {
 // subject, which is this agent's own.
 func (c *Connection) failed(err error) {
 	c.log.Warn("connection", "error", err)
+	if errors.Is(err, nats.ErrPermissionViolation) {
+		c.aloud.denied(err)
+	}
 	c.options.OnError(err)
+}
+
+// notUnderstood reports a message that was dropped.
+func (c *Connection) notUnderstood() {
+	c.aloud.notUnderstood()
+	c.options.OnError(ErrMessage)
 }
 
 // denied returns the server's refusal of subject, if that was the last thing
@@ -350,12 +363,13 @@ func (c *Connection) denied(doing, subject string) error {
 	return nil
 }
 
-// handlerFailed reports a handler's error: the whole to OnError, and to the log
+// handlerFailed reports a handler's error: the whole to OnError, and to a log
 // what cannot quote content.
 func (c *Connection) handlerFailed(err error) {
 	var failed *HandlerError
 	if errors.As(err, &failed) {
 		c.log.Error("handler failed", "of", failed.What, "id", failed.ID, "panicked", failed.Panicked, "error_type", fmt.Sprintf("%T", failed.Err))
+		c.aloud.failed(failed)
 	}
 	c.options.OnError(err)
 }

@@ -166,7 +166,7 @@ func (c *Controller) receive(m *nats.Msg) {
 		}
 		if err != nil || got.Type != bcp.TypePrompt {
 			count(&c.counters.malformed, c.log, "dropped a prompt that is not understood")
-			c.conn.options.OnError(ErrMessage)
+			c.conn.notUnderstood()
 		}
 		return
 	}
@@ -174,7 +174,7 @@ func (c *Controller) receive(m *nats.Msg) {
 	if err != nil || bcp.Decode(m.Data, c.conn.options.Encoding, &d) != nil || d.Type != bcp.TypeResponseDelivery ||
 		string(d.DeliveryID) != to.ID || d.FromAgent != from.Peer || (d.QueryID == "") == (d.SubscriptionID == "") {
 		count(&c.counters.malformed, c.log, "dropped a delivery that is not understood")
-		c.conn.options.OnError(ErrMessage)
+		c.conn.notUnderstood()
 		return
 	}
 	newest := c.conn.arrived(m)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -20,7 +21,14 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// This binary is also an agent whose stderr a test reads: `aloud URL [quiet]`.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "aloud" {
+		beAloud(os.Args[2], len(os.Args) > 3)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // patience is how long a test waits for what must happen. Nothing is ever
 // expected to take it.

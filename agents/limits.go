@@ -19,6 +19,11 @@ const (
 	maxAnswers     = 2048
 	maxAnswerBytes = 16 << 20
 
+	// maxTold is how many reasons are told aloud of one connection, and maxToldText how
+	// many characters of each.
+	maxTold     = 64
+	maxToldText = 300
+
 	// defaultHandlers is how many handlers of one client run at a time.
 	defaultHandlers = 4
 

@@ -2,6 +2,7 @@ package agents
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -177,7 +178,7 @@ const promptLane bcp.QueryID = "."
 
 func (r *Reader) malformed() {
 	count(&r.counters.malformed, r.log, "dropped a message that is not understood")
-	r.conn.options.OnError(ErrMessage)
+	r.conn.notUnderstood()
 }
 
 // queried sends a remembered answer again, or has the handler make one.
@@ -185,6 +186,7 @@ func (r *Reader) queried(q bcp.Query, newest sending) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.query == nil {
+		r.conn.aloud.tell("a query came and there is nothing to answer it: set OnQuery before Start", "")
 		return
 	}
 	entry := r.answers.of(q.QueryID)
@@ -299,6 +301,13 @@ func (r *Reader) listed(m *nats.Msg, list bcp.SubscriptionsActive) {
 func (r *Reader) judged(m *nats.Msg, result bcp.ValidationResult) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if result.Status == bcp.StatusRefused {
+		what := "an answer"
+		if result.SubscriptionID != "" {
+			what = "a push that was held"
+		}
+		r.conn.aloud.refused(what, result.Code, result.Detail)
+	}
 	if !result.Success && result.QueryID != "" {
 		r.answers.rejected(result.QueryID, result.Detail)
 	}
@@ -386,5 +395,9 @@ func (r *Reader) Push(ctx context.Context, controller bcp.AgentName, subscriptio
 		}
 		return nil
 	})
+	var refused *RefusedError
+	if errors.As(err, &refused) {
+		r.conn.aloud.refused("a push", refused.Code, refused.Detail)
+	}
 	return result, err
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
@@ -177,7 +178,7 @@ func (f *pushFlags) operator(ctx context.Context, store *accounts.Store) (*agent
 	}
 	for {
 		// Asked again, a gateway would record the changes again.
-		conn, err := agents.Connect(ctx, f.url, agents.CredsText(creds.Text()), agents.Options{Name: bcp.Operator, Attempt: f.wait.value, NATS: secure})
+		conn, err := agents.Connect(ctx, f.url, agents.CredsText(creds.Text()), agents.Options{Name: bcp.Operator, Attempt: f.wait.value, NATS: secure, Logger: hclog.NewNullLogger()})
 		if err == nil {
 			return conn, nil
 		}

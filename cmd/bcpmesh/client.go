@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
@@ -114,7 +115,7 @@ func (f *clientFlags) connect(ctx context.Context, role bcp.Role) (*client, erro
 			encoding = a.Encoding
 		}
 	}
-	conn, err := agents.Connect(ctx, url, agents.CredsText(creds.Text()), agents.Options{Name: name, Encoding: encoding, Attempt: f.attempt, NATS: secure})
+	conn, err := agents.Connect(ctx, url, agents.CredsText(creds.Text()), agents.Options{Name: name, Encoding: encoding, Attempt: f.attempt, NATS: secure, Logger: hclog.NewNullLogger()})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, outcomeOf(ctx.Err())
@@ -150,7 +151,7 @@ func (f *clientFlags) remote(ctx context.Context) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := agents.Connect(ctx, f.url, agents.CredsFile(f.creds), agents.Options{Name: name, Encoding: encoding, NATS: secure})
+	conn, err := agents.Connect(ctx, f.url, agents.CredsFile(f.creds), agents.Options{Name: name, Encoding: encoding, NATS: secure, Logger: hclog.NewNullLogger()})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, outcomeOf(ctx.Err())

@@ -254,7 +254,7 @@ func readBooks(ctx context.Context, m *mesh.Mesh, def *bcp.Mesh) ([]bcp.LedgerLi
 	if err != nil {
 		return nil, nil, err
 	}
-	conn, err := agents.Connect(ctx, m.URL(), creds, agents.Options{Name: def.Auditors[0]})
+	conn, err := agents.Connect(ctx, m.URL(), creds, agents.Options{Name: def.Auditors[0], Logger: hclog.NewNullLogger()})
 	if err != nil {
 		return nil, nil, failf("the auditor cannot connect: %s", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -31,7 +32,7 @@ func (s *story) person(ctx context.Context, p *program, m *mesh.Mesh, def *bcp.M
 	if err != nil {
 		return nil, nil, err
 	}
-	conn, err := agents.Connect(ctx, m.URL(), creds, agents.Options{Name: name})
+	conn, err := agents.Connect(ctx, m.URL(), creds, agents.Options{Name: name, Logger: hclog.NewNullLogger()})
 	if err != nil {
 		return nil, nil, failf("the approver cannot connect: %s", err)
 	}

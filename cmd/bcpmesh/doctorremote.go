@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
 
@@ -34,7 +35,7 @@ func (c *checkup) remote(ctx context.Context, who *clientFlags) {
 		c.add("tls", failed, "", "%s", err)
 		return
 	}
-	conn, err := agents.Connect(ctx, who.url, agents.CredsFile(who.creds), agents.Options{Name: name, NATS: secure})
+	conn, err := agents.Connect(ctx, who.url, agents.CredsFile(who.creds), agents.Options{Name: name, NATS: secure, Logger: hclog.NewNullLogger()})
 	if err != nil {
 		f := notReached(who.url, err)
 		c.add("login", failed, f.hint, "%s", f.message)

@@ -119,7 +119,7 @@ var rules = []rule{
 	{
 		folder:   "mesh/bench",
 		internal: append([]string{"accounts", "agents", "jetstream", "mesh", "mesh/plot", "mesh/scale", "mesh/server"}, corePackages...),
-		external: []string{jsonText, natsClient},
+		external: []string{jsonText, logging, natsClient},
 	},
 	{
 		folder: "mesh/meshtest", testSupport: true,

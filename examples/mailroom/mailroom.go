@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom/mailbox"
 )
@@ -41,12 +43,15 @@ func Run(ctx context.Context, o Options) (err error) {
 	if o.After == nil {
 		o.After = func(Done) error { return nil }
 	}
-	tainted, err := agents.Connect(ctx, o.URL, o.Reader, agents.Options{Name: ReaderAgent})
+	// A hijacked reader is refused again and again, as the audit shows. Without a logger
+	// agents would say so on stderr.
+	silent := hclog.NewNullLogger()
+	tainted, err := agents.Connect(ctx, o.URL, o.Reader, agents.Options{Name: ReaderAgent, Logger: silent})
 	if err != nil {
 		return err
 	}
 	defer tainted.Close()
-	clean, err := agents.Connect(ctx, o.URL, o.Assistant, agents.Options{Name: AssistantAgent})
+	clean, err := agents.Connect(ctx, o.URL, o.Assistant, agents.Options{Name: AssistantAgent, Logger: silent})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/agents"
@@ -73,7 +74,7 @@ func (p *agentsPart) connect(ctx context.Context, o order) (r reply, err error) 
 func join(ctx context.Context, url string, one party) (a *agent, turnedAway int, err error) {
 	var conn *agents.Connection
 	for begin := time.Now(); ; turnedAway++ {
-		conn, err = agents.Connect(ctx, url, agents.CredsText([]byte(one.Creds)), agents.Options{Name: one.Name})
+		conn, err = agents.Connect(ctx, url, agents.CredsText([]byte(one.Creds)), agents.Options{Name: one.Name, Logger: hclog.NewNullLogger()})
 		if err == nil {
 			break
 		}

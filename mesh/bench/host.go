@@ -7,6 +7,8 @@ import (
 	"runtime/pprof"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -92,7 +94,7 @@ func operate(ctx context.Context, m *mesh.Mesh) (*agents.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return agents.Connect(ctx, m.URL(), agents.CredsText(creds.Text()), agents.Options{Name: bcp.Operator})
+	return agents.Connect(ctx, m.URL(), agents.CredsText(creds.Text()), agents.Options{Name: bcp.Operator, Logger: hclog.NewNullLogger()})
 }
 
 // projected waits until a mesh's projections show everything that is decided.

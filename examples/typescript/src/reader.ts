@@ -22,6 +22,7 @@ export interface Result {
 // whatever it says, the gateway lets through what fits the question.
 export class Reader {
   private readonly answers = new Known<string>(); // by query id
+  private readonly told = new Known<true>(64); // reasons for refusals
   answered = 0;
 
   constructor(
@@ -38,9 +39,11 @@ export class Reader {
   }
 
   // push sends an answer that nobody asked for.
-  push(controller: string, subscription: string, response: Values): Promise<Result> {
+  async push(controller: string, subscription: string, response: Values): Promise<Result> {
     const body = { type: "bcp_response", subscription_id: subscription, controller, push_id: randomUUID(), response };
-    return request<Result>(this.nc, `bcp.v1.push.${this.name}.${controller}.${subscription}`, body);
+    const result = await request<Result>(this.nc, `bcp.v1.push.${this.name}.${controller}.${subscription}`, body);
+    this.tell(result);
+    return result;
   }
 
   private queried({ body: query, from, id, respond }: Received<Query>): void {
@@ -58,7 +61,18 @@ export class Reader {
 
   // delivered forgets an answer that was rejected: the query comes again.
   private delivered({ body, respond }: Received<Result>): void {
-    if (body.type === "bcp_validation_result" && !body.success && body.query_id) this.answers.forget(body.query_id);
+    if (body.type === "bcp_validation_result") {
+      if (!body.success && body.query_id) this.answers.forget(body.query_id);
+      this.tell(body);
+    }
     respond();
+  }
+
+  // tell tells the author what was refused and why, once for each reason.
+  private tell({ status, code = "", detail }: Result): void {
+    const reason = `${code}: ${detail}`;
+    if (status !== "refused" || this.told.get(reason)) return;
+    this.told.set(reason, true);
+    console.error(`refused: ${JSON.stringify(reason)}`);
   }
 }

@@ -1,0 +1,95 @@
+package agents
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// aloud tells the author of an agent what would otherwise go unheard, once for each
+// reason. Its methods may be used concurrently.
+type aloud struct {
+	log hclog.Logger
+	// stderr says that nobody gave a logger: then log is this process's stderr, and
+	// is told what a logger is told elsewhere.
+	stderr bool
+
+	mu   sync.Mutex
+	told map[string]bool // by reason, at most maxTold
+}
+
+// newAloud tells a logger, or stderr where there is none.
+func newAloud(log hclog.Logger, name bcp.AgentName) *aloud {
+	a := &aloud{log: log, stderr: log == nil, told: make(map[string]bool)}
+	if a.stderr {
+		a.log = hclog.New(&hclog.LoggerOptions{Level: hclog.Warn})
+	}
+	a.log = a.log.Named("agents").With("agent", string(name))
+	return a
+}
+
+// refused tells of a message that the gateway refused. Its texts are the gateway's own,
+// and names of the spec; they are quoted, since a spec may be written by anybody.
+func (a *aloud) refused(what string, code bcp.Code, detail string) {
+	fields := []any{"code", hclog.Quote(code), "detail", short(detail)}
+	if todo := code.Info().Decision; todo != "" {
+		fields = append(fields, "do", hclog.Quote(todo))
+	}
+	a.tell(what+" was refused", string(code)+": "+detail, fields...)
+}
+
+// failed tells of a handler's error, with its text only on stderr: it may quote what
+// the agent has read, which is no business of a logger.
+func (a *aloud) failed(failed *HandlerError) {
+	if a.stderr {
+		a.tell("a handler failed", failed.What+failed.Err.Error(), "of", failed.What, "panicked", failed.Panicked, "error", short(failed.Err.Error()))
+	}
+}
+
+// denied tells of a subject that the server denied, and of all reply subjects once:
+// each is another one.
+func (a *aloud) denied(err error) {
+	reason := err.Error()
+	if before, _, ok := strings.Cut(reason, replySubjects); ok {
+		reason = before
+	}
+	if a.stderr {
+		a.tell("the server denied a subject", reason, "error", short(err.Error()), "do", hclog.Quote("use what the agent's channels need: bcpmesh perms --agent shows it"))
+	}
+}
+
+var replySubjects = strings.TrimSuffix(subjects.All(subjects.KindReply), "*.*.>")
+
+// notUnderstood tells of a message that was dropped.
+func (a *aloud) notUnderstood() {
+	if a.stderr {
+		a.tell("dropped a message of the gateway", "", "error", short(ErrMessage.Error()))
+	}
+}
+
+// tell says something unless it was said before for the same reason.
+func (a *aloud) tell(what, reason string, fields ...any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	reason = what + ": " + reason
+	if a.told[reason] || len(a.told) > maxTold {
+		return
+	}
+	if a.told[reason] = true; len(a.told) > maxTold {
+		a.log.Warn("more goes wrong, and is not told any more")
+		return
+	}
+	a.log.Warn(what, fields...)
+}
+
+// short bounds a text, and has the logger quote it.
+func short(text string) hclog.Quote {
+	if runes := []rune(text); len(runes) > maxToldText {
+		text = string(runes[:maxToldText]) + "…"
+	}
+	return hclog.Quote(text)
+}
