@@ -33,6 +33,19 @@ const (
 	MessagePack Encoding = 2
 )
 
+// Sandbox says what keeps an agent's command from what the mesh can do (PROTOCOL
+// P7.5). The zero value is that nobody has said so: such a command is not started.
+type Sandbox uint8
+
+// What confines a command.
+const (
+	// SandboxNone is nothing: the command runs as the user of the mesh, and can read
+	// its keys and its journal. The definition accepts that.
+	SandboxNone Sandbox = 1
+	// SandboxOwn is the command itself: it runs the agent as another user, or apart.
+	SandboxOwn Sandbox = 2
+)
+
 // OnAnomaly is what happens to an answer with anomalies (PROTOCOL P3.6). Its
 // zero value is Review.
 type OnAnomaly uint8
@@ -86,6 +99,7 @@ const (
 var (
 	roleWords     = []string{"", "controller", "reader", "approver", "auditor", "operator"}
 	encodingWords = []string{"", "json", "msgpack"}
+	sandboxWords  = []string{"", "none", "own"}
 	anomalyWords  = []string{"review", "reject", "flag"}
 	typeWords     = []string{"", "boolean", "enum", "integer"}
 	formatWords   = []string{"", "person_name", "date", "email", "short_text", "short_list", "integer", "boolean", "enum", "time", "vocabulary", "summary"}
@@ -97,6 +111,7 @@ func (r Role) agent() bool { return r == RoleController || r == RoleReader }
 
 func (r Role) String() string      { return word(roleWords, r) }
 func (e Encoding) String() string  { return word(encodingWords, e) }
+func (s Sandbox) String() string   { return word(sandboxWords, s) }
 func (a OnAnomaly) String() string { return word(anomalyWords, a) }
 func (t Type) String() string      { return word(typeWords, t) }
 func (f Format) String() string    { return word(formatWords, f) }
@@ -113,6 +128,12 @@ func (e *Encoding) UnmarshalText(b []byte) error { return parseWord(encodingWord
 
 // MarshalText returns the wire word; the zero value has none.
 func (e Encoding) MarshalText() ([]byte, error) { return marshalWord(encodingWords, e) }
+
+// UnmarshalText accepts exactly a word of definitions.
+func (s *Sandbox) UnmarshalText(b []byte) error { return parseWord(sandboxWords, b, s) }
+
+// MarshalText returns the word; the zero value has none.
+func (s Sandbox) MarshalText() ([]byte, error) { return marshalWord(sandboxWords, s) }
 
 // UnmarshalText accepts exactly a wire word.
 func (a *OnAnomaly) UnmarshalText(b []byte) error { return parseWord(anomalyWords, b, a) }

@@ -62,6 +62,7 @@ type Agent struct {
 	Tools          []string
 	Network        string
 	Command        []string
+	Sandbox        Sandbox // what confines Command; zero where there is none
 	Encoding       Encoding
 	BaseTaint      Taint
 	MaxConnections int

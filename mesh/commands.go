@@ -90,7 +90,7 @@ const commandGrace = 5 * time.Second
 func (c *commands) use(def *bcp.Mesh) {
 	var programs []supervisor.Program
 	for _, a := range def.Agents {
-		if len(a.Command) > 0 {
+		if len(a.Command) > 0 && a.Sandbox != 0 { // what nobody has accepted is not started
 			programs = append(programs, supervisor.Program{Agent: a.Name, Command: a.Command, Dir: c.mesh.config.Folder, Env: []string{
 				"BCPMESH_AGENT=" + string(a.Name),
 				"BCPMESH_ENCODING=" + a.Encoding.String(),
@@ -99,6 +99,14 @@ func (c *commands) use(def *bcp.Mesh) {
 		}
 	}
 	c.supervisor.Set(programs)
+}
+
+// FindCommand returns what says why a command cannot be started in a folder of
+// definitions, in words for people; environ is this program's environment.
+func FindCommand(folder string, environ []string) func(command []string) error {
+	return func(command []string) error {
+		return supervisor.Find(supervisor.Program{Command: command, Dir: folder}, environ)
+	}
 }
 
 // prepare gives a command where to connect, and the creds of its agent: a file

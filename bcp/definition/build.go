@@ -27,6 +27,8 @@ type builder struct {
 	// controllers are the controller's ends of the channels.
 	controllers map[bcp.ChannelKey]*end
 	compiler    bcp.Compiler
+	// find says why a command cannot be started; nil looks for none.
+	find func(command []string) error
 }
 
 // agent is one agent file.
@@ -91,10 +93,7 @@ func (b *builder) build(folder *source) *bcp.Mesh {
 			a.source.warnf(a.object.at("name"), CodeFileName, "name", "the file is called %s and the agent %s", quote(path.Base(a.source.path)), a.name())
 		}
 		agent := a.agent()
-		if len(agent.Command) > 0 && !changesUser(agent.Command[0]) {
-			a.source.warnf(a.object.at("command"), CodeCommandUser, "command",
-				"the command runs as the user of the mesh, who can read its keys and write its definitions: start it through sudo, docker, bwrap or another program that confines it")
-		}
+		b.command(a, &agent)
 		m.Agents = append(m.Agents, agent)
 	}
 	b.checkPeople(m)
@@ -147,6 +146,7 @@ func (a *agent) agent() bcp.Agent {
 		Tools:          o.texts("tools"),
 		Network:        o.get("network").text,
 		Command:        o.texts("command"),
+		Sandbox:        parseWord[bcp.Sandbox](o.get("sandbox")),
 		Encoding:       parseWord[bcp.Encoding](o.get("encoding")),
 		MaxConnections: int(o.get("max_connections").number),
 		Shard:          int(o.get("shard").number),
@@ -211,10 +211,4 @@ func (b *builder) checkPeople(m *bcp.Mesh) {
 			}
 		}
 	}
-}
-
-// changesUser reports whether a program exists to run others as somebody else,
-// or apart. What it is told to do is the operator's to get right.
-func changesUser(program string) bool {
-	return slices.Contains([]string{"sudo", "doas", "runuser", "su", "setpriv", "docker", "podman", "nerdctl", "bwrap", "firejail", "systemd-run", "ssh"}, path.Base(program))
 }

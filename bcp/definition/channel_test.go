@@ -89,7 +89,7 @@ func TestAllMeshAndAgentKeys(t *testing.T) {
 	mesh, _ := mustParse(t,
 		"mesh.yaml", "---\nname: office\ntime_zone: Europe/Berlin\nidle_timeout: 1h\nvocabularies: {colour: [Red, blue-green, ÉCRU]}\napprovers: [ann]\n"+
 			"auditors: [ann, bob]\nreplicas: 3\nsync: 2s\nraw_retention: 1d12h\nmax_refusals: 2/s\nmax_disk_mb: 64\n",
-		"agents/a.md", "---\nname: a\ndescription: |\n  two\n  lines\nmodel: m\ntools: [A, B]\nnetwork: none\ncommand: [run, --fast, \"\"]\nencoding: msgpack\n"+
+		"agents/a.md", "---\nname: a\ndescription: |\n  two\n  lines\nmodel: m\ntools: [A, B]\nnetwork: none\ncommand: [run, --fast, \"\"]\nsandbox: none\nencoding: msgpack\n"+
 			"base_taint: medium\nmax_connections: 1\ntotal_budget_bits: 12.5\ncron_schedules: [{schedule: 5 4 * * mon, message: wake}]\n---\nprompt\r\n---\n",
 	)
 	mesh.Files = nil
@@ -98,7 +98,7 @@ func TestAllMeshAndAgentKeys(t *testing.T) {
 		Approvers: []bcp.AgentName{"ann"}, Auditors: []bcp.AgentName{"ann", "bob"}, Replicas: 3, SyncInterval: 2 * time.Second,
 		RawRetention: 36 * time.Hour, MaxRefusals: 120, MaxDisk: 64 << 20,
 		Agents: []bcp.Agent{{
-			Name: "a", Description: "two\nlines\n", Model: "m", Tools: []string{"A", "B"}, Network: "none", Command: []string{"run", "--fast", ""},
+			Name: "a", Description: "two\nlines\n", Model: "m", Tools: []string{"A", "B"}, Network: "none", Command: []string{"run", "--fast", ""}, Sandbox: bcp.SandboxNone,
 			Encoding: bcp.MessagePack, BaseTaint: bcp.TaintMedium, MaxConnections: 1, TotalBudget: 12*bcp.Bit + bcp.Bit/2,
 			CronSchedules: []bcp.CronSchedule{{Schedule: "5 4 * * mon", Message: "wake"}}, Prompt: "prompt\r\n---\n", File: "agents/a.md",
 		}},
@@ -246,8 +246,7 @@ func TestWarnings(t *testing.T) {
 			[]string{definition.CodeCannotPublish}},
 		"pasted query": {[]string{"c.md", controller("c", "r", "max_category: 1, budget_bits: 10, subscriptions: [{id: s, allow_not_enough_information: true, "+boolSub+"}]"), "r.md", r},
 			[]string{definition.CodeNoEffect}},
-		"a command as our user":     {[]string{"c.md", "---\nname: c\ncommand: [./c]\n---\n"}, []string{definition.CodeCommandUser}},
-		"a command as another user": {[]string{"c.md", "---\nname: c\ncommand: [/usr/bin/sudo, -u, c, ./c]\n---\n"}, nil},
+		"a sandbox without a command": {[]string{"c.md", "---\nname: c\nsandbox: none\n---\n"}, []string{definition.CodeNoEffect}},
 		"an agent called operator": {[]string{"operator.md", controller("operator", "r", "max_category: 3, budget_bits: 1"), "r.md", reader("r", "", "operator")},
 			[]string{definition.CodeNoApprovers}},
 		"other files": {[]string{"c.md", "---\nname: c\n---\n", "mesh.yml", "name: x\n"}, []string{definition.CodeIgnoredFile}},

@@ -44,6 +44,8 @@ var codeDocs = []CodeDoc{
 	{Code: CodeInvalidSpec, Error: true, Doc: "The subscription's fields, questions, directive or constraints do not make a spec."},
 	{Code: CodeReleaseInterval, Error: true, Doc: "A capacity budget needs a release_interval, without which the timing of answers carries uncounted bits; a batch_window is a multiple of it."},
 	{Code: CodeShard, Error: true, Doc: "A channel leads from one shard to another, or a shard between others has no agent."},
+	{Code: CodeCommandUser, Error: true, Doc: "The agent's command would run as the user of the mesh, who can read its keys and its journal, and the definition does not accept that."},
+	{Code: CodeNoCommand, Error: true, Doc: "The agent's command cannot be started here, because there is no such program or it is not executable; a start of the mesh only warns of it."},
 	{Code: CodeIgnoredFile, Warning: true, Doc: "The file is not read: it is in a place where no definition stands."},
 	{Code: CodeFileName, Warning: true, Doc: "The file has another name than its agent, so that people will look for the agent elsewhere."},
 	{Code: CodeOverBudget, Warning: true, Doc: "One push costs more than its budget: none can ever be accepted."},
@@ -53,7 +55,6 @@ var codeDocs = []CodeDoc{
 	{Code: CodeCapacity, Warning: true, Doc: "A push can carry more than four times the bits that the budget counts for it; narrower answers carry less."},
 	{Code: CodeNoSubscription, Warning: true, Doc: "The agent has the tool BCPPublish, and no subscription lets it publish."},
 	{Code: CodeCannotPublish, Warning: true, Doc: "A subscription names the agent, and its tools lack BCPPublish."},
-	{Code: CodeCommandUser, Warning: true, Doc: "The agent's command runs as the user of the mesh, who can read its keys and write its definitions."},
 	{Code: CodeNoEffect, Warning: true, Doc: "The value changes nothing, such as a limit above the one that holds anyway."},
 
 	{Code: CodeCombinedBudgets, Warning: true, Doc: "A clean agent is reached by several tainted channels, whose bits add up although each has its own budget."},

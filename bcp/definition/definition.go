@@ -26,23 +26,46 @@ const (
 	byteOrderMark = "\xef\xbb\xbf"
 )
 
+// Option has [Load] look at more than the folder.
+type Option func(*builder)
+
+// Commands has each agent's command looked for: find says why one cannot be started
+// where the mesh runs, in words for people, and its error is one of the definitions
+// ([CodeNoCommand]).
+func Commands(find func(command []string) error) Option { return func(b *builder) { b.find = find } }
+
 // Load reads the folder and returns its mesh, or nil and all its errors. It
 // reads mesh.yaml, agents/*.md and *.md at the root, and nothing else; files
 // whose names begin with a dot are left alone. What it found is decided by
 // [Parse].
-func Load(fsys fs.FS) (*bcp.Mesh, Report) {
+func Load(fsys fs.FS, options ...Option) (*bcp.Mesh, Report) {
 	files, report := Read(fsys)
 	if !report.OK() {
 		// What cannot be read may be what the others refer to: their own
 		// errors are shown, and nothing that depends on the whole.
-		b := &builder{incomplete: true}
+		b := builderWith(options)
+		b.incomplete = true
 		b.parse(files)
 		report.Errors = append(report.Errors, b.report.Errors...)
 		report.Warnings = append(report.Warnings, b.report.Warnings...)
 		report.sort()
 		return nil, report
 	}
-	return Parse(files)
+	return parse(files, options)
+}
+
+func builderWith(options []Option) *builder {
+	b := &builder{}
+	for _, option := range options {
+		option(b)
+	}
+	return b
+}
+
+func parse(files map[string][]byte, options []Option) (*bcp.Mesh, Report) {
+	b := builderWith(options)
+	mesh := b.parse(files)
+	return mesh, b.report
 }
 
 // Read returns the files that [Load] decides on, by path inside the folder. They are
@@ -74,11 +97,7 @@ func Read(fsys fs.FS) (files map[string][]byte, report Report) {
 // Parse decides on files that somebody else read: content by path inside the
 // folder. It has no effects, keeps nothing of the maps, and returns a mesh only
 // where the report has no error.
-func Parse(files map[string][]byte) (*bcp.Mesh, Report) {
-	b := &builder{}
-	mesh := b.parse(files)
-	return mesh, b.report
-}
+func Parse(files map[string][]byte) (*bcp.Mesh, Report) { return parse(files, nil) }
 
 // parse reads what it is given. There is no mesh where it is incomplete, and nothing is
 // said about what is not there.

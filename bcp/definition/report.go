@@ -69,6 +69,8 @@ const (
 	CodeInvalidSpec     = "invalid_spec"     // refused by bcp.Compile
 	CodeReleaseInterval = "release_interval" // a capacity budget needs one
 	CodeShard           = "shard"            // a channel between two, or one without agents
+	CodeCommandUser     = "command_user"     // a command as the user of the mesh
+	CodeNoCommand       = "no_command"       // a program that is not there
 	CodeIgnoredFile     = "ignored_file"     // warning: not a file of a definition
 	CodeFileName        = "file_name"        // warning: differs from the agent's name
 	CodeOverBudget      = "over_budget"      // warning: never fits its budget
@@ -78,7 +80,6 @@ const (
 	CodeCapacity        = "capacity"         // warning: capacity above 4 x nominal
 	CodeNoSubscription  = "no_subscription"  // warning: a tool without use
 	CodeCannotPublish   = "cannot_publish"   // warning: a subscription without the tool
-	CodeCommandUser     = "command_user"     // warning: a command as the user of the mesh
 	CodeNoEffect        = "no_effect"        // warning: a limit that never applies
 
 	CodeCombinedBudgets = bcp.FindingCombined   // warning: several tainted channels into a clean agent

@@ -130,6 +130,8 @@ var schema = []Key{
 		Doc: "What the agent's runtime may reach, such as outbound."},
 	{Level: LevelAgent, Name: "command", Type: TypeTexts, Min: 1, Max: 256, DefaultRule: "the agent is started by somebody else", Rule: "P1.3, P7.5, P9.2",
 		Doc: "Program and arguments that the supervisor runs."},
+	{Level: LevelAgent, Name: "sandbox", Type: TypeWord, Words: wordsOf[bcp.Sandbox](1, 2), DefaultRule: "own where the command begins with sudo -u, docker and the like; otherwise a command needs it", Rule: "P1.3, P7.5",
+		Doc: "What confines the command: none accepts that it runs as the user of the mesh and can read its keys and journal; own says that it confines itself."},
 	{Level: LevelAgent, Name: "encoding", Type: TypeWord, Words: wordsOf[bcp.Encoding](1, 2), Default: "json", Rule: "P1.3, P2.1",
 		Doc: "How the agent writes its messages; the other encoding is refused."},
 	{Level: LevelAgent, Name: "base_taint", Type: TypeWord, Words: wordsOf[bcp.Taint](1, 3), DefaultRule: "high where the agent has a reader entry, else low", Rule: "P1.3, P8.1",

@@ -16,6 +16,7 @@ import (
 )
 
 func checkCommand(p *program) *cobra.Command {
+	var elsewhere bool
 	schema := wordFlag{words: []string{"mesh", "agent"}}
 	cmd := &cobra.Command{
 		Use:   "check [DIR]",
@@ -24,7 +25,9 @@ func checkCommand(p *program) *cobra.Command {
 budget and what its subscriptions cost, and what every agent may publish and
 subscribe to. Without DIR it is the mesh of the current folder.
 
-All errors are shown at once, as file:line:column: key: message. Warnings keep
+All errors are shown at once, as file:line:column: key: message. A command whose
+program is not there, or not executable, is one of them; with --elsewhere, for a
+mesh that runs on another machine, no program is looked for. Warnings keep
 nothing from running. Advice says where a lower category or a narrower answer
 would do, and what to write instead. The exit code is 1 where there are errors.
 
@@ -45,7 +48,7 @@ YAML language server reads it where the first line of mesh.yaml is
 		ValidArgsFunction: completeFolders,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if schema.value == "" {
-				return check(p, args)
+				return check(p, args, elsewhere)
 			}
 			if len(args) > 0 {
 				return usagef("check: --schema takes no DIR, got %s", quoted(args[0])).withHint("the schema is the same for every mesh")
@@ -53,6 +56,7 @@ YAML language server reads it where the first line of mesh.yaml is
 			return showSchema(p, schema.value)
 		},
 	}
+	cmd.Flags().BoolVar(&elsewhere, "elsewhere", false, "the mesh runs on another machine: do not look for the programs of commands")
 	schema.addTo(cmd, "schema", "print the JSON Schema of mesh.yaml or of an agent")
 	return cmd
 }
@@ -117,7 +121,7 @@ type subscriptionInfo struct {
 	CapacityBits bcp.Bits           `json:"capacity_bits"`
 }
 
-func check(p *program, args []string) error {
+func check(p *program, args []string, elsewhere bool) error {
 	folder, err := meshArgument(args)
 	if err != nil {
 		if !p.out.json {
@@ -129,7 +133,11 @@ func check(p *program, args []string) error {
 			folder = meshIn(args[0])
 		}
 	}
-	mesh, report := definition.Load(os.DirFS(folder.dir))
+	var options []definition.Option
+	if !elsewhere {
+		options = append(options, folder.commands())
+	}
+	mesh, report := definition.Load(os.DirFS(folder.dir), options...)
 	result := checkResult{OK: mesh != nil && report.OK(), Errors: report.Errors, Warnings: report.Warnings, Permissions: permissions{}}
 	if mesh != nil {
 		if result.Channels, err = describeChannels(mesh); err != nil {

@@ -175,7 +175,7 @@ func runGateway(ctx context.Context, p *program, args []string, o gatewayOptions
 	ignoreBrokenPipes()
 	logger := hclog.New(&hclog.LoggerOptions{Name: "bcpmesh", Level: o.level, Output: p.out.stderr})
 	config := mesh.GatewayConfig{
-		Load: folder.loadAll, URL: o.url, Creds: o.creds, Name: o.name, NATS: access.NATS, State: o.state, Version: programVersion(), Logger: logger,
+		Load: func() (*bcp.Mesh, error) { return folder.loadAll() }, URL: o.url, Creds: o.creds, Name: o.name, NATS: access.NATS, State: o.state, Version: programVersion(), Logger: logger,
 	}
 	defer o.stop()
 	looks, err := o.startShards(def, logger)

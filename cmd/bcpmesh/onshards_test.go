@@ -81,7 +81,7 @@ func (x *shardedMesh) gateway(name string) (stop func()) {
 	x.t.Helper()
 	folder := meshFolder{dir: x.dir}
 	g, err := mesh.StartGateway(x.t.Context(), mesh.GatewayConfig{
-		Load: folder.loadAll, URL: x.cluster.URL(), Creds: filepath.Join(x.files, gatewaysFolder, name), Name: name,
+		Load: func() (*bcp.Mesh, error) { return folder.loadAll() }, URL: x.cluster.URL(), Creds: filepath.Join(x.files, gatewaysFolder, name), Name: name,
 		State: filepath.Join(x.t.TempDir(), name), Version: "test", Logger: hclog.New(&hclog.LoggerOptions{Output: x.t.Output()}),
 	})
 	if err != nil {

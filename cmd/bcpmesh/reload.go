@@ -38,8 +38,8 @@ creds; agents that are gone are cut off. Budgets hold at once: what was spent
 stays spent. Open queries stay open, unless their channel is gone or their spec
 would cost something else now.
 
-The exit code is 1 where the definitions have errors; then nothing has changed.
-To see the errors of all files before: bcpmesh check.`,
+The exit code is 1 where the definitions have errors, or the program of a command
+cannot be started; then nothing has changed. To see the errors of all files before: bcpmesh check.`,
 		Example: `  bcpmesh check && bcpmesh reload
   bcpmesh reload --json`,
 		Args: arguments(0),
@@ -124,9 +124,17 @@ func (p *program) showReloaded(of *sharded[gateway.Reloaded]) error {
 	return nil
 }
 
+// loadRunning is loadAll for a mesh that starts the commands of its agents.
+func (m meshFolder) loadRunning() (*bcp.Mesh, error) { return m.loadAll(m.commands()) }
+
+// commands has each command looked for, as this machine would start it.
+func (m meshFolder) commands() definition.Option {
+	return definition.Commands(mesh.FindCommand(m.dir, os.Environ()))
+}
+
 // loadAll is load with every error, a line each, for a mesh that runs.
-func (m meshFolder) loadAll() (*bcp.Mesh, error) {
-	def, report := definition.Load(os.DirFS(m.dir))
+func (m meshFolder) loadAll(options ...definition.Option) (*bcp.Mesh, error) {
+	def, report := definition.Load(os.DirFS(m.dir), options...)
 	if def != nil {
 		return def, nil
 	}
@@ -169,7 +177,7 @@ func (m meshFolder) watch(ctx context.Context, p *program, running *mesh.Mesh) e
 			}
 		case <-pause.C:
 			_ = add() // agents may be new; without it there is nothing to watch in it
-			def, err := m.loadAll()
+			def, err := m.loadRunning()
 			if err != nil {
 				p.out.talkf("not loaded, the mesh goes on as before:")
 				for line := range strings.Lines(err.Error()) {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
@@ -164,6 +165,7 @@ func up(ctx context.Context, p *program, args []string, o upOptions) (err error)
 	for _, exposed := range o.exposed() {
 		p.out.talkf("WARNING: %s --insecure-plaintext: whoever is on the way reads and changes what agents say", exposed)
 	}
+	folder.warnOfCommands(p)
 	ignoreBrokenPipes()
 	log := &startLog{to: p.out.stderr, held: o.level >= hclog.Warn}
 	logger := hclog.New(&hclog.LoggerOptions{Name: "bcpmesh", Level: o.level, Output: log})
@@ -177,7 +179,7 @@ func up(ctx context.Context, p *program, args []string, o upOptions) (err error)
 	})
 	config := mesh.Config{
 		Keys:       []accounts.OpenOption{unlock()},
-		Definition: def, Load: folder.loadAll, Folder: commandsIn, Environ: os.Environ(), State: folder.state, Version: programVersion(),
+		Definition: def, Load: folder.loadRunning, Folder: commandsIn, Environ: os.Environ(), State: folder.state, Version: programVersion(),
 		Listen: o.address, WebSocket: o.webSocket, TLS: shows, CA: known.CA, AllowNetworkWithoutTLS: o.plaintext,
 		Rebuild: o.rebuild, Logger: logger,
 	}
@@ -260,6 +262,15 @@ func up(ctx context.Context, p *program, args []string, o upOptions) (err error)
 		return nil
 	}
 	return failf("the gateway ended by itself")
+}
+
+// warnOfCommands tells which commands cannot be started. The mesh starts without them:
+// it serves the others, and starts them when they are there.
+func (m meshFolder) warnOfCommands(p *program) {
+	_, report := definition.Load(os.DirFS(m.dir), m.commands())
+	for _, e := range report.Errors {
+		p.talkProblem(m, "warning", e)
+	}
 }
 
 // both returns a function that calls one, if there is one, and then another.

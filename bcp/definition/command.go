@@ -1,0 +1,76 @@
+package definition
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// command judges what starts an agent, and what confines it (PROTOCOL P7.5).
+func (b *builder) command(a *agent, agent *bcp.Agent) {
+	if len(agent.Command) == 0 {
+		if agent.Sandbox != 0 {
+			a.source.warnf(a.object.at("sandbox"), CodeNoEffect, "sandbox", "no effect: the agent has no command")
+		}
+		return
+	}
+	at := a.object.at("command")
+	if agent.Sandbox == 0 {
+		if a.object.values["sandbox"] != nil {
+			return // it is wrong, as was said
+		}
+		if !confines(agent.Command) {
+			a.source.errorf(at, CodeCommandUser, "command", "it would run as the user of the mesh, who can read its keys and its journal: "+
+				"start it through sudo -u, docker, bwrap or the like; or accept that with `sandbox: none`; or, where it confines itself, say `sandbox: own`")
+			return
+		}
+		agent.Sandbox = bcp.SandboxOwn
+	}
+	if b.find == nil {
+		return
+	}
+	if err := b.find(agent.Command); err != nil {
+		a.source.errorf(at, CodeNoCommand, "command", "it cannot be started: %s", err)
+	}
+}
+
+// confining are programs that run another one as somebody else, or apart. Those with
+// switches do so only where one of these names a user; without it they run the other
+// program as whoever they are started by, or as root.
+var confining = map[string][]string{
+	"docker": nil, "podman": nil, "nerdctl": nil, "bwrap": nil, "firejail": nil, "ssh": nil,
+	"sudo": {"-u", "--user"}, "doas": {"-u"}, "runuser": {"-u", "--user"}, "setpriv": {"--reuid"}, "systemd-run": {"--uid"},
+}
+
+// confines reports whether a command is known to run its agent as another user, or
+// apart. What else it is told is the operator's to get right.
+func confines(command []string) bool {
+	program := command[0]
+	if strings.Contains(program, "/") && !path.IsAbs(program) {
+		return false // one of the folder: anything may be called so
+	}
+	switches, known := confining[path.Base(program)]
+	return known && (switches == nil || slices.ContainsFunc(switches, func(name string) bool { return namesUser(command[1:], name) }))
+}
+
+// namesUser reports whether the words have a switch with a user who is not root: as
+// -u USER, -uUSER, --user USER or --user=USER.
+func namesUser(words []string, name string) bool {
+	for i, word := range words {
+		user, found := strings.CutPrefix(word, name)
+		switch {
+		case !found:
+			continue
+		case user == "" && i+1 < len(words):
+			user = words[i+1]
+		case strings.HasPrefix(name, "--"):
+			if user, found = strings.CutPrefix(user, "="); !found {
+				continue // another switch
+			}
+		}
+		return !slices.Contains([]string{"", "root", "0", "#0"}, user) && !strings.HasPrefix(user, "-")
+	}
+	return false
+}
