@@ -46,6 +46,39 @@ func (o *Operator) Storage(ctx context.Context) (bcp.Storage, error) {
 	return s, err
 }
 
+// Agents returns how each agent is, sorted by name: who is connected, what became of the
+// commands that the mesh starts, and what waits. What an agent has printed
+// ([bcp.CommandStatus.LastLine]) is hostile: give none of this to an agent.
+func (o *Operator) Agents(ctx context.Context) ([]bcp.AgentStatus, error) {
+	var all []bcp.AgentStatus
+	for from := bcp.AgentName(""); ; {
+		list, err := o.agentsFrom(ctx, from)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list.Agents...)
+		if list.Next <= from {
+			return all, nil
+		}
+		from = list.Next
+	}
+}
+
+// Agent returns how one agent is; ok is false where there is none of this name.
+func (o *Operator) Agent(ctx context.Context, name bcp.AgentName) (status bcp.AgentStatus, ok bool, err error) {
+	list, err := o.agentsFrom(ctx, name)
+	if err != nil || len(list.Agents) == 0 || list.Agents[0].Agent != name {
+		return bcp.AgentStatus{}, false, err
+	}
+	return list.Agents[0], true, nil
+}
+
+func (o *Operator) agentsFrom(ctx context.Context, from bcp.AgentName) (bcp.AgentStatuses, error) {
+	var list bcp.AgentStatuses
+	err := o.request(ctx, bcp.ControlAgents, bcp.Control{Agent: from}, &list)
+	return list, err
+}
+
 // Proposals returns the subscriptions that people approved within the last day and
 // that the definitions do not have.
 func (o *Operator) Proposals(ctx context.Context) ([]bcp.ApprovedProposal, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 const deskMain = `---
@@ -274,4 +275,41 @@ func TestPrompts(t *testing.T) {
 		return err == nil && waiting == 0
 	})
 	none(t, prompts, "a prompt twice")
+}
+
+// A list of agents that comes in parts is put together; an end that never comes is one.
+//
+// covers P9.2
+func TestOperatorListsAgentsInParts(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	asked := g.listen(subjects.Control(bcp.ControlAgents))
+	o := agents.NewOperator(connect(t, s.ClientURL(), agents.Options{Name: bcp.Operator}))
+	parts := map[bcp.AgentName]bcp.AgentStatuses{
+		"":  {Agents: []bcp.AgentStatus{{Agent: "a"}, {Agent: "b"}}, Next: "c"},
+		"c": {Agents: []bcp.AgentStatus{{Agent: "c"}}, Next: "d"},
+		"d": {Agents: []bcp.AgentStatus{{Agent: "d"}}, Next: "b"}, // it would go round
+	}
+	type result struct {
+		list []bcp.AgentStatus
+		err  error
+	}
+	ended := make(chan result, 1)
+	go func() {
+		list, err := o.Agents(within(t))
+		ended <- result{list, err}
+	}()
+	for range parts {
+		m := next(t, asked, "the request")
+		c, ok := bcp.ParseControl(m.Data)
+		if !ok {
+			t.Fatalf("asked by %s", m.Data)
+		}
+		g.respond(m, parts[c.Agent])
+	}
+	r := next(t, ended, "the list")
+	if r.err != nil || len(r.list) != 4 || r.list[3].Agent != "d" {
+		t.Errorf("%+v, %v", r.list, r.err)
+	}
 }

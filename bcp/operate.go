@@ -67,18 +67,19 @@ const (
 	// ControlCredentials looks at the key store again, and tells who is connected.
 	ControlCredentials = "credentials"
 	ControlProposals   = "proposals" // list the subscriptions that people approved
+	ControlAgents      = "agents"    // tell how each agent is, from one on
 )
 
 // ControlActs returns every act.
 func ControlActs() []string {
-	return []string{ControlRenew, ControlTaint, ControlResetTaint, ControlSessions, ControlReload, ControlErase, ControlForecast, ControlKey, ControlReconcile, ControlStorage, ControlCredentials, ControlProposals}
+	return []string{ControlRenew, ControlTaint, ControlResetTaint, ControlSessions, ControlReload, ControlErase, ControlForecast, ControlKey, ControlReconcile, ControlStorage, ControlCredentials, ControlProposals, ControlAgents}
 }
 
 // ControlAside reports whether [State.DecideControl] has no part in an act: it
 // leaves the state as it is, or records itself.
 func ControlAside(act string) bool {
 	switch act {
-	case ControlSessions, ControlReload, ControlErase, ControlForecast, ControlKey, ControlReconcile, ControlStorage, ControlCredentials, ControlProposals:
+	case ControlSessions, ControlReload, ControlErase, ControlForecast, ControlKey, ControlReconcile, ControlStorage, ControlCredentials, ControlProposals, ControlAgents:
 		return true
 	}
 	return false

@@ -257,6 +257,10 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 		<-started
 		return credentials(ctx, body)
 	}
+	own.Agents = func(ctx context.Context, from bcp.AgentName) (bcp.AgentStatuses, error) {
+		<-started
+		return m.Agents(ctx, from)
+	}
 	m.gateway, err = gateway.Start(context.WithoutCancel(ctx), own)
 	close(started)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -28,6 +29,7 @@ func (c *checkup) local(ctx context.Context, where stateFlags, folder meshFolder
 	var def *bcp.Mesh
 	if folder.dir != "" {
 		def = c.definitions(folder)
+		c.commands(folder, def)
 	}
 	if _, err := os.Stat(folder.state); errors.Is(err, fs.ErrNotExist) {
 		c.versions(nil)
@@ -60,6 +62,37 @@ func (c *checkup) definitions(folder meshFolder) *bcp.Mesh {
 	}
 	c.ok(id, "%s and %s", count(len(def.Agents), "agent"), count(len(def.Channels), "channel"))
 	return def
+}
+
+// commands looks whether the commands of agents can be started, and what confines them.
+func (c *checkup) commands(folder meshFolder, def *bcp.Mesh) {
+	const id = "commands"
+	if def == nil {
+		return
+	}
+	var unconfined []string
+	commands := 0
+	for _, a := range def.Agents {
+		if len(a.Command) > 0 {
+			commands++
+		}
+		if a.Sandbox == bcp.SandboxNone {
+			unconfined = append(unconfined, string(a.Name))
+		}
+	}
+	if commands == 0 {
+		return
+	}
+	_, report := definition.Load(os.DirFS(folder.dir), folder.commands())
+	for _, e := range report.Errors {
+		c.add(id, failed, "mend it, then bcpmesh reload", "%s", e)
+	}
+	if len(unconfined) > 0 {
+		c.add(id, warned, "start agents that read hostile text through sudo -u, docker, bwrap or the like", "nothing confines the commands of %s, who can read the keys and the journal", firstOf(unconfined))
+	}
+	if len(report.Errors) == 0 && len(unconfined) == 0 {
+		c.ok(id, "%s can be started, and are confined", count(commands, "command"))
+	}
 }
 
 // modes looks for what others may read or write: the state is its owner's alone.
@@ -375,7 +408,37 @@ func (c *checkup) running(ctx context.Context, where stateFlags, folder meshFold
 		c.ok("gateway", "%sit decides; %d records in the journal", shards[i].label(), shards[i].Of.Records)
 		c.storage(shards[i].label(), shards[i].Of)
 	}
+	c.agents(ctx, o)
 	return o.NATS()
+}
+
+// connectPatience is how long a command may run before it is connected.
+const connectPatience = 10 * time.Second
+
+// agents looks whether those are connected that the mesh starts.
+func (c *checkup) agents(ctx context.Context, o *client) {
+	const id = "agents"
+	list, err := statusesOf(ctx, o)
+	if err != nil {
+		return // the gateway's own check says so
+	}
+	connected, fine := 0, true
+	for i := range list {
+		a := &list[i].Of
+		switch {
+		case a.State == bcp.AgentConnected:
+			connected++
+		case a.State == bcp.AgentCrashed, a.State == bcp.AgentRunning && c.now.Sub(a.Command.Since) > connectPatience:
+			c.add(id, warned, "bcpmesh status shows what it printed last; run it by hand", "%s%s: %s", list[i].label(), a.Agent, agentSays(a, c.now))
+			fine = false
+		case a.State == bcp.AgentUnavailable:
+			c.add(id, failed, "bcpmesh status shows what it printed last; mend it, then bcpmesh reload", "%s%s: %s", list[i].label(), a.Agent, agentSays(a, c.now))
+			fine = false
+		}
+	}
+	if fine {
+		c.ok(id, "%d of %s connected, and no command crashes", connected, count(len(list), "agent"))
+	}
 }
 
 func (c *checkup) diskOf(state string) {

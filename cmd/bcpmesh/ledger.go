@@ -72,7 +72,14 @@ It reads as one of the mesh's auditors.`,
 			books, missing := listOfShards(cmd.Context(), c.on(channel.value.Controller), func(ctx context.Context, shard int) ([]ledgerBook, error) {
 				return ledgerBooks(ctx, c, c.auditor(shard), channel.value, epochs)
 			})
-			return errors.Join(showList(p.out, books, "nothing was charged yet", p.out.ledgerTable), missing)
+			err = showList(p.out, books, "nothing was charged yet", p.out.ledgerTable)
+			if who.creds == "" {
+				if o, failed := connectOperator(cmd.Context(), who.where); failed == nil {
+					p.talkOfTroubles(cmd.Context(), o)
+					o.Close()
+				}
+			}
+			return errors.Join(err, missing)
 		},
 	}
 	who.addTo(cmd, "auditor")

@@ -209,7 +209,7 @@ and a person's approval.`,
 			if err := checkSpec(c.definition, channel, asked); err != nil {
 				return err
 			}
-			return query(ctx, p, agents.NewController(c.Connection), reader, asked, options, noWait)
+			return query(ctx, p, &who, agents.NewController(c.Connection), reader, asked, options, noWait)
 		},
 	}
 	who.addTo(cmd, "controller")
@@ -221,11 +221,11 @@ and a person's approval.`,
 	return cmd
 }
 
-func query(ctx context.Context, p *program, c *agents.Controller, reader bcp.AgentName, spec bcp.Spec, o agents.AskOptions, noWait bool) error {
+func query(ctx context.Context, p *program, who *clientFlags, c *agents.Controller, reader bcp.AgentName, spec bcp.Spec, o agents.AskOptions, noWait bool) error {
 	if noWait {
 		accepted, err := c.Ask(ctx, reader, spec, o)
 		if err != nil {
-			return p.out.refused(err)
+			return withReason(ctx, who, reader, p.out.refused(err))
 		}
 		if p.out.json {
 			return p.out.value(accepted)
@@ -237,15 +237,33 @@ func query(ctx context.Context, p *program, c *agents.Controller, reader bcp.Age
 		return outcomeOf(err)
 	}
 	defer func() { _ = c.Stop(context.WithoutCancel(ctx)) }()
+	end := p.whileSilent(ctx, who, reader)
 	d, err := c.AskAndWait(ctx, reader, spec, o)
+	end()
 	var unanswered *agents.UnansweredError
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &unanswered):
-		return failf("no answer came in time").withHint("the query goes on: its answer will wait in the inbox; --wait gives it more time")
+		return withReason(ctx, who, reader, failf("no answer came in time").withHint("the query goes on: its answer will wait in the inbox; --wait gives it more time"))
 	case err != nil:
-		return p.out.refused(err)
+		return withReason(ctx, who, reader, p.out.refused(err))
 	}
-	return p.out.delivery(d)
+	return withReason(ctx, who, reader, p.out.delivery(d))
+}
+
+// withReason adds to a failure why the reader does not answer, where that may be why.
+func withReason(ctx context.Context, who *clientFlags, reader bcp.AgentName, err error) error {
+	var f *failure
+	if !errors.As(err, &f) {
+		return err
+	}
+	code, _, refused := strings.Cut(f.message, ": ")
+	if refused && code != string(bcp.Expired) && code != string(bcp.ReaderUnavailable) {
+		return err
+	}
+	if why := whyNobody(ctx, who, reader); why != "" {
+		f.hint = strings.TrimPrefix(f.hint+"; "+why, "; ")
+	}
+	return f
 }
 
 // refused reports what the gateway refused, with --json as it said it.

@@ -110,6 +110,7 @@ or not yet acknowledged.`,
 			return errors.Join(p.out.value(map[string]any{"sessions": sessions}), missing)
 		}
 		p.out.sessions(sessions)
+		p.talkOfTroubles(ctx, o)
 		return missing
 	})
 }

@@ -22,19 +22,21 @@ type meshStatus struct {
 	Name    string `json:"name"`
 	Running bool   `json:"running"`
 	// Unwritable says that the mesh runs and decides nothing: its journal cannot be written.
-	Unwritable bool                      `json:"unwritable,omitzero"`
-	URL        string                    `json:"url,omitempty"`
-	State      string                    `json:"state"`
-	PID        int                       `json:"pid,omitzero"`
-	Agents     int                       `json:"agents"`
-	Channels   int                       `json:"channels"`
-	Decided    uint64                    `json:"decisions"`
-	Last       time.Time                 `json:"last_decision,omitzero"`
-	Storage    *bcp.Storage              `json:"storage,omitempty"`  // of a mesh on one shard that runs and decides
-	Expiring   []string                  `json:"expiring,omitempty"` // whose last creds expire soon
-	Held       []sharded[bcp.Item]       `json:"held"`
-	Ledger     []sharded[bcp.LedgerLine] `json:"ledger"`
-	Pushes     []sharded[bcp.PushCount]  `json:"pushes"` // of the last day, by subscription
+	Unwritable bool         `json:"unwritable,omitzero"`
+	URL        string       `json:"url,omitempty"`
+	State      string       `json:"state"`
+	PID        int          `json:"pid,omitzero"`
+	Agents     int          `json:"agents"`
+	Channels   int          `json:"channels"`
+	Decided    uint64       `json:"decisions"`
+	Last       time.Time    `json:"last_decision,omitzero"`
+	Storage    *bcp.Storage `json:"storage,omitempty"`  // of a mesh on one shard that runs and decides
+	Expiring   []string     `json:"expiring,omitempty"` // whose last creds expire soon
+	// AgentStatus is how each agent is, of a mesh that runs.
+	AgentStatus []sharded[bcp.AgentStatus] `json:"agent_status,omitempty"`
+	Held        []sharded[bcp.Item]        `json:"held"`
+	Ledger      []sharded[bcp.LedgerLine]  `json:"ledger"`
+	Pushes      []sharded[bcp.PushCount]   `json:"pushes"` // of the last day, by subscription
 	// Shards are those of several that answer; the figures above are their sums.
 	Shards []sharded[shardStatus] `json:"shards,omitempty"`
 }
@@ -45,6 +47,7 @@ type shardStatus struct {
 	Last    time.Time    `json:"last_decision,omitzero"`
 	Storage *bcp.Storage `json:"storage"`
 
+	agents []bcp.AgentStatus
 	held   []bcp.Item
 	ledger []bcp.LedgerLine
 	pushes []bcp.PushCount
@@ -56,8 +59,12 @@ func statusCommand(p *program) *cobra.Command {
 		Use:   "status",
 		Short: "Show whether the mesh runs, what waits and what is spent",
 		Long: `Show the mesh of the current folder: whether it runs and where, how much it has
-decided and how full its disk is, what waits for a person, and what the channels
-have spent.
+decided and how full its disk is, how each agent is, what waits for a person, and
+what the channels have spent.
+
+An agent is connected, or it is said why it is not: its command crashed, with how
+it ended, what it printed last, and when it is started again; or somebody else
+starts it. What an agent printed is its own text and not to be trusted.
 
 The exit code is 0 when it runs and 1 when it does not, or cannot write its
 journal. Of a mesh of several shards it is 4 where some do not answer.`,
@@ -183,6 +190,7 @@ func (s *meshStatus) add(on *sharded[shardStatus]) {
 	if on.Of.Last.After(s.Last) {
 		s.Last = on.Of.Last
 	}
+	s.AgentStatus = append(s.AgentStatus, listOn(on, on.Of.agents)...)
 	s.Held = append(s.Held, listOn(on, on.Of.held)...)
 	s.Ledger = append(s.Ledger, listOn(on, on.Of.ledger)...)
 	s.Pushes = append(s.Pushes, listOn(on, on.Of.pushes)...)
@@ -199,6 +207,9 @@ func (on *shardStatus) ask(ctx context.Context, shard int, o, auditor, approver 
 		return outcomeOf(err)
 	}
 	on.Storage = &storage
+	if on.agents, err = o.operator(shard).Agents(ctx); err != nil {
+		return outcomeOf(err)
+	}
 	if auditor != nil {
 		reads := auditor.auditor(shard)
 		last, _, err := newestRecords(ctx, reads, 1)
@@ -241,6 +252,11 @@ func (o *output) status(def *bcp.Mesh, s *meshStatus) {
 	}
 	o.storage(s.Storage)
 	o.shardTable(s.Shards)
+	if len(s.AgentStatus) > 0 {
+		o.printf("\n")
+		o.heading("Agents")
+		o.agentTable(s.AgentStatus, withoutCreds(s.State, def))
+	}
 	if len(s.Held) > 0 {
 		o.printf("\n")
 		o.heading(count(len(s.Held), "item") + " held for a person")

@@ -69,6 +69,9 @@ type Config struct {
 	// Storage, if set, tells the operator how full the disk is. A goroutine of its
 	// own calls it.
 	Storage func(context.Context) bcp.Storage
+	// Agents, if set, tells the operator how the agents are, from one on. A goroutine of
+	// its own calls it.
+	Agents func(ctx context.Context, from bcp.AgentName) (bcp.AgentStatuses, error)
 	// Now is the clock; nil is the machine's.
 	Now func() time.Time
 	// Shard is the number of the journal, 0 on a single machine.

@@ -213,7 +213,10 @@ func (g *Gateway) answerControl(in *input) {
 			g.tell(event{call: func() { g.answer(in, s) }})
 		})
 		return
-	case act == bcp.ControlStorage, act == bcp.ControlCredentials, g.config.Reload == nil:
+	case act == bcp.ControlAgents && g.config.Agents != nil:
+		g.tellAgents(in)
+		return
+	case act == bcp.ControlStorage, act == bcp.ControlCredentials, act == bcp.ControlAgents, g.config.Reload == nil:
 		g.answer(in, bcp.RefusalOf(bcp.Unavailable))
 		return
 	}
@@ -226,6 +229,26 @@ func (g *Gateway) answerControl(in *input) {
 			result.Errors = append(result.Errors, err.Error())
 		}
 		g.tell(event{call: func() { g.answer(in, result) }})
+	})
+}
+
+// tellAgents tells how the agents are, from one on.
+func (g *Gateway) tellAgents(in *input) {
+	c, ok := bcp.ParseControl(in.body)
+	if !ok || c != (bcp.Control{Agent: c.Agent}) {
+		g.answer(in, bcp.RefusalOf(bcp.Malformed))
+		return
+	}
+	g.calls.Go(func() {
+		ctx, cancel := g.whileServing(context.Background(), recordTimeout)
+		defer cancel()
+		var answer any
+		list, err := g.config.Agents(ctx, c.Agent)
+		if answer = list; err != nil {
+			g.log.Error("looking at the agents", "error", err)
+			answer = bcp.RefusalOf(bcp.Unavailable)
+		}
+		g.tell(event{call: func() { g.answer(in, answer) }})
 	})
 }
 

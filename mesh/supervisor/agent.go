@@ -71,7 +71,7 @@ func (s *Supervisor) forget(a *agent) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a.order != nil {
-		a.status.Starts, a.status.Exit = 0, ""
+		a.status = Status{Agent: a.status.Agent, State: a.status.State, Since: a.status.Since}
 		return false
 	}
 	delete(s.agents, a.status.Agent)
@@ -85,11 +85,14 @@ func (s *Supervisor) fulfil(a *agent, o *order) {
 	for {
 		begin := time.Now()
 		end := s.attempt(a, o)
-		s.noteExit(a, end.exit)
+		state, wait := s.config.after(&failures, end)
+		if o.isOver() {
+			failures = 0 // it was told to end
+		}
+		s.noteEnd(a, end, failures)
 		if o.isOver() {
 			return
 		}
-		state, wait := s.config.after(&failures, end)
 		if state == Waiting {
 			if !s.waitUntil(a, o, time.Now().Add(wait)) {
 				return
@@ -136,6 +139,7 @@ func (s *Supervisor) waitUntil(a *agent, o *order, next time.Time) bool {
 // ending is how an attempt to run a program ended.
 type ending struct {
 	exit    string // as in Status
+	line    string // as in Status
 	success bool
 	ran     time.Duration // zero if it was not started
 }
@@ -186,7 +190,7 @@ func (s *Supervisor) attempt(a *agent, o *order) ending {
 		s.change(a, func(status *Status) { status.State, status.PID = Stopping, p.pid() })
 		s.end(p)
 	}
-	return ending{exit: p.exit(), success: p.success(), ran: time.Since(begin)}
+	return ending{exit: p.exit(), line: p.lastLine(), success: p.success(), ran: time.Since(begin)}
 }
 
 // end stops a process, first with a word and then without.
@@ -204,11 +208,11 @@ func (s *Supervisor) end(p *process) {
 	<-p.done
 }
 
-// noteExit keeps how an attempt ended for the changes that follow.
-func (s *Supervisor) noteExit(a *agent, exit string) {
+// noteEnd keeps how an attempt ended for the changes that follow.
+func (s *Supervisor) noteEnd(a *agent, end ending, failures int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a.status.Exit = exit
+	a.status.Exit, a.status.LastLine, a.status.Failures = end.exit, end.line, failures
 }
 
 // change gives an agent a new status and tells of it. PID and Next are those of
@@ -219,10 +223,12 @@ func (s *Supervisor) change(a *agent, set func(*Status)) {
 	set(&a.status)
 	status := a.status
 	s.mu.Unlock()
-	level := hclog.Info
-	if status.State == Unavailable {
-		level = hclog.Warn
+	level, what := hclog.Info, "an agent's command changed"
+	fields := []any{"agent", string(status.Agent), "state", string(status.State), "pid", status.PID, "exit", status.Exit}
+	if status.Failures > 0 && !status.Next.IsZero() {
+		level, what = hclog.Warn, "an agent's command failed"
+		fields = append(fields, "failures", status.Failures, "next", status.Next.Format(time.RFC3339))
 	}
-	s.config.Logger.Log(level, "an agent's command changed", "agent", string(status.Agent), "state", string(status.State), "pid", status.PID, "exit", status.Exit)
+	s.config.Logger.Log(level, what, fields...)
 	s.config.OnChange(status)
 }

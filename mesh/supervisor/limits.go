@@ -26,6 +26,8 @@ const (
 	maxLines     = 100
 	maxBytes     = 64 << 10
 	outputWindow = time.Second
+	// maxLastLine bounds what a status shows of the last line, in characters, escaped.
+	maxLastLine = 200
 )
 
 const (

@@ -22,12 +22,15 @@ type output struct {
 	lines   int         // logged in this window
 	bytes   int         // of them, before escaping
 	dropped int         // lines that were not logged in this window
+	stdout  []byte      // the last line that says something, cut
+	stderr  []byte
 }
 
 // log takes a line of which cut bytes are missing.
 func (o *output) log(stream string, line []byte, cut int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.keep(stream, line)
 	if o.window == nil {
 		o.window = time.AfterFunc(outputWindow, o.end)
 	}
@@ -48,6 +51,50 @@ func (o *output) log(stream string, line []byte, cut int) {
 	o.logger.Info("an agent's command printed", append(fields, "text", hclog.Quote(escape(line)))...)
 }
 
+// keep remembers the last line of a stream that says something. Called with mu held.
+func (o *output) keep(stream string, line []byte) {
+	if line = bytes.TrimSpace(line); len(line) == 0 {
+		return
+	}
+	kept := &o.stdout
+	if stream == stderrName {
+		kept = &o.stderr
+	}
+	*kept = append((*kept)[:0], line[:min(len(line), utf8.UTFMax*(maxLastLine+1))]...)
+}
+
+// lastLine returns what was printed last, rather to stderr, where programs say why they
+// end.
+func (o *output) lastLine() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	line := o.stderr
+	if len(line) == 0 {
+		line = o.stdout
+	}
+	return inert(line)
+}
+
+// inert is escape, cut, and without the marks that climb out of their line and the
+// signs that frames are drawn with.
+func inert(line []byte) string {
+	text := []rune(escape(line))
+	var b strings.Builder
+	n := 0
+	for _, r := range text {
+		shown := string(r)
+		if unicode.Is(unicode.M, r) || r >= '─' && r <= '▟' {
+			shown = strings.Trim(strconv.QuoteRuneToASCII(r), "'")
+		}
+		if n += utf8.RuneCountInString(shown); n > maxLastLine {
+			b.WriteString("…")
+			break
+		}
+		b.WriteString(shown)
+	}
+	return b.String()
+}
+
 // end ends the window, if one has begun, and says what was dropped in it.
 func (o *output) end() {
 	o.mu.Lock()
@@ -61,6 +108,12 @@ func (o *output) end() {
 	}
 	o.window, o.lines, o.bytes, o.dropped = nil, 0, 0, 0
 }
+
+// The names of the streams.
+const (
+	stdoutName = "stdout"
+	stderrName = "stderr"
+)
 
 // stream cuts one stream of a process into lines. One goroutine writes to it.
 type stream struct {

@@ -111,6 +111,83 @@ func TestOutputLineIsCut(t *testing.T) {
 	}
 }
 
+// A status says what a process printed last before it ended, rather to stderr than to
+// stdout, and no blank line: inert, in one line, and cut.
+//
+// covers A-ANSI, A-LOGFILL
+func TestLastLine(t *testing.T) {
+	t.Parallel()
+	const limit = 200
+	for name, c := range map[string]struct{ stdout, stderr, want string }{
+		"nothing":        {"", "", ""},
+		"blank lines":    {"\n \t\n", "\r\n\n", ""},
+		"stdout":         {"first\nlast\n\n", "", "last"},
+		"stderr":         {"out\n", "first\nlast\n  \n", "last"},
+		"no line break":  {"", "first\nlast", "last"},
+		"spaces before":  {"", strings.Repeat(" ", 3000) + "last\n", "last"},
+		"spaces around":  {"", "\t last \r\n", "last"},
+		"acts":           {"", "\x1b[2Jevil\u202e\u2066\u200b\ufeff\u3164\x00\xff\n", `\x1b[2Jevil\u202e\u2066\u200b\ufeff\u3164\x00\xff`},
+		"a line inside":  {"", "a\rforged\u2028forged\u0085x\n", `a\rforged\u2028forged\u0085x`},
+		"marks":          {"", "e" + strings.Repeat("\u0301", 3) + "\n", `e\u0301\u0301\u0301`},
+		"frames":         {"", "│ bcpmesh: all is well ─▟\n", `\u2502 bcpmesh: all is well \u2500\u259f`},
+		"letters":        {"", "Grüße 你好 שלום\n", "Grüße 你好 שלום"},
+		"at the limit":   {"", strings.Repeat("é", limit) + "\n", strings.Repeat("é", limit)},
+		"one past it":    {"", strings.Repeat("é", limit+1) + "\n", strings.Repeat("é", limit) + "…"},
+		"escapes past":   {"", strings.Repeat("\x1b", limit) + "\n", strings.Repeat(`\x1b`, limit/4) + "…"},
+		"wide past":      {"", strings.Repeat("\U0001f600", 10*limit) + "\n", strings.Repeat("\U0001f600", limit) + "…"},
+		"a mark past it": {"", strings.Repeat("x", limit-3) + "\u0301\n", strings.Repeat("x", limit-3) + "…"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, supervisor.Config{Backoff: time.Hour})
+			p := b.start("main")
+			if c.stdout != "" {
+				p.print("stdout", c.stdout)
+			}
+			if c.stderr != "" {
+				p.print("stderr", c.stderr)
+			}
+			p.tell("exit 3")
+			s := b.expect("main", waiting)
+			if s.LastLine != c.want || s.Failures != 1 || s.Exit != "exit status 3" {
+				t.Errorf("%+v\nwant %q", s, c.want)
+			}
+		})
+	}
+}
+
+// A status counts the failures in a row. One that ends well ends the row, and so does
+// being told to end; then nothing of the process before is said.
+//
+// covers P9.2
+func TestFailuresAreCounted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, supervisor.Config{MaxFailures: 9})
+	c := b.start("main")
+	for n := range 3 {
+		c.print("stderr", fmt.Sprintf("failure %d\n", n))
+		c.tell("exit 1")
+		if s := b.expect("main", waiting); s.Failures != n+1 || s.LastLine != fmt.Sprintf("failure %d", n) {
+			t.Errorf("failure %d: %+v", n, s)
+		}
+		if s := b.expect("main", starting, running); s.Failures != n+1 {
+			t.Errorf("started again: %+v", s)
+		}
+		c = b.accept()
+	}
+	c.tell("exit 0")
+	if s := b.expect("main", resting); s.Failures != 0 || s.LastLine != "" || s.Exit != "exit status 0" {
+		t.Errorf("ended well: %+v", s)
+	}
+	b.Wake("main")
+	b.expect("main", starting, running)
+	b.accept()
+	b.stop()
+	if s := b.expect("main", stopping, stopped); s.Failures != 0 {
+		t.Errorf("told to end: %+v", s)
+	}
+}
+
 var dropped = regexp.MustCompile(`dropped_lines=([0-9]+)`)
 
 // droppedLines are all that the log says were dropped, and how often it says so.

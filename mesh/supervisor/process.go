@@ -15,6 +15,7 @@ import (
 // may be used concurrently.
 type process struct {
 	cmd  *exec.Cmd
+	out  *output
 	done chan struct{} // closed when it and its group are gone and its output was read
 
 	mu     sync.Mutex
@@ -35,7 +36,7 @@ func start(program Program, env []string, logger hclog.Logger) (*process, error)
 		return nil, err
 	}
 	out := &output{logger: logger}
-	stdout, stderr := &stream{output: out, name: "stdout"}, &stream{output: out, name: "stderr"}
+	stdout, stderr := &stream{output: out, name: stdoutName}, &stream{output: out, name: stderrName}
 	p := &process{
 		cmd: &exec.Cmd{
 			Path: path,
@@ -48,6 +49,7 @@ func start(program Program, env []string, logger hclog.Logger) (*process, error)
 			SysProcAttr: ownGroup(),
 			WaitDelay:   outputDelay,
 		},
+		out:  out,
 		done: make(chan struct{}),
 	}
 	started := make(chan error)
@@ -136,5 +138,8 @@ func (p *process) pid() int { return p.cmd.Process.Pid }
 // exit says how the process ended, success whether with exit code 0; done is
 // closed.
 func (p *process) exit() string { return p.cmd.ProcessState.String() }
+
+// lastLine is what it printed last; done is closed.
+func (p *process) lastLine() string { return p.out.lastLine() }
 
 func (p *process) success() bool { return p.cmd.ProcessState.Success() }

@@ -69,6 +69,13 @@ type Status struct {
 	// "cannot be started", "not started" (stopped before). Empty before the
 	// first end.
 	Exit string
+	// Failures counts the attempts that failed in a row: 0 after one that ended well,
+	// or ran for as long as Config.Healthy.
+	Failures int
+	// LastLine is the last line that the last process printed before it ended, rather
+	// of its stderr than of its stdout. It is the agent's own text, and hostile:
+	// escaped, and cut to 200 characters.
+	LastLine string
 	// Next is set while Waiting and Unavailable.
 	Next time.Time
 }

@@ -1,0 +1,112 @@
+package bcp
+
+import "time"
+
+// How agents are. It is for the operator alone: what a Reader's process does is the
+// Reader's choice, so nobody who asks it may hear of it but by the codes of PROTOCOL
+// P10.
+
+// AgentState says how an agent is, in a word.
+type AgentState string
+
+// The states of an agent.
+const (
+	AgentConnected   AgentState = "connected"   // in one of its roles at least
+	AgentStarting    AgentState = "starting"    // its command is about to be started
+	AgentRunning     AgentState = "running"     // its command runs, and is not connected
+	AgentCrashed     AgentState = "crashed"     // its command failed, and is started again at a known time
+	AgentUnavailable AgentState = "unavailable" // its command failed too often
+	AgentResting     AgentState = "resting"     // its command ended well, and is started when something waits for it
+	AgentStopping    AgentState = "stopping"    // its command was told to end
+	AgentAway        AgentState = "away"        // not connected; the mesh does not start it
+)
+
+// AgentStatus is how one agent is.
+type AgentStatus struct {
+	Agent AgentName  `json:"agent"`
+	State AgentState `json:"state"`
+	// Roles are those that the agent has, and how it is connected in each.
+	Roles []RoleStatus `json:"roles"`
+	// Command is what became of the agent's command, where the mesh starts one.
+	Command *CommandStatus `json:"command,omitzero"`
+	// NotStarted says why the mesh does not start the agent.
+	NotStarted string    `json:"not_started,omitempty"`
+	Waits      AgentWait `json:"waits"`
+}
+
+// Connected reports whether the agent is connected in a role.
+func (a *AgentStatus) Connected(role Role) bool {
+	for _, r := range a.Roles {
+		if r.Role == role {
+			return r.Connections > 0
+		}
+	}
+	return false
+}
+
+// RoleStatus is how an agent is connected in one of its roles.
+type RoleStatus struct {
+	Role        Role      `json:"role"`
+	Connections int       `json:"connections"`
+	Since       time.Time `json:"since,omitzero"` // of the newest
+}
+
+// CommandStatus is what became of an agent's command.
+type CommandStatus struct {
+	PID   int       `json:"pid,omitzero"` // while it runs
+	Since time.Time `json:"since"`        // when this began
+	// Starts counts the attempts to start it, Failures those that failed in a row.
+	Starts   int `json:"starts"`
+	Failures int `json:"failures"`
+	// Exit says how the last attempt ended, such as "exit status 3", "signal: killed"
+	// or "not found"; empty before the first end.
+	Exit string `json:"exit,omitempty"`
+	// Next is when it is started again; of an unavailable one, from when on it is
+	// started if something waits for it.
+	Next time.Time `json:"next,omitzero"`
+	// LastLine is what the process that ended last printed last: an attacker's text,
+	// escaped and cut. It never leaves the operator's hands.
+	LastLine string `json:"untrusted_last_line,omitempty"`
+}
+
+// AgentWait counts what waits for an agent, and what it waits for.
+type AgentWait struct {
+	Queries    int `json:"queries"`    // for its answers, as a Reader
+	Deliveries int `json:"deliveries"` // for its acknowledgement, as a Controller
+	Answers    int `json:"answers"`    // that it waits for, as a Controller
+	Held       int `json:"held_items"` // of its channels, which wait for a person
+}
+
+// AgentStatuses is a part of the list of a mesh's agents, sorted by name.
+type AgentStatuses struct {
+	Agents []AgentStatus `json:"agents"`
+	// Next is the agent that the next part begins with; empty where there is none.
+	Next AgentName `json:"next,omitempty"`
+}
+
+// AgentWaits counts for each agent what waits; agents for which nothing does are left
+// out.
+func (s *State) AgentWaits() map[AgentName]AgentWait {
+	all := make(map[AgentName]AgentWait)
+	add := func(agent AgentName, change func(*AgentWait)) {
+		w := all[agent]
+		change(&w)
+		all[agent] = w
+	}
+	for _, q := range s.open {
+		if q.waits() {
+			add(q.channel.Reader, func(w *AgentWait) { w.Queries++ })
+			add(q.channel.Controller, func(w *AgentWait) { w.Answers++ })
+		}
+	}
+	for key, ch := range s.channels {
+		if n := len(ch.outbox); n > 0 {
+			add(key.Controller, func(w *AgentWait) { w.Deliveries += n })
+		}
+	}
+	for _, it := range s.items {
+		add(it.Controller, func(w *AgentWait) { w.Held++ })
+		add(it.Reader, func(w *AgentWait) { w.Held++ })
+	}
+	return all
+}

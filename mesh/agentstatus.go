@@ -1,0 +1,122 @@
+package mesh
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/gateway"
+	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
+)
+
+// maxStatuses is how many agents one part of their list has: it has to fit a message.
+const maxStatuses = 500
+
+// Agents tells how the agents are, from one on, and empty for all: 500 at a time. It is
+// for the operator; an agent must not hear it.
+func (m *Mesh) Agents(ctx context.Context, from bcp.AgentName) (bcp.AgentStatuses, error) {
+	agents, next := partOf(m.Definition().Agents, from)
+	result := bcp.AgentStatuses{Agents: []bcp.AgentStatus{}, Next: next}
+	var waits map[bcp.AgentName]bcp.AgentWait
+	if err := m.gateway.Inspect(ctx, func(s *bcp.State) { waits = s.AgentWaits() }); err != nil {
+		return result, err
+	}
+	commands := map[bcp.AgentName]supervisor.Status{}
+	c := m.running.Load()
+	if c != nil {
+		for _, s := range c.supervisor.Status() {
+			commands[s.Agent] = s
+		}
+	}
+	connections := map[bcp.AgentName][]gateway.ClientConnection{}
+	for _, open := range m.clients.list() {
+		connections[open.Agent] = append(connections[open.Agent], open)
+	}
+	for i := range agents {
+		a := &agents[i]
+		command, started := commands[a.Name]
+		if !started {
+			command.State = supervisor.Stopped
+		}
+		status := statusOf(a, connections[a.Name], command, c != nil)
+		status.Waits = waits[a.Name]
+		result.Agents = append(result.Agents, status)
+	}
+	return result, nil
+}
+
+// partOf returns the agents from one on, as many as one part has, and which is the next.
+func partOf(sorted []bcp.Agent, from bcp.AgentName) (part []bcp.Agent, next bcp.AgentName) {
+	first, _ := slices.BinarySearchFunc(sorted, from, func(a bcp.Agent, name bcp.AgentName) int { return cmp.Compare(a.Name, name) })
+	part = sorted[first:]
+	if len(part) > maxStatuses {
+		return part[:maxStatuses], part[maxStatuses].Name
+	}
+	return part, ""
+}
+
+// statusOf puts together how an agent is. supervised says that this mesh starts
+// commands.
+func statusOf(a *bcp.Agent, open []gateway.ClientConnection, command supervisor.Status, supervised bool) bcp.AgentStatus {
+	s := bcp.AgentStatus{Agent: a.Name, Roles: []bcp.RoleStatus{}}
+	connected := false
+	for _, role := range []struct {
+		has  bool
+		role bcp.Role
+	}{{a.Controller, bcp.RoleController}, {a.Reader, bcp.RoleReader}} {
+		if !role.has {
+			continue
+		}
+		r := bcp.RoleStatus{Role: role.role}
+		for _, c := range open {
+			if c.Role == role.role {
+				r.Connections++
+				r.Since = c.Since // the newest is the last
+			}
+		}
+		connected = connected || r.Connections > 0
+		s.Roles = append(s.Roles, r)
+	}
+	switch {
+	case len(a.Command) == 0:
+		s.NotStarted = "it has no command: somebody else starts it"
+	case !supervised:
+		s.NotStarted = "a mesh on a cluster starts no commands"
+	case a.Sandbox == 0:
+		s.NotStarted = "nothing confines its command, and its definition does not accept that"
+	default:
+		s.Command = &bcp.CommandStatus{
+			PID: command.PID, Since: command.Since, Starts: command.Starts, Failures: command.Failures, Exit: command.Exit, Next: command.Next, LastLine: command.LastLine,
+		}
+	}
+	switch {
+	case connected:
+		s.State = bcp.AgentConnected
+	case s.Command == nil:
+		s.State = bcp.AgentAway
+	default:
+		s.State = stateOf(command)
+	}
+	return s
+}
+
+// stateOf is the state of an agent that is not connected, by that of its command.
+func stateOf(command supervisor.Status) bcp.AgentState {
+	switch command.State {
+	case supervisor.Running:
+		return bcp.AgentRunning
+	case supervisor.Resting:
+		return bcp.AgentResting
+	case supervisor.Unavailable:
+		return bcp.AgentUnavailable
+	case supervisor.Waiting:
+		if command.Failures > 0 {
+			return bcp.AgentCrashed
+		}
+		return bcp.AgentStarting
+	case supervisor.Stopping:
+		return bcp.AgentStopping
+	}
+	return bcp.AgentStarting // also one that another order is about to begin
+}

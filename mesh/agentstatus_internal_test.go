@@ -1,0 +1,96 @@
+package mesh
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/gateway"
+	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
+)
+
+// A list of agents comes in parts of which each fits a message, and none is left out.
+//
+// covers P9.2
+func TestPartsOfAgents(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{0, 1, maxStatuses, maxStatuses + 1, 2*maxStatuses + 1} {
+		var agents []bcp.Agent
+		for i := range n {
+			agents = append(agents, bcp.Agent{Name: bcp.AgentName(fmt.Sprintf("a%05d", i))})
+		}
+		seen, parts := 0, 0
+		for from := bcp.AgentName(""); ; {
+			part, next := partOf(agents, from)
+			for _, a := range part {
+				if a.Name != agents[seen].Name {
+					t.Fatalf("%d: %s comes in place of %s", n, a.Name, agents[seen].Name)
+				}
+				seen++
+			}
+			parts++
+			if from = next; next == "" {
+				break
+			}
+		}
+		if seen != n || parts != max(1, (n+maxStatuses-1)/maxStatuses) {
+			t.Errorf("%d agents come in %d parts as %d", n, parts, seen)
+		}
+	}
+	agents := []bcp.Agent{{Name: "b"}, {Name: "d"}}
+	for from, want := range map[bcp.AgentName]int{"": 2, "a": 2, "b": 2, "c": 1, "d": 1, "e": 0} {
+		if part, _ := partOf(agents, from); len(part) != want {
+			t.Errorf("from %q on there are %d, want %d", from, len(part), want)
+		}
+	}
+}
+
+// covers P9.2, P7.5
+func TestStatusOfAgents(t *testing.T) {
+	t.Parallel()
+	since := time.Unix(1000, 0)
+	reader := bcp.Agent{Name: "r", Reader: true}
+	commanded := bcp.Agent{Name: "r", Reader: true, Command: []string{"./r"}, Sandbox: bcp.SandboxNone}
+	both := bcp.Agent{Name: "r", Reader: true, Controller: true}
+	open := func(roles ...bcp.Role) (list []gateway.ClientConnection) {
+		for i, role := range roles {
+			list = append(list, gateway.ClientConnection{Agent: "r", Role: role, Since: since.Add(time.Duration(i))})
+		}
+		return list
+	}
+	for name, c := range map[string]struct {
+		agent       bcp.Agent
+		open        []gateway.ClientConnection
+		command     supervisor.Status
+		unsupported bool
+		want        bcp.AgentState
+		started     bool // the mesh has a command of it
+	}{
+		"nobody starts it":                   {agent: reader, want: bcp.AgentAway},
+		"somebody else started it":           {agent: reader, open: open(bcp.RoleReader), want: bcp.AgentConnected},
+		"in one role":                        {agent: both, open: open(bcp.RoleController), want: bcp.AgentConnected},
+		"on a cluster":                       {agent: commanded, unsupported: true, want: bcp.AgentAway},
+		"that nobody accepted":               {agent: bcp.Agent{Name: "r", Reader: true, Command: []string{"./r"}}, want: bcp.AgentAway},
+		"starting":                           {agent: commanded, command: supervisor.Status{State: supervisor.Starting}, want: bcp.AgentStarting, started: true},
+		"not begun":                          {agent: commanded, command: supervisor.Status{State: supervisor.Stopped}, want: bcp.AgentStarting, started: true},
+		"running":                            {agent: commanded, command: supervisor.Status{State: supervisor.Running, PID: 7}, want: bcp.AgentRunning, started: true},
+		"running and connected":              {agent: commanded, open: open(bcp.RoleReader), command: supervisor.Status{State: supervisor.Running, PID: 7}, want: bcp.AgentConnected, started: true},
+		"crashed":                            {agent: commanded, command: supervisor.Status{State: supervisor.Waiting, Failures: 1}, want: bcp.AgentCrashed, started: true},
+		"woken too soon":                     {agent: commanded, command: supervisor.Status{State: supervisor.Waiting}, want: bcp.AgentStarting, started: true},
+		"given up":                           {agent: commanded, command: supervisor.Status{State: supervisor.Unavailable, Failures: 5}, want: bcp.AgentUnavailable, started: true},
+		"resting":                            {agent: commanded, command: supervisor.Status{State: supervisor.Resting}, want: bcp.AgentResting, started: true},
+		"stopping":                           {agent: commanded, command: supervisor.Status{State: supervisor.Stopping}, want: bcp.AgentStopping, started: true},
+		"crashed, and run by hand meanwhile": {agent: commanded, open: open(bcp.RoleReader), command: supervisor.Status{State: supervisor.Waiting, Failures: 1}, want: bcp.AgentConnected, started: true},
+	} {
+		got := statusOf(&c.agent, c.open, c.command, !c.unsupported)
+		if got.State != c.want || (got.Command != nil) != c.started || (got.NotStarted == "") != c.started {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	s := statusOf(&both, open(bcp.RoleReader, bcp.RoleReader), supervisor.Status{}, true)
+	if len(s.Roles) != 2 || s.Connected(bcp.RoleController) || !s.Connected(bcp.RoleReader) || s.Connected(bcp.RoleApprover) ||
+		s.Roles[1].Connections != 2 || !s.Roles[1].Since.Equal(since.Add(1)) {
+		t.Errorf("roles: %+v", s.Roles)
+	}
+}
