@@ -3,6 +3,7 @@ package agents
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/hashicorp/go-hclog"
@@ -170,7 +171,17 @@ func (c *Controller) Channels(ctx context.Context) ([]bcp.ChannelView, error) {
 		}
 		return nil
 	})
+	for i := range list.Channels {
+		c := &list.Channels[i]
+		c.Subscriptions = knownOf(c.Subscriptions)
+	}
 	return list.Channels, err
+}
+
+// knownOf leaves out the subscriptions of a newer gateway that this program does not
+// understand: it could neither push nor explain them.
+func knownOf(list []bcp.ActiveSubscription) []bcp.ActiveSubscription {
+	return slices.DeleteFunc(list, func(s bcp.ActiveSubscription) bool { return !s.Spec.Known() })
 }
 
 // Propose asks people for a subscription on a channel of this Controller. Nothing

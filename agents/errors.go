@@ -30,8 +30,9 @@ var (
 	// this agent's permissions, to somebody else.
 	ErrForeignReply = errors.New("agents: dropped a message with a foreign reply subject")
 	// ErrMessage: a message or a reply is not understood. The usual cause is an
-	// Options.Encoding other than the agent's definition says.
-	ErrMessage = errors.New("agents: a message of the gateway is not understood (is Options.Encoding that of the definition?)")
+	// Options.Encoding other than the agent's definition says; another one is a query
+	// of a gateway that is newer than this program, with types that it does not know.
+	ErrMessage = errors.New("agents: a message of the gateway is not understood (is Options.Encoding that of the definition? is the gateway newer than this program?)")
 )
 
 // RefusedError is the gateway's refusal. Code is one of the closed list of

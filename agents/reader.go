@@ -286,8 +286,7 @@ func (r *Reader) listed(m *nats.Msg, list bcp.SubscriptionsActive) {
 	r.conn.reply(r.conn.arrived(m), nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// What this program does not know it cannot push.
-	list.Subscriptions = slices.DeleteFunc(list.Subscriptions, func(s bcp.ActiveSubscription) bool { return !s.Spec.Known() })
+	list.Subscriptions = knownOf(list.Subscriptions)
 	if r.active != nil && reflect.DeepEqual(*r.active, list) {
 		r.counters.duplicates.Add(1)
 		return

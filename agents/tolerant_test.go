@@ -1,0 +1,97 @@
+package agents_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// sendRaw publishes bytes as a newer gateway would write them.
+func (g *gateway) sendRaw(subject, reply, text string) {
+	g.t.Helper()
+	if err := g.nc.PublishRequest(subject, reply, []byte(text)); err != nil {
+		g.t.Error(err)
+	}
+	g.flush()
+}
+
+// Agents go on under a newer gateway: what they know of its messages reaches their
+// handlers, and what they do not know they leave alone.
+//
+// covers P2.7, P9.3, P9.1
+func TestAgentsUnderANewerGateway(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	g := startGateway(t, s.ClientURL(), bcp.JSON)
+	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
+	lists, results, asked := make(chan []bcp.ActiveSubscription, 4), make(chan bcp.ValidationResult, 4), make(chan agents.Query, 4)
+	r := reader(t, s.ClientURL(), agents.Options{}, func(_ context.Context, q agents.Query) (any, error) {
+		asked <- q
+		return urgent, nil
+	}, func(r *agents.Reader) {
+		r.OnSubscriptions(func(list []bcp.ActiveSubscription) { lists <- list })
+		r.OnResult(func(v bcp.ValidationResult) { results <- v })
+	})
+	list := func(id bcp.DeliveryID, later string) {
+		g.sendRaw(subjects.Deliver(bcp.RoleReader, researcher, bcp.Gateway), subjects.ReplyDelivery(bcp.RoleReader, researcher, id),
+			`{`+later+`"type":"bcp_subscriptions_active","subscriptions":[{"subscription_id":"mail","controller":"main","max_rate":"9/y","category":1,"fields":[{"name":"urgent","type":"boolean","unit":"none"}]},`+
+				`{"subscription_id":"hues","controller":"main","category":1,"fields":[{"name":"c","type":"colour"}]}]}`)
+		next(t, replies, "the acknowledgement")
+	}
+	list("h1", `"version":2,`)
+	if got := next(t, lists, "the list"); len(got) != 1 || got[0].SubscriptionID != "mail" || got[0].Fields[0].Type != bcp.TypeBoolean {
+		t.Errorf("the list is %+v", got)
+	}
+	list("h2", `"version":3,`) // which is no news to it
+	query := func(id, kind string) {
+		g.sendRaw(subjects.Query(researcher, main), subjects.ReplyReader(researcher, bcp.QueryID(id), 0),
+			`{"type":"bcp_query","query_id":"`+id+`","controller":"main","priority":{"of":[1.5,null]},"category":1,"fields":[{"name":"urgent","type":"`+kind+`"}]}`)
+	}
+	query("q1", "colour") // what it is asked it does not know
+	query("q2", "boolean")
+	if q := next(t, asked, "the query"); q.QueryID != "q2" {
+		t.Errorf("asked %+v", q)
+	}
+	next(t, replies, "the answer")
+	g.sendRaw(subjects.Deliver(bcp.RoleReader, researcher, main), subjects.ReplyDelivery(bcp.RoleReader, researcher, "r1"),
+		`{"because":"x","type":"bcp_validation_result","query_id":"q2","success":false,"status":"refused","code":"too_late","detail":"x"}`)
+	if v := next(t, results, "the result"); v.Code != "too_late" {
+		t.Errorf("the result is %+v", v)
+	}
+	next(t, replies, "the receipt")
+	none(t, lists, "the same list again")
+	if stats := r.Stats(); stats.Malformed != 1 || stats.Duplicates != 1 {
+		t.Errorf("%+v", stats)
+	}
+
+	deliveries := make(chan bcp.Delivery, 4)
+	receiver(t, s.ClientURL(), agents.Options{}, func(_ context.Context, d bcp.Delivery) error {
+		deliveries <- d
+		return nil
+	})
+	g.sendRaw(subjects.Deliver(bcp.RoleController, main, researcher), subjects.ReplyAttempt(bcp.RoleController, main, "d1", 0),
+		`{"later":[],"type":"bcp_response_delivery","delivery_id":"d1","query_id":"q2","category":1,"from_agent":"researcher","outcome":"deferred","bandwidth_bits":1.5,"capacity_bits":2.5,"taint":"extreme","channel_mode":"bcp"}`)
+	if d := next(t, deliveries, "the delivery"); d.Outcome != "deferred" || d.Taint.String() != "high" || d.BandwidthBits != bcp.Bit+bcp.Bit/2 {
+		t.Errorf("the delivery is %+v", d)
+	}
+	sessions := g.listen(subjects.All(subjects.KindSession))
+	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main}))
+	ended := make(chan []bcp.ChannelView, 1)
+	go func() {
+		list, err := controller.Channels(within(t))
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- list
+	}()
+	m := next(t, sessions, "the question for channels")
+	if err := m.Respond([]byte(`{"type":"bcp_channels","channels":[{"reader":"researcher","later":1,"subscriptions":[{"subscription_id":"hues","controller":"main","category":1,"fields":[{"name":"c","type":"colour"}]}]}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	if list := next(t, ended, "the channels"); len(list) != 1 || list[0].Reader != researcher || len(list[0].Subscriptions) != 0 {
+		t.Errorf("the channels are %+v", list)
+	}
+}
