@@ -226,7 +226,7 @@ func (s *Supervisor) change(a *agent, set func(*Status)) {
 	level, what := hclog.Info, "an agent's command changed"
 	fields := []any{"agent", string(status.Agent), "state", string(status.State), "pid", status.PID, "exit", status.Exit}
 	if status.Failures > 0 && !status.Next.IsZero() {
-		level, what = hclog.Warn, "an agent's command failed"
+		level, what = hclog.Warn, "an agent's command failed; its status has what it printed last"
 		fields = append(fields, "failures", status.Failures, "next", status.Next.Format(time.RFC3339))
 	}
 	s.config.Logger.Log(level, what, fields...)

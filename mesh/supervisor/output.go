@@ -78,10 +78,9 @@ func (o *output) lastLine() string {
 // inert is escape, cut, and without the marks that climb out of their line and the
 // signs that frames are drawn with.
 func inert(line []byte) string {
-	text := []rune(escape(line))
 	var b strings.Builder
 	n := 0
-	for _, r := range text {
+	for _, r := range escape(line) {
 		shown := string(r)
 		if unicode.Is(unicode.M, r) || r >= '─' && r <= '▟' {
 			shown = strings.Trim(strconv.QuoteRuneToASCII(r), "'")

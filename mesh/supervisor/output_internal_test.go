@@ -1,0 +1,54 @@
+package supervisor
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// Whatever a process prints, in however many pieces, what a status shows of it is one
+// short line in which everything shows and nothing acts.
+//
+// covers A-ANSI, A-LOGFILL
+func FuzzLastLine(f *testing.F) {
+	f.Add([]byte("a\nb\r\n \x1b[2J\u202e\u0301│"), uint8(3), true)
+	f.Add([]byte(strings.Repeat("\U0001f600", 300)), uint8(255), false)
+	f.Add([]byte("\xff\xf0\x9f\x98"), uint8(1), true)
+	f.Fuzz(func(t *testing.T, printed []byte, piece uint8, toStderr bool) {
+		out := &output{logger: hclog.NewNullLogger()}
+		name := stdoutName
+		if toStderr {
+			name = stderrName
+		}
+		s := &stream{output: out, name: name}
+		for rest := printed; len(rest) > 0; {
+			n := min(int(piece)+1, len(rest))
+			if _, err := s.Write(rest[:n]); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		s.end()
+		out.end()
+		line := out.lastLine()
+		if n := utf8.RuneCountInString(line); n > maxLastLine+1 || !utf8.ValidString(line) {
+			t.Fatalf("%d characters of %q: %q", n, printed, line)
+		}
+		for _, r := range line {
+			if !isVisible(r) || unicode.Is(unicode.M, r) || r >= '─' && r <= '▟' {
+				t.Fatalf("%q shows %U", line, r)
+			}
+		}
+		whole := &output{logger: hclog.NewNullLogger()}
+		w := &stream{output: whole, name: name}
+		_, _ = w.Write(printed) // never fails
+		w.end()
+		whole.end()
+		if again := whole.lastLine(); again != line {
+			t.Fatalf("in pieces %q, at once %q", line, again)
+		}
+	})
+}
