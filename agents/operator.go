@@ -122,12 +122,11 @@ func (o *Operator) Reload(ctx context.Context) (Reloaded, error) {
 
 // Erased tells what an erasure did.
 type Erased struct {
-	Decision  uint64   `json:"decision,omitzero"` // of its record; 0 where nothing was erased
-	Keys      int      `json:"keys"`              // that were destroyed, one for each day
-	RawKeys   int      `json:"raw_keys"`          // of messages as they came
-	Validated int      `json:"validated"`         // messages that were overwritten
-	Reasons   []string `json:"reasons,omitempty"` // why nothing was erased
-	Failed    string   `json:"failed,omitempty"`  // what went wrong once it was recorded: ask again
+	Decision uint64   `json:"decision,omitzero"` // of its record; 0 where nothing was erased
+	Keys     int      `json:"keys"`              // that were destroyed, one for each day
+	RawKeys  int      `json:"raw_keys"`          // of messages as they came
+	Reasons  []string `json:"reasons,omitempty"` // why nothing was erased
+	Failed   string   `json:"failed,omitempty"`  // what went wrong once it was recorded: ask again
 }
 
 // Erase destroys the keys of what was said on a channel before a day (PROTOCOL

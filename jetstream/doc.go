@@ -1,6 +1,6 @@
 // Package jetstream keeps the mesh's history: the journal, which is the truth,
-// the keys that it is sealed under, and the projections audit, ledger and validated, which
-// are rebuilt from it.
+// the keys that it is sealed under, and the projections audit and ledger, which are
+// rebuilt from it.
 //
 // One record of the journal holds one or more decisions, each with everything
 // that it changes and the digest of the decision before. The one writer is the

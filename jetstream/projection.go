@@ -25,7 +25,8 @@ const decisionHeader = "Bcp-Decision"
 // sequence of that record, and the newest decision of each other projection.
 const shownHeader = "Bcp-Shown"
 
-// projection makes at most one message of a decision.
+// projection makes at most one message of a decision, of what is not sealed: a
+// projector has no keys.
 type projection struct {
 	stream  string
 	kind    subjects.Kind
@@ -37,12 +38,8 @@ func (p projection) filter() string { return subjects.All(p.kind) }
 
 // audit is the last of the projections: see [Projector.project].
 var (
-	audit       = projection{AuditStream, subjects.KindAudit, 3, projectAudit}
-	projections = []projection{
-		{LedgerStream, subjects.KindLedger, 1, projectLedger},
-		{ValidatedStream, subjects.KindValidated, 2, projectValidated},
-		audit,
-	}
+	audit       = projection{AuditStream, subjects.KindAudit, 5, projectAudit}
+	projections = []projection{{LedgerStream, subjects.KindLedger, 1, projectLedger}, audit}
 )
 
 // Projections names the streams that are made of the journal.
@@ -75,16 +72,6 @@ func projectLedger(d *bcp.Decision) (string, []byte, error) {
 	return subjects.Ledger(d.Controller, d.Reader), data, err
 }
 
-// projectValidated shows what Controllers are sent, as JSON, and was not erased.
-func projectValidated(d *bcp.Decision) (string, []byte, error) {
-	message, ok := d.Message()
-	if !ok || d.Repeat {
-		return "", nil, nil
-	}
-	data, err := bcp.Encode(message, bcp.JSON)
-	return subjects.Validated(d.Controller, d.Reader), data, err
-}
-
 // A projector stays out of the way of those who wait for a decision: it works
 // while the journal rests, and otherwise once in a while.
 const (
@@ -111,7 +98,6 @@ const (
 type Projector struct {
 	js       natsjs.JetStream
 	topology Topology
-	keys     *SealingKeys
 	asking   *Asking
 	log      hclog.Logger
 	shown    atomic.Uint64
@@ -124,7 +110,7 @@ func NewProjector(js natsjs.JetStream, topology Topology, asking *Asking, log hc
 	if log == nil {
 		log = hclog.NewNullLogger()
 	}
-	return &Projector{js: js, topology: topology, keys: NewSealingKeys(js), asking: asking, log: log}
+	return &Projector{js: js, topology: topology, asking: asking, log: log}
 }
 
 // Shown is the number of the newest decision that this projector has seen all
@@ -347,7 +333,7 @@ type progress struct {
 func (t *tail) project(ctx context.Context, records [][]byte, read uint64) error {
 	decisions := t.decisions[:0]
 	for _, b := range records {
-		d, err := t.keys.Decode(ctx, b)
+		d, err := bcp.DecodeDecision(b)
 		if err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ func projected(t *testing.T, js natsjs.JetStream, seq uint64) {
 func contents(t *testing.T, js natsjs.JetStream) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
-	for _, name := range []string{jetstream.AuditStream, jetstream.LedgerStream, jetstream.ValidatedStream} {
+	for _, name := range []string{jetstream.AuditStream, jetstream.LedgerStream} {
 		for _, m := range meshtest.ReadStream(t, js, name) {
 			all[name] = append(all[name], fmt.Sprintf("%s %s %x", m.Header.Get("Bcp-Decision"), m.Subject, m.Data))
 		}
@@ -76,8 +76,8 @@ func TestProjectionsFollowTheJournal(t *testing.T) {
 	run(t, whole)
 	projected(t, whole, last)
 	want := contents(t, whole)
-	if len(want[jetstream.AuditStream]) != len(records) || len(want[jetstream.LedgerStream]) != 200 || len(want[jetstream.ValidatedStream]) != 100 {
-		t.Fatalf("%d, %d and %d messages", len(want[jetstream.AuditStream]), len(want[jetstream.LedgerStream]), len(want[jetstream.ValidatedStream]))
+	if len(want[jetstream.AuditStream]) != len(records) || len(want[jetstream.LedgerStream]) != 200 {
+		t.Fatalf("%d and %d messages", len(want[jetstream.AuditStream]), len(want[jetstream.LedgerStream]))
 	}
 	audit := meshtest.ReadStream(t, whole, jetstream.AuditStream)
 	for i, message := range audit {
@@ -101,7 +101,7 @@ func TestProjectionsFollowTheJournal(t *testing.T) {
 	}{
 		{"nothing", func(*testing.T, natsjs.JetStream, func()) {}},
 		{"newest messages deleted", func(t *testing.T, js natsjs.JetStream, stop func()) {
-			for _, name := range []string{jetstream.AuditStream, jetstream.LedgerStream, jetstream.ValidatedStream} {
+			for _, name := range []string{jetstream.AuditStream, jetstream.LedgerStream} {
 				stream, err := js.Stream(t.Context(), name)
 				if err != nil {
 					t.Fatal(err)
@@ -115,7 +115,7 @@ func TestProjectionsFollowTheJournal(t *testing.T) {
 			}
 		}},
 		{"everything deleted", func(t *testing.T, js natsjs.JetStream, stop func()) {
-			for _, name := range []string{jetstream.AuditStream, jetstream.LedgerStream, jetstream.ValidatedStream} {
+			for _, name := range []string{jetstream.AuditStream, jetstream.LedgerStream} {
 				stream, err := js.Stream(t.Context(), name)
 				if err != nil {
 					t.Fatal(err)

@@ -117,3 +117,24 @@ func TestReplayBehind(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// covers P11.5
+func TestRemoveSnapshotsBefore(t *testing.T) {
+	t.Parallel()
+	snapshots := jetstream.NewSnapshots(filepath.Join(t.TempDir(), "snapshots"))
+	for _, n := range []uint64{8, 9, 10} {
+		if err := snapshots.Write(jetstream.Snapshot{Position: jetstream.Position{Decision: n}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		before uint64
+		left   int
+	}{{8, 3}, {9, 2}, {11, 0}} {
+		err := snapshots.RemoveBefore(c.before)
+		names, also := snapshots.List()
+		if err != nil || also != nil || len(names) != c.left {
+			t.Errorf("before %d: %v, %v, %v", c.before, names, err, also)
+		}
+	}
+}

@@ -14,13 +14,14 @@ import (
 
 // The streams of a mesh. Agents hold no permission on any of them.
 const (
-	CommitStream    = "BCP_COMMIT"
-	KeyStream       = "BCP_KEYS"
-	AuditStream     = "BCP_AUDIT"
-	LedgerStream    = "BCP_LEDGER"
-	ValidatedStream = "BCP_VALIDATED"
+	CommitStream = "BCP_COMMIT"
+	KeyStream    = "BCP_KEYS"
+	AuditStream  = "BCP_AUDIT"
+	LedgerStream = "BCP_LEDGER"
 	// BaseStream is there on a cluster whose journal is truncated.
 	BaseStream = "BCP_BASE"
+	// FormerStream held deliveries in the clear, where an older version made it.
+	FormerStream = "BCP_VALIDATED"
 )
 
 // leastDuplicates is the shortest time for which a server remembers message ids.

@@ -36,7 +36,7 @@ func TestCreateAgain(t *testing.T) {
 		}
 	}
 	expect(jetstream.Topology{Replicas: 1}, 0)
-	expect(jetstream.Topology{Replicas: 1, MaxDisk: 16 << 20}, 4) // the keys have no limit
+	expect(jetstream.Topology{Replicas: 1, MaxDisk: 16 << 20}, 3) // the keys have no limit
 	expect(jetstream.Topology{Replicas: 1, MaxDisk: 16 << 20}, 0)
 	commit, err := js.Stream(t.Context(), jetstream.CommitStream)
 	if err != nil {

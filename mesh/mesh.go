@@ -65,8 +65,7 @@ type Config struct {
 	// SnapshotEvery is how many decisions may stand behind a snapshot until the
 	// next is made; 0 is the gateway's choice.
 	SnapshotEvery uint64
-	// Rebuild deletes audit, ledger and validated messages, and fills them again
-	// from the journal.
+	// Rebuild deletes audit and ledger, and fills them again from the journal.
 	Rebuild bool
 	// Logger, nil discards. It never gets a byte of an agent's message.
 	Logger hclog.Logger
@@ -158,9 +157,9 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 		return err
 	}
 
-	var discard []string
+	discard := []string{jetstream.FormerStream}
 	if config.Rebuild {
-		discard = jetstream.Projections()
+		discard = append(discard, jetstream.Projections()...)
 	}
 	m.server, err = server.Start(context.WithoutCancel(ctx), server.Config{
 		Listen: config.Listen, WebSocket: config.WebSocket, StateDir: config.State, Bundle: bundle, Discard: discard, TLS: config.TLS,
@@ -493,8 +492,8 @@ func (m *Mesh) Projected(ctx context.Context, seq uint64) error {
 	return jetstream.Projected(ctx, m.js, seq)
 }
 
-// Shown is the number of the newest decision that audit, ledger and validated
-// messages show, as far as this process knows: 0 before the first.
+// Shown is the number of the newest decision that audit and ledger show, as
+// far as this process knows: 0 before the first.
 func (m *Mesh) Shown() uint64 { return m.projector.Shown() }
 
 // Flush waits until everything that the gateway has sent to agents is on its

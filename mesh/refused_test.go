@@ -359,7 +359,7 @@ func TestReplySubjects(t *testing.T) {
 	replies := []string{
 		subjects.Deliver(bcp.RoleController, "main", "mailer"), subjects.InboxPrefix("main") + ".x", subjects.Query("spy", "other"),
 		subjects.Deliver(bcp.RoleReader, "spy", "other"), subjects.InboxPrefix("spy") + ".x", subjects.Ask("main", "mailer"), subjects.Session("main"),
-		subjects.Commit(0), subjects.Audit("main", "mailer", "ask"), subjects.Validated("main", "mailer"), "$JS.API.STREAM.PURGE.BCP_AUDIT", "$SYS.REQ.CLAIMS.UPDATE",
+		subjects.Commit(0), subjects.Audit("main", "mailer", "ask"), subjects.Ledger("main", "mailer"), "$JS.API.STREAM.PURGE.BCP_AUDIT", "$SYS.REQ.CLAIMS.UPDATE",
 		subjects.ReplyController("main", "d1"), subjects.ReplyReader("spy", "q1", 0), pushAlert,
 	}
 	spied := spy.Listen(t, subjects.InboxesOf("spy"))

@@ -40,7 +40,7 @@ func TestStorage(t *testing.T) {
 	js, end := m.Streams(t)
 	page := make([]byte, 512<<10)
 	for range 2 * limit / len(page) { // twice what there is
-		msg := &nats.Msg{Subject: subjects.Validated("main", "mailer"), Data: page, Header: nats.Header{"Bcp-Decision": {"0"}}}
+		msg := &nats.Msg{Subject: subjects.Ledger("main", "mailer"), Data: page, Header: nats.Header{"Bcp-Decision": {"0"}}}
 		if _, err := js.PublishMsg(t.Context(), msg); err != nil {
 			t.Fatal(err)
 		}

@@ -101,11 +101,6 @@ func Ledger(controller, reader bcp.AgentName) string {
 	return Subject{Kind: KindLedger, Controller: controller, Reader: reader}.String()
 }
 
-// Validated returns the subject of a channel's validated messages.
-func Validated(controller, reader bcp.AgentName) string {
-	return Subject{Kind: KindValidated, Controller: controller, Reader: reader}.String()
-}
-
 // InShard returns where people say to a shard what they say on subject to shard 0: it is
 // the local name of what their account imports from the gateway's account of the shard.
 // Agents are on one shard and know nothing of it. A shard that there cannot be gives

@@ -7,7 +7,7 @@ import "github.com/bcpmesh/bcpmesh/bcp"
 // kind.
 func All(k Kind) string {
 	switch k {
-	case KindAsk, KindQuery, KindApproval, KindLedger, KindValidated:
+	case KindAsk, KindQuery, KindApproval, KindLedger:
 		return join(k, "*", "*")
 	case KindPush, KindDeliver, KindAudit:
 		return join(k, "*", "*", "*")
@@ -42,11 +42,6 @@ func QueriesOf(reader bcp.AgentName) string { return join(KindQuery, agent(reade
 // DeliveriesOf returns the pattern of all deliveries to an agent in a role.
 func DeliveriesOf(r bcp.Role, name bcp.AgentName) string {
 	return join(KindDeliver, role(r), agent(name), ">")
-}
-
-// ValidatedOf returns the pattern of all validated messages to a Controller.
-func ValidatedOf(controller bcp.AgentName) string {
-	return join(KindValidated, agent(controller), "*")
 }
 
 // KeysOf returns the pattern of all sealing keys of one kind of a channel, or of

@@ -36,25 +36,24 @@ type Kind uint8
 
 // The kinds, in the order of the table in the architecture.
 const (
-	KindAsk       Kind = 1  // Controller to gateway
-	KindQuery     Kind = 2  // gateway to Reader
-	KindPush      Kind = 3  // Reader to gateway
-	KindDeliver   Kind = 4  // gateway to agent
-	KindReply     Kind = 5  // agent to gateway: an answer, an acknowledgement
-	KindSession   Kind = 6  // Controller to gateway
-	KindApproval  Kind = 7  // Approver to gateway
-	KindCommit    Kind = 8  // the journal
-	KindKey       Kind = 9  // what the journal is sealed under
-	KindAudit     Kind = 10 // projection
-	KindLedger    Kind = 11 // projection
-	KindValidated Kind = 12 // projection
-	KindControl   Kind = 13 // operator to gateway
-	KindAlert     Kind = 14 // gateway to people
+	KindAsk      Kind = 1  // Controller to gateway
+	KindQuery    Kind = 2  // gateway to Reader
+	KindPush     Kind = 3  // Reader to gateway
+	KindDeliver  Kind = 4  // gateway to agent
+	KindReply    Kind = 5  // agent to gateway: an answer, an acknowledgement
+	KindSession  Kind = 6  // Controller to gateway
+	KindApproval Kind = 7  // Approver to gateway
+	KindCommit   Kind = 8  // the journal
+	KindKey      Kind = 9  // what the journal is sealed under
+	KindAudit    Kind = 10 // projection
+	KindLedger   Kind = 11 // projection
+	KindControl  Kind = 12 // operator to gateway
+	KindAlert    Kind = 13 // gateway to people
 )
 
 var kindWords = [...]string{
 	"", "ask", "query", "push", "deliver", "reply", "session", "approval",
-	"commit", "key", "audit", "ledger", "validated", "control", "alert",
+	"commit", "key", "audit", "ledger", "control", "alert",
 }
 
 func (k Kind) String() string {
@@ -101,9 +100,8 @@ const (
 type Subject struct {
 	Kind Kind
 
-	// Controller and Reader: ask, query, push, audit, ledger, validated,
-	// key; Controller alone: session. In an audit subject either may be empty, in
-	// one of a key both.
+	// Controller and Reader: ask, query, push, audit, ledger, key; Controller
+	// alone: session. In an audit subject either may be empty, in one of a key both.
 	Controller, Reader bcp.AgentName
 	Subscription       bcp.SubscriptionID // push
 
@@ -143,7 +141,7 @@ func (s Subject) String() string {
 		return join(s.Kind, number(s.Shard, 0, MaxShard))
 	case KindAudit:
 		return join(s.Kind, agentOrNone(s.Controller), agentOrNone(s.Reader), event(s.Event))
-	case KindLedger, KindValidated:
+	case KindLedger:
 		return join(s.Kind, agent(s.Controller), agent(s.Reader))
 	case KindControl, KindAlert:
 		return join(s.Kind, event(s.Event))
@@ -218,7 +216,7 @@ func fill(kind string, t []string) (Subject, bool) {
 		s.Shard = parseNumber(t[0])
 	case s.Kind == KindAudit && width == 3:
 		s.Controller, s.Reader, s.Event = unlessNone(t[0]), unlessNone(t[1]), t[2]
-	case (s.Kind == KindLedger || s.Kind == KindValidated) && width == 2:
+	case s.Kind == KindLedger && width == 2:
 		s.Controller, s.Reader = bcp.AgentName(t[0]), bcp.AgentName(t[1])
 	case (s.Kind == KindControl || s.Kind == KindAlert) && width == 1:
 		s.Event = t[0]

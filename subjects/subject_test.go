@@ -43,7 +43,6 @@ func TestBuildGivesTheTable(t *testing.T) {
 		{subjects.Audit("main", "researcher", "query"), "bcp.v1.audit.main.researcher.query"},
 		{subjects.Audit("", "", "reload"), "bcp.v1.audit._._.reload"},
 		{subjects.Ledger("main", "researcher"), "bcp.v1.ledger.main.researcher"},
-		{subjects.Validated("main", "researcher"), "bcp.v1.validated.main.researcher"},
 		{subjects.InboxPrefix("main"), "_INBOX_main"},
 		{subjects.InboxesOf("main"), "_INBOX_main.>"},
 		{subjects.AsksOf("main"), "bcp.v1.ask.main.*"},
@@ -52,7 +51,6 @@ func TestBuildGivesTheTable(t *testing.T) {
 		{subjects.ApprovalsOf("alice"), "bcp.v1.approval.alice.*"},
 		{subjects.QueriesOf("researcher"), "bcp.v1.query.researcher.>"},
 		{subjects.DeliveriesOf(bcp.RoleReader, "researcher"), "bcp.v1.deliver.reader.researcher.>"},
-		{subjects.ValidatedOf("main"), "bcp.v1.validated.main.*"},
 		{subjects.AuditOf("", "", ""), "bcp.v1.audit.*.*.*"},
 		{subjects.AuditOf("main", "researcher", ""), "bcp.v1.audit.main.researcher.*"},
 		{subjects.AuditOf("", "", "ask"), "bcp.v1.audit.*.*.ask"},
@@ -85,10 +83,9 @@ func TestBuildersRefuseWhatIsNoToken(t *testing.T) {
 			subjects.ReplyController(n, "d"), subjects.ReplyController("c", bcp.DeliveryID(b)),
 			subjects.Session(n), subjects.Approval(n, subjects.VerbGet), subjects.Approval("a", subjects.Verb(b)),
 			subjects.Audit("c", "r", b), subjects.Ledger(n, "r"), subjects.Ledger("c", n),
-			subjects.Validated(n, "r"), subjects.Validated("c", n),
 			subjects.InboxPrefix(n), subjects.InboxesOf(n), subjects.AsksOf(n), subjects.PushesOf(n),
 			subjects.RepliesOf(bcp.RoleReader, n), subjects.ApprovalsOf(n), subjects.QueriesOf(n),
-			subjects.DeliveriesOf(bcp.RoleReader, n), subjects.ValidatedOf(n), subjects.AuditOf(n, "researcher", ""), subjects.AuditOf("main", n, ""),
+			subjects.DeliveriesOf(bcp.RoleReader, n), subjects.AuditOf(n, "researcher", ""), subjects.AuditOf("main", n, ""),
 			subjects.LookupClaimsOf(b), subjects.KickAt(b),
 		}
 		if b != "" {
@@ -130,9 +127,9 @@ func anySubject(t *rapid.T) subjects.Subject {
 	role := func() bcp.Role {
 		return rapid.SampledFrom([]bcp.Role{bcp.RoleController, bcp.RoleReader}).Draw(t, "role")
 	}
-	s := subjects.Subject{Kind: subjects.Kind(rapid.Uint8Range(1, 12).Draw(t, "kind"))}
+	s := subjects.Subject{Kind: subjects.Kind(rapid.Uint8Range(1, 11).Draw(t, "kind"))}
 	switch s.Kind {
-	case subjects.KindAsk, subjects.KindQuery, subjects.KindLedger, subjects.KindValidated:
+	case subjects.KindAsk, subjects.KindQuery, subjects.KindLedger:
 		s.Controller, s.Reader = agent("controller"), agent("reader")
 	case subjects.KindPush:
 		s.Controller, s.Reader = agent("controller"), agent("reader")
@@ -185,7 +182,7 @@ func TestParseIsTheInverseOfBuild(t *testing.T) {
 		if !subjects.Match(subjects.All(want.Kind), text) {
 			t.Fatalf("%q is not captured by %q", text, subjects.All(want.Kind))
 		}
-		for k := subjects.KindAsk; k <= subjects.KindValidated; k++ {
+		for k := subjects.KindAsk; k <= subjects.KindLedger; k++ {
 			if k != want.Kind && subjects.Match(subjects.All(k), text) {
 				t.Fatalf("%q is captured by %q", text, subjects.All(k))
 			}

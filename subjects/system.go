@@ -91,8 +91,8 @@ func PushPermissions() (publish, subscribe []string) {
 
 // GatewayRefusals returns what the gateway may not publish in its own account:
 // nothing that purges or replaces a stream, or deletes from one but the sealing
-// keys and the validated messages, which an erasure does; so that a stolen runtime
-// key cannot rewrite the journal. And nothing of the system's.
+// keys, which an erasure does; so that a stolen runtime key cannot rewrite the
+// journal. And nothing of the system's.
 func GatewayRefusals() []string {
 	return []string{
 		apiPrefix + ".STREAM.DELETE.>",

@@ -90,6 +90,6 @@ var (
 	systemSubjects = []pattern{{"$SYS", anyTail}}
 	streamSubjects = append([]pattern{{"$JS", anyTail}, {"$KV", anyTail}, {"$O", anyTail}, {"$MQTT", anyTail}}, parsePatterns([]string{
 		subjects.All(subjects.KindCommit), subjects.All(subjects.KindKey), subjects.All(subjects.KindAudit),
-		subjects.All(subjects.KindLedger), subjects.All(subjects.KindValidated),
+		subjects.All(subjects.KindLedger),
 	})...)
 )

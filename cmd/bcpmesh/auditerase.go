@@ -25,8 +25,8 @@ func auditEraseCommand(p *program) *cobra.Command {
 		Short: "Destroy the keys of what was said on a channel",
 		Long: `Destroy the keys under which the journal keeps what was said on a channel in the
 days before a date, in UTC: answers, questions, ids that agents chose; with --raw
-also the messages as they came, which otherwise expire with raw_retention. What
-Controllers were sent is overwritten, and older snapshots go.
+also the messages as they came, which otherwise expire with raw_retention. Older
+snapshots go.
 
 Nobody can read it any more. Verdicts, bits, names and times stay, and the chain
 of decisions verifies. The erasure itself is recorded first. Where the mesh still
@@ -97,7 +97,7 @@ func (p *program) showErased(r agents.Erased) error {
 		return errors.Join(p.out.value(r), failed)
 	}
 	if failed == nil {
-		p.out.printf("erased: %s, %s of raw messages, %s\n", count(r.Keys, "key"), count(r.RawKeys, "key"), count(r.Validated, "validated message"))
+		p.out.printf("erased: %s, %s of raw messages\n", count(r.Keys, "key"), count(r.RawKeys, "key"))
 		p.out.talkf("recorded as decision %d; backups and exports of before are not reached", r.Decision)
 	}
 	return failed

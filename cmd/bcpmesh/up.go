@@ -90,8 +90,8 @@ that listens beyond this machine have to be under a passphrase: --seal.
 Edited definitions hold after "bcpmesh reload", or, with --watch, as soon as they
 are saved.
 
-With --rebuild, the audit, the ledger and the validated messages are deleted and
-filled again from the journal, which is the truth and stays as it is.
+With --rebuild, the audit and the ledger are deleted and filled again from the
+journal, which is the truth and stays as it is.
 
 With --metrics, Prometheus can scrape /metrics there, and /healthz says whether
 the gateway answers. Keep agents from that port: metrics show what a Controller
@@ -118,7 +118,7 @@ this machine over https only; keep agents from the collector, as from metrics.`,
 	cmd.Flags().StringVar(&o.readyFile, "ready-file", "", "write {url, state, pid, …} to `FILE` once everything serves")
 	cmd.Flags().BoolVar(&o.seal, "seal", false, "put the keys under a passphrase, if they are not yet")
 	cmd.Flags().BoolVar(&o.watch, "watch", false, "load the definitions whenever they are edited")
-	cmd.Flags().BoolVar(&o.rebuild, "rebuild", false, "make audit, ledger and validated messages again")
+	cmd.Flags().BoolVar(&o.rebuild, "rebuild", false, "make audit and ledger again")
 	o.observed.addTo(cmd)
 	level.addTo(cmd, "log-level", "what to log on stderr")
 	complete(cmd, "state", completeFolders)

@@ -60,7 +60,7 @@ func allWriteFaults() (all []writeFault) {
 		all = append(all, writeFault{file: file, call: call, how: how, nth: nth})
 		return &all[len(all)-1]
 	}
-	for _, stream := range []string{jetstream.AuditStream, jetstream.LedgerStream, jetstream.ValidatedStream} {
+	for _, stream := range []string{jetstream.AuditStream, jetstream.LedgerStream} {
 		one(msgs(stream, "1.blk"), "pwrite64", enospc, 2)
 		one(msgs(stream, "1.blk"), "pwrite64", eio, 3)
 	}

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"time"
 
-	natsjs "github.com/nats-io/nats.go/jetstream"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -22,8 +19,6 @@ type Erased struct {
 	// Keys and RawKeys were destroyed: one for each day.
 	Keys    int `json:"keys"`
 	RawKeys int `json:"raw_keys"`
-	// Validated messages were overwritten.
-	Validated int `json:"validated"`
 	// Reasons say why nothing was erased, a line each.
 	Reasons []string `json:"reasons,omitempty"`
 	// Failed says what went wrong once it was recorded: ask again.
@@ -58,7 +53,7 @@ func (g *Gateway) erase(in *input) {
 			result.Failed = err.Error()
 		} else {
 			g.log.Info("erased", "controller", d.Controller, "reader", d.Reader, "before", time.Unix(0, d.Before).UTC().Format(time.DateOnly),
-				"keys", result.Keys, "raw_keys", result.RawKeys, "validated", result.Validated)
+				"keys", result.Keys, "raw_keys", result.RawKeys)
 		}
 		g.tell(event{call: func() { g.answer(in, result) }})
 	})
@@ -67,15 +62,6 @@ func (g *Gateway) erase(in *input) {
 // destroy does what an erasure says that is recorded. It goes on where one before
 // it was interrupted.
 func (g *Gateway) destroy(ctx context.Context, d *bcp.Decision, config bcp.Config) (e Erased, err error) {
-	conn, err := g.config.Connect()
-	if err != nil {
-		return e, err
-	}
-	defer conn.Close()
-	js, err := natsjs.New(conn)
-	if err != nil {
-		return e, err
-	}
 	channel, before := bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}, time.Unix(0, d.Before)
 	e.Decision = d.Seq
 	if e.Keys, err = g.keys.Destroy(ctx, channel, subjects.SealedPayload, before); err != nil {
@@ -88,20 +74,7 @@ func (g *Gateway) destroy(ctx context.Context, d *bcp.Decision, config bcp.Confi
 	}
 	if g.config.Snapshots != nil {
 		// Made behind the erasure, it has nothing of those days; those before may.
-		if err := errors.Join(g.makeSnapshot(ctx, config), g.config.Snapshots.RemoveBefore(d.Seq)); err != nil {
-			return e, err
-		}
-	}
-	if channel.Controller == "" {
-		return e, nil
-	}
-	// What the projector has read before it may still write.
-	if err := jetstream.Projected(ctx, js, d.Seq); err != nil {
-		return e, err
-	}
-	first, err := jetstream.FirstAt(ctx, js, before)
-	if err == nil {
-		e.Validated, err = jetstream.EraseValidated(ctx, js, channel, first)
+		err = errors.Join(g.makeSnapshot(ctx, config), g.config.Snapshots.RemoveBefore(d.Seq))
 	}
 	return e, err
 }

@@ -63,8 +63,7 @@ type Exchange struct {
 	Apart float64 `json:"apart_us"`
 	// Record is the processor time of one record of the journal, whatever is in it.
 	Record float64 `json:"record_us"`
-	// Projection is the time that audit, ledger and validated messages take of it
-	// later.
+	// Projection is the time that audit and ledger take of it later.
 	Projection float64 `json:"projection_us"`
 	// Agents is what the agents' own processes take, wherever they are.
 	Agents float64 `json:"agents_us"`

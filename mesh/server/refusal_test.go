@@ -34,7 +34,7 @@ func universe(scopes []subjects.Scope) []string {
 			list = append(
 				list, subjects.Ask(a, b), subjects.Query(a, b), subjects.Push(a, b, "findings"), subjects.Push(a, b, "digest"),
 				subjects.Deliver(bcp.RoleReader, a, b), subjects.Deliver(bcp.RoleController, a, b),
-				subjects.Ledger(a, b), subjects.Validated(a, b), subjects.Audit(a, b, "query"),
+				subjects.Ledger(a, b), subjects.Audit(a, b, "query"),
 			)
 		}
 	}
@@ -66,12 +66,12 @@ func universe(scopes []subjects.Scope) []string {
 	list = append(
 		list, ">", "*", "*.*", "*.>", "**", ".", "..", "bcp", "bcp.>", "bcp.*", "bcp.v1", "bcp.v1.>", "bcp.v2.ask.main.researcher",
 		subjects.Joins, subjects.Join("UABC"), "bcp.v1.join.>", subjects.JoinInbox("UABC")+".x",
-		subjects.Commit(0), subjects.Key("", "", subjects.SealedRaw, "2026-03-15"), "bcp.v1.commit.>", "bcp.v1.key.>", "bcp.v1.audit.>", "bcp.v1.validated.>", "bcp.v1.ledger.>",
+		subjects.Commit(0), subjects.Key("", "", subjects.SealedRaw, "2026-03-15"), "bcp.v1.commit.>", "bcp.v1.key.>", "bcp.v1.audit.>", "bcp.v1.ledger.>",
 		"$JS.>", "$JS.API.>", "$JS.API.INFO", "$JS.API.STREAM.LIST", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.CREATE.X",
 		"$JS.API.STREAM.INFO.BCP_AUDIT", "$JS.API.STREAM.INFO.BCP_COMMIT", "$JS.API.STREAM.PURGE.BCP_COMMIT", "$JS.API.STREAM.DELETE.BCP_COMMIT",
-		"$JS.API.STREAM.MSG.GET.BCP_KEYS", "$JS.API.STREAM.MSG.DELETE.BCP_AUDIT", "$JS.API.CONSUMER.CREATE.BCP_AUDIT", "$JS.API.CONSUMER.DURABLE.CREATE.BCP_VALIDATED.x",
-		"$JS.API.DIRECT.GET.BCP_AUDIT", "$JS.API.DIRECT.GET.BCP_KEYS", "$JS.API.DIRECT.GET.KV_x.>", "$JS.ACK.BCP_VALIDATED.c.1.1.1.1.1", "$JS.FC.x", "$JS.EVENT.>", "$KV.>", "$KV.b.k", "$O.>",
-		"BCPJS.>", "BCPJS.DIRECT.GET.>", "BCPJS.DIRECT.GET.BCP_COMMIT", "BCPJS.DIRECT.GET.BCP_KEYS", "BCPJS.DIRECT.GET.BCP_VALIDATED", "BCPJS.DIRECT.GET.*",
+		"$JS.API.STREAM.MSG.GET.BCP_KEYS", "$JS.API.STREAM.MSG.DELETE.BCP_AUDIT", "$JS.API.CONSUMER.CREATE.BCP_AUDIT", "$JS.API.CONSUMER.DURABLE.CREATE.BCP_LEDGER.x",
+		"$JS.API.DIRECT.GET.BCP_AUDIT", "$JS.API.DIRECT.GET.BCP_KEYS", "$JS.API.DIRECT.GET.KV_x.>", "$JS.ACK.BCP_LEDGER.c.1.1.1.1.1", "$JS.FC.x", "$JS.EVENT.>", "$KV.>", "$KV.b.k", "$O.>",
+		"BCPJS.>", "BCPJS.DIRECT.GET.>", "BCPJS.DIRECT.GET.BCP_COMMIT", "BCPJS.DIRECT.GET.BCP_KEYS", "BCPJS.DIRECT.GET.*",
 		"BCPJS.STREAM.INFO.BCP_COMMIT", "BCPJS.STREAM.PURGE.BCP_AUDIT", "BCPJS.STREAM.DELETE.BCP_AUDIT", "BCPJS.STREAM.MSG.GET.BCP_AUDIT",
 		"BCPJS.DIRECT.GET.BCP_AUDIT.bcp.v1.audit.main.researcher.query", "BCPJS.DIRECT.GET.BCP_KEYS.bcp.v1.key._._.raw.2026-03-15", "BCPJS.CONSUMER.CREATE.BCP_AUDIT",
 		"$SYS.>", "$SYS.REQ.>", "$SYS.REQ.USER.INFO", "$SYS.REQ.SERVER.PING", "$SYS.REQ.SERVER.PING.CONNZ", "$SYS.REQ.ACCOUNT.PING.CONNZ", "$SYS.REQ.ACCOUNT.PING.STATZ",

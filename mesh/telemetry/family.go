@@ -153,7 +153,7 @@ var (
 	connectedAgents = shows("connected_agents", "agents", "Agents and people that are connected, by role", "role")
 
 	journalDecisions   = shows("journal_decisions", "decisions", "Decisions in the journal, those of processes before included")
-	projectedDecisions = shows("projected_decisions", "decisions", "Decisions that audit, ledger and validated messages show: those that the journal has more wait for it to rest")
+	projectedDecisions = shows("projected_decisions", "decisions", "Decisions that audit and ledger show: those that the journal has more wait for it to rest")
 	lastDecision       = shows("last_decision_timestamp_seconds", "seconds since 1970", "Journal time of the newest decision")
 
 	storageUsed    = shows("storage_used_bytes", "bytes", "What all streams hold")
