@@ -173,7 +173,7 @@ func TestWhatIsAnAlert(t *testing.T) {
 		"an ask that is held": {Decision{Kind: KindAsk, Verdict: Hold, Item: "i1"}, AlertHeld},
 	} {
 		d := tt.d
-		d.Note, d.Subject, d.Justification, d.Field, d.Client, d.Payload, d.Spec = canary, canary, canary, canary, canary, []byte(canary), []byte(canary)
+		d.Note, d.Family, d.Justification, d.Field, d.Client, d.Payload, d.Spec = canary, canary, canary, canary, canary, []byte(canary), []byte(canary)
 		alert, ok := d.Alert()
 		if ok != (tt.want != "") || alert.Alert != tt.want {
 			t.Errorf("%s is %q, %v", name, alert.Alert, ok)

@@ -354,6 +354,8 @@ func (s *State) hold(d *Decision, ch *channelState, q *queryState, kind ItemKind
 		it.content, it.justification = d.Spec, d.Justification
 	case ItemProposal:
 		it.content = d.Spec
+		p, _ := proposalOf(d.Spec)
+		it.Subscription = p.Subscription.ID
 	default:
 		it.client = d.Client
 	}

@@ -261,6 +261,15 @@ func (s *State) validatorOf(it *itemState) *Validator {
 	return s.channels[it.channel()].subscriptions[it.Subscription]
 }
 
+// declared returns the subscription that an item is of. A proposed one is the
+// Controller's word, and not for records.
+func (it *itemState) declared() SubscriptionID {
+	if it.Kind == ItemProposal {
+		return ""
+	}
+	return it.Subscription
+}
+
 // goneItem says why an item does not wait.
 func (s *State) goneItem(id ItemID, now int64) Code {
 	for _, gone := range s.decided {
@@ -320,7 +329,7 @@ func (s *State) DecideApproval(m Moment, approver AgentName, key string, act Act
 	if it == nil {
 		return d.refuse(CheckItem, s.goneItem(a.Item, d.Time))
 	}
-	d.Controller, d.Reader, d.Query, d.Subscription, d.Category = it.Controller, it.Reader, it.Query, it.Subscription, it.Category
+	d.Controller, d.Reader, d.Query, d.Subscription, d.Category = it.Controller, it.Reader, it.Query, it.declared(), it.Category
 	q := s.queries[it.Query]
 	if d.Time >= it.deadline || !d.At().Before(a.Expires) || it.Kind == ItemEscalation && q.cancelled {
 		return d.refuse(CheckInTime, ItemExpired)

@@ -21,7 +21,7 @@ func TestChecksStandInTheOrderOfTheCode(t *testing.T) {
 	bodies := functionsOf(t)
 	for kind, function := range map[DecisionKind]string{
 		KindAsk: "DecideAsk", KindAnswer: "DecideAnswer", KindPush: "DecidePush", KindSession: "DecideSession", KindPropose: "propose",
-		KindTaint: "DecideControl", KindApproval: "DecideApproval", KindViolation: "DecideEvent", KindErase: "DecideErase",
+		KindTaint: "DecideControl", KindApproval: "DecideApproval", KindViolation: "DecideViolation", KindErase: "DecideErase",
 	} {
 		var want []Check
 		for _, c := range namedIn(bodies, function) {

@@ -311,12 +311,15 @@ func TestDetailIsSpecificAndEchoesNothing(t *testing.T) {
 		id := w.queries[0]
 		d := w.commit(w.state.DecideAnswer(w.moment(), "mail", id, 0,
 			[]byte(`{"type":"bcp_response","query_id":"`+string(id)+`","response":`+answer+`}`)))
-		detail := ReaderDetail(d.Code, d.Reason, d.Field, d.Subscription, d.Controller)
+		detail := ReaderDetail(d.Code, d.Reason, d.FieldName(), d.Subscription, d.Controller)
 		if d.Verdict != Reject || detail == "" || strings.Contains(strings.ToUpper(detail), canary) || strings.ContainsFunc(detail, isControl) {
 			t.Errorf("%s: %s, detail %q", answer, d.Verdict, detail)
 		}
 		seen[detail] = true
 		public := d.Public()
+		if name := public.FieldName(); name != "" {
+			t.Errorf("%s: the audit shows %q of the Controller's spec", answer, name)
+		}
 		message, _ := d.Message()
 		if shown := fmt.Sprintf("%+v %+v %+v", public, message, w.state.Outbox(plannerMail)); strings.Contains(strings.ToUpper(shown), canary) {
 			t.Errorf("%s comes back in %s", answer, shown)

@@ -65,7 +65,7 @@ func (s *State) DecideCredential(m Moment, act CredentialAct, agent AgentName, k
 // DecideConnection records that a connection of an agent or a person began or
 // ended: by the public key of its credentials, and from which host.
 func (s *State) DecideConnection(m Moment, kind DecisionKind, agent AgentName, role Role, key, host string) Decision {
-	d := s.DecideEvent(m, kind, agent, role, "", 0)
+	d := s.DecideEvent(m, kind, agent, role, 0)
 	d.Key, d.Note = key, host
 	return d
 }

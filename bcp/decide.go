@@ -164,7 +164,7 @@ func (s *State) DecideAnswer(m Moment, reader AgentName, id QueryID, attempt int
 		return d
 	}
 	verdict := q.validator.Judge(in.Raw)
-	d.Reason, d.Field, d.Anomalies = verdict.Reason, verdict.Field, verdict.Anomalies
+	d.Reason, d.QueryField, d.Anomalies = verdict.Reason, verdict.Field, verdict.Anomalies
 	switch verdict.Outcome {
 	default:
 		return s.rejected(d, m, ch, q, CheckAnswer, verdict.Reason.Code(), attempt)
@@ -407,7 +407,7 @@ func (s *State) expire(m Moment, t timer) (Decision, bool) {
 			return Decision{}, false
 		}
 		ch := s.channels[ChannelKey{Controller: it.Controller, Reader: it.Reader}]
-		d.Item, d.Query, d.Subscription, d.Category = it.ID, it.Query, it.Subscription, it.Category
+		d.Item, d.Query, d.Subscription, d.Category = it.ID, it.Query, it.declared(), it.Category
 		d.Controller, d.Reader, d.Epoch = it.Controller, it.Reader, ch.epoch
 		q := s.queries[it.Query]
 		if q != nil {
@@ -442,14 +442,23 @@ func (s *State) expire(m Moment, t timer) (Decision, bool) {
 	return d, true
 }
 
-// DecideEvent records something that happened to an agent: a connection, a
-// violation of its permissions, or refusals that were only counted. The
-// subject is escaped by the caller.
-func (s *State) DecideEvent(m Moment, kind DecisionKind, agent AgentName, role Role, subject string, count int) Decision {
+// DecideEvent records something that happened to an agent: a connection, or
+// refusals that were only counted.
+func (s *State) DecideEvent(m Moment, kind DecisionKind, agent AgentName, role Role, count int) Decision {
 	d := s.next(m, kind)
-	d.Agent, d.Role, d.Subject, d.Count = agent, role, subject, count
-	if kind == KindViolation {
-		d.Check, d.Code = CheckPermission, NotPermitted
+	d.Agent, d.Role, d.Count = agent, role, count
+	return d
+}
+
+// DecideViolation records that the server denied an agent something, count times. Act
+// says what it tried and family what kind of subject it was, in our words. Denied is
+// the subject, which the agent chose: it has to be sealed as the message that the
+// decision is about.
+func (s *State) DecideViolation(m Moment, agent AgentName, role Role, act, family string, denied []byte, count int) Decision {
+	d := s.DecideEvent(m, KindViolation, agent, role, count)
+	d.Check, d.Code, d.Event, d.Family = CheckPermission, NotPermitted, act, family
+	if len(denied) > 0 {
+		d.RawBytes, d.RawCommitment = len(denied), d.Commit(denied)
 	}
 	return d
 }

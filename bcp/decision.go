@@ -1,6 +1,7 @@
 package bcp
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"time"
@@ -132,7 +133,9 @@ type Decision struct {
 	Verdict Outcome `msgpack:"v,omitempty" json:"verdict,omitzero"`
 	Code    Code    `msgpack:"c,omitempty" json:"code,omitempty"` // what the sender heard
 	Reason  Reason  `msgpack:"rs,omitempty" json:"reason,omitzero"`
-	Field   string  `msgpack:"f,omitempty" json:"field,omitempty"`
+	// Field is the field or question of a subscription that was answered wrongly:
+	// the operator's word. See [Decision.FieldName].
+	Field string `msgpack:"f,omitempty" json:"field,omitempty"`
 	// Check is the rule that refused; where it is a budget, Price is what it would
 	// have been charged and Lack how much of that was not left.
 	Check Check `msgpack:"ck,omitempty" json:"check,omitzero"`
@@ -172,7 +175,8 @@ type Decision struct {
 
 	// Event says what happened where Kind leaves it open: which alert, what a
 	// person or an operator did, how a process ended, where taint came from,
-	// which schedule came up. It is one of our words or the operator's.
+	// which schedule came up, what the server denied (publish, subscribe, connect).
+	// It is one of our words or the operator's.
 	Event string `msgpack:"ev,omitempty" json:"event,omitempty"`
 	// Target is the agent that somebody else's act is about.
 	Target AgentName `msgpack:"tg,omitempty" json:"target,omitempty"`
@@ -200,10 +204,12 @@ type Decision struct {
 	// Before ends the days of an erasure, Unix nanoseconds of a midnight in UTC.
 	Before int64 `msgpack:"be,omitempty" json:"before,omitzero"`
 
-	// Count is the number of events that a counting record stands for, and
-	// Subject the denied subject of a violation, escaped.
-	Count   int    `msgpack:"ct,omitempty" json:"count,omitzero"`
-	Subject string `msgpack:"sj,omitempty" json:"subject,omitempty"`
+	// Count is the number of events that a counting record stands for.
+	Count int `msgpack:"ct,omitempty" json:"count,omitzero"`
+	// Family is what kind of subject a violation was about, in a word of package
+	// subjects, or nothing if it is like none. The subject itself is the agent's word:
+	// it is kept as a message is, as RawCommitment and SealedRaw.
+	Family string `msgpack:"fm,omitempty" json:"family,omitempty"`
 	// Versions and Files spell Context out in a start record.
 	Versions string `msgpack:"ve,omitempty" json:"versions,omitempty"`
 	Files    []File `msgpack:"fi,omitempty" json:"files,omitempty"`
@@ -229,6 +235,10 @@ type ItemID string
 func (d *Decision) Channel() (ChannelKey, bool) {
 	return ChannelKey{Controller: d.Controller, Reader: d.Reader}, d.Controller != "" && d.Reader != ""
 }
+
+// FieldName is the field or question that was answered wrongly: of a query only if the
+// decision is opened.
+func (d *Decision) FieldName() string { return cmp.Or(d.Field, d.QueryField) }
 
 // At returns the journal time.
 func (d *Decision) At() time.Time { return time.Unix(0, d.Time).UTC() }

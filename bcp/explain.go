@@ -270,7 +270,7 @@ func (e *explainer) decided() string {
 	case d.Repeat:
 		return "it repeats a message that was decided before, and hears the same"
 	case d.Kind == KindViolation:
-		return fmt.Sprintf("the server denied the %s %s a subject that none of its channels gives it", d.Role, d.Agent)
+		return fmt.Sprintf("the server denied the %s %s to %s what none of its channels gives it", d.Role, d.Agent, d.Event)
 	case d.Verdict == Reject && d.Outcome != "":
 		return fmt.Sprintf("refused: %s. No retry is left, and the query ends: %s", d.Code, d.Outcome)
 	case d.Verdict == Reject && d.Attempt > 0:

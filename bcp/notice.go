@@ -92,7 +92,7 @@ func (d *Decision) Result() ValidationResult {
 		case d.Kind == KindApproval:
 			r.Detail = rejectedDetail(d.Note)
 		default:
-			r.Detail = ReaderDetail(d.Code, d.Reason, d.Field, d.Subscription, d.Controller)
+			r.Detail = ReaderDetail(d.Code, d.Reason, d.FieldName(), d.Subscription, d.Controller)
 		}
 	}
 	return r

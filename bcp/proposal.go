@@ -90,13 +90,19 @@ func (s *State) judgeProposal(controller AgentName, p *Proposal) (Check, Code) {
 }
 
 // propose judges a Controller's proposal. One that stands waits for a person; one
-// that says the same as another that waits has no effect of its own.
+// that says the same as another that waits has no effect of its own. In the clear the
+// decision has no name that the Controller chose: not the subscription's, and the
+// Reader's only if there is a channel to it.
 func (s *State) propose(d Decision, m Moment, p *Proposal) Decision {
-	d.Kind, d.Reader, d.Subscription, d.Category = KindPropose, p.Reader, p.Subscription.ID, p.Subscription.Category
-	if check, code := s.judgeProposal(d.Controller, p); code != "" {
-		d.Subscription, d.Category = "", 0
+	d.Kind = KindPropose
+	check, code := s.judgeProposal(d.Controller, p)
+	if check != CheckChannel {
+		d.Reader = p.Reader
+	}
+	if code != "" {
 		return d.refuse(check, code)
 	}
+	d.Category = p.Subscription.Category
 	content, err := json.Marshal(p, json.Deterministic(true))
 	if err != nil {
 		return d.refuse(CheckSpec, InvalidQuery)

@@ -31,8 +31,11 @@ func TestProposal(t *testing.T) {
 	if d.Verdict != Hold || d.Item == "" || d.Kind != KindPropose || d.Nominal != 0 || d.SessionBegins || d.Taint != TaintLow {
 		t.Fatalf("decided %+v", d)
 	}
+	if public := d.Public(); public.Subscription != "" || public.Reader != "mail" {
+		t.Errorf("the audit shows the Controller's words: %q, %q", public.Reader, public.Subscription)
+	}
 	view, code := w.state.View("mia", d.Item)
-	if code != "" || view.Kind != ItemProposal || view.Source.Agent != "planner" || len(view.Spec.Fields) != 1 ||
+	if code != "" || view.Kind != ItemProposal || view.Subscription != "new" || view.Source.Agent != "planner" || len(view.Spec.Fields) != 1 ||
 		!strings.Contains(string(view.Content), `"publish_when":"ok"`) {
 		t.Errorf("shown as %+v, %s", view, code)
 	}
@@ -88,6 +91,7 @@ func TestProposalsAreRefused(t *testing.T) {
 		name, controller, reader, subscription string
 		want                                   Code
 	}{
+		{"nobody", "planner", "kanarienvogel", `"id":"new",` + ok, NoChannel},
 		{"no channel", "planner", "clerk", `"id":"new",` + ok, NoChannel},
 		{"a Reader's own channel", "mail", "planner", `"id":"new",` + ok, NoChannel},
 		{"the other end", "relay", "planner", `"id":"new",` + ok, NoChannel},
@@ -112,6 +116,9 @@ func TestProposalsAreRefused(t *testing.T) {
 		d := w.propose(AgentName(tt.controller), tt.reader, tt.subscription)
 		if d.Code != tt.want || (d.Item != "") != (tt.want == "") || tt.want != "" && len(w.state.Items()) != 0 {
 			t.Errorf("%s: %+v", tt.name, d)
+		}
+		if named := d.Public(); named.Subscription != "" || (named.Reader != "") != (tt.want != NoChannel && tt.want != Malformed) {
+			t.Errorf("%s: the audit shows %q, %q", tt.name, named.Reader, named.Subscription)
 		}
 		w.play("due => nothing")
 	}

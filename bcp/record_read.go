@@ -270,6 +270,8 @@ func (r *recordReader) private(p *Private) {
 			r.exactly(p.ClientDigest[:])
 		case "sp":
 			r.bytes(&p.Spec)
+		case "qf":
+			readText(r, &p.QueryField)
 		case "pl":
 			r.bytes(&p.Payload)
 		case "sa":
@@ -405,8 +407,8 @@ func (r *recordReader) decision(d *Decision) {
 			readInt(r, &d.Before)
 		case "ct":
 			readInt(r, &d.Count)
-		case "sj":
-			readText(r, &d.Subject)
+		case "fm":
+			readText(r, &d.Family)
 		case "ve":
 			readText(r, &d.Versions)
 		case "fi":

@@ -32,7 +32,7 @@ func fullDecision() Decision {
 		Private: fullPrivate(), Sealed: []byte{1}, SealedRaw: []byte{2}, RawCommitment: Digest{5}, PayloadCommitment: Digest{6},
 		Event: "approve", Target: "mail", Note: "so", Notice: "n5", Exposure: TaintMedium, Prepaid: true, Scheduled: 12, Changes: []string{"+ a"},
 		Key: "U", SignedUntil: 13, Unsealed: true, Before: 14,
-		Count: 11, Subject: "bcp.x", Versions: "v", Files: []File{{Path: "mesh.yaml", SHA256: [32]byte{7}}},
+		Count: 11, Family: "push", Versions: "v", Files: []File{{Path: "mesh.yaml", SHA256: [32]byte{7}}},
 		Truncation: &Truncation{Sequence: 300, Base: Digest{10}, Backup: Digest{11}, File: "a.tar.gz"},
 		Credential: &CredentialChange{Number: 16, Time: 17, Role: RoleReader, Until: 18, Limits: []string{"source 10.0.0.0/8"}},
 	}
@@ -40,7 +40,7 @@ func fullDecision() Decision {
 
 // fullPrivate has every field set that is sealed.
 func fullPrivate() Private {
-	return Private{Client: "p1", ClientDigest: Digest{3}, Spec: []byte("{}"), Payload: []byte(`{"q":"ada"}`), Salt: [16]byte{4}, RawBytes: 10,
+	return Private{Client: "p1", ClientDigest: Digest{3}, Spec: []byte("{}"), QueryField: "q", Payload: []byte(`{"q":"ada"}`), Salt: [16]byte{4}, RawBytes: 10,
 		Released: Digest{8}, Signature: []byte{9}}
 }
 
@@ -115,7 +115,7 @@ func TestRecordIsFrozen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "6c6c936d12bb4317"
+	const want = "0fba88d1f19371ad"
 	if got := RecordDigest(record); hex.EncodeToString(got[:8]) != want {
 		t.Errorf("the record of every field has digest %x; older journals would not verify:\n%x", got[:8], record)
 	}

@@ -142,7 +142,7 @@ type Judgement struct {
 }
 
 func (d *Decision) judgement() Judgement {
-	return Judgement{d.Verdict, d.Code, d.Reason, d.Field, d.Outcome, d.Anomalies, d.Flagged, d.Payload, d.Nominal, d.Capacity, d.Timing}
+	return Judgement{d.Verdict, d.Code, d.Reason, d.FieldName(), d.Outcome, d.Anomalies, d.Flagged, d.Payload, d.Nominal, d.Capacity, d.Timing}
 }
 
 // Next takes the next decision of the journal. Where judge is false it is only
@@ -371,7 +371,7 @@ func (r *Redecider) compare(rec *Recorded, would *Decision) Redecision {
 	d := &rec.Decision
 	result := Redecision{Comparison: ComparedSame, Incident: d.Context == r.state.context}
 	switch {
-	case d.Verdict != would.Verdict || d.Code != would.Code || d.Reason != would.Reason || d.Field != would.Field || d.Outcome != would.Outcome ||
+	case d.Verdict != would.Verdict || d.Code != would.Code || d.Reason != would.Reason || d.FieldName() != would.FieldName() || d.Outcome != would.Outcome ||
 		d.Flagged != would.Flagged || !slices.Equal(d.Anomalies, would.Anomalies):
 		result.Aspect = AspectVerdict
 	case !bytes.Equal(d.Payload, would.Payload):
@@ -412,7 +412,7 @@ func ruleOf(aspect Aspect, was, would *Decision) string {
 		return "P4.1"
 	case aspect == AspectRecord:
 		return "P11.3"
-	case would.Verdict == Reject && (was.Verdict != Reject || was.Code != would.Code || was.Reason != would.Reason || was.Field != would.Field):
+	case would.Verdict == Reject && (was.Verdict != Reject || was.Code != would.Code || was.Reason != would.Reason || was.FieldName() != would.FieldName()):
 		return would.Rule()
 	case was.Verdict == Reject && would.Verdict != Reject:
 		return was.Rule()

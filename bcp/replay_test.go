@@ -97,7 +97,7 @@ func TestTamperingIsFound(t *testing.T) {
 	// What is not figures is covered by the chain.
 	if len(w.journal) > 1 {
 		d, _ := decodeOpen(w.journal[0])
-		d.Subject = "changed"
+		d.Family = "changed"
 		record, _ := encodeSealed(&d)
 		s := w.fresh()
 		next, _ := decodeOpen(w.journal[1])

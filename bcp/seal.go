@@ -17,6 +17,9 @@ type Private struct {
 	ClientDigest Digest   `msgpack:"cd,omitempty"`
 	// Spec is an accepted ask's spec in canonical JSON.
 	Spec []byte `msgpack:"sp,omitempty"`
+	// QueryField is the field or question of a query that was answered wrongly, as
+	// its Controller calls it.
+	QueryField string `msgpack:"qf,omitempty"`
 	// Payload is the validated answer in canonical JSON.
 	Payload []byte `msgpack:"pl,omitempty"`
 	// Salt makes the commitments. It is sealed too: who has it finds out which
@@ -35,7 +38,7 @@ type Private struct {
 
 // Says reports whether there is anything to seal. A salt alone is nothing.
 func (p *Private) Says() bool {
-	return p.Client != "" || !p.ClientDigest.IsZero() || len(p.Spec) > 0 || len(p.Payload) > 0 || p.RawBytes != 0 || !p.Released.IsZero() || len(p.Signature) > 0
+	return p.Client != "" || !p.ClientDigest.IsZero() || len(p.Spec) > 0 || p.QueryField != "" || len(p.Payload) > 0 || p.RawBytes != 0 || !p.Released.IsZero() || len(p.Signature) > 0
 }
 
 var (

@@ -241,7 +241,7 @@ func TestDecideTouchesNothing(t *testing.T) {
 	w.state.DecidePush(m, "mail", "planner", "alarm", pushBytes("planner", "alarm", `{"ok":true}`, "p"))
 	w.state.DecideAcknowledge(m, "planner", RoleController, w.state.Outbox(plannerMail)[0].DeliveryID)
 	w.state.DecideSession(m, "planner", []byte(`{"verb":"close"}`))
-	w.state.DecideEvent(m, KindViolation, "mail", RoleReader, "x", 1)
+	w.state.DecideViolation(m, "mail", RoleReader, "publish", "push", []byte("x"), 1)
 	w.state.DecideDue(m)
 	if after := dump(w.state); after != before {
 		t.Errorf("before\n%s\nafter\n%s", before, after)

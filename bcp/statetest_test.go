@@ -505,7 +505,12 @@ func (w *world) act(line string) []string {
 	case "event":
 		kind := map[string]DecisionKind{"violation": KindViolation, "refusals": KindRefusals, "connect": KindConnect}[words[1]]
 		n, _ := strconv.Atoi(words[3])
-		d = w.state.DecideEvent(w.moment(), kind, agent(2), RoleReader, "", n)
+		if kind != KindViolation {
+			d = w.state.DecideEvent(w.moment(), kind, agent(2), RoleReader, n)
+			break
+		}
+		w.body = []byte("bcp.v1.push." + words[2])
+		d = w.state.DecideViolation(w.moment(), agent(2), RoleReader, "publish", "push", w.body, n)
 	default:
 		w.t.Fatalf("no such act: %s", line)
 	}

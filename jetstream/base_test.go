@@ -63,7 +63,7 @@ func TestTruncate(t *testing.T) {
 	}
 	for range 3 {
 		for range 40 { // 20 MB
-			appendAll(t, j, m.apply(m.state.DecideEvent(m.moment(), bcp.KindViolation, "mailer", bcp.RoleReader, strings.Repeat("a", 1<<19), 1)))
+			appendAll(t, j, m.apply(m.state.DecideProcess(m.moment(), "mailer", bcp.ProcessStarted, strings.Repeat("a", 1<<19))))
 		}
 		behind := m.position(j)
 		appendAll(t, j, m.truncation(behind.Sequence))

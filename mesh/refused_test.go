@@ -328,7 +328,7 @@ func TestViolationsAreAudited(t *testing.T) {
 		a.Sync(t)
 		total := 0
 		m.Wait(t, func(d *bcp.Decision) bool {
-			if d.Kind == bcp.KindViolation && d.Agent == who.name && d.Role == who.role && d.Subject != "" && d.Code == bcp.NotPermitted {
+			if d.Kind == bcp.KindViolation && d.Agent == who.name && d.Role == who.role && d.Event != "" && d.Code == bcp.NotPermitted {
 				total += d.Count
 			}
 			return total >= len(subscriptions)+len(publishes)

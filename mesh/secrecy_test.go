@@ -90,6 +90,15 @@ func TestCanary(t *testing.T) {
 			if r := mailer.Push(t, "main", "digest", `{"summary":"`+canary+`"}`, `,"push_id":"`+canary+`1"`); r.Text("status") != "held" {
 				t.Errorf("result %s", r.JSON)
 			}
+			// What the server denies it: the journal keeps the subjects, sealed.
+			say(subjects.Push("mailer", "main", canary), "", canary)
+			mailer.Listen(t, "bcp.v1.query."+canary)
+			for _, what := range []struct{ event, family string }{{"publish", "push"}, {"subscribe", "query"}} {
+				d := m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindViolation && d.Event == what.event })
+				if d.Agent != "mailer" || d.Family != what.family || d.Count != 1 || d.RawCommitment.IsZero() || len(d.SealedRaw) == 0 {
+					t.Errorf("recorded: %+v", d)
+				}
+			}
 			m.Settle(t)
 			if got := main.rest(t); len(got) > 0 {
 				t.Errorf("delivered: %s", got[0].JSON)
@@ -109,7 +118,7 @@ func TestCanary(t *testing.T) {
 				t.Errorf("the log has it: %.200s", m.Log()[max(0, i-100):])
 			}
 			checkStreams(t, m)
-			streamsWithout(t, m, canary, 10)
+			streamsWithout(t, m, canary, 12)
 			if i := strings.Index(m.Log(), canary); i >= 0 {
 				t.Errorf("the log has it: %.200s", m.Log()[max(0, i-100):])
 			}

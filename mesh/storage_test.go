@@ -77,7 +77,7 @@ func TestStorage(t *testing.T) {
 			t.Fatal(err)
 		}
 		for {
-			d := state.DecideEvent(bcp.Moment{}, bcp.KindViolation, "mailer", bcp.RoleReader, strings.Repeat("a", len(page)), 1)
+			d := state.DecideProcess(bcp.Moment{}, "mailer", bcp.ProcessStarted, strings.Repeat("a", len(page)))
 			record, err := bcp.EncodeDecision(&d)
 			if err != nil {
 				t.Fatal(err)

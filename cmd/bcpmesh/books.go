@@ -61,7 +61,7 @@ func auditRow(d *bcp.Decision, layout string) []string {
 	if d.Credential != nil {
 		note = strings.Join(compact(d.Credential.Role.String(), d.Key), " ")
 	}
-	what := strings.Join(compact(d.Event, string(d.Code), string(d.Outcome), strings.Join(d.Anomalies, "+"), d.Subject, note), " ")
+	what := strings.Join(compact(d.Event, string(d.Code), string(d.Outcome), strings.Join(d.Anomalies, "+"), d.Family, note), " ")
 	return []string{strconv.FormatUint(d.Seq, 10), d.At().UTC().Format(layout), d.Kind.String(), who, verdict, what, bits}
 }
 

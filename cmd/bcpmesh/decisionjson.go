@@ -216,6 +216,6 @@ func (w *decisionWriter) decision(d *bcp.Decision) {
 	w.ifTrue("unsealed", d.Unsealed)
 	someNumber(w, "before", d.Before)
 	someNumber(w, "count", d.Count)
-	someText(w, "subject", d.Subject)
+	someText(w, "family", d.Family)
 	someText(w, "versions", d.Versions)
 }

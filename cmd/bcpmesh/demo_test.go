@@ -243,7 +243,7 @@ func TestStoryIsInert(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.end(&bcp.Mesh{}, nil, []bcp.Decision{{Subject: evil, Agent: bcp.AgentName(evil)}}, evil); err != nil {
+	if err := s.end(&bcp.Mesh{}, nil, []bcp.Decision{{Family: evil, Agent: bcp.AgentName(evil)}}, evil); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.out.flush(); err != nil {

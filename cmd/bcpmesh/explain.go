@@ -162,23 +162,22 @@ func todaysContext(def *bcp.Mesh) (bcp.Digest, bool) {
 	return state.Context(), true
 }
 
-// violationChanges says what would have permitted a subject.
+// violationChanges says what would have permitted what the server denied, as far as
+// the family of the subject tells: the subject is for those who may see messages.
 func violationChanges(d *bcp.Decision, otherwise []string) []string {
-	s, err := subjects.Parse(d.Subject)
-	if err != nil {
-		return []string{"nothing: no channel gives an agent a subject of this form"}
-	}
-	switch s.Kind {
-	case subjects.KindAsk, subjects.KindQuery:
-		return []string{fmt.Sprintf("an entry {peer: %s, role: controller} of %s and an entry {peer: %s, role: reader} of %s, under bcp_channels", s.Reader, s.Controller, s.Controller, s.Reader)}
-	case subjects.KindPush:
-		return []string{fmt.Sprintf("a subscription with id: %s in the entry {peer: %s, role: controller} of %s, and the creds of %s", s.Subscription, s.Reader, s.Controller, s.Reader)}
-	case subjects.KindReply:
+	switch d.Family {
+	case subjects.KindAsk.String(), subjects.KindQuery.String():
+		return []string{"an entry for each of two agents that names the other, one with role: controller and one with role: reader, under bcp_channels"}
+	case subjects.KindPush.String():
+		return []string{"a subscription with that id in the entry {role: controller} of the controller, and the creds of its reader"}
+	case subjects.KindReply.String():
 		return []string{"nothing: a query or delivery permits one answer, to whom it was sent, in its time"}
-	case subjects.KindSession, subjects.KindDeliver:
+	case subjects.KindSession.String(), subjects.KindDeliver.String(), subjects.FamilyInbox:
 		return []string{"the creds of the agent and role that the subject names"}
-	case subjects.KindApproval, subjects.KindControl, subjects.KindAlert:
+	case subjects.KindApproval.String(), subjects.KindControl.String(), subjects.KindAlert.String():
 		return []string{"nothing: only people's creds permit it"}
+	case "", subjects.FamilyStreams, subjects.FamilySystem:
+		return []string{"nothing: no channel gives an agent a subject of this form"}
 	}
 	return otherwise
 }
@@ -193,7 +192,7 @@ func (o *output) explanation(e *explainedDecision) {
 		what += " by " + string(d.Agent)
 	}
 	o.heading(fmt.Sprintf("decision %d, %s UTC: %s", d.Seq, d.At().Format(replayTime), what))
-	if ids := plain(strings.Join(compact(labelled("query", d.Query), labelled("subscription", d.Subscription), labelled("delivery", d.Delivery), labelled("item", d.Item), labelled("subject", d.Subject)), ", ")); ids != "" {
+	if ids := plain(strings.Join(compact(labelled("query", d.Query), labelled("subscription", d.Subscription), labelled("delivery", d.Delivery), labelled("item", d.Item)), ", ")); ids != "" {
 		o.printf("%s\n", ids)
 	}
 	var rows [][]string

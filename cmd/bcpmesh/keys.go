@@ -60,7 +60,8 @@ func newPassphrase() ([]byte, error) {
 func keysCommand(p *program) *cobra.Command {
 	return group("keys", "Seal the keys of the mesh with a passphrase, and replace them",
 		`Seal the keys of the mesh, in its state folder, with a passphrase, and unseal them.
-Whoever has a copy of a sealed folder, or of its backup, has no key without it.
+Whoever has a copy of a sealed folder, or of its backup, can act as nobody without
+it. What was said can still be read there: encrypt the disk against that.
 Replace keys, while the mesh runs or rests.`,
 		`  bcpmesh keys seal
   bcpmesh keys unseal --dir ./office

@@ -159,7 +159,7 @@ const evil = "go\x1b[31m\u202eon\u200b\nnow"
 // covers P2.5, P7.2
 func TestReplayIsInert(t *testing.T) {
 	t.Parallel()
-	base := bcp.Decision{Time: 1, Agent: "main", Controller: "main", Reader: "mailer", Justification: evil, Subject: evil, Note: evil, Field: evil,
+	base := bcp.Decision{Time: 1, Agent: "main", Controller: "main", Reader: "mailer", Justification: evil, Family: evil, Note: evil, Field: evil,
 		Query: evil, Delivery: evil, Item: evil, Subscription: evil, Session: evil, Event: evil, Verdict: bcp.Reject, Code: bcp.ValidationFailed, Reason: bcp.ReasonValue}
 	for _, kind := range bcp.DecisionKinds() {
 		for _, verdict := range []bcp.Outcome{bcp.Accept, bcp.Hold, bcp.Reject} {

@@ -86,7 +86,11 @@ func whoDoes(d *bcp.Decision) string {
 	case bcp.KindBatch:
 		return "the gateway ends the window of " + plain(string(d.Subscription)) + ", with " + count(d.Count, "answer")
 	case bcp.KindViolation:
-		return string(d.Agent) + " is denied " + plain(d.Subject)
+		family := ""
+		if d.Family != "" {
+			family = "(" + plain(d.Family) + ")"
+		}
+		return strings.Join(compact(string(d.Agent), "is denied", plain(d.Event), family), " ")
 	case bcp.KindCredential:
 		return strings.Join(compact(string(d.Agent), plain(d.Event), credentialOf(d)), " ")
 	}
@@ -165,7 +169,7 @@ func became(d *bcp.Decision) string {
 	case d.Verdict == bcp.Reject:
 		add(strings.Join(compact("refused", rule, string(d.Code)), " "))
 		if d.Reason != 0 {
-			add(strings.TrimPrefix(plain(d.Field)+": "+d.Reason.String(), ": "))
+			add(strings.TrimPrefix(plain(d.FieldName())+": "+d.Reason.String(), ": "))
 		}
 		if d.Lack > 0 {
 			add(shortBits(d.Lack) + " bits too many")

@@ -22,17 +22,26 @@ func TestReplayOfErasedMessages(t *testing.T) {
 			"    subscriptions: [{id: alerts, category: 1, fields: [{name: urgent, type: boolean}]}]\n---\n",
 		"mailer.md": "---\nname: mailer\nbcp_channels: [{peer: main, role: reader}]\n---\n",
 	})
-	m.Connect(t, "mailer", bcp.RoleReader).Push(t, "main", "alerts", `{"urgent":true}`, `,"push_id":"zebra"`)
+	mailer := m.Connect(t, "mailer", bcp.RoleReader)
+	mailer.Push(t, "main", "alerts", `{"urgent":true}`, `,"push_id":"zebra"`)
+	if err := mailer.Publish("bcp.v1.push.mailer.main.giraffe\u202e", nil); err != nil {
+		t.Fatal(err)
+	}
+	m.WaitCount(t, 1, meshtest.Of(bcp.KindViolation))
 	m.Settle(t)
 	m.Stop(t)
-	replay := func() string {
+	replayOf := func(kind string) string {
 		t.Helper()
 		var out, talk bytes.Buffer
-		if code := run(t.Context(), []string{"audit", "replay", "--raw", "--kind", "push", "--state", m.State}, strings.NewReader(""), &out, &talk,
+		if code := run(t.Context(), []string{"audit", "replay", "--raw", "--kind", kind, "--state", m.State}, strings.NewReader(""), &out, &talk,
 			func(string) string { return "" }); code != exitOK {
 			t.Fatalf("exit code %d: %s", code, &talk)
 		}
 		return out.String()
+	}
+	replay := func() string { return replayOf("push") }
+	if told := replayOf("violation"); !strings.Contains(told, "mailer is denied publish (push): [P1.4]") || !strings.Contains(told, "HOSTILE TEXT of mailer\n            │ bcp.v1.push.mailer.main.giraffe\\u202e\n") {
+		t.Errorf("the denied subject:\n%s", told)
 	}
 	if told := replay(); !strings.Contains(told, "zebra") || !strings.Contains(told, "HOSTILE TEXT of mailer") {
 		t.Errorf("before:\n%s", told)
@@ -42,6 +51,9 @@ func TestReplayOfErasedMessages(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	end()
+	if told := replayOf("violation"); strings.Contains(told, "giraffe") || !strings.Contains(told, "as it came: erased") {
+		t.Errorf("the denied subject afterwards:\n%s", told)
+	}
 	if told := replay(); strings.Contains(told, "zebra") || !strings.Contains(told, "\n            as it came: erased\n") || !strings.Contains(told, "mailer pushes: accepted") {
 		t.Errorf("afterwards:\n%s", told)
 	}

@@ -189,7 +189,7 @@ func (s *story) event(d *bcp.Decision) demoEvent {
 		e.Raw, e.Hijacked = jsontext.Value(what.Raw), what.Hijacked
 	}
 	if d.Verdict == bcp.Reject && d.Code == bcp.ValidationFailed {
-		e.Reason = bcp.ReaderDetail(d.Code, d.Reason, d.Field, "", "")
+		e.Reason = bcp.ReaderDetail(d.Code, d.Reason, d.FieldName(), "", "")
 	}
 	e.Rule = d.Rule()
 	if d.Delivery != "" && d.Outcome == "" {

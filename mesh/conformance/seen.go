@@ -2,10 +2,10 @@ package conformance
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
+	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // Seen is what could be seen of an agent in its own mesh, which runs: from the
@@ -188,13 +188,12 @@ func (s *Seen) violations(l *checklist, once string, answered bool, permitted st
 		if d.Kind != bcp.KindViolation || d.Agent != s.Agent || d.Role != s.Role {
 			continue
 		}
-		operation, subject, _ := strings.Cut(d.Subject, " ")
 		switch {
-		case operation == server.Connect.String():
-		case operation == server.Publish.String() && strings.HasPrefix(subject, replies):
+		case d.Event == server.Connect.String():
+		case d.Event == server.Publish.String() && d.Family == subjects.KindReply.String():
 			l.decide(once, Failed, "something was answered twice")
 		default:
-			l.decide(permitted, Failed, "the server refused to "+operation)
+			l.decide(permitted, Failed, "the server refused to "+d.Event)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func records(t *rapid.T, query bcp.QueryID) []bcp.Decision {
 			Notice: rapid.SampledFrom([]bcp.DeliveryID{"", "n1"}).Draw(t, "notice"), Verdict: rapid.SampledFrom([]bcp.Outcome{bcp.Reject, bcp.Accept, bcp.Hold}).Draw(t, "verdict"),
 			Code:    rapid.SampledFrom([]bcp.Code{"", bcp.Malformed, bcp.ValidationFailed, bcp.RateLimited, bcp.BudgetExhausted}).Draw(t, "code"),
 			Outcome: rapid.SampledFrom([]bcp.Code{"", bcp.Held, bcp.Expired}).Draw(t, "outcome"), Release: rapid.Int64Range(0, 1).Draw(t, "release"),
-			Subject: rapid.SampledFrom([]string{"", "publish bcp.v1.reply.reader.candidate.q.0", "subscribe x", "connect "}).Draw(t, "subject"),
+			Event: rapid.SampledFrom([]string{"", "publish", "subscribe", "connect"}).Draw(t, "event"), Family: rapid.SampledFrom([]string{"", "reply"}).Draw(t, "family"),
 		}
 	}), 0, 12).Draw(t, "records")
 }
@@ -95,8 +95,8 @@ func TestJudgeSeesFaults(t *testing.T) {
 		}
 		return d
 	}
-	violation := func(role bcp.Role, subject string) bcp.Decision {
-		return bcp.Decision{Kind: bcp.KindViolation, Agent: candidate, Role: role, Subject: subject}
+	violation := func(role bcp.Role, act, family string) bcp.Decision {
+		return bcp.Decision{Kind: bcp.KindViolation, Agent: candidate, Role: role, Event: act, Family: family}
 	}
 	delivered := func(kind bcp.DecisionKind, outcome bcp.Code) bcp.Decision {
 		return bcp.Decision{Kind: kind, Reader: other, Controller: candidate, Delivery: "d1", Outcome: outcome, Verdict: bcp.Accept}
@@ -118,12 +118,12 @@ func TestJudgeSeesFaults(t *testing.T) {
 		"that gives up":                {ended(1, bcp.Expired), []bcp.Decision{answer(bcp.Malformed, "")}, []string{"READER-03", "READER-11"}},
 		"that has one try":             {ended(1, bcp.Rejected), []bcp.Decision{answer(bcp.Malformed, "d1")}, []string{"READER-03"}},
 		"whose answer comes too late":  {asked, []bcp.Decision{answer("", "d1"), answer(bcp.AlreadyAnswered, "")}, nil},
-		"that answers twice":           {asked, []bcp.Decision{answer("", "d1"), violation(bcp.RoleReader, "publish bcp.v1.reply.reader.candidate.q1.0")}, []string{"READER-08"}},
+		"that answers twice":           {asked, []bcp.Decision{answer("", "d1"), violation(bcp.RoleReader, "publish", "reply")}, []string{"READER-08"}},
 		"that pushes badly":            {asked, []bcp.Decision{{Kind: bcp.KindPush, Reader: candidate, Controller: other, Verdict: bcp.Reject, Code: bcp.ValidationFailed}}, []string{"READER-18"}},
 		"that pushes too much":         {asked, []bcp.Decision{{Kind: bcp.KindPush, Reader: candidate, Controller: other, Verdict: bcp.Reject, Code: bcp.BudgetExhausted}}, nil},
-		"that pries":                   {asked, []bcp.Decision{violation(bcp.RoleReader, "subscribe bcp.v1.>")}, []string{"READER-19"}},
-		"whose other side pries":       {asked, []bcp.Decision{violation(bcp.RoleController, "subscribe bcp.v1.>")}, nil},
-		"that connects too often":      {asked, []bcp.Decision{violation(bcp.RoleReader, "connect ")}, nil},
+		"that pries":                   {asked, []bcp.Decision{violation(bcp.RoleReader, "subscribe", "")}, []string{"READER-19"}},
+		"whose other side pries":       {asked, []bcp.Decision{violation(bcp.RoleController, "subscribe", "")}, nil},
+		"that connects too often":      {asked, []bcp.Decision{violation(bcp.RoleReader, "connect", "")}, nil},
 		"whose neighbour pushes badly": {asked, []bcp.Decision{{Kind: bcp.KindPush, Reader: other, Verdict: bcp.Reject, Code: bcp.ValidationFailed}}, nil},
 
 		"a Controller that acknowledges": {nil, []bcp.Decision{delivered(bcp.KindPush, ""), delivered(bcp.KindAcknowledge, "")}, nil},
@@ -134,10 +134,10 @@ func TestJudgeSeesFaults(t *testing.T) {
 			{Kind: bcp.KindPrompt, Agent: candidate, Role: bcp.RoleController, Notice: "n1"}, {Kind: bcp.KindPrompt, Agent: candidate, Role: bcp.RoleController, Notice: "n2"},
 			{Kind: bcp.KindAcknowledge, Agent: candidate, Role: bcp.RoleController, Notice: "n2"},
 		}, nil},
-		"that acknowledges twice": {nil, []bcp.Decision{violation(bcp.RoleController, "publish bcp.v1.reply.controller.candidate.d1.0")}, []string{"CONTROLLER-10"}},
+		"that acknowledges twice": {nil, []bcp.Decision{violation(bcp.RoleController, "publish", "reply")}, []string{"CONTROLLER-10"}},
 		"that asks badly":         {nil, []bcp.Decision{{Kind: bcp.KindAsk, Controller: candidate, Verdict: bcp.Reject, Code: bcp.InvalidQuery}}, []string{"CONTROLLER-12"}},
 		"that asks too much":      {nil, []bcp.Decision{{Kind: bcp.KindAsk, Controller: candidate, Verdict: bcp.Reject, Code: bcp.BudgetExhausted}}, nil},
-		"that pries too":          {nil, []bcp.Decision{violation(bcp.RoleController, "publish $JS.API.INFO")}, []string{"CONTROLLER-14"}},
+		"that pries too":          {nil, []bcp.Decision{violation(bcp.RoleController, "publish", "streams")}, []string{"CONTROLLER-14"}},
 		"that is not waited for": {nil, []bcp.Decision{
 			{Kind: bcp.KindPush, Controller: candidate, Reader: other, Verdict: bcp.Accept, Delivery: "d1", Time: 1, Release: 2},
 		}, nil},

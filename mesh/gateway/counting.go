@@ -50,20 +50,28 @@ func (g *Gateway) countingDue() (time.Time, bool) {
 }
 
 // nextCounted decides about what was counted, once a second.
-func (g *Gateway) nextCounted() (bcp.Decision, bool) {
+func (g *Gateway) nextCounted() (outcome, bool) {
 	if at, ok := g.countingDue(); !ok || g.clock().Before(at) {
-		return bcp.Decision{}, false
+		return outcome{}, false
 	}
 	for c, n := range g.counts {
 		if _, taken := g.counting[c]; !taken {
 			g.counting[c] = g.state.Last() + 1
-			if s, err := subjects.Parse(c.subject); c.kind == bcp.KindRefusals && err == nil {
-				return g.state.DecideLimited(g.moment(), s.Reader, s.Controller, s.Subscription, n), true
-			}
-			return g.state.DecideEvent(g.moment(), c.kind, c.agent.Agent, c.agent.Role, c.subject, n), true
+			return g.decideCounted(c, n), true
 		}
 	}
-	return bcp.Decision{}, false
+	return outcome{}, false
+}
+
+func (g *Gateway) decideCounted(c counted, n int) outcome {
+	if c.kind == bcp.KindViolation {
+		denied := []byte(c.subject)
+		return outcome{in: &input{body: denied}, decision: g.state.DecideViolation(g.moment(), c.agent.Agent, c.agent.Role, c.act, subjects.Family(c.subject), denied, n)}
+	}
+	if s, err := subjects.Parse(c.subject); c.kind == bcp.KindRefusals && err == nil {
+		return unasked(g.state.DecideLimited(g.moment(), s.Reader, s.Controller, s.Subscription, n))
+	}
+	return unasked(g.state.DecideEvent(g.moment(), c.kind, c.agent.Agent, c.agent.Role, n))
 }
 
 // countsRecorded forgets what this batch's decisions up to the last one say that is

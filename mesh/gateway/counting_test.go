@@ -17,13 +17,13 @@ func TestCountsOutliveAFailedRecord(t *testing.T) {
 	g := b.start(t)
 	main := b.agent(t, "main")
 	g.wait(t, 1, of(bcp.KindConnect))
-	g.Denied("mailer", bcp.RoleReader, "publish a", 2)
+	g.Denied("mailer", bcp.RoleReader, "publish", "a", 2)
 	b.full(t, jetstream.CommitStream, true)
-	g.Denied("mailer", bcp.RoleReader, "publish a", 3)
+	g.Denied("mailer", bcp.RoleReader, "publish", "a", 3)
 	if r := main.Ask(t, "mailer", askUrgent); r.Text("error") != "unavailable" {
 		t.Error(r.JSON)
 	}
-	g.Denied("mailer", bcp.RoleReader, "publish a", 7)
+	g.Denied("mailer", bcp.RoleReader, "publish", "a", 7)
 	if r := main.Ask(t, "mailer", askUrgent); r.Text("error") != "unavailable" {
 		t.Error(r.JSON)
 	}
@@ -31,14 +31,14 @@ func TestCountsOutliveAFailedRecord(t *testing.T) {
 	for main.Ask(t, "mailer", askUrgent).Fields["query_id"] == nil {
 	}
 	// What comes behind all others tells that they are recorded.
-	g.Denied("mailer", bcp.RoleReader, "publish b", 1)
-	g.wait(t, 1, func(d *bcp.Decision) bool { return d.Kind == bcp.KindViolation && d.Subject == "publish b" })
+	g.Denied("mailer", bcp.RoleReader, "subscribe", "b", 1)
+	g.wait(t, 1, func(d *bcp.Decision) bool { return d.Kind == bcp.KindViolation && d.Event == "subscribe" })
 	main.Accepted(t, "mailer", askUrgent)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	told := 0
 	for _, d := range g.decisions {
-		if d.Kind == bcp.KindViolation && d.Subject == "publish a" {
+		if d.Kind == bcp.KindViolation && d.Event == "publish" {
 			told += d.Count
 		}
 	}

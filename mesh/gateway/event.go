@@ -21,6 +21,7 @@ const (
 type event struct {
 	kind    bcp.DecisionKind
 	agent   agentRole
+	act     string // of a violation: what the server denied
 	subject string // of a violation, escaped
 	count   int
 	process string // of a process: what became of it
@@ -62,10 +63,10 @@ type Change struct {
 // Recorded.
 func (g *Gateway) Credential(c Change) { g.tell(event{kind: bcp.KindCredential, change: &c}) }
 
-// Denied tells it that the server refused an agent a subject, count times. The
-// subject is escaped and truncated already.
-func (g *Gateway) Denied(agent bcp.AgentName, role bcp.Role, subject string, count int) {
-	g.tell(event{kind: bcp.KindViolation, agent: agentRole{agent, role}, subject: subject, count: count})
+// Denied tells it that the server refused an agent an act (a word of package server)
+// on a subject, count times. The subject is escaped and truncated already.
+func (g *Gateway) Denied(agent bcp.AgentName, role bcp.Role, act, subject string, count int) {
+	g.tell(event{kind: bcp.KindViolation, agent: agentRole{agent, role}, act: act, subject: subject, count: count})
 }
 
 // Process tells it what became of an agent's command: one of the events of
@@ -102,7 +103,7 @@ func (g *Gateway) onlyCounted(e *event) bool {
 
 // countEvent counts what gets no record of its own.
 func (g *Gateway) countEvent(e *event) {
-	g.count(counted{kind: e.kind, agent: e.agent, subject: e.subject}, e.count)
+	g.count(counted{kind: e.kind, agent: e.agent, act: e.act, subject: e.subject}, e.count)
 	if e.kind == bcp.KindConnect || e.kind == bcp.KindDisconnect {
 		g.noteConnection(&bcp.Decision{Kind: e.kind, Agent: e.agent.Agent, Role: e.agent.Role})
 	}

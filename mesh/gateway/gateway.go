@@ -175,7 +175,8 @@ type agentRole struct {
 type counted struct {
 	kind    bcp.DecisionKind
 	agent   agentRole
-	subject string
+	act     string // of a violation: what the server denied
+	subject string // that an agent was denied, or pushes to too often
 }
 
 // Start replays the journal and begins to serve. The streams exist already. Where

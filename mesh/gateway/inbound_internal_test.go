@@ -223,7 +223,7 @@ func TestCountedIsDueUntilItIsRecorded(t *testing.T) {
 		if wait := g.untilDue(); wait != 0 {
 			t.Errorf("waits %v for what is due", wait)
 		}
-		if d, ok := g.nextCounted(); !ok || d.Count != 1 {
+		if d, ok := g.nextCounted(); !ok || d.decision.Count != 1 {
 			t.Errorf("decided %v, %+v", ok, d)
 		}
 		g.countsRecorded(1)

@@ -54,13 +54,13 @@ func (g *Gateway) step(ctx context.Context, batch []*input) error {
 			return err
 		}
 	}
-	for _, decide := range []func() (bcp.Decision, bool){g.nextCounted, g.nextDue} {
+	for _, decide := range []func() (outcome, bool){g.nextCounted, g.nextDue} {
 		for len(outcomes) < 2*maxBatch {
-			decision, ok := decide()
+			decided, ok := decide()
 			if !ok {
 				break
 			}
-			outcomes = append(outcomes, unasked(decision))
+			outcomes = append(outcomes, decided)
 			if err := g.apply(ctx, &outcomes[len(outcomes)-1]); err != nil {
 				return err
 			}
@@ -141,7 +141,10 @@ func (g *Gateway) decide(in *input) (bcp.Decision, bool) {
 }
 
 // nextDue decides what time alone decides.
-func (g *Gateway) nextDue() (bcp.Decision, bool) { return g.state.DecideDue(g.moment()) }
+func (g *Gateway) nextDue() (outcome, bool) {
+	decision, ok := g.state.DecideDue(g.moment())
+	return unasked(decision), ok
+}
 
 // apply seals what a decision says, with the message that it is about, and
 // advances the state by it: it is about to be recorded.

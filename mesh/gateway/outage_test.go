@@ -32,7 +32,7 @@ func TestNothingIsLostInALongOutage(t *testing.T) {
 	go func() {
 		for range told {
 			telling.Add(1)
-			g.Denied("mailer", bcp.RoleReader, "publish a", 1)
+			g.Denied("mailer", bcp.RoleReader, "publish", "a", 1)
 		}
 		next := bcp.Config{Mesh: b.definition, Constraints: constraint.Compile, Version: "test", Definitions: bcp.Digest{1}}
 		ctx, cancel := context.WithTimeout(context.Background(), meshtest.Patience)
@@ -54,14 +54,14 @@ func TestNothingIsLostInALongOutage(t *testing.T) {
 		t.Error("the reload waits for ever")
 	}
 	// What comes behind all others tells that they are recorded.
-	g.Denied("mailer", bcp.RoleReader, "publish b", 1)
-	g.wait(t, 1, func(d *bcp.Decision) bool { return d.Kind == bcp.KindViolation && d.Subject == "publish b" })
+	g.Denied("mailer", bcp.RoleReader, "subscribe", "b", 1)
+	g.wait(t, 1, func(d *bcp.Decision) bool { return d.Kind == bcp.KindViolation && d.Event == "subscribe" })
 	main.Accepted(t, "mailer", askUrgent)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	recorded := 0
 	for _, d := range g.decisions {
-		if d.Kind == bcp.KindViolation && d.Subject == "publish a" {
+		if d.Kind == bcp.KindViolation && d.Event == "publish" {
 			recorded += d.Count
 		}
 	}

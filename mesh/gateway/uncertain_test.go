@@ -64,7 +64,7 @@ func TestStoredEventsAreRecordedOnce(t *testing.T) {
 				func() { main = b.agent(t, "main") },
 				func() { g.Process("mailer", bcp.ProcessEnded, "exit status 1") },
 				func() { g.Alert(bcp.AlertDiskLow) },
-				func() { g.Denied("mailer", bcp.RoleReader, "publish a", 3) },
+				func() { g.Denied("mailer", bcp.RoleReader, "publish", "a", 3) },
 				func() {
 					g.Credential(gateway.Change{Act: bcp.CredentialRevoked, Agent: "mailer", Key: "U", Recorded: func() { recorded.Add(1) }})
 				},

@@ -14,8 +14,9 @@ const (
 	// maxDenials bounds the refusals that wait to be told apart, and the
 	// parties that are counted at a time.
 	maxDenials = 1024
-	// maxSubject bounds the subject in a Denial, in bytes.
-	maxSubject = 128
+	// maxSubject bounds the subject in a Denial, in bytes: sealed, all of them are
+	// of one size.
+	maxSubject = 120
 )
 
 // Operation is what was refused. The zero value is unknown: more was refused
@@ -52,8 +53,8 @@ type Denial struct {
 	UserKey  string
 	ClientID uint64 // one of the connections
 	Host     string // where that connection comes from; empty inside this process
-	// Subject is one of the refused: printable ASCII, escaped, at most 128
-	// bytes. The client chose it: it belongs in the audit, not in a log.
+	// Subject is one of the refused: printable ASCII, escaped, at most 120
+	// bytes. The client chose it: it is for the journal, sealed, and not for a log.
 	Subject string
 	Count   int // how many were refused
 }

@@ -318,7 +318,7 @@ func TestDecisionsMakeNoSeries(t *testing.T) {
 						Subscription: bcp.SubscriptionID(text), Delivery: bcp.DeliveryID(text), Item: bcp.ItemID(text), Category: bcp.Category(id % 5),
 						Private: bcp.Private{Client: bcp.ClientID(text)}, Code: bcp.Code(text), Field: text, Outcome: bcp.Code(text), Anomalies: []string{text},
 						Nominal: -1, Capacity: -1, Escalation: id%2 == 0, Event: text, Target: bcp.AgentName(text), Note: text,
-						Notice: bcp.DeliveryID(text), Count: -id, Subject: text, Versions: text,
+						Notice: bcp.DeliveryID(text), Count: -id, Family: text, Versions: text,
 					}
 					metrics.Observe(&d)
 				}

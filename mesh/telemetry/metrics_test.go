@@ -29,7 +29,7 @@ func TestObserve(t *testing.T) {
 		{Kind: bcp.KindRefusals, Agent: "mailer", Count: 1200},
 		{Kind: bcp.KindRefusals, Agent: "mailer", Controller: "main", Reader: "mailer", Subscription: "alerts", Check: bcp.CheckRate, Code: bcp.RateLimited, Count: 5},
 		{Kind: bcp.KindBatch, Controller: "main", Reader: "mailer", Subscription: "alerts", Delivery: "d0", Count: 3, Prepaid: true, Nominal: 3 * bcp.Bit},
-		{Kind: bcp.KindViolation, Agent: "mailer", Count: 7, Code: bcp.NotPermitted, Subject: "x"},
+		{Kind: bcp.KindViolation, Agent: "mailer", Count: 7, Code: bcp.NotPermitted, Event: "publish"},
 		{Kind: bcp.KindViolation, Agent: "nobody", Count: 1, Code: bcp.NotPermitted},
 		{Kind: bcp.KindReload, Agent: bcp.Operator},
 		{Kind: bcp.KindTaint, Agent: bcp.Operator, Verdict: bcp.Reject, Code: bcp.Malformed},

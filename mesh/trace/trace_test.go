@@ -298,7 +298,7 @@ func TestWhatAgentsWroteIsInNoFact(t *testing.T) {
 	for i := range decisions {
 		d := &decisions[i]
 		d.Private = bcp.Private{Client: "kanarienvogel", Payload: []byte("kanarienvogel"), Spec: []byte("kanarienvogel"), RawBytes: 77}
-		d.Field, d.Justification, d.Note, d.Subject, d.Key = "kanarienvogel", "kanarienvogel", "kanarienvogel", "kanarienvogel", "kanarienvogel"
+		d.Field, d.Justification, d.Note, d.Family, d.Key = "kanarienvogel", "kanarienvogel", "kanarienvogel", "kanarienvogel", "kanarienvogel"
 		d.RawCommitment, d.PayloadCommitment, d.Sealed, d.SealedRaw = bcp.Digest{7}, bcp.Digest{7}, []byte("x"), []byte("x")
 		if d.Kind != bcp.KindApproval {
 			d.Event = "kanarienvogel"
