@@ -143,7 +143,10 @@ func (g *Gateway) decide(in *input) (bcp.Decision, bool) {
 // nextDue decides what time alone decides.
 func (g *Gateway) nextDue() (outcome, bool) {
 	decision, ok := g.state.DecideDue(g.moment())
-	return unasked(decision), ok
+	if !ok {
+		return outcome{}, false
+	}
+	return unasked(decision), true
 }
 
 // apply seals what a decision says, with the message that it is about, and
