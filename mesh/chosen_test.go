@@ -115,7 +115,7 @@ func TestWhatAgentsChooseIsKeptAsSECURITYSays(t *testing.T) {
 	files := with(pair(100000, "max_retries: 20"), "mesh.yaml", "approvers: [ann]\nmax_refusals: 100/m\n")
 	files["noisy.md"] = agentFile("noisy", "", reads("main"))
 	word, chosen := canaries()
-	files["script.md"] = agentFile("script", fmt.Sprintf("command: [sh, -c, \"echo %s; exec sleep 600\"]\n", word("output of commands")), reads("main"))
+	files["script.md"] = agentFile("script", fmt.Sprintf("command: [sh, -c, \"echo %s; exec sleep 600\"]\nsandbox: none\n", word("output of commands")), reads("main"))
 	files["main.md"] = agentFile("main", "", controls("mailer", 100000, "max_retries: 20\n"+alerts), controls("noisy", 1000, alerts), controls("script", 1000, alerts))
 	folder := t.TempDir()
 	m := watched(t, files, func(config *mesh.Config) { config.Now, config.Folder, config.Environ, config.WebSocket = c.now, folder, os.Environ(), "127.0.0.1:0" })
