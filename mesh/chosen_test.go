@@ -118,7 +118,9 @@ func TestWhatAgentsChooseIsKeptAsSECURITYSays(t *testing.T) {
 	files["script.md"] = agentFile("script", fmt.Sprintf("command: [sh, -c, \"echo %s; exec sleep 600\"]\nsandbox: none\n", word("output of commands")), reads("main"))
 	files["main.md"] = agentFile("main", "", controls("mailer", 100000, "max_retries: 20\n"+alerts), controls("noisy", 1000, alerts), controls("script", 1000, alerts))
 	folder := t.TempDir()
-	m := watched(t, files, func(config *mesh.Config) { config.Now, config.Folder, config.Environ, config.WebSocket = c.now, folder, os.Environ(), "127.0.0.1:0" })
+	m := watched(t, files, func(config *mesh.Config) {
+		config.Now, config.Folder, config.Environ, config.WebSocket = c.now, folder, os.Environ(), "127.0.0.1:0"
+	})
 
 	// How it connects.
 	name, language, version := word("client names, languages and versions"), word("client names, languages and versions"), word("client names, languages and versions")
