@@ -185,6 +185,7 @@ func edits() map[string]edit {
 		"Agent.Tools":          {kept, agents(func(a *Agent) { a.Tools = []string{"x"} })},
 		"Agent.Network":        {kept, agents(func(a *Agent) { a.Network = "x" })},
 		"Agent.Command":        {kept, agents(func(a *Agent) { a.Command = []string{"x"} })},
+		"Agent.Sandbox":        {kept, agents(func(a *Agent) { a.Sandbox = SandboxOwn })},
 		"Agent.Encoding":       {kept, agents(func(a *Agent) { a.Encoding = MessagePack })},
 		"Agent.BaseTaint":      {kept, agents(func(a *Agent) { a.BaseTaint = TaintHigh })},
 		"Agent.MaxConnections": {refused, agents(func(a *Agent) { a.MaxConnections += 3 })},
