@@ -27,7 +27,7 @@ import (
 // Config says what to run and where.
 type Config struct {
 	// Definition is the mesh as package definition loaded it. It is required. It is
-	// run as a whole: shards are a cluster's.
+	// run as a whole: shards are a cluster's. Its replicas must be 1.
 	Definition *bcp.Mesh
 	// Load, if set, loads it again, for a reload that the operator asks for. An
 	// error says what is wrong with the definitions, a line each.
@@ -131,6 +131,9 @@ func Start(ctx context.Context, config Config) (*Mesh, error) {
 	if config.Definition == nil || config.State == "" {
 		return nil, errIncomplete
 	}
+	if err := CheckReplicas(config.Definition); err != nil {
+		return nil, fmt.Errorf("start the mesh: %w", err)
+	}
 	config.Definition = config.Definition.Whole()
 	m := &Mesh{config: config}
 	m.definition.Store(config.Definition)
@@ -138,6 +141,19 @@ func Start(ctx context.Context, config Config) (*Mesh, error) {
 		return nil, errors.Join(err, m.Stop(context.WithoutCancel(ctx)))
 	}
 	return m, nil
+}
+
+// ErrReplicas says that definitions ask for several copies of each stream, which one
+// server cannot keep.
+var ErrReplicas = errors.New("one server keeps one copy of each stream")
+
+// CheckReplicas returns [ErrReplicas] for definitions that only a cluster can run. A mesh
+// of one process refuses them at a start and at a reload.
+func CheckReplicas(def *bcp.Mesh) error {
+	if def.Replicas > 1 {
+		return fmt.Errorf("%w, and replicas is %d", ErrReplicas, def.Replicas)
+	}
+	return nil
 }
 
 var errGatewayEnded = errors.New("the gateway has ended")
@@ -212,7 +228,7 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 	if m.js, err = natsjs.New(conn); err != nil {
 		return fmt.Errorf("start the mesh: %w", err)
 	}
-	if m.store == nil {
+	if m.clustered() {
 		if err := m.hearOfLeaders(conn); err != nil {
 			return err
 		}
@@ -245,7 +261,7 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 	if m.clustered() {
 		own.Bases = own.Bases.Shared(m.js)
 	}
-	own.Asking = &m.asking
+	own.Cluster, own.Asking = m.clustered(), &m.asking
 	own.Now, own.Logger, own.OnDecision = config.Now, config.Logger.Named("gateway"), config.OnDecision
 	started, credentials := make(chan struct{}), own.Credentials
 	own.Reload = func(ctx context.Context) (gateway.Reloaded, error) {
@@ -296,9 +312,9 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 	return nil
 }
 
-// clustered reports whether the streams have copies on other servers, which may be
-// without leaders for a while.
-func (m *Mesh) clustered() bool { return m.config.Definition.Replicas > 1 }
+// clustered reports whether the streams are on a cluster, however many copies they have:
+// a stream may be without a leader for a while.
+func (m *Mesh) clustered() bool { return m.server == nil }
 
 // topologyOf is what the streams of a mesh depend on.
 func topologyOf(def *bcp.Mesh) jetstream.Topology {

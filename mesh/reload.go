@@ -23,7 +23,10 @@ import (
 func (m *Mesh) Reload(ctx context.Context, next *bcp.Mesh) (gateway.Reloaded, error) {
 	m.reloading.Lock()
 	defer m.reloading.Unlock()
-	if m.server != nil {
+	if !m.clustered() {
+		if err := CheckReplicas(next); err != nil {
+			return gateway.Reloaded{}, fmt.Errorf("reload: %w", err)
+		}
 		next = next.Whole()
 	}
 	before := m.definition.Load()

@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -477,4 +480,31 @@ func TestReloadSendsNoQueryTwice(t *testing.T) {
 	mailer = reader(t, m.Mesh, "mailer")
 	mailer.Answer(t, mailer.queries.Next(t), isUrgent)
 	main.delivery(t)
+}
+
+// One server keeps one copy of each stream: definitions that ask for more are refused, at a
+// start before anything is made, and at a reload, after which those in force stay.
+//
+// covers P1.5
+func TestSeveralCopiesNeedACluster(t *testing.T) {
+	t.Parallel()
+	e := startEdited(t, pair(1000))
+	files := with(pair(1000), "mesh.yaml", "replicas: 3\n")
+	if r := e.edit(t, files); len(r.Errors) != 1 || !strings.Contains(r.Errors[0], mesh.ErrReplicas.Error()) {
+		t.Errorf("a reload answers %+v", r)
+	}
+	if n := e.Mesh.Definition.Replicas; n > 1 {
+		t.Errorf("replicas is %d", n)
+	}
+	state := filepath.Join(t.TempDir(), "state")
+	m, err := mesh.Start(t.Context(), mesh.Config{Definition: meshtest.Parse(t, files), State: state})
+	if !errors.Is(err, mesh.ErrReplicas) {
+		t.Errorf("a start: %v", err)
+	}
+	if err == nil {
+		_ = m.Stop(t.Context())
+	}
+	if _, err := os.Stat(state); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the start left something: %v", err)
+	}
 }

@@ -338,6 +338,51 @@ func TestTruncatedClusterRefuses(t *testing.T) {
 	}
 }
 
+// A gateway on a cluster asks the cluster for the base of a truncated journal, also if each
+// stream has only one copy.
+//
+// covers P1.3, P4.3, P11.2
+func TestTruncatedJournalWithOneCopyIsServed(t *testing.T) {
+	t.Parallel()
+	def := meshOf(t, pair(100))
+	def.Replicas = 1
+	c := startCluster(t, def, "one")
+	g := c.gateway(t, def, "one")
+	until(t, "a gateway that serves", g.Seats()[0].Active)
+	push := func(id bcp.ClientID) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		reader := agents.NewReader(c.connect(t, "mailer", bcp.RoleReader, 0))
+		if _, err := reader.Push(ctx, "main", "alerts", map[string]bool{"urgent": true}, agents.PushOptions{PushID: id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	push("first")
+	c.stop(t, g)
+	whole := c.backup(t, 0, "office.tar.gz")
+	cut, err := c.cut(t, def, whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.empty(t)
+	if err := c.restore(t, def, 0, cut); err != nil {
+		t.Fatal(err)
+	}
+	g = c.gateway(t, def, "one") // with an empty folder
+	push("first")                // again
+	push("second")
+	until(t, "two bits spent", func() bool {
+		var spent bcp.Bits
+		err := g.Seats()[0].Inspect(t.Context(), func(s *bcp.State) {
+			for _, p := range s.Pools() {
+				spent += p.Balance.Settled
+			}
+		})
+		return err == nil && spent == 2*bcp.Bit
+	})
+}
+
 // swapped has each pair of two shards on the other one.
 func swapped(files map[string]string) map[string]string {
 	changed := map[string]string{}

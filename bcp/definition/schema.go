@@ -108,7 +108,7 @@ var schema = []Key{
 	{Level: LevelMesh, Name: "auditors", Type: TypeNames, Min: 0, Max: 256, DefaultRule: "operator, unless an agent is called so", Rule: "P1.3, P11",
 		Doc: "People who may read audit and ledger; never agents."},
 	{Level: LevelMesh, Name: "replicas", Type: TypeInteger, Min: 1, Max: 5, Default: "1", Rule: "P1.3",
-		Doc: "Copies of every stream, for an external NATS cluster."},
+		Doc: "Copies of every stream. More than 1 needs a NATS cluster and `bcpmesh gateway`; `bcpmesh up` refuses it."},
 	{Level: LevelMesh, Name: "sync", Type: TypeDuration, Words: []string{"always"}, Min: 1, Max: hour, Default: "always", Rule: "P1.3",
 		Doc: "When the journal is written through to disk: always, or at an interval, which a power cut may lose."},
 	{Level: LevelMesh, Name: "raw_retention", Type: TypeDuration, Min: hour, Max: 10 * year, Default: "30d", Rule: "P1.3, P11.4",

@@ -34,8 +34,8 @@ would do, and what to write instead. The exit code is 1 where there are errors.
 nominal is the price that budgets count. capacity is a proven bound of what an
 answer can carry; it is far above nominal where an answer is free text.
 
-With --json the result is {ok, errors, warnings, channels, permissions}, and shards
-where there are several; advice are the warnings whose code begins with advice_.
+With --json the result is {ok, errors, warnings, channels, permissions}, with shards
+if there are several and replicas if they are above 1; advice are the warnings whose code begins with advice_.
 
 With --schema nothing is checked: the JSON Schema of mesh.yaml, or of the front
 matter of agents, is printed, so that an editor can complete and check keys. The
@@ -83,7 +83,8 @@ type checkResult struct {
 	Warnings    []definition.Problem `json:"warnings"`
 	Channels    []channelInfo        `json:"channels"`
 	Permissions permissions          `json:"permissions"`
-	Shards      int                  `json:"shards,omitzero"` // where there are several
+	Shards      int                  `json:"shards,omitzero"`   // if there are several
+	Replicas    int                  `json:"replicas,omitzero"` // if above 1: only a cluster can run it
 }
 
 // channelInfo describes one channel. Durations are in seconds; 0 and absent
@@ -146,6 +147,9 @@ func check(p *program, args []string, elsewhere bool) error {
 		result.Permissions = permissionsOf(subjects.Permissions(mesh))
 		if n := mesh.Shards(); n > 1 {
 			result.Shards = n
+		}
+		if mesh.Replicas > 1 {
+			result.Replicas = mesh.Replicas
 		}
 	}
 	if p.out.json {
@@ -221,6 +225,9 @@ func (p *program) showCheck(folder meshFolder, mesh *bcp.Mesh, result checkResul
 		p.out.printf(", %d pieces of advice", advice)
 	}
 	p.out.printf("\n")
+	if result.Replicas > 0 {
+		p.out.printf("replicas: %d needs a NATS cluster: bcpmesh gateway runs this mesh, and bcpmesh up refuses it\n", result.Replicas)
+	}
 }
 
 // talkProblem shows a problem that keeps nothing from running.

@@ -143,6 +143,10 @@ func up(ctx context.Context, p *program, args []string, o upOptions) (err error)
 	if err != nil {
 		return err
 	}
+	if err := mesh.CheckReplicas(def); err != nil {
+		return failf("%s: %s", quoted(filepath.Join(folder.dir, "mesh.yaml")), err).
+			withHint("set replicas: 1, or run bcpmesh gateway on a NATS cluster")
+	}
 	if folder.state, err = filepath.Abs(folder.state); err != nil {
 		return failf("the state folder %s: %s", quoted(folder.state), reasonOf(err))
 	}

@@ -24,14 +24,14 @@ const (
 	// cannot be written; whoever tells of more waits.
 	maxEvents = 4096
 	// recoveryWait is the pause between attempts to open the journal again, and
-	// replicatedWait where it has copies: then most attempts wait for a leader.
-	recoveryWait   = time.Second
-	replicatedWait = 100 * time.Millisecond
+	// clusterWait on a cluster: there most attempts wait for a leader.
+	recoveryWait = time.Second
+	clusterWait  = 100 * time.Millisecond
 	// startPatience is how long a start tries to take the journal.
 	startPatience = 30 * time.Second
-	// replicatedTimeout bounds the wait for what a server says about the streams
-	// where they have copies: a leader that is gone never answers.
-	replicatedTimeout = 2 * time.Second
+	// clusterTimeout bounds the wait for what a server of a cluster says about the
+	// streams: a leader that is gone never answers.
+	clusterTimeout = 2 * time.Second
 	// countingInterval is how often refusals that were only counted are
 	// recorded (PROTOCOL P4.7).
 	countingInterval = time.Second
@@ -76,6 +76,9 @@ type Config struct {
 	Now func() time.Time
 	// Shard is the number of the journal, 0 on a single machine.
 	Shard int
+	// Cluster says that the streams are on a cluster, where leaders come and go and
+	// another gateway may take over. It does not depend on how many copies they have.
+	Cluster bool
 	// Snapshots, if set, bound what a start reads of the journal. One is made when
 	// the gateway ends, and while it serves behind each SnapshotEvery decisions,
 	// but not more often than once a minute; 0 is 100,000, and another number
@@ -196,8 +199,8 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 		config.Asking = new(jetstream.Asking)
 	}
 	var options []natsjs.JetStreamOpt
-	if config.State.Mesh.Replicas > 1 {
-		options = append(options, natsjs.WithDefaultTimeout(replicatedTimeout))
+	if config.Cluster {
+		options = append(options, natsjs.WithDefaultTimeout(clusterTimeout))
 	}
 	js, err := natsjs.New(config.Conn, options...)
 	if err != nil {
@@ -273,7 +276,7 @@ func (g *Gateway) openFirst(ctx context.Context) error {
 		err := g.asking.Do(ctx, g.open)
 		unwritten := errors.Is(err, jetstream.ErrUncertain) || errors.Is(err, jetstream.ErrUnanswered) ||
 			g.replicated() && errors.Is(err, jetstream.ErrLost) ||
-			!g.replicated() && (jetstream.Unanswered(err) || errors.Is(err, natsjs.ErrStreamNotFound))
+			!g.config.Cluster && (jetstream.Unanswered(err) || errors.Is(err, natsjs.ErrStreamNotFound))
 		switch {
 		case err == nil, errors.Is(err, jetstream.ErrFull), !unwritten && first == nil, !unwritten && !errors.Is(err, context.DeadlineExceeded):
 			return err
@@ -293,8 +296,8 @@ func (g *Gateway) openFirst(ctx context.Context) error {
 
 // recoveryPause is between two attempts to open the journal.
 func (g *Gateway) recoveryPause() time.Duration {
-	if g.replicated() {
-		return replicatedWait
+	if g.config.Cluster {
+		return clusterWait
 	}
 	return recoveryWait
 }
@@ -359,7 +362,7 @@ func (g *Gateway) take(ctx context.Context, each func(*bcp.Decision)) error {
 		if g.journal.Last() == behind.Sequence { // who tells the end does not know it yet
 			select {
 			case <-ctx.Done():
-			case <-time.After(replicatedWait):
+			case <-time.After(clusterWait):
 			}
 		}
 	}
