@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -23,7 +24,8 @@ import (
 // channel and day of journal time, in UTC: one for what the state is made of, one
 // for the messages as they came. The keys are in a stream of their own. To destroy
 // one is to erase what it sealed: its bytes are overwritten, and a tombstone says
-// that this was on purpose. A key that is neither there nor destroyed is lost, and
+// that this was on purpose, or, for a raw message, the day up to which all have
+// expired (expiry.go). A key that is neither there nor destroyed is lost, and
 // nothing starts without it.
 
 var (
@@ -59,7 +61,7 @@ func keyOf(d *bcp.Decision, sealed subjects.Sealed) sealingKey {
 }
 
 func (k sealingKey) subject() string {
-	return subjects.Key(k.controller, k.reader, k.sealed, time.Unix(k.day*int64(day/time.Second), 0).UTC().Format(time.DateOnly))
+	return subjects.Key(k.controller, k.reader, k.sealed, dateOf(k.day))
 }
 
 // KeyGiver returns the sealing key that is stored on a subject.
@@ -74,13 +76,15 @@ type SealingKeys struct {
 	mu     sync.Mutex
 	stream natsjs.Stream                 // nil until it was opened
 	known  map[sealingKey]bcp.SealingKey // the zero key is a tombstone
-	// unsynced says that there may be a key that is not on the disk.
-	unsynced bool
+	// expired is the last day whose raw messages are known to have expired.
+	expired int64
+	// Sync has something to do while more keys were made than synced.
+	made, synced uint64
 }
 
 // NewSealingKeys returns the keys of a mesh.
 func NewSealingKeys(js natsjs.JetStream) *SealingKeys {
-	return &SealingKeys{js: js, known: make(map[sealingKey]bcp.SealingKey)}
+	return &SealingKeys{js: js, known: make(map[sealingKey]bcp.SealingKey), expired: neverExpired}
 }
 
 // GivenSealingKeys returns keys that somebody gives out. They open, and seal only
@@ -95,61 +99,88 @@ func GivenSealingKeys(given KeyGiver) *SealingKeys {
 // them. It may be called concurrently. The error is [subjects.ErrSubject] for
 // another subject.
 func (k *SealingKeys) Give(ctx context.Context, subject string) (bcp.GivenKey, error) {
-	s, err := subjects.Parse(subject)
-	if err != nil || s.Kind != subjects.KindKey {
+	of, err := parseSealingKey(subject)
+	if err != nil {
 		return bcp.GivenKey{}, fmt.Errorf("giving out a sealing key: %w", subjects.ErrSubject)
 	}
+	given, err := k.read(ctx, subject)
+	if err == nil && of.sealed == subjects.SealedRaw && !given.Destroyed {
+		var expired int64
+		if expired, _, err = k.readExpiry(ctx); err == nil && of.day <= expired {
+			given = bcp.GivenKey{Destroyed: true}
+		}
+	}
+	if err != nil {
+		return bcp.GivenKey{}, err
+	}
+	return given, nil
+}
+
+// read returns what is on the subject of a key.
+func (k *SealingKeys) read(ctx context.Context, subject string) (bcp.GivenKey, error) {
 	stored, err := k.stored(ctx, subject)
 	switch {
 	case errors.Is(err, natsjs.ErrMsgNotFound):
 		return bcp.GivenKey{}, nil
 	case err != nil:
 		return bcp.GivenKey{}, err
-	case string(stored) == tombstone:
+	case string(stored.Data) == tombstone:
 		return bcp.GivenKey{Destroyed: true}, nil
 	}
-	return bcp.GivenKey{Key: stored}, nil
+	return bcp.GivenKey{Key: stored.Data}, nil
 }
 
 // SyncWith has Sync write the keys to the disk by a function. It is for a store that
 // acknowledges what it has not written there yet: with the power it may lose its
 // newest records, but not the keys of those that it keeps. Call it before Seal.
-func (k *SealingKeys) SyncWith(sync func() error) { k.sync, k.unsynced = sync, true }
+func (k *SealingKeys) SyncWith(sync func() error) { k.sync, k.made = sync, 1 }
 
 // Sync writes the keys to the disk that were made since it was called last, and the
 // first time all that are there. Call it before what is sealed is stored. After an
 // error it tries again.
 func (k *SealingKeys) Sync() error {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.sync == nil || !k.unsynced {
+	made, done := k.made, k.synced == k.made
+	k.mu.Unlock()
+	if k.sync == nil || done {
 		return nil
 	}
 	if err := k.sync(); err != nil {
 		return fmt.Errorf("%w: writing the sealing keys to the disk: %w", ErrUncertain, err)
 	}
-	k.unsynced = false
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.synced = max(k.synced, made)
 	return nil
 }
 
 // Seal seals what a decision says, and the message that it is about, before it is
-// encoded. The first on a channel and day makes their keys, and waits until they
-// are stored as safely as the journal's records.
+// encoded. The first on a channel and day makes their keys, unless MakeAhead did, and
+// waits until they are stored as safely as the journal's records.
 func (k *SealingKeys) Seal(ctx context.Context, d *bcp.Decision, message []byte) error {
 	if !d.Says() {
 		return nil
 	}
+	var raw bcp.SealingKey
+	var failed error
+	var making sync.WaitGroup
+	if len(message) > 0 {
+		of := keyOf(d, subjects.SealedRaw)
+		if k.knows(of) {
+			raw, failed = k.key(ctx, of, true)
+		} else { // beside the other: each is a write to the disk
+			making.Go(func() { raw, failed = k.key(ctx, of, true) })
+		}
+	}
 	key, err := k.key(ctx, keyOf(d, subjects.SealedPayload), true)
-	if err == nil {
-		err = d.Seal(key)
-	}
-	if err != nil || len(message) == 0 {
+	making.Wait()
+	if err = cmp.Or(err, failed); err != nil {
 		return err
 	}
-	if key, err = k.key(ctx, keyOf(d, subjects.SealedRaw), true); err != nil {
+	if err := d.Seal(key); err != nil || len(message) == 0 {
 		return err
 	}
-	return d.SealRaw(key, message)
+	return d.SealRaw(raw, message)
 }
 
 // Decode reads a decision of the journal and opens what it says. Where that was
@@ -202,6 +233,9 @@ func lost(d *bcp.Decision, err error) error {
 func (k *SealingKeys) key(ctx context.Context, of sealingKey, toSeal bool) (bcp.SealingKey, error) {
 	k.mu.Lock()
 	key, known := k.known[of]
+	if !toSeal && k.hasExpired(of) {
+		key, known = bcp.SealingKey{}, true
+	}
 	k.mu.Unlock()
 	if !known {
 		ctx, cancel := context.WithTimeout(ctx, appendTimeout)
@@ -209,6 +243,7 @@ func (k *SealingKeys) key(ctx context.Context, of sealingKey, toSeal bool) (bcp.
 		var err error
 		if toSeal && k.js != nil {
 			key, err = k.create(ctx, of) // most often there is none, and whoever seals waits
+			k.unsynced()                 // also after an error, and if it is there: MakeAhead may just have made it
 		} else {
 			key, err = k.load(ctx, of)
 		}
@@ -223,10 +258,18 @@ func (k *SealingKeys) key(ctx context.Context, of sealingKey, toSeal bool) (bcp.
 	return key, nil
 }
 
-func (k *SealingKeys) made() {
+// unsynced says that there may be a key from now on that is not on the disk.
+func (k *SealingKeys) unsynced() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.unsynced = true
+	k.made++
+}
+
+func (k *SealingKeys) knows(of sealingKey) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, known := k.known[of]
+	return known
 }
 
 // note keeps a key, unless it was destroyed while it was read.
@@ -272,15 +315,20 @@ func (k *SealingKeys) load(ctx context.Context, of sealingKey) (bcp.SealingKey, 
 	case k.js != nil:
 		stored, err = k.Give(ctx, of.subject())
 	}
+	return givenKey(stored, err)
+}
+
+// givenKey returns a key that was given, the zero one where it was destroyed.
+func givenKey(given bcp.GivenKey, err error) (bcp.SealingKey, error) {
 	switch {
 	case err != nil:
 		return bcp.SealingKey{}, err
-	case stored.Destroyed:
+	case given.Destroyed:
 		return bcp.SealingKey{}, nil
-	case len(stored.Key) == 0:
+	case len(given.Key) == 0:
 		return bcp.SealingKey{}, fmt.Errorf("%w: there is none", ErrKeyLost)
 	}
-	return parseKey(stored.Key)
+	return parseKey(given.Key)
 }
 
 // keyPatience is how long a key is waited for until it is asked for again, each time
@@ -288,18 +336,18 @@ func (k *SealingKeys) load(ctx context.Context, of sealingKey) (bcp.SealingKey, 
 const keyPatience = 500 * time.Millisecond
 
 // stored returns what is on a subject.
-func (k *SealingKeys) stored(ctx context.Context, subject string) ([]byte, error) {
+func (k *SealingKeys) stored(ctx context.Context, subject string) (*natsjs.RawStreamMsg, error) {
 	for patience := keyPatience; ; patience *= 2 {
 		attempt, cancel := context.WithTimeout(ctx, patience)
-		data, err := k.ask(attempt, subject)
+		message, err := k.ask(attempt, subject)
 		cancel()
 		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
-			return data, err
+			return message, err
 		}
 	}
 }
 
-func (k *SealingKeys) ask(ctx context.Context, subject string) ([]byte, error) {
+func (k *SealingKeys) ask(ctx context.Context, subject string) (*natsjs.RawStreamMsg, error) {
 	stream, err := k.open(ctx)
 	if err != nil {
 		return nil, err
@@ -308,7 +356,7 @@ func (k *SealingKeys) ask(ctx context.Context, subject string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading a sealing key: %w", err)
 	}
-	return msg.Data, nil
+	return msg, nil
 }
 
 // open returns the stream, which is asked for once.
@@ -344,9 +392,8 @@ func (k *SealingKeys) create(ctx context.Context, of sealingKey) (bcp.SealingKey
 	_, err := k.js.PublishMsg(ctx, &nats.Msg{Subject: of.subject(), Data: secret[:]},
 		natsjs.WithExpectLastSequencePerSubject(0), natsjs.WithRetryAttempts(0))
 	if wrongSequence(err) {
-		return k.load(ctx, of)
+		return givenKey(k.read(ctx, of.subject()))
 	}
-	k.made() // also where nobody knows
 	if err != nil {
 		return bcp.SealingKey{}, fmt.Errorf("%w: making a sealing key: %w", ErrUncertain, err)
 	}
@@ -362,20 +409,14 @@ func wrongSequence(err error) bool {
 // Destroy destroys the keys of a channel, or of the decisions without one, for all
 // days that ended by a time, and returns how many there were. After an error call
 // it again: what is destroyed stays so.
-func (k *SealingKeys) Destroy(ctx context.Context, channel bcp.ChannelKey, sealed subjects.Sealed, before time.Time) (int, error) {
-	return k.destroy(ctx, subjects.KeysOf(channel.Controller, channel.Reader, sealed), before)
-}
-
-// ExpireRaw destroys the keys of raw messages of all days that ended a retention
-// ago, to the nanosecond, and returns how many there were. So a message can be
-// opened for that long at least, and for a day more at most.
-func (k *SealingKeys) ExpireRaw(ctx context.Context, now time.Time, retention time.Duration) (int, error) {
-	return k.destroy(ctx, subjects.AllKeys(subjects.SealedRaw), now.Add(-retention))
-}
-
-func (k *SealingKeys) destroy(ctx context.Context, pattern string, before time.Time) (destroyed int, err error) {
+func (k *SealingKeys) Destroy(ctx context.Context, channel bcp.ChannelKey, sealed subjects.Sealed, before time.Time) (destroyed int, err error) {
+	pattern := subjects.KeysOf(channel.Controller, channel.Reader, sealed)
 	if pattern == "" {
 		return 0, fmt.Errorf("destroying sealing keys: %w", subjects.ErrSubject)
+	}
+	expired, _, err := k.readExpiry(ctx)
+	if err != nil {
+		return 0, err
 	}
 	stream, err := k.open(ctx)
 	if err != nil {
@@ -386,19 +427,14 @@ func (k *SealingKeys) destroy(ctx context.Context, pattern string, before time.T
 		return 0, fmt.Errorf("reading the sealing keys: %w", err)
 	}
 	for subject, messages := range info.State.Subjects {
-		s, err := subjects.Parse(subject)
-		if err != nil {
-			return destroyed, err
-		}
-		begin, err := time.Parse(time.DateOnly, s.Day)
-		if err != nil {
-			return destroyed, err
-		}
-		if begin.Add(day).After(before) {
+		of, err := parseSealingKey(subject)
+		if errors.Is(err, errExpiry) {
 			continue
 		}
-		of := sealingKey{s.Controller, s.Reader, s.Sealed, begin.Unix() / int64(day/time.Second)}
-		if messages == 1 && k.destroyed(of) {
+		if err != nil {
+			return destroyed, err
+		}
+		if of.day >= dayOf(before) || sealed == subjects.SealedRaw && of.day <= expired || messages == 1 && k.destroyed(of) {
 			continue
 		}
 		did, err := k.destroyOne(ctx, stream, subject)
@@ -481,11 +517,14 @@ func parseKeys(content []byte) (keys []StoredKey, err error) {
 		return nil, fmt.Errorf("%w: its sealing keys: %w", ErrBackup, err)
 	}
 	for _, key := range keys {
-		s, err := subjects.Parse(key.Subject)
-		if err == nil && string(key.Key) != tombstone {
+		_, err := parseSealingKey(key.Subject)
+		switch {
+		case errors.Is(err, errExpiry):
+			_, err = parseDate(string(key.Key))
+		case err == nil && string(key.Key) != tombstone:
 			_, err = parseKey(key.Key)
 		}
-		if err != nil || s.Kind != subjects.KindKey {
+		if err != nil {
 			return nil, fmt.Errorf("%w: its sealing keys", ErrBackup)
 		}
 	}

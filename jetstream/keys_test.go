@@ -131,6 +131,55 @@ func TestKeysAreSynced(t *testing.T) {
 	sync(next, 0, nil)
 }
 
+// Tomorrow's keys are made ahead for whatever spoke today, and for nothing else, and are
+// on the disk before they seal: the first message of the day asks nobody.
+//
+// covers P4.5, P11.5
+func TestKeysAreMadeAhead(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	js := connect(t, server.ClientURL())
+	create(t, js)
+	own := connect(t, server.ClientURL())
+	keys := jetstream.NewSealingKeys(own)
+	var synced int
+	failing := errors.New("broken")
+	keys.SyncWith(func() error { synced++; return failing })
+	spoken(t, keys, bcp.ChannelKey{Controller: "main", Reader: "other"}, noon.Add(-24*time.Hour))
+	spoken(t, keys, channel, noon)
+	spoken(t, keys, bcp.ChannelKey{}, noon)
+
+	if n, err := keys.MakeAhead(within(t), noon); n != 0 || !errors.Is(err, failing) || synced != 1 {
+		t.Errorf("made %d, synced %d times: %v", n, synced, err)
+	}
+	next := noon.Add(24 * time.Hour)
+	spoken(t, keys, channel, next) // comes between, and does not trust what is not on the disk
+	if err := keys.Sync(); !errors.Is(err, failing) || synced != 2 {
+		t.Errorf("synced %d times: %v", synced, err)
+	}
+	failing = nil
+	if n, err := keys.MakeAhead(within(t), noon); n != 2 || err != nil || synced != 3 {
+		t.Errorf("made %d, synced %d times: %v", n, synced, err)
+	}
+	if n, err := keys.MakeAhead(within(t), noon); n != 0 || err != nil || synced != 3 {
+		t.Errorf("made %d again, synced %d times: %v", n, synced, err)
+	}
+	want := 1 + 2 + 4 + 4 // the makers', yesterday's, today's, tomorrow's
+	if made := meshtest.ReadKeys(t, js); len(made) != want {
+		t.Errorf("%d keys, want %d", len(made), want)
+	}
+	own.Conn().Close()
+	for _, key := range []bcp.ChannelKey{channel, {}} {
+		record := spoken(t, keys, key, next)
+		if said, raw := opened(t, jetstream.NewSealingKeys(js), record); said != "open" || raw != "open" {
+			t.Errorf("%s, %s", said, raw)
+		}
+	}
+	if err := keys.Sync(); err != nil || synced != 3 {
+		t.Errorf("synced %d times: %v", synced, err)
+	}
+}
+
 // What is destroyed is told apart from what is lost, and nothing else is touched.
 //
 // covers P11.4, P11.5
@@ -222,32 +271,118 @@ func TestHalfDestroyedKey(t *testing.T) {
 	}
 }
 
-// Raw messages are there for the retention behind their day, and not a nanosecond
-// longer once somebody looks; what was made of them stays.
+// Raw messages can be opened for the retention after the end of their day, and not a
+// nanosecond longer once somebody looks; what was made of them stays. Their keys open
+// nothing from that moment on, also before they are overwritten, and also for whoever has
+// read them before; afterwards no byte of them is left.
 //
 // covers P11.4
 func TestExpireRaw(t *testing.T) {
 	t.Parallel()
 	js := streams(t)
-	keys := jetstream.NewSealingKeys(js)
+	keys, other := jetstream.NewSealingKeys(js), jetstream.NewSealingKeys(js)
 	record, next := spoken(t, keys, channel, noon), spoken(t, keys, bcp.ChannelKey{}, noon.Add(24*time.Hour))
+	made := meshtest.ReadKeys(t, js)
 	const retention = 36 * time.Hour
 	over := time.Date(2026, 3, 21, 0, 0, 0, 0, time.UTC).Add(retention)
 	for _, c := range []struct {
 		at        time.Time
 		expired   int
 		raw, next string
-	}{{over.Add(-1), 0, "open", "open"}, {over, 1, "erased", "open"}, {over.Add(24*time.Hour - 1), 0, "erased", "open"}, {over.Add(24 * time.Hour), 1, "erased", "erased"}} {
-		if n, err := keys.ExpireRaw(within(t), c.at, retention); err != nil || n != c.expired {
-			t.Errorf("at %s: %d, %v", c.at, n, err)
-		}
-		for _, r := range []struct {
-			record []byte
-			raw    string
-		}{{record, c.raw}, {next, c.next}} {
-			if said, raw := opened(t, keys, r.record); said != "open" || raw != r.raw {
-				t.Errorf("at %s: %s, %s", c.at, said, raw)
+	}{{over.Add(-1), 0, "open", "open"}, {over, 1, "erased", "open"}, {over.Add(24*time.Hour - 1), 0, "erased", "open"}, {over.Add(24 * time.Hour), 1, "erased", "erased"},
+		{over, 0, "erased", "erased"}} { // the clock goes back
+		look := func(when string) {
+			t.Helper()
+			for _, k := range []*jetstream.SealingKeys{keys, jetstream.NewSealingKeys(js)} {
+				for _, r := range []struct {
+					record []byte
+					raw    string
+				}{{record, c.raw}, {next, c.next}} {
+					if said, raw := opened(t, k, r.record); said != "open" || raw != r.raw {
+						t.Errorf("at %s, %s: %s, %s", c.at, when, said, raw)
+					}
+				}
 			}
+		}
+		if err := keys.ExpireRaw(within(t), c.at, retention); err != nil {
+			t.Fatal(err)
+		}
+		look("before the keys are overwritten")
+		for _, expired := range []int{c.expired, 0} { // by another gateway
+			if n, err := other.OverwriteExpired(within(t)); err != nil || n != expired {
+				t.Errorf("at %s: %d keys overwritten, %v", c.at, n, err)
+			}
+		}
+		look("after it")
+	}
+	left := meshtest.ReadStream(t, js, jetstream.KeyStream)
+	if len(left) != 4 { // the makers', two for what was said, and the expiry
+		t.Errorf("%d messages are left", len(left))
+	}
+	for _, m := range left {
+		if s, err := subjects.Parse(m.Subject); err != nil || s.Sealed == subjects.SealedRaw && bytes.Equal(m.Data, made[m.Subject]) {
+			t.Errorf("%s is left", m.Subject)
+		}
+	}
+	if given, err := keys.Give(within(t), subjects.Expiry(subjects.SealedRaw)); !errors.Is(err, subjects.ErrSubject) {
+		t.Errorf("the expiry is given out as a key: %v, %v", given, err)
+	}
+	// Lost is what has not expired and is not there.
+	third := spoken(t, keys, channel, noon.Add(72*time.Hour))
+	stream, err := js.Stream(t.Context(), jetstream.KeyStream)
+	if err == nil {
+		err = stream.Purge(t.Context(), natsjs.WithPurgeSubject(subjects.Key("main", "mailer", subjects.SealedRaw, "2026-03-23")))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said, raw := opened(t, jetstream.NewSealingKeys(js), third); said != "open" || raw != "lost" {
+		t.Errorf("%s, %s", said, raw)
+	}
+}
+
+// A backup knows what has expired: of such a day nothing is lost.
+//
+// covers P11.4, P11.5
+func TestExpiryIsInABackup(t *testing.T) {
+	t.Parallel()
+	js := streams(t)
+	keys := jetstream.NewSealingKeys(js)
+	record, next := spoken(t, keys, channel, noon), spoken(t, keys, channel, noon.Add(24*time.Hour))
+	if err := keys.ExpireRaw(within(t), noon.Add(36*time.Hour), 24*time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	var stored []jetstream.StoredKey
+	for subject, key := range meshtest.ReadKeys(t, js) {
+		if s, err := subjects.Parse(subject); err != nil || s.Sealed == subjects.SealedRaw && s.Day == "2026-03-20" {
+			continue // as if it had been overwritten already
+		}
+		stored = append(stored, jetstream.StoredKey{Subject: subject, Key: key})
+	}
+	there := streams(t)
+	stream, err := there.Stream(t.Context(), jetstream.KeyStream)
+	if err == nil {
+		err = errors.Join(stream.Purge(t.Context()), jetstream.RestoreKeys(within(t), there, stored), jetstream.RestoreKeys(within(t), there, stored))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone, err := jetstream.SealingKeysOf(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, k := range map[string]*jetstream.SealingKeys{"alone": alone, "restored": jetstream.NewSealingKeys(there)} {
+		if said, raw := opened(t, k, record); said != "open" || raw != "erased" {
+			t.Errorf("%s: %s, %s", name, said, raw)
+		}
+		if said, raw := opened(t, k, next); said != "open" || raw != "open" {
+			t.Errorf("%s: the next day is %s, %s", name, said, raw)
+		}
+	}
+	for _, bad := range []string{"", "destroyed", "2026-3-20", "2026-02-29"} {
+		damaged := []jetstream.StoredKey{{Subject: subjects.Expiry(subjects.SealedRaw), Key: []byte(bad)}}
+		if _, err := jetstream.SealingKeysOf(damaged); !errors.Is(err, jetstream.ErrBackup) {
+			t.Errorf("%q: %v", bad, err)
 		}
 	}
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // Recorded reads a decision of the journal, opens it, and opens the message that
@@ -31,11 +29,12 @@ func (k *SealingKeys) Recorded(ctx context.Context, record []byte) (bcp.Recorded
 func SealingKeysOf(stored []StoredKey) (*SealingKeys, error) {
 	k := NewSealingKeys(nil)
 	for _, one := range stored {
-		s, err := subjects.Parse(one.Subject)
-		if err != nil {
-			return nil, fmt.Errorf("%w: its sealing keys", ErrBackup)
+		of, err := parseSealingKey(one.Subject)
+		if errors.Is(err, errExpiry) {
+			if k.expired, err = parseDate(string(one.Key)); err == nil {
+				continue
+			}
 		}
-		begin, err := time.Parse(time.DateOnly, s.Day)
 		if err != nil {
 			return nil, fmt.Errorf("%w: its sealing keys", ErrBackup)
 		}
@@ -45,7 +44,7 @@ func SealingKeysOf(stored []StoredKey) (*SealingKeys, error) {
 				return nil, err
 			}
 		}
-		k.known[sealingKey{s.Controller, s.Reader, s.Sealed, begin.Unix() / int64(day/time.Second)}] = key
+		k.known[of] = key
 	}
 	return k, nil
 }

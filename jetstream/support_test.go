@@ -32,7 +32,7 @@ func streams(t *testing.T) natsjs.JetStream {
 }
 
 // startServer runs one that lets as much wait for a client as a mesh's.
-func startServer(t *testing.T) *natsserver.Server {
+func startServer(t testing.TB) *natsserver.Server {
 	t.Helper()
 	s, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(),
 		NoSigs: true, NoLog: true, MaxPending: 16 << 20})
@@ -61,7 +61,7 @@ func connect(t *testing.T, url string, options ...nats.Option) natsjs.JetStream 
 	return js
 }
 
-func create(t *testing.T, js natsjs.JetStream) {
+func create(t testing.TB, js natsjs.JetStream) {
 	t.Helper()
 	if err := jetstream.Create(t.Context(), js, jetstream.Topology{Replicas: 1}); err != nil {
 		t.Fatal(err)

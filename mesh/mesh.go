@@ -385,7 +385,7 @@ const expireInterval = time.Hour
 
 // expireRaw makes raw messages unreadable that are older than raw_retention, before
 // anybody is served and every hour. On a cluster another gateway did so an hour ago,
-// and nobody waits for it.
+// and nobody waits for it. Their keys are overwritten meanwhile.
 func (m *Mesh) expireRaw(log hclog.Logger) {
 	now := m.config.Now
 	if now == nil {
@@ -393,13 +393,23 @@ func (m *Mesh) expireRaw(log hclog.Logger) {
 	}
 	keys := jetstream.NewSealingKeys(m.js)
 	expire := func(ctx context.Context) {
-		if n, err := keys.ExpireRaw(ctx, now(), m.Definition().RawRetention); err != nil && ctx.Err() == nil {
+		if err := keys.ExpireRaw(ctx, now(), m.Definition().RawRetention); err != nil && ctx.Err() == nil {
 			log.Warn("expiring raw messages", "error", err)
-		} else if n > 0 {
-			log.Info("raw messages expired", "keys", n)
 		}
 	}
-	m.fromNow(expireInterval, expire)
+	if !m.clustered() {
+		expire(context.Background())
+	}
+	m.meanwhile(func(ctx context.Context) {
+		for more := true; more; more = sleep(ctx, expireInterval) {
+			expire(ctx)
+			if n, err := keys.OverwriteExpired(ctx); err != nil && ctx.Err() == nil {
+				log.Warn("overwriting the keys of raw messages", "error", err)
+			} else if n > 0 {
+				log.Info("raw messages expired", "keys", n)
+			}
+		}
+	})
 }
 
 // fromNow has f called at once and then at an interval, as every does. On a cluster

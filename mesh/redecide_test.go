@@ -134,8 +134,8 @@ func TestRedecide(t *testing.T) {
 
 	// Expired: the specs of the asks are still there, the messages are not.
 	js, end := m.Streams(t)
-	if n, err := jetstream.NewSealingKeys(js).ExpireRaw(t.Context(), begin.AddDate(0, 0, 40), 30*24*time.Hour); err != nil || n == 0 {
-		t.Fatal(n, err)
+	if err := jetstream.NewSealingKeys(js).ExpireRaw(t.Context(), begin.AddDate(0, 0, 40), 30*24*time.Hour); err != nil {
+		t.Fatal(err)
 	}
 	end()
 	if c := redecide(t, m, fewer, nil); c.count[bcp.ComparedErased] != answers || c.count[bcp.ComparedSame] != 0 {

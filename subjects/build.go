@@ -90,6 +90,12 @@ func Key(controller, reader bcp.AgentName, sealed Sealed, day string) string {
 	return Subject{Kind: KindKey, Controller: controller, Reader: reader, Sealed: sealed, Day: day}.String()
 }
 
+// Expiry returns the subject of the day up to which all sealing keys of a kind are
+// destroyed.
+func Expiry(sealed Sealed) string {
+	return Subject{Kind: KindKey, Sealed: sealed, Expiry: true}.String()
+}
+
 // Audit returns the subject of an audit record. Controller, reader or both are
 // empty where the event belongs to no channel. Event is the kind of event.
 func Audit(controller, reader bcp.AgentName, event string) string {

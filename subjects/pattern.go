@@ -45,12 +45,12 @@ func DeliveriesOf(r bcp.Role, name bcp.AgentName) string {
 }
 
 // KeysOf returns the pattern of all sealing keys of one kind of a channel, or of
-// the decisions that belong to none.
+// the decisions that belong to none; then also of [Expiry].
 func KeysOf(controller, reader bcp.AgentName, s Sealed) string {
 	return join(KindKey, agentOrNone(controller), agentOrNone(reader), sealed(s), "*")
 }
 
-// AllKeys returns the pattern of all sealing keys of one kind.
+// AllKeys returns the pattern of all sealing keys of one kind, and of its [Expiry].
 func AllKeys(s Sealed) string { return join(KindKey, "*", "*", sealed(s), "*") }
 
 // AuditOf returns the pattern of the audit records of a channel, of one kind,

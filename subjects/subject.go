@@ -13,6 +13,9 @@ import (
 // tree beside it.
 const root = "bcp.v1."
 
+// expired stands in the place of a key's day.
+const expired = "expired"
+
 // none stands in an audit subject where an event belongs to no channel
 // (PROTOCOL P11.1). It is no agent name.
 const none = "_"
@@ -117,6 +120,7 @@ type Subject struct {
 
 	Sealed Sealed // key
 	Day    string // key: 2006-01-02, in UTC
+	Expiry bool   // key: says up to which day all keys of a kind are destroyed; it has no Day
 }
 
 // String returns the subject as text, or the empty string where a part is not
@@ -146,7 +150,10 @@ func (s Subject) String() string {
 	case KindControl, KindAlert:
 		return join(s.Kind, event(s.Event))
 	case KindKey:
-		if (s.Controller == "") == (s.Reader == "") {
+		if s.Expiry && s.Controller == "" && s.Reader == "" && s.Day == "" {
+			return join(s.Kind, none, none, sealed(s.Sealed), expired)
+		}
+		if !s.Expiry && (s.Controller == "") == (s.Reader == "") {
 			return join(s.Kind, agentOrNone(s.Controller), agentOrNone(s.Reader), sealed(s.Sealed), day(s.Day))
 		}
 	}
@@ -221,7 +228,10 @@ func fill(kind string, t []string) (Subject, bool) {
 	case (s.Kind == KindControl || s.Kind == KindAlert) && width == 1:
 		s.Event = t[0]
 	case s.Kind == KindKey && width == 4:
-		s.Controller, s.Reader, s.Sealed, s.Day = unlessNone(t[0]), unlessNone(t[1]), Sealed(t[2]), t[3]
+		s.Controller, s.Reader, s.Sealed = unlessNone(t[0]), unlessNone(t[1]), Sealed(t[2])
+		if s.Expiry = t[3] == expired; !s.Expiry {
+			s.Day = t[3]
+		}
 	default:
 		return Subject{}, false
 	}

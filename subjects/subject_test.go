@@ -38,6 +38,7 @@ func TestBuildGivesTheTable(t *testing.T) {
 		{subjects.Commit(0), "bcp.v1.commit.0"},
 		{subjects.Key("main", "researcher", subjects.SealedPayload, "2026-03-15"), "bcp.v1.key.main.researcher.payload.2026-03-15"},
 		{subjects.Key("", "", subjects.SealedRaw, "2026-03-15"), "bcp.v1.key._._.raw.2026-03-15"},
+		{subjects.Expiry(subjects.SealedRaw), "bcp.v1.key._._.raw.expired"},
 		{subjects.KeysOf("main", "researcher", subjects.SealedRaw), "bcp.v1.key.main.researcher.raw.*"},
 		{subjects.KeysOf("", "", subjects.SealedPayload), "bcp.v1.key._._.payload.*"},
 		{subjects.Audit("main", "researcher", "query"), "bcp.v1.audit.main.researcher.query"},
@@ -99,6 +100,8 @@ func TestBuildersRefuseWhatIsNoToken(t *testing.T) {
 	}
 	for _, got := range []string{
 		subjects.Commit(-1), subjects.Commit(subjects.MaxShard + 1), subjects.Commit(math.MaxInt), subjects.Commit(math.MinInt),
+		subjects.Expiry(""), subjects.Expiry("spec"), subjects.Key("c", "r", subjects.SealedRaw, "expired"), subjects.Key("", "", subjects.SealedRaw, "expired"),
+		subjects.Subject{Kind: subjects.KindKey, Controller: "c", Reader: "r", Sealed: subjects.SealedRaw, Expiry: true}.String(),
 		subjects.Key("c", "", subjects.SealedRaw, "2026-03-15"), subjects.Key("", "r", subjects.SealedRaw, "2026-03-15"),
 		subjects.Key("c", "r", "", "2026-03-15"), subjects.Key("c", "r", "spec", "2026-03-15"), subjects.Key("c", "r", subjects.SealedRaw, "2026-02-29"),
 		subjects.Key("c", "r", subjects.SealedRaw, "2026-3-15"), subjects.Key("c", "r", subjects.SealedRaw, "*"), subjects.KeysOf("*", "r", subjects.SealedRaw),
@@ -150,6 +153,9 @@ func anySubject(t *rapid.T) subjects.Subject {
 		s.Shard = rapid.IntRange(0, subjects.MaxShard).Draw(t, "shard")
 	case subjects.KindKey:
 		s.Sealed = rapid.SampledFrom([]subjects.Sealed{subjects.SealedPayload, subjects.SealedRaw}).Draw(t, "sealed")
+		if s.Expiry = rapid.Bool().Draw(t, "is an expiry"); s.Expiry {
+			break
+		}
 		s.Day = time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "day"), 0).UTC().Format(time.DateOnly)
 		if rapid.Bool().Draw(t, "has a channel") {
 			s.Controller, s.Reader = agent("controller"), agent("reader")

@@ -47,8 +47,8 @@ func TestReplayOfErasedMessages(t *testing.T) {
 		t.Errorf("before:\n%s", told)
 	}
 	js, end := m.Streams(t)
-	if n, err := jetstream.NewSealingKeys(js).ExpireRaw(t.Context(), time.Now().AddDate(0, 0, 40), 30*24*time.Hour); err != nil || n == 0 {
-		t.Fatal(n, err)
+	if err := jetstream.NewSealingKeys(js).ExpireRaw(t.Context(), time.Now().AddDate(0, 0, 40), 30*24*time.Hour); err != nil {
+		t.Fatal(err)
 	}
 	end()
 	if told := replayOf("violation"); strings.Contains(told, "giraffe") || !strings.Contains(told, "as it came: erased") {

@@ -122,7 +122,7 @@ type Gateway struct {
 	err    error // why run ended, once done is closed
 
 	snapshots chan bcp.Config // to be made under these definitions
-	snapping  sync.WaitGroup  // of makeSnapshots
+	beside    sync.WaitGroup  // of what runs beside deciding until the gateway ends
 	// snapshotting is held while a snapshot is made of the journal.
 	snapshotting sync.Mutex
 	// snappedUpTo is the decision that the newest snapshot stands behind.
@@ -233,9 +233,10 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 		g.unlink()
 		return nil, err
 	}
-	g.snapping.Go(func() { g.makeSnapshots(runCtx) })
+	g.beside.Go(func() { g.makeSnapshots(runCtx) })
+	g.beside.Go(func() { g.makeKeysAhead(runCtx) })
 	if g.snappedUpTo.Load() > 0 {
-		g.snapping.Go(func() { g.checkJournal(runCtx) })
+		g.beside.Go(func() { g.checkJournal(runCtx) })
 	}
 	go g.run(runCtx)
 	return g, nil
@@ -404,7 +405,7 @@ func (g *Gateway) run(ctx context.Context) {
 	defer close(g.done)
 	defer func() {
 		g.cancel(errEnded) // also where it ended by itself
-		g.snapping.Wait()
+		g.beside.Wait()
 		g.lastSnapshot()
 	}()
 	defer g.unlink()

@@ -225,7 +225,7 @@ func (m *model) needs() []Need {
 		{Name: "sealing keys", Need: 2 * channels / shards, Limit: keptKeys, Unit: "in memory",
 			Why: "two for each channel that speaks on a day", Mend: "more shards: those beyond it are read again, one by one, when they are needed"},
 		{Name: "first messages of a day", Need: channels / shards * c.SealingKey / 1e6, Limit: keysLimit, Unit: "s of the gateway",
-			Why: "each channel's two sealing keys are made and written when it first speaks after midnight UTC", Mend: "more shards: nobody else is answered meanwhile"},
+			Why: "a channel that was silent the day before waits for its two sealing keys when it first speaks; those of others are made before midnight UTC", Mend: "more shards: nobody else is answered meanwhile"},
 		{Name: "snapshot", Need: (channels/shards*c.Snapshot + ids*c.IDSnapshot) / 1e9, Unit: "GB", Why: "channels and the ids of a day"},
 		{Name: "making a snapshot", Need: restore, Limit: snapshot, Unit: "s of one core",
 			Why: "the one before is restored; the next is due behind 100,000 decisions, a minute at least", Mend: "more shards: snapshots are late until then, and a start reads more"},
