@@ -196,7 +196,7 @@ func (s *State) applyAsk(d *Decision, ch *channelState) error {
 		nominal: d.Nominal, capacity: d.Capacity, accepted: d.Seq, since: d.Time, deadline: d.Deadline, phase: phaseSent, sent: true,
 		spec: d.Spec, maxBytes: maxBytesOf(v),
 	}
-	s.queries[d.Query], s.open[d.Query] = q, q
+	s.begin(d.Query, q)
 	if d.Verdict == Hold {
 		q.phase, q.sent = phaseGate, false
 		s.hold(d, ch, q, ItemEscalation)
@@ -329,7 +329,7 @@ func (s *State) end(d *Decision, ch *channelState, q *queryState) {
 	q.ended = d.Time
 	q.validator, q.prices, q.spec = nil, Prices{}, nil // its memory is of a day
 	s.endings = append(s.endings, d.Query)
-	delete(s.open, d.Query)
+	s.ended(d.Query, q)
 	switch d.Outcome {
 	case NotEnoughInformation, Rejected, Expired:
 		if q.category == 1 && ch.session == q.session {

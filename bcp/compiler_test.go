@@ -1,6 +1,7 @@
 package bcp
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -94,6 +95,18 @@ func TestOpenQueriesAreThoseThatHaveNotEnded(t *testing.T) {
 				t.Errorf("after %q query %s is open and unknown", line, id)
 			}
 		}
+		with := 0
+		for reader, queries := range w.state.openWith {
+			with += len(queries)
+			for id, q := range queries {
+				if len(queries) == 0 || w.state.open[id] != q || q.channel.Reader != reader {
+					t.Errorf("after %q query %s is not one of %s", line, id, reader)
+				}
+			}
+		}
+		if with != len(w.state.open) {
+			t.Errorf("after %q %d queries are open, and %d by their Readers", line, len(w.state.open), with)
+		}
 		most = max(most, len(w.state.open))
 	}
 	if most < 2 || len(w.state.queries) == len(w.state.open) {
@@ -131,5 +144,29 @@ func TestChannelsOfAnAgent(t *testing.T) {
 		if got := len(s.Subscriptions(a.Name).Subscriptions); got != pushes {
 			t.Errorf("%s may push %d subscriptions, want %d", a.Name, got, pushes)
 		}
+	}
+}
+
+// BenchmarkOpenQueries is what a start asks for every Reader, and every Reader's connection
+// asks for itself: it depends on what is with that Reader.
+func BenchmarkOpenQueries(b *testing.B) {
+	for _, readers := range []int{10, 1000} {
+		b.Run(fmt.Sprintf("readers=%d", readers), func(b *testing.B) {
+			s, err := NewState(Config{Mesh: richMesh(), Constraints: noConstraints})
+			if err != nil {
+				b.Fatal(err)
+			}
+			for r := range readers {
+				for n := range 16 {
+					q := &queryState{channel: ChannelKey{Controller: "main", Reader: AgentName(fmt.Sprintf("r%d", r))}, phase: phaseSent, accepted: uint64(n)}
+					s.begin(QueryID(fmt.Sprintf("q%d-%d", r, n)), q)
+				}
+			}
+			for b.Loop() {
+				if n := len(s.OpenQueries("r7")); n != 16 {
+					b.Fatal(n)
+				}
+			}
+		})
 	}
 }

@@ -316,11 +316,11 @@ func (s *State) restoreQuery(saved *savedState, from *savedQuery, context Digest
 	if ch == nil {
 		return errSaved
 	}
-	s.queries[from.ID] = q
 	if q.phase == phaseEnded {
+		s.queries[from.ID] = q
 		return nil
 	}
-	s.open[from.ID] = q
+	s.begin(from.ID, q)
 	q.spec, q.prices = from.Spec, unasked(q.nominal, q.capacity)
 	if !from.Asked {
 		if !q.cancelled {

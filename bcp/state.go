@@ -30,7 +30,8 @@ type State struct {
 	agents   map[AgentName]*agentState
 	channels map[ChannelKey]*channelState
 	queries  map[QueryID]*queryState
-	open     map[QueryID]*queryState // those of queries that have not ended
+	open     map[QueryID]*queryState               // those of queries that have not ended
+	openWith map[AgentName]map[QueryID]*queryState // the same by their Readers
 	items    map[ItemID]*itemState
 	firsts   firsts
 	endings  []QueryID     // queries that ended, oldest first
@@ -230,6 +231,7 @@ func NewState(c Config) (*State, error) {
 		channels: make(map[ChannelKey]*channelState),
 		queries:  make(map[QueryID]*queryState),
 		open:     make(map[QueryID]*queryState),
+		openWith: make(map[AgentName]map[QueryID]*queryState),
 		items:    make(map[ItemID]*itemState),
 		firsts:   newFirsts(0),
 		compiled: make(map[compiledSpec]*Validator),
@@ -355,13 +357,33 @@ func (s *State) Open(id QueryID) (q Query, reader AgentName, attempt int, ok boo
 // they were accepted.
 func (s *State) OpenQueries(reader AgentName) []QueryID {
 	var ids []QueryID
-	for id, q := range s.open {
-		if q.channel.Reader == reader && q.waits() {
+	for id, q := range s.openWith[reader] {
+		if q.waits() {
 			ids = append(ids, id)
 		}
 	}
 	slices.SortFunc(ids, func(a, b QueryID) int { return int(s.queries[a].accepted) - int(s.queries[b].accepted) })
 	return ids
+}
+
+// begin notes a query that is open.
+func (s *State) begin(id QueryID, q *queryState) {
+	s.queries[id], s.open[id] = q, q
+	with := s.openWith[q.channel.Reader]
+	if with == nil {
+		with = make(map[QueryID]*queryState)
+		s.openWith[q.channel.Reader] = with
+	}
+	with[id] = q
+}
+
+// ended notes that an open query has ended.
+func (s *State) ended(id QueryID, q *queryState) {
+	delete(s.open, id)
+	with := s.openWith[q.channel.Reader]
+	if delete(with, id); len(with) == 0 {
+		delete(s.openWith, q.channel.Reader)
+	}
 }
 
 // waits reports whether the query waits for its Reader.
