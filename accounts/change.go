@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -18,7 +19,8 @@ type Change = bcp.CredentialRecord
 // forgotten is how long the store remembers users that have expired.
 const forgotten = 30 * 24 * time.Hour
 
-// change has f change what the store remembers, at a time in whole seconds.
+// change has f change what the store remembers, at a time in whole seconds. It is not
+// saved after an error of f; [errUnchanged] says only that.
 func (s *Store) change(f func(st *state, now time.Time) error) error {
 	return s.locked(func() error {
 		st, err := s.load()
@@ -28,6 +30,9 @@ func (s *Store) change(f func(st *state, now time.Time) error) error {
 		now := time.Now().UTC().Truncate(time.Second)
 		st.forget(now)
 		if err := f(&st, now); err != nil {
+			if errors.Is(err, errUnchanged) {
+				return nil
+			}
 			return err
 		}
 		return s.save(st)

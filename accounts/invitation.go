@@ -152,9 +152,11 @@ func (s *Store) Join(invitation, key string, proof []byte) (User, string, error)
 		known := i.By != "" && i.By == key && !i.Cancelled && now.Before(i.Ends)
 		if !known && !i.Open(now) || !Verify(key, bcp.JoinStatement(invitation, key), proof) || !known && st.user(key) != nil {
 			refused = true
-			if i.Refused++; i.Refused <= maxJoinRefusals { // more are one with the last
-				st.note(now, bcp.CredentialRefused, User{PublicKey: invitation, Agent: i.Agent, Role: i.Role})
+			if i.Refused >= maxJoinRefusals { // more are one with the last
+				return errUnchanged
 			}
+			i.Refused++
+			st.note(now, bcp.CredentialRefused, User{PublicKey: invitation, Agent: i.Agent, Role: i.Role})
 			return nil
 		}
 		if known {
@@ -171,8 +173,10 @@ func (s *Store) Join(invitation, key string, proof []byte) (User, string, error)
 			if err != nil {
 				return err
 			}
-			token, err = userJWT(*u, userName(u.party()), account.PublicKey(), signer)
-			return err
+			if token, err = userJWT(*u, userName(u.party()), account.PublicKey(), signer); err != nil {
+				return err
+			}
+			return errUnchanged
 		}
 		if _, err := find(st.Scopes, i.Agent, i.Role); err != nil {
 			return fmt.Errorf("%w: %w", ErrNotInvited, err)

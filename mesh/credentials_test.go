@@ -2,6 +2,7 @@ package mesh_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -392,4 +393,94 @@ func TestLastSeenIsKept(t *testing.T) {
 		t.Error("damage is not told")
 	}
 	m.Start(t)
+}
+
+// Whoever floods with an invitation that is good no more is refused unread, and counted;
+// the key store is left alone, and others join meanwhile.
+//
+// covers P4.7, P7.5, A-FLOODRESP
+func TestFloodOfJoins(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(100))
+	store := keysOf(t, m)
+	used := invite(t, store, time.Hour)
+	if _, _, _, err := agents.Join(t.Context(), m.URL(), used.Text()); err != nil {
+		t.Fatal(err)
+	}
+	seed, token, _ := strings.Cut(strings.TrimPrefix(used.Text(), "bcpjoin1."), ".")
+	pair, err := nkeys.FromSeed([]byte(seed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := nats.Connect(m.URL(), nats.UserJWT(func() (string, error) { return token, nil }, pair.Sign), nats.NoReconnect(),
+		nats.CustomInboxPrefix(subjects.JoinInbox(used.PublicKey)), nats.Timeout(meshtest.Patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	own, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := own.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	proof, err := own.Sign(bcp.JoinStatement(used.PublicKey, key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := bcp.Encode(bcp.JoinRequest{Type: bcp.TypeJoinRequest, Key: key, Signature: proof}, bcp.JSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func() string {
+		t.Helper()
+		reply, err := conn.Request(subjects.Join(used.PublicKey), body, meshtest.Patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var refused struct{ Error string }
+		if err := json.Unmarshal(reply.Data, &refused); err != nil {
+			t.Fatal(err)
+		}
+		return refused.Error
+	}
+	const flood, each = 2000, 30 // a minute
+	heard := map[string]int{}
+	for range flood {
+		heard[ask()]++
+	}
+	if n := heard["not_permitted"]; n+heard["rate_limited"] != flood || n < each-1 || n > 2*each || heard["rate_limited"] == 0 { // one joined, and a minute may end
+		t.Errorf("heard %v", heard)
+	}
+	m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindRefusals && d.Agent == "" && d.Count > 0 })
+	for pending := true; pending; { // the mesh writes that it has recorded them
+		changes, _, err := store.Pending(time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		pending = len(changes) > 0
+	}
+	before, err := store.Stamp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range flood {
+		ask()
+	}
+	after, err := store.Stamp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := m.Count(credentialAct(bcp.CredentialRefused, used.PublicKey)); n > 10 || n == 0 {
+		t.Errorf("%d refusals are recorded one by one", n)
+	}
+	if !before.Same(after) {
+		t.Error("the key store was written")
+	}
+	other := invite(t, store, time.Hour)
+	if _, _, _, err := agents.Join(t.Context(), m.URL(), other.Text()); err != nil {
+		t.Errorf("another one joins: %v", err)
+	}
 }

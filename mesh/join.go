@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -17,42 +18,98 @@ const (
 	// maxJoins is how many requests to join wait; beyond it they are dropped, and
 	// sent again by who joins.
 	maxJoins = 64
+	// maxJoinTries is how often one invitation is looked at in a minute. Beyond it its
+	// requests are refused unread, and counted.
+	maxJoinTries = 30
 	// joinTimeout bounds one.
 	joinTimeout = 10 * time.Second
+	// joinsCounted is how often requests that were refused unread are counted.
+	joinsCounted = time.Second
 )
 
+// joins lets in requests to join. Its methods but refusals are called by one goroutine.
+type joins struct {
+	waiting chan *nats.Msg
+	minute  time.Time
+	tries   map[string]int // in that minute, by the key of the invitation
+	// refused counts the requests that were refused unread, and not told yet.
+	refused atomic.Int64
+}
+
+// admit reports whether a request of the holder of an invitation is looked at.
+func (j *joins) admit(invitation string, now time.Time) bool {
+	if minute := now.Truncate(time.Minute); !minute.Equal(j.minute) {
+		j.minute = minute
+		clear(j.tries)
+	}
+	if j.tries[invitation] >= maxJoinTries {
+		j.refused.Add(1)
+		return false
+	}
+	j.tries[invitation]++
+	return true
+}
+
 // serveJoins gives credentials to those who hold an invitation, one after the
-// other, until the mesh stops (PROTOCOL P7.5).
+// other, until the mesh stops (PROTOCOL P7.5). Whoever asks too often waits in nobody's
+// way, and the key store is not asked.
 func (m *Mesh) serveJoins() error {
 	conn, err := m.connect()
 	if err != nil {
 		return err
 	}
-	subscription, err := conn.Subscribe(subjects.Joins, func(r *nats.Msg) {
-		reply, err := bcp.Encode(m.join(r), bcp.JSON)
-		if err == nil {
-			err = r.Respond(reply)
-		}
-		if err != nil {
-			m.config.Logger.Warn("answering who joins", "error", err)
+	j := &joins{waiting: make(chan *nats.Msg, maxJoins), tries: make(map[string]int)}
+	m.meanwhile(func(ctx context.Context) {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case r := <-j.waiting:
+				m.answerJoin(r, m.join(ctx, r))
+			}
 		}
 	})
-	if err == nil {
-		err = subscription.SetPendingLimits(maxJoins, -1)
-	}
+	m.every(joinsCounted, func(context.Context) {
+		if n := j.refused.Swap(0); n > 0 {
+			m.config.Logger.Warn("requests to join were refused unread: somebody floods with an invitation", "requests", n)
+			m.gateway.Refused(int(n))
+		}
+	})
+	subscription, err := conn.Subscribe(subjects.Joins, func(r *nats.Msg) {
+		if !j.admit(subjects.JoinKey(r.Subject), time.Now()) {
+			m.answerJoin(r, bcp.RefusalOf(bcp.RateLimited))
+			return
+		}
+		select {
+		case j.waiting <- r:
+		default:
+		}
+	})
 	if err == nil {
 		err = conn.Flush()
 	}
 	if err != nil {
 		return fmt.Errorf("serve who joins: %w", err)
 	}
+	// What comes after it is answered by nobody, before the connection is closed.
+	m.later(subscription.Unsubscribe)
 	return nil
+}
+
+func (m *Mesh) answerJoin(r *nats.Msg, answer any) {
+	reply, err := bcp.Encode(answer, bcp.JSON)
+	if err == nil {
+		err = r.Respond(reply)
+	}
+	if err != nil {
+		m.config.Logger.Warn("answering who joins", "error", err)
+	}
 }
 
 // join answers one request. Whatever is wrong with an invitation, its holder hears
 // the same: what it is, is in the audit. Credentials are released when they are
 // recorded; without a record the holder asks again, with the same key.
-func (m *Mesh) join(r *nats.Msg) any {
+func (m *Mesh) join(ctx context.Context, r *nats.Msg) any {
 	request, ok := bcp.ParseJoinRequest(r.Data)
 	if !ok {
 		return bcp.RefusalOf(bcp.Malformed)
@@ -63,7 +120,7 @@ func (m *Mesh) join(r *nats.Msg) any {
 		m.config.Logger.Warn("somebody was refused who wanted to join", "error", err)
 		return bcp.RefusalOf(bcp.NotPermitted)
 	case err == nil:
-		ctx, cancel := context.WithTimeout(context.Background(), joinTimeout)
+		ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 		defer cancel()
 		_, err = m.applyKeys(ctx)
 	}

@@ -69,6 +69,9 @@ func (g *Gateway) Denied(agent bcp.AgentName, role bcp.Role, act, subject string
 	g.tell(event{kind: bcp.KindViolation, agent: agentRole{agent, role}, act: act, subject: subject, count: count})
 }
 
+// Refused has refusals counted that are no agent's: of those who ask to join too often.
+func (g *Gateway) Refused(count int) { g.tell(event{kind: bcp.KindRefusals, count: count}) }
+
 // Process tells it what became of an agent's command: one of the events of
 // package bcp, and how it ended, in our own words.
 func (g *Gateway) Process(agent bcp.AgentName, process, note string) {
