@@ -44,8 +44,12 @@ func (s *State) apply(d *Decision, runs [][8]byte) error {
 		s.repeat(d)
 		return nil
 	}
-	if d.Kind == KindViolation || d.Verdict == Reject && d.wrong() && !s.again(d) {
+	more := s.answeredAgain(d)
+	if d.Kind == KindViolation || d.Verdict == Reject && d.wrong() && !s.excused(d, more) {
 		s.countRefusal(d)
+	}
+	if more != nil {
+		more.others++
 	}
 	s.remember(d)
 	s.applySession(d, runs)
@@ -499,17 +503,22 @@ func (d *Decision) wrong() bool {
 	return true
 }
 
-// again reports whether d refuses another answer to a query that is answered, as a Reader
-// that did nothing wrong may give: the gateway sends an open query again after each
-// break of a connection and each start, and to each of max_connections (PROTOCOL P9.5).
-// A server lets each sending be answered once.
-func (s *State) again(d *Decision) bool {
-	q, a := s.queries[d.Query], s.agents[d.Agent]
-	if d.Kind != KindAnswer || d.Code != AlreadyAnswered || q == nil || a == nil || q.channel.Reader != d.Agent {
-		return false
+// answeredAgain returns the query that is answered already where d refuses another answer
+// to it by its Reader, and otherwise nil.
+func (s *State) answeredAgain(d *Decision) *queryState {
+	q := s.queries[d.Query]
+	if d.Kind != KindAnswer || d.Verdict != Reject || d.Code != AlreadyAnswered || q == nil || s.agents[d.Agent] == nil || q.channel.Reader != d.Agent {
+		return nil
 	}
-	q.others++
-	return q.others <= max(maxRepeats, a.definition.MaxConnections-1)
+	return q
+}
+
+// excused reports whether d refuses what a Reader that did nothing wrong may do: to answer
+// a query again. The gateway sends an open query again after each break of a connection
+// and each start, and to each of max_connections (PROTOCOL P9.5). A server lets each
+// sending be answered once.
+func (s *State) excused(d *Decision, answered *queryState) bool {
+	return answered != nil && answered.others < max(maxRepeats, s.agents[d.Agent].definition.MaxConnections-1)
 }
 
 // countRefusal counts what max_refusals limits: agents, not the people who may

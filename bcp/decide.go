@@ -377,18 +377,45 @@ func (s *State) DecideSession(m Moment, controller AgentName, body []byte) Decis
 // window that ended, a query that its session's close cancelled, or an alert. It is false when
 // nothing is due; apply what it returns and call it until then.
 func (s *State) DecideDue(m Moment) (Decision, bool) {
-	if len(s.deadline) > 0 && s.deadline[0].at <= s.now(m) {
-		if d, ok := s.expire(m, s.deadline[0]); ok {
+	return s.DecideDueBut(m, func(Due) bool { return false })
+}
+
+// Due names one thing that time alone decides. Dues compare with ==.
+type Due struct {
+	timer timer
+	alert alert
+}
+
+// DecideDueBut is DecideDue that passes over what it is told to: passOver is called with
+// each thing just before it is decided. What is passed over, or cannot be decided, keeps
+// nothing else from being decided.
+func (s *State) DecideDueBut(m Moment, passOver func(Due) bool) (Decision, bool) {
+	if now := s.now(m); len(s.deadline) > 0 && s.deadline[0].at <= now {
+		if d, ok := s.decideDeadline(m, s.deadline[0], passOver); ok {
 			return d, true
 		}
+		for _, t := range s.deadline.behindFirst(now) {
+			if d, ok := s.decideDeadline(m, t, passOver); ok {
+				return d, true
+			}
+		}
 	}
-	if len(s.alerts) > 0 {
-		a := s.alerts[0]
+	for _, a := range s.alerts {
+		if passOver(Due{alert: a}) {
+			continue
+		}
 		d := s.next(m, KindAlert)
 		d.Event, d.Controller, d.Reader, d.Epoch, d.Balance = string(a.kind), a.channel.Controller, a.channel.Reader, a.epoch, s.channels[a.channel].pool(a.epoch)
 		return d, true
 	}
 	return Decision{}, false
+}
+
+func (s *State) decideDeadline(m Moment, t timer, passOver func(Due) bool) (Decision, bool) {
+	if passOver(Due{timer: t}) {
+		return Decision{}, false
+	}
+	return s.expire(m, t)
 }
 
 // expire decides about the query or item that t was set for, if it still

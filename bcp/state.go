@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp/text"
@@ -488,8 +489,8 @@ func (s *State) subscriptionsOf(ch *channelState) []ActiveSubscription {
 }
 
 // deadlines is a heap of what may run out of time. Apply drops the entries of
-// things that ended when they come up, so that the first is always due for a
-// decision at its time.
+// things that ended when they come up, so that the first can be decided at its
+// time.
 type deadlines []timer
 
 type timer struct {
@@ -514,6 +515,18 @@ func (d *deadlines) Pop() any {
 	last := old[len(old)-1]
 	*d = old[:len(old)-1]
 	return last
+}
+
+// behindFirst returns those up to a time, but the first, in order.
+func (d deadlines) behindFirst(at int64) deadlines {
+	var due deadlines
+	for _, t := range d[1:] {
+		if t.at <= at {
+			due = append(due, t)
+		}
+	}
+	sort.Sort(due)
+	return due
 }
 
 // NextDue returns when DecideDue next has something to decide: an alert that waits for
