@@ -1,9 +1,22 @@
 package mesh
 
-import "github.com/bcpmesh/bcpmesh/jetstream"
+import (
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+)
 
 // Disconnect closes the connection that a seat has beside those of its terms.
 func (s *Seat) Disconnect() { s.conn.Close() }
 
 // Asking is who asks the journal in this term.
 func (s *Seat) Asking() *jetstream.Asking { return &s.mesh.Load().asking }
+
+// Denied is what the server tells the gateway of an agent that was refused a subject.
+func (m *Mesh) Denied(agent bcp.AgentName, role bcp.Role, subject string) {
+	m.gateway.Denied(agent, role, subject, 1)
+}
+
+// JetStream is the gateway's.
+func (m *Mesh) JetStream() natsjs.JetStream { return m.js }

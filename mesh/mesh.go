@@ -117,9 +117,11 @@ type Mesh struct {
 	notes     func() []string
 	reloading sync.Mutex // one reload at a time
 
-	stopping sync.Once
-	stopped  error
-	undo     []func() error // what Start did, newest last
+	stopping  sync.Once
+	stopped   error
+	undoing   sync.Mutex
+	undo      []func() error // what Start did, newest last; guarded by undoing, like stopBegun
+	stopBegun bool
 }
 
 // Start runs a mesh until Stop, or until ctx is cancelled, which begins the
@@ -457,17 +459,37 @@ func (m *Mesh) meanwhile(f func(context.Context)) {
 	m.later(func() error { cancel(); <-done; return nil })
 }
 
-func (m *Mesh) later(undo func() error) { m.undo = append(m.undo, undo) }
+// later has Stop call undo, before what was begun earlier is undone. Once Stop has begun,
+// it is called at once: a start that is in progress undoes what it begins from then on.
+func (m *Mesh) later(undo func() error) {
+	m.undoing.Lock()
+	if !m.stopBegun {
+		m.undo = append(m.undo, undo)
+		m.undoing.Unlock()
+		return
+	}
+	m.undoing.Unlock()
+	if err := undo(); err != nil {
+		m.config.Logger.Warn("stopping what was just started", "error", err)
+	}
+}
 
 // Stop ends the mesh in order: no more messages, the last record, the streams.
 // It may be called several times; ctx bounds the wait of the first.
 func (m *Mesh) Stop(ctx context.Context) error {
 	m.stopping.Do(func() {
+		m.undoing.Lock()
+		undo := m.undo
+		m.stopBegun = true
+		m.undoing.Unlock()
+		if g := m.recorder.Load(); g != nil { // else whoever waits to tell it something keeps what is stopped before it
+			g.Hasten()
+		}
 		done := make(chan error, 1)
 		go func() {
 			var err error
-			for i := len(m.undo) - 1; i >= 0; i-- {
-				err = errors.Join(err, m.undo[i]())
+			for i := len(undo) - 1; i >= 0; i-- {
+				err = errors.Join(err, undo[i]())
 			}
 			done <- err
 		}()

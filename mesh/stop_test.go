@@ -7,11 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
 
@@ -88,6 +90,93 @@ func TestStopWhileStreamsAreClosed(t *testing.T) {
 				m.Start(t)
 				booksAgree(t, m)
 			})
+		}
+	}
+}
+
+// A mesh that cannot record what its server tells, and has no room for more of it, is
+// stopped all the same, though whoever tells it waits.
+//
+// covers P11.1, A-CRASH
+func TestStopWhileNothingCanBeTold(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(1000))
+	mailer := m.Connect(t, "mailer", bcp.RoleReader)
+	m.Settle(t)
+	stream, err := m.Mesh.JetStream().Stream(t.Context(), jetstream.CommitStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := stream.CachedInfo()
+	info.Config.MaxMsgs = int64(info.State.Msgs)
+	if _, err := m.Mesh.JetStream().UpdateStream(t.Context(), info.Config); err != nil {
+		t.Fatal(err)
+	}
+	if err := mailer.Conn.Publish(pushAlert, mailer.Encode(meshtest.PushText("main", "alerts", `{"urgent":true}`, ""))); err != nil {
+		t.Fatal(err)
+	}
+	const kept, lane = 4096, 256
+	var told atomic.Int64
+	telling := make(chan struct{})
+	go func() {
+		defer close(telling)
+		for range kept + 2*lane {
+			m.Mesh.Denied("mailer", bcp.RoleReader, "publish a")
+			told.Add(1)
+		}
+	}()
+	for end := time.Now().Add(meshtest.Patience); told.Load() < kept+lane; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it took %d", told.Load())
+		}
+	}
+	// The server's events are told one after the other: these wait, and so does who looks
+	// for what was not heard.
+	for range 3 {
+		m.Connect(t, "main", bcp.RoleController)
+	}
+	for end := time.Now().Add(meshtest.Patience); len(m.Mesh.Connections()) < 2; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("nobody came")
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
+	defer cancel()
+	if err := m.Mesh.Stop(ctx); err != nil {
+		t.Fatalf("it is not stopped: %v", err)
+	}
+	<-telling
+	m.Start(t) // which makes the stream as it has to be
+	booksAgree(t, m)
+}
+
+// A mesh that is told to stop in the moment in which it has started is stopped, whatever
+// of it had not begun by then.
+//
+// covers P11.1
+func TestStopWhileItStarts(t *testing.T) {
+	t.Parallel()
+	for range 5 {
+		ctx, cancel := context.WithCancel(t.Context())
+		state := filepath.Join(t.TempDir(), "state")
+		m, err := mesh.Start(ctx, mesh.Config{Definition: meshtest.Parse(t, pair(1000)), State: state, OnDecision: func(*bcp.Decision) { cancel() }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-m.Done():
+		case <-time.After(meshtest.Patience):
+			t.Fatal("its gateway serves")
+		}
+		if err := m.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+		again, err := mesh.Start(t.Context(), mesh.Config{Definition: meshtest.Parse(t, pair(1000)), State: state})
+		if err != nil {
+			t.Fatalf("something of it runs on: %v", err)
+		}
+		if err := again.Stop(context.Background()); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -245,11 +245,17 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 // Stop ends the gateway after the record that is being written, and returns
 // why it had ended before, if it had. It is safe to call twice.
 func (g *Gateway) Stop() error {
+	g.Hasten()
 	g.cancel(errStopped)
 	<-g.done
 	g.calls.Wait()
 	return g.err
 }
+
+// Hasten has nobody wait any more who tells the gateway something: while there is no room
+// for it, as in an outage, it is dropped. Call it before what tells it is stopped, and
+// then Stop.
+func (g *Gateway) Hasten() { g.events.hasten() }
 
 // Unwritten tells the gateway that the journal cannot be written, and why: an
 // acknowledgement that it waits for will not come.

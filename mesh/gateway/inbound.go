@@ -32,6 +32,7 @@ type inbox struct {
 	arrived chan struct{} // has an element where something may wait
 
 	mu     sync.Mutex
+	lanes  []*lane
 	turns  []*lane // those where something waits
 	closed bool
 }
@@ -43,6 +44,7 @@ type lane struct {
 	waiting []*input
 	bytes   int
 	held    bool // it has no turn
+	hurried bool // nobody waits for room
 }
 
 func newInbox() *inbox { return &inbox{arrived: make(chan struct{}, 1)} }
@@ -50,10 +52,13 @@ func newInbox() *inbox { return &inbox{arrived: make(chan struct{}, 1)} }
 func (b *inbox) lane() *lane {
 	l := &lane{inbox: b}
 	l.room.L = &b.mu
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lanes = append(b.lanes, l)
 	return l
 }
 
-// put waits for room in the lane. A closed inbox takes nothing.
+// put waits for room in the lane, unless that is hurried. A closed inbox takes nothing.
 func (l *lane) put(in *input) { l.putUntil(context.Background(), in) }
 
 // putUntil is put that gives up where ctx ends before there is room.
@@ -61,7 +66,10 @@ func (l *lane) putUntil(ctx context.Context, in *input) {
 	b := l.inbox
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for !b.closed && ctx.Err() == nil && (len(l.waiting) >= laneMessages || l.bytes+len(in.body) > laneBytes && len(l.waiting) > 0) {
+	full := func() bool {
+		return len(l.waiting) >= laneMessages || l.bytes+len(in.body) > laneBytes && len(l.waiting) > 0
+	}
+	for !b.closed && ctx.Err() == nil && !l.hurried && full() {
 		stop := context.AfterFunc(ctx, func() {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -70,7 +78,7 @@ func (l *lane) putUntil(ctx context.Context, in *input) {
 		l.room.Wait()
 		stop()
 	}
-	if b.closed || ctx.Err() != nil {
+	if b.closed || ctx.Err() != nil || full() {
 		return
 	}
 	l.waiting = append(l.waiting, in)
@@ -96,6 +104,14 @@ func (l *lane) hold(held bool) {
 		b.turns = append(b.turns, l)
 		b.wake()
 	}
+}
+
+// hasten frees whoever waits for room, and has nobody wait for it any more.
+func (l *lane) hasten() {
+	l.inbox.mu.Lock()
+	defer l.inbox.mu.Unlock()
+	l.hurried = true
+	l.room.Broadcast()
 }
 
 // wake is called with the mutex held.
@@ -149,7 +165,7 @@ func (b *inbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	for _, l := range b.turns {
+	for _, l := range b.lanes {
 		l.room.Broadcast()
 	}
 }
