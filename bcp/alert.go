@@ -26,6 +26,8 @@ const (
 	AlertDiskCritical AlertKind = "disk_critical"
 	// Credentials are used in two places at once: a copy, or a mistake.
 	AlertShared AlertKind = "credentials_shared"
+	// The gateway made a mistake: over a message, which is in quarantine, or by itself.
+	AlertPanic AlertKind = "gateway_panic"
 )
 
 // AlertJournal is the one alert without a record: the journal cannot be written.
@@ -33,7 +35,7 @@ const AlertJournal AlertKind = "journal_unwritable"
 
 // AlertKinds returns every kind that goes with a record.
 func AlertKinds() []AlertKind {
-	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood, AlertDiskLow, AlertDiskCritical, AlertShared}
+	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood, AlertDiskLow, AlertDiskCritical, AlertShared, AlertPanic}
 }
 
 // Alert tells operators, approvers and auditors of a decision that somebody
@@ -50,6 +52,24 @@ type Alert struct {
 	Reader     AgentName `json:"reader,omitempty"`
 	Epoch      uint64    `json:"epoch,omitzero"`
 	Count      int       `json:"count,omitzero"`
+}
+
+// DecidePanic records that the program made a mistake over a message of an agent or a
+// person, with the message, of which nothing is read. The channel is the zero one where
+// the message names none, and the agent [Gateway] where there was no message.
+func (s *State) DecidePanic(m Moment, agent AgentName, role Role, channel ChannelKey, message []byte) Decision {
+	d := s.DecideAlert(m, AlertPanic)
+	if d.Agent, d.Role = agent, role; agent == "" {
+		d.Agent = Gateway
+	}
+	if ch := s.channels[channel]; ch != nil {
+		d.Controller, d.Reader, d.Epoch = channel.Controller, channel.Reader, ch.epoch
+		d.Balance = ch.pool(ch.epoch)
+	}
+	if d.RawBytes = len(message); d.RawBytes > 0 {
+		d.RawCommitment = d.Commit(message)
+	}
+	return d
 }
 
 // Alert returns what operators hear of the decision, if they do.

@@ -168,6 +168,7 @@ func TestWhatIsAnAlert(t *testing.T) {
 		"disk low":            {Decision{Kind: KindAlert, Event: string(AlertDiskLow)}, AlertDiskLow},
 		"disk critical":       {Decision{Kind: KindAlert, Event: string(AlertDiskCritical)}, AlertDiskCritical},
 		"shared":              {Decision{Kind: KindAlert, Event: string(AlertShared), Key: "U"}, AlertShared},
+		"panic":               {Decision{Kind: KindAlert, Event: string(AlertPanic), Agent: "mail", Role: RoleReader}, AlertPanic},
 		"issued":              {Decision{Kind: KindCredential, Event: string(CredentialIssued)}, ""},
 		"nothing":             {Decision{}, ""},
 		"an ask that is held": {Decision{Kind: KindAsk, Verdict: Hold, Item: "i1"}, AlertHeld},

@@ -164,16 +164,22 @@ func (k *SealingKeys) Seal(ctx context.Context, d *bcp.Decision, message []byte)
 	var raw bcp.SealingKey
 	var failed error
 	var making sync.WaitGroup
+	var mistake any
 	if len(message) > 0 {
 		of := keyOf(d, subjects.SealedRaw)
 		if k.knows(of) {
 			raw, failed = k.key(ctx, of, true)
 		} else { // beside the other: each is a write to the disk
-			making.Go(func() { raw, failed = k.key(ctx, of, true) })
+			making.Go(func() {
+				defer func() { mistake = recover() }()
+				raw, failed = k.key(ctx, of, true)
+			})
 		}
 	}
 	key, err := k.key(ctx, keyOf(d, subjects.SealedPayload), true)
-	making.Wait()
+	if making.Wait(); mistake != nil {
+		panic(mistake) // where the caller can recover it
+	}
 	if err = cmp.Or(err, failed); err != nil {
 		return err
 	}

@@ -195,9 +195,9 @@ func (s *Seat) run(ctx context.Context) error {
 	return nil
 }
 
-// hopeless says that what is wrong is so for every gateway.
+// hopeless says that what is wrong is so for every gateway, at least of this version.
 func hopeless(err error) bool {
-	return slices.ContainsFunc([]error{jetstream.ErrRecord, jetstream.ErrLost, jetstream.ErrKeyLost, jetstream.ErrBase, bcp.ErrReplay},
+	return slices.ContainsFunc([]error{jetstream.ErrRecord, jetstream.ErrLost, jetstream.ErrKeyLost, jetstream.ErrBase, bcp.ErrReplay, gateway.ErrPanic},
 		func(e error) bool { return errors.Is(err, e) })
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/mesh/telemetry"
 )
@@ -414,6 +415,8 @@ func startFailure(err error, l listening, state string) error {
 		return f.withHint("move %s away: it is made again from the journal; a backup has the earlier checkpoints", filepath.Join(state, "tree"))
 	case errors.Is(err, jetstream.ErrUncertain), errors.Is(err, server.ErrStreams), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EIO):
 		return f.withHint("the disk of %s is full or fails, or too many files are open: look after it, and start again", state)
+	case errors.Is(err, gateway.ErrPanic):
+		return f.withHint("nobody was served and the journal is as it was: start the version of bcpmesh that wrote it, and tell the authors what the log says")
 	case errors.Is(err, bcp.ErrReplay), errors.Is(err, jetstream.ErrRecord):
 		return f.withHint("the journal was written by another version, or was changed: bcpmesh restore takes a backup, or what bcpmesh backup --salvage makes of it")
 	}

@@ -60,7 +60,7 @@ func (g *Gateway) noteConnection(d *bcp.Decision) {
 // acknowledged it.
 func (g *Gateway) resume() {
 	for who, c := range g.agents {
-		g.greet(who, c)
+		g.guard("a connection", func() { g.greet(who, c) })
 	}
 	for _, agent := range g.config.State.Mesh.Agents {
 		if len(g.state.OpenQueries(agent.Name)) > 0 {

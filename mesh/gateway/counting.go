@@ -13,7 +13,8 @@ const maxCounted = 256
 
 // decideEvent decides about what the server told. What is only counted is so when
 // it is released, so that a record that fails loses none and doubles none.
-func (g *Gateway) decideEvent(e *event) (bcp.Decision, bool) {
+func (g *Gateway) decideEvent(in *input) (bcp.Decision, bool) {
+	e := in.event
 	switch {
 	case e.call != nil, g.onlyCounted(e):
 		return bcp.Decision{}, false
@@ -21,6 +22,8 @@ func (g *Gateway) decideEvent(e *event) (bcp.Decision, bool) {
 		return g.state.DecideCredential(g.moment(), e.change.Act, e.change.Agent, e.change.Key, e.change.CredentialChange), true
 	case e.alert == bcp.AlertShared:
 		return g.state.DecideShared(g.moment(), e.agent.Agent, e.agent.Role, e.key, e.note), true
+	case e.alert == bcp.AlertPanic:
+		return g.state.DecidePanic(g.moment(), e.agent.Agent, e.agent.Role, e.channel, in.body), true
 	case e.kind == bcp.KindAlert:
 		return g.state.DecideAlert(g.moment(), e.alert), true
 	case e.kind == bcp.KindProcess:

@@ -25,24 +25,21 @@ type Erased struct {
 	Failed string `json:"failed,omitempty"`
 }
 
-// erase serves the operator's act: what the mesh needs is not erased, and nothing
-// is before the journal says so.
-func (g *Gateway) erase(in *input) {
+// decideErase judges the operator's act: what the mesh needs is not erased. It is false
+// where there is nothing to record, and reasons of the input say why.
+func (g *Gateway) decideErase(m bcp.Moment, in *input) (d bcp.Decision, recorded bool) {
 	c, ok := bcp.ParseControl(in.body)
 	if !ok || c.Erase == nil || c.Agent != "" || c.Taint != nil || c.Key != "" {
-		g.answer(in, bcp.RefusalOf(bcp.Malformed))
-		return
+		return bcp.Decision{Code: bcp.Malformed}, false
 	}
-	d, reasons := g.state.DecideErase(g.moment(), *c.Erase)
-	if len(reasons) > 0 {
-		g.answer(in, Erased{Reasons: reasons})
-		return
+	if d, in.reasons = g.state.DecideErase(m, *c.Erase); len(in.reasons) > 0 {
+		return bcp.Decision{}, false
 	}
-	d, err := g.recordNow(d)
-	if err != nil {
-		g.answer(in, bcp.RefusalOf(bcp.Unavailable))
-		return
-	}
+	return d, true
+}
+
+// erase does what the journal says since the batch was recorded.
+func (g *Gateway) erase(in *input, d bcp.Decision) {
 	config := g.config.State
 	g.calls.Go(func() {
 		ctx, cancel := g.whileServing(context.Background(), eraseTimeout)
@@ -75,6 +72,9 @@ func (g *Gateway) destroy(ctx context.Context, d *bcp.Decision, config bcp.Confi
 	if g.config.Snapshots != nil {
 		// Made behind the erasure, it has nothing of those days; those before may.
 		err = errors.Join(g.makeSnapshot(ctx, config), g.config.Snapshots.RemoveBefore(d.Seq))
+	}
+	if err == nil {
+		err = g.config.Quarantine.erase(channel, before)
 	}
 	return e, err
 }

@@ -28,6 +28,7 @@ type event struct {
 	note    string // of a process: how it ended; of a connection: its host
 	key     string // of a connection: that of its credentials
 	alert   bcp.AlertKind
+	channel bcp.ChannelKey // of an alert about a message, which the input has
 	change  *Change
 	call    func() // instead: has the gateway's goroutine call it
 	flap    int    // which of its minute a connection's was, once that is looked at

@@ -18,7 +18,7 @@ func Follow(ctx context.Context, config Config) {
 	var seen uint64
 	for {
 		var err error
-		if seen, err = follow(ctx, config, seen); err != nil && ctx.Err() == nil {
+		if err = safely(func() (err error) { seen, err = follow(ctx, config, seen); return err }); err != nil && ctx.Err() == nil {
 			config.Logger.Warn("following the journal", "error", err)
 		}
 		select {

@@ -88,6 +88,9 @@ type Config struct {
 	// Bases holds what a truncated journal begins behind. Without it, one that is
 	// truncated is refused.
 	Bases *jetstream.Bases
+	// Quarantine, if set, has the messages that are refused unread since the gateway made
+	// a mistake over them.
+	Quarantine *Quarantine
 	// SyncKeys, if set, writes the stream of sealing keys to the disk: for a store
 	// that syncs at intervals.
 	SyncKeys func() error
@@ -145,6 +148,15 @@ type Gateway struct {
 	sending   map[bcp.DeliveryID]*sending
 	notices   map[bcp.DeliveryID]*sending
 	failed    error // of a reload whose record was not acknowledged
+	// working is what a mistake would be of; mistakes are the alerts of those that nobody
+	// has heard of yet.
+	working    work
+	mistakes   []*input
+	ownMistake time.Time // when the last alert was recorded that is about no message
+	// dueAside is what is due and has to wait since it found a mistake; overdue says that
+	// something was due in the last step and was not decided.
+	dueAside map[bcp.Due]aside
+	overdue  bool
 	// reconciling are those that wait for a recount.
 	reconciling []*input
 	// dispatched tells for each sending of an open query which attempt it was.
@@ -165,6 +177,10 @@ type input struct {
 	key     string // public key of the sender, of an approval
 	event   *event // instead of a message
 	unheard bool   // the server says that nobody listened to a message with this reply subject
+
+	lane    *lane    // that it came by
+	dropped bool     // it found a mistake
+	reasons []string // why the operator's act is refused
 }
 
 // agentRole is one end of a connection: an agent has one set of credentials
@@ -211,7 +227,7 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 		inbox: newInbox(), links: make(map[agentRole]*nats.Conn), done: make(chan struct{}),
 		agents: make(map[agentRole]*connection), leaving: make(map[bcp.AgentName]func([]string)), sending: make(map[bcp.DeliveryID]*sending), notices: make(map[bcp.DeliveryID]*sending),
 		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]int), counting: make(map[counted]uint64),
-		flaps: make(map[agentRole]flaps), snapshots: make(chan bcp.Config),
+		flaps: make(map[agentRole]flaps), snapshots: make(chan bcp.Config), dueAside: make(map[bcp.Due]aside),
 	}
 	g.keys.SyncWith(config.SyncKeys)
 	g.events = g.inbox.lane()
@@ -280,7 +296,7 @@ var (
 func (g *Gateway) openFirst(ctx context.Context) error {
 	var first error
 	for end := time.Now().Add(startPatience); ; {
-		err := g.asking.Do(ctx, g.open)
+		err := g.asking.Do(ctx, g.openSafely)
 		unwritten := errors.Is(err, jetstream.ErrUncertain) || errors.Is(err, jetstream.ErrUnanswered) ||
 			g.replicated() && errors.Is(err, jetstream.ErrLost) ||
 			!g.config.Cluster && (jetstream.Unanswered(err) || errors.Is(err, natsjs.ErrStreamNotFound))
@@ -307,6 +323,16 @@ func (g *Gateway) recoveryPause() time.Duration {
 		return clusterWait
 	}
 	return recoveryWait
+}
+
+// openSafely is open of which a mistake is an error: nothing can be served then, and the
+// error says what this version cannot read.
+func (g *Gateway) openSafely(ctx context.Context) error {
+	err := safely(func() error { return g.open(ctx) })
+	if mistake := mistakeIn(err); mistake != nil {
+		g.logMistake("reading the journal", mistake)
+	}
+	return err
 }
 
 // open makes the state from the journal and records that this gateway starts.
@@ -379,7 +405,10 @@ func (g *Gateway) take(ctx context.Context, each func(*bcp.Decision)) error {
 func (g *Gateway) observe(d *bcp.Decision) {
 	g.observed = d.Seq
 	if g.config.OnDecision != nil {
-		g.config.OnDecision(d)
+		err := safely(func() error { g.config.OnDecision(d); return nil })
+		if mistake := mistakeIn(err); mistake != nil {
+			g.logMistake("telling of a decision", mistake) // an alert would find it again
+		}
 	}
 }
 
@@ -420,6 +449,9 @@ func (g *Gateway) run(ctx context.Context) {
 	var batch []*input
 	for {
 		if len(batch) == 0 {
+			batch, g.mistakes = append(batch, g.mistakes...), nil
+		}
+		if len(batch) == 0 {
 			batch = g.wait(ctx, batch)
 		}
 		if ctx.Err() != nil {
@@ -428,7 +460,7 @@ func (g *Gateway) run(ctx context.Context) {
 			}
 			return
 		}
-		err := g.asking.Do(context.WithoutCancel(ctx), func(ctx context.Context) error { return g.step(ctx, batch) })
+		err := g.asking.Do(context.WithoutCancel(ctx), func(ctx context.Context) error { return g.stepSafely(ctx, batch) })
 		if err == nil { // everybody of the batch has been answered
 			clear(batch)
 			batch, err, g.failed = batch[:0], g.failed, nil
@@ -460,11 +492,18 @@ func (g *Gateway) wait(ctx context.Context, room []*input) []*input {
 // and tries again. What the server told meanwhile about agents, and what of the batch
 // is not stored, is returned: it will not be told again.
 func (g *Gateway) recover(ctx context.Context, batch []*input, cause error) (events []*input) {
-	g.log.Error("a record was not acknowledged; reading the journal again", "error", cause)
+	if errors.Is(cause, ErrPanic) {
+		g.log.Error("the state may be half changed; reading the journal again", "error", cause)
+	} else {
+		g.log.Error("a record was not acknowledged; reading the journal again", "error", cause)
+	}
 	refuse := func(in *input) {
-		if in.event == nil {
+		switch {
+		case in.event == nil && in.dropped:
+			g.answer(in, g.refusal(in, bcp.Internal))
+		case in.event == nil:
 			g.answer(in, g.refusal(in, bcp.Unavailable))
-		} else {
+		case !in.dropped:
 			events = append(events, in)
 		}
 	}
@@ -473,11 +512,16 @@ func (g *Gateway) recover(ctx context.Context, batch []*input, cause error) (eve
 	}
 	defer g.events.hold(false)
 	for tries := 1; ctx.Err() == nil; tries++ {
-		err := g.asking.Do(ctx, g.open)
+		err := g.asking.Do(ctx, g.openSafely)
 		if err == nil {
 			g.forgetSent()
 			g.resume()
 			return g.releaseStored(events)
+		}
+		if errors.Is(err, ErrPanic) {
+			g.log.Error("this version cannot read the journal; the gateway ends", "error", err)
+			g.cancel(err)
+			return events
 		}
 		g.log.Error("opening the journal", "error", err)
 		if tries == 1 && ctx.Err() == nil {
@@ -505,7 +549,7 @@ func (g *Gateway) releaseStored(events []*input) []*input {
 	for i := range g.uncertain {
 		o := &g.uncertain[i]
 		if o.record != nil && o.in.subject.Kind == 0 && o.decision.Seq <= g.stored {
-			g.release(o)
+			g.releaseSafely(o)
 			released[o.in] = true
 		}
 	}

@@ -43,8 +43,9 @@ type lane struct {
 	room    sync.Cond // on the inbox's mutex
 	waiting []*input
 	bytes   int
-	held    bool // it has no turn
-	hurried bool // nobody waits for room
+	held    bool  // it has no turn
+	hurried bool  // nobody waits for room
+	aside   aside // of the gateway's goroutine: why it is held, if it is an agent's
 }
 
 func newInbox() *inbox { return &inbox{arrived: make(chan struct{}, 1)} }
@@ -81,6 +82,7 @@ func (l *lane) putUntil(ctx context.Context, in *input) {
 	if b.closed || ctx.Err() != nil || full() {
 		return
 	}
+	in.lane = l
 	l.waiting = append(l.waiting, in)
 	l.bytes += len(in.body)
 	if len(l.waiting) == 1 && !l.held {

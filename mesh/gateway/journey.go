@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -56,6 +55,7 @@ func (g *Gateway) step(ctx context.Context, batch []*input) error {
 	}
 	for _, decide := range []func() (outcome, bool){g.nextCounted, g.nextDue} {
 		for len(outcomes) < 2*maxBatch {
+			g.working = work{counts: true} // but what is due
 			decided, ok := decide()
 			if !ok {
 				break
@@ -69,7 +69,8 @@ func (g *Gateway) step(ctx context.Context, batch []*input) error {
 	// 2. Record. No record, no release: after an error nobody has heard of
 	// anything, and the state is read from the journal again. A crash here
 	// leaves decisions that the next start finds and releases.
-	if err := g.record(ctx, outcomes); err != nil {
+	g.working = work{}
+	if err := safely(func() error { return g.record(ctx, outcomes) }); err != nil {
 		g.uncertain = slices.Clone(outcomes)
 		return err
 	}
@@ -78,19 +79,33 @@ func (g *Gateway) step(ctx context.Context, batch []*input) error {
 	// and deliveries are sent again, and an agent that missed its receipt
 	// repeats its request id.
 	for i := range outcomes {
-		g.release(&outcomes[i])
+		g.releaseSafely(&outcomes[i])
 	}
 	runtime.Gosched() // what was released is sent first
 	g.runTimers()
 	return nil
 }
 
-// decideSafely keeps a mistake of ours, found by one message, from ending the
-// gateway: deciding changes nothing, so the message is refused and that is all.
+// stepSafely is step that a mistake of ours ends with an error: what found it is set
+// aside.
+func (g *Gateway) stepSafely(ctx context.Context, batch []*input) error {
+	err := safely(func() error { return g.step(ctx, batch) })
+	if mistake := mistakeIn(err); mistake != nil {
+		g.setAside(mistake)
+	}
+	return err
+}
+
+// decideSafely refuses a message over which the program makes a mistake, or did so
+// before: deciding changes nothing, so the rest of the batch goes on.
 func (g *Gateway) decideSafely(in *input) (d bcp.Decision, recorded bool) {
+	g.working = work{in: in}
+	if in.event == nil && !in.unheard && g.config.Quarantine.holds(in) {
+		return bcp.Decision{Code: bcp.Internal}, false
+	}
 	defer func() {
-		if r := recover(); r != nil {
-			g.log.Error("deciding a message panicked", "kind", in.subject.Kind.String(), "agent", in.sender().Agent, "panic", fmt.Sprintf("%T", r))
+		if value := recover(); value != nil {
+			g.setAside(mistakeOf(value))
 			d, recorded = bcp.Decision{Code: bcp.Internal}, false
 		}
 	}()
@@ -101,7 +116,7 @@ func (g *Gateway) decideSafely(in *input) (d bcp.Decision, recorded bool) {
 // is nothing to record.
 func (g *Gateway) decide(in *input) (bcp.Decision, bool) {
 	if in.event != nil {
-		return g.decideEvent(in.event)
+		return g.decideEvent(in)
 	}
 	if in.unheard {
 		return bcp.Decision{}, false
@@ -121,6 +136,9 @@ func (g *Gateway) decide(in *input) (bcp.Decision, bool) {
 	case subjects.KindApproval:
 		return g.decideApproval(m, in)
 	case subjects.KindControl:
+		if s.Event == bcp.ControlErase {
+			return g.decideErase(m, in)
+		}
 		if bcp.ControlAside(s.Event) {
 			return bcp.Decision{}, false
 		}
@@ -140,10 +158,18 @@ func (g *Gateway) decide(in *input) (bcp.Decision, bool) {
 	return d, d.Code != bcp.RateLimited
 }
 
-// nextDue decides what time alone decides.
-func (g *Gateway) nextDue() (outcome, bool) {
-	decision, ok := g.state.DecideDue(g.moment())
+// nextDue decides what time alone decides, but what found a mistake a moment ago.
+func (g *Gateway) nextDue() (o outcome, ok bool) {
+	defer func() {
+		if value := recover(); value != nil {
+			g.setAside(mistakeOf(value))
+			o, ok, g.overdue = outcome{}, false, true
+		}
+	}()
+	decision, ok := g.state.DecideDueBut(g.moment(), g.passOver)
 	if !ok {
+		at, due := g.state.NextDue()
+		g.overdue = due && !at.After(g.clock())
 		return outcome{}, false
 	}
 	return unasked(decision), true
@@ -258,6 +284,8 @@ func (g *Gateway) release(o *outcome) {
 		g.kickFlooder(d)
 	case bcp.KindCredential:
 		o.in.event.change.Recorded()
+	case bcp.KindErase:
+		g.erase(o.in, *d)
 	}
 	if d.Kind == bcp.KindAnswer || d.Kind == bcp.KindExpire {
 		if _, _, _, open := g.state.Open(d.Query); !open {
@@ -285,6 +313,7 @@ func (g *Gateway) releaseUnrecorded(o *outcome) {
 		g.count(c, 1)
 	}
 	switch {
+	case in.event != nil && in.dropped:
 	case in.event != nil && in.event.call != nil:
 		in.event.call()
 	case in.event != nil:

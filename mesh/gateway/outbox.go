@@ -166,9 +166,12 @@ func (g *Gateway) clock() time.Time { return g.config.Now() }
 func (g *Gateway) runTimers() {
 	now := g.clock()
 	for len(g.timers) > 0 && !g.timers[0].at.After(now) {
-		heap.Pop(&g.timers).(timer).run()
+		g.guard("a timer", heap.Pop(&g.timers).(timer).run)
 	}
 }
+
+// overduePause is the pause until what could not be decided in time is looked at again.
+const overduePause = time.Second
 
 // untilDue is how long there is nothing to do without a message.
 func (g *Gateway) untilDue() time.Duration {
@@ -176,10 +179,15 @@ func (g *Gateway) untilDue() time.Duration {
 	if len(g.timers) > 0 {
 		wait = min(wait, g.timers[0].at.Sub(g.clock()))
 	}
-	for _, due := range []func() (time.Time, bool){g.state.NextDue, g.countingDue} {
-		if at, ok := due(); ok {
-			wait = min(wait, at.Sub(g.clock()))
+	if at, ok := g.state.NextDue(); ok {
+		due := at.Sub(g.clock())
+		if g.overdue { // it could not be decided
+			due = max(due, overduePause)
 		}
+		wait = min(wait, due)
+	}
+	if at, ok := g.countingDue(); ok {
+		wait = min(wait, at.Sub(g.clock()))
 	}
 	return max(0, wait)
 }

@@ -23,11 +23,14 @@ func TestPanicIsARefusal(t *testing.T) {
 	for _, kind := range []subjects.Kind{subjects.KindAsk, subjects.KindPush, subjects.KindSession} {
 		in := &input{subject: subjects.Subject{Kind: kind, Controller: "main", Reader: "mailer", Subscription: "alerts"}, body: []byte("canary")}
 		d, recorded := g.decideSafely(in)
-		if recorded || d.Code != bcp.Internal {
+		if recorded || d.Code != bcp.Internal || !in.dropped {
 			t.Errorf("%s: %v, recorded %v", kind, d.Code, recorded)
 		}
 	}
-	if n := strings.Count(log.String(), "panicked"); n != 3 || strings.Contains(log.String(), "canary") {
+	if n := strings.Count(log.String(), "made a mistake"); n != 3 || strings.Contains(log.String(), "canary") || !strings.Contains(log.String(), "bcp.(*State).DecidePush decide.go:") {
 		t.Errorf("the log says: %s", &log)
+	}
+	if len(g.mistakes) != 3 {
+		t.Errorf("%d alerts", len(g.mistakes))
 	}
 }

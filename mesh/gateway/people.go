@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -189,7 +190,7 @@ func (g *Gateway) answerControl(in *input) {
 		g.reconcile(in)
 		return
 	case act == bcp.ControlErase:
-		g.erase(in)
+		g.answer(in, Erased{Reasons: in.reasons})
 		return
 	case act == bcp.ControlKey:
 		g.giveKey(in)
@@ -370,7 +371,7 @@ func (g *Gateway) Reload(ctx context.Context, config bcp.Config, changes []strin
 		}
 		ctx, cancel := g.whileServing(ctx, reloadTimeout)
 		defer cancel()
-		result <- g.asking.Do(ctx, func(ctx context.Context) error { return g.reload(ctx, config, changes, switchOver) })
+		result <- g.asking.Do(ctx, func(ctx context.Context) error { return g.reloadSafely(ctx, config, changes, switchOver) })
 	}})
 	begins := ctx.Done()
 	for {
@@ -386,6 +387,19 @@ func (g *Gateway) Reload(ctx context.Context, config bcp.Config, changes []strin
 			return errEnded
 		}
 	}
+}
+
+// reloadSafely is reload after whose mistake the state of before holds, until it is read
+// from the journal again.
+func (g *Gateway) reloadSafely(ctx context.Context, config bcp.Config, changes []string, switchOver func() error) error {
+	old, before := g.state, g.config.State
+	err := safely(func() error { return g.reload(ctx, config, changes, switchOver) })
+	if mistake := mistakeIn(err); mistake != nil {
+		g.logMistake("a reload", mistake)
+		g.state, g.config.State = old, before
+		g.failed = cmp.Or(g.failed, err)
+	}
+	return err
 }
 
 func (g *Gateway) reload(ctx context.Context, config bcp.Config, changes []string, switchOver func() error) error {

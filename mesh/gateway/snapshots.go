@@ -150,17 +150,21 @@ func (g *Gateway) replayFrom(ctx context.Context, journal *jetstream.Journal, na
 
 func applyTo(ctx context.Context, keys *jetstream.SealingKeys, state *bcp.State, each func(*bcp.Decision)) func([]byte) error {
 	return func(record []byte) error {
-		d, err := keys.Decode(ctx, record)
-		if err != nil {
-			return err
+		var d bcp.Decision
+		next := state.Last() + 1
+		err := safely(func() (err error) {
+			if d, err = keys.Decode(ctx, record); err != nil {
+				return err
+			}
+			return state.Apply(&d, bcp.RecordDigest(record))
+		})
+		if errors.Is(err, ErrPanic) {
+			return fmt.Errorf("decision %d of the journal cannot be read by this version: %w", next, err)
 		}
-		if err := state.Apply(&d, bcp.RecordDigest(record)); err != nil {
-			return err
-		}
-		if each != nil {
+		if err == nil && each != nil {
 			each(&d)
 		}
-		return nil
+		return err
 	}
 }
 
@@ -200,7 +204,7 @@ func (g *Gateway) makeSnapshots(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case config := <-g.snapshots:
-			if err := g.makeSnapshot(ctx, config); err != nil && ctx.Err() == nil {
+			if err := safely(func() error { return g.makeSnapshot(ctx, config) }); err != nil && ctx.Err() == nil {
 				g.log.Warn("making a snapshot", "error", err)
 			}
 		}
@@ -267,7 +271,7 @@ func (g *Gateway) lastSnapshot() {
 	if g.config.Snapshots == nil || !g.sound || g.unsnapped() == 0 {
 		return
 	}
-	if err := g.writeSnapshot(g.state, g.journal.Last(), time.Now()); err != nil {
+	if err := safely(func() error { return g.writeSnapshot(g.state, g.journal.Last(), time.Now()) }); err != nil {
 		g.log.Warn("making a snapshot", "error", err)
 	}
 }

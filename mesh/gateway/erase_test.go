@@ -1,0 +1,70 @@
+package gateway_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// An erasure is decided and recorded with the batch that it came in, like any message: no
+// part of that batch is released in front of its record.
+//
+// covers P4.5, P11.1, P11.5
+func TestErasureIsRecordedWithItsBatch(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	g := b.start(t)
+	mailer, operator := b.agent(t, "mailer"), b.operator(t)
+	g.wait(t, 2, of(bcp.KindConnect))
+	const attempts = 50 // until both come together
+	for n := range attempts {
+		deciding, goOn := make(chan struct{}), make(chan struct{})
+		inspected := make(chan error, 1)
+		go func() {
+			inspected <- g.Inspect(t.Context(), func(*bcp.State) { close(deciding); <-goOn })
+		}()
+		<-deciding
+		if err := mailer.Conn.Publish(pushAlert, []byte(alert(""))); err != nil {
+			t.Fatal(err)
+		}
+		erase := []byte(`{"erase":{"controller":"main","reader":"mailer","before":"2020-01-01"}}`)
+		if err := operator.Conn.Publish(subjects.Control(bcp.ControlErase), erase); err != nil {
+			t.Fatal(err)
+		}
+		for _, conn := range slices.Concat([]*nats.Conn{mailer.Conn, operator.Conn}, g.conns[1:]) {
+			if err := conn.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		close(goOn)
+		if err := <-inspected; err != nil {
+			t.Fatal(err)
+		}
+		g.wait(t, n+1, of(bcp.KindPush))
+		g.wait(t, n+1, of(bcp.KindErase))
+		for _, m := range meshtest.ReadStream(t, b.js, jetstream.CommitStream) {
+			decisions, err := jetstream.DecodeRecord(m.Data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kinds := map[bcp.DecisionKind]bool{}
+			for _, record := range decisions {
+				d, err := bcp.DecodeDecision(record)
+				if err != nil {
+					t.Fatal(err)
+				}
+				kinds[d.Kind] = true
+			}
+			if kinds[bcp.KindPush] && kinds[bcp.KindErase] {
+				return
+			}
+		}
+	}
+	t.Error("erasures have records of their own")
+}

@@ -1,0 +1,233 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// A mistake of this program is found by a message, by an event or by time, and ends
+// nothing but what found it. Nothing is recorded of the batch, the state is read from the
+// journal again, since it may be half changed, and what found the mistake is set aside: a
+// message is put into quarantine, an event is dropped, and what time decides waits. People
+// hear of it, and the log has the stack. It never has a value that an agent chose.
+
+// ErrPanic says that this program made a mistake.
+var ErrPanic = errors.New("this program made a mistake")
+
+const (
+	// firstAside is how long an agent is not read after one of its messages found a
+	// mistake, and how long what time decides waits after it did; each time in a row it
+	// is twice as long, up to maxAside.
+	firstAside = time.Second
+	maxAside   = time.Minute
+	// ownMistakePause is the least time between two alerts that are about no message.
+	ownMistakePause = time.Minute
+	// maxFrames bounds the stack in the log.
+	maxFrames = 24
+)
+
+// panicError is a panic without its value, which may hold what an agent said.
+type panicError struct {
+	kind  string   // type of the value
+	stack []string // innermost first
+}
+
+func (e *panicError) Error() string {
+	if len(e.stack) == 0 {
+		return fmt.Sprintf("%v (%s)", ErrPanic, e.kind)
+	}
+	return fmt.Sprintf("%v (%s in %s)", ErrPanic, e.kind, e.stack[0])
+}
+
+func (e *panicError) Unwrap() error { return ErrPanic }
+
+// safely calls f. Its panic is a panicError.
+func safely(f func() error) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = mistakeOf(value)
+		}
+	}()
+	return f()
+}
+
+// mistakeOf is called by the deferred function that recovers a value.
+func mistakeOf(value any) *panicError {
+	var counters [4 * maxFrames]uintptr
+	frames := runtime.CallersFrames(counters[:runtime.Callers(1, counters[:])])
+	mistake := &panicError{kind: fmt.Sprintf("%T", value)}
+	panicked := false
+	for more := true; more && len(mistake.stack) < maxFrames; {
+		var frame runtime.Frame
+		frame, more = frames.Next()
+		switch own := strings.HasPrefix(frame.Function, "runtime."); {
+		case !panicked:
+			panicked = frame.Function == "runtime.gopanic" // behind it are those that panicked
+		case !own:
+			mistake.stack = append(mistake.stack, fmt.Sprintf("%s %s:%d", path.Base(frame.Function), path.Base(frame.File), frame.Line))
+		}
+	}
+	return mistake
+}
+
+// mistakeIn returns the panic that an error is of, or nil.
+func mistakeIn(err error) *panicError {
+	if err == nil {
+		return nil
+	}
+	var mistake *panicError
+	errors.As(err, &mistake)
+	return mistake
+}
+
+// work is what the gateway is deciding, or changes the state by.
+type work struct {
+	in     *input   // a message or an event
+	due    *bcp.Due // what time decides
+	counts bool     // what was counted
+}
+
+// aside is what found a mistake, and is not tried for a while.
+type aside struct {
+	until time.Time
+	wait  time.Duration
+}
+
+// lengthen sets the end of the next wait, which is longer than the one before.
+func (a *aside) lengthen(now time.Time) {
+	a.wait = min(max(firstAside, 2*a.wait), maxAside)
+	a.until = now.Add(a.wait)
+}
+
+// guard calls f, which changes no state. Of its panic people hear, and that is all.
+func (g *Gateway) guard(doing string, f func()) {
+	if mistake := mistakeIn(safely(func() error { f(); return nil })); mistake != nil {
+		g.logMistake(doing, mistake)
+		g.tellOwnMistake()
+	}
+}
+
+func (g *Gateway) logMistake(doing string, mistake *panicError) {
+	g.log.Error("this program made a mistake; tell its authors", "doing", doing, "panic", mistake.kind, "stack", strings.Join(mistake.stack, " < "))
+}
+
+// tellMistake has an alert recorded with the next batch, unless there are many.
+func (g *Gateway) tellMistake(alert *input) {
+	if len(g.mistakes) < maxBatch {
+		g.mistakes = append(g.mistakes, alert)
+	}
+}
+
+// tellOwnMistake is tellMistake of one that no message found, at most once in a while: the
+// alert itself may find the next one.
+func (g *Gateway) tellOwnMistake() {
+	if now := g.clock(); now.Sub(g.ownMistake).Abs() >= ownMistakePause {
+		g.ownMistake = now
+		g.tellMistake(&input{event: &event{kind: bcp.KindAlert, alert: bcp.AlertPanic}})
+	}
+}
+
+// setAside takes what the gateway was working on out of its way.
+func (g *Gateway) setAside(mistake *panicError) {
+	w := g.working
+	g.working = work{}
+	switch {
+	case w.in != nil && w.in.event == nil:
+		g.quarantine(w.in, mistake)
+	case w.in != nil:
+		g.logMistake("an event", mistake)
+		w.in.dropped = true
+		if e := w.in.event; e.alert != bcp.AlertPanic {
+			g.tellOwnMistake()
+		} else if len(w.in.body) > 0 { // without the message, which may be why
+			g.tellMistake(&input{event: e})
+		}
+	case w.due != nil:
+		g.logMistake("what is due", mistake)
+		if len(g.dueAside) >= maxBatch {
+			clear(g.dueAside)
+		}
+		a := g.dueAside[*w.due]
+		a.lengthen(g.clock())
+		g.dueAside[*w.due] = a
+		g.tellOwnMistake()
+	case w.counts:
+		g.logMistake("what was counted", mistake)
+		clear(g.counts)
+		clear(g.counting)
+		g.tellOwnMistake()
+	default:
+		g.logMistake("a step", mistake)
+		g.tellOwnMistake()
+	}
+}
+
+// quarantine keeps a message from being looked at again, and its sender from being read
+// for a while.
+func (g *Gateway) quarantine(in *input, mistake *panicError) {
+	who, channel := in.sender(), g.channelOf(in)
+	g.logMistake(in.subject.Kind.String()+" of "+string(who.Agent), mistake)
+	in.dropped = true
+	if err := g.config.Quarantine.add(in, who, channel, mistake, g.clock()); err != nil {
+		g.log.Error("the quarantine cannot be written: the message is refused until the gateway ends", "error", err)
+	}
+	g.tellMistake(&input{body: in.body, event: &event{kind: bcp.KindAlert, alert: bcp.AlertPanic, agent: who, channel: channel}})
+	if l := in.lane; l != nil {
+		l.aside.lengthen(g.clock())
+		l.hold(true)
+		g.at(l.aside.until, func() {
+			if !g.clock().Before(l.aside.until) { // it was not set aside again meanwhile
+				l.hold(false)
+			}
+		})
+	}
+}
+
+// channelOf returns the channel that a message is about, or the zero one.
+func (g *Gateway) channelOf(in *input) bcp.ChannelKey {
+	s := in.subject
+	if s.Controller != "" && s.Reader != "" {
+		return bcp.ChannelKey{Controller: s.Controller, Reader: s.Reader}
+	}
+	if q, reader, _, open := g.openQuery(bcp.QueryID(s.ID)); open {
+		return bcp.ChannelKey{Controller: q.Controller, Reader: reader}
+	}
+	return bcp.ChannelKey{}
+}
+
+// openQuery is that of the state, of which nobody knows whether it is whole.
+func (g *Gateway) openQuery(id bcp.QueryID) (q bcp.Query, reader bcp.AgentName, attempt int, open bool) {
+	_ = safely(func() error {
+		q, reader, attempt, open = g.state.Open(id)
+		return nil
+	})
+	return q, reader, attempt, open
+}
+
+// releaseSafely is release of an outcome that may find a mistake.
+func (g *Gateway) releaseSafely(o *outcome) {
+	mistake := mistakeIn(safely(func() error { g.release(o); return nil }))
+	switch {
+	case mistake == nil:
+	case o.in.subject.Kind != 0:
+		g.quarantine(o.in, mistake)
+	default:
+		g.logMistake("a release", mistake)
+		g.tellOwnMistake()
+	}
+}
+
+// passOver reports whether something that is due has to wait since it found a mistake.
+func (g *Gateway) passOver(due bcp.Due) bool {
+	if a, waits := g.dueAside[due]; waits && g.clock().Before(a.until) {
+		return true
+	}
+	g.working = work{due: &due}
+	return false
+}

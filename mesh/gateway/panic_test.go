@@ -1,0 +1,191 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/mesh/gateway"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// poisoned gives agents of a bench two schedules that are due one after the other, of
+// which the first panics when next says so.
+func (b *bench) poisoned(due time.Time, next func(t time.Time)) func(*gateway.Config) {
+	for i := range b.definition.Agents {
+		if b.definition.Agents[i].Name == "mailer" {
+			b.definition.Agents[i].CronSchedules = []bcp.CronSchedule{{Schedule: "poison", Message: "canary"}, {Schedule: "fine", Message: "fine"}}
+		}
+	}
+	return func(c *gateway.Config) {
+		c.State.Schedules = func(schedule string, _ *time.Location) (bcp.Schedule, error) {
+			at := due
+			if schedule == "fine" {
+				at = due.Add(time.Millisecond)
+			}
+			return func(t time.Time) time.Time {
+				if schedule == "poison" {
+					next(t)
+				}
+				if t.Before(at) {
+					return at
+				}
+				return at.AddDate(1, 0, 0)
+			}, nil
+		}
+	}
+}
+
+func prompted(schedule string) func(*bcp.Decision) bool {
+	return func(d *bcp.Decision) bool { return d.Kind == bcp.KindPrompt && d.Event == schedule }
+}
+
+func alerted(kind bcp.AlertKind) func(*bcp.Decision) bool {
+	return func(d *bcp.Decision) bool { return d.Kind == bcp.KindAlert && d.Event == string(kind) }
+}
+
+// What is due and finds a mistake, when it is decided or when the state changes by it,
+// waits: what is due behind it is decided, messages are, people hear of it, and it is not
+// tried at once again. Once the mistake is gone it is decided.
+//
+// covers A-CRASH, P2.5, P4.5, P4.6, P9.4
+func TestMistakeOverWhatIsDue(t *testing.T) {
+	t.Parallel()
+	for name, nth := range map[string]int64{"when it is decided": 1, "when the state changes": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			begin := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
+			due := begin.Add(time.Hour)
+			var clock, calls atomic.Int64
+			var mended atomic.Bool
+			poison := b.poisoned(due, func(at time.Time) {
+				if at.Equal(due) && !mended.Load() && calls.Add(1)%nth == 0 {
+					panic("canary")
+				}
+			})
+			clock.Store(begin.UnixNano())
+			g := b.start(t, poison, func(c *gateway.Config) { c.Now = func() time.Time { return time.Unix(0, clock.Load()) } })
+			mailer := b.agent(t, "mailer")
+			operator := b.operator(t)
+			alerts := operator.Listen(t, subjects.Alerts())
+			g.wait(t, 2, of(bcp.KindConnect))
+
+			clock.Store(due.Add(time.Second).UnixNano())
+			push := func() {
+				t.Helper()
+				if err := pushUntilAccepted(mailer.Conn, "p"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			push() // wakes it
+			g.wait(t, 1, prompted("fine"))
+			alerts.NextOf(t, meshtest.With("alert", bcp.AlertPanic))
+			push()
+			if n := calls.Load(); n != nth {
+				t.Errorf("it was tried %d times, of which %d are one", n, nth)
+			}
+			mended.Store(true)
+			clock.Add(int64(time.Second))
+			g.wait(t, 1, prompted("poison"))
+			if n := len(g.wait(t, 1, alerted(bcp.AlertPanic))); n != 1 {
+				t.Errorf("%d alerts", n)
+			}
+			if err := g.Stop(); err != nil {
+				t.Error(err)
+			}
+			b.journal(t)
+			if log := b.log.String(); !strings.Contains(log, "made a mistake") || !strings.Contains(log, "panic_test.go:") || strings.Contains(log, "canary") {
+				t.Error("the log has no stack, or what was said")
+			}
+		})
+	}
+}
+
+// A journal that this version panics over is not served: the error names the decision,
+// nothing is written, and a version without the mistake goes on.
+//
+// covers A-CRASH, P11.1
+func TestMistakeOverTheJournal(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var broken atomic.Bool
+	poison := b.poisoned(time.Now().Add(time.Hour), func(time.Time) {
+		if broken.Load() {
+			panic("canary")
+		}
+	})
+	g := b.start(t, poison)
+	if err := g.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	before := b.stored(t)
+	broken.Store(true)
+	_, err := b.tryStart(t, poison)
+	if !errors.Is(err, gateway.ErrPanic) || !strings.Contains(err.Error(), "decision 1 of the journal") || strings.Contains(err.Error(), "canary") {
+		t.Errorf("it starts: %v", err)
+	}
+	if after := b.stored(t); after != before {
+		t.Errorf("record %d was written", after)
+	}
+	broken.Store(false)
+	b.start(t, poison)
+}
+
+// A mistake of who watches the gateway, or of a reload, ends nothing: what holds is what
+// was recorded.
+//
+// covers A-CRASH, P1.5
+func TestMistakeBesideDeciding(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	g := b.start(t, func(c *gateway.Config) {
+		before := c.OnDecision
+		c.OnDecision = func(d *bcp.Decision) {
+			before(d)
+			panic("canary")
+		}
+	})
+	mailer := b.agent(t, "mailer")
+	g.wait(t, 1, of(bcp.KindConnect))
+	push := func(id string) {
+		t.Helper()
+		if err := pushUntilAccepted(mailer.Conn, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	push("p1")
+	if err := g.Inspect(t.Context(), func(*bcp.State) { panic("canary") }); err != nil {
+		t.Error(err)
+	}
+	g.wait(t, 1, alerted(bcp.AlertPanic))
+	next := bcp.Config{Mesh: b.definition, Constraints: constraint.Compile, Version: "test", Definitions: bcp.Digest{1}}
+	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
+	defer cancel()
+	if err := g.Reload(ctx, next, nil, func() error { panic("canary") }); !errors.Is(err, gateway.ErrPanic) {
+		t.Errorf("reloaded: %v", err)
+	}
+	push("p2")
+	if err := g.Reload(ctx, next, nil, func() error { return nil }); err != nil {
+		t.Error(err)
+	}
+	push("p3")
+	if err := g.Stop(); err != nil {
+		t.Error(err)
+	}
+	j := b.journal(t)
+	for _, id := range []string{"p1", "p2", "p3"} {
+		if n := j.Pushes["main mailer "+id]; n != 1 {
+			t.Errorf("%s was accepted %d times", id, n)
+		}
+	}
+	if strings.Contains(b.log.String(), "canary") {
+		t.Error("the log has what was said")
+	}
+}

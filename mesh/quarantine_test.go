@@ -1,0 +1,196 @@
+package mesh_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// breakAsks has the next ask that is accepted panic when it has changed half of the state:
+// it is charged, and cannot be noted.
+func breakAsks(t *testing.T, m *meshtest.Mesh) {
+	t.Helper()
+	err := m.Mesh.Inspect(t.Context(), func(s *bcp.State) {
+		queries := reflect.ValueOf(s).Elem().FieldByName("queries")
+		*(*map[bcp.QueryID]struct{})(unsafe.Pointer(queries.UnsafeAddr())) = nil //nolint:gosec // a nil map of any type
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A message over which the gateway panics is refused, and again after a restart, until
+// its file is removed. Nothing of it is charged, others go on, people hear of it, and it
+// can be read where it is sealed.
+//
+// covers A-CRASH, P2.5, P4.3, P4.5, P4.6, P11.4
+func TestQuarantine(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(100))
+	main, mailer := connect(t, m)
+	alerts := m.Connect(t, bcp.Operator, bcp.RoleOperator).Listen(t, subjects.Alerts())
+	main.Accepted(t, "mailer", askUrgent)
+	breakAsks(t, m)
+
+	const canary = "kanarienvogel"
+	poison := `{"request_id":"` + canary + `","category":1,"fields":[{"name":"urgent","type":"boolean"}]}`
+	ask := func() string {
+		t.Helper()
+		return main.Ask(t, "mailer", poison).Text("error")
+	}
+	if code := ask(); code != string(bcp.Internal) {
+		t.Fatalf("the ask that panics: %s", code)
+	}
+	if r := mailer.Push(t, "main", "alerts", `{"urgent":true}`, `,"push_id":"p1"`); r.Fields["success"] != true {
+		t.Errorf("a push: %s", r.JSON)
+	}
+	if alert := alerts.NextOf(t, meshtest.With("alert", bcp.AlertPanic)); alert.Text("agent") != "main" || alert.Text("reader") != "mailer" || strings.Contains(alert.JSON, canary) {
+		t.Errorf("people hear %s", alert.JSON)
+	}
+	if code := ask(); code != string(bcp.Internal) {
+		t.Errorf("the same again: %s", code)
+	}
+	main.Accepted(t, "mailer", askUrgent)
+	m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindAlert && d.Event == string(bcp.AlertPanic) })
+	if n := m.Count(func(d *bcp.Decision) bool { return d.Event == string(bcp.AlertPanic) }); n != 1 {
+		t.Errorf("%d alerts are recorded", n)
+	}
+	if log := m.Log(); strings.Contains(log, canary) || !strings.Contains(log, "bcp.(*State).applyAsk") {
+		t.Error("the log has no stack, or what was said")
+	}
+
+	files, err := filepath.Glob(filepath.Join(m.State, "quarantine", "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("in quarantine: %v, %v", files, err)
+	}
+	content, err := os.ReadFile(files[0])
+	var one struct {
+		Message, Agent, Reader string
+		Stack                  []string
+	}
+	if err := errors.Join(err, json.Unmarshal(content, &one)); err != nil {
+		t.Fatal(err)
+	}
+	if one.Message != "ask" || one.Agent != "main" || one.Reader != "mailer" || len(one.Stack) == 0 || strings.Contains(string(content), canary) {
+		t.Errorf("its file says %s", content)
+	}
+
+	booksAgree(t, m)
+	m.Restart(t)
+	main, mailer = connect(t, m)
+	if code := ask(); code != string(bcp.Internal) {
+		t.Errorf("the same after a restart: %s", code)
+	}
+	if strings.Contains(m.Log()[strings.LastIndex(m.Log(), "in quarantine"):], "made a mistake") {
+		t.Error("it was looked at again")
+	}
+	if err := os.Remove(files[0]); err != nil {
+		t.Fatal(err)
+	}
+	if r := main.Ask(t, "mailer", poison); r.Text("error") != "" {
+		t.Errorf("once it is let out: %s", r.JSON)
+	}
+	m.Stop(t)
+
+	js, end := m.Streams(t)
+	defer end()
+	journal, err := jetstream.OpenJournal(t.Context(), js, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, sealed := jetstream.NewSealingKeys(js), ""
+	if err := journal.Replay(t.Context(), func(record []byte) error {
+		d, err := keys.Decode(t.Context(), record)
+		if err == nil && d.Event == string(bcp.AlertPanic) {
+			raw, failed := keys.OpenRaw(t.Context(), &d)
+			sealed, err = string(raw), failed
+		}
+		return err
+	}); err != nil || sealed != poison {
+		t.Errorf("sealed is %q, %v", sealed, err)
+	}
+}
+
+// Whoever sent a message over which the gateway panicked is not read for a while, each time
+// longer, and everybody else is.
+//
+// covers A-CRASH, A-SLOW
+func TestQuarantineHoldsItsSender(t *testing.T) {
+	t.Parallel()
+	var clock atomic.Int64 // 0: it goes
+	m := meshtest.Start(t, with(pair(1000), "mesh.yaml", "max_refusals: 1000/m\n"), func(c *mesh.Config) {
+		c.Now = func() time.Time {
+			if stands := clock.Load(); stands != 0 {
+				return time.Unix(0, stands)
+			}
+			return time.Now()
+		}
+	})
+	main, mailer := connect(t, m)
+	clock.Store(time.Now().UnixNano())
+	asked := func(d *bcp.Decision) bool { return d.Kind == bcp.KindAsk && d.Verdict == bcp.Accept }
+	for n, held := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+		breakAsks(t, m)
+		if code := main.Ask(t, "mailer", withID(askUrgent, "request_id", fmt.Sprint("poison", n))).Text("error"); code != string(bcp.Internal) {
+			t.Fatalf("the ask that panics: %s", code)
+		}
+		if err := main.Conn.Publish(subjects.Ask("main", "mailer"), main.Encode(askUrgent)); err != nil {
+			t.Fatal(err)
+		}
+		for _, passed := range []time.Duration{held - 1, 1} {
+			for range 3 {
+				if r := mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""); r.Fields["success"] != true {
+					t.Fatalf("a push: %s", r.JSON)
+				}
+			}
+			if count := m.Count(asked); count != n {
+				t.Errorf("%d asks are accepted while their sender is held for the %dth time", count, n+1)
+			}
+			clock.Add(int64(passed))
+		}
+		m.WaitCount(t, n+1, asked)
+	}
+	if entries, err := os.ReadDir(filepath.Join(m.State, "quarantine")); err != nil || len(entries) != 3 {
+		t.Fatalf("in quarantine: %v, %v", entries, err)
+	}
+}
+
+// An erasure takes the messages of its days out of quarantine: a file there tells what was
+// said to whoever guesses it.
+//
+// covers P11.5
+func TestErasedQuarantine(t *testing.T) {
+	t.Parallel()
+	m, clock := startClocked(t)
+	breakAsks(t, m)
+	if code := controller(t, m, "main").Ask(t, "mailer", askUrgent).Text("error"); code != string(bcp.Internal) {
+		t.Fatalf("the ask that panics: %s", code)
+	}
+	folder := filepath.Join(m.State, "quarantine")
+	for _, c := range []struct {
+		before string
+		left   int
+	}{{"2026-03-10", 1}, {"2026-03-11", 0}} {
+		clock.forward(48 * time.Hour)
+		if r := erase(t, m, c.before, false); r.Fields["failed"] != nil || r.Fields["reasons"] != nil {
+			t.Fatalf("erased: %s", r.JSON)
+		}
+		if entries, err := os.ReadDir(folder); err != nil || len(entries) != c.left {
+			t.Errorf("before %s: in quarantine are %v, %v", c.before, entries, err)
+		}
+	}
+}
