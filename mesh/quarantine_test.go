@@ -91,7 +91,7 @@ func TestQuarantine(t *testing.T) {
 
 	booksAgree(t, m)
 	m.Restart(t)
-	main, mailer = connect(t, m)
+	main, _ = connect(t, m)
 	if code := ask(); code != string(bcp.Internal) {
 		t.Errorf("the same after a restart: %s", code)
 	}
