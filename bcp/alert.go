@@ -30,8 +30,13 @@ const (
 	AlertPanic AlertKind = "gateway_panic"
 )
 
-// AlertJournal is the one alert without a record: the journal cannot be written.
-const AlertJournal AlertKind = "journal_unwritable"
+// The alerts without a record: the journal cannot be written, or must not be.
+const (
+	AlertJournal AlertKind = "journal_unwritable"
+	// AlertDamaged says that the journal is damaged in front of what was served. Seq is the
+	// last decision that was released, and Count how many were since the start.
+	AlertDamaged AlertKind = "journal_damaged"
+)
 
 // AlertKinds returns every kind that goes with a record.
 func AlertKinds() []AlertKind {

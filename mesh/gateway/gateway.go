@@ -128,6 +128,8 @@ type Gateway struct {
 	beside    sync.WaitGroup  // of what runs beside deciding until the gateway ends
 	// snapshotting is held while a snapshot is made of the journal.
 	snapshotting sync.Mutex
+	// damage, if not nil, is what was found of the journal while the gateway serves.
+	damage atomic.Pointer[error]
 	// snappedUpTo is the decision that the newest snapshot stands behind.
 	snappedUpTo atomic.Uint64
 
@@ -135,7 +137,13 @@ type Gateway struct {
 	outcomes []outcome // empty: the room of the last batch
 	records  []byte    // of the last batch
 	sound    bool      // the state is that of the journal
-	observed uint64    // the last decision that OnDecision was called with
+	checked  bool      // the whole journal was read before anybody was served
+	released uint64    // the last decision that people and agents may have heard of
+	began    struct {  // to serve
+		at       time.Time
+		decision uint64
+	}
+	observed uint64 // the last decision that OnDecision was called with
 	// uncertain is the batch whose record was not acknowledged, and stored the last
 	// decision that was found in the journal nevertheless.
 	uncertain []outcome
@@ -237,6 +245,7 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 		}
 		g.Unwritten("the connection is lost")
 	})
+	g.began.at = g.clock()
 	runCtx, cancel := context.WithCancelCause(ctx)
 	g.cancel, g.ending = cancel, runCtx.Done()
 	if err := g.openFirst(runCtx); err != nil {
@@ -249,9 +258,10 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 		g.unlink()
 		return nil, err
 	}
+	g.began.decision, g.released = g.state.Last(), g.state.Last()
 	g.beside.Go(func() { g.makeSnapshots(runCtx) })
 	g.beside.Go(func() { g.makeKeysAhead(runCtx) })
-	if g.snappedUpTo.Load() > 0 {
+	if g.snappedUpTo.Load() > 0 && !g.checked {
 		g.beside.Go(func() { g.checkJournal(runCtx) })
 	}
 	go g.run(runCtx)
@@ -354,6 +364,11 @@ func (g *Gateway) open(ctx context.Context) error {
 			return err
 		}
 	}
+	if g.state == nil && state.Last() > r.read {
+		if g.checked, err = g.checkBefore(ctx); err != nil {
+			return err
+		}
+	}
 	g.state, g.journal = state, journal
 	g.snappedUpTo.Store(state.Last() - r.read)
 	g.log.Info("journal replayed", "decisions", state.Last(), "read", r.read)
@@ -441,7 +456,11 @@ func (g *Gateway) run(ctx context.Context) {
 	defer func() {
 		g.cancel(errEnded) // also where it ended by itself
 		g.beside.Wait()
-		g.lastSnapshot()
+		if g.damage.Load() != nil {
+			g.dropSnapshots()
+		} else {
+			g.lastSnapshot()
+		}
 	}()
 	defer g.unlink()
 	defer g.inbox.close()
@@ -455,7 +474,10 @@ func (g *Gateway) run(ctx context.Context) {
 			batch = g.wait(ctx, batch)
 		}
 		if ctx.Err() != nil {
-			if cause := context.Cause(ctx); !errors.Is(cause, errStopped) {
+			switch cause, damage := context.Cause(ctx), g.damage.Load(); {
+			case damage != nil:
+				g.err = g.endDamaged(*damage)
+			case !errors.Is(cause, errStopped):
 				g.err = cause
 			}
 			return
@@ -465,9 +487,13 @@ func (g *Gateway) run(ctx context.Context) {
 			clear(batch)
 			batch, err, g.failed = batch[:0], g.failed, nil
 		}
-		if err == nil {
+		switch {
+		case err == nil:
 			g.snapshotDue()
-		} else {
+		case g.damage.Load() != nil: // the context has ended
+			clear(batch)
+			batch = batch[:0]
+		default:
 			g.sound = false
 			if errors.Is(err, jetstream.ErrFenced) {
 				g.log.Error("stepping down", "error", err)
@@ -514,6 +540,7 @@ func (g *Gateway) recover(ctx context.Context, batch []*input, cause error) (eve
 	for tries := 1; ctx.Err() == nil; tries++ {
 		err := g.asking.Do(ctx, g.openSafely)
 		if err == nil {
+			g.released = g.state.Last()
 			g.forgetSent()
 			g.resume()
 			return g.releaseStored(events)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"strings"
@@ -74,7 +75,11 @@ func (g *Gateway) step(ctx context.Context, batch []*input) error {
 		g.uncertain = slices.Clone(outcomes)
 		return err
 	}
+	if g.damage.Load() != nil {
+		return errDamaged
+	}
 	g.countsRecorded(g.state.Last())
+	g.released = g.state.Last()
 	// 3. Release. A crash here is a message that was lost on the way: queries
 	// and deliveries are sent again, and an agent that missed its receipt
 	// repeats its request id.
@@ -85,6 +90,9 @@ func (g *Gateway) step(ctx context.Context, batch []*input) error {
 	g.runTimers()
 	return nil
 }
+
+// errDamaged says that nothing is released any more.
+var errDamaged = errors.New("the journal is damaged")
 
 // stepSafely is step that a mistake of ours ends with an error: what found it is set
 // aside.

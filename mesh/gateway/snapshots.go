@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
@@ -282,11 +283,30 @@ const (
 	checkAttempts = 3
 	// checkPause is the pause where it could not be read.
 	checkPause = time.Second
+	// checkFirst is how long a start from a snapshot checks what it did not read before
+	// anybody is served. The rest is checked beside serving.
+	checkFirst = time.Second
 )
+
+// checkBefore is checkJournal before anybody is served, as far as it comes in a moment. It
+// reports whether that was all. On a cluster nobody waits for it: a gateway takes over.
+func (g *Gateway) checkBefore(ctx context.Context) (all bool, err error) {
+	if g.config.Cluster {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkFirst)
+	defer cancel()
+	for range checkAttempts {
+		if err = g.checkChain(ctx); !errors.Is(err, jetstream.ErrRecord) {
+			return err == nil, nil // an error says nothing about the journal
+		}
+	}
+	return false, fmt.Errorf("the journal in front of the snapshot: %w", err)
+}
 
 // checkJournal reads what the start from a snapshot did not: the chain of all
 // decisions. It ends the gateway where the journal is damaged or was changed,
-// as a start without a snapshot would have refused it.
+// as a start without a snapshot would have refused it: nothing is released any more.
 func (g *Gateway) checkJournal(ctx context.Context) {
 	for attempts := 1; ; {
 		err := g.checkChain(ctx)
@@ -300,12 +320,45 @@ func (g *Gateway) checkJournal(ctx context.Context) {
 			case <-time.After(checkPause):
 			}
 		case attempts == checkAttempts:
-			g.log.Error("the journal in front of the snapshot is damaged; the gateway ends", "error", err)
-			g.cancel(fmt.Errorf("the journal in front of the snapshot: %w", err))
+			damage := fmt.Errorf("the journal in front of the snapshot: %w", err)
+			g.damage.Store(&damage)
+			g.cancel(damage)
 			return
 		default:
 			attempts++
 		}
+	}
+}
+
+// alertTimeout bounds telling people of a damage.
+const alertTimeout = 2 * time.Second
+
+// endDamaged tells what was released while nobody knew that the journal is damaged, and
+// returns that with the damage.
+func (g *Gateway) endDamaged(damage error) error {
+	g.sound = false
+	released := "nothing was released since it began to serve"
+	count := 0
+	if g.released > g.began.decision {
+		count = int(g.released - g.began.decision)
+		released = fmt.Sprintf("decisions %d to %d were released since it began to serve at %s",
+			g.began.decision+1, g.released, g.began.at.UTC().Format(time.RFC3339))
+	}
+	err := fmt.Errorf("%w; the damage was found while the gateway served: %s", damage, released)
+	g.log.Error("the journal is damaged; the gateway ends", "error", err)
+	g.publishAlert(bcp.Alert{Type: bcp.TypeAlert, Alert: bcp.AlertDamaged, Seq: g.released, Time: g.clock(), Count: count})
+	ctx, cancel := context.WithTimeout(context.Background(), alertTimeout)
+	defer cancel()
+	if err := g.Flush(ctx); err != nil {
+		g.log.Warn("telling people of it", "error", err)
+	}
+	return err
+}
+
+// dropSnapshots has the next start read the whole journal, and so refuse it.
+func (g *Gateway) dropSnapshots() {
+	if err := g.config.Snapshots.RemoveBefore(math.MaxUint64); err != nil {
+		g.log.Error("removing the snapshots of a damaged journal", "error", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // A gateway tries again whose first record is not stored, or whom nobody answers who
@@ -128,6 +130,7 @@ func TestJournalIsCheckedAgain(t *testing.T) {
 		var connections atomic.Int32
 		return b.start(t, func(c *gateway.Config) {
 			connect := c.Connect
+			c.Cluster = true // else it is checked before
 			c.Snapshots, c.Connect = snapshots, func() (*nats.Conn, error) {
 				conn, err := connect()
 				if err == nil && connections.Add(1) == lost.Load() {
@@ -150,5 +153,119 @@ func TestJournalIsCheckedAgain(t *testing.T) {
 	}
 	if err := second.Stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// damaged writes a journal whose first decision is not the one that a snapshot, and all
+// behind it, were made of.
+func (b *bench) damaged(t *testing.T, snapshots *jetstream.Snapshots) {
+	t.Helper()
+	state, err := bcp.NewState(b.config().State)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := func(fresh string) (bcp.Decision, []byte) {
+		t.Helper()
+		d := state.DecideStart(bcp.Moment{Now: time.Now(), Fresh: fresh, Salt: [16]byte{1}}, fresh)
+		record, err := bcp.EncodeDecision(&d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d, record
+	}
+	_, other := start("OTHER")
+	var records [][]byte
+	for _, fresh := range []string{"FIRST", "SECOND"} {
+		d, record := start(fresh)
+		if err := state.Apply(&d, bcp.RecordDigest(record)); err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, record)
+	}
+	journal, err := jetstream.OpenJournal(t.Context(), b.js, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, record := range [][]byte{other, records[1]} {
+		if err := journal.Append(t.Context(), [][]byte{record}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	checkpoint, err := state.Checkpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	position := jetstream.Position{Sequence: 2, Decision: 2, Head: state.Head()}
+	if err := snapshots.Write(jetstream.Snapshot{Position: position, Checkpoint: checkpoint}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A journal that is damaged in front of a snapshot is refused before anybody is served, and
+// nothing is written to it.
+//
+// covers P11.1, P11.2, A-CHAIN
+func TestDamageInFrontOfASnapshotIsRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	snapshots := jetstream.NewSnapshots(t.TempDir())
+	b.damaged(t, snapshots)
+	_, err := b.tryStart(t, func(c *gateway.Config) { c.Snapshots = snapshots })
+	if !errors.Is(err, jetstream.ErrRecord) || !strings.Contains(err.Error(), "decision 2 does not follow decision 1") {
+		t.Errorf("it starts: %v", err)
+	}
+	if n := b.stored(t); n != 2 {
+		t.Errorf("%d records", n)
+	}
+}
+
+// Where that is found only while the gateway serves, it ends at once and says which
+// decisions it has released, to people too; nobody starts from that snapshot again.
+//
+// covers P11.1, P11.2, P4.6, A-CHAIN
+func TestDamageThatIsFoundLate(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	snapshots := jetstream.NewSnapshots(t.TempDir())
+	b.damaged(t, snapshots)
+	var connections atomic.Int32
+	look := make(chan struct{})
+	g := b.start(t, func(c *gateway.Config) {
+		connect := c.Connect
+		c.Cluster, c.Snapshots, c.Connect = true, snapshots, func() (*nats.Conn, error) {
+			if connections.Add(1) > int32(3+len(b.definition.Approvers)) { // behind those of main, mailer and people
+				<-look
+			}
+			return connect()
+		}
+	})
+	mailer, operator := b.agent(t, "mailer"), b.operator(t)
+	alerts := operator.Listen(t, subjects.Alerts())
+	g.wait(t, 2, of(bcp.KindConnect))
+	for range 3 {
+		if r := mailer.Request(t, pushAlert, alert("")); r.Fields["success"] != true {
+			t.Fatal(r.JSON)
+		}
+	}
+	close(look)
+	select {
+	case <-g.Done():
+	case <-time.After(meshtest.Patience):
+		t.Fatal("it serves on")
+	}
+	err := g.Stop()
+	last := g.decisions[len(g.decisions)-1].Seq
+	if want := fmt.Sprintf("decisions 4 to %d were released since it began to serve at ", last); !errors.Is(err, jetstream.ErrRecord) || !strings.Contains(err.Error(), want) {
+		t.Errorf("it ends with %v, and not with %s", err, want)
+	}
+	told := alerts.NextOf(t, meshtest.With("alert", bcp.AlertDamaged))
+	if told.Fields["seq"] != float64(last) || told.Fields["count"] != float64(last-3) {
+		t.Errorf("people hear %s", told.JSON)
+	}
+	if names, err := snapshots.List(); err != nil || len(names) > 0 {
+		t.Errorf("snapshots are left: %v, %v", names, err)
+	}
+	if _, err := b.tryStart(t, func(c *gateway.Config) { c.Cluster, c.Snapshots = true, snapshots }); !errors.Is(err, bcp.ErrReplay) {
+		t.Errorf("the next one starts: %v", err)
 	}
 }
