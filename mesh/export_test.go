@@ -14,8 +14,8 @@ func (s *Seat) Disconnect() { s.conn.Close() }
 func (s *Seat) Asking() *jetstream.Asking { return &s.mesh.Load().asking }
 
 // Denied is what the server tells the gateway of an agent that was refused a subject.
-func (m *Mesh) Denied(agent bcp.AgentName, role bcp.Role, subject string) {
-	m.gateway.Denied(agent, role, subject, 1)
+func (m *Mesh) Denied(agent bcp.AgentName, role bcp.Role, act, subject string) {
+	m.gateway.Denied(agent, role, act, subject, 1)
 }
 
 // JetStream is the gateway's.

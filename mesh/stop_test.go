@@ -121,7 +121,7 @@ func TestStopWhileNothingCanBeTold(t *testing.T) {
 	go func() {
 		defer close(telling)
 		for range kept + 2*lane {
-			m.Mesh.Denied("mailer", bcp.RoleReader, "publish a")
+			m.Mesh.Denied("mailer", bcp.RoleReader, "publish", "a")
 			told.Add(1)
 		}
 	}()
