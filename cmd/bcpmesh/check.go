@@ -35,7 +35,8 @@ nominal is the price that budgets count. capacity is a proven bound of what an
 answer can carry; it is far above nominal where an answer is free text.
 
 With --json the result is {ok, errors, warnings, channels, permissions}, with shards
-if there are several and replicas if they are above 1; advice are the warnings whose code begins with advice_.
+if there are several, and replicas if they are above 1; advice are the warnings
+whose code begins with advice_.
 
 With --schema nothing is checked: the JSON Schema of mesh.yaml, or of the front
 matter of agents, is printed, so that an editor can complete and check keys. The
