@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gofrs/flock"
+	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 )
 
 // block is a fenced block of a document.
@@ -44,18 +46,53 @@ func blocksOf(t *testing.T, document string) []block {
 	return blocks
 }
 
-// terminal is where a newcomer types a document's commands: one folder after the
-// other, a program of the tree's own making first in PATH.
+// terminal is where a newcomer types a document's commands, one folder after the
+// other. Its meshes and servers listen on free ports in place of the document's.
 type terminal struct {
-	t    *testing.T
-	root string // of the module
-	dir  string
-	env  []string
-	mesh chan error // how up ends
+	t     *testing.T
+	root  string // of the module
+	dir   string
+	bin   string // first in PATH
+	env   []string
+	ports map[string]string // free ports, by those of the document
+	mesh  chan error        // how up ends
+}
+
+func newTerminal(t *testing.T) *terminal {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	return &terminal{
+		t: t, root: root, dir: t.TempDir(), bin: bin, ports: map[string]string{},
+		env: append(os.Environ(), "GOBIN="+bin, "GOFLAGS=-buildvcs=false", "GORACE=atexit_sleep_ms=0", "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH")),
+	}
+}
+
+// port is how documents, and the files that go with them, name the ports that
+// something of theirs listens on.
+var port = regexp.MustCompile(`(127\.0\.0\.1:|CLIENTS=|ROUTES=)([0-9]+)`)
+
+// withFreePorts replaces the ports of a document, each by the same one every time.
+func (c *terminal) withFreePorts(text string) string {
+	c.t.Helper()
+	return port.ReplaceAllStringFunc(text, func(found string) string {
+		m := port.FindStringSubmatch(found)
+		if c.ports[m[2]] == "" {
+			_, free, err := net.SplitHostPort(clustertest.FreeAddress(c.t))
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			c.ports[m[2]] = free
+		}
+		return m[1] + c.ports[m[2]]
+	})
 }
 
 func (c *terminal) command(ctx context.Context, line string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "sh", "-c", line)
+	cmd := exec.CommandContext(ctx, "sh", "-c", c.withFreePorts(line))
 	cmd.Dir, cmd.Env = c.dir, c.env
 	if strings.HasPrefix(line, "go ") {
 		cmd.Dir = c.root
@@ -63,8 +100,8 @@ func (c *terminal) command(ctx context.Context, line string) *exec.Cmd {
 	return cmd
 }
 
-// run types one line and waits for it; "cd" and "up" are not waited for. Behind
-// a "kill" it waits for the mesh.
+// run types one line and waits for it; "cd" and "up" are not waited for. After a
+// "kill" it waits for the mesh.
 func (c *terminal) run(ctx context.Context, line string) {
 	c.t.Helper()
 	if folder, ok := strings.CutPrefix(line, "cd "); ok {
@@ -88,7 +125,7 @@ func (c *terminal) run(ctx context.Context, line string) {
 		return
 	}
 	if out, err := c.command(ctx, line).CombinedOutput(); err != nil {
-		c.t.Fatalf("%s: %v\n%s%s", line, err, out, c.logs())
+		c.t.Fatalf("%s: %v\n%s", line, err, lastLines(append(c.logs(), out...)))
 	}
 	if strings.HasPrefix(line, "kill ") && c.mesh != nil {
 		err := <-c.mesh
@@ -96,15 +133,27 @@ func (c *terminal) run(ctx context.Context, line string) {
 	}
 }
 
-// logs are the ends of what processes in the background wrote.
-func (c *terminal) logs() string {
+// shownLines is how much of what a failed command wrote a failure shows.
+const shownLines = 10
+
+func lastLines(text []byte) []byte {
+	lines := bytes.SplitAfter(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
+	return bytes.Join(lines[max(0, len(lines)-shownLines):], nil)
+}
+
+// logs are the last lines of what processes in the background wrote.
+func (c *terminal) logs() []byte {
 	names, _ := filepath.Glob(filepath.Join(c.dir, "*.log"))
-	var b strings.Builder
+	var all []byte
 	for _, name := range names {
 		text, err := os.ReadFile(name)
-		fmt.Fprintf(&b, "%s: %v\n%s\n", filepath.Base(name), err, text[max(0, len(text)-2000):])
+		if err != nil {
+			continue // it was removed by the document
+		}
+		lines := bytes.SplitAfter(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
+		all = fmt.Appendf(all, "%s: %s\n", filepath.Base(name), lines[len(lines)-1])
 	}
-	return b.String()
+	return all
 }
 
 // background starts what goes on until it is killed, at the latest at the end of the test.
@@ -130,11 +179,12 @@ func (c *terminal) background(ctx context.Context, line string) {
 var assignment = regexp.MustCompile(`^([A-Z]+)=\$\(`)
 
 // up leaves the mesh running until the end of the test, and checks that it then
-// ends cleanly.
+// ends cleanly. It listens on a free port in place of the standard one.
 func (c *terminal) up(ctx context.Context) {
 	c.t.Helper()
-	cmd := c.command(context.WithoutCancel(ctx), "exec bcpmesh up")
-	var out strings.Builder
+	line := "exec bcpmesh up --listen " + strings.TrimPrefix(standardURL, "nats://")
+	cmd := c.command(context.WithoutCancel(ctx), line)
+	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
 		c.t.Fatal(err)
@@ -145,7 +195,7 @@ func (c *terminal) up(ctx context.Context) {
 	c.t.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		if err := <-ended; err != nil {
-			c.t.Errorf("bcpmesh up: %v\n%s", err, &out)
+			c.t.Errorf("bcpmesh up: %v\n%s", err, lastLines(out.Bytes()))
 		}
 	})
 	for {
@@ -154,50 +204,32 @@ func (c *terminal) up(ctx context.Context) {
 		}
 		select {
 		case err := <-ended:
-			ended <- err
-			c.t.Fatalf("bcpmesh up: %v\n%s", err, &out)
+			ended <- err // its cleanup tells
+			c.t.FailNow()
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// takePort keeps others from typing a document until the test ends: the meshes of
-// documents serve at the standard port, also where several trees are tested on this
-// machine.
-func takePort(t *testing.T) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	lock := flock.New(filepath.Join(os.TempDir(), "bcpmesh-documents.lock"))
-	if _, err := lock.TryLockContext(ctx, 100*time.Millisecond); err != nil {
-		t.Fatalf("another document is typed: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := lock.Unlock(); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // typeDocument types every command of a document as it stands there, and returns
 // how many there are. The test command of the README is what .ci/run runs.
-func typeDocument(t *testing.T, document, bin string) (typed int) {
+func typeDocument(t *testing.T, document string) (typed int) {
 	t.Helper()
-	takePort(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
+	c := newTerminal(t)
 	if document == "docs/production.md" { // which has people copy it from beside the document
-		if err := os.Link(filepath.Join(root, "docs", "production", "laptop.conf"), filepath.Join(dir, "laptop.conf")); err != nil {
+		text, err := os.ReadFile(filepath.Join(c.root, "docs", "production", "laptop.conf"))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(c.dir, "laptop.conf"), []byte(c.withFreePorts(string(text))), 0o600)
+		}
+		if err == nil {
+			err = os.Symlink(clustertest.Binary(t), filepath.Join(c.bin, "nats-server"))
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	c := &terminal{t: t, root: root, dir: dir,
-		env: append(os.Environ(), "GOBIN="+bin, "GOFLAGS=-buildvcs=false", "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))}
 	for _, b := range blocksOf(t, document) {
 		if b.language != "sh" {
 			continue
@@ -213,23 +245,18 @@ func typeDocument(t *testing.T, document, bin string) (typed int) {
 	return typed
 }
 
-// Every command of the README and of the walkthroughs works as it stands there.
-// The program is the one that the README has people build; each mesh of a
-// document ends with it.
+// Every command of the README and of the walkthroughs works as it stands there, but
+// for the ports. The README has people build the program; in the other documents it
+// is the one under test, as in scripts.
 func TestCommandsOfDocumentsWork(t *testing.T) {
-	bin := t.TempDir()
-	for _, c := range []struct {
-		document string
-		least    int // commands, or they are not in blocks of sh any more
-	}{{"README.md", 12}, {"docs/agents.md", 20}, {"docs/approvers.md", 15}, {"docs/audit.md", 31}, {"docs/credentials.md", 20}, {"docs/mcp.md", 22}, {"docs/operators.md", 21}, {"docs/scale.md", 3}, {"docs/production.md", 67}} {
-		t.Run(c.document, func(t *testing.T) {
-			if c.document == "docs/production.md" {
-				build := exec.Command("go", "build", "-o", filepath.Join(bin, "nats-server"), "github.com/nats-io/nats-server/v2")
-				if out, err := build.CombinedOutput(); err != nil {
-					t.Fatalf("%v: %s", err, out)
-				}
-			}
-			if typed := typeDocument(t, c.document, bin); typed < c.least {
+	t.Parallel()
+	for document, least := range map[string]int{ // commands, or they are not in blocks of sh any more
+		"README.md": 12, "docs/agents.md": 20, "docs/approvers.md": 15, "docs/audit.md": 31, "docs/conformance.md": 18, "docs/credentials.md": 20,
+		"docs/mcp.md": 22, "docs/operators.md": 21, "docs/permissions.md": 7, "docs/production.md": 67, "docs/scale.md": 3,
+	} {
+		t.Run(document, func(t *testing.T) {
+			t.Parallel()
+			if typed := typeDocument(t, document); typed < least {
 				t.Errorf("typed only %d commands: are they still in blocks of sh?", typed)
 			}
 		})

@@ -50,7 +50,8 @@ func goCommand(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-func server(t testing.TB) string {
+// Binary returns the path of the stock nats-server that clusters are made of.
+func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := buildServer()
 	if err != nil {

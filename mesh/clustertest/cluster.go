@@ -58,7 +58,7 @@ func Start(t testing.TB, config Config) *Cluster {
 	if config.Sync == "" {
 		config.Sync = "always"
 	}
-	binary := server(t)
+	binary := Binary(t)
 	c := &Cluster{wires: map[[2]int]*wire{}}
 	folder := t.TempDir()
 	for i := range config.Nodes {
