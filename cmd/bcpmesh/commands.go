@@ -60,6 +60,7 @@ func commands(p *program) []*cobra.Command {
 }
 
 func rootCommand(p *program) *cobra.Command {
+	var version bool
 	root := &cobra.Command{
 		Use:   "bcpmesh",
 		Short: "Run a mesh of agents that learn no more from each other than declared",
@@ -76,8 +77,13 @@ everything could be looked at.`,
 		Example: `  bcpmesh init ./office
   bcpmesh check ./office
   bcpmesh validate < cases.jsonl`,
-		Args:              cobra.ArbitraryArgs,
-		RunE:              missingCommand,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if version && len(args) == 0 {
+				return showVersion(p)
+			}
+			return missingCommand(cmd, args)
+		},
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
@@ -88,29 +94,39 @@ everything could be looked at.`,
 	root.SetOut(p.out.stdout)
 	root.SetErr(p.out.stderr)
 	root.SetFlagErrorFunc(flagError)
-	root.SetUsageTemplate(usageTemplate)
+	root.SetUsageFunc(writeUsage)
 	root.PersistentFlags().BoolVar(&p.out.json, "json", false, "write the result as JSON")
+	root.Flags().BoolVar(&version, "version", false, "show the version, as the command version does")
 	root.AddCommand(commands(p)...)
 	root.SetHelpCommand(helpCommand(p))
 	finishCommand(root)
 	return root
 }
 
-// usageTemplate is what stands in a help below the description.
-const usageTemplate = `Usage:
-  {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND{{else}}{{.UseLine}} [FLAGS]{{end}}
-
-Examples:
-{{.Example}}{{if .HasAvailableSubCommands}}
-
-Commands:{{range .Commands}}{{if .IsAvailableCommand}}
-  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}
-
-Flags:
-{{.Flags.FlagUsages | trimTrailingWhitespaces}}{{if .HasAvailableSubCommands}}
-
-"{{.CommandPath}} COMMAND --help" shows the help of a command.{{end}}
-`
+// writeUsage writes the part of a help that is below the description. It is no
+// template: text/template keeps the linker from leaving out methods that nobody calls.
+func writeUsage(cmd *cobra.Command) error {
+	var b strings.Builder
+	line, groups := cmd.UseLine()+" [FLAGS]", cmd.HasAvailableSubCommands()
+	if groups {
+		line = cmd.CommandPath() + " COMMAND"
+	}
+	fmt.Fprintf(&b, "Usage:\n  %s\n\nExamples:\n%s\n", line, cmd.Example)
+	if groups {
+		b.WriteString("\nCommands:\n")
+		for _, child := range cmd.Commands() {
+			if child.IsAvailableCommand() {
+				fmt.Fprintf(&b, "  %-*s %s\n", child.NamePadding(), child.Name(), child.Short)
+			}
+		}
+	}
+	fmt.Fprintf(&b, "\nFlags:\n%s", cmd.Flags().FlagUsages())
+	if groups {
+		fmt.Fprintf(&b, "\n\"%s COMMAND --help\" shows the help of a command.\n", cmd.CommandPath())
+	}
+	_, err := io.WriteString(cmd.OutOrStderr(), b.String())
+	return err
+}
 
 // group is a command that only holds others.
 func group(use, short, long, example string, children ...*cobra.Command) *cobra.Command {

@@ -49,17 +49,19 @@ Unicode tables. Every decision of a mesh records them.`,
 		Example: `  bcpmesh version
   bcpmesh version --json`,
 		Args: arguments(0),
-		RunE: func(*cobra.Command, []string) error {
-			v := struct {
-				Version string `json:"version"`
-				Go      string `json:"go"`
-				Unicode string `json:"unicode"`
-			}{programVersion(), runtime.Version(), text.Versions()}
-			if p.out.json {
-				return p.out.value(v)
-			}
-			p.out.printf("bcpmesh %s\ngo      %s\nunicode %s\n", plain(v.Version), v.Go, v.Unicode)
-			return nil
-		},
+		RunE: func(*cobra.Command, []string) error { return showVersion(p) },
 	}
+}
+
+func showVersion(p *program) error {
+	v := struct {
+		Version string `json:"version"`
+		Go      string `json:"go"`
+		Unicode string `json:"unicode"`
+	}{programVersion(), runtime.Version(), text.Versions()}
+	if p.out.json {
+		return p.out.value(v)
+	}
+	p.out.printf("bcpmesh %s\ngo      %s\nunicode %s\n", plain(v.Version), v.Go, v.Unicode)
+	return nil
 }
