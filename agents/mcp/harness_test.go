@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patience is how long a test waits for what must happen.
 const patience = 45 * time.Second
 
-const token = "a token of this test"
+const token = "the-token-of-a-test"
 
 // desk is the research desk of the subscriptions seed, with a category more.
 func desk() map[string]string {

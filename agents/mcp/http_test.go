@@ -52,6 +52,14 @@ func TestHTTPIsGuarded(t *testing.T) {
 		{"a page of another origin", web.URL, func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, http.StatusForbidden},
 		{"a page of another port", web.URL, func(r *http.Request) { r.Header.Set("Origin", "http://127.0.0.1:1") }, http.StatusForbidden},
 		{"a page without an origin", web.URL, func(r *http.Request) { r.Header.Set("Origin", "null") }, http.StatusForbidden},
+		{"a page of another site", web.URL, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, http.StatusForbidden},
+		{"a page of another port of this host", web.URL, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-site") }, http.StatusForbidden},
+		{"a page of this server", web.URL, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-origin") }, http.StatusOK},
+		{"a page that reads without the token", web.URL, func(r *http.Request) {
+			r.Method = http.MethodGet
+			r.Header.Set("Origin", "https://evil.example")
+			r.Header.Del("Authorization")
+		}, http.StatusUnauthorized},
 		{"too large", web.URL, func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader(strings.Repeat(" ", 1<<20+1))) }, http.StatusRequestEntityTooLarge},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.url, strings.NewReader(initialize))
@@ -73,6 +81,9 @@ func TestHTTPIsGuarded(t *testing.T) {
 		transport.CloseIdleConnections()
 		if got.StatusCode != c.status {
 			t.Errorf("%s: %s: %s", c.name, got.Status, body)
+		}
+		if challenge := got.Header.Get("WWW-Authenticate"); (c.status == http.StatusUnauthorized) != strings.HasPrefix(challenge, "Bearer ") {
+			t.Errorf("%s: %s with WWW-Authenticate %q", c.name, got.Status, challenge)
 		}
 		if c.status != http.StatusOK && strings.Contains(string(body), "bcpmesh") {
 			t.Errorf("%s: it tells what it is: %s", c.name, body)
