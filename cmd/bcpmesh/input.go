@@ -6,61 +6,41 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
+
+	"github.com/muesli/cancelreader"
 )
 
 // maxLine bounds one line of input.
 const maxLine = 16 << 20
 
-// interruptible returns a reader of r that gives up when ctx ends, although a
-// read of a terminal or a pipe cannot be ended. Its goroutine ends with r, or
-// with the process.
+// interruptible returns a reader of r that gives up, with the error of ctx, when ctx
+// ends while a pipe or a terminal has nothing to read. Files and what is in memory are
+// read as they are: such reads end by themselves. On Windows so is everything, since
+// there the library reads the console, also in place of a pipe; a second Ctrl-C ends
+// the program. What it holds is released with the process.
 func interruptible(ctx context.Context, r io.Reader) io.Reader {
-	i := &interruptibleReader{done: ctx.Done(), cause: ctx.Err, chunks: make(chan chunk)}
-	go func() {
-		for {
-			b := make([]byte, 64<<10)
-			n, err := r.Read(b)
-			select {
-			case i.chunks <- chunk{b[:n], err}:
-			case <-ctx.Done():
-				return
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return i
-}
-
-type chunk struct {
-	b   []byte
-	err error
-}
-
-type interruptibleReader struct {
-	done   <-chan struct{}
-	cause  func() error // why done
-	chunks chan chunk
-	rest   chunk
-}
-
-// Read returns what was read, or the error of the context.
-func (i *interruptibleReader) Read(b []byte) (int, error) {
-	for len(i.rest.b) == 0 {
-		if i.rest.err != nil {
-			return 0, i.rest.err
-		}
-		select {
-		case i.rest = <-i.chunks:
-		case <-i.done:
-			return 0, i.cause()
-		}
+	if runtime.GOOS == "windows" {
+		return r
 	}
-	n := copy(b, i.rest.b)
-	i.rest.b = i.rest.b[n:]
-	return n, nil
+	c, err := cancelreader.NewReader(r)
+	if err != nil {
+		return r // a file: the system does not wait for those
+	}
+	context.AfterFunc(ctx, func() { c.Cancel() })
+	return readFunc(func(b []byte) (int, error) {
+		n, err := c.Read(b)
+		if errors.Is(err, cancelreader.ErrCanceled) {
+			err = ctx.Err()
+		}
+		return n, err
+	})
 }
+
+type readFunc func([]byte) (int, error)
+
+// Read calls f.
+func (f readFunc) Read(b []byte) (int, error) { return f(b) }
 
 var errLongLine = errors.New("the line is longer than 16 MiB")
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -54,7 +55,11 @@ func TestValidateStreams(t *testing.T) {
 func TestValidateInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())
-	in, cases := io.Pipe()
+	in, cases, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
 	defer cases.Close()
 	var talk strings.Builder
 	ended := make(chan int, 1)
