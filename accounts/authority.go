@@ -20,6 +20,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
 )
 
 const (
@@ -94,11 +96,11 @@ func createAuthority(stateFolder string, keys *Store, now time.Time) error {
 	if err := os.MkdirAll(stateFolder, folderMode); err != nil {
 		return err
 	}
-	draft := filepath.Join(stateFolder, draftPrefix+randomName())
-	defer os.RemoveAll(draft)
-	if err := os.Mkdir(draft, folderMode); err != nil {
+	draft, err := draftFolder(stateFolder)
+	if err != nil {
 		return err
 	}
+	defer os.RemoveAll(draft)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
@@ -114,10 +116,7 @@ func createAuthority(stateFolder string, keys *Store, now time.Time) error {
 	if err := a.renew(now); err != nil {
 		return err
 	}
-	if err := os.Rename(draft, filepath.Join(stateFolder, authorityFolder)); err != nil {
-		return err
-	}
-	return SyncFolder(stateFolder)
+	return durable.Move(draft, filepath.Join(stateFolder, authorityFolder))
 }
 
 func newAuthority(folder string, key crypto.Signer) *Authority {

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/mod/sumdb/note"
+
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
 )
 
 // CheckpointKeyFile is the file with the key that signs checkpoints of a shard: a
@@ -60,7 +62,7 @@ func (s *Store) CheckpointKey(shard int) (signer note.Signer, public string, err
 				return err
 			}
 			content = []byte(private + "\n" + public + "\n")
-			return errors.Join(s.writeSecret(name, content, createFile), SyncFolder(s.folder))
+			return errors.Join(s.writeSecret(name, content, createFile), durable.SyncFolder(s.folder))
 		})
 	}
 	if err != nil {

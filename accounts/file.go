@@ -2,7 +2,6 @@ package accounts
 
 import (
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
 )
 
 const (
@@ -19,8 +20,6 @@ const (
 	// hundred thousand users fits.
 	maxFile      = 32 << 20
 	readAttempts = 16
-	// draftPrefix begins the names of what is not whole yet.
-	draftPrefix = ".new-"
 )
 
 // checkMode refuses what anybody but its owner may open. Windows keeps no such
@@ -96,62 +95,15 @@ func readOnce(path string) ([]byte, error) {
 // createFile writes a private file that must not exist, complete or not at
 // all. It outlives a crash once its folder is synced.
 func createFile(path string, content []byte) error {
-	return throughTemporary(path, content, os.Link)
+	return durable.CreateUnsynced(path, content, fileMode)
 }
 
 // replaceFile writes a private file over the one that is there, complete or
 // not at all, and syncs the folder with everything created in it before.
-func replaceFile(path string, content []byte) error {
-	if err := throughTemporary(path, content, os.Rename); err != nil {
-		return err
-	}
-	return SyncFolder(filepath.Dir(path))
-}
+func replaceFile(path string, content []byte) error { return durable.Replace(path, content, fileMode) }
 
-// throughTemporary leaves at most a temporary file behind after a crash; path
-// has its old content or its new one.
-func throughTemporary(path string, content []byte, move func(from, to string) error) error {
-	temporary := filepath.Join(filepath.Dir(path), draftPrefix+randomName())
-	defer os.Remove(temporary)
-	if err := writeNew(temporary, content); err != nil {
-		return err
-	}
-	return move(temporary, path)
-}
-
-func writeNew(path string, content []byte) (err error) {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if closeErr := file.Close(); err == nil {
-			err = closeErr
-		}
-	}()
-	if _, err := file.Write(content); err != nil {
-		return err
-	}
-	return file.Sync()
-}
-
-// SyncFolder writes the names in a folder to the disk. On Windows folders have no
-// sync, and it does nothing.
-func SyncFolder(path string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	folder, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer folder.Close()
-	return folder.Sync()
-}
-
-func randomName() string {
-	var b [12]byte
-	// crypto/rand.Read never fails.
-	_, _ = rand.Read(b[:])
-	return hex.EncodeToString(b[:])
+// draftFolder makes a folder beside a name that it gets once it is whole.
+func draftFolder(stateFolder string) (string, error) {
+	draft := filepath.Join(stateFolder, durable.DraftPrefix+rand.Text())
+	return draft, os.Mkdir(draft, folderMode)
 }

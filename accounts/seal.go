@@ -14,6 +14,7 @@ import (
 
 	"filippo.io/age"
 
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -243,7 +244,7 @@ func (s *Store) Seal(passphrase []byte) error {
 		content, err := readFile(file)
 		if errors.Is(err, fs.ErrNotExist) {
 			if content, err = newSeal(passphrase, s.seal.work); err == nil {
-				err = errors.Join(createFile(file, content), SyncFolder(s.folder))
+				err = errors.Join(createFile(file, content), durable.SyncFolder(s.folder))
 			}
 		}
 		if err != nil {
@@ -322,7 +323,7 @@ func (s *Store) Unseal(passphrase []byte) error {
 			return err
 		}
 		st.note(now, bcp.CredentialUnsealed, User{})
-		return errors.Join(os.Remove(file), SyncFolder(s.folder))
+		return errors.Join(os.Remove(file), durable.SyncFolder(s.folder))
 	})
 	if err != nil {
 		return fmt.Errorf("unseal the keys: %w", err)
@@ -335,7 +336,7 @@ func (s *Store) Unseal(passphrase []byte) error {
 func (s *Store) removeDrafts() error {
 	var err error
 	for _, folder := range []string{s.folder, filepath.Join(filepath.Dir(s.folder), authorityFolder)} {
-		drafts, globErr := filepath.Glob(filepath.Join(folder, draftPrefix+"*"))
+		drafts, globErr := filepath.Glob(filepath.Join(folder, durable.DraftPrefix+"*"))
 		err = errors.Join(err, globErr)
 		for _, draft := range drafts {
 			err = errors.Join(err, os.Remove(draft))

@@ -13,6 +13,7 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/nats-io/nkeys"
 
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -90,19 +91,16 @@ func Create(stateFolder string) (*Store, error) {
 	if _, err := os.Lstat(folder); !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("create a key store: %w", errors.Join(fs.ErrExist, err))
 	}
-	draft := filepath.Join(stateFolder, draftPrefix+randomName())
-	defer os.RemoveAll(draft)
-	if err := os.Mkdir(draft, folderMode); err != nil {
+	draft, err := draftFolder(stateFolder)
+	if err != nil {
 		return nil, fmt.Errorf("create a key store: %w", err)
 	}
+	defer os.RemoveAll(draft)
 	drafted := &Store{folder: draft, seal: &seal{}}
 	if err := drafted.fill(); err != nil {
 		return nil, fmt.Errorf("create a key store: %w", err)
 	}
-	if err := os.Rename(draft, folder); err != nil {
-		return nil, fmt.Errorf("create a key store: %w", err)
-	}
-	if err := SyncFolder(stateFolder); err != nil {
+	if err := durable.Move(draft, folder); err != nil {
 		return nil, fmt.Errorf("create a key store: %w", err)
 	}
 	return Open(stateFolder)

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -75,7 +76,7 @@ func WriteFiles(folder string, all []Creds, names []string) (written int, err er
 			return i, fmt.Errorf("write creds: %w", err)
 		}
 	}
-	if err := SyncFolder(folder); err != nil {
+	if err := durable.SyncFolder(folder); err != nil {
 		return 0, fmt.Errorf("write creds: %w", err)
 	}
 	return len(all), nil
@@ -87,10 +88,7 @@ func (c Creds) WriteFile(path string) error {
 	if c.text == nil {
 		return errNoKey
 	}
-	if err := createFile(path, c.text()); err != nil {
-		return fmt.Errorf("write creds: %w", err)
-	}
-	if err := SyncFolder(filepath.Dir(path)); err != nil {
+	if err := durable.Create(path, c.text(), fileMode); err != nil {
 		return fmt.Errorf("write creds: %w", err)
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -69,20 +70,19 @@ func snapshotName(decision uint64) string {
 }
 
 func (s *Snapshots) put(snapshot Snapshot) (err error) {
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return fmt.Errorf("writing a snapshot: %w", err)
-	}
-	draft, err := os.CreateTemp(s.dir, "draft-*")
-	if err != nil {
-		return fmt.Errorf("writing a snapshot: %w", err)
-	}
 	defer func() {
 		if err != nil {
-			_ = draft.Close()
-			_ = os.Remove(draft.Name())
 			err = fmt.Errorf("writing a snapshot: %w", err)
 		}
 	}()
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	draft, err := durable.New(filepath.Join(s.dir, snapshotName(snapshot.Decision)), 0o600)
+	if err != nil {
+		return err
+	}
+	defer draft.Discard()
 	sum := sha256.New()
 	for _, part := range [][]byte{snapshot.header(), snapshot.Checkpoint} {
 		sum.Write(part)
@@ -93,13 +93,7 @@ func (s *Snapshots) put(snapshot Snapshot) (err error) {
 	if _, err := draft.Write(sum.Sum(nil)); err != nil {
 		return err
 	}
-	if err := errors.Join(draft.Sync(), draft.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(draft.Name(), filepath.Join(s.dir, snapshotName(snapshot.Decision))); err != nil {
-		return err
-	}
-	return syncFolder(s.dir)
+	return draft.Replace()
 }
 
 // header stands in front of the checkpoint.
@@ -123,15 +117,7 @@ func (s *Snapshots) RemoveBefore(decision uint64) error {
 			err = errors.Join(err, os.Remove(filepath.Join(s.dir, name)))
 		}
 	}
-	return errors.Join(err, syncFolder(s.dir))
-}
-
-func syncFolder(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return errors.Join(err, durable.SyncFolder(s.dir))
 }
 
 // prune keeps the newest, and none that says to be newer than the one that was
@@ -146,7 +132,7 @@ func (s *Snapshots) prune(newest string) error {
 		}
 		err = errors.Join(err, os.Remove(filepath.Join(s.dir, name)))
 	}
-	drafts, _ := filepath.Glob(filepath.Join(s.dir, "draft-*")) // of a crash; there is one writer
+	drafts, _ := filepath.Glob(filepath.Join(s.dir, durable.DraftPrefix+"*")) // of a crash; there is one writer
 	for _, draft := range drafts {
 		err = errors.Join(err, os.Remove(draft))
 	}

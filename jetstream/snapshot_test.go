@@ -27,7 +27,7 @@ func TestSnapshots(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "draft-1"), []byte("of a crash"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, ".new-1"), []byte("of a crash"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for n := uint64(1); n <= 12; n++ {

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -271,7 +272,7 @@ func (t *Tree) record(r recorded, key CheckpointKey) (err error) {
 	if _, err := f.WriteAt(append(line, '\n'), end); err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), syncFolder(t.dir))
+	return errors.Join(f.Sync(), durable.SyncFolder(t.dir))
 }
 
 // wholeLines cuts off a line that a crash left behind, and returns the length.

@@ -17,6 +17,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
@@ -265,7 +266,7 @@ func restore(ctx context.Context, from []io.ReadSeeker, state string, o BackupOp
 		return all, err
 	}
 	if err = syncAll(draft); err == nil {
-		err = os.Rename(draft, state) // onto nothing, or an empty folder
+		err = durable.Move(draft, state) // onto nothing, or an empty folder
 	}
 	return all, err
 }

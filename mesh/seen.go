@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
 )
 
 // seenFile says when credentials were last connected. The audit says it too, and
@@ -86,9 +87,5 @@ func (s *seen) save() error {
 	if err != nil {
 		return err
 	}
-	name := filepath.Join(s.state, seenFile)
-	if err := os.WriteFile(name+".new", content, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(name+".new", name)
+	return durable.Replace(filepath.Join(s.state, seenFile), content, 0o600)
 }

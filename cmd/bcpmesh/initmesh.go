@@ -11,6 +11,8 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
 )
 
 // examples holds one folder for each example mesh, ready to be copied.
@@ -177,7 +179,7 @@ func moveNew(from, to string, isFolder bool) error {
 		if _, err := os.Lstat(to); err == nil {
 			return &os.PathError{Op: "make", Path: to, Err: fs.ErrExist}
 		}
-		return os.Rename(from, to)
+		return durable.Move(from, to)
 	}
 	return os.Link(from, to)
 }

@@ -51,6 +51,10 @@ func TestLayeringCheckSeesEachBreak(t *testing.T) {
 		{"unsafe", "mesh/a.go", "import \"unsafe\"\n", "unsafe is imported nowhere"},
 		{"dot import", "accounts/a.go", "import . \"strings\"\n", "dot import of strings"},
 
+		{"renames by itself", "mesh/a.go", "import \"os\"\nfunc f() { os.Rename(a, b) }\n", "os.Rename leaves half of a file"},
+		{"a program renames by itself", "cmd/bcpmesh/a.go", "import \"os\"\nfunc f() { os.Rename(a, b) }\n", "os.Rename leaves half of a file"},
+		{"renames where it may", "accounts/durable/a.go", "import \"os\"\nfunc f() { os.Rename(a, b) }\n", ""},
+
 		{"clock", "bcp/a.go", "import \"time\"\nvar now = time.Now\n", "uses time.Now"},
 		{"clock under another name", "bcp/a.go", "import t \"time\"\nfunc f() { t.Sleep(1) }\n", "uses time.Sleep"},
 		{"clock in a chain", "bcp/a.go", "import \"time\"\nfunc f() { _ = time.Now().UTC().Unix() }\n", "uses time.Now"},

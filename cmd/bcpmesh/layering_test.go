@@ -72,12 +72,14 @@ var rules = []rule{
 	{folder: "bcp/bcptest", testSupport: true, internal: corePackages, external: []string{"*"}},
 
 	{folder: "subjects", core: true, internal: []string{"bcp"}},
-	{folder: "accounts", internal: []string{"bcp", "subjects"}, external: []string{ageSeal, fileLock, jwtClaims, nkeys, noteFormat}},
+	// Writes files, and knows nothing of what is in them.
+	{folder: "accounts/durable"},
+	{folder: "accounts", internal: []string{"accounts/durable", "bcp", "subjects"}, external: []string{ageSeal, fileLock, jwtClaims, nkeys, noteFormat}},
 	// Shows what claims allow. It only reads them: it has no key, and knows nothing of what they were made from.
 	{folder: "accounts/proof", core: true, internal: []string{"bcp", "subjects"}, external: []string{jwtClaims}},
 
 	{
-		folder: "jetstream", internal: []string{"bcp", "bcp/wire", "subjects"},
+		folder: "jetstream", internal: []string{"accounts/durable", "bcp", "bcp/wire", "subjects"},
 		external: []string{jsonText, logging, msgpack, natsClient, noteFormat, treeHashes, zstdFormat},
 	},
 	// Shares nothing with what it checks. Unpacking is here so that the limits of a file and the place of a fault are.
@@ -89,7 +91,7 @@ var rules = []rule{
 	// What hosts of MCP are served by: a client of the mesh like any other.
 	{folder: "agents/mcp", internal: []string{"agents", "bcp", "bcp/wire"}, external: []string{jsonSchema, jsonText, logging, mcpSDK, natsClient}},
 
-	{folder: "mesh/server", internal: []string{"accounts", "bcp", "subjects"}, external: []string{fileLock, jwtClaims, logging, natsClient, natsServer, nkeys}},
+	{folder: "mesh/server", internal: []string{"accounts", "accounts/durable", "bcp", "subjects"}, external: []string{fileLock, jwtClaims, logging, natsClient, natsServer, nkeys}},
 	// A gateway's way to servers that are not in its process: it has creds and no key.
 	{folder: "mesh/cluster", internal: []string{"accounts", "mesh/server", "subjects"}, external: []string{logging, natsClient}},
 	// Runs agents' commands, and knows nothing of what they may say.
@@ -101,7 +103,7 @@ var rules = []rule{
 	},
 	{
 		folder:   "mesh",
-		internal: append([]string{"accounts", "jetstream", "mesh/cluster", "mesh/gateway", "mesh/server", "mesh/supervisor"}, corePackages...),
+		internal: append([]string{"accounts", "accounts/durable", "jetstream", "mesh/cluster", "mesh/gateway", "mesh/server", "mesh/supervisor"}, corePackages...),
 		external: []string{fileLock, jsonText, logging, natsClient, nkeys},
 	},
 	// It is told what happened and may look at the state; the mesh does not know of it.
@@ -147,7 +149,7 @@ var rules = []rule{
 		folder: "cmd/bcpmesh", program: true,
 		internal: append([]string{
 			"accounts/proof", "mesh/conformance",
-			"accounts", "agents", "agents/mcp", "examples/mailroom", "examples/mailroom/mail", "examples/mailroom/mailbox",
+			"accounts", "accounts/durable", "agents", "agents/mcp", "examples/mailroom", "examples/mailroom/mail", "examples/mailroom/mailbox",
 			"jetstream", "jetstream/verify", "mesh", "mesh/bench", "mesh/cluster", "mesh/gateway", "mesh/plot", "mesh/scale", "mesh/server", "mesh/telemetry", "mesh/trace/otlp",
 		}, corePackages...),
 		external: []string{"*"},
@@ -210,6 +212,9 @@ var (
 		"fmt": {"Print", "Printf", "Println"},
 		"os":  {"Args", "Environ", "Exit", "Getenv", "LookupEnv", "Stderr", "Stdin", "Stdout"},
 	}
+	// durableWrites are for the one package that does them whole, and for tests.
+	durableFolder   = "accounts/durable"
+	durableWrites   = map[string][]string{"os": {"CreateTemp", "Rename"}}
 	nowhereImported = []string{"log", "log/slog", "unsafe", "plugin"}
 	integerLimit    = regexp.MustCompile(`^(Max|Min)(Int|Uint)[0-9]*$`)
 )
@@ -528,6 +533,9 @@ func (f *sourceFile) checkSelector(selector *ast.SelectorExpr) {
 	qualified := imported + "." + name
 	if slices.Contains(coreForbidden[imported], name) || imported == "math" && !integerLimit.MatchString(name) {
 		f.forbidInCore(selector, qualified, "uses "+qualified)
+	}
+	if !f.rule.testSupport && f.rule.folder != durableFolder && slices.Contains(durableWrites[imported], name) {
+		f.failf("%s: %s leaves half of a file after a crash, or none: write it with %s", f.at(selector), qualified, durableFolder)
 	}
 	if !f.rule.program && !f.rule.testSupport && slices.Contains(libraryForbidden[imported], name) {
 		f.failf("%s: %s in a library: only a program prints, exits and reads its environment; pass the value in", f.at(selector), qualified)

@@ -6,9 +6,8 @@ import (
 	"hash"
 	"io/fs"
 	"os"
-	"path/filepath"
 
-	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -16,7 +15,8 @@ import (
 // nothing.
 type newFile struct {
 	name  string
-	draft *os.File
+	draft *durable.Draft
+	size  int64
 	sum   hash.Hash
 }
 
@@ -25,7 +25,7 @@ func createFile(name string) (*newFile, error) {
 	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return nil, failf("%s is there already", quoted(name)).withHint("name a new file, or remove it first")
 	}
-	draft, err := os.CreateTemp(filepath.Dir(name), ".new-*")
+	draft, err := durable.New(name, 0o600)
 	if err != nil {
 		return nil, notWritten(name, err)
 	}
@@ -35,47 +35,23 @@ func createFile(name string) (*newFile, error) {
 func (f *newFile) Write(b []byte) (int, error) {
 	n, err := f.draft.Write(b)
 	f.sum.Write(b[:n])
+	f.size += int64(n)
 	return n, err
 }
 
 // keep ends the file and returns its size and its SHA-256.
 func (f *newFile) keep() (int64, bcp.Digest, error) {
-	info, err := f.draft.Stat()
-	if err == nil {
-		err = errors.Join(f.draft.Sync(), f.draft.Close())
-	}
-	if err == nil {
-		err = os.Link(f.draft.Name(), f.name) // unlike a rename, it replaces nothing
-	}
-	if err == nil {
-		err = accounts.SyncFolder(filepath.Dir(f.name))
-	}
-	if err != nil {
+	if err := f.draft.Create(); err != nil {
 		return 0, bcp.Digest{}, notWritten(f.name, err)
 	}
-	return info.Size(), bcp.Digest(f.sum.Sum(nil)), nil
+	return f.size, bcp.Digest(f.sum.Sum(nil)), nil
 }
 
-func (f *newFile) discard() {
-	_ = f.draft.Close()           // closed before, where all went well
-	_ = os.Remove(f.draft.Name()) // it has its name by then
-}
+func (f *newFile) discard() { f.draft.Discard() }
 
 // writeOver writes a file in one step, over the one that is there, if any.
 func writeOver(name string, content []byte, mode fs.FileMode) error {
-	draft, err := os.CreateTemp(filepath.Dir(name), ".new-*")
-	if err != nil {
-		return notWritten(name, err)
-	}
-	defer os.Remove(draft.Name()) // it has its name by then, where all went well
-	_, err = draft.Write(content)
-	if err = errors.Join(err, draft.Chmod(mode), draft.Sync(), draft.Close()); err == nil {
-		err = os.Rename(draft.Name(), name)
-	}
-	if err == nil {
-		err = accounts.SyncFolder(filepath.Dir(name))
-	}
-	if err != nil {
+	if err := durable.Replace(name, content, mode); err != nil {
 		return notWritten(name, err)
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -20,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/jetstream"
@@ -491,13 +491,5 @@ func writeReady(path string, about ready) error {
 	if err != nil {
 		return err
 	}
-	draft := fmt.Sprintf("%s.%d.tmp", path, os.Getpid())
-	err = os.WriteFile(draft, append(b, '\n'), 0o600)
-	if err == nil {
-		err = os.Rename(draft, path)
-	}
-	if err != nil {
-		_ = os.Remove(draft)
-	}
-	return err
+	return durable.Replace(path, append(b, '\n'), 0o600)
 }

@@ -11,7 +11,7 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 
-	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
 )
 
 // What the server does about streams that fail is not enough for a journal. When
@@ -128,7 +128,7 @@ func (s *Server) Sync(stream string) error {
 	for _, name := range files {
 		err = errors.Join(err, syncFile(name))
 	}
-	if err = errors.Join(err, accounts.SyncFolder(folders[0])); err != nil {
+	if err = errors.Join(err, durable.SyncFolder(folders[0])); err != nil {
 		return fmt.Errorf("sync %s: %w", stream, err)
 	}
 	return nil

@@ -1,0 +1,143 @@
+package durable_test
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
+)
+
+const name = "file"
+
+// only checks that a folder holds one file, with this content and mode.
+func only(t *testing.T, dir, content string, mode fs.FileMode) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 || entries[0].Name() != name {
+		t.Fatalf("the folder holds %v, %v", entries, err)
+	}
+	got, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil || string(got) != content {
+		t.Errorf("it holds %q, %v", got, err)
+	}
+	info, err := entries[0].Info()
+	if err != nil || runtime.GOOS != "windows" && info.Mode() != mode {
+		t.Errorf("it has mode %v, %v", info.Mode(), err)
+	}
+}
+
+// What creates replaces nothing, what replaces does, and both leave the file alone in
+// its folder.
+func TestCreateAndReplace(t *testing.T) {
+	t.Parallel()
+	for _, create := range []func(string, []byte, fs.FileMode) error{durable.Create, durable.CreateUnsynced} {
+		dir := t.TempDir()
+		file := filepath.Join(dir, name)
+		if err := create(file, []byte("first"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		only(t, dir, "first", 0o600)
+		if err := create(file, []byte("second"), 0o600); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("over a file: %v", err)
+		}
+		only(t, dir, "first", 0o600)
+		if err := durable.Replace(file, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		only(t, dir, "", 0o644)
+	}
+}
+
+// A file that cannot get its name leaves no draft, and what is there as it was.
+func TestFailedWrites(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, name, "below")
+	if err := os.MkdirAll(file, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"over a folder":    durable.Replace(filepath.Join(dir, name), []byte("x"), 0o600),
+		"into no folder":   durable.Create(filepath.Join(dir, "no", "file"), []byte("x"), 0o600),
+		"moved nothing":    durable.Move(filepath.Join(dir, "no"), filepath.Join(dir, "yes")),
+		"moved over a lot": durable.Move(file, filepath.Join(dir, name)),
+		"no such folder":   durable.SyncFolder(filepath.Join(dir, "no")),
+	} {
+		if err == nil && (runtime.GOOS != "windows" || what != "no such folder") {
+			t.Errorf("%s: no error", what)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("the folder holds %v, %v", entries, err)
+	}
+}
+
+// A draft that is discarded was never there; one that is finished is not discarded.
+func TestDraft(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, name)
+	for _, finish := range []func(*durable.Draft) error{(*durable.Draft).Create, (*durable.Draft).Replace, nil} {
+		draft, err := durable.New(file, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{"in ", "parts"} {
+			if _, err := draft.Write([]byte(part)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if finish != nil {
+			if err := finish(draft); err != nil {
+				t.Fatal(err)
+			}
+		}
+		draft.Discard()
+		only(t, dir, "in parts", 0o600)
+	}
+}
+
+// Whoever reads a file that is being replaced, by several at once, gets one content
+// whole.
+func TestReplaceIsWhole(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, name)
+	contents := [][]byte{bytes.Repeat([]byte("a"), 1<<16), bytes.Repeat([]byte("b"), 1<<17)}
+	if err := durable.Create(file, contents[0], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var writing sync.WaitGroup
+	for _, content := range contents {
+		writing.Go(func() {
+			for range 50 {
+				if err := durable.Replace(file, content, 0o600); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { writing.Wait(); close(done) }()
+	for reading := true; reading; {
+		select {
+		case <-done:
+			reading = false
+		default:
+		}
+		got, err := os.ReadFile(file)
+		if err != nil || !bytes.Equal(got, contents[0]) && !bytes.Equal(got, contents[1]) {
+			t.Fatalf("read %d bytes, %v", len(got), err)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("the folder holds %v, %v", entries, err)
+	}
+}
