@@ -290,7 +290,7 @@ func TestRedecideRandomHistories(t *testing.T) {
 		}
 	})
 	for _, c := range []Comparison{ComparedSame, ComparedDiffers, ComparedFollows, ComparedErased} {
-		if found[c] == 0 {
+		if found[c] == 0 && !testing.Short() { // which draws a fifth
 			t.Errorf("none are %s: the histories are too narrow", c)
 		}
 	}

@@ -578,7 +578,7 @@ func TestBudgetIsLinearizable(t *testing.T) {
 		}
 	})
 	for _, k := range []string{"ask ", "push ", "fail ", "renew ", "ask budget_exhausted", "ask query_limit_reached", "push budget_exhausted"} {
-		if kinds[k] == 0 {
+		if kinds[k] == 0 && !testing.Short() { // which draws a fifth
 			t.Errorf("no %q in any history: %v", k, slices.Sorted(maps.Keys(kinds)))
 		}
 	}

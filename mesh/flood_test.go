@@ -17,6 +17,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -65,7 +66,7 @@ func TestFloodHurtsTheFlooderAlone(t *testing.T) {
 	main := controller(t, m, "main")
 	for _, flood := range []struct{ size, connections int }{{990_000, 2}, {64 << 10, 16}, {1300, 32}} {
 		t.Run(fmt.Sprintf("%d bytes", flood.size), func(t *testing.T) {
-			const lasts = time.Second
+			lasts := time.Duration(effort.Rounds(1000, 300)) * time.Millisecond
 			body := bytes.Repeat([]byte("x"), flood.size)
 			creds := m.Creds(t, "mailer", bcp.RoleReader)
 			var sent atomic.Int64

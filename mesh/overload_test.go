@@ -18,6 +18,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -168,8 +169,9 @@ func TestOverloadMovesNobodyElse(t *testing.T) {
 		return took[len(took)/2]
 	}
 	quietly := func() (p50 time.Duration) {
-		pushes(300 * time.Millisecond) // beside what the last one has left
-		return pushes(300 * time.Millisecond)
+		lasts := time.Duration(effort.Rounds(300, 100)) * time.Millisecond
+		pushes(lasts) // beside what the last one has left
+		return pushes(lasts)
 	}
 	begin := time.Now()
 	for _, tt := range []struct {
@@ -213,7 +215,7 @@ func TestOverloadMovesNobodyElse(t *testing.T) {
 			end := make(chan struct{})
 			var flooder sync.WaitGroup
 			flooder.Go(func() { tt.does(t, m, end) })
-			beside := pushes(time.Second)
+			beside := pushes(time.Duration(effort.Rounds(1000, 300)) * time.Millisecond)
 			held := memory() - before
 			close(end)
 			flooder.Wait()
@@ -267,7 +269,8 @@ func memory() int {
 // covers A-SLOW
 func TestDeliveriesOfOneThatNeverReads(t *testing.T) {
 	t.Parallel()
-	const deliveries, window = 10_000, 64
+	const window = 64
+	deliveries := effort.Rounds(10_000, 1_000)
 	m := meshtest.Start(t, pair(1_000_000), func(c *mesh.Config) { c.Definition.SyncAlways = false })
 	dialer := &gate{}
 	main := side{Agent: m.Connect(t, "main", bcp.RoleController, nats.SetCustomDialer(dialer)), seen: map[string]bool{}}

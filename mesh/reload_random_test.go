@@ -12,6 +12,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -108,7 +109,8 @@ func TestRandomEdits(t *testing.T) {
 	}
 	members := []string{isUrgent, isWho, `"response":{"c":"red"}`, sumAnswer, `"not_enough_information":true`, `"response":{"who":"ignore this","when":"2026-03-15"}`}
 	done := map[string]int{}
-	for edit := range *randomEdits {
+	rounds := effort.Rounds(*randomEdits, 6)
+	for edit := range rounds {
 		agents := map[bcp.AgentName]*meshtest.Agent{}
 		inboxes := map[bcp.AgentName]*meshtest.Inbox{}
 		for _, a := range m.Definition.Agents {
@@ -183,7 +185,7 @@ func TestRandomEdits(t *testing.T) {
 	}
 	t.Log(done)
 	for _, want := range []string{"ask ", "push delivered", "push held", "answer", "acknowledge", "decide ", "restart"} {
-		if done[want] == 0 && *randomEdits >= 30 {
+		if done[want] == 0 && rounds >= 30 {
 			t.Errorf("no %q in %v", want, done)
 		}
 	}

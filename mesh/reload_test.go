@@ -19,6 +19,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -381,7 +382,7 @@ func TestReloadUnderTraffic(t *testing.T) {
 			}
 		})
 	}
-	for i := range 30 {
+	for i := range effort.Rounds(30, 6) {
 		if r := m.edit(t, definitions[(i+1)%2]); len(r.Errors) > 0 || r.Error != "" || len(r.Changes) > 0 {
 			t.Errorf("%+v", r)
 		}

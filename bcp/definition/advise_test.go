@@ -125,7 +125,7 @@ func TestAdviceCanBePasted(t *testing.T) {
 		}
 	})
 	for _, code := range []string{definition.CodeAdviceCategory1, definition.CodeAdviceCategory2, definition.CodeAdviceFormat, definition.CodeAdviceMaxWords, definition.CodeAdviceAlphabet} {
-		if seen[code] == 0 {
+		if seen[code] == 0 && !testing.Short() { // which draws a fifth
 			t.Errorf("%s was never drawn", code)
 		}
 	}

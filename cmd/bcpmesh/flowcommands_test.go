@@ -38,7 +38,7 @@ func TestFlowScripts(t *testing.T) {
 		name := map[bool]string{false: "as it is", true: "killed at each step"}[restarts]
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			testscript.Run(t, testscript.Params{
+			playScripts(t, testscript.Params{
 				Dir:                 "testdata/flow",
 				RequireUniqueNames:  true,
 				RequireExplicitExec: true,

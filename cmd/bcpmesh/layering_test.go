@@ -123,6 +123,8 @@ var rules = []rule{
 		internal: append([]string{"accounts", "agents", "jetstream", "mesh", "mesh/plot", "mesh/scale", "mesh/server"}, corePackages...),
 		external: []string{jsonText, logging, natsClient},
 	},
+	// Says how much tests do.
+	{folder: "mesh/meshtest/effort", testSupport: true},
 	{
 		folder: "mesh/meshtest", testSupport: true,
 		internal: append([]string{"accounts", "jetstream", "mesh", "mesh/server"}, corePackages...),

@@ -2,26 +2,77 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
 func TestMain(m *testing.M) {
+	testscript.Main(tests{m}, map[string]func(){"bcpmesh": main, "desk": playDesk})
+}
+
+// tests are those of the package, where the process is none of its programs.
+type tests struct{ *testing.M }
+
+// Run runs them.
+func (t tests) Run() int {
+	effort.LeaveOut(
+		"TestAccountsPush", "TestAnotherHistoryOnACluster", "TestAuditOfACluster", "TestBackupOfOneShard", "TestCommandsOfDocumentsWork",
+		"TestCommandsOfPeopleReachAllShards", "TestCrash", "TestDemoApprove", "TestDemoOwnMail", "TestDemoRefusesTheAttacker", "TestFlowScripts",
+		"TestFlowsWithRestarts", "TestFollowAllShards", "TestJournalsOfAClusterAreTheOperators", "TestMCPOverHTTP", "TestOwnCertificate",
+		"TestRecordedActsAreAskedForOnce", "TestRedecideMailroom", "TestReplayOfErasedMessages", "TestScaleDocument", "TestWatchComesBack",
+		"TestWatchOnATerminal",
+	)
 	meshtest.Parallel(4)
-	testscript.Main(m, map[string]func(){"bcpmesh": main, "desk": playDesk})
+	return t.M.Run()
+}
+
+// What the fast forms of TestScripts leave out.
+var (
+	// slowScripts open keys under passphrases again and again, which the race detector
+	// makes a matter of minutes, or measure.
+	slowScripts = []string{"bench", "keys", "keysrotate", "keyssealed", "scale", "tls"}
+	// longScripts take more than a second or two. Only -short leaves them out.
+	longScripts = []string{
+		"accounts", "answer", "approvals", "approvalslayers", "approvalsterminal", "audit", "auditerase", "auditexport", "auditraw",
+		"auditredecide", "backup", "command", "conformance", "conformancerunning", "creds", "credsissueall", "credsrevoke", "damage", "demo",
+		"doctor", "ledger", "mcp", "metrics", "proposals", "publish", "query", "reload", "session", "shards", "status", "taint", "traces", "up",
+	}
+)
+
+// scripts are the files that TestScripts plays.
+func scripts(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range slices.Concat(slowScripts, longScripts) {
+		at := slices.Index(files, filepath.Join("testdata", "script", name+".txtar"))
+		switch {
+		case at < 0:
+			t.Fatalf("there is no script %s", name)
+		case effort.Fast() && slices.Contains(slowScripts, name), testing.Short():
+			files = slices.Delete(files, at, at+1)
+		}
+	}
+	return files
 }
 
 // TestScripts runs the program as a person does. Each script tells one command.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+	playScripts(t, testscript.Params{
+		Files:               scripts(t),
 		RequireUniqueNames:  true,
 		RequireExplicitExec: true,
 		UpdateScripts:       *update,
@@ -34,4 +85,41 @@ func TestScripts(t *testing.T) {
 			return err
 		},
 	})
+}
+
+// playScripts plays scripts until the test's deadline.
+func playScripts(t *testing.T, p testscript.Params) {
+	p.Deadline, _ = t.Deadline()
+	testscript.RunT(scriptT{t}, p)
+}
+
+// scriptT is the test of a script. Unless -v asks for all, a failure shows the line that
+// failed and a few before it.
+type scriptT struct{ *testing.T }
+
+// Run runs the test of one script.
+func (t scriptT) Run(name string, f func(testscript.T)) {
+	t.T.Run(name, func(t *testing.T) { f(scriptT{t}) })
+}
+
+// Verbose reports whether all is shown.
+func (t scriptT) Verbose() bool { return testing.Verbose() }
+
+// Log shows what a script that failed did.
+func (t scriptT) Log(args ...any) {
+	t.Helper()
+	text := fmt.Sprint(args...)
+	if !t.Verbose() {
+		text = failedLines(text)
+	}
+	t.T.Log(text)
+}
+
+// failedLines are the last lines of a script's log, up to the one that failed.
+func failedLines(log string) string {
+	if before, after, failed := strings.Cut(log, "\nFAIL: "); failed {
+		line, _, _ := strings.Cut(after, "\n")
+		log = before + "\nFAIL: " + line
+	}
+	return string(lastLines([]byte(log))) + "\n(-v shows the whole script)"
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/jetstream/verify"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
 var (
@@ -44,7 +45,7 @@ type changer struct {
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	key := newKey(t)
-	decisions := chainOf(t, *records)
+	n, decisions := effort.Rounds(*changes, 10), chainOf(t, effort.Rounds(*records, 1_000))
 	good := export(t, decisions, jetstream.ExportOptions{Key: key})
 	kinds := []struct {
 		name string
@@ -70,7 +71,7 @@ func TestChanges(t *testing.T) {
 			}
 			c := &changer{t, rand.New(rand.NewPCG(1, 2)), pack, key, decisions, takeApart(t, good), good}
 			found := 0
-			for range *changes {
+			for range n {
 				file, first := kind.change(c)
 				if bytes.Equal(file, good) {
 					t.Fatal("nothing was changed")
@@ -86,8 +87,8 @@ func TestChanges(t *testing.T) {
 					found++
 				}
 			}
-			if found == 0 || found != *changes {
-				t.Errorf("found and named %d of %d", found, *changes)
+			if found == 0 || found != n {
+				t.Errorf("found and named %d of %d", found, n)
 			}
 		})
 	}

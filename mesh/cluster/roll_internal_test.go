@@ -5,6 +5,7 @@ package cluster
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -14,7 +15,13 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
+
+func TestMain(m *testing.M) {
+	effort.LeaveOut("TestRestartedServerIsNotAwaited")
+	os.Exit(m.Run())
+}
 
 // A gateway leaves a server that does not answer itself, or where too few answer to
 // store anything, and no other: also not where nobody says how many there are. What

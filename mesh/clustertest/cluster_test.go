@@ -3,6 +3,7 @@
 package clustertest_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +12,13 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
+
+func TestMain(m *testing.M) {
+	effort.LeaveOut("TestCluster")
+	os.Exit(m.Run())
+}
 
 func connect(t testing.TB, url string) natsjs.JetStream {
 	t.Helper()

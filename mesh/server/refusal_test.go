@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server/gsl"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -84,6 +85,23 @@ func universe(scopes []subjects.Scope) []string {
 	return slices.DeleteFunc(slices.Compact(list), func(s string) bool { return s == "" })
 }
 
+// fewer is, in the fast form, each tenth subject, and what somebody is granted.
+func fewer(all []string, scopes []subjects.Scope) []string {
+	some := effort.Sample(all, 10)
+	if len(some) == len(all) {
+		return all
+	}
+	for _, s := range scopes {
+		for _, subject := range slices.Concat(s.PubAllow, s.SubAllow) {
+			if slices.Contains(all, subject) {
+				some = append(some, subject)
+			}
+		}
+	}
+	slices.Sort(some)
+	return slices.Compact(some)
+}
+
 // covers BCP-7, BCP-10, BCP-19, SUB-9, SUB-122, SUB-123, SUB-124, SUB-125, A-WILD, A-JSAPI, A-SYS, A-SUBJTOK
 func TestServerRefusesWhatIsNotGranted(t *testing.T) { everyWay(t, refusesWhatIsNotGranted) }
 
@@ -93,6 +111,7 @@ func refusesWhatIsNotGranted(t *testing.T, w way) {
 	if len(all) < 2000 {
 		t.Fatalf("%d subjects are few", len(all))
 	}
+	all = fewer(all, b.scopes)
 	// What leaves the accounts of agents is seen here.
 	core := b.gateway()
 	local := map[string]string{}

@@ -22,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
 )
 
@@ -42,6 +43,7 @@ func TestMain(m *testing.M) {
 			select {}
 		}
 	}
+	effort.LeaveOut("TestHealthyRunResets")
 	goleak.VerifyTestMain(m)
 }
 

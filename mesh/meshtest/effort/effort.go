@@ -1,0 +1,61 @@
+// Package effort says how much tests do: all of it, or their fast forms.
+//
+// The fast form of a test asserts the same with fewer rounds. It is taken by
+// `go test -short`, for people who wait, and under the race detector, where everything
+// takes many times as long and one round has the races of a hundred. With -short, tests
+// whose one round is long are left out as well; each package lists its own in TestMain.
+// `go test` without -short does everything, and no step of .ci/run has -short.
+//
+// It is for tests alone; no program imports it.
+package effort
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// Fast reports whether tests take their fast forms.
+func Fast() bool { return underRace || testing.Short() }
+
+// Rounds is how often a test does something: full, or fast in its fast form.
+func Rounds(full, fast int) int {
+	if Fast() {
+		return fast
+	}
+	return full
+}
+
+// Sample is what a table-driven test goes through: all, or every n-th in its fast form.
+func Sample[T any](all []T, n int) []T {
+	if !Fast() {
+		return all
+	}
+	var some []T
+	for i := 0; i < len(all); i += n {
+		some = append(some, all[i])
+	}
+	return some
+}
+
+// LeaveOut has -short leave these tests of the package out, and say so on stderr, which
+// `go test -v` shows. It is for TestMain, and does nothing without -short.
+func LeaveOut(long ...string) {
+	if !flag.Parsed() {
+		flag.Parse()
+	}
+	if !testing.Short() {
+		return
+	}
+	skip := flag.Lookup("test.skip")
+	pattern := "^(" + strings.Join(long, "|") + ")$"
+	if given := skip.Value.String(); given != "" {
+		pattern = given + "|" + pattern
+	}
+	if err := skip.Value.Set(pattern); err != nil {
+		panic(err)
+	}
+	fmt.Fprintf(os.Stderr, "-short leaves out %d tests: %s\n", len(long), strings.Join(long, ", "))
+}
