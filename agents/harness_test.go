@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 	effort.LeaveOut(
 		"TestNoSuchShard", "TestCredentialsAreSwappedUnderTraffic",
 	)
+	effort.Parallel(8)
 	goleak.VerifyTestMain(m)
 }
 

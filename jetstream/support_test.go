@@ -23,6 +23,7 @@ func TestMain(m *testing.M) {
 	effort.LeaveOut(
 		"TestReadingWhileANodeStandsStill", "TestProjectorIsLateAtMost", "TestLeaseHasOneHolder",
 	)
+	effort.Parallel(8)
 	goleak.VerifyTestMain(m)
 }
 

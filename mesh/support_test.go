@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		"TestTruncateBackup", "TestTruncateEndsAtEveryStep", "TestTruncateEndsInTheMiddle", "TestTruncatedClusterRefuses",
 		"TestViolationsAreAudited",
 	)
-	meshtest.Parallel(4)
+	effort.Parallel(6)
 	goleak.VerifyTestMain(m)
 }
 

@@ -26,6 +26,7 @@ func TestMain(m *testing.M) {
 	effort.LeaveOut(
 		"TestHostileReaderHost", "TestWrongCalls",
 	)
+	effort.Parallel(8)
 	goleak.VerifyTestMain(m)
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
@@ -32,7 +31,7 @@ func (t tests) Run() int {
 		"TestRecordedActsAreAskedForOnce", "TestRedecideMailroom", "TestReplayOfErasedMessages", "TestScaleDocument", "TestWatchComesBack",
 		"TestWatchOnATerminal",
 	)
-	meshtest.Parallel(4)
+	effort.Parallel(6)
 	return t.M.Run()
 }
 

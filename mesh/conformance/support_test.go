@@ -15,7 +15,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/conformance"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -24,7 +23,7 @@ func TestMain(m *testing.M) {
 	effort.LeaveOut(
 		"TestPlantedControllers", "TestPlantedReaders", "TestNobody",
 	)
-	meshtest.Parallel(8)
+	effort.Parallel(8)
 	goleak.VerifyTestMain(m)
 }
 

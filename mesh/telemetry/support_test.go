@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 	effort.LeaveOut(
 		"TestShardThatIsStuck", "TestFloodOfNamesMakesNoSeries",
 	)
+	effort.Parallel(8)
 	goleak.VerifyTestMain(m)
 }
 

@@ -13,6 +13,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -58,4 +59,12 @@ func LeaveOut(long ...string) {
 		panic(err)
 	}
 	fmt.Fprintf(os.Stderr, "-short leaves out %d tests: %s\n", len(long), strings.Join(long, ", "))
+}
+
+// Parallel has n tests of the package run at a time, unless -parallel says otherwise: for a
+// TestMain of tests that wait for servers and processes most of the time.
+func Parallel(n int) {
+	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+		panic(err)
+	}
 }
