@@ -151,7 +151,7 @@ func TestDeliveriesWaitAndRepeat(t *testing.T) {
 	next := controller(t, m, "main")
 	for i := range n {
 		if d := next.delivery(t); d.Text("delivery_id") != recorded[i] {
-			t.Errorf("delivery %d is %s", i, d.JSON)
+			t.Fatalf("delivery %d is %s", i, d.JSON)
 		}
 	}
 	m.WaitCount(t, n, meshtest.Of(bcp.KindAcknowledge))

@@ -104,8 +104,16 @@ func (c *rawClient) ends() string {
 	return string(text)
 }
 
-// login shows creds.
+// login shows creds, and hears that they are good.
 func (c *rawClient) login(b *bench, agent bcp.AgentName, role bcp.Role) {
+	c.t.Helper()
+	c.show(b, agent, role)
+	c.say("PING\r\n")
+	c.heard("PONG")
+}
+
+// show shows creds.
+func (c *rawClient) show(b *bench, agent bcp.AgentName, role bcp.Role) {
 	c.t.Helper()
 	text := b.issue(agent, role).Text()
 	user := must(jwt.ParseDecoratedUserNKey(text))
@@ -117,8 +125,23 @@ func (c *rawClient) login(b *bench, agent bcp.AgentName, role bcp.Role) {
 		"jwt": must(jwt.ParseDecoratedJWT(text)), "sig": base64.RawURLEncoding.EncodeToString(must(user.Sign([]byte(nonce[1])))),
 		"protocol": 1, "verbose": false, "pedantic": false,
 	}))
-	c.say(fmt.Sprintf("CONNECT %s\r\nPING\r\n", connect))
-	c.heard("PONG")
+	c.say(fmt.Sprintf("CONNECT %s\r\n", connect))
+}
+
+// A client that takes its time is not asked whether it is there before it has heard that
+// it was let in: stock clients take that for a refusal.
+//
+// covers A-RECONN
+func TestSlowClientIsLetIn(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	c := b.dial("")
+	c.show(b, "main", bcp.RoleController)
+	time.Sleep(2500 * time.Millisecond) // the server's first question comes after 2.4 s at most
+	c.say("PING\r\n")
+	if told := c.heard("PONG"); strings.Contains(told, "PING") {
+		t.Errorf("it is told %q", told)
+	}
 }
 
 // covers A-SLOW, A-FLOODRESP, A-JWTSELF

@@ -279,12 +279,15 @@ func optionsOf(config Config) (*natsserver.Options, error) {
 	options := &natsserver.Options{
 		ServerName: "bcpmesh",
 		// Clients come through the entrance.
-		Host:             "127.0.0.1",
-		Port:             natsserver.RANDOM_PORT,
-		NoSigs:           true,
-		TrustedOperators: []*jwt.OperatorClaims{operator},
-		SystemAccount:    operator.SystemAccount,
-		JetStream:        true,
+		Host:   "127.0.0.1",
+		Port:   natsserver.RANDOM_PORT,
+		NoSigs: true,
+		// By default a client is asked after two seconds whether it is there, and one
+		// that has not heard by then that it was let in takes the question for a refusal.
+		DisableShortFirstPing: true,
+		TrustedOperators:      []*jwt.OperatorClaims{operator},
+		SystemAccount:         operator.SystemAccount,
+		JetStream:             true,
 		// Without a folder of its own JetStream would use one that all
 		// servers of the machine share.
 		StoreDir: config.storeDir(),

@@ -16,7 +16,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -26,7 +25,7 @@ func TestMain(m *testing.M) {
 	effort.LeaveOut(
 		"TestBoundsHoldOnEachWay", "TestForgedUsersAreRefused", "TestTLSIsRequiredOfClients", "TestWebSocketIsNothingElse",
 	)
-	meshtest.Parallel(8)
+	effort.Parallel(8)
 	goleak.VerifyTestMain(m)
 }
 
