@@ -92,12 +92,20 @@ type region struct {
 	except  []pattern
 }
 
-// empty decides exactly. There is no end of tokens, so that no number of
-// patterns covers another unless one of them does by itself: a subject made of
-// tokens that occur nowhere, and longer than all of them, is in none of the
-// rest.
+// empty decides exactly. There is no end of tokens, so that no number of patterns
+// covers all subjects of one length unless one of them does by itself: a subject made
+// of tokens that occur nowhere is in none of the rest. A pattern with an open end may
+// be covered length by length; beyond the longest exception, all lengths are alike.
 func (r region) empty() bool {
-	return len(r.pattern) == 0 || slices.ContainsFunc(r.except, func(e pattern) bool { return e.covers(r.pattern) })
+	if len(r.pattern) == 0 || slices.ContainsFunc(r.except, func(e pattern) bool { return e.covers(r.pattern) }) {
+		return true
+	}
+	last := len(r.pattern) - 1
+	if r.pattern[last] != anyTail || !slices.ContainsFunc(r.except, func(e pattern) bool { return len(e) > last+1 }) {
+		return false
+	}
+	one := append(slices.Clone(r.pattern[:last]), anyToken)
+	return region{one, r.except}.empty() && region{append(slices.Clip(one), anyTail), r.except}.empty()
 }
 
 // within is the part of r that p matches; it may be empty.

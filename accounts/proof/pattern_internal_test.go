@@ -77,6 +77,35 @@ func TestPatternsAreExact(t *testing.T) {
 	})
 }
 
+// An open end may be covered length by length.
+//
+// covers A-WILD
+func TestOpenEndsAreCoveredByLength(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		pattern string
+		except  []string
+		empty   bool
+	}{
+		{"a.>", []string{"a.*", "a.*.>"}, true},
+		{"a.>", []string{"a.*", "a.*.*", "*.*.*.>"}, true},
+		{"a.>", []string{"a.*", "a.*.*.>"}, false}, // three tokens
+		{"a.>", []string{"a.b", "a.*.>"}, false},
+		{"a.>", []string{"a.*.>"}, false},
+		{"a.>", []string{"a.*", "a.*.*"}, false}, // four
+		{"a.*", []string{"a.*.>", "*.b"}, false},
+		{"a.>", []string{"*.>"}, true},
+	} {
+		r := region{pattern: strings.Split(c.pattern, ".")}
+		for _, e := range c.except {
+			r.except = append(r.except, strings.Split(e, "."))
+		}
+		if r.empty() != c.empty {
+			t.Errorf("%s without %s: empty %t", c.pattern, c.except, r.empty())
+		}
+	}
+}
+
 // A mapping of a region holds the image of each of its subjects, and origin
 // finds where they came from.
 //
