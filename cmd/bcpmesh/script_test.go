@@ -42,7 +42,7 @@ var (
 	slowScripts = []string{"bench", "keys", "keysrotate", "keyssealed", "scale", "tls"}
 	// longScripts take more than a second or two. Only -short leaves them out.
 	longScripts = []string{
-		"accounts", "answer", "approvals", "approvalslayers", "approvalsterminal", "audit", "auditerase", "auditexport", "auditraw",
+		"accounts", "agents", "answer", "approvals", "approvalslayers", "approvalsterminal", "audit", "auditerase", "auditexport", "auditraw",
 		"auditredecide", "backup", "command", "conformance", "conformancerunning", "creds", "credsissueall", "credsrevoke", "damage", "demo",
 		"doctor", "ledger", "mcp", "metrics", "proposals", "publish", "query", "reload", "session", "shards", "status", "taint", "traces", "up",
 	}
