@@ -98,7 +98,7 @@ var rules = []rule{
 	{folder: "mesh/supervisor", internal: []string{"bcp"}, external: []string{logging}},
 	{
 		folder:   "mesh/gateway",
-		internal: append([]string{"jetstream"}, corePackages...),
+		internal: append([]string{"accounts/durable", "jetstream"}, corePackages...),
 		external: []string{jsonText, logging, msgpack, natsClient, nkeys},
 	},
 	{

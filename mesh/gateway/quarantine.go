@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -144,16 +145,7 @@ func (q *Quarantine) write(name string, one Quarantined) error {
 	if err := os.MkdirAll(q.dir, 0o700); err != nil {
 		return err
 	}
-	draft, err := os.CreateTemp(q.dir, "draft-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(draft.Name()) }() // if it is still there
-	_, err = draft.Write(append(content, '\n'))
-	if err = errors.Join(err, draft.Sync(), draft.Close()); err == nil {
-		err = os.Rename(draft.Name(), filepath.Join(q.dir, name))
-	}
-	return errors.Join(err, q.sync())
+	return durable.Replace(filepath.Join(q.dir, name), append(content, '\n'), 0o600)
 }
 
 // remove forgets a message, and removes its file. q.mu is held.
@@ -164,14 +156,6 @@ func (q *Quarantine) remove(name string) error {
 		return nil
 	}
 	return err
-}
-
-func (q *Quarantine) sync() error {
-	folder, err := os.Open(q.dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // erase forgets the messages of a channel from before a time: the name of a file tells the
@@ -189,7 +173,7 @@ func (q *Quarantine) erase(channel bcp.ChannelKey, before time.Time) (err error)
 		}
 	}
 	if removed {
-		err = errors.Join(err, q.sync())
+		err = errors.Join(err, durable.SyncFolder(q.dir))
 	}
 	return err
 }
