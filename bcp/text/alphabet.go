@@ -8,7 +8,16 @@ const (
 	Any   Alphabet = 1 // every character that normalisation leaves
 	ASCII Alphabet = 2 // below U+0080
 	Latin Alphabet = 3 // below U+0180
+	// Letters of one script and its marks, what is below U+0080, and currency signs. Words that look the same in that script and in
+	// another one are taken for words of that script.
+	Armenian Alphabet = 4
+	Cyrillic Alphabet = 5
+	Greek    Alphabet = 6
+	Hebrew   Alphabet = 7
 )
+
+// noScript is no script of a letter.
+const noScript = 0xff
 
 // Join says which separators a text keeps beside single spaces.
 type Join uint8
@@ -43,12 +52,30 @@ func (a Alphabet) limit() rune {
 	switch a {
 	case Any:
 		return 0x110000
-	case ASCII:
+	case ASCII, Armenian, Cyrillic, Greek, Hebrew:
 		return limitASCII
 	case Latin:
 		return limitLatin
 	}
 	return 0
+}
+
+// script is the script whose letters the alphabet has beside those below its limit, or noScript, and the place of the one that
+// words are taken for where nothing says otherwise.
+func (a Alphabet) script() (script uint8, home int) {
+	switch a {
+	case Armenian:
+		script = scriptArmenian
+	case Cyrillic:
+		script = scriptCyrillic
+	case Greek:
+		script = scriptGreek
+	case Hebrew:
+		script = scriptHebrew
+	default:
+		return noScript, latinPlace
+	}
+	return script, int(lookPlaces[script]) - 1
 }
 
 // AlphabetSize is the number of distinct code points that can stand inside a word, hyphen included; 0 for an
@@ -61,14 +88,26 @@ func AlphabetSize(a Alphabet) int {
 		return sizeASCII
 	case Latin:
 		return sizeLatin
+	case Armenian:
+		return sizeArmenian
+	case Cyrillic:
+		return sizeCyrillic
+	case Greek:
+		return sizeGreek
+	case Hebrew:
+		return sizeHebrew
 	}
 	return 0
 }
 
 const (
-	sizeAny   = 133431
-	sizeASCII = 46
-	sizeLatin = 141
+	sizeAny      = 115982
+	sizeASCII    = 46
+	sizeLatin    = 133
+	sizeArmenian = 139
+	sizeCyrillic = 217
+	sizeGreek    = 215
+	sizeHebrew   = 145
 )
 
 // Joiners is the number of ways in which two neighbouring words can be joined: space, hyphen, the separator of

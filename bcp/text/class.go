@@ -1,6 +1,6 @@
 package text
 
-//go:generate go run gen.go
+//go:generate go run gen.go genlooks.go
 
 // A class says what the scanner does with a code point. The zero class refuses.
 type class uint8
@@ -26,6 +26,7 @@ const (
 	classOther                // everything else: becomes a space
 	classMapped               // normalises to one settled code point, whatever stands beside it
 	classExpand               // anything else that normalises to something different
+	classStretch              // lengthens a word: removed
 )
 
 // Attachment of a letter or digit under UAX #29, on the alphabet that the scanner keeps.

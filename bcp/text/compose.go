@@ -1,12 +1,10 @@
 package text
 
 import (
+	"math/bits"
 	"strings"
 	"unicode/utf8"
 )
-
-// tableSlots is the size of composeTable and partsTable.
-const tableSlots = 2048
 
 // Conjoining Jamo and the syllables that they compose to.
 const (
@@ -28,9 +26,10 @@ const (
 // maxRawMarks refuses long runs of marks as received; some runs of more than MaxMarks compose to fewer.
 const maxRawMarks = 8
 
-// slot looks a key up in one of the open hash tables; 0 for none.
-func slot(table *[tableSlots][2]uint64, key uint64) uint64 {
-	for at := key * 0x9e3779b97f4a7c15 >> 53; table[at][0] != 0; at = (at + 1) % tableSlots {
+// slot looks a key up in one of the open hash tables, whose sizes are powers of two; 0 for none.
+func slot(table [][2]uint64, key uint64) uint64 {
+	last := uint64(len(table) - 1)
+	for at := key * 0x9e3779b97f4a7c15 >> (bits.LeadingZeros64(last) & 63); table[at][0] != 0; at = (at + 1) & last {
 		if table[at][0] == key {
 			return table[at][1]
 		}
@@ -59,7 +58,7 @@ func (s *scanner) fuse(r rune) bool {
 			whole = before + tail
 		}
 	default:
-		whole = rune(slot(&composeTable, pairKey(before, r)))
+		whole = rune(slot(composeTable[:], pairKey(before, r)))
 	}
 	if whole == 0 {
 		return false
@@ -109,6 +108,7 @@ func (s *scanner) read(m *run, src []byte, at int) (int, error) {
 		switch c := class(e & entryClass); {
 		case c == classStrip:
 			s.flags |= sawInvisible
+		case c == classStretch:
 		case accentOrder(r, e) != 0 && c == classMark:
 			if !m.add(r) {
 				return 0, ErrMarks
@@ -170,7 +170,7 @@ func (s *scanner) place(m *run, received []byte) error {
 			least = min(least, entryOf(r)>>entryOrder)
 		}
 		for letter >= utf8.RuneSelf && m.from > 0 {
-			parts := slot(&partsTable, uint64(letter))
+			parts := slot(partsTable[:], uint64(letter))
 			own := rune(parts & (1<<21 - 1))
 			if parts == 0 || entryOf(own)>>entryOrder <= least { // none of the marks goes before its own
 				break
@@ -179,7 +179,7 @@ func (s *scanner) place(m *run, received []byte) error {
 			m.marks[m.from] = own
 			letter = rune(parts >> 21)
 		}
-		if letter, kept = m.compose(letter, received); letter >= s.limit {
+		if letter, kept = m.compose(letter, received); letter >= s.limit && scriptOf(entryOf(letter)) != s.own {
 			return ErrAlphabet
 		}
 		s.out = utf8.AppendRune(s.out[:base], letter)
@@ -209,7 +209,7 @@ func (m *run) compose(letter rune, received []byte) (rune, []rune) {
 				dotted = true
 				continue
 			}
-			if whole := slot(&composeTable, pairKey(letter, r)); whole != 0 {
+			if whole := slot(composeTable[:], pairKey(letter, r)); whole != 0 {
 				letter = rune(whole)
 				continue
 			}
@@ -231,7 +231,7 @@ func wasCapital(received []byte) bool {
 		switch c := class(e & entryClass); {
 		case r < utf8.RuneSelf:
 			return r == 'I'
-		case c == classStrip, accentOrder(r, e) != 0:
+		case c == classStrip, c == classStretch, accentOrder(r, e) != 0:
 		case c == classMapped:
 			return e&entryCapital != 0
 		case c == classExpand:

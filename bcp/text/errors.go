@@ -14,6 +14,8 @@ var (
 	ErrTooLong = errors.New("text: too long")
 	// ErrMixedScript: one word holds letters of scripts that are not written together.
 	ErrMixedScript = errors.New("text: word mixes scripts")
+	// ErrLookAlike: the letters of a word resemble those of another script, and no other word says which is meant.
+	ErrLookAlike = errors.New("text: word looks like one of another script")
 	// ErrAlphabet: a character outside of Options.Alphabet, or no valid alphabet given.
 	ErrAlphabet = errors.New("text: character outside the alphabet")
 	// ErrMarks: more than four combining marks in a row, eight before they compose, or more than 16 in a text behind neither letter nor digit.

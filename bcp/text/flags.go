@@ -49,7 +49,7 @@ func beside(src []byte, at int) flags {
 		behind = class(entryOf(r) & entryClass)
 		slash = slash || r == '/'
 	}
-	if before == classStrip || behind == classStrip {
+	if before == classStrip || behind == classStrip || before == classStretch || behind == classStretch {
 		return sawSymbol | sawDot
 	}
 	open := before == classSpace || before == classLine

@@ -8,6 +8,8 @@ import (
 	"bytes"
 	"fmt"
 	"go/format"
+	"maps"
+	"math/bits"
 	"os"
 	"slices"
 	"strings"
@@ -41,6 +43,7 @@ const (
 	other
 	mapped
 	expand
+	stretch
 )
 
 const (
@@ -50,7 +53,10 @@ const (
 	capitalMark  = 0xf8ff
 )
 
-var folds = map[rune]string{'İ': "i"}
+var (
+	folds = map[rune]string{'İ': "i"}
+	look  *looks // nil before it is known which letters there are
+)
 
 func assigned(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.M, unicode.N, unicode.P, unicode.S, unicode.Z, unicode.Cc, unicode.Cf)
@@ -84,7 +90,24 @@ func digitValue(r rune) rune {
 	return v
 }
 
+// fold is what a code point is spelled as.
 func fold(r rune) string {
+	s := foldCase(r)
+	if look == nil {
+		return s
+	}
+	var b strings.Builder
+	for _, c := range s {
+		if to, ok := look.folds[c]; ok {
+			b.WriteString(to)
+		} else {
+			b.WriteRune(c)
+		}
+	}
+	return b.String()
+}
+
+func foldCase(r rune) string {
 	if s, ok := folds[r]; ok {
 		return s
 	}
@@ -163,11 +186,18 @@ func classify(r rune) uint32 {
 		return line
 	case r == 0x200b, unicode.IsSpace(r):
 		return space
+	case look != nil && look.refused[r]:
+		return refuse
+	case look != nil && look.symbols[r]:
+		return other
 	case unicode.Is(unicode.L, r), r == 0x3007:
 		return letter
 	case r >= '0' && r <= '9':
 		return digit
 	case unicode.Is(unicode.M, r):
+		if look != nil && !slices.Contains(recommendedScripts, look.script[r]) && !look.lives(r) {
+			return refuse
+		}
 		return mark
 	case r == '\'', r == '`':
 		return quote
@@ -202,14 +232,20 @@ func sameParts(r, to rune) bool {
 	return folded == norm.NFD.String(string(to))
 }
 
-// slots writes an open hash table of letters composed with a mark.
+// slots writes an open hash table, at most half full.
 func slots(b *bytes.Buffer, name string, keys, values []uint64) {
-	const size = 2048
-	var table [size][2]uint64
+	size := uint64(2)
+	for size < 2*uint64(len(keys)) {
+		size *= 2
+	}
+	table := make([][2]uint64, size)
 	for i, k := range keys {
-		at := (k * 0x9e3779b97f4a7c15) >> 53
-		for table[at][0] != 0 {
+		at := k * 0x9e3779b97f4a7c15 >> bits.LeadingZeros64(size-1)
+		for table[at][0] != 0 && table[at][0] != k {
 			at = (at + 1) % size
+		}
+		if table[at][0] == k && table[at][1] != values[i] {
+			fail(fmt.Sprintf("%s: %#x twice", name, k))
 		}
 		table[at] = [2]uint64{k, values[i]}
 	}
@@ -225,6 +261,14 @@ func slots(b *bytes.Buffer, name string, keys, values []uint64) {
 		}
 	}
 	b.WriteString("\n}\n\n")
+}
+
+func pairKey(first, second rune) uint64 { return uint64(first)<<21 | uint64(second) }
+
+// recomposed says whether a letter is spelled as another one that its parts are composed to.
+func recomposed(r rune) bool {
+	n := []rune(normal(string(r)))
+	return len(n) == 1 && n[0] != unicode.ToLower(r) && look.folds[unicode.ToLower(unicode.ToUpper(r))] != ""
 }
 
 func fail(text string) {
@@ -251,6 +295,16 @@ func main() {
 			}
 		}
 	}
+	var plain []rune
+	for r := range rune(0x110000) {
+		if assigned(r) && !invisible(r) && normal(string(r)) == string(r) {
+			if c := classify(r); c == letter || c == mark {
+				plain = append(plain, r)
+			}
+		}
+	}
+	look = readLooks()
+	look.settle(plain)
 	var names []string
 	for name := range unicode.Scripts {
 		if name != "Common" && name != "Inherited" {
@@ -286,6 +340,8 @@ func main() {
 				b.WriteString("I\u0307")
 			case d[len(d)-1] == 0x345:
 				b.WriteString(normal(string(d[:len(d)-1])) + "\u0345")
+			case len(d) > 1 && norm.NFC.PropertiesString(string(d[1:])).CCC() != 0 && recomposed(c):
+				b.WriteString(normal(string(d[:1])) + string(d[1:]))
 			default:
 				b.WriteString(normal(string(c)))
 			}
@@ -326,6 +382,10 @@ func main() {
 			continue
 		}
 		n := []rune(normal(string(r)))
+		if len(n) == 0 && strings.ContainsRune(stretchers, r) {
+			table[r] = stretch
+			continue
+		}
 		if len(n) != 1 {
 			spell(r)
 			continue
@@ -349,7 +409,11 @@ func main() {
 		case digit:
 			e |= 2 << 8
 		case mark:
-			e |= script(r) << 16
+			if name := inheritedMark(r); look.living[r] && name != "Inherited" {
+				e |= uint32(slices.Index(names, name)+1) << 16
+			} else if look.living[r] {
+				e |= script(r) << 16
+			}
 			if segments("a"+string(r)) != 1 || segments("ア"+string(r)) != 1 || segments("漢"+string(r)) != 1 {
 				fail(fmt.Sprintf("mark %U does not extend", r))
 			}
@@ -363,23 +427,49 @@ func main() {
 		}
 		table[r] = e
 	}
-	// What two code points compose to, but for Hangul; those with a mark that can change places can be taken apart again.
+	// What two code points compose to, but for Hangul, or to a letter that is spelled as another one; those with a mark that can
+	// change places can be taken apart again. What looks like one letter composes, too.
 	var pairs, wholes, ordered, orderedPairs []uint64
+	compose := func(first, last, whole rune) {
+		if c := table[whole] & 0xff; c == letter || c == mark {
+			pairs = append(pairs, pairKey(first, last))
+			wholes = append(wholes, uint64(whole))
+		}
+	}
 	for r := range rune(len(table)) {
 		d := []rune(norm.NFD.String(string(r)))
-		if c := table[r] & 0xff; c != letter && c != mark || len(d) < 2 || r >= 0xac00 && r <= 0xd7a3 {
+		if len(d) < 2 || r >= 0xac00 && r <= 0xd7a3 || norm.NFC.String(string(r)) != string(r) {
 			continue
 		}
 		last := d[len(d)-1]
 		first := []rune(norm.NFC.String(string(d[:len(d)-1])))
-		if len(first) != 1 || norm.NFC.String(string(r)) != string(r) {
+		n := []rune(normal(string(r)))
+		if len(first) != 1 || len(n) != 1 || normal(string(first[0])) != string(first[0]) || last == 0x345 {
 			continue
 		}
-		pairs = append(pairs, uint64(first[0])<<21|uint64(last))
-		wholes = append(wholes, uint64(r))
-		if table[last]&entryAccent != 0 {
+		compose(first[0], last, n[0])
+		if n[0] == r && table[last]&entryAccent != 0 {
 			ordered = append(ordered, uint64(r))
-			orderedPairs = append(orderedPairs, uint64(first[0])<<21|uint64(last))
+			orderedPairs = append(orderedPairs, pairKey(first[0], last))
+		}
+	}
+	joints, whole := look.joins(normal)
+	for i, p := range joints {
+		compose(p[0], p[1], whole[i])
+		if table[p[1]]&entryAccent == 0 {
+			table[p[1]] |= entryRough
+		}
+	}
+	var clusters, yes []uint64
+	for _, c := range slices.Sorted(maps.Keys(look.clusters)) {
+		r := []rune(c)
+		if strings.ContainsRune(c, 0x307) || normal(c) != c || table[r[0]]&0xff != letter {
+			continue
+		}
+		for i := range len(r) - 1 {
+			if k := pairKey(r[i], r[i+1]); !slices.Contains(clusters, k) {
+				clusters, yes = append(clusters, k), append(yes, 1)
+			}
 		}
 	}
 	var blocks []uint32
@@ -397,8 +487,9 @@ func main() {
 	fmt.Fprintf(&b, "// Code generated by gen.go. DO NOT EDIT.\n\npackage text\n\n")
 	fmt.Fprintf(&b, "// Unicode versions of the tables that this file was generated from; uax29 v2.7.0 follows Unicode 17.\n")
 	fmt.Fprintf(&b, "const (\ntableUnicode = %q\ntableNorm = %q\ntableSegmentation = \"17.0.0\"\n)\n\n", unicode.Version, norm.Version)
+	fmt.Fprintf(&b, "// tableLooks begins the SHA-256 of the data files in unicode, one after the other.\nconst tableLooks = %q\n\n", dataDigest())
 	fmt.Fprintf(&b, "const (\n")
-	for _, name := range []string{"Latin", "Han", "Hiragana", "Katakana", "Bopomofo", "Hangul"} {
+	for _, name := range []string{"Latin", "Han", "Hiragana", "Katakana", "Bopomofo", "Hangul", "Armenian", "Cyrillic", "Greek", "Hebrew"} {
 		fmt.Fprintf(&b, "script%s = %d\n", name, slices.Index(names, name)+1)
 	}
 	fmt.Fprintf(&b, ")\n\n// expandTable has what the scanner reads in place of one code point, found by its entry.\nvar expandTable = [...]string{\n\"\",\n")
@@ -408,6 +499,9 @@ func main() {
 	fmt.Fprintf(&b, "}\n\n// composeTable finds what two code points compose to, partsTable the two of one whose second is a mark with a combining class.\n")
 	slots(&b, "composeTable", pairs, wholes)
 	slots(&b, "partsTable", ordered, orderedPairs)
+	fmt.Fprintf(&b, "// clusterTable has the letters with a generic mark that does not compose but that some language writes.\n")
+	slots(&b, "clusterTable", clusters, yes)
+	writeLooks(&b, table, names)
 	fmt.Fprintf(&b, "// asciiClass is the class of every byte below 0x80, capital letters folded in.\nvar asciiClass = [256]class{")
 	for i := range 128 {
 		if i%32 == 0 {

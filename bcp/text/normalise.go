@@ -13,6 +13,8 @@ type Options struct {
 	Join Join
 	// PreserveCase keeps an initial capital of a word and nothing else; it costs one bit a word.
 	PreserveCase bool
+	// Looks say what becomes of words that look the same in several scripts.
+	Looks Looks
 	// PersonName refuses digits and every mark but apostrophe, hyphen, full stop and comma (BCP-97).
 	PersonName bool
 	// MaxWords is the greatest number of words; 0 refuses every text.
@@ -42,10 +44,11 @@ type Result struct {
 // rule looks at a text of more than 1,024 bytes. src is not kept. Running time is linear in len(src).
 func Normalise(dst, src []byte, o Options) (Result, error) {
 	limit := o.Alphabet.limit()
-	if limit == 0 || o.Join > Summary {
+	if limit == 0 || o.Join > Summary || o.Looks > LooksKept {
 		return Result{}, ErrAlphabet
 	}
-	s := scanner{out: dst, begun: len(dst), limit: limit, join: o.Join, name: o.PersonName, capitals: o.PreserveCase,
+	own, home := o.Alphabet.script()
+	s := scanner{out: dst, begun: len(dst), limit: limit, own: own, home: home, join: o.Join, name: o.PersonName, capitals: o.PreserveCase,
 		maxWords: o.MaxWords, maxChars: o.MaxChars}
 	if s.maxChars <= 0 {
 		s.maxChars = int(^uint(0) >> 1)
@@ -55,6 +58,11 @@ func Normalise(dst, src []byte, o Options) (Result, error) {
 	}
 	if len(s.out) == s.begun {
 		return Result{}, ErrEmpty
+	}
+	if (s.foreign || own != noScript) && o.Looks != LooksKept {
+		if err := s.resolve(o.Looks); err != nil {
+			return Result{}, err
+		}
 	}
 	if s.chars > s.maxChars {
 		return Result{}, ErrTooLong
@@ -73,7 +81,7 @@ func Normalise(dst, src []byte, o Options) (Result, error) {
 }
 
 // raise turns the marked initial letters of the output into capitals where the capital is one code point that folds back
-// to the letter and no mark follows: the capital must say nothing but its one bit. Capitals are in the alphabet of their letters.
+// to the letter and looks like no other, and no mark follows: the capital must say nothing but its one bit. Capitals are in the alphabet of their letters.
 func (s *scanner) raise() int {
 	kept := 0
 	var low []byte // what the text was, from the first capital on that is not as long as its letter
@@ -88,7 +96,7 @@ func (s *scanner) raise() int {
 		if r >= utf8.RuneSelf {
 			r, size = utf8.DecodeRune(text[at:])
 			up = unicode.ToUpper(r)
-			if e := entryOf(up); class(e&entryClass) != classMapped || mappedTo(e) != r {
+			if e := entryOf(up); class(e&entryClass) != classMapped || mappedTo(e) != r || !plainCapital(up, text[at+size:]) {
 				continue
 			}
 		}

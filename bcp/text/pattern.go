@@ -150,7 +150,7 @@ func (p *pattern) fits(text []byte, end int) bool {
 func wordByte(b byte) bool { return b-'a' < 26 || b-'0' < 10 }
 
 // foldView appends the reading that patterns and shapes work on: ASCII lower-cased, a run of white space as one space
-// or line break, what stands for ASCII as ASCII, ideographic full stops as full stops, nothing invisible.
+// or line break, what stands for ASCII or looks like a letter of it as ASCII, ideographic full stops as full stops, nothing invisible.
 func foldView(dst, src []byte) []byte {
 	for i := 0; i < len(src); {
 		b := src[i]
@@ -195,7 +195,7 @@ func foldSpace(dst []byte, c class) []byte {
 func foldWide(dst []byte, r rune, raw []byte) []byte {
 	e := entryOf(r)
 	switch class(e & entryClass) {
-	case classStrip:
+	case classStrip, classStretch:
 		return dst
 	case classSpace, classLine:
 		if r == 0x200b {
@@ -208,8 +208,14 @@ func foldWide(dst []byte, r rune, raw []byte) []byte {
 		to := mappedTo(e)
 		if class(entryOf(to)&entryClass) == classFull {
 			to = '.'
+		} else if b := latinLook(to); b != 0 {
+			to = rune(b)
 		}
 		return utf8.AppendRune(dst, to)
+	case classLetter:
+		if b := latinLook(r); b != 0 {
+			return append(dst, b)
+		}
 	case classExpand:
 		for _, to := range expansionOf(e) {
 			switch to {

@@ -288,11 +288,11 @@ func (t *tokens) plain(word []byte, kinds uint8) {
 // letterOfDigit is how digits are read inside words.
 const letterOfDigit = "oizeasgtbg"
 
-// wide reads a word with letters outside of ASCII; UAX #29 borders end it, so an ideograph is a word.
+// wide reads a word with letters outside of ASCII; UAX #29 borders end it, so an ideograph is a word. One that looks like ASCII is read so.
 func (t *tokens) wide(begun int) bool {
-	var buf [maxToken]byte
-	n, attach, i := 0, uint8(attachNone), begun
-	started := false
+	var buf, latin [maxToken]byte
+	n, small, attach, i := 0, 0, uint8(attachNone), begun // small counts the letters that look like small ones of ASCII
+	started, alike := false, true
 	for i < len(t.text) {
 		r, size := utf8.DecodeRune(t.text[i:])
 		e := entryOf(r)
@@ -317,10 +317,19 @@ func (t *tokens) wide(begun int) bool {
 		}
 		if c != classQuote && n+utf8.UTFMax <= len(buf) {
 			n += utf8.EncodeRune(buf[n:], r)
+			if latin[small] = latinLook(r); latin[small] != 0 {
+				small++
+			} else {
+				alike = false
+			}
 		}
 		i += size
 	}
 	t.at = i
+	if started && alike {
+		t.word, t.key = hashWord(latin[:small]), startKey(latin[:small])
+		return true
+	}
 	t.word = hashWord(buf[:n])
 	return started
 }

@@ -38,7 +38,7 @@ func plainRune(out []byte, r rune, e uint32, space *bool) ([]byte, bool) {
 		c = class(entryOf(r) & entryClass)
 	}
 	switch {
-	case c == classStrip, r == dotAbove && !*space && len(out) > 0 && out[len(out)-1] == 'i':
+	case c == classStrip, c == classStretch, r == dotAbove && !*space && len(out) > 0 && out[len(out)-1] == 'i':
 		return out, true
 	case c == classSpace, c == classLine:
 		*space = len(out) > 0
@@ -64,7 +64,7 @@ func Fields(received []byte) int {
 		r, size := utf8.DecodeRune(received[i:])
 		i += size
 		c := class(entryOf(r) & entryClass)
-		if c == classStrip {
+		if c == classStrip || c == classStretch {
 			continue
 		}
 		space := c == classSpace || c == classLine

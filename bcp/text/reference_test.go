@@ -8,7 +8,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// The slow, plain reading of PROTOCOL P3.3 and P3.4 that the scanner is compared with. It shares no table with it.
+// The slow, plain reading of PROTOCOL P3.3 and P3.4 that the scanner is compared with. It shares no table with it, but for which
+// letters are spelled as others and which pairs are one letter: look_test.go compares those with the data of Unicode.
 
 func refInvisible(r rune) bool {
 	return unicode.Is(unicode.Cc, r) && !unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) ||
@@ -22,11 +23,49 @@ func refStrip(s string) string {
 			return ' '
 		case r == 0xb4 || r == 0x1ffd:
 			return '\''
-		case refInvisible(r):
+		case refInvisible(r), r == 0x640, r == 0x7fa:
 			return -1
 		}
 		return r
 	}, s)
+}
+
+// refLook is what a letter that folding leaves is spelled as, for its look.
+func refLook(r rune) string {
+	e := entryOf(r)
+	switch class(e & entryClass) {
+	case classMapped:
+		return string(mappedTo(e))
+	case classExpand:
+		s := strings.ReplaceAll(expansionOf(e), string(rune(capitalMark)), "")
+		if d := []rune(s); len(d) == 2 && norm.NFC.String(s) == string(r) {
+			return string(rune(slot(composeTable[:], pairKey(d[0], d[1]))))
+		}
+		return s
+	}
+	return string(r)
+}
+
+// refJoin reads pairs as one letter that NFC does not compose.
+func refJoin(s string) string {
+	var out []rune
+	for _, r := range s {
+		ccc := norm.NFC.PropertiesString(string(r)).CCC()
+		at := len(out) - 1
+		for ; at >= 0 && ccc != 0 && norm.NFC.PropertiesString(string(out[at])).CCC() != 0; at-- {
+			if norm.NFC.PropertiesString(string(out[at])).CCC() >= ccc && at == len(out)-1 {
+				break
+			}
+		}
+		if at >= 0 {
+			if whole := rune(slot(composeTable[:], pairKey(out[at], r))); whole != 0 && (at == len(out)-1 || norm.NFC.PropertiesString(string(out[at])).CCC() == 0) {
+				out[at] = whole
+				continue
+			}
+		}
+		out = append(out, r)
+	}
+	return string(out)
 }
 
 var refFolds = strings.NewReplacer("İ", "i", "ı", "i", "ß", "ss", "ẞ", "ss", "ς", "σ",
@@ -53,7 +92,7 @@ func refDigit(r rune) (rune, bool) {
 func refSettle(s string) string {
 	for range 10 {
 		was := s
-		s = norm.NFKC.String(refStrip(s))
+		s = norm.NFKC.String(refStrip(norm.NFKC.String(refStrip(s))))
 		s = strings.Map(func(r rune) rune {
 			if d, ok := refDigit(r); ok {
 				return d
@@ -76,6 +115,11 @@ func refSettle(s string) string {
 		}
 		b.WriteString(iota)
 		s = norm.NFKC.String(strings.ReplaceAll(b.String(), "i\u0307", "i"))
+		b.Reset()
+		for _, r := range s {
+			b.WriteString(refLook(r))
+		}
+		s = refJoin(norm.NFKC.String(b.String()))
 		if s == was {
 			return s
 		}
@@ -83,8 +127,22 @@ func refSettle(s string) string {
 	return s
 }
 
+// refBase says whether a settled code point is a letter or digit.
 func refBase(r rune) bool {
-	return unicode.Is(unicode.L, r) || r == 0x3007 || r >= '0' && r <= '9'
+	return (unicode.Is(unicode.L, r) || r == 0x3007) && !refSymbol(r) || r >= '0' && r <= '9'
+}
+
+// refSymbol says whether Unicode has a letter that belongs to no script and no alphabet.
+func refSymbol(r rune) bool {
+	return unicode.Is(unicode.Common, r) && unicode.Is(unicode.L, r) && r != 'ー' && r != '〆'
+}
+
+// refBears says whether a mark may stand behind what is before it.
+func refBears(before, mark rune) bool {
+	if scriptOf(entryOf(mark)) == 0 {
+		return refData().clusters[[2]rune{before, mark}]
+	}
+	return before != mark
 }
 
 // refNormal is the canonical text for Join None.
@@ -98,6 +156,9 @@ func refNormal(s string) string {
 	}
 	mark := func(i int) bool {
 		for ; i >= 0 && unicode.Is(unicode.M, at(i)); i-- {
+			if !refBears(at(i-1), at(i)) {
+				return false
+			}
 		}
 		return refBase(at(i)) && !digit(at(i))
 	}
@@ -203,7 +264,7 @@ func checkPremise(t failer, r Result, o Options) {
 		n := 0
 		for _, c := range p {
 			n++
-			if c == ' ' || c == '-' || c >= o.Alphabet.limit() || !inAlphabet(c) {
+			if c == ' ' || c == '-' || !refHas(o.Alphabet, c) || !inAlphabet(c) {
 				t.Fatalf("%q: %q is not over the alphabet", text, p)
 			}
 		}
@@ -232,6 +293,23 @@ func joins(gap string, o Options) bool {
 		return o.Join == Summary
 	}
 	return false
+}
+
+// refHas says whether a character of a word is in an alphabet.
+func refHas(a Alphabet, r rune) bool {
+	script, ok := map[Alphabet]*unicode.RangeTable{Armenian: unicode.Armenian, Cyrillic: unicode.Cyrillic, Greek: unicode.Greek, Hebrew: unicode.Hebrew}[a]
+	if !ok {
+		return r < a.limit()
+	}
+	if unicode.Is(unicode.Mn, r) && unicode.Is(unicode.Inherited, r) {
+		for c := range refData().clusters {
+			if c[1] == r && unicode.Is(script, c[0]) {
+				return true
+			}
+		}
+		return false
+	}
+	return r < 0x80 || unicode.Is(script, r) || unicode.Is(unicode.Sc, r)
 }
 
 // inAlphabet is the positive list.

@@ -165,7 +165,7 @@ func (r *Rules) addPhrases() error {
 // phraseWords hashes the words of a phrase after normalisation, as match will meet them. key is the startKey of the
 // first word, or noKey.
 func phraseWords(phrase string) (words []uint64, key uint32, err error) {
-	s := scanner{limit: Any.limit(), maxWords: len(phrase), maxChars: 4 * len(phrase)}
+	s := scanner{limit: Any.limit(), own: noScript, maxWords: len(phrase), maxChars: 4 * len(phrase)}
 	if err := s.scan([]byte(phrase)); err != nil {
 		return nil, noKey, err
 	}

@@ -24,6 +24,8 @@ type scanner struct {
 	out       []byte
 	begun     int // len(out) at the start
 	limit     rune
+	own       uint8 // the script whose letters may stand beside those below limit, or noScript
+	home      int   // the place of the script that words are taken for where nothing says otherwise
 	join      Join
 	name      bool
 	capitals  bool
@@ -44,6 +46,7 @@ type scanner struct {
 	splits    int // words by the split
 	piece     int // characters of the current word
 	chars     int
+	foreign   bool // there are letters of another script than Latin
 	rise      bool // the next letter was upper case
 	capitalAt []int
 	list      listState
@@ -180,12 +183,17 @@ func (s *scanner) wide(r rune, e uint32) error {
 		r = mappedTo(e)
 		e = entryOf(r)
 		c = class(e & entryClass)
-	} else if e&entryRough != 0 && c <= classMark && s.fuse(r) {
-		return nil
+	} else if e&entryRough != 0 && c <= classMark {
+		if s.fuse(r) {
+			return nil
+		}
+		if r > jamoTail && r < jamoTail+jamoTails { // it looks like a leading one
+			return ErrCodePoint
+		}
 	}
 	switch c {
 	case classLetter, classDigit:
-		if r >= s.limit {
+		if r >= s.limit && scriptOf(e) != s.own {
 			return ErrAlphabet
 		}
 		if err := s.begin(c, uint8(e>>entryAttach&3), scriptOf(e)); err != nil {
@@ -202,6 +210,7 @@ func (s *scanner) wide(r rune, e uint32) error {
 		return s.accentuate(r, scriptOf(e))
 	case classStrip:
 		s.flags |= sawInvisible
+	case classStretch:
 	case classRefuse:
 		return ErrCodePoint
 	default:
@@ -245,12 +254,22 @@ func (s *scanner) behindLetter() bool {
 // maxLoose refuses texts with many marks that belong to nothing: they cost much and mean nothing in any language.
 const maxLoose = 16
 
-// accentuate writes a combining mark behind a letter; anywhere else it separates.
+// bears says whether the letter before, or its last mark, may have a mark behind it: one of its own script that is not there
+// already, or a generic one that some language writes there.
+func (s *scanner) bears(mark rune, script uint8) bool {
+	before, _ := utf8.DecodeLastRune(s.out)
+	if script == 0 {
+		return slot(clusterTable[:], pairKey(before, mark)) != 0
+	}
+	return before != mark
+}
+
+// accentuate writes a combining mark behind a letter that may bear it; anywhere else it separates.
 func (s *scanner) accentuate(r rune, script uint8) error {
 	if s.marks++; s.marks > MaxMarks {
 		return ErrMarks
 	}
-	if !s.behindLetter() {
+	if !s.behindLetter() || !s.bears(r, script) {
 		if s.last != lastDigit || s.sep != sepNone || s.held != 0 {
 			if s.loose++; s.loose > maxLoose {
 				return ErrMarks
@@ -261,7 +280,7 @@ func (s *scanner) accentuate(r rune, script uint8) error {
 		s.marks = marks
 		return err
 	}
-	if r >= s.limit {
+	if r >= s.limit && script != s.own && (script != 0 || s.own == noScript) {
 		return ErrAlphabet
 	}
 	if err := s.spell(script); err != nil {
@@ -371,7 +390,7 @@ func (s *scanner) begin(c class, attach uint8, script uint8) error {
 		}
 	}
 	if money != 0 {
-		if money >= s.limit {
+		if money >= s.limit && s.own == noScript {
 			return ErrAlphabet
 		}
 		if err := s.grow(1); err != nil {
@@ -492,7 +511,7 @@ func (s *scanner) mark(c class, r rune) error {
 			}
 		case classMoney:
 			if s.last == lastDigit {
-				if r >= s.limit {
+				if r >= s.limit && s.own == noScript {
 					return ErrAlphabet
 				}
 				if err := s.grow(1); err != nil {

@@ -6,6 +6,7 @@ func (s *scanner) spell(script uint8) error {
 	case script == 0 || script == s.script:
 	case s.script == 0:
 		s.script = script
+		s.foreign = s.foreign || script != scriptLatin
 	case !together(s.script, script):
 		return ErrMixedScript
 	case s.script == scriptHan:

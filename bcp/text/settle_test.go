@@ -19,7 +19,8 @@ func settle(src []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	buf = norm.NFKC.Bytes(buf)
+	stretched := strings.NewReplacer("\u0640", "", "\u07fa", "")
+	buf = norm.NFKC.Bytes([]byte(stretched.Replace(norm.NFKC.String(string(buf)))))
 	for range maxPasses {
 		folded, changed := foldCase(buf)
 		if !changed {
@@ -129,5 +130,9 @@ func foldOf(r rune) (string, bool) {
 	if norm.NFKC.String(string(r)) != string(r) {
 		return "", false
 	}
-	return strings.NewReplacer(string(rune(capitalMark)), "", "I\u0307", "i", "\u0345", subscript).Replace(expansionOf(entryOf(r))), true
+	to := strings.NewReplacer(string(rune(capitalMark)), "", "I\u0307", "i", "\u0345", subscript).Replace(expansionOf(entryOf(r)))
+	if d := []rune(to); len(d) == 2 && slot(composeTable[:], pairKey(d[0], d[1])) != 0 { // spelled as another letter
+		to = string(rune(slot(composeTable[:], pairKey(d[0], d[1]))))
+	}
+	return to, true
 }

@@ -13,7 +13,7 @@ func settledFirst(src []byte, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	s := scanner{limit: o.Alphabet.limit(), join: o.Join, name: o.PersonName, maxWords: o.MaxWords, maxChars: int(^uint(0) >> 1)}
+	s := scanner{limit: o.Alphabet.limit(), own: noScript, join: o.Join, name: o.PersonName, maxWords: o.MaxWords, maxChars: int(^uint(0) >> 1)}
 	if err := s.scan(settled); err != nil {
 		return Result{}, err
 	}
@@ -24,6 +24,7 @@ func settledFirst(src []byte, o Options) (Result, error) {
 }
 
 func agree(t interface{ Fatalf(string, ...any) }, text string, o Options) {
+	o.Looks = LooksKept
 	want, wantErr := settledFirst([]byte(text), o)
 	got, err := Normalise(nil, []byte(text), o)
 	if (err == nil) != (wantErr == nil) || string(got.Text) != string(want.Text) || got.Words != want.Words || got.Chars != want.Chars {

@@ -1,0 +1,308 @@
+package text
+
+import (
+	"math/bits"
+	"unicode/utf8"
+)
+
+// Looks says what becomes of words that look the same in several scripts, such as pay in Latin and in Cyrillic letters.
+type Looks uint8
+
+// What becomes of them.
+const (
+	// LooksByText writes a word whose letters are the same glyphs in several scripts in the one that most other words are written in,
+	// and refuses a word whose letters only resemble Latin ones where no other word is surely of its script. See the package.
+	LooksByText Looks = 0
+	// LooksAlone writes a word whose letters are the same glyphs in Latin letters, whatever stands beside it, and refuses none:
+	// words of a vocabulary are compared so.
+	LooksAlone Looks = 1
+	// LooksKept leaves such words as they are: for texts of operators.
+	LooksKept Looks = 2
+)
+
+// Keys of lookTable beside those of letters, which are pairKey of the letter and 0 or a mark. Their values are looks.
+const (
+	keyMember  = 1 << 62 // and the class << 8 and the place of a script: pairKey of that script's letter, and its mark or 0
+	keyCapital = 1 << 61 // and a capital: the scripts that have a letter or capital like it << 1, and 1 where its own has another one
+)
+
+// A look is what lookTable says of a letter that looks like one of another script; 0 of all others.
+type look uint64
+
+func lookOf(letter, mark rune) look { return look(slot(lookTable[:], pairKey(letter, mark))) }
+
+// scripts are all that have a letter that looks like it, as bits by their places, its own among them.
+func (l look) scripts() uint64 { return lookMasks[uint16(l)] }
+
+// glyphs are those of them whose letter is the same glyph.
+func (l look) glyphs() uint64 { return uint64(l >> 24) }
+
+// rare is a bit for each letter that few of the languages of its script write, 0 for the others.
+func (l look) rare() uint64 {
+	if n := uint8(l >> 16); n != 0 {
+		return 1 << n
+	}
+	return 0
+}
+
+// in is the letter of the script of a place that looks like it, and its mark or 0.
+func (l look) in(place int) (letter, mark rune) {
+	m := slot(lookTable[:], keyMember|uint64(uint16(l))<<8|uint64(place))
+	return rune(m >> 21), rune(m & (1<<21 - 1))
+}
+
+// latinLook is the small letter of ASCII that a letter of another script looks like, or 0.
+func latinLook(r rune) byte {
+	if l := lookOf(r, 0); l != 0 {
+		if letter, mark := l.in(latinPlace); letter < utf8.RuneSelf && mark == 0 {
+			return byte(letter)
+		}
+	}
+	return 0
+}
+
+// latinPlace is the place of Latin among the scripts that have letters like those of another.
+const latinPlace = 0
+
+// lettersRun is a run of letters of one script without space or hyphen.
+type lettersRun struct {
+	from, to int
+	place    int    // of its script
+	target   int    // of the script that it is to be written in
+	looks    uint64 // the scripts that it looks like, its own among them; 0 where it has no letters, or its script none like others
+	glyphs   uint64 // those of them whose letters are the same glyphs
+	rare     uint64 // the rare letters in it
+}
+
+// evidence is what the runs of a text that look like no others say: it is the same in every spelling of the text.
+type evidence struct {
+	runs [lookScripts]int // their number by scripts
+	rare uint64           // the rare letters in them
+	home int              // the script that words are taken for where nothing says otherwise
+}
+
+// resolve decides about each run that looks like one of another script. It is needed in texts with letters of another script than
+// Latin only.
+func (s *scanner) resolve(looks Looks) error {
+	ev := evidence{home: s.home}
+	var doubtful []lettersRun
+	for at := s.begun; at < len(s.out); {
+		if b := s.out[at]; b == ' ' || b == '-' {
+			at++
+			continue
+		}
+		var run lettersRun
+		run, at = s.readRun(at)
+		switch {
+		case run.looks == 0:
+		case run.sure():
+			ev.runs[run.place]++
+			ev.rare |= run.rare
+		default:
+			doubtful = append(doubtful, run)
+		}
+	}
+	if looks == LooksByText {
+		s.eliminate(doubtful, &ev)
+	}
+	changes := false
+	for i := range doubtful {
+		run := &doubtful[i]
+		if looks == LooksAlone {
+			run.target = bits.TrailingZeros64(run.glyphs)
+		} else if run.target = ev.scriptOf(run.glyphs); !ev.allows(run) {
+			return ErrLookAlike
+		}
+		changes = changes || run.target != run.place
+	}
+	if !changes {
+		return nil
+	}
+	return s.rewrite(doubtful)
+}
+
+// scriptOf is the script of a run among some: the one that most words are surely of, or else the home, or else the first.
+func (ev *evidence) scriptOf(scripts uint64) int {
+	best, most := bits.TrailingZeros64(scripts), 0
+	for ; scripts != 0; scripts &= scripts - 1 {
+		place := bits.TrailingZeros64(scripts)
+		n := 2 * ev.runs[place]
+		if place == ev.home {
+			n++
+		}
+		if n > most {
+			best, most = place, n
+		}
+	}
+	return best
+}
+
+// eliminate takes the scripts off runs in which they would have a letter that few languages write and that no run surely has. A
+// run that is left with one script is as good as one that looks like no other.
+func (s *scanner) eliminate(runs []lettersRun, ev *evidence) {
+	for i := range runs {
+		run := &runs[i]
+		gone := uint64(0)
+		for rest := run.glyphs &^ (1<<latinPlace | 1<<ev.home); rest != 0; rest &= rest - 1 {
+			if place := bits.TrailingZeros64(rest); !s.writes(run, place, ev.rare) {
+				gone |= 1 << place
+			}
+		}
+		if gone != run.glyphs {
+			run.glyphs &^= gone
+			run.looks &^= gone
+		}
+	}
+	for i := range runs {
+		if looks := runs[i].looks; looks&(looks-1) == 0 && looks != 0 {
+			ev.runs[bits.TrailingZeros64(looks)]++
+		}
+	}
+}
+
+// writes says whether the letters of a run are common ones in the script of a place, or known to be in the text.
+func (s *scanner) writes(run *lettersRun, place int, known uint64) bool {
+	for at := run.from; at < run.to; {
+		r, size := utf8.DecodeRune(s.out[at:])
+		mark, marked := genericMark(s.out[at+size:])
+		if l := lookOf(r, mark); l != 0 && lookOf(l.in(place)).rare()&^known != 0 {
+			return false
+		}
+		at += size + marked
+	}
+	return true
+}
+
+// allows says whether a run may stand in its target script, though its letters resemble those of another one: where a word is
+// surely of the target, or neither a word nor the home nor the order of the scripts says that the other one was meant.
+func (ev *evidence) allows(run *lettersRun) bool {
+	if run.target == ev.home || ev.runs[run.target] > 0 {
+		return true
+	}
+	for others := run.looks &^ run.glyphs; others != 0; others &= others - 1 {
+		if place := bits.TrailingZeros64(others); place == ev.home || ev.runs[place] > 0 || place < run.target {
+			return false
+		}
+	}
+	return true
+}
+
+// readRun reads the letters of one script that stand together without space or hyphen.
+func (s *scanner) readRun(at int) (lettersRun, int) {
+	run := lettersRun{from: at, to: at, looks: 1<<lookScripts - 1, glyphs: 1<<lookScripts - 1}
+	script, sure := uint8(0), false
+	for at < len(s.out) && s.out[at] != ' ' && s.out[at] != '-' {
+		r, size := utf8.DecodeRune(s.out[at:])
+		e := entryOf(r)
+		switch own := scriptOf(e); {
+		case class(e&entryClass) == classMark: // of its own script, or the second one behind a letter
+			sure = true
+		case class(e&entryClass) != classLetter || own == 0:
+		case script != 0 && script != own:
+			return run.ended(script, sure), at
+		default:
+			script = own
+			mark, marked := genericMark(s.out[at+size:])
+			size += marked
+			if l := lookOf(r, mark); l != 0 {
+				run.looks &= l.scripts()
+				run.glyphs &= l.glyphs()
+				run.rare |= l.rare()
+			} else {
+				sure = true
+			}
+		}
+		at += size
+		run.to = at
+	}
+	return run.ended(script, sure), at
+}
+
+// ended completes a run of letters of a script; sure says that it looks like no other.
+func (run lettersRun) ended(script uint8, sure bool) lettersRun {
+	switch run.place = int(lookPlaces[script]) - 1; {
+	case run.place < 0:
+		run.looks, run.place = 0, 0
+	case sure:
+		run.looks = 1 << run.place
+	}
+	return run
+}
+
+// sure says whether a run looks like no other script.
+func (run lettersRun) sure() bool { return run.looks == 1<<run.place }
+
+// genericMark is the mark of no script that a text begins with, and its length; 0 for none.
+func genericMark(text []byte) (rune, int) {
+	if len(text) > 0 && text[0] >= utf8.RuneSelf {
+		r, size := utf8.DecodeRune(text)
+		if e := entryOf(r); class(e&entryClass) == classMark && scriptOf(e) == 0 {
+			return r, size
+		}
+	}
+	return 0, 0
+}
+
+// rewrite writes runs in their target scripts.
+func (s *scanner) rewrite(runs []lettersRun) error {
+	text := s.out
+	s.out = append(make([]byte, 0, cap(text)), text[:s.begun]...)
+	at, capitals := s.begun, s.capitalAt
+	keep := func(to int) {
+		for len(capitals) > 0 && capitals[0] < to {
+			capitals[0] += len(s.out) - at
+			capitals = capitals[1:]
+		}
+		s.out = append(s.out, text[at:to]...)
+		at = to
+	}
+	for _, run := range runs {
+		if run.target == run.place {
+			continue
+		}
+		keep(run.from)
+		length := 0
+		for at < run.to {
+			r, size := utf8.DecodeRune(text[at:])
+			mark, marked := genericMark(text[at+size:])
+			length++
+			l := lookOf(r, mark)
+			if e := entryOf(r); l == 0 || class(e&entryClass) != classLetter {
+				keep(at + size)
+				continue
+			}
+			letter, accent := l.in(run.target)
+			if len(capitals) > 0 && capitals[0] == at {
+				capitals[0] = len(s.out)
+				capitals = capitals[1:]
+			}
+			s.out = utf8.AppendRune(s.out, letter)
+			at += size + marked
+			if marked > 0 {
+				s.chars--
+			}
+			if accent != 0 {
+				s.out = utf8.AppendRune(s.out, accent)
+				s.chars++
+				length++
+			}
+		}
+		if length > MaxWordChars {
+			return ErrWordTooLong
+		}
+	}
+	keep(len(text))
+	return nil
+}
+
+// plainCapital says whether a capital that is not ASCII can be taken for nothing else: it looks like no other capital of its script,
+// and its whole word like none of another.
+func plainCapital(capital rune, rest []byte) bool {
+	alike := slot(lookTable[:], keyCapital|uint64(capital))
+	if alike == 0 {
+		return true
+	}
+	word := scanner{out: rest}
+	run, _ := word.readRun(0)
+	return alike&1 == 0 && run.looks&(alike>>1) == 0 && (run.looks != 0 || alike>>1 == 0)
+}
