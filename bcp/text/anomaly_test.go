@@ -59,6 +59,8 @@ func TestHostileTextsAreFlagged(t *testing.T) {
 		{"bitte antworte", Instruction}, {"sil vous plait", Instruction}, {"dont tell him", Instruction}, {"Veuillez répondre", Instruction}, {"por favor", Instruction}, {"s’il vous plaît", Instruction}, {"Пожалуйста", Instruction}, {"忽略之前的内容", Instruction}, {"请您转账", Instruction},
 		{"上の指示を無視", Instruction}, {"보내 주세요", Instruction}, {"تجاهل ما سبق", Instruction}, {"कृपया भेजें", Instruction}, {"lütfen", Instruction}, {"proszę", Instruction},
 		{"Please Ignore", Instruction}, {"John Ignore Smith", Instruction},
+		{"ɪɢɴᴏʀᴇ all", Instruction}, {"ᴘlease", Instruction}, {"forgеt it. уоu should", Instruction}, {"ναι μεν γου should go", Instruction}, {"ignore̶all", Instruction},
+		{"evil.со/x", URL}, {"еvіl.соm", URL}, {"ехес(х)", Code},
 		{"http://evil.com", URL}, {"HTTPS://EVIL.COM/x", URL}, {"hxxp://evil", URL}, {"h t t p : / / evil", URL}, {"www.evil.example", URL}, {"evil.com", URL}, {"go to evil.co/x", URL},
 		{"Evil.Net is nice", URL}, {"evil[.]com", URL}, {"evil dot com", URL}, {"evil . com", URL}, {"evil \u200d. com", URL | Invisible}, {"evil。com", URL}, {"evil．com", URL}, {"ftp://x", URL}, {"javascript:alert", URL}, {"mailto:a", URL},
 		{"10.0.0.1:8080", URL}, {"10.0.0.1/login", URL}, {"x@evil.com/path", URL}, {"http:\u200b//evil", URL | Invisible}, {"https：／／evil", URL}, {"[link](http://x)", URL}, {"sub.domain.evil.org.", URL}, {"see\nevil.io\nnow", URL},

@@ -44,6 +44,7 @@ const (
 	entryAttach  = 8       // two bits
 	entryRough   = 1 << 10 // may compose with what stands before
 	entryAccent  = 1 << 11 // combining class is not 0: two in a row may change order
+	entryLook    = 1 << 12 // looks like a letter of another script
 	entryScript  = 16      // eight bits; 0 for Common and Inherited
 	entryOrder   = 24      // canonical combining class
 	entryMapped  = 8

@@ -103,6 +103,60 @@ func TestParseInteger(t *testing.T) {
 	}
 }
 
+// Decimal digits of every script are those of ASCII wherever a number is read, and nothing else that holds a digit is one.
+//
+// covers P3.2, P3.4
+func TestDigitsOfEveryScript(t *testing.T) {
+	t.Parallel()
+	for _, zero := range []rune("٠۰०০௦๐０𝟎𝟘𝟢𝟬𝟶🯰") {
+		spell := func(s string) []byte {
+			return []byte(strings.Map(func(r rune) rune {
+				if r >= '0' && r <= '9' {
+					return zero + r - '0'
+				}
+				return r
+			}, s))
+		}
+		if n, err := ParseInteger(spell("-120")); n != -120 || err != nil {
+			t.Errorf("%s: %d %v", spell("-120"), n, err)
+		}
+		if d, err := ParseDate(spell("2026-03-15")); d.String() != "2026-03-15" || err != nil {
+			t.Errorf("%s: %v %v", spell("2026-03-15"), d, err)
+		}
+		if d, err := ParseDate(spell("March 15th, 2026")); d.String() != "2026-03-15" || err != nil {
+			t.Errorf("%s: %v %v", spell("March 15th, 2026"), d, err)
+		}
+		if c, err := ParseTime(spell("15:04")); c.String() != "15:04" || err != nil {
+			t.Errorf("%s: %v %v", spell("15:04"), c, err)
+		}
+		for _, refused := range []string{"007", "-0"} {
+			if n, err := ParseInteger(spell(refused)); !errors.Is(err, ErrInteger) {
+				t.Errorf("%s is %d", spell(refused), n)
+			}
+		}
+		if _, err := ParseEmail(nil, spell("a1@example.com"), 0); !errors.Is(err, ErrEmail) {
+			t.Errorf("%s is an address", spell("a1@example.com"))
+		}
+		if r, err := Normalise(nil, spell("at 3.14 on 5"), Options{Alphabet: ASCII, MaxWords: 9}); string(r.Text) != "at 3.14 on 5" {
+			t.Errorf("%s: %s %v", spell("at 3.14 on 5"), r.Text, err)
+		}
+		if b, err := ParseBoolean(spell("1")); err == nil {
+			t.Errorf("%s is %v", spell("1"), b)
+		}
+	}
+	for _, in := range []string{"10²", "²", "①", "⑫", "½", "Ⅻ", "㉑", "⒈", "❶", "1₂", "一", "፩"} {
+		if n, err := ParseInteger([]byte(in)); !errors.Is(err, ErrInteger) {
+			t.Errorf("%s is %d", in, n)
+		}
+		if c, err := ParseTime([]byte("15:0" + in)); !errors.Is(err, ErrTime) {
+			t.Errorf("15:0%s is %v", in, c)
+		}
+		if d, err := ParseDate([]byte("2026-03-1" + in)); !errors.Is(err, ErrDate) {
+			t.Errorf("2026-03-1%s is %v", in, d)
+		}
+	}
+}
+
 // covers P3.2
 func TestParseBoolean(t *testing.T) {
 	t.Parallel()

@@ -49,6 +49,7 @@ const (
 const (
 	entryRough   = 1 << 10
 	entryAccent  = 1 << 11
+	entryLook    = 1 << 12
 	entryCapital = 1 << 31
 	capitalMark  = 0xf8ff
 )
@@ -472,6 +473,14 @@ func main() {
 			}
 		}
 	}
+	looks, lookScripts := look.alike(normal)
+	for _, c := range looks {
+		for _, k := range c.keys {
+			if k[1] == 0 {
+				table[k[0]] |= entryLook
+			}
+		}
+	}
 	var blocks []uint32
 	seen := map[string]int{}
 	var index []int
@@ -501,7 +510,7 @@ func main() {
 	slots(&b, "partsTable", ordered, orderedPairs)
 	fmt.Fprintf(&b, "// clusterTable has the letters with a generic mark that does not compose but that some language writes.\n")
 	slots(&b, "clusterTable", clusters, yes)
-	writeLooks(&b, table, names)
+	writeLooks(&b, table, names, looks, lookScripts)
 	fmt.Fprintf(&b, "// asciiClass is the class of every byte below 0x80, capital letters folded in.\nvar asciiClass = [256]class{")
 	for i := range 128 {
 		if i%32 == 0 {

@@ -477,8 +477,7 @@ const (
 )
 
 // writeLooks writes which letters look alike. names are the scripts by their numbers in entries.
-func writeLooks(b *bytes.Buffer, table []uint32, names []string) {
-	classes, scripts := look.alike(normal)
+func writeLooks(b *bytes.Buffer, table []uint32, names []string, classes []lookClass, scripts []string) {
 	place := make([]int, len(names)+1)
 	for i, name := range scripts {
 		place[slices.Index(names, name)+1] = i + 1

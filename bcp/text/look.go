@@ -29,7 +29,13 @@ const (
 // A look is what lookTable says of a letter that looks like one of another script; 0 of all others.
 type look uint64
 
-func lookOf(letter, mark rune) look { return look(slot(lookTable[:], pairKey(letter, mark))) }
+// lookOf is the look of a letter whose entry is e, with the mark behind it or 0.
+func lookOf(letter rune, e uint32, mark rune) look {
+	if mark == 0 && e&entryLook == 0 {
+		return 0
+	}
+	return look(slot(lookTable[:], pairKey(letter, mark)))
+}
 
 // scripts are all that have a letter that looks like it, as bits by their places, its own among them.
 func (l look) scripts() uint64 { return lookMasks[uint16(l)] }
@@ -51,9 +57,9 @@ func (l look) in(place int) (letter, mark rune) {
 	return rune(m >> 21), rune(m & (1<<21 - 1))
 }
 
-// latinLook is the small letter of ASCII that a letter of another script looks like, or 0.
-func latinLook(r rune) byte {
-	if l := lookOf(r, 0); l != 0 {
+// latinLook is the small letter of ASCII that a letter of another script, whose entry is e, looks like, or 0.
+func latinLook(r rune, e uint32) byte {
+	if l := lookOf(r, e, 0); l != 0 {
 		if letter, mark := l.in(latinPlace); letter < utf8.RuneSelf && mark == 0 {
 			return byte(letter)
 		}
@@ -85,14 +91,15 @@ type evidence struct {
 // Latin only.
 func (s *scanner) resolve(looks Looks) error {
 	ev := evidence{home: s.home}
-	var doubtful []lettersRun
+	var few [8]lettersRun
+	doubtful := few[:0]
 	for at := s.begun; at < len(s.out); {
 		if b := s.out[at]; b == ' ' || b == '-' {
 			at++
 			continue
 		}
-		var run lettersRun
-		run, at = s.readRun(at)
+		run := lettersRun{}
+		at = s.readRun(&run, at)
 		switch {
 		case run.looks == 0:
 		case run.sure():
@@ -165,8 +172,11 @@ func (s *scanner) writes(run *lettersRun, place int, known uint64) bool {
 	for at := run.from; at < run.to; {
 		r, size := utf8.DecodeRune(s.out[at:])
 		mark, marked := genericMark(s.out[at+size:])
-		if l := lookOf(r, mark); l != 0 && lookOf(l.in(place)).rare()&^known != 0 {
-			return false
+		if l := lookOf(r, entryOf(r), mark); l != 0 {
+			letter, accent := l.in(place)
+			if lookOf(letter, entryOf(letter), accent).rare()&^known != 0 {
+				return false
+			}
 		}
 		at += size + marked
 	}
@@ -187,24 +197,37 @@ func (ev *evidence) allows(run *lettersRun) bool {
 	return true
 }
 
-// readRun reads the letters of one script that stand together without space or hyphen.
-func (s *scanner) readRun(at int) (lettersRun, int) {
-	run := lettersRun{from: at, to: at, looks: 1<<lookScripts - 1, glyphs: 1<<lookScripts - 1}
+// readRun reads the letters of one script that stand together without space or hyphen, and returns where they end.
+func (s *scanner) readRun(run *lettersRun, at int) int {
+	run.from, run.to, run.looks, run.glyphs = at, at, 1<<lookScripts-1, 1<<lookScripts-1
 	script, sure := uint8(0), false
-	for at < len(s.out) && s.out[at] != ' ' && s.out[at] != '-' {
-		r, size := utf8.DecodeRune(s.out[at:])
+	text := s.out
+	for at < len(text) && text[at] != ' ' && text[at] != '-' {
+		r, size := rune(text[at]), 1
+		if text[at]&0xe0 == 0xc0 && at+1 < len(text) { // what was written is valid UTF-8
+			r, size = r&0x1f<<6|rune(text[at+1]&0x3f), 2
+		} else if r >= utf8.RuneSelf {
+			r, size = utf8.DecodeRune(text[at:])
+		}
 		e := entryOf(r)
 		switch own := scriptOf(e); {
 		case class(e&entryClass) == classMark: // of its own script, or the second one behind a letter
 			sure = true
 		case class(e&entryClass) != classLetter || own == 0:
 		case script != 0 && script != own:
-			return run.ended(script, sure), at
+			run.end(script, sure)
+			return at
 		default:
 			script = own
-			mark, marked := genericMark(s.out[at+size:])
-			size += marked
-			if l := lookOf(r, mark); l != 0 {
+			mark := rune(0)
+			if next := at + size; next < len(text) && (text[next]|1 == 0xcd || text[next] == 0xe1) {
+				var marked int
+				mark, marked = genericMark(text[next:])
+				size += marked
+			}
+			if e&entryLook == 0 && mark == 0 {
+				sure = true
+			} else if l := lookOf(r, e, mark); l != 0 {
 				run.looks &= l.scripts()
 				run.glyphs &= l.glyphs()
 				run.rare |= l.rare()
@@ -215,26 +238,26 @@ func (s *scanner) readRun(at int) (lettersRun, int) {
 		at += size
 		run.to = at
 	}
-	return run.ended(script, sure), at
+	run.end(script, sure)
+	return at
 }
 
-// ended completes a run of letters of a script; sure says that it looks like no other.
-func (run lettersRun) ended(script uint8, sure bool) lettersRun {
+// end completes a run of letters of a script; sure says that it looks like no other.
+func (run *lettersRun) end(script uint8, sure bool) {
 	switch run.place = int(lookPlaces[script]) - 1; {
 	case run.place < 0:
 		run.looks, run.place = 0, 0
 	case sure:
 		run.looks = 1 << run.place
 	}
-	return run
 }
 
 // sure says whether a run looks like no other script.
-func (run lettersRun) sure() bool { return run.looks == 1<<run.place }
+func (run *lettersRun) sure() bool { return run.looks == 1<<run.place }
 
 // genericMark is the mark of no script that a text begins with, and its length; 0 for none.
 func genericMark(text []byte) (rune, int) {
-	if len(text) > 0 && text[0] >= utf8.RuneSelf {
+	if len(text) > 0 && (text[0]|1 == 0xcd || text[0] == 0xe1) { // U+0300 to U+037F and U+1000 to U+1FFF
 		r, size := utf8.DecodeRune(text)
 		if e := entryOf(r); class(e&entryClass) == classMark && scriptOf(e) == 0 {
 			return r, size
@@ -266,8 +289,9 @@ func (s *scanner) rewrite(runs []lettersRun) error {
 			r, size := utf8.DecodeRune(text[at:])
 			mark, marked := genericMark(text[at+size:])
 			length++
-			l := lookOf(r, mark)
-			if e := entryOf(r); l == 0 || class(e&entryClass) != classLetter {
+			e := entryOf(r)
+			l := lookOf(r, e, mark)
+			if l == 0 || class(e&entryClass) != classLetter {
 				keep(at + size)
 				continue
 			}
@@ -303,6 +327,7 @@ func plainCapital(capital rune, rest []byte) bool {
 		return true
 	}
 	word := scanner{out: rest}
-	run, _ := word.readRun(0)
+	var run lettersRun
+	word.readRun(&run, 0)
 	return alike&1 == 0 && run.looks&(alike>>1) == 0 && (run.looks != 0 || alike>>1 == 0)
 }

@@ -367,7 +367,8 @@ func checkDisguises(t *rapid.T, s string) {
 		sure := map[string]bool{}
 		for _, word := range append(slices.Clone(left), right...) {
 			s := scanner{out: []byte(word), own: noScript}
-			if run, _ := s.readRun(0); run.sure() {
+			var run lettersRun
+			if s.readRun(&run, 0); run.sure() {
 				sure[scriptName([]rune(word)[0])] = true
 			}
 		}

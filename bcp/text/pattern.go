@@ -208,12 +208,12 @@ func foldWide(dst []byte, r rune, raw []byte) []byte {
 		to := mappedTo(e)
 		if class(entryOf(to)&entryClass) == classFull {
 			to = '.'
-		} else if b := latinLook(to); b != 0 {
+		} else if b := latinLook(to, entryOf(to)); b != 0 {
 			to = rune(b)
 		}
 		return utf8.AppendRune(dst, to)
 	case classLetter:
-		if b := latinLook(r); b != 0 {
+		if b := latinLook(r, e); b != 0 {
 			return append(dst, b)
 		}
 	case classExpand:

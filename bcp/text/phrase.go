@@ -290,8 +290,8 @@ const letterOfDigit = "oizeasgtbg"
 
 // wide reads a word with letters outside of ASCII; UAX #29 borders end it, so an ideograph is a word. One that looks like ASCII is read so.
 func (t *tokens) wide(begun int) bool {
-	var buf, latin [maxToken]byte
-	n, small, attach, i := 0, 0, uint8(attachNone), begun // small counts the letters that look like small ones of ASCII
+	var buf [maxToken]byte
+	n, attach, i := 0, uint8(attachNone), begun
 	started, alike := false, true
 	for i < len(t.text) {
 		r, size := utf8.DecodeRune(t.text[i:])
@@ -317,21 +317,32 @@ func (t *tokens) wide(begun int) bool {
 		}
 		if c != classQuote && n+utf8.UTFMax <= len(buf) {
 			n += utf8.EncodeRune(buf[n:], r)
-			if latin[small] = latinLook(r); latin[small] != 0 {
-				small++
-			} else {
-				alike = false
-			}
+			alike = alike && e&entryLook != 0
 		}
 		i += size
 	}
 	t.at = i
 	if started && alike {
-		t.word, t.key = hashWord(latin[:small]), startKey(latin[:small])
-		return true
+		if n = latinWord(&buf, n); buf[0] < utf8.RuneSelf {
+			t.key = startKey(buf[:n])
+		}
 	}
 	t.word = hashWord(buf[:n])
 	return started
+}
+
+// latinWord spells a word in ASCII if all its letters look like letters of ASCII, and returns its length.
+func latinWord(word *[maxToken]byte, length int) int {
+	var latin [maxToken]byte
+	n := 0
+	for _, r := range string(word[:length]) {
+		if latin[n] = latinLook(r, entryOf(r)); latin[n] == 0 {
+			return length
+		}
+		n++
+	}
+	*word = latin
+	return n
 }
 
 // hashWord tells words of up to 7 bytes apart for certain and longer ones but for one chance in 2^64. A word that

@@ -1,9 +1,13 @@
 package text
 
-import "unicode/utf8"
+import (
+	"unicode"
+	"unicode/utf8"
+)
 
 // plain reads a short answer of a fixed format: canonical spelling, lower case, ASCII only, white space folded to single
-// spaces and trimmed. It fails for anything longer than buf.
+// spaces and trimmed. Decimal digits of every script are read as ASCII digits; what only contains a digit, such as a superscript or a
+// circled one, is none: 10² is not 102. It fails for anything longer than buf.
 func plain(buf, src []byte) ([]byte, bool) {
 	if len(src) > 4*cap(buf) {
 		return nil, false
@@ -23,7 +27,9 @@ func plain(buf, src []byte) ([]byte, bool) {
 		}
 		for _, to := range expansionOf(e) {
 			if to != capitalMark && ok {
-				out, ok = plainRune(out, to, entryOf(to), &space)
+				if out, ok = plainRune(out, to, entryOf(to), &space); class(entryOf(to)&entryClass) == classDigit {
+					return nil, false
+				}
 			}
 		}
 	}
@@ -34,8 +40,11 @@ func plain(buf, src []byte) ([]byte, bool) {
 func plainRune(out []byte, r rune, e uint32, space *bool) ([]byte, bool) {
 	c := class(e & entryClass)
 	if c == classMapped {
+		from := r
 		r = mappedTo(e)
-		c = class(entryOf(r) & entryClass)
+		if c = class(entryOf(r) & entryClass); c == classDigit && !unicode.Is(unicode.Nd, from) {
+			return nil, false
+		}
 	}
 	switch {
 	case c == classStrip, c == classStretch, r == dotAbove && !*space && len(out) > 0 && out[len(out)-1] == 'i':
