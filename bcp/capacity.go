@@ -269,7 +269,7 @@ type alphabetLog struct {
 var alphabetLogs = sync.OnceValue(func() map[text.Alphabet]alphabetLog {
 	logs := make(map[text.Alphabet]alphabetLog)
 	one := new(big.Int).Lsh(big.NewInt(1), logScale)
-	for _, alphabet := range []text.Alphabet{text.ASCII, text.Latin, text.Any} {
+	for alphabet := text.Any; text.AlphabetSize(alphabet) > 0; alphabet++ {
 		a := big.NewInt(int64(text.AlphabetSize(alphabet)))
 		power, pieces := big.NewInt(1), new(big.Int)
 		for range text.MaxWordChars {

@@ -40,8 +40,12 @@ func TestCapacityDocument(t *testing.T) {
 
 func capacityFigures(t *testing.T) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Alphabets: ascii %d, latin %d, any %d characters.\n\n| answer | ascii | latin | any | nominal |\n| --- | --- | --- | --- | --- |\n",
-		text.AlphabetSize(text.ASCII), text.AlphabetSize(text.Latin), text.AlphabetSize(text.Any))
+	b.WriteString("Characters of the alphabets:")
+	for i, word := range bcp.Alphabets() {
+		alphabet, _ := text.ParseAlphabet(word)
+		fmt.Fprintf(&b, "%s %s %d", []string{"", ","}[min(i, 1)], word, text.AlphabetSize(alphabet))
+	}
+	b.WriteString(".\n\n| answer | ascii | latin | cyrillic | any | nominal |\n| --- | --- | --- | --- | --- | --- |\n")
 	price := func(spec bcp.Spec) bcp.Prices {
 		v := compiled(t, spec, bcp.Settings{OnAnomaly: bcp.AnomalyReject, Subscriptions: 1})
 		return v.Prices()
@@ -58,7 +62,7 @@ func capacityFigures(t *testing.T) string {
 		{"short_list of 30 words", bcp.Question{ExpectedFormat: bcp.FormatShortList, MaxWords: 30}},
 	} {
 		fmt.Fprintf(&b, "| %s |", q.name)
-		for _, alphabet := range []string{"ascii", "latin", "any"} {
+		for _, alphabet := range []string{"ascii", "latin", "cyrillic", "any"} {
 			q.q.Alphabet = alphabet
 			fmt.Fprintf(&b, " %s |", short(price(ask(q.q)).Capacity))
 		}
@@ -75,7 +79,7 @@ func capacityFigures(t *testing.T) string {
 		{"a boolean, an enum of 3, an integer of 5", workloads()[0].spec},
 	} {
 		p := price(q.spec)
-		fmt.Fprintf(&b, "| %s | | | %s | %s |\n", q.name, short(p.Capacity), short(p.Nominal))
+		fmt.Fprintf(&b, "| %s | | | | %s | %s |\n", q.name, short(p.Capacity), short(p.Nominal))
 	}
 	return b.String()
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
@@ -329,7 +328,7 @@ func (v *Validator) compileQuestion(q *Question, at func(string) string) (item, 
 			return it, specErrorf(at("vocabulary"), "expected the name of a word list of the mesh")
 		}
 		it.values = list
-		it.options = text.Options{Alphabet: text.Any, MaxWords: q.MaxWords, Rules: v.settings.Rules}
+		it.options = text.Options{Alphabet: text.Any, Looks: text.LooksAlone, MaxWords: q.MaxWords, Rules: v.settings.Rules}
 		return it, forbid(noRange, noValues, noText)
 	default:
 		return it, specErrorf(at("expected_format"), "expected one of %s", strings.Join(formatWords[1:FormatSummary], ", "))
@@ -350,16 +349,13 @@ func bounds(it *item, q *Question, at func(string) string) error {
 }
 
 func (v *Validator) textOptions(q *Question, at func(string) string) (text.Options, error) {
-	o := text.Options{MaxWords: q.MaxWords, MaxChars: q.MaxChars, PreserveCase: v.settings.PreserveCase, Rules: v.settings.Rules}
-	switch q.Alphabet {
-	case "", "any":
-		o.Alphabet = text.Any
-	case "ascii":
-		o.Alphabet = text.ASCII
-	case "latin":
-		o.Alphabet = text.Latin
-	default:
-		return o, specErrorf(at("alphabet"), "expected any, ascii or latin")
+	o := text.Options{Alphabet: text.Any, MaxWords: q.MaxWords, MaxChars: q.MaxChars, PreserveCase: v.settings.PreserveCase, Rules: v.settings.Rules}
+	if q.Alphabet != "" {
+		alphabet, ok := text.ParseAlphabet(q.Alphabet)
+		if !ok {
+			return o, specErrorf(at("alphabet"), "expected one of %s", strings.Join(text.Alphabets(), ", "))
+		}
+		o.Alphabet = alphabet
 	}
 	if q.MaxChars < 0 || q.MaxChars > MaxAnswerChars {
 		return o, specErrorf(at("max_chars"), "expected 1 to %d characters", MaxAnswerChars)
@@ -369,6 +365,9 @@ func (v *Validator) textOptions(q *Question, at func(string) string) (text.Optio
 	}
 	return o, nil
 }
+
+// Alphabets returns the words that a question's alphabet may be.
+func Alphabets() []string { return text.Alphabets() }
 
 func (v *Validator) compileSameAs() error {
 	for i := range v.spec.Questions {
@@ -529,14 +528,15 @@ func checkWords(n int, key string) error {
 }
 
 // enumValues returns the values in NFC, so that an answer compares byte for
-// byte, and refuses values that differ in nothing but case, white space,
-// invisible characters or compatibility forms (PROTOCOL P3.1).
+// byte, and refuses values that look alike: that differ in nothing but case,
+// white space, invisible characters, compatibility forms or letters of other
+// scripts (PROTOCOL P3.1).
 func enumValues(values []string, key string) ([]string, error) {
 	if len(values) < 1 || len(values) > MaxValues {
 		return nil, specErrorf(key, "expected 1 to %d values", MaxValues)
 	}
 	result := make([]string, len(values))
-	seen := make(map[string]bool, len(values))
+	seen := make(map[string]int, len(values))
 	for i, value := range values {
 		at := fmt.Sprintf("%s[%d]", key, i)
 		if !utf8.ValidString(value) || strings.ContainsFunc(value, isControl) {
@@ -546,27 +546,30 @@ func enumValues(values []string, key string) ([]string, error) {
 		if value == "" || strings.TrimSpace(value) != value || utf8.RuneCountInString(value) > MaxValueChars {
 			return nil, specErrorf(at, "expected 1 to %d characters without white space around them", MaxValueChars)
 		}
-		folded := foldValue(value)
-		if folded == "" {
+		looks := looksOf(value)
+		if looks[0] == "" {
 			return nil, specErrorf(at, "expected something that can be seen")
 		}
-		if seen[folded] {
-			return nil, specErrorf(at, "the same value twice, but for case, white space or invisible characters")
+		for _, look := range looks {
+			if before, again := seen[look]; again {
+				return nil, specErrorf(at, "looks the same as %s[%d], but for case, white space or invisible characters", key, before)
+			}
 		}
-		seen[folded], result[i] = true, value
+		for _, look := range looks {
+			seen[look] = i
+		}
+		result[i] = value
 	}
 	return result, nil
 }
 
-// foldValue returns what tells an enum value from another.
-func foldValue(value string) string {
-	visible := strings.Map(func(r rune) rune {
-		if unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) {
-			return -1
-		}
-		return r
-	}, norm.NFKC.String(value))
-	return strings.Join(strings.Fields(norm.NFKC.String(strings.ToLower(visible))), " ")
+// looksOf returns what tells an enum value from another: how it looks as it is
+// and in small letters, since a capital may look like one of another script.
+func looksOf(value string) [2]string {
+	fold := func(s string) string {
+		return strings.Join(strings.Fields(strings.ToLower(text.Look(s))), " ")
+	}
+	return [2]string{fold(strings.ToLower(norm.NFKC.String(value))), fold(value)}
 }
 
 func isControl(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 }

@@ -189,6 +189,8 @@ func (e *explainer) answerable() []string {
 		return []string{"words of at most 24 characters"}
 	case ReasonLength:
 		return []string{"a shorter answer", "a greater max_chars " + where}
+	case ReasonScript:
+		return []string{"words of one script each", "more words, or alphabet: cyrillic or another one " + where + ", if the letters only look like Latin ones"}
 	case ReasonAlphabet:
 		return []string{"letters of its alphabet", "alphabet: any " + where + ", which costs capacity bits"}
 	case ReasonValue:

@@ -48,7 +48,7 @@ type Question struct {
 	// MaxChars bounds the delivered text of a text or e-mail answer, in code
 	// points; 0 means no bound of its own (64 for an e-mail).
 	MaxChars int `json:"max_chars,omitzero"`
-	// Alphabet is "any" (also when empty), "ascii" or "latin".
+	// Alphabet is "any" (also when empty) or another word of [Alphabets].
 	Alphabet string `json:"alphabet,omitempty"`
 	// SameAs names another question of the spec whose answer must agree
 	// (PROTOCOL P3.8).

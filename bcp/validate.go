@@ -537,7 +537,7 @@ func textReason(err error) Reason {
 		return ReasonLength
 	case errors.Is(err, text.ErrAlphabet):
 		return ReasonAlphabet
-	case errors.Is(err, text.ErrMixedScript):
+	case errors.Is(err, text.ErrMixedScript), errors.Is(err, text.ErrLookAlike):
 		return ReasonScript
 	case errors.Is(err, text.ErrName), errors.Is(err, text.ErrEmail):
 		return ReasonFormat

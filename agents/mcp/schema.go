@@ -142,7 +142,7 @@ func specProperties(highest bcp.Category) []property {
 		property{name: "min", schema: described(bound, "integer: its least value; date: the first year"), optional: true},
 		property{name: "max", schema: described(bound, "integer: its greatest value; date: the last year"), optional: true},
 		property{name: "max_chars", schema: integer(1, bcp.MaxAnswerChars, "Texts: the answer's limit in characters"), optional: true},
-		property{name: "alphabet", schema: oneOf([]string{"any", "ascii", "latin"}, "Texts: ascii costs least capacity"), optional: true},
+		property{name: "alphabet", schema: oneOf(bcp.Alphabets(), "Texts: ascii costs least capacity"), optional: true},
 		property{name: "vocabulary", schema: text("vocabulary: a word list of the mesh"), optional: true},
 		property{name: "same_as", schema: text("Another question's id: the two answers must agree"), optional: true},
 	)

@@ -224,7 +224,7 @@ func TestBadInputs(t *testing.T) {
 		{inAsk, "      max_words: «0\n      expected_format: date\n", definition.CodeOutOfRange, "bcp_channels[0].subscriptions[0].questions[0].max_words", "1 to 1000"},
 		{inAsk, "      max_words: 1\n      expected_format: vocabulary\n      vocabulary: «none\n", definition.CodeInvalidSpec, "bcp_channels[0].subscriptions[0].questions[0].vocabulary", "word list"},
 		{inAsk, "      max_words: 1\n      expected_format: date\n      same_as: «z\n", definition.CodeInvalidSpec, "bcp_channels[0].subscriptions[0].questions[0].same_as", "another question"},
-		{inAsk, "      max_words: 1\n      expected_format: short_text\n      alphabet: «greek\n", definition.CodeUnknownWord, "bcp_channels[0].subscriptions[0].questions[0].alphabet", "latin"},
+		{inAsk, "      max_words: 1\n      expected_format: short_text\n      alphabet: «runic\n", definition.CodeUnknownWord, "bcp_channels[0].subscriptions[0].questions[0].alphabet", "latin"},
 		{inAsk, "      max_words: 1\n      expected_format: date\n    constraints: [q.month > 1, «p.month > 1]\n", definition.CodeInvalidSpec, "bcp_channels[0].subscriptions[0].constraints[1]", "1:1"},
 		{inSub, "    category: 2\n    fields: «[{name: f, type: boolean}]\n", definition.CodeInvalidSpec, "bcp_channels[0].subscriptions[0].fields", ""},
 	}

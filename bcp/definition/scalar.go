@@ -246,7 +246,7 @@ func (w *walker) wordList(n *node, path string) []string {
 		w.source.errorf(n.position, CodeTooMany, path, "expected at most %d words in all word lists, got %d or more", MaxVocabularyWords, w.words)
 		return nil
 	}
-	first := make(map[string]int, len(n.items))
+	first, looks := make(map[string]int, len(n.items)), make(map[string]int, len(n.items))
 	for i, item := range n.items {
 		at := index(path, i)
 		if item.kind != nodeText {
@@ -262,7 +262,11 @@ func (w *walker) wordList(n *node, path string) []string {
 			w.source.errorf(item.position, CodeDuplicate, at, "the word is the same as number %d of the list", before+1)
 			continue
 		}
-		first[word] = i
+		if before, again := looks[text.Look(word)]; again {
+			w.source.errorf(item.position, CodeDuplicate, at, "the word looks the same as number %d of the list", before+1)
+			continue
+		}
+		first[word], looks[text.Look(word)] = i, i
 	}
 	return sortedKeys(first)
 }
@@ -270,7 +274,7 @@ func (w *walker) wordList(n *node, path string) []string {
 // normaliseWord folds a word with the normaliser of answers (PROTOCOL P3.4), so
 // that what an answer says in any spelling is found in the list.
 func normaliseWord(word string) (string, bool) {
-	result, err := text.Normalise(nil, []byte(word), text.Options{Alphabet: text.Any, MaxWords: MaxWordChars})
+	result, err := text.Normalise(nil, []byte(word), text.Options{Alphabet: text.Any, Looks: text.LooksAlone, MaxWords: MaxWordChars})
 	if err != nil || result.Chars > MaxWordChars {
 		return "", false
 	}

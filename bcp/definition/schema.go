@@ -251,8 +251,8 @@ var schema = []Key{
 		Doc: "The word list from which each word of the answer comes."},
 	{Level: LevelQuestion, Name: "max_chars", Type: TypeInteger, Min: 1, Max: bcp.MaxAnswerChars, DefaultRule: "no bound of its own; 64 for an e-mail", Rule: "P1.3, P3.2",
 		Doc: "The characters of a text or e-mail answer."},
-	{Level: LevelQuestion, Name: "alphabet", Type: TypeWord, Words: []string{"any", "ascii", "latin"}, Default: "any", Rule: "P1.3",
-		Doc: "The letters that a text answer may have."},
+	{Level: LevelQuestion, Name: "alphabet", Type: TypeWord, Words: bcp.Alphabets(), Default: "any", Rule: "P1.3, P3.4",
+		Doc: "The letters that a text answer may have. Where it is the name of a script, words that look like Latin ones are taken for words of that script."},
 	{Level: LevelQuestion, Name: "same_as", Type: TypeText, Min: 1, Max: 64, DefaultRule: "none", Rule: "P1.3, P3.8",
 		Doc: "Another question whose answer must agree."},
 }

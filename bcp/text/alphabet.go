@@ -1,5 +1,7 @@
 package text
 
+import "slices"
+
 // Alphabet limits the characters of a delivered text. The zero value is invalid and refuses everything.
 type Alphabet uint8
 
@@ -15,6 +17,18 @@ const (
 	Greek    Alphabet = 6
 	Hebrew   Alphabet = 7
 )
+
+// alphabetWords are their wire words.
+var alphabetWords = []string{Any: "any", ASCII: "ascii", Latin: "latin", Armenian: "armenian", Cyrillic: "cyrillic", Greek: "greek", Hebrew: "hebrew"}
+
+// Alphabets are the wire words of all alphabets, in the order of the constants.
+func Alphabets() []string { return slices.Clone(alphabetWords[Any:]) }
+
+// ParseAlphabet finds an alphabet by its wire word; ok is false for an unknown one.
+func ParseAlphabet(word string) (a Alphabet, ok bool) {
+	i := slices.Index(alphabetWords, word)
+	return Alphabet(max(i, 0)), i >= int(Any)
+}
 
 // noScript is no script of a letter.
 const noScript = 0xff

@@ -473,7 +473,7 @@ func (l *looks) doubtfulCapitals(capitals map[rune]rune) (across map[rune][]stri
 // Keys of lookTable beside those of letters, which are pairKey of the letter and 0 or a mark.
 const (
 	keyMember  = 1 << 62 // and the class << 8 and the place of the script: the letter, and the mark, of that script
-	keyCapital = 1 << 61 // and a capital: the scripts that have a letter or capital like it << 1, and 1 where its own has another one
+	keyCapital = 1 << 61 // and a capital: the class of small letters like it << 48, the scripts that have a letter or capital like it << 1, and 1 where its own has another one
 )
 
 // writeLooks writes which letters look alike. names are the scripts by their numbers in entries.
@@ -491,7 +491,10 @@ func writeLooks(b *bytes.Buffer, table []uint32, names []string, classes []lookC
 	fmt.Fprintf(b, "}\n\n// lookMasks are the scripts of each class of letters that look alike, as bits by their places.\nvar lookMasks = [...]uint64{\n0,\n")
 	var keys, values []uint64
 	rares := 0
+	byLook := map[string]uint64{}
 	for i, c := range classes {
+		k := c.keys[0]
+		byLook[look.skeleton(strings.TrimRight(string(k[:]), "\x00"))] = uint64(i + 1)
 		mask := uint64(0)
 		for name, m := range c.members {
 			at := slices.Index(scripts, name)
@@ -529,9 +532,9 @@ func writeLooks(b *bytes.Buffer, table []uint32, names []string, classes []lookC
 	}
 	across, gone := look.doubtfulCapitals(capitals)
 	for _, r := range slices.Sorted(maps.Keys(gone)) {
-		value := uint64(0)
+		value := byLook[look.skeleton(string(r))] << 48
 		if gone[r] {
-			value = 1
+			value |= 1
 		}
 		for _, name := range across[r] {
 			if at := slices.Index(scripts, name); at >= 0 {

@@ -2,7 +2,11 @@ package text
 
 import (
 	"math/bits"
+	"strings"
+	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // Looks says what becomes of words that look the same in several scripts, such as pay in Latin and in Cyrillic letters.
@@ -22,8 +26,10 @@ const (
 
 // Keys of lookTable beside those of letters, which are pairKey of the letter and 0 or a mark. Their values are looks.
 const (
-	keyMember  = 1 << 62 // and the class << 8 and the place of a script: pairKey of that script's letter, and its mark or 0
-	keyCapital = 1 << 61 // and a capital: the scripts that have a letter or capital like it << 1, and 1 where its own has another one
+	keyMember = 1 << 62 // and the class << 8 and the place of a script: pairKey of that script's letter, and its mark or 0
+	// and a capital: the class of small letters like it << 48, the scripts that have a letter or capital like it << 1, and 1 where its
+	// own has another one
+	keyCapital = 1 << 61
 )
 
 // A look is what lookTable says of a letter that looks like one of another script; 0 of all others.
@@ -144,8 +150,8 @@ func (ev *evidence) scriptOf(scripts uint64) int {
 	return best
 }
 
-// eliminate takes the scripts off runs in which they would have a letter that few languages write and that no run surely has. A
-// run that is left with one script is as good as one that looks like no other.
+// eliminate takes the scripts off runs in which they would have a letter that few languages write and that no run surely has. A run
+// that is left with one script of those that are likely here, which are Latin, the home and those of sure runs, is evidence, too.
 func (s *scanner) eliminate(runs []lettersRun, ev *evidence) {
 	for i := range runs {
 		run := &runs[i]
@@ -160,8 +166,14 @@ func (s *scanner) eliminate(runs []lettersRun, ev *evidence) {
 			run.looks &^= gone
 		}
 	}
+	likely := uint64(1<<latinPlace | 1<<ev.home)
+	for place, n := range ev.runs {
+		if n > 0 {
+			likely |= 1 << place
+		}
+	}
 	for i := range runs {
-		if looks := runs[i].looks; looks&(looks-1) == 0 && looks != 0 {
+		if looks := runs[i].looks & likely; looks&(looks-1) == 0 && looks != 0 {
 			ev.runs[bits.TrailingZeros64(looks)]++
 		}
 	}
@@ -322,7 +334,7 @@ func (s *scanner) rewrite(runs []lettersRun) error {
 // plainCapital says whether a capital that is not ASCII can be taken for nothing else: it looks like no other capital of its script,
 // and its whole word like none of another.
 func plainCapital(capital rune, rest []byte) bool {
-	alike := slot(lookTable[:], keyCapital|uint64(capital))
+	alike := slot(lookTable[:], keyCapital|uint64(capital)) & (1<<48 - 1)
 	if alike == 0 {
 		return true
 	}
@@ -330,4 +342,40 @@ func plainCapital(capital rune, rest []byte) bool {
 	var run lettersRun
 	word.readRun(&run, 0)
 	return alike&1 == 0 && run.looks&(alike>>1) == 0 && (run.looks != 0 || alike>>1 == 0)
+}
+
+// Look spells a text as it looks: letters that look like those of another script as those of the first script that has them, Latin
+// before all others, compatibility forms as what they stand for, invisible code points not at all. Two texts of one look are taken for
+// each other. Case stays, but a capital looks like the capital of another script, not like its own small letter. It is for
+// comparing names that people chose, and nothing to deliver.
+func Look(text string) string {
+	var b strings.Builder
+	for _, r := range norm.NFKC.String(text) {
+		if l := look(slot(lookTable[:], keyCapital|uint64(r)) >> 48); l != 0 {
+			letter, _ := l.in(bits.TrailingZeros64(l.scripts()))
+			b.WriteRune(unicode.ToUpper(letter))
+			continue
+		}
+		if unicode.IsUpper(r) {
+			b.WriteRune(r)
+			continue
+		}
+		e := entryOf(r)
+		spelled := string(r)
+		switch class(e & entryClass) {
+		case classStrip, classStretch:
+			continue
+		case classMapped:
+			spelled = string(mappedTo(e))
+		case classExpand:
+			spelled = strings.ReplaceAll(expansionOf(e), string(rune(capitalMark)), "")
+		}
+		for _, s := range spelled {
+			if l := lookOf(s, entryOf(s), 0); l != 0 {
+				s, _ = l.in(bits.TrailingZeros64(l.scripts()))
+			}
+			b.WriteRune(s)
+		}
+	}
+	return norm.NFC.String(b.String())
 }

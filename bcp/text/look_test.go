@@ -301,6 +301,26 @@ func TestCapitalsLookDifferent(t *testing.T) {
 	}
 }
 
+// covers P3.1, A-ENUMDUP
+func TestLook(t *testing.T) {
+	t.Parallel()
+	for _, group := range [][]string{
+		{"pay", "рау", "ᴘay", "ｐａｙ", "pa\u200dy", "ραγ"}, {"HET", "НЕТ", "ΗΕΤ"}, {"Pay", "Рау"}, {"café", "cafe\u0301", "саfé"}, {"strasse", "straße"}, {"ﬁt", "fit"},
+		{"AT&T", "АТ&Т"}, {"5 %", "٥ ٪"}, {"don't", "don’t"},
+	} {
+		for _, s := range group {
+			if Look(s) != Look(group[0]) {
+				t.Errorf("%s looks like %s, %s like %s", s, Look(s), group[0], Look(group[0]))
+			}
+		}
+	}
+	for _, pair := range [][2]string{{"нет", "het"}, {"คา", "ดา"}, {"l", "1"}, {"O", "0"}, {"m", "rn"}, {"I", "l"}, {"ő", "ö"}, {"да", "нет"}, {"カ", "力"}} {
+		if Look(pair[0]) == Look(pair[1]) {
+			t.Errorf("%s and %s look alike: %s", pair[0], pair[1], Look(pair[0]))
+		}
+	}
+}
+
 // looksLike are the code points of each skeleton of one, by the skeleton in small letters.
 var looksLike = sync.OnceValue(func() map[string][]rune {
 	byLook := map[string][]rune{}
@@ -364,7 +384,7 @@ func checkDisguises(t *rapid.T, s string) {
 			continue
 		}
 		left, right := strings.Fields(string(first.Text)), strings.Fields(string(second.Text))
-		sure := map[string]bool{}
+		sure := map[string]bool{map[Alphabet]string{Cyrillic: "Cyrillic", Greek: "Greek"}[a]: true} // of an alphabet's own script all are
 		for _, word := range append(slices.Clone(left), right...) {
 			s := scanner{out: []byte(word), own: noScript}
 			var run lettersRun
