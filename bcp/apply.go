@@ -355,7 +355,7 @@ func (s *State) hold(d *Decision, ch *channelState, q *queryState, kind ItemKind
 	}}
 	switch kind {
 	case ItemEscalation:
-		it.content, it.justification = d.Spec, d.Justification
+		it.content, it.justification, it.carries = d.Spec, d.Justification, d.JustificationBits
 	case ItemProposal:
 		it.content = d.Spec
 		p, _ := proposalOf(d.Spec)

@@ -114,6 +114,8 @@ type ItemView struct {
 	Spec Spec `json:"spec"`
 	// Justification is the Controller's own reason for an escalation.
 	Justification string `json:"justification,omitempty"`
+	// JustificationBits bounds what it can carry, whoever chose its words.
+	JustificationBits Bits `json:"justification_bits,omitzero"`
 	// Content is the canonical answer; an escalation has none yet.
 	Content jsontext.Value `json:"content,omitzero"`
 	// SHA256 is of the exact bytes that approving releases: Content, or the
@@ -172,6 +174,7 @@ type itemState struct {
 	counted       bool   // against max_pending_approvals
 	content       []byte // what approving releases: the canonical answer, or the spec of an escalation
 	justification string
+	carries       Bits     // what the justification can
 	client        ClientID // of a push
 }
 
@@ -217,7 +220,7 @@ func (s *State) View(approver AgentName, id ItemID) (ItemView, Code) {
 	if !s.mayDecide(approver, it.Item) {
 		return ItemView{}, NotPermitted
 	}
-	view := ItemView{Item: it.Item, Justification: it.justification, SHA256: sha256.Sum256(it.content)}
+	view := ItemView{Item: it.Item, Justification: it.justification, JustificationBits: it.carries, SHA256: sha256.Sum256(it.content)}
 	if it.Kind != ItemEscalation {
 		view.Content = it.content
 	}

@@ -228,7 +228,7 @@ func saveItem(it *itemState, keys map[ChannelKey]int) savedItem {
 	return savedItem{
 		ID: it.ID, Kind: it.Kind, Key: keys[it.channel()], Query: it.Query, Subscription: it.Subscription, Category: it.Category,
 		Anomalies: it.Anomalies, Taint: it.Taint, Nominal: it.Nominal, Capacity: it.Capacity, Since: it.Since.UnixNano(), Deadline: it.deadline,
-		Counted: it.counted, Content: it.content, Justification: it.justification, Client: it.client,
+		Counted: it.counted, Content: it.content, Justification: it.justification, JustificationBits: it.carries, Client: it.client,
 	}
 }
 

@@ -93,11 +93,14 @@ func (s *State) escalate(d *Decision, ch *channelState, escalation *Escalation) 
 	session := &s.agents[d.Controller].session
 	armed := current && ch.armedAt(d.Time) > 0
 	d.Escalation = d.Category == 3 || d.Category == 2 && (armed || ch.definition.BaseCategory == 1)
-	if d.Escalation && !escalation.justified() {
-		return CheckJustified, EscalationRequired
-	}
-	if d.Escalation && session.id == d.Session && session.quotes.in(escalation.Justification, d.Time) {
-		return CheckOwnWords, EscalationRequired
+	reason, carries, ok := "", Bits(0), false
+	if d.Escalation {
+		if reason, carries, ok = ch.justification(escalation); !ok {
+			return CheckJustified, EscalationRequired
+		}
+		if session.id == d.Session && session.quotes.in(reason, d.Time) {
+			return CheckOwnWords, EscalationRequired
+		}
 	}
 	if current && ch.failed {
 		return CheckSessionFailed, EscalationLimitReached
@@ -105,9 +108,7 @@ func (s *State) escalate(d *Decision, ch *channelState, escalation *Escalation) 
 	if d.Escalation && (ch.definition.MaxEscalations == 0 || current && ch.escalations >= ch.definition.MaxEscalations) {
 		return CheckEscalations, EscalationLimitReached
 	}
-	if d.Escalation {
-		d.Justification = escalation.Justification
-	}
+	d.Justification, d.JustificationBits = reason, carries
 	return 0, ""
 }
 

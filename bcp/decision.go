@@ -160,8 +160,10 @@ type Decision struct {
 
 	Escalation    bool   `msgpack:"es,omitempty" json:"escalation,omitzero"`
 	Justification string `msgpack:"j,omitempty" json:"justification,omitempty"`
-	Deadline      int64  `msgpack:"dl,omitempty" json:"deadline,omitzero"`   // of the query or the item
-	Release       int64  `msgpack:"rl,omitempty" json:"release_at,omitzero"` // of the delivery
+	// JustificationBits bounds what Justification can carry to who reads it.
+	JustificationBits Bits  `msgpack:"jb,omitempty" json:"justification_bits,omitzero"`
+	Deadline          int64 `msgpack:"dl,omitempty" json:"deadline,omitzero"`   // of the query or the item
+	Release           int64 `msgpack:"rl,omitempty" json:"release_at,omitzero"` // of the delivery
 
 	// Private is what agents and people said. It stands in a record as Sealed, and
 	// the message that the decision is about as SealedRaw: see [Decision.Seal].

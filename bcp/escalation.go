@@ -1,137 +1,88 @@
 package bcp
 
 import (
-	"crypto/sha256"
-	"strings"
-	"unicode"
+	"math/big"
+	"slices"
 	"unicode/utf8"
-
-	"golang.org/x/text/unicode/norm"
 
 	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
 
-// quotedWords is the number of consecutive delivered words that make a
-// justification a quotation (PROTOCOL P6.4).
-const quotedWords = 6
-
-// maxJustification bounds a justification in characters: 100 words of at most
-// 24, with what separates them.
-const maxJustification = MaxJustificationWords * (text.MaxWordChars + 1)
-
-// justified reports whether a justification says anything and is within its
-// limits.
-func (e *Escalation) justified() bool {
-	if e == nil || utf8.RuneCountInString(e.Justification) > maxJustification {
-		return false
+// justification checks what a Controller gives as its reason against the limits
+// of its channel and returns it as it is recorded, with an upper bound of what it
+// can carry (PROTOCOL P6.4); ok is false where it says nothing, or too much.
+func (ch *channelState) justification(e *Escalation) (reason string, carries Bits, ok bool) {
+	c := &ch.definition
+	if e == nil {
+		return "", 0, false
 	}
-	return len(strings.Fields(e.Justification)) <= MaxJustificationWords && len(wordsOf(e.Justification)) > 0
-}
-
-// maxQuotations bounds a session's quotations. A session that was told more is
-// refused every justification long enough to quote.
-const maxQuotations = 1 << 20
-
-// quotations holds the runs of quotedWords words that were delivered in a
-// session, as digests, and when the first of each is released: what is not
-// released yet must not be felt.
-type quotations map[[8]byte]int64
-
-// add keeps the runs of a text that is delivered at release.
-func (q quotations) add(runs [][8]byte, release int64) {
-	for _, run := range runs {
-		before, known := q[run]
-		if known {
-			q[run] = min(before, release)
-		} else if len(q) < maxQuotations {
-			q[run] = release
+	chars := utf8.RuneCountInString(e.Justification)
+	if chars > c.MaxJustificationChars || !utf8.ValidString(e.Justification) {
+		return "", 0, false
+	}
+	// Its words are counted as those of an answer, and must be words.
+	result, err := text.Normalise(nil, []byte(e.Justification), text.Options{Alphabet: text.Any, Looks: text.LooksAlone, MaxWords: c.MaxJustificationWords, Rules: ch.settings.Rules})
+	if err != nil {
+		return "", 0, false
+	}
+	if c.JustificationVocabulary == "" {
+		return e.Justification, textBits(chars), true
+	}
+	list := ch.settings.Vocabularies[c.JustificationVocabulary]
+	words := text.Fields(result.Text)
+	for word := range fields(result.Text) {
+		if !containsSorted(list, word) {
+			return "", 0, false
 		}
 	}
+	return string(result.Text), vocabularyBits(len(list), words), true
 }
 
-// in reports whether text quotes a run that was released by now.
-func (q quotations) in(text string, now int64) bool {
-	for _, run := range wordRuns(text) {
-		if release, quoted := q[run]; quoted && release <= now || len(q) >= maxQuotations {
-			return true
-		}
+// anyJustification is one that the channel allows.
+func (ch *channelState) anyJustification() *Escalation {
+	if list := ch.settings.Vocabularies[ch.definition.JustificationVocabulary]; len(list) > 0 {
+		return &Escalation{Justification: list[0]}
 	}
-	return false
+	return &Escalation{Justification: "any"}
 }
 
-// wordRuns returns a digest of each quotedWords consecutive words.
-func wordRuns(text string) [][8]byte {
-	if plainWords(text) < quotedWords { // as of most answers
-		return nil
-	}
-	joined, ends := joinedWords(text)
-	if len(ends) < quotedWords {
-		return nil
-	}
-	runs := make([][8]byte, 0, len(ends)-quotedWords+1)
-	begin := 0
-	for i, end := range ends[quotedWords-1:] {
-		sum := sha256.Sum256(joined[begin:end])
-		runs = append(runs, [8]byte(sum[:8]))
-		begin = ends[i] + 1
-	}
-	return runs
-}
-
-// plainWords counts the words of a text in ASCII, and takes any other for long.
-func plainWords(text string) (words int) {
-	inside := false
-	for i := range len(text) {
-		c := text[i]
-		if c >= utf8.RuneSelf {
-			return quotedWords
-		}
-		letter := isLower(c|0x20) || isDigit(c)
-		if letter && !inside {
-			words++
-		}
-		inside = letter
-	}
-	return words
-}
-
-// joinedWords returns the words of a text with a space behind each, and where
-// each ends. What is delivered is mostly ASCII: its words need no tables.
-func joinedWords(text string) (joined []byte, ends []int) {
-	joined = make([]byte, 0, len(text)+1)
-	end := func() {
-		if n := len(joined); n > 0 && joined[n-1] != ' ' {
-			ends = append(ends, n)
-			joined = append(joined, ' ')
-		}
-	}
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c >= utf8.RuneSelf:
-			joined, ends = joined[:0], ends[:0]
-			for _, word := range wordsOf(text) {
-				joined = append(joined, word...)
-				end()
+// fields iterates over what single spaces separate.
+func fields(canonical []byte) func(yield func([]byte) bool) {
+	return func(yield func([]byte) bool) {
+		for len(canonical) > 0 {
+			end := slices.Index(canonical, ' ')
+			if end < 0 {
+				end = len(canonical)
 			}
-			return joined, ends
-		case isLower(c | 0x20), isDigit(c): // 0x20 is set in digits and lower-case letters
-			joined = append(joined, c|0x20)
-		default:
-			end()
+			if !yield(canonical[:end]) {
+				return
+			}
+			canonical = canonical[min(end+1, len(canonical)):]
 		}
 	}
-	end()
-	return joined, ends
 }
 
-// wordsOf splits a text at everything but letters and digits, so that
-// punctuation, case, width and invisible characters hide nothing.
-func wordsOf(text string) []string {
-	text = strings.Map(func(r rune) rune {
-		if unicode.Is(unicode.Cf, r) {
-			return -1
-		}
-		return r
-	}, strings.ToLower(norm.NFKC.String(text)))
-	return strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+// JustificationBits is the most that a justification of the channel can carry.
+func (c *Channel) JustificationBits(m *Mesh) Bits {
+	if c.JustificationVocabulary == "" {
+		return textBits(c.MaxJustificationChars)
+	}
+	return vocabularyBits(len(m.Vocabularies[c.JustificationVocabulary]), c.MaxJustificationWords)
+}
+
+// codePoints is the number of Unicode code points that a text can have.
+const codePoints = 0x110000 - 0x800
+
+// textBits bounds log2 of the number of texts of at most so many code points,
+// which is below (N+1)^n.
+func textBits(n int) Bits {
+	one := logUint(codePoints + 1)
+	return roundUp(one.Mul(one, big.NewInt(int64(n))))
+}
+
+// vocabularyBits bounds log2 of the number of texts of at most w words of n,
+// which is below (n+1)^w.
+func vocabularyBits(n, w int) Bits {
+	one := logUint(uint64(n) + 1)
+	return roundUp(one.Mul(one, big.NewInt(int64(w))))
 }

@@ -1,9 +1,12 @@
 package bcp
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-json-experiment/json"
 )
 
 // covers BCP-82, BCP-167, P6.1
@@ -151,6 +154,87 @@ func TestJustification(t *testing.T) {
 	}
 }
 
+// A justification is as long as its channel allows, and of its words.
+//
+// covers BCP-82, P6.4
+func TestJustificationLimits(t *testing.T) {
+	t.Parallel()
+	ask := func(edit func(*Channel), why string) Decision {
+		mesh := edited(edit)
+		mesh.Vocabularies = map[string][]string{"reasons": {"missing", "no", "short", "answer", "unclear"}}
+		slices.Sort(mesh.Vocabularies["reasons"])
+		return newWorld(t, mesh).state.DecideAsk(Moment{Fresh: "x"}, "planner", "mail", askBytes("three", "", strings.ReplaceAll(why, " ", "_")))
+	}
+	words := func(c *Channel) { c.MaxJustificationWords = 3 }
+	chars := func(c *Channel) { c.MaxJustificationChars = 11 }
+	list := func(c *Channel) { c.MaxJustificationWords, c.JustificationVocabulary = 3, "reasons" }
+	for _, tt := range []struct {
+		name    string
+		edit    func(*Channel)
+		why     string
+		ok      bool
+		carries string
+	}{
+		{"at the limit of words", words, "no short answer", true, "301.272145277"},
+		{"one word more", words, "no short answer there", false, ""},
+		{"words that only look like one", words, "no.short.answer there", false, ""},
+		{"at the limit of characters", chars, "Это неясно!", true, "220.932906537"},
+		{"one character more", chars, "Это неясно!!", false, ""},
+		{"of the list", list, "No short answer!", true, "7.754887503"},
+		{"not of the list", list, "no long answer", false, ""},
+		{"a look-alike of the list", list, "nо short answer", false, ""},
+		{"one word of the list more", list, "no short answer unclear", false, ""},
+		{"zero words", func(c *Channel) { c.MaxJustificationWords = 0 }, "because", false, ""},
+		{"zero characters", func(c *Channel) { c.MaxJustificationChars = 0 }, "because", false, ""},
+		{"a list that there is not", func(c *Channel) { c.JustificationVocabulary = "none" }, "because", false, ""},
+		{"a word of two scripts", func(*Channel) {}, "becаuse", false, ""},
+	} {
+		d := ask(tt.edit, tt.why)
+		if got := d.Verdict == Hold; got != tt.ok || !got && (d.Check != CheckJustified || d.Code != EscalationRequired || d.JustificationBits != 0) {
+			t.Errorf("%s: %s %s", tt.name, d.Verdict, d.Code)
+		} else if got && d.JustificationBits.String() != tt.carries {
+			t.Errorf("%s: it carries %s bits, want %s", tt.name, d.JustificationBits, tt.carries)
+		}
+	}
+	if d := ask(list, "No short ANSWER!"); d.Justification != "no short answer" {
+		t.Errorf("words of a list are recorded as %q", d.Justification)
+	}
+	c := Channel{MaxJustificationWords: 3, MaxJustificationChars: 11}
+	if got := c.JustificationBits(&Mesh{}).String(); got != "220.932906537" {
+		t.Errorf("11 characters can carry %s bits", got)
+	}
+}
+
+// A justification goes to approvers and the audit; no agent hears it.
+//
+// covers BCP-82, P6.4, P7.1
+func TestWhoReadsAJustification(t *testing.T) {
+	t.Parallel()
+	const canary = "kanarienvogel"
+	w := newWorld(t, edited(func(c *Channel) { c.BaseCategory = 1 })).play(`
+		ask planner mail name why=` + canary + `  => accept escalation
+		ask planner mail three why=` + canary + ` => hold escalation`)
+	for _, id := range w.queries {
+		if q, reader, _, ok := w.state.Open(id); ok {
+			if heard, err := json.Marshal(q); err != nil || strings.Contains(string(heard), canary) {
+				t.Errorf("%s hears %s %v", reader, heard, err)
+			}
+		}
+	}
+	for _, out := range w.state.Outbox(plannerMail) {
+		if heard, err := json.Marshal(out); err != nil || strings.Contains(string(heard), canary) {
+			t.Errorf("planner hears %s %v", heard, err)
+		}
+	}
+	if len(w.items) != 1 {
+		t.Fatalf("%d items wait", len(w.items))
+	}
+	view, code := w.state.View("mia", w.items[0])
+	if view.Justification != canary || view.JustificationBits.String() != "261.102525907" {
+		t.Errorf("an approver sees %q, of %s bits (%s)", view.Justification, view.JustificationBits, code)
+	}
+}
+
 // A justification is refused that quotes six consecutive words of what was
 // delivered in the session, however they are written.
 //
@@ -168,8 +252,9 @@ func TestJustificationQuotes(t *testing.T) {
 		"two th\u00adree fo\u200bur five six seven":                   false,
 		"eight three four five six seven eight":                       false,
 		"one two three four five":                                     true,
-		"one two three other four five six seven eight":               true,
-		"six five four three two one":                                 true,
+		"one two three other four five six seven eight":               false,
+		"six five four three two one":                                 false,
+		"one two three":                                               true,
 		"I cannot say which date from one answer, and need a summary": true,
 	} {
 		d := w.state.DecideAsk(w.moment(), "planner", "mail", askBytes("three", "", why))
@@ -205,26 +290,4 @@ func TestQuotationsWaitForTheirRelease(t *testing.T) {
 		` + quote + ` => hold
 		wait 1m
 		` + quote + ` => escalation_required`)
-}
-
-// A session that was told more than is kept may not quote at all.
-//
-// covers P6.4
-func TestQuotationsAreBounded(t *testing.T) {
-	t.Parallel()
-	q := make(quotations, maxQuotations)
-	for i := range uint32(maxQuotations - 1) {
-		q[[8]byte{byte(i), byte(i >> 8), byte(i >> 16), byte(i >> 24)}] = 0
-	}
-	const short, long = "one two three four five", "this is my own analysis entirely"
-	if q.in(long, 0) {
-		t.Error("an own justification quotes")
-	}
-	q.add(wordRuns("alpha beta gamma delta epsilon zeta eta theta"), 0)
-	if len(q) != maxQuotations {
-		t.Errorf("%d runs are kept", len(q))
-	}
-	if !q.in(long, 0) || q.in(short, 0) {
-		t.Errorf("full: %v %v", q.in(long, 0), q.in(short, 0))
-	}
 }

@@ -30,9 +30,16 @@ func (e *explainer) changes() []string {
 		}
 		return changes
 	case CheckJustified:
-		return e.withBase("escalation.justification, of 1 to 100 words of the controller's own")
+		own := "escalation.justification, in the controller's own words"
+		if e.known {
+			own += fmt.Sprintf(", at most %d of them and %d characters", c.MaxJustificationWords, c.MaxJustificationChars)
+			if c.JustificationVocabulary != "" {
+				own = fmt.Sprintf("escalation.justification, at most %d words of the list %s", c.MaxJustificationWords, c.JustificationVocabulary)
+			}
+		}
+		return e.withBase(own)
 	case CheckOwnWords:
-		return e.withBase("a justification that has no six consecutive words of a delivery")
+		return e.withBase("a justification that repeats no six words of a delivery, in whatever order and spelling")
 	case CheckSessionFailed, CheckEscalations:
 		changes := []string{"a new session: bcpmesh session close, then open", "an ask that is no escalation"}
 		if e.known {

@@ -124,7 +124,7 @@ func (s *State) queriesThatFit(d Decision, ch *channelState, v *Validator, form 
 	c := &ch.definition
 	d.Category = v.spec.Category
 	f := Fit{Form: form, Category: d.Category, Nominal: v.prices.Nominal, Capacity: v.prices.Reserve(), Times: maxOutbox + 1}
-	if check, code := s.escalate(&d, ch, &Escalation{Justification: "forecast"}); code != "" {
+	if check, code := s.escalate(&d, ch, ch.anyJustification()); code != "" {
 		f.fewest(check, 0)
 	}
 	left, each := c.MaxEscalations, d.Category == 3 || c.BaseCategory == 1

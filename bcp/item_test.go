@@ -141,7 +141,7 @@ func TestView(t *testing.T) {
 
 	escalation, _ := w.state.View("mia", w.items[1])
 	want = slices.DeleteFunc(slices.Clone(want), func(k string) bool { return k == "content" || k == "anomalies" })
-	want = append(want, "justification")
+	want = append(want, "justification", "justification_bits")
 	slices.Sort(want)
 	if got := keys(escalation); !slices.Equal(got, want) {
 		t.Errorf("of an escalation the fields are %v", got)

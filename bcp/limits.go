@@ -41,9 +41,14 @@ const (
 	answerOverhead = 1 << 10
 	answerFactor   = 12
 
-	// MaxJustificationWords bounds the justification of an escalation
-	// (PROTOCOL P6.4).
+	// MaxJustificationWords and MaxJustificationChars bound what a channel can
+	// allow for the justification of an escalation (PROTOCOL P6.4).
 	MaxJustificationWords = 100
+	MaxJustificationChars = MaxJustificationWords * (text.MaxWordChars + 1)
+	// DefaultJustificationWords and DefaultJustificationChars are what it allows
+	// unless its definition says otherwise.
+	DefaultJustificationWords = 50
+	DefaultJustificationChars = 400
 )
 
 // MaxAnswerBytes is the size that no answer to any spec of the mesh may exceed

@@ -95,9 +95,15 @@ type Channel struct {
 	Budget         Bits // nominal bits of one epoch
 	MaxCat2Queries int  // per epoch; negative: no limit
 	MaxEscalations int  // per session
-	BaseCategory   Category
-	MaxRetries     int
-	QueryTTL       time.Duration
+	// What a justification of an escalation may have. With a vocabulary, the name
+	// of a word list of the mesh, it has words of that list and no others.
+	MaxJustificationWords   int
+	MaxJustificationChars   int
+	JustificationVocabulary string
+
+	BaseCategory Category
+	MaxRetries   int
+	QueryTTL     time.Duration
 
 	WindowBudget   Bits // nominal bits over BudgetWindow; 0 switched off
 	BudgetWindow   time.Duration

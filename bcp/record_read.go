@@ -371,6 +371,8 @@ func (r *recordReader) decision(d *Decision) {
 			r.flag(&d.Escalation)
 		case "j":
 			readText(r, &d.Justification)
+		case "jb":
+			readInt(r, &d.JustificationBits)
 		case "dl":
 			readInt(r, &d.Deadline)
 		case "rl":

@@ -268,6 +268,7 @@ func (w *recordWriter) decision(d *Decision) {
 	w.balance(&d.Balance)
 	w.flag("es", d.Escalation)
 	writeText(w, "j", d.Justification)
+	writeInt(w, "jb", d.JustificationBits)
 	writeInt(w, "dl", d.Deadline)
 	writeInt(w, "rl", d.Release)
 	w.bytes("sl", d.Sealed)

@@ -361,7 +361,7 @@ func (s *State) restoreItem(saved *savedState, from *savedItem) error {
 			Category: from.Category, Anomalies: from.Anomalies, Taint: from.Taint, Nominal: from.Nominal, Capacity: from.Capacity,
 			Since: time.Unix(0, from.Since).UTC(), Deadline: time.Unix(0, from.Deadline).UTC(),
 		},
-		deadline: from.Deadline, counted: from.Counted, content: from.Content, justification: from.Justification, client: from.Client,
+		deadline: from.Deadline, counted: from.Counted, content: from.Content, justification: from.Justification, carries: from.JustificationBits, client: from.Client,
 	}
 	return nil
 }

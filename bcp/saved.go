@@ -200,6 +200,7 @@ type (
 		Counted           bool
 		Content           []byte
 		Justification     string
+		JustificationBits Bits
 		Client            ClientID
 	}
 	savedFirst struct { // see fields

@@ -55,7 +55,7 @@ const (
 func testChannel(controller, reader AgentName) Channel {
 	return Channel{
 		ChannelKey: ChannelKey{Controller: controller, Reader: reader}, MaxCategory: 3, Budget: 100 * Bit, MaxCat2Queries: -1,
-		MaxEscalations: 2, BaseCategory: 2, MaxRetries: 3, QueryTTL: 15 * time.Minute, BudgetWindow: 24 * time.Hour,
+		MaxEscalations: 2, MaxJustificationWords: MaxJustificationWords, MaxJustificationChars: MaxJustificationChars, BaseCategory: 2, MaxRetries: 3, QueryTTL: 15 * time.Minute, BudgetWindow: 24 * time.Hour,
 		PushBudget: 100 * Bit, MaxPendingApprovals: 20, ApprovalTTL: 24 * time.Hour, Approvers: []AgentName{"mia"},
 	}
 }

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -119,26 +120,29 @@ func (b *builder) channel(m *bcp.Mesh, c, r *end) bcp.Channel {
 	o := c.object
 	budget := smaller(o, r.object, "budget_bits", func(v *value) bcp.Bits { return v.bits })
 	ch := bcp.Channel{
-		ChannelKey:          bcp.ChannelKey{Controller: c.agent.name(), Reader: r.agent.name()},
-		MaxCategory:         bcp.Category(smaller(o, r.object, "max_category", func(v *value) int64 { return v.number })),
-		Budget:              budget,
-		MaxCat2Queries:      -1,
-		MaxEscalations:      int(o.get("max_escalations").number),
-		BaseCategory:        bcp.Category(o.get("base_category").number),
-		MaxRetries:          int(o.get("max_retries").number),
-		QueryTTL:            o.get("query_ttl").duration,
-		WindowBudget:        min(10*min(budget, bcp.MaxBits/10*bcp.Bit), bcp.MaxBits*bcp.Bit),
-		BudgetWindow:        o.get("budget_window").duration,
-		BudgetRenew:         o.get("budget_renew").duration,
-		PushBudget:          budget,
-		CapacityBudget:      o.get("capacity_budget_bits").bits,
-		AlertBits:           budget / 5 * 4,
-		ReleaseInterval:     o.get("release_interval").duration,
-		OnAnomaly:           parseWord[bcp.OnAnomaly](o.get("on_anomaly")),
-		PreserveCase:        o.get("preserve_case").boolean,
-		MaxPendingApprovals: int(o.get("max_pending_approvals").number),
-		ApprovalTTL:         o.get("approval_ttl").duration,
-		Approvers:           m.Approvers,
+		ChannelKey:              bcp.ChannelKey{Controller: c.agent.name(), Reader: r.agent.name()},
+		MaxCategory:             bcp.Category(smaller(o, r.object, "max_category", func(v *value) int64 { return v.number })),
+		Budget:                  budget,
+		MaxCat2Queries:          -1,
+		MaxEscalations:          int(o.get("max_escalations").number),
+		MaxJustificationWords:   int(o.get("max_justification_words").number),
+		MaxJustificationChars:   int(o.get("max_justification_chars").number),
+		JustificationVocabulary: o.get("justification_vocabulary").text,
+		BaseCategory:            bcp.Category(o.get("base_category").number),
+		MaxRetries:              int(o.get("max_retries").number),
+		QueryTTL:                o.get("query_ttl").duration,
+		WindowBudget:            min(10*min(budget, bcp.MaxBits/10*bcp.Bit), bcp.MaxBits*bcp.Bit),
+		BudgetWindow:            o.get("budget_window").duration,
+		BudgetRenew:             o.get("budget_renew").duration,
+		PushBudget:              budget,
+		CapacityBudget:          o.get("capacity_budget_bits").bits,
+		AlertBits:               budget / 5 * 4,
+		ReleaseInterval:         o.get("release_interval").duration,
+		OnAnomaly:               parseWord[bcp.OnAnomaly](o.get("on_anomaly")),
+		PreserveCase:            o.get("preserve_case").boolean,
+		MaxPendingApprovals:     int(o.get("max_pending_approvals").number),
+		ApprovalTTL:             o.get("approval_ttl").duration,
+		Approvers:               m.Approvers,
 	}
 	if o.has("max_cat2_queries") || r.object.has("max_cat2_queries") {
 		ch.MaxCat2Queries = int(smaller(o, r.object, "max_cat2_queries", func(v *value) int64 { return v.number }))
@@ -187,6 +191,9 @@ func (b *builder) checkChannel(m *bcp.Mesh, c *end, ch bcp.Channel) {
 					"expected one of the mesh's approvers, got %s%s", quote(e.text), didYouMean(e.text, people))
 			}
 		}
+	}
+	if list := ch.JustificationVocabulary; list != "" && len(m.Vocabularies[list]) == 0 && !b.incomplete {
+		c.errorf("justification_vocabulary", CodeUnknownList, "expected the name of a word list of the mesh, got %s%s", quote(list), didYouMean(list, slices.Sorted(maps.Keys(m.Vocabularies))))
 	}
 	if ch.WindowBudget == 0 {
 		c.warnf("window_budget_bits", CodeWindowOff, "the window is switched off: only the budget of an epoch limits the channel")

@@ -65,13 +65,14 @@ func TestSmallerValueHolds(t *testing.T) {
 // covers P1.3
 func TestAllChannelKeys(t *testing.T) {
 	t.Parallel()
-	keys := `max_category: 2, budget_bits: 1000, max_cat2_queries: 7, max_escalations: 0, base_category: 1, max_retries: 0,
+	keys := `max_category: 2, budget_bits: 1000, max_cat2_queries: 7, max_escalations: 0, max_justification_words: 9, max_justification_chars: 90, justification_vocabulary: why,
+  base_category: 1, max_retries: 0,
   query_ttl: 90s, window_budget_bits: 2000, budget_window: 7d, budget_renew: 1h30m, push_budget_bits: 10, capacity_budget_bits: 5000,
   release_interval: 5s, on_anomaly: flag, preserve_case: true, max_pending_approvals: 1, approval_ttl: 1d, alert_bits: 0.5, approvers: [bob]`
-	mesh, _ := mustParse(t, "mesh.yaml", "approvers: [ann, bob]\n", "c.md", controller("c", "r", keys), "r.md", reader("r", "", "c"))
+	mesh, _ := mustParse(t, "mesh.yaml", "approvers: [ann, bob]\nvocabularies: {why: [unclear]}\n", "c.md", controller("c", "r", keys), "r.md", reader("r", "", "c"))
 	want := bcp.Channel{
 		ChannelKey:  bcp.ChannelKey{Controller: "c", Reader: "r"},
-		MaxCategory: 2, Budget: 1000 * bcp.Bit, MaxCat2Queries: 7, BaseCategory: 1, QueryTTL: 90 * time.Second,
+		MaxCategory: 2, Budget: 1000 * bcp.Bit, MaxCat2Queries: 7, MaxJustificationWords: 9, MaxJustificationChars: 90, JustificationVocabulary: "why", BaseCategory: 1, QueryTTL: 90 * time.Second,
 		WindowBudget: 2000 * bcp.Bit, BudgetWindow: 7 * 24 * time.Hour, BudgetRenew: 90 * time.Minute, PushBudget: 10 * bcp.Bit,
 		CapacityBudget: 5000 * bcp.Bit, ReleaseInterval: 5 * time.Second, OnAnomaly: bcp.AnomalyFlag, PreserveCase: true,
 		MaxPendingApprovals: 1, ApprovalTTL: 24 * time.Hour, AlertBits: bcp.Bit / 2, Approvers: []bcp.AgentName{"bob"},

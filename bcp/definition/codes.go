@@ -37,6 +37,7 @@ var codeDocs = []CodeDoc{
 	{Code: CodeNoAgents, Error: true, Doc: "The folder has no agent."},
 	{Code: CodePersonIsAgent, Error: true, Doc: "An approver or auditor has the name of an agent; people are never agents."},
 	{Code: CodeUnknownPerson, Error: true, Doc: "A channel names an approver whom the mesh does not name."},
+	{Code: CodeUnknownList, Error: true, Doc: "A channel names a word list that mesh.yaml does not have."},
 	{Code: CodeSelfChannel, Error: true, Doc: "An agent declares a channel to itself."},
 	{Code: CodeNoCounterpart, Error: true, Warning: true, Doc: "The other end does not declare the channel, so that there is none; an error where subscriptions depend on it."},
 	{Code: CodeReaderPushes, Error: true, Doc: "A reader's entry declares subscriptions, which only the controller may."},

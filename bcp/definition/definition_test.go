@@ -73,7 +73,7 @@ func TestSeedExamplesLoad(t *testing.T) {
 	want := bcp.Channel{
 		ChannelKey:  bcp.ChannelKey{Controller: "main", Reader: "researcher"},
 		MaxCategory: 2, Budget: 1000 * bcp.Bit, MaxCat2Queries: 10,
-		MaxEscalations: 2, BaseCategory: 2, MaxRetries: 3, QueryTTL: 15 * time.Minute,
+		MaxEscalations: 2, MaxJustificationWords: 50, MaxJustificationChars: 400, BaseCategory: 2, MaxRetries: 3, QueryTTL: 15 * time.Minute,
 		WindowBudget: 10_000 * bcp.Bit, BudgetWindow: 24 * time.Hour, PushBudget: 1000 * bcp.Bit, AlertBits: 800 * bcp.Bit,
 		MaxPendingApprovals: 20, ApprovalTTL: 24 * time.Hour, Approvers: []bcp.AgentName{"operator"},
 		Subscriptions: []bcp.Subscription{
@@ -144,7 +144,7 @@ func TestDefaultsOfAMinimalFolder(t *testing.T) {
 		},
 		Channels: []bcp.Channel{{
 			ChannelKey: bcp.ChannelKey{Controller: "a", Reader: "b"}, MaxCategory: 3, Budget: 5, MaxCat2Queries: -1,
-			MaxEscalations: 2, BaseCategory: 2, MaxRetries: 3, QueryTTL: 15 * time.Minute,
+			MaxEscalations: 2, MaxJustificationWords: 50, MaxJustificationChars: 400, BaseCategory: 2, MaxRetries: 3, QueryTTL: 15 * time.Minute,
 			WindowBudget: 50, BudgetWindow: 24 * time.Hour, PushBudget: 5, AlertBits: 4,
 			MaxPendingApprovals: 20, ApprovalTTL: 24 * time.Hour, Approvers: []bcp.AgentName{"operator"},
 		}},

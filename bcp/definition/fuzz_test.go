@@ -70,7 +70,8 @@ func TestRandomMeshesRoundTrip(t *testing.T) {
 		want := bcp.Channel{
 			ChannelKey:  bcp.ChannelKey{Controller: bcp.AgentName(self), Reader: "r"},
 			MaxCategory: 3, Budget: bits("budget", 0), MaxCat2Queries: rapid.IntRange(0, 1_000_000).Draw(t, "queries"),
-			MaxEscalations: rapid.IntRange(0, 1000).Draw(t, "escalations"), BaseCategory: bcp.Category(rapid.IntRange(1, 2).Draw(t, "base")),
+			MaxEscalations: rapid.IntRange(0, 1000).Draw(t, "escalations"), MaxJustificationWords: rapid.IntRange(1, 100).Draw(t, "words"),
+			MaxJustificationChars: rapid.IntRange(1, 2500).Draw(t, "chars"), BaseCategory: bcp.Category(rapid.IntRange(1, 2).Draw(t, "base")),
 			MaxRetries: rapid.IntRange(0, 100).Draw(t, "retries"), QueryTTL: seconds("ttl", 1),
 			WindowBudget: bits("window", 0), BudgetWindow: seconds("length", 60), BudgetRenew: seconds("renew", 60), PushBudget: bits("push", 0),
 			CapacityBudget: bits("capacity", int64(bcp.Bit)), AlertBits: bits("alert", 0), ReleaseInterval: seconds("release", 1),
@@ -79,6 +80,7 @@ func TestRandomMeshesRoundTrip(t *testing.T) {
 		}
 		var b strings.Builder
 		fmt.Fprintf(&b, "---\nname: %q\nbcp_channels:\n- peer: r\n  role: controller\n  max_category: 3\n  budget_bits: %s\n  max_cat2_queries: %d\n", self, want.Budget, want.MaxCat2Queries)
+		fmt.Fprintf(&b, "  max_justification_words: %d\n  max_justification_chars: %d\n", want.MaxJustificationWords, want.MaxJustificationChars)
 		fmt.Fprintf(&b, "  max_escalations: %d\n  base_category: %d\n  max_retries: %d\n  query_ttl: %ds\n", want.MaxEscalations, want.BaseCategory, want.MaxRetries, want.QueryTTL/time.Second)
 		fmt.Fprintf(&b, "  window_budget_bits: %s\n  budget_window: %ds\n  budget_renew: %ds\n  push_budget_bits: %s\n", want.WindowBudget, want.BudgetWindow/time.Second, want.BudgetRenew/time.Second, want.PushBudget)
 		fmt.Fprintf(&b, "  capacity_budget_bits: %s\n  alert_bits: %s\n  release_interval: %dm%ds\n", want.CapacityBudget, want.AlertBits, want.ReleaseInterval/time.Minute, want.ReleaseInterval%time.Minute/time.Second)

@@ -62,6 +62,7 @@ const (
 	CodeNoAgents        = "no_agents"        // in the whole folder
 	CodePersonIsAgent   = "person_is_agent"  // people are never agents
 	CodeUnknownPerson   = "unknown_person"   // an approver that the mesh does not name
+	CodeUnknownList     = "unknown_list"     // a word list that the mesh does not have
 	CodeSelfChannel     = "self_channel"     // a channel has two agents
 	CodeNoCounterpart   = "no_counterpart"   // also a warning
 	CodeReaderPushes    = "reader_entry"     // a subscription on a reader entry

@@ -3,6 +3,7 @@ package definition
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -159,6 +160,12 @@ var schema = []Key{
 		Doc: "Queries of category 2 in one epoch; the smaller value of both ends holds."},
 	{Level: LevelChannel, Name: "max_escalations", ControllerOnly: true, Type: TypeInteger, Min: 0, Max: 1000, Default: "2", Rule: "P1.3, P6.2",
 		Doc: "Escalations of one session on this channel."},
+	{Level: LevelChannel, Name: "max_justification_words", ControllerOnly: true, Type: TypeInteger, Min: 1, Max: bcp.MaxJustificationWords, Default: strconv.Itoa(bcp.DefaultJustificationWords), Rule: "P6.4",
+		Doc: "The words of an escalation's justification."},
+	{Level: LevelChannel, Name: "max_justification_chars", ControllerOnly: true, Type: TypeInteger, Min: 1, Max: bcp.MaxJustificationChars, Default: strconv.Itoa(bcp.DefaultJustificationChars), Rule: "P6.4",
+		Doc: "The characters of an escalation's justification."},
+	{Level: LevelChannel, Name: "justification_vocabulary", ControllerOnly: true, Type: TypeText, Min: 1, Max: 64, DefaultRule: "words of the Controller's choice", Rule: "P6.4",
+		Doc: "The word list from which each word of an escalation's justification comes."},
 	{Level: LevelChannel, Name: "base_category", ControllerOnly: true, Type: TypeInteger, Min: 1, Max: 2, Default: "2", Rule: "P1.3, P6.1",
 		Doc: "With 1, every query of category 2 is an escalation."},
 	{Level: LevelChannel, Name: "max_retries", ControllerOnly: true, Type: TypeInteger, Min: 0, Max: 100, Default: "3", Rule: "P1.3, P3.10",

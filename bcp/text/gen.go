@@ -498,7 +498,7 @@ func main() {
 	fmt.Fprintf(&b, "const (\ntableUnicode = %q\ntableNorm = %q\ntableSegmentation = \"17.0.0\"\n)\n\n", unicode.Version, norm.Version)
 	fmt.Fprintf(&b, "// tableLooks begins the SHA-256 of the data files in unicode, one after the other.\nconst tableLooks = %q\n\n", dataDigest())
 	fmt.Fprintf(&b, "const (\n")
-	for _, name := range []string{"Latin", "Han", "Hiragana", "Katakana", "Bopomofo", "Hangul", "Armenian", "Cyrillic", "Greek", "Hebrew"} {
+	for _, name := range []string{"Latin", "Han", "Hiragana", "Katakana", "Bopomofo", "Hangul", "Arabic", "Armenian", "Cyrillic", "Greek", "Hebrew"} {
 		fmt.Fprintf(&b, "script%s = %d\n", name, slices.Index(names, name)+1)
 	}
 	fmt.Fprintf(&b, ")\n\n// expandTable has what the scanner reads in place of one code point, found by its entry.\nvar expandTable = [...]string{\n\"\",\n")

@@ -19,6 +19,7 @@ const (
 	scriptKatakana = 60
 	scriptBopomofo = 13
 	scriptHangul   = 48
+	scriptArabic   = 4
 	scriptArmenian = 5
 	scriptCyrillic = 29
 	scriptGreek    = 43

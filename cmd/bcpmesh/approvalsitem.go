@@ -179,7 +179,7 @@ func sourceText(v *bcp.ItemView) string {
 // escalation shows what would be asked and why: the Controller's words, which
 // are an agent's too.
 func (t *itemText) escalation(v *bcp.ItemView) {
-	parts := []framed{{asked: "why", text: v.Justification}}
+	parts := []framed{{asked: "why, in at most " + shortBits(v.JustificationBits) + " bits", text: v.Justification}}
 	parts = append(parts, askedParts(v.Spec)...)
 	t.frame("an agent's own words ("+string(v.Controller)+"): what it wants to ask "+string(v.Reader), parts,
 		"end of the words of "+string(v.Controller))

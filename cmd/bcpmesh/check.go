@@ -104,6 +104,7 @@ type channelInfo struct {
 	AlertBits          bcp.Bits           `json:"alert_bits"`
 	MaxCat2Queries     *int               `json:"max_cat2_queries"` // null: no limit
 	MaxEscalations     int                `json:"max_escalations"`
+	JustificationBits  bcp.Bits           `json:"justification_bits"` // what one can carry at most
 	MaxRetries         int                `json:"max_retries"`
 	QueryTTL           int64              `json:"query_ttl_seconds"`
 	ReleaseInterval    int64              `json:"release_interval_seconds"`
@@ -248,7 +249,7 @@ func describeChannels(mesh *bcp.Mesh) ([]channelInfo, error) {
 			BudgetBits: c.Budget, PushBudgetBits: c.PushBudget, WindowBudgetBits: c.WindowBudget,
 			BudgetWindow: seconds(c.BudgetWindow), BudgetRenew: seconds(c.BudgetRenew),
 			CapacityBudgetBits: c.CapacityBudget, AlertBits: c.AlertBits,
-			MaxEscalations: c.MaxEscalations, MaxRetries: c.MaxRetries,
+			MaxEscalations: c.MaxEscalations, JustificationBits: c.JustificationBits(mesh), MaxRetries: c.MaxRetries,
 			QueryTTL: seconds(c.QueryTTL), ReleaseInterval: seconds(c.ReleaseInterval), Timing: "uncounted",
 			OnAnomaly: c.OnAnomaly, PreserveCase: c.PreserveCase, Approvers: c.Approvers,
 		}

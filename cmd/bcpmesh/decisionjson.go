@@ -200,6 +200,7 @@ func (w *decisionWriter) decision(d *bcp.Decision) {
 	w.balance("balance", &d.Balance)
 	w.ifTrue("escalation", d.Escalation)
 	someText(w, "justification", d.Justification)
+	w.someBits("justification_bits", d.JustificationBits)
 	someNumber(w, "deadline", d.Deadline)
 	someNumber(w, "release_at", d.Release)
 	w.someDigest("raw_commitment", &d.RawCommitment)

@@ -204,7 +204,7 @@ func became(d *bcp.Decision) string {
 		add("unsealed key")
 	}
 	if d.Justification != "" {
-		add("because: " + short(plain(d.Justification), storyWidth))
+		add("because, in at most " + shortBits(d.JustificationBits) + " bits: " + short(plain(d.Justification), storyWidth))
 	}
 	if d.Note != "" && (d.Kind == bcp.KindApproval || d.Kind == bcp.KindProcess) {
 		add(short(plain(d.Note), storyWidth))
