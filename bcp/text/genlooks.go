@@ -364,9 +364,13 @@ func (l *looks) glyph(key [2]rune) string {
 	}, norm.NFD.String(s))
 }
 
-// rare says whether fewer than half as many languages write a letter as write the commonest of its script.
-func (l *looks) rare(r rune) bool {
-	r = []rune(norm.NFD.String(string(r)))[0]
+// rare says whether fewer than half as many languages write a letter as write the commonest of its script, or it needs a mark that does
+// not compose with it.
+func (l *looks) rare(key [2]rune) bool {
+	r := []rune(norm.NFD.String(string(key[0])))[0]
+	if key[1] != 0 {
+		return true
+	}
 	most := 0
 	for other, languages := range l.languages {
 		if l.script[other] == l.script[r] {
@@ -470,6 +474,9 @@ func (l *looks) doubtfulCapitals(capitals map[rune]rune) (across map[rune][]stri
 	return across, gone
 }
 
+// lookRare stands for letters that are rare wherever they stand; rare letters of Cyrillic have numbers below it.
+const lookRare = 63
+
 // Keys of lookTable beside those of letters, which are pairKey of the letter and 0 or a mark.
 const (
 	keyMember  = 1 << 62 // and the class << 8 and the place of the script: the letter, and the mark, of that script
@@ -510,16 +517,21 @@ func writeLooks(b *bytes.Buffer, table []uint32, names []string, classes []lookC
 				}
 			}
 			value := uint64(i+1) | same<<24
-			if same&(same-1) != 0 && look.rare(k[0]) {
+			switch name := look.script[k[0]]; {
+			case slices.Contains(limitedScripts, name):
+				value |= lookRare << 16
+			case name == "Cyrillic" && k[1] == 0 && look.rare(k):
 				rares++
 				value |= uint64(rares) << 16
+			case look.rare(k):
+				value |= lookRare << 16
 			}
 			keys, values = append(keys, pairKey(k[0], k[1])), append(values, value)
 		}
 		fmt.Fprintf(b, "%#x,\n", mask)
 	}
 	fmt.Fprintf(b, "}\n\n")
-	if rares > 63 || len(scripts) > 40 || len(classes) > 0xffff {
+	if rares >= lookRare || len(scripts) > 40 || len(classes) > 0xffff {
 		fail("no room in a value of lookTable")
 	}
 	capitals := map[rune]rune{}

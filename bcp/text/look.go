@@ -49,13 +49,16 @@ func (l look) scripts() uint64 { return lookMasks[uint16(l)] }
 // glyphs are those of them whose letter is the same glyph.
 func (l look) glyphs() uint64 { return uint64(l >> 24) }
 
-// rare is a bit for each letter that few of the languages of its script write, 0 for the others.
+// rare is a bit for each letter that few of the languages of its script write, alwaysRare for letters of scripts that few people write
+// and those with a mark that does not compose, 0 for the others.
 func (l look) rare() uint64 {
 	if n := uint8(l >> 16); n != 0 {
 		return 1 << n
 	}
 	return 0
 }
+
+const alwaysRare = 1 << 63
 
 // in is the letter of the script of a place that looks like it, and its mark or 0.
 func (l look) in(place int) (letter, mark rune) {
@@ -81,16 +84,28 @@ type lettersRun struct {
 	from, to int
 	place    int    // of its script
 	target   int    // of the script that it is to be written in
+	allowed  uint64 // the scripts in which it may stand
 	looks    uint64 // the scripts that it looks like, its own among them; 0 where it has no letters, or its script none like others
 	glyphs   uint64 // those of them whose letters are the same glyphs
 	rare     uint64 // the rare letters in it
 }
 
-// evidence is what the runs of a text that look like no others say: it is the same in every spelling of the text.
+// evidence is what a text says about the scripts of its words. It is the same for every spelling of the text.
 type evidence struct {
-	runs [lookScripts]int // their number by scripts
+	runs [lookScripts]int // the number of runs by scripts
 	rare uint64           // the rare letters in them
 	home int              // the script that words are taken for where nothing says otherwise
+}
+
+// likely are Latin, the home and the scripts of the evidence.
+func (ev *evidence) likely() uint64 {
+	likely := uint64(1<<latinPlace | 1<<ev.home)
+	for place, n := range ev.runs {
+		if n > 0 {
+			likely |= 1 << place
+		}
+	}
+	return likely
 }
 
 // resolve decides about each run that looks like one of another script. It is needed in texts with letters of another script than
@@ -110,20 +125,23 @@ func (s *scanner) resolve(looks Looks) error {
 		case run.looks == 0:
 		case run.sure():
 			ev.runs[run.place]++
-			ev.rare |= run.rare
+			ev.rare |= run.rare &^ alwaysRare
 		default:
 			doubtful = append(doubtful, run)
 		}
 	}
+	if len(doubtful) == 0 {
+		return nil
+	}
 	if looks == LooksByText {
-		s.eliminate(doubtful, &ev)
+		s.weigh(doubtful, &ev)
 	}
 	changes := false
 	for i := range doubtful {
 		run := &doubtful[i]
 		if looks == LooksAlone {
 			run.target = bits.TrailingZeros64(run.glyphs)
-		} else if run.target = ev.scriptOf(run.glyphs); !ev.allows(run) {
+		} else if run.target = ev.scriptOf(run.glyphs); run.allowed&(1<<run.target) == 0 {
 			return ErrLookAlike
 		}
 		changes = changes || run.target != run.place
@@ -134,7 +152,66 @@ func (s *scanner) resolve(looks Looks) error {
 	return s.rewrite(doubtful)
 }
 
-// scriptOf is the script of a run among some: the one that most words are surely of, or else the home, or else the first.
+// weigh adds to the evidence what doubtful runs say, and decides in which scripts each may stand. One that looks like neither Latin nor
+// the home is of the script that other words are surely of, or else of the first in which its letters are not rare. Others are evidence
+// where one script alone is likely. Scripts are taken off runs in which they would have rare letters that the text has nowhere else.
+func (s *scanner) weigh(runs []lettersRun, ev *evidence) {
+	homes, sure := uint64(1<<latinPlace|1<<ev.home), ev.likely()
+	for i := range runs {
+		run := &runs[i]
+		if run.looks&homes != 0 {
+			continue
+		}
+		candidates := run.looks & sure
+		if candidates == 0 {
+			if candidates = run.looks &^ s.rareIn(run, ev.rare); candidates == 0 {
+				candidates = run.looks
+			}
+		}
+		place := ev.scriptOf(candidates)
+		ev.runs[place]++
+		ev.rare |= s.spelledIn(run, place) &^ alwaysRare
+		run.allowed = 1<<place | sure
+	}
+	for i := range runs {
+		run := &runs[i]
+		if gone := run.glyphs & s.rareIn(run, ev.rare) &^ homes; gone != run.glyphs {
+			run.glyphs &^= gone
+			run.looks &^= gone
+		}
+	}
+	likely := ev.likely()
+	for i := range runs {
+		if looks := runs[i].looks & likely; runs[i].looks&homes != 0 && looks&(looks-1) == 0 {
+			ev.runs[bits.TrailingZeros64(looks)]++
+		}
+	}
+	likely = ev.likely() &^ (1 << latinPlace)
+	for i := range runs {
+		switch run := &runs[i]; {
+		case run.allowed != 0:
+		case run.looks == run.glyphs: // whatever it is written in, it is the same
+			run.allowed = run.glyphs
+		default:
+			run.allowed = likely | 1<<ev.home
+			if ev.runs[latinPlace] > 0 {
+				run.allowed |= 1 << latinPlace
+			}
+		}
+	}
+}
+
+// rareIn are the scripts of a run in which it would have rare letters that are not known.
+func (s *scanner) rareIn(run *lettersRun, known uint64) (scripts uint64) {
+	for rest := run.looks; rest != 0; rest &= rest - 1 {
+		if place := bits.TrailingZeros64(rest); s.spelledIn(run, place)&^known != 0 {
+			scripts |= 1 << place
+		}
+	}
+	return scripts
+}
+
+// scriptOf is the script of a run among some: the one that most words are of, or else the home, or else the first.
 func (ev *evidence) scriptOf(scripts uint64) int {
 	best, most := bits.TrailingZeros64(scripts), 0
 	for ; scripts != 0; scripts &= scripts - 1 {
@@ -150,63 +227,18 @@ func (ev *evidence) scriptOf(scripts uint64) int {
 	return best
 }
 
-// eliminate takes the scripts off runs in which they would have a letter that few languages write and that no run surely has. A run
-// that is left with one script of those that are likely here, which are Latin, the home and those of sure runs, is evidence, too.
-func (s *scanner) eliminate(runs []lettersRun, ev *evidence) {
-	for i := range runs {
-		run := &runs[i]
-		gone := uint64(0)
-		for rest := run.glyphs &^ (1<<latinPlace | 1<<ev.home); rest != 0; rest &= rest - 1 {
-			if place := bits.TrailingZeros64(rest); !s.writes(run, place, ev.rare) {
-				gone |= 1 << place
-			}
-		}
-		if gone != run.glyphs {
-			run.glyphs &^= gone
-			run.looks &^= gone
-		}
-	}
-	likely := uint64(1<<latinPlace | 1<<ev.home)
-	for place, n := range ev.runs {
-		if n > 0 {
-			likely |= 1 << place
-		}
-	}
-	for i := range runs {
-		if looks := runs[i].looks & likely; looks&(looks-1) == 0 && looks != 0 {
-			ev.runs[bits.TrailingZeros64(looks)]++
-		}
-	}
-}
-
-// writes says whether the letters of a run are common ones in the script of a place, or known to be in the text.
-func (s *scanner) writes(run *lettersRun, place int, known uint64) bool {
+// spelledIn are the rare letters that a run would have in the script of a place.
+func (s *scanner) spelledIn(run *lettersRun, place int) (rare uint64) {
 	for at := run.from; at < run.to; {
 		r, size := utf8.DecodeRune(s.out[at:])
 		mark, marked := genericMark(s.out[at+size:])
 		if l := lookOf(r, entryOf(r), mark); l != 0 {
 			letter, accent := l.in(place)
-			if lookOf(letter, entryOf(letter), accent).rare()&^known != 0 {
-				return false
-			}
+			rare |= lookOf(letter, entryOf(letter), accent).rare()
 		}
 		at += size + marked
 	}
-	return true
-}
-
-// allows says whether a run may stand in its target script, though its letters resemble those of another one: where a word is
-// surely of the target, or neither a word nor the home nor the order of the scripts says that the other one was meant.
-func (ev *evidence) allows(run *lettersRun) bool {
-	if run.target == ev.home || ev.runs[run.target] > 0 {
-		return true
-	}
-	for others := run.looks &^ run.glyphs; others != 0; others &= others - 1 {
-		if place := bits.TrailingZeros64(others); place == ev.home || ev.runs[place] > 0 || place < run.target {
-			return false
-		}
-	}
-	return true
+	return rare
 }
 
 // readRun reads the letters of one script that stand together without space or hyphen, and returns where they end.
