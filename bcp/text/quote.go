@@ -74,17 +74,19 @@ func (l *Letters) add(r rune, e uint32, alone bool) bool {
 			l.Text = utf8.AppendRune(l.Text, r)
 		}
 	case c == classDigit:
+		if alone {
+			l.end()
+		}
 		l.Text, alone = append(l.Text, byte(r)), false
 	case c == classLetter:
-		for parts := slot(partsTable[:], uint64(r)); parts != 0; parts = slot(partsTable[:], uint64(r)) {
-			r = rune(parts >> 21) // without its accent
-		}
+		r = withoutAccents(r)
 		own := uint8(e >> entryAttach & 3)
 		if alone || own == attachNone {
 			l.end()
 		}
 		if look := lookOf(r, entryOf(r), 0); look != 0 {
 			r, _ = look.in(bits.TrailingZeros64(look.scripts()))
+			r = withoutAccents(r)
 		}
 		if r < utf8.RuneSelf && r >= 'A' && r <= 'Z' {
 			r += 'a' - 'A' // of a dotted capital
@@ -115,4 +117,12 @@ func (l *Letters) end() {
 		l.Text[begun+i] = b
 	}
 	l.Ends = append(l.Ends, len(l.Text))
+}
+
+// withoutAccents takes a letter's accents off.
+func withoutAccents(r rune) rune {
+	for parts := slot(partsTable[:], uint64(r)); parts != 0; parts = slot(partsTable[:], uint64(r)) {
+		r = rune(parts >> 21)
+	}
+	return r
 }
