@@ -160,6 +160,7 @@ const (
 	ReasonCharacters  Reason = 15
 	ReasonAnomaly     Reason = 16
 	ReasonFiltered    Reason = 17
+	ReasonLook        Reason = 18
 )
 
 var reasonTexts = []string{
@@ -181,6 +182,7 @@ var reasonTexts = []string{
 	"has characters that are not allowed",
 	"looks like instructions, code or an address",
 	"the subscription's publish_when does not hold for the answer",
+	"has a word that looks like one of another script",
 }
 
 func (r Reason) String() string {

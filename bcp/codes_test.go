@@ -124,7 +124,7 @@ func TestReaderHearsTheSeedsTexts(t *testing.T) {
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	texts := map[string]bool{}
-	for r := bcp.ReasonTooLarge; r <= bcp.ReasonFiltered; r++ {
+	for r := bcp.ReasonTooLarge; r <= bcp.ReasonLook; r++ {
 		if texts[r.String()] || r.String() == "" || r.String() == "invalid" {
 			t.Errorf("reason %d says %q", r, r)
 		}
@@ -133,7 +133,7 @@ func TestReasons(t *testing.T) {
 			t.Errorf("reason %d has the code %q", r, r.Code())
 		}
 	}
-	if past := bcp.ReasonFiltered + 1; past.String() != "invalid" || past.Code() != bcp.ValidationFailed {
+	if past := bcp.ReasonLook + 1; past.String() != "invalid" || past.Code() != bcp.ValidationFailed {
 		t.Errorf("a reason that there is not says %q, %q", past, past.Code())
 	}
 }

@@ -106,7 +106,7 @@ func (r Reason) rule(c Category) string {
 		return "P2.2"
 	case ReasonWords, ReasonWordLength:
 		return "P3.3"
-	case ReasonScript, ReasonCharacters, ReasonAlphabet, ReasonEmpty:
+	case ReasonScript, ReasonLook, ReasonCharacters, ReasonAlphabet, ReasonEmpty:
 		return "P3.4"
 	case ReasonAnomaly:
 		return "P3.6"

@@ -1,6 +1,11 @@
 package bcp
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp/text"
+)
 
 // changes says what would have let a refused or held message through: keys of
 // the definitions with a value that suffices, or another message.
@@ -196,8 +201,8 @@ func (e *explainer) answerable() []string {
 		return []string{"words of at most 24 characters"}
 	case ReasonLength:
 		return []string{"a shorter answer", "a greater max_chars " + where}
-	case ReasonScript:
-		return []string{"words of one script each", "more words, or alphabet: cyrillic or another one " + where + ", if the letters only look like Latin ones"}
+	case ReasonLook:
+		return []string{"other words beside it that show its script", "alphabet: " + strings.Join(text.Alphabets()[3:], ", ") + " " + where + ", whichever the answers are in"}
 	case ReasonAlphabet:
 		return []string{"letters of its alphabet", "alphabet: any " + where + ", which costs capacity bits"}
 	case ReasonValue:

@@ -537,8 +537,10 @@ func textReason(err error) Reason {
 		return ReasonLength
 	case errors.Is(err, text.ErrAlphabet):
 		return ReasonAlphabet
-	case errors.Is(err, text.ErrMixedScript), errors.Is(err, text.ErrLookAlike):
+	case errors.Is(err, text.ErrMixedScript):
 		return ReasonScript
+	case errors.Is(err, text.ErrLookAlike):
+		return ReasonLook
 	case errors.Is(err, text.ErrName), errors.Is(err, text.ErrEmail):
 		return ReasonFormat
 	default:

@@ -394,6 +394,14 @@ func (l *looks) alike(normal func(string) string) (classes []lookClass, scripts 
 			key[1] = r[1]
 		}
 		look := l.skeleton(s)
+		if slices.Contains(limitedScripts, script) { // such as Cherokee, whose small letters are drawn like small capitals
+			look = strings.Map(func(r rune) rune {
+				if small := smallCapital(r); len(small) == 1 {
+					return rune(small[0])
+				}
+				return r
+			}, look)
+		}
 		c := bySkeleton[look]
 		if c == nil {
 			c = &lookClass{members: map[string][2]rune{}}
