@@ -102,6 +102,9 @@ func itemLines(v *bcp.ItemView, now time.Time, width int) []itemLine {
 	if v.Kind != bcp.ItemProposal { // it charges nothing
 		t.head("bits", bitsOf(v.Nominal)+" nominal, at most "+bitsOf(v.Capacity)+" in capacity")
 	}
+	if v.JustificationBits > 0 {
+		t.head("reason", "can carry "+bitsOf(v.JustificationBits)+" of what the agent was told")
+	}
 	anomalies := "none"
 	if len(v.Anomalies) > 0 {
 		anomalies = strings.Join(v.Anomalies, ", ")
@@ -179,7 +182,7 @@ func sourceText(v *bcp.ItemView) string {
 // escalation shows what would be asked and why: the Controller's words, which
 // are an agent's too.
 func (t *itemText) escalation(v *bcp.ItemView) {
-	parts := []framed{{asked: "why, in at most " + shortBits(v.JustificationBits) + " bits", text: v.Justification}}
+	parts := []framed{{asked: "why", text: v.Justification}}
 	parts = append(parts, askedParts(v.Spec)...)
 	t.frame("an agent's own words ("+string(v.Controller)+"): what it wants to ask "+string(v.Reader), parts,
 		"end of the words of "+string(v.Controller))

@@ -204,7 +204,10 @@ func became(d *bcp.Decision) string {
 		add("unsealed key")
 	}
 	if d.Justification != "" {
-		add("because, in at most " + shortBits(d.JustificationBits) + " bits: " + short(plain(d.Justification), storyWidth))
+		add("because: " + short(plain(d.Justification), storyWidth))
+	}
+	if d.JustificationBits > 0 {
+		add("which can carry " + shortBits(d.JustificationBits) + " bits")
 	}
 	if d.Note != "" && (d.Kind == bcp.KindApproval || d.Kind == bcp.KindProcess) {
 		add(short(plain(d.Note), storyWidth))
