@@ -17,6 +17,10 @@ const (
 	maxTextChars = bcp.MaxAnswerChars
 	// maxVariables is the number of answers that one spec can have.
 	maxVariables = bcp.MaxFields
+	// maxFactBytes and maxFactItems bound the texts and lists that a rule can read:
+	// with maxCost they keep one evaluation below a millisecond.
+	maxFactBytes = 1 << 16
+	maxFactItems = 1 << 10
 	// maxErrorBytes bounds an error of Compile.
 	maxErrorBytes = 300
 )

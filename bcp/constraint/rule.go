@@ -1,0 +1,354 @@
+package constraint
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/cost"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// FactKind is the type of a fact that a rule may look at.
+type FactKind uint8
+
+// The kinds of facts. The zero value is no kind.
+const (
+	FactBool    FactKind = 1
+	FactInt     FactKind = 2
+	FactText    FactKind = 3
+	FactDecimal FactKind = 4
+	FactTexts   FactKind = 5 // a list of texts
+	FactInts    FactKind = 6 // a list of integers
+)
+
+// FactName declares one fact to a rule: its dotted name, such as
+// args.to.tainted, and its kind.
+type FactName struct {
+	Name string
+	Kind FactKind
+}
+
+// FactState says whether a fact can be read.
+type FactState uint8
+
+// The states of a fact. The zero value cannot be read: reading it is an error.
+const (
+	FactUnreadable FactState = iota
+	FactKnown
+	FactUnknown // not decided yet: see [Undecided]
+)
+
+// Fact is the value of one [FactName]; of the other fields that of its kind
+// counts.
+type Fact struct {
+	State   FactState
+	Bool    bool
+	Int     int64
+	Text    string
+	Decimal Decimal
+	Texts   []string
+	Ints    []int64
+}
+
+// Decimal is a number with a fraction, exactly: Whole + Fraction / 10^15, with
+// Fraction from 0 to 10^15 - 1.
+type Decimal struct{ Whole, Fraction int64 }
+
+// Facts tells a rule what it asks for, by the index of the name in what was
+// given to [CompileRule].
+type Facts interface{ Fact(index int) Fact }
+
+// Truth is what a rule says about facts. The zero value is a failure.
+type Truth uint8
+
+// The truths.
+const (
+	// Failed: the rule has no result: it read what cannot be read or is too long,
+	// divided by zero, or overflowed.
+	Failed Truth = iota
+	False
+	True
+	// Undecided: it depends on a fact that is not known yet.
+	Undecided
+)
+
+// Rule is a compiled condition over facts. It is immutable and safe for
+// concurrent use.
+type Rule struct {
+	program cel.Program
+	facts   []ruleFact // those that it mentions
+}
+
+type ruleFact struct {
+	name  string
+	index int
+	kind  FactKind
+}
+
+// CompileRule compiles a condition in the language of [Compile] over other
+// names: facts with dotted names, of which only those that the expression
+// mentions are read. Decimals compare with decimals and, standing left, with
+// integers. It refuses what Compile refuses; the error quotes the place in the
+// expression. It may be called concurrently.
+func CompileRule(expression string, names []FactName) (rule *Rule, err error) {
+	defer func() {
+		if recover() != nil { // see Compile
+			rule, err = nil, errors.New("the expression cannot be compiled")
+		}
+	}()
+	if len(expression) == 0 || len(expression) > bcp.MaxConstraintBytes {
+		return nil, fmt.Errorf("expected an expression of 1 to %d bytes", bcp.MaxConstraintBytes)
+	}
+	if !utf8.ValidString(expression) {
+		return nil, errors.New("expected UTF-8")
+	}
+	environment, err := ruleEnvironment(names)
+	if err != nil {
+		return nil, err
+	}
+	tree, issues := environment.Compile(expression)
+	if issues.Err() != nil {
+		return nil, describeRule(issues.Errors())
+	}
+	if err := checkTree(tree); err != nil {
+		return nil, err
+	}
+	estimate, err := environment.EstimateCost(tree, ruleEstimator{})
+	if err != nil || estimate.Max > maxCost {
+		return nil, fmt.Errorf("the expression could cost too much: its bound is %d", maxCost)
+	}
+	program, err := environment.Program(tree, cel.EvalOptions(cel.OptOptimize))
+	if err != nil {
+		return nil, errors.New("the expression cannot be prepared")
+	}
+	return &Rule{program: program, facts: mentioned(tree, names)}, nil
+}
+
+// Evaluate decides the rule. A part that does not change the result may fail or
+// be undecided: "false && x" is false whatever x is.
+func (r *Rule) Evaluate(facts Facts) Truth {
+	result, _, err := r.program.Eval(&ruleActivation{r.facts, facts})
+	if err != nil {
+		return Failed
+	}
+	switch result := result.(type) {
+	case types.Bool:
+		if result {
+			return True
+		}
+		return False
+	case *types.Unknown:
+		return Undecided
+	default:
+		return Failed
+	}
+}
+
+// Mentions reports whether the rule reads the fact with this index.
+func (r *Rule) Mentions(index int) bool {
+	for i := range r.facts {
+		if r.facts[i].index == index {
+			return true
+		}
+	}
+	return false
+}
+
+// mentioned returns the facts that the checked tree refers to.
+func mentioned(tree *cel.Ast, names []FactName) []ruleFact {
+	var facts []ruleFact
+	ast.PostOrderVisit(tree.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.IdentKind {
+			return
+		}
+		for i, n := range names {
+			if n.Name == e.AsIdent() {
+				facts = append(facts, ruleFact{n.Name, i, n.Kind})
+				return
+			}
+		}
+	}))
+	return facts
+}
+
+// ruleBase is the environment of constraints with decimals. It is made once,
+// when first needed, and never changed.
+var ruleBase = sync.OnceValues(func() (*cel.Env, error) {
+	b, err := base()
+	if err != nil {
+		return nil, err
+	}
+	var options []cel.EnvOption
+	for name, word := range map[string]string{"_<_": "less", "_<=_": "less_equals", "_>_": "greater", "_>=_": "greater_equals"} {
+		options = append(options, cel.Function(name,
+			cel.Overload(word+"_decimal", []*cel.Type{decimalType, decimalType}, cel.BoolType),
+			cel.Overload(word+"_decimal_int64", []*cel.Type{decimalType, cel.IntType}, cel.BoolType)))
+	}
+	return b.Extend(options...)
+})
+
+func ruleEnvironment(names []FactName) (*cel.Env, error) {
+	options := make([]cel.EnvOption, len(names))
+	for i, n := range names {
+		celType, ok := factTypes[n.Kind]
+		if !ok || n.Name == "" {
+			return nil, fmt.Errorf("fact %d has no name or no kind", i+1)
+		}
+		options[i] = cel.Variable(n.Name, celType)
+	}
+	b, err := ruleBase()
+	if err != nil {
+		return nil, errors.New("the language of rules cannot be set up")
+	}
+	extended, err := b.Extend(options...)
+	if err != nil {
+		return nil, errors.New("a name cannot be used in a rule")
+	}
+	return extended, nil
+}
+
+var factTypes = map[FactKind]*cel.Type{
+	FactBool: cel.BoolType, FactInt: cel.IntType, FactText: cel.StringType, FactDecimal: decimalType,
+	FactTexts: cel.ListType(cel.StringType), FactInts: cel.ListType(cel.IntType),
+}
+
+// describeRule turns the first issue into one line with its place.
+func describeRule(issues []*cel.Error) error {
+	first := issues[0]
+	message := strings.Join(strings.FieldsFunc(first.Message, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
+	if len(message) > maxErrorBytes {
+		message = strings.ToValidUTF8(message[:maxErrorBytes], "") + "…"
+	}
+	return fmt.Errorf("%d:%d: %s", first.Location.Line(), first.Location.Column()+1, message)
+}
+
+// ruleEstimator tells the cost model how long facts can be. What is longer cannot
+// be read, so that the bound at compile time holds: counting the cost of each
+// evaluation as well would double it.
+type ruleEstimator struct{}
+
+func (ruleEstimator) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
+	switch t := element.Type(); {
+	case t.IsExactType(decimalType):
+		return &cost.SizeEstimate{Min: 1, Max: 1}
+	case t.IsExactType(cel.StringType) && len(element.Path()) > 0:
+		return &cost.SizeEstimate{Min: 0, Max: maxFactBytes}
+	case t.Kind() == types.ListKind && len(element.Path()) > 0:
+		return &cost.SizeEstimate{Min: 0, Max: maxFactItems}
+	default:
+		return nil
+	}
+}
+
+func (ruleEstimator) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
+	return nil
+}
+
+// ruleActivation finds the facts of one evaluation by name.
+type ruleActivation struct {
+	facts []ruleFact
+	from  Facts
+}
+
+var (
+	errUnreadable = types.NewErr("the value cannot be read")
+	undecided     = types.NewUnknown(1, nil)
+)
+
+func (a *ruleActivation) ResolveName(name string) (any, bool) {
+	for i := range a.facts {
+		if f := &a.facts[i]; f.name == name {
+			return nativeFact(f.kind, a.from.Fact(f.index)), true
+		}
+	}
+	return nil, false
+}
+
+func (a *ruleActivation) Parent() cel.Activation { return nil }
+
+func nativeFact(kind FactKind, f Fact) ref.Val {
+	switch {
+	case f.State == FactUnknown:
+		return undecided
+	case f.State != FactKnown, len(f.Text) > maxFactBytes, len(f.Texts) > maxFactItems, len(f.Ints) > maxFactItems:
+		return errUnreadable
+	}
+	switch kind {
+	case FactBool:
+		return types.Bool(f.Bool)
+	case FactInt:
+		return types.Int(f.Int)
+	case FactText:
+		return types.String(f.Text)
+	case FactDecimal:
+		return decimal{f.Decimal}
+	case FactTexts:
+		return types.NewStringList(types.DefaultTypeAdapter, f.Texts)
+	case FactInts:
+		list := make([]ref.Val, len(f.Ints))
+		for i, n := range f.Ints {
+			list[i] = types.Int(n)
+		}
+		return types.NewRefValList(types.DefaultTypeAdapter, list)
+	default:
+		return errUnreadable
+	}
+}
+
+var decimalType = cel.ObjectType("decimal", traits.ComparerType)
+
+// decimal is a [Decimal] as CEL sees it: it compares, and nothing else.
+type decimal struct{ Decimal }
+
+var errDecimal = errors.New("a decimal cannot be converted")
+
+// Compare implements [traits.Comparer].
+func (d decimal) Compare(other ref.Val) ref.Val {
+	switch o := other.(type) {
+	case decimal:
+		return types.Int(d.compare(o.Decimal))
+	case types.Int:
+		return types.Int(d.compare(Decimal{Whole: int64(o)}))
+	default:
+		return types.MaybeNoSuchOverloadErr(other)
+	}
+}
+
+func (d Decimal) compare(o Decimal) int {
+	switch {
+	case d.Whole < o.Whole, d.Whole == o.Whole && d.Fraction < o.Fraction:
+		return -1
+	case d == o:
+		return 0
+	default:
+		return 1
+	}
+}
+
+// ConvertToNative implements [ref.Val]; nothing converts a decimal.
+func (d decimal) ConvertToNative(reflect.Type) (any, error) { return nil, errDecimal }
+
+// ConvertToType implements [ref.Val]; nothing converts a decimal.
+func (d decimal) ConvertToType(ref.Type) ref.Val { return types.WrapErr(errDecimal) }
+
+// Equal implements [ref.Val].
+func (d decimal) Equal(other ref.Val) ref.Val {
+	o, ok := other.(decimal)
+	return types.Bool(ok && d == o)
+}
+
+// Type implements [ref.Val].
+func (d decimal) Type() ref.Type { return decimalType }
+
+// Value implements [ref.Val].
+func (d decimal) Value() any { return d }
