@@ -59,3 +59,35 @@ func digits(b []byte, i int) int {
 	}
 	return i
 }
+
+// Offset returns how many bytes of the input were read.
+func (s *Scanner) Offset() int { return s.pos }
+
+// Opaque passes over an object or an array and returns its bytes, a part of the
+// input, unread: its end is found by its brackets alone. Who reads it judges it.
+func (s *Scanner) Opaque() ([]byte, error) {
+	if c := s.peek(); c != '{' && c != '[' || s.state != stateValue {
+		return nil, s.mismatch()
+	}
+	open, text := 0, false
+	for i := s.pos; i < len(s.buf); i++ {
+		switch c := s.buf[i]; {
+		case text && c == '\\':
+			i++
+		case c == '"':
+			text = !text
+		case text:
+		case c == '{' || c == '[':
+			open++
+		case c == '}' || c == ']':
+			open--
+		}
+		if open == 0 {
+			b := s.buf[s.pos : i+1 : i+1]
+			s.pos = i + 1
+			s.settle()
+			return b, nil
+		}
+	}
+	return nil, s.fail(len(s.buf), ErrTruncated)
+}

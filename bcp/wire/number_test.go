@@ -61,3 +61,21 @@ func TestNull(t *testing.T) {
 		t.Errorf("a list of two nulls: %d, %v", n, err)
 	}
 }
+
+// What is passed over unread ends at its last bracket, whatever its texts hold.
+func TestOpaque(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		`{"a":1,"a":["}"]}`: `{"a":1,"a":["}"]}`, ` [1, {"b": "]}\"]"}] `: `[1, {"b": "]}\"]"}]`, `{}`: `{}`, `[[[[[[[[[[[[]]]]]]]]]]]]`: `[[[[[[[[[[[[]]]]]]]]]]]]`,
+		`{"a":1`: "", `{"a":"}`: "", `1`: "", `"x"`: "", ``: "", `null`: "", `{} x`: "", `{"\`: "",
+	} {
+		s := wire.NewScanner([]byte(in))
+		got, err := s.Opaque()
+		if err == nil {
+			err = s.End()
+		}
+		if (err == nil) != (want != "") || err == nil && string(got) != want {
+			t.Errorf("%q: got %q, %v", in, got, err)
+		}
+	}
+}

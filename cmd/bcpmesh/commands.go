@@ -29,6 +29,7 @@ func commands(p *program) []*cobra.Command {
 		keysCommand(p),
 		accountsCommand(p),
 		validateCommand(p),
+		kernelCommand(p),
 		upCommand(p),
 		gatewayCommand(p),
 		reloadCommand(p),

@@ -1,0 +1,309 @@
+package kernel
+
+import (
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// advance runs the plan until it has to wait, or has ended.
+func (d *draft) advance() {
+	for d.going() && d.ready() {
+		f := d.run.top()
+		steps := f.checked.view.plan.Steps
+		if len(f.done) == len(steps) {
+			d.finishFrame(f)
+			continue
+		}
+		d.step(f, &steps[len(f.done)])
+	}
+}
+
+// step runs the next step of the innermost frame.
+func (d *draft) step(f *frame, s *Step) {
+	at := f.checked.view.nodes[len(f.done)].at
+	record := StepRecord{Path: string(at), Kind: s.Kind}
+	switch s.Kind {
+	case ConstStep:
+		d.finish(record, node{value: &s.Value, label: f.Query, at: at, literal: true})
+	case MergeStep:
+		d.merge(f, s, record, at)
+	case ToolStep:
+		d.call(f, s, record, at)
+	case ParseStep:
+		d.parse(f, s, record, at)
+	case SubStep:
+		d.sub(f, s, at)
+	}
+}
+
+// failStep gives up the plan because of a step.
+func (d *draft) failStep(s *Step, code Code) { d.fail(badStep, Fault{Code: code, Step: s.ID}) }
+
+// abort ends the run at a limit.
+func (d *draft) abort(code Code, step string) { d.end(Aborted, code, step) }
+
+func (d *draft) merge(f *frame, s *Step, record StepRecord, at Origin) {
+	n, code := f.view.mergeNode(s, at)
+	switch {
+	case code != "":
+		d.failStep(s, code)
+	case n.size > d.run.start.Limits.MaxValueBytes:
+		d.abort(LimitValueBytes, record.Path)
+	default:
+		for i := range s.Inputs {
+			record.Inputs = append(record.Inputs, f.origin(&s.Inputs[i].Ref))
+		}
+		d.finish(record, n)
+	}
+}
+
+// origin names what a reference points to, with its full path.
+func (f *frame) origin(r *Ref) string {
+	at := f.path(r.Step)
+	if r.hasPath {
+		at += "." + r.Path
+	}
+	return at
+}
+
+// inputsOf names what the arguments of a call come from.
+func (f *frame) inputsOf(inputs []string, a *Arg) []string {
+	if a.Ref != nil {
+		return append(inputs, f.origin(a.Ref))
+	}
+	for i := range a.List {
+		inputs = f.inputsOf(inputs, &a.List[i])
+	}
+	return inputs
+}
+
+// call brings a call to the gate, and no further without its leave.
+func (d *draft) call(f *frame, s *Step, record StepRecord, at Origin) {
+	args, code := f.view.arguments(s)
+	if code != "" {
+		d.failStep(s, code)
+		return
+	}
+	call := f.checked.callOf(s, args, d.run.start.Requester, d.ownRules())
+	verdict := d.kernel.Gate().Judge(&call)
+	record.Tool, record.Judged = s.Tool, &verdict
+	for i := range args {
+		record.Arguments = append(record.Arguments, NamedLabel{args[i].Name, args[i].Label})
+		record.Inputs = f.inputsOf(record.Inputs, &s.Args[i].Arg)
+	}
+	if verdict.Ruling == Deny {
+		d.change.Steps = append(d.change.Steps, record)
+		d.denied(s.ID, verdict.Code)
+		return
+	}
+	t := d.kernel.tools[s.Tool]
+	bytes := argumentsJSON(args)
+	record.Key = f.nth(func(nth int) bcp.Digest { return callKey(d.run.id, t, bytes, nth, f.Path) })
+	if value, made := d.run.value(record.Key); made && value != nil {
+		record.Reused = true
+		d.finish(record, d.resultNode(f, t, args, value, at))
+		return
+	}
+	d.change.Steps = append(d.change.Steps, record)
+	w := Wait{Step: record.Path, Tool: s.Tool, Key: record.Key}
+	if verdict.Ruling == NeedPerson {
+		d.askPerson(w, WaitApproval, bytes)
+		return
+	}
+	d.intend(w, bytes)
+}
+
+// denied ends the run after a denial. Arguments that do not fit may be mended by
+// another plan; anything else is no news for a planner.
+func (d *draft) denied(step string, code Code) {
+	if code == BadArguments {
+		d.fail(badCall, Fault{Code: code, Step: step})
+		return
+	}
+	d.end(Blocked, code, d.run.top().path(step))
+}
+
+// argumentsJSON is the canonical JSON of the arguments of a call.
+func argumentsJSON(args []Argument) []byte {
+	v := object()
+	for i := range args {
+		v.add(args[i].Name, *args[i].Value)
+	}
+	return v.JSON()
+}
+
+// resultNode is the value of a call.
+func (d *draft) resultNode(f *frame, t *Tool, args []Argument, value *Value, at Origin) node {
+	joined, _ := f.view.joined(args)
+	return node{typ: t.Output, value: value, label: t.ResultLabel(joined, at), at: at}
+}
+
+// intend records that a call is going to be made; it is made once that is stored.
+func (d *draft) intend(w Wait, arguments []byte) {
+	if d.run.totals.Effects >= d.run.start.Limits.MaxEffects {
+		d.abort(LimitEffects, w.Step)
+		return
+	}
+	d.run.totals.Effects++
+	w.Kind, w.ID, w.Attempt = WaitTool, "c"+d.moment.Fresh, 1
+	w.Deadline = d.change.Time + int64(d.kernel.tools[w.Tool].timeout())
+	d.await(w, arguments)
+}
+
+// askPerson has a person look at a call.
+func (d *draft) askPerson(w Wait, kind WaitKind, arguments []byte) {
+	if d.pending() >= d.run.start.Limits.MaxPendingApprovals {
+		if kind == WaitDoubt {
+			d.end(Doubted, InDoubt, w.Step)
+			return
+		}
+		d.end(Blocked, ApprovalQueueFull, w.Step)
+		return
+	}
+	w.Kind, w.ID = kind, "i"+d.moment.Fresh
+	w.Deadline = d.change.Time + int64(d.run.start.Limits.ApprovalTTL)
+	d.await(w, arguments)
+}
+
+// pending is how many other items of the kernel wait for a person.
+func (d *draft) pending() int {
+	n := d.state.pending[d.run.start.Kernel]
+	if d.change.from != nil && d.change.from.wait.Kind.person() {
+		n--
+	}
+	return n
+}
+
+func (d *draft) parse(f *frame, s *Step, record StepRecord, at Origin) {
+	source, code := f.view.ref(&s.Source)
+	if code != "" {
+		d.failStep(s, code)
+		return
+	}
+	schema := d.kernel.schemas[s.Schema]
+	content, ok := d.content(f, &source, record.Path)
+	switch {
+	case !ok:
+		return
+	case !source.label.Parsers.Admit([]Capability{Capability(schema.Reader)}):
+		d.failStep(s, ParseRejected)
+		return
+	}
+	record.Inputs = []string{f.origin(&s.Source)}
+	bytes := content.JSON()
+	record.Key = f.nth(func(nth int) bcp.Digest { return parseKey(d.run.id, schema, bytes, s.Instruction, nth, f.Path) })
+	if value, made := d.run.value(record.Key); made && value != nil {
+		record.Reused = true
+		d.finish(record, node{typ: schema.typ, value: value, label: schema.parseLabel(source.label, at), at: at})
+		return
+	}
+	if d.run.totals.Parses >= d.run.start.Limits.MaxParses {
+		d.abort(LimitParses, record.Path)
+		return
+	}
+	d.run.totals.Parses++
+	d.change.Steps = append(d.change.Steps, record)
+	d.await(Wait{Kind: WaitReader, ID: "k" + d.moment.Fresh, Step: record.Path, Agent: schema.Reader, Key: record.Key, Attempt: 1}, nil)
+}
+
+// content returns the value that a processor is given, unless it is too large.
+func (d *draft) content(f *frame, n *node, step string) (*Value, bool) {
+	value, known := f.view.whole(n)
+	if !known || len(value.JSON()) > d.run.start.Limits.MaxValueBytes {
+		d.abort(LimitValueBytes, step)
+		return nil, false
+	}
+	return value, true
+}
+
+// sub begins a sub-run: its grant is no more than the run's, and what its planner
+// makes up is as tainted as what it read.
+func (d *draft) sub(f *frame, s *Step, at Origin) {
+	if f.Depth+1 > d.run.start.Limits.MaxDepth {
+		d.abort(LimitDepth, string(at))
+		return
+	}
+	source, code := f.view.ref(&s.Source)
+	if code != "" {
+		d.failStep(s, code)
+		return
+	}
+	content, ok := d.content(f, &source, string(at))
+	if !ok {
+		return
+	}
+	planner := d.kernel.definition.SubPlanner
+	if !source.label.Parsers.Admit([]Capability{Capability(planner)}) {
+		d.failStep(s, ParseRejected)
+		return
+	}
+	inner := Frame{Path: string(at), Depth: f.Depth + 1, Grant: f.Grant.Clamp(s.Grant), Query: subQuery(source.label, at)}
+	d.change.Steps = append(d.change.Steps, StepRecord{Path: string(at), Kind: SubStep, Inputs: []string{f.origin(&s.Source)}})
+	d.change.Sub, d.change.Private.Instruction, d.change.Private.Content = &inner, s.Instruction, content.JSON()
+	d.run.open(inner, s.Instruction, content)
+	d.await(Wait{
+		Kind: WaitSubPlanner, ID: "p" + d.moment.Fresh, Step: string(at), Agent: planner,
+		Deadline: d.change.Time + int64(d.run.start.Limits.PlannerTimeout),
+	}, nil)
+}
+
+// subQuery is the label of the constants of a sub-run: its planner is a Reader that
+// read the source, and may have put anything of it into them.
+func subQuery(source Label, at Origin) Label {
+	return source.with(ReaderAnswer).influencedBy(at, Unbounded)
+}
+
+// finishFrame takes the final value of the innermost frame.
+func (d *draft) finishFrame(f *frame) {
+	final := f.view.nodes[f.checked.final()]
+	step := f.checked.view.plan.Final
+	value, ok := d.content(f, &final, f.path(step))
+	if !ok {
+		return
+	}
+	if len(d.run.frames) == 1 {
+		d.change.End = &End{Status: Committed, Step: f.path(step), Label: final.label}
+		d.change.Private.Final = value.JSON()
+		d.run.stop(*d.change.End, d.change.Time)
+		return
+	}
+	d.finishSub(f, value, final.label)
+}
+
+// finishSub gives the step around a sub-run its value.
+func (d *draft) finishSub(inner *frame, value *Value, label Label) {
+	d.run.frames = d.run.frames[: len(d.run.frames)-1 : len(d.run.frames)-1]
+	if !d.ready() {
+		return
+	}
+	f := d.run.top()
+	s := &f.checked.view.plan.Steps[len(f.done)]
+	source, code := f.view.ref(&s.Source)
+	if code != "" {
+		d.failStep(s, code)
+		return
+	}
+	at := Origin(inner.Path)
+	n := node{value: value, label: source.label.with(ReaderAnswer).join(&label), at: at}
+	if schema := d.kernel.schemas[s.Schema]; schema != nil {
+		answer, ok := schema.judge(value.JSON())
+		if !ok {
+			d.failStep(s, ParseRejected)
+			return
+		}
+		n.typ, n.value, n.label = schema.typ, &answer, n.label.influencedBy(at, schema.typ.Width())
+	}
+	d.change.Private.Sub = append(d.change.Private.Sub, n.value.JSON())
+	d.finish(StepRecord{Path: inner.Path, Kind: SubStep, Inputs: []string{f.origin(&s.Source)}}, n)
+}
+
+// ownRules are the requester's own forbid rules, by tool.
+func (d *draft) ownRules() map[string]*toolRules {
+	if len(d.run.rules) > 0 && d.run.kernel != d.kernel {
+		own, ok := d.kernel.compileOwn(d.run.rules)
+		if !ok {
+			own = d.kernel.forbidAll()
+		}
+		d.run.own, d.run.kernel = own, d.kernel
+	}
+	return d.run.own
+}

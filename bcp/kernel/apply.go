@@ -1,0 +1,253 @@
+package kernel
+
+import (
+	"container/heap"
+	"errors"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// State is what all changes made: the runs that are open, and for a day those that
+// ended. Decide methods read it and change nothing; Apply alone changes it. It is
+// not safe for concurrent use.
+type State struct {
+	kernels  map[bcp.AgentName]*Kernel
+	time     int64
+	runs     map[RunID]*run
+	waiting  map[string]RunID // by the id of what is waited for
+	calls    map[string]RunID // by the id of the call
+	pending  map[bcp.AgentName]int
+	requests map[requestKey]request
+	deadline timers
+	endings  []ending // in the order of time
+}
+
+type requestKey struct {
+	kernel    bcp.AgentName
+	requester string
+	id        bcp.ClientID
+}
+
+// request is what became of a message with a request id.
+type request struct {
+	digest bcp.Digest
+	run    RunID
+	code   Code
+}
+
+// ending is something that is forgotten after a day.
+type ending struct {
+	at      int64
+	run     RunID
+	request requestKey
+}
+
+// NewState returns the state before the first change, under the definitions of
+// these kernels.
+func NewState(kernels ...*Kernel) *State {
+	s := &State{
+		runs: map[RunID]*run{}, waiting: map[string]RunID{}, calls: map[string]RunID{}, pending: map[bcp.AgentName]int{},
+		requests: map[requestKey]request{},
+	}
+	s.Define(kernels...)
+	return s
+}
+
+// Define replaces the definitions. Runs that are open go on under them: a plan that
+// cannot run any more is a bad plan then.
+func (s *State) Define(kernels ...*Kernel) {
+	s.kernels = map[bcp.AgentName]*Kernel{}
+	for _, k := range kernels {
+		s.kernels[k.Name()] = k
+	}
+}
+
+// ErrChange says that a change does not follow from the state.
+var ErrChange = errors.New("kernel: the change does not follow from the state")
+
+// Apply makes a recorded change. It needs no definitions: the state is the same
+// whatever they are. A change that does not follow is an error, and changes
+// nothing.
+func (s *State) Apply(c *Change) error {
+	if c.Time < s.time {
+		return ErrChange
+	}
+	old := s.runs[c.Run]
+	if c.Code != "" {
+		s.time = c.Time
+		s.remember(c)
+		s.prune()
+		return nil
+	}
+	next := c.next
+	if next == nil || c.from != old {
+		var err error
+		if next, err = c.fold(old); err != nil {
+			return err
+		}
+	}
+	s.time = c.Time
+	s.forget(old)
+	s.runs[c.Run] = next
+	s.remember(c)
+	s.index(next)
+	s.prune()
+	return nil
+}
+
+// fold returns what the change makes of a run.
+func (c *Change) fold(old *run) (*run, error) {
+	var r *run
+	switch {
+	case c.Start != nil && old == nil:
+		r = begin(c)
+	case c.Start == nil && old != nil && old.end == nil:
+		r = old.copy()
+	default:
+		return nil, ErrChange
+	}
+	if c.Result != nil {
+		value, err := c.Private.value(c.Private.Value)
+		if err != nil {
+			return nil, err
+		}
+		r.settle(c.Result, c.Attempt, value)
+	}
+	if c.Plan != nil {
+		r.accept(c.Private.Plan)
+	}
+	subs := c.Private.Sub
+	for i := range c.Steps {
+		st := &c.Steps[i]
+		if !st.Done {
+			continue
+		}
+		value, _ := r.value(st.Key)
+		if st.Kind == SubStep && len(subs) > 0 {
+			var err error
+			if value, err = c.Private.value(subs[0]); err != nil {
+				return nil, err
+			}
+			subs = subs[1:]
+		}
+		r.finish(st, value)
+	}
+	if c.Told != nil {
+		r.tell(*c.Told)
+	}
+	if c.Sub != nil {
+		content, err := c.Private.value(c.Private.Content)
+		if err != nil {
+			return nil, err
+		}
+		r.open(*c.Sub, c.Private.Instruction, content)
+	}
+	r.totals, r.deadline = c.Totals, c.Deadline
+	switch {
+	case c.End != nil:
+		r.stop(*c.End, c.Time)
+	case c.Wait != nil:
+		r.await(*c.Wait, c.Private.Arguments)
+	}
+	return r, nil
+}
+
+// value reads a private value; of what was erased there is none.
+func (p *Private) value(b []byte) (*Value, error) {
+	if b == nil {
+		return nil, nil
+	}
+	v, err := ParseValue(b)
+	if err != nil {
+		return nil, ErrChange
+	}
+	return &v, nil
+}
+
+// forget takes an old form of a run out of the indexes.
+func (s *State) forget(r *run) {
+	if r == nil || r.end != nil {
+		return
+	}
+	delete(s.waiting, r.wait.ID)
+	if r.wait.Kind.person() {
+		s.pending[r.start.Kernel]--
+	}
+}
+
+// index finds the run by what it waits for, and when it is due.
+func (s *State) index(r *run) {
+	if r.end != nil {
+		s.endings = append(s.endings, ending{at: r.ended, run: r.id})
+		return
+	}
+	s.waiting[r.wait.ID] = r.id
+	switch r.wait.Kind {
+	case WaitTool:
+		s.calls[r.wait.ID] = r.id
+	case WaitApproval, WaitDoubt:
+		s.pending[r.start.Kernel]++
+	}
+	heap.Push(&s.deadline, timer{r.due(), r.id})
+}
+
+// remember notes what became of a message with a request id.
+func (s *State) remember(c *Change) {
+	if c.Start == nil || c.Start.Request == "" {
+		return
+	}
+	key := requestKey{c.Start.Kernel, c.Start.Requester.Name, c.Start.Request}
+	if _, known := s.requests[key]; known {
+		return
+	}
+	run := c.Run
+	if c.Code != "" {
+		run = ""
+	}
+	s.requests[key] = request{c.Start.Digest, run, c.Code}
+	s.endings = append(s.endings, ending{at: c.Time, request: key})
+}
+
+// prune forgets what ended more than a day ago, and timers of what is over.
+func (s *State) prune() {
+	for len(s.endings) > 0 && s.time-s.endings[0].at >= int64(runMemory) {
+		e := s.endings[0]
+		s.endings = s.endings[1:]
+		delete(s.requests, e.request)
+		if r := s.runs[e.run]; r != nil {
+			for _, c := range r.settled {
+				delete(s.calls, c.call)
+			}
+			delete(s.runs, e.run)
+		}
+	}
+	for len(s.deadline) > 0 {
+		r := s.runs[s.deadline[0].run]
+		if r != nil && r.due() == s.deadline[0].at {
+			return
+		}
+		heap.Pop(&s.deadline)
+	}
+}
+
+// timer is when a run may be due. The heap may have several of one run; those that
+// do not hold any more are dropped when they come up.
+type timer struct {
+	at  int64
+	run RunID
+}
+
+type timers []timer
+
+func (t timers) Len() int { return len(t) }
+func (t timers) Less(i, j int) bool {
+	return t[i].at < t[j].at || t[i].at == t[j].at && t[i].run < t[j].run
+}
+func (t timers) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
+func (t *timers) Push(x any)   { *t = append(*t, x.(timer)) }
+func (t *timers) Pop() any {
+	old := *t
+	last := old[len(old)-1]
+	*t = old[:len(old)-1]
+	return last
+}

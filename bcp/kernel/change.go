@@ -1,0 +1,215 @@
+package kernel
+
+import (
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// RunID names a run. The gateway makes it from at least 96 random bits.
+type RunID string
+
+// ChangeKind says what came in: the kind of the decision that bears the change. The
+// numbers are frozen, since journals hold them.
+type ChangeKind uint8
+
+// The kinds of changes.
+const (
+	ChangeRun     ChangeKind = 23 // a requester, or a person, about a run
+	ChangePlan    ChangeKind = 24 // a planner or sub-planner
+	ChangeStep    ChangeKind = 25 // a Reader's answer, or a person about a call
+	ChangeCall    ChangeKind = 26 // time, or a restart, about a call
+	ChangeOutcome ChangeKind = 27 // a tool
+)
+
+// WaitKind says whom a run waits for. The zero value is nobody.
+type WaitKind uint8
+
+// Whom a run can wait for.
+const (
+	NoWait WaitKind = iota
+	WaitPlanner
+	WaitSubPlanner
+	WaitReader
+	WaitTool
+	WaitApproval // a person, about a call that is to be made
+	WaitDoubt    // a person, about a call that may have been made
+)
+
+var waitWords = []string{"", "planner", "sub_planner", "reader", "tool", "approval", "doubt"}
+
+// Word returns the word for whom a run waits.
+func (k WaitKind) Word() string { return waitWords[min(int(k), len(waitWords)-1)] }
+
+// person reports whether the run waits for a person, which takes none of its time.
+func (k WaitKind) person() bool { return k == WaitApproval || k == WaitDoubt }
+
+// Wait is what a run waits for. What it says is released once it is recorded.
+type Wait struct {
+	Kind WaitKind
+	// ID is of the plan request, the ask, the call or the item.
+	ID string
+	// Call is the id of the call that a doubt is about.
+	Call     string
+	Step     string        // the full path, such as delegate/p; empty for the planner
+	Agent    bcp.AgentName // planner, sub-planner or Reader
+	Tool     string
+	Key      bcp.Digest // of the call or the parse
+	Attempt  int        // of a call, from 1
+	Since    int64      // journal time
+	Deadline int64      // 0: that of the run alone
+	// Overruled says that a person had the call sent again: an outcome of an earlier
+	// attempt is a second effect.
+	Overruled bool
+}
+
+// call returns the id of the call that may have been made, if there is one.
+func (w *Wait) call() string {
+	switch w.Kind {
+	case WaitTool:
+		return w.ID
+	case WaitDoubt:
+		return w.Call
+	default:
+		return ""
+	}
+}
+
+// Change is one record about a run: everything that a message, a person or time
+// changed. [State.Apply] of all changes in order is the whole state, without the
+// definitions. What agents and people said is in Private.
+type Change struct {
+	Kind ChangeKind
+	Time int64 // journal time, Unix nanoseconds
+	Run  RunID
+	// Code says that the message was refused; then nothing else changed.
+	Code Code
+	// Input is the id of the wait that was answered, with its attempt.
+	Input   string
+	Attempt int
+
+	Start *Start
+	// Result is what a tool or a Reader answered.
+	Result *Result
+	// Plan says that the plan of the innermost frame was accepted.
+	Plan *Accepted
+	// Steps is what happened to steps, in order.
+	Steps []StepRecord
+	// Told is an error that the planner is told with its next request.
+	Told *PlanError
+	// Sub begins a sub-run.
+	Sub  *Frame
+	Wait *Wait
+	End  *End
+	// Totals and Deadline are those of the run afterwards.
+	Totals   Totals
+	Deadline int64
+	// Alert is something that people should look at.
+	Alert Code
+
+	Private Private
+
+	// from and next are the run before and after, where this process decided: they
+	// save Apply its work.
+	from, next *run
+}
+
+// Start says how a run begins.
+type Start struct {
+	Kernel    bcp.AgentName
+	Requester Requester
+	GrantName string
+	Grant     Grant
+	Request   bcp.ClientID // what the requester calls it
+	Digest    bcp.Digest   // of the message
+	Task      Label
+	Limits    Limits
+}
+
+// Result is the outcome of a call, or the answer of a Reader. Its value is
+// private.
+type Result struct {
+	Key bcp.Digest
+	// Code says why there is no value.
+	Code Code
+}
+
+// Accepted is a plan that was accepted.
+type Accepted struct {
+	Attempt int // 1 is the first of the run; 0 in a sub-run
+	Steps   int
+}
+
+// StepRecord says what happened to one step.
+type StepRecord struct {
+	Path string
+	Kind StepKind
+	Tool string
+	// Judged is the verdict of the gate about a call; Early says that it came before
+	// the plan began.
+	Judged    *Verdict
+	Early     bool
+	Arguments []NamedLabel
+	// Done says that the step has a value, with the label and from the inputs given.
+	// Private has the value of a sub-run; that of a call or a parse is the result
+	// with the key, perhaps of an earlier plan (Reused).
+	Done   bool
+	Label  Label
+	Inputs []string
+	Key    bcp.Digest
+	Reused bool
+}
+
+// NamedLabel is the label of an argument.
+type NamedLabel struct {
+	Name  string
+	Label Label
+}
+
+// PlanError is what a planner is told: no text, and no part of a value.
+type PlanError struct {
+	Attempt int
+	Step    string // the planner's own id, or empty
+	Code    Code
+}
+
+// End says how a run ended.
+type End struct {
+	Status Status
+	Code   Code   // empty where it was committed
+	Step   string // the full path of the step that ended it
+	// Cause is what ended a sub-run that ended the run.
+	Cause Code
+	// Label is that of the final value, where it was committed.
+	Label Label
+}
+
+// Totals are what a run has used of its limits.
+type Totals struct {
+	Steps, Effects, Parses, Plans, PlannerBits int
+}
+
+// Private is what agents and people said, apart from the rest of a record so that it
+// can be sealed. Only what the change is about is set.
+type Private struct {
+	Task  string
+	Rules []RunRule // of the requester
+	Plan  []byte    // accepted
+	// Value is the result's value, in canonical JSON.
+	Value []byte
+	// Sub are the values of sub-runs that ended, in the order of Steps.
+	Sub [][]byte
+	// Instruction and Content are what a sub-planner is given.
+	Instruction string
+	Content     []byte
+	// Arguments are those of the call that the wait is about, in canonical JSON.
+	Arguments []byte
+	// Final is the value of a run that was committed.
+	Final []byte
+	// Note is what a tool said about its failure.
+	Note string
+}
+
+// RunRule is a forbid rule that a requester adds to its run.
+type RunRule struct {
+	Tool string // or [AnyTool]
+	When string
+}

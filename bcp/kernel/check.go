@@ -1,0 +1,237 @@
+package kernel
+
+// Frame is where a plan runs: the run itself, or a sub-run of it.
+type Frame struct {
+	Path  string // of the sub-run's step, such as delegate; empty for the run
+	Depth int
+	Grant Grant
+	Query Label // of what the planner was given, and so of the constants
+}
+
+// path returns the full path of a step.
+func (f *Frame) path(id string) string {
+	if f.Path == "" {
+		return id
+	}
+	return f.Path + "/" + id
+}
+
+// Checked is a plan that can run in a frame, with what is known of its values
+// before it does.
+type Checked struct {
+	kernel *Kernel
+	frame  Frame
+	view   view
+	subs   int // steps that begin a sub-run
+
+	ids map[string]int // of a plan with many steps
+}
+
+// Check checks a plan step by step: ids, references, tools, arguments, types. It
+// returns the first fault. A tool that the grant does not allow to call is as none
+// (KER-32).
+func (k *Kernel) Check(p *Plan, f Frame) (*Checked, Fault) {
+	c := &Checked{kernel: k, frame: f, view: view{plan: p, nodes: make([]node, 0, len(p.Steps))}}
+	c.view.query = &c.frame.Query
+	if len(p.Steps) > fewSteps {
+		c.ids = make(map[string]int, len(p.Steps))
+	}
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		if !isStepID(s.ID) {
+			return nil, Fault{Code: BadID, steps: p.size}
+		}
+		n, code := c.step(s)
+		if code != "" {
+			return nil, Fault{code, s.ID, p.size}
+		}
+		c.view.nodes = append(c.view.nodes, n)
+		if c.ids != nil {
+			c.ids[s.ID] = i
+		}
+	}
+	switch {
+	case p.fault.Code != "":
+		p.fault.steps = p.size
+		return nil, p.fault
+	case c.final() < 0:
+		return nil, Fault{Code: NoFinal, steps: p.size}
+	}
+	return c, Fault{}
+}
+
+// ReadPlan reads and checks a plan.
+func (k *Kernel) ReadPlan(b []byte, f Frame) (*Checked, Fault) {
+	p, fault := ParsePlan(b)
+	if fault.Code != "" {
+		return nil, fault
+	}
+	return k.Check(p, f)
+}
+
+// fewSteps are as many as are searched one by one.
+const fewSteps = 12
+
+// find returns the index of an earlier step, or -1.
+func (c *Checked) find(id string) int {
+	if c.ids != nil {
+		if i, ok := c.ids[id]; ok {
+			return i
+		}
+		return -1
+	}
+	for i := range c.view.nodes {
+		if c.view.plan.Steps[i].ID == id {
+			return i
+		}
+	}
+	return -1
+}
+
+func (c *Checked) final() int { return c.find(c.view.plan.Final) }
+
+// step checks one step and foresees its value.
+func (c *Checked) step(s *Step) (node, Code) {
+	if s.Kind == SubStep && c.kernel.definition.SubPlanner == "" {
+		return node{}, UnknownKind
+	}
+	if c.find(s.ID) >= 0 {
+		return node{}, DuplicateID
+	}
+	if code := c.refs(s); code != "" {
+		return node{}, code
+	}
+	at := Origin(c.frame.path(s.ID))
+	switch s.Kind {
+	case ConstStep:
+		return node{value: &s.Value, label: c.frame.Query, at: at, literal: true}, ""
+	case ToolStep:
+		return c.call(s, at)
+	case ParseStep:
+		return c.parse(s, at)
+	case SubStep:
+		return c.sub(s, at)
+	default:
+		if len(s.Inputs) == 0 {
+			return node{}, EmptyMerge
+		}
+		return c.view.mergeNode(s, at)
+	}
+}
+
+// refs checks all references of a step.
+func (c *Checked) refs(s *Step) Code {
+	switch s.Kind {
+	case ToolStep:
+		for i := range s.Args {
+			if code := c.argRefs(&s.Args[i].Arg); code != "" {
+				return code
+			}
+		}
+	case ParseStep, SubStep:
+		return c.ref(&s.Source)
+	case MergeStep:
+		for i := range s.Inputs {
+			if code := c.ref(&s.Inputs[i].Ref); code != "" {
+				return code
+			}
+		}
+	}
+	return ""
+}
+
+func (c *Checked) argRefs(a *Arg) Code {
+	if a.Ref != nil {
+		return c.ref(a.Ref)
+	}
+	for i := range a.List {
+		if code := c.argRefs(&a.List[i]); code != "" {
+			return code
+		}
+	}
+	return ""
+}
+
+func (c *Checked) ref(r *Ref) Code {
+	if r.hasPath && !isPath(r.Path) {
+		return BadPath
+	}
+	if r.index = c.find(r.Step); r.index < 0 {
+		return UnknownRef
+	}
+	_, code := c.view.ref(r)
+	return code
+}
+
+func (c *Checked) call(s *Step, at Origin) (node, Code) {
+	t := c.kernel.tool(s.Tool, c.frame.Grant)
+	if t == nil {
+		return node{}, UnknownTool
+	}
+	for i := range s.Args {
+		if t.Input.field(s.Args[i].Name) == nil {
+			return node{}, ExtraArgument
+		}
+	}
+	for i := range t.Input.Fields {
+		if f := &t.Input.Fields[i]; !f.Optional && !s.has(f.Name) {
+			return node{}, MissingArgument
+		}
+	}
+	for i := range s.Args {
+		n, code := c.view.arg(&s.Args[i].Arg)
+		if code != "" {
+			return node{}, code
+		}
+		if !c.view.mayBe(&n, t.Input.field(s.Args[i].Name).Type) {
+			return node{}, TypeMismatch
+		}
+	}
+	args, code := c.view.arguments(s)
+	if code != "" {
+		return node{}, code
+	}
+	joined, hazy := c.view.joined(args)
+	if t.Level != Pure && !t.Trusted {
+		hazy &^= hazyInfluence
+	}
+	return node{typ: t.Output, label: t.ResultLabel(joined, at), hazy: hazy, at: at}, ""
+}
+
+func (s *Step) has(argument string) bool {
+	for i := range s.Args {
+		if s.Args[i].Name == argument {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Checked) parse(s *Step, at Origin) (node, Code) {
+	schema := c.kernel.schemas[s.Schema]
+	source, code := c.view.ref(&s.Source)
+	switch {
+	case code != "":
+		return node{}, code
+	case schema == nil || !source.label.Parsers.Admit([]Capability{Capability(schema.Reader)}):
+		return node{}, UnknownSchema
+	}
+	return node{typ: schema.typ, label: schema.parseLabel(source.label, at), hazy: source.hazy &^ hazyInfluence, at: at}, ""
+}
+
+func (c *Checked) sub(s *Step, at Origin) (node, Code) {
+	schema := c.kernel.schemas[s.Schema]
+	source, code := c.view.ref(&s.Source)
+	switch {
+	case code != "":
+		return node{}, code
+	case schema == nil && s.Schema != "", !source.label.Parsers.Admit([]Capability{Capability(c.kernel.definition.SubPlanner)}):
+		return node{}, UnknownSchema
+	}
+	c.subs++
+	n := node{label: source.label.with(ReaderAnswer | Derived), hazy: hazyLabel | hazyInfluence, at: at}
+	if schema != nil {
+		n.typ, n.hazy, n.label = schema.typ, hazyLabel, n.label.influencedBy(at, schema.typ.Width())
+	}
+	return n, ""
+}

@@ -1,0 +1,134 @@
+package kernel
+
+import "slices"
+
+// Code says why something was refused, denied or ended: a word of a closed list,
+// never a part of a message.
+type Code string
+
+// What is wrong with a plan, in the order in which it is looked for.
+const (
+	TooLarge        Code = "too_large"
+	Malformed       Code = "malformed"
+	UnknownKind     Code = "unknown_kind"
+	BadID           Code = "bad_id"
+	DuplicateID     Code = "duplicate_id"
+	BadPath         Code = "bad_path"
+	UnknownRef      Code = "unknown_ref"
+	PathMissing     Code = "path_missing"
+	UnknownTool     Code = "unknown_tool"
+	ExtraArgument   Code = "extra_argument"
+	MissingArgument Code = "missing_argument"
+	TypeMismatch    Code = "type_mismatch"
+	UnknownSchema   Code = "unknown_schema"
+	EmptyMerge      Code = "empty_merge"
+	NoFinal         Code = "no_final"
+)
+
+// What goes wrong while a plan is asked for or run, and may be told to the
+// planner.
+const (
+	PlannerEmpty         Code = "planner_empty"
+	PlannerRefused       Code = "planner_refused"
+	PlannerMalformed     Code = "planner_malformed"
+	NotEnoughInformation Code = "not_enough_information"
+	ParseRejected        Code = "parse_rejected"
+	ParseExpired         Code = "parse_expired"
+	IndexMissing         Code = "index_missing"
+	BadArguments         Code = "bad_arguments"
+	ToolFailed           Code = "tool_failed"
+	BadOutcome           Code = "bad_outcome"
+)
+
+// What the gate says beside bad_arguments.
+const (
+	Permitted       Code = "permitted"
+	Declassified    Code = "declassified"
+	NeedsPerson     Code = "needs_person"
+	NoCapability    Code = "no_capability"
+	Forbidden       Code = "forbidden"
+	NotDeclassified Code = "not_declassified"
+)
+
+// Why a run ended otherwise, or a message was refused.
+const (
+	LimitSteps        Code = "max_steps"
+	LimitEffects      Code = "max_effects"
+	LimitParses       Code = "max_q_parses"
+	LimitDepth        Code = "max_depth"
+	LimitPlans        Code = "max_plans"
+	LimitPlannerBits  Code = "max_planner_bits"
+	LimitValueBytes   Code = "max_value_bytes"
+	LimitRunTTL       Code = "run_ttl"
+	PlannerTimeout    Code = "planner_timeout"
+	ApprovalRejected  Code = "approval_rejected"
+	ApprovalExpired   Code = "approval_expired"
+	ApprovalQueueFull Code = "approval_queue_full"
+	InDoubt           Code = "in_doubt"
+	ParseUnavailable  Code = "parse_unavailable"
+	ToolUnavailable   Code = "tool_unavailable"
+	ToolChanged       Code = "tool_changed"
+	SecondOutcome     Code = "second_outcome"
+	LateOutcome       Code = "late_outcome"
+	Cancelled         Code = "cancelled"
+	SubAborted        Code = "subkernel_aborted"
+	SubBlocked        Code = "subkernel_blocked"
+	SubErrored        Code = "subkernel_errored"
+	SubPlanRejected   Code = "subkernel_plan_rejected"
+	UnknownKernel     Code = "unknown_kernel"
+	UnknownGrant      Code = "unknown_grant"
+	UnknownRun        Code = "unknown_run"
+	UnknownPlan       Code = "unknown_plan"
+	UnknownCall       Code = "unknown_call"
+	UnknownItem       Code = "unknown_item"
+	BadRule           Code = "bad_rule"
+	Repeated          Code = "repeated" // decided before: the answer is the same
+)
+
+// plannerCodes are all that a planner can be told. How many there are decides
+// what an error may tell it: see [errorBits].
+var plannerCodes = []Code{
+	TooLarge, Malformed, UnknownKind, BadID, DuplicateID, BadPath, UnknownRef, PathMissing, UnknownTool, ExtraArgument, MissingArgument,
+	TypeMismatch, UnknownSchema, EmptyMerge, NoFinal, PlannerEmpty, PlannerRefused, PlannerMalformed, NotEnoughInformation, ParseRejected,
+	ParseExpired, IndexMissing, BadArguments, ToolFailed, BadOutcome,
+}
+
+// otherCodes are the codes that no planner hears.
+var otherCodes = []Code{
+	Permitted, Declassified, NeedsPerson, NoCapability, Forbidden, NotDeclassified, LimitSteps, LimitEffects, LimitParses, LimitDepth,
+	LimitPlans, LimitPlannerBits, LimitValueBytes, LimitRunTTL, PlannerTimeout, ApprovalRejected, ApprovalExpired, ApprovalQueueFull,
+	InDoubt, ParseUnavailable, ToolUnavailable, ToolChanged, SecondOutcome, LateOutcome, Cancelled, SubAborted, SubBlocked, SubErrored,
+	SubPlanRejected, UnknownKernel, UnknownGrant, UnknownRun, UnknownPlan, UnknownCall, UnknownItem, BadRule, Repeated,
+}
+
+// Codes returns all codes.
+func Codes() []Code { return slices.Concat(plannerCodes, otherCodes) }
+
+// Fault is what is wrong with a plan or with running it: a code, and the step if
+// it is about one.
+type Fault struct {
+	Code Code
+	// Step is the planner's own id of the step, valid, or empty.
+	Step string
+
+	steps int // of the plan, where that could be read
+}
+
+// Status is how a run ended. The zero value is a run that goes on.
+type Status string
+
+// The statuses.
+const (
+	Committed    Status = "committed"
+	Blocked      Status = "blocked"
+	Aborted      Status = "aborted"
+	Errored      Status = "errored"
+	PlanRejected Status = "plan_rejected"
+	Doubted      Status = "in_doubt"
+	Stopped      Status = "cancelled"
+)
+
+// Statuses returns all statuses.
+func Statuses() []Status {
+	return []Status{Committed, Blocked, Aborted, Errored, PlanRejected, Doubted, Stopped}
+}

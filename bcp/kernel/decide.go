@@ -1,0 +1,251 @@
+package kernel
+
+import (
+	"crypto/sha256"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// The Decide methods judge one message each and change nothing. What they return
+// is stored, then applied, then released: see [State.Releases]. A change with a Code
+// is a refusal, which is stored as well.
+
+// DecideRun judges a requester's message: who it is, under which grant, and what of
+// the task content may have chosen (task) is the gateway's to say.
+func (s *State) DecideRun(m bcp.Moment, kernel bcp.AgentName, from Requester, grant string, task Label, body []byte) Change {
+	c := Change{Kind: ChangeRun, Time: s.now(m), Run: RunID("r" + m.Fresh)}
+	c.Start = &Start{Kernel: kernel, Requester: from, GrantName: grant, Task: task}
+	message, code := parseRun(body)
+	c.Start.Request, c.Start.Digest = message.request, sha256.Sum256(body)
+	if message.request != "" {
+		if before, known := s.requests[requestKey{kernel, from.Name, message.request}]; known {
+			return c.repeat(before)
+		}
+	}
+	k := s.kernels[kernel]
+	switch {
+	case code != "":
+		c.Code = code
+		return c
+	case k == nil:
+		c.Code = UnknownKernel
+		return c
+	}
+	held, ok := k.GrantOf(bcp.AgentName(from.Name), grant)
+	if !ok {
+		c.Code = UnknownGrant
+		return c
+	}
+	if _, ok := k.compileOwn(message.rules); !ok {
+		c.Code = BadRule
+		return c
+	}
+	c.Start.Grant, c.Start.Limits = held, k.definition.Limits
+	c.Private.Task, c.Private.Rules = message.task, message.rules
+	d := &draft{state: s, kernel: k, moment: m, run: begin(&c), change: &c}
+	d.run.deadline = c.Time + int64(c.Start.Limits.RunTTL)
+	d.askPlanner()
+	return d.decided()
+}
+
+// repeat answers a message that was decided before (PROTOCOL P2.6).
+func (c *Change) repeat(before request) Change {
+	switch {
+	case before.digest != c.Start.Digest:
+		c.Code = Malformed
+	case before.code != "":
+		c.Code = before.code
+	default:
+		c.Code, c.Run = Repeated, before.run
+	}
+	return *c
+}
+
+// open returns the run that waits for an id, if it waits for one of these.
+func (s *State) open(id string, kinds ...WaitKind) *run {
+	r := s.runs[s.waiting[id]]
+	if r == nil || r.end != nil || r.wait.ID != id {
+		return nil
+	}
+	for _, k := range kinds {
+		if r.wait.Kind == k {
+			return r
+		}
+	}
+	return nil
+}
+
+// refused is the change of a message that changes nothing.
+func (s *State) refused(m bcp.Moment, kind ChangeKind, id string, code Code) Change {
+	return Change{Kind: kind, Time: s.now(m), Run: s.waiting[id], Input: id, Code: code}
+}
+
+// begin begins a decision about an open run. A run whose kernel is gone ends.
+func (s *State) begin(m bcp.Moment, kind ChangeKind, r *run) (*draft, bool) {
+	d := s.draft(m, kind, r)
+	if d.kernel == nil {
+		d.end(Errored, UnknownKernel, "")
+		return d, false
+	}
+	return d, true
+}
+
+// DecidePlan judges the answer of a planner or a sub-planner to the request with
+// this id.
+func (s *State) DecidePlan(m bcp.Moment, from bcp.AgentName, id string, body []byte) Change {
+	r := s.open(id, WaitPlanner, WaitSubPlanner)
+	if r == nil || r.wait.Agent != from {
+		return s.refused(m, ChangePlan, id, UnknownPlan)
+	}
+	d, ok := s.begin(m, ChangePlan, r)
+	if !ok {
+		return d.decided()
+	}
+	plan, code := parsePlanMessage(body, id)
+	if code != "" {
+		d.fail(badPlan, Fault{Code: code})
+		return d.decided()
+	}
+	d.plan(plan)
+	return d.decided()
+}
+
+// plan takes a plan: what can be found wrong with it is found before its first call.
+func (d *draft) plan(plan []byte) {
+	frame := *d.run.top()
+	checked, fault := d.kernel.ReadPlan(plan, frame.Frame)
+	if fault.Code != "" {
+		d.fail(badPlan, fault)
+		return
+	}
+	limits := &d.run.start.Limits
+	steps := len(checked.view.plan.Steps)
+	d.run.totals.Steps += steps
+	accepted := &Accepted{Steps: steps}
+	if len(d.run.frames) == 1 {
+		accepted.Attempt = d.run.totals.Plans
+	}
+	d.change.Plan, d.change.Private.Plan = accepted, plan
+	d.run.accept(plan)
+	frame = *d.run.top()
+	frame.checked, frame.view = checked, view{plan: checked.view.plan, query: &checked.frame.Query}
+	d.run.replaceTop(&frame)
+	switch {
+	case d.run.totals.Steps > limits.MaxSteps:
+		d.abort(LimitSteps, "")
+	case checked.subs > 0 && checked.frame.Depth+1 > limits.MaxDepth:
+		d.abort(LimitDepth, "")
+	case d.run.totals.Effects+d.run.fewest(checked, ToolStep) > limits.MaxEffects:
+		d.abort(LimitEffects, "")
+	case d.run.totals.Parses+d.run.fewest(checked, ParseStep) > limits.MaxParses:
+		d.abort(LimitParses, "")
+	default:
+		if f, certain := denied(checked.preflight(d.run.start.Requester, d.ownRules())); certain {
+			d.change.Steps = append(d.change.Steps, StepRecord{
+				Path: checked.frame.path(f.Step), Kind: ToolStep, Tool: f.Tool, Judged: &f.Verdict, Early: true, Arguments: namedLabels(f.Arguments),
+			})
+			d.denied(f.Step, f.Verdict.Code)
+			return
+		}
+		d.advance()
+	}
+}
+
+// fewest is how many calls, or parses, the plan cannot do without: what an earlier
+// plan had done in the same frame may be the same.
+func (r *run) fewest(c *Checked, kind StepKind) int {
+	n := 0
+	left := map[string]int{}
+	for _, made := range r.results {
+		if made.frame == c.frame.Path && (made.tool == "") == (kind == ParseStep) {
+			left[made.tool]++
+		}
+	}
+	for i := range c.view.plan.Steps {
+		if s := &c.view.plan.Steps[i]; s.Kind == kind {
+			if left[s.Tool]--; left[s.Tool] < 0 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func namedLabels(args []Argument) []NamedLabel {
+	labels := make([]NamedLabel, len(args))
+	for i := range args {
+		labels[i] = NamedLabel{args[i].Name, args[i].Label}
+	}
+	return labels
+}
+
+// DecideAnswer takes what became of an ask to a Reader: the answer that was accepted
+// and delivered, in canonical JSON, or why there is none.
+func (s *State) DecideAnswer(m bcp.Moment, id string, answer []byte, code bcp.Code) Change {
+	r := s.open(id, WaitReader)
+	if r == nil {
+		return s.refused(m, ChangeStep, id, UnknownCall)
+	}
+	d, ok := s.begin(m, ChangeStep, r)
+	if !ok || !d.ready() {
+		return d.decided()
+	}
+	f := d.run.top()
+	step := &f.checked.view.plan.Steps[len(f.done)]
+	failed := Code("")
+	switch code {
+	case "":
+	case bcp.NotEnoughInformation:
+		failed = NotEnoughInformation
+	case bcp.Expired:
+		failed = ParseExpired
+	case bcp.Rejected, bcp.ApprovalRejected, bcp.ApprovalExpired, bcp.EscalationDenied:
+		failed = ParseRejected
+	default: // the channel has no budget, or nobody who could answer
+		d.settle(ParseUnavailable, nil)
+		d.end(Errored, ParseUnavailable, d.run.wait.Step)
+		return d.decided()
+	}
+	var value Value
+	schema := d.kernel.schemas[step.Schema]
+	if failed == "" {
+		if value, ok = schema.read(answer); !ok {
+			failed = ParseRejected
+		}
+	}
+	if failed != "" {
+		d.settle(failed, nil)
+		d.failStep(step, failed)
+		return d.decided()
+	}
+	source, missing := f.view.ref(&step.Source)
+	if missing != "" {
+		d.failStep(step, missing)
+		return d.decided()
+	}
+	at := f.checked.view.nodes[len(f.done)].at
+	d.answer(StepRecord{Path: string(at), Kind: ParseStep, Inputs: []string{f.origin(&step.Source)}},
+		node{typ: schema.typ, value: &value, label: schema.parseLabel(source.label, at), at: at})
+	return d.decided()
+}
+
+// settle notes what came of a call or an ask.
+func (d *draft) settle(code Code, value *Value) {
+	d.change.Result = &Result{Key: d.run.wait.Key, Code: code}
+	if value != nil {
+		d.change.Private.Value = value.JSON()
+	}
+	d.run.settle(d.change.Result, d.change.Attempt, value)
+}
+
+// answer gives the step that was waited for its value, and goes on.
+func (d *draft) answer(record StepRecord, n node) {
+	record.Key = d.run.wait.Key
+	d.settle("", n.value)
+	if len(d.change.Private.Value) > d.run.start.Limits.MaxValueBytes {
+		d.abort(LimitValueBytes, record.Path)
+		return
+	}
+	d.finish(record, n)
+	d.advance()
+}

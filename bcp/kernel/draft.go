@@ -1,0 +1,193 @@
+package kernel
+
+import (
+	"math/bits"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// draft is a decision in the making: the run as it would be, and the change that
+// makes it so.
+type draft struct {
+	state  *State
+	kernel *Kernel
+	moment bcp.Moment
+	run    *run
+	change *Change
+}
+
+// draft begins a decision about an open run.
+func (s *State) draft(m bcp.Moment, kind ChangeKind, r *run) *draft {
+	d := &draft{state: s, moment: m, kernel: s.kernels[r.start.Kernel], run: r.copy(), change: &Change{Kind: kind, Time: s.now(m), Run: r.id, from: r}}
+	d.change.Input, d.change.Attempt = r.wait.ID, r.wait.Attempt
+	if r.wait.Kind.person() {
+		d.run.deadline += d.change.Time - r.wait.Since
+	}
+	return d
+}
+
+// now is the journal time, which never goes back.
+func (s *State) now(m bcp.Moment) int64 { return max(s.time, m.Now.UnixNano()) }
+
+// decided completes the change.
+func (d *draft) decided() Change {
+	c := d.change
+	c.Totals, c.Deadline, c.next = d.run.totals, d.run.deadline, d.run
+	return *c
+}
+
+// going reports whether there is more to do.
+func (d *draft) going() bool { return d.change.End == nil && d.change.Wait == nil }
+
+// end ends the run. What a tool may have done is then in doubt, unless doing it twice
+// is as good as once.
+func (d *draft) end(status Status, code Code, step string) {
+	if call := d.run.wait.call(); call != "" && d.change.Result == nil && d.change.Alert == "" && status != Doubted {
+		if t := d.kernel.toolOf(d.run.wait.Tool); t == nil || t.idempotency() != Free {
+			d.change.Alert = InDoubt
+		}
+	}
+	d.change.End = &End{Status: status, Code: code, Step: step}
+	if len(d.run.frames) > 1 && status != Aborted && status != Doubted && status != Stopped {
+		d.change.End.Status, d.change.End.Code, d.change.End.Cause = Errored, subCode(status), code
+	}
+	d.run.stop(*d.change.End, d.change.Time)
+}
+
+// subCode is how a run ends whose sub-run did.
+func subCode(status Status) Code {
+	switch status {
+	case Blocked:
+		return SubBlocked
+	case PlanRejected:
+		return SubPlanRejected
+	default:
+		return SubErrored
+	}
+}
+
+// toolOf returns a tool by name, or nil; also without a kernel.
+func (k *Kernel) toolOf(name string) *Tool {
+	if k == nil {
+		return nil
+	}
+	return k.tools[name]
+}
+
+// await has the run wait.
+func (d *draft) await(w Wait, args []byte) {
+	w.Since = d.change.Time
+	d.change.Wait, d.change.Private.Arguments = &w, args
+	d.run.await(w, args)
+}
+
+// faultClass says how a run ends whose planner may not be asked again.
+type faultClass uint8
+
+const (
+	badPlan faultClass = iota
+	badStep
+	badCall
+)
+
+// fail gives up the plan: the planner is told a code and asked again, as long as it
+// may be. A sub-run has one plan: there the run ends.
+func (d *draft) fail(class faultClass, f Fault) {
+	steps := f.steps
+	if running := d.run.top().checked; running != nil {
+		steps = len(running.view.plan.Steps)
+	}
+	path := ""
+	if f.Step != "" {
+		path = d.run.top().path(f.Step)
+	}
+	status := [...]Status{badPlan: PlanRejected, badStep: Errored, badCall: Blocked}[class]
+	if len(d.run.frames) > 1 || d.run.totals.Plans >= d.run.start.Limits.MaxPlans {
+		d.end(status, f.Code, path)
+		return
+	}
+	cost := errorBits(steps)
+	if d.run.totals.PlannerBits+cost > d.run.start.Limits.MaxPlannerBits {
+		d.end(Aborted, LimitPlannerBits, path)
+		return
+	}
+	d.run.totals.PlannerBits += cost
+	e := PlanError{Attempt: d.run.totals.Plans, Step: f.Step, Code: f.Code}
+	d.change.Told = &e
+	d.run.tell(e)
+	d.askPlanner()
+}
+
+// errorBits is what one error can tell a planner: which of the codes, at which step,
+// or that there is none.
+func errorBits(steps int) int { return bits.Len(uint(len(plannerCodes) * max(steps, 1))) }
+
+// askPlanner asks for the first or the next plan.
+func (d *draft) askPlanner() {
+	if d.run.totals.Plans >= d.run.start.Limits.MaxPlans {
+		d.end(Aborted, LimitPlans, "")
+		return
+	}
+	d.run.totals.Plans++
+	d.await(Wait{
+		Kind: WaitPlanner, ID: "p" + d.moment.Fresh, Agent: d.kernel.definition.Planner, Attempt: d.run.totals.Plans,
+		Deadline: d.change.Time + int64(d.run.start.Limits.PlannerTimeout),
+	}, nil)
+}
+
+// ready makes what a plan that runs needs of the definitions: it was checked, and
+// its values have types. A plan that the definitions of today refuse is given up.
+func (d *draft) ready() bool {
+	f := d.run.top()
+	if f.checked != nil && f.checked.kernel == d.kernel && len(f.view.nodes) == len(f.done) {
+		return true
+	}
+	next := *f
+	if next.checked == nil || next.checked.kernel != d.kernel {
+		checked, fault := d.kernel.ReadPlan(f.bytes, f.Frame)
+		if fault.Code != "" {
+			d.fail(badPlan, fault)
+			return false
+		}
+		next.checked = checked
+	}
+	next.view = view{plan: next.checked.view.plan, query: &next.checked.frame.Query}
+	for i := range f.done {
+		n, code := next.nodeOf(&f.done[i])
+		if code != "" {
+			d.fail(badStep, Fault{Code: code, Step: next.checked.view.plan.Steps[i].ID})
+			return false
+		}
+		next.view.nodes = append(next.view.nodes, n)
+	}
+	d.run.replaceTop(&next)
+	return true
+}
+
+// nodeOf returns the value of the step that is done next.
+func (f *frame) nodeOf(s *done) (node, Code) {
+	foreseen := f.checked.view.nodes[len(f.view.nodes)]
+	if foreseen.merge != nil {
+		n, code := f.view.mergeNode(foreseen.merge, foreseen.at)
+		n.label = s.label
+		return n, code
+	}
+	n := node{typ: foreseen.typ, value: s.value, label: s.label, at: foreseen.at, literal: foreseen.literal}
+	if n.literal {
+		n.value = foreseen.value
+	}
+	if n.value == nil {
+		return n, PathMissing // it was erased
+	}
+	return n, ""
+}
+
+// finish gives a step its value.
+func (d *draft) finish(record StepRecord, n node) {
+	record.Done, record.Label = true, n.label
+	f := *d.run.top()
+	f.done = append(f.done[:len(f.done):len(f.done)], done{record.Kind, n.value, n.label, record.Key})
+	f.view.nodes = append(f.view.nodes[:len(f.view.nodes):len(f.view.nodes)], n)
+	d.run.replaceTop(&f)
+	d.change.Steps = append(d.change.Steps, record)
+}

@@ -1,0 +1,84 @@
+package kernel
+
+import "strings"
+
+// Event is one line of a run's story. It holds names and codes, and nothing that
+// an agent said.
+type Event struct {
+	Word string
+	Step string // the full path
+	Tool string
+	// Detail is the ruling of a gate_decision.
+	Detail string
+}
+
+// String returns the word and what it is about, with colons between.
+func (e Event) String() string {
+	parts := []string{e.Word}
+	for _, part := range []string{e.about(), e.Detail} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, ":")
+}
+
+// about is the tool of an effect, and the id of any other step.
+func (e *Event) about() string {
+	if e.Tool != "" {
+		return e.Tool
+	}
+	return e.Step[strings.LastIndexByte(e.Step, '/')+1:]
+}
+
+// Events tells a change in order.
+func (c *Change) Events() []Event {
+	var events []Event
+	add := func(e ...Event) { events = append(events, e...) }
+	if c.Code != "" {
+		return nil
+	}
+	if c.Plan != nil {
+		add(Event{Word: "plan_emitted"})
+	}
+	for i := range c.Steps {
+		add(c.stepEvents(&c.Steps[i], c.Result != nil && i == 0)...)
+	}
+	if w := c.Wait; w != nil && w.Kind == WaitTool && w.Attempt == 1 {
+		add(Event{Word: "effect_intended", Step: w.Step, Tool: w.Tool})
+	}
+	if c.End != nil {
+		add(Event{Word: endWords[c.End.Status]})
+	}
+	return events
+}
+
+var endWords = map[Status]string{
+	Committed: "run_committed", Blocked: "run_blocked", Aborted: "run_aborted", Errored: "run_errored", PlanRejected: "plan_rejected",
+	Doubted: "run_in_doubt", Stopped: "run_cancelled",
+}
+
+// stepEvents tells what happened to one step; answered says that it was the one
+// that the run waited for.
+func (c *Change) stepEvents(s *StepRecord, answered bool) []Event {
+	var events []Event
+	if !s.Early && !answered && !(s.Kind == SubStep && s.Done) {
+		events = append(events, Event{Word: "step_started", Step: s.Path})
+	}
+	if s.Judged != nil {
+		events = append(events, Event{Word: "gate_decision", Step: s.Path, Tool: s.Tool, Detail: s.Judged.Ruling.Word()})
+		if s.Judged.Ruling == Deny {
+			events = append(events, Event{Word: "effect_blocked", Step: s.Path, Tool: s.Tool})
+		}
+	}
+	switch {
+	case !s.Done:
+	case s.Kind == SubStep:
+		events = append(events, Event{Word: "run_committed", Step: s.Path})
+	case s.Kind == ParseStep:
+		events = append(events, Event{Word: "q_parse_result", Step: s.Path})
+	case s.Kind == ToolStep && !s.Reused:
+		events = append(events, Event{Word: "effect_committed", Step: s.Path, Tool: s.Tool})
+	}
+	return events
+}

@@ -1,0 +1,309 @@
+package kernel
+
+import (
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+)
+
+// Ruling is what the gate says about a call. The zero value denies.
+type Ruling uint8
+
+// The rulings.
+const (
+	Deny Ruling = iota
+	NeedPerson
+	Allow
+)
+
+// rulingWords are the words of rulings; no record needs that of the zero value.
+var rulingWords = []string{"deny", "ask", "allow"}
+
+// Word returns deny, ask or allow.
+func (r Ruling) Word() string { return rulingWords[min(int(r), len(rulingWords)-1)] }
+
+// Verdict is a ruling with its reasons. The zero value denies.
+type Verdict struct {
+	Ruling Ruling
+	Code   Code
+	// Rules are the ids of the rules that decided, in the order of the definitions.
+	Rules []string
+}
+
+// Requester is who started a run, as rules see them.
+type Requester struct {
+	Name    string
+	Address string
+}
+
+// Argument is one argument of a call.
+type Argument struct {
+	Name  string
+	Value *Value // nil where a forecast does not know it
+	Label Label
+
+	hazy haze
+}
+
+// haze says what of a label is not decided before a sub-run has ended. It only
+// ever adds: sources and subjects may become more, readers fewer. What is hazy is
+// tainted for certain.
+type haze uint8
+
+const (
+	hazyLabel     haze = 1 << iota // sources, subjects, readers, parsers
+	hazyInfluence                  // and how much
+)
+
+// Call is what the gate judges.
+type Call struct {
+	Tool      string
+	Arguments []Argument
+	Grant     Grant
+	Requester Requester
+	Depth     int // of the sub-run; 0 is the run itself
+
+	own *toolRules // forbid rules that the requester added
+}
+
+func (c *Call) argument(name string) *Argument {
+	for i := range c.Arguments {
+		if c.Arguments[i].Name == name {
+			return &c.Arguments[i]
+		}
+	}
+	return nil
+}
+
+// Gate is the one place where a call is allowed. It is a function of its kernel's
+// definition and the call, and keeps nothing. The zero Gate denies every call.
+type Gate struct{ kernel *Kernel }
+
+// Judge judges a call: capability, then schema, then forbid rules, then where the
+// arguments come from. It may be called concurrently.
+func (g Gate) Judge(c *Call) Verdict {
+	v, certain := g.judge(c)
+	if !certain { // an argument without a value
+		return Verdict{Code: BadArguments}
+	}
+	return v
+}
+
+func (g Gate) judge(c *Call) (Verdict, bool) {
+	if g.kernel == nil {
+		return Verdict{Code: NoCapability}, true
+	}
+	t := g.kernel.tools[c.Tool]
+	if t == nil || !c.Grant.HoldsAll(t.RequiredCaps) {
+		return Verdict{Code: NoCapability}, true
+	}
+	known, fit := t.fits(c)
+	if !fit {
+		return Verdict{Code: BadArguments}, true
+	}
+	rules, forbidden, decided := t.forbidden(c)
+	if forbidden {
+		return Verdict{Code: Forbidden, Rules: rules}, true
+	}
+	v, certain := t.provenance(c)
+	// A denial holds whatever the values turn out to be: those that do not fit, or
+	// that a rule forbids, are denied as well.
+	return v, certain && (known && decided || v.Ruling == Deny)
+}
+
+// fits checks the arguments against the tool's schema; known says that it knew all
+// of them.
+func (t *Tool) fits(c *Call) (known, fit bool) {
+	known = true
+	for i := range c.Arguments {
+		a := &c.Arguments[i]
+		f := t.Input.field(a.Name)
+		switch {
+		case f == nil:
+			return known, false
+		case a.Value == nil:
+			known = false
+		case !f.Type.Has(a.Value):
+			return known, false
+		}
+	}
+	for i := range t.Input.Fields {
+		if f := &t.Input.Fields[i]; !f.Optional && c.argument(f.Name) == nil {
+			return known, false
+		}
+	}
+	return known, true
+}
+
+// forbidden evaluates the forbid rules, all of them. One that fails forbids, too.
+// decided is false where one depends on a value that is not known.
+func (t *Tool) forbidden(c *Call) (rules []string, yes, decided bool) {
+	decided = true
+	for _, list := range [2][]compiledRule{t.rules.forbid, c.ownRules()} {
+		for i := range list {
+			switch t.evaluate(&list[i], c) {
+			case constraint.True, constraint.Failed:
+				rules = append(rules, list[i].id)
+			case constraint.Undecided:
+				decided = false
+			}
+		}
+	}
+	return rules, len(rules) > 0, decided
+}
+
+func (c *Call) ownRules() []compiledRule {
+	if c.own == nil {
+		return nil
+	}
+	return c.own.forbid
+}
+
+// provenance decides whether what the arguments are made of may go where the tool
+// takes it.
+func (t *Tool) provenance(c *Call) (v Verdict, certain bool) {
+	needed, thirdParty, admitted, hazy := false, false, true, false
+	for i := range c.Arguments {
+		a := &c.Arguments[i]
+		tainted := a.Label.Tainted()
+		needed = needed || tainted || a.Label.ThirdParty()
+		thirdParty = thirdParty || a.Label.ThirdParty()
+		admitted = admitted && (!tainted || a.Label.Readers.Admit(t.RequiredCaps))
+		hazy = hazy || a.hazy&hazyLabel != 0
+	}
+	certain = true
+	if !t.guarded() || !needed || !thirdParty && len(t.RequiredCaps) > 0 && admitted {
+		if certain = !hazy || !t.guarded(); certain {
+			return Verdict{Ruling: Allow, Code: Permitted}, true
+		}
+	}
+	for _, step := range [2]struct {
+		list    []compiledRule
+		verdict Verdict
+	}{
+		{t.rules.declassify, Verdict{Ruling: Allow, Code: Declassified}},
+		{t.rules.ask, Verdict{Ruling: NeedPerson, Code: NeedsPerson}},
+	} {
+		for i := range step.list {
+			switch t.evaluate(&step.list[i], c) {
+			case constraint.True:
+				step.verdict.Rules = append(step.verdict.Rules, step.list[i].id)
+			case constraint.Undecided:
+				certain = false
+			}
+		}
+		if len(step.verdict.Rules) > 0 {
+			return step.verdict, certain
+		}
+	}
+	return Verdict{Code: NotDeclassified}, certain
+}
+
+// evaluate says what a rule says about a call; one that could not be compiled
+// fails.
+func (t *Tool) evaluate(r *compiledRule, c *Call) constraint.Truth {
+	if r.rule == nil {
+		return constraint.Failed
+	}
+	return r.rule.Evaluate(&callFacts{t, c, r.readsData})
+}
+
+// callFacts tells a rule about a call.
+type callFacts struct {
+	tool      *Tool
+	call      *Call
+	readsData bool
+}
+
+// Fact implements [constraint.Facts].
+func (f *callFacts) Fact(i int) constraint.Fact {
+	of := &f.tool.facts[i]
+	fact := constraint.Fact{State: constraint.FactKnown}
+	switch of.aspect {
+	case aspectRequesterName:
+		fact.Text = f.call.Requester.Name
+		return fact
+	case aspectRequesterAddress:
+		fact.Text = f.call.Requester.Address
+		return fact
+	case aspectDepth:
+		fact.Int = int64(f.call.Depth)
+		return fact
+	case aspectGrant:
+		for _, c := range f.call.Grant.held {
+			fact.Texts = append(fact.Texts, string(c))
+		}
+		return fact
+	}
+	a := f.call.argument(of.argument)
+	if a == nil {
+		if of.aspect == aspectValue {
+			fact.State = constraint.FactUnreadable
+		}
+		return fact
+	}
+	switch of.aspect {
+	case aspectTainted:
+		fact.Bool = a.Label.Tainted()
+	case aspectThirdParty:
+		if fact.Bool = a.Label.ThirdParty(); !fact.Bool && a.hazy&hazyLabel != 0 {
+			fact.State = constraint.FactUnknown
+		}
+	case aspectInfluence:
+		if fact.Int = a.Label.Width().fact(); a.hazy&hazyInfluence != 0 {
+			fact.State = constraint.FactUnknown
+		}
+	default:
+		return f.value(of, a)
+	}
+	return fact
+}
+
+// value returns the value of an argument, if the rule may read it.
+func (f *callFacts) value(of *factOf, a *Argument) constraint.Fact {
+	switch {
+	case a.Label.Tainted() && !f.readsData:
+		return constraint.Fact{}
+	case a.Value == nil:
+		return constraint.Fact{State: constraint.FactUnknown}
+	}
+	v := a.Value
+	for _, name := range of.path {
+		if v = v.member(name); v == nil {
+			return constraint.Fact{}
+		}
+	}
+	return factOfValue(v, of.Kind)
+}
+
+// factOfValue returns a value as rules see it; null is nothing that they can read.
+func factOfValue(v *Value, kind constraint.FactKind) constraint.Fact {
+	fact := constraint.Fact{State: constraint.FactKnown}
+	ok := false
+	switch kind {
+	case constraint.FactBool:
+		fact.Bool, ok = v.flag, v.kind == BoolValue
+	case constraint.FactInt:
+		fact.Int, ok = v.n, v.kind == IntValue
+	case constraint.FactText:
+		fact.Text, ok = v.text, v.kind == TextValue
+	case constraint.FactDecimal:
+		if ok = v.kind == IntValue || v.kind == DecimalValue; ok {
+			fact.Decimal = v.decimal()
+		}
+	case constraint.FactTexts, constraint.FactInts:
+		ok = v.kind == ListValue
+		for i := range v.list {
+			switch e := &v.list[i]; {
+			case kind == constraint.FactTexts && e.kind == TextValue:
+				fact.Texts = append(fact.Texts, e.text)
+			case kind == constraint.FactInts && e.kind == IntValue:
+				fact.Ints = append(fact.Ints, e.n)
+			default:
+				ok = false
+			}
+		}
+	}
+	if !ok {
+		return constraint.Fact{}
+	}
+	return fact
+}

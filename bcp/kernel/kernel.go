@@ -1,0 +1,353 @@
+package kernel
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Definition is a kernel as its operator defines it.
+type Definition struct {
+	Name    bcp.AgentName
+	Planner bcp.AgentName
+	// SubPlanner plans sub-runs; without it a plan has none.
+	SubPlanner bcp.AgentName
+	// Requesters may start runs, each with the grants named.
+	Requesters map[bcp.AgentName][]string
+	Grants     map[string][]Capability
+	Tools      []Tool
+	Schemas    []Schema
+	Limits     Limits
+	// Rules are those of the kernel; MeshRules, forbid rules alone, hold for every
+	// kernel of the mesh.
+	Rules     []Rule
+	MeshRules []Rule
+	// UntestedRules takes rules without examples, and BareWrites tools that write and
+	// need no capability: for commands that play cases. A kernel that runs has
+	// neither.
+	UntestedRules, BareWrites bool
+}
+
+// Defect is one thing that is wrong with a definition.
+type Defect struct {
+	Code    DefectCode
+	Where   string // such as "tool send_email" or "rule mail-to-self"
+	Message string
+}
+
+func (d Defect) String() string { return fmt.Sprintf("%s: %s (%s)", d.Where, d.Message, d.Code) }
+
+// DefectCode is the word for a kind of defect.
+type DefectCode string
+
+// The kinds of defects.
+const (
+	BadName                DefectCode = "bad_name"
+	BadCapability          DefectCode = "bad_capability"
+	DuplicateTool          DefectCode = "duplicate_tool"
+	DuplicateSchema        DefectCode = "duplicate_schema"
+	DuplicateRule          DefectCode = "duplicate_rule"
+	WriteWithoutCapability DefectCode = "write_without_capability"
+	BadType                DefectCode = "bad_type"
+	BadSchema              DefectCode = "bad_schema"
+	BadLimit               DefectCode = "bad_limit"
+	UnknownGrantName       DefectCode = "unknown_grant"
+	TooMany                DefectCode = "too_many"
+	RuleUnknownTool        DefectCode = "rule_unknown_tool"
+	RuleEffectWord         DefectCode = "rule_effect"
+	RuleType               DefectCode = "rule_type"
+	RuleReadsData          DefectCode = "rule_reads_data"
+	RuleExample            DefectCode = "rule_example"
+	RuleWithoutExamples    DefectCode = "rule_without_examples"
+)
+
+// Kernel is a definition that was checked and compiled. It is immutable and safe for
+// concurrent use.
+type Kernel struct {
+	definition Definition
+	tools      map[string]*Tool
+	schemas    map[string]*Schema
+	grants     map[string]Grant
+	names      []string // of tools, sorted
+}
+
+// New checks a definition and compiles it. It returns everything that is wrong, and
+// no kernel if anything is.
+func New(d Definition) (*Kernel, []Defect) {
+	k := &Kernel{definition: d, tools: map[string]*Tool{}, schemas: map[string]*Schema{}, grants: map[string]Grant{}}
+	l := &loading{kernel: k}
+	l.tools()
+	l.schemas()
+	l.grants()
+	l.limits()
+	l.rules()
+	if len(l.defects) > 0 {
+		return nil, l.defects
+	}
+	return k, nil
+}
+
+// Name returns the kernel's name.
+func (k *Kernel) Name() bcp.AgentName { return k.definition.Name }
+
+// Definition returns what the kernel was made of. The caller must not change it.
+func (k *Kernel) Definition() *Definition { return &k.definition }
+
+// Gate returns the gate of the kernel.
+func (k *Kernel) Gate() Gate { return Gate{k} }
+
+// GrantOf returns what a requester may start a run with under a name.
+func (k *Kernel) GrantOf(requester bcp.AgentName, name string) (Grant, bool) {
+	if !slices.Contains(k.definition.Requesters[requester], name) {
+		return Grant{}, false
+	}
+	g, ok := k.grants[name]
+	return g, ok
+}
+
+// Tool returns a tool that the grant allows to call, or nil: to who has not the
+// grant, a tool is as none.
+func (k *Kernel) tool(name string, g Grant) *Tool {
+	if t := k.tools[name]; t != nil && g.HoldsAll(t.RequiredCaps) {
+		return t
+	}
+	return nil
+}
+
+// loading checks one definition.
+type loading struct {
+	kernel  *Kernel
+	defects []Defect
+}
+
+func (l *loading) failf(code DefectCode, where, format string, args ...any) {
+	l.defects = append(l.defects, Defect{code, where, fmt.Sprintf(format, args...)})
+}
+
+func (l *loading) tools() {
+	d := &l.kernel.definition
+	d.Tools = slices.Clone(d.Tools)
+	if len(d.Tools) > MaxTools {
+		l.failf(TooMany, "tools", "expected at most %d", MaxTools)
+	}
+	for i := range d.Tools {
+		t := &d.Tools[i]
+		where := fmt.Sprintf("tool %q", t.Name)
+		if l.kernel.tools[t.Name] != nil {
+			l.failf(DuplicateTool, where, "another tool has this name")
+			continue
+		}
+		if !isName(t.Name) {
+			l.failf(BadName, where, "a name is 1 to %d letters, digits and underscores, and begins with no digit", maxNameBytes)
+		}
+		for _, c := range slices.Concat(t.RequiredCaps, t.Readers) {
+			if !c.Valid() {
+				l.failf(BadCapability, where, "a capability is 1 to 63 of a-z, 0-9, dot, hyphen and underscore, and begins with a letter or digit")
+			}
+		}
+		switch {
+		case t.Level == NoLevel || t.Level > Write:
+			l.failf(BadType, where, "effect_level is pure, read or write")
+		case t.Level == Write && len(t.RequiredCaps) == 0 && !d.BareWrites:
+			l.failf(WriteWithoutCapability, where, "a tool that writes needs a capability")
+		}
+		if len(t.Description) > maxDescription {
+			l.failf(TooMany, where, "a description has at most %d bytes", maxDescription)
+		}
+		l.toolTypes(t, where)
+		l.kernel.tools[t.Name] = t
+		l.kernel.names = append(l.kernel.names, t.Name)
+	}
+	slices.Sort(l.kernel.names)
+}
+
+func (l *loading) toolTypes(t *Tool, where string) {
+	if t.Input == nil || t.Input.Kind != ObjectType || t.Input.Nullable || t.Output == nil {
+		l.failf(BadType, where, "input_schema is an object, and there is an output_schema")
+		t.Input, t.Output = &Type{Kind: ObjectType}, &Type{}
+	}
+	for i := range t.Input.Fields {
+		if !isName(t.Input.Fields[i].Name) {
+			l.failf(BadName, where, "an argument is 1 to %d letters, digits and underscores, and begins with no digit", maxNameBytes)
+		}
+	}
+	t.Input.settle()
+	t.Output.settle()
+	t.facts, t.rules = factsOf(t), toolRules{}
+}
+
+func (l *loading) schemas() {
+	d := &l.kernel.definition
+	d.Schemas = slices.Clone(d.Schemas)
+	if len(d.Schemas) > MaxSchemas {
+		l.failf(TooMany, "schemas", "expected at most %d", MaxSchemas)
+	}
+	for i := range d.Schemas {
+		s := &d.Schemas[i]
+		where := fmt.Sprintf("schema %q", s.Name)
+		if l.kernel.schemas[s.Name] != nil {
+			l.failf(DuplicateSchema, where, "another schema has this name")
+			continue
+		}
+		if !isStepID(s.Name) {
+			l.failf(BadName, where, "a name is 1 to %d letters, digits, hyphens and underscores", maxNameBytes)
+		}
+		if err := s.prepare(); err != nil {
+			l.failf(BadSchema, where, "%v", err)
+		}
+		l.kernel.schemas[s.Name] = s
+	}
+}
+
+func (l *loading) grants() {
+	d := &l.kernel.definition
+	for name, capabilities := range d.Grants {
+		if !isStepID(name) {
+			l.failf(BadName, fmt.Sprintf("grant %q", name), "a name is 1 to %d letters, digits, hyphens and underscores", maxNameBytes)
+		}
+		for _, c := range capabilities {
+			if !c.Valid() {
+				l.failf(BadCapability, fmt.Sprintf("grant %q", name), "a capability is 1 to 63 of a-z, 0-9, dot, hyphen and underscore, and begins with a letter or digit")
+			}
+		}
+		l.kernel.grants[name] = NewGrant(capabilities...)
+	}
+	for requester, names := range d.Requesters {
+		for _, name := range names {
+			if _, ok := d.Grants[name]; !ok {
+				l.failf(UnknownGrantName, fmt.Sprintf("requester %q", requester), "there is no grant %q", name)
+			}
+		}
+	}
+}
+
+func (l *loading) limits() {
+	m := &l.kernel.definition.Limits
+	for name, n := range map[string]int{
+		"max_steps": m.MaxSteps, "max_effects": m.MaxEffects, "max_q_parses": m.MaxParses, "max_depth": m.MaxDepth, "max_plans": m.MaxPlans,
+		"max_planner_bits": m.MaxPlannerBits, "max_value_bytes": m.MaxValueBytes, "max_pending_approvals": m.MaxPendingApprovals,
+		"planner_timeout": int(m.PlannerTimeout), "run_ttl": int(m.RunTTL), "approval_ttl": int(m.ApprovalTTL),
+	} {
+		if n < 0 {
+			l.failf(BadLimit, "limits", "%s is below 0", name)
+		}
+	}
+	if m.MaxValueBytes > MaxContent {
+		l.failf(BadLimit, "limits", "max_value_bytes is at most %d", MaxContent)
+	}
+	if m.MaxDepth > MaxDepth {
+		l.failf(BadLimit, "limits", "max_depth is at most %d", MaxDepth)
+	}
+}
+
+func (l *loading) rules() {
+	d := &l.kernel.definition
+	if len(d.Rules)+len(d.MeshRules) > MaxRules {
+		l.failf(TooMany, "rules", "expected at most %d, with those of the mesh", MaxRules)
+		return
+	}
+	seen := map[string]bool{}
+	for i := range d.MeshRules {
+		r := &d.MeshRules[i]
+		if r.Effect != Forbid {
+			l.failf(RuleEffectWord, fmt.Sprintf("rule %q", r.ID), "a rule of the mesh forbids")
+		}
+		l.rule(r, seen)
+	}
+	for i := range d.Rules {
+		l.rule(&d.Rules[i], seen)
+	}
+}
+
+func (l *loading) rule(r *Rule, seen map[string]bool) {
+	where := fmt.Sprintf("rule %q", r.ID)
+	tools := l.toolsOf(r.Tool)
+	switch {
+	case seen[r.ID]:
+		l.failf(DuplicateRule, where, "another rule has this id")
+		return
+	case !isStepID(r.ID):
+		l.failf(BadName, where, "an id is 1 to %d letters, digits, hyphens and underscores", maxNameBytes)
+	case r.Effect == NoEffect || r.Effect > Ask:
+		l.failf(RuleEffectWord, where, "effect is forbid, declassify or ask")
+	case r.Effect == Declassify && r.ReadsData:
+		l.failf(RuleReadsData, where, "a rule that declassifies decides by labels: it has no reads: data")
+	case r.Tool != AnyTool && len(tools) == 0:
+		l.failf(RuleUnknownTool, where, "there is no tool %q", r.Tool)
+	default:
+		l.compile(r, tools, where)
+	}
+	seen[r.ID] = true
+}
+
+func (l *loading) toolsOf(name string) []*Tool {
+	var tools []*Tool
+	for _, n := range l.kernel.names {
+		if name == AnyTool || name == n {
+			tools = append(tools, l.kernel.tools[n])
+		}
+	}
+	return tools
+}
+
+// compile compiles a rule for each of its tools, so that it has the types of each,
+// and tries its examples.
+func (l *loading) compile(r *Rule, tools []*Tool, where string) {
+	for _, t := range tools {
+		c, err := compileRule(r, t)
+		if err != nil {
+			l.failf(RuleType, where, "for tool %q: %v", t.Name, err)
+			return
+		}
+		if !l.kernel.definition.UntestedRules || len(r.Yes)+len(r.No) > 0 {
+			if message := tryExamples(r, &c, t); message != "" {
+				l.failf(RuleExample, where, "%s", message)
+				return
+			}
+		}
+		t.rules.add(r.Effect, c)
+	}
+	if !l.kernel.definition.UntestedRules && (len(r.Yes) == 0 || len(r.No) == 0) {
+		l.failf(RuleWithoutExamples, where, "a rule needs an example for which it holds and one for which it does not")
+	}
+	if len(r.Yes) > maxExamples || len(r.No) > maxExamples {
+		l.failf(TooMany, where, "expected at most %d examples each way", maxExamples)
+	}
+}
+
+// tryExamples evaluates a rule for its examples and returns what is wrong, or
+// nothing. What is said of a rule for all tools must hold for each.
+func tryExamples(r *Rule, c *compiledRule, t *Tool) string {
+	for i := range r.Yes {
+		if !c.holds(r.Effect, t, &r.Yes[i]) {
+			return fmt.Sprintf("the rule does not hold for example %d of yes", i+1)
+		}
+	}
+	for i := range r.No {
+		if c.holds(r.Effect, t, &r.No[i]) {
+			return fmt.Sprintf("the rule holds for example %d of no", i+1)
+		}
+	}
+	return ""
+}
+
+// ParseLabel returns the label of a Reader's answer to a schema.
+func (k *Kernel) ParseLabel(schema string, source Label, at Origin) (Label, bool) {
+	s := k.schemas[schema]
+	if s == nil {
+		return Label{}, false
+	}
+	return s.parseLabel(source, at), true
+}
+
+// Catalogue returns the names of the tools that a grant allows to call.
+func (k *Kernel) Catalogue(g Grant) []string {
+	var names []string
+	for i := range k.definition.Tools {
+		if name := k.definition.Tools[i].Name; k.tool(name, g) != nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}

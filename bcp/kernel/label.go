@@ -1,0 +1,341 @@
+package kernel
+
+import (
+	"errors"
+	"slices"
+	"strings"
+)
+
+// Sources is a set of where a value came from.
+type Sources uint8
+
+// The sources. Derived marks a join and taints nothing.
+const (
+	UserQuery Sources = 1 << iota
+	ToolRead
+	ReaderAnswer
+	Derived
+)
+
+// Subjects is a set of whose data a value is.
+type Subjects uint8
+
+// The subjects.
+const (
+	SubjectUser Subjects = 1 << iota
+	ThirdParty
+)
+
+// The words of sources and subjects, in the order of their bits.
+var (
+	sourceWords  = []string{"user_query", "tool_read", "q_llm", "derived"}
+	subjectWords = []string{"user", "third_party"}
+)
+
+// Readers says what a value may flow into. The zero value is nothing. It is
+// immutable.
+type Readers struct {
+	anything bool
+	allowed  Grant
+}
+
+// Anything are the readers of what may flow anywhere.
+func Anything() Readers { return Readers{anything: true} }
+
+// Only returns the readers that have one of the capabilities.
+func Only(names ...Capability) Readers { return Readers{allowed: NewGrant(names...)} }
+
+// Admit reports whether the value may flow into what needs all capabilities.
+func (r Readers) Admit(names []Capability) bool { return r.anything || r.allowed.HoldsAll(names) }
+
+// meet returns what both admit.
+func (r Readers) meet(o Readers) Readers {
+	switch {
+	case r.anything:
+		return o
+	case o.anything || slices.Equal(r.allowed.held, o.allowed.held):
+		return r
+	default:
+		return Readers{allowed: r.allowed.Clamp(o.allowed.held)}
+	}
+}
+
+// Origin names what content chose through: the full path of the step that it
+// came in by, such as delegate/p, with the path into its value, such as
+// delegate/p.slot.
+type Origin string
+
+// under reports whether o is a part of p: p.slot is under p, p1 is not.
+func (o Origin) under(p Origin) bool {
+	return len(o) > len(p) && o[len(p)] == '.' && o[:len(p)] == p
+}
+
+// Influence is how many bits of a value content can have chosen through one
+// origin.
+type Influence struct {
+	Origin Origin
+	Bits   Width
+}
+
+// Label says where a value came from, where it may flow, whose data it is, and
+// how much of it content can have chosen. Labels only grow (KER-39). A Label is
+// immutable. The zero Label is of no source: it counts as tainted, and the value
+// may flow nowhere.
+type Label struct {
+	Sources  Sources
+	Subjects Subjects
+	Readers  Readers
+	// Parsers are the Readers and sub-planners that may be given the value, by
+	// name.
+	Parsers Readers
+	// Influence is sorted by origin; no origin is under another.
+	Influence []Influence
+}
+
+// Trusted is the label of what a person wrote.
+func Trusted() Label { return Label{Sources: UserQuery, Readers: Anything(), Parsers: Anything()} }
+
+// Tainted reports whether content had a part in the value.
+func (l *Label) Tainted() bool {
+	return l.Sources&(ToolRead|ReaderAnswer) != 0 || l.Sources&UserQuery == 0
+}
+
+// ThirdParty reports whether the value is, or may be, somebody else's data.
+func (l *Label) ThirdParty() bool { return l.Subjects&ThirdParty != 0 }
+
+// Width returns the influence of all origins together.
+func (l *Label) Width() Width {
+	var sum Width
+	for i := range l.Influence {
+		sum = sum.add(l.Influence[i].Bits)
+	}
+	return sum
+}
+
+// with returns the label with more sources.
+func (l Label) with(s Sources) Label {
+	l.Sources |= s
+	return l
+}
+
+// influencedBy returns the label with one origin in place of all others.
+func (l Label) influencedBy(o Origin, bits Width) Label {
+	l.Influence = []Influence{{o, bits}}
+	return l
+}
+
+// Join returns the label of a value that is made of others: the union of sources
+// and subjects, the intersection of readers, and for each origin the greatest
+// influence; an origin under another falls away, since it is a part of it. The
+// join of one label is that label; the join of none is the zero Label.
+func Join(labels ...Label) Label {
+	if len(labels) == 0 {
+		return Label{}
+	}
+	joined := labels[0]
+	for i := 1; i < len(labels); i++ {
+		joined = joined.join(&labels[i])
+	}
+	return joined
+}
+
+// join returns the join of two labels.
+func (l Label) join(o *Label) Label {
+	return Label{
+		Sources: l.Sources | o.Sources | Derived, Subjects: l.Subjects | o.Subjects,
+		Readers: l.Readers.meet(o.Readers), Parsers: l.Parsers.meet(o.Parsers), Influence: joinInfluence(l.Influence, o.Influence),
+	}
+}
+
+func joinInfluence(a, b []Influence) []Influence {
+	switch {
+	case len(b) == 0 || slices.Equal(a, b):
+		return a
+	case len(a) == 0:
+		return b
+	}
+	both := make([]Influence, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		switch c := strings.Compare(string(a[0].Origin), string(b[0].Origin)); {
+		case c < 0:
+			both, a = append(both, a[0]), a[1:]
+		case c > 0:
+			both, b = append(both, b[0]), b[1:]
+		default:
+			both = append(both, Influence{a[0].Origin, max(a[0].Bits, b[0].Bits)})
+			a, b = a[1:], b[1:]
+		}
+	}
+	both = append(append(both, a...), b...)
+	if len(both) > maxOrigins {
+		return manyOrigins
+	}
+	for _, i := range both {
+		if covered(both, i.Origin) {
+			return slices.DeleteFunc(slices.Clone(both), func(i Influence) bool { return covered(both, i.Origin) })
+		}
+	}
+	return both
+}
+
+// maxOrigins is how many origins a label tells apart. A plan can name many parts of
+// one value.
+const maxOrigins = 128
+
+// manyOrigins stands for more than that: how much they chose is not counted.
+var manyOrigins = []Influence{{"*", Unbounded}}
+
+// covered reports whether an origin that o is under is among those sorted.
+func covered(sorted []Influence, o Origin) bool {
+	for i := strings.IndexByte(string(o), '.'); i >= 0; {
+		if _, found := slices.BinarySearchFunc(sorted, o[:i], func(x Influence, p Origin) int { return strings.Compare(string(x.Origin), string(p)) }); found {
+			return true
+		}
+		next := strings.IndexByte(string(o[i+1:]), '.')
+		if next < 0 {
+			return false
+		}
+		i += 1 + next
+	}
+	return false
+}
+
+// narrow returns the label of a part of a value: at is the origin that the value
+// is by itself, part the path into it, and width that of the part's type. What
+// content chose of a part is no more than the part can hold, nor than it chose of
+// the whole.
+func (l Label) narrow(at, part Origin, width Width) Label {
+	whole := l.Width()
+	switch {
+	case len(l.Influence) == 0:
+	case len(l.Influence) == 1 && l.Influence[0].Origin == at:
+		return l.influencedBy(part, min(width, whole))
+	case whole > width:
+		return l.influencedBy(part, width)
+	}
+	return l
+}
+
+// MarshalJSON writes {sources, readers, subjects, influence}, as tools and
+// vectors do: readers null means anything. parsers stands only where something
+// limits them.
+func (l Label) MarshalJSON() ([]byte, error) {
+	v := l.value()
+	return v.JSON(), nil
+}
+
+func (l *Label) value() Value {
+	influence := object()
+	for _, i := range l.Influence {
+		bits := Text("unbounded")
+		if i.Bits != Unbounded {
+			bits = Int(int64(i.Bits))
+		}
+		influence.add(string(i.Origin), bits)
+	}
+	v := object(member{"sources", wordsOf(uint8(l.Sources), sourceWords)}, member{"subjects", wordsOf(uint8(l.Subjects), subjectWords)},
+		member{"readers", l.Readers.value()}, member{"influence", influence})
+	if !l.Parsers.anything {
+		v.add("parsers", l.Parsers.value())
+	}
+	return v
+}
+
+func (r *Readers) value() Value {
+	if r.anything {
+		return Null()
+	}
+	return texts(r.allowed.held)
+}
+
+func wordsOf(set uint8, words []string) Value {
+	var list []string
+	for i, word := range words {
+		if set>>i&1 != 0 {
+			list = append(list, word)
+		}
+	}
+	slices.Sort(list)
+	return texts(list)
+}
+
+// ErrLabel says that bytes are no label; it quotes nothing.
+var ErrLabel = errors.New("kernel: no label: expected sources, readers, subjects and influence")
+
+// ParseLabel reads a label as [Label.MarshalJSON] writes it. Of a label without
+// the key parsers, anything may be the parser.
+func ParseLabel(b []byte) (Label, error) {
+	v, err := ParseValue(b)
+	if err != nil {
+		return Label{}, ErrLabel
+	}
+	return labelOf(&v)
+}
+
+func labelOf(v *Value) (Label, error) {
+	if v.kind != ObjectValue {
+		return Label{}, ErrLabel
+	}
+	l := Label{Parsers: Anything()}
+	for i, key := range v.keys {
+		value, ok := &v.list[i], false
+		switch key {
+		case "sources":
+			var set uint8
+			set, ok = setOf(value, sourceWords)
+			l.Sources = Sources(set)
+		case "subjects":
+			var set uint8
+			set, ok = setOf(value, subjectWords)
+			l.Subjects = Subjects(set)
+		case "readers":
+			l.Readers, ok = readersOf(value)
+		case "parsers":
+			l.Parsers, ok = readersOf(value)
+		case "influence":
+			l.Influence, ok = influenceOf(value)
+		}
+		if !ok {
+			return Label{}, ErrLabel
+		}
+	}
+	return l, nil
+}
+
+func setOf(list *Value, words []string) (set uint8, ok bool) {
+	for i := range list.list {
+		bit := slices.Index(words, list.list[i].text)
+		if bit < 0 {
+			return 0, false
+		}
+		set |= 1 << bit
+	}
+	return set, list.kind == ListValue
+}
+
+func readersOf(v *Value) (Readers, bool) {
+	if v.kind == NullValue {
+		return Anything(), true
+	}
+	names := make([]Capability, len(v.list))
+	for i := range v.list {
+		if names[i] = Capability(v.list[i].text); !names[i].Valid() {
+			return Readers{}, false
+		}
+	}
+	return Only(names...), v.kind == ListValue
+}
+
+func influenceOf(v *Value) (list []Influence, ok bool) {
+	for i, origin := range v.keys {
+		bits := Unbounded
+		switch n := &v.list[i]; {
+		case n.kind == IntValue && n.n >= 0 && n.n < int64(Unbounded):
+			bits = Width(n.n)
+		case n.text != "unbounded":
+			return nil, false
+		}
+		list = joinInfluence(list, []Influence{{Origin(origin), bits}})
+	}
+	return list, v.kind == ObjectValue
+}

@@ -1,0 +1,92 @@
+package kernel
+
+import (
+	"time"
+)
+
+// Limits of a plan, each checked before what it bounds is used.
+const (
+	// MaxPlanBytes is the size of a plan.
+	MaxPlanBytes = 64 << 10
+	// MaxPlanSteps is the number of steps of one plan.
+	MaxPlanSteps = 256
+	// MaxPlanText is the length of one text of a plan, in code points.
+	MaxPlanText = 4096
+	// maxListDepth is how deep lists of arguments nest.
+	maxListDepth = 3
+	// maxNameBytes is the length of an id, a name or a segment of a path.
+	maxNameBytes = 64
+	// maxPathBytes is the length of a path: values nest no deeper than
+	// [wire.MaxDepth], and a longer one cannot lead anywhere.
+	maxPathBytes = 1024
+)
+
+// Limits of definitions.
+const (
+	// MaxTools and MaxSchemas bound what one kernel may have: each goes into
+	// every request to a planner.
+	MaxTools   = 256
+	MaxSchemas = 256
+	// MaxRules is the number of rules of a kernel, with those of its mesh; a call
+	// may have to evaluate all of them.
+	MaxRules = 256
+	// MaxRunRules is the number of rules that a requester may add to a run.
+	MaxRunRules = 8
+	// MaxDepth is the greatest max_depth.
+	MaxDepth = 8
+	// maxExamples is the number of examples of a rule, each way.
+	maxExamples = 64
+	// maxDescription is the length of a description, in bytes.
+	maxDescription = 4096
+)
+
+// Limits of messages.
+const (
+	// MaxTask is the size of a task, in bytes.
+	MaxTask = 64 << 10
+	// MaxContent is the size of what a Reader or a sub-planner is given, and the
+	// greatest max_value_bytes.
+	MaxContent = 256 << 10
+	// maxEnvelope is what a message may have around its value, plan or task. A plan
+	// may come as a text, in which an escape takes six bytes.
+	maxEnvelope = 4 << 10
+	// runMemory is how long an ended run is known, for outcomes that come late and
+	// requests that come again (PROTOCOL P2.6).
+	runMemory = 24 * time.Hour
+)
+
+// Limits bound a whole run, its sub-runs and later plans included. The zero value
+// allows nothing; [DefaultLimits] has the defaults.
+type Limits struct {
+	// MaxSteps is the number of steps of all plans, counted when a plan is
+	// accepted.
+	MaxSteps int
+	// MaxEffects is the number of calls of any level.
+	MaxEffects int
+	// MaxParses is the number of q_parse that are asked.
+	MaxParses int
+	// MaxDepth is how deep sub-runs nest.
+	MaxDepth int
+	// MaxPlans is how often the planner is asked.
+	MaxPlans int
+	// MaxPlannerBits is how many bits the errors may tell the planner.
+	MaxPlannerBits int
+	// MaxValueBytes is the size of one value in canonical JSON.
+	MaxValueBytes int
+	// PlannerTimeout is how long a planner or sub-planner may take for a plan.
+	PlannerTimeout time.Duration
+	// RunTTL is how long a run may take, without the time that people take.
+	RunTTL time.Duration
+	// ApprovalTTL is how long an item waits for a person.
+	ApprovalTTL time.Duration
+	// MaxPendingApprovals is how many items of one kernel may wait.
+	MaxPendingApprovals int
+}
+
+// DefaultLimits returns the limits of a kernel whose definition says nothing.
+func DefaultLimits() Limits {
+	return Limits{
+		MaxSteps: 256, MaxEffects: 16, MaxParses: 16, MaxDepth: 2, MaxPlans: 10, MaxPlannerBits: 100, MaxValueBytes: MaxContent,
+		PlannerTimeout: time.Minute, RunTTL: 15 * time.Minute, ApprovalTTL: 24 * time.Hour, MaxPendingApprovals: 20,
+	}
+}

@@ -1,0 +1,144 @@
+package kernel
+
+import (
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Types of messages.
+const (
+	TypeRun         = "bcp_run"
+	TypePlanRequest = "bcp_plan_request"
+	TypePlan        = "bcp_plan"
+	TypeCall        = "bcp_call"
+	TypeOutcome     = "bcp_outcome"
+)
+
+// envelope reads a message: an object of its type with no keys but these.
+func envelope(body []byte, limit int, word string, keys ...string) (Value, Code) {
+	if len(body) > limit {
+		return Value{}, TooLarge
+	}
+	v, err := ParseValue(body)
+	if err != nil || v.kind != ObjectValue {
+		return Value{}, Malformed
+	}
+	known := 0
+	if t := v.member("type"); t != nil {
+		if t.kind != TextValue || t.text != word {
+			return Value{}, Malformed
+		}
+		known++
+	}
+	for _, key := range keys {
+		if v.member(key) != nil {
+			known++
+		}
+	}
+	if known != len(v.keys) {
+		return Value{}, Malformed
+	}
+	return v, ""
+}
+
+// textOf returns a member that is a text, or is absent.
+func (v *Value) textOf(key string) (text string, ok bool) {
+	m := v.member(key)
+	if m == nil {
+		return "", true
+	}
+	return m.text, m.kind == TextValue
+}
+
+// runMessage is what a requester asks for.
+type runMessage struct {
+	request bcp.ClientID
+	task    string
+	rules   []RunRule
+}
+
+// parseRun reads {type?, request_id?, task, forbid?: [{tool, when}]}.
+func parseRun(body []byte) (runMessage, Code) {
+	var m runMessage
+	v, code := envelope(body, MaxTask+maxEnvelope*MaxRunRules, TypeRun, "request_id", "task", "forbid")
+	if code != "" {
+		return m, code
+	}
+	request, ok1 := v.textOf("request_id")
+	task, ok2 := v.textOf("task")
+	ok := ok1 && ok2 && v.member("task") != nil
+	if request != "" {
+		id, err := bcp.ParseClientID(request)
+		m.request, ok = id, ok && err == nil
+	}
+	if m.task = task; len(task) > MaxTask {
+		return m, TooLarge
+	}
+	if rules := v.member("forbid"); rules != nil {
+		ok = ok && rules.kind == ListValue && len(rules.list) <= MaxRunRules
+		for i := range rules.list {
+			r := &rules.list[i]
+			tool, ok1 := r.textOf("tool")
+			when, ok2 := r.textOf("when")
+			ok = ok && ok1 && ok2 && len(r.keys) == 2
+			m.rules = append(m.rules, RunRule{tool, when})
+		}
+	}
+	if !ok {
+		return m, Malformed
+	}
+	return m, ""
+}
+
+// parsePlanMessage reads {type?, plan_id, plan} or {type?, plan_id, refused: true} and
+// returns the plan's bytes. A plan that is a text is read as what it spells: a
+// planner need not look at what its model wrote.
+func parsePlanMessage(body []byte, id string) ([]byte, Code) {
+	if len(body) > (6*MaxPlanBytes)+maxEnvelope {
+		return nil, TooLarge
+	}
+	m, err := readPlanMessage(body)
+	switch {
+	case err != nil, m.id != id, m.refused && m.plan != nil:
+		return nil, PlannerMalformed
+	case m.refused:
+		return nil, PlannerRefused
+	case len(m.plan) == 0:
+		return nil, PlannerEmpty
+	case len(m.plan) > MaxPlanBytes:
+		return nil, TooLarge
+	default:
+		return m.plan, ""
+	}
+}
+
+// outcome is what a tool answered.
+type outcome struct {
+	value        Value
+	note         string // what it says about its failure
+	notPerformed bool
+	code         Code
+}
+
+// parseOutcome reads {type?, call_id, result}, or {type?, call_id, error: text,
+// not_performed?: true} of a call that failed.
+func parseOutcome(body []byte, call string, limit int) outcome {
+	v, code := envelope(body, limit+maxEnvelope, TypeOutcome, "call_id", "result", "error", "not_performed")
+	if code != "" {
+		if code == TooLarge {
+			return outcome{code: LimitValueBytes}
+		}
+		return outcome{code: BadOutcome}
+	}
+	id, ok := v.textOf("call_id")
+	result, failed, not := v.member("result"), v.member("error"), v.member("not_performed")
+	switch {
+	case !ok, id != call, (result == nil) == (failed == nil), not != nil && (failed == nil || not.kind != BoolValue), failed != nil && failed.kind != TextValue:
+		return outcome{code: BadOutcome}
+	case failed != nil:
+		return outcome{code: ToolFailed, note: failed.text, notPerformed: not != nil && not.flag}
+	case len(result.JSON()) > limit:
+		return outcome{code: LimitValueBytes}
+	default:
+		return outcome{value: *result}
+	}
+}

@@ -1,0 +1,112 @@
+package kernel
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Capability names a permission: ^[a-z0-9][a-z0-9._-]{0,62}$.
+type Capability string
+
+// Valid reports whether the name is one.
+func (c Capability) Valid() bool {
+	if len(c) < 1 || len(c) > 63 {
+		return false
+	}
+	for i := range len(c) {
+		switch b := c[i]; {
+		case b >= 'a' && b <= 'z', b >= '0' && b <= '9':
+		case i > 0 && (b == '.' || b == '_' || b == '-'):
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// Grant is a set of capabilities: what a run may do. The zero Grant holds none.
+// It is immutable.
+type Grant struct{ held []Capability } // sorted, each once
+
+// NewGrant returns the set of the valid names among those given. Names compare
+// exactly, and none stands for several.
+func NewGrant(names ...Capability) Grant {
+	held := slices.DeleteFunc(slices.Clone(names), func(c Capability) bool { return !c.Valid() })
+	slices.Sort(held)
+	return Grant{slices.Compact(held)}
+}
+
+// Holds reports whether the grant has the capability.
+func (g Grant) Holds(c Capability) bool {
+	_, found := slices.BinarySearch(g.held, c)
+	return found
+}
+
+// HoldsAll reports whether the grant has all capabilities.
+func (g Grant) HoldsAll(names []Capability) bool {
+	for _, c := range names {
+		if !g.Holds(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// Clamp returns what is asked for and held: a sub-run's grant, never more than
+// that of the run around it (KER-34).
+func (g Grant) Clamp(asked []Capability) Grant {
+	var both []Capability
+	for _, c := range asked {
+		if g.Holds(c) {
+			both = append(both, c)
+		}
+	}
+	return NewGrant(both...)
+}
+
+// Capabilities returns the set, sorted. The caller must not change it.
+func (g Grant) Capabilities() []Capability { return g.held }
+
+// isStepID reports whether s is the id of a step: ^[A-Za-z0-9_-]{1,64}$.
+func isStepID(s string) bool { return len(s) >= 1 && len(s) <= maxNameBytes && allOf(s, true) }
+
+// isName reports whether s names an argument, an input of a merge, or a
+// property of a schema that a rule can read: ^[A-Za-z_][A-Za-z0-9_]{0,63}$.
+func isName(s string) bool {
+	return len(s) >= 1 && len(s) <= maxNameBytes && allOf(s, false) && (s[0] < '0' || s[0] > '9')
+}
+
+// isProperty reports whether s can be a property of a schema, and so a segment of a
+// path. The ids of questions have hyphens.
+func isProperty(s string) bool { return isStepID(s) }
+
+func allOf(s string, hyphen bool) bool {
+	for i := range len(s) {
+		switch b := s[i]; {
+		case b >= 'a' && b <= 'z', b >= 'A' && b <= 'Z', b >= '0' && b <= '9', b == '_':
+		case b == '-' && hyphen:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// isPath reports whether s is a path: properties and indexes with dots between.
+func isPath(s string) bool {
+	if len(s) > maxPathBytes {
+		return false
+	}
+	for segment := range strings.SplitSeq(s, ".") {
+		if !isProperty(segment) {
+			return false
+		}
+	}
+	return true
+}
+
+// isText reports whether s is short enough for a text of a plan.
+func isText(s string) bool {
+	return len(s) <= MaxPlanText || len(s) <= MaxPlanText*utf8.UTFMax && utf8.RuneCountInString(s) <= MaxPlanText
+}

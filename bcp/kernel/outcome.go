@@ -1,0 +1,228 @@
+package kernel
+
+import (
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// DecideOutcome judges what a tool answered to an attempt of a call. The first valid
+// answer counts. One that comes once the call has its outcome was perhaps a second
+// effect: it ends the run, unless the call was sent again because doing it twice is
+// as good as once.
+func (s *State) DecideOutcome(m bcp.Moment, call string, attempt int, body []byte) Change {
+	r := s.runs[s.calls[call]]
+	if r == nil {
+		return s.refused(m, ChangeOutcome, call, UnknownCall)
+	}
+	if r.end != nil || r.wait.call() != call {
+		return s.late(m, r, call, attempt)
+	}
+	d, ok := s.begin(m, ChangeOutcome, r)
+	d.change.Input, d.change.Attempt = call, attempt
+	if !ok {
+		return d.decided()
+	}
+	if attempt < 1 || attempt > r.wait.Attempt {
+		return s.refused(m, ChangeOutcome, call, UnknownCall)
+	}
+	if attempt < r.wait.Attempt && r.wait.Overruled {
+		d.change.Alert = LateOutcome
+		d.end(Errored, LateOutcome, r.wait.Step)
+		return d.decided()
+	}
+	d.outcome(body)
+	return d.decided()
+}
+
+// late judges an outcome of a call that is over.
+func (s *State) late(m bcp.Moment, r *run, call string, attempt int) Change {
+	over := r.settledCall(call)
+	code := LateOutcome
+	if attempt == over.attempt {
+		code = SecondOutcome
+	}
+	expected := code == LateOutcome && over.again && attempt >= 1 && attempt <= over.sent
+	if r.end == nil && !expected {
+		d, ok := s.begin(m, ChangeOutcome, r)
+		d.change.Input, d.change.Attempt, d.change.Alert = call, attempt, code
+		if ok {
+			d.end(Errored, code, "")
+		}
+		return d.decided()
+	}
+	c := s.refused(m, ChangeOutcome, call, code)
+	c.Run, c.Attempt = r.id, attempt
+	if !expected {
+		c.Alert = code
+	}
+	return c
+}
+
+// settledCall returns what is known of a call that is over.
+func (r *run) settledCall(call string) settled {
+	for _, over := range r.settled {
+		if over.call == call {
+			return *over
+		}
+	}
+	return settled{}
+}
+
+// outcome takes the answer of the tool that the run waits for.
+func (d *draft) outcome(body []byte) {
+	t := d.kernel.tools[d.run.wait.Tool]
+	if t == nil || !d.ready() {
+		if d.going() {
+			d.settle(ToolChanged, nil)
+			d.end(Errored, ToolChanged, d.run.wait.Step)
+		}
+		return
+	}
+	o := parseOutcome(body, d.change.Input, d.run.start.Limits.MaxValueBytes)
+	d.change.Private.Note = o.note
+	switch {
+	case o.code == LimitValueBytes:
+		d.settle(o.code, nil)
+		d.abort(LimitValueBytes, d.run.wait.Step)
+	case o.code == ToolFailed:
+		d.unperformed(t, ToolFailed, t.Level != Write || o.notPerformed)
+	case o.code != "" || !t.Output.Has(&o.value):
+		d.unperformed(t, BadOutcome, t.Level != Write)
+	default:
+		d.performed(t, &o.value)
+	}
+}
+
+// unperformed ends a call without a value. After a write that may have been done,
+// there is no next plan.
+func (d *draft) unperformed(t *Tool, code Code, again bool) {
+	d.settle(code, nil)
+	step := d.run.wait.Step
+	if !again {
+		d.end(Errored, code, step)
+		return
+	}
+	f := d.run.top()
+	d.failStep(&f.checked.view.plan.Steps[len(f.done)], code)
+}
+
+// performed gives the step of the call its value.
+func (d *draft) performed(t *Tool, value *Value) {
+	f := d.run.top()
+	s := &f.checked.view.plan.Steps[len(f.done)]
+	at := f.checked.view.nodes[len(f.done)].at
+	args, code := f.view.arguments(s)
+	if code != "" {
+		d.failStep(s, code)
+		return
+	}
+	record := StepRecord{Path: string(at), Kind: ToolStep, Tool: s.Tool}
+	for i := range s.Args {
+		record.Inputs = f.inputsOf(record.Inputs, &s.Args[i].Arg)
+	}
+	d.answer(record, d.resultNode(f, t, args, value, at))
+}
+
+// DecideUnsent takes it that a call could not be sent: the server refused the
+// dispatcher, or a tool is not what was pinned (code is tool_unavailable or
+// tool_changed). It was not performed.
+func (s *State) DecideUnsent(m bcp.Moment, call string, code Code) Change {
+	r := s.open(call, WaitTool)
+	if r == nil {
+		return s.refused(m, ChangeCall, call, UnknownCall)
+	}
+	d, ok := s.begin(m, ChangeCall, r)
+	if ok {
+		d.settle(code, nil)
+		d.change.Alert = code
+		d.end(Errored, code, r.wait.Step)
+	}
+	return d.decided()
+}
+
+// DecideDue returns what time alone decides now. It is false when nothing is due;
+// apply what it returns and call it until then.
+func (s *State) DecideDue(m bcp.Moment) (Change, bool) {
+	if len(s.deadline) == 0 || s.deadline[0].at > s.now(m) {
+		return Change{}, false
+	}
+	r := s.runs[s.deadline[0].run]
+	kind := ChangeRun
+	switch r.wait.Kind {
+	case WaitPlanner, WaitSubPlanner:
+		kind = ChangePlan
+	case WaitTool, WaitApproval, WaitDoubt:
+		kind = ChangeCall
+	}
+	d, ok := s.begin(m, kind, r)
+	if !ok {
+		return d.decided(), true
+	}
+	switch w := r.wait; {
+	case w.Kind == WaitApproval:
+		d.end(Blocked, ApprovalExpired, w.Step)
+	case w.Kind == WaitDoubt:
+		d.end(Doubted, InDoubt, w.Step)
+	case r.deadline <= d.change.Time:
+		d.end(Aborted, LimitRunTTL, w.Step)
+	case w.Kind == WaitTool:
+		d.unanswered()
+	default:
+		d.end(Aborted, PlannerTimeout, w.Step)
+	}
+	return d.decided(), true
+}
+
+// NextDue is when [State.DecideDue] has something to decide next, Unix nanoseconds;
+// 0 is never.
+func (s *State) NextDue() int64 {
+	if len(s.deadline) == 0 {
+		return 0
+	}
+	return s.deadline[0].at
+}
+
+// DecideRestart decides about a call that may have been sent before this process
+// began, and whose answer may be lost. Call it for each of [State.Unanswered] after
+// a start.
+func (s *State) DecideRestart(m bcp.Moment, call string) Change {
+	r := s.open(call, WaitTool)
+	if r == nil {
+		return s.refused(m, ChangeCall, call, UnknownCall)
+	}
+	d, ok := s.begin(m, ChangeCall, r)
+	if ok {
+		d.unanswered()
+	}
+	return d.decided()
+}
+
+// Unanswered returns the ids of the calls that have no outcome.
+func (s *State) Unanswered() []string {
+	var calls []string
+	for _, r := range s.sorted() {
+		if r.end == nil && r.wait.Kind == WaitTool {
+			calls = append(calls, r.wait.ID)
+		}
+	}
+	return calls
+}
+
+// unanswered sends a call again where that does no harm, and has a person look at it
+// otherwise.
+func (d *draft) unanswered() {
+	w := d.run.wait
+	t := d.kernel.tools[w.Tool]
+	if t == nil || t.idempotency() == Once {
+		w.Call = w.ID
+		d.askPerson(w, WaitDoubt, d.run.args)
+		return
+	}
+	d.resend(w, t)
+}
+
+// resend sends a call again, with its key.
+func (d *draft) resend(w Wait, t *Tool) {
+	w.Kind, w.ID, w.Call, w.Attempt = WaitTool, w.call(), "", w.Attempt+1
+	w.Deadline = d.change.Time + int64(t.timeout())
+	d.await(w, d.run.args)
+}

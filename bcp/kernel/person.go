@@ -1,0 +1,74 @@
+package kernel
+
+import "github.com/bcpmesh/bcpmesh/bcp"
+
+// PersonDecision is what a person decides about an item. The zero value is nothing
+// that could be decided.
+type PersonDecision uint8
+
+// The decisions: about a call that is to be made, and about one that may have been.
+const (
+	NoDecision PersonDecision = iota
+	Approve
+	Reject
+	Done    // it was done
+	NotDone // it was not: send it again
+)
+
+var decisionWords = []string{"", "approve", "reject", "done", "not_done"}
+
+// ParsePersonDecision reads the word of a decision.
+func ParsePersonDecision(s string) (PersonDecision, bool) {
+	for i, word := range decisionWords {
+		if i > 0 && word == s {
+			return PersonDecision(i), true
+		}
+	}
+	return NoDecision, false
+}
+
+// DecidePerson takes a person's decision about an item. That the person may decide,
+// and signed for these very bytes, is checked before. result is what the tool
+// returned, in JSON, where the person says that it was done.
+func (s *State) DecidePerson(m bcp.Moment, item string, decision PersonDecision, result []byte) Change {
+	r := s.open(item, WaitApproval, WaitDoubt)
+	if r == nil || (r.wait.Kind == WaitApproval) != (decision == Approve || decision == Reject) || decision == NoDecision || decision > NotDone {
+		return s.refused(m, ChangeStep, item, UnknownItem)
+	}
+	d, ok := s.begin(m, ChangeStep, r)
+	if !ok {
+		return d.decided()
+	}
+	w := r.wait
+	t := d.kernel.tools[w.Tool]
+	switch {
+	case decision == Reject:
+		d.end(Blocked, ApprovalRejected, w.Step)
+	case !d.ready():
+	case t == nil:
+		d.end(Errored, ToolChanged, w.Step)
+	case decision == Approve:
+		d.intend(Wait{Step: w.Step, Tool: w.Tool, Key: w.Key}, r.args)
+	case decision == NotDone:
+		w.Overruled = true
+		d.resend(w, t)
+	default:
+		value, err := ParseValue(result)
+		if err != nil || !t.Output.Has(&value) {
+			return s.refused(m, ChangeStep, item, BadOutcome)
+		}
+		d.performed(t, &value)
+	}
+	return d.decided()
+}
+
+// DecideStop ends a run because a person or its requester says so.
+func (s *State) DecideStop(m bcp.Moment, id RunID) Change {
+	r := s.runs[id]
+	if r == nil || r.end != nil {
+		return Change{Kind: ChangeRun, Time: s.now(m), Run: id, Code: UnknownRun}
+	}
+	d := s.draft(m, ChangeRun, r)
+	d.end(Stopped, Cancelled, r.wait.Step)
+	return d.decided()
+}

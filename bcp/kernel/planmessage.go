@@ -1,0 +1,75 @@
+package kernel
+
+import (
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
+)
+
+// planMessage is what a planner answers.
+type planMessage struct {
+	id      string
+	refused bool
+	plan    []byte
+}
+
+// readPlanMessage reads the envelope of a plan, and leaves the plan as it is: what is
+// wrong inside it is a fault of the plan.
+func readPlanMessage(body []byte) (planMessage, error) {
+	var m planMessage
+	seen := map[string]bool{}
+	scan := wire.NewScanner(body)
+	if err := scan.ObjectStart(); err != nil {
+		return m, err
+	}
+	for scan.More() {
+		key, err := scan.Key(nil)
+		if err != nil || seen[string(key)] {
+			return m, errValue
+		}
+		seen[string(key)] = true
+		if err := m.read(&scan, body, string(key)); err != nil {
+			return m, err
+		}
+	}
+	return m, scan.End()
+}
+
+func (m *planMessage) read(scan *wire.Scanner, body []byte, key string) error {
+	switch key {
+	case "type":
+		b, err := scan.String(nil)
+		if err != nil || string(b) != TypePlan {
+			return errValue
+		}
+	case "plan_id":
+		b, err := scan.String(nil)
+		m.id = string(b)
+		return err
+	case "refused":
+		refused, err := scan.Bool()
+		m.refused = refused
+		if err == nil && !refused {
+			return errValue
+		}
+		return err
+	case "plan":
+		return m.readPlan(scan, body)
+	default:
+		return errValue
+	}
+	return nil
+}
+
+func (m *planMessage) readPlan(scan *wire.Scanner, body []byte) error {
+	switch scan.Kind() {
+	case wire.KindString:
+		b, err := scan.String(nil)
+		m.plan = append([]byte{}, b...)
+		return err
+	case wire.KindNull:
+		return scan.Null()
+	default:
+		b, err := scan.Opaque()
+		m.plan = b
+		return err
+	}
+}

@@ -1,0 +1,237 @@
+package kernel
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// ReleaseKind says what is released. The zero value is nothing.
+type ReleaseKind uint8
+
+// What a recorded change can release.
+const (
+	NoRelease      ReleaseKind = iota
+	ReleaseReply               // to the requester, about its message
+	ReleasePlan                // a request to the planner
+	ReleaseSubPlan             // a request to the sub-planner
+	ReleaseParse               // an ask of the kernel, as a Controller, to a Reader
+	ReleaseCall                // to a tool, over its dispatcher
+	ReleaseItem                // to the people who may decide
+	ReleaseOutcome             // the end of a run, to its requester
+	ReleaseAlert               // to operators
+)
+
+// Release is one thing that follows from a change that was stored. Sent again it is
+// the same.
+type Release struct {
+	Kind  ReleaseKind
+	Run   RunID
+	Agent bcp.AgentName // planner, sub-planner, Reader or requester
+	// Wait is what the run then waits for.
+	Wait Wait
+	// Body is the message to a planner, sub-planner or tool, in canonical JSON.
+	Body []byte
+	// Tool is the tool of a call, with its service, or that an item is about.
+	Tool *Tool
+	// Arguments are those of a call, in canonical JSON, and Labels theirs; an item
+	// shows both, with the rules.
+	Arguments []byte
+	Judged    *StepRecord
+
+	// Of an ask to a Reader: the spec, the instruction, and the content, as text or
+	// canonical JSON.
+	Schema      *Schema
+	Instruction string
+	Content     []byte
+
+	// End is how the run ended; Final is its value, where it was committed.
+	End   *End
+	Final []byte
+	// Code is that of a refusal or an alert.
+	Code Code
+}
+
+// Releases returns what follows from a change that was stored and applied.
+func (s *State) Releases(c *Change) []Release {
+	var out []Release
+	if c.Start != nil {
+		out = append(out, Release{Kind: ReleaseReply, Run: c.Run, Agent: bcp.AgentName(c.Start.Requester.Name), Code: c.Code})
+	}
+	if c.Alert != "" {
+		out = append(out, Release{Kind: ReleaseAlert, Run: c.Run, Code: c.Alert})
+	}
+	r := s.runs[c.Run]
+	if r == nil || c.Code != "" {
+		return out
+	}
+	switch {
+	case c.End != nil:
+		out = append(out, Release{Kind: ReleaseOutcome, Run: r.id, Agent: bcp.AgentName(r.start.Requester.Name), End: c.End, Final: c.Private.Final})
+	case c.Wait != nil:
+		release := s.waitingFor(r)
+		if n := len(c.Steps); n > 0 && c.Steps[n-1].Judged != nil {
+			release.Judged = &c.Steps[n-1]
+		}
+		out = append(out, release)
+	}
+	return out
+}
+
+// Pending returns what runs wait for that is asked again after a restart: planners,
+// Readers and people. Calls are not: see [State.DecideRestart].
+func (s *State) Pending() []Release {
+	var out []Release
+	for _, r := range s.sorted() {
+		if r.end == nil && r.wait.Kind != WaitTool {
+			out = append(out, s.waitingFor(r))
+		}
+	}
+	return out
+}
+
+// sorted returns the runs by id.
+func (s *State) sorted() []*run {
+	runs := make([]*run, 0, len(s.runs))
+	for _, r := range s.runs {
+		runs = append(runs, r)
+	}
+	slices.SortFunc(runs, func(a, b *run) int { return strings.Compare(string(a.id), string(b.id)) })
+	return runs
+}
+
+// waitingFor returns the release that the run waits for the answer to. It is a
+// function of the run and the definitions.
+func (s *State) waitingFor(r *run) Release {
+	out := Release{Run: r.id, Agent: r.wait.Agent, Wait: r.wait, Arguments: r.args}
+	k := s.kernels[r.start.Kernel]
+	if k == nil {
+		return out // the next decision about it ends it
+	}
+	switch r.wait.Kind {
+	case WaitPlanner:
+		out.Kind, out.Body = ReleasePlan, k.planRequest(r)
+	case WaitSubPlanner:
+		f := r.top()
+		out.Kind, out.Body, out.Instruction, out.Content = ReleaseSubPlan, k.subPlanRequest(r), f.instruction, contentBytes(f.content)
+	case WaitTool:
+		out.Kind, out.Tool = ReleaseCall, k.tools[r.wait.Tool]
+		out.Body = callMessage(r)
+	case WaitApproval, WaitDoubt:
+		out.Kind, out.Tool = ReleaseItem, k.tools[r.wait.Tool]
+	case WaitReader:
+		out.Kind = ReleaseParse
+		s.ask(k, r, &out)
+	}
+	return out
+}
+
+// ask fills in what a Reader is asked.
+func (s *State) ask(k *Kernel, r *run, out *Release) {
+	d := draft{state: s, kernel: k, run: r.copy(), change: &Change{}}
+	if !d.ready() {
+		return
+	}
+	f := d.run.top()
+	step := &f.checked.view.plan.Steps[len(f.done)]
+	source, code := f.view.ref(&step.Source)
+	value, known := f.view.whole(&source)
+	if code != "" || !known {
+		return
+	}
+	out.Schema, out.Instruction, out.Content = k.schemas[step.Schema], step.Instruction, contentBytes(value)
+}
+
+// contentBytes is content as a processor gets it: a text as it is, anything else in
+// canonical JSON.
+func contentBytes(v *Value) []byte {
+	switch {
+	case v == nil:
+		return nil
+	case v.kind == TextValue:
+		return []byte(v.text)
+	default:
+		return v.JSON()
+	}
+}
+
+// planRequest is what the planner gets. Nothing in it is content, or made of it,
+// but the codes of errors: for the same task and tools it is the same, but for its
+// id (DUAL-58).
+func (k *Kernel) planRequest(r *run) []byte {
+	told := List()
+	for _, e := range r.told {
+		step := Null()
+		if e.Step != "" {
+			step = Text(e.Step)
+		}
+		told.list = append(told.list, object(member{"attempt", Int(int64(e.Attempt))}, member{"step", step}, member{"code", Text(string(e.Code))}))
+	}
+	v := k.request(r, r.start.Grant)
+	v.add("task", Text(r.task))
+	v.add("errors", told)
+	return v.JSON()
+}
+
+// subPlanRequest is what a sub-planner gets: content and an instruction, never the
+// task.
+func (k *Kernel) subPlanRequest(r *run) []byte {
+	f := r.top()
+	v := k.request(r, f.Grant)
+	v.add("instruction", Text(f.instruction))
+	v.add("content", Text(string(contentBytes(f.content))))
+	return v.JSON()
+}
+
+// request is what every planner gets.
+func (k *Kernel) request(r *run, g Grant) Value {
+	limits := &r.start.Limits
+	return object(
+		member{"type", Text(TypePlanRequest)}, member{"plan_id", Text(r.wait.ID)}, member{"catalogue", k.catalogue(g)}, member{"schemas", k.schemaList()},
+		member{"limits", object(
+			member{"max_steps", Int(int64(limits.MaxSteps))}, member{"max_effects", Int(int64(limits.MaxEffects))},
+			member{"max_q_parses", Int(int64(limits.MaxParses))}, member{"max_depth", Int(int64(limits.MaxDepth))},
+		)},
+	)
+}
+
+// catalogue lists the tools that the grant allows to call.
+func (k *Kernel) catalogue(g Grant) Value {
+	list := List()
+	for i := range k.definition.Tools {
+		t := &k.definition.Tools[i]
+		if k.tool(t.Name, g) == nil {
+			continue
+		}
+		list.list = append(list.list, object(
+			member{"name", Text(t.Name)}, member{"description", Text(t.Description)}, member{"effect_level", Text(t.Level.Word())},
+			member{"input_schema", t.Input.schema()}, member{"output_schema", t.Output.schema()},
+		))
+	}
+	return list
+}
+
+// schemaList lists what Readers can be asked.
+func (k *Kernel) schemaList() Value {
+	list := List()
+	for i := range k.definition.Schemas {
+		s := &k.definition.Schemas[i]
+		list.list = append(list.list, object(member{"name", Text(s.Name)}, member{"category", Int(int64(s.Spec.Category))}, member{"answer", s.typ.schema()}))
+	}
+	return list
+}
+
+// callMessage is what a tool gets.
+func callMessage(r *run) []byte {
+	arguments, err := ParseValue(r.args)
+	if err != nil {
+		arguments = Null()
+	}
+	key, _ := r.wait.Key.MarshalText()
+	v := object(
+		member{"type", Text(TypeCall)}, member{"call_id", Text(r.wait.ID)}, member{"attempt", Int(int64(r.wait.Attempt))}, member{"tool", Text(r.wait.Tool)},
+		member{"key", Text(string(key))}, member{"args", arguments},
+	)
+	return v.JSON()
+}

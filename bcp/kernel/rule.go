@@ -1,0 +1,199 @@
+package kernel
+
+import (
+	"slices"
+
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+)
+
+// RuleEffect says what a rule does to a call for which it holds. The zero value is
+// none, and no rule has it.
+type RuleEffect uint8
+
+// The effects.
+const (
+	NoEffect RuleEffect = iota
+	Forbid
+	Declassify
+	Ask
+)
+
+var effectWords = []string{"", "forbid", "declassify", "ask"}
+
+// ParseRuleEffect reads the word of an effect.
+func ParseRuleEffect(s string) (RuleEffect, bool) {
+	i := slices.Index(effectWords, s)
+	return RuleEffect(max(i, 0)), i > 0
+}
+
+// AnyTool is the tool of a rule about all tools.
+const AnyTool = "*"
+
+// Rule is one rule of the gate, as its operator writes it.
+type Rule struct {
+	ID     string
+	Effect RuleEffect
+	Tool   string // or [AnyTool]
+	// When is a condition in CEL over args.NAME.value, .tainted, .third_party and
+	// .influence, requester.name and .address, run.depth and run.grant.
+	When string
+	// ReadsData lets the rule read values that content chose. A declassify rule never
+	// may (C-23).
+	ReadsData bool
+	Because   string
+	// Yes and No are calls for which it must and must not hold.
+	Yes, No []Example
+}
+
+// Example is a call as a rule sees it.
+type Example struct {
+	Arguments map[string]ExampleArgument
+	Requester Requester
+	Depth     int
+	Grant     Grant
+}
+
+// ExampleArgument is one argument of an example. Without a value it cannot be
+// read.
+type ExampleArgument struct {
+	Value *Value
+	Label Label
+}
+
+// aspect is what a rule asks about an argument or a run.
+type aspect uint8
+
+const (
+	aspectValue aspect = iota
+	aspectTainted
+	aspectThirdParty
+	aspectInfluence
+	aspectRequesterName
+	aspectRequesterAddress
+	aspectDepth
+	aspectGrant
+)
+
+// factOf says where a fact of a tool's calls comes from.
+type factOf struct {
+	constraint.FactName
+	aspect   aspect
+	argument string
+	path     []string // into an argument that is an object
+	optional bool     // the value may be absent
+}
+
+// factsOf lists what rules can ask about calls of a tool.
+func factsOf(t *Tool) []factOf {
+	fact := func(name string, kind constraint.FactKind, a aspect) factOf {
+		return factOf{FactName: constraint.FactName{Name: name, Kind: kind}, aspect: a}
+	}
+	facts := []factOf{
+		fact("requester.name", constraint.FactText, aspectRequesterName), fact("requester.address", constraint.FactText, aspectRequesterAddress),
+		fact("run.depth", constraint.FactInt, aspectDepth), fact("run.grant", constraint.FactTexts, aspectGrant),
+	}
+	for i := range t.Input.Fields {
+		f := &t.Input.Fields[i]
+		if !isName(f.Name) {
+			continue
+		}
+		name := "args." + f.Name
+		for _, one := range []factOf{
+			fact(name+".tainted", constraint.FactBool, aspectTainted), fact(name+".third_party", constraint.FactBool, aspectThirdParty),
+			fact(name+".influence", constraint.FactInt, aspectInfluence),
+		} {
+			one.argument = f.Name
+			facts = append(facts, one)
+		}
+		facts = appendValues(facts, factOf{FactName: constraint.FactName{Name: name + ".value"}, argument: f.Name}, f.Type)
+	}
+	return facts
+}
+
+// appendValues appends the facts for the value of an argument: one, or one for each
+// scalar of an object.
+func appendValues(facts []factOf, f factOf, t *Type) []factOf {
+	if t.Kind == ObjectType {
+		for i := range t.Fields {
+			if field := &t.Fields[i]; isName(field.Name) {
+				inner := f
+				inner.Name += "." + field.Name
+				inner.path = append(slices.Clip(f.path), field.Name)
+				facts = appendValues(facts, inner, field.Type)
+			}
+		}
+		return facts
+	}
+	if f.Kind = factKind(t); f.Kind == 0 {
+		return facts
+	}
+	return append(facts, f)
+}
+
+// factKind returns how rules see values of a type; 0 is not at all.
+func factKind(t *Type) constraint.FactKind {
+	switch t.Kind {
+	case BooleanType:
+		return constraint.FactBool
+	case IntegerType:
+		return constraint.FactInt
+	case NumberType:
+		return constraint.FactDecimal
+	case StringType, EnumType:
+		return constraint.FactText
+	case ArrayType:
+		switch factKind(t.Items) {
+		case constraint.FactText:
+			return constraint.FactTexts
+		case constraint.FactInt:
+			return constraint.FactInts
+		}
+	}
+	return 0
+}
+
+// toolRules are the compiled rules that are about one tool, in the order of the
+// definitions.
+type toolRules struct{ forbid, declassify, ask []compiledRule }
+
+type compiledRule struct {
+	id        string
+	rule      *constraint.Rule
+	readsData bool
+}
+
+// add sorts a compiled rule by its effect.
+func (r *toolRules) add(effect RuleEffect, c compiledRule) {
+	switch effect {
+	case Forbid:
+		r.forbid = append(r.forbid, c)
+	case Declassify:
+		r.declassify = append(r.declassify, c)
+	case Ask:
+		r.ask = append(r.ask, c)
+	}
+}
+
+// compileRule compiles a rule for the calls of one tool.
+func compileRule(r *Rule, t *Tool) (compiledRule, error) {
+	names := make([]constraint.FactName, len(t.facts))
+	for i := range t.facts {
+		names[i] = t.facts[i].FactName
+	}
+	rule, err := constraint.CompileRule(r.When, names)
+	return compiledRule{id: r.ID, rule: rule, readsData: r.ReadsData}, err
+}
+
+// holds reports whether the rule, in its effect, takes hold of an example.
+func (c *compiledRule) holds(effect RuleEffect, t *Tool, e *Example) bool {
+	call := Call{Tool: t.Name, Grant: e.Grant, Requester: e.Requester, Depth: e.Depth}
+	for name, a := range e.Arguments {
+		value := a.Value
+		if value == nil {
+			value = &Value{} // known to be nothing that a rule could read
+		}
+		call.Arguments = append(call.Arguments, Argument{Name: name, Value: value, Label: a.Label})
+	}
+	truth := t.evaluate(c, &call)
+	return truth == constraint.True || effect == Forbid && truth == constraint.Failed
+}

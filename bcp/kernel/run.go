@@ -1,0 +1,172 @@
+package kernel
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// run is one run. It is never changed: what changes is made of a copy, and slices
+// are clipped before they grow, so that a decision that is not recorded leaves no
+// trace.
+type run struct {
+	id       RunID
+	start    Start
+	task     string
+	rules    []RunRule
+	totals   Totals
+	deadline int64
+	frames   []*frame // the run, and the sub-runs that are open
+	told     []PlanError
+	results  []*result  // of calls and parses, by key
+	settled  []*settled // calls that have an outcome
+	wait     Wait
+	args     []byte // of the call that the wait is about
+	end      *End
+	ended    int64
+
+	own map[string]*toolRules // rules, compiled for kernel
+	// kernel is whose definition own was compiled for.
+	kernel *Kernel
+}
+
+// result is a value that a tool or a Reader gave.
+type result struct {
+	key   bcp.Digest
+	value *Value // nil: erased
+	frame string // the path of the sub-run
+	tool  string // empty for a parse
+}
+
+// settled is a call that has its outcome.
+type settled struct {
+	call    string
+	attempt int  // that answered
+	sent    int  // attempts
+	again   bool // others may answer, too, and do no harm
+}
+
+// frame is a run or sub-run with the plan that it is at.
+type frame struct {
+	Frame
+	instruction string
+	content     *Value // of a sub-run
+	bytes       []byte // of the plan; nil: it is asked for
+	done        []done // the steps that have a value
+
+	// What follows is made of the above and the kernel's definition when needed.
+	checked *Checked
+	view    view
+}
+
+// done is a step that has a value.
+type done struct {
+	kind  StepKind
+	value *Value // of a call, a parse or a sub-run
+	label Label
+	key   bcp.Digest
+}
+
+// copy returns a run that can be changed.
+func (r *run) copy() *run {
+	c := *r
+	c.frames, c.told, c.results, c.settled = slices.Clip(r.frames), slices.Clip(r.told), slices.Clip(r.results), slices.Clip(r.settled)
+	return &c
+}
+
+// top returns the innermost frame.
+func (r *run) top() *frame { return r.frames[len(r.frames)-1] }
+
+// replaceTop replaces the innermost frame.
+func (r *run) replaceTop(f *frame) {
+	r.frames = append(slices.Clip(r.frames[:len(r.frames)-1]), f)
+}
+
+// value returns the value of a call or parse that was made before, if there is one.
+func (r *run) value(key bcp.Digest) (*Value, bool) {
+	for _, o := range r.results {
+		if o.key == key {
+			return o.value, true
+		}
+	}
+	return nil, false
+}
+
+// begin starts the run of a change.
+func begin(c *Change) *run {
+	r := &run{id: c.Run, start: *c.Start, task: c.Private.Task, rules: c.Private.Rules}
+	r.frames = []*frame{{Frame: Frame{Grant: c.Start.Grant, Query: c.Start.Task}}}
+	return r
+}
+
+// settle notes what a tool or a Reader answered.
+func (r *run) settle(o *Result, attempt int, value *Value) {
+	if o.Code == "" {
+		r.results = append(r.results, &result{o.Key, value, parentOf(r.wait.Step), r.wait.Tool})
+	}
+	if call := r.wait.call(); call != "" {
+		r.settled = append(r.settled, &settled{call: call, attempt: attempt, sent: r.wait.Attempt, again: !r.wait.Overruled})
+	}
+}
+
+// accept gives the innermost frame its plan.
+func (r *run) accept(plan []byte) {
+	f := *r.top()
+	f.bytes, f.done, f.checked, f.view = plan, nil, nil, view{}
+	r.replaceTop(&f)
+}
+
+// finish gives a step its value; sub-runs below it are over.
+func (r *run) finish(s *StepRecord, value *Value) {
+	parent := parentOf(s.Path)
+	for len(r.frames) > 1 && r.top().Path != parent {
+		r.frames = slices.Clip(r.frames[:len(r.frames)-1])
+	}
+	f := *r.top()
+	f.done = append(slices.Clip(f.done), done{s.Kind, value, s.Label, s.Key})
+	r.replaceTop(&f)
+}
+
+// parentOf returns the path of the sub-run that a step is in.
+func parentOf(path string) string {
+	return path[:max(0, strings.LastIndexByte(path, '/'))]
+}
+
+// open begins a sub-run.
+func (r *run) open(sub Frame, instruction string, content *Value) {
+	r.frames = append(r.frames, &frame{Frame: sub, instruction: instruction, content: content})
+}
+
+// tell adds an error that the planner is told, and gives up the plan.
+func (r *run) tell(e PlanError) {
+	r.told = append(r.told, e)
+	r.frames = []*frame{{Frame: r.frames[0].Frame}}
+}
+
+// await sets what the run waits for.
+func (r *run) await(w Wait, args []byte) { r.wait, r.args = w, args }
+
+// stop ends the run. Of its values nothing is kept.
+func (r *run) stop(e End, at int64) {
+	if call := r.wait.call(); call != "" {
+		r.settled = append(r.settled, &settled{call: call, sent: r.wait.Attempt})
+	}
+	r.end, r.ended, r.wait = &e, at, Wait{}
+	r.frames = []*frame{{Frame: r.frames[0].Frame}}
+	r.results, r.args, r.task, r.rules, r.own = nil, nil, "", nil, nil
+}
+
+// due is when time has something to decide about the run; 0 is never.
+func (r *run) due() int64 {
+	switch {
+	case r.end != nil:
+		return 0
+	case r.wait.Kind.person():
+		return r.wait.Deadline
+	case r.wait.Deadline > 0:
+		return min(r.wait.Deadline, r.deadline)
+	default:
+		return r.deadline
+	}
+}

@@ -1,0 +1,140 @@
+package kernel
+
+import (
+	"slices"
+	"time"
+)
+
+// EffectLevel says what a call can do to the world. The zero value is none, and
+// no tool has it.
+type EffectLevel uint8
+
+// The levels.
+const (
+	NoLevel EffectLevel = iota
+	Pure                // computes
+	Read                // brings content in
+	Write               // changes something
+)
+
+// Idempotency says what becomes of a call that nobody knows to have been done.
+type Idempotency uint8
+
+// The kinds of idempotency. The zero value is that of the level: a read is free,
+// a write is not.
+const (
+	ByLevel Idempotency = iota
+	// Free: doing it twice is as good as once.
+	Free
+	// ByKey: the tool knows the key of a call, and repeats its outcome.
+	ByKey
+	// Once: it must not be sent again before a person has looked.
+	Once
+)
+
+// The words of levels and kinds of idempotency.
+var (
+	levelWords       = []string{"", "pure", "read", "write"}
+	idempotencyWords = []string{"", "free", "key", "none"}
+)
+
+// Word returns the word of the level.
+func (l EffectLevel) Word() string { return levelWords[min(int(l), len(levelWords)-1)] }
+
+// ParseEffectLevel reads the word of a level.
+func ParseEffectLevel(s string) (EffectLevel, bool) {
+	i := slices.Index(levelWords, s)
+	return EffectLevel(max(i, 0)), i > 0
+}
+
+// ParseIdempotency reads the word of a kind of idempotency; none is ByLevel.
+func ParseIdempotency(s string) (Idempotency, bool) {
+	i := slices.Index(idempotencyWords, s)
+	return Idempotency(max(i, 0)), i >= 0
+}
+
+// DefaultToolTimeout is how long a tool may take whose definition says nothing.
+const DefaultToolTimeout = 30 * time.Second
+
+// Tool is one tool of a service, as its operator defines it.
+type Tool struct {
+	Service     string
+	Name        string
+	Description string // written by the operator: planners see it
+	Input       *Type  // an object: its fields are the arguments
+	Output      *Type
+	// RequiredCaps are needed to call it; a write has at least one.
+	RequiredCaps []Capability
+	Level        EffectLevel
+	// Egress says that a read carries its arguments outside, so that they need
+	// provenance as those of a write do.
+	Egress bool
+	// Readers are the capabilities that what it returns may flow into; nil is none.
+	Readers []Capability
+	// Subjects are whose data it returns.
+	Subjects Subjects
+	// Trusted says that what it returns is as trusted as its arguments.
+	Trusted bool
+	// Parsers are the Readers and sub-planners that may be given what it returns;
+	// nil is all.
+	Parsers     []string
+	Idempotency Idempotency
+	// Timeout is how long it may take; 0 is [DefaultToolTimeout].
+	Timeout time.Duration
+
+	facts []factOf // what rules can ask about a call of it
+	rules toolRules
+}
+
+// idempotency returns what holds for the tool.
+func (t *Tool) idempotency() Idempotency {
+	switch {
+	case t.Idempotency != ByLevel:
+		return t.Idempotency
+	case t.Level == Write:
+		return Once
+	default:
+		return Free
+	}
+}
+
+func (t *Tool) timeout() time.Duration {
+	if t.Timeout > 0 {
+		return t.Timeout
+	}
+	return DefaultToolTimeout
+}
+
+// guarded reports whether arguments of the tool need provenance.
+func (t *Tool) guarded() bool { return t.Level != Pure && (t.Level != Read || t.Egress) }
+
+// ResultLabel returns the label of what a call returns. arguments is the join of
+// the labels of its arguments, or the label of the run's query if it has none;
+// at is the origin of the step.
+func (t *Tool) ResultLabel(arguments Label, at Origin) Label {
+	l := arguments
+	l.Subjects |= t.Subjects
+	if t.Parsers != nil {
+		l.Parsers = l.Parsers.meet(parsersOf(t.Parsers))
+	}
+	if t.Level == Pure || t.Trusted {
+		return l
+	}
+	l.Readers = l.Readers.meet(Only(t.Readers...))
+	return l.with(ToolRead).influencedBy(at, t.Output.Width())
+}
+
+// parseLabel returns the label of a Reader's answer about a value.
+func (s *Schema) parseLabel(source Label, at Origin) Label {
+	return source.with(ReaderAnswer).influencedBy(at, s.typ.Width())
+}
+
+// parsersOf returns agents as [Label.Parsers] has them: their names are names of
+// capabilities, too.
+func parsersOf(agents []string) Readers {
+	names := make([]Capability, len(agents))
+	for i, a := range agents {
+		names[i] = Capability(a)
+	}
+	return Only(names...)
+}

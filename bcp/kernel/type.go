@@ -1,0 +1,412 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+)
+
+// TypeKind is the kind of a [Type].
+type TypeKind uint8
+
+// The kinds of types. The zero value is none, and no value is of it.
+const (
+	NoType TypeKind = iota
+	ObjectType
+	ArrayType
+	StringType
+	IntegerType
+	NumberType
+	BooleanType
+	EnumType
+)
+
+var typeWords = []string{"", "object", "array", "string", "integer", "number", "boolean", "enum"}
+
+// Word returns the name of the kind.
+func (k TypeKind) Word() string {
+	if int(k) < len(typeWords) {
+		return typeWords[k]
+	}
+	return ""
+}
+
+// Type is a closed type: what a tool takes or gives, or what a q_parse makes. A
+// value of it is exactly what it says, with nothing coerced and nothing besides.
+// A Type is not changed once a kernel has it.
+type Type struct {
+	Kind     TypeKind
+	Nullable bool        // null is a value, too
+	Fields   []TypeField // of an object
+	Items    *Type       // of an array
+	// Limited says that MaxItems bounds an array; MaxItems may be 0.
+	Limited  bool
+	MaxItems int
+	// MaxLength is that of a string in code points; 0 means no bound.
+	MaxLength int
+	Min, Max  *int64   // of an integer; of a number they bound it, too
+	Values    []string // of an enum
+
+	width  Width // where the BCP counts (see schemaType)
+	priced bool
+}
+
+// TypeField is one property of an object.
+type TypeField struct {
+	Name     string
+	Type     *Type
+	Optional bool
+}
+
+// Width returns how many bits a value of the type can carry. It counts anew each
+// time; a kernel keeps what it needs.
+func (t *Type) Width() Width {
+	if t == nil {
+		return Unbounded
+	}
+	if t.priced {
+		return t.width
+	}
+	return widthOf(t.count())
+}
+
+// settle computes the widths of a type and its parts once.
+func (t *Type) settle() {
+	if t == nil || t.priced {
+		return
+	}
+	t.Items.settle()
+	for i := range t.Fields {
+		t.Fields[i].Type.settle()
+	}
+	t.width, t.priced = t.Width(), true
+}
+
+// field returns a property of an object, or nil.
+func (t *Type) field(name string) *TypeField {
+	for i := range t.Fields {
+		if t.Fields[i].Name == name {
+			return &t.Fields[i]
+		}
+	}
+	return nil
+}
+
+// Has reports whether a value is of the type.
+func (t *Type) Has(v *Value) bool {
+	if t == nil || v == nil {
+		return false
+	}
+	if v.kind == NullValue {
+		return t.Nullable
+	}
+	switch t.Kind {
+	case ObjectType:
+		return t.hasObject(v)
+	case ArrayType:
+		return v.kind == ListValue && (!t.Limited || len(v.list) <= t.MaxItems) &&
+			!slices.ContainsFunc(v.list, func(e Value) bool { return !t.Items.Has(&e) })
+	case StringType:
+		return v.kind == TextValue && (t.MaxLength == 0 || utf8.RuneCountInString(v.text) <= t.MaxLength)
+	case IntegerType:
+		return v.kind == IntValue && (t.Min == nil || v.n >= *t.Min) && (t.Max == nil || v.n <= *t.Max)
+	case NumberType:
+		return t.hasNumber(v)
+	case BooleanType:
+		return v.kind == BoolValue
+	case EnumType:
+		return v.kind == TextValue && slices.Contains(t.Values, v.text)
+	default:
+		return false
+	}
+}
+
+func (t *Type) hasObject(v *Value) bool {
+	if v.kind != ObjectValue {
+		return false
+	}
+	present := 0
+	for i := range t.Fields {
+		f := &t.Fields[i]
+		member := v.member(f.Name)
+		switch {
+		case member != nil && !f.Type.Has(member), member == nil && !f.Optional:
+			return false
+		case member != nil:
+			present++
+		}
+	}
+	return present == len(v.keys)
+}
+
+func (t *Type) hasNumber(v *Value) bool {
+	const most = 999_999_999_999_999 // of 15 digits
+	switch v.kind {
+	case DecimalValue:
+	case IntValue:
+		if v.n > most || v.n < -most {
+			return false
+		}
+	default:
+		return false
+	}
+	d := v.decimal()
+	return (t.Min == nil || d.Whole >= *t.Min) && (t.Max == nil || d.Whole < *t.Max || d.Whole == *t.Max && d.Fraction == 0)
+}
+
+// accepts reports whether some value of type from is of type t: what a plan may
+// hand over. Whether the very value is, the gate says.
+func (t *Type) accepts(from *Type) bool {
+	if t == nil || from == nil {
+		return true // a sub-run's result without a schema
+	}
+	if t.Nullable && from.Nullable {
+		return true
+	}
+	switch t.Kind {
+	case ObjectType:
+		return from.Kind == ObjectType && t.acceptsFields(from)
+	case ArrayType:
+		return from.Kind == ArrayType && t.Items.accepts(from.Items)
+	case StringType:
+		return from.Kind == StringType || from.Kind == EnumType
+	case EnumType:
+		return from.Kind == StringType || from.Kind == EnumType && slices.ContainsFunc(from.Values, func(s string) bool { return slices.Contains(t.Values, s) })
+	case IntegerType:
+		return from.Kind == IntegerType && t.overlaps(from)
+	case NumberType:
+		return (from.Kind == NumberType || from.Kind == IntegerType) && t.overlaps(from)
+	default:
+		return from.Kind == t.Kind
+	}
+}
+
+func (t *Type) acceptsFields(from *Type) bool {
+	for i := range t.Fields {
+		f := from.field(t.Fields[i].Name)
+		switch {
+		case f == nil && !t.Fields[i].Optional, f != nil && f.Optional && !t.Fields[i].Optional, f != nil && !t.Fields[i].Type.accepts(f.Type):
+			return false
+		}
+	}
+	return !slices.ContainsFunc(from.Fields, func(f TypeField) bool { return t.field(f.Name) == nil })
+}
+
+// overlaps reports whether the bounds of two types of numbers have one in common.
+func (t *Type) overlaps(o *Type) bool {
+	below := func(max, min *int64) bool { return max != nil && min != nil && *max < *min }
+	return !below(t.Max, o.Min) && !below(o.Max, t.Min)
+}
+
+// Errors of types, wrapped with the place.
+var errType = errors.New("expected a closed type: object, array, string, integer, number, boolean or enum")
+
+// ParseType reads a type as JSON Schema spells it, in the part that is closed:
+// type, properties, required (all if it is absent), items, maxItems, maxLength,
+// minimum, maximum, enum of texts, nullable, additionalProperties: false, and
+// description, which is ignored. Anything else is refused.
+func ParseType(b []byte) (*Type, error) {
+	v, err := ParseValue(b)
+	if err != nil {
+		return nil, errType
+	}
+	t, err := typeOf(&v, "")
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func typeError(at, what string) error { return fmt.Errorf("%q: %s: %w", at, what, errType) }
+
+var typeKeys = map[TypeKind][]string{
+	ObjectType: {"properties", "required", "additionalProperties"}, ArrayType: {"items", "maxItems"}, StringType: {"maxLength"},
+	IntegerType: {"minimum", "maximum"}, NumberType: {"minimum", "maximum"}, BooleanType: nil, EnumType: {"enum"},
+}
+
+func typeOf(v *Value, at string) (*Type, error) {
+	if v.kind != ObjectValue {
+		return nil, typeError(at, "no object")
+	}
+	t := &Type{Kind: EnumType}
+	if word := v.member("type"); word != nil {
+		t.Kind = TypeKind(max(0, slices.Index(typeWords[:EnumType], word.text)))
+		if t.Kind == StringType && v.member("enum") != nil {
+			t.Kind = EnumType
+		}
+	}
+	if t.Kind == NoType || t.Kind == EnumType && v.member("enum") == nil {
+		return nil, typeError(at, "no type that is known")
+	}
+	for i, key := range v.keys {
+		var err error
+		switch value := &v.list[i]; {
+		case key == "type" || key == "description":
+			if value.kind != TextValue {
+				err = typeError(at, key)
+			}
+		case key == "nullable":
+			if value.kind != BoolValue {
+				err = typeError(at, key)
+			}
+			t.Nullable = value.flag
+		case !slices.Contains(typeKeys[t.Kind], key):
+			err = typeError(at, fmt.Sprintf("key %q", key))
+		default:
+			err = t.set(key, value, at)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return t, t.complete(v, at)
+}
+
+// set takes one key of its kind.
+func (t *Type) set(key string, v *Value, at string) error {
+	number := func(least int64) bool { return v.kind == IntValue && v.n >= least }
+	ok := false
+	switch key {
+	case "maxItems":
+		ok = number(0) && v.n <= MaxContent
+		t.Limited, t.MaxItems = true, int(v.n)
+	case "maxLength":
+		ok = number(1) && v.n <= MaxContent
+		t.MaxLength = int(v.n)
+	case "minimum":
+		ok = v.kind == IntValue
+		t.Min = &v.n
+	case "maximum":
+		ok = v.kind == IntValue
+		t.Max = &v.n
+	case "additionalProperties":
+		ok = v.kind == BoolValue && !v.flag
+	case "enum":
+		ok = v.kind == ListValue && len(v.list) > 0
+		for i := range v.list {
+			ok = ok && v.list[i].kind == TextValue && !slices.Contains(t.Values, v.list[i].text)
+			t.Values = append(t.Values, v.list[i].text)
+		}
+	case "items":
+		items, err := typeOf(v, at+"[]")
+		t.Items = items
+		return err
+	case "properties":
+		ok = v.kind == ObjectValue
+		for i, name := range v.keys {
+			field, err := typeOf(&v.list[i], at+"."+name)
+			if err != nil {
+				return err
+			}
+			t.Fields = append(t.Fields, TypeField{Name: name, Type: field})
+			ok = ok && isProperty(name)
+		}
+	case "required":
+		ok = v.kind == ListValue
+	}
+	if !ok {
+		return typeError(at, key)
+	}
+	return nil
+}
+
+// complete checks what takes several keys.
+func (t *Type) complete(v *Value, at string) error {
+	switch {
+	case t.Kind == ArrayType && t.Items == nil:
+		return typeError(at, "an array needs items")
+	case t.Min != nil && t.Max != nil && *t.Min > *t.Max:
+		return typeError(at, "minimum is above maximum")
+	}
+	required := v.member("required")
+	if required == nil {
+		return nil
+	}
+	for i := range t.Fields {
+		t.Fields[i].Optional = !slices.ContainsFunc(required.list, func(name Value) bool { return name.text == t.Fields[i].Name })
+	}
+	for i := range required.list {
+		if name := &required.list[i]; name.kind != TextValue || t.field(name.text) == nil {
+			return typeError(at, "required names no property")
+		}
+	}
+	return nil
+}
+
+// AppendJSONSchema appends the type as JSON Schema, in the spelling that
+// [ParseType] reads.
+func (t *Type) AppendJSONSchema(dst []byte) []byte {
+	v := t.schema()
+	return v.AppendJSON(dst)
+}
+
+func (t *Type) schema() Value {
+	if t == nil {
+		return object()
+	}
+	s := object(member{"type", Text(t.Kind.Word())})
+	switch t.Kind {
+	case EnumType:
+		s = object(member{"enum", texts(t.Values)})
+	case ArrayType:
+		s.add("items", t.Items.schema())
+		if t.Limited {
+			s.add("maxItems", Int(int64(t.MaxItems)))
+		}
+	case ObjectType:
+		properties, required := object(), List()
+		for i := range t.Fields {
+			f := &t.Fields[i]
+			properties.add(f.Name, f.Type.schema())
+			if !f.Optional {
+				required.list = append(required.list, Text(f.Name))
+			}
+		}
+		s.add("properties", properties)
+		s.add("required", required)
+		s.add("additionalProperties", Bool(false))
+	}
+	if t.MaxLength > 0 {
+		s.add("maxLength", Int(int64(t.MaxLength)))
+	}
+	if t.Min != nil {
+		s.add("minimum", Int(*t.Min))
+	}
+	if t.Max != nil {
+		s.add("maximum", Int(*t.Max))
+	}
+	if t.Nullable {
+		s.add("nullable", Bool(true))
+	}
+	return s
+}
+
+// member is a key of an object that is being made.
+type member struct {
+	key   string
+	value Value
+}
+
+// object returns an object of members with different keys.
+func object(members ...member) Value {
+	v := Value{kind: ObjectValue}
+	for _, m := range members {
+		v.add(m.key, m.value)
+	}
+	return v
+}
+
+// add adds a member to an object that is being made. The key must be new.
+func (v *Value) add(key string, value Value) {
+	i, _ := slices.BinarySearch(v.keys, key)
+	v.keys, v.list = slices.Insert(v.keys, i, key), slices.Insert(v.list, i, value)
+}
+
+func texts[T ~string](list []T) Value {
+	v := List()
+	for _, s := range list {
+		v.list = append(v.list, Text(string(s)))
+	}
+	return v
+}

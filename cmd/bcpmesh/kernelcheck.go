@@ -1,0 +1,170 @@
+package main
+
+import (
+	"os"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+)
+
+func kernelCheckCommand(p *program) *cobra.Command {
+	return &cobra.Command{
+		Use:   "check FILE [PLAN]",
+		Short: "Check a kernel, and a plan: verdicts, labels and widths before anything runs",
+		Long: `Check a kernel, and a plan for it: what the gate will say about each call, what
+label each value will have, and how many bits of it content can have chosen.
+
+FILE is a JSON object with the keys of a case of kernel simulate: tools, schemas,
+rules with examples, grant, requester, limits. PLAN is a plan as planners write it.
+
+Exit code 1 says that the definition or the plan is wrong, or that a call is
+certain to be denied.`,
+		Example: "  bcpmesh kernel check kernel.json\n  bcpmesh kernel check kernel.json plan.json",
+		Args:    cobra.RangeArgs(1, 2),
+		RunE:    func(_ *cobra.Command, args []string) error { return checkKernel(p, args) },
+	}
+}
+
+// kernelReport is what kernel check prints.
+type kernelReport struct {
+	OK      bool           `json:"ok"`
+	Defects []defectReport `json:"defects"`
+	Tools   []string       `json:"tools"` // that the grant allows to call
+	Code    kernel.Code    `json:"code,omitempty"`
+	Step    string         `json:"step,omitempty"`
+	Steps   []stepReport   `json:"steps,omitempty"`
+	Calls   []callReport   `json:"calls,omitempty"`
+}
+
+type defectReport struct {
+	Code    kernel.DefectCode `json:"code"`
+	Where   string            `json:"where"`
+	Message string            `json:"message"`
+}
+
+type stepReport struct {
+	Step  string         `json:"step"`
+	Kind  string         `json:"kind"`
+	Label kernel.Label   `json:"label"`
+	Bits  jsontext.Value `json:"bits"`
+	// Hazy says that a sub-run may add to the label.
+	Hazy bool `json:"hazy,omitzero"`
+}
+
+type callReport struct {
+	Step    string      `json:"step"`
+	Tool    string      `json:"tool"`
+	Verdict string      `json:"verdict"`
+	Code    kernel.Code `json:"code"`
+	Rules   []string    `json:"rules"`
+	Certain bool        `json:"certain"`
+}
+
+func checkKernel(p *program, args []string) error {
+	read := func(name string) ([]byte, error) {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return nil, failf("%s cannot be read: %s", quoted(name), reasonOf(err))
+		}
+		return b, nil
+	}
+	file, err := read(args[0])
+	if err != nil {
+		return err
+	}
+	c, err := parseKernelCase([]byte(`{"kind":"check","input":` + string(file) + `}`))
+	if err != nil {
+		return failf("%s: %s", quoted(args[0]), err)
+	}
+	report := kernelReport{Defects: []defectReport{}}
+	d, err := c.Input.definition(true)
+	if err == nil {
+		err = c.Input.setExamples(&d)
+	}
+	if err != nil {
+		return failf("%s: %s", quoted(args[0]), err)
+	}
+	d.UntestedRules = false
+	k, defects := kernel.New(d)
+	for _, defect := range defects {
+		report.Defects = append(report.Defects, defectReport(defect))
+	}
+	if report.OK = k != nil; k != nil {
+		report.Tools = k.Catalogue(kernel.NewGrant(c.Input.Grant...))
+	}
+	if k != nil && len(args) == 2 {
+		plan, err := read(args[1])
+		if err != nil {
+			return err
+		}
+		report.plan(k, &c.Input, plan)
+	}
+	if err := report.print(p); err != nil {
+		return err
+	}
+	if !report.OK {
+		return failf("%s", report.summary())
+	}
+	return nil
+}
+
+// plan fills in what is known of a plan before it runs.
+func (r *kernelReport) plan(k *kernel.Kernel, in *kernelInput, plan []byte) {
+	checked, fault := k.ReadPlan(plan, kernel.Frame{Grant: kernel.NewGrant(in.Grant...), Query: kernel.Trusted()})
+	if r.Code, r.Step = fault.Code, fault.Step; fault.Code != "" {
+		r.OK = false
+		return
+	}
+	for _, s := range checked.Steps() {
+		r.Steps = append(r.Steps, stepReport{s.ID, s.Kind.Word(), s.Label, jsontext.Value(s.Label.Width().String()), s.Hazy})
+	}
+	for _, f := range checked.Preflight(kernel.Requester(in.Requester)) {
+		r.Calls = append(r.Calls, callReport{f.Step, f.Tool, f.Verdict.Ruling.Word(), f.Verdict.Code, append([]string{}, f.Verdict.Rules...), f.Certain})
+		if f.Certain && f.Verdict.Ruling == kernel.Deny {
+			r.OK = false
+		}
+	}
+}
+
+func (r *kernelReport) summary() string {
+	switch {
+	case len(r.Defects) > 0:
+		return "the kernel is wrong: " + count(len(r.Defects), "defect")
+	case r.Code != "" && r.Step != "":
+		return "the plan is wrong at step " + quoted(r.Step) + ": " + string(r.Code)
+	case r.Code != "":
+		return "the plan is wrong: " + string(r.Code)
+	default:
+		return "a call is certain to be denied: nothing of the plan would run"
+	}
+}
+
+func (r *kernelReport) print(p *program) error {
+	if p.out.json {
+		return p.out.line(r)
+	}
+	for _, d := range r.Defects {
+		p.out.printf("%s: %s (%s)\n", plain(d.Where), plain(d.Message), d.Code)
+	}
+	if len(r.Tools) > 0 {
+		p.out.printf("The grant allows to call: %s\n", plain(strings.Join(r.Tools, ", ")))
+	}
+	for _, s := range r.Steps {
+		mark := map[bool]string{true: "tainted", false: "trusted"}[s.Label.Tainted()]
+		if s.Label.ThirdParty() {
+			mark += ", third party"
+		}
+		p.out.printf("%-16s %-10s %s, %s bits\n", plain(s.Step), s.Kind, mark, strings.Trim(string(s.Bits), `"`))
+	}
+	for _, c := range r.Calls {
+		certain := ""
+		if !c.Certain {
+			certain = " as far as is known"
+		}
+		p.out.printf("%-16s %s: %s (%s)%s %s\n", plain(c.Step), plain(c.Tool), c.Verdict, c.Code, certain, plain(strings.Join(c.Rules, ", ")))
+	}
+	return nil
+}

@@ -1,0 +1,277 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+)
+
+func kernelCommand(p *program) *cobra.Command {
+	return group("kernel", "Check plans, and play runs of the reasoning kernel",
+		`Check plans, and play runs of the reasoning kernel, without a mesh.
+
+A kernel turns a task into effects: a planner that never sees content proposes a
+plan, Readers turn content into typed values, and every call crosses one gate.
+docs/kernel.md explains plans, labels and rules.`,
+		"  bcpmesh kernel simulate < cases.jsonl\n  bcpmesh kernel check kernel.json plan.json",
+		kernelSimulateCommand(p), kernelCheckCommand(p))
+}
+
+func kernelSimulateCommand(p *program) *cobra.Command {
+	return &cobra.Command{
+		Use:   "simulate",
+		Short: "Play cases, one JSON object a line",
+		Long: `Play cases, one JSON object a line, exactly as a kernel decides them.
+
+Each line has id, kind, input and perhaps expect. The kinds:
+
+  plan    is a plan right: tools, schemas, grant, and plan, plan_text or
+          plan_base64
+  label   what label has a join, a tool's result, or a parse
+  gate    may this call be made: tool, args, grant, rules, requester
+  load    is this definition right: tools, rules
+  run     a whole run: what planner, parser, tools and people do is in the
+          case, and a crash between the record of a call and its outcome
+
+Each line of the output, which is always JSON, has the id and the keys of expect.
+What expect asks about contexts (never_in_planner and the like) is answered with
+those of its texts for which it is so.
+
+A line that cannot be played has no output: it is reported on stderr, and the exit
+code is 1.`,
+		Example: `  bcpmesh kernel simulate < cases.jsonl
+  echo '{"id": 1, "kind": "plan", "input": {"plan": {"steps": [{"kind": "const",
+    "id": "a", "value": 1}], "final": "a"}}}' | tr -d '\n' | bcpmesh kernel simulate`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return simulate(cmd.Context(), p) },
+	}
+}
+
+func simulate(ctx context.Context, p *program) error {
+	if isTerminal(p.in) {
+		p.out.talkf("reading cases from the terminal; Ctrl-D ends them")
+	}
+	lines := newLineReader(interruptible(ctx, p.in))
+	s := &simulation{contexts: map[string][]string{}}
+	bad := 0
+	for {
+		line, err := lines.next()
+		var result any
+		switch {
+		case errors.Is(err, io.EOF):
+			if bad > 0 {
+				return failf("%s not played", count(bad, "line"))
+			}
+			return nil
+		case errors.Is(err, errLongLine):
+		case err != nil && ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return failf("the input cannot be read: %s", reasonOf(err))
+		case len(bytes.TrimSpace(line)) == 0:
+			continue
+		default:
+			result, err = s.line(line)
+		}
+		if err != nil {
+			bad++
+			p.out.talkf("line %d: %s", lines.n, err)
+			continue
+		}
+		if err := p.out.line(result); err != nil {
+			return failf("the result cannot be written: %s", reasonOf(err))
+		}
+	}
+}
+
+// simulation keeps what one run of simulate needs from line to line.
+type simulation struct {
+	contexts map[string][]string // what planners were given, by the id of the case
+}
+
+// line plays one line. The error says why it cannot be played.
+func (s *simulation) line(line []byte) (any, error) {
+	c, err := parseKernelCase(bytes.Clone(line))
+	if err != nil {
+		return nil, err
+	}
+	switch c.Kind {
+	case "plan":
+		return c.playPlan()
+	case "label":
+		return c.playLabel()
+	case "gate":
+		return c.playGate()
+	case "load":
+		return c.playLoad()
+	case "run":
+		return s.playRun(&c)
+	default:
+		return nil, errors.New("kind: expected plan, label, gate, load or run")
+	}
+}
+
+// planResult says whether a plan is right.
+type planResult struct {
+	ID   jsontext.Value `json:"id"`
+	OK   bool           `json:"ok"`
+	Code kernel.Code    `json:"code,omitempty"`
+	Step string         `json:"step,omitempty"`
+}
+
+func (c *kernelCase) playPlan() (any, error) {
+	k, err := c.Input.kernel()
+	if err != nil {
+		return nil, err
+	}
+	plan, err := c.Input.plan()
+	if err != nil {
+		return nil, errors.New("plan_base64: expected base64")
+	}
+	_, fault := k.ReadPlan(plan, kernel.Frame{Grant: kernel.NewGrant(c.Input.Grant...), Query: kernel.Trusted()})
+	return planResult{c.ID, fault.Code == "", fault.Code, fault.Step}, nil
+}
+
+type labelResult struct {
+	ID    jsontext.Value `json:"id"`
+	Label kernel.Label   `json:"label"`
+}
+
+func (c *kernelCase) playLabel() (any, error) {
+	in := &c.Input
+	switch in.Op {
+	case "join":
+		labels, err := parseLabels(in.Labels)
+		return labelResult{c.ID, joinAll(labels)}, err
+	case "tool_result":
+		var raw []jsontext.Value
+		if err := json.Unmarshal(in.Args, &raw); err != nil {
+			return nil, errors.New("args: expected a list of labels")
+		}
+		labels, err := parseLabels(raw)
+		t := in.Tool.tool()
+		return labelResult{c.ID, t.ResultLabel(joinAll(labels), in.OriginID)}, err
+	case "parse":
+		labels, err := parseLabels([]jsontext.Value{in.Source})
+		if err != nil {
+			return nil, err
+		}
+		in.Schemas = map[string]jsontext.Value{"schema": in.Schema}
+		k, err := in.kernel()
+		if err != nil {
+			return nil, err
+		}
+		label, _ := k.ParseLabel("schema", labels[0], in.OriginID)
+		return labelResult{c.ID, label}, nil
+	default:
+		return nil, errors.New("op: expected join, tool_result or parse")
+	}
+}
+
+// joinAll joins labels as a run does: what is made of nothing is made of its query.
+func joinAll(labels []kernel.Label) kernel.Label {
+	if len(labels) == 0 {
+		return kernel.Trusted()
+	}
+	return kernel.Join(labels...)
+}
+
+func parseLabels(raw []jsontext.Value) ([]kernel.Label, error) {
+	labels := make([]kernel.Label, len(raw))
+	for i := range raw {
+		var err error
+		if labels[i], err = kernel.ParseLabel(raw[i]); err != nil {
+			return nil, err
+		}
+	}
+	return labels, nil
+}
+
+type gateResult struct {
+	ID      jsontext.Value `json:"id"`
+	Verdict string         `json:"verdict"`
+	Code    kernel.Code    `json:"code"`
+	Rules   []string       `json:"rules"`
+}
+
+// caseArgument is a value with its label.
+type caseArgument struct {
+	Value jsontext.Value `json:"value"`
+	Label jsontext.Value `json:"label"`
+}
+
+func (c *kernelCase) playGate() (any, error) {
+	in := &c.Input
+	in.Tools = []caseTool{in.Tool}
+	k, err := in.kernel()
+	if err != nil {
+		return nil, err
+	}
+	call := kernel.Call{
+		Tool: in.Tool.Name, Grant: kernel.NewGrant(in.Grant...), Requester: kernel.Requester(in.Requester), Depth: in.Run.Depth,
+	}
+	if call.Arguments, err = parseArguments(in.Args); err != nil {
+		return nil, err
+	}
+	v := k.Gate().Judge(&call)
+	return gateResult{c.ID, v.Ruling.Word(), v.Code, append([]string{}, v.Rules...)}, nil
+}
+
+func parseArguments(raw jsontext.Value) ([]kernel.Argument, error) {
+	var args map[string]caseArgument
+	if err := json.Unmarshal(raw, &args); err != nil {
+		return nil, errors.New("args: expected an object of {value, label}")
+	}
+	var list []kernel.Argument
+	for name, arg := range args {
+		value, err := kernel.ParseValue(arg.Value)
+		if err != nil {
+			return nil, fmt.Errorf("args.%s.value: %w", plain(name), err)
+		}
+		label, err := kernel.ParseLabel(arg.Label)
+		if err != nil {
+			return nil, fmt.Errorf("args.%s.label: %w", plain(name), err)
+		}
+		list = append(list, kernel.Argument{Name: name, Value: &value, Label: label})
+	}
+	slices.SortFunc(list, func(a, b kernel.Argument) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+type loadResult struct {
+	ID    jsontext.Value      `json:"id"`
+	OK    bool                `json:"ok"`
+	Codes []kernel.DefectCode `json:"codes"`
+}
+
+func (c *kernelCase) playLoad() (any, error) {
+	d, err := c.Input.definition(true)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Input.setExamples(&d); err != nil {
+		return nil, err
+	}
+	_, defects := kernel.New(d)
+	result := loadResult{ID: c.ID, OK: len(defects) == 0, Codes: []kernel.DefectCode{}}
+	for _, defect := range defects {
+		if !slices.Contains(result.Codes, defect.Code) {
+			result.Codes = append(result.Codes, defect.Code)
+		}
+	}
+	return result, nil
+}
+
+func sortSchemas(schemas []kernel.Schema) {
+	slices.SortFunc(schemas, func(a, b kernel.Schema) int { return strings.Compare(a.Name, b.Name) })
+}
