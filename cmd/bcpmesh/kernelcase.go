@@ -25,12 +25,12 @@ type kernelCase struct {
 // kernelQuestions are what of an expectation is a question: without the texts to
 // look for there is no answer.
 type kernelQuestions struct {
-	NeverInPlanner []string `json:"never_in_planner"`
-	InReader       []string `json:"in_reader"`
-	NeverInReader  []string `json:"never_in_reader"`
-	SameContextAs  string   `json:"planner_context_equal_to"`
-	TraceEnds      []string `json:"trace_ends"`
-	jsontext.Value `json:",inline"`
+	NeverInPlanner []string       `json:"never_in_planner"`
+	InReader       []string       `json:"in_reader"`
+	NeverInReader  []string       `json:"never_in_reader"`
+	SameContextAs  string         `json:"planner_context_equal_to"`
+	TraceEnds      []string       `json:"trace_ends"`
+	Other          jsontext.Value `json:",inline"`
 }
 
 type kernelInput struct {
