@@ -120,7 +120,7 @@ func (c *codec) label(key string, p *Label) {
 func (c *codec) grant(key string, p *Grant) {
 	c.field(key, ListValue, func() Value { return texts(p.held) }, len(p.held) == 0, func(v *Value) bool {
 		readers, ok := readersOf(v)
-		*p = readers.allowed
+		*p = Grant{readers.Capabilities()}
 		return ok && len(p.held) > 0
 	})
 }

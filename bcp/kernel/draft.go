@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -14,6 +15,8 @@ type draft struct {
 	moment bcp.Moment
 	run    *run
 	change *Change
+	// own is the innermost frame if only this draft has it, so that it may grow.
+	own *frame
 }
 
 // draft begins a decision about an open run.
@@ -185,9 +188,27 @@ func (f *frame) nodeOf(s *done) (node, Code) {
 // finish gives a step its value.
 func (d *draft) finish(record StepRecord, n node) {
 	record.Done, record.Label = true, n.label
-	f := *d.run.top()
-	f.done = append(f.done[:len(f.done):len(f.done)], done{record.Kind, n.value, n.label, record.Key})
-	f.view.nodes = append(f.view.nodes[:len(f.view.nodes):len(f.view.nodes)], n)
-	d.run.replaceTop(&f)
+	f := d.run.top()
+	if f != d.own {
+		mine := *f
+		ahead := f.ahead()
+		mine.done, mine.view.nodes = slices.Grow(slices.Clip(f.done), ahead), slices.Grow(slices.Clip(f.view.nodes), ahead)
+		d.change.Steps = slices.Grow(d.change.Steps, ahead)
+		d.run.replaceTop(&mine)
+		f, d.own = &mine, &mine
+	}
+	f.done = append(f.done, done{record.Kind, n.value, n.label, record.Key})
+	f.view.nodes = append(f.view.nodes, n)
 	d.change.Steps = append(d.change.Steps, record)
+}
+
+// ahead is how many steps of the frame can be done before it has to wait again.
+func (f *frame) ahead() int {
+	n := 1
+	for i := len(f.done) + 1; i < len(f.checked.view.plan.Steps); i, n = i+1, n+1 {
+		if kind := f.checked.view.plan.Steps[i].Kind; kind != ConstStep && kind != MergeStep {
+			break
+		}
+	}
+	return n
 }

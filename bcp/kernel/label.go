@@ -34,29 +34,49 @@ var (
 
 // Readers says what a value may flow into. The zero value is nothing. It is
 // immutable.
-type Readers struct {
-	anything bool
-	allowed  Grant
-}
+type Readers struct{ allowed *Grant } // nil: nothing; anything: anything
+
+// anything is the mark of what may flow anywhere.
+var anything = &Grant{}
 
 // Anything are the readers of what may flow anywhere.
-func Anything() Readers { return Readers{anything: true} }
+func Anything() Readers { return Readers{anything} }
 
 // Only returns the readers that have one of the capabilities.
-func Only(names ...Capability) Readers { return Readers{allowed: NewGrant(names...)} }
+func Only(names ...Capability) Readers {
+	if len(names) == 0 {
+		return Readers{}
+	}
+	g := NewGrant(names...)
+	return Readers{&g}
+}
+
+// All reports whether the value may flow anywhere.
+func (r Readers) All() bool { return r.allowed == anything }
+
+// Capabilities returns those that the value may flow into, where not all may. The
+// caller must not change them.
+func (r Readers) Capabilities() []Capability {
+	if r.allowed == nil {
+		return nil
+	}
+	return r.allowed.held
+}
 
 // Admit reports whether the value may flow into what needs all capabilities.
-func (r Readers) Admit(names []Capability) bool { return r.anything || r.allowed.HoldsAll(names) }
+func (r Readers) Admit(names []Capability) bool {
+	return r.All() || len(names) == 0 || r.allowed != nil && r.allowed.HoldsAll(names)
+}
 
 // meet returns what both admit.
 func (r Readers) meet(o Readers) Readers {
 	switch {
-	case r.anything:
+	case r.All(), o.allowed == nil:
 		return o
-	case o.anything || slices.Equal(r.allowed.held, o.allowed.held):
+	case o.All(), r.allowed == nil, slices.Equal(r.allowed.held, o.allowed.held):
 		return r
 	default:
-		return Readers{allowed: r.allowed.Clamp(o.allowed.held)}
+		return Only(r.allowed.Clamp(o.allowed.held).held...)
 	}
 }
 
@@ -235,17 +255,17 @@ func (l *Label) value() Value {
 	}
 	v := object(member{"sources", wordsOf(uint8(l.Sources), sourceWords)}, member{"subjects", wordsOf(uint8(l.Subjects), subjectWords)},
 		member{"readers", l.Readers.value()}, member{"influence", influence})
-	if !l.Parsers.anything {
+	if !l.Parsers.All() {
 		v.add("parsers", l.Parsers.value())
 	}
 	return v
 }
 
 func (r *Readers) value() Value {
-	if r.anything {
+	if r.All() {
 		return Null()
 	}
-	return texts(r.allowed.held)
+	return texts(r.Capabilities())
 }
 
 func wordsOf(set uint8, words []string) Value {

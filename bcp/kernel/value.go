@@ -60,7 +60,9 @@ var errValue = errors.New("kernel: no JSON value under the rules of the protocol
 // ParseValue reads one JSON value by the rules of PROTOCOL P2.2, and null and
 // numbers with a fraction besides. It returns an error for anything else.
 func ParseValue(b []byte) (Value, error) {
-	r := valueReader{scan: wire.NewScanner(b), bytes: b, text: string(b)}
+	var open [16]Value // on the stack: they are copied when a list or object ends
+	var keys [16]string
+	r := valueReader{scan: wire.NewScanner(b), bytes: b, text: string(b), open: open[:0], openKeys: keys[:0], roomFor: min(max(len(b)/valueBytes, 1), 64)}
 	v, err := r.value()
 	if err == nil {
 		err = r.scan.End()
@@ -71,12 +73,55 @@ func ParseValue(b []byte) (Value, error) {
 	return v, nil
 }
 
-// valueReader reads one document. Its texts are parts of one copy of the input.
+// valueReader reads one document. Its texts are parts of one copy of the input, and
+// what lists and objects hold lies together, so that a document takes few
+// allocations.
 type valueReader struct {
 	scan    wire.Scanner
 	bytes   []byte
 	text    string
 	scratch []byte
+
+	// open are the parts of the lists and objects that are being read; those that were
+	// read to the end go to room.
+	open     []Value
+	openKeys []string
+	room     []Value
+	roomKeys []string
+	roomFor  int // how many values at a time
+}
+
+// valueBytes is about how long the spelling of one value is in a plan.
+const valueBytes = 14
+
+// close returns the parts since a mark, in a slice of their own.
+func (r *valueReader) close(mark int) []Value {
+	n := len(r.open) - mark
+	if n == 0 {
+		return nil
+	}
+	if cap(r.room)-len(r.room) < n {
+		r.room = make([]Value, 0, max(n, r.roomFor))
+	}
+	start := len(r.room)
+	r.room = append(r.room, r.open[mark:]...)
+	r.open = r.open[:mark]
+	return r.room[start : start+n : start+n]
+}
+
+// closeKeys does the same for keys.
+func (r *valueReader) closeKeys(mark int) []string {
+	n := len(r.openKeys) - mark
+	if n == 0 {
+		return nil
+	}
+	if cap(r.roomKeys)-len(r.roomKeys) < n {
+		r.roomKeys = make([]string, 0, max(n, r.roomFor))
+	}
+	start := len(r.roomKeys)
+	r.roomKeys = append(r.roomKeys, r.openKeys[mark:]...)
+	r.openKeys = r.openKeys[:mark]
+	return r.roomKeys[start : start+n : start+n]
 }
 
 func (r *valueReader) value() (Value, error) {
@@ -127,52 +172,64 @@ func (r *valueReader) number() (Value, error) {
 }
 
 func (r *valueReader) array() (Value, error) {
-	v := Value{kind: ListValue}
 	if err := r.scan.ArrayStart(); err != nil {
 		return Value{}, err
 	}
+	mark := len(r.open)
 	for r.scan.More() {
 		element, err := r.value()
 		if err != nil {
 			return Value{}, err
 		}
-		v.list = append(v.list, element)
+		r.open = append(r.open, element)
+	}
+	return Value{kind: ListValue, list: r.close(mark)}, nil
+}
+
+func (r *valueReader) object() (Value, error) {
+	if err := r.scan.ObjectStart(); err != nil {
+		return Value{}, err
+	}
+	mark, keys := len(r.open), len(r.openKeys)
+	sorted := true
+	for r.scan.More() {
+		key, err := r.scan.Key(r.scratch)
+		if err != nil || len(r.openKeys)-keys == wire.MaxKeys {
+			return Value{}, errValue
+		}
+		name := r.share(key)
+		sorted = sorted && (len(r.openKeys) == keys || r.openKeys[len(r.openKeys)-1] < name)
+		r.openKeys = append(r.openKeys, name)
+		element, err := r.value()
+		if err != nil {
+			return Value{}, err
+		}
+		r.open = append(r.open, element)
+	}
+	v := Value{kind: ObjectValue, list: r.close(mark), keys: r.closeKeys(keys)}
+	if !sorted && !v.sort() {
+		return Value{}, errValue
 	}
 	return v, nil
 }
 
-func (r *valueReader) object() (Value, error) {
-	v := Value{kind: ObjectValue}
-	if err := r.scan.ObjectStart(); err != nil {
-		return Value{}, err
+// sort brings the members of an object that was read into their order. It is false
+// where a key is there twice.
+func (v *Value) sort() bool {
+	for i := 1; i < len(v.keys) && len(v.keys) <= 8; i++ {
+		for j := i; j > 0 && v.keys[j] < v.keys[j-1]; j-- {
+			byKey(*v).Swap(j, j-1)
+		}
 	}
-	for r.scan.More() {
-		if len(v.keys) == wire.MaxKeys {
-			return Value{}, errValue
-		}
-		key, err := r.scan.Key(r.scratch)
-		if err != nil {
-			return Value{}, err
-		}
-		if v.keys == nil {
-			v.keys, v.list = make([]string, 0, 4), make([]Value, 0, 4)
-		}
-		v.keys = append(v.keys, r.share(key))
-		element, err := r.value()
-		if err != nil {
-			return Value{}, err
-		}
-		v.list = append(v.list, element)
-	}
-	if !slices.IsSorted(v.keys) {
-		sort.Sort(byKey(v))
+	if len(v.keys) > 8 {
+		sort.Sort(byKey(*v))
 	}
 	for i := 1; i < len(v.keys); i++ {
 		if v.keys[i] == v.keys[i-1] {
-			return Value{}, errValue
+			return false
 		}
 	}
-	return v, nil
+	return true
 }
 
 // byKey sorts the keys of an object, with their values.

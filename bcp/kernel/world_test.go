@@ -1,0 +1,142 @@
+package kernel_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+)
+
+// The kernel of most tests: a mailbox, contacts, sending mail, a calendar.
+
+func mustType(s string) *kernel.Type {
+	t, err := kernel.ParseType([]byte(s))
+	if err != nil {
+		panic(fmt.Sprintf("%s: %v", s, err))
+	}
+	return t
+}
+
+func mustSpec(s string) bcp.Spec {
+	spec, err := bcp.ParseSpec([]byte(s))
+	if err != nil {
+		panic(fmt.Sprintf("%s: %v", s, err))
+	}
+	return spec
+}
+
+// shape makes a closed object of name:type pairs; a type is a word or JSON.
+func shape(pairs ...string) string {
+	var properties []string
+	for _, pair := range pairs {
+		name, word, _ := strings.Cut(pair, ":")
+		if !strings.HasPrefix(word, "{") {
+			word = fmt.Sprintf(`{"type":%q}`, word)
+		}
+		properties = append(properties, fmt.Sprintf("%q:%s", name, word))
+	}
+	return `{"type":"object","properties":{` + strings.Join(properties, ",") + `}}`
+}
+
+var (
+	readInbox = kernel.Tool{
+		Service: "mail", Name: "read_inbox", Level: kernel.Read, RequiredCaps: caps("mail.read"), Subjects: kernel.SubjectUser,
+		Input: mustType(shape()), Output: mustType(shape("latest:" + shape("sender:string", "subject:string", "body:string"))),
+	}
+	readContacts = kernel.Tool{
+		Service: "mail", Name: "read_contacts", Level: kernel.Read, RequiredCaps: caps("contacts.read"), Subjects: kernel.ThirdParty,
+		Input: mustType(shape()), Output: mustType(shape(`contacts:{"type":"array","items":` + shape("name:string", "email:string") + `}`)),
+	}
+	sendEmail = kernel.Tool{
+		Service: "mail", Name: "send_email", Level: kernel.Write, RequiredCaps: caps("mail.send"),
+		Input: mustType(shape("to:string", "body:string")), Output: mustType(shape("ok:boolean", "message_id:string")),
+	}
+	createEvent = kernel.Tool{
+		Service: "calendar", Name: "create_event", Level: kernel.Write, RequiredCaps: caps("calendar.write"), Idempotency: kernel.ByKey,
+		Input: mustType(shape("title:string", `slot:{"enum":["mon","tue","wed"]}`)), Output: mustType(shape("ok:boolean")),
+	}
+	count = kernel.Tool{
+		Service: "mail", Name: "count", Level: kernel.Pure, Input: mustType(shape(`words:{"type":"array","items":{"type":"string"}}`)),
+		Output: mustType(shape(`n:{"type":"integer","minimum":0,"maximum":7}`, "many:boolean")),
+	}
+
+	summary = kernel.Schema{Name: "Summary", Reader: "mailreader", Spec: mustSpec(`{"category":2,"questions":[{"id":"text","question":"What does it say?","max_words":20,"expected_format":"short_text"}]}`)}
+	slot    = kernel.Schema{Name: "Slot", Reader: "mailreader", Spec: mustSpec(`{"category":1,"fields":[{"name":"urgent","type":"boolean"},{"name":"slot","type":"enum","values":["mon","tue","wed"]},{"name":"n","type":"integer","min":0,"max":9}]}`)}
+
+	mailToSelf = kernel.Rule{
+		ID: "mail-to-self", Effect: kernel.Declassify, Tool: "send_email", When: "!args.body.third_party && !args.to.tainted && args.to.value == requester.address",
+		Yes: []kernel.Example{{Requester: kim, Arguments: map[string]kernel.ExampleArgument{"to": {Value: val(`"kim@example.com"`), Label: kernel.Trusted()}, "body": {Label: tainted()}}}},
+		No:  []kernel.Example{{Requester: kim, Arguments: map[string]kernel.ExampleArgument{"to": {Value: val(`"evil@example.com"`), Label: kernel.Trusted()}, "body": {Label: tainted()}}}},
+	}
+
+	kim   = kernel.Requester{Name: "kim", Address: "kim@example.com"}
+	start = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+)
+
+func caps(names ...kernel.Capability) []kernel.Capability { return names }
+
+func val(s string) *kernel.Value {
+	v, err := kernel.ParseValue([]byte(s))
+	if err != nil {
+		panic(fmt.Sprintf("%s: %v", s, err))
+	}
+	return &v
+}
+
+// tainted is the label of what a tool read, allowed nowhere.
+func tainted(bits ...kernel.Influence) kernel.Label {
+	return kernel.Label{Sources: kernel.UserQuery | kernel.ToolRead, Readers: kernel.Only(), Parsers: kernel.Anything(), Influence: bits}
+}
+
+func thirdParty() kernel.Label {
+	l := tainted()
+	l.Subjects = kernel.ThirdParty
+	return l
+}
+
+// definition is a kernel with all of the above, which kim may start with every
+// capability.
+func definition() kernel.Definition {
+	return kernel.Definition{
+		Name: "desk", Planner: "planner", SubPlanner: "subplanner", Limits: kernel.DefaultLimits(),
+		Requesters: map[bcp.AgentName][]string{"kim": {"all", "read"}},
+		Grants: map[string][]kernel.Capability{
+			"all": caps("mail.read", "contacts.read", "mail.send", "calendar.write"), "read": caps("mail.read"),
+		},
+		Tools:   []kernel.Tool{readInbox, readContacts, sendEmail, createEvent, count},
+		Schemas: []kernel.Schema{withConstraints(summary), withConstraints(slot)},
+		Rules:   []kernel.Rule{mailToSelf},
+	}
+}
+
+func withConstraints(s kernel.Schema) kernel.Schema {
+	s.Settings.Constraints = constraint.Compile
+	return s
+}
+
+func mustKernel(t testing.TB, change func(*kernel.Definition)) *kernel.Kernel {
+	t.Helper()
+	d := definition()
+	if change != nil {
+		change(&d)
+	}
+	k, defects := kernel.New(d)
+	if len(defects) > 0 {
+		t.Fatal(defects)
+	}
+	return k
+}
+
+// frame is where plans of tests are checked.
+func frame(k *kernel.Kernel, grant string) kernel.Frame {
+	g, _ := k.GrantOf("kim", grant)
+	return kernel.Frame{Grant: g, Query: kernel.Trusted()}
+}
+
+const mailPlan = `{"steps":[{"kind":"const","id":"me","value":"kim@example.com"},{"kind":"tool","id":"inbox","tool":"read_inbox","args":{}},
+{"kind":"q_parse","id":"summary","source":{"ref":"inbox","path":"latest.body"},"schema_ref":"Summary","instruction":"Summarise it."},
+{"kind":"tool","id":"send","tool":"send_email","args":{"to":{"ref":"me"},"body":{"ref":"summary","path":"text"}}}],"final":"send"}`
