@@ -65,6 +65,11 @@ func simulate(ctx context.Context, p *program) error {
 	s := &simulation{contexts: map[string][]string{}}
 	bad := 0
 	for {
+		if lines.waits() {
+			if err := p.out.stdout.Flush(); err != nil {
+				return failf("the result cannot be written: %s", reasonOf(err))
+			}
+		}
 		line, err := lines.next()
 		var result any
 		switch {

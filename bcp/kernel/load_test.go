@@ -1,0 +1,225 @@
+package kernel_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+)
+
+// example is a call with a trusted and a tainted argument of send_email.
+func example(to string, toLabel, bodyLabel kernel.Label) kernel.Example {
+	return kernel.Example{Requester: kim, Arguments: map[string]kernel.ExampleArgument{
+		"to": {Value: val(to), Label: toLabel}, "body": {Value: val(`"x"`), Label: bodyLabel},
+	}}
+}
+
+// covers KER-30, KER-79, KER-80, KER-81, KER-82, KER-83, KER-84, KER-85, KER-87, KER-88, KER-105, A-GRANT
+func TestDefinitions(t *testing.T) {
+	t.Parallel()
+	own, foreign := example(`"kim@example.com"`, kernel.Trusted(), tainted()), example(`"evil@example.com"`, kernel.Trusted(), tainted())
+	with := func(r kernel.Rule, change func(*kernel.Rule)) func(*kernel.Definition) {
+		change(&r)
+		return func(d *kernel.Definition) { d.Rules = []kernel.Rule{r} }
+	}
+	when := func(effect kernel.RuleEffect, cel string) func(*kernel.Definition) {
+		return with(mailToSelf, func(r *kernel.Rule) { r.Effect, r.When = effect, cel })
+	}
+	tool := func(change func(*kernel.Tool)) func(*kernel.Definition) {
+		return func(d *kernel.Definition) { change(&d.Tools[2]) } // send_email
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*kernel.Definition)
+		want   kernel.DefectCode
+	}{
+		{"as it is", nil, ""},
+		{"nothing at all", func(d *kernel.Definition) { *d = kernel.Definition{} }, ""},
+
+		// Tools.
+		{"a tool twice", func(d *kernel.Definition) { d.Tools = append(d.Tools, d.Tools[0]) }, kernel.DuplicateTool},
+		{"a tool of other case", func(d *kernel.Definition) { d.Tools = append(d.Tools, d.Tools[0]); d.Tools[5].Name = "Read_Inbox" }, ""},
+		{"a tool without a name", tool(func(t *kernel.Tool) { t.Name = "" }), kernel.BadName},
+		{"a tool with a dot", func(d *kernel.Definition) { d.Rules, d.Tools[2].Name = nil, "mail.send" }, kernel.BadName},
+		{"a tool with a star", func(d *kernel.Definition) { d.Rules, d.Tools[2].Name = nil, "*" }, kernel.BadName},
+		{"a tool with a hyphen", func(d *kernel.Definition) { d.Rules, d.Tools[2].Name = nil, "send-email" }, kernel.BadName},
+		{"a tool of 64", func(d *kernel.Definition) { d.Rules, d.Tools[2].Name = nil, strings.Repeat("a", 64) }, ""},
+		{"a tool of 65", func(d *kernel.Definition) { d.Rules, d.Tools[2].Name = nil, strings.Repeat("a", 65) }, kernel.BadName},
+		{"a write without capability", tool(func(t *kernel.Tool) { t.RequiredCaps = nil }), kernel.WriteWithoutCapability},
+		{"a read without capability", func(d *kernel.Definition) { d.Tools[0].RequiredCaps = nil }, ""},
+		{"a wildcard", tool(func(t *kernel.Tool) { t.RequiredCaps = caps("*") }), kernel.BadCapability},
+		{"a wildcard of NATS", tool(func(t *kernel.Tool) { t.RequiredCaps = caps(">") }), kernel.BadCapability},
+		{"a capability of other case", tool(func(t *kernel.Tool) { t.RequiredCaps = caps("Mail.Send") }), kernel.BadCapability},
+		{"a capability with a blank", tool(func(t *kernel.Tool) { t.RequiredCaps = caps("mail send") }), kernel.BadCapability},
+		{"an empty capability", tool(func(t *kernel.Tool) { t.RequiredCaps = caps("") }), kernel.BadCapability},
+		{"a capability of other letters", tool(func(t *kernel.Tool) { t.RequiredCaps = caps("mail.sënd") }), kernel.BadCapability},
+		{"a capability that begins with a dot", tool(func(t *kernel.Tool) { t.RequiredCaps = caps(".mail") }), kernel.BadCapability},
+		{"a capability of 64", tool(func(t *kernel.Tool) { t.RequiredCaps = caps(kernel.Capability(strings.Repeat("a", 64))) }), kernel.BadCapability},
+		{"a reader that is none", func(d *kernel.Definition) { d.Tools[0].Readers = caps("everybody!") }, kernel.BadCapability},
+		{"no effect level", tool(func(t *kernel.Tool) { t.Level = kernel.NoLevel }), kernel.BadType},
+		{"no such effect level", tool(func(t *kernel.Tool) { t.Level = 9 }), kernel.BadType},
+		{"no input schema", func(d *kernel.Definition) { d.Rules, d.Tools[2].Input = nil, nil }, kernel.BadType},
+		{"no output schema", tool(func(t *kernel.Tool) { t.Output = nil }), kernel.BadType},
+		{"an input that is a text", func(d *kernel.Definition) { d.Rules, d.Tools[2].Input = nil, mustType(`{"type":"string"}`) }, kernel.BadType},
+		{"an input that may be null", func(d *kernel.Definition) {
+			d.Rules, d.Tools[2].Input = nil, mustType(`{"type":"object","properties":{},"nullable":true}`)
+		}, kernel.BadType},
+		{"an argument with a hyphen", func(d *kernel.Definition) { d.Rules, d.Tools[2].Input = nil, mustType(shape("reply-to:string")) }, kernel.BadName},
+		{"a description too long", tool(func(t *kernel.Tool) { t.Description = strings.Repeat("x", 4097) }), kernel.TooMany},
+		{"too many tools", func(d *kernel.Definition) { d.Tools = slices.Repeat(d.Tools, 60) }, kernel.TooMany},
+
+		// Schemas, grants, limits.
+		{"a schema twice", func(d *kernel.Definition) { d.Schemas = append(d.Schemas, d.Schemas[0]) }, kernel.DuplicateSchema},
+		{"a schema without a name", func(d *kernel.Definition) { d.Schemas[0].Name = "" }, kernel.BadName},
+		{"a schema that cannot be asked", func(d *kernel.Definition) { d.Schemas[0].Spec = bcp.Spec{} }, kernel.BadSchema},
+		{"a schema without its constraints", func(d *kernel.Definition) {
+			d.Schemas[1].Spec.Constraints, d.Schemas[1].Settings.Constraints = []string{"urgent"}, nil
+		}, kernel.BadSchema},
+		{"a grant of a wildcard", func(d *kernel.Definition) { d.Grants["all"] = caps("*") }, kernel.BadCapability},
+		{"a grant with a dot", func(d *kernel.Definition) { d.Grants["a.b"] = nil }, kernel.BadName},
+		{"a requester with a grant that is not there", func(d *kernel.Definition) { d.Requesters["kim"] = []string{"root"} }, kernel.UnknownGrantName},
+		{"a limit below 0", func(d *kernel.Definition) { d.Limits.MaxEffects = -1 }, kernel.BadLimit},
+		{"values too large", func(d *kernel.Definition) { d.Limits.MaxValueBytes = kernel.MaxContent + 1 }, kernel.BadLimit},
+		{"too deep", func(d *kernel.Definition) { d.Limits.MaxDepth = kernel.MaxDepth + 1 }, kernel.BadLimit},
+
+		// Rules.
+		{"a rule twice", func(d *kernel.Definition) { d.Rules = append(d.Rules, d.Rules[0]) }, kernel.DuplicateRule},
+		{"a rule of the kernel with an id of the mesh", func(d *kernel.Definition) {
+			r := mailToSelf
+			r.Effect, r.When = kernel.Forbid, "args.to.value == requester.address"
+			d.MeshRules = []kernel.Rule{r}
+		}, kernel.DuplicateRule},
+		{"a rule of the mesh that allows", func(d *kernel.Definition) { d.MeshRules, d.Rules = d.Rules, nil }, kernel.RuleEffectWord},
+		{"a rule without effect", with(mailToSelf, func(r *kernel.Rule) { r.Effect = kernel.NoEffect }), kernel.RuleEffectWord},
+		{"a rule with a bad id", with(mailToSelf, func(r *kernel.Rule) { r.ID = "a b" }), kernel.BadName},
+		{"a rule for a tool that is not there", with(mailToSelf, func(r *kernel.Rule) { r.Tool = "sendmail" }), kernel.RuleUnknownTool},
+		{"a rule for no tool", with(mailToSelf, func(r *kernel.Rule) { r.Tool = "" }), kernel.RuleUnknownTool},
+		{"a declassify that reads data", with(mailToSelf, func(r *kernel.Rule) { r.ReadsData = true }), kernel.RuleReadsData},
+		{"no condition", when(kernel.Declassify, ""), kernel.RuleType},
+		{"no CEL", when(kernel.Declassify, "args.to.value = 1"), kernel.RuleType},
+		{"an argument that is not there", when(kernel.Declassify, "!args.cc.tainted"), kernel.RuleType},
+		{"a comparison of other types", when(kernel.Declassify, "args.to.value > 5"), kernel.RuleType},
+		{"no condition but a value", when(kernel.Declassify, "args.to.value"), kernel.RuleType},
+		{"an argument as a whole", when(kernel.Declassify, "args.to == requester.address"), kernel.RuleType},
+		{"a regular expression", when(kernel.Declassify, `args.to.value.matches("(a+)+$")`), kernel.RuleType},
+		{"a clock", when(kernel.Declassify, `timestamp("2026-01-01T00:00:00Z") < now`), kernel.RuleType},
+		{"an unknown name", when(kernel.Declassify, "requester.email == args.to.value"), kernel.RuleType},
+		{"a floating point number", when(kernel.Declassify, "1.5 > 1.0"), kernel.RuleType},
+		{"too long", when(kernel.Declassify, "true"+strings.Repeat(" ", bcp.MaxConstraintBytes)), kernel.RuleType},
+		{"a rule for all tools over an argument of one", func(d *kernel.Definition) {
+			d.UntestedRules = true
+			d.Rules = []kernel.Rule{{ID: "r", Effect: kernel.Forbid, Tool: kernel.AnyTool, When: `args.to.value == "x"`}}
+		}, kernel.RuleType},
+		{"a rule for all tools over the run", func(d *kernel.Definition) {
+			d.UntestedRules = true
+			d.Rules = []kernel.Rule{{ID: "r", Effect: kernel.Forbid, Tool: kernel.AnyTool, When: `run.depth > 0`}}
+		}, ""},
+
+		// Examples.
+		{"no examples", with(mailToSelf, func(r *kernel.Rule) { r.Yes, r.No = nil, nil }), kernel.RuleWithoutExamples},
+		{"none for yes", with(mailToSelf, func(r *kernel.Rule) { r.Yes = nil }), kernel.RuleWithoutExamples},
+		{"none for no", with(mailToSelf, func(r *kernel.Rule) { r.No = nil }), kernel.RuleWithoutExamples},
+		{"an inverted check", with(mailToSelf, func(r *kernel.Rule) { r.When = "args.to.value != requester.address" }), kernel.RuleExample},
+		{"swapped arguments", with(mailToSelf, func(r *kernel.Rule) {
+			r.When = "!args.to.third_party && !args.body.tainted && args.to.value == requester.address"
+		}), kernel.RuleExample},
+		{"a check that always holds", with(mailToSelf, func(r *kernel.Rule) { r.When = "true" }), kernel.RuleExample},
+		{"a check that never holds", with(mailToSelf, func(r *kernel.Rule) { r.When = "false" }), kernel.RuleExample},
+		{"an example the wrong way", with(mailToSelf, func(r *kernel.Rule) { r.Yes, r.No = []kernel.Example{foreign}, []kernel.Example{own} }), kernel.RuleExample},
+		{"one of two examples", with(mailToSelf, func(r *kernel.Rule) { r.Yes = []kernel.Example{own, foreign} }), kernel.RuleExample},
+		{"an example that cannot be read is no yes", with(mailToSelf, func(r *kernel.Rule) { r.Yes = []kernel.Example{example(`"kim@example.com"`, tainted(), tainted())} }), kernel.RuleExample},
+		{"a forbid that fails for an example takes hold of it", with(mailToSelf, func(r *kernel.Rule) {
+			r.Effect, r.When = kernel.Forbid, `args.to.value == "evil@example.com"`
+			r.Yes, r.No = []kernel.Example{foreign, example(`"kim@example.com"`, tainted(), tainted())}, []kernel.Example{own}
+		}), ""},
+		{"too many examples", with(mailToSelf, func(r *kernel.Rule) { r.Yes = slices.Repeat(r.Yes, 65) }), kernel.TooMany},
+		{"too many rules", func(d *kernel.Definition) { d.Rules = slices.Repeat(d.Rules, 257) }, kernel.TooMany},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := definition()
+			d.Tools = slices.Clone(d.Tools)
+			if c.change != nil {
+				c.change(&d)
+			}
+			k, defects := kernel.New(d)
+			if (k == nil) != (len(defects) > 0) {
+				t.Error("a kernel with defects, or none without")
+			}
+			if c.want == "" && len(defects) > 0 || c.want != "" && !slices.ContainsFunc(defects, func(d kernel.Defect) bool { return d.Code == c.want }) {
+				t.Errorf("got %v, want %q", defects, c.want)
+			}
+		})
+	}
+}
+
+// All that is wrong is told at once, each with its place.
+func TestDefinitionTellsAll(t *testing.T) {
+	t.Parallel()
+	d := definition()
+	d.Tools = slices.Clone(d.Tools)
+	d.Tools[0].RequiredCaps, d.Tools[2].Level, d.Schemas[0].Spec = caps("*"), kernel.NoLevel, bcp.Spec{}
+	d.Rules = append(d.Rules, d.Rules[0])
+	_, defects := kernel.New(d)
+	var told []string
+	for _, defect := range defects {
+		told = append(told, defect.String())
+	}
+	for _, want := range []string{`tool "read_inbox"`, `tool "send_email"`, `schema "Summary"`, `rule "mail-to-self"`} {
+		if !strings.Contains(strings.Join(told, "\n"), want) {
+			t.Errorf("nothing about %s in %q", want, told)
+		}
+	}
+}
+
+// Only closed types are types: a schema that leaves something open is refused, since
+// nothing could be said of a value of it.
+// covers KER-80, KER-81
+func TestTypesAreClosed(t *testing.T) {
+	t.Parallel()
+	for _, schema := range []string{
+		"", "null", "{}", "true", `"string"`, `{"type":"any"}`, `{"type":["string","null"]}`, `{"type":"null"}`, `{"type":"object","additionalProperties":true}`,
+		`{"type":"object","patternProperties":{}}`, `{"type":"string","pattern":"a*"}`, `{"type":"string","format":"email"}`, `{"type":"string","maxLength":0}`,
+		`{"type":"string","maxLength":-1}`, `{"type":"string","maxLength":"5"}`, `{"type":"string","minimum":0}`, `{"type":"integer","minimum":2,"maximum":1}`,
+		`{"type":"integer","minimum":0.5}`, `{"type":"array"}`, `{"type":"array","items":{}}`, `{"type":"array","items":[{"type":"string"}]}`,
+		`{"type":"array","items":{"type":"string"},"maxItems":-1}`, `{"type":"object","properties":[]}`, `{"type":"object","properties":{"a b":{"type":"string"}}}`,
+		`{"type":"object","properties":{"a":{"type":"string"}},"required":["b"]}`, `{"type":"object","properties":{"a":{"type":"string"}},"required":"a"}`,
+		`{"enum":[]}`, `{"enum":["a","a"]}`, `{"enum":[1]}`, `{"enum":"a"}`, `{"type":"enum"}`, `{"type":"boolean","enum":["a"]}`, `{"anyOf":[{"type":"string"}]}`,
+		`{"$ref":"#/x"}`, `{"type":"string","nullable":"yes"}`, `{"type":"string","description":1}`, `{"type":"string","type":"string"}`, `{"const":1}`,
+	} {
+		if _, err := kernel.ParseType([]byte(schema)); err == nil {
+			t.Errorf("%s is taken", schema)
+		}
+	}
+	for schema, values := range map[string][2][]string{
+		`{"type":"boolean"}`:                                       {{"true", "false"}, {`"true"`, "1", "null", "[]", "{}"}},
+		`{"type":"integer"}`:                                       {{"0", "-5", "9223372036854775807"}, {`"0"`, "1.0", "true", "null"}},
+		`{"type":"integer","minimum":1,"maximum":3}`:               {{"1", "3"}, {"0", "4", "-1"}},
+		`{"type":"number"}`:                                        {{"0", "1.5", "-98.70", "999999999999999"}, {`"1"`, "true", "1000000000000000", "null"}},
+		`{"type":"number","minimum":-1,"maximum":1}`:               {{"-1", "1", "0.99", "-0.5", "1.0"}, {"1.01", "-1.01", "2"}},
+		`{"type":"string"}`:                                        {{`""`, `"é"`}, {"1", "null", `["a"]`}},
+		`{"type":"string","maxLength":2,"nullable":true}`:          {{`""`, `"éé"`, "null"}, {`"abc"`, `"ééé"`}},
+		`{"enum":["a","b"]}`:                                       {{`"a"`, `"b"`}, {`"A"`, `""`, `"a "`, "null", "0"}},
+		`{"type":"string","enum":["a"]}`:                           {{`"a"`}, {`"b"`}},
+		`{"type":"array","items":{"type":"integer"}}`:              {{"[]", "[1,2]"}, {`[1,"2"]`, "[null]", "1", "{}"}},
+		`{"type":"array","items":{"type":"integer"},"maxItems":1}`: {{"[]", "[1]"}, {"[1,2]"}},
+		`{"type":"object","properties":{}}`:                        {{"{}"}, {`{"a":1}`, "[]", "null"}},
+		`{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"}},"required":["a"]}`: {{`{"a":1}`, `{"b":"x","a":1}`}, {`{"b":"x"}`, `{"a":1,"c":2}`, `{"a":"1"}`, `{"A":1}`, `{"a":1,"b":null}`}},
+	} {
+		typ := mustType(schema)
+		for i, ok := range []bool{true, false} {
+			for _, v := range values[i] {
+				if typ.Has(val(v)) != ok {
+					t.Errorf("%s has %s: %t", schema, v, !ok)
+				}
+			}
+		}
+		if again := mustType(string(typ.AppendJSONSchema(nil))); string(again.AppendJSONSchema(nil)) != string(typ.AppendJSONSchema(nil)) {
+			t.Errorf("%s does not come back from its own spelling %s", schema, typ.AppendJSONSchema(nil))
+		}
+	}
+	if (*kernel.Type)(nil).Has(val("1")) || new(kernel.Type).Has(val("1")) || mustType(`{"type":"integer"}`).Has(nil) {
+		t.Error("what is no type has a value")
+	}
+}
