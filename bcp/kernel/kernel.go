@@ -77,6 +77,7 @@ type Kernel struct {
 func New(d Definition) (*Kernel, []Defect) {
 	k := &Kernel{definition: d, tools: map[string]*Tool{}, schemas: map[string]*Schema{}, grants: map[string]Grant{}}
 	l := &loading{kernel: k}
+	l.agents()
 	l.tools()
 	l.schemas()
 	l.grants()
@@ -123,6 +124,15 @@ type loading struct {
 
 func (l *loading) failf(code DefectCode, where, format string, args ...any) {
 	l.defects = append(l.defects, Defect{code, where, fmt.Sprintf(format, args...)})
+}
+
+func (l *loading) agents() {
+	d := &l.kernel.definition
+	for where, name := range map[string]bcp.AgentName{"name": d.Name, "planner": d.Planner, "sub_planner": d.SubPlanner} {
+		if _, err := bcp.ParseAgentName(string(name)); err != nil && (name != "" || where != "sub_planner") {
+			l.failf(BadName, where, "%v", err)
+		}
+	}
 }
 
 func (l *loading) tools() {
@@ -192,6 +202,9 @@ func (l *loading) schemas() {
 		}
 		if !isStepID(s.Name) {
 			l.failf(BadName, where, "a name is 1 to %d letters, digits, hyphens and underscores", maxNameBytes)
+		}
+		if _, err := bcp.ParseAgentName(string(s.Reader)); err != nil {
+			l.failf(BadName, where, "%v", err)
 		}
 		if err := s.prepare(); err != nil {
 			l.failf(BadSchema, where, "%v", err)

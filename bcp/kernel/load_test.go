@@ -36,7 +36,11 @@ func TestDefinitions(t *testing.T) {
 		want   kernel.DefectCode
 	}{
 		{"as it is", nil, ""},
-		{"nothing at all", func(d *kernel.Definition) { *d = kernel.Definition{} }, ""},
+		{"nothing at all", func(d *kernel.Definition) { *d = kernel.Definition{} }, kernel.BadName},
+		{"no planner", func(d *kernel.Definition) { d.Planner = "" }, kernel.BadName},
+		{"no sub-planner", func(d *kernel.Definition) { d.SubPlanner = "" }, ""},
+		{"a sub-planner that is no agent", func(d *kernel.Definition) { d.SubPlanner = "a.b" }, kernel.BadName},
+		{"a schema without a Reader", func(d *kernel.Definition) { d.Schemas[0].Reader = "" }, kernel.BadName},
 
 		// Tools.
 		{"a tool twice", func(d *kernel.Definition) { d.Tools = append(d.Tools, d.Tools[0]) }, kernel.DuplicateTool},

@@ -1,0 +1,245 @@
+package kernel_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+)
+
+// gateway does with decisions what a real one does: it stores a record, applies it,
+// and only then sends. After every record the state that the records make is
+// compared with the one that lives.
+type gateway struct {
+	t       fataler
+	kernels []*kernel.Kernel
+	state   *kernel.State
+	now     time.Time
+	ids     int
+	records [][2][]byte
+	changes []kernel.Change
+	sent    []kernel.Release // in order
+	todo    []kernel.Release
+	replay  bool // compare after every record
+}
+
+func newGateway(t fataler, kernels ...*kernel.Kernel) *gateway {
+	return &gateway{t: t, kernels: kernels, state: kernel.NewState(kernels...), now: start, replay: true}
+}
+
+func (g *gateway) moment() bcp.Moment {
+	g.ids++
+	g.now = g.now.Add(time.Second)
+	return bcp.Moment{Now: g.now, Fresh: fmt.Sprintf("%024d", g.ids)}
+}
+
+// store records a decision and sends what follows from it.
+func (g *gateway) store(c kernel.Change) kernel.Change {
+	g.t.Helper()
+	g.records = append(g.records, [2][]byte{c.AppendJSON(nil), c.Private.AppendJSON(nil)})
+	if err := g.state.Apply(&c); err != nil {
+		g.t.Fatalf("record %d: %v", len(g.records), err)
+	}
+	g.changes = append(g.changes, c)
+	if g.replay {
+		g.compare()
+	}
+	out := g.state.Releases(&c)
+	g.sent, g.todo = append(g.sent, out...), append(g.todo, out...)
+	return c
+}
+
+// replayed is the state that the records make.
+func (g *gateway) replayed() *kernel.State {
+	g.t.Helper()
+	s := kernel.NewState() // Apply needs no definitions
+	for i, r := range g.records {
+		c, err := kernel.ParseChange(r[0], r[1])
+		if err != nil {
+			g.t.Fatalf("record %d: %v: %s", i+1, err, r[0])
+		}
+		if again := c.AppendJSON(nil); !bytes.Equal(again, r[0]) || !bytes.Equal(c.Private.AppendJSON(nil), r[1]) {
+			g.t.Fatalf("record %d is spelled in two ways:\n%s\n%s", i+1, r[0], again)
+		}
+		if err := s.Apply(&c); err != nil {
+			g.t.Fatalf("record %d: %v", i+1, err)
+		}
+	}
+	s.Define(g.kernels...)
+	return s
+}
+
+func (g *gateway) compare() {
+	g.t.Helper()
+	if live, made := g.state.Dump(), g.replayed().Dump(); !bytes.Equal(live, made) {
+		g.t.Fatalf("after %s the records make another state:\nlive %s\nmade %s", g.records[len(g.records)-1][0], live, made)
+	}
+}
+
+// crash forgets everything but the records, and does what a start does.
+func (g *gateway) crash() {
+	g.t.Helper()
+	g.state = g.replayed()
+	g.todo = g.state.Pending()
+	g.sent = append(g.sent, g.todo...)
+	for _, call := range g.state.Unanswered() {
+		g.store(g.state.DecideRestart(g.moment(), call))
+	}
+}
+
+// next takes the next release of a kind.
+func (g *gateway) next(kind kernel.ReleaseKind) kernel.Release {
+	g.t.Helper()
+	for len(g.todo) > 0 {
+		r := g.todo[0]
+		g.todo = g.todo[1:]
+		if r.Kind == kind {
+			return r
+		}
+		if r.Kind != kernel.ReleaseReply && r.Kind != kernel.ReleaseAlert {
+			g.t.Fatalf("released kind %d, waited for %d: %+v", r.Kind, kind, r.End)
+		}
+	}
+	g.t.Fatalf("nothing is released, waited for %d", kind)
+	return kernel.Release{}
+}
+
+// begin starts a run.
+func (g *gateway) begin(grant string) kernel.RunID {
+	g.t.Helper()
+	c := g.store(g.state.DecideRun(g.moment(), "desk", kim, grant, kernel.Trusted(), []byte(`{"task":"Do it."}`)))
+	if c.Code != "" {
+		g.t.Fatalf("the run is refused: %s", c.Code)
+	}
+	return c.Run
+}
+
+// plan answers the planner's next request.
+func (g *gateway) plan(plan string) kernel.Change {
+	g.t.Helper()
+	r := g.next(kernel.ReleasePlan)
+	return g.store(g.state.DecidePlan(g.moment(), r.Agent, r.Wait.ID, []byte(fmt.Sprintf(`{"plan_id":%q,"plan":%s}`, r.Wait.ID, plan))))
+}
+
+func (g *gateway) subPlan(plan string) kernel.Change {
+	g.t.Helper()
+	r := g.next(kernel.ReleaseSubPlan)
+	return g.store(g.state.DecidePlan(g.moment(), r.Agent, r.Wait.ID, []byte(fmt.Sprintf(`{"plan_id":%q,"plan":%s}`, r.Wait.ID, plan))))
+}
+
+// result answers the next call.
+func (g *gateway) result(result string) kernel.Change {
+	g.t.Helper()
+	return g.outcome(g.next(kernel.ReleaseCall), `"result":`+result)
+}
+
+func (g *gateway) outcome(r kernel.Release, members string) kernel.Change {
+	g.t.Helper()
+	return g.store(g.state.DecideOutcome(g.moment(), r.Wait.ID, r.Wait.Attempt, []byte(fmt.Sprintf(`{"call_id":%q,%s}`, r.Wait.ID, members))))
+}
+
+// answer answers the next ask.
+func (g *gateway) answer(answer string, code bcp.Code) kernel.Change {
+	g.t.Helper()
+	return g.store(g.state.DecideAnswer(g.moment(), g.next(kernel.ReleaseParse).Wait.ID, []byte(answer), code))
+}
+
+// person decides about the next item.
+func (g *gateway) person(decision kernel.PersonDecision, result string) kernel.Change {
+	g.t.Helper()
+	return g.store(g.state.DecidePerson(g.moment(), g.next(kernel.ReleaseItem).Wait.ID, decision, []byte(result)))
+}
+
+// pass lets time decide.
+func (g *gateway) pass() kernel.Change {
+	g.t.Helper()
+	g.now = time.Unix(0, g.state.NextDue())
+	c, due := g.state.DecideDue(g.moment())
+	if !due {
+		g.t.Fatalf("nothing is due")
+	}
+	return g.store(c)
+}
+
+// end is how the run ended, and must have.
+func (g *gateway) end(status kernel.Status, code kernel.Code) kernel.Release {
+	g.t.Helper()
+	r := g.next(kernel.ReleaseOutcome)
+	if r.End.Status != status || r.End.Code != code {
+		g.t.Fatalf("got %s %s at %s (%s), want %s %s", r.End.Status, r.End.Code, r.End.Step, r.End.Cause, status, code)
+	}
+	return r
+}
+
+// calls lists what was sent to tools, as tool and arguments.
+func (g *gateway) calls() string {
+	var calls []string
+	for _, r := range g.sent {
+		if r.Kind == kernel.ReleaseCall {
+			calls = append(calls, r.Tool.Name+string(r.Arguments))
+		}
+	}
+	return strings.Join(calls, " ")
+}
+
+// told lists the errors in the last request to the planner.
+func (g *gateway) told() string {
+	for i := len(g.sent) - 1; i >= 0; i-- {
+		if g.sent[i].Kind == kernel.ReleasePlan {
+			var request struct{ Errors json.RawMessage }
+			if err := json.Unmarshal(g.sent[i].Body, &request); err != nil {
+				g.t.Fatalf("%v", err)
+			}
+			return string(request.Errors)
+		}
+	}
+	return ""
+}
+
+func (g *gateway) events() string {
+	var events []string
+	for i := range g.changes {
+		for _, e := range g.changes[i].Events() {
+			events = append(events, e.String())
+		}
+	}
+	return strings.Join(events, " ")
+}
+
+// The results of the tools of most tests.
+const (
+	mail  = `{"latest":{"sender":"boss","subject":"Meeting","body":"at 3pm"}}`
+	sent  = `{"ok":true,"message_id":"m1"}`
+	alice = `{"contacts":[{"name":"Alice","email":"alice@example.com"}]}`
+)
+
+// covers KER-2, KER-3, KER-21, KER-22, KER-40, KER-42, KER-47, KER-53, KER-55, KER-57, KER-60
+func TestRunOfTheExample(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t, mustKernel(t, nil))
+	g.begin("all")
+	g.plan(mailPlan)
+	g.result(mail)
+	g.answer(`{"text":"meeting at 3pm"}`, "")
+	g.result(sent)
+	end := g.end(kernel.Committed, "")
+	if want := `read_inbox{} send_email{"body":"meeting at 3pm","to":"kim@example.com"}`; g.calls() != want {
+		t.Errorf("got %s", g.calls())
+	}
+	if string(end.Final) != `{"message_id":"m1","ok":true}` {
+		t.Errorf("got %s", end.Final)
+	}
+	if len(g.records) != 5 {
+		t.Errorf("%d records, want 5: one for each wait", len(g.records))
+	}
+	want := "plan_emitted step_started:me step_started:inbox gate_decision:read_inbox:allow effect_intended:read_inbox effect_committed:read_inbox " +
+		"step_started:summary q_parse_result:summary step_started:send gate_decision:send_email:allow effect_intended:send_email effect_committed:send_email run_committed"
+	if g.events() != want {
+		t.Errorf("got %s", g.events())
+	}
+}
