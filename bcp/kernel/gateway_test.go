@@ -25,11 +25,12 @@ type gateway struct {
 	changes []kernel.Change
 	sent    []kernel.Release // in order
 	todo    []kernel.Release
-	replay  bool // compare after every record
+	task    kernel.Label
+	replay  bool // keep records, and compare after every one
 }
 
 func newGateway(t fataler, kernels ...*kernel.Kernel) *gateway {
-	return &gateway{t: t, kernels: kernels, state: kernel.NewState(kernels...), now: start, replay: true}
+	return &gateway{t: t, kernels: kernels, state: kernel.NewState(kernels...), now: start, task: kernel.Trusted(), replay: true}
 }
 
 func (g *gateway) moment() bcp.Moment {
@@ -41,9 +42,11 @@ func (g *gateway) moment() bcp.Moment {
 // store records a decision and sends what follows from it.
 func (g *gateway) store(c kernel.Change) kernel.Change {
 	g.t.Helper()
-	g.records = append(g.records, [2][]byte{c.AppendJSON(nil), c.Private.AppendJSON(nil)})
+	if g.replay {
+		g.records = append(g.records, [2][]byte{c.AppendJSON(nil), c.Private.AppendJSON(nil)})
+	}
 	if err := g.state.Apply(&c); err != nil {
-		g.t.Fatalf("record %d: %v", len(g.records), err)
+		g.t.Fatalf("after %d changes: %v", len(g.changes), err)
 	}
 	g.changes = append(g.changes, c)
 	if g.replay {
@@ -112,7 +115,7 @@ func (g *gateway) next(kind kernel.ReleaseKind) kernel.Release {
 // begin starts a run.
 func (g *gateway) begin(grant string) kernel.RunID {
 	g.t.Helper()
-	c := g.store(g.state.DecideRun(g.moment(), "desk", kim, grant, kernel.Trusted(), []byte(`{"task":"Do it."}`)))
+	c := g.store(g.state.DecideRun(g.moment(), "desk", kim, grant, g.task, []byte(`{"task":"Do it."}`)))
 	if c.Code != "" {
 		g.t.Fatalf("the run is refused: %s", c.Code)
 	}

@@ -90,7 +90,9 @@ func TestLimits(t *testing.T) {
 		}
 		return steps(list...)
 	}
-	key := func(d *kernel.Definition) { d.UntestedRules, d.Rules = true, []kernel.Rule{{ID: "any", Effect: kernel.Declassify, Tool: "create_event", When: "true"}} }
+	key := func(d *kernel.Definition) {
+		d.UntestedRules, d.Rules = true, []kernel.Rule{{ID: "any", Effect: kernel.Declassify, Tool: "create_event", When: "true"}}
+	}
 	deep := strings.Replace(sub(""), `["mail.read"]`, `[]`, 1)
 	for _, c := range []limit{
 		{"as many steps", func(l *kernel.Limits) { l.MaxSteps = 2 }, func(g *gateway) { g.plan(steps(constX, inbox)); g.result(mail) }, kernel.Committed, ""},
@@ -295,7 +297,10 @@ func TestRunsThatEnd(t *testing.T) {
 			r := g.next(kernel.ReleaseSubPlan)
 			g.store(g.state.DecidePlan(g.moment(), r.Agent, r.Wait.ID, []byte(`{"plan_id":"`+r.Wait.ID+`","refused":true}`)))
 		}, kernel.Errored, kernel.SubPlanRejected, kernel.PlannerRefused},
-		{"somebody stops it", func(g *gateway) { g.next(kernel.ReleasePlan); g.store(g.state.DecideStop(g.moment(), g.changes[0].Run)) }, kernel.Stopped, kernel.Cancelled, ""},
+		{"somebody stops it", func(g *gateway) {
+			g.next(kernel.ReleasePlan)
+			g.store(g.state.DecideStop(g.moment(), g.changes[0].Run))
+		}, kernel.Stopped, kernel.Cancelled, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := newGateway(t, mustKernel(t, nil))
@@ -389,7 +394,10 @@ func TestApprovals(t *testing.T) {
 		{"approved", func(g *gateway) { g.person(kernel.Approve, ""); g.result(sent) }, kernel.Committed, "", 2},
 		{"rejected", func(g *gateway) { g.person(kernel.Reject, "") }, kernel.Blocked, kernel.ApprovalRejected, 1},
 		{"nobody", func(g *gateway) { g.next(kernel.ReleaseItem); g.pass() }, kernel.Blocked, kernel.ApprovalExpired, 1},
-		{"stopped", func(g *gateway) { g.next(kernel.ReleaseItem); g.store(g.state.DecideStop(g.moment(), g.changes[0].Run)) }, kernel.Stopped, kernel.Cancelled, 1},
+		{"stopped", func(g *gateway) {
+			g.next(kernel.ReleaseItem)
+			g.store(g.state.DecideStop(g.moment(), g.changes[0].Run))
+		}, kernel.Stopped, kernel.Cancelled, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := newGateway(t, mustKernel(t, ask))

@@ -1,0 +1,483 @@
+package kernel_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"math/bits"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+)
+
+// The small world of the properties: tools and schemas whose answers can all be
+// played.
+var (
+	coin  = kernel.Tool{Service: "s", Name: "coin", Level: kernel.Read, RequiredCaps: caps("look"), Input: mustType(shape()), Output: mustType(`{"type":"boolean"}`)}
+	dials = kernel.Tool{Service: "s", Name: "dials", Level: kernel.Read, RequiredCaps: caps("look"), Input: mustType(shape()),
+		Output: mustType(shape("hot:boolean", `face:{"enum":["a","b","c"]}`))}
+	mix = kernel.Tool{Service: "s", Name: "mix", Level: kernel.Pure, Input: mustType(shape("a:boolean", `b:{"enum":["a","b","c"]}`)),
+		Output: mustType(shape("x:boolean", `y:{"enum":["a","b","c"]}`))}
+	tell = kernel.Tool{Service: "s", Name: "tell", Level: kernel.Write, RequiredCaps: caps("tell"), Input: mustType(shape("a:boolean", `b:{"enum":["a","b","c"]}`)),
+		Output: mustType(`{"type":"boolean"}`)}
+	flags = kernel.Schema{Name: "Flags", Reader: "reader", Spec: mustSpec(`{"category":1,"fields":[{"name":"u","type":"boolean"},{"name":"v","type":"enum","values":["a","b","c"]}]}`)}
+)
+
+func smallKernel(t testing.TB, change func(*kernel.Definition)) *kernel.Kernel {
+	return mustKernel(t, func(d *kernel.Definition) {
+		d.Tools, d.Schemas, d.Rules, d.UntestedRules = []kernel.Tool{coin, dials, mix, tell}, []kernel.Schema{flags}, nil, true
+		d.Grants = map[string][]kernel.Capability{"all": caps("look", "tell"), "read": caps("look")}
+		d.Limits.MaxEffects, d.Limits.MaxParses = 64, 64
+		if change != nil {
+			change(d)
+		}
+	})
+}
+
+// drawn is a plan that is being drawn, with what its steps give.
+type drawn struct {
+	t       *rapid.T
+	steps   []string
+	bools   []string // references to booleans
+	choices []string
+	any     []string // references to anything
+}
+
+func (p *drawn) ref(id, path string) string {
+	if path == "" {
+		return fmt.Sprintf(`{"ref":%q}`, id)
+	}
+	return fmt.Sprintf(`{"ref":%q,"path":%q}`, id, path)
+}
+
+func (p *drawn) pick(refs []string, literals ...string) string {
+	if n := len(refs); n > 0 && rapid.IntRange(0, 7).Draw(p.t, "reference") != 1 {
+		return refs[rapid.IntRange(0, n-1).Draw(p.t, "which")]
+	}
+	return rapid.SampledFrom(literals).Draw(p.t, "literal")
+}
+
+// add draws one more step. content says how many parses and reads it may still have.
+func (p *drawn) add(content *int, writes bool) {
+	id := fmt.Sprintf("s%d", len(p.steps))
+	add := func(format string, args ...any) { p.steps = append(p.steps, fmt.Sprintf(format, args...)) }
+	kinds := []string{"const", "merge", "mix", "mix"}
+	if *content > 0 {
+		kinds = append(kinds, "coin", "dials", "parse", "parse", "sub")
+	}
+	if len(p.steps) == 0 && *content > 0 {
+		kinds = []string{"dials", "coin", "dials", "const"}
+	}
+	if writes {
+		kinds = append(kinds, "tell", "tell", "tell")
+	}
+	kind := rapid.SampledFrom(kinds).Draw(p.t, "kind")
+	if len(p.any) == 0 && (kind == "merge" || kind == "parse" || kind == "sub") {
+		kind = "const"
+	}
+	switch kind {
+	case "const":
+		add(`{"kind":"const","id":%q,"value":"a"}`, id)
+		p.choices = append(p.choices, p.ref(id, ""))
+	case "merge":
+		var inputs []string
+		for i := range rapid.IntRange(1, 3).Draw(p.t, "inputs") {
+			inputs = append(inputs, fmt.Sprintf(`"i%d":%s`, i, rapid.SampledFrom(p.any).Draw(p.t, "input")))
+		}
+		if len(p.bools) > 0 {
+			inputs = append(inputs, `"flag":`+rapid.SampledFrom(p.bools).Draw(p.t, "flag"))
+			p.bools = append(p.bools, p.ref(id, "flag"))
+		}
+		add(`{"kind":"merge","id":%q,"inputs":{%s}}`, id, strings.Join(inputs, ","))
+	case "mix", "tell":
+		add(`{"kind":"tool","id":%q,"tool":%q,"args":{"a":%s,"b":%s}}`, id, kind, p.pick(p.bools, "true", "false"), p.pick(p.choices, `"a"`, `"b"`))
+		if kind == "tell" {
+			p.bools = append(p.bools, p.ref(id, ""))
+			break
+		}
+		p.bools, p.choices = append(p.bools, p.ref(id, "x")), append(p.choices, p.ref(id, "y"))
+	case "coin":
+		*content--
+		add(`{"kind":"tool","id":%q,"tool":"coin"}`, id)
+		p.bools = append(p.bools, p.ref(id, ""))
+	case "dials":
+		*content--
+		add(`{"kind":"tool","id":%q,"tool":"dials"}`, id)
+		p.bools, p.choices = append(p.bools, p.ref(id, "hot")), append(p.choices, p.ref(id, "face"))
+	case "parse":
+		*content--
+		add(`{"kind":"q_parse","id":%q,"source":%s,"schema_ref":"Flags","instruction":"i%s"}`, id, rapid.SampledFrom(p.any).Draw(p.t, "source"), id)
+		p.bools, p.choices = append(p.bools, p.ref(id, "u")), append(p.choices, p.ref(id, "v"))
+	case "sub":
+		*content--
+		add(`{"kind":"subkernel","id":%q,"source":%s,"instruction":"i","grant":["look"],"schema_ref":"Flags"}`, id, rapid.SampledFrom(p.any).Draw(p.t, "source"))
+		p.bools, p.choices = append(p.bools, p.ref(id, "u")), append(p.choices, p.ref(id, "v"))
+	}
+	p.any = append(p.any, p.ref(id, ""))
+	if r := rapid.IntRange(0, 1).Draw(p.t, "parts"); r == 1 {
+		p.any = append(append(p.any, p.bools...), p.choices...)
+	}
+}
+
+// drawPlan draws a plan whose final value is that of all its steps.
+func drawPlan(t *rapid.T, content int, writes bool) (plan string, ids []string) {
+	p := &drawn{t: t}
+	if content > 0 { // most plans read something first
+		p.add(&content, false)
+	}
+	for range rapid.IntRange(2, 8).Draw(t, "steps") {
+		p.add(&content, writes)
+	}
+	var inputs []string
+	for i := range p.steps {
+		id := fmt.Sprintf("s%d", i)
+		ids, inputs = append(ids, id), append(inputs, fmt.Sprintf(`%q:{"ref":%q}`, id, id))
+	}
+	p.steps = append(p.steps, fmt.Sprintf(`{"kind":"merge","id":"all","inputs":{%s}}`, strings.Join(inputs, ",")))
+	return `{"steps":[` + strings.Join(p.steps, ",") + `],"final":"all"}`, ids
+}
+
+// choices are what content decides in one run: a number for each question, of as many
+// as there are answers. They count up until all were played.
+type choices struct {
+	at, of []int
+	asked  int
+}
+
+// next answers the next question of a run.
+func (c *choices) next(of int) int {
+	if c.asked == len(c.at) {
+		c.at, c.of = append(c.at, 0), append(c.of, of)
+	}
+	c.asked++
+	return c.at[c.asked-1]
+}
+
+// count moves to the next run, and is false after the last.
+func (c *choices) count() bool {
+	c.asked = 0
+	for i := len(c.at) - 1; i >= 0; i-- {
+		if c.at[i]++; c.at[i] < c.of[i] {
+			return true
+		}
+		c.at, c.of = c.at[:i], c.of[:i]
+	}
+	return false
+}
+
+// play plays a run of the small world to its end. Content decides what reads and
+// Readers say; a pure tool is a function of its arguments; people agree.
+func (g *gateway) play(plan string, c *choices) kernel.Release {
+	g.t.Helper()
+	boolean, choice := []string{"false", "true"}, []string{"a", "b", "c"}
+	both := func(n int, x, y string) string { return fmt.Sprintf(`{%q:%s,%q:%q}`, x, boolean[n%2], y, choice[n/2]) }
+	for {
+		if len(g.todo) == 0 {
+			g.t.Fatalf("nothing is released")
+		}
+		r := g.todo[0]
+		switch r.Kind {
+		case kernel.ReleasePlan:
+			g.plan(plan)
+		case kernel.ReleaseSubPlan:
+			// The sub-run asks a Reader about what its planner made up of the content.
+			g.subPlan(fmt.Sprintf(`{"steps":[{"kind":"const","id":"c","value":"made up %d"},{"kind":"q_parse","id":"p","source":{"ref":"c"},"schema_ref":"Flags","instruction":"i"}],"final":"p"}`, c.next(2)))
+		case kernel.ReleaseParse:
+			g.answer(both(c.next(6), "u", "v"), "")
+		case kernel.ReleaseItem:
+			g.person(kernel.Approve, "")
+		case kernel.ReleaseCall:
+			switch r.Tool.Name {
+			case "coin", "tell":
+				g.result(boolean[c.next(2)])
+			case "dials":
+				g.result(both(c.next(6), "hot", "face"))
+			case "mix":
+				h := fnv.New32a()
+				h.Write(r.Arguments)
+				g.result(both(int(h.Sum32()%6), "x", "y"))
+			}
+		case kernel.ReleaseOutcome:
+			g.todo = g.todo[1:]
+			return r
+		default:
+			g.todo = g.todo[1:]
+		}
+	}
+}
+
+// For every plan, over all that reads and Readers can say: no value takes more values
+// than 2 to the power of its influence. This is what the label promises a rule.
+// covers KER-1, KER-7, KER-35, KER-58
+func TestInfluenceIsABound(t *testing.T) {
+	t.Parallel()
+	k := smallKernel(t, nil)
+	values, tight := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		plan, ids := drawPlan(t, rapid.IntRange(1, 3).Draw(t, "content"), false)
+		seen := make([]map[string]bool, len(ids))
+		for i := range seen {
+			seen[i] = map[string]bool{}
+		}
+		labels := map[string]kernel.Label{}
+		for c := (&choices{}); ; {
+			g := newGateway(t, k)
+			g.replay = false
+			g.begin("all")
+			end := g.play(plan, c)
+			if end.End.Status != kernel.Committed {
+				t.Fatalf("%s: %+v", plan, end.End)
+			}
+			var final map[string]json.RawMessage
+			if err := json.Unmarshal(end.Final, &final); err != nil {
+				t.Fatal(err)
+			}
+			for i, id := range ids {
+				seen[i][string(final[id])] = true
+			}
+			for _, change := range g.changes {
+				for _, s := range change.Steps {
+					if before, known := labels[s.Path]; s.Done && known && spelled(before) != spelled(s.Label) {
+						t.Fatalf("%s: the label of %s depends on content: %s, %s", plan, s.Path, spelled(before), spelled(s.Label))
+					} else if s.Done {
+						labels[s.Path] = s.Label
+					}
+				}
+			}
+			if !c.count() {
+				break
+			}
+		}
+		for i, id := range ids {
+			label := labels[id]
+			width := label.Width()
+			values++
+			if width < 32 && len(seen[i]) > 1<<width {
+				t.Fatalf("%s: %s took %d values, and its influence is %s bits: %s", plan, id, len(seen[i]), width, spelled(label))
+			}
+			if width > 0 && width < 32 && bits.Len(uint(len(seen[i])-1)) == int(width) {
+				tight++
+			}
+		}
+	})
+	if tight == 0 {
+		t.Error("no bound was reached: the check shows nothing")
+	}
+	t.Logf("%d values, of %d the bound is reached", values, tight)
+}
+
+// The order of one run: a call is recorded before it is sent, an outcome before it is
+// used; every call has a verdict that allows it, or a person's; nothing is called
+// that the grant does not allow; no limit is passed; and the records alone make the
+// same state.
+// covers KER-12, KER-14, KER-21, KER-24, KER-25, KER-32, KER-46, KER-47, KER-61, KER-62
+func TestRunsKeepTheOrder(t *testing.T) {
+	t.Parallel()
+	k := smallKernel(t, func(d *kernel.Definition) {
+		d.Rules = []kernel.Rule{
+			{ID: "few", Effect: kernel.Declassify, Tool: "tell", When: "args.a.influence + args.b.influence <= 2"},
+			{ID: "look", Effect: kernel.Ask, Tool: "tell", When: "args.a.influence == 0"},
+		}
+	})
+	ended := map[kernel.Status]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		plan, _ := drawPlan(t, 4, true)
+		g := newGateway(t, k)
+		g.begin(rapid.SampledFrom([]string{"all", "all", "read"}).Draw(t, "grant"))
+		c := &choices{}
+		for range 12 {
+			c.at, c.of = append(c.at, rapid.IntRange(0, 1).Draw(t, "choice")), append(c.of, 2)
+		}
+		end := playAll(g, plan, c)
+		ended[end.End.Status]++
+		checkOrder(t, g)
+	})
+	if ended[kernel.Committed] == 0 || ended[kernel.Blocked] == 0 {
+		t.Errorf("runs ended as %v: the check shows nothing", ended)
+	}
+}
+
+// playAll plays a run, and gives a planner whose plan is refused another one.
+func playAll(g *gateway, plan string, c *choices) kernel.Release {
+	g.t.Helper()
+	for len(g.todo) > 0 && g.todo[0].Kind == kernel.ReleaseReply {
+		g.todo = g.todo[1:]
+	}
+	if change := g.plan(plan); change.Told != nil {
+		return g.play(steps(constX), c)
+	}
+	return g.play(plan, c)
+}
+
+// checkOrder checks what was recorded and sent in a run.
+func checkOrder(t fataler, g *gateway) {
+	t.Helper()
+	sends, allowed := 0, map[string]kernel.Ruling{}
+	for i := range g.changes {
+		c := &g.changes[i]
+		for _, s := range c.Steps {
+			if s.Judged != nil {
+				allowed[s.Path] = s.Judged.Ruling
+			}
+		}
+		if w := c.Wait; w != nil && w.Kind == kernel.WaitTool {
+			sends++
+			if allowed[w.Step] == kernel.Deny {
+				t.Fatalf("%s is called without leave", w.Step)
+			}
+		}
+		if got, want := c.Totals, g.changes[0].Start.Limits; got.Effects > want.MaxEffects || got.Parses > want.MaxParses || got.Steps > want.MaxSteps || got.Plans > want.MaxPlans {
+			t.Fatalf("beyond a limit: %+v", got)
+		}
+	}
+	calls := 0
+	for _, r := range g.sent {
+		if r.Kind == kernel.ReleaseCall {
+			calls++
+			if !g.changes[0].Start.Grant.HoldsAll(r.Tool.RequiredCaps) {
+				t.Fatalf("%s is not granted", r.Tool.Name)
+			}
+		}
+	}
+	if calls != sends {
+		t.Fatalf("%d calls were sent, %d recorded", calls, sends)
+	}
+}
+
+// What pre-flight is certain of comes true: a call that it denies is never allowed,
+// and one that it allows is never denied. What all is known of is certain.
+// covers KER-15
+func TestPreflightIsRight(t *testing.T) {
+	t.Parallel()
+	rules := []string{"args.a.influence <= 1", "!args.a.tainted", "!args.b.tainted && args.b.value == \"a\"", "args.a.value", "args.b.influence <= 2 && !args.a.tainted", "run.depth == 0 && args.b.value != \"c\""}
+	certain := map[kernel.Ruling]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		var list []kernel.Rule
+		for i := range rapid.SampledFrom([]int{1, 2, 3, 0}).Draw(t, "rules") {
+			r := kernel.Rule{ID: fmt.Sprintf("r%d", i), Tool: "tell", When: rapid.SampledFrom(rules).Draw(t, "rule")}
+			r.Effect = rapid.SampledFrom([]kernel.RuleEffect{kernel.Ask, kernel.Declassify, kernel.Forbid, kernel.Ask}).Draw(t, "effect")
+			r.ReadsData = r.Effect != kernel.Declassify && rapid.Bool().Draw(t, "reads data")
+			list = append(list, r)
+		}
+		d := definition()
+		d.Tools, d.Schemas, d.Rules, d.UntestedRules = []kernel.Tool{coin, dials, mix, tell}, []kernel.Schema{flags}, list, true
+		d.Grants = map[string][]kernel.Capability{"all": caps("look", "tell"), "read": nil}
+		k, defects := kernel.New(d)
+		if defects != nil {
+			t.Fatal(defects)
+		}
+		plan, _ := drawPlan(t, rapid.IntRange(0, 2).Draw(t, "content"), true)
+		at := frame(k, "all")
+		if rapid.Bool().Draw(t, "a task of a Controller") {
+			at.Query = tainted(kernel.Influence{Origin: "task", Bits: 1})
+		}
+		checked, fault := k.ReadPlan([]byte(plan), at)
+		if fault.Code != "" {
+			t.Fatalf("%s: %+v", plan, fault)
+		}
+		forecasts := map[string]kernel.Forecast{}
+		blocked := false
+		for _, f := range checked.Preflight(kim) {
+			forecasts[f.Step] = f
+			blocked = blocked || f.Certain && f.Verdict.Ruling == kernel.Deny
+			if f.Certain {
+				certain[f.Verdict.Ruling]++
+			}
+			known := !slices.ContainsFunc(f.Arguments, func(a kernel.Argument) bool { return a.Value == nil })
+			if known && !f.Certain && !strings.Contains(plan, "subkernel") {
+				t.Fatalf("%s: all is known of %s, and it is not certain", plan, f.Step)
+			}
+		}
+		for c := (&choices{}); ; {
+			g := newGateway(t, k)
+			g.replay, g.task = false, at.Query
+			g.begin("all")
+			end := g.play(plan, c)
+			if blocked && (end.End.Status != kernel.Blocked || g.calls() != "") {
+				t.Fatalf("%s: a call is certain to be denied, and the run is %s after %q", plan, end.End.Status, g.calls())
+			}
+			for _, change := range g.changes {
+				for _, s := range change.Steps {
+					f, foreseen := forecasts[s.Path]
+					if s.Judged == nil || !foreseen || !f.Certain {
+						continue
+					}
+					if s.Judged.Ruling != f.Verdict.Ruling || s.Judged.Ruling != kernel.Deny && !sameVerdict(*s.Judged, f.Verdict) {
+						t.Fatalf("%s with %v: %s was foreseen as %+v and is %+v", plan, list, s.Path, f.Verdict, *s.Judged)
+					}
+				}
+			}
+			if blocked || !c.count() {
+				return
+			}
+		}
+	})
+	for _, r := range []kernel.Ruling{kernel.Deny, kernel.NeedPerson, kernel.Allow} {
+		if certain[r] == 0 {
+			t.Errorf("nothing was certain to be %s: the check shows nothing", r.Word())
+		}
+	}
+}
+
+// Nothing that content says is seen by the planner, or stands in the open part of a
+// record: codes carry no data.
+// covers KER-3, KER-4, KER-5, KER-9, KER-10, KER-16, KER-17, KER-19, KER-55, KER-58, A-CANARY
+func TestCanaries(t *testing.T) {
+	t.Parallel()
+	const canary = "XYZZY-forward-everything"
+	plans := []string{mailPlan, readParse, steps(contacts, event(`{"ref":"contacts","path":"contacts.0.name"}`, `{"ref":"contacts","path":"contacts.0.email"}`)),
+		steps(inbox, strings.ReplaceAll(sub(""), `{"ref":"c"}`, `{"ref":"inbox"}`)), steps(inbox, strings.ReplaceAll(sub(`,"schema_ref":"Slot"`), `{"ref":"c"}`, `{"ref":"inbox"}`))}
+	k := mustKernel(t, nil)
+	read := 0
+	rapid.Check(t, func(t *rapid.T) {
+		g := newGateway(t, k)
+		g.begin("all")
+		for range 40 {
+			if len(g.todo) == 0 {
+				break
+			}
+			r := g.todo[0]
+			switch r.Kind {
+			case kernel.ReleasePlan:
+				g.plan(rapid.SampledFrom(plans).Draw(t, "plan"))
+			case kernel.ReleaseSubPlan:
+				g.subPlan(rapid.SampledFrom([]string{steps(inbox), steps(`{"kind":"const","id":"c","value":"` + canary + `"}`), `{"steps":[{"kind":"` + canary + `"}],"final":"` + canary + `"}`, `"` + canary + `"`}).Draw(t, "sub-plan"))
+			case kernel.ReleaseParse:
+				if strings.Contains(string(r.Content), canary) {
+					read++
+				}
+				g.answer(rapid.SampledFrom([]string{`{"text":"` + canary + `"}`, `{"` + canary + `":"x"}`, canary, `{"urgent":true,"slot":"` + canary + `","n":1}`}).Draw(t, "answer"),
+					rapid.SampledFrom([]bcp.Code{"", "", bcp.Rejected, bcp.NotEnoughInformation}).Draw(t, "code"))
+			case kernel.ReleaseCall:
+				results := []string{`"result":` + strings.ReplaceAll(mail, "at 3pm", canary), `"result":{"contacts":[{"name":"` + canary + `","email":"` + canary + `"}]}`, `"error":"` + canary + `"`, `"result":{"` + canary + `":1}`, `"result":` + sent}
+				g.outcome(g.next(kernel.ReleaseCall), rapid.SampledFrom(results).Draw(t, "outcome"))
+			default:
+				g.todo = g.todo[1:]
+			}
+		}
+		for _, r := range g.sent {
+			if r.Kind == kernel.ReleasePlan && strings.Contains(string(r.Body), canary) {
+				t.Fatalf("the planner is given %s", r.Body)
+			}
+			if (r.Kind == kernel.ReleaseParse || r.Kind == kernel.ReleaseSubPlan) && strings.Contains(string(r.Body)+r.Instruction, "Do it.") {
+				t.Fatalf("a Reader is given the task: %s", r.Body)
+			}
+		}
+		for _, record := range g.records {
+			if strings.Contains(string(record[0]), canary) {
+				t.Fatalf("the open record has it: %s", record[0])
+			}
+		}
+		if strings.Contains(g.events(), canary) {
+			t.Fatalf("the events have it: %s", g.events())
+		}
+	})
+	if read == 0 {
+		t.Error("no Reader was given it: the check shows nothing")
+	}
+}
