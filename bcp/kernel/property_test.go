@@ -18,7 +18,7 @@ import (
 // The small world of the properties: tools and schemas whose answers can all be
 // played.
 var (
-	coin  = kernel.Tool{Service: "s", Name: "coin", Level: kernel.Read, RequiredCaps: caps("look"), Input: mustType(shape()), Output: mustType(`{"type":"boolean"}`)}
+	coin  = kernel.Tool{Service: "s", Name: "coin", Level: kernel.Read, RequiredCaps: caps("look"), Readers: caps("tell"), Input: mustType(shape()), Output: mustType(`{"type":"boolean"}`)}
 	dials = kernel.Tool{Service: "s", Name: "dials", Level: kernel.Read, RequiredCaps: caps("look"), Input: mustType(shape()),
 		Output: mustType(shape("hot:boolean", `face:{"enum":["a","b","c"]}`))}
 	mix = kernel.Tool{Service: "s", Name: "mix", Level: kernel.Pure, Input: mustType(shape("a:boolean", `b:{"enum":["a","b","c"]}`)),
