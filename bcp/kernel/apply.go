@@ -33,6 +33,7 @@ type request struct {
 	digest bcp.Digest
 	run    RunID
 	code   Code
+	at     int64
 }
 
 // ending is something that is forgotten after a day.
@@ -130,7 +131,9 @@ func (c *Change) fold(old *run) (*run, error) {
 			}
 			subs = subs[1:]
 		}
-		r.finish(st, value)
+		if !r.finish(st, value) {
+			return nil, ErrChange
+		}
 	}
 	if c.Told != nil {
 		r.tell(*c.Told)
@@ -204,7 +207,7 @@ func (s *State) remember(c *Change) {
 	if c.Code != "" {
 		run = ""
 	}
-	s.requests[key] = request{c.Start.Digest, run, c.Code}
+	s.requests[key] = request{c.Start.Digest, run, c.Code, c.Time}
 	s.endings = append(s.endings, ending{at: c.Time, request: key})
 }
 

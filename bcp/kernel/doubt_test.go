@@ -187,11 +187,11 @@ func TestForeignMessages(t *testing.T) {
 	plan := []byte(fmt.Sprintf(`{"plan_id":%q,"plan":%s}`, request.Wait.ID, steps(note)))
 	refused := func(name string, c kernel.Change, code kernel.Code) {
 		t.Helper()
-		before := g.state.Dump()
+		before := g.state.Save()
 		if c.Code != code || c.Wait != nil || c.End != nil || len(g.state.Releases(&c)) != 0 {
 			t.Errorf("%s: %+v", name, c)
 		}
-		if string(before) != string(g.state.Dump()) {
+		if string(before) != string(g.state.Save()) {
 			t.Errorf("%s: deciding changed the state", name)
 		}
 	}
@@ -218,8 +218,8 @@ func TestForeignMessages(t *testing.T) {
 		{}, {Run: id, Time: 1}, {Run: "relse", Time: 1 << 62}, {Run: id, Time: 1 << 62, Wait: &kernel.Wait{Kind: kernel.WaitTool, ID: "cx"}},
 		{Run: id, Time: 1 << 62, Start: &kernel.Start{}},
 	} {
-		before := string(g.state.Dump())
-		if err := g.state.Apply(&c); err == nil || string(g.state.Dump()) != before {
+		before := string(g.state.Save())
+		if err := g.state.Apply(&c); err == nil || string(g.state.Save()) != before {
 			t.Errorf("%+v is applied: %v", c, err)
 		}
 	}
@@ -376,7 +376,7 @@ func TestErasedRecords(t *testing.T) {
 			t.Fatalf("record %d: %v", i+1, err)
 		}
 	}
-	if string(s.Dump()) != string(g.state.Dump()) {
-		t.Errorf("got  %s\nwant %s", s.Dump(), g.state.Dump())
+	if string(s.Save()) != string(g.state.Save()) {
+		t.Errorf("got  %s\nwant %s", s.Save(), g.state.Save())
 	}
 }

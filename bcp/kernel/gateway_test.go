@@ -79,15 +79,27 @@ func (g *gateway) replayed() *kernel.State {
 
 func (g *gateway) compare() {
 	g.t.Helper()
-	if live, made := g.state.Dump(), g.replayed().Dump(); !bytes.Equal(live, made) {
+	if live, made := g.state.Save(), g.replayed().Save(); !bytes.Equal(live, made) {
 		g.t.Fatalf("after %s the records make another state:\nlive %s\nmade %s", g.records[len(g.records)-1][0], live, made)
+	}
+	saved := g.state.Save()
+	restored, err := kernel.Restore(saved, g.kernels...)
+	if err != nil || !bytes.Equal(restored.Save(), saved) || restored.NextDue() != g.state.NextDue() {
+		g.t.Fatalf("%v: what is saved comes back as another state:\n%s", err, saved)
 	}
 }
 
-// crash forgets everything but the records, and does what a start does.
+// crash forgets everything but the records, or what was saved, and does what a start
+// does.
 func (g *gateway) crash() {
 	g.t.Helper()
-	g.state = g.replayed()
+	if g.state = g.replayed(); g.ids%2 == 0 {
+		restored, err := kernel.Restore(g.state.Save(), g.kernels...)
+		if err != nil {
+			g.t.Fatalf("%v", err)
+		}
+		g.state = restored
+	}
 	g.todo = g.state.Pending()
 	g.sent = append(g.sent, g.todo...)
 	for _, call := range g.state.Unanswered() {

@@ -117,15 +117,20 @@ func (r *run) accept(plan []byte) {
 	r.replaceTop(&f)
 }
 
-// finish gives a step its value; sub-runs below it are over.
-func (r *run) finish(s *StepRecord, value *Value) {
+// finish gives a step its value; sub-runs below it are over. It is false for a step of
+// a sub-run that is not open.
+func (r *run) finish(s *StepRecord, value *Value) bool {
 	parent := parentOf(s.Path)
 	for len(r.frames) > 1 && r.top().Path != parent {
 		r.frames = slices.Clip(r.frames[:len(r.frames)-1])
 	}
+	if r.top().Path != parent {
+		return false
+	}
 	f := *r.top()
 	f.done = append(slices.Clip(f.done), done{s.Kind, value, s.Label, s.Key})
 	r.replaceTop(&f)
+	return true
 }
 
 // parentOf returns the path of the sub-run that a step is in.

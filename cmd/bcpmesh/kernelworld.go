@@ -295,7 +295,7 @@ func (w *kernelWorld) restart() error {
 			return err
 		}
 	}
-	if !bytes.Equal(before.Dump(), w.state.Dump()) {
+	if !bytes.Equal(before.Save(), w.state.Save()) {
 		return errors.New("the records make another state")
 	}
 	w.todo = w.state.Pending()

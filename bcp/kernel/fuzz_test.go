@@ -1,0 +1,161 @@
+package kernel_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+)
+
+// A value that is read has one spelling, which is read as the same value; and what is
+// read here, any reader of JSON reads.
+func FuzzParseValue(f *testing.F) {
+	for _, seed := range []string{`null`, `{"b":[1,-2.50,"x\u00e9"],"a":{"":true}}`, `[[[[[[[[]]]]]]]]`, `{"a":1,"a":2}`, `-0.0`, `1e5`, "\"\xff\"", mailPlan} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		v, err := kernel.ParseValue(b)
+		if err != nil {
+			return
+		}
+		if !json.Valid(b) {
+			t.Fatalf("%q is no JSON", b)
+		}
+		canonical := v.JSON()
+		again, err := kernel.ParseValue(canonical)
+		if err != nil {
+			t.Fatalf("%q is spelled %q: %v", b, canonical, err)
+		}
+		if !bytes.Equal(again.JSON(), canonical) {
+			t.Fatalf("%q is spelled %q and then %q", b, canonical, again.JSON())
+		}
+	})
+}
+
+// A plan that is right can be judged whole; whatever it is, reading it ends, says the
+// same twice, and names a step by its own valid id or not at all.
+func FuzzReadPlan(f *testing.F) {
+	for _, seed := range []string{mailPlan, steps(constX, inbox, parse, mergeXY, sub("")), steps(words(`[["a"]]`)), steps(use(`{"ref":"use"}`)), `{"steps":[],"final":""}`} {
+		f.Add([]byte(seed))
+	}
+	k := mustKernel(f, nil)
+	at := frame(k, "all")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		checked, fault := k.ReadPlan(b, at)
+		if _, again := k.ReadPlan(b, at); again != fault {
+			t.Fatalf("%q: %+v and then %+v", b, fault, again)
+		}
+		if fault.Code != "" {
+			if len(fault.Step) > 64 || bytes.ContainsAny([]byte(fault.Step), " ./*>\"\\\n") {
+				t.Fatalf("%q: the fault names %q", b, fault.Step)
+			}
+			return
+		}
+		for _, forecast := range checked.Preflight(kim) {
+			if forecast.Verdict.Code == kernel.NoCapability {
+				t.Fatalf("%q has a tool that is not granted", b)
+			}
+		}
+		for _, s := range checked.Steps() {
+			if s.Label.Sources&kernel.UserQuery == 0 && !s.Label.Tainted() {
+				t.Fatalf("%q: step %s comes from nowhere", b, s.ID)
+			}
+		}
+	})
+}
+
+// A record that is read is spelled as it was, and applying it to any state is an
+// error or leaves a state that can be told.
+func FuzzParseChange(f *testing.F) {
+	g := newGateway(f, mustKernel(f, nil))
+	g.begin("all")
+	g.plan(mailPlan)
+	g.result(mail)
+	g.answer(`{"text":"x"}`, "")
+	for _, r := range g.records {
+		f.Add(r[0], r[1])
+	}
+	f.Fuzz(func(t *testing.T, open, private []byte) {
+		c, err := kernel.ParseChange(open, private)
+		if err != nil {
+			return
+		}
+		again, err := kernel.ParseChange(c.AppendJSON(nil), c.Private.AppendJSON(nil))
+		if err != nil || !bytes.Equal(again.AppendJSON(nil), c.AppendJSON(nil)) {
+			t.Fatalf("%q does not come back: %v", open, err)
+		}
+		mine := *g
+		mine.t = t
+		s := mine.replayed()
+		before := s.Save()
+		if err := s.Apply(&c); err != nil && !bytes.Equal(before, s.Save()) {
+			t.Fatalf("%q: an error changed the state", open)
+		}
+		s.Save()
+	})
+}
+
+// Hostile planners, Readers, tools and people, in any order: nothing panics, no
+// decision changes the state, the records make it again, and nothing is called that
+// was not allowed.
+func FuzzRun(f *testing.F) {
+	f.Add([]byte{0, 1, 2, 3}, []byte(mailPlan), []byte(mail), []byte(`{"text":"x"}`))
+	f.Add([]byte{0, 5, 1, 1, 7, 2, 4, 6}, []byte(steps(constX, sub(`,"schema_ref":"Slot"`))), []byte(`{}`), []byte(`{"urgent":true}`))
+	f.Add([]byte{0, 0, 1, 9, 8, 3, 3}, []byte(steps(note, inbox)), []byte(sent), []byte(`"`))
+	f.Add([]byte{0, 1, 1, 1, 1}, []byte(`{"steps":[{"kind":"loop"}],"final":"a"}`), []byte(``), []byte(``))
+	k := mustKernel(f, func(d *kernel.Definition) { d.Limits.MaxPlans, d.Limits.RunTTL = 3, 2*time.Minute })
+	f.Fuzz(func(t *testing.T, order, plan, result, answer []byte) {
+		if len(order) > 24 || len(plan) > 4096 || len(result) > 4096 || len(answer) > 4096 {
+			return
+		}
+		g := newGateway(t, k)
+		g.begin("all")
+		id, call := "", ""
+		for _, step := range order {
+			for i := range g.changes {
+				if w := g.changes[i].Wait; w != nil {
+					id = w.ID
+					if w.Kind == kernel.WaitTool {
+						call = w.ID
+					}
+				}
+			}
+			before := g.state.Save()
+			var c kernel.Change
+			due := true
+			switch m := g.moment(); step % 10 {
+			case 0:
+				c = g.state.DecidePlan(m, "planner", id, []byte(`{"plan_id":"`+id+`","plan":`+string(plan)+`}`))
+			case 1:
+				c = g.state.DecidePlan(m, "subplanner", id, []byte(`{"plan_id":"`+id+`","plan":`+string(plan)+`}`))
+			case 2:
+				c = g.state.DecideOutcome(m, call, int(step)/10, []byte(`{"call_id":"`+call+`","result":`+string(result)+`}`))
+			case 3:
+				c = g.state.DecideAnswer(m, id, answer, "")
+			case 4:
+				c = g.state.DecideAnswer(m, id, nil, bcp.Code(answer))
+			case 5:
+				c = g.state.DecidePerson(m, id, kernel.PersonDecision(step/10), result)
+			case 6:
+				g.now = time.Unix(0, max(g.state.NextDue(), g.now.UnixNano()))
+				c, due = g.state.DecideDue(g.moment())
+			case 7:
+				c = g.state.DecideOutcome(m, call, 1, result)
+			case 8:
+				c = g.state.DecideRestart(m, call)
+			case 9:
+				c = g.state.DecideRun(m, "desk", kim, "all", kernel.Trusted(), answer)
+			}
+			if !bytes.Equal(before, g.state.Save()) {
+				t.Fatalf("deciding changed the state: %q", order)
+			}
+			if due {
+				g.store(c)
+			}
+		}
+		checkOrder(t, g)
+	})
+}
