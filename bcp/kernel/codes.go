@@ -71,7 +71,6 @@ const (
 	SecondOutcome     Code = "second_outcome"
 	LateOutcome       Code = "late_outcome"
 	Cancelled         Code = "cancelled"
-	SubAborted        Code = "subkernel_aborted"
 	SubBlocked        Code = "subkernel_blocked"
 	SubErrored        Code = "subkernel_errored"
 	SubPlanRejected   Code = "subkernel_plan_rejected"
@@ -97,7 +96,7 @@ var plannerCodes = []Code{
 var otherCodes = []Code{
 	Permitted, Declassified, NeedsPerson, NoCapability, Forbidden, NotDeclassified, LimitSteps, LimitEffects, LimitParses, LimitDepth,
 	LimitPlans, LimitPlannerBits, LimitValueBytes, LimitRunTTL, PlannerTimeout, ApprovalRejected, ApprovalExpired, ApprovalQueueFull,
-	InDoubt, ParseUnavailable, ToolUnavailable, ToolChanged, SecondOutcome, LateOutcome, Cancelled, SubAborted, SubBlocked, SubErrored,
+	InDoubt, ParseUnavailable, ToolUnavailable, ToolChanged, SecondOutcome, LateOutcome, Cancelled, SubBlocked, SubErrored,
 	SubPlanRejected, UnknownKernel, UnknownGrant, UnknownRun, UnknownPlan, UnknownCall, UnknownItem, BadRule, Repeated,
 }
 

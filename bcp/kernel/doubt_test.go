@@ -178,7 +178,6 @@ func TestEndWithAnOpenCall(t *testing.T) {
 }
 
 // Who is not asked is not heard, and nothing that does not fit is applied.
-// covers KER-26, KER-29
 func TestForeignMessages(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t, mustKernel(t, nil))

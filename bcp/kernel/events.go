@@ -23,8 +23,14 @@ func (e Event) String() string {
 	return strings.Join(parts, ":")
 }
 
-// about is the tool of an effect, and the id of any other step.
+// about is the tool of an effect, and the id of any other step; what ends a run or a
+// sub-run is about nothing.
 func (e *Event) about() string {
+	for _, word := range endWords {
+		if e.Word == word {
+			return ""
+		}
+	}
 	if e.Tool != "" {
 		return e.Tool
 	}
@@ -48,10 +54,16 @@ func (c *Change) Events() []Event {
 		add(Event{Word: "effect_intended", Step: w.Step, Tool: w.Tool})
 	}
 	if c.End != nil {
+		if inner := subWords[c.End.Code]; inner != "" {
+			add(Event{Word: inner, Step: parentOf(c.End.Step)})
+		}
 		add(Event{Word: endWords[c.End.Status]})
 	}
 	return events
 }
+
+// subWords tell how the sub-run ended that ended the run.
+var subWords = map[Code]string{SubBlocked: endWords[Blocked], SubErrored: endWords[Errored], SubPlanRejected: endWords[PlanRejected]}
 
 var endWords = map[Status]string{
 	Committed: "run_committed", Blocked: "run_blocked", Aborted: "run_aborted", Errored: "run_errored", PlanRejected: "plan_rejected",

@@ -275,7 +275,7 @@ func TestInfluenceIsABound(t *testing.T) {
 // used; every call has a verdict that allows it, or a person's; nothing is called
 // that the grant does not allow; no limit is passed; and the records alone make the
 // same state.
-// covers KER-12, KER-14, KER-21, KER-24, KER-25, KER-32, KER-46, KER-47, KER-61, KER-62
+// covers KER-12, KER-21, KER-24, KER-25, KER-32, KER-46, KER-47
 func TestRunsKeepTheOrder(t *testing.T) {
 	t.Parallel()
 	k := smallKernel(t, func(d *kernel.Definition) {
@@ -426,7 +426,7 @@ func TestPreflightIsRight(t *testing.T) {
 
 // Nothing that content says is seen by the planner, or stands in the open part of a
 // record: codes carry no data.
-// covers KER-3, KER-4, KER-5, KER-9, KER-10, KER-16, KER-17, KER-19, KER-55, KER-58, A-CANARY
+// covers KER-3, KER-4, KER-5, KER-9, KER-10, KER-16, KER-17, KER-19, KER-55, KER-58, C-21, C-22, A-CANARY
 func TestCanaries(t *testing.T) {
 	t.Parallel()
 	const canary = "XYZZY-forward-everything"

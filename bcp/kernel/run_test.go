@@ -460,3 +460,88 @@ func TestApprovals(t *testing.T) {
 		g.end(kernel.Committed, "")
 	})
 }
+
+// A sub-run works on content with less than the run has: what hijacks it can do no
+// more than that, and what it makes is as tainted as what it read.
+// covers KER-49, KER-50, KER-69
+func TestSubRuns(t *testing.T) {
+	t.Parallel()
+	k := mustKernel(t, func(d *kernel.Definition) {
+		d.UntestedRules, d.Rules = true, []kernel.Rule{{ID: "own-events", Effect: kernel.Declassify, Tool: "create_event", When: "!args.title.third_party && !args.slot.third_party"}}
+	})
+	delegate := func(capability string) string {
+		return steps(inbox, `{"kind":"subkernel","id":"d","source":{"ref":"inbox","path":"latest.body"},"instruction":"If a meeting is asked for, make it.","grant":["`+capability+`"]}`)
+	}
+	begin := func(plan string) *gateway {
+		g := newGateway(t, k)
+		g.begin("all")
+		g.plan(plan)
+		g.result(mail)
+		return g
+	}
+	t.Run("does its work", func(t *testing.T) {
+		g := begin(delegate("calendar.write"))
+		request := g.todo[0]
+		if body := string(request.Body); !strings.Contains(body, `"content":"at 3pm"`) || !strings.Contains(body, "create_event") || strings.Contains(body, "send_email") || strings.Contains(body, "read_inbox") {
+			t.Errorf("the sub-planner is given %s", body)
+		}
+		g.subPlan(steps(event(`"Meeting"`, `"mon"`)))
+		c := g.result(`{"ok":true}`)
+		end := g.end(kernel.Committed, "")
+		want := `{"influence":{"d/ev":1,"inbox.latest.body":"unbounded"},"readers":[],"sources":["derived","q_llm","tool_read","user_query"],"subjects":["user"]}`
+		if got := spelled(end.End.Label); got != want || string(end.Final) != `{"ok":true}` {
+			t.Errorf("got %s %s", got, end.Final)
+		}
+		if len(c.Steps) != 2 || c.Steps[0].Path != "d/ev" || c.Steps[1].Path != "d" {
+			t.Errorf("got %+v", c.Steps)
+		}
+	})
+	t.Run("has no more than its grant", func(t *testing.T) {
+		g := begin(delegate("calendar.write"))
+		g.subPlan(steps(contacts))
+		g.end(kernel.Errored, kernel.SubPlanRejected)
+	})
+	t.Run("has no more than the run", func(t *testing.T) {
+		g := newGateway(t, k)
+		g.begin("read")
+		g.plan(delegate("mail.send"))
+		g.result(mail)
+		g.subPlan(steps(note))
+		g.end(kernel.Errored, kernel.SubPlanRejected)
+	})
+	t.Run("makes what content chose without bound", func(t *testing.T) {
+		g := begin(steps(inbox, `{"kind":"subkernel","id":"d","source":{"ref":"inbox","path":"latest.body"},"instruction":"i","grant":[]}`))
+		g.subPlan(steps(constX))
+		end := g.end(kernel.Committed, "")
+		if label := end.End.Label; !label.Tainted() || label.Width() != kernel.Unbounded {
+			t.Errorf("got %s", spelled(label))
+		}
+	})
+	t.Run("has a result of its schema", func(t *testing.T) {
+		typed := steps(inbox, `{"kind":"subkernel","id":"d","source":{"ref":"inbox","path":"latest.body"},"instruction":"i","grant":[],"schema_ref":"Slot"}`)
+		g := begin(typed)
+		g.subPlan(steps(constX, `{"kind":"q_parse","id":"p","source":{"ref":"c"},"schema_ref":"Slot","instruction":"i"}`))
+		g.answer(`{"urgent":true,"slot":"mon","n":3}`, "")
+		end := g.end(kernel.Committed, "")
+		if got := spelled(end.End.Label); string(end.Final) != `{"n":3,"slot":"mon","urgent":true}` || !strings.Contains(got, `"influence":{"d":6}`) {
+			t.Errorf("got %s %s", got, end.Final)
+		}
+		g = begin(typed)
+		g.subPlan(steps(constX))
+		if g.told() != `[{"attempt":1,"code":"parse_rejected","step":"d"}]` {
+			t.Errorf("told %s", g.told())
+		}
+	})
+	t.Run("made again has what was done", func(t *testing.T) {
+		g := begin(steps(inbox, `{"kind":"subkernel","id":"d","source":{"ref":"inbox","path":"latest.body"},"instruction":"i","grant":["calendar.write"]}`, parse))
+		g.subPlan(steps(event(`"Meeting"`, `"mon"`)))
+		g.result(`{"ok":true}`)
+		g.answer("", bcp.NotEnoughInformation)
+		g.plan(delegate("calendar.write"))
+		g.subPlan(steps(event(`"Meeting"`, `"mon"`)))
+		g.end(kernel.Committed, "")
+		if strings.Count(g.calls(), "create_event") != 1 {
+			t.Errorf("calls %s", g.calls())
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -62,14 +63,14 @@ type kernelInput struct {
 	Examples jsontext.Value `json:"examples"`
 
 	// run
-	Query       caseQuery                `json:"query"`
-	Planner     []casePlanner            `json:"planner"`
-	SubPlanner  map[string][]casePlanner `json:"sub_planner"`
-	Parser      map[string][]caseParser  `json:"parser"`
-	ToolResults map[string][]caseResult  `json:"tool_results"`
-	People      []casePerson             `json:"people"`
-	Crash       *caseCrash               `json:"crash"`
-	Limits      map[string]int           `json:"limits"`
+	Query       caseQuery                 `json:"query"`
+	Planner     []casePlanner             `json:"planner"`
+	SubPlanner  map[string][]casePlanner  `json:"sub_planner"`
+	Parser      map[string][]caseParser   `json:"parser"`
+	ToolResults map[string][]caseResult   `json:"tool_results"`
+	People      []casePerson              `json:"people"`
+	Crash       *caseCrash                `json:"crash"`
+	Limits      map[string]jsontext.Value `json:"limits"`
 
 	Other jsontext.Value `json:",inline"`
 }
@@ -251,11 +252,23 @@ func (in *kernelInput) setLimits(l *kernel.Limits) error {
 		"max_steps": &l.MaxSteps, "max_effects": &l.MaxEffects, "max_q_parses": &l.MaxParses, "max_depth": &l.MaxDepth, "max_plans": &l.MaxPlans,
 		"max_planner_bits": &l.MaxPlannerBits, "max_value_bytes": &l.MaxValueBytes, "max_pending_approvals": &l.MaxPendingApprovals,
 	}
-	for name, n := range in.Limits {
-		if fields[name] == nil {
-			return fmt.Errorf("limits: %s is none of them", quoted(name))
+	durations := map[string]*time.Duration{"planner_timeout": &l.PlannerTimeout, "run_ttl": &l.RunTTL, "approval_ttl": &l.ApprovalTTL}
+	for name, raw := range in.Limits {
+		var err error
+		switch {
+		case fields[name] != nil:
+			err = json.Unmarshal(raw, fields[name])
+		case durations[name] != nil:
+			var text string
+			if err = json.Unmarshal(raw, &text); err == nil {
+				*durations[name], err = time.ParseDuration(text)
+			}
+		default:
+			err = errors.New("no such limit")
 		}
-		*fields[name] = n
+		if err != nil {
+			return fmt.Errorf("limits: %s: expected a whole number, or a duration such as 60s", quoted(name))
+		}
 	}
 	return nil
 }
