@@ -55,14 +55,12 @@ func words(list string) string {
 	return `{"kind":"tool","id":"n","tool":"count","args":{"words":` + list + `}}`
 }
 
-// covers KER-18, KER-43, KER-44, KER-46, KER-63, KER-64, KER-65, KER-66, KER-67, KER-68, KER-69, KER-70, KER-71, KER-72, KER-73, KER-74, KER-75, KER-76, KER-77, KER-88, KER-107
-func TestPlans(t *testing.T) {
-	t.Parallel()
-	k := mustKernel(t, nil)
+// planCases are plans for the kernel of most tests, right and wrong.
+func planCases() []planCase {
 	big := strings.Repeat("x", kernel.MaxPlanText)
 	wide := strings.Repeat("é", kernel.MaxPlanText)
 	name64 := strings.Repeat("a", 64)
-	cases := []planCase{
+	return []planCase{
 		{"the example", mailPlan, "", ""},
 		{"one constant", steps(constX), "", ""},
 		{"final is not the last step", `{"steps":[` + constX + `,{"kind":"const","id":"b","value":2}],"final":"c"}`, "", ""},
@@ -287,7 +285,13 @@ func TestPlans(t *testing.T) {
 		{"the document before the steps", `{"steps":[{"kind":"loop","id":"b"}],"final":"c"} x`, kernel.Malformed, ""},
 		{"the form before the id", `{"steps":[{"kind":"const","id":"a.b"}],"final":"c"}`, kernel.Malformed, ""},
 	}
-	for _, c := range cases {
+}
+
+// covers KER-18, KER-43, KER-44, KER-46, KER-63, KER-64, KER-65, KER-66, KER-67, KER-68, KER-69, KER-70, KER-71, KER-72, KER-73, KER-74, KER-75, KER-76, KER-77, KER-88, KER-107
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	k := mustKernel(t, nil)
+	for _, c := range planCases() {
 		t.Run(c.name, func(t *testing.T) {
 			_, fault := k.ReadPlan([]byte(c.plan), frame(k, "all"))
 			if fault.Code != c.code || fault.Step != c.step {

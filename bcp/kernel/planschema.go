@@ -1,0 +1,91 @@
+package kernel
+
+import "strconv"
+
+// AppendPlanSchema appends the JSON Schema of a plan, for planners: what
+// [ParsePlan] reads, as far as a schema can say it. It is made from the same table.
+func AppendPlanSchema(dst []byte) []byte {
+	steps := List()
+	for i := range planTable {
+		steps.list = append(steps.list, stepSchema(i))
+	}
+	v := object(
+		member{"$schema", Text("https://json-schema.org/draft/2020-12/schema")}, member{"title", Text("A plan")},
+		member{"type", Text("object")}, member{"additionalProperties", Bool(false)}, member{"required", texts([]string{"steps", "final"})},
+		member{"properties", object(
+			member{"steps", object(member{"type", Text("array")}, member{"maxItems", Int(MaxPlanSteps)}, member{"items", object(member{"oneOf", steps})})},
+			member{"final", object(member{"type", Text("string")}, member{"description", Text("The id of the step whose value is the result.")})},
+			member{"run_id", object(member{"type", Text("string")}, member{"description", Text("Taken and ignored.")})},
+		)},
+		member{"$defs", schemaDefinitions()},
+	)
+	return v.AppendJSON(dst)
+}
+
+// stepSchema is the schema of one kind of step.
+func stepSchema(i int) Value {
+	kind := &planTable[i]
+	properties := object(member{"kind", object(member{"const", Text(kind.kind.Word())})}, member{"id", refTo("id")})
+	required := texts([]string{"kind", "id"})
+	for j := range kind.keys {
+		key := &kind.keys[j]
+		properties.add(key.name, key.schema())
+		if !key.optional {
+			required.list = append(required.list, Text(key.name))
+		}
+	}
+	return object(member{"type", Text("object")}, member{"additionalProperties", Bool(false)}, member{"properties", properties}, member{"required", required})
+}
+
+func (k *planKey) schema() Value {
+	switch k.form {
+	case constForm:
+		return object(member{"anyOf", List(refTo("scalar"), object(member{"type", Text("array")}, member{"items", refTo("scalar")}))})
+	case argsForm:
+		return namedSchema(refTo("arg" + strconv.Itoa(maxListDepth)))
+	case inputsForm:
+		return namedSchema(refTo("ref"))
+	case refForm:
+		return refTo("ref")
+	case grantForm:
+		return object(member{"type", Text("array")}, member{"maxItems", Int(MaxTools)}, member{"items", object(member{"type", Text("string")}, member{"pattern", Text(`^[a-z0-9][a-z0-9._-]{0,62}$`)})})
+	default:
+		if k.optional {
+			return object(member{"anyOf", List(object(member{"type", Text("null")}), object(member{"type", Text("string")}, member{"minLength", Int(1)}, member{"maxLength", Int(MaxPlanText)}))})
+		}
+		return refTo("text")
+	}
+}
+
+// namedSchema is the schema of an object of names.
+func namedSchema(of Value) Value {
+	return object(
+		member{"type", Text("object")}, member{"propertyNames", object(member{"pattern", Text(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)})}, member{"additionalProperties", of},
+	)
+}
+
+func refTo(name string) Value { return object(member{"$ref", Text("#/$defs/" + name)}) }
+
+func schemaDefinitions() Value {
+	number := object(member{"type", Text("number")})
+	v := object(
+		member{"id", object(member{"type", Text("string")}, member{"pattern", Text(`^[A-Za-z0-9_-]{1,64}$`)})},
+		member{"text", object(member{"type", Text("string")}, member{"maxLength", Int(MaxPlanText)})},
+		member{"scalar", object(member{"anyOf", List(refTo("text"), number, object(member{"type", Text("boolean")}), object(member{"type", Text("null")}))})},
+		member{"ref", object(
+			member{"type", Text("object")}, member{"additionalProperties", Bool(false)}, member{"required", texts([]string{"ref"})},
+			member{"description", Text("The value of an earlier step, or what a path of properties and indexes leads to in it.")},
+			member{"properties", object(
+				member{"kind", object(member{"const", Text("ref")})},
+				member{"ref", object(member{"type", Text("string")})},
+				member{"path", object(member{"type", texts([]string{"string", "null"})})},
+			)},
+		)},
+		member{"arg0", object(member{"anyOf", List(refTo("ref"), refTo("scalar"))})},
+	)
+	for depth := 1; depth <= maxListDepth; depth++ {
+		inner := refTo("arg" + strconv.Itoa(depth-1))
+		v.add("arg"+strconv.Itoa(depth), object(member{"anyOf", List(refTo("arg0"), object(member{"type", Text("array")}, member{"items", inner}))}))
+	}
+	return v
+}

@@ -1,0 +1,75 @@
+package kernel_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+)
+
+var update = flag.Bool("update", false, "rewrite docs/plan.schema.json")
+
+// docs/plan.schema.json is what the table of steps makes.
+func TestPlanSchemaIsWritten(t *testing.T) {
+	t.Parallel()
+	const file = "../../docs/plan.schema.json"
+	want := append(kernel.AppendPlanSchema(nil), '\n')
+	if *update {
+		if err := os.WriteFile(file, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%v: go test ./bcp/kernel -run PlanSchemaIsWritten -update", err)
+	}
+}
+
+// The JSON Schema of a plan takes every plan that is right, and no plan whose form is
+// wrong. What it cannot say (references, tools, a kind that is one of ours but with
+// another key's form) is found when the plan is checked.
+func TestPlanSchemaAgreesWithTheReader(t *testing.T) {
+	t.Parallel()
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(kernel.AppendPlanSchema(nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("plan.json", document); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("plan.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[bool]int{}
+	for _, c := range planCases() {
+		plan, err := jsonschema.UnmarshalJSON(strings.NewReader(c.plan))
+		if err != nil {
+			continue // what is no JSON is no matter of a schema
+		}
+		valid := schema.Validate(plan) == nil
+		seen[valid]++
+		form := c.code == kernel.Malformed || c.code == kernel.UnknownKind || c.code == kernel.BadID
+		switch {
+		case c.code == "" && !valid:
+			t.Errorf("%s: a right plan is refused: %v", c.name, schema.Validate(plan))
+		case form && valid && !beyondSchema[c.name]:
+			t.Errorf("%s: a plan whose form is wrong (%s) is taken", c.name, c.code)
+		}
+	}
+	if seen[true] < 50 || seen[false] < 50 {
+		t.Errorf("%d plans were taken and %d refused: the check shows little", seen[true], seen[false])
+	}
+}
+
+// beyondSchema are the forms of plans that only the reader judges: spellings that are
+// the same JSON, sizes of nesting and numbers.
+var beyondSchema = map[string]bool{
+	"a key twice": true, "a key twice, escaped": true, "steps twice": true, "negative zero": true, "an exponent": true, "a fraction of 16 digits": true,
+	"a number beyond 64 bits": true, "half a surrogate": true, "bad UTF-8": true,
+}
