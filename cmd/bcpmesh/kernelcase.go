@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -26,12 +28,11 @@ type kernelCase struct {
 // kernelQuestions are what of an expectation is a question: without the texts to
 // look for there is no answer.
 type kernelQuestions struct {
-	NeverInPlanner []string       `json:"never_in_planner"`
-	InReader       []string       `json:"in_reader"`
-	NeverInReader  []string       `json:"never_in_reader"`
-	SameContextAs  string         `json:"planner_context_equal_to"`
-	TraceEnds      []string       `json:"trace_ends"`
-	Other          jsontext.Value `json:",inline"`
+	NeverInPlanner []string `json:"never_in_planner"`
+	InReader       []string `json:"in_reader"`
+	NeverInReader  []string `json:"never_in_reader"`
+	SameContextAs  string   `json:"planner_context_equal_to"`
+	TraceEnds      []string `json:"trace_ends"`
 }
 
 type kernelInput struct {
@@ -72,7 +73,7 @@ type kernelInput struct {
 	Crash       *caseCrash                `json:"crash"`
 	Limits      map[string]jsontext.Value `json:"limits"`
 
-	Other jsontext.Value `json:",inline"`
+	Other jsontext.Value `json:",embed"`
 }
 
 type caseTool struct {
@@ -161,6 +162,15 @@ func parseKernelCase(line []byte) (kernelCase, error) {
 		c.ID = jsontext.Value("null")
 	}
 	return c, nil
+}
+
+// unknownKeys returns the keys that no input has, sorted.
+func (in *kernelInput) unknownKeys() []string {
+	var other map[string]jsontext.Value
+	if in.Other == nil || json.Unmarshal(in.Other, &other) != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(other))
 }
 
 // plan returns the bytes of a plan case.

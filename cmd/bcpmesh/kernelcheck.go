@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"os"
 	"strings"
 
@@ -17,13 +18,14 @@ func kernelCheckCommand(p *program) *cobra.Command {
 		Long: `Check a kernel, and a plan for it: what the gate will say about each call, what
 label each value will have, and how many bits of it content can have chosen.
 
-FILE is a JSON object with the keys of a case of kernel simulate: tools, schemas,
-rules with examples, grant, requester, limits. PLAN is a plan as planners write it.
+FILE is a JSON object with the keys tools, schemas, rules (each with examples),
+grant, requester and limits, as in the cases of kernel simulate. PLAN is a plan as
+planners write it. docs/kernel.md has an example of both.
 
 Exit code 1 says that the definition or the plan is wrong, or that a call is
 certain to be denied.`,
 		Example: "  bcpmesh kernel check kernel.json\n  bcpmesh kernel check kernel.json plan.json",
-		Args:    cobra.RangeArgs(1, 2),
+		Args:    arguments(1, "FILE", "PLAN"),
 		RunE:    func(_ *cobra.Command, args []string) error { return checkKernel(p, args) },
 	}
 }
@@ -77,7 +79,10 @@ func checkKernel(p *program, args []string) error {
 	}
 	c, err := parseKernelCase([]byte(`{"kind":"check","input":` + string(file) + `}`))
 	if err != nil {
-		return failf("%s: %s", quoted(args[0]), err)
+		return failf("%s: expected a JSON object with the keys of a kernel", quoted(args[0])).withHint("bcpmesh kernel check --help lists the keys")
+	}
+	if unknown := c.Input.unknownKeys(); len(unknown) > 0 {
+		return failf("%s: %s is no key of a kernel", quoted(args[0]), quoted(unknown[0])).withHint("bcpmesh kernel check --help lists the keys")
 	}
 	report := kernelReport{Defects: []defectReport{}}
 	d, err := c.Input.definition(true)
@@ -149,22 +154,40 @@ func (r *kernelReport) print(p *program) error {
 	for _, d := range r.Defects {
 		p.out.printf("%s: %s (%s)\n", plain(d.Where), plain(d.Message), d.Code)
 	}
-	if len(r.Tools) > 0 {
-		p.out.printf("The grant allows to call: %s\n", plain(strings.Join(r.Tools, ", ")))
+	if len(r.Defects) == 0 {
+		p.out.printf("The kernel is right. Its grant allows to call: %s.\n", cmp.Or(plain(strings.Join(r.Tools, ", ")), "nothing"))
 	}
+	if len(r.Steps) == 0 {
+		return nil
+	}
+	var rows [][]string
 	for _, s := range r.Steps {
-		mark := map[bool]string{true: "tainted", false: "trusted"}[s.Label.Tainted()]
-		if s.Label.ThirdParty() {
-			mark += ", third party"
-		}
-		p.out.printf("%-16s %-10s %s, %s bits\n", plain(s.Step), s.Kind, mark, strings.Trim(string(s.Bits), `"`))
+		rows = append(rows, []string{s.Step, s.Kind, s.words(), strings.Trim(string(s.Bits), `"`)})
+	}
+	p.out.heading("What each value will be")
+	p.out.table([]string{"STEP", "KIND", "LABEL", "INFLUENCE, BITS"}, rows)
+	if rows = nil; len(r.Calls) == 0 {
+		return nil
 	}
 	for _, c := range r.Calls {
-		certain := ""
-		if !c.Certain {
-			certain = " as far as is known"
-		}
-		p.out.printf("%-16s %s: %s (%s)%s %s\n", plain(c.Step), plain(c.Tool), c.Verdict, c.Code, certain, plain(strings.Join(c.Rules, ", ")))
+		rows = append(rows, []string{c.Step, c.Tool, c.Verdict, string(c.Code), strings.Join(c.Rules, ", "), map[bool]string{true: "yes", false: "no"}[c.Certain]})
 	}
+	p.out.heading("What the gate will say")
+	p.out.table([]string{"STEP", "TOOL", "VERDICT", "CODE", "RULES", "CERTAIN"}, rows)
 	return nil
+}
+
+// words says what matters of a label.
+func (s *stepReport) words() string {
+	words := "trusted"
+	if s.Label.Tainted() {
+		words = "tainted"
+	}
+	if s.Label.ThirdParty() {
+		words += ", third party"
+	}
+	if s.Hazy {
+		words += ", or more"
+	}
+	return words
 }

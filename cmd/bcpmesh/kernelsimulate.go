@@ -52,7 +52,7 @@ code is 1.`,
 		Example: `  bcpmesh kernel simulate < cases.jsonl
   echo '{"id": 1, "kind": "plan", "input": {"plan": {"steps": [{"kind": "const",
     "id": "a", "value": 1}], "final": "a"}}}' | tr -d '\n' | bcpmesh kernel simulate`,
-		Args: cobra.NoArgs,
+		Args: arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return simulate(cmd.Context(), p) },
 	}
 }

@@ -175,10 +175,8 @@ func (w *kernelWorld) playPlanner(r *kernel.Release) error {
 	var request struct {
 		Errors    jsontext.Value `json:"errors"`
 		Catalogue []struct {
-			Name  string         `json:"name"`
-			Other jsontext.Value `json:",inline"`
+			Name string `json:"name"`
 		} `json:"catalogue"`
-		Other jsontext.Value `json:",inline"`
 	}
 	if err := json.Unmarshal(r.Body, &request); err != nil {
 		return err
