@@ -258,6 +258,8 @@ func TestRequesters(t *testing.T) {
 		{"a rule that is no CEL", "desk", "kim", "all", `{"task":"x","forbid":[{"tool":"send_email","when":"args.to ="}]}`, kernel.BadRule},
 		{"a rule for no tool", "desk", "kim", "all", `{"task":"x","forbid":[{"tool":"sendmail","when":"true"}]}`, kernel.BadRule},
 		{"a rule that allows", "desk", "kim", "all", `{"task":"x","forbid":[{"tool":"send_email","when":"true","effect":"declassify"}]}`, kernel.Malformed},
+		{"the largest task", "desk", "kim", "all", `{"task":"` + strings.Repeat("x", kernel.MaxTask) + `"}`, ""},
+		{"eight rules", "desk", "kim", "all", `{"task":"x","forbid":[` + strings.Repeat(`{"tool":"*","when":"true"},`, 7) + `{"tool":"*","when":"true"}]}`, ""},
 		{"nine rules", "desk", "kim", "all", `{"task":"x","forbid":[` + strings.Repeat(`{"tool":"*","when":"true"},`, 8) + `{"tool":"*","when":"true"}]}`, kernel.Malformed},
 	} {
 		got := run(c.kernel, c.who, c.grant, c.ask)
