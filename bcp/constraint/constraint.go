@@ -31,39 +31,60 @@ var (
 // over the variables in the language of this package, or could cost too much.
 // The error quotes the place in the expression. It may be called concurrently.
 func Compile(expression string, variables []bcp.Variable) (compiled bcp.Constraint, err error) {
+	source := language{
+		environment: func() (*cel.Env, error) { return environmentFor(variables) },
+		describe:    func(issues []*cel.Error) error { return describe(issues, variables) }, sizes: estimator{},
+	}
+	environment, tree, err := source.check(expression)
+	if err != nil {
+		return nil, err
+	}
+	program, err := environment.Program(tree, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
+	if err != nil {
+		return nil, errPrepare
+	}
+	return &constraint{program: program, variables: append([]bcp.Variable(nil), variables...)}, nil
+}
+
+var errPrepare = errors.New("the expression cannot be prepared")
+
+// language is what expressions of one kind may say.
+type language struct {
+	environment func() (*cel.Env, error)
+	describe    func([]*cel.Error) error
+	sizes       cost.Estimator
+}
+
+// check compiles an expression and bounds its cost.
+func (l *language) check(expression string) (environment *cel.Env, tree *cel.Ast, err error) {
 	// The parser is a large generated program; a panic of it must not stop a
 	// gateway that a Controller asks.
 	defer func() {
 		if recover() != nil {
-			compiled, err = nil, errors.New("the expression cannot be compiled")
+			environment, tree, err = nil, nil, errors.New("the expression cannot be compiled")
 		}
 	}()
 	if len(expression) == 0 || len(expression) > bcp.MaxConstraintBytes {
-		return nil, fmt.Errorf("expected an expression of 1 to %d bytes", bcp.MaxConstraintBytes)
+		return nil, nil, fmt.Errorf("expected an expression of 1 to %d bytes", bcp.MaxConstraintBytes)
 	}
 	if !utf8.ValidString(expression) {
-		return nil, errors.New("expected UTF-8")
+		return nil, nil, errors.New("expected UTF-8")
 	}
-	environment, err := environmentFor(variables)
-	if err != nil {
-		return nil, err
+	if environment, err = l.environment(); err != nil {
+		return nil, nil, err
 	}
 	tree, issues := environment.Compile(expression)
 	if issues.Err() != nil {
-		return nil, describe(issues.Errors(), variables)
+		return nil, nil, l.describe(issues.Errors())
 	}
 	if err := checkTree(tree); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	estimate, err := environment.EstimateCost(tree, estimator{})
+	estimate, err := environment.EstimateCost(tree, l.sizes)
 	if err != nil || estimate.Max > maxCost {
-		return nil, fmt.Errorf("the expression could cost too much: its bound is %d", maxCost)
+		return nil, nil, fmt.Errorf("the expression could cost too much: its bound is %d", maxCost)
 	}
-	program, err := environment.Program(tree, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
-	if err != nil {
-		return nil, errors.New("the expression cannot be prepared")
-	}
-	return &constraint{program: program, variables: append([]bcp.Variable(nil), variables...)}, nil
+	return environment, tree, nil
 }
 
 var _ bcp.ConstraintCompiler = Compile
@@ -206,11 +227,16 @@ func describe(issues []*cel.Error, variables []bcp.Variable) error {
 			message += "; the answers are " + strings.Join(names, ", ")
 		}
 	}
+	return placed(first, message)
+}
+
+// placed returns a message in one line, with the place that it is about.
+func placed(issue *cel.Error, message string) error {
 	message = strings.Join(strings.FieldsFunc(message, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
 	if len(message) > maxErrorBytes {
 		message = strings.ToValidUTF8(message[:maxErrorBytes], "") + "…"
 	}
-	return fmt.Errorf("%d:%d: %s", first.Location.Line(), first.Location.Column()+1, message)
+	return fmt.Errorf("%d:%d: %s", issue.Location.Line(), issue.Location.Column()+1, message)
 }
 
 // estimator tells the cost model how long a text can be.

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
@@ -14,8 +12,6 @@ import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
-
-	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
 // FactKind is the type of a fact that a rule may look at.
@@ -100,36 +96,18 @@ type ruleFact struct {
 // mentions are read. Decimals compare with decimals and, standing left, with
 // integers. It refuses what Compile refuses; the error quotes the place in the
 // expression. It may be called concurrently.
-func CompileRule(expression string, names []FactName) (rule *Rule, err error) {
-	defer func() {
-		if recover() != nil { // see Compile
-			rule, err = nil, errors.New("the expression cannot be compiled")
-		}
-	}()
-	if len(expression) == 0 || len(expression) > bcp.MaxConstraintBytes {
-		return nil, fmt.Errorf("expected an expression of 1 to %d bytes", bcp.MaxConstraintBytes)
+func CompileRule(expression string, names []FactName) (*Rule, error) {
+	source := language{
+		environment: func() (*cel.Env, error) { return ruleEnvironment(names) },
+		describe:    func(issues []*cel.Error) error { return placed(issues[0], issues[0].Message) }, sizes: ruleEstimator{},
 	}
-	if !utf8.ValidString(expression) {
-		return nil, errors.New("expected UTF-8")
-	}
-	environment, err := ruleEnvironment(names)
+	environment, tree, err := source.check(expression)
 	if err != nil {
 		return nil, err
-	}
-	tree, issues := environment.Compile(expression)
-	if issues.Err() != nil {
-		return nil, describeRule(issues.Errors())
-	}
-	if err := checkTree(tree); err != nil {
-		return nil, err
-	}
-	estimate, err := environment.EstimateCost(tree, ruleEstimator{})
-	if err != nil || estimate.Max > maxCost {
-		return nil, fmt.Errorf("the expression could cost too much: its bound is %d", maxCost)
 	}
 	program, err := environment.Program(tree, cel.EvalOptions(cel.OptOptimize))
 	if err != nil {
-		return nil, errors.New("the expression cannot be prepared")
+		return nil, errPrepare
 	}
 	return &Rule{program: program, facts: mentioned(tree, names)}, nil
 }
@@ -152,16 +130,6 @@ func (r *Rule) Evaluate(facts Facts) Truth {
 	default:
 		return Failed
 	}
-}
-
-// Mentions reports whether the rule reads the fact with this index.
-func (r *Rule) Mentions(index int) bool {
-	for i := range r.facts {
-		if r.facts[i].index == index {
-			return true
-		}
-	}
-	return false
 }
 
 // mentioned returns the facts that the checked tree refers to.
@@ -220,16 +188,6 @@ func ruleEnvironment(names []FactName) (*cel.Env, error) {
 var factTypes = map[FactKind]*cel.Type{
 	FactBool: cel.BoolType, FactInt: cel.IntType, FactText: cel.StringType, FactDecimal: decimalType,
 	FactTexts: cel.ListType(cel.StringType), FactInts: cel.ListType(cel.IntType),
-}
-
-// describeRule turns the first issue into one line with its place.
-func describeRule(issues []*cel.Error) error {
-	first := issues[0]
-	message := strings.Join(strings.FieldsFunc(first.Message, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
-	if len(message) > maxErrorBytes {
-		message = strings.ToValidUTF8(message[:maxErrorBytes], "") + "…"
-	}
-	return fmt.Errorf("%d:%d: %s", first.Location.Line(), first.Location.Column()+1, message)
 }
 
 // ruleEstimator tells the cost model how long facts can be. What is longer cannot

@@ -82,13 +82,9 @@ func (r Readers) meet(o Readers) Readers {
 
 // Origin names what content chose through: the full path of the step that it
 // came in by, such as delegate/p, with the path into its value, such as
-// delegate/p.slot.
+// delegate/p.slot. An origin with a path is a part of the one without: p.slot is a
+// part of p, p1 is none.
 type Origin string
-
-// under reports whether o is a part of p: p.slot is under p, p1 is not.
-func (o Origin) under(p Origin) bool {
-	return len(o) > len(p) && o[len(p)] == '.' && o[:len(p)] == p
-}
 
 // Influence is how many bits of a value content can have chosen through one
 // origin.

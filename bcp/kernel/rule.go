@@ -80,7 +80,6 @@ type factOf struct {
 	aspect   aspect
 	argument string
 	path     []string // into an argument that is an object
-	optional bool     // the value may be absent
 }
 
 // factsOf lists what rules can ask about calls of a tool.
