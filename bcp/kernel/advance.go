@@ -86,8 +86,8 @@ func (d *draft) call(f *frame, s *Step, record StepRecord, at Origin) {
 	call := f.checked.callOf(s, args, d.run.start.Requester, d.ownRules())
 	verdict := d.kernel.Gate().Judge(&call)
 	record.Tool, record.Judged = s.Tool, &verdict
-	for i := range args {
-		record.Arguments = append(record.Arguments, NamedLabel{args[i].Name, args[i].Label})
+	record.Arguments = namedLabels(args)
+	for i := range s.Args {
 		record.Inputs = f.inputsOf(record.Inputs, &s.Args[i].Arg)
 	}
 	if verdict.Ruling == Deny {

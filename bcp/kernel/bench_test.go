@@ -85,25 +85,41 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// What a step costs that waits for nobody: constants and merges of one plan.
+// What a step costs that waits for nobody, of a plan of constants and merges: reading
+// and checking it, and then all of a decision, in which it runs as well.
 func BenchmarkSteps(b *testing.B) {
 	k := mustKernel(b, func(d *kernel.Definition) { d.Limits.MaxSteps = kernel.MaxPlanSteps })
-	var steps []string
+	var list []string
 	for i := range kernel.MaxPlanSteps / 2 {
-		steps = append(steps, fmt.Sprintf(`{"kind":"const","id":"c%d","value":%d}`, i, i), fmt.Sprintf(`{"kind":"merge","id":"m%d","inputs":{"a":{"ref":"c%d"},"b":{"ref":"c0"}}}`, i, i))
+		list = append(list, fmt.Sprintf(`{"kind":"const","id":"c%d","value":%d}`, i, i), fmt.Sprintf(`{"kind":"merge","id":"m%d","inputs":{"a":{"ref":"c%d"},"b":{"ref":"c0"}}}`, i, i))
 	}
-	plan := `{"steps":[` + strings.Join(steps, ",") + `],"final":"m0"}`
-	s := kernel.NewState(k)
-	c := s.DecideRun(bcp.Moment{Now: start, Fresh: "a"}, "desk", kim, "all", kernel.Trusted(), []byte(`{"task":"x"}`))
-	if err := s.Apply(&c); err != nil {
-		b.Fatal(err)
+	plan := `{"steps":[` + strings.Join(list, ",") + `],"final":"m0"}`
+	perStep := func(b *testing.B) {
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/kernel.MaxPlanSteps, "ns/step")
 	}
-	body := []byte(`{"plan_id":"` + c.Wait.ID + `","plan":` + plan + `}`)
-	b.ReportAllocs()
-	for b.Loop() {
-		if done := s.DecidePlan(bcp.Moment{Now: start, Fresh: "b"}, "planner", c.Wait.ID, body); done.End == nil || done.End.Status != kernel.Committed {
-			b.Fatal(done.End)
+	b.Run("Read", func(b *testing.B) {
+		f := frame(k, "all")
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, fault := k.ReadPlan([]byte(plan), f); fault.Code != "" {
+				b.Fatal(fault)
+			}
 		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/kernel.MaxPlanSteps, "ns/step")
+		perStep(b)
+	})
+	b.Run("Decide", func(b *testing.B) {
+		s := kernel.NewState(k)
+		c := s.DecideRun(bcp.Moment{Now: start, Fresh: "a"}, "desk", kim, "all", kernel.Trusted(), []byte(`{"task":"x"}`))
+		if err := s.Apply(&c); err != nil {
+			b.Fatal(err)
+		}
+		body := []byte(`{"plan_id":"` + c.Wait.ID + `","plan":` + plan + `}`)
+		b.ReportAllocs()
+		for b.Loop() {
+			if done := s.DecidePlan(bcp.Moment{Now: start, Fresh: "b"}, "planner", c.Wait.ID, body); done.End == nil || done.End.Status != kernel.Committed {
+				b.Fatal(done.End)
+			}
+		}
+		perStep(b)
+	})
 }

@@ -48,7 +48,7 @@ func (s *State) DecidePerson(m bcp.Moment, item string, decision PersonDecision,
 	case t == nil:
 		d.end(Errored, ToolChanged, w.Step)
 	case decision == Approve:
-		d.intend(Wait{Step: w.Step, Tool: w.Tool, Key: w.Key}, r.args)
+		d.approve(w)
 	case decision == NotDone:
 		w.Overruled = true
 		d.resend(w, t)
@@ -71,4 +71,27 @@ func (s *State) DecideStop(m bcp.Moment, id RunID) Change {
 	d := s.draft(m, ChangeRun, r)
 	d.end(Stopped, Cancelled, r.wait.Step)
 	return d.decided()
+}
+
+// approve makes a call that a person let through. It is judged once more: what the
+// rules forbid by now, nobody can approve, and what was shown is what is made.
+func (d *draft) approve(w Wait) {
+	f := d.run.top()
+	s := &f.checked.view.plan.Steps[len(f.done)]
+	args, code := f.view.arguments(s)
+	if code != "" {
+		d.failStep(s, code)
+		return
+	}
+	call := f.checked.callOf(s, args, d.run.start.Requester, d.ownRules())
+	verdict := d.kernel.Gate().Judge(&call)
+	switch {
+	case verdict.Ruling == Deny:
+		d.change.Steps = append(d.change.Steps, StepRecord{Path: w.Step, Kind: ToolStep, Tool: w.Tool, Judged: &verdict, Arguments: namedLabels(args)})
+		d.denied(s.ID, verdict.Code)
+	case string(argumentsJSON(args)) != string(d.run.args):
+		d.end(Errored, ToolChanged, w.Step)
+	default:
+		d.intend(Wait{Step: w.Step, Tool: w.Tool, Key: w.Key}, d.run.args)
+	}
 }

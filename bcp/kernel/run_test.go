@@ -436,6 +436,19 @@ func TestApprovals(t *testing.T) {
 			t.Errorf("approved %s, called %s", item.Arguments, call.Arguments)
 		}
 	})
+	t.Run("forbidden by now", func(t *testing.T) {
+		g := newGateway(t, mustKernel(t, ask))
+		g.begin("all")
+		g.plan(plan)
+		g.result(mail)
+		g.kernels = []*kernel.Kernel{mustKernel(t, func(d *kernel.Definition) {
+			ask(d)
+			d.Rules = append(d.Rules, kernel.Rule{ID: "never", Effect: kernel.Forbid, Tool: "send_email", When: "true"})
+		})}
+		g.state.Define(g.kernels...)
+		g.person(kernel.Approve, "")
+		g.end(kernel.Blocked, kernel.Forbidden)
+	})
 	t.Run("a full queue", func(t *testing.T) {
 		g := newGateway(t, mustKernel(t, ask))
 		for range 2 {

@@ -62,7 +62,8 @@ var errValue = errors.New("kernel: no JSON value under the rules of the protocol
 func ParseValue(b []byte) (Value, error) {
 	var open [16]Value // on the stack: they are copied when a list or object ends
 	var keys [16]string
-	r := valueReader{scan: wire.NewScanner(b), bytes: b, text: string(b), open: open[:0], openKeys: keys[:0], roomFor: min(max(len(b)/valueBytes, 1), 64)}
+	room := min(max(len(b)/valueBytes, 1), 64)
+	r := valueReader{scan: wire.NewScanner(b), bytes: b, text: string(b), values: parts[Value]{open: open[:0], chunk: room}, keys: parts[string]{open: keys[:0], chunk: room}}
 	v, err := r.value()
 	if err == nil {
 		err = r.scan.End()
@@ -77,52 +78,37 @@ func ParseValue(b []byte) (Value, error) {
 // what lists and objects hold lies together, so that a document takes few
 // allocations.
 type valueReader struct {
-	scan    wire.Scanner
-	bytes   []byte
-	text    string
-	scratch []byte
+	scan   wire.Scanner
+	bytes  []byte
+	text   string
+	values parts[Value]
+	keys   parts[string]
+}
 
-	// open are the parts of the lists and objects that are being read; those that were
-	// read to the end go to room.
-	open     []Value
-	openKeys []string
-	room     []Value
-	roomKeys []string
-	roomFor  int // how many values at a time
+// parts are the parts of the lists and objects that are being read. Those of one that
+// was read to its end go to room.
+type parts[T any] struct {
+	open, room []T
+	chunk      int // how many are made room for at a time
+}
+
+// close returns the parts since a mark, in a slice of their own.
+func (p *parts[T]) close(mark int) []T {
+	n := len(p.open) - mark
+	if n == 0 {
+		return nil
+	}
+	if cap(p.room)-len(p.room) < n {
+		p.room = make([]T, 0, max(n, p.chunk))
+	}
+	start := len(p.room)
+	p.room = append(p.room, p.open[mark:]...)
+	p.open = p.open[:mark]
+	return p.room[start : start+n : start+n]
 }
 
 // valueBytes is about how long the spelling of one value is in a plan.
 const valueBytes = 14
-
-// close returns the parts since a mark, in a slice of their own.
-func (r *valueReader) close(mark int) []Value {
-	n := len(r.open) - mark
-	if n == 0 {
-		return nil
-	}
-	if cap(r.room)-len(r.room) < n {
-		r.room = make([]Value, 0, max(n, r.roomFor))
-	}
-	start := len(r.room)
-	r.room = append(r.room, r.open[mark:]...)
-	r.open = r.open[:mark]
-	return r.room[start : start+n : start+n]
-}
-
-// closeKeys does the same for keys.
-func (r *valueReader) closeKeys(mark int) []string {
-	n := len(r.openKeys) - mark
-	if n == 0 {
-		return nil
-	}
-	if cap(r.roomKeys)-len(r.roomKeys) < n {
-		r.roomKeys = make([]string, 0, max(n, r.roomFor))
-	}
-	start := len(r.roomKeys)
-	r.roomKeys = append(r.roomKeys, r.openKeys[mark:]...)
-	r.openKeys = r.openKeys[:mark]
-	return r.roomKeys[start : start+n : start+n]
-}
 
 func (r *valueReader) value() (Value, error) {
 	switch r.scan.Kind() {
@@ -134,7 +120,7 @@ func (r *valueReader) value() (Value, error) {
 	case wire.KindNumber:
 		return r.number()
 	case wire.KindString:
-		b, err := r.scan.String(r.scratch)
+		b, err := r.scan.String(nil)
 		return Value{kind: TextValue, text: r.share(b)}, err
 	case wire.KindArray:
 		return r.array()
@@ -175,38 +161,38 @@ func (r *valueReader) array() (Value, error) {
 	if err := r.scan.ArrayStart(); err != nil {
 		return Value{}, err
 	}
-	mark := len(r.open)
+	mark := len(r.values.open)
 	for r.scan.More() {
 		element, err := r.value()
 		if err != nil {
 			return Value{}, err
 		}
-		r.open = append(r.open, element)
+		r.values.open = append(r.values.open, element)
 	}
-	return Value{kind: ListValue, list: r.close(mark)}, nil
+	return Value{kind: ListValue, list: r.values.close(mark)}, nil
 }
 
 func (r *valueReader) object() (Value, error) {
 	if err := r.scan.ObjectStart(); err != nil {
 		return Value{}, err
 	}
-	mark, keys := len(r.open), len(r.openKeys)
+	mark, keys := len(r.values.open), len(r.keys.open)
 	sorted := true
 	for r.scan.More() {
-		key, err := r.scan.Key(r.scratch)
-		if err != nil || len(r.openKeys)-keys == wire.MaxKeys {
+		key, err := r.scan.Key(nil)
+		if err != nil || len(r.keys.open)-keys == wire.MaxKeys {
 			return Value{}, errValue
 		}
 		name := r.share(key)
-		sorted = sorted && (len(r.openKeys) == keys || r.openKeys[len(r.openKeys)-1] < name)
-		r.openKeys = append(r.openKeys, name)
+		sorted = sorted && (len(r.keys.open) == keys || r.keys.open[len(r.keys.open)-1] < name)
+		r.keys.open = append(r.keys.open, name)
 		element, err := r.value()
 		if err != nil {
 			return Value{}, err
 		}
-		r.open = append(r.open, element)
+		r.values.open = append(r.values.open, element)
 	}
-	v := Value{kind: ObjectValue, list: r.close(mark), keys: r.closeKeys(keys)}
+	v := Value{kind: ObjectValue, list: r.values.close(mark), keys: r.keys.close(keys)}
 	if !sorted && !v.sort() {
 		return Value{}, errValue
 	}
