@@ -182,8 +182,7 @@ func (l *loading) toolTypes(t *Tool, where string) {
 			l.failf(BadName, where, "an argument is 1 to %d letters, digits and underscores, and begins with no digit", maxNameBytes)
 		}
 	}
-	t.Input.settle()
-	t.Output.settle()
+	t.Input, t.Output = t.Input.settled(), t.Output.settled()
 	t.facts, t.rules = factsOf(t), toolRules{}
 }
 

@@ -38,8 +38,7 @@ func (s *Schema) prepare() error {
 		default:
 			field.Kind, field.Values = EnumType, f.Values
 		}
-		field.settle()
-		t.Fields = append(t.Fields, TypeField{Name: f.Name, Type: field})
+		t.Fields = append(t.Fields, TypeField{Name: f.Name, Type: field.settled()})
 	}
 	for _, q := range compiled.Questions {
 		field := &Type{Kind: StringType, priced: true}

@@ -71,16 +71,19 @@ func (t *Type) Width() Width {
 	return widthOf(t.count())
 }
 
-// settle computes the widths of a type and its parts once.
-func (t *Type) settle() {
-	if t == nil || t.priced {
-		return
+// settled returns a copy that knows the widths of itself and its parts.
+func (t *Type) settled() *Type {
+	if t == nil {
+		return nil
 	}
-	t.Items.settle()
-	for i := range t.Fields {
-		t.Fields[i].Type.settle()
+	c := *t
+	c.Items = t.Items.settled()
+	c.Fields = slices.Clone(t.Fields)
+	for i := range c.Fields {
+		c.Fields[i].Type = c.Fields[i].Type.settled()
 	}
-	t.width, t.priced = t.Width(), true
+	c.width, c.priced = c.Width(), true
+	return &c
 }
 
 // field returns a property of an object, or nil.
