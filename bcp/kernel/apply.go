@@ -155,7 +155,7 @@ func (c *Change) fold(old *run) (*run, error) {
 	return r, nil
 }
 
-// value reads a private value; of what was erased there is none.
+// value reads a private value; it is nil if it was erased.
 func (p *Private) value(b []byte) (*Value, error) {
 	if b == nil {
 		return nil, nil

@@ -40,7 +40,7 @@ const (
 	BadOutcome           Code = "bad_outcome"
 )
 
-// What the gate says beside bad_arguments.
+// What the gate says, apart from bad_arguments.
 const (
 	Permitted       Code = "permitted"
 	Declassified    Code = "declassified"

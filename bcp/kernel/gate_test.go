@@ -20,7 +20,7 @@ var payTool = kernel.Tool{
 	Output: mustType(shape("ok:boolean")),
 }
 
-// arg makes an argument; a label of no sources stands for the requester's.
+// arg makes an argument; a label of no sources means the requester's.
 func arg(name, value string, label kernel.Label) kernel.Argument {
 	if label.Sources == 0 {
 		label = kernel.Trusted()
@@ -191,7 +191,7 @@ func TestGateZeroDenies(t *testing.T) {
 }
 
 // The gate is a function of the call: the same call has the same verdict, whatever
-// was judged before and beside it.
+// was judged before it.
 // covers KER-6, KER-105
 func TestGateIsDeterministic(t *testing.T) {
 	t.Parallel()

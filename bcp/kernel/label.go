@@ -198,7 +198,7 @@ func joinInfluence(a, b []Influence) []Influence {
 // one value.
 const maxOrigins = 128
 
-// manyOrigins stands for more than that: how much they chose is not counted.
+// manyOrigins replaces more than that: how much they chose is not counted.
 var manyOrigins = []Influence{{"*", Unbounded}}
 
 // covered reports whether an origin that o is under is among those sorted.
@@ -233,8 +233,8 @@ func (l Label) narrow(at, part Origin, width Width) Label {
 }
 
 // MarshalJSON writes {sources, readers, subjects, influence}, as tools and
-// vectors do: readers null means anything. parsers stands only where something
-// limits them.
+// vectors do: readers null means anything. parsers is left out if nothing limits
+// them.
 func (l Label) MarshalJSON() ([]byte, error) {
 	v := l.value()
 	return v.JSON(), nil

@@ -30,7 +30,7 @@ func (c Capability) Valid() bool {
 type Grant struct{ held []Capability } // sorted, each once
 
 // NewGrant returns the set of the valid names among those given. Names compare
-// exactly, and none stands for several.
+// exactly; there are no wildcards.
 func NewGrant(names ...Capability) Grant {
 	held := slices.DeleteFunc(slices.Clone(names), func(c Capability) bool { return !c.Valid() })
 	slices.Sort(held)

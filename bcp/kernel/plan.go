@@ -27,7 +27,7 @@ type Plan struct {
 	Final string
 
 	fault Fault // of the step after the last of Steps, if that is wrong in itself
-	size  int   // the number of steps, with those behind a wrong one
+	size  int   // the number of steps, including those after a wrong one
 }
 
 // Step is one step of a plan. Of the fields below ID those of its kind are set.

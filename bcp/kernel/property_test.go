@@ -424,7 +424,7 @@ func TestPreflightIsRight(t *testing.T) {
 	}
 }
 
-// Nothing that content says is seen by the planner, or stands in the open part of a
+// Nothing that content says is seen by the planner, or is in the open part of a
 // record: codes carry no data.
 // covers KER-3, KER-4, KER-5, KER-9, KER-10, KER-16, KER-17, KER-19, KER-55, KER-58, C-21, C-22, A-CANARY
 func TestCanaries(t *testing.T) {

@@ -59,8 +59,8 @@ type TypeField struct {
 	Optional bool
 }
 
-// Width returns how many bits a value of the type can carry. It counts anew each
-// time; a kernel keeps what it needs.
+// Width returns how many bits a value of the type can carry. It counts each
+// time; a kernel keeps the result.
 func (t *Type) Width() Width {
 	if t == nil {
 		return Unbounded

@@ -136,7 +136,7 @@ func (r *valueReader) share(b []byte) string {
 		return ""
 	}
 	if end := r.scan.Offset() - 1; end >= len(b) {
-		for _, end := range [2]int{end, end - 1} { // behind the quote, or the colon of a key
+		for _, end := range [2]int{end, end - 1} { // after the quote, or the colon of a key
 			if start := end - len(b); start >= 0 && &r.bytes[start] == &b[0] {
 				return r.text[start:end]
 			}

@@ -24,7 +24,7 @@ type caseExample struct {
 	Grant     []kernel.Capability       `json:"grant"`
 }
 
-var errExamples = errors.New("examples: expected {yes: […], no: […]}, for each rule by its id or beside the rule")
+var errExamples = errors.New("examples: expected {yes: […], no: […]}, by the id of the rule or in the rule itself")
 
 // setExamples gives the rules of a definition their examples. Where a case has any,
 // every rule needs some.
@@ -55,7 +55,7 @@ func (in *kernelInput) setExamples(d *kernel.Definition) error {
 	return nil
 }
 
-// examplesByRule reads the examples that stand beside the rules. What names no rule is
+// examplesByRule reads the examples of the case, by rule. Examples without a rule are
 // about all of them.
 func (in *kernelInput) examplesByRule() (map[string]caseExamples, error) {
 	byRule := map[string]caseExamples{}

@@ -37,7 +37,7 @@ type kernelWorld struct {
 	readers  []string // what Readers and sub-planners were given
 }
 
-// storedChange is one record as it stands in a journal.
+// storedChange is one record of the journal.
 type storedChange struct{ open, private []byte }
 
 // runStory is what a case asks about.
