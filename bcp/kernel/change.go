@@ -56,6 +56,8 @@ type Wait struct {
 	Attempt  int        // of a call, from 1
 	Since    int64      // journal time
 	Deadline int64      // 0: that of the run alone
+	// Approved says that a person let the call through.
+	Approved bool
 	// Overruled says that a person had the call sent again: an outcome of an earlier
 	// attempt is a second effect.
 	Overruled bool

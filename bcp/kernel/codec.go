@@ -301,6 +301,7 @@ func (w *Wait) fields(f *codec) {
 	number(f, "attempt", &w.Attempt)
 	number(f, "since", &w.Since)
 	number(f, "deadline", &w.Deadline)
+	f.flag("approved", &w.Approved)
 	f.flag("overruled", &w.Overruled)
 }
 

@@ -89,9 +89,9 @@ func (d *draft) approve(w Wait) {
 	case verdict.Ruling == Deny:
 		d.change.Steps = append(d.change.Steps, StepRecord{Path: w.Step, Kind: ToolStep, Tool: w.Tool, Judged: &verdict, Arguments: namedLabels(args)})
 		d.denied(s.ID, verdict.Code)
-	case string(argumentsJSON(args)) != string(d.run.args):
+	case !known(args) || string(argumentsJSON(args)) != string(d.run.args):
 		d.end(Errored, ToolChanged, w.Step)
 	default:
-		d.intend(Wait{Step: w.Step, Tool: w.Tool, Key: w.Key}, d.run.args)
+		d.intend(Wait{Step: w.Step, Tool: w.Tool, Key: w.Key, Approved: true}, d.run.args)
 	}
 }

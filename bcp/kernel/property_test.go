@@ -339,6 +339,9 @@ func checkOrder(t fataler, g *gateway) {
 	for _, r := range g.sent {
 		if r.Kind == kernel.ReleaseCall {
 			calls++
+			if !r.Allowed(g.kernels[0].Gate()) || r.Allowed(kernel.Gate{}) {
+				t.Fatalf("the gate does not allow %s, or no gate does: %+v", r.Tool.Name, r.Call)
+			}
 			if !g.changes[0].Start.Grant.HoldsAll(r.Tool.RequiredCaps) {
 				t.Fatalf("%s is not granted", r.Tool.Name)
 			}

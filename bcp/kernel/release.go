@@ -39,6 +39,9 @@ type Release struct {
 	// shows both, with the rules.
 	Arguments []byte
 	Judged    *StepRecord
+	// Call is a call as the gate judged it, for a dispatcher that asks the gate once
+	// more ([Release.Allowed]); nil if the definitions of today have no such call.
+	Call *Call
 
 	// Of an ask to a Reader: the spec, the instruction, and the content, as text or
 	// canonical JSON.
@@ -116,8 +119,8 @@ func (s *State) waitingFor(r *run) Release {
 		f := r.top()
 		out.Kind, out.Body, out.Instruction, out.Content = ReleaseSubPlan, k.subPlanRequest(r), f.instruction, contentBytes(f.content)
 	case WaitTool:
-		out.Kind, out.Tool = ReleaseCall, k.tools[r.wait.Tool]
-		out.Body = callMessage(r)
+		out.Kind, out.Tool, out.Body = ReleaseCall, k.tools[r.wait.Tool], callMessage(r)
+		out.Call = s.callOf(k, r)
 	case WaitApproval, WaitDoubt:
 		out.Kind, out.Tool = ReleaseItem, k.tools[r.wait.Tool]
 	case WaitReader:
@@ -127,14 +130,52 @@ func (s *State) waitingFor(r *run) Release {
 	return out
 }
 
-// ask fills in what a Reader is asked.
-func (s *State) ask(k *Kernel, r *run, out *Release) {
-	d := draft{state: s, kernel: k, run: r.copy(), change: &Change{}}
+// Allowed reports whether a gate lets the call of a release pass, or a person did
+// where it asks for one. What does the calls asks, whatever was recorded.
+func (r *Release) Allowed(g Gate) bool {
+	if r.Call == nil || r.Kind != ReleaseCall {
+		return false
+	}
+	v := g.Judge(r.Call)
+	return v.Ruling == Allow || v.Ruling == NeedPerson && r.Wait.Approved
+}
+
+// waitsAt returns the innermost frame of a run with the step that it waits for, under
+// the definitions of today; nil if they do not have it.
+func (s *State) waitsAt(k *Kernel, r *run) (*draft, *frame, *Step) {
+	d := &draft{state: s, kernel: k, run: r.copy(), change: &Change{}}
 	if !d.ready() {
-		return
+		return nil, nil, nil
 	}
 	f := d.run.top()
-	step := &f.checked.view.plan.Steps[len(f.done)]
+	return d, f, &f.checked.view.plan.Steps[len(f.done)]
+}
+
+// callOf returns the call that a run waits for the outcome of.
+func (s *State) callOf(k *Kernel, r *run) *Call {
+	d, f, step := s.waitsAt(k, r)
+	if d == nil || step.Kind != ToolStep {
+		return nil
+	}
+	args, code := f.view.arguments(step)
+	if code != "" || !known(args) || string(argumentsJSON(args)) != string(r.args) {
+		return nil
+	}
+	call := f.checked.callOf(step, args, r.start.Requester, d.ownRules())
+	return &call
+}
+
+// known reports whether all arguments have a value.
+func known(args []Argument) bool {
+	return !slices.ContainsFunc(args, func(a Argument) bool { return a.Value == nil })
+}
+
+// ask fills in what a Reader is asked.
+func (s *State) ask(k *Kernel, r *run, out *Release) {
+	d, f, step := s.waitsAt(k, r)
+	if d == nil {
+		return
+	}
 	source, code := f.view.ref(&step.Source)
 	value, known := f.view.whole(&source)
 	if code != "" || !known {
