@@ -135,7 +135,7 @@ func TestWhatAgentsChooseIsKeptAsSECURITYSays(t *testing.T) {
 		word("headers"): {word("headers")}, "X-Forwarded-For": {word("headers")}, "User-Agent": {word("headers")}, "Cookie": {word("headers")}, "Origin": {word("headers")}}))
 	browser.Close()
 	main := controller(t, m.Mesh, "main")
-	mailer := side{Agent: m.Connect(t, "mailer", bcp.RoleReader, nats.Name(name), nats.SetCustomDialer(dialer))}
+	mailer := side{Agent: m.Connect(t, "mailer", bcp.RoleReader, nats.Name(name), nats.SetCustomDialer(dialer)), seen: map[string]bool{}}
 	mailer.queries, mailer.told = mailer.Queries(t), mailer.Deliveries(t)
 	ann := approver(t, m.Mesh, "ann")
 	if _, err := mailer.QueueSubscribeSync(subjects.InboxPrefix("mailer")+".x", word("queue groups, subscription ids of NATS, reply subjects")); err != nil {

@@ -214,7 +214,7 @@ func TestReloadAddsAndRemovesAgents(t *testing.T) {
 	if got := again.delivery(t); got.Text("from_agent") != "clerk" || got.Text("subscription_id") != "alerts" {
 		t.Errorf("delivery %s", got.JSON)
 	}
-	back := side{Agent: meshtest.NewAgent(bcp.Agent{Name: "clerk", Encoding: bcp.JSON, Reader: true})}
+	back := side{Agent: meshtest.NewAgent(bcp.Agent{Name: "clerk", Encoding: bcp.JSON, Reader: true}), seen: map[string]bool{}}
 	back.Dial(t, m.URL(), creds) // with the creds that it had
 	back.queries, back.told = back.Queries(t), back.Deliveries(t)
 	back.Answer(t, back.queries.NextOf(t, meshtest.With("query_id", lost)), isUrgent)

@@ -31,7 +31,7 @@ func TestCanary(t *testing.T) {
 			t.Parallel()
 			m := meshtest.Start(t, with(in(pair(1000, "max_retries: 20"), encoding), "mesh.yaml", "max_refusals: 1000/m\n"))
 			main := controller(t, m, "main")
-			mailer := side{Agent: m.Connect(t, "mailer", bcp.RoleReader, nats.Name(canary))}
+			mailer := side{Agent: m.Connect(t, "mailer", bcp.RoleReader, nats.Name(canary)), seen: map[string]bool{}}
 			mailer.queries, mailer.told = mailer.Queries(t), mailer.Deliveries(t)
 			header := nats.Header{canary: {canary}, "Nats-Msg-Id": {canary}, "Nats-Expected-Stream": {canary}, "Status": {canary}}
 			say := func(subject, reply, text string) {

@@ -33,7 +33,7 @@ func TestRateAndCondition(t *testing.T) {
 			t.Parallel()
 			m := meshtest.Start(t, in(ruled(100, "max_rate: 2/d", `publish_when: "urgent"`), encoding))
 			main := controller(t, m, "main")
-			mailer := side{Agent: m.Connect(t, "mailer", bcp.RoleReader)}
+			mailer := side{Agent: m.Connect(t, "mailer", bcp.RoleReader), seen: map[string]bool{}}
 			mailer.told = mailer.Deliveries(t)
 			active := mailer.told.NextOf(t, meshtest.WithType("bcp_subscriptions_active"))
 			if !strings.Contains(active.JSON, `"subscription_id":"alerts","controller":"main","max_rate":"2/d","publish_when":"urgent","category":1`) && encoding == bcp.JSON {

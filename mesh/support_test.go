@@ -108,7 +108,7 @@ func withID(text, key, id string) string {
 type side struct {
 	*meshtest.Agent
 	queries, told *meshtest.Inbox
-	seen          map[string]bool // deliveries, which may come several times
+	seen          map[string]bool // deliveries and results, which may come several times
 }
 
 // controller connects a Controller that listens.
@@ -129,16 +129,18 @@ func connect(t *testing.T, m *meshtest.Mesh) (main, mailer side) {
 // reader connects a Reader that acknowledges its subscriptions.
 func reader(t *testing.T, m *meshtest.Mesh, name bcp.AgentName) side {
 	t.Helper()
-	r := side{Agent: m.Connect(t, name, bcp.RoleReader)}
+	r := side{Agent: m.Connect(t, name, bcp.RoleReader), seen: map[string]bool{}}
 	r.queries, r.told = r.Queries(t), r.Deliveries(t)
 	r.Acknowledge(t, r.told.NextOf(t, meshtest.WithType("bcp_subscriptions_active")))
 	return r
 }
 
-// result returns what the Reader hears of an answer.
+// result returns the next new thing that the Reader hears of an answer.
 func (s side) result(t *testing.T) meshtest.Message {
 	t.Helper()
-	return s.told.NextOf(t, meshtest.WithType("bcp_validation_result"))
+	r := s.told.NextOf(t, func(m meshtest.Message) bool { return m.Text("type") == "bcp_validation_result" && !s.seen[m.Reply] })
+	s.seen[r.Reply] = true
+	return r
 }
 
 // delivery returns the next new delivery and acknowledges it.
