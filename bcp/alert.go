@@ -68,8 +68,8 @@ func (s *State) DecidePanic(m Moment, agent AgentName, role Role, channel Channe
 		d.Agent = Gateway
 	}
 	if ch := s.channels[channel]; ch != nil {
-		d.Controller, d.Reader, d.Epoch = channel.Controller, channel.Reader, ch.epoch
-		d.Balance = ch.pool(ch.epoch)
+		d.Controller, d.Reader, d.Epoch = channel.Controller, channel.Reader, ch.newest()
+		d.Balance = ch.pool(d.Epoch)
 	}
 	if d.RawBytes = len(message); d.RawBytes > 0 {
 		d.RawCommitment = d.Commit(message)
@@ -106,7 +106,7 @@ type alert struct {
 
 // raise makes an alert due, unless it is, or not due.
 func (s *State) raise(ch *channelState, kind AlertKind, due bool) {
-	a := alert{ch.definition.ChannelKey, kind, ch.epoch}
+	a := alert{ch.definition.ChannelKey, kind, ch.newest()}
 	switch queued := slices.IndexFunc(s.alerts, func(b alert) bool { return b.channel == a.channel && b.kind == kind }); {
 	case due && queued < 0:
 		s.alerts = append(s.alerts, a)
@@ -130,7 +130,7 @@ func (s *State) applyAlert(d *Decision, ch *channelState) {
 
 // noteExhausted looks at a refusal.
 func (s *State) noteExhausted(d *Decision, ch *channelState) {
-	if d.Code == BudgetExhausted && ch.exhausted != ch.epoch {
+	if d.Code == BudgetExhausted && ch.exhausted != ch.newest() {
 		s.raise(ch, AlertExhausted, true)
 	}
 }
@@ -155,7 +155,7 @@ const (
 // noteSpending looks at a channel after a charge.
 func (s *State) noteSpending(ch *channelState, settled Bits) {
 	limit := ch.definition.AlertBits
-	s.raise(ch, AlertThreshold, limit > 0 && ch.alerted != ch.epoch && ch.pool(ch.epoch).Spent() >= limit)
+	s.raise(ch, AlertThreshold, limit > 0 && ch.alerted != ch.newest() && ch.pool(ch.newest()).Spent() >= limit)
 	w := &ch.spending
 	if id := s.agents[ch.definition.Controller].session.id; id != w.session {
 		if w.spent > 0 {

@@ -62,6 +62,7 @@ func (s *State) apply(d *Decision, runs [][8]byte) error {
 	if ch == nil {
 		return nil // a channel that the definitions no longer have
 	}
+	ch.settleEpoch(d.Time)
 	if err := s.check(d, ch); err != nil {
 		return err
 	}
@@ -93,9 +94,21 @@ func (ch *channelState) acknowledged(id DeliveryID) {
 	if i < 0 {
 		return
 	}
+	ch.count(&ch.outbox[i], -1)
 	copy(ch.outbox[1:i+1], ch.outbox[:i])
 	ch.outbox[0] = Outgoing{}
 	ch.outbox = ch.outbox[1:]
+}
+
+// count counts what the outbox has of queries.
+func (ch *channelState) count(out *Outgoing, n int) {
+	switch {
+	case out.QueryID == "":
+	case out.Outcome == Held:
+		ch.holds += n
+	default:
+		ch.ends += n
+	}
 }
 
 // posted returns the place of a delivery in the outbox, -1 where it is not there.
@@ -106,69 +119,6 @@ func (ch *channelState) posted(id DeliveryID) int {
 		}
 	}
 	return -1
-}
-
-func (s *State) applySession(d *Decision, runs [][8]byte) {
-	a := s.agents[d.Controller]
-	if a == nil || d.Session == "" {
-		return
-	}
-	session := &a.session
-	if d.SessionBegins {
-		next := sessionState{id: d.Session, begun: true, byDelivery: d.SessionByDelivery, since: d.Time, exposure: TaintLow, quotes: quotations{}}
-		if !d.SessionRenews {
-			next.provoked, next.provokedEnd = session.provokedUntil(int64(s.mesh.IdleTimeout))
-		}
-		*session = next
-	}
-	if d.SessionRenews {
-		a.renewals++
-	}
-	if session.id == d.Session && !session.closed {
-		if d.SessionEnds {
-			session.closed = true
-			session.touched = min(d.Time, session.touched+int64(s.mesh.IdleTimeout))
-			s.cancel(d)
-		} else {
-			// A Controller acts on a delivery when it has it.
-			session.touched = max(session.touched, d.Time, d.Release)
-		}
-	}
-	// Which outcome a query has is the Reader's choice too. That an escalation
-	// is held is not.
-	if d.delivers() {
-		session.exposure = MaxTaint(session.exposure, d.Taint)
-		a.exposure = MaxTaint(a.exposure, d.Taint)
-		session.note(d)
-		if session.begun {
-			session.quotes.add(runs, d.Release)
-		}
-	}
-}
-
-// delivers reports whether the Controller hears something of a Reader's by it.
-func (d *Decision) delivers() bool {
-	return d.Delivery != "" && (d.Kind == KindAnswer || d.Kind == KindPush || d.Kind == KindExpire || d.Kind == KindApproval || d.Kind == KindBatch)
-}
-
-// quotableRuns returns the runs of words that a delivery brings.
-func (d *Decision) quotableRuns() [][8]byte {
-	if !d.delivers() || d.Outcome != "" {
-		return nil
-	}
-	return wordRuns(string(d.Payload))
-}
-
-// cancel marks the open queries of a session that its Controller closed
-// (PROTOCOL P7.6); DecideDue ends them. An answer that waits for a person was
-// given already, and stays.
-func (s *State) cancel(d *Decision) {
-	for id, q := range s.open {
-		if q.channel.Controller == d.Controller && q.session == d.Session && q.reserves() && !q.cancelled {
-			q.cancelled = true
-			s.wake(timer{at: d.Time, query: id})
-		}
-	}
 }
 
 func (s *State) applyAsk(d *Decision, ch *channelState) error {
@@ -200,6 +150,9 @@ func (s *State) applyAsk(d *Decision, ch *channelState) error {
 		nominal: d.Nominal, capacity: d.Capacity, accepted: d.Seq, since: d.Time, deadline: d.Deadline, phase: phaseSent, sent: true,
 		spec: d.Spec, maxBytes: maxBytesOf(v),
 	}
+	if d.Unfunded {
+		q.nominal, q.capacity, q.validator, q.prices, q.sent, q.unfunded = 0, 0, nil, Prices{}, false, true
+	}
 	s.begin(d.Query, q)
 	if d.Verdict == Hold {
 		q.phase, q.sent = phaseGate, false
@@ -207,7 +160,7 @@ func (s *State) applyAsk(d *Decision, ch *channelState) error {
 	} else {
 		s.wake(timer{at: d.Deadline, query: d.Query})
 	}
-	if v == nil {
+	if v == nil || d.Unfunded {
 		q.cancelled = true
 		s.wake(timer{at: d.Time, query: d.Query})
 	}
@@ -393,6 +346,7 @@ func (s *State) post(d *Decision, ch *channelState) {
 		at = sort.Search(at, func(i int) bool { return out.before(&ch.outbox[i]) })
 	}
 	ch.outbox = slices.Insert(ch.outbox, at, out)
+	ch.count(&out, 1)
 	s.waiting[out.DeliveryID] = ch.definition.ChannelKey
 }
 
@@ -416,14 +370,15 @@ func (s *State) charge(d *Decision, ch *channelState, q *queryState) error {
 		ch.pools[d.Epoch] = &pool{}
 	}
 	p := ch.pools[d.Epoch]
-	p.show(d, ch.slot(d.Time))
+	p.flow.note(d, q)
+	ch.flow.note(d, q)
 	settled := d.Balance.Settled - p.Settled
 	if settled > 0 {
-		ch.window.add(d.Time, settled)
+		ch.window.add(d.Time, max(d.Time, d.Slot), settled)
 	}
 	p.Balance = d.Balance
-	if begins := d.Kind == KindAsk || d.Kind == KindPush; begins && (d.Epoch > ch.epoch || ch.started == 0) {
-		ch.epoch, ch.started, ch.renewal = d.Epoch, d.Time, s.agents[ch.definition.Controller].renewals
+	if d.Kind == KindAsk || d.Kind == KindPush {
+		ch.openEpoch(d)
 	}
 	if d.Kind == KindAsk {
 		p.open++
@@ -433,22 +388,16 @@ func (s *State) charge(d *Decision, ch *channelState, q *queryState) error {
 			p.held++
 		}
 	}
-	for epoch, old := range ch.pools {
-		if epoch < ch.epoch && old.open == 0 && old.held == 0 {
-			delete(ch.pools, epoch)
-		}
-	}
+	ch.closeEpochs(d.Time)
 	s.noteSpending(ch, settled)
 	return nil
 }
 
-// show keeps what the Controller may be told of the pool, before d changes it.
-func (p *pool) show(d *Decision, slot int64) {
-	if p.shownAt != slot {
-		p.shown, p.shownAt = p.Spent(), slot
-	}
-	if d.Kind == KindAsk {
-		p.shown += d.Nominal
+// book has the decision say what it moves: the balance after it, and the slot.
+func (ch *channelState) book(d *Decision, q *queryState) {
+	d.Balance = ch.balanceAfter(d, q)
+	if d.Slot = ch.slotted(d.Time); d.Slot != 0 {
+		d.SlotBegan = ch.slotBegan(d.Time)
 	}
 }
 
@@ -458,8 +407,10 @@ func (ch *channelState) balanceAfter(d *Decision, q *queryState) Balance {
 	b := ch.pool(d.Epoch)
 	switch d.Kind {
 	case KindAsk:
-		b.Reserved += d.Nominal
-		b.ReservedCapacity += d.Capacity
+		if !d.Unfunded {
+			b.Reserved += d.Nominal
+			b.ReservedCapacity += d.Capacity
+		}
 		if d.Category == 2 {
 			b.Cat2Queries++
 		}

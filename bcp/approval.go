@@ -243,8 +243,8 @@ func (s *State) View(approver AgentName, id ItemID) (ItemView, Code) {
 		view.Source = Source{Agent: source, Description: a.definition.Description, Network: a.definition.Network,
 			Tools: a.definition.Tools, Taint: MaxTaint(a.definition.BaseTaint, a.reported)}
 	}
-	if session := &s.agents[it.Controller].session; session.begun {
-		view.Earlier = newest(session.releases)
+	if a := s.agents[it.Controller]; a != nil {
+		view.Earlier = newest(a.earlier())
 	}
 	return view, ""
 }
@@ -392,7 +392,7 @@ func (s *State) decidedBytes(it *itemState, act Act, a Approval) ([]byte, Code) 
 // carryOut makes the decision do what the person wants.
 func (s *State) carryOut(d *Decision, m Moment, it *itemState, act Act, content []byte) {
 	ch, q := s.channels[it.channel()], s.queries[it.Query]
-	d.Epoch = ch.epoch
+	d.Epoch = ch.newest()
 	if q != nil {
 		d.Epoch = q.epoch
 	}

@@ -157,7 +157,7 @@ func TestBaseWithAShorterWindow(t *testing.T) {
 	const long, short = 64 * time.Hour, 64 * time.Minute
 	was := slidingWindow{span: int64(long)}
 	charged := int64(long) + int64(time.Hour) - 1 // at the end of a part
-	was.add(charged, Bit)
+	was.add(charged, charged, Bit)
 	saved := savedChannel{Span: was.span, Window: []int64{was.parts[0].begin, int64(Bit)}}
 	if err := saved.carryWindow(int64(short)); err != nil {
 		t.Fatal(err)

@@ -147,7 +147,7 @@ func (s *State) decideBatch(m Moment, t timer) (Decision, bool) {
 	d.Nominal, d.Capacity, d.Timing, d.Prepaid = b.nominal, b.capacity, b.timing, true
 	s.sessionOf(&d, m, d.Controller, true)
 	d.Exposure = MaxTaint(s.exposureIn(&d), d.Taint)
-	d.Epoch = ch.epoch
+	d.Epoch = ch.newest()
 	d.Balance = ch.pool(d.Epoch)
 	return d, true
 }
@@ -162,7 +162,7 @@ func (s *State) applyBatch(d *Decision, ch *channelState) {
 // checkBatch refuses the end of a window that nothing waits for.
 func (s *State) checkBatch(d *Decision, ch *channelState) bool {
 	p := ch.pushes[d.Subscription]
-	if p == nil || d.Delivery == "" || !d.Prepaid || d.Epoch != ch.epoch {
+	if p == nil || d.Delivery == "" || !d.Prepaid || d.Epoch != ch.newest() {
 		return false
 	}
 	b := p.batchOf(d.Release)

@@ -39,9 +39,9 @@ func TestNominalBitsOfTheSeeds(t *testing.T) {
 		{"the category 1 example", bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "is_urgent", Type: bcp.TypeBoolean},
 			enum("sentiment", "positive", "neutral", "negative"), confidence, enum("category", "billing", "technical", "legal", "other")}}, "6.906890596"},
 		{"a boolean", one(bcp.Field{Name: "b", Type: bcp.TypeBoolean}), "1.0"},
-		{"an enum of one", one(enum("e", "x")), "0.0"},
+		{"an enum of one", one(enum("e", "x")), "1.0"}, // the least that anything costs,
 		{"an enum of three", one(enum("e", "x", "y", "z")), "1.584962501"},
-		{"one integer", one(ints(7, 7)), "0.0"},
+		{"one integer", one(ints(7, 7)), "1.0"},
 		{"two integers", one(ints(-1, 0)), "1.0"},
 		{"every int64", one(ints(math.MinInt64, math.MaxInt64)), "64.0"},
 		{"every int64 but one", one(ints(math.MinInt64, math.MaxInt64-1)), "64.0"}, // 64 - 8e-20, rounded up

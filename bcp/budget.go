@@ -2,66 +2,14 @@ package bcp
 
 import "time"
 
-// A channel's pool of bits: epochs, the sliding window, and what a charge must
-// fit into (PROTOCOL P4).
-
-// sessionOf tells which session an act of a Controller, or a delivery to it,
-// belongs to. It is the argument why a Reader cannot renew its own budget: only
-// an act of the Controller sets renews, and none within idle_timeout of the
-// end of a session that a delivery began.
-func (s *State) sessionOf(d *Decision, m Moment, controller AgentName, byDelivery bool) {
-	a := s.agents[controller]
-	idle := int64(s.mesh.IdleTimeout)
-	last := a.session
-	if last.begun && !last.closed && d.Time-last.touched < idle {
-		d.Session = last.id
-		return
-	}
-	d.Session, d.SessionBegins, d.SessionByDelivery = m.session(), true, byDelivery
-	provoked, ended := last.provokedUntil(idle)
-	d.SessionRenews = !byDelivery && !(provoked && d.Time-ended < idle)
-}
-
-// provokedUntil returns the end of the last session that a delivery began,
-// looking through the sessions since that renewed nothing: opening and closing
-// twice is no way around it.
-func (last *sessionState) provokedUntil(idle int64) (provoked bool, ended int64) {
-	if !last.begun || !last.byDelivery {
-		return last.provoked, last.provokedEnd
-	}
-	if last.closed {
-		return true, last.touched
-	}
-	return true, last.touched + idle
-}
-
-// epochOf tells which epoch a charge of this decision belongs to.
-func (s *State) epochOf(d *Decision, ch *channelState) uint64 {
-	renewals := s.agents[ch.definition.Controller].renewals
-	if d.SessionRenews {
-		renewals++
-	}
-	renew := int64(ch.definition.BudgetRenew)
-	fresh := ch.started == 0 // nothing was charged: the epoch is as good as new
-	if !fresh && (renewals != ch.renewal || renew > 0 && d.Time-ch.started >= renew) {
-		return ch.epoch + 1
-	}
-	return ch.epoch
-}
-
-// pool returns what an epoch holds; one that is not opened yet holds nothing.
-func (ch *channelState) pool(epoch uint64) Balance {
-	if p := ch.pools[epoch]; p != nil {
-		return p.Balance
-	}
-	return Balance{}
-}
+// What a charge must fit into (PROTOCOL P4).
 
 // limit is one of the budgets that a charge must fit into.
 type limit struct {
 	check    Check
 	limit    Bits
-	left     Bits
+	left     Bits // an ask is refused beyond it, and a push
+	funds    Bits // what there is to reserve for an ask; no less than left but where pushes of this slot took some
 	capacity bool // of capacity bits; nominal ones otherwise
 }
 
@@ -76,23 +24,29 @@ func (l *limit) price(nominal, capacity Bits) Bits {
 // limits are the budgets of a charge of this decision, in the order in which
 // they are looked at.
 func (s *State) limits(d *Decision, ch *channelState) (limits [5]limit, n int) {
-	c, b := &ch.definition, ch.pool(d.Epoch)
-	add := func(check Check, most, used Bits, capacity bool) {
-		limits[n] = limit{check, most, most - used, capacity}
+	c, push := &ch.definition, d.Kind == KindPush
+	add := func(check Check, most Bits, u usage, capacity bool) {
+		l := limit{check: check, limit: most, left: most - u.seen(), funds: most - u.taken(), capacity: capacity}
+		if push {
+			l.left = l.funds
+		}
+		limits[n] = l
 		n++
 	}
-	add(CheckBudget, c.Budget, b.Spent(), false)
-	if d.Kind == KindPush {
-		add(CheckPushBudget, c.PushBudget, b.Pushed, false)
+	add(CheckBudget, c.Budget, ch.spent(d.Epoch, d.Time), false)
+	if push {
+		add(CheckPushBudget, c.PushBudget, usage{used: ch.pool(d.Epoch).Pushed}, false)
 	}
 	if c.CapacityBudget > 0 {
-		add(CheckCapacityBudget, c.CapacityBudget, b.SpentCapacity(), true)
+		add(CheckCapacityBudget, c.CapacityBudget, ch.spentCapacity(d.Epoch, d.Time), true)
 	}
 	if c.WindowBudget > 0 {
-		add(CheckWindowBudget, c.WindowBudget, ch.window.sum(d.Time)+ch.reserved(), false)
+		add(CheckWindowBudget, c.WindowBudget, ch.windowed(d.Time), false)
 	}
-	if total := s.agents[c.Controller].definition.TotalBudget; total > 0 {
-		add(CheckTotalBudget, total, s.spentBy(d, c.Controller), false)
+	if a := s.agents[c.Controller]; a.definition.TotalBudget > 0 && push {
+		add(CheckTotalBudget, ch.pushTotal, usage{used: ch.pool(d.Epoch).Pushed}, false)
+	} else if a.definition.TotalBudget > 0 {
+		add(CheckTotalBudget, a.askTotal, usage{used: s.askedBy(d, a)}, false)
 	}
 	return limits, n
 }
@@ -109,6 +63,18 @@ func (s *State) fits(d *Decision, ch *channelState, nominal, capacity Bits) (tig
 	return limit{}, true
 }
 
+// funded reports whether there is enough to reserve for an ask that fits, and which
+// budget pushes of this slot have taken too much of.
+func (s *State) funded(d *Decision, ch *channelState) (tight limit, ok bool) {
+	limits, n := s.limits(d, ch)
+	for _, l := range limits[:n] {
+		if l.price(d.Nominal, d.Capacity) > l.funds {
+			return l, false
+		}
+	}
+	return limit{}, true
+}
+
 // reserved is what open queries of all epochs hold.
 func (ch *channelState) reserved() Bits {
 	var sum Bits
@@ -118,14 +84,12 @@ func (ch *channelState) reserved() Bits {
 	return sum
 }
 
-// spentBy sums the epochs of a Controller's channels that a charge of this
-// decision would belong to: one that is due to be renewed counts no more.
-func (s *State) spentBy(d *Decision, controller AgentName) Bits {
+// askedBy sums what asks took of the epochs of a Controller's channels that a charge
+// of this decision would belong to: one that is due to be renewed counts no more.
+func (s *State) askedBy(d *Decision, a *agentState) Bits {
 	var sum Bits
-	for key, ch := range s.channels {
-		if key.Controller == controller {
-			sum += ch.pool(s.epochOf(d, ch)).Spent()
-		}
+	for _, ch := range a.asks {
+		sum += ch.asked(ch.epochOf(d), d.Time)
 	}
 	return sum
 }
@@ -156,14 +120,15 @@ func (w *slidingWindow) sum(now int64) Bits {
 	return sum
 }
 
-func (w *slidingWindow) add(now int64, b Bits) {
+// add counts bits that were settled now, as of a time that is not before.
+func (w *slidingWindow) add(now, at int64, b Bits) {
 	if w.span <= 0 || b == 0 {
 		return
 	}
 	for len(w.parts) > 0 && w.parts[0].begin+w.width()+w.span <= now {
 		w.parts = w.parts[1:]
 	}
-	begin := now - now%w.width()
+	begin := at - at%w.width()
 	if n := len(w.parts); n > 0 && w.parts[n-1].begin == begin {
 		w.parts[n-1].sum += b
 		return
@@ -173,10 +138,15 @@ func (w *slidingWindow) add(now int64, b Bits) {
 
 // Window adds up what a channel's lines settled within a span of journal time,
 // as its budget does. It is not safe for concurrent use.
-type Window struct{ sliding slidingWindow }
+type Window struct {
+	sliding slidingWindow
+	channel channelState // for its slots
+}
 
-// NewWindow returns the window of a budget_window.
-func NewWindow(span time.Duration) *Window { return &Window{slidingWindow{span: int64(span)}} }
+// NewWindow returns the window of a channel's budget_window.
+func NewWindow(c *Channel) *Window {
+	return &Window{slidingWindow{span: int64(c.BudgetWindow)}, channelState{definition: Channel{ReleaseInterval: c.ReleaseInterval}}}
+}
 
 // Reach is how far back a line can still count.
 func (w *Window) Reach() time.Duration { return time.Duration(w.sliding.span + w.sliding.width()) }
@@ -184,7 +154,8 @@ func (w *Window) Reach() time.Duration { return time.Duration(w.sliding.span + w
 // Add counts a line of the ledger. Lines come in order.
 func (w *Window) Add(l *LedgerLine) {
 	if l.Kind != KindAsk { // which only reserves
-		w.sliding.add(l.Time.UnixNano(), l.Nominal)
+		now := l.Time.UnixNano()
+		w.sliding.add(now, w.channel.slot(now), l.Nominal)
 	}
 }
 

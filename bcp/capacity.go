@@ -53,8 +53,9 @@ const (
 // observe add up to at most 1.
 func price(v *Validator) Prices {
 	var p Prices
-	p.Nominal = v.nominal()
-	p.FailedNominal = min(Bit, p.Nominal)
+	// Whatever can end in more than one way tells something: that it was pushed, or
+	// how the query ended.
+	p.Nominal, p.FailedNominal = max(Bit, v.nominal()), Bit
 
 	answers := v.countAnswers()
 	if v.settings.OnAnomaly == AnomalyFlag && v.screened() {

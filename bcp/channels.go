@@ -113,9 +113,9 @@ func (s *State) channelView(ch *channelState, m Moment) ChannelView {
 	ask := s.next(m, KindAsk)
 	ask.Controller = c.Controller
 	s.sessionOf(&ask, m, c.Controller, false)
-	ask.Epoch = s.epochOf(&ask, ch)
+	ask.Epoch = ch.epochOf(&ask)
 	v := ChannelView{Reader: c.Reader, Description: reader.Description, MaxCategory: c.MaxCategory, BaseCategory: c.BaseCategory,
-		Budget: c.Budget, Remaining: max(0, c.Budget-ch.shownSpent(ask.Epoch, ask.Time)),
+		Budget: c.Budget, Remaining: max(0, c.Budget-ch.spent(ask.Epoch, ask.Time).seen()),
 		MaxEscalations: c.MaxEscalations, Cat2Queries: ch.pool(ask.Epoch).Cat2Queries, MaxCat2Queries: c.MaxCat2Queries,
 		Subscriptions: s.subscriptionsOf(ch), Costs: []Cost{}}
 	if ch.session == ask.Session {
@@ -133,17 +133,4 @@ func (s *State) channelView(ch *channelState, m Moment) ChannelView {
 			Capacity: compiled.prices.Reserve(), Escalation: d.Escalation})
 	}
 	return v
-}
-
-// shownSpent is what the Controller may be told that was spent of an epoch: where
-// the channel has release slots, nothing that happened within the slot.
-func (ch *channelState) shownSpent(epoch uint64, now int64) Bits {
-	p := ch.pools[epoch]
-	switch {
-	case p == nil:
-		return 0
-	case ch.definition.ReleaseInterval > 0 && p.shownAt == ch.slot(now):
-		return p.shown
-	}
-	return p.Spent()
 }

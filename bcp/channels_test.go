@@ -63,7 +63,7 @@ func TestChannelsTellWhatAnAskWould(t *testing.T) {
 			if !d.accepted() {
 				t.Fatalf("the ask is refused: %s", d.Code)
 			}
-			if got, want := w.state.Remaining(plannerMail, d.Balance), max(0, view.Remaining-d.Nominal); got != want {
+			if got, want := d.Remaining, max(0, view.Remaining-d.Nominal); got != want {
 				t.Errorf("the ask says that %s remain, the list %s before it", got, view.Remaining)
 			}
 			for _, cost := range view.Costs {

@@ -25,7 +25,7 @@ func (s *State) check(d *Decision, ch *channelState) error {
 	case KindExpire:
 		ok = s.checkExpire(d, ch)
 	case KindAlert:
-		ok = d.Epoch <= ch.epoch
+		ok = d.Epoch <= ch.newest()
 	case KindApproval:
 		ok = s.checkApproval(d, ch)
 	case KindBatch:
@@ -42,8 +42,11 @@ func (s *State) check(d *Decision, ch *channelState) error {
 // accepted reports whether an ask or a push was not refused.
 func (d *Decision) accepted() bool { return d.Verdict == Accept || d.Verdict == Hold }
 
-// follows reports whether a new charge may belong to this epoch.
-func (ch *channelState) follows(epoch uint64) bool { return epoch == ch.epoch || epoch == ch.epoch+1 }
+// follows reports whether a new charge may belong to this epoch: the newest, the
+// next, or one that is kept for the pushes of a slot.
+func (ch *channelState) follows(epoch uint64) bool {
+	return epoch <= ch.newest()+1 && (epoch >= ch.epoch.number || ch.pools[epoch] != nil)
+}
 
 // holds reports whether the decision makes an item exactly if it holds
 // something.
@@ -68,7 +71,7 @@ func (s *State) checkExpire(d *Decision, ch *channelState) bool {
 			return false
 		}
 		if it.Query == "" {
-			return d.Delivery == "" && d.Verdict == 0 && d.Epoch == ch.epoch
+			return d.Delivery == "" && d.Verdict == 0 && d.Epoch == ch.newest()
 		}
 	}
 	if q == nil || d.Delivery == "" || d.Verdict != 0 || q.phase == phaseEnded || q.item != d.Item {

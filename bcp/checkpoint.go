@@ -21,7 +21,7 @@ import (
 
 // checkpointVersion stands in front. Another version is refused: the journal is
 // read once, and a new checkpoint made.
-const checkpointVersion = 6
+const checkpointVersion = 7
 
 // maxCheckpointDepth is that of an anomaly of a push of a window of a channel.
 const maxCheckpointDepth = 11
@@ -128,7 +128,7 @@ func compareKeys(a, b ChannelKey) int {
 func saveAgent(name AgentName, a *agentState) (savedAgent, error) {
 	session := &a.session
 	saved := savedAgent{
-		Name: name, Reported: a.reported, Exposure: a.exposure, Renewals: a.renewals, RefusedIn: a.refusals.minute, Refused: a.refusals.count,
+		Name: name, Reported: a.reported, Exposure: a.exposure, Renewed: a.renewed, RefusedIn: a.refusals.minute, Refused: a.refusals.count,
 		Unavailable: a.unavailable, Sources: a.sources,
 		Session: savedSession{
 			ID: session.id, Begun: session.begun, ByDelivery: session.byDelivery, Closed: session.closed, Since: session.since, Touched: session.touched,
@@ -136,8 +136,12 @@ func saveAgent(name AgentName, a *agentState) (savedAgent, error) {
 		},
 	}
 	for _, r := range session.releases {
-		saved.Session.Releases = append(saved.Session.Releases, savedRelease{Reader: r.Reader, Query: r.Query, Subscription: r.Subscription,
-			Category: r.Category, Outcome: r.Outcome, Content: r.Content, Nominal: r.Nominal, Time: r.Time.UnixNano()})
+		saved.Session.Releases = append(saved.Session.Releases, saveRelease(r))
+	}
+	for i := range a.arrivals {
+		r := &a.arrivals[i]
+		saved.Arrivals = append(saved.Arrivals, savedArrival{At: r.at, Session: r.session, Late: r.late, Exposure: r.exposure,
+			Release: saveRelease(r.release), Runs: saveRuns(r.runs)})
 	}
 	for _, n := range a.notices {
 		notice := savedNotice{ID: n.ID, Role: n.Role, Peer: n.Peer, Schedule: n.schedule, Time: n.held}
@@ -156,6 +160,18 @@ func saveAgent(name AgentName, a *agentState) (savedAgent, error) {
 	return saved, nil
 }
 
+func saveRuns(runs [][8]byte) (b []byte) {
+	for _, run := range runs {
+		b = append(b, run[:]...)
+	}
+	return b
+}
+
+func saveRelease(r Release) savedRelease {
+	return savedRelease{Reader: r.Reader, Query: r.Query, Subscription: r.Subscription, Category: r.Category, Outcome: r.Outcome,
+		Content: r.Content, Nominal: r.Nominal, Time: r.Time.UnixNano()}
+}
+
 // save writes each run and its release, sorted by run.
 func (q quotations) save() []byte {
 	b := make([]byte, 0, 16*len(q))
@@ -167,14 +183,16 @@ func (q quotations) save() []byte {
 
 func saveChannel(ch *channelState) savedChannel {
 	c := savedChannel{
-		Epoch: ch.epoch, Started: ch.started, Renewal: ch.renewal, Alerted: ch.alerted, Exhausted: ch.exhausted,
+		Epoch: ch.epoch.save(), Alerted: ch.alerted, Exhausted: ch.exhausted,
 		Spender: ch.spending.session, Spent: ch.spending.spent, SpentAlerted: ch.spending.alerted, Past: ch.spending.past,
 		Pushes: ch.savePushes(), Session: ch.session, Escalations: ch.escalations, Armed: ch.armed, Arming: ch.arming,
 		ArmingAt: ch.armingAt, Failed: ch.failed, Pending: ch.pending, Span: ch.window.span,
+		OpeningBegan: ch.opening.began, OpeningSlot: ch.opening.slot, OpeningNumber: ch.opening.number,
+		KeptSlot: ch.kept.slot, Kept: ch.kept.epochState.save(), Flow: ch.flow.save(),
 	}
 	for _, epoch := range slices.Sorted(maps.Keys(ch.pools)) {
 		p := ch.pools[epoch]
-		c.Pools = append(c.Pools, savedPool{Epoch: epoch, Balance: p.Balance, Open: p.open, Held: p.held, Shown: p.shown, ShownAt: p.shownAt})
+		c.Pools = append(c.Pools, savedPool{Epoch: epoch, Balance: p.Balance, Open: p.open, Held: p.held, Flow: p.flow.save()})
 	}
 	for _, p := range ch.window.parts {
 		c.Window = append(c.Window, p.begin, int64(p.sum))
@@ -188,6 +206,15 @@ func saveChannel(ch *channelState) savedChannel {
 		})
 	}
 	return c
+}
+
+func (e epochState) save() savedEpoch {
+	return savedEpoch{Number: e.number, Started: e.started, Due: e.due}
+}
+
+func (f flow) save() savedFlow {
+	return savedFlow{Slot: f.slot, Asked: f.asked.nominal, AskedCapacity: f.asked.capacity, Unfunded: f.unfunded.nominal, UnfundedCapacity: f.unfunded.capacity, Pushed: f.pushed.nominal, PushedCapacity: f.pushed.capacity,
+		Returned: f.back.nominal, ReturnedCapacity: f.back.capacity}
 }
 
 // savePushes writes what is remembered of the subscriptions, sorted by id.
@@ -220,7 +247,7 @@ func saveQuery(id QueryID, q *queryState, keys map[ChannelKey]int) savedQuery {
 	return savedQuery{
 		ID: id, Key: keys[q.channel], Session: q.session, Epoch: q.epoch, Category: q.category, Spec: q.spec, Asked: q.validator != nil,
 		MaxBytes: q.maxBytes, Nominal: q.nominal, Capacity: q.capacity, Accepted: q.accepted, Since: q.since, Deadline: q.deadline, Attempt: q.attempt,
-		Phase: uint8(q.phase), Sent: q.sent, Item: q.item, Cancelled: q.cancelled, EndedAt: q.ended, Heard: q.heard, Others: q.others,
+		Phase: uint8(q.phase), Sent: q.sent, Item: q.item, Cancelled: q.cancelled, Unfunded: q.unfunded, EndedAt: q.ended, Heard: q.heard, Others: q.others,
 	}
 }
 
@@ -235,6 +262,6 @@ func saveItem(it *itemState, keys map[ChannelKey]int) savedItem {
 func saveFirst(key clientKey, f first, words firstWords) savedFirst {
 	return savedFirst{
 		Key: key[:], Digest: f.digest, Time: f.time, Verdict: f.verdict, Code: words.code, Reason: f.reason, Field: words.field, Query: words.query,
-		Category: f.category, Nominal: f.nominal, Capacity: f.capacity, Epoch: f.epoch, Balance: f.balance.save(), Repeats: int(f.repeats),
+		Category: f.category, Nominal: f.nominal, Capacity: f.capacity, Epoch: f.epoch, Balance: f.balance.save(), Remaining: f.remains, Repeats: int(f.repeats),
 	}
 }

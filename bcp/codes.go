@@ -100,7 +100,7 @@ var catalogue = []CodeInfo{
 	{SubscriptionNotFound, ToReader, false, false, "no such subscription", "push against the subscriptions that bcp_subscriptions_active lists"},
 	{ValidationFailed, ToReader, false, true, "the answer does not match its spec", "correct the answer"},
 	{Filtered, ToReader, false, false, "the subscription's publish_when does not hold for the answer", "push only what the publish_when of bcp_subscriptions_active holds for"},
-	{BudgetExhausted, toBoth, false, true, "the channel's budget is exhausted", "wait for a new epoch, or raise the budget"},
+	{BudgetExhausted, toBoth, true, true, "the channel's budget is exhausted", "wait for a new epoch, or raise the budget"},
 	{ApprovalQueueFull, toBoth, false, true, "too many items of the channel wait for approval", "let approvers decide what waits"},
 	{ReaderUnavailable, ToController, false, true, "the reader could not be started", "look at the reader's log"},
 	{Held, ToController, true, false, "the answer waits for a person", "wait for the final outcome"},

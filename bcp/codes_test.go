@@ -79,6 +79,7 @@ func TestOutcomesAreThoseThatArePriced(t *testing.T) {
 		bcp.ApprovalRejected:     true, bcp.ApprovalExpired: true, // where an answer may be held
 		bcp.EscalationDenied: true, // summaries
 		bcp.Held:             true, // not an end
+		bcp.BudgetExhausted:  true, // follows from the pushes of its slot, which are
 	}
 	for _, line := range bcp.Catalogue() {
 		if line.Outcome && line.To&bcp.ToController != 0 && !priced[line.Code] {

@@ -271,24 +271,24 @@ func TestGatewayValidatesAndNotTheController(t *testing.T) {
 	}
 }
 
-// Traffic is limited by bits and by queries of category 2, not by rates: what
-// costs nothing may be asked at any pace.
+// Traffic is limited by bits and by queries of category 2, not by rates: what the
+// budget pays for may be asked at any pace.
 //
 // covers C-28, SUB-25, SUB-26, P4.4
 func TestThrottleIsBitsAndCategory2QueriesNotRates(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, edited(func(c *Channel) { c.Budget, c.MaxCat2Queries = 70*Bit, 2 }))
+	w := newWorld(t, edited(func(c *Channel) { c.Budget, c.MaxCat2Queries = 270*Bit, 2 }))
 	for range 200 { // in one moment
-		w.play(`ask planner mail one              => accept cat2:0`)
+		w.play(`ask planner mail one              => accept cat2:0 bits:1.0`)
 	}
 	w.play(`
 		push mail planner name {"q":"ada"}        => accept settled:22.0 cat2:0     # a push is no query
 		ask planner mail name                     => accept cat2:1
 		answer mail 201 nei                       => accept settled:23.0 cat2:1     # a failed one counts
-		ask planner mail name                     => accept cat2:2 reserved:22.0
+		ask planner mail name                     => accept cat2:2 reserved:222.0
 		ask planner mail name                     => query_limit_reached cat2:0 bits:0.0
-		ask planner mail num                      => accept reserved:32.0
-		ask planner mail num                      => accept reserved:42.0
+		ask planner mail num                      => accept reserved:232.0
+		ask planner mail num                      => accept reserved:242.0
 		ask planner mail num                      => budget_exhausted
 		wait 30m
 		ask planner mail name                     => accept renews cat2:1 epoch:2`)

@@ -53,7 +53,7 @@ func (s *State) DecideAsk(m Moment, controller, reader AgentName, body []byte) D
 	// A refused ask begins no session, so the session is set on the copy.
 	accepted := d
 	s.sessionOf(&accepted, m, controller, false)
-	accepted.Epoch = s.epochOf(&accepted, ch)
+	accepted.Epoch = ch.epochOf(&accepted)
 	if check, code := s.escalate(&accepted, ch, ask.Escalation); code != "" {
 		if code == EscalationLimitReached {
 			d.Session = accepted.Session
@@ -68,29 +68,40 @@ func (s *State) DecideAsk(m Moment, controller, reader AgentName, body []byte) D
 	if tight, ok := s.fits(&accepted, ch, prices.Nominal, prices.Reserve()); !ok {
 		return d.exceed(tight, prices.Nominal, prices.Reserve())
 	}
-	if s.agents[reader].unavailable {
+	// With release slots a Reader that cannot be started is one that does not
+	// answer: its Controller hears so in a slot, and pays for it.
+	away := s.agents[reader].unavailable
+	if away && ch.definition.ReleaseInterval == 0 {
 		return d.refuse(CheckReader, ReaderUnavailable)
 	}
-	if ch.full() {
+	if ch.queries() >= maxOutbox {
 		return d.refuse(CheckOutbox, Unavailable)
 	}
 	d = accepted
 	d.Verdict, d.Query, d.Spec = Accept, m.query(), spec
 	d.Nominal, d.Capacity, d.Timing = prices.Nominal, prices.Reserve(), ch.definition.ReleaseInterval > 0
-	d.Deadline = d.Time + int64(ch.definition.QueryTTL)
-	if ask.Category == 3 {
+	tight, funded := s.funded(&d, ch)
+	if d.Deadline = d.Time; funded && !away {
+		d.Deadline += int64(ch.definition.QueryTTL)
+	}
+	if !funded {
+		d.Unfunded, d.Check, d.Price = true, tight.check, tight.price(d.Nominal, d.Capacity)
+		d.Lack = d.Price - tight.funds
+	} else if ask.Category == 3 {
 		d.Verdict, d.Item, d.Deadline = Hold, m.item(), d.Time+int64(ch.definition.ApprovalTTL)
 		s.deliver(&d, m, ch, Held)
 	}
 	d.Exposure = s.exposureIn(&d)
-	d.Balance = ch.balanceAfter(&d, nil)
+	ch.book(&d, nil)
+	d.Remaining = max(0, ch.definition.Budget-ch.spent(d.Epoch, d.Time).seen()-d.Nominal)
 	return d
 }
 
 // escalate applies PROTOCOL P6 to an ask whose session is known.
 func (s *State) escalate(d *Decision, ch *channelState, escalation *Escalation) (Check, Code) {
 	current := ch.session == d.Session
-	session := &s.agents[d.Controller].session
+	a := s.agents[d.Controller]
+	session := s.sessionAt(a, d.Time)
 	armed := current && ch.armedAt(d.Time) > 0
 	d.Escalation = d.Category == 3 || d.Category == 2 && (armed || ch.definition.BaseCategory == 1)
 	reason, carries, ok := "", Bits(0), false
@@ -98,7 +109,7 @@ func (s *State) escalate(d *Decision, ch *channelState, escalation *Escalation) 
 		if reason, carries, ok = ch.justification(escalation); !ok {
 			return CheckJustified, EscalationRequired
 		}
-		if session.id == d.Session && session.quotes.in(reason, d.Time) {
+		if session.id == d.Session && s.quotes(a, &session, reason, d.Time) {
 			return CheckOwnWords, EscalationRequired
 		}
 	}
@@ -184,7 +195,7 @@ func (s *State) DecideAnswer(m Moment, reader AgentName, id QueryID, attempt int
 		}
 	}
 	d.Nominal, d.Capacity, d.Timing = q.prices.Nominal, q.prices.Capacity, ch.definition.ReleaseInterval > 0
-	d.Balance = ch.balanceAfter(&d, q)
+	ch.book(&d, q)
 	return d
 }
 
@@ -208,7 +219,7 @@ func (s *State) rejected(d Decision, m Moment, ch *channelState, q *queryState, 
 func (s *State) fail(d *Decision, m Moment, ch *channelState, q *queryState, outcome Code) {
 	s.deliver(d, m, ch, outcome)
 	d.Nominal, d.Capacity, d.Timing = q.prices.FailedNominal, q.prices.FailedCapacity, ch.definition.ReleaseInterval > 0
-	d.Balance = ch.balanceAfter(d, q)
+	ch.book(d, q)
 }
 
 // DecidePush judges an unsolicited answer against a subscription.
@@ -262,12 +273,12 @@ func (s *State) DecidePush(m Moment, reader, controller AgentName, id Subscripti
 		}
 		return d.refuse(check, verdict.Reason.Code())
 	}
-	d.Epoch = s.epochOf(&d, ch)
-	d.Nominal, d.Timing = v.Prices().Nominal, ch.definition.ReleaseInterval > 0
-	d.Capacity = v.Prices().Capacity + PushTiming(ch.slotsSince(pushes, d.Time, s.origin))
+	d.Epoch, _ = ch.pushEpoch(d.Time)
+	d.Nominal, d.Capacity = ch.pushPrice(v, pushes, d.Time, s.origin)
 	if !s.room(&d, ch, verdict.Outcome) {
 		return d
 	}
+	d.Timing = ch.definition.ReleaseInterval > 0
 	d.Verdict, d.Payload = verdict.Outcome, verdict.Answer.JSON()
 	if verdict.Outcome == Hold {
 		// A Controller never hears of a held push (PROTOCOL P7.6).
@@ -278,7 +289,7 @@ func (s *State) DecidePush(m Moment, reader, controller AgentName, id Subscripti
 	} else {
 		s.deliver(&d, m, ch, "")
 	}
-	d.Balance = ch.balanceAfter(&d, nil)
+	ch.book(&d, nil)
 	return d
 }
 
@@ -290,27 +301,31 @@ func (s *State) room(d *Decision, ch *channelState, outcome Outcome) bool {
 		*d = d.exceed(tight, d.Nominal, d.Capacity)
 	case outcome == Hold && ch.pending >= ch.definition.MaxPendingApprovals:
 		*d = d.refuse(CheckQueue, ApprovalQueueFull)
-	case ch.full():
+	case ch.gathered() >= maxOutbox:
 		*d = d.refuse(CheckOutbox, ControllerUnavailable)
 	case s.agents[ch.definition.Controller].unavailable:
 		*d = d.refuse(CheckController, ControllerUnavailable)
 	default:
 		return true
 	}
-	d.Nominal, d.Capacity, d.Timing, d.Epoch = 0, 0, false, 0
+	d.Nominal, d.Capacity, d.Epoch = 0, 0, 0
 	return false
 }
 
-// full reports whether the channel has as many deliveries that are not
-// acknowledged, and queries that will each make one, as it may have. Budgets
-// end most floods before; a spec of zero bits has no other end.
-func (ch *channelState) full() bool { return ch.occupied() >= maxOutbox }
-
-func (ch *channelState) occupied() int {
-	n := len(ch.outbox)
+// queries is how many queries the channel has whose end the Controller has not
+// acknowledged. It is the Controller's own acts that change it.
+func (ch *channelState) queries() int {
+	n := ch.ends
 	for _, p := range ch.pools {
-		n += p.open
+		n += p.open + p.held
 	}
+	return n
+}
+
+// gathered is how many deliveries of pushes wait: in the outbox, or for the end of a
+// window.
+func (ch *channelState) gathered() int {
+	n := len(ch.outbox) - ch.ends - ch.holds
 	for _, p := range ch.pushes {
 		n += len(p.batches)
 	}
@@ -337,7 +352,7 @@ func (s *State) DecideAcknowledge(m Moment, agent AgentName, role Role, id Deliv
 	d := s.next(m, KindAcknowledge)
 	d.Agent, d.Role, d.Controller, d.Reader = agent, role, key.Controller, key.Reader
 	d.Delivery, d.Query, d.Subscription = id, ch.outbox[i].QueryID, ch.outbox[i].SubscriptionID
-	d.Epoch, d.Balance = ch.epoch, ch.pool(ch.epoch)
+	d.Epoch, d.Balance = ch.newest(), ch.pool(ch.newest())
 	return d, true
 }
 
@@ -368,7 +383,7 @@ func (s *State) DecideSession(m Moment, controller AgentName, body []byte) Decis
 	case VerbChannels: // is answered without a decision
 		return d.refuse(CheckMessage, Malformed)
 	}
-	if session := &s.agents[controller].session; session.begun && !session.closed {
+	if session := s.sessionAt(s.agents[controller], d.Time); session.begun && !session.closed {
 		d.Session, d.SessionEnds = session.id, true
 	}
 	return d
@@ -436,7 +451,7 @@ func (s *State) expire(m Moment, t timer) (Decision, bool) {
 		}
 		ch := s.channels[ChannelKey{Controller: it.Controller, Reader: it.Reader}]
 		d.Item, d.Query, d.Subscription, d.Category = it.ID, it.Query, it.declared(), it.Category
-		d.Controller, d.Reader, d.Epoch = it.Controller, it.Reader, ch.epoch
+		d.Controller, d.Reader, d.Epoch = it.Controller, it.Reader, ch.newest()
 		q := s.queries[it.Query]
 		if q != nil {
 			d.Epoch = q.epoch
@@ -457,6 +472,11 @@ func (s *State) expire(m Moment, t timer) (Decision, bool) {
 	}
 	ch := s.channels[q.channel]
 	d.Query, d.Category, d.Controller, d.Reader, d.Epoch = t.query, q.category, q.channel.Controller, q.channel.Reader, q.epoch
+	if q.unfunded {
+		s.deliver(&d, m, ch, BudgetExhausted)
+		d.Timing, d.Prepaid, d.Balance = ch.definition.ReleaseInterval > 0, true, ch.pool(d.Epoch)
+		return d, true
+	}
 	outcome := Expired
 	if q.cancelled {
 		outcome, d.Item = Cancelled, q.item
@@ -505,14 +525,6 @@ func (s *State) deliver(d *Decision, m Moment, ch *channelState, outcome Code) {
 	}
 }
 
-// exposureIn is that of the decision's session so far.
-func (s *State) exposureIn(d *Decision) Taint {
-	if session := &s.agents[d.Controller].session; session.id == d.Session {
-		return session.exposure
-	}
-	return TaintLow
-}
-
 // armedAt counts the category 1 queries whose end makes a wider question an
 // escalation. One counts from the moment at which the Controller hears of it.
 func (ch *channelState) armedAt(now int64) int {
@@ -520,15 +532,6 @@ func (ch *channelState) armedAt(now int64) int {
 		return ch.armed + ch.arming
 	}
 	return ch.armed
-}
-
-// slot is the next moment at which the channel releases.
-func (ch *channelState) slot(now int64) int64 {
-	interval := int64(ch.definition.ReleaseInterval)
-	if interval <= 0 {
-		return now
-	}
-	return now - now%interval + interval
 }
 
 // taintOf is the taint of an agent's answers: what its own taint steps down to,

@@ -96,8 +96,8 @@ func TestNotEnoughInformation(t *testing.T) {
 		ask planner mail num          => reserved:10.0
 		answer mail 1 nei             => accept out:not_enough_information bits:1.0 settled:1.0 reserved:0.0
 		answer mail 1 {"n":1}         => already_answered silent
-		ask planner mail one          => accept bits:0.0 reserved:0.0
-		answer mail 2 nei             => out:not_enough_information bits:0.0 settled:1.0   # never more than was reserved
+		ask planner mail one          => accept bits:1.0 reserved:1.0
+		answer mail 2 nei             => out:not_enough_information bits:1.0 settled:2.0   # of one value, and not free
 		ask planner mail must         => accept
 		answer mail 3 nei             => validation_failed silent try:1
 		answer mail 3 {"ok":true}     => accept delivers`)

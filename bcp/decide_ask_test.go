@@ -21,7 +21,7 @@ func TestAskReserves(t *testing.T) {
 	if got := w.state.OpenQueries("mail"); len(got) != 3 || got[0] != w.queries[0] || got[2] != w.queries[2] {
 		t.Errorf("open queries are %v", got)
 	}
-	if got := w.state.Remaining(plannerMail, w.last.Balance); got != 67*Bit {
+	if got := w.last.Remaining; got != 67*Bit {
 		t.Errorf("%s bits remain", got)
 	}
 }
@@ -249,15 +249,14 @@ func TestAskQuotesNothing(t *testing.T) {
 	}
 }
 
-// covers P4.2, P4.4
+// A total budget caps asks over all channels, exactly; pushes of each channel have
+// their own part of it.
+//
+// covers P4.2, P4.4, A-COLLUDE
 func TestTotalBudget(t *testing.T) {
 	t.Parallel()
-	mesh := testMesh()
-	for i := range mesh.Agents {
-		if mesh.Agents[i].Name == "planner" {
-			mesh.Agents[i].TotalBudget = 20 * Bit
-		}
-	}
+	mesh := testMesh() // pushes of mail and of relay may take 100 bits each, and so a quarter of any smaller total
+	mesh.Agents[2].TotalBudget = 40 * Bit
 	newWorld(t, mesh).play(`
 		ask planner mail num => accept
 		ask planner web num  => accept
@@ -265,17 +264,18 @@ func TestTotalBudget(t *testing.T) {
 		ask clerk mail num   => accept          # another Controller's
 		answer mail 1 nei    => settled:1.0
 		ask planner web yes  => accept
-		push mail planner alarm {"ok":true} => accept
+		push mail planner alarm {"ok":true}  => accept
 		ask planner web num  => budget_exhausted
+		ask planner web yes  => accept          # the push took nothing of it
 		push relay planner alarm {"ok":true} => accept
 		push mail clerk alarm {"n":1}        => accept`)
-	// Pushes count too, exactly; the next nano-bit is too much.
-	for limit, want := range map[Bits]string{11 * Bit: "accept", 11*Bit - 1: "budget_exhausted"} {
+	// The next nano-bit is too much.
+	for limit, want := range map[Bits]string{22 * Bit: "accept", 22*Bit - 1: "budget_exhausted"} {
 		mesh := testMesh()
 		mesh.Agents[2].TotalBudget = limit
 		newWorld(t, mesh).play(`
 			ask planner web num                  => accept
-			push mail planner alarm {"ok":true}  => ` + want)
+			ask planner mail yes                 => ` + want)
 	}
 	newWorld(t, mesh).play(`
 		ask planner mail num => accept
@@ -286,4 +286,71 @@ func TestTotalBudget(t *testing.T) {
 		open planner         => begins renews
 		ask planner mail num => accept epoch:2  # what web spent of epoch 1 counts no more
 		ask planner web num  => accept epoch:2`)
+}
+
+// What a Reader hears under a total budget does not depend on what another does,
+// however much that pushes, and whatever comes of what it was asked.
+//
+// covers P4.2, P5, A-COLLUDE, A-EXHAUST
+func TestTotalBudgetKeepsReadersApart(t *testing.T) {
+	t.Parallel()
+	mesh := testMesh()
+	mesh.Agents[2].TotalBudget = 40 * Bit
+	for _, others := range []string{
+		"", "answer relay 1 nei", `answer relay 1 {"ok":true}`, "answer relay 1 junk",
+		strings.Repeat("push relay planner alarm {\"ok\":true}\n", 12),
+	} {
+		w := newWorld(t, mesh).play("ask planner relay yes => accept\n" + others)
+		for range 10 {
+			w.play(`push mail planner alarm {"ok":true}  => accept`)
+		}
+		w.play(`push mail planner alarm {"ok":true} => budget_exhausted`)
+	}
+}
+
+// Parts of a total budget: exactly what is there, in proportion, and the least total
+// of which there is enough.
+//
+// covers P4.2
+func TestTotals(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ total, mail, relay, asks, wantMail, wantRelay Bits }{
+		{0, 100, 100, 0, 0, 0},
+		{400, 100, 100, 200, 100, 100},
+		{399, 100, 100, 199, 100, 100},
+		{398, 100, 100, 199, 99, 99},
+		{1000, 100, 0, 900, 100, 0},
+		{40, 300, 100, 20, 15, 5},
+		{MaxBits * Bit, MaxBits * Bit, MaxBits * Bit, MaxBits * Bit / 2, MaxBits * Bit / 4, MaxBits * Bit / 4},
+		{1, 5, 5, 0, 0, 0},
+	} {
+		mesh := testMesh()
+		mesh.Agents[2].TotalBudget = tt.total
+		relay := ChannelKey{"planner", "relay"}
+		for key, budget := range map[ChannelKey]Bits{plannerMail: tt.mail, relay: tt.relay} {
+			mesh.channel(key).Budget, mesh.channel(key).PushBudget = MaxBits*Bit, budget
+		}
+		got := mesh.Totals("planner")
+		if got.Asks != tt.asks || got.Pushes[plannerMail] != tt.wantMail || got.Pushes[relay] != tt.wantRelay {
+			t.Errorf("%+v: got %+v", tt, got)
+		}
+		for _, kind := range []DecisionKind{KindAsk, KindPush} {
+			for _, part := range []Bits{1, 7, 50, tt.mail} {
+				if kind == KindPush && part > tt.mail || part == 0 {
+					continue
+				}
+				of := func(total Bits) Bits {
+					mesh.Agents[2].TotalBudget = total
+					totals := mesh.Totals("planner")
+					if kind == KindPush {
+						return totals.Pushes[plannerMail]
+					}
+					return totals.Asks
+				}
+				if total := mesh.totalFor(plannerMail, kind, part); of(total) < part || total > 1 && of(total-1) >= part {
+					t.Errorf("%+v: of %d there are %d for %s, of one less %d; want %d", tt, total, of(total), kind, of(total-1), part)
+				}
+			}
+		}
+	}
 }

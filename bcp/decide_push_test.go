@@ -2,6 +2,7 @@ package bcp
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -114,7 +115,7 @@ func TestPushAtTheLimit(t *testing.T) {
 	}{
 		{"push budget exactly", func(c *Channel) { c.PushBudget = 23 * Bit }, []string{name + " => accept", ok + " => accept pushed:23.0", ok + " => budget_exhausted"}},
 		{"a nano-bit less", func(c *Channel) { c.PushBudget = 23*Bit - 1 }, []string{name + " => accept", ok + " => budget_exhausted", "ask planner mail num => accept"}},
-		{"budget exactly", func(c *Channel) { c.Budget = 23 * Bit }, []string{name + " => accept", ok + " => accept settled:23.0", ok + " => budget_exhausted", "ask planner mail one => accept"}},
+		{"budget exactly", func(c *Channel) { c.Budget = 23 * Bit }, []string{name + " => accept", ok + " => accept settled:23.0", ok + " => budget_exhausted", "ask planner mail one => budget_exhausted"}},
 		{"budget a nano-bit less", func(c *Channel) { c.Budget = 23*Bit - 1 }, []string{name + " => accept", ok + " => budget_exhausted"}},
 		{"reserved counts", func(c *Channel) { c.Budget = 10 * Bit }, []string{"ask planner mail num => accept", ok + " => budget_exhausted", "answer mail 1 nei => accept", ok + " => accept settled:2.0"}},
 		{"no push budget", func(c *Channel) { c.PushBudget = 0 }, []string{ok + " => budget_exhausted"}},
@@ -235,36 +236,48 @@ func TestSubscriptionsOfAReader(t *testing.T) {
 	}
 }
 
-// A push that costs nothing ends when its Controller is absent for too long;
-// every other ends with its budget before.
+// What waits for a Controller that is absent is bounded: pushes by themselves, and
+// queries whose end it has not acknowledged by themselves. So neither end of a
+// channel can tell from a refusal what the other has waiting there.
 //
-// covers P4.7, A-FREE
+// covers P4.7, A-FREE, A-TIME
 func TestOutboxIsBounded(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, testMesh()).play(`push mail planner zero {"x":"x"} => accept bits:0.0`)
+	w := newWorld(t, testMesh()).play(`
+		push mail planner zero {"x":"x"} => accept bits:1.0
+		ask planner mail one             => accept
+		answer mail 1 {"x":"x"}          => delivers
+		ask planner mail text            => accept
+		answer mail 2 ` + answerWord(heldAnswer) + ` => hold`)
 	ch := w.state.channels[plannerMail]
-	for len(ch.outbox) < maxOutbox-1 { // as if pushed
-		ch.outbox = append(ch.outbox, ch.outbox[0])
-	}
-	full := func(code Code) {
+	push, end, held := ch.outbox[0], ch.outbox[1], ch.outbox[2]
+	full := func(name string, pushes, asks Code) {
 		t.Helper()
-		push := w.state.DecidePush(w.moment(), "mail", "planner", "zero", pushBytes("planner", "zero", `{"x":"x"}`, ""))
-		if push.Code != code {
-			t.Errorf("with %d deliveries a push got %q", len(ch.outbox), push.Code)
+		if push := w.state.DecidePush(w.moment(), "mail", "planner", "zero", pushBytes("planner", "zero", `{"x":"x"}`, "")); push.Code != pushes {
+			t.Errorf("%s: a push got %q", name, push.Code)
 		}
-		if code != "" {
-			code = Unavailable
-		}
-		if ask := w.state.DecideAsk(w.moment(), "planner", "mail", askBytes("one", "", "")); ask.Code != code {
-			t.Errorf("with %d deliveries an ask got %q", len(ch.outbox), ask.Code)
+		if ask := w.state.DecideAsk(w.moment(), "planner", "mail", askBytes("one", "", "")); ask.Code != asks {
+			t.Errorf("%s: an ask got %q", name, ask.Code)
 		}
 	}
-	full("")
-	w.state.channels[plannerMail].pools[1].open++
-	full(ControllerUnavailable)
-	w.state.channels[plannerMail].pools[1].open--
-	ch.outbox = append(ch.outbox, ch.outbox[0])
-	full(ControllerUnavailable)
+	with := func(out Outgoing, n int, more ...Outgoing) {
+		ch.outbox, ch.ends, ch.holds = slices.Concat(slices.Repeat([]Outgoing{out}, n), more), 0, 0
+		for i := range ch.outbox {
+			ch.count(&ch.outbox[i], 1)
+		}
+	}
+	with(push, maxOutbox-1)
+	full("a push less than there may be", "", "")
+	with(push, maxOutbox)
+	full("as many pushes as there may be", ControllerUnavailable, "")
+	with(end, maxOutbox-2) // and the one that a person has
+	full("a query less than there may be", "", "")
+	with(end, maxOutbox-1)
+	full("as many queries as there may be", "", Unavailable)
+	with(end, maxOutbox-2, held)
+	full("what is held is one query", "", "")
+	ch.pools[1].open++
+	full("an open query", "", Unavailable)
 }
 
 // No message of either end makes or widens a channel, a subscription, a limit

@@ -141,6 +141,9 @@ type Decision struct {
 	Check Check `msgpack:"ck,omitempty" json:"check,omitzero"`
 	Price Bits  `msgpack:"pr,omitempty" json:"price_bits,omitzero"`
 	Lack  Bits  `msgpack:"lk,omitempty" json:"lacking_bits,omitzero"`
+	// Unfunded says that an accepted ask reserved nothing, since pushes of this
+	// release slot have taken what it needs: it is not sent, and ends at once.
+	Unfunded bool `msgpack:"uf,omitempty" json:"unfunded,omitzero"`
 	// Outcome is what the Controller hears in a delivery without a response.
 	Outcome   Code     `msgpack:"o,omitempty" json:"outcome,omitempty"`
 	Anomalies []string `msgpack:"an,omitempty" json:"anomalies,omitempty"`
@@ -157,6 +160,8 @@ type Decision struct {
 	Capacity Bits    `msgpack:"bc,omitempty" json:"capacity_bits"`
 	Timing   bool    `msgpack:"tm,omitempty" json:"timing_counted"` // false: "timing: uncounted"
 	Balance  Balance `msgpack:"b" json:"balance"`
+	// Remaining is what the Controller hears in answer to an accepted ask.
+	Remaining Bits `msgpack:"rm,omitempty" json:"remaining_bits,omitzero"`
 
 	Escalation    bool   `msgpack:"es,omitempty" json:"escalation,omitzero"`
 	Justification string `msgpack:"j,omitempty" json:"justification,omitempty"`
@@ -164,6 +169,11 @@ type Decision struct {
 	JustificationBits Bits  `msgpack:"jb,omitempty" json:"justification_bits,omitzero"`
 	Deadline          int64 `msgpack:"dl,omitempty" json:"deadline,omitzero"`   // of the query or the item
 	Release           int64 `msgpack:"rl,omitempty" json:"release_at,omitzero"` // of the delivery
+	// Slot is the end of the release slot in which bits were moved, and SlotBegan its
+	// beginning: the Controller's asks are held to it from there on. They are 0 where
+	// the channel has none.
+	Slot      int64 `msgpack:"st,omitempty" json:"slot_at,omitzero"`
+	SlotBegan int64 `msgpack:"so,omitempty" json:"slot_began_at,omitzero"`
 
 	// Private is what agents and people said. It stands in a record as Sealed, and
 	// the message that the decision is about as SealedRaw: see [Decision.Seal].

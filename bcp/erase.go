@@ -101,8 +101,8 @@ func (s *State) needed(d *Decision) (reasons []string) {
 		reasons = append(reasons, pushesOf(gathered)+" of those days wait for the end of a window")
 	}
 	if a := s.agents[d.Controller]; a != nil {
-		session := &a.session
-		if session.begun && !session.closed && session.since < d.Before && d.Time-session.touched < int64(s.mesh.IdleTimeout) {
+		session := s.sessionAt(a, d.Time)
+		if session.openAt(d.Time, int64(s.mesh.IdleTimeout)) && session.since < d.Before {
 			reasons = append(reasons, "the controller's session began before and is open: bcpmesh session close ends it")
 		}
 	}

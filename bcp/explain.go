@@ -89,6 +89,8 @@ func (d *Decision) Rule() string {
 		return "P12.3"
 	case d.Kind == KindExpire && d.Outcome == Cancelled:
 		return "P7.6"
+	case d.Kind == KindExpire && d.Outcome == BudgetExhausted:
+		return "P4.2"
 	case d.Kind == KindExpire && d.Item != "":
 		return "P7.3"
 	case d.Kind == KindExpire:
@@ -197,6 +199,41 @@ func (e *explainer) limit(c Check) (limit Bits, known bool) {
 	return 0, false
 }
 
+// part is what the total budget has for asks, or for pushes of the channel.
+func (e *explainer) part() (part Bits, known bool) {
+	if e.mesh == nil {
+		return 0, false
+	}
+	totals := e.mesh.Totals(e.d.Controller)
+	if e.d.Kind == KindPush {
+		key, _ := e.d.Channel()
+		part, known = totals.Pushes[key]
+		return part, known
+	}
+	return totals.Asks, true
+}
+
+func (e *explainer) who() string {
+	if e.d.Kind == KindPush {
+		return "pushes of this channel"
+	}
+	return "asks"
+}
+
+// enough is the value of the budget that refused with which it would not have.
+func (e *explainer) enough() (value Bits, known bool) {
+	if e.d.Check != CheckTotalBudget {
+		value, known = e.limit(e.d.Check)
+		return value + e.d.Lack, known
+	}
+	part, known := e.part()
+	if !known {
+		return 0, false
+	}
+	key, _ := e.d.Channel()
+	return e.mesh.totalFor(key, e.d.Kind, part+e.d.Lack), true
+}
+
 // left is what a budget that refused had left.
 func (d *Decision) left() Bits { return max(0, d.Price-d.Lack) }
 
@@ -209,6 +246,9 @@ func (e *explainer) detail(c Check) string {
 		text := fmt.Sprintf("it costs %s bits, and %s are left", d.Price, d.left())
 		if limit, known := e.limit(c); known {
 			text += fmt.Sprintf("; %s is %s", c.Info().Key, limit)
+		}
+		if part, known := e.part(); known && c == CheckTotalBudget {
+			text += fmt.Sprintf(", of which %s may take %s", e.who(), part)
 		}
 		return text
 	}
@@ -297,6 +337,8 @@ func (e *explainer) decided() string {
 		return fmt.Sprintf("accepted, %s bits; it waits for the end of its window", d.Nominal)
 	case d.Delivery != "":
 		return fmt.Sprintf("accepted and delivered, %s bits", d.Nominal)
+	case d.Unfunded:
+		return "accepted, and not sent: pushes of its release slot have taken what it needs. It ends with them: " + string(BudgetExhausted)
 	case d.Kind == KindAsk:
 		return fmt.Sprintf("accepted, %s bits reserved", d.Nominal)
 	case d.Verdict == Accept:

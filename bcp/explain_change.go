@@ -151,8 +151,8 @@ func (e *explainer) cheaper() []string {
 	}
 	left := d.left()
 	more := fmt.Sprintf("a %s that is %s greater, %s", info.Key, d.Lack, where)
-	if limit, known := e.limit(d.Check); known {
-		more = fmt.Sprintf("%s: %s %s", info.Key, roundBits(limit+d.Lack), where)
+	if enough, known := e.enough(); known {
+		more = fmt.Sprintf("%s: %s %s", info.Key, roundBits(enough), where)
 	}
 	changes := []string{more}
 	form := fmt.Sprintf("a form that costs at most %s bits: ", left)

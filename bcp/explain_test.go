@@ -35,7 +35,7 @@ var refusals = []struct {
 	{CheckBudget, KindAsk, BudgetExhausted, func(_ *Mesh, c *Channel) { c.Budget = 21 * Bit }, "ask planner mail name"},
 	{CheckCapacityBudget, KindAsk, BudgetExhausted, func(_ *Mesh, c *Channel) { c.CapacityBudget, c.ReleaseInterval = 20*Bit, time.Minute }, "ask planner mail name"},
 	{CheckWindowBudget, KindAsk, BudgetExhausted, func(_ *Mesh, c *Channel) { c.WindowBudget = 12 * Bit }, "ask planner mail num\nask planner mail num"},
-	{CheckTotalBudget, KindAsk, BudgetExhausted, func(m *Mesh, _ *Channel) { m.Agents[2].TotalBudget = 12 * Bit }, "ask planner relay num\nask planner mail num"},
+	{CheckTotalBudget, KindAsk, BudgetExhausted, func(m *Mesh, _ *Channel) { m.Agents[2].TotalBudget = 24 * Bit }, "ask planner relay num\nask planner mail num"},
 	{CheckReader, KindAsk, ReaderUnavailable, nil, "process mail unavailable\nask planner mail yes"},
 	{CheckMessage, KindAnswer, Malformed, nil, "ask planner mail yes\nanswer mail 1 junk"},
 	{CheckMessage, KindAnswer, MessageTooLarge, nil, "ask planner mail yes\nanswer mail 1 {\"ok\":" + strings.Repeat("1", 2000) + "}"},
@@ -165,8 +165,7 @@ func TestExplainedBudgetsSuffice(t *testing.T) {
 		mesh := build(0, false)
 		d := newWorld(t, mesh).play(tt.history).last
 		e := explainer{d: &d, mesh: mesh, channel: *mesh.channel(plannerMail), known: true}
-		limit, _ := e.limit(d.Check)
-		enough := limit + d.Lack
+		enough, _ := e.enough()
 		if want := d.Check.Info().Key + ": " + roundBits(enough) + " "; !strings.HasPrefix(Explain(&d, mesh).Changes[0], want) {
 			t.Errorf("%s: %q does not begin with %q", tt.history, Explain(&d, mesh).Changes[0], want)
 		}

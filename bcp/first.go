@@ -44,6 +44,7 @@ type first struct {
 	capacity Bits
 	epoch    uint64
 	balance  Balance
+	remains  Bits
 	repeats  uint32
 	verdict  Outcome
 	reason   Reason
@@ -86,7 +87,7 @@ func (s *State) remember(d *Decision) {
 	}
 	s.firsts.add(key, first{
 		digest: d.ClientDigest, time: d.Time, verdict: d.Verdict, reason: d.Reason, category: d.Category,
-		nominal: d.Nominal, capacity: d.Capacity, epoch: d.Epoch, balance: d.Balance,
+		nominal: d.Nominal, capacity: d.Capacity, epoch: d.Epoch, balance: d.Balance, remains: d.Remaining,
 	}, firstWords{code: d.Code, field: d.Field, query: d.Query})
 }
 
@@ -123,6 +124,6 @@ func (s *State) repeated(d *Decision) bool {
 	words := s.firsts.words[key]
 	d.Repeat, d.Verdict, d.Code, d.Reason, d.Field = true, before.verdict, words.code, before.reason, words.field
 	d.Query, d.Category, d.Nominal, d.Capacity = words.query, before.category, before.nominal, before.capacity
-	d.Epoch, d.Balance = before.epoch, before.balance
+	d.Epoch, d.Balance, d.Remaining = before.epoch, before.balance, before.remains
 	return true
 }

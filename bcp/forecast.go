@@ -93,8 +93,10 @@ func (s *State) forecast(m Moment, ch *channelState) Forecast {
 
 // roomFor is what a charge of this decision finds; it sets the decision's epoch.
 func (s *State) roomFor(d *Decision, ch *channelState) Room {
-	d.Epoch = s.epochOf(d, ch)
-	r := Room{Epoch: d.Epoch, Opens: d.Epoch != ch.epoch, Budgets: []BudgetRoom{}, Fits: []Fit{}}
+	if d.Epoch = ch.epochOf(d); d.Kind == KindPush {
+		d.Epoch, _ = ch.pushEpoch(d.Time)
+	}
+	r := Room{Epoch: d.Epoch, Opens: d.Epoch > ch.newest(), Budgets: []BudgetRoom{}, Fits: []Fit{}}
 	limits, n := s.limits(d, ch)
 	for _, l := range limits[:n] {
 		r.Budgets = append(r.Budgets, BudgetRoom{l.check.Info().Key, l.limit, max(0, l.left)})
@@ -138,21 +140,17 @@ func (s *State) queriesThatFit(d Decision, ch *channelState, v *Validator, form 
 		f.fewest(CheckCat2Queries, int64(c.MaxCat2Queries-ch.pool(d.Epoch).Cat2Queries))
 	}
 	f.within(s, &d, ch)
-	if s.agents[c.Reader].unavailable {
+	if s.agents[c.Reader].unavailable && c.ReleaseInterval == 0 {
 		f.fewest(CheckReader, 0)
 	}
-	room := int64(maxOutbox - ch.occupied())
-	if d.Category == 3 { // its controller hears at once that it is held
-		room = (room + 1) / 2
-	}
-	f.fewest(CheckOutbox, room)
+	f.fewest(CheckOutbox, int64(maxOutbox-ch.queries()))
 	return f
 }
 
 func (s *State) pushesThatFit(d Decision, ch *channelState, id SubscriptionID) Fit {
 	v := ch.subscriptions[id]
-	f := Fit{Subscription: id, Category: v.spec.Category, Nominal: v.prices.Nominal, Times: maxOutbox + 1,
-		Capacity: v.prices.Capacity + PushTiming(ch.slotsSince(ch.pushes[id], d.Time, s.origin))}
+	f := Fit{Subscription: id, Category: v.spec.Category, Times: maxOutbox + 1}
+	f.Nominal, f.Capacity = ch.pushPrice(v, ch.pushes[id], d.Time, s.origin)
 	if p := ch.pushes[id]; p.rate.Count > 0 {
 		f.fewest(CheckRate, int64(p.left(d.Time)))
 	}
@@ -163,9 +161,9 @@ func (s *State) pushesThatFit(d Decision, ch *channelState, id SubscriptionID) F
 	if f.Category == 3 { // each waits for a person first
 		f.fewest(CheckQueue, int64(ch.definition.MaxPendingApprovals-ch.pending))
 	} else {
-		f.fewest(CheckOutbox, int64(maxOutbox-ch.occupied()))
+		f.fewest(CheckOutbox, int64(maxOutbox-ch.gathered()))
 	}
-	if ch.occupied() >= maxOutbox {
+	if ch.gathered() >= maxOutbox {
 		f.fewest(CheckOutbox, 0)
 	}
 	if s.agents[ch.definition.Controller].unavailable {

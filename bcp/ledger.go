@@ -28,7 +28,7 @@ type LedgerLine struct {
 
 // Line returns the ledger's line of a decision, if it moves bits.
 func (d *Decision) Line() (LedgerLine, bool) {
-	if _, ok := d.Channel(); !ok || d.Repeat || d.Prepaid || d.Nominal == 0 && d.Capacity == 0 {
+	if _, ok := d.Channel(); !ok || d.Repeat || d.Prepaid || d.Unfunded || d.Nominal == 0 && d.Capacity == 0 {
 		return LedgerLine{}, false
 	}
 	return LedgerLine{

@@ -203,20 +203,6 @@ func (s *State) applyTaint(d *Decision) {
 	}
 }
 
-// note keeps a delivery for the approvers of the session.
-func (session *sessionState) note(d *Decision) {
-	if session.id != d.Session {
-		return
-	}
-	r := Release{Reader: d.Reader, Query: d.Query, Subscription: d.Subscription, Category: d.Category, Outcome: d.Outcome, Nominal: d.Nominal, Time: d.At()}
-	if d.Outcome == "" {
-		r.Content = d.Payload
-	}
-	// What was handed out before is not written to: what is appended lies
-	// behind it.
-	session.releases = append(session.releases[max(0, len(session.releases)-maxReleases+1):], r)
-}
-
 // SessionView is a Controller's newest session, as operators see it.
 type SessionView struct {
 	Controller AgentName `json:"controller"`
@@ -254,7 +240,7 @@ func (s *State) Sessions(now time.Time) []SessionView {
 			continue
 		}
 		a := s.agents[definition.Name]
-		session := &a.session
+		session := s.sessionAt(a, now.UnixNano())
 		v := SessionView{Controller: definition.Name, Status: "none", Taint: MaxTaint(definition.BaseTaint, a.reported), Sources: a.sources,
 			Exposure: session.exposure, Channels: []SessionChannel{}}
 		if session.begun {
@@ -263,7 +249,7 @@ func (s *State) Sessions(now time.Time) []SessionView {
 			switch {
 			case session.closed:
 				v.Status = "closed"
-			case now.UnixNano()-session.touched >= int64(s.mesh.IdleTimeout):
+			case !session.openAt(now.UnixNano(), int64(s.mesh.IdleTimeout)):
 				v.Status = "idle"
 			}
 			if session.byDelivery {
@@ -279,7 +265,7 @@ func (s *State) Sessions(now time.Time) []SessionView {
 }
 
 func (s *State) sessionChannel(ch *channelState, session SessionID, now time.Time) SessionChannel {
-	epoch := s.epochOf(&Decision{Time: now.UnixNano()}, ch) // of the next charge
+	epoch := ch.epochOf(&Decision{Time: now.UnixNano()}) // of the next charge
 	c := SessionChannel{Reader: ch.definition.Reader, Epoch: epoch, Remaining: max(0, ch.definition.Budget-ch.pool(epoch).Spent()),
 		MaxEscalations: ch.definition.MaxEscalations, Waiting: len(ch.outbox)}
 	for _, p := range ch.pools {

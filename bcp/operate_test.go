@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -312,14 +313,10 @@ func TestReleasesAreBounded(t *testing.T) {
 	for n := range 3 * maxReleases {
 		shown := session.releases // by a view that is still looked at
 		before := slices.Clone(shown)
-		session.note(&Decision{Time: int64(n), Delivery: "d"})
+		session.note(Release{Time: time.Unix(0, int64(n))})
 		oldest := session.releases[0].Time.UnixNano()
 		if len(session.releases) != min(n+1, maxReleases) || oldest != int64(max(0, n+1-maxReleases)) || !reflect.DeepEqual(shown, before) {
 			t.Fatalf("after %d deliveries there are %d, the oldest of %d", n+1, len(session.releases), oldest)
 		}
-	}
-	session.note(&Decision{Session: "another", Time: -1})
-	if got := session.releases[maxReleases-1].Time.UnixNano(); got < 0 {
-		t.Error("a delivery of another session is noted")
 	}
 }

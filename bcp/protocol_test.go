@@ -30,13 +30,14 @@ func TestProtocolDocument(t *testing.T) {
 		}
 	}
 	want := map[string][]Code{}
+	both := []Code{EscalationDenied, Unavailable, Internal, BudgetExhausted} // refuse an ask, and end a query
 	for _, line := range Catalogue() {
 		for party, to := range map[string]Audience{"Reader": ToReader, "Controller": ToController, "Approver": ToApprover} {
-			if line.To&to != 0 && !(party == "Controller" && line.Outcome && line.Code != EscalationDenied && line.Code != Unavailable && line.Code != Internal) {
+			if line.To&to != 0 && !(party == "Controller" && line.Outcome && !slices.Contains(both, line.Code)) {
 				want[party] = append(want[party], line.Code)
 			}
 		}
-		if line.Outcome && line.To&ToController != 0 && line.Code != EscalationDenied && line.Code != Unavailable && line.Code != Internal {
+		if line.Outcome && line.To&ToController != 0 && !slices.Contains(both[:3], line.Code) {
 			want["Outcomes of a query"] = append(want["Outcomes of a query"], line.Code)
 		}
 	}

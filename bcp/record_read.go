@@ -349,6 +349,8 @@ func (r *recordReader) decision(d *Decision) {
 			readInt(r, &d.Price)
 		case "lk":
 			readInt(r, &d.Lack)
+		case "uf":
+			r.flag(&d.Unfunded)
 		case "o":
 			readText(r, &d.Outcome)
 		case "an":
@@ -367,6 +369,8 @@ func (r *recordReader) decision(d *Decision) {
 			r.flag(&d.Timing)
 		case "b":
 			r.balance(&d.Balance)
+		case "rm":
+			readInt(r, &d.Remaining)
 		case "es":
 			r.flag(&d.Escalation)
 		case "j":
@@ -377,6 +381,10 @@ func (r *recordReader) decision(d *Decision) {
 			readInt(r, &d.Deadline)
 		case "rl":
 			readInt(r, &d.Release)
+		case "st":
+			readInt(r, &d.Slot)
+		case "so":
+			readInt(r, &d.SlotBegan)
 		case "sl":
 			r.bytes(&d.Sealed)
 		case "ra":

@@ -68,6 +68,10 @@ func (r *Recount) Add(d *Decision) error {
 	pool := PoolKey{key, d.Epoch}
 	b := r.Pools[pool]
 	switch {
+	case d.Kind == KindAsk && d.Unfunded:
+		if d.Category == 2 {
+			b.Cat2Queries++
+		}
 	case d.Kind == KindAsk && d.accepted():
 		r.open[d.Query] = reservation{pool, d.Nominal, d.Capacity}
 		b.Reserved += d.Nominal
@@ -121,7 +125,7 @@ func (s *State) Pools() []PoolBalance {
 	for i := range s.mesh.Channels {
 		key := s.mesh.Channels[i].ChannelKey
 		ch := s.channels[key]
-		if ch.started == 0 {
+		if ch.epoch.started == 0 && ch.opening.slot == 0 {
 			continue
 		}
 		for _, epoch := range slices.Sorted(maps.Keys(ch.pools)) {

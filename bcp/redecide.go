@@ -199,7 +199,7 @@ func (d *Decision) edits() bool {
 func (r *Redecider) asked(d *Decision, refused bool) {
 	q := r.state.queries[d.Query]
 	ask := redecidedAsk{seq: d.Seq, refused: refused || q == nil, erased: d.Erased}
-	if q != nil && q.validator == nil && !d.Erased {
+	if q != nil && q.validator == nil && !d.Erased && !d.Unfunded {
 		var spec Spec
 		err := json.Unmarshal(d.Spec, &spec, json.RejectUnknownMembers(true))
 		if err == nil {

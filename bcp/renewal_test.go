@@ -73,8 +73,8 @@ func (r *renewals) watch() string {
 	if renew := ch.definition.BudgetRenew; renew > 0 {
 		opened += uint64(r.now.Sub(r.begin) / renew)
 	}
-	if ch.epoch > opened {
-		return fmt.Sprintf("epoch %d, and %d were opened", ch.epoch, opened)
+	if ch.newest() > opened {
+		return fmt.Sprintf("epoch %d, and %d were opened", ch.newest(), opened)
 	}
 	if d.Kind == KindPush && !d.accepted() || d.Kind == KindAsk || d.Prepaid || d.Repeat {
 		return ""

@@ -243,7 +243,6 @@ func FuzzApply(f *testing.F) {
 			s.Notices("mail", RoleReader)
 			s.NextDue()
 			s.OpenQueries("mail")
-			s.Remaining(plannerMail, d.Balance)
 		}
 	})
 }
@@ -323,7 +322,7 @@ func soothe(r *rand.Rand, s *State, d *Decision, ch *channelState, q *queryState
 	d.Nominal, d.Capacity, d.Attempt = Bits(r.IntN(3)), Bits(r.IntN(3)), 0
 	switch d.Kind {
 	case KindAsk, KindPush:
-		d.Epoch, d.Item = ch.epoch+uint64(r.IntN(2)), ""
+		d.Epoch, d.Item = ch.newest()+uint64(r.IntN(2)), ""
 		if d.Verdict == Hold {
 			d.Item = ItemID("i" + unique)
 		}
@@ -333,7 +332,7 @@ func soothe(r *rand.Rand, s *State, d *Decision, ch *channelState, q *queryState
 			d.Delivery = DeliveryID("d" + unique)
 		}
 	case KindAlert:
-		d.Epoch = ch.epoch
+		d.Epoch = ch.newest()
 	case KindApproval:
 		it := s.items[d.Item]
 		if it == nil {

@@ -202,7 +202,7 @@ func (s *State) restore(saved *savedState, context Digest) error {
 
 func (s *State) restoreAgent(saved *savedAgent) error {
 	a := s.agents[saved.Name]
-	a.reported, a.exposure, a.renewals = saved.Reported, saved.Exposure, saved.Renewals
+	a.reported, a.exposure, a.renewed = saved.Reported, saved.Exposure, saved.Renewed
 	a.refusals = refusalCount{minute: saved.RefusedIn, count: saved.Refused}
 	a.unavailable, a.sources = saved.Unavailable, saved.Sources
 	from := &saved.Session
@@ -219,9 +219,19 @@ func (s *State) restoreAgent(saved *savedAgent) error {
 	for b := from.Quotes; len(b) > 0; b = b[16:] {
 		a.session.quotes[[8]byte(b)] = int64(binary.BigEndian.Uint64(b[8:]))
 	}
-	for _, r := range from.Releases {
-		a.session.releases = append(a.session.releases, Release{Reader: r.Reader, Query: r.Query, Subscription: r.Subscription, Category: r.Category,
-			Outcome: r.Outcome, Content: r.Content, Nominal: r.Nominal, Time: time.Unix(0, r.Time).UTC()})
+	for i := range from.Releases {
+		a.session.releases = append(a.session.releases, from.Releases[i].restore())
+	}
+	for i := range saved.Arrivals {
+		r := &saved.Arrivals[i]
+		if len(r.Runs)%8 != 0 || i > 0 && r.At < saved.Arrivals[i-1].At {
+			return errSaved
+		}
+		next := arrival{at: r.At, session: r.Session, late: r.Late, exposure: r.Exposure, release: r.Release.restore()}
+		for b := r.Runs; len(b) > 0; b = b[8:] {
+			next.runs = append(next.runs, [8]byte(b))
+		}
+		a.arrivals = append(a.arrivals, next)
 	}
 	for _, n := range saved.Notices {
 		notice := Notice{ID: n.ID, Agent: saved.Name, Role: n.Role, Peer: n.Peer, schedule: n.Schedule}
@@ -245,9 +255,24 @@ func (s *State) restoreAgent(saved *savedAgent) error {
 	return nil
 }
 
+func (r *savedRelease) restore() Release {
+	return Release{Reader: r.Reader, Query: r.Query, Subscription: r.Subscription, Category: r.Category,
+		Outcome: r.Outcome, Content: r.Content, Nominal: r.Nominal, Time: time.Unix(0, r.Time).UTC()}
+}
+
+func (e savedEpoch) restore() epochState {
+	return epochState{number: e.Number, started: e.Started, due: e.Due}
+}
+
+func (f savedFlow) restore() flow {
+	return flow{slot: f.Slot, asked: amounts{f.Asked, f.AskedCapacity}, unfunded: amounts{f.Unfunded, f.UnfundedCapacity}, pushed: amounts{f.Pushed, f.PushedCapacity}, back: amounts{f.Returned, f.ReturnedCapacity}}
+}
+
 func (s *State) restoreChannel(c *savedChannel, ch *channelState) error {
-	ch.epoch, ch.started, ch.renewal, ch.alerted, ch.exhausted = c.Epoch, c.Started, c.Renewal, c.Alerted, c.Exhausted
+	ch.epoch, ch.alerted, ch.exhausted = c.Epoch.restore(), c.Alerted, c.Exhausted
 	ch.spending = spending{session: c.Spender, spent: c.Spent, alerted: c.SpentAlerted, past: c.Past}
+	ch.opening, ch.flow = opening{c.OpeningBegan, c.OpeningSlot, c.OpeningNumber}, c.Flow.restore()
+	ch.kept = kept{c.KeptSlot, c.Kept.restore()}
 	ch.session, ch.escalations = c.Session, c.Escalations
 	for _, saved := range c.Pushes {
 		p := ch.pushesOf(saved.Subscription)
@@ -270,9 +295,9 @@ func (s *State) restoreChannel(c *savedChannel, ch *channelState) error {
 		if ch.pools[p.Epoch] != nil {
 			return errSaved
 		}
-		ch.pools[p.Epoch] = &pool{Balance: p.Balance, open: p.Open, held: p.Held, shown: p.Shown, shownAt: p.ShownAt}
+		ch.pools[p.Epoch] = &pool{Balance: p.Balance, open: p.Open, held: p.Held, flow: p.Flow.restore()}
 	}
-	if ch.pools[ch.epoch] == nil || len(c.Window)%2 != 0 {
+	if ch.pools[ch.epoch.number] == nil || len(c.Window)%2 != 0 {
 		return errSaved
 	}
 	for w := c.Window; len(w) > 0; w = w[2:] {
@@ -292,6 +317,7 @@ func (s *State) restoreChannel(c *savedChannel, ch *channelState) error {
 			},
 			Controller: ch.definition.Controller, Seq: o.Seq, Release: time.Unix(0, o.Release).UTC(), since: o.Since, order: o.Order,
 		})
+		ch.count(&ch.outbox[i], 1)
 	}
 	return nil
 }
@@ -310,7 +336,7 @@ func (s *State) restoreQuery(saved *savedState, from *savedQuery, context Digest
 	q := &queryState{
 		channel: saved.key(from.Key), session: from.Session, epoch: from.Epoch, category: from.Category, maxBytes: from.MaxBytes,
 		nominal: from.Nominal, capacity: from.Capacity, accepted: from.Accepted, since: from.Since, deadline: from.Deadline, attempt: from.Attempt,
-		phase: phase(from.Phase), sent: from.Sent, item: from.Item, cancelled: from.Cancelled, ended: from.EndedAt, heard: from.Heard, others: from.Others,
+		phase: phase(from.Phase), sent: from.Sent, item: from.Item, cancelled: from.Cancelled, unfunded: from.Unfunded, ended: from.EndedAt, heard: from.Heard, others: from.Others,
 	}
 	ch := s.channels[q.channel]
 	if ch == nil {
@@ -377,7 +403,7 @@ func (s *State) restoreFirst(from *savedFirst) error {
 	}
 	s.firsts.add(key, first{
 		digest: from.Digest, time: from.Time, verdict: from.Verdict, reason: from.Reason, category: from.Category,
-		nominal: from.Nominal, capacity: from.Capacity, epoch: from.Epoch, balance: balance, repeats: uint32(from.Repeats),
+		nominal: from.Nominal, capacity: from.Capacity, epoch: from.Epoch, balance: balance, remains: from.Remaining, repeats: uint32(from.Repeats),
 	}, firstWords{code: from.Code, field: from.Field, query: from.Query})
 	return nil
 }

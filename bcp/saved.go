@@ -44,13 +44,14 @@ type (
 		Name               AgentName
 		Mark               Digest
 		Reported, Exposure Taint
-		Renewals           uint64
+		Renewed            int64
 		RefusedIn          int64
 		Refused            int
 		Unavailable        bool
 		Sources            []string
 		Notices            []savedNotice
 		Session            savedSession
+		Arrivals           []savedArrival // the next first
 	}
 	savedSession struct {
 		_msgpack struct{} `msgpack:",as_array"`
@@ -90,27 +91,30 @@ type (
 	savedChannel struct {
 		_msgpack struct{} `msgpack:",as_array"`
 
-		Key                int
-		Mark               Digest
-		Epoch              uint64
-		Started            int64
-		Renewal            uint64
-		Pools              []savedPool
-		Span               int64   // of the window
-		Window             []int64 // begin and sum in turn
-		Alerted, Exhausted uint64
-		Spender            SessionID
-		Spent              Bits
-		SpentAlerted       bool
-		Past               []Bits
-		Pushes             []savedPushes
-		Session            SessionID
-		Escalations        int
-		Armed, Arming      int
-		ArmingAt           int64
-		Failed             bool
-		Pending            int
-		Outbox             []savedOutgoing
+		Key                       int
+		Mark                      Digest
+		Epoch                     savedEpoch
+		OpeningBegan, OpeningSlot int64
+		OpeningNumber             uint64
+		KeptSlot                  int64
+		Kept                      savedEpoch
+		Pools                     []savedPool
+		Flow                      savedFlow
+		Span                      int64   // of the window
+		Window                    []int64 // begin and sum in turn
+		Alerted, Exhausted        uint64
+		Spender                   SessionID
+		Spent                     Bits
+		SpentAlerted              bool
+		Past                      []Bits
+		Pushes                    []savedPushes
+		Session                   SessionID
+		Escalations               int
+		Armed, Arming             int
+		ArmingAt                  int64
+		Failed                    bool
+		Pending                   int
+		Outbox                    []savedOutgoing
 	}
 	savedPushes struct {
 		_msgpack struct{} `msgpack:",as_array"`
@@ -143,8 +147,32 @@ type (
 		Epoch      uint64
 		Balance    Balance
 		Open, Held int
-		Shown      Bits
-		ShownAt    int64
+		Flow       savedFlow
+	}
+	savedFlow struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Slot                       int64
+		Asked, AskedCapacity       Bits
+		Unfunded, UnfundedCapacity Bits
+		Pushed, PushedCapacity     Bits
+		Returned, ReturnedCapacity Bits
+	}
+	savedEpoch struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Number       uint64
+		Started, Due int64
+	}
+	savedArrival struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		At       int64
+		Session  SessionID
+		Late     bool
+		Exposure Taint
+		Release  savedRelease
+		Runs     []byte // 8 bytes each
 	}
 	savedOutgoing struct {
 		_msgpack struct{} `msgpack:",as_array"`
@@ -180,6 +208,7 @@ type (
 		Sent              bool
 		Item              ItemID
 		Cancelled         bool
+		Unfunded          bool
 		EndedAt           int64
 		Heard             Code
 		Others            int
@@ -216,6 +245,7 @@ type (
 		Nominal, Capacity Bits
 		Epoch             uint64
 		Balance           []byte // six numbers, empty for none: there are many of these
+		Remaining         Bits
 		Repeats           int
 	}
 	savedDecided struct {
@@ -271,6 +301,7 @@ func (q *savedQuery) fields(c *coder) {
 	c.flag(&q.Sent)
 	letters(c, &q.Item)
 	c.flag(&q.Cancelled)
+	c.flag(&q.Unfunded)
 	number(c, &q.EndedAt)
 	letters(c, &q.Heard)
 	number(c, &q.Others)
@@ -290,12 +321,13 @@ func (f *savedFirst) fields(c *coder) {
 	number(c, &f.Capacity)
 	number(c, &f.Epoch)
 	c.bytes(&f.Balance)
+	number(c, &f.Remaining)
 	number(c, &f.Repeats)
 }
 
 const (
-	queryFields = 21
-	firstFields = 14
+	queryFields = 22
+	firstFields = 15
 )
 
 // EncodeMsgpack writes the fields as a list.

@@ -74,7 +74,8 @@ func (s *State) Snapshot(now time.Time) Snapshot {
 		definition := &s.mesh.Agents[i]
 		a := s.agents[definition.Name]
 		if definition.Controller {
-			open := a.session.begun && !a.session.closed && now.UnixNano()-a.session.touched < int64(s.mesh.IdleTimeout)
+			session := s.sessionAt(a, now.UnixNano())
+			open := session.openAt(now.UnixNano(), int64(s.mesh.IdleTimeout))
 			snapshot.Controllers = append(snapshot.Controllers, ControllerSnapshot{definition.Name, open})
 		}
 		if len(definition.Command) > 0 {
@@ -118,7 +119,7 @@ func (s *State) channelSnapshot(ch *channelState, now int64, held []HeldSnapshot
 	if held == nil {
 		held = noneHeld()
 	}
-	epoch := s.epochOf(&Decision{Time: now}, ch)
+	epoch := ch.epochOf(&Decision{Time: now})
 	definition, pool := &ch.definition, ch.pool(epoch)
 	c := ChannelSnapshot{
 		ChannelKey: definition.ChannelKey, Epoch: epoch,

@@ -69,33 +69,18 @@ type agentState struct {
 	// asks and answers are its channels as Controller and as Reader, in the order of
 	// the definitions.
 	asks, answers []*channelState
+	askTotal      Bits  // the part of its total budget that asks may take
 	reported      Taint // TaintLow until somebody reports more
 	exposure      Taint // the greatest of all its sessions: what it learnt, it may tell
 	session       sessionState
-	renewals      uint64 // sessions of this Controller that opened new epochs
+	arrivals      []arrival // the next release first
+	renewed       int64     // when it last had its channels open new epochs
 	refusals      refusalCount
 	// unavailable says that the agent's command could not be started (PROTOCOL
 	// P9.2).
 	unavailable bool
 	sources     []string // what was reported, each once
 	notices     []Notice // oldest first
-}
-
-// sessionState is a Controller's newest session.
-type sessionState struct {
-	id         SessionID
-	begun      bool // there is one, perhaps idle by now
-	byDelivery bool
-	closed     bool
-	since      int64
-	touched    int64 // last activity, or the end of a closed one
-	// provoked says that a session which a delivery began ended at provokedEnd,
-	// and that none since has renewed anything.
-	provoked    bool
-	provokedEnd int64
-	exposure    Taint
-	quotes      quotations // what was delivered, against justifications that quote
-	releases    []Release  // the newest deliveries, for approvers
 }
 
 // refusalCount counts an agent's refusals of the current minute.
@@ -110,15 +95,18 @@ type channelState struct {
 	subscriptions map[SubscriptionID]*Validator
 	settings      Settings
 
-	epoch     uint64 // the current one, from 1
-	started   int64  // when it was opened, 0 before its first charge
-	renewal   uint64 // of the controller, when the epoch was opened
-	pools     map[uint64]*pool
-	window    slidingWindow
-	alerted   uint64 // epoch of the last alert of alert_bits
-	exhausted uint64 // epoch of the last alert of exhaustion
-	spending  spending
-	pushes    map[SubscriptionID]*pushState
+	controller *agentState
+	epoch      epochState // as asks see it
+	opening    opening    // by pushes of the newest slot
+	kept       kept
+	pools      map[uint64]*pool
+	flow       flow // of all pools
+	pushTotal  Bits // the part of its Controller's total budget that pushes may take
+	window     slidingWindow
+	alerted    uint64 // epoch of the last alert of alert_bits
+	exhausted  uint64 // epoch of the last alert of exhaustion
+	spending   spending
+	pushes     map[SubscriptionID]*pushState
 
 	session     SessionID // that escalations belongs to
 	escalations int
@@ -129,17 +117,9 @@ type channelState struct {
 
 	pending int // items that count against max_pending_approvals
 	outbox  []Outgoing
-}
-
-// pool is one epoch of a channel.
-type pool struct {
-	Balance
-	open int // queries that reserved from it and have not ended
-	held int // answers that were charged to it and wait for a person
-	// shown is what was spent when release slot shownAt began, and what the
-	// Controller reserved since.
-	shown   Bits
-	shownAt int64
+	// ends and holds are how many of outbox end a query, or say that its answer is
+	// held.
+	ends, holds int
 }
 
 // queryState is a query from its acceptance to the end of its memory.
@@ -160,6 +140,7 @@ type queryState struct {
 	attempt   int
 	phase     phase
 	sent      bool   // to the Reader, at some time
+	unfunded  bool   // it never will be
 	item      ItemID // at phaseGate and phaseHeld
 	cancelled bool   // to be ended by the next DecideDue
 	ended     int64  // when phase became phaseEnded
@@ -249,7 +230,7 @@ func NewState(c Config) (*State, error) {
 		if controller == nil || reader == nil {
 			return nil, errChannelAgents
 		}
-		ch := &channelState{definition: definition, epoch: 1, pools: map[uint64]*pool{1: {}}, settings: definition.Settings(c.Mesh, c.Rules, c.Constraints)}
+		ch := &channelState{definition: definition, controller: controller, epoch: epochState{number: 1}, pools: map[uint64]*pool{1: {}}, settings: definition.Settings(c.Mesh, c.Rules, c.Constraints)}
 		ch.window.span = int64(definition.BudgetWindow)
 		ch.pushes = ch.pushStates()
 		if err := ch.compileSubscriptions(&compiler); err != nil {
@@ -258,6 +239,7 @@ func NewState(c Config) (*State, error) {
 		s.channels[definition.ChannelKey] = ch
 		controller.asks, reader.answers = append(controller.asks, ch), append(reader.answers, ch)
 	}
+	s.divideTotals()
 	if err := s.readSchedules(c.Schedules); err != nil {
 		return nil, err
 	}
@@ -420,30 +402,16 @@ func (s *State) Balance(key ChannelKey) (epoch uint64, balance Balance, ok bool)
 	if ch == nil {
 		return 0, Balance{}, false
 	}
-	return ch.epoch, ch.pools[ch.epoch].Balance, true
-}
-
-// Remaining is what a Controller is told that it may still spend of its current
-// epoch, where b is the balance after its ask. Where the channel has release
-// slots, charges of deliveries that it has not got yet are left out: it would
-// read from them what happened within the slot.
-func (s *State) Remaining(key ChannelKey, b Balance) Bits {
-	ch := s.channels[key]
-	if ch == nil {
-		return 0
-	}
-	spent := b.Spent()
-	if p := ch.pools[ch.epoch]; ch.definition.ReleaseInterval > 0 && p.shownAt != 0 {
-		spent = p.shown
-	}
-	return max(0, ch.definition.Budget-spent)
+	epoch = ch.newest()
+	return epoch, ch.pool(epoch), true
 }
 
 // Exposure is the greatest taint that was delivered to a Controller in its
 // newest session (PROTOCOL P8.2, P8.3).
 func (s *State) Exposure(controller AgentName) Taint {
 	if a := s.agents[controller]; a != nil {
-		return a.session.exposure
+		session := s.sessionAt(a, s.last.Time)
+		return session.exposure
 	}
 	return TaintUnknown
 }

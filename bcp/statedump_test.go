@@ -14,14 +14,15 @@ func dump(s *State) string {
 		s.last, s.head, s.origin, s.firsts.aging, s.endings, s.decided, s.waiting, s.noticed, s.alerts)
 	fmt.Fprintf(&b, "foreign %v moves %v\n", s.foreign, s.moves.found)
 	sortedLines(&b, s.agents, func(a *agentState) string {
-		return fmt.Sprintf("%v %v %d %+v %+v %v %v %v", a.reported, a.exposure, a.renewals, a.refusals, a.session, a.unavailable, a.sources, a.notices)
+		return fmt.Sprintf("%v %v %d %+v %+v %+v %v %v %v", a.reported, a.exposure, a.renewed, a.refusals, a.session, a.arrivals, a.unavailable, a.sources, a.notices)
 	})
 	for _, c := range s.crons {
 		fmt.Fprintf(&b, "cron %s %s %d %d\n", c.agent, c.Schedule, c.last, c.due)
 	}
 	sortedLines(&b, s.channels, func(ch *channelState) string {
 		var c strings.Builder
-		fmt.Fprintf(&c, "epoch %d %d %d window %v alerted %d %d %+v session %q %d %d %d %d %v pending %d\n", ch.epoch, ch.started, ch.renewal,
+		fmt.Fprintf(&c, "opening %+v kept %+v flow %+v queue %d %d\n", ch.opening, ch.kept, ch.flow, ch.ends, ch.holds)
+		fmt.Fprintf(&c, "epoch %+v window %v alerted %d %d %+v session %q %d %d %d %d %v pending %d\n", ch.epoch,
 			ch.window.parts, ch.alerted, ch.exhausted, ch.spending, ch.session, ch.escalations, ch.armed, ch.arming, ch.armingAt, ch.failed, ch.pending)
 		for _, saved := range ch.savePushes() {
 			fmt.Fprintf(&c, "  pushes %+v\n", saved)

@@ -548,6 +548,8 @@ func describe(d *Decision) []string {
 	when(d.Notice != "", "notice")
 	when(d.Count > 0, "count:"+strconv.Itoa(d.Count))
 	when(d.Prepaid, "prepaid")
+	when(d.Unfunded, "unfunded")
+	when(d.accepted() && d.Kind == KindAsk, "left:"+d.Remaining.String())
 	when(d.Repeat, "repeat")
 	when(d.Escalation, "escalation")
 	when(d.SessionBegins, "begins")

@@ -278,11 +278,11 @@ func TestReceiptsTellNothingOfTheSlot(t *testing.T) {
 	mesh := edited(func(c *Channel) { c.ReleaseInterval = time.Minute })
 	for _, act := range []string{"answer mail 1 nei", "answer mail 1 {\"n\":1}", `push mail planner alarm {"ok":true}`, `push mail planner memo {"summary":"a_b"}`, "wait 1s"} {
 		w := newWorld(t, mesh).play("ask planner mail num => accept \n wait 10s \n" + act + "\n ask planner mail name => accept !escalation")
-		if got := w.state.Remaining(plannerMail, w.last.Balance); got != 68*Bit {
+		if got := w.last.Remaining; got != 68*Bit {
 			t.Errorf("within the slot of %q %s bits remain", act, got)
 		}
 		w.play("wait 1m \n ask planner mail num => accept")
-		if got, want := w.state.Remaining(plannerMail, w.last.Balance), 100*Bit-w.last.Balance.Spent(); got != want {
+		if got, want := w.last.Remaining, 100*Bit-w.last.Balance.Spent(); got != want {
 			t.Errorf("in the next slot %s bits remain, want %s", got, want)
 		}
 	}

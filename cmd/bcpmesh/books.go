@@ -51,7 +51,7 @@ func auditRow(d *bcp.Decision, layout string) []string {
 		who += ": " + string(d.Target)
 	}
 	bits := ""
-	if d.Nominal > 0 && !d.Prepaid {
+	if d.Nominal > 0 && !d.Prepaid && !d.Unfunded {
 		bits = shortBits(d.Nominal)
 	}
 	note := ""

@@ -133,7 +133,7 @@ func (c *client) channel(key bcp.ChannelKey) (bcp.Channel, bool) {
 // the last line of each epoch.
 func readEpochs(ctx context.Context, auditor *agents.Auditor, c *bcp.Channel, newest bcp.LedgerLine, all bool) ([]bcp.LedgerLine, *windowBook, error) {
 	now := time.Now()
-	window := bcp.NewWindow(c.BudgetWindow)
+	window := bcp.NewWindow(c)
 	from, err := uint64(0), error(nil)
 	if !all {
 		if from, err = auditor.From(ctx, now.Add(-window.Reach())); err != nil {

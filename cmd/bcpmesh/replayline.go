@@ -224,6 +224,8 @@ func bitsMoved(d *bcp.Decision) string {
 	switch {
 	case d.Prepaid:
 		return text + ", charged before"
+	case d.Unfunded:
+		return text + " not reserved"
 	case d.Kind == bcp.KindAsk:
 		return text + " reserved"
 	}

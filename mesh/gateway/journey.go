@@ -349,7 +349,7 @@ func (g *Gateway) receipt(d *bcp.Decision) any {
 		return bcp.RefusalOf(d.Code)
 	}
 	return bcp.Accepted{QueryID: d.Query, NominalBits: d.Nominal, CapacityBits: d.Capacity,
-		RemainingBits: g.state.Remaining(bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}, d.Balance)}
+		RemainingBits: d.Remaining}
 }
 
 type sessionReceipt struct {

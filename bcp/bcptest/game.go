@@ -1,0 +1,441 @@
+package bcptest
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Game is a mesh on a clock of its own, played to the end in every way that an
+// adversary can: the Readers, what they read, and the people who decide what is
+// held. One Controller plays against it by a fixed strategy. [Game.Search] then
+// holds the bound of bcp/CAPACITY.md against all that the Controller could hear.
+//
+// Everything runs on a real [bcp.State]: each decision goes through its record,
+// and each branch begins with a checkpoint.
+type Game struct {
+	Config     bcp.Config
+	Controller bcp.AgentName
+	// Ticks are the moments at which somebody acts, in order. At each of them
+	// what is due is decided, the Controller hears what has been released, the
+	// adversary makes a move, and the Controller acts.
+	Ticks []time.Time
+	// End is when the Controller hears the last of it; nobody acts any more.
+	End time.Time
+	// Moves are what the adversary may do at a tick, in this position: one of
+	// them. A move that does nothing is one of them.
+	Moves func(p *Position) []Move
+	// Act is the Controller's strategy. It may depend on what was heard, and on
+	// nothing else.
+	Act func(p *Position)
+}
+
+// Move is what the adversary does at one tick.
+type Move func(p *Position)
+
+// Position is where one play of a [Game] stands.
+type Position struct {
+	Tick    int
+	Heard   []string      // what the Controller was told, without ids
+	Queries []bcp.QueryID // that were accepted, in order
+	Items   []bcp.ItemID  // that were held, in order
+
+	game              *Game
+	state             *bcp.State
+	sessions          []bcp.SessionID // whose ids were told
+	moments           int
+	nominal, capacity bcp.Bits          // settled on the Controller's channels
+	charged           []event           // what that was for
+	heard             [sha256.Size]byte // of Heard
+	err               error
+}
+
+// Outcome is what a [Game.Search] found.
+type Outcome struct {
+	Strategies  int // of the adversary
+	Transcripts int // different ones that the Controller could hear
+	// Weight is the sum of 2^-charge over all transcripts, rounded up, where a
+	// charge is in capacity bits.
+	Weight *big.Float
+	// Free is the number of transcripts that are charged no nominal bits. That
+	// in which the Readers are silent is one of them.
+	Free int
+	// Ambiguous is a transcript that comes with two charges, empty for none.
+	Ambiguous string
+	// Clock is a transcript that tells more than what is charged for: by some tick,
+	// with the same ends of queries and the same pushes in all release slots that
+	// were over, the Controller could hear another. It is empty for none.
+	Clock string
+}
+
+// charge is what a transcript is charged.
+type charge struct{ nominal, capacity bcp.Bits }
+
+// Search plays the game in every way. It fails if the state refuses a decision of
+// its own, or one of the limits of the Controller's channels does not hold.
+func (g *Game) Search() (Outcome, error) {
+	g.Config.Verify = func(string, []byte, []byte) bool { return true }
+	state, err := bcp.NewState(g.Config)
+	if err != nil {
+		return Outcome{}, err
+	}
+	found, known := make(map[[sha256.Size]byte]charge), make(map[[sha256.Size]byte]string)
+	out := Outcome{Weight: new(big.Float).SetPrec(weightPrecision).SetMode(big.ToPositiveInf)}
+	weights := make(map[bcp.Bits]*big.Float)
+	first := &Position{game: g, state: state, Tick: -1}
+	first.commit(state.DecideStart(first.moment(), "game"))
+	var play func(p *Position) error
+	play = func(p *Position) error {
+		p.Tick++
+		p.hear()
+		if p.err != nil {
+			return p.failed()
+		}
+		if p.Tick == len(g.Ticks) {
+			p.clock(known, &out)
+			out.Strategies++
+			now := charge{p.nominal, p.capacity}
+			before, again := found[p.heard]
+			switch {
+			case !again:
+				found[p.heard] = now
+				if weights[now.capacity] == nil {
+					weights[now.capacity] = Weight(now.capacity)
+				}
+				out.Weight.Add(out.Weight, weights[now.capacity])
+				if now.nominal == 0 {
+					out.Free++
+				}
+			case before != now && out.Ambiguous == "":
+				out.Ambiguous = fmt.Sprintf("%v and %v:\n%s", before, now, strings.Join(p.Heard, "\n"))
+			}
+			return nil
+		}
+		moves := g.Moves(p)
+		for i, move := range moves {
+			next := p
+			if i < len(moves)-1 {
+				next = p.branch()
+			}
+			move(next)
+			g.Act(next)
+			next.limits()
+			next.clock(known, &out)
+			if next.err != nil {
+				return next.failed()
+			}
+			if err := play(next); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err = play(first)
+	out.Transcripts = len(found)
+	return out, err
+}
+
+const weightPrecision = 160
+
+// Weight is 2^-b, rounded up: the whole bits exactly, the rest by roots of a half.
+func Weight(b bcp.Bits) *big.Float {
+	up := func() *big.Float { return new(big.Float).SetPrec(weightPrecision).SetMode(big.ToPositiveInf) }
+	result, root := up().SetInt64(1), up().SetFloat64(0.5)
+	fraction, one := big.NewRat(int64(b%bcp.Bit), int64(bcp.Bit)), big.NewRat(1, 1)
+	for range 80 {
+		if fraction.Sign() == 0 {
+			break
+		}
+		// Sqrt rounds to the nearest: a unit in the last place more is above it.
+		nearest := up().Sqrt(root)
+		root = up().Add(nearest, new(big.Float).SetMantExp(nearest, -weightPrecision+1))
+		if fraction.Add(fraction, fraction).Cmp(one) >= 0 {
+			fraction.Sub(fraction, one)
+			result.Mul(result, root)
+		}
+	}
+	return up().SetMantExp(result, -int(b/bcp.Bit))
+}
+
+// Now is the time of the position.
+func (p *Position) Now() time.Time {
+	if p.Tick == len(p.game.Ticks) {
+		return p.game.End
+	}
+	return p.game.Ticks[max(0, p.Tick)]
+}
+
+// State is the state of the position, to look at.
+func (p *Position) State() *bcp.State { return p.state }
+
+func (p *Position) moment() bcp.Moment {
+	p.moments++
+	return bcp.Moment{Now: p.Now(), Fresh: fmt.Sprintf("%024d", p.moments), Salt: [16]byte{1}}
+}
+
+// branch is an equal position, made from a checkpoint of the state.
+func (p *Position) branch() *Position {
+	next := *p
+	next.Heard, next.Queries, next.Items = slices.Clip(p.Heard), slices.Clip(p.Queries), slices.Clip(p.Items)
+	next.sessions, next.charged = slices.Clip(p.sessions), slices.Clip(p.charged)
+	checkpoint, err := p.state.Checkpoint()
+	if err == nil {
+		next.state, err = bcp.Restore(p.game.Config, checkpoint)
+	}
+	if err != nil {
+		next.fail(err)
+	}
+	return &next
+}
+
+func (p *Position) failed() error {
+	return fmt.Errorf("%w, where the controller heard\n%s", p.err, strings.Join(p.Heard, "\n"))
+}
+
+func (p *Position) fail(err error) {
+	if p.err == nil {
+		p.err = err
+	}
+}
+
+// commit sends a decision through its record and applies it.
+func (p *Position) commit(d bcp.Decision) bcp.Decision {
+	if p.err != nil || d.Code == bcp.RateLimited { // which has no record
+		return d
+	}
+	if d.Says() {
+		if err := d.Seal(gameKey); err != nil {
+			p.fail(err)
+		}
+	}
+	record, err := bcp.EncodeDecision(&d)
+	if err == nil {
+		d, err = bcp.DecodeDecision(record)
+	}
+	if err == nil {
+		err = d.Open(gameKey)
+	}
+	if err == nil {
+		err = p.state.Apply(&d, bcp.RecordDigest(record))
+	}
+	if err != nil {
+		p.fail(err)
+		return d
+	}
+	if d.Verdict == bcp.Hold && !d.Repeat {
+		p.Items = append(p.Items, d.Item)
+	}
+	p.note(&d)
+	if line, moves := d.Line(); moves && line.Controller == p.game.Controller && d.Kind != bcp.KindAsk {
+		p.nominal += d.Nominal
+		p.capacity += d.Capacity
+	}
+	return d
+}
+
+// event is an end of a query, or a push, in the release slot that ends then.
+type event struct {
+	slot time.Time
+	what string
+}
+
+// note keeps what a decision charges for.
+func (p *Position) note(d *bcp.Decision) {
+	key, _ := d.Channel()
+	c, ok := p.game.Config.Mesh.Channel(key)
+	ends := d.Delivery != "" || d.Verdict == bcp.Hold || d.Verdict == bcp.Accept
+	unfunded := d.Kind == bcp.KindExpire && d.Outcome == bcp.BudgetExhausted // follows from the pushes of its slot
+	if !ok || c.Controller != p.game.Controller || !ends || unfunded {
+		return
+	}
+	switch d.Kind {
+	case bcp.KindAnswer, bcp.KindPush, bcp.KindExpire, bcp.KindApproval:
+		slot := d.At()
+		if c.ReleaseInterval > 0 {
+			slot = slot.Truncate(c.ReleaseInterval).Add(c.ReleaseInterval)
+		}
+		p.charged = append(p.charged, event{slot, fmt.Sprintf("%s %s %d%s %s %s %s %v", d.Kind, d.Reader, slices.Index(p.Queries, d.Query),
+			d.Subscription, d.Event, d.Outcome, d.Payload, d.Anomalies)})
+	}
+}
+
+var gameKey = func() bcp.SealingKey {
+	key, err := bcp.NewSealingKey([32]byte{7})
+	if err != nil {
+		panic(err)
+	}
+	return key
+}()
+
+// hear decides what is due, each at its time, and has the Controller hear what was
+// released.
+func (p *Position) hear() {
+	for p.err == nil {
+		at, due := p.state.NextDue()
+		if !due || at.After(p.Now()) {
+			break
+		}
+		m := p.moment()
+		m.Now = at
+		if d, due := p.state.DecideDue(m); due {
+			p.commit(d)
+		}
+	}
+	for _, key := range p.state.ChannelsOf(p.game.Controller) {
+		for p.err == nil {
+			out := p.state.Outbox(key)
+			if len(out) == 0 || out[0].Release.After(p.Now()) {
+				break
+			}
+			p.tell("%s", p.plain(out[0].Delivery))
+			d, ok := p.state.DecideAcknowledge(p.moment(), p.game.Controller, bcp.RoleController, out[0].DeliveryID)
+			if !ok {
+				p.fail(fmt.Errorf("delivery %s cannot be acknowledged", out[0].DeliveryID))
+			}
+			p.commit(d)
+		}
+	}
+}
+
+// plain writes a delivery without what is random in it.
+func (p *Position) plain(m bcp.Delivery) string {
+	m.DeliveryID = ""
+	if m.QueryID != "" {
+		m.QueryID = bcp.QueryID(fmt.Sprint("query ", slices.Index(p.Queries, m.QueryID)+1))
+	}
+	b, err := json.Marshal(m, json.Deterministic(true))
+	if err != nil {
+		p.fail(err)
+	}
+	return string(b)
+}
+
+func (p *Position) tell(format string, args ...any) {
+	line := fmt.Sprintf("%d: ", p.Tick) + fmt.Sprintf(format, args...)
+	p.Heard = append(p.Heard, line)
+	p.heard = sha256.Sum256(append(p.heard[:], line...))
+}
+
+// clock compares what was heard so far with what was heard elsewhere, where the same
+// was charged in the slots that are over.
+func (p *Position) clock(known map[[sha256.Size]byte]string, out *Outcome) {
+	over := []string{fmt.Sprint(p.Tick)}
+	for _, e := range p.charged {
+		if !e.slot.After(p.Now()) {
+			over = append(over, e.slot.Format(time.TimeOnly)+" "+e.what)
+		}
+	}
+	slices.Sort(over[1:])
+	what, heard := sha256.Sum256([]byte(strings.Join(over, "\n"))), strings.Join(p.Heard, "\n")
+	if other, again := known[what]; !again {
+		known[what] = heard
+	} else if other != heard && out.Clock == "" {
+		out.Clock = fmt.Sprintf("with %q it heard\n%s\nor\n%s", over[1:], other, heard)
+	}
+}
+
+// Ask is an act of the Controller. It reports whether the ask was accepted.
+func (p *Position) Ask(reader bcp.AgentName, body string) bool {
+	d := p.commit(p.state.DecideAsk(p.moment(), p.game.Controller, reader, []byte(body)))
+	if d.Verdict != bcp.Accept && d.Verdict != bcp.Hold {
+		p.tell("refused: %s", d.Code)
+		return false
+	}
+	p.Queries = append(p.Queries, d.Query)
+	p.tell("accepted: %s, %s, %s left", d.Nominal, d.Capacity, d.Remaining)
+	return true
+}
+
+// Session is an act of the Controller: open or close.
+func (p *Position) Session(verb string) {
+	d := p.commit(p.state.DecideSession(p.moment(), p.game.Controller, fmt.Appendf(nil, `{"verb":%q}`, verb)))
+	if !slices.Contains(p.sessions, d.Session) {
+		p.sessions = append(p.sessions, d.Session)
+	}
+	p.tell("%s: %s, session %d", verb, d.Code, slices.Index(p.sessions, d.Session))
+}
+
+// Look is an act of the Controller: it asks for its channels.
+func (p *Position) Look() {
+	for _, c := range p.state.Channels(p.game.Controller, p.Now()).Channels {
+		var escalations []bool
+		for _, cost := range c.Costs {
+			escalations = append(escalations, cost.Escalation)
+		}
+		p.tell("%s: %s left, %d and %v escalations, %d queries", c.Reader, c.Remaining, c.Escalations, escalations, c.Cat2Queries)
+	}
+}
+
+// Answer is a move of a Reader about the nth query that was accepted, from 0.
+func (p *Position) Answer(n int, response string) {
+	_, reader, attempt, open := p.state.Open(p.Queries[n])
+	if !open {
+		return
+	}
+	body := fmt.Appendf(nil, `{"type":"bcp_response","query_id":%q,"response":%s}`, p.Queries[n], response)
+	if response == "not_enough_information" {
+		body = fmt.Appendf(nil, `{"type":"bcp_response","query_id":%q,"not_enough_information":true}`, p.Queries[n])
+	}
+	p.commit(p.state.DecideAnswer(p.moment(), reader, p.Queries[n], attempt, body))
+}
+
+// Push is a move of a Reader.
+func (p *Position) Push(reader bcp.AgentName, id bcp.SubscriptionID, response string) {
+	body := fmt.Appendf(nil, `{"type":"bcp_response","subscription_id":%q,"controller":%q,"response":%s}`, id, p.game.Controller, response)
+	p.commit(p.state.DecidePush(p.moment(), reader, p.game.Controller, id, body))
+}
+
+// Judge is a move of a person about the nth item that was held, from 0, if it
+// still waits.
+func (p *Position) Judge(n int, act bcp.Act) {
+	it := slices.IndexFunc(p.state.Items(), func(it bcp.Item) bool { return it.ID == p.Items[n] })
+	if it < 0 {
+		return
+	}
+	item := p.state.Items()[it]
+	channel, _ := p.game.Config.Mesh.Channel(bcp.ChannelKey{Controller: item.Controller, Reader: item.Reader})
+	view, _ := p.state.View(channel.Approvers[0], item.ID)
+	a := bcp.Approval{Item: item.ID, SHA256: view.SHA256, Expires: item.Deadline.Truncate(time.Second), Signature: base64.StdEncoding.EncodeToString([]byte("x"))}
+	if act == bcp.RejectItem {
+		a.Reason = "no"
+		a.SHA256 = sha256.Sum256([]byte(a.Reason))
+	}
+	body, err := bcp.Encode(a, bcp.JSON)
+	if err != nil {
+		p.fail(err)
+	}
+	if d := p.commit(p.state.DecideApproval(p.moment(), channel.Approvers[0], "key", act, body)); d.Verdict != bcp.Accept {
+		p.fail(fmt.Errorf("a person's decision is refused: %s", d.Code))
+	}
+}
+
+// Process is a move of an agent whose command cannot be started, or can again.
+func (p *Position) Process(agent bcp.AgentName, event string) {
+	p.commit(p.state.DecideProcess(p.moment(), agent, event, ""))
+}
+
+// limits fails the play if more was spent of a budget than there is.
+func (p *Position) limits() {
+	var total bcp.Bits
+	for _, pool := range p.state.Pools() {
+		c, _ := p.game.Config.Mesh.Channel(bcp.ChannelKey{Controller: pool.Controller, Reader: pool.Reader})
+		b := pool.Balance
+		if b.Spent() > c.Budget || b.Pushed > c.PushBudget || c.CapacityBudget > 0 && b.SpentCapacity() > c.CapacityBudget {
+			p.fail(fmt.Errorf("epoch %d of %s and %s holds %+v", pool.Epoch, pool.Controller, pool.Reader, b))
+		}
+		if epoch, _, _ := p.state.Balance(c.ChannelKey); c.Controller == p.game.Controller && epoch == pool.Epoch {
+			total += b.Spent()
+		}
+	}
+	if a, _ := p.game.Config.Mesh.Agent(p.game.Controller); a.TotalBudget > 0 && total > a.TotalBudget {
+		p.fail(fmt.Errorf("%s of total_budget_bits are spent", total))
+	}
+}
