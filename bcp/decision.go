@@ -125,25 +125,26 @@ type Decision struct {
 	Subscription SubscriptionID `msgpack:"su,omitempty" json:"subscription_id,omitempty"`
 	Delivery     DeliveryID     `msgpack:"d,omitempty" json:"delivery_id,omitempty"`
 	Item         ItemID         `msgpack:"i,omitempty" json:"item_id,omitempty"`
-	Category     Category       `msgpack:"ca,omitempty" json:"category,omitzero"`
 	Attempt      int            `msgpack:"at,omitempty" json:"attempt,omitzero"` // of the query's next dispatch
+	Category     Category       `msgpack:"ca,omitempty" json:"category,omitzero"`
+	Escalation   bool           `msgpack:"es,omitempty" json:"escalation,omitzero"`
 
 	Repeat bool `msgpack:"rp,omitempty" json:"repeat,omitzero"` // its Client was decided before
 
 	Verdict Outcome `msgpack:"v,omitempty" json:"verdict,omitzero"`
-	Code    Code    `msgpack:"c,omitempty" json:"code,omitempty"` // what the sender heard
-	Reason  Reason  `msgpack:"rs,omitempty" json:"reason,omitzero"`
-	// Field is the field or question of a subscription that was answered wrongly:
-	// the operator's word. See [Decision.FieldName].
-	Field string `msgpack:"f,omitempty" json:"field,omitempty"`
+	// Unfunded says that an accepted ask reserved nothing, since pushes of this
+	// release slot have taken what it needs: it is not sent, and ends at once.
+	Unfunded bool `msgpack:"uf,omitempty" json:"unfunded,omitzero"`
+	Code     Code `msgpack:"c,omitempty" json:"code,omitempty"` // what the sender heard
+	// Field is the field or question of a subscription that was answered wrongly,
+	// for a Reason: the operator's word. See [Decision.FieldName].
+	Field  string `msgpack:"f,omitempty" json:"field,omitempty"`
+	Reason Reason `msgpack:"rs,omitempty" json:"reason,omitzero"`
 	// Check is the rule that refused; where it is a budget, Price is what it would
 	// have been charged and Lack how much of that was not left.
 	Check Check `msgpack:"ck,omitempty" json:"check,omitzero"`
 	Price Bits  `msgpack:"pr,omitempty" json:"price_bits,omitzero"`
 	Lack  Bits  `msgpack:"lk,omitempty" json:"lacking_bits,omitzero"`
-	// Unfunded says that an accepted ask reserved nothing, since pushes of this
-	// release slot have taken what it needs: it is not sent, and ends at once.
-	Unfunded bool `msgpack:"uf,omitempty" json:"unfunded,omitzero"`
 	// Outcome is what the Controller hears in a delivery without a response.
 	Outcome   Code     `msgpack:"o,omitempty" json:"outcome,omitempty"`
 	Anomalies []string `msgpack:"an,omitempty" json:"anomalies,omitempty"`
@@ -154,16 +155,18 @@ type Decision struct {
 	// decision (PROTOCOL P8.3).
 	Exposure Taint `msgpack:"ex,omitempty" json:"exposure,omitzero"`
 
+	Timing bool `msgpack:"tm,omitempty" json:"timing_counted"` // false: "timing: uncounted"
+	// Prepaid says that Nominal and Capacity were charged before, when the item
+	// was held: this decision moves no bits.
+	Prepaid bool `msgpack:"pp,omitempty" json:"prepaid,omitzero"`
 	// Nominal and Capacity are what this decision reserved (an ask) or settled
 	// (everything else); Balance is the pool of Epoch afterwards.
 	Nominal  Bits    `msgpack:"bn,omitempty" json:"nominal_bits"`
 	Capacity Bits    `msgpack:"bc,omitempty" json:"capacity_bits"`
-	Timing   bool    `msgpack:"tm,omitempty" json:"timing_counted"` // false: "timing: uncounted"
 	Balance  Balance `msgpack:"b" json:"balance"`
 	// Remaining is what the Controller hears in answer to an accepted ask.
 	Remaining Bits `msgpack:"rm,omitempty" json:"remaining_bits,omitzero"`
 
-	Escalation    bool   `msgpack:"es,omitempty" json:"escalation,omitzero"`
 	Justification string `msgpack:"j,omitempty" json:"justification,omitempty"`
 	// JustificationBits bounds what Justification can carry to who reads it.
 	JustificationBits Bits  `msgpack:"jb,omitempty" json:"justification_bits,omitzero"`
@@ -198,9 +201,6 @@ type Decision struct {
 	// Notice is the id of a message that is no delivery and waits for its agent
 	// all the same: the final result of what was held, or a prompt.
 	Notice DeliveryID `msgpack:"nt,omitempty" json:"notice_id,omitempty"`
-	// Prepaid says that Nominal and Capacity were charged before, when the item
-	// was held: this decision moves no bits.
-	Prepaid bool `msgpack:"pp,omitempty" json:"prepaid,omitzero"`
 	// Scheduled is the time of the run that a prompt is for.
 	Scheduled int64 `msgpack:"sc,omitempty" json:"scheduled,omitzero"`
 	// Changes are the permissions that a reload took and gave, a line each.

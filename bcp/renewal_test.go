@@ -50,11 +50,65 @@ type renewals struct {
 	heard   map[AgentName][]int64 // when a Controller got something
 	allowed map[AgentName]uint64  // epochs that somebody else than a Reader opened
 	spent   map[ChannelKey][]windowPart
+	asked   asked
+}
+
+// asked is a second account of what asks took, by query: every ask of the journal
+// and its end.
+type asked map[QueryID]askedFor
+
+type askedFor struct {
+	channel  ChannelKey
+	epoch    uint64
+	reserved Bits
+	settled  Bits
+	over     bool  // settled is what counts, but in this slot
+	slot     int64 // of the end, or of an unfunded ask
+	unfunded bool
+}
+
+func (a asked) note(d *Decision) {
+	key, _ := d.Channel()
+	switch {
+	case d.Kind == KindAsk && d.accepted() && !d.Repeat:
+		a[d.Query] = askedFor{channel: key, epoch: d.Epoch, reserved: d.Nominal, unfunded: d.Unfunded, slot: d.Slot, over: d.Unfunded}
+	case d.Query != "" && !d.Prepaid && (d.Delivery != "" || d.Verdict == Hold) && d.Kind != KindAcknowledge:
+		q := a[d.Query]
+		q.settled, q.over, q.slot = d.Nominal, true, d.Slot
+		a[d.Query] = q
+	}
+}
+
+// differs compares the account with what a total budget of each Controller counts.
+func (a asked) differs(s *State, now int64) string {
+	for name, agent := range s.agents {
+		d := &Decision{Time: now, Controller: name}
+		var want Bits
+		for _, q := range a {
+			ch := s.channels[q.channel]
+			if q.channel.Controller != name || ch == nil || ch.epochOf(d) != q.epoch {
+				continue
+			}
+			if over := q.over && (q.slot == 0 || q.slot != ch.slotted(now)); over {
+				want += q.settled
+			} else {
+				want += q.reserved
+			}
+		}
+		if got := s.askedBy(d, agent); got != want {
+			return fmt.Sprintf("of %s's total budget %s count, want %s", name, got, want)
+		}
+	}
+	return ""
 }
 
 // watch looks at the newest decision, and returns what is wrong with it.
 func (r *renewals) watch() string {
 	d := &r.last
+	r.asked.note(d)
+	if wrong := r.asked.differs(r.state, d.Time); wrong != "" {
+		return wrong
+	}
 	if d.Delivery != "" && d.Kind != KindAcknowledge {
 		r.heard[d.Controller] = append(r.heard[d.Controller], max(d.Time, d.Release))
 	}
@@ -116,7 +170,7 @@ func TestReadersCannotRenew(t *testing.T) {
 	asks := []string{"yes", "num", "one", "name", "text", "three"}
 	waits := []string{"1s", "9m59s", "10m", "20m", "30m", "59m", "3h", "5h", "8h", "21h"}
 	rapid.Check(t, func(rt *rapid.T) {
-		r := renewals{world: newWorld(t, renewalMesh(0)), heard: map[AgentName][]int64{}, allowed: map[AgentName]uint64{}, spent: map[ChannelKey][]windowPart{}}
+		r := renewals{world: newWorld(t, renewalMesh(0)), heard: map[AgentName][]int64{}, allowed: map[AgentName]uint64{}, spent: map[ChannelKey][]windowPart{}, asked: asked{}}
 		r.begin = r.now
 		var history []string
 		do := func(line string) {

@@ -224,10 +224,10 @@ func (s *State) restoreAgent(saved *savedAgent) error {
 	}
 	for i := range saved.Arrivals {
 		r := &saved.Arrivals[i]
-		if len(r.Runs)%8 != 0 || i > 0 && r.At < saved.Arrivals[i-1].At {
+		if r.Delivery == "" || len(r.Runs)%8 != 0 || i > 0 && r.At < saved.Arrivals[i-1].At {
 			return errSaved
 		}
-		next := arrival{at: r.At, session: r.Session, late: r.Late, exposure: r.Exposure, release: r.Release.restore()}
+		next := arrival{at: r.At, delivery: r.Delivery, late: r.Late, exposure: r.Exposure, release: r.Release.restore()}
 		for b := r.Runs; len(b) > 0; b = b[8:] {
 			next.runs = append(next.runs, [8]byte(b))
 		}

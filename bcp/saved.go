@@ -168,7 +168,7 @@ type (
 		_msgpack struct{} `msgpack:",as_array"`
 
 		At       int64
-		Session  SessionID
+		Delivery DeliveryID
 		Late     bool
 		Exposure Taint
 		Release  savedRelease

@@ -28,8 +28,8 @@ type sessionState struct {
 
 // arrival is a delivery that is not released yet.
 type arrival struct {
-	at      int64     // its release
-	session SessionID // a new one, that begins with it if none is open then
+	at       int64 // its release
+	delivery DeliveryID
 	// late says that it belongs to a session that its Controller closed: it
 	// begins none, and keeps none open.
 	late     bool
@@ -72,7 +72,7 @@ func (session *sessionState) arrive(a *arrival, idle int64) {
 	case session.openAt(a.at, idle):
 		session.touched = max(session.touched, a.at)
 	default:
-		session.begin(a.session, a.at, idle, true, false)
+		session.begin(a.delivery.session(), a.at, idle, true, false)
 	}
 	session.exposure = MaxTaint(session.exposure, a.exposure)
 	if !a.late {
@@ -212,7 +212,7 @@ func (s *State) applySession(d *Decision, runs [][8]byte) {
 
 // expect keeps a delivery until its release, which may be now.
 func (s *State) expect(a *agentState, d *Decision, runs [][8]byte) {
-	r := arrival{at: max(d.Time, d.Release), session: d.begun(), exposure: d.Taint, runs: runs, release: Release{
+	r := arrival{at: max(d.Time, d.Release), delivery: d.Delivery, exposure: d.Taint, runs: runs, release: Release{
 		Reader: d.Reader, Query: d.Query, Subscription: d.Subscription, Category: d.Category, Outcome: d.Outcome, Nominal: d.Nominal, Time: d.At()}}
 	if d.Outcome == "" {
 		r.release.Content = d.Payload
@@ -232,11 +232,9 @@ func (s *State) expect(a *agentState, d *Decision, runs [][8]byte) {
 	a.arrivals = slices.Insert(a.arrivals, at, r)
 }
 
-// begun is the session that begins with a delivery, if one does: also where one is
-// open now, since its Controller may close that before the delivery is released.
-func (d *Decision) begun() SessionID {
-	return Moment{Fresh: string(d.Delivery[1:])}.session()
-}
+// session is the one that begins with a delivery, if one does: also where one is open
+// when it is decided, since its Controller may close that before the release.
+func (id DeliveryID) session() SessionID { return Moment{Fresh: string(id[1:])}.session() }
 
 // delivers reports whether the Controller hears something of a Reader's by it.
 // Which outcome a query has is the Reader's choice too; that an escalation is held
