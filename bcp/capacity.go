@@ -13,13 +13,13 @@ import (
 // accepted (PROTOCOL P4.1). CAPACITY.md derives each capacity figure.
 type Prices struct {
 	// Nominal is the seeds' formula: boolean 1, enum log2 N, integer
-	// log2(max-min+1), text 11 a word.
+	// log2(max-min+1), text 11 a word. It is at least 1 bit.
 	Nominal Bits
 	// Capacity bounds what an answered query, or an accepted push without its
 	// timing, tells the Controller.
 	Capacity Bits
-	// FailedNominal and FailedCapacity are the price of a query that failed;
-	// a push that is refused is not seen and costs nothing.
+	// FailedNominal, which is 1 bit, and FailedCapacity are the price of a query
+	// that failed; a push that is refused is not seen and costs nothing.
 	FailedNominal, FailedCapacity Bits
 }
 
@@ -148,6 +148,10 @@ func (v *Validator) mayBeHeld() bool {
 func (v *Validator) screened() bool {
 	return slices.ContainsFunc(v.items, func(it item) bool { return it.screened() })
 }
+
+// Constant reports whether all answers are the same: then an answer tells only that
+// there is one, and costs the least that anything does.
+func (v *Validator) Constant() bool { return v.nominal() == 0 }
 
 // nominal is the seeds' formula, with one logarithm over the whole spec.
 func (v *Validator) nominal() Bits {

@@ -160,7 +160,7 @@ func (e *explainer) cheaper() []string {
 	case d.Check == CheckCapacityBudget:
 		changes = append(changes, form+"fewer possible answers")
 	case left < Bit:
-		changes = append(changes, "nothing that costs a bit fits; a value that is known in advance costs none")
+		changes = append(changes, "nothing: the least that anything costs is 1 bit")
 	case words == 0:
 		changes = append(changes, form+fmt.Sprintf("%s at 1 bit each", counted(int64(left/Bit), "boolean")))
 	default:

@@ -247,6 +247,8 @@ func TestWarnings(t *testing.T) {
 			[]string{definition.CodeCannotPublish}},
 		"pasted query": {[]string{"c.md", controller("c", "r", "max_category: 1, budget_bits: 10, subscriptions: [{id: s, allow_not_enough_information: true, "+boolSub+"}]"), "r.md", r},
 			[]string{definition.CodeNoEffect}},
+		"one answer": {[]string{"c.md", controller("c", "r", "max_category: 1, budget_bits: 10, subscriptions: [{id: s, category: 1, fields: [{name: a, type: enum, values: [x]}]}]"), "r.md", r},
+			[]string{definition.CodeConstant}},
 		"a sandbox without a command": {[]string{"c.md", "---\nname: c\nsandbox: none\n---\n"}, []string{definition.CodeNoEffect}},
 		"an agent called operator": {[]string{"operator.md", controller("operator", "r", "max_category: 3, budget_bits: 1"), "r.md", reader("r", "", "operator")},
 			[]string{definition.CodeNoApprovers}},

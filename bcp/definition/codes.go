@@ -57,6 +57,8 @@ var codeDocs = []CodeDoc{
 	{Code: CodeNoSubscription, Warning: true, Doc: "The agent has the tool BCPPublish, and no subscription lets it publish."},
 	{Code: CodeCannotPublish, Warning: true, Doc: "A subscription names the agent, and its tools lack BCPPublish."},
 	{Code: CodeNoEffect, Warning: true, Doc: "The value changes nothing, such as a limit above the one that holds anyway."},
+	{Code: CodeConstant, Warning: true, Doc: "All answers are the same, so that a push tells only when it came and of which subscription it is, and costs 1 bit."},
+	{Code: CodeTotalParts, Warning: true, Doc: "The push budgets of an agent's channels come to more than half of its total budget, so that each gets a part of that half."},
 
 	{Code: CodeCombinedBudgets, Warning: true, Doc: "A clean agent is reached by several tainted channels, whose bits add up although each has its own budget."},
 	{Code: CodeLoop, Warning: true, Doc: "A chain of channels returns to an agent, so that what it said can come back to it as somebody else's word."},

@@ -82,6 +82,8 @@ const (
 	CodeNoSubscription  = "no_subscription"  // warning: a tool without use
 	CodeCannotPublish   = "cannot_publish"   // warning: a subscription without the tool
 	CodeNoEffect        = "no_effect"        // warning: a limit that never applies
+	CodeConstant        = "constant"         // warning: every push says the same
+	CodeTotalParts      = "total_parts"      // warning: pushes may take more than half of a total budget
 
 	CodeCombinedBudgets = bcp.FindingCombined   // warning: several tainted channels into a clean agent
 	CodeLoop            = bcp.FindingLoop       // warning: a chain of channels that returns to an agent

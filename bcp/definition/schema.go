@@ -142,7 +142,7 @@ var schema = []Key{
 	{Level: LevelAgent, Name: "shard", Type: TypeInteger, Min: 0, Max: bcp.MaxShard, Default: "0", Rule: "P4.5",
 		Doc: "Which journal of a cluster its channels are in: both ends of a channel have the same. It is for good."},
 	{Level: LevelAgent, Name: "total_budget_bits", Type: TypeBits, Words: []string{"none"}, Min: 1, Max: bcp.MaxBits, Default: "none", Rule: "P1.3",
-		Doc: "Caps the nominal bits of all channels together on which the agent is the Controller."},
+		Doc: "Caps the nominal bits of all channels together on which the agent is the Controller: pushes of each channel have a part of it, their push_budget_bits, or in proportion half of it; questions have the rest."},
 	{Level: LevelAgent, Name: "bcp_channels", Type: TypeObjects, Child: LevelChannel, Min: 0, Max: 1000, DefaultRule: "none", Rule: "SUB-20, P1.4",
 		Doc: "The agent's ends of channels; one exists where both ends are declared."},
 	{Level: LevelAgent, Name: "cron_schedules", Type: TypeObjects, Child: LevelCron, Min: 0, Max: 100, DefaultRule: "none", Rule: "SUB-119, P9.4",

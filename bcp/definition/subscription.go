@@ -73,6 +73,9 @@ func (b *builder) checkSubscription(m *bcp.Mesh, c *end, o *object, ch bcp.Chann
 	if prices.Capacity > 4*prices.Nominal {
 		s.warnf(o.position, CodeCapacity, o.path, "a push can carry %s bits, more than 4 x its nominal %s: max_chars, alphabet, values or vocabulary narrow it", prices.Capacity, prices.Nominal)
 	}
+	if validator.Constant() {
+		s.warnf(o.position, CodeConstant, o.path, "all answers are the same: a push tells only that it came, and costs 1 bit; give it something to say, or use one subscription for all that do not")
+	}
 	if spec.Category == 3 {
 		s.warnf(o.at("category"), CodeCategory3, join(o.path, "category"), "every push waits for a person's approval")
 	}

@@ -1,6 +1,13 @@
 package definition
 
-import "github.com/bcpmesh/bcpmesh/bcp"
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
 
 // warnFlow warns of what adds up across agents and channels, at the name of
 // the agent to look at. A folder with errors may lack the other half of it.
@@ -15,5 +22,27 @@ func (b *builder) warnFlow(m *bcp.Mesh) {
 	for _, f := range bcp.FlowOf(m).Findings {
 		a := byName[f.Agents[0]]
 		a.source.warnf(a.object.at("name"), f.Code, "name", "%s", f.Text)
+	}
+}
+
+// warnTotals warns of total budgets that are less than what pushes of all channels
+// would have of them.
+func (b *builder) warnTotals(m *bcp.Mesh) {
+	for _, a := range b.agents {
+		totals := m.Totals(a.name())
+		parts := slices.SortedFunc(maps.Keys(totals.Pushes), func(x, y bcp.ChannelKey) int { return cmp.Compare(x.Reader, y.Reader) })
+		if !slices.ContainsFunc(parts, func(key bcp.ChannelKey) bool {
+			c, _ := m.Channel(key)
+			return totals.Pushes[key] < min(c.Budget, c.PushBudget)
+		}) {
+			continue
+		}
+		list := make([]string, 0, len(parts))
+		for _, key := range parts {
+			list = append(list, string(key.Reader)+" "+totals.Pushes[key].String())
+		}
+		a.source.warnf(a.object.at("total_budget_bits"), CodeTotalParts, "total_budget_bits",
+			"of it pushes may take a part each (%s), and questions the rest, %s: set push_budget_bits of these channels to what each may take, at most half of it together",
+			strings.Join(list, ", "), totals.Asks)
 	}
 }

@@ -37,6 +37,14 @@ func TestFlowWarnings(t *testing.T) {
 		files []string
 		want  []string // file:line:column: key: code
 	}{
+		"pushes within half of a total budget": {
+			mesh(agent("c", "total_budget_bits: 20\n"+strings.ReplaceAll(hears("r"), "}", ", subscriptions: [{id: x, "+boolSub+"}]}")), agent("r", "bcp_channels:\n"+answers("c"))),
+			nil,
+		},
+		"pushes beyond half of it": {
+			mesh(agent("c", "total_budget_bits: 19\n"+strings.ReplaceAll(hears("r"), "}", ", subscriptions: [{id: x, "+boolSub+"}]}")), agent("r", "bcp_channels:\n"+answers("c"))),
+			[]string{"c.md:4:20: total_budget_bits: " + definition.CodeTotalParts},
+		},
 		"two channels": {
 			mesh(agent("c", hears("r", "s")), agent("r", "bcp_channels:\n"+answers("c")), agent("s", "bcp_channels:\n"+answers("c"))),
 			[]string{"c.md:3:7: name: " + definition.CodeCombinedBudgets},
