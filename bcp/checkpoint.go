@@ -140,7 +140,7 @@ func saveAgent(name AgentName, a *agentState) (savedAgent, error) {
 	}
 	for i := range a.arrivals {
 		r := &a.arrivals[i]
-		saved.Arrivals = append(saved.Arrivals, savedArrival{At: r.at, Delivery: r.delivery, Late: r.late, Exposure: r.exposure,
+		saved.Arrivals = append(saved.Arrivals, savedArrival{At: r.at, Delivery: r.delivery, Session: r.session, Late: r.late, Exposure: r.exposure,
 			Release: saveRelease(r.release), Runs: saveRuns(r.runs)})
 	}
 	for _, n := range a.notices {

@@ -67,7 +67,7 @@ func TestCheckpointKnowsEveryField(t *testing.T) {
 		{pool{}, "Balance open held flow"},
 		{flow{}, "slot asked unfunded pushed back"},
 		{amounts{}, "nominal capacity"},
-		{arrival{}, "at delivery late exposure release runs"},
+		{arrival{}, "at delivery session late exposure release runs"},
 		{Balance{}, "Settled Reserved Pushed SettledCapacity ReservedCapacity Cat2Queries"},
 		{slidingWindow{}, "span parts"},
 		{windowPart{}, "begin sum"},

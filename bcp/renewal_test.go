@@ -275,4 +275,21 @@ func TestDeliveriesKeepTheirSession(t *testing.T) {
 		due                                  => out:cancelled
 		wait 4h50m
 		ask planner mail num                 => !renews epoch:1`)
+
+	// A shorter idle_timeout does not part deliveries from the session in which they
+	// were made, whether that began at once or with a slot.
+	for _, begin := range []string{"push web planner alarm {\"ok\":true} => begins by-delivery",
+		"push mail planner alarm {\"ok\":true} => begins by-delivery\nwait 1h"} {
+		mesh := testMesh()
+		mesh.IdleTimeout = 30 * time.Minute
+		mesh.channel(plannerMail).ReleaseInterval = time.Hour
+		mesh.channel(ChannelKey{"planner", "web"}).Subscriptions = mesh.channel(plannerMail).Subscriptions
+		w := newWorld(t, mesh).play(begin + `
+			wait 20m
+			push web planner alarm {"ok":true} => delivers !begins`)
+		shorter := *mesh
+		shorter.IdleTimeout = 10 * time.Minute
+		w.reload(&shorter)
+		w.play(`ask planner web num            => accept !begins epoch:1`)
+	}
 }

@@ -169,6 +169,7 @@ type (
 
 		At       int64
 		Delivery DeliveryID
+		Session  SessionID
 		Late     bool
 		Exposure Taint
 		Release  savedRelease

@@ -30,6 +30,7 @@ type sessionState struct {
 type arrival struct {
 	at       int64 // its release
 	delivery DeliveryID
+	session  SessionID // which it was decided to be in
 	// late says that it belongs to a session that its Controller closed: it
 	// begins none, and keeps none open.
 	late     bool
@@ -65,11 +66,13 @@ func (session *sessionState) provokedUntil(idle int64) (provoked bool, ended int
 	return true, session.touched + idle
 }
 
-// arrive has a delivery reach the session.
+// arrive has a delivery reach the session: the one that it was decided to be in, also
+// where that would have ended before under a shorter idle_timeout of today, or the
+// one that is open.
 func (session *sessionState) arrive(a *arrival, idle int64) {
 	switch {
 	case a.late:
-	case session.openAt(a.at, idle):
+	case session.id == a.session && session.begun && !session.closed, session.openAt(a.at, idle):
 		session.touched = max(session.touched, a.at)
 	default:
 		session.begin(a.delivery.session(), a.at, idle, true, false)
@@ -212,19 +215,23 @@ func (s *State) applySession(d *Decision, runs [][8]byte) {
 
 // expect keeps a delivery until its release, which may be now.
 func (s *State) expect(a *agentState, d *Decision, runs [][8]byte) {
-	r := arrival{at: max(d.Time, d.Release), delivery: d.Delivery, exposure: d.Taint, runs: runs, release: Release{
+	idle := int64(s.mesh.IdleTimeout)
+	r := arrival{at: max(d.Time, d.Release), delivery: d.Delivery, session: d.Session, exposure: d.Taint, runs: runs, release: Release{
 		Reader: d.Reader, Query: d.Query, Subscription: d.Subscription, Category: d.Category, Outcome: d.Outcome, Nominal: d.Nominal, Time: d.At()}}
 	if d.Outcome == "" {
 		r.release.Content = d.Payload
 	}
-	if !d.SessionBegins {
+	if d.Outcome == Cancelled && !d.SessionBegins {
 		then := s.sessionAt(a, r.at)
-		r.late = then.id != d.Session || !then.openAt(r.at, int64(s.mesh.IdleTimeout))
+		r.late = then.id != d.Session || then.closed
 	}
 	// What it was told it may tell, from now on: taint spreads at once.
 	a.exposure = MaxTaint(a.exposure, d.Taint)
 	if r.at <= d.Time {
-		a.session.arrive(&r, int64(s.mesh.IdleTimeout))
+		if d.SessionBegins {
+			a.session.begin(d.Session, r.at, idle, true, false)
+		}
+		a.session.arrive(&r, idle)
 		a.session.remember(&r)
 		return
 	}
