@@ -259,6 +259,9 @@ func (c *checker) effect(d map[string]any) error {
 	after := c.Balances[pool]
 	accepted := number(d, "v") == verdictAccept || number(d, "v") == verdictHold
 	nominal, capacity := number(d, "bn"), number(d, "bc")
+	if unfunded, _ := d["uf"].(bool); unfunded { // nothing was reserved
+		nominal, capacity = 0, 0
+	}
 	query, delivery := text(d, "q"), text(d, "d")
 	client := channel + " " + text(d, "cl")
 	if role := number(d, "ro"); text(d, "cl") != "" {
