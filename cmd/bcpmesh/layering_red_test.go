@@ -134,11 +134,11 @@ func TestLayeringCheckJudgesItsTable(t *testing.T) {
 		want string
 	}{
 		{"two rules", []rule{{folder: "bcp", core: true}}, "two rules for bcp"},
-		{"core without core", []rule{{folder: "bcp/guard"}}, "bcp/guard must say core"},
+		{"core without core", []rule{{folder: "bcp/planted"}}, "bcp/planted must say core"},
 		{"verifier without core", []rule{{folder: "jetstream/verify/proof"}}, "jetstream/verify/proof must say core"},
 		{"allows what has no rule", []rule{{folder: "mesh/web", internal: []string{"attic"}}}, "allows attic, which has no rule"},
 		{"allows test support", []rule{{folder: "mesh/web", internal: []string{"bcp/bcptest"}}}, "which is for tests alone"},
-		{"core allows effects", []rule{{folder: "bcp/guard", core: true, internal: []string{"accounts"}}}, "which has effects"},
+		{"core allows effects", []rule{{folder: "bcp/planted", core: true, internal: []string{"accounts"}}}, "which has effects"},
 		{"loop", []rule{{folder: "mesh/web", internal: []string{"mesh/attic"}}, {folder: "mesh/attic", internal: []string{"mesh/web"}}}, "the rules allow a loop: mesh/attic, mesh/web, mesh/attic"},
 	}
 	for _, test := range tests {

@@ -57,12 +57,16 @@ const (
 	nkeys      = "github.com/nats-io/nkeys"
 	ageSeal    = "filippo.io/age"
 	textLib    = "golang.org/x/text"
+
+	internationalNames = "golang.org/x/net/idna"
 )
 
 var rules = []rule{
 	{folder: "bcp", core: true, internal: []string{"bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack, textLib}},
 	{folder: "bcp/wire", core: true},
 	{folder: "bcp/text", core: true, external: []string{jsonText, textLib}},
+	// Decides what agents read and where they reach; package bcp may ask it, so it knows nothing of bcp.
+	{folder: "bcp/guard", core: true, external: []string{internationalNames, jsonText, textLib}},
 	{folder: "bcp/constraint", core: true, internal: []string{"bcp"}, external: []string{"cel.dev/cel-go"}},
 	// Turns tasks into effects by rules, and has no way to make one: it never sees the state of channels, nor the guard.
 	{folder: "bcp/kernel", core: true, internal: []string{"bcp", "bcp/constraint", "bcp/wire"}},
@@ -202,7 +206,7 @@ var mustBeCore = []string{"bcp", "subjects", "jetstream/verify"}
 var coreStandard = []string{
 	"bufio", "bytes", "cmp", "container/heap", "container/list", "crypto/aes", "crypto/cipher", "crypto/hmac", "crypto/sha256", "crypto/subtle", "embed", "encoding",
 	"encoding/base64", "encoding/binary", "encoding/hex", "errors", "fmt", "hash", "hash/crc32", "hash/fnv", "io", "iter", "maps", "math",
-	"math/big", "math/bits", "path", "reflect", "regexp", "slices", "sort", "strconv", "strings", "sync", "sync/atomic", "time",
+	"math/big", "math/bits", "net/netip", "path", "reflect", "regexp", "slices", "sort", "strconv", "strings", "sync", "sync/atomic", "time",
 	"unicode", "unicode/utf16", "unicode/utf8",
 }
 

@@ -1,0 +1,227 @@
+package guard
+
+import (
+	"slices"
+	"strings"
+)
+
+const kindPEM = "pem"
+
+// findFixed finds what is known before rules look at lines, from a place on: the placeholders of the text, private keys, and
+// quoted values that go over lines. If one of them may go on behind the chunk, r.hold is where it begins.
+func (r *redactor) findFixed(from int) {
+	r.hold = len(r.text)
+	r.fixed = r.fixed[:0]
+	var begins, ends []int
+	for _, h := range r.hits {
+		switch h.id {
+		case anchorPlaceholder:
+			if start := h.end - len(anchorPlaceholderText); start >= from {
+				r.placeholder(start, h.end)
+			}
+		case anchorBegin:
+			if start := h.end - len(anchorBeginText); start >= from {
+				begins = append(begins, start)
+			}
+		case anchorEnd:
+			if end := labelEnd(r.text, h.end); end >= 0 {
+				ends = append(ends, end)
+			}
+		}
+	}
+	if len(begins) == 0 {
+		return
+	}
+	if r.set != Seed {
+		r.privateKeys(begins, ends)
+	}
+	r.start, r.end = from, len(r.text)
+	r.quotedBlocks(begins)
+}
+
+// placeholder adds a placeholder that is well-formed.
+func (r *redactor) placeholder(start, kind int) {
+	most := min(kind+maxKind+1, len(r.text))
+	i := strings.IndexByte(r.text[kind:most], ']')
+	if i > 0 && isKind(r.text[kind:kind+i]) {
+		r.fixed = append(r.fixed, atom{from: start, start: start, end: kind + i + 1, placeholder: true})
+	}
+}
+
+// undecided notes that what begins at i may go on behind the chunk, if the chunk is no longer than it may be.
+func (r *redactor) undecided(i int) bool {
+	if r.final || i+maxKey+2*r.limits.block+r.limits.quote <= len(r.text) {
+		return false
+	}
+	r.hold = min(r.hold, i)
+	return true
+}
+
+// privateKeys finds private keys in PEM: from BEGIN to the next END, or, if that is too far away or is not there, as much
+// base64 as follows.
+func (r *redactor) privateKeys(begins, ends []int) {
+	done := 0
+	var atoms []atom
+	for _, begin := range begins {
+		if begin < done {
+			continue
+		}
+		body := labelEnd(r.text, begin+len(anchorBeginText))
+		if body < 0 {
+			continue
+		}
+		for len(ends) > 0 && ends[0] <= body {
+			ends = ends[1:]
+		}
+		end := -1
+		if len(ends) > 0 && ends[0]-begin <= r.limits.block {
+			end = ends[0]
+		}
+		if end < 0 && r.undecided(begin) {
+			break
+		}
+		if end < 0 || r.touchesFixed(begin, end) {
+			if end = base64Body(r.text, body, begin+r.limits.block); end < 0 || r.touchesFixed(begin, end) {
+				continue
+			}
+		}
+		atoms = append(atoms, atom{from: begin, start: begin, end: end, kind: kindPEM})
+		done = end
+	}
+	r.addFixed(atoms)
+}
+
+// touchesFixed reports whether a placeholder stands in a range.
+func (r *redactor) touchesFixed(start, end int) bool {
+	n, _ := slices.BinarySearchFunc(r.fixed, start, func(a atom, start int) int { return a.end - start - 1 })
+	return n < len(r.fixed) && r.fixed[n].start < end
+}
+
+// addFixed adds atoms that touch no other ones.
+func (r *redactor) addFixed(atoms []atom) {
+	if len(atoms) > 0 {
+		r.fixed = append(r.fixed, atoms...)
+		slices.SortFunc(r.fixed, func(a, b atom) int { return a.start - b.start })
+	}
+}
+
+const maxPEMLabel = 64 // bytes of the label of a key
+
+// labelEnd returns where the line -----BEGIN … PRIVATE KEY----- ends, of which the label begins at i, or -1.
+func labelEnd(text string, i int) int {
+	end := strings.Index(text[i:min(len(text), i+maxPEMLabel)], "-----")
+	if end < 0 {
+		return -1
+	}
+	label := strings.TrimSuffix(text[i:i+end], " BLOCK")
+	if !strings.HasPrefix(label, " ") || !strings.HasSuffix(label, "PRIVATE KEY") || strings.Trim(label, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 ") != "" {
+		return -1
+	}
+	return i + end + len("-----")
+}
+
+const minBody = 64 // characters of base64 of a key that is cut off
+
+var base64Set = setOf("+/=" + alnumChars)
+
+// base64Body returns where the base64 ends that begins at i, on lines, which may be written with escapes; -1 if it is too
+// short to be a key.
+func base64Body(text string, i, limit int) int {
+	limit = min(limit, len(text))
+	end, count := -1, 0
+	for i < limit {
+		start := i
+		for i < limit && base64Set.has(text[i]) {
+			i++
+		}
+		if i > start {
+			count += i - start
+			end = i
+		}
+		next := skipLineBreak(text[:limit], i)
+		if next == i || next-i > 16 {
+			break
+		}
+		i = next
+	}
+	if count < minBody {
+		return -1
+	}
+	return end
+}
+
+// skipLineBreak returns the first place behind blanks and line breaks, real or escaped, at i.
+func skipLineBreak(text string, i int) int {
+	for i < len(text) {
+		switch {
+		case isSpaceByte(text[i]):
+			i++
+		case text[i] == '\\' && i+1 < len(text) && (text[i+1] == 'n' || text[i+1] == 'r'):
+			i += 2
+		case text[i] == '\\' && i+2 < len(text) && text[i+1] == '\\':
+			i++
+		default:
+			return i
+		}
+	}
+	return i
+}
+
+// quotedBlocks finds quoted values of upper-case keys that begin like a key in PEM and are not closed on their line.
+func (r *redactor) quotedBlocks(begins []int) {
+	var atoms []atom
+	done := 0
+	for _, begin := range begins {
+		quote := begin - 1
+		if quote <= max(done, r.start) || !isQuote(r.text[quote]) || r.text[quote-1] != '=' || r.touchesFixed(quote, begin+1) {
+			continue
+		}
+		key, secret := r.upperKey(quote - 1)
+		if !secret {
+			continue
+		}
+		limit := min(quote+r.limits.block, len(r.text))
+		end, overLines := r.blockEnd(quote, limit)
+		if (end < 0 || end > r.hold) && r.undecided(key) {
+			break
+		}
+		if end < 0 || !overLines {
+			continue
+		}
+		for limit := min(end+r.limits.quote, len(r.text)); end < limit && !isSpaceAt(r.text, end) && !r.touchesFixed(end, end+1); {
+			end++
+		}
+		if (end+len(anchorBeginText)+maxPEMLabel > len(r.text) || end > r.hold) && r.undecided(key) {
+			break
+		}
+		atoms = append(atoms, atom{from: key, start: quote, end: end, kind: kindDotenv})
+		done = end
+	}
+	for _, a := range atoms {
+		r.fixed = slices.DeleteFunc(r.fixed, func(b atom) bool { return a.start <= b.start && b.end <= a.end })
+	}
+	r.addFixed(atoms)
+}
+
+// blockEnd returns where a quoted value is closed, and whether a line ends inside it.
+func (r *redactor) blockEnd(quote, limit int) (end int, overLines bool) {
+	fixed := r.fixed
+	for i := quote + 1; i < limit; i++ {
+		for len(fixed) > 0 && fixed[0].end <= i {
+			fixed = fixed[1:]
+		}
+		if len(fixed) > 0 && fixed[0].start <= i {
+			i = fixed[0].end - 1
+			continue
+		}
+		switch c := r.text[i]; {
+		case c == r.text[quote]:
+			return i + 1, overLines
+		case c == '\\':
+			i++
+		case c == '\n':
+			overLines = true
+		}
+	}
+	return -1, overLines
+}

@@ -1,0 +1,231 @@
+package guard
+
+import (
+	"slices"
+	"unicode"
+	"unicode/utf8"
+)
+
+// bitmap has a bit for each byte of a segment.
+type bitmap []uint64
+
+func (b bitmap) has(i int) bool { return b[i>>6]>>(i&63)&1 != 0 }
+
+// any reports whether a bit of the range is set.
+func (b bitmap) any(start, end int) bool {
+	for i := start; i < end; {
+		if i&63 == 0 && end-i >= 64 {
+			if b[i>>6] != 0 {
+				return true
+			}
+			i += 64
+			continue
+		}
+		if b.has(i) {
+			return true
+		}
+		i++
+	}
+	return false
+}
+
+func (b bitmap) set(start, end int) {
+	for i := start; i < end; {
+		if i&63 == 0 && end-i >= 64 {
+			b[i>>6] = ^uint64(0)
+			i += 64
+			continue
+		}
+		b[i>>6] |= 1 << (i & 63)
+		i++
+	}
+}
+
+// begin makes start to end the segment that rules work on.
+func (r *redactor) begin(start, end int) {
+	r.start, r.end = start, end
+	words := (end-start)/64 + 1
+	if cap(r.taken) < words {
+		r.taken = make(bitmap, words)
+	}
+	r.taken = r.taken[:words]
+	clear(r.taken)
+	clear(r.read)
+	for _, a := range r.fixed {
+		if a.start >= end {
+			break
+		}
+		if a.start >= start {
+			r.taken.set(a.start-start, min(a.end, end)-start)
+		}
+	}
+	n, _ := slices.BinarySearchFunc(r.hits, end, func(h hit, end int) int { return h.end - end - 1 })
+	r.line = r.hits[:n]
+	for len(r.line) > 0 && r.line[0].end <= start {
+		r.line = r.line[1:]
+	}
+}
+
+// judge applies the rules, in their order, to the segment from start to end.
+func (r *redactor) judge(start, end int) {
+	r.begin(start, end)
+	first := len(r.found)
+	for _, a := range r.fixed {
+		if a.start >= end {
+			break
+		}
+		if a.start >= start && !a.placeholder {
+			r.found = append(r.found, span{start: a.start, end: a.end, kind: a.kind, certain: a.kind == kindPEM})
+		}
+	}
+	var present [anchorToken + 1]bool
+	for _, h := range r.line {
+		present[min(h.id, anchorToken)] = true
+	}
+	if present[anchorAssign] {
+		r.assignments()
+	}
+	more := r.set != Seed
+	if more && present[anchorKeyWord] {
+		r.eachHit(anchorKeyWord, r.keyValue)
+	}
+	if present[anchorOpenAI] {
+		r.eachHit(anchorOpenAI, r.anthropic)
+		r.eachHit(anchorOpenAI, r.openAI)
+	}
+	if present[anchorAWS] {
+		r.eachHit(anchorAWS, r.aws)
+	}
+	if present[anchorGitHub] {
+		r.eachHit(anchorGitHub, r.gitHub)
+	}
+	if present[anchorGoogle] {
+		r.eachHit(anchorGoogle, r.google)
+	}
+	if present[anchorBearer] {
+		r.eachHit(anchorBearer, r.bearer)
+	}
+	if more {
+		r.vendorTokens(&present)
+	}
+	if r.set != Keys {
+		r.blobs()
+	}
+	slices.SortFunc(r.found[first:], func(a, b span) int { return a.start - b.start })
+}
+
+func (r *redactor) vendorTokens(present *[anchorToken + 1]bool) {
+	if present[anchorToken] {
+		r.tokens()
+	}
+	for _, rule := range [...]struct {
+		id   anchorID
+		look func(end int)
+	}{
+		{anchorJWT, r.jwt}, {anchorBasic, r.basic}, {anchorURL, r.urlPassword}, {anchorTelegram, r.telegram},
+		{anchorMailchimp, r.mailchimp}, {anchorAzure, r.azure}, {anchorTerraform, r.terraform},
+		{anchorAirtable, r.airtable}, {anchorZhipu, r.zhipu},
+	} {
+		if present[rule.id] {
+			r.eachHit(rule.id, rule.look)
+		}
+	}
+}
+
+// eachHit has a rule look at each hit of an anchor.
+func (r *redactor) eachHit(id anchorID, look func(end int)) {
+	for _, h := range r.line {
+		if h.id == id {
+			look(h.end)
+		}
+	}
+}
+
+// isTaken reports whether the byte at i, of the segment, belongs to a finding or a placeholder.
+func (r *redactor) isTaken(i int) bool { return r.taken.has(i - r.start) }
+
+// claim takes a span, unless a part of it is taken.
+func (r *redactor) claim(s span) bool {
+	if s.start < r.start || s.start >= s.end || r.taken.any(s.start-r.start, s.end-r.start) {
+		return false
+	}
+	r.taken.set(s.start-r.start, s.end-r.start)
+	r.found = append(r.found, s)
+	return true
+}
+
+// blocked reports whether the byte at i, next to a match, is of the set. It is looked up in the text as it came, where a
+// placeholder counts as every character.
+func (r *redactor) blocked(i int, set *byteSet) bool {
+	switch {
+	case i < r.start-1, i == len(r.text):
+		return false
+	case i == r.start-1:
+		return r.cut || set.has(r.last)
+	case r.inPlaceholder(i):
+		return true
+	}
+	return set.has(r.text[i])
+}
+
+// inPlaceholder reports whether a byte belongs to a placeholder of the text.
+func (r *redactor) inPlaceholder(i int) bool {
+	if len(r.fixed) == 0 {
+		return false
+	}
+	n, ok := slices.BinarySearchFunc(r.fixed, i, func(a atom, i int) int {
+		switch {
+		case a.end <= i:
+			return -1
+		case a.start > i:
+			return 1
+		}
+		return 0
+	})
+	return ok && r.fixed[n].placeholder
+}
+
+// runEnd returns where the run of bytes of the set ends that begins at i. A run that was read before, from an earlier
+// place, is not read again: a token that fails is often full of others.
+func (r *redactor) runEnd(i int, set *byteSet) int {
+	if known := r.read[set]; known.start <= i && i < known.end {
+		return known.end
+	}
+	end := i
+	for end < r.end && set.has(r.text[end]) {
+		end++
+	}
+	if end-i >= minRead {
+		r.read[set] = run{i, end}
+	}
+	return end
+}
+
+const minRead = 64 // bytes of a run that is worth remembering
+
+// runStart returns where the run of bytes of the set begins that ends at i, at most most bytes before it; if it is longer,
+// most+1 bytes before it.
+func (r *redactor) runStart(i, most int, set *byteSet) int {
+	from := max(r.start, i-most-1)
+	for i > from && set.has(r.text[i-1]) {
+		i--
+	}
+	return i
+}
+
+// skipBlanks returns the first place from i on that is no blank.
+func (r *redactor) skipBlanks(i int) int {
+	for i < r.end && (r.text[i] == ' ' || r.text[i] == '\t') {
+		i++
+	}
+	return i
+}
+
+// isSpaceAt reports whether white space of Unicode begins at i.
+func isSpaceAt(text string, i int) bool {
+	if c := text[i]; c < utf8.RuneSelf {
+		return isSpaceByte(c)
+	}
+	c, _ := utf8.DecodeRuneInString(text[i:])
+	return unicode.IsSpace(c)
+}

@@ -1,0 +1,533 @@
+package guard
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// oracle is redaction as GUARD's rules say it, slow and plain: no automaton, no chunks, no bitmaps, every rule tried at
+// every place of every line. It cuts no long lines. What a value or a name is like (plausible, isPathOfWords, …), and the
+// data of the vendors' tokens, are those of the package.
+type oracle struct {
+	set   Set
+	text  string
+	mark  []byte // 0: free; 'p': placeholder of the text; 'c': claimed
+	came  []byte // mark, before any rule
+	spans []span
+	line  run
+}
+
+func oracleRedact(raw string, set Set) string {
+	o := &oracle{set: set}
+	var starts, ends []int // of each visible byte, in raw
+	var visible strings.Builder
+	for i := 0; i < len(raw); {
+		c, size := utf8.DecodeRuneInString(raw[i:])
+		if c == utf8.RuneError && size == 1 || !invisible(c) {
+			for k := range size {
+				starts = append(starts, i+k)
+				ends = append(ends, i+k+1)
+			}
+			visible.WriteString(raw[i : i+size])
+		}
+		i += size
+	}
+	o.text = visible.String()
+	o.mark = make([]byte, len(o.text))
+	o.placeholders()
+	o.came = slices.Clone(o.mark)
+	if set != Seed {
+		o.pem()
+	}
+	o.blocks()
+	for at := 0; at < len(o.text); {
+		end := at
+		for end < len(o.text) && (o.text[end] != '\n' || o.mark[end] != 0) {
+			end++
+		}
+		o.line = run{at, end}
+		o.rules()
+		at = end + 1
+	}
+	slices.SortFunc(o.spans, func(a, b span) int { return a.start - b.start })
+	var b strings.Builder
+	at := 0
+	for _, s := range o.spans {
+		b.WriteString(raw[at:starts[s.start]])
+		b.WriteString("[REDACTED:" + s.kind + "]")
+		at = ends[s.end-1]
+	}
+	b.WriteString(raw[at:])
+	return b.String()
+}
+
+func (o *oracle) at(i int) byte {
+	if i < 0 || i >= len(o.text) {
+		return '\n'
+	}
+	return o.text[i]
+}
+
+func (o *oracle) has(i int, s string) bool {
+	return i >= 0 && strings.HasPrefix(o.text[min(i, len(o.text)):], s)
+}
+
+func (o *oracle) free(start, end int) bool {
+	for i := start; i < end; i++ {
+		if o.mark[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (o *oracle) claim(start, end int, kind string) {
+	if start < end && o.free(start, end) {
+		o.take(start, end, kind)
+	}
+}
+
+func (o *oracle) take(start, end int, kind string) {
+	for i := start; i < end; i++ {
+		o.mark[i] = 'c'
+	}
+	o.spans = append(o.spans, span{start: start, end: end, kind: kind})
+}
+
+// beside reports whether a character of set, or a placeholder, stands at i.
+func (o *oracle) beside(i int, set byteSet) bool {
+	return i >= 0 && i < len(o.text) && (o.came[i] == 'p' || set.has(o.text[i]))
+}
+
+func (o *oracle) run(i int, set byteSet) int {
+	for i < len(o.text) && set.has(o.text[i]) {
+		i++
+	}
+	return i
+}
+
+func (o *oracle) placeholders() {
+	for i := range o.text {
+		if !o.has(i, "[REDACTED:") {
+			continue
+		}
+		kind, _, ok := strings.Cut(o.text[i+10:], "]")
+		if ok && isKind(kind) {
+			for k := i; k < i+10+len(kind)+1; k++ {
+				o.mark[k] = 'p'
+			}
+		}
+	}
+}
+
+func (o *oracle) pem() {
+	for i := 0; i < len(o.text); i++ {
+		if !o.has(i, "-----BEGIN") {
+			continue
+		}
+		body := labelEnd(o.text, i+10)
+		if body < 0 {
+			continue
+		}
+		end := -1
+		for e := body; e < len(o.text); e++ {
+			if o.has(e, "-----END") && labelEnd(o.text, e+8) >= 0 {
+				end = labelEnd(o.text, e+8)
+				break
+			}
+		}
+		if end < 0 || !o.free(i, end) {
+			end = base64Body(o.text, body, len(o.text))
+		}
+		if end >= 0 && o.free(i, end) {
+			o.take(i, end, "pem")
+			i = end - 1
+		}
+	}
+}
+
+// key returns where the upper-case key begins that ends at sign, or -1 if it names no secret.
+func (o *oracle) key(sign int) int {
+	start := sign
+	for start > 0 && keySet.has(o.text[start-1]) {
+		start--
+	}
+	if sign-start > 64 || o.beside(start-1, keySet) {
+		return -1
+	}
+	for _, word := range []string{"SECRET", "TOKEN", "KEY", "PASSWORD", "PASSWD", "API"} {
+		if strings.Contains(o.text[start:sign], word) {
+			return start
+		}
+	}
+	return -1
+}
+
+func (o *oracle) blocks() {
+	done := 0
+	for i := range o.text {
+		if i < done || i < 2 || !o.has(i, "-----BEGIN") || !isQuote(o.at(i-1)) || o.at(i-2) != '=' || !o.free(i-1, i+1) || o.key(i-2) < 0 {
+			continue
+		}
+		end, lines := -1, false
+		for k := i; k < len(o.text); k++ {
+			if o.mark[k] != 0 {
+				continue
+			}
+			if o.text[k] == o.text[i-1] {
+				end = k + 1
+				break
+			}
+			if o.text[k] == '\\' {
+				k++
+			} else if o.text[k] == '\n' {
+				lines = true
+			}
+		}
+		if end < 0 || !lines {
+			continue
+		}
+		for end < len(o.text) && o.mark[end] == 0 && !isSpaceAt(o.text, end) {
+			end++
+		}
+		o.swallow(i-1, end)
+		done = end
+	}
+}
+
+// swallow takes a value with all that is inside.
+func (o *oracle) swallow(start, end int) {
+	o.spans = slices.DeleteFunc(o.spans, func(s span) bool { return start <= s.start && s.end <= end })
+	o.take(start, end, "dotenv")
+}
+
+func (o *oracle) rules() {
+	each := func(rule func(i int)) {
+		for i := o.line.start; i < o.line.end; i++ {
+			rule(i)
+		}
+	}
+	each(o.assignment)
+	if o.set != Seed {
+		each(o.keyValue)
+	}
+	each(func(i int) {
+		if o.has(i, "sk-ant-") {
+			o.trimmed(i, 7, 10, "anthropic-key")
+		}
+	})
+	each(func(i int) {
+		if o.has(i, "sk-") && !o.has(i, "sk-ant-") && (o.set == Seed || !o.has(i, "sk-ssh-") && !o.has(i, "sk-ecdsa-")) {
+			o.trimmed(i, 3, 20, "openai-key")
+		}
+	})
+	each(func(i int) {
+		if o.has(i, "AKIA") {
+			o.exact(i, i+4, 16, capitalSet, capitalSet, capitalSet, "aws-access-key")
+		}
+	})
+	each(func(i int) {
+		if end := o.run(min(i+4, len(o.text)), alnumSet); (o.has(i, "ghp_") || o.has(i, "gho_")) && end-i-4 >= 20 && !o.beside(i-1, alnumSet) && !o.placeholderAt(end) {
+			o.claim(i, end, "github-token")
+		}
+	})
+	each(func(i int) {
+		if o.has(i, "AIza") {
+			o.exact(i, i+4, 35, urlSet, alnumSet, urlSet, "google-api-key")
+		}
+	})
+	each(func(i int) { o.scheme(i, "bearer") })
+	if o.set != Seed {
+		each(o.vendor)
+		each(o.jwt)
+		each(func(i int) { o.scheme(i, "basic") })
+		each(o.url)
+		each(func(i int) {
+			if n := o.run(i, setOf("0-9")) - i; n >= 8 && n <= 10 && !o.beside(i-1, wordSet) && o.has(i+n, ":AA") {
+				o.exact(i, i+n+1, 35, urlSet, wordSet, urlSet, "telegram-token")
+			}
+		})
+		each(func(i int) {
+			k := i + 32
+			if o.run(i, lowerHexSet) == k && o.has(k, "-us") && o.at(k+3)-'0' <= 9 && !o.beside(i-1, wordSet) {
+				end := k + 4
+				if o.at(end)-'0' <= 9 {
+					end++
+				}
+				if !o.beside(end, wordSet) {
+					o.claim(i, end, "mailchimp-key")
+				}
+			}
+		})
+		each(func(i int) {
+			if i+6 > len(o.text) || o.at(i+3)-'0' > 9 || !o.has(i+4, "Q~") || o.run(i, azureSet) < i+3 || o.beside(i-1, azureSet) {
+				return
+			}
+			end := min(o.run(i+6, azureSet), i+6+35)
+			for end > i+6 && o.at(end-1) == '.' {
+				end--
+			}
+			if n := end - i - 6; n >= 31 && n <= 34 && !o.placeholderAt(end) {
+				o.claim(i, end, "azure-client-secret")
+			}
+		})
+		each(func(i int) {
+			if o.run(i, alnumSet) != i+14 || !o.has(i+14, ".atlasv1.") || o.beside(i-1, alnumSet) {
+				return
+			}
+			end := min(o.run(i+23, urlSet.union(setOf("="))), i+23+70)
+			if end-i-23 >= 60 && !o.placeholderAt(end) {
+				o.claim(i, end, "terraform-token")
+			}
+		})
+		each(func(i int) {
+			if o.has(i, "pat") && o.run(i, alnumSet) == i+17 && o.at(i+17) == '.' && !o.beside(i-1, alnumSet) {
+				o.exact(i, i+18, 64, lowerHexSet, alnumSet, alnumSet, "airtable-token")
+			}
+		})
+		each(func(i int) {
+			if o.run(i, lowerHexSet) == i+32 && o.at(i+32) == '.' && !o.beside(i-1, wordSet) {
+				o.exact(i, i+33, 16, alnumSet, wordSet, wordSet, "zhipu-glm-key")
+			}
+		})
+	}
+	if o.set == Keys {
+		return
+	}
+	o.parts(wordSet, func(start, end int) {
+		if strings.Trim(o.text[start:end], "0123456789abcdefABCDEF") == "" {
+			o.claim(start, end, "hex-blob")
+		}
+	})
+	blob := func(start, end int) {
+		for end < o.line.end && o.text[end] == '=' && o.mark[end] == 0 {
+			end++
+		}
+		o.claim(start, end, "base64-blob")
+	}
+	o.parts(stdSet, func(start, end int) {
+		if s := o.text[start:end]; o.set == Seed || !isPathOfWords(s) && !isCamelCase(s) {
+			blob(start, end)
+		}
+	})
+	if o.set == All {
+		o.parts(urlSet, func(start, end int) {
+			if s := o.text[start:end]; strings.ContainsAny(s, "-_") && looksRandom(s) {
+				blob(start, end)
+			}
+		})
+	}
+}
+
+func (o *oracle) placeholderAt(i int) bool { return i < o.line.end && o.came[i] == 'p' }
+
+// trimmed claims a token without the hyphens at its end.
+func (o *oracle) trimmed(i, prefix, least int, kind string) {
+	end := o.run(i+prefix, urlSet)
+	if o.beside(i-1, alnumSet) || o.placeholderAt(end) {
+		return
+	}
+	for end > i+prefix && o.text[end-1] == '-' {
+		end--
+	}
+	if end-i-prefix >= least {
+		o.claim(i, end, kind)
+	}
+}
+
+func (o *oracle) exact(start, body, n int, class, left, right byteSet, kind string) {
+	end := body + n
+	if end > o.line.end || o.run(body, class) < end || o.beside(start-1, left) || o.beside(end, right) {
+		return
+	}
+	o.claim(start, end, kind)
+}
+
+func (o *oracle) parts(set byteSet, look func(start, end int)) {
+	start := o.line.start
+	for i := o.line.start; i <= o.line.end; i++ {
+		if i < o.line.end && set.has(o.text[i]) && o.mark[i] == 0 {
+			continue
+		}
+		if i-start >= 40 {
+			look(start, i)
+		}
+		start = i + 1
+	}
+}
+
+func (o *oracle) assignment(sign int) {
+	if o.text[sign] != '=' || o.mark[sign] != 0 {
+		return
+	}
+	start := o.key(sign)
+	if start < o.line.start || !o.free(start, sign) {
+		return
+	}
+	value := sign + 1
+	end := value
+	if value < o.line.end && isQuote(o.text[value]) && o.mark[value] == 0 {
+		for k := value + 1; k < o.line.end; k++ {
+			if o.mark[k] != 0 {
+				continue
+			}
+			if o.text[k] == o.text[value] {
+				end = k + 1
+				break
+			}
+			if o.text[k] == '\\' {
+				k++
+			}
+		}
+	}
+	for end < o.line.end && (o.mark[end] != 0 || !isSpaceAt(o.text, end)) {
+		end++
+	}
+	if end == value {
+		return
+	}
+	// A value that is one placeholder or one finding stays.
+	if o.came[value] == 'p' && strings.IndexByte(o.text[value:end], ']') == end-value-1 && o.has(value, "[REDACTED:") {
+		return
+	}
+	for _, s := range o.spans {
+		if s.start == value && s.end == end {
+			return
+		}
+	}
+	o.swallow(value, end)
+}
+
+// keyValue looks for an assignment whose key ends before i.
+func (o *oracle) keyValue(i int) {
+	if i == 0 || !isWordByte(o.text[i-1]) || isWordByte(o.text[i]) {
+		return
+	}
+	start := i
+	for start > o.line.start && lowerKeySet.has(o.text[start-1]) {
+		start--
+	}
+	if i-start > 64 || o.beside(start-1, lowerKeySet) || !isSecretKey(o.text[start:i]) {
+		return
+	}
+	// The grammar of sign and value is that of the package, on a line of its own.
+	r := &redactor{text: o.text[:o.line.end], start: o.line.start, end: o.line.end}
+	k, ok := r.sign(i)
+	if !ok {
+		return
+	}
+	value, stop, quoted := r.value(k)
+	if stop > value && o.free(start, stop) && !o.placeholderAt(stop) && plausible(o.text[value:stop], quoted) {
+		o.claim(value, stop, "dotenv")
+	}
+}
+
+// scheme looks for the word of an authentication scheme at i.
+func (o *oracle) scheme(i int, word string) {
+	after := i + len(word)
+	if after >= o.line.end || !strings.EqualFold(o.text[i:after], word) || o.beside(i-1, alnumSet) {
+		return
+	}
+	body := after
+	for body < o.line.end && (o.text[body] == ' ' || o.text[body] == '\t') {
+		body++
+	}
+	if body == after {
+		return
+	}
+	r := &redactor{text: o.text, start: o.line.start, end: o.line.end, taken: make(bitmap, (o.line.end-o.line.start)/64+1)}
+	for k := o.line.start; k < o.line.end; k++ {
+		if o.mark[k] != 0 {
+			r.taken.set(k-r.start, k-r.start+1)
+		}
+	}
+	header := r.afterAuthorization(i)
+	if word == "bearer" {
+		end := o.run(body, bearerSet)
+		if end > body && !o.placeholderAt(end) && (header || end-body >= 8 && hasDigit(o.text[body:end])) {
+			o.claim(body, end, "bearer-token")
+		}
+		return
+	}
+	end := o.run(body, base64Set)
+	if end-body >= 16 && !o.placeholderAt(end) && (header || isUserPassword(o.text[body:end])) {
+		o.claim(body, end, "basic-auth")
+	}
+}
+
+func (o *oracle) vendor(i int) {
+	for _, rule := range tokenRules() {
+		if !o.has(i, rule.Prefix) {
+			continue
+		}
+		body := i + len(rule.Prefix)
+		if rule.Max > 0 {
+			o.exact(i, body, rule.Min, rule.class.set, rule.left.set, alnumSet, rule.Kind)
+			continue
+		}
+		end := o.run(body, rule.class.set)
+		if o.beside(i-1, rule.left.set) || o.placeholderAt(end) {
+			continue
+		}
+		for rule.class.trim && end > body && o.text[end-1] == '.' {
+			end--
+		}
+		if end-body >= rule.Min && (!rule.Digit || hasDigit(o.text[body:end])) {
+			o.claim(i, end, rule.Kind)
+		}
+	}
+}
+
+func (o *oracle) jwt(start int) {
+	if !o.has(start, "eyJ") || o.beside(start-1, alnumSet) {
+		return
+	}
+	end, count := o.run(start, urlSet), 1
+	if end-start < 10 {
+		return
+	}
+	for count < 5 && o.at(end) == '.' {
+		next := o.run(end+1, urlSet)
+		if next == end+1 || count == 1 && next-end-1 < 10 {
+			break
+		}
+		end = next
+		count++
+	}
+	if count >= 2 && !o.placeholderAt(end) && !(count < 5 && o.at(end) == '.' && o.placeholderAt(end+1)) {
+		o.claim(start, end, "jwt")
+	}
+}
+
+func (o *oracle) url(i int) {
+	if !o.has(i, "://") {
+		return
+	}
+	user := i + 3
+	colon := user
+	for ; ; colon++ {
+		if colon >= o.line.end || colon-user > 256 || isSpaceAt(o.text, colon) {
+			return
+		}
+		if o.mark[colon] != 0 {
+			continue
+		}
+		if o.text[colon] == ':' {
+			break
+		}
+		if strings.ContainsRune("/?#@\"'<>`\\", rune(o.text[colon])) {
+			return
+		}
+	}
+	stop := colon + 1
+	for stop < o.line.end && stop-colon <= 513 && o.mark[stop] == 0 && !isSpaceAt(o.text, stop) && !strings.ContainsRune("/\"'<>`\\", rune(o.text[stop])) {
+		stop++
+	}
+	for at := stop - 1; at > colon; at-- {
+		if o.text[at] == '@' && at+1 < o.line.end && urlHostByte(o.text[at+1]) && o.came[at+1] != 'p' && isURLPassword(o.text[colon+1:at]) {
+			o.claim(colon+1, at, "url-password")
+			return
+		}
+	}
+}

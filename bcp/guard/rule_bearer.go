@@ -1,0 +1,159 @@
+package guard
+
+import (
+	"encoding/base64"
+	"strings"
+)
+
+// Credentials in headers and URLs.
+
+const minBearer = 8 // characters of a token after the word alone
+
+// bearer looks at a word "bearer" and a blank that end at end. Behind Authorization it has any token after it, elsewhere one
+// of 8 characters or more with a digit.
+func (r *redactor) bearer(end int) {
+	word := end - 1 - len("bearer")
+	body := r.skipBlanks(end)
+	stop := r.runEnd(body, &bearerSet)
+	if word < r.start || r.blocked(word-1, &alnumSet) || stop == body || r.meetsPlaceholder(stop) {
+		return
+	}
+	if r.afterAuthorization(word) || stop-body >= minBearer && hasDigit(r.text[body:stop]) {
+		r.claim(span{start: body, end: stop, kind: "bearer-token", class: &bearerSet})
+	}
+}
+
+const maxHeaderGap = 16 // quotes, blanks and the sign between Authorization and the scheme
+
+// afterAuthorization reports whether the header's name and a colon, or an equals sign, stand before i, perhaps in quotes.
+func (r *redactor) afterAuthorization(i int) bool {
+	from := max(r.start, i-maxHeaderGap)
+	j := i
+	for j > from && (isQuote(r.text[j-1]) || strings.IndexByte(" \t\\", r.text[j-1]) >= 0) {
+		j--
+	}
+	if j == from || r.text[j-1] != ':' && r.text[j-1] != '=' {
+		return false
+	}
+	for j--; j > from && (isQuote(r.text[j-1]) || strings.IndexByte(" \t\\", r.text[j-1]) >= 0); j-- {
+	}
+	const name = "authorization"
+	return j-len(name) >= r.start && strings.EqualFold(r.text[j-len(name):j], name) && !r.takenRange(j-len(name), i)
+}
+
+func (r *redactor) takenRange(start, end int) bool { return r.taken.any(start-r.start, end-r.start) }
+
+const minBasic = 16 // characters of base64
+
+// basic looks at a word "basic" and a blank that end at end. Elsewhere than behind Authorization, what follows has to be
+// base64 of a text with a colon.
+func (r *redactor) basic(end int) {
+	word := end - 1 - len("basic")
+	body := r.skipBlanks(end)
+	stop := r.runEnd(body, &base64Set)
+	if word < r.start || r.blocked(word-1, &alnumSet) || stop-body < minBasic || r.meetsPlaceholder(stop) {
+		return
+	}
+	if r.afterAuthorization(word) || isUserPassword(r.text[body:stop]) {
+		r.claim(span{start: body, end: stop, kind: "basic-auth", certain: true, class: &base64Set})
+	}
+}
+
+const maxUserPassword = 1 << 10
+
+// isUserPassword reports whether s is base64 of printable ASCII with a colon in it.
+func isUserPassword(s string) bool {
+	s = strings.TrimRight(s, "=")
+	if len(s) > maxUserPassword {
+		return false
+	}
+	decoded, err := base64.RawStdEncoding.DecodeString(s)
+	if err != nil {
+		return false
+	}
+	for _, c := range decoded {
+		if c < ' ' || c > '~' {
+			return false
+		}
+	}
+	return strings.Contains(string(decoded), ":")
+}
+
+const (
+	maxUser        = 256 // bytes
+	minURLPassword = 3
+	maxURLPassword = 512
+)
+
+// urlPassword looks behind a "://" that ends at end for a user name, which may be empty, a colon, a password and an @.
+func (r *redactor) urlPassword(end int) {
+	colon := end
+	if end-len("://") < r.start {
+		return
+	}
+	for {
+		if colon == r.end || colon-end > maxUser || isSpaceAt(r.text, colon) {
+			return
+		}
+		c := r.text[colon]
+		if c == ':' && !r.isTaken(colon) {
+			break
+		}
+		if (urlEnds[c] || c == '?' || c == '#' || c == '@') && !r.isTaken(colon) {
+			return
+		}
+		colon++
+	}
+	stop := colon + 1
+	for stop < r.end && stop-colon <= maxURLPassword+1 && !urlEnds[r.text[stop]] && !isSpaceAt(r.text, stop) && !r.isTaken(stop) {
+		stop++
+	}
+	for i := stop - 1; i > colon+minURLPassword; i-- {
+		if r.text[i] == '@' && i+1 < r.end && urlHostByte(r.text[i+1]) && !r.inPlaceholder(i+1) && isURLPassword(r.text[colon+1:i]) {
+			r.claim(span{start: colon + 1, end: i, kind: "url-password", certain: true})
+			return
+		}
+	}
+}
+
+// urlEnds are bytes at which a password in a URL ends.
+var urlEnds = tableOf(setOf("/\"'<>`\\"))
+
+// isURLPassword reports whether s, behind a user name in a URL, is a password: at least three bytes, no variable, and not
+// the word that documents write there.
+func isURLPassword(s string) bool {
+	return len(s) >= minURLPassword && !isVariable(s) && !isPlaceholderPassword(s)
+}
+
+func urlHostByte(c byte) bool {
+	return isWordByte(c) || c == '[' || c == '_' || c == '{' || c == '$' || c >= 0x80
+}
+
+// isVariable reports whether a value stands for another one: $NAME, ${NAME}, {{name}}, {name}, %(name)s, %NAME%, %s.
+func isVariable(s string) bool {
+	if s[0] == '$' || strings.Contains(s, "${") || strings.Contains(s, "$(") || strings.Contains(s, "{{") || strings.Contains(s, "%(") {
+		return true
+	}
+	if s[0] == '{' && s[len(s)-1] == '}' || len(s) > 2 && s[0] == '%' && s[len(s)-1] == '%' {
+		return true
+	}
+	return s[0] == '%' && len(s) <= 3 && (len(s) == 1 || s[1]|0x20-'a' <= 25)
+}
+
+// isPlaceholderPassword reports whether documents write s where a password would stand.
+func isPlaceholderPassword(s string) bool {
+	switch strings.ToLower(s) {
+	case "password", "passwd", "pass", "pwd", "passw", "secret", "token", "user", "yourpassword", "your_password", "your-password",
+		"mypassword", "my_password", "changeme", "xxx", "redacted", "example", "...", "foo", "bar", "key", "apikey", "api_key":
+		return true
+	}
+	if strings.IndexByte("*x.X-_#", s[0]) < 0 {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] != s[0] {
+			return false
+		}
+	}
+	return true
+}
