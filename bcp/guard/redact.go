@@ -106,3 +106,21 @@ func findWithin(text string, set Set, l limits) []Finding {
 }
 
 const maxKind = 32 // characters of a kind in a placeholder
+
+// RedactTo redacts the first end bytes of text, with the rest in view: a secret that begins before end is hidden whole, and
+// nothing that begins at end or later is returned.
+func RedactTo(text string, end int, set Set) string {
+	end = max(0, min(end, len(text)))
+	findings := Find(text, set)
+	for i, f := range findings {
+		if f.Start >= end {
+			findings = findings[:i]
+			break
+		}
+		end = max(end, f.End)
+	}
+	var b strings.Builder
+	b.Grow(end)
+	writeRedacted(&b, text[:end], findings)
+	return b.String()
+}

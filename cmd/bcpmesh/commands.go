@@ -30,6 +30,7 @@ func commands(p *program) []*cobra.Command {
 		accountsCommand(p),
 		validateCommand(p),
 		kernelCommand(p),
+		guardCommand(p),
 		upCommand(p),
 		gatewayCommand(p),
 		reloadCommand(p),

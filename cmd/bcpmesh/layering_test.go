@@ -59,6 +59,7 @@ const (
 	textLib    = "golang.org/x/text"
 
 	internationalNames = "golang.org/x/net/idna"
+	readability        = "codeberg.org/readeck/go-readability/v2"
 )
 
 var rules = []rule{
@@ -96,6 +97,13 @@ var rules = []rule{
 
 	// What hosts of MCP are served by: a client of the mesh like any other.
 	{folder: "agents/mcp", internal: []string{"agents", "bcp", "bcp/wire"}, external: []string{jsonSchema, jsonText, logging, mcpSDK, natsClient}},
+
+	// Gets pages, and knows no HTML: who fetches for an agent reads nothing of what it gets.
+	{folder: "agents/fetch", internal: []string{"bcp/guard"}, external: []string{"code.dny.dev/ssrf"}},
+	// Makes text of pages where hostile bytes are read.
+	{folder: "agents/page", internal: []string{"agents/fetch", "bcp/guard"}, external: []string{readability, "golang.org/x/net/html", textLib}},
+	// Talks to models.
+	{folder: "agents/llm", internal: []string{"bcp/guard"}, external: []string{jsonSchema, jsonText}},
 
 	{folder: "mesh/server", internal: []string{"accounts", "accounts/durable", "bcp", "subjects"}, external: []string{fileLock, jwtClaims, logging, natsClient, natsServer, nkeys}},
 	// A gateway's way to servers that are not in its process: it has creds and no key.
@@ -157,7 +165,7 @@ var rules = []rule{
 		folder: "cmd/bcpmesh", program: true,
 		internal: append([]string{
 			"accounts/proof", "mesh/conformance",
-			"accounts", "accounts/durable", "agents", "agents/mcp", "examples/mailroom", "examples/mailroom/mail", "examples/mailroom/mailbox",
+			"accounts", "accounts/durable", "agents", "agents/fetch", "agents/llm", "agents/mcp", "agents/page", "bcp/guard", "examples/mailroom", "examples/mailroom/mail", "examples/mailroom/mailbox",
 			"jetstream", "jetstream/verify", "mesh", "mesh/bench", "mesh/cluster", "mesh/gateway", "mesh/plot", "mesh/scale", "mesh/server", "mesh/telemetry", "mesh/trace/otlp",
 		}, corePackages...),
 		external: []string{"*"},

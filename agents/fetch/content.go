@@ -1,0 +1,107 @@
+package fetch
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"strings"
+)
+
+const (
+	maxWire     = 2 << 20 // bytes of a body on the wire
+	maxUnpacked = 8 << 20
+	maxRatio    = 100 // unpacked to packed, beyond freeUnpacked
+	// freeUnpacked are bytes that any body may unpack to.
+	freeUnpacked = 64 << 10
+	headBytes    = 1 << 10 // of a body without a type that are looked at
+)
+
+// MediaType returns the type and subtype of a Content-Type, in lower case and without parameters.
+func MediaType(contentType string) string {
+	media, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(media))
+}
+
+// IsText reports whether a body is text by its type: text, JSON and XML. Without a type it is, unless its first KiB has a
+// zero byte. Nothing is guessed from the bytes beyond that.
+func IsText(contentType string, body []byte) bool {
+	media := MediaType(contentType)
+	switch {
+	case media == "" && strings.TrimSpace(contentType) == "":
+		return bytes.IndexByte(body[:min(len(body), headBytes)], 0) < 0
+	case strings.HasPrefix(media, "text/") && media != "text/":
+		return true
+	case media == "application/json", media == "application/xml":
+		return true
+	}
+	kind, subtype, _ := strings.Cut(media, "/")
+	return kind != "" && (strings.HasSuffix(subtype, "+json") || strings.HasSuffix(subtype, "+xml"))
+}
+
+// readBody reads a body from the wire, unpacks it and judges its type. The error has a code.
+func readBody(wire io.Reader, encoding, contentType string) ([]byte, error) {
+	if media := MediaType(contentType); media != "" && !IsText(contentType, nil) {
+		return nil, BadContentType
+	}
+	counted := &countingReader{r: io.LimitReader(wire, maxWire+1)}
+	body, err := unpack(counted, encoding)
+	switch {
+	case counted.n > maxWire:
+		return nil, TooLarge
+	case err != nil:
+		return nil, err
+	case !IsText(contentType, body):
+		return nil, BadContentType
+	}
+	return body, nil
+}
+
+// unpack undoes the one encoding that was asked for.
+func unpack(wire *countingReader, encoding string) ([]byte, error) {
+	switch strings.ToLower(strings.TrimSpace(encoding)) {
+	case "", "identity":
+		body, err := io.ReadAll(wire)
+		if err != nil {
+			return nil, ConnectFailed
+		}
+		return body, nil
+	case "gzip", "x-gzip":
+	default:
+		return nil, BadContentType
+	}
+	z, err := gzip.NewReader(wire)
+	if err != nil {
+		if errors.Is(err, io.EOF) && wire.n == 0 {
+			return nil, nil
+		}
+		return nil, ConnectFailed
+	}
+	var body bytes.Buffer
+	part := make([]byte, 32<<10)
+	for {
+		n, err := z.Read(part)
+		body.Write(part[:n])
+		if body.Len() > maxUnpacked || body.Len() > freeUnpacked && int64(body.Len()) > maxRatio*wire.n {
+			return nil, TooLarge
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return body.Bytes(), nil
+		case err != nil:
+			return nil, ConnectFailed
+		}
+	}
+}
+
+// countingReader counts what was read.
+type countingReader struct {
+	r io.Reader
+	n int64
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}

@@ -1,0 +1,190 @@
+package fetch
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+const (
+	maxRedirects = 5
+	// Timeout is how long a fetch takes at most, with all its hops.
+	Timeout = 20 * time.Second
+	// LookupTimeout is how long a name is looked up at most.
+	LookupTimeout = 5 * time.Second
+)
+
+// Resolver looks names up, without a search list or a cache of its own.
+type Resolver interface {
+	// Lookup returns all addresses of a name. Addresses of IPv4 are not mapped into IPv6.
+	Lookup(ctx context.Context, name string) ([]netip.Addr, error)
+}
+
+// Transport sends one request. It follows no redirect and knows no policy.
+type Transport interface {
+	// Get asks for t at one of the addresses, all of which have been checked. The error has a code of this package.
+	Get(ctx context.Context, t guard.Target, addresses []netip.Addr) (*Response, error)
+}
+
+// Response is what a host answers to one request.
+type Response struct {
+	Status      int
+	Location    string
+	ContentType string
+	Body        []byte // unpacked; empty if the status is no success
+	Sent        int64  // bytes on the wire
+	Received    int64
+}
+
+// Body is a page as a host served it.
+type Body struct {
+	Target      guard.Target // where it came from, after all redirects
+	ContentType string
+	Bytes       []byte
+}
+
+// Hop is one request that is about to be sent.
+type Hop struct {
+	Target guard.Target
+	// Redirect: a host chose the target, so that it tells hosts nothing.
+	Redirect bool
+}
+
+// Fetcher gets pages. Its zero value allows nothing.
+type Fetcher struct {
+	// Policy is asked before each hop, and may change between two. Nil allows nothing.
+	Policy func() guard.Policy
+	// Addresses are prefixes, beside the public addresses, that may be dialled: NAT64, or an intranet.
+	Addresses []netip.Prefix
+	// Resolver and Transport are what the world is reached through. Both are required.
+	Resolver  Resolver
+	Transport Transport
+	// Admit is asked before the name of a hop is looked up: it records what the hop costs. Its error, which has a code, ends
+	// the fetch. Nil records nothing.
+	Admit func(ctx context.Context, h Hop) error
+	// Settle is told, after each hop, how many bytes were sent and received. Nil is not told.
+	Settle func(h Hop, sent, received int64)
+}
+
+// Fetch gets the page at t. The error has a code; [CodeOf] returns it. The status of an error response is a [StatusError].
+// Nothing that a host said is in an error.
+func (f *Fetcher) Fetch(ctx context.Context, t guard.Target) (Body, error) {
+	if f.Policy == nil || f.Resolver == nil || f.Transport == nil {
+		return Body{}, guard.DenyAll
+	}
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	for redirects := 0; ; redirects++ {
+		hop := Hop{Target: t, Redirect: redirects > 0}
+		response, err := f.hop(ctx, hop)
+		if err != nil {
+			return Body{}, f.timedOut(ctx, err)
+		}
+		switch {
+		case response.Status >= 200 && response.Status <= 299:
+			return Body{Target: t, ContentType: response.ContentType, Bytes: response.Body}, nil
+		case !isRedirect(response.Status):
+			return Body{}, StatusError(response.Status)
+		case response.Location == "":
+			return Body{}, NoLocation
+		case redirects == maxRedirects:
+			return Body{}, TooManyRedirects
+		}
+		next, err := t.Resolve(response.Location)
+		if err != nil {
+			return Body{}, err
+		}
+		// The policy speaks before the downgrade, as it does for a first URL.
+		if err := f.Policy().Check(next); err != nil {
+			return Body{}, err
+		}
+		if t.Scheme() == "https" && next.Scheme() == "http" {
+			return Body{}, Downgrade
+		}
+		t = next
+	}
+}
+
+// hop checks a target in every way, and asks for it.
+func (f *Fetcher) hop(ctx context.Context, h Hop) (*Response, error) {
+	policy := f.Policy()
+	if err := policy.Check(h.Target); err != nil {
+		return nil, err
+	}
+	if f.Admit != nil {
+		if err := f.Admit(ctx, h); err != nil {
+			return nil, err
+		}
+	}
+	addresses, err := f.addresses(ctx, policy, h.Target)
+	if err != nil {
+		return nil, err
+	}
+	response, err := f.Transport.Get(ctx, h.Target, addresses)
+	if f.Settle != nil && response != nil {
+		f.Settle(h, response.Sent, response.Received)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return response, nil
+}
+
+// timedOut turns an error into a timeout if time is up.
+func (f *Fetcher) timedOut(ctx context.Context, err error) error {
+	if code := CodeOf(err); ctx.Err() != nil && (code == ConnectFailed || code == DNSFailed || code == TLSFailed) {
+		return TimedOut
+	}
+	return err
+}
+
+// addresses returns the addresses to dial. Every one of a name has to be allowed: an answer that mixes public and private
+// ones is how rebinding begins.
+func (f *Fetcher) addresses(ctx context.Context, policy guard.Policy, t guard.Target) ([]netip.Addr, error) {
+	if a, ok := t.Address(); ok {
+		if !f.allowed(a) && !(policy.NamesPort(t) && guard.Local(a)) {
+			return nil, PrivateAddress
+		}
+		return []netip.Addr{a}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, LookupTimeout)
+	defer cancel()
+	addresses, err := f.Resolver.Lookup(ctx, t.Name())
+	if err != nil || len(addresses) == 0 {
+		return nil, DNSFailed
+	}
+	for _, a := range addresses {
+		if !f.allowed(a) {
+			return nil, PrivateAddress
+		}
+	}
+	return addresses, nil
+}
+
+// allowed reports whether an address that a name has may be dialled.
+func (f *Fetcher) allowed(a netip.Addr) bool {
+	for _, p := range f.Addresses {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return guard.Public(a)
+}
+
+func isRedirect(status int) bool {
+	switch status {
+	case 301, 302, 303, 307, 308:
+		return true
+	}
+	return false
+}
+
+// ResolveLink reads the bytes of a link, as they stand in a body that came from base: white space around it is dropped, and
+// "&amp;" is "&". The agent names the place of a link and the bytes are cut from the body that was served, so that nobody
+// can make a link up. The error has a code.
+func ResolveLink(base guard.Target, link []byte) (guard.Target, error) {
+	return base.Resolve(strings.ReplaceAll(strings.Trim(string(link), " \t\r\n\f"), "&amp;", "&"))
+}

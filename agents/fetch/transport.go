@@ -1,0 +1,294 @@
+package fetch
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+
+	"code.dny.dev/ssrf"
+
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+const (
+	connectTime = 5 * time.Second  // TCP and TLS
+	answerTime  = 10 * time.Second // to the first byte
+	maxHeader   = 32 << 10         // bytes of a response's header
+	maxInterim  = 5                // responses 1xx before the real one
+	userAgent   = "bcpmesh"
+	accept      = "text/html, application/xhtml+xml, text/*;q=0.9, application/json;q=0.9, application/xml;q=0.8, */*;q=0.1"
+)
+
+// NetResolver asks the name servers of the system, with Go's own resolver.
+type NetResolver struct{ net.Resolver }
+
+// NewResolver returns the resolver of the system. It never calls the resolver of the C library.
+func NewResolver() *NetResolver { return &NetResolver{net.Resolver{PreferGo: true}} }
+
+// Lookup implements [Resolver]. The name is looked up as it is, without the system's search list.
+func (r *NetResolver) Lookup(ctx context.Context, name string) ([]netip.Addr, error) {
+	addresses, err := r.LookupNetIP(ctx, "ip", name+".")
+	if err != nil {
+		return nil, err
+	}
+	for i := range addresses {
+		addresses[i] = addresses[i].Unmap() // how the library spells IPv4
+	}
+	return addresses, nil
+}
+
+// NetTransport speaks HTTP/1.1 over TCP and TLS, one connection a request: no proxy, no cookies, no Referer, nothing kept.
+type NetTransport struct {
+	addresses []netip.Prefix
+	roots     *x509.CertPool
+}
+
+// NewTransport returns the transport to the real network. addresses are those of [Fetcher.Addresses]; roots are the
+// authorities to believe, nil for those of the system.
+func NewTransport(addresses []netip.Prefix, roots *x509.CertPool) *NetTransport {
+	return &NetTransport{addresses: addresses, roots: roots}
+}
+
+// Get implements [Transport]. The addresses are tried one after the other until one lets a connection in.
+func (n *NetTransport) Get(ctx context.Context, t guard.Target, addresses []netip.Addr) (*Response, error) {
+	wire := &meteredConn{}
+	response, err := n.get(ctx, t, addresses, wire)
+	if response == nil {
+		response = &Response{}
+	}
+	response.Sent, response.Received = wire.sent, wire.received
+	return response, err
+}
+
+func (n *NetTransport) get(ctx context.Context, t guard.Target, addresses []netip.Addr, wire *meteredConn) (*Response, error) {
+	until := time.Now().Add(connectTime)
+	conn, err := n.dial(ctx, t, addresses, until)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	wire.Conn = conn
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if t.Scheme() == "http" {
+		return exchange(ctx, wire, t)
+	}
+	secure, err := n.secure(ctx, t, wire, until)
+	if err != nil {
+		return nil, err
+	}
+	return exchange(ctx, secure, t)
+}
+
+// dial connects to one of the addresses. Each gets its share of the time that is left.
+func (n *NetTransport) dial(ctx context.Context, t guard.Target, addresses []netip.Addr, until time.Time) (net.Conn, error) {
+	err := error(DNSFailed)
+	for i, a := range addresses {
+		dialer := net.Dialer{Control: n.control(t, addresses), Timeout: time.Until(until) / time.Duration(len(addresses)-i)}
+		dialer.SetMultipathTCP(false)
+		var conn net.Conn
+		if conn, err = dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(a, t.Port()).String()); err == nil {
+			return conn, nil
+		}
+		err = dialCode(err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, err
+}
+
+// secure proves who the host is.
+func (n *NetTransport) secure(ctx context.Context, t guard.Target, conn net.Conn, until time.Time) (net.Conn, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: n.roots, ServerName: t.Name(), NextProtos: []string{"http/1.1"}}
+	if a, ok := t.Address(); ok {
+		config.ServerName = a.String()
+	}
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	secure := tls.Client(conn, config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		if isTimeout(err) {
+			return nil, TimedOut
+		}
+		return nil, TLSFailed
+	}
+	return secure, nil
+}
+
+// control checks the address of a connection once more, as the last thing before it is made: it is one of those that were
+// looked up, and public by a list that is not ours unless the policy names it.
+func (n *NetTransport) control(t guard.Target, addresses []netip.Addr) func(network, address string, c syscall.RawConn) error {
+	guardian := ssrf.New(ssrf.WithPorts(t.Port()))
+	return func(network, address string, c syscall.RawConn) error {
+		dialled, err := netip.ParseAddrPort(address)
+		if err != nil || dialled.Port() != t.Port() {
+			return PrivateAddress
+		}
+		expected := false
+		for _, a := range addresses {
+			expected = expected || a == dialled.Addr()
+		}
+		if !expected {
+			return PrivateAddress
+		}
+		for _, p := range n.addresses {
+			if p.Contains(dialled.Addr()) {
+				return nil
+			}
+		}
+		if literal, ok := t.Address(); ok && literal == dialled.Addr() && guard.Local(literal) {
+			return nil // the fetcher let it pass because the policy has it with its port
+		}
+		if guardian.Safe(network, address, c) != nil {
+			return PrivateAddress
+		}
+		return nil
+	}
+}
+
+func dialCode(err error) guard.Code {
+	var code guard.Code
+	switch {
+	case errors.As(err, &code):
+		return code
+	case isTimeout(err):
+		return TimedOut
+	}
+	return ConnectFailed
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// exchange sends the request and reads the answer.
+func exchange(ctx context.Context, conn net.Conn, t guard.Target) (*Response, error) {
+	deadline := time.Now().Add(answerTime)
+	if whole, ok := ctx.Deadline(); ok && whole.Before(deadline) {
+		deadline = whole
+	}
+	_ = conn.SetDeadline(deadline)
+	if _, err := conn.Write(request(t)); err != nil {
+		return nil, readCode(err)
+	}
+	body := bufio.NewReaderSize(conn, 16<<10)
+	answer, err := readHeader(body)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	_ = conn.SetDeadline(time.Time{})
+	if whole, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(whole)
+	}
+	if ctx.Err() != nil { // it may have ended before the line above
+		return nil, TimedOut
+	}
+	response := &Response{Status: answer.StatusCode, Location: answer.Header.Get("Location"), ContentType: answer.Header.Get("Content-Type")}
+	if response.Status < 200 || response.Status > 299 || response.Status == http.StatusNoContent {
+		return response, nil
+	}
+	timed := &timedReader{r: answer.Body}
+	response.Body, err = readBody(timed, answer.Header.Get("Content-Encoding"), response.ContentType)
+	if err != nil && timed.timedOut {
+		err = TimedOut
+	}
+	return response, err
+}
+
+// request returns the bytes of a request, from the fields of the target alone.
+func request(t guard.Target) []byte {
+	var b bytes.Buffer
+	b.WriteString("GET " + t.RequestURI() + " HTTP/1.1\r\nHost: " + t.Authority() + "\r\nUser-Agent: " + userAgent +
+		"\r\nAccept: " + accept + "\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n")
+	return b.Bytes()
+}
+
+// readHeader reads the header of the answer, behind interim ones. The body is read from the same reader.
+func readHeader(r *bufio.Reader) (*http.Response, error) {
+	room := maxHeader
+	for range maxInterim + 1 {
+		header, err := headerBytes(r, room)
+		if err != nil {
+			return nil, err
+		}
+		room -= len(header)
+		answer, err := http.ReadResponse(bufio.NewReader(io.MultiReader(bytes.NewReader(header), r)), &http.Request{Method: http.MethodGet})
+		if err != nil {
+			return nil, ConnectFailed
+		}
+		if answer.StatusCode >= 200 {
+			return answer, nil
+		}
+	}
+	return nil, ConnectFailed
+}
+
+// headerBytes returns the bytes up to the empty line, at most room of them.
+func headerBytes(r *bufio.Reader, room int) ([]byte, error) {
+	var header []byte
+	for {
+		line, err := r.ReadSlice('\n')
+		header = append(header, line...)
+		switch {
+		case len(header) > room:
+			return nil, TooLarge
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil:
+			return nil, readCode(err)
+		}
+		if trimmed := bytes.TrimRight(line, "\r\n"); len(trimmed) == 0 {
+			return header, nil
+		}
+	}
+}
+
+func readCode(err error) guard.Code {
+	if isTimeout(err) {
+		return TimedOut
+	}
+	return ConnectFailed
+}
+
+// meteredConn counts the bytes of a connection.
+type meteredConn struct {
+	net.Conn
+	sent, received int64
+}
+
+func (m *meteredConn) Read(p []byte) (int, error) {
+	n, err := m.Conn.Read(p)
+	m.received += int64(n)
+	return n, err
+}
+
+func (m *meteredConn) Write(p []byte) (int, error) {
+	n, err := m.Conn.Write(p)
+	m.sent += int64(n)
+	return n, err
+}
+
+// timedReader remembers whether time was up.
+type timedReader struct {
+	r        io.Reader
+	timedOut bool
+}
+
+func (t *timedReader) Read(p []byte) (int, error) {
+	n, err := t.r.Read(p)
+	t.timedOut = t.timedOut || err != nil && isTimeout(err)
+	return n, err
+}

@@ -1,0 +1,46 @@
+package llm
+
+import (
+	"fmt"
+	"time"
+)
+
+// RateLimited says that the provider wants fewer calls. RetryAfter is when it wants the next one; 0 if it does not say.
+type RateLimited struct{ RetryAfter time.Duration }
+
+func (e RateLimited) Error() string {
+	if e.RetryAfter > 0 {
+		return fmt.Sprintf("llm: rate limited for %s", e.RetryAfter)
+	}
+	return "llm: rate limited"
+}
+
+// Overloaded says that the provider cannot answer at present.
+type Overloaded struct{}
+
+func (Overloaded) Error() string { return "llm: the provider is overloaded" }
+
+// TooLong says that the request does not fit into the model's context.
+type TooLong struct{}
+
+func (TooLong) Error() string { return "llm: the request is too long for the model" }
+
+// Filtered says that the provider refuses to answer.
+type Filtered struct{}
+
+func (Filtered) Error() string { return "llm: the provider filtered the request or the reply" }
+
+// Auth says that the key is wrong, or may not be used for this.
+type Auth struct{}
+
+func (Auth) Error() string { return "llm: the provider does not accept the key" }
+
+// Budget says that the agent's budget is spent. No call was made.
+type Budget struct{}
+
+func (Budget) Error() string { return "llm: the budget is spent" }
+
+// Protocol says that the provider did not answer in its own protocol. What is constant: it quotes no reply.
+type Protocol struct{ What string }
+
+func (e Protocol) Error() string { return "llm: the provider broke its protocol: " + e.What }

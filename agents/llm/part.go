@@ -1,0 +1,47 @@
+package llm
+
+import "github.com/bcpmesh/bcpmesh/bcp/guard"
+
+// Part is a piece of a prompt: an [Instruction], a [Data] or a [Said].
+type Part interface {
+	// Text is what the model reads.
+	Text() string
+	isPart()
+}
+
+// Instruction is text that the model is to follow. It comes from the program or its operator, never from a tool, a page or
+// another agent. The zero value is empty, and no request holds it.
+type Instruction struct{ text string }
+
+// constant is a string that only a constant of the program's source can become: other packages cannot name the type.
+type constant string
+
+// Constant returns an instruction of the program.
+func Constant(text constant) Instruction { return Instruction{string(text)} }
+
+// FromOperator returns an instruction that an operator wrote: the body of a definition, or a task. Nothing else may be given.
+func FromOperator(text string) Instruction { return Instruction{text} }
+
+// Text returns the instruction.
+func (i Instruction) Text() string { return i.text }
+
+func (Instruction) isPart() {}
+
+// Data is text that the model is to read and not to follow.
+type Data struct{ guard.Fenced }
+
+// Text returns the text with its fence.
+func (d Data) Text() string { return d.String() }
+
+func (Data) isPart() {}
+
+// Said is something that the model said in an earlier turn.
+type Said struct{ text string }
+
+// NewSaid returns what a model said. Providers call it.
+func NewSaid(text string) Said { return Said{text} }
+
+// Text returns what was said.
+func (s Said) Text() string { return s.text }
+
+func (Said) isPart() {}

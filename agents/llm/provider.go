@@ -1,0 +1,169 @@
+package llm
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Provider is one way to a model.
+type Provider interface {
+	// Do makes one call and does not try again. delta, if it is not nil, is told what comes while it comes. The error is
+	// one of the types of this package, or of the context.
+	Do(ctx context.Context, r *Request, delta func(Delta)) (*Reply, error)
+}
+
+// Request is what a model is asked.
+type Request struct {
+	Model     string
+	System    []Part // instructions alone
+	Tools     []Tool
+	Turns     []Turn
+	Force     string // the tool that has to be called; empty: the model decides
+	MaxTokens int    // of the reply
+}
+
+// Tool is something that a model may call.
+type Tool struct {
+	Name        string
+	Description Instruction
+	Schema      jsontext.Value // JSON Schema of the arguments
+}
+
+// Role says whose turn it is. The zero value is no role.
+type Role uint8
+
+// The roles.
+const (
+	User  Role = iota + 1 // who asks, and the tools
+	Model                 // the model
+)
+
+// Turn is one turn of a conversation.
+type Turn struct {
+	Role    Role
+	Parts   []Part
+	Calls   []Call   // of the model
+	Results []Result // of calls, by the user
+}
+
+// Call is a call of a tool. Its arguments are as the model wrote them: they are checked before anything is done with them.
+type Call struct {
+	ID, Name  string
+	Arguments jsontext.Value
+}
+
+// Result is what a call gave.
+type Result struct {
+	Call   string // the ID of the call
+	Parts  []Part // Instruction or Data
+	Failed bool
+}
+
+// Reply is what a model answers.
+type Reply struct {
+	Said  []Said
+	Calls []Call
+	Stop  Stop
+	Usage Usage
+}
+
+// Stop says why a model stopped.
+type Stop string
+
+// The reasons.
+const (
+	StopEnd    Stop = "end"    // it had said all
+	StopCalls  Stop = "calls"  // it waits for results
+	StopLength Stop = "length" // MaxTokens were reached
+)
+
+// Usage counts tokens.
+type Usage struct{ Input, CacheRead, CacheWrite, Output int64 }
+
+// Delta is a piece of a reply that is still coming.
+type Delta struct{ Text string }
+
+var (
+	errEmptyPart   = errors.New("llm: a part of the request is empty")
+	errSystemPart  = errors.New("llm: the system text of a request consists of instructions alone")
+	errResultPart  = errors.New("llm: a result consists of instructions and data")
+	errRole        = errors.New("llm: a turn has no role, or parts of the other one")
+	errNoModel     = errors.New("llm: the request names no model")
+	errForcedTool  = errors.New("llm: the request forces a tool that it does not have")
+	errDoubledTool = errors.New("llm: the request has two tools of one name")
+)
+
+// Check says whether a request may be sent: nothing unfenced stands where data belongs, and nothing fenced where the model
+// looks for instructions. Whoever sends requests checks them.
+func (r *Request) Check() error {
+	if r.Model == "" {
+		return errNoModel
+	}
+	for _, p := range r.System {
+		if i, ok := p.(Instruction); !ok {
+			return errSystemPart
+		} else if i.text == "" {
+			return errEmptyPart
+		}
+	}
+	names := map[string]bool{}
+	for _, t := range r.Tools {
+		if names[t.Name] {
+			return errDoubledTool
+		}
+		names[t.Name] = true
+	}
+	if r.Force != "" && !names[r.Force] {
+		return errForcedTool
+	}
+	for _, t := range r.Turns {
+		if err := t.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t Turn) check() error {
+	if t.Role != User && t.Role != Model || t.Role == User && len(t.Calls) > 0 || t.Role == Model && len(t.Results) > 0 {
+		return errRole
+	}
+	for _, p := range t.Parts {
+		if _, said := p.(Said); said != (t.Role == Model) {
+			return errRole
+		}
+		if err := checkPart(p); err != nil {
+			return err
+		}
+	}
+	for _, result := range t.Results {
+		for _, p := range result.Parts {
+			if _, said := p.(Said); said {
+				return errResultPart
+			}
+			if err := checkPart(p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func checkPart(p Part) error {
+	switch p := p.(type) {
+	case Data:
+		if p.IsZero() {
+			return errEmptyPart
+		}
+	case Instruction:
+		if p.text == "" {
+			return errEmptyPart
+		}
+	case Said:
+	default:
+		return errEmptyPart
+	}
+	return nil
+}

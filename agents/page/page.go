@@ -1,0 +1,108 @@
+package page
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/html/charset"
+	"golang.org/x/text/transform"
+
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+const (
+	// DefaultChars is how many code points of a page an agent reads if it does not say.
+	DefaultChars = 100_000
+	// MaxChars is how many it may ask for.
+	MaxChars = 400_000
+
+	lookahead = 64 << 10 // bytes behind the cut in which a secret is seen whole
+)
+
+// Options say how a page is read.
+type Options struct {
+	MaxChars int  // code points of the text; 0 means DefaultChars, and more than MaxChars means MaxChars
+	Whole    bool // all visible text, not the readable part alone
+	Set      guard.Set
+}
+
+// Page is what an agent reads. All of it came from outside: it is fenced before it stands in a prompt.
+type Page struct {
+	Title     string
+	Text      string // cleaned and redacted
+	Links     []Link // in the order of their numbers in the text, which begin with 1
+	Truncated bool
+}
+
+// Link is a link of a page. Its place in the body is how an agent asks for it: whoever fetches cuts the bytes there itself,
+// so that an agent cannot make a link up.
+type Link struct {
+	URL        string // canonical
+	Start, End int    // the value of the attribute, in the bytes of the body
+}
+
+// Read makes text of a body. The error is content_type for what is no text.
+func Read(body fetch.Body, o Options) (Page, error) {
+	if !fetch.IsText(body.ContentType, body.Bytes) {
+		return Page{}, fetch.BadContentType
+	}
+	var p Page
+	text := decode(body)
+	if isHTML(body.ContentType) {
+		links := findLinks(body)
+		if !o.Whole {
+			p.Title, text, p.Links = readable(text, links)
+		} else {
+			p.Title, text, p.Links = visible(text, links)
+		}
+	}
+	p.Title = guard.Redact(strings.Join(strings.Fields(guard.Clean(p.Title)), " "), o.Set)
+	p.Text, p.Truncated = cut(guard.Clean(text), o)
+	return p, nil
+}
+
+// isHTML reports whether a body is HTML by its type.
+func isHTML(contentType string) bool {
+	media := fetch.MediaType(contentType)
+	return media == "text/html" || media == "application/xhtml+xml"
+}
+
+// decode returns the body in UTF-8. The character set is that of the standard for browsers: a byte order mark, the type, an
+// element of the page, and else UTF-8 if it is that. JSON is always UTF-8.
+func decode(body fetch.Body) string {
+	contentType := body.ContentType
+	if media := fetch.MediaType(contentType); strings.HasSuffix(media, "json") {
+		contentType = media + "; charset=utf-8"
+	}
+	encoding, name, _ := charset.DetermineEncoding(body.Bytes[:min(len(body.Bytes), 1024)], contentType)
+	if name == "utf-8" {
+		return string(body.Bytes)
+	}
+	decoded, _, err := transform.Bytes(encoding.NewDecoder(), body.Bytes)
+	if err != nil {
+		return string(body.Bytes)
+	}
+	return string(decoded)
+}
+
+// cut redacts text and cuts it at the number of code points that was asked for. What lies behind the cut is in view, so
+// that a secret across it is hidden whole.
+func cut(text string, o Options) (result string, truncated bool) {
+	chars := o.MaxChars
+	switch {
+	case chars <= 0:
+		chars = DefaultChars
+	case chars > MaxChars:
+		chars = MaxChars
+	}
+	at := 0
+	for ; chars > 0 && at < len(text); chars-- {
+		_, size := utf8.DecodeRuneInString(text[at:])
+		at += size
+	}
+	if at == len(text) {
+		return guard.Redact(text, o.Set), false
+	}
+	return guard.RedactTo(text[:min(len(text), at+lookahead)], at, o.Set), true
+}

@@ -1,0 +1,228 @@
+package page
+
+import (
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/html"
+)
+
+// maxText bounds what is written of a page: more than an agent may ask for, and what is looked at behind it.
+const maxText = 4*MaxChars + 2*lookahead
+
+// writer writes elements as text: headings with #, items of lists with a hyphen or their number, rows of tables with
+// bars, and links with a number behind them.
+type writer struct {
+	b       strings.Builder
+	links   map[string]Link
+	used    []Link
+	numbers map[string]int // of the links that were used, by URL
+	breaks  int            // line breaks that stand at the end of what was written
+	space   bool           // a blank is owed
+	pre     int            // open elements that keep their white space
+	cells   int            // of the row that is open
+	lists   []int          // the next number of each open list; -1: no numbers
+	anchors []string       // the href of each open link
+}
+
+func newWriter(links map[string]Link) *writer {
+	return &writer{links: links, numbers: map[string]int{}, breaks: 2}
+}
+
+// room reports whether more may be written.
+func (w *writer) room() bool { return w.b.Len() < maxText }
+
+// text returns what was written.
+func (w *writer) text() string { return strings.TrimRight(w.b.String(), "\n ") }
+
+// node writes an element with all that is in it.
+func (w *writer) node(n *html.Node) {
+	if !w.room() {
+		return
+	}
+	switch n.Type {
+	case html.TextNode:
+		w.write(n.Data)
+		return
+	case html.CommentNode, html.DoctypeNode:
+		return
+	case html.ElementNode:
+		w.open(n.Data, n.Attr)
+	}
+	for child := n.FirstChild; child != nil; child = child.NextSibling {
+		w.node(child)
+	}
+	if n.Type == html.ElementNode && !isVoid(n.Data) {
+		w.close(n.Data)
+	}
+}
+
+// write writes text, with its white space collapsed unless it is kept.
+func (w *writer) write(s string) {
+	if w.pre > 0 {
+		w.raw(s)
+		return
+	}
+	for s != "" {
+		i := strings.IndexFunc(s, func(r rune) bool { return r < 0x80 && isSpace(byte(r)) })
+		if i == 0 {
+			w.space = w.breaks == 0
+			s = s[1:]
+			continue
+		}
+		if i < 0 {
+			i = len(s)
+		}
+		w.raw(s[:i])
+		s = s[i:]
+	}
+}
+
+// raw writes text as it is, with the blank that is owed.
+func (w *writer) raw(s string) {
+	if s == "" {
+		return
+	}
+	if w.space {
+		w.b.WriteByte(' ')
+		w.space = false
+	}
+	w.b.WriteString(s)
+	if trimmed := strings.TrimRight(s, "\n"); trimmed == "" {
+		w.breaks += len(s)
+	} else {
+		w.breaks = len(s) - len(trimmed)
+	}
+}
+
+// line ends the line, and leaves n-1 empty ones.
+func (w *writer) line(n int) {
+	w.space = false
+	for w.breaks < n {
+		w.b.WriteByte('\n')
+		w.breaks++
+	}
+}
+
+func (w *writer) open(name string, attributes []html.Attribute) {
+	switch name {
+	case "br":
+		w.space = false
+		w.b.WriteByte('\n')
+		w.breaks++
+	case "hr":
+		w.line(2)
+		w.raw("---")
+		w.line(2)
+	case "h1", "h2", "h3", "h4", "h5", "h6":
+		w.line(2)
+		w.raw(strings.Repeat("#", int(name[1]-'0')) + " ")
+	case "ul", "menu":
+		w.line(1 + min(1, max(0, 1-len(w.lists))))
+		w.lists = append(w.lists, -1)
+	case "ol":
+		w.line(1 + min(1, max(0, 1-len(w.lists))))
+		w.lists = append(w.lists, 1)
+	case "li":
+		w.item()
+	case "tr":
+		w.line(1)
+		w.cells = 0
+	case "td", "th":
+		if w.cells > 0 {
+			w.space = false
+			w.raw(" | ")
+		}
+		w.cells++
+	case "pre", "textarea":
+		w.line(2)
+		w.pre++
+	case "a":
+		w.anchors = append(w.anchors, attribute(attributes, "href"))
+	case "img":
+		if alt := attribute(attributes, "alt"); alt != "" {
+			w.write(" " + alt + " ")
+		}
+	default:
+		if n := blockBreaks(name); n > 0 {
+			w.line(n)
+		}
+	}
+}
+
+func (w *writer) close(name string) {
+	switch name {
+	case "h1", "h2", "h3", "h4", "h5", "h6":
+		w.line(2)
+	case "ul", "ol", "menu":
+		if len(w.lists) > 0 {
+			w.lists = w.lists[:len(w.lists)-1]
+		}
+		w.line(1 + min(1, max(0, 1-len(w.lists))))
+	case "li", "tr":
+		w.line(1)
+	case "pre", "textarea":
+		w.pre = max(0, w.pre-1)
+		w.line(2)
+	case "a":
+		if n := len(w.anchors); n > 0 {
+			w.link(w.anchors[n-1])
+			w.anchors = w.anchors[:n-1]
+		}
+	default:
+		if n := blockBreaks(name); n > 0 {
+			w.line(n)
+		}
+	}
+}
+
+// item begins an item of the innermost list.
+func (w *writer) item() {
+	w.line(1)
+	mark := "- "
+	if n := len(w.lists); n > 0 {
+		w.raw(strings.Repeat("  ", min(n-1, 8)))
+		if w.lists[n-1] > 0 {
+			mark = strconv.Itoa(w.lists[n-1]) + ". "
+			w.lists[n-1]++
+		}
+	}
+	w.raw(mark)
+	w.breaks = 1 // a block at the beginning of an item stays on its line
+}
+
+// link writes the number of a link behind its text.
+func (w *writer) link(href string) {
+	link, ok := w.links[href]
+	if !ok {
+		return
+	}
+	n, ok := w.numbers[link.URL]
+	if !ok {
+		w.used = append(w.used, link)
+		n = len(w.used)
+		w.numbers[link.URL] = n
+	}
+	w.space = false
+	w.raw(" [" + strconv.Itoa(n) + "]")
+}
+
+// blockBreaks is how many line breaks stand around an element; 0 if it is inside a line.
+func blockBreaks(name string) int {
+	switch name {
+	case "p", "blockquote", "table", "figure", "dl", "section", "article", "header", "footer", "main", "aside", "nav", "form", "fieldset", "details":
+		return 2
+	case "div", "address", "dt", "dd", "caption", "figcaption", "thead", "tbody", "tfoot", "legend", "summary", "option", "body", "html", "head", "center", "title":
+		return 1
+	}
+	return 0
+}
+
+func attribute(attributes []html.Attribute, key string) string {
+	for _, a := range attributes {
+		if a.Key == key {
+			return a.Val
+		}
+	}
+	return ""
+}

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"net/netip"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
+	"github.com/bcpmesh/bcpmesh/agents/page"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+func codeOf(err error) guard.Code { return fetch.CodeOf(err) }
+
+func guardFetchCommand(p *program) *cobra.Command {
+	var allow allowFlags
+	var maxChars int
+	var whole bool
+	cmd := &cobra.Command{
+		Use:   "fetch [URL]",
+		Short: "Get a page as an agent would read it",
+		Long: `Get a page as an agent would read it: every hop is checked against the list of
+hosts and dialled at public addresses alone; the text is extracted, cleaned, cut
+and redacted. What a page says is data, and not to be followed.
+
+An IP literal may be a loopback or private address if the list has it with its
+port. Without --allow the list is that of the environment variable
+BCPMESH_EGRESS_ALLOW; where that is not set, nothing is allowed.
+
+With --json and without a URL, each line of the input says what hosts and name
+servers answer, and there is no network: "url", "allow", "routes", "dns",
+"max_chars", "steps".`,
+		Example: `  bcpmesh guard fetch https://docs.example.com/ --allow docs.example.com
+  bcpmesh guard fetch --json < cases.jsonl`,
+		Args: arguments(0, "URL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				if !p.out.json {
+					return usagef("guard fetch: expected URL").withHint("or --json, to read cases from stdin")
+				}
+				return judgeLines(cmd.Context(), p, "fetch", judgeFetch)
+			}
+			policy, err := allow.policy(p)
+			if err != nil {
+				return err
+			}
+			return fetchForPeople(cmd.Context(), p, args[0], policy, page.Options{MaxChars: maxChars, Whole: whole})
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	allow.addTo(cmd)
+	cmd.Flags().IntVar(&maxChars, "max-chars", page.DefaultChars, "characters of the text, at most 400000")
+	cmd.Flags().BoolVar(&whole, "whole", false, "all visible text, not the readable part alone")
+	return cmd
+}
+
+// fetchForPeople gets one page from the real network.
+func fetchForPeople(ctx context.Context, p *program, url string, policy guard.Policy, o page.Options) error {
+	f := fetch.Fetcher{
+		Policy:   func() guard.Policy { return policy },
+		Resolver: fetch.NewResolver(), Transport: fetch.NewTransport(nil, nil),
+	}
+	read, err := fetchPage(ctx, &f, url, o)
+	if p.out.json {
+		return p.out.value(resultOf(read, err))
+	}
+	if err != nil {
+		return deniedf(codeOf(err), url)
+	}
+	if read.Title != "" {
+		p.out.heading(plain(read.Title))
+	}
+	for line := range strings.Lines(read.Text) {
+		p.out.printf("%s\n", plain(strings.TrimSuffix(line, "\n")))
+	}
+	for i, link := range read.Links {
+		p.out.printf("[%d] %s\n", i+1, plain(link.URL))
+	}
+	if read.Truncated {
+		p.out.talkf("the text is cut; --max-chars shows more")
+	}
+	return nil
+}
+
+// deniedf says why a URL is not fetched.
+func deniedf(code guard.Code, url string) *failure {
+	f := failf("%s: %s: %s", quoted(url), code, fetch.TextOf(code))
+	switch code {
+	case guard.DenyAll, guard.HostDenied, guard.PortDenied:
+		f.code = exitRefused
+		return f.withHint(`--allow takes hosts: docs.example.com, "*.example.com", docs.example.com:8443`)
+	case guard.BadScheme, guard.UserInfo, guard.NotCanonical, guard.AmbiguousAddress, guard.Malformed, fetch.PrivateAddress:
+		f.code = exitRefused
+	}
+	return f
+}
+
+// fetchPage fetches a URL and makes text of it.
+func fetchPage(ctx context.Context, f *fetch.Fetcher, url string, o page.Options) (page.Page, error) {
+	target, err := guard.Check(url, f.Policy())
+	if err != nil {
+		return page.Page{}, err
+	}
+	body, err := f.Fetch(ctx, target)
+	if err != nil {
+		return page.Page{}, err
+	}
+	return page.Read(body, o)
+}
+
+// fetchResult is what a fetch gives; Text is that of the page, or a constant one for the code.
+type fetchResult struct {
+	OK        bool       `json:"ok"`
+	Text      string     `json:"text"`
+	Untrusted bool       `json:"untrusted"`
+	Code      guard.Code `json:"code,omitzero"`
+	Status    int        `json:"status,omitzero"`
+	Title     string     `json:"title,omitzero"`
+	Links     []string   `json:"links,omitzero"`
+	Truncated bool       `json:"truncated,omitzero"`
+	Contacted []string   `json:"contacted"`
+}
+
+func resultOf(read page.Page, err error) fetchResult {
+	if err != nil {
+		r := fetchResult{Code: codeOf(err), Text: fetch.TextOf(codeOf(err))}
+		if status, ok := err.(fetch.StatusError); ok {
+			r.Status = int(status)
+		}
+		return r
+	}
+	r := fetchResult{OK: true, Text: read.Text, Untrusted: true, Title: read.Title, Truncated: read.Truncated}
+	for _, link := range read.Links {
+		r.Links = append(r.Links, link.URL)
+	}
+	return r
+}
+
+// fetchCase is a case of fetch: what the hosts and name servers of its world answer.
+type fetchCase struct {
+	URL      caseText              `json:"url"`
+	Allow    []caseText            `json:"allow"`
+	Routes   map[string]routeCase  `json:"routes"`
+	DNS      map[string][][]string `json:"dns"`
+	MaxChars int                   `json:"max_chars"`
+	Whole    bool                  `json:"whole"`
+	Steps    []stepCase            `json:"steps"`
+}
+
+type routeCase struct {
+	Status      int       `json:"status"`
+	Location    *caseText `json:"location"`
+	ContentType *caseText `json:"content_type"`
+	Body        caseText  `json:"body"`
+	BodyBase64  string    `json:"body_base64"`
+	GzipOf      *caseText `json:"gzip_of"`
+	Error       string    `json:"error"`
+}
+
+// stepCase is a fetch, or a new list of hosts.
+type stepCase struct {
+	Fetch *caseText   `json:"fetch"`
+	Allow *[]caseText `json:"allow"`
+}
+
+var networkErrors = map[string]guard.Code{
+	"ECONNREFUSED": fetch.ConnectFailed, "RESET": fetch.ConnectFailed, "TIMEOUT": fetch.TimedOut, "TLS": fetch.TLSFailed,
+}
+
+func judgeFetch(ctx context.Context, raw jsontext.Value) (any, guard.Code) {
+	var c fetchCase
+	if err := json.Unmarshal(raw, &c, caseOptions); err != nil {
+		return nil, unreadableCase
+	}
+	world, ok := c.world()
+	if !ok {
+		return nil, unreadableCase
+	}
+	policy, _ := guard.ParsePolicy(entriesOf(c.Allow))
+	f := &fetch.Fetcher{Policy: func() guard.Policy { return policy }, Resolver: world, Transport: world}
+	one := func(url caseText) fetchResult {
+		world.Contacted = []string{}
+		read, err := fetchPage(ctx, f, string(url), page.Options{MaxChars: c.MaxChars, Whole: c.Whole})
+		result := resultOf(read, err)
+		result.Contacted = world.Contacted
+		return result
+	}
+	if len(c.Steps) == 0 {
+		return one(c.URL), ""
+	}
+	results := make([]*fetchResult, len(c.Steps))
+	for i, step := range c.Steps {
+		switch {
+		case step.Allow != nil:
+			policy, _ = guard.ParsePolicy(entriesOf(*step.Allow))
+		case step.Fetch != nil:
+			result := one(*step.Fetch)
+			results[i] = &result
+		}
+	}
+	return struct {
+		Steps []*fetchResult `json:"steps"`
+	}{results}, ""
+}
+
+// world returns the scripted world of a case.
+func (c fetchCase) world() (*fetch.Scripted, bool) {
+	world := &fetch.Scripted{Routes: map[string]fetch.Route{}, Names: map[string][][]netip.Addr{}}
+	for url, r := range c.Routes {
+		route, ok := r.route()
+		if !ok {
+			return nil, false
+		}
+		world.Routes[url] = route
+	}
+	for name, answers := range c.DNS {
+		for _, answer := range answers {
+			addresses := []netip.Addr{}
+			for _, text := range answer {
+				a, err := netip.ParseAddr(text)
+				if err != nil {
+					return nil, false
+				}
+				addresses = append(addresses, a)
+			}
+			world.Names[name] = append(world.Names[name], addresses)
+		}
+	}
+	return world, true
+}
+
+func (r routeCase) route() (fetch.Route, bool) {
+	route := fetch.Route{Status: r.Status, Body: []byte(r.Body)}
+	if r.Location != nil {
+		route.Location = string(*r.Location)
+	}
+	if r.ContentType != nil {
+		route.ContentType = string(*r.ContentType)
+	}
+	switch {
+	case r.Error != "":
+		code, known := networkErrors[r.Error]
+		route.Error = code
+		return route, known
+	case r.BodyBase64 != "":
+		body, err := base64.StdEncoding.DecodeString(r.BodyBase64)
+		route.Body = body
+		return route, err == nil
+	case r.GzipOf != nil:
+		var packed bytes.Buffer
+		z := gzip.NewWriter(&packed)
+		_, err := z.Write([]byte(*r.GzipOf))
+		if closeErr := z.Close(); err == nil {
+			err = closeErr
+		}
+		route.Body, route.Encoding = packed.Bytes(), "gzip"
+		return route, err == nil
+	}
+	return route, true
+}
