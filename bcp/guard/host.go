@@ -42,7 +42,7 @@ func parseHost(s string) (host, error) {
 	if strings.HasPrefix(s, "[") {
 		return parseIPv6(s)
 	}
-	name, err := asciiName(strings.ToLower(s))
+	name, err := asciiName(s)
 	if err != nil {
 		return host{}, err
 	}
@@ -82,18 +82,19 @@ func parseIPv6(s string) (host, error) {
 // bidirectional names and joiners.
 var names = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.StrictDomainName(false), idna.BidiRule(), idna.CheckJoiners(true))
 
-// asciiName returns a lower-case name in ASCII. A name that is not ASCII must be its own canonical Unicode spelling, and
-// labels that are encoded must be what encoding gives. The error is a [Code].
-func asciiName(name string) (string, error) {
-	if len(name) > 4*maxHost {
+// asciiName returns a name in ASCII and lower case. A name that is not ASCII must be its own canonical Unicode spelling but
+// for its case, and labels that are encoded must be what encoding gives. The error is a [Code].
+func asciiName(spelled string) (string, error) {
+	if len(spelled) > 4*maxHost {
 		return "", Malformed
 	}
-	plain := isASCII(name)
+	name := strings.ToLower(spelled)
+	plain := isASCII(spelled)
 	if plain && !strings.Contains(name, "xn--") {
 		return name, nil
 	}
 	encoded, err := names.ToASCII(name)
-	if err != nil {
+	if err != nil || strings.Trim(encoded, nameChars) != "" {
 		return "", Malformed
 	}
 	decoded, err := names.ToUnicode(encoded)
@@ -102,7 +103,7 @@ func asciiName(name string) (string, error) {
 		return "", Malformed
 	case plain && encoded != name:
 		return "", Malformed
-	case !plain && (decoded != name || !norm.NFC.IsNormalString(name)):
+	case !plain && (decoded != name || !norm.NFC.IsNormalString(spelled)):
 		return "", NotCanonical
 	}
 	if again, err := names.ToASCII(decoded); err != nil || again != encoded {
@@ -110,6 +111,8 @@ func asciiName(name string) (string, error) {
 	}
 	return encoded, nil
 }
+
+const nameChars = "abcdefghijklmnopqrstuvwxyz0123456789._-"
 
 func isASCII(s string) bool {
 	for i := range len(s) {

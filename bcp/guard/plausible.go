@@ -59,7 +59,7 @@ func plausible(s string, quoted bool) bool {
 	if !quoted && strings.ContainsAny(s, "()[]{}<>$|") || quoted && isCall(s) {
 		return false
 	}
-	return !isPlaceholder(s) && !isPath(s) && !isProduct(s) && !isJoinedWords(s)
+	return !isPlaceholder(s) && !isPath(s) && !isProduct(s) && !isJoinedWords(s, quoted)
 }
 
 // isNumber reports whether s is a number, a date, a time, a version or an address: digits with signs between them.
@@ -193,18 +193,18 @@ func isProduct(s string) bool {
 	return true
 }
 
-// isJoinedWords reports whether s is a name of two words or more, with signs, capitals or short numbers between them:
-// my-secret-2, testRSA2048Key, cfg.Token1.
-func isJoinedWords(s string) bool {
-	m := measureName(s)
-	if strings.Trim(s, "_.-/:@ "+allAlnum) != "" {
+// isJoinedWords reports whether s is a name of two words or more, with signs, capitals or short numbers between them, such as
+// my-secret-2 or testRSA2048Key; or, without quotes, the member of a variable, such as t.Token1.
+func isJoinedWords(s string, quoted bool) bool {
+	if strings.Trim(s, "_.-/:@"+allAlnum) != "" {
 		return false
 	}
-	single := 0
-	if strings.Contains(s, ".") {
-		single = 2 // t.Tok1
+	m := measureName(s)
+	words, single := 2, 0
+	if !quoted && strings.Contains(s, ".") {
+		words, single = 1, 2
 	}
-	return m.words >= 2 && m.letters <= single && m.digitRuns <= m.words && m.longest <= 4 && m.digits*2 <= m.wordChars
+	return m.words >= words && m.letters <= single && m.digitRuns <= max(m.words, 1) && m.longest <= 5 && m.digits*2 <= m.wordChars+m.letters
 }
 
 const allAlnum = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

@@ -1,9 +1,11 @@
 package guard
 
 import (
+	"io"
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 )
 
 // pieces are what random texts are made of: what rules begin, go on and end with.
@@ -25,26 +27,86 @@ func randomText(rng *rand.Rand, n int) string {
 	return b.String()
 }
 
-func TestRandomTexts(t *testing.T) {
-	for seed := range uint64(3000) {
-		rng := rand.New(rand.NewPCG(seed, 1))
-		text := randomText(rng, 1+rng.IntN(25))
-		for _, set := range []Set{All, Keys, Seed} {
-			got := Redact(text, set)
-			if want := oracleRedact(text, set); got != want {
-				t.Fatalf("%d %v\n in   %q\n got  %q\n want %q", seed, set, text, got, want)
+// checkRedaction checks what holds for every text: the oracle agrees, a second time changes nothing, and what is found lies
+// in the text in order.
+func checkRedaction(t *testing.T, text string) {
+	t.Helper()
+	for _, set := range []Set{All, Keys, Seed} {
+		got := Redact(text, set)
+		if want := oracleRedact(text, set); got != want {
+			t.Fatalf("%s\n in   %+q\n got  %+q\n want %+q", set, text, got, want)
+		}
+		if again := Redact(got, set); again != got {
+			t.Fatalf("%s twice\n in    %+q\n once  %+q\n twice %+q", set, text, got, again)
+		}
+		end := 0
+		for _, f := range Find(text, set) {
+			if f.Start < end || f.End <= f.Start || f.End > len(text) || !isKind(f.Kind) {
+				t.Fatalf("%s: %+q: %+v after %d", set, text, f, end)
 			}
-			if again := Redact(got, set); again != got {
-				t.Fatalf("%d %v twice\n in    %q\n once  %q\n twice %q", seed, set, text, got, again)
-			}
+			end = f.End
 		}
 	}
+}
+
+// covers ALF-48, ALF-69
+func TestRandomTexts(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3000) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		checkRedaction(t, randomText(rng, 1+rng.IntN(25)))
+	}
+}
+
+// slowest is how long 128 KiB may take: a hundred times what the worst text takes, and far less than one that takes time
+// quadratic in its length.
+const slowest = 5 * time.Second
+
+// Redaction is what the oracle says, applied twice it is the same, every split of a stream gives the bytes of the whole, and
+// repeating a text makes nothing slow.
+func FuzzRedact(f *testing.F) {
+	for seed := range uint64(50) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		f.Add(randomText(rng, 1+rng.IntN(20)))
+	}
+	for _, line := range worstLines {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 4<<10 {
+			return
+		}
+		checkRedaction(t, text)
+		want := Redact(text, All)
+		step := 1 + len(text)/64
+		for i := 0; i <= len(text); i += step {
+			var got strings.Builder
+			s := NewStream(&got, All)
+			for _, part := range []string{text[:i], text[i:]} {
+				if _, err := io.WriteString(s, part); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.Close(); err != nil || got.String() != want {
+				t.Fatalf("%+q divided at %d: %+q, want %+q (%v)", text, i, got.String(), want, err)
+			}
+		}
+		if text != "" {
+			start := time.Now()
+			Redact(strings.Repeat(text, 1+(128<<10)/len(text)), All)
+			if took := time.Since(start); took > slowest {
+				t.Fatalf("%+q: repeated it takes %s", text, took)
+			}
+		}
+	})
 }
 
 // minLook is the smallest limits.quote: the line that begins a private key is in view whole.
 const minLook = len(anchorBeginText) + maxPEMLabel + len(anchorEndText)
 
+// However a text is divided, a stream writes what the whole gives. The limits are small, so that lines are cut all the time.
 func TestStreamIsWhole(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(10000) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		text := randomText(rng, 1+rng.IntN(200))

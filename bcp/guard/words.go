@@ -67,7 +67,7 @@ func lettersKind(s string) partKind {
 			row = 0
 		}
 		wasVowel = isVowel
-		if row++; row > 5 || isVowel && row > 3 {
+		if row++; row > 6 || isVowel && row > 3 {
 			return partLetters
 		}
 	}
@@ -82,7 +82,6 @@ type measure struct {
 	words, wordChars   int // words, and their characters
 	letters, digits    int // characters of letters that are no words, and of digits
 	digitRuns, longest int // longest: of the runs of digits
-	short              int // words of two letters
 }
 
 func measureName(s string) (m measure) {
@@ -93,9 +92,6 @@ func measureName(s string) (m measure) {
 		case partWord:
 			m.words++
 			m.wordChars += len(p.text)
-			if len(p.text) == 2 {
-				m.short++
-			}
 		case partLetters:
 			m.letters += len(p.text)
 		case partDigits:
@@ -107,33 +103,78 @@ func measureName(s string) (m measure) {
 	return m
 }
 
-// isCamelCase reports whether a run of base64 characters is an identifier of joined words: no sign, hardly a digit, words
-// of four characters on average.
+// shortWords are words and abbreviations of names that have two letters, or no vowel.
+var shortWords = listed("am an as at be by cd cn cs db de do ec en fn fr fs gb gc go hi id if in io ip is it js kb ln lo mb md me mu my ng no ns of ok on op or os pi rb re " +
+	"rx sh so ss th to ts tx ui up us vm we www bcp bbb cbc cdn cfg cfb cli clr cmd cpp crc crl css csv ctl ctr ctx cwd cvs dbg dhe dll dns dst dsp dsl ebp fft ffs flv fmt fst ftp gcm gnu " +
+	"gpg grpc gtk hdr hmac html http https ldap lhs lib lstm hpp mkdir mpls msg mtls mtx mv nbr nbt npm ntp nth ntt null num obj pbkdf pdf pem pgp php pkg pkt png pnp ppc prng proc ptr pwd py " +
+	"qt regx rhs rnd rng rpc rpm rst rtt rtl smtp spf spl sql src srv ssh ssl str std stk svc svg sync sys tcp tgt tgz tls tmp tmpl ttl ttf tty txt tzst udp url usb usr utf vlc vfs vpn vnd wsdl www xhr " +
+	"xhtml xml xmlns xsd xsl xslt yml zlib zstd")
+
+func listed(list string) map[string]bool {
+	set := map[string]bool{}
+	for word := range strings.FieldsSeq(list) {
+		set[word] = true
+	}
+	return set
+}
+
+// isStrongWord reports whether letters are a word rather than chance: three letters or more with a vowel, or one that is
+// known.
+func isStrongWord(s string) bool {
+	if len(s) >= 3 && lettersKind(s) == partWord && strings.ContainsAny(s, "aeiouyAEIOUY") {
+		return true
+	}
+	return len(s) <= 6 && shortWords[strings.ToLower(s)]
+}
+
+// shares counts the characters of a name by what they belong to.
+func shares(s string) (words, weak, digits int) {
+	for s != "" {
+		var p part
+		p, s = nextPart(s)
+		switch {
+		case p.kind == partDigits:
+			digits += len(p.text)
+		case p.kind == partOther:
+		case isStrongWord(p.text):
+			words += len(p.text)
+		default:
+			weak += len(p.text)
+		}
+	}
+	return words, weak, digits
+}
+
+// isCamelCase reports whether a run of base64 characters is an identifier of joined words: no sign, hardly a digit, and
+// hardly a letter that belongs to no word.
 func isCamelCase(s string) bool {
 	if strings.ContainsAny(s, "+/") {
 		return false
 	}
-	m := measureName(s)
-	return m.letters <= 2 && m.digits <= 4 && m.digitRuns <= 2 && m.words*7 <= m.wordChars*2 && m.short <= m.words/3
+	words, weak, digits := shares(s)
+	return weak*12 <= len(s) && digits <= 4 && words*4 >= len(s)*3
 }
 
-// isPathOfWords reports whether a run of base64 characters is a path: segments of words, with few digits.
+// isPathOfWords reports whether a run of base64 characters is a path, or names that are added up: segments of words, with few
+// digits.
 func isPathOfWords(s string) bool {
-	if strings.Contains(s, "+") || !strings.Contains(s, "/") {
+	if !strings.ContainsAny(s, "+/") {
 		return false
 	}
-	var total measure
-	for segment := range strings.SplitSeq(s, "/") {
-		m := measureName(segment)
-		if m.digits > 4 && m.digits != len(segment) || m.letters > 2 {
-			return false
+	n, words, weak, digits := 0, 0, 0, 0
+	for segment := range strings.FieldsFuncSeq(s, func(c rune) bool { return c == '+' || c == '/' }) {
+		if isCommit(segment) {
+			continue
 		}
-		total.words += m.words
-		total.wordChars += m.wordChars
-		total.letters += m.letters
-		total.digits += m.digits
+		w, k, d := shares(segment)
+		n, words, weak, digits = n+len(segment), words+w, weak+k, digits+d
 	}
-	return total.words*3 <= total.wordChars && total.letters*8 <= len(s) && total.digits*3 <= len(s)
+	return weak*10 <= n && digits*6 <= n && words*3 >= n*2
+}
+
+// isCommit reports whether a segment of a path is an abbreviated hash.
+func isCommit(s string) bool {
+	return len(s) >= 7 && len(s) < minBlob && strings.Trim(s, "0123456789abcdef") == ""
 }
 
 // looksRandom reports whether a run of base64url characters is likely to be a secret: capitals, small letters and digits,
@@ -153,14 +194,8 @@ func looksRandom(s string) bool {
 	if !capital || !small || !digit || !entropyAtLeast(s, 42) {
 		return false
 	}
-	words := 0
-	for rest := s; rest != ""; {
-		var p part
-		if p, rest = nextPart(rest); p.kind == partWord && len(p.text) >= 4 {
-			words += len(p.text)
-		}
-	}
-	return words*2 < len(s)
+	words, _, _ := shares(s)
+	return words*5 < len(s)*3
 }
 
 const maxEntropy = 256 // bytes of a text whose entropy is looked at

@@ -145,7 +145,7 @@ func resultOf(read page.Page, err error) fetchResult {
 
 // fetchCase is a case of fetch: what the hosts and name servers of its world answer.
 type fetchCase struct {
-	URL      caseText              `json:"url"`
+	URL      caseURL               `json:"url"`
 	Allow    []caseText            `json:"allow"`
 	Routes   map[string]routeCase  `json:"routes"`
 	DNS      map[string][][]string `json:"dns"`
@@ -166,7 +166,7 @@ type routeCase struct {
 
 // stepCase is a fetch, or a new list of hosts.
 type stepCase struct {
-	Fetch *caseText   `json:"fetch"`
+	Fetch *caseURL    `json:"fetch"`
 	Allow *[]caseText `json:"allow"`
 }
 
@@ -185,7 +185,7 @@ func judgeFetch(ctx context.Context, raw jsontext.Value) (any, guard.Code) {
 	}
 	policy, _ := guard.ParsePolicy(entriesOf(c.Allow))
 	f := &fetch.Fetcher{Policy: func() guard.Policy { return policy }, Resolver: world, Transport: world}
-	one := func(url caseText) fetchResult {
+	one := func(url caseURL) fetchResult {
 		world.Contacted = []string{}
 		read, err := fetchPage(ctx, f, string(url), page.Options{MaxChars: c.MaxChars, Whole: c.Whole})
 		result := resultOf(read, err)

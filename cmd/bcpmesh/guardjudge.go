@@ -73,7 +73,7 @@ func judgeFence(in fenceCase) (any, guard.Code) {
 }
 
 type egressCase struct {
-	URL   caseText   `json:"url"`
+	URL   caseURL    `json:"url"`
 	Allow []caseText `json:"allow"`
 }
 
@@ -143,10 +143,10 @@ func judgeAddress(in addressCase) (any, guard.Code) {
 }
 
 type priceCase struct {
-	Link   bool      `json:"link"`
-	Starts uint64    `json:"start_urls"`
-	Served []uint64  `json:"served"`
-	URL    *caseText `json:"url"`
+	Link   bool     `json:"link"`
+	Starts uint64   `json:"start_urls"`
+	Served []uint64 `json:"served"`
+	URL    *caseURL `json:"url"`
 }
 
 type priceResult struct {

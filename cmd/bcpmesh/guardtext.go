@@ -65,3 +65,23 @@ func addText(b *strings.Builder, text string, times int) error {
 	b.WriteString(strings.Repeat(text, times))
 	return nil
 }
+
+// caseURL is a URL of a case. One that is no Unicode stays so, and is refused like any other that is malformed.
+type caseURL string
+
+// UnmarshalJSONFrom implements [json.UnmarshalerFrom].
+func (u *caseURL) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	raw, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	var text caseText
+	if err := json.Unmarshal(raw, &text, caseOptions); err != nil {
+		return err
+	}
+	*u = caseURL(text)
+	if !raw.IsValid() {
+		*u += "\xff"
+	}
+	return nil
+}

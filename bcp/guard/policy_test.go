@@ -1,0 +1,128 @@
+package guard
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func policyOf(entries ...string) Policy {
+	p, _ := ParsePolicy(entries)
+	return p
+}
+
+// covers ALF-28, ALF-29, ALF-30, ALF-32, ALF-33, ALF-34, ALF-35, ALF-36, ALF-37, ALF-38, ALF-46
+func TestPolicy(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		url   string
+		allow string
+		want  Code
+	}{
+		{"https://api.corp.test/", "", DenyAll},
+		{"https://api.corp.test/", "api.corp.test", ""},
+		{"http://api.corp.test/", "api.corp.test", ""},
+		{"https://other.corp.test/", "api.corp.test", HostDenied},
+		{"https://xapi.corp.test/", "api.corp.test", HostDenied},
+		{"https://api.corp.test.evil.test/", "api.corp.test", HostDenied},
+		{"https://evil.test/?u=https://api.corp.test", "api.corp.test", HostDenied},
+		{"https://api.corp.test/", "API.Corp.Test", ""},
+		{"https://foo.corp.test/", "*.corp.test", ""},
+		{"https://corp.test/", "*.corp.test", HostDenied},
+		{"https://a.b.corp.test/", "*.corp.test", HostDenied},
+		{"https://foocorp.test/", "*.corp.test", HostDenied},
+		{"https://corp.test/", "a.test,corp.test,*.corp.test", ""},
+		{"https://h.test:8443/", "h.test", PortDenied},
+		{"http://h.test:443/", "h.test", PortDenied},
+		{"https://h.test:8443/", "h.test:8443", ""},
+		{"http://h.test:8443/", "h.test:8443", ""},
+		{"https://h.test/", "h.test:8443", PortDenied},
+		{"https://h.test/", "h.test:80", PortDenied},
+		{"https://h.test/", "h.test:8443,h.test", ""},
+		{"https://a.h.test:8443/", "*.h.test:8443", ""},
+		{"https://a.b.h.test:8443/", "*.h.test:8443", HostDenied},
+		{"https://bücher.test/", "xn--bcher-kva.test", ""},
+		{"https://xn--bcher-kva.test/", "BÜCHER.test", ""},
+		{"https://a.bücher.test/", "*.bücher.test", ""},
+		{"http://127.0.0.1/", "127.0.0.1", ""},
+		{"http://127.0.0.1/", "*.0.0.1", DenyAll},
+		{"http://[2001:DB8::1]/", "[2001:db8::1]", ""},
+		{"http://[::1]:8080/", "[::1]:8080", ""},
+		{"http://[::1]/", "127.0.0.1", HostDenied},
+		{"http://169.254.169.254/", "*.test,h.test", HostDenied},
+	} {
+		p := Policy{}
+		if c.allow != "" {
+			p = policyOf(strings.Split(c.allow, ",")...)
+		}
+		if _, err := Check(c.url, p); codeOf(err) != c.want {
+			t.Errorf("%s by %q: %q, want %q", c.url, c.allow, codeOf(err), c.want)
+		}
+	}
+}
+
+// covers ALF-31, ALF-32, ALF-33
+func TestEntries(t *testing.T) {
+	t.Parallel()
+	good := []string{"h.test", "*.h.test", "H.TEST", "localhost", "h.test:1", "h.test:65535", "*.h.test:8443", "127.0.0.1", "127.0.0.1:80", "[::1]", "[2001:DB8::1]:443", "bücher.test", "a_b.test", "xn--bcher-kva.test"}
+	bad := []string{
+		"", "*", "*.", "*.test", "**.h.test", "*.*.h.test", "h.*.test", "*h.test", "h.test:", "h.test:0", "h.test:00", "h.test:65536", "h.test:x", "h..test", ".h.test", "h.test.", "-h.test", "h-.test", "h test", " h.test",
+		"h.test;g.test", "https://h.test", "h.test/", "u@h.test", "*.127.0.0.1", "127.1", "0x7f.1", "1.2.3.4.5", "::1", "[::1", "*.[::1]", "[::ffff:1.2.3.4]", "[0::1]", "xn--a.test", "ｈ.test", "h。test", "bu\u0308cher.test", strings.Repeat("a", 64) + ".test", "h\x00.test", "\xff",
+	}
+	if _, invalid := ParsePolicy(slices.Concat(good, bad)); !slices.Equal(invalid, bad) {
+		t.Errorf("not entries:\n%q, want\n%q", invalid, bad)
+	}
+	for _, s := range good {
+		if err := ParseEntry(s); err != nil {
+			t.Errorf("%q: %v", s, err)
+		}
+	}
+	for _, s := range bad {
+		if ParseEntry(s) == nil {
+			t.Errorf("%q is an entry", s)
+		}
+		if _, err := Check("https://h.test/", policyOf(s)); err == nil {
+			t.Errorf("%q allows something", s)
+		}
+	}
+	for value, want := range map[string][]string{"": {}, ",,,": {}, " a.test , *.b.test ": {"a.test", "*.b.test"}, "a.test": {"a.test"}, "a b,,c": {"a b", "c"}} {
+		if got := SplitHosts(value); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", value, got, want)
+		}
+	}
+}
+
+// covers ALF-28, ALF-29
+func TestZeroPolicyAllowsNothing(t *testing.T) {
+	t.Parallel()
+	target, err := ParseTarget("https://h.test/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []Policy{{}, policyOf(), policyOf("*"), Policy{}.Narrow(policyOf("h.test")), policyOf("h.test").Narrow(Policy{}), policyOf("h.test").Narrow(policyOf())} {
+		if codeOf(p.Check(target)) != DenyAll || !p.DeniesAll() || p.NamesPort(target) {
+			t.Errorf("%+v: %v", p, p.Check(target))
+		}
+	}
+}
+
+func TestNarrowAllowsWhatBothAllow(t *testing.T) {
+	t.Parallel()
+	p := policyOf("a.test", "b.test", "*.c.test").Narrow(policyOf("b.test", "x.c.test", "d.test"))
+	for host, want := range map[string]Code{"a.test": HostDenied, "b.test": "", "x.c.test": "", "y.c.test": HostDenied, "d.test": HostDenied} {
+		if _, err := Check("https://"+host+"/", p); codeOf(err) != want {
+			t.Errorf("%s: %q, want %q", host, codeOf(err), want)
+		}
+	}
+}
+
+func TestNamesPort(t *testing.T) {
+	t.Parallel()
+	p := policyOf("127.0.0.1:8080", "127.0.0.2")
+	for url, want := range map[string]bool{"http://127.0.0.1:8080/": true, "http://127.0.0.1/": false, "http://127.0.0.2/": false} {
+		target, err := ParseTarget(url)
+		if err != nil || p.NamesPort(target) != want {
+			t.Errorf("%s: %v, %v", url, p.NamesPort(target), err)
+		}
+	}
+}

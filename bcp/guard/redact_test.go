@@ -1,0 +1,369 @@
+package guard
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// shown is a placeholder.
+func shown(kind string) string { return "[REDACTED:" + kind + "]" }
+
+func checkRedact(t *testing.T, set Set, text, want string) {
+	t.Helper()
+	if got := Redact(text, set); got != want {
+		t.Errorf("%s: %+q\n got %+q\nwant %+q", set, text, got, want)
+	}
+}
+
+func a(n int) string { return strings.Repeat("a", n) }
+
+// The nine rules of the seed give the same with its set and with all.
+//
+// covers ALF-48, ALF-53, ALF-54, ALF-55, ALF-56, ALF-57, ALF-58, ALF-59, ALF-60, ALF-61, ALF-62, ALF-63, ALF-64, ALF-65, ALF-66, ALF-67, ALF-68, ALF-69, ALF-70, C-16, C-17, C-18
+func TestRulesOfTheSeed(t *testing.T) {
+	t.Parallel()
+	dotenv, bearer := shown("dotenv"), shown("bearer-token")
+	for text, want := range map[string]string{
+		// dotenv
+		"APP_SECRET=hunter2": "APP_SECRET=" + dotenv, "AUTH_TOKEN=x": "AUTH_TOKEN=" + dotenv, "DB_KEY=x y": "DB_KEY=" + dotenv + " y", "DB_PASSWORD=x": "DB_PASSWORD=" + dotenv,
+		"PASSWD=x": "PASSWD=" + dotenv, "MY_API=x": "MY_API=" + dotenv, "APIFOX=1": "APIFOX=" + dotenv, "MONKEY=banana": "MONKEY=" + dotenv, "A_TOKEN=x1\r\nB=2": "A_TOKEN=" + dotenv + "\r\nB=2",
+		"u?API_KEY=abc123 tail": "u?API_KEY=" + dotenv + " tail", "SECRET=päss世": "SECRET=" + dotenv, "export SECRET_VALUE=t": "export SECRET_VALUE=" + dotenv,
+		`KEY="a b"c d`: "KEY=" + dotenv + " d", "MY_TOKEN='two words'": "MY_TOKEN=" + dotenv, `KEY="unclosed value`: "KEY=" + dotenv + " value", `TOKEN="a\"b c" d`: "TOKEN=" + dotenv + " d",
+		"PORT=8080": "PORT=8080", "TOKEN=\nX": "TOKEN=\nX", "TOKEN= x": "TOKEN= x", "PASS=x": "PASS=x", strings.Repeat("A", 65-5) + "TOKEN=x": strings.Repeat("A", 60) + "TOKEN=x",
+		// vendors
+		"key sk-ant-" + a(10): "key " + shown("anthropic-key"), "sk-ant-" + a(9): "sk-ant-" + a(9), "sk-ant-" + a(10) + "-": shown("anthropic-key") + "-",
+		"(sk-" + a(20) + ")": "(" + shown("openai-key") + ")", "sk-" + a(19): "sk-" + a(19), "task-" + a(30): "task-" + a(30), "sk-proj-" + a(20): shown("openai-key"),
+		"AKIA" + strings.Repeat("A", 16): shown("aws-access-key"), "AKIA" + strings.Repeat("A", 15): "AKIA" + strings.Repeat("A", 15), "xAKIA" + strings.Repeat("A", 16): "x" + shown("aws-access-key"),
+		"AKIA" + strings.Repeat("A", 17): "AKIA" + strings.Repeat("A", 17), "XAKIA" + strings.Repeat("A", 16): "XAKIA" + strings.Repeat("A", 16),
+		"ghp_" + a(20): shown("github-token"), "gho_" + a(20): shown("github-token"), "ghp_" + a(19): "ghp_" + a(19), "xghp_" + a(20): "xghp_" + a(20),
+		"AIza" + a(35): shown("google-api-key"), "AIza" + a(34): "AIza" + a(34), "AIza" + strings.Repeat("-", 35) + "a": "AIza" + strings.Repeat("-", 35) + "a",
+		// bearer
+		"Authorization: Bearer abc123": "Authorization: Bearer " + bearer, "authorization=bearer x": "authorization=bearer " + bearer, "Authorization: Bearer  x": "Authorization: Bearer  " + bearer,
+		`{\"Authorization\": \"Bearer a.b\"}`: `{\"Authorization\": \"Bearer ` + bearer + `\"}`, "token is Bearer abc123def": "token is Bearer " + bearer, "Bearer abcdef1": "Bearer abcdef1",
+		"Bearer of bad news": "Bearer of bad news", "Bearer abcdefgh": "Bearer abcdefgh", "Authorization: Bearer\nabc": "Authorization: Bearer\nabc", `Bearer realm="x"`: `Bearer realm="x"`,
+		// blobs
+		"hash: " + a(40): "hash: " + shown("hex-blob"), a(39): a(39), strings.Repeat("aB3", 14): shown("hex-blob"), "0x" + a(40): shown("base64-blob"), "_" + a(40): "_" + shown("base64-blob"),
+		strings.Repeat("Zz9+", 10): shown("base64-blob"), strings.Repeat("Zz9+", 10) + "Zz9=": shown("base64-blob"), strings.Repeat("Zz9+", 9) + "Zz9": strings.Repeat("Zz9+", 9) + "Zz9",
+		// order
+		"SIGNING_KEY=" + a(64): "SIGNING_KEY=" + dotenv, "Authorization: Bearer sk-proj-" + a(40): "Authorization: Bearer " + shown("openai-key"),
+		"Authorization: Bearer " + strings.Repeat("Zz9+", 12): "Authorization: Bearer " + bearer,
+	} {
+		set := All
+		if strings.Contains(text, "TOKEN=x") && len(text) > 60 {
+			set = Keys // what is no assignment is a blob
+		} else {
+			checkRedact(t, Seed, text, want)
+		}
+		checkRedact(t, set, text, want)
+	}
+}
+
+// covers ALF-48
+func TestRulesBeyondTheSeed(t *testing.T) {
+	t.Parallel()
+	dotenv, pem, password := shown("dotenv"), shown("pem"), shown("url-password")
+	body := "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQDK8Ysb6V7nR3hT\n"
+	token := "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P"
+	for text, want := range map[string]string{
+		"a\n-----BEGIN PRIVATE KEY-----\n" + body + "-----END PRIVATE KEY-----\nb":                             "a\n" + pem + "\nb",
+		"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\n" + body + "-----END RSA PRIVATE KEY-----": pem,
+		"-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n" + body + "-----END PGP PRIVATE KEY BLOCK-----":             pem,
+		"\"-----BEGIN PRIVATE KEY-----\\n" + body[:60] + "\\n-----END PRIVATE KEY-----\\n\"":                   "\"" + pem + "\\n\"",
+		"x -----BEGIN PRIVATE KEY-----\n" + body + body[:30]:                                                   "x " + pem,
+		"-----BEGIN PRIVATE KEY-----\n" + body[:63]:                                                            "-----BEGIN PRIVATE KEY-----\n" + body[:63],
+		"-----BEGIN PUBLIC KEY-----\n" + body + "-----END PUBLIC KEY-----":                                     "-----BEGIN PUBLIC KEY-----\n" + body + "-----END PUBLIC KEY-----",
+		"PRIVATE_KEY=\"-----BEGIN\nAAAA\n-----END\" x":                                                         "PRIVATE_KEY=" + dotenv + " x",
+		"KEY='-----BEGIN PRIVATE KEY-----\n" + body + "-----END PRIVATE KEY-----' x":                           "KEY=" + dotenv + " x",
+
+		token: shown("jwt"), "x " + token + ".": "x " + shown("jwt") + ".", "a.b " + token[:20]: "a.b " + token[:20],
+		"Authorization: Basic dXNlcjpwYXNzd29yZA==": "Authorization: Basic " + shown("basic-auth"), "curl: Basic dXNlcjpwYXNzd29yZA==": "curl: Basic " + shown("basic-auth"),
+		"Authorization: Basic dXNlcjpw": "Authorization: Basic dXNlcjpw", "Basic internationalization": "Basic internationalization",
+
+		"https://bob:hunter2@h.test/": "https://bob:" + password + "@h.test/", "redis://:s3cret@h": "redis://:" + password + "@h", "http://u:p@ss@h/": "http://u:" + password + "@h/",
+		"http://u:ab@h": "http://u:ab@h", "http://u:$PASS@h": "http://u:$PASS@h", "http://u:password@h": "http://u:password@h", "https://h:8080/a@b": "https://h:8080/a@b", "ssh://git@h:22/x": "ssh://git@h:22/x",
+
+		"12345678:AA" + strings.Repeat("x", 33): shown("telegram-token"), strings.Repeat("0a", 16) + "-us12": shown("mailchimp-key"), "ab~1Q~" + strings.Repeat("x", 31): shown("azure-client-secret"),
+		strings.Repeat("x", 14) + ".atlasv1." + strings.Repeat("y", 60): shown("terraform-token"), "pat" + strings.Repeat("x", 14) + "." + a(64): shown("airtable-token"),
+		"k " + a(32) + "." + strings.Repeat("b", 16) + " ok": "k " + shown("zhipu-glm-key") + " ok",
+
+		"sk-ssh-ed25519-cert-v01@openssh.com": "sk-ssh-ed25519-cert-v01@openssh.com", "sk-ecdsa-sha2-nistp256@openssh.com": "sk-ecdsa-sha2-nistp256@openssh.com",
+	} {
+		checkRedact(t, Keys, text, want)
+	}
+	checkRedact(t, Seed, "sk-ssh-ed25519-cert-v01@openssh.com", shown("openai-key")+"@openssh.com")
+	checkRedact(t, Seed, "password = x9K!mfa2 "+token+" https://bob:hunter2@h.test/", "password = x9K!mfa2 "+token+" https://bob:hunter2@h.test/")
+}
+
+// An assignment in any case is one if its key ends with a word of a secret and its value could be one.
+//
+// covers ALF-48, C-16
+func TestAssignmentsInAnyCase(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"password", "db_password", "dbPassword", "DB_PASSWORD", "clientSecret", "x-api-key", "apiKey", "apikey", "aws_secret_access_key", "AccountKey", "auth.token", "refreshToken", "passphrase", "credentials"} {
+		for _, form := range []string{"%s: V", "%s = V end", `{"%s":"V"}`, `{\"%s\": \"V\"}`, `%s => "V"`, "%s := 'V'", "--%s=V x", "?%s=V&b=1"} {
+			if key == "DB_PASSWORD" && strings.Contains(form, "=V") {
+				continue // the form in capitals
+			}
+			form = strings.Replace(form, "%s", key, 1)
+			checkRedact(t, All, strings.Replace(form, "V", "x9K!mfa2", 1), strings.Replace(form, "V", shown("dotenv"), 1))
+		}
+	}
+	for _, text := range []string{
+		`secret_key = os.environ["SECRET1"]`, `"password": {"type": "string", "minLength": 8}`, "client_secret: YOUR_CLIENT_SECRET1", "if token == tok1abc {", "token != abc12345", "PrivateKey: testRSA2048PrivateKey",
+		"passwordField.value = 12345678", `"max_tokens": 100000`, "keyboard: us-104ab", "sort_key=created_at1", "Passwords: rotate1ab", "secret:", "apiVersion: apps/v1beta1", `"nextPageToken": ""`,
+		"password-manager: 1password", "key=k3y9f8e7d6c5", "monkey: k3y9f8e7d6c5", "public_key: 8f14e45fceea167a", "token: ${TOKEN1}", "token: $TOKEN1", "token: {{ token1 }}", "secret: <secret-1>", "token: %TOKEN1%",
+		"secret: /run/secrets/db1", "token: https://auth.test/t1", "password = read1(x)", "token: 12345678", "token: 2026-11-22", "token: 10.20.30.40", "secret: aaaaaaa1", "secret: hunter", "secret: abc12", "token: OAuth2",
+		"secret: AES256-GCM", "token: HS256x"[:12], "password: changeme1", "api_key: xxxxxxx1", "secret: pässwort1", "token: cfg.Token1", "token: t.Tok1", "secret_name: k3y9f8e7d6c5", "password: \"two words 1\"",
+	} {
+		checkRedact(t, All, text, text)
+	}
+}
+
+// tokenOf returns a token of a rule with n characters behind the prefix.
+func tokenOf(rule tokenRule, n int) string {
+	pool := ""
+	for c := byte('0'); c <= 'z'; c++ {
+		if rule.class.set.has(c) && isWordByte(c) {
+			pool += string(c)
+		}
+	}
+	var b strings.Builder
+	b.WriteString(rule.Prefix)
+	for i := range n {
+		b.WriteByte(pool[(7*i+3)%len(pool)])
+	}
+	return b.String()
+}
+
+// Every rule of tokens.json finds its shortest token, and not one that is shorter, or glued to a word.
+//
+// covers ALF-48, ALF-70
+func TestVendorTokens(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, rule := range tokenRules() {
+		if seen[rule.Prefix] {
+			t.Errorf("%s: there are two rules", rule.Prefix)
+		}
+		seen[rule.Prefix] = true
+		token := tokenOf(rule, rule.Min)
+		checkRedact(t, Keys, "is "+token+" it", "is "+shown(rule.Kind)+" it")
+		checkRedact(t, Keys, `{"v":"`+token+`","w":1}`, `{"v":"`+shown(rule.Kind)+`","w":1}`)
+		checkRedact(t, Keys, "is "+tokenOf(rule, rule.Min-1)+" it", "is "+tokenOf(rule, rule.Min-1)+" it")
+		checkRedact(t, Keys, "isA"+token+" it", "isA"+token+" it")
+		if short := "is " + tokenOf(rule, min(rule.Min, 30)) + " it"; !strings.Contains(rule.Prefix, "/") { // no blob
+			checkRedact(t, Seed, short, short)
+		}
+	}
+	if kinds := kindsOf(tokenRules()); len(tokenRules()) < 118 || len(kinds) < 57 {
+		t.Errorf("%d rules of %d kinds", len(tokenRules()), len(kinds))
+	}
+}
+
+func kindsOf(rules []tokenRule) []string {
+	var kinds []string
+	for _, r := range rules {
+		kinds = append(kinds, r.Kind)
+	}
+	slices.Sort(kinds)
+	return slices.Compact(kinds)
+}
+
+func TestTokensFileIsChecked(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{
+		"", "{}", `[{"kind": "x-key", "prefix": "xx_", "class": "alnum", "min": 20, "more": 1}]`, `[{"kind": "X", "prefix": "xx_", "class": "alnum", "min": 20}]`, `[{"kind": "x", "prefix": "x", "class": "alnum", "min": 20}]`,
+		`[{"kind": "x", "prefix": "xx_", "class": "none", "min": 20}]`, `[{"kind": "x", "prefix": "xx_", "class": "alnum", "min": 7}]`, `[{"kind": "x", "prefix": "xx_", "class": "alnum", "min": 20, "max": 19}]`, `[{"kind": "x", "prefix": "xx_", "class": "alnum", "min": 20, "left": "none"}]`,
+	} {
+		if _, err := parseTokens([]byte(file)); err == nil {
+			t.Errorf("%s is taken", file)
+		}
+	}
+}
+
+// covers ALF-70
+func TestBlobsAreNoNames(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"testClientStripHeadersOnPostToGetRedirect", "/home/user/projects/alfred/src/security/redact", "this_is_a_very_long_snake_case_identifier_in_a_python_module", "Donaudampfschifffahrtsgesellschaft",
+		"https://github.com/bcpmesh/bcpmesh/blob/main/mesh/supervisor/supervisor_test.go#L10-L20", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384_and_more_of_it", "Format/Object/NoSpaceAfterColon+SpaceAfterComma+Multiline",
+		strings.Repeat("-", 80), strings.Repeat("/", 80), strings.Repeat("+", 80), strings.Repeat("=", 80), "bg-gradient-to-r from-indigo-500 via-purple-500 to-pink-500 hover:from-pink-500",
+		"https://github.com/pornin/ecgfp/blob/82325b965/rust/src/field",
+	} {
+		checkRedact(t, All, text, text)
+	}
+	checkRedact(t, Seed, "/home/user/projects/alfred/src/security/redact", shown("base64-blob"))
+	checkRedact(t, All, "3q2-7wAAy_8ZkQmL0pXvB1sTnR4uYcHjWgDfEaKiOoPx", shown("base64-blob"))
+	checkRedact(t, All, "Zz9-Zz9-Zz9-Zz9-Zz9-Zz9-Zz9-Zz9-Zz9-Zz9-_a", "Zz9-Zz9-Zz9-Zz9-Zz9-Zz9-Zz9-Zz9-Zz9-Zz9-_a")
+	for _, text := range []string{"commit " + a(40), strings.Repeat("Zz9+", 12)} {
+		checkRedact(t, Keys, text, text)
+	}
+}
+
+// covers ALF-69
+func TestPlaceholdersStay(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"API_KEY=[REDACTED:dotenv] [REDACTED:hex-blob] Authorization: Bearer [REDACTED:bearer-token]": "API_KEY=[REDACTED:dotenv] [REDACTED:hex-blob] Authorization: Bearer [REDACTED:bearer-token]",
+		"KEY=a[REDACTED:hex-blob]b c":                 "KEY=[REDACTED:dotenv] c",
+		`KEY="x [REDACTED:pem] y" c`:                  "KEY=[REDACTED:dotenv] c",
+		"[REDACTED:UPPER]":                            "[REDACTED:UPPER]",
+		"sk-" + a(30) + "[REDACTED:x]":                "sk-" + a(30) + "[REDACTED:x]", // goes on in the placeholder
+		"[REDACTED:x]sk-" + a(30):                     "[REDACTED:x]sk-" + a(30),
+		"[REDACTED:x]" + strings.Repeat("Z", 40):      "[REDACTED:x]" + shown("base64-blob"),
+		"[REDACTED:" + strings.Repeat("x", 33) + "]=": "[REDACTED:" + strings.Repeat("x", 33) + "]=",
+		"[REDACTED:]":                                 "[REDACTED:]",
+	} {
+		checkRedact(t, All, text, want)
+	}
+}
+
+func TestInvisibleCharactersHideNothing(t *testing.T) {
+	t.Parallel()
+	for _, r := range "\u200b\u200c\u200d\u2060\ufeff\u00ad\u202e\u2800\ufe0f\ue000\U000e0041\x00\x1b\x7f" {
+		z := string(r)
+		checkRedact(t, All, z+"x"+z+" gh"+z+"p_"+a(10)+z+z+a(26)+z+" y"+z, z+"x"+z+" "+shown("github-token")+z+" y"+z)
+		checkRedact(t, All, "a"+z+"b", "a"+z+"b")
+		checkRedact(t, All, "[REDAC"+z+"TED:dotenv]", "[REDAC"+z+"TED:dotenv]")
+	}
+	checkRedact(t, All, "\xff ghp_"+a(20)+"\xff\xe2\x80", "\xff "+shown("github-token")+"\xff\xe2\x80")
+}
+
+// covers ALF-52
+func TestFindChangesNothing(t *testing.T) {
+	t.Parallel()
+	text := "a ghp_" + a(20) + " KEY=v\u200bw b"
+	before := strings.Clone(text)
+	found := Find(text, All)
+	if text != before {
+		t.Error("the text has changed")
+	}
+	want := []Finding{{Start: 2, End: 26, Kind: "github-token", Certain: true}, {Start: 31, End: 36, Kind: "dotenv"}}
+	if !slices.Equal(found, want) {
+		t.Errorf("%+v, want %+v", found, want)
+	}
+	if plain := "nothing in it"; Redact(plain, All) != plain || len(Find(plain, All)) != 0 {
+		t.Error("plain text is not returned as it is")
+	}
+}
+
+func TestRedactToHidesASecretWhole(t *testing.T) {
+	t.Parallel()
+	text := "x ghp_" + a(36) + " y sk-" + a(30)
+	for end, want := range map[int]string{0: "", 1: "x", 2: "x ", 3: "x " + shown("github-token"), 42: "x " + shown("github-token"), 43: "x " + shown("github-token") + " ", len(text): "x " + shown("github-token") + " y " + shown("openai-key"), 1000: "x " + shown("github-token") + " y " + shown("openai-key"), -1: ""} {
+		if got := RedactTo(text, end, All); got != want {
+			t.Errorf("%d: %q, want %q", end, got, want)
+		}
+	}
+}
+
+func TestSets(t *testing.T) {
+	t.Parallel()
+	for _, set := range []Set{All, Keys, Seed} {
+		if got, err := ParseSet(set.String()); err != nil || got != set {
+			t.Errorf("%s: %v, %v", set, got, err)
+		}
+	}
+	if _, err := ParseSet("none"); err == nil {
+		t.Error("an unknown set is taken")
+	}
+	var zero Set
+	if zero != All || Set(9).String() == "" {
+		t.Error("the zero value does not redact the most")
+	}
+}
+
+// The limits of what goes over a line, or of a line, at the limit and one past it.
+func TestRedactLimits(t *testing.T) {
+	t.Parallel()
+	begin, end := "-----BEGIN PRIVATE KEY-----\n", "\n-----END PRIVATE KEY-----"
+	room := productionLimits.block - len(begin) - len(end)
+	checkRedact(t, Keys, "a\n"+begin+strings.Repeat("?", room)+end+" b", "a\n"+shown("pem")+" b")
+	long := "a\n" + begin + strings.Repeat("?", room+1) + end + " b"
+	checkRedact(t, Keys, long, long)
+
+	// A run that is longer than a line is one run, whatever its length.
+	for _, n := range []int{40, 60 << 10, 64 << 10, 64<<10 + 1, 300 << 10, 1 << 20} {
+		checkRedact(t, All, "x "+strings.Repeat("Zz9+", n/4+10)+" y", "x "+shown("base64-blob")+" y")
+		checkRedact(t, All, "KEY="+strings.Repeat("?!", n)+" y", "KEY="+shown("dotenv")+" y")
+	}
+	// A long line is cut between words, never in a secret.
+	secret := " ghp_" + a(36) + " password: x9K!mfa2 Authorization: Bearer a1 KEY=\"a b c\" "
+	result := " " + shown("github-token") + " password: " + shown("dotenv") + " Authorization: Bearer " + shown("bearer-token") + " KEY=" + shown("dotenv") + " "
+	checkRedact(t, All, strings.Repeat("some words and"+secret, 20000), strings.Repeat("some words and"+result, 20000))
+	// Quoted values are looked at for 4 KiB.
+	checkRedact(t, All, `KEY="`+strings.Repeat("a ", 2046)+`" b`, "KEY="+shown("dotenv")+" b")
+	checkRedact(t, All, `KEY="`+strings.Repeat("a ", 2050)+`" b`, "KEY="+shown("dotenv")+" "+strings.Repeat("a ", 2049)+`" b`)
+}
+
+// failingWriter fails at the nth write.
+type failingWriter struct{ left int }
+
+var errWriter = errors.New("the writer fails")
+
+func (w *failingWriter) Write(p []byte) (int, error) {
+	if w.left--; w.left < 0 {
+		return 0, errWriter
+	}
+	return len(p), nil
+}
+
+func TestStreamReportsItsWriter(t *testing.T) {
+	t.Parallel()
+	s := NewStream(&failingWriter{left: 1}, All)
+	if _, err := s.Write([]byte("one\n")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Write([]byte("two\n")); !errors.Is(err, errWriter) {
+		t.Errorf("%v", err)
+	}
+	if _, err := s.Write([]byte("three\n")); !errors.Is(err, errWriter) {
+		t.Errorf("after the error: %v", err)
+	}
+	if err := s.Close(); !errors.Is(err, errWriter) {
+		t.Errorf("close: %v", err)
+	}
+	closed := NewStream(io.Discard, All)
+	if err := errors.Join(closed.Close(), closed.Close()); err != nil {
+		t.Errorf("closed twice: %v", err)
+	}
+	if _, err := closed.Write([]byte("x")); err == nil {
+		t.Error("a closed stream takes text")
+	}
+}
+
+// A line comes out with its end, and what is held back is bounded.
+func TestStreamHoldsTheLastLine(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	s := NewStream(&out, All)
+	write := func(text string) string {
+		out.Reset()
+		if _, err := s.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	if got := write("one\nghp_aaaaaaaa"); got != "one\n" {
+		t.Errorf("%q", got)
+	}
+	if got := write(a(30) + " x\n"); got != shown("github-token")+" x\n" {
+		t.Errorf("%q", got)
+	}
+	for range 1000 {
+		write(strings.Repeat("\u200b", 1000)) // nothing that is visible, and no end of a line
+		if len(s.rest) > productionLimits.chunk {
+			t.Fatalf("%d bytes are held back", len(s.rest))
+		}
+	}
+	for range 100 {
+		write(strings.Repeat("word ", 1000))
+		if len(s.rest) > productionLimits.line+productionLimits.chunk {
+			t.Fatalf("%d bytes are held back", len(s.rest))
+		}
+	}
+}
