@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
 const (
@@ -42,17 +44,17 @@ func IsText(contentType string, body []byte) bool {
 // readBody reads a body from the wire, unpacks it and judges its type. The error has a code.
 func readBody(wire io.Reader, encoding, contentType string) ([]byte, error) {
 	if media := MediaType(contentType); media != "" && !IsText(contentType, nil) {
-		return nil, BadContentType
+		return nil, guard.BadContentType
 	}
 	counted := &countingReader{r: io.LimitReader(wire, maxWire+1)}
 	body, err := unpack(counted, encoding)
 	switch {
 	case counted.n > maxWire:
-		return nil, TooLarge
+		return nil, guard.TooLarge
 	case err != nil:
 		return nil, err
 	case !IsText(contentType, body):
-		return nil, BadContentType
+		return nil, guard.BadContentType
 	}
 	return body, nil
 }
@@ -63,19 +65,19 @@ func unpack(wire *countingReader, encoding string) ([]byte, error) {
 	case "", "identity":
 		body, err := io.ReadAll(wire)
 		if err != nil {
-			return nil, ConnectFailed
+			return nil, guard.ConnectFailed
 		}
 		return body, nil
 	case "gzip", "x-gzip":
 	default:
-		return nil, BadContentType
+		return nil, guard.BadContentType
 	}
 	z, err := gzip.NewReader(wire)
 	if err != nil {
 		if errors.Is(err, io.EOF) && wire.n == 0 {
 			return nil, nil
 		}
-		return nil, ConnectFailed
+		return nil, guard.ConnectFailed
 	}
 	var body bytes.Buffer
 	part := make([]byte, 32<<10)
@@ -83,13 +85,13 @@ func unpack(wire *countingReader, encoding string) ([]byte, error) {
 		n, err := z.Read(part)
 		body.Write(part[:n])
 		if body.Len() > maxUnpacked || body.Len() > freeUnpacked && int64(body.Len()) > maxRatio*wire.n {
-			return nil, TooLarge
+			return nil, guard.TooLarge
 		}
 		switch {
 		case errors.Is(err, io.EOF):
 			return body.Bytes(), nil
 		case err != nil:
-			return nil, ConnectFailed
+			return nil, guard.ConnectFailed
 		}
 	}
 }

@@ -89,9 +89,9 @@ func (f *Fetcher) Fetch(ctx context.Context, t guard.Target) (Body, error) {
 		case !isRedirect(response.Status):
 			return Body{}, StatusError(response.Status)
 		case response.Location == "":
-			return Body{}, NoLocation
+			return Body{}, guard.NoLocation
 		case redirects == maxRedirects:
-			return Body{}, TooManyRedirects
+			return Body{}, guard.TooManyRedirects
 		}
 		next, err := t.Resolve(response.Location)
 		if err != nil {
@@ -102,7 +102,7 @@ func (f *Fetcher) Fetch(ctx context.Context, t guard.Target) (Body, error) {
 			return Body{}, err
 		}
 		if t.Scheme() == "https" && next.Scheme() == "http" {
-			return Body{}, Downgrade
+			return Body{}, guard.Downgrade
 		}
 		t = next
 	}
@@ -135,8 +135,8 @@ func (f *Fetcher) hop(ctx context.Context, h Hop) (*Response, error) {
 
 // timedOut turns an error into a timeout if time is up.
 func (f *Fetcher) timedOut(ctx context.Context, err error) error {
-	if code := CodeOf(err); ctx.Err() != nil && (code == ConnectFailed || code == DNSFailed || code == TLSFailed) {
-		return TimedOut
+	if code := CodeOf(err); ctx.Err() != nil && (code == guard.ConnectFailed || code == guard.DNSFailed || code == guard.TLSFailed) {
+		return guard.TimedOut
 	}
 	return err
 }
@@ -146,7 +146,7 @@ func (f *Fetcher) timedOut(ctx context.Context, err error) error {
 func (f *Fetcher) addresses(ctx context.Context, policy guard.Policy, t guard.Target) ([]netip.Addr, error) {
 	if a, ok := t.Address(); ok {
 		if !f.allowed(a) && !(policy.NamesPort(t) && guard.Local(a)) {
-			return nil, PrivateAddress
+			return nil, guard.PrivateAddress
 		}
 		return []netip.Addr{a}, nil
 	}
@@ -154,11 +154,11 @@ func (f *Fetcher) addresses(ctx context.Context, policy guard.Policy, t guard.Ta
 	defer cancel()
 	addresses, err := f.Resolver.Lookup(ctx, t.Name())
 	if err != nil || len(addresses) == 0 {
-		return nil, DNSFailed
+		return nil, guard.DNSFailed
 	}
 	for _, a := range addresses {
 		if !f.allowed(a) {
-			return nil, PrivateAddress
+			return nil, guard.PrivateAddress
 		}
 	}
 	return addresses, nil

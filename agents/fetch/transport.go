@@ -92,7 +92,7 @@ func (n *NetTransport) get(ctx context.Context, t guard.Target, addresses []neti
 
 // dial connects to one of the addresses. Each gets its share of the time that is left.
 func (n *NetTransport) dial(ctx context.Context, t guard.Target, addresses []netip.Addr, until time.Time) (net.Conn, error) {
-	err := error(DNSFailed)
+	err := error(guard.DNSFailed)
 	for i, a := range addresses {
 		dialer := net.Dialer{Control: n.control(t, addresses), Timeout: time.Until(until) / time.Duration(len(addresses)-i)}
 		dialer.SetMultipathTCP(false)
@@ -119,9 +119,9 @@ func (n *NetTransport) secure(ctx context.Context, t guard.Target, conn net.Conn
 	secure := tls.Client(conn, config)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		if isTimeout(err) {
-			return nil, TimedOut
+			return nil, guard.TimedOut
 		}
-		return nil, TLSFailed
+		return nil, guard.TLSFailed
 	}
 	return secure, nil
 }
@@ -133,14 +133,14 @@ func (n *NetTransport) control(t guard.Target, addresses []netip.Addr) func(netw
 	return func(network, address string, c syscall.RawConn) error {
 		dialled, err := netip.ParseAddrPort(address)
 		if err != nil || dialled.Port() != t.Port() {
-			return PrivateAddress
+			return guard.PrivateAddress
 		}
 		expected := false
 		for _, a := range addresses {
 			expected = expected || a == dialled.Addr()
 		}
 		if !expected {
-			return PrivateAddress
+			return guard.PrivateAddress
 		}
 		for _, p := range n.addresses {
 			if p.Contains(dialled.Addr()) {
@@ -151,7 +151,7 @@ func (n *NetTransport) control(t guard.Target, addresses []netip.Addr) func(netw
 			return nil // the fetcher let it pass because the policy has it with its port
 		}
 		if guardian.Safe(network, address, c) != nil {
-			return PrivateAddress
+			return guard.PrivateAddress
 		}
 		return nil
 	}
@@ -163,9 +163,9 @@ func dialCode(err error) guard.Code {
 	case errors.As(err, &code):
 		return code
 	case isTimeout(err):
-		return TimedOut
+		return guard.TimedOut
 	}
-	return ConnectFailed
+	return guard.ConnectFailed
 }
 
 func isTimeout(err error) bool {
@@ -194,7 +194,7 @@ func exchange(ctx context.Context, conn net.Conn, t guard.Target) (*Response, er
 		_ = conn.SetDeadline(whole)
 	}
 	if ctx.Err() != nil { // it may have ended before the line above
-		return nil, TimedOut
+		return nil, guard.TimedOut
 	}
 	response := &Response{Status: answer.StatusCode, Location: answer.Header.Get("Location"), ContentType: answer.Header.Get("Content-Type")}
 	if response.Status < 200 || response.Status > 299 || response.Status == http.StatusNoContent {
@@ -203,7 +203,7 @@ func exchange(ctx context.Context, conn net.Conn, t guard.Target) (*Response, er
 	timed := &timedReader{r: answer.Body}
 	response.Body, err = readBody(timed, answer.Header.Get("Content-Encoding"), response.ContentType)
 	if err != nil && timed.timedOut {
-		err = TimedOut
+		err = guard.TimedOut
 	}
 	return response, err
 }
@@ -227,13 +227,13 @@ func readHeader(r *bufio.Reader) (*http.Response, error) {
 		room -= len(header)
 		answer, err := http.ReadResponse(bufio.NewReader(io.MultiReader(bytes.NewReader(header), r)), &http.Request{Method: http.MethodGet})
 		if err != nil {
-			return nil, ConnectFailed
+			return nil, guard.ConnectFailed
 		}
 		if answer.StatusCode >= 200 {
 			return answer, nil
 		}
 	}
-	return nil, ConnectFailed
+	return nil, guard.ConnectFailed
 }
 
 // headerBytes returns the bytes up to the empty line, at most room of them.
@@ -244,7 +244,7 @@ func headerBytes(r *bufio.Reader, room int) ([]byte, error) {
 		header = append(header, line...)
 		switch {
 		case len(header) > room:
-			return nil, TooLarge
+			return nil, guard.TooLarge
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err != nil:
@@ -258,9 +258,9 @@ func headerBytes(r *bufio.Reader, room int) ([]byte, error) {
 
 func readCode(err error) guard.Code {
 	if isTimeout(err) {
-		return TimedOut
+		return guard.TimedOut
 	}
-	return ConnectFailed
+	return guard.ConnectFailed
 }
 
 // meteredConn counts the bytes of a connection.

@@ -2,8 +2,6 @@ package page
 
 import (
 	"bytes"
-	"errors"
-	"io"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -21,9 +19,6 @@ func findLinks(body fetch.Body) map[string]Link {
 	for offset := 0; len(links) < maxLinks; {
 		token := z.Next()
 		if token == html.ErrorToken {
-			if !errors.Is(z.Err(), io.EOF) {
-				break
-			}
 			break
 		}
 		raw := z.Raw()

@@ -45,7 +45,7 @@ type Link struct {
 // Read makes text of a body. The error is content_type for what is no text.
 func Read(body fetch.Body, o Options) (Page, error) {
 	if !fetch.IsText(body.ContentType, body.Bytes) {
-		return Page{}, fetch.BadContentType
+		return Page{}, guard.BadContentType
 	}
 	var p Page
 	text := decode(body)
@@ -58,7 +58,11 @@ func Read(body fetch.Body, o Options) (Page, error) {
 		}
 	}
 	p.Title = guard.Redact(strings.Join(strings.Fields(guard.Clean(p.Title)), " "), o.Set)
-	p.Text, p.Truncated = cut(guard.Clean(text), o)
+	text = guard.Clean(text)
+	if isHTML(body.ContentType) {
+		text = strings.Trim(text, "\n ")
+	}
+	p.Text, p.Truncated = cut(text, o)
 	return p, nil
 }
 

@@ -22,7 +22,13 @@ type writer struct {
 	pre     int            // open elements that keep their white space
 	cells   int            // of the row that is open
 	lists   []int          // the next number of each open list; -1: no numbers
-	anchors []string       // the href of each open link
+	anchors []anchor       // the open elements of links
+}
+
+// anchor is an element that may be a link.
+type anchor struct {
+	href string
+	ok   bool // it has one
 }
 
 func newWriter(links map[string]Link) *writer {
@@ -138,9 +144,10 @@ func (w *writer) open(name string, attributes []html.Attribute) {
 		w.line(2)
 		w.pre++
 	case "a":
-		w.anchors = append(w.anchors, attribute(attributes, "href"))
+		href, ok := attribute(attributes, "href")
+		w.anchors = append(w.anchors, anchor{href, ok})
 	case "img":
-		if alt := attribute(attributes, "alt"); alt != "" {
+		if alt, ok := attribute(attributes, "alt"); ok && alt != "" {
 			w.write(" " + alt + " ")
 		}
 	default:
@@ -192,9 +199,9 @@ func (w *writer) item() {
 }
 
 // link writes the number of a link behind its text.
-func (w *writer) link(href string) {
-	link, ok := w.links[href]
-	if !ok {
+func (w *writer) link(a anchor) {
+	link, ok := w.links[a.href]
+	if !ok || !a.ok {
 		return
 	}
 	n, ok := w.numbers[link.URL]
@@ -218,11 +225,11 @@ func blockBreaks(name string) int {
 	return 0
 }
 
-func attribute(attributes []html.Attribute, key string) string {
+func attribute(attributes []html.Attribute, key string) (value string, ok bool) {
 	for _, a := range attributes {
 		if a.Key == key {
-			return a.Val
+			return a.Val, true
 		}
 	}
-	return ""
+	return "", false
 }

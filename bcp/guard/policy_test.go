@@ -126,3 +126,16 @@ func TestNamesPort(t *testing.T) {
 		}
 	}
 }
+
+// covers ALF-46
+func TestCodesHaveTexts(t *testing.T) {
+	t.Parallel()
+	for code, text := range codeTexts {
+		if code.Error() != text || !strings.Contains(text, " ") || string(code) == "" {
+			t.Errorf("%q: %q", code, text)
+		}
+	}
+	if Code("unknown").Error() != "unknown" {
+		t.Error("a word that is no code has a text")
+	}
+}

@@ -6,40 +6,6 @@ import (
 	"unicode/utf8"
 )
 
-// Code says why a URL may not be fetched. It is an error with a constant text, and holds nothing of the URL.
-type Code string
-
-// The codes of a URL and a policy, in the order in which they are looked for: the first that applies is the answer.
-const (
-	Malformed        Code = "malformed"         // is no URL of the grammar of [ParseTarget]
-	BadScheme        Code = "scheme"            // neither http nor https
-	UserInfo         Code = "userinfo"          // has an @ in its authority
-	NotCanonical     Code = "not_canonical"     // the host has another spelling under which it is known
-	AmbiguousAddress Code = "ambiguous_address" // programs disagree on which address is meant
-	DenyAll          Code = "deny_all"          // the policy allows no host
-	HostDenied       Code = "host"              // the policy does not list the host
-	PortDenied       Code = "port"              // the policy lists the host with other ports
-)
-
-var codeTexts = map[Code]string{
-	Malformed:        "not a well-formed http or https URL",
-	BadScheme:        "only http and https may be fetched",
-	UserInfo:         "a URL may not carry a user name or password",
-	NotCanonical:     "the host is not in its canonical form",
-	AmbiguousAddress: "the address can be read in more than one way",
-	DenyAll:          "no host is allowed",
-	HostDenied:       "the host is not on the allow-list",
-	PortDenied:       "the port is not on the allow-list",
-}
-
-// Error returns a constant text for the code.
-func (c Code) Error() string {
-	if text, ok := codeTexts[c]; ok {
-		return text
-	}
-	return string(c)
-}
-
 // Target is a parsed URL: what is dialled and asked for. A request is built from its fields, so that no second parser can
 // read the URL differently. [ParseTarget] and [Target.Resolve] alone make one; the zero value is no target.
 type Target struct {

@@ -91,12 +91,12 @@ func fetchForPeople(ctx context.Context, p *program, url string, policy guard.Po
 
 // deniedf says why a URL is not fetched.
 func deniedf(code guard.Code, url string) *failure {
-	f := failf("%s: %s: %s", quoted(url), code, fetch.TextOf(code))
+	f := failf("%s: %s: %s", quoted(url), code, code.Error())
 	switch code {
 	case guard.DenyAll, guard.HostDenied, guard.PortDenied:
 		f.code = exitRefused
 		return f.withHint(`--allow takes hosts: docs.example.com, "*.example.com", docs.example.com:8443`)
-	case guard.BadScheme, guard.UserInfo, guard.NotCanonical, guard.AmbiguousAddress, guard.Malformed, fetch.PrivateAddress:
+	case guard.BadScheme, guard.UserInfo, guard.NotCanonical, guard.AmbiguousAddress, guard.Malformed, guard.PrivateAddress:
 		f.code = exitRefused
 	}
 	return f
@@ -130,7 +130,7 @@ type fetchResult struct {
 
 func resultOf(read page.Page, err error) fetchResult {
 	if err != nil {
-		r := fetchResult{Code: codeOf(err), Text: fetch.TextOf(codeOf(err))}
+		r := fetchResult{Code: codeOf(err), Text: codeOf(err).Error()}
 		if status, ok := err.(fetch.StatusError); ok {
 			r.Status = int(status)
 		}
@@ -171,7 +171,7 @@ type stepCase struct {
 }
 
 var networkErrors = map[string]guard.Code{
-	"ECONNREFUSED": fetch.ConnectFailed, "RESET": fetch.ConnectFailed, "TIMEOUT": fetch.TimedOut, "TLS": fetch.TLSFailed,
+	"ECONNREFUSED": guard.ConnectFailed, "RESET": guard.ConnectFailed, "TIMEOUT": guard.TimedOut, "TLS": guard.TLSFailed,
 }
 
 func judgeFetch(ctx context.Context, raw jsontext.Value) (any, guard.Code) {

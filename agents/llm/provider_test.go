@@ -1,0 +1,124 @@
+package llm
+
+import (
+	"errors"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+func fenced(t *testing.T, text string) Data {
+	t.Helper()
+	f, err := guard.Fence(text, guard.Web)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Data{f}
+}
+
+// covers ALF-12, ALF-22
+func TestRequestsAreChecked(t *testing.T) {
+	t.Parallel()
+	ask := Turn{Role: User, Parts: []Part{Constant("do"), fenced(t, "x")}}
+	tool := Tool{Name: "t", Description: Constant("d")}
+	good := Request{
+		Model: "m", System: []Part{FromOperator("rules")}, Tools: []Tool{tool}, Force: "t",
+		Turns: []Turn{ask, {Role: Model, Parts: []Part{NewSaid("")}, Calls: []Call{{}}}, {Role: User, Results: []Result{{Parts: []Part{Constant("ok"), fenced(t, "y")}}}}},
+	}
+	if err := good.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(r *Request){
+		"no model":                   func(r *Request) { r.Model = "" },
+		"fenced system text":         func(r *Request) { r.System = []Part{fenced(t, "x")} },
+		"the model's own as a rule":  func(r *Request) { r.System = []Part{NewSaid("x")} },
+		"an empty rule":              func(r *Request) { r.System = []Part{Instruction{}} },
+		"a forced tool that is none": func(r *Request) { r.Force = "u" },
+		"a tool twice":               func(r *Request) { r.Tools = []Tool{tool, tool} },
+		"no role":                    func(r *Request) { r.Turns = []Turn{{}} },
+		"an unknown role":            func(r *Request) { r.Turns = []Turn{{Role: 3}} },
+		"data that is not fenced":    func(r *Request) { r.Turns = []Turn{{Role: User, Parts: []Part{Data{}}}} },
+		"a result that is not fenced": func(r *Request) {
+			r.Turns = []Turn{{Role: User, Results: []Result{{Parts: []Part{Data{}}}}}}
+		},
+		"a result of the model's own": func(r *Request) { r.Turns = []Turn{{Role: User, Results: []Result{{Parts: []Part{NewSaid("x")}}}}} },
+		"an empty instruction":        func(r *Request) { r.Turns = []Turn{{Role: User, Parts: []Part{Instruction{}}}} },
+		"no part":                     func(r *Request) { r.Turns = []Turn{{Role: User, Parts: []Part{nil}}} },
+		"the user calls":              func(r *Request) { r.Turns = []Turn{{Role: User, Calls: []Call{{}}}} },
+		"the model has results":       func(r *Request) { r.Turns = []Turn{{Role: Model, Results: []Result{{}}}} },
+		"the model instructs":         func(r *Request) { r.Turns = []Turn{{Role: Model, Parts: []Part{Constant("x")}}} },
+		"the user said":               func(r *Request) { r.Turns = []Turn{{Role: User, Parts: []Part{NewSaid("x")}}} },
+	} {
+		r := good
+		change(&r)
+		if r.Check() == nil {
+			t.Errorf("%s is sent", name)
+		}
+		script := &Script{Turns: make([]ScriptTurn, 1)}
+		if _, err := script.Do(t.Context(), &r, nil); err == nil || len(script.Requests) > 0 {
+			t.Errorf("%s: the script answers it", name)
+		}
+	}
+}
+
+// A string that is no constant does not compile into a prompt.
+//
+// covers ALF-22
+func TestStringsAreNoParts(t *testing.T) {
+	t.Parallel()
+	files := token.NewFileSet()
+	config := types.Config{Importer: importer.ForCompiler(files, "source", nil), Error: func(error) {}}
+	for body, want := range map[string]bool{
+		`_ = []llm.Part{llm.Constant("do"), llm.FromOperator(text), llm.Data{Fenced: fenced}}`: true,
+		`_ = []llm.Part{text}`:                     false,
+		`_ = []llm.Part{"do"}`:                     false,
+		`_ = llm.Constant(text)`:                   false,
+		`_ = llm.Instruction{text}`:                false,
+		`_ = llm.Data{Fenced: text}`:               false,
+		`_ = guard.Fenced{text: text}`:             false,
+		`type mine struct{}; _ = llm.Part(mine{})`: false,
+	} {
+		source := "package p\nimport (\"github.com/bcpmesh/bcpmesh/agents/llm\"; \"github.com/bcpmesh/bcpmesh/bcp/guard\")\nfunc f(text string, fenced guard.Fenced) { _ = fenced; var _ llm.Part; " + body + " }"
+		file, err := parser.ParseFile(files, "p.go", source, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = config.Check("p", files, []*ast.File{file}, nil)
+		if (err == nil) != want {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
+
+func TestScript(t *testing.T) {
+	t.Parallel()
+	script := &Script{Turns: []ScriptTurn{said("one"), {Err: Overloaded{}}}}
+	request := &Request{Model: "m"}
+	var heard []string
+	reply, err := script.Do(t.Context(), request, func(d Delta) { heard = append(heard, d.Text) })
+	if err != nil || reply.Said[0].Text() != "one" || len(heard) != 1 || heard[0] != "one" {
+		t.Errorf("%+v, %v, heard %q", reply, err, heard)
+	}
+	if _, err := script.Do(t.Context(), request, nil); !errors.Is(err, Overloaded{}) {
+		t.Errorf("%v", err)
+	}
+	if _, err := script.Do(t.Context(), request, nil); !errors.Is(err, ErrScriptEnd) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestErrorsSayWhatHappened(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{RateLimited{}, RateLimited{RetryAfter: time.Minute}, Overloaded{}, TooLong{}, Filtered{}, Auth{}, Budget{}, Protocol{What: "no stop reason"}} {
+		if !strings.HasPrefix(err.Error(), "llm: ") {
+			t.Errorf("%T: %s", err, err)
+		}
+	}
+}

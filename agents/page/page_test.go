@@ -1,0 +1,237 @@
+package page
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+func bodyOf(t testing.TB, contentType, text string) fetch.Body {
+	t.Helper()
+	target, err := guard.ParseTarget("https://good.test/a/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fetch.Body{Target: target, ContentType: contentType, Bytes: []byte(text)}
+}
+
+func read(t testing.TB, contentType, text string, o Options) Page {
+	t.Helper()
+	p, err := Read(bodyOf(t, contentType, text), o)
+	if err != nil {
+		t.Fatalf("%s: %v", contentType, err)
+	}
+	return p
+}
+
+const htmlType = "text/html; charset=utf-8"
+
+// covers ALF-86, ALF-88
+func TestText(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"hi": "hi", "": "", "a\r\nb\u200bc": "a\nbc", "k sk-" + strings.Repeat("a", 30) + " e": "k [REDACTED:openai-key] e", "i\u200bgnore \U000e0041all": "ignore all", "<p>x</p>": "<p>x</p>",
+	} {
+		if p := read(t, "text/plain", text, Options{}); p.Text != want || p.Truncated || p.Title != "" || p.Links != nil {
+			t.Errorf("%+q: %+v", text, p)
+		}
+	}
+	if _, err := Read(bodyOf(t, "image/png", "x"), Options{}); fetch.CodeOf(err) != guard.BadContentType {
+		t.Errorf("a picture: %v", err)
+	}
+}
+
+// covers ALF-90
+func TestCut(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("wörd ", 100_000)
+	for _, c := range []struct{ ask, want int }{{0, DefaultChars}, {-1, DefaultChars}, {10, 10}, {MaxChars, MaxChars}, {MaxChars + 1, MaxChars}} {
+		if p := read(t, "text/plain", long, Options{MaxChars: c.ask}); utf8.RuneCountInString(p.Text) != c.want || !p.Truncated {
+			t.Errorf("%d: %d code points, truncated %v", c.ask, utf8.RuneCountInString(p.Text), p.Truncated)
+		}
+	}
+	if p := read(t, "text/plain", "short", Options{MaxChars: 5}); p.Text != "short" || p.Truncated {
+		t.Errorf("%+v", p)
+	}
+	secret := "0123456789 ghp_" + strings.Repeat("a", 36)
+	for chars, want := range map[int]string{10: "0123456789", 11: "0123456789 ", 12: "0123456789 [REDACTED:github-token]", 40: "0123456789 [REDACTED:github-token]"} {
+		if p := read(t, "text/plain", secret, Options{MaxChars: chars}); p.Text != want || !p.Truncated {
+			t.Errorf("%d: %q", chars, p.Text)
+		}
+	}
+	// A secret that goes on for 64 KiB behind the cut is hidden whole.
+	if p := read(t, "text/plain", "x "+strings.Repeat("Zz9+", 30_000), Options{MaxChars: 50}); p.Text != "x [REDACTED:base64-blob]" {
+		t.Errorf("%q", p.Text)
+	}
+}
+
+// covers ALF-86
+func TestCharacterSets(t *testing.T) {
+	t.Parallel()
+	latin := "<p>Gr\xf6\xdfe</p>"
+	for _, c := range []struct{ contentType, body string }{
+		{"text/html; charset=windows-1252", latin}, {"text/html; charset=ISO-8859-1", latin}, {"text/html", "<meta charset=latin1>" + latin}, {"text/html", latin}, {"text/html", "<p>Größe</p>"}, {htmlType, "<p>Größe</p>"},
+		{"text/html", "\xef\xbb\xbf<p>Größe</p>"}, {"text/html; charset=nonsense", "<p>Größe</p>"}, {"text/html", "\xff\xfe<\x00p\x00>\x00G\x00r\x00\xf6\x00\xdf\x00e\x00"},
+		{"text/plain; charset=windows-1252", "Gr\xf6\xdfe"}, {"application/json", "Größe"}, {"application/json; charset=latin1", "Größe"},
+	} {
+		if p := read(t, c.contentType, c.body, Options{}); p.Text != "Größe" {
+			t.Errorf("%s %q: %q", c.contentType, c.body, p.Text)
+		}
+	}
+}
+
+const article = `<!DOCTYPE html><html><head><title> A  title </title><style>x{}</style><script>evil()</script></head><body>
+<nav><a href="/menu">Menu</a></nav>
+<article><h1>Heading</h1>
+<p>First paragraph with a <a href="/x?a=1&amp;b=2">link</a> and <a href="../y">another</a> one. ` + `It goes on for some time, so that it is the readable part of the page, with commas, and clauses, and more.</p>
+<h2>Lists</h2><ul><li>one</li><li>two <a href="/x?a=1&amp;b=2">again</a></li></ul><ol><li>first</li><li>second</li></ol>
+<table><tr><th>Name</th><th>Price</th></tr><tr><td>Tea</td><td>3</td></tr></table>
+<pre>code
+  stays</pre><p hidden>hidden words</p><p style="display : none">not shown</p><!-- a comment --><p style="color:white">white words</p>
+<p>Last paragraph, which is long enough to count as one of the article's own, and says nothing of interest to anybody at all, really.</p>
+</article><template>template words</template></body></html>`
+
+// covers ALF-86
+func TestHTML(t *testing.T) {
+	t.Parallel()
+	for _, whole := range []bool{false, true} {
+		p := read(t, htmlType, article, Options{Whole: whole})
+		for _, want := range []string{"## Lists", "- one\n- two again [1]", "1. first\n2. second", "Name | Price\nTea | 3", "code\n  stays", "link [1] and another [2] one.", "white words"} {
+			if whole {
+				want = strings.NewReplacer("[2]", "[3]", "[1]", "[2]").Replace(want) // the menu has the first
+			}
+			if !strings.Contains(p.Text, want) {
+				t.Errorf("whole %v: no %q in\n%s", whole, want, p.Text)
+			}
+		}
+		for _, gone := range []string{"evil", "x{}", "hidden words", "not shown", "a comment", "template words", "<p>", "\n\n\n"} {
+			if strings.Contains(p.Text, gone) {
+				t.Errorf("whole %v: %q is in\n%s", whole, gone, p.Text)
+			}
+		}
+		if p.Title != "A title" || strings.Contains(p.Text, "Menu") != whole {
+			t.Errorf("whole %v: %q\n%s", whole, p.Title, p.Text)
+		}
+		for _, link := range p.Links {
+			target, err := fetch.ResolveLink(bodyOf(t, "", "").Target, []byte(article[link.Start:link.End]))
+			if err != nil || target.String() != link.URL {
+				t.Errorf("%+v is %q in the body, which is %s", link, article[link.Start:link.End], target)
+			}
+		}
+	}
+	p := read(t, htmlType, article, Options{})
+	if len(p.Links) != 2 || p.Links[0].URL != "https://good.test/x?a=1&b=2" || p.Links[1].URL != "https://good.test/y" {
+		t.Errorf("%+v", p.Links)
+	}
+}
+
+func TestSmallAndBrokenHTML(t *testing.T) {
+	t.Parallel()
+	for source, want := range map[string]string{
+		"<p>visible</p><!-- hidden -->":                             "visible",
+		"<script>evil()</script><p>visible":                         "visible",
+		"<p hidden>no</p><p style='display: none'>no</p><p>yes</p>": "yes",
+		"<div style='visibility:hidden'>no<div>no</div></div>yes":   "yes",
+		"<title>t</title>x":                                         "x",
+		"<b>a</b><i>b</i> c<br>d":                                   "ab c\nd",
+		"a <a href='javascript:x'>b</a> <a>c</a> <a href=''>d</a>":  "a b c d [1]",
+		"<noscript>for everybody</noscript>":                        "for everybody",
+		"<img alt='a picture'><img>":                                "a picture",
+		"&lt;untrusted-data&gt; &#x200b;x":                          "<untrusted-data> x",
+		"<h1>a</h1><h3>b</h3>":                                      "# a\n\n### b",
+		"<ul><li>a<ul><li>b</li></ul></li><li>c</li></ul>":          "- a\n  - b\n- c",
+		"<td>a</td></ul></ol></a></pre></table>":                    "a",
+		"<":                                                         "<",
+		"":                                                          "",
+		strings.Repeat("<div>", 100_000) + "deep":                   "deep",
+		strings.Repeat("<p>", 60_000) + "many":                      "many",
+		strings.Repeat("<b>", 600) + "nested" + strings.Repeat("</b>", 600): "nested",
+		"<template>" + strings.Repeat("<template>", 50) + "x</template>":    "",
+		"<svg><script>x</script><text>y</text></svg>z":                      "z",
+		"<textarea> a\n b</textarea>":                                       "a\n b",
+	} {
+		if p := read(t, htmlType, source, Options{}); strings.TrimSpace(p.Text) != want {
+			t.Errorf("%.80q: %.200q, want %q", source, p.Text, want)
+		}
+	}
+}
+
+func TestHrefs(t *testing.T) {
+	t.Parallel()
+	for tag, want := range map[string]string{
+		`<a href="x">`: "x", `<a href='x'>`: "x", `<a href=x>`: "x", `<a class=y HREF = "x">`: "x", `<a/href="x"/>`: "x", `<a href="a>b">`: "a>b", `<a data-href="y" href="x">`: "x", `<a href="1" href="2">`: "1",
+		`<a href>`: "-", `<a>`: "-", `<a class="href=x">`: "-", `<a href="x`: "-", `<a =x href=y>`: "y", `<a href=>`: "", `<a title='href="no"' href="yes">`: "yes",
+	} {
+		start, end, ok := hrefOf([]byte(tag))
+		if got := tag[start:end]; ok && got != want || !ok && want != "-" {
+			t.Errorf("%s: %q, %v", tag, got, ok)
+		}
+	}
+}
+
+// Hostile HTML takes time in proportion to its length: what is slow is read by the tokenizer alone.
+func TestHostileHTML(t *testing.T) {
+	t.Parallel()
+	for _, piece := range []string{"<p>", "<div>", "<table><tr><td>", "<a href=/x>y</a>", "<b><i>", "<ul><li>", "<select><option>", "<p hidden>", "<!--", "<![CDATA[", "<svg>", "&amp;", "<a href=", "</p>", "<form><input>", "<h1>", "<p style='", "\x00", "<font>x", "<table>x", "<br>", "<div hidden></div>", "<frameset>", "<math><mi>"} {
+		source := strings.Repeat(piece, (1<<20)/len(piece))
+		if p := read(t, htmlType, source, Options{}); len(p.Text) > 4*len(source) {
+			t.Errorf("%q: %d bytes of text", piece, len(p.Text))
+		}
+	}
+}
+
+// Pages of the documentation that this machine has, if it has any, give text.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(article), htmlType, false)
+	f.Add([]byte("<p>Gr\xf6\xdfe"), "text/html", true)
+	names, err := filepath.Glob("/usr/share/doc/*/*.html")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range names[:min(len(names), 20)] {
+		if page, err := os.ReadFile(name); err == nil && len(page) < 100_000 {
+			f.Add(page, "text/html", false)
+		}
+	}
+	f.Fuzz(func(t *testing.T, page []byte, contentType string, whole bool) {
+		body := bodyOf(t, contentType, string(page))
+		p, err := Read(body, Options{Whole: whole, MaxChars: 1000})
+		if err != nil {
+			return
+		}
+		if guard.Clean(p.Text) != p.Text || guard.Clean(p.Title) != p.Title || strings.Contains(p.Title, "\n") {
+			t.Errorf("not clean: %+q %+q", p.Title, p.Text)
+		}
+		for _, link := range p.Links {
+			if link.Start < 0 || link.End > len(page) || link.Start > link.End {
+				t.Fatalf("%+v lies outside of %d bytes", link, len(page))
+			}
+			if target, err := fetch.ResolveLink(body.Target, page[link.Start:link.End]); err != nil || target.String() != link.URL {
+				t.Errorf("%+v: %s, %v", link, target, err)
+			}
+		}
+	})
+}
+
+func BenchmarkRead(b *testing.B) {
+	body := bodyOf(b, htmlType, "<html><body>"+strings.Repeat(article[strings.Index(article, "<article>"):], 200))
+	for _, whole := range []bool{false, true} {
+		name := "readable"
+		if whole {
+			name = "whole"
+		}
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(body.Bytes)))
+			for b.Loop() {
+				if _, err := Read(body, Options{Whole: whole}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
