@@ -23,7 +23,7 @@ func fenced(t *testing.T, text string) Data {
 	return Data{f}
 }
 
-// covers ALF-12, ALF-22
+// covers ALF-22
 func TestRequestsAreChecked(t *testing.T) {
 	t.Parallel()
 	ask := Turn{Role: User, Parts: []Part{Constant("do"), fenced(t, "x")}}

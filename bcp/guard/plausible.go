@@ -56,10 +56,22 @@ func plausible(s string, quoted bool) bool {
 	if isVariable(s) || strings.Contains(s, "://") || strings.Contains(s, "#{") || strings.Contains(s, "<%") {
 		return false
 	}
-	if !quoted && strings.ContainsAny(s, "()[]{}<>$|") || quoted && isCall(s) {
+	if !quoted && hasAny(s, &codeSet) || quoted && isCall(s) {
 		return false
 	}
-	return !isPlaceholder(s) && !isPath(s) && !isProduct(s) && !isJoinedWords(s, quoted)
+	return !isPath(s) && !isProduct(s) && !isJoinedWords(s, quoted) && !isPlaceholder(s)
+}
+
+// codeSet are characters of programs that no value without quotes has.
+var codeSet = setOf("()[]{}<>$|")
+
+func hasAny(s string, set *byteSet) bool {
+	for i := range len(s) {
+		if set.has(s[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // isNumber reports whether s is a number, a date, a time, a version or an address: digits with signs between them.
@@ -157,27 +169,18 @@ func isPath(s string) bool {
 	return true
 }
 
-var products = []string{
-	"aes", "argon", "base", "bcrypt", "blake", "blowfish", "chacha", "crc", "des", "ecdsa", "ed", "es", "float", "hmac", "hs", "http", "int",
-	"ipv", "iso", "jwt", "kerberos", "log", "md", "murmur", "ntlmv", "oauth", "pbkdf", "poly", "ps", "python", "ripemd", "rs", "rsa", "salsa", "scram", "sha", "secp",
-	"siphash", "sni", "socks", "ssl", "ssha", "tls", "uint", "utf", "uuid", "uuidv", "ulid", "websocket", "windows", "xxh", "curve", "aesgcm", "gcm", "cbc", "cfb",
-	"ctr", "ocb", "web", "sslv", "tlsv", "nip", "rfc", "bip", "eip", "erc", "node", "java", "ubuntu", "debian", "postgres", "mysql", "kubernetes", "lastpass", "keepass",
-	"ec", "prime", "prime256v", "brainpool", "bn", "bls", "nistp", "id", "with", "and", "hash", "alg",
-}
+// products are names of algorithms, types and programs that have a number behind them.
+var products = listed("aes argon base bcrypt blake blowfish chacha crc des ecdsa ed es float hmac hs http int ipv iso jwt kerberos log md murmur ntlmv oauth pbkdf poly ps python ripemd rs rsa salsa scram sha secp siphash sni socks ssl ssha tls uint utf uuid uuidv ulid websocket windows xxh curve aesgcm gcm cbc cfb ctr ocb web sslv tlsv nip rfc bip eip erc node java ubuntu debian postgres mysql kubernetes lastpass keepass ec prime prime256v brainpool bn bls nistp id with and hash alg")
 
 // isProduct reports whether s is the name of an algorithm, a type or a program, with its number: SHA-256, ed25519, uint64,
 // AES256-GCM, OAuth2.
 func isProduct(s string) bool {
-	for i, rest := 0, strings.ToLower(s); rest != ""; i++ {
+	for rest := strings.ToLower(s); rest != ""; {
 		var p part
 		p, rest = nextPart(rest)
 		switch p.kind {
 		case partWord, partLetters:
-			known := false
-			for _, name := range products {
-				known = known || p.text == name
-			}
-			if !known || i == 0 && len(p.text) < 2 {
+			if !products[p.text] {
 				return false
 			}
 		case partDigits:
@@ -196,7 +199,7 @@ func isProduct(s string) bool {
 // isJoinedWords reports whether s is a name of two words or more, with signs, capitals or short numbers between them, such as
 // my-secret-2 or testRSA2048Key; or, without quotes, the member of a variable, such as t.Token1.
 func isJoinedWords(s string, quoted bool) bool {
-	if strings.Trim(s, "_.-/:@"+allAlnum) != "" {
+	if hasAny(s, &notNameSet) {
 		return false
 	}
 	m := measureName(s)
@@ -207,4 +210,5 @@ func isJoinedWords(s string, quoted bool) bool {
 	return m.words >= words && m.letters <= single && m.digitRuns <= max(m.words, 1) && m.longest <= 5 && m.digits*2 <= m.wordChars+m.letters
 }
 
-const allAlnum = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+// notNameSet are the characters that no name has.
+var notNameSet = setOf("_./:@" + alnumChars + "-").complement()

@@ -60,49 +60,64 @@ func Redact(text string, set Set) string {
 }
 
 func redactWithin(text string, set Set, l limits) string {
-	findings := findWithin(text, set, l)
-	if len(findings) == 0 {
+	var b strings.Builder
+	at := 0 // of text, what is written
+	eachFinding(text, set, l, func(f Finding) {
+		if b.Len() == 0 {
+			b.Grow(len(text))
+		}
+		writeFinding(&b, text[at:f.Start], f)
+		at = f.End
+	})
+	if at == 0 {
 		return text
 	}
-	var b strings.Builder
-	b.Grow(len(text))
-	writeRedacted(&b, text, findings)
+	b.WriteString(text[at:])
 	return b.String()
 }
 
-// writeRedacted writes text with its findings replaced. A finding that goes on has no placeholder of its own, and what is
-// invisible before it is a part of it.
+// writeRedacted writes text with its findings replaced.
 func writeRedacted(b *strings.Builder, text string, findings []Finding) {
 	at := 0
 	for _, f := range findings {
-		if !f.joined {
-			b.WriteString(text[at:f.Start])
-			b.WriteString(anchorPlaceholderText)
-			b.WriteString(f.Kind)
-			b.WriteByte(']')
-		}
+		writeFinding(b, text[at:f.Start], f)
 		at = f.End
 	}
 	b.WriteString(text[at:])
 }
 
-// Find returns the secrets that [Redact] hides, in their order, which do not overlap.
-func Find(text string, set Set) []Finding { return findWithin(text, set, productionLimits) }
+// writeFinding writes the text before a finding, and its placeholder. A finding that goes on has no placeholder of its own,
+// and what is invisible before it is a part of it.
+func writeFinding(b *strings.Builder, before string, f Finding) {
+	if f.joined {
+		return
+	}
+	b.WriteString(before)
+	b.WriteString(anchorPlaceholderText)
+	b.WriteString(f.Kind)
+	b.WriteByte(']')
+}
 
-func findWithin(text string, set Set, l limits) []Finding {
+// Find returns the secrets that [Redact] hides, in their order, which do not overlap.
+func Find(text string, set Set) []Finding {
 	var found []Finding
+	eachFinding(text, set, productionLimits, func(f Finding) { found = append(found, f) })
+	return found
+}
+
+// eachFinding calls do with the findings of text, in their order.
+func eachFinding(text string, set Set, l limits, do func(Finding)) {
 	r := newRedactor(set, l)
 	for at := 0; at < len(text); {
 		end := min(at+r.limits.chunk, len(text))
-		consumed, spans := r.process(text[at:end], end == len(text))
-		for _, s := range spans {
-			s.Start += at
-			s.End += at
-			found = append(found, s)
+		consumed, findings := r.process(text[at:end], end == len(text))
+		for _, f := range findings {
+			f.Start += at
+			f.End += at
+			do(f)
 		}
 		at += consumed
 	}
-	return found
 }
 
 const maxKind = 32 // characters of a kind in a placeholder

@@ -44,6 +44,7 @@ type redactor struct {
 	taken      bitmap
 	read       map[*byteSet]run // the last long run of each set
 	found      []span           // of the whole chunk
+	findings   []Finding        // what process returned
 }
 
 // gap is a place in the visible text at which invisible bytes were removed.
@@ -75,7 +76,8 @@ func newRedactor(set Set, l limits) *redactor {
 
 // process finds the secrets at the beginning of chunk, and returns how many bytes of it are decided. If final is set, the
 // text ends with the chunk and everything is. Otherwise the next chunk begins with the bytes that are not decided; it has
-// to be longer, unless this one was limits.chunk bytes long already, in which case some are always decided.
+// to be longer, unless this one was limits.chunk bytes long already, in which case some are always decided. The findings are
+// valid until the next call.
 func (r *redactor) process(chunk string, final bool) (consumed int, findings []Finding) {
 	r.final = final
 	whole := chunk
@@ -98,12 +100,13 @@ func (r *redactor) process(chunk string, final bool) (consumed int, findings []F
 	default:
 		consumed = r.rawStart(decided)
 	}
+	findings = r.findings[:0]
 	for _, s := range r.found {
 		findings = append(findings, Finding{
 			Start: r.rawStart(s.start), End: r.rawEnd(s.end), Kind: s.kind, Certain: s.certain, joined: s.joined,
 		})
 	}
-	r.found = r.found[:0]
+	r.found, r.findings = r.found[:0], findings
 	return consumed, findings
 }
 

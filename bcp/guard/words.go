@@ -40,7 +40,7 @@ func nextPart(s string) (part, string) {
 		i++
 	}
 	if i < len(s) && s[i]-'a' <= 25 {
-		if i > 1 && !(i > 2 && s[i] == 's' && (i+1 == len(s) || s[i+1]-'a' > 25)) { // HTTPServer, but IDs
+		if i > 1 { // HTTPServer
 			i--
 			return part{s[:i], lettersKind(s[:i])}, s[i:]
 		}

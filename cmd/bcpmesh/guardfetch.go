@@ -91,7 +91,7 @@ func fetchForPeople(ctx context.Context, p *program, url string, policy guard.Po
 
 // deniedf says why a URL is not fetched.
 func deniedf(code guard.Code, url string) *failure {
-	f := failf("%s: %s: %s", quoted(url), code, code.Error())
+	f := failf("%s: %s (%s)", quoted(url), code.Error(), string(code))
 	switch code {
 	case guard.DenyAll, guard.HostDenied, guard.PortDenied:
 		f.code = exitRefused
@@ -125,7 +125,7 @@ type fetchResult struct {
 	Title     string     `json:"title,omitzero"`
 	Links     []string   `json:"links,omitzero"`
 	Truncated bool       `json:"truncated,omitzero"`
-	Contacted []string   `json:"contacted"`
+	Contacted []string   `json:"contacted,omitzero"`
 }
 
 func resultOf(read page.Page, err error) fetchResult {

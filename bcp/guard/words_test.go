@@ -1,0 +1,74 @@
+package guard
+
+import (
+	"encoding/base64"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// missed counts the random keys of a size that would be taken for names, and, of those whose base64url has a sign of its
+// own, those that would not be taken for random.
+func missed(size, keys int) (camel, path, random, urls int) {
+	source := rand.NewChaCha8([32]byte{1})
+	key := make([]byte, size)
+	for range keys {
+		_, _ = source.Read(key) // never fails
+		text := base64.RawStdEncoding.EncodeToString(key)
+		if isCamelCase(text) {
+			camel++
+		}
+		if isPathOfWords(text) {
+			path++
+		}
+		if text = base64.RawURLEncoding.EncodeToString(key); strings.ContainsAny(text, "-_") {
+			urls++
+			if !looksRandom(text) {
+				random++
+			}
+		}
+	}
+	return camel, path, random, urls
+}
+
+// covers ALF-67
+func TestRandomKeysAreNoNames(t *testing.T) {
+	t.Parallel()
+	const keys = 20_000
+	if camel, path, random, urls := missed(48, keys); camel+path > 0 || random*500 > urls {
+		t.Errorf("of %d keys %d look like an identifier, %d like a path; of %d in base64url %d do not look random", keys, camel, path, urls, random)
+	}
+}
+
+func TestEntropy(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text   string
+		tenths int64
+		want   bool
+	}{
+		{"abcd", 20, true}, {"abcd", 21, false}, {"aabb", 10, true}, {"aabb", 11, false}, {"aaaa", 0, true}, {"aaaa", 1, false}, {"hunter2", 25, true}, {"s3cr3t", 25, false},
+		{strings.Repeat("ab", 1000), 10, true}, {strings.Repeat("ab", 1000), 11, false}, {"", 0, true},
+	} {
+		if got := entropyAtLeast(c.text, c.tenths); got != c.want {
+			t.Errorf("%.20q: %d tenths: %v", c.text, c.tenths, got)
+		}
+	}
+}
+
+func TestParts(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"testRSA2048PrivateKey": "test|RSA|2048|Private|Key", "HTTPServer": "HTTP|Server", "snake_case-1": "snake|_|case|-|1", "x9K": "x|9|K", "ABC": "ABC", "": "",
+	} {
+		var parts []string
+		for rest := text; rest != ""; {
+			var p part
+			p, rest = nextPart(rest)
+			parts = append(parts, p.text)
+		}
+		if got := strings.Join(parts, "|"); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
