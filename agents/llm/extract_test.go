@@ -27,14 +27,14 @@ func said(text string) ScriptTurn {
 	return ScriptTurn{Reply: Reply{Said: []Said{NewSaid(text)}, Stop: StopEnd}}
 }
 
-func extract(t *testing.T, o ExtractOptions, turns ...ScriptTurn) (data string, refused bool, err error, script *Script) {
+func extract(t *testing.T, o ExtractOptions, turns ...ScriptTurn) (data string, refused bool, script *Script, err error) {
 	t.Helper()
 	script = &Script{Turns: turns}
 	if o.Schema == nil {
 		o.Schema = jsontext.Value(articleSchema)
 	}
 	value, refused, err := Extract(t.Context(), Endpoint{Provider: script, Model: "m"}, hostile, Constant("Extract title and score."), o)
-	return string(value), refused, err, script
+	return string(value), refused, script, err
 }
 
 // covers ALF-72, ALF-73, ALF-77, ALF-78, ALF-81, ALF-82
@@ -85,7 +85,7 @@ func TestExtractReturnsAnObjectOrNothing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			data, refused, err, _ := extract(t, ExtractOptions{MaxTurns: c.max}, c.turns...)
+			data, refused, _, err := extract(t, ExtractOptions{MaxTurns: c.max}, c.turns...)
 			if err != nil || data != c.want || refused != (c.want == "") {
 				t.Errorf("%s, refused %v, %v", data, refused, err)
 			}
@@ -96,7 +96,7 @@ func TestExtractReturnsAnObjectOrNothing(t *testing.T) {
 // covers ALF-49, ALF-71, ALF-74, ALF-75, ALF-76, ALF-79, ALF-80
 func TestExtractLocksTheModelDown(t *testing.T) {
 	t.Parallel()
-	_, _, _, script := extract(t, ExtractOptions{Source: guard.Mail, MaxTurns: 2}, structured(`{}`), structured(`{}`))
+	_, _, script, _ := extract(t, ExtractOptions{Source: guard.Mail, MaxTurns: 2}, structured(`{}`), structured(`{}`))
 	if len(script.Requests) != 2 {
 		t.Fatalf("%d requests", len(script.Requests))
 	}
@@ -140,19 +140,19 @@ func TestExtractFailures(t *testing.T) {
 		if value == nil {
 			value = jsontext.Value{}
 		}
-		if _, refused, err, script := extract(t, ExtractOptions{Schema: value}, structured("{}")); !errors.Is(err, ErrSchema) || refused || len(script.Requests) > 0 {
+		if _, refused, script, err := extract(t, ExtractOptions{Schema: value}, structured("{}")); !errors.Is(err, ErrSchema) || refused || len(script.Requests) > 0 {
 			t.Errorf("%s: refused %v, %v", schema, refused, err)
 		}
 	}
-	if _, _, err, script := extract(t, ExtractOptions{Source: "nobody"}, structured("{}")); !errors.Is(err, guard.ErrSource) || len(script.Requests) > 0 {
+	if _, _, script, err := extract(t, ExtractOptions{Source: "nobody"}, structured("{}")); !errors.Is(err, guard.ErrSource) || len(script.Requests) > 0 {
 		t.Errorf("an unknown source: %v", err)
 	}
 	failure := RateLimited{}
-	data, refused, err, _ := extract(t, ExtractOptions{}, ScriptTurn{Err: failure})
+	data, refused, _, err := extract(t, ExtractOptions{}, ScriptTurn{Err: failure})
 	if data != "" || refused || !errors.As(err, &failure) {
 		t.Errorf("a failing provider: %q, refused %v, %v", data, refused, err)
 	}
-	if _, refused, err, _ := extract(t, ExtractOptions{}); refused || !errors.Is(err, ErrScriptEnd) {
+	if _, refused, _, err := extract(t, ExtractOptions{}); refused || !errors.Is(err, ErrScriptEnd) {
 		t.Errorf("the end of the script: refused %v, %v", refused, err)
 	}
 	if _, _, err := Extract(t.Context(), Endpoint{Provider: &Script{}, Model: "m"}, "x", Instruction{}, ExtractOptions{Schema: jsontext.Value(articleSchema)}); err == nil {
@@ -167,7 +167,7 @@ func TestExtractFailures(t *testing.T) {
 	for i := range attempts {
 		attempts[i] = structured("{}")
 	}
-	if _, refused, err, script := extract(t, ExtractOptions{MaxTurns: 1000}, attempts...); !refused || err != nil || len(script.Requests) != maxExtractTurns {
+	if _, refused, script, err := extract(t, ExtractOptions{MaxTurns: 1000}, attempts...); !refused || err != nil || len(script.Requests) != maxExtractTurns {
 		t.Errorf("%d attempts, %v", len(script.Requests), err)
 	}
 }

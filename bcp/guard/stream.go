@@ -17,6 +17,7 @@ type Stream struct {
 	r     *redactor
 	rest  []byte // not decided yet
 	tried int    // bytes of rest that are not enough to decide more
+	ended bool   // a line has ended since then
 	out   strings.Builder
 	err   error
 }
@@ -38,6 +39,7 @@ func (s *Stream) Write(p []byte) (int, error) {
 		return 0, s.err
 	}
 	s.rest = append(s.rest, p...)
+	s.ended = s.ended || bytes.IndexByte(p, '\n') >= 0
 	if err := s.advance(false); err != nil {
 		return 0, err
 	}
@@ -66,14 +68,14 @@ func (s *Stream) advance(final bool) error {
 		end := min(at+s.r.limits.chunk, len(s.rest))
 		full := end-at == s.r.limits.chunk
 		last := final && end == len(s.rest)
-		if !full && !last && !s.worthTrying(at) {
+		if !full && !last && !s.worthTrying(end-at) {
 			break
 		}
 		chunk := string(s.rest[at:end])
 		consumed, findings := s.r.process(chunk, last)
 		writeRedacted(&s.out, chunk[:consumed], findings)
 		at += consumed
-		s.tried = 0
+		s.tried, s.ended = 0, s.ended && full
 		if consumed == 0 {
 			s.tried = end - at
 			break
@@ -89,8 +91,7 @@ func (s *Stream) advance(final bool) error {
 	return err
 }
 
-// worthTrying reports whether more can be decided than at the last attempt: a line has ended, or much has come.
-func (s *Stream) worthTrying(at int) bool {
-	rest := s.rest[at:]
-	return len(rest)-s.tried >= s.tried/4 && bytes.IndexByte(rest[min(s.tried, len(rest)):], '\n') >= 0 || len(rest) > s.tried+s.r.limits.line
+// worthTrying reports whether more can be decided of n bytes than at the last attempt: a line has ended, or much has come.
+func (s *Stream) worthTrying(n int) bool {
+	return s.ended && n-s.tried >= s.tried/4 || n > s.tried+s.r.limits.line
 }
