@@ -57,7 +57,7 @@ type Hop struct {
 type Fetcher struct {
 	// Policy is asked before each hop, and may change between two. Nil allows nothing.
 	Policy func() guard.Policy
-	// Addresses are prefixes, beside the public addresses, that may be dialled: NAT64, or an intranet.
+	// Addresses are prefixes, beside the public addresses, that may be dialled: NAT64, or an intranet ([guard.Reachable]).
 	Addresses []netip.Prefix
 	// Resolver and Transport are what the world is reached through. Both are required.
 	Resolver  Resolver
@@ -145,7 +145,7 @@ func (f *Fetcher) timedOut(ctx context.Context, err error) error {
 // ones is how rebinding begins.
 func (f *Fetcher) addresses(ctx context.Context, policy guard.Policy, t guard.Target) ([]netip.Addr, error) {
 	if a, ok := t.Address(); ok {
-		if !f.allowed(a) && !(policy.NamesPort(t) && guard.Local(a)) {
+		if !guard.Reachable(a, f.Addresses) && !(policy.NamesPort(t) && guard.Local(a)) {
 			return nil, guard.PrivateAddress
 		}
 		return []netip.Addr{a}, nil
@@ -157,21 +157,11 @@ func (f *Fetcher) addresses(ctx context.Context, policy guard.Policy, t guard.Ta
 		return nil, guard.DNSFailed
 	}
 	for _, a := range addresses {
-		if !f.allowed(a) {
+		if !guard.Reachable(a, f.Addresses) {
 			return nil, guard.PrivateAddress
 		}
 	}
 	return addresses, nil
-}
-
-// allowed reports whether an address that a name has may be dialled.
-func (f *Fetcher) allowed(a netip.Addr) bool {
-	for _, p := range f.Addresses {
-		if p.Contains(a) {
-			return true
-		}
-	}
-	return guard.Public(a)
 }
 
 func isRedirect(status int) bool {

@@ -142,13 +142,14 @@ func (n *NetTransport) control(t guard.Target, addresses []netip.Addr) func(netw
 		if !expected {
 			return guard.PrivateAddress
 		}
-		for _, p := range n.addresses {
-			if p.Contains(dialled.Addr()) {
-				return nil
-			}
-		}
-		if literal, ok := t.Address(); ok && literal == dialled.Addr() && guard.Local(literal) {
-			return nil // the fetcher let it pass because the policy has it with its port
+		a := dialled.Addr()
+		literal, ok := t.Address()
+		named := ok && literal == a && guard.Local(a) // the fetcher let it pass because the policy has it with its port
+		switch {
+		case !named && !guard.Reachable(a, n.addresses):
+			return guard.PrivateAddress
+		case named, !guard.Public(a):
+			return nil // the operator wrote it down
 		}
 		if guardian.Safe(network, address, c) != nil {
 			return guard.PrivateAddress

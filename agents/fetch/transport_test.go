@@ -95,7 +95,9 @@ func TestRealServer(t *testing.T) {
 		w.Header().Set("Location", "/page?x=1")
 		w.WriteHeader(301)
 	})
-	mux.HandleFunc("/evil", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://169.254.169.254/", http.StatusFound) })
+	mux.HandleFunc("/evil", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://169.254.169.254/", http.StatusFound)
+	})
 	mux.HandleFunc("/early", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Link", "</x>")
 		w.WriteHeader(103)

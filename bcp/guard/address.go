@@ -1,6 +1,9 @@
 package guard
 
-import "net/netip"
+import (
+	"net/netip"
+	"slices"
+)
 
 // special are the prefixes of the IANA special-purpose registries for IPv4 and, within 2000::/3, for IPv6, and multicast.
 var special = []netip.Prefix{
@@ -68,25 +71,46 @@ var metadata = []netip.Addr{
 	netip.AddrFrom4([4]byte{100, 100, 100, 200}),
 	netip.AddrFrom4([4]byte{192, 0, 0, 192}),
 	netip.AddrFrom4([4]byte{168, 63, 129, 16}),
-	netip.AddrFrom16([16]byte{0xfd, 0, 0x0e, 0xc2, 14: 0x02, 15: 0x54}), // fd00:ec2::254
-	netip.AddrFrom16([16]byte{0xfd, 0x20, 0, 0xce, 15: 0x02, 14: 0x54}),
+	netip.AddrFrom16([16]byte{0xfd, 0x00, 0x0e, 0xc2, 14: 0x02, 15: 0x54}), // fd00:ec2::254
+	netip.AddrFrom16([16]byte{0xfd, 0x20, 0x00, 0xce, 14: 0x02, 15: 0x54}), // fd20:ce::254
+}
+
+// forbidden reports whether a may never be dialled, whatever an operator lists.
+func forbidden(a netip.Addr) bool {
+	if !a.IsValid() || a.Is4In6() || a.Zone() != "" || slices.Contains(metadata, a) {
+		return true
+	}
+	return slices.ContainsFunc(linkLocal, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // Local reports whether a may be dialled because an operator's list names it with its port: a public, loopback or private
 // address, and never a link-local one, a cloud's metadata service, the unspecified address or multicast.
 func Local(a netip.Addr) bool {
-	if !a.IsValid() || a.Is4In6() || a.Zone() != "" {
+	return !forbidden(a) && (a.IsLoopback() || a.IsPrivate() || Public(a))
+}
+
+// nat64Bits is the length of a prefix that carries an IPv4 address in its last 32 bits (RFC 6052).
+const nat64Bits = 96
+
+// Reachable reports whether an address that a name has may be dialled: a public one, or one inside the operator's prefixes,
+// and never a link-local one or a cloud's metadata service. An IPv6 prefix of 96 bits is taken for NAT64, behind which the
+// IPv4 address has to be public.
+func Reachable(a netip.Addr, prefixes []netip.Prefix) bool {
+	if forbidden(a) {
 		return false
 	}
-	for _, p := range linkLocal {
-		if p.Contains(a) {
+	if Public(a) {
+		return true
+	}
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool {
+		if !p.Contains(a) {
 			return false
 		}
-	}
-	for _, m := range metadata {
-		if m == a {
-			return false
+		if !a.Is6() || p.Bits() != nat64Bits {
+			return true
 		}
-	}
-	return a.IsLoopback() || a.IsPrivate() || Public(a)
+		b := a.As16()
+		behind := netip.AddrFrom4([4]byte(b[12:]))
+		return Public(behind) && !forbidden(behind)
+	})
 }

@@ -56,11 +56,35 @@ func TestLocalIsNeverMetadata(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
 		"127.0.0.1": true, "::1": true, "10.1.2.3": true, "192.168.1.1": true, "fd12::1": true, "8.8.8.8": true,
-		"169.254.169.254": false, "169.254.1.1": false, "fe80::1": false, "fd00:ec2::254": false, "100.100.100.200": false, "168.63.129.16": false, "192.0.0.192": false,
+		"169.254.169.254": false, "169.254.1.1": false, "fe80::1": false, "fd00:ec2::254": false, "fd20:ce::254": false, "100.100.100.200": false, "168.63.129.16": false, "192.0.0.192": false,
 		"0.0.0.0": false, "::": false, "224.0.0.1": false, "255.255.255.255": false, "::ffff:127.0.0.1": false, "100.64.0.1": false,
 	} {
 		if got := Local(netip.MustParseAddr(text)); got != want {
 			t.Errorf("%s: %v", text, got)
 		}
+	}
+}
+
+// covers ALF-30
+func TestReachable(t *testing.T) {
+	t.Parallel()
+	prefixes := []netip.Prefix{
+		netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("100.64.0.0/10"),
+		netip.MustParsePrefix("fd00::/8"), netip.MustParsePrefix("64:ff9b::/96"),
+	}
+	for text, want := range map[string][2]bool{ // without prefixes, and with them
+		"8.8.8.8": {true, true}, "2606:4700::1111": {true, true},
+		"10.1.2.3": {false, true}, "10.2.0.1": {false, false}, "fd12::1": {false, true}, "100.64.0.1": {false, true},
+		"64:ff9b::808:808": {false, true}, "64:ff9b::a00:1": {false, false}, "64:ff9b::a9fe:a9fe": {false, false}, "64:ff9b::a83f:8110": {false, false},
+		"169.254.169.254": {false, false}, "100.100.100.200": {false, false}, "168.63.129.16": {false, false}, "fd00:ec2::254": {false, false}, "fd20:ce::254": {false, false},
+		"::ffff:10.1.2.3": {false, false}, "fd12::1%eth0": {false, false}, "127.0.0.1": {false, false},
+	} {
+		a := netip.MustParseAddr(text)
+		if got := [2]bool{Reachable(a, nil), Reachable(a, prefixes)}; got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+	if Reachable(netip.Addr{}, prefixes) {
+		t.Error("the zero value is reached")
 	}
 }

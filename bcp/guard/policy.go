@@ -2,6 +2,7 @@ package guard
 
 import (
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -128,17 +129,16 @@ func (e entry) matchesHost(h host) bool {
 	return ok && parent == e.host.name
 }
 
-// NamesPort reports whether an entry of the policy lists t with its port. An IP literal that does may be a loopback or
-// private address: the operator wrote it down.
+// NamesPort reports whether each list of the policy has an entry for t with its port. An IP literal that has may be a
+// loopback or private address: the operator wrote it down.
 func (p Policy) NamesPort(t Target) bool {
+	named := func(e entry) bool { return e.port == t.port && e.matchesHost(t.host) }
 	for _, list := range p.lists {
-		for _, e := range list {
-			if e.port == t.port && e.matchesHost(t.host) {
-				return true
-			}
+		if !slices.ContainsFunc(list, named) {
+			return false
 		}
 	}
-	return false
+	return len(p.lists) > 0
 }
 
 // Check parses a URL and says whether the policy allows it. The error is a [Code]: the first, in the order of the

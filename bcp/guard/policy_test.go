@@ -127,6 +127,24 @@ func TestNamesPort(t *testing.T) {
 	}
 }
 
+// What narrows a list does not open an address that the list has without its port.
+func TestNamesPortInEachList(t *testing.T) {
+	t.Parallel()
+	target, err := ParseTarget("http://127.0.0.1/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare, ported := policyOf("127.0.0.1"), policyOf("127.0.0.1:80")
+	for _, test := range []struct {
+		p    Policy
+		want bool
+	}{{ported, true}, {ported.Narrow(ported), true}, {bare.Narrow(ported), false}, {ported.Narrow(bare), false}} {
+		if test.p.Check(target) != nil || test.p.NamesPort(target) != test.want {
+			t.Errorf("%+v: %v", test.p, test.p.NamesPort(target))
+		}
+	}
+}
+
 // covers ALF-46
 func TestCodesHaveTexts(t *testing.T) {
 	t.Parallel()
