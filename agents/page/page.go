@@ -17,6 +17,7 @@ const (
 	// MaxChars is how many it may ask for.
 	MaxChars = 400_000
 
+	maxTitle  = 300      // code points of a title
 	lookahead = 64 << 10 // bytes behind the cut in which a secret is seen whole
 )
 
@@ -38,7 +39,7 @@ type Page struct {
 // Link is a link of a page. Its place in the body is how an agent asks for it: whoever fetches cuts the bytes there itself,
 // so that an agent cannot make a link up.
 type Link struct {
-	URL        string // canonical
+	URL        string // canonical, and redacted
 	Start, End int    // the value of the attribute, in the bytes of the body
 }
 
@@ -57,7 +58,10 @@ func Read(body fetch.Body, o Options) (Page, error) {
 			p.Title, text, p.Links = visible(text, links)
 		}
 	}
-	p.Title = guard.Redact(strings.Join(strings.Fields(guard.Clean(p.Title)), " "), o.Set)
+	p.Title, _ = cut(strings.Join(strings.Fields(guard.Clean(p.Title)), " "), Options{MaxChars: maxTitle, Set: o.Set})
+	for i := range p.Links {
+		p.Links[i].URL = guard.Redact(p.Links[i].URL, o.Set)
+	}
 	text = guard.Clean(text)
 	if isHTML(body.ContentType) {
 		text = strings.Trim(text, "\n ")

@@ -130,6 +130,23 @@ func TestHTML(t *testing.T) {
 	}
 }
 
+// covers ALF-88
+func TestTitlesAndLinksAreRedacted(t *testing.T) {
+	t.Parallel()
+	const token = "ghp_aaaaaaaaaaaaaaaaaaaa"
+	source := `<title>` + token + strings.Repeat(" word", 200) + `</title><p><a href="/x?token=` + token + `">link</a></p>`
+	p := read(t, htmlType, source, Options{})
+	if title := "[REDACTED:github-token]" + strings.Repeat(" word", 55) + " "; p.Title != title {
+		t.Errorf("the title is %q", p.Title)
+	}
+	if len(p.Links) != 1 || p.Links[0].URL != "https://good.test/x?token=[REDACTED:github-token]" {
+		t.Fatalf("%+v", p.Links)
+	}
+	if link := source[p.Links[0].Start:p.Links[0].End]; link != "/x?token="+token {
+		t.Errorf("the link is not in its place: %q", link)
+	}
+}
+
 func TestSmallAndBrokenHTML(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string]string{
