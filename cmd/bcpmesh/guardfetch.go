@@ -47,6 +47,9 @@ servers answer, and there is no network: "url", "allow", "routes", "dns",
 				}
 				return judgeLines(cmd.Context(), p, "fetch", judgeFetch)
 			}
+			if maxChars < 1 || maxChars > page.MaxChars {
+				return usagef("guard fetch: --max-chars: expected a number from 1 to %d, got %d", page.MaxChars, maxChars)
+			}
 			policy, err := allow.policy(p)
 			if err != nil {
 				return err
@@ -96,7 +99,15 @@ func deniedf(code guard.Code, url string) *failure {
 	case guard.DenyAll, guard.HostDenied, guard.PortDenied:
 		f.code = exitRefused
 		return f.withHint(`--allow takes hosts: docs.example.com, "*.example.com", docs.example.com:8443`)
-	case guard.BadScheme, guard.UserInfo, guard.NotCanonical, guard.AmbiguousAddress, guard.Malformed, guard.PrivateAddress:
+	case guard.PrivateAddress:
+		f.code = exitRefused
+		return f.withHint("a loopback or private address has to be in the list, with its port: 127.0.0.1:8080")
+	case guard.Malformed:
+		f.code = exitRefused
+		if !strings.Contains(url, "://") {
+			return f.withHint("a URL begins with https:// or http://")
+		}
+	case guard.BadScheme, guard.UserInfo, guard.NotCanonical, guard.AmbiguousAddress:
 		f.code = exitRefused
 	}
 	return f

@@ -301,7 +301,9 @@ matches nothing; the exit code is then 1.`,
 				return p.out.value(result)
 			}
 			for _, entry := range result.Allow {
-				p.out.printf("%s\n", plain(entry))
+				if guard.ParseEntry(entry) == nil {
+					p.out.printf("%s\n", plain(entry))
+				}
 			}
 			switch {
 			case len(result.Invalid) > 0:
