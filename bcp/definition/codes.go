@@ -47,6 +47,7 @@ var codeDocs = []CodeDoc{
 	{Code: CodeShard, Error: true, Doc: "A channel leads from one shard to another, or a shard between others has no agent."},
 	{Code: CodeCommandUser, Error: true, Doc: "The agent's command would run as the user of the mesh, who can read its keys and its journal, and the definition does not accept that."},
 	{Code: CodeNoCommand, Error: true, Doc: "The agent's command cannot be started here, because there is no such program or it is not executable; a start of the mesh only warns of it."},
+	{Code: CodeSecret, Error: true, Doc: "The file has a secret, such as a private key, the token of a vendor or a password in a URL; the message names its kind alone."},
 	{Code: CodeIgnoredFile, Warning: true, Doc: "The file is not read: it is in a place where no definition stands."},
 	{Code: CodeFileName, Warning: true, Doc: "The file has another name than its agent, so that people will look for the agent elsewhere."},
 	{Code: CodeOverBudget, Warning: true, Doc: "One push costs more than its budget: none can ever be accepted."},
@@ -59,6 +60,7 @@ var codeDocs = []CodeDoc{
 	{Code: CodeNoEffect, Warning: true, Doc: "The value changes nothing, such as a limit above the one that holds anyway."},
 	{Code: CodeConstant, Warning: true, Doc: "All answers are the same, so that a push tells only when it came and of which subscription it is, and costs 1 bit."},
 	{Code: CodeTotalParts, Warning: true, Doc: "The push budgets of an agent's channels come to more than half of its total budget, so that each gets a part of that half."},
+	{Code: CodeSecretLike, Warning: true, Doc: "The value of an assignment, or a token in a header, may be a secret."},
 
 	{Code: CodeCombinedBudgets, Warning: true, Doc: "A clean agent is reached by several tainted channels, whose bits add up although each has its own budget."},
 	{Code: CodeLoop, Warning: true, Doc: "A chain of channels returns to an agent, so that what it said can come back to it as somebody else's word."},

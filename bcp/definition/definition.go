@@ -125,6 +125,7 @@ func (b *builder) parse(files map[string][]byte) *bcp.Mesh {
 		switch {
 		case name == meshFile:
 			if checkContent(s, content) {
+				checkSecrets(s, content)
 				b.readMesh(s, content)
 			} else {
 				b.incomplete = true
@@ -135,6 +136,7 @@ func (b *builder) parse(files map[string][]byte) *bcp.Mesh {
 		case atRoot && hasFolder:
 			s.warnf(position{}, CodeIgnoredFile, "", "not read, since there is a folder %s: move the file there", agentFolder)
 		case checkContent(s, content):
+			checkSecrets(s, content)
 			b.readAgent(s, content)
 		default:
 			b.incomplete = true

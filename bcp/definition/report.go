@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
 // Problem is one error or warning and where it stands. Its JSON form is a
@@ -72,6 +73,7 @@ const (
 	CodeShard           = "shard"            // a channel between two, or one without agents
 	CodeCommandUser     = "command_user"     // a command as the user of the mesh
 	CodeNoCommand       = "no_command"       // a program that is not there
+	CodeSecret          = "secret"           // a token, a private key, a password in a URL
 	CodeIgnoredFile     = "ignored_file"     // warning: not a file of a definition
 	CodeFileName        = "file_name"        // warning: differs from the agent's name
 	CodeOverBudget      = "over_budget"      // warning: never fits its budget
@@ -84,6 +86,7 @@ const (
 	CodeNoEffect        = "no_effect"        // warning: a limit that never applies
 	CodeConstant        = "constant"         // warning: every push says the same
 	CodeTotalParts      = "total_parts"      // warning: pushes may take more than half of a total budget
+	CodeSecretLike      = "secret_like"      // warning: a value that may be a secret
 
 	CodeCombinedBudgets = bcp.FindingCombined   // warning: several tainted channels into a clean agent
 	CodeLoop            = bcp.FindingLoop       // warning: a chain of channels that returns to an agent
@@ -142,7 +145,10 @@ func (s *source) warnf(at position, code, key, format string, args ...any) {
 }
 
 func (s *source) problem(at position, code, key, message string) Problem {
-	return Problem{File: inert(s.path), Line: max(at.line, 1), Column: max(at.column, 1), Code: code, Key: inert(key), Message: inert(message)}
+	return Problem{
+		File: inert(s.path), Line: max(at.line, 1), Column: max(at.column, 1), Code: code,
+		Key: inert(guard.Redact(key, guard.Keys)), Message: inert(guard.Redact(message, guard.Keys)),
+	}
 }
 
 // inert makes text safe to show wherever it came from: bounded, and without
@@ -179,11 +185,11 @@ func (r *Report) sort() {
 	}
 }
 
-// quote returns text for a message: escaped and short.
+// quote returns text for a message: without secrets, escaped and short.
 func quote(text string) string {
-	runes := []rune(text)
+	runes := []rune(guard.Redact(text, guard.Keys)) // before it is cut, which would leave half of one
 	if len(runes) > maxQuoted {
 		return strconv.QuoteToASCII(string(runes[:maxQuoted])) + "…"
 	}
-	return strconv.Quote(text)
+	return strconv.Quote(string(runes))
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
 // position is a place in a file, from 1.
@@ -315,8 +317,9 @@ func plainKind(text string) nodeKind {
 // reach terminals and prompts.
 func isControl(r rune) bool { return (r < 0x20 && r != '\n' && r != '\t') || (r >= 0x7f && r < 0xa0) }
 
-// short bounds a key that goes into a path.
+// short makes a key fit for a path: without secrets, and bounded.
 func short(key string) string {
+	key = guard.Redact(key, guard.Keys) // before it is cut
 	if runes := []rune(key); len(runes) > maxQuoted {
 		return string(runes[:maxQuoted]) + "…"
 	}

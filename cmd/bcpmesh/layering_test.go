@@ -73,7 +73,7 @@ var rules = []rule{
 	{folder: "bcp/kernel", core: true, internal: []string{"bcp", "bcp/constraint", "bcp/wire"}},
 	{
 		folder: "bcp/definition", core: true,
-		internal: []string{"bcp", "bcp/constraint", "bcp/text", "bcp/wire"},
+		internal: []string{"bcp", "bcp/constraint", "bcp/guard", "bcp/text", "bcp/wire"},
 		external: []string{"github.com/goccy/go-yaml", cronParser, jsonText, textLib},
 	},
 	{folder: "bcp/bcptest", testSupport: true, internal: corePackages, external: []string{"*"}},
@@ -165,7 +165,7 @@ var rules = []rule{
 		folder: "cmd/bcpmesh", program: true,
 		internal: append([]string{
 			"accounts/proof", "mesh/conformance",
-			"accounts", "accounts/durable", "agents", "agents/fetch", "agents/llm", "agents/mcp", "agents/page", "bcp/guard", "examples/mailroom", "examples/mailroom/mail", "examples/mailroom/mailbox",
+			"accounts", "accounts/durable", "agents", "agents/fetch", "agents/llm", "agents/mcp", "agents/page", "examples/mailroom", "examples/mailroom/mail", "examples/mailroom/mailbox",
 			"jetstream", "jetstream/verify", "mesh", "mesh/bench", "mesh/cluster", "mesh/gateway", "mesh/plot", "mesh/scale", "mesh/server", "mesh/telemetry", "mesh/trace/otlp",
 		}, corePackages...),
 		external: []string{"*"},
@@ -173,7 +173,7 @@ var rules = []rule{
 }
 
 // corePackages may not be imported by a core package through this list: each names what it needs.
-var corePackages = []string{"bcp", "bcp/constraint", "bcp/definition", "bcp/kernel", "bcp/text", "bcp/wire", "subjects"}
+var corePackages = []string{"bcp", "bcp/constraint", "bcp/definition", "bcp/guard", "bcp/kernel", "bcp/text", "bcp/wire", "subjects"}
 
 // onlyIn names folders that alone may import a module, also where a rule says "*".
 var onlyIn = map[string][]string{
