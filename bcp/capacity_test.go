@@ -59,7 +59,7 @@ func observablesOf(v *bcp.Validator, answers int64, s bcp.Settings, held, summar
 	}
 	total := n(answers)
 	if flagged {
-		total.Mul(total, n(256))
+		total.Mul(total, n(512))
 	}
 	if k := int64(s.Subscriptions); k > 0 {
 		push := func(what string, count *big.Int) observable {

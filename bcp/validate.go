@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/bcp/text"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
@@ -326,6 +327,9 @@ func (w *answerWalk) text(i int, raw []byte) bool {
 			return w.vocabulary(i)
 		}
 		w.anomalies |= result.Anomalies
+		if guard.HasSecret(raw) || guard.HasSecret(w.norm[value.from:value.to]) {
+			w.anomalies |= text.Secret
+		}
 		return true
 	}
 	if text.Fields(raw) > it.maxWords {

@@ -105,6 +105,11 @@ func Find(text string, set Set) []Finding {
 	return found
 }
 
+// HasSecret reports whether the rules of [Keys] find a secret in text. It allocates only if there is a place to look at.
+func HasSecret(text []byte) bool {
+	return scanner().hits(text) && len(Find(string(text), Keys)) > 0
+}
+
 // eachFinding calls do with the findings of text, in their order.
 func eachFinding(text string, set Set, l limits, do func(Finding)) {
 	r := newRedactor(set, l)

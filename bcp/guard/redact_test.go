@@ -367,3 +367,17 @@ func TestStreamHoldsTheLastLine(t *testing.T) {
 		}
 	}
 }
+
+// covers ALF-48, P3.6
+func TestHasSecretIsWhatKeysFind(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"": false, "plain": false, "=": false, "ghp_aaaaaaaaaaaaaaaaaaaa": true, "ghp_aaaaaaaaaaaaaaaaaaa": false,
+		"x ghp_aaaaaaaaaa\u200baaaaaaaaaa": true, "password: x9K!mfa2": true, "the password is x9K!mfa2": false,
+		"a6a3dcd4b8505961830606002c86b9a2390be46a": false, "[REDACTED:github-token]": false, "\xffA_KEY=b": true,
+	} {
+		if got := HasSecret([]byte(text)); got != want || got != (len(Find(text, Keys)) > 0) {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}

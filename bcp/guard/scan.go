@@ -64,6 +64,17 @@ func (a *automaton) scanLane(text string, from, to int, state uint16, hits []hit
 	return hits
 }
 
+// hits reports whether an anchor is in text.
+func (a *automaton) hits(text []byte) bool {
+	s := a.start
+	for _, c := range text {
+		if s = a.next[int(s)<<8|int(c)]; s >= a.quiet {
+			return true
+		}
+	}
+	return false
+}
+
 func (a *automaton) report(hits []hit, state, end int) []hit {
 	for _, id := range a.found[state] {
 		hits = append(hits, hit{end: end, id: id})

@@ -5,7 +5,8 @@ import "math/bits"
 // Set is a set of anomaly codes (PROTOCOL P3.6 to P3.8). The zero value is empty. Numeric values are frozen.
 type Set uint16
 
-// The codes. Inconsistent and Divergent are raised by whoever compares answers, Custom only by an operator's own rules.
+// The codes. Inconsistent and Divergent are raised by whoever compares answers, Custom only by an operator's own rules, Secret
+// by whoever knows the shapes of secrets.
 const (
 	Instruction  Set = 1 << 0 // language that tells the reader of a text what to do
 	URL          Set = 1 << 1 // an address of the web, also a disguised one
@@ -17,10 +18,11 @@ const (
 	Inconsistent Set = 1 << 7 // P3.7
 	Divergent    Set = 1 << 8 // P3.8
 	Custom       Set = 1 << 9
+	Secret       Set = 1 << 10 // a token, a private key, a password
 )
 
 // codeNames are the wire words in the order of the bits.
-var codeNames = [...]string{"instruction", "url", "code", "encoded", "role_marker", "tool_call", "invisible", "inconsistent", "divergent", "custom"}
+var codeNames = [...]string{"instruction", "url", "code", "encoded", "role_marker", "tool_call", "invisible", "inconsistent", "divergent", "custom", "secret"}
 
 // ParseCode finds the set of one code by its wire word; ok is false for an unknown one.
 func ParseCode(word string) (code Set, ok bool) {

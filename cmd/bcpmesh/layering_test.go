@@ -63,10 +63,10 @@ const (
 )
 
 var rules = []rule{
-	{folder: "bcp", core: true, internal: []string{"bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack, textLib}},
+	{folder: "bcp", core: true, internal: []string{"bcp/guard", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack, textLib}},
 	{folder: "bcp/wire", core: true},
 	{folder: "bcp/text", core: true, external: []string{jsonText, textLib}},
-	// Decides what agents read and where they reach; package bcp may ask it, so it knows nothing of bcp.
+	// Decides what agents read and where they reach; package bcp asks it, so it knows nothing of bcp.
 	{folder: "bcp/guard", core: true, external: []string{internationalNames, jsonText, textLib}},
 	{folder: "bcp/constraint", core: true, internal: []string{"bcp"}, external: []string{"cel.dev/cel-go"}},
 	// Turns tasks into effects by rules, and has no way to make one: it never sees the state of channels, nor the guard.
