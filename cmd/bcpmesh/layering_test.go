@@ -109,7 +109,7 @@ var rules = []rule{
 	// A gateway's way to servers that are not in its process: it has creds and no key.
 	{folder: "mesh/cluster", internal: []string{"accounts", "mesh/server", "subjects"}, external: []string{logging, natsClient}},
 	// Runs agents' commands, and knows nothing of what they may say.
-	{folder: "mesh/supervisor", internal: []string{"bcp"}, external: []string{logging}},
+	{folder: "mesh/supervisor", internal: []string{"bcp", "bcp/guard"}, external: []string{logging}},
 	{
 		folder:   "mesh/gateway",
 		internal: append([]string{"accounts/durable", "jetstream"}, corePackages...),

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
 // output logs what one process prints, a limited part of it. Its methods may be
@@ -149,6 +151,24 @@ func (s *stream) end() {
 func (s *stream) flush() {
 	s.output.log(s.name, s.line, s.cut)
 	s.line, s.cut = s.line[:0], 0
+}
+
+// redacted hides secrets in a stream before it is cut into lines: a private key goes over several. It holds back what may
+// still become one.
+type redacted struct {
+	*guard.Stream
+	lines *stream
+}
+
+func newRedacted(o *output, name string) redacted {
+	lines := &stream{output: o, name: name}
+	return redacted{guard.NewStream(lines, guard.Keys), lines}
+}
+
+// end logs what was held back.
+func (r redacted) end() {
+	_ = r.Close() // a stream never fails
+	r.lines.end()
 }
 
 // escape writes a line so that everything in it can be seen and nothing in it

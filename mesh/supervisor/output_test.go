@@ -57,6 +57,37 @@ func TestOutputIsInert(t *testing.T) {
 	}
 }
 
+// What a process prints has its secrets hidden in the log and in its status, also one that goes over lines, is written in
+// pieces, or is longer than a line that is kept.
+//
+// covers ALF-50
+func TestOutputIsRedacted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, supervisor.Config{Backoff: time.Hour})
+	c := b.start("main")
+	c.print("stdout", "token ghp_aaaaaaaa")
+	c.print("stdout", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa ok\n")
+	c.print("stdout", "-----BEGIN PRIVATE KEY-----\n"+strings.Repeat(strings.Repeat("QUJD", 16)+"\n", 3)+"-----END PRIVATE KEY-----\nbehind\n")
+	c.print("stdout", strings.Repeat("x", 4<<10-10)+" ghp_"+strings.Repeat("b", 36)+"\n")
+	c.print("stderr", "postgres://bob:hunter22@db.test/x")
+	c.tell("exit 1")
+	status := b.expect("main", waiting)
+	text := b.text.String()
+	for _, want := range []string{`text="token [REDACTED:github-token] ok"`, `text="[REDACTED:pem]"`, `text="behind"`, "postgres://bob:[REDACTED:url-password]@db.test/x"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in the log", want)
+		}
+	}
+	for _, secret := range []string{"ghp_", "aaaa", "QUJD", "hunter22"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("%s is in the log", secret)
+		}
+	}
+	if line := status.LastLine; line != "postgres://bob:[REDACTED:url-password]@db.test/x" {
+		t.Errorf("the last line is %q", line)
+	}
+}
+
 // A log of JSON keeps to the same.
 //
 // covers A-ANSI

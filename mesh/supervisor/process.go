@@ -36,7 +36,7 @@ func start(program Program, env []string, logger hclog.Logger) (*process, error)
 		return nil, err
 	}
 	out := &output{logger: logger}
-	stdout, stderr := &stream{output: out, name: stdoutName}, &stream{output: out, name: stderrName}
+	stdout, stderr := newRedacted(out, stdoutName), newRedacted(out, stderrName)
 	p := &process{
 		cmd: &exec.Cmd{
 			Path: path,
