@@ -89,7 +89,7 @@ func demo(ctx context.Context, p *program, mbox, keep string, limit int, approve
 	s := newStory(p.out)
 	m, err := launch(ctx, mesh.Config{
 		Definition: def, State: filepath.Join(dir, stateFolder), Version: programVersion(), OnDecision: s.decided,
-		Logger: hclog.New(&hclog.LoggerOptions{Name: "bcpmesh", Level: hclog.Error, Output: p.out.stderr}),
+		Logger: newLogger(hclog.Error, p.out.stderr),
 	})
 	switch {
 	case err != nil && ctx.Err() != nil:

@@ -173,7 +173,7 @@ func runGateway(ctx context.Context, p *program, args []string, o gatewayOptions
 		return err
 	}
 	ignoreBrokenPipes()
-	logger := hclog.New(&hclog.LoggerOptions{Name: "bcpmesh", Level: o.level, Output: p.out.stderr})
+	logger := newLogger(o.level, p.out.stderr)
 	config := mesh.GatewayConfig{
 		Load: func() (*bcp.Mesh, error) { return folder.loadAll() }, URL: o.url, Creds: o.creds, Name: o.name, NATS: access.NATS, State: o.state, Version: programVersion(), Logger: logger,
 	}

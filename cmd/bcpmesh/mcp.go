@@ -133,7 +133,7 @@ func mcpServer(ctx context.Context, p *program, o mcpOptions) (server *mcp.Serve
 	if o.encoding.value == "msgpack" {
 		encoding = bcp.MessagePack
 	}
-	log := hclog.New(&hclog.LoggerOptions{Name: "bcpmesh", Level: hclog.Info, Output: p.out.stderr})
+	log := newLogger(hclog.Info, p.out.stderr)
 	conn, err := agents.Connect(ctx, url, agents.CredsFile(o.creds), agents.Options{
 		Name: who.Agent, Encoding: encoding, Logger: log, Handlers: mcp.MaxPending,
 		NATS: append(secure, nats.Name("bcpmesh mcp "+string(who.Agent))),

@@ -173,7 +173,7 @@ func up(ctx context.Context, p *program, args []string, o upOptions) (err error)
 	folder.warnOfCommands(p)
 	ignoreBrokenPipes()
 	log := &startLog{to: p.out.stderr, held: o.level >= hclog.Warn}
-	logger := hclog.New(&hclog.LoggerOptions{Name: "bcpmesh", Level: o.level, Output: log})
+	logger := newLogger(o.level, log)
 	shows, known, err := o.tls(folder.state, logger.Named("tls"))
 	if err != nil {
 		return err

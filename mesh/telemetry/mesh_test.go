@@ -229,7 +229,7 @@ func TestMetricsSayWhatTheDecisionsSay(t *testing.T) {
 // it does anything, and they are the same afterwards. Nor does a byte that it
 // chose come out.
 //
-// covers A-METRIC, P2.5
+// covers A-METRIC, P2.5, ALF-50
 func TestFloodOfNamesMakesNoSeries(t *testing.T) {
 	t.Parallel()
 	const canary = "kanarienvogel"

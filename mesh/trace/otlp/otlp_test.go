@@ -219,7 +219,7 @@ func traced(t testing.TB, endpoint string) (*meshtest.Mesh, *counts, func()) {
 // headers or anywhere, has no effect on it, is passed on to nobody, and no byte of
 // theirs is in what leaves for the collector.
 //
-// covers P2.5, P11.1, A-TRACE
+// covers P2.5, P11.1, A-TRACE, ALF-50
 func TestAgentsHaveNoPartInTraces(t *testing.T) {
 	t.Parallel()
 	const canary, theirs = "kanarienvogel", "0af7651916cd43dd8448eb211c80319c"
