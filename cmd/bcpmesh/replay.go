@@ -31,7 +31,8 @@ salted commitment only.
 With --raw each message stands under its line as it came, for as long as
 raw_retention keeps it: what nobody should act on, shown so that it can do nothing.
 That is for whoever owns the state folder, while the mesh runs or rests, also on a
-cluster; no creds of an auditor open it. With --json it is in raw, in base64.
+cluster; no creds of an auditor open it. Secrets in it are hidden; --unredacted
+shows them. With --json it is in raw, in base64, as it came.
 
 --agent, --session and --query take whole exchanges, --kind single records. With
 --json each record is a line. --speed 1x takes as long as it took.
@@ -44,6 +45,9 @@ It reads as one of the mesh's auditors.`,
   bcpmesh audit replay --raw --channel main/researcher --since 24h`,
 		Args: arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if r.unredacted && !r.raw {
+				return usagef("audit replay: --unredacted is for --raw").withHint("without --raw no message is shown")
+			}
 			if r.raw {
 				return r.runRaw(cmd, p.out, &who)
 			}
@@ -65,6 +69,7 @@ It reads as one of the mesh's auditors.`,
 	r.kind.addTo(cmd, "kind", "only records of this kind, such as ask, answer, approval or violation")
 	r.speed.addTo(cmd, "speed", "how fast")
 	cmd.Flags().BoolVar(&r.raw, "raw", false, "show messages as they came: hostile text, for the owner of the state folder")
+	cmd.Flags().BoolVar(&r.unredacted, "unredacted", false, "with --raw: show secrets in messages")
 	cmd.Flags().BoolVarP(&r.follow, "follow", "f", false, "go on with new records until interrupted")
 	return cmd
 }
@@ -76,6 +81,7 @@ type replaying struct {
 	agent, session, query string
 	kind, speed           wordFlag
 	follow, raw           bool
+	unredacted            bool
 }
 
 // decisionKind is the kind of --kind, 0 for any.
@@ -111,6 +117,7 @@ func (r *replaying) run(ctx context.Context, out *output, records iter.Seq2[*rep
 	belongs := r.filter()
 	pace := pacer{factor: map[string]time.Duration{"1x": 1, "10x": 10}[r.speed.value]}
 	teller := newTeller(out)
+	teller.unredacted = r.unredacted
 	tell := teller.tell
 	if r.decisionKind() != 0 { // there are no exchanges of one kind
 		tell = teller.alone
@@ -214,6 +221,8 @@ type teller struct {
 	open  map[string]*exchange
 	of    map[bcp.DeliveryID]string // the exchange that a delivery belongs to
 	order []string                  // of the open ones and others, oldest first
+
+	unredacted bool // messages are shown with their secrets
 }
 
 // exchange is what one query or push led to, so far.
@@ -262,7 +271,7 @@ func (t *teller) tell(one *replayed) error {
 		t.order = append(t.order, key)
 		e.lines.WriteString(one.on + headOf(d))
 	}
-	e.lines.WriteString(lineOf(d, e.begun) + one.rawLines())
+	e.lines.WriteString(lineOf(d, e.begun) + one.rawLines(t.unredacted))
 	switch {
 	case d.Kind == bcp.KindAcknowledge:
 		delete(e.waiting, d.Delivery)
@@ -288,9 +297,9 @@ func (t *teller) alone(one *replayed) error {
 	d := &one.Decision
 	switch d.Kind {
 	case bcp.KindAsk, bcp.KindAnswer, bcp.KindPush, bcp.KindApproval, bcp.KindExpire:
-		t.out.printf("%s", one.on+headOf(d)+lineOf(d, d.At())+one.rawLines())
+		t.out.printf("%s", one.on+headOf(d)+lineOf(d, d.At())+one.rawLines(t.unredacted))
 	default:
-		t.out.printf("%s", one.on+eventLine(d)+one.rawLines())
+		t.out.printf("%s", one.on+eventLine(d)+one.rawLines(t.unredacted))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
@@ -123,8 +124,9 @@ func openReplayed(ctx context.Context, keys *jetstream.SealingKeys, record []byt
 const rawWidth = 100
 
 // rawLines shows the message of a decision under its line. It is told whose words
-// these are, and each of its lines stands behind a bar, like all hostile text.
-func (t *replayed) rawLines() string {
+// these are, and each of its lines stands behind a bar, like all hostile text. Secrets
+// in it are hidden unless unredacted is set.
+func (t *replayed) rawLines(unredacted bool) string {
 	const indent = "            "
 	switch {
 	case t.Raw == nil:
@@ -141,8 +143,11 @@ func (t *replayed) rawLines() string {
 	} else {
 		head += ": text of " + string(t.Agent)
 	}
-	text := head + "\n"
-	for _, line := range behind(indent+gutter, string(t.Raw.Base64), rawWidth) {
+	message, text := string(t.Raw.Base64), head+"\n"
+	if !unredacted {
+		message = guard.Redact(message, guard.All)
+	}
+	for _, line := range behind(indent+gutter, message, rawWidth) {
 		text += line + "\n"
 	}
 	return text

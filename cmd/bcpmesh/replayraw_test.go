@@ -14,7 +14,7 @@ import (
 // A message whose key is destroyed is told to be erased, and the rest of the
 // exchange as before. One that is longer than what is kept says so.
 //
-// covers P11.4, P11.5
+// covers P11.4, P11.5, ALF-48
 func TestReplayOfErasedMessages(t *testing.T) {
 	t.Parallel()
 	m := meshtest.Start(t, map[string]string{
@@ -23,17 +23,17 @@ func TestReplayOfErasedMessages(t *testing.T) {
 		"mailer.md": "---\nname: mailer\nbcp_channels: [{peer: main, role: reader}]\n---\n",
 	})
 	mailer := m.Connect(t, "mailer", bcp.RoleReader)
-	mailer.Push(t, "main", "alerts", `{"urgent":true}`, `,"push_id":"zebra"`)
+	mailer.Push(t, "main", "alerts", `{"urgent":true}`, `,"push_id":"zebra-ghp_aaaaaaaaaaaaaaaaaaaa"`)
 	if err := mailer.Publish("bcp.v1.push.mailer.main.giraffe\u202e", nil); err != nil {
 		t.Fatal(err)
 	}
 	m.WaitCount(t, 1, meshtest.Of(bcp.KindViolation))
 	m.Settle(t)
 	m.Stop(t)
-	replayOf := func(kind string) string {
+	replayOf := func(kind string, flags ...string) string {
 		t.Helper()
 		var out, talk bytes.Buffer
-		if code := run(t.Context(), []string{"audit", "replay", "--raw", "--kind", kind, "--state", m.State}, strings.NewReader(""), &out, &talk,
+		if code := run(t.Context(), append([]string{"audit", "replay", "--raw", "--kind", kind, "--state", m.State}, flags...), strings.NewReader(""), &out, &talk,
 			func(string) string { return "" }); code != exitOK {
 			t.Fatalf("exit code %d: %s", code, &talk)
 		}
@@ -45,6 +45,12 @@ func TestReplayOfErasedMessages(t *testing.T) {
 	}
 	if told := replay(); !strings.Contains(told, "zebra") || !strings.Contains(told, "HOSTILE TEXT of mailer") {
 		t.Errorf("before:\n%s", told)
+	}
+	if told := replay(); !strings.Contains(told, "zebra-[REDACTED:github-token]") || strings.Contains(told, "aaaa") {
+		t.Errorf("a secret is shown:\n%s", told)
+	}
+	if told := replayOf("push", "--unredacted"); !strings.Contains(told, "zebra-ghp_aaaaaaaaaaaaaaaaaaaa") {
+		t.Errorf("unredacted:\n%s", told)
 	}
 	js, end := m.Streams(t)
 	if err := jetstream.NewSealingKeys(js).ExpireRaw(t.Context(), time.Now().AddDate(0, 0, 40), 30*24*time.Hour); err != nil {
@@ -59,7 +65,7 @@ func TestReplayOfErasedMessages(t *testing.T) {
 	}
 
 	long := replayed{Decision: bcp.Decision{Role: bcp.RoleReader, Agent: "mailer"}, Raw: &rawMessage{Base64: []byte("ab"), Bytes: 70_000}}
-	if told := long.rawLines(); !strings.Contains(told, "as it came, 70000 bytes, the first 2 bytes: HOSTILE TEXT of mailer\n            │ ab\n") {
+	if told := long.rawLines(false); !strings.Contains(told, "as it came, 70000 bytes, the first 2 bytes: HOSTILE TEXT of mailer\n            │ ab\n") {
 		t.Errorf("a long one:\n%s", told)
 	}
 }
