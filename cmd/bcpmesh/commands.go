@@ -31,6 +31,7 @@ func commands(p *program) []*cobra.Command {
 		validateCommand(p),
 		kernelCommand(p),
 		guardCommand(p),
+		fetchURLCommand(p),
 		upCommand(p),
 		gatewayCommand(p),
 		reloadCommand(p),

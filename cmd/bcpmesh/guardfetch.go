@@ -19,12 +19,12 @@ import (
 
 func codeOf(err error) guard.Code { return fetch.CodeOf(err) }
 
-func guardFetchCommand(p *program) *cobra.Command {
+func fetchURLCommand(p *program) *cobra.Command {
 	var allow allowFlags
 	var maxChars int
 	var whole bool
 	cmd := &cobra.Command{
-		Use:   "fetch [URL]",
+		Use:   "fetch URL",
 		Short: "Get a page as an agent would read it",
 		Long: `Get a page as an agent would read it: every hop is checked against the list of
 hosts and dialled at public addresses alone; the text is extracted, cleaned, cut
@@ -34,21 +34,13 @@ An IP literal may be a loopback or private address if the list has it with its
 port. Without --allow the list is that of the environment variable
 BCPMESH_EGRESS_ALLOW; where that is not set, nothing is allowed.
 
-With --json and without a URL, each line of the input says what hosts and name
-servers answer, and there is no network: "url", "allow", "routes", "dns",
-"max_chars", "steps".`,
-		Example: `  bcpmesh guard fetch https://docs.example.com/ --allow docs.example.com
-  bcpmesh guard fetch --json < cases.jsonl`,
-		Args: arguments(0, "URL"),
+The exit code is 3 if the URL is refused.`,
+		Example: `  bcpmesh fetch https://docs.example.com/ --allow docs.example.com
+  bcpmesh fetch http://127.0.0.1:8080/ --allow 127.0.0.1:8080 --whole`,
+		Args: arguments(1, "URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				if !p.out.json {
-					return usagef("guard fetch: expected URL").withHint("or --json, to read cases from stdin")
-				}
-				return judgeLines(cmd.Context(), p, "fetch", judgeFetch)
-			}
 			if maxChars < 1 || maxChars > page.MaxChars {
-				return usagef("guard fetch: --max-chars: expected a number from 1 to %d, got %d", page.MaxChars, maxChars)
+				return usagef("fetch: --max-chars: expected a number from 1 to %d, got %d", page.MaxChars, maxChars)
 			}
 			policy, err := allow.policy(p)
 			if err != nil {
@@ -60,8 +52,32 @@ servers answer, and there is no network: "url", "allow", "routes", "dns",
 	}
 	allow.addTo(cmd)
 	cmd.Flags().IntVar(&maxChars, "max-chars", page.DefaultChars, "characters of the text, at most 400000")
+	complete(cmd, "max-chars", cobra.NoFileCompletions)
 	cmd.Flags().BoolVar(&whole, "whole", false, "all visible text, not the readable part alone")
 	return cmd
+}
+
+func guardFetchCommand(p *program) *cobra.Command {
+	return &cobra.Command{
+		Use:   "fetch",
+		Short: "Fetch pages from a network that each case scripts",
+		Long: `Fetch pages from a network that each case scripts, with the code that gets real
+ones. It takes --json, and no packet is sent. Each line of the input has "url",
+"allow", "max_chars", "whole"; "routes": what hosts answer, by canonical URL;
+"dns": the successive answers of name servers, by name; or "steps": fetches, and
+new lists of hosts between them. The result has "ok", "text", "untrusted",
+"code", and "contacted": the URLs that were sent a request.
+
+bcpmesh fetch gets a page from the real network.`,
+		Example: `  bcpmesh guard fetch --json < cases.jsonl`,
+		Args:    arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !p.out.json {
+				return usagef("guard fetch: expected --json").withHint("bcpmesh fetch gets a page from the real network")
+			}
+			return judgeLines(cmd.Context(), p, "fetch", judgeFetch)
+		},
+	}
 }
 
 // fetchForPeople gets one page from the real network.
