@@ -17,6 +17,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 )
@@ -51,7 +52,8 @@ if it does, it is an incident.
 
 It reads the state folder, while the mesh runs or rests, one shard of a cluster, or a
 backup. A truncated journal is decided again from where it begins. What is shown holds
-no word of a reader, unless --raw shows normalised answers.
+no word of a reader, unless --raw shows normalised answers, without secrets in them
+that --json has.
 
 Exit codes: 0 everything was decided again and is the same; 1 something differs,
 or it failed; 4 nothing differs, but messages were erased, have expired with
@@ -354,7 +356,7 @@ func (r *redecided) words(j *bcp.Judgement) string {
 		cell += "\n" + reason
 	}
 	if r.flags.raw && len(j.Payload) > 0 {
-		cell += "\n" + quoted(string(j.Payload))
+		cell += "\n" + quoted(guard.Redact(string(j.Payload), guard.All))
 	}
 	return cell
 }

@@ -252,3 +252,19 @@ func TestRedecideReport(t *testing.T) {
 		}
 	}
 }
+
+// A person sees no secret in an answer that was decided again; JSON has it.
+//
+// covers ALF-48
+func TestRedecidedAnswersAreRedacted(t *testing.T) {
+	t.Parallel()
+	const answer = `{"q":"password: x9k-mfa2z"}`
+	r := &redecided{flags: &redecideFlags{raw: true}}
+	j := &bcp.Judgement{Verdict: bcp.Accept, Payload: []byte(answer)}
+	if cell := r.words(j); !strings.Contains(cell, "[REDACTED:dotenv]") || strings.Contains(cell, "x9k-mfa2z") {
+		t.Errorf("%s", cell)
+	}
+	if line := r.judgement(j); string(line.Response) != answer {
+		t.Errorf("%s", line.Response)
+	}
+}
