@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// covers BCP-15, P8.2, A-COLLUDE
+// covers BCP-15, P8.2, A-COLLUDE, ALF-3
 func TestFindings(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
