@@ -25,7 +25,8 @@
 // # Letters that look alike (PROTOCOL P3.4)
 //
 // Two texts that look the same are delivered as the same bytes, or one of them is refused. What looks the same is what UTS #39 says
-// (the files in the folder unicode; gen.go makes the tables of them), where ASCII stands for itself.
+// (the files in the folder unicode; gen.go makes the tables of them), where ASCII stands for itself. It is applied to the small letters
+// that are delivered. Small Cherokee letters look like what their capitals look like, also where UTS #39 has the capital alone.
 //
 // Letters. A letter stays if a living language writes it: if UTS #39 recommends it for identifiers or a language of CLDR has it in its
 // alphabet. Any other is spelled as what it looks like (ɡ as g, small capitals as letters) or refused, and so are scripts that no
@@ -45,7 +46,8 @@
 // [Alphabet] of a script takes the place of Latin in all this.
 //
 // What remains: ASCII itself (rn and m, l, I and 1, O and 0); letters and digits or punctuation (б and 6, Hebrew י and an apostrophe);
-// letters of one alphabet (Greek ο and σ, Thai ค and ด), Han, kana, Hangul and their letters among each other; in a text that has runs of another
+// letters of one script with a look that some alphabet has twice (Greek ο and σ, Thai ค and ด, Arabic ك and ک); capitals whose small letters
+// differ (Greek ΤΟΚΕΝ is delivered as τοκεν, Russian НЕТ as нет); Han, kana, Hangul and their letters among each other; in a text that has runs of another
 // script than Latin, words of that script and of Latin whose letters only resemble each other; letters with vowel signs and other
 // marks of their scripts (Telugu and Kannada).
 //

@@ -128,6 +128,13 @@ func readLooks() *looks {
 			l.prototypes[r] = hexString(f[1])
 		}
 	})
+	for _, t := range unicode.Cherokee.R16 { // its small letters are its capitals made smaller; the data has half of them
+		for r := rune(t.Lo); r <= rune(t.Hi); r++ {
+			if p := l.prototypes[unicode.ToUpper(r)]; p != "" && l.prototypes[r] == "" {
+				l.prototypes[r] = p
+			}
+		}
+	}
 	lines(dataFiles[1], func(f []string) {
 		if f[1] == "Allowed" {
 			ranges(f[0], func(r rune) { l.allowed[r] = true })

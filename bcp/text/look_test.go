@@ -29,6 +29,11 @@ var refData = sync.OnceValue(func() looksData {
 	for _, f := range dataLines("unicode/confusables.txt") {
 		d.prototypes[hexText(f[0])[0]] = string(hexText(f[1]))
 	}
+	for r := '\uab70'; r <= '\uabbf'; r++ { // small Cherokee letters, which are smaller capitals
+		if p := d.prototypes[unicode.ToUpper(r)]; p != "" && d.prototypes[r] == "" {
+			d.prototypes[r] = p
+		}
+	}
 	for _, f := range dataLines("unicode/alphabets.txt") {
 		for _, part := range strings.Fields(f[1]) {
 			from, to, _ := strings.Cut(part, "..")
@@ -131,7 +136,7 @@ func TestLookAlikes(t *testing.T) {
 		want  string
 		alike []string
 	}{
-		{"pay", []string{"рау", "ᴘay", "ᴘᴀʏ", "ｐａｙ", "𝐩𝐚𝐲", "𝗉𝖺𝗒", "ⓟⓐⓨ", "pɑy", "ραγ", "раy", "pаy", "ρау", "ⲣay", "ꮲay", "ꓑꓮꓬ", "p\u034fay", "р\u200dау", "РАУ", "ᵖᵃʸ"}},
+		{"pay", []string{"рау", "ᴘay", "ᴘᴀʏ", "ｐａｙ", "𝐩𝐚𝐲", "𝗉𝖺𝗒", "ⓟⓐⓨ", "pɑy", "ραγ", "раy", "pаy", "ρау", "ⲣay", "ꮲay", "ᏢᎪᎩ", "ꓑꓮꓬ", "p\u034fay", "р\u200dау", "РАУ", "ᵖᵃʸ"}},
 		{"scope", []string{"ѕсоре", "ᴤcope", "ѕᴄᴏᴘᴇ", "𐑈cope", "ꮪcope", "sϲορε"}},
 		{"hello", []string{"ʜᴇʟʟᴏ", "һеӏӏо", "hеllo", "hellо"}},
 		{"cafe", []string{"ᴄᴀꜰᴇ", "саfe"}},
