@@ -552,7 +552,7 @@ func enumValues(values []string, key string) ([]string, error) {
 		}
 		for _, look := range looks {
 			if before, again := seen[look]; again {
-				return nil, specErrorf(at, "looks the same as %s[%d], but for case, white space or invisible characters", key, before)
+				return nil, specErrorf(at, "looks the same as %s[%d]: case, white space, invisible characters and letters of another script tell no values apart", key, before)
 			}
 		}
 		for _, look := range looks {
