@@ -71,6 +71,8 @@ var rules = []rule{
 	{folder: "bcp/constraint", core: true, internal: []string{"bcp"}, external: []string{"cel.dev/cel-go"}},
 	// Turns tasks into effects by rules, and has no way to make one: it never sees the state of channels, nor the guard.
 	{folder: "bcp/kernel", core: true, internal: []string{"bcp", "bcp/constraint", "bcp/wire"}},
+	// Judges promises and attestations; the check of a signature is an argument.
+	{folder: "bcp/contract", core: true, internal: []string{"bcp", "bcp/wire"}, external: []string{textLib}},
 	{
 		folder: "bcp/definition", core: true,
 		internal: []string{"bcp", "bcp/constraint", "bcp/guard", "bcp/text", "bcp/wire"},
@@ -173,7 +175,7 @@ var rules = []rule{
 }
 
 // corePackages may not be imported by a core package through this list: each names what it needs.
-var corePackages = []string{"bcp", "bcp/constraint", "bcp/definition", "bcp/guard", "bcp/kernel", "bcp/text", "bcp/wire", "subjects"}
+var corePackages = []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/guard", "bcp/kernel", "bcp/text", "bcp/wire", "subjects"}
 
 // onlyIn names folders that alone may import a module, also where a rule says "*".
 var onlyIn = map[string][]string{

@@ -1,0 +1,76 @@
+package contract_test
+
+import (
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
+)
+
+// The matrix is the draft's, with a row for tools; what is not in it is not seen.
+// covers DUAL-3, DUAL-22, DUAL-23, DUAL-24, DUAL-25, DUAL-26, DUAL-27, DUAL-28, DUAL-29, DUAL-30, DUAL-31, DUAL-32, DUAL-33, DUAL-34
+func TestMatrix(t *testing.T) {
+	t.Parallel()
+	want := map[contract.Role][4]contract.Sight{
+		contract.Planner:      {"yes", "no", "own", "no"},
+		contract.Processor:    {"no", "no", "no", "yes"},
+		contract.Orchestrator: {"yes", "yes", "yes", "metadata"},
+		contract.User:         {"yes", "yes", "yes", "yes"},
+		contract.Tool:         {"no", "own", "no", "no"},
+		"":                    {"no", "no", "no", "no"},
+		"supervisor":          {"no", "no", "no", "no"},
+	}
+	for role, sights := range want {
+		for i, column := range contract.Columns() {
+			if cell := contract.Sees(role, column); cell.Sees != sights[i] {
+				t.Errorf("%s sees %s of %s, want %s", role, cell.Sees, column, sights[i])
+			}
+		}
+		if cell := contract.Sees(role, "secrets"); cell.Sees != contract.SeesNot {
+			t.Errorf("%s sees %s of a column that is none", role, cell.Sees)
+		}
+	}
+	cells := contract.Matrix()
+	if len(cells) != len(contract.Roles())*len(contract.Columns()) {
+		t.Fatalf("%d cells", len(cells))
+	}
+	for i, cell := range cells {
+		if cell.Role != contract.Roles()[i/4] || cell.Column != contract.Columns()[i%4] || cell.How == "" {
+			t.Errorf("cell %d is %+v", i, cell)
+		}
+	}
+}
+
+// There are eight ways between roles, each with the orchestrator at one end. A task of
+// a user comes to the planner through the orchestrator; nothing else passes through it.
+// covers DUAL-36, DUAL-37, DUAL-38, DUAL-39, DUAL-40, DUAL-41, DUAL-43
+func TestEdges(t *testing.T) {
+	t.Parallel()
+	direct := map[[2]contract.Role]bool{
+		{"user", "orchestrator"}: true, {"orchestrator", "planner"}: true, {"planner", "orchestrator"}: true, {"orchestrator", "tool"}: true,
+		{"tool", "orchestrator"}: true, {"orchestrator", "processor"}: true, {"processor", "orchestrator"}: true, {"orchestrator", "user"}: true,
+	}
+	for _, from := range contract.Roles() {
+		for _, to := range contract.Roles() {
+			want := contract.NoPassage
+			switch {
+			case direct[[2]contract.Role{from, to}]:
+				want = contract.Direct
+			case from == contract.User && to == contract.Planner:
+				want = contract.ByOrchestrator
+			}
+			if got := contract.Between(from, to); got != want {
+				t.Errorf("%s to %s: %s, want %s", from, to, got, want)
+			}
+		}
+	}
+	families := map[string]bool{}
+	for _, e := range contract.Edges() {
+		if !direct[[2]contract.Role{e.From, e.To}] || e.Message == "" || families[e.Family] {
+			t.Errorf("%+v", e)
+		}
+		families[e.Family] = true
+	}
+	if len(families) != 8 {
+		t.Errorf("%d ways", len(families))
+	}
+}
