@@ -1,0 +1,651 @@
+package contract_test
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
+)
+
+var (
+	signingKey = ed25519.NewKeyFromSeed([]byte("0123456789abcdef0123456789abcdef"))
+	otherKey   = ed25519.NewKeyFromSeed([]byte("fedcba9876543210fedcba9876543210"))
+	issued     = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+)
+
+func public(key ed25519.PrivateKey) (k [32]byte) {
+	copy(k[:], key.Public().(ed25519.PublicKey))
+	return k
+}
+
+func verify(key [32]byte, message, signature []byte) bool {
+	return ed25519.Verify(key[:], message, signature)
+}
+
+func sha(b []byte) string { d := sha256.Sum256(b); return hex.EncodeToString(d[:]) }
+
+// attested is an attestation before it is signed.
+type attested struct {
+	t           testing.TB
+	declaration map[string]any
+	statement   map[string]any
+	predicate   map[string]any
+	payloadType string
+	sign        []ed25519.PrivateKey
+	payload     []byte // in place of what the others say
+	keepDigest  bool   // of another declaration
+}
+
+type fields = map[string]any
+
+func newAttested(t testing.TB) *attested {
+	ref := func(name string) string { return "sha256:" + sha(builtin(t, name)) }
+	a := &attested{t: t, payloadType: contract.PayloadType, sign: []ed25519.PrivateKey{signingKey}}
+	a.declaration = fields{"agent:id": "agent-a@org1.example", "agent:role_declaration": fields{
+		"architecture": "dual_llm",
+		"planner":      fields{"model_family": "claude-sonnet", "contract_ref": ref("planner-v1")},
+		"processor":    fields{"model_family": "claude-haiku", "contract_ref": "https://org1.example/contracts/processor-v1#sha256=" + sha(builtin(t, "processor-v1"))},
+		"orchestrator": fields{"type": "deterministic_interpreter", "contract_ref": ref("orchestrator-v1")},
+	}}
+	a.predicate = fields{
+		"evidence": fields{"permission_proof": fields{"claims": 8, "holes": 0, "jwts": "aa"}, "build": "test", "definitions": "bb"},
+		"keys":     []any{"UKEY", "UOTHER"}, "issued": "2026-03-01T00:00:00Z", "expires": "2026-03-02T00:00:00Z", "serial": "a-1",
+	}
+	a.statement = fields{"_type": "https://in-toto.io/Statement/v1", "predicateType": "https://bcpmesh.dev/attestation/role/v1"}
+	a.statement["subject"] = []any{fields{"name": "agent-a@org1.example", "digest": fields{}}}
+	return a
+}
+
+func (a *attested) role(role string) map[string]any {
+	return a.declaration["agent:role_declaration"].(fields)[role].(fields)
+}
+
+func (a *attested) subject() map[string]any { return a.statement["subject"].([]any)[0].(fields) }
+
+func marshal(t testing.TB, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func sealed(t testing.TB, payloadType string, payload []byte, sign []ed25519.PrivateKey) []byte {
+	signatures := []any{}
+	for _, key := range sign {
+		signatures = append(signatures, fields{"keyid": "hint", "sig": base64.StdEncoding.EncodeToString(ed25519.Sign(key, contract.PAE(payloadType, payload)))})
+	}
+	return marshal(t, fields{"payloadType": payloadType, "payload": base64.StdEncoding.EncodeToString(payload), "signatures": signatures})
+}
+
+func (a *attested) envelope() []byte {
+	a.predicate["declaration"] = a.declaration
+	a.statement["predicate"] = a.predicate
+	if digest, ok := a.subject()["digest"].(fields); ok && !a.keepDigest {
+		digest["sha256"] = sha(marshal(a.t, a.declaration))
+	}
+	payload := a.payload
+	if payload == nil {
+		payload = marshal(a.t, a.statement)
+	}
+	return sealed(a.t, a.payloadType, payload, a.sign)
+}
+
+// examination is one that accepts.
+func examination(t testing.TB, envelope []byte) contract.Examination {
+	e := contract.Examination{
+		Envelope: envelope, Agent: "agent-a@org1.example", Trust: []contract.Trusted{{Organisation: "org1.example", Key: public(signingKey)}},
+		Revocations: contract.Revocations{Number: 7, Issued: issued, Next: issued.Add(12 * time.Hour), Serials: []string{"a-9"}},
+		LastNumber:  7, Now: issued.Add(6 * time.Hour), Requirement: contract.DualLLMRequirement(), Verify: verify,
+	}
+	for _, b := range contract.Builtins() {
+		e.Contracts = append(e.Contracts, []byte(b.Bytes))
+	}
+	return e
+}
+
+// Each check of an attestation has its code, and a case that fails by it alone.
+// covers DUAL-85, DUAL-86, DUAL-87, DUAL-88, DUAL-89, DUAL-90, DUAL-91, DUAL-92, DUAL-93, DUAL-105
+func TestJudgeAttestation(t *testing.T) {
+	t.Parallel()
+	type both = func(a *attested, e *contract.Examination)
+	set := func(m func(a *attested) map[string]any, key string, v any) both {
+		return func(a *attested, _ *contract.Examination) { m(a)[key] = v }
+	}
+	predicate := func(a *attested) map[string]any { return a.predicate }
+	declaration := func(a *attested) map[string]any { return a.declaration }
+	roles := func(a *attested) map[string]any { return a.declaration["agent:role_declaration"].(fields) }
+	part := func(role string) func(a *attested) map[string]any {
+		return func(a *attested) map[string]any { return a.role(role) }
+	}
+	evidence := func(a *attested) map[string]any { return a.predicate["evidence"].(fields) }
+	judge := func(change func(e *contract.Examination)) both {
+		return func(_ *attested, e *contract.Examination) { change(e) }
+	}
+	demand := func(name string, level contract.Level) both {
+		return judge(func(e *contract.Examination) { e.Requirement.Demands = []contract.Demand{{Name: name, Level: level}} })
+	}
+	org2 := contract.Trusted{Organisation: "org2.example", Key: public(otherKey)}
+	for _, c := range []struct {
+		name   string
+		change both
+		want   contract.VerdictCode
+	}{
+		{"all is right", func(*attested, *contract.Examination) {}, ""},
+		{"two signatures, one by a stranger", func(a *attested, _ *contract.Examination) { a.sign = []ed25519.PrivateKey{otherKey, signingKey} }, ""},
+		{"more evidence", set(evidence, "weather", fields{"fine": true}), ""},
+		{"a key that rotates", judge(func(e *contract.Examination) {
+			e.Trust = append([]contract.Trusted{{Organisation: "org1.example", Key: public(otherKey)}}, e.Trust...)
+		}), ""},
+
+		{"another type of payload", func(a *attested, _ *contract.Examination) { a.payloadType = "application/json" }, contract.MalformedAttestation},
+		{"no statement", func(a *attested, _ *contract.Examination) { a.payload = []byte(`{}`) }, contract.MalformedAttestation},
+		{"another statement", func(a *attested, _ *contract.Examination) { a.statement["_type"] = "https://in-toto.io/Statement/v0.1" }, contract.MalformedAttestation},
+		{"another predicate", func(a *attested, _ *contract.Examination) {
+			a.statement["predicateType"] = "https://slsa.dev/provenance/v1"
+		}, contract.MalformedAttestation},
+		{"two subjects", func(a *attested, _ *contract.Examination) {
+			a.statement["subject"] = []any{a.subject(), a.subject()}
+		}, contract.MalformedAttestation},
+		{"an unknown key", set(predicate, "note", "x"), contract.MalformedAttestation},
+		{"no serial", func(a *attested, _ *contract.Examination) { delete(a.predicate, "serial") }, contract.MalformedAttestation},
+		{"a moment with a zone", set(predicate, "issued", "2026-03-01T01:00:00+01:00"), contract.MalformedAttestation},
+		{"an agent without an organisation", set(declaration, "agent:id", "agent-a"), contract.MalformedAttestation},
+		{"no planner", func(a *attested, _ *contract.Examination) { delete(roles(a), "planner") }, contract.MalformedAttestation},
+		{"no model family", set(part("processor"), "model_family", ""), contract.MalformedAttestation},
+		{"no type", func(a *attested, _ *contract.Examination) { delete(a.role("orchestrator"), "type") }, contract.MalformedAttestation},
+		{"65 keys", func(a *attested, _ *contract.Examination) {
+			a.predicate["keys"] = strings.Split(strings.Repeat("U,", 64)+"U", ",")
+		}, contract.MalformedAttestation},
+		{"64 keys", func(a *attested, _ *contract.Examination) {
+			a.predicate["keys"] = strings.Split(strings.Repeat("U,", 63)+"U", ",")
+		}, ""},
+		{"nine signatures", func(a *attested, _ *contract.Examination) {
+			for len(a.sign) < 9 {
+				a.sign = append(a.sign, signingKey)
+			}
+		}, contract.MalformedAttestation},
+		{"eight signatures", func(a *attested, _ *contract.Examination) {
+			for len(a.sign) < 8 {
+				a.sign = append(a.sign, signingKey)
+			}
+		}, ""},
+
+		{"nobody is trusted", judge(func(e *contract.Examination) { e.Trust = nil }), contract.UnknownOrganisation},
+		{"another organisation is trusted", judge(func(e *contract.Examination) { e.Trust[0].Organisation = "org2.example" }), contract.UnknownOrganisation},
+		{"trust has ended", judge(func(e *contract.Examination) { e.Trust[0].Until = e.Now }), contract.UnknownOrganisation},
+		{"trust ends in a moment", judge(func(e *contract.Examination) { e.Trust[0].Until = e.Now.Add(1) }), ""},
+
+		{"no signature", func(a *attested, _ *contract.Examination) { a.sign = nil }, contract.BadSignature},
+		{"a stranger's signature", func(a *attested, _ *contract.Examination) { a.sign = []ed25519.PrivateKey{otherKey} }, contract.BadSignature},
+		{"another trusted organisation's signature", func(a *attested, e *contract.Examination) {
+			a.sign, e.Trust = []ed25519.PrivateKey{otherKey}, append(e.Trust, org2)
+		}, contract.BadSignature},
+		{"nobody can check", judge(func(e *contract.Examination) { e.Verify = nil }), contract.BadSignature},
+
+		{"the first moment", judge(func(e *contract.Examination) { e.Now = issued }), ""},
+		{"before the first moment", judge(func(e *contract.Examination) { e.Now, e.Revocations.Issued = issued.Add(-1), issued.Add(-time.Hour) }), contract.NotCurrent},
+		{"the last moment", judge(func(e *contract.Examination) {
+			e.Now, e.Revocations.Next = issued.Add(24*time.Hour-1), issued.Add(48*time.Hour)
+		}), ""},
+		{"expired", judge(func(e *contract.Examination) {
+			e.Now, e.Revocations.Next = issued.Add(24*time.Hour), issued.Add(48*time.Hour)
+		}), contract.NotCurrent},
+		{"good for seven days", set(predicate, "expires", "2026-03-08T00:00:00Z"), ""},
+		{"good for a second more", set(predicate, "expires", "2026-03-08T00:00:01Z"), contract.NotCurrent},
+		{"no list of revocations", judge(func(e *contract.Examination) { e.Revocations, e.LastNumber = contract.Revocations{}, 0 }), contract.NotCurrent},
+		{"a list of tomorrow", judge(func(e *contract.Examination) { e.Revocations.Issued = e.Now.Add(1) }), contract.NotCurrent},
+		{"the next list is due", judge(func(e *contract.Examination) { e.Revocations.Next = e.Now }), contract.NotCurrent},
+		{"the next list is nearly due", judge(func(e *contract.Examination) { e.Revocations.Next = e.Now.Add(1) }), ""},
+		{"a list that goes back", judge(func(e *contract.Examination) { e.LastNumber = 8 }), contract.NotCurrent},
+
+		{"revoked", set(predicate, "serial", "a-9"), contract.Revoked},
+		{"a revoked key, and nobody says which speaks", judge(func(e *contract.Examination) { e.Revocations.Keys = []string{"UOTHER"} }), contract.Revoked},
+
+		{"another agent", judge(func(e *contract.Examination) { e.Agent = "agent-b@org1.example" }), contract.WrongAgent},
+		{"another subject", func(a *attested, _ *contract.Examination) { a.subject()["name"] = "agent-b@org1.example" }, contract.WrongAgent},
+		{"another declaration", func(a *attested, _ *contract.Examination) {
+			a.keepDigest = true
+			a.subject()["digest"] = fields{"sha256": strings.Repeat("0", 63) + "1"}
+		}, contract.WrongAgent},
+
+		{"another architecture", set(roles, "architecture", "single_llm"), contract.UnknownArchitecture},
+		{"an orchestrator that is a model", set(part("orchestrator"), "type", "llm"), contract.UnknownArchitecture},
+		{"an architecture of theirs", func(a *attested, e *contract.Examination) {
+			roles(a)["architecture"], e.Requirement.Architectures = "camel", []string{"dual_llm", "camel"}
+		}, ""},
+		{"no architecture will do", judge(func(e *contract.Examination) { e.Requirement.Architectures = []string{} }), contract.UnknownArchitecture},
+
+		{"a URL without a digest", set(part("planner"), "contract_ref", "https://org1.example/contracts/planner-v2"), contract.ContractMissing},
+		{"the orchestrator's URL without a digest", set(part("orchestrator"), "contract_ref", "https://org1.example/o"), contract.ContractMissing},
+		{"a digest in upper case", func(a *attested, _ *contract.Examination) {
+			a.role("planner")["contract_ref"] = "sha256:" + strings.ToUpper(sha(builtin(t, "planner-v1")))
+		}, contract.ContractMissing},
+		{"a contract that nobody has", set(part("planner"), "contract_ref", "sha256:"+strings.Repeat("0", 64)), contract.ContractMissing},
+		{"an orchestrator's contract that nobody asks for", set(part("orchestrator"), "contract_ref", "sha256:"+strings.Repeat("0", 64)), ""},
+		{"an orchestrator's contract that is asked for", func(a *attested, e *contract.Examination) {
+			a.role("orchestrator")["contract_ref"] = "sha256:" + strings.Repeat("0", 64)
+			e.Requirement.Demands = []contract.Demand{{Name: "gated", Level: contract.Monitored}}
+		}, contract.ContractMissing},
+		{"the other role's contract", func(a *attested, _ *contract.Examination) {
+			a.role("planner")["contract_ref"] = "sha256:" + sha(builtin(t, "processor-v1"))
+		}, contract.ContractMissing},
+		{"a contract with a defect", func(a *attested, e *contract.Examination) {
+			b := edit(t, "planner-v1", func(m map[string]any) { m["contract:version"] = "2.0" })
+			a.role("planner")["contract_ref"], e.Contracts = "sha256:"+sha(b), append(e.Contracts, b)
+		}, contract.ContractMissing},
+
+		{"a weaker level", func(a *attested, e *contract.Examination) {
+			b := edit(t, "planner-v1", func(m map[string]any) {
+				m["contract:invariants"].([]any)[1].(map[string]any)["enforcement"] = "runtime_monitored"
+			})
+			a.role("planner")["contract_ref"], e.Contracts = "sha256:"+sha(b), append(e.Contracts, b)
+		}, contract.ContractWeak},
+		{"a stronger level", func(a *attested, e *contract.Examination) {
+			b := edit(t, "planner-v1", func(m map[string]any) { first(m)["enforcement"] = "architectural" })
+			a.role("planner")["contract_ref"], e.Contracts = "sha256:"+sha(b), append(e.Contracts, b)
+		}, ""},
+		{"an invariant less", func(a *attested, e *contract.Examination) {
+			b := edit(t, "planner-v1", func(m map[string]any) { m["contract:invariants"] = m["contract:invariants"].([]any)[:2] })
+			a.role("planner")["contract_ref"], e.Contracts = "sha256:"+sha(b), append(e.Contracts, b)
+		}, contract.ContractWeak},
+		{"an invariant without a predicate", func(a *attested, e *contract.Examination) {
+			b := edit(t, "planner-v1", func(m map[string]any) { first(m)["formal"] = "planner is nice" })
+			a.role("planner")["contract_ref"], e.Contracts = "sha256:"+sha(b), append(e.Contracts, b)
+		}, contract.ContractWeak},
+		{"a promise for another role", func(a *attested, e *contract.Examination) {
+			b := edit(t, "planner-v1", func(m map[string]any) {
+				first(m)["formal"], first(m)["predicate"] = "x", fields{"name": "has_none", "args": []any{"processor", "tools"}}
+			})
+			a.role("planner")["contract_ref"], e.Contracts = "sha256:"+sha(b), append(e.Contracts, b)
+			e.Contracts = e.Contracts[1:]
+			e.Requirement.Demands = []contract.Demand{{Name: "has_none", Args: nil, Level: contract.Architectural}}
+			p := edit(t, "processor-v1", func(m map[string]any) { m["contract:invariants"] = m["contract:invariants"].([]any)[1:] })
+			a.role("processor")["contract_ref"], e.Contracts = "sha256:"+sha(p), append(e.Contracts, p)
+		}, contract.ContractWeak},
+		{"a level that none declares", demand("conforms", contract.Architectural), contract.ContractWeak},
+		{"a level that one declares", demand("conforms", contract.Parser), ""},
+		{"a predicate that is none", demand("is_safe", contract.Monitored), contract.ContractWeak},
+
+		{"no proof", set(evidence, "permission_proof", fields{"claims": 0, "holes": 0, "jwts": "aa"}), contract.EvidenceMissing},
+		{"no evidence", set(predicate, "evidence", fields{}), contract.EvidenceMissing},
+		{"a proof with a hole", set(evidence, "permission_proof", fields{"claims": 8, "holes": 1, "jwts": "aa"}), contract.EvidenceMissing},
+		{"no proof, and none is asked for", func(a *attested, e *contract.Examination) {
+			a.predicate["evidence"], e.Requirement.Proof = fields{}, false
+		}, ""},
+		{"evidence as old as allowed", judge(func(e *contract.Examination) { e.Requirement.MaxAge = 6 * time.Hour }), ""},
+		{"evidence older than allowed", judge(func(e *contract.Examination) { e.Requirement.MaxAge = 6*time.Hour - 1 }), contract.EvidenceMissing},
+
+		// The first check that fails gives the code.
+		{"everything is wrong", func(a *attested, e *contract.Examination) {
+			a.sign, a.predicate["evidence"], e.Agent = nil, fields{}, "x@y"
+		}, contract.BadSignature},
+		{"nearly everything is wrong", func(a *attested, e *contract.Examination) {
+			a.predicate["serial"], a.predicate["evidence"], e.Agent = "a-9", fields{}, "x@y"
+		}, contract.Revoked},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			a := newAttested(t)
+			e := examination(t, nil)
+			c.change(a, &e)
+			e.Envelope = a.envelope()
+			got := contract.JudgeAttestation(&e)
+			if got.Code != c.want || got.Accepted != (c.want == "") {
+				t.Errorf("accepted %t, code %q, want %q", got.Accepted, got.Code, c.want)
+			}
+			if got.Accepted != !got.Until.IsZero() || got.Accepted && !got.Until.After(e.Now) {
+				t.Errorf("until %s", got.Until)
+			}
+		})
+	}
+	for _, code := range contract.VerdictCodes() {
+		if code.Text() == string(code) {
+			t.Errorf("%s has no text", code)
+		}
+	}
+}
+
+// Who answers a challenge has one of the agent's keys, for this nonce, this asker and
+// this attestation.
+// covers DUAL-93, DUAL-105
+func TestProofOfAKey(t *testing.T) {
+	t.Parallel()
+	envelope := newAttested(t).envelope()
+	statement := string(contract.ProofStatement("n1", "desk", envelope))
+	if want := "bcpmesh role 1\nnonce n1\nattestation " + sha(envelope) + "\nto desk\n"; statement != want {
+		t.Fatalf("%q", statement)
+	}
+	// A signature stands for itself: who has the key, and what was signed.
+	signs := func(key, statement string) []byte { return []byte(key + " signed " + statement) }
+	check := func(key string, statement, signature []byte) bool {
+		return string(signature) == string(signs(key, string(statement)))
+	}
+	for _, c := range []struct {
+		name   string
+		change func(e *contract.Examination)
+		want   contract.VerdictCode
+	}{
+		{"right", func(*contract.Examination) {}, ""},
+		{"no proof", func(e *contract.Examination) { e.Proof = contract.Proof{} }, contract.NoProof},
+		{"a key that is not the agent's", func(e *contract.Examination) {
+			e.Proof = contract.Proof{Key: "UEVE", Signature: signs("UEVE", statement)}
+		}, contract.NoProof},
+		{"an answer to another nonce", func(e *contract.Examination) { e.Challenge.Nonce = "n2" }, contract.NoProof},
+		{"an answer to somebody else", func(e *contract.Examination) { e.Challenge.Asker = "eve" }, contract.NoProof},
+		{"nobody can check", func(e *contract.Examination) { e.Challenge.Verify = nil }, contract.NoProof},
+		{"a revoked key", func(e *contract.Examination) { e.Revocations.Keys = []string{"UKEY"} }, contract.Revoked},
+		{"the other key is revoked", func(e *contract.Examination) { e.Revocations.Keys = []string{"UOTHER"} }, ""},
+		{"a revoked key, and no challenge", func(e *contract.Examination) { e.Revocations.Keys, e.Challenge = []string{"UOTHER"}, nil }, contract.Revoked},
+	} {
+		e := examination(t, envelope)
+		e.Challenge = &contract.Challenge{Nonce: "n1", Asker: "desk", Verify: check}
+		e.Proof = contract.Proof{Key: "UKEY", Signature: signs("UKEY", statement)}
+		c.change(&e)
+		if got := contract.JudgeAttestation(&e); got.Code != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got.Code, c.want)
+		}
+	}
+}
+
+// An acceptance ends with what ends first of all that it rests on.
+func TestAcceptanceEnds(t *testing.T) {
+	t.Parallel()
+	envelope := newAttested(t).envelope()
+	at := func(hours int) time.Time { return issued.Add(time.Duration(hours) * time.Hour) }
+	for _, c := range []struct {
+		next, trust time.Time
+		age         time.Duration
+		want        time.Time
+	}{
+		{at(48), time.Time{}, 0, at(24)},
+		{at(12), time.Time{}, 0, at(12)},
+		{at(12), at(9), 0, at(9)},
+		{at(12), at(9), 7 * time.Hour, at(7).Add(1)},
+	} {
+		e := examination(t, envelope)
+		e.Revocations.Next, e.Trust[0].Until, e.Requirement.MaxAge = c.next, c.trust, c.age
+		got := contract.JudgeAttestation(&e)
+		if !got.Accepted || !got.Until.Equal(c.want) {
+			t.Errorf("%t until %s, want %s (%s)", got.Accepted, got.Until, c.want, got.Code)
+		}
+		e.Now = got.Until
+		if contract.JudgeAttestation(&e).Accepted {
+			t.Errorf("it is accepted at its end, %s", got.Until)
+		}
+		if e.Now = got.Until.Add(-1); !contract.JudgeAttestation(&e).Accepted {
+			t.Errorf("it is not accepted before its end, %s", got.Until)
+		}
+	}
+}
+
+// An attestation in which one byte of the payload or of the signature is changed is
+// never accepted.
+// covers DUAL-90, DUAL-105
+func TestEachByteIsSigned(t *testing.T) {
+	t.Parallel()
+	a := newAttested(t)
+	whole := a.envelope()
+	var envelope struct {
+		Type       string `json:"payloadType"`
+		Payload    []byte `json:"payload"`
+		Signatures []struct {
+			Sig []byte `json:"sig"`
+		} `json:"signatures"`
+	}
+	if err := json.Unmarshal(whole, &envelope); err != nil {
+		t.Fatal(err)
+	}
+	judge := func(payload, signature []byte) contract.Acceptance {
+		e := examination(t, marshal(t, fields{"payloadType": envelope.Type, "payload": payload, "signatures": []any{fields{"sig": signature}}}))
+		return contract.JudgeAttestation(&e)
+	}
+	signature := envelope.Signatures[0].Sig
+	if got := judge(envelope.Payload, signature); !got.Accepted {
+		t.Fatalf("unchanged: %s", got.Code)
+	}
+	changed := func(b []byte, i int) []byte {
+		c := append([]byte{}, b...)
+		c[i] ^= 1
+		return c
+	}
+	for i := range envelope.Payload {
+		if judge(changed(envelope.Payload, i), signature).Accepted {
+			t.Errorf("accepted with byte %d of the payload changed", i)
+		}
+	}
+	for i := range signature {
+		if got := judge(envelope.Payload, changed(signature, i)); got.Code != contract.BadSignature {
+			t.Errorf("byte %d of the signature changed: %q", i, got.Code)
+		}
+	}
+	// Of the envelope's own bytes only the hint may change.
+	hint := strings.Index(string(whole), "hint")
+	for i := range whole {
+		e := examination(t, changed(whole, i))
+		if accepted := contract.JudgeAttestation(&e).Accepted; accepted != (i >= hint && i < hint+len("hint")) {
+			t.Errorf("byte %d of the envelope changed: accepted %t", i, accepted)
+		}
+	}
+}
+
+// Envelopes are bounded, and their base64 has one spelling in each alphabet.
+func TestEnvelopeLimits(t *testing.T) {
+	t.Parallel()
+	whole := newAttested(t).envelope()
+	pad := func(n int) []byte { return append(append([]byte{}, whole...), strings.Repeat(" ", n-len(whole))...) }
+	if _, ok := contract.ParseEnvelope(pad(contract.MaxEnvelope)); !ok {
+		t.Error("64 KiB are refused")
+	}
+	if _, ok := contract.ParseEnvelope(pad(contract.MaxEnvelope + 1)); ok {
+		t.Error("a byte more is accepted")
+	}
+	for payload, want := range map[string]bool{
+		"-_8=": true, "+/8=": true, "+_8=": false, "+/8": false, "+/9=": false, "+/8=\\n": false, "+ /8=": false, "": false, "!": false,
+	} {
+		b := []byte(`{"payloadType":"` + contract.PayloadType + `","payload":"` + payload + `","signatures":[]}`)
+		e, ok := contract.ParseEnvelope(b)
+		if ok != want || ok && string(e.Payload) != "\xfb\xff" {
+			t.Errorf("%q: %t, %x", payload, ok, e.Payload)
+		}
+	}
+}
+
+// The bytes of a signature are those of DSSE's specification.
+func TestPAE(t *testing.T) {
+	t.Parallel()
+	if got := string(contract.PAE("http://example.com/HelloWorld", []byte("hello world"))); got != "DSSEv1 29 http://example.com/HelloWorld 11 hello world" {
+		t.Error(got)
+	}
+}
+
+func revocations(number int) fields {
+	return fields{"number": number, "issued": "2026-03-01T00:00:00Z", "next": "2026-03-01T12:00:00Z", "serials": []any{"a-9"}, "keys": []any{}}
+}
+
+// A list of revocations is signed by its organisation, and names it.
+// covers DUAL-93
+func TestOpenRevocations(t *testing.T) {
+	t.Parallel()
+	trust := []contract.Trusted{{Organisation: "org1.example", Key: public(signingKey)}, {Organisation: "org2.example", Key: public(otherKey)}}
+	build := func(change func(s, list fields), key ed25519.PrivateKey) []byte {
+		list := revocations(7)
+		s := fields{"_type": "https://in-toto.io/Statement/v1", "predicateType": "https://bcpmesh.dev/attestation/revocations/v1"}
+		s["subject"], s["predicate"] = []any{fields{"name": "org1.example", "digest": fields{"sha256": sha(marshal(t, list))}}}, list
+		change(s, list)
+		return sealed(t, contract.PayloadType, marshal(t, s), []ed25519.PrivateKey{key})
+	}
+	none := func(fields, fields) {}
+	for _, c := range []struct {
+		name         string
+		envelope     []byte
+		organisation string
+		want         contract.VerdictCode
+	}{
+		{"right", build(none, signingKey), "org1.example", ""},
+		{"of another organisation", build(none, otherKey), "org2.example", contract.WrongAgent},
+		{"signed by another", build(none, otherKey), "org1.example", contract.BadSignature},
+		{"of nobody", build(none, signingKey), "org3.example", contract.UnknownOrganisation},
+		{"an attestation", newAttested(t).envelope(), "org1.example", contract.MalformedAttestation},
+		{"a list more", build(func(_, list fields) { list["note"] = "x" }, signingKey), "org1.example", contract.MalformedAttestation},
+		{"a digest of another list", build(func(_, list fields) { list["number"] = 8 }, signingKey), "org1.example", contract.WrongAgent},
+		{"a number below 0", build(func(_, list fields) { list["number"] = -1 }, signingKey), "org1.example", contract.MalformedAttestation},
+	} {
+		list, code := contract.OpenRevocations(c.envelope, c.organisation, trust, issued, verify)
+		if code != c.want || (list.Number == 7) != (c.want == "") {
+			t.Errorf("%s: %q, list %d, want %q", c.name, code, list.Number, c.want)
+		}
+	}
+	for n, want := range map[int]bool{1000: true, 1001: false} {
+		list := revocations(1)
+		list["serials"] = strings.Split(strings.Repeat("s,", n-1)+"s", ",")
+		if _, ok := contract.ParseRevocations(marshal(t, list)); ok != want {
+			t.Errorf("%d serials: %t", n, ok)
+		}
+	}
+}
+
+// Requirements are read strictly. The built-in one asks for the draft's six
+// invariants at their levels.
+// covers DUAL-92
+func TestRequirements(t *testing.T) {
+	t.Parallel()
+	r := contract.DualLLMRequirement()
+	if len(r.Demands) != 6 || !r.Proof || r.MaxAge != 24*time.Hour {
+		t.Errorf("%+v", r)
+	}
+	for text, want := range map[string]bool{
+		`{}`: true,
+		`{"name":"x","architectures":["dual_llm"],"orchestrators":["deterministic_interpreter"],"invariants":[{"predicate":"never_receives","args":["planner","tool_outputs"],"level":"architectural"}],"evidence":{"permission_proof":true,"max_age":"24h"}}`: true,
+		`{"invariants":[{"predicate":"never_receives","level":"monitored"}]}`:                    true,
+		`{"invariants":[{"predicate":"never_receives","level":"declared"}]}`:                     false,
+		`{"invariants":[{"predicate":"is_safe","level":"monitored"}]}`:                           false,
+		`{"invariants":[{"predicate":"never_receives","args":["planner"],"level":"monitored"}]}`: false,
+		`{"invariants":[{"predicate":"never_receives"}]}`:                                        false,
+		`{"evidence":{"max_age":"0s"}}`:                                                          false,
+		`{"evidence":{"max_age":24}}`:                                                            false,
+		`{"evidence":{"permission_proof":"yes"}}`:                                                false,
+		`{"evidence":{"weather":true}}`:                                                          false,
+		`{"architectures":"dual_llm"}`:                                                           false,
+		`{"unknown":1}`:                                                                          false,
+		`[]`:                                                                                     false,
+	} {
+		if _, ok := contract.ParseRequirement([]byte(text)); ok != want {
+			t.Errorf("%s: %t", text, ok)
+		}
+	}
+	demands := func(n int) []byte {
+		return []byte(`{"invariants":[` + strings.Repeat(`{"predicate":"gated","level":"monitored"},`, n-1) + `{"predicate":"gated","level":"monitored"}]}`)
+	}
+	if _, ok := contract.ParseRequirement(demands(64)); !ok {
+		t.Error("64 invariants are refused")
+	}
+	if _, ok := contract.ParseRequirement(demands(65)); ok {
+		t.Error("65 invariants are accepted")
+	}
+}
+
+// Asking for more never accepts an agent that was refused.
+// covers DUAL-92
+func TestRequirementsAreMonotone(t *testing.T) {
+	t.Parallel()
+	envelope := newAttested(t).envelope()
+	base := examination(t, envelope)
+	rapid.Check(t, func(rt *rapid.T) {
+		e := base
+		e.Requirement = contract.Requirement{}
+		was := true
+		for range rapid.IntRange(1, 6).Draw(rt, "steps") {
+			switch rapid.IntRange(0, 3).Draw(rt, "more") {
+			case 0:
+				e.Requirement.Proof = true
+			case 1:
+				age := time.Duration(rapid.IntRange(1, 24).Draw(rt, "hours")) * time.Hour
+				if e.Requirement.MaxAge == 0 || age < e.Requirement.MaxAge {
+					e.Requirement.MaxAge = age
+				}
+			default:
+				e.Requirement.Demands = append(e.Requirement.Demands, contract.Demand{
+					Name: rapid.SampledFrom(contract.PredicateNames()).Draw(rt, "predicate"), Level: contract.Level(rapid.IntRange(1, 3).Draw(rt, "level")),
+				})
+			}
+			is := contract.JudgeAttestation(&e).Accepted
+			if is && !was {
+				rt.Fatalf("more is required, and it is accepted: %+v", e.Requirement)
+			}
+			was = is
+		}
+	})
+}
+
+func TestAgentIDs(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"agent-a@org1.example": true, "a@b": true, "agent-a": false, "@org1.example": false, "agent-a@": false, "a@b@c": false,
+		"Agent@org1.example": false, "a@Org1.example": false, "a@-b": false, "a@b-": false, "a@b..c": false, "a@b.": false, "a@b c": false,
+		"a@" + strings.Repeat("b", 63): true, "a@" + strings.Repeat("b", 64): false,
+		"a@" + strings.Repeat("b.", 126) + "b": true, "a@" + strings.Repeat("b.", 126) + "bb": false,
+	} {
+		id, ok := contract.ParseAgentID(text)
+		if ok != want || ok && id.String() != text {
+			t.Errorf("%q: %t, %s", text, ok, id)
+		}
+	}
+}
+
+// Whatever bytes come as an attestation, nothing is accepted that nobody signed.
+// covers DUAL-105
+func FuzzJudgeAttestation(f *testing.F) {
+	whole := newAttested(f).envelope()
+	f.Add(whole, []byte(nil))
+	f.Add(whole, []byte(`{"_type":"https://in-toto.io/Statement/v1"}`))
+	f.Fuzz(func(t *testing.T, envelope, payload []byte) {
+		e := examination(t, envelope)
+		e.Verify = func([32]byte, []byte, []byte) bool { return false }
+		if a := contract.JudgeAttestation(&e); a.Accepted || a.Code == "" {
+			t.Fatalf("accepted: %s", envelope)
+		}
+		// A statement that its organisation signed may say anything; reading it ends.
+		e = examination(t, sealed(t, contract.PayloadType, payload, []ed25519.PrivateKey{signingKey}))
+		contract.JudgeAttestation(&e)
+		contract.OpenRevocations(e.Envelope, "org1.example", e.Trust, e.Now, verify)
+		contract.ParseRevocations(payload)
+		contract.ParseRequirement(payload)
+	})
+}
+
+// The zero values see, reach and show nothing.
+func TestZeroValuesDeny(t *testing.T) {
+	t.Parallel()
+	var c contract.Contract
+	var r contract.Requirement
+	switch {
+	case contract.Verify(c, contract.Facts{}).OK:
+		t.Error("no contract holds")
+	case contract.Between("", "") != contract.NoPassage || contract.Between("", contract.Planner) != contract.NoPassage:
+		t.Error("no role reaches another")
+	case contract.Level(0) != contract.Declared || contract.Predicate{}.String() != "unverified":
+		t.Error("a zero value shows something")
+	case contract.JudgeAttestation(&contract.Examination{Requirement: r}).Accepted:
+		t.Error("nothing is accepted")
+	case new(contract.Acceptance).Accepted:
+		t.Error("the zero acceptance accepts")
+	}
+	if _, known := contract.ParseRole(""); known {
+		t.Error("no word is a role")
+	}
+	for _, word := range []string{"", "declared", "invalid"} {
+		if _, known := contract.ParseLevel(word); known {
+			t.Errorf("%q is a level that can be demanded", word)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package contract
+
+import (
+	"encoding/hex"
+	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// AgentID names an agent of an organisation: agent-a@org1.example. The zero value
+// names no agent.
+type AgentID struct {
+	Name         bcp.AgentName
+	Organisation string
+}
+
+// String writes the id as declarations have it.
+func (id AgentID) String() string { return string(id.Name) + "@" + id.Organisation }
+
+// ParseAgentID reads an id. Organisations are names of hosts in lower case.
+func ParseAgentID(text string) (AgentID, bool) {
+	name, organisation, _ := strings.Cut(text, "@")
+	agent, err := bcp.ParseAgentName(name)
+	if err != nil || !IsOrganisation(organisation) {
+		return AgentID{}, false
+	}
+	return AgentID{agent, organisation}, true
+}
+
+// IsOrganisation reports whether a text can be the name of an organisation: labels
+// of lower case letters, digits and hyphens, with dots between them (RFC 1123).
+func IsOrganisation(text string) bool {
+	if text == "" || len(text) > 253 {
+		return false
+	}
+	for label := range strings.SplitSeq(text, ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+			return false
+		}
+		for i := range len(label) {
+			if c := label[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Declaration says which roles an agent is made of, in the form of the draft
+// (section 6).
+type Declaration struct {
+	Agent        AgentID
+	Architecture string
+	Planner      Part
+	Processor    Part
+	Orchestrator Part
+}
+
+// Part is one role of a declaration.
+type Part struct {
+	// Is names the model family of a planner or a processor, which nothing shows, or
+	// the type of an orchestrator.
+	Is       string
+	Contract ContractRef
+}
+
+// ContractRef names a contract by its SHA-256. The zero value names none: a URL
+// without a digest is such a reference, since whoever serves it could change it.
+type ContractRef struct {
+	Digest bcp.Digest
+	Valid  bool
+}
+
+// parseContractRef reads sha256:<hex>, or a URL with #sha256=<hex>.
+func parseContractRef(text string) ContractRef {
+	digits, ok := strings.CutPrefix(text, "sha256:")
+	if !ok {
+		var address string
+		address, digits, ok = strings.Cut(text, "#sha256=")
+		ok = ok && strings.HasPrefix(address, "https://")
+	}
+	var ref ContractRef
+	if !ok || len(digits) != hex.EncodedLen(len(ref.Digest)) || digits != strings.ToLower(digits) {
+		return ContractRef{}
+	}
+	if _, err := hex.Decode(ref.Digest[:], []byte(digits)); err != nil {
+		return ContractRef{}
+	}
+	ref.Valid = true
+	return ref
+}
+
+// readDeclaration reads a declaration.
+func readDeclaration(v value) (Declaration, bool) {
+	var d Declaration
+	o, ok := v.closed(keys{required: []string{"agent:id", "agent:role_declaration"}})
+	if !ok {
+		return d, false
+	}
+	id, ok := o.get("agent:id").text(maxLabel)
+	if !ok {
+		return d, false
+	}
+	if d.Agent, ok = ParseAgentID(id); !ok {
+		return d, false
+	}
+	roles, ok := o.get("agent:role_declaration").closed(keys{required: []string{"architecture", "planner", "processor", "orchestrator"}})
+	if !ok {
+		return d, false
+	}
+	d.Architecture, ok = roles.get("architecture").label(maxLabel)
+	planner, ok1 := readPart(roles.get("planner"), "model_family")
+	processor, ok2 := readPart(roles.get("processor"), "model_family")
+	orchestrator, ok3 := readPart(roles.get("orchestrator"), "type")
+	d.Planner, d.Processor, d.Orchestrator = planner, processor, orchestrator
+	return d, ok && ok1 && ok2 && ok3
+}
+
+// readPart reads a role of a declaration: a word, and the reference of a contract.
+func readPart(v value, key string) (Part, bool) {
+	o, ok := v.closed(keys{required: []string{key, "contract_ref"}})
+	if !ok {
+		return Part{}, false
+	}
+	word, ok1 := o.get(key).label(maxLabel)
+	ref, ok2 := o.get("contract_ref").label(maxLabel)
+	return Part{word, parseContractRef(ref)}, ok1 && ok2
+}

@@ -1,0 +1,83 @@
+package contract
+
+import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+)
+
+// PayloadType is the type of the payloads that envelopes hold: statements of in-toto.
+const PayloadType = "application/vnd.in-toto+json"
+
+// Envelope is a DSSE envelope (secure-systems-lab/dsse, envelope.md): bytes, their
+// type, and signatures of both. Only [ParseEnvelope] makes a usable one.
+type Envelope struct {
+	Payload    []byte
+	Signatures [][]byte
+}
+
+// ParseEnvelope reads a DSSE envelope of a statement, strictly. Key ids are hints,
+// and nothing is decided by them. A signature that is not base64 is kept as one that
+// nothing can verify.
+func ParseEnvelope(b []byte) (Envelope, bool) {
+	if len(b) > MaxEnvelope {
+		return Envelope{}, false
+	}
+	o, ok := value{raw: b}.closed(keys{required: []string{"payloadType", "payload", "signatures"}})
+	if !ok {
+		return Envelope{}, false
+	}
+	payloadType, ok1 := o.get("payloadType").text(maxLabel)
+	encoded, ok2 := o.get("payload").label(MaxEnvelope)
+	signatures, _, ok3 := o.get("signatures").list(maxSignatures)
+	if !ok1 || !ok2 || !ok3 || payloadType != PayloadType {
+		return Envelope{}, false
+	}
+	var e Envelope
+	if e.Payload, ok = decodeBase64(encoded); !ok {
+		return Envelope{}, false
+	}
+	for _, s := range signatures {
+		o, ok := s.closed(keys{required: []string{"sig"}, optional: []string{"keyid"}})
+		if !ok {
+			return Envelope{}, false
+		}
+		sig, ok := o.get("sig").text(maxLabel)
+		if id := o.get("keyid"); ok && !id.missing() {
+			_, ok = id.text(maxLabel)
+		}
+		if !ok {
+			return Envelope{}, false
+		}
+		signature, _ := decodeBase64(sig)
+		e.Signatures = append(e.Signatures, signature)
+	}
+	return e, true
+}
+
+// decodeBase64 reads the standard or the URL-safe alphabet with padding, as DSSE
+// allows. A text has one spelling in each.
+func decodeBase64(text string) ([]byte, bool) {
+	encoding := base64.StdEncoding
+	if strings.ContainsAny(text, "-_") {
+		encoding = base64.URLEncoding
+	}
+	if strings.ContainsAny(text, "\r\n") {
+		return nil, false
+	}
+	b, err := encoding.Strict().DecodeString(text)
+	return b, err == nil
+}
+
+// PAE returns the bytes that a signature of a payload is made of: DSSE's
+// pre-authentication encoding, version 1.
+func PAE(payloadType string, payload []byte) []byte {
+	b := []byte("DSSEv1 ")
+	b = strconv.AppendInt(b, int64(len(payloadType)), 10)
+	b = append(b, ' ')
+	b = append(b, payloadType...)
+	b = append(b, ' ')
+	b = strconv.AppendInt(b, int64(len(payload)), 10)
+	b = append(b, ' ')
+	return append(b, payload...)
+}

@@ -1,0 +1,88 @@
+package contract
+
+import (
+	"crypto/sha256"
+	"slices"
+	"time"
+)
+
+// Revocations is an organisation's list of what is no longer good. Whoever gives it
+// to [JudgeAttestation] has verified its signature. The zero value is current at no
+// moment.
+type Revocations struct {
+	Number       int64
+	Issued, Next time.Time // Next is when the next list is due
+	Serials      []string  // of statements
+	Keys         []string  // user nkeys
+}
+
+// ParseRevocations reads a list without its envelope, strictly.
+func ParseRevocations(b []byte) (Revocations, bool) {
+	if len(b) > MaxEnvelope {
+		return Revocations{}, false
+	}
+	return readRevocations(value{raw: b})
+}
+
+func readRevocations(v value) (Revocations, bool) {
+	var r Revocations
+	o, ok := v.closed(keys{required: []string{"number", "issued", "next", "serials", "keys"}})
+	if !ok {
+		return r, false
+	}
+	var parts [5]bool
+	r.Number, parts[0] = o.get("number").count()
+	r.Issued, parts[1] = o.get("issued").moment()
+	r.Next, parts[2] = o.get("next").moment()
+	r.Serials, parts[3] = o.get("serials").texts(maxRevoked, maxLabel)
+	r.Keys, parts[4] = o.get("keys").texts(maxRevoked, maxLabel)
+	if parts != [5]bool{true, true, true, true, true} {
+		return Revocations{}, false
+	}
+	return r, true
+}
+
+// OpenRevocations reads a signed list of an organisation: a statement about the
+// organisation and the digest of the list. The code is empty, malformed,
+// unknown_organisation, bad_signature, or wrong_agent for another subject.
+func OpenRevocations(b []byte, organisation string, trust []Trusted, now time.Time, verify Verifier) (Revocations, VerdictCode) {
+	envelope, ok := ParseEnvelope(b)
+	if !ok {
+		return Revocations{}, MalformedAttestation
+	}
+	in, ok := parseInToto(envelope.Payload, revocationType)
+	if !ok {
+		return Revocations{}, MalformedAttestation
+	}
+	list, ok := readRevocations(in.predicate)
+	keys := keysOf(trust, organisation, now)
+	switch _, signed := signer(keys, &envelope, verify); {
+	case !ok:
+		return Revocations{}, MalformedAttestation
+	case len(keys) == 0:
+		return Revocations{}, UnknownOrganisation
+	case !signed:
+		return Revocations{}, BadSignature
+	case in.name != organisation || in.digest != sha256.Sum256(in.predicate.raw):
+		return Revocations{}, WrongAgent
+	default:
+		return list, ""
+	}
+}
+
+// current reports whether a list can be relied on at a moment: it is no older than
+// the last one that was seen, and the next one is not due yet.
+func (r *Revocations) current(now time.Time, last int64) bool {
+	return r.Number >= last && !now.Before(r.Issued) && now.Before(r.Next)
+}
+
+// revokes reports whether a statement is revoked: by its serial, or by a key that
+// speaks for the agent. If it is not known which key speaks, any of them counts.
+func (r *Revocations) revokes(s *Statement, speaks string) bool {
+	if slices.Contains(r.Serials, s.Serial) {
+		return true
+	}
+	return slices.ContainsFunc(s.Keys, func(key string) bool {
+		return (speaks == "" || key == speaks) && slices.Contains(r.Keys, key)
+	})
+}
