@@ -73,6 +73,8 @@ var rules = []rule{
 	{folder: "bcp/kernel", core: true, internal: []string{"bcp", "bcp/constraint", "bcp/wire"}},
 	// Judges promises and attestations; the check of a signature is an argument.
 	{folder: "bcp/contract", core: true, internal: []string{"bcp", "bcp/wire"}, external: []string{textLib}},
+	// Counts what records say of agents, and looks at no content.
+	{folder: "bcp/contract/watch", core: true, internal: []string{"bcp"}},
 	{
 		folder: "bcp/definition", core: true,
 		internal: []string{"bcp", "bcp/constraint", "bcp/guard", "bcp/text", "bcp/wire"},
