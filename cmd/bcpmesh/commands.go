@@ -32,6 +32,7 @@ func commands(p *program) []*cobra.Command {
 		kernelCommand(p),
 		guardCommand(p),
 		fetchURLCommand(p),
+		roleCommand(p),
 		upCommand(p),
 		gatewayCommand(p),
 		reloadCommand(p),

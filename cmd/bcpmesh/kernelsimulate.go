@@ -53,16 +53,20 @@ code is 1.`,
   echo '{"id": 1, "kind": "plan", "input": {"plan": {"steps": [{"kind": "const",
     "id": "a", "value": 1}], "final": "a"}}}' | tr -d '\n' | bcpmesh kernel simulate`,
 		Args: arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error { return simulate(cmd.Context(), p) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s := &simulation{contexts: map[string][]string{}}
+			return simulate(cmd.Context(), p, s.line)
+		},
 	}
 }
 
-func simulate(ctx context.Context, p *program) error {
+// simulate plays the lines of the input, and writes a result for each that can be
+// played. The error of play says why one cannot.
+func simulate(ctx context.Context, p *program, play func(line []byte) (any, error)) error {
 	if isTerminal(p.in) {
 		p.out.talkf("reading cases from the terminal; Ctrl-D ends them")
 	}
 	lines := newLineReader(interruptible(ctx, p.in))
-	s := &simulation{contexts: map[string][]string{}}
 	bad := 0
 	for {
 		if lines.waits() {
@@ -86,7 +90,7 @@ func simulate(ctx context.Context, p *program) error {
 		case len(bytes.TrimSpace(line)) == 0:
 			continue
 		default:
-			result, err = s.line(line)
+			result, err = play(line)
 		}
 		if err != nil {
 			bad++
