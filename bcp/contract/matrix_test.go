@@ -7,7 +7,6 @@ import (
 )
 
 // The matrix is the draft's, with a row for tools; what is not in it is not seen.
-// covers DUAL-3, DUAL-22, DUAL-23, DUAL-24, DUAL-25, DUAL-26, DUAL-27, DUAL-28, DUAL-29, DUAL-30, DUAL-31, DUAL-32, DUAL-33, DUAL-34
 func TestMatrix(t *testing.T) {
 	t.Parallel()
 	want := map[contract.Role][4]contract.Sight{
@@ -42,7 +41,6 @@ func TestMatrix(t *testing.T) {
 
 // There are eight ways between roles, each with the orchestrator at one end. A task of
 // a user comes to the planner through the orchestrator; nothing else passes through it.
-// covers DUAL-36, DUAL-37, DUAL-38, DUAL-39, DUAL-40, DUAL-41, DUAL-43
 func TestEdges(t *testing.T) {
 	t.Parallel()
 	direct := map[[2]contract.Role]bool{

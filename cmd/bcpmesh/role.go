@@ -11,6 +11,6 @@ func roleCommand(p *program) *cobra.Command {
 A planner makes plans and sees no content. A processor reads content and has no
 tools. An orchestrator runs plans by rules. Each has a contract, and an organisation
 signs which contracts its agents keep. docs/contracts.md explains all of it.`,
-		"  bcpmesh role matrix\n  bcpmesh role contracts planner.json\n  bcpmesh role verify attestation.json --trust org1.example=org1.pem",
+		"  bcpmesh role matrix\n  bcpmesh role contracts planner.json\n  bcpmesh role verify attestation.json agent-a@org1.example --trust org1.example=org1.pem",
 		roleContractsCommand(p), roleMatrixCommand(p), roleVerifyCommand(p), roleSimulateCommand(p))
 }

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
+	rolewatch "github.com/bcpmesh/bcpmesh/bcp/contract/watch"
+)
+
+// docs/contracts.md shows what the commands print, its JSON is right, its tables have
+// every word of the closed lists with its meaning, and it answers what the draft
+// leaves open.
+// covers DUAL-83, DUAL-84, DUAL-99, DUAL-101, DUAL-104, DUAL-106, DUAL-107
+func TestContractsDocument(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../../docs/contracts.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := string(raw)
+	blocks := regexp.MustCompile("(?s)```(?:json|text)\n(.*?)```").FindAllStringSubmatch(document, -1)
+	if len(blocks) != 5 {
+		t.Fatalf("%d blocks", len(blocks))
+	}
+	matrix, planner, checked, requirement := blocks[0][1], blocks[1][1], blocks[2][1], blocks[4][1]
+	if got := execute(t, "", "role", "matrix"); got.stdout != matrix {
+		t.Errorf("the matrix is another one:\n%s", got.stdout)
+	}
+	if want := contract.Builtins()[0].Bytes; strings.TrimSpace(planner) != strings.TrimSpace(want) {
+		t.Error("the contract is not the built-in one")
+	}
+	file := filepath.Join(t.TempDir(), "planner.json")
+	if err := os.WriteFile(file, []byte(contract.Builtins()[0].Bytes), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := execute(t, "", "role", "contracts", file)
+	if shown := strings.Replace(got.stdout, file, "planner.json", 1); shown != checked {
+		t.Errorf("the contract is shown as:\n%s", shown)
+	}
+	if _, ok := contract.ParseRequirement([]byte(requirement)); !ok {
+		t.Error("the requirement is none")
+	}
+	var rows []string
+	for _, code := range contract.DefectCodes() {
+		rows = append(rows, fmt.Sprintf("| `%s` | %s |", code, code.Text()))
+	}
+	for _, code := range contract.VerdictCodes() {
+		rows = append(rows, fmt.Sprintf("| `%s` | %s |", code, code.Text()))
+	}
+	for _, word := range contract.Words() {
+		rows = append(rows, fmt.Sprintf("| `%s` | ", word))
+	}
+	for _, name := range contract.PredicateNames() {
+		rows = append(rows, fmt.Sprintf("| `%s` | ", name))
+	}
+	for rule, threshold := range rolewatch.DefaultThresholds() {
+		rows = append(rows, fmt.Sprintf("| `%s` | %d", rule, threshold.Count))
+	}
+	lines := strings.Split(document, "\n")
+	for _, row := range rows {
+		if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, row) }) {
+			t.Errorf("the document has no row %s", row)
+		}
+	}
+	for _, section := range []string{"(9.1)", "(9.2)", "(9.3)", "(9.4)", "Data that requires action (5.3)", "A processor that lacks context (5.3)", "Weak models as processors (5.1, 8)", "Genuine disagreement, policy federation (7)"} {
+		if !regexp.MustCompile(`(?m)^\| [^|]*` + regexp.QuoteMeta(section) + ` \| \S[^|]+ \|$`).MatchString(document) {
+			t.Errorf("the document has no answer to %s", section)
+		}
+	}
+}
