@@ -606,8 +606,12 @@ func TestAgentIDs(t *testing.T) {
 // covers DUAL-105
 func FuzzJudgeAttestation(f *testing.F) {
 	whole := newAttested(f).envelope()
-	f.Add(whole, []byte(nil))
-	f.Add(whole, []byte(`{"_type":"https://in-toto.io/Statement/v1"}`))
+	envelope, ok := contract.ParseEnvelope(whole)
+	if !ok {
+		f.Fatal("the seed is no envelope")
+	}
+	f.Add([]byte(`{"payloadType":"application/vnd.in-toto+json","payload":"e30=","signatures":[{"sig":""}]}`), envelope.Payload)
+	f.Add([]byte(nil), marshal(f, revocations(7)))
 	f.Fuzz(func(t *testing.T, envelope, payload []byte) {
 		e := examination(t, envelope)
 		e.Verify = func([32]byte, []byte, []byte) bool { return false }
