@@ -265,9 +265,9 @@ func TestJudgeAttestation(t *testing.T) {
 		{"a promise for another role", func(a *attested, e *contract.Examination) {
 			b := edit(t, "planner-v1", func(m map[string]any) {
 				first(m)["formal"], first(m)["predicate"] = "x", fields{"name": "has_none", "args": []any{"processor", "tools"}}
+				first(m)["enforcement"] = "architectural"
 			})
 			a.role("planner")["contract_ref"], e.Contracts = "sha256:"+sha(b), append(e.Contracts, b)
-			e.Contracts = e.Contracts[1:]
 			e.Requirement.Demands = []contract.Demand{{Name: "has_none", Args: nil, Level: contract.Architectural}}
 			p := edit(t, "processor-v1", func(m map[string]any) { m["contract:invariants"] = m["contract:invariants"].([]any)[1:] })
 			a.role("processor")["contract_ref"], e.Contracts = "sha256:"+sha(p), append(e.Contracts, p)
