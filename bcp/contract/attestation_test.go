@@ -277,7 +277,9 @@ func TestJudgeAttestation(t *testing.T) {
 		{"a predicate that is none", demand("is_safe", contract.Monitored), contract.ContractWeak},
 
 		{"no proof", set(evidence, "permission_proof", fields{"claims": 0, "holes": 0, "jwts": "aa"}), contract.EvidenceMissing},
-		{"no evidence", set(predicate, "evidence", fields{}), contract.EvidenceMissing},
+		{"no evidence", func(a *attested, _ *contract.Examination) { delete(a.predicate, "evidence") }, contract.EvidenceMissing},
+		{"evidence without a proof", set(evidence, "permission_proof", nil), contract.MalformedAttestation},
+		{"evidence of another kind", set(predicate, "evidence", fields{"build": "test"}), contract.EvidenceMissing},
 		{"a proof with a hole", set(evidence, "permission_proof", fields{"claims": 8, "holes": 1, "jwts": "aa"}), contract.EvidenceMissing},
 		{"no proof, and none is asked for", func(a *attested, e *contract.Examination) {
 			a.predicate["evidence"], e.Requirement.Proof = fields{}, false

@@ -84,7 +84,9 @@ func parseStatement(b []byte) (Statement, bool) {
 }
 
 func (s *Statement) readPredicate(v value) bool {
-	o, ok := v.closed(keys{required: []string{"declaration", "evidence", "keys", "issued", "expires", "serial"}})
+	o, ok := v.closed(keys{
+		required: []string{"declaration", "keys", "issued", "expires", "serial"}, optional: []string{"evidence"},
+	})
 	if !ok {
 		return false
 	}
@@ -101,6 +103,9 @@ func (s *Statement) readPredicate(v value) bool {
 }
 
 func (s *Statement) readEvidence(v value) bool {
+	if v.missing() {
+		return true
+	}
 	evidence, _, ok := v.object()
 	if !ok {
 		return false
