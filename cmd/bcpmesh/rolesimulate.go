@@ -34,8 +34,8 @@ Each line has id, kind, input and perhaps expect. The kinds:
 Each line of the output, which is always JSON, has the id and the keys of expect, or
 everything that is known if there is no expect. docs/contracts.md shows each kind.
 
-A line that cannot be judged has no output: it is reported on stderr, and the exit
-code is 1.`,
+A case that cannot be judged has the result {id, error}. A line that is no case has
+none: it is reported on stderr, and the exit code is 1.`,
 		Example: `  bcpmesh role simulate < cases.jsonl
   echo '{"id": 1, "kind": "matrix", "input": {"role": "planner", "column":
     "plan"}}' | tr -d '\n' | bcpmesh role simulate`,
@@ -44,7 +44,7 @@ code is 1.`,
 	}
 }
 
-// playRole judges one line. The error says why it cannot be judged.
+// playRole judges one line. The error says that it is no case.
 func playRole(line []byte) (any, error) {
 	c, err := parseRoleCase(line)
 	if err != nil {
@@ -66,7 +66,7 @@ func playRole(line []byte) (any, error) {
 		err = errors.New("kind: expected contract, matrix, edge, error or attest")
 	}
 	if err != nil {
-		return nil, err
+		return map[string]any{"id": c.ID, "error": err.Error()}, nil
 	}
 	for key := range result {
 		if _, asked := c.Expect[key]; c.Expect != nil && !asked {
