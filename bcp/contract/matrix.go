@@ -80,20 +80,3 @@ func Sees(role Role, column Column) Cell {
 	}
 	return Cell{Role: role, Column: column, Sees: SeesNot}
 }
-
-// Families returns the subject families that carry a column: who may subscribe to
-// one of them, sees the column.
-func (c Column) Families() []string {
-	switch c {
-	case UserQuery:
-		return []string{"run", "plan"}
-	case ToolOutputs:
-		return []string{"reply.tool"}
-	case Plan:
-		return []string{"reply.planner"}
-	case ExternalData:
-		return []string{"query", "subplan"}
-	default:
-		return nil
-	}
-}
