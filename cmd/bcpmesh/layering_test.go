@@ -80,6 +80,7 @@ var rules = []rule{
 		internal: []string{"bcp", "bcp/constraint", "bcp/guard", "bcp/text", "bcp/wire"},
 		external: []string{"github.com/goccy/go-yaml", cronParser, jsonText, textLib},
 	},
+	{folder: "bcp/explore", testSupport: true},
 	{folder: "bcp/bcptest", testSupport: true, internal: corePackages, external: []string{"*"}},
 
 	{folder: "subjects", core: true, internal: []string{"bcp"}},

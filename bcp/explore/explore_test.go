@@ -1,0 +1,181 @@
+package explore
+
+import (
+	"flag"
+	"slices"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
+)
+
+// The forms of the tests: that of -short, that of CI, and the long one.
+const (
+	fast = iota
+	full
+	long
+)
+
+// longEdges is how many edges of everybody's world make the long form.
+const longEdges = 1_000_000
+
+// asked is the one that was asked for.
+func asked() int {
+	switch {
+	case *edges >= longEdges:
+		return long
+	case effort.Fast():
+		return fast
+	}
+	return full
+}
+
+var edges = flag.Int("edges", 0, "how many edges of everybody's world are looked at, over all moments of its day (default: 300,000; 1,000,000 or more is the long form)")
+
+// small worlds are searched whole: whatever happens, as often as it likes.
+var small = []struct {
+	name   string
+	cast   cast
+	effort int
+}{
+	{"a request, and time", cast{requests: []int8{0}, clock: true}, fast},
+	{"a request, and two gateways", cast{requests: []int8{0}, standby: true}, full},
+	{"a push, two gateways, and time", cast{pushes: []int8{0}, standby: true, clock: true}, full},
+	{"two pushes in any records", cast{pushes: []int8{0, 1}, batches: true}, full},
+	{"a request and a push", cast{requests: []int8{0}, pushes: []int8{0}}, long},
+	{"an item", cast{requests: []int8{1}, approvers: 2}, long},
+	{"a request, two gateways, and time", cast{requests: []int8{0}, standby: true, clock: true}, long},
+	{"an item, and time", cast{requests: []int8{1}, approvers: 2, clock: true}, long},
+}
+
+// Small worlds keep every promise in all states that they can come to, and come to rest
+// from each.
+//
+// covers P4.1
+func TestSmallWorldsKeepTheirPromises(t *testing.T) {
+	t.Parallel()
+	for _, c := range small {
+		if c.effort > asked() {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			s := newSearch(revert{}, c.cast, "", 10_000_000)
+			keeps(t, s, nil)
+			if !s.whole {
+				t.Error("it was not searched whole")
+			}
+		})
+	}
+}
+
+// Everybody keeps every promise, whatever happens near each moment of a day.
+//
+// covers P4.1
+func TestEverybodyKeepsTheirPromises(t *testing.T) {
+	t.Parallel()
+	most := *edges
+	if most == 0 {
+		most = effort.Rounds(300_000, 10_000)
+	}
+	ways, err := moments(&everybody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	looked, worlds, least := 0, 0, most
+	for _, way := range ways {
+		s := newSearch(revert{}, everybody, "", most/len(ways))
+		keeps(t, s, way)
+		looked, worlds, least = looked+s.edges, worlds+len(s.nodes), min(least, s.depth)
+	}
+	t.Logf("%d edges to %d worlds from %d moments, each at least to depth %d", looked, worlds, len(ways), least)
+	if looked < most*9/10 {
+		t.Errorf("%d edges were looked at, of %d", looked, most)
+	}
+}
+
+func keeps(t *testing.T, s *search, way []action) {
+	t.Helper()
+	if err := s.run(way); err != nil {
+		t.Fatal(err)
+	}
+	t.Log(s)
+	if s.found.promise != "" {
+		t.Fatalf("a promise is broken:\n%s", s.story)
+	}
+}
+
+// reverted is a revert that breaks a promise.
+type reverted struct {
+	name    string
+	revert  revert
+	cast    cast
+	promise string
+}
+
+var reverts = []reverted{
+	{"release before the record is stored", revert{early: true}, cast{requests: []int8{0}}, recordedFirst},
+	{"renew the budget at each start", revert{generous: true}, cast{requests: []int8{1}, pushes: []int8{0, 1}, batches: true}, withinBudget},
+	{"decide again without reading what was stored", revert{blind: true}, cast{requests: []int8{0}}, chargedOnce},
+	{"remember no client id", revert{forgetful: true}, cast{requests: []int8{0}}, oneOutcome},
+	{"decide an answer again without reading what was stored", revert{blind: true}, cast{requests: []int8{0}}, oneAnswer},
+	{"keep the state after a record that was not acknowledged", revert{stubborn: true}, cast{requests: []int8{0}}, replays},
+	{"append whatever sequence was expected", revert{unguarded: true}, cast{requests: []int8{0}, standby: true}, staleIsMute},
+	{"record nothing of what approvers decide", revert{unrecorded: true}, cast{requests: []int8{1}, approvers: 2}, decidedOnce},
+	{"send nothing again after a start", revert{silent: true}, cast{requests: []int8{0}}, comesToRest},
+}
+
+// The search finds whoever breaks a rule, for each promise.
+func TestFindsReverts(t *testing.T) {
+	t.Parallel()
+	for _, promise := range promises {
+		if !slices.ContainsFunc(reverts, func(r reverted) bool { return r.promise == promise }) {
+			t.Errorf("no revert breaks this: %s", promise)
+		}
+	}
+	for _, c := range reverts {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSearch(c.revert, c.cast, c.promise, 300_000)
+			if err := s.run(nil); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%s\n%s", s, s.story)
+			if s.found.promise != c.promise {
+				t.Errorf("this was not found to be broken: %s", c.promise)
+			}
+		})
+	}
+}
+
+// Worlds that differ in names alone are one, and no others.
+func TestFormForgetsNamesAlone(t *testing.T) {
+	t.Parallel()
+	a := newArchive(revert{})
+	after := func(r *record, writer string, messages ...message) *record {
+		t.Helper()
+		for _, m := range messages {
+			next, err := a.after(r, step{writer: writer, first: m, start: m.kind == nothing})
+			if err != nil || next == nil || next.wrong != nil {
+				t.Fatal(m, err)
+			}
+			r = next
+		}
+		return r
+	}
+	start, request := message{}, message{kind: ask}
+	one := after(a.root, "A001", start, request)
+	two := after(after(a.root, "A001", start), "B002", start, request)
+	if one.form.shape != two.form.shape || len(one.form.ids) != len(two.form.ids) {
+		t.Error("a start more, and another id, is another state")
+	}
+	reply := message{kind: answer, id: one.queries[0]}
+	again := reply
+	again.n = 1
+	different := []*record{one, after(one, "A001", request), after(one, "A001", reply), after(one, "A001", again), after(one, "A001", message{kind: push}),
+		after(one, "A001", message{kind: push, n: 1}), after(one, "A001", message{kind: ask, n: 1}), after(one, "A001", reply, again)}
+	for i, r := range different {
+		for _, other := range different[:i] {
+			if r.form.shape == other.form.shape {
+				t.Errorf("%s and %s lead to one state", r.said, other.said)
+			}
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package explore
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Two worlds are the same if they differ in names alone: in random ids, in the
+// numbers of decisions, in digests of the journal. The form of a state is its
+// checkpoint without them: ids are taken out, to be numbered as they come up in
+// the whole world, and numbers of decisions give way to their order.
+
+// idMark begins every id that the search makes; idSize letters and digits follow.
+const (
+	idMark = "Zz"
+	idSize = 7
+)
+
+// form is a state without names.
+type form struct {
+	shape [16]byte
+	ids   []string // in the order in which they stand there
+}
+
+// former takes names out. Places are where a checkpoint has the number of a decision,
+// or a digest of the journal.
+type former struct{ places map[string]bool }
+
+// newFormer finds the places: it makes the same history twice, once with a record
+// more in front. Whatever differs then is a number of a decision or a digest of the
+// journal, and nothing else in a state may depend on them.
+func newFormer() former {
+	f := former{places: make(map[string]bool)}
+	compare(probe(1), probe(2), "", f.places)
+	return f
+}
+
+// probe is a checkpoint after some starts and a history that leaves something in
+// every list which has numbers of decisions.
+func probe(starts int) any {
+	s, err := bcp.NewState(configuration())
+	if err != nil {
+		panic(err)
+	}
+	moments := 0
+	moment := func() bcp.Moment {
+		moments++
+		return bcp.Moment{Now: midnight, Fresh: fmt.Sprintf("%sA%06d", idMark, moments), Salt: [16]byte{1, byte(moments)}}
+	}
+	commit := func(d bcp.Decision) {
+		if err := d.Seal(sealingKey); err != nil {
+			panic(err)
+		}
+		b, err := bcp.EncodeDecision(&d)
+		if err == nil {
+			err = s.Apply(&d, bcp.RecordDigest(b))
+		}
+		if err != nil {
+			panic(err)
+		}
+	}
+	for range starts {
+		commit(s.DecideStart(bcp.Moment{Now: midnight, Salt: [16]byte{1}}, "test"))
+	}
+	for n := range int8(2) {
+		d, _, _ := message{kind: ask, n: n}.decide(s, moment(), false, 0)
+		commit(d)
+	}
+	d, _, _ := message{kind: answer, id: string(s.OpenQueries(mail)[0])}.decide(s, moment(), false, 0)
+	commit(d)
+	tree, err := treeOf(s)
+	if err != nil {
+		panic(err)
+	}
+	return tree
+}
+
+func treeOf(s *bcp.State) (tree any, err error) {
+	b, err := s.Checkpoint()
+	if err == nil {
+		err = msgpack.Unmarshal(b, &tree)
+	}
+	return tree, err
+}
+
+// below is the path of a member: lists of one kind lie at odd depths.
+func below(path string, i int) string {
+	if strings.Count(path, "/")%2 == 1 {
+		return path + "/*"
+	}
+	return path + "/" + strconv.Itoa(i)
+}
+
+func compare(a, b any, path string, differ map[string]bool) {
+	x, isList := a.([]any)
+	y, alsoList := b.([]any)
+	if !isList || !alsoList || len(x) != len(y) {
+		if fmt.Sprint(a) != fmt.Sprint(b) {
+			differ[path] = true
+		}
+		return
+	}
+	for i := range x {
+		compare(x[i], y[i], below(path, i), differ)
+	}
+}
+
+// of returns the form of a state.
+func (f *former) of(s *bcp.State) (form, error) {
+	tree, err := treeOf(s)
+	if err != nil {
+		return form{}, err
+	}
+	var numbers []uint64
+	f.visit(tree, "", func(v any, place bool) {
+		if n, ok := asNumber(v); ok && place {
+			numbers = append(numbers, n)
+		}
+	})
+	slices.Sort(numbers)
+	numbers = slices.Compact(numbers)
+	var b bytes.Buffer
+	f.visit(tree, "", func(v any, place bool) {
+		switch n, ok := asNumber(v); {
+		case ok && place:
+			at, _ := slices.BinarySearch(numbers, n)
+			fmt.Fprintf(&b, "#%d ", at)
+		case ok:
+			b.Write(binary.BigEndian.AppendUint64([]byte{'n'}, n))
+		case place: // a digest
+			b.WriteByte('-')
+		default:
+			writeLeaf(&b, v)
+		}
+	})
+	shape, ids := nameless(b.Bytes())
+	return form{shape: shape, ids: ids}, nil
+}
+
+func (f *former) visit(v any, path string, leaf func(v any, place bool)) {
+	list, ok := v.([]any)
+	if !ok {
+		leaf(v, f.places[path])
+		return
+	}
+	leaf(len(list), false)
+	for i, member := range list {
+		f.visit(member, below(path, i), leaf)
+	}
+}
+
+func asNumber(v any) (uint64, bool) {
+	switch n := v.(type) {
+	case int:
+		return uint64(n), true
+	case int8:
+		return uint64(n), true
+	case int16:
+		return uint64(n), true
+	case int32:
+		return uint64(n), true
+	case int64:
+		return uint64(n), true
+	case uint8:
+		return uint64(n), true
+	case uint16:
+		return uint64(n), true
+	case uint32:
+		return uint64(n), true
+	case uint64:
+		return n, true
+	}
+	return 0, false
+}
+
+func writeLeaf(b *bytes.Buffer, v any) {
+	switch v := v.(type) {
+	case string:
+		fmt.Fprintf(b, "s%d ", len(v))
+		b.WriteString(v)
+	case []byte:
+		fmt.Fprintf(b, "b%d ", len(v))
+		b.Write(v)
+	case bool:
+		fmt.Fprintf(b, "%t ", v)
+	case nil:
+		b.WriteString("nil ")
+	case time.Time:
+		fmt.Fprintf(b, "%d ", v.UnixNano())
+	case map[string]any:
+		fmt.Fprintf(b, "%v ", v) // which sorts its keys
+	default:
+		panic(fmt.Sprintf("a checkpoint has a %T", v))
+	}
+}
+
+// nameless blanks the ids in b and returns them.
+func nameless(b []byte) (shape [16]byte, ids []string) {
+	for rest := b; ; {
+		i := bytes.Index(rest, []byte(idMark))
+		if i < 0 || len(rest) < i+len(idMark)+idSize {
+			break
+		}
+		id := rest[i+len(idMark):][:idSize]
+		ids = append(ids, string(id))
+		for j := range id {
+			id[j] = '.'
+		}
+		rest = rest[i+len(idMark)+idSize:]
+	}
+	sum := sha256.Sum256(b)
+	return [16]byte(sum[:]), ids
+}
