@@ -58,7 +58,7 @@ func TestSmallWorldsKeepTheirPromises(t *testing.T) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
-			s := newSearch(revert{}, c.cast, "", 10_000_000)
+			s := newSearch(revert{}, c.cast, "", 2_000_000)
 			keeps(t, s, nil)
 			if !s.whole {
 				t.Error("it was not searched whole")
