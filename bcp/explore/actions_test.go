@@ -29,6 +29,12 @@ const (
 	timePasses
 )
 
+var actionWords = [...]string{"", "opens", "takes", "joins", "hears", "times out", "lands", "crashes", "passes", "time passes"}
+
+func (a action) String() string {
+	return fmt.Sprintf("%s (%s, %s)", actionWords[a.kind], letters[a.n%2], a.said)
+}
+
 // tell is the line of a story.
 func (a action) tell(before, after *world) string {
 	who := "gateway " + letters[a.n%2]

@@ -50,7 +50,7 @@ var small = []struct {
 // Small worlds keep every promise in all states that they can come to, and come to rest
 // from each.
 //
-// covers P4.1
+// covers P2.6, P3.10, P4.5, P7.3, P11.1
 func TestSmallWorldsKeepTheirPromises(t *testing.T) {
 	t.Parallel()
 	for _, c := range small {
@@ -69,7 +69,7 @@ func TestSmallWorldsKeepTheirPromises(t *testing.T) {
 
 // Everybody keeps every promise, whatever happens near each moment of a day.
 //
-// covers P4.1
+// covers P2.6, P3.10, P4.3, P4.5, P7.3, P11.1
 func TestEverybodyKeepsTheirPromises(t *testing.T) {
 	t.Parallel()
 	most := *edges
@@ -124,6 +124,8 @@ var reverts = []reverted{
 }
 
 // The search finds whoever breaks a rule, for each promise.
+//
+// covers P4.5, P11.1
 func TestFindsReverts(t *testing.T) {
 	t.Parallel()
 	for _, promise := range promises {

@@ -167,6 +167,9 @@ func (a *archive) decide(base *record, by step) (*record, error) {
 		if !due {
 			break
 		}
+		if len(r.decisions) == maxBatch {
+			return nil, errEndless
+		}
 		if err := add(message{}, d, nil); err != nil {
 			return nil, err
 		}
@@ -190,6 +193,11 @@ func (a *archive) moved(tip, r *record) (*record, error) {
 	m := &record{prev: tip, writer: r.writer, said: r.said, decisions: r.decisions}
 	return m, a.settle(m, nil)
 }
+
+// maxBatch is more than a record of this world can need.
+const maxBatch = 32
+
+var errEndless = errors.New("what is due stays due when it was decided")
 
 var errDiffers = errors.New("the state that the gateway had is not the one that the journal makes")
 

@@ -52,7 +52,7 @@ func (s *search) run(along []action) error {
 	for _, act := range along {
 		next, err := s.cast.after(s.archive, w, act)
 		if err != nil || next == nil {
-			return fmt.Errorf("%s: %w", act.tell(w, w), err)
+			return fmt.Errorf("%s: %w", act, err)
 		}
 		s.add(next, act, int32(len(s.nodes)-1))
 		w = next
@@ -99,7 +99,7 @@ func (s *search) expand(q queued) (below []queued, err error) {
 	for _, act := range s.cast.actions(s.archive, q.world) {
 		next, err := s.cast.after(s.archive, q.world, act)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", act.tell(q.world, q.world), err)
+			return nil, fmt.Errorf("     %s: %w", act, err)
 		}
 		if next == nil {
 			continue

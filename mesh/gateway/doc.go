@@ -8,6 +8,9 @@
 // acknowledged) lives in the state and not in messages, so that a restart, a
 // lost message or a reconnected agent needs no other path.
 //
+// The order of open, take, step and recover is written a second time in package
+// bcp/explore, which searches it for a way to break a promise. Change both together.
+//
 // Each agent has a connection of the gateway's to itself and a bounded lane
 // behind it, and lanes take turns: an agent that floods waits for itself. See
 // inbound.go.
