@@ -14,7 +14,7 @@ import (
 const (
 	recordedFirst = "what is released is in the journal"
 	withinBudget  = "what is settled and reserved is never above the budget"
-	chargedOnce   = "what is charged is charged once"
+	chargedOnce   = "the price is charged, and once"
 	oneOutcome    = "a client id has one outcome"
 	oneAnswer     = "a query has one answer and one delivery"
 	replays       = "the journal replays to the state that its gateway has"
@@ -148,6 +148,10 @@ func (b *books) addRequest(d *bcp.Decision, said message) {
 	if *of != outcome {
 		b.broken(oneOutcome, "%s was decided twice: %s, and %s", said, *of, outcome)
 	}
+	price := prices[said.kind-ask][said.n]
+	if d.Verdict == bcp.Accept && d.Nominal != price {
+		b.broken(chargedOnce, "%s costs %s bits, and %s are charged", said, price, d.Nominal)
+	}
 	switch {
 	case d.Verdict != bcp.Accept:
 	case d.Kind == bcp.KindPush:
@@ -179,6 +183,13 @@ func (b *books) addEnd(d *bcp.Decision) {
 		b.broken(oneAnswer, "query %s had ended, and %s is recorded of it", d.Query, d.Kind)
 	}
 	if q.open {
+		price := q.nominal
+		if d.Kind == bcp.KindExpire { // a failure costs 1 bit
+			price = bcp.Bit
+		}
+		if d.Nominal != price {
+			b.broken(chargedOnce, "the end of query %s costs %s bits, and %s are charged", q.id, price, d.Nominal)
+		}
 		q.open = false
 		b.reserved -= q.nominal
 		b.settled += d.Nominal

@@ -29,6 +29,8 @@ var (
 		`{"request_id":"r0","category":1,"fields":[{"name":"ok","type":"boolean"}]}`,
 		`{"request_id":"r1","category":2,"questions":[{"id":"q","question":"Who?","max_words":6,"expected_format":"short_text"}]}`,
 	}
+	// prices are those of requests and of pushes, by PROTOCOL P4.1.
+	prices = [2][2]bcp.Bits{{bcp.Bit, 66 * bcp.Bit}, {bcp.Bit, bcp.Bit}}
 	// answers are what the Reader says to each, and what it says when it answers again.
 	answers = [2][2]string{
 		{`{"ok":true}`, `{"ok":false}`},
