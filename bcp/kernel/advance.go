@@ -299,7 +299,7 @@ func (d *draft) finishSub(inner *frame, value *Value, label Label) {
 // ownRules are the requester's own forbid rules, by tool.
 func (d *draft) ownRules() map[string]*toolRules {
 	if len(d.run.rules) > 0 && d.run.kernel != d.kernel {
-		own, ok := d.kernel.compileOwn(d.run.rules)
+		own, ok := d.kernel.compileOwn(d.run.rules, d.run.start.Grant)
 		if !ok {
 			own = d.kernel.forbidAll()
 		}

@@ -36,8 +36,7 @@ func (s *State) DecideRun(m bcp.Moment, kernel bcp.AgentName, from Requester, gr
 		c.Code = UnknownGrant
 		return c
 	}
-	if _, ok := k.compileOwn(message.rules); !ok {
-		c.Code = BadRule
+	if c.Code = k.checkOwn(message.rules, held); c.Code != "" {
 		return c
 	}
 	c.Start.Grant, c.Start.Limits = held, k.definition.Limits

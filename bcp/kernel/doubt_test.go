@@ -293,6 +293,33 @@ func TestRequesters(t *testing.T) {
 	}
 }
 
+// How long the gateway compiles rules of a requester does not depend on how many tools
+// there are.
+func TestRunRulesOfManyTools(t *testing.T) {
+	t.Parallel()
+	for tools, want := range map[int]kernel.Code{8: "", 9: kernel.TooLarge, kernel.MaxTools: kernel.TooLarge} {
+		g := newGateway(t, mustKernel(t, func(d *kernel.Definition) {
+			d.Tools, d.Rules = nil, nil
+			d.Grants = map[string][]kernel.Capability{"all": caps("mail.send"), "read": nil}
+			for i := range tools {
+				tool := sendEmail
+				tool.Name = fmt.Sprintf("send%d", i)
+				d.Tools = append(d.Tools, tool)
+			}
+		}))
+		run := func(grant string) kernel.Code {
+			body := `{"task":"x","forbid":[` + strings.Repeat(`{"tool":"*","when":"true"},`, 7) + `{"tool":"*","when":"true"}]}`
+			return g.state.DecideRun(g.moment(), "desk", kim, grant, kernel.Trusted(), []byte(body)).Code
+		}
+		if got := run("all"); got != want {
+			t.Errorf("%d tools: got %q, want %q", tools, got, want)
+		}
+		if got := run("read"); got != "" { // no tool of the run
+			t.Errorf("%d tools that are not granted: got %q", tools, got)
+		}
+	}
+}
+
 // A requester's own rules forbid, on top of all others.
 func TestRunRules(t *testing.T) {
 	t.Parallel()

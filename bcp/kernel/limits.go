@@ -32,6 +32,9 @@ const (
 	MaxRules = 256
 	// MaxRunRules is the number of rules that a requester may add to a run.
 	MaxRunRules = 8
+	// maxRunRuleTools bounds the pairs of such a rule and a tool that it is about:
+	// a rule is compiled for each of its tools, while the gateway waits.
+	maxRunRuleTools = 64
 	// MaxDepth is the greatest max_depth.
 	MaxDepth = 8
 	// maxExamples is the number of examples of a rule, each way.

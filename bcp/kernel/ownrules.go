@@ -2,18 +2,48 @@ package kernel
 
 import "strconv"
 
+// checkOwn refuses forbid rules of a requester that are about no tool, that take too
+// long to compile, or that cannot be compiled.
+func (k *Kernel) checkOwn(rules []RunRule, g Grant) Code {
+	pairs := 0
+	for i := range rules {
+		if rules[i].Tool != AnyTool && k.tools[rules[i].Tool] == nil {
+			return BadRule
+		}
+		pairs += len(k.toolsOf(rules[i].Tool, g))
+	}
+	if pairs > maxRunRuleTools {
+		return TooLarge
+	}
+	if _, ok := k.compileOwn(rules, g); !ok {
+		return BadRule
+	}
+	return ""
+}
+
+// toolsOf returns the names of the tools that a rule is about, of those that the grant
+// allows to call.
+func (k *Kernel) toolsOf(tool string, g Grant) []string {
+	var names []string
+	for _, name := range k.names {
+		if (tool == AnyTool || tool == name) && k.tool(name, g) != nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // compileOwn compiles the forbid rules of a requester for the tools that they are
 // about. It returns false if one cannot be compiled: a rule that does not say what
 // it means must not look as if it did.
-func (k *Kernel) compileOwn(rules []RunRule) (map[string]*toolRules, bool) {
+func (k *Kernel) compileOwn(rules []RunRule, g Grant) (map[string]*toolRules, bool) {
 	own := map[string]*toolRules{}
 	for i := range rules {
 		r := Rule{ID: "requester-" + strconv.Itoa(i+1), Effect: Forbid, Tool: rules[i].Tool, When: rules[i].When}
-		found := false
-		for _, name := range k.names {
-			if r.Tool != AnyTool && r.Tool != name {
-				continue
-			}
+		if r.Tool != AnyTool && k.tools[r.Tool] == nil {
+			return nil, false
+		}
+		for _, name := range k.toolsOf(r.Tool, g) {
 			c, err := compileRule(&r, k.tools[name])
 			if err != nil {
 				return nil, false
@@ -22,10 +52,6 @@ func (k *Kernel) compileOwn(rules []RunRule) (map[string]*toolRules, bool) {
 				own[name] = &toolRules{}
 			}
 			own[name].add(Forbid, c)
-			found = true
-		}
-		if !found {
-			return nil, false
 		}
 	}
 	return own, true
