@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // advance runs the plan until it has to wait, or has ended.
@@ -205,10 +206,11 @@ func (d *draft) parse(f *frame, s *Step, record StepRecord, at Origin) {
 	d.await(Wait{Kind: WaitReader, ID: "k" + d.moment.Fresh, Step: record.Path, Agent: schema.Reader, Key: record.Key, Attempt: 1}, nil)
 }
 
-// content returns the value that a processor is given, unless it is too large.
+// content returns the value that a processor is given, unless it is too large, or so
+// deep that a record of it could not be read.
 func (d *draft) content(f *frame, n *node, step string) (*Value, bool) {
 	value, known := f.view.whole(n)
-	if !known || len(value.JSON()) > d.run.start.Limits.MaxValueBytes {
+	if !known || value.depth() > wire.MaxDepth || len(value.JSON()) > d.run.start.Limits.MaxValueBytes {
 		d.abort(LimitValueBytes, step)
 		return nil, false
 	}

@@ -558,3 +558,51 @@ func TestSubRuns(t *testing.T) {
 		}
 	})
 }
+
+// A record has to be read again: a planner that nests merges deeper than JSON may nest
+// ends its run, and leaves a journal that everybody can read.
+// covers KER-53
+func TestDeepValues(t *testing.T) {
+	t.Parallel()
+	// nested is a plan whose last merge, m, nests as deep.
+	nested := func(depth int, more ...string) string {
+		list, last := []string{constX}, "c"
+		for i := range depth {
+			id := fmt.Sprintf("m%d", i+1)
+			list = append(list, fmt.Sprintf(`{"kind":"merge","id":%q,"inputs":{"a":{"ref":%q}}}`, id, last))
+			last = id
+		}
+		for _, s := range more {
+			list = append(list, strings.ReplaceAll(s, "LAST", last))
+		}
+		return steps(list...)
+	}
+	ask := `{"kind":"subkernel","id":"d","source":{"ref":"LAST"},"instruction":"i","grant":["mail.read"]}`
+	for _, c := range []struct {
+		name string
+		play func(g *gateway, depth int)
+	}{
+		{"the content of a sub-run", func(g *gateway, depth int) {
+			if g.plan(nested(depth, ask)); depth <= 8 {
+				g.subPlan(steps(constX))
+			}
+		}},
+		{"the result of a sub-run", func(g *gateway, depth int) { g.plan(steps(constX, sub(""))); g.subPlan(nested(depth)) }},
+		{"the content of a parse", func(g *gateway, depth int) {
+			if g.plan(nested(depth, `{"kind":"q_parse","id":"p","source":{"ref":"LAST"},"schema_ref":"Summary","instruction":"i"}`)); depth <= 8 {
+				g.answer(`{"text":"x"}`, "")
+			}
+		}},
+		{"the result of the run", func(g *gateway, depth int) { g.plan(nested(depth)) }},
+	} {
+		for depth, want := range map[int]kernel.Status{8: kernel.Committed, 9: kernel.Aborted, 200: kernel.Aborted} {
+			g := newGateway(t, mustKernel(t, nil))
+			g.begin("all")
+			c.play(g, depth)
+			end := g.next(kernel.ReleaseOutcome)
+			if end.End.Status != want || want == kernel.Aborted && end.End.Code != kernel.LimitValueBytes {
+				t.Errorf("%s, %d deep: got %s %s", c.name, depth, end.End.Status, end.End.Code)
+			}
+		}
+	}
+}

@@ -287,6 +287,19 @@ func (v *Value) size() int {
 	return n
 }
 
+// depth returns how deep lists and objects nest; a scalar has 0. What is deeper than
+// [wire.MaxDepth] cannot be read again: merges of merges can be.
+func (v *Value) depth() int {
+	if v.kind != ListValue && v.kind != ObjectValue {
+		return 0
+	}
+	deepest := 0
+	for i := range v.list {
+		deepest = max(deepest, v.list[i].depth())
+	}
+	return 1 + deepest
+}
+
 // appendText appends a JSON string. Texts come from the scanner or from
 // [Text], so that they are valid.
 func appendText(dst []byte, s string) []byte {
