@@ -13,7 +13,7 @@ import (
 // A value that is read has one spelling, which is read as the same value; and what is
 // read here, any reader of JSON reads.
 func FuzzParseValue(f *testing.F) {
-	for _, seed := range []string{`null`, `{"b":[1,-2.50,"x\u00e9"],"a":{"":true}}`, `[[[[[[[[]]]]]]]]`, `{"a":1,"a":2}`, `-0.0`, `1e5`, "\"\xff\"", mailPlan} {
+	for _, seed := range []string{`null`, `{"b":[1,-2.50,"x\u00e9"],"a":{"":true}}`, `[[[[[[[[]]]]]]]]`, `{"a":1,"a":2}`, `-0.0`, `1.0`, `[10.50,0.0,100.00]`, `1e5`, "\"\xff\"", mailPlan} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -29,7 +29,7 @@ func FuzzParseValue(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q is spelled %q: %v", b, canonical, err)
 		}
-		if !bytes.Equal(again.JSON(), canonical) {
+		if !bytes.Equal(again.JSON(), canonical) || !again.Equal(&v) {
 			t.Fatalf("%q is spelled %q and then %q", b, canonical, again.JSON())
 		}
 	})

@@ -31,7 +31,7 @@ type Value struct {
 	kind ValueKind
 	flag bool
 	n    int64
-	text string   // of a text, or of a decimal without zeros at its end
+	text string   // of a text, or of a decimal in its shortest spelling with a fraction
 	list []Value  // of a list, or of an object in the order of keys
 	keys []string // of an object, sorted
 }
@@ -151,7 +151,11 @@ func (r *valueReader) number() (Value, error) {
 		return Value{}, err
 	}
 	if fraction {
-		return Value{kind: DecimalValue, text: strings.TrimRight(strings.TrimRight(string(b), "0"), ".")}, nil
+		text := strings.TrimRight(string(b), "0")
+		if strings.HasSuffix(text, ".") { // read again, it is a number with a fraction still
+			text += "0"
+		}
+		return Value{kind: DecimalValue, text: text}, nil
 	}
 	n, err := strconv.ParseInt(string(b), 10, 64)
 	return Int(n), err
