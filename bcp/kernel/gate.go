@@ -117,7 +117,7 @@ func (t *Tool) fits(c *Call) (known, fit bool) {
 		a := &c.Arguments[i]
 		f := t.Input.field(a.Name)
 		switch {
-		case f == nil:
+		case f == nil, c.argument(a.Name) != a: // twice: rules would see the first alone
 			return known, false
 		case a.Value == nil:
 			known = false

@@ -75,6 +75,7 @@ func TestGate(t *testing.T) {
 		// The schema: strict, nothing coerced.
 		{"an argument too few", nil, caps("bank.pay"), nil, []kernel.Argument{to}, 0, kernel.Deny, kernel.BadArguments, ""},
 		{"an argument too many", nil, caps("bank.pay"), nil, []kernel.Argument{to, amount, arg("bcc", `"x"`, clean)}, 0, kernel.Deny, kernel.BadArguments, ""},
+		{"an argument twice, the first as a rule wants it", nil, caps("bank.pay"), []kernel.Rule{rule("r", declassify, "!args.to.tainted")}, []kernel.Argument{to, arg("to", `"EVIL"`, chosen), amount}, 0, kernel.Deny, kernel.BadArguments, ""},
 		{"a text for a number", nil, caps("bank.pay"), nil, []kernel.Argument{to, arg("amount", `"12"`, clean)}, 0, kernel.Deny, kernel.BadArguments, ""},
 		{"a boolean for a number", nil, caps("bank.pay"), nil, []kernel.Argument{to, arg("amount", `true`, clean)}, 0, kernel.Deny, kernel.BadArguments, ""},
 		{"a number with a fraction", nil, caps("bank.pay"), nil, []kernel.Argument{to, arg("amount", `98.7`, clean)}, 0, kernel.Allow, kernel.Permitted, ""},
