@@ -156,8 +156,8 @@ func (n *node) sizeOf() int {
 	case n.merge != nil:
 		return n.size
 	case n.list != nil:
-		for i := range n.list {
-			size = min(size+n.list[i].sizeOf(), MaxContent+1)
+		for i := 0; i < len(n.list) && size <= MaxContent; i++ {
+			size += n.list[i].sizeOf()
 		}
 	case n.value != nil:
 		size = n.value.size()
@@ -245,7 +245,9 @@ func (v *view) mergeNode(s *Step, at Origin) (node, Code) {
 			return node{}, code
 		}
 		n.joinNext(&input, i == 0)
-		n.size = min(n.size+len(s.Inputs[i].Name)+4+input.sizeOf(), MaxContent+1)
+		if n.size <= MaxContent {
+			n.size += len(s.Inputs[i].Name) + 4 + input.sizeOf()
+		}
 	}
 	return n, ""
 }

@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"bytes"
+
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
@@ -69,7 +71,7 @@ func (m *planMessage) readPlan(scan *wire.Scanner, body []byte) error {
 		return scan.Null()
 	default:
 		b, err := scan.Opaque()
-		m.plan = b
+		m.plan = bytes.Clone(b)
 		return err
 	}
 }
