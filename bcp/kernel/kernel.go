@@ -162,6 +162,15 @@ func (l *loading) tools() {
 		case t.Level == Write && len(t.RequiredCaps) == 0 && !d.BareWrites:
 			l.failf(WriteWithoutCapability, where, "a tool that writes needs a capability")
 		}
+		if t.Subjects&^(SubjectUser|ThirdParty) != 0 {
+			l.failf(BadType, where, "result_subjects are user and third_party")
+		}
+		if t.Idempotency > Once {
+			l.failf(BadType, where, "idempotency is free, key or none")
+		}
+		if t.Timeout < 0 {
+			l.failf(BadLimit, where, "timeout is a duration such as 30s")
+		}
 		if len(t.Description) > maxDescription {
 			l.failf(TooMany, where, "a description has at most %d bytes", maxDescription)
 		}
@@ -282,7 +291,7 @@ func (l *loading) rule(r *Rule, seen map[string]bool) {
 	case !isStepID(r.ID):
 		l.failf(BadName, where, "an id is 1 to %d letters, digits, hyphens and underscores", maxNameBytes)
 	case r.Effect == NoEffect || r.Effect > Ask:
-		l.failf(RuleEffectWord, where, "effect is forbid, declassify or ask")
+		l.failf(RuleEffectWord, where, "effect is forbid, declassify or ask, and reads is data or nothing")
 	case r.Effect == Declassify && r.ReadsData:
 		l.failf(RuleReadsData, where, "a rule that declassifies decides by labels: it has no reads: data")
 	case r.Tool != AnyTool && len(tools) == 0:

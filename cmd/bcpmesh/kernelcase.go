@@ -45,7 +45,7 @@ type kernelInput struct {
 
 	// plan
 	Plan       jsontext.Value `json:"plan"`
-	PlanText   *string        `json:"plan_text"`
+	PlanText   jsontext.Value `json:"plan_text"`
 	PlanBase64 *string        `json:"plan_base64"`
 
 	// label
@@ -90,6 +90,7 @@ type caseTool struct {
 	ResultTrusted  bool                `json:"result_trusted"`
 	Idempotency    string              `json:"idempotency"`
 	Parsers        []string            `json:"parsers"`
+	Timeout        string              `json:"timeout"`
 }
 
 type caseRule struct {
@@ -155,7 +156,7 @@ type caseCrash struct {
 
 func parseKernelCase(line []byte) (kernelCase, error) {
 	var c kernelCase
-	if err := json.Unmarshal(line, &c, jsontext.AllowDuplicateNames(true)); err != nil {
+	if err := json.Unmarshal(line, &c, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
 		return c, errors.New("expected an object with id, kind, input and perhaps expect, as docs/kernel.md says")
 	}
 	if c.ID == nil {
@@ -177,7 +178,11 @@ func (in *kernelInput) unknownKeys() []string {
 func (in *kernelInput) plan() ([]byte, error) {
 	switch {
 	case in.PlanText != nil:
-		return []byte(*in.PlanText), nil
+		var text string
+		if json.Unmarshal(in.PlanText, &text) != nil { // half a surrogate pair: no text, and no plan
+			return nil, nil
+		}
+		return []byte(text), nil
 	case in.PlanBase64 != nil:
 		return base64.StdEncoding.DecodeString(*in.PlanBase64)
 	default:
@@ -185,21 +190,35 @@ func (in *kernelInput) plan() ([]byte, error) {
 	}
 }
 
-// tool returns the tool as a definition has it. What is wrong with its types is left
-// out, so that loading says so.
+// unknownWord is neither a subject nor an idempotency: loading says so.
+const unknownWord = 1 << 7
+
+// tool returns the tool as a definition has it. What is wrong with it stays wrong, so
+// that loading says so.
 func (t *caseTool) tool() kernel.Tool {
 	out := kernel.Tool{
 		Service: t.Service, Name: t.Name, Description: t.Description, RequiredCaps: t.RequiredCaps, Egress: t.Egress, Readers: t.ResultReaders,
 		Trusted: t.ResultTrusted, Parsers: t.Parsers,
 	}
 	out.Level, _ = kernel.ParseEffectLevel(t.EffectLevel)
-	out.Idempotency, _ = kernel.ParseIdempotency(t.Idempotency)
+	var known bool
+	if out.Idempotency, known = kernel.ParseIdempotency(t.Idempotency); !known {
+		out.Idempotency = unknownWord
+	}
+	if t.Timeout != "" {
+		var err error
+		if out.Timeout, err = time.ParseDuration(t.Timeout); err != nil {
+			out.Timeout = -1
+		}
+	}
 	for _, s := range t.ResultSubjects {
 		switch s {
 		case "user":
 			out.Subjects |= kernel.SubjectUser
 		case "third_party":
 			out.Subjects |= kernel.ThirdParty
+		default:
+			out.Subjects |= unknownWord
 		}
 	}
 	out.Input, _ = kernel.ParseType(t.InputSchema)
@@ -210,6 +229,9 @@ func (t *caseTool) tool() kernel.Tool {
 func (r *caseRule) rule() kernel.Rule {
 	out := kernel.Rule{ID: r.ID, Tool: r.Tool, When: r.When, ReadsData: r.Reads == "data", Because: r.Because}
 	out.Effect, _ = kernel.ParseRuleEffect(r.Effect)
+	if r.Reads != "" && r.Reads != "data" {
+		out.Effect = kernel.NoEffect
+	}
 	return out
 }
 

@@ -2,9 +2,11 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"os"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
@@ -83,6 +85,11 @@ func checkKernel(p *program, args []string) error {
 	}
 	if unknown := c.Input.unknownKeys(); len(unknown) > 0 {
 		return failf("%s: %s is no key of a kernel", quoted(args[0]), quoted(unknown[0])).withHint("bcpmesh kernel check --help lists the keys")
+	}
+	var strict kernelInput
+	var wrong *json.SemanticError
+	if err := json.Unmarshal(file, &strict, json.RejectUnknownMembers(true)); errors.As(err, &wrong) {
+		return failf("%s: %s is no key of a kernel", quoted(args[0]), quoted(string(wrong.JSONPointer))).withHint("bcpmesh kernel check --help lists the keys")
 	}
 	report := kernelReport{Defects: []defectReport{}}
 	d, err := c.Input.definition(true)
