@@ -194,4 +194,16 @@ func TestKernelContextsAreEqual(t *testing.T) {
 			t.Errorf("line %d: no %s in %s", i+1, want, out[i])
 		}
 	}
+
+	// The other case may come later: the results are the same, in the order of the cases.
+	slices.Reverse(lines)
+	got = execute(t, strings.Join(lines, "\n"), "kernel", "simulate")
+	slices.Reverse(out)
+	if got.code != exitOK || strings.TrimSpace(got.stdout) != strings.Join(out, "\n") {
+		t.Errorf("exit %d, in another order:\n%s\nand not\n%s", got.code, got.stdout, strings.Join(out, "\n"))
+	}
+	got = execute(t, strings.ReplaceAll(lines[0], `"planner_context_equal_to":"a"`, `"planner_context_equal_to":"nowhere"`), "kernel", "simulate")
+	if got.code != exitOK || !strings.Contains(got.stdout, `"planner_context_equal_to":null`) {
+		t.Errorf("exit %d: %s", got.code, got.stdout)
+	}
 }

@@ -67,6 +67,7 @@ func simulate(ctx context.Context, p *program, play func(line []byte) (any, erro
 		p.out.talkf("reading cases from the terminal; Ctrl-D ends them")
 	}
 	lines := newLineReader(interruptible(ctx, p.in))
+	var queue resultQueue
 	bad := 0
 	for {
 		if lines.waits() {
@@ -78,6 +79,9 @@ func simulate(ctx context.Context, p *program, play func(line []byte) (any, erro
 		var result any
 		switch {
 		case errors.Is(err, io.EOF):
+			if err := queue.print(p, true); err != nil {
+				return err
+			}
 			if bad > 0 {
 				return failf("%s not played", count(bad, "line"))
 			}
@@ -97,10 +101,29 @@ func simulate(ctx context.Context, p *program, play func(line []byte) (any, erro
 			p.out.talkf("line %d: %s", lines.n, err)
 			continue
 		}
-		if err := p.out.line(result); err != nil {
-			return failf("the result cannot be written: %s", reasonOf(err))
+		queue = append(queue, result)
+		if err := queue.print(p, false); err != nil {
+			return err
 		}
 	}
+}
+
+// resultQueue has the results that are not printed yet.
+type resultQueue []any
+
+// print prints results in order, up to one that is compared with a case which comes
+// later; at the end all.
+func (q *resultQueue) print(p *program, end bool) error {
+	for len(*q) > 0 {
+		if run, ok := (*q)[0].(*runResult); ok && !run.compare() && !end {
+			return nil
+		}
+		if err := p.out.line((*q)[0]); err != nil {
+			return failf("the result cannot be written: %s", reasonOf(err))
+		}
+		*q = (*q)[1:]
+	}
+	return nil
 }
 
 // simulation keeps what one run of simulate needs from line to line.

@@ -125,6 +125,9 @@ func (w *kernelWorld) store(c kernel.Change) error {
 // lastOf returns the id of a step without the path of its sub-run.
 func lastOf(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
+// isStep reports whether a case means the step of a path: by its id, or by the path.
+func isStep(name, path string) bool { return name == path || name == lastOf(path) }
+
 func (w *kernelWorld) play(r *kernel.Release) error {
 	switch r.Kind {
 	case kernel.ReleaseReply:
@@ -135,7 +138,7 @@ func (w *kernelWorld) play(r *kernel.Release) error {
 		return w.playPlanner(r)
 	case kernel.ReleaseSubPlan:
 		w.readers = append(w.readers, string(r.Body))
-		return w.answerPlan(r, nextOf(w, "sub_planner "+lastOf(r.Wait.Step), w.input.SubPlanner[lastOf(r.Wait.Step)]))
+		return w.answerPlan(r, nextOf(w, "sub_planner "+r.Wait.Step, w.subPlanner(r.Wait.Step)))
 	case kernel.ReleaseParse:
 		return w.playReader(r)
 	case kernel.ReleaseCall:
@@ -169,9 +172,18 @@ func (w *kernelWorld) wait() error {
 	return w.store(change)
 }
 
+// subPlanner returns the answers of the sub-planner for a step.
+func (w *kernelWorld) subPlanner(path string) []casePlanner {
+	if answers, whole := w.input.SubPlanner[path]; whole {
+		return answers
+	}
+	return w.input.SubPlanner[lastOf(path)]
+}
+
 func (w *kernelWorld) playPlanner(r *kernel.Release) error {
 	w.story.Plans++
-	w.planners = append(w.planners, string(r.Body))
+	// Cases compare what planners were given: an id says nothing but which request it is.
+	w.planners = append(w.planners, strings.Replace(string(r.Body), r.Wait.ID, "plan"+strconv.Itoa(w.story.Plans), 1))
 	var request struct {
 		Errors    jsontext.Value `json:"errors"`
 		Catalogue []struct {
@@ -247,7 +259,7 @@ func (w *kernelWorld) playTool(r *kernel.Release) error {
 		}
 		w.remembered[key] = true
 	}
-	if crash := w.input.Crash; crash != nil && !w.crashed && crash.After == "intent:"+lastOf(r.Wait.Step) {
+	if crash := w.input.Crash; crash != nil && !w.crashed && isStep(strings.TrimPrefix(crash.After, "intent:"), r.Wait.Step) {
 		w.crashed = true
 		if crash.Performed {
 			perform()
@@ -307,11 +319,10 @@ func (w *kernelWorld) restart() error {
 
 // playPerson has somebody decide about an item, if the case has somebody.
 func (w *kernelWorld) playPerson(r *kernel.Release) error {
-	step := lastOf(r.Wait.Step)
 	for i, person := range w.input.People {
 		decision, known := kernel.ParsePersonDecision(person.Decision)
 		aboutCall := decision == kernel.Approve || decision == kernel.Reject
-		if whose := "person " + strconv.Itoa(i); person.Step == step && known && w.used[whose] == 0 && aboutCall == (r.Wait.Kind == kernel.WaitApproval) {
+		if whose := "person " + strconv.Itoa(i); isStep(person.Step, r.Wait.Step) && known && w.used[whose] == 0 && aboutCall == (r.Wait.Kind == kernel.WaitApproval) {
 			w.used[whose]++
 			change := w.state.DecidePerson(w.moment(), r.Wait.ID, decision, person.Result)
 			if change.Code == "" {
@@ -345,6 +356,24 @@ type runResult struct {
 	SameContextAs  jsontext.Value `json:"planner_context_equal_to,omitzero"`
 	PlannerContext []string       `json:"planner_context"`
 	ReaderContext  []string       `json:"reader_context"`
+
+	sameAs   string              // the case whose planner perhaps was given the same
+	contexts map[string][]string // of all cases
+}
+
+// compare answers whether the planner of another case was given the same. It is false
+// if that case was not played yet.
+func (r *runResult) compare() bool {
+	if r.sameAs == "" {
+		return true
+	}
+	r.SameContextAs = jsontext.Value("null")
+	id, err := json.Marshal(r.sameAs)
+	other, played := r.contexts[string(id)]
+	if err == nil && played && slices.Equal(other, r.PlannerContext) {
+		r.SameContextAs = id
+	}
+	return played
 }
 
 func (s *simulation) playRun(c *kernelCase) (any, error) {
@@ -373,7 +402,7 @@ func (s *simulation) playRun(c *kernelCase) (any, error) {
 		out.Influence = jsontext.Value(label.Width().String())
 	}
 	s.answer(c, w, &out)
-	return out, nil
+	return &out, nil
 }
 
 // answer answers what the case asks about what models were given.
@@ -387,10 +416,5 @@ func (s *simulation) answer(c *kernelCase, w *kernelWorld, out *runResult) {
 	out.NeverInPlanner = filter(c.Expect.NeverInPlanner, w.planners, false)
 	out.InReader = filter(c.Expect.InReader, w.readers, true)
 	out.NeverInReader = filter(c.Expect.NeverInReader, w.readers, false)
-	if other := c.Expect.SameContextAs; other != "" {
-		out.SameContextAs = jsontext.Value("null")
-		if id, err := json.Marshal(other); err == nil && slices.Equal(s.contexts[string(id)], w.planners) {
-			out.SameContextAs = id
-		}
-	}
+	out.sameAs, out.contexts = c.Expect.SameContextAs, s.contexts
 }
