@@ -32,8 +32,18 @@ func (s *State) draft(m bcp.Moment, kind ChangeKind, r *run) *draft {
 // now is the journal time, which never goes back.
 func (s *State) now(m bcp.Moment) int64 { return max(s.time, m.Now.UnixNano()) }
 
-// decided completes the change.
+// decided completes the change. One that is too large for a record ends the run
+// instead: a planner decides how many labels there are in it, and how long.
 func (d *draft) decided() Change {
+	if from := d.change.from; from != nil && d.change.size() > maxChangeBytes {
+		over := d.state.draft(d.moment, d.change.Kind, from)
+		over.change.Input, over.change.Attempt, over.change.Alert = d.change.Input, d.change.Attempt, d.change.Alert
+		if d.change.Result != nil {
+			over.settle(LimitValueBytes, nil)
+		}
+		over.abort(LimitValueBytes, from.wait.Step)
+		d = over
+	}
 	c := d.change
 	c.Totals, c.Deadline, c.next = d.run.totals, d.run.deadline, d.run
 	return *c

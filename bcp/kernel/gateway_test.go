@@ -43,6 +43,9 @@ func (g *gateway) moment() bcp.Moment {
 func (g *gateway) store(c kernel.Change) kernel.Change {
 	g.t.Helper()
 	if g.replay {
+		if size := len(c.AppendJSON(nil)) + len(c.Private.AppendJSON(nil)); size > 1<<20 {
+			g.t.Fatalf("a record of %d bytes fits no message", size)
+		}
 		g.records = append(g.records, [2][]byte{c.AppendJSON(nil), c.Private.AppendJSON(nil)})
 	}
 	if err := g.state.Apply(&c); err != nil {

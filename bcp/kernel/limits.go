@@ -50,6 +50,11 @@ const (
 	// MaxContent is the size of what a Reader or a sub-planner is given, and the
 	// greatest max_value_bytes.
 	MaxContent = 256 << 10
+	// maxChangeBytes is the size of one record: a message of the journal has at most
+	// 1 MiB.
+	maxChangeBytes = 768 << 10
+	// maxNote is how much is kept of what a tool says about its failure, in bytes.
+	maxNote = 4 << 10
 	// maxEnvelope is what a message may have around its value, plan or task. A plan
 	// may come as a text, in which an escape takes six bytes.
 	maxEnvelope = 4 << 10

@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"strings"
+
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -135,7 +137,7 @@ func parseOutcome(body []byte, call string, limit int) outcome {
 	case !ok, id != call, (result == nil) == (failed == nil), not != nil && (failed == nil || not.kind != BoolValue), failed != nil && failed.kind != TextValue:
 		return outcome{code: BadOutcome}
 	case failed != nil:
-		return outcome{code: ToolFailed, note: failed.text, notPerformed: not != nil && not.flag}
+		return outcome{code: ToolFailed, note: strings.ToValidUTF8(failed.text[:min(len(failed.text), maxNote)], ""), notPerformed: not != nil && not.flag}
 	case len(result.JSON()) > limit:
 		return outcome{code: LimitValueBytes}
 	default:

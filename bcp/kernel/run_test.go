@@ -606,3 +606,48 @@ func TestDeepValues(t *testing.T) {
 		}
 	}
 }
+
+// Merges of merges repeat the labels of all that they join. A plan can have a record
+// grow beyond what a message holds, and ends its run instead.
+// covers A-LOGFILL
+func TestRecordTooLarge(t *testing.T) {
+	t.Parallel()
+	var fields, inputs []string
+	for i := range 100 {
+		field := fmt.Sprintf("field%d%s", i, strings.Repeat("x", 50))
+		fields, inputs = append(fields, field+":string"), append(inputs, fmt.Sprintf(`"a%d":{"ref":"inbox","path":%q}`, i, field))
+	}
+	k := mustKernel(t, func(d *kernel.Definition) { d.Tools[0].Output = mustType(shape(fields...)) })
+	result := `{"` + strings.Join(fields, `":"","`) + `":""}`
+	result = strings.ReplaceAll(result, ":string", "")
+	for merges, want := range map[int]kernel.Status{1: kernel.Committed, 50: kernel.Committed, 200: kernel.Aborted} {
+		list := []string{inbox, `{"kind":"merge","id":"m","inputs":{` + strings.Join(inputs, ",") + `}}`}
+		for i := range merges {
+			list = append(list, fmt.Sprintf(`{"kind":"merge","id":"m%d","inputs":{"a":{"ref":"m"}}}`, i))
+		}
+		g := newGateway(t, k)
+		g.begin("all")
+		g.plan(steps(append(list, note)...))
+		change := g.result(result)
+		if want == kernel.Committed {
+			change = g.result(sent)
+		}
+		if end := g.next(kernel.ReleaseOutcome).End; end.Status != want || change.Alert != "" || want == kernel.Aborted && end.Code != kernel.LimitValueBytes {
+			t.Errorf("%d merges: %s %s, alert %q", merges, end.Status, end.Code, change.Alert)
+		}
+	}
+}
+
+// A value as large as one may be fits a record, as the value and as the result.
+func TestLargestValues(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]kernel.Status{"x": kernel.Committed, `\"`: kernel.Aborted} {
+		g := newGateway(t, mustKernel(t, nil))
+		g.begin("all")
+		g.plan(steps(inbox))
+		g.result(strings.Replace(mail, "at 3pm", strings.Repeat(text, (kernel.MaxContent-100)/len(text)), 1))
+		if end := g.next(kernel.ReleaseOutcome).End; end.Status != want {
+			t.Errorf("%s: got %s %s", text, end.Status, end.Code)
+		}
+	}
+}
