@@ -83,6 +83,7 @@ func New(d Definition) (*Kernel, []Defect) {
 	l.grants()
 	l.limits()
 	l.rules()
+	l.catalogue()
 	if len(l.defects) > 0 {
 		return nil, l.defects
 	}
@@ -310,6 +311,21 @@ func (l *loading) toolsOf(name string) []*Tool {
 		}
 	}
 	return tools
+}
+
+// catalogue checks that planners can be sent what there is.
+func (l *loading) catalogue() {
+	if len(l.defects) > 0 {
+		return
+	}
+	var all []Capability
+	for i := range l.kernel.definition.Tools {
+		all = append(all, l.kernel.definition.Tools[i].RequiredCaps...)
+	}
+	tools, schemas := l.kernel.catalogue(NewGrant(all...)), l.kernel.schemaList()
+	if n := len(tools.JSON()) + len(schemas.JSON()); n > maxCatalogueBytes {
+		l.failf(TooMany, "tools", "what planners are told of tools and schemas has %d bytes, expected at most %d: shorten descriptions, or make it two kernels", n, maxCatalogueBytes)
+	}
 }
 
 // compile compiles a rule for each of its tools, so that it has the types of each,

@@ -27,6 +27,9 @@ const (
 	// every request to a planner.
 	MaxTools   = 256
 	MaxSchemas = 256
+	// maxCatalogueBytes bounds what planners are told of all tools and schemas: with
+	// the task, or with content, it is one message.
+	maxCatalogueBytes = 192 << 10
 	// MaxRules is the number of rules of a kernel, with those of its mesh; a call
 	// may have to evaluate all of them.
 	MaxRules = 256

@@ -1,6 +1,7 @@
 package kernel_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +30,13 @@ func TestDefinitions(t *testing.T) {
 	}
 	tool := func(change func(*kernel.Tool)) func(*kernel.Definition) {
 		return func(d *kernel.Definition) { change(&d.Tools[2]) } // send_email
+	}
+	described := func(tools int) func(*kernel.Definition) {
+		return func(d *kernel.Definition) {
+			for i := range tools {
+				d.Tools = append(d.Tools, kernel.Tool{Name: fmt.Sprintf("t%d", i), Level: kernel.Pure, Description: strings.Repeat("x", 4000), Input: mustType(shape()), Output: mustType(shape())})
+			}
+		}
 	}
 	for _, c := range []struct {
 		name   string
@@ -75,6 +83,8 @@ func TestDefinitions(t *testing.T) {
 		}, kernel.BadType},
 		{"an argument with a hyphen", func(d *kernel.Definition) { d.Rules, d.Tools[2].Input = nil, mustType(shape("reply-to:string")) }, kernel.BadName},
 		{"a description too long", tool(func(t *kernel.Tool) { t.Description = strings.Repeat("x", 4097) }), kernel.TooMany},
+		{"as many words for planners", described(45), ""},
+		{"too many words for planners", described(48), kernel.TooMany},
 		{"too many tools", func(d *kernel.Definition) { d.Tools = slices.Repeat(d.Tools, 60) }, kernel.TooMany},
 
 		// Schemas, grants, limits.
