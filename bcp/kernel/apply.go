@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"container/heap"
 	"errors"
 
@@ -19,7 +20,8 @@ type State struct {
 	pending  map[bcp.AgentName]int
 	requests map[requestKey]request
 	deadline timers
-	endings  []ending // in the order of time
+	ended    []endedRun   // in the order of time, then of ids
+	told     []requestEnd // in the order of time
 }
 
 type requestKey struct {
@@ -36,11 +38,20 @@ type request struct {
 	at     int64
 }
 
-// ending is something that is forgotten after a day.
-type ending struct {
-	at      int64
-	run     RunID
-	request requestKey
+// endedRun is a run that is over, and is forgotten some day.
+type endedRun struct {
+	at  int64
+	run RunID
+}
+
+func (e endedRun) compare(o endedRun) int {
+	return cmp.Or(cmp.Compare(e.at, o.at), cmp.Compare(e.run, o.run))
+}
+
+// requestEnd is a request id that is free again after a day.
+type requestEnd struct {
+	at  int64
+	key requestKey
 }
 
 // NewState returns the state before the first change, under the definitions of
@@ -181,7 +192,10 @@ func (s *State) forget(r *run) {
 // index finds the run by what it waits for, and when it is due.
 func (s *State) index(r *run) {
 	if r.end != nil {
-		s.endings = append(s.endings, ending{at: r.ended, run: r.id})
+		s.ended = append(s.ended, endedRun{r.ended, r.id})
+		for i := len(s.ended) - 1; i > 0 && s.ended[i].at == s.ended[i-1].at && s.ended[i].run < s.ended[i-1].run; i-- {
+			s.ended[i], s.ended[i-1] = s.ended[i-1], s.ended[i]
+		}
 		return
 	}
 	s.waiting[r.wait.ID] = r.id
@@ -208,21 +222,22 @@ func (s *State) remember(c *Change) {
 		run = ""
 	}
 	s.requests[key] = request{c.Start.Digest, run, c.Code, c.Time}
-	s.endings = append(s.endings, ending{at: c.Time, request: key})
+	s.told = append(s.told, requestEnd{c.Time, key})
 }
 
-// prune forgets what ended more than a day ago, and timers of what is over.
+// prune forgets what ended more than a day ago, the oldest of more runs than are kept,
+// and timers of what is over.
 func (s *State) prune() {
-	for len(s.endings) > 0 && s.time-s.endings[0].at >= int64(runMemory) {
-		e := s.endings[0]
-		s.endings = s.endings[1:]
-		delete(s.requests, e.request)
-		if r := s.runs[e.run]; r != nil {
-			for _, c := range r.settled {
-				delete(s.calls, c.call)
-			}
-			delete(s.runs, e.run)
+	for len(s.told) > 0 && s.time-s.told[0].at >= int64(runMemory) {
+		delete(s.requests, s.told[0].key)
+		s.told = s.told[1:]
+	}
+	for len(s.ended) > 0 && (len(s.ended) > maxEndedRuns || s.time-s.ended[0].at >= int64(runMemory)) {
+		for _, c := range s.runs[s.ended[0].run].settled {
+			delete(s.calls, c.call)
 		}
+		delete(s.runs, s.ended[0].run)
+		s.ended = s.ended[1:]
 	}
 	for len(s.deadline) > 0 {
 		r := s.runs[s.deadline[0].run]

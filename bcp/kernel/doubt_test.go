@@ -320,6 +320,34 @@ func TestRunRulesOfManyTools(t *testing.T) {
 	}
 }
 
+// Ended runs are known for outcomes that come late, and not without bound: requesters
+// decide how many there are.
+func TestEndedRunsAreBounded(t *testing.T) {
+	t.Parallel()
+	const known = 1 << 14
+	g := newGateway(t, mustKernel(t, nil))
+	first := g.begin("all")
+	g.plan(steps(inbox))
+	call := g.next(kernel.ReleaseCall).Wait.ID
+	g.replay = false
+	stop := func(run kernel.RunID) { g.store(g.state.DecideStop(g.moment(), run)) }
+	late := func() kernel.Code {
+		return g.state.DecideOutcome(g.moment(), call, 1, []byte(`{"call_id":"`+call+`","result":true}`)).Code
+	}
+	stop(first)
+	for now, i := g.now, 1; i < known; i, g.now = i+1, now { // all in one moment
+		stop(g.begin("read"))
+		g.changes, g.sent, g.todo = nil, nil, nil
+	}
+	if got := late(); got != kernel.LateOutcome {
+		t.Fatalf("the oldest run that is known: got %q", got)
+	}
+	stop(g.begin("read"))
+	if got := late(); got != kernel.UnknownCall {
+		t.Errorf("a run too many: got %q", got)
+	}
+}
+
 // A requester's own rules forbid, on top of all others.
 func TestRunRules(t *testing.T) {
 	t.Parallel()

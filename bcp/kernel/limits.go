@@ -64,6 +64,8 @@ const (
 	// runMemory is how long an ended run is known, for outcomes that come late and
 	// requests that come again (PROTOCOL P2.6).
 	runMemory = 24 * time.Hour
+	// maxEndedRuns is how many of them are known.
+	maxEndedRuns = 1 << 14
 )
 
 // Limits bound a whole run, its sub-runs and later plans included. The zero value

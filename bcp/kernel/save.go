@@ -50,9 +50,10 @@ func Restore(saved []byte, kernels ...*Kernel) (*State, error) {
 	}
 	for _, r := range head.requests {
 		s.requests[r.key] = r.request
-		s.endings = append(s.endings, ending{at: r.at, request: r.key})
+		s.told = append(s.told, requestEnd{r.at, r.key})
 	}
-	slices.SortStableFunc(s.endings, func(a, b ending) int { return cmp.Compare(a.at, b.at) })
+	slices.SortFunc(s.ended, endedRun.compare)
+	slices.SortStableFunc(s.told, func(a, b requestEnd) int { return cmp.Compare(a.at, b.at) })
 	heap.Init(&s.deadline)
 	if !bytes.Equal(s.Save(), saved) {
 		return nil, ErrSaved
