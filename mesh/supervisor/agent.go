@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/agents/process"
 )
 
 // agent is one agent. Its goroutine, run, alone starts and stops its processes,
@@ -180,22 +182,22 @@ func (s *Supervisor) attempt(a *agent, o *order) ending {
 	p, err := start(program, slices.Concat(s.config.Environ, program.Env, env), logger)
 	if err != nil {
 		logger.Warn("an agent's command cannot be started", "error", err)
-		return ending{exit: startError(err)}
+		return ending{exit: process.Reason(err)}
 	}
 	begin := time.Now()
-	s.change(a, func(status *Status) { status.State, status.PID = Running, p.pid() })
+	s.change(a, func(status *Status) { status.State, status.PID = Running, p.PID() })
 	select {
 	case <-p.done:
 	case <-o.over:
-		s.change(a, func(status *Status) { status.State, status.PID = Stopping, p.pid() })
+		s.change(a, func(status *Status) { status.State, status.PID = Stopping, p.PID() })
 		s.end(p)
 	}
 	return ending{exit: p.exit(), line: p.lastLine(), success: p.success(), ran: time.Since(begin)}
 }
 
 // end stops a process, first with a word and then without.
-func (s *Supervisor) end(p *process) {
-	p.terminate()
+func (s *Supervisor) end(p *running) {
+	p.Terminate()
 	grace := time.NewTimer(s.config.Grace)
 	defer grace.Stop()
 	select {
@@ -204,7 +206,7 @@ func (s *Supervisor) end(p *process) {
 	case <-grace.C:
 	case <-s.kill:
 	}
-	p.kill()
+	p.Kill()
 	<-p.done
 }
 

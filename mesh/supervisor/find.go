@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/bcpmesh/bcpmesh/agents/process"
 )
 
 // Find says why a program would not be started, in words for people, or returns nil.
@@ -20,8 +22,8 @@ func Find(p Program, environ []string) error {
 	if len(p.Command) == 0 || p.Command[0] == "" {
 		return errors.New("it names no program")
 	}
-	word, env := p.Command[0], scrub(environ)
-	file, err := lookUp(word, env)
+	word, env := p.Command[0], process.Scrub(environ)
+	file, err := process.LookUp(word, env)
 	if err != nil {
 		return fmt.Errorf("there is no program %q in PATH: install it, or write its path", word)
 	}
@@ -39,7 +41,7 @@ func Find(p Program, environ []string) error {
 		return fmt.Errorf("%s is to be run by %q, as its first line says, which cannot be started", file, interpreter)
 	}
 	if filepath.Base(interpreter) == "env" && argument != "" && !strings.HasPrefix(argument, "-") && !strings.ContainsAny(argument, " \t=/") {
-		if _, err := lookUp(argument, env); err != nil {
+		if _, err := process.LookUp(argument, env); err != nil {
 			return fmt.Errorf("%s is to be run by %q, as its first line says, and there is no such program in PATH", file, argument)
 		}
 	}

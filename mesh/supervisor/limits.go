@@ -29,15 +29,3 @@ const (
 	// maxLastLine bounds what a status shows of the last line, in characters, escaped.
 	maxLastLine = 200
 )
-
-const (
-	// outputDelay is how long output is read after the process and its group
-	// are gone: somebody who left the group may hold the pipe open for ever.
-	outputDelay = time.Second
-	// groupDelay is how long a killed group is waited for. Its processes can do
-	// nothing any more, but count until init has collected them, and not every
-	// container's init does.
-	groupDelay = time.Second
-	// groupPoll is the pause between two looks at a killed group.
-	groupPoll = time.Millisecond
-)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/bcpmesh/bcpmesh/agents/process"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -145,7 +146,7 @@ func (c Config) filled() Config {
 	c.Healthy = positive(c.Healthy, defaultHealthy)
 	c.Cooldown = positive(c.Cooldown, defaultCooldown)
 	c.Grace = positive(c.Grace, defaultGrace)
-	c.Environ = scrub(c.Environ)
+	c.Environ = process.Scrub(c.Environ)
 	return c
 }
 

@@ -1,4 +1,4 @@
-package supervisor
+package process
 
 import (
 	"fmt"
@@ -18,8 +18,8 @@ var passedOn = []string{
 	"LC_MONETARY", "LC_NAME", "LC_NUMERIC", "LC_PAPER", "LC_TELEPHONE", "LC_TIME",
 }
 
-// scrub returns what a process may get of our environment (PROTOCOL P7.5).
-func scrub(environ []string) []string {
+// Scrub returns what a process may get of our environment (PROTOCOL P7.5).
+func Scrub(environ []string) []string {
 	var kept []string
 	for _, entry := range environ {
 		if key, _, ok := strings.Cut(entry, "="); ok && slices.Contains(passedOn, key) {
@@ -29,10 +29,10 @@ func scrub(environ []string) []string {
 	return kept
 }
 
-// lookUp finds the file of a command's first word in the PATH of the
+// LookUp finds the file of a command's first word in the PATH of the
 // environment that it will have. Relative folders of PATH are passed over: the
 // working directory may be one that an agent writes to.
-func lookUp(word string, env []string) (string, error) {
+func LookUp(word string, env []string) (string, error) {
 	if strings.ContainsAny(word, "/"+string(filepath.Separator)) {
 		return word, nil
 	}

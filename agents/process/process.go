@@ -1,0 +1,136 @@
+// Package process runs one program of somebody else's: in a process group of its own,
+// with exactly the environment that it is given, none of our open files, and no
+// terminal. When the program ends, everything that it started is killed.
+//
+// What starts programs uses it: the mesh's supervisor, and agents/stdio. It knows
+// nothing of what a program reads or prints.
+package process
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"time"
+)
+
+const (
+	// outputDelay is how long output is read after the process and its group
+	// are gone: somebody who left the group may hold the pipe open for ever.
+	outputDelay = time.Second
+	// groupDelay is how long a killed group is waited for. Its processes can do
+	// nothing any more, but count until init has collected them, and not every
+	// container's init does.
+	groupDelay = time.Second
+	// groupPoll is the pause between two looks at a killed group.
+	groupPoll = time.Millisecond
+)
+
+// Process is a program that was started, with its process group. Its methods may be
+// used concurrently.
+type Process struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it and its group are gone and its output was read
+
+	mu     sync.Mutex
+	closed bool // its group was killed and is not signalled again: the id may be another's by now
+}
+
+// Start starts a program. Of the command, Path, Args, Dir, Stdin, Stdout and Stderr are
+// the caller's, and so is Env, where nil means an empty one. The error is for [Reason].
+func Start(cmd *exec.Cmd) (*Process, error) {
+	if err := hideFiles(); err != nil {
+		return nil, err
+	}
+	// Not nil, which would mean our whole environment.
+	cmd.Env = append([]string{}, cmd.Env...)
+	cmd.SysProcAttr, cmd.WaitDelay = ownGroup(), outputDelay
+	p := &Process{cmd: cmd, done: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		// The kernel kills the process when the thread that started it ends
+		// (ownGroup), not only when we do. So this goroutine keeps its thread
+		// until the process is gone; it would wait for it in any case.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		p.wait()
+		close(p.done)
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Reason says in our words why there is no process.
+func Reason(err error) string {
+	switch {
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return "not found"
+	case errors.Is(err, fs.ErrPermission):
+		return "not permitted"
+	default:
+		return "cannot be started"
+	}
+}
+
+// wait waits for the end of the process, and leaves nothing of its group.
+func (p *Process) wait() {
+	// While an ended process is not collected, no other can get its id, so
+	// that the group that is killed is its own. Where one cannot wait without
+	// collecting, a few instructions lie between the two.
+	if awaitEnd(p.cmd.Process) {
+		p.close()
+	}
+	// The error repeats the exit code, or says that somebody outside the group
+	// holds the output open, whom WaitDelay cuts off.
+	_ = p.cmd.Wait()
+	p.close()
+	for begin := time.Now(); groupExists(p.cmd.Process) && time.Since(begin) < groupDelay; {
+		time.Sleep(groupPoll)
+	}
+}
+
+// close kills what is left of the group, and lets nobody signal it again.
+func (p *Process) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		killGroup(p.cmd.Process)
+		p.closed = true
+	}
+}
+
+// Terminate asks the group to end.
+func (p *Process) Terminate() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		terminateGroup(p.cmd.Process)
+	}
+}
+
+// Kill ends the group; Done follows.
+func (p *Process) Kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		killGroup(p.cmd.Process)
+	}
+}
+
+// Done is closed when the process and its group are gone, and its output was read.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// PID is the process id, and that of the group.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// State says how the process ended. Done is closed.
+func (p *Process) State() *os.ProcessState { return p.cmd.ProcessState }
