@@ -2,8 +2,8 @@
 // with exactly the environment that it is given, none of our open files, and no
 // terminal. When the program ends, everything that it started is killed.
 //
-// What starts programs uses it: the mesh's supervisor, and agents/stdio. It knows
-// nothing of what a program reads or prints.
+// What it prints can be logged without harm ([Output]). The mesh's supervisor and
+// agents/stdio start programs so.
 package process
 
 import (
@@ -14,18 +14,6 @@ import (
 	"runtime"
 	"sync"
 	"time"
-)
-
-const (
-	// outputDelay is how long output is read after the process and its group
-	// are gone: somebody who left the group may hold the pipe open for ever.
-	outputDelay = time.Second
-	// groupDelay is how long a killed group is waited for. Its processes can do
-	// nothing any more, but count until init has collected them, and not every
-	// container's init does.
-	groupDelay = time.Second
-	// groupPoll is the pause between two looks at a killed group.
-	groupPoll = time.Millisecond
 )
 
 // Process is a program that was started, with its process group. Its methods may be

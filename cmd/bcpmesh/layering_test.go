@@ -101,7 +101,7 @@ var rules = []rule{
 	{folder: "agents", internal: []string{"bcp", "bcp/wire", "subjects"}, external: []string{jsonText, logging, natsClient, nkeys}},
 
 	// Starts somebody's program, and knows nothing of what it is for.
-	{folder: "agents/process"},
+	{folder: "agents/process", internal: []string{"bcp/guard"}, external: []string{logging}},
 
 	// What hosts of MCP are served by: a client of the mesh like any other.
 	{folder: "agents/mcp", internal: []string{"agents", "bcp", "bcp/wire"}, external: []string{jsonSchema, jsonText, logging, mcpSDK, natsClient}},
@@ -117,7 +117,7 @@ var rules = []rule{
 	// A gateway's way to servers that are not in its process: it has creds and no key.
 	{folder: "mesh/cluster", internal: []string{"accounts", "mesh/server", "subjects"}, external: []string{logging, natsClient}},
 	// Runs agents' commands, and knows nothing of what they may say.
-	{folder: "mesh/supervisor", internal: []string{"agents/process", "bcp", "bcp/guard"}, external: []string{logging}},
+	{folder: "mesh/supervisor", internal: []string{"agents/process", "bcp"}, external: []string{logging}},
 	{
 		folder:   "mesh/gateway",
 		internal: append([]string{"accounts/durable", "jetstream"}, corePackages...),

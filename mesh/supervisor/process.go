@@ -12,7 +12,7 @@ import (
 // running is one process that was started, with what it prints.
 type running struct {
 	*process.Process
-	out  *output
+	out  *process.Output
 	done chan struct{} // closed when it is gone and its output was logged
 }
 
@@ -26,8 +26,8 @@ func start(program Program, env []string, logger hclog.Logger) (*running, error)
 	if err != nil {
 		return nil, err
 	}
-	out := &output{logger: logger}
-	stdout, stderr := newRedacted(out, stdoutName), newRedacted(out, stderrName)
+	out := process.NewOutput(logger)
+	stdout, stderr := out.Stdout(), out.Stderr()
 	p, err := process.Start(&exec.Cmd{Path: path, Args: program.Command, Env: env, Dir: program.Dir, Stdout: stdout, Stderr: stderr})
 	if err != nil {
 		return nil, err
@@ -35,9 +35,9 @@ func start(program Program, env []string, logger hclog.Logger) (*running, error)
 	r := &running{Process: p, out: out, done: make(chan struct{})}
 	go func() {
 		<-p.Done()
-		stdout.end()
-		stderr.end()
-		out.end()
+		stdout.End()
+		stderr.End()
+		out.End()
 		close(r.done)
 	}()
 	return r, nil
@@ -47,7 +47,7 @@ func start(program Program, env []string, logger hclog.Logger) (*running, error)
 func (r *running) exit() string { return r.State().String() }
 
 // lastLine is what it printed last; done is closed.
-func (r *running) lastLine() string { return r.out.lastLine() }
+func (r *running) lastLine() string { return r.out.LastLine() }
 
 // success reports exit code 0; done is closed.
 func (r *running) success() bool { return r.State().Success() }

@@ -1,4 +1,4 @@
-package supervisor
+package process
 
 import (
 	"strings"
@@ -18,12 +18,12 @@ func FuzzLastLine(f *testing.F) {
 	f.Add([]byte(strings.Repeat("\U0001f600", 300)), uint8(255), false)
 	f.Add([]byte("\xff\xf0\x9f\x98"), uint8(1), true)
 	f.Fuzz(func(t *testing.T, printed []byte, piece uint8, toStderr bool) {
-		out := &output{logger: hclog.NewNullLogger()}
-		name := stdoutName
+		out := NewOutput(hclog.NewNullLogger())
+		open := (*Output).Stdout
 		if toStderr {
-			name = stderrName
+			open = (*Output).Stderr
 		}
-		s := &stream{output: out, name: name}
+		s := open(out)
 		for rest := printed; len(rest) > 0; {
 			n := min(int(piece)+1, len(rest))
 			if _, err := s.Write(rest[:n]); err != nil {
@@ -31,9 +31,9 @@ func FuzzLastLine(f *testing.F) {
 			}
 			rest = rest[n:]
 		}
-		s.end()
-		out.end()
-		line := out.lastLine()
+		s.End()
+		out.End()
+		line := out.LastLine()
 		if n := utf8.RuneCountInString(line); n > maxLastLine+1 || !utf8.ValidString(line) {
 			t.Fatalf("%d characters of %q: %q", n, printed, line)
 		}
@@ -42,12 +42,12 @@ func FuzzLastLine(f *testing.F) {
 				t.Fatalf("%q shows %U", line, r)
 			}
 		}
-		whole := &output{logger: hclog.NewNullLogger()}
-		w := &stream{output: whole, name: name}
+		whole := NewOutput(hclog.NewNullLogger())
+		w := open(whole)
 		_, _ = w.Write(printed) // never fails
-		w.end()
-		whole.end()
-		if again := whole.lastLine(); again != line {
+		w.End()
+		whole.End()
+		if again := whole.LastLine(); again != line {
 			t.Fatalf("in pieces %q, at once %q", line, again)
 		}
 	})

@@ -1,4 +1,4 @@
-package supervisor
+package process
 
 import (
 	"bytes"
@@ -14,10 +14,11 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-// output logs what one process prints, a limited part of it. Its methods may be
-// used concurrently.
-type output struct {
-	logger hclog.Logger // names the agent
+// Output logs what processes print, a limited part of it: together at most 100 lines
+// and 64 KiB a second. What they print is hostile text, and nothing of it acts where it
+// is logged. Its methods may be used concurrently.
+type Output struct {
+	logger hclog.Logger // says whose it is
 
 	mu      sync.Mutex
 	window  *time.Timer // ends the window that has begun; nil: none has
@@ -28,13 +29,22 @@ type output struct {
 	stderr  []byte
 }
 
+// NewOutput returns the output of processes for a logger that says whose they are.
+func NewOutput(logger hclog.Logger) *Output { return &Output{logger: logger} }
+
+// Stdout takes the standard output of one process.
+func (o *Output) Stdout() *Stream { return newStream(o, stdoutName) }
+
+// Stderr takes the standard error of one process.
+func (o *Output) Stderr() *Stream { return newStream(o, stderrName) }
+
 // log takes a line of which cut bytes are missing.
-func (o *output) log(stream string, line []byte, cut int) {
+func (o *Output) log(stream string, line []byte, cut int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.keep(stream, line)
 	if o.window == nil {
-		o.window = time.AfterFunc(outputWindow, o.end)
+		o.window = time.AfterFunc(outputWindow, o.End)
 	}
 	if o.lines >= maxLines || o.bytes+len(line) > maxBytes {
 		o.dropped++
@@ -54,7 +64,7 @@ func (o *output) log(stream string, line []byte, cut int) {
 }
 
 // keep remembers the last line of a stream that says something. Called with mu held.
-func (o *output) keep(stream string, line []byte) {
+func (o *Output) keep(stream string, line []byte) {
 	if line = bytes.TrimSpace(line); len(line) == 0 {
 		return
 	}
@@ -65,9 +75,9 @@ func (o *output) keep(stream string, line []byte) {
 	*kept = append((*kept)[:0], line[:min(len(line), utf8.UTFMax*(maxLastLine+1))]...)
 }
 
-// lastLine returns what was printed last, rather to stderr, where programs say why they
-// end.
-func (o *output) lastLine() string {
+// LastLine returns what was printed last, rather to stderr, where programs say why they
+// end: escaped, and cut to 200 characters.
+func (o *Output) LastLine() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	line := o.stderr
@@ -96,8 +106,8 @@ func inert(line []byte) string {
 	return b.String()
 }
 
-// end ends the window, if one has begun, and says what was dropped in it.
-func (o *output) end() {
+// End ends the window, if one has begun, and says what was dropped in it.
+func (o *Output) End() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.window == nil {
@@ -116,9 +126,28 @@ const (
 	stderrName = "stderr"
 )
 
-// stream cuts one stream of a process into lines. One goroutine writes to it.
-type stream struct {
-	output *output
+// Stream is one stream of a process. Secrets are hidden in it before it is cut into
+// lines: a private key goes over several. It holds back what may still become one. One
+// goroutine writes to it, and a write never fails.
+type Stream struct {
+	*guard.Stream
+	lines *lines
+}
+
+func newStream(o *Output, name string) *Stream {
+	lines := &lines{output: o, name: name}
+	return &Stream{guard.NewStream(lines, guard.Keys), lines}
+}
+
+// End logs what was held back, and what was printed without a line break behind it.
+func (s *Stream) End() {
+	_ = s.Close() // a stream never fails
+	s.lines.end()
+}
+
+// lines cuts one stream of a process into lines.
+type lines struct {
+	output *Output
 	name   string
 	line   []byte // at most maxLine
 	cut    int    // bytes of the line beyond
@@ -126,7 +155,7 @@ type stream struct {
 
 // Write implements io.Writer. It fails never: a process whose output is refused
 // would be killed by it.
-func (s *stream) Write(p []byte) (int, error) {
+func (s *lines) Write(p []byte) (int, error) {
 	rest := p
 	for {
 		part, after, ended := bytes.Cut(rest, []byte{'\n'})
@@ -142,33 +171,15 @@ func (s *stream) Write(p []byte) (int, error) {
 }
 
 // end logs what was printed without a line break behind it.
-func (s *stream) end() {
+func (s *lines) end() {
 	if len(s.line) > 0 {
 		s.flush()
 	}
 }
 
-func (s *stream) flush() {
+func (s *lines) flush() {
 	s.output.log(s.name, s.line, s.cut)
 	s.line, s.cut = s.line[:0], 0
-}
-
-// redacted hides secrets in a stream before it is cut into lines: a private key goes over several. It holds back what may
-// still become one.
-type redacted struct {
-	*guard.Stream
-	lines *stream
-}
-
-func newRedacted(o *output, name string) redacted {
-	lines := &stream{output: o, name: name}
-	return redacted{guard.NewStream(lines, guard.Keys), lines}
-}
-
-// end logs what was held back.
-func (r redacted) end() {
-	_ = r.Close() // a stream never fails
-	r.lines.end()
 }
 
 // escape writes a line so that everything in it can be seen and nothing in it
