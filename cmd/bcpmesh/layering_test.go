@@ -103,6 +103,9 @@ var rules = []rule{
 	// Starts somebody's program, and knows nothing of what it is for.
 	{folder: "agents/process", internal: []string{"bcp/guard"}, external: []string{logging}},
 
+	// Makes agents of programs in any language.
+	{folder: "agents/stdio", internal: []string{"agents", "agents/process", "bcp", "bcp/wire"}, external: []string{jsonText, logging}},
+
 	// What hosts of MCP are served by: a client of the mesh like any other.
 	{folder: "agents/mcp", internal: []string{"agents", "bcp", "bcp/wire"}, external: []string{jsonSchema, jsonText, logging, mcpSDK, natsClient}},
 

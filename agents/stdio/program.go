@@ -1,0 +1,227 @@
+package stdio
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/process"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
+)
+
+// Program answers queries by running a program, once for each query: nothing that it
+// reads for one Controller is there when it answers another. Its [Program.Answer] is a
+// handler for [agents.Reader.OnQuery], and may be called concurrently.
+//
+// The query is one line of JSON on stdin: the message bcp_query of docs/wire.md, with
+// attempt, which is 0 first, and last_detail, why the answer before was not taken. The
+// answer is one JSON object on stdout, of at most 64 KiB, in the shape of the query's
+// category, or {"not_enough_information": true}; the exit code is 0.
+type Program struct {
+	// Command is the argv. No shell reads it; a first word without a slash is looked up
+	// in the PATH of Env.
+	Command []string
+	// Env is all of the program's environment, KEY=VALUE.
+	Env []string
+	// Timeout is how long one run may take before it is killed. Zero is
+	// [DefaultTimeout].
+	Timeout time.Duration
+	// Output takes what the program prints on stderr.
+	Output *process.Output
+	// Logger is told why a run gave no answer. It never gets a word of the program's.
+	Logger hclog.Logger
+
+	pause time.Duration // before another run, zero is runPause
+}
+
+// RunError says why a run of a program gave no answer. Its text is ours, and holds
+// nothing of what the program printed.
+type RunError struct {
+	Reason string
+	// again says that another run may do better.
+	again bool
+}
+
+func (e *RunError) Error() string { return e.Reason }
+
+// Answer runs the program for a query. One that fails, or whose answer cannot be read,
+// is run again, up to three times in all, and hears why; one that takes too long is
+// not. The error is a [*RunError], or the reason that ctx has ended: then the query
+// stays open until it comes again or expires.
+//
+// A program that fails never counts as not_enough_information, which is an answer that
+// people act on.
+func (p *Program) Answer(ctx context.Context, q agents.Query) (any, error) {
+	for n := 1; ; n++ {
+		answer, err := p.run(ctx, q)
+		var failed *RunError
+		if !errors.As(err, &failed) {
+			return answer, err
+		}
+		last := n == maxRuns || !failed.again
+		p.Logger.Warn("the program gave no answer", "query", q.QueryID, "reason", hclog.Quote(failed.Reason), "again", !last)
+		if last || !sleep(ctx, p.pauseTime()) {
+			return nil, err
+		}
+		q.Attempt++
+		q.LastDetail = failed.Reason
+	}
+}
+
+func (p *Program) pauseTime() time.Duration {
+	if p.pause != 0 {
+		return p.pause
+	}
+	return runPause
+}
+
+// run runs the program once.
+func (p *Program) run(ctx context.Context, q agents.Query) (any, error) {
+	line, err := queryLine(q)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.Command) == 0 {
+		return nil, &RunError{Reason: "the command is empty"}
+	}
+	path, err := process.LookUp(p.Command[0], p.Env)
+	if err != nil {
+		return nil, &RunError{Reason: process.Reason(err)}
+	}
+	stdout, stderr := &bounded{over: make(chan struct{})}, p.Output.Stderr()
+	running, err := process.Start(&exec.Cmd{Path: path, Args: p.Command, Env: p.Env, Stdin: bytes.NewReader(line), Stdout: stdout, Stderr: stderr})
+	if err != nil {
+		return nil, &RunError{Reason: process.Reason(err)}
+	}
+	reason := p.await(ctx, running, stdout)
+	stderr.End()
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case reason != nil:
+		return nil, reason
+	case !running.State().Success():
+		return nil, &RunError{Reason: running.State().String(), again: true}
+	}
+	return readAnswer(stdout.b, q.Spec)
+}
+
+// await waits for the end of a run, which it brings about where the run takes too long
+// or says too much; then it says so.
+func (p *Program) await(ctx context.Context, running *process.Process, stdout *bounded) (reason *RunError) {
+	timeout := p.Timeout
+	if timeout == 0 {
+		timeout = DefaultTimeout
+	}
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case <-running.Done():
+		return stdout.reason()
+	case <-ctx.Done():
+	case <-stdout.over:
+	case <-timer.C:
+		reason = &RunError{Reason: fmt.Sprintf("no answer within %s", timeout)}
+	}
+	running.Kill()
+	<-running.Done()
+	if reason == nil {
+		return stdout.reason()
+	}
+	return reason
+}
+
+// queryLine is what a program reads.
+func queryLine(q agents.Query) ([]byte, error) {
+	b, err := bcp.Encode(question{q.Query, q.Attempt, q.LastDetail}, bcp.JSON)
+	return append(b, '\n'), err
+}
+
+// question is a query as a program gets it.
+type question struct {
+	bcp.Query  `json:",inline"`
+	Attempt    int    `json:"attempt"`
+	LastDetail string `json:"last_detail,omitempty"`
+}
+
+// readAnswer reads what a program printed. What it returns is well-formed; whether it
+// fits is for the gateway to say.
+func readAnswer(printed []byte, spec bcp.Spec) (any, error) {
+	printed = bytes.TrimSpace(printed)
+	if len(printed) == 0 {
+		return nil, &RunError{Reason: "it printed no answer", again: true}
+	}
+	if err := wire.Check(printed); err != nil {
+		return nil, &RunError{Reason: "its answer is not one well-formed JSON object: " + err.Error(), again: true}
+	}
+	if printed[0] != '{' {
+		return nil, &RunError{Reason: "its answer is not a JSON object", again: true}
+	}
+	answer := jsontext.Value(printed)
+	if isNotEnough(answer, spec) {
+		return agents.NotEnoughInformation{}, nil
+	}
+	return answer, nil
+}
+
+const notEnough = "not_enough_information"
+
+// isNotEnough reports whether an answer says that the Reader does not know. A spec
+// whose field has that name is asked about it.
+func isNotEnough(answer jsontext.Value, spec bcp.Spec) bool {
+	for _, field := range spec.Fields {
+		if field.Name == notEnough {
+			return false
+		}
+	}
+	compact := bytes.Clone(answer)
+	return (*jsontext.Value)(&compact).Compact() == nil && string(compact) == `{"`+notEnough+`":true}`
+}
+
+// bounded keeps what a program prints, up to maxAnswer.
+type bounded struct {
+	b    []byte
+	over chan struct{} // closed when it printed more
+	full bool
+}
+
+// Write takes it. It never fails; what is beyond the bound is dropped.
+func (w *bounded) Write(b []byte) (int, error) {
+	switch {
+	case w.full:
+	case len(w.b)+len(b) > maxAnswer:
+		w.full, w.b = true, nil
+		close(w.over)
+	default:
+		w.b = append(w.b, b...)
+	}
+	return len(b), nil
+}
+
+// reason says that too much was printed; nothing writes any more.
+func (w *bounded) reason() *RunError {
+	if !w.full {
+		return nil
+	}
+	return &RunError{Reason: fmt.Sprintf("its answer is longer than %d KiB", maxAnswer>>10), again: true}
+}
+
+// sleep waits, and reports false where ctx ends before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,367 @@
+package stdio_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/process"
+	"github.com/bcpmesh/bcpmesh/agents/stdio"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
+)
+
+func TestMain(m *testing.M) {
+	effort.Parallel(8)
+	goleak.VerifyTestMain(m)
+}
+
+// patience is how long a test waits for what must happen.
+const patience = 45 * time.Second
+
+var urgent = bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "urgent", Type: bcp.TypeBoolean}}}
+
+// said is a log that many may write to.
+type said struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *said) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(b)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// program is a shell script that answers; its folder is $HERE, where a run leaves a line
+// in the file runs.
+func program(t *testing.T, script string) (p *stdio.Program, folder string, log *said) {
+	t.Helper()
+	folder, log = t.TempDir(), &said{}
+	logger := hclog.New(&hclog.LoggerOptions{Output: log})
+	p = &stdio.Program{
+		Command: []string{"sh", "-c", "echo run >> $HERE/runs; " + script},
+		Env:     []string{"PATH=" + os.Getenv("PATH"), "HERE=" + folder},
+		Timeout: patience, Output: process.NewOutput(logger), Logger: logger,
+	}
+	p.PauseFor(time.Millisecond)
+	return p, folder, log
+}
+
+func runs(t *testing.T, folder string) int {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(folder, "runs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Count(b, []byte("\n"))
+}
+
+func query(spec bcp.Spec) agents.Query {
+	return agents.Query{Query: bcp.Query{Type: bcp.TypeQuery, QueryID: "q1", Controller: "main", Spec: spec}}
+}
+
+// A program reads the query as the gateway wrote it, in one line and nothing behind it,
+// and has the environment that it was given and no other.
+//
+// covers P7.5
+func TestProgramReadsTheQuery(t *testing.T) {
+	t.Parallel()
+	p, folder, _ := program(t, `cat > $HERE/query; env > $HERE/env; echo '{"urgent": true}'`)
+	q := query(urgent)
+	q.Attempt, q.LastDetail = 2, "urgent: expected true or false"
+	answer, err := p.Answer(t.Context(), q)
+	if err != nil || string(answer.(jsontext.Value)) != `{"urgent": true}` {
+		t.Fatalf("%s, %v", answer, err)
+	}
+	const want = `{"type":"bcp_query","query_id":"q1","controller":"main","category":1,"fields":[{"name":"urgent","type":"boolean"}],` +
+		`"attempt":2,"last_detail":"urgent: expected true or false"}` + "\n"
+	if got, err := os.ReadFile(filepath.Join(folder, "query")); err != nil || string(got) != want {
+		t.Errorf("it read %s (%v), want %s", got, err, want)
+	}
+	got, err := os.ReadFile(filepath.Join(folder, "env"))
+	for line := range strings.Lines(string(got)) {
+		switch name, _, _ := strings.Cut(line, "="); name {
+		case "PATH", "HERE", "PWD", "OLDPWD", "SHLVL", "_": // the last are the shell's own
+		default:
+			t.Errorf("it has %q (%v)", line, err)
+		}
+	}
+}
+
+// A program that does not know says so in one exact way. A field of that name is asked
+// about like any other.
+//
+// covers P3.9
+func TestNotEnoughInformation(t *testing.T) {
+	t.Parallel()
+	field := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "not_enough_information", Type: bcp.TypeBoolean}}}
+	for _, c := range []struct {
+		printed string
+		spec    bcp.Spec
+		unknown bool
+	}{
+		{`{"not_enough_information": true}`, urgent, true},
+		{" {\n\"not_enough_information\" :true}\r\n", urgent, true},
+		{`{"not_enough_information": false}`, urgent, false},
+		{`{"not_enough_information": true, "urgent": true}`, urgent, false},
+		{`{"not_enough_information": true}`, field, false},
+	} {
+		answer, err := stdio.ReadAnswer([]byte(c.printed), c.spec)
+		if _, unknown := answer.(agents.NotEnoughInformation); err != nil || unknown != c.unknown {
+			t.Errorf("%q: %v, %v", c.printed, answer, err)
+		}
+	}
+}
+
+// Each way to fail has a reason of ours, is tried again where that can help, and leaves
+// no answer: a Reader that is broken never says that it does not know.
+//
+// covers P3.9
+func TestProgramFails(t *testing.T) {
+	t.Parallel()
+	long := func(n int) string { // an answer of n bytes
+		return fmt.Sprintf(`printf '{"a":"'; head -c %d /dev/zero | tr '\0' x; printf '"}'`, n-len(`{"a":""}`))
+	}
+	for name, c := range map[string]struct {
+		script, reason string
+		runs           int
+	}{
+		"exit code":   {`echo '{"urgent": true}'; exit 7`, "exit status 7", 3},
+		"killed":      {`kill -9 $$`, "signal: killed", 3},
+		"half":        {`printf '{"urgent": tr'; kill -9 $$`, "signal: killed", 3},
+		"nothing":     {`true`, "it printed no answer", 3},
+		"garbage":     {`echo attacker words`, "its answer is not one well-formed JSON object: ", 3},
+		"two":         {`echo '{"urgent": true}'; echo '{"urgent": false}'`, "its answer is not one well-formed JSON object: ", 3},
+		"twice a key": {`echo '{"urgent": true, "urgent": false}'`, "its answer is not one well-formed JSON object: ", 3},
+		"no object":   {`echo '[true]'`, "its answer is not a JSON object", 3},
+		"too long":    {long(stdio.MaxAnswer + 1), "its answer is longer than 64 KiB", 3},
+		"without end": {`while :; do echo flood; done`, "its answer is longer than 64 KiB", 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, folder, log := program(t, c.script)
+			answer, err := p.Answer(t.Context(), query(urgent))
+			var failed *stdio.RunError
+			if !errors.As(err, &failed) || answer != nil || !strings.HasPrefix(failed.Reason, c.reason) {
+				t.Errorf("%v, %v", answer, err)
+			}
+			if n := runs(t, folder); n != c.runs {
+				t.Errorf("it ran %d times, want %d", n, c.runs)
+			}
+			if text := log.String(); strings.Count(text, "gave no answer") != c.runs || strings.Contains(text, "attacker") {
+				t.Errorf("it was said: %s", text)
+			}
+		})
+	}
+	t.Run("as long as may be", func(t *testing.T) {
+		t.Parallel()
+		p, _, _ := program(t, long(stdio.MaxAnswer))
+		if answer, err := p.Answer(t.Context(), query(urgent)); err != nil || len(answer.(jsontext.Value)) != stdio.MaxAnswer {
+			t.Error(err)
+		}
+	})
+	t.Run("not there", func(t *testing.T) {
+		t.Parallel()
+		p, _, _ := program(t, "")
+		p.Command = []string{"no-such-program"}
+		var failed *stdio.RunError
+		if _, err := p.Answer(t.Context(), query(urgent)); !errors.As(err, &failed) || failed.Reason != "not found" {
+			t.Error(err)
+		}
+	})
+}
+
+// What went wrong is told to the next run, which may do better.
+func TestProgramIsRunAgain(t *testing.T) {
+	t.Parallel()
+	p, folder, _ := program(t, `cat > $HERE/query; if grep -q '"attempt":1,"last_detail":"exit status 3"' $HERE/query; then echo '{"urgent": false}'; else exit 3; fi`)
+	answer, err := p.Answer(t.Context(), query(urgent))
+	if err != nil || string(answer.(jsontext.Value)) != `{"urgent": false}` || runs(t, folder) != 2 {
+		t.Errorf("%v, %v", answer, err)
+	}
+}
+
+// A program that is late is killed with everything that it started, and is not run
+// again; what it prints after that is nobody's answer.
+func TestProgramIsLate(t *testing.T) {
+	t.Parallel()
+	p, folder, _ := program(t, `trap '' TERM INT; sleep 1000 > $HERE/held & cat; sleep 1000; echo '{"urgent": true}'`)
+	p.Timeout = 500 * time.Millisecond
+	held := filepath.Join(folder, "held")
+	if err := syscall.Mkfifo(held, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan error, 1)
+	go func() { // what it started holds the other end
+		file, err := os.Open(held)
+		if err == nil {
+			defer file.Close()
+			_, err = io.Copy(io.Discard, file)
+		}
+		gone <- err
+	}()
+	answer, err := p.Answer(t.Context(), query(urgent))
+	var failed *stdio.RunError
+	if !errors.As(err, &failed) || answer != nil || failed.Reason != "no answer within 500ms" {
+		t.Errorf("%v, %v", answer, err)
+	}
+	if n := runs(t, folder); n != 1 {
+		t.Errorf("it ran %d times", n)
+	}
+	select {
+	case err := <-gone:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Error("what it started is there")
+	}
+}
+
+// When the context ends, the program does, too.
+func TestProgramEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	p, folder, _ := program(t, `mkfifo $HERE/f 2>/dev/null; cat $HERE/f`)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	over := errors.New("over")
+	go func() {
+		defer cancel(over)
+		for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			if _, err := os.Stat(filepath.Join(folder, "f")); err == nil {
+				return
+			}
+		}
+	}()
+	if answer, err := p.Answer(ctx, query(urgent)); !errors.Is(err, over) || answer != nil {
+		t.Errorf("%v, %v", answer, err)
+	}
+}
+
+// What a program prints on stderr is logged so that nothing of it acts, within bounds,
+// and is no answer.
+//
+// covers A-ANSI, A-LOGFILL
+func TestStderrIsInert(t *testing.T) {
+	t.Parallel()
+	p, _, log := program(t, `printf '\033[2J\342\200\256{"urgent": false}\n' >&2; i=0; while [ $i -lt 500 ]; do echo flood; i=$((i+1)); done >&2; echo '{"urgent": true}'`)
+	answer, err := p.Answer(t.Context(), query(urgent))
+	if err != nil || string(answer.(jsontext.Value)) != `{"urgent": true}` {
+		t.Fatalf("%s, %v", answer, err)
+	}
+	p.Output.End()
+	text := log.String()
+	if strings.ContainsAny(text, "\x1b\u202e") || !strings.Contains(text, `\\x1b[2J\\u202e`) {
+		t.Errorf("it was logged as %.300q", text)
+	}
+	if n := strings.Count(text, "text=flood") + strings.Count(text, `text="flood"`); n == 0 || n > 300 || !strings.Contains(text, "printed too much") {
+		t.Errorf("%d lines of the flood were logged", n)
+	}
+}
+
+// FuzzAnswer reads any bytes as what a program printed: it is one well-formed object, or
+// an error in whose text nothing of them is.
+//
+// covers P2.2
+func FuzzAnswer(f *testing.F) {
+	for _, seed := range []string{``, `{}`, ` {"a":true} `, `{"not_enough_information":true}`, `[]`, `{"a":1,"a":2}`, `{"a":"\ud800"}`, "{\"a\":\"\xff\"}", `{} {}`, `null`} {
+		f.Add([]byte(seed))
+	}
+	known := map[string]bool{}
+	f.Fuzz(func(t *testing.T, printed []byte) {
+		answer, err := stdio.ReadAnswer(printed, urgent)
+		var failed *stdio.RunError
+		switch value := answer.(type) {
+		case jsontext.Value:
+			if err != nil || value.Kind() != '{' || wire.Check(value) != nil {
+				t.Fatalf("%q is the answer %q, %v", printed, value, err)
+			}
+		case agents.NotEnoughInformation:
+			if !bytes.Contains(printed, []byte("not_enough_information")) {
+				t.Fatalf("%q says that it does not know", printed)
+			}
+		default:
+			if !errors.As(err, &failed) {
+				t.Fatalf("%q: %v", printed, err)
+			}
+			// Texts come from a short list, whatever was printed.
+			if known[failed.Reason] = true; len(known) > 64 {
+				t.Fatalf("%d reasons, among them %q", len(known), failed.Reason)
+			}
+		}
+	})
+}
+
+// In a real mesh: the gateway's refusal of an answer is heard by the next run, and the
+// Controller gets what that one says.
+//
+// covers P3.10
+func TestProgramInAMesh(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, map[string]string{
+		"mesh.yaml": "name: desk\n",
+		"agents/main.md": `---
+name: main
+bcp_channels:
+  - {peer: researcher, role: controller, max_category: 2, budget_bits: 1000}
+---
+`,
+		"agents/researcher.md": `---
+name: researcher
+bcp_channels:
+  - {peer: main, role: reader, max_category: 2, budget_bits: 1000}
+---
+`,
+	})
+	connect := func(name bcp.AgentName, role bcp.Role) *agents.Connection {
+		c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, name, role)), agents.Options{Name: name, Logger: hclog.NewNullLogger()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
+	p, _, _ := program(t, `cat > $HERE/q; if grep -q '"attempt":0}' $HERE/q; then echo '{"urgent": "yes"}'; else cp $HERE/q $HERE/again; echo '{"urgent": true}'; fi`)
+	reader := agents.NewReader(connect("researcher", bcp.RoleReader))
+	reader.OnQuery(p.Answer)
+	if err := reader.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	controller := agents.NewController(connect("main", bcp.RoleController))
+	if err := controller.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	got, err := controller.AskAndWait(ctx, "researcher", urgent, agents.AskOptions{})
+	if err != nil || string(got.Response) != `{"urgent":true}` {
+		t.Errorf("%s %s, %v", got.Response, got.Outcome, err)
+	}
+	for _, stop := range []func(context.Context) error{reader.Stop, controller.Stop} {
+		if err := stop(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+}
