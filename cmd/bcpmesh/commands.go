@@ -48,6 +48,7 @@ func commands(p *program) []*cobra.Command {
 		publishCommand(p),
 		inboxCommand(p),
 		answerCommand(p),
+		readerCommand(p),
 		mcpCommand(p),
 		sessionCommand(p),
 		taintCommand(p),

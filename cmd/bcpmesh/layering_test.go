@@ -176,7 +176,7 @@ var rules = []rule{
 		folder: "cmd/bcpmesh", program: true,
 		internal: append([]string{
 			"accounts/proof", "mesh/conformance",
-			"accounts", "accounts/durable", "agents", "agents/fetch", "agents/llm", "agents/mcp", "agents/page", "examples/mailroom", "examples/mailroom/mail", "examples/mailroom/mailbox",
+			"accounts", "accounts/durable", "agents", "agents/fetch", "agents/llm", "agents/mcp", "agents/page", "agents/process", "agents/stdio", "examples/mailroom", "examples/mailroom/mail", "examples/mailroom/mailbox",
 			"jetstream", "jetstream/verify", "mesh", "mesh/bench", "mesh/cluster", "mesh/gateway", "mesh/plot", "mesh/scale", "mesh/server", "mesh/telemetry", "mesh/trace/otlp",
 		}, corePackages...),
 		external: []string{"*"},

@@ -18,7 +18,7 @@ func TestLimitsAreThoseOfTheSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stated := regexp.MustCompile("`(accounts|agents/mcp|bcp[a-z/]*|mesh[a-z/]*)`: |`([a-zA-Z]+) = ([^`]+)`").FindAllStringSubmatch(string(page), -1)
+	stated := regexp.MustCompile("`(accounts|agents/[a-z]+|bcp[a-z/]*|mesh[a-z/]*)`: |`([a-zA-Z]+) = ([^`]+)`").FindAllStringSubmatch(string(page), -1)
 	folder, count := "", 0
 	for _, m := range stated {
 		if m[1] != "" {

@@ -7,22 +7,16 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
-	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/mcp"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
 const (
-	// standardURL is where `bcpmesh up` serves unless it is told otherwise.
-	standardURL = "nats://127.0.0.1:4222"
 	// leastToken is how long a token of somebody's own has to be.
 	leastToken = 16
 	// leaveTimeout is how long hosts may take to end with the program.
@@ -33,8 +27,8 @@ const (
 
 // mcpOptions are the flags of mcp.
 type mcpOptions struct {
-	creds, url, ca, http, tokenFile string
-	encoding                        wordFlag
+	agentFlags
+	http, tokenFile string
 }
 
 func mcpCommand(p *program) *cobra.Command {
@@ -59,14 +53,9 @@ is made and shown once, or read from --token-file.`,
 		Args: arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return serveMCP(cmd.Context(), p, o) },
 	}
-	cmd.Flags().StringVar(&o.creds, "creds", "", "creds `FILE` of a controller or a reader")
-	cmd.Flags().StringVar(&o.url, "url", "", "`URL` of the mesh (default: the one of the creds file's folder, or "+standardURL+")")
-	cmd.Flags().StringVar(&o.ca, "ca", "", "with --url: trust the certificates of this PEM `FILE` alone")
+	o.addTo(cmd, "creds `FILE` of a controller or a reader")
 	cmd.Flags().StringVar(&o.http, "http", "", "serve over HTTP on this `HOST:PORT` of this machine; port 0 means any free one")
 	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "with --http: read the token from this `FILE`")
-	o.encoding = wordFlag{value: "json", words: []string{"json", "msgpack"}}
-	o.encoding.addTo(cmd, "encoding", "what the agent's definition says")
-	complete(cmd, "creds", cobra.FixedCompletions([]string{"creds"}, cobra.ShellCompDirectiveFilterFileExt))
 	return cmd
 }
 
@@ -110,48 +99,18 @@ func serveMCP(ctx context.Context, p *program, o mcpOptions) error {
 
 // mcpServer connects as the agent of the creds file.
 func mcpServer(ctx context.Context, p *program, o mcpOptions) (server *mcp.Server, end func(), err error) {
-	content, err := readSmall(o.creds)
-	if err != nil {
-		return nil, nil, failf("%s cannot be read: %s", quoted(o.creds), reasonOf(err))
-	}
-	who, err := parseCreds(content)
-	if err != nil {
-		return nil, nil, failf("%s holds no credentials of a mesh: %s", quoted(o.creds), err).withHint("bcpmesh creds issue makes them")
-	}
-	if who.Role != bcp.RoleController && who.Role != bcp.RoleReader {
-		return nil, nil, failf("%s is of %s, %s: only controllers and readers are agents", quoted(o.creds), who.Agent, who.Role)
-	}
-	url, known := o.url, trust{CA: o.ca}
-	if url == "" {
-		url, known = meshNear(o.creds)
-	}
-	secure, err := known.options()
+	agent, err := o.connect(ctx, p, "mcp", mcp.MaxPending)
 	if err != nil {
 		return nil, nil, err
 	}
-	encoding := bcp.JSON
-	if o.encoding.value == "msgpack" {
-		encoding = bcp.MessagePack
-	}
-	log := newLogger(hclog.Info, p.out.stderr)
-	conn, err := agents.Connect(ctx, url, agents.CredsFile(o.creds), agents.Options{
-		Name: who.Agent, Encoding: encoding, Logger: log, Handlers: mcp.MaxPending,
-		NATS: append(secure, nats.Name("bcpmesh mcp "+string(who.Agent))),
-	})
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return nil, nil, ctx.Err()
-	case err != nil:
-		return nil, nil, notReached(url, err)
-	}
-	options := mcp.Options{Version: programVersion(), Logger: log}
-	if who.Role == bcp.RoleReader {
-		server = mcp.NewReader(conn, options)
+	options := mcp.Options{Version: programVersion(), Logger: agent.log}
+	if agent.role == bcp.RoleReader {
+		server = mcp.NewReader(agent.conn, options)
 	} else {
-		server = mcp.NewController(conn, options)
+		server = mcp.NewController(agent.conn, options)
 	}
 	if err := server.Start(ctx); err != nil {
-		conn.Close()
+		agent.conn.Close()
 		if ctx.Err() != nil {
 			return nil, nil, ctx.Err()
 		}
@@ -160,19 +119,8 @@ func mcpServer(ctx context.Context, p *program, o mcpOptions) (server *mcp.Serve
 	return server, func() {
 		// What the host has not dealt with stays with the gateway.
 		_ = server.Stop(context.WithoutCancel(ctx))
-		conn.Close()
+		agent.conn.Close()
 	}, nil
-}
-
-// meshNear is where the mesh serves in whose folder a file lies, or where one
-// serves that was told nothing.
-func meshNear(file string) (url string, known trust) {
-	if folder, err := findMesh(filepath.Dir(file)); err == nil {
-		if about, err := folder.running(); err == nil {
-			return about.URL, about.trust
-		}
-	}
-	return standardURL, trust{}
 }
 
 // mcpToken reads the token of a file, or makes one.

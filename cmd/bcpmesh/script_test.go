@@ -44,7 +44,7 @@ var (
 	longScripts = []string{
 		"accounts", "agents", "answer", "approvals", "approvalslayers", "approvalsterminal", "audit", "auditerase", "auditexport", "auditraw",
 		"auditredecide", "backup", "command", "conformance", "conformancerunning", "creds", "credsissueall", "credsrevoke", "damage", "demo",
-		"doctor", "ledger", "mcp", "metrics", "proposals", "publish", "query", "reload", "session", "shards", "status", "taint", "traces", "up",
+		"doctor", "ledger", "mcp", "metrics", "proposals", "publish", "query", "reader", "reload", "session", "shards", "status", "taint", "traces", "up",
 	}
 )
 
