@@ -60,15 +60,20 @@ func (e *RunError) Error() string { return e.Reason }
 // A program that fails never counts as not_enough_information, which is an answer that
 // people act on.
 func (p *Program) Answer(ctx context.Context, q agents.Query) (any, error) {
+	return again(ctx, q, p.Logger, p.pauseTime(), p.run)
+}
+
+// again has a query answered, up to maxRuns times.
+func again(ctx context.Context, q agents.Query, log hclog.Logger, pause time.Duration, run func(context.Context, agents.Query) (any, error)) (any, error) {
 	for n := 1; ; n++ {
-		answer, err := p.run(ctx, q)
+		answer, err := run(ctx, q)
 		var failed *RunError
 		if !errors.As(err, &failed) {
 			return answer, err
 		}
 		last := n == maxRuns || !failed.again
-		p.Logger.Warn("the program gave no answer", "query", q.QueryID, "reason", hclog.Quote(failed.Reason), "again", !last)
-		if last || !sleep(ctx, p.pauseTime()) {
+		log.Warn("the program gave no answer", "query", q.QueryID, "reason", hclog.Quote(failed.Reason), "again", !last)
+		if last || !sleep(ctx, pause) {
 			return nil, err
 		}
 		q.Attempt++

@@ -49,6 +49,7 @@ func commands(p *program) []*cobra.Command {
 		inboxCommand(p),
 		answerCommand(p),
 		readerCommand(p),
+		agentCommand(p),
 		mcpCommand(p),
 		sessionCommand(p),
 		taintCommand(p),

@@ -104,7 +104,7 @@ var rules = []rule{
 	{folder: "agents/process", internal: []string{"bcp/guard"}, external: []string{logging}},
 
 	// Makes agents of programs in any language.
-	{folder: "agents/stdio", internal: []string{"agents", "agents/process", "bcp", "bcp/wire"}, external: []string{jsonText, logging}},
+	{folder: "agents/stdio", internal: []string{"agents", "agents/process", "bcp", "bcp/wire"}, external: []string{jsonText, logging, natsClient}},
 
 	// What hosts of MCP are served by: a client of the mesh like any other.
 	{folder: "agents/mcp", internal: []string{"agents", "bcp", "bcp/wire"}, external: []string{jsonSchema, jsonText, logging, mcpSDK, natsClient}},

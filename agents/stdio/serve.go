@@ -1,0 +1,323 @@
+package stdio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Agent says as whom [Serve] speaks.
+type Agent struct {
+	Connection *agents.Connection
+	Name       bcp.AgentName
+	Role       bcp.Role // a Reader or a Controller
+	Version    string   // of this program
+	Logger     hclog.Logger
+}
+
+// ready is the first thing that a program hears.
+type ready struct {
+	Agent   bcp.AgentName `json:"agent"`
+	Role    string        `json:"role"`
+	Version string        `json:"version"`
+}
+
+// server is one agent that a program is served with.
+type server struct {
+	Agent
+	peer       *peer
+	reader     *agents.Reader
+	controller *agents.Controller
+	methods    map[string]method
+	calls      sync.WaitGroup
+	slots      chan struct{} // one token for each call of the program
+}
+
+// Serve serves a program with one agent until the program closes its end, or ctx ends.
+// docs/agents.md has the methods. What the program has asked before its end is answered,
+// for ten seconds at most. The caller closes the streams and the connection.
+//
+// The error is of a stream, of a line that is longer than 1 MiB, or why the agent could
+// not start; it holds nothing of what the program said.
+func Serve(ctx context.Context, a Agent, in io.Reader, out io.Writer) error {
+	s := &server{Agent: a, peer: newPeer(out), slots: make(chan struct{}, maxCalls)}
+	s.peer.tell("ready", ready{a.Name, a.Role.String(), a.Version})
+	handling, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop, err := s.start(handling)
+	if err != nil {
+		return err
+	}
+	s.methods = s.methodsOf(a.Role)
+	calling, end := context.WithCancel(ctx)
+	defer end()
+	err = s.peer.read(in, func(m message) { s.call(calling, m) })
+	if ctx.Err() != nil {
+		err = nil
+	}
+	timer := time.AfterFunc(finishTimeout, end)
+	s.calls.Wait()
+	timer.Stop()
+	cancel(errors.New("the program has closed its end"))
+	_ = stop(context.WithoutCancel(ctx)) // what the program has not handled stays with the gateway
+	return err
+}
+
+// start starts the agent's client.
+func (s *server) start(ctx context.Context) (stop func(context.Context) error, err error) {
+	if s.Role == bcp.RoleReader {
+		s.reader = agents.NewReader(s.Connection)
+		s.reader.OnQuery(func(ctx context.Context, q agents.Query) (any, error) {
+			return again(ctx, q, s.Logger, runPause, s.query)
+		})
+		s.reader.OnPrompt(s.prompt)
+		s.reader.OnResult(func(r bcp.ValidationResult) { s.peer.tell("result", r) })
+		s.reader.OnSubscriptions(func(list []bcp.ActiveSubscription) {
+			s.peer.tell("subscriptions", map[string]any{"subscriptions": list})
+		})
+		return s.reader.Stop, s.reader.Start(ctx)
+	}
+	s.controller = agents.NewController(s.Connection)
+	s.controller.OnDelivery(s.delivery)
+	s.controller.OnPrompt(s.prompt)
+	return s.controller.Stop, s.controller.Start(ctx)
+}
+
+// query has the program answer a query.
+func (s *server) query(ctx context.Context, q agents.Query) (any, error) {
+	result, err := s.peer.ask(ctx, "query", question{q.Query, q.Attempt, q.LastDetail})
+	var failed *rpcError
+	switch {
+	case errors.As(err, &failed):
+		return nil, &RunError{Reason: "its handler failed"}
+	case err != nil:
+		return nil, err
+	case len(result) > maxAnswer:
+		return nil, &RunError{Reason: fmt.Sprintf("its answer is longer than %d KiB", maxAnswer>>10), again: true}
+	}
+	return readAnswer(result, q.Spec)
+}
+
+// delivery has the program handle a delivery. One that it has no method for stays with
+// the gateway.
+func (s *server) delivery(ctx context.Context, d bcp.Delivery) error {
+	_, err := s.peer.ask(ctx, "delivery", d)
+	var failed *rpcError
+	if errors.As(err, &failed) && failed.Code == codeMethod {
+		return agents.ErrKeep
+	}
+	return err
+}
+
+// prompt has the program handle a prompt.
+func (s *server) prompt(ctx context.Context, p bcp.Prompt) {
+	if _, err := s.peer.ask(ctx, "prompt", p); err != nil && ctx.Err() == nil {
+		s.Logger.Warn("the program did not handle a prompt", "prompt", p.PromptID)
+	}
+}
+
+// call answers a request of the program.
+func (s *server) call(ctx context.Context, m message) {
+	method, there := s.methods[m.Method]
+	switch {
+	case len(m.ID) == 0: // a notification: there is none
+		return
+	case !there:
+		_ = s.peer.write(message{ID: m.ID, Error: &rpcError{Code: codeMethod, Message: "a " + s.Role.String() + " has no such method"}})
+		return
+	}
+	select {
+	case s.slots <- struct{}{}:
+	default:
+		_ = s.peer.write(message{ID: m.ID, Error: &rpcError{Code: codeNoAnswer, Message: fmt.Sprintf("more than %d calls at a time", maxCalls)}})
+		return
+	}
+	s.calls.Go(func() {
+		defer func() { <-s.slots }()
+		answer := message{ID: m.ID}
+		result, err := method(ctx, m.Params)
+		if err == nil {
+			answer.Result, err = json.Marshal(result, json.Deterministic(true))
+		}
+		if err != nil {
+			answer.Error = errorOf(err)
+		}
+		_ = s.peer.write(answer) // the next read finds that the program is gone
+	})
+}
+
+type method func(ctx context.Context, params jsontext.Value) (any, error)
+
+// methodsOf are the methods of a role.
+func (s *server) methodsOf(role bcp.Role) map[string]method {
+	if role == bcp.RoleReader {
+		return map[string]method{"push": s.push}
+	}
+	return map[string]method{
+		"ask": func(ctx context.Context, params jsontext.Value) (any, error) {
+			return s.ask(ctx, params, func(ctx context.Context, target bcp.AgentName, spec bcp.Spec, o agents.AskOptions) (any, error) {
+				return s.controller.Ask(ctx, target, spec, o)
+			})
+		},
+		"ask_and_wait": func(ctx context.Context, params jsontext.Value) (any, error) {
+			return s.ask(ctx, params, func(ctx context.Context, target bcp.AgentName, spec bcp.Spec, o agents.AskOptions) (any, error) {
+				return s.controller.AskAndWait(ctx, target, spec, o)
+			})
+		},
+		"channels": without(func(ctx context.Context) (any, error) {
+			list, err := s.controller.Channels(ctx)
+			return map[string]any{"channels": list}, err
+		}),
+		"open":    without(func(ctx context.Context) (any, error) { return struct{}{}, s.controller.OpenSession(ctx) }),
+		"close":   without(func(ctx context.Context) (any, error) { return struct{}{}, s.controller.CloseSession(ctx) }),
+		"propose": s.propose,
+		"taint":   s.taint,
+	}
+}
+
+// without is a method that has no parameters but its time.
+func without(f func(context.Context) (any, error)) method {
+	return func(ctx context.Context, params jsontext.Value) (any, error) {
+		var t timed
+		if err := readParams(params, &t); err != nil {
+			return nil, err
+		}
+		ctx, cancel := t.within(ctx)
+		defer cancel()
+		return f(ctx)
+	}
+}
+
+// timed is how long a call may take, in every method's parameters.
+type timed struct {
+	Timeout int `json:"timeout_seconds,omitzero"`
+}
+
+func (t timed) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	d := callTimeout
+	if t.Timeout > 0 {
+		d = min(time.Duration(min(t.Timeout, int(maxCallTimeout/time.Second)))*time.Second, maxCallTimeout)
+	}
+	return context.WithTimeout(ctx, d)
+}
+
+func (s *server) ask(ctx context.Context, params jsontext.Value, ask func(context.Context, bcp.AgentName, bcp.Spec, agents.AskOptions) (any, error)) (any, error) {
+	var in struct {
+		timed         `json:",inline"`
+		Target        string         `json:"target"`
+		Spec          jsontext.Value `json:"spec"`
+		Justification string         `json:"justification,omitzero"`
+		RequestID     string         `json:"request_id,omitzero"`
+		ReturnHeld    bool           `json:"return_held,omitzero"`
+	}
+	if err := readParams(params, &in); err != nil {
+		return nil, err
+	}
+	target, err := bcp.ParseAgentName(in.Target)
+	if err != nil {
+		return nil, wrong("target", err)
+	}
+	spec, err := bcp.ParseSpec(in.Spec)
+	if err != nil {
+		return nil, wrong("spec", err)
+	}
+	ctx, cancel := in.within(ctx)
+	defer cancel()
+	return ask(ctx, target, spec, agents.AskOptions{Justification: in.Justification, RequestID: bcp.ClientID(in.RequestID), ReturnHeld: in.ReturnHeld})
+}
+
+func (s *server) propose(ctx context.Context, params jsontext.Value) (any, error) {
+	var in struct {
+		timed        `json:",inline"`
+		Reader       string         `json:"reader"`
+		Subscription jsontext.Value `json:"subscription"`
+	}
+	if err := readParams(params, &in); err != nil {
+		return nil, err
+	}
+	reader, err := bcp.ParseAgentName(in.Reader)
+	if err != nil {
+		return nil, wrong("reader", err)
+	}
+	subscription, err := bcp.ParseProposedSubscription(in.Subscription)
+	if err != nil {
+		return nil, wrong("subscription", err)
+	}
+	ctx, cancel := in.within(ctx)
+	defer cancel()
+	item, err := s.controller.Propose(ctx, bcp.Proposal{Reader: reader, Subscription: subscription})
+	return map[string]bcp.ItemID{"item_id": item}, err
+}
+
+func (s *server) taint(ctx context.Context, params jsontext.Value) (any, error) {
+	var in struct {
+		timed  `json:",inline"`
+		Source bcp.TaintSource `json:"source"`
+	}
+	if err := readParams(params, &in); err != nil {
+		return nil, err
+	}
+	ctx, cancel := in.within(ctx)
+	defer cancel()
+	return struct{}{}, s.controller.ReportTaint(ctx, in.Source)
+}
+
+func (s *server) push(ctx context.Context, params jsontext.Value) (any, error) {
+	var in struct {
+		timed          `json:",inline"`
+		Controller     string         `json:"controller"`
+		SubscriptionID string         `json:"subscription_id"`
+		Response       jsontext.Value `json:"response"`
+		PushID         string         `json:"push_id,omitzero"`
+	}
+	if err := readParams(params, &in); err != nil {
+		return nil, err
+	}
+	if in.Response.Kind() != '{' {
+		return nil, wrong("response", errors.New("expected an object"))
+	}
+	ctx, cancel := in.within(ctx)
+	defer cancel()
+	return s.reader.Push(ctx, bcp.AgentName(in.Controller), bcp.SubscriptionID(in.SubscriptionID), in.Response, agents.PushOptions{PushID: bcp.ClientID(in.PushID)})
+}
+
+// readParams reads the parameters of a call; none are an empty object.
+func readParams(params jsontext.Value, into any) error {
+	if len(params) == 0 {
+		params = jsontext.Value("{}")
+	}
+	if err := json.Unmarshal(params, into, json.RejectUnknownMembers(true)); err != nil {
+		return &rpcError{Code: codeParams, Message: "the parameters are not those of the method: docs/agents.md has them"}
+	}
+	return nil
+}
+
+func wrong(name string, err error) error {
+	return &rpcError{Code: codeParams, Message: name + ": " + err.Error()}
+}
+
+// errorOf is an error as a program gets it.
+func errorOf(err error) *rpcError {
+	var own *rpcError
+	var refused *agents.RefusedError
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &refused):
+		return &rpcError{Code: codeRefused, Message: refused.Detail, Data: &rpcCause{Code: string(refused.Code), RetryAfter: int64(refused.RetryAfter / time.Second)}}
+	case errors.Is(err, nats.ErrPermissionViolation):
+		return &rpcError{Code: codeRefused, Message: "the server refuses it: this agent has no such channel or subscription", Data: &rpcCause{Code: string(bcp.NoChannel)}}
+	}
+	return &rpcError{Code: codeNoAnswer, Message: err.Error()}
+}
