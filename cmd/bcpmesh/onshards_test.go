@@ -472,8 +472,8 @@ func TestBackupOfOneShard(t *testing.T) {
 	}{
 		{exitOK, "restore " + file + " " + state, "restored"},
 		{exitOK, "audit redecide --state " + state, "1 same"},
-		{exitFailed, "up --state " + state, "an agent keeps its shard"},
-		{exitFailed, "up --state " + state, "bcpmesh gateway serves on a cluster"},
+		{exitFailed, "up --listen 127.0.0.1:0 --state " + state, "an agent keeps its shard"},
+		{exitFailed, "up --listen 127.0.0.1:0 --state " + state, "bcpmesh gateway serves on a cluster"},
 		{exitOK, "restore " + file + access + " --shard 1", "restored"}, // it is there
 	} {
 		if r := execute(t, "", strings.Fields(step.command)...); r.code != step.code || !strings.Contains(r.stdout+r.stderr, step.want) {

@@ -335,12 +335,16 @@ func (c *Cluster) end(t testing.TB) {
 	}
 }
 
-// lastLines is the end of a node's log.
+// lastLines is the end of a node's log: a few lines, unless -v asks for more.
 func (n *node) lastLines() string {
 	text, err := os.ReadFile(n.log())
 	if err != nil {
 		return err.Error()
 	}
-	const most = 8 << 10
-	return string(text[max(0, len(text)-most):])
+	most := 10
+	if testing.Verbose() {
+		most = 100
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-most):], "\n")
 }
