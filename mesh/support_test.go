@@ -138,9 +138,22 @@ func reader(t *testing.T, m *meshtest.Mesh, name bcp.AgentName) side {
 // result returns the next new thing that the Reader hears of an answer.
 func (s side) result(t *testing.T) meshtest.Message {
 	t.Helper()
-	r := s.told.NextOf(t, func(m meshtest.Message) bool { return m.Text("type") == "bcp_validation_result" && !s.seen[m.Reply] })
-	s.seen[r.Reply] = true
+	r := s.told.NextOf(t, func(m meshtest.Message) bool {
+		return m.Text("type") == "bcp_validation_result" && !s.seen[acknowledged(t, m)]
+	})
+	s.seen[acknowledged(t, r)] = true
 	return r
+}
+
+// acknowledged returns the ID of what an acknowledgement of m is for. Each
+// sending of a message has a reply subject of its own; the ID is that of all.
+func acknowledged(t *testing.T, m meshtest.Message) string {
+	t.Helper()
+	reply, err := subjects.Parse(m.Reply)
+	if err != nil {
+		t.Fatalf("a result with the reply subject %q: %v", m.Reply, err)
+	}
+	return reply.ID
 }
 
 // delivery returns the next new delivery and acknowledges it.
