@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -165,19 +166,20 @@ func edits() map[string]edit {
 	}
 	const kept, refused = true, false
 	return map[string]edit{
-		"Mesh.Name":         {kept, func(m *Mesh) { m.Name = "other" }},
-		"Mesh.TimeZone":     {refused, func(m *Mesh) { m.TimeZone = time.FixedZone("X", 7200) }},
-		"Mesh.IdleTimeout":  {refused, func(m *Mesh) { m.IdleTimeout = time.Minute }},
-		"Mesh.Vocabularies": {refused, func(m *Mesh) { m.Vocabularies = map[string][]string{"fruit": {"apple"}} }},
-		"Mesh.Approvers":    {kept, func(m *Mesh) { m.Approvers = []AgentName{"zoe"} }},
-		"Mesh.Auditors":     {kept, func(m *Mesh) { m.Auditors = []AgentName{"zoe"} }},
-		"Mesh.Replicas":     {kept, func(m *Mesh) { m.Replicas = 3 }},
-		"Mesh.SyncAlways":   {kept, func(m *Mesh) { m.SyncAlways = !m.SyncAlways }},
-		"Mesh.SyncInterval": {kept, func(m *Mesh) { m.SyncInterval = time.Hour }},
-		"Mesh.RawRetention": {kept, func(m *Mesh) { m.RawRetention = time.Hour }},
-		"Mesh.MaxDisk":      {kept, func(m *Mesh) { m.MaxDisk = 1 }},
-		"Mesh.MaxRefusals":  {kept, func(m *Mesh) { m.MaxRefusals = 1 }},
-		"Mesh.Agents":       {kept, func(m *Mesh) { m.Agents = append(m.Agents, Agent{Name: "zed", Encoding: JSON, Reader: true}) }},
+		"Mesh.Name":           {kept, func(m *Mesh) { m.Name = "other" }},
+		"Mesh.TimeZone":       {refused, func(m *Mesh) { m.TimeZone = time.FixedZone("X", 7200) }},
+		"Mesh.IdleTimeout":    {refused, func(m *Mesh) { m.IdleTimeout = time.Minute }},
+		"Mesh.Vocabularies":   {refused, func(m *Mesh) { m.Vocabularies = map[string][]string{"fruit": {"apple"}} }},
+		"Mesh.Approvers":      {kept, func(m *Mesh) { m.Approvers = []AgentName{"zoe"} }},
+		"Mesh.Auditors":       {kept, func(m *Mesh) { m.Auditors = []AgentName{"zoe"} }},
+		"Mesh.Replicas":       {kept, func(m *Mesh) { m.Replicas = 3 }},
+		"Mesh.SyncAlways":     {kept, func(m *Mesh) { m.SyncAlways = !m.SyncAlways }},
+		"Mesh.SyncInterval":   {kept, func(m *Mesh) { m.SyncInterval = time.Hour }},
+		"Mesh.RawRetention":   {kept, func(m *Mesh) { m.RawRetention = time.Hour }},
+		"Mesh.MaxDisk":        {kept, func(m *Mesh) { m.MaxDisk = 1 }},
+		"Mesh.AllowAddresses": {kept, func(m *Mesh) { m.AllowAddresses = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }},
+		"Mesh.MaxRefusals":    {kept, func(m *Mesh) { m.MaxRefusals = 1 }},
+		"Mesh.Agents":         {kept, func(m *Mesh) { m.Agents = append(m.Agents, Agent{Name: "zed", Encoding: JSON, Reader: true}) }},
 		"Mesh.Channels": {kept, func(m *Mesh) {
 			m.Channels = append(m.Channels, testChannel("clerk", "web"))
 		}},
@@ -190,6 +192,7 @@ func edits() map[string]edit {
 		"Agent.Model":          {kept, agents(func(a *Agent) { a.Model = "x" })},
 		"Agent.Tools":          {kept, agents(func(a *Agent) { a.Tools = []string{"x"} })},
 		"Agent.Network":        {kept, agents(func(a *Agent) { a.Network = "x" })},
+		"Agent.Egress":         {kept, agents(func(a *Agent) { a.Egress.Budget = Bit })},
 		"Agent.Command":        {kept, agents(func(a *Agent) { a.Command = []string{"x"} })},
 		"Agent.Sandbox":        {kept, agents(func(a *Agent) { a.Sandbox = SandboxOwn })},
 		"Agent.Encoding":       {kept, agents(func(a *Agent) { a.Encoding = MessagePack })},

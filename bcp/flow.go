@@ -16,6 +16,7 @@ type Flow struct {
 	// constants, then by agent.
 	Findings []Finding
 
+	legs  []Legs // by agent
 	names []AgentName
 	from  []int // the Reader that an agent's exposure comes from; -1 none
 	step  []int // the Reader that the taint of its answers comes from; -1 its own
@@ -59,6 +60,17 @@ func FlowOf(m *Mesh) *Flow {
 	}
 	f.Findings = findings(m, g, f)
 	return f
+}
+
+// Legs returns the legs of the lethal trifecta that an agent has; none for a name
+// that the mesh does not define.
+func (f *Flow) Legs(name AgentName) Legs {
+	for i := range f.legs {
+		if f.Agents[i].Name == name {
+			return f.legs[i]
+		}
+	}
+	return Legs{}
 }
 
 // spread raises the taint of answers from Readers to Controllers, the greatest

@@ -64,6 +64,10 @@ var toolUses = []struct {
 	{"WebFetch", useUntrusted | useOut},
 	{"WebSearch", useUntrusted},
 	{"SendMessage", useOut},
+	{"web_fetch", useUntrusted | useOut},
+	{"feeds", useUntrusted | useOut},
+	{"Mailbox", usePrivate | useUntrusted},
+	{"files", usePrivate | useUntrusted | useRead},
 	{mcpTools, useUntrusted | useOut},
 }
 
@@ -192,36 +196,55 @@ func wayText(way []AgentName) string {
 	return strings.Join(words, " > ")
 }
 
+// Legs are the three legs of the lethal trifecta, each with what gives it to an
+// agent: tools, keys of its definition, agents that it hears.
+type Legs struct {
+	Private   []string // data that outsiders may not have
+	Untrusted []string // input that outsiders write
+	Out       []string // ways to outsiders
+}
+
+// All reports whether the agent has all three: a text can make it send the data away.
+func (l Legs) All() bool { return len(l.Private) > 0 && len(l.Untrusted) > 0 && len(l.Out) > 0 }
+
+// legsOf returns the legs of an agent, and the agents whose text is one.
+func legsOf(m *Mesh, g *graph, f *Flow, i int) (legs Legs, hears []AgentName) {
+	a := &m.Agents[i]
+	legs = Legs{toolsFor(a, usePrivate), toolsFor(a, useUntrusted), toolsFor(a, useOut)}
+	if reachesOut(a) {
+		legs.Untrusted, legs.Out = append(legs.Untrusted, "network"), append(legs.Out, "network")
+	}
+	if f.Agents[i].Base == TaintHigh {
+		legs.Untrusted = append(legs.Untrusted, "base_taint high")
+	}
+	for _, e := range g.asks[i] {
+		if f.Agents[e.peer].Answers > TaintLow && e.channel.MaxCategory > 1 {
+			hears = append(hears, g.names[e.peer])
+		}
+	}
+	if len(hears) > 0 {
+		legs.Untrusted = append(legs.Untrusted, "text from "+list(hears))
+	}
+	return legs, hears
+}
+
 // trifecta finds an agent that text can make send away what it knows.
 func trifecta(m *Mesh, g *graph, f *Flow, i int) []Finding {
 	a := &m.Agents[i]
-	private, untrusted, out := toolsFor(a, usePrivate), toolsFor(a, useUntrusted), toolsFor(a, useOut)
-	if reachesOut(a) {
-		untrusted, out = append(untrusted, "network"), append(out, "network")
-	}
-	if f.Agents[i].Base == TaintHigh {
-		untrusted = append(untrusted, "base_taint high")
-	}
-	ownInput := len(untrusted) > 0
-	agents := []AgentName{a.Name}
-	for _, e := range g.asks[i] {
-		if f.Agents[e.peer].Answers > TaintLow && e.channel.MaxCategory > 1 {
-			agents = append(agents, g.names[e.peer])
-		}
-	}
-	if len(agents) > 1 {
-		untrusted = append(untrusted, "text from "+list(agents[1:]))
-	}
-	if len(private) == 0 || len(untrusted) == 0 || len(out) == 0 {
+	legs, hears := legsOf(m, g, f, i)
+	f.legs = append(f.legs, legs)
+	if !legs.All() {
 		return nil
 	}
+	agents := append([]AgentName{a.Name}, hears...)
+	ownInput := len(legs.Untrusted) > min(1, len(hears))
 	remedy := "give one of the three to another agent, behind a channel"
 	if !ownInput {
 		remedy = "lower max_category of its channels to 1, or give the private data or the way out to another agent"
 	}
 	return []Finding{{FindingTrifecta, agents, fmt.Sprintf(
 		"%s has private data (%s), untrusted input (%s) and a way out (%s), so that a text can make it send the data away; %s",
-		a.Name, strings.Join(private, ", "), strings.Join(untrusted, ", "), strings.Join(out, ", "), remedy)}}
+		a.Name, strings.Join(legs.Private, ", "), strings.Join(legs.Untrusted, ", "), strings.Join(legs.Out, ", "), remedy)}}
 }
 
 // sharedDisks finds tainted agents that can leave files where clean ones read.

@@ -2,6 +2,7 @@ package bcp
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -26,6 +27,8 @@ type Mesh struct {
 	RawRetention time.Duration
 	MaxRefusals  int   // a minute and an agent
 	MaxDisk      int64 // of all streams, in bytes; 0 none
+	// AllowAddresses are prefixes that agents may reach beside public addresses.
+	AllowAddresses []netip.Prefix
 
 	Agents []Agent // sorted by name
 	// Channels holds a channel for each pair of entries that name each other,
@@ -60,7 +63,8 @@ type Agent struct {
 	Description    string
 	Model          string
 	Tools          []string
-	Network        string
+	Network        string // as people read it: none, outbound, or the hosts of Egress
+	Egress         Egress
 	Command        []string
 	Sandbox        Sandbox // what confines Command; zero where there is none
 	Encoding       Encoding

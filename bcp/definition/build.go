@@ -94,6 +94,7 @@ func (b *builder) build(folder *source) *bcp.Mesh {
 		}
 		agent := a.agent()
 		b.command(a, &agent)
+		b.egress(a, &agent)
 		m.Agents = append(m.Agents, agent)
 	}
 	b.checkPeople(m)
@@ -121,6 +122,8 @@ func (b *builder) meshOf(o *object) *bcp.Mesh {
 		MaxRefusals:  int(o.get("max_refusals").number),
 		MaxDisk:      o.get("max_disk_mb").number << 20,
 		Files:        b.files,
+
+		AllowAddresses: prefixesOf(o),
 	}
 	if m.Replicas > 0 && m.Replicas%2 == 0 {
 		b.meshSource.errorf(o.at("replicas"), CodeOutOfRange, "replicas", "expected 1, 3 or 5: an even number of copies survives no more failures")
@@ -145,7 +148,8 @@ func (a *agent) agent() bcp.Agent {
 		Description:    o.get("description").text,
 		Model:          o.get("model").text,
 		Tools:          o.texts("tools"),
-		Network:        o.get("network").text,
+		Network:        networkText(o),
+		Egress:         egressOf(o),
 		Command:        o.texts("command"),
 		Sandbox:        parseWord[bcp.Sandbox](o.get("sandbox")),
 		Encoding:       parseWord[bcp.Encoding](o.get("encoding")),

@@ -187,6 +187,8 @@ const (
 	patternSubscription = `^[A-Za-z0-9-]{1,64}$`
 	patternID           = `^[A-Za-z0-9_-]{1,64}$`
 	patternDuration     = `^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?$`
+	patternHost         = `[.:]`
+	patternBytes        = `^[0-9]{1,9}[KMGT]iB$`
 	patternRate         = `^[0-9]{1,9}/[sm]$`
 	patternPushRate     = `^[1-9][0-9]{0,3}/[smhd]$`
 	patternCron         = `^ *[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4} *$`
@@ -213,6 +215,13 @@ func (k *Key) valueSchema() *jsonSchema {
 		return &jsonSchema{Type: "array", Items: &jsonSchema{Type: "string"}, MinItems: &k.Min, MaxItems: &k.Max}
 	case TypeNames:
 		return &jsonSchema{Type: "array", Items: nameSchema(), MinItems: &k.Min, MaxItems: &k.Max, UniqueItems: true}
+	case TypeHosts:
+		return &jsonSchema{AnyOf: []*jsonSchema{
+			{Type: "array", Items: &jsonSchema{Type: "string", Pattern: patternHost}, MinItems: &k.Min, MaxItems: &k.Max, UniqueItems: true},
+			{Type: "string", Pattern: patternHost},
+		}}
+	case TypePrefixes:
+		return &jsonSchema{Type: "array", Items: &jsonSchema{Type: "string", MinLength: new(int64(1))}, MinItems: &k.Min, MaxItems: &k.Max, UniqueItems: true}
 	case TypeTools:
 		return &jsonSchema{AnyOf: []*jsonSchema{
 			{Type: "array", Items: &jsonSchema{Type: "string", MinLength: new(int64(1)), MaxLength: new(int64(maxToolChars))}, MinItems: &k.Min, MaxItems: &k.Max, UniqueItems: true},
@@ -239,6 +248,8 @@ func (k *Key) textSchema() *jsonSchema {
 		s.Pattern = patternSubscription
 	case TypeDuration:
 		s.Pattern, s.MinLength = patternDuration, new(int64(1))
+	case TypeBytes:
+		s.Pattern = patternBytes
 	case TypeRate:
 		s.Pattern = patternRate
 	case TypePushRate:

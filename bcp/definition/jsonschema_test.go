@@ -360,6 +360,17 @@ func candidates(k definition.Key) (good, bad []string) {
 	case definition.TypeTexts:
 		lists("v#")
 		bad = append(bad, "text")
+	case definition.TypeHosts:
+		lists("h#.test")
+		good = append(good, "a.test, b.test:8443", `["*.a.test", "[2606:4700::1]:80", 8.8.8.8]`)
+		bad = append(bad, `""`, "[a.test, a.test]", `[""]`, "7")
+	case definition.TypePrefixes:
+		lists("10.#.0.0/16")
+		good = append(good, `["64:ff9b::/96"]`)
+		bad = append(bad, "10.0.0.0/8", "[10.0.0.0/8, 10.0.0.0/8]", `[""]`, "[7]")
+	case definition.TypeBytes:
+		good = append(good, "1KiB", "64MiB", "2GiB", "1TiB")
+		bad = append(bad, "64", "64MB", "MiB", "1.5MiB", `""`, "1234567890KiB")
 	case definition.TypeTools:
 		lists("v#")
 		good = append(good, "Read, Write", "["+text(128)+"]")

@@ -186,7 +186,7 @@ func (w *walker) fill(v *value, key *Key, n *node, path string) {
 	switch key.Type {
 	case TypeInteger, TypeBoolean, TypeBits:
 		w.plain(v, key, n, path)
-	case TypeTexts, TypeNames, TypeTools:
+	case TypeTexts, TypeNames, TypeTools, TypeHosts, TypePrefixes:
 		w.list(v, key, n, path)
 	case TypeObjects:
 		w.objects(v, key, n, path)
@@ -285,6 +285,12 @@ func expected(key *Key) string {
 		want = fmt.Sprintf("a list of %d to %d texts", key.Min, key.Max)
 	case TypeTools:
 		want = fmt.Sprintf("a list of at most %d texts, or one text with commas", key.Max)
+	case TypeHosts:
+		want = fmt.Sprintf("a list of at most %d hosts such as example.com, *.example.com or example.com:8443, or one text with commas", key.Max)
+	case TypePrefixes:
+		want = fmt.Sprintf("a list of at most %d prefixes of addresses such as 10.1.0.0/16", key.Max)
+	case TypeBytes:
+		want = fmt.Sprintf("a number of bytes from %s to %s such as 512KiB, 64MiB or 1GiB", formatBytes(key.Min), formatBytes(key.Max))
 	case TypeNames:
 		want = fmt.Sprintf("a list of %d to %d names", key.Min, key.Max)
 	case TypeWordLists:

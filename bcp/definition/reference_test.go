@@ -160,7 +160,7 @@ func TestReferenceExamplesLoad(t *testing.T) {
 		t.Fatalf("the full one: errors %v", report.Errors)
 	}
 	for _, w := range report.Warnings {
-		if !slices.Contains([]string{definition.CodeCategory3, definition.CodeCapacity, definition.CodeCommandUser}, w.Code) {
+		if !slices.Contains([]string{definition.CodeCategory3, definition.CodeCapacity, definition.CodeCommandUser, definition.CodeLethalTrifecta}, w.Code) {
 			t.Errorf("the full one: %s (%s)", w, w.Code)
 		}
 	}

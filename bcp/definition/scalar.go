@@ -1,6 +1,8 @@
 package definition
 
 import (
+	"math"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
 
@@ -40,6 +43,14 @@ func (w *walker) text(v *value, key *Key, n *node, path string) {
 			bad(CodeOutOfRange)
 		}
 		v.duration = duration
+	case TypeBytes:
+		bytes, ok := parseBytes(n.text)
+		if !ok {
+			bad(CodeBadValue)
+		} else if bytes < key.Min || bytes > key.Max {
+			bad(CodeOutOfRange)
+		}
+		v.number = bytes
 	case TypeRate:
 		perMinute, ok := parseRate(n.text)
 		if !ok {
@@ -105,6 +116,43 @@ func formatDuration(seconds int64) string {
 	return strconv.FormatInt(seconds, 10) + "s"
 }
 
+// byteUnits are in descending order.
+var byteUnits = []struct {
+	name string
+	size int64
+}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
+
+// parseBytes reads a whole number with a unit: 512KiB, 64MiB.
+func parseBytes(s string) (int64, bool) {
+	for _, unit := range byteUnits {
+		digits, found := strings.CutSuffix(s, unit.name)
+		if !found || digits == "" || len(digits) > 9 || strings.Trim(digits, "0123456789") != "" {
+			continue
+		}
+		n, err := strconv.ParseInt(digits, 10, 64)
+		return n * unit.size, err == nil && n <= math.MaxInt64/unit.size
+	}
+	return 0, false
+}
+
+// formatBytes writes bytes with the greatest unit that divides them.
+func formatBytes(n int64) string {
+	for _, unit := range byteUnits {
+		if n != 0 && n%unit.size == 0 {
+			return strconv.FormatInt(n/unit.size, 10) + unit.name
+		}
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// minPrefixBits is the length of the widest prefix that an operator may open.
+const minPrefixBits = 8
+
+func isPrefix(s string) bool {
+	prefix, err := netip.ParsePrefix(s)
+	return err == nil && prefix == prefix.Masked() && prefix.String() == s && prefix.Bits() >= minPrefixBits && !prefix.Addr().Is4In6()
+}
+
 // parseRate reads 30/m or 1/s as events a minute.
 func parseRate(s string) (perMinute int64, ok bool) {
 	digits, unit, found := strings.Cut(s, "/")
@@ -151,7 +199,7 @@ func checkCron(s string) string {
 
 // list checks a list of texts; tools may be one text with commas.
 func (w *walker) list(v *value, key *Key, n *node, path string) {
-	if key.Type == TypeTools && n.kind == nodeText {
+	if (key.Type == TypeTools || key.Type == TypeHosts) && n.kind == nodeText {
 		for part := range strings.SplitSeq(n.text, ",") {
 			v.texts = append(v.texts, element{n.position, strings.TrimSpace(part)})
 		}
@@ -186,11 +234,18 @@ func (w *walker) elements(v *value, key *Key, path string) {
 		case key.Type == TypeTools && (e.text == "" || utf8.RuneCountInString(e.text) > 128):
 			w.source.errorf(e.position, CodeBadValue, path, "expected a tool's name of 1 to 128 characters, got %s", quote(e.text))
 			continue
+		case key.Type == TypeHosts && (!strings.ContainsAny(e.text, ".:") || guard.ParseEntry(e.text) != nil):
+			// A single label is more often a word than a host, so that it needs its port.
+			w.source.errorf(e.position, CodeBadValue, index(path, i), "expected a host such as example.com, *.example.com, example.com:8443 or intranet:8080 in its canonical form, got %s", quote(e.text))
+			continue
+		case key.Type == TypePrefixes && !isPrefix(e.text):
+			w.source.errorf(e.position, CodeBadValue, index(path, i), "expected a prefix of addresses in its canonical form such as 10.1.0.0/16, of %d bits or more, got %s", minPrefixBits, quote(e.text))
+			continue
 		case len(e.text) > longest:
 			w.source.errorf(e.position, CodeOutOfRange, index(path, i), "expected text of at most %d bytes", longest)
 			continue
 		}
-		if first[e.text] && (key.Type == TypeNames || key.Type == TypeTools) {
+		if first[e.text] && key.Type != TypeTexts {
 			w.source.errorf(e.position, CodeDuplicate, index(path, i), "%s stands there twice", quote(e.text))
 		}
 		first[e.text] = true

@@ -52,6 +52,9 @@ const (
 	TypeTexts                        // number of texts in a list
 	TypeTools                        // the same, or one text with commas
 	TypeNames                        // number of names in a list
+	TypeHosts                        // number of hosts in a list, or one text with commas
+	TypeBytes                        // bytes; written 512KiB, 64MiB, 1GiB
+	TypePrefixes                     // number of prefixes of addresses in a list
 	TypeWordLists                    // number of lists, by name
 	TypeObjects                      // number of mappings of Child in a list
 )
@@ -118,6 +121,8 @@ var schema = []Key{
 		Doc: "Refusals an agent may cause before it hears rate_limited."},
 	{Level: LevelMesh, Name: "max_disk_mb", Type: TypeInteger, Min: 64, Max: 1 << 30, Default: "16384", Rule: "P1.3, P4.5",
 		Doc: "What all streams may hold together, in units of 1,048,576 bytes. Half of it is for the journal; when that is full, nothing is decided any more."},
+	{Level: LevelMesh, Name: "allow_addresses", Type: TypePrefixes, Min: 0, Max: 64, DefaultRule: "public addresses alone", Rule: "G6",
+		Doc: "Prefixes of addresses that a name in an agent's network may have beside public ones, such as those of an intranet or of NAT64."},
 
 	{Level: LevelAgent, Name: "name", Type: TypeName, Required: true, Rule: "P1.1",
 		Doc: "Names the agent: one token of subjects and permissions."},
@@ -127,8 +132,20 @@ var schema = []Key{
 		Doc: "Names the model that the agent's runtime uses."},
 	{Level: LevelAgent, Name: "tools", Type: TypeTools, Min: 0, Max: 256, DefaultRule: "none", Rule: "SUB Agent Definition Examples",
 		Doc: "Tools of the agent's runtime: a list, or one text with commas."},
-	{Level: LevelAgent, Name: "network", Type: TypeText, Min: 1, Max: 256, DefaultRule: "none", Rule: "SUB Agent Definition Examples",
-		Doc: "What the agent's runtime may reach, such as outbound."},
+	{Level: LevelAgent, Name: "network", Type: TypeHosts, Words: []string{"none", "outbound"}, Min: 0, Max: 256, DefaultRule: "none", Rule: "SUB Agent Definition Examples, G6, ALF-28",
+		Doc: "The hosts that the agent may fetch from: host or *.host, perhaps with :port, or an address. outbound says that its runtime has a network of its own; nothing is fetched for it."},
+	{Level: LevelAgent, Name: "start_urls", Type: TypeTexts, Min: 0, Max: 256, DefaultRule: "none", Rule: "G7",
+		Doc: "URLs within network that the agent may fetch at the price of a link."},
+	{Level: LevelAgent, Name: "links_only", Type: TypeBoolean, Default: "false", Rule: "G7",
+		Doc: "Refuses URLs that the agent composes: it may fetch start_urls and links of pages that it was served."},
+	{Level: LevelAgent, Name: "egress_budget_bits", Type: TypeBits, Min: 0, Max: bcp.MaxBits, DefaultRule: "16384, which accepts no such agent", Rule: "G7, ALF-9",
+		Doc: "Bits that the agent may tell hosts over egress_window by which URLs it fetches. Written down, it also accepts an agent with private data, untrusted input and a way out."},
+	{Level: LevelAgent, Name: "egress_window", Type: TypeDuration, Min: minute, Max: year, Default: "24h", Rule: "G7",
+		Doc: "The length of the sliding window of what the agent fetches."},
+	{Level: LevelAgent, Name: "egress_bytes", Type: TypeBytes, Min: 1 << 10, Max: 1 << 40, Default: "64MiB", Rule: "G7",
+		Doc: "Bytes on the wire, in both directions, over egress_window."},
+	{Level: LevelAgent, Name: "egress_host_bytes", Type: TypeBytes, Min: 1 << 10, Max: 1 << 40, Default: "16MiB", Rule: "G7",
+		Doc: "The part of egress_bytes that one host may have."},
 	{Level: LevelAgent, Name: "command", Type: TypeTexts, Min: 1, Max: 256, DefaultRule: "the agent is started by somebody else", Rule: "P1.3, P7.5, P9.2",
 		Doc: "Program and arguments that the supervisor runs."},
 	{Level: LevelAgent, Name: "sandbox", Type: TypeWord, Words: wordsOf[bcp.Sandbox](1, 2), DefaultRule: "own where the command begins with sudo -u, docker and the like; otherwise a command needs it", Rule: "P1.3, P7.5",

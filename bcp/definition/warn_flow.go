@@ -21,8 +21,19 @@ func (b *builder) warnFlow(m *bcp.Mesh) {
 	}
 	for _, f := range bcp.FlowOf(m).Findings {
 		a := byName[f.Agents[0]]
+		if agent, _ := m.Agent(f.Agents[0]); f.Code == bcp.FindingTrifecta && refusesTrifecta(&agent) {
+			a.source.errorf(a.object.at("name"), CodeLethalTrifecta, "name", "%s; or accept it by writing egress_budget_bits, the bits that may go out over egress_window", f.Text)
+			continue
+		}
 		a.source.warnf(a.object.at("name"), f.Code, "name", "%s", f.Text)
 	}
+}
+
+// refusesTrifecta reports whether an agent with all three legs is an error: the mesh runs
+// it or opens hosts to it, and its definition does not accept that. Of other agents the
+// mesh knows what their definitions tell, and can only warn.
+func refusesTrifecta(agent *bcp.Agent) bool {
+	return (len(agent.Command) > 0 || len(agent.Egress.Hosts) > 0) && !agent.Egress.BudgetStated
 }
 
 // warnTotals warns of total budgets that are less than what pushes of all channels

@@ -34,7 +34,12 @@ would do, and what to write instead. The exit code is 1 where there are errors.
 nominal is the price that budgets count. capacity is a proven bound of what an
 answer can carry; it is far above nominal where an answer is free text.
 
-With --json the result is {ok, errors, warnings, channels, permissions}, with shards
+"Private data, untrusted input, ways out" says what gives each of the three to an
+agent. All three in one are an error if the mesh runs the agent or lists hosts for
+it, unless its definition has egress_budget_bits. bits a day is what it can tell
+hosts by which URLs it fetches; the use of other ways out is not counted.
+
+With --json the result is {ok, errors, warnings, channels, permissions, agents}, with shards
 if there are several, and replicas if they are above 1; advice are the warnings
 whose code begins with advice_.
 
@@ -84,6 +89,7 @@ type checkResult struct {
 	Warnings    []definition.Problem `json:"warnings"`
 	Channels    []channelInfo        `json:"channels"`
 	Permissions permissions          `json:"permissions"`
+	Agents      []reachInfo          `json:"agents,omitzero"`   // what each holds, reads and may send out
 	Shards      int                  `json:"shards,omitzero"`   // if there are several
 	Replicas    int                  `json:"replicas,omitzero"` // if above 1: only a cluster can run it
 }
@@ -146,6 +152,7 @@ func check(p *program, args []string, elsewhere bool) error {
 		if result.Channels, err = describeChannels(mesh); err != nil {
 			return err
 		}
+		result.Agents = describeReach(mesh)
 		result.Permissions = permissionsOf(subjects.Permissions(mesh))
 		if n := mesh.Shards(); n > 1 {
 			result.Shards = n
@@ -213,6 +220,7 @@ func (p *program) showCheck(folder meshFolder, mesh *bcp.Mesh, result checkResul
 		p.out.table([]string{"controller", "reader", "category", "budget", "subscription", "nominal", "capacity", "timing"}, rows)
 	}
 	p.out.printf("\n")
+	p.showReach(result.Agents)
 	p.showPermissions(result.Permissions)
 	p.out.printf("\n%s, %s, ", count(len(mesh.Agents), "agent"), count(len(result.Channels), "channel"))
 	if result.Shards > 0 {

@@ -132,9 +132,9 @@ func FuzzCheck(f *testing.F) {
 			}
 		}
 		var result struct {
-			OK                         *bool
-			Errors, Warnings, Channels []map[string]any
-			Permissions                map[string]any
+			OK                                 *bool
+			Errors, Warnings, Channels, Agents []map[string]any
+			Permissions                        map[string]any
 		}
 		decoder := json.NewDecoder(strings.NewReader(machine.stdout))
 		decoder.DisallowUnknownFields()

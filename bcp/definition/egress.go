@@ -1,0 +1,83 @@
+package definition
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+// networkText returns what an agent reaches as people read it.
+func networkText(o *object) string {
+	v := o.get("network")
+	if v.word != "" {
+		return v.word
+	}
+	return strings.Join(o.texts("network"), ", ")
+}
+
+// defaultEgressBudget is that of an agent with hosts whose definition names none.
+const defaultEgressBudget = 16384 * bcp.Bit
+
+// egressOf returns what an agent may reach. A word for its network lists no host, and
+// limits of an agent without hosts mean nothing.
+func egressOf(o *object) bcp.Egress {
+	if len(o.get("network").texts) == 0 {
+		return bcp.Egress{BudgetStated: o.has("egress_budget_bits")}
+	}
+	budget := bcp.Bits(defaultEgressBudget)
+	if o.has("egress_budget_bits") {
+		budget = o.get("egress_budget_bits").bits
+	}
+	return bcp.Egress{
+		Hosts:        o.texts("network"),
+		StartURLs:    o.texts("start_urls"),
+		LinksOnly:    o.get("links_only").boolean,
+		Budget:       budget,
+		BudgetStated: o.has("egress_budget_bits"),
+		Window:       o.get("egress_window").duration,
+		MaxBytes:     o.get("egress_bytes").number,
+		MaxHostBytes: o.get("egress_host_bytes").number,
+	}
+}
+
+// prefixesOf returns what allow_addresses of mesh.yaml opens.
+func prefixesOf(o *object) []netip.Prefix {
+	var prefixes []netip.Prefix
+	for _, text := range o.texts("allow_addresses") {
+		if prefix, err := netip.ParsePrefix(text); err == nil {
+			prefixes = append(prefixes, prefix)
+		}
+	}
+	return prefixes
+}
+
+// egress checks the keys of what an agent may reach against each other.
+func (b *builder) egress(a *agent, agent *bcp.Agent) {
+	e, o := agent.Egress, a.object
+	if v := o.values["network"]; v != nil && v.bad {
+		return
+	}
+	policy, _ := guard.ParsePolicy(e.Hosts)
+	seen := map[string]bool{}
+	for i, url := range o.get("start_urls").texts {
+		target, err := guard.Check(url.text, policy)
+		switch {
+		case errors.Is(err, guard.DenyAll):
+			a.source.errorf(url.position, CodeBadValue, index("start_urls", i), "the agent's network has no hosts: list the host of this URL there")
+		case err != nil:
+			a.source.errorf(url.position, CodeBadValue, index("start_urls", i), "expected a URL within network, got %s: %s", quote(url.text), err)
+		case seen[target.String()]:
+			a.source.errorf(url.position, CodeDuplicate, index("start_urls", i), "%s stands there twice", quote(url.text))
+		}
+		seen[target.String()] = true
+	}
+	if o.has("egress_host_bytes") && len(e.Hosts) > 0 && e.MaxHostBytes > e.MaxBytes {
+		a.source.warnf(o.at("egress_host_bytes"), CodeNoEffect, "egress_host_bytes", "no effect: the agent may have %s of all hosts", formatBytes(e.MaxBytes))
+	}
+	if e.LinksOnly && len(e.Hosts) > 0 && len(e.StartURLs) == 0 {
+		a.source.warnf(o.at("links_only"), CodeNoEffect, "links_only", "the agent can fetch nothing: there are no start_urls, from which it could get links")
+	}
+}

@@ -1,0 +1,141 @@
+package definition_test
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+)
+
+// covers ALF-28, ALF-29, P1.3
+func TestEgressKeys(t *testing.T) {
+	t.Parallel()
+	parse := func(keys string) bcp.Agent {
+		t.Helper()
+		mesh, _ := mustParse(t, "a.md", "---\nname: a\n"+keys+"---\n")
+		return mesh.Agents[0]
+	}
+	absent := parse("")
+	if absent.Network != "" || cmp.Diff(bcp.Egress{}, absent.Egress) != "" {
+		t.Errorf("by default: %q, %+v", absent.Network, absent.Egress)
+	}
+	if diff := cmp.Diff(bcp.Egress{Hosts: []string{"a.test"}, Budget: 16384 * bcp.Bit, Window: 24 * time.Hour, MaxBytes: 64 << 20, MaxHostBytes: 16 << 20}, parse("network: [a.test]\n").Egress); diff != "" {
+		t.Error(diff)
+	}
+	for _, word := range []string{"none", "outbound"} {
+		if a := parse("network: " + word + "\n"); a.Network != word || len(a.Egress.Hosts) != 0 || a.Egress.PerDay() != 0 {
+			t.Errorf("%s: %q, %+v", word, a.Network, a.Egress)
+		}
+	}
+	if a := parse("network: a.test, *.b.test:8443\n"); a.Network != "a.test, *.b.test:8443" || !slices.Equal(a.Egress.Hosts, []string{"a.test", "*.b.test:8443"}) {
+		t.Errorf("one text: %q, %+v", a.Network, a.Egress)
+	}
+	got := parse("network: [a.test]\nstart_urls: [https://a.test/x]\nlinks_only: true\negress_budget_bits: 100\negress_window: 7h\negress_bytes: 1MiB\negress_host_bytes: 512KiB\n").Egress
+	want := bcp.Egress{
+		Hosts: []string{"a.test"}, StartURLs: []string{"https://a.test/x"}, LinksOnly: true,
+		Budget: 100 * bcp.Bit, BudgetStated: true, Window: 7 * time.Hour, MaxBytes: 1 << 20, MaxHostBytes: 512 << 10,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if got.PerDay() != 400*bcp.Bit {
+		t.Errorf("four windows of 7h touch a day, and it sends %s", got.PerDay())
+	}
+	mesh, _ := mustParse(t, "mesh.yaml", "allow_addresses: [10.1.0.0/16, '64:ff9b::/96']\n", "a.md", "---\nname: a\n---\n")
+	if want := []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("64:ff9b::/96")}; !slices.Equal(mesh.AllowAddresses, want) {
+		t.Errorf("allow_addresses: %v", mesh.AllowAddresses)
+	}
+}
+
+// What matches nothing, or could be read in two ways, is an error at its line.
+//
+// covers ALF-30, ALF-31
+func TestWrongEgressKeys(t *testing.T) {
+	t.Parallel()
+	for keys, want := range map[string]string{
+		"network: [a.test, 'http://b.test']\n":                               "a.md:3:19: network[1]: " + definition.CodeBadValue,
+		"network: ['127.1']\n":                                               "a.md:3:11: network[0]: " + definition.CodeBadValue,
+		"network: ['*.test']\n":                                              "a.md:3:11: network[0]: " + definition.CodeBadValue,
+		"network: None\n":                                                    "a.md:3:10: network[0]: " + definition.CodeBadValue,
+		"network: intranet\n":                                                "a.md:3:10: network[0]: " + definition.CodeBadValue,
+		"network: intranet:8080\n":                                           "",
+		"network: [A.test]\n":                                                "",
+		"network: [outbound]\n":                                              "a.md:3:11: network[0]: " + definition.CodeBadValue,
+		"network: [none, a.test]\n":                                          "a.md:3:11: network[0]: " + definition.CodeBadValue,
+		"network: everything and more\n":                                     "a.md:3:10: network[0]: " + definition.CodeBadValue,
+		"network: [a.test, a.test]\n":                                        "a.md:3:19: network[1]: " + definition.CodeDuplicate,
+		"network: [a.test]\nstart_urls: [https://b.test/]\n":                 "a.md:4:14: start_urls[0]: " + definition.CodeBadValue,
+		"network: [a.test]\nstart_urls: [http://a.test:8080/]\n":             "a.md:4:14: start_urls[0]: " + definition.CodeBadValue,
+		"network: [a.test]\nstart_urls: ['https://u:p@a.test/']\n":           "a.md:4:14: start_urls[0]: " + definition.CodeBadValue,
+		"network: [a.test]\nstart_urls: [https://a.test, https://a.test/]\n": "a.md:4:30: start_urls[1]: " + definition.CodeDuplicate,
+		"start_urls: [https://a.test/]\n":                                    "a.md:3:14: start_urls[0]: " + definition.CodeBadValue,
+		"network: outbound\nstart_urls: [https://a.test/]\n":                 "a.md:4:14: start_urls[0]: " + definition.CodeBadValue,
+		"egress_budget_bits: -1\n":                                           "a.md:3:21: egress_budget_bits: " + definition.CodeOutOfRange,
+		"egress_window: 59s\n":                                               "a.md:3:16: egress_window: " + definition.CodeOutOfRange,
+		"egress_window: 60s\n":                                               "",
+		"egress_bytes: 1KiB\n":                                               "",
+		"egress_bytes: 0KiB\n":                                               "a.md:3:15: egress_bytes: " + definition.CodeOutOfRange,
+		"egress_bytes: 1024GiB\n":                                            "",
+		"egress_bytes: 1025GiB\n":                                            "a.md:3:15: egress_bytes: " + definition.CodeOutOfRange,
+		"egress_host_bytes: 16MB\n":                                          "a.md:3:20: egress_host_bytes: " + definition.CodeBadValue,
+	} {
+		_, report := definition.Parse(map[string][]byte{"a.md": []byte("---\nname: a\n" + keys + "---\n")})
+		got := ""
+		for _, e := range report.Errors {
+			got += fmt.Sprintf("%s:%d:%d: %s: %s", e.File, e.Line, e.Column, e.Key, e.Code)
+		}
+		if !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%q: %q, want %q", keys, got, want)
+		}
+	}
+	for prefixes, ok := range map[string]bool{
+		"[10.0.0.0/8]": true, "[10.0.0.0/7]": false, "[0.0.0.0/0]": false, "['::/0']": false, "[10.1.2.3/16]": false, "[10.0.0.0]": false, "['10.0.0.0/08']": false, "['fd00::/8']": true, "['::ffff:10.0.0.0/104']": false,
+	} {
+		_, report := definition.Parse(map[string][]byte{"mesh.yaml": []byte("allow_addresses: " + prefixes + "\n"), "a.md": []byte("---\nname: a\n---\n")})
+		if report.OK() != ok {
+			t.Errorf("allow_addresses %s: %v", prefixes, report.Errors)
+		}
+	}
+}
+
+// An agent that the mesh runs, or to which it opens hosts, does not have private data,
+// untrusted input and a way out together, unless its definition says that this is meant.
+//
+// covers ALF-3, ALF-9
+func TestTrifectaIsRefused(t *testing.T) {
+	t.Parallel()
+	const stated = "egress_budget_bits: 16384\n"
+	for keys, refused := range map[string]bool{
+		"tools: [Read, web_fetch]\nnetwork: [a.test]\n":                            true,
+		"tools: [files]\nnetwork: [a.test]\n":                                      true,
+		"tools: [Mailbox]\nnetwork: [a.test]\n":                                    true,
+		"tools: [Mailbox, mcp__x__y]\ncommand: [docker, run, x]\n":                 true,
+		"tools: [Bash]\nbase_taint: high\ncommand: [docker, run, x]\n":             true,
+		"tools: [WebFetch]\ncommand: [run]\nsandbox: none\n":                       false, // sandbox: none accepts by itself that it reads the keys
+		"tools: [web_fetch]\nnetwork: [a.test]\n":                                  false, // nothing private
+		"tools: [Mailbox]\nnetwork: none\ncommand: [docker, run, x]\n":             false, // no way out
+		"tools: [Read, SendMessage]\ncommand: [docker, run, x]\n":                  false, // nothing untrusted
+		"tools: [Read, WebFetch]\nnetwork: outbound\n":                             false, // somebody else runs it, and is warned
+		"tools: [Read, WebFetch]\nnetwork: outbound\ncommand: [docker, run, x]\n":  true,
+		"tools: [Bash]\nnetwork: none\nbase_taint: high\ncommand: [docker, run]\n": false,
+	} {
+		_, report := definition.Parse(map[string][]byte{"a.md": []byte("---\nname: a\n" + keys + "---\n")})
+		if got := len(report.Errors) == 1 && report.Errors[0].Code == definition.CodeLethalTrifecta && report.Errors[0].Line == 2; got != refused || !refused && !report.OK() {
+			t.Errorf("%q: %v", keys, report.Errors)
+		}
+		mesh, report := definition.Parse(map[string][]byte{"a.md": []byte("---\nname: a\n" + keys + stated + "---\n")})
+		if mesh == nil || refused && !slices.ContainsFunc(report.Warnings, func(p definition.Problem) bool { return p.Code == definition.CodeLethalTrifecta }) {
+			t.Errorf("%q, accepted: %v %v", keys, report.Errors, report.Warnings)
+		}
+		if mesh != nil && refused != bcp.FlowOf(mesh).Legs("a").All() && !strings.Contains(keys, "outbound") {
+			t.Errorf("%q: legs %+v", keys, bcp.FlowOf(mesh).Legs("a"))
+		}
+	}
+}
