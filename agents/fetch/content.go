@@ -11,6 +11,9 @@ import (
 )
 
 const (
+	// MaxExchange is how many bytes go over the wire for one hop at most, in both directions: a connection with more is cut.
+	MaxExchange = maxWire + 1<<20
+
 	maxWire     = 2 << 20 // bytes of a body on the wire
 	maxUnpacked = 8 << 20
 	maxRatio    = 100 // unpacked to packed, beyond freeUnpacked

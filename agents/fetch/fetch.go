@@ -65,7 +65,7 @@ type Fetcher struct {
 	// Admit is asked before the name of a hop is looked up: it records what the hop costs. Its error, which has a code, ends
 	// the fetch. Nil records nothing.
 	Admit func(ctx context.Context, h Hop) error
-	// Settle is told, after each hop, how many bytes were sent and received. Nil is not told.
+	// Settle is told, after each hop that was admitted, how many bytes were sent and received. Nil is not told.
 	Settle func(h Hop, sent, received int64)
 }
 
@@ -119,13 +119,17 @@ func (f *Fetcher) hop(ctx context.Context, h Hop) (*Response, error) {
 			return nil, err
 		}
 	}
+	response := &Response{}
+	if f.Settle != nil {
+		defer func() { f.Settle(h, response.Sent, response.Received) }()
+	}
 	addresses, err := f.addresses(ctx, policy, h.Target)
 	if err != nil {
 		return nil, err
 	}
-	response, err := f.Transport.Get(ctx, h.Target, addresses)
-	if f.Settle != nil && response != nil {
-		f.Settle(h, response.Sent, response.Received)
+	got, err := f.Transport.Get(ctx, h.Target, addresses)
+	if got != nil {
+		response = got
 	}
 	if err != nil {
 		return nil, err

@@ -118,7 +118,10 @@ func (n *NetTransport) secure(ctx context.Context, t guard.Target, conn net.Conn
 	defer cancel()
 	secure := tls.Client(conn, config)
 	if err := secure.HandshakeContext(ctx); err != nil {
-		if isTimeout(err) {
+		switch {
+		case errors.Is(err, guard.TooLarge):
+			return nil, guard.TooLarge
+		case isTimeout(err):
 			return nil, guard.TimedOut
 		}
 		return nil, guard.TLSFailed
@@ -258,25 +261,35 @@ func headerBytes(r *bufio.Reader, room int) ([]byte, error) {
 }
 
 func readCode(err error) guard.Code {
+	if errors.Is(err, guard.TooLarge) {
+		return guard.TooLarge
+	}
 	if isTimeout(err) {
 		return guard.TimedOut
 	}
 	return guard.ConnectFailed
 }
 
-// meteredConn counts the bytes of a connection.
+// meteredConn counts the bytes of a connection, and ends it at [MaxExchange].
 type meteredConn struct {
 	net.Conn
 	sent, received int64
 }
 
 func (m *meteredConn) Read(p []byte) (int, error) {
-	n, err := m.Conn.Read(p)
+	left := MaxExchange - m.sent - m.received
+	if left <= 0 {
+		return 0, guard.TooLarge
+	}
+	n, err := m.Conn.Read(p[:min(int64(len(p)), left)])
 	m.received += int64(n)
 	return n, err
 }
 
 func (m *meteredConn) Write(p []byte) (int, error) {
+	if int64(len(p)) > MaxExchange-m.sent-m.received {
+		return 0, guard.TooLarge
+	}
 	n, err := m.Conn.Write(p)
 	m.sent += int64(n)
 	return n, err

@@ -1,6 +1,10 @@
 package llm
 
-import "github.com/bcpmesh/bcpmesh/bcp/guard"
+import (
+	"strconv"
+
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
 
 // Part is a piece of a prompt: an [Instruction], a [Data] or a [Said].
 type Part interface {
@@ -21,6 +25,19 @@ func Constant(text constant) Instruction { return Instruction{string(text)} }
 
 // FromOperator returns an instruction that an operator wrote: the body of a definition, or a task. Nothing else may be given.
 func FromOperator(text string) Instruction { return Instruction{text} }
+
+// Failure returns what a tool says of a failure: the constant text of a code, and a number. A word that is no code is
+// not shown.
+func Failure(code guard.Code, number int) Instruction {
+	text := "The call failed."
+	if code.Known() {
+		text = "The call failed: " + code.Error() + " (" + string(code) + ")."
+	}
+	if number > 0 {
+		text += " It says " + strconv.Itoa(number) + "."
+	}
+	return Instruction{text}
+}
 
 // Text returns the instruction.
 func (i Instruction) Text() string { return i.text }

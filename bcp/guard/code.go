@@ -65,3 +65,6 @@ func (c Code) Error() string {
 	}
 	return string(c)
 }
+
+// Known reports whether c is one of the codes above.
+func (c Code) Known() bool { return codeTexts[c] != "" }

@@ -113,6 +113,8 @@ var rules = []rule{
 	{folder: "agents/fetch", internal: []string{"bcp/guard"}, external: []string{"code.dny.dev/ssrf"}},
 	// Makes text of pages where hostile bytes are read.
 	{folder: "agents/page", internal: []string{"agents/fetch", "bcp/guard"}, external: []string{readability, "golang.org/x/net/html", textLib}},
+	// The tool web_fetch, of both.
+	{folder: "agents/web", internal: []string{"agents/fetch", "agents/llm", "agents/page", "bcp/guard"}, external: []string{jsonText}},
 	// Talks to models.
 	{folder: "agents/llm", internal: []string{"bcp/guard"}, external: []string{jsonSchema, jsonText}},
 

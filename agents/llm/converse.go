@@ -1,0 +1,121 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+// Output is what a tool gives: a text that came from outside, with its source, or an instruction of the program, which is
+// not fenced. The zero value says that the call failed.
+type Output struct {
+	Untrusted string
+	Source    guard.Source // of Untrusted; a constant of the tool
+	Trusted   Instruction  // if there is no source
+	Failed    bool
+}
+
+// Executable is a tool that a program runs for a model.
+type Executable struct {
+	Tool
+	// Run is given the arguments as the model wrote them.
+	Run func(ctx context.Context, arguments jsontext.Value) Output
+}
+
+// Conversation is a model with tools.
+type Conversation struct {
+	Model    Endpoint
+	System   []Part // instructions alone
+	Tools    []Executable
+	MaxTurns int // of the model; 0 means 16
+	Redact   guard.Set
+}
+
+const (
+	maxTurns = 16
+	maxCalls = 64 // of a conversation
+)
+
+var (
+	// ErrTurns says that a model had not ended after its turns or its calls.
+	ErrTurns = errors.New("llm: the conversation has no end")
+	// ErrCut says that a reply was longer than it may be.
+	ErrCut = errors.New("llm: the reply was cut")
+)
+
+// Run has the model work on what it is asked until it calls no tool any more, and returns what it says then. Between a tool
+// and the prompt stands this function alone: what came from outside is cleaned, redacted and fenced, whatever it says of
+// itself; an instruction of the program is not.
+func (c Conversation) Run(ctx context.Context, asked ...Part) ([]Said, error) {
+	request := &Request{Model: c.Model.Model, System: c.System, MaxTokens: c.Model.MaxTokens, Turns: []Turn{{Role: User, Parts: asked}}}
+	if request.MaxTokens == 0 {
+		request.MaxTokens = defaultTokens
+	}
+	for _, t := range c.Tools {
+		request.Tools = append(request.Tools, t.Tool)
+	}
+	turns, calls := c.MaxTurns, 0
+	if turns == 0 {
+		turns = maxTurns
+	}
+	for range turns {
+		if err := request.Check(); err != nil {
+			return nil, err
+		}
+		reply, err := c.Model.Provider.Do(ctx, request, nil)
+		if err != nil {
+			return nil, fmt.Errorf("llm: %w", err)
+		}
+		switch calls += len(reply.Calls); {
+		case reply.Stop == StopLength:
+			return nil, ErrCut
+		case len(reply.Calls) == 0:
+			return reply.Said, nil
+		case calls > maxCalls:
+			return nil, ErrTurns
+		}
+		said := Turn{Role: Model, Calls: reply.Calls}
+		for _, s := range reply.Said {
+			said.Parts = append(said.Parts, s)
+		}
+		results := Turn{Role: User}
+		for _, call := range reply.Calls {
+			results.Results = append(results.Results, c.run(ctx, call))
+		}
+		next := *request
+		next.Turns = append(next.Turns[:len(next.Turns):len(next.Turns)], said, results)
+		request = &next
+	}
+	return nil, ErrTurns
+}
+
+// run runs one call.
+func (c Conversation) run(ctx context.Context, call Call) Result {
+	for _, t := range c.Tools {
+		if t.Name == call.Name {
+			output := t.Run(ctx, call.Arguments)
+			part, failed := c.part(output)
+			return Result{Call: call.ID, Parts: []Part{part}, Failed: failed}
+		}
+	}
+	return Result{Call: call.ID, Parts: []Part{Constant("There is no such tool.")}, Failed: true}
+}
+
+// part makes of an output what a prompt may hold.
+func (c Conversation) part(o Output) (part Part, failed bool) {
+	if o.Source == "" {
+		if o.Trusted.text == "" || o.Untrusted != "" {
+			return Failure("", 0), true
+		}
+		return o.Trusted, o.Failed
+	}
+	fenced, err := guard.Prepare(o.Untrusted, c.Redact, o.Source)
+	if err != nil {
+		return Failure("", 0), true
+	}
+	return Data{fenced}, o.Failed
+}

@@ -1,0 +1,77 @@
+package web
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+// Result is what a call gives: a page, all of which came from outside, or a code.
+type Result struct {
+	Text      string
+	Untrusted bool // true of a page, whatever it says
+	Title     string
+	Links     []Link // in the order of their numbers in the text
+	Truncated bool
+
+	Error  guard.Code
+	Status int // three digits, if the code is status
+}
+
+// Link is a link of a page.
+type Link struct {
+	Link string `json:"link"` // what names it in the next call
+	URL  string `json:"url"`
+}
+
+func failed(err error) Result {
+	r := Result{Error: fetch.CodeOf(err)}
+	var status fetch.StatusError
+	if errors.As(err, &status) && status >= 100 && status <= 999 {
+		r.Status = int(status)
+	}
+	return r
+}
+
+// Output returns the result as the engine of a conversation takes it: a page with its title and links, which came from
+// outside as well, to be fenced; of an error a constant text, which did not.
+func (r Result) Output() llm.Output {
+	if r.Error != "" || !r.Untrusted {
+		return llm.Output{Trusted: llm.Failure(r.Error, r.Status), Failed: true}
+	}
+	var b strings.Builder
+	if r.Title != "" {
+		b.WriteString(r.Title + "\n\n")
+	}
+	b.WriteString(r.Text)
+	for i, link := range r.Links {
+		if i == 0 {
+			b.WriteString("\n")
+		}
+		b.WriteString("\n[" + strconv.Itoa(i+1) + "] " + link.Link + " " + link.URL)
+	}
+	return llm.Output{Untrusted: b.String(), Source: guard.Web}
+}
+
+// MarshalJSON writes one of two forms: {text, untrusted, title?, links, truncated}, or {error, status?}.
+func (r Result) MarshalJSON() ([]byte, error) {
+	if r.Error != "" || !r.Untrusted {
+		return json.Marshal(struct {
+			Error  guard.Code `json:"error"`
+			Status int        `json:"status,omitzero"`
+		}{r.Error, r.Status})
+	}
+	return json.Marshal(struct {
+		Text      string `json:"text"`
+		Untrusted bool   `json:"untrusted"`
+		Title     string `json:"title,omitzero"`
+		Links     []Link `json:"links"`
+		Truncated bool   `json:"truncated"`
+	}{r.Text, true, r.Title, r.Links, r.Truncated})
+}
