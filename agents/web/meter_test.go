@@ -1,0 +1,45 @@
+package web
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+// However many fetch at once, no more leaves than the budget, and the meter knows exactly how much.
+func TestMeterIsExact(t *testing.T) {
+	t.Parallel()
+	const price, hops = 89 * 1e9, 10
+	m := NewMeter(guard.PoolLimits{Budget: hops * price, Bytes: 1 << 30, HostBytes: 1 << 30, Window: time.Hour}, time.Now)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	fetched := 0
+	for range 32 {
+		wg.Go(func() {
+			world := &fetch.Scripted{Routes: map[string]fetch.Route{"https://good.test/": html("x")}}
+			tool, err := New(Options{
+				Agent: "reader", Ledger: m, Resolver: world, Transport: world,
+				Policy: Policy([]string{"good.test"}, func(string) (string, bool) { return "", false }),
+			})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			r := call(t, tool, `{"url":"https://good.test/"}`)
+			mu.Lock()
+			defer mu.Unlock()
+			if r.Error == "" {
+				fetched++
+			} else if r.Error != guard.BudgetExhausted || world.Contacted != nil {
+				t.Errorf("%+v, contacted %q", r, world.Contacted)
+			}
+		})
+	}
+	wg.Wait()
+	if u := m.Use(); fetched != hops || u.Bits != hops*price || u.ReservedBytes != 0 || u.Bytes == 0 || u.Hosts["good.test"] != u.Bytes {
+		t.Errorf("%d pages, %+v", fetched, u)
+	}
+}

@@ -1,0 +1,168 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+var poolBegin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Each limit lets through what is exactly as much, and nothing beyond.
+func TestPoolLimits(t *testing.T) {
+	t.Parallel()
+	limits := PoolLimits{Budget: 100, Bytes: 1000, HostBytes: 600, Window: time.Hour, Reservations: 3}
+	for name, c := range map[string]struct {
+		before func(p *Pool)
+		host   string
+		bits   NanoBits
+		bytes  int64
+		ok     bool
+	}{
+		"all bits":                 {nil, "a", 100, 1, true},
+		"one more":                 {nil, "a", 101, 1, false},
+		"all bytes of a host":      {nil, "a", 0, 600, true},
+		"one byte more":            {nil, "a", 0, 601, false},
+		"all bytes":                {func(p *Pool) { _ = p.Reserve(poolBegin, "1", "a", 0, 600) }, "b", 0, 400, true},
+		"one more of all":          {func(p *Pool) { _ = p.Reserve(poolBegin, "1", "a", 0, 600) }, "b", 0, 401, false},
+		"settled gives bytes back": {func(p *Pool) { _ = p.Reserve(poolBegin, "1", "a", 0, 600); p.Settle(poolBegin, "1", 1) }, "a", 0, 599, true},
+		"settled counts":           {func(p *Pool) { _ = p.Reserve(poolBegin, "1", "a", 0, 600); p.Settle(poolBegin, "1", 1) }, "a", 0, 600, false},
+		"more than was reserved":   {func(p *Pool) { _ = p.Reserve(poolBegin, "1", "a", 0, 1); p.Settle(poolBegin, "1", 600) }, "a", 0, 1, false},
+		"bits do not come back":    {func(p *Pool) { _ = p.Reserve(poolBegin, "1", "a", 100, 1); p.Settle(poolBegin, "1", 0) }, "a", 1, 1, false},
+		"free":                     {func(p *Pool) { _ = p.Reserve(poolBegin, "1", "a", 100, 1); p.Settle(poolBegin, "1", 0) }, "a", 0, 1, true},
+		"negative bits":            {nil, "a", -1, 1, false},
+		"no bytes":                 {nil, "a", 1, 0, false},
+		"no host":                  {nil, "", 1, 1, false},
+		"a name again":             {func(p *Pool) { _ = p.Reserve(poolBegin, "x", "a", 0, 1) }, "a", 0, 1, false},
+		"a name that is settled":   {func(p *Pool) { _ = p.Reserve(poolBegin, "x", "a", 0, 1); p.Settle(poolBegin, "x", 1) }, "a", 0, 1, true},
+		"third reservation":        {func(p *Pool) { reserveSome(p, 2) }, "a", 0, 1, true},
+		"fourth reservation":       {func(p *Pool) { reserveSome(p, 3) }, "a", 0, 1, false},
+	} {
+		p := NewPool(limits)
+		if c.before != nil {
+			c.before(p)
+		}
+		was := fmt.Sprint(p.Use(poolBegin))
+		err := p.Reserve(poolBegin, "x", c.host, c.bits, c.bytes)
+		if (err == nil) != c.ok || err != nil && !errors.Is(err, BudgetExhausted) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err != nil && fmt.Sprint(p.Use(poolBegin)) != was {
+			t.Errorf("%s: refused, and taken: %v, was %v", name, p.Use(poolBegin), was)
+		}
+	}
+	if NewPool(PoolLimits{}).Reserve(poolBegin, "x", "a", 0, 1) == nil || new(Pool).Reserve(poolBegin, "x", "a", 0, 1) == nil {
+		t.Error("the zero value lets something out")
+	}
+	if NewPool(limits).Settle(poolBegin, "x", 1) {
+		t.Error("what was not reserved is settled")
+	}
+}
+
+func reserveSome(p *Pool, n int) {
+	for i := range n {
+		_ = p.Reserve(poolBegin, fmt.Sprint(i), "b", 0, 1)
+	}
+}
+
+// A window forgets nothing early, and everything in the end; also a reservation that nobody settled.
+func TestPoolWindow(t *testing.T) {
+	t.Parallel()
+	p := NewPool(PoolLimits{Budget: 10, Bytes: 10, HostBytes: 10, Window: time.Hour})
+	if err := p.Reserve(poolBegin, "1", "a", 10, 10); err != nil {
+		t.Fatal(err)
+	}
+	for after, want := range map[time.Duration]bool{time.Hour - 1: false, time.Hour: false, time.Hour + time.Hour/64: true} {
+		q := NewPool(PoolLimits{Budget: 10, Bytes: 10, HostBytes: 10, Window: time.Hour})
+		_ = q.Reserve(poolBegin, "1", "a", 10, 10)
+		if err := q.Reserve(poolBegin.Add(after), "2", "a", 1, 1); (err == nil) != want {
+			t.Errorf("after %s: %v", after, err)
+		}
+	}
+	// A clock that goes back forgets nothing, and counts nothing twice.
+	p.Settle(poolBegin.Add(-time.Hour), "1", 10)
+	if u := p.Use(poolBegin.Add(-2 * time.Hour)); u.Bits != 10 || u.Bytes != 10 {
+		t.Errorf("%+v", u)
+	}
+}
+
+// A pool keeps no more hosts than it may, whatever an attacker's wildcard offers.
+func TestPoolHosts(t *testing.T) {
+	t.Parallel()
+	p := NewPool(PoolLimits{Budget: 1, Bytes: 1 << 40, HostBytes: 1 << 40, Window: time.Hour})
+	for i := range maxPoolHosts {
+		if err := p.Reserve(poolBegin, "x", fmt.Sprint(i), 0, 1); err != nil {
+			t.Fatal(err)
+		}
+		p.Settle(poolBegin, "x", 1)
+	}
+	if p.Reserve(poolBegin, "x", "new", 0, 1) == nil || p.Reserve(poolBegin, "x", "0", 0, 1) != nil {
+		t.Error("hosts are not bounded, or known ones are refused")
+	}
+}
+
+// Whatever is asked, in any order and at any time: in no window more leaves than the limits say.
+func TestPoolNeverLetsMoreOut(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		limits := PoolLimits{Budget: 1000, Bytes: 500, HostBytes: 300, Window: time.Duration(rapid.IntRange(1, 200).Draw(t, "window")) * time.Second}
+		p := NewPool(limits)
+		type event struct {
+			reserved, at int64 // bits count from the first, bytes from the second
+			host         string
+			bits         NanoBits
+			most         int64
+			sent         int64
+		}
+		var events []event
+		open := map[string]int{}
+		now := poolBegin
+		for i := range rapid.IntRange(1, 60).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 40).Draw(t, "wait")) * time.Second)
+			if rapid.Bool().Draw(t, "settle") && len(open) > 0 {
+				id := rapid.SampledFrom(sortedIDs(open)).Draw(t, "id")
+				e := &events[open[id]]
+				e.sent = rapid.Int64Range(0, e.most).Draw(t, "sent")
+				e.at = now.UnixNano() // bytes count from here on
+				settled := p.Settle(now, id, e.sent)
+				if !settled {
+					e.sent = 0 // the window was over
+				}
+				delete(open, id)
+				continue
+			}
+			e := event{now.UnixNano(), now.UnixNano(), rapid.SampledFrom([]string{"a", "b"}).Draw(t, "host"), NanoBits(rapid.IntRange(0, 600).Draw(t, "bits")), rapid.Int64Range(1, 400).Draw(t, "bytes"), 0}
+			e.sent = e.most
+			if id := fmt.Sprint(i); p.Reserve(now, id, e.host, e.bits, e.most) == nil {
+				open[id] = len(events)
+				events = append(events, e)
+			}
+			bits, bytes, hosts := NanoBits(0), int64(0), map[string]int64{}
+			for _, e := range events {
+				if e.reserved > now.Add(-limits.Window).UnixNano() {
+					bits += e.bits
+				}
+				if e.at > now.Add(-limits.Window).UnixNano() {
+					bytes += e.sent
+					hosts[e.host] += e.sent
+				}
+			}
+			if bits > limits.Budget || bytes > limits.Bytes || hosts["a"] > limits.HostBytes || hosts["b"] > limits.HostBytes {
+				t.Fatalf("%d bits, %d bytes, %v", bits, bytes, hosts)
+			}
+		}
+	})
+}
+
+func sortedIDs(open map[string]int) []string {
+	var ids []string
+	for i := range 100 {
+		if _, ok := open[fmt.Sprint(i)]; ok {
+			ids = append(ids, fmt.Sprint(i))
+		}
+	}
+	return ids
+}
