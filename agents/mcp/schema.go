@@ -188,7 +188,7 @@ func answerSchema(id bcp.QueryID, spec bcp.Spec) *jsonschema.Schema {
 	var named property
 	switch spec.Category {
 	case 1:
-		named = property{name: "fields", schema: specSchema(spec)}
+		named = property{name: "fields", schema: SpecSchema(spec)}
 	case 2:
 		items := &jsonschema.Schema{}
 		for _, q := range spec.Questions {
@@ -201,7 +201,7 @@ func answerSchema(id bcp.QueryID, spec bcp.Spec) *jsonschema.Schema {
 		all.MinItems = all.MaxItems
 		named = property{name: "answers", schema: all}
 	default:
-		named = property{name: "summary", schema: specSchema(spec).Properties["summary"]}
+		named = property{name: "summary", schema: SpecSchema(spec).Properties["summary"]}
 	}
 	named.optional = spec.AllowNotEnoughInformation == nil || *spec.AllowNotEnoughInformation
 	s := object(property{name: "query_id", schema: oneOf([]bcp.QueryID{id}, "")}, named)
@@ -212,8 +212,8 @@ func answerSchema(id bcp.QueryID, spec bcp.Spec) *jsonschema.Schema {
 	return s
 }
 
-// specSchema is that of an answer to a spec: the map of names to values.
-func specSchema(spec bcp.Spec) *jsonschema.Schema {
+// SpecSchema is the JSON Schema of an answer to a spec: the map of names to values.
+func SpecSchema(spec bcp.Spec) *jsonschema.Schema {
 	var properties []property
 	switch spec.Category {
 	case 1:
@@ -304,7 +304,7 @@ func publishSchema(subscriptions []bcp.ActiveSubscription) *jsonschema.Schema {
 		if !slices.Contains(controllers, s.Controller) {
 			controllers = append(controllers, s.Controller)
 		}
-		one := specSchema(s.Spec)
+		one := SpecSchema(s.Spec)
 		one.Title = fmt.Sprintf("%s of %s", s.SubscriptionID, s.Controller)
 		responses = append(responses, one)
 	}

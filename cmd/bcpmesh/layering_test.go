@@ -113,6 +113,8 @@ var rules = []rule{
 	{folder: "agents/fetch", internal: []string{"bcp/guard"}, external: []string{"code.dny.dev/ssrf"}},
 	// Makes text of pages where hostile bytes are read.
 	{folder: "agents/page", internal: []string{"agents/fetch", "bcp/guard"}, external: []string{readability, "golang.org/x/net/html", textLib}},
+	// A Reader that is a model without tools.
+	{folder: "agents/extract", internal: []string{"agents", "agents/llm", "agents/mcp", "bcp", "bcp/guard"}, external: []string{jsonSchema, jsonText}},
 	// The tool web_fetch, of both.
 	{folder: "agents/web", internal: []string{"agents/fetch", "agents/llm", "agents/page", "bcp/guard"}, external: []string{jsonText}},
 	// Talks to models.
@@ -178,7 +180,7 @@ var rules = []rule{
 		folder: "cmd/bcpmesh", program: true,
 		internal: append([]string{
 			"accounts/proof", "mesh/conformance",
-			"accounts", "accounts/durable", "agents", "agents/fetch", "agents/llm", "agents/mcp", "agents/page", "agents/process", "agents/stdio", "examples/mailroom", "examples/mailroom/mail", "examples/mailroom/mailbox",
+			"accounts", "accounts/durable", "agents", "agents/extract", "agents/fetch", "agents/llm", "agents/mcp", "agents/page", "agents/process", "agents/stdio", "examples/mailroom", "examples/mailroom/mail", "examples/mailroom/mailbox",
 			"jetstream", "jetstream/verify", "mesh", "mesh/bench", "mesh/cluster", "mesh/gateway", "mesh/plot", "mesh/scale", "mesh/server", "mesh/telemetry", "mesh/trace/otlp",
 		}, corePackages...),
 		external: []string{"*"},

@@ -19,7 +19,7 @@ func readerCommand(p *program) *cobra.Command {
 to it, and what it answers is sent. Connections, repeats and reconnects are this
 program's.`,
 		`  bcpmesh reader command --creds researcher.creds -- ./answer.py`,
-		readerProgramCommand(p))
+		readerProgramCommand(p), readerExtractCommand(p))
 }
 
 // readerOptions are the flags of reader command.

@@ -1,0 +1,100 @@
+// Package extract makes a Reader of a model without tools: each query is
+// answered by one extraction from a text that came from outside. The model
+// reads the text in a fence and returns one object in the shape of the query's
+// spec, or nothing; the gateway validates and charges it like any answer.
+package extract
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/agents/mcp"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+// Content gives the text that a query is about. Each query reads it anew.
+type Content func(ctx context.Context, q agents.Query) (text string, source guard.Source, err error)
+
+// Reader answers queries. Its [Reader.Answer] is a handler for [agents.Reader.OnQuery], and may be called concurrently.
+type Reader struct {
+	// Model returns the model of one query: nothing is carried from one to another.
+	Model func() llm.Endpoint
+	// Content is required.
+	Content Content
+	// Attempts are how often the model may try to return an object that fits; 0 means 3.
+	Attempts int
+	Redact   guard.Set
+}
+
+const attempts = 3
+
+// ErrRefused says that the model returned no object that fits: it answered with text, called something else, or failed at
+// all its attempts. The query stays open, if it may not be answered with not_enough_information.
+var ErrRefused = errors.New("extract: the model returned no object that fits")
+
+const instruction = `Fill in the object's properties from the document alone. The description of a property says what is asked. `
+
+const notEnough = "not_enough_information"
+
+// Answer has the model answer a query.
+func (r *Reader) Answer(ctx context.Context, q agents.Query) (any, error) {
+	text, source, err := r.Content(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("extract: %w", err)
+	}
+	schema, mayDecline, err := schemaOf(q.Spec)
+	if err != nil {
+		return nil, fmt.Errorf("extract: %w", err)
+	}
+	asked := llm.Constant(instruction)
+	if mayDecline {
+		asked = llm.Constant(instruction + `If the document does not say all of it, return {"not_enough_information": true} alone.`)
+	}
+	tries := r.Attempts
+	if tries == 0 {
+		tries = attempts
+	}
+	data, refused, err := llm.Extract(ctx, r.Model(), text, asked, llm.ExtractOptions{Schema: schema, Source: source, MaxTurns: tries, Redact: r.Redact})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("extract: %w", err)
+	case refused && mayDecline:
+		return agents.NotEnoughInformation{}, nil
+	case refused:
+		return nil, ErrRefused
+	case mayDecline && declines(data):
+		return agents.NotEnoughInformation{}, nil
+	}
+	return data, nil
+}
+
+// schemaOf returns the schema of an answer to a spec. If it may be declined, the properties are no more required, and one
+// more declines; a spec that has a field of that name cannot be declined.
+func schemaOf(spec bcp.Spec) (schema jsontext.Value, mayDecline bool, err error) {
+	s := mcp.SpecSchema(spec)
+	mayDecline = (spec.AllowNotEnoughInformation == nil || *spec.AllowNotEnoughInformation) && s.Properties[notEnough] == nil
+	if mayDecline {
+		s.Required = nil
+		s.Properties[notEnough] = &jsonschema.Schema{Type: "boolean", Enum: []any{true}}
+		s.PropertyOrder = append(slices.Clone(s.PropertyOrder), notEnough)
+	}
+	schema, err = json.Marshal(s)
+	return schema, mayDecline, err
+}
+
+// declines reports whether an object says that the document does not tell. Whatever else it says is dropped then.
+func declines(data jsontext.Value) bool {
+	var object struct {
+		NotEnough bool `json:"not_enough_information"`
+	}
+	return json.Unmarshal(data, &object) == nil && object.NotEnough
+}
