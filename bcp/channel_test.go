@@ -210,3 +210,25 @@ func TestValidatorIsSafeForConcurrentUse(t *testing.T) {
 	}
 	group.Wait()
 }
+
+// No value of an enum can be told from another by a blank that some fonts draw
+// and others do not.
+//
+// covers A-ENUMDUP, P3.1
+func TestEnumValuesHaveNoBlanks(t *testing.T) {
+	t.Parallel()
+	for _, blank := range []string{"\u200b", "\u115f", "\u1160", "\u3164", "\uffa0", "\u2800", "\u2028", "\u2029"} {
+		for _, value := range []string{"x" + blank + "y", "xy" + blank, blank + "xy", blank} {
+			spec := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "c", Type: bcp.TypeEnum, Values: []string{value}}}}
+			if _, err := bcp.Compile(spec, bcp.Settings{}); err == nil {
+				t.Errorf("%q is a value", value)
+			}
+		}
+	}
+	for _, value := range []string{"x y", "می\u200cخواهم", "x\u00a0y"} {
+		spec := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "c", Type: bcp.TypeEnum, Values: []string{value}}}}
+		if _, err := bcp.Compile(spec, bcp.Settings{}); err != nil {
+			t.Errorf("%q: %v", value, err)
+		}
+	}
+}

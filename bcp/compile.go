@@ -542,6 +542,10 @@ func enumValues(values []string, key string) ([]string, error) {
 		if !utf8.ValidString(value) || strings.ContainsFunc(value, isControl) {
 			return nil, specErrorf(at, "expected text without control characters")
 		}
+		if i := strings.IndexFunc(value, isBlank); i >= 0 {
+			r, _ := utf8.DecodeRuneInString(value[i:])
+			return nil, specErrorf(at, "%U shows as nothing or as a space: write a space or leave it out", r)
+		}
 		value = norm.NFC.String(value)
 		if value == "" || strings.TrimSpace(value) != value || utf8.RuneCountInString(value) > MaxValueChars {
 			return nil, specErrorf(at, "expected 1 to %d characters without white space around them", MaxValueChars)
@@ -570,6 +574,17 @@ func looksOf(value string) [2]string {
 		return strings.Join(strings.Fields(strings.ToLower(text.Look(s))), " ")
 	}
 	return [2]string{fold(strings.ToLower(norm.NFKC.String(value))), fold(value)}
+}
+
+// isBlank reports whether r is no white space to most programs and yet shows as a
+// space or as nothing, depending on the font, or breaks a line: the zero width
+// space, Hangul fillers, the blank of braille, line and paragraph separators.
+func isBlank(r rune) bool {
+	switch r {
+	case 0x200b, 0x115f, 0x1160, 0x3164, 0xffa0, 0x2800, 0x2028, 0x2029:
+		return true
+	}
+	return false
 }
 
 func isControl(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 }
