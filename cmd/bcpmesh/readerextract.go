@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
@@ -57,7 +58,7 @@ models are for programs in Go: package agents/extract takes any.`,
 	o.addTo(cmd, "creds `FILE` of a reader (default: $BCPMESH_READER_CREDS)")
 	cmd.Flags().StringVar(&o.file, "file", "", "the text that queries are about, a `FILE` of at most 64 KiB")
 	cmd.Flags().StringVar(&o.script, "script", "", "what the model answers, a `FILE` of JSON lines")
-	o.source.addTo(cmd, "source", "where the text came from")
+	o.source.addTo(cmd, "source", "the `SOURCE` of the text: "+strings.Join(o.source.words, ", "))
 	cmd.Flags().IntVar(&o.parallel, "parallel", 4, "how many `QUERIES` are answered at a time")
 	return cmd
 }
