@@ -26,8 +26,8 @@ import (
 func TestRecordedActsAreAskedForOnce(t *testing.T) {
 	t.Parallel()
 	const wait = 8 * time.Second // several attempts of most requests, and time to connect
-	keys, s := exportedToAnyone(t)
-	if err := writeReady(filepath.Join(keys, readyName), ready{URL: s.ClientURL(), State: keys, Cluster: true}); err != nil {
+	state, s := exportedToAnyone(t)
+	if err := writeReady(filepath.Join(state, readyName), ready{URL: s.ClientURL(), State: state, Cluster: true}); err != nil {
 		t.Fatal(err)
 	}
 	gateway, err := nats.Connect(s.ClientURL(), nats.Timeout(time.Minute))
@@ -37,13 +37,13 @@ func TestRecordedActsAreAskedForOnce(t *testing.T) {
 	t.Cleanup(gateway.Close)
 	for act, ask := range map[string]func(t *testing.T){
 		bcp.ControlErase: func(t *testing.T) {
-			r := execute(t, "", "audit", "erase", "--state", keys, "--channel", "main/researcher", "--before", "2026-03-15", "--yes", "--wait", wait.String())
+			r := execute(t, "", "audit", "erase", "--state", state, "--channel", "main/researcher", "--before", "2026-03-15", "--yes", "--wait", wait.String())
 			if r.code != exitFailed || !strings.Contains(r.stderr, "nothing came in time") {
 				t.Errorf("exit code %d: %s", r.code, r.stderr)
 			}
 		},
 		bcp.ControlCredentials: func(t *testing.T) {
-			store, err := accounts.Open(keys)
+			store, err := accounts.Open(state)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,16 +73,16 @@ func TestRecordedActsAreAskedForOnce(t *testing.T) {
 	}
 }
 
-// exportedToAnyone returns the keys of a mesh whose accounts were exported, and a server
+// exportedToAnyone returns the state of a mesh whose accounts were exported, and a server
 // that lets anyone in.
-func exportedToAnyone(t *testing.T) (keys string, s *server.Server) {
+func exportedToAnyone(t *testing.T) (state string, s *server.Server) {
 	t.Helper()
 	folder := t.TempDir()
-	dir, keys := filepath.Join(folder, "desk"), filepath.Join(folder, "keys")
+	dir, state := filepath.Join(folder, "desk"), filepath.Join(folder, "keys")
 	if r := execute(t, "", "init", dir); r.code != exitOK {
 		t.Fatal(r.stderr)
 	}
-	if r := execute(t, "", "accounts", "export", dir, "--state", keys, "--out", filepath.Join(folder, "cluster"), "--gateway", "one"); r.code != exitOK {
+	if r := execute(t, "", "accounts", "export", dir, "--state", state, "--out", filepath.Join(folder, "cluster"), "--gateway", "one"); r.code != exitOK {
 		t.Fatal(r.stderr)
 	}
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true})
@@ -97,7 +97,7 @@ func exportedToAnyone(t *testing.T) (keys string, s *server.Server) {
 	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("the server does not start")
 	}
-	return keys, s
+	return state, s
 }
 
 // stingy listens in front of a server, and closes the first connection that comes.
@@ -143,7 +143,7 @@ func stingy(t *testing.T, s *server.Server) (address string) {
 // covers A-REVOKED
 func TestPushRecordsThoughNotLetInAtFirst(t *testing.T) {
 	t.Parallel()
-	keys, s := exportedToAnyone(t)
+	state, s := exportedToAnyone(t)
 	gateway, err := nats.Connect(s.ClientURL(), nats.Timeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +164,7 @@ func TestPushRecordsThoughNotLetInAtFirst(t *testing.T) {
 	if err := gateway.FlushTimeout(time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	store, err := accounts.Open(keys)
+	store, err := accounts.Open(state)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -137,7 +137,7 @@ func (t *runningTest) spend(ctx context.Context, what string) error {
 	if t.flags.yes {
 		return nil
 	}
-	if !t.interactive() {
+	if !t.program.interactive() {
 		return usagef("conformance %s: expected --yes, where nobody can be asked; nothing was spent", t.flags.role)
 	}
 	ok, err := newPrompter(ctx, t.program).confirm("Go on?")
@@ -350,7 +350,7 @@ func (a *answers) ask(ctx context.Context, t *runningTest, q *conformance.Questi
 func (t *runningTest) controller(ctx context.Context) (conformance.Report, error) {
 	if t.audit == nil {
 		report := t.judge(conformance.Seen{})
-		if err := t.showConformance(report); err != nil {
+		if err := t.program.showConformance(report); err != nil {
 			return report, err
 		}
 		return report, (&failure{code: exitPartly, message: "a reader sees nothing of what its controller does: nothing was pushed, and nothing spent"}).

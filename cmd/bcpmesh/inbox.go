@@ -60,12 +60,12 @@ type arrival struct {
 
 // inbox shows deliveries until none has come for a while, or until interrupted.
 func inbox(ctx context.Context, p *program, c *client, follow, keep bool, wait time.Duration) error {
-	listen := c.acknowledge
+	listen := acknowledge
 	if keep {
-		listen = c.look
+		listen = look
 	}
 	arrivals := make(chan arrival)
-	stop, err := listen(ctx, arrivals)
+	stop, err := listen(ctx, c, arrivals)
 	if err != nil {
 		return outcomeOf(err)
 	}
@@ -98,7 +98,7 @@ func inbox(ctx context.Context, p *program, c *client, follow, keep bool, wait t
 }
 
 // acknowledge hands deliveries over, and acknowledges each once it was shown.
-func (c *client) acknowledge(ctx context.Context, arrivals chan<- arrival) (stop func(), err error) {
+func acknowledge(ctx context.Context, c *client, arrivals chan<- arrival) (stop func(), err error) {
 	// What was shown is acknowledged even when the command is interrupted.
 	ctx = context.WithoutCancel(ctx)
 	left := make(chan struct{})
@@ -123,7 +123,7 @@ func (c *client) acknowledge(ctx context.Context, arrivals chan<- arrival) (stop
 
 // look hands deliveries over and acknowledges none, which the SDK does not
 // offer: an agent that acknowledges nothing gets no further.
-func (c *client) look(_ context.Context, arrivals chan<- arrival) (stop func(), err error) {
+func look(_ context.Context, c *client, arrivals chan<- arrival) (stop func(), err error) {
 	left := make(chan struct{})
 	seen := make(map[bcp.DeliveryID]bool)
 	nc := c.NATS()

@@ -72,7 +72,7 @@ It reads as one of the mesh's auditors.`,
 			books, missing := listOfShards(cmd.Context(), c.on(channel.value.Controller), func(ctx context.Context, shard int) ([]ledgerBook, error) {
 				return ledgerBooks(ctx, c, c.auditor(shard), channel.value, epochs)
 			})
-			err = showList(p.out, books, "nothing was charged yet", p.out.ledgerTable)
+			err = showList(p.out, books, "nothing was charged yet", ledgerTable)
 			if who.creds == "" {
 				if o, failed := connectOperator(cmd.Context(), who.where); failed == nil {
 					p.talkOfTroubles(cmd.Context(), o)
@@ -205,7 +205,7 @@ func newestLines(ctx context.Context, auditor *agents.Auditor) ([]bcp.LedgerLine
 }
 
 // ledgerTable shows books: nominal and capacity bits side by side, in two lines.
-func (o *output) ledgerTable(books []sharded[ledgerBook]) {
+func ledgerTable(o *output, books []sharded[ledgerBook]) {
 	var rows [][]string
 	for i := range books {
 		b := &books[i].Of

@@ -39,7 +39,7 @@ It reads the audit as one of the mesh's auditors.`,
 			counts, missing := listOfShards(cmd.Context(), c.on(channel.value.Controller), func(ctx context.Context, shard int) ([]bcp.PushCount, error) {
 				return pushCounts(ctx, c.auditor(shard), c.ofShard(shard), channel.value, &span)
 			})
-			return errors.Join(showList(p.out, counts, "there is no subscription, and nothing was pushed", p.out.pushTable), missing)
+			return errors.Join(showList(p.out, counts, "there is no subscription, and nothing was pushed", pushTable), missing)
 		},
 	}
 	who.addTo(cmd, "auditor")
@@ -79,7 +79,7 @@ func pushCounts(ctx context.Context, auditor *agents.Auditor, def *bcp.Mesh, onl
 }
 
 // pushTable shows what became of pushes.
-func (o *output) pushTable(counts []sharded[bcp.PushCount]) {
+func pushTable(o *output, counts []sharded[bcp.PushCount]) {
 	var rows [][]string
 	for i := range counts {
 		c := &counts[i].Of

@@ -263,7 +263,7 @@ func listOfShards[T any](ctx context.Context, shards []int, ask func(ctx context
 
 // showList shows a list of [listOfShards], or says that there is none. Where no shard
 // answered there is nothing to show.
-func showList[T any](o *output, list []sharded[T], none string, table func([]sharded[T])) error {
+func showList[T any](o *output, list []sharded[T], none string, table func(*output, []sharded[T])) error {
 	switch {
 	case list == nil:
 	case o.json:
@@ -271,7 +271,7 @@ func showList[T any](o *output, list []sharded[T], none string, table func([]sha
 	case len(list) == 0:
 		o.talkf("%s", none)
 	default:
-		table(list)
+		table(o, list)
 	}
 	return nil
 }

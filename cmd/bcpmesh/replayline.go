@@ -204,13 +204,13 @@ func became(d *bcp.Decision) string {
 		add("unsealed key")
 	}
 	if d.Justification != "" {
-		add("because: " + short(plain(d.Justification), storyWidth))
+		add("because: " + short(plain(d.Justification), plainWidth))
 	}
 	if d.JustificationBits > 0 {
 		add("which can carry " + shortBits(d.JustificationBits) + " bits")
 	}
 	if d.Note != "" && (d.Kind == bcp.KindApproval || d.Kind == bcp.KindProcess) {
-		add(short(plain(d.Note), storyWidth))
+		add(short(plain(d.Note), plainWidth))
 	}
 	return strings.Join(parts, "; ")
 }

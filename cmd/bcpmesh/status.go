@@ -272,12 +272,12 @@ func (o *output) status(def *bcp.Mesh, s *meshStatus) {
 	if len(s.Ledger) > 0 {
 		o.printf("\n")
 		o.heading("Ledger")
-		o.ledgerTable(newBooks(def, s.Ledger))
+		ledgerTable(o, newBooks(def, s.Ledger))
 	}
 	if pushed := slices.DeleteFunc(slices.Clone(s.Pushes), func(c sharded[bcp.PushCount]) bool { return c.Of.Pushes() == 0 }); len(pushed) > 0 {
 		o.printf("\n")
 		o.heading("Pushes of the last day")
-		o.pushTable(pushed)
+		pushTable(o, pushed)
 	}
 }
 

@@ -466,7 +466,7 @@ func (s *story) sumEvents(m demoMail, done mailroom.Done) {
 }
 
 // end shows the books and sums up.
-func (s *story) end(def *bcp.Mesh, ledger []bcp.LedgerLine, records []bcp.Decision, keep string) error {
+func (s *story) end(def *bcp.Mesh, lines []bcp.LedgerLine, records []bcp.Decision, keep string) error {
 	tail := records[max(0, len(records)-auditTail):]
 	s.total.Waiting = s.waits()
 	if s.out.json {
@@ -475,11 +475,11 @@ func (s *story) end(def *bcp.Mesh, ledger []bcp.LedgerLine, records []bcp.Decisi
 			Ledger   []bcp.LedgerLine `json:"ledger"`
 			Audit    []bcp.Decision   `json:"audit"`
 			Totals   demoTotals       `json:"totals"`
-		}{s.told, ledger, tail, s.total})
+		}{s.told, lines, tail, s.total})
 	}
 	s.out.printf("\n")
 	s.out.heading("The ledger")
-	s.out.ledgerTable(newBooks(def, alone(ledger)))
+	ledgerTable(s.out, newBooks(def, alone(lines)))
 	s.out.printf("\n")
 	s.out.heading(fmt.Sprintf("The last %s of the audit, of %d", count(len(tail), "record"), len(records)))
 	s.out.auditTable(alone(tail))
