@@ -62,7 +62,7 @@ func scaleDefaults() *scaleOptions {
 		agents: amount("1000", scale.MaxAgents, "NUMBER"), channels: amount("10000", scale.MaxChannels, "NUMBER"),
 		rate: amount("1000", scale.MaxRate, "NUMBER"), mean: amount("", scale.MaxRate, "NUMBER"), asks: amount("0.5", 1, "PART"),
 		answer: durationFlag{value: defaultAnswer}, days: durationFlag{value: defaultKept},
-		cores: numberFlag{16, 1}, replicas: wordFlag{value: "1", words: []string{"1", "3", "5"}},
+		cores: numberFlag{value: 16, least: 1}, replicas: wordFlag{value: "1", words: []string{"1", "3", "5"}},
 		memory: amount("64", 1e6, "GB"), disk: amount("4000", 1e9, "GB"),
 	}
 }
