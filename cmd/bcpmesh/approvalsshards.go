@@ -38,7 +38,7 @@ func (a *approvers) list(ctx context.Context) ([]sharded[bcp.Item], error) {
 		for i := range lists {
 			if n < len(lists[i].Of) {
 				more = true
-				items = append(items, sharded[bcp.Item]{lists[i].Of[n], lists[i].Shard, lists[i].several})
+				items = append(items, sharded[bcp.Item]{Of: lists[i].Of[n], Shard: lists[i].Shard, several: lists[i].several})
 				a.seen[lists[i].Of[n].ID] = lists[i].Shard
 			}
 		}

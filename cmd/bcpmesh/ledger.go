@@ -182,7 +182,7 @@ func newBook(def *bcp.Mesh, line bcp.LedgerLine) ledgerBook {
 func newBooks(def *bcp.Mesh, lines []sharded[bcp.LedgerLine]) []sharded[ledgerBook] {
 	books := make([]sharded[ledgerBook], 0, len(lines))
 	for _, line := range lines {
-		books = append(books, sharded[ledgerBook]{newBook(def, line.Of), line.Shard, line.several})
+		books = append(books, sharded[ledgerBook]{Of: newBook(def, line.Of), Shard: line.Shard, several: line.several})
 	}
 	return books
 }

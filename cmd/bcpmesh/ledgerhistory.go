@@ -97,7 +97,7 @@ func ledgerLines(ctx context.Context, c *client, key bcp.ChannelKey, span *spanF
 			if span.over(&r.Of.Decision) {
 				return
 			}
-			if line, ok := r.Of.Decision.Line(); ok && !yield(&sharded[bcp.LedgerLine]{line, r.Shard, r.several}, nil) {
+			if line, ok := r.Of.Decision.Line(); ok && !yield(&sharded[bcp.LedgerLine]{Of: line, Shard: r.Shard, several: r.several}, nil) {
 				return
 			}
 		}
