@@ -98,7 +98,7 @@ func checkVerdict(t *testing.T, line string) {
 // covers P1.2
 func FuzzCheck(f *testing.F) {
 	read := func(name string) string {
-		content, err := examples.ReadFile(name)
+		content, err := os.ReadFile(name)
 		if err != nil {
 			f.Fatal(err)
 		}

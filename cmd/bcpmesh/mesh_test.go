@@ -97,8 +97,8 @@ func TestInitTakesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := execute(t, "", "init", root); got.code != exitFailed || got.stdout != "" {
-		t.Errorf("%+v", got)
+	if files, err := writeExample(root, "research"); err == nil {
+		t.Errorf("wrote %v", files)
 	}
 	sub, err := exampleFiles("research")
 	if err != nil {
