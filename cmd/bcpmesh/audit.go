@@ -80,7 +80,7 @@ func tail(ctx context.Context, p *program, c *client, number int, follow bool) e
 		if err != nil {
 			return err
 		}
-		if err := p.out.records([]sharded[bcp.Decision]{{r.Of.Decision, r.Shard, r.several}}, true); err != nil {
+		if err := p.out.records([]sharded[bcp.Decision]{{Of: r.Of.Decision, Shard: r.Shard, several: r.several}}, true); err != nil {
 			return err
 		}
 	}

@@ -48,7 +48,7 @@ cannot be started; then nothing has changed. To see the errors of all files befo
 		for _, shard := range o.shards { // in turn: what one refuses is seen before the next
 			result, err := o.operator(shard).Reload(ctx)
 			if err == nil {
-				err = p.showReloaded(&sharded[gateway.Reloaded]{gateway.Reloaded(result), shard, len(o.shards) > 1})
+				err = p.showReloaded(&sharded[gateway.Reloaded]{Of: gateway.Reloaded(result), Shard: shard, several: len(o.shards) > 1})
 			}
 			failed = append(failed, err)
 		}

@@ -198,7 +198,7 @@ func (s *meshStatus) add(on *sharded[shardStatus]) {
 
 // listOn lists things of a shard.
 func listOn[S, T any](on *sharded[S], list []T) []sharded[T] {
-	return oneList([]sharded[[]T]{{list, on.Shard, on.several}})
+	return oneList([]sharded[[]T]{{Of: list, Shard: on.Shard, several: on.several}})
 }
 
 func (on *shardStatus) ask(ctx context.Context, shard int, o, auditor, approver *client) error {
@@ -222,7 +222,7 @@ func (on *shardStatus) ask(ctx context.Context, shard int, o, auditor, approver 
 		if on.ledger, err = newestLines(ctx, reads); err != nil {
 			return err
 		}
-		span := spanFlags{since: timeFlag{time.Now().Add(-statusSpan)}}
+		span := spanFlags{since: timeFlag{at: time.Now().Add(-statusSpan)}}
 		if on.pushes, err = pushCounts(ctx, reads, auditor.ofShard(shard), bcp.ChannelKey{}, &span); err != nil {
 			return err
 		}
