@@ -49,7 +49,7 @@ func TestShippedHasNoHole(t *testing.T) {
 	sound(t, office())
 	sound(t, nil)
 	folders := []string{"../../bcp/definition/testdata/seed", "../../examples/mailroom/mesh"}
-	for _, pattern := range []string{"../../cmd/bcpmesh/meshes/*"} {
+	for _, pattern := range []string{"../../cmd/bcpmesh/internal/define/meshes/*"} {
 		more, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

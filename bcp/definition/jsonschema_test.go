@@ -159,7 +159,7 @@ func TestJSONSchemaOfNoLevel(t *testing.T) {
 func TestJSONSchemaAcceptsWhatLoads(t *testing.T) {
 	t.Parallel()
 	folders := examplesIn(t)
-	for _, dir := range []string{"testdata/seed", "../../cmd/bcpmesh/meshes/research", "../../cmd/bcpmesh/meshes/mailroom"} {
+	for _, dir := range []string{"testdata/seed", "../../cmd/bcpmesh/internal/define/meshes/research", "../../cmd/bcpmesh/internal/define/meshes/mailroom"} {
 		folders[dir] = map[string][]byte{}
 		for _, pattern := range []string{"mesh.yaml", "agents/*.md"} {
 			names, err := fs.Glob(os.DirFS(dir), pattern)

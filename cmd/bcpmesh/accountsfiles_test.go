@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
+
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 )
 
 // A stock server takes the example of a node as it is exported, but for its folders,
@@ -19,11 +22,11 @@ func TestExampleOfANodeIsTakenByAServer(t *testing.T) {
 	folder := t.TempDir()
 	dir, out := filepath.Join(folder, "desk"), filepath.Join(folder, "cluster")
 	for _, args := range [][]string{{"init", dir}, {"accounts", "export", dir, "--out", out}} {
-		if r := execute(t, "", args...); r.code != exitOK {
+		if r := execute(t, "", args...); r.code != cli.ExitOK {
 			t.Fatalf("%v: %s", args, r.stderr)
 		}
 	}
-	for _, name := range []string{exportedNode, exportedResolver} {
+	for _, name := range []string{keys.ExportedNode, keys.ExportedResolver} {
 		file := filepath.Join(out, name)
 		content, err := os.ReadFile(file)
 		if err != nil {
@@ -37,7 +40,7 @@ func TestExampleOfANodeIsTakenByAServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	o, err := natsserver.ProcessConfigFile(filepath.Join(out, exportedNode))
+	o, err := natsserver.ProcessConfigFile(filepath.Join(out, keys.ExportedNode))
 	if err != nil {
 		t.Fatal(err)
 	}

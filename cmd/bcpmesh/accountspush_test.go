@@ -16,6 +16,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh/cluster"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -31,7 +34,7 @@ type exported struct {
 func startExported(t *testing.T) *exported {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "desk")
-	if r := execute(t, "", "init", dir); r.code != exitOK {
+	if r := execute(t, "", "init", dir); r.code != cli.ExitOK {
 		t.Fatal(r.stderr)
 	}
 	return exportMesh(t, dir)
@@ -42,32 +45,32 @@ func exportMesh(t *testing.T, dir string) *exported {
 	t.Helper()
 	folder := t.TempDir()
 	x := &exported{t: t, dir: dir, keys: filepath.Join(folder, "keys"), files: filepath.Join(folder, "cluster")}
-	if r := execute(t, "", "accounts", "export", x.dir, "--state", x.keys, "--out", x.files, "--gateway", "one", "--gateway", "two"); r.code != exitOK {
+	if r := execute(t, "", "accounts", "export", x.dir, "--state", x.keys, "--out", x.files, "--gateway", "one", "--gateway", "two"); r.code != cli.ExitOK {
 		t.Fatalf("export: %d %s", r.code, r.stderr)
 	}
 	x.cluster = clustertest.Start(t, clustertest.Config{Text: func(_ int, folder string) string {
 		// As the example has it: the file of all nodes, and behind it the node's own.
-		content, err := os.ReadFile(filepath.Join(x.files, exportedResolver))
+		content, err := os.ReadFile(filepath.Join(x.files, keys.ExportedResolver))
 		if err == nil {
-			err = os.WriteFile(filepath.Join(folder, exportedResolver), content, 0o600)
+			err = os.WriteFile(filepath.Join(folder, keys.ExportedResolver), content, 0o600)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		return fmt.Sprintf("include %q\nresolver: {type: full, dir: %q, allow_delete: false, interval: \"2s\"}\n", exportedResolver, filepath.Join(folder, "accounts"))
+		return fmt.Sprintf("include %q\nresolver: {type: full, dir: %q, allow_delete: false, interval: \"2s\"}\n", keys.ExportedResolver, filepath.Join(folder, "accounts"))
 	}})
 	return x
 }
 
 // push runs accounts push and returns what it says.
-func (x *exported) push(want int, creds string, more ...string) (pushed, string) {
+func (x *exported) push(want int, creds string, more ...string) (keys.Pushed, string) {
 	x.t.Helper()
 	args := append([]string{"accounts", "push", x.dir, "--state", x.keys, "--url", x.cluster.NodeURL(0), "--creds", filepath.Join(x.files, creds), "--json"}, more...)
 	r := execute(x.t, "", args...)
 	if r.code != want {
 		x.t.Fatalf("push: exit code %d, want %d: %s%s", r.code, want, r.stdout, r.stderr)
 	}
-	var result pushed
+	var result keys.Pushed
 	if r.stdout != "" {
 		if err := json.Unmarshal([]byte(r.stdout), &result); err != nil {
 			x.t.Fatal(err)
@@ -115,7 +118,7 @@ func (x *exported) waiting() int {
 func (x *exported) scribe(gateway string) (recorded func() []uint64) {
 	x.t.Helper()
 	ended := make(chan struct{})
-	nc, err := nats.Connect(x.cluster.URL(), nats.ClosedHandler(func(*nats.Conn) { close(ended) }), nats.UserCredentials(filepath.Join(x.files, gatewaysFolder, gateway, cluster.CoreCreds(0))), nats.CustomInboxPrefix(subjects.GatewayInbox), nats.Timeout(clustertest.Patience))
+	nc, err := nats.Connect(x.cluster.URL(), nats.ClosedHandler(func(*nats.Conn) { close(ended) }), nats.UserCredentials(filepath.Join(x.files, keys.GatewaysFolder, gateway, cluster.CoreCreds(0))), nats.CustomInboxPrefix(subjects.GatewayInbox), nats.Timeout(clustertest.Patience))
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -166,8 +169,8 @@ func TestAccountsPush(t *testing.T) {
 
 	// No gateway serves yet: the changes wait.
 	waiting := x.waiting()
-	first, talk := x.push(exitPartly, exportedSystem, "--wait", "500ms")
-	want := pushed{Servers: []string{"node-0", "node-1", "node-2"}, Updated: []string{}, Changes: []string{}, Waiting: waiting}
+	first, talk := x.push(cli.ExitPartly, keys.ExportedSystem, "--wait", "500ms")
+	want := keys.Pushed{Servers: []string{"node-0", "node-1", "node-2"}, Updated: []string{}, Changes: []string{}, Waiting: waiting}
 	if diff := cmp.Diff(want, first); diff != "" || waiting == 0 {
 		t.Error(diff)
 	}
@@ -184,7 +187,7 @@ func TestAccountsPush(t *testing.T) {
 	waiting = x.waiting()
 	recorded := x.scribe("one")
 	x.edit("alice", "bob")
-	second, _ := x.push(exitOK, exportedSystem)
+	second, _ := x.push(cli.ExitOK, keys.ExportedSystem)
 	if second.Recorded != waiting || second.Waiting != 0 || x.waiting() != 0 {
 		t.Errorf("%d of %d recorded, %d wait", second.Recorded, waiting, x.waiting())
 	}
@@ -215,11 +218,11 @@ func TestAccountsPush(t *testing.T) {
 	}
 	x.half(accounts.Core)
 	_ = x.scribe("two")
-	third, _ := x.push(exitOK, exportedSystem)
+	third, _ := x.push(cli.ExitOK, keys.ExportedSystem)
 	if diff := cmp.Diff([]string{accounts.Readers, accounts.System}, third.Updated); diff != "" {
 		t.Error(diff)
 	}
-	if nc, err := nats.Connect(x.cluster.NodeURL(1), nats.UserCredentials(filepath.Join(x.files, gatewaysFolder, "one", cluster.CoreCreds(0)))); err == nil {
+	if nc, err := nats.Connect(x.cluster.NodeURL(1), nats.UserCredentials(filepath.Join(x.files, keys.GatewaysFolder, "one", cluster.CoreCreds(0)))); err == nil {
 		nc.Close()
 		t.Error("a gateway that was revoked is let in")
 	}
@@ -228,35 +231,35 @@ func TestAccountsPush(t *testing.T) {
 	if err := x.store().RotateScope("main", 0, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if rotated, talk := x.push(exitOK, exportedSystem); len(rotated.Updated) != 1 || rotated.Due.IsZero() || !strings.Contains(talk, "until the push after") {
+	if rotated, talk := x.push(cli.ExitOK, keys.ExportedSystem); len(rotated.Updated) != 1 || rotated.Due.IsZero() || !strings.Contains(talk, "until the push after") {
 		t.Errorf("%+v: %s", rotated, talk)
 	}
 
 	// Without a node: it gets from the others what it missed.
 	x.cluster.Kill(t, 2)
 	x.edit("bob", "carol")
-	fourth, talk := x.push(exitPartly, exportedSystem)
+	fourth, talk := x.push(cli.ExitPartly, keys.ExportedSystem)
 	if fourth.Silent != 1 || len(fourth.Servers) != 2 || !strings.Contains(talk, "1 server did not answer") {
 		t.Errorf("%+v: %s", fourth, talk)
 	}
 	x.cluster.Restart(t, 2)
 	x.cluster.AwaitHealthy(t)
-	fifth, _ := x.push(exitOK, exportedSystem)
+	fifth, _ := x.push(cli.ExitOK, keys.ExportedSystem)
 	if len(fifth.Servers) != 3 {
 		t.Errorf("%+v", fifth)
 	}
-	if again, _ := x.push(exitOK, exportedSystem); len(again.Updated) > 0 || len(again.Changes) > 0 {
+	if again, _ := x.push(cli.ExitOK, keys.ExportedSystem); len(again.Updated) > 0 || len(again.Changes) > 0 {
 		t.Errorf("a push that has nothing to do: %+v", again)
 	}
 
 	// A gateway's logins read and do not write.
 	x.edit("carol", "dave")
 	for _, creds := range []string{cluster.SystemCreds, cluster.CoreCreds(0)} {
-		if _, talk := x.push(exitFailed, filepath.Join(gatewaysFolder, "two", creds)); !strings.Contains(talk, "these creds may not push") {
+		if _, talk := x.push(cli.ExitFailed, filepath.Join(keys.GatewaysFolder, "two", creds)); !strings.Contains(talk, "these creds may not push") {
 			t.Errorf("%s: %s", creds, talk)
 		}
 	}
-	if sixth, _ := x.push(exitOK, exportedSystem); len(sixth.Updated) != 1 {
+	if sixth, _ := x.push(cli.ExitOK, keys.ExportedSystem); len(sixth.Updated) != 1 {
 		t.Errorf("what was refused was taken: %+v", sixth)
 	}
 
@@ -264,7 +267,7 @@ func TestAccountsPush(t *testing.T) {
 	if err := x.store().RotateOperator(false); err != nil {
 		t.Fatal(err)
 	}
-	if _, talk := x.push(exitFailed, exportedSystem); !strings.Contains(talk, "another key of the operator") || !strings.Contains(talk, "accounts export --force") {
+	if _, talk := x.push(cli.ExitFailed, keys.ExportedSystem); !strings.Contains(talk, "another key of the operator") || !strings.Contains(talk, "accounts export --force") {
 		t.Errorf("it says %q", talk)
 	}
 }
@@ -272,7 +275,7 @@ func TestAccountsPush(t *testing.T) {
 // half gives the cluster one account as it is now, and not the others.
 func (x *exported) half(name string) {
 	x.t.Helper()
-	def, err := meshFolder{dir: x.dir}.load()
+	def, err := meshdir.Folder{Dir: x.dir}.Load()
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -280,16 +283,16 @@ func (x *exported) half(name string) {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	h, err := openHand(pushFlags{url: x.cluster.NodeURL(0), creds: filepath.Join(x.files, exportedSystem)})
+	h, err := keys.OpenHand(keys.PushFlags{URL: x.cluster.NodeURL(0), Creds: filepath.Join(x.files, keys.ExportedSystem)})
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	defer h.close()
+	defer h.Close()
 	account, _ := b.Account(name)
-	if err := h.meet(x.t.Context()); err != nil {
+	if err := h.Meet(x.t.Context()); err != nil {
 		x.t.Fatal(err)
 	}
-	if err := h.update(x.t.Context(), account); err != nil {
+	if err := h.Update(x.t.Context(), account); err != nil {
 		x.t.Fatal(err)
 	}
 }

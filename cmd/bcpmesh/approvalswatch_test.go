@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 )
 
 // nightMesh is a mesh whose reader may say anything, and one approver.
@@ -57,20 +60,20 @@ func upMesh(t *testing.T, dir string) (stop func()) {
 	ended := make(chan int, 1)
 	var says, talk bytes.Buffer
 	go func() {
-		ended <- run(ctx, []string{"up", dir, "--listen", "127.0.0.1:0"}, strings.NewReader(""), &says, &talk, func(string) string { return "" })
+		ended <- runCommandLine(ctx, []string{"up", dir, "--listen", "127.0.0.1:0"}, strings.NewReader(""), &says, &talk, func(string) string { return "" })
 	}()
 	var once sync.Once
 	stop = func() {
 		once.Do(func() {
 			cancel()
-			if code := <-ended; code != exitOK {
+			if code := <-ended; code != cli.ExitOK {
 				t.Errorf("up: exit %d: %s", code, &talk)
 			}
 		})
 	}
 	t.Cleanup(stop)
 	for deadline := time.Now().Add(scriptTimeout); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(filepath.Join(dir, stateFolder, readyName)); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, meshdir.StateFolder, meshdir.ReadyName)); err == nil {
 			return stop
 		}
 		if time.Now().After(deadline) {
@@ -119,7 +122,7 @@ func sitDown(t *testing.T, args ...string) *keyboard {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		env := map[string]string{"TERM": "xterm"}
-		k.ended <- run(ctx, args, slave, slave, slave, func(name string) string { return env[name] })
+		k.ended <- runCommandLine(ctx, args, slave, slave, slave, func(name string) string { return env[name] })
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -190,7 +193,7 @@ func TestWatchOnATerminal(t *testing.T) {
 	upMesh(t, dir)
 	push := func(words string) {
 		t.Helper()
-		if got := execute(t, "", "publish", "main", "digest", `{"summary":"`+words+`"}`, "--dir", dir); got.code != exitOK || !strings.HasPrefix(got.stdout, "held") {
+		if got := execute(t, "", "publish", "main", "digest", `{"summary":"`+words+`"}`, "--dir", dir); got.code != cli.ExitOK || !strings.HasPrefix(got.stdout, "held") {
 			t.Fatalf("%+v", got)
 		}
 	}
@@ -215,7 +218,7 @@ func TestWatchOnATerminal(t *testing.T) {
 	k.sees("", "│ fourth came in")
 	k.sees("  a", "Release exactly this to main?")
 	id := regexp.MustCompile(`i[A-Z0-9]{20,}`).FindString(execute(t, "", "approvals", "list", "--json", "--dir", dir).stdout)
-	if got := execute(t, "", "approvals", "reject", id, "--reason", "no", "--dir", dir); got.code != exitOK {
+	if got := execute(t, "", "approvals", "reject", id, "--reason", "no", "--dir", dir); got.code != cli.ExitOK {
 		t.Fatalf("%+v", got)
 	}
 	k.sees("", "already_decided: somebody else has decided it")
@@ -233,7 +236,7 @@ func TestWatchOnATerminal(t *testing.T) {
 	select {
 	case code := <-k.ended:
 		k.ended <- code
-		if code != exitOK {
+		if code != cli.ExitOK {
 			t.Errorf("exit %d", code)
 		}
 	case <-time.After(scriptTimeout):
@@ -256,7 +259,7 @@ func TestWatchComesBack(t *testing.T) {
 	stop()
 	k.sees("", "no connection, trying again")
 	upMesh(t, dir)
-	if got := execute(t, "", "publish", "main", "digest", `{"summary":"back again"}`, "--dir", dir); got.code != exitOK {
+	if got := execute(t, "", "publish", "main", "digest", `{"summary":"back again"}`, "--dir", dir); got.code != cli.ExitOK {
 		t.Fatalf("%+v", got)
 	}
 	k.sees("", "1 wait: 1 summary", "│ back again")

@@ -16,6 +16,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -27,7 +30,7 @@ func TestRecordedActsAreAskedForOnce(t *testing.T) {
 	t.Parallel()
 	const wait = 8 * time.Second // several attempts of most requests, and time to connect
 	state, s := exportedToAnyone(t)
-	if err := writeReady(filepath.Join(state, readyName), ready{URL: s.ClientURL(), State: state, Cluster: true}); err != nil {
+	if err := meshdir.WriteReady(filepath.Join(state, meshdir.ReadyName), meshdir.Ready{URL: s.ClientURL(), State: state, Cluster: true}); err != nil {
 		t.Fatal(err)
 	}
 	gateway, err := nats.Connect(s.ClientURL(), nats.Timeout(time.Minute))
@@ -38,7 +41,7 @@ func TestRecordedActsAreAskedForOnce(t *testing.T) {
 	for act, ask := range map[string]func(t *testing.T){
 		bcp.ControlErase: func(t *testing.T) {
 			r := execute(t, "", "audit", "erase", "--state", state, "--channel", "main/researcher", "--before", "2026-03-15", "--yes", "--wait", wait.String())
-			if r.code != exitFailed || !strings.Contains(r.stderr, "nothing came in time") {
+			if r.code != cli.ExitFailed || !strings.Contains(r.stderr, "nothing came in time") {
 				t.Errorf("exit code %d: %s", r.code, r.stderr)
 			}
 		},
@@ -47,8 +50,8 @@ func TestRecordedActsAreAskedForOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f := pushFlags{url: s.ClientURL(), wait: durationFlag{value: wait}}
-			if recorded, waiting, err := f.record(t.Context(), store); recorded != 0 || waiting == 0 || err == nil {
+			f := keys.PushFlags{URL: s.ClientURL(), Wait: cli.DurationFlag{Value: wait}}
+			if recorded, waiting, err := f.Record(t.Context(), store); recorded != 0 || waiting == 0 || err == nil {
 				t.Errorf("%d recorded, %d wait, %v", recorded, waiting, err)
 			}
 		},
@@ -79,10 +82,10 @@ func exportedToAnyone(t *testing.T) (state string, s *server.Server) {
 	t.Helper()
 	folder := t.TempDir()
 	dir, state := filepath.Join(folder, "desk"), filepath.Join(folder, "keys")
-	if r := execute(t, "", "init", dir); r.code != exitOK {
+	if r := execute(t, "", "init", dir); r.code != cli.ExitOK {
 		t.Fatal(r.stderr)
 	}
-	if r := execute(t, "", "accounts", "export", dir, "--state", state, "--out", filepath.Join(folder, "cluster"), "--gateway", "one"); r.code != exitOK {
+	if r := execute(t, "", "accounts", "export", dir, "--state", state, "--out", filepath.Join(folder, "cluster"), "--gateway", "one"); r.code != cli.ExitOK {
 		t.Fatal(r.stderr)
 	}
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true})
@@ -168,8 +171,8 @@ func TestPushRecordsThoughNotLetInAtFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := pushFlags{url: "nats://" + stingy(t, s), wait: durationFlag{value: time.Minute}}
-	if recorded, waiting, err := f.record(t.Context(), store); recorded == 0 || waiting > 0 || err != nil {
+	f := keys.PushFlags{URL: "nats://" + stingy(t, s), Wait: cli.DurationFlag{Value: time.Minute}}
+	if recorded, waiting, err := f.Record(t.Context(), store); recorded == 0 || waiting > 0 || err != nil {
 		t.Errorf("%d recorded, %d wait, %v", recorded, waiting, err)
 	}
 }

@@ -13,6 +13,10 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/jetstream/verify"
 )
 
@@ -20,29 +24,29 @@ import (
 func (x *shardedMesh) pushes(n int) {
 	x.t.Helper()
 	for range n {
-		x.says(exitOK, `publish main alerts {"urgent":true} --as mailer --wait 60s`)
-		x.says(exitOK, `publish boss alerts {"urgent":false} --as clerk --wait 60s`)
+		x.says(cli.ExitOK, `publish main alerts {"urgent":true} --as mailer --wait 60s`)
+		x.says(cli.ExitOK, `publish boss alerts {"urgent":false} --as clerk --wait 60s`)
 	}
 }
 
 // key returns the public key of a shard's checkpoints.
 func (x *shardedMesh) key(shard int) string {
 	x.t.Helper()
-	return strings.TrimSpace(x.says(exitOK, fmt.Sprint("audit key --shard ", shard)))
+	return strings.TrimSpace(x.says(cli.ExitOK, fmt.Sprint("audit key --shard ", shard)))
 }
 
 // signs has checkpoints of both shards signed, and returns them.
-func (x *shardedMesh) signs() (newest [2]signedCheckpoint) {
+func (x *shardedMesh) signs() (newest [2]audit.SignedCheckpoint) {
 	x.t.Helper()
-	for line := range strings.Lines(x.says(exitOK, "audit checkpoint --json")) {
+	for line := range strings.Lines(x.says(cli.ExitOK, "audit checkpoint --json")) {
 		var said struct {
-			signedCheckpoint
+			audit.SignedCheckpoint
 			Shard int `json:"shard"`
 		}
 		if err := json.Unmarshal([]byte(line), &said); err != nil {
 			x.t.Fatalf("%q: %v", line, err)
 		}
-		newest[said.Shard] = said.signedCheckpoint
+		newest[said.Shard] = said.SignedCheckpoint
 	}
 	return newest
 }
@@ -66,10 +70,10 @@ func TestAuditOfACluster(t *testing.T) {
 	x := startShards(t)
 	x.pushes(2)
 	for _, command := range []string{"audit key", "audit export " + filepath.Join(t.TempDir(), "a"), "audit prove 1", "audit redecide"} {
-		x.says(exitUsage, command, "the mesh has 2 shards, each with a journal of its own", "hint: say which is meant: --shard")
-		x.says(exitUsage, command+" --shard 2", "the mesh has no shard 2", "hint: it has the shards 0 to 1")
+		x.says(cli.ExitUsage, command, "the mesh has 2 shards, each with a journal of its own", "hint: say which is meant: --shard")
+		x.says(cli.ExitUsage, command+" --shard 2", "the mesh has no shard 2", "hint: it has the shards 0 to 1")
 	}
-	x.says(exitFailed, "audit prove 1 --shard 1", "no checkpoint was recorded yet", "audit checkpoint")
+	x.says(cli.ExitFailed, "audit prove 1 --shard 1", "no checkpoint was recorded yet", "audit checkpoint")
 
 	first := x.signs()
 	keys := [2]string{x.key(0), x.key(1)}
@@ -100,35 +104,35 @@ func TestAuditOfACluster(t *testing.T) {
 
 		of := fmt.Sprint(" --shard ", shard)
 		file := filepath.Join(t.TempDir(), "export")
-		x.says(exitOK, "audit export "+file+of, "exported decisions 1 to", "key "+key)
+		x.says(cli.ExitOK, "audit export "+file+of, "exported decisions 1 to", "key "+key)
 		checks := "audit verify " + file + " --key " + key
-		for _, c := range []signedCheckpoint{first[shard], second[shard]} {
+		for _, c := range []audit.SignedCheckpoint{first[shard], second[shard]} {
 			checks += " --since " + x.write("checkpoint", c.Checkpoint)
 		}
 		r := execute(t, "", strings.Fields(checks)...)
-		if want := [2]string{"main ← mailer", "boss ← clerk"}[shard]; r.code != exitOK || !strings.Contains(r.stdout, want) || strings.Count(r.stdout, " ←") != 1 {
+		if want := [2]string{"main ← mailer", "boss ← clerk"}[shard]; r.code != cli.ExitOK || !strings.Contains(r.stdout, want) || strings.Count(r.stdout, " ←") != 1 {
 			t.Errorf("verify, shard %d: %d %s%s", shard, r.code, r.stdout, r.stderr)
 		}
-		if r := execute(t, "", "audit", "verify", file, "--key", keys[1-shard]); r.code != exitFailed || !strings.Contains(r.stderr, "another key") {
+		if r := execute(t, "", "audit", "verify", file, "--key", keys[1-shard]); r.code != cli.ExitFailed || !strings.Contains(r.stderr, "another key") {
 			t.Errorf("verify with the key of the other shard: %d %s", r.code, r.stderr)
 		}
-		if r := execute(t, "", "audit", "verify", file, "--key", key, "--key", keys[1-shard], "--since", x.write("other", second[1-shard].Checkpoint)); r.code != exitFailed {
+		if r := execute(t, "", "audit", "verify", file, "--key", key, "--key", keys[1-shard], "--since", x.write("other", second[1-shard].Checkpoint)); r.code != cli.ExitFailed {
 			t.Errorf("an export of shard %d continues the other: %s", shard, r.stdout)
 		}
 
-		proof := x.write("proof", x.says(exitOK, "audit prove 3"+of, "c2sp.org/tlog-proof@v1", "index 2"))
-		if r := execute(t, "", "audit", "verify", "--proof", proof, "--key", key); r.code != exitOK || !strings.Contains(r.stdout, fmt.Sprintf("decision 3 of %d", after.Size)) {
+		proof := x.write("proof", x.says(cli.ExitOK, "audit prove 3"+of, "c2sp.org/tlog-proof@v1", "index 2"))
+		if r := execute(t, "", "audit", "verify", "--proof", proof, "--key", key); r.code != cli.ExitOK || !strings.Contains(r.stdout, fmt.Sprintf("decision 3 of %d", after.Size)) {
 			t.Errorf("the proof of shard %d: %d %s%s", shard, r.code, r.stdout, r.stderr)
 		}
-		if r := execute(t, "", "audit", "verify", "--proof", proof, "--key", keys[1-shard]); r.code != exitFailed {
+		if r := execute(t, "", "audit", "verify", "--proof", proof, "--key", keys[1-shard]); r.code != cli.ExitFailed {
 			t.Errorf("the proof of shard %d passes for one of the other", shard)
 		}
-		x.says(exitFailed, "audit prove 9999"+of, "decisions")
-		x.says(exitOK, "audit redecide"+of, "4 same, 0 differ")
-		x.says(exitOK, "audit checkpoint"+of, "— "+strings.Split(key, "+")[0]+" ")
+		x.says(cli.ExitFailed, "audit prove 9999"+of, "decisions")
+		x.says(cli.ExitOK, "audit redecide"+of, "4 same, 0 differ")
+		x.says(cli.ExitOK, "audit checkpoint"+of, "— "+strings.Split(key, "+")[0]+" ")
 	}
-	x.says(exitOK, "audit redecide --channel boss/clerk", "4 same, 0 differ")
-	x.says(exitOK, "audit checkpoint", "shard 0", "shard 1")
+	x.says(cli.ExitOK, "audit redecide --channel boss/clerk", "4 same, 0 differ")
+	x.says(cli.ExitOK, "audit checkpoint", "shard 0", "shard 1")
 
 	// One shard's checkpoints do not pass for those of another, in the operator's own
 	// folder neither: the journal contradicts them, and nothing is signed.
@@ -141,7 +145,7 @@ func TestAuditOfACluster(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(trees[0], "checkpoints"), []byte("{}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	x.says(exitFailed, "audit checkpoint --shard 0", "the record of checkpoints is damaged")
+	x.says(cli.ExitFailed, "audit checkpoint --shard 0", "the record of checkpoints is damaged")
 	if content, err := os.ReadFile(filepath.Join(trees[0], "checkpoints")); err != nil || string(content) != "{}\n" {
 		t.Errorf("something was signed: %s, %v", content, err)
 	}
@@ -161,11 +165,11 @@ func (x *shardedMesh) refused(words string) {
 		return sizes
 	}
 	before := sizes()
-	x.says(exitFailed, "audit checkpoint", "shard 0: "+words, "shard 1: "+words, "hint: nothing was signed")
+	x.says(cli.ExitFailed, "audit checkpoint", "shard 0: "+words, "shard 1: "+words, "hint: nothing was signed")
 	for _, shard := range []string{"0", "1"} {
-		x.says(exitFailed, "audit checkpoint --shard "+shard, words, "hint: nothing was signed")
+		x.says(cli.ExitFailed, "audit checkpoint --shard "+shard, words, "hint: nothing was signed")
 		file := filepath.Join(x.t.TempDir(), "export")
-		x.says(exitFailed, "audit export "+file+" --shard "+shard, words, "hint: nothing was signed")
+		x.says(cli.ExitFailed, "audit export "+file+" --shard "+shard, words, "hint: nothing was signed")
 		if _, err := os.Stat(file); err == nil {
 			x.t.Errorf("a refused export of shard %s left a file", shard)
 		}
@@ -184,7 +188,7 @@ func TestAnotherHistoryOnACluster(t *testing.T) {
 	x := writeShards(t)
 	x.exported = exportMesh(t, x.dir)
 	stop := x.gateway("one")
-	x.push(exitOK, exportedSystem, "--wait", "60s")
+	x.push(cli.ExitOK, keys.ExportedSystem, "--wait", "60s")
 	x.pushes(1)
 	x.signs()
 	stop()
@@ -202,11 +206,11 @@ func TestAnotherHistoryOnACluster(t *testing.T) {
 
 	// Nor is it backed up as if it were the one that was signed.
 	folder := t.TempDir()
-	backup := "backup " + filepath.Join(folder, "b.tar.gz") + " --shard 1 --url " + x.cluster.URL() + " --creds " + filepath.Join(x.files, gatewaysFolder, "one")
-	x.says(exitFailed, backup, "contradicts an earlier checkpoint", "hint: bcpmesh backup --salvage")
-	x.says(exitOK, backup+" --salvage", "backed up")
+	backup := "backup " + filepath.Join(folder, "b.tar.gz") + " --shard 1 --url " + x.cluster.URL() + " --creds " + filepath.Join(x.files, keys.GatewaysFolder, "one")
+	x.says(cli.ExitFailed, backup, "contradicts an earlier checkpoint", "hint: bcpmesh backup --salvage")
+	x.says(cli.ExitOK, backup+" --salvage", "backed up")
 	state := filepath.Join(folder, "state")
-	if r := execute(t, "", "restore", filepath.Join(folder, "b.tar.gz"), state); r.code != exitOK {
+	if r := execute(t, "", "restore", filepath.Join(folder, "b.tar.gz"), state); r.code != cli.ExitOK {
 		t.Fatal(r.stderr)
 	}
 	for _, name := range []string{"keys/checkpoint.1.key", "tree.1"} {
@@ -223,25 +227,25 @@ func TestAnotherHistoryOnACluster(t *testing.T) {
 func TestJournalsOfAClusterAreTheOperators(t *testing.T) {
 	t.Parallel()
 	x := startShards(t)
-	x.says(exitOK, `publish main digest {"summary":"zebra"} --as mailer --wait 60s`)
-	x.says(exitOK, `publish boss digest {"summary":"okapi"} --as clerk --wait 60s`)
-	x.says(exitOK, `publish main digest {"summary":"lemur"} --as mailer --wait 60s`)
-	all := x.says(exitOK, "audit replay --raw --kind push", "shard 0: main ← mailer", "HOSTILE TEXT of mailer", "│ zebra", "shard 1: boss ← clerk", "HOSTILE TEXT of clerk", "│ okapi", "│ lemur")
+	x.says(cli.ExitOK, `publish main digest {"summary":"zebra"} --as mailer --wait 60s`)
+	x.says(cli.ExitOK, `publish boss digest {"summary":"okapi"} --as clerk --wait 60s`)
+	x.says(cli.ExitOK, `publish main digest {"summary":"lemur"} --as mailer --wait 60s`)
+	all := x.says(cli.ExitOK, "audit replay --raw --kind push", "shard 0: main ← mailer", "HOSTILE TEXT of mailer", "│ zebra", "shard 1: boss ← clerk", "HOSTILE TEXT of clerk", "│ okapi", "│ lemur")
 	if !regexp.MustCompile(`(?s)zebra.*okapi.*lemur`).MatchString(all) {
 		t.Errorf("not in the order of time:\n%s", all)
 	}
 	for _, of := range []string{" --shard 1", " --channel boss/clerk", " --agent clerk"} {
-		if one := x.says(exitOK, "audit replay --raw --kind push"+of, "│ okapi"); strings.Contains(one, "zebra") || strings.Contains(one, "shard 1") {
+		if one := x.says(cli.ExitOK, "audit replay --raw --kind push"+of, "│ okapi"); strings.Contains(one, "zebra") || strings.Contains(one, "shard 1") {
 			t.Errorf("%s:\n%s", of, one)
 		}
 	}
-	x.says(exitOK, "audit replay --raw --kind push --json", `"controller":"boss" "shard":1 "raw":{"base64"`)
-	x.says(exitUsage, "audit replay --raw --shard 2", "the mesh has no shard 2")
+	x.says(cli.ExitOK, "audit replay --raw --kind push --json", `"controller":"boss" "shard":1 "raw":{"base64"`)
+	x.says(cli.ExitUsage, "audit replay --raw --shard 2", "the mesh has no shard 2")
 
 	creds := filepath.Join(t.TempDir(), "kim.creds")
-	x.says(exitOK, "creds issue kim --role auditor --out "+creds)
+	x.says(cli.ExitOK, "creds issue kim --role auditor --out "+creds)
 	remote := " --as kim --url " + x.cluster.URL() + " --creds " + creds
-	if r := execute(t, "", strings.Fields("audit replay --raw --shard 1"+remote)...); r.code != exitUsage || !strings.Contains(r.stderr, "for whoever owns the state folder") {
+	if r := execute(t, "", strings.Fields("audit replay --raw --shard 1"+remote)...); r.code != cli.ExitUsage || !strings.Contains(r.stderr, "for whoever owns the state folder") {
 		t.Errorf("with the creds of an auditor: %d %s%s", r.code, r.stdout, r.stderr)
 	}
 	kim, err := agents.Connect(t.Context(), x.cluster.URL(), agents.CredsFile(creds), agents.Options{Name: "kim"})
@@ -261,17 +265,17 @@ func TestJournalsOfAClusterAreTheOperators(t *testing.T) {
 		}
 	}
 	// Without the folder of the keys there is nothing to sign with, or to read by.
-	about, err := os.ReadFile(filepath.Join(x.keys, readyName))
+	about, err := os.ReadFile(filepath.Join(x.keys, meshdir.ReadyName))
 	if err != nil {
 		t.Fatal(err)
 	}
 	empty := filepath.Join(t.TempDir(), "state")
-	if err := errors.Join(os.Mkdir(empty, 0o700), os.WriteFile(filepath.Join(empty, readyName), about, 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(empty, 0o700), os.WriteFile(filepath.Join(empty, meshdir.ReadyName), about, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	for _, command := range []string{"audit export " + filepath.Join(t.TempDir(), "e") + " --shard 1", "audit checkpoint", "audit prove 1 --shard 1", "audit replay --raw"} {
 		args := append(strings.Fields(command), "--dir", x.dir, "--state", empty)
-		if r := execute(t, "", args...); r.code != exitFailed || !strings.Contains(r.stderr, "the keys of the mesh") || r.stdout != "" {
+		if r := execute(t, "", args...); r.code != cli.ExitFailed || !strings.Contains(r.stderr, "the keys of the mesh") || r.stdout != "" {
 			t.Errorf("%s without keys: %d %s%s", command, r.code, r.stdout, r.stderr)
 		}
 	}

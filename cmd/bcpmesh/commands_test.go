@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
 
 // outcome is what one command line did.
@@ -23,14 +25,14 @@ type outcome struct {
 func execute(t testing.TB, stdin string, args ...string) outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code := run(context.Background(), args, strings.NewReader(stdin), &stdout, &stderr, func(string) string { return "" })
+	code := runCommandLine(context.Background(), args, strings.NewReader(stdin), &stdout, &stderr, func(string) string { return "" })
 	return outcome{code, stdout.String(), stderr.String()}
 }
 
 // eachCommand calls f with every command and its words.
 func eachCommand(t *testing.T, f func(cmd *cobra.Command, words []string)) {
 	t.Helper()
-	p := &program{in: strings.NewReader(""), out: newOutput(&bytes.Buffer{}, &bytes.Buffer{}, os.Getenv), env: os.Getenv}
+	p := &cli.Program{In: strings.NewReader(""), Out: cli.NewOutput(&bytes.Buffer{}, &bytes.Buffer{}, os.Getenv), Env: os.Getenv}
 	var walk func(cmd *cobra.Command, words []string)
 	walk = func(cmd *cobra.Command, words []string) {
 		f(cmd, words)
@@ -52,7 +54,7 @@ func TestHelp(t *testing.T) {
 				t.Errorf("%s: expected a long help and an example", cmd.CommandPath())
 			}
 			got := execute(t, "", append(words, "--help")...)
-			if got.code != exitOK || got.stderr != "" {
+			if got.code != cli.ExitOK || got.stderr != "" {
 				t.Fatalf("exit %d, stderr %q", got.code, got.stderr)
 			}
 			if !strings.Contains(got.stdout, "--json") {
@@ -95,7 +97,7 @@ func TestBadCommandLines(t *testing.T) {
 			t.Run(strings.Join(args, " "), func(t *testing.T) {
 				t.Parallel()
 				got := execute(t, "", args...)
-				if got.code != exitUsage || got.stdout != "" {
+				if got.code != cli.ExitUsage || got.stdout != "" {
 					t.Errorf("exit %d, stdout %q", got.code, got.stdout)
 				}
 				checkTalk(t, got.stderr)
@@ -113,7 +115,7 @@ func checkTalk(t testing.TB, stderr string) {
 		t.Errorf("expected one line and perhaps a hint:\n%s", stderr)
 	}
 	for _, line := range lines {
-		if line != plain(line) {
+		if line != cli.Plain(line) {
 			t.Errorf("not harmless for a terminal: %q", line)
 		}
 	}
@@ -131,7 +133,7 @@ func TestPlain(t *testing.T) {
 		"c1 \u009b31m \u00a0":   `c1 \u009b31m \u00a0`,
 		"tab\tand\rreturn":      `tab\tand\rreturn`,
 	} {
-		if got := plain(in); got != want {
+		if got := cli.Plain(in); got != want {
 			t.Errorf("plain(%q) = %q, want %q", in, got, want)
 		}
 	}

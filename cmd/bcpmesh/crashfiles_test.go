@@ -17,7 +17,7 @@ func crashFilesOf(shard int) map[string]string {
 	return files
 }
 
-// onShard is the name of the agent of a shard that is called name on shard 0.
+// OnShard is the name of the agent of a shard that is called name on shard 0.
 func onShard[T ~string](name T, shard int) T {
 	if shard == 0 {
 		return name

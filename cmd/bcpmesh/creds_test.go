@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 )
 
@@ -21,7 +22,7 @@ import (
 func TestIssueTogether(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "office")
-	if got := execute(t, "", "init", dir); got.code != exitOK {
+	if got := execute(t, "", "init", dir); got.code != cli.ExitOK {
 		t.Fatalf("%+v", got)
 	}
 	const processes = 8
@@ -29,7 +30,7 @@ func TestIssueTogether(t *testing.T) {
 	for i := range processes {
 		together.Go(func() {
 			got := execute(t, "", "creds", "issue", "main", "--dir", dir, "--out", fmt.Sprintf("%s/%d.creds", dir, i))
-			if got.code != exitOK {
+			if got.code != cli.ExitOK {
 				t.Errorf("%+v", got)
 			}
 		})
@@ -37,7 +38,7 @@ func TestIssueTogether(t *testing.T) {
 	together.Wait()
 	for i := range processes {
 		got := execute(t, "", "creds", "show", fmt.Sprintf("%s/%d.creds", dir, i), "--dir", dir)
-		if got.code != exitOK || !strings.Contains(got.stdout, "status      valid") {
+		if got.code != cli.ExitOK || !strings.Contains(got.stdout, "status      valid") {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -53,12 +54,12 @@ func TestIssueTogether(t *testing.T) {
 func TestIssueWhileTheMeshRunsAndRests(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "office")
-	if got := execute(t, "", "init", dir); got.code != exitOK {
+	if got := execute(t, "", "init", dir); got.code != cli.ExitOK {
 		t.Fatalf("%+v", got)
 	}
 	issue := func(agent string) string {
 		out := filepath.Join(dir, agent+".creds")
-		if got := execute(t, "", "creds", "issue", agent, "--dir", dir, "--out", out); got.code != exitOK {
+		if got := execute(t, "", "creds", "issue", agent, "--dir", dir, "--out", out); got.code != cli.ExitOK {
 			t.Fatalf("%+v", got)
 		}
 		return out
@@ -74,7 +75,7 @@ func TestIssueWhileTheMeshRunsAndRests(t *testing.T) {
 		}
 		connection.Close()
 	}
-	if got := execute(t, "", "creds", "show", running, "--dir", dir); got.code != exitOK {
+	if got := execute(t, "", "creds", "show", running, "--dir", dir); got.code != cli.ExitOK {
 		t.Errorf("%+v", got)
 	}
 	stop()
@@ -88,12 +89,12 @@ func startMesh(t *testing.T, dir string, flags ...string) (url string, stop func
 	ended := make(chan outcome, 1)
 	go func() {
 		var stdout, stderr strings.Builder
-		code := run(ctx, append([]string{"up", dir, "--listen", "127.0.0.1:0", "--ready-file", ready}, flags...), strings.NewReader(""), &stdout, &stderr, none)
+		code := runCommandLine(ctx, append([]string{"up", dir, "--listen", "127.0.0.1:0", "--ready-file", ready}, flags...), strings.NewReader(""), &stdout, &stderr, none)
 		ended <- outcome{code, stdout.String(), stderr.String()}
 	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if got := <-ended; got.code != exitOK {
+		if got := <-ended; got.code != cli.ExitOK {
 			t.Errorf("%+v", got)
 		}
 	})

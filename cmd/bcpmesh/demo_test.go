@@ -12,11 +12,11 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/examples/mailroom"
-	"github.com/bcpmesh/bcpmesh/examples/mailroom/mailbox"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/run"
 )
 
 // demoResult is what `bcpmesh demo --json` writes.
@@ -51,7 +51,7 @@ type demoResult struct {
 		Seq  uint64 `json:"seq"`
 		Prev string `json:"prev"`
 	} `json:"audit"`
-	Totals demoTotals `json:"totals"`
+	Totals run.DemoTotals `json:"totals"`
 }
 
 func runDemo(t *testing.T, args ...string) demoResult {
@@ -63,7 +63,7 @@ func runDemo(t *testing.T, args ...string) demoResult {
 func runDemoWith(t *testing.T, answers string, args ...string) demoResult {
 	t.Helper()
 	got := execute(t, answers, append([]string{"demo", "--json"}, args...)...)
-	if got.code != exitOK || got.stderr != "" && answers == "" {
+	if got.code != cli.ExitOK || got.stderr != "" && answers == "" {
 		t.Fatalf("exit %d, stderr %s", got.code, got.stderr)
 	}
 	var result demoResult
@@ -119,7 +119,7 @@ func TestDemoAddsUp(t *testing.T) {
 		result.Ledger[0].Balance.SettledCapacity != capacity || totals.Capacity != capacity {
 		t.Errorf("events charged %d and %d, totals %+v, ledger %+v", nominal, capacity, totals, result.Ledger)
 	}
-	if len(result.Audit) != auditTail {
+	if len(result.Audit) != audit.AuditTail {
 		t.Errorf("%d records of the audit", len(result.Audit))
 	}
 	digests := make(map[string]bool)
@@ -216,52 +216,6 @@ func TestDemoRefusesTheAttacker(t *testing.T) {
 	}
 }
 
-// What the story shows of a hostile mail cannot act on a terminal, and no line
-// is longer than it should be.
-func TestStoryIsInert(t *testing.T) {
-	t.Parallel()
-	const evil = "\x1b]0;owned\x07\x1b[2J\r\n\u202egnp\u2066\u200b\u00ad\ufeff\u009b31m\x00\x7f \u2028\U000e0041"
-	long := strings.Repeat(evil+" 漢字 ", 40)
-	var stdout, stderr bytes.Buffer
-	s := newStory(newOutput(&stdout, &stderr, func(string) string { return "" }))
-	s.begin(&bcp.Mesh{Channels: []bcp.Channel{{}}}, evil)
-	for i, raw := range []string{evil, long, strings.Repeat("w", 500), strings.Repeat("漢", 500), ""} {
-		s.news = []demoEvent{
-			{Kind: bcp.KindPush, Raw: jsontext.Value(raw), Hijacked: true, Verdict: bcp.Reject, Code: bcp.ValidationFailed, Reason: raw, Anomalies: []string{raw}},
-			{Kind: bcp.KindAnswer, Raw: jsontext.Value(raw), Verdict: bcp.Accept, Delivered: jsontext.Value(raw)},
-			{Kind: bcp.KindAnswer, Raw: jsontext.Value(raw), Verdict: bcp.Hold, Anomalies: []string{"url"}},
-			{Kind: bcp.KindAsk, Asked: raw, Category: 3, Verdict: bcp.Hold},
-			{Kind: bcp.KindAsk, Asked: raw, Category: 1, Verdict: bcp.Accept},
-			{Kind: bcp.KindAnswer, Raw: jsontext.Value(raw), Outcome: bcp.Rejected},
-			{Kind: bcp.KindApproval, Agent: bcp.AgentName(raw), Item: bcp.ItemID(raw), Decision: bcp.RejectItem, Told: raw},
-			{Kind: bcp.KindApproval, Decision: bcp.Approve, Delivered: jsontext.Value(raw)},
-		}
-		s.acts = []string{raw}
-		m := &mailbox.Message{Subject: raw}
-		m.From.Name = raw
-		if err := s.tell(mailroom.Done{Number: i + 1, Message: m, Injection: &mailbox.Injection{Plain: raw, Place: mailbox.Place(raw)}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.end(&bcp.Mesh{}, nil, []bcp.Decision{{Family: evil, Agent: bcp.AgentName(evil)}}, evil); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.out.flush(); err != nil {
-		t.Fatal(err)
-	}
-	told := true // what comes behind are tables, as wide as they are
-	for line := range strings.Lines(stdout.String()) {
-		line = strings.TrimSuffix(line, "\n")
-		told = told && line != "The ledger"
-		if line != plain(line) {
-			t.Errorf("not harmless for a terminal: %q", line)
-		}
-		if told && strings.HasPrefix(line, saidIndent) && text.StringWidthWithoutEscSequences(line) > storyWidth {
-			t.Errorf("%d columns: %q", text.StringWidthWithoutEscSequences(line), line)
-		}
-	}
-}
-
 // The user's own mail, many of them, as an mbox; the limit cuts.
 func TestDemoOwnMail(t *testing.T) {
 	t.Parallel()
@@ -288,8 +242,8 @@ func TestDemoInterrupted(t *testing.T) {
 	keep := filepath.Join(t.TempDir(), "kept")
 	var stderr bytes.Buffer
 	stdout := writerFunc(func(b []byte) (int, error) { cancel(); return len(b), nil })
-	code := run(ctx, []string{"demo", "--keep", keep}, strings.NewReader(""), stdout, &stderr, func(string) string { return "" })
-	if _, err := os.Stat(keep); code != exitFailed || stderr.String() != "bcpmesh: interrupted\n" || err == nil {
+	code := runCommandLine(ctx, []string{"demo", "--keep", keep}, strings.NewReader(""), stdout, &stderr, func(string) string { return "" })
+	if _, err := os.Stat(keep); code != cli.ExitFailed || stderr.String() != "bcpmesh: interrupted\n" || err == nil {
 		t.Errorf("exit %d, stderr %q, kept: %v", code, stderr.String(), err == nil)
 	}
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 )
 
@@ -169,9 +171,9 @@ func listedCommand(ts *testscript.TestScript, neg bool, args []string) {
 // connected connects as an agent or a person of the script's mesh.
 func connected(ts *testscript.TestScript, name bcp.AgentName, role bcp.Role) (*agents.Connection, context.Context) {
 	p := playedBy(ts)
-	store, err := accounts.Open(filepath.Join(p.folder, stateFolder))
+	store, err := accounts.Open(filepath.Join(p.folder, meshdir.StateFolder))
 	ts.Check(err)
-	creds, err := store.Issue(name, role, ownCredsTTL)
+	creds, err := store.Issue(name, role, client.OwnCredsTTL)
 	ts.Check(err)
 	ctx, cancel := context.WithTimeout(context.Background(), scriptTimeout)
 	c, err := agents.Connect(ctx, "nats://"+p.address, agents.CredsText(creds.Text()), agents.Options{Name: name})

@@ -12,6 +12,8 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -41,19 +43,19 @@ func FuzzValidateLine(f *testing.F) {
 			}
 			return
 		}
-		if got.code == exitFailed {
+		if got.code == cli.ExitFailed {
 			lines := strings.Split(strings.TrimSuffix(got.stderr, "\n"), "\n")
 			if got.stdout != "" || len(lines) != 2 || !strings.HasPrefix(lines[0], "line 1: ") || lines[1] != "bcpmesh: 1 line not judged" {
 				t.Fatalf("expected one line about the line: %+v", got)
 			}
 			for _, l := range lines {
-				if l != plain(l) {
+				if l != cli.Plain(l) {
 					t.Errorf("not harmless for a terminal: %q", l)
 				}
 			}
 			return
 		}
-		if got.code != exitOK || got.stderr != "" || strings.Count(got.stdout, "\n") != 1 {
+		if got.code != cli.ExitOK || got.stderr != "" || strings.Count(got.stdout, "\n") != 1 {
 			t.Fatalf("expected one verdict: %+v", got)
 		}
 		checkVerdict(t, got.stdout)
@@ -105,8 +107,8 @@ func FuzzCheck(f *testing.F) {
 		return string(content)
 	}
 	for _, e := range [][3]string{
-		{"meshes/research/mesh.yaml", "meshes/research/agents/main.md", "meshes/research/agents/researcher.md"},
-		{"meshes/mailroom/mesh.yaml", "meshes/mailroom/agents/secretary.md", "meshes/mailroom/agents/mailreader.md"},
+		{"internal/define/meshes/research/mesh.yaml", "internal/define/meshes/research/agents/main.md", "internal/define/meshes/research/agents/researcher.md"},
+		{"internal/define/meshes/mailroom/mesh.yaml", "internal/define/meshes/mailroom/agents/secretary.md", "internal/define/meshes/mailroom/agents/mailreader.md"},
 	} {
 		f.Add(read(e[0]), read(e[1]), read(e[2]))
 	}
@@ -123,11 +125,11 @@ func FuzzCheck(f *testing.F) {
 			}
 		}
 		human, machine := execute(t, "", "check", dir), execute(t, "", "check", dir, "--json")
-		if human.code != machine.code || human.code != exitOK && human.code != exitFailed {
+		if human.code != machine.code || human.code != cli.ExitOK && human.code != cli.ExitFailed {
 			t.Fatalf("exit %d and %d", human.code, machine.code)
 		}
 		for line := range strings.Lines(human.stdout + human.stderr + machine.stderr) {
-			if line = strings.TrimSuffix(line, "\n"); line != plain(line) {
+			if line = strings.TrimSuffix(line, "\n"); line != cli.Plain(line) {
 				t.Errorf("not harmless for a terminal: %q", line)
 			}
 		}
@@ -141,7 +143,7 @@ func FuzzCheck(f *testing.F) {
 		if err := decoder.Decode(&result); err != nil {
 			t.Fatalf("%s: %s", err, machine.stdout)
 		}
-		ok := human.code == exitOK
+		ok := human.code == cli.ExitOK
 		if result.OK == nil || *result.OK != ok || ok != (len(result.Errors) == 0) || result.Errors == nil || result.Warnings == nil ||
 			result.Channels == nil || result.Permissions == nil || ok != (len(result.Permissions) > 0) && len(result.Channels) > 0 {
 			t.Errorf("exit %d with %s", human.code, machine.stdout)
@@ -151,7 +153,7 @@ func FuzzCheck(f *testing.F) {
 
 // Whatever a creds file holds, its private key is not shown.
 func FuzzCredsShow(f *testing.F) {
-	mesh, err := meshIn("meshes/research").load()
+	mesh, err := meshdir.In("internal/define/meshes/research").Load()
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -180,10 +182,10 @@ func FuzzCredsShow(f *testing.F) {
 		}
 		for _, form := range []string{"--json=false", "--json"} {
 			got := execute(t, "", "creds", "show", name, "--state", state, form)
-			if got.code != exitOK {
+			if got.code != cli.ExitOK {
 				checkTalk(t, got.stderr)
 			}
-			if seedIn(got.stdout+got.stderr) || got.code == exitOK && !strings.Contains(got.stdout, "main") {
+			if seedIn(got.stdout+got.stderr) || got.code == cli.ExitOK && !strings.Contains(got.stdout, "main") {
 				t.Errorf("%+v", got)
 			}
 		}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
 
 // The kernel and the plan of docs/kernel.md are right, and its text shows what the
@@ -34,7 +36,7 @@ func TestKernelDocument(t *testing.T) {
 		return file
 	}
 	got := execute(t, "", "kernel", "check", write("kernel.json", blocks[0][2]), write("plan.json", blocks[1][2]))
-	if got.code != exitOK || got.stdout != string(blocks[2][2]) {
+	if got.code != cli.ExitOK || got.stdout != string(blocks[2][2]) {
 		t.Errorf("exit %d, the document shows another result:\n%s%s", got.code, got.stdout, got.stderr)
 	}
 }
@@ -157,7 +159,7 @@ func TestKernelRuns(t *testing.T) {
 			}
 			got := execute(t, string(line), "kernel", "simulate")
 			var result map[string]json.RawMessage
-			if got.code != exitOK || json.Unmarshal([]byte(got.stdout), &result) != nil {
+			if got.code != cli.ExitOK || json.Unmarshal([]byte(got.stdout), &result) != nil {
 				t.Fatalf("exit %d: %s%s", got.code, got.stdout, got.stderr)
 			}
 			want["never_in_planner"], want["never_in_reader"] = json.RawMessage(`["CANARY","SMTP"]`), json.RawMessage(`["Sum up my mail."]`)
@@ -186,7 +188,7 @@ func TestKernelContextsAreEqual(t *testing.T) {
 	slices.Sort(lines)
 	got := execute(t, strings.Join(lines, "\n"), "kernel", "simulate")
 	out := strings.Split(strings.TrimSpace(got.stdout), "\n")
-	if got.code != exitOK || len(out) != 3 {
+	if got.code != cli.ExitOK || len(out) != 3 {
 		t.Fatalf("exit %d: %s", got.code, got.stderr)
 	}
 	for i, want := range []string{`"in_reader":["CANARY"],"planner_context_equal_to":"a"`, `"planner_context_equal_to":"a"`, `"in_reader":["CANARY"],"planner_context_equal_to":null`} {
@@ -199,11 +201,11 @@ func TestKernelContextsAreEqual(t *testing.T) {
 	slices.Reverse(lines)
 	got = execute(t, strings.Join(lines, "\n"), "kernel", "simulate")
 	slices.Reverse(out)
-	if got.code != exitOK || strings.TrimSpace(got.stdout) != strings.Join(out, "\n") {
+	if got.code != cli.ExitOK || strings.TrimSpace(got.stdout) != strings.Join(out, "\n") {
 		t.Errorf("exit %d, in another order:\n%s\nand not\n%s", got.code, got.stdout, strings.Join(out, "\n"))
 	}
 	got = execute(t, strings.ReplaceAll(lines[0], `"planner_context_equal_to":"a"`, `"planner_context_equal_to":"nowhere"`), "kernel", "simulate")
-	if got.code != exitOK || !strings.Contains(got.stdout, `"planner_context_equal_to":null`) {
+	if got.code != cli.ExitOK || !strings.Contains(got.stdout, `"planner_context_equal_to":null`) {
 		t.Errorf("exit %d: %s", got.code, got.stdout)
 	}
 }

@@ -58,6 +58,10 @@ const (
 	ageSeal    = "filippo.io/age"
 	textLib    = "golang.org/x/text"
 
+	commandLines = "github.com/spf13/cobra"
+	textTables   = "github.com/jedib0t/go-pretty/v6"
+	progressBars = "github.com/schollz/progressbar/v3"
+
 	internationalNames = "golang.org/x/net/idna"
 	readability        = "codeberg.org/readeck/go-readability/v2"
 )
@@ -176,14 +180,100 @@ var rules = []rule{
 	// Hosts of MCP, which know nothing of a mesh.
 	{folder: "examples/mcp", program: true, external: []string{mcpSDK}},
 	{folder: "examples/mcp/play", program: true, internal: []string{"examples/mcp"}},
+	// The commands, from what all are written with to what uses most of it. Package main imports all of them; none
+	// imports one that is below it here.
+	{
+		folder: "cmd/bcpmesh/internal/cli", program: true,
+		internal: []string{"accounts/durable", "bcp", "bcp/guard", "bcp/text"},
+		external: []string{commandLines, "github.com/mattn/go-isatty", "github.com/muesli/cancelreader", "github.com/spf13/pflag", "golang.org/x/term", jsonText, logging, textTables},
+	},
+	{
+		folder: "cmd/bcpmesh/internal/meshdir", program: true,
+		internal: []string{"accounts", "accounts/durable", "agents", "bcp", "bcp/definition", "cmd/bcpmesh/internal/cli", "mesh", "subjects"},
+		external: []string{commandLines, "golang.org/x/term", jsonText, jwtClaims, natsClient, nkeys},
+	},
+	{
+		folder: "cmd/bcpmesh/internal/client", program: true,
+		internal: []string{"accounts", "agents", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/meshdir", "jetstream", "mesh", "mesh/cluster", "subjects"},
+		external: []string{commandLines, jwtClaims, logging, natsClient},
+	},
+	{
+		folder: "cmd/bcpmesh/internal/contentguard", program: true,
+		internal: []string{"agents/fetch", "agents/llm", "agents/page", "bcp/guard", "cmd/bcpmesh/internal/cli"},
+		external: []string{commandLines, jsonText},
+	},
+	{
+		folder: "cmd/bcpmesh/internal/simulate", program: true,
+		internal: []string{"accounts", "bcp", "bcp/constraint", "bcp/contract", "bcp/kernel", "cmd/bcpmesh/internal/cli"},
+		external: []string{commandLines, jsonText},
+	},
+	{
+		folder: "cmd/bcpmesh/internal/measure", program: true,
+		internal: []string{"cmd/bcpmesh/internal/cli", "mesh/bench", "mesh/plot", "mesh/scale"},
+		external: []string{commandLines, jsonText, progressBars},
+	},
+	{
+		folder: "cmd/bcpmesh/internal/byhand", program: true,
+		internal: []string{"agents", "bcp", "bcp/constraint", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "subjects"},
+		external: []string{commandLines, natsClient},
+	},
+	{
+		folder: "cmd/bcpmesh/internal/keys", program: true,
+		internal: []string{"accounts", "agents", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh", "mesh/cluster", "subjects"},
+		external: []string{commandLines, jsonText, jwtClaims, logging, natsClient},
+	},
+	{
+		folder: "cmd/bcpmesh/internal/define", program: true,
+		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "bcp", "bcp/constraint", "bcp/definition", "bcp/wire", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/meshdir", "mesh/server", "subjects"},
+		external: []string{commandLines, jsonText, progressBars},
+	},
+	{
+		folder: "cmd/bcpmesh/internal/approvals", program: true,
+		internal: []string{"agents", "bcp", "bcp/definition", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir"},
+		external: []string{"charm.land/bubbles", "charm.land/bubbletea", commandLines, jsonText, textTables},
+	},
+	{
+		folder: "cmd/bcpmesh/internal/archive", program: true,
+		internal: []string{"accounts", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "jetstream", "mesh", "mesh/server"},
+		external: []string{commandLines, progressBars},
+	},
+	{
+		folder: "cmd/bcpmesh/internal/ledger", program: true,
+		internal: []string{"agents", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh", "mesh/plot", "mesh/server"},
+		external: []string{commandLines},
+	},
+	{
+		folder: "cmd/bcpmesh/internal/audit", program: true,
+		internal: []string{"accounts", "agents", "bcp", "bcp/constraint", "bcp/definition", "bcp/guard", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "jetstream", "jetstream/verify", "mesh", "subjects"},
+		external: []string{commandLines, jsonText, progressBars},
+	},
+	{
+		folder: "cmd/bcpmesh/internal/conform", program: true,
+		internal: []string{"agents", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh/conformance", "mesh/server"},
+		external: []string{commandLines, jsonText},
+	},
+	{
+		folder: "cmd/bcpmesh/internal/health", program: true,
+		internal: []string{"accounts", "agents", "bcp", "bcp/definition", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/meshdir", "mesh", "subjects"},
+		external: []string{commandLines, jwtClaims, logging, natsClient},
+	},
+	{
+		folder: "cmd/bcpmesh/internal/run", program: true,
+		internal: []string{"accounts", "agents", "bcp", "bcp/definition", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/meshdir", "examples/mailroom", "examples/mailroom/mail", "examples/mailroom/mailbox", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/server", "mesh/telemetry", "mesh/trace/otlp"},
+		external: []string{commandLines, "github.com/fsnotify/fsnotify", "github.com/go-logr/logr", "golang.org/x/net/http/httpguts", jsonText, logging, natsClient, progressBars, telemetry, textTables},
+	},
+	{
+		folder: "cmd/bcpmesh/internal/attach", program: true,
+		internal: []string{"agents", "agents/extract", "agents/llm", "agents/mcp", "agents/process", "agents/stdio", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
+		external: []string{commandLines},
+	},
 	{
 		folder: "cmd/bcpmesh", program: true,
-		internal: append([]string{
-			"accounts/proof", "mesh/conformance",
-			"accounts", "accounts/durable", "agents", "agents/extract", "agents/fetch", "agents/llm", "agents/mcp", "agents/page", "agents/process", "agents/stdio", "examples/mailroom", "examples/mailroom/mail", "examples/mailroom/mailbox",
-			"jetstream", "jetstream/verify", "mesh", "mesh/bench", "mesh/cluster", "mesh/gateway", "mesh/plot", "mesh/scale", "mesh/server", "mesh/telemetry", "mesh/trace/otlp",
-		}, corePackages...),
-		external: []string{"*"},
+		internal: []string{
+			"cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/conform", "cmd/bcpmesh/internal/contentguard",
+			"cmd/bcpmesh/internal/define", "cmd/bcpmesh/internal/health", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/measure", "cmd/bcpmesh/internal/run", "cmd/bcpmesh/internal/simulate",
+		},
+		external: []string{commandLines},
 	},
 }
 
@@ -195,7 +285,7 @@ var onlyIn = map[string][]string{
 	natsServer:                   {"mesh/server"},
 	prometheus:                   {"mesh/telemetry"},
 	"google.golang.org/protobuf": {"mesh/trace/otlp"},
-	telemetry:                    {"mesh/trace/otlp", "cmd/bcpmesh"},
+	telemetry:                    {"mesh/trace/otlp", "cmd/bcpmesh/internal/run"},
 	"cel.dev/cel-go":             {"bcp/constraint"},
 	"github.com/goccy/go-yaml":   {"bcp/definition"},
 	mcpSDK:                       {"agents/mcp", "examples/mcp"},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
 
 // ownCertificate writes a certificate that is not of the mesh's own authority, and
@@ -44,7 +45,7 @@ func ownCertificate(t *testing.T, folder string, names ...string) (cert, key str
 func TestOwnCertificate(t *testing.T) {
 	t.Parallel()
 	folder, dir := t.TempDir(), filepath.Join(t.TempDir(), "office")
-	if got := execute(t, "", "init", dir); got.code != exitOK {
+	if got := execute(t, "", "init", dir); got.code != cli.ExitOK {
 		t.Fatalf("%+v", got)
 	}
 	cert, key := ownCertificate(t, folder, "mesh.example", "other.example")
@@ -54,54 +55,24 @@ func TestOwnCertificate(t *testing.T) {
 	}
 	works := func(command string) outcome { return execute(t, "", command, "--dir", dir) }
 	for _, command := range []string{"status", "doctor"} {
-		if got := works(command); got.code != exitOK {
+		if got := works(command); got.code != cli.ExitOK {
 			t.Errorf("%s: %+v", command, got)
 		}
 	}
 	ownCertificate(t, folder, "mesh.example")
 	// It looks for another one once a second.
-	for deadline := time.Now().Add(30 * time.Second); works("status").code != exitOK; {
+	for deadline := time.Now().Add(30 * time.Second); works("status").code != cli.ExitOK; {
 		if time.Now().After(deadline) {
 			t.Fatalf("behind the new certificate: %+v", works("status"))
 		}
 	}
 	// Without its name nobody takes it for the mesh.
 	creds := filepath.Join(folder, "main.creds")
-	if got := execute(t, "", "creds", "issue", "main", "--dir", dir, "--out", creds); got.code != exitOK {
+	if got := execute(t, "", "creds", "issue", "main", "--dir", dir, "--out", creds); got.code != cli.ExitOK {
 		t.Fatalf("%+v", got)
 	}
 	got := execute(t, "", "inbox", "--as", "main", "--creds", creds, "--url", url, "--ca", cert)
-	if got.code != exitFailed || !strings.Contains(got.stderr, "is for another host") {
+	if got.code != cli.ExitFailed || !strings.Contains(got.stderr, "is for another host") {
 		t.Errorf("%+v", got)
-	}
-}
-
-// Addresses beyond this machine need TLS or the one flag, on each listener.
-//
-// covers BCP-19
-func TestListeningBeyondLoopback(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		l  listening
-		ok bool
-	}{
-		"loopback":               {listening{address: "127.0.0.1:0", webSocket: "[::1]:0"}, true},
-		"everywhere":             {listening{address: "0.0.0.0:0"}, false},
-		"WebSocket everywhere":   {listening{address: "127.0.0.1:0", webSocket: ":0"}, false},
-		"a name":                 {listening{address: "mesh.example:0"}, false},
-		"everywhere with TLS":    {listening{address: "0.0.0.0:0", webSocket: ":0", ownTLS: true}, true},
-		"everywhere, with files": {listening{address: "0.0.0.0:0", cert: "a", key: "b"}, true},
-		"in so many words":       {listening{address: "0.0.0.0:0", webSocket: ":0", plaintext: true}, true},
-		"a certificate alone":    {listening{address: "127.0.0.1:0", cert: "a"}, false},
-		"both certificates":      {listening{address: "127.0.0.1:0", cert: "a", key: "b", ownTLS: true}, false},
-		"TLS and not":            {listening{address: "127.0.0.1:0", ownTLS: true, plaintext: true}, false},
-	} {
-		if err := tt.l.check(); (err == nil) != tt.ok {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	open := listening{address: "0.0.0.0:4222", webSocket: "127.0.0.1:8080", plaintext: true}
-	if got := open.exposed(); len(got) != 1 || got[0] != "--listen 0.0.0.0:4222" {
-		t.Errorf("it warns of %v", got)
 	}
 }

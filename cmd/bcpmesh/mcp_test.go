@@ -17,6 +17,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/attach"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	researchdesk "github.com/bcpmesh/bcpmesh/examples/mcp"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
@@ -73,7 +75,7 @@ func TestMCPOverStdio(t *testing.T) {
 		if err := session.Close(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if code := program.ProcessState.ExitCode(); code != exitOK {
+		if code := program.ProcessState.ExitCode(); code != cli.ExitOK {
 			t.Errorf("%s: it ended with %d", name, code)
 		}
 	}
@@ -125,7 +127,7 @@ func TestMCPOverHTTP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var about mcpAddress
+		var about attach.MCPAddress
 		if err := json.Unmarshal(line, &about); err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +138,7 @@ func TestMCPOverHTTP(t *testing.T) {
 				t.Error("it shows the token of the file")
 			}
 		}
-		if about.PID != program.Process.Pid || len(token) < leastToken {
+		if about.PID != program.Process.Pid || len(token) < attach.LeastToken {
 			t.Errorf("it tells %+v", about)
 		}
 		for _, given := range []string{token, token + "x"} {

@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 )
 
 // The mesh of a folder is the nearest that has one of the three names; agent
@@ -27,14 +30,14 @@ func TestFindMesh(t *testing.T) {
 		"office": "office", "office/deep": "office/deep", "office/other": "office", "agents-only/agents": "agents-only",
 		"state-only/.bcpmesh/keys": "state-only", "flat": "flat", "flat/below": "", "prose": "", "false": "", ".": "",
 	} {
-		folder, err := findMesh(filepath.Join(root, from))
+		folder, err := meshdir.Find(filepath.Join(root, from))
 		if want == "" {
 			if err == nil {
-				t.Errorf("%s: found %s", from, folder.dir)
+				t.Errorf("%s: found %s", from, folder.Dir)
 			}
 			continue
 		}
-		if err != nil || folder != meshIn(filepath.Join(root, want)) {
+		if err != nil || folder != meshdir.In(filepath.Join(root, want)) {
 			t.Errorf("%s: got %+v, %v", from, folder, err)
 		}
 	}
@@ -65,50 +68,19 @@ func TestRunning(t *testing.T) {
 		"no url":   {`{"state":"/s","pid":7}`, "", "is damaged"},
 		"more":     {`{"url":"u","state":"/s","pid":7,"x":1}`, "", "is damaged"},
 		"trailing": {`{"url":"u","state":"/s","pid":7}{}`, "", "is damaged"},
-		"limit":    {`{"url":"u"}` + strings.Repeat(" ", maxSmallFile-11), "u", ""},
-		"too long": {`{"url":"u"}` + strings.Repeat(" ", maxSmallFile-10), "", "is too large"},
+		"limit":    {`{"url":"u"}` + strings.Repeat(" ", cli.MaxSmallFile-11), "u", ""},
+		"too long": {`{"url":"u"}` + strings.Repeat(" ", cli.MaxSmallFile-10), "", "is too large"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			folder := meshIn(t.TempDir())
+			folder := meshdir.In(t.TempDir())
 			if c.content != "" {
-				write(t, folder.state, readyName, c.content)
+				write(t, folder.State, meshdir.ReadyName, c.content)
 			}
-			about, err := folder.running()
+			about, err := folder.Running()
 			if about.URL != c.url || (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
 				t.Errorf("got %+v, %v", about, err)
 			}
 		})
-	}
-}
-
-// A mesh is made whole or not at all, also where a later part fails.
-//
-// covers P1.2
-func TestInitTakesBack(t *testing.T) {
-	t.Parallel()
-	root := t.TempDir()
-	// mesh.yaml is there as a link to nowhere: it cannot be replaced by
-	// a careless writer, nor read.
-	if err := os.Symlink("nowhere", filepath.Join(root, "mesh.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	from, err := examples.ReadDir("meshes/research")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if files, err := writeExample(root, "research"); err == nil {
-		t.Errorf("wrote %v", files)
-	}
-	sub, err := exampleFiles("research")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if files, err := placeWhole(filepath.Join(root, "."), sub, from); err == nil {
-		t.Errorf("placed %v", files)
-	}
-	left, err := os.ReadDir(root)
-	if err != nil || len(left) != 1 || left[0].Name() != "mesh.yaml" {
-		t.Errorf("left %v, %v", left, err)
 	}
 }

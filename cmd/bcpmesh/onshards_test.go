@@ -20,6 +20,11 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -72,16 +77,16 @@ func startShards(t *testing.T) *shardedMesh {
 	x := writeShards(t)
 	x.exported = exportMesh(t, x.dir)
 	t.Cleanup(x.gateway("one"))
-	x.push(exitOK, exportedSystem, "--wait", "60s")
+	x.push(cli.ExitOK, keys.ExportedSystem, "--wait", "60s")
 	return x
 }
 
 // gateway runs one, and returns what ends it.
 func (x *shardedMesh) gateway(name string) (stop func()) {
 	x.t.Helper()
-	folder := meshFolder{dir: x.dir}
+	folder := meshdir.Folder{Dir: x.dir}
 	g, err := mesh.StartGateway(x.t.Context(), mesh.GatewayConfig{
-		Load: func() (*bcp.Mesh, error) { return folder.loadAll() }, URL: x.cluster.URL(), Creds: filepath.Join(x.files, gatewaysFolder, name), Name: name,
+		Load: func() (*bcp.Mesh, error) { return folder.LoadAll() }, URL: x.cluster.URL(), Creds: filepath.Join(x.files, keys.GatewaysFolder, name), Name: name,
 		State: filepath.Join(x.t.TempDir(), name), Version: "test", Logger: hclog.New(&hclog.LoggerOptions{Output: x.t.Output()}),
 	})
 	if err != nil {
@@ -142,7 +147,7 @@ func lineWith(text string) *regexp.Regexp {
 // held waits for an item of a controller, and returns its id.
 func (x *shardedMesh) held(controller string) string {
 	x.t.Helper()
-	list := x.says(exitOK, "approvals list --json")
+	list := x.says(cli.ExitOK, "approvals list --json")
 	m := regexp.MustCompile(`"item_id":"(i[A-Z0-9]+)","kind":"[a-z]+","controller":"` + controller + `"`).FindStringSubmatch(list)
 	if m == nil {
 		x.t.Fatalf("no item of %s waits: %s", controller, list)
@@ -160,7 +165,7 @@ func TestCommandsOfPeopleReachAllShards(t *testing.T) {
 	x := startShards(t)
 	for _, pair := range [][2]string{{"main", "mailer"}, {"boss", "clerk"}} {
 		for what, answer := range map[string]string{"alerts": `{"urgent":true}`, "digest": `{"summary":"All_is_well."}`} {
-			x.says(exitOK, "publish "+pair[0]+" "+what+" "+answer+" --as "+pair[1]+" --wait 60s")
+			x.says(cli.ExitOK, "publish "+pair[0]+" "+what+" "+answer+" --as "+pair[1]+" --wait 60s")
 		}
 	}
 	x.comesToSay("audit tail -n 9999", "0 push main ← mailer accept 1", "0 push main ← mailer hold", "1 push boss ← clerk accept 1", "1 push boss ← clerk hold")
@@ -181,17 +186,17 @@ func TestCommandsOfPeopleReachAllShards(t *testing.T) {
 		"reload":               {"shard 0: definitions loaded", "shard 1: definitions loaded"},
 		"doctor":               {"ok gateway shard 0: it decides", "ok gateway shard 1: it decides"},
 	} {
-		x.says(exitOK, command, wants...)
+		x.says(cli.ExitOK, command, wants...)
 		if command == "ledger plot" || command == "doctor" {
 			continue
 		}
 		// One shard alone looks like a mesh on one.
-		only := x.says(exitOK, command+" --shard 1")
+		only := x.says(cli.ExitOK, command+" --shard 1")
 		if strings.Contains(only, "mailer") || strings.Contains(only, "SHARD") || strings.Contains(only, "shard 1:") {
 			t.Errorf("%s --shard 1 says\n%s", command, only)
 		}
-		x.says(exitUsage, command+" --shard 2", "--shard: the mesh has no shard 2", "hint: it has the shards 0 to 1")
-		x.says(exitUsage, command+" --shard 64", "0 to 63")
+		x.says(cli.ExitUsage, command+" --shard 2", "--shard: the mesh has no shard 2", "hint: it has the shards 0 to 1")
+		x.says(cli.ExitUsage, command+" --shard 64", "0 to 63")
 	}
 	for command, want := range map[string]string{
 		"approvals list --json":                                      `"controller":"boss" "shard":1`,
@@ -206,37 +211,37 @@ func TestCommandsOfPeopleReachAllShards(t *testing.T) {
 		"ledger show --channel boss/clerk":                           "boss ← clerk",
 		"audit erase --channel boss/clerk --before 2020-01-01 --yes": "erased: 0 keys",
 	} {
-		x.says(exitOK, command, want)
+		x.says(cli.ExitOK, command, want)
 	}
-	if named := x.says(exitOK, "ledger show --channel boss/clerk"); strings.Contains(named, "SHARD") || strings.Contains(named, "main") {
+	if named := x.says(cli.ExitOK, "ledger show --channel boss/clerk"); strings.Contains(named, "SHARD") || strings.Contains(named, "main") {
 		t.Errorf("a channel is on one shard:\n%s", named)
 	}
-	if one := x.says(exitOK, "approvals list --json --shard 0"); strings.Contains(one, `"shard"`) {
+	if one := x.says(cli.ExitOK, "approvals list --json --shard 0"); strings.Contains(one, `"shard"`) {
 		t.Errorf("shard 0 is named: %s", one)
 	}
-	x.says(exitUsage, "explain 3", "each of 2 shards has decisions with numbers", "--shard")
-	x.says(exitOK, "explain 3 --shard 1", "decision 3")
-	x.says(exitUsage, "audit erase --channel _ --before 2020-01-01 --yes", "the mesh has 2 shards", "--shard")
+	x.says(cli.ExitUsage, "explain 3", "each of 2 shards has decisions with numbers", "--shard")
+	x.says(cli.ExitOK, "explain 3 --shard 1", "decision 3")
+	x.says(cli.ExitUsage, "audit erase --channel _ --before 2020-01-01 --yes", "the mesh has 2 shards", "--shard")
 
 	// A person finds an item wherever it is held.
 	boss, main := x.held("boss"), x.held("main")
-	x.says(exitOK, "approvals show "+boss, "all is well")
-	x.says(exitOK, "explain "+boss, "push boss ← clerk")
-	x.says(exitRefused, "approvals show "+boss+" --shard 0", "item_not_found")
-	x.says(exitRefused, "approvals reject iNOBODYHASTHIS --reason no", "item_not_found")
-	x.says(exitOK, "approvals approve --yes "+boss, "approved", "it goes to boss")
-	x.says(exitRefused, "approvals approve --yes "+boss, "already_decided")
-	x.says(exitOK, "approvals reject --reason no "+main, "rejected")
-	x.says(exitOK, "approvals list", "nothing waits")
+	x.says(cli.ExitOK, "approvals show "+boss, "all is well")
+	x.says(cli.ExitOK, "explain "+boss, "push boss ← clerk")
+	x.says(cli.ExitRefused, "approvals show "+boss+" --shard 0", "item_not_found")
+	x.says(cli.ExitRefused, "approvals reject iNOBODYHASTHIS --reason no", "item_not_found")
+	x.says(cli.ExitOK, "approvals approve --yes "+boss, "approved", "it goes to boss")
+	x.says(cli.ExitRefused, "approvals approve --yes "+boss, "already_decided")
+	x.says(cli.ExitOK, "approvals reject --reason no "+main, "rejected")
+	x.says(cli.ExitOK, "approvals list", "nothing waits")
 
 	// With a creds file nobody knows the shards: it is the one that is named.
 	creds := filepath.Join(t.TempDir(), "kim.creds")
-	x.says(exitOK, "creds issue kim --role auditor --out "+creds)
+	x.says(cli.ExitOK, "creds issue kim --role auditor --out "+creds)
 	remote := " --as kim --url " + x.cluster.URL() + " --creds " + creds
 	for shard, want := range []string{"main", "boss"} {
 		for _, named := range []string{fmt.Sprint(" --shard ", shard), ""}[:2-shard] {
 			r := execute(t, "", strings.Fields("ledger show"+remote+named)...)
-			if r.code != exitOK || !strings.Contains(r.stdout, want+" ←") || strings.Count(r.stdout, " ←") != 1 {
+			if r.code != cli.ExitOK || !strings.Contains(r.stdout, want+" ←") || strings.Count(r.stdout, " ←") != 1 {
 				t.Errorf("with creds, %q: %d\n%s%s", named, r.code, r.stdout, r.stderr)
 			}
 		}
@@ -258,7 +263,7 @@ func TestCommandsOfPeopleReachAllShards(t *testing.T) {
 	if line, err := stream.GetLastMsgForSubject(t.Context(), subjects.Ledger("boss", "clerk")); err != nil || line.Subject != subjects.Ledger("boss", "clerk") {
 		t.Errorf("a stock client reads %+v: %v", line, err)
 	}
-	if r := execute(t, "", strings.Fields("audit tail --shard 5"+remote)...); r.code != exitRefused || !strings.Contains(r.stderr, "the server refuses it") {
+	if r := execute(t, "", strings.Fields("audit tail --shard 5"+remote)...); r.code != cli.ExitRefused || !strings.Contains(r.stderr, "the server refuses it") {
 		t.Errorf("a shard that there is not: %d %s", r.code, r.stderr)
 	}
 }
@@ -288,7 +293,7 @@ func (s *seen) Write(b []byte) (int, error) {
 func TestFollowAllShards(t *testing.T) {
 	t.Parallel()
 	x := startShards(t)
-	x.says(exitOK, `publish boss alerts {"urgent":true} --as clerk --wait 60s`)
+	x.says(cli.ExitOK, `publish boss alerts {"urgent":true} --as clerk --wait 60s`)
 	for _, command := range []string{"audit tail --follow", "audit replay --follow --json"} {
 		for _, word := range []string{"clerk", "mailer"} { // the past, and what is new
 			ctx, cancel := context.WithTimeout(t.Context(), clustertest.Patience)
@@ -296,10 +301,10 @@ func TestFollowAllShards(t *testing.T) {
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				run(ctx, append(strings.Fields(command), "--dir", x.dir, "--state", x.keys), strings.NewReader(""), until, io.Discard, func(string) string { return "" })
+				runCommandLine(ctx, append(strings.Fields(command), "--dir", x.dir, "--state", x.keys), strings.NewReader(""), until, io.Discard, func(string) string { return "" })
 			}()
 			if word == "mailer" {
-				x.says(exitOK, `publish main alerts {"urgent":true} --as mailer --wait 60s`)
+				x.says(cli.ExitOK, `publish main alerts {"urgent":true} --as mailer --wait 60s`)
 			}
 			<-ended
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -309,8 +314,8 @@ func TestFollowAllShards(t *testing.T) {
 		}
 	}
 	// What cannot be read is an error.
-	who := clientFlags{where: stateFlags{dir: x.dir, state: x.keys}}
-	c, err := who.connect(t.Context(), bcp.RoleAuditor)
+	who := client.Flags{Where: meshdir.StateFlags{Dir: x.dir, State: x.keys}}
+	c, err := who.Connect(t.Context(), bcp.RoleAuditor)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +323,7 @@ func TestFollowAllShards(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	failed := false
-	for _, err := range (&replaying{}).ofAudit(ctx, c) {
+	for _, err := range (&audit.Replaying{}).OfAudit(ctx, c) {
 		failed = err != nil
 	}
 	if !failed {
@@ -345,24 +350,24 @@ func TestShardThatDoesNotAnswer(t *testing.T) {
 		want           string
 		code           int
 	}{
-		"all":         {[]int{0, 1, 2}, nil, "0 10 20", exitOK},
-		"without one": {[]int{0, 1, 2}, []int{1}, "0 20", exitPartly},
-		"none":        {[]int{0, 1}, []int{0, 1}, "", exitFailed},
-		"one":         {[]int{1}, nil, "10", exitOK},
-		"one silent":  {[]int{1}, []int{1}, "", exitFailed},
+		"all":         {[]int{0, 1, 2}, nil, "0 10 20", cli.ExitOK},
+		"without one": {[]int{0, 1, 2}, []int{1}, "0 20", cli.ExitPartly},
+		"none":        {[]int{0, 1}, []int{0, 1}, "", cli.ExitFailed},
+		"one":         {[]int{1}, nil, "10", cli.ExitOK},
+		"one silent":  {[]int{1}, []int{1}, "", cli.ExitFailed},
 	} {
-		got, err := onShards(t.Context(), c.shards, ask(c.silent...))
+		got, err := client.OnShards(t.Context(), c.shards, ask(c.silent...))
 		var said []string
 		for i := range got {
 			said = append(said, fmt.Sprint(got[i].Of))
-			if got[i].Of != 10*got[i].Shard || (got[i].cell() != "") != (len(c.shards) > 1) {
+			if got[i].Of != 10*got[i].Shard || (got[i].Cell() != "") != (len(c.shards) > 1) {
 				t.Errorf("%s: %+v", name, got[i])
 			}
 		}
-		code, message := exitOK, ""
-		var f *failure
-		if errors.As(outcomeOf(err), &f) {
-			code, message = f.code, f.message
+		code, message := cli.ExitOK, ""
+		var f *cli.Failure
+		if errors.As(meshdir.OutcomeOf(err), &f) {
+			code, message = f.Code, f.Message
 		}
 		if strings.Join(said, " ") != c.want || code != c.code {
 			t.Errorf("%s: %v, code %d: %v", name, said, code, err)
@@ -384,23 +389,23 @@ func TestExportMovesWhoHasNoCreds(t *testing.T) {
 	x := writeShards(t)
 	x.keys = filepath.Join(t.TempDir(), "keys")
 	out := filepath.Join(t.TempDir(), "cluster")
-	x.says(exitOK, "creds issue mailer --out "+out+".creds")
-	x.says(exitOK, "creds issue kim --role approver --out "+out+"2.creds")
+	x.says(cli.ExitOK, "creds issue mailer --out "+out+".creds")
+	x.says(cli.ExitOK, "creds issue kim --role approver --out "+out+"2.creds")
 	export := []string{"accounts", "export", x.dir, "--state", x.keys, "--out", out, "--gateway", "one", "--force"}
-	if r := execute(t, "", export...); r.code != exitOK {
+	if r := execute(t, "", export...); r.code != cli.ExitOK {
 		t.Fatalf("export: %d %s", r.code, r.stderr)
 	}
-	if _, err := os.Stat(filepath.Join(out, gatewaysFolder, "one", "core.1.creds")); err != nil {
+	if _, err := os.Stat(filepath.Join(out, keys.GatewaysFolder, "one", "core.1.creds")); err != nil {
 		t.Error(err)
 	}
 	x.onShard(1, 0, "boss", "clerk")
 	r := execute(t, "", export...)
-	if r.code != exitFailed || !strings.Contains(r.stderr, "boss is on shard 0, and was on shard 1") || !strings.Contains(r.stderr, "was given creds, or an export or a push gave it to a cluster") {
+	if r.code != cli.ExitFailed || !strings.Contains(r.stderr, "boss is on shard 0, and was on shard 1") || !strings.Contains(r.stderr, "was given creds, or an export or a push gave it to a cluster") {
 		t.Errorf("back to the first: %d %s", r.code, r.stderr)
 	}
 }
 
-// onShard writes another shard into the files of agents.
+// OnShard writes another shard into the files of agents.
 func (x *shardedMesh) onShard(old, shard int, names ...string) {
 	x.t.Helper()
 	for _, name := range names {
@@ -425,15 +430,15 @@ func TestExportMovesNobody(t *testing.T) {
 	x := writeShards(t)
 	x.keys = filepath.Join(t.TempDir(), "keys")
 	out := filepath.Join(t.TempDir(), "cluster")
-	x.says(exitOK, "creds issue clerk --out "+out+".creds")
+	x.says(cli.ExitOK, "creds issue clerk --out "+out+".creds")
 	export := []string{"accounts", "export", x.dir, "--state", x.keys, "--out", out, "--gateway", "one"}
 	r := execute(t, "", export...)
-	if _, err := os.Stat(out); r.code != exitFailed || !strings.Contains(r.stderr, "is on shard 1, and was on shard 0") || !strings.Contains(r.stderr, "hint: ") || err == nil {
+	if _, err := os.Stat(out); r.code != cli.ExitFailed || !strings.Contains(r.stderr, "is on shard 1, and was on shard 0") || !strings.Contains(r.stderr, "hint: ") || err == nil {
 		t.Errorf("export: %d %s, %v", r.code, r.stderr, err)
 	}
-	x.says(exitOK, "creds issue mailer --out "+out+"2.creds") // it is no mesh of a cluster since
+	x.says(cli.ExitOK, "creds issue mailer --out "+out+"2.creds") // it is no mesh of a cluster since
 	x.onShard(1, 0, "boss", "clerk")
-	if r := execute(t, "", export...); r.code != exitOK {
+	if r := execute(t, "", export...); r.code != cli.ExitOK {
 		t.Errorf("where they were: %d %s", r.code, r.stderr)
 	}
 }
@@ -445,22 +450,22 @@ func TestExportMovesNobody(t *testing.T) {
 // covers P11.1, P4.5
 func TestBackupOfOneShard(t *testing.T) {
 	x := startShards(t)
-	x.says(exitOK, `publish boss alerts {"urgent":true} --as clerk --wait 60s`)
+	x.says(cli.ExitOK, `publish boss alerts {"urgent":true} --as clerk --wait 60s`)
 	folder := t.TempDir()
-	access := " --url " + x.cluster.URL() + " --creds " + filepath.Join(x.files, gatewaysFolder, "one")
+	access := " --url " + x.cluster.URL() + " --creds " + filepath.Join(x.files, keys.GatewaysFolder, "one")
 	file := filepath.Join(folder, "one.tar.gz")
-	x.says(exitUsage, "backup "+file+access, "the mesh has 2 shards", "--shard 0, --shard 1")
-	x.says(exitUsage, "backup "+file+access+" --shard 2", "the mesh has no shard 2")
-	x.says(exitUsage, "backup "+file+" --shard 1", "--shard goes with --url and --creds")
+	x.says(cli.ExitUsage, "backup "+file+access, "the mesh has 2 shards", "--shard 0, --shard 1")
+	x.says(cli.ExitUsage, "backup "+file+access+" --shard 2", "the mesh has no shard 2")
+	x.says(cli.ExitUsage, "backup "+file+" --shard 1", "--shard goes with --url and --creds")
 	if _, err := os.Stat(file); err == nil {
 		t.Error("a refused backup left a file")
 	}
 	signed := x.signs()
-	x.says(exitOK, "backup "+file+access+" --shard 1", "backed up")
+	x.says(cli.ExitOK, "backup "+file+access+" --shard 1", "backed up")
 	t.Chdir(x.dir)
 	for shard, want := range map[string]string{"": "the mesh has 2 shards", " --shard 0": "of 1, and not of 0"} {
 		r := execute(t, "", strings.Fields("restore "+file+access+shard)...)
-		if r.code == exitOK || !strings.Contains(r.stderr, want) {
+		if r.code == cli.ExitOK || !strings.Contains(r.stderr, want) {
 			t.Errorf("restore%s: %d %s", shard, r.code, r.stderr)
 		}
 	}
@@ -470,11 +475,11 @@ func TestBackupOfOneShard(t *testing.T) {
 		code          int
 		command, want string
 	}{
-		{exitOK, "restore " + file + " " + state, "restored"},
-		{exitOK, "audit redecide --state " + state, "1 same"},
-		{exitFailed, "up --listen 127.0.0.1:0 --state " + state, "an agent keeps its shard"},
-		{exitFailed, "up --listen 127.0.0.1:0 --state " + state, "bcpmesh gateway serves on a cluster"},
-		{exitOK, "restore " + file + access + " --shard 1", "restored"}, // it is there
+		{cli.ExitOK, "restore " + file + " " + state, "restored"},
+		{cli.ExitOK, "audit redecide --state " + state, "1 same"},
+		{cli.ExitFailed, "up --listen 127.0.0.1:0 --state " + state, "an agent keeps its shard"},
+		{cli.ExitFailed, "up --listen 127.0.0.1:0 --state " + state, "bcpmesh gateway serves on a cluster"},
+		{cli.ExitOK, "restore " + file + access + " --shard 1", "restored"}, // it is there
 	} {
 		if r := execute(t, "", strings.Fields(step.command)...); r.code != step.code || !strings.Contains(r.stdout+r.stderr, step.want) {
 			t.Errorf("%s: %d %s%s", step.command, r.code, r.stdout, r.stderr)
@@ -496,21 +501,21 @@ func TestBackupOfOneShard(t *testing.T) {
 	}
 	// A folder of shard 0 goes on with its log.
 	zero, export := filepath.Join(folder, "zero"), filepath.Join(folder, "zero.bcpaudit")
-	x.says(exitOK, "backup "+zero+".tar.gz"+access+" --shard 0", "backed up")
+	x.says(cli.ExitOK, "backup "+zero+".tar.gz"+access+" --shard 0", "backed up")
 	for _, command := range []string{"restore " + zero + ".tar.gz " + zero, "audit export " + export + " --state " + zero,
 		"audit verify " + export + " --key " + x.key(0) + " --since " + x.write("checkpoint", signed[0].Checkpoint)} {
-		if r := execute(t, "", strings.Fields(command)...); r.code != exitOK {
+		if r := execute(t, "", strings.Fields(command)...); r.code != cli.ExitOK {
 			t.Errorf("%s: %d %s%s", command, r.code, r.stdout, r.stderr)
 		}
 	}
 	x.onShard(1, 0, "boss", "clerk")
 	x.onShard(0, 1, "main", "mailer")
 	moved := execute(t, "", strings.Fields("restore "+file+access+" --shard 1")...)
-	if moved.code != exitFailed || !strings.Contains(moved.stderr, "is on shard 0, and in the journal of shard 1 since decision ") || !strings.Contains(moved.stderr, "leave it on shard 1 (shard: 1 in its definition), or give the agent on shard 0 another name") || !strings.Contains(moved.stderr, "nothing was written") {
+	if moved.code != cli.ExitFailed || !strings.Contains(moved.stderr, "is on shard 0, and in the journal of shard 1 since decision ") || !strings.Contains(moved.stderr, "leave it on shard 1 (shard: 1 in its definition), or give the agent on shard 0 another name") || !strings.Contains(moved.stderr, "nothing was written") {
 		t.Errorf("restored to where its agents are not: %d %s", moved.code, moved.stderr)
 	}
-	if err := os.Remove(filepath.Join(x.files, gatewaysFolder, "one", "core.1.creds")); err != nil {
+	if err := os.Remove(filepath.Join(x.files, keys.GatewaysFolder, "one", "core.1.creds")); err != nil {
 		t.Fatal(err)
 	}
-	x.says(exitFailed, "backup "+file+access+" --shard 1", "cannot be read", "accounts export --force")
+	x.says(cli.ExitFailed, "backup "+file+access+" --shard 1", "cannot be read", "accounts export --force")
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 )
 
@@ -182,7 +183,7 @@ var assignment = regexp.MustCompile(`^([A-Z]+)=\$\(`)
 // ends cleanly. It listens on a free port in place of the standard one.
 func (c *terminal) up(ctx context.Context) {
 	c.t.Helper()
-	line := "exec bcpmesh up --listen " + strings.TrimPrefix(standardURL, "nats://")
+	line := "exec bcpmesh up --listen " + strings.TrimPrefix(meshdir.StandardURL, "nats://")
 	cmd := c.command(context.WithoutCancel(ctx), line)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -199,7 +200,7 @@ func (c *terminal) up(ctx context.Context) {
 		}
 	})
 	for {
-		if _, err := os.Stat(filepath.Join(c.dir, stateFolder, readyName)); err == nil {
+		if _, err := os.Stat(filepath.Join(c.dir, meshdir.StateFolder, meshdir.ReadyName)); err == nil {
 			return
 		}
 		select {

@@ -16,6 +16,9 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom/mail"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom/mailbox"
@@ -29,14 +32,14 @@ func playMailroom(t *testing.T, dir string) map[bcp.ClientID]string {
 	if err := os.CopyFS(dir, mailroom.Definitions()); err != nil {
 		t.Fatal(err)
 	}
-	folder := meshIn(dir)
-	def, err := folder.load()
+	folder := meshdir.In(dir)
+	def, err := folder.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	m, err := mesh.Start(ctx, mesh.Config{Definition: def, State: folder.state, Version: programVersion()})
+	m, err := mesh.Start(ctx, mesh.Config{Definition: def, State: folder.State, Version: cli.ProgramVersion()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,13 +90,13 @@ type listed struct {
 }
 
 // runRedecide runs the command and returns its lines, the last of them apart.
-func runRedecide(t *testing.T, code int, args ...string) (lines []listed, last redecided) {
+func runRedecide(t *testing.T, code int, args ...string) (lines []listed, last audit.Redecided) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	p := &program{in: strings.NewReader(""), out: newOutput(&stdout, &stderr, func(string) string { return "" })}
+	p := &cli.Program{In: strings.NewReader(""), Out: cli.NewOutput(&stdout, &stderr, func(string) string { return "" })}
 	root := rootCommand(p)
 	root.SetArgs(append([]string{"audit", "redecide", "--json"}, args...))
-	if got := p.out.finish(root.ExecuteContext(t.Context())); got != code {
+	if got := p.Out.Finish(root.ExecuteContext(t.Context())); got != code {
 		t.Fatalf("exit code %d, want %d: %s", got, code, &stderr)
 	}
 	all := strings.Split(strings.TrimSpace(stdout.String()), "\n")
@@ -124,7 +127,7 @@ func TestRedecideMailroom(t *testing.T) {
 	t.Parallel()
 	dir, proposed := t.TempDir(), t.TempDir()
 	said := playMailroom(t, dir)
-	lines, same := runRedecide(t, exitOK, "--dir", dir)
+	lines, same := runRedecide(t, cli.ExitOK, "--dir", dir)
 	if len(lines) > 0 || same.Same < 80 || same.Same != same.Decided || same.Erased+same.Cut > 0 || len(same.RecordedUnder) != 1 {
 		t.Errorf("the same definitions: %+v", same)
 	}
@@ -141,16 +144,16 @@ func TestRedecideMailroom(t *testing.T) {
 	if err := os.WriteFile(name, lowered, 0o600); err != nil || bytes.Equal(lowered, content) {
 		t.Fatal(err)
 	}
-	lines, report := runRedecide(t, exitFailed, "--dir", dir, "--definitions", proposed, "--raw")
+	lines, report := runRedecide(t, cli.ExitFailed, "--dir", dir, "--definitions", proposed, "--raw")
 
 	// The validators alone say which those are.
 	before, after := replyNeeded(t, dir), replyNeeded(t, proposed)
 	var tooLong, others []uint64
-	def, err := meshIn(dir).load()
+	def, err := meshdir.In(dir).Load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := mesh.Redecide(t.Context(), meshIn(dir).state, def, mesh.RedecideOptions{Definition: def, Version: programVersion(),
+	if _, err := mesh.Redecide(t.Context(), meshdir.In(dir).State, def, mesh.RedecideOptions{Definition: def, Version: cli.ProgramVersion(),
 		Each: func(d *bcp.Decision, _ bcp.Redecision) error {
 			if d.Subscription != "reply-needed" || d.Kind != bcp.KindPush {
 				return nil
@@ -192,7 +195,7 @@ func TestRedecideMailroom(t *testing.T) {
 // replyNeeded compiles the subscription of a mailroom.
 func replyNeeded(t *testing.T, dir string) *bcp.Validator {
 	t.Helper()
-	def, err := meshIn(dir).load()
+	def, err := meshdir.In(dir).Load()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,68 +206,4 @@ func replyNeeded(t *testing.T, dir string) *bcp.Validator {
 		t.Fatal(err)
 	}
 	return v
-}
-
-// What a run found has its exit code, and what agents chose is shown inert.
-//
-// covers P2.5, P11.3
-func TestRedecideReport(t *testing.T) {
-	t.Parallel()
-	const hostile = "q\x1b[2J\u202e"
-	differs := bcp.Redecision{Comparison: bcp.ComparedDiffers, Aspect: bcp.AspectVerdict, Rule: "P3.3", Was: bcp.Judgement{Verdict: bcp.Accept, Payload: []byte(`"canary"`)},
-		Would: bcp.Judgement{Verdict: bcp.Reject, Code: bcp.ValidationFailed, Reason: bcp.ReasonWords, Field: hostile}}
-	incident := differs
-	incident.Incident = true
-	comparison := func(c bcp.Comparison) bcp.Redecision { return bcp.Redecision{Comparison: c} }
-	for name, c := range map[string]struct {
-		results []bcp.Redecision
-		code    int
-		says    string
-	}{
-		"nothing":   {nil, exitOK, "decided again  0"},
-		"same":      {[]bcp.Redecision{comparison(bcp.ComparedSame), comparison(0)}, exitOK, "decided again  1: 1 same"},
-		"follows":   {[]bcp.Redecision{differs, comparison(bcp.ComparedFollows)}, exitFailed, "about asks that would be refused\n1 decision: 2\n"},
-		"erased":    {[]bcp.Redecision{comparison(bcp.ComparedErased)}, exitPartly, "not possible   1: 1 erased"},
-		"cut":       {[]bcp.Redecision{comparison(bcp.ComparedCut)}, exitPartly, "1 longer than what is kept"},
-		"both":      {[]bcp.Redecision{differs, comparison(bcp.ComparedCut)}, exitFailed, "0 same, 1 differ"},
-		"incident":  {[]bcp.Redecision{incident}, exitFailed, "push s (incident)"},
-		"many":      {[]bcp.Redecision{differs, differs, differs}, exitFailed, "P3.3 verdict: 3 decisions differ"},
-		"many more": {[]bcp.Redecision{differs, differs, differs}, exitFailed, "and 1 more: "},
-	} {
-		for _, asJSON := range []bool{false, true} {
-			var stdout, stderr bytes.Buffer
-			o := newOutput(&stdout, &stderr, func(string) string { return "" })
-			o.json = asJSON
-			r := redecided{out: o, flags: &redecideFlags{number: numberFlag{value: 2}}, versions: map[bcp.Digest]string{}, groups: map[groupKey]*redecidedGroup{}}
-			for i, result := range c.results {
-				d := bcp.Decision{Seq: uint64(i + 1), Kind: bcp.KindPush, Agent: "mail", Subscription: "s"}
-				if err := r.each(&d, result); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if got := o.finish(r.finish()); got != c.code {
-				t.Errorf("%s: exit code %d, want %d: %s", name, got, c.code, &stderr)
-			}
-			shown := stdout.String()
-			if !asJSON && !strings.Contains(shown, c.says) || strings.ContainsAny(shown, "\x1b\u202e") || strings.Contains(shown, "canary") {
-				t.Errorf("%s: %s", name, shown)
-			}
-		}
-	}
-}
-
-// A person sees no secret in an answer that was decided again; JSON has it.
-//
-// covers ALF-48
-func TestRedecidedAnswersAreRedacted(t *testing.T) {
-	t.Parallel()
-	const answer = `{"q":"password: x9k-mfa2z"}`
-	r := &redecided{flags: &redecideFlags{raw: true}}
-	j := &bcp.Judgement{Verdict: bcp.Accept, Payload: []byte(answer)}
-	if cell := r.words(j); !strings.Contains(cell, "[REDACTED:dotenv]") || strings.Contains(cell, "x9k-mfa2z") {
-		t.Errorf("%s", cell)
-	}
-	if line := r.judgement(j); string(line.Response) != answer {
-		t.Errorf("%s", line.Response)
-	}
 }

@@ -19,6 +19,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 )
 
 var (
@@ -86,11 +88,11 @@ func (m *benchMesh) record(b *testing.B, answers int) {
 	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Minute)
 	defer cancel()
 	connect := func(name bcp.AgentName, role bcp.Role) *agents.Connection {
-		store, err := accounts.Open(filepath.Join(m.dir, stateFolder))
+		store, err := accounts.Open(filepath.Join(m.dir, meshdir.StateFolder))
 		if err != nil {
 			b.Fatal(err)
 		}
-		creds, err := store.Issue(name, role, ownCredsTTL)
+		creds, err := store.Issue(name, role, client.OwnCredsTTL)
 		if err != nil {
 			b.Fatal(err)
 		}

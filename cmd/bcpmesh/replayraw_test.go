@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
@@ -33,8 +34,8 @@ func TestReplayOfErasedMessages(t *testing.T) {
 	replayOf := func(kind string, flags ...string) string {
 		t.Helper()
 		var out, talk bytes.Buffer
-		if code := run(t.Context(), append([]string{"audit", "replay", "--raw", "--kind", kind, "--state", m.State}, flags...), strings.NewReader(""), &out, &talk,
-			func(string) string { return "" }); code != exitOK {
+		if code := runCommandLine(t.Context(), append([]string{"audit", "replay", "--raw", "--kind", kind, "--state", m.State}, flags...), strings.NewReader(""), &out, &talk,
+			func(string) string { return "" }); code != cli.ExitOK {
 			t.Fatalf("exit code %d: %s", code, &talk)
 		}
 		return out.String()
@@ -62,14 +63,5 @@ func TestReplayOfErasedMessages(t *testing.T) {
 	}
 	if told := replay(); strings.Contains(told, "zebra") || !strings.Contains(told, "\n            as it came: erased\n") || !strings.Contains(told, "mailer pushes: accepted") {
 		t.Errorf("afterwards:\n%s", told)
-	}
-}
-
-// A raw message that was not kept whole says how much of it is there.
-func TestRawLinesOfALongMessage(t *testing.T) {
-	t.Parallel()
-	long := replayed{Decision: bcp.Decision{Role: bcp.RoleReader, Agent: "mailer"}, Raw: &rawMessage{Base64: []byte("ab"), Bytes: 70_000}}
-	if told := long.rawLines(false); !strings.Contains(told, "as it came, 70000 bytes, the first 2 bytes: HOSTILE TEXT of mailer\n            │ ab\n") {
-		t.Errorf("a long one:\n%s", told)
 	}
 }

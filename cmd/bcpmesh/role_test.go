@@ -20,6 +20,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
 
 // playRoles plays one case and returns its result without the id.
@@ -35,7 +36,7 @@ func playRoles(t *testing.T, kind string, input, expect any) map[string]any {
 	}
 	got := execute(t, string(b), "role", "simulate")
 	var result map[string]any
-	if got.code != exitOK || json.Unmarshal([]byte(got.stdout), &result) != nil || result["id"] != "x" {
+	if got.code != cli.ExitOK || json.Unmarshal([]byte(got.stdout), &result) != nil || result["id"] != "x" {
 		t.Fatalf("exit %d: %s%s", got.code, got.stdout, got.stderr)
 	}
 	delete(result, "id")
@@ -225,22 +226,22 @@ func TestRoleVerify(t *testing.T) {
 		code int
 		says string
 	}{
-		{"right", all, exitOK, agent + " is accepted until 2026-03-01T12:00:00Z."},
-		{"another agent", append([]string{"agent-b@org1.example"}, all[1:]...), exitRefused, "(wrong_agent)"},
-		{"nobody is trusted", []string{agent, "--revocations", s.revocations, "--at", now}, exitRefused, "hint: --trust org1.example=FILE"},
-		{"no revocations", all[:3], exitRefused, "hint: --revocations names the organisation's list"},
-		{"old revocations", append(all, "--last-revocations", "8"), exitRefused, "(not_current)"},
-		{"too late", append(all[:5:5], "--at", "2026-03-02T00:00:00Z"), exitRefused, "(not_current)"},
-		{"more is required", append(all, "--requirement", weak), exitRefused, "(contract_weak)"},
-		{"no requirement", append(all, "--requirement", write("none.json", "[]")), exitFailed, "expected architectures, orchestrators, invariants and evidence"},
-		{"no revocation list", append(all[:3:3], "--revocations", s.attestation), exitFailed, "is no list of revocations of org1.example (malformed)"},
-		{"no contract", append(all, "--contract", s.key), exitFailed, "is no contract: this is not JSON"},
-		{"a contract more", append(all, "--contract", write("planner.json", contract.Builtins()[0].Bytes)), exitOK, "is accepted"},
-		{"no key", append(all, "--trust", "org1.example="+weak), exitFailed, "has no public ed25519 key in PEM"},
-		{"no organisation", append(all, "--trust", "org1.example"), exitUsage, "hint: expected ORGANISATION=FILE"},
-		{"no agent", append([]string{"agent-a"}, all[1:]...), exitUsage, "such as agent-a@org1.example"},
-		{"no moment", append(all, "--at", "noon"), exitUsage, `--at: "noon" is no moment`},
-		{"no such file", append(all, "--contract", filepath.Join(s.folder, "missing")), exitFailed, "cannot be read: no such file or directory"},
+		{"right", all, cli.ExitOK, agent + " is accepted until 2026-03-01T12:00:00Z."},
+		{"another agent", append([]string{"agent-b@org1.example"}, all[1:]...), cli.ExitRefused, "(wrong_agent)"},
+		{"nobody is trusted", []string{agent, "--revocations", s.revocations, "--at", now}, cli.ExitRefused, "hint: --trust org1.example=FILE"},
+		{"no revocations", all[:3], cli.ExitRefused, "hint: --revocations names the organisation's list"},
+		{"old revocations", append(all, "--last-revocations", "8"), cli.ExitRefused, "(not_current)"},
+		{"too late", append(all[:5:5], "--at", "2026-03-02T00:00:00Z"), cli.ExitRefused, "(not_current)"},
+		{"more is required", append(all, "--requirement", weak), cli.ExitRefused, "(contract_weak)"},
+		{"no requirement", append(all, "--requirement", write("none.json", "[]")), cli.ExitFailed, "expected architectures, orchestrators, invariants and evidence"},
+		{"no revocation list", append(all[:3:3], "--revocations", s.attestation), cli.ExitFailed, "is no list of revocations of org1.example (malformed)"},
+		{"no contract", append(all, "--contract", s.key), cli.ExitFailed, "is no contract: this is not JSON"},
+		{"a contract more", append(all, "--contract", write("planner.json", contract.Builtins()[0].Bytes)), cli.ExitOK, "is accepted"},
+		{"no key", append(all, "--trust", "org1.example="+weak), cli.ExitFailed, "has no public ed25519 key in PEM"},
+		{"no organisation", append(all, "--trust", "org1.example"), cli.ExitUsage, "hint: expected ORGANISATION=FILE"},
+		{"no agent", append([]string{"agent-a"}, all[1:]...), cli.ExitUsage, "such as agent-a@org1.example"},
+		{"no moment", append(all, "--at", "noon"), cli.ExitUsage, `--at: "noon" is no moment`},
+		{"no such file", append(all, "--contract", filepath.Join(s.folder, "missing")), cli.ExitFailed, "cannot be read: no such file or directory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -251,7 +252,7 @@ func TestRoleVerify(t *testing.T) {
 		})
 	}
 	got := execute(t, "", append([]string{"role", "verify", s.attestation, "--json"}, all...)...)
-	if want := `{"accepted":true,"code":"","agent":"agent-a@org1.example","until":"2026-03-01T12:00:00Z"}` + "\n"; got.code != exitOK || got.stdout != want {
+	if want := `{"accepted":true,"code":"","agent":"agent-a@org1.example","until":"2026-03-01T12:00:00Z"}` + "\n"; got.code != cli.ExitOK || got.stdout != want {
 		t.Errorf("exit %d: %s", got.code, got.stdout)
 	}
 }

@@ -28,7 +28,7 @@ func (t tests) Run() int {
 		"TestAccountsPush", "TestAnotherHistoryOnACluster", "TestAuditOfACluster", "TestBackupOfOneShard", "TestCommandsOfDocumentsWork",
 		"TestCommandsOfPeopleReachAllShards", "TestCrash", "TestDemoApprove", "TestDemoOwnMail", "TestDemoRefusesTheAttacker", "TestFlowScripts",
 		"TestFlowsWithRestarts", "TestFollowAllShards", "TestJournalsOfAClusterAreTheOperators", "TestMCPOverHTTP", "TestOwnCertificate",
-		"TestRecordedActsAreAskedForOnce", "TestRedecideMailroom", "TestReplayOfErasedMessages", "TestScaleDocument", "TestWatchComesBack",
+		"TestRecordedActsAreAskedForOnce", "TestRedecideMailroom", "TestReplayOfErasedMessages", "TestWatchComesBack",
 		"TestWatchOnATerminal",
 	)
 	effort.Parallel(6)

@@ -21,6 +21,8 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
 
 // scriptCommands are what our scripts can do beyond testscript's own commands.
@@ -58,7 +60,7 @@ func exitcodeCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
-	if want == exitOK {
+	if want == cli.ExitOK {
 		return
 	}
 	lines := strings.Split(strings.TrimSuffix(ts.ReadFile("stderr"), "\n"), "\n")
@@ -66,7 +68,7 @@ func exitcodeCommand(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("stderr: expected one line and perhaps a hint")
 	}
 	for _, line := range lines {
-		if line != plain(line) {
+		if line != cli.Plain(line) {
 			ts.Fatalf("stderr: not harmless for a terminal: %q", line)
 		}
 	}
@@ -277,7 +279,7 @@ func hearCommand(ts *testscript.TestScript, neg bool, args []string) {
 	defer conn.Close()
 	results := make(chan string, 64)
 	reader := agents.NewReader(conn)
-	reader.OnQuery(func(context.Context, agents.Query) (any, error) { return nil, errKept })
+	reader.OnQuery(func(context.Context, agents.Query) (any, error) { return nil, byhand.ErrKept })
 	reader.OnResult(func(r bcp.ValidationResult) {
 		text, err := bcp.Encode(r, bcp.JSON)
 		if err == nil {

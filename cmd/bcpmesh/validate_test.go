@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
 
 const plainCase = `{"id":7,"spec":{"category":1,"fields":[{"name":"a","type":"boolean"}]},"response":{"a":true}}`
@@ -18,8 +20,8 @@ const plainCase = `{"id":7,"spec":{"category":1,"fields":[{"name":"a","type":"bo
 func TestValidateLineLimit(t *testing.T) {
 	t.Parallel()
 	padded := func(n int) string { return plainCase + strings.Repeat(" ", n-len(plainCase)) }
-	got := execute(t, padded(maxLine)+"\n"+padded(maxLine+1)+"\n"+plainCase, "validate")
-	if got.code != exitFailed || strings.Count(got.stdout, `"verdict":"accept"`) != 2 {
+	got := execute(t, padded(cli.MaxLine)+"\n"+padded(cli.MaxLine+1)+"\n"+plainCase, "validate")
+	if got.code != cli.ExitFailed || strings.Count(got.stdout, `"verdict":"accept"`) != 2 {
 		t.Errorf("exit %d: %s", got.code, got.stdout)
 	}
 	if want := "line 2: the line is longer than 16 MiB\nbcpmesh: 1 line not judged\n"; got.stderr != want {
@@ -33,7 +35,7 @@ func TestValidateStreams(t *testing.T) {
 	in, cases := io.Pipe()
 	verdicts, out := io.Pipe()
 	ended := make(chan int, 1)
-	go func() { ended <- run(t.Context(), []string{"validate"}, in, out, io.Discard, none) }()
+	go func() { ended <- runCommandLine(t.Context(), []string{"validate"}, in, out, io.Discard, none) }()
 	lines := bufio.NewScanner(verdicts)
 	for range 3 {
 		if _, err := io.WriteString(cases, plainCase+"\n"); err != nil {
@@ -46,7 +48,7 @@ func TestValidateStreams(t *testing.T) {
 	if err := cases.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if code := <-ended; code != exitOK {
+	if code := <-ended; code != cli.ExitOK {
 		t.Errorf("exit %d", code)
 	}
 }
@@ -63,11 +65,11 @@ func TestValidateInterrupted(t *testing.T) {
 	defer cases.Close()
 	var talk strings.Builder
 	ended := make(chan int, 1)
-	go func() { ended <- run(ctx, []string{"validate"}, in, io.Discard, &talk, none) }()
+	go func() { ended <- runCommandLine(ctx, []string{"validate"}, in, io.Discard, &talk, none) }()
 	interrupt()
 	select {
 	case code := <-ended:
-		if code != exitFailed || talk.String() != "bcpmesh: interrupted\n" {
+		if code != cli.ExitFailed || talk.String() != "bcpmesh: interrupted\n" {
 			t.Errorf("exit %d, %q", code, talk.String())
 		}
 	case <-time.After(scriptTimeout):
@@ -78,10 +80,10 @@ func TestValidateInterrupted(t *testing.T) {
 // A result that cannot be written is a failure, not a silence.
 func TestResultCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"version"}, {"version", "--json"}, {"validate"}, {"--help"}, {"completion", "bash"}, {"check", "meshes/research"}} {
+	for _, args := range [][]string{{"version"}, {"version", "--json"}, {"validate"}, {"--help"}, {"completion", "bash"}, {"check", "internal/define/meshes/research"}} {
 		var talk strings.Builder
-		code := run(t.Context(), args, strings.NewReader(plainCase), fullDisk{}, &talk, none)
-		if code != exitFailed || !strings.HasSuffix(talk.String(), "bcpmesh: the result cannot be written: disk full\n") {
+		code := runCommandLine(t.Context(), args, strings.NewReader(plainCase), fullDisk{}, &talk, none)
+		if code != cli.ExitFailed || !strings.HasSuffix(talk.String(), "bcpmesh: the result cannot be written: disk full\n") {
 			t.Errorf("%v: exit %d, %q", args, code, talk.String())
 		}
 	}

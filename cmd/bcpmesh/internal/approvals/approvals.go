@@ -1,0 +1,261 @@
+package approvals
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+// ApprovalsCommand returns the command approvals.
+func ApprovalsCommand(p *cli.Program) *cobra.Command {
+	return cli.Group("approvals", "Decide what is held for a person",
+		`Decide what is held for a person: summaries, answers that the rules object to,
+and whether a summary is asked for at all. What nobody decides by its deadline is
+rejected.
+
+Content is shown inert: no escape sequence, link or invisible character of it
+reaches the terminal, and each of its lines stands behind a bar. What an approval
+signs is the SHA-256 of exactly the bytes that it releases.
+
+docs/approvers.md walks through it.`,
+		`  bcpmesh approvals watch
+  bcpmesh approvals list
+  bcpmesh approvals reject iEXAMPLE --reason 'It asks for a payment.'`,
+		approvalsListCommand(p), approvalsShowCommand(p), approveCommand(p), rejectCommand(p), editCommand(p), watchCommand(p))
+}
+
+// approverFlags are what all commands of an approver have.
+type approverFlags struct {
+	who  client.Flags
+	wait cli.DurationFlag
+}
+
+func (f *approverFlags) addTo(cmd *cobra.Command) {
+	f.who.AddTo(cmd, "approver")
+	cli.WaitFlag(cmd, &f.wait, 30*time.Second, "how long to try")
+}
+
+// within runs one exchange with the mesh in the time that it has. A person may
+// think for longer than that between two of them.
+func (f *approverFlags) within(ctx context.Context, exchange func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, f.wait.Value)
+	defer cancel()
+	return exchange(ctx)
+}
+
+func (f *approverFlags) connect(ctx context.Context) (c *client.Client, approver *approvers, err error) {
+	err = f.within(ctx, func(ctx context.Context) error {
+		c, err = f.who.Connect(ctx, bcp.RoleApprover)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, ApproverOf(c), nil
+}
+
+// view fetches an item, and makes sure that what is shown is what is signed.
+func (f *approverFlags) view(ctx context.Context, p *cli.Program, a *approvers, id bcp.ItemID) (view bcp.ItemView, err error) {
+	err = f.within(ctx, func(ctx context.Context) error {
+		view, err = a.View(ctx, id)
+		return err
+	})
+	if err != nil {
+		return view, ShowUndecided(p.Out, err)
+	}
+	return view, Intact(&view)
+}
+
+func approvalsListCommand(p *cli.Program) *cobra.Command {
+	var f approverFlags
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List what waits for a decision",
+		Long: `List what waits for a decision of this approver: oldest first, the channels taking
+turns, so that one that floods does not hide the others. Items tell about content
+and hold none of it: show has it.`,
+		Example: `  bcpmesh approvals list
+  bcpmesh approvals list --as kim --json`,
+		Args: cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, approver, err := f.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			var items []client.Sharded[bcp.Item]
+			err = f.within(cmd.Context(), func(ctx context.Context) error {
+				items, err = approver.list(ctx)
+				return err
+			})
+			if items == nil {
+				return ShowUndecided(p.Out, err)
+			}
+			return errors.Join(showItems(p.Out, items, time.Now()), err)
+		},
+	}
+	f.addTo(cmd)
+	return cmd
+}
+
+// showItems shows what waits.
+func showItems(o *cli.Output, items []client.Sharded[bcp.Item], now time.Time) error {
+	if o.JSON {
+		return o.Value(items)
+	}
+	if len(items) == 0 {
+		o.Talkf("nothing waits for a decision")
+		return nil
+	}
+	var rows [][]string
+	for i := range items {
+		it := &items[i].Of
+		rows = append(rows, []string{items[i].Cell(), string(it.ID), string(it.Kind), channelText(it), strconv.Itoa(int(it.Category)), cli.ShortBits(it.Nominal),
+			strings.Join(it.Anomalies, ", "), roughly(now.Sub(it.Since)), roughly(it.Deadline.Sub(now))})
+	}
+	client.TableOfShards(o, []string{"item", "kind", "channel", "category", "bits", "anomalies", "age", "left"}, rows)
+	return nil
+}
+
+func approvalsShowCommand(p *cli.Program) *cobra.Command {
+	var f approverFlags
+	cmd := &cobra.Command{
+		Use:   "show [ITEM]",
+		Short: "Show an item as its approver judges it",
+		Long: `Show an item: what the mesh knows about it, what was asked, and what is said.
+Without ITEM, show the one that stands first in the list.
+
+Each line of content stands behind a bar, and nothing else does. A character that
+does not show, or that frames are drawn with, is shown as a mark such as
+⟨U+200B⟩. With --json, the content is the value that would be released.`,
+		Example: `  bcpmesh approvals show
+  bcpmesh approvals show iEXAMPLE --json`,
+		Args:              cli.Arguments(0, "ITEM"),
+		ValidArgsFunction: completeItems(&f.who),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			id, err := itemArgument(cmd, args)
+			if err != nil {
+				return err
+			}
+			c, approver, err := f.connect(ctx)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if id == "" {
+				var items []bcp.Item
+				err := f.within(ctx, func(ctx context.Context) error {
+					items, err = approver.List(ctx)
+					return err
+				})
+				if len(items) == 0 && err != nil {
+					return ShowUndecided(p.Out, err)
+				}
+				if len(items) == 0 {
+					return cli.Failf("nothing waits for a decision")
+				}
+				id = items[0].ID
+			}
+			view, err := f.view(ctx, p, approver, id)
+			if err != nil {
+				return err
+			}
+			if p.Out.JSON {
+				return p.Out.Value(view)
+			}
+			writeItem(p.Out.Stdout, ItemLines(&view, time.Now(), cli.WidthOf(p.Out.Screen)), p.Out.Terminal && p.Out.Colours)
+			return nil
+		},
+	}
+	f.addTo(cmd)
+	return cmd
+}
+
+// itemArgument reads the id of an item, where there is one.
+func itemArgument(cmd *cobra.Command, args []string) (bcp.ItemID, error) {
+	if len(args) == 0 {
+		return "", nil
+	}
+	id, err := bcp.ParseItemID(args[0])
+	if err != nil {
+		return "", cli.Usagef("%s%s: %s", cli.Prefix(cmd), cli.Quoted(args[0]), err).WithHint("bcpmesh approvals list shows the ids of items")
+	}
+	return id, nil
+}
+
+// completionTime is how long a shell waits for ids from the running mesh.
+const completionTime = 2 * time.Second
+
+// completeItems completes ids of items that wait in the running mesh.
+func completeItems(who *client.Flags) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), completionTime)
+		defer cancel()
+		c, err := who.Connect(ctx, bcp.RoleApprover)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer c.Close()
+		items, err := ApproverOf(c).List(ctx)
+		if items == nil && err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var ids []string
+		for i := range items {
+			ids = append(ids, cobra.CompletionWithDesc(string(items[i].ID), string(items[i].Kind)+" "+channelText(&items[i])))
+		}
+		return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}
+
+// ShowUndecided reports why a decision, or a look, did not come about: with --json
+// as the gateway said it.
+func ShowUndecided(o *cli.Output, err error) error {
+	var refused *agents.RefusedError
+	if errors.As(err, &refused) {
+		if o.JSON {
+			if err := o.Value(bcp.Refusal{Error: refused.Code, Detail: refused.Detail}); err != nil {
+				return err
+			}
+		}
+		return (&cli.Failure{Code: cli.ExitRefused, Message: string(refused.Code) + ": " + refused.Detail}).WithHint("%s", todoOf(refused.Code))
+	}
+	var unanswered *agents.UnansweredError
+	if errors.As(err, &unanswered) && !errors.Is(err, context.Canceled) {
+		return cli.Failf("the mesh did not answer in time").WithHint("a decision may have counted all the same: bcpmesh approvals list shows what still waits")
+	}
+	return meshdir.OutcomeOf(err)
+}
+
+// todoOf says what an approver does about a code.
+func todoOf(code bcp.Code) string {
+	switch code {
+	case bcp.ItemNotFound:
+		return "bcpmesh approvals list shows what waits"
+	case bcp.ItemExpired:
+		return "it counts as rejected: if it is still wanted, the controller has to ask again"
+	case bcp.AlreadyDecided:
+		return "one decision counts, and it may have been yours, its confirmation lost: bcpmesh audit tail shows it"
+	case bcp.DigestMismatch:
+		return "look at the item again: bcpmesh approvals show ITEM"
+	case bcp.NotPermitted:
+		return "ask one of the channel's approvers: --as names whom you act as"
+	case bcp.Malformed:
+		return "correct it: an edit has the shape of an answer to what was asked"
+	}
+	return code.Info().Decision
+}

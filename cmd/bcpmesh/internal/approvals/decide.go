@@ -1,0 +1,412 @@
+package approvals
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+)
+
+// decision is what the commands tell of a decision that counted.
+type decision struct {
+	Item       bcp.ItemID    `json:"item_id"`
+	Act        bcp.Act       `json:"decision"`
+	Controller bcp.AgentName `json:"controller"`
+	Reader     bcp.AgentName `json:"reader"`
+	SHA256     bcp.Digest    `json:"sha256"` // of what was signed
+}
+
+// showDecided says what follows from a decision.
+func showDecided(o *cli.Output, view *bcp.ItemView, act bcp.Act, digest bcp.Digest) error {
+	if o.JSON {
+		return o.Value(decision{view.ID, act, view.Controller, view.Reader, digest})
+	}
+	o.Printf("%s %s: %s\n", decidedWord(act), view.ID, cli.Plain(consequence(view, act)))
+	return nil
+}
+
+func decidedWord(act bcp.Act) string {
+	switch act {
+	case bcp.Approve:
+		return "approved"
+	case bcp.RejectItem:
+		return "rejected"
+	}
+	return "edited"
+}
+
+// consequence tells who hears what.
+func consequence(view *bcp.ItemView, act bcp.Act) string {
+	switch {
+	case view.Kind == bcp.ItemProposal && act == bcp.Approve:
+		return "nothing changes until it is in the definition: bcpmesh proposals apply " + string(view.ID)
+	case view.Kind == bcp.ItemProposal:
+		return "nothing changes, and no agent hears it"
+	case view.Kind == bcp.ItemEscalation && act == bcp.Approve:
+		return string(view.Reader) + " is asked; its answer will wait here again"
+	case view.Kind == bcp.ItemEscalation:
+		return string(view.Controller) + " hears escalation_denied"
+	case act != bcp.RejectItem:
+		return "it goes to " + string(view.Controller)
+	case view.Query != "":
+		return string(view.Reader) + " hears the reason, " + string(view.Controller) + " hears approval_rejected"
+	}
+	return string(view.Reader) + " hears the reason, " + string(view.Controller) + " hears nothing"
+}
+
+// WhoHears says who is told the reason of a rejection.
+func WhoHears(view *bcp.ItemView) string {
+	if view.Kind == bcp.ItemEscalation || view.Kind == bcp.ItemProposal {
+		return "The audit keeps it; no agent hears it."
+	}
+	return string(view.Reader) + " hears it, " + string(view.Controller) + " does not."
+}
+
+// digestFlag is a flag that takes a SHA-256.
+type digestFlag struct{ value bcp.Digest }
+
+// String returns the digest.
+func (f *digestFlag) String() string {
+	if f.value == (bcp.Digest{}) {
+		return ""
+	}
+	return digestText(f.value)
+}
+
+// Type names the flag's values in the help.
+func (f *digestFlag) Type() string { return "HEX" }
+
+// Set takes a digest.
+func (f *digestFlag) Set(s string) error {
+	var d bcp.Digest
+	if d.UnmarshalText([]byte(s)) != nil || d == (bcp.Digest{}) {
+		return fmt.Errorf("expected 64 hexadecimal digits")
+	}
+	f.value = d
+	return nil
+}
+
+// bind refuses to go on with other bytes than the person means.
+func (f *digestFlag) bind(o *cli.Output, id bcp.ItemID, actual bcp.Digest) error {
+	if f.value == (bcp.Digest{}) || f.value == actual {
+		return nil
+	}
+	return ShowUndecided(o, &agents.RefusedError{Code: bcp.DigestMismatch, Detail: "the sha256 of " + string(id) + " is " + digestText(actual)})
+}
+
+var errUndecided = cli.Failf("nothing was decided").WithHint("the item waits until its deadline")
+
+func approveCommand(p *cli.Program) *cobra.Command {
+	var f approverFlags
+	var digest digestFlag
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "approve ITEM",
+		Short: "Release an item, exactly as it was shown",
+		Long: `Release an item: the content goes to its controller, or the question of an
+escalation to its reader. On a terminal the item is shown first, and then you are
+asked.
+
+The decision signs the SHA-256 of the released bytes. Without a terminal, --sha256
+binds it to what you were shown before: if the item is anything else, nothing is
+released (digest_mismatch). With --yes alone you release what you have not seen.`,
+		Example: `  bcpmesh approvals approve iEXAMPLE
+  bcpmesh approvals approve iEXAMPLE --sha256 HEX`,
+		Args:              cli.Arguments(1, "ITEM"),
+		ValidArgsFunction: completeItems(&f.who),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			id, err := itemArgument(cmd, args)
+			if err != nil {
+				return err
+			}
+			bound := digest.value != (bcp.Digest{})
+			asking := !yes && p.Interactive()
+			if !asking && !bound && !yes {
+				return cli.Usagef("approvals approve: expected --sha256, or --yes for what you have not seen").
+					WithHint("bcpmesh approvals show %s shows the item and its sha256", id)
+			}
+			c, approver, err := f.connect(ctx)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			view, err := f.view(ctx, p, approver, id)
+			if err != nil {
+				return err
+			}
+			if err := digest.bind(p.Out, id, view.SHA256); err != nil {
+				return err
+			}
+			if asking {
+				q := cli.NewPrompter(ctx, p)
+				ShowLines(q, ItemLines(&view, time.Now(), cli.WidthOf(p.Out.Stderr)))
+				if ok, err := q.Confirm(approveQuestion(&view)); err != nil || !ok {
+					return undecidedOr(err)
+				}
+			}
+			err = f.within(ctx, func(ctx context.Context) error { return approver.Approve(ctx, view) })
+			if err != nil {
+				return ShowUndecided(p.Out, err)
+			}
+			return showDecided(p.Out, &view, bcp.Approve, view.SHA256)
+		},
+	}
+	f.addTo(cmd)
+	cmd.Flags().Var(&digest, "sha256", "release these bytes or nothing: the SHA-256 that show told")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+func approveQuestion(view *bcp.ItemView) string {
+	if view.Kind == bcp.ItemEscalation {
+		return "Let " + string(view.Controller) + " ask this of " + string(view.Reader) + "?"
+	}
+	if view.Kind == bcp.ItemProposal {
+		return "Have " + string(view.Reader) + " push exactly this to " + string(view.Controller) + "?"
+	}
+	return "Release exactly this to " + string(view.Controller) + "?"
+}
+
+func undecidedOr(err error) error {
+	if err != nil {
+		return err
+	}
+	return errUndecided
+}
+
+// maxReason is how long the reason of a rejection may be, as the gateway has it.
+const maxReason = 500
+
+// CheckReason says what is wrong with a reason, which the gateway keeps to a word.
+func CheckReason(reason string) *cli.Failure {
+	switch {
+	case strings.TrimSpace(reason) == "":
+		return cli.Usagef("a rejection has a reason").WithHint("say in a line what is wrong: the reader hears it, the controller does not")
+	case utf8.RuneCountInString(reason) > maxReason:
+		return cli.Usagef("the reason has %d characters, and may have %d", utf8.RuneCountInString(reason), maxReason)
+	case reason != cli.Plain(reason):
+		return cli.Usagef("the reason has characters that do not show: %s", cli.Quoted(reason)).WithHint("write it in one line of plain text")
+	}
+	return nil
+}
+
+func rejectCommand(p *cli.Program) *cobra.Command {
+	var f approverFlags
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "reject ITEM",
+		Short: "Refuse an item, with a reason",
+		Long: `Refuse an item. The reader whose answer it was hears the reason, so do not write
+anything into it that an attacker should not know. The controller hears that it
+was rejected and no more; of a push it hears nothing. The bits stay charged. Why an
+escalation is refused, no agent hears.
+
+On a terminal, without --reason, the item is shown and you are asked for it.`,
+		Example: `  bcpmesh approvals reject iEXAMPLE --reason 'It asks for a payment.'
+  bcpmesh approvals reject iEXAMPLE --reason 'Too long.' --json`,
+		Args:              cli.Arguments(1, "ITEM"),
+		ValidArgsFunction: completeItems(&f.who),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			id, err := itemArgument(cmd, args)
+			if err != nil {
+				return err
+			}
+			asking := !cmd.Flags().Changed("reason")
+			if asking && !p.Interactive() {
+				return cli.Usagef("approvals reject: expected --reason").WithHint("%s --help shows an example", cmd.CommandPath())
+			}
+			if wrong := CheckReason(reason); !asking && wrong != nil {
+				return wrong
+			}
+			c, approver, err := f.connect(ctx)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			view, err := f.view(ctx, p, approver, id)
+			if err != nil {
+				return err
+			}
+			if asking {
+				q := cli.NewPrompter(ctx, p)
+				ShowLines(q, ItemLines(&view, time.Now(), cli.WidthOf(p.Out.Stderr)))
+				if reason, err = q.Ask("Why do you reject it? " + WhoHears(&view) + " (empty: do nothing) "); err != nil && err != io.EOF {
+					return err
+				}
+				if reason == "" {
+					return errUndecided
+				}
+				if wrong := CheckReason(reason); wrong != nil {
+					return wrong
+				}
+			}
+			err = f.within(ctx, func(ctx context.Context) error { return approver.Reject(ctx, view, reason) })
+			if err != nil {
+				return ShowUndecided(p.Out, err)
+			}
+			return showDecided(p.Out, &view, bcp.RejectItem, reasonDigest(reason))
+		},
+	}
+	f.addTo(cmd)
+	cmd.Flags().StringVar(&reason, "reason", "", "what the reader is told, in one `LINE` of at most 500 characters")
+	return cmd
+}
+
+func editCommand(p *cli.Program) *cobra.Command {
+	var f approverFlags
+	var response, summary string
+	var digest digestFlag
+	var yes, look bool
+	cmd := &cobra.Command{
+		Use:   "edit ITEM",
+		Short: "Release something else in place of an item's content",
+		Long: `Release your own words in place of an item's content. They are validated like an
+answer and brought into the one spelling in which they would be delivered; you see
+that spelling and what it replaces, and are asked. The controller cannot tell an
+edit from an answer.
+
+On a terminal, without --response and --summary, $VISUAL or $EDITOR opens with the
+content. Without a terminal, --preview shows what would be released and its
+SHA-256, and --sha256 or --yes releases it.`,
+		Example: `  bcpmesh approvals edit iEXAMPLE
+  bcpmesh approvals edit iEXAMPLE --summary 'Two invoices came in.' --preview
+  bcpmesh approvals edit iEXAMPLE --response '{"who":"ann lee"}' --sha256 HEX`,
+		Args:              cli.Arguments(1, "ITEM"),
+		ValidArgsFunction: completeItems(&f.who),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			id, err := itemArgument(cmd, args)
+			if err != nil {
+				return err
+			}
+			given := cmd.Flags().Changed("response") || cmd.Flags().Changed("summary")
+			bound := digest.value != (bcp.Digest{})
+			asking := !yes && !bound && !look && p.Interactive()
+			switch {
+			case cmd.Flags().Changed("response") && cmd.Flags().Changed("summary"):
+				return cli.Usagef("approvals edit: --response and --summary do not go together")
+			case !given && !p.Interactive():
+				return cli.Usagef("approvals edit: expected --response or --summary").WithHint("%s --help shows an example", cmd.CommandPath())
+			case !asking && !bound && !yes && !look:
+				return cli.Usagef("approvals edit: expected --preview, --sha256 or --yes").
+					WithHint("--preview shows what would be released, --sha256 releases exactly that")
+			}
+			var edited any
+			switch {
+			case cmd.Flags().Changed("response"):
+				if edited, err = editArgument(ctx, p, response); err != nil {
+					return err
+				}
+			case given:
+				edited = map[string]string{SummaryName: summary}
+			}
+			c, approver, err := f.connect(ctx)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			view, err := f.view(ctx, p, approver, id)
+			if err != nil {
+				return err
+			}
+			if view.Kind == bcp.ItemProposal {
+				return cli.Failf("%s is a subscription that %s wants: it is approved as it is, or not", id, view.Controller).WithHint("approve or reject it")
+			}
+			if view.Kind == bcp.ItemEscalation {
+				return cli.Failf("%s is a question that waits to be asked: there is nothing to edit", id).WithHint("approve or reject it")
+			}
+			if !given {
+				if edited, err = openEditor(ctx, p, &view); err != nil {
+					return err
+				}
+			}
+			var preview bcp.EditPreview
+			err = f.within(ctx, func(ctx context.Context) error {
+				preview, err = approver.Preview(ctx, view, edited)
+				return err
+			})
+			if err != nil {
+				return ShowUndecided(p.Out, err)
+			}
+			if err := Matches(id, preview.Content, preview.SHA256); err != nil {
+				return err
+			}
+			if look {
+				return showPreview(p.Out, &view, preview)
+			}
+			if err := digest.bind(p.Out, id, preview.SHA256); err != nil {
+				return err
+			}
+			if asking {
+				q := cli.NewPrompter(ctx, p)
+				ShowLines(q, PreviewLines(&view, preview, cli.WidthOf(p.Out.Stderr)))
+				if ok, err := q.Confirm("Release this to " + string(view.Controller) + " in its place?"); err != nil || !ok {
+					return undecidedOr(err)
+				}
+			}
+			err = f.within(ctx, func(ctx context.Context) error { return approver.Edit(ctx, view, preview) })
+			if err != nil {
+				return ShowUndecided(p.Out, err)
+			}
+			return showDecided(p.Out, &view, bcp.EditItem, preview.SHA256)
+		},
+	}
+	f.addTo(cmd)
+	cmd.Flags().StringVar(&response, "response", "", "the answer as `JSON`, as @FILE, or - for stdin")
+	cmd.Flags().StringVar(&summary, "summary", "", "of a category 3 item: its new `TEXT`")
+	cmd.Flags().BoolVar(&look, "preview", false, "only show what would be released")
+	cmd.Flags().Var(&digest, "sha256", "release these bytes or nothing: the SHA-256 that --preview told")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+// showPreview shows what an edit would release.
+func showPreview(o *cli.Output, view *bcp.ItemView, preview bcp.EditPreview) error {
+	if o.JSON {
+		return o.Value(preview)
+	}
+	writeItem(o.Stdout, PreviewLines(view, preview, cli.WidthOf(o.Screen)), o.Terminal && o.Colours)
+	return nil
+}
+
+// editArgument reads what an edit releases: JSON, @FILE or - for stdin.
+func editArgument(ctx context.Context, p *cli.Program, s string) (jsontext.Value, error) {
+	text, where := []byte(s), "--response"
+	if name, isFile := strings.CutPrefix(s, "@"); isFile || s == "-" {
+		if s == "-" {
+			name = s
+		}
+		var err error
+		if text, err = cli.ReadArgument(ctx, name, p.In); err != nil {
+			return nil, err
+		}
+		where = cli.NameOf(name)
+	}
+	value := jsontext.Value(text)
+	if !value.IsValid() || value.Kind() != '{' {
+		f := cli.Usagef("approvals edit: %s is not a JSON object: %s", where, cli.Quoted(string(text)))
+		if where != "--response" {
+			f.Code = cli.ExitFailed
+		}
+		return nil, f.WithHint("its members are those of the answer, for example {\"summary\":\"…\"}")
+	}
+	return value, nil
+}
+
+// stdinFile is stdin where a child process can have it.
+func stdinFile(p *cli.Program) *os.File {
+	file, _ := p.In.(*os.File)
+	return file
+}

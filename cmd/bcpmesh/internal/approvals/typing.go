@@ -1,0 +1,99 @@
+package approvals
+
+import (
+	"context"
+	"strings"
+	"unicode"
+
+	"charm.land/bubbles/v2/textarea"
+	"charm.land/bubbletea/v2"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+)
+
+// startTyping opens the field for a reason or an edit.
+func (m *watchModel) startTyping(text string) tea.Cmd {
+	m.area = textarea.New()
+	m.area.ShowLineNumbers = false
+	m.area.Prompt = "> "
+	m.area.CharLimit = 0
+	m.area.MaxHeight = 0
+	m.area.KeyMap.Paste.SetEnabled(false) // it would run programs; a terminal pastes by itself
+	if !m.colours {
+		m.area.SetStyles(textarea.Styles{})
+	}
+	m.resizeArea()
+	m.area.SetValue(text)
+	m.area.MoveToBegin()
+	return m.area.Focus()
+}
+
+func (m *watchModel) resizeArea() {
+	if m.mode != modeReason && m.mode != modeEdit && m.mode != modePreview {
+		return
+	}
+	m.area.SetWidth(max(m.width, leastScreenWidth))
+	height := m.paneHeight()
+	if m.mode == modeReason {
+		height = reasonHeight
+	}
+	m.area.SetHeight(max(1, height))
+}
+
+func (m *watchModel) typingKey(key tea.KeyPressMsg) tea.Cmd {
+	name := key.String()
+	switch {
+	case name == "esc":
+		m.mode = modeBrowse
+		m.say(false, "nothing was decided")
+		return nil
+	case m.busy:
+		return nil
+	case m.mode == modeReason && name == "enter":
+		reason := strings.TrimSpace(m.area.Value())
+		if wrong := CheckReason(reason); wrong != nil {
+			m.say(true, wrong.Message)
+			return nil
+		}
+		m.mode = modeBrowse
+		view := *m.view
+		return m.decide(view, bcp.RejectItem, func(ctx context.Context) error { return m.desk.Reject(ctx, view, reason) })
+	case m.mode == modeEdit && name == "ctrl+s":
+		response, err := edited(m.area.Value(), m.isText)
+		if err != nil {
+			m.say(true, err.Error())
+			return nil
+		}
+		m.busy = true
+		m.say(false, "asking what would be released")
+		view := *m.view
+		return func() tea.Msg {
+			preview, err := m.desk.Preview(m.ctx, view, response)
+			return previewMsg{view.ID, preview, err}
+		}
+	}
+	return m.typed(key)
+}
+
+// typed hands a key or a paste to the field. What is pasted may be hostile: it
+// is shown as marks, like all that does not show.
+func (m *watchModel) typed(msg tea.Msg) tea.Cmd {
+	var cmd tea.Cmd
+	m.area, cmd = m.area.Update(msg)
+	hides := func(r rune) bool {
+		return r != '\n' && (!cli.Harmless(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector))
+	}
+	if value := m.area.Value(); strings.IndexFunc(value, hides) >= 0 {
+		var b strings.Builder
+		for _, r := range value {
+			if hides(r) {
+				b.WriteString(markOf(r))
+			} else {
+				b.WriteRune(r)
+			}
+		}
+		m.area.SetValue(b.String())
+	}
+	return cmd
+}

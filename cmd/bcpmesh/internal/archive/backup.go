@@ -1,0 +1,363 @@
+package archive
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
+)
+
+// backupResult is what both commands say.
+type backupResult struct {
+	File      string     `json:"file"`
+	State     string     `json:"state,omitempty"`
+	Cluster   string     `json:"cluster,omitempty"` // URLs of its servers
+	Bytes     int64      `json:"bytes"`
+	SHA256    bcp.Digest `json:"sha256"` // of File
+	Records   uint64     `json:"records"`
+	Decisions uint64     `json:"decisions"`
+	Last      time.Time  `json:"last_decision"`
+	Head      bcp.Digest `json:"head"`
+	Lost      string     `json:"lost,omitempty"`
+	// Begins is the decision that the journal in File begins behind, and Truncated
+	// the one that the journal in State begins behind since.
+	Begins    uint64 `json:"begins_behind,omitzero"`
+	Truncated uint64 `json:"truncated_behind,omitzero"`
+}
+
+// BackupCommand returns the command backup.
+func BackupCommand(p *cli.Program) *cobra.Command {
+	var where meshdir.StateFlags
+	var o mesh.BackupOptions
+	var truncate bool
+	var whole string
+	var of client.ClusterFlags
+	var shard client.ShardFlag
+	cmd := &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Write the state of a mesh that rests to one file",
+		Long: `Write the state of a mesh that rests to one file: its keys, every decision of its
+journal, and the newest snapshot, with the SHA-256 of each. The file is a gzipped
+tar that ends with a manifest. The chain of decisions is checked on the way.
+
+Raw answers are not in it, nor is what the mesh makes of the journal again. The
+definitions are yours to keep. Whoever has the file can be anybody in the mesh;
+--without-keys leaves the keys out, and every creds file has to be issued again
+after a restore.
+
+A damaged journal is refused. With --salvage, what stands in front of the damage
+is backed up, and what is lost is said: restore that to go on from there. Budgets
+that were spent behind it count as unspent then.
+
+With --truncate, what is in the file is cut off the journal: it begins anew, behind
+a snapshot that holds what it amounted to. The file is read back and that snapshot
+is proven before. Keep the file: with those of earlier truncations it is your only
+copy of what was decided.
+
+With --url and --creds, the journal is that of a cluster, also while gateways serve,
+and the keys are those of the state folder that it was exported from. Where the mesh
+has several shards, each has a journal: back them up one by one, with --shard.
+
+A cluster's journal is truncated in a backup, while no gateway serves: --truncate
+--from WHOLE makes FILE of WHOLE, with a journal that begins behind all of it, and
+signs a checkpoint of that. Empty the streams and restore FILE (docs/production.md).
+Keep WHOLE.`,
+		Example: `  bcpmesh backup office.tar.gz
+  bcpmesh backup --truncate office-2026.tar.gz
+  bcpmesh backup --salvage office.tar.gz && bcpmesh restore office.tar.gz .bcpmesh.new
+  bcpmesh backup office.tar.gz --url nats://node-1:4222 --creds cluster/gateways/one
+  bcpmesh backup --truncate --from office.tar.gz office-cut.tar.gz`,
+		Args: cli.Arguments(1, "FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if truncate && o.Salvage {
+				return cli.Usagef("backup: --truncate and --salvage do not go together: a damaged journal is not truncated")
+			}
+			if shard.Named && of == (client.ClusterFlags{}) {
+				return cli.Usagef("backup: --shard goes with --url and --creds: a mesh of one process has no shards")
+			}
+			if whole != "" && (!truncate || of != (client.ClusterFlags{})) {
+				return cli.Usagef("backup: --from goes with --truncate alone: it names the backup that is truncated")
+			}
+			if whole != "" && o.WithoutKeys {
+				return cli.Usagef("backup: --from and --without-keys do not go together: a backup that has no keys stays without")
+			}
+			if whole != "" {
+				return truncateBackup(cmd.Context(), p, &where, args[0], whole, o)
+			}
+			if of != (client.ClusterFlags{}) {
+				if truncate {
+					return cli.Usagef("backup: a cluster's journal is not truncated where it is").
+						WithHint("back it up while no gateway serves, and then: bcpmesh backup --truncate --from FILE CUT (docs/production.md)")
+				}
+				return backupCluster(cmd.Context(), p, &where, args[0], o, of, shard)
+			}
+			return backup(cmd.Context(), p, &where, args[0], o, truncate)
+		},
+	}
+	where.AddTo(cmd)
+	of.AddTo(cmd, "of a cluster: ")
+	shard.AddTo(cmd, "of a cluster: the shard, where the mesh has several")
+	cmd.Flags().BoolVar(&o.WithoutKeys, "without-keys", false, "leave the keys out")
+	cmd.Flags().BoolVar(&truncate, "truncate", false, "cut off the journal what is backed up")
+	cmd.Flags().StringVar(&whole, "from", "", "with --truncate: truncate the backup in `FILE`, of a cluster")
+	cmd.Flags().BoolVar(&o.Salvage, "salvage", false, "back up a damaged journal up to its last good record")
+	return cmd
+}
+
+func backup(ctx context.Context, p *cli.Program, where *meshdir.StateFlags, file string, o mesh.BackupOptions, truncate bool) error {
+	if file == "" {
+		return cli.Usagef("backup: expected a file, got an empty name")
+	}
+	folder, err := where.Folder()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(folder.State, "jetstream")); err != nil {
+		return cli.Failf("there is no state to back up in %s", cli.Quoted(folder.State)).WithHint("the mesh never ran there; --state names another folder")
+	}
+	out, err := cli.CreateFile(file)
+	if err != nil {
+		return err
+	}
+	defer out.Discard()
+	var def *bcp.Mesh // where the definitions are wrong, the state is backed up all the same
+	if folder.Dir != "" || truncate {
+		if def, err = folder.Load(); err != nil && truncate {
+			return err
+		}
+	}
+	r := backupResult{File: file, State: folder.State}
+	keep := func() (_ string, err error) {
+		r.Bytes, r.SHA256, err = out.Keep()
+		return file, err
+	}
+	o.Version, o.Keys = cli.ProgramVersion(), []accounts.OpenOption{meshdir.Unlock()}
+	var finish func()
+	o.Progress, finish = RecordProgress(p, "backing up")
+	var m jetstream.Manifest
+	if truncate {
+		m, err = mesh.Truncate(ctx, folder.State, def, out, mesh.TruncateOptions{BackupOptions: o, Keep: keep})
+		r.Truncated = m.Decisions
+	} else if m, err = mesh.Backup(ctx, folder.State, def, out, o); err == nil {
+		_, err = keep()
+	}
+	finish()
+	if err != nil {
+		return BackupFailure(err, folder.State)
+	}
+	return showBackup(p, "backed up", r, m)
+}
+
+// RestoreCommand returns the command restore.
+func RestoreCommand(p *cli.Program) *cobra.Command {
+	var of client.ClusterFlags
+	var shard client.ShardFlag
+	cmd := &cobra.Command{
+		Use:   "restore FILE... [DIR]",
+		Short: "Make a new state folder of a backup, or fill a cluster with it",
+		Long: `Make a new state folder of a backup. Everything in the file is checked before
+anything is written: the SHA-256 of each part, and the chain of decisions from the
+first to the last. The folder appears whole or not at all, and one that holds
+something is left alone.
+
+The newest file is enough for a mesh that goes on. Of several, oldest first, each
+of which begins behind what the one before ends with, the folder gets the whole
+journal: what "bcpmesh backup --truncate" cut off is in front of it again.
+
+Start the mesh there with "bcpmesh up --state DIR", or move the old .bcpmesh away
+and put DIR in its place.
+
+With --url and --creds, and without DIR, the journal goes into the streams of a
+cluster that has none, for the mesh of the current folder: before its first gateway
+starts. One that was interrupted goes on where it was. It is refused where the mesh has
+agents of that journal on another shard: there they would spend their budgets again.`,
+		Example: `  bcpmesh restore office.tar.gz ./office/.bcpmesh
+  bcpmesh restore office.tar.gz /tmp/look && bcpmesh up --state /tmp/look
+  bcpmesh restore office-2025.tar.gz office-2026.tar.gz ./whole
+  bcpmesh restore office.tar.gz --url nats://node-1:4222 --creds cluster/gateways/one`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if of != (client.ClusterFlags{}) {
+				return cli.Arguments(1, "FILE")(cmd, args[:min(len(args), 1)])
+			}
+			return cli.Arguments(2, "FILE", "DIR")(cmd, args[:min(len(args), 2)])
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if shard.Named && of == (client.ClusterFlags{}) {
+				return cli.Usagef("restore: --shard goes with --url and --creds: a mesh of one process has no shards")
+			}
+			if of != (client.ClusterFlags{}) {
+				return restoreCluster(cmd.Context(), p, args, of, shard)
+			}
+			return restoreBackup(cmd.Context(), p, args[:len(args)-1], args[len(args)-1])
+		},
+	}
+	of.AddTo(cmd, "into a cluster: ")
+	shard.AddTo(cmd, "into a cluster: the shard, where the mesh has several")
+	return cmd
+}
+
+func restoreBackup(ctx context.Context, p *cli.Program, files []string, dir string) error {
+	if dir == "" || slices.Contains(files, "") {
+		return cli.Usagef("restore: expected a file and a folder, got an empty name")
+	}
+	state, err := filepath.Abs(dir)
+	if err != nil {
+		return cli.Failf("the folder %s: %s", cli.Quoted(dir), cli.ReasonOf(err))
+	}
+	r := backupResult{State: state}
+	from, closeAll, err := r.open(files)
+	defer closeAll()
+	if err != nil {
+		return err
+	}
+	progress, finish := RecordProgress(p, "restoring")
+	m, err := mesh.Restore(ctx, from, state, mesh.BackupOptions{Version: cli.ProgramVersion(), Progress: progress, Keys: []accounts.OpenOption{meshdir.Unlock()}})
+	finish()
+	if errors.Is(err, mesh.ErrNotEmpty) {
+		return cli.Failf("%s is there, and is not empty", cli.Quoted(dir)).WithHint("name a new folder; nothing is replaced")
+	}
+	if err != nil {
+		return r.failure(err, len(files), dir)
+	}
+	return showBackup(p, "restored", r, m)
+}
+
+// open opens backups, and takes the figures of the last.
+func (r *backupResult) open(files []string) (from []io.ReadSeeker, closeAll func(), err error) {
+	var opened []*os.File
+	closeAll = func() {
+		for _, f := range opened {
+			_ = f.Close() // it was only read
+		}
+	}
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, closeAll, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+		}
+		opened = append(opened, f)
+		info, err := f.Stat()
+		if err != nil || !info.Mode().IsRegular() {
+			return nil, closeAll, cli.Failf("%s is not a file", cli.Quoted(name))
+		}
+		sum := sha256.New()
+		if _, err := io.Copy(sum, f); err != nil {
+			return nil, closeAll, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+		}
+		from = append(from, f)
+		r.File, r.Bytes, r.SHA256 = name, info.Size(), bcp.Digest(sum.Sum(nil))
+	}
+	return from, closeAll, nil
+}
+
+// failure says why some backups were not restored.
+func (r *backupResult) failure(err error, files int, state string) error {
+	switch {
+	case errors.Is(err, jetstream.ErrBackup) && files > 1:
+		return cli.Failf("the backups do not restore together: %s", After(err, jetstream.ErrBackup)).WithHint("nothing was written; name them oldest first, each behind what the one before ends with")
+	case errors.Is(err, jetstream.ErrBackup):
+		return cli.Failf("%s is no whole backup: %s", cli.Quoted(r.File), After(err, jetstream.ErrBackup)).WithHint("nothing was written; take another backup")
+	}
+	return BackupFailure(err, state)
+}
+
+// BaseHint says where a base is taken from.
+const BaseHint = "it is in that file: tar -xzf FILE -C .bcpmesh base"
+
+// After is what an error says behind the one that it wraps.
+func After(err, wrapped error) string {
+	_, rest, found := strings.Cut(err.Error(), wrapped.Error()+": ")
+	if !found {
+		return cli.Plain(err.Error())
+	}
+	return cli.Plain(rest)
+}
+
+// BackupFailure says what is wrong with a backup, and what to do.
+func BackupFailure(err error, state string) error {
+	var said *cli.Failure
+	switch {
+	case errors.As(err, &said):
+		return said
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, server.ErrInUse):
+		return cli.Failf("a mesh runs on %s", cli.Quoted(state)).WithHint("stop it first")
+	case errors.Is(err, jetstream.ErrBase):
+		return cli.Failf("%s", cli.Plain(err.Error())).WithHint(BaseHint)
+	case errors.Is(err, bcp.ErrDefinitions):
+		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("bcpmesh restore OLDEST... NEWEST DIR makes the whole journal of the backups: look there")
+	case errors.Is(err, jetstream.ErrHashes):
+		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("they are in that file: tar -xzf FILE -C .bcpmesh tree/hashes")
+	case errors.Is(err, jetstream.ErrNothingToSalvage):
+		return cli.Failf("%s", cli.Plain(err.Error()))
+	case errors.Is(err, jetstream.ErrLost), errors.Is(err, jetstream.ErrRewritten):
+		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("bcpmesh backup --salvage takes what is there")
+	case errors.Is(err, jetstream.ErrRecord):
+		return cli.Failf("the journal is damaged: %s", cli.Plain(err.Error())).WithHint("bcpmesh backup --salvage takes what stands in front of the damage")
+	case errors.Is(err, accounts.ErrBusy):
+		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("another command works on %s: try again", cli.Plain(state))
+	}
+	return cli.Failf("%s", cli.Plain(err.Error()))
+}
+
+func showBackup(p *cli.Program, verb string, r backupResult, m jetstream.Manifest) error {
+	r.Records, r.Decisions, r.Last, r.Head, r.Lost, r.Begins = m.Records, m.Decisions, m.Last, m.Head, m.Lost, m.Begins.Decision
+	if p.Out.JSON {
+		return p.Out.Value(r)
+	}
+	head, _ := r.Head.MarshalText()
+	sum, _ := r.SHA256.MarshalText()
+	p.Out.Printf("%s %s, the last of %s\n", verb, cli.Count(int(r.Decisions), "decision"), r.Last.Format(time.RFC3339))
+	p.Out.Printf("head   %s\n", head)
+	p.Out.Printf("sha256 %s  %s\n", sum, cli.Plain(r.File))
+	if r.State != "" {
+		p.Out.Printf("state  %s\n", cli.Plain(r.State))
+	}
+	if r.Begins > 0 {
+		p.Out.Printf("begins behind decision %d\n", r.Begins)
+	}
+	if r.Truncated > 0 {
+		p.Out.Talkf("the journal begins behind decision %d now: keep the file", r.Truncated)
+	}
+	if r.Lost != "" {
+		p.Out.Talkf("the journal ends there: %s", cli.Plain(r.Lost))
+	}
+	return nil
+}
+
+// RecordProgress draws a bar on a terminal. finish removes it.
+func RecordProgress(p *cli.Program, what string) (progress func(done, all uint64), finish func()) {
+	if !p.Out.TalkTerminal {
+		return nil, func() {}
+	}
+	var bar *progressbar.ProgressBar
+	return func(done, all uint64) {
+			if bar == nil {
+				bar = progressbar.NewOptions64(int64(all), progressbar.OptionSetWriter(p.Out.Stderr), progressbar.OptionShowCount(),
+					progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetDescription(what))
+			}
+			_ = bar.Set64(int64(done)) // it is talk
+		}, func() {
+			if bar != nil {
+				_ = bar.Finish()
+			}
+		}
+}

@@ -1,0 +1,150 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh"
+)
+
+func backupCluster(ctx context.Context, p *cli.Program, where *meshdir.StateFlags, file string, o mesh.BackupOptions, of client.ClusterFlags, shard client.ShardFlag) error {
+	if file == "" {
+		return cli.Usagef("backup: expected a file, got an empty name")
+	}
+	folder, err := where.Folder()
+	if err != nil {
+		return err
+	}
+	access, err := of.ShardConfig("backup", shard, folder.Definition())
+	if err != nil {
+		return err
+	}
+	if _, err := accounts.Open(folder.State); err != nil && !o.WithoutKeys {
+		return cli.Failf("the keys of the mesh: %s", err).WithHint("the state folder is %s; --state names another, --without-keys leaves them out", folder.State)
+	}
+	out, err := cli.CreateFile(file)
+	if err != nil {
+		return err
+	}
+	defer out.Discard()
+	o.Version = cli.ProgramVersion()
+	var finish func()
+	o.Progress, finish = RecordProgress(p, "backing up")
+	m, err := mesh.BackupCluster(ctx, access, folder.State, out, o)
+	finish()
+	r := backupResult{File: file, Cluster: of.URL}
+	if err == nil {
+		r.Bytes, r.SHA256, err = out.Keep()
+	}
+	if err != nil {
+		return clusterBackupFailure(&of, err)
+	}
+	return showBackup(p, "backed up", r, m)
+}
+
+// truncateBackup makes a backup of another one, with a journal that begins behind that.
+func truncateBackup(ctx context.Context, p *cli.Program, where *meshdir.StateFlags, file, whole string, o mesh.BackupOptions) error {
+	if file == "" {
+		return cli.Usagef("backup: expected a file, got an empty name")
+	}
+	folder, err := where.Folder()
+	if err != nil {
+		return err
+	}
+	def, err := folder.Load()
+	if err != nil {
+		return err
+	}
+	var of backupResult
+	from, closeAll, err := of.open([]string{whole})
+	defer closeAll()
+	if err != nil {
+		return err
+	}
+	out, err := cli.CreateFile(file)
+	if err != nil {
+		return err
+	}
+	defer out.Discard()
+	o.Version, o.Keys = cli.ProgramVersion(), []accounts.OpenOption{meshdir.Unlock()}
+	var finish func()
+	o.Progress, finish = RecordProgress(p, "truncating")
+	m, err := mesh.TruncateBackup(ctx, whole, from[0], folder.State, def, out, o)
+	finish()
+	r := backupResult{File: file}
+	if err == nil {
+		r.Bytes, r.SHA256, err = out.Keep()
+	}
+	switch {
+	case errors.Is(err, jetstream.ErrBackup):
+		return of.failure(err, 1, folder.State)
+	case errors.Is(err, mesh.ErrOtherShard):
+		return cli.Failf("%s: %s", cli.Quoted(whole), After(err, mesh.ErrOtherShard)).WithHint("--dir names the folder of the mesh that it is of")
+	case err != nil:
+		return BackupFailure(err, folder.State)
+	}
+	if err := showBackup(p, "truncated", r, m); err != nil {
+		return err
+	}
+	if !p.Out.JSON {
+		p.Out.Talkf("keep %s: it has what is cut off", cli.Plain(whole))
+	}
+	return nil
+}
+
+func restoreCluster(ctx context.Context, p *cli.Program, files []string, of client.ClusterFlags, shard client.ShardFlag) error {
+	if _, err := of.Config("restore", "restore"); err != nil {
+		return err
+	}
+	folder, err := meshdir.Find(".")
+	if err != nil {
+		return err
+	}
+	def, err := folder.Load()
+	if err != nil {
+		return err
+	}
+	access, err := of.ShardConfig("restore", shard, def)
+	if err != nil {
+		return err
+	}
+	r := backupResult{Cluster: of.URL}
+	from, closeAll, err := r.open(files)
+	defer closeAll()
+	if err != nil {
+		return err
+	}
+	progress, finish := RecordProgress(p, "restoring")
+	m, err := mesh.RestoreCluster(ctx, from, access, def.OfShard(access.Shard), mesh.BackupOptions{Version: cli.ProgramVersion(), Progress: progress})
+	finish()
+	switch {
+	case errors.Is(err, mesh.ErrNotEmpty):
+		return cli.Failf("the cluster has another journal").WithHint("a backup goes into a cluster that has none")
+	case errors.Is(err, bcp.ErrDefinitions):
+		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("nothing was written")
+	case errors.Is(err, bcp.ErrMoved):
+		return cli.Failf("%s", err).WithHint("nothing was written")
+	case errors.Is(err, mesh.ErrOtherShard):
+		return cli.Failf("%s: %s", cli.Quoted(r.File), After(err, mesh.ErrOtherShard)).WithHint("--shard says to which shard it goes: the one that it is of")
+	case errors.Is(err, jetstream.ErrBackup):
+		return r.failure(err, len(files), "")
+	case err != nil:
+		return clusterBackupFailure(&of, err)
+	}
+	return showBackup(p, "restored", r, m)
+}
+
+// clusterBackupFailure says what a cluster, or the journal on it, has.
+func clusterBackupFailure(f *client.ClusterFlags, err error) error {
+	if slices.ContainsFunc([]error{jetstream.ErrRecord, jetstream.ErrLost, jetstream.ErrRewritten, jetstream.ErrTree, context.Canceled}, func(e error) bool { return errors.Is(err, e) }) {
+		return BackupFailure(err, "")
+	}
+	return f.Failure("the backup", err)
+}

@@ -1,0 +1,223 @@
+package attach
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents/mcp"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+const (
+	// LeastToken is how long a token of somebody's own has to be.
+	LeastToken = 16
+	// leaveTimeout is how long hosts may take to end with the program.
+	leaveTimeout = 2 * time.Second
+	// headerTimeout bounds the wait for a request's headers.
+	headerTimeout = 10 * time.Second
+)
+
+// mcpOptions are the flags of mcp.
+type mcpOptions struct {
+	client.AgentFlags
+	http, tokenFile string
+}
+
+// MCPCommand returns the command mcp.
+func MCPCommand(p *cli.Program) *cobra.Command {
+	var o mcpOptions
+	cmd := &cobra.Command{
+		Use:   "mcp",
+		Short: "Serve an agent of the mesh to MCP hosts",
+		Long: `Serve one agent of the mesh, in one role, to a host of the Model Context Protocol:
+Claude Code, an editor, or a runtime of your own. The creds file says which.
+
+A controller gets the tools BCPQuery, BCPInbox, BCPBudget and BCPSubscribe; a
+reader BCPQueries and BCPRespond, and BCPPublish if its definition lists it and a
+subscription names it. The host starts the program itself and speaks with it over stdin and stdout.
+The tools follow the definitions when the mesh is reloaded, and come back when it is
+started again.
+
+With --http hosts of this machine reach it over streamable HTTP, with a token that
+is made and shown once, or read from --token-file.`,
+		Example: `  bcpmesh mcp --creds main.creds
+  bcpmesh mcp --creds researcher.creds --url nats://127.0.0.1:4222
+  bcpmesh mcp --creds main.creds --http 127.0.0.1:7070 --token-file token`,
+		Args: cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return serveMCP(cmd.Context(), p, o) },
+	}
+	o.AddTo(cmd, "creds `FILE` of a controller or a reader")
+	cmd.Flags().StringVar(&o.http, "http", "", "serve over HTTP on this `HOST:PORT` of this machine; port 0 means any free one")
+	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "with --http: read the token from this `FILE`")
+	return cmd
+}
+
+// serveMCP serves until the host leaves, or until interrupted.
+func serveMCP(ctx context.Context, p *cli.Program, o mcpOptions) error {
+	if o.Creds == "" {
+		return cli.Usagef("mcp: expected --creds FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes one")
+	}
+	if o.tokenFile != "" && o.http == "" {
+		return cli.Usagef("mcp: --token-file goes with --http")
+	}
+	var listener net.Listener
+	var token string
+	if o.http != "" {
+		var err error
+		if token, err = mcpToken(o.tokenFile); err != nil {
+			return err
+		}
+		if listener, err = listenLoopback(ctx, o.http); err != nil {
+			return err
+		}
+		defer listener.Close()
+	}
+	server, end, err := mcpServer(ctx, p, o)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if listener == nil {
+		if cli.IsTerminal(p.In) {
+			p.Out.Talkf("this speaks MCP on stdin and stdout: let a host start it")
+		}
+		err := server.ServeLines(ctx, cli.Interruptible(ctx, p.In), p.Out.Screen)
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	return serveHTTP(ctx, p, server, listener, token, o.tokenFile == "")
+}
+
+// mcpServer connects as the agent of the creds file.
+func mcpServer(ctx context.Context, p *cli.Program, o mcpOptions) (server *mcp.Server, end func(), err error) {
+	agent, err := o.Connect(ctx, p, "mcp", mcp.MaxPending)
+	if err != nil {
+		return nil, nil, err
+	}
+	options := mcp.Options{Version: cli.ProgramVersion(), Logger: agent.Log}
+	if agent.Role == bcp.RoleReader {
+		server = mcp.NewReader(agent.Conn, options)
+	} else {
+		server = mcp.NewController(agent.Conn, options)
+	}
+	if err := server.Start(ctx); err != nil {
+		agent.Conn.Close()
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		return nil, nil, meshdir.OutcomeOf(err)
+	}
+	return server, func() {
+		// What the host has not dealt with stays with the gateway.
+		_ = server.Stop(context.WithoutCancel(ctx))
+		agent.Conn.Close()
+	}, nil
+}
+
+// mcpToken reads the token of a file, or makes one.
+func mcpToken(file string) (string, error) {
+	if file == "" {
+		return rand.Text(), nil
+	}
+	content, err := cli.ReadSmall(file)
+	if err != nil {
+		return "", cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err))
+	}
+	token := strings.TrimSpace(string(content))
+	if len(token) < LeastToken || strings.ContainsAny(token, " \t\r\n") {
+		return "", cli.Failf("%s holds no token: expected one word of at least %d characters", cli.Quoted(file), LeastToken).
+			WithHint("without --token-file one is made and shown")
+	}
+	return token, nil
+}
+
+// listenLoopback listens on this machine alone.
+func listenLoopback(ctx context.Context, address string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, cli.Usagef("mcp: --http: expected HOST:PORT, got %s", cli.Quoted(address)).WithHint("for example --http 127.0.0.1:7070")
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, meshdir.BeyondLoopback("--http", address)
+	}
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		if meshdir.PortTaken(address) {
+			return nil, cli.Failf("--http %s: another program has that port", cli.Quoted(address)).WithHint("stop it, or take any free port: --http 127.0.0.1:0")
+		}
+		return nil, cli.Failf("--http %s: %s", cli.Quoted(address), cli.ReasonOf(err))
+	}
+	if at, ok := listener.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
+		_ = listener.Close() // nobody has come yet
+		return nil, meshdir.BeyondLoopback("--http", address)
+	}
+	return listener, nil
+}
+
+// MCPAddress is what mcp --http tells.
+type MCPAddress struct {
+	URL   string `json:"url"`
+	Token string `json:"token,omitempty"` // where it was made
+	PID   int    `json:"pid"`
+}
+
+// serveHTTP tells where it serves, and serves until interrupted.
+func serveHTTP(ctx context.Context, p *cli.Program, server *mcp.Server, listener net.Listener, token string, made bool) error {
+	web := &http.Server{Handler: server.Handler(token), ReadHeaderTimeout: headerTimeout}
+	ended := make(chan error, 1)
+	go func() { ended <- web.Serve(listener) }()
+	about := MCPAddress{URL: "http://" + listener.Addr().String() + "/mcp", PID: os.Getpid()}
+	if made {
+		about.Token = token
+	}
+	err := showAddress(p.Out, about)
+	if err == nil {
+		select {
+		case <-ctx.Done():
+		case err = <-ended:
+			ended <- err
+		}
+	}
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	if web.Shutdown(stopping) != nil { // streams to hosts last as long as they want
+		_ = web.Close()
+	}
+	if served := <-ended; err == nil && !errors.Is(served, http.ErrServerClosed) {
+		err = served
+	}
+	if err != nil && !errors.Is(err, http.ErrServerClosed) {
+		return cli.Failf("serving over HTTP: %s", cli.ReasonOf(err))
+	}
+	return nil
+}
+
+// showAddress shows where hosts find the server, at once.
+func showAddress(o *cli.Output, a MCPAddress) error {
+	if o.JSON {
+		if err := o.Line(a); err != nil {
+			return err
+		}
+		return o.Flush()
+	}
+	o.Printf("url    %s\n", a.URL)
+	if a.Token != "" {
+		o.Printf("token  %s\n", a.Token)
+		o.Talkf("hosts send it as \"Authorization: Bearer TOKEN\"; it is not shown again")
+	}
+	return o.Flush()
+}

@@ -1,0 +1,141 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+// AuditCommand returns the command audit.
+func AuditCommand(p *cli.Program) *cobra.Command {
+	return cli.Group("audit", "Show what happened, prove it, decide it again, or erase what was said",
+		"Show what happened: every decision of the gateway, in order. Export it, and verify\nthat an export is what was signed. Decide it again by other definitions. Or erase\nwhat was said on a channel: that it happened stays.",
+		`  bcpmesh audit tail --follow
+  bcpmesh audit replay --since 1h`,
+		auditTailCommand(p), auditReplayCommand(p), auditRedecideCommand(p), auditExportCommand(p), auditVerifyCommand(p), auditKeyCommand(p),
+		auditCheckpointCommand(p), auditProveCommand(p), auditEraseCommand(p))
+}
+
+func auditTailCommand(p *cli.Program) *cobra.Command {
+	var who client.Flags
+	var follow bool
+	number := cli.NumberFlag{Value: 20}
+	cmd := &cobra.Command{
+		Use:   "tail",
+		Short: "Show the newest records of the audit",
+		Long: `Show the newest records of the audit: asks, answers, pushes, verdicts, charges,
+deliveries, connections, violations of permissions. What was said stands there
+as a salted commitment only.
+
+It reads as one of the mesh's auditors.`,
+		Example: `  bcpmesh audit tail
+  bcpmesh audit tail -n 100 --json
+  bcpmesh audit tail --follow`,
+		Args: cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := who.Connect(cmd.Context(), bcp.RoleAuditor)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return tail(cmd.Context(), p, c, number.Value, follow)
+		},
+	}
+	who.AddTo(cmd, "auditor")
+	cmd.Flags().VarP(&number, "number", "n", "how many records")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with new records until interrupted")
+	return cmd
+}
+
+func tail(ctx context.Context, p *cli.Program, c *client.Client, number int, follow bool) error {
+	var mu sync.Mutex
+	next := map[int]uint64{} // by shard
+	lists, missing := client.OnShards(ctx, c.Shards, func(ctx context.Context, shard int) ([]bcp.Decision, error) {
+		records, behind, err := NewestRecords(ctx, c.Auditor(shard), number)
+		mu.Lock()
+		defer mu.Unlock()
+		next[shard] = behind
+		return records, err
+	})
+	if lists == nil {
+		return missing
+	}
+	records := client.OneList(lists)
+	slices.SortStableFunc(records, func(a, b client.Sharded[bcp.Decision]) int { return a.Of.At().Compare(b.Of.At()) })
+	if len(lists) > 1 {
+		records = records[max(0, len(records)-number):]
+	}
+	if err := showRecords(p.Out, records, follow); err != nil || missing != nil || !follow {
+		return errors.Join(err, missing)
+	}
+	from := func(_ context.Context, shard int) (agents.Selection, error) {
+		return agents.Selection{From: next[shard], Follow: true}, nil
+	}
+	for r, err := range c.Records(ctx, c.Shards, from) {
+		if err != nil {
+			return err
+		}
+		if err := showRecords(p.Out, []client.Sharded[bcp.Decision]{{Of: r.Of.Decision, Shard: r.Shard, Several: r.Several}}, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// NewestRecords reads the last records of the audit and returns the sequence
+// behind them.
+func NewestRecords(ctx context.Context, auditor *agents.Auditor, number int) (records []bcp.Decision, next uint64, err error) {
+	last, err := auditor.Last(ctx)
+	if errors.Is(err, agents.ErrNoRecords) {
+		return nil, 1, nil
+	}
+	if err != nil {
+		return nil, 0, meshdir.OutcomeOf(err)
+	}
+	next = last.Sequence + 1
+	if number == 0 {
+		return nil, next, nil
+	}
+	from := uint64(1)
+	if last.Sequence > uint64(number) {
+		from = last.Sequence - uint64(number) + 1
+	}
+	for r, err := range auditor.Audit(ctx, from) {
+		if err != nil {
+			return nil, 0, meshdir.OutcomeOf(err)
+		}
+		records, next = append(records, r.Decision), r.Sequence+1
+		if len(records) == number {
+			break // what has come since is for whoever follows
+		}
+	}
+	return records, next, nil
+}
+
+// showRecords shows records: in a table, or line by line where more follow.
+func showRecords(o *cli.Output, records []client.Sharded[bcp.Decision], follow bool) error {
+	switch {
+	case o.JSON:
+		for i := range records {
+			if err := o.Line(&records[i]); err != nil {
+				return err
+			}
+		}
+	case follow:
+		for i := range records {
+			auditLine(o, &records[i])
+		}
+	case len(records) > 0:
+		AuditTable(o, records)
+	}
+	return o.Flush()
+}

@@ -1,0 +1,107 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+func auditEraseCommand(p *cli.Program) *cobra.Command {
+	var where meshdir.StateFlags
+	var shard client.ShardFlag
+	var wait cli.DurationFlag
+	var channel client.ChannelFlag
+	var before cli.DateFlag
+	var raw, yes bool
+	cmd := &cobra.Command{
+		Use:   "erase",
+		Short: "Destroy the keys of what was said on a channel",
+		Long: `Destroy the keys under which the journal keeps what was said on a channel in the
+days before a date, in UTC: answers, questions, ids that agents chose; with --raw
+also the messages as they came, which otherwise expire with raw_retention. Older
+snapshots go.
+
+Nobody can read it any more. Verdicts, bits, names and times stay, and the chain
+of decisions verifies. The erasure itself is recorded first. Where the mesh still
+needs something of those days, nothing is erased and you hear what.
+
+It does not reach backups and exports of before, nor what agents and models were
+told. The mesh has to run.`,
+		Example: `  bcpmesh audit erase --channel main/researcher --before 2026-03-15
+  bcpmesh audit erase --channel main/researcher --before 2026-03-15 --raw --yes
+  bcpmesh audit erase --channel _ --before 2026-03-15  # what belongs to no channel`,
+		Args: cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if channel.Text == "" || before.Text == "" {
+				return cli.Usagef("audit erase: expected --channel and --before").WithHint("audit erase --help shows an example")
+			}
+			if !yes {
+				if !p.Interactive() {
+					return cli.Usagef("audit erase: expected --yes, where nobody can be asked")
+				}
+				ok, err := cli.NewPrompter(cmd.Context(), p).Confirm(fmt.Sprintf("Erase what was said on %s before %s, for ever?", channel.Text, before.Text))
+				if err != nil {
+					return err
+				}
+				if !ok {
+					return cli.Failf("nothing was erased")
+				}
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
+			defer cancel()
+			// Asked again, it would record another erasure.
+			who := client.Flags{Where: where, Attempt: wait.Value, Shard: shard}
+			c, err := who.Connect(ctx, bcp.RoleOperator)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			on, err := c.One(channel.Value.Controller)
+			if err != nil {
+				return err
+			}
+			result, err := c.Operator(on).Erase(ctx, bcp.EraseRequest{Controller: channel.Value.Controller, Reader: channel.Value.Reader,
+				Before: before.Text, Raw: raw})
+			if err != nil {
+				return meshdir.OutcomeOf(err)
+			}
+			return showErased(p, result)
+		},
+	}
+	where.AddTo(cmd)
+	shard.AddTo(cmd, "on a cluster: the shard of what belongs to no channel, or to one that is gone")
+	cli.WaitFlag(cmd, &wait, 10*time.Minute, "how long to try")
+	cmd.Flags().Var(&channel, "channel", "the channel, or _ for what belongs to none")
+	cmd.Flags().Var(&before, "before", "the first day that is kept")
+	cmd.Flags().BoolVar(&raw, "raw", false, "also the messages as they came")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+func showErased(p *cli.Program, r agents.Erased) error {
+	var failed error
+	switch {
+	case r.Decision == 0:
+		failed = cli.Failf("nothing was erased: %s", cli.Plain(strings.Join(r.Reasons, "; ")))
+	case r.Failed != "":
+		failed = cli.Failf("the erasure is recorded and not complete: %s", cli.Plain(r.Failed)).WithHint("ask again: what is erased stays so")
+	}
+	if p.Out.JSON {
+		return errors.Join(p.Out.Value(r), failed)
+	}
+	if failed == nil {
+		p.Out.Printf("erased: %s, %s of raw messages\n", cli.Count(r.Keys, "key"), cli.Count(r.RawKeys, "key"))
+		p.Out.Talkf("recorded as decision %d; backups and exports of before are not reached", r.Decision)
+	}
+	return failed
+}

@@ -1,0 +1,234 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// explained is what explain shows.
+type explained struct {
+	ID        string              `json:"id"`
+	Shard     int                 `json:"shard,omitzero"`
+	Decisions []explainedDecision `json:"decisions"`
+}
+
+type explainedDecision struct {
+	bcp.Explanation `json:",inline"`
+	// Today says whether the definitions, rules and program that decided are
+	// those of today; it is absent where they are not at hand.
+	Today    *bool        `json:"decided_by_todays_definitions,omitzero"`
+	Decision bcp.Decision `json:"decision"` // as the audit has it
+}
+
+// ExplainCommand returns the command explain.
+func ExplainCommand(p *cli.Program) *cobra.Command {
+	var who client.Flags
+	cmd := &cobra.Command{
+		Use:   "explain ID",
+		Short: "Say why a decision came out as it did, and what would change it",
+		Long: `Say why something was accepted, held or refused: every rule that was looked at, in
+order, with its number in bcp/PROTOCOL.md, the one that decided, and what would have
+let it through: a key of the definitions with a value that suffices, or another
+form, with its cost in bits. Each change is meant by itself; rules behind the one
+that decided were not looked at.
+
+ID is a query, a delivery, an item, or the number of a decision, such as that of a
+refusal or a violation of permissions, which audit tail and audit replay show.
+
+It reads as one of the mesh's auditors.`,
+		Example: `  bcpmesh explain 12
+  bcpmesh explain q4CU3CCAGCRCOVXSQ7GLZ6UN5QH --json`,
+		Args: cli.Arguments(1, "ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := bcp.ParseQueryID(args[0]); err != nil {
+				return cli.Usagef("explain: %s is no id and no number", cli.Quoted(args[0])).WithHint("bcpmesh audit replay shows both")
+			}
+			c, err := who.Connect(cmd.Context(), bcp.RoleAuditor)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return explain(cmd.Context(), p, c, args[0])
+		},
+	}
+	who.AddTo(cmd, "auditor")
+	return cmd
+}
+
+func explain(ctx context.Context, p *cli.Program, c *client.Client, id string) error {
+	if _, err := strconv.ParseUint(id, 10, 64); err == nil && len(c.Shards) > 1 {
+		return cli.Usagef("explain: each of %d shards has decisions with numbers", len(c.Shards)).WithHint("say which is meant: --shard")
+	}
+	found, err := client.OnShards(ctx, c.Shards, func(ctx context.Context, shard int) ([]bcp.Decision, error) {
+		return decisionsOf(ctx, c.Auditor(shard), id)
+	})
+	found = slices.DeleteFunc(found, func(on client.Sharded[[]bcp.Decision]) bool { return len(on.Of) == 0 })
+	if len(found) == 0 && err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		return cli.Failf("the audit has nothing with the id %s", cli.Quoted(id)).WithHint("bcpmesh audit replay shows the ids and numbers that there are")
+	}
+	today, known := todaysContext(c.Definition)
+	decisions := found[0].Of // ids are of one shard
+	result := explained{ID: id, Shard: found[0].Shard}
+	for i := range decisions {
+		d := &decisions[i]
+		e := explainedDecision{Explanation: bcp.Explain(d, c.Definition), Decision: *d}
+		if d.Kind == bcp.KindViolation {
+			e.Changes = violationChanges(d, e.Changes)
+		}
+		if same := d.Context == today; known {
+			e.Today = &same
+		}
+		result.Decisions = append(result.Decisions, e)
+	}
+	if p.Out.JSON {
+		return p.Out.Value(result)
+	}
+	for i := range result.Decisions {
+		if i > 0 {
+			p.Out.Printf("\n")
+		}
+		showExplanation(p.Out, &result.Decisions[i])
+	}
+	return nil
+}
+
+// decisionsOf reads the decision with a number, or those about an id: of a
+// delivery and an item also what its query led to.
+func decisionsOf(ctx context.Context, auditor *agents.Auditor, id string) ([]bcp.Decision, error) {
+	if seq, err := strconv.ParseUint(id, 10, 64); err == nil {
+		for r, err := range auditor.Select(ctx, agents.Selection{From: seq}) {
+			if err != nil {
+				return nil, meshdir.OutcomeOf(err)
+			}
+			if r.Decision.Seq == seq {
+				return []bcp.Decision{r.Decision}, nil
+			}
+			break
+		}
+		return nil, nil
+	}
+	found, query, err := about(ctx, auditor, id)
+	if err == nil && query != "" && string(query) != id {
+		found, _, err = about(ctx, auditor, string(query))
+	}
+	return found, err
+}
+
+// about reads what names an id, and returns the query that it belongs to.
+func about(ctx context.Context, auditor *agents.Auditor, id string) (found []bcp.Decision, query bcp.QueryID, err error) {
+	ids := []string{id}
+	for r, err := range auditor.Select(ctx, agents.Selection{}) {
+		if err != nil {
+			return nil, "", meshdir.OutcomeOf(err)
+		}
+		d := &r.Decision
+		if !slices.ContainsFunc([]string{string(d.Query), string(d.Delivery), string(d.Item), string(d.Notice)}, func(one string) bool { return one != "" && slices.Contains(ids, one) }) {
+			continue
+		}
+		found = append(found, *d)
+		if d.Query != "" {
+			query = d.Query
+		} else if d.Delivery != "" && !slices.Contains(ids, string(d.Delivery)) {
+			ids = append(ids, string(d.Delivery)) // what an item of a push became
+		}
+	}
+	return found, query, nil
+}
+
+// todaysContext is what a decision by the definitions of today would bear.
+func todaysContext(def *bcp.Mesh) (bcp.Digest, bool) {
+	if def == nil {
+		return bcp.Digest{}, false
+	}
+	state, err := bcp.NewState(bcp.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify, Schedules: definition.ParseSchedule,
+		Definitions: definition.Digest(def), Version: cli.ProgramVersion()})
+	if err != nil {
+		return bcp.Digest{}, false
+	}
+	return state.Context(), true
+}
+
+// violationChanges says what would have permitted what the server denied, as far as
+// the family of the subject tells: the subject is for those who may see messages.
+func violationChanges(d *bcp.Decision, otherwise []string) []string {
+	switch d.Family {
+	case subjects.KindAsk.String(), subjects.KindQuery.String():
+		return []string{"an entry for each of two agents that names the other, one with role: controller and one with role: reader, under bcp_channels"}
+	case subjects.KindPush.String():
+		return []string{"a subscription with that id in the entry {role: controller} of the controller, and the creds of its reader"}
+	case subjects.KindReply.String():
+		return []string{"nothing: a query or delivery permits one answer, to whom it was sent, in its time"}
+	case subjects.KindSession.String(), subjects.KindDeliver.String(), subjects.FamilyInbox:
+		return []string{"the creds of the agent and role that the subject names"}
+	case subjects.KindApproval.String(), subjects.KindControl.String(), subjects.KindAlert.String():
+		return []string{"nothing: only people's creds permit it"}
+	case "", subjects.FamilyStreams, subjects.FamilySystem:
+		return []string{"nothing: no channel gives an agent a subject of this form"}
+	}
+	return otherwise
+}
+
+func showExplanation(o *cli.Output, e *explainedDecision) {
+	d := &e.Decision
+	what := d.Kind.String()
+	if key, ok := d.Channel(); ok {
+		what += " on " + cli.ChannelName(key.Controller, key.Reader)
+	}
+	if d.Agent != "" {
+		what += " by " + string(d.Agent)
+	}
+	o.Heading(fmt.Sprintf("decision %d, %s UTC: %s", d.Seq, d.At().Format(replayTime), what))
+	if ids := cli.Plain(strings.Join(cli.Compact(labelled("query", d.Query), labelled("subscription", d.Subscription), labelled("delivery", d.Delivery), labelled("item", d.Item)), ", ")); ids != "" {
+		o.Printf("%s\n", ids)
+	}
+	var rows [][]string
+	for _, r := range e.Rules {
+		passed := "ok"
+		if !r.Passed {
+			passed = "REFUSES"
+		}
+		rows = append(rows, []string{r.Rule, passed, r.Text, r.Detail})
+	}
+	if len(rows) > 0 {
+		o.Table([]string{"rule", "", "what it asks", "here"}, rows)
+	}
+	decided := cli.Plain(e.Decided)
+	if e.Rule != "" {
+		decided += " [" + e.Rule + "]"
+	}
+	o.Printf("%s\n", decided)
+	if len(e.Changes) > 0 {
+		o.Printf("what would let it through:\n")
+		for _, change := range e.Changes {
+			o.Printf("  - %s\n", cli.Plain(change))
+		}
+	}
+	if e.Today != nil && !*e.Today {
+		o.Printf("the definitions, the rules or the program have changed since; values are those of today\n")
+	}
+}
+
+func labelled[T ~string](label string, id T) string {
+	if id == "" {
+		return ""
+	}
+	return label + " " + string(id)
+}

@@ -1,0 +1,140 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/archive"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh"
+)
+
+// exportResult is what audit export says.
+type exportResult struct {
+	File       string     `json:"file"`
+	Shard      int        `json:"shard,omitzero"`
+	Bytes      int64      `json:"bytes"`
+	SHA256     bcp.Digest `json:"sha256"` // of File
+	First      uint64     `json:"first"`
+	Last       uint64     `json:"last"`
+	From       time.Time  `json:"from"`
+	To         time.Time  `json:"to"`
+	Key        string     `json:"key"`
+	Checkpoint string     `json:"checkpoint"`
+}
+
+func auditExportCommand(p *cli.Program) *cobra.Command {
+	var where meshdir.StateFlags
+	var shard client.ShardFlag
+	var since, until client.TimeFlag
+	cmd := &cobra.Command{
+		Use:   "export FILE",
+		Short: "Write the decisions to one file that can be verified",
+		Long: `Write the decisions of the journal to one file, as their bytes stand there, each
+with the digest of the one before, and at the end a checkpoint over all of them,
+signed with the key of the mesh. "bcpmesh audit verify" needs that file and the
+public key ("bcpmesh audit key"), and no mesh.
+
+--since and --until choose a time; what stands in front of it is then named by its
+hashes. It works while the mesh runs and while it rests, for whoever owns the state
+folder; each shard of a mesh on a cluster has a journal, and so a file, of its own.
+The journal is read from its beginning, and one that contradicts an earlier
+checkpoint is refused. Of a truncated one, the file begins where the journal does.`,
+		Example: `  bcpmesh audit export office.bcpaudit
+  bcpmesh audit export may.bcpaudit --since 2026-05-01 --until 2026-06-01
+  bcpmesh audit export office-1.bcpaudit --shard 1`,
+		Args: cli.Arguments(1, "FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return auditExport(cmd.Context(), p, where, shard, args[0], jetstream.ExportOptions{Since: since.At, Until: until.At})
+		},
+	}
+	where.AddTo(cmd)
+	shard.AddTo(cmd, client.OfJournal)
+	cmd.Flags().Var(&since, "since", "leave out what was decided before this `TIME`, such as 2026-05-01 or 2026-05-01T12:00:00Z")
+	cmd.Flags().Var(&until, "until", "leave out what was decided at this `TIME` or later")
+	return cmd
+}
+
+func auditExport(ctx context.Context, p *cli.Program, where meshdir.StateFlags, shard client.ShardFlag, file string, o jetstream.ExportOptions) error {
+	if file == "" {
+		return cli.Usagef("audit export: expected a file, got an empty name")
+	}
+	j, err := client.OpenJournals(ctx, where, shard)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	of, err := j.One("")
+	if err != nil {
+		return err
+	}
+	out, err := cli.CreateFile(file)
+	if err != nil {
+		return err
+	}
+	defer out.Discard()
+	if o.Key, err = mesh.CheckpointKey(j.Folder.State, of, meshdir.Unlock()); err != nil {
+		return checkpointKeyFailure(err, j.Folder)
+	}
+	o.Tree = mesh.Tree(j.Folder.State, of)
+	var exported jetstream.Exported
+	var finish func()
+	o.Progress, finish = archive.RecordProgress(p, "exporting")
+	err = j.Read(ctx, of, func(records jetstream.Records, _ *jetstream.SealingKeys) (err error) {
+		exported, err = jetstream.Export(ctx, out, records, o)
+		return err
+	})
+	finish()
+	if err != nil {
+		return exportFailure(err, j.Folder.State)
+	}
+	size, sum, err := out.Keep()
+	if err != nil {
+		return err
+	}
+	r := exportResult{File: file, Shard: of, Bytes: size, SHA256: sum, First: exported.First, Last: exported.Last,
+		From: exported.From, To: exported.To, Key: o.Key.Public, Checkpoint: string(exported.Checkpoint)}
+	if p.Out.JSON {
+		return p.Out.Value(r)
+	}
+	digest, _ := r.SHA256.MarshalText()
+	p.Out.Printf("exported decisions %d to %d, %s to %s\n", r.First, r.Last, r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
+	p.Out.Printf("key    %s\n", r.Key)
+	p.Out.Printf("sha256 %s  %s\n", digest, cli.Plain(file))
+	return nil
+}
+
+func exportFailure(err error, state string) error {
+	var said *cli.Failure
+	switch {
+	case errors.As(err, &said):
+		return said
+	case errors.Is(err, jetstream.ErrNoDecisions):
+		return cli.Failf("there are no decisions in this time")
+	case errors.Is(err, jetstream.ErrRewritten), errors.Is(err, jetstream.ErrLost):
+		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("nothing was signed; compare with an earlier export, and restore a backup")
+	}
+	return archive.BackupFailure(err, state)
+}
+
+func checkpointKeyFailure(err error, folder meshdir.Folder) error {
+	var said *cli.Failure
+	switch {
+	case errors.As(err, &said):
+		return said
+	case errors.Is(err, fs.ErrNotExist):
+		return cli.Failf("there are no keys in %s", cli.Quoted(folder.State)).WithHint("the mesh never ran there; --state names another folder")
+	case errors.Is(err, accounts.ErrBusy):
+		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("another command works on %s: try again", cli.Plain(folder.State))
+	}
+	return cli.Failf("%s", cli.Plain(err.Error()))
+}

@@ -1,0 +1,149 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/jetstream/verify"
+	"github.com/bcpmesh/bcpmesh/mesh"
+)
+
+func auditProveCommand(p *cli.Program) *cobra.Command {
+	var where meshdir.StateFlags
+	var shard client.ShardFlag
+	cmd := &cobra.Command{
+		Use:   "prove DECISION",
+		Short: "Write a proof that one decision was made",
+		Long: `Write a proof that the decision with this number is among those of the newest
+checkpoint: its bytes, the hashes that tie it to the checkpoint's root, and the
+checkpoint (C2SP tlog-proof). "bcpmesh audit verify --proof" needs that and the public
+key, and nothing else is shown of the journal.`,
+		Example: `  bcpmesh audit prove 17 > 17.tlog-proof
+  bcpmesh audit verify --proof 17.tlog-proof --key office.key`,
+		Args: cli.Arguments(1, "DECISION"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			number, err := strconv.ParseUint(args[0], 10, 63)
+			if err != nil || number == 0 {
+				return cli.Usagef("audit prove: expected the number of a decision, got %s", cli.Quoted(args[0]))
+			}
+			return auditProve(cmd.Context(), p, where, shard, number)
+		},
+	}
+	where.AddTo(cmd)
+	shard.AddTo(cmd, client.OfJournal)
+	return cmd
+}
+
+// errFound ends the reading of a journal.
+var errFound = errors.New("found")
+
+func auditProve(ctx context.Context, p *cli.Program, where meshdir.StateFlags, shard client.ShardFlag, number uint64) error {
+	j, err := client.OpenJournals(ctx, where, shard)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	of, err := j.One("")
+	if err != nil {
+		return err
+	}
+	tree := mesh.Tree(j.Folder.State, of)
+	if _, err := tree.Newest(); err != nil {
+		return checkpointFailure(err)
+	}
+	var decision []byte
+	var next uint64 // number of the decision that is due
+	err = j.Read(ctx, of, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
+		return records(ctx, func(decisions [][]byte, _ uint64) error {
+			if next == 0 { // a journal may begin later
+				first, err := bcp.DecodeDecision(decisions[0])
+				if err != nil {
+					return err
+				}
+				if next = first.Seq; number < next {
+					return cli.Failf("decision %d was cut off the journal, which begins with decision %d", number, next).WithHint("bcpmesh restore makes the whole journal of the backups: prove it there")
+				}
+			}
+			if number-next < uint64(len(decisions)) {
+				decision = decisions[number-next]
+				return errFound
+			}
+			next += uint64(len(decisions))
+			return nil
+		})
+	})
+	if err != nil && !errors.Is(err, errFound) {
+		return exportFailure(err, j.Folder.State)
+	}
+	proof, err := tree.Prove(number, decision)
+	if err != nil {
+		return checkpointFailure(err)
+	}
+	if p.Out.JSON {
+		return p.Out.Value(map[string]string{"proof": string(proof)})
+	}
+	p.Out.Printf("%s", proof)
+	return nil
+}
+
+// provenResult is what audit verify --proof says of one file.
+type provenResult struct {
+	File       string    `json:"file"`
+	Verified   bool      `json:"verified"`
+	Decision   uint64    `json:"decision"`
+	Time       time.Time `json:"time"`
+	Kind       string    `json:"kind"`
+	Controller string    `json:"controller,omitempty"`
+	Reader     string    `json:"reader,omitempty"`
+	Digest     string    `json:"digest"` // by which the next decision names it
+	Of         uint64    `json:"of"`     // decisions of the checkpoint
+}
+
+func verifyProof(p *cli.Program, name string, keys []string) error {
+	content, err := readProof(name)
+	if err != nil {
+		return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+	}
+	proven, err := verify.Proof(content, keys)
+	if err != nil {
+		return cli.Failf("%s: %s", cli.Quoted(name), cli.Plain(err.Error()))
+	}
+	r := provenResult{name, true, proven.Decision, proven.Time, bcp.DecisionKind(proven.Kind).String(), proven.Controller, proven.Reader,
+		fmt.Sprintf("%x", bcp.RecordDigest(proven.Bytes)), proven.Checkpoint.Size}
+	if p.Out.JSON {
+		return p.Out.Line(r)
+	}
+	p.Out.Printf("verified %s: decision %d of %d, %s at %s", cli.Plain(name), r.Decision, r.Of, r.Kind, r.Time.Format(time.RFC3339))
+	if r.Controller != "" && r.Reader != "" {
+		p.Out.Printf(", %s ← %s", cli.Plain(r.Controller), cli.Plain(r.Reader))
+	}
+	p.Out.Printf("\ndigest %s\n", r.Digest)
+	return nil
+}
+
+// readProof reads a file with a proof: the longest holds a decision of a full
+// message in base64.
+func readProof(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	content, err := io.ReadAll(io.LimitReader(f, 2*verify.MaxBlock+1))
+	if err == nil && len(content) > 2*verify.MaxBlock {
+		err = cli.ErrTooLarge
+	}
+	return content, err
+}

@@ -1,0 +1,433 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/archive"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh"
+)
+
+// redecideFlags are those of one run.
+type redecideFlags struct {
+	where       meshdir.StateFlags
+	shard       client.ShardFlag
+	definitions string
+	backup      string
+	span        client.SpanFlags
+	channel     client.ChannelFlag
+	raw         bool
+	number      cli.NumberFlag
+}
+
+func auditRedecideCommand(p *cli.Program) *cobra.Command {
+	f := redecideFlags{number: cli.NumberFlag{Value: 20, Least: 1}}
+	cmd := &cobra.Command{
+		Use:   "redecide",
+		Short: "Decide what was recorded again, by other definitions",
+		Long: `Decide again about every message that the journal kept, by the definitions of
+today or by those of --definitions, and show what comes out differently: verdicts
+first, then normalised values, then charges, grouped by the rule of
+bcp/PROTOCOL.md that makes the difference.
+
+History stays what it was: each message is judged on what was recorded before it.
+Where an ask would be refused, the answers to it only follow and are counted.
+Decisions of time and of people are not made again; what a person wrote in place
+of an answer is. By the version and the definitions that decided, nothing differs:
+if it does, it is an incident.
+
+It reads the state folder, while the mesh runs or rests, one shard of a cluster, or a
+backup. A truncated journal is decided again from where it begins. What is shown holds
+no word of a reader, unless --raw shows normalised answers, without secrets in them
+that --json has.
+
+Exit codes: 0 everything was decided again and is the same; 1 something differs,
+or it failed; 4 nothing differs, but messages were erased, have expired with
+raw_retention or are longer than what is kept: --since leaves them out.`,
+		Example: `  bcpmesh audit redecide
+  bcpmesh audit redecide --definitions ./proposed --since 30d
+  bcpmesh audit redecide --definitions ./proposed --backup office.tar.gz --json`,
+		Args: cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return redecide(cmd.Context(), p, &f) },
+	}
+	f.where.AddTo(cmd)
+	f.shard.AddTo(cmd, client.OfJournal)
+	cmd.Flags().StringVar(&f.definitions, "definitions", "", "decide by the definitions in `DIR` (default: those of the mesh)")
+	cmd.Flags().StringVar(&f.backup, "backup", "", "decide about the journal in this `FILE` (default: that of the mesh)")
+	f.span.AddTo(cmd)
+	cmd.Flags().Var(&f.channel, "channel", "only this channel, or _ for what belongs to none")
+	cmd.Flags().BoolVar(&f.raw, "raw", false, "show normalised answers, which are a reader's words")
+	cmd.Flags().VarP(&f.number, "number", "n", "how many decisions a table has at most")
+	cli.Complete(cmd, "definitions", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs))
+	cli.Complete(cmd, "backup", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault))
+	return cmd
+}
+
+func redecide(ctx context.Context, p *cli.Program, f *redecideFlags) error {
+	var folder meshdir.Folder
+	var current *bcp.Mesh
+	var err error
+	if f.backup != "" && f.shard.Named {
+		return cli.Usagef("audit redecide: --shard is for the journals of a mesh, and a backup has one")
+	}
+	if f.backup == "" || f.definitions == "" {
+		if folder, err = f.where.Folder(); err != nil {
+			return err
+		}
+	}
+	if folder.Dir != "" {
+		current, err = folder.Load()
+	}
+	proposed := current
+	if f.definitions != "" {
+		var there meshdir.Folder
+		if there, err = meshdir.Argument([]string{f.definitions}); err == nil {
+			proposed, err = there.Load()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if proposed == nil {
+		return cli.Usagef("audit redecide: expected --definitions, where only the state is named")
+	}
+	report := Redecided{out: p.Out, flags: f, Versions: bcp.Versions(cli.ProgramVersion()), versions: map[bcp.Digest]string{}, groups: map[groupKey]*redecidedGroup{}}
+	report.Definitions = definition.Digest(proposed)
+	o := mesh.RedecideOptions{Definition: proposed, Version: cli.ProgramVersion(), Since: f.span.Since.At, Until: f.span.Until.At, Each: report.each, Keys: []accounts.OpenOption{meshdir.Unlock()}}
+	if f.channel.Text != "" {
+		o.Channel = &f.channel.Value
+	}
+	var finish func()
+	o.Progress, finish = archive.RecordProgress(p, "deciding")
+	if f.backup != "" {
+		report.Context, err = redecideBackup(ctx, f.backup, o)
+	} else {
+		report.Context, err = redecideFolder(ctx, f, current, o)
+	}
+	finish()
+	switch {
+	case errors.Is(err, jetstream.ErrBackup):
+		return cli.Failf("%s is no whole backup: %s", cli.Quoted(f.backup), archive.After(err, jetstream.ErrBackup))
+	case errors.Is(err, bcp.ErrReplay), errors.Is(err, jetstream.ErrKeyLost):
+		return cli.Failf("%s", cli.Plain(err.Error()))
+	case err != nil:
+		return archive.BackupFailure(err, folder.State)
+	}
+	return report.finish()
+}
+
+// redecideFolder reads the journal over the mesh where it runs, and from the folder
+// where it rests.
+func redecideFolder(ctx context.Context, f *redecideFlags, current *bcp.Mesh, o mesh.RedecideOptions) (bcp.Digest, error) {
+	j, err := client.OpenJournals(ctx, f.where, f.shard)
+	if err != nil {
+		return bcp.Digest{}, err
+	}
+	defer j.Close()
+	shard, err := j.One(f.channel.Value.Controller)
+	if err != nil {
+		return bcp.Digest{}, err
+	}
+	if j.Client == nil {
+		return mesh.Redecide(ctx, j.Folder.State, current, o)
+	}
+	if j.Client.Places != nil { // on a cluster
+		o.Definition = o.Definition.OfShard(shard)
+	}
+	operator := j.Client.Operator(shard)
+	return mesh.RedecideRunning(ctx, j.Folder.State, client.OperatorRecords(operator, 0), operator.Key, o)
+}
+
+func redecideBackup(ctx context.Context, name string, o mesh.RedecideOptions) (bcp.Digest, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return bcp.Digest{}, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return bcp.Digest{}, cli.Failf("%s is not a file", cli.Quoted(name))
+	}
+	return mesh.RedecideBackup(ctx, file, o)
+}
+
+// Redecided gathers what differs. Its exported fields are the last line of the
+// JSON.
+type Redecided struct {
+	out      *cli.Output
+	flags    *redecideFlags
+	versions map[bcp.Digest]string // by the contexts that they were recorded with
+	groups   map[groupKey]*redecidedGroup
+	follows  []string // decisions, for people
+
+	Decided   int `json:"decided"` // again
+	Same      int `json:"same"`
+	Differ    int `json:"differ"`
+	Verdicts  int `json:"verdicts"` // of those that differ, like the next
+	Values    int `json:"values"`
+	Charges   int `json:"charges"`
+	Records   int `json:"records"`
+	Incidents int `json:"incidents"`
+	Follow    int `json:"follow"`
+	Erased    int `json:"erased"`
+	Cut       int `json:"cut"`
+	// Unread counts messages beyond max_refusals, of which nobody read a byte.
+	Unread int `json:"unread"`
+	// Definitions is the SHA-256 of those that decide, Versions what decides with
+	// them, and Context the digest of all of that; RecordedUnder is what the
+	// decisions were made by.
+	Definitions   bcp.Digest      `json:"definitions"`
+	Context       bcp.Digest      `json:"context"`
+	Versions      string          `json:"versions"`
+	RecordedUnder []recordedUnder `json:"recorded_under"`
+}
+
+// recordedUnder is one context that decisions were made in.
+type recordedUnder struct {
+	Context  bcp.Digest `json:"context"`
+	Versions string     `json:"versions"`
+	First    uint64     `json:"first"` // its first decision
+	Compared int        `json:"compared"`
+}
+
+// groupKey is what the differences are grouped by.
+type groupKey struct {
+	aspect bcp.Aspect
+	rule   string
+}
+
+type redecidedGroup struct {
+	count int
+	rows  [][]string
+}
+
+// redecidedLine is one difference as JSON; its keys are a contract.
+type redecidedLine struct {
+	Seq          uint64             `json:"seq"`
+	Time         time.Time          `json:"time"`
+	Kind         bcp.DecisionKind   `json:"kind"`
+	Agent        bcp.AgentName      `json:"agent"`
+	Controller   bcp.AgentName      `json:"controller,omitempty"`
+	Reader       bcp.AgentName      `json:"reader,omitempty"`
+	Query        bcp.QueryID        `json:"query_id,omitempty"`
+	Subscription bcp.SubscriptionID `json:"subscription_id,omitempty"`
+	Comparison   bcp.Comparison     `json:"comparison"`
+	Aspect       bcp.Aspect         `json:"aspect,omitzero"`
+	Rule         string             `json:"rule,omitempty"`
+	Incident     bool               `json:"incident,omitzero"`
+	Ask          uint64             `json:"ask,omitzero"`
+	Was          *judgementLine     `json:"was,omitzero"`
+	Would        *judgementLine     `json:"would,omitzero"`
+}
+
+type judgementLine struct {
+	Verdict   bcp.Outcome    `json:"verdict,omitzero"`
+	Code      bcp.Code       `json:"code,omitempty"`
+	Reason    string         `json:"reason,omitempty"`
+	Field     string         `json:"field,omitempty"`
+	Outcome   bcp.Code       `json:"outcome,omitempty"`
+	Anomalies []string       `json:"anomalies,omitempty"`
+	Nominal   bcp.Bits       `json:"nominal_bits"`
+	Capacity  bcp.Bits       `json:"capacity_bits"`
+	Response  jsontext.Value `json:"response,omitzero"` // with --raw
+}
+
+func (r *Redecided) each(d *bcp.Decision, result bcp.Redecision) error {
+	if d.Versions != "" {
+		r.versions[d.Context] = d.Versions
+	}
+	if d.Kind == bcp.KindRefusals && !d.At().Before(r.flags.span.Since.At) {
+		r.Unread += d.Count
+	}
+	switch result.Comparison {
+	case 0:
+		return nil
+	case bcp.ComparedSame:
+		r.Same++
+	case bcp.ComparedDiffers:
+		r.Differ++
+		*[...]*int{nil, &r.Verdicts, &r.Values, &r.Charges, &r.Records}[result.Aspect]++
+		if result.Incident {
+			r.Incidents++
+		}
+	case bcp.ComparedFollows:
+		r.Follow++
+	case bcp.ComparedErased:
+		r.Erased++
+	case bcp.ComparedCut:
+		r.Cut++
+	}
+	r.note(d)
+	if result.Comparison == bcp.ComparedSame {
+		return nil
+	}
+	if r.out.JSON {
+		return r.out.Line(r.line(d, &result))
+	}
+	switch {
+	case result.Comparison == bcp.ComparedDiffers:
+		r.row(d, &result)
+	case result.Comparison == bcp.ComparedFollows && len(r.follows) < r.flags.number.Value:
+		r.follows = append(r.follows, strconv.FormatUint(d.Seq, 10))
+	}
+	return nil
+}
+
+// note counts what the decision was made by.
+func (r *Redecided) note(d *bcp.Decision) {
+	i := slices.IndexFunc(r.RecordedUnder, func(u recordedUnder) bool { return u.Context == d.Context })
+	if i < 0 {
+		i = len(r.RecordedUnder)
+		r.RecordedUnder = append(r.RecordedUnder, recordedUnder{Context: d.Context, Versions: r.versions[d.Context], First: d.Seq})
+	}
+	r.RecordedUnder[i].Compared++
+}
+
+func (r *Redecided) line(d *bcp.Decision, result *bcp.Redecision) redecidedLine {
+	line := redecidedLine{Seq: d.Seq, Time: d.At(), Kind: d.Kind, Agent: d.Agent, Controller: d.Controller, Reader: d.Reader, Query: d.Query,
+		Subscription: d.Subscription, Comparison: result.Comparison, Aspect: result.Aspect, Rule: result.Rule, Incident: result.Incident, Ask: result.Ask}
+	if result.Comparison == bcp.ComparedDiffers {
+		line.Was, line.Would = r.judgement(&result.Was), r.judgement(&result.Would)
+	}
+	return line
+}
+
+func (r *Redecided) judgement(j *bcp.Judgement) *judgementLine {
+	line := &judgementLine{Verdict: j.Verdict, Code: j.Code, Field: j.Field, Outcome: j.Outcome, Anomalies: j.Anomalies, Nominal: j.Nominal, Capacity: j.Capacity}
+	if j.Reason != 0 {
+		line.Reason = j.Reason.String()
+	}
+	if r.flags.raw && len(j.Payload) > 0 {
+		line.Response = j.Payload
+	}
+	return line
+}
+
+func (r *Redecided) row(d *bcp.Decision, result *bcp.Redecision) {
+	key := groupKey{result.Aspect, result.Rule}
+	g := r.groups[key]
+	if g == nil {
+		g = &redecidedGroup{}
+		r.groups[key] = g
+	}
+	if g.count++; len(g.rows) >= r.flags.number.Value {
+		return
+	}
+	who := string(d.Agent)
+	if key, ok := d.Channel(); ok {
+		who = cli.ChannelName(key.Controller, key.Reader)
+	}
+	what := strings.Join(cli.Compact(d.Kind.String(), string(d.Subscription), string(d.Query)), " ")
+	if result.Incident {
+		what += " (incident)"
+	}
+	g.rows = append(g.rows, []string{strconv.FormatUint(d.Seq, 10), d.At().Format(time.DateTime), who, what, r.words(&result.Was), r.words(&result.Would)})
+}
+
+// words says a judgement in a cell.
+func (r *Redecided) words(j *bcp.Judgement) string {
+	verdict := ""
+	if j.Verdict != 0 {
+		verdict = j.Verdict.String()
+	}
+	reason := ""
+	if j.Reason != 0 {
+		reason = strings.TrimPrefix(j.Field+": "+j.Reason.String(), ": ")
+	}
+	bits := ""
+	if j.Nominal > 0 || j.Capacity > 0 {
+		bits = cli.BitsOf(j.Nominal) + ", capacity " + cli.ShortBits(j.Capacity)
+	}
+	cell := strings.Join(cli.Compact(verdict, string(j.Code), string(j.Outcome), strings.Join(j.Anomalies, "+"), bits), " ")
+	if reason != "" {
+		cell += "\n" + reason
+	}
+	if r.flags.raw && len(j.Payload) > 0 {
+		cell += "\n" + cli.Quoted(guard.Redact(string(j.Payload), guard.All))
+	}
+	return cell
+}
+
+func (r *Redecided) finish() error {
+	r.Decided = r.Same + r.Differ
+	var err error
+	switch impossible := r.Erased + r.Cut; {
+	case r.Incidents > 0:
+		err = cli.Failf("%s, %d by the very definitions and version that decided: that is an incident", differ(r.Differ), r.Incidents).
+			WithHint("the journal was changed, or the gateway did not decide by what it recorded")
+	case r.Differ > 0:
+		err = cli.Failf("%s", differ(r.Differ))
+	case impossible > 0:
+		err = (&cli.Failure{Code: cli.ExitPartly, Message: cli.Count(impossible, "decision") + " cannot be made again"}).
+			WithHint("nothing else differs; --since leaves out what has expired")
+	}
+	if r.out.JSON {
+		return errors.Join(r.out.Line(r), err)
+	}
+	r.show()
+	return err
+}
+
+func differ(n int) string {
+	if n == 1 {
+		return "1 decision differs"
+	}
+	return fmt.Sprintf("%d decisions differ", n)
+}
+
+// show writes the differences for people: a table for each rule, then figures.
+func (r *Redecided) show() {
+	keys := make([]groupKey, 0, len(r.groups))
+	for key := range r.groups {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b groupKey) int { return cmp.Or(cmp.Compare(a.aspect, b.aspect), cmp.Compare(a.rule, b.rule)) })
+	for _, key := range keys {
+		g := r.groups[key]
+		r.out.Heading(fmt.Sprintf("%s %s: %s", key.rule, key.aspect, differ(g.count)))
+		r.out.Table([]string{"seq", "time, UTC", "agent or channel", "about", "was", "would be"}, g.rows)
+		if more := g.count - len(g.rows); more > 0 {
+			r.out.Printf("and %d more: -n shows them, --json all\n", more)
+		}
+		r.out.Printf("\n")
+	}
+	if r.Follow > 0 {
+		more := ""
+		if r.Follow > len(r.follows) {
+			more = ", …"
+		}
+		r.out.Heading("about asks that would be refused")
+		r.out.Printf("%s: %s%s\n\n", cli.Count(r.Follow, "decision"), strings.Join(r.follows, ", "), more)
+	}
+	r.out.Printf("decided again  %d: %d same, %d differ (verdicts %d, values %d, charges %d, records %d)\n",
+		r.Decided, r.Same, r.Differ, r.Verdicts, r.Values, r.Charges, r.Records)
+	r.out.Printf("not possible   %d: %d erased or expired, %d longer than what is kept\n", r.Erased+r.Cut, r.Erased, r.Cut)
+	if r.Unread > 0 {
+		r.out.Printf("never read     %s beyond max_refusals\n", cli.Count(r.Unread, "message"))
+	}
+	by := func(context bcp.Digest, versions string) string {
+		digest, _ := context.MarshalText()
+		return fmt.Sprintf("%.12s, %s", digest, cli.Plain(versions))
+	}
+	r.out.Printf("by             %s\n", by(r.Context, r.Versions))
+	for _, u := range r.RecordedUnder {
+		r.out.Printf("recorded by    %s: %s from %d on\n", by(u.Context, u.Versions), cli.Count(u.Compared, "decision"), u.First)
+	}
+}

@@ -1,0 +1,74 @@
+package audit
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+)
+
+// What a run found has its exit code, and what agents chose is shown inert.
+//
+// covers P2.5, P11.3
+func TestRedecideReport(t *testing.T) {
+	t.Parallel()
+	const hostile = "q\x1b[2J\u202e"
+	differs := bcp.Redecision{Comparison: bcp.ComparedDiffers, Aspect: bcp.AspectVerdict, Rule: "P3.3", Was: bcp.Judgement{Verdict: bcp.Accept, Payload: []byte(`"canary"`)},
+		Would: bcp.Judgement{Verdict: bcp.Reject, Code: bcp.ValidationFailed, Reason: bcp.ReasonWords, Field: hostile}}
+	incident := differs
+	incident.Incident = true
+	comparison := func(c bcp.Comparison) bcp.Redecision { return bcp.Redecision{Comparison: c} }
+	for name, c := range map[string]struct {
+		results []bcp.Redecision
+		code    int
+		says    string
+	}{
+		"nothing":   {nil, cli.ExitOK, "decided again  0"},
+		"same":      {[]bcp.Redecision{comparison(bcp.ComparedSame), comparison(0)}, cli.ExitOK, "decided again  1: 1 same"},
+		"follows":   {[]bcp.Redecision{differs, comparison(bcp.ComparedFollows)}, cli.ExitFailed, "about asks that would be refused\n1 decision: 2\n"},
+		"erased":    {[]bcp.Redecision{comparison(bcp.ComparedErased)}, cli.ExitPartly, "not possible   1: 1 erased"},
+		"cut":       {[]bcp.Redecision{comparison(bcp.ComparedCut)}, cli.ExitPartly, "1 longer than what is kept"},
+		"both":      {[]bcp.Redecision{differs, comparison(bcp.ComparedCut)}, cli.ExitFailed, "0 same, 1 differ"},
+		"incident":  {[]bcp.Redecision{incident}, cli.ExitFailed, "push s (incident)"},
+		"many":      {[]bcp.Redecision{differs, differs, differs}, cli.ExitFailed, "P3.3 verdict: 3 decisions differ"},
+		"many more": {[]bcp.Redecision{differs, differs, differs}, cli.ExitFailed, "and 1 more: "},
+	} {
+		for _, asJSON := range []bool{false, true} {
+			var stdout, stderr bytes.Buffer
+			o := cli.NewOutput(&stdout, &stderr, func(string) string { return "" })
+			o.JSON = asJSON
+			r := Redecided{out: o, flags: &redecideFlags{number: cli.NumberFlag{Value: 2}}, versions: map[bcp.Digest]string{}, groups: map[groupKey]*redecidedGroup{}}
+			for i, result := range c.results {
+				d := bcp.Decision{Seq: uint64(i + 1), Kind: bcp.KindPush, Agent: "mail", Subscription: "s"}
+				if err := r.each(&d, result); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := o.Finish(r.finish()); got != c.code {
+				t.Errorf("%s: exit code %d, want %d: %s", name, got, c.code, &stderr)
+			}
+			shown := stdout.String()
+			if !asJSON && !strings.Contains(shown, c.says) || strings.ContainsAny(shown, "\x1b\u202e") || strings.Contains(shown, "canary") {
+				t.Errorf("%s: %s", name, shown)
+			}
+		}
+	}
+}
+
+// A person sees no secret in an answer that was decided again; JSON has it.
+//
+// covers ALF-48
+func TestRedecidedAnswersAreRedacted(t *testing.T) {
+	t.Parallel()
+	const answer = `{"q":"password: x9k-mfa2z"}`
+	r := &Redecided{flags: &redecideFlags{raw: true}}
+	j := &bcp.Judgement{Verdict: bcp.Accept, Payload: []byte(answer)}
+	if cell := r.words(j); !strings.Contains(cell, "[REDACTED:dotenv]") || strings.Contains(cell, "x9k-mfa2z") {
+		t.Errorf("%s", cell)
+	}
+	if line := r.judgement(j); string(line.Response) != answer {
+		t.Errorf("%s", line.Response)
+	}
+}

@@ -1,0 +1,347 @@
+package audit
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+func auditReplayCommand(p *cli.Program) *cobra.Command {
+	var who client.Flags
+	var r Replaying
+	r.speed = cli.WordFlag{Value: "max", Words: []string{"1x", "10x", "max"}}
+	r.kind.Name = "KIND"
+	for _, kind := range bcp.DecisionKinds() {
+		r.kind.Words = append(r.kind.Words, kind.String())
+	}
+	cmd := &cobra.Command{
+		Use:   "replay",
+		Short: "Tell what happened, exchange by exchange",
+		Long: `Tell what happened, from the past or as it happens: for each exchange what was
+asked, what became of each answer and by which rule, what it cost, who approved it,
+and when it was delivered and acknowledged. An exchange is told when it has ended,
+or at the end with what there is of it. What was said stands in the audit as a
+salted commitment only.
+
+With --raw each message stands under its line as it came, for as long as
+raw_retention keeps it: what nobody should act on, shown so that it can do nothing.
+That is for whoever owns the state folder, while the mesh runs or rests, also on a
+cluster; no creds of an auditor open it. Secrets in it are hidden; --unredacted
+shows them. With --json it is in raw, in base64, as it came.
+
+--agent, --session and --query take whole exchanges, --kind single records. With
+--json each record is a line. --speed 1x takes as long as it took.
+
+It reads as one of the mesh's auditors.`,
+		Example: `  bcpmesh audit replay --since 1h
+  bcpmesh audit replay --channel main/researcher --since 2026-03-15 --until 2026-03-16
+  bcpmesh audit replay --agent researcher --follow
+  bcpmesh audit replay --kind violation --json
+  bcpmesh audit replay --raw --channel main/researcher --since 24h`,
+		Args: cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if r.unredacted && !r.raw {
+				return cli.Usagef("audit replay: --unredacted is for --raw").WithHint("without --raw no message is shown")
+			}
+			if r.raw {
+				return r.runRaw(cmd, p.Out, &who)
+			}
+			c, err := who.Connect(cmd.Context(), bcp.RoleAuditor)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return r.run(cmd.Context(), p.Out, r.OfAudit(cmd.Context(), c))
+		},
+	}
+	who.AddTo(cmd, "auditor")
+	r.span.AddTo(cmd)
+	r.channel.AddTo(cmd)
+	cmd.Flags().StringVar(&r.agent, "agent", "", "only what this `AGENT` or person has a part in")
+	cli.Complete(cmd, "agent", meshdir.CompleteAgents(true))
+	cmd.Flags().StringVar(&r.session, "session", "", "only this session's `ID`")
+	cmd.Flags().StringVar(&r.query, "query", "", "only the exchange with this `ID` of a query, delivery or item")
+	r.kind.AddTo(cmd, "kind", "only records of this kind, such as ask, answer, approval or violation")
+	r.speed.AddTo(cmd, "speed", "how fast")
+	cmd.Flags().BoolVar(&r.raw, "raw", false, "show messages as they came: hostile text, for the owner of the state folder")
+	cmd.Flags().BoolVar(&r.unredacted, "unredacted", false, "with --raw: show secrets in messages")
+	cmd.Flags().BoolVarP(&r.follow, "follow", "f", false, "go on with new records until interrupted")
+	return cmd
+}
+
+// Replaying is one replay: what of the audit, and how.
+type Replaying struct {
+	span                  client.SpanFlags
+	channel               client.ChannelFlag
+	agent, session, query string
+	kind, speed           cli.WordFlag
+	follow, raw           bool
+	unredacted            bool
+}
+
+// decisionKind is the kind of --kind, 0 for any.
+func (r *Replaying) decisionKind() bcp.DecisionKind {
+	for _, kind := range bcp.DecisionKinds() {
+		if kind.String() == r.kind.Value {
+			return kind
+		}
+	}
+	return 0
+}
+
+// runRaw tells the journal with its messages. Whoever comes with creds has no right
+// to them.
+func (r *Replaying) runRaw(cmd *cobra.Command, out *cli.Output, who *client.Flags) error {
+	for _, flag := range []string{"creds", "as", "url"} {
+		if cmd.Flags().Changed(flag) {
+			return cli.Usagef("audit replay: --raw takes no --%s: messages as they came are for whoever owns the state folder", flag)
+		}
+	}
+	if r.follow {
+		return cli.Usagef("audit replay: --raw tells the past, and takes no --follow")
+	}
+	j, err := client.OpenJournals(cmd.Context(), who.Where, who.Shard)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	return r.run(cmd.Context(), out, r.ofJournals(cmd.Context(), j))
+}
+
+func (r *Replaying) run(ctx context.Context, out *cli.Output, records iter.Seq2[*replayed, error]) error {
+	belongs := r.filter()
+	pace := pacer{factor: map[string]time.Duration{"1x": 1, "10x": 10}[r.speed.Value]}
+	teller := newTeller(out)
+	teller.unredacted = r.unredacted
+	tell := teller.tell
+	if r.decisionKind() != 0 { // there are no exchanges of one kind
+		tell = teller.alone
+	}
+	if out.JSON {
+		write := writeDecisions(out)
+		tell = func(one *replayed) error {
+			if one.Raw == nil && one.Shard == 0 {
+				return write(&one.Decision)
+			}
+			return out.Line(one)
+		}
+	}
+	for one, err := range records {
+		if err != nil {
+			return err
+		}
+		d := &one.Decision
+		if r.span.Over(d) {
+			break
+		}
+		if !belongs(d) {
+			continue
+		}
+		if !pace.wait(ctx, d.At()) {
+			break
+		}
+		if err := tell(one); err != nil {
+			return err
+		}
+		if r.follow || pace.factor > 0 {
+			if err := out.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+	teller.rest()
+	return out.Flush()
+}
+
+// filter returns what tells which records are wanted. What belongs to a query
+// or a delivery that was, is too: not every record names its session.
+func (r *Replaying) filter() func(*bcp.Decision) bool {
+	if r.agent == "" && r.session == "" && r.query == "" {
+		return func(*bcp.Decision) bool { return true }
+	}
+	agent := bcp.AgentName(r.agent)
+	known := map[string]bool{}
+	if r.query != "" {
+		known[r.query] = true
+	}
+	return func(d *bcp.Decision) bool {
+		ids := [...]string{string(d.Query), string(d.Delivery), string(d.Item), string(d.Notice)}
+		wanted := r.agent != "" && (d.Agent == agent || d.Controller == agent || d.Reader == agent || d.Target == agent) ||
+			r.session != "" && string(d.Session) == r.session
+		for _, id := range ids {
+			wanted = wanted || id != "" && known[id]
+		}
+		if r.agent != "" && r.session != "" && wanted {
+			wanted = d.Session == "" || string(d.Session) == r.session
+		}
+		if wanted {
+			for _, id := range ids {
+				if id != "" && r.agent == "" {
+					known[id] = true
+				}
+			}
+		}
+		return wanted
+	}
+}
+
+// pacer waits between records as long as it took, divided by factor; 0 does not
+// wait.
+type pacer struct {
+	factor      time.Duration
+	begun, last time.Time // last is the record's
+}
+
+// wait is false where ctx ended meanwhile.
+func (p *pacer) wait(ctx context.Context, at time.Time) bool {
+	if p.factor == 0 {
+		return ctx.Err() == nil
+	}
+	if p.begun.IsZero() {
+		p.begun, p.last = time.Now(), at
+	}
+	timer := time.NewTimer(time.Until(p.begun.Add(at.Sub(p.last) / p.factor)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// teller tells exchanges. It holds those that go on, at most maxTold.
+type teller struct {
+	out   *cli.Output
+	open  map[string]*exchange
+	of    map[bcp.DeliveryID]string // the exchange that a delivery belongs to
+	order []string                  // of the open ones and others, oldest first
+
+	unredacted bool // messages are shown with their secrets
+}
+
+// exchange is what one query or push led to, so far.
+type exchange struct {
+	begun   time.Time
+	lines   strings.Builder
+	ended   bool // nothing but acknowledgements can come
+	waiting map[bcp.DeliveryID]bool
+}
+
+const maxTold = 4096
+
+func newTeller(out *cli.Output) *teller {
+	return &teller{out: out, open: map[string]*exchange{}, of: map[bcp.DeliveryID]string{}}
+}
+
+// keyOf names the exchange that a decision belongs to; it is empty for one that
+// stands alone.
+func (t *teller) keyOf(d *bcp.Decision) string {
+	switch {
+	case d.Kind == bcp.KindAcknowledge && d.Delivery != "":
+		return t.of[d.Delivery]
+	case d.Kind == bcp.KindAcknowledge || d.Check == bcp.CheckQuery:
+		return ""
+	case d.Query != "":
+		return string(d.Query)
+	case d.Item != "":
+		return string(d.Item)
+	}
+	return string(d.Delivery)
+}
+
+func (t *teller) tell(one *replayed) error {
+	d := &one.Decision
+	key := t.keyOf(d)
+	if key == "" {
+		return t.alone(one)
+	}
+	e := t.open[key]
+	if e == nil {
+		if len(t.open) >= maxTold {
+			t.oldest()
+		}
+		e = &exchange{begun: d.At(), waiting: map[bcp.DeliveryID]bool{}}
+		t.open[key] = e
+		t.order = append(t.order, key)
+		e.lines.WriteString(one.on + headOf(d))
+	}
+	e.lines.WriteString(lineOf(d, e.begun) + one.rawLines(t.unredacted))
+	switch {
+	case d.Kind == bcp.KindAcknowledge:
+		delete(e.waiting, d.Delivery)
+		delete(t.of, d.Delivery)
+	case d.Repeat:
+	case d.Delivery != "":
+		e.waiting[d.Delivery] = true
+		t.of[d.Delivery] = key
+		e.ended = e.ended || d.Outcome != bcp.Held
+	case d.Kind == bcp.KindAsk && d.Verdict == bcp.Reject, d.Kind == bcp.KindPush && d.Verdict == bcp.Reject:
+		e.ended = true
+	case d.Query == "" && (d.Kind == bcp.KindApproval && d.Verdict == bcp.Accept || d.Kind == bcp.KindExpire):
+		e.ended = true // a held push that nobody hears of
+	}
+	if e.ended && len(e.waiting) == 0 {
+		t.close(key)
+	}
+	return nil
+}
+
+// alone tells a record that belongs to no exchange.
+func (t *teller) alone(one *replayed) error {
+	d := &one.Decision
+	switch d.Kind {
+	case bcp.KindAsk, bcp.KindAnswer, bcp.KindPush, bcp.KindApproval, bcp.KindExpire:
+		t.out.Printf("%s", one.on+headOf(d)+lineOf(d, d.At())+one.rawLines(t.unredacted))
+	default:
+		t.out.Printf("%s", one.on+eventLine(d)+one.rawLines(t.unredacted))
+	}
+	return nil
+}
+
+// close tells an exchange.
+func (t *teller) close(key string) {
+	e := t.open[key]
+	delete(t.open, key)
+	for id := range e.waiting {
+		delete(t.of, id)
+	}
+	if len(t.order) > 2*maxTold {
+		var still []string
+		for _, one := range t.order {
+			if t.open[one] != nil {
+				still = append(still, one)
+			}
+		}
+		t.order = still
+	}
+	t.out.Printf("%s", e.lines.String())
+}
+
+// oldest tells the one that has been open for longest.
+func (t *teller) oldest() {
+	for len(t.order) > 0 {
+		key := t.order[0]
+		t.order = t.order[1:]
+		if t.open[key] != nil {
+			t.open[key].lines.WriteString("            it goes on\n")
+			t.close(key)
+			return
+		}
+	}
+}
+
+// rest tells what is still open.
+func (t *teller) rest() {
+	for len(t.open) > 0 {
+		t.oldest()
+	}
+}

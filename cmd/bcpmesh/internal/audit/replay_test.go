@@ -1,0 +1,324 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/mesh/bench"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// BenchmarkReplay compares a replay at full speed with a bare loop of direct-get
+// requests over the same audit, in turns. The shortest of each counts: others may
+// use the machine. x-bare is the speed of the replay as a part of that of the
+// loop, and cpu-x-bare what it is in processor time, in both with that of the
+// server, which is in the same process.
+//
+//	go test ./cmd/bcpmesh -run '^$' -bench Replay -benchtime 10x
+func BenchmarkReplay(b *testing.B) {
+	m, auditor, records := benchedAudit(b)
+	for _, json := range []bool{false, true} {
+		b.Run(map[bool]string{false: "story", true: "json"}[json], func(b *testing.B) {
+			var floor, ours leastTime
+			for b.Loop() {
+				floor.measure(b, bareLoop(b, m, records))
+				ours.measure(b, func() {
+					out := cli.NewOutput(io.Discard, io.Discard, func(string) string { return "" })
+					out.JSON = json
+					var r Replaying
+					if err := r.run(b.Context(), out, r.OfAudit(b.Context(), auditor)); err != nil {
+						b.Fatal(err)
+					}
+				})
+			}
+			b.ReportMetric(float64(records)/ours.elapsed.Seconds(), "records/s")
+			b.ReportMetric(float64(records)/floor.elapsed.Seconds(), "bare/s")
+			b.ReportMetric(float64(floor.elapsed)/float64(ours.elapsed), "x-bare")
+			b.ReportMetric(float64(floor.processor)/float64(ours.processor), "cpu-x-bare")
+		})
+	}
+}
+
+// leastTime is the shortest that something took.
+type leastTime struct{ elapsed, processor time.Duration }
+
+func (l *leastTime) measure(b *testing.B, task func()) {
+	used := func() time.Duration {
+		d, err := bench.ProcessorTime()
+		if err != nil {
+			b.Fatal(err)
+		}
+		return d
+	}
+	runtime.GC() // nobody pays for what the one before left
+	begun, before := time.Now(), used()
+	task()
+	elapsed, processor := time.Since(begun), used()-before
+	if l.elapsed == 0 || elapsed < l.elapsed {
+		l.elapsed = elapsed
+	}
+	if l.processor == 0 || processor < l.processor {
+		l.processor = processor
+	}
+}
+
+// benchedAudit runs a mesh with thousands of pushes and acknowledgements behind
+// it.
+func benchedAudit(b *testing.B) (*meshtest.Mesh, *client.Client, int) {
+	const pushes, senders = 10_000, 64
+	m := meshtest.Start(b, map[string]string{
+		"mesh.yaml": "auditors: [alice]\n",
+		"main.md": "---\nname: main\nbcp_channels:\n  - peer: mailer\n    role: controller\n    max_category: 1\n    budget_bits: 1000000\n    window_budget_bits: 0\n" +
+			"    subscriptions: [{id: alerts, category: 1, fields: [{name: urgent, type: boolean}]}]\n---\n",
+		"mailer.md": "---\nname: mailer\nbcp_channels: [{peer: main, role: reader}]\n---\n",
+	})
+	controller := m.Connect(b, "main", bcp.RoleController)
+	if _, err := controller.Conn.Subscribe(subjects.DeliveriesOf(bcp.RoleController, "main"), func(d *nats.Msg) { _ = d.Respond(nil) }); err != nil {
+		b.Fatal(err)
+	}
+	reader := m.Connect(b, "mailer", bcp.RoleReader)
+	var sent sync.WaitGroup
+	for range senders {
+		sent.Go(func() {
+			for range pushes / senders {
+				text := meshtest.PushText("main", "alerts", `{"urgent":true}`, "")
+				if _, err := reader.Conn.Request(subjects.Push("mailer", "main", "alerts"), []byte(text), meshtest.Patience); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	sent.Wait()
+	acknowledged := m.WaitCount(b, pushes/senders*senders, meshtest.Of(bcp.KindAcknowledge))
+	if err := m.Projected(b.Context(), acknowledged[len(acknowledged)-1].Seq); err != nil {
+		b.Fatal(err)
+	}
+	conn, err := agents.Connect(b.Context(), m.URL(), agents.CredsText(m.Creds(b, "alice", bcp.RoleAuditor)), agents.Options{Name: "alice"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(conn.Close)
+	last, err := agents.NewAuditor(conn).Last(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	return m, &client.Client{Connection: conn, Shards: []int{0}}, int(last.Sequence)
+}
+
+// bareLoop returns what requests all records in batches and looks at none.
+func bareLoop(b *testing.B, m *meshtest.Mesh, records int) func() {
+	conn := meshtest.NewAgent(bcp.Agent{Name: "alice"})
+	conn.Dial(b, m.URL(), m.Creds(b, "alice", bcp.RoleAuditor))
+	inbox := conn.Conn.NewInbox()
+	replies, err := conn.Conn.SubscribeSync(inbox)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return func() {
+		defer conn.Conn.Close()
+		ctx, cancel := context.WithTimeout(b.Context(), meshtest.Patience)
+		defer cancel()
+		for n := 0; n < records; {
+			request := fmt.Sprintf(`{"seq":%d,"batch":1024}`, n+1)
+			if err := conn.Conn.PublishRequest(subjects.AuditPrefix+".DIRECT.GET."+subjects.AuditStream, inbox, []byte(request)); err != nil {
+				b.Fatal(err)
+			}
+			for {
+				reply, err := replies.NextMsgWithContext(ctx)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if reply.Header.Get("Status") != "" {
+					break
+				}
+				n++
+			}
+		}
+	}
+}
+
+const evil = "go\x1b[31m\u202eon\u200b\nnow"
+
+// Whatever agents chose shows and does nothing else, in a replay and in an
+// explanation.
+//
+// covers P2.5, P7.2
+func TestReplayIsInert(t *testing.T) {
+	t.Parallel()
+	base := bcp.Decision{Time: 1, Agent: "main", Controller: "main", Reader: "mailer", Justification: evil, Family: evil, Note: evil, Field: evil,
+		Query: evil, Delivery: evil, Item: evil, Subscription: evil, Session: evil, Event: evil, Verdict: bcp.Reject, Code: bcp.ValidationFailed, Reason: bcp.ReasonValue}
+	for _, kind := range bcp.DecisionKinds() {
+		for _, verdict := range []bcp.Outcome{bcp.Accept, bcp.Hold, bcp.Reject} {
+			var written bytes.Buffer
+			out := cli.NewOutput(&written, io.Discard, func(string) string { return "" })
+			teller := newTeller(out)
+			d := base
+			d.Kind, d.Verdict = kind, verdict
+			if kind == bcp.KindApproval {
+				d.Event = string(bcp.RejectItem)
+			}
+			if err := teller.tell(&replayed{Decision: d, Raw: &rawMessage{Base64: []byte(evil), Bytes: len(evil) + 1}}); err != nil {
+				t.Fatal(err)
+			}
+			teller.rest()
+			d.Delivery, d.Query, d.Item = "", "", ""
+			if err := teller.tell(&replayed{Decision: d, Raw: &rawMessage{Base64: []byte(evil), Bytes: len(evil) + 1}}); err != nil {
+				t.Fatal(err)
+			}
+			showExplanation(out, &explainedDecision{Explanation: bcp.Explain(&d, nil), Decision: d})
+			d = base
+			d.Kind = kind
+			showExplanation(out, &explainedDecision{Explanation: bcp.Explain(&d, nil), Decision: d})
+			if err := out.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(written.String()) {
+				if line = strings.TrimSuffix(line, "\n"); line != cli.Plain(line) {
+					t.Errorf("%s: not harmless: %q", kind, line)
+				}
+			}
+			if strings.Contains(written.String(), "\nnow") {
+				t.Errorf("%s: a line of an agent's making:\n%s", kind, &written)
+			}
+		}
+	}
+}
+
+// An exchange is told once, when it has ended: with what came of it, however
+// others lie between.
+//
+// covers P11.3
+func TestReplayTellsExchanges(t *testing.T) {
+	t.Parallel()
+	var written bytes.Buffer
+	out := cli.NewOutput(&written, io.Discard, func(string) string { return "" })
+	teller := newTeller(out)
+	seq := uint64(0)
+	told := func(d bcp.Decision) string {
+		t.Helper()
+		seq++
+		d.Seq, d.Time, d.Controller, d.Reader = seq, int64(seq)*int64(time.Millisecond), "main", "mailer"
+		if err := teller.tell(&replayed{Decision: d}); err != nil {
+			t.Fatal(err)
+		}
+		if err := out.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		defer written.Reset()
+		return written.String()
+	}
+	steps := []struct {
+		d    bcp.Decision
+		want string // what is told then, the numbers of the decisions
+	}{
+		{bcp.Decision{Kind: bcp.KindAsk, Agent: "main", Query: "q1", Verdict: bcp.Hold, Item: "i1", Delivery: "d1", Outcome: bcp.Held}, ""},
+		{bcp.Decision{Kind: bcp.KindPush, Agent: "mailer", Subscription: "s", Verdict: bcp.Accept, Delivery: "d2"}, ""},
+		{bcp.Decision{Kind: bcp.KindAcknowledge, Agent: "main", Delivery: "d1", Query: "q1"}, ""},
+		{bcp.Decision{Kind: bcp.KindApproval, Agent: "ann", Event: "approve", Verdict: bcp.Accept, Query: "q1", Item: "i1"}, ""},
+		{bcp.Decision{Kind: bcp.KindAcknowledge, Agent: "main", Delivery: "d2", Subscription: "s"}, "2 5"},
+		{bcp.Decision{Kind: bcp.KindAnswer, Agent: "mailer", Query: "q1", Verdict: bcp.Reject, Check: bcp.CheckAnswer, Code: bcp.ValidationFailed, Attempt: 1}, ""},
+		{bcp.Decision{Kind: bcp.KindAnswer, Agent: "mailer", Query: "q1", Verdict: bcp.Accept, Delivery: "d3"}, ""},
+		{bcp.Decision{Kind: bcp.KindAsk, Agent: "main", Verdict: bcp.Reject, Check: bcp.CheckBudget, Code: bcp.BudgetExhausted, Lack: bcp.Bit}, "8"},
+		{bcp.Decision{Kind: bcp.KindAcknowledge, Agent: "main", Delivery: "d3", Query: "q1"}, "1 3 4 6 7 9"},
+		{bcp.Decision{Kind: bcp.KindPush, Agent: "mailer", Subscription: "s", Verdict: bcp.Hold, Item: "i2"}, ""},
+		{bcp.Decision{Kind: bcp.KindApproval, Agent: "ann", Event: "reject", Verdict: bcp.Accept, Item: "i2", Subscription: "s"}, "10 11"},
+		{bcp.Decision{Kind: bcp.KindAsk, Agent: "main", Query: "q2", Verdict: bcp.Accept}, ""},
+	}
+	number := regexp.MustCompile(`(?m)^ +(\d+)  \+`)
+	numbers := func(text string) string {
+		var all []string
+		for _, m := range number.FindAllStringSubmatch(text, -1) {
+			all = append(all, m[1])
+		}
+		return strings.Join(all, " ")
+	}
+	for i, step := range steps {
+		if got := numbers(told(step.d)); got != step.want {
+			t.Errorf("step %d tells %q, want %q", i+1, got, step.want)
+		}
+	}
+	teller.rest()
+	if err := out.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if got := numbers(written.String()); got != "12" {
+		t.Errorf("at the end: %q", got)
+	}
+	if len(teller.open) > 0 || len(teller.of) > 0 {
+		t.Errorf("left over: %v %v", teller.open, teller.of)
+	}
+	written.Reset()
+	for range maxTold + 1 {
+		seq++
+		if err := teller.tell(&replayed{Decision: bcp.Decision{Seq: seq, Kind: bcp.KindAsk, Controller: "main", Reader: "mailer", Query: bcp.QueryID(fmt.Sprint("q", seq)), Verdict: bcp.Accept}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := out.Flush(); err != nil || len(teller.open) != maxTold || numbers(written.String()) != "13" {
+		t.Errorf("%d open, told %q, %v", len(teller.open), numbers(written.String()), err)
+	}
+}
+
+// A replay at a speed takes as long as it took, divided.
+//
+// covers P11.3
+func TestPace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		at := time.Date(2026, 3, 15, 12, 0, 0, 0, time.UTC)
+		for factor, want := range map[time.Duration]time.Duration{0: 0, 1: time.Hour, 10: 6 * time.Minute} {
+			p, begun := pacer{factor: factor}, time.Now()
+			for _, minutes := range []time.Duration{0, 20, 20, 60} {
+				if !p.wait(t.Context(), at.Add(minutes*time.Minute)) {
+					t.Fatal("it ended")
+				}
+			}
+			if got := time.Since(begun); got != want {
+				t.Errorf("%dx takes %s, want %s", factor, got, want)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		p := pacer{factor: 1}
+		if !p.wait(ctx, at) || p.wait(ctx, at.Add(time.Hour)) || time.Since(begun) > 3*time.Hour {
+			t.Error("it does not end with its context")
+		}
+	})
+}
+
+// Of a denied subject an auditor hears what would have permitted its kind, and where
+// nothing would, that.
+//
+// covers P11.3, P1.4
+func TestExplainTellsWhatWouldPermit(t *testing.T) {
+	t.Parallel()
+	nothing := []string{"nothing was changed"}
+	for _, c := range []struct{ family, want string }{
+		{"ask", "under bcp_channels"}, {"query", "under bcp_channels"}, {"push", "a subscription with that id"}, {"reply", "one answer"},
+		{"session", "the creds of the agent"}, {"deliver", "the creds of the agent"}, {"inbox", "the creds of the agent"},
+		{"approval", "only people"}, {"control", "only people"}, {"alert", "only people"},
+		{"streams", "no channel gives"}, {"system", "no channel gives"}, {"", "no channel gives"}, {"commit", nothing[0]},
+	} {
+		got := violationChanges(&bcp.Decision{Kind: bcp.KindViolation, Family: c.family}, nothing)
+		if len(got) != 1 || !strings.Contains(got[0], c.want) {
+			t.Errorf("%q: %q, not %q", c.family, got, c.want)
+		}
+	}
+}

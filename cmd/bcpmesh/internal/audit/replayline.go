@@ -1,0 +1,234 @@
+package audit
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+)
+
+// The lines of a replay. Whatever an agent could have chosen goes through plain.
+
+// headOf begins an exchange: when, on which channel, about what.
+func headOf(d *bcp.Decision) string {
+	var b strings.Builder
+	b.WriteString(d.At().Format(replayTime) + "  ")
+	if key, ok := d.Channel(); ok {
+		b.WriteString(cli.ChannelName(key.Controller, key.Reader))
+		b.WriteString("  ")
+	}
+	switch {
+	case d.Query != "":
+		b.WriteString("query " + cli.Plain(string(d.Query)))
+	case d.Subscription != "":
+		b.WriteString("push to " + cli.Plain(string(d.Subscription)))
+	default:
+		b.WriteString(d.Kind.String())
+	}
+	if d.Category != 0 {
+		b.WriteString(", category " + strconv.Itoa(int(d.Category)))
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
+
+const replayTime = "2006-01-02 15:04:05.000"
+
+// eventLine tells a decision that is no part of an exchange.
+func eventLine(d *bcp.Decision) string {
+	line := fmt.Sprintf("%s  %6d  %s", d.At().Format(replayTime), d.Seq, whoDoes(d))
+	if key, ok := d.Channel(); ok {
+		line += " on " + cli.ChannelName(key.Controller, key.Reader)
+	}
+	if became := became(d); became != "" {
+		line += ": " + became
+	}
+	return line + "\n"
+}
+
+// lineOf tells one decision of an exchange that has begun at a time.
+func lineOf(d *bcp.Decision, begun time.Time) string {
+	since := d.At().Sub(begun)
+	line := make([]byte, 0, 160)
+	seq := strconv.FormatUint(d.Seq, 10)
+	for range 8 - len(seq) {
+		line = append(line, ' ')
+	}
+	line = append(append(line, seq...), "  +"...)
+	line = strconv.AppendInt(line, int64(since/time.Second), 10)
+	millis := since % time.Second / time.Millisecond
+	line = append(line, '.', '0'+byte(millis/100), '0'+byte(millis/10%10), '0'+byte(millis%10))
+	line = append(append(line, "s  "...), whoDoes(d)...)
+	if became := became(d); became != "" {
+		line = append(append(line, ": "...), became...)
+	}
+	return string(append(line, '\n'))
+}
+
+// whoDoes says who did what.
+func whoDoes(d *bcp.Decision) string {
+	switch d.Kind {
+	case bcp.KindAsk:
+		return string(d.Agent) + " asks"
+	case bcp.KindAnswer:
+		return string(d.Agent) + " answers"
+	case bcp.KindPush:
+		return string(d.Agent) + " pushes"
+	case bcp.KindAcknowledge:
+		return string(d.Agent) + " has it"
+	case bcp.KindApproval:
+		verb := map[string]string{string(bcp.Approve): " approves", string(bcp.RejectItem): " rejects", string(bcp.EditItem): " edits"}[d.Event]
+		return string(d.Agent) + verb
+	case bcp.KindExpire:
+		return "the gateway"
+	case bcp.KindBatch:
+		return "the gateway ends the window of " + cli.Plain(string(d.Subscription)) + ", with " + cli.Count(d.Count, "answer")
+	case bcp.KindViolation:
+		family := ""
+		if d.Family != "" {
+			family = "(" + cli.Plain(d.Family) + ")"
+		}
+		return strings.Join(cli.Compact(string(d.Agent), "is denied", cli.Plain(d.Event), family), " ")
+	case bcp.KindCredential:
+		return strings.Join(cli.Compact(string(d.Agent), cli.Plain(d.Event), credentialOf(d)), " ")
+	}
+	who := string(d.Agent)
+	if who == "" {
+		who = "the gateway"
+	}
+	return strings.Join(cli.Compact(who, doing(d), cli.Plain(d.Event), aboutOf(d)), " ")
+}
+
+// credentialOf says which credentials a decision is about.
+func credentialOf(d *bcp.Decision) string {
+	c := d.Credential
+	if c == nil {
+		return ""
+	}
+	parts := []string{}
+	if d.Target != "" {
+		who := "for " + string(d.Target)
+		if c.Role != 0 { // a gateway has none
+			who += " as " + c.Role.String()
+		}
+		parts = append(parts, who)
+	}
+	if d.Key != "" {
+		parts = append(parts, cli.Plain(d.Key))
+	}
+	if c.Until != 0 && bcp.CredentialAct(d.Event) != bcp.CredentialRevoked {
+		parts = append(parts, "until "+cli.Moment(time.Unix(0, c.Until)))
+	}
+	for _, line := range c.Limits {
+		parts = append(parts, cli.Plain(line))
+	}
+	if done := time.Unix(0, c.Time); d.At().Sub(done) > time.Minute {
+		parts = append(parts, "done "+cli.Moment(done))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// doing is the verb of an event.
+func doing(d *bcp.Decision) string {
+	switch {
+	case d.Kind == bcp.KindConnect || d.Kind == bcp.KindDisconnect:
+		return d.Kind.String() + "s as " + d.Role.String()
+	case d.Kind == bcp.KindSession && d.SessionBegins:
+		return "begins session " + cli.Plain(string(d.Session))
+	case d.Kind == bcp.KindSession && d.SessionEnds:
+		return "ends session " + cli.Plain(string(d.Session))
+	}
+	return d.Kind.String()
+}
+
+func aboutOf(d *bcp.Decision) string {
+	if d.Target != "" && d.Target != d.Agent {
+		return "about " + string(d.Target)
+	}
+	if d.Count > 1 {
+		return cli.Count(d.Count, "time")
+	}
+	return ""
+}
+
+// became says what the gateway made of it, by which rule, and what it costs.
+func became(d *bcp.Decision) string {
+	rule := ""
+	if r := d.Rule(); r != "" {
+		rule = "[" + r + "]"
+	}
+	var parts []string
+	add := func(text string) { parts = append(parts, text) }
+	switch {
+	case d.Repeat:
+		return "a repeat, which hears the same " + rule
+	case d.Kind == bcp.KindViolation, d.Kind == bcp.KindAcknowledge:
+		return rule
+	case d.Verdict == bcp.Reject:
+		add(strings.Join(cli.Compact("refused", rule, string(d.Code)), " "))
+		if d.Reason != 0 {
+			add(strings.TrimPrefix(cli.Plain(d.FieldName())+": "+d.Reason.String(), ": "))
+		}
+		if d.Lack > 0 {
+			add(cli.ShortBits(d.Lack) + " bits too many")
+		}
+	case d.Verdict == bcp.Hold:
+		add(strings.Join(cli.Compact("held for a person", rule), " "))
+	case d.Kind == bcp.KindAsk && d.Verdict == bcp.Accept, d.Kind == bcp.KindPush, d.Kind == bcp.KindAnswer:
+		add("accepted")
+	}
+	if len(d.Anomalies) > 0 {
+		add(strings.Join(d.Anomalies, "+"))
+	}
+	if d.Kind == bcp.KindAnswer && d.Verdict == bcp.Reject && d.Attempt > 0 {
+		add("asked again")
+	}
+	switch {
+	case d.Gathered():
+		add("waits for the end of its window")
+	case d.Delivery != "" && d.Outcome == "":
+		add("delivered as " + cli.Plain(string(d.Delivery)) + ", taint " + d.Taint.String())
+	case d.Outcome == bcp.Held:
+		add(string(d.Controller) + " hears that it is held")
+	case d.Outcome != "":
+		add(string(d.Controller) + " hears " + string(d.Outcome))
+	case d.Kind == bcp.KindApproval && d.Verdict == bcp.Accept && d.Event == string(bcp.Approve) && d.Query != "":
+		add("the question goes to " + string(d.Reader))
+	}
+	if bits := bitsMoved(d); bits != "" {
+		add(bits)
+	}
+	if d.Unsealed {
+		add("unsealed key")
+	}
+	if d.Justification != "" {
+		add("because: " + cli.Short(cli.Plain(d.Justification), cli.PlainWidth))
+	}
+	if d.JustificationBits > 0 {
+		add("which can carry " + cli.ShortBits(d.JustificationBits) + " bits")
+	}
+	if d.Note != "" && (d.Kind == bcp.KindApproval || d.Kind == bcp.KindProcess) {
+		add(cli.Short(cli.Plain(d.Note), cli.PlainWidth))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// bitsMoved says what a decision cost.
+func bitsMoved(d *bcp.Decision) string {
+	if d.Nominal == 0 && d.Capacity == 0 {
+		return ""
+	}
+	text := cli.BitsOf(d.Nominal) + " (capacity " + cli.ShortBits(d.Capacity) + ")"
+	switch {
+	case d.Prepaid:
+		return text + ", charged before"
+	case d.Unfunded:
+		return text + " not reserved"
+	case d.Kind == bcp.KindAsk:
+		return text + " reserved"
+	}
+	return text
+}

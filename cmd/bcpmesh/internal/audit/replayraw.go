@@ -1,0 +1,158 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/approvals"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/archive"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+)
+
+// replayed is a decision that is told, with the message that it is about where
+// somebody may see it. Its JSON is that of the decision, and raw.
+type replayed struct {
+	bcp.Decision
+	Shard int         `json:"shard,omitzero"`
+	Raw   *rawMessage `json:"raw,omitzero"`
+
+	on string // names the shard in front of a line, of several
+}
+
+// rawMessage is a message as it came.
+type rawMessage struct {
+	Base64 []byte `json:"base64,omitempty"`
+	Bytes  int    `json:"bytes,omitzero"`  // how long it was: of more than 64 KiB the first are kept
+	Erased bool   `json:"erased,omitzero"` // by the operator, or with raw_retention
+}
+
+// OfAudit returns what an auditor reads. A decision holds until the next.
+func (r *Replaying) OfAudit(ctx context.Context, c *client.Client) iter.Seq2[*replayed, error] {
+	of := func(ctx context.Context, shard int) (agents.Selection, error) {
+		from, err := r.span.From(ctx, c.Auditor(shard))
+		return agents.Selection{From: from, Controller: r.channel.Value.Controller, Reader: r.channel.Value.Reader, Kind: r.decisionKind(), Follow: r.follow}, err
+	}
+	about := cmp.Or(r.channel.Value.Controller, bcp.AgentName(r.agent))
+	return func(yield func(*replayed, error) bool) {
+		var one replayed
+		for record, err := range c.Records(ctx, c.On(about), of) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			one.Decision, one.Shard, one.on = record.Of.Decision, record.Shard, record.Label()
+			if !yield(&one, nil) {
+				return
+			}
+		}
+	}
+}
+
+// errTold ends the reading of a journal.
+var errTold = errors.New("enough is told")
+
+// ofJournals returns what whoever owns the state folder reads: the journals of all
+// shards that are meant, opened, in the order of time.
+func (r *Replaying) ofJournals(ctx context.Context, j *client.Journals) iter.Seq2[*replayed, error] {
+	shards := j.Shards
+	if j.Client != nil {
+		shards = j.Client.On(cmp.Or(r.channel.Value.Controller, bcp.AgentName(r.agent)))
+	}
+	all := make([]iter.Seq2[*replayed, error], len(shards))
+	for i, shard := range shards {
+		all[i] = r.ofJournal(ctx, j, client.Sharded[struct{}]{Shard: shard, Several: len(shards) > 1})
+	}
+	return client.ByTime(all, func(one *replayed) time.Time { return one.At() })
+}
+
+func (r *Replaying) ofJournal(ctx context.Context, j *client.Journals, of client.Sharded[struct{}]) iter.Seq2[*replayed, error] {
+	kind := r.decisionKind()
+	wanted := func(d *bcp.Decision) bool {
+		return !d.At().Before(r.span.Since.At) && (kind == 0 || d.Kind == kind) &&
+			(r.channel.Text == "" || d.Controller == r.channel.Value.Controller && d.Reader == r.channel.Value.Reader)
+	}
+	return func(yield func(*replayed, error) bool) {
+		err := j.Read(ctx, of.Shard, func(records jetstream.Records, keys *jetstream.SealingKeys) error {
+			return records(ctx, func(decisions [][]byte, _ uint64) error {
+				for _, record := range decisions {
+					one, err := openReplayed(ctx, keys, record, wanted)
+					if err == nil && one != nil {
+						one.Shard, one.on = of.Shard, of.Label()
+						if !yield(one, nil) {
+							err = errTold
+						}
+					}
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		})
+		switch {
+		case err == nil, errors.Is(err, errTold):
+		case errors.Is(err, jetstream.ErrKeyLost):
+			yield(nil, cli.Failf("%s%s", of.Label(), cli.Plain(err.Error())))
+		default:
+			yield(nil, archive.BackupFailure(err, j.Folder.State))
+		}
+	}
+}
+
+// openReplayed opens a decision of the journal, nil where it is not wanted.
+func openReplayed(ctx context.Context, keys *jetstream.SealingKeys, record []byte, wanted func(*bcp.Decision) bool) (*replayed, error) {
+	d, err := bcp.DecodeDecision(record)
+	if err != nil || !wanted(&d) {
+		return nil, err
+	}
+	opened, err := keys.Recorded(ctx, record)
+	if err != nil {
+		return nil, err
+	}
+	one := &replayed{Decision: opened.Decision}
+	if len(d.SealedRaw) > 0 {
+		one.Raw = &rawMessage{Base64: opened.Message, Bytes: max(opened.Decision.RawBytes, len(opened.Message)), Erased: opened.Gone}
+	}
+	return one, nil
+}
+
+// rawWidth is how wide a message is shown.
+const rawWidth = 100
+
+// rawLines shows the message of a decision under its line. It is told whose words
+// these are, and each of its lines stands behind a bar, like all hostile text. Secrets
+// in it are hidden unless unredacted is set.
+func (t *replayed) rawLines(unredacted bool) string {
+	const indent = "            "
+	switch {
+	case t.Raw == nil:
+		return ""
+	case t.Raw.Erased:
+		return indent + "as it came: erased\n"
+	}
+	head := indent + "as it came, " + cli.Count(t.Raw.Bytes, "byte")
+	if kept := len(t.Raw.Base64); kept < t.Raw.Bytes {
+		head += ", the first " + cli.Count(kept, "byte")
+	}
+	if t.Role == bcp.RoleReader {
+		head += ": HOSTILE TEXT of " + string(t.Agent)
+	} else {
+		head += ": text of " + string(t.Agent)
+	}
+	message, text := string(t.Raw.Base64), head+"\n"
+	if !unredacted {
+		message = guard.Redact(message, guard.All)
+	}
+	for _, line := range approvals.Behind(indent+approvals.Gutter, message, rawWidth) {
+		text += line + "\n"
+	}
+	return text
+}

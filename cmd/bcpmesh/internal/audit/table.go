@@ -1,0 +1,71 @@
+package audit
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+)
+
+// AuditTable shows records of the audit, with the date where it is not the same
+// for all.
+func AuditTable(o *cli.Output, records []client.Sharded[bcp.Decision]) {
+	layout := time.TimeOnly
+	if n := len(records); n > 0 && records[0].Of.At().UTC().YearDay() != records[n-1].Of.At().UTC().YearDay() {
+		layout = time.DateTime
+	}
+	var rows [][]string
+	for i := range records {
+		rows = append(rows, append([]string{records[i].Cell()}, auditRow(&records[i].Of, layout)...))
+	}
+	client.TableOfShards(o, []string{"seq", "time, UTC", "kind", "agent or channel", "verdict", "what", "bits"}, rows)
+}
+
+// auditLine shows a record as it comes, where no table can be drawn since its
+// end is not known.
+func auditLine(o *cli.Output, of *client.Sharded[bcp.Decision]) {
+	row := auditRow(&of.Of, time.DateTime)
+	for i := range row {
+		row[i] = cli.Plain(row[i])
+	}
+	line := fmt.Sprintf("%6s  %s  %-11s  %-30s  %-7s  %s", row[0], row[1], row[2], row[3], row[4], strings.Join(cli.Compact(row[5:]...), "  "))
+	o.Printf("%s%s\n", of.Label(), strings.TrimRight(line, " "))
+}
+
+// auditRow is a record in the columns of AuditTable.
+func auditRow(d *bcp.Decision, layout string) []string {
+	verdict := ""
+	if d.Verdict != 0 {
+		verdict = d.Verdict.String()
+	}
+	who := string(d.Agent)
+	if key, ok := d.Channel(); ok {
+		who = string(key.Controller) + " ← " + string(key.Reader)
+	}
+	switch {
+	case d.Role == bcp.RoleApprover:
+		who = strings.TrimSuffix(string(d.Agent)+": "+who, ": "+string(d.Agent))
+	case d.Target != "" && d.Target != d.Agent:
+		who += ": " + string(d.Target)
+	}
+	bits := ""
+	if d.Nominal > 0 && !d.Prepaid && !d.Unfunded {
+		bits = cli.ShortBits(d.Nominal)
+	}
+	note := ""
+	if d.Kind == bcp.KindProcess || d.Kind == bcp.KindApproval {
+		note = d.Note
+	}
+	if d.Credential != nil {
+		note = strings.Join(cli.Compact(d.Credential.Role.String(), d.Key), " ")
+	}
+	what := strings.Join(cli.Compact(d.Event, string(d.Code), string(d.Outcome), strings.Join(d.Anomalies, "+"), d.Family, note), " ")
+	return []string{strconv.FormatUint(d.Seq, 10), d.At().UTC().Format(layout), d.Kind.String(), who, verdict, what, bits}
+}
+
+// AuditTail is how many records the demonstration shows at its end.
+const AuditTail = 12

@@ -1,0 +1,283 @@
+package byhand
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sort"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+// PublishCommand returns the command publish.
+func PublishCommand(p *cli.Program) *cobra.Command {
+	var who client.Flags
+	var pushID string
+	var wait cli.DurationFlag
+	cmd := &cobra.Command{
+		Use:   "publish CONTROLLER SUBSCRIPTION [JSON]",
+		Short: "Push an answer against a subscription, as a reader",
+		Long: `Push an answer against a subscription that a controller's definition declares,
+as a reader of the mesh. The answer is a JSON object, given as an argument or on
+stdin. The gateway checks it, charges it, and tells what became of it.`,
+		Example: `  bcpmesh publish main research-alerts '{"has_breaking_news":true,"priority":"high"}'
+  bcpmesh publish main research-findings - < finding.json`,
+		Args:              cli.Arguments(2, "CONTROLLER", "SUBSCRIPTION", "JSON"),
+		ValidArgsFunction: meshdir.CompleteAgents(false),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			controller, err := bcp.ParseAgentName(args[0])
+			if err != nil {
+				return cli.Usagef("publish: %s: %s", cli.Quoted(args[0]), err)
+			}
+			id, err := bcp.ParseSubscriptionID(args[1])
+			if err != nil {
+				return cli.Usagef("publish: %s: %s", cli.Quoted(args[1]), err)
+			}
+			if _, err := bcp.ParseClientID(pushID); pushID != "" && err != nil {
+				return cli.Usagef("publish: --push-id: %s", err)
+			}
+			answer, err := cli.AnswerArgument(cmd, p, args, 2)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
+			defer cancel()
+			c, err := who.Connect(ctx, bcp.RoleReader)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if err := checkSubscription(c, controller, id); err != nil {
+				return err
+			}
+			result, err := agents.NewReader(c.Connection).Push(ctx, controller, id, answer, agents.PushOptions{PushID: bcp.ClientID(pushID)})
+			var refused *agents.RefusedError
+			if errors.As(err, &refused) && p.Out.JSON {
+				err = errors.Join(err, p.Out.Value(bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: id,
+					Status: bcp.StatusRefused, Code: refused.Code, Detail: refused.Detail}))
+			}
+			if err != nil {
+				return meshdir.OutcomeOf(err)
+			}
+			if p.Out.JSON {
+				return p.Out.Value(result)
+			}
+			p.Out.Printf("%s: %s\n", result.Status, cli.Plain(result.Detail))
+			return nil
+		},
+	}
+	who.AddTo(cmd, "reader")
+	cmd.Flags().StringVar(&pushID, "push-id", "", "repeat a push with the same `ID`: it is charged once")
+	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")
+	return cmd
+}
+
+// checkSubscription names what there is, since the server denies the rest
+// without a word.
+func checkSubscription(c *client.Client, controller bcp.AgentName, id bcp.SubscriptionID) error {
+	channel, err := c.ChannelOf(controller, bcp.RoleReader)
+	if err != nil || channel == nil {
+		return err
+	}
+	var names []string
+	for _, s := range channel.Subscriptions {
+		if s.ID == id {
+			return nil
+		}
+		names = append(names, string(s.ID))
+	}
+	f := &cli.Failure{Code: cli.ExitRefused, Message: string(bcp.SubscriptionNotFound) + ": " + string(controller) + " has no subscription " + string(id)}
+	if near := cli.Suggestion(string(id), names); near != "" {
+		return f.WithHint("did you mean %s?", near)
+	}
+	if len(names) == 0 {
+		return f.WithHint("its definition declares none to %s", c.Name)
+	}
+	return f.WithHint("there is %s", cli.OneOf(names))
+}
+
+// pendingQuery is a query that waits for a Reader.
+type pendingQuery struct {
+	Attempt int `json:"attempt"`
+	bcp.Query
+}
+
+// AnswerCommand returns the command answer.
+func AnswerCommand(p *cli.Program) *cobra.Command {
+	var who client.Flags
+	var wait cli.DurationFlag
+	var unknown bool
+	cmd := &cobra.Command{
+		Use:   "answer [QUERY_ID [JSON]]",
+		Short: "List the queries that wait for a reader, or answer one",
+		Long: `Without arguments, list the queries that wait for a reader of the mesh. With a
+query's id and a JSON object, as an argument or on stdin, answer it, and show
+what the gateway made of the answer.`,
+		Example: `  bcpmesh answer
+  bcpmesh answer qEXAMPLE '{"is_urgent":true}'
+  bcpmesh answer qEXAMPLE --not-enough-information`,
+		Args: cli.Arguments(0, "QUERY_ID", "JSON"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var id bcp.QueryID
+			var answer any = agents.NotEnoughInformation{}
+			if len(args) > 0 {
+				var err error
+				if id, err = bcp.ParseQueryID(args[0]); err != nil {
+					return cli.Usagef("answer: %s: %s", cli.Quoted(args[0]), err)
+				}
+			}
+			switch {
+			case unknown && len(args) != 1:
+				return cli.Usagef("answer: --not-enough-information stands in place of the JSON, behind QUERY_ID").
+					WithHint("bcpmesh answer --help shows an example")
+			case len(args) > 0 && !unknown:
+				var err error
+				if answer, err = cli.AnswerArgument(cmd, p, args, 1); err != nil {
+					return err
+				}
+			}
+			ctx := cmd.Context()
+			c, err := who.Connect(ctx, bcp.RoleReader)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			reader := agents.NewReader(c.Connection)
+			if id == "" {
+				return listQueries(ctx, p, reader, cmp.Or(wait.Value, listWait))
+			}
+			return answerQuery(ctx, p, reader, id, answer, cmp.Or(wait.Value, answerWait))
+		},
+	}
+	who.AddTo(cmd, "reader")
+	cli.WaitFlag(cmd, &wait, 0, "how long to wait for queries (default: 1s to list them, 10s for the one to answer)")
+	cmd.Flags().BoolVar(&unknown, "not-enough-information", false, "say that there is no answer")
+	return cmd
+}
+
+const (
+	// listWait is how long a list waits for queries: nothing says which is the last.
+	listWait = time.Second
+	// answerWait is how long an answer waits for its query, unless it comes earlier.
+	answerWait = 10 * time.Second
+)
+
+// listQueries shows what the gateway sends a Reader that has just connected.
+func listQueries(ctx context.Context, p *cli.Program, r *agents.Reader, wait time.Duration) error {
+	var mu sync.Mutex
+	pending := make(map[bcp.QueryID]pendingQuery)
+	r.OnQuery(func(_ context.Context, q agents.Query) (any, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		pending[q.QueryID] = pendingQuery{Attempt: q.Attempt, Query: q.Query}
+		return nil, ErrKept
+	})
+	if err := r.Start(ctx); err != nil {
+		return meshdir.OutcomeOf(err)
+	}
+	select {
+	case <-time.After(wait):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := r.Stop(context.WithoutCancel(ctx)); err != nil {
+		return meshdir.OutcomeOf(err)
+	}
+	queries := make([]pendingQuery, 0, len(pending))
+	for _, q := range pending {
+		queries = append(queries, q)
+	}
+	sort.Slice(queries, func(i, j int) bool { return queries[i].QueryID < queries[j].QueryID })
+	if p.Out.JSON {
+		return p.Out.Value(queries)
+	}
+	if len(queries) == 0 {
+		p.Out.Talkf("no query waits")
+		return nil
+	}
+	var rows [][]string
+	for _, q := range queries {
+		spec, err := bcp.Encode(q.Spec, bcp.JSON)
+		if err != nil {
+			return cli.Failf("%s", err)
+		}
+		rows = append(rows, []string{string(q.QueryID), string(q.Controller), strconv.Itoa(int(q.Category)), AskedFor(spec)})
+	}
+	p.Out.Table([]string{"query", "from", "category", "asks"}, rows)
+	return nil
+}
+
+// answerQuery answers one query when it comes and waits for the result.
+func answerQuery(ctx context.Context, p *cli.Program, r *agents.Reader, id bcp.QueryID, answer any, wait time.Duration) error {
+	sent := make(chan struct{})
+	results := make(chan bcp.ValidationResult, 1)
+	var once sync.Once
+	r.OnQuery(func(_ context.Context, q agents.Query) (any, error) {
+		var mine any
+		if q.QueryID == id {
+			once.Do(func() {
+				mine = answer
+				close(sent)
+			})
+		}
+		if mine == nil {
+			return nil, ErrKept
+		}
+		return mine, nil
+	})
+	r.OnResult(func(result bcp.ValidationResult) {
+		if result.QueryID == id {
+			select {
+			case results <- result:
+			default:
+			}
+		}
+	})
+	if err := r.Start(ctx); err != nil {
+		return meshdir.OutcomeOf(err)
+	}
+	defer func() { _ = r.Stop(context.WithoutCancel(ctx)) }()
+	select {
+	case <-sent:
+	case <-time.After(wait):
+		return cli.Failf("query %s does not wait for an answer of this reader", id).WithHint("bcpmesh answer lists the queries that do")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case result := <-results:
+		return showResult(p.Out, result)
+	case <-time.After(resultTimeout):
+		return cli.Failf("the gateway did not say what became of the answer").WithHint("bcpmesh audit tail shows it")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// resultTimeout is how long the gateway may take to judge an answer.
+const resultTimeout = 10 * time.Second
+
+// showResult shows what became of an answer.
+func showResult(o *cli.Output, r bcp.ValidationResult) error {
+	if o.JSON {
+		if err := o.Value(r); err != nil {
+			return err
+		}
+	}
+	if r.Status == bcp.StatusRefused {
+		return (&cli.Failure{Code: cli.ExitRefused, Message: string(r.Code) + ": " + r.Detail}).WithHint("%s", r.Code.Info().Decision)
+	}
+	if !o.JSON {
+		o.Printf("%s\n", r.Status)
+	}
+	return nil
+}

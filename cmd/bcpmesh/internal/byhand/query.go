@@ -1,0 +1,284 @@
+package byhand
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+// specFlags write a spec on the command line.
+type specFlags struct {
+	file                      string
+	booleans, enums, integers []string
+	questions                 []string
+	summary                   string
+	maxWords                  cli.NumberFlag
+}
+
+func (f *specFlags) addTo(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.file, "spec", "", "read the whole spec as JSON from `FILE`, or from stdin with -")
+	flags.StringArrayVar(&f.booleans, "boolean", nil, "category 1: a field `NAME`")
+	flags.StringArrayVar(&f.enums, "enum", nil, "category 1: a field `NAME=VALUE,VALUE,…`")
+	flags.StringArrayVar(&f.integers, "integer", nil, "category 1: a field `NAME=MIN..MAX`")
+	flags.StringArrayVar(&f.questions, "question", nil, "category 2: a question `ID:FORMAT:WORDS:TEXT`")
+	flags.StringVar(&f.summary, "summary", "", "category 3: a summary, by this `DIRECTIVE`; needs --max-words and --because")
+	f.maxWords.Least = 1
+	flags.Var(&f.maxWords, "max-words", "category 3: the summary's limit")
+	flags.Lookup("max-words").DefValue = "" // there is none
+}
+
+// spec builds the spec. Its form is checked here, its sense by [checkSpec] and
+// the gateway.
+func (f *specFlags) spec(ctx context.Context, stdin io.Reader) (bcp.Spec, error) {
+	fields := len(f.booleans) + len(f.enums) + len(f.integers)
+	given := 0
+	for _, is := range []bool{f.file != "", fields > 0, len(f.questions) > 0, f.summary != ""} {
+		if is {
+			given++
+		}
+	}
+	if given != 1 {
+		return bcp.Spec{}, cli.Usagef("query: expected one kind of question").
+			WithHint("fields (--boolean, --enum, --integer), --question, --summary, or --spec")
+	}
+	if (f.summary == "") != (f.maxWords.Value == 0) {
+		return bcp.Spec{}, cli.Usagef("query: --summary and --max-words go together").
+			WithHint("for example --summary 'What is the news?' --max-words 60 --because 'It has no short answer.'")
+	}
+	switch {
+	case f.file != "":
+		return f.read(ctx, stdin)
+	case f.summary != "":
+		return bcp.Spec{Category: 3, Directive: f.summary, MaxWords: f.maxWords.Value}, nil
+	case fields > 0:
+		return f.fields()
+	}
+	spec := bcp.Spec{Category: 2}
+	for _, text := range f.questions {
+		parts := strings.SplitN(text, ":", 4)
+		if len(parts) != 4 {
+			return bcp.Spec{}, cli.Usagef("query: --question: expected ID:FORMAT:WORDS:TEXT, got %s", cli.Quoted(text)).
+				WithHint("for example --question 'who:person_name:5:Who sent it?'")
+		}
+		q := bcp.Question{ID: parts[0], Question: parts[3]}
+		if err := q.ExpectedFormat.UnmarshalText([]byte(parts[1])); err != nil {
+			return bcp.Spec{}, cli.Usagef("query: --question: no format %s", cli.Quoted(parts[1])).
+				WithHint("person_name, date, time, email, short_text, short_list, integer or boolean; enum and vocabulary need --spec")
+		}
+		var err error
+		if q.MaxWords, err = strconv.Atoi(parts[2]); err != nil {
+			return bcp.Spec{}, cli.Usagef("query: --question: expected a number of words, got %s", cli.Quoted(parts[2]))
+		}
+		spec.Questions = append(spec.Questions, q)
+	}
+	return spec, nil
+}
+
+func (f *specFlags) fields() (bcp.Spec, error) {
+	spec := bcp.Spec{Category: 1}
+	for _, name := range f.booleans {
+		spec.Fields = append(spec.Fields, bcp.Field{Name: name, Type: bcp.TypeBoolean})
+	}
+	for _, text := range f.enums {
+		name, values, ok := strings.Cut(text, "=")
+		if !ok {
+			return bcp.Spec{}, cli.Usagef("query: --enum: expected NAME=VALUE,VALUE,…, got %s", cli.Quoted(text))
+		}
+		spec.Fields = append(spec.Fields, bcp.Field{Name: name, Type: bcp.TypeEnum, Values: strings.Split(values, ",")})
+	}
+	for _, text := range f.integers {
+		name, limits, _ := strings.Cut(text, "=")
+		low, high, ok := strings.Cut(limits, "..")
+		least, err1 := strconv.ParseInt(low, 10, 64)
+		most, err2 := strconv.ParseInt(high, 10, 64)
+		if !ok || err1 != nil || err2 != nil {
+			return bcp.Spec{}, cli.Usagef("query: --integer: expected NAME=MIN..MAX, got %s", cli.Quoted(text))
+		}
+		spec.Fields = append(spec.Fields, bcp.Field{Name: name, Type: bcp.TypeInteger, Min: &least, Max: &most})
+	}
+	return spec, nil
+}
+
+func (f *specFlags) read(ctx context.Context, stdin io.Reader) (bcp.Spec, error) {
+	b, err := cli.ReadArgument(ctx, f.file, stdin)
+	if err != nil {
+		return bcp.Spec{}, err
+	}
+	spec, err := bcp.ParseSpec(b)
+	if err != nil {
+		return bcp.Spec{}, cli.Failf("the spec in %s is not valid: %s", cli.NameOf(f.file), strings.TrimPrefix(err.Error(), "wire: "))
+	}
+	return spec, nil
+}
+
+// checkSpec says what is wrong with a spec, which the gateway keeps to a word
+// of its closed list. Without definitions the gateway alone knows.
+func checkSpec(def *bcp.Mesh, channel *bcp.Channel, spec bcp.Spec) error {
+	if channel == nil {
+		return nil
+	}
+	if _, err := bcp.Compile(spec, channel.Settings(def, nil, constraint.Compile)); err != nil {
+		return (&cli.Failure{Code: cli.ExitRefused, Message: string(bcp.InvalidQuery) + ": " + err.Error()}).
+			WithHint("bcpmesh query --help shows examples")
+	}
+	return nil
+}
+
+// QueryCommand returns the command query.
+func QueryCommand(p *cli.Program) *cobra.Command {
+	var who client.Flags
+	var spec specFlags
+	var because, requestID string
+	var wait cli.DurationFlag
+	var noWait bool
+	cmd := &cobra.Command{
+		Use:   "query READER",
+		Short: "Ask a reader as a controller, and wait for the answer",
+		Long: `Ask a reader a question, as a controller of the mesh, and wait for what the
+gateway lets through.
+
+Ask in the lowest category that will do: fields with known values first, short
+answers second. A summary is an escalation: it needs a reason in your own words,
+and a person's approval.`,
+		Example: `  bcpmesh query mail-reader --boolean is_urgent --enum mood=good,bad
+  bcpmesh query mail-reader --question 'who:person_name:5:Who sent message 3?'
+  bcpmesh query mail-reader --spec spec.json --json`,
+		Args:              cli.Arguments(1, "READER"),
+		ValidArgsFunction: meshdir.CompleteAgents(false),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			reader, err := bcp.ParseAgentName(args[0])
+			if err != nil {
+				return cli.Usagef("query: %s: %s", cli.Quoted(args[0]), err)
+			}
+			if _, err := bcp.ParseClientID(requestID); requestID != "" && err != nil {
+				return cli.Usagef("query: --request-id: %s", err)
+			}
+			asked, err := spec.spec(cmd.Context(), p.In)
+			if err != nil {
+				return err
+			}
+			options := agents.AskOptions{Justification: because, RequestID: bcp.ClientID(requestID), ReturnHeld: true}
+			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
+			defer cancel()
+			c, err := who.Connect(ctx, bcp.RoleController)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			channel, err := c.ChannelOf(reader, bcp.RoleController)
+			if err != nil {
+				return err
+			}
+			if err := checkSpec(c.Definition, channel, asked); err != nil {
+				return err
+			}
+			return query(ctx, p, &who, agents.NewController(c.Connection), reader, asked, options, noWait)
+		},
+	}
+	who.AddTo(cmd, "controller")
+	spec.addTo(cmd)
+	cmd.Flags().StringVar(&because, "because", "", "why an escalation is needed, in your own `WORDS`")
+	cmd.Flags().StringVar(&requestID, "request-id", "", "repeat an ask with the same `ID`: it is charged once")
+	cli.WaitFlag(cmd, &wait, time.Minute, "how long to wait for the answer")
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return once the ask is accepted; the answer comes to the inbox")
+	return cmd
+}
+
+func query(ctx context.Context, p *cli.Program, who *client.Flags, c *agents.Controller, reader bcp.AgentName, spec bcp.Spec, o agents.AskOptions, noWait bool) error {
+	if noWait {
+		accepted, err := c.Ask(ctx, reader, spec, o)
+		if err != nil {
+			return withReason(ctx, who, reader, showRefused(p.Out, err))
+		}
+		if p.Out.JSON {
+			return p.Out.Value(accepted)
+		}
+		p.Out.Printf("accepted %s: %s reserved, %s remain\n", accepted.QueryID, cli.BitsOf(accepted.NominalBits), cli.ShortBits(accepted.RemainingBits))
+		return nil
+	}
+	if err := c.Start(ctx); err != nil {
+		return meshdir.OutcomeOf(err)
+	}
+	defer func() { _ = c.Stop(context.WithoutCancel(ctx)) }()
+	end := client.WhileSilent(p, ctx, who, reader)
+	d, err := c.AskAndWait(ctx, reader, spec, o)
+	end()
+	var unanswered *agents.UnansweredError
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &unanswered):
+		return withReason(ctx, who, reader, cli.Failf("no answer came in time").WithHint("the query goes on: its answer will wait in the inbox; --wait gives it more time"))
+	case err != nil:
+		return withReason(ctx, who, reader, showRefused(p.Out, err))
+	}
+	return withReason(ctx, who, reader, showDelivery(p.Out, d))
+}
+
+// withReason adds to a failure why the reader does not answer, where that may be why.
+func withReason(ctx context.Context, who *client.Flags, reader bcp.AgentName, err error) error {
+	var f *cli.Failure
+	if !errors.As(err, &f) {
+		return err
+	}
+	code, _, refused := strings.Cut(f.Message, ": ")
+	if refused && code != string(bcp.Expired) && code != string(bcp.ReaderUnavailable) {
+		return err
+	}
+	if why := client.WhyNobody(ctx, who, reader); why != "" {
+		f.Hint = strings.TrimPrefix(f.Hint+"; "+why, "; ")
+	}
+	return f
+}
+
+// showRefused reports what the gateway refused, with --json as it said it.
+func showRefused(o *cli.Output, err error) error {
+	var refused *agents.RefusedError
+	if !errors.As(err, &refused) {
+		return meshdir.OutcomeOf(err)
+	}
+	if o.JSON {
+		if err := o.Value(bcp.Refusal{Error: refused.Code, Detail: refused.Detail}); err != nil {
+			return err
+		}
+	}
+	if refused.Code == bcp.EscalationRequired {
+		return (&cli.Failure{Code: cli.ExitRefused, Message: string(refused.Code) + ": " + refused.Detail}).
+			WithHint("say why, in your own words: --because '…'")
+	}
+	return meshdir.OutcomeOf(err)
+}
+
+// showDelivery shows what came for a Controller. An outcome that is no answer is a
+// refusal.
+func showDelivery(o *cli.Output, d bcp.Delivery) error {
+	if o.JSON {
+		if err := o.Line(d); err != nil {
+			return err
+		}
+	} else if d.Outcome == "" {
+		o.Printf("%s\n", cli.Plain(string(bytes.TrimSpace(d.Response))))
+		o.Talkf("from %s, category %d, %s, taint %s", d.FromAgent, d.Category, cli.BitsOf(d.BandwidthBits), d.Taint)
+	}
+	if d.Outcome == "" {
+		return nil
+	}
+	info := d.Outcome.Info()
+	if d.Outcome == bcp.Held {
+		return (&cli.Failure{Code: cli.ExitRefused, Message: string(d.Outcome) + ": " + info.Text}).
+			WithHint("bcpmesh status lists what waits; the final outcome comes to the inbox")
+	}
+	return (&cli.Failure{Code: cli.ExitRefused, Message: string(d.Outcome) + ": " + info.Text}).WithHint("%s", info.Decision)
+}

@@ -1,0 +1,152 @@
+package byhand
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+// SessionCommand returns the command session.
+func SessionCommand(p *cli.Program) *cobra.Command {
+	return cli.Group("session", "Open, close and list controllers' sessions",
+		`Open, close and list controllers' sessions. A session is one task, to which
+budgets, escalations and exposure belong. An ask opens one by itself; it ends
+when it is idle for the mesh's idle_timeout.`,
+		`  bcpmesh session list
+  bcpmesh session open
+  bcpmesh session close --as main`,
+		sessionListCommand(p), sessionVerbCommand(p, "open", "Open a session, where none is open",
+			`Open a session of a controller. Where none was open, its channels begin new
+epochs: their budgets are full again. Within idle_timeout of the end of a session
+that a delivery began they do not, so that no reader can have its own budget
+renewed by provoking one. With --renew it is the operator who opens the epochs,
+in any case.`, (*agents.Controller).OpenSession),
+		sessionVerbCommand(p, "close", "Close the session, and cancel its open queries",
+			`Close a controller's session. Its open queries are cancelled, at the price of a
+failure; what waits for a person stays.`, (*agents.Controller).CloseSession))
+}
+
+func sessionVerbCommand(p *cli.Program, verb, short, long string, do func(*agents.Controller, context.Context) error) *cobra.Command {
+	var who client.Flags
+	var wait cli.DurationFlag
+	var renew bool
+	cmd := &cobra.Command{
+		Use:     verb,
+		Short:   short,
+		Long:    long,
+		Example: "  bcpmesh session " + verb + "\n  bcpmesh session " + verb + " --as main --json",
+		Args:    cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
+			defer cancel()
+			c, err := who.Connect(ctx, bcp.RoleController)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if renew {
+				err = renewEpochs(ctx, who.Where, c.Name)
+			} else {
+				err = do(agents.NewController(c.Connection), ctx)
+			}
+			if err != nil {
+				return meshdir.OutcomeOf(err)
+			}
+			if p.Out.JSON {
+				return p.Out.Value(map[string]string{"controller": string(c.Name), "session": verb})
+			}
+			p.Out.Printf("session of %s: %s\n", c.Name, verb)
+			return nil
+		},
+	}
+	who.AddTo(cmd, "controller")
+	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")
+	if verb == bcp.VerbOpen {
+		cmd.Flags().BoolVar(&renew, "renew", false, "as the operator: open new epochs whatever session there is")
+	}
+	return cmd
+}
+
+// renewEpochs acts as the operator.
+func renewEpochs(ctx context.Context, where meshdir.StateFlags, controller bcp.AgentName) error {
+	o, err := client.ConnectOperator(ctx, where)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	shard, err := o.One(controller)
+	if err != nil {
+		return err
+	}
+	return o.Operator(shard).Renew(ctx, controller)
+}
+
+func sessionListCommand(p *cli.Program) *cobra.Command {
+	return client.OperatorCommand(&cobra.Command{
+		Use:   "list",
+		Short: "Show the newest session of each controller",
+		Long: `Show the newest session of each controller: whether it is open, who began it, how
+far hostile content has reached it (exposure), and what it has left on each of
+its channels: bits of the epoch, escalations, and what is open, held for a person
+or not yet acknowledged.`,
+		Example: `  bcpmesh session list
+  bcpmesh session list --json`,
+		Args: cli.Arguments(0),
+	}, nil, func(ctx context.Context, o *client.Client, _ string) error {
+		sessions, missing := client.ListOfShards(ctx, o.Shards, func(ctx context.Context, shard int) ([]bcp.SessionView, error) {
+			return o.Operator(shard).Sessions(ctx)
+		})
+		if sessions == nil {
+			return missing
+		}
+		if p.Out.JSON {
+			return errors.Join(p.Out.Value(map[string]any{"sessions": sessions}), missing)
+		}
+		showSessions(p.Out, sessions)
+		client.TalkOfTroubles(p, ctx, o)
+		return missing
+	})
+}
+
+func showSessions(o *cli.Output, sessions []client.Sharded[bcp.SessionView]) {
+	if len(sessions) == 0 {
+		o.Talkf("the mesh has no controller")
+		return
+	}
+	var rows [][]string
+	for i := range sessions {
+		s, shard := &sessions[i].Of, sessions[i].Cell()
+		begun, last := "", ""
+		if s.Session != "" {
+			begun = s.Since.Local().Format(time.DateTime) + " by " + s.BegunBy
+			last = s.Touched.Local().Format(time.DateTime)
+		}
+		taint := s.Taint.String()
+		if len(s.Sources) > 0 {
+			taint += " (" + strings.Join(s.Sources, ", ") + ")"
+		}
+		for i, c := range s.Channels {
+			row := []string{"", "", "", "", "", "", "", string(c.Reader), strconv.FormatUint(c.Epoch, 10), cli.ShortBits(c.Remaining),
+				fmt.Sprintf("%d of %d", c.Escalations, c.MaxEscalations), fmt.Sprintf("%d / %d / %d", c.Open, c.Held, c.Waiting)}
+			if i == 0 {
+				copy(row, []string{shard, string(s.Controller), s.Status, begun, last, taint, s.Exposure.String()})
+			}
+			rows = append(rows, row)
+		}
+		if len(s.Channels) == 0 {
+			rows = append(rows, []string{shard, string(s.Controller), s.Status, begun, last, taint, s.Exposure.String()})
+		}
+	}
+	client.TableOfShards(o, []string{"controller", "session", "begun", "last activity", "taint", "exposure", "reader", "epoch", "bits left", "escalations", "open / held / waiting"}, rows)
+}

@@ -1,0 +1,219 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Program is what every command gets.
+type Program struct {
+	In  io.Reader
+	Out *Output
+	Env func(string) string
+}
+
+// WriteUsage writes the part of a help that is below the description. It is no
+// template: text/template keeps the linker from leaving out methods that nobody calls.
+func WriteUsage(cmd *cobra.Command) error {
+	var b strings.Builder
+	line, groups := cmd.UseLine()+" [FLAGS]", cmd.HasAvailableSubCommands()
+	if groups {
+		line = cmd.CommandPath() + " COMMAND"
+	}
+	fmt.Fprintf(&b, "Usage:\n  %s\n\nExamples:\n%s\n", line, cmd.Example)
+	if groups {
+		b.WriteString("\nCommands:\n")
+		for _, child := range cmd.Commands() {
+			if child.IsAvailableCommand() {
+				fmt.Fprintf(&b, "  %-*s %s\n", child.NamePadding(), child.Name(), child.Short)
+			}
+		}
+	}
+	fmt.Fprintf(&b, "\nFlags:\n%s", cmd.Flags().FlagUsages())
+	if groups {
+		fmt.Fprintf(&b, "\n\"%s COMMAND --help\" shows the help of a command.\n", cmd.CommandPath())
+	}
+	_, err := io.WriteString(cmd.OutOrStderr(), b.String())
+	return err
+}
+
+// Group is a command that only holds others.
+func Group(use, short, long, example string, children ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Long: long, Example: example, Args: cobra.ArbitraryArgs, RunE: MissingCommand}
+	cmd.AddCommand(children...)
+	return cmd
+}
+
+// MissingCommand is what a group does when none of its commands was named.
+func MissingCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return Usagef("%sexpected a command", Prefix(cmd)).WithHint("%s --help lists the commands", cmd.CommandPath())
+	}
+	f := Usagef("%sno command %s", Prefix(cmd), Quoted(args[0]))
+	if near := Suggestion(args[0], namesOf(cmd)); near != "" {
+		return f.WithHint("did you mean %s?", near)
+	}
+	return f.WithHint("%s --help lists the commands", cmd.CommandPath())
+}
+
+// Prefix names a command in front of an error; the program itself is there
+// already.
+func Prefix(cmd *cobra.Command) string {
+	if !cmd.HasParent() {
+		return ""
+	}
+	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ") + ": "
+}
+
+func namesOf(cmd *cobra.Command) []string {
+	var names []string
+	for _, child := range cmd.Commands() {
+		if child.IsAvailableCommand() {
+			names = append(names, child.Name())
+		}
+	}
+	return names
+}
+
+// FinishCommand sets what all commands have in common.
+func FinishCommand(cmd *cobra.Command) {
+	cmd.DisableFlagsInUseLine = true
+	if work := cmd.RunE; work != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			err := work(cmd, args)
+			var f *Failure
+			if err == nil || errors.As(err, &f) || cmd.Context().Err() != nil && errors.Is(err, cmd.Context().Err()) {
+				return err
+			}
+			return Failf("%s", err)
+		}
+	}
+	if cmd.ValidArgsFunction == nil && len(cmd.ValidArgs) == 0 {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	for _, child := range cmd.Commands() {
+		FinishCommand(child)
+	}
+}
+
+// FlagError turns an error of the flag parser into one line.
+func FlagError(cmd *cobra.Command, err error) error {
+	if cmd.HasSubCommands() {
+		// The parser meets the flags of an unknown command before its name.
+		if args := cmd.Flags().Args(); len(args) > 0 {
+			return MissingCommand(cmd, args)
+		}
+	}
+	help := cmd.CommandPath() + " --help shows the flags"
+	var unknown *pflag.NotExistError
+	var invalid *pflag.InvalidValueError
+	var missing *pflag.ValueRequiredError
+	switch {
+	case errors.As(err, &unknown):
+		name := unknown.GetSpecifiedName()
+		if unknown.GetSpecifiedShortnames() != "" {
+			return Usagef("%sno flag %s", Prefix(cmd), Quoted("-"+name)).WithHint("%s", help)
+		}
+		f := Usagef("%sno flag %s", Prefix(cmd), Quoted("--"+name))
+		var names []string
+		collect := func(flag *pflag.Flag) { names = append(names, flag.Name) }
+		cmd.Flags().VisitAll(collect)
+		cmd.InheritedFlags().VisitAll(collect)
+		if near := Suggestion(name, names); near != "" {
+			return f.WithHint("did you mean --%s?", near)
+		}
+		return f.WithHint("%s", help)
+	case errors.As(err, &invalid):
+		cause := invalid.Unwrap()
+		if invalid.GetFlag().Value.Type() == "bool" {
+			cause = errors.New("expected true or false")
+		}
+		f := Usagef("%s--%s: %s, got %s", Prefix(cmd), invalid.GetFlag().Name, cause, Quoted(invalid.GetValue()))
+		if word, ok := invalid.GetFlag().Value.(*WordFlag); ok {
+			if near := Suggestion(invalid.GetValue(), word.Words); near != "" {
+				return f.WithHint("did you mean %s?", near)
+			}
+		}
+		return f.WithHint("%s", help)
+	case errors.As(err, &missing):
+		return Usagef("%s--%s needs a value", Prefix(cmd), missing.GetFlag().Name).WithHint("%s", help)
+	}
+	return Usagef("%s%s", Prefix(cmd), err).WithHint("%s", help)
+}
+
+// Arguments checks the number of arguments: names says what they are, the
+// first required ones must be there.
+func Arguments(required int, names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < required:
+			return Usagef("%sexpected %s", Prefix(cmd), names[len(args)]).WithHint("%s --help shows an example", cmd.CommandPath())
+		case len(args) > len(names):
+			return Usagef("%sone argument too many: %s", Prefix(cmd), Quoted(args[len(names)])).WithHint("%s --help shows an example", cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// Suggestion returns the word that was probably meant, or nothing.
+func Suggestion(word string, words []string) string {
+	const longest = 64 // bounds the work; no name of ours is longer
+	if word == "" || len(word) > longest {
+		return ""
+	}
+	finder := &cobra.Command{SuggestionsMinimumDistance: 2}
+	for _, w := range words {
+		finder.AddCommand(&cobra.Command{Use: w, Run: func(*cobra.Command, []string) {}})
+	}
+	if near := finder.SuggestionsFor(word); len(near) > 0 {
+		return near[0]
+	}
+	return ""
+}
+
+// OneOf writes "a, b or c".
+func OneOf(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// Complete sets the completion of a flag that cmd has.
+func Complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
+	// It can only fail for a flag that is not there, which a test would see.
+	_ = cmd.RegisterFlagCompletionFunc(flag, f)
+}
+
+// HelpCommand returns the command help.
+func HelpCommand(p *Program) *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND]",
+		Short:   "Show the help of a command",
+		Long:    "Show the help of a command, like COMMAND --help.",
+		Example: "  bcpmesh help creds issue",
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			at, _, err := cmd.Root().Find(args)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return namesOf(at), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			at, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 && at.HasSubCommands() {
+				return MissingCommand(at, rest)
+			}
+			if p.Out.JSON {
+				return p.Out.Value(map[string]string{"command": at.CommandPath(), "help": strings.TrimSpace(at.Long), "usage": at.UsageString()})
+			}
+			return at.Help()
+		},
+	}
+}

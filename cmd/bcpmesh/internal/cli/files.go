@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// CheckNewFile refuses a place where no new file can be, before anything
+// changes.
+func CheckNewFile(name string) error {
+	if _, err := os.Lstat(name); err == nil {
+		return Failf("%s exists", Quoted(name)).WithHint("name another file, or remove this one")
+	}
+	info, err := os.Stat(filepath.Dir(name))
+	switch {
+	case err != nil:
+		return Failf("%s cannot be written: %s", Quoted(name), ReasonOf(err))
+	case !info.IsDir():
+		return Failf("%s cannot be written: %s is not a folder", Quoted(name), Quoted(filepath.Dir(name)))
+	case strings.HasSuffix(name, string(filepath.Separator)):
+		return Failf("%s is no name of a file", Quoted(name))
+	}
+	return nil
+}
+
+// MaxSmallFile bounds files of a few lines, such as mesh.json and creds.
+const MaxSmallFile = 64 << 10
+
+// ErrTooLarge means that a file is larger than the program reads.
+var ErrTooLarge = errors.New("it is too large")
+
+// ReadSmall reads a regular file of at most MaxSmallFile bytes.
+func ReadSmall(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is not a regular file")
+	case info.Size() > MaxSmallFile:
+		return nil, ErrTooLarge
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var b bytes.Buffer
+	if _, err := b.ReadFrom(io.LimitReader(f, MaxSmallFile+1)); err != nil {
+		return nil, err
+	}
+	if b.Len() > MaxSmallFile {
+		return nil, ErrTooLarge
+	}
+	return b.Bytes(), nil
+}
+
+// CompleteFolders completes a DIR argument.
+func CompleteFolders(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}
+
+// ReplaceFile gives a file other content, with the rights that it has: all of it or
+// nothing.
+func ReplaceFile(name string, content []byte) error {
+	info, err := os.Stat(name)
+	if err != nil {
+		return NotWritten(name, err)
+	}
+	return WriteOver(name, content, info.Mode().Perm())
+}
+
+// Absolute is a path from anywhere; what has none stays.
+func Absolute(name string) string {
+	if path, err := filepath.Abs(name); err == nil {
+		return path
+	}
+	return name
+}
+
+const (
+	// StopTimeout is how long a clean end may take.
+	StopTimeout = 20 * time.Second
+	// StartPatience is how long a start may take without a word.
+	StartPatience = 10 * time.Second
+)
+
+// IgnoreBrokenPipes makes writing to a pipe that nobody reads an error, where
+// it would otherwise end the program on the spot, with its traces left behind.
+func IgnoreBrokenPipes() { signal.Ignore(syscall.SIGPIPE) }

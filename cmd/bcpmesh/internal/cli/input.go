@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"runtime"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/muesli/cancelreader"
+	"github.com/spf13/cobra"
+)
+
+// MaxLine bounds one line of input.
+const MaxLine = 16 << 20
+
+// Interruptible returns a reader of r that gives up, with the error of ctx, when ctx
+// ends while a pipe or a terminal has nothing to read. Files and what is in memory are
+// read as they are: such reads end by themselves. On Windows so is everything, since
+// there the library reads the console, also in place of a pipe; a second Ctrl-C ends
+// the program. What it holds is released with the process.
+func Interruptible(ctx context.Context, r io.Reader) io.Reader {
+	if runtime.GOOS == "windows" {
+		return r
+	}
+	c, err := cancelreader.NewReader(r)
+	if err != nil {
+		return r // a file: the system does not wait for those
+	}
+	context.AfterFunc(ctx, func() { c.Cancel() })
+	return readFunc(func(b []byte) (int, error) {
+		n, err := c.Read(b)
+		if errors.Is(err, cancelreader.ErrCanceled) {
+			err = ctx.Err()
+		}
+		return n, err
+	})
+}
+
+type readFunc func([]byte) (int, error)
+
+// Read calls f.
+func (f readFunc) Read(b []byte) (int, error) { return f(b) }
+
+// ErrLongLine means that a line is longer than the program reads.
+var ErrLongLine = errors.New("the line is longer than 16 MiB")
+
+// lineReader reads lines of at most MaxLine bytes in memory of that size.
+type lineReader struct {
+	r    *bufio.Reader
+	line []byte
+	N    int // of the line that was read last, from 1
+}
+
+// NewLineReader reads lines of r.
+func NewLineReader(r io.Reader) *lineReader { return &lineReader{r: bufio.NewReaderSize(r, 64<<10)} }
+
+// Next returns the next line without its end, valid until the next call. A
+// longer line is skipped, with ErrLongLine. The error is io.EOF behind the
+// last line.
+func (l *lineReader) Next() ([]byte, error) {
+	l.line = l.line[:0]
+	l.N++
+	long := false
+	for {
+		part, err := l.r.ReadSlice('\n')
+		if len(l.line)+len(part) > MaxLine+1 || long {
+			long = true
+		} else {
+			l.line = append(l.line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case err != nil && !(errors.Is(err, io.EOF) && (len(l.line) > 0 || long)):
+			return nil, err
+		case long || len(bytes.TrimSuffix(l.line, []byte("\n"))) > MaxLine:
+			return nil, ErrLongLine
+		default:
+			return bytes.TrimSuffix(l.line, []byte("\n")), nil
+		}
+	}
+}
+
+// Waits reports whether the next line is not here yet.
+func (l *lineReader) Waits() bool { return l.r.Buffered() == 0 }
+
+// AnswerArgument reads an answer, from an argument, or from stdin where that is
+// - or missing. It checks that it is one JSON object, so that a slip of the
+// keyboard does not count as a refusal.
+func AnswerArgument(cmd *cobra.Command, p *Program, args []string, at int) (jsontext.Value, error) {
+	var b []byte
+	given := len(args) > at && args[at] != "-"
+	if given {
+		b = []byte(args[at])
+	} else {
+		if IsTerminal(p.In) && len(args) <= at {
+			return nil, Usagef("%sexpected the answer as JSON", Prefix(cmd)).WithHint("give it as an argument, or on stdin")
+		}
+		var err error
+		if b, err = ReadArgument(cmd.Context(), "-", p.In); err != nil {
+			return nil, err
+		}
+	}
+	value, err := jsontext.AppendFormat(nil, b)
+	switch {
+	case err == nil && jsontext.Value(value).Kind() == '{':
+		return value, nil
+	case given:
+		return nil, Usagef("%sthe answer is not a JSON object: %s", Prefix(cmd), Quoted(string(b)))
+	case len(bytes.TrimSpace(b)) == 0:
+		return nil, Usagef("%sexpected the answer as JSON, and stdin is empty", Prefix(cmd)).WithHint("%s --help shows an example", cmd.CommandPath())
+	}
+	return nil, Failf("%sthe answer on stdin is not a JSON object: %s", Prefix(cmd), Quoted(string(b)))
+}
+
+// ReadArgument reads a small file, or stdin where the name is -.
+func ReadArgument(ctx context.Context, name string, stdin io.Reader) (b []byte, err error) {
+	if name == "-" {
+		b, err = io.ReadAll(io.LimitReader(Interruptible(ctx, stdin), MaxSmallFile+1))
+		if err == nil && len(b) > MaxSmallFile {
+			err = ErrTooLarge
+		}
+	} else {
+		b, err = ReadSmall(name)
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, Failf("%s cannot be read: %s", NameOf(name), ReasonOf(err))
+	}
+	return b, nil
+}
+
+// NameOf names a file argument that may be stdin.
+func NameOf(name string) string {
+	if name == "-" {
+		return "stdin"
+	}
+	return Quoted(name)
+}

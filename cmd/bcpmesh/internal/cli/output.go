@@ -1,0 +1,337 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/mattn/go-isatty"
+	"golang.org/x/term"
+)
+
+// The output rules, which every command follows:
+//
+//   - Results go to stdout, and nothing else does. With --json they are JSON.
+//   - Talk goes to stderr: notes, warnings, progress, errors.
+//   - Bad input is one line on stderr, `bcpmesh: what is wrong`, and perhaps a
+//     second one, `hint: what to do`. No usage text, no stack trace.
+//   - The exit code says what happened: see the constants below. A refusal by
+//     the protocol has one of its own, so that scripts can tell it from failure.
+//   - Nothing is written, neither a file nor a part of a result, for a command
+//     line that is wrong.
+//   - Colours, drawn tables and progress bars are for a terminal. NO_COLOR and
+//     TERM=dumb turn colours off.
+//   - What comes from files, agents and arguments is made harmless before it
+//     is shown: control characters and invisible ones are escaped.
+
+// Exit codes. They are part of the contract of the program.
+const (
+	ExitOK      = 0
+	ExitFailed  = 1 // a problem was found, or the operation failed
+	ExitUsage   = 2 // the command line is wrong
+	ExitRefused = 3 // the protocol, or the gateway, refused
+	ExitPartly  = 4 // no problem was found in what could be looked at
+)
+
+// Failure is an error as a person sees it.
+type Failure struct {
+	Code    int
+	Message string
+	Hint    string
+}
+
+// Error returns the message without its hint.
+func (f *Failure) Error() string { return f.Message }
+
+// WithHint adds what to do about it.
+func (f *Failure) WithHint(format string, args ...any) *Failure {
+	f.Hint = fmt.Sprintf(format, args...)
+	return f
+}
+
+// Failf says that an operation failed, or that a problem was found.
+func Failf(format string, args ...any) *Failure {
+	return &Failure{Code: ExitFailed, Message: fmt.Sprintf(format, args...)}
+}
+
+// Usagef says that the command line is wrong.
+func Usagef(format string, args ...any) *Failure {
+	return &Failure{Code: ExitUsage, Message: fmt.Sprintf(format, args...)}
+}
+
+// Output is where a command's results and talk go. Use it from one goroutine.
+type Output struct {
+	Stdout *bufio.Writer
+	Stderr io.Writer
+	JSON   bool // --json
+
+	Screen       io.Writer // what stdout writes to
+	Terminal     bool      // stdout is one
+	TalkTerminal bool      // stderr is one
+	Colours      bool      // wanted, where there is a terminal
+}
+
+// NewOutput writes to stdout and stderr, in colours if env and the terminal allow it.
+func NewOutput(stdout, stderr io.Writer, env func(string) string) *Output {
+	return &Output{
+		Stdout:       bufio.NewWriterSize(stdout, 64<<10),
+		Stderr:       stderr,
+		Screen:       stdout,
+		Terminal:     IsTerminal(stdout),
+		TalkTerminal: IsTerminal(stderr),
+		Colours:      env("NO_COLOR") == "" && env("TERM") != "dumb",
+	}
+}
+
+// IsTerminal reports whether stream is a terminal.
+func IsTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	return ok && isatty.IsTerminal(file.Fd())
+}
+
+// PlainWidth is how wide text is where there is no terminal.
+const PlainWidth = 100
+
+// WidthOf is how many columns a stream has.
+func WidthOf(stream any) int {
+	if file, ok := stream.(*os.File); ok && IsTerminal(file) {
+		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
+			return width
+		}
+		return 80
+	}
+	return PlainWidth
+}
+
+// Finish writes what is left and reports err. It returns the exit code.
+func (o *Output) Finish(err error) int {
+	if flushErr := o.Stdout.Flush(); flushErr != nil && err == nil {
+		err = Failf("the result cannot be written: %s", ReasonOf(flushErr))
+	}
+	if err == nil {
+		return ExitOK
+	}
+	var f *Failure
+	switch {
+	case errors.As(err, &f):
+	case errors.Is(err, context.Canceled):
+		f = Failf("interrupted")
+	default: // what a command returns is a failure: this is cobra's
+		f = Usagef("%s", err)
+	}
+	o.Talkf("bcpmesh: %s", f.Message)
+	if f.Hint != "" {
+		o.Talkf("hint: %s", f.Hint)
+	}
+	return f.Code
+}
+
+// Printf writes text of a result; the arguments are made harmless by the
+// caller, with [plain], where they are not the program's own.
+func (o *Output) Printf(format string, args ...any) {
+	// An error sticks to the writer, and finish reports it.
+	_, _ = fmt.Fprintf(o.Stdout, format, args...)
+}
+
+// Talkf writes one line to stderr.
+func (o *Output) Talkf(format string, args ...any) {
+	// There is nowhere to report an error of stderr.
+	_, _ = fmt.Fprintln(o.Stderr, Plain(fmt.Sprintf(format, args...)))
+}
+
+// Value writes a result as JSON: one line, or indented on a terminal.
+func (o *Output) Value(v any) error {
+	b, err := json.Marshal(v, json.Deterministic(true), json.FormatNilSliceAsNull(false), jsontext.Multiline(o.Terminal))
+	if err != nil {
+		return Failf("the result cannot be written as JSON: %s", err)
+	}
+	_, err = o.Stdout.Write(append(HarmlessJSON(b), '\n'))
+	return err
+}
+
+// Line writes a record of a stream as JSON, in one line whatever stdout is.
+func (o *Output) Line(v any) error {
+	b, err := json.Marshal(v, json.Deterministic(true), json.FormatNilSliceAsNull(false))
+	if err != nil {
+		return Failf("the result cannot be written as JSON: %s", err)
+	}
+	return o.HarmlessLine(b)
+}
+
+// HarmlessLine writes JSON, which it may append to.
+func (o *Output) HarmlessLine(b []byte) error {
+	_, err := o.Stdout.Write(append(HarmlessJSON(b), '\n'))
+	return err
+}
+
+// HarmlessJSON escapes what a terminal would act on or not show. All of it
+// stands in strings, where an escape means the same.
+func HarmlessJSON(b []byte) []byte {
+	acts := func(r rune) bool {
+		return r >= 0x7f && (!Harmless(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector))
+	}
+	if isASCII(b) || bytes.IndexFunc(b, acts) < 0 {
+		return b
+	}
+	var out []byte
+	for _, r := range string(b) {
+		switch high, low := utf16.EncodeRune(r); {
+		case !acts(r):
+			out = utf8.AppendRune(out, r)
+		case r > 0xffff:
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+	}
+	return out
+}
+
+// isASCII reports whether b has neither DEL nor anything beyond it: most of what
+// is written.
+func isASCII(b []byte) bool {
+	for _, c := range b {
+		if c >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// Table writes rows under a header, drawn on a terminal, aligned with spaces
+// elsewhere. Cells are made harmless. A cell may have several lines.
+func (o *Output) Table(header []string, rows [][]string) {
+	t := table.NewWriter()
+	t.SetStyle(table.StyleRounded)
+	if !o.Terminal {
+		t.SetStyle(table.Style{Name: "plain", Box: table.BoxStyle{PaddingRight: "  "}, Format: table.FormatOptions{Header: text.FormatUpper}})
+		t.SuppressTrailingSpaces()
+	}
+	t.AppendHeader(rowOf(header, o.Terminal && o.Colours))
+	for _, row := range rows {
+		t.AppendRow(rowOf(row, false))
+	}
+	o.Printf("%s\n", t.Render())
+}
+
+func rowOf(cells []string, bold bool) table.Row {
+	row := make(table.Row, len(cells))
+	for i, cell := range cells {
+		lines := strings.Split(cell, "\n")
+		for j := range lines {
+			lines[j] = Plain(lines[j])
+		}
+		cell = strings.Join(lines, "\n")
+		if bold {
+			cell = text.Colors{text.Bold}.EscapeSeq() + cell + text.Reset.EscapeSeq()
+		}
+		row[i] = cell
+	}
+	return row
+}
+
+// Heading writes the title of a part of a result.
+func (o *Output) Heading(title string) {
+	if o.Terminal && o.Colours {
+		title = text.Colors{text.Bold, text.FgCyan}.EscapeSeq() + title + text.Reset.EscapeSeq()
+	}
+	o.Printf("%s\n", title)
+}
+
+// Plain makes text harmless for a terminal: one line, without control
+// characters, without what is invisible or turns the direction of writing.
+func Plain(s string) string {
+	if utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !Harmless(r) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case r == '\n':
+			b.WriteString("; ")
+		case Harmless(r):
+			b.WriteRune(r)
+		default:
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+		i += size
+	}
+	return b.String()
+}
+
+// Harmless reports whether r shows, and does nothing else.
+func Harmless(r rune) bool {
+	return r == ' ' || unicode.IsGraphic(r) && !unicode.Is(unicode.Zs, r) && !unicode.Is(unicode.Cf, r)
+}
+
+// Quoted shows an argument or a piece of a file: escaped and short.
+func Quoted(s string) string {
+	const longest = 60
+	if utf8.RuneCountInString(s) > longest {
+		return strconv.Quote(string([]rune(s)[:longest])) + "…"
+	}
+	return strconv.Quote(s)
+}
+
+// ReasonOf says why an operation on a file failed, without its path.
+func ReasonOf(err error) string {
+	var path *os.PathError
+	var link *os.LinkError
+	var call *os.SyscallError
+	switch {
+	case errors.As(err, &path):
+		return path.Err.Error()
+	case errors.As(err, &link):
+		return link.Err.Error()
+	case errors.As(err, &call):
+		return call.Err.Error()
+	}
+	return err.Error()
+}
+
+// Count writes a number with its noun: "1 error", "2 errors".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}
+
+// Duration writes seconds as definitions do: 90s, 15m, 1h30m, 7d.
+func Duration(seconds int64) string {
+	var b strings.Builder
+	for _, unit := range []struct {
+		size int64
+		name string
+	}{{24 * 60 * 60, "d"}, {60 * 60, "h"}, {60, "m"}, {1, "s"}} {
+		if n := seconds / unit.size; n > 0 || unit.size == 1 && b.Len() == 0 {
+			b.WriteString(strconv.FormatInt(n, 10) + unit.name)
+			seconds %= unit.size
+		}
+	}
+	return b.String()
+}
+
+// Flush shows at once what a stream of results has so far.
+func (o *Output) Flush() error {
+	if err := o.Stdout.Flush(); err != nil {
+		return Failf("the result cannot be written: %s", ReasonOf(err))
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// ShortBits writes bits for reading, rounded up to a tenth: "6.9", "671". The
+// exact figures are in the JSON.
+func ShortBits(b bcp.Bits) string {
+	const tenth = bcp.Bit / 10
+	tenths := (b + tenth - 1) / tenth
+	if tenths%10 == 0 {
+		return strconv.FormatInt(int64(tenths/10), 10)
+	}
+	return strconv.FormatInt(int64(tenths/10), 10) + "." + strconv.FormatInt(int64(tenths%10), 10)
+}
+
+// Compact returns the parts that are not empty.
+func Compact(parts ...string) []string {
+	var kept []string
+	for _, p := range parts {
+		if p != "" {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+// Seconds returns the whole seconds of d.
+func Seconds(d time.Duration) int64 { return int64(d / time.Second) }
+
+// BitsOf writes bits with their unit: "1 bit", "18.4 bits".
+func BitsOf(b bcp.Bits) string {
+	if s := ShortBits(b); s != "1" {
+		return s + " bits"
+	}
+	return "1 bit"
+}
+
+// Moment writes a time for people.
+func Moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
+
+// FirstOf names the first of a list, and how many more there are.
+func FirstOf(list []string) string {
+	const most = 3
+	if len(list) <= most {
+		return strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
+}
+
+// ChannelName writes a channel as CONTROLLER/READER.
+func ChannelName(controller, reader bcp.AgentName) string {
+	return string(controller) + " ← " + string(reader)
+}
+
+// UnknownAgent says that a mesh has no such agent, and which one may be meant.
+func UnknownAgent[T ~string](name string, known []T) error {
+	var names []string
+	for _, k := range known {
+		names = append(names, string(k))
+	}
+	f := Failf("the mesh has no agent %s", Quoted(name))
+	if near := Suggestion(name, names); near != "" {
+		return f.WithHint("did you mean %s?", near)
+	}
+	if len(names) == 0 {
+		return f
+	}
+	return f.WithHint("it has %s", strings.Join(names, ", "))
+}
+
+// SomeOf names the first of many.
+func SomeOf(names []string) string {
+	const most = 12
+	if len(names) == 0 {
+		return "nobody"
+	}
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Short cuts text for one line of a terminal.
+func Short(s string, columns int) string { return text.Snip(s, max(columns, 1), "…") }

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/bcp/text"
+)
+
+// buildVersion is set by release builds, with -ldflags "-X github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli.buildVersion=…".
+var buildVersion string
+
+// ProgramVersion names this build: what the release says, else the module's
+// version, else the revision that it was built from.
+func ProgramVersion() string {
+	if buildVersion != "" {
+		return buildVersion
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	revision, changed := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value[:min(len(s.Value), 12)]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			changed = "+changed"
+		}
+	}
+	if revision == "" {
+		return "devel"
+	}
+	return "devel-" + revision + changed
+}
+
+// VersionCommand returns the command version.
+func VersionCommand(p *Program) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Show the versions of the program, of Go and of the Unicode tables",
+		Long: `Show the versions that a verdict depends on: of the program, of Go, and of the
+Unicode tables. Every decision of a mesh records them.`,
+		Example: `  bcpmesh version
+  bcpmesh version --json`,
+		Args: Arguments(0),
+		RunE: func(*cobra.Command, []string) error { return ShowVersion(p) },
+	}
+}
+
+// ShowVersion writes the version of the program.
+func ShowVersion(p *Program) error {
+	v := struct {
+		Version string `json:"version"`
+		Go      string `json:"go"`
+		Unicode string `json:"unicode"`
+	}{ProgramVersion(), runtime.Version(), text.Versions()}
+	if p.Out.JSON {
+		return p.Out.Value(v)
+	}
+	p.Out.Printf("bcpmesh %s\ngo      %s\nunicode %s\n", Plain(v.Version), v.Go, v.Unicode)
+	return nil
+}

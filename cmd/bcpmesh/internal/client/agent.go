@@ -1,0 +1,115 @@
+package client
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats.go"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+// AgentFlags say as which agent a command serves: the creds file says its name and role.
+type AgentFlags struct {
+	Creds, url, ca string
+	encoding       cli.WordFlag
+}
+
+// AddTo makes them flags of cmd; creds says what the credentials are for.
+func (f *AgentFlags) AddTo(cmd *cobra.Command, creds string) {
+	cmd.Flags().StringVar(&f.Creds, "creds", "", creds)
+	cmd.Flags().StringVar(&f.url, "url", "", "`URL` of the mesh (default: the one of the creds file's folder, or "+meshdir.StandardURL+")")
+	cmd.Flags().StringVar(&f.ca, "ca", "", "with --url: trust the certificates of this PEM `FILE` alone")
+	f.encoding = cli.WordFlag{Value: "json", Words: []string{"json", "msgpack"}}
+	f.encoding.AddTo(cmd, "encoding", "what the agent's definition says")
+	cli.Complete(cmd, "creds", cobra.FixedCompletions([]string{"creds"}, cobra.ShellCompDirectiveFilterFileExt))
+}
+
+// FromEnvironment takes what a mesh gives to the commands of its agents, for the flags
+// that were not given. roles are those whose creds are looked for.
+func (f *AgentFlags) FromEnvironment(env func(string) string, roles ...bcp.Role) {
+	if f.Creds != "" {
+		return
+	}
+	for _, role := range roles {
+		name := "BCPMESH_READER_CREDS"
+		if role == bcp.RoleController {
+			name = "BCPMESH_CONTROLLER_CREDS"
+		}
+		if f.Creds = env(name); f.Creds != "" {
+			break
+		}
+	}
+	if f.Creds == "" {
+		return
+	}
+	if f.url == "" {
+		f.url, f.ca = env("BCPMESH_URL"), env("BCPMESH_CA")
+	}
+	if word := env("BCPMESH_ENCODING"); word != "" {
+		_ = f.encoding.Set(word) // a mesh gives one of the two
+	}
+}
+
+// servedAgent is an agent that this program serves.
+type servedAgent struct {
+	Conn *agents.Connection
+	Name bcp.AgentName
+	Role bcp.Role
+	Log  hclog.Logger
+}
+
+// Connect connects as the agent of the creds file.
+func (f *AgentFlags) Connect(ctx context.Context, p *cli.Program, command string, handlers int) (*servedAgent, error) {
+	content, err := cli.ReadSmall(f.Creds)
+	if err != nil {
+		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(f.Creds), cli.ReasonOf(err))
+	}
+	who, err := meshdir.ParseCreds(content)
+	if err != nil {
+		return nil, cli.Failf("%s holds no credentials of a mesh: %s", cli.Quoted(f.Creds), err).WithHint("bcpmesh creds issue makes them")
+	}
+	if who.Role != bcp.RoleController && who.Role != bcp.RoleReader {
+		return nil, cli.Failf("%s is of %s, %s: only controllers and readers are agents", cli.Quoted(f.Creds), who.Agent, who.Role)
+	}
+	url, known := f.url, meshdir.Trust{CA: f.ca}
+	if url == "" {
+		url, known = meshNear(f.Creds)
+	}
+	secure, err := known.Options()
+	if err != nil {
+		return nil, err
+	}
+	encoding := bcp.JSON
+	if f.encoding.Value == "msgpack" {
+		encoding = bcp.MessagePack
+	}
+	log := cli.NewLogger(hclog.Info, p.Out.Stderr)
+	conn, err := agents.Connect(ctx, url, agents.CredsFile(f.Creds), agents.Options{
+		Name: who.Agent, Encoding: encoding, Logger: log, Handlers: handlers,
+		NATS: append(secure, nats.Name("bcpmesh "+command+" "+string(who.Agent))),
+	})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, meshdir.NotReached(url, err)
+	}
+	return &servedAgent{conn, who.Agent, who.Role, log}, nil
+}
+
+// meshNear is where the mesh serves in whose folder a file lies, or where one
+// serves that was told nothing.
+func meshNear(file string) (url string, known meshdir.Trust) {
+	if folder, err := meshdir.Find(filepath.Dir(file)); err == nil {
+		if about, err := folder.Running(); err == nil {
+			return about.URL, about.Trust
+		}
+	}
+	return meshdir.StandardURL, meshdir.Trust{}
+}

@@ -1,0 +1,140 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+// ChannelFlag is CONTROLLER/READER, or _ for no channel.
+type ChannelFlag struct {
+	Text  string
+	Value bcp.ChannelKey
+	named bool // _ is none
+}
+
+// String returns the channel as it was given.
+func (f *ChannelFlag) String() string { return f.Text }
+
+// Type names the flag's values in the help.
+func (f *ChannelFlag) Type() string { return "CONTROLLER/READER" }
+
+// Set takes two names of agents.
+func (f *ChannelFlag) Set(s string) error {
+	if s == "_" && !f.named {
+		f.Text, f.Value = s, bcp.ChannelKey{}
+		return nil
+	}
+	controller, reader, _ := strings.Cut(s, "/")
+	c, err := bcp.ParseAgentName(controller)
+	r, also := bcp.ParseAgentName(reader)
+	switch {
+	case err == nil && also == nil:
+	case f.named:
+		return errors.New("expected two agents such as main/researcher")
+	default:
+		return errors.New("expected two agents such as main/researcher, or _")
+	}
+	f.Text, f.Value = s, bcp.ChannelKey{Controller: c, Reader: r}
+	return nil
+}
+
+// AddTo makes it a flag of cmd that takes a channel, with completion.
+func (f *ChannelFlag) AddTo(cmd *cobra.Command) {
+	f.named = true
+	cmd.Flags().Var(f, "channel", "only this channel")
+	cli.Complete(cmd, "channel", completeChannels)
+}
+
+// completeChannels completes the channels of the mesh that a command line is
+// about.
+func completeChannels(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	mesh, err := meshOf(cmd)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, c := range mesh.Channels {
+		names = append(names, string(c.Controller)+"/"+string(c.Reader))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// meshOf loads the definitions of the mesh that a command line is about.
+func meshOf(cmd *cobra.Command) (*bcp.Mesh, error) {
+	folder, err := meshdir.Find(".")
+	if flag := cmd.Flags().Lookup("dir"); flag != nil && flag.Value.String() != "" {
+		folder, err = meshdir.In(flag.Value.String()), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return folder.Load()
+}
+
+// TimeFlag takes a moment: a time, a date, or how long ago it was.
+type TimeFlag struct{ At time.Time }
+
+// String returns the moment, or nothing for none.
+func (f *TimeFlag) String() string {
+	if f.At.IsZero() {
+		return ""
+	}
+	return f.At.Format(time.RFC3339)
+}
+
+// Type names the flag's values in the help.
+func (f *TimeFlag) Type() string { return "TIME" }
+
+// Set takes 2026-03-15T12:00:00Z, "2026-03-15 12:00:00" or 2026-03-15, the last
+// two in local time, or a duration such as 90m or 7d: so long ago.
+func (f *TimeFlag) Set(s string) error {
+	if at, err := time.Parse(time.RFC3339, s); err == nil {
+		f.At = at
+		return nil
+	}
+	for _, layout := range []string{time.DateTime, "2006-01-02 15:04", time.DateOnly} {
+		if at, err := time.ParseInLocation(layout, s, time.Local); err == nil {
+			f.At = at
+			return nil
+		}
+	}
+	var ago cli.DurationFlag
+	if err := ago.Set(s); err != nil {
+		return fmt.Errorf("expected a time such as 2026-03-15T12:00:00Z or \"2026-03-15 12:00\", or how long ago: 90m, 7d")
+	}
+	f.At = time.Now().Add(-ago.Value)
+	return nil
+}
+
+// SpanFlags say from when and until when.
+type SpanFlags struct{ Since, Until TimeFlag }
+
+// AddTo makes them flags of cmd.
+func (f *SpanFlags) AddTo(cmd *cobra.Command) {
+	cmd.Flags().Var(&f.Since, "since", "from this time on, or for so long: 2026-03-15, 24h")
+	cmd.Flags().Var(&f.Until, "until", "up to this time, or so long ago")
+}
+
+// Over reports whether a decision comes behind the span.
+func (f *SpanFlags) Over(d *bcp.Decision) bool {
+	return !f.Until.At.IsZero() && !d.At().Before(f.Until.At)
+}
+
+// From finds the first record of the span.
+func (f *SpanFlags) From(ctx context.Context, auditor *agents.Auditor) (uint64, error) {
+	if f.Since.At.IsZero() {
+		return 0, nil
+	}
+	from, err := auditor.From(ctx, f.Since.At)
+	return from, meshdir.OutcomeOf(err)
+}

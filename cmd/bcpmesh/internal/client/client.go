@@ -1,0 +1,302 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats.go"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh/cluster"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// OwnCredsTTL is how long the credentials live that a command makes for itself,
+// and so how long one that follows can.
+const OwnCredsTTL = 24 * time.Hour
+
+// Flags say as whom a command acts, and in which mesh: the one of the
+// current folder, for which it makes credentials of its own, or one that it has
+// a creds file for.
+type Flags struct {
+	As, Creds, URL string
+	CA             string
+	Encoding       cli.WordFlag
+	Shard          ShardFlag
+	Where          meshdir.StateFlags
+	// attempt is how long one request may take, 0 for as long as most do.
+	Attempt time.Duration
+}
+
+// AddTo makes them flags of cmd, for a client that is who.
+func (f *Flags) AddTo(cmd *cobra.Command, who string) {
+	cmd.Flags().StringVar(&f.As, "as", "", "act as this `AGENT` (default: the mesh's only "+who+")")
+	cmd.Flags().StringVar(&f.Creds, "creds", "", "connect with this creds `FILE`; needs --url and --as")
+	cmd.Flags().StringVar(&f.URL, "url", "", "`URL` of the mesh (default: the running mesh of the folder)")
+	cmd.Flags().StringVar(&f.CA, "ca", "", "with --url: trust the certificates of this PEM `FILE` alone")
+	f.Encoding = cli.WordFlag{Value: "json", Words: []string{"json", "msgpack"}}
+	f.Encoding.AddTo(cmd, "encoding", "with --creds: what the agent's definition says")
+	people := who == "approver" || who == "auditor"
+	cli.Complete(cmd, "as", meshdir.CompleteAgents(people))
+	if people {
+		f.Shard.AddTo(cmd, OfPeople+" (default: all; with --creds: 0)")
+	}
+	f.Where.AddTo(cmd)
+}
+
+// Client is a connection as an agent, or as a person, and what is known of the
+// mesh.
+type Client struct {
+	*agents.Connection
+	Name       bcp.AgentName
+	Encoding   bcp.Encoding
+	Definition *bcp.Mesh // nil with a creds file, and for the operator
+	Shards     []int     // that a person speaks to
+	Places     *bcp.Mesh // says which agent is on which of several shards, unless nil
+}
+
+// Connect connects in a role.
+func (f *Flags) Connect(ctx context.Context, role bcp.Role) (*Client, error) {
+	if f.Creds != "" {
+		return f.Remote(ctx)
+	}
+	folder, err := f.Where.Folder()
+	if err != nil {
+		return nil, err
+	}
+	// The operator has one name in every mesh, also in one whose files are being
+	// edited.
+	var def *bcp.Mesh
+	name := bcp.Operator
+	if role != bcp.RoleOperator {
+		if def, err = folder.Load(); err != nil {
+			return nil, err
+		}
+		if name, err = actor(def, role, f.As); err != nil {
+			return nil, err
+		}
+	}
+	url, gone, known := f.URL, false, meshdir.Trust{CA: f.CA}
+	clustered := url != "" && meshdir.WasExported(folder.State)
+	if url == "" {
+		about, err := folder.Running()
+		if err != nil {
+			return nil, err
+		}
+		url, gone, known, clustered = about.URL, !about.Alive(), about.Trust, about.Cluster
+	}
+	secure, err := known.Options()
+	if err != nil {
+		return nil, err
+	}
+	store, err := accounts.Open(folder.State, meshdir.Unlock())
+	if err != nil {
+		return nil, cli.Failf("the keys of the mesh: %s", err).WithHint("the state folder is %s; --state names another", folder.State)
+	}
+	shards, places, err := f.Shard.Of(folder, def, store, clustered)
+	if err != nil {
+		return nil, err
+	}
+	creds, err := store.Issue(name, role, OwnCredsTTL, accounts.ForItself)
+	if err != nil {
+		return nil, cli.Failf("credentials for %s: %s", name, err)
+	}
+	encoding := bcp.JSON
+	if def != nil {
+		if a, ok := def.Agent(name); ok {
+			encoding = a.Encoding
+		}
+	}
+	conn, err := agents.Connect(ctx, url, agents.CredsText(creds.Text()), agents.Options{Name: name, Encoding: encoding, Attempt: f.Attempt, NATS: secure, Logger: hclog.NewNullLogger()})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, meshdir.OutcomeOf(ctx.Err())
+	case err != nil && gone:
+		return nil, cli.Failf("the mesh in %s is not running: it was killed", cli.Quoted(folder.Dir)).WithHint("start it: bcpmesh up %s", folder.Dir)
+	case err != nil:
+		return nil, meshdir.NotReached(url, err)
+	}
+	return &Client{Connection: conn, Name: name, Encoding: encoding, Definition: def, Shards: shards, Places: places}, nil
+}
+
+// Remote connects with a creds file.
+func (f *Flags) Remote(ctx context.Context) (*Client, error) {
+	if f.URL == "" || f.As == "" {
+		return nil, cli.Usagef("--creds needs --url and --as").WithHint("for example --creds main.creds --url nats://127.0.0.1:4222 --as main")
+	}
+	name, err := bcp.ParseAgentName(f.As)
+	if err != nil {
+		return nil, cli.Usagef("--as: %s", err)
+	}
+	content, err := cli.ReadSmall(f.Creds)
+	if err != nil {
+		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(f.Creds), cli.ReasonOf(err))
+	}
+	if _, err := jwt.ParseDecoratedUserNKey(content); err != nil {
+		return nil, cli.Failf("%s holds no credentials", cli.Quoted(f.Creds)).WithHint("bcpmesh creds issue makes them")
+	}
+	encoding := bcp.JSON
+	if f.Encoding.Value == "msgpack" {
+		encoding = bcp.MessagePack
+	}
+	secure, err := meshdir.Trust{CA: f.CA}.Options()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := agents.Connect(ctx, f.URL, agents.CredsFile(f.Creds), agents.Options{Name: name, Encoding: encoding, NATS: secure, Logger: hclog.NewNullLogger()})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, meshdir.OutcomeOf(ctx.Err())
+	case err != nil:
+		return nil, meshdir.NotReached(f.URL, err)
+	}
+	return &Client{Connection: conn, Name: name, Encoding: encoding, Shards: []int{f.Shard.number}}, nil
+}
+
+// actor is the agent or person that a command acts as.
+func actor(def *bcp.Mesh, role bcp.Role, as string) (bcp.AgentName, error) {
+	var names []string
+	for _, scope := range subjects.Permissions(def) {
+		if scope.Role == role {
+			names = append(names, string(scope.Agent))
+		}
+	}
+	for _, name := range names {
+		if name == as || as == "" && len(names) == 1 {
+			return bcp.AgentName(name), nil
+		}
+	}
+	switch {
+	case len(names) == 0 && (role == bcp.RoleAuditor || role == bcp.RoleApprover):
+		return "", cli.Failf("the mesh has no %s", role).WithHint("name a person in mesh.yaml: %ss: [kim]; then start the mesh again", role)
+	case len(names) == 0:
+		return "", cli.Failf("the mesh has no %s", role).WithHint("an agent becomes one by an entry in bcp_channels")
+	case as == "":
+		return "", cli.Usagef("--as: the mesh has several %ss: %s", role, cli.OneOf(names))
+	}
+	f := cli.Usagef("--as: %s is no %s of the mesh", cli.Quoted(as), role)
+	if near := cli.Suggestion(as, names); near != "" {
+		return "", f.WithHint("did you mean %s?", near)
+	}
+	return "", f.WithHint("there is %s", cli.OneOf(names))
+}
+
+// ChannelOf finds the channel that a command speaks on, and says what there is
+// otherwise: the server denies what is not declared without a word. Without
+// definitions there is nothing to say.
+func (c *Client) ChannelOf(peer bcp.AgentName, role bcp.Role) (*bcp.Channel, error) {
+	if c.Definition == nil {
+		return nil, nil
+	}
+	var peers []string
+	for i := range c.Definition.Channels {
+		channel := &c.Definition.Channels[i]
+		mine, other := channel.Controller, channel.Reader
+		if role == bcp.RoleReader {
+			mine, other = other, mine
+		}
+		if mine != c.Name {
+			continue
+		}
+		if other == peer {
+			return channel, nil
+		}
+		peers = append(peers, string(other))
+	}
+	f := &cli.Failure{Code: cli.ExitRefused, Message: string(bcp.NoChannel) + ": " + string(c.Name) + " has no channel to " + string(peer)}
+	if near := cli.Suggestion(string(peer), peers); near != "" {
+		return nil, f.WithHint("did you mean %s?", near)
+	}
+	return nil, f.WithHint("it has one to %s", cli.OneOf(peers))
+}
+
+// ShardConfig is the way to one shard: the one that is named, or the only one. Def, where
+// it is at hand, and the gateway's files say how many there are.
+func (f *ClusterFlags) ShardConfig(command string, shard ShardFlag, def *bcp.Mesh) (cluster.Config, error) {
+	access, err := f.Config(command, command)
+	if err != nil {
+		return access, err
+	}
+	n := 1
+	if def != nil {
+		n = def.Shards()
+	}
+	there := func(shard int) error {
+		_, err := os.Stat(filepath.Join(f.Creds, cluster.CoreCreds(shard)))
+		return err
+	}
+	for n <= bcp.MaxShard && there(n) == nil {
+		n++
+	}
+	shards, err := shard.Among(n)
+	if err != nil {
+		return access, err
+	}
+	if len(shards) > 1 {
+		return access, cli.Usagef("%s: the mesh has %d shards, each with a journal of its own", command, n).WithHint("one after the other, each with a file of its own: --shard 0, --shard 1 and so on")
+	}
+	access.Shard = shards[0]
+	if err := there(access.Shard); err != nil {
+		return access, cli.Failf("%s cannot be read: %s", cli.Quoted(filepath.Join(f.Creds, cluster.CoreCreds(access.Shard))), cli.ReasonOf(err)).
+			WithHint("bcpmesh accounts export --force --gateway NAME writes creds for all shards")
+	}
+	return access, nil
+}
+
+// ClusterFlags say which cluster, and as which gateway.
+type ClusterFlags struct{ URL, Creds, CA string }
+
+// AddTo makes them flags of cmd; when says when they are needed.
+func (f *ClusterFlags) AddTo(cmd *cobra.Command, when string) {
+	cmd.Flags().StringVar(&f.URL, "url", "", when+"`URLS` of some servers of the cluster, with commas between them")
+	cmd.Flags().StringVar(&f.Creds, "creds", "", "`DIR` of a gateway's creds files, as accounts export writes it")
+	cmd.Flags().StringVar(&f.CA, "ca", "", "trust the certificates of this PEM `FILE` alone")
+	cli.Complete(cmd, "creds", cli.CompleteFolders)
+}
+
+// Config makes sure that the flags are there, and the files.
+func (f *ClusterFlags) Config(command, name string) (cluster.Config, error) {
+	if f.URL == "" || f.Creds == "" {
+		return cluster.Config{}, cli.Usagef("%s: it needs --url and --creds", command).WithHint("bcpmesh accounts export writes the creds; bcpmesh up runs a mesh without a cluster")
+	}
+	for _, name := range []string{cluster.CoreCreds(0), cluster.SystemCreds, cluster.OperatorFile} {
+		file := filepath.Join(f.Creds, name)
+		if _, err := os.Stat(file); err != nil {
+			return cluster.Config{}, cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err)).WithHint("--creds names the folder that bcpmesh accounts export --gateway NAME writes")
+		}
+	}
+	secure, err := meshdir.Trust{CA: f.CA}.Options()
+	return cluster.Config{URL: f.URL, Creds: f.Creds, Name: name, NATS: secure}, err
+}
+
+// Failure says what to do where a cluster does not do what it should.
+func (f *ClusterFlags) Failure(what string, err error) *cli.Failure {
+	fail := cli.Failf("%s: %s", what, err)
+	switch {
+	case errors.Is(err, nats.ErrNoServers):
+		return cli.Failf("no server answers at %s", cli.Quoted(f.URL)).WithHint("is the cluster running? --url may name several, with commas between them")
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
+		return cli.Failf("the cluster does not take the credentials in %s", cli.Quoted(f.Creds)).
+			WithHint("it has to run with what bcpmesh accounts export wrote, and the gateway must not be revoked")
+	case errors.Is(err, fs.ErrPermission):
+		return fail.WithHint("%s must be yours", f.Creds)
+	case errors.Is(err, jetstream.ErrUncertain), errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
+		return fail.WithHint("the cluster has no majority, or JetStream is not enabled: nats server report jetstream shows it")
+	}
+	return fail
+}
+
+// ClusterPause is between two attempts to reach a cluster.
+const ClusterPause = 500 * time.Millisecond

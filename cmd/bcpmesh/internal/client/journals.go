@@ -1,0 +1,130 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh"
+)
+
+// Journals are those of the shards of a mesh that are meant: read over the mesh where it
+// runs, also on a cluster, and from the state folder where it rests.
+type Journals struct {
+	Folder meshdir.Folder
+	Client *Client // the operator's, nil where the mesh rests
+	Shards []int
+}
+
+// OpenJournals opens the journal of the state folder, or those of a cluster's shards.
+func OpenJournals(ctx context.Context, where meshdir.StateFlags, shard ShardFlag) (*Journals, error) {
+	folder, err := where.Folder()
+	if err != nil {
+		return nil, err
+	}
+	j := &Journals{Folder: folder}
+	if folder.Serves() {
+		who := Flags{Where: where, Shard: shard}
+		if j.Client, err = who.Connect(ctx, bcp.RoleOperator); err != nil {
+			return nil, err
+		}
+		j.Shards = j.Client.Shards
+		return j, nil
+	}
+	if _, err := os.Stat(filepath.Join(folder.State, "jetstream")); err != nil {
+		if meshdir.WasExported(folder.State) {
+			return nil, cli.Failf("there is no journal in %s, and nothing says where its cluster is", cli.Quoted(folder.State)).WithHint("bcpmesh accounts push tells the commands beside the keys")
+		}
+		return nil, cli.Failf("there is no journal in %s", cli.Quoted(folder.State)).WithHint("the mesh never ran there; --state names another folder")
+	}
+	j.Shards, err = shard.Among(1)
+	return j, err
+}
+
+// Close disconnects.
+func (j *Journals) Close() {
+	if j.Client != nil {
+		j.Client.Close()
+	}
+}
+
+// One returns the only shard that is meant, or that has to do with an agent.
+func (j *Journals) One(about bcp.AgentName) (int, error) {
+	shards := j.Shards
+	if j.Client != nil {
+		shards = j.Client.On(about)
+	}
+	if len(shards) > 1 {
+		return 0, cli.Usagef("the mesh has %d shards, each with a journal of its own", len(shards)).WithHint("say which is meant: --shard")
+	}
+	return shards[0], nil
+}
+
+// Read calls read with the records of a journal, and the keys that open them.
+func (j *Journals) Read(ctx context.Context, shard int, read func(jetstream.Records, *jetstream.SealingKeys) error) error {
+	if j.Client == nil {
+		return mesh.ReadSealed(ctx, j.Folder.State, j.Folder.Definition(), read, meshdir.Unlock())
+	}
+	o := j.Client.Operator(shard)
+	// Whoever looks at the checkpoints says that they cannot be read.
+	least, _ := mesh.Tree(j.Folder.State, shard).Reaches()
+	return read(OperatorRecords(o, least), jetstream.GivenSealingKeys(o.Key))
+}
+
+// OperatorRecords are the records of a journal as the operator reads them, which is known
+// to have one with the sequence least.
+func OperatorRecords(o *agents.Operator, least uint64) jetstream.Records {
+	return func(ctx context.Context, each func([][]byte, uint64) error) error {
+		return eachRecord(ctx, o.Journal, 0, least, func(r *agents.Record, decisions [][]byte) error { return each(decisions, r.Pending) })
+	}
+}
+
+// OperatorRecordsFrom are the records of a journal as the operator reads them.
+func OperatorRecordsFrom(o *agents.Operator) jetstream.RecordsFrom {
+	return func(ctx context.Context, from, least uint64, each func(uint64, [][]byte) error) error {
+		return eachRecord(ctx, o.Journal, from, least, func(r *agents.Record, decisions [][]byte) error { return each(r.Sequence, decisions) })
+	}
+}
+
+const (
+	// A server of a cluster that answers may be behind the others: what the journal is
+	// known to have is waited for so long, and asked for so often.
+	copyPatience = 15 * time.Second
+	copyPause    = 250 * time.Millisecond
+)
+
+// recordsSince reads a journal from a sequence on, up to what the server has that answers.
+type recordsSince func(ctx context.Context, from uint64) iter.Seq2[agents.Record, error]
+
+func eachRecord(ctx context.Context, since recordsSince, from, least uint64, each func(*agents.Record, [][]byte) error) error {
+	for patience := time.Now().Add(copyPatience); ; {
+		for r, err := range since(ctx, from) {
+			if err != nil {
+				return meshdir.OutcomeOf(err)
+			}
+			decisions, err := jetstream.DecodeRecord(r.Data)
+			if err == nil {
+				err = each(&r, decisions)
+			}
+			if err != nil {
+				return err
+			}
+			from = r.Sequence + 1
+		}
+		if from > least || time.Now().After(patience) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return meshdir.OutcomeOf(ctx.Err())
+		case <-time.After(copyPause):
+		}
+	}
+}

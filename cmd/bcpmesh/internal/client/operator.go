@@ -1,0 +1,64 @@
+package client
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+// Within writes how long something lasts, roughly.
+func Within(d time.Duration) string {
+	switch {
+	case d > 48*time.Hour:
+		return cli.Count(int(d/(24*time.Hour)), "day")
+	case d > 2*time.Hour:
+		return cli.Count(int(d/time.Hour), "hour")
+	}
+	return cli.Count(int(d/time.Minute), "minute")
+}
+
+// OperatorCommand makes cmd do something as the operator, perhaps about the
+// thing that its argument names; check looks at that before there is a
+// connection.
+func OperatorCommand(cmd *cobra.Command, check func(where meshdir.StateFlags, about string) error, do func(ctx context.Context, o *Client, about string) error) *cobra.Command {
+	var where meshdir.StateFlags
+	var shard ShardFlag
+	var wait cli.DurationFlag
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		about := strings.Join(args, "")
+		if check != nil {
+			if err := check(where, about); err != nil {
+				return err
+			}
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
+		defer cancel()
+		// What takes long must not be begun again before it is answered.
+		who := Flags{Where: where, Attempt: wait.Value / operatorAttempts, Shard: shard}
+		c, err := who.Connect(ctx, bcp.RoleOperator)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return meshdir.OutcomeOf(do(ctx, c, about))
+	}
+	where.AddTo(cmd)
+	shard.AddTo(cmd, OfPeople)
+	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")
+	return cmd
+}
+
+// operatorAttempts is how often an act is asked for within the time that it may take.
+const operatorAttempts = 3
+
+// ConnectOperator connects as the owner of the state folder.
+func ConnectOperator(ctx context.Context, where meshdir.StateFlags) (*Client, error) {
+	who := Flags{Where: where}
+	return who.Connect(ctx, bcp.RoleOperator)
+}

@@ -1,0 +1,299 @@
+package conform
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/mesh/conformance"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
+)
+
+// conformanceFlags say which agent is tested, and how.
+type conformanceFlags struct {
+	role                 bcp.Role
+	agent, listen, creds string
+	encoding             cli.WordFlag
+	categories           []int
+	arrival, patience    cli.DurationFlag
+
+	// Of an agent in its own mesh.
+	url, ca, auditor string
+	subscriptions    []string
+	yes              bool
+}
+
+// ConformanceCommand returns the command conformance.
+func ConformanceCommand(p *cli.Program) *cobra.Command {
+	return cli.Group("conformance", "Test somebody's agent against the rules of the protocol",
+		`Test somebody's agent, in any language, against the rules of the protocol. The
+command runs a mesh of its own for a moment, with real creds and permissions,
+plays the gateway and everybody else, and prints a checklist with stable ids,
+which docs/conformance.md explains. With --url it plays the other end of a channel
+in the agent's own mesh instead, which shows less, and spends bits.`,
+		`  bcpmesh conformance reader -- ./my-reader
+  bcpmesh conformance controller --creds candidate.creds
+  bcpmesh conformance reader --url nats://127.0.0.1:4222 --creds main.creds`,
+		conformanceRole(p, bcp.RoleReader), conformanceRole(p, bcp.RoleController))
+}
+
+func conformanceRole(p *cli.Program, role bcp.Role) *cobra.Command {
+	f := conformanceFlags{
+		role: role, encoding: cli.WordFlag{Value: "json", Words: []string{"json", "msgpack"}},
+		arrival: cli.DurationFlag{Value: 5 * time.Minute, Least: time.Second}, patience: cli.DurationFlag{Value: 30 * time.Second, Least: time.Second},
+	}
+	does := `asks it in each category, and sends it what it has to drop: queries with
+somebody else's reply subject, and messages that are not well-formed. It rejects
+an answer, sends queries again, and disconnects it.`
+	if role == bcp.RoleController {
+		does = `delivers every kind of message and outcome to it, some of them twice, and what it
+has to drop: deliveries with somebody else's reply subject or sender, and messages
+that are not well-formed. It disconnects it. What the Controller asks meanwhile is
+judged too; the first ask is refused as rate_limited.`
+	}
+	word := role.String()
+	running := `With --url the agent is one of a mesh that runs, --creds are those of a Controller
+of its, and the command asks it in that Controller's place. It says what that costs
+in bits, and asks before it asks.`
+	example := "bcpmesh conformance reader --url nats://127.0.0.1:4222 --creds main.creds --agent researcher --yes"
+	if role == bcp.RoleController {
+		running = `With --url the agent is one of a mesh that runs, --creds are those of a Reader of
+its, and the command pushes in that Reader's place: samples, which the Controller
+takes for real ones. It says what that costs in bits, and asks before. A Reader
+sees nothing of its Controller, so that needs --auditor.`
+		example = "bcpmesh conformance controller --url nats://127.0.0.1:4222 --creds researcher.creds --auditor alice.creds --yes"
+	}
+	cmd := &cobra.Command{
+		Use:   word + " [-- COMMAND [ARG...]]",
+		Short: "Test a " + strings.ToUpper(word[:1]) + word[1:],
+		Long: `Test a ` + word + `. The command prints where the agent has to connect, waits for it,
+and ` + does + `
+
+A COMMAND behind -- is started for the test, and ended with it. In its environment
+it finds what a mesh gives to the commands of its agents: BCPMESH_URL,
+BCPMESH_AGENT, BCPMESH_ENCODING and BCPMESH_` + strings.ToUpper(word) + `_CREDS. Results are pass, fail and
+unseen, for what the agent did not do by its own will. With a failure the exit
+code is 1.
+
+` + running + `
+
+What cannot be seen from there is listed as that, and never passes; with the creds
+of an auditor more is seen.`,
+		Example: "  bcpmesh conformance " + word + " -- ./my-" + word + "\n  bcpmesh conformance " + word + " --listen 127.0.0.1:4333 --creds candidate.creds --json\n  " + example,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
+				return cli.Usagef("conformance %s: one argument too many: %s", word, cli.Quoted(args[0])).WithHint("a command to start goes behind --")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cli.IgnoreBrokenPipes()
+			if f.url == "" {
+				return runConformance(p, cmd.Context(), f, args)
+			}
+			if cmd.Flags().Changed("listen") {
+				return cli.Usagef("conformance %s: --listen is for a mesh of its own, and --url for one that runs", word)
+			}
+			if !cmd.Flags().Changed("arrival") {
+				f.arrival.Value = 0
+			} else if f.auditor == "" {
+				return cli.Usagef("conformance %s: with --url, --arrival goes with --auditor", word)
+			}
+			if len(args) > 0 {
+				return cli.Usagef("conformance %s: a command behind -- is for a mesh of its own, and --url for one that runs", word)
+			}
+			if !cmd.Flags().Changed("agent") {
+				f.agent = ""
+			}
+			if role == bcp.RoleReader && !cmd.Flags().Changed("categories") {
+				f.categories = []int{1, 2}
+			}
+			return conformRunning(p, cmd.Context(), f)
+		},
+	}
+	cmd.Flags().StringVar(&f.agent, "agent", "candidate", "`NAME` of the agent under test; with --url, if there are several")
+	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:0", "`HOST:PORT` to serve on; port 0 is any free one")
+	cmd.Flags().StringVar(&f.creds, "creds", "", "new `FILE` for the agent's creds, otherwise removed; with --url: the other end's creds")
+	cmd.Flags().Var(&f.arrival, "arrival", "how long to wait for the agent to connect; with --url, if it is given")
+	cmd.Flags().Var(&f.patience, "patience", "how long it may take to answer or acknowledge")
+	f.encoding.AddTo(cmd, "encoding", "what the agent speaks; with --url, whose creds they are")
+	cmd.Flags().StringVar(&f.url, "url", "", "`URL` of the mesh of an agent that is connected to it")
+	cmd.Flags().StringVar(&f.ca, "ca", "", "with --url: trust the certificates of this PEM `FILE` alone")
+	cmd.Flags().StringVar(&f.auditor, "auditor", "", "with --url: see what the mesh records, too, with an auditor's creds `FILE`")
+	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "with --url: do not ask whether to spend the bits")
+	if role == bcp.RoleReader {
+		cmd.Flags().IntSliceVar(&f.categories, "categories", []int{1, 2, 3}, "categories that it is asked in; with --url 1,2 if it is not given")
+	} else {
+		cmd.Flags().StringSliceVar(&f.subscriptions, "subscriptions", nil, "with --url: push against these `IDS` (default: the one that costs least)")
+	}
+	return cmd
+}
+
+// encodingOf is the encoding that the flags say.
+func (f *conformanceFlags) encodingOf() bcp.Encoding {
+	if f.encoding.Value == "msgpack" {
+		return bcp.MessagePack
+	}
+	return bcp.JSON
+}
+
+func runConformance(p *cli.Program, ctx context.Context, f conformanceFlags, command []string) error {
+	if f.auditor != "" || f.ca != "" || f.yes || len(f.subscriptions) > 0 {
+		return cli.Usagef("conformance: --auditor, --ca, --subscriptions and --yes go with --url")
+	}
+	if f.creds != "" {
+		if err := cli.CheckNewFile(f.creds); err != nil {
+			return err
+		}
+	}
+	config := conformance.Config{
+		Role: f.role, Agent: bcp.AgentName(f.agent), Listen: f.listen, Encoding: f.encodingOf(), Arrival: f.arrival.Value, Patience: f.patience.Value,
+		OnCheck: func(c conformance.Check) { p.Out.Talkf("%s %s", c.ID, c.Result) },
+	}
+	var err error
+	if config.Categories, err = f.asked(); err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp("", "bcpmesh-conformance-")
+	if err != nil {
+		return cli.Failf("no place for a mesh: %s", cli.ReasonOf(err))
+	}
+	defer func() { _ = os.RemoveAll(folder) }() // we made it
+	config.State = filepath.Join(folder, "state")
+	rig, err := conformance.Start(context.WithoutCancel(ctx), config)
+	if errors.Is(err, server.ErrPlaintext) {
+		return cli.Failf("--listen %s can be reached from other machines", cli.Quoted(f.listen)).WithHint("listen on 127.0.0.1, and have the agent come through a tunnel")
+	}
+	if err != nil {
+		return cli.Failf("%s", err)
+	}
+	defer func() {
+		stop, cancel := context.WithTimeout(context.Background(), cli.StopTimeout)
+		defer cancel()
+		_ = rig.Stop(stop) // nothing of it is kept
+	}()
+	creds := f.creds
+	if creds == "" {
+		creds = filepath.Join(folder, f.agent+".creds")
+	}
+	if err := rig.Creds().WriteFile(creds); err != nil {
+		return cli.Failf("%s", err)
+	}
+	checked, end := ctx, func() error { return nil }
+	if len(command) > 0 {
+		if checked, end, err = runCandidate(p, ctx, f, rig, creds, command); err != nil {
+			return err
+		}
+	} else {
+		p.Out.Talkf("waiting for %s as %s at %s with %s and the inbox prefix _INBOX_%s", f.agent, f.role, rig.URL(), creds, f.agent)
+	}
+	report := rig.Check(checked)
+	ended := end()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if !report.Arrived {
+		if ended != nil {
+			return cli.Failf("the command ended before it connected: %s", ended)
+		}
+		return cli.Failf("no agent connected within %s", f.arrival.Value).WithHint("it has to use the creds, and the inbox prefix _INBOX_%s", f.agent)
+	}
+	err = concludeConformance(p, report)
+	var fault *cli.Failure
+	if ended != nil && errors.As(err, &fault) {
+		return fault.WithHint("the command ended by itself: %s", ended)
+	}
+	return err
+}
+
+// concludeConformance shows the checklist, and says what failed.
+func concludeConformance(p *cli.Program, report conformance.Report) error {
+	if err := showConformance(p, report); err != nil || report.OK() {
+		return err
+	}
+	failed := report.Failed()
+	if len(failed) == 0 {
+		return (&cli.Failure{Code: cli.ExitPartly, Message: "nothing that was seen says anything of the agent"}).WithHint("docs/conformance.md says what is seen from where")
+	}
+	return cli.Failf("%s of %d failed: %s", cli.Count(len(failed), "check"), len(report.Checks), strings.Join(failed, ", ")).
+		WithHint("docs/conformance.md says what each of them wants")
+}
+
+// asked returns the categories that a Reader is asked in.
+func (f *conformanceFlags) asked() (list []bcp.Category, err error) {
+	for _, c := range f.categories {
+		if c < 1 || c > 3 {
+			return nil, cli.Usagef("conformance: --categories: expected some of 1, 2 and 3, got %d", c)
+		}
+		list = append(list, bcp.Category(c))
+	}
+	return list, nil
+}
+
+// errExited is why checks end before their time.
+var errExited = errors.New("exit status 0")
+
+// runCandidate starts the agent under test. The context ends with it; end ends
+// it, and tells why it had ended before.
+func runCandidate(p *cli.Program, ctx context.Context, f conformanceFlags, rig *conformance.Rig, creds string, command []string) (context.Context, func() error, error) {
+	checked, cancel := context.WithCancelCause(ctx)
+	creds, err := filepath.Abs(creds)
+	if err != nil {
+		cancel(nil)
+		return nil, nil, cli.Failf("%s: %s", cli.Quoted(creds), cli.ReasonOf(err))
+	}
+	run := exec.CommandContext(checked, command[0], command[1:]...)
+	run.Env = append(os.Environ(), "BCPMESH_URL="+rig.URL(), "BCPMESH_AGENT="+f.agent, "BCPMESH_ENCODING="+f.encoding.Value,
+		"BCPMESH_"+strings.ToUpper(f.role.String())+"_CREDS="+creds)
+	run.Stdout, run.Stderr = p.Out.Stderr, p.Out.Stderr
+	run.Cancel = func() error { return run.Process.Signal(os.Interrupt) }
+	run.WaitDelay = 5 * time.Second
+	if err := run.Start(); err != nil {
+		cancel(nil)
+		return nil, nil, cli.Failf("the command %s cannot be started: %s", cli.Quoted(command[0]), cli.ReasonOf(err))
+	}
+	done := make(chan error, 1)
+	go func() {
+		err := run.Wait()
+		if err == nil {
+			err = errExited
+		}
+		if checked.Err() != nil { // it was ended
+			err = nil
+		}
+		done <- err
+		cancel(errExited)
+	}()
+	return checked, func() error {
+		cancel(nil)
+		return <-done
+	}, nil
+}
+
+func showConformance(p *cli.Program, r conformance.Report) error {
+	if p.Out.JSON {
+		return p.Out.Value(struct {
+			OK bool `json:"ok"`
+			conformance.Report
+		}{r.OK(), r})
+	}
+	p.Out.Heading("Conformance of a " + r.Role.String())
+	var rows [][]string
+	for _, c := range r.Checks {
+		text := c.Text
+		if c.Detail != "" {
+			text += "\n(" + c.Detail + ")"
+		}
+		rows = append(rows, []string{c.ID, c.Result.String(), text})
+	}
+	p.Out.Table([]string{"id", "result", "the agent"}, rows)
+	return nil
+}

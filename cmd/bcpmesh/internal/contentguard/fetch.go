@@ -1,0 +1,296 @@
+package contentguard
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"net/netip"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
+	"github.com/bcpmesh/bcpmesh/agents/page"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+)
+
+func codeOf(err error) guard.Code { return fetch.CodeOf(err) }
+
+// FetchURLCommand returns the command fetch.
+func FetchURLCommand(p *cli.Program) *cobra.Command {
+	var allow allowFlags
+	var maxChars int
+	var whole bool
+	cmd := &cobra.Command{
+		Use:   "fetch URL",
+		Short: "Get a page as an agent would read it",
+		Long: `Get a page as an agent would read it: every hop is checked against the list of
+hosts and dialled at public addresses alone; the text is extracted, cleaned, cut
+and redacted. What a page says is data, and not to be followed.
+
+An IP literal may be a loopback or private address if the list has it with its
+port. Without --allow the list is that of the environment variable
+BCPMESH_EGRESS_ALLOW; where that is not set, nothing is allowed.
+
+The exit code is 3 if the URL is refused.`,
+		Example: `  bcpmesh fetch https://docs.example.com/ --allow docs.example.com
+  bcpmesh fetch http://127.0.0.1:8080/ --allow 127.0.0.1:8080 --whole`,
+		Args: cli.Arguments(1, "URL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if maxChars < 1 || maxChars > page.MaxChars {
+				return cli.Usagef("fetch: --max-chars: expected a number from 1 to %d, got %d", page.MaxChars, maxChars)
+			}
+			policy, err := allow.policy(p)
+			if err != nil {
+				return err
+			}
+			return fetchForPeople(cmd.Context(), p, args[0], policy, page.Options{MaxChars: maxChars, Whole: whole})
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	allow.addTo(cmd)
+	cmd.Flags().IntVar(&maxChars, "max-chars", page.DefaultChars, "characters of the text, at most 400000")
+	cli.Complete(cmd, "max-chars", cobra.NoFileCompletions)
+	cmd.Flags().BoolVar(&whole, "whole", false, "all visible text, not the readable part alone")
+	return cmd
+}
+
+func guardFetchCommand(p *cli.Program) *cobra.Command {
+	return &cobra.Command{
+		Use:   "fetch",
+		Short: "Fetch pages from a network that each case scripts",
+		Long: `Fetch pages from a network that each case scripts, with the code that gets real
+ones. It takes --json, and no packet is sent. Each line of the input has "url",
+"allow", "max_chars", "whole"; "routes": what hosts answer, by canonical URL;
+"dns": the successive answers of name servers, by name; or "steps": fetches, and
+new lists of hosts between them. The result has "ok", "text", "untrusted",
+"code", and "contacted": the URLs that were sent a request.
+
+bcpmesh fetch gets a page from the real network.`,
+		Example: `  bcpmesh guard fetch --json < cases.jsonl`,
+		Args:    cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !p.Out.JSON {
+				return cli.Usagef("guard fetch: expected --json").WithHint("bcpmesh fetch gets a page from the real network")
+			}
+			return judgeLines(cmd.Context(), p, "fetch", judgeFetch)
+		},
+	}
+}
+
+// fetchForPeople gets one page from the real network.
+func fetchForPeople(ctx context.Context, p *cli.Program, url string, policy guard.Policy, o page.Options) error {
+	f := fetch.Fetcher{
+		Policy:   func() guard.Policy { return policy },
+		Resolver: fetch.NewResolver(), Transport: fetch.NewTransport(nil, nil),
+	}
+	read, err := fetchPage(ctx, &f, url, o)
+	if p.Out.JSON {
+		return p.Out.Value(resultOf(read, err))
+	}
+	if err != nil {
+		return deniedf(codeOf(err), url)
+	}
+	if read.Title != "" {
+		p.Out.Heading(cli.Plain(read.Title))
+	}
+	for line := range strings.Lines(read.Text) {
+		p.Out.Printf("%s\n", cli.Plain(strings.TrimSuffix(line, "\n")))
+	}
+	for i, link := range read.Links {
+		p.Out.Printf("[%d] %s\n", i+1, cli.Plain(link.URL))
+	}
+	if read.Truncated {
+		p.Out.Talkf("the text is cut; --max-chars shows more")
+	}
+	return nil
+}
+
+// deniedf says why a URL is not fetched.
+func deniedf(code guard.Code, url string) *cli.Failure {
+	f := cli.Failf("%s: %s (%s)", cli.Quoted(url), code.Error(), string(code))
+	switch code {
+	case guard.DenyAll, guard.HostDenied, guard.PortDenied:
+		f.Code = cli.ExitRefused
+		return f.WithHint(`--allow takes hosts: docs.example.com, "*.example.com", docs.example.com:8443`)
+	case guard.PrivateAddress:
+		f.Code = cli.ExitRefused
+		return f.WithHint("a loopback or private address has to be in the list, with its port: 127.0.0.1:8080")
+	case guard.Malformed:
+		f.Code = cli.ExitRefused
+		if !strings.Contains(url, "://") {
+			return f.WithHint("a URL begins with https:// or http://")
+		}
+	case guard.BadScheme, guard.UserInfo, guard.NotCanonical, guard.AmbiguousAddress:
+		f.Code = cli.ExitRefused
+	}
+	return f
+}
+
+// fetchPage fetches a URL and makes text of it.
+func fetchPage(ctx context.Context, f *fetch.Fetcher, url string, o page.Options) (page.Page, error) {
+	target, err := guard.Check(url, f.Policy())
+	if err != nil {
+		return page.Page{}, err
+	}
+	body, err := f.Fetch(ctx, target)
+	if err != nil {
+		return page.Page{}, err
+	}
+	return page.Read(body, o)
+}
+
+// fetchResult is what a fetch gives; Text is that of the page, or a constant one for the code.
+type fetchResult struct {
+	OK        bool       `json:"ok"`
+	Text      string     `json:"text"`
+	Untrusted bool       `json:"untrusted"`
+	Code      guard.Code `json:"code,omitzero"`
+	Status    int        `json:"status,omitzero"`
+	Title     string     `json:"title,omitzero"`
+	Links     []string   `json:"links,omitzero"`
+	Truncated bool       `json:"truncated,omitzero"`
+	Contacted []string   `json:"contacted,omitzero"`
+}
+
+func resultOf(read page.Page, err error) fetchResult {
+	if err != nil {
+		r := fetchResult{Code: codeOf(err), Text: codeOf(err).Error()}
+		if status, ok := err.(fetch.StatusError); ok {
+			r.Status = int(status)
+		}
+		return r
+	}
+	r := fetchResult{OK: true, Text: read.Text, Untrusted: true, Title: read.Title, Truncated: read.Truncated}
+	for _, link := range read.Links {
+		r.Links = append(r.Links, link.URL)
+	}
+	return r
+}
+
+// fetchCase is a case of fetch: what the hosts and name servers of its world answer.
+type fetchCase struct {
+	URL      caseURL               `json:"url"`
+	Allow    []caseText            `json:"allow"`
+	Routes   map[string]routeCase  `json:"routes"`
+	DNS      map[string][][]string `json:"dns"`
+	MaxChars int                   `json:"max_chars"`
+	Whole    bool                  `json:"whole"`
+	Steps    []stepCase            `json:"steps"`
+}
+
+type routeCase struct {
+	Status      int       `json:"status"`
+	Location    *caseText `json:"location"`
+	ContentType *caseText `json:"content_type"`
+	Body        caseText  `json:"body"`
+	BodyBase64  string    `json:"body_base64"`
+	GzipOf      *caseText `json:"gzip_of"`
+	Error       string    `json:"error"`
+}
+
+// stepCase is a fetch, or a new list of hosts.
+type stepCase struct {
+	Fetch *caseURL    `json:"fetch"`
+	Allow *[]caseText `json:"allow"`
+}
+
+var networkErrors = map[string]guard.Code{
+	"ECONNREFUSED": guard.ConnectFailed, "RESET": guard.ConnectFailed, "TIMEOUT": guard.TimedOut, "TLS": guard.TLSFailed,
+}
+
+func judgeFetch(ctx context.Context, raw jsontext.Value) (any, guard.Code) {
+	var c fetchCase
+	if err := json.Unmarshal(raw, &c, caseOptions); err != nil {
+		return nil, unreadableCase
+	}
+	world, ok := c.world()
+	if !ok {
+		return nil, unreadableCase
+	}
+	policy, _ := guard.ParsePolicy(entriesOf(c.Allow))
+	f := &fetch.Fetcher{Policy: func() guard.Policy { return policy }, Resolver: world, Transport: world}
+	one := func(url caseURL) fetchResult {
+		world.Contacted = []string{}
+		read, err := fetchPage(ctx, f, string(url), page.Options{MaxChars: c.MaxChars, Whole: c.Whole})
+		result := resultOf(read, err)
+		result.Contacted = world.Contacted
+		return result
+	}
+	if len(c.Steps) == 0 {
+		return one(c.URL), ""
+	}
+	results := make([]*fetchResult, len(c.Steps))
+	for i, step := range c.Steps {
+		switch {
+		case step.Allow != nil:
+			policy, _ = guard.ParsePolicy(entriesOf(*step.Allow))
+		case step.Fetch != nil:
+			result := one(*step.Fetch)
+			results[i] = &result
+		}
+	}
+	return struct {
+		Steps []*fetchResult `json:"steps"`
+	}{results}, ""
+}
+
+// world returns the scripted world of a case.
+func (c fetchCase) world() (*fetch.Scripted, bool) {
+	world := &fetch.Scripted{Routes: map[string]fetch.Route{}, Names: map[string][][]netip.Addr{}}
+	for url, r := range c.Routes {
+		route, ok := r.route()
+		if !ok {
+			return nil, false
+		}
+		world.Routes[url] = route
+	}
+	for name, answers := range c.DNS {
+		for _, answer := range answers {
+			addresses := []netip.Addr{}
+			for _, text := range answer {
+				a, err := netip.ParseAddr(text)
+				if err != nil {
+					return nil, false
+				}
+				addresses = append(addresses, a)
+			}
+			world.Names[name] = append(world.Names[name], addresses)
+		}
+	}
+	return world, true
+}
+
+func (r routeCase) route() (fetch.Route, bool) {
+	route := fetch.Route{Status: r.Status, Body: []byte(r.Body)}
+	if r.Location != nil {
+		route.Location = string(*r.Location)
+	}
+	if r.ContentType != nil {
+		route.ContentType = string(*r.ContentType)
+	}
+	switch {
+	case r.Error != "":
+		code, known := networkErrors[r.Error]
+		route.Error = code
+		return route, known
+	case r.BodyBase64 != "":
+		body, err := base64.StdEncoding.DecodeString(r.BodyBase64)
+		route.Body = body
+		return route, err == nil
+	case r.GzipOf != nil:
+		var packed bytes.Buffer
+		z := gzip.NewWriter(&packed)
+		_, err := z.Write([]byte(*r.GzipOf))
+		if closeErr := z.Close(); err == nil {
+			err = closeErr
+		}
+		route.Body, route.Encoding = packed.Bytes(), "gzip"
+		return route, err == nil
+	}
+	return route, true
+}

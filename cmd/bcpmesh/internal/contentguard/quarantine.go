@@ -1,0 +1,205 @@
+package contentguard
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+)
+
+func guardQuarantineCommand(p *cli.Program) *cobra.Command {
+	return &cobra.Command{
+		Use:   "quarantine",
+		Short: "Have a scripted model extract an object from hostile text",
+		Long: `Have a scripted model extract an object from hostile text. The text reaches the
+model in a fence; the model has one tool, which returns the object; what is not
+strict JSON, or does not fit the schema, is refused. The caller sees the object
+or nothing.
+
+It takes --json. Each line of the input has "schema", "untrusted",
+"instruction", "source", "max_turns", and "model": the turns of the model,
+{"structured": object}, {"structured_raw": text}, {"text"}, {"tool_call": {"name",
+"args"}}, {"tool_calls": […]} or {"error"}. The result has "data", "refused",
+"tools_executed", and "prompt": what the first request held.`,
+		Example: `  bcpmesh guard quarantine --json < cases.jsonl`,
+		Args:    cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !p.Out.JSON {
+				return cli.Usagef("guard quarantine: expected --json").WithHint("the model is scripted by each case")
+			}
+			return judgeLines(cmd.Context(), p, "quarantine", judgeQuarantine)
+		},
+	}
+}
+
+type quarantineCase struct {
+	Schema      jsontext.Value `json:"schema"`
+	Untrusted   caseText       `json:"untrusted"`
+	Instruction caseText       `json:"instruction"`
+	Source      *caseText      `json:"source"`
+	Model       []modelTurn    `json:"model"`
+	MaxTurns    int            `json:"max_turns"`
+}
+
+type modelTurn struct {
+	Structured    jsontext.Value `json:"structured"`
+	StructuredRaw *caseText      `json:"structured_raw"`
+	Text          *caseText      `json:"text"`
+	ToolCall      *modelCall     `json:"tool_call"`
+	ToolCalls     []modelCall    `json:"tool_calls"`
+	Error         *caseText      `json:"error"`
+}
+
+type modelCall struct {
+	Name string         `json:"name"`
+	Args jsontext.Value `json:"args"`
+}
+
+type quarantineResult struct {
+	Data          jsontext.Value `json:"data"`
+	Refused       bool           `json:"refused"`
+	ToolsExecuted int            `json:"tools_executed"` // there are none
+	Prompt        *promptResult  `json:"prompt,omitzero"`
+	Error         string         `json:"error,omitzero"`
+}
+
+type promptResult struct {
+	InstructionBeforeFence bool         `json:"instruction_before_fence"`
+	TwoTags                bool         `json:"two_tags"`
+	Source                 guard.Source `json:"source"`
+	Tools                  []string     `json:"tools"`
+	Text                   string       `json:"text"`
+}
+
+// errScriptedModel is what a scripted model fails with.
+var errScriptedModel = errors.New("the model failed")
+
+func judgeQuarantine(ctx context.Context, raw jsontext.Value) (any, guard.Code) {
+	var c quarantineCase
+	if err := json.Unmarshal(raw, &c, caseOptions); err != nil {
+		return nil, unreadableCase
+	}
+	options := llm.ExtractOptions{Schema: c.Schema, MaxTurns: c.MaxTurns}
+	if c.Source != nil {
+		options.Source = guard.Source(*c.Source)
+		if !options.Source.Valid() {
+			return nil, unknownSource
+		}
+	}
+	script := &llm.Script{}
+	for _, turn := range c.Model {
+		script.Turns = append(script.Turns, turn.script())
+	}
+	instruction := llm.FromOperator(string(c.Instruction))
+	data, refused, err := llm.Extract(ctx, llm.Endpoint{Provider: script, Model: "scripted"}, string(c.Untrusted), instruction, options)
+	result := quarantineResult{Data: jsontext.Value("null"), Refused: refused}
+	switch {
+	case errors.Is(err, llm.ErrSchema):
+		return nil, "schema"
+	case err != nil:
+		result.Error = "provider"
+	case data != nil:
+		result.Data = data
+	}
+	if len(script.Requests) > 0 {
+		result.Prompt = promptOf(script.Requests[0])
+	}
+	return result, ""
+}
+
+// script returns the turn as the provider plays it.
+func (t modelTurn) script() llm.ScriptTurn {
+	switch {
+	case t.Error != nil:
+		return llm.ScriptTurn{Err: errScriptedModel}
+	case t.Structured != nil:
+		return callsTurn(modelCall{llm.StructuredOutput, t.Structured})
+	case t.StructuredRaw != nil:
+		return callsTurn(modelCall{llm.StructuredOutput, jsontext.Value(*t.StructuredRaw)})
+	case t.ToolCall != nil:
+		return callsTurn(*t.ToolCall)
+	case t.ToolCalls != nil:
+		return callsTurn(t.ToolCalls...)
+	case t.Text != nil:
+		return llm.ScriptTurn{Reply: llm.Reply{Said: []llm.Said{llm.NewSaid(string(*t.Text))}, Stop: llm.StopEnd}}
+	}
+	return llm.ScriptTurn{Reply: llm.Reply{Stop: llm.StopEnd}}
+}
+
+func callsTurn(calls ...modelCall) llm.ScriptTurn {
+	reply := llm.Reply{Stop: llm.StopCalls}
+	for _, c := range calls {
+		reply.Calls = append(reply.Calls, llm.Call{ID: c.Name, Name: c.Name, Arguments: c.Args})
+	}
+	return llm.ScriptTurn{Reply: reply}
+}
+
+// readableTag is what a model could read as the tag of a fence.
+var readableTag = regexp.MustCompile(`(?i)<[\s\v\x{a0}\x{3000}\x{2028}\x{feff}]*/?[\s\v\x{a0}\x{3000}\x{2028}\x{feff}]*untrusted-data`)
+
+// promptOf says what a request held.
+func promptOf(r *llm.Request) *promptResult {
+	result := &promptResult{Tools: []string{}}
+	var text strings.Builder
+	instructed := false
+	add := func(part llm.Part) {
+		text.WriteString(part.Text())
+		text.WriteByte('\n')
+		switch part := part.(type) {
+		case llm.Instruction:
+			instructed = true
+		case llm.Data:
+			result.Source = part.Source()
+			result.InstructionBeforeFence = instructed
+		}
+	}
+	for _, part := range r.System {
+		add(part)
+	}
+	instructed = false // the instruction of the caller, not the rules
+	for _, turn := range r.Turns {
+		for _, part := range turn.Parts {
+			add(part)
+		}
+	}
+	for _, tool := range r.Tools {
+		if tool.Name != llm.StructuredOutput {
+			result.Tools = append(result.Tools, tool.Name)
+		}
+	}
+	result.Text = text.String()
+	result.TwoTags = len(readableTag.FindAllStringIndex(result.Text, -1)) == 2
+	return result
+}
+
+// ReadTurns reads what a scripted model answers.
+func ReadTurns(file string) ([]llm.ScriptTurn, error) {
+	content, err := cli.ReadSmall(file)
+	if err != nil {
+		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err))
+	}
+	var turns []llm.ScriptTurn
+	lines := bufio.NewScanner(bytes.NewReader(content))
+	lines.Buffer(nil, cli.MaxSmallFile)
+	for n := 1; lines.Scan(); n++ {
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		var turn modelTurn
+		if err := json.Unmarshal(lines.Bytes(), &turn, caseOptions, json.RejectUnknownMembers(true)); err != nil {
+			return nil, cli.Failf("%s:%d: expected a turn such as {\"structured\": {\"urgent\": true}}", file, n)
+		}
+		turns = append(turns, turn.script())
+	}
+	return turns, lines.Err()
+}

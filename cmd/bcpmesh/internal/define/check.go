@@ -1,0 +1,275 @@
+package define
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// CheckCommand returns the command check.
+func CheckCommand(p *cli.Program) *cobra.Command {
+	var elsewhere bool
+	schema := cli.WordFlag{Words: []string{"mesh", "agent"}}
+	cmd := &cobra.Command{
+		Use:   "check [DIR]",
+		Short: "Check the definitions of a mesh, and show what they mean",
+		Long: `Check the definitions of a mesh, and show what they mean: every channel with its
+budget and what its subscriptions cost, and what every agent may publish and
+subscribe to. Without DIR it is the mesh of the current folder.
+
+All errors are shown at once, as file:line:column: key: message. A command whose
+program is not there, or not executable, is one of them; with --elsewhere, for a
+mesh that runs on another machine, no program is looked for. Warnings keep
+nothing from running. Advice says where a lower category or a narrower answer
+would do, and what to write instead. The exit code is 1 where there are errors.
+
+nominal is the price that budgets count. capacity is a proven bound of what an
+answer can carry; it is far above nominal where an answer is free text.
+
+"Private data, untrusted input, ways out" says what gives each of the three to an
+agent. All three in one are an error if the mesh runs the agent or lists hosts for
+it, unless its definition has egress_budget_bits. bits a day is what it can tell
+hosts by which URLs it fetches; the use of other ways out is not counted.
+
+With --json the result is {ok, errors, warnings, channels, permissions, agents}, with shards
+if there are several, and replicas if they are above 1; advice are the warnings
+whose code begins with advice_.
+
+With --schema nothing is checked: the JSON Schema of mesh.yaml, or of the front
+matter of agents, is printed, so that an editor can complete and check keys. The
+YAML language server reads it where the first line of mesh.yaml is
+# yaml-language-server: $schema=mesh.schema.json`,
+		Example: `  bcpmesh check
+  bcpmesh check ./office --json | jq .errors
+  bcpmesh check --schema mesh > ./office/mesh.schema.json`,
+		Args:              cli.Arguments(0, "DIR"),
+		ValidArgsFunction: cli.CompleteFolders,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if schema.Value == "" {
+				return check(p, args, elsewhere)
+			}
+			if len(args) > 0 {
+				return cli.Usagef("check: --schema takes no DIR, got %s", cli.Quoted(args[0])).WithHint("the schema is the same for every mesh")
+			}
+			return showSchema(p, schema.Value)
+		},
+	}
+	cmd.Flags().BoolVar(&elsewhere, "elsewhere", false, "the mesh runs on another machine: do not look for the programs of commands")
+	schema.AddTo(cmd, "schema", "print the JSON Schema of mesh.yaml or of an agent")
+	return cmd
+}
+
+// showSchema prints the JSON Schema of a kind of file; it is JSON with and
+// without --json.
+func showSchema(p *cli.Program, of string) error {
+	level := definition.LevelMesh
+	if of == "agent" {
+		level = definition.LevelAgent
+	}
+	schema, err := definition.JSONSchema(level)
+	if err != nil {
+		return err
+	}
+	p.Out.Printf("%s", schema)
+	return nil
+}
+
+// checkResult is the JSON form of check: its keys are a contract.
+type checkResult struct {
+	OK          bool                 `json:"ok"`
+	Errors      []definition.Problem `json:"errors"`
+	Warnings    []definition.Problem `json:"warnings"`
+	Channels    []channelInfo        `json:"channels"`
+	Permissions permissions          `json:"permissions"`
+	Agents      []reachInfo          `json:"agents,omitzero"`   // what each holds, reads and may send out
+	Shards      int                  `json:"shards,omitzero"`   // if there are several
+	Replicas    int                  `json:"replicas,omitzero"` // if above 1: only a cluster can run it
+}
+
+// channelInfo describes one channel. Durations are in seconds; 0 and absent
+// values mean none, as in the definition.
+type channelInfo struct {
+	Controller         bcp.AgentName      `json:"controller"`
+	Reader             bcp.AgentName      `json:"reader"`
+	MaxCategory        bcp.Category       `json:"max_category"`
+	BaseCategory       bcp.Category       `json:"base_category"`
+	BudgetBits         bcp.Bits           `json:"budget_bits"`
+	PushBudgetBits     bcp.Bits           `json:"push_budget_bits"`
+	WindowBudgetBits   bcp.Bits           `json:"window_budget_bits"`
+	BudgetWindow       int64              `json:"budget_window_seconds"`
+	BudgetRenew        int64              `json:"budget_renew_seconds"`
+	CapacityBudgetBits bcp.Bits           `json:"capacity_budget_bits"`
+	AlertBits          bcp.Bits           `json:"alert_bits"`
+	MaxCat2Queries     *int               `json:"max_cat2_queries"` // null: no limit
+	MaxEscalations     int                `json:"max_escalations"`
+	JustificationBits  bcp.Bits           `json:"justification_bits"` // what one can carry at most
+	MaxRetries         int                `json:"max_retries"`
+	QueryTTL           int64              `json:"query_ttl_seconds"`
+	ReleaseInterval    int64              `json:"release_interval_seconds"`
+	Timing             string             `json:"timing"` // counted or uncounted
+	OnAnomaly          bcp.OnAnomaly      `json:"on_anomaly"`
+	PreserveCase       bool               `json:"preserve_case"`
+	Approvers          []bcp.AgentName    `json:"approvers"`
+	Subscriptions      []subscriptionInfo `json:"subscriptions"`
+}
+
+// subscriptionInfo describes one subscription and the price of one push,
+// without its timing.
+type subscriptionInfo struct {
+	ID           bcp.SubscriptionID `json:"id"`
+	Category     bcp.Category       `json:"category"`
+	NominalBits  bcp.Bits           `json:"nominal_bits"`
+	CapacityBits bcp.Bits           `json:"capacity_bits"`
+}
+
+func check(p *cli.Program, args []string, elsewhere bool) error {
+	folder, err := meshdir.Argument(args)
+	if err != nil {
+		if !p.Out.JSON {
+			return err
+		}
+		// Whoever reads JSON finds the reason there.
+		folder = meshdir.In(".")
+		if len(args) > 0 {
+			folder = meshdir.In(args[0])
+		}
+	}
+	var options []definition.Option
+	if !elsewhere {
+		options = append(options, folder.Commands())
+	}
+	mesh, report := definition.Load(os.DirFS(folder.Dir), options...)
+	result := checkResult{OK: mesh != nil && report.OK(), Errors: report.Errors, Warnings: report.Warnings, Permissions: permissions{}}
+	if mesh != nil {
+		if result.Channels, err = describeChannels(mesh); err != nil {
+			return err
+		}
+		result.Agents = describeReach(mesh)
+		result.Permissions = permissionsOf(subjects.Permissions(mesh))
+		if n := mesh.Shards(); n > 1 {
+			result.Shards = n
+		}
+		if mesh.Replicas > 1 {
+			result.Replicas = mesh.Replicas
+		}
+	}
+	if p.Out.JSON {
+		if err := p.Out.Value(result); err != nil {
+			return err
+		}
+	} else {
+		showCheck(p, folder, mesh, result)
+	}
+	if !result.OK {
+		return cli.Failf("%s has %s", cli.Quoted(folder.Dir), cli.Count(len(result.Errors), "error"))
+	}
+	return nil
+}
+
+func showCheck(p *cli.Program, folder meshdir.Folder, mesh *bcp.Mesh, result checkResult) {
+	for _, e := range result.Errors {
+		e.File = filepath.Join(folder.Dir, e.File)
+		p.Out.Talkf("%s", e)
+	}
+	advice := 0
+	for _, w := range result.Warnings {
+		if w.Advice() {
+			advice++
+		} else {
+			meshdir.TalkProblem(p, folder, "warning", w)
+		}
+	}
+	// Advice comes behind what matters more, with what to write on a line of
+	// its own, ready to be copied.
+	for _, w := range result.Warnings {
+		if w.Advice() {
+			why, write, _ := strings.Cut(w.Message, definition.InsteadWrite)
+			w.Message = why
+			meshdir.TalkProblem(p, folder, "advice", w)
+			p.Out.Talkf("    write: %s", write)
+		}
+	}
+	if !result.OK {
+		return
+	}
+	p.Out.Heading("Channels")
+	var rows [][]string
+	for _, c := range result.Channels {
+		var ids, nominal, capacity []string
+		for _, s := range c.Subscriptions {
+			ids = append(ids, string(s.ID)+" ("+strconv.Itoa(int(s.Category))+")")
+			nominal = append(nominal, s.NominalBits.String())
+			capacity = append(capacity, s.CapacityBits.String())
+		}
+		rows = append(rows, []string{
+			string(c.Controller), string(c.Reader), strconv.Itoa(int(c.MaxCategory)), c.BudgetBits.String(),
+			strings.Join(ids, "\n"), strings.Join(nominal, "\n"), strings.Join(capacity, "\n"), c.Timing,
+		})
+	}
+	if len(rows) == 0 {
+		p.Out.Printf("none: no two entries name each other\n")
+	} else {
+		p.Out.Table([]string{"controller", "reader", "category", "budget", "subscription", "nominal", "capacity", "timing"}, rows)
+	}
+	p.Out.Printf("\n")
+	showReach(p, result.Agents)
+	showPermissions(p, result.Permissions)
+	p.Out.Printf("\n%s, %s, ", cli.Count(len(mesh.Agents), "agent"), cli.Count(len(result.Channels), "channel"))
+	if result.Shards > 0 {
+		p.Out.Printf("%s, ", cli.Count(result.Shards, "shard"))
+	}
+	p.Out.Printf("%s", cli.Count(len(result.Warnings)-advice, "warning"))
+	switch advice {
+	case 0:
+	case 1:
+		p.Out.Printf(", 1 piece of advice")
+	default:
+		p.Out.Printf(", %d pieces of advice", advice)
+	}
+	p.Out.Printf("\n")
+	if result.Replicas > 0 {
+		p.Out.Printf("replicas: %d needs a NATS cluster: bcpmesh gateway runs this mesh, and bcpmesh up refuses it\n", result.Replicas)
+	}
+}
+
+func describeChannels(mesh *bcp.Mesh) ([]channelInfo, error) {
+	channels := []channelInfo{}
+	for _, c := range mesh.Channels {
+		info := channelInfo{
+			Controller: c.Controller, Reader: c.Reader, MaxCategory: c.MaxCategory, BaseCategory: c.BaseCategory,
+			BudgetBits: c.Budget, PushBudgetBits: c.PushBudget, WindowBudgetBits: c.WindowBudget,
+			BudgetWindow: cli.Seconds(c.BudgetWindow), BudgetRenew: cli.Seconds(c.BudgetRenew),
+			CapacityBudgetBits: c.CapacityBudget, AlertBits: c.AlertBits,
+			MaxEscalations: c.MaxEscalations, JustificationBits: c.JustificationBits(mesh), MaxRetries: c.MaxRetries,
+			QueryTTL: cli.Seconds(c.QueryTTL), ReleaseInterval: cli.Seconds(c.ReleaseInterval), Timing: "uncounted",
+			OnAnomaly: c.OnAnomaly, PreserveCase: c.PreserveCase, Approvers: c.Approvers,
+		}
+		if c.MaxCat2Queries >= 0 {
+			info.MaxCat2Queries = &c.MaxCat2Queries
+		}
+		if c.ReleaseInterval > 0 {
+			info.Timing = "counted"
+		}
+		settings := c.Settings(mesh, nil, constraint.Compile)
+		for _, s := range c.Subscriptions {
+			validator, err := bcp.Compile(s.Spec, settings.OfSubscription(s, len(c.Subscriptions)))
+			if err != nil {
+				return nil, cli.Failf("subscription %s of %s: %s", s.ID, c.Controller, err)
+			}
+			prices := validator.Prices()
+			info.Subscriptions = append(info.Subscriptions, subscriptionInfo{ID: s.ID, Category: s.Spec.Category, NominalBits: prices.Nominal, CapacityBits: prices.Capacity})
+		}
+		channels = append(channels, info)
+	}
+	return channels, nil
+}

@@ -1,0 +1,248 @@
+package define
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+// ProposalsCommand returns the command proposals.
+func ProposalsCommand(p *cli.Program) *cobra.Command {
+	return cli.Group("proposals", "Propose a subscription, or write an approved one into the definitions",
+		`Propose a subscription, or write an approved one into the definitions. A
+controller's proposal changes nothing: it waits for an approver like what is held
+(bcpmesh approvals), and what is approved waits a day for whoever may write the
+definitions.`,
+		`  bcpmesh proposals send researcher '{"id":"news","category":1,"fields":[{"name":"any","type":"boolean"}]}'
+  bcpmesh approvals watch
+  bcpmesh proposals list
+  bcpmesh proposals apply iB3NQ6OZ7CRA6ZTQ4UL5RHIYBX2
+  bcpmesh reload`,
+		proposalsSendCommand(p), proposalsListCommand(p), proposalsApplyCommand(p))
+}
+
+func proposalsSendCommand(p *cli.Program) *cobra.Command {
+	var who client.Flags
+	var wait cli.DurationFlag
+	cmd := &cobra.Command{
+		Use:   "send READER [JSON]",
+		Short: "Propose a subscription, as a controller",
+		Long: `Propose a subscription to a reader, as a controller of the mesh. It is a JSON object
+with the keys that a definition has, given as an argument or on stdin.`,
+		Example: `  bcpmesh proposals send researcher '{"id":"news","category":1,"fields":[{"name":"any","type":"boolean"}]}'
+  bcpmesh proposals send researcher - < news.json`,
+		Args:              cli.Arguments(1, "READER", "JSON"),
+		ValidArgsFunction: meshdir.CompleteAgents(false),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			proposal := bcp.Proposal{Reader: bcp.AgentName(args[0])}
+			object, err := cli.AnswerArgument(cmd, p, args, 1)
+			if err != nil {
+				return err
+			}
+			if proposal.Subscription, err = bcp.ParseProposedSubscription(object); err != nil {
+				return cli.Usagef("proposals send: this is no subscription: %s", cli.Plain(err.Error()))
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
+			defer cancel()
+			c, err := who.Connect(ctx, bcp.RoleController)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			item, err := agents.NewController(c.Connection).Propose(ctx, proposal)
+			if err != nil {
+				return meshdir.OutcomeOf(err)
+			}
+			if p.Out.JSON {
+				return p.Out.Value(bcp.Proposed{Item: item})
+			}
+			p.Out.Printf("%s waits for a person\n", item)
+			return nil
+		},
+	}
+	who.AddTo(cmd, "controller")
+	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")
+	return cmd
+}
+
+func proposalsListCommand(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the proposals that are approved and not in the definitions",
+		Long: `List the proposals that people approved within the last day and that the definitions
+do not have. Those that still wait are in bcpmesh approvals list.`,
+		Example: "  bcpmesh proposals list",
+		Args:    cli.Arguments(0),
+	}
+	return client.OperatorCommand(cmd, nil, func(ctx context.Context, o *client.Client, _ string) error {
+		list, missing := proposalsOn(ctx, o)
+		if list == nil {
+			return missing
+		}
+		if p.Out.JSON {
+			return errors.Join(p.Out.Value(list), missing)
+		}
+		if len(list) == 0 {
+			p.Out.Talkf("no proposal was approved within the last day that the definitions do not have")
+			return missing
+		}
+		var rows [][]string
+		for i := range list {
+			a := &list[i].Of
+			rows = append(rows, []string{list[i].Cell(), string(a.Item), cli.ChannelName(a.Controller, a.Reader), cli.Plain(string(a.Subscription.ID)), a.Approved.Local().Format(time.DateTime)})
+		}
+		client.TableOfShards(p.Out, []string{"item", "channel", "subscription", "approved"}, rows)
+		p.Out.Talkf("write one into the definitions: bcpmesh proposals apply ITEM")
+		return missing
+	})
+}
+
+// proposalsOn are those of all shards that the operator speaks to.
+func proposalsOn(ctx context.Context, o *client.Client) ([]client.Sharded[bcp.ApprovedProposal], error) {
+	return client.ListOfShards(ctx, o.Shards, func(ctx context.Context, shard int) ([]bcp.ApprovedProposal, error) {
+		return o.Operator(shard).Proposals(ctx)
+	})
+}
+
+func proposalsApplyCommand(p *cli.Program) *cobra.Command {
+	var where meshdir.StateFlags
+	var wait cli.DurationFlag
+	var dry bool
+	cmd := &cobra.Command{
+		Use:   "apply ITEM",
+		Short: "Write an approved proposal into its controller's definition",
+		Long: `Write an approved proposal into its controller's definition, behind the last line of
+the channel's entry. Every other line stays as it is. The edited folder must load,
+and say nothing else than before but for the subscription, or nothing is written.
+The mesh goes on as it is until bcpmesh reload.
+
+With --dry-run it writes nothing and shows the change as a patch.`,
+		Example: `  bcpmesh proposals apply iB3NQ6OZ7CRA6ZTQ4UL5RHIYBX2 --dry-run
+  bcpmesh proposals apply iB3NQ6OZ7CRA6ZTQ4UL5RHIYBX2`,
+		Args: cli.Arguments(1, "ITEM"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
+			defer cancel()
+			return applyProposal(ctx, p, where, bcp.ItemID(args[0]), dry)
+		},
+	}
+	where.AddTo(cmd)
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "write nothing, and show the patch")
+	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")
+	return cmd
+}
+
+func applyProposal(ctx context.Context, p *cli.Program, where meshdir.StateFlags, item bcp.ItemID, dry bool) error {
+	folder, err := where.Folder()
+	if err != nil {
+		return err
+	}
+	c, err := client.ConnectOperator(ctx, where)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	list, err := proposalsOn(ctx, c)
+	for i := range list {
+		if list[i].Of.Item == item {
+			return editDefinition(folder, p, &list[i].Of, dry)
+		}
+	}
+	if err != nil {
+		return meshdir.OutcomeOf(err)
+	}
+	return cli.Failf("there is no approved proposal %s", cli.Quoted(string(item))).WithHint("bcpmesh proposals list shows those of the last day; bcpmesh approvals list those that wait")
+}
+
+// editDefinition edits the folder's definition of the controller.
+func editDefinition(m meshdir.Folder, p *cli.Program, a *bcp.ApprovedProposal, dry bool) error {
+	def, err := m.Load()
+	if err != nil {
+		return err
+	}
+	files := make(map[string][]byte, len(def.Files))
+	for _, f := range def.Files {
+		if files[f.Path], err = os.ReadFile(filepath.Join(m.Dir, f.Path)); err != nil {
+			return cli.Failf("%s cannot be read: %s", cli.Quoted(f.Path), cli.ReasonOf(err))
+		}
+	}
+	path, edited, err := definition.AddSubscription(files, a.Controller, &a.Proposal)
+	if err != nil {
+		f := cli.Failf("%s: %s", cli.Quoted(filepath.Join(m.Dir, path)), cli.Plain(err.Error()))
+		if errors.Is(err, definition.ErrStyle) {
+			f = f.WithHint("the lines:\n%s", plainLines(definition.SubscriptionLines(&a.Subscription)))
+		}
+		return f
+	}
+	name := filepath.Join(m.Dir, path)
+	if dry {
+		if p.Out.JSON {
+			return p.Out.Value(map[string]string{"file": name, "patch": patchOf(name, files[path], edited)})
+		}
+		p.Out.Printf("%s", patchOf(name, files[path], edited))
+		return nil
+	}
+	if err := cli.ReplaceFile(name, edited); err != nil {
+		return err
+	}
+	if p.Out.JSON {
+		return p.Out.Value(map[string]string{"file": name, "subscription_id": string(a.Subscription.ID)})
+	}
+	p.Out.Printf("%s: subscription %s is added\n", name, cli.Plain(string(a.Subscription.ID)))
+	p.Out.Talkf("the mesh goes on without it until: bcpmesh reload")
+	return nil
+}
+
+func plainLines(lines []string) string {
+	for i := range lines {
+		lines[i] = "  " + cli.Plain(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
+// patchOf writes lines that were added in one place as a unified diff.
+func patchOf(name string, before, after []byte) string {
+	old, new := bytes.SplitAfter(before, []byte("\n")), bytes.SplitAfter(after, []byte("\n"))
+	at := 0
+	for at < len(old) && bytes.Equal(old[at], new[at]) {
+		at++
+	}
+	added := new[at : at+len(new)-len(old)]
+	var b strings.Builder
+	fmt.Fprintf(&b, "--- %s\n+++ %s\n@@ -%d,0 +%d,%d @@\n", name, name, at, at+1, len(added))
+	for _, line := range added {
+		b.WriteString("+" + string(line))
+	}
+	return b.String()
+}
+
+// replaceDefinition writes edited files, each all or nothing, and loads the folder again.
+func replaceDefinition(m meshdir.Folder, edited map[string][]byte) error {
+	for i, path := range slices.Sorted(maps.Keys(edited)) {
+		if err := cli.ReplaceFile(filepath.Join(m.Dir, path), edited[path]); err != nil {
+			var f *cli.Failure
+			if errors.As(err, &f) && i > 0 {
+				return f.WithHint("%s of %d were written; do it again when that is mended, and the others follow", cli.Count(i, "file"), len(edited))
+			}
+			return err
+		}
+	}
+	_, err := m.Load()
+	return err
+}

@@ -1,0 +1,95 @@
+package define
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// The settings of a case mean what the same keys mean in a definition.
+//
+// covers P1.3
+func TestParseSettings(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]struct {
+		settings      bcp.Settings
+		subscriptions int
+		wrong         string
+	}{
+		`null`:                                {},
+		`{}`:                                  {},
+		`{"on_anomaly":"flag"}`:               {settings: bcp.Settings{OnAnomaly: bcp.AnomalyFlag}},
+		`{"on_anomaly":"reject"}`:             {settings: bcp.Settings{OnAnomaly: bcp.AnomalyReject}},
+		`{"preserve_case":true}`:              {settings: bcp.Settings{PreserveCase: true}},
+		`{"release_interval":"1m"}`:           {settings: bcp.Settings{ReleaseSlots: 15, ApprovalSlots: 1440}},
+		`{"release_interval":"7m"}`:           {settings: bcp.Settings{ReleaseSlots: 3, ApprovalSlots: 206}},
+		`{"release_interval":"1h"}`:           {settings: bcp.Settings{ReleaseSlots: 1, ApprovalSlots: 24}},
+		`{"release_interval":"0s"}`:           {},
+		`{"query_ttl":"16m"}`:                 {},
+		`{"vocabularies":{"v":["b","A"]}}`:    {settings: bcp.Settings{Vocabularies: map[string][]string{"v": {"a", "b"}}}},
+		`{"peer":"x","role":"controller"}`:    {},
+		`{"budget_bits":5,"max_category":1}`:  {},
+		`{"approvers":["alice"]}`:             {},
+		`{"on_\u0061nomaly":"fl\u0061g"}`:     {settings: bcp.Settings{OnAnomaly: bcp.AnomalyFlag}},
+		`[]`:                                  {wrong: "settings: expected a JSON object"},
+		`7`:                                   {wrong: "settings: expected a JSON object"},
+		`{"on_anomaly":null}`:                 {wrong: "settings.on_anomaly: "},
+		`{"on_anomaly":"Flag"}`:               {wrong: "settings.on_anomaly: "},
+		`{"preserve_case":"true"}`:            {wrong: "settings.preserve_case: "},
+		`{"release_interval":60}`:             {wrong: "settings.release_interval: "},
+		`{"time_zone":"UTC"}`:                 {wrong: "settings.time_zone: unknown key"},
+		`{"capacity_budget_bits":9}`:          {wrong: "settings.capacity_budget_bits: "},
+		`{"peer":"x","peer":"y"}`:             {wrong: "settings: the key \"peer\" stands there twice"},
+		`{"vocabularies":{"v":[],"v":["a"]}}`: {wrong: "settings: a key stands there twice"},
+		`{"vocabularies":{"v":["\ud800"]}}`:   {wrong: "settings: a key stands there twice, or a text is not valid Unicode"},
+		`{"subscriptions":[{"id":"s","category":1,"fields":[{"name":"a","type":"boolean"}]}]}`: {subscriptions: 1},
+		`{"subscriptions":[{"id":"s","category":1,"fields":[{"name":"a","type":"bool"}]}]}`:    {wrong: "settings.subscriptions[0].fields[0].type: "},
+	} {
+		t.Run(raw, func(t *testing.T) {
+			t.Parallel()
+			settings, subscriptions, err := parseSettings(jsontext.Value(raw))
+			if want.wrong != "" {
+				if err == nil || !strings.HasPrefix(err.Error(), want.wrong) || strings.Contains(err.Error(), "\n") {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			settings.Constraints = nil
+			if diff := cmp.Diff(want.settings, settings, cmpopts.EquateEmpty()); diff != "" || subscriptions != want.subscriptions {
+				t.Errorf("%d subscriptions, -want +got:\n%s", subscriptions, diff)
+			}
+		})
+	}
+}
+
+// What is text in JSON is the same text to the loader of definitions, or is
+// refused: nothing in it can end the text and add a key.
+func TestSettingsKeepTexts(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		piece := rapid.SampledFrom([]string{`"`, `'`, `\`, "\n", "\r", ": ", ", ", "#", " #x", "{", "}", "---", "\u2028", "\u0085", "\ufeff", "\x00", "😀", "a", "&a", "*a", "!!x", "<<", "%"})
+		name := strings.Join(rapid.SliceOfN(piece, 1, 6).Draw(t, "name"), "")
+		quoted, err := json.Marshal(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings, _, err := parseSettings(jsontext.Value(`{"vocabularies":{` + string(quoted) + `:["a"]},"on_anomaly":"reject"}`))
+		if err != nil {
+			return
+		}
+		if settings.OnAnomaly != bcp.AnomalyReject || len(settings.Vocabularies) != 1 || !slices.Equal(settings.Vocabularies[name], []string{"a"}) {
+			t.Fatalf("%q became %v", name, settings.Vocabularies)
+		}
+	})
+}

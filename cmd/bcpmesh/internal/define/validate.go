@@ -1,0 +1,199 @@
+package define
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+)
+
+// ValidateCommand returns the command validate.
+func ValidateCommand(p *cli.Program) *cobra.Command {
+	return &cobra.Command{
+		Use:   "validate [FILE...]",
+		Short: "Judge answers against specs, as the gateway would",
+		Long: `Judge answers against specs, exactly as the gateway does, without a mesh.
+
+Each line of the input is a JSON object:
+
+  id               text or number, repeated in the output
+  spec             the spec of a query, or of a subscription with its id
+  response         the answer as JSON, taken byte for byte; or
+  response_raw     the answer as text; or
+  response_base64  the answer as bytes
+  encoding         json (the default) or msgpack
+  settings         keys of a channel entry, such as on_anomaly, preserve_case,
+                   release_interval, query_ttl, and vocabularies
+
+The answer is what stands under "response" of a bcp_response, alone. With
+encoding msgpack, a response that is given as JSON is sent as MessagePack.
+
+Each line of the output, which is always JSON, has the keys
+
+  id, verdict      accept, reject, hold or invalid_spec
+  code             of the protocol; empty on accept and hold
+  field            what a reject is about, or the wrong key of the spec
+  response         the normalised answer, or null
+  delivered        the same as the exact bytes that a Controller gets, once a
+                   person approves where the verdict is hold
+  nominal_bits, capacity_bits, anomalies
+
+A line that cannot be judged has no output: it is reported on stderr, and the
+exit code is 1. A reject is a verdict, not an error.`,
+		Example: `  bcpmesh validate < cases.jsonl
+  echo '{"spec": {"category": 1, "fields": [{"name": "urgent", "type": "boolean"}]},
+    "response": {"urgent": true}}' | tr -d '\n' | bcpmesh validate`,
+		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
+		RunE:              func(cmd *cobra.Command, args []string) error { return validate(cmd.Context(), p, args) },
+	}
+}
+
+// caseVerdict is one line of the output; its keys are a contract.
+type caseVerdict struct {
+	ID           jsontext.Value `json:"id"`
+	Verdict      string         `json:"verdict"`
+	Code         bcp.Code       `json:"code"`
+	Field        string         `json:"field"`
+	Response     jsontext.Value `json:"response"`
+	Delivered    string         `json:"delivered"`
+	NominalBits  bcp.Bits       `json:"nominal_bits"`
+	CapacityBits bcp.Bits       `json:"capacity_bits"`
+	Anomalies    []string       `json:"anomalies"`
+}
+
+const invalidSpec = "invalid_spec"
+
+func validate(ctx context.Context, p *cli.Program, files []string) error {
+	if len(files) == 0 {
+		files = []string{"-"}
+	}
+	var size int64
+	for _, name := range files {
+		if name == "-" {
+			continue
+		}
+		info, err := os.Stat(name)
+		if err != nil {
+			return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+		}
+		if info.IsDir() {
+			return cli.Failf("%s is a folder", cli.Quoted(name))
+		}
+		size += info.Size()
+	}
+	j := &judge{out: p.Out, progress: io.Discard, ready: map[string]compiled{}}
+	if size > 0 && p.Out.TalkTerminal && !p.Out.Terminal {
+		bar := progressbar.NewOptions64(size, progressbar.OptionSetWriter(p.Out.Stderr), progressbar.OptionShowBytes(true),
+			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetDescription("validate"))
+		defer bar.Close()
+		j.progress = bar
+	}
+	for _, name := range files {
+		if err := j.file(ctx, p, name); err != nil {
+			return err
+		}
+	}
+	if j.bad > 0 {
+		return cli.Failf("%s not judged", cli.Count(j.bad, "line"))
+	}
+	return nil
+}
+
+// judge keeps what one run of validate needs from line to line.
+type judge struct {
+	out      *cli.Output
+	progress io.Writer
+	ready    map[string]compiled
+	bad      int
+}
+
+func (j *judge) file(ctx context.Context, p *cli.Program, name string) error {
+	at := ""
+	input := p.In
+	if name == "-" {
+		if cli.IsTerminal(p.In) {
+			p.Out.Talkf("reading cases from the terminal; Ctrl-D ends them")
+		}
+	} else {
+		at = cli.Plain(name) + ": "
+		f, err := os.Open(name)
+		if err != nil {
+			return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+		}
+		defer f.Close()
+		input = io.TeeReader(f, j.progress)
+	}
+	lines := cli.NewLineReader(cli.Interruptible(ctx, input))
+	for {
+		if lines.Waits() {
+			if err := p.Out.Stdout.Flush(); err != nil {
+				return cli.Failf("the result cannot be written: %s", cli.ReasonOf(err))
+			}
+		}
+		line, err := lines.Next()
+		var v caseVerdict
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, cli.ErrLongLine):
+		case err != nil && ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return cli.Failf("%sthe input cannot be read: %s", at, cli.ReasonOf(err))
+		case len(bytes.TrimSpace(line)) == 0:
+			continue
+		default:
+			v, err = j.line(line)
+		}
+		if err != nil {
+			j.bad++
+			p.Out.Talkf("%sline %d: %s", at, lines.N, err)
+			continue
+		}
+		if err := p.Out.Line(v); err != nil {
+			return cli.Failf("the result cannot be written: %s", cli.ReasonOf(err))
+		}
+	}
+}
+
+// line judges one line. The error says why it cannot be judged.
+func (j *judge) line(line []byte) (caseVerdict, error) {
+	c, err := parseCase(line)
+	if err != nil {
+		return caseVerdict{}, err
+	}
+	return j.verdict(c)
+}
+
+func (j *judge) verdict(c answerCase) (caseVerdict, error) {
+	result := caseVerdict{ID: c.id, Response: jsontext.Value("null"), Anomalies: []string{}}
+	spec, err := j.compile(c)
+	switch {
+	case err != nil:
+		return result, err
+	case spec.validator == nil:
+		result.Verdict, result.Code, result.Field = invalidSpec, bcp.InvalidQuery, spec.wrong
+		return result, nil
+	}
+	prices := spec.validator.Prices()
+	result.NominalBits, result.CapacityBits = prices.Nominal, prices.Capacity
+	v := spec.validator.Validate(c.answer, c.encoding)
+	result.Verdict, result.Field = v.Outcome.String(), v.Field
+	if v.Outcome != bcp.Accept && v.Outcome != bcp.Hold {
+		result.Code = v.Reason.Code()
+	}
+	if !v.Answer.IsZero() {
+		result.Response, result.Delivered = v.Answer.JSON(), v.Answer.String()
+	}
+	result.Anomalies = append(result.Anomalies, v.Anomalies...)
+	return result, nil
+}

@@ -1,0 +1,157 @@
+package health
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+)
+
+// health is what a check found. Its words stand in the output.
+type health string
+
+const (
+	healthy health = "ok"
+	warned  health = "warn" // it works, and will not for ever
+	failed  health = "fail"
+)
+
+// finding is the result of one check. Ids are stable: scripts and people look for
+// them.
+type finding struct {
+	ID     string `json:"id"`
+	Health health `json:"status"`
+	Says   string `json:"says"`
+	Todo   string `json:"todo,omitempty"`
+}
+
+// checkup collects findings.
+type checkup struct {
+	Findings []finding `json:"checks"`
+	now      time.Time
+}
+
+func (c *checkup) add(id string, h health, todo, format string, args ...any) {
+	c.Findings = append(c.Findings, finding{ID: id, Health: h, Says: fmt.Sprintf(format, args...), Todo: todo})
+}
+
+func (c *checkup) ok(id, format string, args ...any) { c.add(id, healthy, "", format, args...) }
+
+func (c *checkup) count(h health) (n int) {
+	for _, f := range c.Findings {
+		if f.Health == h {
+			n++
+		}
+	}
+	return n
+}
+
+// DoctorCommand returns the command doctor.
+func DoctorCommand(p *cli.Program) *cobra.Command {
+	var who client.Flags
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look for what is wrong with a mesh, or with the way to it",
+		Long: `Look for what is wrong, and say what to do: with the mesh of the current folder,
+whether it runs or rests; or, with --url and --creds, with the way from here to a
+mesh elsewhere, as the agent whose file it is. It changes nothing.
+
+Each check has an id that never changes: clock, versions, state-mode, keys,
+definitions, commands, permissions, resolver, jwt-size, creds-expiry, ca, journal,
+disk, reachability, tls, login, creds, gateway, agents.
+
+With --creds it connects as the agent for a moment. An agent that has all its
+max_connections loses its oldest, and connects again.
+
+The exit code is 1 where a check fails; warnings leave it at 0.`,
+		Example: `  bcpmesh doctor
+  bcpmesh doctor --json
+  bcpmesh doctor --url tls://mesh.example.org:4222 --creds main.creds --ca ca.pem`,
+		Args: cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), doctorTime)
+			defer cancel()
+			c := &checkup{now: time.Now()}
+			switch {
+			case who.Creds != "" && who.URL == "":
+				return cli.Usagef("doctor: --creds needs --url").WithHint("for example --url tls://mesh.example.org:4222")
+			case who.Creds == "" && (who.URL != "" || who.CA != ""):
+				return cli.Usagef("doctor: --url and --ca go with --creds")
+			case who.Creds != "":
+				c.remote(ctx, &who)
+			default:
+				folder, err := who.Where.Folder()
+				if err != nil {
+					return err
+				}
+				c.local(ctx, who.Where, folder)
+			}
+			return showCheckup(p, c)
+		},
+	}
+	cmd.Flags().StringVar(&who.Creds, "creds", "", "look from an agent's side, with this creds `FILE`")
+	cmd.Flags().StringVar(&who.URL, "url", "", "with --creds: `URL` of the mesh")
+	cmd.Flags().StringVar(&who.CA, "ca", "", "with --creds: trust the certificates of this PEM `FILE` alone")
+	who.Where.AddTo(cmd)
+	return cmd
+}
+
+// doctorTime bounds all checks together.
+const doctorTime = 30 * time.Second
+
+func showCheckup(p *cli.Program, c *checkup) error {
+	if p.Out.JSON {
+		if err := p.Out.Value(c); err != nil {
+			return err
+		}
+	} else {
+		rows := make([][]string, len(c.Findings))
+		for i, f := range c.Findings {
+			says := f.Says
+			if f.Todo != "" {
+				says += "\n  → " + f.Todo
+			}
+			rows[i] = []string{string(f.Health), f.ID, says}
+		}
+		p.Out.Table([]string{"", "check", "found"}, rows)
+	}
+	if n := c.count(failed); n > 0 {
+		f := cli.Failf("%s", cli.Count(n, "problem"))
+		if n := c.count(warned); n > 0 {
+			f.Message += " and " + cli.Count(n, "warning")
+		}
+		return f
+	}
+	return nil
+}
+
+// versions says what runs here, and there if that is connected to.
+func (c *checkup) versions(nc *nats.Conn) {
+	const id = "versions"
+	here := natsServerVersion()
+	if nc != nil && nc.ConnectedServerVersion() != here && here != "" {
+		c.add(id, warned, "run the same program on both sides, or restart the mesh with this one",
+			"the mesh runs NATS server %s, this program has %s", nc.ConnectedServerVersion(), here)
+		return
+	}
+	c.ok(id, "bcpmesh %s, %s, NATS server %s", cli.ProgramVersion(), runtime.Version(), here)
+}
+
+// skew is how far clocks may differ.
+const skew = time.Minute
+
+// clock judges by times that were written before.
+func (c *checkup) clock(newest time.Time, what string) {
+	if ahead := newest.Sub(c.now); ahead > skew {
+		c.add("clock", failed, "set this machine's clock: creds and certificates are judged by it, and the journal's time stands still until then",
+			"%s is %s in the future", what, client.Within(ahead))
+		return
+	}
+	c.ok("clock", "%s", cli.Moment(c.now))
+}

@@ -1,0 +1,410 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// local looks at the mesh of a folder. What needs a running one is left out where
+// it rests.
+func (c *checkup) local(ctx context.Context, where meshdir.StateFlags, folder meshdir.Folder) {
+	var def *bcp.Mesh
+	if folder.Dir != "" {
+		def = c.definitions(folder)
+		c.commands(folder, def)
+	}
+	if _, err := os.Stat(folder.State); errors.Is(err, fs.ErrNotExist) {
+		c.versions(nil)
+		c.ok("reachability", "the mesh has never run: there is no %s", folder.State)
+		return
+	}
+	c.modes(folder.State)
+	if !c.keys(folder.State, def) {
+		c.versions(nil)
+		return
+	}
+	claims := c.resolver(folder.State)
+	c.permissions(def, claims)
+	c.authority(folder.State)
+	c.journalFiles(folder.State)
+	c.newestFile(folder.State)
+	nc := c.running(ctx, where, folder)
+	c.versions(nc)
+	if nc == nil {
+		c.diskOf(folder.State)
+	}
+}
+
+func (c *checkup) definitions(folder meshdir.Folder) *bcp.Mesh {
+	const id = "definitions"
+	def, err := folder.Load()
+	if err != nil {
+		c.add(id, failed, "bcpmesh check "+folder.Dir, "%s", err)
+		return nil
+	}
+	c.ok(id, "%s and %s", cli.Count(len(def.Agents), "agent"), cli.Count(len(def.Channels), "channel"))
+	return def
+}
+
+// commands looks whether the commands of agents can be started, and what confines them.
+func (c *checkup) commands(folder meshdir.Folder, def *bcp.Mesh) {
+	const id = "commands"
+	if def == nil {
+		return
+	}
+	var unconfined []string
+	commands := 0
+	for _, a := range def.Agents {
+		if len(a.Command) > 0 {
+			commands++
+		}
+		if a.Sandbox == bcp.SandboxNone {
+			unconfined = append(unconfined, string(a.Name))
+		}
+	}
+	if commands == 0 {
+		return
+	}
+	_, report := definition.Load(os.DirFS(folder.Dir), folder.Commands())
+	for _, e := range report.Errors {
+		c.add(id, failed, "mend it, then bcpmesh reload", "%s", e)
+	}
+	if len(unconfined) > 0 {
+		c.add(id, warned, "start agents that read hostile text through sudo -u, docker, bwrap or the like", "nothing confines the commands of %s, who can read the keys and the journal", cli.FirstOf(unconfined))
+	}
+	if len(report.Errors) == 0 && len(unconfined) == 0 {
+		c.ok(id, "%s can be started, and are confined", cli.Count(commands, "command"))
+	}
+}
+
+// modes looks for what others may read or write: the state is its owner's alone.
+func (c *checkup) modes(state string) {
+	const id = "state-mode"
+	if runtime.GOOS == "windows" {
+		c.ok(id, "this system has no file modes")
+		return
+	}
+	var open []string
+	err := filepath.WalkDir(state, func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rest, err := filepath.Rel(state, name)
+		if err != nil {
+			return err
+		}
+		if e.IsDir() && strings.Count(rest, string(filepath.Separator)) > 1 {
+			return fs.SkipDir // below a closed folder
+		}
+		private := e.IsDir() || slices.Contains([]string{"keys", "tls", "run"}, strings.Split(rest, string(filepath.Separator))[0])
+		if info, err := e.Info(); err == nil && private && (info.Mode().Perm()&0o077 != 0 || info.Mode()&fs.ModeSymlink != 0) {
+			open = append(open, rest)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		c.add(id, failed, "only you may read the state folder, and you must be able to", "%s cannot be read: %s", cli.Quoted(state), cli.ReasonOf(err))
+	case len(open) > 0:
+		slices.Sort(open)
+		c.add(id, failed, "chmod -R go= "+state+"; if somebody else could read keys, rotate them", "others may open %s", cli.FirstOf(open))
+	default:
+		c.ok(id, "%s is yours alone", state)
+	}
+}
+
+func (c *checkup) keys(state string, def *bcp.Mesh) bool {
+	const id = "keys"
+	store, err := accounts.Open(state)
+	if err != nil {
+		f := cli.Failf("%s", err)
+		errors.As(meshdir.KeysFailure(err, state), &f)
+		c.add(id, failed, f.Hint, "%s", f.Message)
+		return false
+	}
+	c.ok(id, "those of the operator, the accounts and the gateway are there")
+	users, err := store.Users()
+	if err != nil {
+		c.add("creds-expiry", failed, "restore the keys from a backup", "%s", err)
+		return true
+	}
+	c.expiry(users, def)
+	return true
+}
+
+// expiry looks for agents of which no creds are good any more, or not for long.
+func (c *checkup) expiry(users []accounts.User, def *bcp.Mesh) {
+	const id = "creds-expiry"
+	over, soon, parties := keys.Expiring(users, def, c.now)
+	switch {
+	case len(over) > 0:
+		c.add(id, warned, "bcpmesh creds issue AGENT --out FILE", "the last creds have expired of %s", cli.FirstOf(over))
+	case len(soon) > 0:
+		c.add(id, warned, "bcpmesh creds rotate AGENT --out FILE", "the last creds expire of %s", cli.FirstOf(soon))
+	default:
+		c.ok(id, "%d parties have creds that last", parties)
+	}
+}
+
+// resolver reads the claims that the server was given last.
+func (c *checkup) resolver(state string) []*jwt.AccountClaims {
+	const id = "resolver"
+	files, err := filepath.Glob(filepath.Join(state, "accounts", "*.jwt"))
+	if err != nil || len(files) == 0 {
+		c.ok(id, "no claims yet: the first start makes them")
+		return nil
+	}
+	var claims []*jwt.AccountClaims
+	issuers, names, largest := map[string]bool{}, map[string]bool{}, 0
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		var account *jwt.AccountClaims
+		if err == nil {
+			account, err = jwt.DecodeAccountClaims(string(content))
+		}
+		if err != nil {
+			c.add(id, failed, "start the mesh again: it makes them anew", "the claims in %s are damaged: %s", filepath.Base(file), cli.ReasonOf(err))
+			return nil
+		}
+		claims = append(claims, account)
+		issuers[account.Issuer], names[account.Name] = true, true
+		largest = max(largest, len(content))
+	}
+	if len(issuers) > 1 || !names[accounts.System] || !names[accounts.Core] {
+		c.add(id, failed, "start the mesh again: it makes them anew", "the claims are not those of one mesh")
+		return nil
+	}
+	c.ok(id, "claims of %s", cli.Count(len(claims), "account"))
+	c.size(largest)
+	return claims
+}
+
+// size judges the largest account's claims: beyond 1 MiB nobody connects.
+func (c *checkup) size(largest int) {
+	const id, most = "jwt-size", accounts.MaxAccountJWT
+	switch text := fmt.Sprintf("the largest account's claims have %d KiB of %d", (largest+1023)>>10, most>>10); {
+	case largest > most:
+		c.add(id, failed, "use fewer agents or subscriptions in one mesh", "%s", text)
+	case largest > most/2:
+		c.add(id, warned, "before it is full, use a second mesh", "%s", text)
+	default:
+		c.ok(id, "%s", text)
+	}
+}
+
+// permissions compares what the server enforces with the definitions.
+func (c *checkup) permissions(def *bcp.Mesh, claims []*jwt.AccountClaims) {
+	const id = "permissions"
+	if def == nil || claims == nil {
+		return
+	}
+	enforced := map[string]string{}
+	for _, account := range claims {
+		for _, key := range account.SigningKeys {
+			if scope, ok := key.(*jwt.UserScope); ok {
+				enforced[scope.Role] = granted(scope.Template.Pub.Allow, scope.Template.Sub.Allow)
+			}
+		}
+	}
+	var differ []string
+	for _, s := range subjects.Permissions(def.Whole()) { // what the mesh's own server serves
+		name := s.Role.String() + "-" + string(s.Agent)
+		if enforced[name] != granted(s.PubAllow, s.SubAllow) {
+			differ = append(differ, string(s.Agent)+" as "+s.Role.String())
+		}
+	}
+	if len(differ) > 0 {
+		c.add(id, warned, "bcpmesh reload, or a start, makes the definitions hold", "the server has other permissions than the definitions for %s", cli.FirstOf(differ))
+		return
+	}
+	c.ok(id, "the server has what the definitions say")
+}
+
+func granted(publish, subscribe []string) string {
+	publish, subscribe = slices.Clone(publish), slices.Clone(subscribe)
+	slices.Sort(publish)
+	slices.Sort(subscribe)
+	return strings.Join(publish, " ") + " / " + strings.Join(subscribe, " ")
+}
+
+// authority looks at the mesh's own certificate authority, where it has one.
+func (c *checkup) authority(state string) {
+	const id = "ca"
+	file := accounts.AuthorityFile(state)
+	if _, err := os.Stat(filepath.Dir(file)); errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	ca, _, err := accounts.ReadAuthority(file)
+	switch {
+	case err != nil:
+		c.add(id, failed, "restore "+filepath.Dir(file)+" from a backup, or remove it, and give agents the new certificate", "the mesh's certificate authority: %s", cli.ReasonOf(err))
+	case c.now.After(ca.NotAfter):
+		c.add(id, failed, "start the mesh again, which renews it, and give agents the new ca.pem", "the mesh's certificate authority has expired at %s", cli.Moment(ca.NotAfter))
+	case ca.NotAfter.Sub(c.now) < accounts.AuthorityLife/3:
+		c.add(id, warned, "start the mesh again, which renews it, and give agents the new ca.pem", "the mesh's certificate authority expires in %s", client.Within(ca.NotAfter.Sub(c.now)))
+	default:
+		c.ok(id, "the mesh's own authority is good until %s", cli.Moment(ca.NotAfter))
+	}
+}
+
+// journalFiles looks whether what was signed is there, without opening it.
+func (c *checkup) journalFiles(state string) {
+	const id = "journal"
+	blocks, err := filepath.Glob(filepath.Join(state, "jetstream", "jetstream", "*", "streams", subjects.JournalStream, "msgs", "*"))
+	signed, signedErr := os.Stat(filepath.Join(state, "tree", "checkpoints"))
+	switch {
+	case err == nil && len(blocks) == 0 && signedErr == nil && signed.Size() > 0:
+		c.add(id, failed, "restore a backup: bcpmesh restore", "the journal is gone, and checkpoints of it are there")
+	case len(blocks) == 0:
+		c.ok(id, "nothing was decided yet")
+	default:
+		c.ok(id, "its files are there; a start, or bcpmesh audit verify, reads them")
+	}
+}
+
+// newestFile finds the newest time that the mesh has written.
+func (c *checkup) newestFile(state string) {
+	var newest time.Time
+	what := state
+	for _, pattern := range []string{"keys/state.json", "tree/checkpoints", "snapshots/*", "mesh.json", "accounts/*.jwt"} {
+		files, _ := filepath.Glob(filepath.Join(state, filepath.FromSlash(pattern))) // the pattern is good
+		for _, file := range files {
+			if info, err := os.Stat(file); err == nil && info.ModTime().After(newest) {
+				newest, what = info.ModTime(), file
+			}
+		}
+	}
+	c.clock(newest, "the time of "+what)
+}
+
+// running looks at a mesh that runs; the connection is closed when the program
+// ends.
+func (c *checkup) running(ctx context.Context, where meshdir.StateFlags, folder meshdir.Folder) *nats.Conn {
+	const id = "reachability"
+	about, err := folder.Running()
+	if err != nil {
+		if _, statErr := os.Stat(filepath.Join(folder.State, meshdir.ReadyName)); errors.Is(statErr, fs.ErrNotExist) {
+			c.ok(id, "the mesh does not run")
+		} else {
+			c.add(id, failed, "start the mesh again", "%s", err)
+		}
+		return nil
+	}
+	if !about.Alive() {
+		c.add(id, failed, "start it again: it goes on where it was", "the mesh was killed")
+		return nil
+	}
+	c.sealed(ctx, about.URL, about.Trust)
+	o, err := client.ConnectOperator(ctx, where)
+	if err != nil {
+		f := cli.Failf("%s", err)
+		errors.As(err, &f)
+		c.add(id, failed, f.Hint, "%s", f.Message)
+		return nil
+	}
+	c.ok(id, "it answers at %s", about.URL)
+	shards, err := client.OnShards(ctx, o.Shards, func(ctx context.Context, shard int) (bcp.Storage, error) { return o.Operator(shard).Storage(ctx) })
+	if err != nil {
+		c.add("gateway", failed, "look at the log of the mesh, and at its disk", "the gateway does not answer: %s", err)
+	}
+	for i := range shards {
+		c.ok("gateway", "%sit decides; %d records in the journal", shards[i].Label(), shards[i].Of.Records)
+		c.storage(shards[i].Label(), shards[i].Of)
+	}
+	c.agents(ctx, o)
+	return o.NATS()
+}
+
+// connectPatience is how long a command may run before it is connected.
+const connectPatience = 10 * time.Second
+
+// agents looks whether those are connected that the mesh starts.
+func (c *checkup) agents(ctx context.Context, o *client.Client) {
+	const id = "agents"
+	list, err := client.StatusesOf(ctx, o)
+	if err != nil {
+		return // the gateway's own check says so
+	}
+	connected, fine := 0, true
+	for i := range list {
+		a := &list[i].Of
+		switch {
+		case a.State == bcp.AgentConnected:
+			connected++
+		case a.State == bcp.AgentCrashed, a.State == bcp.AgentRunning && c.now.Sub(a.Command.Since) > connectPatience:
+			c.add(id, warned, "bcpmesh status shows what it printed last; run it by hand", "%s%s: %s", list[i].Label(), a.Agent, client.AgentSays(a, c.now))
+			fine = false
+		case a.State == bcp.AgentUnavailable:
+			c.add(id, failed, "bcpmesh status shows what it printed last; mend it, then bcpmesh reload", "%s%s: %s", list[i].Label(), a.Agent, client.AgentSays(a, c.now))
+			fine = false
+		}
+	}
+	if fine {
+		c.ok(id, "%d of %s connected, and no command crashes", connected, cli.Count(len(list), "agent"))
+	}
+}
+
+func (c *checkup) diskOf(state string) {
+	free, size, err := mesh.Disk(state)
+	if err != nil {
+		c.add("disk", warned, "", "the file system of %s cannot be measured: %s", cli.Quoted(state), cli.ReasonOf(err))
+		return
+	}
+	c.storage("", bcp.Storage{DiskFree: free, DiskSize: size})
+}
+
+func (c *checkup) storage(label string, s bcp.Storage) {
+	const id, todo = "disk", "make room, raise max_disk_mb, or cut the journal: bcpmesh backup --truncate"
+	var parts []string
+	if s.DiskSize > 0 {
+		parts = append(parts, fmt.Sprintf("%d MiB free", s.DiskFree>>20))
+	}
+	if s.JournalLimit > 0 {
+		parts = append(parts, fmt.Sprintf("the journal has %d MiB of %d", s.Journal>>20, s.JournalLimit>>20))
+	}
+	text := label + strings.Join(parts, ", ")
+	switch s.Alert() {
+	case bcp.AlertDiskCritical:
+		c.add(id, failed, todo, "%s", text)
+	case bcp.AlertDiskLow:
+		c.add(id, warned, todo, "%s", text)
+	default:
+		c.ok(id, "%s", text)
+	}
+}
+
+// natsServerVersion is that of the server in this program.
+func natsServerVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, d := range info.Deps {
+		if d.Path == "github.com/nats-io/nats-server/v2" {
+			return strings.TrimPrefix(d.Version, "v")
+		}
+	}
+	return ""
+}

@@ -1,0 +1,346 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/approvals"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/ledger"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+// statusSpan is how far back status counts pushes.
+const statusSpan = 24 * time.Hour
+
+// meshStatus is what status shows.
+type meshStatus struct {
+	Name    string `json:"name"`
+	Running bool   `json:"running"`
+	// Unwritable says that the mesh runs and decides nothing: its journal cannot be written.
+	Unwritable bool         `json:"unwritable,omitzero"`
+	URL        string       `json:"url,omitempty"`
+	State      string       `json:"state"`
+	PID        int          `json:"pid,omitzero"`
+	Agents     int          `json:"agents"`
+	Channels   int          `json:"channels"`
+	Decided    uint64       `json:"decisions"`
+	Last       time.Time    `json:"last_decision,omitzero"`
+	Storage    *bcp.Storage `json:"storage,omitempty"`  // of a mesh on one shard that runs and decides
+	Expiring   []string     `json:"expiring,omitempty"` // whose last creds expire soon
+	// AgentStatus is how each agent is, of a mesh that runs.
+	AgentStatus []client.Sharded[bcp.AgentStatus] `json:"agent_status,omitempty"`
+	Held        []client.Sharded[bcp.Item]        `json:"held"`
+	Ledger      []client.Sharded[bcp.LedgerLine]  `json:"ledger"`
+	Pushes      []client.Sharded[bcp.PushCount]   `json:"pushes"` // of the last day, by subscription
+	// Shards are those of several that answer; the figures above are their sums.
+	Shards []client.Sharded[shardStatus] `json:"shards,omitempty"`
+}
+
+// shardStatus is what one shard says.
+type shardStatus struct {
+	Decided uint64       `json:"decisions"`
+	Last    time.Time    `json:"last_decision,omitzero"`
+	Storage *bcp.Storage `json:"storage"`
+
+	agents []bcp.AgentStatus
+	held   []bcp.Item
+	ledger []bcp.LedgerLine
+	pushes []bcp.PushCount
+}
+
+// StatusCommand returns the command status.
+func StatusCommand(p *cli.Program) *cobra.Command {
+	var who client.Flags
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show whether the mesh runs, what waits and what is spent",
+		Long: `Show the mesh of the current folder: whether it runs and where, how much it has
+decided and how full its disk is, how each agent is, what waits for a person, and
+what the channels have spent.
+
+An agent is connected, or it is said why it is not: its command crashed, with how
+it ended, what it printed last, and when it is started again; or somebody else
+starts it. What an agent printed is its own text and not to be trusted.
+
+The exit code is 0 when it runs and 1 when it does not, or cannot write its
+journal. Of a mesh of several shards it is 4 where some do not answer.`,
+		Example: `  bcpmesh status
+  bcpmesh status --dir ./office --json`,
+		Args: cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
+			defer cancel()
+			return status(ctx, p, &who)
+		},
+	}
+	who.Shard.AddTo(cmd, client.OfPeople)
+	who.Where.AddTo(cmd)
+	return cmd
+}
+
+func status(ctx context.Context, p *cli.Program, who *client.Flags) error {
+	folder, err := who.Where.Folder()
+	if err != nil {
+		return err
+	}
+	def, err := folder.Load()
+	if err != nil {
+		return err
+	}
+	s := meshStatus{Name: def.Name, State: folder.State, Agents: len(def.Agents), Channels: len(def.Channels)}
+	if state, err := filepath.Abs(folder.State); err == nil {
+		s.State = state // as a running mesh says it
+	}
+	s.Expiring = keys.ExpiringIn(folder.State, def)
+	about, err := folder.Running()
+	if err == nil {
+		s.URL, s.PID = about.URL, about.PID
+		if s.Unwritable = unwritable(ctx, who); s.Unwritable {
+			s.Running = true
+			err = cli.Failf("the mesh runs and answers nobody: its journal cannot be written").
+				WithHint("its log says why. Where the disk is full, make room, and it goes on by itself")
+		} else {
+			err = s.ask(ctx, who, def)
+		}
+		var f *cli.Failure
+		if errors.As(err, &f) && f.Code == cli.ExitUsage {
+			return err
+		}
+		if !s.Running {
+			s.URL, s.PID = "", 0
+		}
+	}
+	if p.Out.JSON {
+		if err := p.Out.Value(s); err != nil {
+			return err
+		}
+	} else {
+		showStatus(p.Out, def, &s)
+	}
+	return err
+}
+
+// unwritable asks the gateway for something that it refuses while it cannot write
+// the journal.
+func unwritable(ctx context.Context, who *client.Flags) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	o, err := who.Connect(ctx, bcp.RoleOperator)
+	if err != nil {
+		return false // ask says what is wrong
+	}
+	defer o.Close()
+	if len(o.Shards) > 1 {
+		return false // ask says which
+	}
+	_, err = o.Operator(o.Shards[0]).Sessions(ctx)
+	var unanswered *agents.UnansweredError
+	var refused *agents.RefusedError
+	return errors.As(err, &unanswered) && errors.As(unanswered.Last, &refused) && refused.Code == bcp.Unavailable
+}
+
+// ask reads the books of the running mesh, as people of it: whatever it has
+// nobody for stays empty.
+func (s *meshStatus) ask(ctx context.Context, who *client.Flags, def *bcp.Mesh) error {
+	o, err := who.Connect(ctx, bcp.RoleOperator)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	s.Running = true
+	var auditor, approver *client.Client
+	if len(def.Auditors) > 0 {
+		who.As = string(def.Auditors[0])
+		if auditor, err = who.Connect(ctx, bcp.RoleAuditor); err != nil {
+			return err
+		}
+		defer auditor.Close()
+	}
+	if len(def.Approvers) > 0 {
+		who.As = string(def.Approvers[0])
+		if approver, err = who.Connect(ctx, bcp.RoleApprover); err != nil {
+			return err
+		}
+		defer approver.Close()
+	}
+	shards, missing := client.OnShards(ctx, o.Shards, func(ctx context.Context, shard int) (shardStatus, error) {
+		var on shardStatus
+		err := on.ask(ctx, shard, o, auditor, approver)
+		return on, err
+	})
+	for i := range shards {
+		on := &shards[i]
+		s.add(on)
+		if on.Several {
+			s.Shards = append(s.Shards, *on)
+		} else {
+			s.Storage = on.Of.Storage
+		}
+	}
+	return meshdir.OutcomeOf(missing)
+}
+
+// add adds up what a shard says.
+func (s *meshStatus) add(on *client.Sharded[shardStatus]) {
+	s.Decided += on.Of.Decided
+	if on.Of.Last.After(s.Last) {
+		s.Last = on.Of.Last
+	}
+	s.AgentStatus = append(s.AgentStatus, listOn(on, on.Of.agents)...)
+	s.Held = append(s.Held, listOn(on, on.Of.held)...)
+	s.Ledger = append(s.Ledger, listOn(on, on.Of.ledger)...)
+	s.Pushes = append(s.Pushes, listOn(on, on.Of.pushes)...)
+}
+
+// listOn lists things of a shard.
+func listOn[S, T any](on *client.Sharded[S], list []T) []client.Sharded[T] {
+	return client.OneList([]client.Sharded[[]T]{{Of: list, Shard: on.Shard, Several: on.Several}})
+}
+
+func (on *shardStatus) ask(ctx context.Context, shard int, o, auditor, approver *client.Client) error {
+	storage, err := o.Operator(shard).Storage(ctx)
+	if err != nil {
+		return meshdir.OutcomeOf(err)
+	}
+	on.Storage = &storage
+	if on.agents, err = o.Operator(shard).Agents(ctx); err != nil {
+		return meshdir.OutcomeOf(err)
+	}
+	if auditor != nil {
+		reads := auditor.Auditor(shard)
+		last, _, err := audit.NewestRecords(ctx, reads, 1)
+		if err != nil {
+			return err
+		}
+		if len(last) > 0 {
+			on.Decided, on.Last = last[0].Seq, last[0].At()
+		}
+		if on.ledger, err = ledger.NewestLines(ctx, reads); err != nil {
+			return err
+		}
+		span := client.SpanFlags{Since: client.TimeFlag{At: time.Now().Add(-statusSpan)}}
+		if on.pushes, err = ledger.PushCounts(ctx, reads, auditor.OfShard(shard), bcp.ChannelKey{}, &span); err != nil {
+			return err
+		}
+	}
+	if approver != nil {
+		if on.held, err = approvals.ApproverOf(approver).OnShard(shard).List(ctx); err != nil {
+			return meshdir.OutcomeOf(err)
+		}
+	}
+	return nil
+}
+
+func showStatus(o *cli.Output, def *bcp.Mesh, s *meshStatus) {
+	state := "rests"
+	if s.Running {
+		state = "runs at " + s.URL
+	}
+	o.Printf("%s %s: %s, %s\n", cli.Plain(meshdir.MeshName(def)), state, cli.Count(s.Agents, "agent"), cli.Count(s.Channels, "channel"))
+	keys.WarnOfExpiry(o, s.Expiring)
+	if !s.Running || s.Unwritable {
+		return
+	}
+	if len(def.Auditors) == 0 {
+		o.Talkf("more is for an auditor to see: name a person in mesh.yaml, auditors: [kim], and start the mesh again")
+	} else {
+		o.Printf("%s; last at %s\n", cli.Count(int(s.Decided), "decision"), s.Last.Local().Format(time.DateTime))
+	}
+	showStorage(o, s.Storage)
+	shardTable(o, s.Shards)
+	if len(s.AgentStatus) > 0 {
+		o.Printf("\n")
+		o.Heading("Agents")
+		client.AgentTable(o, s.AgentStatus, keys.WithoutCreds(s.State, def))
+	}
+	if len(s.Held) > 0 {
+		o.Printf("\n")
+		o.Heading(cli.Count(len(s.Held), "item") + " held for a person")
+		var rows [][]string
+		for i := range s.Held {
+			it := &s.Held[i].Of
+			rows = append(rows, []string{s.Held[i].Cell(), string(it.ID), string(it.Kind), string(it.Controller) + " ← " + string(it.Reader),
+				cli.ShortBits(it.Nominal), it.Since.Local().Format(time.DateTime), it.Deadline.Local().Format(time.DateTime)})
+		}
+		client.TableOfShards(o, []string{"item", "kind", "channel", "bits", "since", "deadline"}, rows)
+		o.Printf("decide: bcpmesh approvals watch, or bcpmesh approvals --help\n")
+	}
+	if len(s.Ledger) > 0 {
+		o.Printf("\n")
+		o.Heading("Ledger")
+		ledger.LedgerTable(o, ledger.NewBooks(def, s.Ledger))
+	}
+	if pushed := slices.DeleteFunc(slices.Clone(s.Pushes), func(c client.Sharded[bcp.PushCount]) bool { return c.Of.Pushes() == 0 }); len(pushed) > 0 {
+		o.Printf("\n")
+		o.Heading("Pushes of the last day")
+		ledger.PushTable(o, pushed)
+	}
+}
+
+// shardTable shows each of several shards.
+func shardTable(o *cli.Output, shards []client.Sharded[shardStatus]) {
+	if len(shards) == 0 {
+		return
+	}
+	var rows [][]string
+	low := false
+	for i := range shards {
+		on := &shards[i].Of
+		last, disk := "", ""
+		if !on.Last.IsZero() {
+			last = on.Last.Local().Format(time.DateTime)
+		}
+		if on.Storage.DiskSize > 0 {
+			disk = megabytes(on.Storage.DiskFree) + " free"
+		}
+		low = low || on.Storage.Alert() != ""
+		rows = append(rows, []string{shards[i].Cell(), strconv.FormatUint(on.Decided, 10), last,
+			megabytes(on.Storage.Journal) + " of " + megabytes(on.Storage.JournalLimit), megabytes(on.Storage.Used) + " of " + megabytes(on.Storage.Limit), disk})
+	}
+	client.TableOfShards(o, []string{"decisions", "last", "journal", "streams", "disk"}, rows)
+	if low {
+		o.Talkf("what the journal may take is nearly used up: nothing is decided on that shard when it is; a larger max_disk_mb")
+	}
+}
+
+// showStorage is shown where the mesh told it.
+func showStorage(o *cli.Output, s *bcp.Storage) {
+	if s == nil {
+		return
+	}
+	o.Printf("journal: %s of %s, %s", megabytes(s.Journal), megabytes(s.JournalLimit), cli.Count(int(s.Records), "record"))
+	if s.Begins > 0 {
+		o.Printf(" behind decision %d", s.Begins)
+	}
+	o.Printf("\nstreams: %s of %s\n", megabytes(s.Used), megabytes(s.Limit))
+	if s.DiskSize > 0 {
+		o.Printf("disk: %s free of %s\n", megabytes(s.DiskFree), megabytes(s.DiskSize))
+	}
+	if s.Snapshot > 0 {
+		o.Printf("snapshot: behind decision %d, of %s\n", s.Snapshot, s.SnapshotMade.Local().Format(time.DateTime))
+	}
+	switch s.Alert() {
+	case bcp.AlertDiskLow:
+		o.Talkf("the disk is filling up: bcpmesh backup --truncate, or a larger max_disk_mb")
+	case bcp.AlertDiskCritical:
+		o.Talkf("the disk is nearly full, and nothing will be decided when it is: bcpmesh backup --truncate, or a larger max_disk_mb")
+	}
+}
+
+// megabytes rounds up, in the unit of max_disk_mb.
+func megabytes(n int64) string {
+	const mb = 1 << 20
+	return strconv.FormatInt((n+mb-1)/mb, 10) + " MB"
+}

@@ -1,0 +1,340 @@
+package keys
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh/cluster"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// AccountsCommand returns the command accounts.
+func AccountsCommand(p *cli.Program) *cobra.Command {
+	return cli.Group("accounts", "Give the accounts of the mesh to a NATS cluster",
+		`Give the accounts of the mesh to a NATS cluster, for a mesh that runs there in
+place of a server of its own. The keys stay in the state folder, on a machine of
+the operator's: the cluster gets signed accounts, and each gateway two logins.`,
+		`  bcpmesh accounts export ./office --out ./cluster --gateway one --gateway two
+  bcpmesh accounts push ./office --url nats://node-1:4222 --creds ./cluster/system.creds`,
+		accountsExportCommand(p), accountsPushCommand(p), accountsListCommand(p), accountsRevokeCommand(p))
+}
+
+// AccountsFlags say which mesh a command of accounts works on.
+type AccountsFlags struct{ state string }
+
+// AddTo makes them flags of cmd.
+func (f *AccountsFlags) AddTo(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.state, "state", "", "`DIR` of the keys (default: .bcpmesh in the folder of the mesh)")
+	cli.Complete(cmd, "state", cli.CompleteFolders)
+}
+
+// Folder is the mesh that the arguments name.
+func (f *AccountsFlags) Folder(args []string) (meshdir.Folder, error) {
+	folder, err := meshdir.Argument(args)
+	if f.state != "" {
+		folder.State = f.state
+	}
+	return folder, err
+}
+
+// openKeys opens the keys of a mesh, which it makes where there are none.
+func openKeys(state string) (*accounts.Store, error) {
+	store, err := accounts.Open(state, meshdir.Unlock())
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = meshdir.CheckKeys(state); err != nil {
+			return nil, err
+		}
+		store, err = accounts.Create(state)
+	}
+	if err != nil {
+		return nil, meshdir.KeysFailure(err, state)
+	}
+	return store, nil
+}
+
+func accountsExportCommand(p *cli.Program) *cobra.Command {
+	var where AccountsFlags
+	var out string
+	var gateways []string
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "export [DIR]",
+		Short: "Write what a NATS cluster and its gateways need",
+		Long: `Write what a NATS cluster in operator mode needs to carry the mesh of a folder, and
+what each gateway needs to log in. Without DIR it is the mesh of the current folder.
+
+  operator.jwt            the root of trust
+  resolver.conf           for all nodes, to be included: root of trust and accounts
+  nats-server.conf        an example of a node's configuration, with comments
+  system.creds            with which you push changes
+  gateways/NAME/          for the gateway NAME: two logins, and the root of trust
+
+The .creds files hold private keys, and only their owner may read them. The keys of
+the mesh are written nowhere: they stay in the state folder, which no node and no
+gateway may have. The first export makes them, if it has to.
+
+Do it again for another gateway, or when a folder is lost: the logins of a gateway
+stay the same until bcpmesh accounts revoke. It works while a mesh runs on the
+state folder, and changes nothing for it: the claims of a cluster are not those of
+a mesh's own server, which lets in no gateway from outside.`,
+		Example: `  bcpmesh accounts export --out ./cluster --gateway one --gateway two
+  bcpmesh accounts export ./office --state /secure/office --out ./cluster --gateway one`,
+		Args:              cli.Arguments(0, "DIR"),
+		ValidArgsFunction: cli.CompleteFolders,
+	}
+	where.AddTo(cmd)
+	cmd.Flags().StringVar(&out, "out", "", "`DIR` to write to; it is made if it is not there")
+	cmd.Flags().StringArrayVar(&gateways, "gateway", nil, "`NAME` of a gateway that may log in; may be repeated")
+	cmd.Flags().BoolVar(&force, "force", false, "replace files that are there")
+	cli.Complete(cmd, "out", cli.CompleteFolders)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		if out == "" {
+			return cli.Usagef("accounts export: expected --out DIR").WithHint("for example --out ./cluster")
+		}
+		names, err := gatewayNames("accounts export", gateways)
+		if err != nil {
+			return err
+		}
+		folder, err := where.Folder(args)
+		if err != nil {
+			return err
+		}
+		def, err := folder.Load()
+		if err != nil {
+			return err
+		}
+		e := export{out: out, force: force}
+		if err := e.check(names, def.Shards()); err != nil {
+			return err
+		}
+		store, err := openKeys(folder.State)
+		if err != nil {
+			return err
+		}
+		if err := e.write(store, def, names); err != nil {
+			return err
+		}
+		return showExport(p, folder, e, names)
+	}
+	return cmd
+}
+
+func gatewayNames(command string, names []string) ([]bcp.AgentName, error) {
+	var list []bcp.AgentName
+	for _, text := range names {
+		name, err := meshdir.AgentArgument(command, text)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, name)
+	}
+	return list, nil
+}
+
+// export is the writing of one set of files.
+type export struct {
+	out   string
+	force bool
+	files []string // that were written
+	b     accounts.Bundle
+}
+
+// check refuses to replace files before anything is made.
+func (e *export) check(gateways []bcp.AgentName, shards int) error {
+	names := []string{exportedOperator, ExportedResolver, ExportedNode, ExportedSystem}
+	for _, g := range gateways {
+		for shard := range shards {
+			names = append(names, filepath.Join(GatewaysFolder, string(g), cluster.CoreCreds(shard)))
+		}
+		for _, name := range []string{cluster.SystemCreds, exportedOperator} {
+			names = append(names, filepath.Join(GatewaysFolder, string(g), name))
+		}
+	}
+	for _, name := range names {
+		if _, err := os.Lstat(filepath.Join(e.out, name)); err == nil && !e.force {
+			return cli.Failf("%s exists", cli.Quoted(filepath.Join(e.out, name))).WithHint("--force replaces it; logins stay the same")
+		}
+	}
+	return nil
+}
+
+// write makes the files. Logins are made before the claims that let them in. An agent
+// that would be moved to another shard is refused before anything is made.
+func (e *export) write(store *accounts.Store, def *bcp.Mesh, gateways []bcp.AgentName) error {
+	if _, err := accounts.CompileCluster(store, subjects.Permissions(def), time.Now()); errors.Is(err, bcp.ErrMoved) {
+		return meshdir.MovedFailure(err)
+	}
+	push, err := store.Push()
+	if err != nil {
+		return cli.Failf("%s", err)
+	}
+	secrets := map[string]accounts.Creds{ExportedSystem: push}
+	for _, g := range gateways {
+		cores, system, err := store.Gateway(g, def.Shards())
+		if err != nil {
+			return cli.Failf("%s", err)
+		}
+		for shard, core := range cores {
+			secrets[filepath.Join(GatewaysFolder, string(g), cluster.CoreCreds(shard))] = core
+		}
+		secrets[filepath.Join(GatewaysFolder, string(g), cluster.SystemCreds)] = system
+	}
+	if e.b, err = accounts.CompileCluster(store, subjects.Permissions(def), time.Now()); err != nil {
+		return cli.Failf("%s", err)
+	}
+	for _, folder := range append([]string{""}, gatewayFolders(gateways)...) {
+		if err := os.MkdirAll(filepath.Join(e.out, folder), 0o700); err != nil {
+			return cli.NotWritten(filepath.Join(e.out, folder), err)
+		}
+	}
+	for _, f := range e.texts(gateways) {
+		path := filepath.Join(e.out, f.name)
+		if err := cli.WriteOver(path, []byte(f.text), 0o644); err != nil {
+			return err
+		}
+		e.files = append(e.files, path)
+	}
+	for _, name := range slices.Sorted(maps.Keys(secrets)) {
+		path := filepath.Join(e.out, name)
+		if err := secrets[name].ReplaceFile(path); err != nil {
+			return cli.NotWritten(path, err)
+		}
+		e.files = append(e.files, path)
+	}
+	return nil
+}
+
+func showExport(p *cli.Program, folder meshdir.Folder, e export, gateways []bcp.AgentName) error {
+	system, _ := e.b.Account(accounts.System)
+	if p.Out.JSON {
+		return p.Out.Value(struct {
+			Out      string          `json:"out"`
+			Files    []string        `json:"files"`
+			Accounts int             `json:"accounts"`
+			System   string          `json:"system_account"`
+			Gateways []bcp.AgentName `json:"gateways"`
+		}{e.out, e.files, len(e.b.Accounts), system.PublicKey, gateways})
+	}
+	for _, f := range e.files {
+		p.Out.Printf("%s\n", cli.Plain(f))
+	}
+	p.Out.Talkf("%s; the keys stay in %s, which no node and no gateway gets", cli.Count(len(e.b.Accounts), "account"), folder.State)
+	p.Out.Talkf("next: give each node %s, and a configuration that includes it, as %s does", ExportedResolver, ExportedNode)
+	for _, g := range gateways {
+		p.Out.Talkf("      move %s to the machine of the gateway %s", filepath.Join(e.out, GatewaysFolder, string(g)), g)
+	}
+	if len(gateways) == 0 {
+		p.Out.Talkf("      name gateways with --gateway NAME: none can log in yet")
+	}
+	p.Out.Talkf("      after each change: bcpmesh accounts push --url … --creds %s", filepath.Join(e.out, ExportedSystem))
+	return nil
+}
+
+// KeyStore opens the keys of the state folder that was named, or of the mesh of the
+// current folder.
+func (f *AccountsFlags) keyStore() (*accounts.Store, error) {
+	where := meshdir.StateFlags{State: f.state}
+	_, store, err := where.KeyStore()
+	return store, err
+}
+
+func accountsListCommand(p *cli.Program) *cobra.Command {
+	var where AccountsFlags
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List the gateways that were given logins",
+		Long:    "List the logins that exports have made: two for each gateway, and yours, with which\nyou push. Those that were revoked are refused from the push after that on.",
+		Example: "  bcpmesh accounts list\n  bcpmesh accounts list --state /secure/office --json",
+		Args:    cli.Arguments(0),
+		RunE: func(*cobra.Command, []string) error {
+			store, err := where.keyStore()
+			if err != nil {
+				return err
+			}
+			remotes, err := store.Remotes()
+			if err != nil {
+				return cli.Failf("%s", err)
+			}
+			if p.Out.JSON {
+				return p.Out.Value(struct {
+					Logins []accounts.Remote `json:"logins"`
+				}{remotes})
+			}
+			var rows [][]string
+			for _, r := range remotes {
+				status := "valid"
+				if !r.Revoked.IsZero() {
+					status = "revoked " + cli.Moment(r.Revoked)
+				}
+				rows = append(rows, []string{cmp.Or(string(r.Gateway), "you"), r.Account, cli.Moment(r.Made), status, r.PublicKey})
+			}
+			p.Out.Table([]string{"gateway", "account", "made", "status", "public key"}, rows)
+			return nil
+		},
+	}
+	where.AddTo(cmd)
+	return cmd
+}
+
+func accountsRevokeCommand(p *cli.Program) *cobra.Command {
+	var where AccountsFlags
+	cmd := &cobra.Command{
+		Use:   "revoke GATEWAY",
+		Short: "Have the logins of a gateway refused for ever",
+		Long: `Have the two logins of a gateway refused for ever, from the next push on. Other
+gateways are let in like before. The next export makes it other logins.`,
+		Example: "  bcpmesh accounts revoke one --state /secure/office\n  bcpmesh accounts push --url nats://node-1:4222 --creds ./cluster/system.creds",
+		Args:    cli.Arguments(1, "GATEWAY"),
+		ValidArgsFunction: cli.FirstArgument(func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			store, err := where.keyStore()
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			remotes, _ := store.Remotes() // none are completed where there are none
+			var names []string
+			for _, r := range remotes {
+				if r.Gateway != "" && r.Revoked.IsZero() && !slices.Contains(names, string(r.Gateway)) {
+					names = append(names, string(r.Gateway))
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		}),
+		RunE: func(_ *cobra.Command, args []string) error {
+			name, err := meshdir.AgentArgument("accounts revoke", args[0])
+			if err != nil {
+				return err
+			}
+			store, err := where.keyStore()
+			if err != nil {
+				return err
+			}
+			if err := store.RevokeGateway(name); errors.Is(err, accounts.ErrNoUser) {
+				return cli.Failf("no gateway %s was exported, or it is revoked already", cli.Quoted(args[0]))
+			} else if err != nil {
+				return cli.Failf("%s", err)
+			}
+			if p.Out.JSON {
+				return p.Out.Value(struct {
+					Revoked bcp.AgentName `json:"revoked"`
+				}{name})
+			}
+			p.Out.Printf("%s\n", name)
+			p.Out.Talkf("refused from the next push on: bcpmesh accounts push")
+			return nil
+		},
+	}
+	where.AddTo(cmd)
+	return cmd
+}

@@ -1,0 +1,255 @@
+package keys
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// CredsCommand returns the command creds.
+func CredsCommand(p *cli.Program) *cobra.Command {
+	return cli.Group("creds", "Issue, inspect and revoke the credentials of agents and people",
+		`Issue, inspect and revoke the credentials of agents and people: .creds files,
+which any NATS client takes. Each is for one agent in one role, and holds a
+private key. Whatever is done with them is recorded in the audit: by the running
+mesh within a second, or when it starts.`,
+		`  bcpmesh creds issue researcher --out researcher.creds
+  bcpmesh creds list
+  bcpmesh creds revoke researcher`,
+		credsIssueCommand(p), credsListCommand(p), credsShowCommand(p), credsInviteCommand(p), credsRotateCommand(p), credsRevokeCommand(p))
+}
+
+func credsIssueCommand(p *cli.Program) *cobra.Command {
+	var where meshdir.StateFlags
+	var out string
+	var all bool
+	var restriction restrictionFlags
+	var asContext contextFlags
+	expires := cli.DurationFlag{Least: time.Second}
+	cmd := &cobra.Command{
+		Use:   "issue AGENT...",
+		Short: "Make the credentials of agents or people",
+		Long: `Make the credentials of an agent, or of an approver or auditor, and write them to
+a new file that only its owner may read. An agent with several roles needs one
+file for each, and --role says which. Give each process a file of its own.
+
+Of several agents, or of all that the definitions name with --all, they are made
+in one step, and the files are AGENT.creds in a folder, or AGENT.ROLE.creds where
+an agent has several roles. Either all are written or none is good.
+
+It works while the mesh runs, and while it rests. The first time it makes the
+keys of the mesh, in the state folder. The file holds no permissions: an edit
+of the definitions needs no new file. An agent that the running mesh does not
+know yet can connect once the mesh has loaded its definition.
+
+With --context the stock nats CLI can use it, with the agent's inbox prefix and
+the mesh's certificate: nats --context NAME req SUBJECT BODY.
+
+With --source the file is good from these networks alone, over a standard
+connection, and with --connection in this way alone.`,
+		Example: `  bcpmesh creds issue researcher --out researcher.creds
+  bcpmesh creds issue main --out main.creds --context office-main
+  bcpmesh creds issue alice --role approver --out alice.creds --expires 24h
+  bcpmesh creds issue researcher --out researcher.creds --source 10.1.0.0/16
+  bcpmesh creds issue --all --out creds --expires 30d`,
+		ValidArgsFunction: meshdir.CompleteAgents(true),
+	}
+	where.AddTo(cmd)
+	role := meshdir.RoleFlag(cmd)
+	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write, which must not exist; of several agents a folder")
+	cmd.Flags().BoolVar(&all, "all", false, "of all agents and people that the definitions name")
+	cmd.Flags().Var(&expires, "expires", "refuse the credentials after this time (default: never)")
+	restriction.addTo(cmd)
+	asContext.addTo(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		r, err := restriction.value("creds issue")
+		switch {
+		case err != nil:
+			return err
+		case all && len(args) > 0:
+			return cli.Usagef("creds issue: --all and agents exclude each other")
+		case !all && len(args) == 0:
+			return cli.Usagef("creds issue: expected AGENT").WithHint("--all is for all of them")
+		case all || len(args) > 1:
+			if asContext.name != "" {
+				return cli.Usagef("creds issue: --context is for one agent")
+			}
+			return issueSeveral(cmd.Context(), p, where, args, meshdir.RoleOf(role), out, expires.Value, r)
+		}
+		return issueCreds(cmd.Context(), p, where, args[0], meshdir.RoleOf(role), out, expires.Value, r, &asContext)
+	}
+	return cmd
+}
+
+// restrictionFlags say from where and how credentials are good.
+type restrictionFlags struct{ sources, connections []string }
+
+func (f *restrictionFlags) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&f.sources, "source", nil, "`CIDR` that it may connect from, such as 10.1.0.0/16; may be repeated")
+	cmd.Flags().StringSliceVar(&f.connections, "connection", nil, "standard or websocket: how it may connect (default: both)")
+	cli.Complete(cmd, "connection", cobra.FixedCompletions(accounts.ConnectionTypes(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (f *restrictionFlags) value(command string) (accounts.Restriction, error) {
+	r := accounts.Restriction{Connections: f.connections}
+	for _, text := range f.sources {
+		prefix, err := netip.ParsePrefix(text)
+		if address, parseErr := netip.ParseAddr(text); parseErr == nil && address.Zone() == "" {
+			prefix, err = netip.PrefixFrom(address, address.BitLen()), nil
+		}
+		if err != nil {
+			return r, cli.Usagef("%s: --source: %s is no network", command, cli.Quoted(text)).WithHint("for example 10.1.0.0/16 or 2001:db8::/32")
+		}
+		r.Sources = append(r.Sources, prefix)
+	}
+	for _, word := range f.connections {
+		if !slices.Contains(accounts.ConnectionTypes(), word) {
+			return r, cli.Usagef("%s: --connection: expected %s, got %s", command, cli.OneOf(accounts.ConnectionTypes()), cli.Quoted(word))
+		}
+	}
+	r, err := r.Checked()
+	if err != nil {
+		return r, cli.Usagef("%s: %s", command, err)
+	}
+	return r, nil
+}
+
+func issueCreds(ctx context.Context, p *cli.Program, where meshdir.StateFlags, agent string, role bcp.Role, out string, expires time.Duration, r accounts.Restriction, asContext *contextFlags) error {
+	name, err := meshdir.AgentArgument("creds issue", agent)
+	if err != nil {
+		return err
+	}
+	if out == "" {
+		return cli.Usagef("creds issue: expected --out FILE").WithHint("for example --out %s.creds", agent)
+	}
+	if err := cli.CheckNewFile(out); err != nil {
+		return err
+	}
+	folder, err := where.Folder()
+	if err != nil {
+		return err
+	}
+	natsCLI, err := asContext.plan(p, folder)
+	if err != nil {
+		return err
+	}
+	store, creds, err := issue(folder, where.Dir != "" || where.State == "", name, role, expires, accounts.Restricted(r))
+	if err != nil {
+		return err
+	}
+	if err := creds.WriteFile(out); err != nil {
+		// Nobody has them: let nobody use them.
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(out), cli.ReasonOf(errors.Join(err, store.Revoke(creds.PublicKey))))
+	}
+	if len(r.Lines()) > 0 { // the server does not know of it yet
+		if _, err := applyChange(p, ctx, where, folder); err != nil {
+			return err
+		}
+	}
+	if natsCLI != nil {
+		if err := natsCLI.write(creds.User, out); err != nil {
+			return err
+		}
+	}
+	if p.Out.JSON {
+		return p.Out.Value(struct {
+			accounts.User
+			File    string `json:"file"`
+			Context string `json:"context,omitempty"`
+		}{creds.User, out, asContext.name})
+	}
+	p.Out.Printf("%s\n", cli.Plain(out))
+	if natsCLI != nil {
+		p.Out.Talkf("nats --context %s acts as it, at %s", asContext.name, natsCLI.URL)
+	}
+	p.Out.Talkf("%s as %s, %s: keep it as you keep a password", creds.Agent, creds.Role, strings.Join(append([]string{lasts(creds.User)}, r.Lines()...), ", "))
+	return nil
+}
+
+// issue makes a user with the keys of the mesh, which it makes first where
+// there are none. What the mesh last ran with decides about who there is; an
+// agent that is new in the definitions is added to it, where it is sure that they
+// belong together.
+func issue(folder meshdir.Folder, sure bool, agent bcp.AgentName, role bcp.Role, expires time.Duration, options ...accounts.IssueOption) (*accounts.Store, accounts.Creds, error) {
+	var creds accounts.Creds
+	store, err := issueBy(folder, sure, func(store *accounts.Store) (err error) {
+		creds, err = store.Issue(agent, role, expires, options...)
+		return err
+	}, func(scopes []subjects.Scope) error { return checkRole(scopes, agent, role) })
+	return store, creds, err
+}
+
+// issueBy has make do it, again where the definitions know more than the keys and
+// check finds nothing wrong with them.
+func issueBy(folder meshdir.Folder, sure bool, make func(*accounts.Store) error, check func([]subjects.Scope) error) (*accounts.Store, error) {
+	store, err := accounts.Open(folder.State, meshdir.Unlock())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, meshdir.KeysFailure(err, folder.State)
+	}
+	if err == nil {
+		err := make(store)
+		switch {
+		case err == nil:
+			return store, nil
+		case !errors.Is(err, accounts.ErrUnknown):
+			return nil, cli.Failf("%s", err)
+		case !sure:
+			return nil, cli.Failf("%s", err).WithHint("if the agent is new in the definitions, name their folder with --dir")
+		}
+	} else if folder.Dir == "" {
+		return nil, cli.Failf("%s holds no keys of a mesh", cli.Quoted(folder.State)).WithHint("name the mesh with --dir")
+	}
+	definition, err := folder.Load()
+	if err != nil {
+		return nil, err
+	}
+	if err := check(subjects.Permissions(definition)); err != nil {
+		return nil, err
+	}
+	store, _, err = mesh.Keys(folder.State, definition, meshdir.Unlock())
+	if err != nil {
+		return nil, meshdir.KeysFailure(err, folder.State)
+	}
+	if err := make(store); err != nil {
+		return nil, cli.Failf("%s", err)
+	}
+	return store, nil
+}
+
+// checkRole checks that exactly one scope is meant.
+func checkRole(scopes []subjects.Scope, agent bcp.AgentName, role bcp.Role) error {
+	var known []bcp.AgentName
+	var roles []string
+	found := false
+	for _, s := range scopes {
+		if len(known) == 0 || known[len(known)-1] != s.Agent {
+			known = append(known, s.Agent)
+		}
+		if s.Agent == agent {
+			roles = append(roles, s.Role.String())
+			found = found || s.Role == role
+		}
+	}
+	switch {
+	case len(roles) == 0:
+		return cli.UnknownAgent(string(agent), known)
+	case role == 0 && len(roles) > 1:
+		return cli.Failf("%s has several roles", agent).WithHint("name one: --role %s", cli.OneOf(roles))
+	case role != 0 && !found:
+		return cli.Failf("%s is no %s", agent, role).WithHint("it is %s", cli.OneOf(roles))
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package keys
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh"
+)
+
+// askTimeout bounds how long a list waits for what only the running mesh knows.
+const askTimeout = 5 * time.Second
+
+func credsListCommand(p *cli.Program) *cobra.Command {
+	var where meshdir.StateFlags
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the credentials that were issued",
+		Long: `List the credentials that were issued, oldest first: for whom, in which role,
+until when, when they were last connected, and, while the mesh runs, from where.
+The list holds public keys alone. A warning says which expire soon: in the last
+tenth of their time, a week at most, where they are good for more than a day.
+
+The status is valid, replaced (others have taken their place, and they are
+refused when the overlap ends), expired, revoked, or invited: nobody has joined
+with that token yet. What expired more than 30
+days ago is forgotten. Those that commands and the mesh make for themselves are
+shown with --all.
+
+With --json the result is a list of {public_key, agent, role, issued, expires,
+until, replaced_by, revoked, sources, connections, issuer_key, own, status,
+expires_soon, last_seen, connected}.`,
+		Example: `  bcpmesh creds list
+  bcpmesh creds list --dir ./office --json`,
+		Args: cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			folder, store, err := where.KeyStore()
+			if err != nil {
+				return err
+			}
+			users, err := store.Users()
+			if err != nil {
+				return err
+			}
+			invitations, err := store.Invitations(time.Now())
+			if err != nil {
+				return err
+			}
+			seen, err := mesh.Seen(folder.State)
+			if err != nil { // of no weight: the audit has it too
+				p.Out.Talkf("warning: %s", err)
+			}
+			return showUsers(p, append(users, invited(invitations)...), seen, connections(cmd.Context(), where, folder), all)
+		},
+	}
+	where.AddTo(cmd)
+	cmd.Flags().BoolVar(&all, "all", false, "also those that commands made for themselves")
+	return cmd
+}
+
+// connections returns the connections of the running mesh by public key, or
+// nothing where it cannot be asked.
+func connections(ctx context.Context, where meshdir.StateFlags, folder meshdir.Folder) map[string][]agents.ClientConnection {
+	about, err := folder.Running()
+	if err != nil || !about.Alive() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	c, err := client.ConnectOperator(ctx, where)
+	if err != nil {
+		return nil
+	}
+	defer c.Close()
+	shards, _ := client.OnShards(ctx, c.Shards, func(ctx context.Context, shard int) (agents.Applied, error) {
+		return c.Operator(shard).ApplyCredentials(ctx)
+	})
+	open := map[string][]agents.ClientConnection{}
+	for i := range shards {
+		for _, conn := range shards[i].Of.Connections {
+			if !slices.Contains(open[conn.Key], conn) { // people are on all shards
+				open[conn.Key] = append(open[conn.Key], conn)
+			}
+		}
+	}
+	return open
+}
+
+// invited lists invitations as users that are yet to come.
+func invited(invitations []accounts.Invitation) []accounts.User {
+	var users []accounts.User
+	for _, i := range invitations {
+		users = append(users, accounts.User{PublicKey: i.PublicKey, Agent: i.Agent, Role: i.Role, Issued: i.Made, Expires: i.Ends, Restriction: i.Restriction, Invitation: true})
+	}
+	return users
+}
+
+type listedUser struct {
+	accounts.User
+	Status string `json:"status"` // valid, replaced, expired, revoked or invited
+	// ExpiresSoon: in the last tenth of its time, a week at most, if that is more than
+	// a day in all.
+	ExpiresSoon bool `json:"expires_soon,omitzero"`
+	// Seen is when it was last connected, to some minutes; zero: never, or not known.
+	Seen time.Time `json:"last_seen,omitzero"`
+	// Connected are its connections to the mesh, if that runs.
+	Connected []agents.ClientConnection `json:"connected,omitempty"`
+}
+
+func showUsers(p *cli.Program, users []accounts.User, seen map[string]time.Time, open map[string][]agents.ClientConnection, all bool) error {
+	list, now := []listedUser{}, time.Now()
+	var rows [][]string
+	for _, u := range users {
+		if u.Own && !all {
+			continue
+		}
+		l := listedUser{User: u, Status: statusOf(u, now), Seen: seen[u.PublicKey], Connected: open[u.PublicKey]}
+		l.ExpiresSoon = l.Status == "valid" && EndsSoon(u.Issued, u.Expires, now)
+		at, warning := "", ""
+		switch {
+		case len(l.Connected) > 0:
+			l.Seen, at = now.UTC().Truncate(time.Second), "now"
+		case !l.Seen.IsZero():
+			at = cli.Moment(l.Seen)
+		}
+		if l.ExpiresSoon {
+			warning = "expires in " + client.Within(u.Expires.Sub(now))
+		}
+		list = append(list, l)
+		ends := "never"
+		switch {
+		case !u.Revoked.IsZero():
+			ends = cli.Moment(u.Revoked)
+		case !u.Until.IsZero():
+			ends = cli.Moment(u.Until)
+		case !u.Expires.IsZero():
+			ends = cli.Moment(u.Expires)
+		}
+		rows = append(rows, []string{string(u.Agent), u.Role.String(), cli.Moment(u.Issued), ends, l.Status, warning, at, connectedFrom(l.Connected), strings.Join(u.Lines(), ", "), u.PublicKey})
+	}
+	if p.Out.JSON {
+		return p.Out.Value(list)
+	}
+	if len(rows) == 0 {
+		p.Out.Talkf("none were issued yet")
+		return nil
+	}
+	p.Out.Table([]string{"agent", "role", "issued", "ends", "status", "warning", "last seen", "connected from", "only", "public key"}, rows)
+	return nil
+}
+
+func connectedFrom(open []agents.ClientConnection) string {
+	var hosts []string
+	for _, c := range open {
+		hosts = append(hosts, cli.Plain(c.Host)+" since "+cli.Moment(c.Since))
+	}
+	return strings.Join(hosts, ", ")
+}
+
+func statusOf(u accounts.User, now time.Time) string {
+	switch {
+	case !u.Revoked.IsZero(), !u.Until.IsZero() && !u.Until.After(now):
+		return "revoked"
+	case !u.Expires.IsZero() && !u.Expires.After(now):
+		return "expired"
+	case !u.Until.IsZero():
+		return "replaced"
+	case u.Invitation:
+		return "invited"
+	}
+	return "valid"
+}
+
+// WithoutCreds tells of each agent with which no program could connect, and what to do.
+func WithoutCreds(state string, def *bcp.Mesh) map[bcp.AgentName]string {
+	store, err := accounts.Open(state)
+	if err != nil {
+		return nil
+	}
+	users, err := store.Users()
+	if err != nil {
+		return nil
+	}
+	now := time.Now()
+	issued := map[bcp.AgentName]string{}
+	for _, u := range users {
+		if u.Own {
+			continue
+		}
+		if status := statusOf(u, now); issued[u.Agent] != "valid" {
+			issued[u.Agent] = status
+		}
+	}
+	missing := map[bcp.AgentName]string{}
+	for _, a := range def.Agents {
+		issue := "bcpmesh creds issue " + string(a.Name) + " --out " + string(a.Name) + ".creds"
+		switch status := issued[a.Name]; status {
+		case "valid", "replaced", "invited":
+		case "":
+			missing[a.Name] = "it was issued no creds: " + issue
+		default:
+			missing[a.Name] = "its last creds are " + status + ": " + issue
+		}
+	}
+	return missing
+}

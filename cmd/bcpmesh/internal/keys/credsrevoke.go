@@ -1,0 +1,315 @@
+package keys
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+// defaultOverlap is how long replaced credentials are still taken: a client that
+// reads its file only when it connects has until then to do so.
+const defaultOverlap = 10 * time.Minute
+
+// applyTimeout bounds how long a command waits for the running mesh to do what
+// the key store says.
+const applyTimeout = 30 * time.Second
+
+// followPause is how often a command looks whether the running mesh has followed.
+const followPause = 50 * time.Millisecond
+
+// applyChange has the mesh of a folder do what its key store says, if it runs. The
+// command has done its part: what is left is told, and failed says whether
+// credentials may still be taken that should not be.
+func applyChange(p *cli.Program, ctx context.Context, where meshdir.StateFlags, folder meshdir.Folder) (running bool, err error) {
+	if meshdir.WasExported(folder.State) {
+		p.Out.Talkf("%s", tellCluster)
+	}
+	about, err := folder.Running()
+	if err != nil || !about.Alive() || about.Cluster {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
+	defer cancel()
+	c, err := client.ConnectOperator(ctx, where)
+	if err == nil {
+		defer c.Close()
+		_, err = agents.NewOperator(c.Connection).ApplyCredentials(ctx)
+	}
+	if err != nil {
+		return true, notFollowed(err)
+	}
+	return true, nil
+}
+
+const tellCluster = "a cluster follows when it is told: bcpmesh accounts push"
+
+func notFollowed(err error) *cli.Failure {
+	return cli.Failf("the key store is changed, but the running mesh did not say that it follows: %s", cli.ReasonOf(meshdir.OutcomeOf(err))).
+		WithHint("it looks for changes every second; bcpmesh audit tail shows them. If it does not, stop it: it follows when it starts")
+}
+
+// followed waits until the mesh of a folder, if it runs, has done by itself what its
+// key store says: where keys change that a connection to it would need.
+func followed(ctx context.Context, folder meshdir.Folder, store *accounts.Store) (running bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
+	defer cancel()
+	for {
+		about, err := folder.Running()
+		if err != nil || !meshdir.Alive(about.PID) {
+			return false, nil
+		}
+		pending, _, err := store.Pending(time.Now())
+		if err != nil {
+			return true, notFollowed(err)
+		}
+		if len(pending) == 0 {
+			return true, nil
+		}
+		select {
+		case <-ctx.Done():
+			return true, notFollowed(ctx.Err())
+		case <-time.After(followPause):
+		}
+	}
+}
+
+func credsRevokeCommand(p *cli.Program) *cobra.Command {
+	var where meshdir.StateFlags
+	var user string
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "revoke AGENT",
+		Short: "Have credentials refused from now on, for ever",
+		Long: `Have credentials of an agent or a person refused from now on, for ever. A running
+mesh disconnects whoever uses them at once, and refuses them when they come back;
+one that rests does when it starts. Others of the agent stay good, and new ones
+can be issued.
+
+Without --user the agent must have exactly one file that is valid. --all is for
+all there are, in each of its roles or the one that --role names, those of
+commands too. It also replaces the agent's signing key: what somebody signed
+with a copy of it is refused as well. Open invitations to join are gone.`,
+		Example: `  bcpmesh creds revoke researcher
+  bcpmesh creds revoke researcher --user UAHZ…
+  bcpmesh creds revoke researcher --all`,
+		Args:              cli.Arguments(1, "AGENT"),
+		ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(true)),
+	}
+	role := meshdir.RoleFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if all && user != "" {
+			return cli.Usagef("creds revoke: --user and --all exclude each other")
+		}
+		agent, err := meshdir.AgentArgument("creds revoke", args[0])
+		if err != nil {
+			return err
+		}
+		folder, store, err := where.KeyStore()
+		if err != nil {
+			return err
+		}
+		var revoked []accounts.User
+		var running bool
+		if all { // the operator's own signing key may be among those that change
+			if revoked, err = store.RevokeAll(agent, meshdir.RoleOf(role)); err != nil {
+				return cli.Failf("%s", err)
+			}
+			if meshdir.WasExported(folder.State) {
+				p.Out.Talkf("%s", tellCluster)
+			}
+			running, err = followed(cmd.Context(), folder, store)
+		} else {
+			var u accounts.User
+			if u, err = oneUser(store, agent, meshdir.RoleOf(role), user); err != nil {
+				return err
+			}
+			if err := store.Revoke(u.PublicKey); err != nil {
+				return cli.Failf("%s", err)
+			}
+			revoked = []accounts.User{u}
+			running, err = applyChange(p, cmd.Context(), where, folder)
+		}
+		if err != nil {
+			return err
+		}
+		return showRevoked(p, folder, revoked, running)
+	}
+	where.AddTo(cmd)
+	cmd.Flags().StringVar(&user, "user", "", "public `KEY` of one of several, or its beginning")
+	cmd.Flags().BoolVar(&all, "all", false, "revoke all of the agent's, and replace its signing key")
+	return cmd
+}
+
+func showRevoked(p *cli.Program, folder meshdir.Folder, revoked []accounts.User, running bool) error {
+	if p.Out.JSON {
+		list := []string{}
+		for _, u := range revoked {
+			list = append(list, u.PublicKey)
+		}
+		return p.Out.Value(struct {
+			Revoked []string `json:"revoked"`
+			Applied bool     `json:"applied"` // by a running mesh
+		}{list, running})
+	}
+	for _, u := range revoked {
+		p.Out.Printf("%s\n", u.PublicKey)
+	}
+	when := "refused from the next start on: no mesh runs here"
+	switch {
+	case running:
+		when = "refused from now on"
+	case meshdir.WasExported(folder.State):
+		when = "refused from the next push on"
+	}
+	p.Out.Talkf("%s %s", cli.Count(len(revoked), "valid file"), when)
+	return nil
+}
+
+// oneUser finds the user that is meant: the one whose public key begins with a
+// text, or else the only one that is valid.
+func oneUser(store *accounts.Store, agent bcp.AgentName, role bcp.Role, key string) (accounts.User, error) {
+	users, err := store.Users()
+	if err != nil {
+		return accounts.User{}, cli.Failf("%s", err)
+	}
+	var found []accounts.User
+	var keys []string
+	now := time.Now()
+	for _, u := range users {
+		if u.Agent != agent || role != 0 && u.Role != role || !strings.HasPrefix(u.PublicKey, key) {
+			continue
+		}
+		if key != "" || u.Valid(now) && u.ReplacedBy == "" && !u.Own {
+			found = append(found, u)
+			keys = append(keys, u.Role.String()+" "+u.PublicKey)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) == 0 && key != "":
+		return accounts.User{}, cli.Failf("%s has no credentials whose public key begins with %s", agent, cli.Quoted(key)).WithHint("bcpmesh creds list shows them")
+	case len(found) == 0:
+		return accounts.User{}, cli.Failf("%s has no credentials that are valid", agent).WithHint("bcpmesh creds list shows them")
+	}
+	return accounts.User{}, cli.Failf("%s has several credentials", agent).WithHint("name one with --user: %s", cli.OneOf(keys))
+}
+
+func credsRotateCommand(p *cli.Program) *cobra.Command {
+	var where meshdir.StateFlags
+	var out, user string
+	overlap := cli.DurationFlag{Value: defaultOverlap}
+	expires := cli.DurationFlag{Least: time.Second}
+	cmd := &cobra.Command{
+		Use:   "rotate AGENT",
+		Short: "Make credentials that take the place of others",
+		Long: `Make credentials that take the place of those of an agent or a person: for the
+same role, with the same restrictions, for as long. The old ones are refused when
+the overlap has passed; with --overlap 0s at once.
+
+Where FILE holds the old ones, the new ones are written over it, in one step: an
+agent that watches its file, as those of package agents do, goes over to them
+without losing a message; others read it when they connect again, which they
+have to when the overlap ends. The keys that sign such files are replaced by
+bcpmesh keys rotate.`,
+		Example: `  bcpmesh creds rotate researcher --out researcher.creds
+  bcpmesh creds rotate researcher --out new.creds --overlap 24h`,
+		Args:              cli.Arguments(1, "AGENT"),
+		ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(true)),
+	}
+	role := meshdir.RoleFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		agent, err := meshdir.AgentArgument("creds rotate", args[0])
+		if err != nil {
+			return err
+		}
+		if out == "" {
+			return cli.Usagef("creds rotate: expected --out FILE").WithHint("for example --out %s.creds", agent)
+		}
+		folder, store, err := where.KeyStore()
+		if err != nil {
+			return err
+		}
+		u, replace, err := rotated(store, agent, meshdir.RoleOf(role), user, out)
+		if err != nil {
+			return err
+		}
+		creds, err := store.Rotate(u.PublicKey, overlap.Value, expires.Value)
+		if err != nil {
+			return cli.Failf("%s", err)
+		}
+		write := creds.WriteFile
+		if replace {
+			write = creds.ReplaceFile
+		}
+		if err := write(out); err != nil {
+			return cli.Failf("%s cannot be written: %s", cli.Quoted(out), cli.ReasonOf(errors.Join(err, store.Revoke(creds.PublicKey)))).
+				WithHint("the old credentials are refused from %s on: issue new ones", cli.Moment(time.Now().Add(overlap.Value)))
+		}
+		if _, err := applyChange(p, cmd.Context(), where, folder); err != nil {
+			return err
+		}
+		return showRotated(p, creds.User, u, out, time.Now().Add(overlap.Value))
+	}
+	where.AddTo(cmd)
+	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write: a new one, or the one that holds the old credentials")
+	cmd.Flags().StringVar(&user, "user", "", "public `KEY` of the old ones, or its beginning")
+	cmd.Flags().Var(&overlap, "overlap", "how long the old ones are still taken")
+	cmd.Flags().Var(&expires, "expires", "when to refuse the new ones (default: as the old ones)")
+	return cmd
+}
+
+// rotated finds whose place is taken: of the file that is written over, or of
+// the user that was named.
+func rotated(store *accounts.Store, agent bcp.AgentName, role bcp.Role, user, out string) (u accounts.User, replace bool, err error) {
+	content, err := cli.ReadSmall(out)
+	if errors.Is(err, os.ErrNotExist) {
+		if err := cli.CheckNewFile(out); err != nil {
+			return u, false, err
+		}
+		u, err = oneUser(store, agent, role, user)
+		return u, false, err
+	}
+	if err != nil {
+		return u, false, cli.Failf("%s cannot be read: %s", cli.Quoted(out), cli.ReasonOf(err))
+	}
+	held, err := meshdir.ParseCreds(content)
+	if err != nil || held.Agent != agent || role != 0 && held.Role != role || !strings.HasPrefix(held.PublicKey, user) {
+		return u, false, cli.Failf("%s holds something else than these credentials of %s", cli.Quoted(out), agent).WithHint("name another file, or remove this one")
+	}
+	u, err = oneUser(store, agent, held.Role, held.PublicKey)
+	return u, true, err
+}
+
+func showRotated(p *cli.Program, next, old accounts.User, out string, until time.Time) error {
+	if p.Out.JSON {
+		return p.Out.Value(struct {
+			accounts.User
+			File     string    `json:"file"`
+			Replaces string    `json:"replaces"`
+			Until    time.Time `json:"until"`
+		}{next, out, old.PublicKey, until.UTC().Truncate(time.Second)})
+	}
+	p.Out.Printf("%s\n", cli.Plain(out))
+	p.Out.Talkf("%s as %s, %s; the old ones are refused from %s on", next.Agent, next.Role, lasts(next), cli.Moment(until))
+	return nil
+}
+
+// lasts says how long credentials are good.
+func lasts(u accounts.User) string {
+	if u.Expires.IsZero() {
+		return "never expires"
+	}
+	return "expires " + cli.Moment(u.Expires)
+}

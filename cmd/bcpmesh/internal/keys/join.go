@@ -1,0 +1,172 @@
+package keys
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+func credsInviteCommand(p *cli.Program) *cobra.Command {
+	var where meshdir.StateFlags
+	var restriction restrictionFlags
+	within := cli.DurationFlag{Value: time.Hour, Least: time.Second}
+	expires := cli.DurationFlag{Least: time.Second}
+	cmd := &cobra.Command{
+		Use:   "invite AGENT",
+		Short: "Make a token with which somebody can join once",
+		Long: `Make a token with which somebody can join the mesh once, as an agent or a person:
+"bcpmesh join" makes a private key where it runs and has the mesh sign it, so that
+no private key travels. The token is written to stdout; it is good for one hour,
+or what --within says, at most 7 days, and for one key.
+
+Send it to whoever should join on a way that others do not read. Whoever uses it
+first has joined; a second one is refused, and the audit shows it. The mesh has
+to run for somebody to join. "creds revoke AGENT --all", or --user with the key
+that "creds list" shows, cancels it.`,
+		Example: `  bcpmesh creds invite researcher
+  bcpmesh creds invite researcher --within 24h --expires 30d --source 10.1.0.0/16`,
+		Args:              cli.Arguments(1, "AGENT"),
+		ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(true)),
+	}
+	role := meshdir.RoleFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		agent, err := meshdir.AgentArgument("creds invite", args[0])
+		if err != nil {
+			return err
+		}
+		if within.Value > accounts.MaxInvitation {
+			return cli.Usagef("creds invite: --within: at most 7d")
+		}
+		r, err := restriction.value("creds invite")
+		if err != nil {
+			return err
+		}
+		folder, store, err := where.KeyStore()
+		if err != nil {
+			return err
+		}
+		token, err := store.Invite(agent, meshdir.RoleOf(role), within.Value, expires.Value, r)
+		if err != nil {
+			return cli.Failf("%s", err)
+		}
+		if _, err := applyChange(p, cmd.Context(), where, folder); err != nil {
+			return err
+		}
+		if p.Out.JSON {
+			return p.Out.Value(struct {
+				accounts.Invitation
+				Token string `json:"token"`
+			}{token.Invitation, token.Text()})
+		}
+		p.Out.Printf("%s\n", token.Text())
+		p.Out.Talkf("%s as %s, good once until %s: bcpmesh join TOKEN --url URL --out FILE", token.Agent, token.Role, cli.Moment(token.Ends))
+		return nil
+	}
+	where.AddTo(cmd)
+	cmd.Flags().Var(&within, "within", "how long the token is good, at most 7d")
+	cmd.Flags().Var(&expires, "expires", "refuse the credentials after this time (default: never)")
+	restriction.addTo(cmd)
+	return cmd
+}
+
+// JoinCommand returns the command join.
+func JoinCommand(p *cli.Program) *cobra.Command {
+	var url, out, ca string
+	var wait cli.DurationFlag
+	cmd := &cobra.Command{
+		Use:   "join TOKEN",
+		Short: "Join a mesh with a token, with a key that does not leave this machine",
+		Long: `Join a mesh that runs elsewhere: make a private key, have the mesh sign it for the
+agent that the token invites, and write the credentials to a new file that only
+its owner may read. The private key does not leave this machine.
+
+Whoever runs the mesh makes the token with "bcpmesh creds invite AGENT". It is
+good once. With "-" it is read from stdin, so that it stands in no history of a
+shell.`,
+		Example: `  bcpmesh join - --url tls://mesh.example:4222 --ca ca.pem --out researcher.creds
+  bcpmesh join bcpjoin1.SU… --url nats://127.0.0.1:4222 --out researcher.creds`,
+		Args: cli.Arguments(1, "TOKEN"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return join(cmd.Context(), p, args[0], url, meshdir.Trust{CA: ca}, out, wait.Value)
+		},
+	}
+	cmd.Flags().StringVar(&url, "url", "", "`URL` of the mesh")
+	cmd.Flags().StringVar(&ca, "ca", "", "trust the certificates of this PEM `FILE` alone")
+	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write; it must not exist")
+	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")
+	return cmd
+}
+
+func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.Trust, out string, wait time.Duration) error {
+	switch {
+	case url == "":
+		return cli.Usagef("join: expected --url URL").WithHint("whoever runs the mesh knows it: bcpmesh up shows it")
+	case out == "":
+		return cli.Usagef("join: expected --out FILE").WithHint("for example --out agent.creds")
+	}
+	if err := cli.CheckNewFile(out); err != nil {
+		return err
+	}
+	if token == "-" {
+		const longest = 64 << 10
+		content, err := io.ReadAll(io.LimitReader(p.In, longest))
+		if err != nil {
+			return cli.Failf("the token cannot be read: %s", cli.ReasonOf(err))
+		}
+		token = strings.TrimSpace(string(content))
+	}
+	secure, err := known.Options()
+	if err != nil {
+		return err
+	}
+	// What cannot be written is found before the token is used.
+	file, err := cli.CreateFile(out)
+	if err != nil {
+		return err
+	}
+	defer file.Discard()
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	creds, agent, role, err := agents.Join(ctx, url, token, secure...)
+	var refused *agents.RefusedError
+	switch {
+	case errors.Is(err, agents.ErrToken):
+		return cli.Usagef("join: this is no token").WithHint("bcpmesh creds invite makes one; copy it whole")
+	case errors.As(err, &refused) && refused.Code == bcp.NotPermitted,
+		errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
+		return (&cli.Failure{Code: cli.ExitRefused, Message: "the mesh does not take this token"}).
+			WithHint("it is used, over or cancelled, or of another mesh: ask for a new one. If you did not use it, somebody else did: say so")
+	case errors.Is(err, nats.ErrNoServers):
+		return meshdir.NotReached(url, err)
+	case err != nil:
+		return meshdir.OutcomeOf(err)
+	}
+	_, err = file.Write(creds)
+	if err == nil {
+		_, _, err = file.Keep()
+	}
+	if err != nil {
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(out), cli.ReasonOf(err)).WithHint("the token is used: ask for a new one")
+	}
+	if p.Out.JSON {
+		return p.Out.Value(struct {
+			Agent bcp.AgentName `json:"agent"`
+			Role  bcp.Role      `json:"role"`
+			File  string        `json:"file"`
+		}{agent, role, out})
+	}
+	p.Out.Printf("%s\n", cli.Plain(out))
+	p.Out.Talkf("%s as %s: keep it as you keep a password", agent, role)
+	return nil
+}

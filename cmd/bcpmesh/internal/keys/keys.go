@@ -1,0 +1,103 @@
+package keys
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+// KeysCommand returns the command keys.
+func KeysCommand(p *cli.Program) *cobra.Command {
+	return cli.Group("keys", "Seal the keys of the mesh with a passphrase, and replace them",
+		`Seal the keys of the mesh, in its state folder, with a passphrase, and unseal them.
+Whoever has a copy of a sealed folder, or of its backup, can act as nobody without
+it. What was said can still be read there: encrypt the disk against that.
+Replace keys, while the mesh runs or rests.`,
+		`  bcpmesh keys seal
+  bcpmesh keys unseal --dir ./office
+  bcpmesh keys rotate operator`,
+		keysSealCommand(p), keysUnsealCommand(p), keysRotateCommand(p))
+}
+
+func keysSealCommand(p *cli.Program) *cobra.Command {
+	var where meshdir.StateFlags
+	cmd := &cobra.Command{
+		Use:   "seal",
+		Short: "Put the keys under a passphrase",
+		Long: `Put the private keys of the mesh under a passphrase of 12 characters or more: those
+of the operator, the accounts and the agents' signing keys, and those that sign
+checkpoints and certificates. Whatever needs one asks for it from then on, once:
+bcpmesh up when it starts, commands that make credentials, for others or for
+themselves, and those that read the journal of a mesh that rests. Where nobody is
+there to ask, it is the first line of the file that BCPMESH_PASSPHRASE_FILE names.
+
+A running mesh goes on; to follow later changes of keys it has to be started again.
+If the passphrase is lost, so are the keys. What was on the
+disk before may still be found there by whoever searches it.`,
+		Example: "  bcpmesh keys seal\n  BCPMESH_PASSPHRASE_FILE=/run/secrets/mesh bcpmesh keys seal",
+		Args:    cli.Arguments(0),
+		RunE: func(*cobra.Command, []string) error {
+			folder, store, err := where.KeyStore()
+			if err != nil {
+				return err
+			}
+			if err := meshdir.SealKeys(store); err != nil {
+				return err
+			}
+			if folder.Serves() {
+				p.Out.Talkf("the mesh that runs here goes on; to follow later changes of keys it needs the passphrase: start it again")
+			}
+			return showSealed(p, folder, true)
+		},
+	}
+	where.AddTo(cmd)
+	return cmd
+}
+
+func keysUnsealCommand(p *cli.Program) *cobra.Command {
+	var where meshdir.StateFlags
+	cmd := &cobra.Command{
+		Use:     "unseal",
+		Short:   "Take the keys from under their passphrase",
+		Long:    "Take the private keys of the mesh from under their passphrase: whoever may read the\nstate folder has them then.",
+		Example: "  bcpmesh keys unseal",
+		Args:    cli.Arguments(0),
+		RunE: func(*cobra.Command, []string) error {
+			folder, store, err := where.KeyStore()
+			if err != nil {
+				return err
+			}
+			if sealed, err := store.Sealed(); err != nil || !sealed {
+				return errors.Join(err, cli.Failf("the keys are not sealed"))
+			}
+			passphrase, err := meshdir.ReadPassphrase("passphrase of the keys: ")
+			if err != nil {
+				return err
+			}
+			if err := store.Unseal(passphrase); err != nil {
+				return cli.Failf("%s", err)
+			}
+			return showSealed(p, folder, false)
+		},
+	}
+	where.AddTo(cmd)
+	return cmd
+}
+
+func showSealed(p *cli.Program, folder meshdir.Folder, sealed bool) error {
+	if p.Out.JSON {
+		return p.Out.Value(struct {
+			State  string `json:"state"`
+			Sealed bool   `json:"sealed"`
+		}{folder.State, sealed})
+	}
+	word := "sealed"
+	if !sealed {
+		word = "open"
+	}
+	p.Out.Printf("the keys in %s are %s\n", cli.Plain(folder.State), word)
+	return nil
+}

@@ -1,0 +1,237 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
+)
+
+func ledgerForecastCommand(p *cli.Program) *cobra.Command {
+	var channel client.ChannelFlag
+	cmd := client.OperatorCommand(&cobra.Command{
+		Use:   "forecast",
+		Short: "Show what still fits the budgets",
+		Long: `Show for each channel what its budgets have left, how many more queries of each
+category and pushes of each subscription would be accepted if they came now, which
+limit refuses the next one, and when the sliding window gives back how much.
+
+Queries differ in price; those shown stand for their category. The gateway answers
+by the rules that it decides by. What nothing else limits ends at the deliveries
+that a channel may have waiting.`,
+		Example: `  bcpmesh ledger forecast
+  bcpmesh ledger forecast --channel main/researcher --json`,
+		Args: cli.Arguments(0),
+	}, nil, func(ctx context.Context, o *client.Client, _ string) error {
+		all, missing := client.ListOfShards(ctx, o.On(channel.Value.Controller), func(ctx context.Context, shard int) ([]bcp.Forecast, error) { return o.Operator(shard).Forecasts(ctx) })
+		if all == nil {
+			return missing
+		}
+		forecasts := []client.Sharded[bcp.Forecast]{}
+		for _, f := range all {
+			if key := (bcp.ChannelKey{Controller: f.Of.Controller, Reader: f.Of.Reader}); channel.Value == (bcp.ChannelKey{}) || channel.Value == key {
+				forecasts = append(forecasts, f)
+			}
+		}
+		if missing == nil && len(forecasts) == 0 && channel.Value != (bcp.ChannelKey{}) {
+			return cli.Failf("the mesh has no channel %s", channel.String())
+		}
+		if p.Out.JSON {
+			return errors.Join(p.Out.Value(forecasts), missing)
+		}
+		for i := range forecasts {
+			if i > 0 {
+				p.Out.Printf("\n")
+			}
+			p.Out.Printf("%s", forecasts[i].Label())
+			showForecast(p.Out, &forecasts[i].Of)
+		}
+		return missing
+	})
+	channel.AddTo(cmd)
+	return cmd
+}
+
+func showForecast(o *cli.Output, f *bcp.Forecast) {
+	o.Heading(cli.ChannelName(f.Controller, f.Reader))
+	for _, part := range []struct {
+		name string
+		room *bcp.Room
+	}{{"queries", &f.Queries}, {"pushes", &f.Pushes}} {
+		if len(part.room.Fits) == 0 {
+			continue
+		}
+		epoch := fmt.Sprintf("epoch %d", part.room.Epoch)
+		if part.room.Opens {
+			epoch += ", which the next one opens"
+		}
+		o.Printf("%s: %s\n", part.name, epoch)
+		for _, b := range part.room.Budgets {
+			o.Printf("  %-22s %s of %s left\n", b.Key, cli.ShortBits(b.Left), cli.ShortBits(b.Limit))
+		}
+		var rows [][]string
+		for _, fit := range part.room.Fits {
+			what := fit.Form
+			if fit.Subscription != "" {
+				what = string(fit.Subscription)
+			}
+			rows = append(rows, []string{what, strconv.Itoa(int(fit.Category)), cli.ShortBits(fit.Nominal), cli.ShortBits(fit.Capacity), strconv.Itoa(fit.Times), limitOf(fit.Until)})
+		}
+		o.Table([]string{"of these", "cat", "nominal", "capacity", "fit now", "then refused by"}, rows)
+	}
+	showFrees(o, f.Frees)
+}
+
+// limitOf names what ends a forecast: the key of the definition, where it is
+// one.
+func limitOf(c bcp.Check) string {
+	if info := c.Info(); info.Key != "" {
+		return info.Key
+	}
+	return "waiting deliveries"
+}
+
+// showFrees says what the window gives back, a line for each of its next parts.
+func showFrees(o *cli.Output, parts []bcp.Freed) {
+	if len(parts) == 0 {
+		return
+	}
+	const shown = 5
+	o.Printf("the window gives back\n")
+	var rest bcp.Bits
+	for i, part := range parts {
+		if i < shown {
+			o.Printf("  %s  %s\n", part.At.Local().Format(time.DateTime), cli.BitsOf(part.Bits))
+		} else {
+			rest += part.Bits
+		}
+	}
+	if rest > 0 {
+		o.Printf("  %s more by %s\n", cli.BitsOf(rest), parts[len(parts)-1].At.Local().Format(time.DateTime))
+	}
+}
+
+func ledgerReconcileCommand(p *cli.Program) *cobra.Command {
+	var where meshdir.StateFlags
+	var shard client.ShardFlag
+	var wait cli.DurationFlag
+	cmd := &cobra.Command{
+		Use:   "reconcile",
+		Short: "Add up the journal again and compare",
+		Long: `Add up the charges of the whole journal again, from its decisions alone, and
+compare them with the balance that each decision records, with the ledger, and with
+the books that the gateway decides by.
+
+It works while the mesh runs, and while it rests. The exit code is 1 where anything
+differs.`,
+		Example: `  bcpmesh ledger reconcile
+  bcpmesh ledger reconcile --json`,
+		Args: cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
+			defer cancel()
+			who := client.Flags{Where: where, Attempt: wait.Value, Shard: shard}
+			all, missing := reconcile(ctx, &who)
+			if all == nil {
+				return missing
+			}
+			var shards []int
+			var differ []error
+			for i := range all {
+				shards, differ = append(shards, all[i].Shard), append(differ, showReconciliation(p, &all[i]))
+			}
+			if len(all) == 1 {
+				return errors.Join(differ[0], missing)
+			}
+			return errors.Join(client.OfShards(shards, differ), missing)
+		},
+	}
+	where.AddTo(cmd)
+	shard.AddTo(cmd, client.OfPeople)
+	cli.WaitFlag(cmd, &wait, 10*time.Minute, "how long it may take")
+	return cmd
+}
+
+// reconcile has the gateway of each shard do it, or does it where the mesh rests.
+func reconcile(ctx context.Context, who *client.Flags) ([]client.Sharded[bcp.Reconciliation], error) {
+	folder, err := who.Where.Folder()
+	if err != nil {
+		return nil, err
+	}
+	if about, err := folder.Running(); err == nil && about.Alive() {
+		o, err := who.Connect(ctx, bcp.RoleOperator)
+		if err != nil {
+			return nil, err
+		}
+		defer o.Close()
+		all, err := client.OnShards(ctx, o.Shards, func(ctx context.Context, shard int) (bcp.Reconciliation, error) {
+			return o.Operator(shard).Reconcile(ctx)
+		})
+		return all, meshdir.OutcomeOf(err)
+	}
+	if _, err := who.Shard.Among(1); err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(folder.State, "jetstream")); err != nil {
+		return nil, cli.Failf("there is no journal in %s", cli.Quoted(folder.State)).WithHint("the mesh never ran there; --state names another folder")
+	}
+	def, err := folder.Load()
+	if err != nil {
+		return nil, err
+	}
+	r, err := mesh.Reconcile(ctx, folder.State, def, cli.ProgramVersion(), meshdir.Unlock())
+	if errors.Is(err, server.ErrInUse) {
+		return nil, cli.Failf("a mesh is starting on %s", cli.Quoted(folder.State)).WithHint("try again when it serves")
+	}
+	if err != nil {
+		return nil, meshdir.OutcomeOf(err)
+	}
+	return client.Alone([]bcp.Reconciliation{r}), nil
+}
+
+func showReconciliation(p *cli.Program, of *client.Sharded[bcp.Reconciliation]) error {
+	r := &of.Of
+	if p.Out.JSON {
+		if err := p.Out.Value(of); err != nil {
+			return err
+		}
+	} else {
+		var rows [][]string
+		for _, pool := range r.Pools {
+			b := &pool.Balance
+			rows = append(rows, []string{cli.ChannelName(pool.Controller, pool.Reader), strconv.FormatUint(pool.Epoch, 10), b.Settled.String(), b.Reserved.String(),
+				b.Pushed.String(), b.SettledCapacity.String(), b.ReservedCapacity.String(), strconv.Itoa(b.Cat2Queries)})
+		}
+		if of.Several {
+			p.Out.Heading("shard " + of.Cell())
+		}
+		if len(rows) > 0 {
+			p.Out.Table([]string{"channel", "epoch", "settled", "reserved", "by pushes", "capacity settled", "reserved", "cat 2 queries"}, rows)
+		}
+		for _, d := range r.Differences {
+			p.Out.Printf("%s: %s\n", d.Where, cli.Plain(d.Text))
+		}
+		if r.Behind > 0 {
+			p.Out.Talkf(of.Label()+"the ledger does not show the last %s yet", cli.Count(int(r.Behind), "decision"))
+		}
+	}
+	n := len(r.Differences) + int(r.More)
+	if n > 0 {
+		return cli.Failf("%s in %s and %s of the ledger", cli.Count(n, "difference"), cli.Count(int(r.Decisions), "decision"), cli.Count(int(r.Lines), "line")).
+			WithHint("a ledger that differs is made again by bcpmesh up --rebuild; a journal or a state that does is an incident")
+	}
+	p.Out.Talkf(of.Label()+"journal, ledger and state agree: %s, %s of the ledger", cli.Count(int(r.Decisions), "decision"), cli.Count(int(r.Lines), "line"))
+	return nil
+}

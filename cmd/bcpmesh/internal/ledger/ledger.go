@@ -1,0 +1,251 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+// LedgerCommand returns the command ledger.
+func LedgerCommand(p *cli.Program) *cobra.Command {
+	return cli.Group("ledger", "Show what the channels have spent",
+		`Show what the channels have spent of their budgets, in bits: now, over time, and
+what still fits; and check the figures against the journal.`,
+		`  bcpmesh ledger show
+  bcpmesh ledger history --channel main/researcher --since 24h
+  bcpmesh ledger subscriptions
+  bcpmesh ledger forecast
+  bcpmesh ledger reconcile`,
+		ledgerShowCommand(p), ledgerHistoryCommand(p), ledgerPlotCommand(p), ledgerSubscriptionsCommand(p), ledgerForecastCommand(p), ledgerReconcileCommand(p))
+}
+
+// ledgerBook is the newest line of one epoch of a channel beside its budgets,
+// which are absent where the definitions are not at hand.
+type ledgerBook struct {
+	bcp.LedgerLine `json:",inline"`
+	Budget         *bcp.Bits   `json:"budget_bits,omitzero"`
+	Remaining      *bcp.Bits   `json:"remaining_bits,omitzero"`
+	CapacityBudget *bcp.Bits   `json:"capacity_budget_bits,omitzero"` // none where it is 0
+	CapacityLeft   *bcp.Bits   `json:"remaining_capacity_bits,omitzero"`
+	Window         *windowBook `json:"window,omitzero"` // of the channel, in its newest line
+}
+
+// windowBook is what counts in the sliding window of a channel.
+type windowBook struct {
+	Span  string   `json:"span"`
+	Limit bcp.Bits `json:"limit_bits"` // none where it is 0
+	Used  bcp.Bits `json:"used_bits"`  // with what open queries reserve
+	Left  bcp.Bits `json:"left_bits"`
+}
+
+func ledgerShowCommand(p *cli.Program) *cobra.Command {
+	var who client.Flags
+	var channel client.ChannelFlag
+	var epochs bool
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show each channel's budget, charges and what remains",
+		Long: `Show the newest epoch of each channel: in nominal bits the budget, what is
+settled, what open queries reserve and what remains; beside them the capacity that
+was charged, which bounds what the controller can have learned. The window is what
+counts of budget_window, over all epochs.
+
+With --epochs it shows all epochs of the past too, and reads the whole audit.
+
+It reads as one of the mesh's auditors.`,
+		Example: `  bcpmesh ledger show
+  bcpmesh ledger show --channel main/researcher --epochs
+  bcpmesh ledger show --json`,
+		Args: cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := who.Connect(cmd.Context(), bcp.RoleAuditor)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			books, missing := client.ListOfShards(cmd.Context(), c.On(channel.Value.Controller), func(ctx context.Context, shard int) ([]ledgerBook, error) {
+				return ledgerBooks(ctx, c, c.Auditor(shard), channel.Value, epochs)
+			})
+			err = client.ShowList(p.Out, books, "nothing was charged yet", LedgerTable)
+			if who.Creds == "" {
+				if o, failed := client.ConnectOperator(cmd.Context(), who.Where); failed == nil {
+					client.TalkOfTroubles(p, cmd.Context(), o)
+					o.Close()
+				}
+			}
+			return errors.Join(err, missing)
+		},
+	}
+	who.AddTo(cmd, "auditor")
+	channel.AddTo(cmd)
+	cmd.Flags().BoolVar(&epochs, "epochs", false, "show the epochs of the past too")
+	return cmd
+}
+
+// ledgerBooks reads the books of each channel of a shard, or of one.
+func ledgerBooks(ctx context.Context, c *client.Client, auditor *agents.Auditor, only bcp.ChannelKey, epochs bool) ([]ledgerBook, error) {
+	newest, err := NewestLines(ctx, auditor)
+	if err != nil {
+		return nil, err
+	}
+	books := []ledgerBook{}
+	for _, line := range newest {
+		key := bcp.ChannelKey{Controller: line.Controller, Reader: line.Reader}
+		if only != (bcp.ChannelKey{}) && only != key {
+			continue
+		}
+		lines := []bcp.LedgerLine{line}
+		var window *windowBook
+		definition, known := channelOf(c, key)
+		if known || epochs {
+			if lines, window, err = readEpochs(ctx, auditor, &definition, line, epochs); err != nil {
+				return nil, err
+			}
+		}
+		for i := range lines {
+			book := newBook(c.Definition, lines[i])
+			if i == len(lines)-1 && known {
+				book.Window = window
+			}
+			books = append(books, book)
+		}
+	}
+	return books, nil
+}
+
+// ChannelOf returns the definition of a channel, where it is at hand.
+func channelOf(c *client.Client, key bcp.ChannelKey) (bcp.Channel, bool) {
+	if c.Definition != nil {
+		if channel, ok := c.Definition.Channel(key); ok {
+			return channel, true
+		}
+	}
+	return bcp.Channel{ChannelKey: key}, false
+}
+
+// readEpochs reads what counts in a channel's window and, where all are wanted,
+// the last line of each epoch.
+func readEpochs(ctx context.Context, auditor *agents.Auditor, c *bcp.Channel, newest bcp.LedgerLine, all bool) ([]bcp.LedgerLine, *windowBook, error) {
+	now := time.Now()
+	window := bcp.NewWindow(c)
+	from, err := uint64(0), error(nil)
+	if !all {
+		if from, err = auditor.From(ctx, now.Add(-window.Reach())); err != nil {
+			return nil, nil, meshdir.OutcomeOf(err)
+		}
+	}
+	lines := []bcp.LedgerLine{newest}
+	epochs := map[uint64]bcp.LedgerLine{}
+	for r, err := range auditor.Select(ctx, agents.Selection{From: from, Controller: c.Controller, Reader: c.Reader}) {
+		if err != nil {
+			return nil, nil, meshdir.OutcomeOf(err)
+		}
+		if line, ok := r.Decision.Line(); ok {
+			window.Add(&line)
+			epochs[line.Epoch] = line
+		}
+	}
+	if last, ok := epochs[newest.Epoch]; !ok || last.Seq < newest.Seq {
+		epochs[newest.Epoch] = newest
+	}
+	book := &windowBook{Span: cli.Duration(int64(c.BudgetWindow / time.Second)), Limit: c.WindowBudget, Used: window.Sum(now)}
+	for epoch, line := range epochs {
+		book.Used += line.Balance.Reserved
+		if all && epoch != newest.Epoch {
+			lines = append(lines, line)
+		}
+	}
+	sortLines(lines)
+	book.Left = max(0, book.Limit-book.Used)
+	return lines, book, nil
+}
+
+func newBook(def *bcp.Mesh, line bcp.LedgerLine) ledgerBook {
+	book := ledgerBook{LedgerLine: line}
+	if def == nil {
+		return book
+	}
+	if c, ok := def.Channel(bcp.ChannelKey{Controller: line.Controller, Reader: line.Reader}); ok {
+		remaining, left := max(0, c.Budget-line.Balance.Spent()), max(0, c.CapacityBudget-line.Balance.SpentCapacity())
+		book.Budget, book.Remaining, book.CapacityBudget, book.CapacityLeft = &c.Budget, &remaining, &c.CapacityBudget, &left
+	}
+	return book
+}
+
+// NewBooks are the books of lines alone, without their windows.
+func NewBooks(def *bcp.Mesh, lines []client.Sharded[bcp.LedgerLine]) []client.Sharded[ledgerBook] {
+	books := make([]client.Sharded[ledgerBook], 0, len(lines))
+	for _, line := range lines {
+		books = append(books, client.Sharded[ledgerBook]{Of: newBook(def, line.Of), Shard: line.Shard, Several: line.Several})
+	}
+	return books
+}
+
+// NewestLines reads the newest line of each channel.
+func NewestLines(ctx context.Context, auditor *agents.Auditor) ([]bcp.LedgerLine, error) {
+	records, err := auditor.Ledger(ctx)
+	if err != nil {
+		return nil, meshdir.OutcomeOf(err)
+	}
+	lines := []bcp.LedgerLine{}
+	for _, r := range records {
+		line, err := bcp.DecodeLedgerLine(r.Data)
+		if err != nil {
+			return nil, cli.Failf("a line of the ledger cannot be read: %s", err)
+		}
+		lines = append(lines, line)
+	}
+	return lines, nil
+}
+
+// LedgerTable shows books: nominal and capacity bits side by side, in two lines.
+func LedgerTable(o *cli.Output, books []client.Sharded[ledgerBook]) {
+	var rows [][]string
+	for i := range books {
+		b := &books[i].Of
+		window := ""
+		if w := b.Window; w != nil && w.Limit > 0 {
+			window = fmt.Sprintf("%s of %s in %s", cli.ShortBits(w.Used), cli.ShortBits(w.Limit), w.Span)
+		} else if w != nil {
+			window = cli.ShortBits(w.Used) + " in " + w.Span + ", no limit"
+		}
+		rows = append(rows,
+			[]string{books[i].Cell(), cli.ChannelName(b.Controller, b.Reader), strconv.FormatUint(b.Epoch, 10), "nominal", bitsOrNot(b.Budget), cli.ShortBits(b.Balance.Settled),
+				cli.ShortBits(b.Balance.Reserved), bitsOrNot(b.Remaining), cli.ShortBits(b.Balance.Pushed), window, b.Exposure.String()},
+			[]string{"", "", "", "capacity", bitsOrNone(b.CapacityBudget), cli.ShortBits(b.Balance.SettledCapacity), cli.ShortBits(b.Balance.ReservedCapacity),
+				leftOrNone(b), "", "", ""})
+	}
+	client.TableOfShards(o, []string{"channel", "epoch", "bits", "budget", "settled", "reserved", "remaining", "by pushes", "window", "exposure"}, rows)
+}
+
+func bitsOrNot(b *bcp.Bits) string {
+	if b == nil {
+		return ""
+	}
+	return cli.ShortBits(*b)
+}
+
+// bitsOrNone writes a budget that may not be set.
+func bitsOrNone(b *bcp.Bits) string {
+	if b != nil && *b == 0 {
+		return "none"
+	}
+	return bitsOrNot(b)
+}
+
+func leftOrNone(b *ledgerBook) string {
+	if b.CapacityBudget == nil || *b.CapacityBudget == 0 {
+		return ""
+	}
+	return bitsOrNot(b.CapacityLeft)
+}

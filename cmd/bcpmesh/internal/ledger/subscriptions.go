@@ -1,0 +1,104 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+func ledgerSubscriptionsCommand(p *cli.Program) *cobra.Command {
+	var who client.Flags
+	var channel client.ChannelFlag
+	var span client.SpanFlags
+	cmd := &cobra.Command{
+		Use:   "subscriptions",
+		Short: "Show what became of the pushes of each subscription",
+		Long: `Show how many pushes of each subscription were accepted, were held for a person,
+or came to nothing: filtered by publish_when, beyond max_rate or a full window,
+invalid, or refused for want of budget or room. Beside them stand the bits that
+they were charged, and how many of a hundred were invalid. Windows are deliveries
+of a batch_window.
+
+It reads the audit as one of the mesh's auditors.`,
+		Example: `  bcpmesh ledger subscriptions --since 24h
+  bcpmesh ledger subscriptions --channel main/researcher
+  bcpmesh ledger subscriptions --json`,
+		Args: cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := who.Connect(cmd.Context(), bcp.RoleAuditor)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			counts, missing := client.ListOfShards(cmd.Context(), c.On(channel.Value.Controller), func(ctx context.Context, shard int) ([]bcp.PushCount, error) {
+				return PushCounts(ctx, c.Auditor(shard), c.OfShard(shard), channel.Value, &span)
+			})
+			return errors.Join(client.ShowList(p.Out, counts, "there is no subscription, and nothing was pushed", PushTable), missing)
+		},
+	}
+	who.AddTo(cmd, "auditor")
+	channel.AddTo(cmd)
+	span.AddTo(cmd)
+	return cmd
+}
+
+// PushCounts counts the pushes of a span by subscription, of one channel or of
+// all. Those of the definitions are there without a push too.
+func PushCounts(ctx context.Context, auditor *agents.Auditor, def *bcp.Mesh, only bcp.ChannelKey, span *client.SpanFlags) ([]bcp.PushCount, error) {
+	var counts bcp.PushCounts
+	if def != nil {
+		for i := range def.Channels {
+			if only == (bcp.ChannelKey{}) || only == def.Channels[i].ChannelKey {
+				counts.Declare(&def.Channels[i])
+			}
+		}
+	}
+	from, err := span.From(ctx, auditor)
+	if err != nil {
+		return nil, err
+	}
+	for _, kind := range []bcp.DecisionKind{bcp.KindPush, bcp.KindRefusals, bcp.KindBatch} {
+		selection := agents.Selection{From: from, Controller: only.Controller, Reader: only.Reader, Kind: kind}
+		for r, err := range auditor.Select(ctx, selection) {
+			if err != nil {
+				return nil, meshdir.OutcomeOf(err)
+			}
+			if span.Over(&r.Decision) {
+				break
+			}
+			counts.Add(&r.Decision)
+		}
+	}
+	return counts.List(), nil
+}
+
+// PushTable shows what became of pushes.
+func PushTable(o *cli.Output, counts []client.Sharded[bcp.PushCount]) {
+	var rows [][]string
+	for i := range counts {
+		c := &counts[i].Of
+		last := ""
+		if !c.Last.IsZero() {
+			last = c.Last.Local().Format(time.DateTime)
+		}
+		row := []string{counts[i].Cell(), cli.ChannelName(c.Controller, c.Reader), cli.Plain(string(c.Subscription))}
+		for _, n := range []int{c.Pushes(), c.Accepted, c.Held, c.Filtered, c.RateLimited} {
+			row = append(row, strconv.Itoa(n))
+		}
+		invalid := strconv.Itoa(c.Invalid)
+		if c.Invalid > 0 {
+			invalid += " (" + strconv.Itoa(c.InvalidPercent()) + " %)"
+		}
+		rows = append(rows, append(row, invalid, strconv.Itoa(c.Refused), strconv.Itoa(c.Windows), cli.ShortBits(c.Nominal), cli.ShortBits(c.Capacity), last))
+	}
+	client.TableOfShards(o, []string{"channel", "subscription", "pushes", "accepted", "held", "filtered", "too often", "invalid", "refused", "windows", "bits", "capacity", "last"}, rows)
+}

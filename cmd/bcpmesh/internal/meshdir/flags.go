@@ -1,0 +1,199 @@
+package meshdir
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+)
+
+// NotReached says why there is no connection.
+func NotReached(url string, err error) *cli.Failure {
+	var f *cli.Failure
+	switch {
+	case errors.As(err, &f):
+		return f
+	case errors.Is(err, nats.ErrNoServers):
+		return cli.Failf("no mesh answers at %s", cli.Quoted(url)).WithHint("is it running? bcpmesh up starts it")
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
+		return cli.Failf("the mesh at %s does not take these credentials", cli.Quoted(url)).
+			WithHint("it may be another mesh, not know the agent yet, or the credentials have expired")
+	}
+	var unknown x509.UnknownAuthorityError
+	var other x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &unknown):
+		return cli.Failf("the certificate of %s is of an authority that is not trusted", cli.Quoted(url)).WithHint("--ca FILE trusts the mesh's own: the operator has it")
+	case errors.As(err, &other):
+		return cli.Failf("the certificate of %s is for another host", cli.Quoted(url)).WithHint("the operator adds a name: bcpmesh up --tls --tls-name HOST")
+	case errors.As(err, &invalid):
+		return cli.Failf("the certificate of %s is not valid: %s", cli.Quoted(url), err).WithHint("is one of the two clocks wrong? bcpmesh doctor looks")
+	case errors.Is(err, nats.ErrSecureConnWanted):
+		return cli.Failf("the mesh at %s has no TLS", cli.Quoted(url)).WithHint("its operator starts it with --tls; on the same machine it is nats:// without --ca")
+	}
+	if cause := errors.Unwrap(err); cause != nil {
+		err = cause // without "agents: connecting NAME"
+	}
+	return cli.Failf("no mesh answers at %s: %s", cli.Quoted(url), cli.ReasonOf(err))
+}
+
+// OutcomeOf turns what the gateway refused, or what did not come, into a
+// failure.
+func OutcomeOf(err error) error {
+	var refused *agents.RefusedError
+	var f *cli.Failure
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &f):
+		return f
+	case errors.As(err, &refused):
+		f := &cli.Failure{Code: cli.ExitRefused, Message: string(refused.Code) + ": " + refused.Detail}
+		if todo := refused.Code.Info().Decision; todo != "" {
+			return f.WithHint("%s", todo)
+		}
+		return f
+	case errors.Is(err, context.Canceled):
+		return err // the frame says it
+	case errors.Is(err, context.DeadlineExceeded):
+		return cli.Failf("nothing came in time").WithHint("give it more time with --wait")
+	case errors.Is(err, nats.ErrPermissionViolation):
+		return (&cli.Failure{Code: cli.ExitRefused, Message: "the server refuses it: this agent may not do that"}).
+			WithHint("bcpmesh perms shows who may do what")
+	case errors.Is(err, agents.ErrMessage):
+		return cli.Failf("what the gateway says is not understood").WithHint("is --encoding that of the agent's definition?")
+	}
+	return cli.Failf("%s", strings.TrimPrefix(err.Error(), "agents: "))
+}
+
+// StateFlags say which mesh a command of creds works on.
+type StateFlags struct{ Dir, State string }
+
+// AddTo makes them flags of cmd.
+func (f *StateFlags) AddTo(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.Dir, "dir", "", "`DIR` of the mesh (default: the mesh of the current folder)")
+	cmd.Flags().StringVar(&f.State, "state", "", "`DIR` of its state (default: .bcpmesh in the folder of the mesh)")
+	for _, name := range []string{"dir", "state"} {
+		cli.Complete(cmd, name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		})
+	}
+}
+
+// Folder finds the mesh. With --state alone nothing says that the definitions
+// at hand are those of the state: they are enough to make new keys from, and
+// must not change keys that are there. There may also be none: dir is empty.
+func (f *StateFlags) Folder() (Folder, error) {
+	var folder Folder
+	var err error
+	if f.Dir != "" {
+		folder, err = Argument([]string{f.Dir})
+	} else {
+		folder, err = Find(".")
+	}
+	if f.State == "" {
+		return folder, err
+	}
+	if f.Dir != "" && err != nil {
+		return Folder{}, err
+	}
+	info, err := os.Stat(f.State)
+	if err == nil && !info.IsDir() {
+		return Folder{}, cli.Failf("%s is not a folder", cli.Quoted(f.State))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Folder{}, cli.Failf("%s cannot be read: %s", cli.Quoted(f.State), cli.ReasonOf(err))
+	}
+	folder.State = f.State
+	return folder, nil
+}
+
+// KeysFailure says what to do about keys that cannot be used.
+func KeysFailure(err error, state string) error {
+	f := cli.Failf("the keys in %s cannot be used: %s", cli.Quoted(state), cli.ReasonOf(err))
+	switch {
+	case errors.Is(err, accounts.ErrUnsafe):
+		return cli.Failf("the keys in %s cannot be used: %s", cli.Quoted(state), err).WithHint("only you may read them: chmod -R go= %s", state)
+	case errors.Is(err, bcp.ErrMoved):
+		return MovedFailure(err)
+	case errors.Is(err, fs.ErrNotExist):
+		return cli.Failf("there are no keys in %s yet", cli.Quoted(state)).WithHint("bcpmesh up and bcpmesh creds issue make them")
+	}
+	return f
+}
+
+// RoleFlag is a flag for the role of an agent that has several.
+func RoleFlag(cmd *cobra.Command) *cli.WordFlag {
+	f := &cli.WordFlag{Words: []string{"controller", "reader", "approver", "auditor"}}
+	f.AddTo(cmd, "role", "role of the agent, where it has several")
+	return f
+}
+
+// RoleOf returns the role that was named, or zero.
+func RoleOf(f *cli.WordFlag) (role bcp.Role) {
+	_ = role.UnmarshalText([]byte(f.Value)) // one of the words, or none
+	return role
+}
+
+// KeyStore opens the key store of a mesh.
+func (f *StateFlags) KeyStore() (Folder, *accounts.Store, error) {
+	folder, err := f.Folder()
+	if err != nil {
+		return folder, nil, err
+	}
+	store, err := accounts.Open(folder.State, Unlock())
+	if err != nil {
+		return folder, nil, KeysFailure(err, folder.State)
+	}
+	return folder, store, nil
+}
+
+// WasExported reports whether the accounts of a mesh were given to a cluster.
+func WasExported(state string) bool {
+	store, err := accounts.Open(state)
+	if err != nil {
+		return false
+	}
+	remotes, err := store.Remotes()
+	return err == nil && len(remotes) > 0
+}
+
+// AgentArgument reads the name of an agent from a command line.
+func AgentArgument(command, name string) (bcp.AgentName, error) {
+	agent, err := bcp.ParseAgentName(name)
+	if err != nil {
+		return "", cli.Usagef("%s: %s is no name: %s", command, cli.Quoted(name), err)
+	}
+	return agent, nil
+}
+
+// MovedFailure says what to do about an agent that would be on another shard of a
+// cluster than its keys are.
+func MovedFailure(err error) *cli.Failure {
+	return cli.Failf("%s", err).WithHint("its creds and its ledger are there: leave it on that shard (shard: N in its definition), or give the agent that you put on the other one another name; it keeps its shard since somebody of its island was given creds, or an export or a push gave it to a cluster")
+}
+
+// CheckKeys refuses a state that has lost its keys: with new ones the mesh would
+// not find its journal, and begin another without a word.
+func CheckKeys(state string) error {
+	if _, err := os.Stat(filepath.Join(state, "jetstream")); err != nil {
+		return nil // a new state, or one for the mesh to judge
+	}
+	if _, err := accounts.Open(state); errors.Is(err, fs.ErrNotExist) {
+		return cli.Failf("the state folder %s holds a journal, and not its keys", cli.Quoted(state)).
+			WithHint("restore the keys from a backup, or start with a new --state")
+	}
+	return nil
+}

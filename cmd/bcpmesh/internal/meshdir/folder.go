@@ -1,0 +1,230 @@
+package meshdir
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/mesh"
+)
+
+// Folder is where a mesh lives: the folder of its definitions and that of
+// its state.
+type Folder struct {
+	Dir   string
+	State string
+}
+
+// In is the mesh whose definitions are in dir.
+func In(dir string) Folder {
+	return Folder{Dir: dir, State: filepath.Join(dir, StateFolder)}
+}
+
+// Find finds the mesh of a folder: the folder itself, or the nearest one
+// above it, that has mesh.yaml, agents or .bcpmesh. Agent files alone make a
+// mesh of from, but of no folder above it.
+func Find(from string) (Folder, error) {
+	start, err := filepath.Abs(from)
+	if err != nil {
+		return Folder{}, cli.Failf("the current folder is unknown: %s", cli.ReasonOf(err))
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		if isMesh(dir) || dir == start && HasAgentFile(dir) {
+			if relative, err := filepath.Rel(start, dir); err == nil && from == "." {
+				dir = relative
+			}
+			return In(dir), nil
+		}
+		if filepath.Dir(dir) == dir {
+			return Folder{}, cli.Failf("there is no mesh in %s or above", cli.Quoted(start)).
+				WithHint("go to the folder of a mesh, or make one: bcpmesh init")
+		}
+	}
+}
+
+func isMesh(dir string) bool {
+	for _, name := range []string{"mesh.yaml", "agents", StateFolder} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err == nil && info.IsDir() == (name != "mesh.yaml") {
+			return true
+		}
+	}
+	return false
+}
+
+// HasAgentFile reports whether dir has a file that defines an agent.
+func HasAgentFile(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() || !strings.HasSuffix(e.Name(), ".md") {
+			continue
+		}
+		f, err := os.Open(filepath.Join(dir, e.Name()))
+		if err != nil {
+			continue
+		}
+		var start [4]byte
+		_, err = io.ReadFull(f, start[:])
+		_ = f.Close() // it was only read
+		if err == nil && (string(start[:]) == "---\n" || string(start[:]) == "---\r") {
+			return true
+		}
+	}
+	return false
+}
+
+// Argument returns the folder that an optional argument DIR names, or the
+// mesh of the current folder.
+func Argument(args []string) (Folder, error) {
+	if len(args) == 0 {
+		return Find(".")
+	}
+	if args[0] == "" {
+		return Folder{}, cli.Usagef("expected a folder, got an empty name")
+	}
+	info, err := os.Stat(args[0])
+	switch {
+	case err != nil:
+		return Folder{}, cli.Failf("%s cannot be read: %s", cli.Quoted(args[0]), cli.ReasonOf(err))
+	case !info.IsDir():
+		return Folder{}, cli.Failf("%s is not a folder", cli.Quoted(args[0]))
+	}
+	return In(args[0]), nil
+}
+
+// Load reads the definitions. A mesh with errors is a failure.
+func (m Folder) Load() (*bcp.Mesh, error) {
+	mesh, report := definition.Load(os.DirFS(m.Dir))
+	if mesh == nil {
+		return nil, m.Wrong(report)
+	}
+	return mesh, nil
+}
+
+// Wrong is the failure of definitions with errors.
+func (m Folder) Wrong(report definition.Report) error {
+	if len(report.Errors) == 0 {
+		return cli.Failf("the definitions in %s cannot be loaded", cli.Quoted(m.Dir))
+	}
+	first := report.Errors[0]
+	first.File = filepath.Join(m.Dir, first.File)
+	return cli.Failf("%s", first).WithHint("bcpmesh check %s shows %s", m.Dir, cli.Count(len(report.Errors), "error"))
+}
+
+// Running reads where the mesh serves. The file may be of a mesh that was
+// killed: whoever dials finds out.
+func (m Folder) Running() (Ready, error) {
+	content, err := cli.ReadSmall(filepath.Join(m.State, ReadyName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Ready{}, cli.Failf("the mesh in %s is not running", cli.Quoted(m.Dir)).WithHint("start it: bcpmesh up %s", m.Dir)
+	}
+	if err != nil {
+		return Ready{}, cli.Failf("%s cannot be read: %s", cli.Quoted(filepath.Join(m.State, ReadyName)), cli.ReasonOf(err))
+	}
+	var about Ready
+	if err := json.Unmarshal(content, &about, json.RejectUnknownMembers(true)); err != nil || about.URL == "" {
+		return Ready{}, cli.Failf("%s is damaged", cli.Quoted(filepath.Join(m.State, ReadyName))).WithHint("start the mesh again: bcpmesh up %s", m.Dir)
+	}
+	return about, nil
+}
+
+// Serves reports whether a mesh runs on the folder.
+func (m Folder) Serves() bool {
+	about, err := m.Running()
+	return err == nil && about.Alive()
+}
+
+// Definition is what the journal is read with: where the definitions are wrong, it
+// is read all the same.
+func (m Folder) Definition() *bcp.Mesh {
+	if m.Dir == "" {
+		return nil
+	}
+	def, _ := m.Load()
+	return def
+}
+
+// CompleteAgents completes the names of the agents, and with people those of
+// approvers and auditors too, of the mesh that a command line is about.
+func CompleteAgents(people bool) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		folder, err := Find(".")
+		if flag := cmd.Flags().Lookup("dir"); flag != nil && flag.Value.String() != "" {
+			folder, err = In(flag.Value.String()), nil
+		} else if len(args) > 0 && strings.Contains(cmd.Use, "[DIR]") {
+			folder, err = In(args[0]), nil
+		}
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		mesh, err := folder.Load()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return agentNames(mesh, people), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func agentNames(mesh *bcp.Mesh, people bool) []string {
+	var names []string
+	for _, a := range mesh.Agents {
+		names = append(names, string(a.Name))
+	}
+	if people {
+		for _, name := range append(mesh.Approvers[:len(mesh.Approvers):len(mesh.Approvers)], mesh.Auditors...) {
+			names = append(names, string(name))
+		}
+	}
+	return names
+}
+
+// TalkProblem shows a problem that keeps nothing from running.
+func TalkProblem(p *cli.Program, folder Folder, kind string, w definition.Problem) {
+	if w.Key != "" {
+		w.Message, w.Key = w.Key+": "+w.Message, ""
+	}
+	w.File, w.Message = filepath.Join(folder.Dir, w.File), kind+": "+w.Message
+	p.Out.Talkf("%s", w)
+}
+
+// InForce returns definitions as they are enforced: with their shards where the
+// accounts were given to a cluster, and as a whole elsewhere.
+func (m Folder) InForce(def *bcp.Mesh) *bcp.Mesh {
+	if WasExported(m.State) {
+		return def
+	}
+	return def.Whole()
+}
+
+// LoadRunning is LoadAll for a mesh that starts the commands of its agents.
+func (m Folder) LoadRunning() (*bcp.Mesh, error) { return m.LoadAll(m.Commands()) }
+
+// Commands has each command looked for, as this machine would start it.
+func (m Folder) Commands() definition.Option {
+	return definition.Commands(mesh.FindCommand(m.Dir, os.Environ()))
+}
+
+// LoadAll is load with every error, a line each, for a mesh that runs.
+func (m Folder) LoadAll(options ...definition.Option) (*bcp.Mesh, error) {
+	def, report := definition.Load(os.DirFS(m.Dir), options...)
+	if def != nil {
+		return def, nil
+	}
+	lines := make([]string, 0, len(report.Errors))
+	for _, e := range report.Errors {
+		lines = append(lines, e.String())
+	}
+	return nil, errors.New(strings.Join(lines, "\n"))
+}

@@ -1,0 +1,95 @@
+package meshdir
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+)
+
+// The ready file of a mesh that was killed is taken away, that of a running one
+// is left alone, and so is a file of anybody else.
+func TestPrepareReady(t *testing.T) {
+	t.Parallel()
+	ended := exec.Command(os.Args[0], "-test.run=^$")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		content string
+		kept    bool
+	}{
+		"running": {mustReady(t, os.Getpid()), true},
+		"killed":  {mustReady(t, ended.Process.Pid), false},
+		"other":   {"to do: milk", true},
+		"no pid":  {mustReady(t, 0), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "ready.json")
+			if err := os.WriteFile(file, []byte(c.content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := PrepareReady(file); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(file); (err == nil) != c.kept {
+				t.Errorf("after it: %v", err)
+			}
+		})
+	}
+}
+
+func mustReady(t *testing.T, pid int) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "ready.json")
+	if err := WriteReady(file, Ready{URL: "nats://127.0.0.1:1", State: "/state", PID: pid}); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// A file that cannot be written leaves no draft.
+func TestWriteReadyLeavesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	target := filepath.Join(dir, "taken")
+	if err := os.Mkdir(target, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteReady(target, Ready{}); err == nil {
+		t.Error("wrote over a folder")
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("%v: %v", entries, err)
+	}
+}
+
+// What keeps a connection from being made is said without the words of the
+// libraries where it is common, and without a piece of any agent's name.
+func TestNotReached(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{nats.ErrNoServers, `no mesh answers at "nats://x"`},
+		{nats.ErrAuthorization, `the mesh at "nats://x" does not take these credentials`},
+		{fmt.Errorf("agents: connecting main: %w", errors.New("bad thing")), `no mesh answers at "nats://x": bad thing`},
+		{errors.New("bad thing"), `no mesh answers at "nats://x": bad thing`},
+	} {
+		if got := NotReached("nats://x", c.err); got.Message != c.want || got.Code != cli.ExitFailed {
+			t.Errorf("%v: %q", c.err, got.Message)
+		}
+	}
+}

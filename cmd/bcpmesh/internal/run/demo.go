@@ -1,0 +1,283 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/examples/mailroom"
+	"github.com/bcpmesh/bcpmesh/examples/mailroom/mail"
+	"github.com/bcpmesh/bcpmesh/examples/mailroom/mailbox"
+	"github.com/bcpmesh/bcpmesh/mesh"
+)
+
+// DemoCommand returns the command demo.
+func DemoCommand(p *cli.Program) *cobra.Command {
+	var mbox, keep string
+	var approve bool
+	limit := cli.NumberFlag{Value: 100, Least: 1}
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Watch a hijacked reader of real mail meet the gateway",
+		Long: `Run a mesh in this process for a moment: a tainted reader works through a
+mailbox, a clean assistant learns from it through the gateway.
+
+On mail with a planted instruction the reader acts hijacked and says, word for
+word, what the attacker wants. The story tells what was said, what was
+delivered, what was refused or held and by which rule of the protocol, and what
+it cost in bits. Nothing is kept, unless --keep names a folder.
+
+With --approve you are the person for whom things are held: each is shown as
+bcpmesh approvals show does, and you approve, reject, edit or skip it. The answers
+are read from stdin, a line each.`,
+		Example: `  bcpmesh demo
+  bcpmesh demo --approve
+  bcpmesh demo --mbox ~/mail/inbox.mbox --limit 50
+  bcpmesh demo --keep ./mailroom && cd mailroom && bcpmesh up`,
+		Args: cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, name := range []string{"mbox", "keep"} {
+				if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
+					return cli.Usagef("demo: --%s: expected a name, got nothing", name).WithHint("bcpmesh demo --help shows an example")
+				}
+			}
+			cli.IgnoreBrokenPipes()
+			return demo(cmd.Context(), p, mbox, keep, limit.Value, approve)
+		},
+	}
+	cmd.Flags().StringVar(&mbox, "mbox", "", "read this mbox `FILE`, Maildir or single message instead of the example mail")
+	cmd.Flags().StringVar(&keep, "keep", "", "keep definitions, journal and audit in this new `DIR`")
+	cmd.Flags().BoolVar(&approve, "approve", false, "decide what is held for a person")
+	cmd.Flags().Var(&limit, "limit", "read at most so many messages")
+	return cmd
+}
+
+func demo(ctx context.Context, p *cli.Program, mbox, keep string, limit int, approve bool) (err error) {
+	box, err := openMailbox(mbox)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = box.Close() }() // it was only read
+	dir, err := demoFolder(keep)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if keep == "" || err != nil {
+			_ = os.RemoveAll(dir) // we made it, and what is left of it tells nothing
+		}
+	}()
+
+	def, report := definition.Load(mailroom.Definitions())
+	if def == nil {
+		return cli.Failf("the example does not load: %s", report.Errors[0].Message)
+	}
+	s := newStory(p.Out)
+	m, err := launch(ctx, mesh.Config{
+		Definition: def, State: filepath.Join(dir, meshdir.StateFolder), Version: cli.ProgramVersion(), OnDecision: s.decided,
+		Logger: cli.NewLogger(hclog.Error, p.Out.Stderr),
+	})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return startFailure(err, listening{}, dir)
+	}
+	defer func() { err = errors.Join(err, stopMesh(m)) }()
+
+	s.begin(def, mbox)
+	progress := readingProgress(p, limit)
+	reader, err := credentials(m, mailroom.ReaderAgent, bcp.RoleReader)
+	if err != nil {
+		return err
+	}
+	assistant, err := credentials(m, mailroom.AssistantAgent, bcp.RoleController)
+	if err != nil {
+		return err
+	}
+	decideHeld := func(context.Context) error { return nil }
+	if approve {
+		person, done, err := s.person(ctx, p, m, def)
+		if err != nil {
+			return err
+		}
+		defer done()
+		decideHeld = person.decideHeld
+	}
+	err = mailroom.Run(ctx, mailroom.Options{
+		URL: m.URL(), Reader: reader, Assistant: assistant, Mail: box, Limit: limit, Said: s.said, Did: s.did,
+		After: func(done mailroom.Done) error {
+			if err := s.settle(ctx); err != nil {
+				return err
+			}
+			progress(done.Number)
+			if err := s.tell(done); err != nil {
+				return err
+			}
+			return decideHeld(ctx)
+		},
+	})
+	progress(0)
+	var told *cli.Failure
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &told):
+		return err
+	case err != nil:
+		return cli.Failf("the demonstration stopped: %s", err)
+	}
+	if err := m.Projected(ctx, s.last()); err != nil {
+		return cli.Failf("the audit is late: %s", err)
+	}
+	ledger, records, err := readBooks(ctx, m, def)
+	if err != nil {
+		return err
+	}
+	return s.end(def, ledger, records, keep)
+}
+
+// manyMail is how many messages take long enough to show how far it is.
+const manyMail = 200
+
+// readingProgress returns what is told of each message that was read, by its
+// number, and 0 at the end. With --json nothing else is to be seen until then.
+func readingProgress(p *cli.Program, limit int) func(number int) {
+	if !p.Out.JSON || !p.Out.TalkTerminal || limit <= manyMail {
+		return func(int) {}
+	}
+	var bar *progressbar.ProgressBar
+	return func(number int) {
+		switch {
+		case number == 0 && bar != nil:
+			_ = bar.Exit() // it is talk
+		case number > manyMail:
+			if bar == nil {
+				bar = progressbar.NewOptions(limit, progressbar.OptionSetWriter(p.Out.Stderr), progressbar.OptionShowCount(),
+					progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetDescription("messages"))
+			}
+			_ = bar.Set(number)
+		}
+	}
+}
+
+// openMailbox opens the user's mail, or the example's. There is a message in it.
+func openMailbox(path string) (*mailbox.Mailbox, error) {
+	if path == "" {
+		box, err := mailbox.OpenFS(mail.FS, ".", mailbox.Limits{})
+		if err != nil {
+			return nil, cli.Failf("the example mail cannot be read: %s", err)
+		}
+		return box, nil
+	}
+	box, err := mailbox.Open(path)
+	if err == nil {
+		_, err = box.Next()
+		_ = box.Close() // it was only read
+		if err == nil {
+			box, err = mailbox.Open(path)
+		}
+	}
+	if err == nil {
+		return box, nil
+	}
+	reason := strings.TrimPrefix(cli.ReasonOf(err), "mailbox "+path+": ")
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, cli.Failf("%s holds no message", cli.Quoted(path)).WithHint("name an mbox file, a Maildir, or one message")
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(path), reason)
+	}
+	return nil, cli.Failf("%s is no mailbox: %s", cli.Quoted(path), reason).WithHint("name an mbox file, a Maildir, or one message")
+}
+
+// demoFolder makes the folder of the mesh: a temporary one, or one to keep,
+// with the definitions in it.
+func demoFolder(keep string) (dir string, err error) {
+	if keep == "" {
+		dir, err := os.MkdirTemp("", "bcpmesh-demo-")
+		if err != nil {
+			return "", cli.Failf("a temporary folder: %s", cli.ReasonOf(err))
+		}
+		return dir, nil
+	}
+	if err := os.Mkdir(keep, 0o700); err != nil {
+		return "", cli.Failf("--keep %s: %s", cli.Quoted(keep), cli.ReasonOf(err)).WithHint("name a folder that is not there yet, in one that is")
+	}
+	definitions := mailroom.Definitions()
+	err = fs.WalkDir(definitions, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || path == "." {
+			return err
+		}
+		target := filepath.Join(keep, filepath.FromSlash(path))
+		if entry.IsDir() {
+			return os.Mkdir(target, 0o700)
+		}
+		b, err := fs.ReadFile(definitions, path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(target, b, 0o600)
+	})
+	if err != nil {
+		_ = os.RemoveAll(keep) // we made it
+		return "", cli.Failf("--keep %s: %s", cli.Quoted(keep), cli.ReasonOf(err))
+	}
+	return keep, nil
+}
+
+func credentials(m *mesh.Mesh, agent bcp.AgentName, role bcp.Role) (agents.Credentials, error) {
+	creds, err := m.Issue(agent, role, time.Hour)
+	if err != nil {
+		return agents.Credentials{}, cli.Failf("credentials for %s: %s", agent, err)
+	}
+	return agents.CredsText(creds.Text()), nil
+}
+
+// readBooks reads ledger and audit as any auditor of the mesh would.
+func readBooks(ctx context.Context, m *mesh.Mesh, def *bcp.Mesh) ([]bcp.LedgerLine, []bcp.Decision, error) {
+	creds, err := credentials(m, def.Auditors[0], bcp.RoleAuditor)
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, err := agents.Connect(ctx, m.URL(), creds, agents.Options{Name: def.Auditors[0], Logger: hclog.NewNullLogger()})
+	if err != nil {
+		return nil, nil, cli.Failf("the auditor cannot connect: %s", err)
+	}
+	defer conn.Close()
+	auditor := agents.NewAuditor(conn)
+	newest, err := auditor.Ledger(ctx)
+	if err != nil {
+		return nil, nil, cli.Failf("the ledger cannot be read: %s", err)
+	}
+	var lines []bcp.LedgerLine
+	for _, r := range newest {
+		line, err := bcp.DecodeLedgerLine(r.Data)
+		if err != nil {
+			return nil, nil, cli.Failf("the ledger cannot be read: %s", err)
+		}
+		lines = append(lines, line)
+	}
+	var records []bcp.Decision
+	for r, err := range auditor.Audit(ctx, 0) {
+		if err != nil {
+			return nil, nil, cli.Failf("the audit cannot be read: %s", err)
+		}
+		records = append(records, r.Decision)
+	}
+	return lines, records, nil
+}

@@ -1,0 +1,246 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/cluster"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
+	"github.com/bcpmesh/bcpmesh/mesh/telemetry"
+)
+
+// gatewayOptions are the flags of gateway.
+type gatewayOptions struct {
+	client.ClusterFlags
+	observed
+	name             string
+	state, readyFile string
+	wait             cli.DurationFlag
+	level            hclog.Level
+}
+
+// GatewayCommand returns the command gateway.
+func GatewayCommand(p *cli.Program) *cobra.Command {
+	var o gatewayOptions
+	level := &cli.WordFlag{Value: "info", Words: []string{"debug", "info", "warn", "error"}}
+	cmd := &cobra.Command{
+		Use:   "gateway [DIR]",
+		Short: "Run a gateway of the mesh of a folder on a NATS cluster",
+		Long: `Run one of the gateways of the mesh that a folder declares, on an existing NATS
+cluster in operator mode, until interrupted.
+
+The cluster enforces what "bcpmesh accounts export" wrote for it and "bcpmesh
+accounts push" sends. A gateway has no key that could change that: it logs in
+with the creds files of its folder, and refuses to serve where the cluster enforces
+anything else than the definitions say.
+
+One gateway at a time serves a shard, and the others stand by; several gateways
+share the shards of a mesh evenly. When one ends in order, another takes over at
+once; when it is gone without a word, within seconds. All that they know is in the
+streams of the cluster: --state is a folder of snapshots, for a short start, and
+may be lost.
+
+Give all gateways of a mesh the same definitions. After editing them:
+"bcpmesh accounts push", then "bcpmesh reload".
+
+With --metrics, Prometheus can scrape /metrics there, with a label shard where
+there are several. /healthz is 200 at a gateway that serves a shard, and 503 at one
+that stands by. Traces are as with up.`,
+		Example: `  bcpmesh gateway --url nats://n1:4222,nats://n2:4222,nats://n3:4222 --creds gateways/one
+  bcpmesh gateway ./office --url tls://n1.example.org:4222 --ca ca.pem --creds gateways/two --metrics 127.0.0.1:9464`,
+		Args:              cli.Arguments(0, "DIR"),
+		ValidArgsFunction: cli.CompleteFolders,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.level, o.measured = hclog.LevelFromString(level.Value), cmd.Flags().Changed("metrics")
+			return runGateway(cmd.Context(), p, args, o)
+		},
+	}
+	o.ClusterFlags.AddTo(cmd, "")
+	cmd.Flags().StringVar(&o.name, "name", "", "`NAME` of this gateway (default: that of the folder of --creds)")
+	cmd.Flags().StringVar(&o.state, "state", "", "`DIR` of snapshots, of this gateway alone (default DIR/.bcpmesh/gateways/NAME)")
+	cmd.Flags().StringVar(&o.readyFile, "ready-file", "", "write {url, state, pid, …} to `FILE` once it serves or stands by")
+	o.observed.addTo(cmd)
+	level.AddTo(cmd, "log-level", "what to log on stderr")
+	cli.WaitFlag(cmd, &o.wait, 30*time.Second, "how long to wait for the cluster")
+	cli.Complete(cmd, "state", cli.CompleteFolders)
+	return cmd
+}
+
+// complete names the gateway, and its folder.
+func (o *gatewayOptions) complete(folder meshdir.Folder) error {
+	if o.name == "" {
+		o.name = filepath.Base(cli.Absolute(o.Creds))
+	}
+	if _, err := bcp.ParseAgentName(o.name); err != nil {
+		return cli.Usagef("gateway: %s is no name for one: %s", cli.Quoted(o.name), err).WithHint("--name gives it one")
+	}
+	if o.state == "" {
+		o.state = filepath.Join(folder.State, "gateways", o.name)
+	}
+	o.state = cli.Absolute(o.state)
+	return nil
+}
+
+// checkShards makes sure that there are creds for each shard.
+func (o *gatewayOptions) checkShards(shards int) error {
+	for shard := 1; shard < shards; shard++ {
+		file := filepath.Join(o.Creds, cluster.CoreCreds(shard))
+		if _, err := os.Stat(file); err != nil {
+			return cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err)).
+				WithHint("the definitions have %d shards: bcpmesh accounts export --force --gateway %s writes creds for all of them", shards, o.name)
+		}
+	}
+	return nil
+}
+
+func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOptions) (err error) {
+	folder, err := meshdir.Argument(args)
+	if err != nil {
+		return err
+	}
+	access, err := o.Config("gateway", o.name)
+	if err == nil {
+		err = o.complete(folder)
+	}
+	if err == nil {
+		err = o.observed.check(p)
+	}
+	if err != nil {
+		return err
+	}
+	def, err := folder.Load()
+	if err != nil {
+		return err
+	}
+	if err := o.checkShards(def.Shards()); err != nil {
+		return err
+	}
+	if err := meshdir.PrepareReady(o.readyFile); err != nil {
+		return err
+	}
+	cli.IgnoreBrokenPipes()
+	logger := cli.NewLogger(o.level, p.Out.Stderr)
+	config := mesh.GatewayConfig{
+		Load: func() (*bcp.Mesh, error) { return folder.LoadAll() }, URL: o.URL, Creds: o.Creds, Name: o.name, NATS: access.NATS, State: o.state, Version: cli.ProgramVersion(), Logger: logger,
+	}
+	defer o.stop()
+	looks, err := o.startShards(def, logger)
+	if err != nil {
+		return err
+	}
+	config.Observe = func(shard int) (func(*bcp.Decision), func(*bcp.Mesh)) {
+		if shard >= len(looks) { // it came a moment ago
+			return nil, nil
+		}
+		return looks[shard].decision, looks[shard].reload
+	}
+	if agents := withCommands(def); agents > 0 {
+		p.Out.Talkf("a gateway on a cluster starts no commands: %s of the definitions start by themselves", cli.Count(agents, "agent"))
+	}
+	g, err := awaitCluster(ctx, p, config, o.wait.Value)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil // ended as it was asked to
+		}
+		return gatewayFailure(err, o)
+	}
+	about := meshdir.Ready{URL: o.URL, State: o.state, PID: os.Getpid(), Trust: meshdir.Trust{CA: o.CA}}
+	defer func() {
+		_ = os.Remove(o.readyFile)
+		ctx, cancel := context.WithTimeout(context.Background(), cli.StopTimeout)
+		defer cancel()
+		if stopErr := g.Stop(ctx); stopErr != nil {
+			err = cli.Failf("the gateway did not end well: %s", errors.Join(err, stopErr))
+		}
+	}()
+	var sources []telemetry.Source
+	for _, seat := range g.Seats()[:min(len(looks), len(g.Seats()))] {
+		sources = append(sources, seat)
+	}
+	if err := o.observed.serve(ctx, &about, sources...); err != nil {
+		return err
+	}
+	if err := meshdir.WriteReady(o.readyFile, about); err != nil {
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(o.readyFile), cli.ReasonOf(err))
+	}
+	if p.Out.JSON {
+		if err := p.Out.Line(about); err != nil {
+			return err
+		}
+	} else {
+		size := cli.Count(len(def.Agents), "agent") + " and " + cli.Count(len(def.Channels), "channel")
+		if n := def.Shards(); n > 1 {
+			size += " on " + cli.Count(n, "shard")
+		}
+		p.Out.Talkf("gateway %s of %s with %s is at %s", o.name, meshdir.MeshName(def), size, o.URL)
+		if about.Metrics != "" {
+			p.Out.Talkf("metrics at %s", about.Metrics)
+		}
+	}
+	if err := p.Out.Stdout.Flush(); err != nil {
+		return cli.Failf("the result cannot be written: %s", cli.ReasonOf(err))
+	}
+	select {
+	case <-ctx.Done():
+	case <-g.Done():
+	}
+	return nil
+}
+
+// awaitCluster starts a gateway as soon as the cluster answers.
+func awaitCluster(ctx context.Context, p *cli.Program, config mesh.GatewayConfig, wait time.Duration) (*mesh.Gateway, error) {
+	told := false
+	for deadline := time.Now().Add(wait); ; {
+		g, err := mesh.StartGateway(ctx, config)
+		away := slices.ContainsFunc([]error{nats.ErrNoServers, nats.ErrTimeout, context.DeadlineExceeded, natsjs.ErrNoStreamResponse, natsjs.ErrJetStreamNotEnabled, natsjs.ErrJetStreamNotEnabledForAccount},
+			func(e error) bool { return errors.Is(err, e) })
+		if err == nil || !away || time.Now().After(deadline) {
+			return g, err
+		}
+		if !told {
+			p.Out.Talkf("waiting for the cluster at %s", config.URL)
+			told = true
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(client.ClusterPause):
+		}
+	}
+}
+
+// withCommands counts the agents that a mesh of one process would start.
+func withCommands(def *bcp.Mesh) int {
+	n := 0
+	for _, a := range def.Agents {
+		if len(a.Command) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// gatewayFailure says what to do about what commonly keeps a gateway from starting.
+func gatewayFailure(err error, o gatewayOptions) error {
+	switch {
+	case errors.Is(err, cluster.ErrClaims):
+		return cli.Failf("the gateway does not start: %s", err).WithHint("bcpmesh accounts push sends the cluster what the definitions need")
+	case errors.Is(err, server.ErrInUse):
+		return cli.Failf("a gateway runs on %s already", cli.Quoted(o.state)).WithHint("each has its own: --state, or --name")
+	}
+	return o.Failure("the gateway does not start", err)
+}

@@ -1,0 +1,168 @@
+package run
+
+import (
+	"crypto/tls"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
+)
+
+// listening says where a mesh listens for agents, and what it shows them.
+type listening struct {
+	address, webSocket string
+	ownTLS             bool // by the mesh's own authority
+	names              []string
+	cert, key          string // PEM files
+	plaintext          bool   // beyond loopback without TLS
+}
+
+func (l *listening) addTo(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&l.address, "listen", "127.0.0.1:4222", "`HOST:PORT` for agents; port 0 means any free one")
+	f.StringVar(&l.webSocket, "websocket", "", "`HOST:PORT` for agents that speak NATS over WebSocket")
+	f.BoolVar(&l.ownTLS, "tls", false, "require TLS, with a certificate of the mesh's own authority")
+	f.StringArrayVar(&l.names, "tls-name", nil, "with --tls: a further `HOST` that the certificate is for; may be given again")
+	f.StringVar(&l.cert, "tls-cert", "", "require TLS, with the certificate in this PEM `FILE`")
+	f.StringVar(&l.key, "tls-key", "", "the key of --tls-cert, a PEM `FILE`")
+	f.BoolVar(&l.plaintext, "insecure-plaintext", false, "listen beyond loopback without TLS: all can be read and changed on the way")
+}
+
+func (l *listening) sealed() bool { return l.ownTLS || l.cert != "" }
+
+// check refuses what makes no sense, before anything is made.
+func (l *listening) check() error {
+	switch {
+	case l.ownTLS && l.cert+l.key != "":
+		return cli.Usagef("up: --tls makes a certificate, and --tls-cert names one").WithHint("leave out one of them")
+	case (l.cert == "") != (l.key == ""):
+		return cli.Usagef("up: --tls-cert and --tls-key go together")
+	case len(l.names) > 0 && !l.ownTLS:
+		return cli.Usagef("up: --tls-name goes with --tls")
+	case l.plaintext && l.sealed():
+		return cli.Usagef("up: --insecure-plaintext and TLS exclude each other").WithHint("leave out --insecure-plaintext")
+	}
+	for _, name := range l.names {
+		if net.ParseIP(name) == nil && !meshdir.HostName.MatchString(name) {
+			return cli.Usagef("up: --tls-name: %s is neither a host name nor an IP address", cli.Quoted(name))
+		}
+	}
+	open := l.sealed() || l.plaintext
+	if err := meshdir.CheckListen("--listen", l.address, open); err != nil {
+		return err
+	}
+	if l.webSocket != "" {
+		return meshdir.CheckListen("--websocket", l.webSocket, open)
+	}
+	return nil
+}
+
+// reachable reports whether another machine can reach an address.
+func (l *listening) reachable() bool {
+	for _, address := range []string{l.address, l.webSocket} {
+		if host, _, err := net.SplitHostPort(address); err == nil && !meshdir.Loopback(host) {
+			return true
+		}
+	}
+	return false
+}
+
+// exposed are the flags whose address can be reached without TLS from elsewhere.
+func (l *listening) exposed() []string {
+	var flags []string
+	for _, a := range []struct{ flag, address string }{{"--listen", l.address}, {"--websocket", l.webSocket}} {
+		if host, _, err := net.SplitHostPort(a.address); err == nil && !meshdir.Loopback(host) && !l.sealed() {
+			flags = append(flags, a.flag+" "+a.address)
+		}
+	}
+	return flags
+}
+
+// tls makes what the listeners show, nil for nothing.
+func (l *listening) tls(state string, log hclog.Logger) (*tls.Config, meshdir.Trust, error) {
+	switch {
+	case l.ownTLS:
+		authority, err := accounts.OpenAuthority(state, time.Now(), meshdir.Unlock())
+		if err != nil {
+			return nil, meshdir.Trust{}, authorityFailure(err, state)
+		}
+		names := l.allNames()
+		config, err := server.IssuedTLS(func(now time.Time) (tls.Certificate, error) { return authority.Issue(names, now) }, log)
+		if err != nil {
+			return nil, meshdir.Trust{}, cli.Failf("--tls: %s", err)
+		}
+		return config, meshdir.Trust{CA: authority.File()}, nil
+	case l.cert != "":
+		config, err := server.FileTLS(l.cert, l.key, log)
+		if err != nil {
+			return nil, meshdir.Trust{}, cli.Failf("--tls-cert %s: %s", cli.Quoted(l.cert), cli.ReasonOf(err)).WithHint("it needs a certificate and its key, as PEM files; bcpmesh up --tls makes its own")
+		}
+		names, err := server.NamesOf(config)
+		if err != nil || len(names) == 0 {
+			return nil, meshdir.Trust{}, cli.Failf("--tls-cert %s names no host", cli.Quoted(l.cert)).WithHint("agents check the host by the certificate's subjectAltName")
+		}
+		t := meshdir.Trust{CA: cli.Absolute(l.cert)}
+		if host, _, err := net.SplitHostPort(l.address); err != nil || !slices.Contains(names, host) {
+			t.Name = names[0]
+		}
+		return config, t, nil
+	}
+	return nil, meshdir.Trust{}, nil
+}
+
+func authorityFailure(err error, state string) error {
+	f := cli.Failf("--tls: %s", err)
+	switch {
+	case errors.Is(err, accounts.ErrUnsafe):
+		return f.WithHint("only you may read its key: chmod -R go= %s", state)
+	case errors.Is(err, fs.ErrNotExist):
+		return f.WithHint("a part of it is lost: restore %s/tls from a backup, or remove it, and give agents the new certificate", state)
+	}
+	return f
+}
+
+// allNames are those under which this machine may be reached at the listeners.
+func (l *listening) allNames() []string {
+	names := []string{"localhost", "127.0.0.1", "::1"}
+	for _, address := range []string{l.address, l.webSocket} {
+		host, _, err := net.SplitHostPort(address)
+		switch ip := net.ParseIP(host); {
+		case err != nil:
+		case host == "" || ip != nil && ip.IsUnspecified():
+			names = append(names, machineNames()...)
+		default:
+			names = append(names, host)
+		}
+	}
+	names = append(names, l.names...)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// machineNames are this machine's host name and addresses.
+func machineNames() []string {
+	var names []string
+	if name, err := os.Hostname(); err == nil && meshdir.HostName.MatchString(name) {
+		names = append(names, name)
+	}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return names
+	}
+	for _, a := range addresses {
+		if network, ok := a.(*net.IPNet); ok && network.IP.IsGlobalUnicast() {
+			names = append(names, network.IP.String())
+		}
+	}
+	return names
+}

@@ -1,0 +1,33 @@
+package run
+
+import "testing"
+
+// Addresses beyond this machine need TLS or the one flag, on each listener.
+//
+// covers BCP-19
+func TestListeningBeyondLoopback(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		l  listening
+		ok bool
+	}{
+		"loopback":               {listening{address: "127.0.0.1:0", webSocket: "[::1]:0"}, true},
+		"everywhere":             {listening{address: "0.0.0.0:0"}, false},
+		"WebSocket everywhere":   {listening{address: "127.0.0.1:0", webSocket: ":0"}, false},
+		"a name":                 {listening{address: "mesh.example:0"}, false},
+		"everywhere with TLS":    {listening{address: "0.0.0.0:0", webSocket: ":0", ownTLS: true}, true},
+		"everywhere, with files": {listening{address: "0.0.0.0:0", cert: "a", key: "b"}, true},
+		"in so many words":       {listening{address: "0.0.0.0:0", webSocket: ":0", plaintext: true}, true},
+		"a certificate alone":    {listening{address: "127.0.0.1:0", cert: "a"}, false},
+		"both certificates":      {listening{address: "127.0.0.1:0", cert: "a", key: "b", ownTLS: true}, false},
+		"TLS and not":            {listening{address: "127.0.0.1:0", ownTLS: true, plaintext: true}, false},
+	} {
+		if err := tt.l.check(); (err == nil) != tt.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	open := listening{address: "0.0.0.0:4222", webSocket: "127.0.0.1:8080", plaintext: true}
+	if got := open.exposed(); len(got) != 1 || got[0] != "--listen 0.0.0.0:4222" {
+		t.Errorf("it warns of %v", got)
+	}
+}

@@ -1,0 +1,119 @@
+package run
+
+import (
+	"context"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh/telemetry"
+	"github.com/bcpmesh/bcpmesh/mesh/trace/otlp"
+)
+
+// observed are the flags of what looks at a gateway from outside, and what came of
+// them.
+type observed struct {
+	metricsAt string
+	measured  bool // serve them
+	tracesTo  string
+
+	traces    otlp.Config
+	metrics   []*telemetry.Metrics // by shard; none where none are served
+	exporters []*otlp.Exporter     // by shard; none where none are sent
+	serves    *telemetry.Server
+}
+
+func (o *observed) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.metricsAt, "metrics", "", "serve metrics at `HOST:PORT` of this machine; port 0 means any free one")
+	cmd.Flags().StringVar(&o.tracesTo, "traces", "", "send traces to the OpenTelemetry collector at `URL`")
+}
+
+// check reads the flags, and the environment.
+func (o *observed) check(p *cli.Program) (err error) {
+	if o.measured {
+		if err := meshdir.CheckListen("--metrics", o.metricsAt, false); err != nil {
+			return err
+		}
+	}
+	o.traces, err = tracesOf(o.tracesTo, p.Env)
+	return err
+}
+
+// observer is what is to be called with each decision, and with the definitions of a
+// reload; nil where nobody looks.
+type observer struct {
+	decision func(*bcp.Decision)
+	reload   func(*bcp.Mesh)
+}
+
+// start begins to look at a mesh on one shard.
+func (o *observed) start(def *bcp.Mesh, logger hclog.Logger) (observer, error) {
+	return o.observe(telemetry.New(def), def, logger)
+}
+
+// startShards begins to look at each shard of a mesh.
+func (o *observed) startShards(def *bcp.Mesh, logger hclog.Logger) ([]observer, error) {
+	if def.Shards() == 1 {
+		one, err := o.start(def, logger)
+		return []observer{one}, err
+	}
+	all := make([]observer, def.Shards())
+	for shard := range all {
+		of := def.OfShard(shard)
+		var err error
+		if all[shard], err = o.observe(telemetry.NewOfShard(of, shard), of, logger); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func (o *observed) observe(metrics *telemetry.Metrics, def *bcp.Mesh, logger hclog.Logger) (of observer, err error) {
+	traces := o.traces
+	if o.measured {
+		o.metrics = append(o.metrics, metrics)
+		of = observer{metrics.Observe, metrics.Use}
+		traces.Counter = metrics
+	}
+	if traces.Endpoint == "" {
+		return of, nil
+	}
+	traces.Definition, traces.Version, traces.Logger = def, cli.ProgramVersion(), logger.Named("traces")
+	exporter, err := startTraces(traces)
+	if err != nil {
+		return observer{}, tracesFailure(err, "traces", traces.Endpoint)
+	}
+	o.exporters = append(o.exporters, exporter)
+	return observer{both(of.decision, exporter.Observe), both(of.reload, exporter.Use)}, nil
+}
+
+// serve serves the metrics of what runs, of each shard, and says where they and the
+// traces are.
+func (o *observed) serve(ctx context.Context, about *meshdir.Ready, sources ...telemetry.Source) (err error) {
+	about.Traces = o.traces.Endpoint
+	if len(o.metrics) == 0 {
+		return nil
+	}
+	var shards []telemetry.Shard
+	for i, source := range sources {
+		shards = append(shards, telemetry.Shard{Metrics: o.metrics[i], Source: source})
+	}
+	if o.serves, err = telemetry.Serve(ctx, o.metricsAt, shards...); err != nil {
+		return metricsFailure(err, o.metricsAt)
+	}
+	about.Metrics = o.serves.URL()
+	return nil
+}
+
+// stop ends both.
+func (o *observed) stop() {
+	if o.serves != nil {
+		stopMetrics(o.serves)
+	}
+	for _, exporter := range o.exporters {
+		stopTraces(exporter)
+	}
+}

@@ -1,0 +1,147 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/gateway"
+)
+
+// watchPause is how long the files of a mesh have to be at rest before they are
+// loaded: editors write in several steps.
+const watchPause = 200 * time.Millisecond
+
+// ReloadCommand returns the command reload.
+func ReloadCommand(p *cli.Program) *cobra.Command {
+	return client.OperatorCommand(&cobra.Command{
+		Use:   "reload",
+		Short: "Have the running mesh load its definitions again",
+		Long: `Have the running mesh load the definitions of its folder again, all of them or,
+where one has an error, none. It shows the permissions that were taken (-) and
+given (+), and the audit keeps them with the SHA-256 of each file.
+
+Of a mesh of several shards each loads them, one after the other; with --json each
+says so in a line. Those that refuse are named.
+
+Agents whose permissions change are disconnected for a moment and keep their
+creds; agents that are gone are cut off. Budgets hold at once: what was spent
+stays spent. Open queries stay open, unless their channel is gone or their spec
+would cost something else now.
+
+The exit code is 1 where the definitions have errors, or the program of a command
+cannot be started; then nothing has changed. To see the errors of all files before: bcpmesh check.`,
+		Example: `  bcpmesh check && bcpmesh reload
+  bcpmesh reload --json`,
+		Args: cli.Arguments(0),
+	}, nil, func(ctx context.Context, o *client.Client, _ string) error {
+		var failed []error
+		for _, shard := range o.Shards { // in turn: what one refuses is seen before the next
+			result, err := o.Operator(shard).Reload(ctx)
+			if err == nil {
+				err = showReloaded(p, &client.Sharded[gateway.Reloaded]{Of: gateway.Reloaded(result), Shard: shard, Several: len(o.Shards) > 1})
+			}
+			failed = append(failed, err)
+		}
+		if len(failed) == 1 {
+			return failed[0]
+		}
+		return client.OfShards(o.Shards, failed)
+	})
+}
+
+func showReloaded(p *cli.Program, of *client.Sharded[gateway.Reloaded]) error {
+	r := of.Of
+	var failed error
+	if len(r.Errors) > 0 {
+		failed = cli.Failf("the definitions were not loaded: %s", r.Errors[0]).WithHint("nothing has changed; bcpmesh check shows all that is wrong")
+	}
+	if p.Out.JSON {
+		if err := p.Out.Value(of); err != nil {
+			return err
+		}
+		return failed
+	}
+	if failed != nil {
+		return failed
+	}
+	p.Out.Printf("%sdefinitions loaded; %s of permissions\n", of.Label(), cli.Count(len(r.Changes), "change"))
+	for _, line := range r.Changes {
+		p.Out.Printf("  %s\n", cli.Plain(line))
+	}
+	for _, note := range r.Notes {
+		p.Out.Talkf("note: %s", note)
+	}
+	return nil
+}
+
+// watchFolder loads the definitions whenever their files change, until ctx ends.
+func watchFolder(m meshdir.Folder, ctx context.Context, p *cli.Program, running *mesh.Mesh) error {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return cli.Failf("--watch: %s", err)
+	}
+	defer watcher.Close()
+	add := func() error {
+		err := watcher.Add(m.Dir)
+		if agents := watcher.Add(filepath.Join(m.Dir, "agents")); !errors.Is(agents, fs.ErrNotExist) {
+			err = errors.Join(err, agents)
+		}
+		return err
+	}
+	if err := add(); err != nil {
+		return cli.Failf("--watch %s: %s", cli.Quoted(m.Dir), err)
+	}
+	p.Out.Talkf("watching %s", m.Dir)
+	pause := time.NewTimer(0)
+	<-pause.C
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-watcher.Errors:
+			p.Out.Talkf("--watch: %s", err)
+		case event := <-watcher.Events:
+			if name := filepath.Base(event.Name); strings.HasSuffix(name, ".md") || name == "mesh.yaml" || name == "agents" {
+				pause.Reset(watchPause)
+			}
+		case <-pause.C:
+			_ = add() // agents may be new; without it there is nothing to watch in it
+			def, err := m.LoadRunning()
+			if err != nil {
+				p.Out.Talkf("not loaded, the mesh goes on as before:")
+				for line := range strings.Lines(err.Error()) {
+					p.Out.Talkf("  %s", strings.TrimSpace(line))
+				}
+				continue
+			}
+			if definition.Digest(def) != definition.Digest(running.Definition()) {
+				reloadEdited(m, ctx, p, running, def)
+			}
+		}
+	}
+}
+
+func reloadEdited(m meshdir.Folder, ctx context.Context, p *cli.Program, running *mesh.Mesh, def *bcp.Mesh) {
+	result, err := running.Reload(ctx, def)
+	if err != nil {
+		p.Out.Talkf("not loaded, the mesh goes on as before: %s", err)
+		return
+	}
+	p.Out.Talkf("definitions loaded; %s of permissions", cli.Count(len(result.Changes), "change"))
+	for _, line := range append(result.Changes, result.Notes...) {
+		p.Out.Talkf("  %s", line)
+	}
+}

@@ -1,0 +1,61 @@
+package run
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/examples/mailroom"
+	"github.com/bcpmesh/bcpmesh/examples/mailroom/mailbox"
+)
+
+// What the story shows of a hostile mail cannot act on a terminal, and no line
+// is longer than it should be.
+func TestStoryIsInert(t *testing.T) {
+	t.Parallel()
+	const evil = "\x1b]0;owned\x07\x1b[2J\r\n\u202egnp\u2066\u200b\u00ad\ufeff\u009b31m\x00\x7f \u2028\U000e0041"
+	long := strings.Repeat(evil+" 漢字 ", 40)
+	var stdout, stderr bytes.Buffer
+	s := newStory(cli.NewOutput(&stdout, &stderr, func(string) string { return "" }))
+	s.begin(&bcp.Mesh{Channels: []bcp.Channel{{}}}, evil)
+	for i, raw := range []string{evil, long, strings.Repeat("w", 500), strings.Repeat("漢", 500), ""} {
+		s.news = []demoEvent{
+			{Kind: bcp.KindPush, Raw: jsontext.Value(raw), Hijacked: true, Verdict: bcp.Reject, Code: bcp.ValidationFailed, Reason: raw, Anomalies: []string{raw}},
+			{Kind: bcp.KindAnswer, Raw: jsontext.Value(raw), Verdict: bcp.Accept, Delivered: jsontext.Value(raw)},
+			{Kind: bcp.KindAnswer, Raw: jsontext.Value(raw), Verdict: bcp.Hold, Anomalies: []string{"url"}},
+			{Kind: bcp.KindAsk, Asked: raw, Category: 3, Verdict: bcp.Hold},
+			{Kind: bcp.KindAsk, Asked: raw, Category: 1, Verdict: bcp.Accept},
+			{Kind: bcp.KindAnswer, Raw: jsontext.Value(raw), Outcome: bcp.Rejected},
+			{Kind: bcp.KindApproval, Agent: bcp.AgentName(raw), Item: bcp.ItemID(raw), Decision: bcp.RejectItem, Told: raw},
+			{Kind: bcp.KindApproval, Decision: bcp.Approve, Delivered: jsontext.Value(raw)},
+		}
+		s.acts = []string{raw}
+		m := &mailbox.Message{Subject: raw}
+		m.From.Name = raw
+		if err := s.tell(mailroom.Done{Number: i + 1, Message: m, Injection: &mailbox.Injection{Plain: raw, Place: mailbox.Place(raw)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.end(&bcp.Mesh{}, nil, []bcp.Decision{{Family: evil, Agent: bcp.AgentName(evil)}}, evil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.out.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	told := true // what comes behind are tables, as wide as they are
+	for line := range strings.Lines(stdout.String()) {
+		line = strings.TrimSuffix(line, "\n")
+		told = told && line != "The ledger"
+		if line != cli.Plain(line) {
+			t.Errorf("not harmless for a terminal: %q", line)
+		}
+		if told && strings.HasPrefix(line, saidIndent) && text.StringWidthWithoutEscSequences(line) > storyWidth {
+			t.Errorf("%d columns: %q", text.StringWidthWithoutEscSequences(line), line)
+		}
+	}
+}

@@ -1,0 +1,367 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/archive"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/gateway"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
+	"github.com/bcpmesh/bcpmesh/mesh/telemetry"
+)
+
+// upOptions are the flags of up.
+type upOptions struct {
+	listening
+	observed
+	state, readyFile string
+	watch, rebuild   bool
+	seal             bool
+	level            hclog.Level
+}
+
+// UpCommand returns the command up.
+func UpCommand(p *cli.Program) *cobra.Command {
+	var o upOptions
+	level := &cli.WordFlag{Value: "warn", Words: []string{"debug", "info", "warn", "error"}}
+	cmd := &cobra.Command{
+		Use:   "up [DIR]",
+		Short: "Run the mesh of a folder: server, gateway, journal, audit",
+		Long: `Run the mesh that a folder declares, until interrupted: the NATS server, the
+gateway, the journal, the ledger and the audit.
+
+Agents connect with the files that "bcpmesh creds issue" makes. Everything that
+the mesh knows is in its state folder: start it again there and it goes on.
+It listens on this machine only, unless --listen or --websocket says otherwise:
+that needs TLS. --tls makes a certificate under an authority of the mesh's own,
+whose certificate agents need beside their creds. A certificate of your own
+(--tls-cert, --tls-key) is read again when its files change. The keys of a mesh
+that listens beyond this machine have to be under a passphrase: --seal.
+
+Edited definitions hold after "bcpmesh reload", or, with --watch, as soon as they
+are saved.
+
+With --rebuild, the audit and the ledger are deleted and filled again from the
+journal, which is the truth and stays as it is.
+
+With --metrics, Prometheus can scrape /metrics there, and /healthz says whether
+the gateway answers. Keep agents from that port: metrics show what a Controller
+must not know of its Readers.
+
+With --traces, a trace of each query and push goes to an OpenTelemetry collector,
+over OTLP/HTTP: who, when, verdicts and bits, never what was said. The variables
+OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS and _CERTIFICATE do the same. Traces leave
+this machine over https only; keep agents from the collector, as from metrics.`,
+		Example: `  bcpmesh up
+  bcpmesh up --watch
+  bcpmesh up --metrics 127.0.0.1:9464 --traces http://127.0.0.1:4318
+  bcpmesh up --listen 0.0.0.0:4222 --tls --tls-name mesh.example.org
+  bcpmesh up ./office --listen 127.0.0.1:4222 --ready-file /run/office.json`,
+		Args:              cli.Arguments(0, "DIR"),
+		ValidArgsFunction: cli.CompleteFolders,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.level, o.measured = hclog.LevelFromString(level.Value), cmd.Flags().Changed("metrics")
+			return up(cmd.Context(), p, args, o)
+		},
+	}
+	o.listening.addTo(cmd)
+	cmd.Flags().StringVar(&o.state, "state", "", "`DIR` of keys, journal and audit (default DIR/.bcpmesh)")
+	cmd.Flags().StringVar(&o.readyFile, "ready-file", "", "write {url, state, pid, …} to `FILE` once everything serves")
+	cmd.Flags().BoolVar(&o.seal, "seal", false, "put the keys under a passphrase, if they are not yet")
+	cmd.Flags().BoolVar(&o.watch, "watch", false, "load the definitions whenever they are edited")
+	cmd.Flags().BoolVar(&o.rebuild, "rebuild", false, "make audit and ledger again")
+	o.observed.addTo(cmd)
+	level.AddTo(cmd, "log-level", "what to log on stderr")
+	cli.Complete(cmd, "state", cli.CompleteFolders)
+	return cmd
+}
+
+func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err error) {
+	if err := o.listening.check(); err != nil {
+		return err
+	}
+	if err := o.observed.check(p); err != nil {
+		return err
+	}
+	folder, err := meshdir.Argument(args)
+	if err != nil {
+		return err
+	}
+	if o.state != "" {
+		folder.State = o.state
+	}
+	def, err := folder.Load()
+	if err != nil {
+		return err
+	}
+	if err := mesh.CheckReplicas(def); err != nil {
+		return cli.Failf("%s: %s", cli.Quoted(filepath.Join(folder.Dir, "mesh.yaml")), err).
+			WithHint("set replicas: 1, or run bcpmesh gateway on a NATS cluster")
+	}
+	if folder.State, err = filepath.Abs(folder.State); err != nil {
+		return cli.Failf("the state folder %s: %s", cli.Quoted(folder.State), cli.ReasonOf(err))
+	}
+	if err := meshdir.PrepareReady(o.readyFile); err != nil {
+		return err
+	}
+	if info, err := os.Stat(folder.State); err == nil && !info.IsDir() {
+		return cli.Failf("--state %s is not a folder", cli.Quoted(folder.State))
+	}
+	if err := meshdir.CheckKeys(folder.State); err != nil {
+		return err
+	}
+	if err := meshdir.RequireSealed(folder.State, o.seal, o.reachable()); err != nil {
+		return err
+	}
+	commandsIn, err := filepath.Abs(folder.Dir)
+	if err != nil {
+		return cli.Failf("the folder %s: %s", cli.Quoted(folder.Dir), cli.ReasonOf(err))
+	}
+	for _, exposed := range o.exposed() {
+		p.Out.Talkf("WARNING: %s --insecure-plaintext: whoever is on the way reads and changes what agents say", exposed)
+	}
+	warnOfCommands(folder, p)
+	cli.IgnoreBrokenPipes()
+	log := &startLog{to: p.Out.Stderr, held: o.level >= hclog.Warn}
+	logger := cli.NewLogger(o.level, log)
+	shows, known, err := o.tls(folder.State, logger.Named("tls"))
+	if err != nil {
+		return err
+	}
+	slow := time.AfterFunc(cli.StartPatience, func() {
+		log.release()
+		_, _ = io.WriteString(log, "still starting: the journal is long, or the state is damaged\n")
+	})
+	config := mesh.Config{
+		Keys:       []accounts.OpenOption{meshdir.Unlock()},
+		Definition: def, Load: folder.LoadRunning, Folder: commandsIn, Environ: os.Environ(), State: folder.State, Version: cli.ProgramVersion(),
+		Listen: o.address, WebSocket: o.webSocket, TLS: shows, CA: known.CA, AllowNetworkWithoutTLS: o.plaintext,
+		Rebuild: o.rebuild, Logger: logger,
+	}
+	defer o.stop()
+	looks, err := o.start(def, logger)
+	if err != nil {
+		return err
+	}
+	config.OnDecision, config.OnReload = looks.decision, looks.reload
+	m, err := launch(ctx, config)
+	slow.Stop()
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil // ended as it was asked to
+		}
+		return startFailure(err, o.listening, folder.State)
+	}
+	log.release()
+	// The files go first: a mesh that starts when this one has let go of the
+	// state writes its own.
+	about := meshdir.Ready{URL: m.URL(), WebSocket: m.WebSocketURL(), State: folder.State, PID: os.Getpid(), Trust: known}
+	files := []string{filepath.Join(folder.State, meshdir.ReadyName), o.readyFile}
+	defer func() {
+		for _, name := range files {
+			_ = os.Remove(name)
+		}
+		if stopErr := stopMesh(m); stopErr != nil {
+			err = cli.Failf("the mesh did not end well: %s", errors.Join(err, stopErr))
+		}
+	}()
+	if err := o.observed.serve(ctx, &about, m); err != nil {
+		return err
+	}
+	for _, name := range files {
+		if err := meshdir.WriteReady(name, about); err != nil {
+			return cli.Failf("%s cannot be written: %s", cli.Quoted(name), cli.ReasonOf(err))
+		}
+	}
+	if p.Out.JSON {
+		if err := p.Out.Line(about); err != nil {
+			return err
+		}
+	} else {
+		p.Out.Talkf("%s serves %s and %s at %s", meshdir.MeshName(def), cli.Count(len(def.Agents), "agent"), cli.Count(len(def.Channels), "channel"), about.URL)
+		if about.WebSocket != "" {
+			p.Out.Talkf("over WebSocket at %s", about.WebSocket)
+		}
+		p.Out.Talkf("state in %s", folder.State)
+		if o.ownTLS {
+			p.Out.Talkf("agents know it by %s: give it to them with their creds", about.CA)
+		}
+		if about.Metrics != "" {
+			p.Out.Talkf("metrics at %s", about.Metrics)
+		}
+		if about.Traces != "" {
+			p.Out.Talkf("traces go to %s", cli.Plain(about.Traces))
+		}
+		p.Out.Talkf("give an agent its credentials: bcpmesh creds issue AGENT --out AGENT.creds")
+	}
+	keys.WarnOfExpiry(p.Out, keys.ExpiringIn(folder.State, def))
+	if err := p.Out.Stdout.Flush(); err != nil {
+		return cli.Failf("the result cannot be written: %s", cli.ReasonOf(err))
+	}
+
+	watching := make(chan error, 1)
+	if o.watch {
+		watch, cancel := context.WithCancel(ctx)
+		defer func() { cancel(); <-watching }()
+		go func() { watching <- watchFolder(folder, watch, p, m) }()
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-m.Done():
+	case err := <-watching:
+		watching <- nil
+		return err
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return cli.Failf("the gateway ended by itself")
+}
+
+// warnOfCommands tells which commands cannot be started. The mesh starts without them:
+// it serves the others, and starts them when they are there.
+func warnOfCommands(m meshdir.Folder, p *cli.Program) {
+	_, report := definition.Load(os.DirFS(m.Dir), m.Commands())
+	for _, e := range report.Errors {
+		meshdir.TalkProblem(p, m, "warning", e)
+	}
+}
+
+// both returns a function that calls one, if there is one, and then another.
+func both[T any](first, second func(T)) func(T) {
+	if first == nil {
+		return second
+	}
+	return func(v T) {
+		first(v)
+		second(v)
+	}
+}
+
+// metricsFailure says why metrics are not served. The mesh does not go on
+// without them: whoever asked for them would miss them when it counts.
+func metricsFailure(err error, listen string) error {
+	switch {
+	case errors.Is(err, telemetry.ErrNotLoopback):
+		return meshdir.BeyondLoopback("--metrics", listen)
+	case meshdir.PortTaken(listen):
+		return cli.Failf("--metrics %s: another program has that port", cli.Quoted(listen)).WithHint("stop it, or take any free port: --metrics 127.0.0.1:0")
+	}
+	return cli.Failf("--metrics %s: %s", cli.Quoted(listen), cli.ReasonOf(err))
+}
+
+func stopMetrics(s *telemetry.Server) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = s.Stop(ctx) // what is scraped now is lost, and nothing else
+}
+
+// launch starts a mesh that goes on when ctx ends: it has to be stopped in
+// order. A start that ctx interrupts is abandoned, and ends with the process.
+func launch(ctx context.Context, config mesh.Config) (*mesh.Mesh, error) {
+	type result struct {
+		m   *mesh.Mesh
+		err error
+	}
+	started := make(chan result, 1)
+	go func() {
+		m, err := mesh.Start(context.WithoutCancel(ctx), config)
+		started <- result{m, err}
+	}()
+	select {
+	case r := <-started:
+		return r.m, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func stopMesh(m *mesh.Mesh) error {
+	ctx, cancel := context.WithTimeout(context.Background(), cli.StopTimeout)
+	defer cancel()
+	return m.Stop(ctx)
+}
+
+// startLog holds the log back until the start is known to have worked: a
+// failure is told in one line.
+type startLog struct {
+	mu    sync.Mutex
+	to    io.Writer
+	held  bool
+	lines bytes.Buffer
+}
+
+// Write implements [io.Writer].
+func (l *startLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held {
+		return l.lines.Write(b)
+	}
+	return l.to.Write(b)
+}
+
+func (l *startLog) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = false
+	// There is nowhere to report an error of stderr.
+	_, _ = l.lines.WriteTo(l.to)
+}
+
+// startFailure says what to do about what commonly keeps a mesh from starting.
+func startFailure(err error, l listening, state string) error {
+	f := cli.Failf("the mesh does not start: %s", err)
+	switch {
+	case errors.Is(err, server.ErrInUse):
+		return cli.Failf("a mesh runs on %s already", cli.Quoted(state)).WithHint("stop it first, or name another folder with --state")
+	case errors.Is(err, server.ErrPlaintext):
+		return meshdir.BeyondLoopback("--listen", l.address)
+	case l.address != "" && meshdir.PortTaken(l.address):
+		return cli.Failf("--listen %s: another program has that port", cli.Quoted(l.address)).WithHint("stop it, or listen on any free port: --listen 127.0.0.1:0")
+	case l.webSocket != "" && meshdir.PortTaken(l.webSocket):
+		return cli.Failf("--websocket %s: another program has that port", cli.Quoted(l.webSocket)).WithHint("stop it, or listen on any free port: --websocket 127.0.0.1:0")
+	case errors.Is(err, accounts.ErrBusy):
+		return f.WithHint("another command works on %s: try again", state)
+	case errors.Is(err, bcp.ErrMoved):
+		return f.WithHint("these keys are of a mesh of several shards, which bcpmesh gateway serves on a cluster; a mesh of one process needs keys of its own: name another folder with --state")
+	case errors.Is(err, accounts.ErrUnsafe):
+		return f.WithHint("%s must belong to you and be closed to others: chmod -R go= %s", state, state)
+	case errors.Is(err, jetstream.ErrBase):
+		return f.WithHint(archive.BaseHint)
+	case errors.Is(err, jetstream.ErrFull):
+		return f.WithHint("bcpmesh backup --truncate makes room, or a larger max_disk_mb")
+	case errors.Is(err, jetstream.ErrLost), errors.Is(err, jetstream.ErrMissing): // the next start tries again to read them
+		return f.WithHint("the disk of %s could not be read, or records were removed: start again; if they stay away, bcpmesh restore takes a backup, or what bcpmesh backup --salvage makes of it: what was lost is charged again, and said again", state)
+	case errors.Is(err, jetstream.ErrRewritten):
+		return f.WithHint("it is not the journal that was signed: restore the newest backup, and compare with an earlier export")
+	case errors.Is(err, jetstream.ErrTree):
+		return f.WithHint("move %s away: it is made again from the journal; a backup has the earlier checkpoints", filepath.Join(state, "tree"))
+	case errors.Is(err, jetstream.ErrUncertain), errors.Is(err, server.ErrStreams), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EIO):
+		return f.WithHint("the disk of %s is full or fails, or too many files are open: look after it, and start again", state)
+	case errors.Is(err, gateway.ErrPanic):
+		return f.WithHint("nobody was served and the journal is as it was: start the version of bcpmesh that wrote it, and tell the authors what the log says")
+	case errors.Is(err, bcp.ErrReplay), errors.Is(err, jetstream.ErrRecord):
+		return f.WithHint("the journal was written by another version, or was changed: bcpmesh restore takes a backup, or what bcpmesh backup --salvage makes of it")
+	}
+	return f.WithHint("the state folder is %s; --state names another", state)
+}

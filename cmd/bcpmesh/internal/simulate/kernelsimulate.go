@@ -1,0 +1,311 @@
+package simulate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+)
+
+// KernelCommand returns the command kernel.
+func KernelCommand(p *cli.Program) *cobra.Command {
+	return cli.Group("kernel", "Check plans, and play runs of the reasoning kernel",
+		`Check plans, and play runs of the reasoning kernel, without a mesh.
+
+A kernel turns a task into effects: a planner that never sees content proposes a
+plan, Readers turn content into typed values, and every call crosses one gate.
+docs/kernel.md explains plans, labels and rules.`,
+		"  bcpmesh kernel simulate < cases.jsonl\n  bcpmesh kernel check kernel.json plan.json",
+		kernelSimulateCommand(p), kernelCheckCommand(p))
+}
+
+func kernelSimulateCommand(p *cli.Program) *cobra.Command {
+	return &cobra.Command{
+		Use:   "simulate",
+		Short: "Play cases, one JSON object a line",
+		Long: `Play cases, one JSON object a line, exactly as a kernel decides them.
+
+Each line has id, kind, input and perhaps expect. The kinds:
+
+  plan    is a plan right: tools, schemas, grant, and plan, plan_text or
+          plan_base64
+  label   what label has a join, a tool's result, or a parse
+  gate    may this call be made: tool, args, grant, rules, requester
+  load    is this definition right: tools, rules
+  run     a whole run: what planner, parser, tools and people do is in the
+          case, and a crash between the record of a call and its outcome
+
+Each line of the output, which is always JSON, has the id and the keys of expect.
+What expect asks about contexts (never_in_planner and the like) is answered with
+those of its texts for which it is so.
+
+A line that cannot be played has no output: it is reported on stderr, and the exit
+code is 1.`,
+		Example: `  bcpmesh kernel simulate < cases.jsonl
+  echo '{"id": 1, "kind": "plan", "input": {"plan": {"steps": [{"kind": "const",
+    "id": "a", "value": 1}], "final": "a"}}}' | tr -d '\n' | bcpmesh kernel simulate`,
+		Args: cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s := &simulation{contexts: map[string][]string{}}
+			return simulate(cmd.Context(), p, s.line)
+		},
+	}
+}
+
+// simulate plays the lines of the input, and writes a result for each that can be
+// played. The error of play says why one cannot.
+func simulate(ctx context.Context, p *cli.Program, play func(line []byte) (any, error)) error {
+	if cli.IsTerminal(p.In) {
+		p.Out.Talkf("reading cases from the terminal; Ctrl-D ends them")
+	}
+	lines := cli.NewLineReader(cli.Interruptible(ctx, p.In))
+	var queue resultQueue
+	bad := 0
+	for {
+		if lines.Waits() {
+			if err := p.Out.Stdout.Flush(); err != nil {
+				return cli.Failf("the result cannot be written: %s", cli.ReasonOf(err))
+			}
+		}
+		line, err := lines.Next()
+		var result any
+		switch {
+		case errors.Is(err, io.EOF):
+			if err := queue.print(p, true); err != nil {
+				return err
+			}
+			if bad > 0 {
+				return cli.Failf("%s not played", cli.Count(bad, "line"))
+			}
+			return nil
+		case errors.Is(err, cli.ErrLongLine):
+		case err != nil && ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return cli.Failf("the input cannot be read: %s", cli.ReasonOf(err))
+		case len(bytes.TrimSpace(line)) == 0:
+			continue
+		default:
+			result, err = play(line)
+		}
+		if err != nil {
+			bad++
+			p.Out.Talkf("line %d: %s", lines.N, err)
+			continue
+		}
+		queue = append(queue, result)
+		if err := queue.print(p, false); err != nil {
+			return err
+		}
+	}
+}
+
+// resultQueue has the results that are not printed yet.
+type resultQueue []any
+
+// print prints results in order, up to one that is compared with a case which comes
+// later; at the end all.
+func (q *resultQueue) print(p *cli.Program, end bool) error {
+	for len(*q) > 0 {
+		if run, ok := (*q)[0].(*runResult); ok && !run.compare() && !end {
+			return nil
+		}
+		if err := p.Out.Line((*q)[0]); err != nil {
+			return cli.Failf("the result cannot be written: %s", cli.ReasonOf(err))
+		}
+		*q = (*q)[1:]
+	}
+	return nil
+}
+
+// simulation keeps what one run of simulate needs from line to line.
+type simulation struct {
+	contexts map[string][]string // what planners were given, by the id of the case
+}
+
+// line plays one line. The error says why it cannot be played.
+func (s *simulation) line(line []byte) (any, error) {
+	c, err := parseKernelCase(bytes.Clone(line))
+	if err != nil {
+		return nil, err
+	}
+	switch c.Kind {
+	case "plan":
+		return c.playPlan()
+	case "label":
+		return c.playLabel()
+	case "gate":
+		return c.playGate()
+	case "load":
+		return c.playLoad()
+	case "run":
+		return s.playRun(&c)
+	default:
+		return nil, errors.New("kind: expected plan, label, gate, load or run")
+	}
+}
+
+// planResult says whether a plan is right.
+type planResult struct {
+	ID   jsontext.Value `json:"id"`
+	OK   bool           `json:"ok"`
+	Code kernel.Code    `json:"code,omitempty"`
+	Step string         `json:"step,omitempty"`
+}
+
+func (c *kernelCase) playPlan() (any, error) {
+	k, err := c.Input.kernel()
+	if err != nil {
+		return nil, err
+	}
+	plan, err := c.Input.plan()
+	if err != nil {
+		return nil, errors.New("plan_base64: expected base64")
+	}
+	_, fault := k.ReadPlan(plan, kernel.Frame{Grant: kernel.NewGrant(c.Input.Grant...), Query: kernel.Trusted()})
+	return planResult{c.ID, fault.Code == "", fault.Code, fault.Step}, nil
+}
+
+type labelResult struct {
+	ID    jsontext.Value `json:"id"`
+	Label kernel.Label   `json:"label"`
+}
+
+func (c *kernelCase) playLabel() (any, error) {
+	in := &c.Input
+	switch in.Op {
+	case "join":
+		labels, err := parseLabels(in.Labels)
+		return labelResult{c.ID, joinAll(labels)}, err
+	case "tool_result":
+		var raw []jsontext.Value
+		if err := json.Unmarshal(in.Args, &raw); err != nil {
+			return nil, errors.New("args: expected a list of labels")
+		}
+		labels, err := parseLabels(raw)
+		t := in.Tool.tool()
+		return labelResult{c.ID, t.ResultLabel(joinAll(labels), in.OriginID)}, err
+	case "parse":
+		labels, err := parseLabels([]jsontext.Value{in.Source})
+		if err != nil {
+			return nil, err
+		}
+		in.Schemas = map[string]jsontext.Value{"schema": in.Schema}
+		k, err := in.kernel()
+		if err != nil {
+			return nil, err
+		}
+		label, _ := k.ParseLabel("schema", labels[0], in.OriginID)
+		return labelResult{c.ID, label}, nil
+	default:
+		return nil, errors.New("op: expected join, tool_result or parse")
+	}
+}
+
+// joinAll joins labels as a run does: what is made of nothing is made of its query.
+func joinAll(labels []kernel.Label) kernel.Label {
+	if len(labels) == 0 {
+		return kernel.Trusted()
+	}
+	return kernel.Join(labels...)
+}
+
+func parseLabels(raw []jsontext.Value) ([]kernel.Label, error) {
+	labels := make([]kernel.Label, len(raw))
+	for i := range raw {
+		var err error
+		if labels[i], err = kernel.ParseLabel(raw[i]); err != nil {
+			return nil, err
+		}
+	}
+	return labels, nil
+}
+
+type gateResult struct {
+	ID      jsontext.Value `json:"id"`
+	Verdict string         `json:"verdict"`
+	Code    kernel.Code    `json:"code"`
+	Rules   []string       `json:"rules"`
+}
+
+// caseArgument is a value with its label.
+type caseArgument struct {
+	Value jsontext.Value `json:"value"`
+	Label jsontext.Value `json:"label"`
+}
+
+func (c *kernelCase) playGate() (any, error) {
+	in := &c.Input
+	in.Tools = []caseTool{in.Tool}
+	k, err := in.kernel()
+	if err != nil {
+		return nil, err
+	}
+	call := kernel.Call{
+		Tool: in.Tool.Name, Grant: kernel.NewGrant(in.Grant...), Requester: kernel.Requester(in.Requester), Depth: in.Run.Depth,
+	}
+	if call.Arguments, err = parseArguments(in.Args); err != nil {
+		return nil, err
+	}
+	v := k.Gate().Judge(&call)
+	return gateResult{c.ID, v.Ruling.Word(), v.Code, append([]string{}, v.Rules...)}, nil
+}
+
+func parseArguments(raw jsontext.Value) ([]kernel.Argument, error) {
+	var args map[string]caseArgument
+	if err := json.Unmarshal(raw, &args); err != nil {
+		return nil, errors.New("args: expected an object of {value, label}")
+	}
+	var list []kernel.Argument
+	for name, arg := range args {
+		value, err := kernel.ParseValue(arg.Value)
+		if err != nil {
+			return nil, fmt.Errorf("args.%s.value: %w", cli.Plain(name), err)
+		}
+		label, err := kernel.ParseLabel(arg.Label)
+		if err != nil {
+			return nil, fmt.Errorf("args.%s.label: %w", cli.Plain(name), err)
+		}
+		list = append(list, kernel.Argument{Name: name, Value: &value, Label: label})
+	}
+	slices.SortFunc(list, func(a, b kernel.Argument) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+type loadResult struct {
+	ID    jsontext.Value      `json:"id"`
+	OK    bool                `json:"ok"`
+	Codes []kernel.DefectCode `json:"codes"`
+}
+
+func (c *kernelCase) playLoad() (any, error) {
+	d, err := c.Input.definition(true)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Input.setExamples(&d); err != nil {
+		return nil, err
+	}
+	_, defects := kernel.New(d)
+	result := loadResult{ID: c.ID, OK: len(defects) == 0, Codes: []kernel.DefectCode{}}
+	for _, defect := range defects {
+		if !slices.Contains(result.Codes, defect.Code) {
+			result.Codes = append(result.Codes, defect.Code)
+		}
+	}
+	return result, nil
+}
+
+func sortSchemas(schemas []kernel.Schema) {
+	slices.SortFunc(schemas, func(a, b kernel.Schema) int { return strings.Compare(a.Name, b.Name) })
+}

@@ -1,0 +1,194 @@
+package simulate
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+)
+
+func roleContractsCommand(p *cli.Program) *cobra.Command {
+	var name string
+	cmd := &cobra.Command{
+		Use:   "contracts [FILE...]",
+		Short: "List the built-in contracts, or check files with contracts",
+		Long: `List the built-in contracts, or check files with contracts.
+
+For each invariant it shows the predicate that its formula stands for, and the level
+at which it is to be held. An invariant without a predicate is unverified: nothing
+can show it, and it meets no requirement.
+
+What is wrong with a contract is shown with line and column; exit code 1.`,
+		Example: "  bcpmesh role contracts\n  bcpmesh role contracts planner.json\n  bcpmesh role contracts --print planner-v1 > planner.json",
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if name == "" {
+				return showContracts(p, args)
+			}
+			if len(args) > 0 {
+				return cli.Usagef("role contracts: --print takes no files").WithHint("leave one out")
+			}
+			return printContract(p, name)
+		},
+	}
+	cmd.Flags().StringVar(&name, "print", "", "print the built-in contract of this `NAME`, byte for byte")
+	cli.Complete(cmd, "print", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return builtinNames(), cobra.ShellCompDirectiveNoFileComp
+	})
+	return cmd
+}
+
+func builtinNames() []string {
+	var names []string
+	for _, b := range contract.Builtins() {
+		names = append(names, b.Name)
+	}
+	return names
+}
+
+func printContract(p *cli.Program, name string) error {
+	for _, b := range contract.Builtins() {
+		if b.Name == name {
+			p.Out.Printf("%s", b.Bytes)
+			return nil
+		}
+	}
+	f := cli.Usagef("role contracts: no built-in contract %s", cli.Quoted(name))
+	if near := cli.Suggestion(name, builtinNames()); near != "" {
+		return f.WithHint("did you mean %s?", near)
+	}
+	return f.WithHint("there are %s", strings.Join(builtinNames(), ", "))
+}
+
+// contractReport is what is known of one contract.
+type contractReport struct {
+	Name       string            `json:"name"` // of a file, or of a built-in contract
+	OK         bool              `json:"ok"`
+	Role       contract.Role     `json:"role,omitempty"`
+	SHA256     bcp.Digest        `json:"sha256,omitzero"`
+	Invariants []invariantReport `json:"invariants,omitempty"`
+	Defects    []contractDefect  `json:"defects,omitempty"`
+}
+
+type invariantReport struct {
+	ID          string         `json:"id"`
+	Predicate   string         `json:"predicate"`
+	Enforcement string         `json:"enforcement"`
+	Level       contract.Level `json:"level"`
+}
+
+type contractDefect struct {
+	Code    contract.DefectCode `json:"code"`
+	Where   string              `json:"where,omitempty"`
+	Line    int                 `json:"line"`
+	Column  int                 `json:"column"`
+	Message string              `json:"message"`
+}
+
+func reportContract(name string, b []byte) contractReport {
+	c, defects := contract.Parse(b)
+	r := contractReport{Name: name, OK: len(defects) == 0, Role: c.Role, SHA256: c.Digest}
+	for _, i := range c.Invariants {
+		r.Invariants = append(r.Invariants, invariantReport{i.ID, i.Predicate.String(), i.Enforcement, i.Level})
+	}
+	for _, d := range defects {
+		line, column := position(b, d.Offset)
+		r.Defects = append(r.Defects, contractDefect{d.Code, d.Where, line, column, d.Code.Text()})
+	}
+	return r
+}
+
+// position returns the line and the column of an offset, both from 1; columns are
+// bytes.
+func position(b []byte, offset int) (line, column int) {
+	before := b[:min(offset, len(b))]
+	return bytes.Count(before, []byte("\n")) + 1, len(before) - bytes.LastIndexByte(before, '\n')
+}
+
+func showContracts(p *cli.Program, files []string) error {
+	var reports []contractReport
+	for _, b := range contract.Builtins() {
+		if len(files) == 0 {
+			reports = append(reports, reportContract(b.Name, []byte(b.Bytes)))
+		}
+	}
+	for _, file := range files {
+		b, err := readBounded(file, contract.MaxContract)
+		if err != nil {
+			return err
+		}
+		reports = append(reports, reportContract(file, b))
+	}
+	bad := 0
+	for i := range reports {
+		if !reports[i].OK {
+			bad++
+		}
+	}
+	if p.Out.JSON {
+		if err := p.Out.Value(reports); err != nil {
+			return err
+		}
+	} else {
+		showReports(p.Out, reports)
+	}
+	if bad > 0 {
+		return cli.Failf("%s wrong", countIs(bad, "contract")).WithHint("docs/contracts.md has the format, its words and its predicates")
+	}
+	return nil
+}
+
+func countIs(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun + " is"
+	}
+	return cli.Count(n, noun) + " are"
+}
+
+// showReports shows contracts one after the other.
+func showReports(o *cli.Output, reports []contractReport) {
+	for i := range reports {
+		r := &reports[i]
+		if i > 0 {
+			o.Printf("\n")
+		}
+		if !r.OK {
+			for _, d := range r.Defects {
+				o.Printf("%s:%d:%d: ", cli.Plain(r.Name), d.Line, d.Column)
+				if d.Where != "" {
+					o.Printf("%s: ", d.Where)
+				}
+				o.Printf("%s (%s)\n", d.Message, d.Code)
+			}
+			continue
+		}
+		digest, _ := r.SHA256.MarshalText()
+		o.Heading(cli.Plain(r.Name) + ": " + string(r.Role) + ", sha256:" + string(digest))
+		var rows [][]string
+		for _, v := range r.Invariants {
+			rows = append(rows, []string{v.ID, v.Predicate, v.Enforcement, v.Level.String()})
+		}
+		o.Table([]string{"invariant", "predicate", "enforcement", "level"}, rows)
+	}
+}
+
+// readBounded reads a file of at most so many bytes, and one more if it is longer: a
+// parser then says so.
+func readBounded(name string, most int) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
+	if err != nil {
+		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+	}
+	return b, nil
+}

@@ -1,0 +1,273 @@
+package simulate
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+)
+
+func roleSimulateCommand(p *cli.Program) *cobra.Command {
+	return &cobra.Command{
+		Use:   "simulate",
+		Short: "Judge cases, one JSON object a line",
+		Long: `Judge cases, one JSON object a line.
+
+Each line has id, kind, input and perhaps expect. The kinds:
+
+  contract  is a contract right, and which predicates do its invariants have;
+            with facts: what the report says of it
+  matrix    what a role sees of a column: role, column
+  edge      how one role reaches another: from, to
+  error     what a planner is told of a failure: kind (parse,
+            not_enough_information, tool, index, planner), what failed, step,
+            attempt
+  attest    is an agent of another organisation accepted: envelope, trust,
+            revocations, last_revocation_number, now, requirement, contracts,
+            agent, and perhaps challenge and proof
+
+Each line of the output, which is always JSON, has the id and the keys of expect, or
+everything that is known if there is no expect. docs/contracts.md shows each kind.
+
+A case that cannot be judged has the result {id, error}. A line that is no case has
+none: it is reported on stderr, and the exit code is 1.`,
+		Example: `  bcpmesh role simulate < cases.jsonl
+  echo '{"id": 1, "kind": "matrix", "input": {"role": "planner", "column":
+    "plan"}}' | tr -d '\n' | bcpmesh role simulate`,
+		Args: cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return simulate(cmd.Context(), p, playRole) },
+	}
+}
+
+// playRole judges one line. The error says that it is no case.
+func playRole(line []byte) (any, error) {
+	c, err := parseRoleCase(line)
+	if err != nil {
+		return nil, err
+	}
+	var result map[string]any
+	switch c.Kind {
+	case "contract":
+		result, err = c.playContract()
+	case "matrix":
+		result, err = c.playMatrix()
+	case "edge":
+		result, err = c.playEdge()
+	case "error":
+		result, err = c.playError()
+	case "attest":
+		result, err = c.playAttest()
+	default:
+		err = errors.New("kind: expected contract, matrix, edge, error or attest")
+	}
+	if err != nil {
+		return map[string]any{"id": c.ID, "error": err.Error()}, nil
+	}
+	for key := range result {
+		if _, asked := c.Expect[key]; c.Expect != nil && !asked {
+			delete(result, key)
+		}
+	}
+	result["id"] = c.ID
+	return result, nil
+}
+
+func (c *roleCase) playContract() (map[string]any, error) {
+	var in struct {
+		Contract jsontext.Value `json:"contract"`
+		Facts    *caseFacts     `json:"facts"`
+	}
+	if err := c.read(&in); err != nil {
+		return nil, err
+	}
+	parsed, defects := contract.Parse(document(in.Contract))
+	result := map[string]any{"ok": len(defects) == 0, "codes": contract.Codes(defects)}
+	if len(defects) > 0 {
+		return result, nil
+	}
+	predicates := make([]string, len(parsed.Invariants))
+	for i, v := range parsed.Invariants {
+		predicates[i] = v.Predicate.String()
+	}
+	result["predicates"] = predicates
+	if in.Facts != nil {
+		facts, err := in.Facts.facts()
+		if err != nil {
+			return nil, err
+		}
+		report := contract.Verify(parsed, facts)
+		result["ok"], result["report"] = report.OK, report
+	}
+	return result, nil
+}
+
+func (c *roleCase) playMatrix() (map[string]any, error) {
+	var in struct {
+		Role   string          `json:"role"`
+		Column contract.Column `json:"column"`
+	}
+	if err := c.read(&in); err != nil {
+		return nil, err
+	}
+	role, known := contract.ParseRole(in.Role)
+	if !known {
+		return nil, errors.New("input.role: expected planner, processor, orchestrator, user or tool")
+	}
+	cell := contract.Sees(role, in.Column)
+	if !cell.Column.Known() {
+		return nil, errors.New("input.column: expected user_query, tool_outputs, plan or external_data")
+	}
+	return map[string]any{"sees": cell.Sees, "how": cell.How}, nil
+}
+
+func (c *roleCase) playEdge() (map[string]any, error) {
+	var in struct {
+		From string `json:"from"`
+		To   string `json:"to"`
+	}
+	if err := c.read(&in); err != nil {
+		return nil, err
+	}
+	from, ok1 := contract.ParseRole(in.From)
+	to, ok2 := contract.ParseRole(in.To)
+	if !ok1 || !ok2 {
+		return nil, errors.New("input: expected from and to, each of them planner, processor, orchestrator, user or tools")
+	}
+	by := contract.Between(from, to)
+	return map[string]any{"exists": by != contract.NoPassage, "by": by}, nil
+}
+
+func (c *roleCase) playAttest() (map[string]any, error) {
+	var in attestInput
+	if err := c.read(&in); err != nil {
+		return nil, err
+	}
+	e, err := in.examination()
+	if err != nil {
+		return nil, err
+	}
+	a := contract.JudgeAttestation(&e)
+	result := map[string]any{"accepted": a.Accepted, "code": a.Code}
+	if a.Accepted {
+		result["until"] = a.Until.UTC().Format(time.RFC3339)
+	}
+	return result, nil
+}
+
+// roleFailure is what failed, in the words of the answers of a kernel's case.
+type roleFailure struct {
+	Kind                 string         `json:"kind"`
+	Step                 string         `json:"step"`
+	Attempt              int            `json:"attempt"`
+	Value                jsontext.Value `json:"value"`
+	NotEnoughInformation bool           `json:"not_enough_information"`
+	Result               jsontext.Value `json:"result"`
+	Error                jsontext.Value `json:"error"`
+	Timeout              jsontext.Value `json:"timeout"`
+	Plan                 jsontext.Value `json:"plan"`
+	Text                 *string        `json:"text"`
+	Fail                 string         `json:"fail"`
+}
+
+// notEnough reports whether a processor said that it has not enough information, and
+// nothing else (PROTOCOL P3.9).
+func (in *roleFailure) notEnough() bool {
+	value := in.Value.Clone()
+	return in.NotEnoughInformation || in.Kind == "not_enough_information" || value.Compact() == nil && string(value) == `{"not_enough_information":true}`
+}
+
+// noArguments is the type of a tool without arguments.
+var noArguments = jsontext.Value(`{"type":"object","properties":{}}`)
+
+// maxAttempt bounds the attempts of a case, each of which is played.
+const maxAttempt = 1000
+
+// playError has a kernel meet the failure, and returns what its planner is told with
+// the next request; nothing if the run ends by it.
+func (c *roleCase) playError() (map[string]any, error) {
+	in := roleFailure{Attempt: 1, Step: "s1"}
+	if err := c.read(&in); err != nil {
+		return nil, err
+	}
+	if in.Attempt < 1 || in.Attempt > maxAttempt {
+		return nil, errors.New("input.attempt: expected 1 to 1000")
+	}
+	run, err := in.run()
+	if err != nil {
+		return nil, err
+	}
+	w, err := newKernelWorld(run)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.run(); err != nil {
+		return nil, err
+	}
+	result := map[string]any{"told": nil}
+	if len(w.story.Told) <= in.Attempt {
+		return result, nil
+	}
+	var told []struct {
+		Attempt int            `json:"attempt"`
+		Step    jsontext.Value `json:"step"`
+		Code    string         `json:"code"`
+	}
+	if err := json.Unmarshal(w.story.Told[in.Attempt], &told); err != nil {
+		return nil, err
+	}
+	result["told"] = told[len(told)-1]
+	return result, nil
+}
+
+// run returns the run of a kernel whose planner makes useless plans until the attempt
+// that fails.
+func (in *roleFailure) run() (*kernelInput, error) {
+	source := "source"
+	if in.Step == source {
+		source = "content"
+	}
+	steps := map[string]string{
+		"parse": `{"kind":"const","id":"` + source + `","value":"x"},{"kind":"q_parse","id":STEP,"source":{"ref":"` + source + `"},"schema_ref":"Expected","instruction":"x"}`,
+		"tool":  `{"kind":"tool","id":STEP,"tool":"act"}`,
+		"index": `{"kind":"tool","id":"` + source + `","tool":"list"},{"kind":"merge","id":STEP,"inputs":{"x":{"ref":"` + source + `","path":"0"}}}`,
+	}
+	run := kernelInput{
+		Limits: map[string]jsontext.Value{"max_plans": jsontext.Value("1000000"), "max_planner_bits": jsontext.Value("1000000000")},
+		// No answer of a case is one of this schema, or one of this tool.
+		Schemas: map[string]jsontext.Value{"Expected": jsontext.Value(`{"category":1,"fields":[{"name":"no_answer_has_this","type":"boolean"}]}`)},
+		Tools: []caseTool{
+			{Name: "act", EffectLevel: "read", InputSchema: noArguments, OutputSchema: jsontext.Value(`{"enum":["no outcome is this"]}`)},
+			{Name: "list", EffectLevel: "read", InputSchema: noArguments, OutputSchema: jsontext.Value(`{"type":"array","items":{"type":"string"}}`)},
+		},
+		ToolResults: map[string][]caseResult{"act": {{Result: in.Result, Error: in.Error, Timeout: in.Timeout}}, "list": {{Result: jsontext.Value("[]")}}},
+		Parser:      map[string][]caseParser{"Expected": {{Value: in.Value, NotEnoughInformation: in.notEnough(), Timeout: in.Timeout}}},
+	}
+	for range in.Attempt - 1 {
+		run.Planner = append(run.Planner, casePlanner{Fail: "malformed"})
+	}
+	failing := casePlanner{Plan: in.Plan, Text: in.Text, Fail: in.Fail}
+	if in.Kind != "planner" {
+		kind := in.Kind
+		if kind == "not_enough_information" {
+			kind = "parse"
+		}
+		plan, known := steps[kind]
+		if !known {
+			return nil, errors.New("input.kind: expected parse, not_enough_information, tool, index or planner")
+		}
+		id, err := json.Marshal(in.Step)
+		if err != nil {
+			return nil, errors.New("input.step: expected UTF-8")
+		}
+		plan = strings.Replace(plan, "STEP", string(id), 1)
+		failing = casePlanner{Plan: jsontext.Value(`{"steps":[` + plan + `],"final":` + string(id) + `}`)}
+	}
+	run.Planner = append(run.Planner, failing, casePlanner{Fail: "timeout"})
+	return &run, nil
+}

@@ -1,0 +1,182 @@
+package simulate
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+)
+
+// roleVerifyFlags say what an attestation is judged by.
+type roleVerifyFlags struct {
+	trust, contracts []string
+	revocations      string
+	lastNumber       int64
+	requirement      string
+	at               string
+}
+
+func roleVerifyCommand(p *cli.Program) *cobra.Command {
+	var f roleVerifyFlags
+	cmd := &cobra.Command{
+		Use:   "verify FILE AGENT",
+		Short: "Judge an attestation of another organisation's agent",
+		Long: `Judge an attestation of another organisation's agent: FILE is a DSSE envelope, and
+AGENT is who it has to be about.
+
+The signature is checked with the keys of --trust; none is ever fetched. The
+contracts of the agent's declaration are found by their digests among the built-in
+ones and the files of --contract. The list of revocations is an envelope of the same
+organisation. Without one the attestation is not current.
+
+Nothing is asked of the agent itself: that who answers has its keys is shown only
+when it answers a challenge.
+
+Exit code 3 says that the agent is not accepted.`,
+		Example: `  bcpmesh role verify attestation.json agent-a@org1.example \
+    --trust org1.example=org1.pem --revocations revocations.json`,
+		Args: cli.Arguments(2, "FILE", "AGENT"),
+		RunE: func(_ *cobra.Command, args []string) error { return f.verify(p, args[0], args[1]) },
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.trust, "trust", nil, "`ORGANISATION=FILE` with its public ed25519 key in PEM; may be repeated")
+	flags.StringArrayVar(&f.contracts, "contract", nil, "`FILE` with a contract that the declaration refers to; may be repeated")
+	flags.StringVar(&f.revocations, "revocations", "", "`FILE` with the organisation's signed list of revocations")
+	flags.Int64Var(&f.lastNumber, "last-revocations", 0, "`NUMBER` of the newest list that was seen; an older one is refused")
+	flags.StringVar(&f.requirement, "requirement", "", "JSON `FILE` with what is required (default: the draft's six invariants)")
+	flags.StringVar(&f.at, "at", "", "judge as of this `MOMENT`, such as 2026-03-01T06:00:00Z (default: now)")
+	cli.Complete(cmd, "trust", cobra.NoFileCompletions)
+	cli.Complete(cmd, "at", cobra.NoFileCompletions)
+	cli.Complete(cmd, "last-revocations", cobra.NoFileCompletions)
+	return cmd
+}
+
+// acceptanceReport is what role verify prints.
+type acceptanceReport struct {
+	Accepted bool                 `json:"accepted"`
+	Code     contract.VerdictCode `json:"code"`
+	Message  string               `json:"message,omitempty"`
+	Agent    string               `json:"agent"`
+	Until    string               `json:"until,omitempty"`
+}
+
+func (f *roleVerifyFlags) verify(p *cli.Program, file, agent string) error {
+	e, err := f.examination(file, agent)
+	if err != nil {
+		return err
+	}
+	a := contract.JudgeAttestation(&e)
+	report := acceptanceReport{Accepted: a.Accepted, Code: a.Code, Agent: agent}
+	if a.Accepted {
+		report.Until = a.Until.UTC().Format(time.RFC3339)
+	} else {
+		report.Message = a.Code.Text()
+	}
+	if p.Out.JSON {
+		if err := p.Out.Value(report); err != nil {
+			return err
+		}
+	}
+	if a.Accepted {
+		if !p.Out.JSON {
+			p.Out.Printf("%s is accepted until %s.\n", cli.Plain(agent), report.Until)
+		}
+		return nil
+	}
+	refusal := &cli.Failure{Code: cli.ExitRefused, Message: cli.Quoted(agent) + " is not accepted: " + a.Code.Text() + " (" + string(a.Code) + ")"}
+	switch {
+	case a.Code == contract.UnknownOrganisation:
+		return refusal.WithHint("--trust %s=FILE names a file with its key, which has to come from somebody you trust", a.Statement.Declaration.Agent.Organisation)
+	case a.Code == contract.NotCurrent && f.revocations == "":
+		return refusal.WithHint("--revocations names the organisation's list")
+	case a.Code == contract.ContractMissing:
+		return refusal.WithHint("--contract names a file with a contract, byte for byte as the organisation published it")
+	default:
+		return refusal
+	}
+}
+
+// examination gathers what an attestation is judged by.
+func (f *roleVerifyFlags) examination(file, agent string) (contract.Examination, error) {
+	e := contract.Examination{Agent: agent, LastNumber: f.lastNumber, Now: time.Now(), Requirement: contract.DualLLMRequirement(), Verify: verifyEd25519}
+	id, ok := contract.ParseAgentID(agent)
+	if !ok {
+		return e, cli.Usagef("role verify: %s is no agent", cli.Quoted(agent)).WithHint("expected a name and an organisation, such as agent-a@org1.example")
+	}
+	var err error
+	if f.at != "" {
+		if e.Now, err = time.Parse(time.RFC3339, f.at); err != nil {
+			return e, cli.Usagef("role verify: --at: %s is no moment", cli.Quoted(f.at)).WithHint("expected a moment such as 2026-03-01T06:00:00Z")
+		}
+	}
+	if err := f.readTrust(&e); err != nil {
+		return e, err
+	}
+	if e.Envelope, err = readBounded(file, contract.MaxEnvelope); err != nil {
+		return e, err
+	}
+	for _, b := range contract.Builtins() {
+		e.Contracts = append(e.Contracts, []byte(b.Bytes))
+	}
+	for _, name := range f.contracts {
+		b, err := readBounded(name, contract.MaxContract)
+		if err != nil {
+			return e, err
+		}
+		if _, defects := contract.Parse(b); len(defects) > 0 {
+			return e, cli.Failf("%s is no contract: %s", cli.Quoted(name), defects[0].Code.Text()).WithHint("bcpmesh role contracts %s shows all of it", cli.Plain(name))
+		}
+		e.Contracts = append(e.Contracts, b)
+	}
+	if f.requirement != "" {
+		b, err := readBounded(f.requirement, contract.MaxEnvelope)
+		if err != nil {
+			return e, err
+		}
+		if e.Requirement, err = parseRequirement(b); err != nil {
+			return e, cli.Failf("%s: %s", cli.Quoted(f.requirement), err)
+		}
+	}
+	return e, f.readRevocations(&e, id.Organisation)
+}
+
+func (f *roleVerifyFlags) readTrust(e *contract.Examination) error {
+	for _, trust := range f.trust {
+		organisation, file, found := strings.Cut(trust, "=")
+		if !found || !contract.IsOrganisation(organisation) {
+			return cli.Usagef("role verify: --trust: %s names no organisation", cli.Quoted(trust)).WithHint("expected ORGANISATION=FILE, such as org1.example=org1.pem")
+		}
+		b, err := readBounded(file, contract.MaxEnvelope)
+		if err != nil {
+			return err
+		}
+		key, ok := parsePublicKey(b)
+		if !ok {
+			return cli.Failf("%s has no public ed25519 key in PEM", cli.Quoted(file)).WithHint("openssl pkey -in KEY -pubout writes one")
+		}
+		e.Trust = append(e.Trust, contract.Trusted{Organisation: organisation, Key: key})
+	}
+	return nil
+}
+
+func (f *roleVerifyFlags) readRevocations(e *contract.Examination, organisation string) error {
+	if f.revocations == "" {
+		return nil
+	}
+	b, err := readBounded(f.revocations, contract.MaxEnvelope)
+	if err != nil {
+		return err
+	}
+	list, code := contract.OpenRevocations(b, organisation, e.Trust, e.Now, e.Verify)
+	switch code {
+	case "":
+		e.Revocations = list
+	case contract.UnknownOrganisation: // is said of the attestation
+	default:
+		return cli.Failf("%s is no list of revocations of %s (%s)", cli.Quoted(f.revocations), organisation, code)
+	}
+	return nil
+}
