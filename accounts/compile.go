@@ -283,7 +283,7 @@ func (s *Store) operatorJWT(system, signingKey string) (string, error) {
 }
 
 func operatorAway() error {
-	return fmt.Errorf("%w: put %s%s back into the folder %s", ErrOperatorAway, operatorKey, keySuffix, keyFolder)
+	return fmt.Errorf("%w: put %s%s back into the folder %s", ErrOperatorAway, operatorKey, keySuffix, KeyFolder)
 }
 
 // operatorClaims reads the root of trust that the store keeps. Where there is

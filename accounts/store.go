@@ -38,8 +38,10 @@ var (
 	errNoKey = errors.New("no such key")
 )
 
+// KeyFolder is the folder of a Store, in a state folder and in a backup.
+const KeyFolder = "keys"
+
 const (
-	keyFolder = "keys"
 	keySuffix = ".nk"
 	lockFile  = "lock"
 	// operatorFile is the operator's JWT: the root of trust, without its key.
@@ -87,7 +89,7 @@ func Create(stateFolder string) (*Store, error) {
 	if err := os.MkdirAll(stateFolder, folderMode); err != nil {
 		return nil, fmt.Errorf("create a key store: %w", err)
 	}
-	folder := filepath.Join(stateFolder, keyFolder)
+	folder := filepath.Join(stateFolder, KeyFolder)
 	if _, err := os.Lstat(folder); !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("create a key store: %w", errors.Join(fs.ErrExist, err))
 	}
@@ -159,7 +161,7 @@ func Open(stateFolder string, options ...OpenOption) (*Store, error) {
 }
 
 func newStore(stateFolder string, options []OpenOption) *Store {
-	s := &Store{folder: filepath.Join(stateFolder, keyFolder), seal: &seal{}}
+	s := &Store{folder: filepath.Join(stateFolder, KeyFolder), seal: &seal{}}
 	for _, option := range options {
 		option(s)
 	}

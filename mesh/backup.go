@@ -23,9 +23,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
-// keyFolder is that of package accounts in the state folder.
-const keyFolder = "keys"
-
 // BackupOptions say how to make a backup, or to restore one.
 type BackupOptions struct {
 	Version string // names the program
@@ -110,7 +107,7 @@ func putJournal(ctx context.Context, out *jetstream.BackupWriter, js natsjs.JetS
 	// A journal that goes on from an earlier place than what was signed is another
 	// history. It gets another key, and so another name.
 	if err == nil && !o.WithoutKeys && !out.Salvaged() {
-		err = errors.Join(putFile(out, state, path.Join(keyFolder, accounts.CheckpointKeyFile(0))), putFile(out, state, path.Join(treeFolder(0), jetstream.TreeCheckpoints)))
+		err = errors.Join(putFile(out, state, path.Join(accounts.KeyFolder, accounts.CheckpointKeyFile(0))), putFile(out, state, path.Join(treeFolder(0), jetstream.TreeCheckpoints)))
 	}
 	if err != nil {
 		return jetstream.Manifest{}, err
@@ -127,7 +124,7 @@ func snapshotsOf(state string) *jetstream.Snapshots {
 }
 
 func putKeys(out *jetstream.BackupWriter, state string) error {
-	entries, err := os.ReadDir(filepath.Join(state, keyFolder))
+	entries, err := os.ReadDir(filepath.Join(state, accounts.KeyFolder))
 	if err != nil {
 		return err
 	}
@@ -135,9 +132,9 @@ func putKeys(out *jetstream.BackupWriter, state string) error {
 		if !e.Type().IsRegular() || accounts.IsCheckpointKeyFile(e.Name()) {
 			continue
 		}
-		content, err := os.ReadFile(filepath.Join(state, keyFolder, e.Name()))
+		content, err := os.ReadFile(filepath.Join(filepath.Join(state, accounts.KeyFolder), e.Name()))
 		if err == nil {
-			err = out.Put(path.Join(keyFolder, e.Name()), content)
+			err = out.Put(path.Join(accounts.KeyFolder, e.Name()), content)
 		}
 		if err != nil {
 			return err
@@ -303,7 +300,7 @@ func restoreInto(ctx context.Context, from []io.ReadSeeker, draft string, all je
 	for i, f := range from {
 		keys = make(map[string][]byte) // of the newest
 		if _, err := readBackup(f, jetstream.Restoring{File: func(name string, content []byte) error {
-			if strings.HasPrefix(name, keyFolder+"/") || slices.Contains(accounts.AuthorityFiles(), name) {
+			if strings.HasPrefix(name, accounts.KeyFolder+"/") || slices.Contains(accounts.AuthorityFiles(), name) {
 				keys[name] = content
 				return nil
 			}

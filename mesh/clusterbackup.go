@@ -65,7 +65,7 @@ type signedFiles map[string][]byte
 
 func readSigned(state string, shard int) (signedFiles, error) {
 	files := signedFiles{}
-	for _, name := range []string{path.Join(treeFolder(shard), jetstream.TreeCheckpoints), path.Join(keyFolder, accounts.CheckpointKeyFile(shard))} {
+	for _, name := range []string{path.Join(treeFolder(shard), jetstream.TreeCheckpoints), path.Join(accounts.KeyFolder, accounts.CheckpointKeyFile(shard))} {
 		content, err := os.ReadFile(filepath.Join(state, filepath.FromSlash(name)))
 		switch {
 		case err == nil:

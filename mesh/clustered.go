@@ -16,6 +16,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
@@ -152,14 +153,11 @@ func (g *Gateway) prepare(ctx context.Context) error {
 	return nil
 }
 
-// gatewayLock is held by the one gateway of a state folder.
-const gatewayLock = "gateway.lock"
-
 func (g *Gateway) lockState() error {
 	if err := os.MkdirAll(g.config.State, 0o700); err != nil {
 		return err
 	}
-	g.lock = flock.New(filepath.Join(g.config.State, gatewayLock), flock.SetPermissions(0o600))
+	g.lock = flock.New(filepath.Join(g.config.State, home.GatewayLock), flock.SetPermissions(0o600))
 	locked, err := g.lock.TryLock()
 	if err == nil && !locked {
 		err = fmt.Errorf("%w: %s", server.ErrInUse, g.config.State)

@@ -74,7 +74,7 @@ func (t *backupTruncation) read() (jetstream.Manifest, error) {
 			of = errNotOfCluster
 		case isTree(name), accounts.IsCheckpointKeyFile(path.Base(name)): // they are signed anew
 		default:
-			t.keyed = t.keyed || strings.HasPrefix(name, keyFolder+"/")
+			t.keyed = t.keyed || strings.HasPrefix(name, accounts.KeyFolder+"/")
 			t.files = append(t.files, jetstream.BaseFile{Name: name, Content: content})
 		}
 		return nil

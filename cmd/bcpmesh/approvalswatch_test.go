@@ -14,7 +14,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
 // nightMesh is a mesh whose reader may say anything, and one approver.
@@ -73,7 +73,7 @@ func upMesh(t *testing.T, dir string) (stop func()) {
 	}
 	t.Cleanup(stop)
 	for deadline := time.Now().Add(scriptTimeout); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(filepath.Join(dir, meshdir.StateFolder, meshdir.ReadyName)); err == nil {
+		if _, err := os.Stat(home.Ready(home.State(dir))); err == nil {
 			return stop
 		}
 		if time.Now().After(deadline) {

@@ -19,6 +19,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -30,7 +31,7 @@ func TestRecordedActsAreAskedForOnce(t *testing.T) {
 	t.Parallel()
 	const wait = 8 * time.Second // several attempts of most requests, and time to connect
 	state, s := exportedToAnyone(t)
-	if err := meshdir.WriteReady(filepath.Join(state, meshdir.ReadyName), meshdir.Ready{URL: s.ClientURL(), State: state, Cluster: true}); err != nil {
+	if err := meshdir.WriteReady(home.Ready(state), meshdir.Ready{URL: s.ClientURL(), State: state, Cluster: true}); err != nil {
 		t.Fatal(err)
 	}
 	gateway, err := nats.Connect(s.ClientURL(), nats.Timeout(time.Minute))

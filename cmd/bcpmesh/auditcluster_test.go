@@ -16,8 +16,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/jetstream/verify"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
 // pushes publishes so many alerts on each shard.
@@ -265,12 +265,12 @@ func TestJournalsOfAClusterAreTheOperators(t *testing.T) {
 		}
 	}
 	// Without the folder of the keys there is nothing to sign with, or to read by.
-	about, err := os.ReadFile(filepath.Join(x.keys, meshdir.ReadyName))
+	about, err := os.ReadFile(home.Ready(x.keys))
 	if err != nil {
 		t.Fatal(err)
 	}
 	empty := filepath.Join(t.TempDir(), "state")
-	if err := errors.Join(os.Mkdir(empty, 0o700), os.WriteFile(filepath.Join(empty, meshdir.ReadyName), about, 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(empty, 0o700), os.WriteFile(home.Ready(empty), about, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	for _, command := range []string{"audit export " + filepath.Join(t.TempDir(), "e") + " --shard 1", "audit checkpoint", "audit prove 1 --shard 1", "audit replay --raw"} {

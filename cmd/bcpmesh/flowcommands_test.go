@@ -6,7 +6,6 @@ import (
 	"flag"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,8 +18,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
 var killed = flag.Bool("killed", true, "play the flows once more, with the mesh killed at each step")
@@ -171,7 +170,7 @@ func listedCommand(ts *testscript.TestScript, neg bool, args []string) {
 // connected connects as an agent or a person of the script's mesh.
 func connected(ts *testscript.TestScript, name bcp.AgentName, role bcp.Role) (*agents.Connection, context.Context) {
 	p := playedBy(ts)
-	store, err := accounts.Open(filepath.Join(p.folder, meshdir.StateFolder))
+	store, err := accounts.Open(home.State(p.folder))
 	ts.Check(err)
 	creds, err := store.Issue(name, role, client.OwnCredsTTL)
 	ts.Check(err)

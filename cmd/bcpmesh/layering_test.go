@@ -124,7 +124,9 @@ var rules = []rule{
 	// Talks to models.
 	{folder: "agents/llm", internal: []string{"bcp/guard"}, external: []string{jsonSchema, jsonText}},
 
-	{folder: "mesh/server", internal: []string{"accounts", "accounts/durable", "bcp", "subjects"}, external: []string{fileLock, jwtClaims, logging, natsClient, natsServer, nkeys}},
+	// Names what is in a state folder, and does nothing.
+	{folder: "mesh/home"},
+	{folder: "mesh/server", internal: []string{"accounts", "accounts/durable", "bcp", "mesh/home", "subjects"}, external: []string{fileLock, jwtClaims, logging, natsClient, natsServer, nkeys}},
 	// A gateway's way to servers that are not in its process: it has creds and no key.
 	{folder: "mesh/cluster", internal: []string{"accounts", "mesh/server", "subjects"}, external: []string{logging, natsClient}},
 	// Runs agents' commands, and knows nothing of what they may say.
@@ -136,7 +138,7 @@ var rules = []rule{
 	},
 	{
 		folder:   "mesh",
-		internal: append([]string{"accounts", "accounts/durable", "jetstream", "mesh/cluster", "mesh/gateway", "mesh/server", "mesh/supervisor"}, corePackages...),
+		internal: append([]string{"accounts", "accounts/durable", "jetstream", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/supervisor"}, corePackages...),
 		external: []string{fileLock, jsonText, logging, natsClient, nkeys},
 	},
 	// It is told what happened and may look at the state; the mesh does not know of it.
@@ -189,12 +191,12 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/meshdir", program: true,
-		internal: []string{"accounts", "accounts/durable", "agents", "bcp", "bcp/definition", "cmd/bcpmesh/internal/cli", "mesh", "subjects"},
+		internal: []string{"accounts", "accounts/durable", "agents", "bcp", "bcp/definition", "cmd/bcpmesh/internal/cli", "mesh", "mesh/home", "subjects"},
 		external: []string{commandLines, "golang.org/x/term", jsonText, jwtClaims, natsClient, nkeys},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/client", program: true,
-		internal: []string{"accounts", "agents", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/meshdir", "jetstream", "mesh", "mesh/cluster", "subjects"},
+		internal: []string{"accounts", "agents", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/meshdir", "jetstream", "mesh", "mesh/cluster", "mesh/home", "subjects"},
 		external: []string{commandLines, jwtClaims, logging, natsClient},
 	},
 	{
@@ -219,12 +221,12 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/keys", program: true,
-		internal: []string{"accounts", "agents", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh", "mesh/cluster", "subjects"},
+		internal: []string{"accounts", "agents", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh", "mesh/cluster", "mesh/home", "subjects"},
 		external: []string{commandLines, jsonText, jwtClaims, logging, natsClient},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/define", program: true,
-		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "bcp", "bcp/constraint", "bcp/definition", "bcp/wire", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/meshdir", "mesh/server", "subjects"},
+		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "bcp", "bcp/constraint", "bcp/definition", "bcp/wire", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/meshdir", "mesh/home", "mesh/server", "subjects"},
 		external: []string{commandLines, jsonText, progressBars},
 	},
 	{
@@ -234,12 +236,12 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/archive", program: true,
-		internal: []string{"accounts", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "jetstream", "mesh", "mesh/server"},
+		internal: []string{"accounts", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "jetstream", "mesh", "mesh/home", "mesh/server"},
 		external: []string{commandLines, progressBars},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/ledger", program: true,
-		internal: []string{"agents", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh", "mesh/plot", "mesh/server"},
+		internal: []string{"agents", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh", "mesh/home", "mesh/plot", "mesh/server"},
 		external: []string{commandLines},
 	},
 	{
@@ -254,12 +256,12 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/health", program: true,
-		internal: []string{"accounts", "agents", "bcp", "bcp/definition", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/meshdir", "mesh", "subjects"},
+		internal: []string{"accounts", "agents", "bcp", "bcp/definition", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/meshdir", "mesh", "mesh/home", "subjects"},
 		external: []string{commandLines, jwtClaims, logging, natsClient},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/run", program: true,
-		internal: []string{"accounts", "agents", "bcp", "bcp/definition", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/meshdir", "examples/mailroom", "examples/mailroom/mail", "examples/mailroom/mailbox", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/server", "mesh/telemetry", "mesh/trace/otlp"},
+		internal: []string{"accounts", "agents", "bcp", "bcp/definition", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/meshdir", "examples/mailroom", "examples/mailroom/mail", "examples/mailroom/mailbox", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace/otlp"},
 		external: []string{commandLines, "github.com/fsnotify/fsnotify", "github.com/go-logr/logr", "golang.org/x/net/http/httpguts", jsonText, logging, natsClient, progressBars, telemetry, textTables},
 	},
 	{

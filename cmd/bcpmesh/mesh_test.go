@@ -8,6 +8,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
 // The mesh of a folder is the nearest that has one of the three names; agent
@@ -75,7 +76,7 @@ func TestRunning(t *testing.T) {
 			t.Parallel()
 			folder := meshdir.In(t.TempDir())
 			if c.content != "" {
-				write(t, folder.State, meshdir.ReadyName, c.content)
+				write(t, folder.State, home.ReadyFile, c.content)
 			}
 			about, err := folder.Running()
 			if about.URL != c.url || (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
 // block is a fenced block of a document.
@@ -200,7 +201,7 @@ func (c *terminal) up(ctx context.Context) {
 		}
 	})
 	for {
-		if _, err := os.Stat(filepath.Join(c.dir, meshdir.StateFolder, meshdir.ReadyName)); err == nil {
+		if _, err := os.Stat(home.Ready(home.State(c.dir))); err == nil {
 			return
 		}
 		select {

@@ -20,7 +20,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
 var (
@@ -88,7 +88,7 @@ func (m *benchMesh) record(b *testing.B, answers int) {
 	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Minute)
 	defer cancel()
 	connect := func(name bcp.AgentName, role bcp.Role) *agents.Connection {
-		store, err := accounts.Open(filepath.Join(m.dir, meshdir.StateFolder))
+		store, err := accounts.Open(home.State(m.dir))
 		if err != nil {
 			b.Fatal(err)
 		}

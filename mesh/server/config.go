@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
 const (
@@ -148,7 +148,7 @@ func (c Config) check() error {
 }
 
 // storeDir is the folder of the streams.
-func (c Config) storeDir() string { return filepath.Join(c.StateDir, streamFolder) }
+func (c Config) storeDir() string { return home.Streams(c.StateDir) }
 
 // addresses are those that are listened on.
 func (c Config) addresses() []string {

@@ -19,14 +19,13 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 const (
-	streamFolder   = "jetstream"
 	resolverFolder = "accounts"
 	operatorFile   = "operator.jwt"
-	lockFile       = "server.lock"
 	readyTimeout   = 30 * time.Second
 	// resolverSync is how often servers of a cluster would compare claims.
 	resolverSync = time.Hour
@@ -210,7 +209,7 @@ func lockState(folder string) (*flock.Flock, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
 	}
-	lock := flock.New(filepath.Join(folder, lockFile), flock.SetPermissions(0o600))
+	lock := flock.New(filepath.Join(folder, home.ServerLock), flock.SetPermissions(0o600))
 	locked, err := lock.TryLock()
 	if err != nil {
 		return nil, err
@@ -224,8 +223,8 @@ func lockState(folder string) (*flock.Flock, error) {
 // discard removes streams from the disk, while nobody uses them.
 func discard(config Config) error {
 	for _, name := range config.Discard {
-		folders, err := filepath.Glob(filepath.Join(config.StateDir, "jetstream", "jetstream", "*", "streams", filepath.Base(name)))
-		kept, err2 := filepath.Glob(filepath.Join(config.StateDir, streamFolder, keepFolder, "*", "streams", filepath.Base(name)))
+		folders, err := filepath.Glob(home.StreamPattern(config.StateDir, filepath.Base(name)))
+		kept, err2 := filepath.Glob(filepath.Join(home.Streams(config.StateDir), keepFolder, "*", "streams", filepath.Base(name)))
 		err = errors.Join(err, err2)
 		for _, folder := range append(folders, kept...) {
 			err = errors.Join(err, os.RemoveAll(folder))

@@ -21,6 +21,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
@@ -129,7 +130,7 @@ func backup(ctx context.Context, p *cli.Program, where *meshdir.StateFlags, file
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(folder.State, "jetstream")); err != nil {
+	if _, err := os.Stat(home.Streams(folder.State)); err != nil {
 		return cli.Failf("there is no state to back up in %s", cli.Quoted(folder.State)).WithHint("the mesh never ran there; --state names another folder")
 	}
 	out, err := cli.CreateFile(file)

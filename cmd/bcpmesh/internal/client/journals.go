@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/agents"
@@ -13,6 +12,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
 // Journals are those of the shards of a mesh that are meant: read over the mesh where it
@@ -38,7 +38,7 @@ func OpenJournals(ctx context.Context, where meshdir.StateFlags, shard ShardFlag
 		j.Shards = j.Client.Shards
 		return j, nil
 	}
-	if _, err := os.Stat(filepath.Join(folder.State, "jetstream")); err != nil {
+	if _, err := os.Stat(home.Streams(folder.State)); err != nil {
 		if meshdir.WasExported(folder.State) {
 			return nil, cli.Failf("there is no journal in %s, and nothing says where its cluster is", cli.Quoted(folder.State)).WithHint("bcpmesh accounts push tells the commands beside the keys")
 		}

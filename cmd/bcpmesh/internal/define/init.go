@@ -15,6 +15,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
 // examples holds one folder for each example mesh, ready to be copied.
@@ -82,7 +83,7 @@ version control.`,
 				}{dir, example.Value, files})
 			}
 			if !slices.Contains(files, ignoreFile) {
-				p.Out.Talkf("%s is there already: let it name %s/ and *.creds, which hold private keys", filepath.Join(dir, ignoreFile), meshdir.StateFolder)
+				p.Out.Talkf("%s is there already: let it name %s/ and *.creds, which hold private keys", filepath.Join(dir, ignoreFile), home.Folder)
 			}
 			for _, name := range files {
 				p.Out.Printf("%s\n", cli.Plain(filepath.Join(dir, filepath.FromSlash(name))))

@@ -114,14 +114,14 @@ func (s spreading) talk(o *cli.Output, folder meshdir.Folder, islands []bcp.Isla
 	}
 }
 
-// home is the shard that an agent keeps, and why.
-type home struct {
+// homeShard is the shard that an agent keeps, and why.
+type homeShard struct {
 	shard int
 	keys  bool // it has an account there for good; otherwise its file says so
 }
 
 // homesOf returns the shards of the agents that have one.
-func homesOf(mesh *bcp.Mesh, named map[bcp.AgentName]int, state string) (map[bcp.AgentName]home, error) {
+func homesOf(mesh *bcp.Mesh, named map[bcp.AgentName]int, state string) (map[bcp.AgentName]homeShard, error) {
 	settled := map[bcp.AgentName]int{}
 	store, err := accounts.Open(state, meshdir.Unlock())
 	if err == nil {
@@ -130,18 +130,18 @@ func homesOf(mesh *bcp.Mesh, named map[bcp.AgentName]int, state string) (map[bcp
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, meshdir.KeysFailure(err, state)
 	}
-	homes := map[bcp.AgentName]home{}
+	homes := map[bcp.AgentName]homeShard{}
 	for _, a := range mesh.Agents {
 		says, ok := named[a.Name]
 		if ok {
-			homes[a.Name] = home{shard: says}
+			homes[a.Name] = homeShard{shard: says}
 		}
 		if keeps, known := settled[a.Name]; known {
 			if ok && says != keeps {
 				return nil, cli.Failf("%s: %s says shard %d, and is on shard %d: an agent keeps its shard", cli.Quoted(a.File), a.Name, says, keeps).
 					WithHint("write shard: %d; on another shard it is a new agent, with another name", keeps)
 			}
-			homes[a.Name] = home{shard: keeps, keys: true}
+			homes[a.Name] = homeShard{shard: keeps, keys: true}
 		}
 	}
 	return homes, nil
@@ -170,7 +170,7 @@ func weigh(mesh *bcp.Mesh, islands []bcp.Island) (weights []int64, by string) {
 }
 
 // place returns the shard of each island.
-func (s spreading) place(mesh *bcp.Mesh, islands []bcp.Island, weights []int64, homes map[bcp.AgentName]home) ([]int, error) {
+func (s spreading) place(mesh *bcp.Mesh, islands []bcp.Island, weights []int64, homes map[bcp.AgentName]homeShard) ([]int, error) {
 	at := make([]int, len(islands))
 	free := 0
 	for i, island := range islands {
@@ -205,7 +205,7 @@ func (s spreading) place(mesh *bcp.Mesh, islands []bcp.Island, weights []int64, 
 	return on, nil
 }
 
-func highest(homes map[bcp.AgentName]home) int {
+func highest(homes map[bcp.AgentName]homeShard) int {
 	n := 0
 	for h := range maps.Values(homes) {
 		n = max(n, h.shard)
@@ -214,7 +214,7 @@ func highest(homes map[bcp.AgentName]home) int {
 }
 
 // tooFew says why a shard would have no agents.
-func (s spreading) tooFew(mesh *bcp.Mesh, islands []bcp.Island, homes map[bcp.AgentName]home, free, empty int) error {
+func (s spreading) tooFew(mesh *bcp.Mesh, islands []bcp.Island, homes map[bcp.AgentName]homeShard, free, empty int) error {
 	if len(islands) == 1 {
 		return cli.Failf("the mesh is one island of %s, which cannot be split: both ends of a channel are on one shard", cli.Count(len(mesh.Agents), "agent")).
 			WithHint("%s", joins(islands[0], s.shards.Value))

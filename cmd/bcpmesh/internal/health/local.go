@@ -24,6 +24,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -272,7 +273,7 @@ func (c *checkup) authority(state string) {
 // journalFiles looks whether what was signed is there, without opening it.
 func (c *checkup) journalFiles(state string) {
 	const id = "journal"
-	blocks, err := filepath.Glob(filepath.Join(state, "jetstream", "jetstream", "*", "streams", subjects.JournalStream, "msgs", "*"))
+	blocks, err := filepath.Glob(filepath.Join(home.StreamPattern(state, subjects.JournalStream), "msgs", "*"))
 	signed, signedErr := os.Stat(filepath.Join(state, "tree", "checkpoints"))
 	switch {
 	case err == nil && len(blocks) == 0 && signedErr == nil && signed.Size() > 0:
@@ -288,7 +289,7 @@ func (c *checkup) journalFiles(state string) {
 func (c *checkup) newestFile(state string) {
 	var newest time.Time
 	what := state
-	for _, pattern := range []string{"keys/state.json", "tree/checkpoints", "snapshots/*", "mesh.json", "accounts/*.jwt"} {
+	for _, pattern := range []string{"keys/state.json", "tree/checkpoints", "snapshots/*", home.ReadyFile, "accounts/*.jwt"} {
 		files, _ := filepath.Glob(filepath.Join(state, filepath.FromSlash(pattern))) // the pattern is good
 		for _, file := range files {
 			if info, err := os.Stat(file); err == nil && info.ModTime().After(newest) {
@@ -305,7 +306,7 @@ func (c *checkup) running(ctx context.Context, where meshdir.StateFlags, folder 
 	const id = "reachability"
 	about, err := folder.Running()
 	if err != nil {
-		if _, statErr := os.Stat(filepath.Join(folder.State, meshdir.ReadyName)); errors.Is(statErr, fs.ErrNotExist) {
+		if _, statErr := os.Stat(home.Ready(folder.State)); errors.Is(statErr, fs.ErrNotExist) {
 			c.ok(id, "the mesh does not run")
 		} else {
 			c.add(id, failed, "start the mesh again", "%s", err)

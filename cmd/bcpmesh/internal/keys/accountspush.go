@@ -3,7 +3,6 @@ package keys
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -15,6 +14,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -130,7 +130,7 @@ func (f *PushFlags) remember(folder meshdir.Folder) error {
 	if f.ca != "" {
 		about.CA = cli.Absolute(f.ca)
 	}
-	name := filepath.Join(folder.State, meshdir.ReadyName)
+	name := home.Ready(folder.State)
 	if err := meshdir.WriteReady(name, about); err != nil {
 		return cli.Failf("%s cannot be written: %s", cli.Quoted(name), cli.ReasonOf(err))
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
@@ -184,7 +184,7 @@ func reconcile(ctx context.Context, who *client.Flags) ([]client.Sharded[bcp.Rec
 	if _, err := who.Shard.Among(1); err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(filepath.Join(folder.State, "jetstream")); err != nil {
+	if _, err := os.Stat(home.Streams(folder.State)); err != nil {
 		return nil, cli.Failf("there is no journal in %s", cli.Quoted(folder.State)).WithHint("the mesh never ran there; --state names another folder")
 	}
 	def, err := folder.Load()

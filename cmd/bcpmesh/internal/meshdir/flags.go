@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -16,6 +15,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
 // NotReached says why there is no connection.
@@ -188,7 +188,7 @@ func MovedFailure(err error) *cli.Failure {
 // CheckKeys refuses a state that has lost its keys: with new ones the mesh would
 // not find its journal, and begin another without a word.
 func CheckKeys(state string) error {
-	if _, err := os.Stat(filepath.Join(state, "jetstream")); err != nil {
+	if _, err := os.Stat(home.Streams(state)); err != nil {
 		return nil // a new state, or one for the mesh to judge
 	}
 	if _, err := accounts.Open(state); errors.Is(err, fs.ErrNotExist) {

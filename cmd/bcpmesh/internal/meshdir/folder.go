@@ -15,6 +15,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
 // Folder is where a mesh lives: the folder of its definitions and that of
@@ -26,7 +27,7 @@ type Folder struct {
 
 // In is the mesh whose definitions are in dir.
 func In(dir string) Folder {
-	return Folder{Dir: dir, State: filepath.Join(dir, StateFolder)}
+	return Folder{Dir: dir, State: home.State(dir)}
 }
 
 // Find finds the mesh of a folder: the folder itself, or the nearest one
@@ -52,7 +53,7 @@ func Find(from string) (Folder, error) {
 }
 
 func isMesh(dir string) bool {
-	for _, name := range []string{"mesh.yaml", "agents", StateFolder} {
+	for _, name := range []string{"mesh.yaml", "agents", home.Folder} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err == nil && info.IsDir() == (name != "mesh.yaml") {
 			return true
@@ -126,16 +127,16 @@ func (m Folder) Wrong(report definition.Report) error {
 // Running reads where the mesh serves. The file may be of a mesh that was
 // killed: whoever dials finds out.
 func (m Folder) Running() (Ready, error) {
-	content, err := cli.ReadSmall(filepath.Join(m.State, ReadyName))
+	content, err := cli.ReadSmall(home.Ready(m.State))
 	if errors.Is(err, fs.ErrNotExist) {
 		return Ready{}, cli.Failf("the mesh in %s is not running", cli.Quoted(m.Dir)).WithHint("start it: bcpmesh up %s", m.Dir)
 	}
 	if err != nil {
-		return Ready{}, cli.Failf("%s cannot be read: %s", cli.Quoted(filepath.Join(m.State, ReadyName)), cli.ReasonOf(err))
+		return Ready{}, cli.Failf("%s cannot be read: %s", cli.Quoted(home.Ready(m.State)), cli.ReasonOf(err))
 	}
 	var about Ready
 	if err := json.Unmarshal(content, &about, json.RejectUnknownMembers(true)); err != nil || about.URL == "" {
-		return Ready{}, cli.Failf("%s is damaged", cli.Quoted(filepath.Join(m.State, ReadyName))).WithHint("start the mesh again: bcpmesh up %s", m.Dir)
+		return Ready{}, cli.Failf("%s is damaged", cli.Quoted(home.Ready(m.State))).WithHint("start the mesh again: bcpmesh up %s", m.Dir)
 	}
 	return about, nil
 }

@@ -26,13 +26,6 @@ func (r Ready) Known() string {
 	return u.String()
 }
 
-// Where a mesh keeps its state beside its definitions, and what a running one
-// leaves there for the client commands to find it.
-const (
-	StateFolder = ".bcpmesh"
-	ReadyName   = "mesh.json"
-)
-
 // Ready is what a running mesh tells about itself: in the ready file, and in
 // the state folder for the client commands.
 type Ready struct {

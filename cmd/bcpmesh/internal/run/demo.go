@@ -18,11 +18,11 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom/mail"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom/mailbox"
 	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
 // DemoCommand returns the command demo.
@@ -88,7 +88,7 @@ func demo(ctx context.Context, p *cli.Program, mbox, keep string, limit int, app
 	}
 	s := newStory(p.Out)
 	m, err := launch(ctx, mesh.Config{
-		Definition: def, State: filepath.Join(dir, meshdir.StateFolder), Version: cli.ProgramVersion(), OnDecision: s.decided,
+		Definition: def, State: home.State(dir), Version: cli.ProgramVersion(), OnDecision: s.decided,
 		Logger: cli.NewLogger(hclog.Error, p.Out.Stderr),
 	})
 	switch {

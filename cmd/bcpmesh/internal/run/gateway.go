@@ -19,6 +19,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/cluster"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/mesh/telemetry"
 )
@@ -89,7 +90,7 @@ func (o *gatewayOptions) complete(folder meshdir.Folder) error {
 		return cli.Usagef("gateway: %s is no name for one: %s", cli.Quoted(o.name), err).WithHint("--name gives it one")
 	}
 	if o.state == "" {
-		o.state = filepath.Join(folder.State, "gateways", o.name)
+		o.state = home.Gateway(folder.State, o.name)
 	}
 	o.state = cli.Absolute(o.state)
 	return nil

@@ -24,6 +24,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/mesh/telemetry"
 )
@@ -174,7 +175,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	// The files go first: a mesh that starts when this one has let go of the
 	// state writes its own.
 	about := meshdir.Ready{URL: m.URL(), WebSocket: m.WebSocketURL(), State: folder.State, PID: os.Getpid(), Trust: known}
-	files := []string{filepath.Join(folder.State, meshdir.ReadyName), o.readyFile}
+	files := []string{home.Ready(folder.State), o.readyFile}
 	defer func() {
 		for _, name := range files {
 			_ = os.Remove(name)
