@@ -231,7 +231,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/approvals", program: true,
-		internal: []string{"agents", "bcp", "bcp/definition", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir"},
+		internal: []string{"agents", "bcp", "bcp/definition", "bcp/guard", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir"},
 		external: []string{"charm.land/bubbles", "charm.land/bubbletea", commandLines, jsonText, textTables},
 	},
 	{

@@ -18,6 +18,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
 
@@ -115,6 +116,9 @@ func ItemLines(v *bcp.ItemView, now time.Time, width int) []itemLine {
 	if anomalies != "" {
 		t.head("anomalies", anomalies)
 	}
+	if kinds := secretKinds(string(v.Content)); len(kinds) > 0 {
+		t.head("secrets", strings.Join(kinds, ", ")+": who approves it lets them through as they are")
+	}
 	t.head("waits", "for "+roughly(now.Sub(v.Since))+"; "+timeLeft(now, v.Deadline))
 	t.head("sha256", digestText(v.SHA256))
 	earlier := released(v.Earlier)
@@ -130,6 +134,17 @@ func ItemLines(v *bcp.ItemView, now time.Time, width int) []itemLine {
 	}
 	t.earlier(earlier, now)
 	return t.lines
+}
+
+// secretKinds returns the kinds of secrets that a text has by its shape, in the order in which they come.
+func secretKinds(s string) []string {
+	var kinds []string
+	for _, f := range guard.Find(s, guard.Keys) {
+		if !slices.Contains(kinds, f.Kind) {
+			kinds = append(kinds, f.Kind)
+		}
+	}
+	return kinds
 }
 
 // kindText says what a person decides.

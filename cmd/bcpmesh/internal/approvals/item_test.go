@@ -232,3 +232,20 @@ func TestHarmlessJSON(t *testing.T) {
 		}
 	})
 }
+
+// A secret in what is to be approved is named by its kind, beside the content, which is shown as it is.
+//
+// covers P7.2
+func TestItemNamesSecrets(t *testing.T) {
+	t.Parallel()
+	const token = "ghp_" + "abcdefghij0123456789ABCDEFGHIJ012345"
+	v := summaryView("i1", "Use "+token+" and again "+token+", or DB_PASSWORD=kq7mfa2zx9.")
+	text := strings.Join(textsOf(ItemLines(&v, testNow, 200)), "\n")
+	if !strings.Contains(text, "secrets   github-token, dotenv: who approves it lets them through as they are\n") || strings.Count(text, token) != 2 {
+		t.Error(text)
+	}
+	v = summaryView("i1", "Nothing of that kind.")
+	if text := strings.Join(textsOf(ItemLines(&v, testNow, 200)), "\n"); strings.Contains(text, "secrets ") {
+		t.Error(text)
+	}
+}
