@@ -6,8 +6,18 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
+
+// The least that a definition may allow is enough for one hop.
+func TestLeastBudgetIsEnough(t *testing.T) {
+	t.Parallel()
+	m := NewMeter(guard.PoolLimits{Budget: 89 * 1e9, Bytes: definition.MinEgressBytes, HostBytes: definition.MinEgressBytes, Window: time.Minute}, time.Now)
+	if _, err := m.Reserve(t.Context(), Hop{Host: "good.test", Price: 89 * 1e9, MaxBytes: fetch.MaxExchange}); err != nil {
+		t.Error(err)
+	}
+}
 
 // However many fetch at once, no more leaves than the budget, and the meter knows exactly how much.
 func TestMeterIsExact(t *testing.T) {

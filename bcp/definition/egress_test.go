@@ -37,10 +37,10 @@ func TestEgressKeys(t *testing.T) {
 	if a := parse("network: a.test, *.b.test:8443\n"); a.Network != "a.test, *.b.test:8443" || !slices.Equal(a.Egress.Hosts, []string{"a.test", "*.b.test:8443"}) {
 		t.Errorf("one text: %q, %+v", a.Network, a.Egress)
 	}
-	got := parse("network: [a.test]\nstart_urls: [https://a.test/x]\nlinks_only: true\negress_budget_bits: 100\negress_window: 7h\negress_bytes: 1MiB\negress_host_bytes: 512KiB\n").Egress
+	got := parse("network: [a.test]\nstart_urls: [https://a.test/x]\nlinks_only: true\negress_budget_bits: 100\negress_window: 7h\negress_bytes: 8MiB\negress_host_bytes: 4MiB\n").Egress
 	want := bcp.Egress{
 		Hosts: []string{"a.test"}, StartURLs: []string{"https://a.test/x"}, LinksOnly: true,
-		Budget: 100 * bcp.Bit, BudgetStated: true, Window: 7 * time.Hour, MaxBytes: 1 << 20, MaxHostBytes: 512 << 10,
+		Budget: 100 * bcp.Bit, BudgetStated: true, Window: 7 * time.Hour, MaxBytes: 8 << 20, MaxHostBytes: 4 << 20,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -80,8 +80,8 @@ func TestWrongEgressKeys(t *testing.T) {
 		"egress_budget_bits: -1\n":                                           "a.md:3:21: egress_budget_bits: " + definition.CodeOutOfRange,
 		"egress_window: 59s\n":                                               "a.md:3:16: egress_window: " + definition.CodeOutOfRange,
 		"egress_window: 60s\n":                                               "",
-		"egress_bytes: 1KiB\n":                                               "",
-		"egress_bytes: 0KiB\n":                                               "a.md:3:15: egress_bytes: " + definition.CodeOutOfRange,
+		"egress_bytes: 4096KiB\n":                                            "",
+		"egress_bytes: 4095KiB\n":                                            "a.md:3:15: egress_bytes: " + definition.CodeOutOfRange,
 		"egress_bytes: 1024GiB\n":                                            "",
 		"egress_bytes: 1025GiB\n":                                            "a.md:3:15: egress_bytes: " + definition.CodeOutOfRange,
 		"egress_host_bytes: 16MB\n":                                          "a.md:3:20: egress_host_bytes: " + definition.CodeBadValue,

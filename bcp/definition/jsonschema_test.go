@@ -369,7 +369,7 @@ func candidates(k definition.Key) (good, bad []string) {
 		good = append(good, `["64:ff9b::/96"]`)
 		bad = append(bad, "10.0.0.0/8", "[10.0.0.0/8, 10.0.0.0/8]", `[""]`, "[7]")
 	case definition.TypeBytes:
-		good = append(good, "1KiB", "64MiB", "2GiB", "1TiB")
+		good = append(good, "4MiB", "64MiB", "2GiB", "1TiB", "4096KiB")
 		bad = append(bad, "64", "64MB", "MiB", "1.5MiB", `""`, "1234567890KiB")
 	case definition.TypeTools:
 		lists("v#")

@@ -20,6 +20,11 @@ const (
 	// MaxWordChars bounds one word of a word list, as PROTOCOL P3.3 does.
 	MaxWordChars = 24
 
+	// MinEgressBytes is the least that egress_bytes and egress_host_bytes may be: room
+	// is reserved for all that one request may take on the wire, so that with less
+	// nothing could ever be fetched.
+	MinEgressBytes = 4 << 20
+
 	// maxKeys bounds the keys of one file: the YAML parser takes quadratic
 	// time in them.
 	maxKeys = 10_000
