@@ -81,7 +81,7 @@ func (c *collector) all() string {
 // Controller, and in the clear in no record. What it tries at the mesh is in the audit; what it tries to fetch is refused by
 // the tool, with a code.
 //
-// covers ALF-10
+// covers ALF-10, A-EXFIL
 func TestHijackedReaderSendsNothingOut(t *testing.T) {
 	t.Parallel()
 	const secret = "kanarienvogel7x9" // no rule knows its shape

@@ -201,7 +201,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/contentguard", program: true,
-		internal: []string{"agents/fetch", "agents/llm", "agents/page", "bcp/guard", "cmd/bcpmesh/internal/cli"},
+		internal: []string{"agents/fetch", "agents/llm", "agents/page", "agents/web", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/meshdir"},
 		external: []string{commandLines, jsonText},
 	},
 	{

@@ -16,6 +16,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/page"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 )
 
 func codeOf(err error) guard.Code { return fetch.CodeOf(err) }
@@ -25,6 +26,7 @@ func FetchURLCommand(p *cli.Program) *cobra.Command {
 	var allow allowFlags
 	var maxChars int
 	var whole bool
+	var as string
 	cmd := &cobra.Command{
 		Use:   "fetch URL",
 		Short: "Get a page as an agent would read it",
@@ -36,13 +38,24 @@ An IP literal may be a loopback or private address if the list has it with its
 port. Without --allow the list is that of the environment variable
 BCPMESH_EGRESS_ALLOW; where that is not set, nothing is allowed.
 
+With --as it is fetched by the definition of an agent of the current folder's mesh:
+its network, start_urls, links_only and limits, and allow_addresses of mesh.yaml. What
+that tells hosts is shown; nothing is recorded.
+
 The exit code is 3 if the URL is refused.`,
 		Example: `  bcpmesh fetch https://docs.example.com/ --allow docs.example.com
-  bcpmesh fetch http://127.0.0.1:8080/ --allow 127.0.0.1:8080 --whole`,
+  bcpmesh fetch http://127.0.0.1:8080/ --allow 127.0.0.1:8080 --whole
+  bcpmesh fetch https://docs.example.com/ --as researcher`,
 		Args: cli.Arguments(1, "URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if maxChars < 1 || maxChars > page.MaxChars {
 				return cli.Usagef("fetch: --max-chars: expected a number from 1 to %d, got %d", page.MaxChars, maxChars)
+			}
+			if as != "" {
+				if allow.entries != nil {
+					return cli.Usagef("fetch: --as and --allow exclude each other")
+				}
+				return fetchAs(cmd.Context(), p, as, args[0], page.Options{MaxChars: maxChars, Whole: whole})
 			}
 			policy, err := allow.policy(p)
 			if err != nil {
@@ -53,6 +66,8 @@ The exit code is 3 if the URL is refused.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	allow.addTo(cmd)
+	cmd.Flags().StringVar(&as, "as", "", "by the definition of this `AGENT`")
+	cli.Complete(cmd, "as", meshdir.CompleteAgents(false))
 	cmd.Flags().IntVar(&maxChars, "max-chars", page.DefaultChars, "characters of the text, at most 400000")
 	cli.Complete(cmd, "max-chars", cobra.NoFileCompletions)
 	cmd.Flags().BoolVar(&whole, "whole", false, "all visible text, not the readable part alone")
@@ -95,6 +110,12 @@ func fetchForPeople(ctx context.Context, p *cli.Program, url string, policy guar
 	if err != nil {
 		return deniedf(codeOf(err), url)
 	}
+	showPage(p, read)
+	return nil
+}
+
+// showPage shows a page to a person.
+func showPage(p *cli.Program, read page.Page) {
 	if read.Title != "" {
 		p.Out.Heading(cli.Plain(read.Title))
 	}
@@ -107,7 +128,6 @@ func fetchForPeople(ctx context.Context, p *cli.Program, url string, policy guar
 	if read.Truncated {
 		p.Out.Talkf("the text is cut; --max-chars shows more")
 	}
-	return nil
 }
 
 // deniedf says why a URL is not fetched.
@@ -125,7 +145,7 @@ func deniedf(code guard.Code, url string) *cli.Failure {
 		if !strings.Contains(url, "://") {
 			return f.WithHint("a URL begins with https:// or http://")
 		}
-	case guard.BadScheme, guard.UserInfo, guard.NotCanonical, guard.AmbiguousAddress:
+	case guard.BadScheme, guard.UserInfo, guard.NotCanonical, guard.AmbiguousAddress, guard.LinksOnly, guard.BudgetExhausted:
 		f.Code = cli.ExitRefused
 	}
 	return f
