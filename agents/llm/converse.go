@@ -22,6 +22,12 @@ type Output struct {
 // Executable is a tool that a program runs for a model.
 type Executable struct {
 	Tool
+	// Outbound says that the tool sends something to outsiders, as a fetch, a shell or an MCP server does. Such a tool needs
+	// Permit.
+	Outbound bool
+	// Permit is asked before each call; its error, of which the model sees the code of package guard alone, denies it. Nil
+	// permits what is not outbound.
+	Permit func(ctx context.Context, arguments jsontext.Value) error
 	// Run is given the arguments as the model wrote them.
 	Run func(ctx context.Context, arguments jsontext.Value) Output
 }
@@ -43,6 +49,8 @@ const (
 var (
 	// ErrTurns says that a model had not ended after its turns or its calls.
 	ErrTurns = errors.New("llm: the conversation has no end")
+	// ErrUngated says that a tool which sends something out has nobody who permits its calls.
+	ErrUngated = errors.New("llm: an outbound tool has no Permit")
 	// ErrCut says that a reply was longer than it may be.
 	ErrCut = errors.New("llm: the reply was cut")
 )
@@ -56,6 +64,9 @@ func (c Conversation) Run(ctx context.Context, asked ...Part) ([]Said, error) {
 		request.MaxTokens = defaultTokens
 	}
 	for _, t := range c.Tools {
+		if t.Outbound && t.Permit == nil {
+			return nil, ErrUngated
+		}
 		request.Tools = append(request.Tools, t.Tool)
 	}
 	turns, calls := c.MaxTurns, 0
@@ -97,6 +108,13 @@ func (c Conversation) Run(ctx context.Context, asked ...Part) ([]Said, error) {
 func (c Conversation) run(ctx context.Context, call Call) Result {
 	for _, t := range c.Tools {
 		if t.Name == call.Name {
+			if t.Permit != nil {
+				if err := t.Permit(ctx, call.Arguments); err != nil {
+					var code guard.Code
+					_ = errors.As(err, &code)
+					return Result{Call: call.ID, Parts: []Part{Failure(code, 0)}, Failed: true}
+				}
+			}
 			output := t.Run(ctx, call.Arguments)
 			part, failed := c.part(output)
 			return Result{Call: call.ID, Parts: []Part{part}, Failed: failed}

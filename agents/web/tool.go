@@ -117,8 +117,10 @@ func New(o Options) (*Tool, error) {
 // Executable returns the tool as the engine of a conversation takes it.
 func (t *Tool) Executable() llm.Executable {
 	return llm.Executable{
-		Tool: llm.Tool{Name: Name, Description: llm.Constant("Get a web page as text."), Schema: jsontext.Value(Schema)},
-		Run:  func(ctx context.Context, arguments jsontext.Value) llm.Output { return t.Call(ctx, arguments).Output() },
+		Tool:     llm.Tool{Name: Name, Description: llm.Constant("Get a web page as text."), Schema: jsontext.Value(Schema)},
+		Outbound: true,
+		Permit:   func(_ context.Context, arguments jsontext.Value) error { return t.Permit(arguments) },
+		Run:      func(ctx context.Context, arguments jsontext.Value) llm.Output { return t.Call(ctx, arguments).Output() },
 	}
 }
 
