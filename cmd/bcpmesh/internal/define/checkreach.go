@@ -83,3 +83,34 @@ func bitsPerDay(r reachInfo) string {
 	}
 	return ""
 }
+
+// withReach adds the agents that have hosts to the JSON form of perms: no role is called egress.
+func withReach(all map[bcp.AgentName]map[string]any, list []reachInfo) map[bcp.AgentName]map[string]any {
+	for _, r := range list {
+		if len(r.Hosts) > 0 && all[r.Agent] != nil {
+			all[r.Agent]["egress"] = r
+		}
+	}
+	return all
+}
+
+// showEgress shows the agents that have hosts.
+func showEgress(p *cli.Program, list []reachInfo) {
+	var rows [][]string
+	for _, r := range list {
+		if len(r.Hosts) == 0 {
+			continue
+		}
+		composed := "yes"
+		if r.LinksOnly {
+			composed = "no"
+		}
+		rows = append(rows, []string{string(r.Agent), hostsText(r), composed, r.BudgetBits.String(), cli.Duration(r.Window), strconv.FormatInt(r.MaxBytes, 10), strconv.FormatInt(r.MaxHostBytes, 10)})
+	}
+	if len(rows) == 0 {
+		return
+	}
+	p.Out.Printf("\n")
+	p.Out.Heading("Egress")
+	p.Out.Table([]string{"agent", "hosts", "composed URLs", "bits", "over", "bytes", "bytes a host"}, rows)
+}

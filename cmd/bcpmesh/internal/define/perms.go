@@ -32,8 +32,11 @@ its base taint, the greatest taint that channels can deliver to it, and the
 shortest way on which that comes, beginning with an agent that is tainted by
 itself. A taint that is reported for an agent comes on top.
 
+"Egress" has the hosts that the mesh lists for agents, and how much they may tell them.
+
 With --json the result is {AGENT: {ROLE: {publish, subscribe, ...}, "taint":
-{base, exposure, way}}}; people have no taint.
+{base, exposure, way}, "egress": {hosts, ...}}}; people have no taint, and agents
+without hosts no egress.
 
 With --prove the definitions do not count, but the JWTs that the server served
 last: the command follows everything that each agent may publish, through the
@@ -64,7 +67,7 @@ it, say with --trust who is no agent.`,
 			if err != nil {
 				return err
 			}
-			all, taints := permissionsOf(subjects.Permissions(folder.InForce(mesh))), taintsOf(mesh)
+			all, taints, reach := permissionsOf(subjects.Permissions(folder.InForce(mesh))), taintsOf(mesh), describeReach(mesh)
 			if agent != "" {
 				roles, ok := all[bcp.AgentName(agent)]
 				if !ok {
@@ -72,12 +75,14 @@ it, say with --trust who is no agent.`,
 				}
 				all = permissions{bcp.AgentName(agent): roles}
 				taints = slices.DeleteFunc(taints, func(t agentTaint) bool { return t.agent != bcp.AgentName(agent) })
+				reach = slices.DeleteFunc(reach, func(r reachInfo) bool { return r.Agent != bcp.AgentName(agent) })
 			}
 			if p.Out.JSON {
-				return p.Out.Value(withTaints(all, taints))
+				return p.Out.Value(withReach(withTaints(all, taints), reach))
 			}
 			showPermissions(p, all)
 			showTaints(p, taints)
+			showEgress(p, reach)
 			return nil
 		},
 	}
