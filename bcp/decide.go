@@ -13,7 +13,7 @@ import (
 // DecideStart records that a gateway begins to write, and under what.
 func (s *State) DecideStart(m Moment, version string) Decision {
 	d := s.next(m, KindStart)
-	d.Agent, d.Versions, d.Files = Gateway, Versions(version), s.mesh.Files
+	d.Agent, d.Versions, d.Files, d.Changes = Gateway, Versions(version), s.mesh.Files, s.mesh.AcceptedLegs()
 	return d
 }
 

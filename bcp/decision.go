@@ -203,7 +203,8 @@ type Decision struct {
 	Notice DeliveryID `msgpack:"nt,omitempty" json:"notice_id,omitempty"`
 	// Scheduled is the time of the run that a prompt is for.
 	Scheduled int64 `msgpack:"sc,omitempty" json:"scheduled,omitzero"`
-	// Changes are the permissions that a reload took and gave, a line each.
+	// Changes are the permissions that a reload took and gave, a line each; of a start
+	// what [Mesh.AcceptedLegs] says.
 	Changes []string `msgpack:"cg,omitempty" json:"changes,omitempty"`
 
 	// Key is the public nkey of whom the decision is about: who signed an

@@ -121,8 +121,17 @@ func grants(def *bcp.Mesh) []string {
 			all = append(all, fmt.Sprintf("%sreply once within %s", who, s.RespondFor))
 		}
 	}
+	for _, a := range def.Agents {
+		for _, host := range a.Egress.Hosts {
+			all = append(all, string(a.Name)+" may fetch from "+host)
+		}
+		if len(a.Egress.Hosts) > 0 {
+			all = append(all, fmt.Sprintf("%s may tell hosts %s bits within %s", a.Name, a.Egress.Budget, a.Egress.Window))
+		}
+	}
+	all = append(all, def.AcceptedLegs()...)
 	slices.Sort(all)
-	return all
+	return slices.Compact(all)
 }
 
 // notesOf names what a running mesh cannot change.

@@ -60,6 +60,9 @@ func auditRow(d *bcp.Decision, layout string) []string {
 	if d.Kind == bcp.KindProcess || d.Kind == bcp.KindApproval {
 		note = d.Note
 	}
+	if d.Kind == bcp.KindStart {
+		note = cli.Plain(strings.Join(d.Changes, "; "))
+	}
 	if d.Credential != nil {
 		note = strings.Join(cli.Compact(d.Credential.Role.String(), d.Key), " ")
 	}
