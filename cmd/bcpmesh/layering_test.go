@@ -73,6 +73,11 @@ var rules = []rule{
 	// Decides what agents read and where they reach; package bcp asks it, so it knows nothing of bcp.
 	{folder: "bcp/guard", core: true, external: []string{internationalNames, jsonText, textLib}},
 	{folder: "bcp/constraint", core: true, internal: []string{"bcp"}, external: []string{"cel.dev/cel-go"}},
+	// Shows hostile text to people, and knows nothing of what it is.
+	{folder: "bcp/inert", core: true},
+	{folder: "bcp/inert/inerttest", testSupport: true, external: []string{"pgregory.net/rapid"}},
+	// Writes decisions as sentences.
+	{folder: "bcp/tell", core: true, internal: []string{"bcp", "bcp/inert"}},
 	// Turns tasks into effects by rules, and has no way to make one: it never sees the state of channels, nor the guard.
 	{folder: "bcp/kernel", core: true, internal: []string{"bcp", "bcp/constraint", "bcp/wire"}},
 	// Judges promises and attestations; the check of a signature is an argument.
@@ -186,7 +191,7 @@ var rules = []rule{
 	// imports one that is below it here.
 	{
 		folder: "cmd/bcpmesh/internal/cli", program: true,
-		internal: []string{"accounts/durable", "bcp", "bcp/guard", "bcp/text"},
+		internal: []string{"accounts/durable", "bcp", "bcp/guard", "bcp/inert", "bcp/tell", "bcp/text"},
 		external: []string{commandLines, "github.com/mattn/go-isatty", "github.com/muesli/cancelreader", "github.com/spf13/pflag", "golang.org/x/term", jsonText, logging, textTables},
 	},
 	{
@@ -231,7 +236,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/approvals", program: true,
-		internal: []string{"agents", "bcp", "bcp/definition", "bcp/guard", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir"},
+		internal: []string{"agents", "bcp", "bcp/definition", "bcp/guard", "bcp/inert", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir"},
 		external: []string{"charm.land/bubbles", "charm.land/bubbletea", commandLines, jsonText, textTables},
 	},
 	{
@@ -246,7 +251,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/audit", program: true,
-		internal: []string{"accounts", "agents", "bcp", "bcp/constraint", "bcp/definition", "bcp/guard", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "jetstream", "jetstream/verify", "mesh", "subjects"},
+		internal: []string{"accounts", "agents", "bcp", "bcp/constraint", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "jetstream", "jetstream/verify", "mesh", "subjects"},
 		external: []string{commandLines, jsonText, progressBars},
 	},
 	{
@@ -280,7 +285,7 @@ var rules = []rule{
 }
 
 // corePackages may not be imported by a core package through this list: each names what it needs.
-var corePackages = []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/guard", "bcp/kernel", "bcp/text", "bcp/wire", "subjects"}
+var corePackages = []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/tell", "bcp/text", "bcp/wire", "subjects"}
 
 // onlyIn names folders that alone may import a module, also where a rule says "*".
 var onlyIn = map[string][]string{

@@ -3,7 +3,6 @@ package approvals
 import (
 	"context"
 	"crypto/sha256"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
 
@@ -29,9 +29,9 @@ const editWidth = 76
 // of a summary are wrapped to width, unless that is 0.
 func editable(v *bcp.ItemView, width int) (text string, isText bool) {
 	if answers, ok := answersOf(v.Content); ok && len(answers) == 1 && answers[0].name == SummaryName && v.Category == 3 {
-		text = noSettings(inert(answers[0].text), markOf(':'))
+		text = noSettings(inert.Text(answers[0].text), inert.Mark(':'))
 		if width > 0 {
-			text = strings.Join(trimmed(wrap(text, width)), "\n")
+			text = strings.Join(trimmed(inert.Wrap(text, width)), "\n")
 		}
 		return text, true
 	}
@@ -48,8 +48,6 @@ func trimmed(lines []string) []string {
 	}
 	return lines
 }
-
-func markOf(r rune) string { return fmt.Sprintf("%cU+%04X%c", markOpen, r, markClose) }
 
 func noSettings(s, colon string) string {
 	var b strings.Builder

@@ -19,6 +19,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
 
@@ -55,7 +56,7 @@ type itemText struct {
 // an agent's: it is made inert all the same.
 func (t *itemText) head(key, value string) {
 	const column = 10
-	for i, line := range wrap(inert(value), t.width-column) {
+	for i, line := range inert.Wrap(inert.Text(value), t.width-column) {
 		if i > 0 {
 			key = ""
 		}
@@ -66,7 +67,7 @@ func (t *itemText) head(key, value string) {
 func (t *itemText) blank() { t.lines = append(t.lines, itemLine{kind: lineHead}) }
 
 func (t *itemText) add(kind lineKind, prefix, s string) {
-	for _, line := range Behind(prefix, s, t.width) {
+	for _, line := range inert.Prefixed(prefix, s, t.width) {
 		t.lines = append(t.lines, itemLine{kind, line})
 	}
 }
@@ -79,7 +80,7 @@ func (t *itemText) frame(label string, parts []framed, end string) {
 		if part.asked != "" {
 			t.add(lineAsked, askedGutter, part.asked)
 		}
-		t.add(lineContent, Gutter, part.text)
+		t.add(lineContent, inert.Gutter, part.text)
 	}
 	t.add(lineLabel, endGutter, end)
 }
@@ -256,7 +257,7 @@ func questionForm(q bcp.Question) string {
 // content frames an answer, each part of it beside its question.
 func (t *itemText) content(spec bcp.Spec, content jsontext.Value, label, end string) {
 	parts, all := contentParts(spec, content)
-	t.frame(label+": "+lengthOf(all)+", behind bars", parts, end)
+	t.frame(label+": "+inert.Length(all)+", behind bars", parts, end)
 }
 
 // contentParts splits canonical content into answers beside their questions,

@@ -11,17 +11,19 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
+	"github.com/bcpmesh/bcpmesh/bcp/inert/inerttest"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
 
 // said returns what stands behind the gutter in the frame whose label holds
 // label.
-func said(t tester, lines []itemLine, label string) string {
+func said(t inerttest.T, lines []itemLine, label string) string {
 	t.Helper()
 	var text strings.Builder
 	inside, labelled := false, false
 	for _, l := range lines {
-		prefix := map[lineKind]string{lineContent: Gutter, lineAsked: askedGutter}[l.kind]
+		prefix := map[lineKind]string{lineContent: inert.Gutter, lineAsked: askedGutter}[l.kind]
 		rest, ok := strings.CutPrefix(l.text, prefix)
 		if !ok || l.kind == lineHead && strings.HasPrefix(l.text, "│") {
 			t.Fatalf("a line of another kind: %q", l.text)
@@ -39,7 +41,7 @@ func said(t tester, lines []itemLine, label string) string {
 			labelled = false
 		}
 	}
-	return readBack(t, text.String())
+	return inerttest.ReadBack(t, text.String())
 }
 
 func textsOf(lines []itemLine) []string {
@@ -113,14 +115,14 @@ func TestItemLinesTellEverything(t *testing.T) {
 func TestItemLinesProperty(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		text := strings.ToValidUTF8(hostileText().Draw(t, "text"), "?")
-		other := hostileText().Draw(t, "other")
+		text := strings.ToValidUTF8(inerttest.Text().Draw(t, "text"), "?")
+		other := inerttest.Text().Draw(t, "other")
 		width := rapid.IntRange(1, 200).Draw(t, "width")
 		v := summaryView("i1", text)
 		v.Spec.Directive, v.Justification, v.Source.Description, v.Anomalies = "d"+other, other, other, []string{other}
 		v.Earlier = []bcp.Release{{Reader: "mail", Query: "q", Content: jsontext.Value(other)}}
 		lines := ItemLines(&v, testNow, width)
-		checkInert(t, textsOf(lines))
+		inerttest.Check(t, textsOf(lines))
 		if got := said(t, lines, "untrusted content from"); got != text {
 			t.Fatalf("shown as %q, want %q", got, text)
 		}
@@ -128,20 +130,20 @@ func TestItemLinesProperty(t *testing.T) {
 			t.Fatalf("earlier: shown as %q, want %q", got, other)
 		}
 		v.Kind = bcp.ItemEscalation
-		checkInert(t, textsOf(ItemLines(&v, testNow, width)))
+		inerttest.Check(t, textsOf(ItemLines(&v, testNow, width)))
 
 		// What is no canonical answer is shown as its bytes.
 		v.Kind, v.Content = bcp.ItemSummary, jsontext.Value(other)
 		lines = ItemLines(&v, testNow, width)
-		checkInert(t, textsOf(lines))
+		inerttest.Check(t, textsOf(lines))
 		if got := said(t, lines, "untrusted content from"); got != other {
 			t.Fatalf("raw: shown as %q, want %q", got, other)
 		}
 		preview := bcp.EditPreview{Item: "i1", Content: summaryOf(other)}
-		checkInert(t, textsOf(PreviewLines(&v, preview, width)))
+		inerttest.Check(t, textsOf(PreviewLines(&v, preview, width)))
 		edit, _ := editable(&v, editWidth)
 		for line := range strings.SplitSeq(edit, "\n") {
-			checkInert(t, []string{strings.ReplaceAll(line, "\t", "")})
+			inerttest.Check(t, []string{strings.ReplaceAll(line, "\t", "")})
 		}
 	})
 }
@@ -219,13 +221,13 @@ func TestEditable(t *testing.T) {
 func TestHarmlessJSON(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		text := strings.ToValidUTF8(hostileText().Draw(t, "text"), "?")
+		text := strings.ToValidUTF8(inerttest.Text().Draw(t, "text"), "?")
 		quoted, err := jsontext.AppendQuote(nil, text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		shown := cli.HarmlessJSON(quoted)
-		checkInert(t, []string{string(shown)})
+		inerttest.Check(t, []string{string(shown)})
 		back, err := jsontext.AppendUnquote(nil, shown)
 		if err != nil || string(back) != text {
 			t.Fatalf("%s reads %q, want %q: %v", shown, back, text, err)

@@ -18,6 +18,8 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
+	"github.com/bcpmesh/bcpmesh/bcp/inert/inerttest"
 )
 
 // fakeDesk holds items as a gateway does, without one.
@@ -217,7 +219,7 @@ func (w *watching) check() {
 			if r >= 0x2000 && r < 0x2600 && !unicode.Is(unicode.M, r) { // our own signs
 				columns++
 			} else {
-				columns += columnsOf(r)
+				columns += inert.Columns(r)
 			}
 		}
 		// What is typed is laid out by its field, and cut by the renderer.
@@ -225,7 +227,7 @@ func (w *watching) check() {
 			w.t.Fatalf("%d columns on a screen of %d: %q", columns, w.m.width, row)
 		}
 	}
-	checkInert(w.t, rows)
+	inerttest.Check(w.t, rows)
 }
 
 func (w *watching) expect(parts ...string) {
@@ -398,7 +400,7 @@ func TestWatchRefusesSwappedContent(t *testing.T) {
 // covers A-ANSI, A-FAKEUI, BCP-115
 func TestWatchFramesAreInert(t *testing.T) {
 	t.Parallel()
-	for name, text := range hostileTexts {
+	for name, text := range inerttest.Texts {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			view := summaryView("i1", text)
@@ -427,14 +429,14 @@ func TestWatchFramesAreInert(t *testing.T) {
 func TestWatchProperty(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		text := hostileText().Draw(rt, "text")
+		text := inerttest.Text().Draw(rt, "text")
 		w := watch(t, 80, 24, summaryView("i1", text), summaryView("i2", "two"))
 		for range rapid.IntRange(0, 30).Draw(rt, "steps") {
 			switch rapid.IntRange(0, 4).Draw(rt, "what") {
 			case 0:
 				w.send(tea.WindowSizeMsg{Width: rapid.IntRange(0, 120).Draw(rt, "width"), Height: rapid.IntRange(0, 40).Draw(rt, "height")})
 			case 1:
-				w.send(tea.PasteMsg{Content: hostileText().Draw(rt, "paste")})
+				w.send(tea.PasteMsg{Content: inerttest.Text().Draw(rt, "paste")})
 			default:
 				w.keys(rapid.SampledFrom([]string{"j", "k", "a", "r", "e", "n", "space", "b", "g", "G", "J", "K", "enter", "esc", "?", "ctrl+s", "up", "down"}).Draw(rt, "key"))
 			}

@@ -9,7 +9,7 @@ import (
 	"charm.land/bubbletea/v2"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
 )
 
 // startTyping opens the field for a reason or an edit.
@@ -82,13 +82,13 @@ func (m *watchModel) typed(msg tea.Msg) tea.Cmd {
 	var cmd tea.Cmd
 	m.area, cmd = m.area.Update(msg)
 	hides := func(r rune) bool {
-		return r != '\n' && (!cli.Harmless(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector))
+		return r != '\n' && (!inert.Harmless(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector))
 	}
 	if value := m.area.Value(); strings.IndexFunc(value, hides) >= 0 {
 		var b strings.Builder
 		for _, r := range value {
 			if hides(r) {
-				b.WriteString(markOf(r))
+				b.WriteString(inert.Mark(r))
 			} else {
 				b.WriteRune(r)
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
@@ -195,7 +196,7 @@ func showExplanation(o *cli.Output, e *explainedDecision) {
 	if d.Agent != "" {
 		what += " by " + string(d.Agent)
 	}
-	o.Heading(fmt.Sprintf("decision %d, %s UTC: %s", d.Seq, d.At().Format(replayTime), what))
+	o.Heading(fmt.Sprintf("decision %d, %s UTC: %s", d.Seq, d.At().Format(tell.TimeFormat), what))
 	if ids := cli.Plain(strings.Join(cli.Compact(labelled("query", d.Query), labelled("subscription", d.Subscription), labelled("delivery", d.Delivery), labelled("item", d.Item)), ", ")); ids != "" {
 		o.Printf("%s\n", ids)
 	}

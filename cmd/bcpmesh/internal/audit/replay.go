@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
@@ -272,9 +273,9 @@ func (t *teller) tell(one *replayed) error {
 		e = &exchange{begun: d.At(), waiting: map[bcp.DeliveryID]bool{}}
 		t.open[key] = e
 		t.order = append(t.order, key)
-		e.lines.WriteString(one.on + headOf(d))
+		e.lines.WriteString(one.on + tell.Head(d))
 	}
-	e.lines.WriteString(lineOf(d, e.begun) + one.rawLines(t.unredacted))
+	e.lines.WriteString(tell.Line(d, e.begun) + one.rawLines(t.unredacted))
 	switch {
 	case d.Kind == bcp.KindAcknowledge:
 		delete(e.waiting, d.Delivery)
@@ -300,9 +301,9 @@ func (t *teller) alone(one *replayed) error {
 	d := &one.Decision
 	switch d.Kind {
 	case bcp.KindAsk, bcp.KindAnswer, bcp.KindPush, bcp.KindApproval, bcp.KindExpire:
-		t.out.Printf("%s", one.on+headOf(d)+lineOf(d, d.At())+one.rawLines(t.unredacted))
+		t.out.Printf("%s", one.on+tell.Head(d)+tell.Line(d, d.At())+one.rawLines(t.unredacted))
 	default:
-		t.out.Printf("%s", one.on+eventLine(d)+one.rawLines(t.unredacted))
+		t.out.Printf("%s", one.on+tell.Event(d)+one.rawLines(t.unredacted))
 	}
 	return nil
 }

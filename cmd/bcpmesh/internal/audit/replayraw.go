@@ -10,7 +10,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/approvals"
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/archive"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
@@ -151,7 +151,7 @@ func (t *replayed) rawLines(unredacted bool) string {
 	if !unredacted {
 		message = guard.Redact(message, guard.All)
 	}
-	for _, line := range approvals.Behind(indent+approvals.Gutter, message, rawWidth) {
+	for _, line := range inert.Prefixed(indent+inert.Gutter, message, rawWidth) {
 		text += line + "\n"
 	}
 	return text

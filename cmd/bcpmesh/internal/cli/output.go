@@ -20,6 +20,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/mattn/go-isatty"
 	"golang.org/x/term"
+
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 )
 
 // The output rules, which every command follows:
@@ -102,8 +105,8 @@ func IsTerminal(stream any) bool {
 	return ok && isatty.IsTerminal(file.Fd())
 }
 
-// PlainWidth is how wide text is where there is no terminal.
-const PlainWidth = 100
+// plainWidth is how wide text is where there is no terminal.
+const plainWidth = 100
 
 // WidthOf is how many columns a stream has.
 func WidthOf(stream any) int {
@@ -113,7 +116,7 @@ func WidthOf(stream any) int {
 		}
 		return 80
 	}
-	return PlainWidth
+	return plainWidth
 }
 
 // Finish writes what is left and reports err. It returns the exit code.
@@ -181,7 +184,7 @@ func (o *Output) HarmlessLine(b []byte) error {
 // stands in strings, where an escape means the same.
 func HarmlessJSON(b []byte) []byte {
 	acts := func(r rune) bool {
-		return r >= 0x7f && (!Harmless(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector))
+		return r >= 0x7f && (!harmless(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector))
 	}
 	if isASCII(b) || bytes.IndexFunc(b, acts) < 0 {
 		return b
@@ -251,34 +254,10 @@ func (o *Output) Heading(title string) {
 	o.Printf("%s\n", title)
 }
 
-// Plain makes text harmless for a terminal: one line, without control
-// characters, without what is invisible or turns the direction of writing.
-func Plain(s string) string {
-	if utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !Harmless(r) }) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); {
-		r, size := utf8.DecodeRuneInString(s[i:])
-		switch {
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case r == '\n':
-			b.WriteString("; ")
-		case Harmless(r):
-			b.WriteRune(r)
-		default:
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		}
-		i += size
-	}
-	return b.String()
-}
+// Plain makes text harmless for a terminal, as one line.
+func Plain(s string) string { return inert.Line(s) }
 
-// Harmless reports whether r shows, and does nothing else.
-func Harmless(r rune) bool {
-	return r == ' ' || unicode.IsGraphic(r) && !unicode.Is(unicode.Zs, r) && !unicode.Is(unicode.Cf, r)
-}
+func harmless(r rune) bool { return inert.Harmless(r) }
 
 // Quoted shows an argument or a piece of a file: escaped and short.
 func Quoted(s string) string {
@@ -306,12 +285,7 @@ func ReasonOf(err error) string {
 }
 
 // Count writes a number with its noun: "1 error", "2 errors".
-func Count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
-}
+func Count(n int, noun string) string { return tell.Count(n, noun) }
 
 // Duration writes seconds as definitions do: 90s, 15m, 1h30m, 7d.
 func Duration(seconds int64) string {

@@ -2,25 +2,17 @@ package cli
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 )
 
-// ShortBits writes bits for reading, rounded up to a tenth: "6.9", "671". The
-// exact figures are in the JSON.
-func ShortBits(b bcp.Bits) string {
-	const tenth = bcp.Bit / 10
-	tenths := (b + tenth - 1) / tenth
-	if tenths%10 == 0 {
-		return strconv.FormatInt(int64(tenths/10), 10)
-	}
-	return strconv.FormatInt(int64(tenths/10), 10) + "." + strconv.FormatInt(int64(tenths%10), 10)
-}
+// ShortBits writes bits for reading. The exact figures are in the JSON.
+func ShortBits(b bcp.Bits) string { return tell.BitCount(b) }
 
 // Compact returns the parts that are not empty.
 func Compact(parts ...string) []string {
@@ -37,15 +29,10 @@ func Compact(parts ...string) []string {
 func Seconds(d time.Duration) int64 { return int64(d / time.Second) }
 
 // BitsOf writes bits with their unit: "1 bit", "18.4 bits".
-func BitsOf(b bcp.Bits) string {
-	if s := ShortBits(b); s != "1" {
-		return s + " bits"
-	}
-	return "1 bit"
-}
+func BitsOf(b bcp.Bits) string { return tell.Bits(b) }
 
 // Moment writes a time for people.
-func Moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
+func Moment(t time.Time) string { return tell.Moment(t) }
 
 // FirstOf names the first of a list, and how many more there are.
 func FirstOf(list []string) string {
@@ -57,9 +44,7 @@ func FirstOf(list []string) string {
 }
 
 // ChannelName writes a channel as CONTROLLER/READER.
-func ChannelName(controller, reader bcp.AgentName) string {
-	return string(controller) + " ← " + string(reader)
-}
+func ChannelName(controller, reader bcp.AgentName) string { return tell.Channel(controller, reader) }
 
 // UnknownAgent says that a mesh has no such agent, and which one may be meant.
 func UnknownAgent[T ~string](name string, known []T) error {

@@ -1,18 +1,19 @@
-package approvals
+// Package inerttest has hostile texts, and checks that what is shown of a text acts on
+// nothing and can be read back.
+package inerttest
 
 import (
 	"regexp"
 	"strconv"
 	"strings"
-	"testing"
 	"unicode"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
 )
 
-// hostileTexts are attacks on whoever reads them in a terminal.
-var hostileTexts = map[string]string{
+// Texts are attacks on whoever reads them on a terminal or a page.
+var Texts = map[string]string{
 	"colours":       "\x1b[31mred\x1b[0m and \x1b[8mhidden\x1b[28m",
 	"link":          "\x1b]8;;https://evil.example\x1b\\click\x1b]8;;\x1b\\ \x1b]8;;https://evil.example\x07x\x1b]8;;\x07",
 	"title":         "\x1b]0;approved\x07\x1b]2;approved\x1b\\",
@@ -40,15 +41,15 @@ var hostileTexts = map[string]string{
 	"empty":         "",
 }
 
-// tester is a test, or a property of one.
-type tester interface {
+// T is a test, or a property of one.
+type T interface {
 	Helper()
 	Fatal(args ...any)
 	Fatalf(format string, args ...any)
 }
 
-// checkInert checks lines that hold hostile text for what no terminal may get.
-func checkInert(t tester, lines []string) {
+// Check checks lines that hold hostile text for what no terminal may get.
+func Check(t T, lines []string) {
 	t.Helper()
 	for _, line := range lines {
 		if !utf8.ValidString(line) {
@@ -65,8 +66,8 @@ func checkInert(t tester, lines []string) {
 
 var markPattern = regexp.MustCompile(`⟨(U\+|0x)([0-9A-F]{2,6})(?:×([0-9]+))?⟩`)
 
-// readBack undoes inert: what a person sees tells what was there.
-func readBack(t tester, shown string) string {
+// ReadBack undoes package inert: what a person sees tells what was there.
+func ReadBack(t T, shown string) string {
 	t.Helper()
 	return markPattern.ReplaceAllStringFunc(strings.ReplaceAll(shown, "\n", ""), func(mark string) string {
 		m := markPattern.FindStringSubmatch(mark)
@@ -86,78 +87,8 @@ func readBack(t tester, shown string) string {
 	})
 }
 
-func checkBehind(t tester, s string, width int) {
-	t.Helper()
-	shown := Behind(Gutter, s, width)
-	checkInert(t, shown)
-	var text strings.Builder
-	for _, line := range shown {
-		rest, ok := strings.CutPrefix(line, Gutter)
-		if !ok || strings.ContainsAny(rest, "│┌└├─") {
-			t.Fatalf("not behind the gutter, or another gutter in it: %q", line)
-		}
-		columns := 0
-		for _, r := range line {
-			columns += columnsOf(r)
-		}
-		if limit := max(width, leastWidth+len([]rune(Gutter))); columns > limit+1 { // the gutter counts 2
-			t.Fatalf("%d columns of %d: %q", columns, limit, line)
-		}
-		text.WriteString(rest)
-	}
-	if got := readBack(t, text.String()); got != s {
-		t.Fatalf("shown as %q, which reads %q, not %q", shown, got, s)
-	}
-}
-
-// covers A-ANSI, A-FAKEUI, A-SCROLL, P7.2
-func TestInertTexts(t *testing.T) {
-	t.Parallel()
-	for name, s := range hostileTexts {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, width := range []int{-1, 10, 40, 80, 300} {
-				checkBehind(t, s, width)
-			}
-		})
-	}
-	for s, want := range map[string]string{
-		"plain, ä 漢 🙂 words.": "plain, ä 漢 🙂 words.",
-		"a\u200bb":            "a⟨U+200B⟩b",
-		"a\nb":                "a⟨U+000A⟩\nb",
-		"a\n\n\nb":            "a⟨U+000A×3⟩\nb",
-		"a  b":                "a⟨U+0020×2⟩b",
-		" a ":                 "⟨U+0020⟩a⟨U+0020⟩",
-		"\x1b[2J":             "⟨U+001B⟩[2J",
-		"\xff\xff":            "⟨0xFF×2⟩",
-		"⟨":                   "⟨U+27E8⟩",
-		"│ x":                 "⟨U+2502⟩⟨U+0020⟩x",
-		"e\u0301\u0301\u0301": "e\u0301\u0301⟨U+0301⟩",
-	} {
-		if got := inert(s); got != want {
-			t.Errorf("inert(%q) = %q, want %q", s, got, want)
-		}
-	}
-}
-
-// A tail cannot be pushed out of sight: padding of any length takes a line or
-// so.
-//
-// covers A-SCROLL
-func TestPaddingIsShort(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"newlines", "padding"} {
-		if lines := Behind(Gutter, hostileTexts[name], 80); len(lines) > 2 || !strings.Contains(strings.Join(lines, ""), "and pay") {
-			t.Errorf("%s: %d lines: %q", name, len(lines), lines)
-		}
-	}
-	if got, want := lengthOf(hostileTexts["newlines"]), "10010 characters, 3 words"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
-// hostileText draws texts of pieces that attack, and of any others.
-func hostileText() *rapid.Generator[string] {
+// Text draws texts of pieces that attack, and of any others.
+func Text() *rapid.Generator[string] {
 	piece := rapid.OneOf(
 		rapid.SampledFrom([]string{"\x1b[2J", "\x1b]8;;", "\n", "\n\n", "\r", "\b", " ", "  ", "\t", "\u202e", "\u200b", "\xff", "│ ", "⟨", "⟩", "└─ end",
 			"U+200B", "×3", "word", "漢", "e\u0301", "\u0301", "\u2800", "\u3164", "\ufe0f", "🙂", "👩‍👧"}),
@@ -165,12 +96,4 @@ func hostileText() *rapid.Generator[string] {
 		rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),
 	)
 	return rapid.Map(rapid.SliceOfN(piece, 0, 40), func(pieces []string) string { return strings.Join(pieces, "") })
-}
-
-// covers A-ANSI, A-FAKEUI, BCP-115
-func TestInertProperty(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		checkBehind(t, hostileText().Draw(t, "text"), rapid.IntRange(0, 200).Draw(t, "width"))
-	})
 }

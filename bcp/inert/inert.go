@@ -1,40 +1,74 @@
-package approvals
+package inert
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
-
-// Hostile text on a terminal. What a person approves is an attacker's text, so
-// nothing of it may act on the terminal, hide, or look like ours:
-//
-//   - Whatever is no plain visible character is shown as a mark such as
-//     ⟨U+200B⟩, and so are the signs that marks and frames are drawn with. A run
-//     of one of them is one mark, ⟨U+000A×10000⟩: it cannot push anything out of
-//     sight.
-//   - Two texts never look the same: what is shown can be read back.
-//   - Each line of it stands behind a gutter that is not of its making.
 
 const (
 	markOpen  = '⟨'
 	markClose = '⟩'
-	// Gutter begins every line of content, and no line of anything else.
-	Gutter = "│ "
-	// leastWidth is the narrowest that text is wrapped to; a mark fits.
+	// leastWidth is the narrowest width of a wrapped line; a mark fits.
 	leastWidth = 24
 	// maxMarks is how many combining marks a letter may have: more of them climb
 	// into the lines above and below.
 	maxMarks = 2
 )
 
-// inert rewrites text so that it only shows. Line breaks in the result stand
-// behind marks of line breaks; the caller wraps the lines.
-func inert(s string) string {
+// Gutter begins every line of content on a terminal, and no other line.
+const Gutter = "│ "
+
+// Run is a part of a hostile text that is shown in one way.
+type Run struct {
+	// Text is plain visible text, a mark of ours such as ⟨U+200B×3⟩, or a line
+	// break "\n", which follows the mark of the line break that it shows.
+	Text string
+	// Mark says that Text is a mark.
+	Mark bool
+}
+
+// Runs returns s as plain text and marks. Adjacent runs of plain text are one.
+// The empty text has no runs.
+func Runs(s string) []Run {
+	var w writer
+	w.rewrite(s)
+	w.flush()
+	return w.runs
+}
+
+// Text returns s with marks in it: the runs, joined. The caller wraps the lines.
+func Text(s string) string {
 	var b strings.Builder
+	for _, run := range Runs(s) {
+		b.WriteString(run.Text)
+	}
+	return b.String()
+}
+
+// Mark returns the mark of a character.
+func Mark(r rune) string { return fmt.Sprintf("%cU+%04X%c", markOpen, r, markClose) }
+
+type writer struct {
+	runs  []Run
+	plain strings.Builder
+}
+
+func (w *writer) flush() {
+	if w.plain.Len() > 0 {
+		w.runs = append(w.runs, Run{Text: w.plain.String()})
+		w.plain.Reset()
+	}
+}
+
+func (w *writer) mark(name string) {
+	w.flush()
+	w.runs = append(w.runs, Run{Text: string(markOpen) + name + string(markClose), Mark: true})
+}
+
+func (w *writer) rewrite(s string) {
 	marks := 0         // combining marks on the last letter; -1: there is none
 	shown := false     // there is something to see in this line
 	last := rune('\n') // what was written last; '\n' stands for a mark, and for the beginning
@@ -45,17 +79,17 @@ func inert(s string) string {
 		switch {
 		case bad:
 		case r == ' ' && last != '\n' && last != ' ' && i+size < len(s) && visible(next):
-			b.WriteByte(' ')
+			w.plain.WriteByte(' ')
 			last, marks = ' ', -1
 			i += size
 			continue
 		case unicode.Is(unicode.M, r) && ordinary(r) && marks >= 0 && marks < maxMarks:
-			b.WriteRune(r)
+			w.plain.WriteRune(r)
 			marks++
 			i += size
 			continue
 		case visible(r):
-			b.WriteRune(r)
+			w.plain.WriteRune(r)
 			last, marks, shown = r, -1, true
 			if unicode.IsLetter(r) || unicode.IsDigit(r) {
 				marks = 0
@@ -78,15 +112,14 @@ func inert(s string) string {
 		if n > 1 {
 			name += fmt.Sprintf("×%d", n)
 		}
-		b.WriteString(string(markOpen) + name + string(markClose))
+		w.mark(name)
 		if r == '\n' && shown {
-			b.WriteByte('\n')
+			w.plain.WriteByte('\n')
 			shown = false
 		}
 		last, marks = '\n', -1
 		i = end
 	}
-	return b.String()
 }
 
 // visible reports whether r stands for itself: a person sees it, and sees it as
@@ -108,9 +141,9 @@ func ordinary(r rune) bool {
 		unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// columnsOf is how wide a character may be: never less than a terminal makes
+// Columns is how wide a character may be on a terminal: never less than a terminal makes
 // it, since a line that is too long would go on without its gutter.
-func columnsOf(r rune) int {
+func Columns(r rune) int {
 	switch {
 	case unicode.Is(unicode.Mn, r):
 		return 0
@@ -120,9 +153,9 @@ func columnsOf(r rune) int {
 	return 2
 }
 
-// wrap breaks inert text into lines of at most width columns, behind spaces
+// Wrap breaks inert text into lines of at most width columns, behind spaces
 // where it can. Nothing is dropped: joined, the lines are the text again.
-func wrap(s string, width int) []string {
+func Wrap(s string, width int) []string {
 	width = max(width, leastWidth)
 	var lines []string
 	for line := range strings.SplitSeq(s, "\n") {
@@ -162,7 +195,7 @@ func wrapLine(s string, width int) []string {
 // with the marks on it.
 func unitAt(s string) (size, columns int) {
 	r, size := utf8.DecodeRuneInString(s)
-	columns = columnsOf(r)
+	columns = Columns(r)
 	if r == markOpen {
 		if end := strings.IndexRune(s, markClose); end >= 0 {
 			size = end + len(string(markClose))
@@ -175,21 +208,28 @@ func unitAt(s string) (size, columns int) {
 			break
 		}
 		size += n
-		columns += columnsOf(mark)
+		columns += Columns(mark)
 	}
 	return size, columns
 }
 
-// Behind writes hostile text with a prefix before each of its lines.
-func Behind(prefix, s string, width int) []string {
-	lines := wrap(inert(s), width-utf8.RuneCountInString(prefix))
+// Prefixed returns the lines of s, each after a prefix, at most width columns wide.
+func Prefixed(prefix, s string, width int) []string {
+	lines := Wrap(Text(s), width-utf8.RuneCountInString(prefix))
 	for i := range lines {
 		lines[i] = prefix + lines[i]
 	}
 	return lines
 }
 
-// lengthOf says how much text there is, whatever of it is in sight.
-func lengthOf(s string) string {
-	return cli.Count(utf8.RuneCountInString(s), "character") + ", " + cli.Count(len(strings.Fields(s)), "word")
+// Length says how long s is, however much of it is in sight.
+func Length(s string) string {
+	return number(utf8.RuneCountInString(s), "character") + ", " + number(len(strings.Fields(s)), "word")
+}
+
+func number(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.Itoa(n) + " " + noun
 }

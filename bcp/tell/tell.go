@@ -1,4 +1,4 @@
-package audit
+package tell
 
 import (
 	"fmt"
@@ -7,24 +7,22 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
 )
 
-// The lines of a replay. Whatever an agent could have chosen goes through plain.
-
-// headOf begins an exchange: when, on which channel, about what.
-func headOf(d *bcp.Decision) string {
+// Head is the first line of an exchange: when, on which channel, about what.
+func Head(d *bcp.Decision) string {
 	var b strings.Builder
-	b.WriteString(d.At().Format(replayTime) + "  ")
+	b.WriteString(d.At().Format(TimeFormat) + "  ")
 	if key, ok := d.Channel(); ok {
-		b.WriteString(cli.ChannelName(key.Controller, key.Reader))
+		b.WriteString(Channel(key.Controller, key.Reader))
 		b.WriteString("  ")
 	}
 	switch {
 	case d.Query != "":
-		b.WriteString("query " + cli.Plain(string(d.Query)))
+		b.WriteString("query " + inert.Line(string(d.Query)))
 	case d.Subscription != "":
-		b.WriteString("push to " + cli.Plain(string(d.Subscription)))
+		b.WriteString("push to " + inert.Line(string(d.Subscription)))
 	default:
 		b.WriteString(d.Kind.String())
 	}
@@ -35,22 +33,29 @@ func headOf(d *bcp.Decision) string {
 	return b.String()
 }
 
-const replayTime = "2006-01-02 15:04:05.000"
+// TimeFormat is the format of times in the lines of this package, in UTC.
+const TimeFormat = "2006-01-02 15:04:05.000"
 
-// eventLine tells a decision that is no part of an exchange.
-func eventLine(d *bcp.Decision) string {
-	line := fmt.Sprintf("%s  %6d  %s", d.At().Format(replayTime), d.Seq, whoDoes(d))
+// Event tells a decision that is no part of an exchange, with its time and number.
+func Event(d *bcp.Decision) string {
+	return fmt.Sprintf("%s  %6d  %s\n", d.At().Format(TimeFormat), d.Seq, Sentence(d))
+}
+
+// Sentence tells a decision: who did what on which channel, and what became of it.
+func Sentence(d *bcp.Decision) string {
+	line := who(d)
 	if key, ok := d.Channel(); ok {
-		line += " on " + cli.ChannelName(key.Controller, key.Reader)
+		line += " on " + Channel(key.Controller, key.Reader)
 	}
 	if became := became(d); became != "" {
 		line += ": " + became
 	}
-	return line + "\n"
+	return line
 }
 
-// lineOf tells one decision of an exchange that has begun at a time.
-func lineOf(d *bcp.Decision, begun time.Time) string {
+// Line tells one decision of an exchange that began at a time: its number, the time
+// since, who did what, and what became of it.
+func Line(d *bcp.Decision, begun time.Time) string {
 	since := d.At().Sub(begun)
 	line := make([]byte, 0, 160)
 	seq := strconv.FormatUint(d.Seq, 10)
@@ -61,15 +66,15 @@ func lineOf(d *bcp.Decision, begun time.Time) string {
 	line = strconv.AppendInt(line, int64(since/time.Second), 10)
 	millis := since % time.Second / time.Millisecond
 	line = append(line, '.', '0'+byte(millis/100), '0'+byte(millis/10%10), '0'+byte(millis%10))
-	line = append(append(line, "s  "...), whoDoes(d)...)
+	line = append(append(line, "s  "...), who(d)...)
 	if became := became(d); became != "" {
 		line = append(append(line, ": "...), became...)
 	}
 	return string(append(line, '\n'))
 }
 
-// whoDoes says who did what.
-func whoDoes(d *bcp.Decision) string {
+// who says who did what.
+func who(d *bcp.Decision) string {
 	switch d.Kind {
 	case bcp.KindAsk:
 		return string(d.Agent) + " asks"
@@ -85,21 +90,21 @@ func whoDoes(d *bcp.Decision) string {
 	case bcp.KindExpire:
 		return "the gateway"
 	case bcp.KindBatch:
-		return "the gateway ends the window of " + cli.Plain(string(d.Subscription)) + ", with " + cli.Count(d.Count, "answer")
+		return "the gateway ends the window of " + inert.Line(string(d.Subscription)) + ", with " + Count(d.Count, "answer")
 	case bcp.KindViolation:
 		family := ""
 		if d.Family != "" {
-			family = "(" + cli.Plain(d.Family) + ")"
+			family = "(" + inert.Line(d.Family) + ")"
 		}
-		return strings.Join(cli.Compact(string(d.Agent), "is denied", cli.Plain(d.Event), family), " ")
+		return words(string(d.Agent), "is denied", inert.Line(d.Event), family)
 	case bcp.KindCredential:
-		return strings.Join(cli.Compact(string(d.Agent), cli.Plain(d.Event), credentialOf(d)), " ")
+		return words(string(d.Agent), inert.Line(d.Event), credentialOf(d))
 	}
 	who := string(d.Agent)
 	if who == "" {
 		who = "the gateway"
 	}
-	return strings.Join(cli.Compact(who, doing(d), cli.Plain(d.Event), aboutOf(d)), " ")
+	return words(who, doing(d), inert.Line(d.Event), aboutOf(d))
 }
 
 // credentialOf says which credentials a decision is about.
@@ -117,16 +122,16 @@ func credentialOf(d *bcp.Decision) string {
 		parts = append(parts, who)
 	}
 	if d.Key != "" {
-		parts = append(parts, cli.Plain(d.Key))
+		parts = append(parts, inert.Line(d.Key))
 	}
 	if c.Until != 0 && bcp.CredentialAct(d.Event) != bcp.CredentialRevoked {
-		parts = append(parts, "until "+cli.Moment(time.Unix(0, c.Until)))
+		parts = append(parts, "until "+Moment(time.Unix(0, c.Until)))
 	}
 	for _, line := range c.Limits {
-		parts = append(parts, cli.Plain(line))
+		parts = append(parts, inert.Line(line))
 	}
 	if done := time.Unix(0, c.Time); d.At().Sub(done) > time.Minute {
-		parts = append(parts, "done "+cli.Moment(done))
+		parts = append(parts, "done "+Moment(done))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -137,9 +142,9 @@ func doing(d *bcp.Decision) string {
 	case d.Kind == bcp.KindConnect || d.Kind == bcp.KindDisconnect:
 		return d.Kind.String() + "s as " + d.Role.String()
 	case d.Kind == bcp.KindSession && d.SessionBegins:
-		return "begins session " + cli.Plain(string(d.Session))
+		return "begins session " + inert.Line(string(d.Session))
 	case d.Kind == bcp.KindSession && d.SessionEnds:
-		return "ends session " + cli.Plain(string(d.Session))
+		return "ends session " + inert.Line(string(d.Session))
 	}
 	return d.Kind.String()
 }
@@ -149,7 +154,7 @@ func aboutOf(d *bcp.Decision) string {
 		return "about " + string(d.Target)
 	}
 	if d.Count > 1 {
-		return cli.Count(d.Count, "time")
+		return Count(d.Count, "time")
 	}
 	return ""
 }
@@ -168,15 +173,15 @@ func became(d *bcp.Decision) string {
 	case d.Kind == bcp.KindViolation, d.Kind == bcp.KindAcknowledge:
 		return rule
 	case d.Verdict == bcp.Reject:
-		add(strings.Join(cli.Compact("refused", rule, string(d.Code)), " "))
+		add(words("refused", rule, string(d.Code)))
 		if d.Reason != 0 {
-			add(strings.TrimPrefix(cli.Plain(d.FieldName())+": "+d.Reason.String(), ": "))
+			add(strings.TrimPrefix(inert.Line(d.FieldName())+": "+d.Reason.String(), ": "))
 		}
 		if d.Lack > 0 {
-			add(cli.ShortBits(d.Lack) + " bits too many")
+			add(BitCount(d.Lack) + " bits too many")
 		}
 	case d.Verdict == bcp.Hold:
-		add(strings.Join(cli.Compact("held for a person", rule), " "))
+		add(words("held for a person", rule))
 	case d.Kind == bcp.KindAsk && d.Verdict == bcp.Accept, d.Kind == bcp.KindPush, d.Kind == bcp.KindAnswer:
 		add("accepted")
 	}
@@ -190,7 +195,7 @@ func became(d *bcp.Decision) string {
 	case d.Gathered():
 		add("waits for the end of its window")
 	case d.Delivery != "" && d.Outcome == "":
-		add("delivered as " + cli.Plain(string(d.Delivery)) + ", taint " + d.Taint.String())
+		add("delivered as " + inert.Line(string(d.Delivery)) + ", taint " + d.Taint.String())
 	case d.Outcome == bcp.Held:
 		add(string(d.Controller) + " hears that it is held")
 	case d.Outcome != "":
@@ -205,13 +210,13 @@ func became(d *bcp.Decision) string {
 		add("unsealed key")
 	}
 	if d.Justification != "" {
-		add("because: " + cli.Short(cli.Plain(d.Justification), cli.PlainWidth))
+		add("because: " + inert.Cut(inert.Line(d.Justification), longest))
 	}
 	if d.JustificationBits > 0 {
-		add("which can carry " + cli.ShortBits(d.JustificationBits) + " bits")
+		add("which can carry " + BitCount(d.JustificationBits) + " bits")
 	}
 	if d.Note != "" && (d.Kind == bcp.KindApproval || d.Kind == bcp.KindProcess) {
-		add(cli.Short(cli.Plain(d.Note), cli.PlainWidth))
+		add(inert.Cut(inert.Line(d.Note), longest))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -221,7 +226,7 @@ func bitsMoved(d *bcp.Decision) string {
 	if d.Nominal == 0 && d.Capacity == 0 {
 		return ""
 	}
-	text := cli.BitsOf(d.Nominal) + " (capacity " + cli.ShortBits(d.Capacity) + ")"
+	text := Bits(d.Nominal) + " (capacity " + BitCount(d.Capacity) + ")"
 	switch {
 	case d.Prepaid:
 		return text + ", charged before"

@@ -1,0 +1,56 @@
+package tell_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
+	"github.com/bcpmesh/bcpmesh/bcp/inert/inerttest"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
+)
+
+// What an agent chose is inert in every line about every kind of decision, and adds no
+// line.
+//
+// covers P2.5, P7.2, A-ANSI
+func TestSentencesAreInert(t *testing.T) {
+	t.Parallel()
+	for name, evil := range inerttest.Texts {
+		base := bcp.Decision{Time: 1, Seq: 7, Agent: "main", Controller: "main", Reader: "mailer", Justification: evil, Family: evil, Note: evil, Field: evil,
+			Key: evil, Query: bcp.QueryID(evil), Delivery: bcp.DeliveryID(evil), Item: bcp.ItemID(evil), Subscription: bcp.SubscriptionID(evil),
+			Session: bcp.SessionID(evil), Event: evil, Code: bcp.ValidationFailed, Reason: bcp.ReasonValue}
+		for _, kind := range bcp.DecisionKinds() {
+			for _, verdict := range []bcp.Outcome{bcp.Accept, bcp.Hold, bcp.Reject} {
+				for _, begins := range []bool{false, true} {
+					d := base
+					d.Kind, d.Verdict, d.SessionBegins, d.SessionEnds = kind, verdict, begins, !begins
+					for _, line := range []string{tell.Head(&d), tell.Event(&d), tell.Line(&d, d.At().Add(-time.Second)), tell.Sentence(&d) + "\n"} {
+						if line = strings.TrimSuffix(line, "\n"); line != inert.Line(line) || line == "" {
+							t.Errorf("%s, %s: %q", name, kind, line)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// covers P11.3
+func TestSentence(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		d    bcp.Decision
+		want string
+	}{
+		{bcp.Decision{Kind: bcp.KindPush, Agent: "mailer", Controller: "main", Reader: "mailer", Verdict: bcp.Accept, Delivery: "d2", Taint: bcp.TaintLow,
+			Nominal: 2 * bcp.Bit, Capacity: 3*bcp.Bit + 1}, "mailer pushes on main ← mailer: accepted; delivered as d2, taint low; 2 bits (capacity 3.1)"},
+		{bcp.Decision{Kind: bcp.KindApproval, Agent: "ann", Event: "reject", Verdict: bcp.Accept}, "ann rejects"},
+		{bcp.Decision{Kind: bcp.KindBatch, Subscription: "s", Count: 2}, "the gateway ends the window of s, with 2 answers"},
+	} {
+		if got := tell.Sentence(&c.d); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

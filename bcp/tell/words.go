@@ -1,0 +1,57 @@
+package tell
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// longest is how many columns a justification or a note may have in a sentence.
+const longest = 100
+
+// Channel names a channel by what flows through it: "main ← researcher".
+func Channel(controller, reader bcp.AgentName) string {
+	return string(controller) + " ← " + string(reader)
+}
+
+// Bits writes bits with their unit: "1 bit", "18.4 bits".
+func Bits(b bcp.Bits) string {
+	if s := BitCount(b); s != "1" {
+		return s + " bits"
+	}
+	return "1 bit"
+}
+
+// BitCount writes bits rounded up to a tenth: "6.9", "671".
+func BitCount(b bcp.Bits) string {
+	const tenth = bcp.Bit / 10
+	tenths := (b + tenth - 1) / tenth
+	if tenths%10 == 0 {
+		return strconv.FormatInt(int64(tenths/10), 10)
+	}
+	return strconv.FormatInt(int64(tenths/10), 10) + "." + strconv.FormatInt(int64(tenths%10), 10)
+}
+
+// Moment writes a time to the second, in UTC.
+func Moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
+
+// Count writes a number of things: "1 agent", "2 agents".
+func Count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.Itoa(n) + " " + noun
+}
+
+// words joins the parts that are not empty.
+func words(parts ...string) string {
+	var kept []string
+	for _, p := range parts {
+		if p != "" {
+			kept = append(kept, p)
+		}
+	}
+	return strings.Join(kept, " ")
+}
