@@ -105,6 +105,8 @@ var rules = []rule{
 	},
 	// Shares nothing with what it checks. Unpacking is here so that the limits of a file and the place of a fault are.
 	{folder: "jetstream/verify", core: true, external: []string{noteFormat, treeHashes, zstdFormat}},
+	// Both sides of a witness: it knows logs, and nothing of a mesh.
+	{folder: "jetstream/witness", internal: []string{"accounts/durable", "jetstream/verify"}, external: []string{fileLock, logging, noteFormat, treeHashes}},
 
 	// What an agent links against: it never sees the mesh, its streams or its keys.
 	{folder: "agents", internal: []string{"bcp", "bcp/wire", "subjects"}, external: []string{jsonText, logging, natsClient, nkeys}},
@@ -143,7 +145,7 @@ var rules = []rule{
 	},
 	{
 		folder:   "mesh",
-		internal: append([]string{"accounts", "accounts/durable", "jetstream", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/supervisor"}, corePackages...),
+		internal: append([]string{"accounts", "accounts/durable", "jetstream", "jetstream/witness", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/supervisor"}, corePackages...),
 		external: []string{fileLock, jsonText, logging, natsClient, nkeys},
 	},
 	// It is told what happened and may look at the state; the mesh does not know of it.
@@ -326,7 +328,7 @@ var mustBeCore = []string{"bcp", "subjects", "jetstream/verify"}
 
 // coreStandard is what core packages may import of the standard library: what computes and does nothing else.
 var coreStandard = []string{
-	"bufio", "bytes", "cmp", "container/heap", "container/list", "crypto/aes", "crypto/cipher", "crypto/hmac", "crypto/sha256", "crypto/subtle", "embed", "encoding",
+	"bufio", "bytes", "cmp", "container/heap", "container/list", "crypto/aes", "crypto/cipher", "crypto/ed25519", "crypto/hmac", "crypto/sha256", "crypto/subtle", "embed", "encoding",
 	"encoding/base64", "encoding/binary", "encoding/hex", "errors", "fmt", "hash", "hash/crc32", "hash/fnv", "io", "iter", "maps", "math",
 	"math/big", "math/bits", "net/netip", "path", "reflect", "regexp", "slices", "sort", "strconv", "strings", "sync", "sync/atomic", "time",
 	"unicode", "unicode/utf16", "unicode/utf8",
