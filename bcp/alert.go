@@ -28,6 +28,10 @@ const (
 	AlertShared AlertKind = "credentials_shared"
 	// The gateway made a mistake: over a message, which is in quarantine, or by itself.
 	AlertPanic AlertKind = "gateway_panic"
+	// A witness has cosigned no checkpoint: it is away, or does not know the log.
+	AlertWitnessMissing AlertKind = "witness_missing"
+	// A witness has seen more of the journal than there is, or another history of it.
+	AlertWitnessRefused AlertKind = "witness_refused"
 )
 
 // The alerts without a record: the journal cannot be written, or must not be.
@@ -40,7 +44,7 @@ const (
 
 // AlertKinds returns every kind that goes with a record.
 func AlertKinds() []AlertKind {
-	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood, AlertDiskLow, AlertDiskCritical, AlertShared, AlertPanic}
+	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood, AlertDiskLow, AlertDiskCritical, AlertShared, AlertPanic, AlertWitnessMissing, AlertWitnessRefused}
 }
 
 // Alert tells operators, approvers and auditors of a decision that somebody

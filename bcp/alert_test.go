@@ -167,6 +167,8 @@ func TestWhatIsAnAlert(t *testing.T) {
 		"decided":             {Decision{Kind: KindApproval, Verdict: Accept, Item: "i1", Event: "approve"}, ""},
 		"disk low":            {Decision{Kind: KindAlert, Event: string(AlertDiskLow)}, AlertDiskLow},
 		"disk critical":       {Decision{Kind: KindAlert, Event: string(AlertDiskCritical)}, AlertDiskCritical},
+		"witness missing":     {Decision{Kind: KindAlert, Event: string(AlertWitnessMissing)}, AlertWitnessMissing},
+		"witness refused":     {Decision{Kind: KindAlert, Event: string(AlertWitnessRefused)}, AlertWitnessRefused},
 		"shared":              {Decision{Kind: KindAlert, Event: string(AlertShared), Key: "U"}, AlertShared},
 		"panic":               {Decision{Kind: KindAlert, Event: string(AlertPanic), Agent: "mail", Role: RoleReader}, AlertPanic},
 		"issued":              {Decision{Kind: KindCredential, Event: string(CredentialIssued)}, ""},

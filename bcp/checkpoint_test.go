@@ -178,6 +178,7 @@ func edits() map[string]edit {
 		"Mesh.RawRetention":   {kept, func(m *Mesh) { m.RawRetention = time.Hour }},
 		"Mesh.MaxDisk":        {kept, func(m *Mesh) { m.MaxDisk = 1 }},
 		"Mesh.AllowAddresses": {kept, func(m *Mesh) { m.AllowAddresses = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }},
+		"Mesh.RequireWitness": {kept, func(m *Mesh) { m.RequireWitness = time.Hour }},
 		"Mesh.MaxRefusals":    {kept, func(m *Mesh) { m.MaxRefusals = 1 }},
 		"Mesh.Agents":         {kept, func(m *Mesh) { m.Agents = append(m.Agents, Agent{Name: "zed", Encoding: JSON, Reader: true}) }},
 		"Mesh.Channels": {kept, func(m *Mesh) {

@@ -29,6 +29,9 @@ type Mesh struct {
 	MaxDisk      int64 // of all streams, in bytes; 0 none
 	// AllowAddresses are prefixes that agents may reach beside public addresses.
 	AllowAddresses []netip.Prefix
+	// RequireWitness is how old the newest cosignature of a witness may be until asks and
+	// pushes are refused; 0: any age.
+	RequireWitness time.Duration
 
 	Agents []Agent // sorted by name
 	// Channels holds a channel for each pair of entries that name each other,

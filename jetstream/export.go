@@ -54,6 +54,8 @@ type ExportOptions struct {
 	// Since and Until choose decisions by their time: not before Since, and
 	// before Until. Zero: all.
 	Since, Until time.Time
+	// Last, if it is not 0, is the number of the last decision that is exported.
+	Last uint64
 	// Key signs the checkpoint at the end. It is required.
 	Key CheckpointKey
 	// Tree has the checkpoints of before, which the journal must stand up to, and
@@ -149,7 +151,7 @@ func (e *exporter) record(decisions [][]byte, left uint64) error {
 			}
 		}
 		at := time.Unix(0, e.chain.Time).UTC()
-		if !e.options.Until.IsZero() && !at.Before(e.options.Until) {
+		if !e.options.Until.IsZero() && !at.Before(e.options.Until) || e.options.Last > 0 && e.chain.Decisions > e.options.Last {
 			e.chain = previous
 			return errEnough
 		}
@@ -243,6 +245,13 @@ func (e *exporter) close(whole bool) error {
 	var err error
 	if e.exported.Checkpoint, err = e.options.Key.sign(e.tree.root()); err != nil {
 		return err
+	}
+	if e.options.Tree != nil {
+		lines, err := e.options.Tree.linesOf(e.tree.root())
+		if err != nil {
+			return err
+		}
+		e.exported.Checkpoint = append(e.exported.Checkpoint, lines...)
 	}
 	return e.frame('E', append(e.chain.Head[:], e.exported.Checkpoint...))
 }

@@ -39,6 +39,10 @@ func (t *Tree) Prove(number uint64, decision []byte) ([]byte, error) {
 	for _, h := range proof {
 		fmt.Fprintf(&b, "%s\n", h)
 	}
-	fmt.Fprintf(&b, "\n%s", newest.Checkpoint)
+	lines, err := t.linesOf(newest.tree)
+	if err != nil {
+		return nil, fmt.Errorf("proving a decision: %w", err)
+	}
+	fmt.Fprintf(&b, "\n%s%s", newest.Checkpoint, lines)
 	return b.Bytes(), nil
 }

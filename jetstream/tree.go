@@ -101,10 +101,15 @@ func treeOf(checkpoint string) (t tlog.Tree, err error) {
 	return t, err
 }
 
-// Newest returns the newest checkpoint as it was signed, or [ErrNoCheckpoint].
+// Newest returns the newest checkpoint as it was signed, with the cosignatures of
+// witnesses, or [ErrNoCheckpoint].
 func (t *Tree) Newest() ([]byte, error) {
 	r, err := t.newest()
-	return []byte(r.Checkpoint), err
+	if err != nil {
+		return nil, err
+	}
+	lines, err := t.linesOf(r.tree)
+	return []byte(r.Checkpoint + lines), err
 }
 
 func (t *Tree) newest() (recorded, error) {

@@ -107,7 +107,8 @@ func putJournal(ctx context.Context, out *jetstream.BackupWriter, js natsjs.JetS
 	// A journal that goes on from an earlier place than what was signed is another
 	// history. It gets another key, and so another name.
 	if err == nil && !o.WithoutKeys && !out.Salvaged() {
-		err = errors.Join(putFile(out, state, path.Join(accounts.KeyFolder, accounts.CheckpointKeyFile(0))), putFile(out, state, path.Join(treeFolder(0), jetstream.TreeCheckpoints)))
+		err = errors.Join(putFile(out, state, path.Join(accounts.KeyFolder, accounts.CheckpointKeyFile(0))), putFile(out, state, path.Join(treeFolder(0), jetstream.TreeCheckpoints)),
+			putFile(out, state, path.Join(treeFolder(0), jetstream.TreeCosignatures)))
 	}
 	if err != nil {
 		return jetstream.Manifest{}, err

@@ -110,8 +110,9 @@ type checkpoints struct {
 	key  jetstream.CheckpointKey
 	log  hclog.Logger
 	// wait is how long the server may take until what it acknowledged is on disk.
-	wait time.Duration
-	last jetstream.Unsigned // to be signed when the server has ended
+	wait      time.Duration
+	last      jetstream.Unsigned // to be signed when the server has ended
+	witnesses *witnesses
 	// asking is who extends the tree.
 	asking jetstream.Asking
 }
@@ -127,7 +128,16 @@ func (m *Mesh) prepareCheckpoints(log hclog.Logger) (*checkpoints, error) {
 	if def := m.config.Definition; !def.SyncAlways {
 		c.wait = 2 * def.SyncInterval
 	}
-	m.later(func() error { return c.tree.Sign(c.last, key) })
+	c.witnesses = newWitnesses(m.config, c.tree, func(kind bcp.AlertKind) {
+		if g := m.recorder.Load(); g != nil {
+			g.Alert(kind)
+		}
+	}, log)
+	m.later(func() error {
+		err := c.tree.Sign(c.last, key)
+		c.witnesses.lastWitness()
+		return err
+	})
 	return c, nil
 }
 
@@ -199,6 +209,7 @@ func (c *checkpoints) run(ctx context.Context, journal *jetstream.Journal) {
 				return
 			}
 			err = c.tree.Sign(next, c.key)
+			c.witnesses.sign()
 		}
 		if err != nil && ctx.Err() == nil {
 			c.log.Error("no checkpoint was signed", "error", err)

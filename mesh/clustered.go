@@ -118,6 +118,9 @@ func (g *Gateway) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if def.RequireWitness > 0 { // gateways have no key that signs
+		return errWitnessOnCluster
+	}
 	if err := g.lockState(); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/jetstream/witness"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -68,6 +69,9 @@ type Config struct {
 	SnapshotEvery uint64
 	// Rebuild deletes audit and ledger, and fills them again from the journal.
 	Rebuild bool
+	// Witnesses cosign the checkpoints of the journal. Where the definitions say
+	// require_witness there has to be one.
+	Witnesses []*witness.Peer
 	// Logger, nil discards. It never gets a byte of an agent's message.
 	Logger hclog.Logger
 	// OnDecision, if set, is called with each decision once it is stored. It
@@ -140,6 +144,9 @@ func Start(ctx context.Context, config Config) (*Mesh, error) {
 	if err := CheckReplicas(config.Definition); err != nil {
 		return nil, fmt.Errorf("start the mesh: %w", err)
 	}
+	if config.Definition.RequireWitness > 0 && len(config.Witnesses) == 0 {
+		return nil, fmt.Errorf("start the mesh: %w", ErrRequireWitness)
+	}
 	config.Definition = config.Definition.Whole()
 	m := &Mesh{config: config}
 	m.definition.Store(config.Definition)
@@ -207,9 +214,10 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	if !config.Definition.SyncAlways {
 		syncKeys = func() error { return m.server.Sync(jetstream.KeyStream) }
 	}
-	if err := m.serve(ctx, checkpoints, gateway.Config{SyncKeys: syncKeys, Credentials: m.lookAtKeys}); err != nil {
+	if err := m.serve(ctx, checkpoints, gateway.Config{SyncKeys: syncKeys, Credentials: m.lookAtKeys, Closed: checkpoints.witnesses.stops}); err != nil {
 		return err
 	}
+	m.startWitnesses(ctx, checkpoints.witnesses)
 	m.watchKeys(compiled)
 	if err := m.serveJoins(); err != nil {
 		return err

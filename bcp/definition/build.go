@@ -124,6 +124,7 @@ func (b *builder) meshOf(o *object) *bcp.Mesh {
 		Files:        b.files,
 
 		AllowAddresses: prefixesOf(o),
+		RequireWitness: o.get("require_witness").duration,
 	}
 	if m.Replicas > 0 && m.Replicas%2 == 0 {
 		b.meshSource.errorf(o.at("replicas"), CodeOutOfRange, "replicas", "expected 1, 3 or 5: an even number of copies survives no more failures")

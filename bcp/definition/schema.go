@@ -117,6 +117,8 @@ var schema = []Key{
 		Doc: "When the journal is written through to disk: always, or at an interval, which a power cut may lose."},
 	{Level: LevelMesh, Name: "raw_retention", Type: TypeDuration, Min: hour, Max: 10 * year, Default: "30d", Rule: "P1.3, P11.4",
 		Doc: "How long messages can be read as they came, from the end of their day."},
+	{Level: LevelMesh, Name: "require_witness", Type: TypeDuration, Words: []string{"none"}, Min: hour, Max: 30 * day, Default: "none", Rule: "P11.6",
+		Doc: "How old the newest cosignature of a witness may be until asks and pushes are refused with unavailable. It needs `bcpmesh up --witness`."},
 	{Level: LevelMesh, Name: "max_refusals", Type: TypeRate, Min: 1, Max: 6000, Default: "30/m", Rule: "P1.3, P4.7",
 		Doc: "Refusals an agent may cause before it hears rate_limited."},
 	{Level: LevelMesh, Name: "max_disk_mb", Type: TypeInteger, Min: 64, Max: 1 << 30, Default: "16384", Rule: "P1.3, P4.5",

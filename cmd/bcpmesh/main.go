@@ -66,6 +66,7 @@ func commands(p *cli.Program) []*cobra.Command {
 		simulate.RoleCommand(p),
 		run.UpCommand(p),
 		run.GatewayCommand(p),
+		audit.WitnessCommand(p),
 		run.ReloadCommand(p),
 		run.DemoCommand(p),
 		conform.ConformanceCommand(p),

@@ -130,6 +130,9 @@ func (g *Gateway) decide(in *input) (bcp.Decision, bool) {
 		return bcp.Decision{}, false
 	}
 	s, m := in.subject, g.moment()
+	if (s.Kind == subjects.KindAsk || s.Kind == subjects.KindPush) && g.config.Closed != nil && g.config.Closed() {
+		return bcp.Decision{Code: bcp.Unavailable}, false
+	}
 	var d bcp.Decision
 	switch s.Kind {
 	case subjects.KindAsk:

@@ -182,6 +182,9 @@ The newest file is enough for a mesh that goes on. Of several, oldest first, eac
 of which begins behind what the one before ends with, the folder gets the whole
 journal: what "bcpmesh backup --truncate" cut off is in front of it again.
 
+A witness that has cosigned more of the journal than the backup has refuses what the
+restored mesh signs: it was set back, and budgets that were spent since are full again.
+
 Start the mesh there with "bcpmesh up --state DIR", or move the old .bcpmesh away
 and put DIR in its place.
 
@@ -236,6 +239,11 @@ func restoreBackup(ctx context.Context, p *cli.Program, files []string, dir stri
 	}
 	if err != nil {
 		return r.failure(err, len(files), dir)
+	}
+	if size, err := mesh.Tree(state, 0).Witnessed(); err == nil && size > 0 {
+		p.Out.Talkf("witnesses have cosigned this journal: where they have seen more than %s, they will refuse it from now on, and \"bcpmesh up --witness\" says so", cli.Count(int(m.Decisions), "decision"))
+	} else {
+		p.Out.Talkf("if a witness has cosigned more of this journal than the backup has, it will refuse it from now on")
 	}
 	return showBackup(p, "restored", r, m)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/jetstream"
+	tlogwitness "github.com/bcpmesh/bcpmesh/jetstream/witness"
 	"github.com/bcpmesh/bcpmesh/mesh"
 )
 
@@ -74,18 +75,19 @@ func auditCheckpointCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var shard client.ShardFlag
 	var wait cli.DurationFlag
+	var witnesses WitnessFlags
 	cmd := &cobra.Command{
 		Use:   "checkpoint",
 		Short: "Show the newest signed checkpoint; on a cluster, sign it",
 		Long: `Show the newest checkpoint that was recorded in the state folder, as it was signed
-(C2SP tlog-checkpoint). One is signed every ten minutes in which something was
+(C2SP tlog-checkpoint), with the cosignatures of witnesses. One is signed every ten minutes in which something was
 decided, and when the mesh ends in order. Keep them elsewhere: "bcpmesh audit verify
 --since" shows that a later export continues them.
 
 The gateways of a cluster have no key that signs. There, this command does: it reads
 what each shard's journal has behind its newest checkpoint, and signs where that is
 anything. A journal that is not the one of the newest checkpoint is refused. Have it
-run every ten minutes (docs/production.md).`,
+run every ten minutes (docs/production.md), with the witnesses that cosign them.`,
 		Example: `  bcpmesh audit checkpoint > monday.checkpoint
   bcpmesh audit verify friday.bcpaudit --key office.key --since monday.checkpoint
   bcpmesh audit checkpoint --json >> office.checkpoints  # all shards of a cluster`,
@@ -93,7 +95,11 @@ run every ten minutes (docs/production.md).`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
 			defer cancel()
-			newest, missing := checkpoints(ctx, where, shard)
+			peers, err := witnesses.Peers("audit checkpoint")
+			if err != nil {
+				return err
+			}
+			newest, missing := checkpoints(ctx, where, shard, peers)
 			for i := range newest {
 				if i > 0 && !p.Out.JSON {
 					p.Out.Printf("\n")
@@ -108,12 +114,13 @@ run every ten minutes (docs/production.md).`,
 	where.AddTo(cmd)
 	shard.AddTo(cmd, client.OfPeople)
 	cli.WaitFlag(cmd, &wait, 10*time.Minute, "on a cluster: how long it may take")
+	witnesses.AddTo(cmd)
 	return cmd
 }
 
 // checkpoints are the newest of the shards that are meant: on a cluster, of what their
 // journals have now.
-func checkpoints(ctx context.Context, where meshdir.StateFlags, shard client.ShardFlag) ([]client.Sharded[SignedCheckpoint], error) {
+func checkpoints(ctx context.Context, where meshdir.StateFlags, shard client.ShardFlag, peers []*tlogwitness.Peer) ([]client.Sharded[SignedCheckpoint], error) {
 	folder, err := where.Folder()
 	if err != nil {
 		return nil, err
@@ -121,6 +128,9 @@ func checkpoints(ctx context.Context, where meshdir.StateFlags, shard client.Sha
 	if about, err := folder.Running(); err != nil || !about.Cluster {
 		if _, err := shard.Among(1); err != nil {
 			return nil, err
+		}
+		if len(peers) > 0 {
+			return nil, cli.Usagef("audit checkpoint: --witness is for a mesh on a cluster").WithHint("a mesh of one process asks them by itself: bcpmesh up --witness KEY=URL")
 		}
 		newest, err := mesh.Tree(folder.State, 0).Newest()
 		if err != nil {
@@ -136,7 +146,13 @@ func checkpoints(ctx context.Context, where meshdir.StateFlags, shard client.Sha
 	return client.OnShards(ctx, j.Shards, func(ctx context.Context, shard int) (SignedCheckpoint, error) {
 		signed, err := mesh.SignCheckpoint(ctx, folder.State, shard, client.OperatorRecordsFrom(j.Client.Operator(shard)), meshdir.Unlock())
 		if err != nil {
-			err = signingFailure(err, folder)
+			return SignedCheckpoint{}, signingFailure(err, folder)
+		}
+		if len(peers) > 0 {
+			if err := mesh.CosignNewest(ctx, folder.State, shard, peers); err != nil {
+				return SignedCheckpoint{string(signed)}, cosignFailure(err)
+			}
+			signed, err = mesh.Tree(folder.State, shard).Newest()
 		}
 		return SignedCheckpoint{string(signed)}, err
 	})

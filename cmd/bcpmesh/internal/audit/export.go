@@ -36,6 +36,7 @@ func auditExportCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var shard client.ShardFlag
 	var since, until client.TimeFlag
+	var witnessed bool
 	cmd := &cobra.Command{
 		Use:   "export FILE",
 		Short: "Write the decisions to one file that can be verified",
@@ -47,6 +48,7 @@ public key ("bcpmesh audit key"), and no mesh.
 --since and --until choose a time; what stands in front of it is then named by its
 hashes. It works while the mesh runs and while it rests, for whoever owns the state
 folder; each shard of a mesh on a cluster has a journal, and so a file, of its own.
+With --witnessed it ends where "bcpmesh audit verify --witness" finds cosignatures.
 The journal is read from its beginning, and one that contradicts an earlier
 checkpoint is refused. Of a truncated one, the file begins where the journal does.`,
 		Example: `  bcpmesh audit export office.bcpaudit
@@ -54,17 +56,18 @@ checkpoint is refused. Of a truncated one, the file begins where the journal doe
   bcpmesh audit export office-1.bcpaudit --shard 1`,
 		Args: cli.Arguments(1, "FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return auditExport(cmd.Context(), p, where, shard, args[0], jetstream.ExportOptions{Since: since.At, Until: until.At})
+			return auditExport(cmd.Context(), p, where, shard, args[0], witnessed, jetstream.ExportOptions{Since: since.At, Until: until.At})
 		},
 	}
 	where.AddTo(cmd)
 	shard.AddTo(cmd, client.OfJournal)
 	cmd.Flags().Var(&since, "since", "leave out what was decided before this `TIME`, such as 2026-05-01 or 2026-05-01T12:00:00Z")
+	cmd.Flags().BoolVar(&witnessed, "witnessed", false, "end with the newest decision that a witness has cosigned")
 	cmd.Flags().Var(&until, "until", "leave out what was decided at this `TIME` or later")
 	return cmd
 }
 
-func auditExport(ctx context.Context, p *cli.Program, where meshdir.StateFlags, shard client.ShardFlag, file string, o jetstream.ExportOptions) error {
+func auditExport(ctx context.Context, p *cli.Program, where meshdir.StateFlags, shard client.ShardFlag, file string, witnessed bool, o jetstream.ExportOptions) error {
 	if file == "" {
 		return cli.Usagef("audit export: expected a file, got an empty name")
 	}
@@ -86,6 +89,15 @@ func auditExport(ctx context.Context, p *cli.Program, where meshdir.StateFlags, 
 		return checkpointKeyFailure(err, j.Folder)
 	}
 	o.Tree = mesh.Tree(j.Folder.State, of)
+	if witnessed {
+		last, err := o.Tree.Witnessed()
+		if err != nil {
+			return checkpointFailure(err)
+		}
+		if o.Last = uint64(last); last == 0 {
+			return cli.Failf("no witness has cosigned anything yet").WithHint("bcpmesh up --witness KEY=URL has checkpoints cosigned")
+		}
+	}
 	var exported jetstream.Exported
 	var finish func()
 	o.Progress, finish = archive.RecordProgress(p, "exporting")

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -109,9 +110,11 @@ type provenResult struct {
 	Reader     string    `json:"reader,omitempty"`
 	Digest     string    `json:"digest"` // by which the next decision names it
 	Of         uint64    `json:"of"`     // decisions of the checkpoint
+	// Witnesses have cosigned that, of those that were asked for.
+	Witnesses []verifyWitness `json:"witnesses,omitempty"`
 }
 
-func verifyProof(p *cli.Program, name string, keys []string) error {
+func verifyProof(p *cli.Program, name string, keys []string, quorum quorum) error {
 	content, err := readProof(name)
 	if err != nil {
 		return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
@@ -120,8 +123,13 @@ func verifyProof(p *cli.Program, name string, keys []string) error {
 	if err != nil {
 		return cli.Failf("%s: %s", cli.Quoted(name), cli.Plain(err.Error()))
 	}
+	_, signed, _ := strings.Cut(string(content), "\n\n")
+	cosigned, err := quorum.check(name, []byte(signed), keys)
+	if err != nil {
+		return err
+	}
 	r := provenResult{name, true, proven.Decision, proven.Time, bcp.DecisionKind(proven.Kind).String(), proven.Controller, proven.Reader,
-		fmt.Sprintf("%x", bcp.RecordDigest(proven.Bytes)), proven.Checkpoint.Size}
+		fmt.Sprintf("%x", bcp.RecordDigest(proven.Bytes)), proven.Checkpoint.Size, cosigned}
 	if p.Out.JSON {
 		return p.Out.Line(r)
 	}
@@ -130,6 +138,9 @@ func verifyProof(p *cli.Program, name string, keys []string) error {
 		p.Out.Printf(", %s ← %s", cli.Plain(r.Controller), cli.Plain(r.Reader))
 	}
 	p.Out.Printf("\ndigest %s\n", r.Digest)
+	for _, w := range cosigned {
+		p.Out.Printf("cosigned by %s at %s\n", cli.Plain(w.Name), w.Time.Format(time.RFC3339))
+	}
 	return nil
 }
 

@@ -5,12 +5,10 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -35,6 +33,13 @@ type verifyResult struct {
 	Channels []verifyChannel   `json:"channels,omitempty"`
 	// Checkpoint is what was signed.
 	Checkpoint string `json:"checkpoint,omitempty"`
+	// Witnesses have cosigned it, of those that were asked for.
+	Witnesses []verifyWitness `json:"witnesses,omitempty"`
+}
+
+type verifyWitness struct {
+	Name string    `json:"name"`
+	Time time.Time `json:"time"` // that the witness says
 }
 
 type verifyFault struct {
@@ -53,6 +58,7 @@ type verifyChannel struct {
 func auditVerifyCommand(p *cli.Program) *cobra.Command {
 	var keys, since []string
 	var proofs bool
+	var quorum quorum
 	cmd := &cobra.Command{
 		Use:   "verify FILE...",
 		Short: "Check exports, without a mesh",
@@ -62,27 +68,31 @@ the mesh and nothing else. The first bad decision is named, and the exit code is
 
 Several files, oldest first, must continue each other, and all of them the checkpoints
 of --since: history was not changed in between. A single file shows what the key's
-owner says today.
+owner says today, unless witnesses have cosigned it: with --witness, at least --quorum
+of them must have cosigned the checkpoint at the end of each file ("bcpmesh audit
+export --witnessed") or in each proof. Each of them has seen one history alone.
 
 KEY is the key itself or a file that holds it ("bcpmesh audit key"). It must come from
 elsewhere than the export.`,
 		Example: `  bcpmesh audit verify office.bcpaudit --key office.key
-  bcpmesh audit verify may.bcpaudit june.bcpaudit --key office.key --json`,
+  bcpmesh audit verify may.bcpaudit june.bcpaudit --key office.key --json
+  bcpmesh audit verify office.bcpaudit --key office.key --witness a.pub --witness b.pub --quorum 1`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Arguments(1, "FILE")(cmd, args)
 			}
-			return auditVerify(cmd.Context(), p, args, keys, since, proofs)
+			return auditVerify(cmd.Context(), p, args, keys, since, proofs, quorum)
 		},
 	}
 	cmd.Flags().StringArrayVar(&keys, "key", nil, "public `KEY` of the mesh, or a file with it; any of several may have signed")
 	cmd.Flags().BoolVar(&proofs, "proof", false, "the files are proofs of \"bcpmesh audit prove\"")
+	quorum.addTo(cmd)
 	cmd.Flags().StringArrayVar(&since, "since", nil, "`FILE` with an earlier checkpoint that the exports must continue")
 	return cmd
 }
 
-func auditVerify(ctx context.Context, p *cli.Program, files, keys, since []string, proofs bool) error {
+func auditVerify(ctx context.Context, p *cli.Program, files, keys, since []string, proofs bool, quorum quorum) error {
 	if proofs && len(since) > 0 {
 		return cli.Usagef("audit verify: --since is for exports, not for proofs")
 	}
@@ -90,19 +100,16 @@ func auditVerify(ctx context.Context, p *cli.Program, files, keys, since []strin
 		return cli.Usagef("audit verify: --key is needed").WithHint("bcpmesh audit key shows it, where the mesh is")
 	}
 	o := verify.Options{Run: together}
-	for _, key := range keys {
-		content, err := cli.ReadSmall(key)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			content = []byte(key)
-		case err != nil:
-			return cli.Failf("%s cannot be read: %s", cli.Quoted(key), cli.ReasonOf(err))
-		}
-		o.Keys = append(o.Keys, strings.TrimSpace(string(content)))
+	var err error
+	if o.Keys, err = keysOrFiles(keys); err != nil {
+		return err
+	}
+	if err := quorum.read(); err != nil {
+		return err
 	}
 	if proofs {
 		for _, name := range files {
-			if err := verifyProof(p, name, o.Keys); err != nil {
+			if err := verifyProof(p, name, o.Keys, quorum); err != nil {
 				return err
 			}
 		}
@@ -124,7 +131,11 @@ func auditVerify(ctx context.Context, p *cli.Program, files, keys, since []strin
 		if err != nil {
 			return notVerified(p, name, err)
 		}
-		if err := showVerified(p, name, s); err != nil {
+		cosigned, err := quorum.check(name, s.Signed, o.Keys)
+		if err != nil {
+			return err
+		}
+		if err := showVerified(p, name, s, cosigned); err != nil {
 			return err
 		}
 		o.Since = append(o.Since, s.Checkpoint)
@@ -192,9 +203,9 @@ func notVerified(p *cli.Program, name string, err error) error {
 	return cli.Failf("%s is not what was signed: %s", cli.Quoted(name), fault)
 }
 
-func showVerified(p *cli.Program, name string, s verify.Summary) error {
+func showVerified(p *cli.Program, name string, s verify.Summary, cosigned []verifyWitness) error {
 	r := verifyResult{File: name, Verified: true, First: s.First, Last: s.Last, From: s.From, To: s.To,
-		Kinds: make(map[string]uint64), Channels: []verifyChannel{}, Checkpoint: string(s.Signed)}
+		Kinds: make(map[string]uint64), Channels: []verifyChannel{}, Checkpoint: string(s.Signed), Witnesses: cosigned}
 	for kind, n := range s.Kinds {
 		r.Kinds[bcp.DecisionKind(kind).String()] += n
 	}
@@ -223,5 +234,8 @@ func showVerified(p *cli.Program, name string, s verify.Summary) error {
 		p.Out.Table([]string{"channel", "decisions"}, rows)
 	}
 	p.Out.Printf("\ncheckpoint of %s over %d decisions, root %s\n", cli.Plain(s.Checkpoint.Origin), s.Checkpoint.Size, base64.StdEncoding.EncodeToString(s.Checkpoint.Root[:]))
+	for _, w := range cosigned {
+		p.Out.Printf("cosigned by %s at %s\n", cli.Plain(w.Name), w.Time.Format(time.RFC3339))
+	}
 	return nil
 }

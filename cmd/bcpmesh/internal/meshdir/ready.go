@@ -103,7 +103,7 @@ func readReady(path string) (Ready, error) {
 }
 
 // WriteReady writes the file whole or not at all.
-func WriteReady(path string, about Ready) error {
+func WriteReady(path string, about any) error {
 	if path == "" {
 		return nil
 	}

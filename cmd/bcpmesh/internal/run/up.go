@@ -18,6 +18,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/archive"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
@@ -36,6 +37,7 @@ type upOptions struct {
 	state, readyFile string
 	watch, rebuild   bool
 	seal             bool
+	witnesses        audit.WitnessFlags
 	level            hclog.Level
 }
 
@@ -63,6 +65,11 @@ are saved.
 With --rebuild, the audit and the ledger are deleted and filled again from the
 journal, which is the truth and stays as it is.
 
+With --witness, each signed checkpoint goes to a witness, which cosigns it if it
+continues what it has seen: whoever holds the state folder can then neither rewrite
+nor set back what was decided without its being seen ("bcpmesh witness"). One that is
+away is an alert and stops nothing, unless mesh.yaml says require_witness.
+
 With --metrics, Prometheus can scrape /metrics there, and /healthz says whether
 the gateway answers. Keep agents from that port: metrics show what a Controller
 must not know of its Readers.
@@ -89,6 +96,7 @@ this machine over https only; keep agents from the collector, as from metrics.`,
 	cmd.Flags().BoolVar(&o.seal, "seal", false, "put the keys under a passphrase, if they are not yet")
 	cmd.Flags().BoolVar(&o.watch, "watch", false, "load the definitions whenever they are edited")
 	cmd.Flags().BoolVar(&o.rebuild, "rebuild", false, "make audit and ledger again")
+	o.witnesses.AddTo(cmd)
 	o.observed.addTo(cmd)
 	level.AddTo(cmd, "log-level", "what to log on stderr")
 	cli.Complete(cmd, "state", cli.CompleteFolders)
@@ -100,6 +108,10 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 		return err
 	}
 	if err := o.observed.check(p); err != nil {
+		return err
+	}
+	peers, err := o.witnesses.Peers("up")
+	if err != nil {
 		return err
 	}
 	folder, err := meshdir.Argument(args)
@@ -155,7 +167,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 		Keys:       []accounts.OpenOption{meshdir.Unlock()},
 		Definition: def, Load: folder.LoadRunning, Folder: commandsIn, Environ: os.Environ(), State: folder.State, Version: cli.ProgramVersion(),
 		Listen: o.address, WebSocket: o.webSocket, TLS: shows, CA: known.CA, AllowNetworkWithoutTLS: o.plaintext,
-		Rebuild: o.rebuild, Logger: logger,
+		Rebuild: o.rebuild, Logger: logger, Witnesses: peers,
 	}
 	defer o.stop()
 	looks, err := o.start(def, logger)
@@ -341,6 +353,8 @@ func startFailure(err error, l listening, state string) error {
 		return cli.Failf("--listen %s: another program has that port", cli.Quoted(l.address)).WithHint("stop it, or listen on any free port: --listen 127.0.0.1:0")
 	case l.webSocket != "" && meshdir.PortTaken(l.webSocket):
 		return cli.Failf("--websocket %s: another program has that port", cli.Quoted(l.webSocket)).WithHint("stop it, or listen on any free port: --websocket 127.0.0.1:0")
+	case errors.Is(err, mesh.ErrRequireWitness):
+		return f.WithHint("name one: bcpmesh up --witness KEY=URL (bcpmesh witness --help)")
 	case errors.Is(err, accounts.ErrBusy):
 		return f.WithHint("another command works on %s: try again", state)
 	case errors.Is(err, bcp.ErrMoved):
