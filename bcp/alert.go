@@ -32,6 +32,9 @@ const (
 	AlertWitnessMissing AlertKind = "witness_missing"
 	// A witness has seen more of the journal than there is, or another history of it.
 	AlertWitnessRefused AlertKind = "witness_refused"
+	// The operator has the mesh go on although a witness refuses: budgets that were spent
+	// in what the journal has lost may be spent again.
+	AlertRollbackAccepted AlertKind = "rollback_accepted"
 )
 
 // The alerts without a record: the journal cannot be written, or must not be.
@@ -44,7 +47,7 @@ const (
 
 // AlertKinds returns every kind that goes with a record.
 func AlertKinds() []AlertKind {
-	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood, AlertDiskLow, AlertDiskCritical, AlertShared, AlertPanic, AlertWitnessMissing, AlertWitnessRefused}
+	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood, AlertDiskLow, AlertDiskCritical, AlertShared, AlertPanic, AlertWitnessMissing, AlertWitnessRefused, AlertRollbackAccepted}
 }
 
 // Alert tells operators, approvers and auditors of a decision that somebody

@@ -169,6 +169,7 @@ func TestWhatIsAnAlert(t *testing.T) {
 		"disk critical":       {Decision{Kind: KindAlert, Event: string(AlertDiskCritical)}, AlertDiskCritical},
 		"witness missing":     {Decision{Kind: KindAlert, Event: string(AlertWitnessMissing)}, AlertWitnessMissing},
 		"witness refused":     {Decision{Kind: KindAlert, Event: string(AlertWitnessRefused)}, AlertWitnessRefused},
+		"rollback accepted":   {Decision{Kind: KindAlert, Event: string(AlertRollbackAccepted)}, AlertRollbackAccepted},
 		"shared":              {Decision{Kind: KindAlert, Event: string(AlertShared), Key: "U"}, AlertShared},
 		"panic":               {Decision{Kind: KindAlert, Event: string(AlertPanic), Agent: "mail", Role: RoleReader}, AlertPanic},
 		"issued":              {Decision{Kind: KindCredential, Event: string(CredentialIssued)}, ""},

@@ -72,6 +72,9 @@ type Config struct {
 	// Witnesses cosign the checkpoints of the journal. Where the definitions say
 	// require_witness there has to be one.
 	Witnesses []*witness.Peer
+	// AcceptRollback has the mesh go on although a witness has seen more of the journal
+	// than there is, or another history of it. It is recorded.
+	AcceptRollback bool
 	// Logger, nil discards. It never gets a byte of an agent's message.
 	Logger hclog.Logger
 	// OnDecision, if set, is called with each decision once it is stored. It
@@ -214,10 +217,12 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	if !config.Definition.SyncAlways {
 		syncKeys = func() error { return m.server.Sync(jetstream.KeyStream) }
 	}
-	if err := m.serve(ctx, checkpoints, gateway.Config{SyncKeys: syncKeys, Credentials: m.lookAtKeys, Closed: checkpoints.witnesses.stops}); err != nil {
+	if err := m.serve(ctx, checkpoints, gateway.Config{SyncKeys: syncKeys, Credentials: m.lookAtKeys, Closed: checkpoints.witnesses.closed}); err != nil {
 		return err
 	}
-	m.startWitnesses(ctx, checkpoints.witnesses)
+	if err := m.startWitnesses(ctx, checkpoints.witnesses); err != nil {
+		return err
+	}
 	m.watchKeys(compiled)
 	if err := m.serveJoins(); err != nil {
 		return err

@@ -2,18 +2,24 @@ package mesh
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/jetstream/witness"
+	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 )
 
 const (
@@ -21,6 +27,8 @@ const (
 	witnessTimeout = 10 * time.Second
 	// firstWitness bounds what a start, and the end of a mesh, wait for witnesses.
 	firstWitness = 3 * time.Second
+	// acceptTimeout bounds recording that the operator accepts a rollback.
+	acceptTimeout = 15 * time.Second
 	// witnessRetry is the time until one that is away is asked again.
 	witnessRetry = 30 * time.Second
 	// witnessRefresh is the age at which a cosignature is asked for again, where nothing
@@ -28,10 +36,22 @@ const (
 	witnessRefresh = time.Hour
 )
 
+// uncosigned is what a witness says that has not cosigned, and the size of what it has seen
+// of the journal, where it said that.
+type uncosigned struct {
+	err  error
+	seen int64
+}
+
+// refuses reports whether the witness has seen another history, or more of this one.
+func (u uncosigned) refuses() bool {
+	return errors.Is(u.err, witness.ErrRolledBack) || errors.Is(u.err, witness.ErrForked)
+}
+
 // cosign has the witnesses cosign the newest checkpoint of a tree, where they have not
 // done so within the time that refresh says, and keeps the cosignatures. It returns what
 // each of the others says ([witness.ErrRolledBack] and so on), by name.
-func cosign(ctx context.Context, tree *jetstream.Tree, peers []*witness.Peer, refresh time.Duration) (map[string]error, error) {
+func cosign(ctx context.Context, tree *jetstream.Tree, peers []*witness.Peer, refresh time.Duration) (map[string]uncosigned, error) {
 	signed, newest, err := tree.Signed()
 	if err != nil {
 		return nil, fmt.Errorf("ask witnesses: %w", err)
@@ -41,7 +61,7 @@ func cosign(ctx context.Context, tree *jetstream.Tree, peers []*witness.Peer, re
 		return nil, fmt.Errorf("ask witnesses: %w", err)
 	}
 	var all sync.WaitGroup
-	lines, errs := make([][]byte, len(peers)), make([]error, len(peers))
+	lines, seen, errs := make([][]byte, len(peers)), make([]int64, len(peers)), make([]error, len(peers))
 	for i, peer := range peers {
 		var old int64
 		var at time.Time
@@ -56,17 +76,17 @@ func cosign(ctx context.Context, tree *jetstream.Tree, peers []*witness.Peer, re
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
 			defer cancel()
-			lines[i], _, errs[i] = peer.Cosign(ctx, signed, old, tree.ProveFrom)
+			lines[i], seen[i], errs[i] = peer.Cosign(ctx, signed, old, tree.ProveFrom)
 		})
 	}
 	all.Wait()
-	failed := make(map[string]error)
+	failed := make(map[string]uncosigned)
 	for i, line := range lines {
 		if errs[i] == nil && line != nil {
 			errs[i] = tree.AddCosignature(jetstream.Cosignature{Size: newest.N, Root: newest.Hash, Line: string(line)})
 		}
 		if errs[i] != nil {
-			failed[peers[i].Name] = errs[i]
+			failed[peers[i].Name] = uncosigned{errs[i], seen[i]}
 		}
 	}
 	return failed, nil
@@ -76,7 +96,11 @@ func cosign(ctx context.Context, tree *jetstream.Tree, peers []*witness.Peer, re
 // in which no mesh signs: that of a cluster.
 func CosignNewest(ctx context.Context, state string, shard int, peers []*witness.Peer) error {
 	failed, err := cosign(ctx, Tree(state, shard), peers, 0)
-	return errors.Join(err, errors.Join(slices.Collect(maps.Values(failed))...))
+	errs := []error{err}
+	for _, name := range slices.Sorted(maps.Keys(failed)) {
+		errs = append(errs, failed[name].err)
+	}
+	return errors.Join(errs...)
 }
 
 // witnesses has checkpoints cosigned while a mesh runs. Nobody's decision waits for it;
@@ -93,12 +117,20 @@ type witnesses struct {
 	mu      sync.Mutex
 	newest  time.Time         // of all cosignatures
 	told    map[string]string // what was said last of each witness that fails
-	refused bool              // one has seen another history, or more of this one
+	refused bool              // one refuses, which the operator has not accepted
+	seen    map[string]int64  // how much of the journal those have seen that refuse
+	// accepted is up to which size the operator has the mesh go on in spite of a witness.
+	accepted map[string]int64
+	file     string // with accepted
 }
+
+// acceptedFile is in the tree's folder, and in no backup: what is restored is looked at anew.
+const acceptedFile = "accepted"
 
 func newWitnesses(config Config, tree *jetstream.Tree, alert func(bcp.AlertKind), log hclog.Logger) *witnesses {
 	w := &witnesses{tree: tree, peers: config.Witnesses, require: config.Definition.RequireWitness, alert: alert, log: log.Named("witnesses"),
-		now: config.Now, signed: make(chan struct{}, 1), told: make(map[string]string)}
+		now: config.Now, signed: make(chan struct{}, 1), told: make(map[string]string), seen: make(map[string]int64), file: filepath.Join(config.State, treeFolder(0), acceptedFile)}
+	w.accepted = readAccepted(w.file, log)
 	if w.now == nil {
 		w.now = time.Now
 	}
@@ -141,7 +173,7 @@ func (w *witnesses) ask(ctx context.Context) (missing bool) {
 	return len(failed) > 0
 }
 
-func (w *witnesses) note(failed map[string]error) {
+func (w *witnesses) note(failed map[string]uncosigned) {
 	list, err := w.tree.Cosignatures()
 	if err != nil {
 		w.log.Error("cosignatures cannot be read", "error", err)
@@ -155,16 +187,18 @@ func (w *witnesses) note(failed map[string]error) {
 	var alerts []bcp.AlertKind
 	refused := false
 	for _, peer := range w.peers {
-		err := failed[peer.Name]
+		of := failed[peer.Name]
 		kind := bcp.AlertKind("")
 		switch {
-		case errors.Is(err, witness.ErrRolledBack), errors.Is(err, witness.ErrForked):
-			kind, refused = bcp.AlertWitnessRefused, true
-		case err != nil:
+		case of.refuses():
+			kind = bcp.AlertWitnessRefused
+			w.seen[peer.Name] = of.seen
+			refused = refused || of.seen > w.accepted[peer.Name]
+		case of.err != nil:
 			kind = bcp.AlertWitnessMissing
 		}
 		if kind != "" && w.told[peer.Name] != string(kind) {
-			w.log.Error("a witness has not cosigned", "error", err)
+			w.log.Error("a witness has not cosigned", "error", of.err)
 			alerts = append(alerts, kind)
 		}
 		w.told[peer.Name] = string(kind)
@@ -195,27 +229,85 @@ func (w *witnesses) run(ctx context.Context) {
 	}
 }
 
-// stops reports whether nothing new may be let through: no witness has been heard of for
-// too long.
-func (w *witnesses) stops() bool {
-	if w.require == 0 {
-		return false
+// closed is what may not be let through: nothing while the journal is not the newest, and
+// nothing new while no witness has been heard of for too long.
+func (w *witnesses) closed() gateway.Closing {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.refused:
+		return gateway.ClosedToAll
+	case w.require > 0 && w.now().Sub(w.newest) > w.require:
+		return gateway.ClosedToNew
+	}
+	return gateway.Open
+}
+
+// accept has the mesh go on in spite of what the witnesses have seen by now, once record
+// says that this is recorded. A witness that sees more than that closes it again.
+func (w *witnesses) accept(ctx context.Context, record func(recorded func())) error {
+	w.mu.Lock()
+	refused := w.refused
+	w.mu.Unlock()
+	if !refused {
+		return nil
+	}
+	recorded := make(chan struct{})
+	record(sync.OnceFunc(func() { close(recorded) }))
+	select {
+	case <-recorded:
+	case <-ctx.Done():
+		return fmt.Errorf("record that the journal was set back: %w", ctx.Err())
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.refused || w.now().Sub(w.newest) > w.require
+	for name, size := range w.seen {
+		w.accepted[name] = max(size, w.accepted[name])
+	}
+	content, err := json.Marshal(w.accepted)
+	if err == nil {
+		err = durable.Replace(w.file, append(content, '\n'), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("accept that the journal was set back: %w", err)
+	}
+	w.refused = false
+	return nil
+}
+
+// readAccepted reads what the operator has accepted; a file that cannot be read is
+// nothing.
+func readAccepted(file string, log hclog.Logger) map[string]int64 {
+	accepted := make(map[string]int64)
+	content, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(content, &accepted)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		log.Error("what the operator has accepted cannot be read", "error", err)
+		return make(map[string]int64)
+	}
+	return accepted
 }
 
 // startWitnesses begins to ask, before anybody is served: a journal of which a witness has
 // seen more is known as such from the first message on.
-func (m *Mesh) startWitnesses(ctx context.Context, w *witnesses) {
+func (m *Mesh) startWitnesses(ctx context.Context, w *witnesses) error {
 	if len(w.peers) == 0 {
-		return
+		return nil
 	}
 	first, cancel := context.WithTimeout(ctx, firstWitness)
 	defer cancel()
 	w.ask(first)
+	if m.config.AcceptRollback {
+		recording, cancel := context.WithTimeout(ctx, acceptTimeout)
+		defer cancel()
+		if err := w.accept(recording, func(recorded func()) { m.gateway.Record(bcp.AlertRollbackAccepted, recorded) }); err != nil {
+			return fmt.Errorf("start the mesh: %w", err)
+		}
+	}
 	m.meanwhile(w.run)
+	return nil
 }
 
 // lastWitness asks once more when the last checkpoint of a mesh is signed.

@@ -1,14 +1,19 @@
 package mesh_test
 
 import (
+	"crypto/ed25519"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream/verify"
 	"github.com/bcpmesh/bcpmesh/jetstream/witness"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -71,5 +76,83 @@ func TestRequireWitness(t *testing.T) {
 	later.Store(int64(time.Hour + time.Minute))
 	if reply := main.Ask(t, "mailer", askUrgent); reply.Text("error") != string(bcp.Unavailable) {
 		t.Errorf("after an hour: %v", reply)
+	}
+}
+
+// A mesh of whose journal a witness has seen more releases nothing: no answer to a query
+// that was open, no ask and no push. The operator has it go on, which is recorded first,
+// and holds up to what the witness has seen.
+//
+// covers P11.6, A-ROLLBACK
+func TestRolledBack(t *testing.T) {
+	t.Parallel()
+	var seen atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
+		if seen.Load() == 0 {
+			out.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		out.WriteHeader(http.StatusConflict)
+		_, _ = fmt.Fprintf(out, "%d\n", seen.Load())
+	}))
+	t.Cleanup(server.Close)
+	public, _, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer, err := witness.ParsePeer(verify.CosignerKey("witness.example/one", public)+"="+server.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	accept := false
+	m := meshtest.Start(t, pair(1000), func(c *mesh.Config) { c.Witnesses, c.AcceptRollback = []*witness.Peer{peer}, accept })
+	main, mailer := controller(t, m, "main"), reader(t, m, "mailer") // one that is away stops nothing
+	main.Accepted(t, "mailer", askUrgent)
+	open := mailer.queries.Next(t)
+	m.Stop(t)
+
+	seen.Store(1 << 20)
+	m.Start(t)
+	main, mailer = controller(t, m, "main"), reader(t, m, "mailer")
+	before := len(m.Decisions())
+	mailer.Answer(t, open, isUrgent)
+	if r := mailer.result(t); r.Text("code") != string(bcp.Unavailable) {
+		t.Errorf("an answer: %v", r)
+	}
+	if r := mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""); r.Text("code") != string(bcp.Unavailable) {
+		t.Errorf("a push: %v", r)
+	}
+	if r := main.Ask(t, "mailer", askUrgent); r.Text("error") != string(bcp.Unavailable) {
+		t.Errorf("an ask: %v", r)
+	}
+	for _, d := range m.Decisions()[before:] {
+		if d.Kind == bcp.KindAnswer || d.Kind == bcp.KindPush || d.Kind == bcp.KindAsk || d.Delivery != "" {
+			t.Errorf("decided: %v", d.Kind)
+		}
+	}
+	m.Stop(t)
+
+	accept = true
+	m.Start(t)
+	accepted := slices.ContainsFunc(m.Decisions(), func(d bcp.Decision) bool { return d.Event == string(bcp.AlertRollbackAccepted) })
+	if !accepted {
+		t.Error("it serves, and no record says that the rollback was accepted")
+	}
+	main, mailer = controller(t, m, "main"), reader(t, m, "mailer")
+	mailer.Answer(t, mailer.queries.Next(t), isUrgent)
+	mailer.result(t)
+	m.Stop(t)
+
+	accept = false
+	m.Start(t)
+	main = controller(t, m, "main")
+	main.Accepted(t, "mailer", askUrgent)
+	m.Stop(t)
+
+	seen.Add(1) // more than was accepted
+	m.Start(t)
+	main = controller(t, m, "main")
+	if r := main.Ask(t, "mailer", askUrgent); r.Text("error") != string(bcp.Unavailable) {
+		t.Errorf("an ask: %v", r)
 	}
 }

@@ -30,8 +30,10 @@ type event struct {
 	alert   bcp.AlertKind
 	channel bcp.ChannelKey // of an alert about a message, which the input has
 	change  *Change
-	call    func() // instead: has the gateway's goroutine call it
-	flap    int    // which of its minute a connection's was, once that is looked at
+	// recorded, if set, is called once an alert is recorded.
+	recorded func()
+	call     func() // instead: has the gateway's goroutine call it
+	flap     int    // which of its minute a connection's was, once that is looked at
 }
 
 // Connected tells the gateway that an agent's connection was accepted, with the
@@ -81,6 +83,12 @@ func (g *Gateway) Process(agent bcp.AgentName, process, note string) {
 
 // Alert has it record an alert that is about the mesh and no channel.
 func (g *Gateway) Alert(kind bcp.AlertKind) { g.tell(event{kind: bcp.KindAlert, alert: kind}) }
+
+// Record is Alert that calls recorded, by the gateway's goroutine, once it is stored. Where
+// the gateway ends before, nothing calls it.
+func (g *Gateway) Record(kind bcp.AlertKind, recorded func()) {
+	g.tell(event{kind: bcp.KindAlert, alert: kind, recorded: recorded})
+}
 
 func (g *Gateway) tell(e event) { g.tellUntil(context.Background(), e) }
 

@@ -72,9 +72,8 @@ type Config struct {
 	// Agents, if set, tells the operator how the agents are, from one on. A goroutine of
 	// its own calls it.
 	Agents func(ctx context.Context, from bcp.AgentName) (bcp.AgentStatuses, error)
-	// Closed, if set, says that nothing new may be let through now: asks and pushes are
-	// refused with unavailable and leave no record. It must not block.
-	Closed func() bool
+	// Closed, if set, says what may not be let through now. It must not block.
+	Closed func() Closing
 	// Now is the clock; nil is the machine's.
 	Now func() time.Time
 	// Shard is the number of the journal, 0 on a single machine.

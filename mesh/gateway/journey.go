@@ -130,7 +130,7 @@ func (g *Gateway) decide(in *input) (bcp.Decision, bool) {
 		return bcp.Decision{}, false
 	}
 	s, m := in.subject, g.moment()
-	if (s.Kind == subjects.KindAsk || s.Kind == subjects.KindPush) && g.config.Closed != nil && g.config.Closed() {
+	if g.closes(in) {
 		return bcp.Decision{Code: bcp.Unavailable}, false
 	}
 	var d bcp.Decision
@@ -177,7 +177,10 @@ func (g *Gateway) nextDue() (o outcome, ok bool) {
 			o, ok, g.overdue = outcome{}, false, true
 		}
 	}()
-	decision, ok := g.state.DecideDueBut(g.moment(), g.passOver)
+	var decision bcp.Decision
+	if g.closing() < ClosedToAll {
+		decision, ok = g.state.DecideDueBut(g.moment(), g.passOver)
+	}
 	if !ok {
 		at, due := g.state.NextDue()
 		g.overdue = due && !at.After(g.clock())
@@ -295,6 +298,10 @@ func (g *Gateway) release(o *outcome) {
 		g.kickFlooder(d)
 	case bcp.KindCredential:
 		o.in.event.change.Recorded()
+	case bcp.KindAlert:
+		if e := o.in.event; e != nil && e.recorded != nil {
+			e.recorded()
+		}
 	case bcp.KindErase:
 		g.erase(o.in, *d)
 	}

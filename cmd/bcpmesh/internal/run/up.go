@@ -37,6 +37,7 @@ type upOptions struct {
 	state, readyFile string
 	watch, rebuild   bool
 	seal             bool
+	acceptRollback   bool
 	witnesses        audit.WitnessFlags
 	level            hclog.Level
 }
@@ -68,7 +69,9 @@ journal, which is the truth and stays as it is.
 With --witness, each signed checkpoint goes to a witness, which cosigns it if it
 continues what it has seen: whoever holds the state folder can then neither rewrite
 nor set back what was decided without its being seen ("bcpmesh witness"). One that is
-away is an alert and stops nothing, unless mesh.yaml says require_witness.
+away is an alert and stops nothing, unless mesh.yaml says require_witness. If one has
+seen more of the journal than there is, as after an old backup was restored, budgets
+could be spent again: nothing is let through until --accept-rollback.
 
 With --metrics, Prometheus can scrape /metrics there, and /healthz says whether
 the gateway answers. Keep agents from that port: metrics show what a Controller
@@ -97,6 +100,7 @@ this machine over https only; keep agents from the collector, as from metrics.`,
 	cmd.Flags().BoolVar(&o.watch, "watch", false, "load the definitions whenever they are edited")
 	cmd.Flags().BoolVar(&o.rebuild, "rebuild", false, "make audit and ledger again")
 	o.witnesses.AddTo(cmd)
+	cmd.Flags().BoolVar(&o.acceptRollback, "accept-rollback", false, "go on although a witness has seen more of the journal; the audit says so")
 	o.observed.addTo(cmd)
 	level.AddTo(cmd, "log-level", "what to log on stderr")
 	cli.Complete(cmd, "state", cli.CompleteFolders)
@@ -113,6 +117,9 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	peers, err := o.witnesses.Peers("up")
 	if err != nil {
 		return err
+	}
+	if o.acceptRollback && len(peers) == 0 {
+		return cli.Usagef("up: --accept-rollback is about what a witness says").WithHint("name it with --witness")
 	}
 	folder, err := meshdir.Argument(args)
 	if err != nil {
@@ -167,7 +174,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 		Keys:       []accounts.OpenOption{meshdir.Unlock()},
 		Definition: def, Load: folder.LoadRunning, Folder: commandsIn, Environ: os.Environ(), State: folder.State, Version: cli.ProgramVersion(),
 		Listen: o.address, WebSocket: o.webSocket, TLS: shows, CA: known.CA, AllowNetworkWithoutTLS: o.plaintext,
-		Rebuild: o.rebuild, Logger: logger, Witnesses: peers,
+		Rebuild: o.rebuild, Logger: logger, Witnesses: peers, AcceptRollback: o.acceptRollback,
 	}
 	defer o.stop()
 	looks, err := o.start(def, logger)
