@@ -138,7 +138,7 @@ func TestRolledBack(t *testing.T) {
 	if !accepted {
 		t.Error("it serves, and no record says that the rollback was accepted")
 	}
-	main, mailer = controller(t, m, "main"), reader(t, m, "mailer")
+	mailer = reader(t, m, "mailer")
 	mailer.Answer(t, mailer.queries.Next(t), isUrgent)
 	mailer.result(t)
 	m.Stop(t)
