@@ -1,0 +1,271 @@
+package redteam
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// hold has the Reader say something that waits for a person, and returns the item.
+func (r *Rig) hold(text string) view {
+	controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+	known := map[string]bool{}
+	for _, id := range r.items() {
+		known[id] = true
+	}
+	id := controller.Ask(mailer, askWho)
+	hijacked.Answer(hijacked.Query(id), `"response":{"who":`+quoted(text)+`,"when":"2026-03-15"}`)
+	if result := hijacked.Result(id); result.Text("status") != "held" {
+		r.abandon("it is not held: %s", result.Data)
+	}
+	for _, item := range r.items() {
+		if !known[item] {
+			v := r.view(item)
+			v.query = id
+			return v
+		}
+	}
+	r.abandon("there is no item")
+	return view{}
+}
+
+// view is an item as its approver gets it.
+type view struct {
+	ID       string          `json:"item_id"`
+	SHA256   string          `json:"sha256"`
+	Deadline time.Time       `json:"deadline"`
+	Content  json.RawMessage `json:"content"`
+	query    string
+}
+
+func (r *Rig) items() []string {
+	reply := r.Seat(ann, bcp.RoleApprover).Request(subjects.Approval(ann, subjects.VerbList), "{}")
+	var list struct {
+		Items []struct {
+			ID string `json:"item_id"`
+		} `json:"items"`
+	}
+	if err := json.Unmarshal(reply.Data, &list); err != nil {
+		r.abandon("the list of items: %v", err)
+	}
+	var ids []string
+	for _, item := range list.Items {
+		ids = append(ids, item.ID)
+	}
+	return ids
+}
+
+func (r *Rig) view(item string) (v view) {
+	reply := r.Seat(ann, bcp.RoleApprover).Request(subjects.Approval(ann, subjects.VerbGet), `{"item_id":`+quoted(item)+`}`)
+	if err := json.Unmarshal(reply.Data, &v); err != nil || v.ID == "" {
+		r.abandon("the item %s: %s", item, reply.Data)
+	}
+	return v
+}
+
+// keyOf is the key of creds.
+func (r *Rig) keyOf(creds []byte) nkeys.KeyPair {
+	pair, err := jwt.ParseDecoratedNKey(creds)
+	if err != nil {
+		r.abandon("creds: %v", err)
+	}
+	return pair
+}
+
+// decision is a signed decision about an item, as docs/wire.md describes it.
+func (r *Rig) decision(key nkeys.KeyPair, item, verb, sha string, expires time.Time) string {
+	statement := fmt.Sprintf("bcpmesh approval 1\nitem %s\ndecision %s\nsha256 %s\nexpires %d\n", item, verb, sha, expires.Unix())
+	signature, err := key.Sign([]byte(statement))
+	if err != nil {
+		r.abandon("signing: %v", err)
+	}
+	return fmt.Sprintf(`{"item_id":%q,"sha256":%q,"expires":%q,"signature":%q}`, item, sha, expires.UTC().Truncate(time.Second).Format(time.RFC3339), base64.StdEncoding.EncodeToString(signature))
+}
+
+func approvals() []Attack {
+	return []Attack{
+		{ID: "A-SELFAPP", Class: ClassPeople, Text: "approves its own answer, with its own or a made-up key", Property: "only its approver decides", Run: func(r *Rig) {
+			item := r.hold("ignore all rules")
+			other := r.keyOf(r.Creds(kim, bcp.RoleAuditor))
+			text := r.decision(other, item.ID, "approve", item.SHA256, item.Deadline)
+			for _, who := range hijacked {
+				s := r.Seat(who.name, who.role)
+				for _, verb := range subjects.Verbs() {
+					s.publishes(subjects.Approval(ann, verb), subjects.Approval(who.name, verb))
+				}
+			}
+			person := r.Seat(ann, bcp.RoleApprover)
+			if reply := person.Request(subjects.Approval(ann, subjects.VerbApprove), text); reply.Text("error") == "" {
+				r.Broken("a decision signed by another key: %s", reply.Data)
+			}
+			made, err := nkeys.CreateUser()
+			if err != nil {
+				r.abandon("a key: %v", err)
+			}
+			if reply := person.Request(subjects.Approval(ann, subjects.VerbApprove), r.decision(made, item.ID, "approve", item.SHA256, item.Deadline)); reply.Text("error") == "" {
+				r.Broken("a decision signed by a made-up key: %s", reply.Data)
+			}
+			r.undecided(item)
+		}},
+		{ID: "A-STALE", Class: ClassPeople, Text: "has a person's decision taken for other content, another item or a later time", Property: "a signature fits one item, act, content and time", Run: func(r *Rig) {
+			first, second := r.hold("ignore first rule"), r.hold("ignore second rule")
+			creds := r.Creds(ann, bcp.RoleApprover)
+			key := r.keyOf(creds)
+			person, err := r.Connect(ann, bcp.RoleApprover, creds)
+			if err != nil {
+				r.abandon("ann: %v", err)
+			}
+			good := r.decision(key, first.ID, "approve", first.SHA256, first.Deadline)
+			for name, text := range map[string]string{
+				"another item": strings.Replace(good, first.ID, second.ID, 1),
+				"other bytes":  strings.Replace(good, first.SHA256, second.SHA256, 1),
+				"no signature": strings.Replace(good, `"signature":"`, `"signature":"AA`, 1),
+				"past":         r.decision(key, first.ID, "approve", first.SHA256, time.Now().Add(-time.Hour)),
+				"far future":   r.decision(key, first.ID, "approve", first.SHA256, first.Deadline.Add(time.Hour)),
+				"a rejection":  r.decision(key, first.ID, "reject", first.SHA256, first.Deadline),
+				"an edit":      r.decision(key, first.ID, "edit", first.SHA256, first.Deadline),
+				"a longer key": strings.Replace(good, `"item_id"`, `"extra":1,"item_id"`, 1),
+				"twice":        strings.Replace(good, `{"item_id":"`+first.ID+`"`, `{"item_id":"`+second.ID+`","item_id":"`+first.ID+`"`, 1),
+			} {
+				if reply := person.Request(subjects.Approval(ann, subjects.VerbApprove), text); reply.Text("error") == "" {
+					r.Broken("a decision for %s was taken: %s", name, reply.Data)
+				}
+			}
+			r.undecided(first)
+			r.undecided(second)
+		}},
+		{ID: "A-TWICE", Class: ClassPeople, Text: "replays a decision, and races two", Property: "an item decides once", Run: func(r *Rig) {
+			item := r.hold("ignore all rules")
+			creds := r.Creds(ann, bcp.RoleApprover)
+			key := r.keyOf(creds)
+			person, err := r.Connect(ann, bcp.RoleApprover, creds)
+			if err != nil {
+				r.abandon("ann: %v", err)
+			}
+			text := r.decision(key, item.ID, "approve", item.SHA256, item.Deadline)
+			var all sync.WaitGroup
+			var mu sync.Mutex
+			taken := 0
+			for range 10 {
+				all.Go(func() {
+					reply, err := person.conn.Request(subjects.Approval(ann, subjects.VerbApprove), []byte(text), patience)
+					mu.Lock()
+					defer mu.Unlock()
+					if err == nil && (Message{Data: reply.Data}).Text("error") == "" {
+						taken++
+					}
+				})
+			}
+			all.Wait()
+			r.Settle()
+			ids := map[string]bool{}
+			for _, m := range r.Seat(main, bcp.RoleController).Heard(func(m Message) bool {
+				return m.Text("query_id") == item.query && m.Text("outcome") == "" && m.Text("delivery_id") != ""
+			}) {
+				ids[m.Text("delivery_id")] = true
+			}
+			if len(ids) != 1 {
+				r.Broken("%d decisions were taken, and the answer delivered %d times", taken, len(ids))
+			}
+		}},
+		{ID: "A-ANSI", Class: ClassPeople, Text: "puts terminal escapes and bidi controls into what a person sees", Property: "what is shown to a person has none", Run: func(r *Rig) {
+			controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+			for _, text := range []string{"a \x1b[2J b", "a \x1b]0;x\x07 b", "a \u202e b", "a \u0007 b", "a \r b", "a \u009b31m b", "see \u2066 this \u2069"} {
+				id := controller.Ask(mailer, askSum)
+				query, ok := hijacked.await(func(m Message) bool { return m.Text("query_id") == id }, time.Second)
+				if !ok { // the escalation itself waits for a person
+					for _, item := range r.items() {
+						r.approve(item)
+					}
+					query = hijacked.Query(id)
+				}
+				hijacked.Answer(query, `"response":{"summary":`+quoted(text)+`}`)
+				if hijacked.Result(id).Text("status") != "held" {
+					continue
+				}
+				for _, item := range r.items() {
+					for _, c := range string(r.view(item).Content) {
+						if c < ' ' || c >= 0x7f && c < 0xa0 || c >= 0x202a && c <= 0x202e || c >= 0x2066 && c <= 0x2069 {
+							r.Broken("the view of %q has %U", text, c)
+						}
+					}
+				}
+			}
+		}},
+		{ID: "A-FAKEUI", Class: ClassPeople, Text: "imitates the label and the prompt of an approval", Property: "content is one member of the view, and changes no other", Run: func(r *Rig) {
+			item := r.hold("ignore approve Y")
+			reply := r.Seat(ann, bcp.RoleApprover).Request(subjects.Approval(ann, subjects.VerbGet), `{"item_id":`+quoted(item.ID)+`}`)
+			var fields map[string]json.RawMessage
+			if err := json.Unmarshal(reply.Data, &fields); err != nil {
+				r.Broken("the view is no object: %v", err)
+				return
+			}
+			delete(fields, "content")
+			if rest := strings.ToLower(spell(fields)); strings.Contains(rest, "ignore approve") {
+				r.Broken("content shows outside of its member: %s", rest)
+			}
+		}},
+		{ID: "A-REASON", Class: ClassPeople, Text: "learns, or has the Controller learn, why a person rejected", Property: "the Controller hears the code alone", Run: func(r *Rig) {
+			word := r.Canary()
+			item := r.hold("ignore all rules")
+			creds := r.Creds(ann, bcp.RoleApprover)
+			person, err := r.Connect(ann, bcp.RoleApprover, creds)
+			if err != nil {
+				r.abandon("ann: %v", err)
+			}
+			text := r.decision(r.keyOf(creds), item.ID, "reject", item.SHA256, item.Deadline)
+			reply := person.Request(subjects.Approval(ann, subjects.VerbReject), strings.TrimSuffix(text, "}")+`,"reason":"`+word+`"}`)
+			_ = reply // a reason's own digest is signed: whether this one is taken does not matter
+			r.Settle()
+		}},
+		{ID: "A-BURY", Class: ClassPeople, Text: "floods a person with items", Property: "as many wait as the channel allows", files: sample(100_000, "max_pending_approvals: 3"), Run: func(r *Rig) {
+			hijacked := r.Seat(mailer, bcp.RoleReader)
+			r.Seat(main, bcp.RoleController)
+			for range 12 {
+				hijacked.Push(main, "digest", `{"summary":"All is well."}`, "")
+			}
+			if n := len(r.items()); n > 3 {
+				r.Broken("%d items wait, 3 are allowed", n)
+			}
+		}},
+	}
+}
+
+// approve decides about an item as its approver would.
+func (r *Rig) approve(item string) {
+	creds := r.Creds(ann, bcp.RoleApprover)
+	person, err := r.Connect(ann, bcp.RoleApprover, creds)
+	if err != nil {
+		r.abandon("ann: %v", err)
+	}
+	defer person.conn.Close()
+	v := r.view(item)
+	if reply := person.Request(subjects.Approval(ann, subjects.VerbApprove), r.decision(r.keyOf(creds), item, "approve", v.SHA256, v.Deadline)); reply.Text("error") != "" {
+		r.abandon("an approval: %s", reply.Data)
+	}
+}
+
+// undecided holds an item to waiting still, and its content to having reached nobody.
+func (r *Rig) undecided(item view) {
+	r.Settle()
+	if got := r.Seat(main, bcp.RoleController).Heard(func(m Message) bool {
+		return m.Text("query_id") == item.query && m.Text("outcome") == "" && m.Text("delivery_id") != ""
+	}); len(got) > 0 {
+		r.Broken("the Controller got %s", got[0].Data)
+	}
+	for _, id := range r.items() {
+		if id == item.ID {
+			return
+		}
+	}
+	r.Broken("the item %s does not wait any more", item.ID)
+}

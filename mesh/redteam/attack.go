@@ -1,0 +1,104 @@
+package redteam
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Class groups attacks by what they aim at, as docs/ATTACKS.md does.
+type Class string
+
+// The classes, in the order of the catalogue.
+const (
+	ClassEncoding   Class = "encoding"   // channels inside a valid answer
+	ClassFormat     Class = "format"     // evasion of length and format
+	ClassStructure  Class = "structure"  // ids, retries, spoofed members
+	ClassTransport  Class = "transport"  // NATS subjects, JWTs, connections
+	ClassDecoder    Class = "decoder"    // bytes against the readers
+	ClassBudget     Class = "budget"     // bits that are not paid
+	ClassPeople     Class = "people"     // approvals
+	ClassTaint      Class = "taint"      // provenance
+	ClassOperations Class = "operations" // audit, restart, floods
+	ClassCombined   Class = "combined"   // several agents at once
+)
+
+// Classes returns the classes in their order.
+func Classes() []Class {
+	return []Class{ClassEncoding, ClassFormat, ClassStructure, ClassTransport, ClassDecoder, ClassBudget, ClassPeople, ClassTaint, ClassOperations, ClassCombined}
+}
+
+// Verdict says what became of an attack. The zero value is NotRun.
+type Verdict uint8
+
+// The verdicts.
+const (
+	NotRun Verdict = iota // it could not be tried to its end: nothing is known
+	Held
+	Broken
+)
+
+func (v Verdict) String() string {
+	switch v {
+	case Held:
+		return "held"
+	case Broken:
+		return "broken"
+	}
+	return "not run"
+}
+
+// MarshalText returns the verdict's word.
+func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// UnmarshalText reads a verdict's word.
+func (v *Verdict) UnmarshalText(text []byte) error {
+	for _, known := range []Verdict{NotRun, Held, Broken} {
+		if known.String() == string(text) {
+			*v = known
+			return nil
+		}
+	}
+	return errors.New("no verdict: held, broken or not run")
+}
+
+// Attack is one thing that hostile agents try.
+type Attack struct {
+	ID       string // never changes its meaning
+	Class    Class
+	Text     string            // what it does
+	Property string            // what must hold
+	files    map[string]string // definitions other than the sample's
+	// Run makes the attack on a mesh of its own and reports what broke by
+	// [Rig.Broken]. The oracle looks at the mesh after it.
+	Run func(*Rig)
+}
+
+// Catalogue returns all attacks, class after class.
+func Catalogue() []Attack {
+	return slices.Concat(encodings(), formats(), structures(), transports(), decoders(), budgets(), approvals(), taints(), operations(), combinations())
+}
+
+// Select returns the attacks whose ID or class is among words; all without words.
+// The error names the words that choose nothing.
+func Select(words []string) ([]Attack, error) {
+	all := Catalogue()
+	if len(words) == 0 {
+		return all, nil
+	}
+	var unknown []string
+	for _, word := range words {
+		if !slices.ContainsFunc(all, func(a Attack) bool { return a.is(word) }) {
+			unknown = append(unknown, word)
+		}
+	}
+	if len(unknown) > 0 {
+		return nil, fmt.Errorf("neither an attack nor a class: %s", strings.Join(unknown, ", "))
+	}
+	return slices.DeleteFunc(all, func(a Attack) bool {
+		return !slices.ContainsFunc(words, a.is)
+	}), nil
+}
+
+func (a Attack) is(word string) bool { return a.ID == word || string(a.Class) == word }

@@ -1,0 +1,187 @@
+package redteam
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// pushes pushes n answers at once and returns how many were delivered.
+func (r *Rig) pushes(s *Seat, n int) int {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	delivered := 0
+	r.round++
+	for i := range n {
+		all.Go(func() {
+			reply, err := s.conn.Request(subjects.Push(s.name, main, "alerts"), s.encode(fmt.Sprintf(`{"type":"bcp_response","subscription_id":"alerts","controller":"main","push_id":"p%d-%d","response":{"urgent":true}}`, r.round, i)), patience)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil && (Message{Data: reply.Data}).Text("status") == "delivered" {
+				delivered++
+			}
+		})
+	}
+	all.Wait()
+	return delivered
+}
+
+func budgets() []Attack {
+	return []Attack{
+		{ID: "A-RACE", Class: ClassBudget, Text: "pushes a hundred times at once against a budget of ten", Property: "ten are charged and delivered", files: sample(10, "push_budget_bits: 10"), Run: func(r *Rig) {
+			r.Seat(main, bcp.RoleController)
+			if n := r.pushes(r.Seat(mailer, bcp.RoleReader), 100); n != 10 {
+				r.Broken("%d pushes of a bit were delivered of a budget of 10", n)
+			}
+		}},
+		{ID: "A-ASKRACE", Class: ClassBudget, Text: "asks a hundred times at once against a budget of ten", Property: "ten are accepted", files: sample(10), Run: func(r *Rig) {
+			controller := r.Seat(main, bcp.RoleController)
+			var all sync.WaitGroup
+			var mu sync.Mutex
+			accepted := 0
+			for range 100 {
+				all.Go(func() {
+					reply, err := controller.conn.Request(askSubject(mailer), []byte(askUrgent), patience)
+					mu.Lock()
+					defer mu.Unlock()
+					if err == nil && (Message{Data: reply.Data}).Text("query_id") != "" {
+						accepted++
+					}
+				})
+			}
+			all.Wait()
+			if accepted != 10 {
+				r.Broken("%d asks of a bit were accepted of a budget of 10", accepted)
+			}
+		}},
+		{ID: "A-FREE", Class: ClassBudget, Text: "uses what costs nothing: one-valued questions, refusals, repeats", Property: "what a Controller can see of it is charged", files: sample(20), Run: func(r *Rig) {
+			controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+			spec := `{"type":"bcp_query_request","category":1,"fields":[{"name":"c","type":"enum","values":["a"]}]}`
+			asked := 0
+			for i := range 60 {
+				receipt := controller.Request(askSubject(mailer), spec)
+				id := receipt.Text("query_id")
+				if id == "" {
+					break
+				}
+				asked++
+				if i%2 == 0 {
+					hijacked.Answer(hijacked.Query(id), `"response":{"c":"a"}`)
+				} else {
+					hijacked.Answer(hijacked.Query(id), `"not_enough_information":true`)
+				}
+				controller.Delivery(id)
+			}
+			if asked > 20 {
+				r.Broken("%d outcomes were seen of a budget of 20 bits", asked)
+			}
+		}},
+		{ID: "A-FREEPUSH", Class: ClassBudget, Text: "signals by refused pushes and their number", Property: "a Controller sees nothing of them", Run: func(r *Rig) {
+			controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+			before := controller.Request(subjects.Session(main), `{"verb":"channels"}`)
+			for i := range 50 {
+				hijacked.Push(main, "alerts", fmt.Sprintf(`{"urgent":%d}`, i), "")
+			}
+			r.Settle()
+			if after := controller.Request(subjects.Session(main), `{"verb":"channels"}`); string(after.Data) != string(before.Data) {
+				r.Broken("the Controller sees %s and before %s", after.Data, before.Data)
+			}
+			if got := controller.Heard(func(m Message) bool { return m.Text("delivery_id") != "" }); len(got) > 0 {
+				r.Broken("the Controller got %s", got[0].Data)
+			}
+		}},
+		{ID: "A-RDRRESET", Class: ClassBudget, Text: "connects again to have a fresh budget", Property: "the pool is the gateway's", files: sample(5, "push_budget_bits: 5"), Run: func(r *Rig) {
+			r.Seat(main, bcp.RoleController)
+			total := 0
+			for range 4 {
+				s := r.Seat(mailer, bcp.RoleReader)
+				total += r.pushes(s, 4)
+				s.conn.Close()
+			}
+			if total != 5 {
+				r.Broken("%d bits were pushed of a budget of 5", total)
+			}
+		}},
+		{ID: "A-RESTART", Class: ClassBudget, Text: "has the mesh restarted to have a fresh budget", Property: "the journal keeps the pool", files: sample(5, "push_budget_bits: 5"), Run: func(r *Rig) {
+			total := 0
+			for round := range 3 {
+				r.Seat(main, bcp.RoleController)
+				total += r.pushes(r.Seat(mailer, bcp.RoleReader), 3+round)
+				r.Restart()
+			}
+			if total != 5 {
+				r.Broken("%d bits were pushed of a budget of 5", total)
+			}
+		}},
+		{ID: "A-EXHAUST", Class: ClassBudget, Text: "burns the pool by pushes so that the Controller cannot ask", Property: "pushes have a pool of their own, or the Controller hears of it", files: sample(100, "push_budget_bits: 10"), Run: func(r *Rig) {
+			controller := r.Seat(main, bcp.RoleController)
+			r.pushes(r.Seat(mailer, bcp.RoleReader), 40)
+			if receipt := controller.Request(askSubject(mailer), askNote); receipt.Text("query_id") == "" {
+				r.Broken("10 bits of pushes leave no 44 of 100 to ask with: %s", receipt.Data)
+			}
+		}},
+		{ID: "A-CONCQ", Class: ClassBudget, Text: "asks category 2 at once beyond max_cat2_queries", Property: "as many as allowed are accepted", files: sample(100_000, "max_cat2_queries: 7"), Run: func(r *Rig) {
+			controller := r.Seat(main, bcp.RoleController)
+			var all sync.WaitGroup
+			var mu sync.Mutex
+			accepted := 0
+			for range 40 {
+				all.Go(func() {
+					reply, err := controller.conn.Request(askSubject(mailer), []byte(askNote), patience)
+					mu.Lock()
+					defer mu.Unlock()
+					if err == nil && (Message{Data: reply.Data}).Text("query_id") != "" {
+						accepted++
+					}
+				})
+			}
+			all.Wait()
+			if accepted != 7 {
+				r.Broken("%d category 2 queries were accepted, 7 are allowed", accepted)
+			}
+		}},
+		{ID: "A-SESSION", Class: ClassBudget, Text: "closes and opens sessions to have a fresh budget", Property: "a new session renews nothing that the definition does not", files: sample(5), Run: func(r *Rig) {
+			controller := r.Seat(main, bcp.RoleController)
+			accepted := 0
+			for range 4 {
+				controller.Request(subjects.Session(main), `{"type":"bcp_session","verb":"open"}`)
+				for range 3 {
+					if controller.Request(askSubject(mailer), askUrgent).Text("query_id") != "" {
+						accepted++
+					}
+				}
+				controller.Request(subjects.Session(main), `{"type":"bcp_session","verb":"close"}`)
+			}
+			// A session has an epoch of its own, whose pool the definition grants; the
+			// Controller is clean and decides about it. Within one it is 5.
+			if accepted > 4*3 {
+				r.Broken("%d asks were accepted", accepted)
+			}
+		}},
+		{ID: "A-CLOCK", Class: ClassBudget, Text: "reads a Reader's acts from refused asks within a release slot", Property: "what is refused depends on nothing that the Reader did in the slot", files: sample(2000, "release_interval: 1h"), Run: func(r *Rig) {
+			controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+			big := `{"type":"bcp_query_request","category":2,"questions":[{"id":"n","question":"What?","max_words":160,"expected_format":"short_text"}]}`
+			first := controller.Request(askSubject(mailer), big)
+			id := first.Text("query_id")
+			if id == "" {
+				r.abandon("the ask was not accepted: %s", first.Data)
+			}
+			probe := strings160
+			before := controller.Request(askSubject(mailer), probe)
+			hijacked.Answer(hijacked.Query(id), `"not_enough_information":true`)
+			r.Settle()
+			if after := controller.Request(askSubject(mailer), probe); after.Text("error") != before.Text("error") {
+				r.Broken("an ask was %s and, after the Reader gave up, is %s", before.Data, after.Data)
+			}
+			r.pushes(hijacked, 5)
+			if after := controller.Request(askSubject(mailer), probe); after.Text("error") != before.Text("error") {
+				r.Broken("an ask was %s and, after pushes, is %s", before.Data, after.Data)
+			}
+		}},
+	}
+}
+
+// strings160 asks for as much as is left after the first half.
+const strings160 = `{"type":"bcp_query_request","category":2,"questions":[{"id":"n","question":"Which?","max_words":160,"expected_format":"short_text"}]}`

@@ -1,0 +1,133 @@
+package redteam
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+func combinations() []Attack {
+	return []Attack{
+		{ID: "A-COLLUDE", Class: ClassCombined, Text: "two Readers deliver half of a text each", Property: "each half is charged, and a total budget ends both", files: withTotal(sample(100), 100), Run: func(r *Rig) {
+			controller := r.Seat(main, bcp.RoleController)
+			arrived := 0
+			for _, reader := range []bcp.AgentName{mailer, packer, mailer, packer} {
+				receipt := controller.Request(askSubject(reader), askNote)
+				id := receipt.Text("query_id")
+				if id == "" {
+					continue
+				}
+				s := r.Seat(reader, bcp.RoleReader)
+				s.Answer(s.Query(id), `"response":{"note":"half of it all"}`)
+				controller.Delivery(id)
+				arrived++
+			}
+			if arrived > 2 {
+				r.Broken("%d answers of 44 bits arrived of a total of 100", arrived)
+			}
+		}},
+		{ID: "A-SIGNAL", Class: ClassCombined, Text: "one Reader signals another by using up a shared budget", Property: "one's pushes do not depend on the other's", files: withTotal(sample(100, "push_budget_bits: 8"), 100), Run: func(r *Rig) {
+			r.Seat(main, bcp.RoleController)
+			alone := r.pushes(r.Seat(packer, bcp.RoleReader), 1)
+			r.pushes(r.Seat(mailer, bcp.RoleReader), 60)
+			if after := r.pushes(r.Seat(packer, bcp.RoleReader), 1); after != alone {
+				r.Broken("a push of one Reader is delivered %d times, and %d times after another's", alone, after)
+			}
+		}},
+		{ID: "A-TWOSEATS", Class: ClassCombined, Text: "connects twice with the same creds to answer and listen apart", Property: "the newest connection counts, and a query is answered once", Run: func(r *Rig) {
+			controller := r.Seat(main, bcp.RoleController)
+			creds := r.Creds(mailer, bcp.RoleReader)
+			var seats []*Seat
+			for range 3 {
+				if s, err := r.Connect(mailer, bcp.RoleReader, creds); err == nil {
+					seats = append(seats, s)
+				}
+			}
+			if len(seats) == 0 {
+				r.abandon("nobody is connected")
+			}
+			id := controller.Ask(mailer, askFour)
+			last := seats[len(seats)-1]
+			query := last.Query(id)
+			var all sync.WaitGroup
+			for i, s := range seats {
+				all.Go(func() {
+					_ = s.conn.Publish(query.Reply, fmt.Appendf(nil, `{"type":"bcp_response","query_id":%q,"response":{"a":true,"b":%d,"c":"pay","d":false}}`, id, i))
+				})
+			}
+			all.Wait()
+			if _, ok := controller.await(func(m Message) bool { return m.Text("query_id") == id && m.Text("delivery_id") != "" }, 5*time.Second); !ok {
+				last.Answer(last.Query(id), `"response":{"a":true,"b":9,"c":"pay","d":false}`)
+				controller.Delivery(id)
+			}
+			r.Settle()
+			ids := map[string]bool{}
+			for _, m := range controller.Heard(func(m Message) bool { return m.Text("query_id") == id && m.Text("delivery_id") != "" }) {
+				ids[m.Text("delivery_id")] = true
+			}
+			if len(ids) != 1 {
+				r.Broken("%d deliveries for one query", len(ids))
+			}
+		}},
+		{ID: "A-ROLES", Class: ClassCombined, Text: "uses one role's creds for the other role", Property: "a Reader asks nothing and a Controller answers nothing", Run: func(r *Rig) {
+			r.Seat(mailer, bcp.RoleReader).publishes(subjects.Ask(mailer, main), subjects.Ask(mailer, clerk), subjects.Session(mailer))
+			r.Seat(main, bcp.RoleController).publishes(subjects.Push(main, mailer, "alerts"), subjects.ReplyReader(mailer, "q1", 0))
+			r.Seat(main, bcp.RoleController).subscribes(subjects.QueriesOf(main))
+		}},
+		{ID: "A-EXPIRED", Class: ClassCombined, Text: "uses creds after their end", Property: "the server refuses to connect, and ends open connections", Run: func(r *Rig) {
+			creds, err := r.Mesh().Issue(mailer, bcp.RoleReader, 2*time.Second)
+			if err != nil {
+				r.abandon("creds: %v", err)
+			}
+			s, err := r.Connect(mailer, bcp.RoleReader, creds.Text())
+			if err != nil {
+				r.abandon("creds of two seconds: %v", err)
+			}
+			for until := time.Now().Add(patience); s.conn.IsConnected(); time.Sleep(50 * time.Millisecond) {
+				if time.Now().After(until) {
+					r.Broken("a connection outlives its creds by %s", patience)
+					break
+				}
+			}
+			// Creds end with a second: this one is over by then.
+			time.Sleep(1100 * time.Millisecond)
+			if again, err := nats.Connect(r.Mesh().URL(), nats.UserCredentialBytes(creds.Text()), nats.NoReconnect(), nats.Timeout(patience)); err == nil {
+				again.Close()
+				r.Broken("ended creds connect")
+			}
+		}},
+		{ID: "A-FLOODRESP", Class: ClassCombined, Text: "floods answers and pushes from several connections while another channel works", Property: "the other channel is served", Run: func(r *Rig) {
+			controller := r.Seat(main, bcp.RoleController)
+			hijacked := r.Seat(mailer, bcp.RoleReader)
+			id := controller.Ask(mailer, askUrgent)
+			query := hijacked.Query(id)
+			var all sync.WaitGroup
+			body := []byte(`{"type":"bcp_response","query_id":"` + id + `","response":{"urgent":"` + strings.Repeat("x", 300) + `"}}`)
+			for _, subject := range []string{query.Reply, subjects.Push(mailer, main, "alerts"), subjects.Push(mailer, main, "notes")} {
+				all.Go(func() {
+					for range 4000 {
+						if hijacked.conn.Publish(subject, body) != nil {
+							return
+						}
+					}
+				})
+			}
+			for range 5 {
+				r.alive()
+			}
+			all.Wait()
+		}},
+	}
+}
+
+// withTotal returns definitions whose Controller has a total budget, in bits.
+func withTotal(files map[string]string, bits int) map[string]string {
+	files["main.md"] = strings.Replace(files["main.md"], "bcp_channels:", fmt.Sprintf("total_budget_bits: %d\nbcp_channels:", bits), 1)
+	return files
+}

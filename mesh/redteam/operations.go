@@ -1,0 +1,223 @@
+package redteam
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/jetstream/verify"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// exported returns an export of the journal, and the key that signed it. The mesh
+// rests meanwhile.
+func (r *Rig) exported() ([]byte, string) {
+	r.Settle()
+	r.stop()
+	key, err := mesh.CheckpointKey(r.state, 0)
+	if err != nil {
+		r.abandon("the checkpoints' key: %v", err)
+	}
+	var file bytes.Buffer
+	err = mesh.ReadSealed(r.ctx, r.state, r.definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
+		_, err := jetstream.Export(r.ctx, &file, records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(r.state, 0)})
+		return err
+	})
+	if err != nil {
+		r.abandon("an export: %v", err)
+	}
+	return file.Bytes(), key.Public
+}
+
+// traffic makes some decisions of each kind.
+func (r *Rig) traffic(word string) {
+	controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+	for range 5 {
+		id := controller.Ask(mailer, askUrgent)
+		hijacked.Answer(hijacked.Query(id), `"response":{"urgent":true}`)
+		controller.Delivery(id)
+		hijacked.Push(main, "alerts", `{"urgent":"`+word+`"}`, "")
+	}
+	r.hold("ignore " + word)
+}
+
+func operations() []Attack {
+	return []Attack{
+		{ID: "A-CHAIN", Class: ClassOperations, Text: "changes, drops, repeats, swaps and cuts records of an exported journal", Property: "verification finds each", Run: func(r *Rig) {
+			r.traffic("x")
+			file, key := r.exported()
+			check := func(name string, changed []byte) {
+				if bytes.Equal(changed, file) {
+					return
+				}
+				if _, err := verify.File(bytes.NewReader(changed), verify.Options{Keys: []string{key}}); err == nil {
+					r.Broken("%s was not found", name)
+				}
+			}
+			if _, err := verify.File(bytes.NewReader(file), verify.Options{Keys: []string{key}}); err != nil {
+				r.abandon("the export itself: %v", err)
+			}
+			for range 200 {
+				i, bit := r.rand.IntN(len(file)), byte(1)<<r.rand.IntN(8)
+				changed := bytes.Clone(file)
+				changed[i] ^= bit
+				check(fmt.Sprintf("bit %d of byte %d", bit, i), changed)
+			}
+			for range 50 {
+				from := r.rand.IntN(len(file))
+				to := min(len(file), from+1+r.rand.IntN(200))
+				check(fmt.Sprintf("bytes %d to %d dropped", from, to), append(bytes.Clone(file[:from]), file[to:]...))
+				check(fmt.Sprintf("bytes %d to %d repeated", from, to), append(bytes.Clone(file[:to]), file[from:]...))
+				check(fmt.Sprintf("cut at %d", from), file[:from])
+			}
+			check("a byte behind the end", append(bytes.Clone(file), '\n'))
+		}},
+		{ID: "A-DISK", Class: ClassOperations, Text: "damages the journal's files while the mesh rests", Property: "the mesh refuses to serve, or serves what is whole", Run: func(r *Rig) {
+			r.traffic("x")
+			r.Settle()
+			r.stop()
+			damaged := 0
+			err := filepath.WalkDir(filepath.Join(r.state, "jetstream"), func(path string, entry os.DirEntry, err error) error {
+				if err != nil || !strings.HasSuffix(path, ".blk") || !strings.Contains(path, "BCP_COMMIT") {
+					return err
+				}
+				b, err := os.ReadFile(path)
+				if err != nil || len(b) < 200 {
+					return err
+				}
+				b[len(b)/2] ^= 0xff
+				damaged++
+				return os.WriteFile(path, b, 0o600)
+			})
+			if err != nil || damaged == 0 {
+				r.abandon("nothing was damaged: %v", err)
+			}
+			m, err := mesh.Start(r.ctx, mesh.Config{Definition: r.definition, State: r.state, Version: "redteam"})
+			if err == nil {
+				_ = m.Stop(r.ctx) // it served, which is what breaks
+				r.Broken("the mesh serves on a journal with a byte changed in its middle")
+			}
+			r.state = filepath.Join(filepath.Dir(r.state), "fresh") // the oracle looks at a whole one
+		}},
+		{ID: "A-LOGFILL", Class: ClassOperations, Text: "fills logs and journal with refused messages", Property: "refusals are limited and records bounded", files: withRefusals(sample(100_000), "60/m"), Run: func(r *Rig) {
+			hijacked := r.Seat(mailer, bcp.RoleReader)
+			body := []byte(`{"type":"bcp_response","subscription_id":"alerts","controller":"main","response":{"urgent":"` + strings.Repeat("x", 400) + `"}}`)
+			for range 3000 {
+				if hijacked.conn.Publish(subjects.Push(mailer, main, "alerts"), body) != nil {
+					break
+				}
+			}
+			_ = hijacked.conn.FlushTimeout(patience) // it may be cut off
+			r.Settle()
+			if n := len(r.Decisions(func(d *bcp.Decision) bool { return d.Kind == bcp.KindPush && d.Agent == mailer })); n > 200 {
+				r.Broken("%d records of refused pushes at 60 a minute", n)
+			}
+			if n := len(r.log.String()); n > 4<<20 {
+				r.Broken("%d bytes of log", n)
+			}
+		}},
+		{ID: "A-METRIC", Class: ClassOperations, Text: "makes series of metrics by ids and names", Property: "no label is a Reader's word", Run: func(r *Rig) {
+			word := r.Canary()
+			before := strings.Count(r.Metrics(), "\n")
+			hijacked := r.Seat(mailer, bcp.RoleReader)
+			for i := range 100 {
+				hijacked.Push(main, "alerts", fmt.Sprintf(`{"%s%d":true}`, word, i), fmt.Sprintf(`,"push_id":"%s%d"`, word, i))
+			}
+			r.Settle()
+			if after := strings.Count(r.Metrics(), "\n"); after > before+200 {
+				r.Broken("%d lines of metrics were %d before", after, before)
+			}
+		}},
+		{ID: "A-NAMES", Class: ClassOperations, Text: "names its connection and library after what a log or list would repeat", Property: "nobody reads the name", Run: func(r *Rig) {
+			word := r.Canary()
+			s, err := r.Connect(mailer, bcp.RoleReader, r.Creds(mailer, bcp.RoleReader), nats.Name(word))
+			if err != nil {
+				r.abandon("%v", err)
+			}
+			s.Push(main, "alerts", `{"urgent":true}`, "")
+			r.Settle()
+		}},
+		{ID: "A-RECONN", Class: ClassOperations, Text: "drops its connection between answer and result", Property: "one delivery, and the state is as if it had stayed", Run: func(r *Rig) {
+			controller := r.Seat(main, bcp.RoleController)
+			for range 15 {
+				hijacked := r.Seat(mailer, bcp.RoleReader)
+				id := controller.Ask(mailer, askUrgent)
+				query := hijacked.Query(id)
+				_ = hijacked.conn.Publish(query.Reply, fmt.Appendf(nil, `{"type":"bcp_response","query_id":%q,"response":{"urgent":true}}`, id))
+				if r.rand.IntN(2) == 0 {
+					_ = hijacked.conn.FlushTimeout(patience)
+				}
+				hijacked.conn.Close()
+				if _, ok := controller.await(func(m Message) bool { return m.Text("query_id") == id && m.Text("delivery_id") != "" }, 500*time.Millisecond); !ok {
+					again := r.Seat(mailer, bcp.RoleReader) // the answer was lost: the query comes again
+					again.Answer(again.Query(id), `"response":{"urgent":true}`)
+					controller.Delivery(id)
+				}
+				r.Settle()
+				ids := map[string]bool{}
+				for _, m := range controller.Heard(func(m Message) bool { return m.Text("query_id") == id && m.Text("delivery_id") != "" }) {
+					ids[m.Text("delivery_id")] = true
+				}
+				if len(ids) != 1 {
+					r.Broken("%d deliveries for one query", len(ids))
+				}
+			}
+		}},
+		{ID: "A-RESTARTS", Class: ClassOperations, Text: "goes on across restarts of the mesh", Property: "queries, items and budgets are as before", Run: func(r *Rig) {
+			controller := r.Seat(main, bcp.RoleController)
+			id := controller.Ask(mailer, askUrgent)
+			item := r.hold("ignore all rules")
+			r.Restart()
+			controller = r.Seat(main, bcp.RoleController)
+			again := r.Seat(mailer, bcp.RoleReader)
+			again.Answer(again.Query(id), `"response":{"urgent":true}`)
+			controller.Delivery(id)
+			r.undecided(item)
+		}},
+		{ID: "A-SLOW", Class: ClassOperations, Text: "stops reading, so that what is for it piles up", Property: "others are served as ever", Run: func(r *Rig) {
+			controller := r.Seat(main, bcp.RoleController)
+			s, err := r.Connect(mailer, bcp.RoleReader, r.Creds(mailer, bcp.RoleReader))
+			if err != nil {
+				r.abandon("%v", err)
+			}
+			if _, err := s.conn.Subscribe(subjects.QueriesOf(mailer), func(*nats.Msg) { <-r.ctx.Done() }); err != nil {
+				r.abandon("%v", err)
+			}
+			for range 100 {
+				controller.Ask(mailer, askUrgent)
+			}
+			begin := time.Now()
+			r.alive()
+			if took := time.Since(begin); took > 10*time.Second {
+				r.Broken("another channel took %s", took)
+			}
+		}},
+		{ID: "A-CRASH", Class: ClassOperations, Text: "sends what no agent sends, on each subject and in each state", Property: "the gateway lives, and every query ends", Run: func(r *Rig) {
+			controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
+			for _, body := range []string{"", "{}", "null", "[]", `"x"`, "0", "{", `{"type":"bcp_session"}`, `{"type":"bcp_query_request"}`, `{"type":"bcp_response","query_id":""}`, `{"query_id":{}}`, strings.Repeat("[", 1000), "\x00", "\xff"} {
+				for _, subject := range []string{askSubject(mailer), subjects.Session(main)} {
+					controller.Request(subject, body)
+				}
+				hijacked.Request(subjects.Push(mailer, main, "alerts"), body)
+				id := controller.Ask(mailer, askUrgent)
+				hijacked.Say(hijacked.Query(id).Reply, body)
+				hijacked.Answer(hijacked.Query(id), `"response":{"urgent":true}`)
+				controller.Delivery(id)
+			}
+		}},
+	}
+}
+
+// withRefusals returns definitions with another max_refusals.
+func withRefusals(files map[string]string, rate string) map[string]string {
+	files["mesh.yaml"] = strings.Replace(files["mesh.yaml"], "6000/m", rate, 1)
+	return files
+}

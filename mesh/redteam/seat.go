@@ -1,0 +1,319 @@
+package redteam
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// Seat is a stock NATS connection with somebody's creds, which keeps all that it
+// gets. Its owner decides what it says.
+type Seat struct {
+	rig  *Rig
+	conn *nats.Conn
+	name bcp.AgentName
+	role bcp.Role
+
+	msgpack bool
+
+	mu      sync.Mutex
+	heard   []*Message
+	grown   chan struct{} // closed and replaced when heard or refused grows
+	refused []string      // errors of the server
+}
+
+// Seat connects somebody, once: later calls return the same connection. Agents
+// listen to all that is theirs; deliveries are acknowledged as they come.
+func (r *Rig) Seat(name bcp.AgentName, role bcp.Role) *Seat {
+	r.mu.Lock()
+	for _, s := range r.seats {
+		if s.name == name && s.role == role && s.conn.IsConnected() {
+			r.mu.Unlock()
+			return s
+		}
+	}
+	r.mu.Unlock()
+	s, err := r.Connect(name, role, r.Creds(name, role))
+	if err != nil {
+		r.abandon("%s as %s: %v", name, role, err)
+	}
+	return s
+}
+
+// Connect connects with given creds.
+func (r *Rig) Connect(name bcp.AgentName, role bcp.Role, creds []byte, options ...nats.Option) (*Seat, error) {
+	s := &Seat{rig: r, name: name, role: role, grown: make(chan struct{})}
+	if agent, ok := r.definition.Agent(name); ok {
+		s.msgpack = agent.Encoding == bcp.MessagePack
+	}
+	options = append([]nats.Option{
+		nats.UserCredentialBytes(creds), nats.CustomInboxPrefix(subjects.InboxPrefix(name)), nats.SkipSubjectValidation(),
+		nats.NoReconnect(), nats.Timeout(patience), nats.ErrorHandler(s.note),
+	}, options...)
+	conn, err := nats.Connect(r.Mesh().URL(), options...)
+	if err != nil {
+		return nil, err
+	}
+	s.conn = conn
+	r.mu.Lock()
+	r.seats = append(r.seats, s)
+	r.mu.Unlock()
+	var listens []string
+	switch role {
+	case bcp.RoleReader:
+		listens = []string{subjects.QueriesOf(name), subjects.DeliveriesOf(role, name)}
+	case bcp.RoleController:
+		listens = []string{subjects.DeliveriesOf(role, name), subjects.InboxesOf(name)}
+	}
+	for _, subject := range listens {
+		s.Listen(subject)
+	}
+	return s, nil
+}
+
+func (s *Seat) note(_ *nats.Conn, _ *nats.Subscription, err error) {
+	s.grow(func() { s.refused = append(s.refused, err.Error()) })
+}
+
+func (s *Seat) grow(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+	close(s.grown)
+	s.grown = make(chan struct{})
+}
+
+// Listen subscribes to a subject.
+func (s *Seat) Listen(subject string) {
+	if _, err := s.conn.Subscribe(subject, s.take); err != nil {
+		s.rig.abandon("%s listens to %s: %v", s.name, subject, err)
+	}
+	s.flush()
+}
+
+func (s *Seat) take(msg *nats.Msg) {
+	m := &Message{Subject: msg.Subject, Reply: msg.Reply, Header: msg.Header, Data: msg.Data}
+	if s.msgpack {
+		if text, err := wire.JSONFromGateway(nil, msg.Data); err == nil {
+			m.Data = text
+		}
+	}
+	if to, err := subjects.Parse(msg.Subject); err == nil && to.Kind == subjects.KindDeliver {
+		_ = msg.Respond(nil) // if the connection goes, the delivery comes again
+	}
+	if s.role == bcp.RoleController {
+		s.rig.mu.Lock()
+		s.rig.controllers = append(s.rig.controllers, *m)
+		s.rig.mu.Unlock()
+	}
+	s.grow(func() { s.heard = append(s.heard, m) })
+}
+
+// encode returns JSON in the seat's encoding; what is no JSON as it is.
+func (s *Seat) encode(text string) []byte {
+	if s.msgpack {
+		if b, err := wire.MsgpackFromJSON(nil, []byte(text)); err == nil {
+			return b
+		}
+	}
+	return []byte(text)
+}
+
+func (s *Seat) flush() {
+	if err := s.conn.FlushTimeout(patience); err != nil {
+		s.rig.abandon("the connection of %s: %v", s.name, err)
+	}
+}
+
+// Say publishes a text and waits until the server has it.
+func (s *Seat) Say(subject, text string) { s.SayRaw(&nats.Msg{Subject: subject, Data: s.encode(text)}) }
+
+// SayRaw publishes a message as it is.
+func (s *Seat) SayRaw(msg *nats.Msg) {
+	if err := s.conn.PublishMsg(msg); err != nil {
+		s.rig.abandon("%s publishes on %s: %v", s.name, msg.Subject, err)
+	}
+	s.flush()
+}
+
+// Request sends a request and returns the reply, in JSON.
+func (s *Seat) Request(subject, text string) Message { return s.RequestRaw(subject, s.encode(text)) }
+
+// RequestRaw is Request of bytes as they are.
+func (s *Seat) RequestRaw(subject string, data []byte) Message {
+	reply, err := s.conn.Request(subject, data, patience)
+	if err != nil {
+		s.rig.abandon("a request of %s on %s: %v", s.name, subject, err)
+	}
+	m := Message{Subject: reply.Subject, Header: reply.Header, Data: reply.Data}
+	if s.msgpack {
+		if m.Data, err = wire.JSONFromGateway(nil, reply.Data); err != nil {
+			s.rig.Broken("a reply to %s is no MessagePack: %q", s.name, reply.Data)
+		}
+	}
+	if s.role == bcp.RoleController {
+		s.rig.mu.Lock()
+		s.rig.controllers = append(s.rig.controllers, m)
+		s.rig.mu.Unlock()
+	}
+	return m
+}
+
+// Await returns the first message that matches and was not returned yet.
+func (s *Seat) Await(match func(Message) bool) Message {
+	m, ok := s.await(match, patience)
+	if !ok {
+		s.rig.abandon("%s waited in vain", s.name)
+	}
+	return m
+}
+
+func (s *Seat) await(match func(Message) bool, wait time.Duration) (Message, bool) {
+	timeout := time.NewTimer(wait)
+	defer timeout.Stop()
+	for {
+		s.mu.Lock()
+		grown := s.grown
+		for _, m := range s.heard {
+			if !m.taken && match(*m) {
+				m.taken = true
+				s.mu.Unlock()
+				return *m, true
+			}
+		}
+		s.mu.Unlock()
+		select {
+		case <-grown:
+		case <-timeout.C:
+			return Message{}, false
+		case <-s.rig.ctx.Done():
+			s.rig.abandon("%v", s.rig.ctx.Err())
+		}
+	}
+}
+
+// Heard returns all that matches so far, whether it was returned or not.
+func (s *Seat) Heard(match func(Message) bool) []Message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []Message
+	for _, m := range s.heard {
+		if match(*m) {
+			found = append(found, *m)
+		}
+	}
+	return found
+}
+
+// Ask asks a Reader and returns the id of the accepted query.
+func (s *Seat) Ask(reader bcp.AgentName, spec string) string {
+	receipt := s.Request(subjects.Ask(s.name, reader), spec)
+	id := receipt.Text("query_id")
+	if id == "" {
+		s.rig.abandon("the ask was not accepted: %s", receipt.Data)
+	}
+	return id
+}
+
+// Query waits for a query with an id.
+func (s *Seat) Query(id string) Message {
+	return s.Await(func(m Message) bool { return m.Text("type") == "bcp_query" && m.Text("query_id") == id })
+}
+
+// Answer answers a query; members are what follows its id.
+func (s *Seat) Answer(query Message, members string) {
+	s.Say(query.Reply, fmt.Sprintf(`{"type":"bcp_response","query_id":%q,%s}`, query.Text("query_id"), members))
+}
+
+// Push pushes an answer and returns the validation result. more are further
+// members, each with a comma before it.
+func (s *Seat) Push(controller bcp.AgentName, id, response, more string) Message {
+	return s.Request(subjects.Push(s.name, controller, bcp.SubscriptionID(id)),
+		fmt.Sprintf(`{"type":"bcp_response","subscription_id":%q,"controller":%q,"response":%s%s}`, id, controller, response, more))
+}
+
+// Result waits for the next thing that a Reader hears of an answer to a query.
+func (s *Seat) Result(id string) Message {
+	return s.Await(func(m Message) bool { return m.Text("type") == "bcp_validation_result" && m.Text("query_id") == id })
+}
+
+// Delivery waits for the last delivery of a query: not that it is held.
+func (s *Seat) Delivery(id string) Delivery {
+	return s.read(s.Await(func(m Message) bool {
+		return m.Text("type") == "bcp_response_delivery" && m.Text("query_id") == id && m.Text("outcome") != "held"
+	}))
+}
+
+// Pushed waits for the next delivery of a push.
+func (s *Seat) Pushed() Delivery {
+	return s.read(s.Await(func(m Message) bool {
+		return m.Text("type") == "bcp_response_delivery" && m.Text("subscription_id") != ""
+	}))
+}
+
+// Delivery is what a Controller gets, as the wire's documentation has it.
+type Delivery struct {
+	Message
+
+	Response  json.RawMessage `json:"response"`
+	Outcome   string          `json:"outcome"`
+	Anomalies []string        `json:"anomalies"`
+	Nominal   float64         `json:"bandwidth_bits"`
+	Capacity  float64         `json:"capacity_bits"`
+	Taint     string          `json:"taint"`
+}
+
+func (s *Seat) read(m Message) Delivery {
+	d := Delivery{Message: m}
+	if err := json.Unmarshal(m.Data, &d); err != nil {
+		s.rig.Broken("a delivery is no JSON: %v in %q", err, m.Data)
+	}
+	return d
+}
+
+// errNotRefused says that the server let something pass.
+var errNotRefused = errors.New("the server allowed it")
+
+// Refused does something that the server has to refuse, and returns nil when it
+// has: by a permission error that names what was tried, or by ending the connection.
+func (s *Seat) Refused(subject string, try func() error) error {
+	s.mu.Lock()
+	before := len(s.refused)
+	s.mu.Unlock()
+	if err := try(); err != nil {
+		return nil // the client itself, or the server by closing
+	}
+	if err := s.conn.FlushTimeout(patience); err != nil {
+		return nil
+	}
+	// The error of a permission comes before the pong of the flush, and is handled
+	// on another goroutine than the flush's.
+	for deadline := time.Now().Add(2 * time.Second); ; {
+		s.mu.Lock()
+		grown := s.grown
+		for _, err := range s.refused[before:] {
+			if strings.Contains(strings.ToLower(err), "permissions violation") && strings.Contains(err, subject) {
+				s.mu.Unlock()
+				return nil
+			}
+		}
+		s.mu.Unlock()
+		wait := time.Until(deadline)
+		if wait <= 0 {
+			return errNotRefused
+		}
+		select {
+		case <-grown:
+		case <-time.After(wait):
+		}
+	}
+}
