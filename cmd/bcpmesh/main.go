@@ -70,6 +70,7 @@ func commands(p *cli.Program) []*cobra.Command {
 		run.ReloadCommand(p),
 		run.DemoCommand(p),
 		conform.ConformanceCommand(p),
+		conform.RedteamCommand(p),
 		measure.BenchCommand(p),
 		measure.BenchPartCommand(p),
 		define.ShardsCommand(p),

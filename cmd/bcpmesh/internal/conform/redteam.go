@@ -1,0 +1,119 @@
+package conform
+
+import (
+	"context"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/mesh/redteam"
+)
+
+// RedteamCommand returns the command redteam.
+func RedteamCommand(p *cli.Program) *cobra.Command {
+	var only []string
+	var seed uint64
+	cmd := &cobra.Command{
+		Use:   "redteam",
+		Short: "Attack a mesh with the credentials of hijacked agents",
+		Long: `Attack a mesh with the credentials of hijacked agents, and say what held. Each attack
+gets a mesh of its own on temporary state, with a real server, real credentials and a
+real journal; nothing else on this machine is touched. After each attack an oracle
+that shares no code with the gateway looks at all that Controllers got, at logs,
+metrics and files, and verifies an export of the journal.
+
+The mesh is a sample: what is tried is this build, not your definitions. --only takes
+ids of attacks, and classes:
+
+  ` + classList() + `
+
+The same seed makes the same acts. The exit code is 1 if an attack got through, and 4
+if one could not be run.
+
+What holds here is no proof: it says that these attacks did not get through.`,
+		Example: "  bcpmesh redteam\n  bcpmesh redteam --only encoding,A-NONCE --seed 7\n  bcpmesh redteam --json > redteam.json",
+		Args:    cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return attack(cmd.Context(), p, only, seed)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().StringSliceVar(&only, "only", nil, "these attacks and classes alone: `IDS`")
+	cmd.Flags().Uint64Var(&seed, "seed", 1, "the `NUMBER` that random acts are made from")
+	_ = cmd.RegisterFlagCompletionFunc("only", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		var words []string
+		for _, c := range redteam.Classes() {
+			words = append(words, string(c))
+		}
+		for _, a := range redteam.Catalogue() {
+			words = append(words, a.ID+"\t"+a.Text)
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}) // the flag is there
+	return cmd
+}
+
+func classList() string {
+	var words []string
+	for _, c := range redteam.Classes() {
+		words = append(words, string(c))
+	}
+	return strings.Join(words, ", ")
+}
+
+func attack(ctx context.Context, p *cli.Program, only []string, seed uint64) error {
+	attacks, err := redteam.Select(only)
+	if err != nil {
+		return cli.Usagef("redteam: --only: %s", cli.Plain(err.Error())).WithHint("bcpmesh redteam --help lists the classes, and completion the attacks")
+	}
+	folder, err := os.MkdirTemp("", "bcpmesh-redteam-")
+	if err != nil {
+		return cli.Failf("no place for meshes: %s", cli.ReasonOf(err))
+	}
+	defer func() { _ = os.RemoveAll(folder) }() // we made it
+	done := 0
+	report, err := redteam.Run(ctx, redteam.Config{State: folder, Attacks: attacks, Seed: seed, OnResult: func(r redteam.Result) {
+		done++
+		p.Out.Talkf("%d of %d: %s %s", done, len(attacks), r.ID, r.Verdict)
+	}})
+	if err != nil {
+		return cli.Failf("%s", cli.Plain(err.Error()))
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := showAttacks(p, report); err != nil {
+		return err
+	}
+	switch broken, notRun := report.Count(redteam.Broken), report.Count(redteam.NotRun); {
+	case broken > 0:
+		return cli.Failf("%s of %d got through", cli.Count(broken, "attack"), len(report.Results)).WithHint("SECURITY.md says how to report it")
+	case notRun > 0:
+		return &cli.Failure{Code: cli.ExitPartly, Message: cli.Count(notRun, "attack") + " could not be run"}
+	}
+	return nil
+}
+
+func showAttacks(p *cli.Program, report redteam.Report) error {
+	if p.Out.JSON {
+		return p.Out.Value(struct {
+			OK bool `json:"ok"`
+			redteam.Report
+		}{report.Count(redteam.Held) == len(report.Results), report})
+	}
+	var rows [][]string
+	for _, r := range report.Results {
+		text := r.Text
+		for _, e := range r.Evidence {
+			text += "\n(" + cli.Plain(e) + ")"
+		}
+		rows = append(rows, []string{r.ID, string(r.Class), r.Verdict.String(), (time.Duration(r.TookMS) * time.Millisecond).String(), text})
+	}
+	p.Out.Heading("Attacks")
+	p.Out.Table([]string{"id", "class", "verdict", "took", "the attacker"}, rows)
+	p.Out.Printf("%d held, %d got through, %d not run\n", report.Count(redteam.Held), report.Count(redteam.Broken), report.Count(redteam.NotRun))
+	return nil
+}
