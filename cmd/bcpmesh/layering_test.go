@@ -163,8 +163,6 @@ var rules = []rule{
 		external: []string{jwtClaims, logging, natsClient, nkeys},
 	},
 	{folder: "mesh/conformance", internal: []string{"accounts", "bcp", "bcp/definition", "mesh/server", "subjects"}, external: []string{jsonText, natsClient}},
-	// Pages for people: a client of the mesh like any other.
-	{folder: "mesh/web", internal: []string{"agents", "bcp", "bcp/inert", "bcp/tell"}, external: []string{logging}},
 	// Draws figures, and knows nothing of what they are.
 	{folder: "mesh/plot"},
 	// Computes what a mesh of a size needs, and runs nothing.
@@ -283,7 +281,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"agents", "agents/extract", "agents/llm", "agents/mcp", "agents/process", "agents/stdio", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir", "mesh/web"},
+		internal: []string{"agents", "agents/extract", "agents/llm", "agents/mcp", "agents/process", "agents/stdio", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
 		external: []string{commandLines},
 	},
 	{

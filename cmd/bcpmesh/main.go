@@ -91,7 +91,6 @@ func commands(p *cli.Program) []*cobra.Command {
 		ledger.LedgerCommand(p),
 		audit.AuditCommand(p),
 		audit.ExplainCommand(p),
-		attach.WebCommand(p),
 		archive.BackupCommand(p),
 		archive.RestoreCommand(p),
 		cli.CompletionCommand(p),
