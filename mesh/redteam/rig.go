@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -229,14 +228,23 @@ func (r *Rig) Decisions(match func(*bcp.Decision) bool) []bcp.Decision {
 
 // Metrics returns what a scrape sees.
 func (r *Rig) Metrics() string {
-	w := httptest.NewRecorder()
+	w := &scrape{header: http.Header{}}
 	request, err := http.NewRequestWithContext(r.ctx, http.MethodGet, telemetry.Path, nil)
 	if err != nil {
 		r.abandon("a scrape: %v", err)
 	}
 	telemetry.Handler(telemetry.Shard{Metrics: r.metrics, Source: r.Mesh()}).ServeHTTP(w, request)
-	return w.Body.String()
+	return w.String()
 }
+
+// scrape keeps what a handler writes.
+type scrape struct {
+	bytes.Buffer
+	header http.Header
+}
+
+func (s *scrape) Header() http.Header { return s.header }
+func (s *scrape) WriteHeader(int)     {}
 
 // Message is what a connection got.
 type Message struct {
