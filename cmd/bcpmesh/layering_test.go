@@ -159,7 +159,7 @@ var rules = []rule{
 	// Attacks a mesh from outside, with creds. It starts the mesh, reads what lies on its disk, and decides nothing.
 	{
 		folder: "mesh/redteam", foreign: true,
-		internal: []string{"bcp", "bcp/definition", "bcp/wire", "jetstream", "jetstream/verify", "mesh", "mesh/telemetry", "subjects"},
+		internal: []string{"bcp", "bcp/definition", "bcp/wire", "jetstream", "jetstream/verify", "mesh", "mesh/home", "mesh/telemetry", "subjects"},
 		external: []string{jwtClaims, logging, natsClient, nkeys},
 	},
 	{folder: "mesh/conformance", internal: []string{"accounts", "bcp", "bcp/definition", "mesh/server", "subjects"}, external: []string{jsonText, natsClient}},

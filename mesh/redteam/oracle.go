@@ -16,6 +16,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/jetstream/verify"
 	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -178,7 +179,7 @@ func (r *Rig) recorded() {
 // streamFiles looks for canaries in what lies on the disk, which nobody needs a
 // permission of the mesh to copy.
 func (r *Rig) streamFiles() {
-	err := filepath.WalkDir(filepath.Join(r.state, "jetstream"), func(path string, entry os.DirEntry, err error) error {
+	err := filepath.WalkDir(home.Streams(r.state), func(path string, entry os.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
