@@ -122,6 +122,9 @@ func combinations() []Attack {
 				r.alive()
 			}
 			all.Wait()
+			// Its results may be more than the server holds for a slow client, whose
+			// connection it then closes: nobody listens to this one any more.
+			hijacked.conn.Close()
 		}},
 	}
 }
