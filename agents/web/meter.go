@@ -12,15 +12,16 @@ import (
 // Meter is a [Ledger] in the memory of one process: it holds an agent to its limits as long as the process runs, and keeps
 // no record. It is safe for concurrent use.
 type Meter struct {
-	now  func() time.Time
-	mu   sync.Mutex
-	pool *guard.Pool
-	last uint64
+	limits guard.PoolLimits
+	now    func() time.Time
+	mu     sync.Mutex
+	pool   *guard.Pool
+	last   uint64
 }
 
 // NewMeter returns a meter that has counted nothing. now is the clock, time.Now for most.
 func NewMeter(limits guard.PoolLimits, now func() time.Time) *Meter {
-	return &Meter{now: now, pool: guard.NewPool(limits)}
+	return &Meter{limits: limits, now: now, pool: guard.NewPool()}
 }
 
 // Reserve implements [Ledger].
@@ -29,15 +30,22 @@ func (m *Meter) Reserve(_ context.Context, h Hop) (func(sent, received int64), e
 	defer m.mu.Unlock()
 	m.last++
 	id := strconv.FormatUint(m.last, 10)
-	if err := m.pool.Reserve(m.now(), id, h.Host, h.Price, h.MaxBytes); err != nil {
-		return nil, err
+	now := m.now()
+	hop := guard.PoolHop{ID: id, Host: h.Host, Bits: h.Price, Bytes: h.MaxBytes, Until: m.limits.Until(now)}
+	if m.pool.Fit(now, m.limits, hop) != guard.Fits {
+		return nil, guard.BudgetExhausted
 	}
+	m.pool.Reserve(now, hop)
 	return func(sent, received int64) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.pool.Settle(m.now(), id, sent+received)
+		now := m.now()
+		m.pool.Settle(now, id, sent+received, m.limits.Until(now))
 	}, nil
 }
+
+// Refused implements [Ledger]: a meter keeps no record.
+func (m *Meter) Refused(context.Context, string, guard.Code) {}
 
 // Use returns what counts now.
 func (m *Meter) Use() guard.PoolUse {

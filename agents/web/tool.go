@@ -40,17 +40,30 @@ type Hop struct {
 	Agent string
 	Host  string // with its port, as guard.Target.Authority has it
 	URL   string
+	By    By
 	// Price is what the request tells the host at most; 0 for a redirect, which a host chose.
 	Price guard.NanoBits
 	// MaxBytes is what goes over the wire at most, in both directions.
 	MaxBytes int64
 }
 
+// By says who put a URL together, in the words of the mesh's records.
+type By string
+
+// Who put a URL together.
+const (
+	ByComposed By = "composed" // the agent
+	ByLink     By = "link"     // a page that was served, or start_urls
+	ByRedirect By = "redirect" // the host of the hop before
+)
+
 // Ledger records what is fetched. No record, no packet.
 type Ledger interface {
 	// Reserve records a hop before the name of its host is looked up. Its error has a code of package guard, and the hop is
 	// not made. The reservation is replaced by what settle is told, once; without that it stands.
 	Reserve(ctx context.Context, h Hop) (settle func(sent, received int64), err error)
+	// Refused records a URL that was refused without being asked for.
+	Refused(ctx context.Context, url string, code guard.Code)
 }
 
 // ErrNoLedger says that a tool has nobody who records what it fetches.
@@ -149,7 +162,7 @@ func (t *Tool) Permit(raw jsontext.Value) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, _, err = t.target(a)
+	_, _, _, err = t.target(a)
 	return err
 }
 
@@ -164,11 +177,12 @@ func (t *Tool) Call(ctx context.Context, raw jsontext.Value) Result {
 	if t.calls++; t.calls > maxCalls {
 		return failed(guard.BudgetExhausted)
 	}
-	target, price, err := t.target(a)
+	target, by, price, err := t.target(a)
 	if err != nil {
+		t.refused(ctx, a.name(), err)
 		return failed(err)
 	}
-	body, err := t.fetch(ctx, target, price)
+	body, err := t.fetch(ctx, target, by, price)
 	if err != nil {
 		return failed(err)
 	}
@@ -183,8 +197,23 @@ func (t *Tool) Call(ctx context.Context, raw jsontext.Value) Result {
 	return t.keep(body, read)
 }
 
-// target returns what a call is about, if it is allowed, and the price of its first hop.
-func (t *Tool) target(a arguments) (guard.Target, guard.NanoBits, error) {
+// refused records a refusal that is not of the ledger.
+func (t *Tool) refused(ctx context.Context, url string, err error) {
+	if code := fetch.CodeOf(err); code.Refused() {
+		t.options.Ledger.Refused(ctx, url, code)
+	}
+}
+
+// name is what a call names, as the agent says it.
+func (a arguments) name() string {
+	if a.URL != nil {
+		return *a.URL
+	}
+	return *a.Link
+}
+
+// target returns what a call is about, if it is allowed, and who put it together at which price.
+func (t *Tool) target(a arguments) (guard.Target, By, guard.NanoBits, error) {
 	var target guard.Target
 	var err error
 	chosen := a.Link != nil
@@ -195,19 +224,19 @@ func (t *Tool) target(a arguments) (guard.Target, guard.NanoBits, error) {
 		chosen = err == nil && t.starts[target.String()]
 	}
 	if err != nil {
-		return guard.Target{}, 0, err
+		return guard.Target{}, "", 0, err
 	}
 	if err := t.options.Policy().Check(target); err != nil {
-		return guard.Target{}, 0, err
+		return guard.Target{}, "", 0, err
 	}
 	if chosen {
-		return target, t.linkPrice(), nil
+		return target, ByLink, t.linkPrice(), nil
 	}
 	if t.options.LinksOnly {
-		return guard.Target{}, 0, guard.LinksOnly
+		return guard.Target{}, "", 0, guard.LinksOnly
 	}
 	price, _ := guard.ComposedPrice(target)
-	return target, price, nil
+	return target, ByComposed, price, nil
 }
 
 // link returns a link of a page that was served. Its bytes are cut from that page.
@@ -233,18 +262,19 @@ func (t *Tool) linkPrice() guard.NanoBits {
 }
 
 // fetch gets a page, every hop of which the ledger has recorded.
-func (t *Tool) fetch(ctx context.Context, target guard.Target, price guard.NanoBits) (fetch.Body, error) {
+func (t *Tool) fetch(ctx context.Context, target guard.Target, by By, price guard.NanoBits) (fetch.Body, error) {
 	o := &t.options
 	var settle func(sent, received int64)
+	var denied error // by the ledger, which has recorded it
 	f := fetch.Fetcher{
 		Policy: o.Policy, Addresses: o.Addresses, Resolver: o.Resolver, Transport: o.Transport,
 		Admit: func(ctx context.Context, h fetch.Hop) (err error) {
-			hop := Hop{Agent: o.Agent, Host: h.Target.Authority(), URL: h.Target.String(), Price: price, MaxBytes: fetch.MaxExchange}
+			hop := Hop{Agent: o.Agent, Host: h.Target.Authority(), URL: h.Target.String(), By: by, Price: price, MaxBytes: fetch.MaxExchange}
 			if h.Redirect {
-				hop.Price = 0
+				hop.By, hop.Price = ByRedirect, 0
 			}
-			settle, err = o.Ledger.Reserve(ctx, hop)
-			return err
+			settle, denied = o.Ledger.Reserve(ctx, hop)
+			return denied
 		},
 		Settle: func(_ fetch.Hop, sent, received int64) {
 			if settle != nil {
@@ -252,7 +282,11 @@ func (t *Tool) fetch(ctx context.Context, target guard.Target, price guard.NanoB
 			}
 		},
 	}
-	return f.Fetch(ctx, target)
+	body, err := f.Fetch(ctx, target)
+	if err != nil && denied == nil {
+		t.refused(ctx, target.String(), err)
+	}
+	return body, err
 }
 
 // keep remembers a page for its links, and returns what the agent is given.

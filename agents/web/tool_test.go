@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type books struct {
 	hops    []Hop
 	settled []int64
+	refused []string
 	most    int
 	before  func() // each reservation
 }
@@ -38,6 +40,10 @@ func (b *books) Reserve(_ context.Context, h Hop) (func(sent, received int64), e
 	}
 	b.hops = append(b.hops, h)
 	return func(sent, received int64) { b.settled = append(b.settled, sent+received) }, nil
+}
+
+func (b *books) Refused(_ context.Context, url string, code guard.Code) {
+	b.refused = append(b.refused, string(code)+" "+url)
 }
 
 // scripted is a tool in a world of pages by path of https://good.test.
@@ -80,8 +86,27 @@ func TestPage(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(b), `{"text":`) || !strings.Contains(string(b), `"untrusted":true`) || !strings.HasSuffix(string(b), `"truncated":false}`) {
 		t.Errorf("%s, %v", b, err)
 	}
-	if len(ledger.hops) != 1 || ledger.hops[0] != (Hop{"reader", "good.test", "https://good.test/", 89 * 1e9, fetch.MaxExchange}) || len(ledger.settled) != 1 {
+	if len(ledger.hops) != 1 || ledger.hops[0] != (Hop{"reader", "good.test", "https://good.test/", ByComposed, 89 * 1e9, fetch.MaxExchange}) || len(ledger.settled) != 1 {
 		t.Errorf("%+v, %v", ledger.hops, ledger.settled)
+	}
+}
+
+// What is refused is told to the ledger, once: not what the ledger itself refused, nor what a host failed to give.
+//
+// covers P13.5, ALF-10
+func TestRefusalsAreRecorded(t *testing.T) {
+	t.Parallel()
+	tool, _, ledger := scripted(t, Options{LinksOnly: true, StartURLs: []string{"https://good.test/away", "https://good.test/down", "https://good.test/404"}}, map[string]fetch.Route{
+		"/away": {Status: 302, Location: "https://evil.test/x"}, "/down": {Status: 302, Location: "http://good.test/"}, "/404": {Status: 404},
+	})
+	for _, url := range []string{"https://evil.test/", "ftp://good.test/", "https://good.test/composed", "https://good.test/away", "https://good.test/down", "https://good.test/404"} {
+		call(t, tool, fmt.Sprintf(`{"url":%q}`, url))
+	}
+	ledger.most = len(ledger.hops)
+	call(t, tool, `{"url":"https://good.test/404"}`)
+	want := []string{"host https://evil.test/", "scheme ftp://good.test/", "links_only https://good.test/composed", "host https://good.test/away", "downgrade https://good.test/down"}
+	if !slices.Equal(ledger.refused, want) {
+		t.Errorf("recorded %q", ledger.refused)
 	}
 }
 

@@ -1,5 +1,10 @@
 package guard
 
+import (
+	"maps"
+	"slices"
+)
+
 // Code says why a URL may not be fetched, or why a fetch failed. It is an error with a constant text, which holds nothing of
 // the URL, the page or the host. The zero value is no code.
 type Code string
@@ -31,7 +36,20 @@ const (
 	TooManyRedirects Code = "too_many_redirects"
 	BudgetExhausted  Code = "budget_exhausted"
 	LinksOnly        Code = "links_only"
+	Unrecorded       Code = "unrecorded" // nobody recorded the request
 )
+
+// Codes returns all codes, sorted.
+func Codes() []Code { return slices.Sorted(maps.Keys(codeTexts)) }
+
+// Refused reports whether a code says that a URL or its host may not be reached, whatever the host would have answered.
+func (c Code) Refused() bool {
+	switch c {
+	case Malformed, BadScheme, UserInfo, NotCanonical, AmbiguousAddress, DenyAll, HostDenied, PortDenied, PrivateAddress, Downgrade, LinksOnly:
+		return true
+	}
+	return false
+}
 
 var codeTexts = map[Code]string{
 	Malformed:        "not a well-formed http or https URL",
@@ -55,6 +73,7 @@ var codeTexts = map[Code]string{
 	NoLocation:       "the host redirects to nowhere",
 	TooManyRedirects: "the host redirects too often",
 	BudgetExhausted:  "the budget for fetching is spent",
+	Unrecorded:       "the mesh could not record the request",
 	LinksOnly:        "only links and start URLs may be fetched",
 }
 

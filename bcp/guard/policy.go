@@ -21,6 +21,7 @@ type entry struct {
 	host     host
 	wildcard bool   // the host stands behind "*."
 	port     uint16 // 0: the scheme's own
+	text     string // as it is written
 }
 
 var errEntry = errors.New("guard: not a host, *.host or host:port")
@@ -43,7 +44,7 @@ func parseEntry(s string) (entry, bool) {
 	if err != nil || wildcard && !strings.Contains(parsed.name, ".") {
 		return entry{}, false
 	}
-	return entry{host: parsed, wildcard: wildcard, port: port}, true
+	return entry{host: parsed, wildcard: wildcard, port: port, text: s}, true
 }
 
 // ParsePolicy returns the policy of an allow-list, and those of its entries that are none: they match nothing, and a
@@ -104,6 +105,18 @@ func (p Policy) Check(t Target) error {
 		}
 	}
 	return nil
+}
+
+// Entry returns the entry of the policy's first list that allows t, as it is written, and nothing if there is none.
+func (p Policy) Entry(t Target) string {
+	if len(p.lists) > 0 {
+		for _, e := range p.lists[0] {
+			if checkList([]entry{e}, t) == nil {
+				return e.text
+			}
+		}
+	}
+	return ""
 }
 
 // checkList says whether one list allows t.

@@ -1,9 +1,13 @@
 package guard
 
 import (
+	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
+
+	"github.com/go-json-experiment/json"
 )
 
 // PoolLimits bound what an agent sends out over a sliding window. The zero value lets nothing out.
@@ -22,36 +26,41 @@ const (
 	poolParts    = 64
 )
 
+// Until returns the time, in Unix nanoseconds, up to which something counts that happens now: the window's length and at
+// most a part of it more, so that a pool has no more than some 64 sums of each kind.
+func (l PoolLimits) Until(now time.Time) int64 {
+	span := max(0, int64(l.Window))
+	width := max(1, span/poolParts)
+	at := now.UnixNano()
+	return at - at%width + width + span
+}
+
+// PoolHop is what is reserved for one request to a host.
+type PoolHop struct {
+	ID    string   `json:"id"` // no other open reservation has it
+	Host  string   `json:"host"`
+	Bits  NanoBits `json:"bits"`
+	Bytes int64    `json:"bytes"` // at most, in both directions
+	Until int64    `json:"until"` // of [PoolLimits.Until]
+	Seq   uint64   `json:"seq"`   // of the record that reserves it, if there is one
+}
+
 // Pool counts what one agent sends out. Bits are taken when a hop is reserved and never come back, since the name of its
 // host is looked up at once; of bytes the greatest number is reserved, and replaced by what went over the wire.
 //
-// It is a value of whoever decides: it has no clock, and decides the same for the same calls. A time that goes back counts
-// as the last one. The zero value lets nothing out. It is not safe for concurrent use.
+// It is a value of whoever decides: it has no clock, and knows no limits. What counts says itself up to when it does, so
+// that other limits change nothing of what is counted. A time that goes back counts as the last one. The zero value is not
+// valid; see [NewPool]. It is not safe for concurrent use.
 type Pool struct {
-	limits PoolLimits
-	now    int64 // Unix nanoseconds
-
+	now   int64 // Unix nanoseconds
 	bits  window
 	bytes window
-	hosts map[string]*window
-	open  map[string]reservation
-}
-
-// reservation is a hop that was reserved and not settled.
-type reservation struct {
-	host  string
-	bytes int64
-	until int64 // the end of what it counts, unless it is settled before
+	hosts map[string]window
+	open  map[string]PoolHop
 }
 
 // NewPool returns the pool of an agent that has sent nothing.
-func NewPool(l PoolLimits) *Pool {
-	if l.Reservations == 0 {
-		l.Reservations = defaultReservations
-	}
-	span := max(0, int64(l.Window))
-	return &Pool{limits: l, bits: window{span: span}, bytes: window{span: span}, hosts: map[string]*window{}, open: map[string]reservation{}}
-}
+func NewPool() *Pool { return &Pool{hosts: map[string]window{}, open: map[string]PoolHop{}} }
 
 // PoolUse is what counts at a time.
 type PoolUse struct {
@@ -63,105 +72,188 @@ type PoolUse struct {
 
 // Use returns what counts now.
 func (p *Pool) Use(now time.Time) PoolUse {
-	p.advance(now)
-	u := PoolUse{Bits: NanoBits(p.bits.sum(p.now)), Bytes: p.bytes.sum(p.now), Hosts: map[string]int64{}}
+	at := max(p.now, now.UnixNano())
+	u := PoolUse{Bits: NanoBits(p.bits.sum(at)), Bytes: p.bytes.sum(at), Hosts: map[string]int64{}}
 	for host, w := range p.hosts {
-		u.Hosts[host] = w.sum(p.now)
+		if n := w.sum(at); n > 0 {
+			u.Hosts[host] = n
+		}
 	}
 	for _, r := range p.open {
-		u.ReservedBytes += r.bytes
-		u.Hosts[r.host] += r.bytes
+		if r.Until > at {
+			u.ReservedBytes = addUpTo(u.ReservedBytes, r.Bytes)
+			u.Hosts[r.Host] = addUpTo(u.Hosts[r.Host], r.Bytes)
+		}
 	}
 	return u
 }
 
-// Reserve takes the bits and the bytes of a hop, under a name that no open reservation has. The error is
-// [BudgetExhausted], and then nothing is taken.
-func (p *Pool) Reserve(now time.Time, id, host string, bits NanoBits, bytes int64) error {
-	p.advance(now)
+// Fit is what stops a hop; its zero value is that nothing does.
+type Fit uint8
+
+// What a hop may not fit into.
+const (
+	Fits      Fit = 0
+	FitsNone  Fit = 1 // it is no hop, or there are too many reservations or hosts
+	FitsBits  Fit = 2
+	FitsBytes Fit = 3 // of all hosts
+	FitsHost  Fit = 4 // bytes of its host
+)
+
+// Fit says whether limits have room for a hop now. It changes nothing.
+func (p *Pool) Fit(now time.Time, l PoolLimits, h PoolHop) Fit {
 	u := p.Use(now)
-	_, taken := p.open[id]
-	_, known := u.Hosts[host]
-	switch {
-	case id == "", host == "", taken, bits < 0, bytes <= 0, p.limits.Window <= 0:
-		return BudgetExhausted
-	case len(p.open) >= p.limits.Reservations, !known && len(u.Hosts) >= maxPoolHosts:
-		return BudgetExhausted
-	case bits > p.limits.Budget-u.Bits:
-		return BudgetExhausted
-	case bytes > p.limits.Bytes-u.Bytes-u.ReservedBytes, bytes > p.limits.HostBytes-u.Hosts[host]:
-		return BudgetExhausted
+	_, taken := p.open[h.ID]
+	_, known := u.Hosts[h.Host]
+	open := 0
+	for _, r := range p.open {
+		if r.Until > max(p.now, now.UnixNano()) {
+			open++
+		}
 	}
-	p.bits.add(p.now, int64(bits))
-	p.open[id] = reservation{host, bytes, p.bytes.end(p.now)}
-	return nil
+	switch {
+	case h.ID == "", h.Host == "", taken, h.Bits < 0, h.Bytes <= 0, l.Window <= 0:
+		return FitsNone
+	case open >= cmp.Or(l.Reservations, defaultReservations), !known && len(u.Hosts) >= maxPoolHosts:
+		return FitsNone
+	case h.Bits > l.Budget-u.Bits:
+		return FitsBits
+	case h.Bytes > l.Bytes-u.Bytes-u.ReservedBytes:
+		return FitsBytes
+	// What is counted of a host that nobody knows any more may have been of this one.
+	case h.Bytes > l.HostBytes-addUpTo(u.Hosts[h.Host], u.Hosts[""]):
+		return FitsHost
+	}
+	return Fits
 }
 
-// Settle replaces the bytes of a reservation by those that went over the wire, and reports whether there was one. A number
-// that is greater than what was reserved counts in full, and less than none as none.
-func (p *Pool) Settle(now time.Time, id string, bytes int64) bool {
+// Reserve takes a hop, for which [Pool.Fit] has found room. A host whose name is not known any more is the empty one.
+func (p *Pool) Reserve(now time.Time, h PoolHop) {
 	p.advance(now)
-	r, ok := p.open[id]
+	p.bits = p.bits.add(h.Until, int64(h.Bits))
+	p.open[h.ID] = h
+}
+
+// Open returns an open reservation.
+func (p *Pool) Open(now time.Time, id string) (PoolHop, bool) {
+	h, ok := p.open[id]
+	return h, ok && h.Until > max(p.now, now.UnixNano())
+}
+
+// Settle replaces the bytes of a reservation by those that went over the wire, which count up to a time, and reports
+// whether there was one. A number that is greater than what was reserved counts in full, and less than none as none.
+func (p *Pool) Settle(now time.Time, id string, bytes, until int64) bool {
+	p.advance(now)
+	h, ok := p.open[id]
 	if !ok {
 		return false
 	}
 	delete(p.open, id)
-	if bytes <= 0 {
-		return true
+	if bytes > 0 {
+		p.bytes = p.bytes.add(until, bytes)
+		p.hosts[h.Host] = p.hosts[h.Host].add(until, bytes)
 	}
-	p.bytes.add(p.now, bytes)
-	if p.hosts[r.host] == nil {
-		p.hosts[r.host] = &window{span: p.bytes.span}
-	}
-	p.hosts[r.host].add(p.now, bytes)
 	return true
 }
 
 // advance moves the time on, and forgets what does not count any more.
 func (p *Pool) advance(now time.Time) {
 	p.now = max(p.now, now.UnixNano())
+	p.bits, p.bytes = p.bits.after(p.now), p.bytes.after(p.now)
 	for host, w := range p.hosts {
-		if w.sum(p.now) == 0 {
+		if w = w.after(p.now); len(w) == 0 {
 			delete(p.hosts, host)
+		} else {
+			p.hosts[host] = w
 		}
 	}
-	for id, r := range p.open {
-		if r.until <= p.now {
-			delete(p.open, id)
-		}
+	maps.DeleteFunc(p.open, func(_ string, h PoolHop) bool { return h.Until <= p.now })
+}
+
+// savedPool is a pool as bytes.
+type savedPool struct {
+	Now   int64             `json:"now"`
+	Bits  window            `json:"bits"`
+	Bytes window            `json:"bytes"`
+	Hosts map[string]window `json:"hosts"`
+	Open  []PoolHop         `json:"open"` // by id
+}
+
+// Save writes the pool down: the same bytes for the same pool.
+func (p *Pool) Save() ([]byte, error) {
+	open := slices.SortedFunc(maps.Values(p.open), func(a, b PoolHop) int { return cmp.Compare(a.ID, b.ID) })
+	return json.Marshal(savedPool{p.now, p.bits, p.bytes, p.hosts, open}, json.Deterministic(true))
+}
+
+// RestorePool reads what [Pool.Save] wrote. The error is [Malformed].
+func RestorePool(b []byte) (*Pool, error) {
+	var saved savedPool
+	if err := json.Unmarshal(b, &saved, json.RejectUnknownMembers(true)); err != nil || !saved.Bits.sound() || !saved.Bytes.sound() {
+		return nil, Malformed
 	}
+	p := NewPool()
+	p.now, p.bits, p.bytes = saved.Now, saved.Bits, saved.Bytes
+	for host, w := range saved.Hosts {
+		if !w.sound() {
+			return nil, Malformed
+		}
+		p.hosts[host] = w
+	}
+	for i, h := range saved.Open {
+		if h.ID == "" || h.Bits < 0 || h.Bytes <= 0 || i > 0 && saved.Open[i-1].ID >= h.ID {
+			return nil, Malformed
+		}
+		p.open[h.ID] = h
+	}
+	return p, nil
 }
 
-// window sums numbers over a span of time, in parts. A part is forgotten as a whole and never early, so that the sum is
-// never low.
-type window struct {
-	span  int64
-	parts []windowPart // oldest first
+// window are sums by the time up to which they count, the earliest first. It is never changed in place.
+type window []windowPart
+
+type windowPart struct {
+	Until int64 `json:"until"`
+	Sum   int64 `json:"sum"`
 }
 
-type windowPart struct{ begin, sum int64 }
+// after returns what counts after a time.
+func (w window) after(now int64) window {
+	return w[w.find(now+1):]
+}
 
-func (w *window) width() int64 { return max(1, w.span/poolParts) }
+// find returns the place of the first part that counts up to a time or a later one.
+func (w window) find(until int64) int {
+	i, _ := slices.BinarySearchFunc(w, until, func(p windowPart, until int64) int { return cmp.Compare(p.Until, until) })
+	return i
+}
 
-// end returns when a number that is added now is forgotten.
-func (w *window) end(now int64) int64 { return now - now%w.width() + w.width() + w.span }
-
-func (w *window) sum(now int64) int64 {
-	w.parts = slices.DeleteFunc(w.parts, func(p windowPart) bool { return p.begin+w.width()+w.span <= now })
-	sum := int64(0)
-	for _, p := range w.parts {
-		sum = addUpTo(sum, p.sum)
+func (w window) sum(now int64) (sum int64) {
+	for _, p := range w.after(now) {
+		sum = addUpTo(sum, p.Sum)
 	}
 	return sum
 }
 
-func (w *window) add(now, n int64) {
-	begin := now - now%w.width()
-	if last := len(w.parts) - 1; last >= 0 && w.parts[last].begin == begin {
-		w.parts[last].sum = addUpTo(w.parts[last].sum, n)
-		return
+func (w window) add(until, n int64) window {
+	if n == 0 {
+		return w
 	}
-	w.parts = append(w.parts, windowPart{begin, n})
+	i := w.find(until)
+	if i < len(w) && w[i].Until == until {
+		w = slices.Clone(w)
+		w[i].Sum = addUpTo(w[i].Sum, n)
+		return w
+	}
+	return slices.Insert(slices.Clone(w), i, windowPart{until, n})
+}
+
+func (w window) sound() bool {
+	for i, p := range w {
+		if p.Sum <= 0 || i > 0 && w[i-1].Until >= p.Until {
+			return false
+		}
+	}
+	return true
 }
 
 func addUpTo(a, b int64) int64 {

@@ -3,6 +3,7 @@ package guard
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,12 +12,33 @@ import (
 
 var poolBegin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
+// counted is a pool with limits, as those who decide use it.
+type counted struct {
+	*Pool
+	limits PoolLimits
+}
+
+func countedBy(l PoolLimits) counted { return counted{NewPool(), l} }
+
+func (c counted) Reserve(now time.Time, id, host string, bits NanoBits, bytes int64) error {
+	h := PoolHop{ID: id, Host: host, Bits: bits, Bytes: bytes, Until: c.limits.Until(now)}
+	if c.Fit(now, c.limits, h) != Fits {
+		return BudgetExhausted
+	}
+	c.Pool.Reserve(now, h)
+	return nil
+}
+
+func (c counted) Settle(now time.Time, id string, bytes int64) bool {
+	return c.Pool.Settle(now, id, bytes, c.limits.Until(now))
+}
+
 // Each limit lets through what is exactly as much, and nothing beyond.
 func TestPoolLimits(t *testing.T) {
 	t.Parallel()
 	limits := PoolLimits{Budget: 100, Bytes: 1000, HostBytes: 600, Window: time.Hour, Reservations: 3}
 	for name, c := range map[string]struct {
-		before func(p *Pool)
+		before func(p counted)
 		host   string
 		bits   NanoBits
 		bytes  int64
@@ -26,22 +48,22 @@ func TestPoolLimits(t *testing.T) {
 		"one more":                 {nil, "a", 101, 1, false},
 		"all bytes of a host":      {nil, "a", 0, 600, true},
 		"one byte more":            {nil, "a", 0, 601, false},
-		"all bytes":                {func(p *Pool) { _ = p.Reserve(poolBegin, "1", "a", 0, 600) }, "b", 0, 400, true},
-		"one more of all":          {func(p *Pool) { _ = p.Reserve(poolBegin, "1", "a", 0, 600) }, "b", 0, 401, false},
-		"settled gives bytes back": {func(p *Pool) { _ = p.Reserve(poolBegin, "1", "a", 0, 600); p.Settle(poolBegin, "1", 1) }, "a", 0, 599, true},
-		"settled counts":           {func(p *Pool) { _ = p.Reserve(poolBegin, "1", "a", 0, 600); p.Settle(poolBegin, "1", 1) }, "a", 0, 600, false},
-		"more than was reserved":   {func(p *Pool) { _ = p.Reserve(poolBegin, "1", "a", 0, 1); p.Settle(poolBegin, "1", 600) }, "a", 0, 1, false},
-		"bits do not come back":    {func(p *Pool) { _ = p.Reserve(poolBegin, "1", "a", 100, 1); p.Settle(poolBegin, "1", 0) }, "a", 1, 1, false},
-		"free":                     {func(p *Pool) { _ = p.Reserve(poolBegin, "1", "a", 100, 1); p.Settle(poolBegin, "1", 0) }, "a", 0, 1, true},
+		"all bytes":                {func(p counted) { _ = p.Reserve(poolBegin, "1", "a", 0, 600) }, "b", 0, 400, true},
+		"one more of all":          {func(p counted) { _ = p.Reserve(poolBegin, "1", "a", 0, 600) }, "b", 0, 401, false},
+		"settled gives bytes back": {func(p counted) { _ = p.Reserve(poolBegin, "1", "a", 0, 600); p.Settle(poolBegin, "1", 1) }, "a", 0, 599, true},
+		"settled counts":           {func(p counted) { _ = p.Reserve(poolBegin, "1", "a", 0, 600); p.Settle(poolBegin, "1", 1) }, "a", 0, 600, false},
+		"more than was reserved":   {func(p counted) { _ = p.Reserve(poolBegin, "1", "a", 0, 1); p.Settle(poolBegin, "1", 600) }, "a", 0, 1, false},
+		"bits do not come back":    {func(p counted) { _ = p.Reserve(poolBegin, "1", "a", 100, 1); p.Settle(poolBegin, "1", 0) }, "a", 1, 1, false},
+		"free":                     {func(p counted) { _ = p.Reserve(poolBegin, "1", "a", 100, 1); p.Settle(poolBegin, "1", 0) }, "a", 0, 1, true},
 		"negative bits":            {nil, "a", -1, 1, false},
 		"no bytes":                 {nil, "a", 1, 0, false},
 		"no host":                  {nil, "", 1, 1, false},
-		"a name again":             {func(p *Pool) { _ = p.Reserve(poolBegin, "x", "a", 0, 1) }, "a", 0, 1, false},
-		"a name that is settled":   {func(p *Pool) { _ = p.Reserve(poolBegin, "x", "a", 0, 1); p.Settle(poolBegin, "x", 1) }, "a", 0, 1, true},
-		"third reservation":        {func(p *Pool) { reserveSome(p, 2) }, "a", 0, 1, true},
-		"fourth reservation":       {func(p *Pool) { reserveSome(p, 3) }, "a", 0, 1, false},
+		"a name again":             {func(p counted) { _ = p.Reserve(poolBegin, "x", "a", 0, 1) }, "a", 0, 1, false},
+		"a name that is settled":   {func(p counted) { _ = p.Reserve(poolBegin, "x", "a", 0, 1); p.Settle(poolBegin, "x", 1) }, "a", 0, 1, true},
+		"third reservation":        {func(p counted) { reserveSome(p, 2) }, "a", 0, 1, true},
+		"fourth reservation":       {func(p counted) { reserveSome(p, 3) }, "a", 0, 1, false},
 	} {
-		p := NewPool(limits)
+		p := countedBy(limits)
 		if c.before != nil {
 			c.before(p)
 		}
@@ -54,15 +76,15 @@ func TestPoolLimits(t *testing.T) {
 			t.Errorf("%s: refused, and taken: %v, was %v", name, p.Use(poolBegin), was)
 		}
 	}
-	if NewPool(PoolLimits{}).Reserve(poolBegin, "x", "a", 0, 1) == nil || new(Pool).Reserve(poolBegin, "x", "a", 0, 1) == nil {
+	if countedBy(PoolLimits{}).Reserve(poolBegin, "x", "a", 0, 1) == nil {
 		t.Error("the zero value lets something out")
 	}
-	if NewPool(limits).Settle(poolBegin, "x", 1) {
+	if countedBy(limits).Settle(poolBegin, "x", 1) {
 		t.Error("what was not reserved is settled")
 	}
 }
 
-func reserveSome(p *Pool, n int) {
+func reserveSome(p counted, n int) {
 	for i := range n {
 		_ = p.Reserve(poolBegin, fmt.Sprint(i), "b", 0, 1)
 	}
@@ -71,12 +93,12 @@ func reserveSome(p *Pool, n int) {
 // A window forgets nothing early, and everything in the end; also a reservation that nobody settled.
 func TestPoolWindow(t *testing.T) {
 	t.Parallel()
-	p := NewPool(PoolLimits{Budget: 10, Bytes: 10, HostBytes: 10, Window: time.Hour})
+	p := countedBy(PoolLimits{Budget: 10, Bytes: 10, HostBytes: 10, Window: time.Hour})
 	if err := p.Reserve(poolBegin, "1", "a", 10, 10); err != nil {
 		t.Fatal(err)
 	}
 	for after, want := range map[time.Duration]bool{time.Hour - 1: false, time.Hour: false, time.Hour + time.Hour/64: true} {
-		q := NewPool(PoolLimits{Budget: 10, Bytes: 10, HostBytes: 10, Window: time.Hour})
+		q := countedBy(PoolLimits{Budget: 10, Bytes: 10, HostBytes: 10, Window: time.Hour})
 		_ = q.Reserve(poolBegin, "1", "a", 10, 10)
 		if err := q.Reserve(poolBegin.Add(after), "2", "a", 1, 1); (err == nil) != want {
 			t.Errorf("after %s: %v", after, err)
@@ -89,10 +111,42 @@ func TestPoolWindow(t *testing.T) {
 	}
 }
 
+// Bytes of a host whose name is not known any more count for every host.
+func TestPoolForgottenHost(t *testing.T) {
+	t.Parallel()
+	p := countedBy(PoolLimits{Budget: 1, Bytes: 1000, HostBytes: 100, Window: time.Hour})
+	p.Pool.Reserve(poolBegin, PoolHop{ID: "1", Bytes: 60, Until: p.limits.Until(poolBegin)})
+	for host, bytes := range map[string]int64{"a": 40, "b": 40} {
+		if err := p.Reserve(poolBegin, host, host, 0, bytes+1); err == nil {
+			t.Errorf("%s: one byte more", host)
+		}
+		if err := p.Reserve(poolBegin, host, host, 0, bytes); err != nil {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+}
+
+// What is no saved pool is refused.
+func TestRestorePoolRefuses(t *testing.T) {
+	t.Parallel()
+	const fine = `{"now":1,"bits":[{"until":5,"sum":1}],"bytes":[],"hosts":{"a":[{"until":5,"sum":1}]},"open":[{"id":"x","host":"a","bits":0,"bytes":1,"until":9}]}`
+	if _, err := RestorePool([]byte(fine)); err != nil {
+		t.Fatal(err)
+	}
+	for was, is := range map[string]string{
+		`"sum":1}],"bytes"`: `"sum":0}],"bytes"`, `"sum":1}]}`: `"sum":-1}]}`, `"id":"x"`: `"id":""`, `"bits":0`: `"bits":-1`, `"bytes":1`: `"bytes":0`,
+		`[{"until":5,"sum":1}],"bytes"`: `[{"until":5,"sum":1},{"until":5,"sum":1}],"bytes"`, `"now"`: `"then"`, `{"now"`: `[{"now"`,
+	} {
+		if _, err := RestorePool([]byte(strings.Replace(fine, was, is, 1))); err == nil {
+			t.Errorf("%s is taken", is)
+		}
+	}
+}
+
 // A pool keeps no more hosts than it may, whatever an attacker's wildcard offers.
 func TestPoolHosts(t *testing.T) {
 	t.Parallel()
-	p := NewPool(PoolLimits{Budget: 1, Bytes: 1 << 40, HostBytes: 1 << 40, Window: time.Hour})
+	p := countedBy(PoolLimits{Budget: 1, Bytes: 1 << 40, HostBytes: 1 << 40, Window: time.Hour})
 	for i := range maxPoolHosts {
 		if err := p.Reserve(poolBegin, "x", fmt.Sprint(i), 0, 1); err != nil {
 			t.Fatal(err)
@@ -109,7 +163,7 @@ func TestPoolNeverLetsMoreOut(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		limits := PoolLimits{Budget: 1000, Bytes: 500, HostBytes: 300, Window: time.Duration(rapid.IntRange(1, 200).Draw(t, "window")) * time.Second}
-		p := NewPool(limits)
+		p := countedBy(limits)
 		type event struct {
 			reserved, at int64 // bits count from the first, bytes from the second
 			host         string
@@ -140,6 +194,18 @@ func TestPoolNeverLetsMoreOut(t *testing.T) {
 				open[id] = len(events)
 				events = append(events, e)
 			}
+			saved, err := p.Save()
+			if err != nil {
+				t.Fatal(err)
+			}
+			restored, err := RestorePool(saved)
+			if err != nil {
+				t.Fatalf("%v: %s", err, saved)
+			}
+			if again, _ := restored.Save(); string(again) != string(saved) {
+				t.Fatalf("%s became %s", saved, again)
+			}
+			p.Pool = restored
 			bits, bytes, hosts := NanoBits(0), int64(0), map[string]int64{}
 			for _, e := range events {
 				if e.reserved > now.Add(-limits.Window).UnixNano() {
