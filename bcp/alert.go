@@ -28,6 +28,8 @@ const (
 	AlertShared AlertKind = "credentials_shared"
 	// The gateway made a mistake: over a message, which is in quarantine, or by itself.
 	AlertPanic AlertKind = "gateway_panic"
+	// The bits or bytes that an agent may send out are exhausted, for the first time in a window.
+	AlertEgress AlertKind = "egress_exhausted"
 	// A witness has cosigned no checkpoint: it is away, or does not know the log.
 	AlertWitnessMissing AlertKind = "witness_missing"
 	// A witness has seen more of the journal than there is, or another history of it.
@@ -47,7 +49,7 @@ const (
 
 // AlertKinds returns every kind that goes with a record.
 func AlertKinds() []AlertKind {
-	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood, AlertDiskLow, AlertDiskCritical, AlertShared, AlertPanic, AlertWitnessMissing, AlertWitnessRefused, AlertRollbackAccepted}
+	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood, AlertDiskLow, AlertDiskCritical, AlertShared, AlertPanic, AlertEgress, AlertWitnessMissing, AlertWitnessRefused, AlertRollbackAccepted}
 }
 
 // Alert tells operators, approvers and auditors of a decision that somebody
@@ -93,6 +95,8 @@ func (d *Decision) Alert() (Alert, bool) {
 		kind = AlertKind(d.Event)
 	case d.Verdict == Hold && d.Item != "":
 		kind = AlertHeld
+	case d.Kind == KindEgress && d.Egress != nil && d.Egress.Alert:
+		kind = AlertEgress
 	case d.Kind == KindProcess && d.Event == ProcessUnavailable:
 		kind = AlertUnavailable
 	case d.Kind == KindPrompt && d.Count > 0:

@@ -54,6 +54,9 @@ func (s *State) apply(d *Decision, runs [][8]byte) error {
 	s.remember(d)
 	s.applySession(d, runs)
 	s.applyAgent(d)
+	if d.Kind == KindEgress {
+		return s.applyEgress(d)
+	}
 	key, ok := d.Channel()
 	if !ok {
 		return nil
@@ -472,18 +475,30 @@ func (s *State) excused(d *Decision, answered *queryState) bool {
 	return answered != nil && answered.others < max(maxRepeats, s.agents[d.Agent].definition.MaxConnections-1)
 }
 
-// countRefusal counts what max_refusals limits: agents, not the people who may
-// have the name of one.
+// countRefusal counts what max_refusals limits: agents and their keepers, each for
+// itself, not the people who may have the name of one.
 func (s *State) countRefusal(d *Decision) {
 	a := s.agents[d.Agent]
-	if a == nil || !d.Role.agent() {
-		return
+	switch {
+	case a == nil:
+	case d.Role.agent():
+		a.refusals.add(d)
+	case d.Role == RoleKeeper:
+		a.egress.refusals.add(d)
 	}
-	if minute := d.Time / int64(time.Minute); a.refusals.minute != minute {
-		a.refusals = refusalCount{minute: minute}
+}
+
+func (c *refusalCount) add(d *Decision) {
+	if minute := d.Time / int64(time.Minute); c.minute != minute {
+		*c = refusalCount{minute: minute}
 	}
 	const enough = 1 << 30
-	a.refusals.count = min(enough, a.refusals.count+min(enough, max(1, d.Count)))
+	c.count = min(enough, c.count+min(enough, max(1, d.Count)))
+}
+
+// used reports whether a minute's refusals are used up.
+func (c refusalCount) used(now int64, most int) bool {
+	return c.minute == now/int64(time.Minute) && c.count >= most
 }
 
 // prune forgets queries that ended long ago, and timers of what ended. It is

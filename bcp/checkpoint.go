@@ -21,7 +21,7 @@ import (
 
 // checkpointVersion stands in front. Another version is refused: the journal is
 // read once, and a new checkpoint made.
-const checkpointVersion = 7
+const checkpointVersion = 8
 
 // maxCheckpointDepth is that of an anomaly of a push of a window of a channel.
 const maxCheckpointDepth = 11
@@ -135,6 +135,11 @@ func saveAgent(name AgentName, a *agentState) (savedAgent, error) {
 			Provoked: session.provoked, ProvokedEnd: session.provokedEnd, Exposure: session.exposure, Quotes: session.quotes.save(),
 		},
 	}
+	var err error
+	if saved.Egress, err = a.egress.pool.Save(); err != nil {
+		return savedAgent{}, err
+	}
+	saved.EgressAlerted, saved.EgressRefusedIn, saved.EgressRefused = a.egress.alerted, a.egress.refusals.minute, a.egress.refusals.count
 	for _, r := range session.releases {
 		saved.Session.Releases = append(saved.Session.Releases, saveRelease(r))
 	}
@@ -151,7 +156,6 @@ func saveAgent(name AgentName, a *agentState) (savedAgent, error) {
 			prompt.Time = time.Time{}
 			message = prompt
 		}
-		var err error
 		if notice.Message, err = json.Marshal(message, json.Deterministic(true)); err != nil {
 			return savedAgent{}, err
 		}

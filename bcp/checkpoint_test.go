@@ -25,6 +25,11 @@ const richHistory = "start" + someHistory + `
 	taint mail web                             => accept
 	report planner document
 	process web unavailable
+	egress web {"act":"reserve","egress_id":"e1","url":"https://docs.example.org/a","by":"composed","bytes":1000}  => accept
+	egress web {"act":"reserve","egress_id":"e2","url":"https://a.example.net/","by":"link","nano_bits":29000000000,"bytes":1000}  => accept
+	egress web {"act":"settle","egress_id":"e1","bytes":700}  => accept
+	egress web {"act":"reserve","egress_id":"e3","url":"https://evil.example/","by":"composed","bytes":1000}  => reject
+	egress web {"act":"reserve","egress_id":"e3","url":"https://docs.example.org/b","by":"redirect","bytes":9000000}  => reject
 	event violation mail 3
 	wait 90m
 	due
@@ -55,7 +60,8 @@ func TestCheckpointKnowsEveryField(t *testing.T) {
 		fields string
 	}{
 		{State{}, "mesh rules constraints context last head agents channels queries open openWith items firsts endings decided deadline waiting noticed alerts crons verify origin compiled foreign moves marks"},
-		{agentState{}, "definition asks answers askTotal reported exposure session arrivals renewed refusals unavailable sources notices"},
+		{agentState{}, "definition asks answers askTotal reported exposure session arrivals renewed refusals unavailable sources egress notices"},
+		{egressState{}, "policy pool alerted refusals"},
 		{sessionState{}, "id begun byDelivery closed since touched provoked provokedEnd exposure quotes releases"},
 		{refusalCount{}, "minute count"},
 		{channelState{}, "definition subscriptions settings controller epoch opening kept pools flow pushTotal window alerted exhausted spending pushes session escalations armed arming armingAt failed pending outbox ends holds"},

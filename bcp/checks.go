@@ -50,6 +50,11 @@ const (
 	CheckRate           Check = 40
 	CheckFilter         Check = 41
 	CheckBatch          Check = 42
+	CheckKeeper         Check = 43
+	CheckNetwork        Check = 44
+	CheckLinks          Check = 45
+	CheckEgressBudget   Check = 46
+	CheckEgressBytes    Check = 47
 )
 
 // CheckInfo says what a check is.
@@ -105,6 +110,11 @@ var checks = []CheckInfo{
 	{CheckRate, "rate", "P12.1", "the subscription's rate has room for a push", "max_rate"},
 	{CheckFilter, "filter", "P12.2", "the subscription's condition holds for the answer", "publish_when"},
 	{CheckBatch, "batch", "P12.3", "the delivery of the subscription's window takes one push more", "batch_window"},
+	{CheckKeeper, "keeper", "P13.5", "the agent's keeper fetches what the agent asked for", "network"},
+	{CheckNetwork, "network", "P13.2", "the agent may reach the host", "network"},
+	{CheckLinks, "links", "P13.2", "the agent may put URLs together", "links_only"},
+	{CheckEgressBudget, "egress_budget", "P13.3", "the bits of the window have room", "egress_budget_bits"},
+	{CheckEgressBytes, "egress_bytes", "P13.3", "the bytes of the window, and those of the host, have room", "egress_bytes"},
 }
 
 // order has the checks of each kind of decision as its code has them; a test
@@ -118,6 +128,7 @@ var order = map[DecisionKind][]Check{
 		CheckBudget, CheckPushBudget, CheckCapacityBudget, CheckWindowBudget, CheckTotalBudget, CheckQueue, CheckOutbox, CheckController},
 	KindSession:   {CheckRefusals, CheckMessage},
 	KindPropose:   {CheckChannel, CheckCategory, CheckSpec, CheckQueue},
+	KindEgress:    {CheckRefusals, CheckMessage, CheckKeeper, CheckNetwork, CheckRepeat, CheckLinks, CheckEgressBudget, CheckEgressBytes},
 	KindTaint:     {CheckAct},
 	KindApproval:  {CheckMessage, CheckItem, CheckInTime, CheckDigest, CheckApprover, CheckSignature, CheckStands, CheckApproval},
 	KindViolation: {CheckPermission},

@@ -21,7 +21,7 @@ func TestChecksStandInTheOrderOfTheCode(t *testing.T) {
 	bodies := functionsOf(t)
 	for kind, function := range map[DecisionKind]string{
 		KindAsk: "DecideAsk", KindAnswer: "DecideAnswer", KindPush: "DecidePush", KindSession: "DecideSession", KindPropose: "propose",
-		KindTaint: "DecideControl", KindApproval: "DecideApproval", KindViolation: "DecideViolation", KindErase: "DecideErase",
+		KindTaint: "DecideControl", KindApproval: "DecideApproval", KindViolation: "DecideViolation", KindErase: "DecideErase", KindEgress: "DecideEgress",
 	} {
 		var want []Check
 		for _, c := range namedIn(bodies, function) {
@@ -36,7 +36,7 @@ func TestChecksStandInTheOrderOfTheCode(t *testing.T) {
 }
 
 // deciding are the functions that Decide methods have refuse for them.
-var deciding = []string{"escalate", "repeated", "fits", "limits", "room", "judgeProposal", "rejected", "exceed", "refuse"}
+var deciding = []string{"escalate", "repeated", "fits", "limits", "room", "judgeProposal", "refuseEgress", "settleEgress", "reserveEgress", "rejected", "exceed", "refuse"}
 
 // namedIn returns the checks that a function names, those of the functions that
 // it calls at the place of the call.
@@ -60,7 +60,7 @@ func namedIn(bodies map[string]ast.Node, function string) (found []Check) {
 func functionsOf(t *testing.T) map[string]ast.Node {
 	t.Helper()
 	bodies := make(map[string]ast.Node)
-	for _, name := range []string{"decide.go", "proposal.go", "first.go", "budget.go", "operate.go", "approval.go", "erase.go"} {
+	for _, name := range []string{"decide.go", "proposal.go", "first.go", "budget.go", "operate.go", "approval.go", "erase.go", "egressdecision.go"} {
 		content, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -123,7 +123,7 @@ func TestChecksAreFrozen(t *testing.T) {
 	}
 	const want = "refusals message channel_first shape repeat channel category spec justified own_words session_failed escalations cat2_queries " +
 		"budget push_budget capacity_budget window_budget total_budget reader outbox query answered cancelled deadline no_information answer queue " +
-		"subscription controller act item in_time digest approver signature stands approval permission erasure rate filter batch"
+		"subscription controller act item in_time digest approver signature stands approval permission erasure rate filter batch keeper network links egress_budget egress_bytes"
 	if got := strings.Join(words, " "); got != want {
 		t.Errorf("checks are %s", got)
 	}

@@ -2,7 +2,6 @@ package bcp
 
 import (
 	"crypto/sha256"
-	"time"
 )
 
 // The Decide methods judge one message each, in the order of PROTOCOL P10: the
@@ -579,7 +578,7 @@ func (d Decision) exceed(l limit, nominal, capacity Bits) Decision {
 // limited reports whether an agent used up its refusals of this minute.
 func (s *State) limited(agent AgentName, now int64) bool {
 	a := s.agents[agent]
-	return a == nil || a.refusals.minute == now/int64(time.Minute) && a.refusals.count >= s.mesh.MaxRefusals
+	return a == nil || a.refusals.used(now, s.mesh.MaxRefusals)
 }
 
 func (q *queryState) forgotten(now int64) bool {

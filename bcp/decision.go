@@ -61,10 +61,11 @@ const (
 	KindCredential  DecisionKind = 20 // credentials were given or taken, or keys changed
 	KindBatch       DecisionKind = 21 // a window ended: its pushes are one delivery
 	KindPropose     DecisionKind = 22 // a Controller proposed a subscription
+	KindEgress      DecisionKind = 23 // an agent's keeper asked for a request to a host, or told of one
 )
 
 var kindWords = []string{"", "start", "session", "ask", "answer", "push", "acknowledge", "expire", "connect", "disconnect", "violation", "refusals", "alert",
-	"approval", "process", "reload", "taint", "prompt", "erase", "truncate", "credential", "batch", "propose"}
+	"approval", "process", "reload", "taint", "prompt", "erase", "truncate", "credential", "batch", "propose", "egress"}
 
 func (k DecisionKind) String() string { return word(kindWords, k) }
 
@@ -229,6 +230,7 @@ type Decision struct {
 
 	Truncation *Truncation       `msgpack:"tc,omitempty" json:"truncation,omitempty"`
 	Credential *CredentialChange `msgpack:"cr,omitempty" json:"credential,omitempty"`
+	Egress     *EgressChange     `msgpack:"eg,omitempty" json:"egress,omitempty"`
 }
 
 // Truncation says that the journal may begin with the record of the decision

@@ -15,6 +15,7 @@ const (
 	RoleApprover   Role = 3
 	RoleAuditor    Role = 4
 	RoleOperator   Role = 5 // whoever owns the state folder; see [Operator]
+	RoleKeeper     Role = 6 // what reaches the network in an agent's place
 )
 
 // Category is 1 (typed primitives), 2 (constrained answers) or 3 (a summary
@@ -97,7 +98,7 @@ const (
 )
 
 var (
-	roleWords     = []string{"", "controller", "reader", "approver", "auditor", "operator"}
+	roleWords     = []string{"", "controller", "reader", "approver", "auditor", "operator", "keeper"}
 	encodingWords = []string{"", "json", "msgpack"}
 	sandboxWords  = []string{"", "none", "own"}
 	anomalyWords  = []string{"review", "reject", "flag"}

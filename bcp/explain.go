@@ -160,6 +160,15 @@ func (e *explainer) looked(c Check) bool {
 		return d.Outcome != NotEnoughInformation
 	case CheckQueue:
 		return d.Verdict == Hold || d.Check != 0
+	case CheckKeeper:
+		return d.Check == CheckKeeper
+	case CheckNetwork, CheckEgressBudget, CheckEgressBytes:
+		return d.Egress != nil && d.Egress.Act == EgressReserve
+	case CheckLinks:
+		return d.Egress != nil && d.Egress.By == ByComposed
+	}
+	if c == CheckRepeat && d.Kind == KindEgress {
+		return d.Egress != nil && d.Egress.Act == EgressReserve
 	}
 	return true
 }
@@ -254,6 +263,28 @@ func (e *explainer) detail(c Check) string {
 	}
 	accepted := d.Check == 0 && d.accepted()
 	switch c {
+	case CheckKeeper:
+		if d.Egress != nil && c == d.Check {
+			return d.Egress.Why.Error()
+		}
+	case CheckNetwork:
+		switch {
+		case d.Egress == nil:
+		case c == d.Check:
+			return d.Egress.Why.Error()
+		case d.Egress.Entry != "":
+			return d.Egress.Entry + " of network allows it"
+		}
+	case CheckEgressBudget:
+		if e := d.Egress; e != nil && c == d.Check {
+			return fmt.Sprintf("it costs %s bits, and %s are left", d.Price, d.left())
+		} else if e != nil && accepted {
+			return fmt.Sprintf("it costs %s bits; %s count with it", e.Bits, e.UsedBits)
+		}
+	case CheckEgressBytes:
+		if d.Egress != nil {
+			return fmt.Sprintf("it reserves %d bytes; %d count", d.Egress.Bytes, d.Egress.UsedBytes)
+		}
 	case CheckCategory:
 		if e.known {
 			return fmt.Sprintf("category %d; max_category is %d", d.Category, e.channel.MaxCategory)
@@ -311,6 +342,12 @@ func (e *explainer) decided() string {
 		return "it repeats a message that was decided before, and hears the same"
 	case d.Kind == KindViolation:
 		return fmt.Sprintf("the server denied the %s %s to %s what none of its channels gives it", d.Role, d.Agent, d.Event)
+	case d.Kind == KindEgress && d.Verdict == Reject && d.Egress != nil && d.Egress.Why != "":
+		return "not fetched: " + d.Egress.Why.Error()
+	case d.Kind == KindEgress && d.Egress != nil && d.Egress.Act == EgressSettle:
+		return fmt.Sprintf("%d bytes went over the wire", d.Egress.Bytes)
+	case d.Kind == KindEgress && d.Egress != nil && d.Verdict == Accept:
+		return fmt.Sprintf("reserved: it tells its host at most %s bits", d.Egress.Bits)
 	case d.Verdict == Reject && d.Outcome != "":
 		return fmt.Sprintf("refused: %s. No retry is left, and the query ends: %s", d.Code, d.Outcome)
 	case d.Verdict == Reject && d.Attempt > 0:

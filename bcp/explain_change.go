@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
 
@@ -27,6 +28,9 @@ func (e *explainer) changes() []string {
 	case CheckShape, CheckSpec:
 		return []string{"a spec that bcpmesh validate takes"}
 	case CheckRepeat:
+		if d.Kind == KindEgress {
+			return []string{"another egress_id for another request"}
+		}
 		return []string{"another request_id or push_id for other bytes"}
 	case CheckCategory:
 		changes := []string{key("max_category", d.Category)}
@@ -108,6 +112,14 @@ func (e *explainer) changes() []string {
 		return []string{"the definitions under which it was held", "rejecting the item"}
 	case CheckApproval:
 		return []string{"a decision that this kind of item can have; an edit has to be valid for its spec"}
+	case CheckKeeper, CheckNetwork:
+		return e.reachable()
+	case CheckLinks:
+		return []string{"a link of a page that the agent was served, or one of its start_urls", "links_only: false of " + string(d.Agent)}
+	case CheckEgressBudget:
+		return []string{"wait for the end of the window", fmt.Sprintf("egress_budget_bits of %s: %s more", d.Agent, roundBits(d.Lack)), "links instead of URLs that the agent puts together"}
+	case CheckEgressBytes:
+		return []string{"wait for the end of the window", fmt.Sprintf("a greater egress_bytes or egress_host_bytes of %s", d.Agent)}
 	case CheckPermission:
 		return []string{"a channel that gives the agent this subject, under bcp_channels of both ends; subjects of the mesh's own it is never given"}
 	}
@@ -120,7 +132,26 @@ func (e *explainer) changes() []string {
 	return nil
 }
 
+// reachable says what would have a host be reached.
+func (e *explainer) reachable() []string {
+	if c := e.d.Egress; c != nil {
+		switch c.Why {
+		case guard.DenyAll, guard.HostDenied, guard.PortDenied:
+			return []string{fmt.Sprintf("the host, and its port, in network of %s", e.d.Agent)}
+		case guard.PrivateAddress:
+			return []string{"the address with its port in network, or its prefix in allow_addresses of mesh.yaml"}
+		case "":
+		default:
+			return []string{"another URL: " + c.Why.Error()}
+		}
+	}
+	return []string{"a URL that the agent may fetch"}
+}
+
 func (e *explainer) smaller() string {
+	if e.d.Kind == KindEgress {
+		return "a message that bcp/PROTOCOL.md has, of at most 16 KiB"
+	}
 	if e.d.Code == MessageTooLarge {
 		return "a shorter message: what an agent may send follows from the longest text of the spec"
 	}

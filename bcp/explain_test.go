@@ -66,6 +66,16 @@ var refusals = []struct {
 	{CheckApprover, KindApproval, NotPermitted, nil, "push mail planner memo {\"summary\":\"x\"}\nreject 1 no as=eve until=1h"},
 	{CheckSignature, KindApproval, NotPermitted, nil, "push mail planner memo {\"summary\":\"x\"}\napprove 1 unsigned=1"},
 	{CheckApproval, KindApproval, Malformed, nil, "push mail planner memo {\"summary\":\"x\"}\nedit 1 {\"no\":1}"},
+	{CheckMessage, KindEgress, Malformed, nil, `egress web {"act":"settle"}`},
+	{CheckMessage, KindEgress, MessageTooLarge, nil, `egress web ` + strings.Repeat("x", MaxEgressMessage+1)},
+	{CheckKeeper, KindEgress, NotPermitted, nil, `egress web {"act":"refuse","code":"private_address"}`},
+	{CheckNetwork, KindEgress, NotPermitted, nil, `egress web {"act":"reserve","egress_id":"e","url":"http://evil.example/","by":"redirect","bytes":1}`},
+	{CheckNetwork, KindEgress, NotPermitted, nil, `egress web {"act":"reserve","egress_id":"e","url":"ftp://docs.example.org/","by":"redirect","bytes":1}`},
+	{CheckRepeat, KindEgress, Malformed, nil, `egress web {"act":"reserve","egress_id":"e","url":"http://docs.example.org/","by":"redirect","bytes":1}
+egress web {"act":"reserve","egress_id":"e","url":"http://docs.example.org/","by":"redirect","bytes":2}`},
+	{CheckLinks, KindEgress, NotPermitted, func(m *Mesh, _ *Channel) { m.Agents[4].Egress.LinksOnly = true }, `egress web {"act":"reserve","egress_id":"e","url":"http://docs.example.org/","by":"composed","bytes":1}`},
+	{CheckEgressBudget, KindEgress, BudgetExhausted, nil, `egress web {"act":"reserve","egress_id":"e","url":"http://docs.example.org/","by":"link","nano_bits":1000000000001,"bytes":1}`},
+	{CheckEgressBytes, KindEgress, BudgetExhausted, nil, `egress web {"act":"reserve","egress_id":"e","url":"http://docs.example.org/","by":"redirect","bytes":4194305}`},
 	{CheckPermission, KindViolation, NotPermitted, nil, "event violation mail 1"},
 }
 

@@ -67,7 +67,7 @@ func (s *State) noteForeign(d *Decision) {
 	switch {
 	case d.Kind == KindCredential, d.Kind == KindErase:
 		clear(names[:])
-	case d.Role != 0 && !d.Role.agent():
+	case d.Role != 0 && !d.Role.agent() && d.Role != RoleKeeper:
 		names[0] = ""
 	}
 	for _, name := range names {

@@ -25,6 +25,7 @@ const (
 	TypeSession             = "bcp_session"
 	TypePrompt              = "bcp_prompt"
 	TypeAlert               = "bcp_alert"
+	TypeEgress              = "bcp_egress"
 	TypeChannels            = "bcp_channels"
 )
 

@@ -261,6 +261,41 @@ func (r *recordReader) credential(v **CredentialChange) {
 	}
 }
 
+func (r *recordReader) egress(v **EgressChange) {
+	if *v == nil {
+		*v = new(EgressChange)
+	}
+	e := *v
+	for range r.members() {
+		switch string(r.text()) {
+		case "a":
+			readText(r, &e.Act)
+		case "b":
+			readText(r, &e.By)
+		case "e":
+			readText(r, &e.Entry)
+		case "w":
+			readText(r, &e.Why)
+		case "n":
+			readInt(r, &e.Bits)
+		case "y":
+			readInt(r, &e.Bytes)
+		case "u":
+			readInt(r, &e.Until)
+		case "s":
+			readInt(r, &e.UsedBits)
+		case "t":
+			readInt(r, &e.UsedBytes)
+		case "r":
+			r.uint(&e.Reserved)
+		case "l":
+			r.flag(&e.Alert)
+		default:
+			r.skip()
+		}
+	}
+}
+
 func (r *recordReader) private(p *Private) {
 	for range r.members() {
 		switch string(r.text()) {
@@ -427,6 +462,8 @@ func (r *recordReader) decision(d *Decision) {
 			r.truncation(&d.Truncation)
 		case "cr":
 			r.credential(&d.Credential)
+		case "eg":
+			r.egress(&d.Egress)
 		default:
 			r.skip()
 		}

@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/vmihailenco/msgpack/v5"
 	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
 // fullDecision has every field set.
@@ -35,6 +37,8 @@ func fullDecision() Decision {
 		Count: 11, Family: "push", Versions: "v", Files: []File{{Path: "mesh.yaml", SHA256: [32]byte{7}}},
 		Truncation: &Truncation{Sequence: 300, Base: Digest{10}, Backup: Digest{11}, File: "a.tar.gz"},
 		Credential: &CredentialChange{Number: 16, Time: 17, Role: RoleReader, Until: 18, Limits: []string{"source 10.0.0.0/8"}},
+		Egress: &EgressChange{Act: EgressReserve, By: ByLink, Entry: "*.example.net", Why: guard.HostDenied, Bits: 21, Bytes: 22, Until: 23, UsedBits: 24, UsedBytes: 25,
+			Reserved: 26, Alert: true},
 	}
 }
 
@@ -48,7 +52,7 @@ func fullPrivate() Private {
 func TestDecisionRoundTrip(t *testing.T) {
 	t.Parallel()
 	full := fullDecision()
-	for _, v := range []any{full, full.Balance, full.Files[0], *full.Truncation, *full.Credential} {
+	for _, v := range []any{full, full.Balance, full.Files[0], *full.Truncation, *full.Credential, *full.Egress} {
 		for i := range reflect.TypeOf(v).NumField() {
 			if reflect.ValueOf(v).Field(i).IsZero() {
 				t.Errorf("the test leaves %s of %T zero", reflect.TypeOf(v).Field(i).Name, v)
@@ -99,7 +103,7 @@ func TestRecordIsFrozen(t *testing.T) {
 		}
 		kinds = append(kinds, k.String())
 	}
-	if got := strings.Join(kinds, " "); got != "start session ask answer push acknowledge expire connect disconnect violation refusals alert approval process reload taint prompt erase truncate credential batch propose" {
+	if got := strings.Join(kinds, " "); got != "start session ask answer push acknowledge expire connect disconnect violation refusals alert approval process reload taint prompt erase truncate credential batch propose egress" {
 		t.Errorf("kinds are %s", got)
 	}
 	seen := map[string]bool{}
@@ -115,7 +119,7 @@ func TestRecordIsFrozen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "715face518d819a1"
+	const want = "ec4cd375ba9b5af6"
 	if got := RecordDigest(record); hex.EncodeToString(got[:8]) != want {
 		t.Errorf("the record of every field has digest %x; older journals would not verify:\n%x", got[:8], record)
 	}

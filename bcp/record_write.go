@@ -202,6 +202,32 @@ func (w *recordWriter) credential(k string, c *CredentialChange) {
 	w.b[at] = 0x80 | byte(nested.members)
 }
 
+func (w *recordWriter) egress(k string, e *EgressChange) {
+	if e == nil {
+		return
+	}
+	w.key(k)
+	nested := recordWriter{b: append(w.b, 0)}
+	at := len(w.b)
+	nested.key("a")
+	nested.putText(string(e.Act))
+	writeText(&nested, "b", e.By)
+	writeText(&nested, "e", e.Entry)
+	writeText(&nested, "w", e.Why)
+	writeInt(&nested, "n", e.Bits)
+	writeInt(&nested, "y", e.Bytes)
+	writeInt(&nested, "u", e.Until)
+	writeInt(&nested, "s", e.UsedBits)
+	writeInt(&nested, "t", e.UsedBytes)
+	if e.Reserved != 0 {
+		nested.key("r")
+		nested.putUint(e.Reserved)
+	}
+	nested.flag("l", e.Alert)
+	w.b = nested.b
+	w.b[at] = 0x80 | byte(nested.members)
+}
+
 func (w *recordWriter) truncation(k string, t *Truncation) {
 	if t == nil {
 		return
@@ -296,4 +322,5 @@ func (w *recordWriter) decision(d *Decision) {
 	w.files("fi", d.Files)
 	w.truncation("tc", d.Truncation)
 	w.credential("cr", d.Credential)
+	w.egress("eg", d.Egress)
 }

@@ -181,6 +181,8 @@ func (d *Decision) redecided() bool {
 	switch d.Kind {
 	case KindAsk, KindAnswer, KindPush:
 		return true
+	case KindEgress:
+		return d.Egress != nil && d.Egress.Act == EgressReserve
 	case KindSession, KindTaint: // not the operator's
 		return d.Role == RoleController
 	case KindApproval:
@@ -283,6 +285,8 @@ func (r *Redecider) decide(rec *Recorded) (would Decision, not Comparison) {
 		would = s.DecideAsk(m, d.Controller, d.Reader, body)
 	case d.Kind == KindPush:
 		would = s.DecidePush(m, d.Reader, d.Controller, d.Subscription, body)
+	case d.Kind == KindEgress:
+		would, _ = s.DecideEgress(m, d.Agent, body)
 	case d.Kind == KindAnswer:
 		would = s.DecideAnswer(m, d.Agent, d.Query, s.attemptOf(d), body)
 	default:

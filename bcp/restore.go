@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
 // Restore makes the state that a checkpoint was made of, under the definitions
@@ -204,6 +206,12 @@ func (s *State) restoreAgent(saved *savedAgent) error {
 	a := s.agents[saved.Name]
 	a.reported, a.exposure, a.renewed = saved.Reported, saved.Exposure, saved.Renewed
 	a.refusals = refusalCount{minute: saved.RefusedIn, count: saved.Refused}
+	pool, err := guard.RestorePool(saved.Egress)
+	if err != nil {
+		return errSaved
+	}
+	a.egress.pool, a.egress.alerted = pool, saved.EgressAlerted
+	a.egress.refusals = refusalCount{minute: saved.EgressRefusedIn, count: saved.EgressRefused}
 	a.unavailable, a.sources = saved.Unavailable, saved.Sources
 	from := &saved.Session
 	a.session = sessionState{

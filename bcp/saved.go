@@ -49,6 +49,10 @@ type (
 		Refused            int
 		Unavailable        bool
 		Sources            []string
+		Egress             []byte // a pool
+		EgressAlerted      int64
+		EgressRefusedIn    int64
+		EgressRefused      int
 		Notices            []savedNotice
 		Session            savedSession
 		Arrivals           []savedArrival // the next first

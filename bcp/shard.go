@@ -91,7 +91,7 @@ func (v *Moves) Add(d *Decision) {
 	if len(v.elsewhere) == 0 || d.Kind == KindCredential {
 		return
 	}
-	if d.Role.agent() {
+	if d.Role.agent() || d.Role == RoleKeeper {
 		v.add(d.Agent, d.Seq)
 	}
 	if d.Session != "" {

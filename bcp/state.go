@@ -80,6 +80,7 @@ type agentState struct {
 	// P9.2).
 	unavailable bool
 	sources     []string // what was reported, each once
+	egress      egressState
 	notices     []Notice // oldest first
 }
 
@@ -222,7 +223,7 @@ func NewState(c Config) (*State, error) {
 	}
 	s.context = contextDigest(c)
 	for _, a := range c.Mesh.Agents {
-		s.agents[a.Name] = &agentState{definition: a, reported: TaintLow, exposure: TaintLow, session: sessionState{exposure: TaintLow}}
+		s.agents[a.Name] = &agentState{definition: a, reported: TaintLow, exposure: TaintLow, session: sessionState{exposure: TaintLow}, egress: newEgressState(a.Egress)}
 	}
 	var compiler Compiler
 	for _, definition := range c.Mesh.Channels {

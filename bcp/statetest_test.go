@@ -176,6 +176,7 @@ func testMesh() *Mesh {
 		subscription("alarm", "yes"), subscription("name", "name"), subscription("note", "text"), subscription("memo", "three"), subscription("zero", "one"),
 	}
 	mesh.Channels[2].Subscriptions = []Subscription{subscription("alarm", "yes")}
+	mesh.Agents[4].Egress = Egress{Hosts: []string{"docs.example.org", "*.example.net", "127.0.0.1:8080"}, Budget: 1000 * Bit, Window: time.Hour, MaxBytes: 8 << 20, MaxHostBytes: 4 << 20}
 	return mesh
 }
 
@@ -500,6 +501,8 @@ func (w *world) act(line string) []string {
 				d, decided = w.state.DecideAcknowledge(w.moment(), agent(1), role, waiting[0].ID)
 			}
 		}
+	case "egress":
+		d, decided = w.state.DecideEgress(w.moment(), agent(1), w.said([]byte(strings.Join(words[2:], " "))))
 	case "due":
 		d, decided = w.state.DecideDue(w.moment())
 	case "event":

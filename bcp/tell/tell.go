@@ -97,6 +97,8 @@ func who(d *bcp.Decision) string {
 			family = "(" + inert.Line(d.Family) + ")"
 		}
 		return words(string(d.Agent), "is denied", inert.Line(d.Event), family)
+	case bcp.KindEgress:
+		return "the keeper of " + string(d.Agent)
 	case bcp.KindCredential:
 		return words(string(d.Agent), inert.Line(d.Event), credentialOf(d))
 	}
@@ -172,6 +174,8 @@ func became(d *bcp.Decision) string {
 		return "a repeat, which hears the same " + rule
 	case d.Kind == bcp.KindViolation, d.Kind == bcp.KindAcknowledge:
 		return rule
+	case d.Kind == bcp.KindEgress:
+		return egress(d, rule)
 	case d.Verdict == bcp.Reject:
 		add(words("refused", rule, string(d.Code)))
 		if d.Reason != 0 {
@@ -219,6 +223,20 @@ func became(d *bcp.Decision) string {
 		add(inert.Cut(inert.Line(d.Note), longest))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// egress says what became of a request to a host.
+func egress(d *bcp.Decision, rule string) string {
+	e := d.Egress
+	switch {
+	case e == nil:
+		return rule
+	case d.Verdict == bcp.Reject:
+		return words("refused", rule, string(e.Why))
+	case e.Act == bcp.EgressSettle:
+		return fmt.Sprintf("%s on the wire, for decision %d", Count(int(e.Bytes), "byte"), e.Reserved)
+	}
+	return fmt.Sprintf("a request (%s) to %s; %s at most", e.By, inert.Line(e.Entry), Bits(e.Bits))
 }
 
 // bitsMoved says what a decision cost.

@@ -29,7 +29,7 @@ func writeDecisions(o *cli.Output) func(*bcp.Decision) error {
 // only the library can say what the JSON is, or that there is none: for rare
 // members, words without a meaning and text that is not UTF-8.
 func appendDecision(b []byte, d *bcp.Decision) ([]byte, bool) {
-	if len(d.Files) > 0 || d.Truncation != nil || d.Credential != nil {
+	if len(d.Files) > 0 || d.Truncation != nil || d.Credential != nil || d.Egress != nil {
 		return b, false
 	}
 	w := decisionWriter{b: append(b, '{')}

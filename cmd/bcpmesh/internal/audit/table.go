@@ -66,6 +66,12 @@ func auditRow(d *bcp.Decision, layout string) []string {
 	if d.Credential != nil {
 		note = strings.Join(cli.Compact(d.Credential.Role.String(), d.Key), " ")
 	}
+	if e := d.Egress; e != nil {
+		note = strings.Join(cli.Compact(string(e.Act), string(e.Why), cli.Plain(e.Entry)), " ")
+		if e.Act == bcp.EgressReserve && d.Verdict == bcp.Accept {
+			bits = cli.ShortBits(e.Bits)
+		}
+	}
 	what := strings.Join(cli.Compact(d.Event, string(d.Code), string(d.Outcome), strings.Join(d.Anomalies, "+"), d.Family, note), " ")
 	return []string{strconv.FormatUint(d.Seq, 10), d.At().UTC().Format(layout), d.Kind.String(), who, verdict, what, bits}
 }
