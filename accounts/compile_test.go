@@ -30,6 +30,7 @@ func TestAccountsHaveTheWaysOfTheArchitectureAndNoOthers(t *testing.T) {
 	want := map[string]string{
 		"bcp.v1.ask.>": "service Singleton", "bcp.v1.push.>": "service Singleton", "bcp.v1.session.>": "service Singleton",
 		"bcp.v1.join.*":    "service Singleton",
+		"bcp.v1.egress.>":  "service Singleton",
 		"bcp.v1.control.>": "service Singleton", "bcp.v1.alert.>": "stream ",
 		"bcp.v1.approval.>": "service Singleton", "bcp.v1.reply.reader.>": "service Singleton", "bcp.v1.reply.controller.>": "service Singleton",
 		"bcp.v1.query.>": "stream ", "bcp.v1.deliver.reader.>": "stream ", "bcp.v1.deliver.controller.>": "stream ",

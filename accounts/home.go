@@ -12,12 +12,13 @@ import (
 
 // The names of the accounts. Those of agents and people are the first of their
 // kind: where one is full follow READERS-2, READERS-3 and so on. Those of shard 1 are
-// CORE.1, CONTROLLERS.1, READERS.1, READERS.1-2 and so on; people are on all shards.
+// CORE.1, CONTROLLERS.1, KEEPERS.1, READERS.1, READERS.1-2 and so on; people are on all shards.
 const (
 	System      = "SYS"
 	Core        = "CORE"
 	Readers     = "READERS"
 	Controllers = "CONTROLLERS"
+	Keepers     = "KEEPERS" // only if an agent may reach hosts
 	Operators   = "OPERATORS"
 	Joiners     = "JOIN" // of those who hold an invitation
 )
@@ -31,6 +32,8 @@ func accountOf(r bcp.Role) string {
 		return Readers
 	case bcp.RoleController:
 		return Controllers
+	case bcp.RoleKeeper:
+		return Keepers
 	case bcp.RoleApprover, bcp.RoleAuditor, bcp.RoleOperator:
 		return Operators
 	}
@@ -69,7 +72,7 @@ func parseAccount(name string) (accountName, bool) {
 	}
 	sharded, numbered = kind == Core, kind == Operators
 	switch kind {
-	case Readers, Controllers:
+	case Readers, Controllers, Keepers:
 		sharded, numbered = true, true
 	case Core, Operators, System, Joiners:
 	default:
@@ -282,7 +285,7 @@ func (s *Store) Settled() (map[bcp.AgentName]int, error) {
 func (st *state) settled() map[bcp.AgentName]int {
 	shards := map[bcp.AgentName]int{}
 	for _, h := range st.Homes {
-		if n, _ := parseAccount(h.Account); h.Free == "" && (n.kind == Readers || n.kind == Controllers) {
+		if n, _ := parseAccount(h.Account); h.Free == "" && (n.kind == Readers || n.kind == Controllers || n.kind == Keepers) {
 			shards[h.Agent] = n.shard
 		}
 	}

@@ -67,6 +67,9 @@ func Approval(approver bcp.AgentName, verb Verb) string {
 	return Subject{Kind: KindApproval, Agent: approver, Verb: verb}.String()
 }
 
+// Egress returns where an agent's keeper asks for what it sends out.
+func Egress(name bcp.AgentName) string { return Subject{Kind: KindEgress, Agent: name}.String() }
+
 // Control returns where the operator sends one of its acts.
 func Control(act string) string { return Subject{Kind: KindControl, Event: act}.String() }
 

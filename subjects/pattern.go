@@ -13,7 +13,7 @@ func All(k Kind) string {
 		return join(k, "*", "*", "*")
 	case KindReply:
 		return join(k, "*", "*", ">")
-	case KindSession, KindCommit:
+	case KindSession, KindCommit, KindEgress:
 		return join(k, "*")
 	case KindKey:
 		return join(k, "*", "*", "*", "*")

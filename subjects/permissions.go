@@ -51,9 +51,9 @@ type Scope struct {
 const maxSubscriptions = 128
 
 // Permissions derives all scopes of a mesh, sorted by agent, then role: one
-// for each agent and role, one for each Approver and Auditor, and the
-// operator's. An agent whose
-// name is not valid, or that has neither role, gets none: it cannot connect.
+// for each agent and role, one for the keeper of each agent that may reach hosts, one
+// for each Approver and Auditor, and the operator's. An agent whose name is not valid, or
+// that has neither role, gets none: it cannot connect.
 //
 // A Reader may publish its declared push subjects and nothing else, a
 // Controller the asks of its channels and its session (SUB-9, BCP-7, BCP-10).
@@ -82,6 +82,9 @@ func Permissions(mesh *bcp.Mesh) []Scope {
 		}
 		if a.Reader {
 			scopes = append(scopes, onShard(a.Shard, islands[a.Name], readerScope(a.Name, answers[a.Name], maxAnswer)))
+		}
+		if len(a.Egress.Hosts) > 0 {
+			scopes = append(scopes, onShard(a.Shard, islands[a.Name], keeperScope(a.Name)))
 		}
 	}
 	shards := mesh.Shards()
@@ -136,6 +139,13 @@ func readerScope(name bcp.AgentName, channels []*bcp.Channel, maxAnswer int) Sco
 	s := scope(name, bcp.RoleReader, publish, QueriesOf(name), DeliveriesOf(bcp.RoleReader, name))
 	s.Respond, s.RespondFor = true, respondFor(channels)
 	s.MaxPayload = maxAnswer
+	return s
+}
+
+// keeperScope lets a keeper ask, and nothing else: what the agent reads and says is not its business.
+func keeperScope(name bcp.AgentName) Scope {
+	s := scope(name, bcp.RoleKeeper, []string{Egress(name)})
+	s.MaxPayload = bcp.MaxEgressMessage
 	return s
 }
 

@@ -52,11 +52,12 @@ const (
 	KindLedger   Kind = 11 // projection
 	KindControl  Kind = 12 // operator to gateway
 	KindAlert    Kind = 13 // gateway to people
+	KindEgress   Kind = 14 // keeper to gateway
 )
 
 var kindWords = [...]string{
 	"", "ask", "query", "push", "deliver", "reply", "session", "approval",
-	"commit", "key", "audit", "ledger", "control", "alert",
+	"commit", "key", "audit", "ledger", "control", "alert", "egress",
 }
 
 func (k Kind) String() string {
@@ -109,7 +110,7 @@ type Subject struct {
 	Subscription       bcp.SubscriptionID // push
 
 	Role    bcp.Role      // deliver, reply: RoleController or RoleReader
-	Agent   bcp.AgentName // deliver, reply, approval
+	Agent   bcp.AgentName // deliver, reply, approval, egress
 	Peer    bcp.AgentName // deliver: an agent or bcp.Gateway
 	ID      string        // reply: a query id or a delivery id
 	Attempt int           // reply: 0 for the first sending, at most MaxAttempt
@@ -141,6 +142,8 @@ func (s Subject) String() string {
 		return join(s.Kind, agent(s.Controller))
 	case KindApproval:
 		return join(s.Kind, agent(s.Agent), verb(s.Verb))
+	case KindEgress:
+		return join(s.Kind, agent(s.Agent))
 	case KindCommit:
 		return join(s.Kind, number(s.Shard, 0, MaxShard))
 	case KindAudit:
@@ -194,7 +197,7 @@ func Parse(subject string) (Subject, error) {
 // fill puts the tokens after the kind into their fields, unchecked.
 func fill(kind string, t []string) (Subject, bool) {
 	var s Subject
-	for k := KindAsk; k <= KindAlert; k++ {
+	for k := KindAsk; k <= KindEgress; k++ {
 		if kindWords[k] == kind {
 			s.Kind = k
 		}
@@ -219,6 +222,8 @@ func fill(kind string, t []string) (Subject, bool) {
 		s.Controller = bcp.AgentName(t[0])
 	case s.Kind == KindApproval && width == 2:
 		s.Agent, s.Verb = bcp.AgentName(t[0]), Verb(t[1])
+	case s.Kind == KindEgress && width == 1:
+		s.Agent = bcp.AgentName(t[0])
 	case s.Kind == KindCommit && width == 1:
 		s.Shard = parseNumber(t[0])
 	case s.Kind == KindAudit && width == 3:

@@ -61,6 +61,8 @@ func (i identity) entrances() []pattern {
 		list = append(list, subjects.PushesOf(i.agent))
 	case bcp.RoleController:
 		list = append(list, subjects.AsksOf(i.agent), subjects.Session(i.agent))
+	case bcp.RoleKeeper:
+		list = append(list, subjects.Egress(i.agent))
 	case bcp.RoleApprover:
 		list = append(list, subjects.ApprovalsOf(i.agent))
 	case bcp.RoleAuditor, bcp.RoleOperator:

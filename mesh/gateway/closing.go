@@ -12,7 +12,7 @@ type Closing uint8
 const (
 	// Open closes nothing.
 	Open Closing = 0
-	// ClosedToNew closes asks and pushes.
+	// ClosedToNew closes asks, pushes, and what keepers ask for.
 	ClosedToNew Closing = 1
 	// ClosedToAll closes answers, what people decide, and what time alone decides, too:
 	// nothing is released that was not before. It is for a journal that is not the newest.
@@ -30,7 +30,7 @@ func (g *Gateway) closing() Closing {
 func (g *Gateway) closes(in *input) bool {
 	s := in.subject
 	switch s.Kind {
-	case subjects.KindAsk, subjects.KindPush:
+	case subjects.KindAsk, subjects.KindPush, subjects.KindEgress:
 		return g.closing() >= ClosedToNew
 	case subjects.KindApproval:
 		_, decides := actOf(s.Verb)

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -187,6 +188,9 @@ func (g *Gateway) subscribe() error {
 		if a.Controller {
 			everybody = append(everybody, agentRole{a.Name, bcp.RoleController})
 		}
+		if len(a.Egress.Hosts) > 0 {
+			everybody = append(everybody, agentRole{a.Name, bcp.RoleKeeper})
+		}
 	}
 	for _, name := range mesh.Approvers {
 		everybody = append(everybody, agentRole{name, bcp.RoleApprover})
@@ -242,16 +246,16 @@ func (g *Gateway) connections() []*nats.Conn {
 	return slices.Collect(maps.Values(g.links))
 }
 
-// publish sends a message to an agent in its encoding, or to a person in JSON.
+// publish sends a message to an agent in its encoding, or to a person or a keeper in JSON.
 // What is lost on the way is sent again by whoever waits for its answer. It is
 // false for a message that cannot be sent, as one that is too large.
 func (g *Gateway) publish(to agentRole, subject, reply string, message any) bool {
-	conn, encoding := g.linkOf(to), g.state.Encoding(to.Agent)
+	conn, encoding := g.linkOf(to), bcp.JSON
 	if conn == nil {
 		return true
 	}
-	if encoding == 0 {
-		encoding = bcp.JSON
+	if to.Role == bcp.RoleController || to.Role == bcp.RoleReader {
+		encoding = cmp.Or(g.state.Encoding(to.Agent), encoding)
 	}
 	b, err := bcp.Encode(message, encoding)
 	if err != nil {
@@ -313,6 +317,8 @@ func patterns(who agentRole) []string {
 		return []string{subjects.PushesOf(who.Agent), subjects.RepliesOf(who.Role, who.Agent)}
 	case bcp.RoleController:
 		return []string{subjects.AsksOf(who.Agent), subjects.Session(who.Agent), subjects.RepliesOf(who.Role, who.Agent)}
+	case bcp.RoleKeeper:
+		return []string{subjects.Egress(who.Agent)}
 	case bcp.RoleApprover:
 		return []string{subjects.ApprovalsOf(who.Agent)}
 	case bcp.RoleOperator:

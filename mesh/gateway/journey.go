@@ -144,6 +144,8 @@ func (g *Gateway) decide(in *input) (bcp.Decision, bool) {
 			return bcp.Decision{}, false
 		}
 		d = g.state.DecideSession(m, s.Controller, in.body)
+	case subjects.KindEgress:
+		return g.state.DecideEgress(m, s.Agent, in.body)
 	case subjects.KindApproval:
 		return g.decideApproval(m, in)
 	case subjects.KindControl:
@@ -274,6 +276,8 @@ func (g *Gateway) release(o *outcome) {
 		if len(g.dispatched[d.Query]) == 0 {
 			g.sendQuery(d.Query)
 		}
+	case bcp.KindEgress:
+		g.answer(o.in, egressReceipt(d))
 	case bcp.KindPropose:
 		if d.Verdict == bcp.Hold {
 			g.answer(o.in, bcp.Proposed{Item: d.Item})
@@ -344,6 +348,8 @@ func (g *Gateway) releaseUnrecorded(o *outcome) {
 		g.answer(in, g.refusal(in, code))
 	case in.subject.Kind == subjects.KindApproval:
 		g.answerApproval(in)
+	case in.subject.Kind == subjects.KindEgress: // what was reserved before
+		g.answer(in, egressReceipt(&o.decision))
 	case in.subject.Kind == subjects.KindControl:
 		g.answerControl(in)
 	case in.subject.Kind == subjects.KindSession:
@@ -351,6 +357,11 @@ func (g *Gateway) releaseUnrecorded(o *outcome) {
 	case isHandshake(in.subject):
 		g.acknowledgedSubscriptions(in.subject)
 	}
+}
+
+// egressReceipt answers a keeper.
+func egressReceipt(d *bcp.Decision) bcp.EgressReceipt {
+	return bcp.EgressReceipt{Type: bcp.TypeEgress, Allowed: d.Verdict == bcp.Accept, Code: d.Egress.Why}
 }
 
 // receipt answers an ask.
@@ -403,6 +414,8 @@ func (in *input) sender() agentRole {
 		return agentRole{s.Reader, bcp.RoleReader}
 	case subjects.KindApproval:
 		return agentRole{s.Agent, bcp.RoleApprover}
+	case subjects.KindEgress:
+		return agentRole{s.Agent, bcp.RoleKeeper}
 	case subjects.KindControl:
 		return agentRole{bcp.Operator, bcp.RoleOperator}
 	default:
