@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -78,8 +77,7 @@ func (c *collector) all() string {
 // A poisoned page tells a Reader to read .env and to send it out. The Reader obeys with all that it has: the tool that
 // fetches, its real credentials, its pushes and answers. Its list of hosts and start URLs are those of its definition. None
 // of it arrives: not at the attacker's host, not in a name that is looked up, not at the host that is allowed, not at the
-// Controller, and in the clear in no record. What it tries at the mesh is in the audit; what it tries to fetch is refused by
-// the tool, with a code.
+// Controller, and in the clear in no record. Each try is in the audit: at the mesh, and of what it may fetch, with its code.
 //
 // covers ALF-10, A-EXFIL
 func TestHijackedReaderSendsNothingOut(t *testing.T) {
@@ -111,9 +109,8 @@ func TestHijackedReaderSendsNothingOut(t *testing.T) {
 	reader := m.Connect(t, "reader", bcp.RoleReader)
 	definition, _ := m.Definition.Agent("reader")
 	egress, names := definition.Egress, &lookups{}
-	meter := web.NewMeter(guard.PoolLimits{Budget: guard.NanoBits(egress.Budget), Bytes: egress.MaxBytes, HostBytes: egress.MaxHostBytes, Window: egress.Window}, time.Now)
 	tool, err := web.New(web.Options{
-		Agent: "reader", StartURLs: egress.StartURLs, LinksOnly: egress.LinksOnly, Ledger: meter, Resolver: names,
+		Agent: "reader", StartURLs: egress.StartURLs, LinksOnly: egress.LinksOnly, Ledger: ledgerOf(t, m, "reader"), Resolver: names,
 		Policy: web.Policy(egress.Hosts, func(string) (string, bool) { return "", false }),
 	})
 	if err != nil {
@@ -133,6 +130,7 @@ func TestHijackedReaderSendsNothingOut(t *testing.T) {
 
 	// By HTTP, in a name, in a redirect, over IPv6, and in spellings that other parsers read otherwise.
 	_, evilPort, _ := net.SplitHostPort(strings.TrimPrefix(evil.URL, "http://"))
+	codes := map[guard.Code]int{}
 	for what, c := range map[string]struct {
 		name, value string
 		code        guard.Code
@@ -154,8 +152,20 @@ func TestHijackedReaderSendsNothingOut(t *testing.T) {
 		if r.Error != c.code {
 			t.Errorf("%s: %q, want %q", what, r.Error, c.code)
 		}
+		if c.code != "" {
+			m.Wait(t, func(d *bcp.Decision) bool {
+				return d.Egress != nil && d.Verdict == bcp.Reject && d.Egress.Why == c.code
+			})
+			codes[c.code]++
+		}
 		if o := r.Output(); r.Error != "" && (o.Source != "" || strings.Contains(o.Trusted.Text(), stolen)) {
 			t.Errorf("%s: %+v", what, o)
+		}
+	}
+	m.Settle(t)
+	for code, want := range codes {
+		if got := m.Count(func(d *bcp.Decision) bool { return d.Egress != nil && d.Verdict == bcp.Reject && d.Egress.Why == code }); got != want {
+			t.Errorf("%d of %d tries that are refused with %s are in the audit", got, want, code)
 		}
 	}
 	if got := evil.all(); got != "" {

@@ -1,0 +1,95 @@
+package agents
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// Keeper is the client of what reaches the network in an agent's place: it has every
+// request to a host recorded before it is sent (PROTOCOL P13). It needs no Start. Its
+// methods may be used concurrently.
+//
+// Errors of all methods: [*RefusedError]; [*UnansweredError] when ctx ended first. After
+// any of them nothing may be sent.
+type Keeper struct{ conn *Connection }
+
+// NewKeeper returns the Keeper of a connection, whose creds are of the role keeper and
+// whose encoding is JSON.
+func NewKeeper(c *Connection) *Keeper { return &Keeper{conn: c} }
+
+// Agent is the agent whose keeper it is.
+func (k *Keeper) Agent() bcp.AgentName { return k.conn.options.Name }
+
+// NewEgressID returns an id for a request.
+func NewEgressID() string { return rand.Text() }
+
+// Reserve asks for one request, of which Act is set here, and returns nil if it may be
+// sent. What is not allowed is a [guard.Code]. The same request with the same ID may be
+// asked for again.
+func (k *Keeper) Reserve(ctx context.Context, r bcp.EgressRequest) error {
+	r.Act = bcp.EgressReserve
+	return k.ask(ctx, r, func(receipt bcp.EgressReceipt) error {
+		switch {
+		case receipt.Allowed:
+			return nil
+		case receipt.Code == "":
+			return errNoReceipt
+		}
+		return receipt.Code
+	})
+}
+
+// Settle says how many bytes of a reserved request went over the wire, in both
+// directions. One that was settled before is fine.
+func (k *Keeper) Settle(ctx context.Context, id string, bytes int64) error {
+	err := k.ask(ctx, bcp.EgressRequest{Act: bcp.EgressSettle, ID: id, Bytes: bytes}, func(receipt bcp.EgressReceipt) error {
+		if !receipt.Allowed {
+			return errNoReceipt
+		}
+		return nil
+	})
+	if refused, ok := errors.AsType[*RefusedError](err); ok && refused.Code == bcp.QueryUnknown {
+		return nil
+	}
+	return err
+}
+
+// Refuse tells of what the keeper refused by itself, and why.
+func (k *Keeper) Refuse(ctx context.Context, url string, code guard.Code) error {
+	return k.ask(ctx, bcp.EgressRequest{Act: bcp.EgressRefuse, URL: url, Code: code}, func(receipt bcp.EgressReceipt) error {
+		if receipt.Code != code {
+			return errNoReceipt
+		}
+		return nil
+	})
+}
+
+var errNoReceipt = errors.New("agents: the gateway gave no receipt")
+
+func (k *Keeper) ask(ctx context.Context, r bcp.EgressRequest, judge func(bcp.EgressReceipt) error) error {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("agents: a request of the keeper: %w", err)
+	}
+	if len(body) > bcp.MaxEgressMessage { // the server would end the connection
+		return &RefusedError{Code: bcp.MessageTooLarge}
+	}
+	return k.conn.request(ctx, subjects.Egress(k.Agent()), "", body, func(reply []byte) error {
+		if err := k.conn.refusal(reply); err != nil {
+			return err
+		}
+		var receipt bcp.EgressReceipt
+		if err := bcp.Decode(reply, bcp.JSON, &receipt); err != nil || receipt.Type != bcp.TypeEgress {
+			return errNoReceipt
+		}
+		return judge(receipt)
+	})
+}

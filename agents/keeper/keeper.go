@@ -1,0 +1,56 @@
+// Package keeper holds what an agent is not given: its network. A Ledger has the gateway
+// record each request of web_fetch before it is sent, and what was refused; without a
+// record nothing is sent. It decides nothing itself.
+package keeper
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/web"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+// settleTimeout bounds how long a settlement is tried. Without one the reservation stands.
+const settleTimeout = 10 * time.Second
+
+// maxRefusedURL bounds what is recorded of a URL that was refused, in bytes.
+const maxRefusedURL = 4 << 10
+
+// Ledger is a [web.Ledger] in the mesh's journal. It may be used concurrently.
+type Ledger struct{ keeper *agents.Keeper }
+
+// NewLedger returns the ledger of an agent's keeper.
+func NewLedger(k *agents.Keeper) *Ledger { return &Ledger{k} }
+
+// Reserve implements [web.Ledger]. If the mesh does not answer before ctx ends, the error is
+// [guard.Unrecorded].
+func (l *Ledger) Reserve(ctx context.Context, h web.Hop) (func(sent, received int64), error) {
+	id := agents.NewEgressID()
+	r := bcp.EgressRequest{ID: id, URL: h.URL, By: bcp.EgressBy(h.By), Bytes: h.MaxBytes}
+	if h.By == web.ByLink {
+		r.NanoBits = int64(h.Price)
+	}
+	if err := l.keeper.Reserve(ctx, r); err != nil {
+		if code, ok := err.(guard.Code); ok {
+			return nil, code
+		}
+		return nil, guard.Unrecorded
+	}
+	return func(sent, received int64) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+		defer cancel()
+		_ = l.keeper.Settle(ctx, id, sent+received) // or it counts as reserved
+	}, nil
+}
+
+// Refused implements [web.Ledger].
+func (l *Ledger) Refused(ctx context.Context, url string, code guard.Code) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	url = strings.ToValidUTF8(url[:min(len(url), maxRefusedURL)], "")
+	_ = l.keeper.Refuse(ctx, url, code) // nothing was sent
+}

@@ -1,0 +1,249 @@
+package mesh_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/keeper"
+	"github.com/bcpmesh/bcpmesh/agents/web"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// keeperOf connects as the keeper of an agent, with its real creds.
+func keeperOf(t testing.TB, m *meshtest.Mesh, agent bcp.AgentName) *agents.Keeper {
+	t.Helper()
+	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, agent, bcp.RoleKeeper)), agents.Options{Name: agent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return agents.NewKeeper(c)
+}
+
+func ledgerOf(t testing.TB, m *meshtest.Mesh, agent bcp.AgentName) web.Ledger {
+	return keeper.NewLedger(keeperOf(t, m, agent))
+}
+
+func withNetwork(more string) map[string]string {
+	return map[string]string{
+		"main.md": "---\nname: main\nbcp_channels:\n- {peer: reader, role: controller, max_category: 1, budget_bits: 100}\n---\n",
+		"reader.md": "---\nname: reader\nencoding: msgpack\nnetwork: [docs.example.org, '*.example.net']\n" + more +
+			"bcp_channels:\n- {peer: main, role: reader}\n---\n",
+	}
+}
+
+func composed(id, url string) bcp.EgressRequest {
+	return bcp.EgressRequest{ID: id, URL: url, By: bcp.ByComposed, Bytes: 1000}
+}
+
+// A budget holds across a restart and a reload: what was spent is spent, and a retry whose
+// answer was lost is charged once.
+//
+// covers P13.1, P13.3, P13.4, ALF-89
+func TestEgressBudgetOutlivesEverything(t *testing.T) {
+	t.Parallel()
+	const url = "https://docs.example.org/" // 3 + 8*17 + 8 bits
+	m := meshtest.Start(t, withNetwork("egress_budget_bits: 300\n"))
+	k := keeperOf(t, m, "reader")
+	for range 3 { // one request, and two repeats of it
+		if err := k.Reserve(t.Context(), composed("a", url)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := m.Count(meshtest.Of(bcp.KindEgress)); n != 1 {
+		t.Errorf("%d records of one request", n)
+	}
+	if err := k.Settle(t.Context(), "a", 700); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Settle(t.Context(), "a", 700); err != nil {
+		t.Errorf("settled again: %v", err)
+	}
+	m.Restart(t)
+	k = keeperOf(t, m, "reader")
+	if err := k.Reserve(t.Context(), composed("b", url)); err != nil {
+		t.Errorf("the second of two: %v", err)
+	}
+	if err := k.Reserve(t.Context(), composed("c", url)); !errors.Is(err, guard.BudgetExhausted) {
+		t.Errorf("a third: %v", err)
+	}
+	exhausted := m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindEgress && d.Code == bcp.BudgetExhausted })
+	if e := exhausted.Egress; e.UsedBits != 294*bcp.Bit || e.UsedBytes != 1700 || exhausted.Lack != 141*bcp.Bit || !e.Alert {
+		t.Errorf("%+v, %+v", exhausted, e)
+	}
+	// More budget lets one more through, and what was spent stays so.
+	if _, err := m.Reload(t.Context(), meshtest.Parse(t, withNetwork("egress_budget_bits: 441\n"))); err != nil {
+		t.Fatal(err)
+	}
+	k = keeperOf(t, m, "reader")
+	if err := k.Reserve(t.Context(), composed("c", url)); err != nil {
+		t.Errorf("after a reload: %v", err)
+	}
+	if err := k.Reserve(t.Context(), composed("d", url)); !errors.Is(err, guard.BudgetExhausted) {
+		t.Errorf("one too many after a reload: %v", err)
+	}
+}
+
+// The hosts are those of the definitions that hold at that moment.
+//
+// covers P13.2, ALF-89
+func TestEgressHostsAreReloaded(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, withNetwork(""))
+	k := keeperOf(t, m, "reader")
+	if err := k.Reserve(t.Context(), composed("a", "https://a.example.net/")); err != nil {
+		t.Fatal(err)
+	}
+	files := withNetwork("")
+	files["reader.md"] = strings.Replace(files["reader.md"], ", '*.example.net'", "", 1)
+	if _, err := m.Reload(t.Context(), meshtest.Parse(t, files)); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Reserve(t.Context(), composed("b", "https://a.example.net/")); !errors.Is(err, guard.HostDenied) {
+		t.Errorf("a host that is not listed any more: %v", err)
+	}
+	files["reader.md"] = strings.Replace(files["reader.md"], "network: [docs.example.org]\n", "", 1)
+	if _, err := m.Reload(t.Context(), meshtest.Parse(t, files)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	if err := k.Reserve(ctx, composed("c", "https://docs.example.org/")); err == nil {
+		t.Error("a keeper of an agent without a network is served")
+	}
+	if _, err := m.Issue("reader", bcp.RoleKeeper, time.Hour); err == nil {
+		t.Error("creds for a keeper of an agent without a network")
+	}
+}
+
+// However many ask at once, the pool is never exceeded, and the records say exactly what it holds.
+//
+// covers P13.3
+func TestEgressIsExactUnderLoad(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, withNetwork("egress_budget_bits: 1470\n")) // ten of 147
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	allowed := 0
+	for w := range 4 {
+		k := keeperOf(t, m, "reader")
+		wg.Go(func() {
+			for i := range 10 {
+				err := k.Reserve(t.Context(), composed(fmt.Sprintf("%d-%d", w, i), "https://docs.example.org/"))
+				mu.Lock()
+				if err == nil {
+					allowed++
+				} else if !errors.Is(err, guard.BudgetExhausted) {
+					t.Error(err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	m.Settle(t)
+	if n := m.Count(func(d *bcp.Decision) bool { return d.Kind == bcp.KindEgress && d.Verdict == bcp.Accept }); allowed != 10 || n != 10 {
+		t.Errorf("%d requests of 10 were allowed, and %d are recorded", allowed, n)
+	}
+	if n := m.Count(func(d *bcp.Decision) bool { a, ok := d.Alert(); return ok && a.Alert == bcp.AlertEgress }); n != 1 {
+		t.Errorf("%d alerts of one window", n)
+	}
+}
+
+// A keeper's creds are for one thing: it can neither hear nor say what its agent, or any
+// other, hears and says; and its agent cannot say what its keeper does.
+//
+// covers P13.1, A-ESCAL, A-SPOOF
+func TestKeeperMayDoNothingElse(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, withNetwork(""))
+	stock := m.Connect(t, "reader", bcp.RoleKeeper)
+	tried := 0
+	for _, subject := range []string{
+		subjects.Egress("main"), subjects.Push("reader", "main", "x"), subjects.Ask("main", "reader"), subjects.Session("main"), subjects.Control(bcp.ControlReload),
+		subjects.ReplyReader("reader", "q1", 0), subjects.InboxPrefix("main") + ".x", "$JS.API.INFO", "$SYS.REQ.SERVER.PING", "exfil.x",
+	} {
+		if err := stock.Publish(subject, []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		tried++
+	}
+	for _, subject := range []string{subjects.QueriesOf("reader"), subjects.DeliveriesOf(bcp.RoleReader, "reader"), subjects.Egress("reader"), subjects.Alerts(), ">"} {
+		if _, err := stock.SubscribeSync(subject); err != nil {
+			t.Fatal(err)
+		}
+		tried++
+	}
+	stock.Sync(t)
+	for role, agent := range map[bcp.Role]bcp.AgentName{bcp.RoleReader: "reader", bcp.RoleController: "main"} {
+		other := m.Connect(t, agent, role)
+		if err := other.Publish(subjects.Egress("reader"), []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		tried++
+		other.Sync(t)
+	}
+	denied := 0
+	m.Wait(t, func(d *bcp.Decision) bool {
+		if d.Kind == bcp.KindViolation {
+			denied += d.Count
+		}
+		return denied >= tried
+	})
+	if denied != tried {
+		t.Errorf("%d of %d tries were denied", denied, tried)
+	}
+	if n := m.Count(meshtest.Of(bcp.KindEgress)); n != 0 {
+		t.Errorf("%d records of egress", n)
+	}
+}
+
+// Where the mesh does not answer, nothing is sent.
+//
+// covers P13.1
+func TestNoRecordNoPacket(t *testing.T) {
+	t.Parallel()
+	host := collect(t, func(http.ResponseWriter, *http.Request) {})
+	authority := strings.TrimPrefix(host.URL, "http://")
+	files := withNetwork("")
+	files["reader.md"] = strings.Replace(files["reader.md"], "docs.example.org", "'"+authority+"'", 1)
+	m := meshtest.Start(t, files)
+	ledger := ledgerOf(t, m, "reader")
+	tool, err := web.New(web.Options{Agent: "reader", Ledger: ledger, Policy: web.Policy([]string{authority}, func(string) (string, bool) { return "", false })})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := tool.Call(t.Context(), arguments(t, "url", host.URL+"/recorded")); r.Error != "" {
+		t.Fatalf("%+v", r)
+	}
+	settled := m.Wait(t, func(d *bcp.Decision) bool { return d.Egress != nil && d.Egress.Act == bcp.EgressSettle })
+	reserved := m.Wait(t, func(d *bcp.Decision) bool { return d.Egress != nil && d.Egress.Act == bcp.EgressReserve })
+	if settled.Egress.Reserved != reserved.Seq || settled.Egress.Bytes <= 0 || settled.Egress.Bytes >= reserved.Egress.Bytes || reserved.Egress.Entry != authority {
+		t.Errorf("%+v, settled by %+v", reserved.Egress, settled.Egress)
+	}
+	shown, err := json.Marshal(reserved.Public())
+	if err != nil || strings.Contains(string(shown), "recorded\"") {
+		t.Errorf("the audit shows %s, %v", shown, err)
+	}
+	m.Stop(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if r := tool.Call(ctx, arguments(t, "url", host.URL+"/unrecorded")); r.Error != guard.Unrecorded && r.Error != guard.TimedOut {
+		t.Errorf("%+v", r)
+	}
+	if got := host.all(); strings.Contains(got, "unrecorded") {
+		t.Errorf("sent without a record: %s", got)
+	}
+}
