@@ -122,6 +122,11 @@ var (
 		agentLabel)
 	alertsTotal = counts("alerts_total", "alerts", "Alerts", "alert")
 
+	egressRequests = counts("egress_requests_total", "requests", "Requests to hosts that an agent's keeper asked for, or told of, by why they were refused; code is empty for those that were recorded and could be sent",
+		agentLabel, codeLabel)
+	egressBits  = counts("egress_bits_total", "bits", "What requests to hosts told them at most", agentLabel)
+	egressBytes = counts("egress_bytes_total", "bytes", "What went over the wire to hosts and from them, as far as it was settled", agentLabel)
+
 	promptsTotal = counts("prompts_total", "prompts", "Prompts of an agent's schedules", agentLabel)
 	missedTotal  = counts("missed_runs_total", "runs", "Runs of an agent's schedules that were missed", agentLabel)
 
@@ -186,7 +191,7 @@ var (
 var (
 	acts          = []bcp.Act{bcp.Approve, bcp.RejectItem, bcp.EditItem}
 	processEvents = []string{bcp.ProcessStarted, bcp.ProcessEnded, bcp.ProcessUnavailable}
-	roles         = []bcp.Role{bcp.RoleController, bcp.RoleReader, bcp.RoleApprover, bcp.RoleAuditor, bcp.RoleOperator}
+	roles         = []bcp.Role{bcp.RoleController, bcp.RoleReader, bcp.RoleApprover, bcp.RoleAuditor, bcp.RoleOperator, bcp.RoleKeeper}
 	categories    = []bcp.Category{1, 2, 3}
 )
 

@@ -162,6 +162,8 @@ func (m *Metrics) Observe(d *bcp.Decision) {
 		m.countProcess(d)
 	case bcp.KindReload:
 		m.reloads.Inc()
+	case bcp.KindEgress:
+		known(m.agents, d.Agent).countEgress(d)
 	}
 	if alert, ok := d.Alert(); ok {
 		if counter := m.alerts[alert.Alert]; counter != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/mesh/telemetry"
 )
@@ -34,6 +35,11 @@ func TestObserve(t *testing.T) {
 		{Kind: bcp.KindReload, Agent: bcp.Operator},
 		{Kind: bcp.KindTaint, Agent: bcp.Operator, Verdict: bcp.Reject, Code: bcp.Malformed},
 		{Kind: bcp.KindAlert, Event: string(bcp.AlertSpending), Controller: "main", Reader: "mailer"},
+		{Kind: bcp.KindEgress, Agent: "clerk", Verdict: bcp.Accept, Egress: &bcp.EgressChange{Act: bcp.EgressReserve, Bits: 29 * bcp.Bit, Bytes: 1000}},
+		{Kind: bcp.KindEgress, Agent: "clerk", Verdict: bcp.Accept, Egress: &bcp.EgressChange{Act: bcp.EgressSettle, Bytes: 700}},
+		{Kind: bcp.KindEgress, Agent: "clerk", Verdict: bcp.Reject, Code: bcp.NotPermitted, Egress: &bcp.EgressChange{Act: bcp.EgressRefuse, Why: guard.HostDenied}},
+		{Kind: bcp.KindEgress, Agent: "clerk", Verdict: bcp.Reject, Code: bcp.Malformed, Egress: &bcp.EgressChange{Why: "an agent's word"}},
+		{Kind: bcp.KindEgress, Agent: "main", Verdict: bcp.Accept, Egress: &bcp.EgressChange{Act: bcp.EgressReserve, Bits: 29 * bcp.Bit}}, // it has no network any more
 		// A query and what came of it, a quarter of an hour later.
 		{Kind: bcp.KindAsk, Agent: "main", Controller: "main", Reader: "mailer", Verdict: bcp.Accept, Query: "q1", Category: 1, Nominal: bcp.Bit},
 		{Kind: bcp.KindExpire, Controller: "main", Reader: "mailer", Query: "q1", Category: 1, Delivery: "d1", Outcome: bcp.Expired,
@@ -58,6 +64,9 @@ func TestObserve(t *testing.T) {
 	s.expect(t, 1, "process_events_total", "agent=clerk", "event=ended")
 	s.expect(t, 1, "process_events_total", "agent=clerk", "event=unavailable")
 	s.expect(t, 1, "process_running", "agent=clerk")
+	s.expect(t, 29, "egress_bits_total", "agent=clerk")
+	s.expect(t, 700, "egress_bytes_total", "agent=clerk")
+	s.expect(t, 1, "egress_requests_total", "agent=clerk", "code=host")
 	s.expect(t, 1205, "refusals_total", "agent=mailer")
 	s.expect(t, 1, "refusals_total", "agent=operator")
 	s.expect(t, 7, "violations_total", "agent=mailer")

@@ -77,6 +77,19 @@ func counted(definition *bcp.Mesh, decisions []bcp.Decision) map[string]float64 
 		switch d.Kind {
 		case bcp.KindBatch:
 			add(1, "push_windows_total", with("subscription="+string(d.Subscription))...)
+		case bcp.KindEgress:
+			a, _ := definition.Agent(d.Agent)
+			switch e := d.Egress; {
+			case len(a.Egress.Hosts) == 0:
+			case d.Verdict == bcp.Reject && e.Why.Known():
+				add(1, "egress_requests_total", agent(d.Agent), "code="+string(e.Why))
+			case d.Verdict == bcp.Reject:
+			case e.Act == bcp.EgressSettle:
+				add(float64(e.Bytes), "egress_bytes_total", agent(d.Agent))
+			default:
+				add(1, "egress_requests_total", agent(d.Agent), "code=")
+				add(bitsOf(e.Bits), "egress_bits_total", agent(d.Agent))
+			}
 		case bcp.KindProcess:
 			if a, _ := definition.Agent(d.Agent); len(a.Command) > 0 {
 				add(1, "process_events_total", agent(d.Agent), "event="+d.Event)

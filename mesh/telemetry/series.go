@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
 // series is one labelled series, as it is removed again.
@@ -152,6 +153,8 @@ type agentSeries struct {
 	prompts, missed              prometheus.Counter
 	processes                    map[string]prometheus.Counter
 	running                      prometheus.Gauge
+	requests                     map[guard.Code]prometheus.Counter // to hosts
+	egressBits, egressBytes      prometheus.Counter
 }
 
 // agent makes the series of an agent; that of a person has a name alone, and
@@ -161,6 +164,15 @@ func (k *maker) agent(definition bcp.Agent) *agentSeries {
 	a := &agentSeries{refusals: k.counter(refusalsTotal, name), violations: k.counter(violationsTotal, name)}
 	if definition.Controller {
 		a.sessionsByItself, a.byDelivery = k.counter(sessionsTotal, name, "controller"), k.counter(sessionsTotal, name, "delivery")
+	}
+	if len(definition.Egress.Hosts) > 0 {
+		a.requests = map[guard.Code]prometheus.Counter{"": k.counter(egressRequests, name, "")}
+		for _, code := range guard.Codes() {
+			if code.Refused() || code == guard.BudgetExhausted {
+				a.requests[code] = k.counter(egressRequests, name, string(code))
+			}
+		}
+		a.egressBits, a.egressBytes = k.counter(egressBits, name), k.counter(egressBytes, name)
 	}
 	if len(definition.CronSchedules) > 0 {
 		a.prompts, a.missed = k.counter(promptsTotal, name), k.counter(missedTotal, name)
@@ -173,4 +185,22 @@ func (k *maker) agent(definition bcp.Agent) *agentSeries {
 		a.running = k.gauge(processRunning, name)
 	}
 	return a
+}
+
+// countEgress counts what an agent sends to hosts. Of one whose definition has none, nothing is counted.
+func (a *agentSeries) countEgress(d *bcp.Decision) {
+	if a.requests == nil || d.Egress == nil {
+		return
+	}
+	switch e := d.Egress; {
+	case d.Verdict != bcp.Accept:
+		if counter := a.requests[e.Why]; counter != nil {
+			counter.Inc()
+		}
+	case e.Act == bcp.EgressSettle:
+		a.egressBytes.Add(float64(max(0, e.Bytes)))
+	default:
+		a.requests[""].Inc()
+		a.egressBits.Add(inBits(max(0, e.Bits)))
+	}
 }

@@ -58,7 +58,7 @@ bcp_channels:
 `,
 		"mailer.md": "---\nname: mailer\nmax_connections: 8\nbcp_channels: [{peer: main, role: reader}]\n---\n",
 		"boss.md":   "---\nname: boss\nbcp_channels: [{peer: clerk, role: controller, max_category: 1, budget_bits: 2}]\n---\n",
-		"clerk.md":  "---\nname: clerk\ncommand: [clerk]\nsandbox: none\ncron_schedules: [{schedule: \"0 4 1 1 *\", message: m}]\nbcp_channels: [{peer: boss, role: reader}]\n---\n",
+		"clerk.md":  "---\nname: clerk\nnetwork: [docs.example.org]\negress_budget_bits: 100\ncommand: [clerk]\nsandbox: none\ncron_schedules: [{schedule: \"0 4 1 1 *\", message: m}]\nbcp_channels: [{peer: boss, role: reader}]\n---\n",
 	}
 }
 
