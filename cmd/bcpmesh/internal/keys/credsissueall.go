@@ -138,7 +138,7 @@ func checkNewFiles(out string, agents []bcp.AgentName) error {
 	}
 	for _, agent := range agents {
 		names := []string{string(agent) + ".creds"}
-		for _, role := range []bcp.Role{bcp.RoleController, bcp.RoleReader, bcp.RoleApprover, bcp.RoleAuditor} {
+		for _, role := range []bcp.Role{bcp.RoleController, bcp.RoleReader, bcp.RoleApprover, bcp.RoleAuditor, bcp.RoleKeeper} {
 			names = append(names, roleFile(agent, role))
 		}
 		for _, name := range names {
