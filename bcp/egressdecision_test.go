@@ -1,7 +1,9 @@
 package bcp
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -234,6 +236,19 @@ func TestEgressNeverExceeds(t *testing.T) {
 				rt.Fatalf("step %d: %v bits, %d bytes", i, bits, reserved)
 			}
 		}
+		uses, pool := NewEgressUses(w.config.Mesh, w.now), w.state.agents["web"].egress.pool.Use(w.now)
+		for _, record := range w.journal {
+			d, err := DecodeDecision(record)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			uses.Add(&d)
+		}
+		for _, use := range uses.List() {
+			if use.Agent == "web" && (use.Bits != Bits(pool.Bits) || use.Bytes != pool.Bytes || use.ReservedBytes != pool.ReservedBytes) {
+				rt.Fatalf("the audit shows %+v of %+v", use, pool)
+			}
+		}
 		checkpoint, err := w.state.Checkpoint()
 		if err != nil {
 			rt.Fatal(err)
@@ -241,6 +256,37 @@ func TestEgressNeverExceeds(t *testing.T) {
 		again, err := w.replay().Checkpoint()
 		if err != nil || string(again) != string(checkpoint) {
 			rt.Fatalf("a replay makes another state: %v", err)
+		}
+	})
+}
+
+// Whatever a keeper says: no panic, and what is allowed is within the list and the limits.
+//
+// covers P13.1, P13.2, P13.3
+func FuzzEgress(f *testing.F) {
+	for _, s := range []string{reserving("a", "https://docs.example.org/x?y#z", ByComposed, 0, 1000), reserving("b", "https://a.example.net:443/", ByLink, int64(Bit), 1),
+		reserving("c", "http://docs.example.org/", ByRedirect, 0, 1<<40), `{"act":"settle","egress_id":"open","bytes":-1}`, `{"act":"settle","egress_id":"open","bytes":9223372036854775807}`,
+		`{"act":"refuse","code":"host","url":"x"}`, `{"act":"reserve","egress_id":"open","url":"https://docs.example.org/","by":"composed","bytes":1000}`, `{}`, ``} {
+		_, body, _ := strings.Cut(s, " web ")
+		f.Add([]byte(cmp.Or(body, s)))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		w := newWorld(t, testMesh())
+		w.play(reserving("open", "https://docs.example.org/", ByComposed, 0, 1000))
+		before := w.state.agents["web"].egress.pool.Use(w.now)
+		d, recorded := w.state.DecideEgress(w.moment(), "web", body)
+		if !recorded {
+			return
+		}
+		w.follows(d)
+		after, limits := w.state.agents["web"].egress.pool.Use(w.now), w.config.Mesh.Agents[4].Egress
+		switch {
+		case after.Bits < before.Bits || Bits(after.Bits) > limits.Budget:
+			t.Fatalf("%q: %v bits after %v", body, after.Bits, before.Bits)
+		case d.Verdict != Accept && (d.Egress.Why == "" || after.Bits != before.Bits):
+			t.Fatalf("%q: %+v", body, d)
+		case d.Verdict == Accept && d.Egress.Act == EgressReserve && (!slices.Contains(limits.Hosts, d.Egress.Entry) || after.Bytes+after.ReservedBytes > limits.MaxBytes):
+			t.Fatalf("%q: %+v", body, d.Egress)
 		}
 	})
 }

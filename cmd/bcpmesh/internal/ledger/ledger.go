@@ -51,7 +51,7 @@ type windowBook struct {
 func ledgerShowCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	var channel client.ChannelFlag
-	var epochs bool
+	var epochs, egress bool
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show each channel's budget, charges and what remains",
@@ -60,19 +60,28 @@ settled, what open queries reserve and what remains; beside them the capacity th
 was charged, which bounds what the controller can have learned. The window is what
 counts of budget_window, over all epochs.
 
-With --epochs it shows all epochs of the past too, and reads the whole audit.
+With --epochs it shows all epochs of the past too, and reads the whole audit. With
+--egress it shows what agents with a network have told hosts within egress_window,
+in bits, and the bytes that went over the wire.
 
 It reads as one of the mesh's auditors.`,
 		Example: `  bcpmesh ledger show
   bcpmesh ledger show --channel main/researcher --epochs
+  bcpmesh ledger show --egress
   bcpmesh ledger show --json`,
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if egress && (epochs || channel.Value != bcp.ChannelKey{}) {
+				return cli.Usagef("ledger show: --egress is of agents, and has neither --channel nor --epochs")
+			}
 			c, err := who.Connect(cmd.Context(), bcp.RoleAuditor)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
+			if egress {
+				return showEgress(cmd.Context(), p.Out, c)
+			}
 			books, missing := client.ListOfShards(cmd.Context(), c.On(channel.Value.Controller), func(ctx context.Context, shard int) ([]ledgerBook, error) {
 				return ledgerBooks(ctx, c, c.Auditor(shard), channel.Value, epochs)
 			})
@@ -89,6 +98,7 @@ It reads as one of the mesh's auditors.`,
 	who.AddTo(cmd, "auditor")
 	channel.AddTo(cmd)
 	cmd.Flags().BoolVar(&epochs, "epochs", false, "show the epochs of the past too")
+	cmd.Flags().BoolVar(&egress, "egress", false, "show what agents have told hosts")
 	return cmd
 }
 

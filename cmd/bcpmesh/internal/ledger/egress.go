@@ -1,0 +1,49 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+// showEgress shows what counts of each agent's egress. A decision says itself up to when it
+// counts, whatever the window is now, so all are read.
+func showEgress(ctx context.Context, o *cli.Output, c *client.Client) error {
+	uses, missing := client.ListOfShards(ctx, c.Shards, func(ctx context.Context, shard int) ([]bcp.EgressUse, error) {
+		uses := bcp.NewEgressUses(c.OfShard(shard), time.Now())
+		for r, err := range c.Auditor(shard).Select(ctx, agents.Selection{Kind: bcp.KindEgress}) {
+			if err != nil {
+				return nil, meshdir.OutcomeOf(err)
+			}
+			uses.Add(&r.Decision)
+		}
+		return uses.List(), nil
+	})
+	return errors.Join(client.ShowList(o, uses, "no agent has a network", egressTable), missing)
+}
+
+func egressTable(o *cli.Output, uses []client.Sharded[bcp.EgressUse]) {
+	var rows [][]string
+	for i := range uses {
+		u := &uses[i].Of
+		budget, left, limit, window := "", "", "", ""
+		if u.Window > 0 {
+			budget, left = cli.ShortBits(u.Budget), cli.ShortBits(max(0, u.Budget-u.Bits))
+			limit, window = strconv.FormatInt(u.MaxBytes, 10), cli.Duration(u.Window)
+		}
+		bytes := strconv.FormatInt(u.Bytes, 10)
+		if u.ReservedBytes > 0 {
+			bytes += fmt.Sprintf(" + %d reserved", u.ReservedBytes)
+		}
+		rows = append(rows, []string{uses[i].Cell(), string(u.Agent), cli.ShortBits(u.Bits), budget, left, bytes, limit, strconv.Itoa(u.Requests), strconv.Itoa(u.Refused), window})
+	}
+	client.TableOfShards(o, []string{"agent", "bits", "budget", "remaining", "bytes", "limit", "requests", "refused", "window"}, rows)
+}
