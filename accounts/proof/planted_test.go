@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	core, readers, controllers, people = accounts.Core, accounts.Readers, accounts.Controllers, accounts.Operators
+	core, readers, controllers, people, keepers = accounts.Core, accounts.Readers, accounts.Controllers, accounts.Operators, accounts.Keepers
 
-	spy, mailer, main = "reader-spy", "reader-mailer", "controller-main"
+	spy, mailer, main, keeper = "reader-spy", "reader-mailer", "controller-main", "keeper-spy"
 )
 
 func export(i *issuer, account, subject string, kind jwt.ExportType) *jwt.Export {
@@ -116,6 +116,18 @@ func holes() []planted {
 			allow(readers, spy, "bcp.v1.push.*.*.*")},
 		{"an Approver that may decide as another", proof.Gateway, "approver-bob", "the gateway of CORE", "service of CORE as bcp.v1.approval.alice.approve",
 			allow(people, "approver-bob", "bcp.v1.approval.alice.approve")},
+		{"a Reader that may speak as its keeper", proof.Gateway, spy, "the gateway of CORE", "service of CORE as bcp.v1.egress.spy",
+			func(t *testing.T, i *issuer) {
+				importing(i, readers, core, "bcp.v1.egress.>", "bcp.v1.egress.>", jwt.Service)
+				allow(readers, spy, "bcp.v1.egress.spy")(t, i)
+			}},
+		{"a keeper that may speak for all agents", proof.Gateway, keeper, "the gateway of CORE", "service of CORE as bcp.v1.egress.*",
+			allow(keepers, keeper, "bcp.v1.egress.*")},
+		{"a keeper that pushes for its agent", proof.Gateway, keeper, "the gateway of CORE", "service of CORE as bcp.v1.push.spy.relay.notes",
+			func(t *testing.T, i *issuer) {
+				importing(i, keepers, core, "bcp.v1.push.>", "bcp.v1.push.>", jwt.Service)
+				allow(keepers, keeper, "bcp.v1.push.spy.relay.notes")(t, i)
+			}},
 		{"a user of the gateway's account on the network", proof.Gateway, "helper", "the gateway of CORE", "helper publishes bcp.v1.ask.*.* in CORE",
 			func(t *testing.T, i *issuer) {
 				scope := i.scope(t, core, "helper")
@@ -134,6 +146,11 @@ func holes() []planted {
 			hear(readers, spy, "_INBOX_mailer.x.>")},
 		{"a queue on another's queries", proof.Hearing, mailer, spy, "subscribes to bcp.v1.query.mailer",
 			hear(readers, spy, "bcp.v1.query.mailer.main workers")},
+		{"a keeper hears its agent's queries", proof.Hearing, "the gateway", keeper, "stream into KEEPERS as bcp.v1.query.spy",
+			func(t *testing.T, i *issuer) {
+				importing(i, keepers, core, "bcp.v1.query.>", "bcp.v1.query.>", jwt.Stream)
+				hear(keepers, keeper, "bcp.v1.query.spy.>")(t, i)
+			}},
 		{"a star at the end", proof.Hearing, "the gateway", spy, "reader-spy subscribes to bcp.v1.query.>",
 			hear(readers, spy, "bcp.v1.query.*")},
 		{"Readers hear what is delivered", proof.Hearing, "the gateway", spy, "stream into READERS as bcp.v1.deliver.controller.main",

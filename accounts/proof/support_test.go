@@ -150,7 +150,7 @@ func office() []subjects.Scope {
 		Approvers: []bcp.AgentName{"alice", "bob"}, Auditors: []bcp.AgentName{"alice", "carol"},
 		Agents: []bcp.Agent{
 			{Name: "boss", Controller: true}, {Name: "main", Controller: true}, {Name: "relay", Controller: true, Reader: true},
-			{Name: "mailer", Reader: true}, {Name: "spy", Reader: true},
+			{Name: "mailer", Reader: true}, {Name: "spy", Reader: true, Egress: bcp.Egress{Hosts: []string{"a.test"}}},
 		},
 		Channels: []bcp.Channel{
 			{ChannelKey: bcp.ChannelKey{Controller: "main", Reader: "mailer"}, QueryTTL: time.Hour, Subscriptions: []bcp.Subscription{{ID: "alerts"}}},
