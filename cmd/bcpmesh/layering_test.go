@@ -218,7 +218,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/contentguard", program: true,
-		internal: []string{"agents/fetch", "agents/llm", "agents/page", "agents/web", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/meshdir"},
+		internal: []string{"agents", "agents/fetch", "agents/keeper", "agents/llm", "agents/page", "agents/web", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir"},
 		external: []string{commandLines, jsonText},
 	},
 	{

@@ -25,7 +25,7 @@ func codeOf(err error) guard.Code { return fetch.CodeOf(err) }
 func FetchURLCommand(p *cli.Program) *cobra.Command {
 	var allow allowFlags
 	var maxChars int
-	var whole bool
+	var whole, record bool
 	var as string
 	cmd := &cobra.Command{
 		Use:   "fetch URL",
@@ -40,12 +40,14 @@ BCPMESH_EGRESS_ALLOW; where that is not set, nothing is allowed.
 
 With --as it is fetched by the definition of an agent of the current folder's mesh:
 its network, start_urls, links_only and limits, and allow_addresses of mesh.yaml. What
-that tells hosts is shown; nothing is recorded.
+that tells hosts is shown; nothing is recorded. With --record the running mesh decides by
+what the agent has told hosts before, records it, and charges the agent.
 
 The exit code is 3 if the URL is refused.`,
 		Example: `  bcpmesh fetch https://docs.example.com/ --allow docs.example.com
   bcpmesh fetch http://127.0.0.1:8080/ --allow 127.0.0.1:8080 --whole
-  bcpmesh fetch https://docs.example.com/ --as researcher`,
+  bcpmesh fetch https://docs.example.com/ --as researcher
+  bcpmesh fetch https://docs.example.com/ --as researcher --record`,
 		Args: cli.Arguments(1, "URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if maxChars < 1 || maxChars > page.MaxChars {
@@ -55,7 +57,10 @@ The exit code is 3 if the URL is refused.`,
 				if allow.entries != nil {
 					return cli.Usagef("fetch: --as and --allow exclude each other")
 				}
-				return fetchAs(cmd.Context(), p, as, args[0], page.Options{MaxChars: maxChars, Whole: whole})
+				return fetchAs(cmd.Context(), p, as, args[0], record, page.Options{MaxChars: maxChars, Whole: whole})
+			}
+			if record {
+				return cli.Usagef("fetch: --record needs --as")
 			}
 			policy, err := allow.policy(p)
 			if err != nil {
@@ -68,6 +73,7 @@ The exit code is 3 if the URL is refused.`,
 	allow.addTo(cmd)
 	cmd.Flags().StringVar(&as, "as", "", "by the definition of this `AGENT`")
 	cli.Complete(cmd, "as", meshdir.CompleteAgents(false))
+	cmd.Flags().BoolVar(&record, "record", false, "with --as: have the running mesh record and charge it")
 	cmd.Flags().IntVar(&maxChars, "max-chars", page.DefaultChars, "characters of the text, at most 400000")
 	cli.Complete(cmd, "max-chars", cobra.NoFileCompletions)
 	cmd.Flags().BoolVar(&whole, "whole", false, "all visible text, not the readable part alone")

@@ -2,21 +2,64 @@ package contentguard
 
 import (
 	"context"
+	"math"
 	"os"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/page"
 	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 )
 
-// fetchAs gets one page by the definition of an agent: its hosts, start URLs and limits, as if it had sent nothing before.
-func fetchAs(ctx context.Context, p *cli.Program, name, url string, o page.Options) error {
+// metered is a ledger that a meter counts along with.
+type metered struct {
+	web.Ledger
+	meter *web.Meter
+}
+
+// Reserve implements [web.Ledger].
+func (m metered) Reserve(ctx context.Context, h web.Hop) (func(sent, received int64), error) {
+	settle, err := m.Ledger.Reserve(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	count, err := m.meter.Reserve(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	return func(sent, received int64) {
+		settle(sent, received)
+		count(sent, received)
+	}, nil
+}
+
+// recordedBy returns the ledger of the running mesh, which decides by what the agent has sent before, and a meter without
+// limits that counts along.
+func recordedBy(ctx context.Context, agent *bcp.Agent) (ledger metered, closing func(), err error) {
+	if len(agent.Egress.Hosts) == 0 {
+		return metered{}, nil, cli.Failf("%s has no network", agent.Name).WithHint("network in %s lists the hosts that it may reach", agent.File)
+	}
+	who := client.Flags{As: string(agent.Name)}
+	c, err := who.Connect(ctx, bcp.RoleKeeper)
+	if err != nil {
+		return metered{}, nil, err
+	}
+	const all = math.MaxInt64 / 2
+	meter := web.NewMeter(guard.PoolLimits{Budget: all, Bytes: all, HostBytes: all, Window: agent.Egress.Window}, time.Now)
+	return metered{keeper.NewLedger(agents.NewKeeper(c.Connection)), meter}, c.Close, nil
+}
+
+// fetchAs gets one page by the definition of an agent: its hosts, start URLs and limits. It is recorded and charged by the
+// running mesh, or is judged as if the agent had sent nothing before.
+func fetchAs(ctx context.Context, p *cli.Program, name, url string, record bool, o page.Options) error {
 	folder, err := meshdir.Find(".")
 	if err != nil {
 		return err
@@ -31,9 +74,18 @@ func fetchAs(ctx context.Context, p *cli.Program, name, url string, o page.Optio
 	}
 	e := agent.Egress
 	meter := web.NewMeter(guard.PoolLimits{Budget: guard.NanoBits(e.Budget), Bytes: e.MaxBytes, HostBytes: e.MaxHostBytes, Window: e.Window}, time.Now)
+	ledger := web.Ledger(meter)
+	if record {
+		recorded, closing, err := recordedBy(ctx, &agent)
+		if err != nil {
+			return err
+		}
+		defer closing()
+		meter, ledger = recorded.meter, recorded
+	}
 	tool, err := web.New(web.Options{
 		Agent: name, Policy: web.Policy(e.Hosts, os.LookupEnv), StartURLs: e.StartURLs, LinksOnly: e.LinksOnly,
-		Addresses: mesh.AllowAddresses, Redact: o.Set, Ledger: meter,
+		Addresses: mesh.AllowAddresses, Redact: o.Set, Ledger: ledger,
 	})
 	if err != nil {
 		return err
