@@ -1,0 +1,258 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+const (
+	maxCalls = 64 // of a conversation
+	// maxServed bounds the bodies that a conversation keeps for their links, in bytes. The oldest are forgotten first.
+	maxServed = 8 << 20
+)
+
+// Hop is one request that a ledger is asked for.
+type Hop struct {
+	Agent string
+	Host  string // with its port, as guard.Target.Authority has it
+	URL   string
+	By    By
+	// Price is what the request tells the host at most; 0 for a redirect, which a host chose.
+	Price guard.NanoBits
+	// MaxBytes is what goes over the wire at most, in both directions.
+	MaxBytes int64
+}
+
+// By says who put a URL together, in the words of the mesh's records.
+type By string
+
+// Who put a URL together.
+const (
+	ByComposed By = "composed" // the agent
+	ByLink     By = "link"     // a page that was served, or start_urls
+	ByRedirect By = "redirect" // the host of the hop before
+)
+
+// Ledger records what is fetched. No record, no packet.
+type Ledger interface {
+	// Reserve records a hop before the name of its host is looked up. Its error has a code of package guard, and the hop is
+	// not made. The reservation is replaced by what settle is told, once; without that it stands.
+	Reserve(ctx context.Context, h Hop) (settle func(sent, received int64), err error)
+	// Refused records a URL that was refused without being asked for.
+	Refused(ctx context.Context, url string, code guard.Code)
+}
+
+// ErrNoLedger says that there is nobody who records what a conversation fetches.
+var ErrNoLedger = errors.New("web: a conversation needs a ledger")
+
+// Options say what a conversation may fetch. The zero value allows nothing.
+type Options struct {
+	Agent string
+	// Policy is asked before every hop, so that a change counts at once. Nil allows nothing.
+	Policy func() guard.Policy
+	// StartURLs cost what a link costs. One that is no URL counts for nothing.
+	StartURLs []string
+	LinksOnly bool // only links and start URLs
+	// Addresses are prefixes that may be dialled beside public addresses.
+	Addresses []netip.Prefix
+	Redact    guard.Set
+	// Ledger is required.
+	Ledger Ledger
+	// Resolver and Transport are those of the system if they are nil.
+	Resolver  fetch.Resolver
+	Transport fetch.Transport
+}
+
+// Ask is what a conversation wants to have fetched: a URL that it puts together, or a link. A link is a range of bytes of
+// a page that it was served: whoever fetches cuts them there itself, so that nobody can make a link up.
+type Ask struct {
+	URL string `json:"url,omitzero"`
+	// Page is the number of the page, and Start and End where the link stands in its body.
+	Page  int `json:"page,omitzero"`
+	Start int `json:"start,omitzero"`
+	End   int `json:"end,omitzero"`
+}
+
+// name is what is recorded of an Ask that is refused.
+func (a Ask) name() string {
+	if a.URL != "" {
+		return a.URL
+	}
+	return fmt.Sprintf("page %d, bytes %d to %d", a.Page, a.Start, a.End)
+}
+
+// Served is a page as it came, with its number in the conversation.
+type Served struct {
+	Page int
+	fetch.Body
+}
+
+// Fetcher fetches for one conversation.
+type Fetcher interface {
+	// Permit says whether an Ask would be allowed: nil, or a code of package guard. Nothing is sent or recorded, and Fetch
+	// decides again.
+	Permit(a Ask) error
+	// Fetch gets a page. The error has a code of package guard.
+	Fetch(ctx context.Context, a Ask) (Served, error)
+}
+
+// Desk is the [Fetcher] that has the network. It reads nothing of what it serves but the links that it is asked for. Its
+// calls are made one after the other: one that comes meanwhile waits.
+type Desk struct {
+	options Options
+	starts  map[string]bool // by canonical URL
+
+	mu     sync.Mutex
+	calls  int
+	served []fetch.Body // for their links
+	first  int          // the number of the page that served begins with, less 1
+}
+
+// NewDesk returns the desk of a conversation.
+func NewDesk(o Options) (*Desk, error) {
+	if o.Ledger == nil {
+		return nil, ErrNoLedger
+	}
+	if o.Resolver == nil {
+		o.Resolver = fetch.NewResolver()
+	}
+	if o.Transport == nil {
+		o.Transport = fetch.NewTransport(o.Addresses, nil)
+	}
+	if o.Policy == nil {
+		o.Policy = func() guard.Policy { return guard.Policy{} }
+	}
+	d := &Desk{options: o, starts: map[string]bool{}}
+	for _, url := range o.StartURLs {
+		if target, err := guard.ParseTarget(url); err == nil {
+			d.starts[target.String()] = true
+		}
+	}
+	return d, nil
+}
+
+// Permit implements [Fetcher].
+func (d *Desk) Permit(a Ask) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, _, _, err := d.target(a)
+	return err
+}
+
+// Fetch implements [Fetcher].
+func (d *Desk) Fetch(ctx context.Context, a Ask) (Served, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.calls++; d.calls > maxCalls {
+		return Served{}, guard.BudgetExhausted
+	}
+	target, by, price, err := d.target(a)
+	if err != nil {
+		d.refused(ctx, a.name(), err)
+		return Served{}, err
+	}
+	body, err := d.fetch(ctx, target, by, price)
+	if err != nil {
+		return Served{}, err
+	}
+	return Served{d.keep(body), body}, nil
+}
+
+// refused records a refusal that is not of the ledger.
+func (d *Desk) refused(ctx context.Context, url string, err error) {
+	if code := fetch.CodeOf(err); code.Refused() {
+		d.options.Ledger.Refused(ctx, url, code)
+	}
+}
+
+// target returns what is asked for, if it is allowed, and who put it together at which price.
+func (d *Desk) target(a Ask) (guard.Target, By, guard.NanoBits, error) {
+	var target guard.Target
+	var err error
+	chosen := a.URL == ""
+	if chosen {
+		target, err = d.link(a)
+	} else {
+		target, err = guard.ParseTarget(a.URL)
+		chosen = err == nil && d.starts[target.String()]
+	}
+	if err != nil {
+		return guard.Target{}, "", 0, err
+	}
+	if err := d.options.Policy().Check(target); err != nil {
+		return guard.Target{}, "", 0, err
+	}
+	if chosen {
+		return target, ByLink, d.linkPrice(), nil
+	}
+	if d.options.LinksOnly {
+		return guard.Target{}, "", 0, guard.LinksOnly
+	}
+	price, _ := guard.ComposedPrice(target)
+	return target, ByComposed, price, nil
+}
+
+// link returns a link of a page that was served. Its bytes are cut from that page.
+func (d *Desk) link(a Ask) (guard.Target, error) {
+	i := a.Page - 1 - d.first
+	if i < 0 || i >= len(d.served) || a.Start < 0 || a.End <= a.Start || a.End > len(d.served[i].Bytes) {
+		return guard.Target{}, guard.Malformed
+	}
+	return fetch.ResolveLink(d.served[i].Target, d.served[i].Bytes[a.Start:a.End])
+}
+
+func (d *Desk) linkPrice() guard.NanoBits {
+	lengths := make([]uint64, len(d.served))
+	for i, body := range d.served {
+		lengths[i] = uint64(len(body.Bytes))
+	}
+	return guard.LinkPrice(uint64(len(d.starts)), lengths)
+}
+
+// fetch gets a page, every hop of which the ledger has recorded.
+func (d *Desk) fetch(ctx context.Context, target guard.Target, by By, price guard.NanoBits) (fetch.Body, error) {
+	o := &d.options
+	var settle func(sent, received int64)
+	var denied error // by the ledger, which has recorded it
+	f := fetch.Fetcher{
+		Policy: o.Policy, Addresses: o.Addresses, Resolver: o.Resolver, Transport: o.Transport,
+		Admit: func(ctx context.Context, h fetch.Hop) (err error) {
+			hop := Hop{Agent: o.Agent, Host: h.Target.Authority(), URL: h.Target.String(), By: by, Price: price, MaxBytes: fetch.MaxExchange}
+			if h.Redirect {
+				hop.By, hop.Price = ByRedirect, 0
+			}
+			settle, denied = o.Ledger.Reserve(ctx, hop)
+			return denied
+		},
+		Settle: func(_ fetch.Hop, sent, received int64) {
+			if settle != nil {
+				settle(sent, received)
+			}
+		},
+	}
+	body, err := f.Fetch(ctx, target)
+	if err != nil && denied == nil {
+		d.refused(ctx, target.String(), err)
+	}
+	return body, err
+}
+
+// keep remembers a page for its links, and returns its number.
+func (d *Desk) keep(body fetch.Body) int {
+	d.served = append(d.served, body)
+	number := d.first + len(d.served)
+	size := 0
+	for i := len(d.served) - 1; i >= 0; i-- {
+		if size += len(d.served[i].Bytes); size > maxServed {
+			d.served, d.first = d.served[i+1:], d.first+i+1
+			break
+		}
+	}
+	return number
+}
