@@ -18,4 +18,6 @@ const MaxAnswer = maxAnswer
 const MaxLine = maxLine
 
 // ReadLines is the reading of a program's lines, with nothing that answers its calls.
-func ReadLines(in io.Reader, out io.Writer) error { return newPeer(out).read(in, func(message) {}) }
+func ReadLines(in io.Reader, out io.Writer) error {
+	return newPeer(out).read(in, maxLine, func(message) {})
+}

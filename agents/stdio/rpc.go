@@ -154,9 +154,9 @@ func (p *peer) answered(m message) {
 }
 
 // read calls handle for each request, and returns at the end of the stream.
-func (p *peer) read(in io.Reader, handle func(message)) error {
+func (p *peer) read(in io.Reader, longest int, handle func(message)) error {
 	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, maxLine)
+	lines.Buffer(nil, longest)
 	for lines.Scan() {
 		m, failed := readMessage(lines.Bytes())
 		switch {
@@ -175,7 +175,7 @@ func (p *peer) read(in io.Reader, handle func(message)) error {
 		}
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return fmt.Errorf("stdio: a line of the program is longer than %d KiB", maxLine>>10)
+		return fmt.Errorf("stdio: a line of the program is longer than %d KiB", longest>>10)
 	}
 	return lines.Err()
 }

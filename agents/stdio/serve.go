@@ -1,10 +1,12 @@
 package stdio
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"sync"
 	"time"
 
@@ -24,7 +26,20 @@ type Agent struct {
 	Role       bcp.Role // a Reader or a Controller
 	Version    string   // of this program
 	Logger     hclog.Logger
+	// Methods are what the program may call beside the methods of its role. Their results are encoded as JSON; an error is
+	// told by its text, and a [*CallError] by its code too.
+	Methods map[string]Method
+	// MaxLine bounds a line of the program, in bytes; 0 is 1 MiB.
+	MaxLine int
 }
+
+// Method is something that the other side may call.
+type Method func(ctx context.Context, params jsontext.Value) (any, error)
+
+// CallError is why a call was refused. Its texts are for the other side.
+type CallError struct{ Code, Message string }
+
+func (e *CallError) Error() string { return e.Message }
 
 // ready is the first thing that a program hears.
 type ready struct {
@@ -39,7 +54,7 @@ type server struct {
 	peer       *peer
 	reader     *agents.Reader
 	controller *agents.Controller
-	methods    map[string]method
+	methods    map[string]Method
 	calls      sync.WaitGroup
 	slots      chan struct{} // one token for each call of the program
 }
@@ -60,9 +75,10 @@ func Serve(ctx context.Context, a Agent, in io.Reader, out io.Writer) error {
 		return err
 	}
 	s.methods = s.methodsOf(a.Role)
+	maps.Copy(s.methods, a.Methods)
 	calling, end := context.WithCancel(ctx)
 	defer end()
-	err = s.peer.read(in, func(m message) { s.call(calling, m) })
+	err = s.peer.read(in, cmp.Or(a.MaxLine, maxLine), func(m message) { s.call(calling, m) })
 	if ctx.Err() != nil {
 		err = nil
 	}
@@ -145,26 +161,16 @@ func (s *server) call(ctx context.Context, m message) {
 	}
 	s.calls.Go(func() {
 		defer func() { <-s.slots }()
-		answer := message{ID: m.ID}
-		result, err := method(ctx, m.Params)
-		if err == nil {
-			answer.Result, err = json.Marshal(result, json.Deterministic(true))
-		}
-		if err != nil {
-			answer.Error = errorOf(err)
-		}
-		_ = s.peer.write(answer) // the next read finds that the program is gone
+		s.peer.answer(m.ID, func() (any, error) { return method(ctx, m.Params) })
 	})
 }
 
-type method func(ctx context.Context, params jsontext.Value) (any, error)
-
 // methodsOf are the methods of a role.
-func (s *server) methodsOf(role bcp.Role) map[string]method {
+func (s *server) methodsOf(role bcp.Role) map[string]Method {
 	if role == bcp.RoleReader {
-		return map[string]method{"push": s.push}
+		return map[string]Method{"push": s.push}
 	}
-	return map[string]method{
+	return map[string]Method{
 		"ask": func(ctx context.Context, params jsontext.Value) (any, error) {
 			return s.ask(ctx, params, func(ctx context.Context, target bcp.AgentName, spec bcp.Spec, o agents.AskOptions) (any, error) {
 				return s.controller.Ask(ctx, target, spec, o)
@@ -187,7 +193,7 @@ func (s *server) methodsOf(role bcp.Role) map[string]method {
 }
 
 // without is a method that has no parameters but its time.
-func without(f func(context.Context) (any, error)) method {
+func without(f func(context.Context) (any, error)) Method {
 	return func(ctx context.Context, params jsontext.Value) (any, error) {
 		var t timed
 		if err := readParams(params, &t); err != nil {
@@ -311,9 +317,12 @@ func wrong(name string, err error) error {
 func errorOf(err error) *rpcError {
 	var own *rpcError
 	var refused *agents.RefusedError
+	var call *CallError
 	switch {
 	case errors.As(err, &own):
 		return own
+	case errors.As(err, &call):
+		return &rpcError{Code: codeRefused, Message: call.Message, Data: &rpcCause{Code: call.Code}}
 	case errors.As(err, &refused):
 		return &rpcError{Code: codeRefused, Message: refused.Detail, Data: &rpcCause{Code: string(refused.Code), RetryAfter: int64(refused.RetryAfter / time.Second)}}
 	case errors.Is(err, nats.ErrPermissionViolation):

@@ -1,0 +1,79 @@
+package stdio
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Client is the program's end of [Serve], for programs in Go. Its methods may be used concurrently.
+type Client struct {
+	peer    *peer
+	methods map[string]Method
+	calls   sync.WaitGroup
+}
+
+// NewClient returns a client that writes to out and is asked by methods: "query", "delivery" and "prompt", whose results
+// are sent, and the notifications "ready", "subscriptions" and "result", which are handled in order, one at a time, before
+// anything else is read.
+func NewClient(out io.Writer, methods map[string]Method) *Client {
+	return &Client{peer: newPeer(out), methods: methods}
+}
+
+// Call calls a method of the other side. The error is a [*CallError] if it refused, a [*RunError] if it is gone or silent,
+// or the reason that ctx has ended.
+func (c *Client) Call(ctx context.Context, method string, params, result any) error {
+	raw, err := c.peer.ask(ctx, method, params)
+	var failed *rpcError
+	switch {
+	case errors.As(err, &failed) && failed.Data != nil:
+		return &CallError{Code: failed.Data.Code, Message: failed.Message}
+	case errors.As(err, &failed):
+		return &CallError{Message: failed.Message}
+	case err != nil:
+		return err
+	}
+	if err := json.Unmarshal(raw, result); err != nil {
+		return &RunError{Reason: "the result of " + method + " is not understood"}
+	}
+	return nil
+}
+
+// Run reads until the stream ends, and waits for the methods that are at work: their context ends then. A line has at most
+// longest bytes.
+func (c *Client) Run(ctx context.Context, in io.Reader, longest int) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer c.calls.Wait()
+	defer cancel()
+	return c.peer.read(in, longest, func(m message) {
+		method, there := c.methods[m.Method]
+		switch {
+		case len(m.ID) == 0:
+			if there {
+				_, _ = method(ctx, m.Params) // nobody waits for a result
+			}
+			return
+		case !there:
+			_ = c.peer.write(message{ID: m.ID, Error: &rpcError{Code: codeMethod, Message: "there is no such method"}})
+			return
+		}
+		c.calls.Go(func() { c.peer.answer(m.ID, func() (any, error) { return method(ctx, m.Params) }) })
+	})
+}
+
+// answer sends the result of a call.
+func (p *peer) answer(id jsontext.Value, call func() (any, error)) {
+	answer := message{ID: id}
+	result, err := call()
+	if err == nil {
+		answer.Result, err = json.Marshal(result, json.Deterministic(true))
+	}
+	if err != nil {
+		answer.Error = errorOf(err)
+	}
+	_ = p.write(answer) // the next read finds that the other side is gone
+}
