@@ -1,9 +1,11 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -39,6 +41,22 @@ type Conversation struct {
 	Tools    []Executable
 	MaxTurns int // of the model; 0 means 16
 	Redact   guard.Set
+	// Finish, if it is set, ends the conversation: text alone does not.
+	Finish *Finish
+}
+
+// Finish are the tools by which a model ends a conversation with a result. Nothing is run when it calls one.
+type Finish struct {
+	Tools []Tool
+	// Judge is given each call of these tools. The conversation has ended if it returns true; otherwise the model is told
+	// why not, and may try again.
+	Judge func(call Call) (ended bool, why Instruction)
+	// Repairs are how often it may try again.
+	Repairs int
+}
+
+func (f *Finish) has(name string) bool {
+	return f != nil && slices.ContainsFunc(f.Tools, func(t Tool) bool { return t.Name == name })
 }
 
 const (
@@ -53,27 +71,34 @@ var (
 	ErrUngated = errors.New("llm: an outbound tool has no Permit")
 	// ErrCut says that a reply was longer than it may be.
 	ErrCut = errors.New("llm: the reply was cut")
+	// ErrUnfit says that no result of a model was accepted.
+	ErrUnfit = errors.New("llm: the model gave no result that fits")
 )
 
-// Run has the model work on what it is asked until it calls no tool any more, and returns what it says then. Between a tool
-// and the prompt stands this function alone: what came from outside is cleaned, redacted and fenced, whatever it says of
-// itself; an instruction of the program is not.
+const finishNow = "End by calling one of your tools. Text alone is no result."
+
+// Run has the model work on what it is asked until it calls no tool any more, and returns what it says then; or, with
+// Finish, until it has given a result. Between a tool and the prompt stands this function alone: what came from outside is
+// cleaned, redacted and fenced, whatever it says of itself; an instruction of the program is not.
 func (c Conversation) Run(ctx context.Context, asked ...Part) ([]Said, error) {
-	request := &Request{Model: c.Model.Model, System: c.System, MaxTokens: c.Model.MaxTokens, Turns: []Turn{{Role: User, Parts: asked}}}
-	if request.MaxTokens == 0 {
-		request.MaxTokens = defaultTokens
-	}
+	request := &Request{Model: c.Model.Model, System: c.System, MaxTokens: cmp.Or(c.Model.MaxTokens, defaultTokens), Turns: []Turn{{Role: User, Parts: asked}}}
 	for _, t := range c.Tools {
 		if t.Outbound && t.Permit == nil {
 			return nil, ErrUngated
 		}
 		request.Tools = append(request.Tools, t.Tool)
 	}
-	turns, calls := c.MaxTurns, 0
-	if turns == 0 {
-		turns = maxTurns
+	if c.Finish != nil {
+		request.Tools = append(request.Tools, c.Finish.Tools...)
 	}
-	for range turns {
+	calls, unfit := 0, 0
+	for left := cmp.Or(c.MaxTurns, maxTurns); left > 0; left-- {
+		if left == 1 && c.Finish != nil { // nothing else is of use any more
+			request.Tools = c.Finish.Tools
+			if len(request.Tools) == 1 {
+				request.Force = request.Tools[0].Name
+			}
+		}
 		if err := request.Check(); err != nil {
 			return nil, err
 		}
@@ -84,8 +109,10 @@ func (c Conversation) Run(ctx context.Context, asked ...Part) ([]Said, error) {
 		switch calls += len(reply.Calls); {
 		case reply.Stop == StopLength:
 			return nil, ErrCut
-		case len(reply.Calls) == 0:
+		case len(reply.Calls) == 0 && c.Finish == nil:
 			return reply.Said, nil
+		case len(reply.Calls) == 0 && len(reply.Said) == 0:
+			return nil, ErrUnfit
 		case calls > maxCalls:
 			return nil, ErrTurns
 		}
@@ -95,7 +122,21 @@ func (c Conversation) Run(ctx context.Context, asked ...Part) ([]Said, error) {
 		}
 		results := Turn{Role: User}
 		for _, call := range reply.Calls {
-			results.Results = append(results.Results, c.run(ctx, call))
+			if !c.Finish.has(call.Name) {
+				results.Results = append(results.Results, c.run(ctx, call))
+				continue
+			}
+			ended, why := c.Finish.Judge(call)
+			if ended {
+				return reply.Said, nil
+			}
+			if unfit++; unfit > c.Finish.Repairs {
+				return nil, ErrUnfit
+			}
+			results.Results = append(results.Results, Result{Call: call.ID, Parts: []Part{why}, Failed: true})
+		}
+		if len(reply.Calls) == 0 {
+			results.Parts = []Part{Constant(finishNow)}
 		}
 		next := *request
 		next.Turns = append(next.Turns[:len(next.Turns):len(next.Turns)], said, results)

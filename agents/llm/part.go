@@ -13,8 +13,8 @@ type Part interface {
 	isPart()
 }
 
-// Instruction is text that the model is to follow. It comes from the program or its operator, never from a tool, a page or
-// another agent. The zero value is empty, and no request holds it.
+// Instruction is text that the model is to follow. It comes from the program, its operator, a Controller's spec or the
+// gateway; never from a tool, a page or what another agent says. The zero value is empty, and no request holds it.
 type Instruction struct{ text string }
 
 // constant is a string that only a constant of the program's source can become: other packages cannot name the type.
@@ -25,6 +25,13 @@ func Constant(text constant) Instruction { return Instruction{string(text)} }
 
 // FromOperator returns an instruction that an operator wrote: the body of a definition, or a task. Nothing else may be given.
 func FromOperator(text string) Instruction { return Instruction{text} }
+
+// FromController returns an instruction that a Controller wrote: the spec of a query, which the gateway has passed on.
+// Controllers read nothing hostile, so that a Reader's model may follow what they ask.
+func FromController(text string) Instruction { return Instruction{text} }
+
+// FromGateway returns a text of the gateway, such as why an answer was refused.
+func FromGateway(text string) Instruction { return Instruction{text} }
 
 // Failure returns what a tool says of a failure: the constant text of a code, and a number. A word that is no code is
 // not shown.

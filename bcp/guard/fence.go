@@ -58,6 +58,12 @@ func (f Fenced) String() string { return f.text }
 // Source returns where the text came from; it is empty for the zero value.
 func (f Fenced) Source() Source { return f.source }
 
+// Body returns what is inside the fence. Fencing it again gives the same fence.
+func (f Fenced) Body() string {
+	body, _ := strings.CutSuffix(strings.TrimPrefix(f.text, fenceOpen+string(f.source)+fenceNote), fenceClose)
+	return body
+}
+
 // Digest returns the SHA-256 of what String returns. Records refer to fenced text by it.
 func (f Fenced) Digest() [sha256.Size]byte { return f.digest }
 
