@@ -256,3 +256,37 @@ func (d *Desk) keep(body fetch.Body) int {
 	}
 	return number
 }
+
+// Fetched is what a [Fetcher] gives, for a process that has no network: a page, or a code.
+type Fetched struct {
+	Page        int        `json:"page,omitzero"`
+	URL         string     `json:"url,omitzero"`
+	ContentType string     `json:"content_type,omitzero"`
+	Bytes       []byte     `json:"bytes,omitzero"`
+	Error       guard.Code `json:"error,omitzero"`
+	Status      int        `json:"status,omitzero"` // of the host, if the code is status
+}
+
+// NewFetched returns what a Fetcher gave.
+func NewFetched(s Served, err error) Fetched {
+	if err != nil {
+		r := failed(err)
+		return Fetched{Error: r.Error, Status: r.Status}
+	}
+	return Fetched{Page: s.Page, URL: s.Target.String(), ContentType: s.ContentType, Bytes: s.Bytes}
+}
+
+// Served returns it as the Fetcher gave it.
+func (f Fetched) Served() (Served, error) {
+	switch {
+	case f.Error == guard.BadStatus && f.Status > 0:
+		return Served{}, fetch.StatusError(f.Status)
+	case f.Error != "":
+		return Served{}, f.Error
+	}
+	target, err := guard.ParseTarget(f.URL)
+	if err != nil {
+		return Served{}, err
+	}
+	return Served{f.Page, fetch.Body{Target: target, ContentType: f.ContentType, Bytes: f.Bytes}}, nil
+}

@@ -131,7 +131,9 @@ var rules = []rule{
 	// The tool web_fetch, of both.
 	{folder: "agents/web", internal: []string{"agents/fetch", "agents/llm", "agents/page", "bcp/guard"}, external: []string{jsonText}},
 	// Holds the network of an agent: it asks the mesh, and decides nothing.
-	{folder: "agents/keeper", internal: []string{"agents", "agents/web", "bcp", "bcp/guard"}},
+	{folder: "agents/keeper", internal: []string{"agents", "agents/llm", "agents/stdio", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
+	// Reads hostile text for a model, behind one door: it has neither creds nor network.
+	{folder: "agents/cell", internal: []string{"agents/llm", "agents/mcp", "agents/stdio", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// Talks to models.
 	{folder: "agents/llm", internal: []string{"bcp/guard"}, external: []string{jsonSchema, jsonText}},
 

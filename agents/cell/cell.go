@@ -1,0 +1,179 @@
+package cell
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/agents/stdio"
+	"github.com/bcpmesh/bcpmesh/agents/web"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+// maxLine bounds a line of the keeper, in bytes: a page of 8 MiB in base64, and what stands around it.
+const maxLine = 12 << 20
+
+// Configuration is what a keeper tells its cell first. It holds no secret.
+type Configuration struct {
+	Agent        bcp.AgentName `json:"agent"`
+	Instructions string        `json:"instructions"` // the body of the definition
+	Model        string        `json:"model"`
+	Tools        []string      `json:"tools"`      // names of [Tools]
+	MaxTurns     int           `json:"max_turns"`  // of the model in a conversation
+	MaxTokens    int           `json:"max_tokens"` // of a turn
+	Redact       guard.Set     `json:"redact,omitzero"`
+}
+
+// Tools are the names of the tools that a definition can give a model.
+func Tools() []string { return []string{web.Name} }
+
+// Cell is one agent. Its handlers may be called concurrently.
+type Cell struct {
+	door       *stdio.Client
+	configured chan struct{} // closed when config is there
+	config     Configuration
+
+	mu            sync.Mutex
+	subscriptions []bcp.ActiveSubscription
+}
+
+// Run serves a keeper over its door until the keeper closes it. confine, unless it is nil, takes away what the cell does not
+// need, before it reads anything but its configuration: if it fails, nothing else is read.
+func Run(ctx context.Context, in io.Reader, out io.Writer, confine func(Configuration) error) error {
+	c := &Cell{configured: make(chan struct{})}
+	c.door = stdio.NewClient(out, map[string]stdio.Method{"query": c.query, "prompt": c.prompt, "subscriptions": c.subscribed})
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- c.door.Run(ctx, in, maxLine) }()
+	if err := c.door.Call(ctx, "configuration", nil, &c.config); err != nil {
+		return fmt.Errorf("cell: %w", err)
+	}
+	if confine != nil {
+		if err := confine(c.config); err != nil {
+			return fmt.Errorf("cell: %w", err)
+		}
+	}
+	close(c.configured)
+	return <-ended
+}
+
+// query answers one query.
+func (c *Cell) query(ctx context.Context, params jsontext.Value) (any, error) {
+	var q struct {
+		bcp.Query  `json:",inline"`
+		Attempt    int    `json:"attempt"`
+		LastDetail string `json:"last_detail,omitempty"`
+	}
+	if err := json.Unmarshal(params, &q); err != nil {
+		return nil, errors.New("the query is not understood")
+	}
+	return c.converse(ctx, func(t *talk) (any, error) { return t.answer(ctx, q.Spec, q.LastDetail) })
+}
+
+// prompt has the model act on a message of the agent's schedule.
+func (c *Cell) prompt(ctx context.Context, params jsontext.Value) (any, error) {
+	var p bcp.Prompt
+	if err := json.Unmarshal(params, &p); err != nil {
+		return nil, errors.New("the prompt is not understood")
+	}
+	return c.converse(ctx, func(t *talk) (any, error) { return struct{}{}, t.act(ctx, p.Message) })
+}
+
+func (c *Cell) subscribed(_ context.Context, params jsontext.Value) (any, error) {
+	var list struct {
+		Subscriptions []bcp.ActiveSubscription `json:"subscriptions"`
+	}
+	if err := json.Unmarshal(params, &list); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.subscriptions = list.Subscriptions
+	return nil, nil
+}
+
+// talk is one conversation.
+type talk struct {
+	cell *Cell
+	id   string
+}
+
+// converse begins a conversation and ends it.
+func (c *Cell) converse(ctx context.Context, do func(*talk) (any, error)) (any, error) {
+	select {
+	case <-c.configured:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	t := &talk{c, rand.Text()}
+	defer func() {
+		_ = c.door.Call(context.WithoutCancel(ctx), "end", params{Conversation: t.id}, new(struct{})) // or the keeper is gone
+	}()
+	return do(t)
+}
+
+// params are those of the keeper's methods.
+type params struct {
+	Conversation string         `json:"conversation"`
+	Request      jsontext.Value `json:"request,omitzero"`
+	Ask          *web.Ask       `json:"ask,omitzero"`
+}
+
+// Do implements [llm.Provider]: the keeper makes the call.
+func (t *talk) Do(ctx context.Context, r *llm.Request, _ func(llm.Delta)) (*llm.Reply, error) {
+	if err := r.Check(); err != nil {
+		return nil, err
+	}
+	request, err := r.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	var reply jsontext.Value
+	err = t.cell.door.Call(ctx, "model", params{Conversation: t.id, Request: request}, &reply)
+	if refused, ok := errors.AsType[*stdio.CallError](err); ok {
+		return nil, llm.ErrorOf(refused.Code)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return llm.ParseReply(reply)
+}
+
+// Permit implements [web.Fetcher]: who fetches decides.
+func (t *talk) Permit(web.Ask) error { return nil }
+
+// Fetch implements [web.Fetcher].
+func (t *talk) Fetch(ctx context.Context, a web.Ask) (web.Served, error) {
+	var fetched web.Fetched
+	if err := t.cell.door.Call(ctx, "fetch", params{Conversation: t.id, Ask: &a}, &fetched); err != nil {
+		return web.Served{}, guard.ConnectFailed
+	}
+	return fetched.Served()
+}
+
+// conversation is what every conversation has.
+func (t *talk) conversation() llm.Conversation {
+	config := &t.cell.config
+	c := llm.Conversation{
+		Model:    llm.Endpoint{Provider: t, Model: config.Model, MaxTokens: config.MaxTokens},
+		System:   []llm.Part{llm.Constant(guidance)},
+		MaxTurns: config.MaxTurns, Redact: config.Redact,
+	}
+	if config.Instructions != "" {
+		c.System = append(c.System, llm.FromOperator(config.Instructions))
+	}
+	if slices.Contains(config.Tools, web.Name) {
+		c.Tools = append(c.Tools, web.NewTool(t, config.Redact).Executable())
+	}
+	return c
+}

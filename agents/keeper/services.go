@@ -1,0 +1,159 @@
+package keeper
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/agents/stdio"
+	"github.com/bcpmesh/bcpmesh/agents/web"
+)
+
+const (
+	// MaxLine bounds a line of a cell, in bytes: a request of a model, and what stands around it.
+	MaxLine = maxRequest + 64<<10
+
+	maxRequest       = 4 << 20 // bytes of a request
+	maxConversations = 64      // at a time
+)
+
+// Services are what a cell may ask its keeper for, beside what package stdio serves. They believe nothing that a cell says.
+type Services struct {
+	configuration any
+	model         llm.Endpoint
+	desk          func() (*web.Desk, error)
+
+	mu            sync.Mutex
+	conversations map[string]*conversation
+}
+
+// conversation is what a keeper knows of one.
+type conversation struct {
+	desk *web.Desk // nil before its first fetch
+}
+
+// NewServices returns the services of a cell. It is told the configuration first. desk makes the desk of a conversation;
+// nil fetches nothing.
+func NewServices(configuration any, model llm.Endpoint, desk func() (*web.Desk, error)) *Services {
+	return &Services{configuration: configuration, model: model, desk: desk, conversations: map[string]*conversation{}}
+}
+
+// Methods are what the cell calls.
+func (s *Services) Methods() map[string]stdio.Method {
+	return map[string]stdio.Method{
+		"configuration": func(context.Context, jsontext.Value) (any, error) { return s.configuration, nil },
+		"model":         s.callModel,
+		"fetch":         s.fetch,
+		"end":           s.end,
+	}
+}
+
+// params are those of a call of a conversation.
+type params struct {
+	Conversation string         `json:"conversation"`
+	Request      jsontext.Value `json:"request,omitzero"`
+	Ask          web.Ask        `json:"ask,omitzero"`
+}
+
+var (
+	errParams = &stdio.CallError{Code: "malformed", Message: "the parameters are not those of the method"}
+	errMany   = &stdio.CallError{Code: "rate_limited", Message: fmt.Sprintf("more than %d conversations at a time", maxConversations)}
+)
+
+func readParams(raw jsontext.Value) (p params, err error) {
+	if json.Unmarshal(raw, &p, json.RejectUnknownMembers(true)) != nil || p.Conversation == "" || len(p.Conversation) > 64 {
+		return p, errParams
+	}
+	return p, nil
+}
+
+// of returns a conversation, which begins with its first call.
+func (s *Services) of(id string) (*conversation, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.conversations[id]
+	switch {
+	case c != nil:
+		return c, nil
+	case len(s.conversations) >= maxConversations:
+		return nil, errMany
+	}
+	c = &conversation{}
+	s.conversations[id] = c
+	return c, nil
+}
+
+// callModel makes one call of the model that the definition names, whatever the cell calls it.
+func (s *Services) callModel(ctx context.Context, raw jsontext.Value) (any, error) {
+	p, err := readParams(raw)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.Request) > maxRequest {
+		return nil, &stdio.CallError{Code: llm.ErrorCode(llm.TooLong{}), Message: llm.TooLong{}.Error()}
+	}
+	if _, err := s.of(p.Conversation); err != nil {
+		return nil, err
+	}
+	r, err := llm.ParseRequest(p.Request)
+	if err != nil {
+		return nil, errParams
+	}
+	r.Model = s.model.Model
+	if s.model.MaxTokens > 0 && (r.MaxTokens <= 0 || r.MaxTokens > s.model.MaxTokens) {
+		r.MaxTokens = s.model.MaxTokens
+	}
+	reply, err := s.model.Provider.Do(ctx, r, nil)
+	if err != nil {
+		code := llm.ErrorCode(err)
+		return nil, &stdio.CallError{Code: code, Message: llm.ErrorOf(code).Error()}
+	}
+	return reply, nil
+}
+
+// fetch has the desk of a conversation fetch.
+func (s *Services) fetch(ctx context.Context, raw jsontext.Value) (any, error) {
+	p, err := readParams(raw)
+	if err != nil {
+		return nil, err
+	}
+	desk, err := s.deskOf(p.Conversation)
+	if err != nil {
+		return nil, err
+	}
+	return web.NewFetched(desk.Fetch(ctx, p.Ask)), nil
+}
+
+func (s *Services) deskOf(id string) (*web.Desk, error) {
+	if s.desk == nil {
+		return nil, &stdio.CallError{Code: "not_permitted", Message: "this agent has no network"}
+	}
+	c, err := s.of(id)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.desk == nil {
+		if c.desk, err = s.desk(); err != nil {
+			return nil, err
+		}
+	}
+	return c.desk, nil
+}
+
+// end forgets a conversation.
+func (s *Services) end(_ context.Context, raw jsontext.Value) (any, error) {
+	p, err := readParams(raw)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conversations, p.Conversation)
+	return struct{}{}, nil
+}
