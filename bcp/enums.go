@@ -45,6 +45,9 @@ const (
 	SandboxNone Sandbox = 1
 	// SandboxOwn is the command itself: it runs the agent as another user, or apart.
 	SandboxOwn Sandbox = 2
+	// SandboxRequired is the mesh: it confines what reads for the agent, or does not start
+	// it.
+	SandboxRequired Sandbox = 3
 )
 
 // OnAnomaly is what happens to an answer with anomalies (PROTOCOL P3.6). Its
@@ -100,7 +103,7 @@ const (
 var (
 	roleWords     = []string{"", "controller", "reader", "approver", "auditor", "operator", "keeper"}
 	encodingWords = []string{"", "json", "msgpack"}
-	sandboxWords  = []string{"", "none", "own"}
+	sandboxWords  = []string{"", "none", "own", "required"}
 	anomalyWords  = []string{"review", "reject", "flag"}
 	typeWords     = []string{"", "boolean", "enum", "integer"}
 	formatWords   = []string{"", "person_name", "date", "email", "short_text", "short_list", "integer", "boolean", "enum", "time", "vocabulary", "summary"}

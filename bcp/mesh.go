@@ -29,6 +29,8 @@ type Mesh struct {
 	MaxDisk      int64 // of all streams, in bytes; 0 none
 	// AllowAddresses are prefixes that agents may reach beside public addresses.
 	AllowAddresses []netip.Prefix
+	// Models are those that mesh.yaml names, for [Mesh.ModelOf].
+	Models []Model
 	// RequireWitness is how old the newest cosignature of a witness may be until asks and
 	// pushes are refused; 0: any age.
 	RequireWitness time.Duration
@@ -69,7 +71,9 @@ type Agent struct {
 	Network        string // as people read it: none, outbound, or the hosts of Egress
 	Egress         Egress
 	Command        []string
-	Sandbox        Sandbox // what confines Command; zero where there is none
+	Builtin        bool    // the mesh itself runs the agent, by Model; Command is empty
+	Run            Run     // of Builtin
+	Sandbox        Sandbox // what confines Command or Builtin; zero where there is none
 	Encoding       Encoding
 	BaseTaint      Taint
 	MaxConnections int
@@ -80,6 +84,13 @@ type Agent struct {
 	File           string // path inside the folder
 	// Controller and Reader say which roles its channel entries give it.
 	Controller, Reader bool
+}
+
+// Run bounds an agent that a model runs.
+type Run struct {
+	MaxTurns    int // of the model in a conversation
+	MaxTokens   int // of a turn
+	MaxParallel int // conversations at a time
 }
 
 // CronSchedule prompts an agent at its times (PROTOCOL P9.4).

@@ -160,7 +160,7 @@ func TestBadInputs(t *testing.T) {
 		{inAgent, "command: «python3 reader.py\n", definition.CodeWrongType, "command", "a list of 1 to 256 texts"},
 		{inAgent, "command: «[]\n", definition.CodeOutOfRange, "command", "got 0"},
 		{inAgent, "command: «[./reader]\n", definition.CodeCommandUser, "command", "`sandbox: none`"},
-		{inAgent, "command: [./reader]\nsandbox: «required\n", definition.CodeUnknownWord, "sandbox", "none"},
+		{inAgent, "command: [./reader]\nsandbox: «strict\n", definition.CodeUnknownWord, "sandbox", "none"},
 		{inAgent, "command: [./reader]\nsandbox: «[]\n", definition.CodeWrongType, "sandbox", "none"},
 		{inAgent, "bcp_channels: «{peer: r}\n", definition.CodeWrongType, "bcp_channels", "a list"},
 		{inAgent, "bcp_channels: [«r]\n", definition.CodeWrongType, "bcp_channels[0]", "a mapping"},

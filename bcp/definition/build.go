@@ -94,6 +94,7 @@ func (b *builder) build(folder *source) *bcp.Mesh {
 		}
 		agent := a.agent()
 		b.command(a, &agent)
+		b.builtin(m, a, &agent)
 		b.egress(a, &agent)
 		m.Agents = append(m.Agents, agent)
 	}
@@ -124,6 +125,7 @@ func (b *builder) meshOf(o *object) *bcp.Mesh {
 		Files:        b.files,
 
 		AllowAddresses: prefixesOf(o),
+		Models:         b.modelsOf(o),
 		RequireWitness: o.get("require_witness").duration,
 	}
 	if m.Replicas > 0 && m.Replicas%2 == 0 {
@@ -152,6 +154,8 @@ func (a *agent) agent() bcp.Agent {
 		Network:        networkText(o),
 		Egress:         egressOf(o),
 		Command:        o.texts("command"),
+		Builtin:        o.get("command").word != "",
+		Run:            runOf(o),
 		Sandbox:        parseWord[bcp.Sandbox](o.get("sandbox")),
 		Encoding:       parseWord[bcp.Encoding](o.get("encoding")),
 		MaxConnections: int(o.get("max_connections").number),

@@ -11,7 +11,7 @@ import (
 // command judges what starts an agent, and what confines it (PROTOCOL P7.5).
 func (b *builder) command(a *agent, agent *bcp.Agent) {
 	if len(agent.Command) == 0 {
-		if agent.Sandbox != 0 {
+		if agent.Sandbox != 0 && !agent.Builtin {
 			a.source.warnf(a.object.at("sandbox"), CodeNoEffect, "sandbox", "no effect: the agent has no command")
 		}
 		return
@@ -27,6 +27,10 @@ func (b *builder) command(a *agent, agent *bcp.Agent) {
 			return
 		}
 		agent.Sandbox = bcp.SandboxOwn
+	}
+	if agent.Sandbox == bcp.SandboxRequired {
+		a.source.errorf(a.object.at("sandbox"), CodeBadValue, "sandbox", "required is for `command: builtin`: start another command through sudo -u, docker, bwrap or the like")
+		return
 	}
 	if b.find == nil {
 		return

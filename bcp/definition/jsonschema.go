@@ -39,7 +39,7 @@ func JSONSchema(level Level) ([]byte, error) {
 
 // definitionNames are the names of levels in $defs.
 var definitionNames = map[Level]string{
-	LevelChannel: "channel", LevelCron: "cron", LevelSubscription: "subscription", LevelField: "field", LevelQuestion: "question",
+	LevelChannel: "channel", LevelCron: "cron", LevelSubscription: "subscription", LevelField: "field", LevelQuestion: "question", LevelModel: "model",
 }
 
 // below returns the levels that can stand inside a level.

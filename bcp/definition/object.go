@@ -152,7 +152,7 @@ func roleIn(level Level, n *node) (reader, controller bool) {
 func (w *walker) unknownKey(level Level, e entry, at string) {
 	keys := keysOf(level)
 	hint := didYouMean(e.key, keys)
-	for other := LevelMesh; other <= LevelQuestion && hint == ""; other++ {
+	for other := LevelMesh; other <= LevelModel && hint == ""; other++ {
 		if findKey(other, e.key) != nil {
 			hint = "; it is a key of " + other.String()
 		}

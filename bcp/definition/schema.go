@@ -20,9 +20,10 @@ const (
 	LevelSubscription                  // an entry of subscriptions
 	LevelField                         // an entry of fields
 	LevelQuestion                      // an entry of questions
+	LevelModel                         // an entry of models
 )
 
-var levelNames = []string{"", "mesh.yaml", "an agent", "a channel entry", "a cron schedule", "a subscription", "a field", "a question"}
+var levelNames = []string{"", "mesh.yaml", "an agent", "a channel entry", "a cron schedule", "a subscription", "a field", "a question", "a model"}
 
 // String names the level as messages do: "a channel entry".
 func (l Level) String() string {
@@ -125,13 +126,15 @@ var schema = []Key{
 		Doc: "What all streams may hold together, in units of 1,048,576 bytes. Half of it is for the journal; when that is full, nothing is decided any more."},
 	{Level: LevelMesh, Name: "allow_addresses", Type: TypePrefixes, Min: 0, Max: 64, DefaultRule: "public addresses alone", Rule: "G6",
 		Doc: "Prefixes of addresses that a name in an agent's network may have beside public ones, such as those of an intranet or of NAT64."},
+	{Level: LevelMesh, Name: "models", Type: TypeObjects, Child: LevelModel, Min: 0, Max: 64, DefaultRule: "models that agents name as provider/model", Rule: "A1",
+		Doc: "Models that agents name, for `command: builtin`."},
 
 	{Level: LevelAgent, Name: "name", Type: TypeName, Required: true, Rule: "P1.1",
 		Doc: "Names the agent: one token of subjects and permissions."},
 	{Level: LevelAgent, Name: "description", Type: TypeText, Min: 0, Max: 4000, DefaultRule: "empty", Rule: "P1.3",
 		Doc: "Says for people what the agent is for."},
 	{Level: LevelAgent, Name: "model", Type: TypeText, Min: 1, Max: 256, DefaultRule: "none", Rule: "P1.3",
-		Doc: "Names the model that the agent's runtime uses."},
+		Doc: "Names the model that the agent's runtime uses. For `command: builtin` it is one of models in mesh.yaml, or provider/model."},
 	{Level: LevelAgent, Name: "tools", Type: TypeTools, Min: 0, Max: 256, DefaultRule: "none", Rule: "SUB Agent Definition Examples",
 		Doc: "Tools of the agent's runtime: a list, or one text with commas."},
 	{Level: LevelAgent, Name: "network", Type: TypeHosts, Words: []string{"none", "outbound"}, Min: 0, Max: 256, DefaultRule: "none", Rule: "SUB Agent Definition Examples, G6, ALF-28",
@@ -148,10 +151,16 @@ var schema = []Key{
 		Doc: "Bytes on the wire, in both directions, over egress_window."},
 	{Level: LevelAgent, Name: "egress_host_bytes", Type: TypeBytes, Min: MinEgressBytes, Max: 1 << 40, Default: "16MiB", Rule: "G7",
 		Doc: "The part of egress_bytes that one host may have."},
-	{Level: LevelAgent, Name: "command", Type: TypeTexts, Min: 1, Max: 256, DefaultRule: "the agent is started by somebody else", Rule: "P1.3, P7.5, P9.2",
-		Doc: "Program and arguments that the supervisor runs."},
-	{Level: LevelAgent, Name: "sandbox", Type: TypeWord, Words: wordsOf[bcp.Sandbox](1, 2), DefaultRule: "own where the command begins with sudo -u, docker and the like; otherwise a command needs it", Rule: "P1.3, P7.5",
-		Doc: "What confines the command: none accepts that it runs as the user of the mesh and can read its keys and journal; own says that it confines itself."},
+	{Level: LevelAgent, Name: "command", Type: TypeTexts, Words: []string{"builtin"}, Min: 1, Max: 256, DefaultRule: "the agent is started by somebody else", Rule: "P1.3, P7.5, P9.2",
+		Doc: "Program and arguments that the supervisor runs; or builtin: the mesh itself runs the agent, by its model."},
+	{Level: LevelAgent, Name: "max_turns", Type: TypeInteger, Min: 1, Max: 256, Default: "16", Rule: "A1",
+		Doc: "Turns of the model in one conversation, for `command: builtin`."},
+	{Level: LevelAgent, Name: "max_output_tokens", Type: TypeInteger, Min: 16, Max: 65_536, Default: "1024", Rule: "A1",
+		Doc: "Tokens of one turn of the model."},
+	{Level: LevelAgent, Name: "max_parallel", Type: TypeInteger, Min: 1, Max: 64, Default: "2", Rule: "A1",
+		Doc: "Conversations of the model at one time."},
+	{Level: LevelAgent, Name: "sandbox", Type: TypeWord, Words: wordsOf[bcp.Sandbox](1, 3), DefaultRule: "required for builtin; own where the command begins with sudo -u, docker and the like; otherwise a command needs it", Rule: "P1.3, P7.5",
+		Doc: "What confines the command: none accepts that it runs as the user of the mesh and can read its keys and journal; own says that it confines itself; required, for builtin, has the mesh confine what reads hostile text, or not start it."},
 	{Level: LevelAgent, Name: "encoding", Type: TypeWord, Words: wordsOf[bcp.Encoding](1, 2), Default: "json", Rule: "P1.3, P2.1",
 		Doc: "How the agent writes its messages; the other encoding is refused."},
 	{Level: LevelAgent, Name: "base_taint", Type: TypeWord, Words: wordsOf[bcp.Taint](1, 3), DefaultRule: "high where the agent has a reader entry, else low", Rule: "P1.3, P8.1",
@@ -281,6 +290,17 @@ var schema = []Key{
 		Doc: "The letters that a text answer may have. Where it is the name of a script, words that look like Latin ones are taken for words of that script."},
 	{Level: LevelQuestion, Name: "same_as", Type: TypeText, Min: 1, Max: 64, DefaultRule: "none", Rule: "P1.3, P3.8",
 		Doc: "Another question whose answer must agree."},
+
+	{Level: LevelModel, Name: "name", Type: TypeText, Min: 1, Max: 64, Required: true, Rule: "A1",
+		Doc: "What agents name."},
+	{Level: LevelModel, Name: "provider", Type: TypeWord, Words: bcp.Providers(), Required: true, Rule: "A1, A3",
+		Doc: "Whose wire it speaks; openai is any compatible endpoint with a base_url."},
+	{Level: LevelModel, Name: "model", Type: TypeText, Min: 1, Max: 256, Required: true, Rule: "A1",
+		Doc: "The model, as the provider calls it; for script a file of the folder."},
+	{Level: LevelModel, Name: "key", Type: TypeText, Min: 1, Max: 256, DefaultRule: "env:ANTHROPIC_API_KEY, env:OPENAI_API_KEY or env:GEMINI_API_KEY, by provider", Rule: "A1",
+		Doc: "Where the API key is, env:NAME or file:PATH; never the key itself."},
+	{Level: LevelModel, Name: "base_url", Type: TypeText, Min: 1, Max: 256, DefaultRule: "the provider's own", Rule: "A1",
+		Doc: "The endpoint, such as http://127.0.0.1:8080/v1."},
 }
 
 // wordsOf returns the wire words of an enumeration of package bcp.

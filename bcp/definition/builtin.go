@@ -1,0 +1,88 @@
+package definition
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// BuiltinTools are the tools that `command: builtin` can give a model, with other names
+// that definitions may have for them.
+var builtinTools = map[string]string{"web_fetch": "web_fetch", "WebFetch": "web_fetch"}
+
+// BuiltinTools returns their names, in alphabetical order.
+func BuiltinTools() []string {
+	var names []string
+	for _, name := range builtinTools {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func runOf(o *object) bcp.Run {
+	if o.get("command").word == "" {
+		return bcp.Run{}
+	}
+	return bcp.Run{MaxTurns: int(o.get("max_turns").number), MaxTokens: int(o.get("max_output_tokens").number), MaxParallel: int(o.get("max_parallel").number)}
+}
+
+// keyPlace is where a key may be.
+var keyPlace = regexp.MustCompile(`^(env:[A-Za-z_][A-Za-z0-9_]{0,127}|file:.{1,200})$`)
+
+// modelsOf returns the models of mesh.yaml.
+func (b *builder) modelsOf(o *object) []bcp.Model {
+	var models []bcp.Model
+	seen := map[string]bool{}
+	for _, m := range o.get("models").objects {
+		model := bcp.Model{Name: m.get("name").text, Provider: m.get("provider").word, Model: m.get("model").text, Key: m.get("key").text, BaseURL: m.get("base_url").text}
+		if seen[model.Name] {
+			b.meshSource.errorf(m.at("name"), CodeDuplicate, join(m.path, "name"), "two models have this name")
+		}
+		seen[model.Name] = true
+		if model.Key != "" && !keyPlace.MatchString(model.Key) {
+			b.meshSource.errorf(m.at("key"), CodeBadValue, join(m.path, "key"), "expected where the key is, env:NAME or file:PATH, and not the key itself")
+		}
+		if u, err := url.Parse(model.BaseURL); model.BaseURL != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "") {
+			b.meshSource.errorf(m.at("base_url"), CodeBadValue, join(m.path, "base_url"), "expected an http or https URL such as http://127.0.0.1:8080/v1")
+		}
+		models = append(models, model.WithKey())
+	}
+	return models
+}
+
+// builtin judges an agent that the mesh itself runs.
+func (b *builder) builtin(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
+	o := a.object
+	if !agent.Builtin {
+		for _, key := range []string{"max_turns", "max_output_tokens", "max_parallel"} {
+			if o.has(key) {
+				a.source.warnf(o.at(key), CodeNoEffect, key, "no effect: the agent has no `command: builtin`")
+			}
+		}
+		return
+	}
+	if _, ok := m.ModelOf(agent.Model); !ok && (o.values["model"] == nil || !o.values["model"].bad) {
+		a.source.errorf(o.at("model"), CodeBadValue, "model", "builtin needs a model: a name of models in mesh.yaml, or provider/model with a provider of %s", strings.Join(bcp.Providers(), ", "))
+	}
+	for i, e := range o.get("tools").texts {
+		tool, known := builtinTools[e.text]
+		if !known {
+			a.source.errorf(e.position, CodeBadValue, index("tools", i), "builtin has no tool %s: expected %s", quote(e.text), strings.Join(BuiltinTools(), ", "))
+			continue
+		}
+		agent.Tools[i] = tool
+	}
+	switch agent.Sandbox {
+	case 0:
+		agent.Sandbox = bcp.SandboxRequired
+	case bcp.SandboxOwn:
+		a.source.errorf(o.at("sandbox"), CodeBadValue, "sandbox", "builtin is confined by the mesh: expected required or none")
+	}
+	if !agent.Reader {
+		a.source.errorf(o.at("command"), CodeBadValue, "command", "builtin runs Readers: the agent has no channel on which it is one")
+	}
+}

@@ -1,0 +1,86 @@
+package definition_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+)
+
+// An agent that the mesh runs has a model, tools that there are, a channel to read for, and a sandbox unless its definition
+// says otherwise.
+func TestBuiltin(t *testing.T) {
+	t.Parallel()
+	const models = "models:\n- {name: small, provider: openai, model: qwen, base_url: 'http://127.0.0.1:1/v1', key: 'file:key.txt'}\n- {name: far, provider: anthropic, model: large}\n"
+	reader := func(front string) map[string][]byte {
+		return map[string][]byte{
+			"mesh.yaml":      []byte(models),
+			"agents/main.md": []byte("---\nname: main\nbcp_channels:\n- {peer: reader, role: controller, max_category: 1, budget_bits: 9}\n---\n"),
+			"agents/reader.md": []byte("---\nname: reader\n" + front +
+				"bcp_channels:\n- {peer: main, role: reader}\n---\n"),
+		}
+	}
+	mesh, report := definition.Parse(reader("command: builtin\nmodel: small\ntools: WebFetch\nmax_turns: 3\n"))
+	if mesh == nil || len(report.Warnings) > 0 {
+		t.Fatalf("%v", report)
+	}
+	agent, _ := mesh.Agent("reader")
+	if !agent.Builtin || agent.Sandbox != bcp.SandboxRequired || agent.Command != nil || agent.Tools[0] != "web_fetch" || agent.Run != (bcp.Run{MaxTurns: 3, MaxTokens: 1024, MaxParallel: 2}) {
+		t.Errorf("%+v", agent)
+	}
+	for name, want := range map[string]bcp.Model{
+		"small":        {Name: "small", Provider: "openai", Model: "qwen", BaseURL: "http://127.0.0.1:1/v1", Key: "file:key.txt"},
+		"far":          {Name: "far", Provider: "anthropic", Model: "large", Key: "env:ANTHROPIC_API_KEY"},
+		"google/gem/2": {Name: "google/gem/2", Provider: "google", Model: "gem/2", Key: "env:GEMINI_API_KEY"},
+		"ollama/qwen":  {Name: "ollama/qwen", Provider: "ollama", Model: "qwen"},
+	} {
+		if got, ok := mesh.ModelOf(name); !ok || got != want {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	for _, name := range []string{"", "large", "openai", "openai/", "other/x", "/x"} {
+		if got, ok := mesh.ModelOf(name); ok {
+			t.Errorf("%q is %+v", name, got)
+		}
+	}
+	for front, want := range map[string]string{
+		"command: builtin\n":                                            "builtin needs a model",
+		"command: builtin\nmodel: big\n":                                "builtin needs a model",
+		"command: builtin\nmodel: small\ntools: [Bash]\n":               `builtin has no tool "Bash"`,
+		"command: builtin\nmodel: small\nsandbox: own\n":                "builtin is confined by the mesh",
+		"command: [x]\nsandbox: required\n":                             "required is for `command: builtin`",
+		"command: builtin\nmodel: small\nmax_turns: 0\n":                "max_turns",
+		"command: builtin\nmodel: small\nmax_output_tokens: 65537\n":    "max_output_tokens",
+		"command: builtin\nmodel: small\nmax_parallel: 65\n":            "max_parallel",
+		"command: builtin\nmodel: small\nnetwork: [a.test]\n":           "",
+		"command: builtin\nmodel: small\nsandbox: none\nmax_turns: 9\n": "",
+	} {
+		_, report := definition.Parse(reader(front))
+		if got := strings.Join(messages(report.Errors), "\n"); want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%q: %s", front, got)
+		}
+	}
+	files := reader("command: builtin\nmodel: small\n")
+	for bad, want := range map[string]string{
+		"models:\n- {name: a, provider: script, model: x, key: sk-something}\n":                              "and not the key itself",
+		"models:\n- {name: a, provider: script, model: x, base_url: 'ftp://x'}\n":                            "expected an http or https URL",
+		"models:\n- {name: a, provider: script, model: x, base_url: 'http://u:p@x/'}\n":                      "expected an http or https URL",
+		"models:\n- {name: a, provider: script, model: x}\n- {name: a, provider: script, model: y}\n":        "two models have this name",
+		"models:\n- {name: a, provider: skynet, model: x}\n":                                                 "provider",
+		"models:\n- {name: small, provider: script, model: x, base_url: 'https://x/', key: 'env:A_KEY_1'}\n": "",
+	} {
+		files["mesh.yaml"] = []byte(bad)
+		_, report := definition.Parse(files)
+		if got := strings.Join(messages(report.Errors), "\n"); want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%q: %s", bad, got)
+		}
+	}
+}
+
+func messages(list []definition.Problem) (texts []string) {
+	for _, p := range list {
+		texts = append(texts, p.String())
+	}
+	return texts
+}
