@@ -1,12 +1,12 @@
 package definition
 
 import (
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
 // BuiltinTools are the tools that `command: builtin` can give a model, with other names
@@ -46,7 +46,7 @@ func (b *builder) modelsOf(o *object) []bcp.Model {
 		if model.Key != "" && !keyPlace.MatchString(model.Key) {
 			b.meshSource.errorf(m.at("key"), CodeBadValue, join(m.path, "key"), "expected where the key is, env:NAME or file:PATH, and not the key itself")
 		}
-		if u, err := url.Parse(model.BaseURL); model.BaseURL != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "") {
+		if _, err := guard.ParseTarget(model.BaseURL); model.BaseURL != "" && (err != nil || strings.ContainsAny(model.BaseURL, "?#")) {
 			b.meshSource.errorf(m.at("base_url"), CodeBadValue, join(m.path, "base_url"), "expected an http or https URL such as http://127.0.0.1:8080/v1")
 		}
 		models = append(models, model.WithKey())

@@ -136,6 +136,8 @@ var rules = []rule{
 	{folder: "agents/cell", internal: []string{"agents/llm", "agents/mcp", "agents/stdio", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// Talks to models.
 	{folder: "agents/llm", internal: []string{"bcp/guard"}, external: []string{jsonSchema, jsonText}},
+	// The ways to models: wires of our own and a script.
+	{folder: "agents/llm/wires", internal: []string{"agents/llm"}, external: []string{jsonText}},
 
 	// Names what is in a state folder, and does nothing.
 	{folder: "mesh/home"},

@@ -1,0 +1,124 @@
+package wires
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+)
+
+// Spec names a model, as definitions do.
+type Spec struct {
+	Name     string
+	Provider string // anthropic, google, ollama, openai or script
+	Model    string // as the provider calls it; of script a file of the folder
+	Key      string // env:NAME, file:PATH or nothing
+	BaseURL  string // empty: the provider's own
+}
+
+// Options are what a model is opened with.
+type Options struct {
+	// Env looks up an environment variable, as os.LookupEnv does. Nil has none.
+	Env func(key string) (value string, set bool)
+	// Folder is what relative paths are of.
+	Folder string
+	// Transport sends requests; nil is one of our own.
+	Transport http.RoundTripper
+	MaxTokens int // of a turn
+}
+
+// presets are where providers are.
+var presets = map[string]string{
+	"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1",
+	"google": "https://generativelanguage.googleapis.com", "ollama": "http://127.0.0.1:11434/v1",
+}
+
+// ErrProvider says that there is no such provider.
+var ErrProvider = errors.New("wires: there is no such provider")
+
+// Open returns a model, whose calls are tried again as [Patient] does. The key is read at once. No error holds it.
+func Open(s Spec, o Options) (llm.Endpoint, error) {
+	if s.Provider == "script" {
+		script, err := readScript(inFolder(o.Folder, s.Model))
+		return llm.Endpoint{Provider: script, Model: s.Model, MaxTokens: o.MaxTokens}, err
+	}
+	base, known := presets[s.Provider]
+	if !known {
+		return llm.Endpoint{}, ErrProvider
+	}
+	key, err := readKey(s.Key, o)
+	if err != nil {
+		return llm.Endpoint{}, err
+	}
+	c := client{base: strings.TrimRight(base, "/"), key: key, http: newHTTP(o.Transport)}
+	if s.BaseURL != "" {
+		c.base = strings.TrimRight(s.BaseURL, "/")
+	}
+	var w llm.Provider
+	switch s.Provider {
+	case "anthropic":
+		w = &anthropic{c}
+	case "google":
+		w = &google{c}
+	default:
+		w = &openAI{client: c, own: s.Provider == "openai" && s.BaseURL == ""}
+	}
+	return llm.Endpoint{Provider: &Patient{Provider: w}, Model: s.Model, MaxTokens: o.MaxTokens}, nil
+}
+
+func inFolder(folder, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(folder, path)
+}
+
+const maxKey = 4 << 10 // bytes of a file with a key
+
+// readKey reads a key from where it is.
+func readKey(place string, o Options) (string, error) {
+	kind, where, _ := strings.Cut(place, ":")
+	key := ""
+	switch kind {
+	case "":
+		return "", nil
+	case "env":
+		if o.Env != nil {
+			key, _ = o.Env(where)
+		}
+		if key == "" {
+			return "", fmt.Errorf("wires: the key of the model: the environment variable %s is not set", where)
+		}
+	case "file":
+		path := inFolder(o.Folder, where)
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("wires: the key of the model: %s cannot be read", where)
+		case info.Mode().Perm()&0o077 != 0:
+			return "", fmt.Errorf("wires: the key of the model: others may read %s: chmod 600 it", where)
+		case !info.Mode().IsRegular() || info.Size() > maxKey:
+			return "", fmt.Errorf("wires: the key of the model: %s holds no key", where)
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return "", fmt.Errorf("wires: the key of the model: %s cannot be read", where)
+		}
+		key = string(content)
+	default:
+		return "", errors.New("wires: the key of the model: expected env:NAME or file:PATH")
+	}
+	key = strings.TrimSpace(key)
+	if key == "" || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", errors.New("wires: the key of the model: what is there is no key")
+	}
+	return key, nil
+}
+
+// callTimeout bounds one call of a provider.
+const callTimeout = 5 * time.Minute

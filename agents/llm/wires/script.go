@@ -1,0 +1,136 @@
+package wires
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+)
+
+const maxScript = 4 << 20 // bytes of a file
+
+// script is a model that answers by rules: the first line that matches a request answers it. It remembers nothing.
+type script struct{ lines []scriptLine }
+
+// scriptLine is one rule.
+type scriptLine struct {
+	When struct {
+		Turn   int     `json:"turn,omitzero"` // of the model, from 1
+		Query  pattern `json:"query"`         // in what is asked
+		Result pattern `json:"tool_result"`   // in what the newest calls brought in
+	} `json:"when"`
+	// Capture names what the first group of a pattern finds in the results: {{name}} in what is said or called.
+	Capture map[string]pattern `json:"capture"`
+	Say     string             `json:"say,omitzero"`
+	Call    *struct {
+		Name      string         `json:"name"`
+		Arguments jsontext.Value `json:"args"`
+	} `json:"call,omitzero"`
+}
+
+// pattern is a regular expression; the zero value matches everything.
+type pattern struct{ *regexp.Regexp }
+
+// UnmarshalText compiles it.
+func (p *pattern) UnmarshalText(b []byte) (err error) {
+	p.Regexp, err = regexp.Compile(string(b))
+	return err
+}
+
+func (p pattern) matches(text string) bool { return p.Regexp == nil || p.MatchString(text) }
+
+func readScript(path string) (*script, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("wires: the script %s is not there", filepath.Base(path))
+	}
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxScript {
+		return nil, fmt.Errorf("wires: the script %s cannot be read", filepath.Base(path))
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("wires: the script %s cannot be read", filepath.Base(path))
+	}
+	s := &script{}
+	lines := bufio.NewScanner(bytes.NewReader(content))
+	lines.Buffer(nil, maxScript)
+	for n := 1; lines.Scan(); n++ {
+		text := bytes.TrimSpace(lines.Bytes())
+		if len(text) == 0 || text[0] == '#' {
+			continue
+		}
+		var l scriptLine
+		if err := json.Unmarshal(text, &l, json.RejectUnknownMembers(true)); err != nil || (l.Say == "") == (l.Call == nil) {
+			return nil, fmt.Errorf("wires: line %d of the script %s: expected {\"when\", \"capture\", and \"say\" or \"call\"}", n, filepath.Base(path))
+		}
+		s.lines = append(s.lines, l)
+	}
+	return s, nil
+}
+
+// Do implements [llm.Provider].
+func (s *script) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
+	if err := errors.Join(ctx.Err(), r.Check()); err != nil {
+		return nil, err
+	}
+	turn, results := 1, ""
+	for _, t := range r.Turns {
+		if t.Role == llm.Model {
+			turn++
+		}
+	}
+	query := ""
+	if len(r.Turns) > 0 {
+		query = textOf(r.Turns[0].Parts)
+		for _, result := range r.Turns[len(r.Turns)-1].Results {
+			results += textOf(result.Parts) + "\n"
+		}
+	}
+	for _, l := range s.lines {
+		if l.When.Turn != 0 && l.When.Turn != turn || !l.When.Query.matches(query) || !l.When.Result.matches(results) {
+			continue
+		}
+		fill, ok := l.captures(results)
+		if !ok {
+			continue
+		}
+		b := newReply(llm.Usage{})
+		b.say(fill.Replace(l.Say))
+		if l.Call != nil {
+			b.call(fmt.Sprintf("call-%d", turn), l.Call.Name, fill.Replace(string(l.Call.Arguments)))
+		}
+		return b.end(false, delta)
+	}
+	return nil, llm.Protocol{What: fmt.Sprintf("no line of the script is for turn %d", turn)}
+}
+
+// captures finds what a line captures. A line whose pattern finds nothing does not match.
+func (l *scriptLine) captures(results string) (*strings.Replacer, bool) {
+	var pairs []string
+	for name, p := range l.Capture {
+		if p.Regexp == nil {
+			continue
+		}
+		found := p.FindStringSubmatch(results)
+		if len(found) < 2 {
+			return nil, false
+		}
+		quoted, err := jsontext.AppendQuote(nil, found[1])
+		if err != nil {
+			return nil, false
+		}
+		pairs = append(pairs, "{{"+name+"}}", string(quoted[1:len(quoted)-1]))
+	}
+	return strings.NewReplacer(pairs...), true
+}

@@ -1,0 +1,383 @@
+package wires_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+// vendor is one wire, as its vendor documents it.
+type vendor struct {
+	provider, path, keyHeader, keyValue string
+	// what is sent for the conversation of the suite
+	request string
+	// text is a reply of a text, calls one of two calls of the tool, cut one at the limit, filtered one that is refused.
+	text, calls, cut, filtered string
+	tooLong                    string // the body of a 400
+	usage                      llm.Usage
+}
+
+var vendors = []vendor{{
+	provider: "anthropic", path: "/v1/messages", keyHeader: "x-api-key", keyValue: "k-123",
+	request: `{"model":"m","max_tokens":77,"system":[{"type":"text","text":"Be brief."},{"type":"text","text":"Read.","cache_control":{"type":"ephemeral"}}],
+		"tools":[{"name":"fetch","description":"Get it.","input_schema":{"type":"object"}}],"tool_choice":{"type":"tool","name":"fetch"},
+		"messages":[{"role":"user","content":[{"type":"text","text":"Ask."}]},
+			{"role":"assistant","content":[{"type":"text","text":"Well."},{"type":"tool_use","id":"c1","name":"fetch","input":{"a":1}},{"type":"tool_use","id":"c2","name":"fetch","input":{}}]},
+			{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"FENCE"}]},
+				{"type":"tool_result","tool_use_id":"c2","content":[{"type":"text","text":"It failed."}],"is_error":true},{"type":"text","text":"Go on."}]}]}`,
+	text:     `{"content":[{"type":"text","text":"Hello"}],"stop_reason":"end_turn","usage":{"input_tokens":10,"output_tokens":3,"cache_read_input_tokens":5,"cache_creation_input_tokens":2}}`,
+	calls:    `{"content":[{"type":"thinking","thinking":"hm"},{"type":"tool_use","id":"t1","name":"fetch","input":{"a":1}},{"type":"tool_use","id":"t2","name":"fetch","input":{"a":2}}],"stop_reason":"tool_use","usage":{}}`,
+	cut:      `{"content":[{"type":"text","text":"Hel"}],"stop_reason":"max_tokens","usage":{"input_tokens":-4,"output_tokens":-1}}`,
+	filtered: `{"content":[],"stop_reason":"refusal","usage":{}}`,
+	tooLong:  `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`,
+	usage:    llm.Usage{Input: 10, CacheRead: 5, CacheWrite: 2, Output: 3},
+}, {
+	provider: "openai", path: "/chat/completions", keyHeader: "Authorization", keyValue: "Bearer k-123",
+	request: `{"model":"m","max_tokens":77,"messages":[{"role":"system","content":"Be brief.\n\nRead."},{"role":"user","content":"Ask."},
+			{"role":"assistant","content":"Well.","tool_calls":[{"id":"c1","type":"function","function":{"name":"fetch","arguments":"{\"a\":1}"}},{"id":"c2","type":"function","function":{"name":"fetch","arguments":"no json"}}]},
+			{"role":"tool","tool_call_id":"c1","content":"FENCE"},{"role":"tool","tool_call_id":"c2","content":"It failed."},{"role":"user","content":"Go on."}],
+		"tools":[{"type":"function","function":{"name":"fetch","description":"Get it.","parameters":{"type":"object"}}}],"tool_choice":{"type":"function","function":{"name":"fetch"}}}`,
+	text:     `{"choices":[{"message":{"role":"assistant","content":"Hello","refusal":null},"finish_reason":"stop"}],"usage":{"prompt_tokens":15,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":5}}}`,
+	calls:    `{"choices":[{"message":{"content":null,"tool_calls":[{"id":"t1","type":"function","function":{"name":"fetch","arguments":"{\"a\":1}"}},{"id":"t2","type":"function","function":{"name":"fetch","arguments":"{\"a\":2}"}}]},"finish_reason":"tool_calls"}]}`,
+	cut:      `{"choices":[{"message":{"content":"Hel"},"finish_reason":"length"}],"usage":{"prompt_tokens":-4,"completion_tokens":-1}}`,
+	filtered: `{"choices":[{"message":{"content":null,"refusal":"I cannot"},"finish_reason":"stop"}]}`,
+	tooLong:  `{"error":{"message":"too many","type":"invalid_request_error","code":"context_length_exceeded"}}`,
+	usage:    llm.Usage{Input: 10, CacheRead: 5, Output: 3},
+}, {
+	provider: "google", path: "/v1beta/models/m:generateContent", keyHeader: "x-goog-api-key", keyValue: "k-123",
+	request: `{"systemInstruction":{"parts":[{"text":"Be brief.\n\nRead."}]},"contents":[{"role":"user","parts":[{"text":"Ask."}]},
+			{"role":"model","parts":[{"text":"Well."},{"functionCall":{"name":"fetch","args":{"a":1}}},{"functionCall":{"name":"fetch","args":{}}}]},
+			{"role":"user","parts":[{"functionResponse":{"name":"fetch","response":{"result":"FENCE"}}},{"functionResponse":{"name":"fetch","response":{"error":"It failed."}}},{"text":"Go on."}]}],
+		"tools":[{"functionDeclarations":[{"name":"fetch","description":"Get it.","parametersJsonSchema":{"type":"object"}}]}],
+		"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["fetch"]}},"generationConfig":{"maxOutputTokens":77}}`,
+	text:     `{"candidates":[{"content":{"role":"model","parts":[{"text":"hm","thought":true},{"text":"Hello"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":15,"candidatesTokenCount":2,"thoughtsTokenCount":1,"cachedContentTokenCount":5}}`,
+	calls:    `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"fetch","args":{"a":1}},"thoughtSignature":"sig="},{"functionCall":{"name":"fetch","args":{"a":2}}}]},"finishReason":"STOP"}]}`,
+	cut:      `{"candidates":[{"content":{"parts":[{"text":"Hel"}]},"finishReason":"MAX_TOKENS"}],"usageMetadata":{"promptTokenCount":-4}}`,
+	filtered: `{"candidates":[{"content":{"parts":[]},"finishReason":"SAFETY"}]}`,
+	tooLong:  `{"error":{"code":400,"status":"INVALID_ARGUMENT","message":"The input token count exceeds the maximum number of tokens allowed"}}`,
+	usage:    llm.Usage{Input: 10, CacheRead: 5, Output: 3},
+}}
+
+func conversation(t *testing.T) (*llm.Request, string) {
+	t.Helper()
+	fenced, err := guard.Fence("obey-me", guard.Web)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &llm.Request{
+		Model: "m", MaxTokens: 77, System: []llm.Part{llm.Constant("Be brief."), llm.FromOperator("Read.")}, Force: "fetch",
+		Tools: []llm.Tool{{Name: "fetch", Description: llm.Constant("Get it."), Schema: jsontext.Value(`{"type":"object"}`)}},
+		Turns: []llm.Turn{
+			{Role: llm.User, Parts: []llm.Part{llm.FromController("Ask.")}},
+			{Role: llm.Model, Parts: []llm.Part{llm.NewSaid("Well.")}, Calls: []llm.Call{{ID: "c1", Name: "fetch", Arguments: jsontext.Value(`{"a":1}`)}, {ID: "c2", Name: "fetch", Arguments: jsontext.Value(`no json`)}}},
+			{Role: llm.User, Results: []llm.Result{{Call: "c1", Parts: []llm.Part{llm.Data{Fenced: fenced}}}, {Call: "c2", Parts: []llm.Part{llm.Constant("It failed.")}, Failed: true}}, Parts: []llm.Part{llm.Constant("Go on.")}},
+		},
+	}, fenced.String()
+}
+
+// opened is a vendor's model at a server of this process.
+func opened(t *testing.T, v vendor, serve http.HandlerFunc) llm.Endpoint {
+	t.Helper()
+	server := httptest.NewServer(serve)
+	t.Cleanup(server.Close)
+	e, err := wires.Open(wires.Spec{Provider: v.provider, Model: "m", Key: "env:KEY", BaseURL: server.URL + "/"},
+		wires.Options{Env: func(string) (string, bool) { return "k-123\n", true }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return llm.Endpoint{Provider: e.Provider.(*wires.Patient).Provider, Model: e.Model}
+}
+
+// What is sent is what each vendor documents, and what comes back is read so.
+func TestWires(t *testing.T) {
+	t.Parallel()
+	for _, v := range vendors {
+		request, fence := conversation(t)
+		var want, got any
+		if err := json.Unmarshal([]byte(v.request), &want); err != nil {
+			t.Fatal(v.provider, err)
+		}
+		reply := v.text
+		model := opened(t, v, func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			if err := json.Unmarshal([]byte(strings.ReplaceAll(string(body), quoted(fence), "FENCE")), &got); err != nil {
+				t.Error(v.provider, err)
+			}
+			if r.Method != "POST" || r.URL.Path != v.path || r.Header.Get(v.keyHeader) != v.keyValue || r.Header.Get("Content-Type") != "application/json" {
+				t.Errorf("%s: %s %s %v", v.provider, r.Method, r.URL, r.Header)
+			}
+			_, _ = io.WriteString(w, reply)
+		})
+		var streamed string
+		text, err := model.Provider.Do(t.Context(), request, func(d llm.Delta) { streamed += d.Text })
+		if err != nil || len(text.Said) != 1 || text.Said[0].Text() != "Hello" || streamed != "Hello" || text.Stop != llm.StopEnd || text.Usage != v.usage {
+			t.Errorf("%s: %+v, %v", v.provider, text, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s sends something else (-want +got):\n%s", v.provider, diff)
+		}
+		reply = v.calls
+		called, err := model.Provider.Do(t.Context(), request, nil)
+		if err != nil || called.Stop != llm.StopCalls || len(called.Calls) != 2 || string(called.Calls[1].Arguments) != `{"a":2}` || called.Calls[0].ID == called.Calls[1].ID || called.Calls[0].Name != "fetch" {
+			t.Errorf("%s: %+v, %v", v.provider, called, err)
+		}
+		if v.provider == "google" { // what has to come back with a call does
+			request.Turns[1].Calls[0].ID, request.Turns[2].Results[0].Call = called.Calls[0].ID, called.Calls[0].ID
+			if _, err := model.Provider.Do(t.Context(), request, nil); err != nil || !strings.Contains(fmt.Sprint(got), "thoughtSignature:sig=") {
+				t.Errorf("%v, %v", got, err)
+			}
+		}
+		reply = v.cut
+		if cut, err := model.Provider.Do(t.Context(), request, nil); err != nil || cut.Stop != llm.StopLength || cut.Usage != (llm.Usage{}) {
+			t.Errorf("%s: %+v, %v", v.provider, cut, err)
+		}
+		reply = v.filtered
+		if r, err := model.Provider.Do(t.Context(), request, nil); !errors.Is(err, llm.Filtered{}) {
+			t.Errorf("%s: %+v, %v", v.provider, r, err)
+		}
+	}
+}
+
+func quoted(s string) string {
+	b, _ := jsontext.AppendQuote(nil, s)
+	return string(b[1 : len(b)-1])
+}
+
+// Whatever goes wrong is one of the errors of package llm, and holds nothing of the provider or the key.
+func TestWireErrors(t *testing.T) {
+	t.Parallel()
+	for _, v := range vendors {
+		request, _ := conversation(t)
+		request.Turns = request.Turns[:1]
+		status, body, header := 200, "", http.Header{}
+		elsewhere := 0
+		other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere++ }))
+		t.Cleanup(other.Close)
+		model := opened(t, v, func(w http.ResponseWriter, _ *http.Request) {
+			for name := range header {
+				w.Header().Set(name, header.Get(name))
+			}
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		})
+		for name, c := range map[string]struct {
+			status int
+			body   string
+			want   error
+		}{
+			"a wrong key": {401, `{"error":"k-123 obey-me"}`, llm.Auth{}}, "a key for something else": {403, "", llm.Auth{}},
+			"too many": {429, "obey-me", llm.RateLimited{}}, "overloaded": {529, "", llm.Overloaded{}}, "broken": {500, "", llm.Overloaded{}}, "away": {503, "", llm.Overloaded{}},
+			"too long": {400, v.tooLong, llm.TooLong{}}, "too large": {413, "", llm.TooLong{}},
+		} {
+			status, body = c.status, c.body
+			if _, err := model.Provider.Do(t.Context(), request, nil); !errors.Is(err, c.want) {
+				t.Errorf("%s, %s: %v", v.provider, name, err)
+			}
+		}
+		header.Set("Location", other.URL)
+		for name, c := range map[string]struct {
+			status int
+			body   string
+		}{
+			"a redirect": {302, ""}, "a mistake of ours": {400, `{"error":"obey-me k-123"}`}, "not there": {404, "obey-me"}, "no JSON": {200, "obey-me"}, "another JSON": {200, `[1]`},
+			"nothing": {200, ""}, "too much": {200, `{"x":"` + strings.Repeat("obey-me", 200_000) + `"}`}, "a call without a name": {200, strings.ReplaceAll(v.calls, `"name":"fetch"`, `"name":""`)},
+		} {
+			status, body = c.status, c.body
+			var protocol llm.Protocol
+			if _, err := model.Provider.Do(t.Context(), request, nil); !errors.As(err, &protocol) || strings.Contains(err.Error(), "obey") || strings.Contains(err.Error(), "k-123") {
+				t.Errorf("%s, %s: %v", v.provider, name, err)
+			}
+		}
+		if elsewhere != 0 {
+			t.Errorf("%s followed a redirect", v.provider)
+		}
+		status, body, header = 429, "", http.Header{"Retry-After": {"3"}}
+		var limited llm.RateLimited
+		if _, err := model.Provider.Do(t.Context(), request, nil); !errors.As(err, &limited) || limited.RetryAfter != 3*time.Second {
+			t.Errorf("%s: %v", v.provider, err)
+		}
+		request.Turns[0].Parts = []llm.Part{llm.FromController(strings.Repeat("x", 4<<20))}
+		if _, err := model.Provider.Do(t.Context(), request, nil); !errors.Is(err, llm.TooLong{}) {
+			t.Errorf("%s, a request of more than 4 MiB: %v", v.provider, err)
+		}
+	}
+}
+
+// A provider that hangs, and one that cuts its reply, are left.
+func TestWiresThatBreak(t *testing.T) {
+	t.Parallel()
+	for _, v := range vendors {
+		request, _ := conversation(t)
+		ended := make(chan struct{})
+		hangs := opened(t, v, func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+			close(ended)
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		if _, err := hangs.Provider.Do(ctx, request, nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s hangs: %v", v.provider, err)
+		}
+		cancel()
+		<-ended
+		cuts := opened(t, v, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "1000")
+			_, _ = io.WriteString(w, v.text)
+		})
+		if _, err := cuts.Provider.Do(t.Context(), request, nil); !errors.Is(err, llm.Overloaded{}) {
+			t.Errorf("%s cuts: %v", v.provider, err)
+		}
+	}
+}
+
+// failing fails a number of times.
+type failing struct {
+	errs  []error
+	calls []time.Time
+}
+
+func (f *failing) Do(context.Context, *llm.Request, func(llm.Delta)) (*llm.Reply, error) {
+	f.calls = append(f.calls, time.Now())
+	if n := len(f.calls); n <= len(f.errs) {
+		return nil, f.errs[n-1]
+	}
+	return &llm.Reply{}, nil
+}
+
+// A call that failed for want of room is made four times at most, later and later, and never beyond its deadline.
+func TestPatient(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		busy := llm.Overloaded{}
+		f := &failing{errs: []error{busy, llm.RateLimited{RetryAfter: 20 * time.Second}, busy}}
+		p := &wires.Patient{Provider: f}
+		if _, err := p.Do(t.Context(), nil, nil); err != nil || len(f.calls) != 4 {
+			t.Errorf("%v after %d calls", err, len(f.calls))
+		}
+		for i, least := range []time.Duration{500 * time.Millisecond, 20 * time.Second, 2 * time.Second} {
+			if got := f.calls[i+1].Sub(f.calls[i]); got < least || got > 30*time.Second {
+				t.Errorf("pause %d: %s", i, got)
+			}
+		}
+		f = &failing{errs: []error{busy, busy, busy, busy}}
+		if _, err := (&wires.Patient{Provider: f}).Do(t.Context(), nil, nil); !errors.Is(err, busy) || len(f.calls) != 4 {
+			t.Errorf("%v after %d calls", err, len(f.calls))
+		}
+		for _, final := range []error{llm.Auth{}, llm.TooLong{}, llm.Filtered{}, llm.Budget{}, llm.Protocol{}, context.Canceled} {
+			f = &failing{errs: []error{final}}
+			if _, err := (&wires.Patient{Provider: f}).Do(t.Context(), nil, nil); !errors.Is(err, final) || len(f.calls) != 1 {
+				t.Errorf("%v after %d calls", err, len(f.calls))
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		f = &failing{errs: []error{llm.RateLimited{RetryAfter: 15 * time.Second}}}
+		if _, err := (&wires.Patient{Provider: f}).Do(ctx, nil, nil); err == nil || len(f.calls) != 1 {
+			t.Errorf("%v after %d calls", err, len(f.calls))
+		}
+	})
+}
+
+// A key is read from where it is said to be, if nobody else can read it, and is in no error.
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	write := func(name, content string, mode os.FileMode) {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(filepath.Join(folder, name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("good", "sk-secret\n", 0o600)
+	write("open", "sk-secret\n", 0o640)
+	write("two", "sk-secret\nsk-secret2\n", 0o600)
+	write("empty", "\n", 0o600)
+	env := func(key string) (string, bool) { return map[string]string{"GOOD": "sk-secret"}[key], key == "GOOD" }
+	for key, want := range map[string]string{
+		"env:GOOD": "", "file:good": "", "": "", "env:NONE": "NONE is not set", "file:none": "none cannot be read", "file:open": "chmod 600", "file:two": "no key", "file:empty": "no key",
+		"file:.": "", "sk-secret": "expected env:NAME",
+	} {
+		_, err := wires.Open(wires.Spec{Provider: "anthropic", Model: "m", Key: key}, wires.Options{Env: env, Folder: folder})
+		if key == "file:." {
+			if err == nil {
+				t.Error("a folder is a key")
+			}
+			continue
+		}
+		if (want == "") != (err == nil) || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret")) {
+			t.Errorf("%q: %v, want %q", key, err, want)
+		}
+	}
+	if _, err := wires.Open(wires.Spec{Provider: "skynet"}, wires.Options{}); !errors.Is(err, wires.ErrProvider) {
+		t.Error(err)
+	}
+}
+
+// A script answers by its first line that matches, with what it captures, and by nothing else.
+func TestScript(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	file := func(name, content string) {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file("s.jsonl", `# a comment
+{"when": {"turn": 1, "query": "(?i)ask"}, "call": {"name": "fetch", "args": {"url": "https://a.test/"}}}
+{"when": {"tool_result": "failed"}, "capture": {"word": "It (\\w+)"}, "call": {"name": "answer", "args": {"word": "{{word}}"}}}
+{"when": {"turn": 2}, "say": "done"}
+`)
+	open := func(name string) (llm.Endpoint, error) {
+		return wires.Open(wires.Spec{Provider: "script", Model: name}, wires.Options{Folder: folder})
+	}
+	model, err := open("s.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, _ := conversation(t)
+	first := &llm.Request{Model: "m", Turns: whole.Turns[:1]}
+	r, err := model.Provider.Do(t.Context(), first, nil)
+	if err != nil || len(r.Calls) != 1 || string(r.Calls[0].Arguments) != `{"url": "https://a.test/"}` {
+		t.Errorf("%+v, %v", r, err)
+	}
+	r, err = model.Provider.Do(t.Context(), whole, nil)
+	if err != nil || len(r.Calls) != 1 || r.Calls[0].Name != "answer" || string(r.Calls[0].Arguments) != `{"word": "failed"}` {
+		t.Errorf("%+v, %v", r, err)
+	}
+	whole.Turns[2].Results = nil
+	if r, err = model.Provider.Do(t.Context(), whole, nil); err != nil || len(r.Said) != 1 || r.Said[0].Text() != "done" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	whole.Turns = append(whole.Turns, whole.Turns[1], whole.Turns[2])
+	if r, err = model.Provider.Do(t.Context(), whole, nil); !errors.As(err, new(llm.Protocol)) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for name, content := range map[string]string{"both": `{"say":"a","call":{"name":"b"}}`, "neither": `{}`, "unknown": `{"say":"a","then":"b"}`, "pattern": `{"when":{"query":"("},"say":"a"}`} {
+		file(name, content)
+		if _, err := open(name); err == nil || !strings.Contains(err.Error(), "line 1") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := open("missing"); err == nil {
+		t.Error("a script that is not there")
+	}
+}
