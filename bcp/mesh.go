@@ -86,6 +86,9 @@ type Agent struct {
 	Controller, Reader bool
 }
 
+// Supervised reports whether the mesh starts the agent.
+func (a *Agent) Supervised() bool { return len(a.Command) > 0 || a.Builtin }
+
 // Run bounds an agent that a model runs.
 type Run struct {
 	MaxTurns    int // of the model in a conversation

@@ -78,7 +78,7 @@ func (s *State) Snapshot(now time.Time) Snapshot {
 			open := session.openAt(now.UnixNano(), int64(s.mesh.IdleTimeout))
 			snapshot.Controllers = append(snapshot.Controllers, ControllerSnapshot{definition.Name, open})
 		}
-		if len(definition.Command) > 0 {
+		if definition.Supervised() {
 			snapshot.Commands = append(snapshot.Commands, CommandSnapshot{definition.Name, a.unavailable})
 		}
 	}

@@ -79,7 +79,7 @@ func statusOf(a *bcp.Agent, open []gateway.ClientConnection, command supervisor.
 		s.Roles = append(s.Roles, r)
 	}
 	switch {
-	case len(a.Command) == 0:
+	case !a.Supervised():
 		s.NotStarted = "it has no command: somebody else starts it"
 	case !supervised:
 		s.NotStarted = "a mesh on a cluster starts no commands"

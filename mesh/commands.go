@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -89,16 +90,41 @@ const commandGrace = 5 * time.Second
 // use has other definitions say what runs.
 func (c *commands) use(def *bcp.Mesh) {
 	var programs []supervisor.Program
-	for _, a := range def.Agents {
-		if len(a.Command) > 0 && a.Sandbox != 0 { // what nobody has accepted is not started
-			programs = append(programs, supervisor.Program{Agent: a.Name, Command: a.Command, Dir: c.mesh.config.Folder, Env: []string{
-				"BCPMESH_AGENT=" + string(a.Name),
-				"BCPMESH_ENCODING=" + a.Encoding.String(),
-				"BCPMESH_DEFINITION=" + filepath.Join(c.mesh.config.Folder, filepath.FromSlash(a.File)),
-			}})
+	for i := range def.Agents {
+		a := &def.Agents[i]
+		command, more := a.Command, []string(nil)
+		if a.Builtin && len(c.mesh.config.Builtin) > 0 {
+			command, more = append(slices.Clone(c.mesh.config.Builtin), string(a.Name)), c.ofModel(def, a)
+		}
+		if len(command) > 0 && a.Sandbox != 0 { // what nobody has accepted is not started
+			programs = append(programs, supervisor.Program{Agent: a.Name, Command: command, Dir: c.mesh.config.Folder, Env: append(more,
+				"BCPMESH_AGENT="+string(a.Name),
+				"BCPMESH_ENCODING="+a.Encoding.String(),
+				"BCPMESH_DEFINITION="+filepath.Join(c.mesh.config.Folder, filepath.FromSlash(a.File)),
+			)})
 		}
 	}
 	c.supervisor.Set(programs)
+}
+
+// ofModel is what an agent that a model runs gets beside what every command gets: the key of its model, if that is in our
+// environment, and digests of what it is defined by, so that it is started again if that changes.
+func (c *commands) ofModel(def *bcp.Mesh, a *bcp.Agent) []string {
+	var env []string
+	model, _ := def.ModelOf(a.Model)
+	if variable, ok := strings.CutPrefix(model.Key, "env:"); ok {
+		for _, entry := range c.mesh.config.Environ {
+			if strings.HasPrefix(entry, variable+"=") {
+				env = append(env, entry)
+			}
+		}
+	}
+	for _, f := range def.Files {
+		if f.Path == a.File || f.Path == "mesh.yaml" {
+			env = append(env, fmt.Sprintf("BCPMESH_DIGEST_%d=%x", len(env), f.SHA256))
+		}
+	}
+	return env
 }
 
 // FindCommand returns what says why a command cannot be started in a folder of
@@ -124,7 +150,10 @@ func (c *commands) prepare(p supervisor.Program) ([]string, error) {
 		has  bool
 		role bcp.Role
 		key  string
-	}{{def.Controller, bcp.RoleController, "BCPMESH_CONTROLLER_CREDS"}, {def.Reader, bcp.RoleReader, "BCPMESH_READER_CREDS"}} {
+	}{
+		{def.Controller, bcp.RoleController, "BCPMESH_CONTROLLER_CREDS"}, {def.Reader, bcp.RoleReader, "BCPMESH_READER_CREDS"},
+		{def.Builtin && len(def.Egress.Hosts) > 0, bcp.RoleKeeper, "BCPMESH_KEEPER_CREDS"},
+	} {
 		if !role.has {
 			continue
 		}

@@ -40,6 +40,9 @@ type Config struct {
 	// Environ is the environment of this program, of which commands get the few
 	// harmless keys.
 	Environ []string
+	// Builtin is the command that runs an agent by its model, without the agent's name. Without one agents with
+	// `command: builtin` are not started.
+	Builtin []string
 	// State is the folder of keys, streams and locks. It is required, and made
 	// if it is not there; one mesh runs on it at a time.
 	State string

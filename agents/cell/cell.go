@@ -31,6 +31,8 @@ type Configuration struct {
 	MaxTurns     int           `json:"max_turns"`  // of the model in a conversation
 	MaxTokens    int           `json:"max_tokens"` // of a turn
 	Redact       guard.Set     `json:"redact,omitzero"`
+	// Confined says that the cell must be confined.
+	Confined bool `json:"confined,omitzero"`
 }
 
 // Tools are the names of the tools that a definition can give a model.

@@ -33,7 +33,7 @@ func (b *builder) warnFlow(m *bcp.Mesh) {
 // it or opens hosts to it, and its definition does not accept that. Of other agents the
 // mesh knows what their definitions tell, and can only warn.
 func refusesTrifecta(agent *bcp.Agent) bool {
-	return (len(agent.Command) > 0 || agent.Builtin || len(agent.Egress.Hosts) > 0) && !agent.Egress.BudgetStated
+	return (agent.Supervised() || len(agent.Egress.Hosts) > 0) && !agent.Egress.BudgetStated
 }
 
 // warnTotals warns of total budgets that are less than what pushes of all channels

@@ -287,8 +287,8 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"agents", "agents/extract", "agents/llm", "agents/mcp", "agents/process", "agents/stdio", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
-		external: []string{commandLines},
+		internal: []string{"agents", "agents/cell", "agents/extract", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mcp", "agents/process", "agents/stdio", "agents/web", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
+		external: []string{commandLines, logging},
 	},
 	{
 		folder: "cmd/bcpmesh", program: true,

@@ -37,6 +37,7 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 	"damage":      damageCommand,
 	"fetch":       fetchCommand,
 	"collect":     collectCommand,
+	"site":        siteCommand,
 }
 
 // exitcodeCommand is `exitcode CODE COMMAND…`: the command ends with exactly
@@ -243,6 +244,17 @@ func fetchCommand(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%s: status %s, not %s: %s", args[1], got, args[0], content)
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), content, 0o600))
+}
+
+// siteCommand is `site VAR DIR`: a web server with the files of a folder is at the URL in the variable, until the script
+// ends.
+func siteCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: site VAR DIR")
+	}
+	server := httptest.NewServer(http.FileServer(http.Dir(ts.MkAbs(args[1]))))
+	ts.Setenv(args[0], server.URL)
+	ts.Defer(server.Close)
 }
 
 // collectCommand is `collect VAR FILE`: a collector of traces is at the URL in the

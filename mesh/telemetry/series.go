@@ -177,7 +177,7 @@ func (k *maker) agent(definition bcp.Agent) *agentSeries {
 	if len(definition.CronSchedules) > 0 {
 		a.prompts, a.missed = k.counter(promptsTotal, name), k.counter(missedTotal, name)
 	}
-	if len(definition.Command) > 0 {
+	if definition.Supervised() {
 		a.processes = map[string]prometheus.Counter{}
 		for _, event := range processEvents {
 			a.processes[event] = k.counter(processTotal, name, event)

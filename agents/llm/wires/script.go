@@ -130,7 +130,11 @@ func (l *scriptLine) captures(results string) (*strings.Replacer, bool) {
 		if err != nil {
 			return nil, false
 		}
-		pairs = append(pairs, "{{"+name+"}}", string(quoted[1:len(quoted)-1]))
+		whole := string(quoted) // a number or a truth that is all of a text is no text
+		if raw := jsontext.Value(found[1]); raw.IsValid() && strings.ContainsRune("0tf", rune(raw.Kind())) {
+			whole = found[1]
+		}
+		pairs = append(pairs, `"{{`+name+`}}"`, whole, "{{"+name+"}}", string(quoted[1:len(quoted)-1]))
 	}
 	return strings.NewReplacer(pairs...), true
 }

@@ -41,6 +41,7 @@ environment, and needs no flags.`,
 		},
 	}
 	o.AddTo(cmd, "creds `FILE` of a reader or a controller (default: the one that a mesh gives)")
+	cmd.AddCommand(agentRunCommand(p), agentCellCommand(p))
 	return cmd
 }
 

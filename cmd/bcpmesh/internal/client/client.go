@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -38,6 +39,10 @@ type Flags struct {
 	Where          meshdir.StateFlags
 	// attempt is how long one request may take, 0 for as long as most do.
 	Attempt time.Duration
+	// Handlers is how many handlers run at a time, 0 for as many as most have. Logger, if it is set, is told what most
+	// commands show nobody.
+	Handlers int
+	Logger   hclog.Logger
 }
 
 // AddTo makes them flags of cmd, for a client that is who.
@@ -119,7 +124,7 @@ func (f *Flags) Connect(ctx context.Context, role bcp.Role) (*Client, error) {
 			encoding = a.Encoding
 		}
 	}
-	conn, err := agents.Connect(ctx, url, agents.CredsText(creds.Text()), agents.Options{Name: name, Encoding: encoding, Attempt: f.Attempt, NATS: secure, Logger: hclog.NewNullLogger()})
+	conn, err := agents.Connect(ctx, url, agents.CredsText(creds.Text()), agents.Options{Name: name, Encoding: encoding, Attempt: f.Attempt, Handlers: f.Handlers, NATS: secure, Logger: cmp.Or(f.Logger, hclog.NewNullLogger())})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, meshdir.OutcomeOf(ctx.Err())

@@ -78,7 +78,7 @@ func (c *checkup) commands(folder meshdir.Folder, def *bcp.Mesh) {
 	var unconfined []string
 	commands := 0
 	for _, a := range def.Agents {
-		if len(a.Command) > 0 {
+		if a.Supervised() {
 			commands++
 		}
 		if a.Sandbox == bcp.SandboxNone {

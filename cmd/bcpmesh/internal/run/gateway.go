@@ -228,7 +228,7 @@ func awaitCluster(ctx context.Context, p *cli.Program, config mesh.GatewayConfig
 func withCommands(def *bcp.Mesh) int {
 	n := 0
 	for _, a := range def.Agents {
-		if len(a.Command) > 0 {
+		if a.Supervised() {
 			n++
 		}
 	}

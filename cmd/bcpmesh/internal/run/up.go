@@ -172,7 +172,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	})
 	config := mesh.Config{
 		Keys:       []accounts.OpenOption{meshdir.Unlock()},
-		Definition: def, Load: folder.LoadRunning, Folder: commandsIn, Environ: os.Environ(), State: folder.State, Version: cli.ProgramVersion(),
+		Definition: def, Load: folder.LoadRunning, Folder: commandsIn, Environ: os.Environ(), Builtin: builtin(), State: folder.State, Version: cli.ProgramVersion(),
 		Listen: o.address, WebSocket: o.webSocket, TLS: shows, CA: known.CA, AllowNetworkWithoutTLS: o.plaintext,
 		Rebuild: o.rebuild, Logger: logger, Witnesses: peers, AcceptRollback: o.acceptRollback,
 	}
@@ -386,4 +386,13 @@ func startFailure(err error, l listening, state string) error {
 		return f.WithHint("the journal was written by another version, or was changed: bcpmesh restore takes a backup, or what bcpmesh backup --salvage makes of it")
 	}
 	return f.WithHint("the state folder is %s; --state names another", state)
+}
+
+// builtin is the command that runs an agent by its model: this program.
+func builtin() []string {
+	self, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	return []string{self, "agent", "run"}
 }

@@ -1,0 +1,234 @@
+package attach
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/cell"
+	"github.com/bcpmesh/bcpmesh/agents/keeper"
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
+	"github.com/bcpmesh/bcpmesh/agents/process"
+	"github.com/bcpmesh/bcpmesh/agents/stdio"
+	"github.com/bcpmesh/bcpmesh/agents/web"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+func agentRunCommand(p *cli.Program) *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "run NAME",
+		Short: "Run an agent by its model",
+		Long: `Run a Reader by its definition: its model answers queries and publishes, with the
+tools, the network and the limits that the definition gives it. bcpmesh up does this for
+every agent with "command: builtin"; this command does it by hand.
+
+It is two processes. This one is the keeper: it has the creds, the key of the model and
+the network, and has each request to a host recorded before it is sent. What reads hostile
+text is the cell, its child, which has neither and one door, its standard streams.
+
+The definitions are those of the folder; the mesh is the one that runs there. It ends when
+it is interrupted.`,
+		Example: `  bcpmesh agent run researcher
+  bcpmesh agent run researcher --dir office`,
+		Args: cli.Arguments(1, "NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runAgent(cmd.Context(), p, dir, bcp.AgentName(args[0]))
+		},
+		ValidArgsFunction: meshdir.CompleteAgents(false),
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "`DIR` of the mesh (default: the mesh of the current folder)")
+	return cmd
+}
+
+func agentCellCommand(p *cli.Program) *cobra.Command {
+	return &cobra.Command{
+		Use:     "cell",
+		Short:   "Be the cell of an agent that a keeper has started",
+		Long:    "Be the cell of an agent: what reads hostile text. bcpmesh agent run starts it, and\nspeaks with it over its stdin and stdout.",
+		Example: "  bcpmesh agent cell",
+		Hidden:  true,
+		Args:    cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cli.IsTerminal(p.In) {
+				return cli.Usagef("agent cell: bcpmesh agent run starts it")
+			}
+			err := cell.Run(cmd.Context(), cli.Interruptible(cmd.Context(), p.In), p.Out.Screen, confine)
+			if cmd.Context().Err() != nil {
+				return nil
+			}
+			return err
+		},
+	}
+}
+
+// confine takes from a cell what it does not need.
+func confine(c cell.Configuration) error {
+	if !c.Confined {
+		return nil
+	}
+	return cli.Failf("this build cannot confine an agent").WithHint("sandbox: none in its definition accepts that")
+}
+
+// runAgent is the keeper of an agent.
+func runAgent(ctx context.Context, p *cli.Program, dir string, name bcp.AgentName) error {
+	folder, def, agent, err := builtinAgent(p, dir, name)
+	if err != nil {
+		return err
+	}
+	model, err := openModel(folder, def, &agent)
+	if err != nil {
+		return err
+	}
+	log := cli.NewLogger(hclog.Info, p.Out.Stderr)
+	reader, err := connectBuiltin(ctx, p, folder, &agent, bcp.RoleReader, log)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	var desk func() (*web.Desk, error)
+	if len(agent.Egress.Hosts) > 0 {
+		conn, err := connectBuiltin(ctx, p, folder, &agent, bcp.RoleKeeper, log)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		desk = deskOf(def, &agent, keeper.NewLedger(agents.NewKeeper(conn)))
+	}
+	services := keeper.NewServices(cell.Configuration{
+		Agent: agent.Name, Instructions: agent.Prompt, Model: model.Model, Tools: agent.Tools,
+		MaxTurns: agent.Run.MaxTurns, MaxTokens: agent.Run.MaxTokens, Confined: agent.Sandbox == bcp.SandboxRequired,
+	}, model, desk)
+	output := process.NewOutput(log)
+	defer output.End()
+	running, toKeeper, fromKeeper, err := startCell(output)
+	if err != nil {
+		return cli.Failf("the cell of %s cannot be started: %s", agent.Name, process.Reason(err))
+	}
+	defer context.AfterFunc(ctx, func() { _ = toKeeper.Close() })()
+	p.Out.Talkf("%s answers with %s", agent.Name, cli.Quoted(agent.Model))
+	err = stdio.Serve(ctx, stdio.Agent{
+		Connection: reader, Name: agent.Name, Role: bcp.RoleReader, Version: cli.ProgramVersion(), Logger: log,
+		Methods: services.Methods(), MaxLine: keeper.MaxLine,
+	}, toKeeper, fromKeeper)
+	_, _ = fromKeeper.Close(), toKeeper.Close()
+	running.Kill()
+	<-running.Done()
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		return meshdir.OutcomeOf(err)
+	}
+	return cli.Failf("the cell of %s has ended: %s", agent.Name, output.LastLine())
+}
+
+// builtinAgent finds the definition of an agent that the mesh runs.
+func builtinAgent(p *cli.Program, dir string, name bcp.AgentName) (folder meshdir.Folder, def *bcp.Mesh, agent bcp.Agent, err error) {
+	if file := p.Env("BCPMESH_DEFINITION"); dir == "" && file != "" {
+		dir = filepath.Dir(filepath.Dir(file))
+	}
+	if dir != "" {
+		folder, err = meshdir.Argument([]string{dir})
+	} else {
+		folder, err = meshdir.Find(".")
+	}
+	if err != nil {
+		return folder, nil, agent, err
+	}
+	if def, err = folder.Load(); err != nil {
+		return folder, nil, agent, err
+	}
+	agent, ok := def.Agent(name)
+	switch {
+	case !ok:
+		return folder, nil, agent, cli.Usagef("agent run: the mesh has no agent %s", cli.Quoted(string(name)))
+	case !agent.Builtin:
+		return folder, nil, agent, cli.Failf("%s has no `command: builtin`", name).WithHint("write it into %s, with a model", agent.File)
+	}
+	return folder, def, agent, nil
+}
+
+func openModel(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent) (llm.Endpoint, error) {
+	m, _ := def.ModelOf(agent.Model) // definitions that load have one
+	model, err := wires.Open(wires.Spec{Name: m.Name, Provider: m.Provider, Model: m.Model, Key: m.Key, BaseURL: m.BaseURL},
+		wires.Options{Env: os.LookupEnv, Folder: folder.Dir, MaxTokens: agent.Run.MaxTokens})
+	if err != nil {
+		return model, cli.Failf("the model of %s: %s", agent.Name, cli.ReasonOf(err))
+	}
+	return model, nil
+}
+
+// connectBuiltin connects in a role: with the creds that the mesh gave, or with creds of its own from the keys of the folder.
+func connectBuiltin(ctx context.Context, p *cli.Program, folder meshdir.Folder, agent *bcp.Agent, role bcp.Role, log hclog.Logger) (*agents.Connection, error) {
+	variable, encoding := "BCPMESH_READER_CREDS", agent.Encoding
+	if role == bcp.RoleKeeper {
+		variable, encoding = "BCPMESH_KEEPER_CREDS", bcp.JSON
+	}
+	creds := p.Env(variable)
+	if creds == "" {
+		who := client.Flags{As: string(agent.Name), Where: meshdir.StateFlags{Dir: folder.Dir}, Handlers: agent.Run.MaxParallel, Logger: log}
+		c, err := who.Connect(ctx, role)
+		if err != nil {
+			return nil, err
+		}
+		return c.Connection, nil
+	}
+	secure, err := meshdir.Trust{CA: p.Env("BCPMESH_CA")}.Options()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := agents.Connect(ctx, p.Env("BCPMESH_URL"), agents.CredsFile(creds), agents.Options{
+		Name: agent.Name, Encoding: encoding, Logger: log, Handlers: agent.Run.MaxParallel, NATS: secure,
+	})
+	if err != nil {
+		return nil, meshdir.NotReached(p.Env("BCPMESH_URL"), err)
+	}
+	return conn, nil
+}
+
+func deskOf(def *bcp.Mesh, agent *bcp.Agent, ledger web.Ledger) func() (*web.Desk, error) {
+	e := agent.Egress
+	policy := web.Policy(e.Hosts, os.LookupEnv)
+	return func() (*web.Desk, error) {
+		return web.NewDesk(web.Options{
+			Agent: string(agent.Name), Policy: policy, StartURLs: e.StartURLs, LinksOnly: e.LinksOnly, Addresses: def.AllowAddresses, Ledger: ledger,
+		})
+	}
+}
+
+// startCell starts this program again, with an empty environment, and returns our ends of its door.
+func startCell(output *process.Output) (running *process.Process, in, out *os.File, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	theirIn, out, err := os.Pipe()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	defer func() { _ = theirIn.Close() }() // it has its own
+	in, theirOut, err := os.Pipe()
+	if err != nil {
+		_ = out.Close()
+		return nil, nil, nil, err
+	}
+	defer func() { _ = theirOut.Close() }()
+	running, err = process.Start(&exec.Cmd{
+		Path: self, Args: []string{"bcpmesh", "agent", "cell"}, Dir: string(filepath.Separator), Stdin: theirIn, Stdout: theirOut, Stderr: output.Stderr(),
+	})
+	if err != nil {
+		_, _ = in.Close(), out.Close()
+		return nil, nil, nil, err
+	}
+	return running, in, out, nil
+}
