@@ -149,6 +149,7 @@ func TestBadInputs(t *testing.T) {
 		{inAgent, "encoding: «JSON\n", definition.CodeUnknownWord, "encoding", `did you mean "json"`},
 		{inAgent, "base_taint: «unknown\n", definition.CodeUnknownWord, "base_taint", "low, medium, high"},
 		{inAgent, "max_connections: «0\n", definition.CodeOutOfRange, "max_connections", "1 to 64"},
+		{inMesh, "replicas: 3\nrequire_witness: «24h\n", definition.CodeWitness, "require_witness", "one process"},
 		{inAgent, "shard: «-1\n", definition.CodeOutOfRange, "shard", "0 to 63"},
 		{inAgent, "shard: «64\n", definition.CodeOutOfRange, "shard", "0 to 63"},
 		{inAgent, "shard: «63\n", definition.CodeShard, "shard", "no agent on shard 1"},

@@ -102,6 +102,7 @@ func (b *builder) build(folder *source) *bcp.Mesh {
 	b.defaultPeople(m)
 	b.channels(m)
 	b.checkShards(m)
+	b.checkWitness(m)
 	b.warnTotals(m)
 	b.warnFlow(m)
 	b.advise(m)

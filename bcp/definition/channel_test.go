@@ -82,6 +82,15 @@ func TestAllChannelKeys(t *testing.T) {
 	}
 }
 
+// covers P11.6
+func TestRequireWitness(t *testing.T) {
+	t.Parallel()
+	mesh, _ := mustParse(t, "mesh.yaml", "require_witness: 24h\n", "agents/a.md", "---\nname: a\n---\n")
+	if mesh.RequireWitness != 24*time.Hour {
+		t.Errorf("require_witness: %s", mesh.RequireWitness)
+	}
+}
+
 // Every key of mesh.yaml and of an agent reaches the mesh.
 //
 // covers P1.3
@@ -89,7 +98,7 @@ func TestAllMeshAndAgentKeys(t *testing.T) {
 	t.Parallel()
 	mesh, _ := mustParse(t,
 		"mesh.yaml", "---\nname: office\ntime_zone: Europe/Berlin\nidle_timeout: 1h\nvocabularies: {colour: [Red, blue-green, ÉCRU]}\napprovers: [ann]\n"+
-			"auditors: [ann, bob]\nreplicas: 3\nsync: 2s\nraw_retention: 1d12h\nrequire_witness: 24h\nmax_refusals: 2/s\nmax_disk_mb: 64\n",
+			"auditors: [ann, bob]\nreplicas: 3\nsync: 2s\nraw_retention: 1d12h\nmax_refusals: 2/s\nmax_disk_mb: 64\n",
 		"agents/a.md", "---\nname: a\ndescription: |\n  two\n  lines\nmodel: m\ntools: [A, B]\nnetwork: none\ncommand: [run, --fast, \"\"]\nsandbox: none\nencoding: msgpack\n"+
 			"base_taint: medium\nmax_connections: 1\ntotal_budget_bits: 12.5\ncron_schedules: [{schedule: 5 4 * * mon, message: wake}]\n---\nprompt\r\n---\n",
 	)
@@ -97,7 +106,7 @@ func TestAllMeshAndAgentKeys(t *testing.T) {
 	want := &bcp.Mesh{
 		Name: "office", IdleTimeout: time.Hour, Vocabularies: map[string][]string{"colour": {"blue-green", "red", "écru"}},
 		Approvers: []bcp.AgentName{"ann"}, Auditors: []bcp.AgentName{"ann", "bob"}, Replicas: 3, SyncInterval: 2 * time.Second,
-		RawRetention: 36 * time.Hour, RequireWitness: 24 * time.Hour, MaxRefusals: 120, MaxDisk: 64 << 20,
+		RawRetention: 36 * time.Hour, MaxRefusals: 120, MaxDisk: 64 << 20,
 		Agents: []bcp.Agent{{
 			Name: "a", Description: "two\nlines\n", Model: "m", Tools: []string{"A", "B"}, Network: "none", Command: []string{"run", "--fast", ""}, Sandbox: bcp.SandboxNone,
 			Encoding: bcp.MessagePack, BaseTaint: bcp.TaintMedium, MaxConnections: 1, TotalBudget: 12*bcp.Bit + bcp.Bit/2,

@@ -45,6 +45,7 @@ var codeDocs = []CodeDoc{
 	{Code: CodeInvalidSpec, Error: true, Doc: "The subscription's fields, questions, directive or constraints do not make a spec."},
 	{Code: CodeReleaseInterval, Error: true, Doc: "A capacity budget needs a release_interval, without which the timing of answers carries uncounted bits; a batch_window is a multiple of it."},
 	{Code: CodeShard, Error: true, Doc: "A channel leads from one shard to another, or a shard between others has no agent."},
+	{Code: CodeWitness, Error: true, Doc: "The mesh says require_witness and needs a cluster, by replicas or shards: there, checkpoints are signed and cosigned by bcpmesh audit checkpoint, and no gateway waits for them."},
 	{Code: CodeCommandUser, Error: true, Doc: "The agent's command would run as the user of the mesh, who can read its keys and its journal, and the definition does not accept that."},
 	{Code: CodeNoCommand, Error: true, Doc: "The agent's command cannot be started here, because there is no such program or it is not executable; a start of the mesh only warns of it."},
 	{Code: CodeSecret, Error: true, Doc: "The file has a secret, such as a private key, the token of a vendor or a password in a URL; the message names its kind alone."},

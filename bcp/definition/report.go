@@ -71,6 +71,7 @@ const (
 	CodeInvalidSpec     = "invalid_spec"     // refused by bcp.Compile
 	CodeReleaseInterval = "release_interval" // a capacity budget needs one
 	CodeShard           = "shard"            // a channel between two, or one without agents
+	CodeWitness         = "witness"          // require_witness on a cluster
 	CodeCommandUser     = "command_user"     // a command as the user of the mesh
 	CodeNoCommand       = "no_command"       // a program that is not there
 	CodeSecret          = "secret"           // a token, a private key, a password in a URL

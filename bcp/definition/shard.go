@@ -38,3 +38,11 @@ func (b *builder) checkShards(m *bcp.Mesh) {
 		}
 	}
 }
+
+// checkWitness refuses require_witness on a cluster, whose gateways have no key that signs
+// checkpoints. One that runs on one shard with one copy is refused at the gateway's start.
+func (b *builder) checkWitness(m *bcp.Mesh) {
+	if m.RequireWitness > 0 && (m.Replicas > 1 || m.Shards() > 1) {
+		b.meshSource.errorf(b.mesh.at("require_witness"), CodeWitness, "require_witness", "require_witness is for a mesh of one process, and replicas or shard say that this one is a cluster's: leave it out, and have bcpmesh audit checkpoint --witness cosign")
+	}
+}

@@ -115,6 +115,9 @@ a mesh's own server, which lets in no gateway from outside.`,
 		if err != nil {
 			return err
 		}
+		if def.RequireWitness > 0 {
+			return cli.Failf("accounts export: require_witness is for a mesh of one process").WithHint("leave it out of mesh.yaml; on a cluster, bcpmesh audit checkpoint --witness has checkpoints cosigned")
+		}
 		e := export{out: out, force: force}
 		if err := e.check(names, def.Shards()); err != nil {
 			return err
