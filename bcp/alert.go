@@ -26,6 +26,8 @@ const (
 	AlertDiskCritical AlertKind = "disk_critical"
 	// Credentials are used in two places at once: a copy, or a mistake.
 	AlertShared AlertKind = "credentials_shared"
+	// Credentials are in the last tenth of their life, but the last week at most.
+	AlertExpiring AlertKind = "credentials_expiring"
 	// The gateway made a mistake: over a message, which is in quarantine, or by itself.
 	AlertPanic AlertKind = "gateway_panic"
 	// The bits or bytes that an agent may send out are exhausted, for the first time in a window.
@@ -49,7 +51,7 @@ const (
 
 // AlertKinds returns every kind that goes with a record.
 func AlertKinds() []AlertKind {
-	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood, AlertDiskLow, AlertDiskCritical, AlertShared, AlertPanic, AlertEgress, AlertWitnessMissing, AlertWitnessRefused, AlertRollbackAccepted}
+	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood, AlertDiskLow, AlertDiskCritical, AlertShared, AlertExpiring, AlertPanic, AlertEgress, AlertWitnessMissing, AlertWitnessRefused, AlertRollbackAccepted}
 }
 
 // Alert tells operators, approvers and auditors of a decision that somebody

@@ -173,6 +173,7 @@ func TestWhatIsAnAlert(t *testing.T) {
 		"egress":              {Decision{Kind: KindEgress, Verdict: Reject, Egress: &EgressChange{Alert: true}}, AlertEgress},
 		"egress again":        {Decision{Kind: KindEgress, Verdict: Reject, Egress: &EgressChange{}}, ""},
 		"shared":              {Decision{Kind: KindAlert, Event: string(AlertShared), Key: "U"}, AlertShared},
+		"expiring":            {Decision{Kind: KindAlert, Event: string(AlertExpiring), Agent: "mail", Role: RoleReader, Key: "U"}, AlertExpiring},
 		"panic":               {Decision{Kind: KindAlert, Event: string(AlertPanic), Agent: "mail", Role: RoleReader}, AlertPanic},
 		"issued":              {Decision{Kind: KindCredential, Event: string(CredentialIssued)}, ""},
 		"nothing":             {Decision{}, ""},

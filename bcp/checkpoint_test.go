@@ -186,6 +186,7 @@ func edits() map[string]edit {
 		"Mesh.AllowAddresses": {kept, func(m *Mesh) { m.AllowAddresses = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }},
 		"Mesh.Models":         {kept, func(m *Mesh) { m.Models = []Model{{Name: "small"}} }},
 		"Mesh.RequireWitness": {kept, func(m *Mesh) { m.RequireWitness = time.Hour }},
+		"Mesh.Notify":         {kept, func(m *Mesh) { m.Notify = []Route{{Name: "desk"}} }},
 		"Mesh.MaxRefusals":    {kept, func(m *Mesh) { m.MaxRefusals = 1 }},
 		"Mesh.Agents":         {kept, func(m *Mesh) { m.Agents = append(m.Agents, Agent{Name: "zed", Encoding: JSON, Reader: true}) }},
 		"Mesh.Channels": {kept, func(m *Mesh) {

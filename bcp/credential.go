@@ -70,6 +70,13 @@ func (s *State) DecideConnection(m Moment, kind DecisionKind, agent AgentName, r
 	return d
 }
 
+// DecideExpiring records that credentials expire soon.
+func (s *State) DecideExpiring(m Moment, agent AgentName, role Role, key string) Decision {
+	d := s.next(m, KindAlert)
+	d.Agent, d.Role, d.Event, d.Key = agent, role, string(AlertExpiring), key
+	return d
+}
+
 // DecideShared records that credentials are used in two places at once, with the
 // hosts.
 func (s *State) DecideShared(m Moment, agent AgentName, role Role, key, hosts string) Decision {

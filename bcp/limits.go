@@ -41,6 +41,9 @@ const (
 	answerOverhead = 1 << 10
 	answerFactor   = 12
 
+	// MaxRoutes bounds the notification routes of a mesh: each reads the journal.
+	MaxRoutes = 16
+
 	// MaxJustificationWords and MaxJustificationChars bound what a channel can
 	// allow for the justification of an escalation (PROTOCOL P6.4).
 	MaxJustificationWords = 100

@@ -34,6 +34,8 @@ type Mesh struct {
 	// RequireWitness is how old the newest cosignature of a witness may be until asks and
 	// pushes are refused; 0: any age.
 	RequireWitness time.Duration
+	// Notify are the ways in which people are notified.
+	Notify []Route
 
 	Agents []Agent // sorted by name
 	// Channels holds a channel for each pair of entries that name each other,

@@ -65,6 +65,20 @@ func TestBadInputs(t *testing.T) {
 		{inMesh, "«\ufeffname: a\n", definition.CodeEncoding, "", "byte order mark"},
 		{inMesh, "name: a\n# \u00e9«\xff\n", definition.CodeEncoding, "", "UTF-8"},
 
+		// Notification routes.
+		{inMesh, "notify:\n- «name: a\n", definition.CodeBadValue, "notify[0]", "one of webhook, mail_server, command"},
+		{inMesh, "notify:\n- «name: a\n  webhook: env:A\n  command: [x]\n", definition.CodeBadValue, "notify[0]", "got 2 of them"},
+		{inMesh, "notify:\n- {name: a, webhook: «https://hooks.example.org/T0KEN}\n", definition.CodeBadValue, "notify[0].webhook", "env:NAME or file:PATH"},
+		{inMesh, "notify:\n- {name: a, command: [x], format: «slack}\n", definition.CodeBadValue, "notify[0].format", "it goes with webhook"},
+		{inMesh, "notify:\n- «name: a\n  mail_server: a:25\n  mail_from: a@b\n", definition.CodeMissingKey, "notify[0].mail_to", "needs this key"},
+		{inMesh, "notify:\n- «name: a\n  mail_server: a:25\n  mail_from: a@b\n  mail_to: [a@b]\n  mail_user: u\n", definition.CodeBadValue, "notify[0]", "go together"},
+		{inMesh, "notify:\n- {name: a, mail_server: a:25, mail_from: a@b, mail_to: [a@b, «\"a@b\\nBcc: c@d\"]}\n", definition.CodeBadValue, "notify[0].mail_to[1]", "a mail address"},
+		{inMesh, "notify:\n- {name: a, command: [x], quiet: «07:00-07:00}\n", definition.CodeBadValue, "notify[0].quiet", "two different times"},
+		{inMesh, "notify:\n- {name: a, command: [x], for: [held, «holds]}\n", definition.CodeUnknownWord, "notify[0].for[1]", "held, alerts, credentials"},
+		{inMesh, "notify:\n- {name: a, command: [x], severity: «urgent}\n", definition.CodeUnknownWord, "notify[0].severity", "info, warning, critical"},
+		{inMesh, "notify:\n- {name: a, command: [x], person: «eve}\n", definition.CodeUnknownPerson, "notify[0].person", "neither an approver nor an auditor"},
+		{inMesh, "notify:\n- {name: a, command: [x]}\n- {name: «a, command: [x]}\n", definition.CodeDuplicate, "notify[1].name", "twice"},
+
 		{inMesh, "name:«\ta\n", definition.CodeForbiddenYAML, "", "tabs"},
 		{inMesh, "name: a«\x01b\n", definition.CodeEncoding, "", "control"},
 		{inMesh, "vocabularies: {x«:[a]}\n", definition.CodeSyntax, "", "space behind the colon"},

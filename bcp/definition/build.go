@@ -100,6 +100,7 @@ func (b *builder) build(folder *source) *bcp.Mesh {
 	}
 	b.checkPeople(m)
 	b.defaultPeople(m)
+	b.checkRoutes(m)
 	b.channels(m)
 	b.checkShards(m)
 	b.checkWitness(m)
@@ -129,6 +130,7 @@ func (b *builder) meshOf(o *object) *bcp.Mesh {
 		Models:         b.modelsOf(o),
 		RequireWitness: o.get("require_witness").duration,
 	}
+	m.Notify = b.routes(o)
 	if m.Replicas > 0 && m.Replicas%2 == 0 {
 		b.meshSource.errorf(o.at("replicas"), CodeOutOfRange, "replicas", "expected 1, 3 or 5: an even number of copies survives no more failures")
 	}

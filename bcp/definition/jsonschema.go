@@ -39,7 +39,7 @@ func JSONSchema(level Level) ([]byte, error) {
 
 // definitionNames are the names of levels in $defs.
 var definitionNames = map[Level]string{
-	LevelChannel: "channel", LevelCron: "cron", LevelSubscription: "subscription", LevelField: "field", LevelQuestion: "question", LevelModel: "model",
+	LevelChannel: "channel", LevelCron: "cron", LevelSubscription: "subscription", LevelField: "field", LevelQuestion: "question", LevelModel: "model", LevelNotify: "notify",
 }
 
 // below returns the levels that can stand inside a level.
@@ -222,6 +222,10 @@ func (k *Key) valueSchema() *jsonSchema {
 		}}
 	case TypePrefixes:
 		return &jsonSchema{Type: "array", Items: &jsonSchema{Type: "string", MinLength: new(int64(1))}, MinItems: &k.Min, MaxItems: &k.Max, UniqueItems: true}
+	case TypeMailAddresses:
+		return &jsonSchema{Type: "array", Items: &jsonSchema{Type: "string", Pattern: patternMail}, MinItems: &k.Min, MaxItems: &k.Max, UniqueItems: true}
+	case TypeChoices:
+		return &jsonSchema{Type: "array", Items: &jsonSchema{Words: k.Words}, MinItems: &k.Min, MaxItems: &k.Max, UniqueItems: true}
 	case TypeTools:
 		return &jsonSchema{AnyOf: []*jsonSchema{
 			{Type: "array", Items: &jsonSchema{Type: "string", MinLength: new(int64(1)), MaxLength: new(int64(maxToolChars))}, MinItems: &k.Min, MaxItems: &k.Max, UniqueItems: true},
@@ -256,6 +260,14 @@ func (k *Key) textSchema() *jsonSchema {
 		s.Pattern = patternPushRate
 	case TypeTimeZone:
 		s.MinLength, s.Not = new(int64(1)), &jsonSchema{Word: "Local"}
+	case TypeSecretName:
+		s.Pattern = patternSecretName
+	case TypeHours:
+		s.Pattern = patternHours
+	case TypeServer:
+		s.Pattern = patternServer
+	case TypeMailAddress:
+		s.Pattern = patternMail
 	case TypeCron:
 		s.Pattern = patternCron
 	}

@@ -145,7 +145,7 @@ func TestJSONSchemaHasEveryKey(t *testing.T) {
 
 func TestJSONSchemaOfNoLevel(t *testing.T) {
 	t.Parallel()
-	for _, level := range []definition.Level{0, definition.LevelModel + 1, 255} {
+	for _, level := range []definition.Level{0, definition.LevelNotify + 1, 255} {
 		if b, err := definition.JSONSchema(level); b != nil || !errors.Is(err, definition.ErrNoLevel) {
 			t.Errorf("level %d: %s, %v", level, b, err)
 		}
@@ -255,6 +255,7 @@ func TestJSONSchemaAgreesWithTheLoader(t *testing.T) {
 		definition.LevelField:        {"bcp_channels: [{subscriptions: [{fields: [{%s}]}]}]", "bcp_channels[0].subscriptions[0].fields[0]."},
 		definition.LevelModel:        {"models: [{%s}]", "models[0]."},
 		definition.LevelQuestion:     {"bcp_channels: [{subscriptions: [{questions: [{%s}]}]}]", "bcp_channels[0].subscriptions[0].questions[0]."},
+		definition.LevelNotify:       {"notify: [{%s}]", "notify[0]."},
 	}
 	mesh, agent := compileSchema(t, definition.LevelMesh), compileSchema(t, definition.LevelAgent)
 	checked := 0
@@ -268,7 +269,7 @@ func TestJSONSchemaAgreesWithTheLoader(t *testing.T) {
 				return place == at || strings.HasPrefix(place, at+"[") || strings.HasPrefix(place, at+".")
 			}
 			s, contents := agent, files("agents/a.md", "---\n"+text+"---\n")
-			if k.Level == definition.LevelMesh || k.Level == definition.LevelModel {
+			if k.Level == definition.LevelMesh || k.Level == definition.LevelModel || k.Level == definition.LevelNotify {
 				s, contents = mesh, files("mesh.yaml", text)
 			}
 			if fits := !slices.ContainsFunc(refusals(t, s, text), here); fits != want {
@@ -376,6 +377,24 @@ func candidates(k definition.Key) (good, bad []string) {
 	case definition.TypeBytes:
 		good = append(good, "4MiB", "64MiB", "2GiB", "1TiB", "4096KiB")
 		bad = append(bad, "64", "64MB", "MiB", "1.5MiB", `""`, "1234567890KiB")
+	case definition.TypeSecretName:
+		good = append(good, "env:A", "env:_A_9", "file:hook.url", `"file:/etc/a b"`)
+		bad = append(bad, `""`, "https://example.org/hook", "env:", "env:9", "file:", "env:A B", "7")
+	case definition.TypeHours:
+		good = append(good, "22:00-07:00", "00:00-23:59")
+		bad = append(bad, `""`, "22:00", "24:00-07:00", "22:00-7:00", "22:60-07:00", `"22:00 - 07:00"`)
+	case definition.TypeServer:
+		good = append(good, "smtp.example.org:587", "127.0.0.1:25", `"[::1]:25"`)
+		bad = append(bad, `""`, "smtp.example.org", "https://smtp.example.org:25", "a b:25", "a:1234567")
+	case definition.TypeMailAddress:
+		good = append(good, "desk@example.org", "a+b@x")
+		bad = append(bad, `""`, "desk", "a b@x", `"a@x\nBcc: b@x"`, "Desk <desk@example.org>")
+	case definition.TypeMailAddresses:
+		lists("v#@x")
+		bad = append(bad, "[v]", "[v@x, v@x]", "v@x")
+	case definition.TypeChoices:
+		good = append(good, "["+strings.Join(k.Words, ", ")+"]", "["+k.Words[0]+"]")
+		bad = append(bad, "[]", "[nope]", "[7]", "["+k.Words[0]+", "+k.Words[0]+"]")
 	case definition.TypeTools:
 		lists("v#")
 		good = append(good, "Read, Write", "["+text(128)+"]")

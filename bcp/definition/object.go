@@ -152,7 +152,7 @@ func roleIn(level Level, n *node) (reader, controller bool) {
 func (w *walker) unknownKey(level Level, e entry, at string) {
 	keys := keysOf(level)
 	hint := didYouMean(e.key, keys)
-	for other := LevelMesh; other <= LevelModel && hint == ""; other++ {
+	for other := LevelMesh; other <= LevelNotify && hint == ""; other++ {
 		if findKey(other, e.key) != nil {
 			hint = "; it is a key of " + other.String()
 		}
@@ -186,7 +186,7 @@ func (w *walker) fill(v *value, key *Key, n *node, path string) {
 	switch key.Type {
 	case TypeInteger, TypeBoolean, TypeBits:
 		w.plain(v, key, n, path)
-	case TypeTexts, TypeNames, TypeTools, TypeHosts, TypePrefixes:
+	case TypeTexts, TypeNames, TypeTools, TypeHosts, TypePrefixes, TypeMailAddresses, TypeChoices:
 		w.list(v, key, n, path)
 	case TypeObjects:
 		w.objects(v, key, n, path)
@@ -291,6 +291,18 @@ func expected(key *Key) string {
 		want = fmt.Sprintf("a list of at most %d prefixes of addresses such as 10.1.0.0/16", key.Max)
 	case TypeBytes:
 		want = fmt.Sprintf("a number of bytes from %s to %s such as 512KiB, 64MiB or 1GiB", formatBytes(key.Min), formatBytes(key.Max))
+	case TypeSecretName:
+		want = "where the secret is kept, as env:NAME or file:PATH; the secret itself does not belong here"
+	case TypeHours:
+		want = "text with two times of the day such as 22:00-07:00"
+	case TypeServer:
+		want = "text that is a host and a port such as smtp.example.org:587"
+	case TypeMailAddress:
+		want = "text that is a mail address such as desk@example.org"
+	case TypeMailAddresses:
+		want = fmt.Sprintf("a list of %d to %d mail addresses", key.Min, key.Max)
+	case TypeChoices:
+		return "a list of one or more of " + strings.Join(key.Words, ", ") + ", or one of them"
 	case TypeNames:
 		want = fmt.Sprintf("a list of %d to %d names", key.Min, key.Max)
 	case TypeWordLists:

@@ -3,6 +3,8 @@ package definition
 import (
 	"math"
 	"net/netip"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -72,6 +74,15 @@ func (w *walker) text(v *value, key *Key, n *node, path string) {
 			return
 		}
 		v.zone = zone
+	case TypeSecretName:
+		if !secretNames.MatchString(n.text) {
+			// What stands there may be the secret.
+			w.source.errorf(n.position, CodeBadValue, path, "expected %s", expected(key))
+		}
+	case TypeHours, TypeServer, TypeMailAddress:
+		if !map[Type]*regexp.Regexp{TypeHours: hours, TypeServer: servers, TypeMailAddress: mailAddresses}[key.Type].MatchString(n.text) {
+			bad(CodeBadValue)
+		}
 	case TypeCron:
 		if reason := checkCron(n.text); reason != "" {
 			w.source.errorf(n.position, CodeBadValue, path, "expected %s, got %s: %s", expected(key), quote(n.text), reason)
@@ -240,6 +251,12 @@ func (w *walker) elements(v *value, key *Key, path string) {
 			continue
 		case key.Type == TypePrefixes && !isPrefix(e.text):
 			w.source.errorf(e.position, CodeBadValue, index(path, i), "expected a prefix of addresses in its canonical form such as 10.1.0.0/16, of %d bits or more, got %s", minPrefixBits, quote(e.text))
+			continue
+		case key.Type == TypeMailAddresses && !mailAddresses.MatchString(e.text):
+			w.source.errorf(e.position, CodeBadValue, index(path, i), "expected a mail address such as desk@example.org, got %s", quote(e.text))
+			continue
+		case key.Type == TypeChoices && !slices.Contains(key.Words, e.text):
+			w.source.errorf(e.position, CodeUnknownWord, index(path, i), "expected one of %s, got %s%s", strings.Join(key.Words, ", "), quote(e.text), didYouMean(e.text, key.Words))
 			continue
 		case len(e.text) > longest:
 			w.source.errorf(e.position, CodeOutOfRange, index(path, i), "expected text of at most %d bytes", longest)

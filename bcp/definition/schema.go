@@ -21,9 +21,10 @@ const (
 	LevelField                         // an entry of fields
 	LevelQuestion                      // an entry of questions
 	LevelModel                         // an entry of models
+	LevelNotify                        // an entry of notify
 )
 
-var levelNames = []string{"", "mesh.yaml", "an agent", "a channel entry", "a cron schedule", "a subscription", "a field", "a question", "a model"}
+var levelNames = []string{"", "mesh.yaml", "an agent", "a channel entry", "a cron schedule", "a subscription", "a field", "a question", "a model", "a notification route"}
 
 // String names the level as messages do: "a channel entry".
 func (l Level) String() string {
@@ -38,26 +39,32 @@ type Type uint8
 
 // The types, and what Min and Max of a [Key] bound.
 const (
-	TypeText         Type = iota + 1 // code points
-	TypeName                         // an agent's or a person's name (PROTOCOL P1.1)
-	TypeSubscription                 // a subscription id (PROTOCOL P1.1)
-	TypeWord                         // one of Words
-	TypeInteger                      // the number
-	TypeBoolean                      // nothing
-	TypeBits                         // whole bits; at most nine decimals
-	TypeDuration                     // seconds; written 90s, 15m, 1h30m, 7d
-	TypeRate                         // events a minute; written 30/m or 1/s
-	TypePushRate                     // events in a unit of time; written 1/h, 5/s, 30/m or 10/d
-	TypeTimeZone                     // an IANA name
-	TypeCron                         // five fields
-	TypeTexts                        // number of texts in a list
-	TypeTools                        // the same, or one text with commas
-	TypeNames                        // number of names in a list
-	TypeHosts                        // number of hosts in a list, or one text with commas
-	TypeBytes                        // bytes; written 512KiB, 64MiB, 1GiB
-	TypePrefixes                     // number of prefixes of addresses in a list
-	TypeWordLists                    // number of lists, by name
-	TypeObjects                      // number of mappings of Child in a list
+	TypeText          Type = iota + 1 // code points
+	TypeName                          // an agent's or a person's name (PROTOCOL P1.1)
+	TypeSubscription                  // a subscription id (PROTOCOL P1.1)
+	TypeWord                          // one of Words
+	TypeInteger                       // the number
+	TypeBoolean                       // nothing
+	TypeBits                          // whole bits; at most nine decimals
+	TypeDuration                      // seconds; written 90s, 15m, 1h30m, 7d
+	TypeRate                          // events a minute; written 30/m or 1/s
+	TypePushRate                      // events in a unit of time; written 1/h, 5/s, 30/m or 10/d
+	TypeTimeZone                      // an IANA name
+	TypeCron                          // five fields
+	TypeTexts                         // number of texts in a list
+	TypeTools                         // the same, or one text with commas
+	TypeNames                         // number of names in a list
+	TypeHosts                         // number of hosts in a list, or one text with commas
+	TypeBytes                         // bytes; written 512KiB, 64MiB, 1GiB
+	TypePrefixes                      // number of prefixes of addresses in a list
+	TypeWordLists                     // number of lists, by name
+	TypeSecretName                    // env:NAME or file:PATH
+	TypeHours                         // a part of the day; written 22:00-07:00
+	TypeServer                        // host:port
+	TypeMailAddress                   // name@host
+	TypeMailAddresses                 // number of addresses in a list
+	TypeChoices                       // number of Words in a list, or one of them
+	TypeObjects                       // number of mappings of Child in a list
 )
 
 // Key is one key that a definition may have: a row of [Schema].
@@ -128,6 +135,8 @@ var schema = []Key{
 		Doc: "Prefixes of addresses that a name in an agent's network may have beside public ones, such as those of an intranet or of NAT64."},
 	{Level: LevelMesh, Name: "models", Type: TypeObjects, Child: LevelModel, Min: 0, Max: 64, DefaultRule: "models that agents name as provider/model", Rule: "A1",
 		Doc: "Models that agents name, for `command: builtin`."},
+	{Level: LevelMesh, Name: "notify", Type: TypeObjects, Child: LevelNotify, Min: 0, Max: bcp.MaxRoutes, DefaultRule: "nobody is notified", Rule: "P4.6",
+		Doc: "Ways in which people are notified of held items, alerts and expiring credentials (notifications.md)."},
 
 	{Level: LevelAgent, Name: "name", Type: TypeName, Required: true, Rule: "P1.1",
 		Doc: "Names the agent: one token of subjects and permissions."},
@@ -301,6 +310,37 @@ var schema = []Key{
 		Doc: "Where the API key is, env:NAME or file:PATH; never the key itself."},
 	{Level: LevelModel, Name: "base_url", Type: TypeText, Min: 1, Max: 256, DefaultRule: "the provider's own", Rule: "A1",
 		Doc: "The endpoint, such as http://127.0.0.1:8080/v1."},
+
+	{Level: LevelNotify, Name: "name", Type: TypeName, Required: true, Rule: "P4.6",
+		Doc: "Names the route in logs, metrics and `bcpmesh notify`."},
+	{Level: LevelNotify, Name: "person", Type: TypeName, DefaultRule: "nobody's: held items are told without their ids", Rule: "P4.6, P10",
+		Doc: "The approver or auditor whom it reaches. Of held items, those are told that this person may decide, with their ids."},
+	{Level: LevelNotify, Name: "webhook", Type: TypeSecretName, DefaultRule: "none", Rule: "P4.6",
+		Doc: "Where the URL to post to is kept: env:NAME, a variable of the environment of `bcpmesh up`, or file:PATH, relative to the folder of mesh.yaml. https, or http on this machine."},
+	{Level: LevelNotify, Name: "format", Type: TypeWord, Words: wordsOf[bcp.WebhookFormat](1, 3), Default: "json", Rule: "P4.6",
+		Doc: "The shape of what is posted to the webhook."},
+	{Level: LevelNotify, Name: "mail_server", Type: TypeServer, DefaultRule: "none", Rule: "P4.6",
+		Doc: "The SMTP server as host:port. It needs STARTTLS, or TLS at port 465, unless it is on this machine."},
+	{Level: LevelNotify, Name: "mail_user", Type: TypeText, Min: 1, Max: 256, DefaultRule: "no login", Rule: "P4.6",
+		Doc: "The user to log in as at the mail server."},
+	{Level: LevelNotify, Name: "mail_password", Type: TypeSecretName, DefaultRule: "none; required with mail_user", Rule: "P4.6",
+		Doc: "Where the password of mail_user is kept: env:NAME or file:PATH."},
+	{Level: LevelNotify, Name: "mail_from", Type: TypeMailAddress, DefaultRule: "required with mail_server", Rule: "P4.6",
+		Doc: "The address that mail comes from."},
+	{Level: LevelNotify, Name: "mail_to", Type: TypeMailAddresses, Min: 1, Max: 32, DefaultRule: "required with mail_server", Rule: "P4.6",
+		Doc: "The addresses that mail goes to."},
+	{Level: LevelNotify, Name: "command", Type: TypeTexts, Min: 1, Max: 256, DefaultRule: "none", Rule: "P4.6",
+		Doc: "Program and arguments, which get the message as JSON on stdin. It runs as the user of the mesh, in the folder of mesh.yaml."},
+	{Level: LevelNotify, Name: "for", Type: TypeChoices, Words: wordsOf[bcp.NoticeTopic](1, 3), Min: 1, Max: 3, DefaultRule: "held, alerts and credentials", Rule: "P4.6",
+		Doc: "What is told: held, alerts, credentials."},
+	{Level: LevelNotify, Name: "severity", Type: TypeWord, Words: wordsOf[bcp.Severity](1, 3), Default: "warning", Rule: "P4.6",
+		Doc: "The least severity that is told."},
+	{Level: LevelNotify, Name: "quiet", Type: TypeHours, DefaultRule: "none", Rule: "P4.6",
+		Doc: "Hours in which what is not critical waits, as 22:00-07:00 in time_zone."},
+	{Level: LevelNotify, Name: "repeat", Type: TypeDuration, Words: []string{"none"}, Min: minute, Max: 7 * day, Default: "none", Rule: "P4.6",
+		Doc: "How often a held item is told again, until somebody has looked at it, or it is decided or expired."},
+	{Level: LevelNotify, Name: "gather", Type: TypeDuration, Min: 1, Max: hour, Default: "30s", Rule: "P4.6",
+		Doc: "After five messages, one in so long: what comes in between is told together."},
 }
 
 // wordsOf returns the wire words of an enumeration of package bcp.

@@ -60,7 +60,7 @@ func TestWrittenDefaultsAreTheDefaults(t *testing.T) {
 	if fmt.Sprintf("%+v", plain) != fmt.Sprintf("%+v", full) {
 		t.Errorf("\n%+v\n%+v", plain, full)
 	}
-	if len(written) != 4 {
+	if len(written) != 5 {
 		t.Errorf("defaults at %d levels", len(written))
 	}
 }

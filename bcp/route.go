@@ -1,0 +1,164 @@
+package bcp
+
+import "time"
+
+// Severity says how soon somebody should look at what a person is notified of. Its zero
+// value is none: nobody is notified.
+type Severity uint8
+
+// The severities, the least first.
+const (
+	SeverityInfo     Severity = 1 // worth knowing
+	SeverityWarning  Severity = 2 // somebody has to act, today
+	SeverityCritical Severity = 3 // somebody has to act now; passes quiet hours
+)
+
+var severityWords = []string{"", "info", "warning", "critical"}
+
+func (s Severity) String() string { return word(severityWords, s) }
+
+// UnmarshalText accepts exactly a word of definitions.
+func (s *Severity) UnmarshalText(b []byte) error { return parseWord(severityWords, b, s) }
+
+// MarshalText returns the word; the zero value has none.
+func (s Severity) MarshalText() ([]byte, error) { return marshalWord(severityWords, s) }
+
+// WebhookFormat is the shape of what is posted to a webhook.
+type WebhookFormat uint8
+
+// The shapes.
+const (
+	WebhookJSON  WebhookFormat = 1 // our own
+	WebhookSlack WebhookFormat = 2 // of Slack's incoming webhooks
+	WebhookNtfy  WebhookFormat = 3 // text, with the headers of ntfy
+)
+
+var webhookWords = []string{"", "json", "slack", "ntfy"}
+
+func (f WebhookFormat) String() string { return word(webhookWords, f) }
+
+// UnmarshalText accepts exactly a word of definitions.
+func (f *WebhookFormat) UnmarshalText(b []byte) error { return parseWord(webhookWords, b, f) }
+
+// MarshalText returns the word; the zero value has none.
+func (f WebhookFormat) MarshalText() ([]byte, error) { return marshalWord(webhookWords, f) }
+
+// NoticeTopic is what a person can be notified of.
+type NoticeTopic uint8
+
+// The topics.
+const (
+	TopicHeld        NoticeTopic = 1 // something waits for a decision
+	TopicAlerts      NoticeTopic = 2 // every other alert
+	TopicCredentials NoticeTopic = 3 // credentials that expire soon
+)
+
+var topicWords = []string{"", "held", "alerts", "credentials"}
+
+func (t NoticeTopic) String() string { return word(topicWords, t) }
+
+// MarshalText returns the word; the zero value has none.
+func (t NoticeTopic) MarshalText() ([]byte, error) { return marshalWord(topicWords, t) }
+
+// UnmarshalText accepts exactly a word of definitions.
+func (t *NoticeTopic) UnmarshalText(b []byte) error { return parseWord(topicWords, b, t) }
+
+// SecretName says where a secret is: in a variable of the environment, or in a file.
+// Both empty is none.
+type SecretName struct{ Variable, File string }
+
+// IsZero reports whether it names nothing.
+func (n SecretName) IsZero() bool { return n == SecretName{} }
+
+// String is the name as it is written in definitions.
+func (n SecretName) String() string {
+	switch {
+	case n.Variable != "":
+		return "env:" + n.Variable
+	case n.File != "":
+		return "file:" + n.File
+	}
+	return ""
+}
+
+// Quiet is the part of each day in which nothing wakes anybody but what is critical, in
+// the mesh's time zone: minutes after midnight, End excluded. It may pass midnight. Where
+// both are the same there is none.
+type Quiet struct{ Begin, End int }
+
+// Until returns the end of the quiet hours that t is in, and false outside of them.
+func (q Quiet) Until(t time.Time, zone *time.Location) (time.Time, bool) {
+	if q.Begin == q.End {
+		return time.Time{}, false
+	}
+	local := t.In(zone)
+	minute, end := local.Hour()*60+local.Minute(), 0
+	switch {
+	case q.Begin < q.End && (minute < q.Begin || minute >= q.End), q.Begin > q.End && minute < q.Begin && minute >= q.End:
+		return time.Time{}, false
+	case minute >= q.End:
+		end = 1 // tomorrow
+	}
+	return time.Date(local.Year(), local.Month(), local.Day()+end, q.End/60, q.End%60, 0, 0, zone), true
+}
+
+// Route is one way to a person: what is told, whom, how, and when. It has a webhook, a
+// mail server or a command.
+type Route struct {
+	Name string
+	// Person is whose it is: of items, those alone are told that this person may decide,
+	// with their ids. Empty is nobody's, and every item's is told without.
+	Person AgentName
+
+	Webhook SecretName // of its URL
+	Format  WebhookFormat
+
+	MailServer string // host:port
+	MailUser   string
+	Password   SecretName
+	MailFrom   string
+	MailTo     []string
+
+	Command []string
+
+	Topics   []NoticeTopic
+	Severity Severity // the least that is told
+	Quiet    Quiet
+	Repeat   time.Duration // of held items until somebody has looked; 0: told once
+	Gather   time.Duration // a message in so long, after the first few
+}
+
+// Way is what the route has, in the word of its key: webhook, mail_server or command.
+func (r *Route) Way() string {
+	switch {
+	case !r.Webhook.IsZero():
+		return "webhook"
+	case r.MailServer != "":
+		return "mail_server"
+	}
+	return "command"
+}
+
+// Severity is how soon somebody should look at an alert.
+func (k AlertKind) Severity() Severity {
+	switch k {
+	case AlertDiskCritical, AlertShared, AlertPanic, AlertWitnessRefused, AlertRollbackAccepted, AlertJournal, AlertDamaged:
+		return SeverityCritical
+	case AlertThreshold, AlertMissed:
+		return SeverityInfo
+	case "":
+		return 0
+	}
+	return SeverityWarning
+}
+
+// Topic is what an alert belongs to.
+func (k AlertKind) Topic() NoticeTopic {
+	switch k {
+	case AlertHeld:
+		return TopicHeld
+	case AlertExpiring:
+		return TopicCredentials
+	}
+	return TopicAlerts
+}
