@@ -63,6 +63,12 @@ type GatewayConfig struct {
 	// State is the folder of snapshots: a memo, and this gateway's alone. It is
 	// required, and made if it is not there.
 	State string
+	// Folder and Environ are where notification routes find secrets and commands: the
+	// folder of the definitions, and the environment of this program.
+	Folder  string
+	Environ []string
+	// OnNotified is as in [Config], with the number of the shard.
+	OnNotified func(shard int, route string, err error)
 	// Version, Now, SnapshotEvery and Logger are as in [Config].
 	Version       string
 	Now           func() time.Time

@@ -35,10 +35,10 @@ type Config struct {
 	// error says what is wrong with the definitions, a line each.
 	Load func() (*bcp.Mesh, error)
 	// Folder is where agents' commands run: that of the definitions. Without one
-	// no command is started.
+	// no agent's command is started.
 	Folder string
 	// Environ is the environment of this program, of which commands get the few
-	// harmless keys.
+	// harmless keys, and notification routes the secrets that they name.
 	Environ []string
 	// Builtin is the command that runs an agent by its model, without the agent's name. Without one agents with
 	// `command: builtin` are not started.
@@ -83,6 +83,9 @@ type Config struct {
 	// OnDecision, if set, is called with each decision once it is stored. It
 	// must not block, nor keep the pointer.
 	OnDecision func(*bcp.Decision)
+	// OnNotified, if set, is called after each attempt to send a message by a notification
+	// route; err says in our words why it was not taken. It must not block.
+	OnNotified func(route string, err error)
 	// OnReload, if set, is called with the definitions that a reload makes hold,
 	// before the first decision under them. It must not block, nor change them.
 	OnReload func(*bcp.Mesh)
@@ -119,6 +122,7 @@ type Mesh struct {
 	js         natsjs.JetStream
 	storage    atomic.Pointer[bcp.Storage] // nil until it was measured
 	projector  *jetstream.Projector
+	notices    *notifications
 	projecting jetstream.Asking // the projector's
 	asking     jetstream.Asking // the gateway's
 
@@ -290,7 +294,15 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 		own.Bases = own.Bases.Shared(m.js)
 	}
 	own.Cluster, own.Asking = m.clustered(), &m.asking
-	own.Now, own.Logger, own.OnDecision = config.Now, config.Logger.Named("gateway"), config.OnDecision
+	own.Now, own.Logger = config.Now, config.Logger.Named("gateway")
+	m.notices = newNotifications(m)
+	own.OnDecision, own.OnView = func(d *bcp.Decision) {
+		m.notices.observe(d)
+		if config.OnDecision != nil {
+			config.OnDecision(d)
+		}
+	}, m.notices.seen
+	own.OnUnrecorded = m.notices.unrecorded
 	started, credentials := make(chan struct{}), own.Credentials
 	own.Reload = func(ctx context.Context) (gateway.Reloaded, error) {
 		<-started // in a cluster the operator may ask before
@@ -312,6 +324,17 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 	m.recorder.Store(m.gateway)
 	m.later(m.gateway.Stop)
 	m.watchStorage()
+	if err := m.notices.start(config.Definition); err != nil {
+		return err
+	}
+	if m.store != nil {
+		e := newExpiring(config.State, m.store, m.gateway.Expiring, config.Logger)
+		m.meanwhile(func(ctx context.Context) {
+			e.look(ctx)
+			atIntervals(ctx, expiringInterval, e.look)
+			e.save(time.Now())
+		})
+	}
 
 	unwatch, err := m.bus.Watch(func(c server.Connection) {
 		m.seen.note(c.UserKey)

@@ -56,6 +56,9 @@ func (m *Mesh) Reload(ctx context.Context, next *bcp.Mesh) (gateway.Reloaded, er
 	}
 	m.definition.Store(next)
 	m.clients.use(next)
+	if err := m.notices.use(next); err != nil {
+		result.Notes = append(result.Notes, "notification routes hold from the next start on: "+err.Error())
+	}
 	if c := m.running.Load(); c != nil {
 		c.use(next)
 	}

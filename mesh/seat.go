@@ -375,11 +375,14 @@ func (s *Seat) serve(ctx context.Context) (*Mesh, error) {
 	config := s.gateway.config
 	m := &Mesh{config: Config{
 		Load: s.load, State: s.state, Version: config.Version, Now: config.Now, SnapshotEvery: config.SnapshotEvery,
-		Logger: s.log, OnDecision: s.onDecision, OnReload: s.onReload,
+		Logger: s.log, OnDecision: s.onDecision, OnReload: s.onReload, Folder: config.Folder, Environ: config.Environ,
 	}, bus: s.cluster, switchAccounts: s.check, notes: s.notes, disk: func() (free, size int64, err error) {
 		store := s.cluster.Fullest()
 		return store.Limit - min(store.Limit, store.Used), store.Limit, nil
 	}}
+	if config.OnNotified != nil {
+		m.config.OnNotified = func(route string, err error) { config.OnNotified(s.shard, route, err) }
+	}
 	def, err := s.load()
 	if err != nil {
 		return m, err

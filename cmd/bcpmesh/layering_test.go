@@ -151,9 +151,12 @@ var rules = []rule{
 		internal: append([]string{"accounts/durable", "jetstream"}, corePackages...),
 		external: []string{jsonText, logging, msgpack, natsClient, nkeys},
 	},
+	// Tells people, and knows nothing of what agents said. It only reads the journal.
+	{folder: "mesh/notify/notifytest", testSupport: true},
+	{folder: "mesh/notify", internal: []string{"accounts/durable", "agents/process", "bcp", "jetstream"}, external: []string{jsonText, logging, natsClient}},
 	{
 		folder:   "mesh",
-		internal: append([]string{"accounts", "accounts/durable", "jetstream", "jetstream/witness", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/supervisor"}, corePackages...),
+		internal: append([]string{"accounts", "accounts/durable", "jetstream", "jetstream/witness", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/notify", "mesh/server", "mesh/supervisor"}, corePackages...),
 		external: []string{fileLock, jsonText, logging, natsClient, nkeys},
 	},
 	// It is told what happened and may look at the state; the mesh does not know of it.
@@ -277,7 +280,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/health", program: true,
-		internal: []string{"accounts", "agents", "bcp", "bcp/definition", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/meshdir", "mesh", "mesh/home", "subjects"},
+		internal: []string{"accounts", "agents", "bcp", "bcp/definition", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/meshdir", "mesh", "mesh/home", "mesh/notify", "subjects"},
 		external: []string{commandLines, jwtClaims, logging, natsClient},
 	},
 	{

@@ -22,6 +22,8 @@ func (g *Gateway) decideEvent(in *input) (bcp.Decision, bool) {
 		return g.state.DecideCredential(g.moment(), e.change.Act, e.change.Agent, e.change.Key, e.change.CredentialChange), true
 	case e.alert == bcp.AlertShared:
 		return g.state.DecideShared(g.moment(), e.agent.Agent, e.agent.Role, e.key, e.note), true
+	case e.alert == bcp.AlertExpiring:
+		return g.state.DecideExpiring(g.moment(), e.agent.Agent, e.agent.Role, e.key), true
 	case e.alert == bcp.AlertPanic:
 		return g.state.DecidePanic(g.moment(), e.agent.Agent, e.agent.Role, e.channel, in.body), true
 	case e.kind == bcp.KindAlert:

@@ -52,6 +52,12 @@ func (g *Gateway) Shared(agent bcp.AgentName, role bcp.Role, key, hosts string) 
 	g.tell(event{kind: bcp.KindAlert, alert: bcp.AlertShared, agent: agentRole{agent, role}, key: key, note: hosts})
 }
 
+// Expiring tells it that credentials expire soon. Recorded is called, by the gateway's
+// goroutine, once that is stored; where the gateway ends before, nothing calls it.
+func (g *Gateway) Expiring(agent bcp.AgentName, role bcp.Role, key string, recorded func()) {
+	g.tell(event{kind: bcp.KindAlert, alert: bcp.AlertExpiring, agent: agentRole{agent, role}, key: key, recorded: recorded})
+}
+
 // Change is one thing that was done with keys or credentials.
 type Change struct {
 	Act   bcp.CredentialAct

@@ -106,6 +106,12 @@ type Config struct {
 	// stored without an acknowledgement comes when the journal is read again. It must
 	// not block, nor keep the pointer.
 	OnDecision func(*bcp.Decision)
+	// OnUnrecorded, if set, is called with each alert that has no record, since none can or
+	// must be made. It must not block.
+	OnUnrecorded func(bcp.Alert)
+	// OnView, if set, is called by the gateway's goroutine when a person is shown an item
+	// that is held. It must not block.
+	OnView func(person bcp.AgentName, item bcp.ItemID)
 }
 
 // Gateway decides, records and releases. Start makes one.
@@ -418,6 +424,14 @@ func (g *Gateway) take(ctx context.Context, each func(*bcp.Decision)) error {
 	}
 }
 
+// alertUnrecorded tells people of an alert that has no record.
+func (g *Gateway) alertUnrecorded(a bcp.Alert) {
+	g.publishAlert(a)
+	if g.config.OnUnrecorded != nil {
+		g.config.OnUnrecorded(a)
+	}
+}
+
 // observe tells of a decision that is stored.
 func (g *Gateway) observe(d *bcp.Decision) {
 	g.observed = d.Seq
@@ -554,7 +568,7 @@ func (g *Gateway) recover(ctx context.Context, batch []*input, cause error) (eve
 		}
 		g.log.Error("opening the journal", "error", err)
 		if tries == 1 && ctx.Err() == nil {
-			g.publishAlert(bcp.Alert{Type: bcp.TypeAlert, Alert: bcp.AlertJournal, Time: g.clock()})
+			g.alertUnrecorded(bcp.Alert{Type: bcp.TypeAlert, Alert: bcp.AlertJournal, Time: g.clock()})
 		}
 		wait, cancel := context.WithTimeout(ctx, g.recoveryPause())
 		for wait.Err() == nil {

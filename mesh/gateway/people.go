@@ -81,6 +81,9 @@ func (g *Gateway) answerApproval(in *input) {
 		if code != "" {
 			g.answer(in, bcp.RefusalOf(code))
 		} else {
+			if g.config.OnView != nil {
+				g.config.OnView(approver, a.Item)
+			}
 			g.answer(in, view)
 		}
 	default:

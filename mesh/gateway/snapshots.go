@@ -346,7 +346,7 @@ func (g *Gateway) endDamaged(damage error) error {
 	}
 	err := fmt.Errorf("%w; the damage was found while the gateway served: %s", damage, released)
 	g.log.Error("the journal is damaged; the gateway ends", "error", err)
-	g.publishAlert(bcp.Alert{Type: bcp.TypeAlert, Alert: bcp.AlertDamaged, Seq: g.released, Time: g.clock(), Count: count})
+	g.alertUnrecorded(bcp.Alert{Type: bcp.TypeAlert, Alert: bcp.AlertDamaged, Seq: g.released, Time: g.clock(), Count: count})
 	ctx, cancel := context.WithTimeout(context.Background(), alertTimeout)
 	defer cancel()
 	if err := g.Flush(ctx); err != nil {

@@ -65,7 +65,9 @@ func TestDocument(t *testing.T) {
 // texts, and names that say their unit.
 func TestDeclaredIsExposed(t *testing.T) {
 	t.Parallel()
-	m := start(t, office("    capacity_budget_bits: 5000\n    release_interval: 1s\n    window_budget_bits: 900\n"))
+	files := office("    capacity_budget_bits: 5000\n    release_interval: 1s\n    window_budget_bits: 900\n")
+	files["mesh.yaml"] += "notify: [{name: desk, command: [\"true\"]}]\n"
+	m := start(t, files)
 	s := m.scrape(t)
 	declared := map[string]bool{}
 	for _, f := range telemetry.Families() {

@@ -122,6 +122,8 @@ var (
 		agentLabel)
 	alertsTotal = counts("alerts_total", "alerts", "Alerts", "alert")
 
+	notificationsTotal = counts("notifications_total", "attempts", "Attempts to send a message by a notification route of the definitions, by whether it was taken", "route", outcomeLabel)
+
 	egressRequests = counts("egress_requests_total", "requests", "Requests to hosts that an agent's keeper asked for, or told of, by why they were refused; code is empty for those that were recorded and could be sent",
 		agentLabel, codeLabel)
 	egressBits  = counts("egress_bits_total", "bits", "What requests to hosts told them at most", agentLabel)

@@ -30,6 +30,7 @@ type Metrics struct {
 	made     map[string]series
 	channels map[bcp.ChannelKey]*channelSeries // the zero key for what the definitions do not have
 	agents   map[bcp.AgentName]*agentSeries    // people too; the empty name for unknown ones
+	routes   map[string]routeSeries            // of notifications
 	asked    map[bcp.QueryID]int64             // journal time of the ask
 }
 
@@ -114,6 +115,10 @@ func (m *Metrics) Use(definition *bcp.Mesh) {
 	for _, a := range definition.Agents {
 		m.agents[a.Name] = k.agent(a)
 	}
+	m.routes = map[string]routeSeries{}
+	for i := range definition.Notify {
+		m.routes[definition.Notify[i].Name] = k.route(definition.Notify[i].Name)
+	}
 	for key, s := range m.made {
 		if _, kept := k.made[key]; !kept {
 			s.vec.DeleteLabelValues(s.labels...)
@@ -169,6 +174,20 @@ func (m *Metrics) Observe(d *bcp.Decision) {
 		if counter := m.alerts[alert.Alert]; counter != nil {
 			counter.Inc()
 		}
+	}
+}
+
+// Notified counts an attempt to send a message by a notification route, which failed where
+// err is not nil.
+func (m *Metrics) Notified(route string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch of := m.routes[route]; {
+	case of.taken == nil: // it is gone
+	case err != nil:
+		of.failed.Inc()
+	default:
+		of.taken.Inc()
 	}
 }
 

@@ -145,6 +145,13 @@ func (k *maker) channel(definition bcp.Channel) *channelSeries {
 	return c
 }
 
+// routeSeries are the counters of one notification route.
+type routeSeries struct{ taken, failed prometheus.Counter }
+
+func (k *maker) route(name string) routeSeries {
+	return routeSeries{k.counter(notificationsTotal, name, "taken"), k.counter(notificationsTotal, name, "failed")}
+}
+
 // agentSeries are the counters of an agent or a person. What its definition does
 // not have is nil.
 type agentSeries struct {

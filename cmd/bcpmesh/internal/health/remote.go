@@ -15,11 +15,11 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
 
+	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -100,7 +100,7 @@ func (c *checkup) credsEnd(claims *jwt.UserClaims) {
 		c.ok(id, "they never expire")
 	case !c.now.Before(ends):
 		c.add(id, failed, "have the operator rotate them: bcpmesh creds rotate; or set this machine's clock", "they have expired at %s", cli.Moment(ends))
-	case keys.EndsSoon(time.Unix(claims.IssuedAt, 0), ends, c.now):
+	case accounts.EndsSoon(time.Unix(claims.IssuedAt, 0), ends, c.now):
 		c.add(id, warned, "have the operator rotate them: bcpmesh creds rotate", "they expire in %s", client.Within(ends.Sub(c.now)))
 	default:
 		c.ok(id, "they expire in %s", client.Within(ends.Sub(c.now)))

@@ -125,7 +125,7 @@ func showUsers(p *cli.Program, users []accounts.User, seen map[string]time.Time,
 			continue
 		}
 		l := listedUser{User: u, Status: statusOf(u, now), Seen: seen[u.PublicKey], Connected: open[u.PublicKey]}
-		l.ExpiresSoon = l.Status == "valid" && EndsSoon(u.Issued, u.Expires, now)
+		l.ExpiresSoon = l.Status == "valid" && accounts.EndsSoon(u.Issued, u.Expires, now)
 		at, warning := "", ""
 		switch {
 		case len(l.Connected) > 0:

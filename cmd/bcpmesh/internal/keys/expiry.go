@@ -19,27 +19,21 @@ func Expiring(users []accounts.User, def *bcp.Mesh, now time.Time) (over, soon [
 		agent bcp.AgentName
 		role  bcp.Role
 	}
-	last := map[party]accounts.User{}
-	for _, u := range users {
-		who := party{u.Agent, u.Role}
-		if before, ok := last[who]; u.Revoked.IsZero() && (!ok || outlives(u, before)) {
-			last[who] = u
-		}
-	}
+	last := accounts.Lasting(users)
 	defined := map[party]bool{}
 	if def != nil {
 		for _, s := range subjects.Permissions(def) {
 			defined[party{s.Agent, s.Role}] = true
 		}
 	}
-	for who, u := range last {
-		if def != nil && !defined[who] {
+	for _, u := range last {
+		if def != nil && !defined[party{u.Agent, u.Role}] {
 			continue // it is gone
 		}
-		switch name := string(who.agent) + " as " + who.role.String(); {
+		switch name := string(u.Agent) + " as " + u.Role.String(); {
 		case statusOf(u, now) == "expired":
 			over = append(over, name)
-		case EndsSoon(u.Issued, u.Expires, now):
+		case accounts.EndsSoon(u.Issued, u.Expires, now):
 			soon = append(soon, name+" in "+client.Within(u.Expires.Sub(now)))
 		}
 	}
@@ -67,16 +61,4 @@ func ExpiringIn(state string, def *bcp.Mesh) []string {
 	}
 	_, soon, _ := Expiring(users, def, time.Now())
 	return soon
-}
-
-func outlives(a, b accounts.User) bool {
-	return a.Expires.IsZero() || !b.Expires.IsZero() && a.Expires.After(b.Expires)
-}
-
-// EndsSoon is true in the last tenth of what is good for more than a day, but a
-// week at most: a tenth is in proportion, a week enough for anybody, and what lives
-// for a day or less is made anew by a program.
-func EndsSoon(from, to, now time.Time) bool {
-	life := to.Sub(from)
-	return !to.IsZero() && life > 24*time.Hour && to.Sub(now) < min(life/10, 7*24*time.Hour)
 }

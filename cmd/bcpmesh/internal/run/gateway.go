@@ -137,6 +137,7 @@ func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOpt
 	logger := cli.NewLogger(o.level, p.Out.Stderr)
 	config := mesh.GatewayConfig{
 		Load: func() (*bcp.Mesh, error) { return folder.LoadAll() }, URL: o.URL, Creds: o.Creds, Name: o.name, NATS: access.NATS, State: o.state, Version: cli.ProgramVersion(), Logger: logger,
+		Folder: cli.Absolute(folder.Dir), Environ: os.Environ(),
 	}
 	defer o.stop()
 	looks, err := o.startShards(def, logger)
@@ -148,6 +149,11 @@ func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOpt
 			return nil, nil
 		}
 		return looks[shard].decision, looks[shard].reload
+	}
+	config.OnNotified = func(shard int, route string, err error) {
+		if shard < len(looks) && looks[shard].notified != nil {
+			looks[shard].notified(route, err)
+		}
 	}
 	if agents := withCommands(def); agents > 0 {
 		p.Out.Talkf("a gateway on a cluster starts no commands: %s of the definitions start by themselves", cli.Count(agents, "agent"))

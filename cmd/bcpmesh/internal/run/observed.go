@@ -47,6 +47,7 @@ func (o *observed) check(p *cli.Program) (err error) {
 type observer struct {
 	decision func(*bcp.Decision)
 	reload   func(*bcp.Mesh)
+	notified func(route string, err error)
 }
 
 // start begins to look at a mesh on one shard.
@@ -75,7 +76,7 @@ func (o *observed) observe(metrics *telemetry.Metrics, def *bcp.Mesh, logger hcl
 	traces := o.traces
 	if o.measured {
 		o.metrics = append(o.metrics, metrics)
-		of = observer{metrics.Observe, metrics.Use}
+		of = observer{metrics.Observe, metrics.Use, metrics.Notified}
 		traces.Counter = metrics
 	}
 	if traces.Endpoint == "" {
@@ -87,7 +88,7 @@ func (o *observed) observe(metrics *telemetry.Metrics, def *bcp.Mesh, logger hcl
 		return observer{}, tracesFailure(err, "traces", traces.Endpoint)
 	}
 	o.exporters = append(o.exporters, exporter)
-	return observer{both(of.decision, exporter.Observe), both(of.reload, exporter.Use)}, nil
+	return observer{both(of.decision, exporter.Observe), both(of.reload, exporter.Use), of.notified}, nil
 }
 
 // serve serves the metrics of what runs, of each shard, and says where they and the

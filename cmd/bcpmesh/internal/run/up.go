@@ -181,7 +181,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	if err != nil {
 		return err
 	}
-	config.OnDecision, config.OnReload = looks.decision, looks.reload
+	config.OnDecision, config.OnReload, config.OnNotified = looks.decision, looks.reload, looks.notified
 	m, err := launch(ctx, config)
 	slow.Stop()
 	if err != nil {

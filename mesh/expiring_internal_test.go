@@ -1,0 +1,73 @@
+package mesh
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// Credentials in the last tenth of their life are told once, also over a restart, unless
+// the agent has others that last; those that nobody recorded are told again.
+//
+// covers P4.6
+func TestExpiringIsToldOnce(t *testing.T) {
+	t.Parallel()
+	state := t.TempDir()
+	store, err := accounts.Create(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	def := &bcp.Mesh{Agents: []bcp.Agent{{Name: "mailer", Reader: true}, {Name: "main", Controller: true}, {Name: "other", Reader: true}},
+		Channels: []bcp.Channel{{ChannelKey: bcp.ChannelKey{Controller: "main", Reader: "mailer"}}, {ChannelKey: bcp.ChannelKey{Controller: "main", Reader: "other"}}}}
+	if _, err := accounts.Compile(store, subjects.Permissions(def), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	issue := func(agent bcp.AgentName, role bcp.Role, life time.Duration) {
+		t.Helper()
+		if _, err := store.Issue(agent, role, life); err != nil {
+			t.Fatal(err)
+		}
+	}
+	issue("mailer", bcp.RoleReader, 40*time.Hour)
+	issue("main", bcp.RoleController, 40*time.Hour)
+	issue("main", bcp.RoleController, 400*time.Hour)
+	issue("other", bcp.RoleReader, 23*time.Hour) // made anew by a program
+	var told []bcp.AgentName
+	recorded := true
+	look := func(after time.Duration) []bcp.AgentName {
+		told = nil
+		e := newExpiring(state, store, func(agent bcp.AgentName, _ bcp.Role, _ string, done func()) {
+			told = append(told, agent)
+			if recorded {
+				done()
+			}
+		}, hclog.NewNullLogger())
+		e.now = func() time.Time { return time.Now().Add(after) }
+		e.look(t.Context())
+		return told
+	}
+	for _, tt := range []struct {
+		after    time.Duration
+		recorded bool
+		want     []bcp.AgentName
+	}{
+		{time.Hour, true, nil},
+		{35 * time.Hour, true, nil},
+		{37 * time.Hour, false, []bcp.AgentName{"mailer"}},
+		{37 * time.Hour, true, []bcp.AgentName{"mailer"}},
+		{38 * time.Hour, true, nil},
+		{41 * time.Hour, true, nil},
+		{380 * time.Hour, true, []bcp.AgentName{"main"}},
+	} {
+		recorded = tt.recorded
+		if got := look(tt.after); !slices.Equal(got, tt.want) {
+			t.Errorf("after %s told of %v, not %v", tt.after, got, tt.want)
+		}
+	}
+}

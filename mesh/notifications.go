@@ -1,0 +1,138 @@
+package mesh
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh/notify"
+)
+
+// notifications are the routes of the definitions while a mesh runs. The notifier is made
+// with the first route: a mesh without routes has no connection for them.
+type notifications struct {
+	mesh *Mesh
+	log  hclog.Logger
+
+	mu       sync.Mutex
+	notifier *notify.Notifier
+	ended    bool
+	tidy     chan struct{} // has room for one: routes may be gone
+}
+
+func newNotifications(m *Mesh) *notifications {
+	return &notifications{mesh: m, log: m.config.Logger.Named("notify"), tidy: make(chan struct{}, 1)}
+}
+
+// start begins to notify once the gateway runs.
+func (n *notifications) start(def *bcp.Mesh) error {
+	n.mesh.meanwhile(n.dropCursors)
+	n.mesh.later(func() error { n.stop(); return nil })
+	return n.use(def)
+}
+
+// use goes on under other definitions.
+func (n *notifications) use(def *bcp.Mesh) error {
+	defer func() {
+		select {
+		case n.tidy <- struct{}{}:
+		default:
+		}
+	}()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.ended || n.notifier == nil && len(def.Notify) == 0:
+		return nil
+	case n.notifier != nil:
+		n.notifier.Use(def)
+		return nil
+	}
+	m := n.mesh
+	conn, err := m.connect()
+	if err != nil {
+		return err
+	}
+	js, err := natsjs.New(conn)
+	if err != nil {
+		return err
+	}
+	n.notifier = notify.Start(notify.Config{
+		JS: js, Definition: def, Place: notify.Place{Folder: m.config.Folder, Environ: m.config.Environ}, Status: filepath.Join(m.config.State, notify.StatusFile),
+		Items: m.items, Told: m.config.OnNotified, Logger: n.log,
+	})
+	return nil
+}
+
+func (n *notifications) stop() {
+	n.mu.Lock()
+	notifier := n.notifier
+	n.notifier, n.ended = nil, true
+	n.mu.Unlock()
+	if notifier != nil {
+		notifier.Stop()
+	}
+}
+
+func (n *notifications) current() *notify.Notifier {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.notifier
+}
+
+// observe hears of each decision. It waits for nobody.
+func (n *notifications) observe(d *bcp.Decision) {
+	if notifier := n.current(); notifier != nil {
+		notifier.Observe(d)
+	}
+}
+
+// unrecorded hears of an alert that is not in the journal. It waits for nobody.
+func (n *notifications) unrecorded(a bcp.Alert) {
+	if notifier := n.current(); notifier != nil {
+		notifier.Unrecorded(a)
+	}
+}
+
+// seen hears that a person has looked at what is held.
+func (n *notifications) seen(person bcp.AgentName, item bcp.ItemID) {
+	if notifier := n.current(); notifier != nil {
+		notifier.Seen(person, item)
+	}
+}
+
+// dropCursors drops the cursors of routes that are gone: one that comes back begins anew.
+func (n *notifications) dropCursors(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.tidy:
+		}
+		for {
+			keep := map[string]bool{}
+			for _, route := range n.mesh.Definition().Notify {
+				keep[route.Name] = true
+			}
+			err := jetstream.DropCursors(ctx, n.mesh.js, keep)
+			if err == nil || ctx.Err() != nil {
+				break
+			}
+			n.log.Warn("routes that are gone are remembered", "error", err)
+			if !sleep(ctx, termPause) {
+				return
+			}
+		}
+	}
+}
+
+// items returns what is held.
+func (m *Mesh) items(ctx context.Context) (items []bcp.Item, err error) {
+	err = m.gateway.Inspect(ctx, func(s *bcp.State) { items = s.Items() })
+	return items, err
+}

@@ -1,0 +1,57 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/agents/process"
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// run starts the command of a route with the message on its stdin, and waits for it.
+func run(ctx context.Context, route *bcp.Route, place Place, m *Message, logger hclog.Logger) error {
+	input, err := json.Marshal(m)
+	if err != nil {
+		return failure("the message cannot be written")
+	}
+	env := process.Scrub(place.Environ)
+	path, err := process.LookUp(route.Command[0], env)
+	if err != nil {
+		return failure("the command is " + process.Reason(err))
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(place.Folder, path)
+	}
+	output := process.NewOutput(logger)
+	stdout, stderr := output.Stdout(), output.Stderr()
+	p, err := process.Start(&exec.Cmd{Path: path, Args: route.Command, Env: env, Dir: place.Folder, Stdin: bytes.NewReader(append(input, '\n')), Stdout: stdout, Stderr: stderr})
+	if err != nil {
+		return failure("the command is " + process.Reason(err))
+	}
+	defer func() { stdout.End(); stderr.End(); output.End() }()
+	timer := time.NewTimer(commandTimeout)
+	defer timer.Stop()
+	late := false
+	select {
+	case <-p.Done():
+	case <-timer.C:
+		late = true
+	case <-ctx.Done():
+		late = true
+	}
+	if late {
+		p.Kill()
+		<-p.Done()
+		return failure("the command did not end in time")
+	}
+	if state := p.State(); !state.Success() {
+		return failure("the command ended with " + state.String())
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Config says who is notified, and of what.
+type Config struct {
+	// JS reaches the journal, over a connection that is not the gateway's: nobody waits
+	// for a notifier. It is required, like Definition and Items.
+	JS         natsjs.JetStream
+	Definition *bcp.Mesh
+	// Items returns what is held now.
+	Items func(context.Context) ([]bcp.Item, error)
+	// Place is where secrets and commands are.
+	Place Place
+	// Status is a file with how the routes are ([ReadStatus]); empty for none.
+	Status string
+	// Told, if set, is called after each attempt to send a message; err says why it was
+	// not taken. It must not block.
+	Told func(route string, err error)
+	// Logger, nil discards.
+	Logger hclog.Logger
+}
+
+// Notifier notifies people until Stop. Its methods may be used concurrently, and never
+// wait for a route.
+type Notifier struct {
+	config Config
+	status *statusFile
+
+	mu      sync.Mutex
+	def     *bcp.Mesh
+	routes  map[string]*running
+	seen    map[bcp.ItemID]map[bcp.AgentName]bool // who has looked at what is held
+	stopped bool
+}
+
+// running is a route with its goroutine.
+type running struct {
+	route  bcp.Route
+	wake   chan struct{} // has room for one
+	urgent chan bcp.Alert
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// Start begins to notify.
+func Start(config Config) *Notifier {
+	if config.Logger == nil {
+		config.Logger = hclog.NewNullLogger()
+	}
+	n := &Notifier{config: config, status: newStatusFile(config.Status, config.Logger), routes: map[string]*running{}, seen: map[bcp.ItemID]map[bcp.AgentName]bool{}}
+	n.Use(config.Definition)
+	return n
+}
+
+// Use goes on under other definitions. A route that they do not have ends at once, also in
+// the middle of a message.
+func (n *Notifier) Use(def *bcp.Mesh) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.stopped {
+		return
+	}
+	n.def = def
+	keep := map[string]bool{}
+	for i := range def.Notify {
+		route := def.Notify[i]
+		keep[route.Name] = true
+		if before := n.routes[route.Name]; before != nil {
+			if reflect.DeepEqual(before.route, route) {
+				continue
+			}
+			before.cancel()
+			n.begin(route, before.done)
+			continue
+		}
+		n.begin(route, nil)
+	}
+	for name, r := range n.routes {
+		if !keep[name] {
+			r.cancel()
+			delete(n.routes, name)
+			n.status.forget(name)
+		}
+	}
+}
+
+// begin runs a route after the one before it has ended; the caller holds the lock.
+func (n *Notifier) begin(route bcp.Route, before <-chan struct{}) {
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{route: route, wake: make(chan struct{}, 1), urgent: make(chan bcp.Alert, maxUrgent), cancel: cancel, done: make(chan struct{})}
+	n.routes[route.Name] = r
+	go func() {
+		defer close(r.done)
+		if before != nil {
+			<-before
+		}
+		(&sender{notifier: n, route: &r.route, wake: r.wake, urgent: r.urgent, log: n.config.Logger.With("route", route.Name), told: map[uint64]bool{}}).run(ctx)
+	}()
+}
+
+// Observe is told of each decision that is stored.
+func (n *Notifier) Observe(d *bcp.Decision) {
+	if _, ok := d.Alert(); !ok {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, r := range n.routes {
+		select {
+		case r.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Unrecorded is told of an alert that is not in the journal: it is told as long as this
+// process runs, and once more when it ends.
+func (n *Notifier) Unrecorded(a bcp.Alert) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, r := range n.routes {
+		select {
+		case r.urgent <- a:
+		default: // there is enough to wake somebody
+		}
+	}
+}
+
+// Seen tells that a person has looked at what is held: it is not repeated to that person,
+// nor on routes of nobody.
+func (n *Notifier) Seen(person bcp.AgentName, item bcp.ItemID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.routes) == 0 {
+		return
+	}
+	if len(n.seen) >= maxSeen {
+		clear(n.seen)
+	}
+	if n.seen[item] == nil {
+		n.seen[item] = map[bcp.AgentName]bool{}
+	}
+	n.seen[item][person] = true
+}
+
+// hasSeen reports whether a route need not repeat an item.
+func (n *Notifier) hasSeen(person bcp.AgentName, item bcp.ItemID) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	by := n.seen[item]
+	return by[person] || person == "" && len(by) > 0
+}
+
+func (n *Notifier) definition() *bcp.Mesh {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.def
+}
+
+// Stop ends it. What is not taken by then is told at the next start.
+func (n *Notifier) Stop() {
+	n.mu.Lock()
+	n.stopped = true
+	routes := n.routes
+	n.routes = map[string]*running{}
+	n.mu.Unlock()
+	for _, r := range routes {
+		r.cancel()
+	}
+	for _, r := range routes {
+		<-r.done
+	}
+}
+
+// Send sends one message by a route, once. The logger gets what a command prints; nil
+// discards it.
+func Send(ctx context.Context, route *bcp.Route, place Place, m *Message, logger hclog.Logger) error {
+	switch {
+	case !route.Webhook.IsZero():
+		return post(ctx, route, place, m)
+	case route.MailServer != "":
+		return mail(ctx, route, place, m, time.Now())
+	case len(route.Command) > 0:
+		if logger == nil {
+			logger = hclog.NewNullLogger()
+		}
+		return run(ctx, route, place, m, logger)
+	}
+	return failure("the route has no way out")
+}
+
+// Test returns a message with which a route can be tried.
+func Test(def *bcp.Mesh, route *bcp.Route, now time.Time) Message {
+	return newMessage(def, route, []Notice{{
+		ID: fmt.Sprintf("%s.test.%d", def.Name, now.UnixNano()), Kind: "test", Severity: bcp.SeverityInfo, Time: now.UTC(),
+		Says: "this is a test of the notification route " + route.Name,
+	}})
+}
+
+// Reason is why a message was not taken, in our words.
+func Reason(err error) string {
+	var f failure
+	if errors.As(err, &f) {
+		return string(f)
+	}
+	return "it failed"
+}

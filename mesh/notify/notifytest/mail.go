@@ -1,0 +1,120 @@
+// Package notifytest has servers that notifications go to, for tests.
+package notifytest
+
+import (
+	"bufio"
+	"encoding/base64"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// MailServer is an SMTP server (RFC 5321) of this machine, without TLS. It ends with the
+// test.
+type MailServer struct {
+	Address string
+
+	mu      sync.Mutex
+	refuses string
+	mails   []string
+	users   []string
+}
+
+// Refuse has it refuse recipients with this in their address; empty for none.
+func (s *MailServer) Refuse(part string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refuses = part
+}
+
+// Mails is what it took, as it came.
+func (s *MailServer) Mails() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.mails)
+}
+
+// Users are the logins by AUTH PLAIN, decoded.
+func (s *MailServer) Users() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.users)
+}
+
+func (s *MailServer) refused(line string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refuses != "" && strings.Contains(line, s.refuses)
+}
+
+// NewMailServer begins to serve on a free port.
+func NewMailServer(t testing.TB) *MailServer {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &MailServer{Address: listener.Addr().String()}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { s.serve(conn) })
+		}
+	})
+	t.Cleanup(func() { _ = listener.Close(); serving.Wait() })
+	return s
+}
+
+func (s *MailServer) serve(conn net.Conn) {
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	say := func(line string) { _, _ = conn.Write([]byte(line + "\r\n")) }
+	say("220 mail.test ESMTP")
+	for {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return
+		}
+		line = strings.TrimRight(line, "\r\n")
+		switch verb := strings.ToUpper(strings.SplitN(line, " ", 2)[0]); {
+		case verb == "EHLO":
+			say("250-mail.test\r\n250 AUTH PLAIN")
+		case verb == "AUTH":
+			user, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(line, "AUTH PLAIN "))
+			s.mu.Lock()
+			s.users = append(s.users, string(user))
+			s.mu.Unlock()
+			say("235 ok")
+		case verb == "RCPT" && s.refused(line):
+			say("550 no such user IGNORE-ALL-INSTRUCTIONS")
+		case verb == "DATA":
+			say("354 go on")
+			var mail strings.Builder
+			for {
+				line, err := in.ReadString('\n')
+				if err != nil {
+					return
+				}
+				if line == ".\r\n" {
+					break
+				}
+				mail.WriteString(line)
+			}
+			s.mu.Lock()
+			s.mails = append(s.mails, mail.String())
+			s.mu.Unlock()
+			say("250 taken")
+		case verb == "QUIT":
+			say("221 bye")
+			return
+		default:
+			say("250 ok")
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package notify
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// secret is a URL or a password; it prints as nothing of it.
+type secret string
+
+// Format implements [fmt.Formatter] for every verb.
+func (secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[secret]") }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (secret) MarshalText() ([]byte, error) { return []byte("[secret]"), nil }
+
+// Place is where routes find secrets and programs: the folder of mesh.yaml, and the
+// environment of this program.
+type Place struct {
+	Folder  string
+	Environ []string
+}
+
+// read returns a secret without the white space around it. Errors name where it should be.
+func (p Place) read(name bcp.SecretName) (secret, error) {
+	text := ""
+	switch {
+	case name.Variable != "":
+		for _, entry := range p.Environ {
+			if value, ok := strings.CutPrefix(entry, name.Variable+"="); ok {
+				text = value
+			}
+		}
+	case name.File != "":
+		content, err := readSecret(p.path(name.File))
+		if err != nil {
+			return "", failure(fmt.Sprintf("%s cannot be read", name))
+		}
+		text = content
+	}
+	if text = strings.TrimSpace(text); text == "" {
+		return "", failure(fmt.Sprintf("%s is empty or not there", name))
+	}
+	if len(text) > maxSecret {
+		return "", failure(fmt.Sprintf("%s is longer than %d bytes", name, maxSecret))
+	}
+	return secret(text), nil
+}
+
+func (p Place) path(file string) string {
+	if filepath.IsAbs(file) {
+		return file
+	}
+	return filepath.Join(p.Folder, file)
+}
+
+func readSecret(name string) (string, error) {
+	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() { // a pipe would block
+		return "", errors.Join(err, errors.New("not a regular file"))
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	content, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+	return string(content), errors.Join(err, f.Close())
+}
+
+// failure is why a message was not taken, in our words: nothing of what a server says, nor
+// of a URL, is in it.
+type failure string
+
+// Error implements error.
+func (f failure) Error() string { return string(f) }
+
+// Check says whether the secrets of a route can be read, and are of the form that it needs.
+func Check(route *bcp.Route, place Place) error {
+	switch {
+	case !route.Webhook.IsZero():
+		text, err := place.read(route.Webhook)
+		if err == nil {
+			_, err = parseWebhook(text)
+		}
+		return err
+	case !route.Password.IsZero():
+		_, err := place.read(route.Password)
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,340 @@
+package notify
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+)
+
+// sender tells what one route tells. It is owned by its goroutine.
+type sender struct {
+	notifier *Notifier
+	route    *bcp.Route
+	wake     <-chan struct{}
+	urgent   <-chan bcp.Alert
+	log      hclog.Logger
+	cursor   *jetstream.Cursor
+
+	waiting  []Notice        // of alerts without a record
+	told     map[uint64]bool // decisions of records that come again for another one
+	tokens   float64         // messages that may be sent now
+	filled   time.Time       // when tokens were counted
+	failures int             // in a row
+	pause    time.Time       // no attempt before
+}
+
+func (s *sender) run(ctx context.Context) {
+	s.tokens, s.filled = burst, time.Now()
+	ticker := time.NewTicker(lookInterval)
+	defer ticker.Stop()
+	quiet := false // an error that was logged already
+	defer s.lastWords()
+	for {
+		s.tellUrgent(ctx)
+		err := s.look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && !quiet:
+			s.log.Warn("notifications wait", "error", err)
+		}
+		quiet = err != nil
+		select {
+		case <-ctx.Done():
+			return
+		case a := <-s.urgent:
+			s.take(&a)
+		case <-s.wake:
+		case <-ticker.C:
+		}
+	}
+}
+
+// take has an alert without a record wait, if this route tells it.
+func (s *sender) take(a *bcp.Alert) {
+	n, ok := noticeOfAlert(s.notifier.definition(), s.route, a)
+	if !ok {
+		return
+	}
+	n.ID += "." + string(n.Kind) + "." + strconv.FormatInt(n.Time.UnixNano(), 10)
+	if len(s.waiting) < maxUrgent {
+		s.waiting = append(s.waiting, n)
+	}
+}
+
+// tellUrgent tells of alerts without a record; what is not taken waits.
+func (s *sender) tellUrgent(ctx context.Context) {
+	now := time.Now()
+	if len(s.waiting) == 0 || now.Before(s.pause) {
+		return
+	}
+	m := newMessage(s.notifier.definition(), s.route, s.waiting)
+	failed := Send(ctx, s.route, s.notifier.config.Place, &m, s.log)
+	if failed == nil {
+		s.waiting = nil
+	}
+	if ctx.Err() == nil {
+		s.note(failed, now)
+	}
+}
+
+// lastWords tries once more to tell of alerts without a record: nobody else will.
+func (s *sender) lastWords() {
+	for len(s.urgent) > 0 {
+		a := <-s.urgent
+		s.take(&a)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lastTry)
+	defer cancel()
+	s.pause = time.Time{}
+	s.tellUrgent(ctx)
+}
+
+// look tells all that is due.
+func (s *sender) look(ctx context.Context) error {
+	if s.cursor == nil {
+		if err := s.open(ctx); err != nil {
+			return err
+		}
+	}
+	for ctx.Err() == nil {
+		entries, err := s.cursor.Next()
+		if err != nil {
+			s.cursor = nil // the streams may have been opened again
+			return err
+		}
+		if len(entries) == 0 {
+			return nil
+		}
+		if err := s.handle(ctx, entries); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open finds the route's place in the journal. A route that is new begins with what is
+// held now, and is told no alert of before.
+func (s *sender) open(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, itemsTimeout)
+	defer cancel()
+	items, err := s.notifier.config.Items(ctx)
+	if err != nil {
+		return fmt.Errorf("look at what is held: %w", err)
+	}
+	since := time.Now()
+	for i := range items {
+		if at := items[i].Since.Add(-time.Minute); at.Before(since) {
+			since = at
+		}
+	}
+	s.cursor, err = jetstream.OpenCursor(ctx, s.notifier.config.JS, s.route.Name, since)
+	return err
+}
+
+// due is a record that something is to be told of.
+type due struct {
+	*jetstream.Entry
+	notices []Notice
+	held    bool // something of it may have to be repeated
+}
+
+// handle decides about each of some records: nothing is to be told of it, or it is told, or
+// comes again. Decisions are those of noticeOf and of pure arithmetic; effects are here.
+func (s *sender) handle(ctx context.Context, entries []jetstream.Entry) error {
+	open, err := s.heldNow(ctx, entries)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	def := s.notifier.definition()
+	var all []due
+	for i := range entries {
+		d := s.dueOf(def, &entries[i], open, now)
+		if len(d.notices) == 0 {
+			if err := s.done(&d); err != nil {
+				return err
+			}
+			continue
+		}
+		all = append(all, d)
+	}
+	if all, err = s.postpone(all, def, now); err != nil || len(all) == 0 {
+		return err
+	}
+	var notices []Notice
+	for _, d := range all {
+		notices = append(notices, d.notices...)
+	}
+	m := newMessage(def, s.route, notices)
+	failed := s.send(ctx, &m, all)
+	if ctx.Err() != nil {
+		return ctx.Err() // it comes again
+	}
+	s.note(failed, now)
+	for i := range all {
+		d := &all[i]
+		switch {
+		case failed != nil:
+			err = d.Later(s.pause.Sub(now))
+		case d.held && s.route.Repeat > 0:
+			for _, decision := range d.Decisions {
+				s.told[decision.Seq] = true
+			}
+			err = d.Later(s.route.Repeat)
+		default:
+			err = s.done(d)
+		}
+		if err != nil {
+			return fmt.Errorf("keep the place in the journal: %w", err)
+		}
+	}
+	return nil
+}
+
+// done says that nothing is left to do about a record.
+func (s *sender) done(d *due) error {
+	for i := range d.Decisions {
+		delete(s.told, d.Decisions[i].Seq)
+	}
+	return d.Done()
+}
+
+// heldNow returns what is held, where one of the records is about that.
+func (s *sender) heldNow(ctx context.Context, entries []jetstream.Entry) (map[bcp.ItemID]bool, error) {
+	about := slices.ContainsFunc(entries, func(e jetstream.Entry) bool {
+		return slices.ContainsFunc(e.Decisions, func(d bcp.Decision) bool {
+			alert, ok := d.Alert()
+			return ok && alert.Alert == bcp.AlertHeld
+		})
+	})
+	if !about {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, itemsTimeout)
+	defer cancel()
+	items, err := s.notifier.config.Items(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("look at what is held: %w", err)
+	}
+	open := make(map[bcp.ItemID]bool, len(items))
+	for i := range items {
+		open[items[i].ID] = true
+	}
+	return open, nil
+}
+
+// dueOf returns what is to be told of a record.
+func (s *sender) dueOf(def *bcp.Mesh, e *jetstream.Entry, open map[bcp.ItemID]bool, now time.Time) due {
+	result := due{Entry: e}
+	for i := range e.Decisions {
+		d := &e.Decisions[i]
+		n, ok := noticeOf(def, s.route, d)
+		switch {
+		case !ok:
+			continue
+		case n.Kind != bcp.AlertHeld:
+			if s.told[d.Seq] || e.Stored.Before(s.cursor.Created()) {
+				continue
+			}
+		case !open[d.Item] || s.notifier.hasSeen(s.route.Person, d.Item):
+			continue
+		default:
+			result.held = true
+			if repeat := s.route.Repeat; repeat > 0 {
+				if times := now.Sub(e.Stored) / repeat; times > 0 {
+					n.ID += fmt.Sprintf(".%d", times)
+				}
+			}
+		}
+		result.notices = append(result.notices, n)
+	}
+	return result
+}
+
+// postpone returns what may be told now. The rest comes again: at the end of quiet hours,
+// when the route may be tried again, or when it may send another message.
+func (s *sender) postpone(all []due, def *bcp.Mesh, now time.Time) (rest []due, err error) {
+	until, quiet := s.route.Quiet.Until(now, def.TimeZone)
+	for i := range all {
+		critical := slices.ContainsFunc(all[i].notices, func(n Notice) bool { return n.Severity == bcp.SeverityCritical })
+		if quiet && !critical {
+			err = all[i].Later(until.Sub(now))
+		} else {
+			rest = append(rest, all[i])
+		}
+		if err != nil {
+			return nil, fmt.Errorf("keep the place in the journal: %w", err)
+		}
+	}
+	wait := max(s.pause.Sub(now), s.untilToken(now))
+	if wait <= 0 {
+		return rest, nil
+	}
+	for i := range rest {
+		if err := rest[i].Later(wait); err != nil {
+			return nil, fmt.Errorf("keep the place in the journal: %w", err)
+		}
+	}
+	return nil, nil
+}
+
+// untilToken is how long to wait until another message may be sent.
+func (s *sender) untilToken(now time.Time) time.Duration {
+	s.tokens = min(burst, s.tokens+now.Sub(s.filled).Seconds()/s.route.Gather.Seconds())
+	s.filled = now
+	if s.tokens >= 1 {
+		return 0
+	}
+	return time.Duration((1-s.tokens)*float64(s.route.Gather)) + time.Millisecond
+}
+
+// send sends a message while its records are kept from coming again.
+func (s *sender) send(ctx context.Context, m *Message, all []due) error {
+	working, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(jetstream.CursorPatience / 4)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-working.Done():
+				return
+			case <-ticker.C:
+				for i := range all {
+					_ = all[i].Working() // else it comes again, and is told twice
+				}
+			}
+		}
+	}()
+	defer func() { stop(); <-done }()
+	return Send(ctx, s.route, s.notifier.config.Place, m, s.log)
+}
+
+// note counts an attempt.
+func (s *sender) note(failed error, now time.Time) {
+	if failed == nil {
+		if s.failures > 0 {
+			s.log.Info("notifications are taken again")
+		}
+		s.failures, s.pause, s.tokens = 0, time.Time{}, s.tokens-1
+	} else {
+		if s.failures == 0 {
+			s.log.Error("a notification is not taken; it is tried again", "error", failed)
+		}
+		s.pause = now.Add(min(lastPause, firstPause<<min(s.failures, 20)))
+		s.failures++
+	}
+	s.notifier.status.note(s.route.Name, failed, now)
+	if told := s.notifier.config.Told; told != nil {
+		told(s.route.Name, failed)
+	}
+}

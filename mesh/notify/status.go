@@ -1,0 +1,104 @@
+package notify
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
+)
+
+// StatusFile is its name in a state folder.
+const StatusFile = "notify.json"
+
+// Status is how a route is.
+type Status struct {
+	Delivered time.Time `json:"delivered,omitzero"` // the newest message that was taken
+	// Failing is since when none is; zero where the newest was. Why and Attempts are of
+	// that time.
+	Failing  time.Time `json:"failing,omitzero"`
+	Attempts int       `json:"attempts,omitzero"`
+	Why      string    `json:"why,omitempty"`
+}
+
+// ReadStatus reads what a notifier wrote, by route: nothing where there is no file.
+func ReadStatus(file string) (map[string]Status, error) {
+	routes := map[string]Status{}
+	content, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(content, &routes)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w", StatusFile, err)
+	}
+	return routes, nil
+}
+
+// statusFile keeps how the routes are.
+type statusFile struct {
+	file string
+	log  hclog.Logger
+
+	mu     sync.Mutex
+	routes map[string]Status
+}
+
+func newStatusFile(file string, log hclog.Logger) *statusFile {
+	s := &statusFile{file: file, log: log, routes: map[string]Status{}}
+	if file == "" {
+		return s
+	}
+	routes, err := ReadStatus(file)
+	if err != nil {
+		log.Warn("how notification routes were is forgotten", "error", err)
+		return s
+	}
+	s.routes = routes
+	return s
+}
+
+func (s *statusFile) note(route string, failed error, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	status := s.routes[route]
+	if failed == nil {
+		status = Status{Delivered: now.UTC().Truncate(time.Second)}
+	} else {
+		if status.Failing.IsZero() {
+			status.Failing = now.UTC().Truncate(time.Second)
+		}
+		status.Attempts++
+		status.Why = Reason(failed)
+	}
+	s.routes[route] = status
+	s.write()
+}
+
+func (s *statusFile) forget(route string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, there := s.routes[route]; there {
+		delete(s.routes, route)
+		s.write()
+	}
+}
+
+// write writes the file; the caller holds the lock.
+func (s *statusFile) write() {
+	if s.file == "" {
+		return
+	}
+	content, err := json.Marshal(s.routes)
+	if err == nil {
+		err = durable.Replace(s.file, append(content, '\n'), 0o600)
+	}
+	if err != nil {
+		s.log.Warn("writing how notification routes are", "error", err)
+	}
+}

@@ -1,0 +1,148 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// parseWebhook reads a URL. In the clear it may lead to this machine alone.
+func parseWebhook(text secret) (*url.URL, error) {
+	u, err := url.Parse(string(text))
+	switch {
+	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "":
+		return nil, failure("the webhook is no http or https URL")
+	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+		return nil, failure("the webhook is not on this machine: it has to be https")
+	}
+	return u, nil
+}
+
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	address, err := netip.ParseAddr(host)
+	return err == nil && address.IsLoopback()
+}
+
+// post sends a message to the webhook of a route.
+func post(ctx context.Context, route *bcp.Route, place Place, m *Message) error {
+	ctx, cancel := context.WithTimeout(ctx, webhookTimeout)
+	defer cancel()
+	text, err := place.read(route.Webhook)
+	if err != nil {
+		return err
+	}
+	u, err := parseWebhook(text)
+	if err != nil {
+		return err
+	}
+	body, header, err := bodyOf(route.Format, m)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
+	if err != nil {
+		return failure("the webhook is no http or https URL")
+	}
+	request.Header = header
+	request.Header.Set("User-Agent", "bcpmesh")
+	request.Header.Set("Idempotency-Key", m.ID)
+	client := &http.Client{Transport: newTransport(u.Scheme), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	defer client.CloseIdleConnections()
+	response, err := client.Do(request)
+	if err != nil {
+		return failure("the webhook " + reason(err))
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxReply)) // so that the connection ends well
+	_ = response.Body.Close()
+	if response.StatusCode < 200 || response.StatusCode > 299 {
+		return failure("the webhook answers " + strconv.Itoa(response.StatusCode))
+	}
+	return nil
+}
+
+// newTransport has no proxy, and goes in the clear to this machine alone, whatever a name
+// turns out to be.
+func newTransport(scheme string) *http.Transport {
+	dialer := &net.Dialer{Timeout: webhookTimeout}
+	if scheme == "http" {
+		dialer.Control = func(_, address string, _ syscall.RawConn) error {
+			if host, _, err := net.SplitHostPort(address); err != nil || !isLoopback(host) {
+				return errPlaintext
+			}
+			return nil
+		}
+	}
+	return &http.Transport{
+		DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
+		TLSHandshakeTimeout: webhookTimeout, MaxResponseHeaderBytes: 64 << 10, DisableKeepAlives: true,
+	}
+}
+
+var errPlaintext = errors.New("not on this machine")
+
+// bodyOf spells a message in the shape of a format.
+func bodyOf(format bcp.WebhookFormat, m *Message) (body []byte, header http.Header, err error) {
+	header = http.Header{"Content-Type": {"application/json"}}
+	text := strings.Join(m.lines(), "\n")
+	switch format {
+	case bcp.WebhookSlack:
+		body, err = json.Marshal(map[string]string{"text": "*" + slackText(m.Title) + "*\n" + slackText(text)})
+	case bcp.WebhookNtfy:
+		header.Set("Content-Type", "text/plain; charset=utf-8")
+		header.Set("Title", m.Title)
+		header.Set("Priority", map[bcp.Severity]string{bcp.SeverityInfo: "low", bcp.SeverityWarning: "high", bcp.SeverityCritical: "urgent"}[m.Severity])
+		header.Set("Tags", "bcpmesh,"+m.Severity.String())
+		body = []byte(text)
+	default:
+		body, err = json.Marshal(m)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("write a notification: %w", err)
+	}
+	return body, header, nil
+}
+
+func slackText(text string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text)
+}
+
+// reason says in our words why a server was not reached.
+func reason(err error) string {
+	var unknown *net.DNSError
+	var timeout net.Error
+	var host x509.HostnameError
+	var authority x509.UnknownAuthorityError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.Is(err, errPlaintext):
+		return "is not on this machine: it has to be https"
+	case errors.As(err, &host), errors.As(err, &authority), errors.As(err, &invalid):
+		return "has a certificate that is not trusted"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return "does not answer in time"
+	case errors.As(err, &unknown):
+		return "has a name that cannot be resolved"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "refuses connections"
+	}
+	return "cannot be reached"
+}
