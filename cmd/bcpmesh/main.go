@@ -77,6 +77,7 @@ func commands(p *cli.Program) []*cobra.Command {
 		measure.ScaleCommand(p),
 		health.StatusCommand(p),
 		health.DoctorCommand(p),
+		health.NotifyCommand(p),
 		byhand.QueryCommand(p),
 		byhand.PublishCommand(p),
 		byhand.InboxCommand(p),

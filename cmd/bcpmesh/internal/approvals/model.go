@@ -39,7 +39,8 @@ type watchModel struct {
 	now           time.Time
 
 	items   []bcp.Item
-	listed  time.Time // when items were asked for last
+	known   map[bcp.ItemID]bool // that were listed once: they ring no bell again
+	listed  time.Time           // when items were asked for last
 	listing bool
 	trouble string // why the mesh is away
 
@@ -207,6 +208,27 @@ func (m *watchModel) onList(msg listMsg) tea.Cmd {
 		}
 	}
 	m.items = msg.items // with trouble, those of the shards that answered
+	return tea.Batch(m.ring(), m.follow())
+}
+
+// ring rings the terminal's bell if something waits that was not there before.
+func (m *watchModel) ring() tea.Cmd {
+	fresh := false
+	for i := range m.items {
+		fresh = fresh || !m.known[m.items[i].ID]
+	}
+	m.known = make(map[bcp.ItemID]bool, len(m.items))
+	for i := range m.items {
+		m.known[m.items[i].ID] = true
+	}
+	if !fresh {
+		return nil
+	}
+	return tea.Raw("\a")
+}
+
+// follow shows what the list makes worth showing.
+func (m *watchModel) follow() tea.Cmd {
 	switch {
 	case m.selected == "" && len(m.items) > 0 && m.mode != modeHelp:
 		return m.choose(m.items[0].ID)

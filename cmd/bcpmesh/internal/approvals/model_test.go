@@ -124,6 +124,8 @@ type watching struct {
 	t    testing.TB
 	m    *watchModel
 	desk *fakeDesk
+
+	bells int
 }
 
 func watch(t testing.TB, width, height int, views ...bcp.ItemView) *watching {
@@ -155,6 +157,11 @@ func (w *watching) run(cmd tea.Cmd) {
 		}
 	case listMsg, viewMsg, previewMsg, decidedMsg:
 		w.send(msg)
+	case tea.RawMsg:
+		if msg.Msg != "\a" {
+			w.t.Errorf("the terminal gets %q", msg.Msg)
+		}
+		w.bells++
 	}
 }
 
@@ -327,6 +334,30 @@ func TestWatchEdits(t *testing.T) {
 	w.expect("the edit is empty")
 	w.keys("esc", "q")
 	w.decided()
+}
+
+// The bell rings for what was not listed before, and once; the title says how much waits.
+func TestWatchRings(t *testing.T) {
+	t.Parallel()
+	w := watch(t, 80, 24)
+	rings := func(bells int, title string) {
+		t.Helper()
+		if got := w.m.View().WindowTitle; w.bells != bells || got != title {
+			t.Errorf("%d bells and the title %q, not %d and %q", w.bells, got, bells, title)
+		}
+	}
+	rings(0, "bcpmesh approvals")
+	w.desk.views = []bcp.ItemView{summaryView("i1", "one")}
+	w.at(testNow.Add(2 * time.Second))
+	rings(1, "(1) bcpmesh approvals")
+	w.at(testNow.Add(4 * time.Second))
+	rings(1, "(1) bcpmesh approvals")
+	w.desk.views = append(w.desk.views, summaryView("i2", "two"), summaryView("i3", "three"))
+	w.at(testNow.Add(6 * time.Second))
+	rings(2, "(3) bcpmesh approvals")
+	w.desk.views = w.desk.views[1:]
+	w.at(testNow.Add(8 * time.Second))
+	rings(2, "(2) bcpmesh approvals")
 }
 
 // What happens elsewhere is said, and takes no key with it: the shown item stays

@@ -57,8 +57,16 @@ func (m *watchModel) paneLines() []itemLine {
 func (m *watchModel) View() tea.View {
 	v := tea.NewView(m.frame())
 	v.AltScreen = true
-	v.WindowTitle = "bcpmesh approvals"
+	v.WindowTitle = m.windowTitle()
 	return v
+}
+
+// windowTitle says how much waits, for who looks at another window.
+func (m *watchModel) windowTitle() string {
+	if len(m.items) == 0 {
+		return "bcpmesh approvals"
+	}
+	return fmt.Sprintf("(%d) bcpmesh approvals", len(m.items))
 }
 
 // frame draws the whole screen.

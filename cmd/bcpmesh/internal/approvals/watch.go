@@ -28,7 +28,8 @@ item with j and k, read it to its end with space, then a approves, r rejects and
 edits. ? shows all keys, q leaves.
 
 An item can be approved once all of its lines have been on the screen. What others
-decide meanwhile, or what expires, is said so. It needs a terminal: in scripts, use
+decide meanwhile, or what expires, is said so. The terminal's bell rings when
+something new waits, and its title says how much. It needs a terminal: in scripts, use
 list and show with --json.`,
 		Example: `  bcpmesh approvals watch
   bcpmesh approvals watch --as kim --dir ./office`,

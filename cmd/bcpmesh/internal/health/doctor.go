@@ -63,7 +63,7 @@ whether it runs or rests; or, with --url and --creds, with the way from here to 
 mesh elsewhere, as the agent whose file it is. It changes nothing.
 
 Each check has an id that never changes: clock, versions, state-mode, keys,
-definitions, commands, permissions, resolver, jwt-size, creds-expiry, ca, journal,
+definitions, commands, notify, permissions, resolver, jwt-size, creds-expiry, ca, journal,
 disk, reachability, tls, login, creds, gateway, agents.
 
 With --creds it connects as the agent for a moment. An agent that has all its

@@ -35,6 +35,7 @@ func (c *checkup) local(ctx context.Context, where meshdir.StateFlags, folder me
 	if folder.Dir != "" {
 		def = c.definitions(folder)
 		c.commands(folder, def)
+		c.notify(folder, def)
 	}
 	if _, err := os.Stat(folder.State); errors.Is(err, fs.ErrNotExist) {
 		c.versions(nil)
