@@ -56,14 +56,14 @@ func newHook(t *testing.T) *hook {
 	return h
 }
 
-// next returns the next notice that nobody returned before.
+// next returns the next notice of something held that was not returned before.
 func (h *hook) next(t *testing.T, seen map[string]bool) notify.Notice {
 	t.Helper()
 	for {
 		select {
 		case m := <-h.taken:
 			for _, n := range m.Notices {
-				if !seen[n.ID] {
+				if !seen[n.ID] && n.Kind == bcp.AlertHeld { // a disk may be full
 					seen[n.ID] = true
 					return n
 				}
@@ -101,7 +101,7 @@ func TestHeldItemsAreTold(t *testing.T) {
 	item := held(t, m, mailer)
 	seen, seenBy := map[string]bool{}, map[string]bool{}
 	n := h.next(t, seen)
-	if n.Kind != bcp.AlertHeld || n.Item != "" || n.Reader != "mailer" || n.Controller != "main" || n.Category != 3 {
+	if n.Item != "" || n.Reader != "mailer" || n.Controller != "main" || n.Category != 3 {
 		t.Errorf("told %+v", n)
 	}
 	if n := person.next(t, seenBy); n.Item != item {
@@ -113,6 +113,7 @@ func TestHeldItemsAreTold(t *testing.T) {
 	h.mu.Unlock()
 	second := held(t, m, mailer)
 	<-h.tries
+	<-h.tries // again: the first is counted
 	if n := person.next(t, seenBy); n.Item != second {
 		t.Errorf("a route that works is told %+v, and not of %s", n, second)
 	}
@@ -125,9 +126,7 @@ func TestHeldItemsAreTold(t *testing.T) {
 	h.refuse = false
 	h.mu.Unlock()
 	m.Start(t)
-	if n := h.next(t, seen); n.Kind != bcp.AlertHeld {
-		t.Errorf("after the restart %+v is told", n)
-	}
+	h.next(t, seen)
 	for _, secret := range []string{h.URL, person.URL, strings.TrimPrefix(h.URL, "http://")} {
 		if strings.Contains(m.Log(), secret) {
 			t.Errorf("the log has %s", secret)
@@ -258,7 +257,7 @@ func TestNotificationsOnACluster(t *testing.T) {
 	h.refuse = false
 	h.mu.Unlock()
 	until(t, "a gateway that took over", two.Seats()[0].Active)
-	if n := h.next(t, seen); n.Kind != bcp.AlertHeld || n.Seq <= first.Seq {
+	if n := h.next(t, seen); n.Seq <= first.Seq {
 		t.Errorf("after the takeover %+v is told, and %+v was", n, first)
 	}
 }
