@@ -312,7 +312,7 @@ func (c *Controller) deliver(ctx context.Context, r *run, d bcp.Delivery) {
 		case err == nil:
 			c.finished(d)
 			return
-		case errors.Is(err, ErrKeep):
+		case errors.Is(err, ErrKeep), interrupted(ctx, err):
 			return
 		case errors.Is(err, errLeft):
 			n = 0

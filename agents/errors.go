@@ -109,6 +109,12 @@ func guarded(what, id string, f func() error) (err error) {
 	return nil
 }
 
+// interrupted reports whether a handler was stopped rather than failed: its context
+// has ended, and it returned the reason. The message comes again.
+func interrupted(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
+}
+
 // ended returns why ctx is done.
 func ended(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != nil {

@@ -234,7 +234,7 @@ func (r *Reader) answer(ctx context.Context, run *run, handler func(context.Cont
 		r.conn.reply(entry.newest, message)
 	}
 	r.mu.Unlock()
-	if err != nil {
+	if err != nil && !interrupted(ctx, err) {
 		r.conn.handlerFailed(err)
 	}
 }

@@ -67,6 +67,19 @@ func sorted(words []string) string {
 	return b.String()
 }
 
+// What an agent is told to do is something that an agent may do: to widen a channel is
+// for people, and a model that is told to would try, or have somebody try.
+func TestAdviceOfRefusalsIsForAgents(t *testing.T) {
+	t.Parallel()
+	for _, line := range bcp.Catalogue() {
+		for _, word := range []string{"raise", "definition", "declare", "policy", "configur", "mesh.yaml", "budget_bits", "max_"} {
+			if line.To&(bcp.ToReader|bcp.ToController) != 0 && strings.Contains(line.Decision, word) {
+				t.Errorf("%s tells an agent to %q", line.Code, line.Decision)
+			}
+		}
+	}
+}
+
 // What a Controller can hear of a query that ends without an answer is what
 // its failure price counts.
 //

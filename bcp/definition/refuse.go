@@ -65,7 +65,7 @@ func checkTokens(s *source, tokens token.Tokens, before int) bool {
 		case token.DirectiveType:
 			return false
 		case token.InvalidType:
-			s.errorf(at, CodeSyntax, "", "%s", t.Error)
+			s.errorf(at, CodeSyntax, "", "%s", syntaxText(t.Error))
 			return false
 		case token.DocumentHeaderType, token.DocumentEndType:
 			if content || t.Type == token.DocumentEndType {

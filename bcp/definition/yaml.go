@@ -77,7 +77,7 @@ func (k nodeKind) String() string {
 func parseYAML(s *source, text []byte, before int) (root *node) {
 	defer func() {
 		if recover() != nil {
-			s.errorf(position{before + 1, 1}, CodeSyntax, "", "this is not YAML that can be read")
+			s.errorf(position{before + 1, 1}, CodeSyntax, "", notYAML)
 			root = nil
 		}
 	}()
@@ -123,10 +123,10 @@ func emptyDocument(s *source, text []byte, before int) *node {
 }
 
 func (s *source) syntaxError(err error, before int) {
-	at, message := position{before + 1, 1}, "this is not YAML that can be read"
+	at, message := position{before + 1, 1}, notYAML
 	var problem yaml.Error
 	if errors.As(err, &problem) {
-		message = problem.GetMessage()
+		message = syntaxText(problem.GetMessage())
 		if t := problem.GetToken(); t != nil && t.Position != nil {
 			at = position{t.Position.Line + before, t.Position.Column}
 		}

@@ -1,9 +1,11 @@
 package attach
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -47,7 +49,7 @@ A controller gets the tools BCPQuery, BCPInbox, BCPBudget and BCPSubscribe; a
 reader BCPQueries and BCPRespond, and BCPPublish if its definition lists it and a
 subscription names it. The host starts the program itself and speaks with it over stdin and stdout.
 The tools follow the definitions when the mesh is reloaded, and come back when it is
-started again.
+started again. A mesh that is not up yet is waited for, for as long as the host stays.
 
 With --http hosts of this machine reach it over streamable HTTP, with a token that
 is made and shown once, or read from --token-file.`,
@@ -83,16 +85,25 @@ func serveMCP(ctx context.Context, p *cli.Program, o mcpOptions) error {
 		}
 		defer listener.Close()
 	}
-	server, end, err := mcpServer(ctx, p, o)
-	if err != nil {
-		return err
-	}
-	defer end()
+	waiting, left := context.WithCancel(ctx)
+	defer left()
+	var host io.Reader
 	if listener == nil {
 		if cli.IsTerminal(p.In) {
 			p.Out.Talkf("this speaks MCP on stdin and stdout: let a host start it")
 		}
-		err := server.ServeLines(ctx, cli.Interruptible(ctx, p.In), p.Out.Screen)
+		host = hostInput(cli.Interruptible(ctx, p.In), left)
+	}
+	server, end, err := mcpServer(waiting, p, o)
+	switch {
+	case errors.Is(err, context.Canceled) && ctx.Err() == nil:
+		return nil // the host left before there was a mesh
+	case err != nil:
+		return err
+	}
+	defer end()
+	if listener == nil {
+		err := server.ServeLines(ctx, host, p.Out.Screen)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -101,9 +112,34 @@ func serveMCP(ctx context.Context, p *cli.Program, o mcpOptions) error {
 	return serveHTTP(ctx, p, server, listener, token, o.tokenFile == "")
 }
 
+// hostInput returns what the host sends, and calls left if it leaves without a word,
+// which is noticed also while nobody reads.
+func hostInput(in io.Reader, left func()) io.Reader {
+	buffered := bufio.NewReader(in)
+	begun := make(chan struct{})
+	go func() {
+		defer close(begun)
+		if _, err := buffered.Peek(1); err != nil {
+			left()
+		}
+	}()
+	return firstAfter{begun, buffered}
+}
+
+// firstAfter is a reader whose reads begin when a channel is closed.
+type firstAfter struct {
+	begun <-chan struct{}
+	in    io.Reader
+}
+
+func (r firstAfter) Read(b []byte) (int, error) {
+	<-r.begun
+	return r.in.Read(b)
+}
+
 // mcpServer connects as the agent of the creds file.
 func mcpServer(ctx context.Context, p *cli.Program, o mcpOptions) (server *mcp.Server, end func(), err error) {
-	agent, err := o.Connect(ctx, p, "mcp", mcp.MaxPending)
+	agent, err := o.Await(ctx, p, "mcp", mcp.MaxPending)
 	if err != nil {
 		return nil, nil, err
 	}

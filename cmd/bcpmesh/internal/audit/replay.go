@@ -70,6 +70,7 @@ It reads as one of the mesh's auditors.`,
 	cli.Complete(cmd, "agent", meshdir.CompleteAgents(true))
 	cmd.Flags().StringVar(&r.session, "session", "", "only this session's `ID`")
 	cmd.Flags().StringVar(&r.query, "query", "", "only the exchange with this `ID` of a query, delivery or item")
+	cli.Complete(cmd, "query", completeExchanges(&who))
 	r.kind.AddTo(cmd, "kind", "only records of this kind, such as ask, answer, approval or violation")
 	r.speed.AddTo(cmd, "speed", "how fast")
 	cmd.Flags().BoolVar(&r.raw, "raw", false, "show messages as they came: hostile text, for the owner of the state folder")

@@ -200,7 +200,11 @@ func notVerified(p *cli.Program, name string, err error) error {
 			return err
 		}
 	}
-	return cli.Failf("%s is not what was signed: %s", cli.Quoted(name), fault)
+	failure := cli.Failf("%s is not what was signed: %s", cli.Quoted(name), fault)
+	if fault.Decision > 0 {
+		return failure.WithHint("nothing from decision %d to the end of the file is proven: export it again, or from a backup", fault.Decision)
+	}
+	return failure
 }
 
 func showVerified(p *cli.Program, name string, s verify.Summary, cosigned []verifyWitness) error {

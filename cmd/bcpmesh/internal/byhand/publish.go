@@ -32,7 +32,7 @@ stdin. The gateway checks it, charges it, and tells what became of it.`,
 		Example: `  bcpmesh publish main research-alerts '{"has_breaking_news":true,"priority":"high"}'
   bcpmesh publish main research-findings - < finding.json`,
 		Args:              cli.Arguments(2, "CONTROLLER", "SUBSCRIPTION", "JSON"),
-		ValidArgsFunction: meshdir.CompleteAgents(false),
+		ValidArgsFunction: completePush(&who),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			controller, err := bcp.ParseAgentName(args[0])
 			if err != nil {
@@ -66,7 +66,7 @@ stdin. The gateway checks it, charges it, and tells what became of it.`,
 					Status: bcp.StatusRefused, Code: refused.Code, Detail: refused.Detail}))
 			}
 			if err != nil {
-				return meshdir.OutcomeOf(err)
+				return withChoices(meshdir.OutcomeOf(err), specOf(c, controller, id))
 			}
 			if p.Out.JSON {
 				return p.Out.Value(result)
@@ -125,7 +125,8 @@ what the gateway made of the answer.`,
 		Example: `  bcpmesh answer
   bcpmesh answer qEXAMPLE '{"is_urgent":true}'
   bcpmesh answer qEXAMPLE --not-enough-information`,
-		Args: cli.Arguments(0, "QUERY_ID", "JSON"),
+		Args:              cli.Arguments(0, "QUERY_ID", "JSON"),
+		ValidArgsFunction: completeQueries(&who),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var id bcp.QueryID
 			var answer any = agents.NotEnoughInformation{}
@@ -171,8 +172,8 @@ const (
 	answerWait = 10 * time.Second
 )
 
-// listQueries shows what the gateway sends a Reader that has just connected.
-func listQueries(ctx context.Context, p *cli.Program, r *agents.Reader, wait time.Duration) error {
+// waitingQueries returns what the gateway sends a Reader that has just connected.
+func waitingQueries(ctx context.Context, r *agents.Reader, wait time.Duration) ([]pendingQuery, error) {
 	var mu sync.Mutex
 	pending := make(map[bcp.QueryID]pendingQuery)
 	r.OnQuery(func(_ context.Context, q agents.Query) (any, error) {
@@ -182,21 +183,30 @@ func listQueries(ctx context.Context, p *cli.Program, r *agents.Reader, wait tim
 		return nil, ErrKept
 	})
 	if err := r.Start(ctx); err != nil {
-		return meshdir.OutcomeOf(err)
+		return nil, meshdir.OutcomeOf(err)
 	}
 	select {
 	case <-time.After(wait):
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
 	if err := r.Stop(context.WithoutCancel(ctx)); err != nil {
-		return meshdir.OutcomeOf(err)
+		return nil, meshdir.OutcomeOf(err)
 	}
 	queries := make([]pendingQuery, 0, len(pending))
 	for _, q := range pending {
 		queries = append(queries, q)
 	}
 	sort.Slice(queries, func(i, j int) bool { return queries[i].QueryID < queries[j].QueryID })
+	return queries, nil
+}
+
+// listQueries shows them.
+func listQueries(ctx context.Context, p *cli.Program, r *agents.Reader, wait time.Duration) error {
+	queries, err := waitingQueries(ctx, r, wait)
+	if err != nil {
+		return err
+	}
 	if p.Out.JSON {
 		return p.Out.Value(queries)
 	}

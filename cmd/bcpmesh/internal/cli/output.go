@@ -54,10 +54,14 @@ type Failure struct {
 	Code    int
 	Message string
 	Hint    string
+	Cause   error // nil unless a caller branches on it
 }
 
 // Error returns the message without its hint.
 func (f *Failure) Error() string { return f.Message }
+
+// Unwrap returns the cause.
+func (f *Failure) Unwrap() error { return f.Cause }
 
 // WithHint adds what to do about it.
 func (f *Failure) WithHint(format string, args ...any) *Failure {

@@ -2,7 +2,9 @@ package client
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/nats.go"
@@ -64,15 +66,34 @@ type servedAgent struct {
 	Log  hclog.Logger
 }
 
+// Await is Connect for a mesh that may not be up yet: it waits for a server at the
+// address, says so once, and fails like Connect at everything else.
+func (f *AgentFlags) Await(ctx context.Context, p *cli.Program, command string, handlers int) (*servedAgent, error) {
+	for told := false; ; {
+		agent, err := f.Connect(ctx, p, command, handlers)
+		if err == nil || !errors.Is(err, nats.ErrNoServers) {
+			return agent, err
+		}
+		if !told {
+			told = true
+			p.Out.Talkf("%s; waiting for it (bcpmesh up starts it)", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(awaitPause):
+		}
+	}
+}
+
+// awaitPause is between two looks for a mesh that is not up.
+const awaitPause = time.Second
+
 // Connect connects as the agent of the creds file.
 func (f *AgentFlags) Connect(ctx context.Context, p *cli.Program, command string, handlers int) (*servedAgent, error) {
-	content, err := cli.ReadSmall(f.Creds)
+	who, err := meshdir.ReadCreds(f.Creds)
 	if err != nil {
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(f.Creds), cli.ReasonOf(err))
-	}
-	who, err := meshdir.ParseCreds(content)
-	if err != nil {
-		return nil, cli.Failf("%s holds no credentials of a mesh: %s", cli.Quoted(f.Creds), err).WithHint("bcpmesh creds issue makes them")
+		return nil, err
 	}
 	if who.Role != bcp.RoleController && who.Role != bcp.RoleReader {
 		return nil, cli.Failf("%s is of %s, %s: only controllers and readers are agents", cli.Quoted(f.Creds), who.Agent, who.Role)
@@ -98,7 +119,7 @@ func (f *AgentFlags) Connect(ctx context.Context, p *cli.Program, command string
 	case err != nil && ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		return nil, meshdir.NotReached(url, err)
+		return nil, meshdir.NotTaken(url, f.Creds, err)
 	}
 	return &servedAgent{conn, who.Agent, who.Role, log}, nil
 }

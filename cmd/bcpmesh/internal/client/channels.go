@@ -58,7 +58,7 @@ func (f *ChannelFlag) AddTo(cmd *cobra.Command) {
 // completeChannels completes the channels of the mesh that a command line is
 // about.
 func completeChannels(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	mesh, err := meshOf(cmd)
+	mesh, err := MeshOf(cmd)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -69,8 +69,8 @@ func completeChannels(cmd *cobra.Command, _ []string, _ string) ([]string, cobra
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// meshOf loads the definitions of the mesh that a command line is about.
-func meshOf(cmd *cobra.Command) (*bcp.Mesh, error) {
+// MeshOf loads the definitions of the mesh that a command line is about.
+func MeshOf(cmd *cobra.Command) (*bcp.Mesh, error) {
 	folder, err := meshdir.Find(".")
 	if flag := cmd.Flags().Lookup("dir"); flag != nil && flag.Value.String() != "" {
 		folder, err = meshdir.In(flag.Value.String()), nil

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
@@ -48,7 +47,7 @@ type Flags struct {
 // AddTo makes them flags of cmd, for a client that is who.
 func (f *Flags) AddTo(cmd *cobra.Command, who string) {
 	cmd.Flags().StringVar(&f.As, "as", "", "act as this `AGENT` (default: the mesh's only "+who+")")
-	cmd.Flags().StringVar(&f.Creds, "creds", "", "connect with this creds `FILE`; needs --url and --as")
+	cmd.Flags().StringVar(&f.Creds, "creds", "", "connect with this creds `FILE`, as whom it is of")
 	cmd.Flags().StringVar(&f.URL, "url", "", "`URL` of the mesh (default: the running mesh of the folder)")
 	cmd.Flags().StringVar(&f.CA, "ca", "", "with --url: trust the certificates of this PEM `FILE` alone")
 	f.Encoding = cli.WordFlag{Value: "json", Words: []string{"json", "msgpack"}}
@@ -75,7 +74,7 @@ type Client struct {
 // Connect connects in a role.
 func (f *Flags) Connect(ctx context.Context, role bcp.Role) (*Client, error) {
 	if f.Creds != "" {
-		return f.Remote(ctx)
+		return f.Remote(ctx, role)
 	}
 	folder, err := f.Where.Folder()
 	if err != nil {
@@ -136,36 +135,40 @@ func (f *Flags) Connect(ctx context.Context, role bcp.Role) (*Client, error) {
 	return &Client{Connection: conn, Name: name, Encoding: encoding, Definition: def, Shards: shards, Places: places}, nil
 }
 
-// Remote connects with a creds file.
-func (f *Flags) Remote(ctx context.Context) (*Client, error) {
-	if f.URL == "" || f.As == "" {
-		return nil, cli.Usagef("--creds needs --url and --as").WithHint("for example --creds main.creds --url nats://127.0.0.1:4222 --as main")
-	}
-	name, err := bcp.ParseAgentName(f.As)
+// Remote connects with a creds file, which says who it is; role is what the command
+// needs, or 0 for any.
+func (f *Flags) Remote(ctx context.Context, role bcp.Role) (*Client, error) {
+	who, err := meshdir.ReadCreds(f.Creds)
 	if err != nil {
-		return nil, cli.Usagef("--as: %s", err)
+		return nil, err
 	}
-	content, err := cli.ReadSmall(f.Creds)
-	if err != nil {
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(f.Creds), cli.ReasonOf(err))
+	switch {
+	case f.As != "" && f.As != string(who.Agent):
+		return nil, cli.Usagef("--as: %s is of %s", cli.Quoted(f.Creds), who.Agent).WithHint("leave --as out: the file says who it is")
+	case role != 0 && role != who.Role:
+		refused := cli.Failf("%s is of %s as %s, and this is for %ss", cli.Quoted(f.Creds), who.Agent, who.Role, role)
+		refused.Code = cli.ExitRefused
+		return nil, refused.WithHint("bcpmesh creds issue %s --role %s --out FILE makes one, if the definitions allow it", who.Agent, role)
 	}
-	if _, err := jwt.ParseDecoratedUserNKey(content); err != nil {
-		return nil, cli.Failf("%s holds no credentials", cli.Quoted(f.Creds)).WithHint("bcpmesh creds issue makes them")
+	name := who.Agent
+	url, known := f.URL, meshdir.Trust{CA: f.CA}
+	if url == "" {
+		url, known = meshNear(f.Creds)
 	}
 	encoding := bcp.JSON
 	if f.Encoding.Value == "msgpack" {
 		encoding = bcp.MessagePack
 	}
-	secure, err := meshdir.Trust{CA: f.CA}.Options()
+	secure, err := known.Options()
 	if err != nil {
 		return nil, err
 	}
-	conn, err := agents.Connect(ctx, f.URL, agents.CredsFile(f.Creds), agents.Options{Name: name, Encoding: encoding, NATS: secure, Logger: hclog.NewNullLogger()})
+	conn, err := agents.Connect(ctx, url, agents.CredsFile(f.Creds), agents.Options{Name: name, Encoding: encoding, NATS: secure, Logger: hclog.NewNullLogger()})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, meshdir.OutcomeOf(ctx.Err())
 	case err != nil:
-		return nil, meshdir.NotReached(f.URL, err)
+		return nil, meshdir.NotTaken(url, f.Creds, err)
 	}
 	return &Client{Connection: conn, Name: name, Encoding: encoding, Shards: []int{f.Shard.number}}, nil
 }

@@ -86,7 +86,7 @@ func shardsThere(n int) string {
 
 // completeShards completes the shards of the mesh that a command line is about.
 func completeShards(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	mesh, err := meshOf(cmd)
+	mesh, err := MeshOf(cmd)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

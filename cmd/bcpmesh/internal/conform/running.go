@@ -84,13 +84,9 @@ func conformRunning(p *cli.Program, ctx context.Context, f conformanceFlags) err
 
 // join connects with a creds file, which has to be of a role.
 func (f *conformanceFlags) join(ctx context.Context, file string, role bcp.Role) (*client.Client, error) {
-	content, err := cli.ReadSmall(file)
+	who, err := meshdir.ReadCreds(file)
 	if err != nil {
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err))
-	}
-	who, err := meshdir.ParseCreds(content)
-	if err != nil {
-		return nil, cli.Failf("%s holds no credentials of a mesh: %s", cli.Quoted(file), err).WithHint("bcpmesh creds issue makes them")
+		return nil, err
 	}
 	if who.Role != role {
 		return nil, cli.Failf("%s is of %s, %s: expected a %s's", cli.Quoted(file), who.Agent, who.Role, role)
@@ -99,7 +95,7 @@ func (f *conformanceFlags) join(ctx context.Context, file string, role bcp.Role)
 	if role == bcp.RoleAuditor {
 		as.Encoding.Value = "json"
 	}
-	return as.Remote(ctx)
+	return as.Remote(ctx, role)
 }
 
 // choose finds the agent under test among those at the other end.

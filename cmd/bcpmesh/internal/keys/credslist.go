@@ -124,7 +124,7 @@ func showUsers(p *cli.Program, users []accounts.User, seen map[string]time.Time,
 		if u.Own && !all {
 			continue
 		}
-		l := listedUser{User: u, Status: statusOf(u, now), Seen: seen[u.PublicKey], Connected: open[u.PublicKey]}
+		l := listedUser{User: u, Status: meshdir.StatusOf(u, now), Seen: seen[u.PublicKey], Connected: open[u.PublicKey]}
 		l.ExpiresSoon = l.Status == "valid" && accounts.EndsSoon(u.Issued, u.Expires, now)
 		at, warning := "", ""
 		switch {
@@ -167,20 +167,6 @@ func connectedFrom(open []agents.ClientConnection) string {
 	return strings.Join(hosts, ", ")
 }
 
-func statusOf(u accounts.User, now time.Time) string {
-	switch {
-	case !u.Revoked.IsZero(), !u.Until.IsZero() && !u.Until.After(now):
-		return "revoked"
-	case !u.Expires.IsZero() && !u.Expires.After(now):
-		return "expired"
-	case !u.Until.IsZero():
-		return "replaced"
-	case u.Invitation:
-		return "invited"
-	}
-	return "valid"
-}
-
 // WithoutCreds tells of each agent with which no program could connect, and what to do.
 func WithoutCreds(state string, def *bcp.Mesh) map[bcp.AgentName]string {
 	store, err := accounts.Open(state)
@@ -197,7 +183,7 @@ func WithoutCreds(state string, def *bcp.Mesh) map[bcp.AgentName]string {
 		if u.Own {
 			continue
 		}
-		if status := statusOf(u, now); issued[u.Agent] != "valid" {
+		if status := meshdir.StatusOf(u, now); issued[u.Agent] != "valid" {
 			issued[u.Agent] = status
 		}
 	}

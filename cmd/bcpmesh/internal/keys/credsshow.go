@@ -97,7 +97,7 @@ func judgeCreds(s *meshdir.Creds, where meshdir.StateFlags) error {
 	s.Status = "unknown"
 	for _, u := range users {
 		if u.PublicKey == s.PublicKey && u.Agent == s.Agent && u.Role == s.Role {
-			s.Status = statusOf(u, time.Now())
+			s.Status = meshdir.StatusOf(u, time.Now())
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -31,7 +32,7 @@ func Expiring(users []accounts.User, def *bcp.Mesh, now time.Time) (over, soon [
 			continue // it is gone
 		}
 		switch name := string(u.Agent) + " as " + u.Role.String(); {
-		case statusOf(u, now) == "expired":
+		case meshdir.StatusOf(u, now) == "expired":
 			over = append(over, name)
 		case accounts.EndsSoon(u.Issued, u.Expires, now):
 			soon = append(soon, name+" in "+client.Within(u.Expires.Sub(now)))

@@ -2,12 +2,16 @@ package meshdir
 
 import (
 	"errors"
+	"path/filepath"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
+	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -21,6 +25,76 @@ type Creds struct {
 	Issued     time.Time     `json:"issued"`
 	Expires    time.Time     `json:"expires,omitzero"` // zero: never
 	Status     string        `json:"status"`           // valid, expired, revoked, unknown (to the mesh) or unchecked
+}
+
+// ReadCreds reads a creds file for a command that connects with it.
+func ReadCreds(name string) (Creds, error) {
+	content, err := cli.ReadSmall(name)
+	if err != nil {
+		return Creds{}, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+	}
+	who, err := ParseCreds(content)
+	if err != nil {
+		return Creds{}, cli.Failf("%s holds no credentials of a mesh: %s", cli.Quoted(name), err).WithHint("bcpmesh creds issue makes them")
+	}
+	return who, nil
+}
+
+// NotTaken is [NotReached] for a creds file. A server does not tell strangers why it
+// refuses them: the file itself, and the keys of the mesh if they are near it, may.
+func NotTaken(url, creds string, err error) *cli.Failure {
+	f := NotReached(url, err)
+	if !errors.Is(err, nats.ErrAuthorization) && !errors.Is(err, nats.ErrAuthExpired) && !errors.Is(err, nats.ErrAuthRevoked) {
+		return f
+	}
+	who, failed := ReadCreds(creds)
+	if failed != nil {
+		return f
+	}
+	if folder, failed := Find(filepath.Dir(creds)); failed == nil {
+		who.Status = recorded(folder, who)
+	}
+	if errors.Is(err, nats.ErrAuthRevoked) {
+		who.Status = "revoked"
+	}
+	if who.Status == "revoked" || who.Status == "expired" {
+		return cli.Failf("the credentials in %s are %s", cli.Quoted(creds), who.Status).
+			WithHint("the operator issues others: bcpmesh creds issue %s --role %s --out FILE", who.Agent, who.Role)
+	}
+	return f
+}
+
+// recorded is what the keys of a mesh say of credentials, or what the file says.
+func recorded(folder Folder, who Creds) string {
+	store, err := accounts.Open(folder.State)
+	if err != nil {
+		return who.Status
+	}
+	users, err := store.Users()
+	if err != nil {
+		return who.Status
+	}
+	for _, u := range users {
+		if u.PublicKey == who.PublicKey && u.Agent == who.Agent && u.Role == who.Role {
+			return StatusOf(u, time.Now())
+		}
+	}
+	return who.Status
+}
+
+// StatusOf is the word for the state of issued credentials.
+func StatusOf(u accounts.User, now time.Time) string {
+	switch {
+	case !u.Revoked.IsZero(), !u.Until.IsZero() && !u.Until.After(now):
+		return "revoked"
+	case !u.Expires.IsZero() && !u.Expires.After(now):
+		return "expired"
+	case !u.Until.IsZero():
+		return "replaced"
+	case u.Invitation:
+		return "invited"
+	}
+	return "valid"
 }
 
 // ParseCreds reads a creds file. Its errors quote nothing of it.

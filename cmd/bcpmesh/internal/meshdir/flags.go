@@ -25,7 +25,9 @@ func NotReached(url string, err error) *cli.Failure {
 	case errors.As(err, &f):
 		return f
 	case errors.Is(err, nats.ErrNoServers):
-		return cli.Failf("no mesh answers at %s", cli.Quoted(url)).WithHint("is it running? bcpmesh up starts it")
+		f := cli.Failf("no mesh answers at %s", cli.Quoted(url)).WithHint("is it running? bcpmesh up starts it")
+		f.Cause = err
+		return f
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
 		return cli.Failf("the mesh at %s does not take these credentials", cli.Quoted(url)).
 			WithHint("it may be another mesh, not know the agent yet, or the credentials have expired")

@@ -1,0 +1,59 @@
+package audit
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+)
+
+const (
+	// completionTime is how long a shell waits for the running mesh.
+	completionTime = 2 * time.Second
+	// completedRecords is how many of the newest records are looked through.
+	completedRecords = 200
+)
+
+// completeExchanges completes the ids of queries, deliveries and items in the newest
+// records of each shard, newest first.
+func completeExchanges(who *client.Flags) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		const none = cobra.ShellCompDirectiveNoFileComp
+		ctx, cancel := context.WithTimeout(context.Background(), completionTime)
+		defer cancel()
+		c, err := who.Connect(ctx, bcp.RoleAuditor)
+		if err != nil {
+			return nil, none
+		}
+		defer c.Close()
+		var ids []string
+		for _, shard := range c.Shards {
+			ids = append(ids, exchangesOf(ctx, c.Auditor(shard))...)
+		}
+		return ids, none | cobra.ShellCompDirectiveKeepOrder
+	}
+}
+
+// exchangesOf returns the ids in the newest records that auditor reads.
+func exchangesOf(ctx context.Context, auditor *agents.Auditor) []string {
+	var ids []string
+	seen := map[string]bool{}
+	records, _, err := NewestRecords(ctx, auditor, completedRecords)
+	if err != nil {
+		return nil
+	}
+	for i := range records {
+		d := &records[i]
+		for _, id := range []string{string(d.Query), string(d.Item)} {
+			if id != "" && !seen[id] {
+				seen[id] = true
+				ids = append([]string{cobra.CompletionWithDesc(id, d.Kind.String()+" "+d.At().Local().Format(time.TimeOnly))}, ids...)
+			}
+		}
+	}
+	return ids
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// reservedPort is an address that nobody else can take, and that refuses connections
+// until listen is called.
+func reservedPort(t *testing.T) (address string, listen func() net.Listener) {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := os.NewFile(uintptr(fd), "reserved")
+	t.Cleanup(func() { _ = file.Close() })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	bound, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: bound.(*syscall.SockaddrInet4).Port}
+	return at.String(), func() net.Listener {
+		if err := syscall.Listen(fd, 16); err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.FileListener(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		return l
+	}
+}
+
+// forward connects whoever comes with another address.
+func forward(l net.Listener, to string) {
+	for {
+		in, err := l.Accept()
+		if err != nil {
+			return
+		}
+		out, err := net.Dial("tcp", to)
+		if err != nil {
+			_ = in.Close()
+			continue
+		}
+		for _, ends := range [][2]net.Conn{{in, out}, {out, in}} {
+			go func() {
+				_, _ = io.Copy(ends[0], ends[1])
+				_ = ends[0].Close()
+			}()
+		}
+	}
+}
+
+// A host may start its server before the mesh is up: the server says so, and serves as
+// soon as there is a mesh. A host that leaves meanwhile ends it.
+func TestMCPWaitsForItsMesh(t *testing.T) {
+	t.Parallel()
+	m, creds := mcpFiles(t)
+	address, listen := reservedPort(t)
+	const told = "; waiting for it (bcpmesh up starts it)"
+	start := func() (*exec.Cmd, io.WriteCloser, io.ReadCloser) {
+		program := exec.Command("bcpmesh", "mcp", "--creds", creds("main"), "--url", "nats://"+address)
+		in, err := program.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := program.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		talk, err := program.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := program.Start(); err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReader(talk).ReadString('\n')
+		if err != nil || !strings.HasSuffix(strings.TrimSpace(line), told) {
+			t.Fatalf("it says %q, %v", line, err)
+		}
+		go func() { _, _ = io.Copy(io.Discard, talk) }()
+		return program, in, out
+	}
+
+	program, in, _ := start()
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Wait(); err != nil {
+		t.Errorf("its host left, and it ended with %v", err)
+	}
+
+	program, in, out := start()
+	at, err := url.Parse(m.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	go forward(listen(), at.Host)
+	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
+	session, err := client.Connect(t.Context(), &sdk.IOTransport{Reader: out, Writer: in}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := toolsOf(t, session); got != "BCPBudget BCPInbox BCPQuery BCPSubscribe" {
+		t.Errorf("it has %s", got)
+	}
+	_ = session.Close() // its pipes close with the program
+	if err := program.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// A host that leaves with queries open did nothing wrong, and no log says so: the
+// queries come again.
+func TestMCPEndsQuietlyWithOpenQueries(t *testing.T) {
+	t.Parallel()
+	m, creds := mcpFiles(t)
+	session := func(name string, talk *bytes.Buffer, file string) *sdk.ClientSession {
+		program := exec.Command("bcpmesh", "mcp", "--creds", file, "--url", m.URL())
+		program.Stderr = talk
+		client := sdk.NewClient(&sdk.Implementation{Name: name, Version: "1"}, nil)
+		s, err := client.Connect(t.Context(), &sdk.CommandTransport{Command: program}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if program.ProcessState == nil {
+				_ = s.Close() // the test failed before
+			}
+		})
+		return s
+	}
+	call := func(s *sdk.ClientSession, tool string, arguments map[string]any) string {
+		result, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: arguments})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result.Content[0].(*sdk.TextContent).Text
+	}
+	var mine, theirs bytes.Buffer
+	main := session("main", &mine, creds("main"))
+	reader := session("researcher", &theirs, creds("researcher"))
+	asked := call(main, "BCPQuery", map[string]any{"target": "researcher", "category": 1, "fields": []any{map[string]any{"name": "urgent", "type": "boolean"}}})
+	if waits := call(reader, "BCPQueries", map[string]any{"wait_seconds": 50}); !strings.Contains(waits, `"query_id":"q`) {
+		t.Fatalf("%s, and then %s", asked, waits)
+	}
+	for _, s := range []*sdk.ClientSession{reader, main} {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, talk := range []string{mine.String(), theirs.String()} {
+		if strings.Contains(talk, "ERROR") {
+			t.Errorf("a host left, and the log says %s", talk)
+		}
+	}
+}
