@@ -100,7 +100,8 @@ func (b Balance) SpentCapacity() Bits { return b.SettledCapacity + b.ReservedCap
 // Decision is one decision of the gateway with everything that it changes. The
 // journal holds decisions, hash-chained; [State.Apply] of them in order is the
 // whole state. Records are MessagePack with these short keys; a field may be
-// added, never renamed or given another meaning.
+// added, never renamed or given another meaning. After a change of the fields,
+// run go generate.
 type Decision struct {
 	Seq     uint64       `msgpack:"n" json:"seq"`            // 1, 2, 3, … without gaps
 	Prev    Digest       `msgpack:"h,omitempty" json:"prev"` // RecordDigest of the one before, zero for the first

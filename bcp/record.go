@@ -5,6 +5,10 @@ import (
 	"errors"
 )
 
+// The members of a record, and those of its JSON, are listed in [Decision] alone.
+//
+//go:generate go test -run TestRecordFieldsAreGenerated -update
+
 // usualRecord is the room that most decisions need, in bytes, but for what they
 // carry.
 const usualRecord = 512

@@ -95,6 +95,13 @@ func (r *recordReader) flag(v *bool) {
 
 // text returns the bytes of a text, which are not copied.
 func (r *recordReader) text() []byte {
+	if len(r.b) > 0 { // most are short, as keys are
+		if n := int(r.b[0] ^ 0xa0); n < 32 && n < len(r.b) {
+			text := r.b[1 : n+1]
+			r.b = r.b[n+1:]
+			return text
+		}
+	}
 	switch c := r.code(); {
 	case c&0xe0 == 0xa0:
 		return r.take(uint64(c & 0x1f))
@@ -166,306 +173,26 @@ func (r *recordReader) texts(v *[]string) {
 	*v = texts
 }
 
-func (r *recordReader) balance(b *Balance) {
-	for range r.members() {
-		switch string(r.text()) {
-		case "s":
-			readInt(r, &b.Settled)
-		case "r":
-			readInt(r, &b.Reserved)
-		case "p":
-			readInt(r, &b.Pushed)
-		case "c":
-			readInt(r, &b.SettledCapacity)
-		case "d":
-			readInt(r, &b.ReservedCapacity)
-		case "q":
-			readInt(r, &b.Cat2Queries)
-		default:
-			r.skip()
-		}
+func readPointer[T any](r *recordReader, v **T, read func(*recordReader, *T)) {
+	if *v == nil {
+		*v = new(T)
 	}
+	read(r, *v)
 }
 
-// files reads a list that comes once: the library would mix a second one with
+// readList reads a list that comes once: the library would mix a second one with
 // the first.
-func (r *recordReader) files(v *[]File) {
+func readList[T any](r *recordReader, v *[]T, read func(*recordReader, *T)) {
 	n := r.length(0x90, 0xdc)
 	if *v != nil {
 		r.fail()
 	}
 	for range n {
-		var f File
-		r.file(&f)
+		var one T
+		read(r, &one)
 		if r.bad {
 			return
 		}
-		*v = append(*v, f)
-	}
-}
-
-func (r *recordReader) file(f *File) {
-	for range r.members() {
-		switch string(r.text()) {
-		case "Path":
-			readText(r, &f.Path)
-		case "SHA256":
-			r.exactly(f.SHA256[:])
-		default:
-			r.skip()
-		}
-	}
-}
-
-func (r *recordReader) truncation(v **Truncation) {
-	if *v == nil {
-		*v = new(Truncation)
-	}
-	t := *v
-	for range r.members() {
-		switch string(r.text()) {
-		case "s":
-			r.uint(&t.Sequence)
-		case "b":
-			r.exactly(t.Base[:])
-		case "a":
-			r.exactly(t.Backup[:])
-		case "f":
-			readText(r, &t.File)
-		default:
-			r.skip()
-		}
-	}
-}
-
-func (r *recordReader) credential(v **CredentialChange) {
-	if *v == nil {
-		*v = new(CredentialChange)
-	}
-	c := *v
-	for range r.members() {
-		switch string(r.text()) {
-		case "n":
-			r.uint(&c.Number)
-		case "t":
-			readInt(r, &c.Time)
-		case "r":
-			readInt(r, &c.Role)
-		case "u":
-			readInt(r, &c.Until)
-		case "l":
-			r.texts(&c.Limits)
-		default:
-			r.skip()
-		}
-	}
-}
-
-func (r *recordReader) egress(v **EgressChange) {
-	if *v == nil {
-		*v = new(EgressChange)
-	}
-	e := *v
-	for range r.members() {
-		switch string(r.text()) {
-		case "a":
-			readText(r, &e.Act)
-		case "b":
-			readText(r, &e.By)
-		case "e":
-			readText(r, &e.Entry)
-		case "w":
-			readText(r, &e.Why)
-		case "n":
-			readInt(r, &e.Bits)
-		case "y":
-			readInt(r, &e.Bytes)
-		case "u":
-			readInt(r, &e.Until)
-		case "s":
-			readInt(r, &e.UsedBits)
-		case "t":
-			readInt(r, &e.UsedBytes)
-		case "r":
-			r.uint(&e.Reserved)
-		case "l":
-			r.flag(&e.Alert)
-		default:
-			r.skip()
-		}
-	}
-}
-
-func (r *recordReader) private(p *Private) {
-	for range r.members() {
-		switch string(r.text()) {
-		case "cl":
-			readText(r, &p.Client)
-		case "cd":
-			r.exactly(p.ClientDigest[:])
-		case "sp":
-			r.bytes(&p.Spec)
-		case "qf":
-			readText(r, &p.QueryField)
-		case "pl":
-			r.bytes(&p.Payload)
-		case "sa":
-			r.exactly(p.Salt[:])
-		case "rb":
-			readInt(r, &p.RawBytes)
-		case "dg":
-			r.exactly(p.Released[:])
-		case "sg":
-			r.bytes(&p.Signature)
-		default:
-			r.skip()
-		}
-	}
-}
-
-func (r *recordReader) decision(d *Decision) {
-	for range r.members() {
-		switch string(r.text()) {
-		case "n":
-			r.uint(&d.Seq)
-		case "h":
-			r.exactly(d.Prev[:])
-		case "t":
-			readInt(r, &d.Time)
-		case "k":
-			readInt(r, &d.Kind)
-		case "x":
-			r.exactly(d.Context[:])
-		case "a":
-			readText(r, &d.Agent)
-		case "ro":
-			readInt(r, &d.Role)
-		case "co":
-			readText(r, &d.Controller)
-		case "re":
-			readText(r, &d.Reader)
-		case "se":
-			readText(r, &d.Session)
-		case "sb":
-			r.flag(&d.SessionBegins)
-		case "sd":
-			r.flag(&d.SessionByDelivery)
-		case "sr":
-			r.flag(&d.SessionRenews)
-		case "sx":
-			r.flag(&d.SessionEnds)
-		case "e":
-			r.uint(&d.Epoch)
-		case "q":
-			readText(r, &d.Query)
-		case "su":
-			readText(r, &d.Subscription)
-		case "d":
-			readText(r, &d.Delivery)
-		case "i":
-			readText(r, &d.Item)
-		case "ca":
-			readInt(r, &d.Category)
-		case "at":
-			readInt(r, &d.Attempt)
-		case "rp":
-			r.flag(&d.Repeat)
-		case "v":
-			readInt(r, &d.Verdict)
-		case "c":
-			readText(r, &d.Code)
-		case "rs":
-			readInt(r, &d.Reason)
-		case "f":
-			readText(r, &d.Field)
-		case "ck":
-			readInt(r, &d.Check)
-		case "pr":
-			readInt(r, &d.Price)
-		case "lk":
-			readInt(r, &d.Lack)
-		case "uf":
-			r.flag(&d.Unfunded)
-		case "o":
-			readText(r, &d.Outcome)
-		case "an":
-			r.texts(&d.Anomalies)
-		case "fl":
-			r.flag(&d.Flagged)
-		case "ta":
-			readInt(r, &d.Taint)
-		case "ex":
-			readInt(r, &d.Exposure)
-		case "bn":
-			readInt(r, &d.Nominal)
-		case "bc":
-			readInt(r, &d.Capacity)
-		case "tm":
-			r.flag(&d.Timing)
-		case "b":
-			r.balance(&d.Balance)
-		case "rm":
-			readInt(r, &d.Remaining)
-		case "es":
-			r.flag(&d.Escalation)
-		case "j":
-			readText(r, &d.Justification)
-		case "jb":
-			readInt(r, &d.JustificationBits)
-		case "dl":
-			readInt(r, &d.Deadline)
-		case "rl":
-			readInt(r, &d.Release)
-		case "st":
-			readInt(r, &d.Slot)
-		case "so":
-			readInt(r, &d.SlotBegan)
-		case "sl":
-			r.bytes(&d.Sealed)
-		case "ra":
-			r.bytes(&d.SealedRaw)
-		case "rc":
-			r.exactly(d.RawCommitment[:])
-		case "pc":
-			r.exactly(d.PayloadCommitment[:])
-		case "ev":
-			readText(r, &d.Event)
-		case "tg":
-			readText(r, &d.Target)
-		case "no":
-			readText(r, &d.Note)
-		case "nt":
-			readText(r, &d.Notice)
-		case "pp":
-			r.flag(&d.Prepaid)
-		case "sc":
-			readInt(r, &d.Scheduled)
-		case "cg":
-			r.texts(&d.Changes)
-		case "ky":
-			readText(r, &d.Key)
-		case "xu":
-			readInt(r, &d.SignedUntil)
-		case "us":
-			r.flag(&d.Unsealed)
-		case "be":
-			readInt(r, &d.Before)
-		case "ct":
-			readInt(r, &d.Count)
-		case "fm":
-			readText(r, &d.Family)
-		case "ve":
-			readText(r, &d.Versions)
-		case "fi":
-			r.files(&d.Files)
-		case "tc":
-			r.truncation(&d.Truncation)
-		case "cr":
-			r.credential(&d.Credential)
-		case "eg":
-			r.egress(&d.Egress)
-		default:
-			r.skip()
-		}
+		*v = append(*v, one)
 	}
 }

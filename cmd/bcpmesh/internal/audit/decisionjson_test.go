@@ -84,7 +84,7 @@ func TestDecisionJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := anyDecision(t)
 		before := []byte("before")
-		got, ok := appendDecision(before, d)
+		got, ok := d.AppendJSON(before)
 		want, err := json.Marshal(d, json.Deterministic(true), json.FormatNilSliceAsNull(false))
 		if ok && (err != nil || !bytes.Equal(got, append(before, want...))) {
 			t.Errorf("written as\n%s\nand by the library, %v, as\n%s", got, err, want)
