@@ -29,6 +29,8 @@ type builder struct {
 	compiler    bcp.Compiler
 	// find says why a command cannot be started; nil looks for none.
 	find func(command []string) error
+	// open says why a model cannot be called; nil looks at none.
+	open func(bcp.Model) error
 }
 
 // agent is one agent file.

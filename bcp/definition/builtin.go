@@ -65,8 +65,14 @@ func (b *builder) builtin(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
 		}
 		return
 	}
-	if _, ok := m.ModelOf(agent.Model); !ok && (o.values["model"] == nil || !o.values["model"].bad) {
+	model, ok := m.ModelOf(agent.Model)
+	if !ok && (o.values["model"] == nil || !o.values["model"].bad) {
 		a.source.errorf(o.at("model"), CodeBadValue, "model", "builtin needs a model: a name of models in mesh.yaml, or provider/model with a provider of %s", strings.Join(bcp.Providers(), ", "))
+	}
+	if ok && b.open != nil {
+		if err := b.open(model); err != nil {
+			a.source.errorf(o.at("model"), CodeNoModel, "model", "%s", err)
+		}
 	}
 	for i, e := range o.get("tools").texts {
 		tool, known := builtinTools[e.text]

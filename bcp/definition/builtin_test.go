@@ -1,8 +1,10 @@
 package definition_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
@@ -61,6 +63,10 @@ func TestBuiltin(t *testing.T) {
 			t.Errorf("%q: %s", front, got)
 		}
 	}
+	unopened := definition.Models(func(m bcp.Model) error { return errors.New("no key for " + m.Name) })
+	if _, report := definition.Load(folderOf(reader("command: builtin\nmodel: small\n")), unopened); len(report.Errors) != 1 || report.Errors[0].Code != definition.CodeNoModel || !strings.Contains(report.Errors[0].String(), "no key for small") {
+		t.Errorf("%v", report.Errors)
+	}
 	files := reader("command: builtin\nmodel: small\n")
 	for bad, want := range map[string]string{
 		"models:\n- {name: a, provider: script, model: x, key: sk-something}\n":                              "and not the key itself",
@@ -76,6 +82,14 @@ func TestBuiltin(t *testing.T) {
 			t.Errorf("%q: %s", bad, got)
 		}
 	}
+}
+
+func folderOf(files map[string][]byte) fstest.MapFS {
+	folder := fstest.MapFS{}
+	for name, content := range files {
+		folder[name] = &fstest.MapFile{Data: content}
+	}
+	return folder
 }
 
 func messages(list []definition.Problem) (texts []string) {

@@ -48,6 +48,7 @@ var codeDocs = []CodeDoc{
 	{Code: CodeWitness, Error: true, Doc: "The mesh says require_witness and needs a cluster, by replicas or shards: there, checkpoints are signed and cosigned by bcpmesh audit checkpoint, and no gateway waits for them."},
 	{Code: CodeCommandUser, Error: true, Doc: "The agent's command would run as the user of the mesh, who can read its keys and its journal, and the definition does not accept that."},
 	{Code: CodeNoCommand, Error: true, Doc: "The agent's command cannot be started here, because there is no such program or it is not executable; a start of the mesh only warns of it."},
+	{Code: CodeNoModel, Error: true, Doc: "The agent's model cannot be called from here, such as because its key is not there; a start of the mesh only warns of it."},
 	{Code: CodeSecret, Error: true, Doc: "The file has a secret, such as a private key, the token of a vendor or a password in a URL; the message names its kind alone."},
 	{Code: CodeIgnoredFile, Warning: true, Doc: "The file is not read: it is in a place where no definition stands."},
 	{Code: CodeFileName, Warning: true, Doc: "The file has another name than its agent, so that people will look for the agent elsewhere."},

@@ -34,6 +34,11 @@ type Option func(*builder)
 // ([CodeNoCommand]).
 func Commands(find func(command []string) error) Option { return func(b *builder) { b.find = find } }
 
+// Models has the model of each agent that the mesh runs looked at: open says why it cannot
+// be called from where the mesh runs, such as for want of its key, in words for people, and
+// its error is one of the definitions ([CodeNoModel]).
+func Models(open func(bcp.Model) error) Option { return func(b *builder) { b.open = open } }
+
 // Load reads the folder and returns its mesh, or nil and all its errors. It
 // reads mesh.yaml, agents/*.md and *.md at the root, and nothing else; files
 // whose names begin with a dot are left alone. What it found is decided by

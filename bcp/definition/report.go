@@ -74,6 +74,7 @@ const (
 	CodeWitness         = "witness"          // require_witness on a cluster
 	CodeCommandUser     = "command_user"     // a command as the user of the mesh
 	CodeNoCommand       = "no_command"       // a program that is not there
+	CodeNoModel         = "no_model"         // a model that cannot be called
 	CodeSecret          = "secret"           // a token, a private key, a password in a URL
 	CodeIgnoredFile     = "ignored_file"     // warning: not a file of a definition
 	CodeFileName        = "file_name"        // warning: differs from the agent's name

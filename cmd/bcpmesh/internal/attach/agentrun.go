@@ -13,7 +13,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/cell"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
-	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/process"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/agents/web"
@@ -160,10 +159,9 @@ func builtinAgent(p *cli.Program, dir string, name bcp.AgentName) (folder meshdi
 
 func openModel(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent) (llm.Endpoint, error) {
 	m, _ := def.ModelOf(agent.Model) // definitions that load have one
-	model, err := wires.Open(wires.Spec{Name: m.Name, Provider: m.Provider, Model: m.Model, Key: m.Key, BaseURL: m.BaseURL},
-		wires.Options{Env: os.LookupEnv, Folder: folder.Dir, MaxTokens: agent.Run.MaxTokens})
+	model, err := folder.OpenModel(m, agent.Run.MaxTokens)
 	if err != nil {
-		return model, cli.Failf("the model of %s: %s", agent.Name, cli.ReasonOf(err))
+		return model, cli.Failf("the model of %s: %s", agent.Name, err)
 	}
 	return model, nil
 }

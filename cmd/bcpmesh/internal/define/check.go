@@ -146,7 +146,7 @@ func check(p *cli.Program, args []string, elsewhere bool) error {
 	}
 	var options []definition.Option
 	if !elsewhere {
-		options = append(options, folder.Commands())
+		options = append(options, folder.Commands()...)
 	}
 	mesh, report := definition.Load(os.DirFS(folder.Dir), options...)
 	result := checkResult{OK: mesh != nil && report.OK(), Errors: report.Errors, Warnings: report.Warnings, Permissions: permissions{}}

@@ -89,7 +89,7 @@ func (c *checkup) commands(folder meshdir.Folder, def *bcp.Mesh) {
 	if commands == 0 {
 		return
 	}
-	_, report := definition.Load(os.DirFS(folder.Dir), folder.Commands())
+	_, report := definition.Load(os.DirFS(folder.Dir), folder.Commands()...)
 	for _, e := range report.Errors {
 		c.add(id, failed, "mend it, then bcpmesh reload", "%s", e)
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
@@ -210,11 +212,24 @@ func (m Folder) InForce(def *bcp.Mesh) *bcp.Mesh {
 }
 
 // LoadRunning is LoadAll for a mesh that starts the commands of its agents.
-func (m Folder) LoadRunning() (*bcp.Mesh, error) { return m.LoadAll(m.Commands()) }
+func (m Folder) LoadRunning() (*bcp.Mesh, error) { return m.LoadAll(m.Commands()...) }
 
-// Commands has each command looked for, as this machine would start it.
-func (m Folder) Commands() definition.Option {
-	return definition.Commands(mesh.FindCommand(m.Dir, os.Environ()))
+// Commands has each command and each model looked for, as this machine would start it.
+func (m Folder) Commands() []definition.Option {
+	return []definition.Option{definition.Commands(mesh.FindCommand(m.Dir, os.Environ())), definition.Models(func(model bcp.Model) error {
+		_, err := m.OpenModel(model, 0)
+		return err
+	})}
+}
+
+// OpenModel opens a model of the definitions, whose turns have at most so many tokens.
+func (m Folder) OpenModel(model bcp.Model, tokens int) (llm.Endpoint, error) {
+	e, err := wires.Open(wires.Spec{Name: model.Name, Provider: model.Provider, Model: model.Model, Key: model.Key, BaseURL: model.BaseURL},
+		wires.Options{Env: os.LookupEnv, Folder: m.Dir, MaxTokens: tokens})
+	if err != nil {
+		return e, errors.New(strings.TrimPrefix(err.Error(), "wires: "))
+	}
+	return e, nil
 }
 
 // LoadAll is load with every error, a line each, for a mesh that runs.

@@ -260,7 +260,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 // warnOfCommands tells which commands cannot be started. The mesh starts without them:
 // it serves the others, and starts them when they are there.
 func warnOfCommands(m meshdir.Folder, p *cli.Program) {
-	_, report := definition.Load(os.DirFS(m.Dir), m.Commands())
+	_, report := definition.Load(os.DirFS(m.Dir), m.Commands()...)
 	for _, e := range report.Errors {
 		meshdir.TalkProblem(p, m, "warning", e)
 	}
