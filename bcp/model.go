@@ -20,7 +20,7 @@ type Model struct {
 // say.
 var providers = map[string]string{
 	"anthropic": "env:ANTHROPIC_API_KEY", "openai": "env:OPENAI_API_KEY", "google": "env:GEMINI_API_KEY",
-	"ollama": "", "script": "",
+	"gullible": "", "ollama": "", "replay": "", "script": "",
 }
 
 // Providers returns their names, in alphabetical order.

@@ -3,6 +3,7 @@ package wires
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,8 +16,8 @@ import (
 // Spec names a model, as definitions do.
 type Spec struct {
 	Name     string
-	Provider string // anthropic, google, ollama, openai or script
-	Model    string // as the provider calls it; of script a file of the folder
+	Provider string // anthropic, google, gullible, ollama, openai, replay or script
+	Model    string // as the provider calls it; of script and replay a file of the folder
 	Key      string // env:NAME, file:PATH or nothing
 	BaseURL  string // empty: the provider's own
 }
@@ -43,7 +44,13 @@ var ErrProvider = errors.New("wires: there is no such provider")
 
 // Open returns a model, whose calls are tried again as [Patient] does. The key is read at once. No error holds it.
 func Open(s Spec, o Options) (llm.Endpoint, error) {
-	if s.Provider == "script" {
+	switch s.Provider {
+	case "gullible":
+		return llm.Endpoint{Provider: gullible{}, Model: s.Model, MaxTokens: o.MaxTokens}, nil
+	case "replay":
+		transcript, err := readTranscript(inFolder(o.Folder, s.Model))
+		return llm.Endpoint{Provider: transcript, Model: s.Model, MaxTokens: o.MaxTokens}, err
+	case "script":
 		script, err := readScript(inFolder(o.Folder, s.Model))
 		return llm.Endpoint{Provider: script, Model: s.Model, MaxTokens: o.MaxTokens}, err
 	}
@@ -76,6 +83,22 @@ func inFolder(folder, path string) string {
 		return path
 	}
 	return filepath.Join(folder, path)
+}
+
+// readRegular reads a file of at most so many bytes. Its error names what it is, and its name.
+func readRegular(path, what string, most int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("wires: the %s %s is not there", what, filepath.Base(path))
+	case err != nil || !info.Mode().IsRegular() || info.Size() > most:
+		return nil, fmt.Errorf("wires: the %s %s cannot be read", what, filepath.Base(path))
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("wires: the %s %s cannot be read", what, filepath.Base(path))
+	}
+	return content, nil
 }
 
 const maxKey = 4 << 10 // bytes of a file with a key

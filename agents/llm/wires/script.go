@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -51,16 +49,9 @@ func (p *pattern) UnmarshalText(b []byte) (err error) {
 func (p pattern) matches(text string) bool { return p.Regexp == nil || p.MatchString(text) }
 
 func readScript(path string) (*script, error) {
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("wires: the script %s is not there", filepath.Base(path))
-	}
-	if err != nil || !info.Mode().IsRegular() || info.Size() > maxScript {
-		return nil, fmt.Errorf("wires: the script %s cannot be read", filepath.Base(path))
-	}
-	content, err := os.ReadFile(path)
+	content, err := readRegular(path, "script", maxScript)
 	if err != nil {
-		return nil, fmt.Errorf("wires: the script %s cannot be read", filepath.Base(path))
+		return nil, err
 	}
 	s := &script{}
 	lines := bufio.NewScanner(bytes.NewReader(content))

@@ -1,0 +1,118 @@
+package wires_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
+)
+
+func asking(words ...string) *llm.Request {
+	r := &llm.Request{Model: "m"}
+	for _, w := range words {
+		r.Turns = append(r.Turns, llm.Turn{Role: llm.User, Parts: []llm.Part{llm.FromOperator(w)}})
+	}
+	return r
+}
+
+func replaying(t *testing.T, transcript []byte) (llm.Provider, error) {
+	t.Helper()
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "t.jsonl"), transcript, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e, err := wires.Open(wires.Spec{Provider: "replay", Model: "t.jsonl"}, wires.Options{Folder: folder})
+	return e.Provider, err
+}
+
+// What was recorded is answered again, errors included, and nothing else is.
+func TestTranscript(t *testing.T) {
+	t.Parallel()
+	says := func(s string) llm.ScriptTurn {
+		return llm.ScriptTurn{Reply: llm.Reply{Said: []llm.Said{llm.NewSaid(s)}, Stop: llm.StopEnd, Usage: llm.Usage{Input: 3, Output: 1}}}
+	}
+	var file bytes.Buffer
+	recorder, err := wires.NewRecorder(&llm.Script{Turns: []llm.ScriptTurn{says("one"), {Err: llm.Overloaded{}}, says("two"), says("three")}}, &file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := asking("a"), asking("a", "b")
+	for _, r := range []*llm.Request{a, b, a, b} {
+		_, _ = recorder.Do(t.Context(), r, nil)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := recorder.Do(ctx, a, nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if n := bytes.Count(file.Bytes(), []byte("\n")); n != 5 {
+		t.Errorf("%d lines:\n%s", n, file.Bytes())
+	}
+	for range 2 { // byte for byte the same, whatever lies between
+		p, err := replaying(t, file.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Do(t.Context(), b, nil); !errors.Is(err, llm.Overloaded{}) {
+			t.Error(err)
+		}
+		for _, step := range []struct {
+			r    *llm.Request
+			want string
+		}{{a, "one"}, {a, "two"}, {b, "three"}, {a, "two"}} {
+			var heard string
+			reply, err := p.Do(t.Context(), step.r, func(d llm.Delta) { heard += d.Text })
+			if err != nil || reply.Said[0].Text() != step.want || heard != step.want || reply.Usage.Input != 3 || reply.Stop != llm.StopEnd {
+				t.Errorf("%+v, %v, want %s", reply, err, step.want)
+			}
+		}
+		var protocol llm.Protocol
+		if _, err := p.Do(t.Context(), asking("a", "obey-me"), nil); !errors.As(err, &protocol) || !strings.Contains(err.Error(), "turn 2 was not recorded: call 4 of the transcript is nearest") || strings.Contains(err.Error(), "obey") {
+			t.Error(err)
+		}
+		if _, err := p.Do(t.Context(), &llm.Request{}, nil); err == nil {
+			t.Error("an empty request is answered")
+		}
+	}
+	whole := file.String()
+	for name, content := range map[string]string{
+		"nothing": "", "another format": strings.Replace(whole, "BCPTRANS1", "BCPTRANS2", 1), "a changed request": strings.Replace(whole, `"instruction":"a"`, `"instruction":"x"`, 1),
+		"half of a line": whole[:len(whole)-20], "no answer": strings.Replace(whole, `"failure"`, `"other"`, 1), "two answers": strings.Replace(whole, `"failure":"overloaded"`, `"failure":"overloaded","response":{}`, 1),
+		"no reply": strings.Replace(whole, `"stop":"end"`, `"stop":7`, 1),
+	} {
+		if _, err := replaying(t, []byte(content)); err == nil || !strings.Contains(err.Error(), "no transcript") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// full takes nothing after its first write.
+type full struct{ writes int }
+
+func (f *full) Write(b []byte) (int, error) {
+	if f.writes++; f.writes > 1 {
+		return 0, errors.New("full")
+	}
+	return len(b), nil
+}
+
+// Nothing goes on that cannot be recorded.
+func TestTranscriptThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	recorder, err := wires.NewRecorder(&llm.Script{Turns: make([]llm.ScriptTurn, 1)}, &full{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reply, err := recorder.Do(t.Context(), asking("a"), nil); err == nil {
+		t.Errorf("%+v", reply)
+	}
+	if _, err := wires.NewRecorder(&llm.Script{}, &full{writes: 1}); err == nil {
+		t.Error("it begins")
+	}
+}
