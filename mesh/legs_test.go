@@ -18,6 +18,8 @@ func TestAcceptedLegsAreAudited(t *testing.T) {
 		accepted = "desk may have private data, untrusted input and a way out (egress_budget_bits)"
 		fetches  = "desk may fetch from status.example.com"
 		tells    = "desk may tell hosts 2000.0 bits within 24h0m0s"
+		asks     = "desk (keeper) may publish bcp.v1.egress.desk"
+		hears    = "desk (keeper) may subscribe _INBOX_desk.>"
 	)
 	desk := func(keys string) map[string]string {
 		return map[string]string{"desk.md": "---\nname: desk\n" + keys + "---\n"}
@@ -31,8 +33,8 @@ func TestAcceptedLegsAreAudited(t *testing.T) {
 		files map[string]string
 		want  []string
 	}{
-		{desk("tools: [web_fetch]\n"), []string{"- " + fetches, "- " + accepted, "- " + tells}},
-		{with, []string{"+ " + fetches, "+ " + accepted, "+ " + tells}},
+		{desk("tools: [web_fetch]\n"), []string{"- " + asks, "- " + hears, "- " + fetches, "- " + accepted, "- " + tells}},
+		{with, []string{"+ " + asks, "+ " + hears, "+ " + fetches, "+ " + accepted, "+ " + tells}},
 	} {
 		result, err := m.Reload(t.Context(), meshtest.Parse(t, step.files))
 		if err != nil || !slices.Equal(result.Changes, step.want) {
