@@ -19,7 +19,8 @@ import (
 // permissions that were taken and given, a line each.
 //
 // The journal is read under the new definitions first, so the time it takes
-// grows with its length; traffic waits meanwhile.
+// grows with its length. Traffic does not wait for that, but for what was decided
+// meanwhile to be read, a few milliseconds.
 func (m *Mesh) Reload(ctx context.Context, next *bcp.Mesh) (gateway.Reloaded, error) {
 	m.reloading.Lock()
 	defer m.reloading.Unlock()

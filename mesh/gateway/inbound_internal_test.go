@@ -154,7 +154,7 @@ func TestNobodyWaitsTooLong(t *testing.T) {
 		for name, ask := range map[string]func(context.Context) error{
 			"inspect": func(ctx context.Context) error { return g.Inspect(ctx, func(*bcp.State) { t.Error("inspects") }) },
 			"reload": func(ctx context.Context) error {
-				return g.Reload(ctx, bcp.Config{}, nil, func() error { t.Error("switches over"); return nil })
+				return g.switchTo(ctx, nextState{}, nil, func() error { t.Error("switches over"); return nil })
 			},
 		} {
 			for len(g.events.waiting) < laneMessages-1 {

@@ -1,10 +1,8 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
@@ -358,87 +356,6 @@ func (g *Gateway) left(agent bcp.AgentName) {
 }
 
 var errEnded = errors.New("the gateway has ended")
-
-// Reload goes on under other definitions (PROTOCOL P1.5). It reads the journal
-// under them first; then, between two steps, it calls switchOver, which changes
-// what agents may do at the server, and records the change. After an error the
-// definitions of before hold here; where switchOver returned none, the caller has
-// to switch back. Where ctx ends before it has begun, it does nothing and returns the
-// context's cause.
-func (g *Gateway) Reload(ctx context.Context, config bcp.Config, changes []string, switchOver func() error) error {
-	result := make(chan error, 1)
-	var begun atomic.Bool // or given up
-	g.tellUntil(ctx, event{call: func() {
-		if !begun.CompareAndSwap(false, true) {
-			return
-		}
-		ctx, cancel := g.whileServing(ctx, reloadTimeout)
-		defer cancel()
-		result <- g.asking.Do(ctx, func(ctx context.Context) error { return g.reloadSafely(ctx, config, changes, switchOver) })
-	}})
-	begins := ctx.Done()
-	for {
-		select {
-		case err := <-result:
-			return err
-		case <-begins:
-			if begun.CompareAndSwap(false, true) {
-				return context.Cause(ctx)
-			}
-			begins = nil
-		case <-g.done:
-			return errEnded
-		}
-	}
-}
-
-// reloadSafely is reload after whose mistake the state of before holds, until it is read
-// from the journal again.
-func (g *Gateway) reloadSafely(ctx context.Context, config bcp.Config, changes []string, switchOver func() error) error {
-	old, before := g.state, g.config.State
-	err := safely(func() error { return g.reload(ctx, config, changes, switchOver) })
-	if mistake := mistakeIn(err); mistake != nil {
-		g.logMistake("a reload", mistake)
-		g.state, g.config.State = old, before
-		g.failed = cmp.Or(g.failed, err)
-	}
-	return err
-}
-
-func (g *Gateway) reload(ctx context.Context, config bcp.Config, changes []string, switchOver func() error) error {
-	r, err := g.replay(ctx, g.journal, config, nil)
-	if err != nil {
-		return err
-	}
-	if err := r.state.Moved(); err != nil {
-		return err
-	}
-	next := r.state
-	old, before := g.state, g.config.State
-	// What the journal does not have holds for nobody.
-	goBack := func(err error) error {
-		g.state, g.config.State = old, before
-		g.prune()
-		return err
-	}
-	g.config.State = config
-	if err = g.subscribe(); err == nil {
-		err = switchOver()
-	}
-	if err != nil {
-		return goBack(err)
-	}
-	g.state = next
-	if _, err := g.recordNow(g.state.DecideReload(g.moment(), config.Version, changes)); err != nil {
-		return goBack(err)
-	}
-	g.snappedUpTo.Store(r.state.Last() - r.read - 1) // r.state has the reload by now
-	g.prune()
-	g.log.Info("definitions loaded", "changes", len(changes))
-	g.forgetSent()
-	g.carryOn()
-	return nil
-}
 
 // prune closes the connections of agents and people that the definitions do not
 // have.

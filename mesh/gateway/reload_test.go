@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
 
@@ -80,6 +84,63 @@ func TestReloadWithoutRecord(t *testing.T) {
 		t.Error(err)
 	}
 	if j := b.journal(t); j.Kinds[uint64(bcp.KindReload)] != 1 || len(j.Pushes) != 2 {
+		t.Errorf("%+v", j)
+	}
+}
+
+// Nobody waits while a reload reads the journal: what is decided meanwhile is decided,
+// and the definitions to come find it.
+//
+// covers P1.5, P4.5
+func TestReloadHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var reading atomic.Pointer[func()] // called before the journal is read for a reload
+	g := b.start(t, func(c *gateway.Config) {
+		connect := c.Connect
+		c.Connect = func() (*nats.Conn, error) {
+			if f := reading.Swap(nil); f != nil {
+				(*f)()
+			}
+			return connect()
+		}
+	})
+	mailer := b.agent(t, "mailer")
+	push := func(client string) {
+		t.Helper()
+		if r := mailer.Request(t, pushAlert, alert(`,"push_id":"`+client+`"`)); r.Fields["success"] != true {
+			t.Errorf("result %s", r.JSON)
+		}
+	}
+	push("p1")
+	begins, goes := make(chan bool), make(chan bool)
+	wait := func() { close(begins); <-goes }
+	reading.Store(&wait)
+	next := b.config().State
+	next.Definitions = bcp.Digest{1}
+	done := make(chan error, 1)
+	go func() { done <- g.Reload(t.Context(), next, nil, func() error { return nil }) }()
+	select {
+	case <-begins:
+	case err := <-done:
+		t.Fatalf("it reads nothing beside the traffic: %v", err)
+	}
+	push("p2")
+	g.wait(t, 2, of(bcp.KindPush))
+	select {
+	case err := <-done:
+		t.Fatalf("it reloaded without the journal: %v", err)
+	default:
+	}
+	close(goes)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	push("p3")
+	if err := g.Stop(); err != nil {
+		t.Error(err)
+	}
+	if j := b.journal(t); j.Kinds[uint64(bcp.KindReload)] != 1 || len(j.Pushes) != 3 {
 		t.Errorf("%+v", j)
 	}
 }

@@ -65,14 +65,14 @@ type bench struct {
 	log        lockedBuffer
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t testing.TB) *bench {
 	t.Helper()
 	b := emptyBench(t)
 	b.createStreams(t)
 	return b
 }
 
-func (b *bench) createStreams(t *testing.T) {
+func (b *bench) createStreams(t testing.TB) {
 	t.Helper()
 	if err := jetstream.Create(t.Context(), b.js, jetstream.Topology{Replicas: 1}); err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func (b *bench) createStreams(t *testing.T) {
 }
 
 // emptyBench has no streams.
-func emptyBench(t *testing.T) *bench {
+func emptyBench(t testing.TB) *bench {
 	t.Helper()
 	b := &bench{definition: meshtest.Parse(t, map[string]string{"main.md": mainFile, "mailer.md": mailerFile, "mesh.yaml": "max_refusals: 1000/m\n"})}
 	state := t.TempDir()
@@ -105,7 +105,7 @@ func emptyBench(t *testing.T) *bench {
 }
 
 // core connects to the gateway's account.
-func (b *bench) core(t *testing.T) *nats.Conn {
+func (b *bench) core(t testing.TB) *nats.Conn {
 	t.Helper()
 	conn, err := b.Gateway()
 	if err != nil {
@@ -124,7 +124,7 @@ type running struct {
 	conns     []*nats.Conn // the journal's, and those for agents
 }
 
-func (b *bench) start(t *testing.T, change ...func(*gateway.Config)) *running {
+func (b *bench) start(t testing.TB, change ...func(*gateway.Config)) *running {
 	t.Helper()
 	r, err := b.tryStart(t, change...)
 	if err != nil {
@@ -144,7 +144,7 @@ func (b *bench) config() gateway.Config {
 
 // tryStart is start for a gateway that may find that another one wrote while it
 // read the journal.
-func (b *bench) tryStart(t *testing.T, change ...func(*gateway.Config)) (*running, error) {
+func (b *bench) tryStart(t testing.TB, change ...func(*gateway.Config)) (*running, error) {
 	t.Helper()
 	r := &running{}
 	r.grown.L = &r.mu
@@ -153,6 +153,8 @@ func (b *bench) tryStart(t *testing.T, change ...func(*gateway.Config)) (*runnin
 	config.Conn = r.conns[0]
 	config.Connect = func() (*nats.Conn, error) {
 		conn, err := b.Gateway()
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		r.conns = append(r.conns, conn)
 		return conn, err
 	}
@@ -193,7 +195,7 @@ func (r *running) disconnect() {
 }
 
 // wait returns the first n decisions that match.
-func (r *running) wait(t *testing.T, n int, match func(*bcp.Decision) bool) []bcp.Decision {
+func (r *running) wait(t testing.TB, n int, match func(*bcp.Decision) bool) []bcp.Decision {
 	t.Helper()
 	late := false
 	defer time.AfterFunc(meshtest.Patience, func() {
