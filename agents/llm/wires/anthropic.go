@@ -11,7 +11,10 @@ import (
 // anthropic is the wire of Messages.
 type anthropic struct{ client }
 
-const anthropicVersion = "2023-06-01"
+const (
+	anthropicVersion = "2023-06-01"
+	maxBlocks        = 1024 // of a reply
+)
 
 type anthropicBlock struct {
 	Type      string           `json:"type"`
@@ -52,17 +55,34 @@ type anthropicRequest struct {
 	Tools      []anthropicTool    `json:"tools,omitempty"`
 	ToolChoice *anthropicChoice   `json:"tool_choice,omitzero"`
 	Messages   []anthropicMessage `json:"messages"`
+	Stream     bool               `json:"stream"`
+}
+
+type anthropicUsage struct {
+	Input         int64 `json:"input_tokens"`
+	Output        int64 `json:"output_tokens"`
+	CacheCreation int64 `json:"cache_creation_input_tokens"`
+	CacheRead     int64 `json:"cache_read_input_tokens"`
 }
 
 type anthropicReply struct {
 	Content    []anthropicBlock `json:"content"`
 	StopReason string           `json:"stop_reason"`
-	Usage      struct {
-		Input         int64 `json:"input_tokens"`
-		Output        int64 `json:"output_tokens"`
-		CacheCreation int64 `json:"cache_creation_input_tokens"`
-		CacheRead     int64 `json:"cache_read_input_tokens"`
-	} `json:"usage"`
+	Usage      anthropicUsage   `json:"usage"`
+}
+
+type anthropicEvent struct {
+	Type    string         `json:"type"`
+	Message anthropicReply `json:"message"`       // of message_start
+	Index   int            `json:"index"`         // of a block
+	Block   anthropicBlock `json:"content_block"` // of content_block_start
+	Delta   struct {
+		Text        string `json:"text"`
+		PartialJSON string `json:"partial_json"`
+		StopReason  string `json:"stop_reason"` // of message_delta
+	} `json:"delta"`
+	Usage anthropicUsage `json:"usage"` // of message_delta: of all so far
+	Error streamError    `json:"error"`
 }
 
 // Do implements [llm.Provider].
@@ -70,7 +90,7 @@ func (w *anthropic) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta
 	if err := r.Check(); err != nil {
 		return nil, err
 	}
-	request := anthropicRequest{Model: r.Model, MaxTokens: max(1, r.MaxTokens), System: texts(r.System)}
+	request := anthropicRequest{Model: r.Model, MaxTokens: max(1, r.MaxTokens), System: texts(r.System), Stream: true}
 	if n := len(request.System); n > 0 { // tools and system are the same in each call of an agent
 		request.System[n-1].Cache = &anthropicCache{"ephemeral"}
 	}
@@ -83,26 +103,97 @@ func (w *anthropic) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta
 	for _, turn := range r.Turns {
 		request.Messages = append(request.Messages, anthropicTurn(turn))
 	}
-	var got anthropicReply
+	got := &anthropicReading{replyBuilder: newReply(delta), blocks: map[int]*openCall{}}
 	header := map[string]string{"x-api-key": w.key, "anthropic-version": anthropicVersion}
-	if err := w.post(ctx, "/v1/messages", header, request, &got); err != nil {
+	if err := w.post(ctx, "/v1/messages", header, request, got); err != nil {
 		return nil, err
 	}
-	if got.StopReason == "refusal" {
+	if got.stop == "refusal" {
 		return nil, llm.Filtered{}
 	}
-	u := got.Usage
-	b := newReply(llm.Usage{Input: count(u.Input), CacheRead: count(u.CacheRead), CacheWrite: count(u.CacheCreation), Output: count(u.Output)})
-	for _, block := range got.Content {
-		switch block.Type {
-		case "text":
-			b.say(block.Text)
-		case "tool_use":
-			b.call(block.ID, block.Name, string(block.Input))
-		}
-	}
-	return b.end(got.StopReason == "max_tokens" || got.StopReason == "model_context_window_exceeded", delta)
+	return got.end(got.stop == "max_tokens" || got.stop == "model_context_window_exceeded")
 }
+
+// anthropicReading reads a reply of Messages.
+type anthropicReading struct {
+	*replyBuilder
+	stop   string
+	blocks map[int]*openCall // calls whose arguments are coming
+	number int               // of blocks that have begun
+}
+
+func (a *anthropicReading) whole(raw []byte) error {
+	var got anthropicReply
+	if err := decode(raw, &got); err != nil {
+		return err
+	}
+	a.stop = got.StopReason
+	a.count(got.Usage)
+	for i := range got.Content {
+		a.block(&got.Content[i])
+	}
+	return nil
+}
+
+// block adds a block, and returns the call that it is.
+func (a *anthropicReading) block(block *anthropicBlock) *openCall {
+	switch block.Type {
+	case "text":
+		a.paragraph()
+		a.say(block.Text)
+	case "tool_use":
+		return a.call(block.ID, block.Name, string(block.Input))
+	}
+	return nil
+}
+
+// count takes what is counted so far; a later count is of all.
+func (a *anthropicReading) count(u anthropicUsage) {
+	a.usage.Input = max(a.usage.Input, u.Input)
+	a.usage.Output = max(a.usage.Output, u.Output)
+	a.usage.CacheRead = max(a.usage.CacheRead, u.CacheRead)
+	a.usage.CacheWrite = max(a.usage.CacheWrite, u.CacheCreation)
+}
+
+func (a *anthropicReading) event(data []byte) (last bool, err error) {
+	var e anthropicEvent
+	if err := decode(data, &e); err != nil {
+		return false, err
+	}
+	switch e.Type {
+	case "message_start":
+		a.count(e.Message.Usage)
+	case "content_block_start":
+		if e.Index != a.number || a.number == maxBlocks {
+			return false, errNotOurs
+		}
+		a.number++
+		e.Block.Input = nil // it is {}, and comes in pieces
+		if call := a.block(&e.Block); call != nil {
+			a.blocks[e.Index] = call
+		}
+	case "content_block_delta":
+		if e.Index < 0 || e.Index >= a.number {
+			return false, errNotOurs
+		}
+		if call := a.blocks[e.Index]; call != nil {
+			a.more(call, e.Delta.PartialJSON)
+		} else {
+			a.say(e.Delta.Text)
+		}
+	case "message_delta":
+		a.stop = e.Delta.StopReason
+		a.count(e.Usage)
+	case "message_stop":
+		return true, nil
+	case "error":
+		return false, e.Error.err()
+	}
+	return false, nil
+}
+
+// complete implements reading: the last event is message_stop.
+func (a *anthropicReading) complete() bool { return false }
 
 func texts(parts []llm.Part) (blocks []anthropicBlock) {
 	for _, p := range parts {

@@ -11,7 +11,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 )
 
-// google is the wire of generateContent.
+// google is the wire of streamGenerateContent.
 type google struct{ client }
 
 type googlePart struct {
@@ -73,12 +73,13 @@ type googleReply struct {
 	Feedback *struct {
 		BlockReason string `json:"blockReason"`
 	} `json:"promptFeedback"`
-	Usage struct {
+	Usage *struct {
 		Prompt     int64 `json:"promptTokenCount"`
 		Candidates int64 `json:"candidatesTokenCount"`
 		Thoughts   int64 `json:"thoughtsTokenCount"`
 		Cached     int64 `json:"cachedContentTokenCount"`
 	} `json:"usageMetadata"`
+	Error *streamError `json:"error"`
 }
 
 // Do implements [llm.Provider].
@@ -103,36 +104,76 @@ func (w *google) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) 
 		request.Config.Calling.Mode, request.Config.Calling.Allowed = "ANY", []string{r.Force}
 	}
 	request.Generation.MaxTokens = r.MaxTokens
-	var got googleReply
-	if err := w.post(ctx, "/v1beta/models/"+url.PathEscape(r.Model)+":generateContent", map[string]string{"x-goog-api-key": w.key}, request, &got); err != nil {
+	got := &googleReading{replyBuilder: newReply(delta)}
+	if err := w.post(ctx, "/v1beta/models/"+url.PathEscape(r.Model)+":streamGenerateContent?alt=sse", map[string]string{"x-goog-api-key": w.key}, request, got); err != nil {
 		return nil, err
 	}
-	if got.Feedback != nil && got.Feedback.BlockReason != "" {
-		return nil, llm.Filtered{}
-	}
-	if len(got.Candidates) != 1 {
-		return nil, llm.Protocol{What: "the reply has no candidate, or several"}
-	}
-	candidate := got.Candidates[0]
-	switch candidate.FinishReason {
-	case "STOP", "MAX_TOKENS", "":
-	case "MALFORMED_FUNCTION_CALL", "OTHER":
-		return nil, llm.Protocol{What: "the reply ended for " + strings.ToLower(candidate.FinishReason)}
+	switch got.finish {
+	case "STOP", "MAX_TOKENS":
+	case "MALFORMED_FUNCTION_CALL":
+		return nil, llm.Protocol{What: "the model called no function of ours"}
+	case "OTHER":
+		return nil, llm.Protocol{What: "the reply ended for no reason"}
 	default: // SAFETY, RECITATION, BLOCKLIST, PROHIBITED_CONTENT, SPII, …
 		return nil, llm.Filtered{}
 	}
-	cached := min(count(got.Usage.Cached), count(got.Usage.Prompt))
-	b := newReply(llm.Usage{Input: count(got.Usage.Prompt) - cached, CacheRead: cached, Output: count(got.Usage.Candidates) + count(got.Usage.Thoughts)})
-	for i, part := range candidate.Content.Parts {
-		switch {
-		case part.Call != nil:
-			b.call("call-"+strconv.Itoa(i+1)+"."+part.Signature, part.Call.Name, string(part.Call.Args))
-		case !part.Thought:
-			b.say(part.Text)
+	return got.end(got.finish == "MAX_TOKENS")
+}
+
+// blocked is the reason of a reply to a prompt that was blocked.
+const blocked = "BLOCKED"
+
+// googleReading reads a reply of generateContent, whose pieces look like the whole.
+type googleReading struct {
+	*replyBuilder
+	finish string
+}
+
+func (g *googleReading) whole(raw []byte) error {
+	if _, err := g.event(raw); err != nil {
+		return err
+	}
+	if g.finish == "" {
+		return llm.Protocol{What: "the reply has no candidate, or does not end"}
+	}
+	return nil
+}
+
+func (g *googleReading) event(data []byte) (last bool, err error) {
+	var got googleReply
+	if err := decode(data, &got); err != nil {
+		return false, err
+	}
+	switch {
+	case got.Error != nil:
+		return false, got.Error.err()
+	case got.Feedback != nil && got.Feedback.BlockReason != "":
+		g.finish = blocked
+	case len(got.Candidates) > 1:
+		return false, llm.Protocol{What: "the reply has several candidates"}
+	}
+	for _, candidate := range got.Candidates {
+		for _, part := range candidate.Content.Parts {
+			switch {
+			case part.Call != nil:
+				g.call("call-"+strconv.Itoa(len(g.calls)+1)+"."+part.Signature, part.Call.Name, string(part.Call.Args))
+			case !part.Thought:
+				g.say(part.Text)
+			}
+		}
+		if candidate.FinishReason != "" {
+			g.finish = candidate.FinishReason
 		}
 	}
-	return b.end(candidate.FinishReason == "MAX_TOKENS", delta)
+	if u := got.Usage; u != nil {
+		cached := min(count(u.Cached), count(u.Prompt))
+		g.usage = llm.Usage{Input: count(u.Prompt) - cached, CacheRead: cached, Output: count(u.Candidates) + count(u.Thoughts)}
+	}
+	return false, nil
 }
+
+// complete implements reading: there is no last event.
+func (g *googleReading) complete() bool { return g.finish != "" }
 
 func googleContents(turns []llm.Turn) []googleContent {
 	names := map[string]string{} // of tools, by the ID of the call

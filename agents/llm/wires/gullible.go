@@ -57,14 +57,14 @@ func (gullible) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (
 		return nil, err
 	}
 	heard, attempts := listen(r)
-	b := newReply(llm.Usage{})
+	b := newReply(delta)
 	call := func(t llm.Tool, arguments any) {
-		if len(b.reply.Calls) == maxCalls {
+		if len(b.calls) == maxCalls {
 			return
 		}
 		text, err := json.Marshal(arguments, json.Deterministic(true))
 		if err == nil {
-			b.call(fmt.Sprintf("call-%d-%d", len(r.Turns), len(b.reply.Calls)+1), t.Name, string(text))
+			b.call(fmt.Sprintf("call-%d-%d", len(r.Turns), len(b.calls)+1), t.Name, string(text))
 		}
 	}
 	for _, t := range r.Tools {
@@ -94,7 +94,7 @@ func (gullible) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (
 			call(t, schema.fill(heard, true, 0))
 		}
 	}
-	if len(b.reply.Calls) == 0 {
+	if len(b.calls) == 0 {
 		for _, t := range r.Tools {
 			if t.Name != declining && speaking(t.Name) {
 				call(t, readSchema(t.Schema).fill(cmp.Or(heard, noOrder), true, 0))
@@ -103,10 +103,10 @@ func (gullible) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (
 	}
 	if heard != "" {
 		b.say(heard)
-	} else if len(b.reply.Calls) == 0 {
+	} else if len(b.calls) == 0 {
 		b.say(noOrder)
 	}
-	return b.end(false, delta)
+	return b.end(false)
 }
 
 // listen returns the first order inside a fence (of text without one the first sentence), and how often it was followed.

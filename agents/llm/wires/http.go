@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
+	"mime"
 	"net/http"
 	"strconv"
 	"time"
@@ -19,7 +21,10 @@ const (
 	maxReply   = 1 << 20
 	maxCalls   = 64 // of one reply
 
-	firstByteTimeout = time.Minute
+	// silence is how long a provider may send nothing: before its first byte, and between two.
+	silence = time.Minute
+	// callTimeout bounds one call of a provider.
+	callTimeout = 5 * time.Minute
 	// maxRetryAfter bounds what a provider may ask to wait for.
 	maxRetryAfter = time.Minute
 )
@@ -34,12 +39,11 @@ type client struct {
 func newHTTP(transport http.RoundTripper) *http.Client {
 	if transport == nil {
 		transport = &http.Transport{
-			TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12},
-			ForceAttemptHTTP2:     true,
-			ResponseHeaderTimeout: firstByteTimeout,
-			TLSHandshakeTimeout:   10 * time.Second,
-			MaxIdleConnsPerHost:   4,
-			IdleConnTimeout:       90 * time.Second,
+			TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12},
+			ForceAttemptHTTP2:   true,
+			TLSHandshakeTimeout: 10 * time.Second,
+			MaxIdleConnsPerHost: 4,
+			IdleConnTimeout:     90 * time.Second,
 		}
 	}
 	return &http.Client{
@@ -49,8 +53,21 @@ func newHTTP(transport http.RoundTripper) *http.Client {
 	}
 }
 
-// post sends a request and reads the reply into result. The error is a type of package llm, or of ctx.
-func (c *client) post(ctx context.Context, path string, header map[string]string, request, result any) error {
+// reading is how a wire reads a reply.
+type reading interface {
+	// whole reads a reply that is one document.
+	whole(raw []byte) error
+	// event reads one event of a stream, and says whether it was the last.
+	event(data []byte) (last bool, err error)
+	// complete reports whether a stream may end after what has come.
+	complete() bool
+	// begun reports whether something of the reply has come.
+	begun() bool
+}
+
+// post sends a request and reads the reply. The error is a type of package llm, or of ctx. What may be tried again is
+// [llm.RateLimited] or [llm.Overloaded], and both only before something of the reply has come.
+func (c *client) post(ctx context.Context, path string, header map[string]string, request any, reply reading) error {
 	body, err := json.Marshal(request, json.Deterministic(true))
 	if err != nil {
 		return llm.Protocol{What: "the request cannot be encoded"}
@@ -58,7 +75,11 @@ func (c *client) post(ctx context.Context, path string, header map[string]string
 	if len(body) > maxRequest {
 		return llm.TooLong{}
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(body))
+	calling, cancel := context.WithCancel(ctx)
+	defer cancel()
+	silent := time.AfterFunc(silence, cancel)
+	defer silent.Stop()
+	r, err := http.NewRequestWithContext(calling, http.MethodPost, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return llm.Protocol{What: "the base URL is none"}
 	}
@@ -68,28 +89,94 @@ func (c *client) post(ctx context.Context, path string, header map[string]string
 		r.Header.Set(name, value)
 	}
 	response, err := c.http.Do(r)
-	if err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return llm.Overloaded{}
+	if err == nil {
+		err = readResponse(response, &heard{response.Body, silent, false}, reply)
+	} else {
+		err = llm.Overloaded{} // nobody is there
 	}
-	defer func() { _ = response.Body.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(response.Body, maxReply+1))
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return ctx.Err()
-	case response.StatusCode != http.StatusOK:
-		return statusError(response, raw)
-	case len(raw) > maxReply:
-		return llm.Protocol{What: "the reply is longer than 1 MiB"}
-	case err != nil:
-		return llm.Overloaded{} // it was cut
 	}
-	if err := json.Unmarshal(raw, result); err != nil {
-		return llm.Protocol{What: "the reply is no JSON of this provider"}
+	return err
+}
+
+// heard tells a timer of silence of each byte.
+type heard struct {
+	io.Reader
+	silent *time.Timer
+	some   bool
+}
+
+// Read implements [io.Reader].
+func (h *heard) Read(b []byte) (int, error) {
+	n, err := h.Reader.Read(b)
+	if n > 0 {
+		h.some = true
+		h.silent.Reset(silence)
+	}
+	return n, err
+}
+
+func readResponse(response *http.Response, body *heard, reply reading) error {
+	defer func() { _ = response.Body.Close() }()
+	var err error
+	switch kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); {
+	case response.StatusCode != http.StatusOK:
+		raw, _ := io.ReadAll(io.LimitReader(body, maxReply))
+		return statusError(response, raw)
+	case kind == "text/event-stream":
+		if err = readEvents(body, reply.event); errors.Is(err, errCut) && reply.complete() {
+			return nil
+		}
+	default:
+		var raw []byte
+		switch raw, err = io.ReadAll(io.LimitReader(body, maxReply+1)); {
+		case len(raw) > maxReply:
+			err = errTooMuch
+		case err != nil:
+			err = errCut
+		default:
+			err = reply.whole(raw)
+		}
+	}
+	switch {
+	case errors.Is(err, errTooMuch):
+		return llm.Protocol{What: tooMuch}
+	case errors.Is(err, errCut) && !body.some:
+		return llm.Overloaded{}
+	case errors.Is(err, errCut):
+		return llm.Protocol{What: cutOff}
+	case reply.begun() && (errors.As(err, new(llm.Overloaded)) || errors.As(err, new(llm.RateLimited))):
+		return llm.Protocol{What: cutOff}
+	}
+	return err
+}
+
+// errNotOurs says that a reply is not of the protocol.
+var errNotOurs error = llm.Protocol{What: "the reply is no JSON of this provider"}
+
+// decode reads JSON of a provider.
+func decode(raw []byte, into any) error {
+	if json.Unmarshal(raw, into) != nil {
+		return errNotOurs
 	}
 	return nil
+}
+
+// streamError is an error that a provider sends after it has begun to answer with 200.
+type streamError struct {
+	Type   string `json:"type"`
+	Status string `json:"status"`
+}
+
+func (e *streamError) err() error {
+	switch {
+	case e.Type == "rate_limit_error" || e.Status == "RESOURCE_EXHAUSTED":
+		return llm.RateLimited{}
+	case e.Type == "authentication_error" || e.Type == "permission_error" || e.Status == "UNAUTHENTICATED" || e.Status == "PERMISSION_DENIED":
+		return llm.Auth{}
+	}
+	return llm.Overloaded{}
 }
 
 // tooLongMarks are how providers say that a request does not fit, in what they send with 400.

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 )
@@ -142,6 +141,3 @@ func readKey(place string, o Options) (string, error) {
 	}
 	return key, nil
 }
-
-// callTimeout bounds one call of a provider.
-const callTimeout = 5 * time.Minute

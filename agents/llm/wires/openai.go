@@ -47,24 +47,40 @@ type openAIRequest struct {
 	ToolChoice          *openAITool     `json:"tool_choice,omitzero"`
 	MaxTokens           int             `json:"max_tokens,omitzero"`
 	MaxCompletionTokens int             `json:"max_completion_tokens,omitzero"`
+	Stream              bool            `json:"stream"`
+	StreamOptions       struct {
+		IncludeUsage bool `json:"include_usage"`
+	} `json:"stream_options"`
 }
 
+// openAIReply is a whole reply, or a chunk of one.
 type openAIReply struct {
 	Choices []struct {
-		Message struct {
-			Content   *string      `json:"content"`
-			Refusal   *string      `json:"refusal"`
-			ToolCalls []openAICall `json:"tool_calls"`
-		} `json:"message"`
-		FinishReason string `json:"finish_reason"`
+		Message      openAIPiece `json:"message"` // of a whole reply
+		Delta        openAIPiece `json:"delta"`   // of a chunk
+		FinishReason string      `json:"finish_reason"`
 	} `json:"choices"`
-	Usage struct {
+	Usage *struct {
 		Prompt     int64 `json:"prompt_tokens"`
 		Completion int64 `json:"completion_tokens"`
 		Details    *struct {
 			Cached int64 `json:"cached_tokens"`
 		} `json:"prompt_tokens_details"`
 	} `json:"usage"`
+	Error *streamError `json:"error"`
+}
+
+type openAIPiece struct {
+	Content   *string `json:"content"`
+	Refusal   *string `json:"refusal"`
+	ToolCalls []struct {
+		Index    int    `json:"index"` // of a chunk
+		ID       string `json:"id"`
+		Function struct {
+			Name      string  `json:"name"`
+			Arguments *string `json:"arguments"`
+		} `json:"function"`
+	} `json:"tool_calls"`
 }
 
 // Do implements [llm.Provider].
@@ -72,7 +88,8 @@ func (w *openAI) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) 
 	if err := r.Check(); err != nil {
 		return nil, err
 	}
-	request := openAIRequest{Model: r.Model, Messages: openAIMessages(r)}
+	request := openAIRequest{Model: r.Model, Messages: openAIMessages(r), Stream: true}
+	request.StreamOptions.IncludeUsage = true
 	if w.own {
 		request.MaxCompletionTokens = r.MaxTokens
 	} else {
@@ -88,33 +105,96 @@ func (w *openAI) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) 
 	if w.key != "" {
 		header["Authorization"] = "Bearer " + w.key
 	}
-	var got openAIReply
-	if err := w.post(ctx, "/chat/completions", header, request, &got); err != nil {
+	got := &openAIReading{replyBuilder: newReply(delta), open: map[int]*openCall{}}
+	if err := w.post(ctx, "/chat/completions", header, request, got); err != nil {
 		return nil, err
 	}
-	if len(got.Choices) != 1 {
-		return nil, llm.Protocol{What: "the reply has no choice, or several"}
-	}
-	choice := got.Choices[0]
-	if choice.FinishReason == "content_filter" || choice.Message.Refusal != nil && *choice.Message.Refusal != "" {
+	if got.filtered {
 		return nil, llm.Filtered{}
+	}
+	return got.end(got.finish == "length")
+}
+
+// openAIReading reads a reply of Chat Completions.
+type openAIReading struct {
+	*replyBuilder
+	finish   string
+	filtered bool
+	open     map[int]*openCall // by the index of a chunk
+}
+
+func (o *openAIReading) whole(raw []byte) error {
+	var got openAIReply
+	if err := decode(raw, &got); err != nil {
+		return err
+	}
+	if len(got.Choices) != 1 {
+		return llm.Protocol{What: "the reply has no choice, or several"}
+	}
+	message := &got.Choices[0].Message
+	for i := range message.ToolCalls {
+		message.ToolCalls[i].Index = i
+	}
+	o.piece(message, got.Choices[0].FinishReason)
+	o.count(&got)
+	return nil
+}
+
+func (o *openAIReading) event(data []byte) (last bool, err error) {
+	if string(data) == "[DONE]" {
+		if o.finish == "" {
+			return false, errCut
+		}
+		return true, nil
+	}
+	var got openAIReply
+	if err := decode(data, &got); err != nil {
+		return false, err
+	}
+	switch {
+	case got.Error != nil:
+		return false, got.Error.err()
+	case len(got.Choices) > 1:
+		return false, llm.Protocol{What: "the reply has several choices"}
+	case len(got.Choices) == 1:
+		o.piece(&got.Choices[0].Delta, got.Choices[0].FinishReason)
+	}
+	o.count(&got)
+	return false, nil
+}
+
+// complete implements reading: not every compatible endpoint sends [DONE].
+func (o *openAIReading) complete() bool { return o.finish != "" }
+
+func (o *openAIReading) piece(p *openAIPiece, finish string) {
+	if finish != "" {
+		o.finish = finish
+	}
+	o.filtered = o.filtered || finish == "content_filter" || p.Refusal != nil && *p.Refusal != ""
+	if p.Content != nil {
+		o.say(*p.Content)
+	}
+	for _, t := range p.ToolCalls {
+		c := o.open[t.Index]
+		if c == nil || t.ID != "" && t.ID != c.id { // some endpoints send whole calls, all with one index
+			c = o.call(t.ID, t.Function.Name, "")
+			o.open[t.Index] = c
+		}
+		if t.Function.Arguments != nil {
+			o.more(c, *t.Function.Arguments)
+		}
+	}
+}
+
+func (o *openAIReading) count(got *openAIReply) {
+	if got.Usage == nil {
+		return
 	}
 	cached := int64(0)
 	if got.Usage.Details != nil {
 		cached = min(count(got.Usage.Details.Cached), count(got.Usage.Prompt))
 	}
-	b := newReply(llm.Usage{Input: count(got.Usage.Prompt) - cached, CacheRead: cached, Output: count(got.Usage.Completion)})
-	if choice.Message.Content != nil {
-		b.say(*choice.Message.Content)
-	}
-	for _, call := range choice.Message.ToolCalls {
-		arguments := ""
-		if call.Function.Arguments != nil {
-			arguments = *call.Function.Arguments
-		}
-		b.call(call.ID, call.Function.Name, arguments)
-	}
-	return b.end(choice.FinishReason == "length", delta)
+	o.usage = llm.Usage{Input: count(got.Usage.Prompt) - cached, CacheRead: cached, Output: count(got.Usage.Completion)}
 }
 
 func openAIMessages(r *llm.Request) []openAIMessage {

@@ -8,59 +8,114 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 )
 
-// replyBuilder makes a reply of what a provider sent.
+// replyBuilder makes a reply of what a provider sends, whole or in pieces.
 type replyBuilder struct {
-	reply llm.Reply
-	bad   string
-	ids   map[string]bool
+	usage llm.Usage
+	said  [][]byte
+	calls []*openCall
+	size  int    // bytes of all that is said and called
+	bad   string // what the first break of the protocol was
+	delta func(llm.Delta)
 }
 
-func newReply(usage llm.Usage) *replyBuilder {
-	return &replyBuilder{reply: llm.Reply{Usage: usage}, ids: map[string]bool{}}
+// openCall is a call whose arguments are still coming.
+type openCall struct {
+	id, name  string
+	arguments []byte
 }
 
+func newReply(delta func(llm.Delta)) *replyBuilder { return &replyBuilder{delta: delta} }
+
+// begun reports whether something of the reply has come.
+func (b *replyBuilder) begun() bool { return len(b.said)+len(b.calls) > 0 }
+
+// paragraph begins a text of its own.
+func (b *replyBuilder) paragraph() { b.said = append(b.said, nil) }
+
+// say adds to the newest text.
 func (b *replyBuilder) say(text string) {
-	if text != "" {
-		b.reply.Said = append(b.reply.Said, llm.NewSaid(text))
+	if text == "" || !b.fits(len(text)) {
+		return
+	}
+	if len(b.said) == 0 {
+		b.paragraph()
+	}
+	last := len(b.said) - 1
+	b.said[last] = append(b.said[last], text...)
+	if b.delta != nil {
+		b.delta(llm.Delta{Text: text})
 	}
 }
 
-// call adds a call. Its arguments are as the model wrote them; none are an empty object.
-func (b *replyBuilder) call(id, name, arguments string) {
-	if id == "" {
-		id = "call-" + strconv.Itoa(len(b.reply.Calls)+1)
+// call begins a call. Its arguments are kept as the model wrote them; none are an empty object.
+func (b *replyBuilder) call(id, name, arguments string) *openCall {
+	c := &openCall{id: id, name: name}
+	if len(b.calls) == maxCalls {
+		b.breaks("the reply has more than 64 calls")
+		return c
 	}
-	if arguments == "" {
-		arguments = "{}"
+	b.calls = append(b.calls, c)
+	if b.fits(len(id) + len(name)) {
+		b.more(c, arguments)
 	}
-	switch {
-	case name == "":
-		b.bad = "a call names no tool"
-	case b.ids[id]:
-		b.bad = "two calls have one id"
-	case len(b.reply.Calls) >= maxCalls:
-		b.bad = "the reply has more than 64 calls"
-	}
-	b.ids[id] = true
-	b.reply.Calls = append(b.reply.Calls, llm.Call{ID: id, Name: name, Arguments: jsontext.Value(arguments)})
+	return c
 }
 
-func (b *replyBuilder) end(cut bool, delta func(llm.Delta)) (*llm.Reply, error) {
+// more adds to the arguments of a call.
+func (b *replyBuilder) more(c *openCall, arguments string) {
+	if b.fits(len(arguments)) {
+		c.arguments = append(c.arguments, arguments...)
+	}
+}
+
+func (b *replyBuilder) fits(n int) bool {
+	if b.size += n; b.size > maxReply {
+		b.breaks(tooMuch)
+	}
+	return b.bad == ""
+}
+
+func (b *replyBuilder) breaks(what string) {
+	if b.bad == "" {
+		b.bad = what
+	}
+}
+
+// end returns the reply, or how it breaks the protocol.
+func (b *replyBuilder) end(cut bool) (*llm.Reply, error) {
+	reply := &llm.Reply{Usage: b.usage}
+	for _, text := range b.said {
+		if len(text) > 0 {
+			reply.Said = append(reply.Said, llm.NewSaid(string(text)))
+		}
+	}
+	ids := map[string]bool{}
+	for i, c := range b.calls {
+		if c.id == "" {
+			c.id = "call-" + strconv.Itoa(i+1)
+		}
+		if c.name == "" {
+			b.breaks("a call names no tool")
+		}
+		if ids[c.id] {
+			b.breaks("two calls have one id")
+		}
+		ids[c.id] = true
+		if len(c.arguments) == 0 {
+			c.arguments = []byte("{}")
+		}
+		reply.Calls = append(reply.Calls, llm.Call{ID: c.id, Name: c.name, Arguments: jsontext.Value(c.arguments)})
+	}
 	if b.bad != "" {
 		return nil, llm.Protocol{What: b.bad}
 	}
 	switch {
 	case cut:
-		b.reply.Stop = llm.StopLength
-	case len(b.reply.Calls) > 0:
-		b.reply.Stop = llm.StopCalls
+		reply.Stop = llm.StopLength
+	case len(reply.Calls) > 0:
+		reply.Stop = llm.StopCalls
 	default:
-		b.reply.Stop = llm.StopEnd
+		reply.Stop = llm.StopEnd
 	}
-	if delta != nil {
-		for _, said := range b.reply.Said {
-			delta(llm.Delta{Text: said.Text()})
-		}
-	}
-	return &b.reply, nil
+	return reply, nil
 }

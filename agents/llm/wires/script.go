@@ -96,12 +96,12 @@ func (s *script) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) 
 		if !ok {
 			continue
 		}
-		b := newReply(llm.Usage{})
+		b := newReply(delta)
 		b.say(fill.Replace(l.Say))
 		if l.Call != nil {
 			b.call(fmt.Sprintf("call-%d", turn), l.Call.Name, fill.Replace(string(l.Call.Arguments)))
 		}
-		return b.end(false, delta)
+		return b.end(false)
 	}
 	return nil, llm.Protocol{What: fmt.Sprintf("no line of the script is for turn %d", turn)}
 }

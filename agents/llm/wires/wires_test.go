@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -31,14 +32,16 @@ type vendor struct {
 	// text is a reply of a text, calls one of two calls of the tool, cut one at the limit, filtered one that is refused.
 	text, calls, cut, filtered string
 	tooLong                    string // the body of a 400
-	usage                      llm.Usage
+	// The same as streams, one event a line; failed is one that ends with an error, overloaded one that begins with it.
+	textStream, callsStream, cutStream, filteredStream, failed, overloaded string
+	usage                                                                  llm.Usage
 }
 
 var vendors = []vendor{{
 	provider: "anthropic", path: "/v1/messages", keyHeader: "x-api-key", keyValue: "k-123",
 	request: `{"model":"m","max_tokens":77,"system":[{"type":"text","text":"Be brief."},{"type":"text","text":"Read.","cache_control":{"type":"ephemeral"}}],
 		"tools":[{"name":"fetch","description":"Get it.","input_schema":{"type":"object"}}],"tool_choice":{"type":"tool","name":"fetch"},
-		"messages":[{"role":"user","content":[{"type":"text","text":"Ask."}]},
+		"stream":true,"messages":[{"role":"user","content":[{"type":"text","text":"Ask."}]},
 			{"role":"assistant","content":[{"type":"text","text":"Well."},{"type":"tool_use","id":"c1","name":"fetch","input":{"a":1}},{"type":"tool_use","id":"c2","name":"fetch","input":{}}]},
 			{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"FENCE"}]},
 				{"type":"tool_result","tool_use_id":"c2","content":[{"type":"text","text":"It failed."}],"is_error":true},{"type":"text","text":"Go on."}]}]}`,
@@ -47,10 +50,37 @@ var vendors = []vendor{{
 	cut:      `{"content":[{"type":"text","text":"Hel"}],"stop_reason":"max_tokens","usage":{"input_tokens":-4,"output_tokens":-1}}`,
 	filtered: `{"content":[],"stop_reason":"refusal","usage":{}}`,
 	tooLong:  `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`,
-	usage:    llm.Usage{Input: 10, CacheRead: 5, CacheWrite: 2, Output: 3},
+	textStream: `{"type":"message_start","message":{"usage":{"input_tokens":10,"output_tokens":1,"cache_read_input_tokens":5,"cache_creation_input_tokens":2}}}
+{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":""}}
+{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hm"}}
+{"type":"content_block_stop","index":0}
+{"type":"ping"}
+{"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}
+{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"Hel"}}
+{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"lo"}}
+{"type":"content_block_stop","index":1}
+{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":3}}
+{"type":"message_stop"}`,
+	callsStream: `{"type":"message_start","message":{"usage":{}}}
+{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t1","name":"fetch","input":{}}}
+{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"t2","name":"fetch","input":{}}}
+{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"a\""}}
+{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"a\":1}"}}
+{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":":2}"}}
+{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{}}
+{"type":"message_stop"}`,
+	cutStream: `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Hel"}}
+{"type":"message_delta","delta":{"stop_reason":"max_tokens"},"usage":{"input_tokens":-4,"output_tokens":-1}}
+{"type":"message_stop"}`,
+	filteredStream: `{"type":"message_delta","delta":{"stop_reason":"refusal"},"usage":{}}
+{"type":"message_stop"}`,
+	failed: `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Hel"}}
+{"type":"error","error":{"type":"overloaded_error","message":"obey-me"}}`,
+	overloaded: `{"type":"error","error":{"type":"overloaded_error","message":"obey-me"}}`,
+	usage:      llm.Usage{Input: 10, CacheRead: 5, CacheWrite: 2, Output: 3},
 }, {
 	provider: "openai", path: "/chat/completions", keyHeader: "Authorization", keyValue: "Bearer k-123",
-	request: `{"model":"m","max_tokens":77,"messages":[{"role":"system","content":"Be brief.\n\nRead."},{"role":"user","content":"Ask."},
+	request: `{"model":"m","max_tokens":77,"stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"system","content":"Be brief.\n\nRead."},{"role":"user","content":"Ask."},
 			{"role":"assistant","content":"Well.","tool_calls":[{"id":"c1","type":"function","function":{"name":"fetch","arguments":"{\"a\":1}"}},{"id":"c2","type":"function","function":{"name":"fetch","arguments":"no json"}}]},
 			{"role":"tool","tool_call_id":"c1","content":"FENCE"},{"role":"tool","tool_call_id":"c2","content":"It failed."},{"role":"user","content":"Go on."}],
 		"tools":[{"type":"function","function":{"name":"fetch","description":"Get it.","parameters":{"type":"object"}}}],"tool_choice":{"type":"function","function":{"name":"fetch"}}}`,
@@ -59,9 +89,27 @@ var vendors = []vendor{{
 	cut:      `{"choices":[{"message":{"content":"Hel"},"finish_reason":"length"}],"usage":{"prompt_tokens":-4,"completion_tokens":-1}}`,
 	filtered: `{"choices":[{"message":{"content":null,"refusal":"I cannot"},"finish_reason":"stop"}]}`,
 	tooLong:  `{"error":{"message":"too many","type":"invalid_request_error","code":"context_length_exceeded"}}`,
-	usage:    llm.Usage{Input: 10, CacheRead: 5, Output: 3},
+	textStream: `{"choices":[{"delta":{"role":"assistant","content":""},"finish_reason":null}]}
+{"choices":[{"delta":{"content":"Hel"},"finish_reason":null}]}
+{"choices":[{"delta":{"content":"lo"},"finish_reason":null}]}
+{"choices":[{"delta":{},"finish_reason":"stop"}]}
+{"choices":[],"usage":{"prompt_tokens":15,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":5}}}
+[DONE]`,
+	callsStream: `{"choices":[{"delta":{"content":null,"tool_calls":[{"index":0,"id":"t1","type":"function","function":{"name":"fetch","arguments":""}}]}}]}
+{"choices":[{"delta":{"tool_calls":[{"index":1,"id":"t2","type":"function","function":{"name":"fetch","arguments":"{\"a\""}}]}}]}
+{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\":1}"}},{"index":1,"function":{"arguments":":2}"}}]}}]}
+{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}
+[DONE]`,
+	cutStream: `{"choices":[{"delta":{"content":"Hel"},"finish_reason":"length"}]}
+{"choices":[],"usage":{"prompt_tokens":-4,"completion_tokens":-1}}`,
+	filteredStream: `{"choices":[{"delta":{},"finish_reason":"content_filter"}]}
+[DONE]`,
+	failed: `{"choices":[{"delta":{"content":"Hel"}}]}
+{"error":{"message":"obey-me","type":"server_error"}}`,
+	overloaded: `{"error":{"message":"obey-me","type":"server_error"}}`,
+	usage:      llm.Usage{Input: 10, CacheRead: 5, Output: 3},
 }, {
-	provider: "google", path: "/v1beta/models/m:generateContent", keyHeader: "x-goog-api-key", keyValue: "k-123",
+	provider: "google", path: "/v1beta/models/m:streamGenerateContent", keyHeader: "x-goog-api-key", keyValue: "k-123",
 	request: `{"systemInstruction":{"parts":[{"text":"Be brief.\n\nRead."}]},"contents":[{"role":"user","parts":[{"text":"Ask."}]},
 			{"role":"model","parts":[{"text":"Well."},{"functionCall":{"name":"fetch","args":{"a":1}}},{"functionCall":{"name":"fetch","args":{}}}]},
 			{"role":"user","parts":[{"functionResponse":{"name":"fetch","response":{"result":"FENCE"}}},{"functionResponse":{"name":"fetch","response":{"error":"It failed."}}},{"text":"Go on."}]}],
@@ -72,7 +120,16 @@ var vendors = []vendor{{
 	cut:      `{"candidates":[{"content":{"parts":[{"text":"Hel"}]},"finishReason":"MAX_TOKENS"}],"usageMetadata":{"promptTokenCount":-4}}`,
 	filtered: `{"candidates":[{"content":{"parts":[]},"finishReason":"SAFETY"}]}`,
 	tooLong:  `{"error":{"code":400,"status":"INVALID_ARGUMENT","message":"The input token count exceeds the maximum number of tokens allowed"}}`,
-	usage:    llm.Usage{Input: 10, CacheRead: 5, Output: 3},
+	textStream: `{"candidates":[{"content":{"parts":[{"text":"hm","thought":true},{"text":"Hel"}]}}],"usageMetadata":{"promptTokenCount":15}}
+{"candidates":[{"content":{"parts":[{"text":"lo"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":15,"candidatesTokenCount":2,"thoughtsTokenCount":1,"cachedContentTokenCount":5}}`,
+	callsStream: `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"fetch","args":{"a":1}},"thoughtSignature":"sig="}]}}]}
+{"candidates":[{"content":{"parts":[{"functionCall":{"name":"fetch","args":{"a":2}}}]},"finishReason":"STOP"}]}`,
+	cutStream:      `{"candidates":[{"content":{"parts":[{"text":"Hel"}]},"finishReason":"MAX_TOKENS"}],"usageMetadata":{"promptTokenCount":-4}}`,
+	filteredStream: `{"promptFeedback":{"blockReason":"SAFETY"}}`,
+	failed: `{"candidates":[{"content":{"parts":[{"text":"Hel"}]}}]}
+{"error":{"code":503,"status":"UNAVAILABLE","message":"obey-me"}}`,
+	overloaded: `{"error":{"code":503,"status":"UNAVAILABLE","message":"obey-me"}}`,
+	usage:      llm.Usage{Input: 10, CacheRead: 5, Output: 3},
 }}
 
 func conversation(t *testing.T) (*llm.Request, string) {
@@ -105,53 +162,75 @@ func opened(t *testing.T, v vendor, serve http.HandlerFunc) llm.Endpoint {
 	return llm.Endpoint{Provider: e.Provider.(*wires.Patient).Provider, Model: e.Model}
 }
 
-// What is sent is what each vendor documents, and what comes back is read so.
+// What is sent is what each vendor documents, and what comes back is read so: as a stream, and as one document by an endpoint
+// that does not stream.
 func TestWires(t *testing.T) {
 	t.Parallel()
 	for _, v := range vendors {
-		request, fence := conversation(t)
-		var want, got any
-		if err := json.Unmarshal([]byte(v.request), &want); err != nil {
-			t.Fatal(v.provider, err)
+		for form, replies := range map[string][4]string{"one document": {v.text, v.calls, v.cut, v.filtered}, "stream": {v.textStream, v.callsStream, v.cutStream, v.filteredStream}} {
+			t.Run(v.provider+" "+form, func(t *testing.T) {
+				t.Parallel()
+				checkWire(t, v, form == "stream", replies)
+			})
 		}
-		reply := v.text
-		model := opened(t, v, func(w http.ResponseWriter, r *http.Request) {
-			body, _ := io.ReadAll(r.Body)
-			if err := json.Unmarshal([]byte(strings.ReplaceAll(string(body), quoted(fence), "FENCE")), &got); err != nil {
-				t.Error(v.provider, err)
-			}
-			if r.Method != "POST" || r.URL.Path != v.path || r.Header.Get(v.keyHeader) != v.keyValue || r.Header.Get("Content-Type") != "application/json" {
-				t.Errorf("%s: %s %s %v", v.provider, r.Method, r.URL, r.Header)
-			}
+	}
+}
+
+func checkWire(t *testing.T, v vendor, streams bool, replies [4]string) {
+	request, fence := conversation(t)
+	var want, got any
+	if err := json.Unmarshal([]byte(v.request), &want); err != nil {
+		t.Fatal(err)
+	}
+	reply := replies[0]
+	model := opened(t, v, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if err := json.Unmarshal([]byte(strings.ReplaceAll(string(body), quoted(fence), "FENCE")), &got); err != nil {
+			t.Error(err)
+		}
+		if r.Method != "POST" || r.URL.Path != v.path || r.Header.Get(v.keyHeader) != v.keyValue || r.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s %s %v", r.Method, r.URL, r.Header)
+		}
+		if streams {
+			stream(w, reply)
+		} else {
 			_, _ = io.WriteString(w, reply)
-		})
-		var streamed string
-		text, err := model.Provider.Do(t.Context(), request, func(d llm.Delta) { streamed += d.Text })
-		if err != nil || len(text.Said) != 1 || text.Said[0].Text() != "Hello" || streamed != "Hello" || text.Stop != llm.StopEnd || text.Usage != v.usage {
-			t.Errorf("%s: %+v, %v", v.provider, text, err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s sends something else (-want +got):\n%s", v.provider, diff)
+	})
+	var streamed string
+	text, err := model.Provider.Do(t.Context(), request, func(d llm.Delta) { streamed += d.Text })
+	if err != nil || len(text.Said) != 1 || text.Said[0].Text() != "Hello" || streamed != "Hello" || text.Stop != llm.StopEnd || text.Usage != v.usage {
+		t.Errorf("%+v, %v", text, err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("it sends something else (-want +got):\n%s", diff)
+	}
+	reply = replies[1]
+	called, err := model.Provider.Do(t.Context(), request, nil)
+	if err != nil || called.Stop != llm.StopCalls || len(called.Calls) != 2 || string(called.Calls[0].Arguments) != `{"a":1}` || string(called.Calls[1].Arguments) != `{"a":2}` || called.Calls[0].ID == called.Calls[1].ID || called.Calls[0].Name != "fetch" {
+		t.Errorf("%+v, %v", called, err)
+	}
+	if v.provider == "google" { // what has to come back with a call does
+		request.Turns[1].Calls[0].ID, request.Turns[2].Results[0].Call = called.Calls[0].ID, called.Calls[0].ID
+		if _, err := model.Provider.Do(t.Context(), request, nil); err != nil || !strings.Contains(fmt.Sprint(got), "thoughtSignature:sig=") {
+			t.Errorf("%v, %v", got, err)
 		}
-		reply = v.calls
-		called, err := model.Provider.Do(t.Context(), request, nil)
-		if err != nil || called.Stop != llm.StopCalls || len(called.Calls) != 2 || string(called.Calls[1].Arguments) != `{"a":2}` || called.Calls[0].ID == called.Calls[1].ID || called.Calls[0].Name != "fetch" {
-			t.Errorf("%s: %+v, %v", v.provider, called, err)
-		}
-		if v.provider == "google" { // what has to come back with a call does
-			request.Turns[1].Calls[0].ID, request.Turns[2].Results[0].Call = called.Calls[0].ID, called.Calls[0].ID
-			if _, err := model.Provider.Do(t.Context(), request, nil); err != nil || !strings.Contains(fmt.Sprint(got), "thoughtSignature:sig=") {
-				t.Errorf("%v, %v", got, err)
-			}
-		}
-		reply = v.cut
-		if cut, err := model.Provider.Do(t.Context(), request, nil); err != nil || cut.Stop != llm.StopLength || cut.Usage != (llm.Usage{}) {
-			t.Errorf("%s: %+v, %v", v.provider, cut, err)
-		}
-		reply = v.filtered
-		if r, err := model.Provider.Do(t.Context(), request, nil); !errors.Is(err, llm.Filtered{}) {
-			t.Errorf("%s: %+v, %v", v.provider, r, err)
-		}
+	}
+	reply = replies[2]
+	if cut, err := model.Provider.Do(t.Context(), request, nil); err != nil || cut.Stop != llm.StopLength || cut.Usage != (llm.Usage{}) {
+		t.Errorf("%+v, %v", cut, err)
+	}
+	reply = replies[3]
+	if r, err := model.Provider.Do(t.Context(), request, nil); !errors.Is(err, llm.Filtered{}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// stream sends events, one a line of text.
+func stream(w http.ResponseWriter, events string) {
+	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	for line := range strings.Lines(events) {
+		_, _ = fmt.Fprintf(w, ": hello\r\nevent: x\ndata: %s\n\n", strings.TrimSuffix(line, "\n"))
 	}
 }
 
@@ -241,8 +320,171 @@ func TestWiresThatBreak(t *testing.T) {
 			w.Header().Set("Content-Length", "1000")
 			_, _ = io.WriteString(w, v.text)
 		})
-		if _, err := cuts.Provider.Do(t.Context(), request, nil); !errors.Is(err, llm.Overloaded{}) {
+		if _, err := cuts.Provider.Do(t.Context(), request, nil); !errors.Is(err, llm.Protocol{What: "the reply was cut"}) {
 			t.Errorf("%s cuts: %v", v.provider, err)
+		}
+	}
+}
+
+// A stream that does not come to its end is no reply. It is worth another try only if nothing of it has come: what was begun
+// may have been paid.
+func TestStreamsThatBreak(t *testing.T) {
+	t.Parallel()
+	for _, v := range vendors {
+		request, _ := conversation(t)
+		events := ""
+		model := opened(t, v, func(w http.ResponseWriter, _ *http.Request) { stream(w, events) })
+		do := func() error {
+			_, err := model.Provider.Do(t.Context(), request, nil)
+			if err != nil && (strings.Contains(err.Error(), "obey") || strings.Contains(err.Error(), "k-123")) {
+				t.Errorf("%s: %v", v.provider, err)
+			}
+			return err
+		}
+		var protocol llm.Protocol
+		for _, whole := range []string{v.textStream, v.callsStream} { // cut before each event but those that nothing depends on
+			lines := strings.Split(whole, "\n")
+			for n := 1; n < len(lines); n++ {
+				if events = strings.Join(lines[:n], "\n"); strings.Contains(events, `"finish_reason":"`) {
+					break
+				}
+				if err := do(); !errors.As(err, &protocol) || protocol.What != "the reply was cut" {
+					t.Errorf("%s, cut after event %d: %v", v.provider, n, err)
+				}
+			}
+		}
+		for body, want := range map[string]error{"": llm.Overloaded{}, v.overloaded: llm.Overloaded{}, v.failed: llm.Protocol{What: "the reply was cut"}} {
+			if events = body; !errors.Is(do(), want) {
+				t.Errorf("%s, %s: %v", v.provider, body, do())
+			}
+		}
+		for name, body := range map[string]string{
+			"no JSON": "obey-me", "another JSON": "[1]", "a member twice": `{"type":"ping","type":"ping"}`,
+			"a call without a name": strings.ReplaceAll(v.callsStream, `"name":"fetch"`, `"name":""`),
+			"65 calls":              manyCalls(v, 65),
+			"an event of 1 MiB":     `{"x":"` + strings.Repeat("obey-me ", 1<<17) + `"}`,
+		} {
+			events = body
+			if err := do(); !errors.As(err, &protocol) {
+				t.Errorf("%s, %s: %v", v.provider, name, err)
+			}
+		}
+	}
+}
+
+// manyCalls is a stream of so many calls.
+func manyCalls(v vendor, n int) string {
+	lines := strings.Split(v.callsStream, "\n")
+	begins := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, "fetch") })
+	events := ""
+	for i := range n {
+		events += strings.NewReplacer(`"index":0`, fmt.Sprintf(`"index":%d`, i), "t1", fmt.Sprintf("x%d", i)).Replace(lines[begins]) + "\n"
+	}
+	end := slices.IndexFunc(lines, func(line string) bool {
+		return strings.Contains(line, "_reason") || strings.Contains(line, "finishReason")
+	})
+	if v.provider == "google" {
+		return events + `{"candidates":[{"finishReason":"STOP"}]}`
+	}
+	return events + strings.Join(lines[end:], "\n")
+}
+
+// An endless reply ends at a bound, whatever it is made of.
+func TestEndlessReplies(t *testing.T) {
+	t.Parallel()
+	for _, v := range vendors {
+		for name, piece := range map[string]string{
+			"comments": ": obey-me\n\n", "events": "data: {\"type\":\"ping\"}\n\n", "one line": "data: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"[6:], "one event": "data: xxxxxxxxxxxxxxxx\n",
+			"text": "data: " + strings.Split(v.failed, "\n")[0] + "\n\n",
+		} {
+			for _, kind := range []string{"text/event-stream", "application/json"} {
+				request, _ := conversation(t)
+				sent := 0
+				model := opened(t, v, func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Content-Type", kind)
+					block := strings.Repeat(piece, 64<<10/len(piece))
+					for sent = 0; r.Context().Err() == nil && sent < 100<<20; sent += len(block) {
+						if _, err := io.WriteString(w, block); err != nil {
+							return
+						}
+					}
+				})
+				var protocol llm.Protocol
+				if _, err := model.Provider.Do(t.Context(), request, nil); !errors.As(err, &protocol) {
+					t.Errorf("%s, endless %s: %v", v.provider, name, err)
+				}
+			}
+		}
+	}
+}
+
+// silent is a transport whose server says something and then nothing.
+type silent struct {
+	says   string
+	header bool
+}
+
+func (s silent) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !s.header {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	body, w := io.Pipe()
+	go func() {
+		_, _ = io.WriteString(w, s.says)
+		<-r.Context().Done()
+		_ = w.CloseWithError(r.Context().Err())
+	}()
+	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: body, Request: r}, nil
+}
+
+// The bounds are where they are said to be.
+func TestBoundsOfReplies(t *testing.T) {
+	t.Parallel()
+	for _, v := range vendors {
+		request, _ := conversation(t)
+		for events, fits := range map[string]bool{
+			manyCalls(v, 64): true, manyCalls(v, 65): false,
+			long(v, 1<<20): true, long(v, 1<<20+1): false,
+		} {
+			model := opened(t, v, func(w http.ResponseWriter, _ *http.Request) { stream(w, events) })
+			reply, err := model.Provider.Do(t.Context(), request, nil)
+			if (err == nil) != fits || err != nil && !errors.As(err, new(llm.Protocol)) || err == nil && len(reply.Calls) != 64 && len(reply.Said[0].Text()) != 1<<20 {
+				t.Errorf("%s, a stream of %d bytes: %v", v.provider, len(events), err)
+			}
+		}
+	}
+}
+
+// long is a stream whose text has n bytes.
+func long(v vendor, n int) string {
+	lines := strings.Split(v.textStream, "\n")
+	at := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, "Hel") })
+	half := strings.ReplaceAll(lines[at], "Hel", strings.Repeat("x", (n-len("lo"))/2))
+	odd := strings.ReplaceAll(lines[at], "Hel", strings.Repeat("x", n-len("lo")-2*((n-len("lo"))/2)))
+	return strings.Join(slices.Concat(lines[:at], []string{half, half, odd}, lines[at+1:]), "\n")
+}
+
+// A provider has a minute for its first byte, and for each byte after it.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	for _, v := range vendors {
+		for name, c := range map[string]struct {
+			silent
+			want error
+		}{"no header": {silent{}, llm.Overloaded{}}, "no byte": {silent{header: true}, llm.Overloaded{}}, "then nothing": {silent{": hello\n", true}, llm.Protocol{What: "the reply was cut"}}} {
+			request, _ := conversation(t)
+			synctest.Test(t, func(t *testing.T) {
+				e, err := wires.Open(wires.Spec{Provider: v.provider, Model: "m"}, wires.Options{Transport: c.silent})
+				if err != nil {
+					t.Fatal(err)
+				}
+				begun := time.Now()
+				_, err = e.Provider.(*wires.Patient).Provider.Do(t.Context(), request, nil)
+				if took := time.Since(begun); !errors.Is(err, c.want) || took != time.Minute {
+					t.Errorf("%s, %s: %v after %s", v.provider, name, err, took)
+				}
+			})
 		}
 	}
 }

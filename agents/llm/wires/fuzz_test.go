@@ -1,0 +1,69 @@
+package wires
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"testing/iotest"
+
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+)
+
+// FuzzStream: whatever a provider streams, it is read the same in blocks and byte by byte, ends in a reply or in an error of
+// package llm, and what was told while it came is what the reply says.
+func FuzzStream(f *testing.F) {
+	for _, seed := range []string{
+		"", "data: [DONE]\n\n", ": x\r\n\r\ndata\ndata:{}\n\n", "event: a\ndata: {\"type\":\ndata: \"message_stop\"}\n\n",
+		"data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"b\"}}\n\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"partial_json\":\"{}\"}}\n\ndata: {\"type\":\"message_stop\"}\n\n",
+		"data: {\"choices\":[{\"delta\":{\"content\":\"a\",\"tool_calls\":[{\"index\":3,\"id\":\"a\",\"function\":{\"name\":\"b\",\"arguments\":\"{\"}}]},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
+		"data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"a\"},{\"functionCall\":{\"name\":\"b\"}}]},\"finishReason\":\"STOP\"}]}\n\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, sent []byte) {
+		var blocks, bytewise [][]byte
+		collect := func(into *[][]byte) func([]byte) (bool, error) {
+			return func(data []byte) (bool, error) {
+				*into = append(*into, bytes.Clone(data))
+				return false, nil
+			}
+		}
+		err, err2 := readEvents(bytes.NewReader(sent), collect(&blocks)), readEvents(iotest.OneByteReader(bytes.NewReader(sent)), collect(&bytewise))
+		if !errors.Is(err2, err) || !equal(blocks, bytewise) {
+			t.Errorf("%q and %q, %v and %v", blocks, bytewise, err, err2)
+		}
+		for name, begin := range map[string]func(*replyBuilder) reading{
+			"anthropic": func(b *replyBuilder) reading {
+				return &anthropicReading{replyBuilder: b, blocks: map[int]*openCall{}}
+			},
+			"openai": func(b *replyBuilder) reading { return &openAIReading{replyBuilder: b, open: map[int]*openCall{}} },
+			"google": func(b *replyBuilder) reading { return &googleReading{replyBuilder: b} },
+		} {
+			var told string
+			b := newReply(func(d llm.Delta) { told += d.Text })
+			reading := begin(b)
+			err := readEvents(bytes.NewReader(sent), reading.event)
+			if err != nil && !reading.complete() {
+				continue
+			}
+			reply, err := b.end(false)
+			if err != nil {
+				if !errors.As(err, new(llm.Protocol)) {
+					t.Errorf("%s: %v", name, err)
+				}
+				continue
+			}
+			said := ""
+			for _, s := range reply.Said {
+				said += s.Text()
+			}
+			if said != told || len(reply.Calls) > maxCalls || min(reply.Usage.Input, reply.Usage.CacheRead, reply.Usage.CacheWrite, reply.Usage.Output) < 0 {
+				t.Errorf("%s: %+v, told %q", name, reply, told)
+			}
+		}
+	})
+}
+
+func equal(a, b [][]byte) bool {
+	return bytes.Equal(bytes.Join(a, []byte{0}), bytes.Join(b, []byte{0})) && len(a) == len(b)
+}

@@ -1,0 +1,62 @@
+package wires
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+)
+
+// maxStream bounds what is read of one stream, with the JSON around each piece, in bytes.
+const maxStream = 16 << 20
+
+const (
+	tooMuch = "the reply is longer than 1 MiB"
+	cutOff  = "the reply was cut"
+)
+
+var (
+	errTooMuch = errors.New(tooMuch)
+	errCut     = errors.New(cutOff)
+)
+
+// readEvents reads server-sent events, as WHATWG defines them, and gives the data of each to event until that says that it
+// was the last, or fails. A line is at most 1 MiB long, and so is the data of an event. The error is one of event's,
+// errTooMuch, or errCut: the stream ended or broke before the last event.
+func readEvents(r io.Reader, event func(data []byte) (last bool, err error)) error {
+	bounded := &io.LimitedReader{R: r, N: maxStream}
+	lines := bufio.NewScanner(bounded)
+	lines.Buffer(nil, maxReply)
+	var data []byte
+	some := false // the event has data
+	for lines.Scan() {
+		line := lines.Bytes()
+		if len(line) == 0 {
+			if !some {
+				continue
+			}
+			last, err := event(data)
+			if last || err != nil {
+				return err
+			}
+			data, some = data[:0], false
+			continue
+		}
+		value, ok := bytes.CutPrefix(line, []byte("data"))
+		if !ok || len(value) > 0 && value[0] != ':' {
+			continue // a comment, or a field that no provider needs
+		}
+		value = bytes.TrimPrefix(bytes.TrimPrefix(value, []byte(":")), []byte(" "))
+		if len(data)+len(value) >= maxReply {
+			return errTooMuch
+		}
+		if some {
+			data = append(data, '\n')
+		}
+		data, some = append(data, value...), true
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) || bounded.N <= 0 {
+		return errTooMuch
+	}
+	return errCut
+}
