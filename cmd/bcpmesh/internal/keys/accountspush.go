@@ -75,7 +75,7 @@ bcpmesh reload.`,
 	cmd.Flags().StringVar(&f.URL, "url", "", "`URL` of a server of the cluster, or of several with commas between them")
 	cmd.Flags().StringVar(&f.Creds, "creds", "", "system.creds of the export, a `FILE`")
 	cmd.Flags().StringVar(&f.ca, "ca", "", "trust the certificates of this PEM `FILE` alone")
-	cli.WaitFlag(cmd, &f.Wait, 10*time.Second, "how long to try to have changes of credentials recorded")
+	cli.WaitFlag(cmd, &f.Wait, 30*time.Second, "how long to try to have changes of credentials recorded")
 	return cmd
 }
 
