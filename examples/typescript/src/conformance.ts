@@ -13,7 +13,7 @@ const creds = reads ?? controls;
 if (!url || !name || !creds) throw new Error("bcpmesh conformance starts this");
 const nc = await join({ url, creds, name });
 
-function answer(query: Query): Values | "not_enough_information" {
+async function answer(query: Query): Promise<Values | "not_enough_information"> {
   const values: Values = {};
   for (const { name, type, min, values: words } of query.fields ?? []) {
     if (type === "boolean") values[name] = true;
@@ -29,7 +29,7 @@ if (reads) {
   reader.start();
   await reader.push("conformance", "status", { changed: true });
 } else {
-  const controller = new Controller(nc, name, () => {});
+  const controller = new Controller(nc, name, async () => {});
   controller.start();
   for (let heard = false; !heard; ) {
     try {

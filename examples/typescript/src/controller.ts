@@ -40,13 +40,13 @@ export interface Prompt {
 // Controller asks Readers, and gets what the gateway let through: data, and never an
 // instruction.
 export class Controller {
-  private readonly had = new Known<true>(); // by delivery id
+  private readonly had = new Known<Promise<void>>(); // by delivery id
   repeated = 0;
 
   constructor(
     private readonly nc: NatsConnection,
     private readonly name: string,
-    private readonly onDelivery: (delivery: Delivery) => void,
+    private readonly onDelivery: (delivery: Delivery) => Promise<void>,
   ) {}
 
   start(): void {
@@ -65,12 +65,18 @@ export class Controller {
   private delivered({ body, from, id, respond }: Received<Delivery | Prompt>): void {
     if (body.type === "bcp_response_delivery") {
       if (body.delivery_id !== id || body.from_agent !== from) return;
-      if (this.had.get(id)) {
+      let handled = this.had.get(id);
+      if (handled) {
         this.repeated++;
       } else {
-        this.onDelivery(body);
-        this.had.set(id, true);
+        handled = this.onDelivery(body);
+        this.had.set(id, handled);
       }
+      handled.then(() => respond(), (error: unknown) => {
+        this.had.forget(id); // it comes again
+        console.error("the handler failed:", error);
+      });
+      return;
     } else if (body.type !== "bcp_prompt" || body.prompt_id !== id || from !== "gateway") {
       return;
     }

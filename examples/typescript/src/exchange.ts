@@ -44,7 +44,7 @@ async function inTurn(width: number, work: (n: number) => Promise<void>): Promis
 }
 
 if (positionals[0] === "reader") {
-  const reader = new Reader(nc, name, (query) => {
+  const reader = new Reader(nc, name, async (query) => {
     const field = query.fields?.[0];
     if (field?.type !== "integer" || field.min === undefined) return "not_enough_information";
     return { [field.name]: field.min };
@@ -81,7 +81,7 @@ if (positionals[0] === "reader") {
     else if (n === want) one(answers, n);
     else wrong.push(delivery);
   };
-  const controller = new Controller(nc, name, take);
+  const controller = new Controller(nc, name, async (delivery) => take(delivery));
   controller.start();
   await inTurn(4, async (n) => {
     const accepted = await controller.ask(peer, { category: 1, fields: [{ name: "n", type: "integer", min: n, max: n + 1 }] });

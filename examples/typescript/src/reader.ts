@@ -21,14 +21,14 @@ export interface Result {
 // Reader answers queries, and pushes against subscriptions. It reads hostile text:
 // whatever it says, the gateway lets through what fits the question.
 export class Reader {
-  private readonly answers = new Known<string>(); // by query id
+  private readonly answers = new Known<Promise<string>>(); // by query id
   private readonly told = new Known<true>(64); // reasons for refusals
   answered = 0;
 
   constructor(
     private readonly nc: NatsConnection,
     private readonly name: string,
-    private readonly answer: (query: Query) => Values | "not_enough_information",
+    private readonly answer: (query: Query) => Promise<Values | "not_enough_information">,
   ) {}
 
   // start subscribes, to each subject once: of two copies of a query on one
@@ -48,15 +48,23 @@ export class Reader {
 
   private queried({ body: query, from, id, respond }: Received<Query>): void {
     if (query.type !== "bcp_query" || query.query_id !== id || query.controller !== from) return;
-    let text = this.answers.get(id); // it comes again where either side was away
+    let text = this.answers.get(id); // it comes again if either side was away
     if (text === undefined) {
-      const response = this.answer(query);
-      const body = { type: "bcp_response", query_id: id };
-      text = JSON.stringify(response === "not_enough_information" ? { ...body, not_enough_information: true } : { ...body, response });
+      text = this.asked(query);
       this.answers.set(id, text);
-      this.answered++;
     }
-    respond(text);
+    text.then(respond, (error: unknown) => {
+      this.answers.forget(id); // nothing is answered, and the query comes again
+      console.error("the handler failed:", error);
+    });
+  }
+
+  // asked has the handler answer a query, once.
+  private async asked(query: Query): Promise<string> {
+    const response = await this.answer(query);
+    const body = { type: "bcp_response", query_id: query.query_id };
+    this.answered++;
+    return JSON.stringify(response === "not_enough_information" ? { ...body, not_enough_information: true } : { ...body, response });
   }
 
   // delivered forgets an answer that was rejected: the query comes again.
