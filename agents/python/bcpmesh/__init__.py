@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import sys
+import sysconfig
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -43,6 +44,12 @@ class Refused(Error):
         self.retry_after = retry_after  #: in seconds, of a push that was rate_limited
 
 
+def _installed() -> str:
+    """Where the wheel put the program: its scripts need not be in PATH."""
+    path = os.path.join(sysconfig.get_path("scripts"), "bcpmesh.exe" if os.name == "nt" else "bcpmesh")
+    return path if os.path.isfile(path) else "bcpmesh"
+
+
 class _Agent:
     """One agent in one role."""
 
@@ -50,9 +57,10 @@ class _Agent:
                  encoding: str | None = None, program: str | None = None) -> None:
         """Take a creds file; without one, the creds that a mesh gives to its commands.
 
-        ``program`` is the program bcpmesh (default: ``$BCPMESH_PROGRAM``, or the one in PATH).
+        ``program`` is the program bcpmesh (default: ``$BCPMESH_PROGRAM``, the one that came
+        with this package, or the one in PATH).
         """
-        self._command = [program or os.environ.get("BCPMESH_PROGRAM") or "bcpmesh", "agent"]
+        self._command = [program or os.environ.get("BCPMESH_PROGRAM") or _installed(), "agent"]
         if creds is None:
             creds = os.environ.get(self._creds_variable)
             if not creds:

@@ -9,8 +9,33 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
 
-// buildVersion is set by release builds, with -ldflags "-X github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli.buildVersion=…".
-var buildVersion string
+// Release builds set these, with -ldflags "-X github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli.buildVersion=…".
+var (
+	buildVersion string
+	buildCommit  string
+	buildDate    string // of the commit, RFC 3339
+)
+
+// source is the commit that this build was made from, and its time; empty if the
+// build does not know.
+func source() (commit, date string) {
+	if buildCommit != "" {
+		return buildCommit, buildDate
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "", ""
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			commit = s.Value
+		case "vcs.time":
+			date = s.Value
+		}
+	}
+	return commit, date
+}
 
 // ProgramVersion names this build: what the release says, else the module's
 // version, else the revision that it was built from.
@@ -46,7 +71,8 @@ func VersionCommand(p *Program) *cobra.Command {
 		Use:   "version",
 		Short: "Show the versions of the program, of Go and of the Unicode tables",
 		Long: `Show the versions that a verdict depends on: of the program, of Go, and of the
-Unicode tables. Every decision of a mesh records them.`,
+Unicode tables. Every decision of a mesh records them. A build that knows its commit
+shows it, with the commit's date.`,
 		Example: `  bcpmesh version
   bcpmesh version --json`,
 		Args: Arguments(0),
@@ -56,14 +82,21 @@ Unicode tables. Every decision of a mesh records them.`,
 
 // ShowVersion writes the version of the program.
 func ShowVersion(p *Program) error {
+	commit, date := source()
 	v := struct {
 		Version string `json:"version"`
+		Commit  string `json:"commit,omitempty"`
+		Date    string `json:"date,omitempty"`
 		Go      string `json:"go"`
 		Unicode string `json:"unicode"`
-	}{ProgramVersion(), runtime.Version(), text.Versions()}
+	}{ProgramVersion(), commit, date, runtime.Version(), text.Versions()}
 	if p.Out.JSON {
 		return p.Out.Value(v)
 	}
-	p.Out.Printf("bcpmesh %s\ngo      %s\nunicode %s\n", Plain(v.Version), v.Go, v.Unicode)
+	p.Out.Printf("bcpmesh %s\n", Plain(v.Version))
+	if v.Commit != "" {
+		p.Out.Printf("commit  %s\ndate    %s\n", Plain(v.Commit), Plain(v.Date))
+	}
+	p.Out.Printf("go      %s\nunicode %s\n", v.Go, v.Unicode)
 	return nil
 }

@@ -1,0 +1,124 @@
+// Command pack builds what a release publishes: archives, deb and rpm, an image, wheels,
+// npm packages, a Helm chart, an SBOM and checksums. The same commit gives the same bytes.
+// .ci/release calls it.
+package main
+
+import (
+	"crypto/sha256"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// release is what all packages have in common.
+type release struct {
+	version string // 1.2.3 or 1.2.3-rc.1, without v
+	commit  string
+	date    time.Time // of every file
+	out     string    // folder of the results
+	work    string    // temporary folder
+	targets []*target
+	pages   []file // man pages and completions
+}
+
+// target is the program for one platform.
+type target struct {
+	os, arch string
+	binary   []byte
+	path     string // of it
+}
+
+// program is the name of the binary.
+func (t *target) program() string {
+	if t.os == "windows" {
+		return "bcpmesh.exe"
+	}
+	return "bcpmesh"
+}
+
+var versions = regexp.MustCompile(`^v?([0-9]+\.[0-9]+\.[0-9]+(-(alpha|beta|rc)\.[0-9]+)?)$`)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "pack:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	version := flag.String("version", "", "v1.2.3 or v1.2.3-rc.1")
+	commit := flag.String("commit", "", "the commit that is built")
+	date := flag.Int64("date", 0, "its time, seconds since 1970")
+	out := flag.String("out", "dist", "a new folder")
+	platforms := flag.String("platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64,windows/arm64", "what to build for")
+	flag.Parse()
+	found := versions.FindStringSubmatch(*version)
+	if found == nil {
+		return fmt.Errorf("--version: expected v1.2.3 or v1.2.3-rc.1, got %q", *version)
+	}
+	if *commit == "" || *date <= 0 {
+		return errors.New("--commit and --date are needed")
+	}
+	if err := os.Mkdir(*out, 0o755); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp("", "bcpmesh-pack-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	r := &release{version: found[1], commit: *commit, date: time.Unix(*date, 0).UTC(), out: *out, work: work}
+	for _, p := range strings.Split(*platforms, ",") {
+		system, arch, ok := strings.Cut(p, "/")
+		if !ok || wheelTags[p] == "" {
+			return fmt.Errorf("--platforms: there is no %q", p)
+		}
+		r.targets = append(r.targets, &target{os: system, arch: arch})
+	}
+	for _, step := range []struct {
+		name string
+		do   func() error
+	}{
+		{"programs", r.build}, {"man pages and completions", r.document}, {"archives", r.archives}, {"deb and rpm", r.packages},
+		{"image", r.image}, {"wheels", r.wheels}, {"npm packages", r.npm}, {"chart", r.chart}, {"SBOM", r.sbom}, {"checksums", r.sums},
+	} {
+		fmt.Println(step.name)
+		if err := step.do(); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	return nil
+}
+
+// write writes a result.
+func (r *release) write(name string, content []byte) error {
+	return os.WriteFile(filepath.Join(r.out, name), content, 0o644)
+}
+
+// sums writes the checksums of all results, for sha256sum -c.
+func (r *release) sums() error {
+	entries, err := os.ReadDir(r.out)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	slices.Sort(names)
+	var b strings.Builder
+	for _, name := range names {
+		content, err := os.ReadFile(filepath.Join(r.out, name))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "%x  %s\n", sha256.Sum256(content), name)
+	}
+	return r.write("SHA256SUMS", []byte(b.String()))
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"archive/tar"
+)
+
+var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
+// A package holds names, modes, contents and one time, and nothing of the machine.
+func TestTarballHasNothingOfTheMachine(t *testing.T) {
+	t.Parallel()
+	files := []file{{"a/program", 0o755, []byte("x")}, {"a/page", 0o644, []byte("y")}}
+	content, err := tarball(files, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := tar.NewReader(bytes.NewReader(content))
+	for _, want := range files {
+		head, err := in.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(in)
+		if err != nil || head.Name != want.name || head.Mode != want.mode || !bytes.Equal(got, want.content) {
+			t.Errorf("%+v: %q, %v", head, got, err)
+		}
+		if head.Uid != 0 || head.Gid != 0 || head.Uname != "" || head.Gname != "" || !head.ModTime.Equal(noon) {
+			t.Errorf("%+v tells of the machine", head)
+		}
+	}
+}
+
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	for version, python := range map[string]string{"v1.2.3": "1.2.3", "0.1.0": "0.1.0", "v1.0.0-rc.1": "1.0.0rc1", "v2.0.0-beta.12": "2.0.0b12"} {
+		found := versions.FindStringSubmatch(version)
+		if found == nil || pythonVersion(found[1]) != python {
+			t.Errorf("%s is read as %q", version, found)
+		}
+	}
+	for _, version := range []string{"", "1", "v1.2", "v1.2.3-next", "v1.2.3+x", "v1.2.3\n", "latest"} {
+		if versions.MatchString(version) {
+			t.Errorf("%q is taken", version)
+		}
+	}
+}
+
+// The chart is the documented manifest: an edit that loses a place of it fails here.
+func TestChartIsTheDocumentedManifest(t *testing.T) {
+	t.Parallel()
+	manifests, err := os.ReadFile("../../docs/production/kubernetes.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	template, err := chartTemplate(string(manifests))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, value := range []string{".Values.image", ".Values.url", ".Values.definitions", ".Values.resources"} {
+		if strings.Count(template, value) != 1 {
+			t.Errorf("the template has %s not once", value)
+		}
+	}
+	if _, err := chartTemplate(strings.Replace(string(manifests), "bcpmesh:latest", "other", 1)); err == nil {
+		t.Error("a manifest without the image is taken")
+	}
+}
+
+// A page is read by man as the help was written.
+func TestManPage(t *testing.T) {
+	t.Parallel()
+	page := manPage("bcpmesh-x", "Do it. And more.\n\n.dots and 'quotes' and back\\slashes\n'too", "Usage:\n  bcpmesh x --flag", "1.2.3", noon)
+	for _, line := range []string{`.TH BCPMESH-X 1 2026-11-23 "bcpmesh 1.2.3"`, `bcpmesh\-x \- Do it`, `\&.dots and 'quotes' and back\eslashes`, `\&'too`, `  bcpmesh x \-\-flag`} {
+		if !strings.Contains(page, line+"\n") {
+			t.Errorf("no line %q in\n%s", line, page)
+		}
+	}
+}
+
+// What a postinstall script says is run by a shell of any kind.
+func TestPostinstallIsAShellScript(t *testing.T) {
+	t.Parallel()
+	if output, err := exec.Command("sh", "-n", "files/postinstall.sh").CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, output)
+	}
+}
