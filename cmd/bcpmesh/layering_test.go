@@ -137,7 +137,7 @@ var rules = []rule{
 	// Talks to models.
 	{folder: "agents/llm", internal: []string{"bcp/guard"}, external: []string{jsonSchema, jsonText}},
 	// The ways to models: wires of our own and a script.
-	{folder: "agents/llm/wires", internal: []string{"agents/llm"}, external: []string{jsonText}},
+	{folder: "agents/llm/wires", internal: []string{"agents/llm", "bcp/guard"}, external: []string{jsonText}},
 
 	// Names what is in a state folder, and does nothing.
 	{folder: "mesh/home"},

@@ -4,29 +4,51 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
 const (
 	tries      = 4
 	firstPause = time.Second
 	longPause  = 30 * time.Second
+
+	restAfter = 5 // failures, without a reply between them
+	rest      = time.Minute
 )
 
 // Patient tries calls again that failed for want of room: four times in all, after a second, doubled with each try up to half
 // a minute with some jitter, or after as long as the provider asks for, a minute at most. It never waits beyond the
 // deadline of the call.
-type Patient struct{ Provider llm.Provider }
+//
+// Keys, tokens and passwords that redaction knows are taken out of what is sent, whoever made the request.
+//
+// After five failures without a reply between them it rests: for a minute calls fail with [llm.Overloaded] at once. A
+// failure after the rest begins the next one. It may be used by several goroutines, whose failures count together.
+type Patient struct {
+	Provider llm.Provider
+
+	mu       sync.Mutex
+	failures int
+	until    time.Time // of the rest
+}
 
 // Do implements [llm.Provider].
 func (p *Patient) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
+	r = r.Redacted(guard.Keys)
 	pause := firstPause
 	for try := 1; ; try++ {
+		if p.resting() {
+			return nil, llm.Overloaded{}
+		}
 		reply, err := p.Provider.Do(ctx, r, delta)
 		var limited llm.RateLimited
-		if err == nil || try == tries || !errors.As(err, &limited) && !errors.As(err, new(llm.Overloaded)) {
+		again := errors.As(err, &limited) || errors.As(err, new(llm.Overloaded))
+		p.count(err == nil, again)
+		if !again || try == tries || p.resting() {
 			return reply, err
 		}
 		wait := max(limited.RetryAfter, pause/2+rand.N(pause/2)) //nolint:gosec // a pause is no secret
@@ -40,6 +62,26 @@ func (p *Patient) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta))
 		case <-ctx.Done():
 			timer.Stop()
 			return nil, ctx.Err()
+		}
+	}
+}
+
+func (p *Patient) resting() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Now().Before(p.until)
+}
+
+// count counts a call. One that failed for another reason than want of room says nothing.
+func (p *Patient) count(replied, failed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case replied:
+		p.failures = 0
+	case failed:
+		if p.failures++; p.failures >= restAfter {
+			p.until = time.Now().Add(rest)
 		}
 	}
 }

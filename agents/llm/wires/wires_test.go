@@ -510,7 +510,7 @@ func TestPatient(t *testing.T) {
 		busy := llm.Overloaded{}
 		f := &failing{errs: []error{busy, llm.RateLimited{RetryAfter: 20 * time.Second}, busy}}
 		p := &wires.Patient{Provider: f}
-		if _, err := p.Do(t.Context(), nil, nil); err != nil || len(f.calls) != 4 {
+		if _, err := p.Do(t.Context(), &llm.Request{}, nil); err != nil || len(f.calls) != 4 {
 			t.Errorf("%v after %d calls", err, len(f.calls))
 		}
 		for i, least := range []time.Duration{500 * time.Millisecond, 20 * time.Second, 2 * time.Second} {
@@ -519,21 +519,71 @@ func TestPatient(t *testing.T) {
 			}
 		}
 		f = &failing{errs: []error{busy, busy, busy, busy}}
-		if _, err := (&wires.Patient{Provider: f}).Do(t.Context(), nil, nil); !errors.Is(err, busy) || len(f.calls) != 4 {
+		if _, err := (&wires.Patient{Provider: f}).Do(t.Context(), &llm.Request{}, nil); !errors.Is(err, busy) || len(f.calls) != 4 {
 			t.Errorf("%v after %d calls", err, len(f.calls))
 		}
 		for _, final := range []error{llm.Auth{}, llm.TooLong{}, llm.Filtered{}, llm.Budget{}, llm.Protocol{}, context.Canceled} {
 			f = &failing{errs: []error{final}}
-			if _, err := (&wires.Patient{Provider: f}).Do(t.Context(), nil, nil); !errors.Is(err, final) || len(f.calls) != 1 {
+			if _, err := (&wires.Patient{Provider: f}).Do(t.Context(), &llm.Request{}, nil); !errors.Is(err, final) || len(f.calls) != 1 {
 				t.Errorf("%v after %d calls", err, len(f.calls))
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		f = &failing{errs: []error{llm.RateLimited{RetryAfter: 15 * time.Second}}}
-		if _, err := (&wires.Patient{Provider: f}).Do(ctx, nil, nil); err == nil || len(f.calls) != 1 {
+		if _, err := (&wires.Patient{Provider: f}).Do(ctx, &llm.Request{}, nil); err == nil || len(f.calls) != 1 {
 			t.Errorf("%v after %d calls", err, len(f.calls))
 		}
+	})
+}
+
+// No key that was read goes to a model, whoever made the request.
+//
+// covers ALF-88
+func TestPatientRedacts(t *testing.T) {
+	t.Parallel()
+	script := &llm.Script{Turns: make([]llm.ScriptTurn, 1)}
+	const secret = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+	fenced, err := guard.Fence("my token is "+secret, guard.Mail)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := &llm.Request{Model: "m", Turns: []llm.Turn{{Role: llm.User, Parts: []llm.Part{llm.Data{Fenced: fenced}}}}}
+	if _, err := (&wires.Patient{Provider: script}).Do(t.Context(), request, nil); err != nil {
+		t.Fatal(err)
+	}
+	if sent := script.Requests[0].Turns[0].Parts[0].Text(); strings.Contains(sent, secret) || !strings.Contains(sent, "my token is [REDACTED:") {
+		t.Errorf("sent: %s", sent)
+	}
+}
+
+// Five failures without a reply between them are followed by a minute in which no call is made.
+func TestPatientRests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		busy := llm.Overloaded{}
+		f := &failing{errs: []error{busy, busy, busy, busy, llm.Auth{}, busy, busy}}
+		p := &wires.Patient{Provider: f}
+		do := func(want error, calls int) {
+			t.Helper()
+			if _, err := p.Do(t.Context(), &llm.Request{}, nil); !errors.Is(err, want) || len(f.calls) != calls {
+				t.Errorf("%v after %d calls, want %v after %d", err, len(f.calls), want, calls)
+			}
+		}
+		do(busy, 4)
+		do(llm.Auth{}, 5) // says nothing of the room
+		do(busy, 6)       // the fifth: it is not even tried again
+		do(busy, 6)
+		time.Sleep(time.Minute - 1)
+		do(busy, 6)
+		time.Sleep(1)
+		do(busy, 7) // the sixth
+		do(busy, 7)
+		time.Sleep(time.Minute)
+		do(nil, 8)
+		f.errs = slices.Concat(make([]error, 8), []error{busy, busy, busy, busy})
+		do(busy, 12)
+		do(nil, 13) // a reply counts from none again
 	})
 }
 
