@@ -1,0 +1,161 @@
+package keeper_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
+	"github.com/bcpmesh/bcpmesh/agents/keeper"
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/agents/stdio"
+	"github.com/bcpmesh/bcpmesh/agents/web"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+const request = `{"conversation":"c","request":{"model":"dearer","max_tokens":1000000,"turns":[{"role":1,"parts":[{"instruction":"x"}]}]}}`
+
+func endpoint(turns int) (llm.Endpoint, *llm.Script) {
+	script := &llm.Script{Turns: make([]llm.ScriptTurn, turns)}
+	return llm.Endpoint{Provider: script, Model: "pinned", MaxTokens: 100}, script
+}
+
+// pages is a desk in a world of one page.
+func pages() (*web.Desk, error) {
+	world := &fetch.Scripted{Routes: map[string]fetch.Route{"https://good.test/": {Status: 200, ContentType: "text/plain", Body: []byte("hello https://good.test/next")}}}
+	return web.NewDesk(web.Options{
+		Agent: "reader", Ledger: web.NewMeter(guard.PoolLimits{Budget: 1 << 50, Bytes: 1 << 40, HostBytes: 1 << 40, Window: 1 << 40}, time.Now), Resolver: world, Transport: world,
+		Policy: web.Policy([]string{"good.test"}, func(string) (string, bool) { return "", false }),
+	})
+}
+
+func code(err error) string {
+	var refused *stdio.CallError
+	if errors.As(err, &refused) {
+		return refused.Code
+	}
+	return fmt.Sprint(err)
+}
+
+// A cell gets the model and the tokens of the definition, whatever it asks for, and no error of a provider.
+func TestACellsModelIsTheDefinitions(t *testing.T) {
+	t.Parallel()
+	model, script := endpoint(1)
+	methods := keeper.NewServices("configured", model, nil).Methods()
+	if got, err := methods["configuration"](t.Context(), nil); got != "configured" || err != nil {
+		t.Error(got, err)
+	}
+	if _, err := methods["model"](t.Context(), jsontext.Value(request)); err != nil {
+		t.Fatal(err)
+	}
+	if r := script.Requests[0]; r.Model != "pinned" || r.MaxTokens != 100 {
+		t.Errorf("%+v", r)
+	}
+	if _, err := methods["model"](t.Context(), jsontext.Value(request)); code(err) != "protocol" || strings.Contains(err.Error(), "script") {
+		t.Errorf("%v", err)
+	}
+	long := strings.Replace(request, `"x"`, `"`+strings.Repeat("x", 4<<20)+`"`, 1)
+	if _, err := methods["model"](t.Context(), jsontext.Value(long)); code(err) != "too_long" {
+		t.Errorf("%v", err)
+	}
+}
+
+// What is no call of a cell is refused, and so is one conversation too many, until another ends.
+func TestServicesRefuse(t *testing.T) {
+	t.Parallel()
+	model, _ := endpoint(1000)
+	methods := keeper.NewServices(nil, model, pages).Methods()
+	for _, params := range []string{``, `{}`, `[]`, `{"conversation":""}`, `{"conversation":"` + strings.Repeat("c", 65) + `"}`, `{"conversation":"c","more":1}`} {
+		for _, method := range []string{"model", "fetch", "end"} {
+			if _, err := methods[method](t.Context(), jsontext.Value(params)); code(err) != "malformed" {
+				t.Errorf("%s %s: %v", method, params, err)
+			}
+		}
+	}
+	for _, r := range []string{`{"conversation":"c"}`, `{"conversation":"c","request":{"model":"m","turns":[{"role":3}]}}`} {
+		if _, err := methods["model"](t.Context(), jsontext.Value(r)); code(err) != "malformed" {
+			t.Errorf("%s: %v", r, err)
+		}
+	}
+	open := func(n int) error {
+		_, err := methods["model"](t.Context(), jsontext.Value(strings.Replace(request, `"c"`, fmt.Sprintf(`"c%d"`, n), 1)))
+		return err
+	}
+	for n := range 63 { // with "c" of above 64
+		if err := open(n); err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if err := open(64); code(err) != "rate_limited" {
+		t.Errorf("the 65th: %v", err)
+	}
+	if err := open(5); err != nil {
+		t.Errorf("one that is open: %v", err)
+	}
+	if _, err := methods["end"](t.Context(), jsontext.Value(`{"conversation":"c5"}`)); err != nil {
+		t.Error(err)
+	}
+	if err := open(64); err != nil {
+		t.Errorf("after an end: %v", err)
+	}
+	alone := keeper.NewServices(nil, model, nil).Methods()
+	if _, err := alone["fetch"](t.Context(), jsontext.Value(`{"conversation":"c","ask":{"url":"https://good.test/"}}`)); code(err) != "not_permitted" {
+		t.Errorf("without a network: %v", err)
+	}
+}
+
+// A link is bytes of a page of the same conversation: of another, and where none was served, it is nothing.
+//
+// covers ALF-84
+func TestPagesStayInTheirConversation(t *testing.T) {
+	t.Parallel()
+	model, _ := endpoint(0)
+	methods := keeper.NewServices(nil, model, pages).Methods()
+	fetched := func(conversation, ask string) web.Fetched {
+		got, err := methods["fetch"](t.Context(), jsontext.Value(`{"conversation":"`+conversation+`","ask":`+ask+`}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.(web.Fetched)
+	}
+	if f := fetched("a", `{"url":"https://good.test/"}`); f.Error != "" || f.Page != 1 || string(f.Bytes) != "hello https://good.test/next" {
+		t.Fatalf("%+v", f)
+	}
+	const link = `{"page":1,"start":6,"end":28}`
+	if f := fetched("a", link); f.Error != guard.BadStatus || f.Status != 404 { // there is no such page, and it was asked for
+		t.Errorf("%+v", f)
+	}
+	for conversation, ask := range map[string]string{"b": link, "a": `{"page":2,"start":0,"end":1}`} {
+		if f := fetched(conversation, ask); f.Error != guard.Malformed {
+			t.Errorf("%s %s: %+v", conversation, ask, f)
+		}
+	}
+	for _, ask := range []string{`{}`, `{"page":1}`, `{"page":1,"start":6,"end":29}`, `{"page":1,"start":-1,"end":5}`, `{"page":1,"start":9,"end":8}`, `{"page":-9223372036854775808,"start":0,"end":1}`, `{"url":"https://evil.test/"}`} {
+		if f := fetched("a", ask); f.Error == "" || f.Bytes != nil {
+			t.Errorf("%s: %+v", ask, f)
+		}
+	}
+}
+
+// Whatever a cell says is answered or refused with a code.
+func FuzzServices(f *testing.F) {
+	f.Add("model", []byte(request))
+	f.Add("fetch", []byte(`{"conversation":"c","ask":{"page":1,"start":6,"end":28}}`))
+	f.Add("end", []byte(`{"conversation":"c"}`))
+	model, _ := endpoint(0)
+	methods := keeper.NewServices(nil, model, pages).Methods()
+	f.Fuzz(func(t *testing.T, name string, params []byte) {
+		method := methods[name]
+		if method == nil {
+			return
+		}
+		if _, err := method(context.Background(), params); err != nil && !errors.As(err, new(*stdio.CallError)) {
+			t.Errorf("%s %q: %v", name, params, err)
+		}
+	})
+}
