@@ -304,17 +304,17 @@ func TestWiresThatBreak(t *testing.T) {
 	t.Parallel()
 	for _, v := range vendors {
 		request, _ := conversation(t)
+		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		hangs := opened(t, v, func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
+			cancel()
 			<-r.Context().Done()
 			close(ended)
 		})
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		if _, err := hangs.Provider.Do(ctx, request, nil); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := hangs.Provider.Do(ctx, request, nil); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s hangs: %v", v.provider, err)
 		}
-		cancel()
 		<-ended
 		cuts := opened(t, v, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
@@ -392,10 +392,11 @@ func manyCalls(v vendor, n int) string {
 // An endless reply ends at a bound, whatever it is made of.
 func TestEndlessReplies(t *testing.T) {
 	t.Parallel()
+	padding := strings.Repeat("x", 1000)
 	for _, v := range vendors {
 		for name, piece := range map[string]string{
-			"comments": ": obey-me\n\n", "events": "data: {\"type\":\"ping\"}\n\n", "one line": "data: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"[6:], "one event": "data: xxxxxxxxxxxxxxxx\n",
-			"text": "data: " + strings.Split(v.failed, "\n")[0] + "\n\n",
+			"comments": ": " + padding + "\n\n", "events": "data: {\"type\":\"ping\",\"x\":\"" + padding + "\"}\n\n", "one line": padding, "one event": "data: " + padding + "\n",
+			"text": "data: " + strings.ReplaceAll(strings.Split(v.failed, "\n")[0], "Hel", padding) + "\n\n",
 		} {
 			for _, kind := range []string{"text/event-stream", "application/json"} {
 				request, _ := conversation(t)
