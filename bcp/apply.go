@@ -45,7 +45,7 @@ func (s *State) apply(d *Decision, runs [][8]byte) error {
 		return nil
 	}
 	more := s.answeredAgain(d)
-	if d.Kind == KindViolation || d.Verdict == Reject && d.wrong() && !s.excused(d, more) {
+	if d.Kind == KindViolation || d.Verdict == Reject && d.wrong() && !d.Excused {
 		s.countRefusal(d)
 	}
 	if more != nil {
@@ -335,13 +335,12 @@ func (s *State) post(d *Decision, ch *channelState) {
 		return
 	}
 	out := Outgoing{Delivery: message, Controller: d.Controller, Seq: d.Seq, Release: time.Unix(0, d.Release).UTC(), since: d.Time, order: d.Seq}
-	if ch.definition.ReleaseInterval > 0 {
+	if d.Place > 0 {
 		if q := s.queries[d.Query]; q != nil {
 			out.order = q.accepted
 		} else {
 			const behindQueries = 1 << 63
-			out.order = behindQueries + uint64(slices.IndexFunc(ch.definition.Subscriptions,
-				func(sub Subscription) bool { return sub.ID == d.Subscription }))
+			out.order = behindQueries - firstPlace + d.Place
 		}
 	}
 	at := len(ch.outbox)
@@ -351,6 +350,18 @@ func (s *State) post(d *Decision, ch *channelState) {
 	ch.outbox = slices.Insert(ch.outbox, at, out)
 	ch.count(&out, 1)
 	s.waiting[out.DeliveryID] = ch.definition.ChannelKey
+}
+
+// firstPlace is the place of the first subscription.
+const firstPlace = 2
+
+// placeOf is where a subscription's deliveries are within their release slot. One that
+// the definitions do not have, and a query, is in front of all.
+func (ch *channelState) placeOf(id SubscriptionID) uint64 {
+	if ch.definition.ReleaseInterval <= 0 {
+		return 0
+	}
+	return firstPlace + uint64(slices.IndexFunc(ch.definition.Subscriptions, func(sub Subscription) bool { return sub.ID == id }))
 }
 
 // before reports whether a delivery goes out before one that was there first.
@@ -471,7 +482,8 @@ func (s *State) answeredAgain(d *Decision) *queryState {
 // a query again. The gateway sends an open query again after each break of a connection
 // and each start, and to each of max_connections (PROTOCOL P9.5). A server lets each
 // sending be answered once.
-func (s *State) excused(d *Decision, answered *queryState) bool {
+func (s *State) excused(d *Decision) bool {
+	answered := s.answeredAgain(d)
 	return answered != nil && answered.others < max(maxRepeats, s.agents[d.Agent].definition.MaxConnections-1)
 }
 

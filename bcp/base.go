@@ -52,9 +52,6 @@ func (s *State) carryAgents(saved *savedState) {
 		}
 		return false
 	})
-	for i := range saved.Agents {
-		saved.Agents[i].Mark = s.marks.agents[saved.Agents[i].Name]
-	}
 }
 
 // carryChannels is carryAgents of channels, and of what belongs to them.

@@ -143,7 +143,7 @@ func (s *State) decideBatch(m Moment, t timer) (Decision, bool) {
 	}
 	d := s.next(m, KindBatch)
 	d.Controller, d.Reader, d.Subscription, d.Category, d.Count = t.channel.Controller, t.channel.Reader, t.subscription, b.category, b.count
-	d.Payload, d.Delivery, d.Release, d.Taint = payload, m.delivery(), b.release, b.taint
+	d.Payload, d.Delivery, d.Release, d.Place, d.Taint = payload, m.delivery(), b.release, ch.placeOf(d.Subscription), b.taint
 	d.Nominal, d.Capacity, d.Timing, d.Prepaid = b.nominal, b.capacity, b.timing, true
 	s.sessionOf(&d, m, d.Controller, true)
 	d.Exposure = MaxTaint(s.exposureIn(&d), d.Taint)

@@ -48,7 +48,6 @@ func (s *State) Checkpoint() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		a.Mark = s.marks.agents[name]
 		saved.Agents = append(saved.Agents, a)
 	}
 	for i, k := range saved.Keys {

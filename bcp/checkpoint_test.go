@@ -208,7 +208,7 @@ func edits() map[string]edit {
 		"Agent.Sandbox":        {kept, agents(func(a *Agent) { a.Sandbox = SandboxOwn })},
 		"Agent.Encoding":       {kept, agents(func(a *Agent) { a.Encoding = MessagePack })},
 		"Agent.BaseTaint":      {kept, agents(func(a *Agent) { a.BaseTaint = TaintHigh })},
-		"Agent.MaxConnections": {refused, agents(func(a *Agent) { a.MaxConnections += 3 })},
+		"Agent.MaxConnections": {kept, agents(func(a *Agent) { a.MaxConnections += 3 })},
 		"Agent.Shard":          {kept, agents(func(a *Agent) { a.Shard++ })},
 		"Agent.TotalBudget":    {kept, agents(func(a *Agent) { a.TotalBudget = Bit })},
 		"Agent.CronSchedules":  {refused, agents(func(a *Agent) { a.CronSchedules = []CronSchedule{{"2h", "Plan"}} })},
@@ -240,9 +240,13 @@ func edits() map[string]edit {
 		"Channel.MaxPendingApprovals":     {kept, each(func(c *Channel) { c.MaxPendingApprovals = 0 })},
 		"Channel.ApprovalTTL":             {refused, each(func(c *Channel) { c.ApprovalTTL *= 2 })}, // release slots cost
 		"Channel.Approvers":               {kept, each(func(c *Channel) { c.Approvers = nil })},
-		"Channel.Subscriptions":           {refused, func(m *Mesh) { slices.Reverse(m.channel(mail).Subscriptions) }},
+		"Channel.Subscriptions":           {kept, func(m *Mesh) { slices.Reverse(m.channel(mail).Subscriptions) }},
 
-		"Subscription.ID": {refused, subscriptions(func(s *Subscription) { s.ID += "x" })},
+		"Subscription.ID": {kept, subscriptions(func(s *Subscription) {
+			if s.MaxRate.Count == 0 {
+				s.ID += "x"
+			}
+		})},
 		"Subscription.Spec": {kept, subscriptions(func(s *Subscription) {
 			s.Spec = Spec{Category: 1, Fields: []Field{{Name: "ok", Type: TypeBoolean}, {Name: "no", Type: TypeBoolean}}}
 		})},

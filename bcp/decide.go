@@ -158,7 +158,9 @@ func (s *State) DecideAnswer(m Moment, reader AgentName, id QueryID, attempt int
 	case q == nil:
 		return d.refuse(CheckQuery, QueryUnknown)
 	case q.phase != phaseSent:
-		return d.refuse(CheckAnswered, q.heard)
+		d = d.refuse(CheckAnswered, q.heard)
+		d.Excused = s.excused(&d)
+		return d
 	case q.cancelled:
 		return d.refuse(CheckCancelled, Cancelled)
 	case !open:
@@ -514,7 +516,7 @@ func (s *State) DecideViolation(m Moment, agent AgentName, role Role, act, famil
 func (s *State) deliver(d *Decision, m Moment, ch *channelState, outcome Code) {
 	d.Delivery, d.Outcome = m.delivery(), outcome
 	d.Taint = s.taintOf(ch.definition.Reader)
-	d.Release = ch.slot(d.Time)
+	d.Release, d.Place = ch.slot(d.Time), ch.placeOf(d.Subscription)
 	if d.Session == "" {
 		s.sessionOf(d, m, ch.definition.Controller, true)
 	}

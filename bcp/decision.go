@@ -180,6 +180,13 @@ type Decision struct {
 	Slot      int64 `msgpack:"st,omitempty" json:"slot_at,omitzero"`
 	SlotBegan int64 `msgpack:"so,omitempty" json:"slot_began_at,omitzero"`
 
+	// Place orders the deliveries of one release slot: 1 is of queries, which go out as
+	// they were asked, 2 and on of subscriptions, in the order of their definitions. It
+	// is 0 for a channel without slots.
+	Place uint64 `msgpack:"op,omitempty" json:"place,omitzero"`
+	// Excused says that a refusal does not count against max_refusals.
+	Excused bool `msgpack:"xc,omitempty" json:"excused,omitzero"`
+
 	// Private is what agents and people said. It stands in a record as Sealed, and
 	// the message that the decision is about as SealedRaw: see [Decision.Seal].
 	Private   `msgpack:"-" json:"-"`

@@ -50,13 +50,14 @@ func TestExcusedAnswersAreCountedOnce(t *testing.T) {
 	id := w.queries[0]
 	d := Decision{Kind: KindAnswer, Verdict: Reject, Code: AlreadyAnswered, Agent: "mail", Role: RoleReader, Query: id}
 	for range 3 * maxRepeats {
-		if q := w.state.answeredAgain(&d); q == nil || !w.state.excused(&d, q) || q.others != 0 {
+		if q := w.state.answeredAgain(&d); q == nil || !w.state.excused(&d) || q.others != 0 {
 			t.Fatal("asking counts")
 		}
 	}
 	for n := range maxRepeats + 2 {
 		d := w.state.next(w.moment(), KindAnswer)
 		d.Verdict, d.Code, d.Agent, d.Role, d.Query = Reject, AlreadyAnswered, "mail", RoleReader, id
+		d.Excused = w.state.excused(&d)
 		if err := w.state.Apply(&d, Digest{byte(n + 1)}); err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,6 @@ import (
 // come alone: budgets, limits and people change without a word of history.
 type marks struct {
 	mesh     Digest
-	agents   map[AgentName]Digest
 	channels map[ChannelKey]Digest
 }
 
@@ -32,17 +31,15 @@ func (s *State) readMarks(c Config) marks {
 		cron := &s.crons[i]
 		mesh = append(mesh, cron.agent, cron.role, cron.Schedule, cron.Message)
 	}
-	m := marks{mesh: markOf(mesh...), agents: make(map[AgentName]Digest), channels: make(map[ChannelKey]Digest)}
-	for i := range s.mesh.Agents {
-		a := &s.mesh.Agents[i]
-		m.agents[a.Name] = markOf(a.MaxConnections)
-	}
+	m := marks{mesh: markOf(mesh...), channels: make(map[ChannelKey]Digest)}
 	for key, ch := range s.channels {
 		d := &ch.definition
 		channel := []any{int64(d.ReleaseInterval), int64(d.BudgetWindow), int64(d.AlertBits), uint8(d.OnAnomaly), d.PreserveCase,
 			ch.settings.ReleaseSlots, ch.settings.ApprovalSlots}
-		for _, sub := range d.Subscriptions { // by their places in the list
-			channel = append(channel, sub.ID, sub.MaxRate.Count)
+		for _, id := range slices.Sorted(maps.Keys(ch.pushes)) { // so many times are remembered
+			if count := ch.pushes[id].rate.Count; count > 0 {
+				channel = append(channel, id, count)
+			}
 		}
 		m.channels[key] = markOf(channel...)
 	}

@@ -58,6 +58,8 @@ func (w *recordWriter) decision(d *Decision) {
 	writeInt(w, "rl", d.Release)
 	writeInt(w, "st", d.Slot)
 	writeInt(w, "so", d.SlotBegan)
+	w.uint("op", d.Place)
+	w.flag("xc", d.Excused)
 	w.bytes("sl", d.Sealed)
 	w.bytes("ra", d.SealedRaw)
 	w.digest("rc", &d.RawCommitment)
@@ -269,6 +271,10 @@ func (r *recordReader) decision(d *Decision) {
 			readInt(r, &d.Slot)
 		case "so":
 			readInt(r, &d.SlotBegan)
+		case "op":
+			r.uint(&d.Place)
+		case "xc":
+			r.flag(&d.Excused)
 		case "sl":
 			r.bytes(&d.Sealed)
 		case "ra":
@@ -497,6 +503,8 @@ func (w *jsonWriter) decision(d *Decision) {
 	w.count("release_at", d.Release)
 	w.count("slot_at", d.Slot)
 	w.count("slot_began_at", d.SlotBegan)
+	w.someUnsigned("place", d.Place)
+	w.someFlag("excused", d.Excused)
 	w.someDigest("raw_commitment", &d.RawCommitment)
 	w.someDigest("payload_commitment", &d.PayloadCommitment)
 	w.word("event", d.Event)

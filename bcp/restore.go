@@ -97,7 +97,7 @@ func (s *State) sameHistory(saved *savedState) error {
 			return errSaved
 		}
 		agents[a.Name] = true
-		if mark, ok := s.marks.agents[a.Name]; !ok || mark != a.Mark {
+		if s.agents[a.Name] == nil {
 			return fmt.Errorf("%w: agent %s", ErrDefinitions, a.Name)
 		}
 	}

@@ -41,7 +41,8 @@ type (
 	savedAgent struct {
 		_msgpack struct{} `msgpack:",as_array"`
 
-		Name               AgentName
+		Name AgentName
+		// Mark is not read: an agent's definition changes nothing of its history.
 		Mark               Digest
 		Reported, Exposure Taint
 		Renewed            int64
