@@ -36,12 +36,19 @@ func auditTailCommand(p *cli.Program) *cobra.Command {
 deliveries, connections, violations of permissions. What was said stands there
 as a salted commitment only.
 
-It reads as one of the mesh's auditors.`,
+It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
 		Example: `  bcpmesh audit tail
   bcpmesh audit tail -n 100 --json
   bcpmesh audit tail --follow`,
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			rests, err := who.Resting(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if rests != nil {
+				return tailResting(cmd.Context(), p, rests, number.Value, follow)
+			}
 			c, err := who.Connect(cmd.Context(), bcp.RoleAuditor)
 			if err != nil {
 				return err

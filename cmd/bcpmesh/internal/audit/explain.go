@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,13 +52,25 @@ that decided were not looked at.
 ID is a query, a delivery, an item, or the number of a decision, such as that of a
 refusal or a violation of permissions, which audit tail and audit replay show.
 
-It reads as one of the mesh's auditors.`,
+It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
 		Example: `  bcpmesh explain 12
   bcpmesh explain q4CU3CCAGCRCOVXSQ7GLZ6UN5QH --json`,
 		Args: cli.Arguments(1, "ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := bcp.ParseQueryID(args[0]); err != nil {
 				return cli.Usagef("explain: %s is no id and no number", cli.Quoted(args[0])).WithHint("bcpmesh audit replay shows both")
+			}
+			rests, err := who.Resting(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if rests != nil {
+				all := restingDecisions(cmd.Context(), p, rests)
+				found, err := decisionsOf(func(uint64) iter.Seq2[bcp.Decision, error] { return all }, args[0])
+				if err != nil {
+					return err
+				}
+				return showExplained(p, rests.Folder.Definition(), client.Alone([][]bcp.Decision{found}), args[0])
 			}
 			c, err := who.Connect(cmd.Context(), bcp.RoleAuditor)
 			if err != nil {
@@ -76,21 +89,40 @@ func explain(ctx context.Context, p *cli.Program, c *client.Client, id string) e
 		return cli.Usagef("explain: each of %d shards has decisions with numbers", len(c.Shards)).WithHint("say which is meant: --shard")
 	}
 	found, err := client.OnShards(ctx, c.Shards, func(ctx context.Context, shard int) ([]bcp.Decision, error) {
-		return decisionsOf(ctx, c.Auditor(shard), id)
+		return decisionsOf(func(from uint64) iter.Seq2[bcp.Decision, error] { return audited(ctx, c.Auditor(shard), from) }, id)
 	})
-	found = slices.DeleteFunc(found, func(on client.Sharded[[]bcp.Decision]) bool { return len(on.Of) == 0 })
-	if len(found) == 0 && err != nil {
+	if err != nil && !slices.ContainsFunc(found, func(on client.Sharded[[]bcp.Decision]) bool { return len(on.Of) > 0 }) {
 		return err
 	}
+	return showExplained(p, c.Definition, found, id)
+}
+
+// audited returns the decisions of the audit from a number on.
+func audited(ctx context.Context, auditor *agents.Auditor, from uint64) iter.Seq2[bcp.Decision, error] {
+	return func(yield func(bcp.Decision, error) bool) {
+		for r, err := range auditor.Select(ctx, agents.Selection{From: from}) {
+			if err != nil {
+				err = meshdir.OutcomeOf(err)
+			}
+			if !yield(r.Decision, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// showExplained explains what was found of an id, on one of the shards.
+func showExplained(p *cli.Program, def *bcp.Mesh, found []client.Sharded[[]bcp.Decision], id string) error {
+	found = slices.DeleteFunc(found, func(on client.Sharded[[]bcp.Decision]) bool { return len(on.Of) == 0 })
 	if len(found) == 0 {
 		return cli.Failf("the audit has nothing with the id %s", cli.Quoted(id)).WithHint("bcpmesh audit replay shows the ids and numbers that there are")
 	}
-	today, known := todaysContext(c.Definition)
+	today, known := todaysContext(def)
 	decisions := found[0].Of // ids are of one shard
 	result := explained{ID: id, Shard: found[0].Shard}
 	for i := range decisions {
 		d := &decisions[i]
-		e := explainedDecision{Explanation: bcp.Explain(d, c.Definition), Decision: *d}
+		e := explainedDecision{Explanation: bcp.Explain(d, def), Decision: *d}
 		if d.Kind == bcp.KindViolation {
 			e.Changes = violationChanges(d, e.Changes)
 		}
@@ -113,38 +145,39 @@ func explain(ctx context.Context, p *cli.Program, c *client.Client, id string) e
 
 // decisionsOf reads the decision with a number, or those about an id: of a
 // delivery and an item also what its query led to.
-func decisionsOf(ctx context.Context, auditor *agents.Auditor, id string) ([]bcp.Decision, error) {
+func decisionsOf(from func(seq uint64) iter.Seq2[bcp.Decision, error], id string) ([]bcp.Decision, error) {
 	if seq, err := strconv.ParseUint(id, 10, 64); err == nil {
-		for r, err := range auditor.Select(ctx, agents.Selection{From: seq}) {
+		for d, err := range from(seq) {
 			if err != nil {
-				return nil, meshdir.OutcomeOf(err)
+				return nil, err
 			}
-			if r.Decision.Seq == seq {
-				return []bcp.Decision{r.Decision}, nil
+			if d.Seq >= seq {
+				if d.Seq == seq {
+					return []bcp.Decision{d}, nil
+				}
+				break
 			}
-			break
 		}
 		return nil, nil
 	}
-	found, query, err := about(ctx, auditor, id)
+	found, query, err := about(from(0), id)
 	if err == nil && query != "" && string(query) != id {
-		found, _, err = about(ctx, auditor, string(query))
+		found, _, err = about(from(0), string(query))
 	}
 	return found, err
 }
 
 // about reads what names an id, and returns the query that it belongs to.
-func about(ctx context.Context, auditor *agents.Auditor, id string) (found []bcp.Decision, query bcp.QueryID, err error) {
+func about(decisions iter.Seq2[bcp.Decision, error], id string) (found []bcp.Decision, query bcp.QueryID, err error) {
 	ids := []string{id}
-	for r, err := range auditor.Select(ctx, agents.Selection{}) {
+	for d, err := range decisions {
 		if err != nil {
-			return nil, "", meshdir.OutcomeOf(err)
+			return nil, "", err
 		}
-		d := &r.Decision
 		if !slices.ContainsFunc([]string{string(d.Query), string(d.Delivery), string(d.Item), string(d.Notice)}, func(one string) bool { return one != "" && slices.Contains(ids, one) }) {
 			continue
 		}
-		found = append(found, *d)
+		found = append(found, d)
 		if d.Query != "" {
 			query = d.Query
 		} else if d.Delivery != "" && !slices.Contains(ids, string(d.Delivery)) {

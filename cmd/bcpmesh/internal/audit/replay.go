@@ -41,7 +41,7 @@ shows them. With --json it is in raw, in base64, as it came.
 --agent, --session and --query take whole exchanges, --kind single records. With
 --json each record is a line. --speed 1x takes as long as it took.
 
-It reads as one of the mesh's auditors.`,
+It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
 		Example: `  bcpmesh audit replay --since 1h
   bcpmesh audit replay --channel main/researcher --since 2026-03-15 --until 2026-03-16
   bcpmesh audit replay --agent researcher --follow
@@ -54,6 +54,15 @@ It reads as one of the mesh's auditors.`,
 			}
 			if r.raw {
 				return r.runRaw(cmd, p.Out, &who)
+			}
+			rests, err := who.Resting(cmd.Context())
+			switch {
+			case err != nil:
+				return err
+			case rests != nil && r.follow:
+				return cli.Failf("the mesh rests, and nothing follows").WithHint("start it: bcpmesh up %s", rests.Folder.Dir)
+			case rests != nil:
+				return r.run(cmd.Context(), p.Out, r.ofResting(cmd.Context(), p, rests))
 			}
 			c, err := who.Connect(cmd.Context(), bcp.RoleAuditor)
 			if err != nil {

@@ -64,7 +64,7 @@ With --epochs it shows all epochs of the past too, and reads the whole audit. Wi
 --egress it shows what agents with a network have told hosts within egress_window,
 in bits, and the bytes that went over the wire.
 
-It reads as one of the mesh's auditors.`,
+It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
 		Example: `  bcpmesh ledger show
   bcpmesh ledger show --channel main/researcher --epochs
   bcpmesh ledger show --egress
@@ -73,6 +73,15 @@ It reads as one of the mesh's auditors.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if egress && (epochs || channel.Value != bcp.ChannelKey{}) {
 				return cli.Usagef("ledger show: --egress is of agents, and has neither --channel nor --epochs")
+			}
+			rests, err := who.Resting(cmd.Context())
+			switch {
+			case err != nil:
+				return err
+			case rests != nil && egress:
+				return cli.Failf("the mesh rests, and --egress asks its gateway").WithHint("start it: bcpmesh up %s", rests.Folder.Dir)
+			case rests != nil:
+				return showResting(cmd.Context(), p, rests, channel.Value, epochs)
 			}
 			c, err := who.Connect(cmd.Context(), bcp.RoleAuditor)
 			if err != nil {
