@@ -290,7 +290,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"agents", "agents/cell", "agents/extract", "agents/keeper", "agents/llm", "agents/mcp", "agents/process", "agents/stdio", "agents/web", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
+		internal: []string{"agents", "agents/cell", "agents/extract", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mcp", "agents/process", "agents/stdio", "agents/web", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
 		external: []string{commandLines, logging},
 	},
 	{

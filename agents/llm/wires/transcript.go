@@ -30,8 +30,9 @@ const (
 type transcriptLine struct {
 	N        int            `json:"n"` // from 1
 	Kind     string         `json:"kind"`
+	Model    string         `json:"model"`
 	Digest   string         `json:"request_sha256"`
-	Request  jsontext.Value `json:"request"`
+	Request  jsontext.Value `json:"request"` // without the model: another one may be asked the same
 	Response jsontext.Value `json:"response,omitzero"`
 	Failure  string         `json:"failure,omitzero"` // the code of an error, in place of a response
 }
@@ -59,11 +60,11 @@ func (t *Recorder) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)
 	if ctx.Err() != nil {
 		return reply, failure
 	}
-	request, err := r.MarshalJSON()
+	request, err := encoded(r)
 	if err != nil {
 		return nil, fmt.Errorf("wires: the transcript: %w", err)
 	}
-	line := transcriptLine{Kind: modelCall, Digest: digestOf(request), Request: request}
+	line := transcriptLine{Kind: modelCall, Model: r.Model, Digest: digestOf(request), Request: request}
 	if failure != nil {
 		line.Failure = llm.ErrorCode(failure)
 	} else if line.Response, err = reply.MarshalJSON(); err != nil {
@@ -81,6 +82,12 @@ func (t *Recorder) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)
 		return nil, fmt.Errorf("wires: the transcript: %w", err)
 	}
 	return reply, failure
+}
+
+func encoded(r *llm.Request) ([]byte, error) {
+	c := *r
+	c.Model = ""
+	return c.MarshalJSON()
 }
 
 func digestOf(request []byte) string {
@@ -143,7 +150,7 @@ func (p *replay) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) 
 	if err := errors.Join(ctx.Err(), r.Check()); err != nil {
 		return nil, err
 	}
-	request, err := r.MarshalJSON()
+	request, err := encoded(r)
 	if err != nil {
 		return nil, llm.Protocol{What: "the request cannot be encoded"}
 	}

@@ -66,6 +66,7 @@ func TestTranscript(t *testing.T) {
 			r    *llm.Request
 			want string
 		}{{a, "one"}, {a, "two"}, {b, "three"}, {a, "two"}} {
+			step.r.Model = "another"
 			var heard string
 			reply, err := p.Do(t.Context(), step.r, func(d llm.Delta) { heard += d.Text })
 			if err != nil || reply.Said[0].Text() != step.want || heard != step.want || reply.Usage.Input != 3 || reply.Stop != llm.StopEnd {

@@ -13,6 +13,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/cell"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/process"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/agents/web"
@@ -23,7 +24,7 @@ import (
 )
 
 func agentRunCommand(p *cli.Program) *cobra.Command {
-	var dir string
+	var dir, record string
 	cmd := &cobra.Command{
 		Use:   "run NAME",
 		Short: "Run an agent by its model",
@@ -36,16 +37,22 @@ the network, and has each request to a host recorded before it is sent. What rea
 text is the cell, its child, which has neither and one door, its standard streams.
 
 The definitions are those of the folder; the mesh is the one that runs there. It ends when
-it is interrupted.`,
+it is interrupted.
+
+With --record each call of the model is written to a new file, with all that the model read
+and said, in the clear. A model with the provider replay and that file answers the same
+requests with the same replies, without a network.`,
 		Example: `  bcpmesh agent run researcher
+  bcpmesh agent run researcher --record calls.jsonl
   bcpmesh agent run researcher --dir office`,
 		Args: cli.Arguments(1, "NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runAgent(cmd.Context(), p, dir, bcp.AgentName(args[0]))
+			return runAgent(cmd.Context(), p, dir, record, bcp.AgentName(args[0]))
 		},
 		ValidArgsFunction: meshdir.CompleteAgents(false),
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "`DIR` of the mesh (default: the mesh of the current folder)")
+	cmd.Flags().StringVar(&record, "record", "", "write the calls of the model to a new `FILE`")
 	return cmd
 }
 
@@ -79,7 +86,7 @@ func confine(c cell.Configuration) error {
 }
 
 // runAgent is the keeper of an agent.
-func runAgent(ctx context.Context, p *cli.Program, dir string, name bcp.AgentName) error {
+func runAgent(ctx context.Context, p *cli.Program, dir, record string, name bcp.AgentName) error {
 	folder, def, agent, err := builtinAgent(p, dir, name)
 	if err != nil {
 		return err
@@ -87,6 +94,13 @@ func runAgent(ctx context.Context, p *cli.Program, dir string, name bcp.AgentNam
 	model, err := openModel(folder, def, &agent)
 	if err != nil {
 		return err
+	}
+	if record != "" {
+		file, err := recordTo(record, &model)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = file.Close() }() // each call was written when it ended
 	}
 	log := cli.NewLogger(hclog.Info, p.Out.Stderr)
 	reader, err := connectBuiltin(ctx, p, folder, &agent, bcp.RoleReader, log)
@@ -164,6 +178,21 @@ func openModel(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent) (llm.Endp
 		return model, cli.Failf("the model of %s: %s", agent.Name, err)
 	}
 	return model, nil
+}
+
+// recordTo has the calls of a model written to a new file, which nobody else may read.
+func recordTo(path string, model *llm.Endpoint) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, cli.Failf("the record: %s", cli.ReasonOf(err))
+	}
+	recorder, err := wires.NewRecorder(model.Provider, file)
+	if err != nil {
+		_ = file.Close()
+		return nil, cli.Failf("the record: %s", cli.ReasonOf(err))
+	}
+	model.Provider = recorder
+	return file, nil
 }
 
 // connectBuiltin connects in a role: with the creds that the mesh gave, or with creds of its own from the keys of the folder.
