@@ -103,6 +103,11 @@ func (w *anthropic) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta
 	for _, turn := range r.Turns {
 		request.Messages = append(request.Messages, anthropicTurn(turn))
 	}
+	if n := len(request.Messages); n > 0 { // the next call of the conversation begins with all of this one
+		if content := request.Messages[n-1].Content; len(content) > 0 {
+			content[len(content)-1].Cache = &anthropicCache{"ephemeral"}
+		}
+	}
 	got := &anthropicReading{replyBuilder: newReply(delta), blocks: map[int]*openCall{}}
 	header := map[string]string{"x-api-key": w.key, "anthropic-version": anthropicVersion}
 	if err := w.post(ctx, "/v1/messages", header, request, got); err != nil {

@@ -44,7 +44,7 @@ var vendors = []vendor{{
 		"stream":true,"messages":[{"role":"user","content":[{"type":"text","text":"Ask."}]},
 			{"role":"assistant","content":[{"type":"text","text":"Well."},{"type":"tool_use","id":"c1","name":"fetch","input":{"a":1}},{"type":"tool_use","id":"c2","name":"fetch","input":{}}]},
 			{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"FENCE"}]},
-				{"type":"tool_result","tool_use_id":"c2","content":[{"type":"text","text":"It failed."}],"is_error":true},{"type":"text","text":"Go on."}]}]}`,
+				{"type":"tool_result","tool_use_id":"c2","content":[{"type":"text","text":"It failed."}],"is_error":true},{"type":"text","text":"Go on.","cache_control":{"type":"ephemeral"}}]}]}`,
 	text:     `{"content":[{"type":"text","text":"Hello"}],"stop_reason":"end_turn","usage":{"input_tokens":10,"output_tokens":3,"cache_read_input_tokens":5,"cache_creation_input_tokens":2}}`,
 	calls:    `{"content":[{"type":"thinking","thinking":"hm"},{"type":"tool_use","id":"t1","name":"fetch","input":{"a":1}},{"type":"tool_use","id":"t2","name":"fetch","input":{"a":2}}],"stop_reason":"tool_use","usage":{}}`,
 	cut:      `{"content":[{"type":"text","text":"Hel"}],"stop_reason":"max_tokens","usage":{"input_tokens":-4,"output_tokens":-1}}`,
@@ -224,6 +224,61 @@ func checkWire(t *testing.T, v vendor, streams bool, replies [4]string) {
 	if r, err := model.Provider.Do(t.Context(), request, nil); !errors.Is(err, llm.Filtered{}) {
 		t.Errorf("%+v, %v", r, err)
 	}
+}
+
+// What a provider has cached of a call is what the next call of the conversation begins with.
+func TestPrefixesStay(t *testing.T) {
+	t.Parallel()
+	for _, v := range vendors {
+		var sent []string
+		model := opened(t, v, func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			sent = append(sent, strings.ReplaceAll(string(body), `,"cache_control":{"type":"ephemeral"}`, ""))
+			_, _ = io.WriteString(w, v.text)
+		})
+		request, _ := conversation(t)
+		for n := 1; n <= 3; n++ {
+			r := *request
+			r.Turns = request.Turns[:n]
+			for range 2 {
+				if _, err := model.Provider.Do(t.Context(), &r, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for n := 0; n < 6; n += 2 {
+			if sent[n] != sent[n+1] {
+				t.Errorf("%s: the same request is sent in two ways", v.provider)
+			}
+			if n > 0 {
+				system, turns := parts(t, v, sent[n])
+				before, earlier := parts(t, v, sent[n-2])
+				if system != before || !strings.HasPrefix(turns, strings.TrimSuffix(earlier, "]")) {
+					t.Errorf("%s: %s\ndoes not begin as\n%s", v.provider, sent[n], sent[n-2])
+				}
+			}
+		}
+	}
+}
+
+// parts returns what stands around the turns of a request, and the turns.
+func parts(t *testing.T, v vendor, request string) (around, turns string) {
+	t.Helper()
+	var members map[string]jsontext.Value
+	if err := json.Unmarshal([]byte(request), &members); err != nil {
+		t.Fatal(err)
+	}
+	name := "messages"
+	if v.provider == "google" {
+		name = "contents"
+	}
+	turns = string(members[name])
+	delete(members, name)
+	rest, err := json.Marshal(members, json.Deterministic(true))
+	if err != nil || len(turns) < 2 {
+		t.Fatal(turns, err)
+	}
+	return string(rest), turns
 }
 
 // stream sends events, one a line of text.
