@@ -103,6 +103,7 @@ func runAgent(ctx context.Context, p *cli.Program, dir, record string, name bcp.
 		defer func() { _ = file.Close() }() // each call was written when it ended
 	}
 	log := cli.NewLogger(hclog.Info, p.Out.Stderr)
+	model.Provider = loud{model.Provider, log}
 	reader, err := connectBuiltin(ctx, p, folder, &agent, bcp.RoleReader, log)
 	if err != nil {
 		return err
@@ -178,6 +179,22 @@ func openModel(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent) (llm.Endp
 		return model, cli.Failf("the model of %s: %s", agent.Name, err)
 	}
 	return model, nil
+}
+
+// loud says why a model did not answer: the cell, and so the mesh, hears a code. The errors of providers hold no text of
+// theirs.
+type loud struct {
+	llm.Provider
+	log hclog.Logger
+}
+
+// Do implements [llm.Provider].
+func (l loud) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
+	reply, err := l.Provider.Do(ctx, r, delta)
+	if err != nil && ctx.Err() == nil {
+		l.log.Warn("the model did not answer", "error", err)
+	}
+	return reply, err
 }
 
 // recordTo has the calls of a model written to a new file, which nobody else may read.
