@@ -454,6 +454,9 @@ func TestEndlessReplies(t *testing.T) {
 			"text": "data: " + strings.ReplaceAll(strings.Split(v.failed, "\n")[0], "Hel", padding) + "\n\n",
 		} {
 			for _, kind := range []string{"text/event-stream", "application/json"} {
+				if v.provider != "google" && (name != "text" || kind == "application/json") {
+					continue // what the wires share is tried once
+				}
 				request, _ := conversation(t)
 				sent := 0
 				model := opened(t, v, func(w http.ResponseWriter, r *http.Request) {
