@@ -206,6 +206,7 @@ func edits() map[string]edit {
 		"Agent.Builtin":        {kept, agents(func(a *Agent) { a.Builtin = true })},
 		"Agent.Run":            {kept, agents(func(a *Agent) { a.Run.MaxTurns = 3 })},
 		"Agent.Sandbox":        {kept, agents(func(a *Agent) { a.Sandbox = SandboxOwn })},
+		"Agent.Files":          {kept, agents(func(a *Agent) { a.Files = []string{"x"} })},
 		"Agent.Encoding":       {kept, agents(func(a *Agent) { a.Encoding = MessagePack })},
 		"Agent.BaseTaint":      {kept, agents(func(a *Agent) { a.BaseTaint = TaintHigh })},
 		"Agent.MaxConnections": {kept, agents(func(a *Agent) { a.MaxConnections += 3 })},

@@ -45,8 +45,8 @@ const (
 	SandboxNone Sandbox = 1
 	// SandboxOwn is the command itself: it runs the agent as another user, or apart.
 	SandboxOwn Sandbox = 2
-	// SandboxRequired is the mesh: it confines what reads for the agent, or does not start
-	// it.
+	// SandboxRequired is the mesh: the command, or what reads for a model, runs confined,
+	// without files, network and creds, or it is not started.
 	SandboxRequired Sandbox = 3
 )
 

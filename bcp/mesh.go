@@ -73,9 +73,10 @@ type Agent struct {
 	Network        string // as people read it: none, outbound, or the hosts of Egress
 	Egress         Egress
 	Command        []string
-	Builtin        bool    // the mesh itself runs the agent, by Model; Command is empty
-	Run            Run     // of Builtin
-	Sandbox        Sandbox // what confines Command or Builtin; zero where there is none
+	Builtin        bool     // the mesh itself runs the agent, by Model; Command is empty
+	Run            Run      // of Builtin
+	Sandbox        Sandbox  // what confines Command or Builtin; zero where there is none
+	Files          []string // what a Command that the mesh confines may read beside its own files
 	Encoding       Encoding
 	BaseTaint      Taint
 	MaxConnections int

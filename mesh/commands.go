@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bcpmesh/bcpmesh/agents/sandbox"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
@@ -92,11 +93,11 @@ func (c *commands) use(def *bcp.Mesh) {
 	var programs []supervisor.Program
 	for i := range def.Agents {
 		a := &def.Agents[i]
-		command, more := a.Command, []string(nil)
-		if a.Builtin && len(c.mesh.config.Builtin) > 0 {
-			command, more = append(slices.Clone(c.mesh.config.Builtin), string(a.Name)), c.ofModel(def, a)
+		command, more := c.mesh.config.commandOf(a), []string(nil)
+		if a.Builtin {
+			more = c.ofModel(def, a)
 		}
-		if len(command) > 0 && a.Sandbox != 0 { // what nobody has accepted is not started
+		if len(command) > 0 {
 			programs = append(programs, supervisor.Program{Agent: a.Name, Command: command, Dir: c.mesh.config.Folder, Env: append(more,
 				"BCPMESH_AGENT="+string(a.Name),
 				"BCPMESH_ENCODING="+a.Encoding.String(),
@@ -127,10 +128,37 @@ func (c *commands) ofModel(def *bcp.Mesh, a *bcp.Agent) []string {
 	return env
 }
 
+// commandOf is what is started for an agent, nothing if that is not accepted or not possible.
+func (c *Config) commandOf(a *bcp.Agent) []string {
+	switch {
+	case a.Sandbox == 0: // nobody has accepted it
+		return nil
+	case a.Builtin && len(c.Builtin) > 0:
+		return append(slices.Clone(c.Builtin), string(a.Name))
+	case len(a.Command) == 0:
+		return nil
+	case a.Sandbox != bcp.SandboxRequired:
+		return a.Command
+	case len(c.Keeper) == 0:
+		c.Logger.Warn("an agent's command is to be confined, and nothing here does so: it is not started", "agent", string(a.Name))
+		return nil
+	}
+	command := slices.Clone(c.Keeper)
+	for _, name := range a.Files {
+		command = append(command, "--read="+name)
+	}
+	return slices.Concat(command, []string{"--"}, a.Command)
+}
+
 // FindCommand returns what says why a command cannot be started in a folder of
 // definitions, in words for people; environ is this program's environment.
-func FindCommand(folder string, environ []string) func(command []string) error {
-	return func(command []string) error {
+func FindCommand(folder string, environ []string) func([]string, bcp.Sandbox) error {
+	return func(command []string, confinedBy bcp.Sandbox) error {
+		if confinedBy == bcp.SandboxRequired {
+			if err := sandbox.Detect().Missing(); err != nil {
+				return fmt.Errorf("%w: %s", err, sandbox.Remedy)
+			}
+		}
 		return supervisor.Find(supervisor.Program{Command: command, Dir: folder}, environ)
 	}
 }

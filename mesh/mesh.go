@@ -43,6 +43,10 @@ type Config struct {
 	// Builtin is the command that runs an agent by its model, without the agent's name. Without one agents with
 	// `command: builtin` are not started.
 	Builtin []string
+	// Keeper is the argv of a program that confines commands with sandbox: required and
+	// speaks for them: --read=FILE, -- and the command follow. Without it none of these
+	// is started.
+	Keeper []string
 	// State is the folder of keys, streams and locks. It is required, and made
 	// if it is not there; one mesh runs on it at a time.
 	State string

@@ -28,7 +28,7 @@ type builder struct {
 	controllers map[bcp.ChannelKey]*end
 	compiler    bcp.Compiler
 	// find says why a command cannot be started; nil looks for none.
-	find func(command []string) error
+	find func(command []string, sandbox bcp.Sandbox) error
 	// open says why a model cannot be called; nil looks at none.
 	open func(bcp.Model) error
 }
@@ -162,6 +162,7 @@ func (a *agent) agent() bcp.Agent {
 		Builtin:        o.get("command").word != "",
 		Run:            runOf(o),
 		Sandbox:        parseWord[bcp.Sandbox](o.get("sandbox")),
+		Files:          o.texts("files"),
 		Encoding:       parseWord[bcp.Encoding](o.get("encoding")),
 		MaxConnections: int(o.get("max_connections").number),
 		Shard:          int(o.get("shard").number),

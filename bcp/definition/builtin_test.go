@@ -51,7 +51,6 @@ func TestBuiltin(t *testing.T) {
 		"command: builtin\nmodel: big\n":                                "builtin needs a model",
 		"command: builtin\nmodel: small\ntools: [Bash]\n":               `builtin has no tool "Bash"`,
 		"command: builtin\nmodel: small\nsandbox: own\n":                "builtin is confined by the mesh",
-		"command: [x]\nsandbox: required\n":                             "required is for `command: builtin`",
 		"command: builtin\nmodel: small\nmax_turns: 0\n":                "max_turns",
 		"command: builtin\nmodel: small\nmax_output_tokens: 65537\n":    "max_output_tokens",
 		"command: builtin\nmodel: small\nmax_parallel: 65\n":            "max_parallel",

@@ -10,11 +10,17 @@ import (
 
 // command judges what starts an agent, and what confines it (PROTOCOL P7.5).
 func (b *builder) command(a *agent, agent *bcp.Agent) {
+	if len(agent.Files) > 0 && (agent.Builtin || agent.Sandbox != bcp.SandboxRequired) {
+		a.source.warnf(a.object.at("files"), CodeNoEffect, "files", "no effect: only a command with `sandbox: required` is kept from other files")
+	}
 	if len(agent.Command) == 0 {
 		if agent.Sandbox != 0 && !agent.Builtin {
 			a.source.warnf(a.object.at("sandbox"), CodeNoEffect, "sandbox", "no effect: the agent has no command")
 		}
 		return
+	}
+	if agent.Sandbox == bcp.SandboxRequired {
+		b.confined(a, agent)
 	}
 	at := a.object.at("command")
 	if agent.Sandbox == 0 {
@@ -23,22 +29,34 @@ func (b *builder) command(a *agent, agent *bcp.Agent) {
 		}
 		if !confines(agent.Command) {
 			a.source.errorf(at, CodeCommandUser, "command", "it would run as the user of the mesh, who can read its keys and its journal: "+
-				"start it through sudo -u, docker, bwrap or the like; or accept that with `sandbox: none`; or, where it confines itself, say `sandbox: own`")
+				"have the mesh confine it with `sandbox: required`; or start it through sudo -u, docker, bwrap or the like; or accept that with `sandbox: none`; or, where it confines itself, say `sandbox: own`")
 			return
 		}
 		agent.Sandbox = bcp.SandboxOwn
 	}
-	if agent.Sandbox == bcp.SandboxRequired {
-		a.source.errorf(a.object.at("sandbox"), CodeBadValue, "sandbox", "required is for `command: builtin`: start another command through sudo -u, docker, bwrap or the like")
-		return
-	}
 	if b.find == nil {
 		return
 	}
-	if err := b.find(agent.Command); err != nil {
+	if err := b.find(agent.Command, agent.Sandbox); err != nil {
 		a.source.errorf(at, CodeNoCommand, "command", "it cannot be started: %s", err)
 	}
 }
+
+// confined judges what the mesh shall confine.
+func (b *builder) confined(a *agent, agent *bcp.Agent) {
+	if agent.Controller && agent.Reader {
+		a.source.errorf(a.object.at("sandbox"), CodeSandbox, "sandbox", "a confined command speaks for one role, and %s is a Controller and a Reader: make two agents of it", agent.Name)
+	}
+	for _, name := range agent.Files {
+		clean := path.Clean(name)
+		if clean == "/" || clean == "." || clean == ".." || strings.HasPrefix(clean, "../") || slices.Contains(strings.Split(clean, "/"), stateFolder) {
+			a.source.errorf(a.object.at("files"), CodeSandbox, "files", "%s holds what no agent may read, such as the keys of the mesh: name the folders below it that the command needs", quote(name))
+		}
+	}
+}
+
+// stateFolder is where a mesh keeps its keys, unless it is told otherwise.
+const stateFolder = ".bcpmesh"
 
 // confining are programs that run another one as somebody else, or apart. Those with
 // switches do so only where one of these names a user; without it they run the other

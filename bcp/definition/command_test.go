@@ -39,6 +39,7 @@ func TestCommandsThatNobodyAccepted(t *testing.T) {
 		"command: ['']":                                       0,
 		"command: [./c]\nsandbox: none":                       bcp.SandboxNone,
 		"command: [./c]\nsandbox: own":                        bcp.SandboxOwn,
+		"command: [./c]\nsandbox: required\nfiles: [lib]":     bcp.SandboxRequired,
 		"command: [su, c, -c, ./c]\nsandbox: own":             bcp.SandboxOwn,
 		"command: [sudo, -u, c, ./c]":                         bcp.SandboxOwn,
 		"command: [/usr/bin/sudo, -n, -u, c, ./c]":            bcp.SandboxOwn,
@@ -84,7 +85,7 @@ func TestCommandsAreLookedFor(t *testing.T) {
 		"agents/b.md": {Data: []byte("---\nname: b\ndescription: x\ncommand: [missing, word]\nsandbox: none\n---\n")},
 		"agents/c.md": {Data: []byte("---\nname: c\n---\n")},
 	}
-	find := func(command []string) error {
+	find := func(command []string, _ bcp.Sandbox) error {
 		if command[0] == "missing" && len(command) == 2 {
 			return errors.New("there is no \x1b[2Jsuch program")
 		}

@@ -32,7 +32,9 @@ type Option func(*builder)
 // Commands has each agent's command looked for: find says why one cannot be started
 // where the mesh runs, in words for people, and its error is one of the definitions
 // ([CodeNoCommand]).
-func Commands(find func(command []string) error) Option { return func(b *builder) { b.find = find } }
+func Commands(find func(command []string, sandbox bcp.Sandbox) error) Option {
+	return func(b *builder) { b.find = find }
+}
 
 // Models has the model of each agent that the mesh runs looked at: open says why it cannot
 // be called from where the mesh runs, such as for want of its key, in words for people, and

@@ -124,7 +124,7 @@ func (b *builder) checkRoute(r *object, at string) {
 		s.errorf(r.at("quiet"), CodeBadValue, join(at, "quiet"), "expected two different times, got %s", quote(quiet))
 	}
 	if r.has("command") && b.find != nil {
-		if err := b.find(r.texts("command")); err != nil {
+		if err := b.find(r.texts("command"), 0); err != nil {
 			s.errorf(r.at("command"), CodeNoCommand, join(at, "command"), "it cannot be started: %s", err)
 		}
 	}

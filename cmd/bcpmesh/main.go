@@ -16,6 +16,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/attach"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/conform"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/contentguard"
@@ -52,6 +53,8 @@ func runCommandLine(ctx context.Context, args []string, stdin io.Reader, stdout,
 // commands returns every command.
 func commands(p *cli.Program) []*cobra.Command {
 	return []*cobra.Command{
+		cell.EnterCommand(),
+		cell.TryCommand(p),
 		define.InitCommand(p),
 		define.CheckCommand(p),
 		define.PermsCommand(p),

@@ -59,15 +59,19 @@ class _Agent:
 
         ``program`` is the program bcpmesh (default: ``$BCPMESH_PROGRAM``, the one that came
         with this package, or the one in PATH).
+
+        A command that ``bcpmesh agent`` has started, as it does for ``sandbox: required``, has no creds: it is
+        served on its stdin and stdout, and what it prints goes to stderr.
         """
+        self._inherited = creds is None and os.environ.get("BCPMESH_DOOR") == "stdio"
         self._command = [program or os.environ.get("BCPMESH_PROGRAM") or _installed(), "agent"]
-        if creds is None:
+        if creds is None and not self._inherited:
             creds = os.environ.get(self._creds_variable)
             if not creds:
                 raise Error(f"name a creds file, or set ${self._creds_variable}")
             url, ca = url or os.environ.get("BCPMESH_URL"), ca or os.environ.get("BCPMESH_CA")
             encoding = encoding or os.environ.get("BCPMESH_ENCODING")
-        self._command += ["--creds", os.fspath(creds)]
+        self._command += ["--creds", os.fspath(creds or "")]
         for flag, value in (("--url", url), ("--ca", ca), ("--encoding", encoding)):
             if value:
                 self._command += [flag, value]
@@ -76,6 +80,8 @@ class _Agent:
         self._next = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._process: asyncio.subprocess.Process | None = None
+        self._in: asyncio.StreamReader | None = None
+        self._out: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
 
     _creds_variable = ""
@@ -87,29 +93,48 @@ class _Agent:
 
     async def start(self: _A) -> _A:
         """Connect, and begin to take messages. Set the handlers before."""
-        if self._process is not None:
+        if self._out is not None:
             raise Error("started already")
+        if self._inherited:
+            await self._inherit()
+            self._reading = asyncio.create_task(self._read())
+            return self
         try:
             self._process = await asyncio.create_subprocess_exec(
                 *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_MAX_LINE)
         except FileNotFoundError:
             raise Error(f"there is no program {self._command[0]}: install bcpmesh, or set $BCPMESH_PROGRAM") from None
+        self._in, self._out = self._process.stdout, self._process.stdin
         self._reading = asyncio.create_task(self._read())
         return self
+
+    async def _inherit(self) -> None:
+        """Take this process's own stdin and stdout."""
+        loop, self._in = asyncio.get_running_loop(), asyncio.StreamReader(limit=_MAX_LINE)
+        protocol = asyncio.StreamReaderProtocol(self._in)
+        await loop.connect_read_pipe(lambda: protocol, sys.stdin)
+        transport, flow = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(os.dup(1), "wb"))
+        self._out = asyncio.StreamWriter(transport, flow, None, loop)
+        sys.stdout = sys.stderr
 
     async def stop(self) -> None:
         """Take nothing more. What was not handled stays with the gateway."""
         process, self._process = self._process, None
-        if process is None:
+        out, self._out = self._out, None
+        if out is None:
             return
-        assert process.stdin is not None and self._reading is not None
-        process.stdin.close()
-        try:
-            await asyncio.wait_for(process.wait(), _STOP_SECONDS)
-        except asyncio.TimeoutError:
-            process.kill()
-            await process.wait()
-        await self._reading
+        assert self._reading is not None
+        out.close()
+        if process is not None:
+            try:
+                await asyncio.wait_for(process.wait(), _STOP_SECONDS)
+            except asyncio.TimeoutError:
+                process.kill()
+                await process.wait()
+            await self._reading
+        else:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -118,9 +143,9 @@ class _Agent:
         """Start, and serve until ``bcpmesh agent`` ends, which is an Error unless it ended well."""
         async with self:
             process, reading = self._process, self._reading
-            assert process is not None and reading is not None
+            assert reading is not None
             await asyncio.shield(reading)
-            code = await process.wait()
+            code = 0 if process is None else await process.wait()
         if code != 0:
             raise Error(f"bcpmesh agent ended with exit code {code}: its reason is on stderr")
 
@@ -131,7 +156,7 @@ class _Agent:
         await self.stop()
 
     async def _call(self, method: str, timeout: float | None, /, **params: Any) -> Any:
-        if self._process is None or self._process.stdin is None:
+        if self._out is None:
             raise Error("not started")
         if timeout is not None:
             params["timeout_seconds"] = max(1, round(timeout))
@@ -147,19 +172,19 @@ class _Agent:
             del self._calls[number]
 
     async def _write(self, message: Message) -> None:
-        process = self._process
-        if process is None or process.stdin is None or process.stdin.is_closing():
+        out = self._out
+        if out is None or out.is_closing():
             return
-        process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        out.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
         try:
-            await process.stdin.drain()
+            await out.drain()
         except (BrokenPipeError, ConnectionResetError):
             pass  # _read hears that it has ended
 
     async def _read(self) -> None:
-        assert self._process is not None and self._process.stdout is not None
+        assert self._in is not None
         try:
-            while line := await self._process.stdout.readline():
+            while line := await self._in.readline():
                 message = json.loads(line)
                 if "method" in message:
                     task = asyncio.create_task(self._handle(message))

@@ -15,8 +15,9 @@ import (
 // AgentCommand returns the command agent.
 func AgentCommand(p *cli.Program) *cobra.Command {
 	var o client.AgentFlags
+	var read []string
 	cmd := &cobra.Command{
-		Use:   "agent",
+		Use:   "agent [-- COMMAND [ARG…]]",
 		Short: "Serve an agent to a program over its stdin and stdout",
 		Long: `Serve one agent of the mesh, in one role, to a program in any language, which starts
 this command and speaks JSON-RPC 2.0 with it, a message a line, over stdin and stdout.
@@ -27,21 +28,40 @@ A Reader's program is asked "query" and calls "push"; a Controller's is asked
 "delivery" and calls "ask", "ask_and_wait", "channels", "open", "close", "propose" and
 "taint". Both are asked "prompt". It ends when stdin does.
 
+With a COMMAND it starts the program itself, confined: a sandbox of Linux (Landlock and
+seccomp) leaves it stdin and stdout, on which it speaks as above, and no network, no
+creds, no other process and no file but those of the system, those that the command
+names, and those of --read. It writes nothing. Where that cannot be done it is not
+started. A mesh does so with an agent that has sandbox: required.
+
 Started by a program that a mesh started, it finds the creds and the mesh in its
 environment, and needs no flags.`,
 		Example: `  bcpmesh agent --creds researcher.creds
+  bcpmesh agent --creds researcher.creds -- python3 researcher.py
   echo '{"jsonrpc": "2.0", "id": 1, "method": "channels"}' | bcpmesh agent --creds main.creds`,
-		Args: cli.Arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
+				return cli.Usagef("agent: unexpected %s", cli.Quoted(args[0])).WithHint("a command to confine comes after --")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
 			o.FromEnvironment(p.Env, bcp.RoleReader, bcp.RoleController)
 			if o.Creds == "" {
 				return cli.Usagef("agent: expected --creds FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes one")
+			}
+			if len(args) > 0 {
+				return keepProgram(cmd.Context(), p, o, read, args)
+			}
+			if len(read) > 0 {
+				return cli.Usagef("agent: --read goes with a command after --")
 			}
 			return serveProgram(cmd.Context(), p, o)
 		},
 	}
 	o.AddTo(cmd, "creds `FILE` of a reader or a controller (default: the one that a mesh gives)")
 	cmd.AddCommand(agentRunCommand(p), agentCellCommand(p))
+	cmd.Flags().StringArrayVar(&read, "read", nil, "let the command read this `FILE` or folder; may be given again")
 	return cmd
 }
 

@@ -15,9 +15,11 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/process"
+	"github.com/bcpmesh/bcpmesh/agents/sandbox"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	confinement "github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
@@ -77,12 +79,12 @@ func agentCellCommand(p *cli.Program) *cobra.Command {
 	}
 }
 
-// confine takes from a cell what it does not need.
+// confine refuses to be a cell that is not confined, where it has to be: startCell does so.
 func confine(c cell.Configuration) error {
-	if !c.Confined {
-		return nil
+	if c.Confined && !sandbox.Inside() {
+		return cli.Failf("the cell is not confined")
 	}
-	return cli.Failf("this build cannot confine an agent").WithHint("sandbox: none in its definition accepts that")
+	return nil
 }
 
 // runAgent is the keeper of an agent.
@@ -94,6 +96,11 @@ func runAgent(ctx context.Context, p *cli.Program, dir, record string, name bcp.
 	model, err := openModel(folder, def, &agent)
 	if err != nil {
 		return err
+	}
+	if agent.Sandbox == bcp.SandboxRequired {
+		if err := sandbox.Detect().Missing(); err != nil {
+			return cli.Failf("%s cannot be confined, and is not started: %s", name, err).WithHint("start it in a container or a virtual machine, and say `sandbox: none` there")
+		}
 	}
 	if record != "" {
 		file, err := recordTo(record, &model)
@@ -124,7 +131,7 @@ func runAgent(ctx context.Context, p *cli.Program, dir, record string, name bcp.
 	}, model, desk)
 	output := process.NewOutput(log)
 	defer output.End()
-	running, toKeeper, fromKeeper, err := startCell(output)
+	running, toKeeper, fromKeeper, err := startCell(agent.Sandbox, output)
 	if err != nil {
 		return cli.Failf("the cell of %s cannot be started: %s", agent.Name, process.Reason(err))
 	}
@@ -251,7 +258,7 @@ func deskOf(def *bcp.Mesh, agent *bcp.Agent, ledger web.Ledger) func() (*web.Des
 }
 
 // startCell starts this program again, with an empty environment, and returns our ends of its door.
-func startCell(output *process.Output) (running *process.Process, in, out *os.File, err error) {
+func startCell(by bcp.Sandbox, output *process.Output) (running *process.Process, in, out *os.File, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, nil, nil, err
@@ -267,9 +274,15 @@ func startCell(output *process.Output) (running *process.Process, in, out *os.Fi
 		return nil, nil, nil, err
 	}
 	defer func() { _ = theirOut.Close() }()
-	running, err = process.Start(&exec.Cmd{
-		Path: self, Args: []string{"bcpmesh", "agent", "cell"}, Dir: string(filepath.Separator), Stdin: theirIn, Stdout: theirOut, Stderr: output.Stderr(),
-	})
+	cmd := &exec.Cmd{Path: self, Args: []string{"bcpmesh", "agent", "cell"}}
+	if by == bcp.SandboxRequired {
+		if cmd, err = confinement.Confined(sandbox.Spec{Path: self, Args: cmd.Args, Memory: sandbox.DefaultMemory}); err != nil {
+			_, _ = in.Close(), out.Close()
+			return nil, nil, nil, err
+		}
+	}
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = string(filepath.Separator), theirIn, theirOut, output.Stderr()
+	running, err = process.Start(cmd)
 	if err != nil {
 		_, _ = in.Close(), out.Close()
 		return nil, nil, nil, err

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
+	"github.com/bcpmesh/bcpmesh/agents/sandbox"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 )
@@ -33,7 +34,8 @@ type finding struct {
 
 // checkup collects findings.
 type checkup struct {
-	Findings []finding `json:"checks"`
+	Findings []finding        `json:"checks"`
+	Sandbox  *sandbox.Support `json:"sandbox,omitempty"` // of --sandbox
 	now      time.Time
 }
 
@@ -55,6 +57,7 @@ func (c *checkup) count(h health) (n int) {
 // DoctorCommand returns the command doctor.
 func DoctorCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
+	var confined bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look for what is wrong with a mesh, or with the way to it",
@@ -66,12 +69,17 @@ Each check has an id that never changes: clock, versions, state-mode, keys,
 definitions, commands, notify, permissions, resolver, jwt-size, creds-expiry, ca, journal,
 disk, reachability, tls, login, creds, gateway, agents.
 
+With --sandbox it looks instead at what this machine has for agents with
+sandbox: required, and tries in such a sandbox what a hijacked agent would: files,
+sockets of all kinds, other processes. What is not refused is a failure.
+
 With --creds it connects as the agent for a moment. An agent that has all its
 max_connections loses its oldest, and connects again.
 
 The exit code is 1 where a check fails; warnings leave it at 0.`,
 		Example: `  bcpmesh doctor
   bcpmesh doctor --json
+  bcpmesh doctor --sandbox
   bcpmesh doctor --url tls://mesh.example.org:4222 --creds main.creds --ca ca.pem`,
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -79,6 +87,11 @@ The exit code is 1 where a check fails; warnings leave it at 0.`,
 			defer cancel()
 			c := &checkup{now: time.Now()}
 			switch {
+			case confined:
+				if who.Creds != "" || who.URL != "" || who.CA != "" {
+					return cli.Usagef("doctor: --sandbox looks at this machine alone")
+				}
+				c.confinement(ctx)
 			case who.Creds != "" && who.URL == "":
 				return cli.Usagef("doctor: --creds needs --url").WithHint("for example --url tls://mesh.example.org:4222")
 			case who.Creds == "" && (who.URL != "" || who.CA != ""):
@@ -98,6 +111,7 @@ The exit code is 1 where a check fails; warnings leave it at 0.`,
 	cmd.Flags().StringVar(&who.Creds, "creds", "", "look from an agent's side, with this creds `FILE`")
 	cmd.Flags().StringVar(&who.URL, "url", "", "with --creds: `URL` of the mesh")
 	cmd.Flags().StringVar(&who.CA, "ca", "", "with --creds: trust the certificates of this PEM `FILE` alone")
+	cmd.Flags().BoolVar(&confined, "sandbox", false, "look at what confines agents here, and try to leave it")
 	who.Where.AddTo(cmd)
 	return cmd
 }

@@ -94,7 +94,7 @@ func (c *checkup) commands(folder meshdir.Folder, def *bcp.Mesh) {
 		c.add(id, failed, "mend it, then bcpmesh reload", "%s", e)
 	}
 	if len(unconfined) > 0 {
-		c.add(id, warned, "start agents that read hostile text through sudo -u, docker, bwrap or the like", "nothing confines the commands of %s, who can read the keys and the journal", cli.FirstOf(unconfined))
+		c.add(id, warned, "have agents that read hostile text confined by `sandbox: required`, or start them through sudo -u, docker, bwrap or the like", "nothing confines the commands of %s, who can read the keys and the journal", cli.FirstOf(unconfined))
 	}
 	if len(report.Errors) == 0 && len(unconfined) == 0 {
 		c.ok(id, "%s can be started, and are confined", cli.Count(commands, "command"))

@@ -19,6 +19,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/archive"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
@@ -174,7 +175,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 		Keys:       []accounts.OpenOption{meshdir.Unlock()},
 		Definition: def, Load: folder.LoadRunning, Folder: commandsIn, Environ: os.Environ(), Builtin: builtin(), State: folder.State, Version: cli.ProgramVersion(),
 		Listen: o.address, WebSocket: o.webSocket, TLS: shows, CA: known.CA, AllowNetworkWithoutTLS: o.plaintext,
-		Rebuild: o.rebuild, Logger: logger, Witnesses: peers, AcceptRollback: o.acceptRollback,
+		Keeper: cell.Keeper(), Rebuild: o.rebuild, Logger: logger, Witnesses: peers, AcceptRollback: o.acceptRollback,
 	}
 	defer o.stop()
 	looks, err := o.start(def, logger)

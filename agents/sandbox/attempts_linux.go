@@ -1,0 +1,268 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// attempt is one thing that a hijacked program tries.
+type attempt struct {
+	name, does string
+	elsewhere  bool // some machines refuse it to everybody
+	try        func(Bait) error
+}
+
+var attempts = []attempt{
+	{name: "read-file", does: "read a file of the same user", try: func(b Bait) error { return read(filepath.Join(b.Folder, "secret")) }},
+	{name: "list-folder", does: "list a folder of the same user", try: func(b Bait) error { _, err := os.ReadDir(b.Folder); return err }},
+	{name: "read-accounts", does: "read /etc/passwd", try: func(Bait) error { return read("/etc/passwd") }},
+	{name: "read-environment", does: "read the environment of another process", try: func(b Bait) error { return read(fmt.Sprintf("/proc/%d/environ", b.Process)) }},
+	{name: "write-file", does: "write a new file", try: func(b Bait) error { return os.WriteFile(filepath.Join(b.Folder, "written"), nil, 0o600) }},
+	{name: "write-temporary", does: "write a file for temporary files", try: func(Bait) error {
+		name := filepath.Join(os.TempDir(), fmt.Sprintf("bcpmesh-attempt-%d", os.Getpid()))
+		return errors.Join(os.WriteFile(name, nil, 0o600), os.RemoveAll(name))
+	}},
+	{name: "cut-file", does: "cut a file short", try: func(b Bait) error { return os.Truncate(filepath.Join(b.Folder, "cut"), 0) }},
+	{name: "remove-file", does: "remove a file", try: func(b Bait) error { return os.Remove(filepath.Join(b.Folder, "removed")) }},
+	{name: "open-file", does: "let others read a file", try: func(b Bait) error { return os.Chmod(filepath.Join(b.Folder, "mode"), 0o644) }},
+	{name: "touch-file", does: "change the time of a file", try: func(b Bait) error { return os.Chtimes(filepath.Join(b.Folder, "mode"), time.Time{}, time.Unix(1, 0)) }},
+	{name: "run-program", does: "run a program of its own making", try: func(b Bait) error { return exec.Command(filepath.Join(b.Folder, "program")).Run() }},
+	{name: "tcp", does: "connect over TCP", try: func(b Bait) error { return dial("tcp", b.TCP) }},
+	{name: "mptcp", does: "connect over Multipath TCP", elsewhere: true, try: func(b Bait) error { return multipath(b.TCP) }},
+	{name: "udp", does: "send a packet over UDP", try: func(b Bait) error { return dial("udp", b.UDP) }},
+	{name: "dns", does: "have a name server asked", try: askName},
+	{name: "listen", does: "listen for connections", try: func(Bait) error { return closed(net.Listen("tcp", "127.0.0.1:0")) }},
+	{name: "unix", does: "connect to a socket in the file system", try: func(b Bait) error { return dial("unix", b.Unix) }},
+	{name: "unix-abstract", does: "connect to a socket without a file", try: func(b Bait) error { return dial("unix", "@"+b.Abstract) }},
+	{name: "unix-datagram", does: "send to a socket in the file system from a pair", try: func(b Bait) error { return fromPair(b.Datagram) }},
+	{name: "raw", does: "open a raw socket", elsewhere: true, try: func(Bait) error { return open(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP) }},
+	{name: "packet", does: "open a packet socket", elsewhere: true, try: func(Bait) error { return open(unix.AF_PACKET, unix.SOCK_RAW, 0) }},
+	{name: "netlink", does: "open a netlink socket", try: func(Bait) error { return open(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE) }},
+	{name: "vsock", does: "open a socket to the host of a virtual machine", elsewhere: true, try: func(Bait) error { return open(unix.AF_VSOCK, unix.SOCK_STREAM, 0) }},
+	{name: "io-uring", does: "set up io_uring", elsewhere: true, try: func(Bait) error {
+		_, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, 0, 0)
+		if errno == unix.EFAULT {
+			return nil // it was allowed to say how, nowhere
+		}
+		return errno
+	}},
+	{name: "signal", does: "signal another process", try: func(b Bait) error { return unix.Kill(b.Process, 0) }},
+	{name: "trace", does: "trace another process", elsewhere: true, try: trace},
+	{name: "read-memory", does: "read the memory of another process", elsewhere: true, try: func(b Bait) error {
+		var into [1]byte
+		_, err := unix.ProcessVMReadv(b.Process, []unix.Iovec{{Base: &into[0], Len: 1}}, []unix.RemoteIovec{{Base: 4096, Len: 1}}, 0)
+		if errors.Is(err, unix.EFAULT) {
+			return nil // it was allowed to look where nothing is
+		}
+		return err
+	}},
+	{name: "limits", does: "look at the limits of another process", try: func(b Bait) error { return unix.Prlimit(b.Process, unix.RLIMIT_NOFILE, nil, new(unix.Rlimit)) }},
+	{name: "shared-memory", does: "share memory with another process", elsewhere: true, try: func(Bait) error {
+		id, err := unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o600)
+		if err == nil {
+			_, err = unix.SysvShmCtl(id, unix.IPC_RMID, nil)
+		}
+		return err
+	}},
+	{name: "keyring", does: "look at the user's keys in the kernel", elsewhere: true, try: func(Bait) error {
+		_, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_USER_KEYRING, false)
+		return err
+	}},
+	{name: "namespace", does: "make a user namespace", elsewhere: true, try: func(Bait) error { return run(&syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER}) }},
+	{name: "leave-group", does: "leave the process group, to outlive it", try: func(Bait) error { return run(&syscall.SysProcAttr{Setpgid: true}) }},
+	{name: "privileges", does: "have capabilities", elsewhere: true, try: func(Bait) error {
+		var data [2]unix.CapUserData
+		if err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &data[0]); err != nil {
+			return err
+		}
+		if data[0].Permitted|data[1].Permitted == 0 {
+			return unix.EPERM
+		}
+		return nil
+	}},
+}
+
+// Try tries everything, and never stops at what fails.
+func Try(b Bait) []Outcome {
+	outcomes := make([]Outcome, 0, len(attempts))
+	for _, a := range attempts {
+		o := Outcome{Attempt: a.name, Does: a.does, Elsewhere: a.elsewhere}
+		if err := a.try(b); err != nil {
+			o.Refusal = err.Error()
+		} else {
+			o.Reached = true
+		}
+		outcomes = append(outcomes, o)
+	}
+	return outcomes
+}
+
+func read(name string) error {
+	_, err := os.ReadFile(name)
+	return err
+}
+
+// patience bounds an attempt over a network.
+const patience = 10 * time.Second
+
+// dial connects and sends a byte.
+func dial(network, address string) error {
+	conn, err := net.DialTimeout(network, address, patience)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Write([]byte("x"))
+	return errors.Join(err, conn.Close())
+}
+
+// multipath connects over Multipath TCP, which Landlock does not see.
+func multipath(address string) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP)
+	if err != nil {
+		return err
+	}
+	return closedFile(fd, unix.Connect(fd, &unix.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()}))
+}
+
+// askName has a name server asked, whatever it answers.
+func askName(b Bait) error {
+	asked := make(chan error, 1)
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "udp", b.UDP)
+		select {
+		case asked <- err:
+		default: // it was asked for two kinds of addresses
+		}
+		return conn, err
+	}}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_, _ = resolver.LookupHost(ctx, "secret.example.")
+	select {
+	case err := <-asked:
+		return err
+	default:
+		return errors.New("nobody was asked")
+	}
+}
+
+func open(family, kind, protocol int) error {
+	fd, err := unix.Socket(family, kind, protocol)
+	return closedFile(fd, err)
+}
+
+// fromPair sends to a socket that a pair of datagram sockets was never connected to.
+func fromPair(path string) error {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		return err
+	}
+	err = unix.Sendto(pair[0], []byte("x"), 0, &unix.SockaddrUnix{Name: path})
+	return errors.Join(err, unix.Close(pair[0]), unix.Close(pair[1]))
+}
+
+// trace attaches to a process for a moment.
+func trace(b Bait) error {
+	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(b.Process), 0, 0, 0, 0); errno != 0 {
+		return errno
+	}
+	return nil // it is let go of when this process ends
+}
+
+// run starts a program in a way.
+func run(how *syscall.SysProcAttr) error {
+	cmd := exec.Command("/bin/true")
+	cmd.SysProcAttr = how
+	return cmd.Run()
+}
+
+func closed(c io.Closer, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+// closedFile is err, and closes fd if there is none.
+func closedFile(fd int, err error) error {
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
+}
+
+// NewBait lays out in a folder, which is empty, what [Try] tries to reach. close takes the sockets away, not the files.
+// What connects is taken and left alone.
+func NewBait(folder string) (b Bait, close func(), err error) {
+	b = Bait{Folder: folder, Unix: filepath.Join(folder, "stream"), Datagram: filepath.Join(folder, "datagram"), Abstract: fmt.Sprintf("bcpmesh-bait-%d-%d", os.Getpid(), time.Now().UnixNano()), Process: os.Getpid()}
+	var closers []io.Closer
+	close = func() {
+		for _, c := range closers {
+			_ = c.Close() // nothing was written
+		}
+	}
+	defer func() {
+		if err != nil {
+			close()
+		}
+	}()
+	for name, mode := range map[string]os.FileMode{"secret": 0o600, "cut": 0o600, "removed": 0o600, "mode": 0o600, "program": 0o700} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte("#!/bin/sh\n"), mode); err != nil {
+			return b, close, err
+		}
+	}
+	for _, l := range []struct{ network, address string }{{"tcp", "127.0.0.1:0"}, {"unix", b.Unix}, {"unix", "@" + b.Abstract}} {
+		listener, err := net.Listen(l.network, l.address)
+		if err != nil {
+			return b, close, err
+		}
+		closers = append(closers, listener)
+		if l.network == "tcp" {
+			b.TCP = listener.Addr().String()
+		}
+	}
+	for _, l := range []struct{ network, address string }{{"udp", "127.0.0.1:0"}, {"unixgram", b.Datagram}} {
+		conn, err := net.ListenPacket(l.network, l.address)
+		if err != nil {
+			return b, close, err
+		}
+		closers = append(closers, conn)
+		if l.network == "udp" {
+			b.UDP = conn.LocalAddr().String()
+			go answerNames(conn)
+		}
+	}
+	return b, close, nil
+}
+
+// answerNames refuses every question, so that nobody waits for an answer.
+func answerNames(conn net.PacketConn) {
+	var buffer [1500]byte
+	for {
+		n, from, err := conn.ReadFrom(buffer[:])
+		if err != nil {
+			return
+		}
+		if n >= 12 {
+			buffer[2], buffer[3] = 0x80, 5 // a response: refused
+			_, _ = conn.WriteTo(buffer[:n], from)
+		}
+	}
+}

@@ -1,0 +1,115 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"syscall"
+
+	"github.com/landlock-lsm/go-landlock/landlock"
+	llsys "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+)
+
+// scopesLandlock is the first version that keeps signals and abstract sockets inside.
+const scopesLandlock = 6
+
+// Detect says what this machine offers.
+func Detect() Support {
+	s := Support{System: runtime.GOOS + "/" + runtime.GOARCH, Seccomp: hasFilters()}
+	if version, err := llsys.LandlockGetABIVersion(); err == nil {
+		s.Landlock = version
+	}
+	return s
+}
+
+// UserNamespaces reports whether this user may make a user namespace. It starts a program in one.
+func UserNamespaces() bool { return run(&syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER}) == nil }
+
+// Inside reports whether this process cannot gain privileges and has its system calls filtered, as [Enter] leaves it. A
+// container may do so, too.
+func Inside() bool {
+	alone, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
+	if err != nil || alone != 1 {
+		return false
+	}
+	mode, err := unix.PrctlRetInt(unix.PR_GET_SECCOMP, 0, 0, 0, 0)
+	return err == nil && mode == unix.SECCOMP_MODE_FILTER
+}
+
+// enter confines this process, from what can be undone by nobody to what forbids the steps before it, and executes the
+// program.
+func (s Spec) enter(environ []string) error {
+	runtime.LockOSThread() // the thread that executes is the one whose capabilities are dropped
+	for resource, limit := range map[int]uint64{unix.RLIMIT_CORE: 0, unix.RLIMIT_NOFILE: maxFiles, unix.RLIMIT_DATA: uint64(s.Memory)} {
+		if resource == unix.RLIMIT_DATA && s.Memory == 0 {
+			continue
+		}
+		if err := lower(resource, limit); err != nil {
+			return fmt.Errorf("limit the program's resources: %w", err)
+		}
+	}
+	if err := dropCapabilities(); err != nil {
+		return fmt.Errorf("drop capabilities: %w", err)
+	}
+	rules, err := s.rules()
+	if err != nil {
+		return err
+	}
+	if err := landlock.V11.BestEffort().Restrict(rules...); err != nil {
+		return fmt.Errorf("restrict files: %w", err)
+	}
+	if err := loadFilter(s.NoScopes || Detect().Landlock < scopesLandlock); err != nil {
+		return fmt.Errorf("restrict system calls: %w", err)
+	}
+	err = unix.Exec(s.Path, s.Args, environ)
+	return fmt.Errorf("%s cannot be executed: %w", s.Path, err)
+}
+
+// lower sets a limit of this process, which nobody raises again.
+func lower(resource int, limit uint64) error {
+	var now unix.Rlimit
+	if err := unix.Getrlimit(resource, &now); err != nil {
+		return err
+	}
+	limit = min(limit, now.Max)
+	return unix.Setrlimit(resource, &unix.Rlimit{Cur: limit, Max: limit})
+}
+
+// dropCapabilities gives up what root may do. With no_new_privs, executing a program gives none of it back.
+func dropCapabilities() error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return err
+	}
+	var none [2]unix.CapUserData // of 32 capabilities each
+	return unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0])
+}
+
+// rules are the files that the program has.
+func (s Spec) rules() ([]landlock.Rule, error) {
+	rules := []landlock.Rule{landlock.RWFiles("/dev/null").IgnoreIfMissing(), landlock.ROFiles("/dev/zero", "/dev/urandom", "/dev/random").IgnoreIfMissing()}
+	names := append([]string{s.Path}, s.Read...)
+	if !s.Alone {
+		names = append(names, System()...)
+	}
+	for i, name := range names {
+		info, err := os.Stat(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && i > len(s.Read):
+		case err != nil:
+			return nil, fmt.Errorf("what the program may read: %w", err)
+		case info.IsDir():
+			rules = append(rules, landlock.RODirs(name))
+		default:
+			rules = append(rules, landlock.ROFiles(name))
+		}
+	}
+	return rules, nil
+}

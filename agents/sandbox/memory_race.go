@@ -1,0 +1,6 @@
+//go:build race
+
+package sandbox
+
+// DefaultMemory is none: the race detector allocates many times what the program does.
+const DefaultMemory = 0

@@ -1,0 +1,223 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/bcpmesh/bcpmesh/agents/sandbox"
+)
+
+// The test binary is also the helper, and the programs that it confines.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 {
+		switch os.Args[1] {
+		case "confine":
+			fmt.Fprintln(os.Stderr, sandbox.Enter(os.Args[2], os.Environ()))
+			os.Exit(126)
+		case "attempts":
+			var b sandbox.Bait
+			if err := json.Unmarshal([]byte(os.Args[2]), &b); err != nil {
+				panic(err)
+			}
+			if err := json.MarshalWrite(os.Stdout, sandbox.Try(b)); err != nil {
+				panic(err)
+			}
+			os.Exit(0)
+		case "read":
+			_, err := os.ReadFile(os.Args[2])
+			fmt.Print(err)
+			os.Exit(0)
+		case "allocate":
+			b := make([]byte, 1<<30)
+			for i := range b {
+				b[i] = 1
+			}
+			fmt.Print("allocated")
+			os.Exit(0)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// self is the program that is confined.
+func self(t *testing.T) string {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+// confined runs a program confined, and returns what it printed.
+func confined(t *testing.T, s sandbox.Spec) (stdout, stderr string, err error) {
+	t.Helper()
+	cmd, err := s.Command([]string{self(t), "confine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr, cmd.Env = &out, &errs, []string{"PATH=/usr/bin:/bin"}
+	err = cmd.Run()
+	return out.String(), errs.String(), err
+}
+
+func outcomes(t *testing.T, printed string) []sandbox.Outcome {
+	t.Helper()
+	var list []sandbox.Outcome
+	if err := json.Unmarshal([]byte(printed), &list); err != nil || len(list) < 30 {
+		t.Fatalf("%d outcomes of %q: %v", len(list), printed, err)
+	}
+	return list
+}
+
+// A confined program reaches nothing of what the same program reaches otherwise, with the scopes of Landlock and, as on
+// older kernels, without.
+//
+// covers P7.5, ALF-10
+func TestConfinedProgramReachesNothing(t *testing.T) {
+	t.Parallel()
+	program := self(t)
+	for _, noScopes := range []bool{false, true} {
+		t.Run(fmt.Sprintf("no scopes %t", noScopes), func(t *testing.T) {
+			t.Parallel()
+			bait, closeBait, err := sandbox.NewBait(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closeBait()
+			text, err := json.Marshal(bait)
+			if err != nil {
+				t.Fatal(err)
+			}
+			printed, errs, err := confined(t, sandbox.Spec{
+				Path: program, Args: []string{program, "attempts", string(text)}, Memory: sandbox.DefaultMemory, NoScopes: noScopes,
+			})
+			if err != nil {
+				t.Fatalf("%v: %s", err, errs)
+			}
+			for _, o := range outcomes(t, printed) {
+				if o.Reached {
+					t.Errorf("a confined program could %s", o.Does)
+				}
+			}
+			for _, name := range []string{"secret", "cut", "removed", "mode"} {
+				if info, err := os.Stat(filepath.Join(bait.Folder, name)); err != nil || info.Size() == 0 || info.Mode() != 0o600 {
+					t.Errorf("%s was changed: %v, %v", name, info, err)
+				}
+			}
+			if noScopes {
+				return
+			}
+			// The same attempts, by nobody confined, so that they could have failed to fail.
+			for _, o := range sandbox.Try(bait) {
+				if !o.Reached && !o.Elsewhere {
+					t.Errorf("%s is refused without a sandbox, too: %s", o.Attempt, o.Refusal)
+				}
+			}
+		})
+	}
+}
+
+// What a program may read is what its spec names, and what is below that.
+func TestConfinedProgramReadsWhatItWasGiven(t *testing.T) {
+	t.Parallel()
+	program, folder := self(t), t.TempDir()
+	given, other, link := filepath.Join(folder, "given"), filepath.Join(folder, "other"), filepath.Join(folder, "link")
+	for _, name := range []string{given, other} {
+		if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(other, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		file string
+		read []string
+		want string
+	}{
+		{given, []string{given}, "<nil>"},
+		{given, []string{folder}, "<nil>"},
+		{other, []string{given}, "permission denied"},
+		{link, []string{given}, "permission denied"},
+	} {
+		got, errs, err := confined(t, sandbox.Spec{Path: program, Args: []string{program, "read", c.file}, Read: c.read})
+		if err != nil || !strings.HasSuffix(got, c.want) {
+			t.Errorf("%s of %q: %s (%v, %s)", c.file, c.read, got, err, errs)
+		}
+	}
+}
+
+// Nothing of a program runs if it cannot be confined as it was said.
+func TestConfinedAsSaidOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	program, missing := self(t), filepath.Join(t.TempDir(), "missing")
+	for name, s := range map[string]sandbox.Spec{
+		"a file that is not there":                         {Path: program, Args: []string{program, "read", "/"}, Read: []string{missing}},
+		"a program that is not there":                      {Path: missing, Args: []string{"missing"}},
+		"a program without its libraries that is a script": {Path: script(t), Args: []string{"script"}, Alone: true},
+	} {
+		got, errs, err := confined(t, s)
+		if err == nil || got != "" || errs == "" {
+			t.Errorf("%s: %q, %q, %v", name, got, errs, err)
+		}
+	}
+	if err := sandbox.Enter(`{"path": "/bin/true", "args": ["true"], "allow": "all"}`, nil); err == nil || !strings.Contains(err.Error(), "not understood") {
+		t.Errorf("a word that is not known: %v", err)
+	}
+}
+
+func script(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(name, []byte("#!/bin/sh\necho run\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// A script runs confined with its interpreter, and a program ends that allocates too much.
+func TestConfinedProgramsRun(t *testing.T) {
+	t.Parallel()
+	if got, errs, err := confined(t, sandbox.Spec{Path: script(t), Args: []string{"script"}}); err != nil || got != "run\n" {
+		t.Errorf("a script: %q, %q, %v", got, errs, err)
+	}
+	program := self(t)
+	if sandbox.DefaultMemory > 0 {
+		if got, _, err := confined(t, sandbox.Spec{Path: program, Args: []string{program, "allocate", "1"}, Memory: sandbox.DefaultMemory}); err == nil || got != "" {
+			t.Errorf("a gigabyte: %q, %v", got, err)
+		}
+	}
+}
+
+// What is missing is said, and nothing is missing on a machine that has it.
+func TestMissing(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		have sandbox.Support
+		want string
+	}{
+		{sandbox.Support{Landlock: 3, Seccomp: true}, ""},
+		{sandbox.Support{Landlock: 2, Seccomp: true}, "version 2"},
+		{sandbox.Support{Seccomp: true}, "no Landlock"},
+		{sandbox.Support{Landlock: 7}, "seccomp"},
+	} {
+		err := c.have.Missing()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c.have, err)
+		}
+	}
+	if !slices.Contains(sandbox.System(), "/usr") {
+		t.Error("the system has no /usr")
+	}
+}

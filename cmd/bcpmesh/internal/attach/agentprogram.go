@@ -1,0 +1,150 @@
+package attach
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/agents/process"
+	"github.com/bcpmesh/bcpmesh/agents/sandbox"
+	"github.com/bcpmesh/bcpmesh/agents/stdio"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cell"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+// endPatience is how long a program may take to end after its stdin was closed.
+const endPatience = 3 * time.Second
+
+// keepProgram starts a program confined, and serves it over its stdin and stdout until one of the two ends.
+func keepProgram(ctx context.Context, p *cli.Program, o client.AgentFlags, read, command []string) error {
+	if err := sandbox.Detect().Missing(); err != nil {
+		return cli.Failf("the program cannot be confined, and is not started: %s", err).WithHint(sandbox.Remedy)
+	}
+	env := process.Scrub(os.Environ())
+	path, err := process.LookUp(command[0], env)
+	if err != nil {
+		return cli.Failf("there is no program %s in PATH", cli.Quoted(command[0])).WithHint("install it, or write its path: ./%s", command[0])
+	}
+	read = append(read, filesOf(command[1:])...)
+	if definition := p.Env("BCPMESH_DEFINITION"); definition != "" {
+		read = append(read, definition)
+		env = append(env, "BCPMESH_DEFINITION="+definition)
+	}
+	if covering := covers(append(append(sandbox.System(), path), read...), o.Creds); covering != "" {
+		return cli.Failf("the program would read %s, where the agent's own credentials are", cli.Quoted(covering)).WithHint("give it the folders that it needs, one by one")
+	}
+	agent, err := o.Connect(ctx, p, "agent", stdio.MaxHandlers)
+	if err != nil {
+		return err
+	}
+	defer agent.Conn.Close()
+	env = append(env, "BCPMESH_AGENT="+string(agent.Name), "BCPMESH_DOOR=stdio")
+	cmd, err := cell.Confined(sandbox.Spec{Path: path, Args: command, Read: read, Memory: sandbox.DefaultMemory})
+	if err != nil {
+		return err
+	}
+	ours, theirs, err := streams()
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, ours.close)()
+	output := process.NewOutput(agent.Log)
+	defer output.End()
+	stderr := output.Stderr()
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, theirs.in, theirs.out, stderr
+	running, err := process.Start(cmd)
+	theirs.close()
+	if err != nil {
+		return cli.Failf("the program cannot be started: %s", process.Reason(err))
+	}
+	err = stdio.Serve(ctx, stdio.Agent{
+		Connection: agent.Conn, Name: agent.Name, Role: agent.Role, Version: cli.ProgramVersion(), Logger: agent.Log,
+	}, ours.in, ours.out)
+	ours.close()
+	end(ctx, running)
+	stderr.End()
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		return meshdir.OutcomeOf(err)
+	case !running.State().Success():
+		f := cli.Failf("the program failed: %s", running.State())
+		if line := output.LastLine(); line != "" {
+			f.Message += ": " + line
+		}
+		return f
+	}
+	return nil
+}
+
+// end waits for a program whose streams are closed, and ends it if that takes long or ctx ends.
+func end(ctx context.Context, running *process.Process) {
+	timer := time.NewTimer(endPatience)
+	defer timer.Stop()
+	select {
+	case <-running.Done():
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	running.Kill()
+	<-running.Done()
+}
+
+// filesOf are the words of a command that name files, which it may read.
+func filesOf(words []string) []string {
+	var files []string
+	for _, word := range words {
+		if info, err := os.Stat(word); err == nil && info.Mode().IsRegular() {
+			files = append(files, word)
+		}
+	}
+	return files
+}
+
+// covers returns the first of some files and folders that is a file or has it below it, empty if none does.
+func covers(names []string, file string) string {
+	file = resolved(file)
+	for _, name := range names {
+		below, err := filepath.Rel(resolved(name), file)
+		if err == nil && below != ".." && !strings.HasPrefix(below, ".."+string(filepath.Separator)) {
+			return name
+		}
+	}
+	return ""
+}
+
+// resolved is a path without links, as far as it exists.
+func resolved(name string) string {
+	if absolute, err := filepath.Abs(name); err == nil {
+		name = absolute
+	}
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		return real
+	}
+	return name
+}
+
+// ends are one side of two pipes.
+type ends struct{ in, out *os.File }
+
+func (e ends) close() {
+	_ = e.in.Close() // or it was closed before
+	_ = e.out.Close()
+}
+
+// streams returns the two sides of a door.
+func streams() (ours, theirs ends, err error) {
+	if theirs.in, ours.out, err = os.Pipe(); err != nil {
+		return ours, theirs, err
+	}
+	if ours.in, theirs.out, err = os.Pipe(); err != nil {
+		_ = theirs.in.Close()
+		_ = ours.out.Close()
+	}
+	return ours, theirs, err
+}

@@ -1,0 +1,117 @@
+package cell
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents/process"
+	"github.com/bcpmesh/bcpmesh/agents/sandbox"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+)
+
+// The words of this package's commands.
+const enterWord, tryWord = "cell-enter", "cell-try"
+
+// EnterCommand returns the command with which this program confines itself. It is no command for people, and so it is not
+// listed.
+func EnterCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    enterWord + " SPEC",
+		Hidden: true,
+		Short:  "Be a program, confined",
+		Long: `Confine this process by a SPEC, which "bcpmesh agent" writes, and become the program
+that it names.`,
+		Example: "  bcpmesh cell-enter SPEC",
+		Args:    cli.Arguments(1, "SPEC"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return cli.Failf("the program was not started, because it could not be confined: %s", sandbox.Enter(args[0], os.Environ()))
+		},
+	}
+}
+
+// TryCommand returns the command that tries what a confined program may not. It is no command for people either.
+func TryCommand(p *cli.Program) *cobra.Command {
+	return &cobra.Command{
+		Use:    tryWord + " BAIT",
+		Hidden: true,
+		Short:  "Try what a confined program may not",
+		Long: `Try to reach a BAIT, which "bcpmesh doctor --sandbox" lays out, and say what was
+reached.`,
+		Example: "  bcpmesh cell-try BAIT --json",
+		Args:    cli.Arguments(1, "BAIT"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			var b sandbox.Bait
+			if err := json.Unmarshal([]byte(args[0]), &b, json.RejectUnknownMembers(true)); err != nil {
+				return cli.Usagef("cell-try: BAIT is not understood")
+			}
+			return p.Out.Value(sandbox.Try(b))
+		},
+	}
+}
+
+// Keeper is the argv of this program that keeps a confined command, nil if this program cannot be found.
+func Keeper() []string {
+	program, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	return []string{program, "agent"}
+}
+
+// Confined returns the command that runs a program confined.
+func Confined(s sandbox.Spec) (*exec.Cmd, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return s.Command([]string{program, enterWord})
+}
+
+// Attempts has a confined process of this program try what it may not, and returns what became of it. Nothing stays.
+func Attempts(ctx context.Context) (outcomes []sandbox.Outcome, err error) {
+	folder, err := os.MkdirTemp("", "bcpmesh-sandbox")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	bait, end, err := sandbox.NewBait(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	text, err := json.Marshal(bait)
+	if err != nil {
+		return nil, err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd, err := Confined(sandbox.Spec{Path: program, Args: []string{program, tryWord, string(text), "--json"}, Memory: sandbox.DefaultMemory})
+	if err != nil {
+		return nil, err
+	}
+	var stdout, stderr bytes.Buffer
+	cmd.Env, cmd.Stdout, cmd.Stderr = process.Scrub(os.Environ()), &stdout, &stderr
+	running, err := process.Start(cmd)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-running.Done():
+	case <-ctx.Done():
+		running.Kill()
+		<-running.Done()
+		return nil, context.Cause(ctx)
+	}
+	if !running.State().Success() {
+		return nil, fmt.Errorf("%s: %s", running.State(), bytes.TrimSpace(stderr.Bytes()))
+	}
+	return outcomes, json.Unmarshal(stdout.Bytes(), &outcomes)
+}
