@@ -226,6 +226,7 @@ func edits() map[string]edit {
 		"Channel.MaxJustificationWords":   {kept, each(func(c *Channel) { c.MaxJustificationWords = 1 })},
 		"Channel.MaxJustificationChars":   {kept, each(func(c *Channel) { c.MaxJustificationChars = 1 })},
 		"Channel.JustificationVocabulary": {kept, each(func(c *Channel) { c.JustificationVocabulary = "none" })},
+		"Channel.MaxArgumentBytes":        {kept, each(func(c *Channel) { c.MaxArgumentBytes = 1 })},
 		"Channel.BaseCategory":            {kept, each(func(c *Channel) { c.BaseCategory = 1 })},
 		"Channel.MaxRetries":              {kept, each(func(c *Channel) { c.MaxRetries = 0 })},
 		"Channel.QueryTTL":                {refused, each(func(c *Channel) { c.QueryTTL *= 2 })}, // release slots cost

@@ -45,6 +45,9 @@ func (s *State) DecideAsk(m Moment, controller, reader AgentName, body []byte) D
 	if ask.Category.Valid() && ask.Category > ch.definition.MaxCategory {
 		return d.refuse(CheckCategory, CategoryDenied)
 	}
+	if len(ask.Arguments) > ch.definition.MaxArgumentBytes {
+		return d.refuse(CheckSpec, InvalidQuery)
+	}
 	v, spec, err := s.validator(ch, ask.Spec)
 	if err != nil {
 		return d.refuse(CheckSpec, InvalidQuery)

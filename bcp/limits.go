@@ -41,6 +41,10 @@ const (
 	answerOverhead = 1 << 10
 	answerFactor   = 12
 
+	// MaxArgumentBytes bounds what max_argument_bytes of a channel may allow for the
+	// arguments of a query, canonical.
+	MaxArgumentBytes = 16 << 10
+
 	// MaxRoutes bounds the notification routes of a mesh: each reads the journal.
 	MaxRoutes = 16
 

@@ -125,6 +125,9 @@ type Channel struct {
 	MaxJustificationChars   int
 	JustificationVocabulary string
 
+	// MaxArgumentBytes bounds the arguments of a query; 0 allows none.
+	MaxArgumentBytes int
+
 	BaseCategory Category
 	MaxRetries   int
 	QueryTTL     time.Duration

@@ -3,6 +3,7 @@ package bcp
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
@@ -224,7 +225,24 @@ func ParseAsk(b []byte, encoding Encoding, reader AgentName) (Ask, Code) {
 	if _, err := ParseClientID(string(ask.RequestID)); err != nil && ask.RequestID != "" {
 		return Ask{}, Malformed
 	}
+	if !canonicalArguments(&ask.Spec) {
+		return Ask{}, InvalidQuery
+	}
 	return ask, ""
+}
+
+// canonicalArguments spells the arguments of a spec in one way: keys sorted, no white
+// space. It is false where they are no object, or more than [MaxArgumentBytes].
+func canonicalArguments(s *Spec) bool {
+	if s.Arguments == nil {
+		return true
+	}
+	if s.Arguments.Kind() != '{' {
+		return false
+	}
+	s.Arguments = slices.Clone(s.Arguments)
+	err := s.Arguments.Format(jsontext.ReorderRawObjects(true), jsontext.SpaceAfterColon(false), jsontext.SpaceAfterComma(false), jsontext.Multiline(false))
+	return err == nil && len(s.Arguments) <= MaxArgumentBytes
 }
 
 // ParseSession reads a Controller's message about its session. The code is
@@ -273,7 +291,15 @@ func parseControllerMessage(b []byte, encoding Encoding, message any) Code {
 
 // ParseSpec reads a spec on its own, for tools: strictly, like the spec of an
 // ask. Whether it can be asked is for [Compile] to say.
-func ParseSpec(b []byte) (Spec, error) { return parseAlone[Spec](b) }
+func ParseSpec(b []byte) (Spec, error) {
+	s, err := parseAlone[Spec](b)
+	if err == nil && !canonicalArguments(&s) {
+		return Spec{}, errArguments
+	}
+	return s, err
+}
+
+var errArguments = errors.New("arguments: expected an object of at most 16 KiB")
 
 // ParseProposedSubscription reads a proposed subscription on its own, as strictly,
 // and refuses what no definition can hold. Whether its spec compiles is for

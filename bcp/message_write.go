@@ -132,6 +132,10 @@ func (s *Spec) members(w *jsonWriter) {
 	w.choice("requires_approval", s.RequiresApproval)
 	w.texts("constraints", s.Constraints)
 	w.choice("allow_not_enough_information", s.AllowNotEnoughInformation)
+	if s.Arguments != nil {
+		w.key("arguments")
+		w.value(s.Arguments)
+	}
 }
 
 func (q *Question) write(w *jsonWriter) {

@@ -52,6 +52,9 @@ func (p *ProposedSubscription) Subscription() (Subscription, error) {
 	if _, err := ParseSubscriptionID(string(p.ID)); err != nil {
 		return sub, specErrorf("id", "%v", err)
 	}
+	if p.Spec.Arguments != nil {
+		return sub, specErrorf("arguments", "a subscription has none")
+	}
 	if p.MaxRate.Count > MaxRateCount {
 		return sub, specErrorf("max_rate", "expected at most %d", MaxRateCount)
 	}

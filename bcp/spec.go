@@ -1,5 +1,7 @@
 package bcp
 
+import "github.com/go-json-experiment/json/jsontext"
+
 // Spec is the shape asked for, of a query or a subscription: the exact objects
 // of the seed's "Query Categories", plus the keys of PROTOCOL P1.3. A Spec is
 // plain data and may be wrong; [Compile] says so.
@@ -20,6 +22,10 @@ type Spec struct {
 	// not_enough_information; absent means true for a query. A subscription
 	// never has it: a Reader that has nothing to say does not push.
 	AllowNotEnoughInformation *bool `json:"allow_not_enough_information,omitzero"`
+	// Arguments is a JSON object that goes with a query to its Reader, such as those of
+	// a tool that it calls; nil for none. Nothing is judged or priced by it. A
+	// subscription has none.
+	Arguments jsontext.Value `json:"arguments,omitzero"`
 }
 
 // Field is one typed primitive of category 1.

@@ -108,6 +108,7 @@ func (b *builder) build(folder *source) *bcp.Mesh {
 	b.checkWitness(m)
 	b.warnTotals(m)
 	b.warnFlow(m)
+	b.warnArguments(m)
 	b.advise(m)
 	return m
 }

@@ -128,6 +128,7 @@ func (b *builder) channel(m *bcp.Mesh, c, r *end) bcp.Channel {
 		MaxJustificationWords:   int(o.get("max_justification_words").number),
 		MaxJustificationChars:   int(o.get("max_justification_chars").number),
 		JustificationVocabulary: o.get("justification_vocabulary").text,
+		MaxArgumentBytes:        int(o.get("max_argument_bytes").number),
 		BaseCategory:            bcp.Category(o.get("base_category").number),
 		MaxRetries:              int(o.get("max_retries").number),
 		QueryTTL:                o.get("query_ttl").duration,

@@ -67,6 +67,7 @@ var codeDocs = []CodeDoc{
 
 	{Code: CodeCombinedBudgets, Warning: true, Doc: "A clean agent is reached by several tainted channels, whose bits add up although each has its own budget."},
 	{Code: CodeLoop, Warning: true, Doc: "A chain of channels returns to an agent, so that what it said can come back to it as somebody else's word."},
+	{Code: CodeArgumentsOut, Warning: true, Doc: "Arguments of a Controller with private data go to a Reader with a network: what they say may leave the mesh."},
 	{Code: CodeLethalTrifecta, Error: true, Warning: true, Doc: "One agent has private data, untrusted input and a way out, so that whoever writes the input can fetch the data; an error if the mesh runs the agent or lists hosts for it, unless `egress_budget_bits` is written."},
 	{Code: CodeSharedDisk, Warning: true, Doc: "A tainted agent can write files that a clean one can read, which is a way around the gateway."},
 	{Code: CodeChain, Warning: true, Doc: "What a tainted agent says can reach an agent inside the answers of another, and no budget of its own counts it."},

@@ -93,6 +93,7 @@ const (
 
 	CodeCombinedBudgets = bcp.FindingCombined   // warning: several tainted channels into a clean agent
 	CodeLoop            = bcp.FindingLoop       // warning: a chain of channels that returns to an agent
+	CodeArgumentsOut    = "arguments_out"       // warning: secrets may leave with arguments of a query
 	CodeLethalTrifecta  = bcp.FindingTrifecta   // warning: private data, untrusted input and a way out
 	CodeSharedDisk      = bcp.FindingSharedDisk // warning: a way around the gateway through files
 	CodeChain           = bcp.FindingChain      // warning: a tainted agent's word inside another's answers

@@ -205,6 +205,8 @@ var schema = []Key{
 		Doc: "The characters of an escalation's justification."},
 	{Level: LevelChannel, Name: "justification_vocabulary", ControllerOnly: true, Type: TypeText, Min: 1, Max: 64, DefaultRule: "words of the Controller's choice", Rule: "P6.4",
 		Doc: "The word list from which each word of an escalation's justification comes."},
+	{Level: LevelChannel, Name: "max_argument_bytes", ControllerOnly: true, Type: TypeInteger, Min: 0, Max: bcp.MaxArgumentBytes, Default: "0", Rule: "P1.3, P2.8",
+		Doc: "Bytes of arguments that a query may give the Reader, such as those of a tool. They go out to whatever the Reader reaches."},
 	{Level: LevelChannel, Name: "base_category", ControllerOnly: true, Type: TypeInteger, Min: 1, Max: 2, Default: "2", Rule: "P1.3, P6.1",
 		Doc: "With 1, every query of category 2 is an escalation."},
 	{Level: LevelChannel, Name: "max_retries", ControllerOnly: true, Type: TypeInteger, Min: 0, Max: 100, Default: "3", Rule: "P1.3, P3.10",

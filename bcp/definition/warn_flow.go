@@ -29,6 +29,22 @@ func (b *builder) warnFlow(m *bcp.Mesh) {
 	}
 }
 
+// warnArguments warns of arguments that take what a Controller knows out of the mesh, by a
+// Reader that reaches hosts.
+func (b *builder) warnArguments(m *bcp.Mesh) {
+	if b.incomplete || !b.report.OK() {
+		return
+	}
+	flow := bcp.FlowOf(m)
+	for i := range m.Channels {
+		c := &m.Channels[i]
+		private, out := flow.Legs(c.Controller).Private, flow.Legs(c.Reader).Out
+		if c.MaxArgumentBytes > 0 && len(private) > 0 && len(out) > 0 {
+			b.controllers[c.ChannelKey].warnf("max_argument_bytes", CodeArgumentsOut, "%s knows secrets (%s), and %s reaches out (%s): what arguments say of them may leave", c.Controller, strings.Join(private, ", "), c.Reader, strings.Join(out, ", "))
+		}
+	}
+}
+
 // refusesTrifecta reports whether an agent with all three legs is an error: the mesh runs
 // it or opens hosts to it, and its definition does not accept that. Of other agents the
 // mesh knows what their definitions tell, and can only warn.

@@ -69,6 +69,14 @@ func TestFlowWarnings(t *testing.T) {
 			mesh(agent("c", "tools: [Read, SendMessage]\n"+strings.Replace(hears("r"), "max_category: 2", "max_category: 1", 1)), agent("r", "bcp_channels:\n- {peer: c, role: reader, max_category: 3}\n")),
 			nil,
 		},
+		"arguments of who knows to who reaches out": {
+			mesh(agent("c", "tools: [Read]\n"+strings.Replace(hears("r"), "}", ", max_argument_bytes: 100}", 1)), agent("r", "network: outbound\nbcp_channels:\n"+answers("c"))),
+			[]string{"c.md:6:85: bcp_channels[0].max_argument_bytes: " + definition.CodeArgumentsOut},
+		},
+		"arguments of who knows nothing": {
+			mesh(agent("c", strings.Replace(hears("r"), "}", ", max_argument_bytes: 100}", 1)), agent("r", "network: outbound\nbcp_channels:\n"+answers("c"))),
+			nil,
+		},
 		"nothing of one end alone": {
 			mesh(agent("c", "tools: [Read, SendMessage]\n"+hears("r")), agent("r", "")),
 			[]string{"c.md:6:10: bcp_channels[0].peer: " + definition.CodeNoCounterpart},
