@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/wrap"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -30,11 +32,12 @@ type controller struct {
 	refresh time.Duration
 	inbox   shelf[bcp.DeliveryID, bcp.Delivery]
 	prompts *prompts
+	files   []*wrap.File
 	nudge   chan struct{} // has an element where what the agent has may be another
 }
 
 func newController(s *Server, conn *agents.Connection, o Options) *controller {
-	c := &controller{server: s, log: s.log, agent: agents.NewController(conn), refresh: o.Refresh, prompts: newPrompts(), nudge: make(chan struct{}, 1)}
+	c := &controller{server: s, log: s.log, agent: agents.NewController(conn), refresh: o.Refresh, prompts: newPrompts(), files: o.Tools, nudge: make(chan struct{}, 1)}
 	if c.refresh <= 0 {
 		c.refresh = defaultRefresh
 	}
@@ -105,12 +108,14 @@ func (c *controller) channels(ctx context.Context) ([]bcp.ChannelView, *fault) {
 	if err != nil {
 		return nil, refused(err, bcp.NotPermitted)
 	}
-	c.server.announce(map[*sdk.Tool]sdk.ToolHandler{
+	tools := map[*sdk.Tool]sdk.ToolHandler{
 		queryTool(list):     handler(c.log, c.query),
 		inboxTool():         handler(c.log, c.read),
 		budgetTool(list):    handler(c.log, c.budget),
 		subscribeTool(list): handler(c.log, c.subscribe),
-	})
+	}
+	maps.Copy(tools, c.wrapped(list))
+	c.server.announce(tools)
 	return list, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/wrap"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -27,6 +28,8 @@ type Options struct {
 	// Refresh is how often a Controller asks the gateway whether what it has has
 	// changed. Zero is 5 s.
 	Refresh time.Duration
+	// Tools are wrapped servers whose tools a Controller's host is shown as well.
+	Tools []*wrap.File
 }
 
 // Server serves one agent of a mesh, in one role, to any number of MCP hosts. Its

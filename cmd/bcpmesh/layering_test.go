@@ -122,8 +122,10 @@ var rules = []rule{
 	// Makes agents of programs in any language.
 	{folder: "agents/stdio", internal: []string{"agents", "agents/process", "bcp", "bcp/wire"}, external: []string{jsonText, logging, natsClient}},
 
+	// Makes a Reader of a foreign MCP server: it trusts nothing that the server says.
+	{folder: "agents/wrap", internal: []string{"agents", "agents/process", "agents/stdio", "bcp", "bcp/constraint"}, external: []string{jsonText, logging, mcpSDK}},
 	// What hosts of MCP are served by: a client of the mesh like any other.
-	{folder: "agents/mcp", internal: []string{"agents", "bcp", "bcp/wire"}, external: []string{jsonSchema, jsonText, logging, mcpSDK, natsClient}},
+	{folder: "agents/mcp", internal: []string{"agents", "agents/wrap", "bcp", "bcp/wire"}, external: []string{jsonSchema, jsonText, logging, mcpSDK, natsClient}},
 
 	// Gets pages, and knows no HTML: who fetches for an agent reads nothing of what it gets.
 	{folder: "agents/fetch", internal: []string{"bcp/guard"}, external: []string{"code.dny.dev/ssrf"}},
@@ -298,8 +300,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"agents", "agents/cell", "agents/extract", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mcp", "agents/process", "agents/sandbox", "agents/stdio", "agents/web", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
-		external: []string{commandLines, logging},
+		internal: []string{"accounts/durable", "agents", "agents/cell", "agents/extract", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mcp", "agents/process", "agents/sandbox", "agents/stdio", "agents/web", "agents/wrap", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
 	},
 	{
 		folder: "cmd/bcpmesh", program: true,
@@ -322,7 +323,7 @@ var onlyIn = map[string][]string{
 	telemetry:                    {"mesh/trace/otlp", "cmd/bcpmesh/internal/run"},
 	"cel.dev/cel-go":             {"bcp/constraint"},
 	"github.com/goccy/go-yaml":   {"bcp/definition"},
-	mcpSDK:                       {"agents/mcp", "examples/mcp"},
+	mcpSDK:                       {"agents/mcp", "agents/wrap", "examples/mcp"},
 }
 
 // An exception allows one thing to one file. One that is not needed fails.

@@ -1,0 +1,172 @@
+package wrap
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+)
+
+// Limits of a file, and of what a server may list.
+const (
+	// MaxFile bounds a file, in bytes.
+	MaxFile = 4 << 20
+	// maxTools bounds the tools of one server, maxSchema the schema of each, in bytes.
+	maxTools  = 256
+	maxSchema = 64 << 10
+	// maxDescription bounds a description, in bytes: a model reads it.
+	maxDescription = 8 << 10
+)
+
+// File is a wrapped server, as `bcpmesh wrap` writes it and people edit it.
+type File struct {
+	// Server is the command that starts the MCP server, which speaks over stdio.
+	Server []string `json:"server"`
+	// Reader is the agent that answers with it.
+	Reader bcp.AgentName `json:"reader"`
+	Tools  []Tool        `json:"tools"`
+}
+
+// Tool is one tool of the server: what the host is shown, and what of a result comes back.
+type Tool struct {
+	Name        string         `json:"name"`
+	Description string         `json:"description"`
+	InputSchema jsontext.Value `json:"input_schema"`
+	// SHA256 is the pin: that of the tool as the server listed it when somebody looked.
+	SHA256 string `json:"sha256"`
+	// Answer is the spec that the host's question has.
+	Answer bcp.Spec `json:"answer"`
+	// From says, for each name of the spec, how its value is taken out of a result: a CEL
+	// expression over result.structured, result.text, result.error and arguments. With
+	// Extract, a program prints the answer instead.
+	From    map[string]string `json:"from,omitempty"`
+	Extract []string          `json:"extract,omitempty"`
+	// Decide is what somebody has yet to decide; `check` of a person, and of no program.
+	Decide []string `json:"decide,omitempty"`
+}
+
+// Parse reads a file strictly. The error says what is wrong, and in which tool.
+func Parse(content []byte) (*File, error) {
+	var f File
+	if len(content) > MaxFile {
+		return nil, fmt.Errorf("expected at most %d MiB", MaxFile>>20)
+	}
+	if err := json.Unmarshal(content, &f, json.RejectUnknownMembers(true)); err != nil {
+		return nil, fmt.Errorf("not a file of bcpmesh wrap: %w", err)
+	}
+	if len(f.Server) == 0 || f.Server[0] == "" {
+		return nil, errors.New("server: expected a program and its arguments")
+	}
+	if _, err := bcp.ParseAgentName(string(f.Reader)); err != nil {
+		return nil, fmt.Errorf("reader: %w", err)
+	}
+	if len(f.Tools) > maxTools {
+		return nil, fmt.Errorf("tools: expected at most %d", maxTools)
+	}
+	seen := map[string]bool{}
+	for i := range f.Tools {
+		t := &f.Tools[i]
+		if err := t.check(); err != nil {
+			return nil, fmt.Errorf("tool %q: %w", t.Name, err)
+		}
+		if seen[t.Name] {
+			return nil, fmt.Errorf("tool %q stands there twice", t.Name)
+		}
+		seen[t.Name] = true
+	}
+	return &f, nil
+}
+
+func (t *Tool) check() error {
+	switch {
+	case !validName(t.Name):
+		return errors.New("name: expected 1 to 128 letters, digits, and _ - . /")
+	case len(t.Description) > maxDescription:
+		return fmt.Errorf("description: expected at most %d bytes", maxDescription)
+	case len(t.InputSchema) > maxSchema || t.InputSchema.Kind() != '{':
+		return fmt.Errorf("input_schema: expected an object of at most %d KiB", maxSchema>>10)
+	case t.Answer.Arguments != nil:
+		return errors.New("answer: arguments are the host's")
+	case (len(t.From) > 0) == (len(t.Extract) > 0):
+		return errors.New("expected one of from and extract")
+	}
+	if _, err := bcp.Compile(t.Answer, bcp.Settings{Constraints: constraint.Compile}); err != nil {
+		return fmt.Errorf("answer: %w", err)
+	}
+	if len(t.Extract) > 0 {
+		return nil
+	}
+	names := namesOf(t.Answer)
+	for name, expression := range t.From {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("from: the answer has no %q", name)
+		}
+		if _, err := constraint.CompileExtraction(expression); err != nil {
+			return fmt.Errorf("from %s: %w", name, err)
+		}
+	}
+	for _, name := range names {
+		if t.From[name] == "" {
+			return fmt.Errorf("from: %s has no expression", name)
+		}
+	}
+	return nil
+}
+
+// namesOf are the names of what a spec asks for.
+func namesOf(spec bcp.Spec) []string {
+	var names []string
+	for _, f := range spec.Fields {
+		names = append(names, f.Name)
+	}
+	for _, q := range spec.Questions {
+		names = append(names, q.ID)
+	}
+	if spec.Category == 3 {
+		names = append(names, "summary")
+	}
+	return names
+}
+
+// validName keeps names to what hosts take, and a terminal shows as it is.
+func validName(name string) bool {
+	if name == "" || len(name) > 128 {
+		return false
+	}
+	for i := range len(name) {
+		c := name[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' && c != '.' && c != '/' {
+			return false
+		}
+	}
+	return true
+}
+
+// Pin returns the SHA-256 of a tool as a server lists it: its name, title, description and
+// schemas, canonical. Whatever a model would read of it is in it.
+func Pin(tool *sdk.Tool) (string, error) {
+	b, err := json.Marshal(struct {
+		Name        string `json:"name"`
+		Title       string `json:"title"`
+		Description string `json:"description"`
+		Input       any    `json:"input"`
+		Output      any    `json:"output"`
+	}{tool.Name, tool.Title, tool.Description, tool.InputSchema, tool.OutputSchema}, json.Deterministic(true))
+	if err != nil {
+		return "", fmt.Errorf("pin the tool: %w", err)
+	}
+	value := jsontext.Value(b)
+	if err := value.Format(jsontext.ReorderRawObjects(true)); err != nil {
+		return "", fmt.Errorf("pin the tool: %w", err)
+	}
+	sum := sha256.Sum256(value)
+	return hex.EncodeToString(sum[:]), nil
+}

@@ -1,0 +1,237 @@
+package wrap
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	experiment "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/hashicorp/go-hclog"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/process"
+	"github.com/bcpmesh/bcpmesh/agents/stdio"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+)
+
+// Call is what the arguments of a query are: which tool, with what.
+type Call struct {
+	Tool  string         `json:"tool"`
+	Input jsontext.Value `json:"input"`
+}
+
+// Reader answers queries with a server. Its methods may be used concurrently.
+type Reader struct {
+	upstream *Upstream
+	env      []string
+	dir      string
+	log      hclog.Logger
+	tools    map[string]*pinned
+}
+
+// pinned is a tool of the file that the server still has as it was.
+type pinned struct {
+	*Tool
+	from map[string]*constraint.Extraction
+}
+
+// NewReader returns the Reader of a file, with the tools that the server lists as they are
+// pinned. Changed names those that it does not: queries for them are not answered.
+func NewReader(ctx context.Context, f *File, u *Upstream, program Program) (r *Reader, changed []string, err error) {
+	if program.Logger == nil {
+		program.Logger = hclog.NewNullLogger()
+	}
+	listed, err := u.Tools(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	pins := map[string]string{}
+	for _, tool := range listed {
+		if pins[tool.Name], err = Pin(tool); err != nil {
+			return nil, nil, err
+		}
+	}
+	r = &Reader{upstream: u, env: program.Env, dir: program.Dir, log: program.Logger, tools: map[string]*pinned{}}
+	for i := range f.Tools {
+		t := &f.Tools[i]
+		if pins[t.Name] != t.SHA256 || t.SHA256 == "" {
+			changed = append(changed, t.Name)
+			continue
+		}
+		p := &pinned{t, map[string]*constraint.Extraction{}}
+		for name, expression := range t.From {
+			if p.from[name], err = constraint.CompileExtraction(expression); err != nil {
+				return nil, nil, fmt.Errorf("tool %s: %w", t.Name, err)
+			}
+		}
+		r.tools[t.Name] = p
+	}
+	return r, changed, nil
+}
+
+// Answer answers one query: it calls the tool that the arguments name, and takes the answer
+// out of its result. What cannot be taken out is not_enough_information; where there is no
+// result, or the tool is another than was pinned, the query stays open.
+func (r *Reader) Answer(ctx context.Context, q agents.Query) (any, error) {
+	var call Call
+	if err := experiment.Unmarshal(q.Arguments, &call, experiment.RejectUnknownMembers(true)); err != nil {
+		return agents.NotEnoughInformation{}, nil // somebody asked who does not know of tools
+	}
+	tool := r.tools[call.Tool]
+	if tool == nil {
+		r.log.Error("a query names a tool that is not pinned", "query", q.QueryID)
+		return agents.NotEnoughInformation{}, nil
+	}
+	if call.Input == nil {
+		call.Input = jsontext.Value("{}")
+	}
+	if err := r.unchanged(ctx, tool.Tool); err != nil {
+		r.log.Error("a tool is refused", "tool", tool.Name, "error", err)
+		return agents.NotEnoughInformation{}, nil
+	}
+	result, err := r.upstream.Call(ctx, call.Tool, call.Input)
+	if err != nil {
+		return nil, fmt.Errorf("the tool %s: %w", call.Tool, err)
+	}
+	tree, err := treeOf(result)
+	if err != nil {
+		return agents.NotEnoughInformation{}, nil
+	}
+	if len(tool.Extract) > 0 {
+		return r.extract(ctx, q, tool.Tool, tree)
+	}
+	input, err := decode(call.Input)
+	if err != nil {
+		return agents.NotEnoughInformation{}, nil
+	}
+	answer := map[string]any{}
+	for name, e := range tool.from {
+		value, err := e.Value(tree, input)
+		if err != nil {
+			r.log.Info("a result lacks what is asked for", "tool", tool.Name, "name", name)
+			return agents.NotEnoughInformation{}, nil
+		}
+		if text, ok := value.(string); q.Category != 1 && !ok {
+			value = fmt.Sprint(value) // answers of category 2 are texts
+		} else if ok {
+			value = text
+		}
+		answer[name] = value
+	}
+	return answer, nil
+}
+
+// unchanged refuses a tool that the server lists otherwise by now.
+func (r *Reader) unchanged(ctx context.Context, t *Tool) error {
+	listed, err := r.upstream.Tools(ctx)
+	if err != nil {
+		return err
+	}
+	for _, tool := range listed {
+		if tool.Name == t.Name {
+			if pin, err := Pin(tool); err != nil || pin != t.SHA256 {
+				return errChanged
+			}
+			return nil
+		}
+	}
+	return errChanged
+}
+
+var errChanged = errors.New("it is another than was pinned: look at it with bcpmesh wrap --accept")
+
+// extract has a program take the answer out of a result: both are JSON.
+func (r *Reader) extract(ctx context.Context, q agents.Query, t *Tool, tree map[string]any) (any, error) {
+	b, err := json.Marshal(map[string]any{"query": json.RawMessage(q.Arguments), "result": tree})
+	if err != nil {
+		return agents.NotEnoughInformation{}, nil
+	}
+	output := process.NewOutput(r.log)
+	defer output.End()
+	// The program sees the result as the arguments of the query.
+	q.Arguments = b
+	program := stdio.Program{Command: t.Extract, Env: r.env, Timeout: extractTimeout, Output: output, Logger: r.log}
+	return program.Answer(ctx, q)
+}
+
+// extractTimeout bounds one run of a program that extracts.
+const extractTimeout = 30 * time.Second
+
+// treeOf is a result as expressions see it.
+func treeOf(result *sdk.CallToolResult) (map[string]any, error) {
+	var text strings.Builder
+	for _, c := range result.Content {
+		if t, ok := c.(*sdk.TextContent); ok {
+			text.WriteString(t.Text)
+		}
+	}
+	tree := map[string]any{"error": result.IsError, "text": text.String(), "structured": nil}
+	content := []byte(text.String())
+	if result.StructuredContent != nil {
+		b, err := json.Marshal(result.StructuredContent)
+		if err != nil {
+			return nil, err
+		}
+		content = b
+	}
+	if structured, err := decode(content); err == nil { // a text that is no JSON has no structure
+		tree["structured"] = structured
+	}
+	return tree, nil
+}
+
+// decode reads JSON with whole numbers as such.
+func decode(b []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	return whole(v), nil
+}
+
+func whole(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		f, err := v.Float64()
+		if err != nil {
+			return math.NaN()
+		}
+		return f
+	case map[string]any:
+		for k, e := range v {
+			v[k] = whole(e)
+		}
+	case []any:
+		for i, e := range v {
+			v[i] = whole(e)
+		}
+	}
+	return v
+}
+
+// Spec is what the host's call asks: the tool's answer, with the call as arguments.
+func (t *Tool) Spec(input jsontext.Value) (bcp.Spec, error) {
+	if input == nil {
+		input = jsontext.Value("{}")
+	}
+	b, err := experiment.Marshal(Call{t.Name, input}, experiment.Deterministic(true))
+	if err != nil {
+		return bcp.Spec{}, fmt.Errorf("the call of %s: %w", t.Name, err)
+	}
+	spec := t.Answer
+	spec.Arguments = b
+	return spec, nil
+}
