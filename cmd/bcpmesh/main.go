@@ -88,6 +88,7 @@ func commands(p *cli.Program) []*cobra.Command {
 		attach.ReaderCommand(p),
 		attach.AgentCommand(p),
 		attach.MCPCommand(p),
+		attach.WrapCommand(p),
 		byhand.SessionCommand(p),
 		byhand.TaintCommand(p),
 		define.ProposalsCommand(p),

@@ -34,6 +34,7 @@ const (
 type mcpOptions struct {
 	client.AgentFlags
 	http, tokenFile string
+	tools           []string
 }
 
 // MCPCommand returns the command mcp.
@@ -51,6 +52,9 @@ subscription names it. The host starts the program itself and speaks with it ove
 The tools follow the definitions when the mesh is reloaded, and come back when it is
 started again. A mesh that is not up yet is waited for, for as long as the host stays.
 
+With --tools a controller's host has the tools of wrapped MCP servers too, with typed
+results ("bcpmesh wrap").
+
 With --http hosts of this machine reach it over streamable HTTP, with a token that
 is made and shown once, or read from --token-file.`,
 		Example: `  bcpmesh mcp --creds main.creds
@@ -61,6 +65,7 @@ is made and shown once, or read from --token-file.`,
 	}
 	o.AddTo(cmd, "creds `FILE` of a controller or a reader")
 	cmd.Flags().StringVar(&o.http, "http", "", "serve over HTTP on this `HOST:PORT` of this machine; port 0 means any free one")
+	cmd.Flags().StringArrayVar(&o.tools, "tools", nil, "show the host the tools of this `FILE` of bcpmesh wrap as well; may be given again")
 	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "with --http: read the token from this `FILE`")
 	return cmd
 }
@@ -139,11 +144,19 @@ func (r firstAfter) Read(b []byte) (int, error) {
 
 // mcpServer connects as the agent of the creds file.
 func mcpServer(ctx context.Context, p *cli.Program, o mcpOptions) (server *mcp.Server, end func(), err error) {
+	options := mcp.Options{Version: cli.ProgramVersion()}
+	for _, name := range o.tools {
+		file, err := readTools(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		options.Tools = append(options.Tools, file)
+	}
 	agent, err := o.Await(ctx, p, "mcp", mcp.MaxPending)
 	if err != nil {
 		return nil, nil, err
 	}
-	options := mcp.Options{Version: cli.ProgramVersion(), Logger: agent.Log}
+	options.Logger = agent.Log
 	if agent.Role == bcp.RoleReader {
 		server = mcp.NewReader(agent.Conn, options)
 	} else {

@@ -2,7 +2,6 @@ package attach
 
 import (
 	"context"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,7 +22,7 @@ func ReaderCommand(p *cli.Program) *cobra.Command {
 to it, and what it answers is sent. Connections, repeats and reconnects are this
 program's.`,
 		`  bcpmesh reader command --creds researcher.creds -- ./answer.py`,
-		readerProgramCommand(p), readerExtractCommand(p))
+		readerProgramCommand(p), readerExtractCommand(p), readerMCPCommand(p))
 }
 
 // readerOptions are the flags of reader command.
@@ -86,13 +85,9 @@ environment, and needs no flags.`,
 
 // answerWith answers queries until interrupted.
 func answerWith(ctx context.Context, p *cli.Program, o readerOptions, command []string) error {
-	env := process.Scrub(os.Environ())
-	for _, name := range o.pass {
-		value, there := os.LookupEnv(name)
-		if !there {
-			return cli.Failf("--pass: there is no variable %s in the environment", cli.Quoted(name)).WithHint("set it, or leave the flag out")
-		}
-		env = append(env, name+"="+value)
+	env, err := passedEnv(o.pass)
+	if err != nil {
+		return err
 	}
 	if _, err := process.LookUp(command[0], env); err != nil {
 		return cli.Failf("there is no program %s in PATH", cli.Quoted(command[0])).WithHint("install it, or write its path: ./%s", command[0])

@@ -1,0 +1,372 @@
+package attach
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/process"
+	"github.com/bcpmesh/bcpmesh/agents/wrap"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+// wrapOptions are the flags of wrap.
+type wrapOptions struct {
+	where  meshdir.StateFlags
+	as     string
+	pass   []string
+	accept bool
+}
+
+// WrapCommand returns the command wrap.
+func WrapCommand(p *cli.Program) *cobra.Command {
+	var o wrapOptions
+	cmd := &cobra.Command{
+		Use:   "wrap READER -- SERVER [ARG...]",
+		Short: "Put an MCP server behind categories",
+		Long: `Put any MCP server that speaks over stdin and stdout behind categories: its tools
+answer through the gateway, in fields that you agree to, and no other word of their
+results reaches the agent that calls them.
+
+It starts the server, lists its tools, and writes two files into the folder of the
+mesh: agents/READER.md, a Reader, and tools/READER.json, which has each tool with its
+description and schemas pinned by a hash, the answer that comes back, and how it is
+taken out of a result. Answers are guessed from output schemas, as narrow as they can
+be; "decide" says what is left for you: a field with values or bounds under answer, or
+a question, and a CEL expression for it under from. The Controller's end of the channel is printed:
+it goes into the definition of --as.
+
+A tool that the server lists otherwise later is refused until you have looked at it:
+"bcpmesh wrap READER --accept" shows what changed, and pins it.
+
+The server runs as you, with a scrubbed environment: --pass names variables that it
+gets, here and with "bcpmesh reader mcp".`,
+		Example: `  bcpmesh wrap files --as main -- npx -y @modelcontextprotocol/server-filesystem /srv/papers
+  bcpmesh wrap files --accept
+  bcpmesh reader mcp --creds files.creds --tools tools/files.json
+  bcpmesh mcp --creds main.creds --tools tools/files.json`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dash := cmd.ArgsLenAtDash()
+			switch {
+			case o.accept && dash < 0 && len(args) == 1:
+				return rewrap(cmd.Context(), p, o, args[0])
+			case o.accept || dash != 1 || len(args) < 2:
+				return cli.Usagef("wrap: expected READER -- SERVER, or READER --accept").WithHint("for example bcpmesh wrap files -- npx -y @modelcontextprotocol/server-filesystem .")
+			}
+			return wrapServer(cmd.Context(), p, o, args[0], args[1:])
+		},
+	}
+	o.where.AddTo(cmd)
+	cmd.Flags().StringVar(&o.as, "as", "main", "the `CONTROLLER` whose host will have the tools")
+	cmd.Flags().StringArrayVar(&o.pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be given again")
+	cmd.Flags().BoolVar(&o.accept, "accept", false, "pin the tools as the server lists them now")
+	return cmd
+}
+
+// toolsFile is where the tools of a Reader are, in the folder of a mesh.
+func toolsFile(dir, reader string) string { return filepath.Join(dir, "tools", reader+".json") }
+
+func (o *wrapOptions) folder(reader string) (string, error) {
+	if _, err := bcp.ParseAgentName(reader); err != nil {
+		return "", cli.Usagef("wrap: %s is no name for an agent: %s", cli.Quoted(reader), err)
+	}
+	folder, err := o.where.Folder()
+	if err != nil {
+		return "", err
+	}
+	if folder.Dir == "" {
+		return "", cli.Failf("there is no mesh here").WithHint("bcpmesh init makes one; --dir names it")
+	}
+	return folder.Dir, nil
+}
+
+// passedEnv is the environment of a foreign program: the few harmless keys, and what is
+// passed on.
+func passedEnv(pass []string) ([]string, error) {
+	env := process.Scrub(os.Environ())
+	for _, name := range pass {
+		value, there := os.LookupEnv(name)
+		if !there {
+			return nil, cli.Failf("--pass: there is no variable %s in the environment", cli.Quoted(name)).WithHint("set it, or leave the flag out")
+		}
+		env = append(env, name+"="+value)
+	}
+	return env, nil
+}
+
+// startUpstream starts a server, and says why it does not.
+func startUpstream(ctx context.Context, p *cli.Program, command, pass []string, log hclog.Logger) (*wrap.Upstream, wrap.Program, error) {
+	env, err := passedEnv(pass)
+	if err != nil {
+		return nil, wrap.Program{}, err
+	}
+	program := wrap.Program{Command: command, Env: env, Logger: log}
+	u, err := wrap.Start(ctx, program)
+	if err != nil {
+		return nil, program, cli.Failf("%s: %s", cli.Quoted(command[0]), err).WithHint("try the same command by hand; --pass gives it variables of the environment")
+	}
+	return u, program, nil
+}
+
+func wrapServer(ctx context.Context, p *cli.Program, o wrapOptions, reader string, command []string) error {
+	dir, err := o.folder(reader)
+	if err != nil {
+		return err
+	}
+	agent, file := filepath.Join(dir, "agents", reader+".md"), toolsFile(dir, reader)
+	for _, name := range []string{agent, file} {
+		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+			return cli.Failf("%s is there already", cli.Quoted(name)).WithHint("take another name, or bcpmesh wrap %s --accept", reader)
+		}
+	}
+	next, _, err := list(ctx, p, o, &wrap.File{Server: command, Reader: bcp.AgentName(reader)})
+	if err != nil {
+		return err
+	}
+	if len(next.Tools) == 0 {
+		return cli.Failf("the server has no tools")
+	}
+	if err := writeTools(file, next); err != nil {
+		return err
+	}
+	definition := fmt.Sprintf(readerDefinition, reader, cli.Quoted(strings.Join(command, " ")), o.as)
+	if err := durable.Create(agent, []byte(definition), 0o600); err != nil {
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(agent), cli.ReasonOf(err))
+	}
+	if err := showTools(p, file, next); err != nil {
+		return err
+	}
+	p.Out.Talkf("")
+	p.Out.Talkf("Add this to bcp_channels of %s, and look at what is to be decided in %s:", filepath.Join(dir, "agents", o.as+".md"), file)
+	for line := range strings.Lines(fmt.Sprintf(controllerEntry, reader)) {
+		p.Out.Talkf("%s", strings.TrimSuffix(line, "\n"))
+	}
+	p.Out.Talkf("Then:")
+	p.Out.Talkf("  bcpmesh check && bcpmesh reload")
+	p.Out.Talkf("  bcpmesh creds issue %s --out %s.creds", reader, reader)
+	p.Out.Talkf("  bcpmesh reader mcp --creds %s.creds --tools %s", reader, file)
+	p.Out.Talkf("  bcpmesh mcp --creds %s.creds --tools %s", o.as, file)
+	return nil
+}
+
+const (
+	readerDefinition = `---
+# The Reader in front of an MCP server: what its tools answer crosses the gateway.
+name: %s
+description: Calls the tools of an MCP server.
+# bcpmesh reader mcp answers for it, with the server that tools/ names:
+# %s
+bcp_channels:
+  - peer: %s
+    role: reader
+---
+`
+	controllerEntry = `  - peer: %s
+    role: controller
+    max_category: 2
+    budget_bits: 1000
+    # What a call may give the tool. It goes out to whatever the server reaches.
+    max_argument_bytes: 2048
+`
+)
+
+// list lists the tools of a file's server now.
+func list(ctx context.Context, p *cli.Program, o wrapOptions, f *wrap.File) (*wrap.File, wrap.Difference, error) {
+	u, _, err := startUpstream(ctx, p, f.Server, o.pass, cli.NewLogger(hclog.Warn, p.Out.Stderr))
+	if err != nil {
+		return nil, wrap.Difference{}, err
+	}
+	defer u.Close()
+	tools, err := u.Tools(ctx)
+	if err != nil {
+		return nil, wrap.Difference{}, cli.Failf("%s", err)
+	}
+	next, d, err := wrap.Update(f, tools)
+	if err != nil {
+		return nil, d, cli.Failf("%s", cli.Plain(err.Error()))
+	}
+	return next, d, nil
+}
+
+func rewrap(ctx context.Context, p *cli.Program, o wrapOptions, reader string) error {
+	dir, err := o.folder(reader)
+	if err != nil {
+		return err
+	}
+	name := toolsFile(dir, reader)
+	f, err := readTools(name)
+	if err != nil {
+		return err
+	}
+	next, d, err := list(ctx, p, o, f)
+	if err != nil {
+		return err
+	}
+	if err := writeTools(name, next); err != nil {
+		return err
+	}
+	if p.Out.JSON {
+		return p.Out.Value(d)
+	}
+	for _, one := range []struct {
+		what  string
+		names []string
+	}{{"new", d.New}, {"changed", d.Changed}, {"gone", d.Gone}} {
+		for _, name := range one.names {
+			p.Out.Talkf("%s: %s", one.what, cli.Plain(name))
+		}
+	}
+	if len(d.New)+len(d.Changed)+len(d.Gone) == 0 {
+		p.Out.Talkf("the server has the tools that are pinned")
+	}
+	return nil
+}
+
+// showTools tells what of each tool comes back.
+func showTools(p *cli.Program, file string, f *wrap.File) error {
+	if p.Out.JSON {
+		return p.Out.Value(map[string]any{"file": file, "tools": f.Tools})
+	}
+	rows := make([][]string, len(f.Tools))
+	for i := range f.Tools {
+		t := &f.Tools[i]
+		var names []string
+		for _, field := range t.Answer.Fields {
+			names = append(names, field.Name+" ("+field.Type.String()+")")
+		}
+		bits := ""
+		if v, err := bcp.Compile(t.Answer, bcp.Settings{}); err == nil {
+			bits = v.Prices().Nominal.String()
+		}
+		slices.Sort(names)
+		rows[i] = []string{cli.Plain(t.Name), strings.Join(names, ", "), bits, cli.Plain(strings.Join(t.Decide, "; "))}
+	}
+	p.Out.Table([]string{"tool", "comes back", "bits", "to decide"}, rows)
+	return nil
+}
+
+func writeTools(name string, f *wrap.File) error {
+	content, err := json.Marshal(f, jsontext.WithIndent("  "), json.Deterministic(true))
+	if err == nil {
+		if err = os.MkdirAll(filepath.Dir(name), 0o700); err == nil {
+			err = durable.Replace(name, append(bytes.TrimSpace(content), '\n'), 0o600)
+		}
+	}
+	if err != nil {
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(name), cli.ReasonOf(err))
+	}
+	return nil
+}
+
+func readTools(name string) (*wrap.File, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err)).WithHint("bcpmesh wrap writes it")
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, wrap.MaxFile+1))
+	if err != nil {
+		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+	}
+	file, err := wrap.Parse(content)
+	if err != nil {
+		return nil, cli.Failf("%s: %s", cli.Quoted(name), cli.Plain(err.Error()))
+	}
+	return file, nil
+}
+
+// readerMCPOptions are the flags of reader mcp.
+type readerMCPOptions struct {
+	client.AgentFlags
+	tools string
+	pass  []string
+}
+
+func readerMCPCommand(p *cli.Program) *cobra.Command {
+	var o readerMCPOptions
+	cmd := &cobra.Command{
+		Use:   "mcp --tools FILE",
+		Short: "Answer queries with the tools of an MCP server",
+		Long: `Answer queries with the tools of an MCP server that "bcpmesh wrap" has wrapped. The
+arguments of a query say which tool is called, and with what; the answer is taken out
+of the result as the file says. What cannot be taken out is not_enough_information.
+
+The server is started as a process of its own, and gets PATH, HOME and the like of the
+environment, and what --pass names; no creds. A tool that it lists otherwise than the
+file has it is not called.`,
+		Example: `  bcpmesh reader mcp --creds files.creds --tools tools/files.json`,
+		Args:    cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.FromEnvironment(p.Env, bcp.RoleReader)
+			if o.Creds == "" || o.tools == "" {
+				return cli.Usagef("reader mcp: expected --creds FILE and --tools FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes the one, bcpmesh wrap the other")
+			}
+			return answerWithTools(cmd.Context(), p, o)
+		},
+	}
+	o.AddTo(cmd, "creds `FILE` of a reader (default: $BCPMESH_READER_CREDS)")
+	cmd.Flags().StringVar(&o.tools, "tools", "", "tools of the server, a `FILE` that bcpmesh wrap wrote")
+	cmd.Flags().StringArrayVar(&o.pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be given again")
+	return cmd
+}
+
+func answerWithTools(ctx context.Context, p *cli.Program, o readerMCPOptions) error {
+	file, err := readTools(o.tools)
+	if err != nil {
+		return err
+	}
+	agent, err := o.Connect(ctx, p, "reader", maxParallel)
+	if err != nil {
+		return err
+	}
+	defer agent.Conn.Close()
+	if agent.Role != bcp.RoleReader || agent.Name != file.Reader {
+		return cli.Failf("%s is of %s, %s: expected the creds of the reader %s", cli.Quoted(o.Creds), agent.Name, agent.Role, file.Reader)
+	}
+	u, program, err := startUpstream(ctx, p, file.Server, o.pass, agent.Log)
+	if err != nil {
+		return err
+	}
+	defer u.Close()
+	answers, changed, err := wrap.NewReader(ctx, file, u, program)
+	if err != nil {
+		return cli.Failf("%s", err)
+	}
+	if len(changed) > 0 {
+		p.Out.Talkf("the server has other tools than were pinned, and these are refused: %s; look at them with bcpmesh wrap %s --accept", cli.Plain(strings.Join(changed, ", ")), file.Reader)
+	}
+	reader := agents.NewReader(agent.Conn)
+	reader.OnQuery(answers.Answer)
+	if err := reader.Start(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return meshdir.OutcomeOf(err)
+	}
+	p.Out.Talkf("%s answers with %s", agent.Name, cli.Count(len(file.Tools)-len(changed), "tool"))
+	select {
+	case <-ctx.Done():
+	case <-u.Done():
+		err = cli.Failf("the server %s has ended", cli.Quoted(file.Server[0]))
+	}
+	_ = reader.Stop(context.WithoutCancel(ctx))
+	return err
+}
