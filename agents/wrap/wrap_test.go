@@ -95,7 +95,7 @@ func serveForeign(kind string) {
 			case "resource":
 				result.Content = append(result.Content, &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "mail://1", Text: text}})
 			case "log":
-				_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "error", Data: text})
+				_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: "t", Message: text})
 				fmt.Fprintln(os.Stderr, text)
 			case "choice":
 				m.Kind = text
