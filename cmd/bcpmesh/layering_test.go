@@ -301,6 +301,7 @@ var rules = []rule{
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
 		internal: []string{"accounts/durable", "agents", "agents/cell", "agents/extract", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mcp", "agents/process", "agents/sandbox", "agents/stdio", "agents/web", "agents/wrap", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
+		external: []string{commandLines, jsonText, logging},
 	},
 	{
 		folder: "cmd/bcpmesh", program: true,
