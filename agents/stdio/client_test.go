@@ -64,11 +64,11 @@ func TestClient(t *testing.T) {
 	}
 	// A line beyond the bound ends it.
 	go func() { _, _ = io.WriteString(fromServer, strings.Repeat("x", 2<<10)) }() // until the pipe is closed
-	defer func() { _ = toProgram.Close() }()
 	if err := <-ends; err == nil || !strings.Contains(err.Error(), "longer than 1 KiB") {
 		t.Error(err)
 	}
-	_ = fromProgram.Close()
+	// Both ends are gone, and nobody writes to them any more.
+	_, _ = toProgram.Close(), fromProgram.Close()
 	if err := <-ends; err != nil {
 		t.Error(err)
 	}

@@ -19,8 +19,9 @@ func TestNamesHaveOneOwner(t *testing.T) {
 	const root = "../.."
 	anywhere := []string{Folder, ReadyFile, ServerLock, GatewayLock}
 	inPaths := []string{StreamFolder, GatewaysFolder}
-	// Stock servers of a cluster have stores of their own, and no mesh's state.
-	others := []string{filepath.Join(root, "mesh", "home"), filepath.Join(root, "mesh", "clustertest")}
+	// Stock servers of a cluster have stores of their own, and no mesh's state. Definitions must not open the folder to an
+	// agent, and the core imports no mesh.
+	others := []string{filepath.Join(root, "mesh", "home"), filepath.Join(root, "mesh", "clustertest"), filepath.Join(root, "bcp", "definition")}
 	files := 0
 	err := filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
 		switch {

@@ -135,7 +135,7 @@ func runAgent(ctx context.Context, p *cli.Program, dir, record string, name bcp.
 	if err != nil {
 		return cli.Failf("the cell of %s cannot be started: %s", agent.Name, process.Reason(err))
 	}
-	defer context.AfterFunc(ctx, func() { _ = toKeeper.Close() })()
+	defer context.AfterFunc(ctx, func() { _, _ = toKeeper.Close(), fromKeeper.Close() })() // also if the cell reads no more
 	p.Out.Talkf("%s answers with %s", agent.Name, cli.Quoted(agent.Model))
 	err = stdio.Serve(ctx, stdio.Agent{
 		Connection: reader, Name: agent.Name, Role: bcp.RoleReader, Version: cli.ProgramVersion(), Logger: log,
