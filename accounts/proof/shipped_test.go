@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/nats-io/jwt/v2"
@@ -138,22 +137,12 @@ func TestServerAgreesWithShipped(t *testing.T) {
 		}
 	}
 	w := i.serve(t)
-	var mu sync.Mutex
-	arrived := map[string][]string{} // in CORE, by sender
 	gateway := w.watch(t, core)
-	if _, err := gateway.Subscribe("bcp.>", func(m *nats.Msg) {
-		mu.Lock()
-		defer mu.Unlock()
-		arrived[string(m.Data)] = append(arrived[string(m.Data)], m.Subject)
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := gateway.Subscribe("$JS.API.>", func(m *nats.Msg) {
-		mu.Lock()
-		defer mu.Unlock()
-		arrived[string(m.Data)] = append(arrived[string(m.Data)], m.Subject)
-	}); err != nil {
-		t.Fatal(err)
+	inCore := make(chan *nats.Msg, 2*len(all)*len(tried)) // filled when a flush returns
+	for _, subject := range []string{"bcp.>", "$JS.API.>"} {
+		if _, err := gateway.ChanSubscribe(subject, inCore); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := gateway.Flush(); err != nil {
 		t.Fatal(err)
@@ -189,8 +178,11 @@ func TestServerAgreesWithShipped(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	mu.Lock()
-	defer mu.Unlock()
+	arrived := map[string][]string{} // by sender
+	for len(inCore) > 0 {
+		m := <-inCore
+		arrived[string(m.Data)] = append(arrived[string(m.Data)], m.Subject)
+	}
 	for _, a := range all {
 		role, agent, _ := strings.Cut(a.name, "-")
 		for _, subject := range arrived[a.name] {
