@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/nats-io/jwt/v2"
@@ -154,26 +153,23 @@ func drawIssuer(t *rapid.T, tb testing.TB) *issuer {
 
 // passes sends everything that can be sent, and returns who heard whom.
 func (w *world) passes(t testing.TB) map[string]string {
-	var mu sync.Mutex
-	heard := map[string]string{}
-	var all []*nats.Conn
-	names := map[*nats.Conn]string{}
+	const times = 4 // mapped by chance, if the weight is less than all
+	sent := append(slices.Clone(literals), "a.*", "a.>", "*", ">", "b.*.a")
+	type client struct {
+		*nats.Conn
+		name  string
+		heard chan *nats.Msg // filled when a flush returns
+	}
+	var all []client
 	for _, account := range []string{"A", "B", "C"} {
 		for n := range 2 {
 			name := fmt.Sprintf("%s%d", account, n)
-			nc := w.as(t, account, name)
-			all, names[nc] = append(all, nc), name
-			hear := func(m *nats.Msg) {
-				mu.Lock()
-				defer mu.Unlock()
-				if by := string(m.Data); by != name {
-					heard[by+" "+name] = m.Header.Get("from") + " as " + m.Subject
-				}
-			}
+			all = append(all, client{w.as(t, account, name), name, make(chan *nats.Msg, 6*times*len(sent)*2*len(wanted))})
+			c := all[len(all)-1]
 			for _, s := range wanted {
-				_, err := nc.Subscribe(s, hear)
+				_, err := c.ChanSubscribe(s, c.heard)
 				if err == nil {
-					_, err = nc.QueueSubscribe(s, "q", hear)
+					_, err = c.ChanQueueSubscribe(s, "q", c.heard)
 				}
 				if err != nil {
 					t.Fatal(err)
@@ -181,25 +177,28 @@ func (w *world) passes(t testing.TB) map[string]string {
 			}
 		}
 	}
-	for _, nc := range all {
-		_ = nc.Flush()
+	for _, c := range all {
+		_ = c.Flush()
 	}
-	for _, nc := range all {
-		for _, s := range append(slices.Clone(literals), "a.*", "a.>", "*", ">", "b.*.a") {
-			// Mapped by chance, where the weight is less than all.
-			for range 4 {
-				_ = nc.PublishMsg(&nats.Msg{Subject: s, Header: nats.Header{"from": {s}}, Data: []byte(names[nc])})
+	for _, c := range all {
+		for _, s := range sent {
+			for range times {
+				_ = c.PublishMsg(&nats.Msg{Subject: s, Header: nats.Header{"from": {s}}, Data: []byte(c.name)})
 			}
 		}
-		_ = nc.Flush()
+		_ = c.Flush()
 	}
-	for _, nc := range all {
+	heard := map[string]string{}
+	for _, c := range all {
 		// What was sent to a client came before the answer to its ping.
-		_ = nc.Flush()
-		nc.Close()
+		_ = c.Flush()
+		c.Close()
+		for len(c.heard) > 0 {
+			if m := <-c.heard; string(m.Data) != c.name {
+				heard[string(m.Data)+" "+c.name] = m.Header.Get("from") + " as " + m.Subject
+			}
+		}
 	}
-	mu.Lock()
-	defer mu.Unlock()
 	return heard
 }
 
