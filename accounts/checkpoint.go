@@ -2,7 +2,9 @@ package accounts
 
 import (
 	"bytes"
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -72,6 +74,21 @@ func (s *Store) CheckpointKey(shard int) (signer note.Signer, public string, err
 		return nil, "", fmt.Errorf("%s %w", CheckpointKeyFile(shard), err)
 	}
 	return signer, public, nil
+}
+
+// MarkSecret returns the secret of 32 bytes that marks are sealed with (PROTOCOL P11.7).
+// It is made of the key that signs checkpoints, which is as old as the mesh: a state that
+// is set back has it too.
+func (s *Store) MarkSecret(shard int) ([]byte, error) {
+	if _, _, err := s.CheckpointKey(shard); err != nil { // it is made
+		return nil, err
+	}
+	content, err := s.readSecret(filepath.Join(s.folder, CheckpointKeyFile(shard)))
+	if err != nil {
+		return nil, fmt.Errorf("the key of the checkpoints: %w", err)
+	}
+	private, _, _ := bytes.Cut(content, []byte("\n"))
+	return hkdf.Key(sha256.New, private, nil, "bcpmesh marks", sha256.Size)
 }
 
 func splitCheckpointKey(content []byte) (signer note.Signer, public string, err error) {

@@ -84,7 +84,12 @@ type Credentials struct {
 	file   string // to watch
 }
 
-// CredsFile reads a .creds file at every connect, and looks at it every second:
+// CredsFile reads a .creds file at every connect, and looks at it every second; beside
+// it, in a file that ends in ".mark", is the newest mark of how far the mesh's journal
+// was (PROTOCOL P11.7), which is shown to the gateway, so that it notices when its state
+// was set back. That file is written at most once a second and when the connection is
+// closed; where it cannot be, the mark lasts as long as the connection, as with CredsText.
+//
 // where others were written into it, in one step, the connection goes over to them
 // at once. Nothing is lost: the gateway sends again what the one before has not
 // acknowledged, and requests are repeated.
@@ -112,6 +117,7 @@ type Connection struct {
 	aloud   *aloud
 	closed  chan struct{} // nil where the connection is the caller's
 	watch   sync.WaitGroup
+	marks   marks
 	left    atomic.Int64 // when it last left a server where nobody answered, in Unix nanoseconds
 
 	mu   sync.Mutex // guards what follows
@@ -164,7 +170,7 @@ func (c *Connection) arrived(m *nats.Msg) sending {
 func (c *Connection) reply(to sending, message []byte) {
 	err := errReconnected
 	if c.nc.IsConnected() && c.nc.Stats().Reconnects == to.reconnects {
-		err = c.nc.Publish(to.reply, message)
+		err = c.nc.PublishMsg(&nats.Msg{Subject: to.reply, Data: message, Header: c.marks.shown(message)})
 	}
 	if err != nil {
 		c.log.Debug("reply not sent", "error", err)
@@ -192,6 +198,7 @@ func Connect(ctx context.Context, url string, creds Credentials, o Options) (*Co
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("agents: connecting %s: %w", o.Name, ended(ctx))
 	}
+	c.marks.open(creds.file)
 	held := fileDigest(creds.file)
 	if c.nc, err = dial.Connect(); err != nil {
 		return nil, fmt.Errorf("agents: connecting %s: %w", o.Name, err)
@@ -202,6 +209,7 @@ func Connect(ctx context.Context, url string, creds Credentials, o Options) (*Co
 	}
 	if creds.file != "" {
 		c.watch.Go(func() { c.watchFile(creds.file, held) })
+		c.watch.Go(func() { c.marks.writeUntil(c.closed) })
 	}
 	return c, nil
 }
@@ -229,6 +237,7 @@ func newConnection(o Options) *Connection {
 	if c.log = c.aloud.log; c.aloud.stderr {
 		c.log = hclog.NewNullLogger()
 	}
+	c.marks.log = c.log
 	c.reconnected()
 	return c
 }

@@ -60,7 +60,10 @@ func (c *Connection) attempt(ctx context.Context, subject string, body []byte) (
 	defer lost(nil)
 	stop := context.AfterFunc(link, func() { lost(context.Cause(link)) })
 	defer stop()
-	m, err := c.nc.RequestWithContext(ctx, subject, body)
+	m, err := c.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: subject, Data: body, Header: c.marks.shown(body)})
+	if err == nil {
+		c.marks.heard(m)
+	}
 	if err != nil && ctx.Err() != nil {
 		err = ended(ctx)
 	}

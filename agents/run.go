@@ -51,7 +51,7 @@ func (c *Connection) listen(ctx context.Context, patterns []string, receive func
 	}
 	go func() {
 		defer close(r.done)
-		r.receive(work, messages, receive)
+		r.receive(work, messages, c.marks.heard, receive)
 		r.end()
 		unsubscribe(subscriptions)
 		r.work.Wait()
@@ -106,7 +106,7 @@ func unsubscribe(subscriptions []*nats.Subscription) {
 	}
 }
 
-func (r *run) receive(ctx context.Context, messages <-chan *nats.Msg, receive func(*nats.Msg)) {
+func (r *run) receive(ctx context.Context, messages <-chan *nats.Msg, heard, receive func(*nats.Msg)) {
 	for {
 		select {
 		case <-r.stopping:
@@ -114,6 +114,7 @@ func (r *run) receive(ctx context.Context, messages <-chan *nats.Msg, receive fu
 		case <-ctx.Done():
 			return
 		case m := <-messages:
+			heard(m)
 			receive(m)
 		}
 	}

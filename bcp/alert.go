@@ -39,6 +39,12 @@ const (
 	// The operator has the mesh go on although a witness refuses: budgets that were spent
 	// in what the journal has lost may be spent again.
 	AlertRollbackAccepted AlertKind = "rollback_accepted"
+	// An agent or a person has seen more of the journal than there is, or another history
+	// of it, and proves it: the channels of the agent, or all, wait for the operator.
+	AlertRollbackSeen AlertKind = "rollback_seen"
+	// An agent or a person has shown something that is no mark of this mesh, or one of a
+	// key that this state does not have.
+	AlertMarkStrange AlertKind = "mark_strange"
 )
 
 // The alerts without a record: the journal cannot be written, or must not be.
@@ -51,7 +57,7 @@ const (
 
 // AlertKinds returns every kind that goes with a record.
 func AlertKinds() []AlertKind {
-	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood, AlertDiskLow, AlertDiskCritical, AlertShared, AlertExpiring, AlertPanic, AlertEgress, AlertWitnessMissing, AlertWitnessRefused, AlertRollbackAccepted}
+	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood, AlertDiskLow, AlertDiskCritical, AlertShared, AlertExpiring, AlertPanic, AlertEgress, AlertWitnessMissing, AlertWitnessRefused, AlertRollbackAccepted, AlertRollbackSeen, AlertMarkStrange}
 }
 
 // Alert tells operators, approvers and auditors of a decision that somebody

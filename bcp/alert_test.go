@@ -170,6 +170,8 @@ func TestWhatIsAnAlert(t *testing.T) {
 		"witness missing":     {Decision{Kind: KindAlert, Event: string(AlertWitnessMissing)}, AlertWitnessMissing},
 		"witness refused":     {Decision{Kind: KindAlert, Event: string(AlertWitnessRefused)}, AlertWitnessRefused},
 		"rollback accepted":   {Decision{Kind: KindAlert, Event: string(AlertRollbackAccepted)}, AlertRollbackAccepted},
+		"rollback seen":       {Decision{Kind: KindAlert, Event: string(AlertRollbackSeen), Agent: "mail", Role: RoleReader}, AlertRollbackSeen},
+		"mark strange":        {Decision{Kind: KindAlert, Event: string(AlertMarkStrange), Agent: "mail", Role: RoleReader}, AlertMarkStrange},
 		"egress":              {Decision{Kind: KindEgress, Verdict: Reject, Egress: &EgressChange{Alert: true}}, AlertEgress},
 		"egress again":        {Decision{Kind: KindEgress, Verdict: Reject, Egress: &EgressChange{}}, ""},
 		"shared":              {Decision{Kind: KindAlert, Event: string(AlertShared), Key: "U"}, AlertShared},

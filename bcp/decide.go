@@ -406,6 +406,19 @@ type Due struct {
 	alert alert
 }
 
+// ChannelDue returns the channel on which something is due, or the zero one: an alert, or
+// a run of a schedule, lets nothing through on any.
+func (s *State) ChannelDue(due Due) ChannelKey {
+	t := due.timer
+	switch {
+	case t.item != "" && s.items[t.item] != nil:
+		return s.items[t.item].channel()
+	case t.item == "" && t.query != "" && s.queries[t.query] != nil:
+		return s.queries[t.query].channel
+	}
+	return t.channel
+}
+
 // DecideDueBut is DecideDue that passes over what it is told to: passOver is called with
 // each thing just before it is decided. What is passed over, or cannot be decided, keeps
 // nothing else from being decided.

@@ -23,6 +23,11 @@ type (
 	ClientID string
 )
 
+// MarkHeader is the header of a message with a mark: how far the journal is, for the agent
+// to keep, from the gateway; the one that an agent keeps, or nothing, to it (PROTOCOL
+// P11.7).
+const MarkHeader = "Bcp-Mark"
+
 // Gateway is the reserved agent name of the gateway itself.
 const Gateway AgentName = "gateway"
 

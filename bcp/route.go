@@ -142,7 +142,7 @@ func (r *Route) Way() string {
 // Severity is how soon somebody should look at an alert.
 func (k AlertKind) Severity() Severity {
 	switch k {
-	case AlertDiskCritical, AlertShared, AlertPanic, AlertWitnessRefused, AlertRollbackAccepted, AlertJournal, AlertDamaged:
+	case AlertDiskCritical, AlertShared, AlertPanic, AlertWitnessRefused, AlertRollbackAccepted, AlertRollbackSeen, AlertJournal, AlertDamaged:
 		return SeverityCritical
 	case AlertThreshold, AlertMissed:
 		return SeverityInfo

@@ -85,6 +85,34 @@ func (j *Journal) ReplayBehind(ctx context.Context, p Position, apply func(decis
 	return nil
 }
 
+// Holds looks whether the journal has the last decision of a position, whose number does
+// not count: [ErrPosition] where it has another one there, or ends before. It says nothing
+// of what is truncated.
+func (j *Journal) Holds(ctx context.Context, p Position) error {
+	if p.Sequence > j.last {
+		return fmt.Errorf("%w with record %d", errEnds, j.last)
+	}
+	stream, err := j.js.Stream(ctx, CommitStream)
+	if err != nil {
+		return fmt.Errorf("reading the journal: %w", err)
+	}
+	if p.Sequence < stream.CachedInfo().State.FirstSeq {
+		return nil
+	}
+	m, err := stream.GetMsg(ctx, p.Sequence)
+	if err != nil {
+		return fmt.Errorf("reading the journal: %w", err)
+	}
+	decisions, err := decodeRecord(m.Data)
+	if err != nil {
+		return fmt.Errorf("%w: message %d: %w", ErrRecord, p.Sequence, err)
+	}
+	if bcp.RecordDigest(decisions[len(decisions)-1]) != p.Head {
+		return ErrPosition
+	}
+	return nil
+}
+
 // behind calls apply with each decision behind the position, of records that begin
 // with the position's own.
 func (p *Position) behind(apply func(decision []byte) error) func(seq uint64, decisions [][]byte) error {

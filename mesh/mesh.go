@@ -80,7 +80,8 @@ type Config struct {
 	// require_witness there has to be one.
 	Witnesses []*witness.Peer
 	// AcceptRollback has the mesh go on although a witness has seen more of the journal
-	// than there is, or another history of it. It is recorded.
+	// than there is, or another history of it, or agents and people did in a run before.
+	// It is recorded.
 	AcceptRollback bool
 	// Logger, nil discards. It never gets a byte of an agent's message.
 	Logger hclog.Logger
@@ -228,7 +229,14 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	if !config.Definition.SyncAlways {
 		syncKeys = func() error { return m.server.Sync(jetstream.KeyStream) }
 	}
-	if err := m.serve(ctx, checkpoints, gateway.Config{SyncKeys: syncKeys, Credentials: m.lookAtKeys, Closed: checkpoints.witnesses.closed}); err != nil {
+	marks, err := m.openMarks()
+	if err != nil {
+		return err
+	}
+	if err := m.serve(ctx, checkpoints, gateway.Config{SyncKeys: syncKeys, Credentials: m.lookAtKeys, Closed: checkpoints.witnesses.closed, Marks: marks}); err != nil {
+		return err
+	}
+	if err := m.acceptSetBack(ctx, marks.SetBack); err != nil {
 		return err
 	}
 	if err := m.startWitnesses(ctx, checkpoints.witnesses); err != nil {

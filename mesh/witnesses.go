@@ -244,20 +244,16 @@ func (w *witnesses) closed() gateway.Closing {
 }
 
 // accept has the mesh go on in spite of what the witnesses have seen by now, once record
-// says that this is recorded. A witness that sees more than that closes it again.
-func (w *witnesses) accept(ctx context.Context, record func(recorded func())) error {
+// has returned. A witness that sees more than that closes it again.
+func (w *witnesses) accept(ctx context.Context, record func(context.Context) error) error {
 	w.mu.Lock()
 	refused := w.refused
 	w.mu.Unlock()
 	if !refused {
 		return nil
 	}
-	recorded := make(chan struct{})
-	record(sync.OnceFunc(func() { close(recorded) }))
-	select {
-	case <-recorded:
-	case <-ctx.Done():
-		return fmt.Errorf("record that the journal was set back: %w", ctx.Err())
+	if err := record(ctx); err != nil {
+		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -300,9 +296,7 @@ func (m *Mesh) startWitnesses(ctx context.Context, w *witnesses) error {
 	defer cancel()
 	w.ask(first)
 	if m.config.AcceptRollback {
-		recording, cancel := context.WithTimeout(ctx, acceptTimeout)
-		defer cancel()
-		if err := w.accept(recording, func(recorded func()) { m.gateway.Record(bcp.AlertRollbackAccepted, recorded) }); err != nil {
+		if err := w.accept(ctx, m.recordAccepted); err != nil {
 			return fmt.Errorf("start the mesh: %w", err)
 		}
 	}

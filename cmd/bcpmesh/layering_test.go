@@ -111,7 +111,7 @@ var rules = []rule{
 	{folder: "jetstream/witness", internal: []string{"accounts/durable", "jetstream/verify"}, external: []string{fileLock, logging, noteFormat, treeHashes}},
 
 	// What an agent links against: it never sees the mesh, its streams or its keys.
-	{folder: "agents", internal: []string{"bcp", "bcp/guard", "bcp/wire", "subjects"}, external: []string{jsonText, logging, natsClient, nkeys}},
+	{folder: "agents", internal: []string{"accounts/durable", "bcp", "bcp/guard", "bcp/wire", "subjects"}, external: []string{jsonText, logging, natsClient, nkeys}},
 
 	// Starts somebody's program, and knows nothing of what it is for.
 	{folder: "agents/process", internal: []string{"bcp/guard"}, external: []string{logging}},

@@ -26,18 +26,51 @@ func (g *Gateway) closing() Closing {
 	return g.config.Closed()
 }
 
-// closes reports whether a message would let something through that is closed.
+// closes reports whether a message would let something through that is closed, on its
+// channel or on all.
 func (g *Gateway) closes(in *input) bool {
-	s := in.subject
+	s, least := in.subject, ClosedToAll
 	switch s.Kind {
 	case subjects.KindAsk, subjects.KindPush, subjects.KindEgress:
-		return g.closing() >= ClosedToNew
+		least = ClosedToNew
 	case subjects.KindApproval:
-		_, decides := actOf(s.Verb)
-		return decides && g.closing() >= ClosedToAll
+		if _, decides := actOf(s.Verb); !decides {
+			return false
+		}
 	case subjects.KindReply:
-		return s.Role == bcp.RoleReader && !isNotice(s) && !isHandshake(s) && !isReceipt(s) && g.closing() >= ClosedToAll
+		if s.Role != bcp.RoleReader || isNotice(s) || isHandshake(s) || isReceipt(s) {
+			return false
+		}
 	default:
 		return false
 	}
+	return g.closing() >= least || g.setBack() && g.config.Marks.SetBack.closed(g.closable(in))
+}
+
+// setBack reports whether any channel is closed since the journal was set back.
+func (g *Gateway) setBack() bool { return g.marker != nil && g.config.Marks.SetBack.Pending() }
+
+// closable is the channel of a message, also of a person's decision; the zero one if it is
+// of none.
+func (g *Gateway) closable(in *input) bcp.ChannelKey {
+	switch in.subject.Kind {
+	case subjects.KindEgress: // the agent's own, in either role
+		return bcp.ChannelKey{Controller: in.subject.Agent, Reader: in.subject.Agent}
+	case subjects.KindApproval:
+	default:
+		return g.channelOf(in)
+	}
+	act, _ := bcp.ParseApproval(in.body)
+	for _, item := range g.state.ItemsFor(in.subject.Agent) {
+		if item.ID == act.Item {
+			return bcp.ChannelKey{Controller: item.Controller, Reader: item.Reader}
+		}
+	}
+	return bcp.ChannelKey{}
+}
+
+// waitsForOperator reports whether what is due is of a channel that is closed since the
+// journal was set back.
+func (g *Gateway) waitsForOperator(due bcp.Due) bool {
+	return g.setBack() && g.config.Marks.SetBack.closed(g.state.ChannelDue(due))
 }

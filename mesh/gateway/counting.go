@@ -26,6 +26,10 @@ func (g *Gateway) decideEvent(in *input) (bcp.Decision, bool) {
 		return g.state.DecideExpiring(g.moment(), e.agent.Agent, e.agent.Role, e.key), true
 	case e.alert == bcp.AlertPanic:
 		return g.state.DecidePanic(g.moment(), e.agent.Agent, e.agent.Role, e.channel, in.body), true
+	case e.alert == bcp.AlertRollbackSeen, e.alert == bcp.AlertMarkStrange:
+		d := g.state.DecideAlert(g.moment(), e.alert)
+		d.Agent, d.Role = e.agent.Agent, e.agent.Role
+		return d, true
 	case e.kind == bcp.KindAlert:
 		return g.state.DecideAlert(g.moment(), e.alert), true
 	case e.kind == bcp.KindProcess:

@@ -74,6 +74,8 @@ type Config struct {
 	Agents func(ctx context.Context, from bcp.AgentName) (bcp.AgentStatuses, error)
 	// Closed, if set, says what may not be let through now. It must not block.
 	Closed func() Closing
+	// Marks, if set, has agents and people tell whether the journal was set back.
+	Marks *Marks
 	// Now is the clock; nil is the machine's.
 	Now func() time.Time
 	// Shard is the number of the journal, 0 on a single machine.
@@ -182,6 +184,8 @@ type Gateway struct {
 	countingSince time.Time
 	counting      map[counted]uint64 // the part of counts that this batch records, in which decisions
 	timers        timers
+	marker        *marker // nil without marks
+	tellings      map[agentRole]*telling
 	flaps         map[agentRole]flaps
 }
 
@@ -194,6 +198,8 @@ type input struct {
 	event   *event // instead of a message
 	unheard bool   // the server says that nobody listened to a message with this reply subject
 
+	shows   bool // it bears a mark, or says that its sender has none
+	mark    string
 	lane    *lane    // that it came by
 	dropped bool     // it found a mistake
 	reasons []string // why the operator's act is refused
@@ -243,7 +249,12 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 		inbox: newInbox(), links: make(map[agentRole]*nats.Conn), done: make(chan struct{}),
 		agents: make(map[agentRole]*connection), leaving: make(map[bcp.AgentName]func([]string)), sending: make(map[bcp.DeliveryID]*sending), notices: make(map[bcp.DeliveryID]*sending),
 		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]int), counting: make(map[counted]uint64),
-		flaps: make(map[agentRole]flaps), snapshots: make(chan bcp.Config), dueAside: make(map[bcp.Due]aside),
+		flaps: make(map[agentRole]flaps), snapshots: make(chan bcp.Config), dueAside: make(map[bcp.Due]aside), tellings: make(map[agentRole]*telling),
+	}
+	if config.Marks != nil {
+		if g.marker, err = newMarker(config.Marks.Secret); err != nil {
+			return nil, fmt.Errorf("starting the gateway: %w", err)
+		}
 	}
 	g.keys.SyncWith(config.SyncKeys)
 	g.events = g.inbox.lane()

@@ -262,12 +262,8 @@ func (g *Gateway) publish(to agentRole, subject, reply string, message any) bool
 		g.log.Warn("spelling a message", "error", err)
 		return false
 	}
-	if reply == "" {
-		err = conn.Publish(subject, b)
-	} else {
-		err = conn.PublishRequest(subject, reply, b)
-	}
-	if err != nil {
+	header := g.markFor(to, reply != "" && to.Role == bcp.RoleController)
+	if err = conn.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Data: b, Header: header}); err != nil {
 		g.log.Warn("sending a message", "error", err)
 	}
 	return !errors.Is(err, nats.ErrMaxPayload)
@@ -332,6 +328,9 @@ func patterns(who agentRole) []string {
 func receive(l *lane, m *nats.Msg) {
 	if subject, err := subjects.Parse(m.Subject); err == nil {
 		in := &input{subject: subject, reply: m.Reply, body: m.Data}
+		if values := m.Header[bcp.MarkHeader]; len(values) == 1 {
+			in.shows, in.mark = true, values[0]
+		}
 		switch subject.Kind {
 		case subjects.KindReply:
 			in.unheard = nobodyListens(m)

@@ -45,6 +45,7 @@ func (g *Gateway) step(ctx context.Context, batch []*input) error {
 		g.outcomes = outcomes
 	}()
 	for _, in := range batch {
+		g.hear(ctx, in)
 		decision, recorded := g.decideSafely(in)
 		outcomes = append(outcomes, outcome{in: in, decision: decision})
 		if !recorded {

@@ -228,6 +228,9 @@ func (g *Gateway) passOver(due bcp.Due) bool {
 	if a, waits := g.dueAside[due]; waits && g.clock().Before(a.until) {
 		return true
 	}
+	if g.waitsForOperator(due) {
+		return true
+	}
 	g.working = work{due: &due}
 	return false
 }

@@ -106,7 +106,9 @@ var sentences = map[bcp.AlertKind]string{
 	bcp.AlertWitnessRefused:   "a witness has seen another journal, or more of it",
 	bcp.AlertJournal:          "the journal cannot be written: nothing is decided",
 	bcp.AlertDamaged:          "the journal is damaged: the gateway ends",
-	bcp.AlertRollbackAccepted: "the mesh goes on although a witness refuses",
+	bcp.AlertRollbackAccepted: "the mesh goes on although the journal was set back",
+	bcp.AlertRollbackSeen:     "%s has seen more of the journal than there is: what this closes waits for you",
+	bcp.AlertMarkStrange:      "%s shows a mark that this mesh cannot read",
 }
 
 // sentence says what a notice is about, in our words.

@@ -1,0 +1,120 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+)
+
+// Marks let agents and people tell whether the journal was set back.
+type Marks struct {
+	// Secret, of 32 bytes, is as old as the mesh: a gateway on an older state must be
+	// able to read what a later one gave out.
+	Secret []byte
+	// SetBack keeps who has shown that it was.
+	SetBack *SetBack
+}
+
+// markPause is the least time between two marks of somebody, but of what is released to a
+// Controller: each of these has one.
+const markPause = time.Second
+
+// telling is what one agent or person in one role was told and has shown in this run.
+type telling struct {
+	// heard says that it has shown what it keeps, or that it keeps nothing. Until then it
+	// is given no mark, which would replace the one that it has to show.
+	heard bool
+	given time.Time // when it got a mark last
+	// newest is the sequence of the newest record that it has shown, and that the journal
+	// has: older ones are not looked up.
+	newest  uint64
+	strange bool // it has shown something that is no mark
+}
+
+// hear looks at the mark that comes with a message, before the message is decided.
+func (g *Gateway) hear(ctx context.Context, in *input) {
+	if g.marker != nil && in.shows {
+		g.guard("a mark", func() { g.hearMark(ctx, in) })
+	}
+}
+
+func (g *Gateway) hearMark(ctx context.Context, in *input) {
+	who := in.sender()
+	t := g.tellings[who]
+	if t == nil {
+		t = &telling{}
+		g.tellings[who] = t
+	}
+	if in.mark == "" {
+		t.heard = true
+		return
+	}
+	m, own, err := g.marker.open(in.mark, who)
+	switch {
+	case own:
+		t.heard = true
+	case err != nil:
+		if t.heard = true; !t.strange {
+			t.strange = true
+			g.log.Warn("a mark is not of this mesh, or of another key of it", "agent", who.Agent, "role", who.Role)
+			g.alertOf(bcp.AlertMarkStrange, who)
+		}
+	case m.sequence <= t.newest:
+		t.heard = true
+	default:
+		g.compare(ctx, who, t, m)
+	}
+}
+
+// compare looks whether the journal has what an agent has seen of it.
+func (g *Gateway) compare(ctx context.Context, who agentRole, t *telling, m mark) {
+	back := g.config.Marks.SetBack
+	switch err := g.journal.Holds(ctx, m.position()); {
+	case err == nil:
+		t.heard, t.newest = true, m.sequence
+	case !errors.Is(err, jetstream.ErrPosition):
+		g.log.Warn("a mark cannot be compared with the journal", "error", err) // the next message shows it again
+	case !m.at.After(back.accepted()):
+		t.heard, t.newest = true, m.sequence
+	default:
+		t.newest = m.sequence
+		added, err := back.add(who, m.at)
+		if err != nil {
+			g.log.Error("that the journal was set back is forgotten when the gateway ends", "error", err)
+		}
+		if added {
+			g.log.Error("the journal was set back: somebody has seen more of it; what this closes waits for up --accept-rollback",
+				"agent", who.Agent, "role", who.Role, "seen", m.at.UTC().Format(time.RFC3339))
+			g.alertOf(bcp.AlertRollbackSeen, who)
+		}
+	}
+}
+
+// alertOf has an alert about somebody recorded with the next batch.
+func (g *Gateway) alertOf(kind bcp.AlertKind, who agentRole) {
+	g.tellMistake(&input{event: &event{kind: bcp.KindAlert, alert: kind, agent: who}})
+}
+
+// markFor returns what a message to somebody bears, or nothing. Delivers says that it
+// releases something to a Controller.
+func (g *Gateway) markFor(who agentRole, delivers bool) nats.Header {
+	if g.marker == nil || !g.sound || g.failed != nil {
+		return nil
+	}
+	t := g.tellings[who]
+	if t == nil || !t.heard || g.config.Marks.SetBack.has(who) {
+		return nil
+	}
+	now := g.clock()
+	if !delivers && now.Sub(t.given).Abs() < markPause {
+		return nil
+	}
+	t.given = now
+	m := mark{sequence: g.journal.Last(), head: g.state.Head(), at: now}
+	return nats.Header{bcp.MarkHeader: {g.marker.seal(m, who)}}
+}

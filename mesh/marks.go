@@ -1,0 +1,69 @@
+package mesh
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/gateway"
+)
+
+// setBackFile says who has seen more of the journal than there is. It is in the tree's
+// folder, and in no backup: what is restored is looked at again.
+const setBackFile = "set-back"
+
+// openMarks prepares that agents and people tell whether the journal was set back.
+func (m *Mesh) openMarks() (*gateway.Marks, error) {
+	secret, err := m.store.MarkSecret(0)
+	if err != nil {
+		return nil, fmt.Errorf("start the mesh: %w", err)
+	}
+	folder := filepath.Join(m.config.State, treeFolder(0))
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, fmt.Errorf("start the mesh: %w", err)
+	}
+	back, err := gateway.OpenSetBack(filepath.Join(folder, setBackFile))
+	if err != nil {
+		return nil, fmt.Errorf("start the mesh: %w", err)
+	}
+	return &gateway.Marks{Secret: secret, SetBack: back}, nil
+}
+
+// acceptSetBack opens what agents and people have closed in a run before, if the operator
+// says so. It is recorded first, and nobody is served yet.
+func (m *Mesh) acceptSetBack(ctx context.Context, back *gateway.SetBack) error {
+	log := m.config.Logger.Named("marks")
+	switch {
+	case !back.Pending():
+		return nil
+	case !m.config.AcceptRollback:
+		log.Error("the journal was set back, as agents or people have shown; what this closes waits for up --accept-rollback")
+		return nil
+	}
+	if err := m.recordAccepted(ctx); err != nil {
+		return fmt.Errorf("start the mesh: %w", err)
+	}
+	if err := back.Accept(time.Now()); err != nil {
+		return fmt.Errorf("start the mesh: %w", err)
+	}
+	log.Warn("the operator has accepted that the journal was set back")
+	return nil
+}
+
+// recordAccepted returns once the journal says that the operator accepts a rollback.
+func (m *Mesh) recordAccepted(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	recorded := make(chan struct{})
+	m.gateway.Record(bcp.AlertRollbackAccepted, sync.OnceFunc(func() { close(recorded) }))
+	select {
+	case <-recorded:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("record that the journal was set back: %w", ctx.Err())
+	}
+}

@@ -1,0 +1,237 @@
+package mesh_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// marked is a mesh of which agents keep marks beside their creds: main asks the mailer,
+// other asks the clerk.
+type marked struct {
+	*meshtest.Mesh
+	folder string // of the creds
+}
+
+func startMarked(t *testing.T, change ...func(*mesh.Config)) marked {
+	t.Helper()
+	files := pair(1000)
+	files["other.md"] = agentFile("other", "", controls("clerk", 1000, alerts))
+	files["clerk.md"] = agentFile("clerk", "", reads("other"))
+	m := marked{meshtest.Start(t, files, change...), t.TempDir()}
+	for name, role := range map[bcp.AgentName]bcp.Role{"main": bcp.RoleController, "mailer": bcp.RoleReader, "other": bcp.RoleController, "clerk": bcp.RoleReader} {
+		if err := os.WriteFile(m.creds(name), m.Creds(t, name, role), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
+
+func (m marked) creds(name bcp.AgentName) string {
+	return filepath.Join(m.folder, string(name)+".creds")
+}
+
+func (m marked) connect(t *testing.T, name bcp.AgentName) *agents.Connection {
+	t.Helper()
+	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsFile(m.creds(name)), agents.Options{Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// exchange has an answer asked for and given. Both agents leave afterwards.
+func (m marked) exchange(t *testing.T, controller, reader bcp.AgentName) {
+	t.Helper()
+	from := m.connect(t, reader)
+	defer from.Close()
+	r := agents.NewReader(from)
+	r.OnQuery(func(context.Context, agents.Query) (any, error) { return map[string]bool{"urgent": true}, nil })
+	if err := r.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	to := m.connect(t, controller)
+	defer to.Close()
+	c := agents.NewController(to)
+	if err := c.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
+	defer cancel()
+	if _, err := c.AskAndWait(ctx, reader, bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "urgent", Type: bcp.TypeBoolean}}}, agents.AskOptions{}); err != nil {
+		t.Fatalf("%s asks %s: %v", controller, reader, err)
+	}
+}
+
+// refused has an ask refused with unavailable.
+func (m marked) refused(t *testing.T, controller, reader bcp.AgentName) {
+	t.Helper()
+	to := m.connect(t, controller)
+	defer to.Close()
+	content, err := os.ReadFile(m.creds(controller) + ".mark")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	ask := &nats.Msg{Subject: subjects.Ask(controller, reader), Data: []byte(askUrgent), Header: nats.Header{bcp.MarkHeader: {strings.TrimSpace(string(content))}}}
+	reply, err := to.NATS().RequestMsg(ask, meshtest.Patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refusal bcp.Refusal
+	if err := bcp.Decode(reply.Data, bcp.JSON, &refusal); err != nil || refusal.Error != bcp.Unavailable {
+		t.Errorf("%s asks %s: %s", controller, reader, reply.Data)
+	}
+}
+
+func (m marked) backup(t *testing.T) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	if _, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return file.Bytes()
+}
+
+func (m marked) restore(t *testing.T, backup []byte) {
+	t.Helper()
+	m.State = filepath.Join(t.TempDir(), "restored")
+	if _, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(backup)}, m.State, mesh.BackupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (m marked) alerts(kind bcp.AlertKind, about bcp.AgentName) int {
+	return m.Count(func(d *bcp.Decision) bool {
+		return d.Kind == bcp.KindAlert && d.Event == string(kind) && d.Agent == about
+	})
+}
+
+// A backup in which bits are unspent that somebody was given since: the Controller who got
+// them shows it with its first ask, and its channel waits for the operator, also after a
+// restart. Other channels go on. What was accepted is no news, and another restore is.
+//
+// covers P11.7, A-ROLLBACK
+func TestMarksShowARollback(t *testing.T) {
+	t.Parallel()
+	accept := false
+	m := startMarked(t, func(c *mesh.Config) { c.AcceptRollback = accept })
+	m.exchange(t, "main", "mailer")
+	m.exchange(t, "other", "clerk")
+	m.Stop(t)
+	old := m.backup(t)
+	m.Start(t)
+	m.exchange(t, "main", "mailer")
+	m.Stop(t)
+
+	m.restore(t, old)
+	m.Start(t)
+	m.refused(t, "main", "mailer")
+	m.exchange(t, "other", "clerk")
+	m.WaitCount(t, 1, func(d *bcp.Decision) bool { return d.Event == string(bcp.AlertRollbackSeen) })
+	if n := m.alerts(bcp.AlertRollbackSeen, "main"); n != 1 {
+		t.Errorf("%d alerts about main", n)
+	}
+	m.Stop(t)
+	m.Start(t)
+	if err := os.Remove(m.creds("main") + ".mark"); err != nil { // it is known without
+		t.Fatal(err)
+	}
+	m.refused(t, "main", "mailer")
+	m.Stop(t)
+
+	accept = true
+	m.Start(t)
+	if n := m.Count(func(d *bcp.Decision) bool { return d.Event == string(bcp.AlertRollbackAccepted) }); n != 1 {
+		t.Errorf("%d records of the operator's acceptance", n)
+	}
+	m.exchange(t, "main", "mailer")
+	m.Stop(t)
+	accept = false
+	m.Start(t)
+	m.exchange(t, "main", "mailer")
+	m.Stop(t)
+
+	m.restore(t, old)
+	m.Start(t)
+	m.refused(t, "main", "mailer")
+}
+
+// A Reader alone has seen it: with its mark it comes, and its channel is closed, before
+// it has said anything.
+//
+// covers P11.7, A-ROLLBACK
+func TestReaderShowsARollback(t *testing.T) {
+	t.Parallel()
+	m := startMarked(t)
+	m.exchange(t, "main", "mailer")
+	m.Stop(t)
+	old := m.backup(t)
+	m.Start(t)
+	m.exchange(t, "main", "mailer")
+	m.Stop(t)
+	m.restore(t, old)
+	m.Start(t)
+	if err := os.Remove(m.creds("main") + ".mark"); err != nil {
+		t.Fatal(err)
+	}
+	c := m.connect(t, "mailer")
+	if err := agents.NewReader(c).Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.WaitCount(t, 1, func(d *bcp.Decision) bool {
+		return d.Event == string(bcp.AlertRollbackSeen) && d.Agent == "mailer" && d.Role == bcp.RoleReader
+	})
+	m.refused(t, "main", "mailer")
+	m.exchange(t, "other", "clerk")
+}
+
+// A Reader that shows the mark of another, or bytes of its own, closes nothing, also where
+// the journal was set back. It is an alert, once.
+//
+// covers P11.7, A-ROLLBACK
+func TestStrangeMarks(t *testing.T) {
+	t.Parallel()
+	m := startMarked(t)
+	m.exchange(t, "main", "mailer")
+	m.Stop(t)
+	old := m.backup(t)
+	m.Start(t)
+	m.exchange(t, "main", "mailer")
+	m.Stop(t)
+	m.restore(t, old)
+	m.Start(t)
+	stolen, err := os.ReadFile(m.creds("main") + ".mark")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(m.creds("clerk")+".mark", stolen, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.exchange(t, "other", "clerk")
+	if err := os.WriteFile(m.creds("clerk")+".mark", []byte("AAAA\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.exchange(t, "other", "clerk")
+	m.WaitCount(t, 1, func(d *bcp.Decision) bool { return d.Event == string(bcp.AlertMarkStrange) })
+	if n := m.alerts(bcp.AlertMarkStrange, "clerk"); n != 1 {
+		t.Errorf("%d alerts", n)
+	}
+	if n := m.Count(func(d *bcp.Decision) bool { return d.Event == string(bcp.AlertRollbackSeen) }); n != 0 {
+		t.Errorf("%d rollbacks are seen", n)
+	}
+}
