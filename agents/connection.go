@@ -84,15 +84,15 @@ type Credentials struct {
 	file   string // to watch
 }
 
-// CredsFile reads a .creds file at every connect, and looks at it every second; beside
-// it, in a file that ends in ".mark", is the newest mark of how far the mesh's journal
-// was (PROTOCOL P11.7), which is shown to the gateway, so that it notices when its state
-// was set back. That file is written at most once a second and when the connection is
-// closed; where it cannot be, the mark lasts as long as the connection, as with CredsText.
+// CredsFile reads a .creds file at every connect, and looks at it every second: when
+// others are written into it, in one step, the connection goes over to them at once.
+// Nothing is lost: the gateway sends again what the one before has not acknowledged, and
+// requests are repeated.
 //
-// where others were written into it, in one step, the connection goes over to them
-// at once. Nothing is lost: the gateway sends again what the one before has not
-// acknowledged, and requests are repeated.
+// Beside it, in a file that ends in ".mark", is the newest mark of how far the mesh's
+// journal was (PROTOCOL P11.7). It is shown to the gateway, which notices by it when its
+// state was set back. The file is written at most once a second and when the connection
+// is closed; if it cannot be, the mark lasts as long as the connection, as with CredsText.
 func CredsFile(path string) Credentials {
 	return Credentials{option: nats.UserCredentials(path), file: path}
 }
