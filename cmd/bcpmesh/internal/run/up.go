@@ -101,7 +101,7 @@ this machine over https only; keep agents from the collector, as from metrics.`,
 	cmd.Flags().BoolVar(&o.watch, "watch", false, "load the definitions whenever they are edited")
 	cmd.Flags().BoolVar(&o.rebuild, "rebuild", false, "make audit and ledger again")
 	o.witnesses.AddTo(cmd)
-	cmd.Flags().BoolVar(&o.acceptRollback, "accept-rollback", false, "go on although witnesses, agents or people have seen more of the journal; the audit says so")
+	cmd.Flags().BoolVar(&o.acceptRollback, "accept-rollback", false, "go on although others have seen more of the journal; the audit says so")
 	o.observed.addTo(cmd)
 	level.AddTo(cmd, "log-level", "what to log on stderr")
 	cli.Complete(cmd, "state", cli.CompleteFolders)
