@@ -54,7 +54,12 @@ list and show with --json.`,
 				return err
 			}
 			m := newWatchModel(ctx, d, string(d.c.Name), p.Out.Colours)
-			_, err = tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(p.In), tea.WithOutput(screen), tea.WithoutSignalHandler()).Run()
+			program := tea.NewProgram(m, tea.WithInput(p.In), tea.WithOutput(screen), tea.WithoutSignalHandler())
+			// A program with a context is killed when that ends, and closes its input while
+			// it still reads it.
+			stop := context.AfterFunc(ctx, program.Quit)
+			defer stop()
+			_, err = program.Run()
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
