@@ -99,6 +99,28 @@ type cast struct {
 
 var everybody = cast{requests: []int8{0, 1}, pushes: []int8{0, 1}, approvers: 2, standby: true, clock: true, batches: true}
 
+// play is a game of a cast.
+type play struct {
+	archive *archive
+	cast    cast
+}
+
+func newPlay(r revert, c cast) play { return play{newArchive(r), c} }
+
+func (p play) begin() *world                                 { return p.archive.begin() }
+func (p play) actions(w *world) []action                     { return p.cast.actions(p.archive, w) }
+func (p play) key(w *world) [16]byte                         { return w.key(p.archive.revert == revert{}) } // the fences are whole
+func (p play) rests(w *world) bool                           { return w.rests() }
+func (p play) ends(w *world) bool                            { return w.tip.wrong != nil }
+func (p play) made() int                                     { return p.archive.made }
+func (p play) tell(act action, before, after *world) string  { return act.tell(before, after) }
+func (p play) check(w *world, promise string) (breach, bool) { return w.check(promise) }
+
+func (p play) after(w *world, act action) (*world, bool, error) {
+	next, err := p.cast.after(p.archive, w, act)
+	return next, next != nil, err
+}
+
 // actions are all that may happen now.
 func (c *cast) actions(a *archive, w *world) (all []action) {
 	add := func(kind actionKind, n int, said message) { all = append(all, action{kind, int8(n), said}) }

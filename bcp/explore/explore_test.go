@@ -2,6 +2,7 @@ package explore
 
 import (
 	"flag"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -58,7 +59,7 @@ func TestSmallWorldsKeepTheirPromises(t *testing.T) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
-			s := newSearch(revert{}, c.cast, "", 2_000_000)
+			s := newSearch(newPlay(revert{}, c.cast), "", 2_000_000)
 			keeps(t, s, nil)
 			if !s.whole {
 				t.Error("it was not searched whole")
@@ -82,7 +83,7 @@ func TestEverybodyKeepsTheirPromises(t *testing.T) {
 	}
 	looked, worlds, least := 0, 0, most
 	for _, way := range ways {
-		s := newSearch(revert{}, everybody, "", most/len(ways))
+		s := newSearch(newPlay(revert{}, everybody), "", most/len(ways))
 		keeps(t, s, way)
 		looked, worlds, least = looked+s.edges, worlds+len(s.nodes), min(least, s.depth)
 	}
@@ -92,7 +93,7 @@ func TestEverybodyKeepsTheirPromises(t *testing.T) {
 	}
 }
 
-func keeps(t *testing.T, s *search, way []action) {
+func keeps[W any, A fmt.Stringer](t *testing.T, s *search[W, A], way []A) {
 	t.Helper()
 	if err := s.run(way); err != nil {
 		t.Fatal(err)
@@ -135,7 +136,7 @@ func TestFindsReverts(t *testing.T) {
 	}
 	for _, c := range reverts {
 		t.Run(c.name, func(t *testing.T) {
-			s := newSearch(c.revert, c.cast, c.promise, 300_000)
+			s := newSearch(newPlay(c.revert, c.cast), c.promise, 300_000)
 			if err := s.run(nil); err != nil {
 				t.Fatal(err)
 			}

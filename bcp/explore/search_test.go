@@ -7,14 +7,34 @@ import (
 	"time"
 )
 
+// game is what may happen in worlds W, by actions A.
+type game[W any, A fmt.Stringer] interface {
+	begin() W
+	// actions are all that may happen now.
+	actions(W) []A
+	// after is the world after an action; it is false if nothing happens.
+	after(W, A) (W, bool, error)
+	// key is the same for two worlds that differ in nothing that matters.
+	key(W) [16]byte
+	// rests reports whether nothing is left to do.
+	rests(W) bool
+	// ends reports whether nothing can happen any more, since something is wrong.
+	ends(W) bool
+	// check returns the promise that is broken, if it is this one, or any if it is empty.
+	check(w W, promise string) (breach, bool)
+	// tell is the line of a story.
+	tell(act A, before, after W) string
+	// made is how many records were made.
+	made() int
+}
+
 // search goes through the worlds, nearest first.
-type search struct {
-	archive *archive
-	cast    cast
+type search[W any, A fmt.Stringer] struct {
+	game    game[W, A]
 	promise string // the only one that is looked at; empty for all
 	most    int    // edges
 
-	nodes []node
+	nodes []node[A]
 	seen  map[[16]byte]int32
 	ways  [][2]int32 // from which world to which
 	rests []int32
@@ -27,41 +47,41 @@ type search struct {
 }
 
 // node is how a world was reached first.
-type node struct {
+type node[A any] struct {
 	parent int32
-	by     action
+	by     A
 }
 
 // queued is a world whose successors have not been looked at.
-type queued struct {
+type queued[W any] struct {
 	node  int32
-	world *world
+	world W
 }
 
-func newSearch(r revert, c cast, promise string, most int) *search {
-	return &search{archive: newArchive(r), cast: c, promise: promise, most: most, seen: make(map[[16]byte]int32)}
+func newSearch[W any, A fmt.Stringer](g game[W, A], promise string, most int) *search[W, A] {
+	return &search[W, A]{game: g, promise: promise, most: most, seen: make(map[[16]byte]int32)}
 }
 
 // run searches from the end of a path, until a promise is broken, the edges are used
 // up or no world is left.
-func (s *search) run(along []action) error {
+func (s *search[W, A]) run(along []A) error {
 	began := time.Now()
 	defer func() { s.took = time.Since(began) }()
-	w := s.archive.begin()
-	s.nodes = append(s.nodes, node{parent: -1})
+	w := s.game.begin()
+	s.nodes = append(s.nodes, node[A]{parent: -1})
 	for _, act := range along {
-		next, err := s.cast.after(s.archive, w, act)
-		if err != nil || next == nil {
+		next, happens, err := s.game.after(w, act)
+		if err != nil || !happens {
 			return fmt.Errorf("%s: %w", act, err)
 		}
 		s.add(next, act, int32(len(s.nodes)-1))
 		w = next
 	}
 	if len(along) == 0 {
-		s.seen[w.key(s.fences())] = 0
+		s.seen[s.game.key(w)] = 0
 	}
-	for level := []queued{{int32(len(s.nodes) - 1), w}}; len(level) > 0; s.depth++ {
-		var below []queued
+	for level := []queued[W]{{int32(len(s.nodes) - 1), w}}; len(level) > 0; s.depth++ {
+		var below []queued[W]
 		for _, q := range level {
 			more, err := s.expand(q)
 			if err != nil {
@@ -80,14 +100,14 @@ func (s *search) run(along []action) error {
 }
 
 // add notes a world that is reached, and whether for the first time.
-func (s *search) add(w *world, by action, from int32) (n int32, first bool) {
-	key := w.key(s.fences())
+func (s *search[W, A]) add(w W, by A, from int32) (n int32, first bool) {
+	key := s.game.key(w)
 	n, seen := s.seen[key]
 	if !seen {
 		n = int32(len(s.nodes))
 		s.seen[key] = n
-		s.nodes = append(s.nodes, node{from, by})
-		if w.rests() {
+		s.nodes = append(s.nodes, node[A]{from, by})
+		if s.game.rests(w) {
 			s.rests = append(s.rests, n)
 		}
 	}
@@ -95,13 +115,13 @@ func (s *search) add(w *world, by action, from int32) (n int32, first bool) {
 }
 
 // expand looks at every edge from a world, and returns the worlds that are new.
-func (s *search) expand(q queued) (below []queued, err error) {
-	for _, act := range s.cast.actions(s.archive, q.world) {
-		next, err := s.cast.after(s.archive, q.world, act)
+func (s *search[W, A]) expand(q queued[W]) (below []queued[W], err error) {
+	for _, act := range s.game.actions(q.world) {
+		next, happens, err := s.game.after(q.world, act)
 		if err != nil {
 			return nil, fmt.Errorf("     %s: %w", act, err)
 		}
-		if next == nil {
+		if !happens {
 			continue
 		}
 		s.edges++
@@ -110,19 +130,19 @@ func (s *search) expand(q queued) (below []queued, err error) {
 		if !first {
 			continue
 		}
-		if broken, ok := next.check(s.promise); ok {
+		if broken, ok := s.game.check(next, s.promise); ok {
 			s.report(broken, n)
 			return nil, nil
 		}
-		if next.tip.wrong == nil {
-			below = append(below, queued{n, next})
+		if !s.game.ends(next) {
+			below = append(below, queued[W]{n, next})
 		}
 	}
 	return below, nil
 }
 
 // checkRest looks for the nearest world from which no way leads to rest.
-func (s *search) checkRest() {
+func (s *search[W, A]) checkRest() {
 	if s.promise != "" && s.promise != comesToRest {
 		return
 	}
@@ -145,11 +165,8 @@ func (s *search) checkRest() {
 	}
 }
 
-// fences reports whether gateways and journal are the real ones.
-func (s *search) fences() bool { return s.archive.revert == revert{} }
-
 // path is how a world was reached.
-func (s *search) path(n int32) []action {
+func (s *search[W, A]) path(n int32) []A {
 	if n <= 0 {
 		return nil
 	}
@@ -157,34 +174,34 @@ func (s *search) path(n int32) []action {
 }
 
 // tell is the story of a world: what happened, one line each.
-func (s *search) tell(n int32) string {
+func (s *search[W, A]) tell(n int32) string {
 	var b strings.Builder
-	w := s.archive.begin()
+	w := s.game.begin()
 	for i, act := range s.path(n) {
-		next, err := s.cast.after(s.archive, w, act)
-		if err != nil || next == nil {
+		next, happens, err := s.game.after(w, act)
+		if err != nil || !happens {
 			fmt.Fprintf(&b, "%3d. %v\n", i+1, err)
 			break
 		}
-		fmt.Fprintf(&b, "%3d. %s\n", i+1, act.tell(w, next))
+		fmt.Fprintf(&b, "%3d. %s\n", i+1, s.game.tell(act, w, next))
 		w = next
 	}
 	return b.String()
 }
 
 // report keeps what was found, as a story.
-func (s *search) report(found breach, n int32) {
+func (s *search[W, A]) report(found breach, n int32) {
 	s.found = found
 	s.story = shortened(fmt.Sprintf("%s%5s%s\n%5s%s\n", s.tell(n), "", "broken: "+found.promise, "", found.how))
 }
 
-func (s *search) String() string {
+func (s *search[W, A]) String() string {
 	perEdge := time.Duration(0)
 	if s.edges > 0 {
 		perEdge = s.took / time.Duration(s.edges)
 	}
 	return fmt.Sprintf("%d edges to %d worlds with %d records, all to depth %d (whole: %t), in %s, %s an edge",
-		s.edges, len(s.nodes), s.archive.made, s.depth, s.whole, s.took.Round(time.Millisecond), perEdge)
+		s.edges, len(s.nodes), s.game.made(), s.depth, s.whole, s.took.Round(time.Millisecond), perEdge)
 }
 
 // shortened gives ids short names in the order in which they come up.
