@@ -21,7 +21,7 @@ import (
 )
 
 // marked is a mesh of which agents keep marks beside their creds: main asks the mailer,
-// other asks the clerk.
+// other asks the clerk, and ann is an approver.
 type marked struct {
 	*meshtest.Mesh
 	folder string // of the creds
@@ -32,8 +32,9 @@ func startMarked(t *testing.T, change ...func(*mesh.Config)) marked {
 	files := pair(1000)
 	files["other.md"] = agentFile("other", "", controls("clerk", 1000, alerts))
 	files["clerk.md"] = agentFile("clerk", "", reads("other"))
+	files["mesh.yaml"] = "approvers: [ann]\n"
 	m := marked{meshtest.Start(t, files, change...), t.TempDir()}
-	for name, role := range map[bcp.AgentName]bcp.Role{"main": bcp.RoleController, "mailer": bcp.RoleReader, "other": bcp.RoleController, "clerk": bcp.RoleReader} {
+	for name, role := range map[bcp.AgentName]bcp.Role{"main": bcp.RoleController, "mailer": bcp.RoleReader, "other": bcp.RoleController, "clerk": bcp.RoleReader, "ann": bcp.RoleApprover} {
 		if err := os.WriteFile(m.creds(name), m.Creds(t, name, role), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -197,6 +198,54 @@ func TestReaderShowsARollback(t *testing.T) {
 		return d.Event == string(bcp.AlertRollbackSeen) && d.Agent == "mailer" && d.Role == bcp.RoleReader
 	})
 	m.refused(t, "main", "mailer")
+	m.exchange(t, "other", "clerk")
+}
+
+// A person alone has seen it: every channel is closed, since nobody knows which of them
+// people decided about.
+//
+// covers P11.7, A-ROLLBACK
+func TestPersonShowsARollback(t *testing.T) {
+	t.Parallel()
+	accept := false
+	m := startMarked(t, func(c *mesh.Config) { c.AcceptRollback = accept })
+	look := func() {
+		t.Helper()
+		c := m.connect(t, "ann")
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
+		defer cancel()
+		for range 2 { // the second list comes with a mark, since the first has said that there is none
+			if _, err := agents.NewApprover(c).List(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	m.Stop(t)
+	old := m.backup(t)
+	m.Start(t)
+	m.exchange(t, "main", "mailer")
+	look()
+	m.Stop(t)
+
+	m.restore(t, old)
+	m.Start(t)
+	look()
+	m.WaitCount(t, 1, func(d *bcp.Decision) bool {
+		return d.Event == string(bcp.AlertRollbackSeen) && d.Agent == "ann" && d.Role == bcp.RoleApprover
+	})
+	for _, name := range []bcp.AgentName{"main", "other"} {
+		if err := os.Remove(m.creds(name) + ".mark"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	m.refused(t, "main", "mailer")
+	m.refused(t, "other", "clerk")
+	m.Stop(t)
+	accept = true
+	m.Start(t)
+	look()
+	m.exchange(t, "main", "mailer")
 	m.exchange(t, "other", "clerk")
 }
 

@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -69,4 +71,76 @@ func FuzzMark(f *testing.F) {
 			t.Errorf("%q is no mark, and says %+v", text, m)
 		}
 	})
+}
+
+// What the operator accepts stays accepted although the clock is behind what somebody
+// has seen; what closes is in the file, and what it closes is the channels of who has
+// seen it, in the role in which they have.
+//
+// covers P11.7, A-ROLLBACK
+func TestSetBackClosesUntilItIsAccepted(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "set-back")
+	opened := func() *SetBack {
+		t.Helper()
+		s, err := OpenSetBack(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	now := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+	own, other := bcp.ChannelKey{Controller: "main", Reader: "mailer"}, bcp.ChannelKey{Controller: "other", Reader: "main"}
+	for _, c := range []struct {
+		role      bcp.Role
+		own, both bool
+	}{
+		{bcp.RoleController, true, false}, {bcp.RoleReader, false, false}, {bcp.RoleKeeper, true, true}, {bcp.RoleApprover, true, true}, {bcp.RoleOperator, true, true},
+	} {
+		s := opened()
+		if s.Pending() || s.closed(own) {
+			t.Fatalf("%s: something is closed before anybody has seen anything", c.role)
+		}
+		for _, first := range []bool{true, false} {
+			if added, err := s.add(agentRole{"main", c.role}, now.Add(time.Hour)); added != first || err != nil {
+				t.Errorf("%s: added %t, %v", c.role, added, err)
+			}
+		}
+		again := opened()
+		if reads := c.role == bcp.RoleReader; !again.Pending() || again.closed(own) != c.own || again.closed(other) != (c.both || reads) {
+			t.Errorf("%s: pending %t, closed %t and %t", c.role, again.Pending(), again.closed(own), again.closed(other))
+		}
+		if err := again.Accept(now); err != nil {
+			t.Fatal(err)
+		}
+		if again = opened(); again.Pending() || again.closed(own) || !again.accepted().Equal(now.Add(time.Hour)) {
+			t.Errorf("%s: after it is accepted: pending %t, accepted up to %s", c.role, again.Pending(), again.accepted())
+		}
+	}
+	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenSetBack(file); err == nil {
+		t.Error("a file that says nothing is read as one that says that nothing is closed")
+	}
+}
+
+// What cannot be written closes all the same, until the gateway ends.
+//
+// covers P11.7
+func TestSetBackThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	s, err := OpenSetBack(filepath.Join(t.TempDir(), "missing", "set-back"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if added, err := s.add(agentRole{"main", bcp.RoleController}, time.Now()); !added || err == nil {
+		t.Errorf("added %t, %v", added, err)
+	}
+	if !s.closed(bcp.ChannelKey{Controller: "main", Reader: "mailer"}) {
+		t.Error("the channel is open")
+	}
+	if err := s.Accept(time.Now()); err == nil || !s.Pending() {
+		t.Errorf("it is open although the acceptance could not be written: %v", err)
+	}
 }

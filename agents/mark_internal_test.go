@@ -1,0 +1,73 @@
+package agents
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+func bearing(mark string) *nats.Msg { return &nats.Msg{Header: nats.Header{bcp.MarkHeader: {mark}}} }
+
+// A mark is kept as it came, in the file too, where another process finds it. What is no
+// mark replaces none, and a message that is large shows none.
+//
+// covers P11.7
+func TestMarksAreKept(t *testing.T) {
+	t.Parallel()
+	creds := filepath.Join(t.TempDir(), "main.creds")
+	k := marks{log: hclog.NewNullLogger()}
+	k.open(creds)
+	if got, there := k.shown(nil)[bcp.MarkHeader]; !there || got[0] != "" {
+		t.Errorf("it shows %q, %t, and has none", got, there)
+	}
+	longest := strings.Repeat("a", maxMark)
+	k.heard(bearing(longest))
+	for _, none := range []string{"", longest + "a", "a b", "é", "a\nb"} {
+		k.heard(bearing(none))
+	}
+	k.heard(&nats.Msg{})
+	if got := k.shown(make([]byte, maxMarked)).Get(bcp.MarkHeader); got != longest {
+		t.Errorf("it shows %q", got)
+	}
+	if got := k.shown(make([]byte, maxMarked+1)); got != nil {
+		t.Errorf("a message of more than %d bytes shows %v", maxMarked, got)
+	}
+	k.write()
+	next := marks{log: hclog.NewNullLogger()}
+	next.open(creds)
+	if got := next.shown(nil).Get(bcp.MarkHeader); got != longest {
+		t.Errorf("the next process shows %q", got)
+	}
+	if err := os.WriteFile(creds+markSuffix, []byte("no mark"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	damaged := marks{log: hclog.NewNullLogger()}
+	damaged.open(creds)
+	if got := damaged.shown(nil).Get(bcp.MarkHeader); got != "" {
+		t.Errorf("of a damaged file it shows %q", got)
+	}
+}
+
+// A mark that no file can be written for lasts as long as the process.
+//
+// covers P11.7
+func TestMarkWithoutAFile(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	k := marks{log: hclog.New(&hclog.LoggerOptions{Output: &said, Level: hclog.Warn})}
+	k.open(filepath.Join(t.TempDir(), "missing", "main.creds"))
+	k.heard(bearing("abc"))
+	k.write()
+	if !strings.Contains(said.String(), "the mark is kept in memory alone") {
+		t.Errorf("it says %q", said.String())
+	}
+	if got := k.shown(nil).Get(bcp.MarkHeader); got != "abc" {
+		t.Errorf("it shows %q", got)
+	}
+}
