@@ -54,7 +54,7 @@ const (
 	natsClient = "github.com/nats-io/nats.go"
 	natsServer = "github.com/nats-io/nats-server/v2"
 	protobuf   = "google.golang.org/protobuf/proto"
-	telemetry  = "go.opentelemetry.io"
+	telemetry  = "go.opentelemetry.io/proto/otlp"
 	prometheus = "github.com/prometheus/client_golang/prometheus"
 	nkeys      = "github.com/nats-io/nkeys"
 	ageSeal    = "filippo.io/age"
@@ -168,7 +168,7 @@ var rules = []rule{
 	{folder: "mesh/telemetry", internal: []string{"bcp", "bcp/guard", "mesh/trace/otlp"}, external: []string{logging, prometheus}},
 	// Makes traces of decisions; otlp sends them, and is the one that talks to a collector.
 	{folder: "mesh/trace", core: true, internal: []string{"bcp"}},
-	{folder: "mesh/trace/otlp", internal: []string{"bcp", "mesh/trace"}, external: []string{logging, protobuf, telemetry}},
+	{folder: "mesh/trace/otlp", internal: []string{"bcp", "mesh/trace"}, external: []string{"github.com/cenkalti/backoff/v5", logging, protobuf, "google.golang.org/protobuf/encoding/protowire", telemetry}},
 	// Plays the gateway against an agent under test; no mesh knows of it.
 	// Attacks a mesh from outside, with creds. It starts the mesh, reads what lies on its disk, and decides nothing.
 	{
@@ -296,7 +296,7 @@ var rules = []rule{
 	{
 		folder: "cmd/bcpmesh/internal/run", program: true,
 		internal: []string{"accounts", "agents", "bcp", "bcp/definition", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/meshdir", "examples/mailroom", "examples/mailroom/mail", "examples/mailroom/mailbox", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace/otlp"},
-		external: []string{commandLines, "github.com/fsnotify/fsnotify", "github.com/go-logr/logr", "golang.org/x/net/http/httpguts", jsonText, logging, natsClient, progressBars, telemetry, textTables},
+		external: []string{commandLines, "github.com/fsnotify/fsnotify", "golang.org/x/net/http/httpguts", jsonText, logging, natsClient, progressBars, textTables},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
@@ -321,7 +321,7 @@ var onlyIn = map[string][]string{
 	natsServer:                   {"mesh/server"},
 	prometheus:                   {"mesh/telemetry"},
 	"google.golang.org/protobuf": {"mesh/trace/otlp"},
-	telemetry:                    {"mesh/trace/otlp", "cmd/bcpmesh/internal/run"},
+	telemetry:                    {"mesh/trace/otlp"},
 	"cel.dev/cel-go":             {"bcp/constraint"},
 	"github.com/goccy/go-yaml":   {"bcp/definition"},
 	mcpSDK:                       {"agents/mcp", "agents/wrap", "examples/mcp"},

@@ -1,6 +1,8 @@
 package otlp
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -12,15 +14,12 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	sdk "go.opentelemetry.io/otel/sdk/trace"
-	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	"google.golang.org/protobuf/proto"
+	"github.com/cenkalti/backoff/v5"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 var (
@@ -42,10 +41,11 @@ const (
 
 // collector is the way to one collector. The sender alone uses it.
 type collector struct {
-	*otlptrace.Exporter
-
-	transport *http.Transport
-	rejected  int64 // spans, by the last reply
+	endpoint string
+	headers  map[string]string
+	gzip     bool
+	sender   sender
+	client   *http.Client
 }
 
 // CheckEndpoint reports what is wrong with a URL to send traces to: [ErrEndpoint]
@@ -63,7 +63,7 @@ func parseEndpoint(endpoint string) (*url.URL, error) {
 	case u.Scheme == "http" && !isLoopback(u.Hostname()):
 		return nil, ErrPlaintext
 	case u.RawQuery != "":
-		return nil, ErrEndpoint // the exporter would leave it out
+		return nil, ErrEndpoint // it may hold a password, which logs would show
 	}
 	return u, nil
 }
@@ -73,22 +73,11 @@ func newCollector(c Config) (*collector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("send traces: %w", err)
 	}
-	to := &collector{transport: newTransport(u.Scheme, c.Roots)}
-	// The exporter reads the environment too: options come before it. Without the
-	// nil, it would refuse http where a variable names a certificate.
-	to.Exporter, err = otlptracehttp.New(context.Background(),
-		otlptracehttp.WithEndpointURL(c.Endpoint), otlptracehttp.WithHeaders(c.Headers), otlptracehttp.WithEncoding(otlptracehttp.EncodingProtobuf),
-		otlptracehttp.WithTLSClientConfig(nil), otlptracehttp.WithMaxResponseSize(maxReply),
-		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: firstPause, MaxInterval: maxPause, MaxElapsedTime: patience}),
-		otlptracehttp.WithHTTPClient(&http.Client{
-			Transport: to, Timeout: sendTimeout,
-			// Elsewhere may be in the clear.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		}))
-	if err != nil {
-		return nil, fmt.Errorf("send traces: %w", err)
-	}
-	return to, nil
+	return &collector{endpoint: c.Endpoint, headers: c.Headers, gzip: c.Gzip, sender: senderOf(c), client: &http.Client{
+		Transport: newTransport(u.Scheme, c.Roots), Timeout: sendTimeout,
+		// Elsewhere may be in the clear.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
 }
 
 // newTransport goes in the clear to this machine alone, and has no proxy: in the
@@ -118,42 +107,116 @@ func isLoopback(host string) bool {
 	return err == nil && address.IsLoopback()
 }
 
-// RoundTrip reads how many spans a collector rejected, which the exporter puts into
-// a text, and hides the collector's own words, which it would put there as well.
-// The exporter calls it on the sender's goroutine.
-func (c *collector) RoundTrip(r *http.Request) (*http.Response, error) {
-	c.rejected = 0
-	response, err := c.transport.RoundTrip(r)
+// send sends spans, several times if that may help, and returns how many of them the
+// collector does not have. The error has no word of the collector's.
+func (c *collector) send(ctx context.Context, spans []*tracepb.Span) (lost int, err error) {
+	body, err := c.sender.request(spans)
+	if err == nil && c.gzip {
+		body, err = packed(body)
+	}
 	if err != nil {
-		return nil, err
-	}
-	reply, err := io.ReadAll(io.LimitReader(response.Body, maxReply))
-	_ = response.Body.Close() // it was only read
-	code := response.StatusCode
-	said := ""
-	if code < 200 || code > 299 {
-		said = fmt.Sprintf("it answers %d", code)
-	} else if err == nil && response.Header.Get("Content-Type") == contentType {
-		// A reply that cannot be read takes nothing back.
-		var answer collectorpb.ExportTraceServiceResponse
-		if proto.Unmarshal(reply, &answer) == nil {
-			c.rejected = max(0, answer.GetPartialSuccess().GetRejectedSpans())
-		}
-	}
-	response.Status, response.Body = strconv.Itoa(code), io.NopCloser(strings.NewReader(said))
-	return response, nil
-}
-
-// send sends spans, several times where that may help, and returns how many of
-// them the collector does not have.
-func (c *collector) send(ctx context.Context, spans []sdk.ReadOnlySpan) (lost int, err error) {
-	if err := c.ExportSpans(ctx, spans); err != nil {
 		return len(spans), err
 	}
-	return int(min(c.rejected, int64(len(spans)))), nil
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval, pauses.MaxInterval = firstPause, maxPause
+	rejected, err := backoff.Retry(ctx, func() (int64, error) { return c.post(ctx, body) },
+		backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(patience))
+	if err != nil {
+		return len(spans), err
+	}
+	return int(min(rejected, int64(len(spans)))), nil
 }
 
-func (c *collector) close(ctx context.Context) {
-	_ = c.Shutdown(ctx) // nothing is sent any more
-	c.transport.CloseIdleConnections()
+// post sends one request, and returns how many spans the collector rejected.
+func (c *collector) post(ctx context.Context, body []byte) (rejected int64, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint, bytes.NewReader(body))
+	if err != nil {
+		return 0, backoff.Permanent(err)
+	}
+	for name, value := range c.headers {
+		request.Header.Set(name, value)
+	}
+	request.Header.Set("Content-Type", contentType)
+	if c.gzip {
+		request.Header.Set("Content-Encoding", "gzip")
+	}
+	response, err := c.client.Do(request)
+	if err != nil {
+		var failed interface{ Timeout() bool }
+		if errors.As(err, &failed) && failed.Timeout() {
+			return 0, err
+		}
+		return 0, backoff.Permanent(err) // nobody is there, or its certificate does not hold
+	}
+	reply, err := io.ReadAll(io.LimitReader(response.Body, maxReply+1))
+	_ = response.Body.Close() // it was only read
+	switch code := response.StatusCode; code {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		if pause, ok := retryAfter(response.Header.Get("Retry-After"), time.Now()); ok {
+			return 0, fmt.Errorf("it answers %d: %w", code, &backoff.RetryAfterError{Duration: pause})
+		}
+		return 0, fmt.Errorf("it answers %d", code)
+	default:
+		if code < 200 || code > 299 {
+			return 0, backoff.Permanent(fmt.Errorf("it answers %d", code))
+		}
+	}
+	if err != nil || len(reply) > maxReply || response.Header.Get("Content-Type") != contentType {
+		return 0, nil // a reply that cannot be read takes nothing back
+	}
+	return rejectedOf(reply), nil
 }
+
+// retryAfter reads the header of that name: seconds or a date (RFC 9110, section 10.2.3).
+func retryAfter(text string, now time.Time) (time.Duration, bool) {
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second, true
+	}
+	date, err := http.ParseTime(text)
+	return max(0, date.Sub(now)), err == nil
+}
+
+// rejectedOf reads partial_success.rejected_spans of an ExportTraceServiceResponse,
+// field 1 of field 1. What cannot be read says nothing.
+func rejectedOf(reply []byte) int64 {
+	partial, _ := fieldOne(reply, protowire.BytesType)
+	_, rejected := fieldOne(partial, protowire.VarintType)
+	return max(0, int64(rejected))
+}
+
+// fieldOne returns the last field of number 1 and a type; nothing if the message is damaged.
+func fieldOne(message []byte, want protowire.Type) (content []byte, number uint64) {
+	for len(message) > 0 {
+		field, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return nil, 0
+		}
+		message = message[n:]
+		if n = protowire.ConsumeFieldValue(field, kind, message); n < 0 {
+			return nil, 0
+		}
+		if field == 1 && kind == want {
+			if want == protowire.BytesType {
+				content, _ = protowire.ConsumeBytes(message)
+			} else {
+				number, _ = protowire.ConsumeVarint(message)
+			}
+		}
+		message = message[n:]
+	}
+	return content, number
+}
+
+func packed(body []byte) ([]byte, error) {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write(body); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+func (c *collector) close() { c.client.CloseIdleConnections() }

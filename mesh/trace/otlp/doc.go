@@ -6,8 +6,8 @@
 // Nothing waits for a collector. What is observed goes into a queue, the spans
 // that come of it into another, and what has no room there is dropped and counted.
 // A collector that is gone, slow or hostile costs traces and nothing else: the
-// journal has what happened. Behind the queues stands OpenTelemetry's own exporter, with a
-// client of ours.
+// journal has what happened. The messages are OpenTelemetry's; the client is ours, since
+// theirs links gRPC.
 //
 // Traces show what a Controller must not know of its Readers, such as refusals and
 // when they were. They go to a loopback address, or over TLS.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	sdk "go.opentelemetry.io/otel/sdk/trace"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/trace"
@@ -65,6 +65,8 @@ type Config struct {
 	Definition *bcp.Mesh
 	// Headers go with each request: a collector's password, perhaps.
 	Headers map[string]string
+	// Gzip packs what is sent.
+	Gzip bool
 	// Roots verify the collector's certificate; nil means the system's.
 	Roots *x509.CertPool
 	// Service names the sender; the default is "bcpmesh". Version is the program's.
@@ -78,14 +80,13 @@ type Config struct {
 type Exporter struct {
 	config    Config
 	collector *collector
-	sender    sender
 
 	mu    sync.Mutex
 	facts []fact        // that came since they were last taken
 	came  chan struct{} // has one where there are facts
 	many  chan struct{} // has one where there are many
 
-	batches  chan []sdk.ReadOnlySpan
+	batches  chan []*tracepb.Span
 	waiting  atomic.Int64 // spans in batches
 	stopping chan struct{}
 	stop     sync.Once
@@ -120,8 +121,8 @@ func Start(config Config) (*Exporter, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &Exporter{
-		config: config, collector: collector, sender: senderOf(config), came: make(chan struct{}, 1), many: make(chan struct{}, 1),
-		batches: make(chan []sdk.ReadOnlySpan, maxSpans), stopping: make(chan struct{}), cancel: cancel, done: make(chan struct{}),
+		config: config, collector: collector, came: make(chan struct{}, 1), many: make(chan struct{}, 1),
+		batches: make(chan []*tracepb.Span, maxSpans), stopping: make(chan struct{}), cancel: cancel, done: make(chan struct{}),
 	}
 	var key trace.Key
 	_, _ = rand.Read(key[:]) // it does not fail
@@ -182,16 +183,16 @@ func (e *Exporter) Stop(ctx context.Context) {
 	<-e.done
 	undo()
 	e.cancel()
-	e.collector.close(ctx)
+	e.collector.close()
 }
 
 // project makes spans of facts until Stop.
 func (e *Exporter) project(p *trace.Projection) {
 	defer close(e.batches)
 	var facts []fact
-	var b []sdk.ReadOnlySpan
+	var b []*tracepb.Span
 	add := func(spans []trace.Span) {
-		if b = e.sender.appendSpans(b, spans); len(b) >= maxBatch {
+		if b = appendSpans(b, spans); len(b) >= maxBatch {
 			e.put(&b)
 		}
 	}
@@ -236,7 +237,7 @@ func (e *Exporter) wait() (more bool) {
 }
 
 // put has a batch wait to be sent if there is room, and begins another.
-func (e *Exporter) put(b *[]sdk.ReadOnlySpan) {
+func (e *Exporter) put(b *[]*tracepb.Span) {
 	n := len(*b)
 	if n == 0 {
 		return
@@ -270,7 +271,7 @@ func (e *Exporter) send(ctx context.Context) {
 }
 
 // gather adds what waits already, up to a full batch.
-func (e *Exporter) gather(b []sdk.ReadOnlySpan) []sdk.ReadOnlySpan {
+func (e *Exporter) gather(b []*tracepb.Span) []*tracepb.Span {
 	for len(b) < maxBatch {
 		select {
 		case next, more := <-e.batches:

@@ -407,6 +407,7 @@ func TestAnswersOfCollectors(t *testing.T) {
 			w.Header().Set("Content-Type", "application/x-protobuf")
 			_, _ = w.Write(partly)
 		}}, 1, 1, 1},
+		{"busy for too long", []func(http.ResponseWriter){status(429, "Retry-After", "3600")}, 1, 0, 2},
 		{"nonsense", []func(http.ResponseWriter){func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "application/x-protobuf")
 			_, _ = io.WriteString(w, strings.Repeat("x", 1<<20))
@@ -477,16 +478,15 @@ func TestTracesLeaveOverTLSAlone(t *testing.T) {
 	}
 }
 
-// What the exporter itself reads of the environment neither sends traces elsewhere,
-// nor takes their TLS away, nor sends a header that was not given. It packs them, as
-// it is told to there.
+// The environment neither sends traces elsewhere, nor takes their TLS away, nor sends a
+// header that was not given: what counts is the configuration.
 //
 // covers A-TRACE
 func TestVariablesSendTracesNowhereElse(t *testing.T) {
 	elsewhere := receive(t, httptest.NewServer)
 	for name, value := range map[string]string{
 		"ENDPOINT": elsewhere.URL, "TRACES_ENDPOINT": elsewhere.URL + otlp.Path, "INSECURE": "true", "TRACES_INSECURE": "true",
-		"HEADERS": "Authorization=other", "TRACES_HEADERS": "Authorization=other", "PROTOCOL": "http/json", "TRACES_PROTOCOL": "http/json", "COMPRESSION": "gzip",
+		"HEADERS": "Authorization=other", "TRACES_HEADERS": "Authorization=other", "PROTOCOL": "http/json", "TRACES_PROTOCOL": "http/json", "COMPRESSION": "none",
 	} {
 		t.Setenv("OTEL_EXPORTER_OTLP_"+name, value)
 	}
@@ -496,7 +496,7 @@ func TestVariablesSendTracesNowhereElse(t *testing.T) {
 	to := receive(t, httptest.NewTLSServer)
 	roots := x509.NewCertPool()
 	roots.AddCert(to.Certificate())
-	e, counted, stop := export(t, otlp.Config{Endpoint: to.URL + otlp.Path, Roots: roots})
+	e, counted, stop := export(t, otlp.Config{Endpoint: to.URL + otlp.Path, Roots: roots, Gzip: true})
 	e.Observe(refusedPush(1))
 	stop()
 	counted.expect(t, 2, 0)

@@ -1,71 +1,90 @@
 package otlp
 
 import (
-	"time"
-
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/sdk/instrumentation"
-	"go.opentelemetry.io/otel/sdk/resource"
-	sdk "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-	otel "go.opentelemetry.io/otel/trace"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/trace"
 )
 
-// sender is who sends, as each span says it.
+// sender is who sends, as each request says it.
 type sender struct {
-	resource *resource.Resource
-	scope    instrumentation.Scope
+	resource *resourcepb.Resource
+	scope    *commonpb.InstrumentationScope
 }
 
 func senderOf(c Config) sender {
-	attributes := []attribute.KeyValue{attribute.String("service.name", c.Service), attribute.String("bcp.mesh", c.Definition.Name)}
+	attributes := []*commonpb.KeyValue{textAttribute("service.name", c.Service), textAttribute("bcp.mesh", c.Definition.Name)}
 	if c.Version != "" {
-		attributes = append(attributes, attribute.String("service.version", c.Version))
+		attributes = append(attributes, textAttribute("service.version", c.Version))
 	}
-	return sender{resource.NewSchemaless(attributes...), instrumentation.Scope{Name: "github.com/bcpmesh/bcpmesh/mesh/trace", Version: c.Version}}
+	return sender{&resourcepb.Resource{Attributes: attributes}, &commonpb.InstrumentationScope{Name: "github.com/bcpmesh/bcpmesh/mesh/trace", Version: c.Version}}
 }
 
-// appendSpans adds spans as the exporter takes them, and keeps nothing of theirs.
-// Only a snapshot can be made of what has ended: the SDK's own spans take their
-// times and their ids from where they are begun.
-func (s *sender) appendSpans(to []sdk.ReadOnlySpan, spans []trace.Span) []sdk.ReadOnlySpan {
+// request is the body of an OTLP request. ExportTraceServiceRequest, whose package brings
+// gRPC, has the same wire form as TracesData.
+func (s sender) request(spans []*tracepb.Span) ([]byte, error) {
+	return proto.Marshal(&tracepb.TracesData{ResourceSpans: []*tracepb.ResourceSpans{
+		{Resource: s.resource, ScopeSpans: []*tracepb.ScopeSpans{{Scope: s.scope, Spans: spans}}},
+	}})
+}
+
+// sampled says that a span was recorded, and that its parent is of this process.
+const sampled = uint32(1) | uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK)
+
+// appendSpans adds spans in their wire types, and keeps nothing of theirs.
+func appendSpans(to []*tracepb.Span, spans []trace.Span) []*tracepb.Span {
 	for i := range spans {
 		span := &spans[i]
-		stub := tracetest.SpanStub{
-			Name: span.Name, SpanKind: otel.SpanKindServer, SpanContext: contextOf(span.Trace, span.ID),
-			StartTime: time.Unix(0, span.Begin), EndTime: time.Unix(0, span.End),
-			Attributes: attributesOf(span.Attributes), Resource: s.resource, InstrumentationScope: s.scope,
+		message := &tracepb.Span{
+			TraceId: append([]byte(nil), span.Trace[:]...), SpanId: append([]byte(nil), span.ID[:]...),
+			Name: span.Name, Kind: tracepb.Span_SPAN_KIND_SERVER, Flags: sampled,
+			StartTimeUnixNano: uint64(max(0, span.Begin)), EndTimeUnixNano: uint64(max(0, span.End)),
+			Attributes: attributesOf(span.Attributes),
 		}
 		if span.Parent != (trace.SpanID{}) {
-			stub.SpanKind, stub.Parent = otel.SpanKindInternal, contextOf(span.Trace, span.Parent)
+			message.Kind, message.ParentSpanId = tracepb.Span_SPAN_KIND_INTERNAL, append([]byte(nil), span.Parent[:]...)
 		}
-		to = append(to, stub.Snapshot())
+		to = append(to, message)
 	}
 	return to
 }
 
-func contextOf(t trace.TraceID, s trace.SpanID) otel.SpanContext {
-	return otel.NewSpanContext(otel.SpanContextConfig{TraceID: otel.TraceID(t), SpanID: otel.SpanID(s), TraceFlags: otel.FlagsSampled})
-}
-
-func attributesOf(from []trace.Attribute) []attribute.KeyValue {
-	to := make([]attribute.KeyValue, 0, len(from))
+func attributesOf(from []trace.Attribute) []*commonpb.KeyValue {
+	to := make([]*commonpb.KeyValue, 0, len(from))
 	for i := range from {
-		switch a := &from[i]; a.Kind {
+		a := &from[i]
+		value := &commonpb.AnyValue{}
+		switch a.Kind {
 		case trace.Text:
-			to = append(to, attribute.String(a.Key, a.Text))
+			value = textValue(a.Text)
 		case trace.Truth:
-			to = append(to, attribute.Bool(a.Key, a.Number != 0))
+			value.Value = &commonpb.AnyValue_BoolValue{BoolValue: a.Number != 0}
 		case trace.Number:
-			to = append(to, attribute.Int64(a.Key, a.Number))
+			value.Value = &commonpb.AnyValue_IntValue{IntValue: a.Number}
 		case trace.Bits:
-			to = append(to, attribute.Float64(a.Key, float64(a.Number)/float64(bcp.Bit)))
+			value.Value = &commonpb.AnyValue_DoubleValue{DoubleValue: float64(a.Number) / float64(bcp.Bit)}
 		case trace.List:
-			to = append(to, attribute.StringSlice(a.Key, a.Texts))
+			list := &commonpb.ArrayValue{}
+			for _, text := range a.Texts {
+				list.Values = append(list.Values, textValue(text))
+			}
+			value.Value = &commonpb.AnyValue_ArrayValue{ArrayValue: list}
+		default:
+			continue
 		}
+		to = append(to, &commonpb.KeyValue{Key: a.Key, Value: value})
 	}
 	return to
+}
+
+func textAttribute(key, text string) *commonpb.KeyValue {
+	return &commonpb.KeyValue{Key: key, Value: textValue(text)}
+}
+
+func textValue(text string) *commonpb.AnyValue {
+	return &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: text}}
 }

@@ -83,7 +83,7 @@ func (o *observed) observe(metrics *telemetry.Metrics, def *bcp.Mesh, logger hcl
 		return of, nil
 	}
 	traces.Definition, traces.Version, traces.Logger = def, cli.ProgramVersion(), logger.Named("traces")
-	exporter, err := startTraces(traces)
+	exporter, err := otlp.Start(traces)
 	if err != nil {
 		return observer{}, tracesFailure(err, "traces", traces.Endpoint)
 	}

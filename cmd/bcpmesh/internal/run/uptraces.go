@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
-	"go.opentelemetry.io/otel"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
@@ -58,6 +56,13 @@ func tracesOf(flag string, env func(string) string) (otlp.Config, error) {
 		if !c.Roots.AppendCertsFromPEM(pem) {
 			return c, cli.Failf("OTEL_EXPORTER_OTLP_CERTIFICATE: %s holds no certificate", cli.Quoted(name))
 		}
+	}
+	switch packing := tracesVariable(env, "COMPRESSION"); packing {
+	case "", "none":
+	case "gzip":
+		c.Gzip = true
+	default:
+		return c, cli.Failf("OTEL_EXPORTER_OTLP_COMPRESSION is %s: gzip and none are known", cli.Quoted(packing))
 	}
 	return c, nil
 }
@@ -115,13 +120,6 @@ func tracesFailure(err error, from, endpoint string) *cli.Failure {
 		bad, from = cli.Usagef, "up: --traces"
 	}
 	return bad("%s: %s, got %s", from, otlp.ErrEndpoint, cli.Quoted(withoutQuery(endpoint))).WithHint("for example http://127.0.0.1:4318")
-}
-
-// startTraces begins to send. What OpenTelemetry's library has to say of variables
-// goes nowhere: it writes to stderr, with the password that it cannot read.
-func startTraces(c otlp.Config) (*otlp.Exporter, error) {
-	otel.SetLogger(logr.Discard())
-	return otlp.Start(c)
 }
 
 func stopTraces(e *otlp.Exporter) {
