@@ -135,6 +135,12 @@ var rules = []rule{
 	{folder: "agents/extract", internal: []string{"agents", "agents/llm", "agents/mcp", "bcp", "bcp/guard"}, external: []string{jsonSchema, jsonText}},
 	// The tool web_fetch, of both.
 	{folder: "agents/web", internal: []string{"agents/fetch", "agents/llm", "agents/page", "bcp/guard"}, external: []string{jsonText}},
+	// Opens what is below a folder, and knows nothing of what is in it.
+	{folder: "agents/folder"},
+	// What the tools of a model share.
+	{folder: "agents/tool", internal: []string{"agents/llm", "bcp/guard"}, external: []string{jsonText}},
+	// Reads files for a model.
+	{folder: "agents/files", internal: []string{"agents/folder", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{jsonText}},
 	// Holds the network of an agent: it asks the mesh, and decides nothing.
 	{folder: "agents/keeper", internal: []string{"agents", "agents/llm", "agents/stdio", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// Reads hostile text for a model, behind one door: it has neither creds nor network.

@@ -1,0 +1,381 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/bcpmesh/bcpmesh/agents/folder"
+	"github.com/bcpmesh/bcpmesh/agents/tool"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+const (
+	maxFile    = 1 << 20 // bytes of a file that is read
+	maxEntries = 200_000 // names of one folder; of more, none is listed
+	pageLength = 200     // entries of one listing
+
+	maxDepth   = 32     // folders in each other that one search looks into
+	maxVisits  = 20_000 // entries that one search looks at
+	maxMatches = 50     // files that one search shows
+	maxLines   = 3      // of one file that one search shows
+	maxShown   = 200    // code points of a line that matches
+	// searchTime is how long one search takes.
+	searchTime = 20 * time.Second
+)
+
+// maxSearched is how many bytes one search reads.
+const maxSearched int64 = 64 << 20
+
+// Folders are the folders of an agent. They are safe for concurrent use.
+type Folders struct{ folders []declared }
+
+// declared is a folder of a definition.
+type declared struct {
+	folderFS
+	name string // the last part of its path
+}
+
+type folderFS interface {
+	fs.StatFS
+	io.Closer
+}
+
+// Open opens folders. The caller calls Close. The error names the folder, and is for the operator.
+func Open(paths []string) (*Folders, error) {
+	f := &Folders{}
+	for _, p := range paths {
+		opened, err := folder.Open(p)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("files: %w", err), f.Close())
+		}
+		f.folders = append(f.folders, declared{opened, filepath.Base(p)})
+	}
+	return f, nil
+}
+
+// Close closes the folders.
+func (f *Folders) Close() error {
+	var errs []error
+	for _, d := range f.folders {
+		errs = append(errs, d.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// entry is something that a conversation can name.
+type entry struct {
+	folder int // of Folders
+	path   string
+	isDir  bool
+}
+
+// desk is what one conversation was shown. Its calls are made one after the other.
+type desk struct {
+	*Folders
+	redact guard.Set
+
+	mu      sync.Mutex
+	entries []entry // by number, less 1; the declared folders come first
+	numbers map[entry]int
+}
+
+func newDesk(f *Folders, redact guard.Set) *desk {
+	d := &desk{Folders: f, redact: redact, numbers: map[entry]int{}}
+	for i := range f.folders {
+		d.number(entry{i, ".", true})
+	}
+	return d
+}
+
+// number returns the number of an entry, which it keeps for the conversation.
+func (d *desk) number(e entry) int {
+	n, ok := d.numbers[e]
+	if !ok {
+		d.entries = append(d.entries, e)
+		n = len(d.entries)
+		d.numbers[e] = n
+	}
+	return n
+}
+
+// entry returns what has a number.
+func (d *desk) entry(number int, isDir bool) (entry, error) {
+	if number < 1 || number > len(d.entries) || d.entries[number-1].isDir != isDir {
+		return entry{}, tool.UnknownNumber
+	}
+	return d.entries[number-1], nil
+}
+
+func (d *desk) quote(e entry) string {
+	return tool.Quote(path.Join(d.folders[e.folder].name, e.path), d.redact)
+}
+
+// row is the line of an entry.
+func (d *desk) row(e entry, info fs.FileInfo) string {
+	if e.isDir {
+		return fmt.Sprintf("%d folder %s", d.number(e), d.quote(e))
+	}
+	return fmt.Sprintf("%d file %s, %d bytes, %s", d.number(e), d.quote(e), info.Size(), info.ModTime().UTC().Format(time.DateOnly))
+}
+
+// children returns the entries of a folder, sorted by name. Symbolic links, devices and the like are left out.
+func (d *desk) children(ctx context.Context, in entry) ([]entry, error) {
+	f, err := d.folders[in.folder].Open(in.path)
+	if err != nil {
+		return nil, failure(err)
+	}
+	defer f.Close()
+	dir, ok := f.(fs.ReadDirFile)
+	if !ok {
+		return nil, tool.Gone
+	}
+	var children []entry
+	for seen := 0; ; {
+		if ctx.Err() != nil {
+			return nil, tool.TimedOut
+		}
+		entries, err := dir.ReadDir(1024)
+		if seen += len(entries); seen > maxEntries {
+			return nil, tool.TooLarge
+		}
+		for _, e := range entries {
+			if e.IsDir() || e.Type().IsRegular() {
+				children = append(children, entry{in.folder, path.Join(in.path, e.Name()), e.IsDir()})
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, failure(err)
+		}
+	}
+	slices.SortFunc(children, func(a, b entry) int { return strings.Compare(a.path, b.path) })
+	return children, nil
+}
+
+// list is files_list.
+func (d *desk) list(ctx context.Context, a listArguments) (string, error) {
+	if a.Folder == nil {
+		if a.After != nil {
+			return "", tool.BadArguments
+		}
+		var b strings.Builder
+		for _, e := range d.entries[:len(d.folders)] {
+			b.WriteString(d.row(e, nil) + "\n")
+		}
+		return b.String(), nil
+	}
+	in, err := d.entry(*a.Folder, true)
+	if err != nil {
+		return "", err
+	}
+	children, err := d.children(ctx, in)
+	if err != nil {
+		return "", err
+	}
+	all := len(children)
+	if a.After != nil {
+		if *a.After < 1 || *a.After > len(d.entries) || path.Dir(d.entries[*a.After-1].path) != in.path {
+			return "", tool.UnknownNumber
+		}
+		after := d.entries[*a.After-1].path
+		i, found := slices.BinarySearchFunc(children, after, func(e entry, p string) int { return strings.Compare(e.path, p) })
+		if found {
+			i++
+		}
+		children = children[i:]
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Folder %d %s has %d entries.\n", *a.Folder, d.quote(in), all)
+	last := 0
+	for _, e := range children[:min(len(children), pageLength)] {
+		info, err := d.folders[e.folder].Stat(e.path)
+		if err != nil || info.IsDir() != e.isDir {
+			continue // it went while we looked
+		}
+		b.WriteString(d.row(e, info) + "\n")
+		last = d.number(e)
+	}
+	if len(children) > pageLength && last > 0 {
+		fmt.Fprintf(&b, "There are more after %d.\n", last)
+	}
+	return b.String(), nil
+}
+
+// read is files_read.
+func (d *desk) read(ctx context.Context, a readArguments) (string, error) {
+	e, err := d.entry(a.File, false)
+	if err != nil {
+		return "", err
+	}
+	part := 1
+	if a.Part != nil {
+		part = *a.Part
+	}
+	text, err := d.text(ctx, e)
+	if err != nil {
+		return "", err
+	}
+	shown, parts, err := text.Part(part)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("File %d %s, part %d of %d:\n\n%s", a.File, d.quote(e), part, parts, shown), nil
+}
+
+// text returns what is in a file: UTF-8 without a zero byte.
+func (d *desk) text(ctx context.Context, e entry) (tool.Text, error) {
+	f, err := d.folders[e.folder].Open(e.path)
+	if err != nil {
+		return "", failure(err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || info.IsDir() {
+		return "", tool.Gone
+	}
+	var b strings.Builder
+	part := make([]byte, 64<<10)
+	for {
+		if ctx.Err() != nil {
+			return "", tool.TimedOut
+		}
+		n, err := f.Read(part)
+		b.Write(part[:n])
+		if b.Len() > maxFile {
+			return "", tool.TooLarge
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return "", tool.Unreadable
+		}
+	}
+	content := strings.TrimPrefix(b.String(), "\ufeff")
+	if !utf8.ValidString(content) || strings.IndexByte(content, 0) >= 0 {
+		return "", tool.NotText
+	}
+	return tool.NewText(content, d.redact), nil
+}
+
+// failure says why something cannot be opened or listed.
+func failure(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return tool.Unreadable
+	default: // a path that leads out, or something else in its place, among them
+		return tool.Gone
+	}
+}
+
+// search is files_search.
+func (d *desk) search(ctx context.Context, a searchArguments) (string, error) {
+	phrase := strings.ToLower(strings.TrimSpace(a.Text))
+	if phrase == "" || utf8.RuneCountInString(phrase) > maxShown/2 {
+		return "", tool.BadArguments
+	}
+	from := d.entries[:len(d.folders)]
+	if a.Folder != nil {
+		in, err := d.entry(*a.Folder, true)
+		if err != nil {
+			return "", err
+		}
+		from = []entry{in}
+	}
+	ctx, cancel := context.WithTimeout(ctx, searchTime)
+	defer cancel()
+	s := search{desk: d, phrase: phrase}
+	for queue := slices.Clone(from); len(queue) > 0 && !s.stopped; queue = queue[1:] {
+		queue = append(queue, s.in(ctx, queue[0])...)
+	}
+	switch {
+	case s.stopped:
+		s.found.WriteString("The search stopped at a limit before it had seen everything.\n")
+	case s.matches == 0:
+		s.found.WriteString("Nothing was found.\n")
+	}
+	if s.skipped > 0 {
+		s.found.WriteString(strconv.Itoa(s.skipped) + " files or folders could not be searched: too large, too deep, not text, or unreadable.\n")
+	}
+	return s.found.String(), nil
+}
+
+// search is one search.
+type search struct {
+	*desk
+	phrase                   string
+	found                    strings.Builder
+	visits, matches, skipped int
+	read                     int64
+	stopped                  bool
+}
+
+// in looks at what is in a folder, and returns the folders that are there.
+func (s *search) in(ctx context.Context, in entry) (folders []entry) {
+	children, err := s.children(ctx, in)
+	if err != nil {
+		s.skipped++
+	}
+	for _, e := range children {
+		if s.visits++; s.visits > maxVisits || s.matches == maxMatches || s.read >= maxSearched || ctx.Err() != nil {
+			s.stopped = true
+			return nil
+		}
+		s.look(ctx, e)
+		switch {
+		case !e.isDir:
+		case strings.Count(e.path, "/") >= maxDepth:
+			s.skipped++
+		default:
+			folders = append(folders, e)
+		}
+	}
+	return folders
+}
+
+// look shows an entry if its name or a line of it has the phrase. Both are looked at as the model reads them, so that no
+// search tells what redaction hides.
+func (s *search) look(ctx context.Context, e entry) {
+	matches := tool.Contains(string(tool.NewText(path.Base(e.path), s.redact)), s.phrase)
+	info, err := s.folders[e.folder].Stat(e.path)
+	if err != nil || info.IsDir() != e.isDir {
+		return // it went while we looked
+	}
+	var lines []string
+	if !e.isDir {
+		s.read += min(info.Size(), maxFile)
+		text, err := s.text(ctx, e)
+		if err != nil {
+			s.skipped++
+		}
+		number := 0
+		for line := range strings.Lines(string(text)) {
+			if number++; tool.Contains(line, s.phrase) {
+				lines = append(lines, fmt.Sprintf("  line %d: %s", number, tool.Quote(strings.TrimRight(tool.Around(line, s.phrase, maxShown), "\n"), s.redact)))
+				if len(lines) == maxLines {
+					break
+				}
+			}
+		}
+	}
+	if !matches && len(lines) == 0 {
+		return
+	}
+	s.matches++
+	s.found.WriteString(s.row(e, info) + "\n")
+	for _, line := range lines {
+		s.found.WriteString(line + "\n")
+	}
+}

@@ -1,0 +1,53 @@
+//go:build unix
+
+package files
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/agents/tool"
+)
+
+// Links, FIFOs, devices and sockets are not listed, and not opened if they take the place of a file.
+//
+// covers ALF-7
+func TestWhatIsNoFile(t *testing.T) {
+	t.Parallel()
+	outside := write(t, map[string]string{"secret": "canary"})
+	dir := write(t, map[string]string{"real": "x"})
+	path := filepath.Join(dir, "real")
+	for name, target := range map[string]string{"out": outside, "secret": filepath.Join(outside, "secret"), "up": "..", "null": "/dev/null", "self": "real"} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	call := talk(t, dir)
+	if o := call(ListName, `{"folder":1}`); !strings.Contains(o.Untrusted, "has 1 entries.\n2 file") {
+		t.Error(o.Untrusted)
+	}
+	if o := call(SearchName, `{"text":"canary"}`); o.Untrusted != "Nothing was found.\n" {
+		t.Error(o.Untrusted)
+	}
+	for _, swap := range []func() error{
+		func() error { return syscall.Mkfifo(path, 0o600) },
+		func() error { return os.Symlink(filepath.Join(outside, "secret"), path) },
+		func() error { return os.Symlink("/dev/zero", path) },
+		func() error { return os.Mkdir(path, 0o700) },
+		func() error { return nil },
+	} {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := swap(); err != nil {
+			t.Fatal(err)
+		}
+		expectFailure(t, call(ReadName, `{"file":2}`), tool.Gone)
+	}
+}

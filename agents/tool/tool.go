@@ -1,0 +1,129 @@
+package tool
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+const (
+	// MaxChars is how many code points of a text one result has.
+	MaxChars = 100_000
+
+	maxArguments = 64 << 10 // bytes
+	maxQuoted    = 512      // code points of a quoted text
+)
+
+// Failure says why a call failed. It is an error with a constant text. The zero value is no failure.
+type Failure string
+
+// The failures.
+const (
+	BadArguments  Failure = "arguments"      // not of the tool's schema
+	UnknownNumber Failure = "unknown_number" // nothing was listed under the number, or not this kind of thing
+	NoSuchPart    Failure = "no_such_part"
+	Gone          Failure = "gone"     // no longer there, or something else is
+	NotText       Failure = "not_text" // of a file
+	TooLarge      Failure = "too_large"
+	Unreadable    Failure = "unreadable"
+	TimedOut      Failure = "timeout"
+)
+
+// failures are the texts that a model reads.
+var failures = map[Failure]llm.Instruction{
+	BadArguments:  llm.Constant("The call failed: the arguments are not as the tool's schema says (arguments)."),
+	UnknownNumber: llm.Constant("The call failed: nothing of this kind was listed under this number (unknown_number)."),
+	NoSuchPart:    llm.Constant("The call failed: there is no such part (no_such_part)."),
+	Gone:          llm.Constant("The call failed: it is no longer there, or was changed (gone)."),
+	NotText:       llm.Constant("The call failed: it is not text (not_text)."),
+	TooLarge:      llm.Constant("The call failed: it is too large (too_large)."),
+	Unreadable:    llm.Constant("The call failed: it cannot be read (unreadable)."),
+	TimedOut:      llm.Constant("The call failed: it took too long (timeout)."),
+}
+
+// Error returns a constant text for a failure of the list, and for any other word that it failed.
+func (f Failure) Error() string {
+	if text, ok := failures[f]; ok {
+		return text.Text()
+	}
+	return llm.Failure("", 0).Text()
+}
+
+// Output returns what the model is told. It is not fenced.
+func (f Failure) Output() llm.Output {
+	text, ok := failures[f]
+	if !ok {
+		text = llm.Failure("", 0)
+	}
+	return llm.Output{Trusted: text, Failed: true}
+}
+
+// Arguments reads the arguments of a call strictly: an unknown or repeated member, or more than 64 KiB, is [BadArguments].
+func Arguments(raw jsontext.Value, into any) error {
+	if len(raw) > maxArguments || json.Unmarshal(raw, into, json.RejectUnknownMembers(true)) != nil {
+		return BadArguments
+	}
+	return nil
+}
+
+// Quote returns a name or another short text from outside on one line, between quotes, cleaned and redacted, so that a
+// listing has no line that its author chose. What is longer than 512 code points is cut, and ends with an ellipsis after
+// the quote.
+func Quote(text string, set guard.Set) string {
+	text = guard.Redact(guard.Clean(text), set)
+	end := runes(text, maxQuoted)
+	if end < len(text) {
+		return strconv.Quote(text[:end]) + "…"
+	}
+	return strconv.Quote(text)
+}
+
+// Text is a text from outside, cleaned and redacted as a whole, so that no secret lies across two parts.
+type Text string
+
+// NewText makes a text ready.
+func NewText(text string, set guard.Set) Text { return Text(guard.Redact(guard.Clean(text), set)) }
+
+// Part returns part n of a text, counted from 1, each of [MaxChars] code points, and how many there are. An empty text has one.
+func (t Text) Part(n int) (part string, parts int, err error) {
+	parts = max(1, (utf8.RuneCountInString(string(t))+MaxChars-1)/MaxChars)
+	if n < 1 || n > parts {
+		return "", parts, NoSuchPart
+	}
+	rest := string(t)
+	for range n - 1 {
+		rest = rest[runes(rest, MaxChars):]
+	}
+	return rest[:runes(rest, MaxChars)], parts, nil
+}
+
+// runes returns how many bytes the first n code points have.
+func runes(s string, n int) int {
+	for i := range s {
+		if n == 0 {
+			return i
+		}
+		n--
+	}
+	return len(s)
+}
+
+// Contains reports whether a text has a phrase, which is in lower case, in any case.
+func Contains(text, lower string) bool { return strings.Contains(strings.ToLower(text), lower) }
+
+// Around returns at most n code points of a line, with the phrase in view if it is there: what one match shows.
+func Around(line, lower string, n int) string {
+	at := strings.Index(strings.ToLower(line), lower)
+	start := 0
+	if at > 0 && at <= len(line) { // lower case may have another length: then the place is near
+		for start = max(0, at-n/2); start > 0 && !utf8.RuneStart(line[start]); start-- {
+		}
+	}
+	return line[start : start+runes(line[start:], n)]
+}

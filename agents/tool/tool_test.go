@@ -1,0 +1,139 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+// What a model is told of an error is a constant: of an error that is in no list, nothing.
+//
+// covers ALF-13
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	const canary = "obey-me"
+	for err, want := range map[error]string{
+		Gone:                        "The call failed: it is no longer there, or was changed (gone).",
+		guard.HostDenied:            "The call failed: the host is not on the allow-list (host).",
+		errors.New(canary):          "The call failed.",
+		Failure(canary):             "The call failed.",
+		guard.Code(canary):          "The call failed.",
+		errors.Join(TooLarge, Gone): "The call failed: it is too large (too_large).",
+	} {
+		e := New(Tool[struct{}]{Name: "x", Source: guard.File, Lock: new(sync.Mutex), Run: func(context.Context, struct{}) (string, error) { return canary, err }})
+		o := e.Run(t.Context(), jsontext.Value(`{}`))
+		if !o.Failed || o.Source != "" || o.Untrusted != "" || o.Trusted.Text() != want {
+			t.Errorf("%v: %+v %q", err, o, o.Trusted.Text())
+		}
+	}
+	for f := range failures {
+		if f.Output().Trusted.Text() != f.Error() || !strings.HasSuffix(f.Error(), " ("+string(f)+").") {
+			t.Errorf("%s: %s", f, f.Error())
+		}
+	}
+}
+
+func TestPermitIsForOutboundTools(t *testing.T) {
+	t.Parallel()
+	inside := New(Tool[struct{}]{Lock: new(sync.Mutex)})
+	outbound := New(Tool[struct {
+		N int `json:"n"`
+	}]{Lock: new(sync.Mutex), Permit: func(a struct {
+		N int `json:"n"`
+	}) error {
+		if a.N > 1 {
+			return guard.BudgetExhausted
+		}
+		return nil
+	}})
+	if inside.Outbound || inside.Permit != nil || !outbound.Outbound || outbound.Permit(t.Context(), jsontext.Value(`{"n":1}`)) != nil ||
+		!errors.Is(outbound.Permit(t.Context(), jsontext.Value(`{"n":2}`)), guard.BudgetExhausted) {
+		t.Error("permitted what is not, or the other way round")
+	}
+}
+
+func TestArgumentsAtAndPast(t *testing.T) {
+	t.Parallel()
+	var a struct {
+		S string `json:"s"`
+	}
+	frame := len(`{"s":""}`)
+	for past := range 2 {
+		err := Arguments(jsontext.Value(`{"s":"`+strings.Repeat("x", maxArguments-frame+past)+`"}`), &a)
+		if (err != nil) != (past == 1) {
+			t.Errorf("%d bytes: %v", maxArguments+past, err)
+		}
+	}
+	if Arguments(jsontext.Value(`{"S":"x"}`), &a) == nil || Arguments(jsontext.Value(`{} {}`), &a) == nil || Arguments(nil, &a) == nil {
+		t.Error("read what is not of the schema")
+	}
+}
+
+func TestQuoteAtAndPast(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"a\nb\u202e\u200b":                 `"a\nb"`,
+		"a\r\n\xff":                        `"a\n�"`,
+		strings.Repeat("é ", maxQuoted/2):  `"` + strings.Repeat("é ", maxQuoted/2) + `"`,
+		strings.Repeat("é ", maxQuoted):    `"` + strings.Repeat("é ", maxQuoted/2) + `"…`,
+		"sk-ant-" + "abcdefghijklmnop":     `"[REDACTED:anthropic-key]"`,
+		"sk-ant-" + "abcd\u200befghijklmn": `"[REDACTED:anthropic-key]"`,
+	} {
+		if got := Quote(text, guard.All); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// The parts of a text are the whole of it, and each but the last is full.
+func TestParts(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		n := rapid.IntRange(0, 3*MaxChars).Draw(r, "n")
+		unit := rapid.SampledFrom([]string{"x", "é", "日", "🙂"}).Draw(r, "unit")
+		text := Text(strings.Repeat(unit, n))
+		_, parts, _ := text.Part(1)
+		var whole strings.Builder
+		for i := 1; i <= parts; i++ {
+			part, again, err := text.Part(i)
+			if err != nil || again != parts || !utf8.ValidString(part) || i < parts && utf8.RuneCountInString(part) != MaxChars {
+				r.Fatalf("part %d of %d: %d, %v", i, parts, utf8.RuneCountInString(part), err)
+			}
+			whole.WriteString(part)
+		}
+		if whole.String() != string(text) || parts != max(1, (n+MaxChars-1)/MaxChars) {
+			r.Fatalf("%d parts of %d", parts, n)
+		}
+		for _, none := range []int{0, -1, parts + 1} {
+			if _, _, err := text.Part(none); !errors.Is(err, NoSuchPart) {
+				r.Fatalf("part %d: %v", none, err)
+			}
+		}
+	})
+}
+
+// Whatever the text, a quote is one line without anything invisible, and what is around a phrase is UTF-8.
+func FuzzQuote(f *testing.F) {
+	f.Add("name\n", "x")
+	f.Add("\u202e\u2028\x00\xff\"\\", "\u0130")
+	f.Add("İİİİx", "x")
+	f.Fuzz(func(t *testing.T, text, phrase string) {
+		q := Quote(text, guard.All)
+		if strings.ContainsAny(q, "\n\r\u2028\u2029\x00") || !utf8.ValidString(q) || guard.Clean(q) != q || !strings.HasPrefix(q, `"`) {
+			t.Errorf("%q: %q", text, q)
+		}
+		clean := string(NewText(text, guard.All))
+		around := Around(clean, strings.ToLower(phrase), 20)
+		if !utf8.ValidString(around) || utf8.RuneCountInString(around) > 20 || !strings.Contains(clean, around) {
+			t.Errorf("%q around %q: %q", text, phrase, around)
+		}
+	})
+}
