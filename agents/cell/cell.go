@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/bcpmesh/bcpmesh/agents/files"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/agents/web"
@@ -27,22 +28,24 @@ type Configuration struct {
 	Agent        bcp.AgentName `json:"agent"`
 	Instructions string        `json:"instructions"` // the body of the definition
 	Model        string        `json:"model"`
-	Tools        []string      `json:"tools"`      // names of [Tools]
-	MaxTurns     int           `json:"max_turns"`  // of the model in a conversation
-	MaxTokens    int           `json:"max_tokens"` // of a turn
+	Tools        []string      `json:"tools"`           // names of [Tools]
+	Files        []string      `json:"files,omitempty"` // folders of the tool files
+	MaxTurns     int           `json:"max_turns"`       // of the model in a conversation
+	MaxTokens    int           `json:"max_tokens"`      // of a turn
 	Redact       guard.Set     `json:"redact,omitzero"`
 	// Confined says that the cell must be confined.
 	Confined bool `json:"confined,omitzero"`
 }
 
 // Tools are the names of the tools that a definition can give a model.
-func Tools() []string { return []string{web.Name} }
+func Tools() []string { return []string{files.Name, web.Name} }
 
 // Cell is one agent. Its handlers may be called concurrently.
 type Cell struct {
 	door       *stdio.Client
 	configured chan struct{} // closed when config is there
 	config     Configuration
+	files      *files.Folders // nil without the tool files
 
 	mu            sync.Mutex
 	subscriptions []bcp.ActiveSubscription
@@ -65,8 +68,26 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, confine func(Configur
 			return fmt.Errorf("cell: %w", err)
 		}
 	}
+	if err := c.open(); err != nil {
+		return fmt.Errorf("cell: %w", err)
+	}
+	defer c.close()
 	close(c.configured)
 	return <-ended
+}
+
+// open opens what tools read from, once the cell is confined.
+func (c *Cell) open() (err error) {
+	if slices.Contains(c.config.Tools, files.Name) {
+		c.files, err = files.Open(c.config.Files)
+	}
+	return err
+}
+
+func (c *Cell) close() {
+	if c.files != nil {
+		_ = c.files.Close() // nothing was written
+	}
 }
 
 // query answers one query.
@@ -176,6 +197,9 @@ func (t *talk) conversation() llm.Conversation {
 	}
 	if slices.Contains(config.Tools, web.Name) {
 		c.Tools = append(c.Tools, web.NewTool(t, config.Redact).Executable())
+	}
+	if t.cell.files != nil {
+		c.Tools = append(c.Tools, t.cell.files.Tools(config.Redact)...)
 	}
 	return c
 }

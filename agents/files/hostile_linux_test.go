@@ -44,7 +44,7 @@ func TestSwapWhileReading(t *testing.T) {
 		func() {
 			defer swapping.Wait()
 			defer close(stop)
-			for tries := 0; tries < 30_000 || (fine == 0 || gone == 0) && tries < 5_000_000; tries++ {
+			for tries := 0; tries < 3_000 || (fine == 0 || gone == 0) && tries < 5_000_000; tries++ {
 				o := call(ReadName, `{"file":3}`)
 				switch {
 				case o.Failed:

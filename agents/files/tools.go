@@ -10,6 +10,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
+// Name is what a definition calls all of them.
+const Name = "files"
+
 // The names of the tools.
 const (
 	ListName   = "files_list"

@@ -31,6 +31,8 @@ type builder struct {
 	find func(command []string, sandbox bcp.Sandbox) error
 	// open says why a model cannot be called; nil looks at none.
 	open func(bcp.Model) error
+	// reads says why what a tool reads cannot be read. Nil where that is not looked at.
+	reads func(path string) error
 }
 
 // agent is one agent file.

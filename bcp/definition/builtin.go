@@ -11,7 +11,10 @@ import (
 
 // BuiltinTools are the tools that `command: builtin` can give a model, with other names
 // that definitions may have for them.
-var builtinTools = map[string]string{"web_fetch": "web_fetch", "WebFetch": "web_fetch"}
+var builtinTools = map[string]string{"web_fetch": "web_fetch", "WebFetch": "web_fetch", filesTool: filesTool, "Read": filesTool}
+
+// filesTool reads below the folders of `files`.
+const filesTool = "files"
 
 // BuiltinTools returns their names, in alphabetical order.
 func BuiltinTools() []string {
@@ -82,6 +85,7 @@ func (b *builder) builtin(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
 		}
 		agent.Tools[i] = tool
 	}
+	b.filesOfBuiltin(a, agent)
 	switch agent.Sandbox {
 	case 0:
 		agent.Sandbox = bcp.SandboxRequired
@@ -90,5 +94,34 @@ func (b *builder) builtin(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
 	}
 	if !agent.Reader {
 		a.source.errorf(o.at("command"), CodeBadValue, "command", "builtin runs Readers: the agent has no channel on which it is one")
+	}
+}
+
+// filesOfBuiltin judges the folders of an agent that the mesh runs.
+func (b *builder) filesOfBuiltin(a *agent, agent *bcp.Agent) {
+	o := a.object
+	switch has := slices.Contains(agent.Tools, filesTool); {
+	case has && len(agent.Files) == 0:
+		a.source.errorf(o.at("tools"), CodeMissingKey, "files", "the tool files reads below folders: list them in `files`, such as files: [documents]")
+	case !has && len(agent.Files) > 0:
+		a.source.warnf(o.at("files"), CodeNoEffect, "files", "no effect: the agent has not the tool files")
+	case has:
+		b.readable(a, "files", o.get("files").texts)
+	}
+}
+
+// readable judges what an agent reads by its tools.
+func (b *builder) readable(a *agent, key string, names []element) {
+	for i, name := range names {
+		if holdsKeys(name.text) {
+			a.source.errorf(name.position, CodeSandbox, index(key, i), "%s holds what no agent may read, such as the keys of the mesh: name the folders below it that the agent needs", quote(name.text))
+			continue
+		}
+		if b.reads == nil {
+			continue
+		}
+		if err := b.reads(name.text); err != nil {
+			a.source.errorf(name.position, CodeNoFile, index(key, i), "it cannot be read: %s", err)
+		}
 	}
 }

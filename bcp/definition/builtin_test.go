@@ -83,6 +83,38 @@ func TestBuiltin(t *testing.T) {
 	}
 }
 
+// What a tool reads is named, is there, and has no keys of the mesh below it.
+//
+// covers ALF-78
+func TestWhatToolsRead(t *testing.T) {
+	t.Parallel()
+	reads := definition.Reads(func(path string) error {
+		if path == "gone" {
+			return errors.New("no such file or directory")
+		}
+		return nil
+	})
+	for front, want := range map[string]string{
+		"tools: [files]\nfiles: [documents, /srv/public]\n": "",
+		"tools: Read\nfiles: [documents]\n":                 "",
+		"tools: [files]\n":                                  "the tool files reads below folders: list them in `files`",
+		"tools: [files]\nfiles: [documents, gone]\n":        "files[1]: it cannot be read: no such file or directory",
+		"tools: [files]\nfiles: [documents, .]\n":           `files[1]: "." holds what no agent may read`,
+		"tools: [files]\nfiles: [../other]\n":               `files[0]: "../other" holds what no agent may read`,
+		"tools: [files]\nfiles: [a/../.bcpmesh/x]\n":        "holds what no agent may read",
+		"tools: [files]\nfiles: [/]\n":                      "holds what no agent may read",
+		"files: [documents]\n":                              "no effect: the agent has not the tool files",
+	} {
+		_, report := definition.Load(folderOf(map[string][]byte{
+			"agents/main.md":   []byte("---\nname: main\nbcp_channels:\n- {peer: reader, role: controller, max_category: 1, budget_bits: 9}\n---\n"),
+			"agents/reader.md": []byte("---\nname: reader\ncommand: builtin\nmodel: ollama/m\n" + front + "bcp_channels:\n- {peer: main, role: reader}\n---\n"),
+		}), reads)
+		if got := strings.Join(messages(append(report.Errors, report.Warnings...)), "\n"); want == "" && len(report.Errors) > 0 || !strings.Contains(got, want) {
+			t.Errorf("%q: %s", front, got)
+		}
+	}
+}
+
 func folderOf(files map[string][]byte) fstest.MapFS {
 	folder := fstest.MapFS{}
 	for name, content := range files {

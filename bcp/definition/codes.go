@@ -49,6 +49,7 @@ var codeDocs = []CodeDoc{
 	{Code: CodeCommandUser, Error: true, Doc: "The agent's command would run as the user of the mesh, who can read its keys and its journal, and the definition does not accept that."},
 	{Code: CodeNoCommand, Error: true, Doc: "The agent's command cannot be started here, because there is no such program, it is not executable, or this machine has no sandbox for it; a start of the mesh only warns of it."},
 	{Code: CodeSandbox, Error: true, Doc: "The agent's command cannot be confined as the definition says: it has two roles, or would read the keys of the mesh."},
+	{Code: CodeNoFile, Error: true, Doc: "What a tool of the agent reads cannot be read here, such as because it is not there; a start of the mesh only warns of it."},
 	{Code: CodeNoModel, Error: true, Doc: "The agent's model cannot be called from here, such as because its key is not there; a start of the mesh only warns of it."},
 	{Code: CodeSecret, Error: true, Doc: "The file has a secret, such as a private key, the token of a vendor or a password in a URL; the message names its kind alone."},
 	{Code: CodeIgnoredFile, Warning: true, Doc: "The file is not read: it is in a place where no definition stands."},

@@ -10,7 +10,7 @@ import (
 
 // command judges what starts an agent, and what confines it (PROTOCOL P7.5).
 func (b *builder) command(a *agent, agent *bcp.Agent) {
-	if len(agent.Files) > 0 && (agent.Builtin || agent.Sandbox != bcp.SandboxRequired) {
+	if len(agent.Files) > 0 && !agent.Builtin && agent.Sandbox != bcp.SandboxRequired {
 		a.source.warnf(a.object.at("files"), CodeNoEffect, "files", "no effect: only a command with `sandbox: required` is kept from other files")
 	}
 	if len(agent.Command) == 0 {
@@ -48,11 +48,16 @@ func (b *builder) confined(a *agent, agent *bcp.Agent) {
 		a.source.errorf(a.object.at("sandbox"), CodeSandbox, "sandbox", "a confined command speaks for one role, and %s is a Controller and a Reader: make two agents of it", agent.Name)
 	}
 	for _, name := range agent.Files {
-		clean := path.Clean(name)
-		if clean == "/" || clean == "." || clean == ".." || strings.HasPrefix(clean, "../") || slices.Contains(strings.Split(clean, "/"), stateFolder) {
+		if holdsKeys(name) {
 			a.source.errorf(a.object.at("files"), CodeSandbox, "files", "%s holds what no agent may read, such as the keys of the mesh: name the folders below it that the command needs", quote(name))
 		}
 	}
+}
+
+// holdsKeys reports whether a path is known to have the keys of the mesh below it.
+func holdsKeys(name string) bool {
+	clean := path.Clean(name)
+	return clean == "/" || clean == "." || clean == ".." || strings.HasPrefix(clean, "../") || slices.Contains(strings.Split(clean, "/"), stateFolder)
 }
 
 // stateFolder is where a mesh keeps its keys, unless it is told otherwise.

@@ -144,7 +144,7 @@ var rules = []rule{
 	// Holds the network of an agent: it asks the mesh, and decides nothing.
 	{folder: "agents/keeper", internal: []string{"agents", "agents/llm", "agents/stdio", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// Reads hostile text for a model, behind one door: it has neither creds nor network.
-	{folder: "agents/cell", internal: []string{"agents/llm", "agents/mcp", "agents/stdio", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
+	{folder: "agents/cell", internal: []string{"agents/files", "agents/llm", "agents/mcp", "agents/stdio", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// Talks to models.
 	{folder: "agents/llm", internal: []string{"bcp/guard"}, external: []string{jsonSchema, jsonText}},
 	// The ways to models: wires of our own and a script.
@@ -231,7 +231,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/meshdir", program: true,
-		internal: []string{"accounts", "accounts/durable", "agents", "agents/llm", "agents/llm/wires", "bcp", "bcp/definition", "cmd/bcpmesh/internal/cli", "mesh", "mesh/home", "subjects"},
+		internal: []string{"accounts", "accounts/durable", "agents", "agents/folder", "agents/llm", "agents/llm/wires", "bcp", "bcp/definition", "cmd/bcpmesh/internal/cli", "mesh", "mesh/home", "subjects"},
 		external: []string{commandLines, "golang.org/x/term", jsonText, jwtClaims, natsClient, nkeys},
 	},
 	{

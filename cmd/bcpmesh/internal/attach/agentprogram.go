@@ -3,8 +3,6 @@ package attach
 import (
 	"context"
 	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/agents/process"
@@ -34,7 +32,7 @@ func keepProgram(ctx context.Context, p *cli.Program, o client.AgentFlags, read,
 		read = append(read, definition)
 		env = append(env, "BCPMESH_DEFINITION="+definition)
 	}
-	if covering := covers(append(append(sandbox.System(), path), read...), o.Creds); covering != "" {
+	if covering := meshdir.Covers(append(append(sandbox.System(), path), read...), o.Creds); covering != "" {
 		return cli.Failf("the program would read %s, where the agent's own credentials are", cli.Quoted(covering)).WithHint("give it the folders that it needs, one by one")
 	}
 	agent, err := o.Connect(ctx, p, "agent", stdio.MaxHandlers)
@@ -104,29 +102,6 @@ func filesOf(words []string) []string {
 		}
 	}
 	return files
-}
-
-// covers returns the first of some files and folders that is a file or has it below it, empty if none does.
-func covers(names []string, file string) string {
-	file = resolved(file)
-	for _, name := range names {
-		below, err := filepath.Rel(resolved(name), file)
-		if err == nil && below != ".." && !strings.HasPrefix(below, ".."+string(filepath.Separator)) {
-			return name
-		}
-	}
-	return ""
-}
-
-// resolved is a path without links, as far as it exists.
-func resolved(name string) string {
-	if absolute, err := filepath.Abs(name); err == nil {
-		name = absolute
-	}
-	if real, err := filepath.EvalSymlinks(name); err == nil {
-		return real
-	}
-	return name
 }
 
 // ends are one side of two pipes.

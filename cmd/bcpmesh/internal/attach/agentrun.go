@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
@@ -102,6 +103,10 @@ func runAgent(ctx context.Context, p *cli.Program, dir, record string, name bcp.
 			return cli.Failf("%s cannot be confined, and is not started: %s", name, err).WithHint("start it in a container or a virtual machine, and say `sandbox: none` there")
 		}
 	}
+	files, err := toolFiles(folder, def, &agent)
+	if err != nil {
+		return err
+	}
 	if record != "" {
 		file, err := recordTo(record, &model)
 		if err != nil {
@@ -126,12 +131,12 @@ func runAgent(ctx context.Context, p *cli.Program, dir, record string, name bcp.
 		desk = deskOf(def, &agent, keeper.NewLedger(agents.NewKeeper(conn)))
 	}
 	services := keeper.NewServices(cell.Configuration{
-		Agent: agent.Name, Instructions: agent.Prompt, Model: model.Model, Tools: agent.Tools,
+		Agent: agent.Name, Instructions: agent.Prompt, Model: model.Model, Tools: agent.Tools, Files: files,
 		MaxTurns: agent.Run.MaxTurns, MaxTokens: agent.Run.MaxTokens, Confined: agent.Sandbox == bcp.SandboxRequired,
 	}, model, desk)
 	output := process.NewOutput(log)
 	defer output.End()
-	running, toKeeper, fromKeeper, err := startCell(agent.Sandbox, output)
+	running, toKeeper, fromKeeper, err := startCell(agent.Sandbox, files, output)
 	if err != nil {
 		return cli.Failf("the cell of %s cannot be started: %s", agent.Name, process.Reason(err))
 	}
@@ -186,6 +191,32 @@ func openModel(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent) (llm.Endp
 		return model, cli.Failf("the model of %s: %s", agent.Name, err)
 	}
 	return model, nil
+}
+
+// toolFiles returns what the tools of an agent read. Nothing secret is below it.
+func toolFiles(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent) ([]string, error) {
+	var paths []string
+	for _, name := range agent.Files {
+		path, err := folder.PathOf(name)
+		if err != nil {
+			return nil, cli.Failf("%s cannot read %s: %s", agent.Name, cli.Quoted(name), cli.ReasonOf(err))
+		}
+		secrets := []string{folder.State}
+		if model, _ := def.ModelOf(agent.Model); strings.HasPrefix(model.Key, "file:") {
+			key, err := folder.PathOf(strings.TrimPrefix(model.Key, "file:"))
+			if err != nil {
+				return nil, cli.Failf("the key of the model: %s", cli.ReasonOf(err))
+			}
+			secrets = append(secrets, key)
+		}
+		for _, secret := range secrets {
+			if meshdir.Covers([]string{path}, secret) != "" {
+				return nil, cli.Failf("%s would read %s, which has keys below it", agent.Name, cli.Quoted(name)).WithHint("name the folders that it needs in %s, one by one", agent.File)
+			}
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
 }
 
 // loud says why a model did not answer: the cell, and so the mesh, hears a code. The errors of providers hold no text of
@@ -257,8 +288,8 @@ func deskOf(def *bcp.Mesh, agent *bcp.Agent, ledger web.Ledger) func() (*web.Des
 	}
 }
 
-// startCell starts this program again, with an empty environment, and returns our ends of its door.
-func startCell(by bcp.Sandbox, output *process.Output) (running *process.Process, in, out *os.File, err error) {
+// startCell starts this program again, with an empty environment, which may read what its tools read, and returns our ends of its door.
+func startCell(by bcp.Sandbox, read []string, output *process.Output) (running *process.Process, in, out *os.File, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, nil, nil, err
@@ -276,7 +307,7 @@ func startCell(by bcp.Sandbox, output *process.Output) (running *process.Process
 	defer func() { _ = theirOut.Close() }()
 	cmd := &exec.Cmd{Path: self, Args: []string{"bcpmesh", "agent", "cell"}}
 	if by == bcp.SandboxRequired {
-		if cmd, err = confinement.Confined(sandbox.Spec{Path: self, Args: cmd.Args, Memory: sandbox.DefaultMemory}); err != nil {
+		if cmd, err = confinement.Confined(sandbox.Spec{Path: self, Args: cmd.Args, Read: read, Memory: sandbox.DefaultMemory}); err != nil {
 			_, _ = in.Close(), out.Close()
 			return nil, nil, nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
+	"github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -214,12 +215,37 @@ func (m Folder) InForce(def *bcp.Mesh) *bcp.Mesh {
 // LoadRunning is LoadAll for a mesh that starts the commands of its agents.
 func (m Folder) LoadRunning() (*bcp.Mesh, error) { return m.LoadAll(m.Commands()...) }
 
-// Commands has each command and each model looked for, as this machine would start it.
+// Commands has each command, each model and what tools read looked for, as this machine would start it.
 func (m Folder) Commands() []definition.Option {
 	return []definition.Option{definition.Commands(mesh.FindCommand(m.Dir, os.Environ())), definition.Models(func(model bcp.Model) error {
 		_, err := m.OpenModel(model, 0)
 		return err
-	})}
+	}), definition.Reads(m.readable)}
+}
+
+// PathOf returns where a file of the definitions is.
+func (m Folder) PathOf(name string) (string, error) {
+	name = filepath.FromSlash(name)
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(m.Dir, name)
+	}
+	return filepath.Abs(name)
+}
+
+// readable says why a tool cannot read a folder, in words for people.
+func (m Folder) readable(name string) error {
+	path, err := m.PathOf(name)
+	if err != nil {
+		return err
+	}
+	if holder := Covers([]string{path}, m.State); holder != "" {
+		return errors.New("it has the keys of the mesh below it: name the folders that the agent needs, one by one")
+	}
+	f, err := folder.Open(path)
+	if err != nil {
+		return errors.New(cli.ReasonOf(err))
+	}
+	return f.Close()
 }
 
 // OpenModel opens a model of the definitions, whose turns have at most so many tokens.
