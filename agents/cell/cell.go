@@ -25,14 +25,17 @@ const maxLine = 12 << 20
 
 // Configuration is what a keeper tells its cell first. It holds no secret.
 type Configuration struct {
-	Agent        bcp.AgentName `json:"agent"`
-	Instructions string        `json:"instructions"` // the body of the definition
-	Model        string        `json:"model"`
-	Tools        []string      `json:"tools"`           // names of [Tools]
-	Files        []string      `json:"files,omitempty"` // folders of the tool files
-	MaxTurns     int           `json:"max_turns"`       // of the model in a conversation
-	MaxTokens    int           `json:"max_tokens"`      // of a turn
-	Redact       guard.Set     `json:"redact,omitzero"`
+	Agent bcp.AgentName `json:"agent"`
+	Role  bcp.Role      `json:"role"` // a Reader or a Controller
+	// Task is what a Controller is started for. It deals with nothing else then.
+	Task         string    `json:"task,omitzero"`
+	Instructions string    `json:"instructions"` // the body of the definition
+	Model        string    `json:"model"`
+	Tools        []string  `json:"tools"`           // names of [Tools]
+	Files        []string  `json:"files,omitempty"` // folders of the tool files
+	MaxTurns     int       `json:"max_turns"`       // of the model in a conversation
+	MaxTokens    int       `json:"max_tokens"`      // of a turn
+	Redact       guard.Set `json:"redact,omitzero"`
 	// Confined says that the cell must be confined.
 	Confined bool `json:"confined,omitzero"`
 }
@@ -55,7 +58,9 @@ type Cell struct {
 // need, before it reads anything but its configuration: if it fails, nothing else is read.
 func Run(ctx context.Context, in io.Reader, out io.Writer, confine func(Configuration) error) error {
 	c := &Cell{configured: make(chan struct{})}
-	c.door = stdio.NewClient(out, map[string]stdio.Method{"query": c.query, "prompt": c.prompt, "subscriptions": c.subscribed})
+	c.door = stdio.NewClient(out, map[string]stdio.Method{
+		"query": c.query, "prompt": c.prompt, "delivery": c.delivery, "subscriptions": c.subscribed,
+	})
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 1)
@@ -73,7 +78,14 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, confine func(Configur
 	}
 	defer c.close()
 	close(c.configured)
-	return <-ended
+	var working sync.WaitGroup
+	if c.config.Task != "" {
+		working.Go(func() { c.task(ctx) })
+	}
+	err := <-ended
+	cancel()
+	working.Wait()
+	return err
 }
 
 // open opens what tools read from, once the cell is confined.
@@ -109,7 +121,13 @@ func (c *Cell) prompt(ctx context.Context, params jsontext.Value) (any, error) {
 	if err := json.Unmarshal(params, &p); err != nil {
 		return nil, errors.New("the prompt is not understood")
 	}
-	return c.converse(ctx, func(t *talk) (any, error) { return struct{}{}, t.act(ctx, p.Message) })
+	return c.converse(ctx, func(t *talk) (any, error) {
+		if c.config.Role != bcp.RoleController {
+			return struct{}{}, t.act(ctx, p.Message)
+		}
+		_, err := t.work(ctx, llm.FromOperator(p.Message))
+		return struct{}{}, err
+	})
 }
 
 func (c *Cell) subscribed(_ context.Context, params jsontext.Value) (any, error) {

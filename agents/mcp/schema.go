@@ -77,9 +77,9 @@ func formatWords() (words []string) {
 	return words
 }
 
-// querySchema is that of the arguments of BCPQuery: the seed's table, with what
-// this Controller may ask whom.
-func querySchema(channels []bcp.ChannelView) *jsonschema.Schema {
+// QuerySchema is the JSON Schema of the arguments of BCPQuery: a spec, and the Reader to
+// ask, of those that a Controller has.
+func QuerySchema(channels []bcp.ChannelView) *jsonschema.Schema {
 	target, highest := targetProperty(channels, "The Reader to ask. ")
 	properties := append([]property{target}, specProperties(highest)...)
 	return object(append(properties,

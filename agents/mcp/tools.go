@@ -41,7 +41,7 @@ const selectionPolicy = "Always choose the lowest category that will do. " +
 
 func queryTool(channels []bcp.ChannelView) *sdk.Tool {
 	return &sdk.Tool{
-		Name: bcp.ToolQuery, Title: "Ask a Reader", InputSchema: querySchema(channels), Annotations: &sdk.ToolAnnotations{OpenWorldHint: new(false), DestructiveHint: new(false)},
+		Name: bcp.ToolQuery, Title: "Ask a Reader", InputSchema: QuerySchema(channels), Annotations: &sdk.ToolAnnotations{OpenWorldHint: new(false), DestructiveHint: new(false)},
 		Description: "Ask a Reader a question of a fixed shape. Returns at once with a query_id, the bits that it reserves by both counts and what remains; the answer comes later through BCPInbox. " + selectionPolicy,
 	}
 }

@@ -77,6 +77,9 @@ func (b *builder) builtin(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
 			a.source.errorf(o.at("model"), CodeNoModel, "model", "%s", err)
 		}
 	}
+	if !agent.Reader && len(o.get("tools").texts) > 0 {
+		a.source.errorf(o.at("tools"), CodeBadValue, "tools", "a Controller that a model runs has the tools of the protocol and no others: what reads hostile text is a Reader")
+	}
 	for i, e := range o.get("tools").texts {
 		tool, known := builtinTools[e.text]
 		if !known {
@@ -92,8 +95,8 @@ func (b *builder) builtin(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
 	case bcp.SandboxOwn:
 		a.source.errorf(o.at("sandbox"), CodeBadValue, "sandbox", "builtin is confined by the mesh: expected required or none")
 	}
-	if !agent.Reader {
-		a.source.errorf(o.at("command"), CodeBadValue, "command", "builtin runs Readers: the agent has no channel on which it is one")
+	if !agent.Reader && !agent.Controller {
+		a.source.errorf(o.at("command"), CodeBadValue, "command", "builtin has nothing to do: the agent has no channel")
 	}
 }
 
