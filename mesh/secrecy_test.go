@@ -60,7 +60,7 @@ func TestCanary(t *testing.T) {
 			}
 			for _, members := range refused {
 				query := mailer.queries.Next(t)
-				say(query.Reply, canary, fmt.Sprintf(`{"type":"bcp_response","query_id":%q,%s}`, query.Text("query_id"), members))
+				say(query.Reply, subjects.InboxPrefix("mailer")+"."+canary, fmt.Sprintf(`{"type":"bcp_response","query_id":%q,%s}`, query.Text("query_id"), members))
 				if r := mailer.result(t); r.Fields["success"] != false || strings.Contains(r.JSON, canary) {
 					t.Errorf("%s: %s", members, r.JSON)
 				}
@@ -203,8 +203,8 @@ func TestControllerSeesNothingOfAReader(t *testing.T) {
 			`{"type":"bcp_response_delivery","response":{"urgent":true}}`, `{"error":"unavailable"}`, "", strings.Repeat("x", 100000),
 			fmt.Sprintf(`{ "type":"bcp_response","query_id":%q,"response":{"urgent":true}, "response":{"urgent":true} }`, query.Text("query_id")),
 		}
-		say(query.Reply, subjects.Deliver(bcp.RoleController, "main", "mailer"), texts[i])
-		say(pushAlert, subjects.Deliver(bcp.RoleController, "main", "mailer"), texts[i])
+		say(query.Reply, subjects.InboxPrefix("mailer")+".x", texts[i])
+		say(pushAlert, subjects.InboxPrefix("mailer")+".x", texts[i])
 	}
 	mailer.Sync(t)
 	m.WaitCount(t, 5, meshtest.Of(bcp.KindAnswer))

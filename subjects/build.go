@@ -131,5 +131,5 @@ func InboxPrefix(name bcp.AgentName) string {
 	if agent(name) == "" {
 		return ""
 	}
-	return "_INBOX_" + string(name)
+	return inboxes + string(name)
 }

@@ -108,6 +108,38 @@ func transports() []Attack {
 				r.Broken("a person got %q", got[0].Data)
 			}
 		}},
+		{ID: "A-REPLYPEER", Class: ClassTransport, Text: "has the gateway's answers to it delivered to another agent of its role", Property: "nothing arrives there", Run: func(r *Rig) {
+			others := []*Seat{r.Seat(clerk, bcp.RoleReader), r.Seat(boss, bcp.RoleController), r.Seat(packer, bcp.RoleReader)}
+			r.Seat(mailer, bcp.RoleReader)
+			r.Seat(main, bcp.RoleController)
+			r.Settle()
+			before := make([]int, len(others))
+			for i, s := range others {
+				before[i] = len(s.Heard(func(Message) bool { return true }))
+			}
+			say := func(name bcp.AgentName, role bcp.Role, subject, reply, text string, header nats.Header) {
+				s := r.Seat(name, role)
+				if s.conn.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Header: header, Data: []byte(text)}) == nil {
+					_ = s.conn.FlushTimeout(patience) // it may be cut off
+				}
+			}
+			push := `{"type":"bcp_response","subscription_id":"alerts","controller":"main","response":{"urgent":true}}`
+			for _, header := range []nats.Header{nil, {"X": {"y"}}} {
+				for _, reply := range []string{subjects.Query(clerk, boss), subjects.Deliver(bcp.RoleReader, clerk, boss), subjects.InboxPrefix(clerk) + ".x", subjects.Query(packer, main)} {
+					say(mailer, bcp.RoleReader, subjects.Push(mailer, main, "alerts"), reply, push, header)
+				}
+				for _, reply := range []string{subjects.Deliver(bcp.RoleController, boss, clerk), subjects.InboxPrefix(boss) + ".x"} {
+					say(main, bcp.RoleController, subjects.Ask(main, mailer), reply, askUrgent, header)
+					say(main, bcp.RoleController, subjects.Session(main), reply, `{"type":"bcp_session","verb":"channels"}`, header)
+				}
+			}
+			r.Settle()
+			for i, s := range others {
+				for _, m := range s.Heard(func(Message) bool { return true })[before[i]:] {
+					r.Broken("%s as %s got, on %s: %q", s.name, s.role, m.Subject, m.Data)
+				}
+			}
+		}},
 		{ID: "A-SUBJTOK", Class: ClassTransport, Text: "puts separators, wildcards and line breaks into subjects", Property: "refused; no line of the protocol is injected", Run: func(r *Rig) {
 			for _, token := range []string{"a.b", "*", ">", " ", "", "\r\nPUB bcp.v1.deliver.controller.main.mailer 2\r\n{}", "\t", "é", "\x00", "$SYS", strings.Repeat("a", 600)} {
 				s := r.Seat(mailer, bcp.RoleReader)

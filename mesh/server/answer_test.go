@@ -220,10 +220,13 @@ func TestSenderIsTheServersWord(t *testing.T) {
 	}
 }
 
-// covers A-REPLY, BCP-19
-func TestReplySubjectOfAnotherReachesNobodyElsesGateway(t *testing.T) {
+// An answer goes to an inbox of whoever asked. A message that names another place is
+// refused, and told like any other refusal.
+//
+// covers A-REPLY, A-REPLYPEER, BCP-19
+func TestAnswersGoToInboxesOfTheSender(t *testing.T) {
 	t.Parallel()
-	b := start(t)
+	b, denials := startWithDenials(t)
 	gateway := b.gateway()
 	arrived := listen(t, gateway, "bcp.>")
 	bystander := b.connect("writer", bcp.RoleController)
@@ -235,41 +238,34 @@ func TestReplySubjectOfAnotherReachesNobodyElsesGateway(t *testing.T) {
 		{b.connect("researcher", bcp.RoleReader), subjects.Push("researcher", "main", "findings")},
 		{b.connect("alice", bcp.RoleApprover), subjects.Approval("alice", subjects.VerbGet)},
 	} {
+		own := subjects.InboxPrefix(party.a.name) + ".x"
+		if err := party.a.PublishRequest(party.subject, own, []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		flush(t, party.a.Conn)
+		if got := arrived(); len(got) != 1 || got[0].Reply == own {
+			t.Errorf("%s with its own inbox: %v", party.a.name, subjectsOf(got))
+		}
 		for _, reply := range []string{
 			subjects.Session("writer"), subjects.Ask("writer", "researcher"), subjects.Push("mailer", "main", "x"), subjects.Push("researcher", "main", "alerts"),
 			subjects.ReplyController("writer", "d1"), subjects.ReplyReader("mailer", "q1", 0), subjects.Approval("bob", subjects.VerbApprove),
 			"$JS.API.STREAM.DELETE.BCP_COMMIT", "$SYS.REQ.SERVER.PING", subjects.Commit(0), subjects.Deliver(bcp.RoleController, "writer", "researcher"),
+			subjects.Query("mailer", "main"), subjects.InboxPrefix("writer") + ".x", "_R_.x.y", "$JS.ACK.S.C.1.1.1.1.1", "_GR_.a.b.c", "_INBOX.x",
 		} {
 			if err := party.a.PublishRequest(party.subject, reply, []byte("x")); err != nil {
 				t.Fatal(err)
 			}
-			flush(t, party.a.Conn)
-			messages := arrived()
-			if len(messages) != 1 || messages[0].Subject != party.subject {
-				t.Fatalf("%s with reply %q: %v", party.a.name, reply, subjectsOf(messages))
-			}
-			if messages[0].Reply == reply {
-				t.Errorf("%s: the gateway would answer to %q in its own account", party.a.name, reply)
-			}
-			if err := messages[0].Respond([]byte("receipt")); err != nil {
-				t.Fatal(err)
-			}
-			flush(t, gateway)
-			if got := arrived(); slices.ContainsFunc(got, func(m *nats.Msg) bool { return m.Subject != messages[0].Reply }) {
-				t.Errorf("%s with reply %q: the receipt came back as %v", party.a.name, reply, subjectsOf(got))
-			}
-		}
-		for _, reply := range []string{"_R_.x.y", "$JS.ACK.S.C.1.1.1.1.1", "_GR_.a.b.c"} {
-			if err := party.a.PublishRequest(party.subject, reply, []byte("x")); err != nil {
-				t.Fatal(err)
-			}
-			if got := party.a.refusals(); !slices.Equal(got, []string{"reply " + reply}) {
+			if got := party.a.refusals(); !slices.Equal(got, []string{"reply _R_." + reply[4:]}) {
 				t.Errorf("%s with reply %q: refused %v", party.a.name, reply, got)
 			}
+			flush(t, gateway)
 			if got := arrived(); len(got) != 0 {
 				t.Errorf("%s with reply %q: %v", party.a.name, reply, subjectsOf(got))
 			}
 		}
+	}
+	if d := next(t, denials); d.Operation != server.Publish {
+		t.Errorf("told: %+v", d)
 	}
 	if refused := bystander.refusals(); len(refused) != 0 {
 		t.Errorf("a bystander was refused %v", refused)

@@ -124,7 +124,7 @@ func TestPassageCarriesEverything(t *testing.T) {
 	_, address, inner := behind(t)
 	client := dial(t, address)
 	server := introduced(t, accept(t, inner))
-	body := bytes.Repeat([]byte("what is sent "), 20_000)
+	body := bytes.Repeat([]byte("SUB what.is.sent 1\r\n"), 15_000)
 	for _, way := range []struct{ from, to *net.TCPConn }{{client, server}, {server, client}} {
 		go func() {
 			_, _ = way.from.Write(body)

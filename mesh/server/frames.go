@@ -15,6 +15,7 @@ const (
 	frameLength   = 0x7f
 	frameLength16 = 126
 	frameLength64 = 127
+	frameControl  = 0x08
 )
 
 // unmasked begins the line by which a client asks to leave out the masks. No
@@ -32,12 +33,14 @@ type frames struct {
 	head []byte // what there is of a frame's head
 	room [14]byte
 	left uint64 // of the frame's payload
-	mask [4]byte
-	at   int // place in the mask
+	data bool   // and it is the client's, not of a ping or the end
+	key  [4]byte
+	at   int // place in the key
 }
 
-// read counts what comes next, in whatever pieces it comes.
-func (f *frames) read(b []byte) (n count, ok bool) {
+// read counts what comes next, in whatever pieces it comes, and has said look at the
+// messages in it.
+func (f *frames) read(b []byte, said *publications) (n count, ok bool) {
 	for len(b) > 0 {
 		switch {
 		case !f.over:
@@ -56,7 +59,17 @@ func (f *frames) read(b []byte) (n count, ok bool) {
 			}
 		case f.left > 0:
 			part := b[:min(uint64(len(b)), f.left)]
-			n.lines += f.linesIn(part)
+			f.mask(part)
+			n.lines += bytes.Count(part, newline)
+			if f.data {
+				rest, ok := said.read(part)
+				if !ok {
+					return n, false
+				}
+				said.begin(rest)
+			}
+			f.mask(part)
+			f.at = (f.at + len(part)) % len(f.key)
 			f.left -= uint64(len(part))
 			b = b[len(part):]
 		default:
@@ -103,7 +116,7 @@ func (f *frames) readHead(b []byte) (rest []byte, ended, ok bool) {
 		case frameLength64:
 			extended = 8
 		}
-		size := 2 + extended + len(f.mask)
+		size := 2 + extended + len(f.key)
 		if len(f.head) < size {
 			continue
 		}
@@ -113,19 +126,16 @@ func (f *frames) readHead(b []byte) (rest []byte, ended, ok bool) {
 		case 8:
 			length = binary.BigEndian.Uint64(f.head[2:])
 		}
-		copy(f.mask[:], f.head[size-len(f.mask):])
-		f.left, f.at, f.head = length, 0, f.room[:0]
+		copy(f.key[:], f.head[size-len(f.key):])
+		f.left, f.at, f.data, f.head = length, 0, f.head[0]&frameControl == 0, f.room[:0]
 		return b, true, length>>63 == 0
 	}
 	return b, false, true
 }
 
-func (f *frames) linesIn(payload []byte) (lines int) {
-	for i, c := range payload {
-		if c^f.mask[(f.at+i)%len(f.mask)] == '\n' {
-			lines++
-		}
+// mask takes the mask off a part of a payload, or puts it on.
+func (f *frames) mask(part []byte) {
+	for i := range part {
+		part[i] ^= f.key[(f.at+i)%len(f.key)]
 	}
-	f.at = (f.at + len(payload)) % len(f.mask)
-	return lines
 }

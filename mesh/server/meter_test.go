@@ -62,11 +62,11 @@ func TestCostOfWhatIsRead(t *testing.T) {
 		m := meter{sealed: tt.sealed}
 		if tt.webSocket {
 			m.frames = &frames{}
-			if _, ok := m.read([]byte(upgrade)); !ok {
+			if _, _, ok := m.read([]byte(upgrade)); !ok {
 				t.Fatal("the request is refused")
 			}
 		}
-		if got, ok := m.read(tt.read); got != tt.want || !ok {
+		if got, _, ok := m.read(slices.Clone(tt.read)); got != tt.want || !ok {
 			t.Errorf("%s costs %d, not %d (%t)", name, got, tt.want, ok)
 		}
 	}
@@ -98,7 +98,7 @@ func TestFramesRefuseWhatIsNotOne(t *testing.T) {
 		"the longest frame":          {upgrade + "\x82\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x01\x02\x03\x04", true},
 		"a longer frame":             {upgrade + "\x82\xff\x80\x00\x00\x00\x00\x00\x00\x00\x01\x02\x03\x04", false},
 	} {
-		if _, ok := (&frames{}).read([]byte(tt.bytes)); ok != tt.ok {
+		if _, ok := (&frames{}).read([]byte(tt.bytes), &publications{}); ok != tt.ok {
 			t.Errorf("%s: %t", name, ok)
 		}
 	}
@@ -114,15 +114,15 @@ func TestLinesInFramesAreCounted(t *testing.T) {
 		sent := []byte(upgrade)
 		lines, count := strings.Count(upgrade, "\n"), 0
 		for _, payload := range rapid.SliceOfN(rapid.SliceOf(rapid.SampledFrom([]byte("P\n\r\x00\x82\xff"))), 0, 20).Draw(t, "payloads") {
-			payload = bytes.Repeat(payload, rapid.SampledFrom([]int{1, 30, 5000}).Draw(t, "times"))
+			payload = bytes.Repeat(append(payload, '\n'), rapid.SampledFrom([]int{1, 30, 5000}).Draw(t, "times"))
 			lines, count = lines+bytes.Count(payload, newline), count+1
 			mask := [4]byte(rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "mask"))
 			sent = append(sent, frame(payload, rapid.SampledFrom([]byte{0x82, 2, 0x80, 0x89}).Draw(t, "first"), mask)...)
 		}
-		f := &frames{}
+		f, said := &frames{}, &publications{}
 		for len(sent) > 0 {
 			piece := sent[:rapid.IntRange(1, min(len(sent), 40_000)).Draw(t, "piece")]
-			n, ok := f.read(piece)
+			n, ok := f.read(piece, said)
 			if !ok {
 				t.Fatal("refused")
 			}
@@ -143,16 +143,16 @@ func FuzzFrames(f *testing.F) {
 	f.Add(append([]byte(upgrade), frame(make([]byte, 300), 0x82, [4]byte{10, 10, 10, 10})...), 100)
 	f.Fuzz(func(t *testing.T, b []byte, at int) {
 		whole := &frames{}
-		want, wantOK := whole.read(b)
+		want, wantOK := whole.read(slices.Clone(b), &publications{})
 		if len(b) == 0 {
 			return
 		}
 		at = int(uint(at) % uint(len(b)))
-		pieces := &frames{}
-		got, ok := pieces.read(b[:at])
+		pieces, said := &frames{}, &publications{}
+		got, ok := pieces.read(b[:at], said)
 		if ok {
 			var rest count
-			rest, ok = pieces.read(b[at:])
+			rest, ok = pieces.read(b[at:], said)
 			got.lines, got.frames = got.lines+rest.lines, got.frames+rest.frames
 		}
 		if ok != wantOK || ok && got != want {

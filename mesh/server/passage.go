@@ -44,11 +44,11 @@ func (p *passage) in() {
 	defer p.server.CloseWrite()
 	for b := newChunk(); ; b.fit() {
 		n, err := p.client.Read(b.bytes)
-		cost, ok := p.meter.read(b.read(n))
+		cost, on, ok := p.meter.read(b.read(n))
 		if !ok {
 			return
 		}
-		if _, failed := p.server.Write(b.bytes[:n]); failed != nil || err != nil {
+		if _, failed := p.server.Write(on); failed != nil || err != nil {
 			return
 		}
 		d := p.pace.Load().take(cost, time.Now())
