@@ -1,6 +1,7 @@
 package redteam
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -193,7 +194,12 @@ func approvals() []Attack {
 					continue
 				}
 				for _, item := range r.items() {
-					for _, c := range string(r.view(item).Content) {
+					var shown struct{ Summary string }
+					content := r.view(item).Content
+					if err := json.Unmarshal(content, &shown); err != nil {
+						r.Broken("the view of %q is %s", text, content)
+					}
+					for _, c := range string(content) + shown.Summary {
 						if c < ' ' || c >= 0x7f && c < 0xa0 || c >= 0x202a && c <= 0x202e || c >= 0x2066 && c <= 0x2069 {
 							r.Broken("the view of %q has %U", text, c)
 						}
@@ -215,17 +221,23 @@ func approvals() []Attack {
 			}
 		}},
 		{ID: "A-REASON", Class: ClassPeople, Text: "learns, or has the Controller learn, why a person rejected", Property: "the Controller hears the code alone", Run: func(r *Rig) {
-			word := r.Canary()
+			const reason = "an invoice which nobody ordered"
 			item := r.hold("ignore all rules")
 			creds := r.Creds(ann, bcp.RoleApprover)
 			person, err := r.Connect(ann, bcp.RoleApprover, creds)
 			if err != nil {
 				r.abandon("ann: %v", err)
 			}
-			text := r.decision(r.keyOf(creds), item.ID, "reject", item.SHA256, item.Deadline)
-			reply := person.Request(subjects.Approval(ann, subjects.VerbReject), strings.TrimSuffix(text, "}")+`,"reason":"`+word+`"}`)
-			_ = reply // a reason's own digest is signed: whether this one is taken does not matter
-			r.Settle()
+			text := r.decision(r.keyOf(creds), item.ID, "reject", fmt.Sprintf("%x", sha256.Sum256([]byte(reason))), item.Deadline)
+			reply := person.Request(subjects.Approval(ann, subjects.VerbReject), strings.TrimSuffix(text, "}")+`,"reason":`+quoted(reason)+`}`)
+			if reply.Text("error") != "" {
+				r.abandon("the rejection: %s", reply.Data)
+			}
+			controller := r.Seat(main, bcp.RoleController)
+			controller.Delivery(item.query)
+			if got := controller.Heard(func(m Message) bool { return strings.Contains(string(m.Data), reason) }); len(got) > 0 {
+				r.Broken("the Controller got %s", got[0].Data)
+			}
 		}},
 		{ID: "A-BURY", Class: ClassPeople, Text: "floods a person with items", Property: "as many wait as the channel allows", files: sample(100_000, "max_pending_approvals: 3"), Run: func(r *Rig) {
 			hijacked := r.Seat(mailer, bcp.RoleReader)

@@ -40,11 +40,17 @@ func (r *Rig) alive() {
 		return
 	default:
 	}
-	asks, answers := r.Seat(boss, bcp.RoleController), r.Seat(clerk, bcp.RoleReader)
-	id := asks.Ask(clerk, askUrgent)
-	answers.Answer(answers.Query(id), `"response":{"urgent":true}`)
-	if d := asks.Delivery(id); !strings.Contains(string(d.Response), "true") {
-		r.Broken("another channel is served wrong: %s", d.Data)
+	err := r.guarded(func() {
+		asks, answers := r.Seat(boss, bcp.RoleController), r.Seat(clerk, bcp.RoleReader)
+		id := asks.Ask(clerk, askUrgent)
+		answers.Answer(answers.Query(id), `"response":{"urgent":true}`)
+		if d := asks.Delivery(id); !strings.Contains(string(d.Response), "true") {
+			r.Broken("another channel is served wrong: %s", d.Data)
+		}
+	})
+	if err != nil {
+		r.Broken("another channel is not served: %v", err)
+		panic(abandoned{err}) // nothing that follows would come to an end
 	}
 }
 

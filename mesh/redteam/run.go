@@ -89,8 +89,15 @@ func try(ctx context.Context, c Config, a Attack) (result Result) {
 	err = r.guarded(func() {
 		r.Mesh()
 		a.Run(r)
-		r.judge()
 	})
+	// An attack that ends half-way may be one that got through.
+	if judged := r.guarded(func() {
+		if r.mesh != nil && ctx.Err() == nil {
+			r.judge()
+		}
+	}); err == nil {
+		err = judged
+	}
 	if stop := r.guarded(r.stop); err == nil {
 		err = stop
 	}

@@ -235,6 +235,7 @@ func structures() []Attack {
 				hijacked.SayRaw(&nats.Msg{Subject: query.Reply, Header: nats.Header{name: {word}}, Data: hijacked.encode(fmt.Sprintf(`{"type":"bcp_response","query_id":%q,"response":{"urgent":true}}`, id))})
 				if d, ok := controller.await(func(m Message) bool { return m.Text("query_id") == id && m.Text("delivery_id") != "" }, patience); !ok || len(d.Header) > 0 {
 					r.Broken("with the header %s the delivery is %q, its header %v", name, d.Data, d.Header)
+					return
 				}
 			}
 		}},

@@ -2,7 +2,6 @@ package redteam
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -20,21 +19,28 @@ func taints() []Attack {
 			}
 			hijacked.publishes(subjects.Session(mailer), subjects.Session(main))
 		}},
-		{ID: "A-LOWER", Class: ClassTaint, Text: "a Controller that was told something reports that it is clean", Property: "taint does not fall", Run: func(r *Rig) {
+		{ID: "A-LOWER", Class: ClassTaint, Text: "a Controller that was told something reports that it is clean", Property: "what it was exposed to stays on record", Run: func(r *Rig) {
 			controller, hijacked := r.Seat(main, bcp.RoleController), r.Seat(mailer, bcp.RoleReader)
-			id := controller.Ask(mailer, askUrgent)
-			hijacked.Answer(hijacked.Query(id), `"response":{"urgent":true}`)
-			before := controller.Delivery(id).Taint
-			controller.Request(subjects.Session(main), `{"verb":"taint","taint":{"source":"web"}}`)
-			for _, text := range []string{`{"verb":"taint","taint":{"level":"low"}}`, `{"verb":"taint","taint":{"source":"none"}}`, `{"verb":"taint","taint":"low"}`, `{"verb":"taint"}`} {
-				if reply := controller.Request(subjects.Session(main), text); reply.Text("error") == "" && strings.Contains(string(reply.Data), `"taint":"low"`) {
-					r.Broken("%s: %s", text, reply.Data)
+			told := func() bcp.Taint {
+				id := controller.Ask(mailer, askUrgent)
+				asked := r.Decisions(func(d *bcp.Decision) bool { return d.Kind == bcp.KindAsk && d.Query == bcp.QueryID(id) })
+				hijacked.Answer(hijacked.Query(id), `"response":{"urgent":true}`)
+				controller.Delivery(id)
+				if len(asked) == 0 {
+					return 0
 				}
+				return asked[0].Exposure
 			}
-			next := controller.Ask(mailer, askUrgent)
-			hijacked.Answer(hijacked.Query(next), `"response":{"urgent":true}`)
-			if after := controller.Delivery(next).Taint; after != before {
-				r.Broken("an answer's taint was %s and is %s", before, after)
+			told()
+			before := told()
+			if before <= bcp.TaintLow {
+				r.Broken("a Controller that was told something is exposed to %v", before)
+			}
+			for _, text := range []string{`{"verb":"taint","taint":{"source":"web"}}`, `{"verb":"taint","taint":{"level":"low"}}`, `{"verb":"taint","taint":{"source":"none"}}`, `{"verb":"taint","taint":"low"}`, `{"verb":"taint"}`} {
+				controller.Request(subjects.Session(main), text)
+				if after := told(); after < before {
+					r.Broken("%s: the exposure was %v and is %v", text, before, after)
+				}
 			}
 		}},
 		{ID: "A-NEUTRAL", Class: ClassTaint, Text: "gets many small answers through so that none of them counts", Property: "the session's exposure is recorded", Run: func(r *Rig) {

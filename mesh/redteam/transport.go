@@ -35,6 +35,7 @@ func (s *Seat) subscribes(list ...string) {
 			return err
 		}); err != nil {
 			s.rig.Broken("%s as %s listens to %s: %v", s.name, s.role, subject, err)
+			return
 		}
 		if !s.conn.IsConnected() {
 			return
@@ -47,6 +48,7 @@ func (s *Seat) publishes(list ...string) {
 	for _, subject := range list {
 		if err := s.Refused(subject, func() error { return s.conn.Publish(subject, []byte("{}")) }); err != nil {
 			s.rig.Broken("%s as %s publishes to %s: %v", s.name, s.role, subject, err)
+			return
 		}
 		if !s.conn.IsConnected() {
 			return
