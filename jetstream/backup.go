@@ -148,37 +148,21 @@ func (w *BackupWriter) Journal(ctx context.Context, js natsjs.JetStream, tree *T
 		return fmt.Errorf("opening the journal: %w", err)
 	}
 	all := stream.CachedInfo().State.LastSeq
-	var chain Chain
-	var part bytes.Buffer
-	var begin uint64 // of the part
-	flush := func() error {
-		if part.Len() == 0 {
-			return nil
-		}
-		err := w.Put(partName(begin), part.Bytes())
-		part.Reset()
-		return err
-	}
+	parts := journalParts{out: w}
 	read := readRecords
 	if salvage {
 		read = salvageRecords
 	}
 	_, damage := read(ctx, js, 0, func(seq uint64, decisions [][]byte) error {
-		if err := chain.Add(decisions); err != nil {
+		if err := parts.add(decisions); err != nil {
 			return err
 		}
-		if part.Len() == 0 {
-			begin = seq
-		}
-		part.Write(partOf(decisions))
 		if progress != nil {
 			progress(seq, all)
 		}
-		if part.Len() >= maxBackupPart {
-			return flush()
-		}
 		return nil
 	})
+	chain := parts.chain
 	if damage == nil && tree != nil {
 		damage = checkWhole(ctx, js, tree, chain, known)
 	}
@@ -191,8 +175,43 @@ func (w *BackupWriter) Journal(ctx context.Context, js natsjs.JetStream, tree *T
 	if damage != nil {
 		w.manifest.Lost = damage.Error()
 	}
-	w.holds(chain)
-	return flush()
+	return parts.end()
+}
+
+// journalParts writes the journal in parts, and checks its chain.
+type journalParts struct {
+	out   *BackupWriter
+	chain Chain
+	part  bytes.Buffer
+	begin uint64 // of the part
+}
+
+func (p *journalParts) add(decisions [][]byte) error {
+	if err := p.chain.Add(decisions); err != nil {
+		return err
+	}
+	if p.part.Len() == 0 {
+		p.begin = p.chain.Records
+	}
+	p.part.Write(partOf(decisions))
+	if p.part.Len() < maxBackupPart {
+		return nil
+	}
+	return p.flush()
+}
+
+func (p *journalParts) flush() error {
+	if p.part.Len() == 0 {
+		return nil
+	}
+	err := p.out.Put(partName(p.begin), p.part.Bytes())
+	p.part.Reset()
+	return err
+}
+
+func (p *journalParts) end() error {
+	p.out.holds(p.chain)
+	return p.flush()
 }
 
 func partName(begin uint64) string { return fmt.Sprintf("%s%020d", backupJournal, begin) }

@@ -34,7 +34,7 @@ func BackupCluster(ctx context.Context, config cluster.Config, state string, w i
 		err = putKeys(out, state)
 	}
 	// What was signed until now, the journal has when it is read.
-	signed := signedFiles{}
+	signed := fileContents{}
 	if err == nil {
 		signed, err = readSigned(state, config.Shard)
 	}
@@ -60,24 +60,33 @@ func BackupCluster(ctx context.Context, config cluster.Config, state string, w i
 	return out.Close()
 }
 
-// signedFiles are the key of a shard's checkpoints and these, by their names.
-type signedFiles map[string][]byte
+// fileContents are files of a state folder, by their names in it.
+type fileContents map[string][]byte
 
-func readSigned(state string, shard int) (signedFiles, error) {
-	files := signedFiles{}
+// read takes a file, if it is there.
+func (f fileContents) read(state, name string) error {
+	content, err := os.ReadFile(filepath.Join(state, filepath.FromSlash(name)))
+	switch {
+	case err == nil:
+		f[name] = content
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	return nil
+}
+
+// readSigned returns the key of a shard's checkpoints, and these.
+func readSigned(state string, shard int) (fileContents, error) {
+	files := fileContents{}
 	for _, name := range []string{path.Join(treeFolder(shard), jetstream.TreeCheckpoints), path.Join(accounts.KeyFolder, accounts.CheckpointKeyFile(shard))} {
-		content, err := os.ReadFile(filepath.Join(state, filepath.FromSlash(name)))
-		switch {
-		case err == nil:
-			files[name] = content
-		case !errors.Is(err, fs.ErrNotExist):
+		if err := files.read(state, name); err != nil {
 			return nil, err
 		}
 	}
 	return files, nil
 }
 
-func (f signedFiles) put(out *jetstream.BackupWriter) error {
+func (f fileContents) put(out *jetstream.BackupWriter) error {
 	for _, name := range slices.Sorted(maps.Keys(f)) {
 		if err := out.Put(name, f[name]); err != nil {
 			return err

@@ -168,7 +168,7 @@ func (t *backupTruncation) write(m jetstream.Manifest, whole, state string, w io
 	}
 	err = errors.Join(out.Truncated(record), out.PutKeys(t.keys), putFile(out, state, path.Join(treeFolder(m.Shard), jetstream.TreeHashes)))
 	if err == nil && t.keyed {
-		var signed signedFiles
+		var signed fileContents
 		if signed, err = readSigned(state, m.Shard); err == nil {
 			err = signed.put(out)
 		}

@@ -53,10 +53,13 @@ func BackupCommand(p *cli.Program) *cobra.Command {
 	var shard client.ShardFlag
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
-		Short: "Write the state of a mesh that rests to one file",
-		Long: `Write the state of a mesh that rests to one file: its keys, every decision of its
-journal, and the newest snapshot, with the SHA-256 of each. The file is a gzipped
-tar that ends with a manifest. The chain of decisions is checked on the way.
+		Short: "Write the state of a mesh to one file",
+		Long: `Write the state of a mesh to one file: its keys, every decision of its journal, and
+the newest snapshot, with the SHA-256 of each. The file is a gzipped tar that ends
+with a manifest. The chain of decisions is checked on the way.
+
+The mesh may run and goes on meanwhile: the file ends with the newest decision of
+when the backup began. --truncate and --salvage need a mesh that rests.
 
 Raw answers are not in it, nor is what the mesh makes of the journal again. The
 definitions are yours to keep. Whoever has the file can be anybody in the mesh;
@@ -108,6 +111,11 @@ Keep WHOLE.`,
 						WithHint("back it up while no gateway serves, and then: bcpmesh backup --truncate --from FILE CUT (docs/production.md)")
 				}
 				return backupCluster(cmd.Context(), p, &where, args[0], o, of, shard)
+			}
+			if folder, err := where.Folder(); err == nil && folder.Serves() && args[0] != "" {
+				if _, err := os.Stat(home.Streams(folder.State)); err == nil {
+					return backupRunning(cmd.Context(), p, where, folder, args[0], o, truncate)
+				}
 			}
 			return backup(cmd.Context(), p, &where, args[0], o, truncate)
 		},

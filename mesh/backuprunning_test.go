@@ -1,0 +1,139 @@
+package mesh_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh"
+)
+
+// runningJournal is the journal and its keys as the operator reads them.
+func runningJournal(o *agents.Operator) mesh.RunningJournal {
+	return mesh.RunningJournal{Records: journalOf(o), Key: o.Key, From: func(ctx context.Context, from, _ uint64, each func(uint64, [][]byte) error) error {
+		for r, err := range o.Journal(ctx, from) {
+			if err != nil {
+				return err
+			}
+			decisions, err := jetstream.DecodeRecord(r.Data)
+			if err == nil {
+				err = each(r.Sequence, decisions)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+}
+
+// A mesh that decides is backed up as it was when that began, whatever it decides
+// meanwhile: the same chain, budgets and keys, which can be decided again. So is one with a
+// truncated journal. The mesh itself goes on.
+//
+// covers P4.5, P11.1, P11.2, P11.3
+func TestBackupRunning(t *testing.T) {
+	t.Parallel()
+	m := busy(t)
+	for _, truncated := range []bool{false, true} {
+		if truncated {
+			m.Stop(t)
+			archive(t, m, "before.tar.gz")
+			m.Start(t)
+		}
+		o, mailer := operator(t, m), reader(t, m, "mailer")
+		mailer.Push(t, "main", "notes", `{"note":"two words"}`, "")
+		m.Settle(t)
+		want := picture(t, m)
+		before := len(m.Decisions())
+		var file bytes.Buffer
+		first := true
+		made, err := mesh.BackupRunning(t.Context(), m.State, runningJournal(o), &file, mesh.BackupOptions{Version: "test", Progress: func(done, all uint64) {
+			if first {
+				mailer.Push(t, "main", "notes", `{"note":"three more words"}`, "")
+			}
+			first = false
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Settle(t)
+		decisions := m.Decisions()
+		if len(decisions) <= before {
+			t.Fatal("nothing was decided meanwhile")
+		}
+		behind := decisions[before] // the first that is not in it
+		if behind.Seq != made.Decisions+1 || behind.Prev != made.Head {
+			t.Errorf("truncated %t: it ends with decision %d, and %d came behind", truncated, made.Decisions, behind.Seq)
+		}
+		m.Stop(t)
+		original := m.State
+		m.State = filepath.Join(t.TempDir(), "then")
+		if _, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		again := redecide(t, m, m.Definition, nil)
+		if len(again.differs) > 0 || again.count[bcp.ComparedSame] == 0 {
+			t.Errorf("truncated %t: decided again %v, differs %v", truncated, again.count, again.differs)
+		}
+		m.Start(t)
+		if got := picture(t, m); got != want {
+			t.Errorf("truncated %t: restored\n%s\nwant\n%s", truncated, got, want)
+		}
+		m.Stop(t)
+		m.State = original // where it goes on with what it has decided meanwhile
+		m.Start(t)
+	}
+	m.Stop(t)
+}
+
+// What was erased stays so in a backup that is made while the mesh runs, and a key that
+// nobody has destroyed is not left out.
+//
+// covers P11.5
+func TestBackupRunningKeepsErasures(t *testing.T) {
+	t.Parallel()
+	m := busy(t)
+	m.Settle(t)
+	journal := runningJournal(operator(t, m))
+	var file bytes.Buffer
+	journal.Key = func(context.Context, string) (bcp.GivenKey, error) { return bcp.GivenKey{}, nil }
+	if _, err := mesh.BackupRunning(t.Context(), m.State, journal, &file, mesh.BackupOptions{}); !errors.Is(err, jetstream.ErrKeyLost) {
+		t.Errorf("without keys: %v", err)
+	}
+	file.Reset()
+	journal.Key = func(context.Context, string) (bcp.GivenKey, error) { return bcp.GivenKey{Destroyed: true}, nil }
+	if _, err := mesh.BackupRunning(t.Context(), m.State, journal, &file, mesh.BackupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	state := filepath.Join(t.TempDir(), "then")
+	if _, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, state, mesh.BackupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	erased := 0
+	if err := mesh.ReadSealed(t.Context(), state, m.Definition, func(records jetstream.Records, keys *jetstream.SealingKeys) error {
+		return records(t.Context(), func(decisions [][]byte, _ uint64) error {
+			for _, record := range decisions {
+				d, err := keys.Decode(t.Context(), record)
+				if err != nil {
+					return err
+				}
+				if len(d.Sealed) > 0 && !d.Private.Erased {
+					t.Errorf("decision %d can be opened", d.Seq)
+				}
+				if d.Private.Erased {
+					erased++
+				}
+			}
+			return nil
+		})
+	}); err != nil || erased == 0 {
+		t.Errorf("%d decisions were erased: %v", erased, err)
+	}
+}
