@@ -183,6 +183,8 @@ var rules = []rule{
 		external: []string{jwtClaims, logging, natsClient, nkeys},
 	},
 	{folder: "mesh/conformance", internal: []string{"accounts", "bcp", "bcp/definition", "mesh/server", "subjects"}, external: []string{jsonText, natsClient}},
+	// Builds pages as nodes, and knows nothing of meshes.
+	{folder: "mesh/web/markup", external: []string{"golang.org/x/net/html"}},
 	// Draws figures, and knows nothing of what they are.
 	{folder: "mesh/plot"},
 	// Computes what a mesh of a size needs, and runs nothing.
