@@ -75,6 +75,10 @@ func ControlActs() []string {
 	return []string{ControlRenew, ControlTaint, ControlResetTaint, ControlSessions, ControlReload, ControlErase, ControlForecast, ControlKey, ControlReconcile, ControlStorage, ControlCredentials, ControlProposals, ControlAgents}
 }
 
+// AuditorActs returns the acts that auditors may ask for too: they change nothing, and
+// tell in figures what the audit tells decision by decision.
+func AuditorActs() []string { return []string{ControlForecast, ControlSessions, ControlStorage} }
+
 // ControlAside reports whether [State.DecideControl] has no part in an act: it
 // leaves the state as it is, or records itself.
 func ControlAside(act string) bool {

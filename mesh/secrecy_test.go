@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
+	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -285,12 +286,30 @@ func TestAuditorReadsAuditAndLedgerAlone(t *testing.T) {
 		t.Errorf("the ledger shows %+v, %v", line, err)
 	}
 
+	client, err := agents.Use(ann.Conn, agents.Options{Name: "ann"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	figures := agents.NewOperator(client)
+	if all, err := figures.Forecasts(t.Context()); err != nil || len(all) != 1 || all[0].Reader != "mailer" {
+		t.Errorf("forecasts %+v, %v", all, err)
+	}
+	if all, err := figures.Sessions(t.Context()); err != nil || len(all) != 1 || all[0].Controller != "main" {
+		t.Errorf("sessions %+v, %v", all, err)
+	}
+	if s, err := figures.Storage(t.Context()); err != nil || s.Records == 0 {
+		t.Errorf("storage %+v, %v", s, err)
+	}
+
 	// Nothing else is answered: each refusal is one violation in the audit.
 	before := m.Count(meshtest.Of(bcp.KindViolation))
 	refused := []string{
 		"BCPJS.STREAM.INFO.BCP_COMMIT", "BCPJS.DIRECT.GET.BCP_COMMIT", "BCPJS.DIRECT.GET.BCP_KEYS", "BCPJS.STREAM.MSG.GET.BCP_AUDIT",
 		"BCPJS.STREAM.PURGE.BCP_AUDIT", "BCPJS.STREAM.DELETE.BCP_AUDIT", "BCPJS.CONSUMER.CREATE.BCP_AUDIT", "$JS.API.INFO", "$JS.API.DIRECT.GET.BCP_AUDIT",
 		subjects.Approval("ann", subjects.VerbList), subjects.Ask("main", "mailer"),
+		"bcp.v1.control.agents", "bcp.v1.control.credentials", "bcp.v1.control.erase", "bcp.v1.control.key", "bcp.v1.control.proposals",
+		"bcp.v1.control.reconcile", "bcp.v1.control.reload", "bcp.v1.control.renew", "bcp.v1.control.reset-taint", "bcp.v1.control.taint",
 	}
 	for _, s := range refused {
 		if err := ann.PublishRequest(s, subjects.InboxPrefix("ann")+".x", nil); err != nil {

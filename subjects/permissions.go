@@ -164,6 +164,9 @@ func auditorScope(name bcp.AgentName) Scope {
 			publish = append(publish, e.Local)
 		}
 	}
+	for _, act := range bcp.AuditorActs() {
+		publish = append(publish, Control(act))
+	}
 	return scope(name, bcp.RoleAuditor, publish, Alerts())
 }
 

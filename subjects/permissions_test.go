@@ -114,6 +114,7 @@ func auditor(name string) subjects.Scope {
 		PubAllow: []string{
 			"BCPJS.DIRECT.GET.BCP_AUDIT", "BCPJS.DIRECT.GET.BCP_AUDIT.>", "BCPJS.DIRECT.GET.BCP_LEDGER",
 			"BCPJS.DIRECT.GET.BCP_LEDGER.>", "BCPJS.STREAM.INFO.BCP_AUDIT", "BCPJS.STREAM.INFO.BCP_LEDGER",
+			"bcp.v1.control.forecast", "bcp.v1.control.sessions", "bcp.v1.control.storage",
 		},
 		SubAllow: []string{"_INBOX_" + name + ".>", "bcp.v1.alert.>"},
 	}

@@ -72,6 +72,11 @@ func (i identity) entrances() []pattern {
 			}
 		}
 	}
+	if i.role == bcp.RoleAuditor {
+		for _, act := range bcp.AuditorActs() {
+			list = append(list, subjects.Control(act))
+		}
+	}
 	return parsePatterns(list)
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/ledger"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/measure"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/pages"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/run"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/simulate"
 )
@@ -96,6 +97,7 @@ func commands(p *cli.Program) []*cobra.Command {
 		ledger.LedgerCommand(p),
 		audit.AuditCommand(p),
 		audit.ExplainCommand(p),
+		pages.WebCommand(p),
 		archive.BackupCommand(p),
 		archive.RestoreCommand(p),
 		cli.CompletionCommand(p),

@@ -21,15 +21,20 @@ type Node struct{ node *html.Node }
 type Attr struct{ key, value string }
 
 // Tag is an element that pages may have. The zero value is none.
-type Tag struct{ atom atom.Atom }
+type Tag struct {
+	name string
+	svg  bool
+}
 
 // The elements of pages. None of them holds raw text, refers to another page or runs
 // anything without an attribute that this package makes.
 var (
-	A, Bdi, Button, Code, Div, Form, Footer = Tag{atom.A}, Tag{atom.Bdi}, Tag{atom.Button}, Tag{atom.Code}, Tag{atom.Div}, Tag{atom.Form}, Tag{atom.Footer}
-	H1, H2, Header, Input, Label, Li, Main  = Tag{atom.H1}, Tag{atom.H2}, Tag{atom.Header}, Tag{atom.Input}, Tag{atom.Label}, Tag{atom.Li}, Tag{atom.Main}
-	Mark, Nav, Ol, P, Section, Span, Ul     = Tag{atom.Mark}, Tag{atom.Nav}, Tag{atom.Ol}, Tag{atom.P}, Tag{atom.Section}, Tag{atom.Span}, Tag{atom.Ul}
-	Table, Tbody, Td, Th, Thead, Tr         = Tag{atom.Table}, Tag{atom.Tbody}, Tag{atom.Td}, Tag{atom.Th}, Tag{atom.Thead}, Tag{atom.Tr}
+	A, Bdi, Button, Caption, Code, Dd, Details = Tag{name: "a"}, Tag{name: "bdi"}, Tag{name: "button"}, Tag{name: "caption"}, Tag{name: "code"}, Tag{name: "dd"}, Tag{name: "details"}
+	Div, Dl, Dt, Figure, Figcaption, Footer    = Tag{name: "div"}, Tag{name: "dl"}, Tag{name: "dt"}, Tag{name: "figure"}, Tag{name: "figcaption"}, Tag{name: "footer"}
+	Form, H1, H2, H3, Header, Input, Label     = Tag{name: "form"}, Tag{name: "h1"}, Tag{name: "h2"}, Tag{name: "h3"}, Tag{name: "header"}, Tag{name: "input"}, Tag{name: "label"}
+	Li, Main, Mark, Nav, Ol, P, Section        = Tag{name: "li"}, Tag{name: "main"}, Tag{name: "mark"}, Tag{name: "nav"}, Tag{name: "ol"}, Tag{name: "p"}, Tag{name: "section"}
+	Span, Summary, Strong, Time, Ul            = Tag{name: "span"}, Tag{name: "summary"}, Tag{name: "strong"}, Tag{name: "time"}, Tag{name: "ul"}
+	Table, Tbody, Td, Th, Thead, Tr            = Tag{name: "table"}, Tag{name: "tbody"}, Tag{name: "td"}, Tag{name: "th"}, Tag{name: "thead"}, Tag{name: "tr"}
 )
 
 // Class returns the attribute class.
@@ -46,6 +51,36 @@ func Role(name string) Attr { return Attr{"role", name} }
 
 // Name returns the name of a field of a form.
 func Name(name string) Attr { return Attr{"name", name} }
+
+// Value returns what a field of a form holds.
+func Value(text string) Attr { return Attr{"value", text} }
+
+// Hidden makes a field of a form one that nobody sees.
+func Hidden() Attr { return Attr{"type", "hidden"} }
+
+// NoAutocomplete keeps a browser from remembering what a field holds.
+func NoAutocomplete() Attr { return Attr{"autocomplete", "off"} }
+
+// Required makes a browser ask for a field that is empty.
+func Required() Attr { return Attr{"required", ""} }
+
+// For says which field a label is of, by its id.
+func For(id string) Attr { return Attr{"for", id} }
+
+// LabelledBy names the element that is the name of this one, by its id.
+func LabelledBy(id string) Attr { return Attr{"aria-labelledby", id} }
+
+// Scope says that a cell heads a column ("col") or a row ("row").
+func Scope(of string) Attr { return Attr{"scope", of} }
+
+// Current marks the link to the page that it is on.
+func Current() Attr { return Attr{"aria-current", "page"} }
+
+// Unspoken hides an element from screen readers.
+func Unspoken() Attr { return Attr{"aria-hidden", "true"} }
+
+// Focusable lets the keyboard reach what scrolls.
+func Focusable() Attr { return Attr{"tabindex", "0"} }
 
 // Href returns a link to a path of the same site; anything else leads to its root.
 func Href(path string) Attr { return Attr{"href", own(path)} }
@@ -70,6 +105,9 @@ func clean(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }
 
+// Skip returns a link to an element of the same page, by its id.
+func Skip(id string) Attr { return Attr{"href", "#" + clean(id)} }
+
 // Text returns text that is shown as it is.
 func Text(text string) Node {
 	if text == "" {
@@ -81,10 +119,13 @@ func Text(text string) Node {
 // El returns an element with attributes and children. An element without a tag is no
 // node.
 func El(tag Tag, attrs []Attr, children ...Node) Node {
-	if tag.atom == 0 {
+	if tag.name == "" {
 		return Node{}
 	}
-	n := &html.Node{Type: html.ElementNode, DataAtom: tag.atom, Data: tag.atom.String()}
+	n := &html.Node{Type: html.ElementNode, DataAtom: atom.Lookup([]byte(tag.name)), Data: tag.name}
+	if tag.svg {
+		n.Namespace = "svg"
+	}
 	for _, a := range attrs {
 		if a.key != "" {
 			n.Attr = append(n.Attr, html.Attribute{Key: a.key, Val: clean(a.value)})
@@ -100,14 +141,15 @@ func El(tag Tag, attrs []Attr, children ...Node) Node {
 
 // Render writes a whole page: its title, the path of its style sheet, and its body.
 func Render(w io.Writer, title, style string, body ...Node) error {
-	head := El(Tag{atom.Head}, nil,
-		El(Tag{atom.Meta}, []Attr{{"charset", "utf-8"}}),
-		El(Tag{atom.Meta}, []Attr{{"name", "viewport"}, {"content", "width=device-width"}}),
-		El(Tag{atom.Title}, nil, Text(title)),
-		El(Tag{atom.Link}, []Attr{{"rel", "stylesheet"}, {"href", own(style)}}))
+	head := El(Tag{name: "head"}, nil,
+		El(Tag{name: "meta"}, []Attr{{"charset", "utf-8"}}),
+		El(Tag{name: "meta"}, []Attr{{"name", "viewport"}, {"content", "width=device-width, initial-scale=1"}}),
+		El(Tag{name: "meta"}, []Attr{{"name", "color-scheme"}, {"content", "dark light"}}),
+		El(Tag{name: "title"}, nil, Text(title)),
+		El(Tag{name: "link"}, []Attr{{"rel", "stylesheet"}, {"href", own(style)}}))
 	page := &html.Node{Type: html.DocumentNode}
 	page.AppendChild(&html.Node{Type: html.DoctypeNode, Data: "html"})
-	page.AppendChild(El(Tag{atom.Html}, []Attr{{"lang", "en"}}, head, El(Tag{atom.Body}, nil, body...)).node)
+	page.AppendChild(El(Tag{name: "html"}, []Attr{{"lang", "en"}}, head, El(Tag{name: "body"}, nil, body...)).node)
 	if err := html.Render(w, page); err != nil {
 		return errors.Join(errors.New("markup: the page cannot be written"), err)
 	}

@@ -8,20 +8,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 )
 
 // Within writes how long something lasts, roughly.
-func Within(d time.Duration) string {
-	switch {
-	case d > 48*time.Hour:
-		return cli.Count(int(d/(24*time.Hour)), "day")
-	case d > 2*time.Hour:
-		return cli.Count(int(d/time.Hour), "hour")
-	}
-	return cli.Count(int(d/time.Minute), "minute")
-}
+func Within(d time.Duration) string { return tell.Within(d) }
 
 // OperatorCommand makes cmd do something as the operator, perhaps about the
 // thing that its argument names; check looks at that before there is a

@@ -19,6 +19,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
@@ -356,10 +357,10 @@ func (c *checkup) agents(ctx context.Context, o *client.Client) {
 		case a.State == bcp.AgentConnected:
 			connected++
 		case a.State == bcp.AgentCrashed, a.State == bcp.AgentRunning && c.now.Sub(a.Command.Since) > connectPatience:
-			c.add(id, warned, "bcpmesh status shows what it printed last; run it by hand", "%s%s: %s", list[i].Label(), a.Agent, client.AgentSays(a, c.now))
+			c.add(id, warned, "bcpmesh status shows what it printed last; run it by hand", "%s%s: %s", list[i].Label(), a.Agent, tell.Agent(a, c.now))
 			fine = false
 		case a.State == bcp.AgentUnavailable:
-			c.add(id, failed, "bcpmesh status shows what it printed last; mend it, then bcpmesh reload", "%s%s: %s", list[i].Label(), a.Agent, client.AgentSays(a, c.now))
+			c.add(id, failed, "bcpmesh status shows what it printed last; mend it, then bcpmesh reload", "%s%s: %s", list[i].Label(), a.Agent, tell.Agent(a, c.now))
 			fine = false
 		}
 	}

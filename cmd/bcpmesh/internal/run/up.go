@@ -39,6 +39,7 @@ type upOptions struct {
 	watch, rebuild   bool
 	seal             bool
 	acceptRollback   bool
+	web              string
 	witnesses        audit.WitnessFlags
 	level            hclog.Level
 }
@@ -78,12 +79,16 @@ With --metrics, Prometheus can scrape /metrics there, and /healthz says whether
 the gateway answers. Keep agents from that port: metrics show what a Controller
 must not know of its Readers.
 
+With --web, pages for a browser on this machine show the mesh; the address that logs
+in is shown here. "bcpmesh web" serves them for a mesh that is elsewhere.
+
 With --traces, a trace of each query and push goes to an OpenTelemetry collector,
 over OTLP/HTTP: who, when, verdicts and bits, never what was said. The variables
 OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS and _CERTIFICATE do the same. Traces leave
 this machine over https only; keep agents from the collector, as from metrics.`,
 		Example: `  bcpmesh up
   bcpmesh up --watch
+  bcpmesh up --web localhost:4280
   bcpmesh up --metrics 127.0.0.1:9464 --traces http://127.0.0.1:4318
   bcpmesh up --listen 0.0.0.0:4222 --tls --tls-name mesh.example.org
   bcpmesh up ./office --listen 127.0.0.1:4222 --ready-file /run/office.json`,
@@ -102,6 +107,8 @@ this machine over https only; keep agents from the collector, as from metrics.`,
 	cmd.Flags().BoolVar(&o.rebuild, "rebuild", false, "make audit and ledger again")
 	o.witnesses.AddTo(cmd)
 	cmd.Flags().BoolVar(&o.acceptRollback, "accept-rollback", false, "go on although others have seen more of the journal; the audit says so")
+	cmd.Flags().StringVar(&o.web, "web", "", "serve pages for people at this `ADDRESS` of this machine; port 0: any")
+	cli.Complete(cmd, "web", cobra.FixedCompletions([]string{"localhost:4280"}, cobra.ShellCompDirectiveNoFileComp))
 	o.observed.addTo(cmd)
 	level.AddTo(cmd, "log-level", "what to log on stderr")
 	cli.Complete(cmd, "state", cli.CompleteFolders)
@@ -174,6 +181,10 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 		Listen: o.address, WebSocket: o.webSocket, TLS: shows, CA: known.CA, AllowNetworkWithoutTLS: o.plaintext,
 		Keeper: cell.Keeper(), Rebuild: o.rebuild, Logger: logger, Witnesses: peers, AcceptRollback: o.acceptRollback,
 	}
+	server, err := o.listenWeb(p)
+	if err != nil {
+		return err
+	}
 	defer o.stop()
 	looks, err := o.start(def, logger)
 	if err != nil {
@@ -204,6 +215,9 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	if err := o.observed.serve(ctx, &about, m); err != nil {
 		return err
 	}
+	if server != nil {
+		about.Web = server.URL()
+	}
 	for _, name := range files {
 		if err := meshdir.WriteReady(name, about); err != nil {
 			return cli.Failf("%s cannot be written: %s", cli.Quoted(name), cli.ReasonOf(err))
@@ -225,6 +239,9 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 		if about.Metrics != "" {
 			p.Out.Talkf("metrics at %s", about.Metrics)
 		}
+		if about.Web != "" {
+			p.Out.Talkf("pages at %s", about.Web)
+		}
 		if about.Traces != "" {
 			p.Out.Talkf("traces go to %s", cli.Plain(about.Traces))
 		}
@@ -235,6 +252,8 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 		return cli.Failf("the result cannot be written: %s", cli.ReasonOf(err))
 	}
 
+	ended := serveWeb(ctx, server, meshdir.StateFlags{Dir: folder.Dir, State: folder.State})
+	defer func() { ended.stop() }()
 	watching := make(chan error, 1)
 	if o.watch {
 		watch, cancel := context.WithCancel(ctx)
@@ -245,6 +264,8 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	case <-ctx.Done():
 		return nil
 	case <-m.Done():
+	case err := <-ended.failed:
+		return err
 	case err := <-watching:
 		watching <- nil
 		return err

@@ -1,0 +1,124 @@
+package tell
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Agent tells how an agent is and, if it is not connected, why. It is for the operator
+// alone: what becomes of a Reader's process is the Reader's choice.
+func Agent(a *bcp.AgentStatus, now time.Time) string {
+	var parts []string
+	switch {
+	case a.State == bcp.AgentConnected:
+		if missing := missingRoles(a); missing != "" {
+			parts = append(parts, "not as "+missing)
+		}
+	case a.Command == nil:
+		parts = append(parts, "not connected: "+a.NotStarted)
+	}
+	if c := a.Command; c != nil {
+		parts = append(parts, commandSays(a.State, c, now))
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
+}
+
+func missingRoles(a *bcp.AgentStatus) string {
+	var missing []string
+	for _, r := range a.Roles {
+		if r.Connections == 0 {
+			missing = append(missing, r.Role.String())
+		}
+	}
+	return strings.Join(missing, " and ")
+}
+
+// commandSays tells what became of an agent's command.
+func commandSays(state bcp.AgentState, c *bcp.CommandStatus, now time.Time) string {
+	switch {
+	case c.PID != 0 && state == bcp.AgentConnected:
+		if c.Failures > 0 {
+			return "its command runs, after it " + failures(c)
+		}
+		return ""
+	case state == bcp.AgentRunning:
+		says := "its command runs since " + spell(now.Sub(c.Since)) + ", and has not connected"
+		if c.Failures > 0 {
+			says += "; before, it " + failures(c)
+		}
+		return says
+	case state == bcp.AgentResting:
+		return "its command ended well, and is started when something waits for it"
+	case state == bcp.AgentStopping:
+		return "its command was told to end"
+	case c.Failures == 0:
+		if c.Exit == "" || state == bcp.AgentConnected {
+			return ""
+		}
+		return "its command is started " + when(c.Next, now)
+	case state == bcp.AgentUnavailable:
+		return "its command " + failures(c) + ", and is given up: what waits for it has it started again " + when(c.Next, now) + ", a reload at once"
+	}
+	return "its command " + failures(c) + ", and is started again " + when(c.Next, now)
+}
+
+// failures tells how often a command failed, and how the last time.
+func failures(c *bcp.CommandStatus) string {
+	did := "crashed"
+	if !strings.HasPrefix(c.Exit, "exit ") && !strings.HasPrefix(c.Exit, "signal:") {
+		did = "could not be started" // nothing came to be that could crash
+	}
+	if c.Failures == 1 {
+		return fmt.Sprintf("%s (%s)", did, c.Exit)
+	}
+	return fmt.Sprintf("%s %d times in a row (the last: %s)", did, c.Failures, c.Exit)
+}
+
+// when tells when something is to happen.
+func when(at, now time.Time) string {
+	if d := at.Sub(now); d > 0 {
+		return "in " + spell(d)
+	}
+	return "now"
+}
+
+// spell writes how long something lasts, from a second on.
+func spell(d time.Duration) string {
+	if d < 2*time.Minute {
+		return Count(int(max(d, time.Second).Round(time.Second)/time.Second), "second")
+	}
+	return Within(d)
+}
+
+// Waits tells what waits for an agent, and what it waits for.
+func Waits(a *bcp.AgentStatus) string {
+	var parts []string
+	add := func(n int, one, many string) {
+		switch {
+		case n == 1:
+			parts = append(parts, "1 "+one)
+		case n > 1:
+			parts = append(parts, fmt.Sprintf("%d %s", n, many))
+		}
+	}
+	add(a.Waits.Queries, "query to answer", "queries to answer")
+	add(a.Waits.Deliveries, "delivery to take", "deliveries to take")
+	add(a.Waits.Answers, "answer to come", "answers to come")
+	add(a.Waits.Held, "item held for a person", "items held for a person")
+	return strings.Join(parts, ", ")
+}
+
+// Within writes how long something lasts, roughly.
+func Within(d time.Duration) string {
+	switch {
+	case d > 48*time.Hour:
+		return Count(int(d/(24*time.Hour)), "day")
+	case d > 2*time.Hour:
+		return Count(int(d/time.Hour), "hour")
+	}
+	return Count(int(d/time.Minute), "minute")
+}

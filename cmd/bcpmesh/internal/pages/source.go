@@ -1,0 +1,131 @@
+package pages
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh/web"
+)
+
+const (
+	// renewal is how long connections are used whose credentials this process made for
+	// itself: half as long as these are good.
+	renewal = client.OwnCredsTTL / 2
+	// lookPause is between two looks whether the mesh is there.
+	lookPause = time.Second
+	// silence is how long a connection may be lost before another is made: the mesh may
+	// have started again at another address.
+	silence = 5 * time.Second
+)
+
+// source is where the pages get the mesh from: a creds file, or the folder of the mesh,
+// whose owner has credentials made.
+type source struct{ who client.Flags }
+
+// connected are connections to one mesh.
+type connected struct {
+	auditor  *client.Client
+	operator *client.Client // nil with a creds file
+}
+
+func (c *connected) close() {
+	c.auditor.Close()
+	if c.operator != nil {
+		c.operator.Close()
+	}
+}
+
+func (s *source) connect(ctx context.Context) (*connected, error) {
+	who := s.who
+	if who.Creds == "" && who.As == "" {
+		who.As = anyAuditor(who.Where)
+	}
+	auditor, err := who.Connect(ctx, bcp.RoleAuditor)
+	if err != nil || s.who.Creds != "" {
+		return &connected{auditor: auditor}, err
+	}
+	owner := client.Flags{Where: s.who.Where, URL: s.who.URL, CA: s.who.CA, Shard: s.who.Shard}
+	operator, err := owner.Connect(ctx, bcp.RoleOperator)
+	if err != nil {
+		auditor.Close()
+		return nil, err
+	}
+	return &connected{auditor, operator}, nil
+}
+
+// anyAuditor is the first auditor of a folder's mesh: all of them see the same.
+func anyAuditor(where meshdir.StateFlags) string {
+	folder, err := where.Folder()
+	if err != nil {
+		return ""
+	}
+	def, err := folder.Load()
+	if err != nil || len(def.Auditors) == 0 {
+		return ""
+	}
+	return string(def.Auditors[0])
+}
+
+func (c *connected) mesh() web.Mesh {
+	m := web.Mesh{Connected: c.auditor.NATS().IsConnected, Definition: func() *bcp.Mesh { return c.auditor.Definition }}
+	for _, number := range c.auditor.Shards {
+		shard := web.Shard{Number: number, Auditor: c.auditor.Auditor(number), Budgets: agents.NewOperator(c.auditor.Connection).OnShard(number)}
+		if c.operator != nil {
+			shard.Operator = c.operator.Operator(number)
+		}
+		m.Shards = append(m.Shards, shard)
+	}
+	return m
+}
+
+// keep has the server attend to connections until ctx ends: other ones before the
+// credentials of these expire, and if the mesh is lost.
+func (s *source) keep(ctx context.Context, server *web.Server, c *connected) {
+	for c != nil {
+		attending, stop := context.WithCancel(ctx)
+		attended := make(chan struct{})
+		go func() {
+			defer close(attended)
+			server.Attend(attending, c.mesh())
+		}()
+		next := s.another(ctx, c)
+		stop()
+		<-attended
+		c.close()
+		c = next
+	}
+}
+
+// another returns the connections that follow, nil when ctx has ended.
+func (s *source) another(ctx context.Context, c *connected) *connected {
+	due := time.Now().Add(renewal)
+	seen := time.Now()
+	look := time.NewTicker(lookPause)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-look.C:
+		}
+		now := time.Now()
+		if c.auditor.NATS().IsConnected() {
+			seen = now
+		}
+		if s.who.Creds != "" || now.Before(due) && now.Sub(seen) < silence {
+			continue // the creds file is read at every connect
+		}
+		next, err := s.connect(ctx)
+		if err == nil {
+			return next
+		}
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
+	}
+}

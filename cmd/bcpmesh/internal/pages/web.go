@@ -1,0 +1,89 @@
+package pages
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh/web"
+)
+
+// WebCommand returns the command web.
+func WebCommand(p *cli.Program) *cobra.Command {
+	var who client.Flags
+	var listen string
+	cmd := &cobra.Command{
+		Use:   "web",
+		Short: "Serve pages that show the mesh to a browser on this machine",
+		Long: `Serve pages that show the mesh: who hears whom with taint and both bit counts, what
+budgets have left, agents, sessions, the audit, alerts, and for each decision why it
+came out as it did. The pages change nothing, and show nothing that a message held.
+bcpmesh up --web ADDRESS serves the same pages with the mesh.
+
+They are for a browser on this machine alone. The address that logs in is shown here:
+its code works once, for five minutes, and the next one follows when it was used.
+
+It reads as one of the mesh's auditors. In the folder of the mesh it also shows who is
+connected and what became of agents' commands, which is for the folder's owner.`,
+		Example: `  bcpmesh web
+  bcpmesh web --listen localhost:8080
+  bcpmesh web --creds alice.creds --url nats://mesh.example.org:4222`,
+		Args: cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			server, err := Listen(p, "--listen", listen)
+			if err != nil {
+				return err
+			}
+			return serve(cmd.Context(), server, &source{who: who})
+		},
+	}
+	who.AddTo(cmd, "auditor")
+	cmd.Flags().StringVar(&listen, "listen", "localhost:4280", "serve at this `ADDRESS` of this machine; port 0: any")
+	cli.Complete(cmd, "listen", cobra.NoFileCompletions)
+	return cmd
+}
+
+// Listen takes the port that a flag names. The addresses that log in are shown on
+// standard error.
+func Listen(p *cli.Program, flag, address string) (*web.Server, error) {
+	server, err := web.Listen(web.Config{Listen: address, Announce: func(address string) { p.Out.Talkf("log in at %s", address) }})
+	switch {
+	case errors.Is(err, web.ErrNotLoopback):
+		return nil, cli.Failf("%s %s can be reached from other machines", flag, cli.Quoted(address)).WithHint("listen on localhost; ssh -L 4280:localhost:4280 reaches it from elsewhere")
+	case err != nil && meshdir.PortTaken(address):
+		return nil, cli.Failf("%s %s: another program has that port", flag, cli.Quoted(address)).WithHint("stop it, or take any free port: %s localhost:0", flag)
+	case err != nil:
+		return nil, cli.Failf("%s %s: %s", flag, cli.Quoted(address), cli.ReasonOf(err)).WithHint("for example %s localhost:4280", flag)
+	}
+	return server, nil
+}
+
+// Serve shows the mesh that runs in a folder until ctx ends.
+func Serve(ctx context.Context, server *web.Server, where meshdir.StateFlags) error {
+	return serve(ctx, server, &source{who: client.Flags{Where: where}})
+}
+
+func serve(ctx context.Context, server *web.Server, s *source) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	first, err := s.connect(ctx)
+	if err != nil {
+		return errors.Join(err, server.Close())
+	}
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		s.keep(ctx, server, first)
+	}()
+	err = server.Serve(ctx)
+	cancel()
+	<-kept
+	if err != nil {
+		return cli.Failf("the pages are not served any more: %s", cli.ReasonOf(err))
+	}
+	return nil
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
+)
+
+// heard keeps what a command writes while it runs.
+type heard struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (h *heard) Write(b []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.text.Write(b)
+}
+
+func (h *heard) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.text.String()
+}
+
+// browser is a person who is logged in.
+type browser struct {
+	base   string
+	client *http.Client
+}
+
+var loginAddress = regexp.MustCompile(`log in at (http://localhost:[0-9]+)/login\?code=([A-Z2-7]+)`)
+
+// browse runs a command that serves pages until stop, and logs in with the address that
+// it shows.
+func browse(t *testing.T, args ...string) (b *browser, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var stderr heard
+	ended := make(chan int, 1)
+	go func() { ended <- runCommandLine(ctx, args, strings.NewReader(""), io.Discard, &stderr, none) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if code := <-ended; code != cli.ExitOK {
+			t.Errorf("%v ends with %d: %s", args, code, stderr.String())
+		}
+	})
+	t.Cleanup(stop)
+	var address []string
+	for deadline := time.Now().Add(clustertest.Patience); address == nil; time.Sleep(10 * time.Millisecond) {
+		if address = loginAddress.FindStringSubmatch(stderr.String()); address == nil && time.Now().After(deadline) {
+			t.Fatalf("no address to log in: %s", stderr.String())
+		}
+	}
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = &browser{address[1], &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}, Timeout: clustertest.Patience}}
+	reply, err := b.client.PostForm(b.base+"/login", url.Values{"token": {address[2]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := reply.Body.Close(); err != nil || reply.StatusCode != http.StatusOK || reply.Request.URL.Path != "/" {
+		t.Fatalf("logging in: %d at %s, %v", reply.StatusCode, reply.Request.URL, err)
+	}
+	return b, stop
+}
+
+func (b *browser) get(t *testing.T, path string) (int, string) {
+	t.Helper()
+	reply, err := b.client.Get(b.base + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := io.ReadAll(reply.Body)
+	if err != nil || reply.Body.Close() != nil {
+		t.Fatal(err)
+	}
+	return reply.StatusCode, string(content)
+}
+
+// sees waits until a page has all of some texts.
+func (b *browser) sees(t *testing.T, path string, texts ...string) string {
+	t.Helper()
+	var page string
+	for deadline := time.Now().Add(clustertest.Patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		missing := false
+		_, page = b.get(t, path)
+		for _, text := range texts {
+			missing = missing || !strings.Contains(page, text)
+		}
+		if !missing {
+			return page
+		}
+	}
+	t.Fatalf("%s does not show %q: %s", path, texts, page)
+	return ""
+}
+
+// Pages show what happens in a mesh that serves them itself: channels with both counts
+// and what is left, the audit, why a push was refused, and how agents are. Nothing that
+// was said is on any of them.
+//
+// covers P2.5, P11.1
+func TestPagesOfAMesh(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "office")
+	if got := execute(t, "", "init", dir); got.code != cli.ExitOK {
+		t.Fatalf("%+v", got)
+	}
+	b, _ := browse(t, "up", dir, "--listen", "127.0.0.1:0", "--web", "localhost:0")
+	if got := execute(t, "", "web", "--dir", dir, "--listen", strings.TrimPrefix(b.base, "http://")); got.code != cli.ExitFailed || !strings.Contains(got.stderr, "another program has that port") {
+		t.Errorf("a port that is taken: %+v", got)
+	}
+	push := func(message string) outcome {
+		return execute(t, "", "publish", "main", "research-alerts", message, "--dir", dir)
+	}
+	if got := push(`{"has_breaking_news": true, "priority": "high"}`); got.code != cli.ExitOK {
+		t.Fatalf("%+v", got)
+	}
+	if got := push(`{"has_breaking_news": "kanarienvogel", "priority": "high"}`); got.code != cli.ExitRefused {
+		t.Fatalf("%+v", got)
+	}
+	b.sees(t, "/", "main ← researcher", "3 of 1000", "<svg", ">reject<", "0 of 2")
+	b.sees(t, "/channels/main/researcher", "budget_bits", "997", "push to research-alerts", "Rates, and when the budget is spent")
+	page := b.sees(t, "/audit?kind=push&verdict=reject", ">reject<")
+	refused := regexp.MustCompile(`href="(/decisions/0/[0-9]+)"`).FindStringSubmatch(page)
+	if refused == nil {
+		t.Fatalf("no decision in %s", page)
+	}
+	b.sees(t, refused[1], "Rules that were looked at", "refuses", "P3.1")
+	b.sees(t, "/agents", "researcher", "not connected")
+	b.sees(t, "/agents/main", "Taint comes by", "researcher → main")
+	b.sees(t, "/sessions", "main")
+	for _, path := range []string{"/", "/agents", "/agents/main", "/agents/researcher", "/sessions", "/audit", "/alerts", "/channels/main/researcher", refused[1]} {
+		if status, page := b.get(t, path); status != http.StatusOK || strings.Contains(page, "kanarienvogel") {
+			t.Errorf("%s: %d, or it has what was said", path, status)
+		}
+	}
+}
+
+// Pages of a mesh elsewhere need an auditor's creds alone, and say what these do not
+// show. When the mesh goes they say so, and show it again when it is back; in the
+// folder of the mesh also if it is back at another address.
+//
+// covers P11.1
+func TestPagesOfAMeshElsewhere(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "office")
+	if got := execute(t, "", "init", dir); got.code != cli.ExitOK {
+		t.Fatalf("%+v", got)
+	}
+	at, stop := startMesh(t, dir)
+	creds := filepath.Join(t.TempDir(), "alice.creds")
+	if got := execute(t, "", "creds", "issue", "alice", "--role", "auditor", "--dir", dir, "--out", creds); got.code != cli.ExitOK {
+		t.Fatalf("%+v", got)
+	}
+	remote, _ := browse(t, "web", "--listen", "localhost:0", "--creds", creds, "--url", at)
+	remote.sees(t, "/channels/main/researcher", "budget_bits", "1000")
+	remote.sees(t, "/agents", "researcher", "is for the owner of the state folder")
+
+	local, end := browse(t, "web", "--listen", "localhost:0", "--dir", dir)
+	local.sees(t, "/agents", "not connected")
+	stop()
+	remote.sees(t, "/", "cannot be reached", "main ← researcher")
+	local.sees(t, "/", "cannot be reached")
+	startMesh(t, dir)
+	_, page := local.get(t, "/")
+	for deadline := time.Now().Add(clustertest.Patience); strings.Contains(page, "cannot be reached"); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the mesh is back, and the page says %s", page)
+		}
+		_, page = local.get(t, "/")
+	}
+	end()
+}

@@ -1,0 +1,259 @@
+package web
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// facts is all that a page is drawn from: what the mesh said, and the newest decisions.
+// It is not changed once it is made.
+type facts struct {
+	now        time.Time
+	fault      string // why what is shown may be old; empty if it is not
+	definition *bcp.Mesh
+	flow       *bcp.Flow // of definition, or nil
+	known      []known
+	entries    []*entry // oldest first
+	channels   []*channel
+	agents     []*agent // by name
+}
+
+// channel is all that is known of a channel.
+type channel struct {
+	key      bcp.ChannelKey
+	shard    int
+	forecast *bcp.Forecast   // or nil
+	line     *bcp.LedgerLine // the newest, or nil
+	taint    bcp.Taint       // of what it delivers
+	day      bcp.Bits        // nominal, of the last 24 hours
+	verdicts map[bcp.Outcome]int
+	entries  []*entry // oldest first
+}
+
+// agent is all that is known of an agent.
+type agent struct {
+	name               bcp.AgentName
+	controller, reader bool
+	taint              bcp.Taint // of its answers as a Reader, of what it heard as a Controller
+	way                []bcp.AgentName
+	definition         *bcp.Agent       // or nil
+	status             *bcp.AgentStatus // or nil
+	session            *bcp.SessionView // or nil
+	violations         int
+}
+
+func newFacts(now time.Time, definition *bcp.Mesh, said []known, entries []*entry) *facts {
+	f := &facts{now: now, definition: definition, known: said, entries: entries}
+	if definition != nil {
+		f.flow = bcp.FlowOf(definition)
+	}
+	f.findChannels()
+	f.findAgents()
+	return f
+}
+
+type place struct {
+	shard int
+	key   bcp.ChannelKey
+}
+
+func (f *facts) findChannels() {
+	found := map[place]*channel{}
+	at := func(shard int, key bcp.ChannelKey) *channel {
+		p := place{shard, key}
+		if found[p] == nil {
+			found[p] = &channel{key: key, shard: shard, verdicts: map[bcp.Outcome]int{}}
+		}
+		return found[p]
+	}
+	for i := range f.known {
+		k := &f.known[i]
+		for j := range k.forecasts {
+			c := &k.forecasts[j]
+			at(k.shard, bcp.ChannelKey{Controller: c.Controller, Reader: c.Reader}).forecast = c
+		}
+		for j := range k.ledger {
+			l := &k.ledger[j]
+			c := at(k.shard, bcp.ChannelKey{Controller: l.Controller, Reader: l.Reader})
+			if c.line == nil || l.Seq > c.line.Seq {
+				c.line = l
+			}
+		}
+	}
+	for _, e := range f.entries {
+		key, ok := e.Channel()
+		if !ok {
+			continue
+		}
+		c := at(e.shard, key)
+		c.entries = append(c.entries, e)
+		c.verdicts[e.Verdict]++
+		if line, ok := e.Line(); ok {
+			if c.line == nil || line.Seq > c.line.Seq {
+				c.line = &line
+			}
+			if e.Kind != bcp.KindAsk && !e.Prepaid && f.now.Sub(e.At()) < 24*time.Hour {
+				c.day += e.Nominal
+			}
+		}
+		if e.Delivery != "" && e.Taint != bcp.TaintUnknown {
+			c.taint = e.Taint
+		}
+	}
+	for _, c := range found {
+		if a := f.flowOf(c.key.Reader); a != nil {
+			c.taint = bcp.MaxTaint(a.Answers, c.taint)
+		}
+		f.channels = append(f.channels, c)
+	}
+	slices.SortFunc(f.channels, func(a, b *channel) int {
+		return cmp.Or(cmp.Compare(a.key.Controller, b.key.Controller), cmp.Compare(a.key.Reader, b.key.Reader), cmp.Compare(a.shard, b.shard))
+	})
+}
+
+func (f *facts) flowOf(name bcp.AgentName) *bcp.AgentFlow {
+	if f.flow != nil {
+		for i := range f.flow.Agents {
+			if f.flow.Agents[i].Name == name {
+				return &f.flow.Agents[i]
+			}
+		}
+	}
+	return nil
+}
+
+func (f *facts) findAgents() {
+	found := map[bcp.AgentName]*agent{}
+	at := func(name bcp.AgentName) *agent {
+		if found[name] == nil {
+			found[name] = &agent{name: name}
+		}
+		return found[name]
+	}
+	for _, c := range f.channels {
+		at(c.key.Controller).controller = true
+		r := at(c.key.Reader)
+		r.reader, r.taint = true, bcp.MaxTaint(r.taint, c.taint)
+	}
+	if f.definition != nil {
+		for i := range f.definition.Agents {
+			d := &f.definition.Agents[i]
+			a := at(d.Name)
+			a.definition, a.controller, a.reader = d, a.controller || d.Controller, a.reader || d.Reader
+			if i < len(f.flow.Agents) {
+				a.way, a.taint = f.flow.Way(i), f.flow.Agents[i].Answers
+				if !a.reader {
+					a.taint = f.flow.Agents[i].Exposure
+				}
+			}
+		}
+	}
+	for i := range f.known {
+		k := &f.known[i]
+		for j := range k.agents {
+			at(k.agents[j].Agent).status = &k.agents[j]
+		}
+		for j := range k.sessions {
+			s := &k.sessions[j]
+			a := at(s.Controller)
+			a.session = s
+			if f.definition == nil {
+				a.taint = bcp.MaxTaint(a.taint, s.Exposure)
+			}
+		}
+	}
+	for _, e := range f.entries {
+		if a := found[e.Agent]; a != nil && e.Kind == bcp.KindViolation {
+			a.violations++
+		}
+	}
+	for _, a := range found {
+		f.agents = append(f.agents, a)
+	}
+	slices.SortFunc(f.agents, func(a, b *agent) int { return cmp.Compare(a.name, b.name) })
+}
+
+// spent is what the newest epoch of a channel holds, reserved bits included.
+func (c *channel) spent() (nominal, capacity bcp.Bits) {
+	if c.line == nil {
+		return 0, 0
+	}
+	return c.line.Balance.Spent(), c.line.Balance.SpentCapacity()
+}
+
+// budget returns what the next query finds of one budget.
+func (c *channel) budget(check bcp.Check) (b bcp.BudgetRoom, ok bool) {
+	if c.forecast == nil {
+		return b, false
+	}
+	for _, room := range []*bcp.Room{&c.forecast.Queries, &c.forecast.Pushes} {
+		for _, b := range room.Budgets {
+			if b.Key == check.Info().Key {
+				return b, true
+			}
+		}
+	}
+	return b, false
+}
+
+// held counts what waits for a person on all channels.
+func (f *facts) held() (n int) {
+	for i := range f.known {
+		for j := range f.known[i].sessions {
+			for _, c := range f.known[i].sessions[j].Channels {
+				n += c.Held
+			}
+		}
+	}
+	return n
+}
+
+// since counts the newest decisions that are wanted and not older than a time.
+func (f *facts) since(d time.Duration, wanted func(*entry) bool) (n int) {
+	for _, e := range slices.Backward(f.entries) {
+		if f.now.Sub(e.At()) > d {
+			break
+		}
+		if wanted(e) {
+			n++
+		}
+	}
+	return n
+}
+
+func (f *facts) name() string {
+	if f.definition == nil || f.definition.Name == "" {
+		return "mesh"
+	}
+	return f.definition.Name
+}
+
+// severalShards says whether numbers of decisions need that of their shard.
+func (f *facts) severalShards() bool { return len(f.known) > 1 }
+
+// faultOf says why what is shown may be old, or nothing.
+func faultOf(connected, unread bool, said []known) string {
+	if !connected {
+		return "The mesh cannot be reached. This page shows what was known before. Check whether the mesh runs (bcpmesh status), and load the page again."
+	}
+	var silent []string
+	for i := range said {
+		if said[i].err != nil {
+			silent = append(silent, strconv.Itoa(said[i].shard))
+		}
+	}
+	switch {
+	case len(silent) > 0 && len(said) > 1:
+		return "Shards of the mesh do not answer: " + strings.Join(silent, ", ") + ". Their figures are missing or old. Check their gateways, and load the page again."
+	case len(silent) > 0:
+		return "The mesh does not answer. Budgets, sessions and agents are missing or old. Check it with bcpmesh doctor, and load the page again."
+	case unread:
+		return "New decisions of the audit cannot be read. Check the mesh with bcpmesh doctor, and load the page again."
+	}
+	return ""
+}

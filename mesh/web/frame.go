@@ -1,0 +1,144 @@
+package web
+
+import (
+	"bytes"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
+	m "github.com/bcpmesh/bcpmesh/mesh/web/markup"
+)
+
+// The parts that pages have in common.
+
+// show writes a page for somebody who is logged in, all of it or an error.
+func (s *Server) show(w http.ResponseWriter, r *http.Request, status int, title, fault string, parts ...m.Node) {
+	var links []m.Node
+	for _, l := range []struct{ path, name string }{{"/", "Mesh"}, {"/agents", "Agents"}, {"/sessions", "Sessions"}, {"/audit", "Audit"}, {"/alerts", "Alerts"}} {
+		attrs := []m.Attr{m.Href(l.path)}
+		if l.path == r.URL.Path {
+			attrs = append(attrs, m.Current())
+		}
+		links = append(links, m.El(m.A, attrs, m.Text(l.name)))
+	}
+	bar := m.El(m.Header, nil,
+		m.El(m.Nav, []m.Attr{m.Spoken("Pages")}, links...),
+		m.El(m.Form, []m.Attr{m.Post(), m.Action("/logout")}, m.El(m.Button, nil, m.Text("Log out"))))
+	body := []m.Node{m.El(m.H1, nil, bdi(title))}
+	if fault != "" {
+		body = append(body, m.El(m.P, []m.Attr{m.Class("fault"), m.Role("status")}, m.Text(fault)))
+	}
+	render(w, status, title, m.El(m.A, []m.Attr{m.Class("skip"), m.Skip("main")}, m.Text("Skip to the content")), bar, m.El(m.Main, []m.Attr{m.ID("main")}, append(body, parts...)...))
+}
+
+// render writes a page.
+func render(w http.ResponseWriter, status int, title string, body ...m.Node) {
+	var page bytes.Buffer
+	if err := m.Render(&page, title+" · bcpmesh", stylePath, body...); err != nil {
+		http.Error(w, "this page cannot be shown", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(page.Bytes()) // a browser that is gone needs no page
+}
+
+// problem is the page about something that is not there.
+func (s *Server) problem(w http.ResponseWriter, r *http.Request, title, text, command string) {
+	parts := []m.Node{m.El(m.P, nil, m.Text(text))}
+	if command != "" {
+		parts = append(parts, m.El(m.P, nil, m.El(m.Code, nil, bdi(command))))
+	}
+	s.show(w, r, http.StatusNotFound, title, "", parts...)
+}
+
+// bdi is text whose direction of writing does not reach beyond it.
+func bdi(text string) m.Node { return m.El(m.Bdi, nil, m.Text(inert.Line(text))) }
+
+func paragraph(text string) m.Node { return m.El(m.P, nil, m.Text(text)) }
+
+// section is a part of a page with a heading, which is its name.
+func section(id, title string, parts ...m.Node) m.Node {
+	return m.El(m.Section, []m.Attr{m.LabelledBy(id)}, append([]m.Node{m.El(m.H2, []m.Attr{m.ID(id)}, m.Text(title))}, parts...)...)
+}
+
+func cell(text string) m.Node { return m.El(m.Td, nil, bdi(text)) }
+
+func number(text string) m.Node { return m.El(m.Td, []m.Attr{m.Class("number")}, m.Text(text)) }
+
+// column is the head of a column.
+func column(name string) m.Node { return m.El(m.Th, []m.Attr{m.Scope("col")}, m.Text(name)) }
+
+// numbers is the head of a column of numbers.
+func numbers(name string) m.Node {
+	return m.El(m.Th, []m.Attr{m.Scope("col"), m.Class("number")}, m.Text(name))
+}
+
+// table is one that scrolls sideways if it is too wide.
+func table(caption string, head, rows []m.Node) m.Node {
+	return m.El(m.Div, []m.Attr{m.Class("wide"), m.Focusable(), m.Role("group"), m.Spoken(caption)}, m.El(m.Table, nil,
+		m.El(m.Caption, nil, m.Text(caption)), m.El(m.Thead, nil, m.El(m.Tr, nil, head...)), m.El(m.Tbody, nil, rows...)))
+}
+
+// fact is a name with a value.
+type fact struct{ name, value string }
+
+func factList(list ...fact) m.Node {
+	var parts []m.Node
+	for _, f := range list {
+		parts = append(parts, m.El(m.Div, nil, m.El(m.Dt, nil, m.Text(f.name)), m.El(m.Dd, nil, bdi(f.value))))
+	}
+	return m.El(m.Dl, []m.Attr{m.Class("facts")}, parts...)
+}
+
+func mark(class, text string) m.Node {
+	return m.El(m.Span, []m.Attr{m.Class("mark " + class)}, m.Text(text))
+}
+
+func taintMark(t bcp.Taint) m.Node {
+	return mark("taint-"+t.String(), letter(t)+" "+t.String())
+}
+
+// verdictMark says in a word what became of a decision.
+func verdictMark(d *bcp.Decision) m.Node {
+	if d.Verdict == 0 {
+		return mark("event", "event")
+	}
+	return mark(d.Verdict.String(), d.Verdict.String())
+}
+
+func written(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }
+
+func timeOf(t time.Time) m.Node { return m.El(m.Time, nil, m.Text(written(t))) }
+
+// story is a list of decisions, each a sentence.
+func story(f *facts, entries []*entry, empty string) m.Node {
+	if len(entries) == 0 {
+		return paragraph(empty)
+	}
+	var lines []m.Node
+	for _, e := range entries {
+		name := strconv.FormatUint(e.Seq, 10)
+		if f.severalShards() {
+			name = strconv.Itoa(e.shard) + "/" + name
+		}
+		lines = append(lines, m.El(m.Li, nil,
+			m.El(m.A, []m.Attr{m.Href(decisionPath(e)), m.Spoken("Decision " + name)}, m.Text(name)), m.Text(" "),
+			timeOf(e.At()), m.Text(" "), verdictMark(&e.Decision), m.Text(" "), bdi(tell.Sentence(&e.Decision))))
+	}
+	return m.El(m.Ol, []m.Attr{m.Class("story")}, lines...)
+}
+
+func channelPath(key bcp.ChannelKey) string {
+	return "/channels/" + url.PathEscape(string(key.Controller)) + "/" + url.PathEscape(string(key.Reader))
+}
+
+func agentPath(name bcp.AgentName) string { return "/agents/" + url.PathEscape(string(name)) }
+
+func decisionPath(e *entry) string {
+	return "/decisions/" + strconv.Itoa(e.shard) + "/" + strconv.FormatUint(e.Seq, 10)
+}

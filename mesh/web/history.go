@@ -1,0 +1,76 @@
+package web
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// maxHistory is how many of the newest decisions are kept, over all shards.
+const maxHistory = 20_000
+
+// entry is a decision of a shard.
+type entry struct {
+	shard int
+	bcp.Decision
+}
+
+// history keeps the newest decisions in the order in which they came. Its methods may
+// be called concurrently. A decision that is kept is never changed.
+type history struct {
+	mu      sync.RWMutex
+	entries []*entry     // oldest first, at most 2*maxHistory, of which the last maxHistory count
+	failed  map[int]bool // shards whose audit cannot be read
+	nexts   map[int]uint64
+}
+
+// add keeps a decision, which the audit of a shard has at a sequence number.
+func (h *history) add(shard int, sequence uint64, d *bcp.Decision) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.nexts == nil {
+		h.nexts = map[int]uint64{}
+	}
+	h.nexts[shard] = sequence + 1
+	if len(h.entries) == 2*maxHistory {
+		h.entries = append(make([]*entry, 0, 2*maxHistory), h.entries[maxHistory:]...)
+	}
+	h.entries = append(h.entries, &entry{shard, *d})
+}
+
+// next is the sequence number behind the last decision of a shard that was added, 0 if
+// none was.
+func (h *history) next(shard int) uint64 {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.nexts[shard]
+}
+
+func (h *history) fail(shard int, failed bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.failed == nil {
+		h.failed = map[int]bool{}
+	}
+	h.failed[shard] = failed
+}
+
+// all returns what is kept, oldest first, and whether the audit of some shard cannot be
+// read. The caller must not change it.
+func (h *history) all() (entries []*entry, failed bool) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.entries[max(0, len(h.entries)-maxHistory):len(h.entries):len(h.entries)], slices.Contains(slices.Collect(maps.Values(h.failed)), true)
+}
+
+func (h *history) find(shard int, seq uint64) *entry {
+	entries, _ := h.all()
+	for _, e := range slices.Backward(entries) {
+		if e.shard == shard && e.Seq == seq {
+			return e
+		}
+	}
+	return nil
+}

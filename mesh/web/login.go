@@ -1,0 +1,148 @@
+package web
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
+	m "github.com/bcpmesh/bcpmesh/mesh/web/markup"
+)
+
+const (
+	tokenLife   = 5 * time.Minute
+	sessionLife = 12 * time.Hour
+	sessionIdle = time.Hour
+	maxSessions = 64
+	minToken    = 26 // characters of a token: 128 bits and more
+)
+
+// doors knows who may come in: one token that was not used yet, and sessions. Its
+// methods may be called concurrently. The zero value lets nobody in.
+type doors struct {
+	now      func() time.Time
+	announce func(token string) // shows a token to whoever may log in
+
+	mu       sync.Mutex
+	token    string
+	until    time.Time
+	sessions map[string]*session
+}
+
+type session struct{ ends, idle time.Time }
+
+// renew announces a token if there is none that is still good.
+func (d *doors) renew() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.token == "" || !d.now().Before(d.until) {
+		d.replace()
+	}
+}
+
+func (d *doors) replace() {
+	d.token, d.until = rand.Text(), d.now().Add(tokenLife)
+	d.announce(d.token)
+}
+
+// enter trades a token for a session, once.
+func (d *doors) enter(token string) (id string, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.now()
+	if len(d.token) < minToken || !now.Before(d.until) || subtle.ConstantTimeCompare([]byte(token), []byte(d.token)) != 1 {
+		return "", false
+	}
+	for id, s := range d.sessions {
+		if !s.good(now) {
+			delete(d.sessions, id)
+		}
+	}
+	if len(d.sessions) >= maxSessions {
+		return "", false
+	}
+	id = rand.Text() + rand.Text()
+	if d.sessions == nil {
+		d.sessions = map[string]*session{}
+	}
+	d.sessions[id] = &session{now.Add(sessionLife), now.Add(sessionIdle)}
+	d.replace()
+	return id, true
+}
+
+func (s *session) good(now time.Time) bool { return now.Before(s.ends) && now.Before(s.idle) }
+
+// knows reports whether a session is good, and keeps it from going idle.
+func (d *doors) knows(id string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s, now := d.sessions[id], d.now()
+	if s == nil || !s.good(now) {
+		delete(d.sessions, id)
+		return false
+	}
+	s.idle = now.Add(sessionIdle)
+	return true
+}
+
+func (d *doors) leave(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.sessions, id)
+}
+
+const loginPath = "/login"
+
+// login is the page that takes a code. The code of the address is filled in and not yet
+// used: programs that look at links beforehand use nothing up.
+func (s *Server) login(w http.ResponseWriter, r *http.Request) {
+	s.doors.renew()
+	showLogin(w, http.StatusOK, r.URL.Query().Get("code"), m.Node{})
+}
+
+func showLogin(w http.ResponseWriter, status int, code string, refused m.Node) {
+	if len(code) > 2*minToken {
+		code = ""
+	}
+	render(w, status, "Log in", m.El(m.Main, []m.Attr{m.ID("main")},
+		m.El(m.H1, nil, m.Text("Log in")), refused,
+		paragraph("The terminal of bcpmesh shows an address with a code. The code works once, for five minutes."),
+		m.El(m.Form, []m.Attr{m.Post(), m.Action(loginPath)},
+			m.El(m.Label, []m.Attr{m.For("token")}, m.Text("Code")),
+			m.El(m.Input, []m.Attr{m.ID("token"), m.Name("token"), m.Value(inert.Line(code)), m.NoAutocomplete(), m.Required()}),
+			m.El(m.Button, nil, m.Text("Log in")))))
+}
+
+func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
+	id, ok := s.doors.enter(r.PostFormValue("token"))
+	if !ok {
+		s.doors.renew()
+		showLogin(w, http.StatusForbidden, "", m.El(m.P, []m.Attr{m.Class("fault"), m.Role("alert")},
+			m.Text("That code is not valid. It works once, for five minutes; the newest is on the terminal of bcpmesh.")))
+		return
+	}
+	http.SetCookie(w, &http.Cookie{Name: s.cookie, Value: id, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+func (s *Server) leave(w http.ResponseWriter, r *http.Request) {
+	if c, err := r.Cookie(s.cookie); err == nil {
+		s.doors.leave(c.Value)
+	}
+	http.SetCookie(w, &http.Cookie{Name: s.cookie, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.Redirect(w, r, "/login", http.StatusSeeOther)
+}
+
+// inside lets nobody in without a session.
+func (s *Server) inside(page http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c, err := r.Cookie(s.cookie)
+		if err != nil || !s.doors.knows(c.Value) {
+			http.Redirect(w, r, "/login", http.StatusSeeOther)
+			return
+		}
+		page(w, r)
+	}
+}

@@ -1,0 +1,185 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Mesh is what pages are about. Its functions are called concurrently.
+type Mesh struct {
+	Shards []Shard
+	// Connected reports whether the mesh can be reached; pages say when it cannot.
+	Connected func() bool
+	// Definition returns the definitions, nil if they are not at hand.
+	Definition func() *bcp.Mesh
+}
+
+// Shard is the way to one shard of a mesh.
+type Shard struct {
+	Number  int
+	Auditor *agents.Auditor
+	// Budgets is asked for forecasts, sessions and storage, with creds of an auditor or
+	// of the operator.
+	Budgets *agents.Operator
+	// Operator is asked how agents are, with creds of the operator; nil without them.
+	Operator *agents.Operator
+}
+
+// Attend shows a mesh until ctx ends: it follows the audit of each shard, from the
+// newest decisions that are kept. If a shard cannot be read, the pages say so, and it is
+// tried again. Only one mesh is shown at a time.
+func (s *Server) Attend(ctx context.Context, mesh Mesh) {
+	s.mesh.Store(&mesh)
+	var following sync.WaitGroup
+	defer following.Wait()
+	for _, shard := range mesh.Shards {
+		following.Go(func() { s.followShard(ctx, shard) })
+	}
+}
+
+func (s *Server) followShard(ctx context.Context, shard Shard) {
+	for ctx.Err() == nil {
+		err := s.follow(ctx, shard)
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		s.history.fail(shard.Number, true)
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func (s *Server) follow(ctx context.Context, shard Shard) error {
+	last, err := shard.Auditor.Last(ctx)
+	if err != nil && !errors.Is(err, agents.ErrNoRecords) {
+		return err
+	}
+	next := s.history.next(shard.Number)
+	if next == 0 || next > last.Sequence+1 {
+		next = max(last.Sequence, maxHistory) - maxHistory + 1
+	}
+	s.history.fail(shard.Number, false)
+	return s.take(shard.Auditor.Follow(ctx, next), shard.Number)
+}
+
+func (s *Server) take(records iter.Seq2[agents.AuditRecord, error], shard int) error {
+	for r, err := range records {
+		if err != nil {
+			return err
+		}
+		s.history.add(shard, r.Sequence, &r.Decision)
+	}
+	return nil
+}
+
+// read returns the decision with a number, of those that are not kept.
+func (s *Server) read(ctx context.Context, number int, seq uint64) *entry {
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	mesh := s.mesh.Load()
+	for _, shard := range mesh.Shards {
+		if shard.Number != number {
+			continue
+		}
+		for r, err := range shard.Auditor.Select(ctx, agents.Selection{From: seq}) {
+			if err != nil || r.Decision.Seq != seq {
+				break
+			}
+			return &entry{shard: number, Decision: r.Decision}
+		}
+	}
+	return nil
+}
+
+// known is what a shard said.
+type known struct {
+	shard     int
+	forecasts []bcp.Forecast
+	sessions  []bcp.SessionView
+	agents    []bcp.AgentStatus
+	storage   bcp.Storage
+	ledger    []bcp.LedgerLine
+	err       error
+}
+
+const (
+	// readTime bounds what a page waits for.
+	readTime = 5 * time.Second
+	// viewAge is how old may be what pages show of a shard's answers.
+	viewAge = time.Second
+)
+
+// viewCache keeps what shards said for a moment, so that many pages ask as often as one.
+type viewCache struct {
+	mu    sync.Mutex
+	mesh  *Mesh // that was asked
+	at    time.Time
+	known []known
+}
+
+// of returns what the shards of a mesh said last; it asks again if that is old and the
+// mesh can be reached.
+func (c *viewCache) of(mesh *Mesh, connected bool) []known {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mesh != mesh {
+		c.mesh, c.known = mesh, nil
+	}
+	if c.known != nil && (!connected || time.Since(c.at) < viewAge) {
+		return c.known
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readTime)
+	defer cancel()
+	said := make([]known, len(mesh.Shards))
+	var asking sync.WaitGroup
+	for i, shard := range mesh.Shards {
+		asking.Go(func() { said[i] = ask(ctx, shard) })
+	}
+	asking.Wait()
+	for i := range said {
+		if said[i].err != nil && c.known != nil {
+			old := c.known[i]
+			old.err = said[i].err
+			said[i] = old
+		}
+	}
+	c.known, c.at = said, time.Now()
+	return said
+}
+
+// ask asks a shard for everything but its audit.
+func ask(ctx context.Context, shard Shard) known {
+	k := known{shard: shard.Number}
+	try := func(do func() error) {
+		if k.err == nil {
+			k.err = do()
+		}
+	}
+	try(func() (err error) { k.forecasts, err = shard.Budgets.Forecasts(ctx); return err })
+	try(func() (err error) { k.sessions, err = shard.Budgets.Sessions(ctx); return err })
+	try(func() (err error) { k.storage, err = shard.Budgets.Storage(ctx); return err })
+	if shard.Operator != nil {
+		try(func() (err error) { k.agents, err = shard.Operator.Agents(ctx); return err })
+	}
+	try(func() error {
+		records, err := shard.Auditor.Ledger(ctx)
+		if errors.Is(err, agents.ErrNoRecords) {
+			return nil
+		}
+		for _, r := range records {
+			if line, err := bcp.DecodeLedgerLine(r.Data); err == nil {
+				k.ledger = append(k.ledger, line)
+			}
+		}
+		return err
+	})
+	return k
+}

@@ -1,0 +1,131 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
+	m "github.com/bcpmesh/bcpmesh/mesh/web/markup"
+)
+
+// facts returns what pages are drawn from now.
+func (s *Server) facts() *facts {
+	mesh := s.mesh.Load()
+	if mesh == nil {
+		return &facts{now: s.doors.now(), fault: "The mesh is not there yet. Load the page again."}
+	}
+	connected := mesh.Connected()
+	said := s.views.of(mesh, connected)
+	entries, unread := s.history.all()
+	f := newFacts(s.doors.now(), mesh.Definition(), said, entries)
+	f.fault = faultOf(connected, unread, said)
+	return f
+}
+
+func (s *Server) overview(w http.ResponseWriter, r *http.Request) {
+	f := s.facts()
+	s.show(w, r, http.StatusOK, f.name(), f.fault, overviewParts(f)...)
+}
+
+func isAlert(e *entry) bool { return e.Kind == bcp.KindAlert }
+
+func anyEntry(*entry) bool { return true }
+
+func overviewParts(f *facts) []m.Node {
+	parts := []m.Node{m.El(m.Ul, []m.Attr{m.Class("tiles")},
+		tile("/audit?verdict=hold", strconv.Itoa(f.held()), "held for a person"),
+		tile("/alerts", strconv.Itoa(f.since(24*time.Hour, isAlert)), "alerts in 24 hours"),
+		tile("/audit", strconv.Itoa(f.since(time.Minute, anyEntry)), "decisions in a minute"),
+		tile("/agents", connected(f), "agents connected"))}
+	for i := range f.known {
+		if line := disk(f, &f.known[i]); line != "" {
+			parts = append(parts, paragraph(line))
+		}
+	}
+	if len(f.channels) == 0 {
+		parts = append(parts, paragraph("The mesh has no channels yet. An entry in bcp_channels of two definitions makes one."))
+	} else {
+		var picture m.Node
+		if len(f.agents) <= maxPicture {
+			picture = topology(f.channels, f.taints())
+		} else {
+			picture = paragraph("The mesh has more than " + strconv.Itoa(maxPicture) + " agents. The page of an agent has a picture of its channels.")
+		}
+		parts = append(parts, section("topology", "Who hears whom", picture, legend(), channelTable(f, f.channels)))
+	}
+	return append(parts, section("newest", "Newest decisions", story(f, newest(f.entries, 0, 10, anyEntry), "Nothing was decided yet.")))
+}
+
+func tile(path, figure, of string) m.Node {
+	return m.El(m.Li, nil, m.El(m.A, []m.Attr{m.Href(path)}, m.El(m.Strong, nil, m.Text(figure)), m.Text(" "+of)))
+}
+
+func legend() m.Node {
+	return m.El(m.P, []m.Attr{m.Class("legend")}, m.Text("Taint: "), taintMark(bcp.TaintLow), m.Text(" "), taintMark(bcp.TaintMedium), m.Text(" "), taintMark(bcp.TaintHigh),
+		m.Text(" A line is wider the more bits it carried in 24 hours. Bits are those of the running epoch, reserved ones included."))
+}
+
+// connected says how many agents are, if that may be known.
+func connected(f *facts) string {
+	here, all := 0, 0
+	for _, a := range f.agents {
+		if a.status != nil {
+			if all++; a.status.State == bcp.AgentConnected {
+				here++
+			}
+		}
+	}
+	if all == 0 {
+		return "?"
+	}
+	return fmt.Sprintf("%d of %d", here, all)
+}
+
+// disk tells how full a shard's journal is.
+func disk(f *facts, k *known) string {
+	if k.storage.JournalLimit <= 0 {
+		return ""
+	}
+	line := fmt.Sprintf("The journal holds %s in %s, %d %% of its limit.", tell.Count(int(k.storage.Records), "record"), size(k.storage.Journal), 100*k.storage.Journal/k.storage.JournalLimit)
+	if f.severalShards() {
+		return "Shard " + strconv.Itoa(k.shard) + ": " + line
+	}
+	return line
+}
+
+func size(bytes int64) string {
+	if bytes < 1<<20 {
+		return strconv.FormatInt((bytes+1<<10-1)>>10, 10) + " KiB"
+	}
+	return strconv.FormatInt((bytes+1<<20-1)>>20, 10) + " MiB"
+}
+
+func (f *facts) taints() map[bcp.AgentName]bcp.Taint {
+	taints := make(map[bcp.AgentName]bcp.Taint, len(f.agents))
+	for _, a := range f.agents {
+		taints[a.name] = a.taint
+	}
+	return taints
+}
+
+// newest returns a number of the last entries that are wanted, newest first, after
+// leaving out some.
+func newest(entries []*entry, skip, number int, wanted func(*entry) bool) (found []*entry) {
+	for _, e := range slices.Backward(entries) {
+		if !wanted(e) {
+			continue
+		}
+		if skip--; skip >= 0 {
+			continue
+		}
+		if len(found) == number {
+			break
+		}
+		found = append(found, e)
+	}
+	return found
+}

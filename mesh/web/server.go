@@ -1,0 +1,158 @@
+package web
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// ErrNotLoopback says that an address can be reached from other machines.
+var ErrNotLoopback = errors.New("web: pages are served on loopback alone")
+
+// Config says what a [Server] serves and where.
+type Config struct {
+	// Listen is a loopback address, such as localhost:4280; port 0 is any free one.
+	Listen string
+	// Announce is called with each address that logs in, once and within five minutes. It
+	// must show it to the person alone, and neither block nor call the server.
+	Announce func(address string)
+}
+
+// Server serves pages. Its methods may be called concurrently.
+type Server struct {
+	listener net.Listener
+	port     string
+	cookie   string
+	doors    doors
+	mesh     atomic.Pointer[Mesh]
+	views    viewCache
+	history  history
+	http     http.Server
+}
+
+//go:embed assets/style.css
+var style []byte
+
+// stylePath has the hash of what is there, so that browsers may keep it.
+var stylePath = fmt.Sprintf("/assets/%x/style.css", sha256.Sum256(style))
+
+// Listen returns a server that holds its port and serves once [Server.Serve] is called.
+// The error is [ErrNotLoopback], or of the network.
+func Listen(c Config) (*Server, error) {
+	listener, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return nil, err
+	}
+	address, ok := listener.Addr().(*net.TCPAddr)
+	if !ok || !address.IP.IsLoopback() {
+		return nil, errors.Join(fmt.Errorf("%w: %q", ErrNotLoopback, c.Listen), listener.Close())
+	}
+	s := newServer(strconv.Itoa(address.Port), c)
+	s.listener = listener
+	return s, nil
+}
+
+func newServer(port string, c Config) *Server {
+	s := &Server{port: port, cookie: "bcpmesh-" + port}
+	s.doors.now = time.Now
+	s.doors.announce = func(code string) { c.Announce(s.URL() + loginPath + "?code=" + code) }
+	s.http = http.Server{
+		Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
+		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: hclog.NewNullLogger().StandardLogger(nil),
+	}
+	return s
+}
+
+// URL is the address of the pages.
+func (s *Server) URL() string { return "http://localhost:" + s.port }
+
+// Close gives up the port of a server that does not serve.
+func (s *Server) Close() error { return s.listener.Close() }
+
+// Serve serves until ctx ends, and then returns nil. Requests that are being answered
+// get a second.
+func (s *Server) Serve(ctx context.Context) error {
+	s.doors.renew()
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		last, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if s.http.Shutdown(last) != nil {
+			_ = s.http.Close()
+		}
+	})
+	err := s.http.Serve(s.listener)
+	if stop() {
+		return err // it ended by itself
+	}
+	<-ended
+	return nil
+}
+
+// policy lets a page load what this server has, and nothing run, frame it, or be made
+// of strings.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
+	"frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, handle := range s.routes() {
+		mux.HandleFunc(pattern, handle)
+	}
+	limited := http.MaxBytesHandler(http.NewCrossOriginProtection().Handler(mux), 64<<10)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
+		h.Set("Cache-Control", "no-store")
+		switch host, get := r.Host, r.Method == http.MethodGet || r.Method == http.MethodHead; {
+		case host == "localhost:"+s.port:
+			limited.ServeHTTP(w, r)
+		case get && (host == "127.0.0.1:"+s.port || host == "[::1]:"+s.port):
+			http.Redirect(w, r, s.URL()+r.URL.RequestURI(), http.StatusPermanentRedirect)
+		default: // another name that resolves to this machine
+			http.Error(w, "this is not the page that you asked for", http.StatusMisdirectedRequest)
+		}
+	})
+}
+
+// routes has every page. Those behind a login are wrapped by inside.
+func (s *Server) routes() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
+		"GET /login":                          s.login,
+		"POST /login":                         s.enter,
+		"POST /logout":                        s.leave,
+		"GET " + stylePath:                    serveStyle,
+		"GET /{$}":                            s.inside(s.overview),
+		"GET /agents":                         s.inside(s.agents),
+		"GET /agents/{agent}":                 s.inside(s.agent),
+		"GET /alerts":                         s.inside(s.alerts),
+		"GET /audit":                          s.inside(s.audit),
+		"GET /channels/{controller}/{reader}": s.inside(s.channel),
+		"GET /decisions/{shard}/{seq}":        s.inside(s.decision),
+		"GET /ids/{id}":                       s.inside(s.byID),
+		"GET /sessions":                       s.inside(s.sessions),
+		"GET /sessions/{session}":             s.inside(s.session),
+		"/":                                   s.inside(s.missing),
+	}
+}
+
+func serveStyle(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/css; charset=utf-8")
+	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	_, _ = w.Write(style) // a browser that is gone needs no style
+}

@@ -1,0 +1,424 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/inert/inerttest"
+)
+
+const testPort = "4280"
+
+// site is a server with decisions about which an agent chose every text.
+type site struct {
+	*Server
+	codes []string
+	now   time.Time
+	away  bool
+}
+
+func newSite(text string) *site {
+	s := &site{now: time.Unix(1_800_000_000, 0)}
+	s.Server = newServer(testPort, Config{Announce: func(address string) {
+		u, err := url.Parse(address)
+		if err != nil || u.Scheme != "http" || u.Host != "localhost:"+testPort || u.Path != "/login" {
+			panic("not an address of this server: " + address)
+		}
+		s.codes = append(s.codes, u.Query().Get("code"))
+	}})
+	s.doors.now = func() time.Time { return s.now }
+	definition := hostileDefinition(text)
+	s.mesh.Store(&Mesh{Connected: func() bool { return !s.away }, Definition: func() *bcp.Mesh { return definition }})
+	s.views.mesh = s.mesh.Load()
+	s.views.known, s.views.at = hostileKnown(text, s.now), time.Now().Add(time.Hour)
+	for i, kind := range bcp.DecisionKinds() {
+		for j, verdict := range []bcp.Outcome{bcp.Accept, bcp.Hold, bcp.Reject} {
+			s.history.add(0, uint64(3*i+j+1), &bcp.Decision{Seq: uint64(3*i + j + 1), Time: 1, Kind: kind, Verdict: verdict, Agent: "main", Controller: "main", Reader: "mailer",
+				Justification: text, Family: text, Note: text, Field: text, Event: text, Key: text, Query: bcp.QueryID(text), Delivery: bcp.DeliveryID(text),
+				Item: bcp.ItemID(text), Subscription: bcp.SubscriptionID(text), Session: bcp.SessionID(text), Code: bcp.ValidationFailed, Reason: bcp.ReasonValue})
+		}
+	}
+	return s
+}
+
+// hostileDefinition has a text wherever a definition may have one.
+func hostileDefinition(text string) *bcp.Mesh {
+	key := bcp.ChannelKey{Controller: "main", Reader: "mailer"}
+	return &bcp.Mesh{Name: text, Agents: []bcp.Agent{
+		{Name: "mailer", Reader: true, BaseTaint: bcp.TaintHigh, Model: text, Network: text, File: text, Description: text},
+		{Name: "main", Controller: true, Reader: true, Model: text, Network: text, File: text},
+	}, Channels: []bcp.Channel{{ChannelKey: key, Subscriptions: []bcp.Subscription{{ID: bcp.SubscriptionID(text)}}}}}
+}
+
+// hostileKnown has a text wherever the answers of a mesh may have one.
+func hostileKnown(text string, now time.Time) []known {
+	room := bcp.Room{Epoch: 1, Budgets: []bcp.BudgetRoom{{Key: text, Limit: 9 * bcp.Bit, Left: bcp.Bit}, {Key: "budget_bits", Limit: 9 * bcp.Bit, Left: bcp.Bit}},
+		Fits: []bcp.Fit{{Form: text, Category: 1}, {Subscription: bcp.SubscriptionID(text), Category: 2}}}
+	forecast := bcp.Forecast{Controller: "main", Reader: "mailer", Queries: room, Pushes: room, Frees: []bcp.Freed{{At: now, Bits: bcp.Bit}}}
+	foreign := forecast
+	foreign.Controller, foreign.Reader = bcp.AgentName("c"+text), bcp.AgentName("r"+text)
+	return []known{{
+		forecasts: []bcp.Forecast{forecast, foreign},
+		sessions: []bcp.SessionView{{Controller: "main", Session: bcp.SessionID(text), Status: text, BegunBy: text, Sources: []string{text},
+			Channels: []bcp.SessionChannel{{Reader: bcp.AgentName(text), Held: 1}}}},
+		agents: []bcp.AgentStatus{{Agent: "mailer", State: bcp.AgentCrashed, NotStarted: text, Command: &bcp.CommandStatus{Failures: 2, Exit: text, LastLine: text}}},
+		ledger: []bcp.LedgerLine{{Controller: "main", Reader: "mailer", Epoch: 1, Time: now}},
+	}}
+}
+
+func (s *site) do(r *http.Request) *http.Response {
+	w := httptest.NewRecorder()
+	s.http.Handler.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func request(method, path, cookie string, body url.Values) *http.Request {
+	r := httptest.NewRequest(method, path, strings.NewReader(body.Encode()))
+	r.Host = "localhost:" + testPort
+	if body != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	if cookie != "" {
+		r.AddCookie(&http.Cookie{Name: "bcpmesh-" + testPort, Value: cookie})
+	}
+	return r
+}
+
+// logIn returns the value of a cookie, or nothing if the code is refused.
+func (s *site) logIn(t *testing.T, code string) string {
+	t.Helper()
+	cookies := s.do(request("POST", "/login", "", url.Values{"token": {code}})).Cookies()
+	if len(cookies) == 0 {
+		return ""
+	}
+	if c := cookies[0]; len(cookies) > 1 || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Name != "bcpmesh-"+testPort {
+		t.Errorf("cookies %v", cookies)
+	}
+	return cookies[0].Value
+}
+
+var pagesShown = []string{"/", "/agents", "/agents/mailer", "/agents/main", "/agents/x", "/sessions", "/sessions/x", "/audit", "/audit?page=2", "/audit?agent=main&kind=ask", "/audit?verdict=none",
+	"/alerts", "/channels/main/mailer", "/channels/x/y", "/decisions/0/1", "/decisions/0/2", "/decisions/0/3", "/decisions/0/99999", "/decisions/x/1", "/nothing"}
+
+// Every route, of whatever method and outcome, bears the policy; none but the login
+// shows anything without a session.
+//
+// covers A-FAKEUI
+func TestRoutes(t *testing.T) {
+	t.Parallel()
+	s := newSite("x")
+	s.doors.renew()
+	cookie := s.logIn(t, s.codes[0])
+	if cookie == "" {
+		t.Fatal("the code was refused")
+	}
+	paths := slices.Clone(pagesShown)
+	for pattern := range s.routes() {
+		_, path, ok := strings.Cut(pattern, " ")
+		if ok {
+			paths = append(paths, strings.NewReplacer("{$}", "", "{controller}", "a", "{reader}", "b", "{shard}", "0", "{seq}", "1", "{agent}", "mailer", "{id}", "q1", "{session}", "s1").Replace(path))
+		}
+	}
+	for _, path := range paths {
+		for _, method := range []string{"GET", "POST", "HEAD", "PUT"} {
+			for _, who := range []string{cookie, ""} {
+				if method == "POST" && path == "/logout" && who != "" {
+					continue
+				}
+				got := s.do(request(method, path, who, nil))
+				h := got.Header
+				if h.Get("Content-Security-Policy") != policy || h.Get("X-Content-Type-Options") != "nosniff" || path != stylePath && h.Get("Cache-Control") != "no-store" ||
+					h.Get("Referrer-Policy") != "no-referrer" || h.Get("Cross-Origin-Opener-Policy") != "same-origin" || h.Get("Cross-Origin-Resource-Policy") != "same-origin" || h.Get("Permissions-Policy") == "" {
+					t.Errorf("%s %s: headers %v", method, path, h)
+				}
+				body, err := io.ReadAll(got.Body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if who == "" && strings.Contains(string(body), "mailer") {
+					t.Errorf("%s %s shows a channel without a session", method, path)
+				}
+				if who == "" && got.StatusCode == http.StatusOK && path != "/login" && path != stylePath {
+					t.Errorf("%s %s: 200 without a session", method, path)
+				}
+			}
+		}
+	}
+}
+
+// Foreign names of this machine, cross-site posts, and bodies that are too large are
+// refused.
+func TestForeignRequests(t *testing.T) {
+	t.Parallel()
+	s := newSite("x")
+	s.doors.renew()
+	for _, host := range []string{"evil.example", "evil.example:" + testPort, "localhost", "localhost:1", "localhost." + ":" + testPort, ""} {
+		r := request("GET", "/login", "", nil)
+		r.Host = host
+		if got := s.do(r); got.StatusCode != http.StatusMisdirectedRequest {
+			t.Errorf("host %q: %d", host, got.StatusCode)
+		}
+	}
+	for _, host := range []string{"127.0.0.1:" + testPort, "[::1]:" + testPort} {
+		r := request("GET", "/audit?page=2", "", nil)
+		r.Host = host
+		if got := s.do(r); got.StatusCode != http.StatusPermanentRedirect || got.Header.Get("Location") != "http://localhost:"+testPort+"/audit?page=2" {
+			t.Errorf("host %q: %d %v", host, got.StatusCode, got.Header)
+		}
+		r = request("POST", "/login", "", url.Values{"token": {s.codes[0]}})
+		r.Host = host
+		if got := s.do(r); got.StatusCode != http.StatusMisdirectedRequest {
+			t.Errorf("post to host %q: %d", host, got.StatusCode)
+		}
+	}
+	for key, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"} {
+		r := request("POST", "/login", "", url.Values{"token": {s.codes[0]}})
+		r.Header.Set(key, value)
+		if got := s.do(r); got.StatusCode != http.StatusForbidden || len(got.Cookies()) > 0 {
+			t.Errorf("%s %s: %d", key, value, got.StatusCode)
+		}
+	}
+	if got := s.do(request("POST", "/login", "", url.Values{"pad": {strings.Repeat("x", 64<<10)}, "token": {s.codes[0]}})); len(got.Cookies()) > 0 {
+		t.Error("a body beyond the limit logs in")
+	}
+	if s.logIn(t, s.codes[0]) == "" {
+		t.Error("the code was used up by a refused request")
+	}
+}
+
+// A code works once and for five minutes, a session for an hour of rest and twelve in
+// all, and until it is left.
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	s := newSite("x")
+	in := func(cookie string) bool { return s.do(request("GET", "/", cookie, nil)).StatusCode == http.StatusOK }
+	if s.logIn(t, "") != "" {
+		t.Error("an empty code logs in before there is one")
+	}
+	first := len(s.codes) - 1 // the refusal announced one
+	shown, err := io.ReadAll(s.do(request("GET", "/login?code="+s.codes[first], "", nil)).Body)
+	if err != nil || !strings.Contains(string(shown), `value="`+s.codes[first]+`"`) || len(s.codes) != first+1 {
+		t.Errorf("the address with a code does not show it, or uses it up: %s %v", shown, err)
+	}
+	cookie := s.logIn(t, s.codes[first])
+	if !in(cookie) || in(cookie+"x") || in("") {
+		t.Error("the session is not what opens")
+	}
+	if s.logIn(t, s.codes[first]) != "" || len(s.codes) != first+2 {
+		t.Errorf("a used code logs in, or there are %d codes", len(s.codes))
+	}
+	s.now = s.now.Add(tokenLife)
+	if s.logIn(t, s.codes[first+1]) != "" || len(s.codes) != first+3 {
+		t.Error("an expired code logs in, or none replaces it")
+	}
+	s.now = s.now.Add(tokenLife - 1)
+	other := s.logIn(t, s.codes[first+2])
+	if other == "" {
+		t.Error("a code is refused within its time")
+	}
+	if s.do(request("POST", "/logout", other, nil)); in(other) || !in(cookie) {
+		t.Error("logging out ends another session, or not its own")
+	}
+	for range 12 {
+		s.now = s.now.Add(sessionIdle - 1)
+		if s.now.Before(time.Unix(1_800_000_000, 0).Add(sessionLife)) != in(cookie) {
+			t.Errorf("a session in use at %v", s.now)
+		}
+	}
+	s.doors.renew()
+	cookie = s.logIn(t, s.codes[len(s.codes)-1])
+	if s.now = s.now.Add(sessionIdle); cookie == "" || in(cookie) {
+		t.Error("an idle session opens")
+	}
+}
+
+// skeleton is the elements of a page with the names of their attributes.
+func skeleton(t inerttest.T, r io.Reader) string {
+	var b strings.Builder
+	z := html.NewTokenizer(r)
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
+			return b.String()
+		case html.StartTagToken, html.SelfClosingTagToken, html.EndTagToken, html.CommentToken:
+			token := z.Token()
+			if token.DataAtom == atom.Mark {
+				continue // of characters that are not plain: as many as the text has
+			}
+			b.WriteString(token.Type.String() + " " + token.Data)
+			for _, a := range token.Attr {
+				if strings.HasPrefix(a.Key, "on") || a.Key == "style" || a.Key == "href" && !strings.HasPrefix(a.Val, "/") && a.Val != "#main" {
+					t.Fatalf("attribute %s=%q", a.Key, a.Val)
+				}
+				b.WriteString(" " + a.Key)
+			}
+			b.WriteByte('\n')
+		}
+	}
+}
+
+func (s *site) skeletons(t *testing.T) map[string]string {
+	t.Helper()
+	s.doors.renew()
+	cookie := s.logIn(t, s.codes[len(s.codes)-1])
+	found := map[string]string{}
+	for _, path := range pagesShown {
+		found[path] = skeleton(t, s.do(request("GET", path, cookie, nil)).Body)
+	}
+	return found
+}
+
+func checkSkeletons(t *testing.T, text string) {
+	t.Helper()
+	want := newSite("benign").skeletons(t)
+	for path, got := range newSite(text).skeletons(t) {
+		if got != want[path] {
+			t.Errorf("%s with %q is\n%s\nnot\n%s", path, text, got, want[path])
+		}
+	}
+}
+
+// Hostile text changes no element and no attribute of any page.
+//
+// covers P2.5, A-FAKEUI
+func TestSkeleton(t *testing.T) {
+	t.Parallel()
+	for _, text := range inerttest.Texts {
+		if text != "" {
+			checkSkeletons(t, text)
+		}
+	}
+	for _, text := range []string{`"><img src=x onerror=alert(1)>`, `'><svg/onload=alert(1)>`, `</bdi></li></ol></main><h1>Approved`, `javascript:alert(1)`, `{{.}}`,
+		`<!--`, `]]>`, `</title><script>alert(1)</script>`, `&lt;script&gt;`, "`-alert(1)-`", `<base href=//evil.example>`, `<meta http-equiv=refresh content=0>`} {
+		checkSkeletons(t, text)
+	}
+}
+
+func FuzzSkeleton(f *testing.F) {
+	f.Add(`"><img src=x onerror=alert(1)>`)
+	f.Fuzz(func(t *testing.T, text string) {
+		if text != "" {
+			checkSkeletons(t, text)
+		}
+	})
+}
+
+// No page is made of strings, and the style sheet loads nothing.
+func TestNoWayAround(t *testing.T) {
+	t.Parallel()
+	sources, err := filepath.Glob("*.go")
+	if err != nil || len(sources) < 5 {
+		t.Fatal(sources, err)
+	}
+	unescaped := regexp.MustCompile(`"(html|text)/template"|"golang.org/x/net/html"|io\.WriteString\(w|fmt\.Fprint`)
+	for _, name := range sources {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := unescaped.Find(content); found != nil && !strings.HasSuffix(name, "_test.go") {
+			t.Errorf("%s has %q", name, found)
+		}
+	}
+	if found := regexp.MustCompile(`(?i)javascript:|@import|url\(|expression\(`).Find(style); found != nil {
+		t.Errorf("style.css has %q", found)
+	}
+}
+
+// The newest decisions are kept and older ones are dropped; a page of them says so.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	var h history
+	for i := range uint64(2*maxHistory + 1) {
+		h.add(1, i+1, &bcp.Decision{Seq: i + 1, Kind: bcp.KindAsk})
+	}
+	entries, _ := h.all()
+	if len(entries) != maxHistory || entries[0].Seq != maxHistory+2 || h.find(1, maxHistory+1) != nil || h.find(1, maxHistory+2) == nil || h.find(0, maxHistory+2) != nil {
+		t.Errorf("%d entries from %d", len(entries), entries[0].Seq)
+	}
+	if h.next(1) != 2*maxHistory+2 || h.next(0) != 0 {
+		t.Errorf("the next decision is %d", h.next(1))
+	}
+}
+
+// Every list says when no new decisions come, and no more once they do.
+func TestFault(t *testing.T) {
+	t.Parallel()
+	s := newSite("x")
+	s.doors.renew()
+	cookie := s.logIn(t, s.codes[0])
+	check := func(want string) {
+		t.Helper()
+		for _, path := range []string{"/", "/agents", "/sessions", "/audit", "/alerts", "/channels/main/mailer", "/decisions/0/1"} {
+			body, err := io.ReadAll(s.do(request("GET", path, cookie, nil)).Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if fault := strings.Contains(string(body), `role="status"`); fault != (want != "") || !strings.Contains(string(body), want) {
+				t.Errorf("%s does not say %q: %s", path, want, body)
+			}
+		}
+	}
+	check("")
+	s.away = true
+	check("cannot be reached")
+	s.away = false
+	s.history.fail(1, true)
+	s.history.fail(0, false)
+	check("cannot be read")
+	s.history.fail(1, false)
+	check("")
+	s.views.known[0].err = errors.New("no answer")
+	check("does not answer")
+	s.views.known = append(s.views.known, known{shard: 1})
+	check("Shards of the mesh do not answer: 0.")
+}
+
+// A server serves this machine alone, from a real port, until its context ends.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	var codes []string
+	config := Config{Announce: func(address string) { codes = append(codes, address) }}
+	for _, listen := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
+		config.Listen = listen
+		if _, err := Listen(config); !errors.Is(err, ErrNotLoopback) {
+			t.Errorf("%s: %v", listen, err)
+		}
+	}
+	config.Listen = "127.0.0.1:0"
+	s, err := Listen(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx) }()
+	request, err := http.NewRequestWithContext(t.Context(), "GET", "http://127.0.0.1:"+s.port+"/login", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Host = "localhost:" + s.port
+	got, err := http.DefaultClient.Do(request)
+	if err != nil || got.StatusCode != http.StatusOK || got.Body.Close() != nil {
+		t.Fatal(got, err)
+	}
+	cancel()
+	if err := <-ended; err != nil || len(codes) != 1 {
+		t.Errorf("%v, codes %v", err, codes)
+	}
+}
