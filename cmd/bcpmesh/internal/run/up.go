@@ -252,7 +252,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 		return cli.Failf("the result cannot be written: %s", cli.ReasonOf(err))
 	}
 
-	ended := serveWeb(ctx, server, meshdir.StateFlags{Dir: folder.Dir, State: folder.State})
+	ended := serveWeb(ctx, server, meshdir.StateFlags(folder))
 	defer func() { ended.stop() }()
 	watching := make(chan error, 1)
 	if o.watch {
