@@ -15,7 +15,7 @@ func (s *Server) agents(w http.ResponseWriter, r *http.Request) {
 	f := s.facts()
 	var rows []m.Node
 	for _, a := range f.agents {
-		rows = append(rows, m.El(m.Tr, nil, m.El(m.Th, []m.Attr{m.Scope("row")}, m.El(m.A, []m.Attr{m.Href(agentPath(a.name))}, bdi(string(a.name)))),
+		rows = append(rows, row(rowHead(link(agentPath(a.name), bdi(string(a.name)))),
 			cell(a.roles()), m.El(m.Td, nil, taintMark(a.taint)), m.El(m.Td, nil, a.state()), cell(a.waits()), cell(a.says(f))))
 	}
 	parts := []m.Node{table("Agents", []m.Node{column("Agent"), column("Roles"), column("Taint"), column("State"), column("Waits"), column("Details")}, rows)}
@@ -145,9 +145,9 @@ func (s *Server) sessions(w http.ResponseWriter, r *http.Request) {
 			}
 			id, since := m.Text("none"), ""
 			if v.Session != "" {
-				id, since = m.El(m.A, []m.Attr{m.Href("/sessions/" + string(v.Session))}, bdi(string(v.Session))), written(v.Since)
+				id, since = link("/sessions/"+string(v.Session), bdi(string(v.Session))), written(v.Since)
 			}
-			rows = append(rows, m.El(m.Tr, nil, m.El(m.Th, []m.Attr{m.Scope("row")}, m.El(m.A, []m.Attr{m.Href(agentPath(v.Controller))}, bdi(string(v.Controller)))),
+			rows = append(rows, row(rowHead(link(agentPath(v.Controller), bdi(string(v.Controller)))),
 				m.El(m.Td, nil, id), cell(v.Status), cell(since), m.El(m.Td, nil, taintMark(v.Exposure)), cell(strings.Join(escalations, ", ")), cell(strings.Join(remaining, ", "))))
 		}
 	}

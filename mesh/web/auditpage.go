@@ -63,10 +63,10 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
 	parts := []m.Node{filterForm(which), story(f, shown[:min(perPage, len(shown))], "No decision matches.")}
 	var turn []m.Node
 	if page > 1 {
-		turn = append(turn, m.El(m.A, []m.Attr{m.Href(which.path(page - 1))}, m.Text("Newer")))
+		turn = append(turn, link(which.path(page-1), m.Text("Newer")))
 	}
 	if len(shown) > perPage {
-		turn = append(turn, m.El(m.A, []m.Attr{m.Href(which.path(page + 1))}, m.Text("Older")))
+		turn = append(turn, link(which.path(page+1), m.Text("Older")))
 	} else if len(f.entries) == maxHistory {
 		parts = append(parts, m.El(m.P, nil, m.Text("These pages know the newest "+strconv.Itoa(maxHistory)+" decisions. Older ones: "), m.El(m.Code, nil, m.Text("bcpmesh audit replay"))))
 	}
@@ -94,7 +94,7 @@ func (s *Server) alerts(w http.ResponseWriter, r *http.Request) {
 	var rows []m.Node
 	for _, kind := range bcp.AlertKinds() {
 		if n := count[string(kind)]; n > 0 {
-			rows = append(rows, m.El(m.Tr, nil, m.El(m.Th, []m.Attr{m.Scope("row")}, m.Text(strings.ReplaceAll(string(kind), "_", " "))), cell(kind.Severity().String()), number(strconv.Itoa(n))))
+			rows = append(rows, row(rowHead(m.Text(strings.ReplaceAll(string(kind), "_", " "))), cell(kind.Severity().String()), number(strconv.Itoa(n))))
 		}
 	}
 	parts := []m.Node{}

@@ -54,7 +54,7 @@ func budgetTable(c *channel) m.Node {
 			continue
 		}
 		for _, b := range part.room.Budgets {
-			rows = append(rows, m.El(m.Tr, nil, m.El(m.Th, []m.Attr{m.Scope("row")}, m.El(m.Code, nil, bdi(b.Key))), cell(part.name),
+			rows = append(rows, row(rowHead(m.El(m.Code, nil, bdi(b.Key))), cell(part.name),
 				number(tell.BitCount(b.Limit-b.Left)), number(tell.BitCount(b.Limit)), number(tell.BitCount(b.Left)), m.El(m.Td, nil, gauge(b))))
 		}
 	}
@@ -89,7 +89,7 @@ func fitTable(f *bcp.Forecast) m.Node {
 			if until == "" {
 				until = "waiting deliveries"
 			}
-			rows = append(rows, m.El(m.Tr, nil, m.El(m.Th, []m.Attr{m.Scope("row")}, bdi(what)), number(strconv.Itoa(int(fit.Category))),
+			rows = append(rows, row(rowHead(bdi(what)), number(strconv.Itoa(int(fit.Category))),
 				number(tell.BitCount(fit.Nominal)), number(tell.BitCount(fit.Capacity)), number(strconv.Itoa(fit.Times)), cell(until)))
 		}
 	}
@@ -129,7 +129,7 @@ func subscriptionTable(f *facts, c *channel) m.Node {
 			if sub.MaxRate.Count > 0 {
 				rate = sub.MaxRate.String()
 			}
-			rows = append(rows, m.El(m.Tr, nil, m.El(m.Th, []m.Attr{m.Scope("row")}, bdi(string(sub.ID))), number(strconv.Itoa(int(sub.Spec.Category))), cell(rate), number(strconv.Itoa(pushes[sub.ID]))))
+			rows = append(rows, row(rowHead(bdi(string(sub.ID))), number(strconv.Itoa(int(sub.Spec.Category))), cell(rate), number(strconv.Itoa(pushes[sub.ID]))))
 		}
 	}
 	if rows == nil {

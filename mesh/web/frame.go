@@ -66,6 +66,13 @@ func section(id, title string, parts ...m.Node) m.Node {
 	return m.El(m.Section, []m.Attr{m.LabelledBy(id)}, append([]m.Node{m.El(m.H2, []m.Attr{m.ID(id)}, m.Text(title))}, parts...)...)
 }
 
+// rowHead is the first cell of a row, which names it.
+func rowHead(name m.Node) m.Node { return m.El(m.Th, []m.Attr{m.Scope("row")}, name) }
+
+func row(cells ...m.Node) m.Node { return m.El(m.Tr, nil, cells...) }
+
+func link(path string, name m.Node) m.Node { return m.El(m.A, []m.Attr{m.Href(path)}, name) }
+
 func cell(text string) m.Node { return m.El(m.Td, nil, bdi(text)) }
 
 func number(text string) m.Node { return m.El(m.Td, []m.Attr{m.Class("number")}, m.Text(text)) }
@@ -81,7 +88,7 @@ func numbers(name string) m.Node {
 // table is one that scrolls sideways if it is too wide.
 func table(caption string, head, rows []m.Node) m.Node {
 	return m.El(m.Div, []m.Attr{m.Class("wide"), m.Focusable(), m.Role("group"), m.Spoken(caption)}, m.El(m.Table, nil,
-		m.El(m.Caption, nil, m.Text(caption)), m.El(m.Thead, nil, m.El(m.Tr, nil, head...)), m.El(m.Tbody, nil, rows...)))
+		m.El(m.Caption, nil, m.Text(caption)), m.El(m.Thead, nil, row(head...)), m.El(m.Tbody, nil, rows...)))
 }
 
 // fact is a name with a value.

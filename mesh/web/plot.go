@@ -101,7 +101,7 @@ func spending(now time.Time, c *channel) m.Node {
 			grown := used + bcp.Bits(float64(charged)*float64(ahead)/float64(last.span))
 			parts = append(parts, m.El(m.Path, []m.Attr{m.Class("ahead"), m.Through(m.Point{X: plotNow, Y: y(used)}, m.Point{X: plotWidth, Y: y(grown)})}))
 		}
-		rows = append(rows, m.El(m.Tr, nil, m.El(m.Th, []m.Attr{m.Scope("row")}, m.Text("the last "+last.name)), number(tell.BitCount(charged)), cell(end)))
+		rows = append(rows, row(rowHead(m.Text("the last "+last.name)), number(tell.BitCount(charged)), cell(end)))
 	}
 	return m.El(m.Figure, []m.Attr{m.Class("plot")},
 		m.El(m.SVG, []m.Attr{m.Role("img"), m.Spoken("Bits used over time; the table below has the numbers"), m.ViewBox(plotWidth, plotHeight)}, parts...),

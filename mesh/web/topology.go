@@ -126,8 +126,8 @@ func channelTable(f *facts, channels []*channel) m.Node {
 		if f.severalShards() {
 			name += " (shard " + strconv.Itoa(c.shard) + ")"
 		}
-		rows = append(rows, m.El(m.Tr, nil,
-			m.El(m.Th, []m.Attr{m.Scope("row")}, m.El(m.A, []m.Attr{m.Href(channelPath(c.key))}, bdi(name))),
+		rows = append(rows, row(
+			rowHead(link(channelPath(c.key), bdi(name))),
 			number(nominal), number(capacity), m.El(m.Td, nil, taintMark(c.taint)),
 			number(strconv.Itoa(c.verdicts[bcp.Accept])), number(strconv.Itoa(c.verdicts[bcp.Hold])), number(strconv.Itoa(c.verdicts[bcp.Reject]))))
 	}

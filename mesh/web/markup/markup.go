@@ -21,21 +21,117 @@ type Node struct{ node *html.Node }
 type Attr struct{ key, value string }
 
 // Tag is an element that pages may have. The zero value is none.
-type Tag struct {
-	name string
-	svg  bool
+type Tag uint8
+
+// The elements of pages, and those of pictures. None of them holds raw text, refers to
+// another page or runs anything without an attribute that this package makes.
+const (
+	_ Tag = iota
+	A
+	P
+	Bdi
+	Button
+	Caption
+	Code
+	Dd
+	Details
+	Div
+	Dl
+	Dt
+	Figure
+	Figcaption
+	Form
+	H1
+	H2
+	Header
+	Input
+	Label
+	Li
+	Main
+	Mark
+	Nav
+	Ol
+	Section
+	Span
+	Strong
+	Summary
+	Table
+	Tbody
+	Td
+	Th
+	Thead
+	Time
+	Tr
+	Ul
+
+	SVG
+	SVGLink
+	SVGTitle
+	SVGText
+	Path
+	Rect
+
+	tagHTML
+	tagHead
+	tagMeta
+	tagTitle
+	tagLink
+	tagBody
+)
+
+var tagNames = [...]string{
+	A:          "a",
+	P:          "p",
+	Bdi:        "bdi",
+	Button:     "button",
+	Caption:    "caption",
+	Code:       "code",
+	Dd:         "dd",
+	Details:    "details",
+	Div:        "div",
+	Dl:         "dl",
+	Dt:         "dt",
+	Figure:     "figure",
+	Figcaption: "figcaption",
+	Form:       "form",
+	H1:         "h1",
+	H2:         "h2",
+	Header:     "header",
+	Input:      "input",
+	Label:      "label",
+	Li:         "li",
+	Main:       "main",
+	Mark:       "mark",
+	Nav:        "nav",
+	Ol:         "ol",
+	Section:    "section",
+	Span:       "span",
+	Strong:     "strong",
+	Summary:    "summary",
+	Table:      "table",
+	Tbody:      "tbody",
+	Td:         "td",
+	Th:         "th",
+	Thead:      "thead",
+	Time:       "time",
+	Tr:         "tr",
+	Ul:         "ul",
+	SVG:        "svg",
+	SVGLink:    "a",
+	SVGTitle:   "title",
+	SVGText:    "text",
+	Path:       "path",
+	Rect:       "rect",
+	tagHTML:    "html",
+	tagHead:    "head",
+	tagMeta:    "meta",
+	tagTitle:   "title",
+	tagLink:    "link",
+	tagBody:    "body",
 }
 
-// The elements of pages. None of them holds raw text, refers to another page or runs
-// anything without an attribute that this package makes.
-var (
-	A, Bdi, Button, Caption, Code, Dd, Details = Tag{name: "a"}, Tag{name: "bdi"}, Tag{name: "button"}, Tag{name: "caption"}, Tag{name: "code"}, Tag{name: "dd"}, Tag{name: "details"}
-	Div, Dl, Dt, Figure, Figcaption, Footer    = Tag{name: "div"}, Tag{name: "dl"}, Tag{name: "dt"}, Tag{name: "figure"}, Tag{name: "figcaption"}, Tag{name: "footer"}
-	Form, H1, H2, H3, Header, Input, Label     = Tag{name: "form"}, Tag{name: "h1"}, Tag{name: "h2"}, Tag{name: "h3"}, Tag{name: "header"}, Tag{name: "input"}, Tag{name: "label"}
-	Li, Main, Mark, Nav, Ol, P, Section        = Tag{name: "li"}, Tag{name: "main"}, Tag{name: "mark"}, Tag{name: "nav"}, Tag{name: "ol"}, Tag{name: "p"}, Tag{name: "section"}
-	Span, Summary, Strong, Time, Ul            = Tag{name: "span"}, Tag{name: "summary"}, Tag{name: "strong"}, Tag{name: "time"}, Tag{name: "ul"}
-	Table, Tbody, Td, Th, Thead, Tr            = Tag{name: "table"}, Tag{name: "tbody"}, Tag{name: "td"}, Tag{name: "th"}, Tag{name: "thead"}, Tag{name: "tr"}
-)
+// picture reports whether an element is one of a picture.
+func (t Tag) picture() bool { return t >= SVG && t < tagHTML }
 
 // Class returns the attribute class.
 func Class(name string) Attr { return Attr{"class", name} }
@@ -119,11 +215,12 @@ func Text(text string) Node {
 // El returns an element with attributes and children. An element without a tag is no
 // node.
 func El(tag Tag, attrs []Attr, children ...Node) Node {
-	if tag.name == "" {
+	if tag == 0 || int(tag) >= len(tagNames) {
 		return Node{}
 	}
-	n := &html.Node{Type: html.ElementNode, DataAtom: atom.Lookup([]byte(tag.name)), Data: tag.name}
-	if tag.svg {
+	name := tagNames[tag]
+	n := &html.Node{Type: html.ElementNode, DataAtom: atom.Lookup([]byte(name)), Data: name}
+	if tag.picture() {
 		n.Namespace = "svg"
 	}
 	for _, a := range attrs {
@@ -141,15 +238,15 @@ func El(tag Tag, attrs []Attr, children ...Node) Node {
 
 // Render writes a whole page: its title, the path of its style sheet, and its body.
 func Render(w io.Writer, title, style string, body ...Node) error {
-	head := El(Tag{name: "head"}, nil,
-		El(Tag{name: "meta"}, []Attr{{"charset", "utf-8"}}),
-		El(Tag{name: "meta"}, []Attr{{"name", "viewport"}, {"content", "width=device-width, initial-scale=1"}}),
-		El(Tag{name: "meta"}, []Attr{{"name", "color-scheme"}, {"content", "dark light"}}),
-		El(Tag{name: "title"}, nil, Text(title)),
-		El(Tag{name: "link"}, []Attr{{"rel", "stylesheet"}, {"href", own(style)}}))
+	head := El(tagHead, nil,
+		El(tagMeta, []Attr{{"charset", "utf-8"}}),
+		El(tagMeta, []Attr{{"name", "viewport"}, {"content", "width=device-width, initial-scale=1"}}),
+		El(tagMeta, []Attr{{"name", "color-scheme"}, {"content", "dark light"}}),
+		El(tagTitle, nil, Text(title)),
+		El(tagLink, []Attr{{"rel", "stylesheet"}, {"href", own(style)}}))
 	page := &html.Node{Type: html.DocumentNode}
 	page.AppendChild(&html.Node{Type: html.DoctypeNode, Data: "html"})
-	page.AppendChild(El(Tag{name: "html"}, []Attr{{"lang", "en"}}, head, El(Tag{name: "body"}, nil, body...)).node)
+	page.AppendChild(El(tagHTML, []Attr{{"lang", "en"}}, head, El(tagBody, nil, body...)).node)
 	if err := html.Render(w, page); err != nil {
 		return errors.Join(errors.New("markup: the page cannot be written"), err)
 	}

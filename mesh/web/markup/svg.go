@@ -5,12 +5,6 @@ import (
 	"strings"
 )
 
-// The elements of pictures.
-var (
-	SVG, SVGLink, SVGTitle, SVGText = Tag{"svg", true}, Tag{"a", true}, Tag{"title", true}, Tag{"text", true}
-	Group, Path, Rect               = Tag{"g", true}, Tag{"path", true}, Tag{"rect", true}
-)
-
 // Number is an attribute of a picture whose value is a whole number. The zero value is none.
 type Number struct{ key string }
 
