@@ -74,6 +74,7 @@ type Agent struct {
 	Egress         Egress
 	Command        []string
 	Builtin        bool     // the mesh itself runs the agent, by Model; Command is empty
+	OnDemand       bool     // of Builtin: nothing but a task starts it
 	Run            Run      // of Builtin
 	Sandbox        Sandbox  // what confines Command or Builtin; zero where there is none
 	Files          []string // what a Command that the mesh confines may read beside its own files
@@ -90,7 +91,7 @@ type Agent struct {
 }
 
 // Supervised reports whether the mesh starts the agent.
-func (a *Agent) Supervised() bool { return len(a.Command) > 0 || a.Builtin }
+func (a *Agent) Supervised() bool { return len(a.Command) > 0 || a.Builtin && !a.OnDemand }
 
 // Run bounds an agent that a model runs.
 type Run struct {

@@ -131,7 +131,7 @@ func (c *commands) ofModel(def *bcp.Mesh, a *bcp.Agent) []string {
 // commandOf is what is started for an agent, nothing if that is not accepted or not possible.
 func (c *Config) commandOf(a *bcp.Agent) []string {
 	switch {
-	case a.Sandbox == 0: // nobody has accepted it
+	case a.Sandbox == 0, a.OnDemand: // nobody has accepted it, or it waits for a task
 		return nil
 	case a.Builtin && len(c.Builtin) > 0:
 		return append(slices.Clone(c.Builtin), string(a.Name))

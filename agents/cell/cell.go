@@ -151,16 +151,26 @@ type talk struct {
 
 // converse begins a conversation and ends it.
 func (c *Cell) converse(ctx context.Context, do func(*talk) (any, error)) (any, error) {
-	select {
-	case <-c.configured:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	if err := c.wait(ctx); err != nil {
+		return nil, err
 	}
 	t := &talk{c, rand.Text()}
 	defer func() {
-		_ = c.door.Call(context.WithoutCancel(ctx), "end", params{Conversation: t.id}, new(struct{})) // or the keeper is gone
+		if ctx.Err() == nil { // or the keeper is gone
+			_ = c.door.Call(ctx, "end", params{Conversation: t.id}, new(struct{}))
+		}
 	}()
 	return do(t)
+}
+
+// wait returns once the cell has its configuration.
+func (c *Cell) wait(ctx context.Context) error {
+	select {
+	case <-c.configured:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // params are those of the keeper's methods.

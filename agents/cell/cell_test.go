@@ -77,7 +77,7 @@ func living(t *testing.T, mesh *meshtest.Mesh, m *model, confine func(cell.Confi
 	definition, _ := mesh.Definition.Agent("reader")
 	ledger := keeper.NewLedger(agents.NewKeeper(connect(bcp.RoleKeeper)))
 	services := keeper.NewServices(
-		cell.Configuration{Agent: "reader", Instructions: definition.Prompt, Model: "small", Tools: definition.Tools, MaxTurns: 6},
+		cell.Configuration{Agent: "reader", Role: bcp.RoleReader, Instructions: definition.Prompt, Model: "small", Tools: definition.Tools, MaxTurns: 6},
 		llm.Endpoint{Provider: m, Model: "pinned", MaxTokens: 100},
 		func() (*web.Desk, error) {
 			return web.NewDesk(web.Options{Agent: "reader", Ledger: ledger, StartURLs: definition.Egress.StartURLs, LinksOnly: definition.Egress.LinksOnly,
@@ -285,7 +285,7 @@ func TestAModelPublishes(t *testing.T) {
 		}
 		return &llm.Reply{Stop: llm.StopEnd, Said: []llm.Said{llm.NewSaid("done")}}, nil
 	}}
-	services := keeper.NewServices(cell.Configuration{Agent: "reader", Model: "m"}, llm.Endpoint{Provider: m, Model: "m"}, nil)
+	services := keeper.NewServices(cell.Configuration{Agent: "reader", Role: bcp.RoleReader, Model: "m"}, llm.Endpoint{Provider: m, Model: "m"}, nil)
 	toCell, fromKeeper := io.Pipe()
 	toKeeper, fromCell := io.Pipe()
 	methods := services.Methods()

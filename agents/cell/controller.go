@@ -130,11 +130,14 @@ func (c *Cell) delivery(ctx context.Context, params jsontext.Value) (any, error)
 	if err := json.Unmarshal(params, &d); err != nil {
 		return nil, errors.New("the delivery is not understood")
 	}
+	if err := c.wait(ctx); err != nil {
+		return nil, err
+	}
+	if c.config.Task != "" { // it stays with the gateway
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
 	return c.converse(ctx, func(t *talk) (any, error) {
-		if c.config.Task != "" { // it stays with the gateway
-			<-ctx.Done()
-			return nil, context.Cause(ctx)
-		}
 		parts := []llm.Part{llm.FromGateway(heading(&d))}
 		switch output := told(&d); {
 		case output.Source != "":

@@ -98,6 +98,9 @@ func (b *builder) builtin(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
 	if !agent.Reader && !agent.Controller {
 		a.source.errorf(o.at("command"), CodeBadValue, "command", "builtin has nothing to do: the agent has no channel")
 	}
+	agent.OnDemand = !agent.Reader && len(agent.CronSchedules) == 0 && !slices.ContainsFunc(o.get("bcp_channels").objects, func(c *object) bool {
+		return len(c.get("subscriptions").objects) > 0
+	})
 }
 
 // filesOfBuiltin judges the folders of an agent that the mesh runs.

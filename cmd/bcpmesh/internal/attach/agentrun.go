@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
@@ -27,13 +29,14 @@ import (
 )
 
 func agentRunCommand(p *cli.Program) *cobra.Command {
-	var dir, record string
+	var o seat
 	cmd := &cobra.Command{
 		Use:   "run NAME",
 		Short: "Run an agent by its model",
-		Long: `Run a Reader by its definition: its model answers queries and publishes, with the
-tools, the network and the limits that the definition gives it. bcpmesh up does this for
-every agent with "command: builtin"; this command does it by hand.
+		Long: `Run an agent by its definition. The model of a Reader answers queries and publishes,
+with the tools, the network and the limits that the definition gives it. That of a
+Controller deals with what Readers publish and with its schedule, and asks them. bcpmesh
+up does this for every agent with "command: builtin"; this command does it by hand.
 
 It is two processes. This one is the keeper: it has the creds, the key of the model and
 the network, and has each request to a host recorded before it is sent. What reads hostile
@@ -50,13 +53,26 @@ requests with the same replies, without a network.`,
   bcpmesh agent run researcher --dir office`,
 		Args: cli.Arguments(1, "NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runAgent(cmd.Context(), p, dir, record, bcp.AgentName(args[0]))
+			o.name = bcp.AgentName(args[0])
+			_, err := o.run(cmd.Context(), p)
+			return err
 		},
 		ValidArgsFunction: meshdir.CompleteAgents(false),
 	}
-	cmd.Flags().StringVar(&dir, "dir", "", "`DIR` of the mesh (default: the mesh of the current folder)")
-	cmd.Flags().StringVar(&record, "record", "", "write the calls of the model to a new `FILE`")
+	o.addTo(cmd)
 	return cmd
+}
+
+// seat is an agent that a model runs.
+type seat struct {
+	dir, record string
+	name        bcp.AgentName
+	task        string // of a Controller; empty: what its definition says
+}
+
+func (o *seat) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.dir, "dir", "", "`DIR` of the mesh (default: the mesh of the current folder)")
+	cmd.Flags().StringVar(&o.record, "record", "", "write the calls of the model to a new `FILE`")
 }
 
 func agentCellCommand(p *cli.Program) *cobra.Command {
@@ -88,74 +104,95 @@ func confine(c cell.Configuration) error {
 	return nil
 }
 
-// runAgent is the keeper of an agent.
-func runAgent(ctx context.Context, p *cli.Program, dir, record string, name bcp.AgentName) error {
-	folder, def, agent, err := builtinAgent(p, dir, name)
+// run is the keeper of an agent. It returns when its task is done, if it has one.
+func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err error) {
+	folder, def, agent, err := builtinAgent(p, o.dir, o.name)
 	if err != nil {
-		return err
+		return done, err
+	}
+	role := bcp.RoleReader
+	switch {
+	case !agent.Reader:
+		role = bcp.RoleController
+	case o.task != "":
+		return done, cli.Failf("%s is a Reader, and answers queries", o.name).WithHint("a task is for a Controller, whose model asks Readers")
 	}
 	model, err := openModel(folder, def, &agent)
 	if err != nil {
-		return err
+		return done, err
 	}
 	if agent.Sandbox == bcp.SandboxRequired {
 		if err := sandbox.Detect().Missing(); err != nil {
-			return cli.Failf("%s cannot be confined, and is not started: %s", name, err).WithHint("start it in a container or a virtual machine, and say `sandbox: none` there")
+			return done, cli.Failf("%s cannot be confined, and is not started: %s", o.name, err).WithHint("start it in a container or a virtual machine, and say `sandbox: none` there")
 		}
 	}
 	files, err := toolFiles(folder, def, &agent)
 	if err != nil {
-		return err
+		return done, err
 	}
-	if record != "" {
-		file, err := recordTo(record, &model)
+	if o.record != "" {
+		file, err := recordTo(o.record, &model)
 		if err != nil {
-			return err
+			return done, err
 		}
 		defer func() { _ = file.Close() }() // each call was written when it ended
 	}
 	log := cli.NewLogger(hclog.Info, p.Out.Stderr)
 	model.Provider = loud{model.Provider, log}
-	reader, err := connectBuiltin(ctx, p, folder, &agent, bcp.RoleReader, log)
+	conn, err := connectBuiltin(ctx, p, folder, &agent, role, log)
 	if err != nil {
-		return err
+		return done, err
 	}
-	defer reader.Close()
+	defer conn.Close()
 	var desk func() (*web.Desk, error)
 	if len(agent.Egress.Hosts) > 0 {
-		conn, err := connectBuiltin(ctx, p, folder, &agent, bcp.RoleKeeper, log)
+		ledger, err := connectBuiltin(ctx, p, folder, &agent, bcp.RoleKeeper, log)
 		if err != nil {
-			return err
+			return done, err
 		}
-		defer conn.Close()
-		desk = deskOf(def, &agent, keeper.NewLedger(agents.NewKeeper(conn)))
+		defer ledger.Close()
+		desk = deskOf(def, &agent, keeper.NewLedger(agents.NewKeeper(ledger)))
 	}
 	services := keeper.NewServices(cell.Configuration{
-		Agent: agent.Name, Instructions: agent.Prompt, Model: model.Model, Tools: agent.Tools, Files: files,
+		Agent: agent.Name, Role: role, Task: o.task, Instructions: agent.Prompt, Model: model.Model, Tools: agent.Tools, Files: files,
 		MaxTurns: agent.Run.MaxTurns, MaxTokens: agent.Run.MaxTokens, Confined: agent.Sandbox == bcp.SandboxRequired,
 	}, model, desk)
 	output := process.NewOutput(log)
 	defer output.End()
 	running, toKeeper, fromKeeper, err := startCell(agent.Sandbox, files, output)
 	if err != nil {
-		return cli.Failf("the cell of %s cannot be started: %s", agent.Name, process.Reason(err))
+		return done, cli.Failf("the cell of %s cannot be started: %s", agent.Name, process.Reason(err))
 	}
-	defer context.AfterFunc(ctx, func() { _, _ = toKeeper.Close(), fromKeeper.Close() })() // also if the cell reads no more
-	p.Out.Talkf("%s answers with %s", agent.Name, cli.Quoted(agent.Model))
-	err = stdio.Serve(ctx, stdio.Agent{
-		Connection: reader, Name: agent.Name, Role: bcp.RoleReader, Version: cli.ProgramVersion(), Logger: log,
-		Methods: services.Methods(), MaxLine: keeper.MaxLine,
+	serving, end := context.WithCancel(ctx)
+	defer end()
+	defer context.AfterFunc(serving, func() { _, _ = toKeeper.Close(), fromKeeper.Close() })() // also if the cell reads no more
+	methods, finished := services.Methods(), false
+	if o.task != "" {
+		methods["done"] = func(_ context.Context, params jsontext.Value) (any, error) {
+			if err := json.Unmarshal(params, &done, json.RejectUnknownMembers(true)); err != nil {
+				return nil, &stdio.CallError{Code: "malformed", Message: "the parameters are not those of the method"}
+			}
+			finished = true
+			end()
+			return struct{}{}, nil
+		}
+	} else {
+		p.Out.Talkf("%s answers with %s", agent.Name, cli.Quoted(agent.Model))
+	}
+	err = stdio.Serve(serving, stdio.Agent{
+		Connection: conn, Name: agent.Name, Role: role, Version: cli.ProgramVersion(), Logger: log,
+		Methods: methods, MaxLine: keeper.MaxLine,
 	}, toKeeper, fromKeeper)
 	_, _ = fromKeeper.Close(), toKeeper.Close()
 	running.Kill()
 	<-running.Done()
 	switch {
-	case ctx.Err() != nil:
-		return nil
+	case ctx.Err() != nil, finished:
+		return done, nil
 	case err != nil:
-		return meshdir.OutcomeOf(err)
+		return done, meshdir.OutcomeOf(err)
 	}
-	return cli.Failf("the cell of %s has ended: %s", agent.Name, output.LastLine())
+	return done, cli.Failf("the cell of %s has ended: %s", agent.Name, output.LastLine())
 }
 
 // builtinAgent finds the definition of an agent that the mesh runs.
@@ -253,8 +290,11 @@ func recordTo(path string, model *llm.Endpoint) (*os.File, error) {
 // connectBuiltin connects in a role: with the creds that the mesh gave, or with creds of its own from the keys of the folder.
 func connectBuiltin(ctx context.Context, p *cli.Program, folder meshdir.Folder, agent *bcp.Agent, role bcp.Role, log hclog.Logger) (*agents.Connection, error) {
 	variable, encoding := "BCPMESH_READER_CREDS", agent.Encoding
-	if role == bcp.RoleKeeper {
+	switch role {
+	case bcp.RoleKeeper:
 		variable, encoding = "BCPMESH_KEEPER_CREDS", bcp.JSON
+	case bcp.RoleController:
+		variable = "BCPMESH_CONTROLLER_CREDS"
 	}
 	creds := p.Env(variable)
 	if creds == "" {
