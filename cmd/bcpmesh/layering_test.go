@@ -79,7 +79,7 @@ var rules = []rule{
 	{folder: "bcp/inert", core: true},
 	{folder: "bcp/inert/inerttest", testSupport: true, external: []string{"pgregory.net/rapid"}},
 	// Writes decisions as sentences.
-	{folder: "bcp/tell", core: true, internal: []string{"bcp", "bcp/inert"}},
+	{folder: "bcp/tell", core: true, internal: []string{"bcp", "bcp/definition", "bcp/guard", "bcp/inert"}, external: []string{jsonText}},
 	// Turns tasks into effects by rules, and has no way to make one: it never sees the state of channels, nor the guard.
 	{folder: "bcp/kernel", core: true, internal: []string{"bcp", "bcp/constraint", "bcp/wire"}},
 	// Judges promises and attestations; the check of a signature is an argument.
@@ -275,7 +275,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/approvals", program: true,
-		internal: []string{"agents", "bcp", "bcp/definition", "bcp/guard", "bcp/inert", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir"},
+		internal: []string{"agents", "bcp", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir"},
 		external: []string{"charm.land/bubbles", "charm.land/bubbletea", commandLines, jsonText, textTables},
 	},
 	{
@@ -310,7 +310,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/run", program: true,
-		internal: []string{"accounts", "agents", "bcp", "bcp/definition", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/meshdir", "cmd/bcpmesh/internal/pages", "examples/mailroom", "examples/mailroom/mail", "examples/mailroom/mailbox", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace/otlp", "mesh/web"},
+		internal: []string{"accounts", "agents", "bcp", "bcp/definition", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/meshdir", "cmd/bcpmesh/internal/pages", "examples/mailroom", "examples/mailroom/mail", "examples/mailroom/mailbox", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace/otlp", "mesh/web"},
 		external: []string{commandLines, "github.com/fsnotify/fsnotify", "golang.org/x/net/http/httpguts", jsonText, logging, natsClient, progressBars, textTables},
 	},
 	{

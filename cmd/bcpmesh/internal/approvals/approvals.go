@@ -11,6 +11,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
@@ -121,7 +122,7 @@ func showItems(o *cli.Output, items []client.Sharded[bcp.Item], now time.Time) e
 	for i := range items {
 		it := &items[i].Of
 		rows = append(rows, []string{items[i].Cell(), string(it.ID), string(it.Kind), channelText(it), strconv.Itoa(int(it.Category)), cli.ShortBits(it.Nominal),
-			strings.Join(it.Anomalies, ", "), roughly(now.Sub(it.Since)), roughly(it.Deadline.Sub(now))})
+			strings.Join(it.Anomalies, ", "), tell.Roughly(now.Sub(it.Since)), tell.Roughly(it.Deadline.Sub(now))})
 	}
 	client.TableOfShards(o, []string{"item", "kind", "channel", "category", "bits", "anomalies", "age", "left"}, rows)
 	return nil

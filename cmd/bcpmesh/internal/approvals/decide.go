@@ -14,6 +14,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
 
@@ -31,37 +32,8 @@ func showDecided(o *cli.Output, view *bcp.ItemView, act bcp.Act, digest bcp.Dige
 	if o.JSON {
 		return o.Value(decision{view.ID, act, view.Controller, view.Reader, digest})
 	}
-	o.Printf("%s %s: %s\n", decidedWord(act), view.ID, cli.Plain(consequence(view, act)))
+	o.Printf("%s %s: %s\n", tell.Decided(act), view.ID, cli.Plain(tell.Consequence(view, act)))
 	return nil
-}
-
-func decidedWord(act bcp.Act) string {
-	switch act {
-	case bcp.Approve:
-		return "approved"
-	case bcp.RejectItem:
-		return "rejected"
-	}
-	return "edited"
-}
-
-// consequence tells who hears what.
-func consequence(view *bcp.ItemView, act bcp.Act) string {
-	switch {
-	case view.Kind == bcp.ItemProposal && act == bcp.Approve:
-		return "nothing changes until it is in the definition: bcpmesh proposals apply " + string(view.ID)
-	case view.Kind == bcp.ItemProposal:
-		return "nothing changes, and no agent hears it"
-	case view.Kind == bcp.ItemEscalation && act == bcp.Approve:
-		return string(view.Reader) + " is asked; its answer will wait here again"
-	case view.Kind == bcp.ItemEscalation:
-		return string(view.Controller) + " hears escalation_denied"
-	case act != bcp.RejectItem:
-		return "it goes to " + string(view.Controller)
-	case view.Query != "":
-		return string(view.Reader) + " hears the reason, " + string(view.Controller) + " hears approval_rejected"
-	}
-	return string(view.Reader) + " hears the reason, " + string(view.Controller) + " hears nothing"
 }
 
 // WhoHears says who is told the reason of a rejection.
@@ -310,7 +282,7 @@ SHA-256, and --sha256 or --yes releases it.`,
 					return err
 				}
 			case given:
-				edited = map[string]string{SummaryName: summary}
+				edited = map[string]string{tell.SummaryName: summary}
 			}
 			c, approver, err := f.connect(ctx)
 			if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
 
@@ -28,8 +29,8 @@ const editWidth = 76
 // settings ("vim:", "Local Variables:"): no colon stands behind a letter. Lines
 // of a summary are wrapped to width, unless that is 0.
 func editable(v *bcp.ItemView, width int) (text string, isText bool) {
-	if answers, ok := answersOf(v.Content); ok && len(answers) == 1 && answers[0].name == SummaryName && v.Category == 3 {
-		text = noSettings(inert.Text(answers[0].text), inert.Mark(':'))
+	if answers, ok := tell.AnswersOf(v.Content); ok && len(answers) == 1 && answers[0].Name == tell.SummaryName && v.Category == 3 {
+		text = noSettings(inert.Text(answers[0].Text), inert.Mark(':'))
 		if width > 0 {
 			text = strings.Join(trimmed(inert.Wrap(text, width)), "\n")
 		}
@@ -70,7 +71,7 @@ func edited(text string, isText bool) (any, error) {
 		return nil, cli.Failf("the edit is empty").WithHint("to release nothing, reject the item")
 	}
 	if isText {
-		return map[string]string{SummaryName: text}, nil
+		return map[string]string{tell.SummaryName: text}, nil
 	}
 	value := jsontext.Value(text)
 	if !value.IsValid() || value.Kind() != '{' {

@@ -13,6 +13,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/bcp/inert/inerttest"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
 
@@ -167,7 +168,7 @@ func TestAnswersOf(t *testing.T) {
 		`{"summary":"a"`:                false,
 		"{\"summary\":\"\xff\"}":        false,
 	} {
-		if _, got := answersOf(jsontext.Value(content)); got != want {
+		if _, got := tell.AnswersOf(jsontext.Value(content)); got != want {
 			t.Errorf("%s: %t", content, got)
 		}
 	}

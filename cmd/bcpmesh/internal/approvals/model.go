@@ -12,6 +12,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
 
@@ -311,7 +312,7 @@ func (m *watchModel) onDecided(msg decidedMsg) tea.Cmd {
 		m.refusedBy(msg.err)
 		return m.list()
 	}
-	m.say(false, decidedWord(msg.act)+" "+string(msg.view.ID)+": "+consequence(&msg.view, msg.act))
+	m.say(false, tell.Decided(msg.act)+" "+string(msg.view.ID)+": "+tell.Consequence(&msg.view, msg.act))
 	at := m.position()
 	m.items = slices.DeleteFunc(slices.Clone(m.items), func(it bcp.Item) bool { return it.ID == msg.view.ID })
 	if m.selected != msg.view.ID {

@@ -20,6 +20,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/bcp/inert/inerttest"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 )
 
 // fakeDesk holds items as a gateway does, without one.
@@ -88,10 +89,10 @@ func (d *fakeDesk) Reject(_ context.Context, view bcp.ItemView, reason string) e
 
 func (d *fakeDesk) Preview(_ context.Context, view bcp.ItemView, response any) (bcp.EditPreview, error) {
 	text, _ := response.(map[string]string)
-	if text == nil || text[SummaryName] == "refuse" {
+	if text == nil || text[tell.SummaryName] == "refuse" {
 		return bcp.EditPreview{}, &agents.RefusedError{Code: bcp.Malformed, Detail: "summary: has too many words"}
 	}
-	content := summaryOf(strings.ToLower(text[SummaryName]))
+	content := summaryOf(strings.ToLower(text[tell.SummaryName]))
 	return bcp.EditPreview{Item: view.ID, Content: content, SHA256: sha256.Sum256(content)}, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
 
@@ -146,7 +147,7 @@ func (m *watchModel) listRows() []string {
 		if it.ID == m.selected {
 			mark = "▸ "
 		}
-		row := fmt.Sprintf("%s%-10s  %s  %s", mark, it.Kind, timeLeft(m.now, it.Deadline), channelText(it))
+		row := fmt.Sprintf("%s%-10s  %s  %s", mark, it.Kind, tell.TimeLeft(m.now, it.Deadline), channelText(it))
 		if it.Subscription != "" {
 			row += "  " + string(it.Subscription)
 		}
@@ -182,7 +183,7 @@ func (m *watchModel) paneTitle() string {
 	case m.gone != "":
 		return string(m.selected) + " cannot be decided any more"
 	case m.view != nil:
-		return string(m.selected) + ", " + timeLeft(m.now, m.view.Deadline)
+		return string(m.selected) + ", " + tell.TimeLeft(m.now, m.view.Deadline)
 	}
 	return string(m.selected)
 }

@@ -292,19 +292,7 @@ func ReasonOf(err error) string {
 func Count(n int, noun string) string { return tell.Count(n, noun) }
 
 // Duration writes seconds as definitions do: 90s, 15m, 1h30m, 7d.
-func Duration(seconds int64) string {
-	var b strings.Builder
-	for _, unit := range []struct {
-		size int64
-		name string
-	}{{24 * 60 * 60, "d"}, {60 * 60, "h"}, {60, "m"}, {1, "s"}} {
-		if n := seconds / unit.size; n > 0 || unit.size == 1 && b.Len() == 0 {
-			b.WriteString(strconv.FormatInt(n, 10) + unit.name)
-			seconds %= unit.size
-		}
-	}
-	return b.String()
-}
+func Duration(seconds int64) string { return tell.Span(seconds) }
 
 // Flush shows at once what a stream of results has so far.
 func (o *Output) Flush() error {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/approvals"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/mesh"
@@ -152,7 +153,7 @@ func (d *demoPerson) edit(ctx context.Context, view bcp.ItemView) (bool, error) 
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
-	var response any = map[string]string{approvals.SummaryName: line}
+	var response any = map[string]string{tell.SummaryName: line}
 	if view.Category != 3 {
 		value := jsontext.Value(line)
 		if !value.IsValid() || value.Kind() != '{' {
