@@ -2,6 +2,7 @@ package tell
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strconv"
@@ -313,6 +314,19 @@ func earlierFrame(releases []bcp.Release, now time.Time) Frame {
 		parts = append(parts, Part{fmt.Sprintf("%s ago, %s, %s, category %d, %s", Roughly(now.Sub(r.Time)), r.Reader, what, r.Category, Bits(r.Nominal)), said})
 	}
 	return Frame{Label: "released earlier in this session: what untrusted agents said, and was delivered", Parts: parts, End: "end of the earlier releases"}
+}
+
+// Intact reports whether an item's digest is that of what its frames show. Otherwise
+// a person would sign what nobody saw.
+func Intact(v *bcp.ItemView) bool {
+	shown := []byte(v.Content)
+	if v.Kind == bcp.ItemEscalation {
+		var err error
+		if shown, err = bcp.Encode(v.Spec, bcp.JSON); err != nil {
+			return false
+		}
+	}
+	return sha256.Sum256(shown) == v.SHA256
 }
 
 // PreviewFacts returns what the mesh knows about an edit of an item.

@@ -186,7 +186,7 @@ var rules = []rule{
 	// Builds pages as nodes, and knows nothing of meshes.
 	{folder: "mesh/web/markup", external: []string{"golang.org/x/net/html"}},
 	// Pages for people: a client of the mesh like any other.
-	{folder: "mesh/web", internal: []string{"agents", "bcp", "bcp/inert", "bcp/tell", "mesh/web/markup"}, external: []string{logging}},
+	{folder: "mesh/web", internal: []string{"agents", "bcp", "bcp/inert", "bcp/tell", "mesh/web/markup"}, external: []string{jsonText, logging}},
 	// Draws figures, and knows nothing of what they are.
 	{folder: "mesh/plot"},
 	// Computes what a mesh of a size needs, and runs nothing.

@@ -81,7 +81,16 @@ func browse(t *testing.T, args ...string) (b *browser, stop func()) {
 
 func (b *browser) get(t *testing.T, path string) (int, string) {
 	t.Helper()
-	reply, err := b.client.Get(b.base + path)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.base+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.do(t, request)
+}
+
+func (b *browser) do(t *testing.T, request *http.Request) (int, string) {
+	t.Helper()
+	reply, err := b.client.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}

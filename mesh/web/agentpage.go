@@ -70,14 +70,14 @@ func (s *Server) agent(w http.ResponseWriter, r *http.Request) {
 	f := s.facts()
 	for _, a := range f.agents {
 		if string(a.name) == r.PathValue("agent") {
-			s.show(w, r, http.StatusOK, string(a.name), f.fault, agentParts(f, a)...)
+			s.show(w, r, http.StatusOK, string(a.name), f.fault, agentParts(s.frameWord(r), f, a)...)
 			return
 		}
 	}
 	s.problem(w, r, "No such agent", "The mesh has no agent of this name.", "bcpmesh status")
 }
 
-func agentParts(f *facts, a *agent) []m.Node {
+func agentParts(word string, f *facts, a *agent) []m.Node {
 	facts := []fact{{"Roles", a.roles()}, {"Taint", a.taint.String()}, {"Violations of permissions", strconv.Itoa(a.violations)}}
 	if len(a.way) > 0 {
 		var names []string
@@ -101,7 +101,7 @@ func agentParts(f *facts, a *agent) []m.Node {
 	parts := []m.Node{factList(facts...)}
 	if a.status != nil && a.status.Command != nil && a.status.Command.LastLine != "" {
 		parts = append(parts, section("last", "What its command printed last",
-			hostile(a.status.Command.LastLine, "The next line is an agent's own text, and is not to be trusted.")))
+			framed(word, tell.Frame{Label: "untrusted: an agent's own text", Length: inert.Length(a.status.Command.LastLine), Parts: []tell.Part{{Text: a.status.Command.LastLine}}, End: "end of what it printed"})))
 	}
 	var channels []*channel
 	taints := f.taints()
@@ -117,19 +117,6 @@ func agentParts(f *facts, a *agent) []m.Node {
 		return e.Agent == a.name || e.Controller == a.name || e.Reader == a.name || e.Target == a.name
 	}
 	return append(parts, section("newest", "Newest decisions", story(f, newest(f.entries, 0, newestOfChannel, about), "Nothing was decided about it yet.")))
-}
-
-// hostile shows an agent's own text: plain text and marks, between bars.
-func hostile(text, warning string) m.Node {
-	parts := []m.Node{}
-	for _, run := range inert.Runs(text) {
-		if run.Mark {
-			parts = append(parts, m.El(m.Mark, nil, m.Text(run.Text)))
-		} else {
-			parts = append(parts, m.Text(run.Text))
-		}
-	}
-	return m.El(m.Figure, []m.Attr{m.Class("hostile")}, m.El(m.Figcaption, nil, m.Text(warning+" It is "+inert.Length(text)+" long.")), m.El(m.Code, nil, m.El(m.Bdi, nil, parts...)))
 }
 
 func (s *Server) sessions(w http.ResponseWriter, r *http.Request) {

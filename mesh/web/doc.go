@@ -5,6 +5,7 @@
 // In come what the mesh says to these connections ([Mesh]) and HTTP requests of browsers
 // on the same machine; out go pages that package markup builds as nodes. No page has
 // inline code or style, no text of an agent can become markup, and every response has a
-// policy that forbids both. A person logs in with a code that works once. What held
-// items hold is on no page.
+// policy that forbids both. A person logs in with a code that works once. What a held
+// item holds is on its page alone, for its approver; a decision is signed as the terminal
+// signs it.
 package web

@@ -18,7 +18,7 @@ import (
 // show writes a page for somebody who is logged in, all of it or an error.
 func (s *Server) show(w http.ResponseWriter, r *http.Request, status int, title, fault string, parts ...m.Node) {
 	var links []m.Node
-	for _, l := range []struct{ path, name string }{{"/", "Mesh"}, {"/agents", "Agents"}, {"/sessions", "Sessions"}, {"/audit", "Audit"}, {"/alerts", "Alerts"}} {
+	for _, l := range []struct{ path, name string }{{"/", "Mesh"}, {"/approvals", "Approvals"}, {"/agents", "Agents"}, {"/sessions", "Sessions"}, {"/audit", "Audit"}, {"/alerts", "Alerts"}} {
 		attrs := []m.Attr{m.Href(l.path)}
 		if l.path == r.URL.Path {
 			attrs = append(attrs, m.Current())
@@ -27,6 +27,7 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request, status int, title,
 	}
 	bar := m.El(m.Header, nil,
 		m.El(m.Nav, []m.Attr{m.Spoken("Pages")}, links...),
+		m.El(m.Span, []m.Attr{m.Class("word"), m.Spoken("Words that frame untrusted text: " + s.frameWord(r))}, m.Text(s.frameWord(r))),
 		m.El(m.Form, []m.Attr{m.Post(), m.Action("/logout")}, m.El(m.Button, nil, m.Text("Log out"))))
 	body := []m.Node{m.El(m.H1, nil, bdi(title))}
 	if fault != "" {
@@ -94,12 +95,18 @@ func table(caption string, head, rows []m.Node) m.Node {
 // fact is a name with a value.
 type fact struct{ name, value string }
 
-func factList(list ...fact) m.Node {
+// factList has short facts beside each other.
+func factList(list ...fact) m.Node { return factsAs("facts", list) }
+
+// factRows has a row for each fact, for longer ones.
+func factRows(list []fact) m.Node { return factsAs("rows", list) }
+
+func factsAs(class string, list []fact) m.Node {
 	var parts []m.Node
 	for _, f := range list {
 		parts = append(parts, m.El(m.Div, nil, m.El(m.Dt, nil, m.Text(f.name)), m.El(m.Dd, nil, bdi(f.value))))
 	}
-	return m.El(m.Dl, []m.Attr{m.Class("facts")}, parts...)
+	return m.El(m.Dl, []m.Attr{m.Class(class)}, parts...)
 }
 
 func mark(class, text string) m.Node {

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,7 +32,10 @@ type doors struct {
 	sessions map[string]*session
 }
 
-type session struct{ ends, idle time.Time }
+type session struct {
+	ends, idle time.Time
+	word       string // that frames hostile text: no agent knows it
+}
 
 // renew announces a token if there is none that is still good.
 func (d *doors) renew() {
@@ -67,7 +71,7 @@ func (d *doors) enter(token string) (id string, ok bool) {
 	if d.sessions == nil {
 		d.sessions = map[string]*session{}
 	}
-	d.sessions[id] = &session{now.Add(sessionLife), now.Add(sessionIdle)}
+	d.sessions[id] = &session{now.Add(sessionLife), now.Add(sessionIdle), frameWords()}
 	d.replace()
 	return id, true
 }
@@ -145,4 +149,39 @@ func (s *Server) inside(page http.HandlerFunc) http.HandlerFunc {
 		}
 		page(w, r)
 	}
+}
+
+// frameWord returns the words of the session of a request.
+func (s *Server) frameWord(r *http.Request) string {
+	c, err := r.Cookie(s.cookie)
+	if err != nil {
+		return ""
+	}
+	return s.doors.word(c.Value)
+}
+
+func (d *doors) word(id string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s := d.sessions[id]; s != nil {
+		return s.word
+	}
+	return ""
+}
+
+// The words that frames are labelled with: two of them, chosen for each session.
+const (
+	frameColours = "amber azure black brown copper coral cream crimson emerald gold green grey indigo ivory jade lemon lilac lime mint navy ochre olive orange pearl pink plum purple red ruby silver violet white"
+	frameThings  = "anchor apple arrow badger beacon bell birch bridge candle castle cedar clover comet crane dolphin falcon ferry fox garden harbor heron island kettle lantern maple meadow otter owl pebble raven river tulip"
+)
+
+func frameWords() string {
+	var b [2]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return pick(frameColours, b[0]) + " " + pick(frameThings, b[1])
+}
+
+func pick(words string, n byte) string {
+	list := strings.Fields(words)
+	return list[int(n)%len(list)]
 }

@@ -37,7 +37,7 @@ func anyEntry(*entry) bool { return true }
 
 func overviewParts(f *facts) []m.Node {
 	parts := []m.Node{m.El(m.Ul, []m.Attr{m.Class("tiles")},
-		tile("/audit?verdict=hold", strconv.Itoa(f.held()), "held for a person"),
+		tile("/approvals", strconv.Itoa(f.held()), "held for a person"),
 		tile("/alerts", strconv.Itoa(f.since(24*time.Hour, isAlert)), "alerts in 24 hours"),
 		tile("/audit", strconv.Itoa(f.since(time.Minute, anyEntry)), "decisions in a minute"),
 		tile("/agents", connected(f), "agents connected"))}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -14,12 +15,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/inert/inerttest"
+	m "github.com/bcpmesh/bcpmesh/mesh/web/markup"
 )
 
 const testPort = "4280"
@@ -112,7 +116,7 @@ func (s *site) logIn(t *testing.T, code string) string {
 	return cookies[0].Value
 }
 
-var pagesShown = []string{"/", "/agents", "/agents/mailer", "/agents/main", "/agents/x", "/sessions", "/sessions/x", "/audit", "/audit?page=2", "/audit?agent=main&kind=ask", "/audit?verdict=none",
+var pagesShown = []string{"/", "/approvals", "/approvals/0/i1", "/agents", "/agents/mailer", "/agents/main", "/agents/x", "/sessions", "/sessions/x", "/audit", "/audit?page=2", "/audit?agent=main&kind=ask", "/audit?verdict=none",
 	"/alerts", "/channels/main/mailer", "/channels/x/y", "/decisions/0/1", "/decisions/0/2", "/decisions/0/3", "/decisions/0/99999", "/decisions/x/1", "/nothing"}
 
 // Every route, of whatever method and outcome, bears the policy; none but the login
@@ -131,7 +135,7 @@ func TestRoutes(t *testing.T) {
 	for pattern := range s.routes() {
 		_, path, ok := strings.Cut(pattern, " ")
 		if ok {
-			paths = append(paths, strings.NewReplacer("{$}", "", "{controller}", "a", "{reader}", "b", "{shard}", "0", "{seq}", "1", "{agent}", "mailer", "{id}", "q1", "{session}", "s1").Replace(path))
+			paths = append(paths, strings.NewReplacer("{$}", "", "{controller}", "a", "{reader}", "b", "{shard}", "0", "{seq}", "1", "{agent}", "mailer", "{id}", "q1", "{session}", "s1", "{item}", "i1").Replace(path))
 		}
 	}
 	for _, path := range paths {
@@ -244,6 +248,44 @@ func TestLogin(t *testing.T) {
 	cookie = s.logIn(t, s.codes[len(s.codes)-1])
 	if s.now = s.now.Add(sessionIdle); cookie == "" || in(cookie) {
 		t.Error("an idle session opens")
+	}
+}
+
+// An item's page is the same elements whatever it holds; what it holds stands between
+// edges with the words of the session, which its text cannot have, beside bars.
+//
+// covers P7.2, P2.5, A-FAKEUI
+func TestItemSkeleton(t *testing.T) {
+	t.Parallel()
+	s := newSite("x")
+	page := func(text string, kind bcp.ItemKind) string {
+		content, err := json.Marshal(map[string]string{"summary": text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := bcp.ItemView{Item: bcp.Item{ID: "i1", Kind: kind, Controller: "main", Reader: "mailer", Category: 3, Anomalies: []string{text}, Query: bcp.QueryID(text)},
+			Source: bcp.Source{Agent: "mailer", Description: text, Network: text, Tools: []string{text}}, Spec: bcp.Spec{Category: 3, Directive: text, MaxWords: 9},
+			Justification: text, Content: content, Earlier: []bcp.Release{{Reader: "mailer", Content: content}}}
+		var b bytes.Buffer
+		if err := m.Render(&b, "item", "/", m.El(m.Main, nil, s.itemParts("amber heron", desk{view: v})...)); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	for _, kind := range bcp.ItemKinds() {
+		want := skeleton(t, strings.NewReader(page("benign", kind)))
+		for name, text := range inerttest.Texts {
+			if strings.TrimSpace(text) == "" || !utf8.ValidString(text) {
+				continue
+			}
+			shown := page(text, kind)
+			if got := skeleton(t, strings.NewReader(shown)); got != want && kind != bcp.ItemProposal {
+				t.Errorf("%s with %s is\n%s\nnot\n%s", kind, name, got, want)
+			}
+			if n := strings.Count(shown, "<strong>amber heron</strong>"); n%2 != 0 || n < 4 {
+				t.Errorf("%s with %s has %d edges", kind, name, n)
+			}
+		}
 	}
 }
 

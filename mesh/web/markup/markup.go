@@ -58,6 +58,7 @@ const (
 	Table
 	Tbody
 	Td
+	Textarea
 	Th
 	Thead
 	Time
@@ -111,6 +112,7 @@ var tagNames = [...]string{
 	Table:      "table",
 	Tbody:      "tbody",
 	Td:         "td",
+	Textarea:   "textarea",
 	Th:         "th",
 	Thead:      "thead",
 	Time:       "time",
@@ -183,6 +185,9 @@ func Href(path string) Attr { return Attr{"href", own(path)} }
 
 // Action returns the attribute action of a form, a path like that of [Href].
 func Action(path string) Attr { return Attr{"action", own(path)} }
+
+// FormAction sends a form elsewhere than its action says, from the button that has it.
+func FormAction(path string) Attr { return Attr{"formaction", own(path)} }
 
 // Post makes a form send its fields in a body.
 func Post() Attr { return Attr{"method", "post"} }

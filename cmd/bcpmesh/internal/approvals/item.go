@@ -117,23 +117,23 @@ func channelText(it *bcp.Item) string { return string(it.Controller) + " ← " +
 // Intact reports whether an item's digest is that of what is shown. A digest of
 // other bytes would have a person sign what nobody saw.
 func Intact(v *bcp.ItemView) error {
-	shown := []byte(v.Content)
-	if v.Kind == bcp.ItemEscalation {
-		var err error
-		if shown, err = bcp.Encode(v.Spec, bcp.JSON); err != nil {
-			return cli.Failf("the query of %s cannot be shown: %s", v.ID, err)
-		}
+	if !tell.Intact(v) {
+		return mismatch(v.ID)
 	}
-	return Matches(v.ID, shown, v.SHA256)
+	return nil
 }
 
 // Matches compares bytes that a person saw with those that would be signed.
 func Matches(id bcp.ItemID, shown []byte, signed bcp.Digest) error {
 	if sha256.Sum256(shown) != signed {
-		return (&cli.Failure{Code: cli.ExitRefused, Message: string(bcp.DigestMismatch) + ": " + string(id) + " is not what its digest says"}).
-			WithHint("decide nothing about it, and tell the operator: gateway and program may be of different versions")
+		return mismatch(id)
 	}
 	return nil
+}
+
+func mismatch(id bcp.ItemID) error {
+	return (&cli.Failure{Code: cli.ExitRefused, Message: string(bcp.DigestMismatch) + ": " + string(id) + " is not what its digest says"}).
+		WithHint("decide nothing about it, and tell the operator: gateway and program may be of different versions")
 }
 
 // writeItem writes an item's lines to a terminal or a file.

@@ -25,18 +25,24 @@ const (
 
 // source is where the pages get the mesh from: a creds file, or the folder of the mesh,
 // whose owner has credentials made.
-type source struct{ who client.Flags }
+type source struct {
+	who      client.Flags
+	approver string // who decides; empty for the only approver of the mesh
+}
 
 // connected are connections to one mesh.
 type connected struct {
 	auditor  *client.Client
 	operator *client.Client // nil with a creds file
+	approver *client.Client // nil with a creds file, and if it is not known who decides
 }
 
 func (c *connected) close() {
 	c.auditor.Close()
-	if c.operator != nil {
-		c.operator.Close()
+	for _, more := range []*client.Client{c.operator, c.approver} {
+		if more != nil {
+			more.Close()
+		}
 	}
 }
 
@@ -49,13 +55,28 @@ func (s *source) connect(ctx context.Context) (*connected, error) {
 	if err != nil || s.who.Creds != "" {
 		return &connected{auditor: auditor}, err
 	}
+	c := &connected{auditor: auditor}
 	owner := client.Flags{Where: s.who.Where, URL: s.who.URL, CA: s.who.CA, Shard: s.who.Shard}
-	operator, err := owner.Connect(ctx, bcp.RoleOperator)
-	if err != nil {
-		auditor.Close()
+	if c.operator, err = owner.Connect(ctx, bcp.RoleOperator); err != nil {
+		c.close()
 		return nil, err
 	}
-	return &connected{auditor, operator}, nil
+	if owner.As = s.decider(auditor.Definition); owner.As == "" {
+		return c, nil
+	}
+	if c.approver, err = owner.Connect(ctx, bcp.RoleApprover); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// decider is who decides about what is held: who was named, or the mesh's only approver.
+func (s *source) decider(def *bcp.Mesh) string {
+	if s.approver == "" && def != nil && len(def.Approvers) == 1 {
+		return string(def.Approvers[0])
+	}
+	return s.approver
 }
 
 // anyAuditor is the first auditor of a folder's mesh: all of them see the same.
@@ -73,10 +94,16 @@ func anyAuditor(where meshdir.StateFlags) string {
 
 func (c *connected) mesh() web.Mesh {
 	m := web.Mesh{Connected: c.auditor.NATS().IsConnected, Definition: func() *bcp.Mesh { return c.auditor.Definition }}
+	if c.approver != nil {
+		m.ApproverName = c.approver.Name
+	}
 	for _, number := range c.auditor.Shards {
 		shard := web.Shard{Number: number, Auditor: c.auditor.Auditor(number), Budgets: agents.NewOperator(c.auditor.Connection).OnShard(number)}
 		if c.operator != nil {
 			shard.Operator = c.operator.Operator(number)
+		}
+		if c.approver != nil {
+			shard.Approver = agents.NewApprover(c.approver.Connection).OnShard(number)
 		}
 		m.Shards = append(m.Shards, shard)
 	}

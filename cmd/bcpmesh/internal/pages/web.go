@@ -15,34 +15,41 @@ import (
 // WebCommand returns the command web.
 func WebCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
-	var listen string
+	var listen, approver string
 	cmd := &cobra.Command{
 		Use:   "web",
 		Short: "Serve pages that show the mesh to a browser on this machine",
 		Long: `Serve pages that show the mesh: who hears whom with taint and both bit counts, what
 budgets have left, agents, sessions, the audit, alerts, and for each decision why it
-came out as it did. The pages change nothing, and show nothing that a message held.
+came out as it did. Nothing that a message held is on them, but for a held item, on
+the page where its approver decides about it.
 bcpmesh up --web ADDRESS serves the same pages with the mesh.
 
 They are for a browser on this machine alone. The address that logs in is shown here:
 its code works once, for five minutes, and the next one follows when it was used.
 
 It reads as one of the mesh's auditors. In the folder of the mesh it also shows who is
-connected and what became of agents' commands, which is for the folder's owner.`,
+connected and what became of agents' commands, which is for the folder's owner, and
+decides about what is held: as the mesh's only approver, or as the one of --approver.`,
 		Example: `  bcpmesh web
-  bcpmesh web --listen localhost:8080
+  bcpmesh web --listen localhost:8080 --approver kim
   bcpmesh web --creds alice.creds --url nats://mesh.example.org:4222`,
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if approver != "" && who.Creds != "" {
+				return cli.Usagef("web: --approver is for the folder of the mesh, and --creds for a mesh elsewhere")
+			}
 			server, err := Listen(p, "--listen", listen)
 			if err != nil {
 				return err
 			}
-			return serve(cmd.Context(), server, &source{who: who})
+			return serve(cmd.Context(), server, &source{who, approver})
 		},
 	}
 	who.AddTo(cmd, "auditor")
 	cmd.Flags().StringVar(&listen, "listen", "localhost:4280", "serve at this `ADDRESS` of this machine; port 0: any")
+	cmd.Flags().StringVar(&approver, "approver", "", "in the folder of the mesh: decide as this `PERSON` (default: the mesh's only approver)")
+	cli.Complete(cmd, "approver", meshdir.CompleteAgents(true))
 	cli.Complete(cmd, "listen", cobra.NoFileCompletions)
 	return cmd
 }

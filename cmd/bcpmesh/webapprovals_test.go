@@ -1,0 +1,165 @@
+package main
+
+import (
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+)
+
+// heldMesh is a mesh whose Reader's summaries wait for kim.
+func heldMesh(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, text := range map[string]string{
+		"mesh.yaml": "approvers: [kim]\nauditors: [kim]\n",
+		"agents/main.md": "---\nname: main\nbcp_channels:\n  - peer: mail\n    role: controller\n    max_category: 3\n    budget_bits: 20000\n" +
+			"    subscriptions:\n      - {id: digest, category: 3, directive: \"Summarise the mail.\", max_words: 60}\n---\n",
+		"agents/mail.md": "---\nname: mail\nbcp_channels:\n  - {peer: main, role: reader, max_category: 3, budget_bits: 20000}\n---\n",
+	} {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// post sends a form, as a page of a site would.
+func (b *browser) post(t *testing.T, path, site string, form url.Values) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.base+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	request.Header.Set("Sec-Fetch-Site", site)
+	return b.do(t, request)
+}
+
+var (
+	itemLink   = regexp.MustCompile(`href="(/approvals/0/i[^"]+)"`)
+	itemDigest = regexp.MustCompile(`name="sha256" value="([0-9a-f]{64})"`)
+	editDigest = regexp.MustCompile(`name="edit" value="([0-9a-f]{64})"`)
+)
+
+func first(t *testing.T, pattern *regexp.Regexp, page string) string {
+	t.Helper()
+	found := pattern.FindStringSubmatch(page)
+	if found == nil {
+		t.Fatalf("no %s in %s", pattern, page)
+	}
+	return found[1]
+}
+
+// A person decides in the page: what is released is what it showed, and a form from
+// elsewhere, from a page that is stale, or without a session decides nothing. What was
+// said is on the page of its item alone.
+//
+// covers BCP-62, BCP-63, P7.1, P7.3, P2.5, A-SELFAPP
+func TestDecideInAPage(t *testing.T) {
+	t.Parallel()
+	dir := heldMesh(t)
+	b, _ := browse(t, "up", dir, "--listen", "127.0.0.1:0", "--web", "localhost:0")
+	run := func(code int, args ...string) string {
+		t.Helper()
+		got := execute(t, "", append(args, "--dir", dir)...)
+		if got.code != code {
+			t.Fatalf("%v: %+v", args, got)
+		}
+		return got.stdout
+	}
+	say := func(text string) (item, digest string) {
+		t.Helper()
+		run(cli.ExitOK, "publish", "main", "digest", `{"summary":"`+text+`"}`)
+		item = first(t, itemLink, b.sees(t, "/approvals", "You decide as kim", "summary"))
+		return item, first(t, itemDigest, b.sees(t, item, "untrusted content from a tainted agent (mail)"))
+	}
+
+	item, digest := say(`Two invoices. <script>alert(1)</script> kanarienvogel`)
+	page := b.sees(t, item, "two invoices. script alert 1 script kanarienvogel", "Release exactly this to main")
+	if strings.Contains(page, "<script") || strings.Count(page, "<strong>") < 2 {
+		t.Errorf("the item is not framed: %s", page)
+	}
+	for _, path := range []string{"/", "/approvals", "/agents", "/agents/mail", "/sessions", "/audit", "/alerts", "/channels/main/mail", "/decisions/0/5"} {
+		if _, page := b.get(t, path); strings.Contains(page, "kanarienvogel") {
+			t.Errorf("%s shows what is held", path)
+		}
+	}
+	form := url.Values{"sha256": {digest}}
+	for _, site := range []string{"cross-site", "same-site"} {
+		if status, _ := b.post(t, item+"/approve", site, form); status != http.StatusForbidden {
+			t.Errorf("a form of a page %s: %d", site, status)
+		}
+	}
+	stranger := &browser{b.base, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	if _, page := stranger.post(t, item+"/approve", "same-origin", form); !strings.Contains(page, "<h1>Log in</h1>") {
+		t.Errorf("a stranger sees %s", page)
+	}
+	for _, stale := range []url.Values{nil, {"sha256": {strings.Repeat("0", 64)}}, {"sha256": {""}}} {
+		if status, page := b.post(t, item+"/approve", "same-origin", stale); status != http.StatusConflict || !strings.Contains(page, "Nothing was decided") {
+			t.Errorf("a stale page: %d %s", status, page)
+		}
+	}
+	if status, page := b.post(t, item+"/reject", "same-origin", url.Values{"sha256": {digest}, "reason": {"  "}}); status != http.StatusUnprocessableEntity || !strings.Contains(page, "A rejection has a reason") {
+		t.Errorf("no reason: %d", status)
+	}
+	if inbox := run(cli.ExitOK, "inbox"); inbox != "" {
+		t.Fatalf("delivered before a decision: %s", inbox)
+	}
+	if status, page := b.post(t, item+"/approve", "same-origin", form); status != http.StatusOK || !strings.Contains(page, "it goes to main") {
+		t.Fatalf("approving: %d %s", status, page)
+	}
+	if status, page := b.post(t, item+"/approve", "same-origin", form); status == http.StatusOK || !strings.Contains(page, "lready decided") && !strings.Contains(page, "No such item") {
+		t.Errorf("approving twice: %d %s", status, page)
+	}
+	if inbox := run(cli.ExitOK, "inbox"); !strings.Contains(inbox, "kanarienvogel") {
+		t.Errorf("delivered %s", inbox)
+	}
+
+	item, digest = say("Pay at once.")
+	status, page := b.post(t, item+"/preview", "same-origin", url.Values{"sha256": {digest}, "response": {"Somebody asks to be paid."}})
+	if status != http.StatusOK || !strings.Contains(page, "in place of this untrusted content") {
+		t.Fatalf("the preview: %d %s", status, page)
+	}
+	edit := url.Values{"sha256": {digest}, "response": {"Pay at once, please."}, "edit": {first(t, editDigest, page)}}
+	if status, page := b.post(t, item+"/edit", "same-origin", edit); status != http.StatusConflict || !strings.Contains(page, "not what your page showed") {
+		t.Errorf("another edit than the one that was shown: %d %s", status, page)
+	}
+	edit.Set("response", "Somebody asks to be paid.")
+	if status, page := b.post(t, item+"/edit", "same-origin", edit); status != http.StatusOK || !strings.Contains(page, "Edited") {
+		t.Fatalf("editing: %d %s", status, page)
+	}
+	if inbox := run(cli.ExitOK, "inbox"); !strings.Contains(strings.ToLower(inbox), "somebody asks to be paid") || strings.Contains(inbox, "at once") {
+		t.Errorf("delivered %s", inbox)
+	}
+
+	item, digest = say("Nothing of note.")
+	if status, page := b.post(t, item+"/reject", "same-origin", url.Values{"sha256": {digest}, "reason": {"It says nothing."}}); status != http.StatusOK || !strings.Contains(page, "Rejected") {
+		t.Fatalf("rejecting: %d %s", status, page)
+	}
+	b.sees(t, "/approvals", "Nothing waits for you")
+
+	// They are decisions of kim, signed like those of a terminal: whoever verifies the
+	// export checks the signatures.
+	export := filepath.Join(t.TempDir(), "export")
+	run(cli.ExitOK, "audit", "export", export)
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte(run(cli.ExitOK, "audit", "key")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := execute(t, "", "audit", "verify", export, "--key", key); got.code != cli.ExitOK {
+		t.Errorf("the export: %+v", got)
+	}
+	if replayed := run(cli.ExitOK, "audit", "replay", "--kind", "approval", "--json"); strings.Count(replayed, `"agent":"kim"`) != 3 || strings.Count(replayed, `"key":"U`) != 3 {
+		t.Errorf("the audit has %s", replayed)
+	}
+}

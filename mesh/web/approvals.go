@@ -1,0 +1,353 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
+	m "github.com/bcpmesh/bcpmesh/mesh/web/markup"
+)
+
+// maxReason is how long the reason of a rejection may be, as the gateway has it.
+const maxReason = 500
+
+// waiting is an item of a shard.
+type waiting struct {
+	shard int
+	bcp.Item
+}
+
+func (s *Server) approvals(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), readTime)
+	defer cancel()
+	mesh := s.mesh.Load()
+	if !mesh.decides() {
+		s.show(w, r, http.StatusOK, "Approvals", "", nobodyDecides()...)
+		return
+	}
+	var items []waiting
+	fault := ""
+	for _, shard := range mesh.Shards {
+		list, err := shard.Approver.List(ctx)
+		if err != nil {
+			fault = "What waits is not known now: the mesh does not answer. Check it with bcpmesh doctor, and load the page again."
+			continue
+		}
+		for _, it := range list {
+			items = append(items, waiting{shard.Number, it})
+		}
+	}
+	slices.SortStableFunc(items, func(a, b waiting) int { return a.Deadline.Compare(b.Deadline) })
+	s.show(w, r, http.StatusOK, "Approvals", fault, s.itemList(mesh, items)...)
+}
+
+func nobodyDecides() []m.Node {
+	return []m.Node{paragraph("These pages decide nothing: they were started without an approver's right. In the folder of a mesh with one approver they have it; with several, name yourself:"),
+		m.El(m.P, nil, m.El(m.Code, nil, m.Text("bcpmesh web --approver NAME"))), paragraph("On a terminal:"), m.El(m.P, nil, m.El(m.Code, nil, m.Text("bcpmesh approvals watch")))}
+}
+
+func (s *Server) itemList(mesh *Mesh, items []waiting) []m.Node {
+	you := paragraph("You decide as " + inert.Line(string(mesh.ApproverName)) + ".")
+	if len(items) == 0 {
+		return []m.Node{you, paragraph("Nothing waits for you.")}
+	}
+	var rows []m.Node
+	for _, it := range items {
+		rows = append(rows, row(rowHead(link(itemPath(it.shard, it.ID), bdi(string(it.Kind)))), cell(tell.TimeLeft(s.doors.now(), it.Deadline)),
+			cell(tell.Channel(it.Controller, it.Reader)), number(strconv.Itoa(int(it.Category))), number(tell.BitCount(it.Nominal)), cell(strings.Join(it.Anomalies, ", "))))
+	}
+	return []m.Node{you, table("What waits, the next deadline first", []m.Node{column("Kind"), column("Deadline"), column("Channel"), numbers("Category"), numbers("Nominal bits"), column("Anomalies")}, rows)}
+}
+
+func itemPath(shard int, id bcp.ItemID) string {
+	return "/approvals/" + strconv.Itoa(shard) + "/" + string(id)
+}
+
+// desk is an item that a request is about, with who decides about it.
+type desk struct {
+	shard    int
+	approver *agents.Approver
+	view     bcp.ItemView
+}
+
+// look reads the item of a request. It answers the request itself if there is none that
+// may be decided.
+func (s *Server) look(w http.ResponseWriter, r *http.Request, ctx context.Context) (desk, bool) {
+	mesh := s.mesh.Load()
+	number, err := strconv.ParseUint(r.PathValue("shard"), 10, 31)
+	id := bcp.ItemID(r.PathValue("item"))
+	if _, wrong := bcp.ParseItemID(string(id)); err != nil || wrong != nil {
+		s.missing(w, r)
+		return desk{}, false
+	}
+	if !mesh.decides() {
+		s.show(w, r, http.StatusForbidden, "Approvals", "", nobodyDecides()...)
+		return desk{}, false
+	}
+	for _, shard := range mesh.Shards {
+		if shard.Number != int(number) {
+			continue
+		}
+		d := desk{shard: shard.Number, approver: shard.Approver}
+		if d.view, err = shard.Approver.View(ctx, id); err != nil {
+			s.undecided(w, r, err)
+			return desk{}, false
+		}
+		if !tell.Intact(&d.view) {
+			s.show(w, r, http.StatusConflict, "Not what its digest says", "", paragraph("The content of this item is not what its digest is of. Decide nothing about it, and tell the operator: gateway and program may be of different versions."))
+			return desk{}, false
+		}
+		return d, true
+	}
+	s.missing(w, r)
+	return desk{}, false
+}
+
+// undecided says why nothing was decided.
+func (s *Server) undecided(w http.ResponseWriter, r *http.Request, err error) {
+	status, title, text := http.StatusBadGateway, "The mesh does not answer", "Nothing is known of what became of this. Look at the list again; a decision counts once at most."
+	var refused *agents.RefusedError
+	if errors.As(err, &refused) {
+		status, title, text = http.StatusConflict, string(refused.Code), refused.Detail
+		switch refused.Code {
+		case bcp.AlreadyDecided:
+			title, text = "Already decided", "Somebody has decided about this item. The audit says who, and what."
+		case bcp.ItemExpired:
+			title, text = "Expired", "The deadline of this item has passed. Nothing of it is delivered."
+		case bcp.ItemNotFound:
+			status, title, text = http.StatusNotFound, "No such item", "No item of this number waits for you. It may have been decided or have expired."
+		case bcp.DigestMismatch:
+			title, text = "Changed", "The item is not what this page showed. Nothing was decided; look at it again."
+		}
+	}
+	s.show(w, r, status, title, "", paragraph(inert.Line(text)), m.El(m.P, nil, link("/approvals", m.Text("What waits"))))
+}
+
+func (s *Server) item(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), readTime)
+	defer cancel()
+	if d, ok := s.look(w, r, ctx); ok {
+		s.showItem(w, r, http.StatusOK, d, "")
+	}
+}
+
+func (s *Server) showItem(w http.ResponseWriter, r *http.Request, status int, d desk, fault string) {
+	s.show(w, r, status, "Decide: "+string(d.view.Kind), fault, s.itemParts(s.frameWord(r), d)...)
+}
+
+func (s *Server) itemParts(word string, d desk) []m.Node {
+	v := &d.view
+	now := s.doors.now()
+	var facts []fact
+	for _, f := range tell.ItemFacts(v, now) {
+		facts = append(facts, fact{f.Name, f.Value})
+	}
+	parts := []m.Node{factRows(facts)}
+	for _, f := range tell.ItemFrames(v, now) {
+		parts = append(parts, framed(word, f))
+	}
+	path, of := itemPath(d.shard, v.ID), hidden("sha256", digest(v.SHA256))
+	question := "Release exactly this to " + string(v.Controller)
+	if v.Kind == bcp.ItemEscalation {
+		question = "Let " + string(v.Controller) + " ask this"
+	} else if v.Kind == bcp.ItemProposal {
+		question = "Approve this subscription"
+	}
+	actions := []m.Node{
+		m.El(m.Form, []m.Attr{m.Post(), m.Action(path + "/approve")}, of, m.El(m.Button, []m.Attr{m.Class("yes")}, bdi(question))),
+		m.El(m.Form, []m.Attr{m.Post(), m.Action(path + "/reject")}, hidden("sha256", digest(v.SHA256)),
+			m.El(m.Div, nil, m.El(m.Label, []m.Attr{m.For("reason")}, m.Text("Reason, for the Reader and the audit")), m.El(m.Input, []m.Attr{m.ID("reason"), m.Name("reason"), m.Required(), m.NoAutocomplete()})),
+			m.El(m.Button, []m.Attr{m.Class("no")}, m.Text("Reject"))),
+	}
+	parts = append(parts, section("decide", "Decide", m.El(m.Div, []m.Attr{m.Class("decide")}, actions...)))
+	if v.Kind != bcp.ItemEscalation && v.Kind != bcp.ItemProposal {
+		text, _ := editable(v)
+		parts = append(parts, m.El(m.Details, nil, m.El(m.Summary, nil, m.Text("Release something else in its place")),
+			m.El(m.Form, []m.Attr{m.Post(), m.Action(path + "/preview"), m.Class("edit")}, hidden("sha256", digest(v.SHA256)),
+				m.El(m.Label, []m.Attr{m.For("response")}, m.Text("Your own words. The Controller cannot tell them from an answer.")),
+				m.El(m.Textarea, []m.Attr{m.ID("response"), m.Name("response"), m.Required()}, m.Text(text)),
+				m.El(m.Button, nil, m.Text("Look at it first")))))
+	}
+	return parts
+}
+
+// framed draws hostile text: a label and an end that hold the word of the session, which
+// no agent knows, and bars beside every line between them.
+func framed(word string, f tell.Frame) m.Node {
+	var parts []m.Node
+	for _, part := range f.Parts {
+		if part.Asked != "" {
+			parts = append(parts, m.El(m.P, []m.Attr{m.Class("asked")}, m.El(m.Bdi, nil, runs(part.Asked)...)))
+		}
+		parts = append(parts, m.El(m.Div, []m.Attr{m.Class("said")}, m.El(m.Bdi, nil, runs(part.Text)...)))
+	}
+	label := f.Label
+	if f.Length != "" {
+		label += ": " + f.Length + ", beside the double bar"
+	}
+	edge := func(text string) m.Node {
+		return m.El(m.P, []m.Attr{m.Class("edge")}, m.El(m.Strong, nil, m.Text(word)), m.Text(" "), bdi(text))
+	}
+	return m.El(m.Figure, []m.Attr{m.Class("frame"), m.Role("group"), m.Spoken(label)}, edge(label), m.El(m.Div, []m.Attr{m.Class("bars")}, parts...), edge(f.End))
+}
+
+// runs are plain text and marks.
+func runs(text string) []m.Node {
+	var parts []m.Node
+	for _, run := range inert.Runs(text) {
+		if run.Mark {
+			parts = append(parts, m.El(m.Mark, nil, m.Text(run.Text)))
+		} else {
+			parts = append(parts, m.Text(run.Text))
+		}
+	}
+	return parts
+}
+
+func hidden(name, value string) m.Node {
+	return m.El(m.Input, []m.Attr{m.Hidden(), m.Name(name), m.Value(value)})
+}
+
+func digest(d bcp.Digest) string { return hex.EncodeToString(d[:]) }
+
+// editable is the content of an item as a person edits it: a summary as text, anything
+// else as JSON.
+func editable(v *bcp.ItemView) (text string, summary bool) {
+	if answers, ok := tell.AnswersOf(v.Content); ok && len(answers) == 1 && answers[0].Name == tell.SummaryName && v.Category == 3 {
+		return inert.Text(answers[0].Text), true
+	}
+	return inert.Text(string(v.Content)), false
+}
+
+// edited reads back what a person wrote; nil if it has the form of no answer.
+func edited(v *bcp.ItemView, text string) any {
+	text = strings.TrimSpace(text)
+	if _, summary := editable(v); summary {
+		if text == "" {
+			return nil
+		}
+		return map[string]string{tell.SummaryName: text}
+	}
+	if value := jsontext.Value(text); value.IsValid() && value.Kind() == '{' {
+		return value
+	}
+	return nil
+}
+
+// decide handles a form about an item: it must be about what the page showed.
+func (s *Server) decide(act func(w http.ResponseWriter, r *http.Request, ctx context.Context, d desk)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), readTime)
+		defer cancel()
+		d, ok := s.look(w, r, ctx)
+		if !ok {
+			return
+		}
+		if r.PostFormValue("sha256") != digest(d.view.SHA256) {
+			s.showItem(w, r, http.StatusConflict, d, "The item is not what your page showed. Nothing was decided; this is what it is now.")
+			return
+		}
+		act(w, r, ctx, d)
+	}
+}
+
+func (s *Server) approve(w http.ResponseWriter, r *http.Request, ctx context.Context, d desk) {
+	s.decided(w, r, d, bcp.Approve, d.approver.Approve(ctx, d.view))
+}
+
+func (s *Server) reject(w http.ResponseWriter, r *http.Request, ctx context.Context, d desk) {
+	reason := strings.TrimSpace(r.PostFormValue("reason"))
+	wrong := ""
+	switch {
+	case reason == "":
+		wrong = "A rejection has a reason: say in a line what is wrong."
+	case utf8.RuneCountInString(reason) > maxReason:
+		wrong = "The reason may have " + strconv.Itoa(maxReason) + " characters."
+	case inert.Line(reason) != reason:
+		wrong = "The reason has characters that do not show. Write it in one line of plain text."
+	}
+	if wrong != "" {
+		s.showItem(w, r, http.StatusUnprocessableEntity, d, wrong)
+		return
+	}
+	s.decided(w, r, d, bcp.RejectItem, d.approver.Reject(ctx, d.view, reason))
+}
+
+// preview shows what an edit would release.
+func (s *Server) preview(w http.ResponseWriter, r *http.Request, ctx context.Context, d desk) {
+	preview, ok := s.previewOf(w, r, ctx, d, r.PostFormValue("response"))
+	if !ok {
+		return
+	}
+	var facts []fact
+	for _, f := range tell.PreviewFacts(&d.view, preview) {
+		facts = append(facts, fact{f.Name, f.Value})
+	}
+	parts := []m.Node{factRows(facts)}
+	frames := tell.PreviewFrames(&d.view, preview)
+	for _, f := range frames {
+		parts = append(parts, framed(s.frameWord(r), f))
+	}
+	path := itemPath(d.shard, d.view.ID)
+	if len(frames) == 1 {
+		parts = append(parts, paragraph("It replaces nothing: this is what was said. Approve it instead."))
+	} else {
+		parts = append(parts, section("decide", "Decide", m.El(m.Form, []m.Attr{m.Post(), m.Action(path + "/edit")}, hidden("sha256", digest(d.view.SHA256)), hidden("edit", digest(preview.SHA256)),
+			hidden("response", r.PostFormValue("response")), m.El(m.Button, []m.Attr{m.Class("yes")}, bdi("Release this to "+string(d.view.Controller)+" in its place")))))
+	}
+	s.show(w, r, http.StatusOK, "Your edit", "", append(parts, m.El(m.P, nil, link(path, m.Text("Back to the item"))))...)
+}
+
+func (s *Server) previewOf(w http.ResponseWriter, r *http.Request, ctx context.Context, d desk, text string) (bcp.EditPreview, bool) {
+	response := edited(&d.view, text)
+	if response == nil {
+		s.showItem(w, r, http.StatusUnprocessableEntity, d, "The edit has not the form of an answer. Change the values, and leave the names and the signs around them.")
+		return bcp.EditPreview{}, false
+	}
+	preview, err := d.approver.Preview(ctx, d.view, response)
+	var refused *agents.RefusedError
+	if errors.As(err, &refused) && (refused.Code == bcp.ValidationFailed || refused.Code == bcp.Malformed) {
+		s.showItem(w, r, http.StatusUnprocessableEntity, d, "The edit is no answer to what was asked: "+inert.Line(cmp.Or(refused.Detail, string(refused.Code)))+". Nothing was decided.")
+		return preview, false
+	}
+	if err != nil {
+		s.undecided(w, r, err)
+		return preview, false
+	}
+	return preview, true
+}
+
+func (s *Server) edit(w http.ResponseWriter, r *http.Request, ctx context.Context, d desk) {
+	preview, ok := s.previewOf(w, r, ctx, d, r.PostFormValue("response"))
+	if !ok {
+		return
+	}
+	if r.PostFormValue("edit") != digest(preview.SHA256) {
+		s.showItem(w, r, http.StatusConflict, d, "The edit is not what your page showed. Nothing was decided.")
+		return
+	}
+	s.decided(w, r, d, bcp.EditItem, d.approver.Edit(ctx, d.view, preview))
+}
+
+// decided says what follows from a decision that counted.
+func (s *Server) decided(w http.ResponseWriter, r *http.Request, d desk, act bcp.Act, err error) {
+	if err != nil {
+		s.undecided(w, r, err)
+		return
+	}
+	word := tell.Decided(act)
+	s.show(w, r, http.StatusOK, strings.ToUpper(word[:1])+word[1:], "", paragraph("The decision is signed and counts: "+inert.Line(tell.Consequence(&d.view, act))+"."),
+		m.El(m.P, nil, link("/approvals", m.Text("What else waits")), m.Text(" · "), link(filter{id: string(d.view.ID)}.path(1), m.Text("In the audit"))))
+}
