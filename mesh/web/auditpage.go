@@ -60,7 +60,11 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
 	}
 	page = min(page, maxHistory/perPage)
 	shown := newest(f.entries, (page-1)*perPage, perPage+1, which.takes)
-	parts := []m.Node{filterForm(which), story(f, shown[:min(perPage, len(shown))], "No decision matches.")}
+	told := story
+	if page == 1 && which == (filter{}) {
+		told = live
+	}
+	parts := []m.Node{filterForm(which), told(f, shown[:min(perPage, len(shown))], "No decision matches.")}
 	var turn []m.Node
 	if page > 1 {
 		turn = append(turn, link(which.path(page-1), m.Text("Newer")))

@@ -19,6 +19,7 @@ type facts struct {
 	flow       *bcp.Flow // of definition, or nil
 	known      []known
 	entries    []*entry // oldest first
+	total      uint64   // decisions that came before those after entries
 	channels   []*channel
 	agents     []*agent // by name
 }

@@ -39,7 +39,7 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request, status int, title,
 // render writes a page.
 func render(w http.ResponseWriter, status int, title string, body ...m.Node) {
 	var page bytes.Buffer
-	if err := m.Render(&page, title+" · bcpmesh", stylePath, body...); err != nil {
+	if err := m.Render(&page, title+" · bcpmesh", stylePath, scriptPath, body...); err != nil {
 		http.Error(w, "this page cannot be shown", http.StatusInternalServerError)
 		return
 	}
@@ -145,6 +145,16 @@ func story(f *facts, entries []*entry, empty string) m.Node {
 			timeOf(e.At()), m.Text(" "), verdictMark(&e.Decision), m.Text(" "), bdi(tell.Sentence(&e.Decision))))
 	}
 	return m.El(m.Ol, []m.Attr{m.Class("story")}, lines...)
+}
+
+// live is a story that goes on in a browser with scripts.
+func live(f *facts, entries []*entry, empty string) m.Node {
+	told := story(f, entries, empty)
+	if len(entries) == 0 {
+		told = m.El(m.Ol, []m.Attr{m.Class("story")}, m.El(m.Li, nil, m.Text(empty)))
+	}
+	return m.El(m.Div, []m.Attr{m.Class("live"), m.Seen(f.total)}, m.El(m.P, nil, m.El(m.Button, []m.Attr{m.Plain(), m.Unseen()}, m.Text("Pause")), m.Text(" "),
+		m.El(m.Span, []m.Attr{m.Class("status"), m.Role("status")})), told)
 }
 
 func channelPath(key bcp.ChannelKey) string {

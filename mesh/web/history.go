@@ -24,6 +24,7 @@ type history struct {
 	entries []*entry     // oldest first, at most 2*maxHistory, of which the last maxHistory count
 	failed  map[int]bool // shards whose audit cannot be read
 	nexts   map[int]uint64
+	added   uint64 // decisions, ever
 }
 
 // add keeps a decision, which the audit of a shard has at a sequence number.
@@ -34,10 +35,28 @@ func (h *history) add(shard int, sequence uint64, d *bcp.Decision) {
 		h.nexts = map[int]uint64{}
 	}
 	h.nexts[shard] = sequence + 1
+	h.added++
 	if len(h.entries) == 2*maxHistory {
 		h.entries = append(make([]*entry, 0, 2*maxHistory), h.entries[maxHistory:]...)
 	}
 	h.entries = append(h.entries, &entry{shard, *d})
+}
+
+// total counts the decisions that were ever added.
+func (h *history) total() uint64 {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.added
+}
+
+// after returns the kept decisions that were added after a number of them, and how many
+// were added in all.
+func (h *history) after(seen uint64) (entries []*entry, total uint64) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	kept := len(h.entries) - max(0, len(h.entries)-maxHistory)
+	n := min(kept, int(h.added-min(seen, h.added)))
+	return h.entries[len(h.entries)-n : len(h.entries) : len(h.entries)], h.added
 }
 
 // next is the sequence number behind the last decision of a shard that was added, 0 if

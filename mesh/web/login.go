@@ -91,6 +91,14 @@ func (d *doors) knows(id string) bool {
 	return true
 }
 
+// good reports whether a session is good, and lets it go idle.
+func (d *doors) good(id string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.sessions[id]
+	return s != nil && s.good(d.now())
+}
+
 func (d *doors) leave(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

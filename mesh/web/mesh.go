@@ -83,6 +83,7 @@ func (s *Server) take(records iter.Seq2[agents.AuditRecord, error], shard int) e
 			return err
 		}
 		s.history.add(shard, r.Sequence, &r.Decision)
+		s.streams.wake()
 	}
 	return nil
 }

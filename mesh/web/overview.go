@@ -20,8 +20,10 @@ func (s *Server) facts() *facts {
 	}
 	connected := mesh.Connected()
 	said := s.views.of(mesh, connected)
+	total := s.history.total()
 	entries, unread := s.history.all()
 	f := newFacts(s.doors.now(), mesh.Definition(), said, entries)
+	f.total = total
 	f.fault = faultOf(connected, unread, said)
 	return f
 }
@@ -57,7 +59,7 @@ func overviewParts(f *facts) []m.Node {
 		}
 		parts = append(parts, section("topology", "Who hears whom", picture, legend(), channelTable(f, f.channels)))
 	}
-	return append(parts, section("newest", "Newest decisions", story(f, newest(f.entries, 0, 10, anyEntry), "Nothing was decided yet.")))
+	return append(parts, section("newest", "Newest decisions", live(f, newest(f.entries, 0, 10, anyEntry), "Nothing was decided yet.")))
 }
 
 func tile(path, figure, of string) m.Node {

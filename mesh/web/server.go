@@ -36,14 +36,22 @@ type Server struct {
 	mesh     atomic.Pointer[Mesh]
 	views    viewCache
 	history  history
+	streams  streams
+	ending   chan struct{} // closed when pages that are live have to let go
 	http     http.Server
 }
 
 //go:embed assets/style.css
 var style []byte
 
-// stylePath has the hash of what is there, so that browsers may keep it.
-var stylePath = fmt.Sprintf("/assets/%x/style.css", sha256.Sum256(style))
+//go:embed assets/live.js
+var script []byte
+
+// The paths of files have the hash of what is there, so that browsers may keep them.
+var (
+	stylePath  = fmt.Sprintf("/assets/%x/style.css", sha256.Sum256(style))
+	scriptPath = fmt.Sprintf("/assets/%x/live.js", sha256.Sum256(script))
+)
 
 // Listen returns a server that holds its port and serves once [Server.Serve] is called.
 // The error is [ErrNotLoopback], or of the network.
@@ -62,7 +70,7 @@ func Listen(c Config) (*Server, error) {
 }
 
 func newServer(port string, c Config) *Server {
-	s := &Server{port: port, cookie: "bcpmesh-" + port}
+	s := &Server{port: port, cookie: "bcpmesh-" + port, ending: make(chan struct{})}
 	s.doors.now = time.Now
 	s.doors.announce = func(code string) { c.Announce(s.URL() + loginPath + "?code=" + code) }
 	s.http = http.Server{
@@ -85,6 +93,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(ended)
+		close(s.ending)
 		last, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if s.http.Shutdown(last) != nil {
@@ -136,7 +145,8 @@ func (s *Server) routes() map[string]http.HandlerFunc {
 		"GET /login":                             s.login,
 		"POST /login":                            s.enter,
 		"POST /logout":                           s.leave,
-		"GET " + stylePath:                       serveStyle,
+		"GET " + scriptPath:                      serve("text/javascript; charset=utf-8", script),
+		"GET " + stylePath:                       serve("text/css; charset=utf-8", style),
 		"GET /{$}":                               s.inside(s.overview),
 		"GET /agents":                            s.inside(s.agents),
 		"GET /agents/{agent}":                    s.inside(s.agent),
@@ -150,6 +160,7 @@ func (s *Server) routes() map[string]http.HandlerFunc {
 		"GET /audit":                             s.inside(s.audit),
 		"GET /channels/{controller}/{reader}":    s.inside(s.channel),
 		"GET /decisions/{shard}/{seq}":           s.inside(s.decision),
+		"GET /events":                            s.inside(s.events),
 		"GET /ids/{id}":                          s.inside(s.byID),
 		"GET /sessions":                          s.inside(s.sessions),
 		"GET /sessions/{session}":                s.inside(s.session),
@@ -157,8 +168,11 @@ func (s *Server) routes() map[string]http.HandlerFunc {
 	}
 }
 
-func serveStyle(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/css; charset=utf-8")
-	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-	_, _ = w.Write(style) // a browser that is gone needs no style
+// serve answers with a file whose path changes when it does.
+func serve(kind string, content []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind)
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+		_, _ = w.Write(content) // a browser that is gone needs no file
+	}
 }

@@ -8,6 +8,7 @@ package markup
 import (
 	"errors"
 	"io"
+	"strconv"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -78,6 +79,7 @@ const (
 	tagTitle
 	tagLink
 	tagBody
+	tagScript // of a file, never with text
 )
 
 var tagNames = [...]string{
@@ -130,6 +132,7 @@ var tagNames = [...]string{
 	tagTitle:   "title",
 	tagLink:    "link",
 	tagBody:    "body",
+	tagScript:  "script",
 }
 
 // picture reports whether an element is one of a picture.
@@ -179,6 +182,15 @@ func Unspoken() Attr { return Attr{"aria-hidden", "true"} }
 
 // Focusable lets the keyboard reach what scrolls.
 func Focusable() Attr { return Attr{"tabindex", "0"} }
+
+// Seen is a number for a module: how much a page shows already.
+func Seen(n uint64) Attr { return Attr{"data-seen", strconv.FormatUint(n, 10)} }
+
+// Unseen hides an element until a module shows it.
+func Unseen() Attr { return Attr{"hidden", ""} }
+
+// Plain makes a button that sends no form.
+func Plain() Attr { return Attr{"type", "button"} }
 
 // Href returns a link to a path of the same site; anything else leads to its root.
 func Href(path string) Attr { return Attr{"href", own(path)} }
@@ -241,14 +253,16 @@ func El(tag Tag, attrs []Attr, children ...Node) Node {
 	return Node{n}
 }
 
-// Render writes a whole page: its title, the path of its style sheet, and its body.
-func Render(w io.Writer, title, style string, body ...Node) error {
+// Render writes a whole page: its title, the paths of its style sheet and of its module,
+// and its body.
+func Render(w io.Writer, title, style, module string, body ...Node) error {
 	head := El(tagHead, nil,
 		El(tagMeta, []Attr{{"charset", "utf-8"}}),
 		El(tagMeta, []Attr{{"name", "viewport"}, {"content", "width=device-width, initial-scale=1"}}),
 		El(tagMeta, []Attr{{"name", "color-scheme"}, {"content", "dark light"}}),
 		El(tagTitle, nil, Text(title)),
-		El(tagLink, []Attr{{"rel", "stylesheet"}, {"href", own(style)}}))
+		El(tagLink, []Attr{{"rel", "stylesheet"}, {"href", own(style)}}),
+		El(tagScript, []Attr{{"type", "module"}, {"src", own(module)}}))
 	page := &html.Node{Type: html.DocumentNode}
 	page.AppendChild(&html.Node{Type: html.DoctypeNode, Data: "html"})
 	page.AppendChild(El(tagHTML, []Attr{{"lang", "en"}}, head, El(tagBody, nil, body...)).node)

@@ -17,7 +17,7 @@ import (
 func page(t *testing.T, text string) string {
 	t.Helper()
 	var b bytes.Buffer
-	err := m.Render(&b, "t"+text, text,
+	err := m.Render(&b, "t"+text, text, text,
 		m.El(m.Main, []m.Attr{m.ID(text), m.Class(text), m.Role(text), m.Spoken(text)},
 			m.El(m.H1, nil, m.Text("h"+text)),
 			m.El(m.Ul, nil, m.El(m.Li, nil, m.El(m.Bdi, nil, m.Text("b"+text)), m.El(m.A, []m.Attr{m.Href(text), m.Href("/x" + text)}, m.Text("a"+text)))),
@@ -47,7 +47,7 @@ func shape(t *testing.T, rendered string) (string, []string) {
 		b.WriteString("(" + n.Data)
 		for _, a := range n.Attr {
 			b.WriteString(" " + a.Key)
-			if (a.Key == "href" || a.Key == "action") && (!strings.HasPrefix(a.Val, "/") || strings.HasPrefix(a.Val, "//") || strings.ContainsAny(a.Val, "\\\t\n\r")) {
+			if (a.Key == "href" || a.Key == "action" || a.Key == "src") && (!strings.HasPrefix(a.Val, "/") || strings.HasPrefix(a.Val, "//") || strings.ContainsAny(a.Val, "\\\t\n\r")) {
 				t.Fatalf("%s=%q leaves the site", a.Key, a.Val)
 			}
 		}

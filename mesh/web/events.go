@@ -1,0 +1,178 @@
+package web
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
+)
+
+const (
+	// maxStreams is how many pages are live at a time.
+	maxStreams = 64
+	// streamPause is between two messages to a page: ten in a second.
+	streamPause = 100 * time.Millisecond
+	// streamBeat is how often a page hears that there is nothing new.
+	streamBeat = 15 * time.Second
+	// streamPatience is how long a page may take to read a message.
+	streamPatience = 5 * time.Second
+	// maxEvents is how many decisions a message has; more are only counted.
+	maxEvents = 100
+)
+
+// streams wakes the pages that are live. Its methods may be called concurrently.
+type streams struct {
+	mu   sync.Mutex
+	open map[chan struct{}]bool
+}
+
+// join returns what is signalled when there are decisions, and false if there are too many
+// pages.
+func (s *streams) join() (news chan struct{}, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.open) >= maxStreams {
+		return nil, false
+	}
+	if s.open == nil {
+		s.open = map[chan struct{}]bool{}
+	}
+	news = make(chan struct{}, 1)
+	s.open[news] = true
+	return news, true
+}
+
+func (s *streams) leave(news chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, news)
+}
+
+func (s *streams) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for news := range s.open {
+		select {
+		case news <- struct{}{}:
+		default: // it will look anyway
+		}
+	}
+}
+
+// event is a decision for a page that is live: plain text, which it shows as text.
+type event struct {
+	Path string `json:"path"`
+	Name string `json:"name"`
+	Time string `json:"time"`
+	Word string `json:"word"` // the verdict, or "event"
+	Line string `json:"line"`
+}
+
+// message is what a page that is live gets at once.
+type message struct {
+	Events []event `json:"events"`          // oldest first
+	Missed int     `json:"missed,omitzero"` // decisions that are not among them
+	Fault  string  `json:"fault,omitempty"` // of faultOf
+	Total  uint64  `json:"total"`           // decisions so far: what the next stream begins after
+}
+
+// events streams the decisions that come after those that a page knows.
+func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Sec-Fetch-Site") != "same-origin" {
+		http.Error(w, "only a page of this server may listen", http.StatusForbidden)
+		return
+	}
+	news, ok := s.streams.join()
+	if !ok {
+		w.Header().Set("Retry-After", "60")
+		http.Error(w, "too many pages are live", http.StatusServiceUnavailable)
+		return
+	}
+	defer s.streams.leave(news)
+	cookie, err := r.Cookie(s.cookie)
+	if err != nil {
+		return // inside has seen it
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	seen, err := strconv.ParseUint(r.URL.Query().Get("from"), 10, 64)
+	if err != nil || seen > s.history.total() {
+		seen = s.history.total()
+	}
+	beat := time.NewTicker(streamBeat)
+	defer beat.Stop()
+	fault := ""
+	for send := true; ; {
+		if send {
+			m := message{Events: []event{}, Fault: s.fault()}
+			m.Events, m.Missed, seen = s.since(seen)
+			m.Total = seen
+			fault = m.Fault
+			if !stream(w, m) {
+				return
+			}
+		}
+		send = true
+		select {
+		case <-r.Context().Done():
+			return
+		case <-s.ending:
+			return
+		case <-news:
+			time.Sleep(streamPause)
+		case <-beat.C:
+			if !s.doors.good(cookie.Value) {
+				return
+			}
+			send = s.fault() != fault
+			if !send && !write(w, []byte(": \n\n")) {
+				return
+			}
+		}
+	}
+}
+
+// fault says why decisions may be missing, without asking the mesh.
+func (s *Server) fault() string {
+	mesh := s.mesh.Load()
+	_, unread := s.history.all()
+	return faultOf(mesh != nil && mesh.Connected(), unread, nil)
+}
+
+// since returns the decisions after a number of them, and how many there are now.
+func (s *Server) since(seen uint64) (events []event, missed int, total uint64) {
+	entries, total := s.history.after(seen)
+	missed = int(total-seen) - len(entries)
+	if more := len(entries) - maxEvents; more > 0 {
+		entries, missed = entries[more:], missed+more
+	}
+	events = []event{}
+	for _, e := range entries {
+		word := e.Verdict.String()
+		if e.Verdict == 0 {
+			word = "event"
+		}
+		events = append(events, event{decisionPath(e), strconv.FormatUint(e.Seq, 10), written(e.At()), word, tell.Sentence(&e.Decision)})
+	}
+	return events, missed, total
+}
+
+func stream(w http.ResponseWriter, m message) bool {
+	b, err := json.Marshal(m)
+	return err == nil && write(w, append(append([]byte("data: "), b...), "\n\n"...))
+}
+
+// write sends to a page, and reports false for one that is gone or too slow.
+func write(w http.ResponseWriter, b []byte) bool {
+	control := http.NewResponseController(w)
+	if control.SetWriteDeadline(time.Now().Add(streamPatience)) != nil {
+		return false
+	}
+	if _, err := w.Write(b); err != nil {
+		return false
+	}
+	return control.Flush() == nil
+}
