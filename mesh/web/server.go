@@ -161,6 +161,7 @@ func (s *Server) routes() map[string]http.HandlerFunc {
 		"GET /channels/{controller}/{reader}":    s.inside(s.channel),
 		"GET /decisions/{shard}/{seq}":           s.inside(s.decision),
 		"GET /events":                            s.inside(s.events),
+		"GET /favicon.ico":                       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, // browsers ask for it
 		"GET /ids/{id}":                          s.inside(s.byID),
 		"GET /sessions":                          s.inside(s.sessions),
 		"GET /sessions/{session}":                s.inside(s.session),
