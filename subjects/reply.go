@@ -1,6 +1,7 @@
 package subjects
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -34,7 +35,9 @@ func (s Subject) Sender() bcp.AgentName {
 	case KindReply, KindApproval, KindEgress:
 		return s.Agent
 	case KindControl:
-		return bcp.Operator
+		if !slices.Contains(bcp.AuditorActs(), s.Event) { // which auditors may ask for too
+			return bcp.Operator
+		}
 	}
 	return ""
 }
