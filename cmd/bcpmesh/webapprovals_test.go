@@ -8,8 +8,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 )
 
 // heldMesh is a mesh whose Reader's summaries wait for kim.
@@ -86,7 +88,7 @@ func TestDecideInAPage(t *testing.T) {
 
 	item, digest := say(`Two invoices. <script>alert(1)</script> kanarienvogel`)
 	page := b.sees(t, item, "two invoices. script alert 1 script kanarienvogel", "Release exactly this to main")
-	if strings.Contains(page, "<script") || strings.Count(page, "<strong>") < 2 {
+	if strings.Contains(page, "<script>") || strings.Count(page, "<strong>") < 2 {
 		t.Errorf("the item is not framed: %s", page)
 	}
 	for _, path := range []string{"/", "/approvals", "/agents", "/agents/mail", "/sessions", "/audit", "/alerts", "/channels/main/mail", "/decisions/0/5"} {
@@ -159,7 +161,13 @@ func TestDecideInAPage(t *testing.T) {
 	if got := execute(t, "", "audit", "verify", export, "--key", key); got.code != cli.ExitOK {
 		t.Errorf("the export: %+v", got)
 	}
-	if replayed := run(cli.ExitOK, "audit", "replay", "--kind", "approval", "--json"); strings.Count(replayed, `"agent":"kim"`) != 3 || strings.Count(replayed, `"key":"U`) != 3 {
+	replayed := ""
+	for deadline := time.Now().Add(clustertest.Patience); strings.Count(replayed, `"agent":"kim"`) < 3; time.Sleep(50 * time.Millisecond) {
+		if replayed = run(cli.ExitOK, "audit", "replay", "--kind", "approval", "--json"); time.Now().After(deadline) {
+			break // the audit follows the journal
+		}
+	}
+	if strings.Count(replayed, `"agent":"kim"`) != 3 || strings.Count(replayed, `"key":"U`) != 3 {
 		t.Errorf("the audit has %s", replayed)
 	}
 }
