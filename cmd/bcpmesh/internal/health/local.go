@@ -48,16 +48,26 @@ func (c *checkup) local(ctx context.Context, where meshdir.StateFlags, folder me
 		c.versions(nil)
 		return
 	}
-	claims := c.resolver(folder.State)
-	c.permissions(def, claims)
+	if onCluster(folder.State) {
+		c.ok("resolver", "the claims are those of the cluster, which a gateway looks at before it decides")
+	} else {
+		c.permissions(def, c.resolver(folder.State))
+		c.journalFiles(folder.State)
+	}
 	c.authority(folder.State)
-	c.journalFiles(folder.State)
 	c.newestFile(folder.State)
 	nc := c.running(ctx, where, folder)
 	c.versions(nc)
 	if nc == nil {
 		c.diskOf(folder.State)
 	}
+}
+
+// onCluster reports whether the journal is on a cluster: the accounts were given to one,
+// and no server of this machine has streams of the mesh.
+func onCluster(state string) bool {
+	_, err := os.Stat(home.Streams(state))
+	return err != nil && meshdir.WasExported(state)
 }
 
 func (c *checkup) definitions(folder meshdir.Folder) *bcp.Mesh {
@@ -287,6 +297,21 @@ func (c *checkup) journalFiles(state string) {
 	}
 }
 
+// journalOnCluster compares the journal of a shard with what was signed of it beside the keys.
+func (c *checkup) journalOnCluster(state string, of *client.Sharded[bcp.Storage]) {
+	const id = "journal"
+	switch signed, err := mesh.Tree(state, of.Shard).Reaches(); {
+	case err != nil:
+		c.add(id, failed, "restore tree/ and keys/ of a backup", "%sthe checkpoints cannot be read: %s", of.Label(), err)
+	case signed > of.Of.Records && of.Of.Begins == 0: // records that were cut off do not count
+		c.add(id, failed, "find what set it back before anybody decides more: bcpmesh audit checkpoint says what was signed", "%sit ends with record %d, and %d were signed", of.Label(), of.Of.Records, signed)
+	case signed == 0:
+		c.ok(id, "%son the cluster, %s; nothing of it was signed yet", of.Label(), cli.Count(int(of.Of.Records), "record"))
+	default:
+		c.ok(id, "%son the cluster, %s, of which %d are signed", of.Label(), cli.Count(int(of.Of.Records), "record"), signed)
+	}
+}
+
 // newestFile finds the newest time that the mesh has written.
 func (c *checkup) newestFile(state string) {
 	var newest time.Time
@@ -309,7 +334,11 @@ func (c *checkup) running(ctx context.Context, where meshdir.StateFlags, folder 
 	about, err := folder.Running()
 	if err != nil {
 		if _, statErr := os.Stat(home.Ready(folder.State)); errors.Is(statErr, fs.ErrNotExist) {
-			c.ok(id, "the mesh does not run")
+			if onCluster(folder.State) {
+				c.add(id, warned, "bcpmesh accounts push tells the commands beside the keys", "nothing says where the cluster of the mesh is")
+			} else {
+				c.ok(id, "the mesh does not run")
+			}
 		} else {
 			c.add(id, failed, "start the mesh again", "%s", err)
 		}
@@ -334,6 +363,9 @@ func (c *checkup) running(ctx context.Context, where meshdir.StateFlags, folder 
 	}
 	for i := range shards {
 		c.ok("gateway", "%sit decides; %d records in the journal", shards[i].Label(), shards[i].Of.Records)
+		if onCluster(folder.State) {
+			c.journalOnCluster(folder.State, &shards[i])
+		}
 		c.storage(shards[i].Label(), shards[i].Of)
 	}
 	c.agents(ctx, o)

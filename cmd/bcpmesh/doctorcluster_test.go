@@ -1,0 +1,40 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+)
+
+// Beside the keys of a mesh on a cluster, doctor judges the journal by what the cluster
+// has, before and after it was signed, and each check says one thing. A journal that ends
+// before what was signed is a failure.
+//
+// covers P11.2, P4.5
+func TestDoctorOnCluster(t *testing.T) {
+	t.Parallel()
+	x := startShards(t)
+	x.says(cli.ExitOK, `publish main alerts {"urgent":true} --as mailer --wait 60s`)
+	unsigned := x.says(cli.ExitOK, "doctor", "ok journal shard 0: on the cluster, nothing of it was signed yet", "ok resolver the claims are those of the cluster", "ok gateway shard 0: it decides")
+	x.says(cli.ExitOK, "audit checkpoint")
+	signed := x.says(cli.ExitOK, "doctor", "ok journal shard 0: on the cluster, records, of which are signed", "ok journal shard 1: on the cluster")
+	for _, text := range []string{unsigned, signed} {
+		if n := len(regexp.MustCompile(`(?m)^\s*ok\s+journal\s`).FindAllString(text, -1)); n != 2 || strings.Contains(text, "nothing was decided") || strings.Contains(text, "no claims yet") {
+			t.Errorf("doctor says of the journal %d times\n%s", n, text)
+		}
+	}
+	file := filepath.Join(x.keys, "tree", "checkpoints")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ahead := regexp.MustCompile(`"sequence":\d+`).ReplaceAll(content, []byte(`"sequence":99999`))
+	if err := os.WriteFile(file, ahead, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	x.says(cli.ExitFailed, "doctor", "fail journal shard 0: it ends with record , and 99999 were signed", "ok journal shard 1: on the cluster")
+}
