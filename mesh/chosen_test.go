@@ -403,7 +403,7 @@ func (m *watchedMesh) told(t *testing.T) map[string][]byte {
 	m.Settle(t)
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, telemetry.Path, nil)
 	r.Host = "127.0.0.1:9464"
-	telemetry.Handler(telemetry.Shard{Metrics: m.metrics, Source: m.Mesh}).ServeHTTP(w, r)
+	telemetry.Handler("", telemetry.Shard{Metrics: m.metrics, Source: m.Mesh}).ServeHTTP(w, r)
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "bcpmesh_violations_total") {
 		t.Fatalf("metrics: %d", w.Code)
 	}

@@ -100,7 +100,7 @@ func (r *release) linuxPackages(t *target, files []file) error {
 	}
 	config, err := json.Marshal(map[string]any{
 		"name": "bcpmesh", "arch": t.arch, "platform": "linux", "version": r.version, "mtime": r.date, "section": "net",
-		"maintainer": "The bcpmesh authors <bcpmesh@example.org>", "license": "Apache-2.0", "description": "LLM agents that read hostile text, behind a gateway that counts bits",
+		"maintainer": "The bcpmesh authors <bcpmesh@users.noreply.github.com>", "homepage": "https://github.com/bcpmesh/bcpmesh", "vendor": "bcpmesh", "license": "Apache-2.0", "description": "LLM agents that read hostile text, behind a gateway that counts bits",
 		"contents": contents, "scripts": map[string]string{"postinstall": script}, "rpm": map[string]string{"buildhost": "localhost"},
 		"recommends": []string{"systemd"},
 	})

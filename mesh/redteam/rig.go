@@ -233,7 +233,7 @@ func (r *Rig) Metrics() string {
 	if err != nil {
 		r.abandon("a scrape: %v", err)
 	}
-	telemetry.Handler(telemetry.Shard{Metrics: r.metrics, Source: r.Mesh()}).ServeHTTP(w, request)
+	telemetry.Handler("", telemetry.Shard{Metrics: r.metrics, Source: r.Mesh()}).ServeHTTP(w, request)
 	return w.String()
 }
 

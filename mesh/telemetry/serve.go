@@ -2,12 +2,15 @@ package telemetry
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,13 +29,32 @@ const (
 	writeTimeout   = 15 * time.Second
 	idleTimeout    = 2 * time.Minute // scrapes come every minute or oftener
 	maxHeaderBytes = 16 << 10
+	// healthFor is how long an answer about health is good for whoever asks: strangers
+	// may, and a gateway must not stop for each of them.
+	healthFor = time.Second
+	// MinToken is the least length of a token, in bytes.
+	MinToken = 16
 )
 
 // Path is where the metrics are.
 const Path = "/metrics"
 
-// ErrNotLoopback says that an address can be reached from other machines.
-var ErrNotLoopback = errors.New("metrics are served on loopback alone")
+var (
+	// ErrNotLoopback says that an address can be reached from other machines, and
+	// nothing is asked of who does.
+	ErrNotLoopback = errors.New("metrics are served beyond loopback with a token alone")
+	// ErrToken says that a token is too short, or has something in it that no header
+	// carries.
+	ErrToken = errors.New("expected a token of 16 or more visible ASCII characters")
+)
+
+// CheckToken reports whether a token may guard metrics: [ErrToken].
+func CheckToken(token string) error {
+	if len(token) < MinToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return ErrToken
+	}
+	return nil
+}
 
 // Shard is the metrics of a shard, and where they are read.
 type Shard struct {
@@ -40,47 +62,95 @@ type Shard struct {
 	Source  Source
 }
 
-// Handler serves GET /metrics of all shards, and GET /healthz: 200 where the gateway
-// answers for one of them, and 503 where it does not. Other requests are refused, and so is one that was
-// sent to a name that is not this machine's: a web page must not read metrics
-// by pointing its own name here.
-func Handler(shards ...Shard) http.Handler {
+// Handler serves GET /metrics of all shards; GET /healthz: 200 where the gateway answers
+// for one of them, and 503 where it does not; and GET /livez: 200, since the process
+// runs. Other requests are refused.
+//
+// Without a token, so is one that was sent to a name that is not this machine's: a web page
+// must not read metrics by pointing its own name here. With a token, /metrics is for who
+// sends it (Authorization: Bearer), by whatever name, and the others are for everybody.
+func Handler(token string, shards ...Shard) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+Path, func(w http.ResponseWriter, r *http.Request) { scrape(w, r, shards) })
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), inspectTimeout)
-		defer cancel()
-		answers := make(chan error, len(shards))
-		for _, s := range shards {
-			go func() {
-				_, err := snapshotOf(ctx, s.Source)
-				answers <- err
-			}()
-		}
-		for range shards {
-			if err := <-answers; err == nil {
-				_, _ = io.WriteString(w, "ok\n")
-				return
-			}
-		}
-		http.Error(w, "the gateway does not answer", http.StatusServiceUnavailable)
-	})
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /healthz", (&health{shards: shards}).serve)
 	busy := make(chan struct{}, maxScrapes)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.Header().Set("Cache-Control", "no-store")
-		if !isLoopback(hostOf(r.Host)) {
-			http.Error(w, ErrNotLoopback.Error(), http.StatusForbidden)
+	mux.HandleFunc("GET "+Path, func(w http.ResponseWriter, r *http.Request) {
+		if token != "" && !bears(r, token) {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "metrics need the token", http.StatusUnauthorized)
 			return
 		}
 		select {
 		case busy <- struct{}{}:
 			defer func() { <-busy }()
-			mux.ServeHTTP(w, r)
+			scrape(w, r, shards)
 		default:
 			http.Error(w, "too many scrapes at once", http.StatusServiceUnavailable)
 		}
 	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		if token == "" && !isLoopback(hostOf(r.Host)) {
+			http.Error(w, "metrics are served on loopback alone", http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// bears reports whether a request has the token, in a time that does not tell how much of
+// it is right.
+func bears(r *http.Request, token string) bool {
+	scheme, got, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	have, want := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(token))
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(have[:], want[:]) == 1
+}
+
+// health asks the gateway, and keeps the answer for a moment.
+type health struct {
+	shards []Shard
+
+	mu    sync.Mutex
+	asked time.Time
+	good  bool
+}
+
+func (h *health) serve(w http.ResponseWriter, r *http.Request) {
+	if h.answers(r.Context()) {
+		_, _ = io.WriteString(w, "ok\n")
+		return
+	}
+	http.Error(w, "the gateway does not answer", http.StatusServiceUnavailable)
+}
+
+// answers reports whether the gateway answers for a shard. Who asks meanwhile waits for the
+// same answer.
+func (h *health) answers(ctx context.Context) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.asked.IsZero() && time.Since(h.asked) < healthFor {
+		return h.good
+	}
+	// The answer is for others too: it does not end with this request.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inspectTimeout)
+	defer cancel()
+	answers := make(chan error, len(h.shards))
+	for _, s := range h.shards {
+		go func() {
+			_, err := snapshotOf(ctx, s.Source)
+			answers <- err
+		}()
+	}
+	h.good = false
+	for range h.shards {
+		if err := <-answers; err == nil {
+			h.good = true
+			break
+		}
+	}
+	h.asked = time.Now()
+	return h.good
 }
 
 func scrape(w http.ResponseWriter, r *http.Request, shards []Shard) {
@@ -129,10 +199,16 @@ type Server struct {
 	err     error // of serving, once done is closed
 }
 
-// Serve serves the metrics at an address of the loopback interface until Stop,
-// or until ctx is cancelled; port 0 means any free one.
-func Serve(ctx context.Context, address string, shards ...Shard) (*Server, error) {
-	if !isLoopback(hostOf(address)) {
+// Serve serves the metrics at an address until Stop, or until ctx is cancelled; port 0
+// means any free one. Without a token that is an address of the loopback interface, or
+// [ErrNotLoopback]; a token has to pass [CheckToken].
+func Serve(ctx context.Context, address, token string, shards ...Shard) (*Server, error) {
+	if token != "" {
+		if err := CheckToken(token); err != nil {
+			return nil, fmt.Errorf("serve metrics: %w", err)
+		}
+	}
+	if token == "" && !isLoopback(hostOf(address)) {
 		return nil, fmt.Errorf("%w: %q", ErrNotLoopback, address)
 	}
 	var config net.ListenConfig
@@ -141,12 +217,12 @@ func Serve(ctx context.Context, address string, shards ...Shard) (*Server, error
 		return nil, fmt.Errorf("serve metrics: %w", err)
 	}
 	s := &Server{address: listener.Addr().String(), done: make(chan struct{}), http: &http.Server{
-		Handler: Handler(shards...), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		Handler: Handler(token, shards...), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: hclog.NewNullLogger().StandardLogger(nil), // what a client does wrong is its own affair
 	}}
 	// What localhost is, the system says.
-	if !isLoopback(hostOf(s.address)) {
+	if token == "" && !isLoopback(hostOf(s.address)) {
 		return nil, errors.Join(fmt.Errorf("%w: %q is %s", ErrNotLoopback, address, s.address), listener.Close())
 	}
 	s.undo = context.AfterFunc(ctx, func() { _ = s.http.Close() })

@@ -6,7 +6,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,15 +42,15 @@ func TestServeOnLoopbackAlone(t *testing.T) {
 	t.Parallel()
 	metrics := metricsOf(t)
 	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "example.com:0", "10.0.0.1:1", "127.0.0.1.example.com:0", ""} {
-		if s, err := telemetry.Serve(t.Context(), address, telemetry.Shard{Metrics: metrics, Source: resting{}}); !errors.Is(err, telemetry.ErrNotLoopback) {
+		if s, err := telemetry.Serve(t.Context(), address, "", telemetry.Shard{Metrics: metrics, Source: resting{}}); !errors.Is(err, telemetry.ErrNotLoopback) {
 			t.Errorf("%q: %v, %v", address, s, err)
 		}
 	}
-	if s, err := telemetry.Serve(t.Context(), "127.0.0.1:99999", telemetry.Shard{Metrics: metrics, Source: resting{}}); err == nil {
+	if s, err := telemetry.Serve(t.Context(), "127.0.0.1:99999", "", telemetry.Shard{Metrics: metrics, Source: resting{}}); err == nil {
 		t.Errorf("got %v", s)
 	}
 	for _, address := range []string{"127.0.0.1:0", "localhost:0"} {
-		s, err := telemetry.Serve(t.Context(), address, telemetry.Shard{Metrics: metrics, Source: resting{}})
+		s, err := telemetry.Serve(t.Context(), address, "", telemetry.Shard{Metrics: metrics, Source: resting{}})
 		if err != nil {
 			t.Fatalf("%s: %v", address, err)
 		}
@@ -68,7 +71,7 @@ func TestServeOnLoopbackAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = taken.Close() }()
-	if s, err := telemetry.Serve(t.Context(), taken.Addr().String(), telemetry.Shard{Metrics: metrics, Source: resting{}}); err == nil {
+	if s, err := telemetry.Serve(t.Context(), taken.Addr().String(), "", telemetry.Shard{Metrics: metrics, Source: resting{}}); err == nil {
 		t.Errorf("got %v", s)
 	}
 }
@@ -76,7 +79,7 @@ func TestServeOnLoopbackAlone(t *testing.T) {
 func TestServeEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
-	s, err := telemetry.Serve(ctx, "127.0.0.1:0", telemetry.Shard{Metrics: metricsOf(t), Source: resting{}})
+	s, err := telemetry.Serve(ctx, "127.0.0.1:0", "", telemetry.Shard{Metrics: metricsOf(t), Source: resting{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +101,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 func TestHandlerRefuses(t *testing.T) {
 	t.Parallel()
 	m := start(t, office(""))
-	h := telemetry.Handler(telemetry.Shard{Metrics: m.metrics.Load(), Source: m.Mesh})
+	h := telemetry.Handler("", telemetry.Shard{Metrics: m.metrics.Load(), Source: m.Mesh})
 	for _, tt := range []struct {
 		method, path, host string
 		want               int
@@ -128,7 +131,7 @@ func TestHandlerRefuses(t *testing.T) {
 	if w := get(h, "/healthz"); w.Body.String() != "ok\n" {
 		t.Errorf("healthz says %q", w.Body)
 	}
-	if w := get(telemetry.Handler(telemetry.Shard{Metrics: metricsOf(t), Source: resting{}}), "/healthz"); w.Code != http.StatusServiceUnavailable {
+	if w := get(telemetry.Handler("", telemetry.Shard{Metrics: metricsOf(t), Source: resting{}}), "/healthz"); w.Code != http.StatusServiceUnavailable {
 		t.Errorf("healthz of a mesh that rests: %d", w.Code)
 	}
 }
@@ -153,7 +156,7 @@ func (stuck) Shown() uint64               { return 0 }
 func TestScrapesAreBounded(t *testing.T) {
 	t.Parallel()
 	source := stuck{make(chan struct{})}
-	h := telemetry.Handler(telemetry.Shard{Metrics: metricsOf(t), Source: source})
+	h := telemetry.Handler("", telemetry.Shard{Metrics: metricsOf(t), Source: source})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan string)
 	for range 2 {
@@ -184,7 +187,7 @@ func TestShardThatIsStuck(t *testing.T) {
 	t.Parallel()
 	m := start(t, office(""))
 	stuckOne := telemetry.Shard{Metrics: telemetry.NewOfShard(meshtest.Parse(t, office("")), 0), Source: stuck{make(chan struct{})}}
-	h := telemetry.Handler(stuckOne, telemetry.Shard{Metrics: telemetry.NewOfShard(meshtest.Parse(t, office("")), 1), Source: m.Mesh})
+	h := telemetry.Handler("", stuckOne, telemetry.Shard{Metrics: telemetry.NewOfShard(meshtest.Parse(t, office("")), 1), Source: m.Mesh})
 	if w := get(h, "/healthz"); w.Code != http.StatusOK {
 		t.Errorf("healthz: %d", w.Code)
 	}
@@ -193,5 +196,102 @@ func TestShardThatIsStuck(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q does not say %s", text, want)
 		}
+	}
+}
+
+// localHosts are the addresses by which this machine is reached, loopback included.
+func localHosts(t *testing.T) (hosts []string) {
+	t.Helper()
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addresses {
+		if network, ok := a.(*net.IPNet); ok && network.IP.To4() != nil {
+			hosts = append(hosts, network.IP.String())
+		}
+	}
+	return hosts
+}
+
+// Beyond loopback /metrics is for who has the token alone, by any name; probes need none.
+func TestServeWithToken(t *testing.T) {
+	t.Parallel()
+	const token = "0123456789abcdef"
+	m := start(t, office(""))
+	shard := telemetry.Shard{Metrics: m.metrics.Load(), Source: m.Mesh}
+	for _, bad := range []string{"0123456789abcde", "0123456789 abcdef", "0123456789abcdefö", "0123456789abcdef\n"} {
+		if s, err := telemetry.Serve(t.Context(), "127.0.0.1:0", bad, shard); !errors.Is(err, telemetry.ErrToken) {
+			t.Errorf("%q: %v, %v", bad, err, s)
+		}
+	}
+	s, err := telemetry.Serve(t.Context(), "0.0.0.0:0", token, shard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Stop(context.Background()) }()
+	address, err := url.Parse(s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts := localHosts(t)
+	if len(hosts) == 0 {
+		t.Fatal("this machine has no address")
+	}
+	for _, host := range hosts {
+		for _, c := range []struct {
+			path, authorization string
+			want                int
+		}{
+			{"/metrics", "Bearer " + token, 200}, {"/metrics", "bearer " + token, 200}, {"/livez", "", 200}, {"/healthz", "", 200}, {"/livez", "Bearer wrong", 200},
+			{"/metrics", "", 401}, {"/metrics", "Bearer ", 401}, {"/metrics", "Bearer " + token[:15], 401}, {"/metrics", "Bearer " + token + "0", 401}, {"/metrics", "Basic " + token, 401}, {"/metrics", token, 401},
+			{"/", "Bearer " + token, 404}, {"/debug/pprof/", "Bearer " + token, 404},
+		} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+net.JoinHostPort(host, address.Port())+c.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.authorization != "" {
+				r.Header.Set("Authorization", c.authorization)
+			}
+			response, err := client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := body(t, response)
+			if response.StatusCode != c.want || c.want == 401 && strings.Contains(text, "bcpmesh_") {
+				t.Errorf("%s%s with %q: %d, not %d: %s", host, c.path, c.authorization, response.StatusCode, c.want, text)
+			}
+		}
+	}
+}
+
+// askedOften is a mesh that rests, and counts how often it was asked.
+type askedOften struct {
+	resting
+	asked *atomic.Int64
+}
+
+func (c askedOften) Inspect(ctx context.Context, f func(*bcp.State)) error {
+	c.asked.Add(1)
+	return c.resting.Inspect(ctx, f)
+}
+
+// However many ask for its health at once, a gateway stops for one of them.
+func TestHealthIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	source := askedOften{asked: &atomic.Int64{}}
+	h := telemetry.Handler("0123456789abcdef", telemetry.Shard{Metrics: metricsOf(t), Source: source})
+	begin := time.Now()
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() { get(h, "/healthz") })
+	}
+	all.Wait()
+	if n, most := source.asked.Load(), 1+int64(time.Since(begin)/time.Second); n < 1 || n > most {
+		t.Errorf("the gateway was asked %d times, not %d", n, most)
+	}
+	if w := get(telemetry.Handler("0123456789abcdef", telemetry.Shard{Metrics: metricsOf(t), Source: resting{}}), "/livez"); w.Code != http.StatusOK {
+		t.Errorf("livez of a mesh that rests: %d", w.Code)
 	}
 }

@@ -49,10 +49,10 @@ func Loopback(host string) bool {
 
 // BeyondLoopback is the failure of a listener that others would reach unencrypted.
 func BeyondLoopback(flag, listen string) *cli.Failure {
-	f := cli.Failf("%s %s can be reached from other machines, and there is no TLS", flag, cli.Quoted(listen))
 	if flag == "--metrics" {
-		return f.WithHint("listen on 127.0.0.1")
+		return cli.Failf("%s %s can be reached from other machines, and there is no token", flag, cli.Quoted(listen)).WithHint("add --metrics-token FILE, or listen on 127.0.0.1")
 	}
+	f := cli.Failf("%s %s can be reached from other machines, and there is no TLS", flag, cli.Quoted(listen))
 	return f.WithHint("add --tls, or --tls-cert and --tls-key; or listen on 127.0.0.1")
 }
 

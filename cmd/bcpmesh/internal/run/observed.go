@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"strings"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
@@ -17,7 +18,9 @@ import (
 // them.
 type observed struct {
 	metricsAt string
-	measured  bool // serve them
+	tokenFile string
+	token     string // that who scrapes has to send
+	measured  bool   // serve them
 	tracesTo  string
 
 	traces    otlp.Config
@@ -28,18 +31,40 @@ type observed struct {
 
 func (o *observed) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.metricsAt, "metrics", "", "serve metrics at `HOST:PORT` of this machine; port 0 means any free one")
+	cmd.Flags().StringVar(&o.tokenFile, "metrics-token", "", "serve /metrics to who sends the token in `FILE`, beyond this machine too")
 	cmd.Flags().StringVar(&o.tracesTo, "traces", "", "send traces to the OpenTelemetry collector at `URL`")
 }
 
 // check reads the flags, and the environment.
 func (o *observed) check(p *cli.Program) (err error) {
+	if o.tokenFile != "" && !o.measured {
+		return cli.Usagef("up: --metrics-token goes with --metrics").WithHint("for example --metrics 0.0.0.0:9464 --metrics-token FILE")
+	}
 	if o.measured {
-		if err := meshdir.CheckListen("--metrics", o.metricsAt, false); err != nil {
+		if o.tokenFile != "" {
+			if o.token, err = tokenOf(o.tokenFile); err != nil {
+				return err
+			}
+		}
+		if err := meshdir.CheckListen("--metrics", o.metricsAt, o.token != ""); err != nil {
 			return err
 		}
 	}
 	o.traces, err = tracesOf(o.tracesTo, p.Env)
 	return err
+}
+
+// tokenOf reads the token of a file, whose last line break is none of it.
+func tokenOf(file string) (string, error) {
+	content, err := cli.ReadSmall(file)
+	if err != nil {
+		return "", cli.Failf("--metrics-token: %s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err))
+	}
+	token := strings.TrimRight(string(content), "\r\n")
+	if err := telemetry.CheckToken(token); err != nil {
+		return "", cli.Failf("--metrics-token: %s holds no token: %s", cli.Quoted(file), err).WithHint("openssl rand -hex 32 >%s", file)
+	}
+	return token, nil
 }
 
 // observer is what is to be called with each decision, and with the definitions of a
@@ -102,7 +127,7 @@ func (o *observed) serve(ctx context.Context, about *meshdir.Ready, sources ...t
 	for i, source := range sources {
 		shards = append(shards, telemetry.Shard{Metrics: o.metrics[i], Source: source})
 	}
-	if o.serves, err = telemetry.Serve(ctx, o.metricsAt, shards...); err != nil {
+	if o.serves, err = telemetry.Serve(ctx, o.metricsAt, o.token, shards...); err != nil {
 		return metricsFailure(err, o.metricsAt)
 	}
 	about.Metrics = o.serves.URL()
