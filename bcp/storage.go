@@ -16,6 +16,11 @@ type Storage struct {
 	// Begins is the decision that the journal begins behind, 0 where it is whole.
 	Begins uint64 `json:"begins_behind"`
 
+	// Decisions is the number of the newest decision, and Shown of the newest that audit
+	// and ledger show, as far as the gateway's process knows: 0 before the first.
+	Decisions uint64 `json:"decisions"`
+	Shown     uint64 `json:"shown"`
+
 	// DiskFree and DiskSize are of the file system with the state folder, as this
 	// user may use it. On a cluster they are of the node whose store is the fullest:
 	// of what JetStream may take there. Both are 0 where that is unknown.

@@ -29,7 +29,9 @@ func (m *Mesh) storageNow(ctx context.Context) bcp.Storage {
 	if err := m.measure(ctx); err != nil && ctx.Err() == nil {
 		m.config.Logger.Warn("measuring the disk", "error", err)
 	}
-	return m.Storage()
+	s := m.Storage()
+	s.Shown = m.Shown()
+	return s
 }
 
 func (m *Mesh) measure(ctx context.Context) error {

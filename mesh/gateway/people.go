@@ -212,7 +212,10 @@ func (g *Gateway) answerControl(in *input) {
 	case act == bcp.ControlStorage && g.config.Storage != nil:
 		g.calls.Go(func() {
 			s := g.config.Storage(context.Background())
-			g.tell(event{call: func() { g.answer(in, s) }})
+			g.tell(event{call: func() {
+				s.Decisions = g.state.Last()
+				g.answer(in, s)
+			}})
 		})
 		return
 	case act == bcp.ControlAgents && g.config.Agents != nil:

@@ -38,6 +38,8 @@ type ledgerBook struct {
 	CapacityBudget *bcp.Bits   `json:"capacity_budget_bits,omitzero"` // none where it is 0
 	CapacityLeft   *bcp.Bits   `json:"remaining_capacity_bits,omitzero"`
 	Window         *windowBook `json:"window,omitzero"` // of the channel, in its newest line
+	// Behind is how many decisions the gateway has made that audit and ledger do not show.
+	Behind uint64 `json:"behind_decisions,omitzero"`
 }
 
 // windowBook is what counts in the sliding window of a channel.
@@ -63,6 +65,10 @@ counts of budget_window, over all epochs.
 With --epochs it shows all epochs of the past too, and reads the whole audit. With
 --egress it shows what agents with a network have told hosts within egress_window,
 in bits, and the bytes that went over the wire.
+
+It waits up to 2 s for what was decided before, and says how many decisions the
+books do not show yet, if there are any: on a cluster a server may be behind. With
+--creds, where nobody asks the gateway, it says how far the audit is.
 
 It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
 		Example: `  bcpmesh ledger show
@@ -91,15 +97,26 @@ It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
 			if egress {
 				return showEgress(cmd.Context(), p.Out, c)
 			}
-			books, missing := client.ListOfShards(cmd.Context(), c.On(channel.Value.Controller), func(ctx context.Context, shard int) ([]ledgerBook, error) {
-				return ledgerBooks(ctx, c, c.Auditor(shard), channel.Value, epochs)
-			})
-			err = client.ShowList(p.Out, books, "nothing was charged yet", LedgerTable)
+			var operator *client.Client // nil where nobody may ask the gateway
 			if who.Creds == "" {
 				if o, failed := client.ConnectOperator(cmd.Context(), who.Where); failed == nil {
-					client.TalkOfTroubles(p, cmd.Context(), o)
-					o.Close()
+					operator = o
+					defer o.Close()
 				}
+			}
+			shards := c.On(channel.Value.Controller)
+			late := lateness(cmd.Context(), c, operator, shards)
+			books, missing := client.ListOfShards(cmd.Context(), shards, func(ctx context.Context, shard int) ([]ledgerBook, error) {
+				books, err := ledgerBooks(ctx, c, c.Auditor(shard), channel.Value, epochs)
+				for i := range books {
+					books[i].Behind = late.of(shard)
+				}
+				return books, err
+			})
+			err = client.ShowList(p.Out, books, "nothing was charged yet", LedgerTable)
+			late.talk(p)
+			if operator != nil {
+				client.TalkOfTroubles(p, cmd.Context(), operator)
 			}
 			return errors.Join(err, missing)
 		},
@@ -174,9 +191,13 @@ func readEpochs(ctx context.Context, auditor *agents.Auditor, c *bcp.Channel, ne
 			epochs[line.Epoch] = line
 		}
 	}
-	if last, ok := epochs[newest.Epoch]; !ok || last.Seq < newest.Seq {
-		epochs[newest.Epoch] = newest
+	// Two servers of a cluster may have answered: the newer line counts.
+	for _, line := range epochs {
+		if line.Seq > newest.Seq {
+			newest = line
+		}
 	}
+	epochs[newest.Epoch], lines[0] = newest, newest
 	book := &windowBook{Span: cli.Duration(int64(c.BudgetWindow / time.Second)), Limit: c.WindowBudget, Used: window.Sum(now)}
 	for epoch, line := range epochs {
 		book.Used += line.Balance.Reserved
