@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
 // Class groups attacks by what they aim at, as docs/ATTACKS.md does.
@@ -37,6 +39,7 @@ const (
 	NotRun Verdict = iota // it could not be tried to its end: nothing is known
 	Held
 	Broken
+	Skipped // it does not apply to these definitions
 )
 
 func (v Verdict) String() string {
@@ -45,6 +48,8 @@ func (v Verdict) String() string {
 		return "held"
 	case Broken:
 		return "broken"
+	case Skipped:
+		return "skipped"
 	}
 	return "not run"
 }
@@ -54,22 +59,23 @@ func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil 
 
 // UnmarshalText reads a verdict's word.
 func (v *Verdict) UnmarshalText(text []byte) error {
-	for _, known := range []Verdict{NotRun, Held, Broken} {
+	for _, known := range []Verdict{NotRun, Held, Broken, Skipped} {
 		if known.String() == string(text) {
 			*v = known
 			return nil
 		}
 	}
-	return errors.New("no verdict: held, broken or not run")
+	return errors.New("no verdict: held, broken, skipped or not run")
 }
 
 // Attack is one thing that hostile agents try.
 type Attack struct {
-	ID       string // never changes its meaning
-	Class    Class
-	Text     string            // what it does
-	Property string            // what must hold
-	files    map[string]string // definitions other than the sample's
+	ID         string // never changes its meaning
+	Class      Class
+	Text       string            // what it does
+	Property   string            // what must hold
+	files      map[string]string // definitions other than the sample's
+	definition *bcp.Mesh         // somebody's own, in place of files
 	// Run makes the attack on a mesh of its own and reports what broke by
 	// [Rig.Broken]. The oracle looks at the mesh after it.
 	Run func(*Rig)
@@ -80,10 +86,9 @@ func Catalogue() []Attack {
 	return slices.Concat(encodings(), formats(), structures(), transports(), decoders(), budgets(), approvals(), taints(), operations(), combinations())
 }
 
-// Select returns the attacks whose ID or class is among words; all without words.
-// The error names the words that choose nothing.
-func Select(words []string) ([]Attack, error) {
-	all := Catalogue()
+// Select returns the attacks of a list whose ID or class is among words; all without
+// words. The error names the words that choose nothing.
+func Select(all []Attack, words []string) ([]Attack, error) {
 	if len(words) == 0 {
 		return all, nil
 	}

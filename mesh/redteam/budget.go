@@ -19,7 +19,7 @@ func (r *Rig) pushes(s *Seat, n int) int {
 			reply, err := s.conn.Request(subjects.Push(s.name, main, "alerts"), s.encode(fmt.Sprintf(`{"type":"bcp_response","subscription_id":"alerts","controller":"main","push_id":"p%d-%d","response":{"urgent":true}}`, r.round, i)), patience)
 			mu.Lock()
 			defer mu.Unlock()
-			if err == nil && (Message{Data: reply.Data}).Text("status") == "delivered" {
+			if err == nil && s.json(reply.Data).Text("status") == "delivered" {
 				delivered++
 			}
 		})
@@ -117,7 +117,7 @@ func budgets() []Attack {
 		}},
 		{ID: "A-EXHAUST", Class: ClassBudget, Text: "burns the pool by pushes so that the Controller cannot ask", Property: "pushes have a pool of their own, or the Controller hears of it", files: sample(100, "push_budget_bits: 10"), Run: func(r *Rig) {
 			controller := r.Seat(main, bcp.RoleController)
-			r.pushes(r.Seat(mailer, bcp.RoleReader), 40)
+			r.pushes(r.Seat(mailer, bcp.RoleReader), 80)
 			if receipt := controller.Request(askSubject(mailer), askNote); receipt.Text("query_id") == "" {
 				r.Broken("10 bits of pushes leave no 44 of 100 to ask with: %s", receipt.Data)
 			}

@@ -104,24 +104,34 @@ func combinations() []Attack {
 		}},
 		{ID: "A-FLOODRESP", Class: ClassCombined, Text: "floods answers and pushes from several connections while another channel works", Property: "the other channel is served", Run: func(r *Rig) {
 			controller := r.Seat(main, bcp.RoleController)
-			hijacked := r.Seat(mailer, bcp.RoleReader)
-			id := controller.Ask(mailer, askUrgent)
-			query := hijacked.Query(id)
 			var all sync.WaitGroup
-			body := []byte(`{"type":"bcp_response","query_id":"` + id + `","response":{"urgent":"` + strings.Repeat("x", 300) + `"}}`)
-			for _, subject := range []string{query.Reply, subjects.Push(mailer, main, "alerts"), subjects.Push(mailer, main, "notes")} {
+			flood := func(s *Seat, subject, members string) {
+				body := []byte(`{"type":"bcp_response",` + members + `,"response":{"urgent":"` + strings.Repeat("x", 300) + `"}}`)
 				all.Go(func() {
-					for range 4000 {
-						if hijacked.conn.Publish(subject, body) != nil {
+					for range 1500 {
+						if s.conn.Publish(subject, body) != nil {
 							return
 						}
 					}
+					_ = s.conn.FlushTimeout(patience) // it may be cut off
 				})
 			}
-			for range 5 {
-				r.alive()
+			hijacked := r.Seat(mailer, bcp.RoleReader)
+			for _, id := range []bcp.SubscriptionID{"alerts", "notes"} {
+				flood(hijacked, subjects.Push(mailer, main, id), `"controller":"main","subscription_id":"`+string(id)+`"`)
 			}
+			r.alive()
 			all.Wait()
+			if n := len(r.Decisions(func(d *bcp.Decision) bool { return d.Kind == bcp.KindPush && d.Agent == mailer })); n < 300 {
+				r.abandon("the flood came to %d messages", n)
+			}
+			r.alive()
+			hijacked = r.Seat(mailer, bcp.RoleReader)
+			id := controller.Ask(mailer, askUrgent)
+			flood(hijacked, hijacked.Query(id).Reply, `"query_id":"`+id+`"`)
+			r.alive()
+			all.Wait()
+			r.alive()
 			// Its results may be more than the server holds for a slow client, whose
 			// connection it then closes: nobody listens to this one any more.
 			hijacked.conn.Close()

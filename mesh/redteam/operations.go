@@ -133,7 +133,7 @@ func operations() []Attack {
 				hijacked.Push(main, "alerts", fmt.Sprintf(`{"%s%d":true}`, word, i), fmt.Sprintf(`,"push_id":"%s%d"`, word, i))
 			}
 			r.Settle()
-			if after := strings.Count(r.Metrics(), "\n"); after > before+200 {
+			if after := strings.Count(r.Metrics(), "\n"); after > before+50 {
 				r.Broken("%d lines of metrics were %d before", after, before)
 			}
 		}},

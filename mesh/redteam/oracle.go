@@ -40,6 +40,9 @@ func (r *Rig) alive() {
 		return
 	default:
 	}
+	if r.files == nil { // of somebody's own definitions, who answers may have no budget left
+		return
+	}
 	err := r.guarded(func() {
 		asks, answers := r.Seat(boss, bcp.RoleController), r.Seat(clerk, bcp.RoleReader)
 		id := asks.Ask(clerk, askUrgent)

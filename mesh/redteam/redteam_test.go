@@ -87,15 +87,15 @@ func TestCatalogueHasTheDocumentsAttacks(t *testing.T) {
 // named.
 func TestSelect(t *testing.T) {
 	t.Parallel()
-	all, err := redteam.Select(nil)
+	all, err := redteam.Select(redteam.Catalogue(), nil)
 	if err != nil || len(all) != len(redteam.Catalogue()) {
 		t.Errorf("%d attacks, %v", len(all), err)
 	}
-	some, err := redteam.Select([]string{"A-NONCE", "taint"})
+	some, err := redteam.Select(redteam.Catalogue(), []string{"A-NONCE", "taint"})
 	if err != nil || len(some) != 5 {
 		t.Errorf("%d attacks, %v", len(some), err)
 	}
-	if _, err := redteam.Select([]string{"A-NONCE", "nonsense", ""}); err == nil {
+	if _, err := redteam.Select(redteam.Catalogue(), []string{"A-NONCE", "nonsense", ""}); err == nil {
 		t.Error("words that choose nothing are taken")
 	}
 }

@@ -65,6 +65,14 @@ type Rig struct {
 // abandoned is the panic that ends an attack as not run.
 type abandoned struct{ error }
 
+// skipped is the panic that ends an attack that does not apply.
+type skipped struct{ reason string }
+
+func (s skipped) Error() string { return s.reason }
+
+// skip ends the attack: it does not apply to these definitions.
+func (r *Rig) skip(reason string) { panic(skipped{reason}) }
+
 // abandon ends the attack: nothing follows from it.
 func (r *Rig) abandon(format string, args ...any) {
 	panic(abandoned{fmt.Errorf(format, args...)})
@@ -125,7 +133,9 @@ func (r *Rig) Mesh() *mesh.Mesh {
 			r.abandon("the definitions of the attack: %v", report.Errors)
 		}
 		r.definition = parsed
-		r.metrics = telemetry.New(parsed)
+	}
+	if r.metrics == nil {
+		r.metrics = telemetry.New(r.definition)
 	}
 	m, err := mesh.Start(r.ctx, mesh.Config{
 		Definition: r.definition, State: r.state, Version: "redteam",
@@ -192,11 +202,11 @@ func (r *Rig) Canary() string {
 
 // Settle returns when everything that was decided before has been sent.
 func (r *Rig) Settle() {
-	person := r.Seat(ann, bcp.RoleApprover)
+	operator := r.Seat(bcp.Operator, bcp.RoleOperator)
 	// The first reply may come from within a step, the second cannot come before
 	// that step has ended.
 	for range 2 {
-		person.Request(subjects.Approval(ann, subjects.VerbList), "{}")
+		operator.Request(subjects.Control(bcp.ControlSessions), "{}")
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, patience)
 	defer cancel()
@@ -229,11 +239,14 @@ func (r *Rig) Decisions(match func(*bcp.Decision) bool) []bcp.Decision {
 // Metrics returns what a scrape sees.
 func (r *Rig) Metrics() string {
 	w := &scrape{header: http.Header{}}
-	request, err := http.NewRequestWithContext(r.ctx, http.MethodGet, telemetry.Path, nil)
+	request, err := http.NewRequestWithContext(r.ctx, http.MethodGet, "http://127.0.0.1"+telemetry.Path, nil)
 	if err != nil {
 		r.abandon("a scrape: %v", err)
 	}
 	telemetry.Handler("", telemetry.Shard{Metrics: r.metrics, Source: r.Mesh()}).ServeHTTP(w, request)
+	if !strings.Contains(w.String(), "bcpmesh_decisions_total") {
+		r.abandon("the metrics cannot be read: %.200s", w.String())
+	}
 	return w.String()
 }
 
@@ -285,7 +298,7 @@ func (b *syncBuffer) String() string {
 // newRig prepares a rig on a folder of its own below dir.
 func newRig(ctx context.Context, dir string, a Attack, seed uint64) (*Rig, error) {
 	state := filepath.Join(dir, a.ID)
-	if a.files == nil {
+	if a.files == nil && a.definition == nil {
 		a.files = sample(100_000)
 	}
 	if err := os.Mkdir(state, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
@@ -295,5 +308,5 @@ func newRig(ctx context.Context, dir string, a Attack, seed uint64) (*Rig, error
 	for _, c := range a.ID {
 		name = name*131 + uint64(c)
 	}
-	return &Rig{ctx: ctx, state: filepath.Join(state, "state"), files: a.files, rand: rand.New(rand.NewPCG(seed, name))}, nil
+	return &Rig{ctx: ctx, state: filepath.Join(state, "state"), files: a.files, definition: a.definition, rand: rand.New(rand.NewPCG(seed, name))}, nil
 }

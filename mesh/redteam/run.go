@@ -102,6 +102,10 @@ func try(ctx context.Context, c Config, a Attack) (result Result) {
 		err = stop
 	}
 	result.Evidence = r.evidence
+	if not, ok := errors.AsType[skipped](err); ok && len(r.evidence) == 0 {
+		result.Verdict, result.Evidence = Skipped, []string{not.reason}
+		return result
+	}
 	switch {
 	case len(r.evidence) > 0:
 		result.Verdict = Broken
@@ -121,6 +125,8 @@ func (r *Rig) guarded(f func()) (err error) {
 		case nil:
 		case abandoned:
 			err = p.error
+		case skipped:
+			err = p
 		default:
 			err = fmt.Errorf("a panic: %v", p)
 		}

@@ -128,6 +128,16 @@ func (s *Seat) encode(text string) []byte {
 	return []byte(text)
 }
 
+// json is a message in the seat's encoding; what is none as it is.
+func (s *Seat) json(data []byte) Message {
+	if s.msgpack {
+		if text, err := wire.JSONFromGateway(nil, data); err == nil {
+			data = text
+		}
+	}
+	return Message{Data: data}
+}
+
 func (s *Seat) flush() {
 	if err := s.conn.FlushTimeout(patience); err != nil {
 		s.rig.abandon("the connection of %s: %v", s.name, err)

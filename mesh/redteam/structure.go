@@ -4,7 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"math/bits"
+	"math"
 	"strings"
 	"sync"
 
@@ -206,8 +206,8 @@ func structures() []Attack {
 			if err := json.Unmarshal(d.Data, &whole); err != nil {
 				r.Broken("%v", err)
 			}
-			// Two values on one of three subscriptions.
-			if least := float64(bits.Len(uint(2*3 - 1))); whole.Capacity < least-1 || whole.Capacity < 2.5 {
+			// Two values on one of three subscriptions, and two bits for its time.
+			if whole.Capacity < 2+math.Log2(2*3)-1e-6 {
 				r.Broken("a push on one of three subscriptions counts %g bits of capacity", whole.Capacity)
 			}
 		}},

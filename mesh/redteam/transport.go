@@ -250,7 +250,8 @@ func transports() []Attack {
 		}},
 		{ID: "A-TRACE", Class: ClassTransport, Text: "asks the server to trace its messages, to learn of others or to have the trace delivered", Property: "no trace arrives anywhere", Run: func(r *Rig) {
 			s := r.Seat(mailer, bcp.RoleReader)
-			for _, dest := range []string{subjects.Push(mailer, main, "notes"), subjects.InboxPrefix(mailer) + ".t", subjects.Deliver(bcp.RoleController, main, mailer), subjects.InboxPrefix(main) + ".t"} {
+			r.Seat(packer, bcp.RoleReader)
+			for _, dest := range []string{subjects.Push(mailer, main, "notes"), subjects.Query(mailer, main), subjects.Query(packer, main), subjects.InboxPrefix(mailer) + ".t", subjects.Deliver(bcp.RoleController, main, mailer), subjects.InboxPrefix(main) + ".t"} {
 				for _, only := range []string{"", "true"} {
 					header := nats.Header{"Nats-Trace-Dest": {dest}}
 					if only != "" {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh/redteam"
 )
 
@@ -17,7 +18,7 @@ func RedteamCommand(p *cli.Program) *cobra.Command {
 	var only []string
 	var seed uint64
 	cmd := &cobra.Command{
-		Use:   "redteam",
+		Use:   "redteam [DIR]",
 		Short: "Attack a mesh with the credentials of hijacked agents",
 		Long: `Attack a mesh with the credentials of hijacked agents, and say what held. Each attack
 gets a mesh of its own on temporary state, with a real server, real credentials and a
@@ -25,21 +26,32 @@ real journal; nothing else on this machine is touched. After each attack an orac
 that shares no code with the gateway looks at all that Controllers got, at logs,
 metrics and files, and verifies an export of the journal.
 
-The mesh is a sample: what is tried is this build, not your definitions. --only takes
-ids of attacks, and classes:
+Without DIR the mesh is a sample: what is tried is this build. With DIR it is a copy of
+the definitions in that folder, which starts no commands and notifies nobody: what is
+tried is whether they leave a way. A running mesh is left alone. --only takes ids of
+attacks, and classes:
 
   ` + classList() + `
 
 The same seed makes the same acts. The exit code is 1 if an attack got through, and 4
-if one could not be run.
+if one could not be run. What does not apply to the definitions is skipped, with the
+reason.
 
 What holds here is no proof: it says that these attacks did not get through.`,
-		Example: "  bcpmesh redteam\n  bcpmesh redteam --only encoding,A-NONCE --seed 7\n  bcpmesh redteam --json > redteam.json",
-		Args:    cli.Arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return attack(cmd.Context(), p, only, seed)
+		Example: "  bcpmesh redteam\n  bcpmesh redteam office\n  bcpmesh redteam --only encoding,A-NONCE --seed 7\n  bcpmesh redteam --json > redteam.json",
+		Args:    cli.Arguments(0, "DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all := redteam.Catalogue()
+			if len(args) > 0 {
+				own, err := ownAttacks(args)
+				if err != nil {
+					return err
+				}
+				all = own
+			}
+			return attack(cmd.Context(), p, all, only, seed)
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: cli.CompleteFolders,
 	}
 	cmd.Flags().StringSliceVar(&only, "only", nil, "these attacks and classes alone: `IDS`")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "the `NUMBER` that random acts are made from")
@@ -64,8 +76,24 @@ func classList() string {
 	return strings.Join(words, ", ")
 }
 
-func attack(ctx context.Context, p *cli.Program, only []string, seed uint64) error {
-	attacks, err := redteam.Select(only)
+// ownAttacks are those on the definitions in a folder.
+func ownAttacks(args []string) ([]redteam.Attack, error) {
+	folder, err := meshdir.Argument(args)
+	if err != nil {
+		return nil, err
+	}
+	mesh, err := folder.Load()
+	if err != nil {
+		return nil, err
+	}
+	if mesh.Shards() > 1 {
+		return nil, cli.Failf("the definitions are of %d shards, and a shard is attacked alone", mesh.Shards()).WithHint("put the agents of one shard into a folder of their own")
+	}
+	return redteam.Own(mesh), nil
+}
+
+func attack(ctx context.Context, p *cli.Program, all []redteam.Attack, only []string, seed uint64) error {
+	attacks, err := redteam.Select(all, only)
 	if err != nil {
 		return cli.Usagef("redteam: --only: %s", cli.Plain(err.Error())).WithHint("bcpmesh redteam --help lists the classes, and completion the attacks")
 	}
@@ -102,7 +130,7 @@ func showAttacks(p *cli.Program, report redteam.Report) error {
 		return p.Out.Value(struct {
 			OK bool `json:"ok"`
 			redteam.Report
-		}{report.Count(redteam.Held) == len(report.Results), report})
+		}{report.Count(redteam.Held)+report.Count(redteam.Skipped) == len(report.Results), report})
 	}
 	var rows [][]string
 	for _, r := range report.Results {
@@ -114,6 +142,6 @@ func showAttacks(p *cli.Program, report redteam.Report) error {
 	}
 	p.Out.Heading("Attacks")
 	p.Out.Table([]string{"id", "class", "verdict", "took", "the attacker"}, rows)
-	p.Out.Printf("%d held, %d got through, %d not run\n", report.Count(redteam.Held), report.Count(redteam.Broken), report.Count(redteam.NotRun))
+	p.Out.Printf("%d held, %d got through, %d not run, %d skipped\n", report.Count(redteam.Held), report.Count(redteam.Broken), report.Count(redteam.NotRun), report.Count(redteam.Skipped))
 	return nil
 }

@@ -1,0 +1,338 @@
+// Weaken shows that each attack of the red team can fail. It applies the patches of
+// mesh/redteam/weaken to a copy of the files that they change, builds one program of
+// the tree with these in place (go build -overlay), and has it make the attacks that
+// a patch says it lets through: with no patch on, all have to hold; with one on, each
+// of its own has to get through.
+//
+//	go run ./.ci/weaken                all patches
+//	go run ./.ci/weaken -n 3           three, by the day
+//	go run ./.ci/weaken budget slots   these
+//
+// A patch is a unified diff with a line of text, and a line "Breaks: A-ID, …", before
+// it. What it adds asks weak("NAME") whether it is on, of which there is one function
+// in each package that is patched, and none in the tree. Files of NATS's server are
+// under nats-server/. It has to run in the root of the tree, and wants git.
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/mesh/redteam"
+)
+
+const (
+	folder       = "mesh/redteam/weaken"
+	server       = "nats-server"
+	serverModule = "github.com/nats-io/nats-server/v2"
+	switchName   = "BCPMESH_WEAK"
+)
+
+// patch weakens the program in one place.
+type patch struct {
+	name    string
+	attacks []string
+	files   []string
+	diff    []byte
+}
+
+func main() {
+	count := flag.Int("n", 0, "how many patches, by the seed; 0 for all")
+	seed := flag.Uint64("seed", uint64(time.Now().Unix()/86400), "chooses the patches")
+	flag.Parse()
+	if err := run(context.Background(), *count, *seed, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "weaken:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, count int, seed uint64, names []string) error {
+	all, err := patches()
+	if err != nil {
+		return err
+	}
+	if err := whole(all); err != nil {
+		return err
+	}
+	chosen := all
+	switch {
+	case len(names) > 0:
+		chosen = nil
+		for _, name := range names {
+			i := slices.IndexFunc(all, func(p patch) bool { return p.name == name })
+			if i < 0 {
+				return fmt.Errorf("there is no %s/%s.patch", folder, name)
+			}
+			chosen = append(chosen, all[i])
+		}
+	case count > 0 && count < len(all):
+		r := rand.New(rand.NewPCG(seed, 0))
+		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		chosen = all[:count]
+		fmt.Printf("seed %d\n", seed)
+	}
+	work, err := os.MkdirTemp("", "bcpmesh-weaken-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(work) }() // ours
+	program, err := build(ctx, work, chosen)
+	if err != nil {
+		return err
+	}
+	return errors.Join(strong(ctx, program, chosen), weakened(ctx, program, chosen))
+}
+
+// patches reads all patches, sorted by name.
+func patches() ([]patch, error) {
+	paths, err := filepath.Glob(folder + "/*.patch")
+	if err != nil || len(paths) == 0 {
+		return nil, fmt.Errorf("no patches in %s: run it in the root of the tree", folder)
+	}
+	changed, breaks := regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)$`), regexp.MustCompile(`(?m)^Breaks: (.*)$`)
+	var all []patch
+	for _, at := range paths {
+		p := patch{name: strings.TrimSuffix(path.Base(at), ".patch")}
+		if p.diff, err = os.ReadFile(at); err != nil {
+			return nil, err
+		}
+		list := breaks.FindSubmatch(p.diff)
+		if list == nil {
+			return nil, fmt.Errorf("%s: no line that says what it breaks", at)
+		}
+		p.attacks = strings.Split(string(list[1]), ", ")
+		for _, file := range changed.FindAllSubmatch(p.diff, -1) {
+			p.files = append(p.files, string(file[1]))
+		}
+		if len(p.files) == 0 || !bytes.Contains(p.diff, []byte(`weak("`+p.name+`")`)) {
+			return nil, fmt.Errorf("%s: nothing in it asks weak(%q)", at, p.name)
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// whole: each attack has a patch that lets it through, and each patch attacks.
+func whole(all []patch) error {
+	found := map[string]bool{}
+	for _, p := range all {
+		for _, id := range p.attacks {
+			found[id] = true
+		}
+	}
+	var problems []error
+	for _, a := range redteam.Catalogue() {
+		if !found[a.ID] {
+			problems = append(problems, fmt.Errorf("%s: no patch lets it through: it was never seen red", a.ID))
+		}
+		delete(found, a.ID)
+	}
+	for id := range found {
+		problems = append(problems, fmt.Errorf("%s: there is no such attack", id))
+	}
+	return errors.Join(problems...)
+}
+
+// build makes the program with the patches in it, all off.
+func build(ctx context.Context, work string, chosen []patch) (string, error) {
+	root, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	arguments := []string{"build", "-buildvcs=false"}
+	replaced := map[string]string{}
+	packages := map[string]bool{}
+	for _, p := range chosen {
+		for _, file := range p.files {
+			packages[path.Dir(file)] = true
+			if strings.HasPrefix(file, server+"/") {
+				continue
+			}
+			replaced[filepath.Join(root, file)] = filepath.Join(work, file)
+			if err := copyFile(file, filepath.Join(work, file)); err != nil {
+				return "", err
+			}
+		}
+	}
+	if slices.ContainsFunc(chosen, func(p patch) bool { return strings.HasPrefix(p.files[0], server+"/") }) {
+		modfile, err := ownServer(ctx, work)
+		if err != nil {
+			return "", err
+		}
+		arguments = append(arguments, "-modfile", modfile)
+	}
+	for _, p := range chosen {
+		apply := exec.CommandContext(ctx, "git", "apply", "-p1", "-")
+		apply.Dir, apply.Stdin, apply.Stderr = work, bytes.NewReader(p.diff), os.Stderr
+		if err := apply.Run(); err != nil {
+			return "", fmt.Errorf("%s.patch does not apply any more: weaken the program in another way: %w", p.name, err)
+		}
+	}
+	for folder := range packages {
+		at := filepath.Join(work, folder, "weak.go")
+		name, err := packageOf(filepath.Join(work, folder))
+		if err != nil {
+			return "", err
+		}
+		text := fmt.Sprintf("package %s\n\nimport \"os\"\n\nvar weakened = os.Getenv(%q)\n\nfunc weak(name string) bool { return weakened == name }\n", name, switchName)
+		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
+			return "", err
+		}
+		if !strings.HasPrefix(folder, server+"/") {
+			replaced[filepath.Join(root, folder, "weak.go")] = at
+		}
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replaced})
+	if err != nil {
+		return "", err
+	}
+	list := filepath.Join(work, "overlay.json")
+	if err := os.WriteFile(list, overlay, 0o600); err != nil {
+		return "", err
+	}
+	program := filepath.Join(work, "bcpmesh")
+	cmd := exec.CommandContext(ctx, "go", append(arguments, "-overlay", list, "-o", program, "./cmd/bcpmesh")...)
+	cmd.Stderr = os.Stderr
+	return program, cmd.Run()
+}
+
+// ownServer copies NATS's server, since files of modules cannot be overlaid, and
+// returns a go.mod that takes the copy.
+func ownServer(ctx context.Context, work string) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", serverModule).Output()
+	if err != nil {
+		return "", err
+	}
+	from, to := strings.TrimSpace(string(out)), filepath.Join(work, server)
+	err = filepath.WalkDir(from, func(at string, entry fs.DirEntry, err error) error {
+		inside, _ := filepath.Rel(from, at)
+		if err != nil || entry.IsDir() || strings.HasSuffix(at, "_test.go") {
+			return err
+		}
+		return copyFile(at, filepath.Join(to, inside))
+	})
+	modfile := filepath.Join(work, "weak.mod")
+	err = errors.Join(err, copyFile("go.mod", modfile), copyFile("go.sum", filepath.Join(work, "weak.sum")))
+	if err != nil {
+		return "", err
+	}
+	return modfile, exec.CommandContext(ctx, "go", "mod", "edit", "-replace", serverModule+"="+to, modfile).Run()
+}
+
+func copyFile(from, to string) error {
+	content, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(to, content, 0o600)
+}
+
+func packageOf(folder string) (string, error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil || len(files) == 0 {
+		return "", fmt.Errorf("no Go files in %s", folder)
+	}
+	content, err := os.ReadFile(files[0])
+	if err != nil {
+		return "", err
+	}
+	name := regexp.MustCompile(`(?m)^package (\w+)$`).FindSubmatch(content)
+	if name == nil {
+		return "", fmt.Errorf("%s: no package", files[0])
+	}
+	return string(name[1]), nil
+}
+
+// strong: with no patch on, the program holds.
+func strong(ctx context.Context, program string, chosen []patch) error {
+	var ids []string
+	for _, p := range chosen {
+		ids = append(ids, p.attacks...)
+	}
+	slices.Sort(ids)
+	verdicts, err := attack(ctx, program, "", slices.Compact(ids))
+	if err != nil {
+		return err
+	}
+	var problems []error
+	for id, r := range verdicts {
+		if r.Verdict != redteam.Held {
+			problems = append(problems, fmt.Errorf("%s is %s with all patches off: %v", id, r.Verdict, r.Evidence))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// together is how many patches are tried at a time: those attacks that get through by
+// nobody answering any more only wait.
+const together = 4
+
+// weakened: with a patch on, its attacks get through.
+func weakened(ctx context.Context, program string, chosen []patch) error {
+	problems := make([]error, len(chosen))
+	var running sync.WaitGroup
+	turns := make(chan struct{}, together)
+	for i, p := range chosen {
+		turns <- struct{}{}
+		running.Go(func() {
+			problems[i] = p.seenRed(ctx, program)
+			<-turns
+		})
+	}
+	running.Wait()
+	return errors.Join(problems...)
+}
+
+// seenRed has the program make a patch's attacks with the patch on.
+func (p patch) seenRed(ctx context.Context, program string) error {
+	begin := time.Now()
+	verdicts, err := attack(ctx, program, p.name, p.attacks)
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.name, err)
+	}
+	var problems []error
+	for _, id := range p.attacks {
+		if r := verdicts[id]; r.Verdict != redteam.Broken {
+			problems = append(problems, fmt.Errorf("%s does not break %s, which is %s: %v", p.name, id, r.Verdict, r.Evidence))
+		}
+	}
+	fmt.Printf("%s: %d of %d attacks get through, as they should (%s)\n", p.name, len(p.attacks)-len(problems), len(p.attacks), time.Since(begin).Round(time.Millisecond))
+	return errors.Join(problems...)
+}
+
+// attack has the program make attacks, with one patch on.
+func attack(ctx context.Context, program, on string, ids []string) (map[string]redteam.Result, error) {
+	cmd := exec.CommandContext(ctx, program, "redteam", "--json", "--only", strings.Join(ids, ","))
+	cmd.Env = append(os.Environ(), switchName+"="+on)
+	var out, talk bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &talk
+	failed := cmd.Run() // it fails where an attack gets through
+	var report redteam.Report
+	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
+		return nil, fmt.Errorf("no report: %w: %s", cmp.Or(failed, err), talk.String())
+	}
+	verdicts := map[string]redteam.Result{}
+	for _, r := range report.Results {
+		verdicts[r.ID] = r
+	}
+	return verdicts, nil
+}
