@@ -141,10 +141,12 @@ var rules = []rule{
 	{folder: "agents/tool", internal: []string{"agents/llm", "bcp/guard"}, external: []string{jsonText}},
 	// Reads files for a model.
 	{folder: "agents/files", internal: []string{"agents/folder", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{jsonText}},
+	// Reads mail, for a model as well.
+	{folder: "agents/mailbox", internal: []string{"agents/folder", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{"github.com/jhillyerd/enmime/v2", jsonText, "golang.org/x/net/html", textLib}},
 	// Holds the network of an agent: it asks the mesh, and decides nothing.
 	{folder: "agents/keeper", internal: []string{"agents", "agents/llm", "agents/stdio", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// Reads hostile text for a model, behind one door: it has neither creds nor network.
-	{folder: "agents/cell", internal: []string{"agents/files", "agents/llm", "agents/mcp", "agents/stdio", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
+	{folder: "agents/cell", internal: []string{"agents/files", "agents/llm", "agents/mailbox", "agents/mcp", "agents/stdio", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// Talks to models.
 	{folder: "agents/llm", internal: []string{"bcp/guard"}, external: []string{jsonSchema, jsonText}},
 	// The ways to models: wires of our own and a script.
@@ -210,12 +212,13 @@ var rules = []rule{
 
 	{folder: "examples/mailroom/mail"},
 	{
-		folder:   "examples/mailroom/mailbox",
-		external: []string{"github.com/emersion/go-message", "github.com/jhillyerd/enmime/v2", "golang.org/x/net/html", textLib},
+		folder:   "examples/mailroom/facts",
+		internal: []string{"agents/mailbox"},
+		external: []string{textLib},
 	},
 	{
 		folder: "examples/mailroom", program: true,
-		internal: append([]string{"accounts", "agents", "examples/mailroom/mail", "examples/mailroom/mailbox", "mesh"}, corePackages...),
+		internal: append([]string{"accounts", "agents", "agents/mailbox", "examples/mailroom/facts", "examples/mailroom/mail", "mesh"}, corePackages...),
 		external: []string{"*"},
 	},
 	// Hosts of MCP, which know nothing of a mesh.
@@ -235,7 +238,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/meshdir", program: true,
-		internal: []string{"accounts", "accounts/durable", "agents", "agents/folder", "agents/llm", "agents/llm/wires", "bcp", "bcp/definition", "cmd/bcpmesh/internal/cli", "mesh", "mesh/home", "subjects"},
+		internal: []string{"accounts", "accounts/durable", "agents", "agents/folder", "agents/llm", "agents/llm/wires", "agents/mailbox", "bcp", "bcp/definition", "cmd/bcpmesh/internal/cli", "mesh", "mesh/home", "subjects"},
 		external: []string{commandLines, "golang.org/x/term", jsonText, jwtClaims, natsClient, nkeys},
 	},
 	{
@@ -310,7 +313,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/run", program: true,
-		internal: []string{"accounts", "agents", "bcp", "bcp/definition", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/meshdir", "cmd/bcpmesh/internal/pages", "examples/mailroom", "examples/mailroom/mail", "examples/mailroom/mailbox", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace/otlp", "mesh/web"},
+		internal: []string{"accounts", "agents", "agents/mailbox", "bcp", "bcp/definition", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/meshdir", "cmd/bcpmesh/internal/pages", "examples/mailroom", "examples/mailroom/facts", "examples/mailroom/mail", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace/otlp", "mesh/web"},
 		external: []string{commandLines, "github.com/fsnotify/fsnotify", "golang.org/x/net/http/httpguts", jsonText, logging, natsClient, progressBars, textTables},
 	},
 	{

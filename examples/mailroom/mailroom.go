@@ -9,7 +9,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/agents"
-	"github.com/bcpmesh/bcpmesh/examples/mailroom/mailbox"
+	"github.com/bcpmesh/bcpmesh/agents/mailbox"
+	"github.com/bcpmesh/bcpmesh/examples/mailroom/facts"
 )
 
 // Options say where the mesh is and what to read. All are required but those
@@ -28,7 +29,7 @@ type Options struct {
 type Done struct {
 	Number    int
 	Message   *mailbox.Message
-	Injection *mailbox.Injection // set on hostile mail
+	Injection *facts.Injection // set on hostile mail
 }
 
 // Run connects both agents and works through the mail, one message at a time.
@@ -83,7 +84,7 @@ func Run(ctx context.Context, o Options) (err error) {
 			return fmt.Errorf("mailroom: message %d: %w", number, err)
 		}
 		done := Done{Number: number, Message: m}
-		if injection, hostile := mailbox.FindInjection(m); hostile {
+		if injection, hostile := facts.FindInjection(m); hostile {
 			done.Injection = &injection
 		}
 		if err := o.After(done); err != nil {

@@ -11,8 +11,9 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/examples/mailroom/mailbox"
+	"github.com/bcpmesh/bcpmesh/examples/mailroom/facts"
 )
 
 // Said is something that the Reader sent, before anybody judged it: hostile
@@ -47,31 +48,31 @@ func (r *reader) take(ctx context.Context, m *mailbox.Message) error {
 	number := len(r.mail)
 	r.mu.Unlock()
 
-	facts := mailbox.Extract(m)
-	injection, hijacked := mailbox.FindInjection(m)
+	found := facts.Extract(m)
+	injection, hijacked := facts.FindInjection(m)
 	if !hijacked {
-		if err := r.push(ctx, number, newMail, sorted(number, facts), false); err != nil {
+		if err := r.push(ctx, number, newMail, sorted(number, found), false); err != nil {
 			return err
 		}
-		if facts.NeedsReply {
-			return r.push(ctx, number, replyNeeded, reply(number, facts), false)
+		if found.NeedsReply {
+			return r.push(ctx, number, replyNeeded, reply(number, found), false)
 		}
 		return nil
 	}
 	// The attacker talks: it says what it wants where a word of a closed list
 	// belongs, then where text does, then in as many words as may be, and at
 	// last it lies within the rules.
-	talking := sorted(number, facts)
+	talking := sorted(number, found)
 	talking["kind"] = injection.Text
-	wanting := reply(number, facts)
+	wanting := reply(number, found)
 	wanting["gist"] = injection.Text
-	fitting := reply(number, facts)
+	fitting := reply(number, found)
 	fitting["gist"] = firstWords(injection.Text, 12)
-	lying := sorted(number, facts)
-	lying["kind"], lying["urgent"], lying["needs_reply"] = string(mailbox.Billing), true, true
+	lying := sorted(number, found)
+	lying["kind"], lying["urgent"], lying["needs_reply"] = string(facts.Billing), true, true
 	if strings.Contains(strings.ToLower(injection.Plain), "summar") {
 		// It wants to be read by whoever approves a summary: newsletters get one.
-		lying["kind"], lying["urgent"], lying["needs_reply"] = string(mailbox.Newsletter), false, false
+		lying["kind"], lying["urgent"], lying["needs_reply"] = string(facts.Newsletter), false, false
 	}
 	return errors.Join(
 		r.push(ctx, number, newMail, talking, true),
@@ -81,12 +82,12 @@ func (r *reader) take(ctx context.Context, m *mailbox.Message) error {
 }
 
 // sorted is what the subscription new-mail asks for.
-func sorted(number int, f mailbox.Facts) answer {
+func sorted(number int, f facts.Facts) answer {
 	return answer{"message": number, "kind": string(f.Kind), "urgent": f.Urgent, "needs_reply": f.NeedsReply, "sentiment": string(f.Sentiment)}
 }
 
 // reply is what the subscription reply-needed asks for.
-func reply(number int, f mailbox.Facts) answer {
+func reply(number int, f facts.Facts) answer {
 	return answer{"message": strconv.Itoa(number), "sender": f.SenderName, "received": f.Date.Format("2006-01-02"), "gist": firstWords(f.KeySentence, 12)}
 }
 
@@ -124,8 +125,8 @@ func (r *reader) query(_ context.Context, q agents.Query) (any, error) {
 	if !known {
 		return agents.NotEnoughInformation{}, nil
 	}
-	injection, hijacked := mailbox.FindInjection(m)
-	a, ok := factual(q.Query, mailbox.Extract(m))
+	injection, hijacked := facts.FindInjection(m)
+	a, ok := factual(q.Query, facts.Extract(m))
 	if q.Category == 3 {
 		// A word as the gateway counts it may be half of one.
 		said := m.Text
@@ -152,7 +153,7 @@ func (r *reader) query(_ context.Context, q agents.Query) (any, error) {
 }
 
 // factual answers what the assistant of this example asks.
-func factual(q bcp.Query, f mailbox.Facts) (answer, bool) {
+func factual(q bcp.Query, f facts.Facts) (answer, bool) {
 	a := answer{}
 	for _, field := range q.Fields {
 		switch {

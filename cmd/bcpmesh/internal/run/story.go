@@ -16,7 +16,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom"
-	"github.com/bcpmesh/bcpmesh/examples/mailroom/mailbox"
+	"github.com/bcpmesh/bcpmesh/examples/mailroom/facts"
 )
 
 // settleTimeout is how long an exchange of the demonstration may take.
@@ -416,10 +416,10 @@ func verdictOf(e *demoEvent) (mark string, colour text.Color, what string) {
 
 // placeText says where in a mail an instruction was planted.
 func placeText(place string) string {
-	switch mailbox.Place(place) {
-	case mailbox.InHidden:
+	switch facts.Place(place) {
+	case facts.InHidden:
 		return "hidden text"
-	case mailbox.InDisplayName:
+	case facts.InDisplayName:
 		return "the sender's name"
 	}
 	return "the " + cli.Plain(strings.ReplaceAll(place, "_", " "))

@@ -8,10 +8,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom"
-	"github.com/bcpmesh/bcpmesh/examples/mailroom/mailbox"
+	"github.com/bcpmesh/bcpmesh/examples/mailroom/facts"
 )
 
 // What the story shows of a hostile mail cannot act on a terminal, and no line
@@ -37,7 +38,7 @@ func TestStoryIsInert(t *testing.T) {
 		s.acts = []string{raw}
 		m := &mailbox.Message{Subject: raw}
 		m.From.Name = raw
-		if err := s.tell(mailroom.Done{Number: i + 1, Message: m, Injection: &mailbox.Injection{Plain: raw, Place: mailbox.Place(raw)}}); err != nil {
+		if err := s.tell(mailroom.Done{Number: i + 1, Message: m, Injection: &facts.Injection{Plain: raw, Place: facts.Place(raw)}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -29,23 +29,6 @@ func checkMessage(t *testing.T, m *Message, limits Limits) {
 		len(m.Attachments) > limits.MaxParts || len(m.To) > maxRecipients {
 		t.Errorf("past a limit: %+v", m)
 	}
-	f := Extract(m)
-	if f.Confidence < 1 || f.Confidence > 5 || len(f.Actions) > maxActions || len(f.KeySentence) > maxSentenceBytes ||
-		!utf8.ValidString(f.KeySentence) || !validKind(f.Kind) {
-		t.Errorf("facts out of range: %+v", f)
-	}
-	if in, ok := FindInjection(m); ok && (in.Cue == "" || in.Place == "" || len(in.Text) > maxInjectionBytes || !utf8.ValidString(in.Text)) {
-		t.Errorf("injection out of range: %+v", in)
-	}
-}
-
-func validKind(k Kind) bool {
-	for _, have := range Kinds() {
-		if k == have {
-			return true
-		}
-	}
-	return false
 }
 
 // covers BCP-18, A-CRASH

@@ -1,12 +1,13 @@
-package mailbox_test
+package facts_test
 
 import (
 	"fmt"
 
-	"github.com/bcpmesh/bcpmesh/examples/mailroom/mailbox"
+	"github.com/bcpmesh/bcpmesh/agents/mailbox"
+	"github.com/bcpmesh/bcpmesh/examples/mailroom/facts"
 )
 
-func ExampleOpen() {
+func ExampleExtract() {
 	box, err := mailbox.Open("../mail")
 	if err != nil {
 		fmt.Println(err)
@@ -18,9 +19,9 @@ func ExampleOpen() {
 		fmt.Println(err)
 		return
 	}
-	facts := mailbox.Extract(m)
+	f := facts.Extract(m)
 	fmt.Println(m.Subject)
-	fmt.Println(facts.Kind, facts.NeedsReply, facts.KeySentence)
+	fmt.Println(f.Kind, f.NeedsReply, f.KeySentence)
 	// Output:
 	// When does order 4471 ship?
 	// support true When does it ship?

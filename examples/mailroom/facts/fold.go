@@ -1,4 +1,4 @@
-package mailbox
+package facts
 
 import (
 	"strings"
@@ -27,18 +27,6 @@ func visible(s string) string {
 		}
 		return r
 	}, s)
-}
-
-// tagText gives what is spelled in tag characters (U+E0020 to U+E007E), which
-// models read and no screen shows.
-func tagText(s string) string {
-	var out strings.Builder
-	for _, r := range s {
-		if r >= 0xe0020 && r <= 0xe007e {
-			out.WriteRune(r - 0xe0000)
-		}
-	}
-	return out.String()
 }
 
 // lookAlikes maps letters of other scripts to the Latin ones that they are

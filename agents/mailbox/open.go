@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -150,7 +151,8 @@ type maildir struct {
 func openMaildir(fsys fs.FS, name string) (*maildir, error) {
 	m := &maildir{fsys: fsys}
 	found := false
-	for _, folder := range []string{"cur", "new"} {
+	// Mail moves from new to cur: what is moved between the two lists is in both of them, and not in none.
+	for _, folder := range []string{"new", "cur"} {
 		names, err := messageFiles(fsys, path.Join(name, folder))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -171,6 +173,7 @@ func openMaildir(fsys fs.FS, name string) (*maildir, error) {
 		}
 		return m.files[i] < m.files[j]
 	})
+	m.files = slices.CompactFunc(m.files, func(a, b string) bool { return uniqueName(a) == uniqueName(b) && newFolder(a) != newFolder(b) })
 	return m, nil
 }
 
@@ -231,7 +234,7 @@ func (m *maildir) next(maxBytes int) ([]byte, int64, bool, error) {
 		return nil, 0, false, nil
 	}
 	defer f.Close()
-	raw, size, err := readBounded(f, maxBytes)
+	raw, size, err := readBounded(f, f, maxBytes)
 	return raw, size, err == nil, nil
 }
 
@@ -240,19 +243,23 @@ func (m *maildir) Close() error {
 	return nil
 }
 
-// readBounded keeps the first maxBytes and counts the rest.
-func readBounded(r io.Reader, maxBytes int) ([]byte, int64, error) {
+// readBounded keeps the first maxBytes of a file and asks for its size, so that a sparse file of a terabyte costs nothing.
+func readBounded(r io.Reader, f fs.File, maxBytes int) ([]byte, int64, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, int64(maxBytes)))
-	if err != nil {
-		return raw, int64(len(raw)), err
+	size := int64(len(raw))
+	if err != nil || len(raw) < maxBytes {
+		return raw, size, err
 	}
-	rest, err := io.Copy(io.Discard, r)
-	return raw, int64(len(raw)) + rest, err
+	info, err := f.Stat()
+	if err != nil {
+		return raw, size, err
+	}
+	return raw, max(size, info.Size()), nil
 }
 
 type singleFile struct {
 	r    io.Reader
-	f    io.Closer
+	f    fs.File
 	done bool
 }
 
@@ -287,7 +294,7 @@ func (s *singleFile) next(maxBytes int) ([]byte, int64, bool, error) {
 		return nil, 0, false, io.EOF
 	}
 	s.done = true
-	raw, size, err := readBounded(s.r, maxBytes)
+	raw, size, err := readBounded(s.r, s.f, maxBytes)
 	return raw, size, err == nil, nil
 }
 

@@ -1,9 +1,11 @@
-package mailbox
+package facts
 
 import (
 	"encoding/csv"
 	"strings"
 	"unicode"
+
+	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 )
 
 // Place says where in a message an instruction stood.
@@ -40,7 +42,7 @@ const maxInjectionBytes = 2000
 // It works by a short list of phrases and is no defence: it misses what is
 // phrased differently and may name honest mail. Nothing may be allowed because
 // it found nothing.
-func FindInjection(m *Message) (Injection, bool) {
+func FindInjection(m *mailbox.Message) (Injection, bool) {
 	type piece struct {
 		place Place
 		text  string
@@ -67,7 +69,7 @@ func FindInjection(m *Message) (Injection, bool) {
 }
 
 // attachmentPieces cuts an attachment into what one instruction would fill.
-func attachmentPieces(a Attachment) []string {
+func attachmentPieces(a mailbox.Attachment) []string {
 	var out []string
 	switch a.Type {
 	case "text/calendar", "text/vcard":

@@ -1,4 +1,4 @@
-package mailbox
+package facts
 
 import (
 	"encoding/json"
@@ -7,8 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -121,10 +124,27 @@ func TestOwnTextLeavesOutOthers(t *testing.T) {
 func TestFactsOfNothing(t *testing.T) {
 	t.Parallel()
 	want := Facts{Kind: Other, Sentiment: Neutral, Confidence: 1}
-	if diff := cmp.Diff(want, Extract(&Message{})); diff != "" {
+	if diff := cmp.Diff(want, Extract(&mailbox.Message{})); diff != "" {
 		t.Error(diff)
 	}
-	if in, ok := FindInjection(&Message{}); ok || in != (Injection{}) {
+	if in, ok := FindInjection(&mailbox.Message{}); ok || in != (Injection{}) {
 		t.Errorf("found %+v in nothing", in)
+	}
+}
+
+// What it costs to look at a text does not grow with the square of its length.
+//
+// covers BCP-18
+func TestCostlyTexts(t *testing.T) {
+	t.Parallel()
+	for name, unit := range map[string]string{"cue after cue": "ignore decode base64 ", "paragraphs": "ignore\n\n"} {
+		text := strings.Repeat(unit, (1<<20)/len(unit))
+		m := mailbox.Parse([]byte("Content-Type: text/plain\n\n"+text), mailbox.Limits{})
+		start := time.Now()
+		Extract(m)
+		FindInjection(m)
+		if took := time.Since(start); took > time.Minute { // where it grows with the square it takes hours
+			t.Errorf("%s took %v", name, took)
+		}
 	}
 }

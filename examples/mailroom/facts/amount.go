@@ -1,10 +1,11 @@
-package mailbox
+package facts
 
 import (
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Amount is a sum of money in the smallest unit of its currency; no fractions.
@@ -95,4 +96,15 @@ func parseAmount(symbol, digits string) (Amount, bool) {
 		}
 	}
 	return Amount{Currency: currency, Minor: n*100 + c}, true
+}
+
+// clip cuts to at most limit bytes at a rune's start.
+func clip(s string, limit int) string {
+	for len(s) > limit {
+		for limit > 0 && !utf8.RuneStart(s[limit]) {
+			limit--
+		}
+		s = s[:limit]
+	}
+	return s
 }

@@ -160,3 +160,10 @@ func TestAttachments(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestTagText(t *testing.T) {
+	t.Parallel()
+	if got := tagText("a\U000e0049\U000e0067 b\U000e007f"); got != "Ig" {
+		t.Errorf("tag text %q", got)
+	}
+}

@@ -173,3 +173,15 @@ func hidesText(style string) bool {
 	text, back := textColour.FindStringSubmatch(style), backColour.FindStringSubmatch(style)
 	return text != nil && back != nil && text[1] == back[1]
 }
+
+// tagText gives what is spelled in tag characters (U+E0020 to U+E007E), which
+// models read and no screen shows.
+func tagText(s string) string {
+	var out strings.Builder
+	for _, r := range s {
+		if r >= 0xe0020 && r <= 0xe007e {
+			out.WriteRune(r - 0xe0000)
+		}
+	}
+	return out.String()
+}

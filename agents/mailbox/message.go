@@ -52,6 +52,17 @@ type Address struct {
 	Address string
 }
 
+// String returns "Name <address>", or what there is of it.
+func (a Address) String() string {
+	switch {
+	case a.Address == "":
+		return a.Name
+	case a.Name == "":
+		return a.Address
+	}
+	return a.Name + " <" + a.Address + ">"
+}
+
 // Attachment is a part that is not the text of the message.
 type Attachment struct {
 	// Name is the file name that the sender gave, without folders; may be empty.

@@ -1,9 +1,11 @@
-package mailbox
+package facts
 
 import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 )
 
 // Kind is what a message is about.
@@ -75,7 +77,7 @@ const (
 // words of German, French, Russian and Japanese; it is easily wrong and says so
 // by Confidence. Being honest, it passes over paragraphs that [FindInjection]
 // would repeat, so far as they are noticed. It may be called concurrently.
-func Extract(m *Message) Facts {
+func Extract(m *mailbox.Message) Facts {
 	own := ownText(clip(m.Text, maxFactBytes))
 	all := strings.ToLower(plainText(m.Subject + "\n" + own))
 	sentences := splitSentences(own)
@@ -124,7 +126,7 @@ func ownText(text string) string {
 		out.WriteString(line)
 	}
 	var kept []string
-	for _, p := range paragraphs(tidy(out.String())) {
+	for _, p := range paragraphs(out.String()) {
 		if matchCue(plainText(p)) == "" {
 			kept = append(kept, visible(p))
 		}
@@ -235,7 +237,7 @@ func hasQuestion(sentences []string) bool {
 }
 
 // isAutomatic reports mail that a machine sent and nobody waits at.
-func isAutomatic(m *Message) bool {
+func isAutomatic(m *mailbox.Message) bool {
 	if v := strings.ToLower(m.Headers["Auto-Submitted"]); v != "" && v != "no" {
 		return true
 	}
@@ -243,14 +245,14 @@ func isAutomatic(m *Message) bool {
 	return hasAny(local, []string{"no-reply", "noreply", "mailer-daemon"})
 }
 
-func isUrgent(m *Message, all string) bool {
+func isUrgent(m *mailbox.Message, all string) bool {
 	return strings.EqualFold(m.Headers["Priority"], "urgent") || strings.HasPrefix(m.Headers["X-Priority"], "1") ||
 		hasAny(all, urgentWords)
 }
 
 // judgeKind gives the kind with the highest score, that score, and how far it
 // leads. Headers decide before words.
-func judgeKind(m *Message, all string) (kind Kind, score, lead int) {
+func judgeKind(m *mailbox.Message, all string) (kind Kind, score, lead int) {
 	switch {
 	case strings.EqualFold(m.Headers["X-Spam-Flag"], "yes") || countAny(all, spamWords) >= 3:
 		return Spam, 6, 6
@@ -293,7 +295,7 @@ func judgeSentiment(all string) Sentiment {
 
 // confidence starts in the middle; a clear kind raises it, damage and little
 // text lower it.
-func confidence(m *Message, own string, score, lead int) int {
+func confidence(m *mailbox.Message, own string, score, lead int) int {
 	c := 3
 	if score >= 3 {
 		c++

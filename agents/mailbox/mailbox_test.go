@@ -21,7 +21,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/examples/mailroom/mail"
 )
 
-const shipped = "../mail"
+const shipped = "../../examples/mailroom/mail"
 
 // readAll returns the messages of a mailbox; an error ends the test.
 func readAll(t testing.TB, box *Mailbox, err error) []*Message {
