@@ -77,7 +77,8 @@ type Agent struct {
 	OnDemand       bool     // of Builtin: nothing but a task starts it
 	Run            Run      // of Builtin
 	Sandbox        Sandbox  // what confines Command or Builtin; zero where there is none
-	Files          []string // what a Command that the mesh confines may read beside its own files
+	Files          []string // what the tool files reads, or a Command that the mesh confines beside its own files
+	Mailbox        string   // what the tool mailbox reads
 	Encoding       Encoding
 	BaseTaint      Taint
 	MaxConnections int

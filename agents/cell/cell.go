@@ -14,6 +14,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/files"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -31,17 +32,18 @@ type Configuration struct {
 	Task         string    `json:"task,omitzero"`
 	Instructions string    `json:"instructions"` // the body of the definition
 	Model        string    `json:"model"`
-	Tools        []string  `json:"tools"`           // names of [Tools]
-	Files        []string  `json:"files,omitempty"` // folders of the tool files
-	MaxTurns     int       `json:"max_turns"`       // of the model in a conversation
-	MaxTokens    int       `json:"max_tokens"`      // of a turn
+	Tools        []string  `json:"tools"`             // names of [Tools]
+	Files        []string  `json:"files,omitempty"`   // folders of the tool files
+	Mailbox      string    `json:"mailbox,omitempty"` // of the tool mailbox
+	MaxTurns     int       `json:"max_turns"`         // of the model in a conversation
+	MaxTokens    int       `json:"max_tokens"`        // of a turn
 	Redact       guard.Set `json:"redact,omitzero"`
 	// Confined says that the cell must be confined.
 	Confined bool `json:"confined,omitzero"`
 }
 
 // Tools are the names of the tools that a definition can give a model.
-func Tools() []string { return []string{files.Name, web.Name} }
+func Tools() []string { return []string{files.Name, mailbox.Name, web.Name} }
 
 // Cell is one agent. Its handlers may be called concurrently.
 type Cell struct {
@@ -49,6 +51,7 @@ type Cell struct {
 	configured chan struct{} // closed when config is there
 	config     Configuration
 	files      *files.Folders // nil without the tool files
+	mailbox    *mailbox.Box   // nil without the tool mailbox
 
 	mu            sync.Mutex
 	subscriptions []bcp.ActiveSubscription
@@ -73,10 +76,10 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, confine func(Configur
 			return fmt.Errorf("cell: %w", err)
 		}
 	}
+	defer c.close()
 	if err := c.open(); err != nil {
 		return fmt.Errorf("cell: %w", err)
 	}
-	defer c.close()
 	close(c.configured)
 	var working sync.WaitGroup
 	if c.config.Task != "" {
@@ -91,7 +94,12 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, confine func(Configur
 // open opens what tools read from, once the cell is confined.
 func (c *Cell) open() (err error) {
 	if slices.Contains(c.config.Tools, files.Name) {
-		c.files, err = files.Open(c.config.Files)
+		if c.files, err = files.Open(c.config.Files); err != nil {
+			return err
+		}
+	}
+	if slices.Contains(c.config.Tools, mailbox.Name) {
+		c.mailbox, err = mailbox.OpenBox(c.config.Mailbox)
 	}
 	return err
 }
@@ -99,6 +107,9 @@ func (c *Cell) open() (err error) {
 func (c *Cell) close() {
 	if c.files != nil {
 		_ = c.files.Close() // nothing was written
+	}
+	if c.mailbox != nil {
+		_ = c.mailbox.Close()
 	}
 }
 
@@ -228,6 +239,9 @@ func (t *talk) conversation() llm.Conversation {
 	}
 	if t.cell.files != nil {
 		c.Tools = append(c.Tools, t.cell.files.Tools(config.Redact)...)
+	}
+	if t.cell.mailbox != nil {
+		c.Tools = append(c.Tools, t.cell.mailbox.Tools(config.Redact)...)
 	}
 	return c
 }

@@ -32,7 +32,7 @@ type builder struct {
 	// open says why a model cannot be called; nil looks at none.
 	open func(bcp.Model) error
 	// reads says why what a tool reads cannot be read. Nil where that is not looked at.
-	reads func(path string) error
+	reads func(tool, path string) error
 }
 
 // agent is one agent file.
@@ -166,6 +166,7 @@ func (a *agent) agent() bcp.Agent {
 		Run:            runOf(o),
 		Sandbox:        parseWord[bcp.Sandbox](o.get("sandbox")),
 		Files:          o.texts("files"),
+		Mailbox:        o.get("mailbox").text,
 		Encoding:       parseWord[bcp.Encoding](o.get("encoding")),
 		MaxConnections: int(o.get("max_connections").number),
 		Shard:          int(o.get("shard").number),

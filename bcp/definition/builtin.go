@@ -11,10 +11,13 @@ import (
 
 // BuiltinTools are the tools that `command: builtin` can give a model, with other names
 // that definitions may have for them.
-var builtinTools = map[string]string{"web_fetch": "web_fetch", "WebFetch": "web_fetch", filesTool: filesTool, "Read": filesTool}
+var builtinTools = map[string]string{"web_fetch": "web_fetch", "WebFetch": "web_fetch", filesTool: filesTool, "Read": filesTool, "mailbox": mailboxTool, "Mailbox": mailboxTool}
 
-// filesTool reads below the folders of `files`.
-const filesTool = "files"
+// The tools that read what other keys name: `files` and `mailbox`.
+const (
+	filesTool   = "files"
+	mailboxTool = "mailbox"
+)
 
 // BuiltinTools returns their names, in alphabetical order.
 func BuiltinTools() []string {
@@ -61,7 +64,7 @@ func (b *builder) modelsOf(o *object) []bcp.Model {
 func (b *builder) builtin(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
 	o := a.object
 	if !agent.Builtin {
-		for _, key := range []string{"max_turns", "max_output_tokens", "max_parallel"} {
+		for _, key := range []string{"mailbox", "max_turns", "max_output_tokens", "max_parallel"} {
 			if o.has(key) {
 				a.source.warnf(o.at(key), CodeNoEffect, key, "no effect: the agent has no `command: builtin`")
 			}
@@ -88,7 +91,7 @@ func (b *builder) builtin(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
 		}
 		agent.Tools[i] = tool
 	}
-	b.filesOfBuiltin(a, agent)
+	b.readByTools(a, agent)
 	switch agent.Sandbox {
 	case 0:
 		agent.Sandbox = bcp.SandboxRequired
@@ -103,31 +106,51 @@ func (b *builder) builtin(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
 	})
 }
 
-// filesOfBuiltin judges the folders of an agent that the mesh runs.
-func (b *builder) filesOfBuiltin(a *agent, agent *bcp.Agent) {
+// readByTools judges what the tools of an agent that the mesh runs read.
+func (b *builder) readByTools(a *agent, agent *bcp.Agent) {
 	o := a.object
-	switch has := slices.Contains(agent.Tools, filesTool); {
-	case has && len(agent.Files) == 0:
-		a.source.errorf(o.at("tools"), CodeMissingKey, "files", "the tool files reads below folders: list them in `files`, such as files: [documents]")
-	case !has && len(agent.Files) > 0:
-		a.source.warnf(o.at("files"), CodeNoEffect, "files", "no effect: the agent has not the tool files")
-	case has:
-		b.readable(a, "files", o.get("files").texts)
+	for _, reads := range []struct {
+		tool, key, missing string
+		names              []element
+	}{
+		{filesTool, "files", "the tool files reads below folders: list them in `files`, such as files: [documents]", o.get("files").texts},
+		{mailboxTool, "mailbox", "the tool mailbox reads a Maildir or an mbox file: name it in `mailbox`, such as mailbox: mail", mailboxOf(o)},
+	} {
+		switch has := slices.Contains(agent.Tools, reads.tool); {
+		case has && len(reads.names) == 0:
+			a.source.errorf(o.at("tools"), CodeMissingKey, reads.key, "%s", reads.missing)
+		case !has && len(reads.names) > 0:
+			a.source.warnf(o.at(reads.key), CodeNoEffect, reads.key, "no effect: the agent has not the tool %s", reads.tool)
+		case has:
+			b.readable(a, reads.key, reads.names)
+		}
 	}
 }
 
-// readable judges what an agent reads by its tools.
-func (b *builder) readable(a *agent, key string, names []element) {
+// mailboxOf is what the key mailbox names, nothing if it is not there.
+func mailboxOf(o *object) []element {
+	if !o.has("mailbox") {
+		return nil
+	}
+	return []element{{text: o.get("mailbox").text, position: o.at("mailbox")}}
+}
+
+// readable judges what an agent reads by a tool.
+func (b *builder) readable(a *agent, tool string, names []element) {
 	for i, name := range names {
+		at := tool
+		if tool == filesTool {
+			at = index(tool, i)
+		}
 		if holdsKeys(name.text) {
-			a.source.errorf(name.position, CodeSandbox, index(key, i), "%s holds what no agent may read, such as the keys of the mesh: name the folders below it that the agent needs", quote(name.text))
+			a.source.errorf(name.position, CodeSandbox, at, "%s holds what no agent may read, such as the keys of the mesh: name what is below it that the agent needs", quote(name.text))
 			continue
 		}
 		if b.reads == nil {
 			continue
 		}
-		if err := b.reads(name.text); err != nil {
-			a.source.errorf(name.position, CodeNoFile, index(key, i), "it cannot be read: %s", err)
+		if err := b.reads(tool, name.text); err != nil {
+			a.source.errorf(name.position, CodeNoFile, at, "it cannot be read: %s", err)
 		}
 	}
 }

@@ -88,8 +88,8 @@ func TestBuiltin(t *testing.T) {
 // covers ALF-78
 func TestWhatToolsRead(t *testing.T) {
 	t.Parallel()
-	reads := definition.Reads(func(path string) error {
-		if path == "gone" {
+	reads := definition.Reads(func(tool, path string) error {
+		if path == "gone" || tool == "mailbox" && path == "documents" {
 			return errors.New("no such file or directory")
 		}
 		return nil
@@ -103,6 +103,12 @@ func TestWhatToolsRead(t *testing.T) {
 		"tools: [files]\nfiles: [../other]\n":               `files[0]: "../other" holds what no agent may read`,
 		"tools: [files]\nfiles: [a/../.bcpmesh/x]\n":        "holds what no agent may read",
 		"tools: [files]\nfiles: [/]\n":                      "holds what no agent may read",
+		"tools: [mailbox]\nmailbox: mail\n":                 "",
+		"tools: Mailbox\nmailbox: /var/mail/me\n":           "",
+		"tools: [mailbox]\n":                                "the tool mailbox reads a Maildir or an mbox file: name it in `mailbox`",
+		"tools: [mailbox]\nmailbox: documents\n":            "mailbox: it cannot be read: no such file or directory",
+		"tools: [mailbox]\nmailbox: .bcpmesh/x\n":           `mailbox: ".bcpmesh/x" holds what no agent may read`,
+		"mailbox: mail\n":                                   "no effect: the agent has not the tool mailbox",
 		"files: [documents]\n":                              "no effect: the agent has not the tool files",
 	} {
 		_, report := definition.Load(folderOf(map[string][]byte{

@@ -41,10 +41,10 @@ func Commands(find func(command []string, sandbox bcp.Sandbox) error) Option {
 // its error is one of the definitions ([CodeNoModel]).
 func Models(open func(bcp.Model) error) Option { return func(b *builder) { b.open = open } }
 
-// Reads has each folder that a tool of an agent reads looked at: open says why it cannot be
-// read where the mesh runs, in words for people, and its error is one of the definitions
+// Reads has what each tool of an agent reads looked at: open says why it cannot be read
+// where the mesh runs, in words for people, and its error is one of the definitions
 // ([CodeNoFile]).
-func Reads(open func(path string) error) Option { return func(b *builder) { b.reads = open } }
+func Reads(open func(tool, path string) error) Option { return func(b *builder) { b.reads = open } }
 
 // Load reads the folder and returns its mesh, or nil and all its errors. It
 // reads mesh.yaml, agents/*.md and *.md at the root, and nothing else; files

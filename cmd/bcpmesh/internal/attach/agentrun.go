@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -126,7 +127,7 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 			return done, cli.Failf("%s cannot be confined, and is not started: %s", o.name, err).WithHint("start it in a container or a virtual machine, and say `sandbox: none` there")
 		}
 	}
-	files, err := toolFiles(folder, def, &agent)
+	read, err := toolFiles(folder, def, &agent)
 	if err != nil {
 		return done, err
 	}
@@ -154,12 +155,12 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 		desk = deskOf(def, &agent, keeper.NewLedger(agents.NewKeeper(ledger)))
 	}
 	services := keeper.NewServices(cell.Configuration{
-		Agent: agent.Name, Role: role, Task: o.task, Instructions: agent.Prompt, Model: model.Model, Tools: agent.Tools, Files: files,
+		Agent: agent.Name, Role: role, Task: o.task, Instructions: agent.Prompt, Model: model.Model, Tools: agent.Tools, Files: read[:len(agent.Files)], Mailbox: strings.Join(read[len(agent.Files):], ""),
 		MaxTurns: agent.Run.MaxTurns, MaxTokens: agent.Run.MaxTokens, Confined: agent.Sandbox == bcp.SandboxRequired,
 	}, model, desk)
 	output := process.NewOutput(log)
 	defer output.End()
-	running, toKeeper, fromKeeper, err := startCell(agent.Sandbox, files, output)
+	running, toKeeper, fromKeeper, err := startCell(agent.Sandbox, read, output)
 	if err != nil {
 		return done, cli.Failf("the cell of %s cannot be started: %s", agent.Name, process.Reason(err))
 	}
@@ -230,10 +231,15 @@ func openModel(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent) (llm.Endp
 	return model, nil
 }
 
-// toolFiles returns what the tools of an agent read. Nothing secret is below it.
+// toolFiles returns what the tools of an agent read: its folders, then its mailbox if it has one. Nothing secret is below
+// any of it.
 func toolFiles(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent) ([]string, error) {
 	var paths []string
-	for _, name := range agent.Files {
+	names := slices.Clone(agent.Files)
+	if agent.Mailbox != "" {
+		names = append(names, agent.Mailbox)
+	}
+	for _, name := range names {
 		path, err := folder.PathOf(name)
 		if err != nil {
 			return nil, cli.Failf("%s cannot read %s: %s", agent.Name, cli.Quoted(name), cli.ReasonOf(err))
@@ -248,7 +254,7 @@ func toolFiles(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent) ([]string
 		}
 		for _, secret := range secrets {
 			if meshdir.Covers([]string{path}, secret) != "" {
-				return nil, cli.Failf("%s would read %s, which has keys below it", agent.Name, cli.Quoted(name)).WithHint("name the folders that it needs in %s, one by one", agent.File)
+				return nil, cli.Failf("%s would read %s, which has keys below it", agent.Name, cli.Quoted(name)).WithHint("name what it needs below it in %s", agent.File)
 			}
 		}
 		paths = append(paths, path)

@@ -14,6 +14,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
+	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
@@ -232,8 +233,8 @@ func (m Folder) PathOf(name string) (string, error) {
 	return filepath.Abs(name)
 }
 
-// readable says why a tool cannot read a folder, in words for people.
-func (m Folder) readable(name string) error {
+// readable says why a tool cannot read what it is to read, in words for people.
+func (m Folder) readable(tool, name string) error {
 	path, err := m.PathOf(name)
 	if err != nil {
 		return err
@@ -241,11 +242,16 @@ func (m Folder) readable(name string) error {
 	if holder := Covers([]string{path}, m.State); holder != "" {
 		return errors.New("it has the keys of the mesh below it: name the folders that the agent needs, one by one")
 	}
-	f, err := folder.Open(path)
-	if err != nil {
-		return errors.New(cli.ReasonOf(err))
+	var opened io.Closer
+	if tool == mailbox.Name {
+		opened, err = mailbox.OpenBox(path)
+	} else {
+		opened, err = folder.Open(path)
 	}
-	return f.Close()
+	if err != nil {
+		return errors.New(strings.TrimPrefix(cli.ReasonOf(err), "mailbox "+path+": "))
+	}
+	return opened.Close()
 }
 
 // OpenModel opens a model of the definitions, whose turns have at most so many tokens.

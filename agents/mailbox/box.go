@@ -1,0 +1,220 @@
+package mailbox
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"syscall"
+
+	"github.com/bcpmesh/bcpmesh/agents/folder"
+	"github.com/bcpmesh/bcpmesh/agents/tool"
+)
+
+const (
+	maxListed = 10_000   // of the newest messages of a mailbox
+	maxTail   = 64 << 20 // bytes at the end of an mbox file that are looked at
+)
+
+// Box is a mailbox that is read again and again while mail comes and goes: a Maildir, an mbox file or a single message.
+// It is never written to or locked. It is safe for concurrent use.
+type Box struct {
+	fsys fs.FS
+	name string // in fsys
+	dir  *folder.Folder
+}
+
+// OpenBox opens a mailbox. The caller calls Close. The error names the path, and is for the operator.
+func OpenBox(path string) (*Box, error) {
+	b := &Box{fsys: oneFile(path), name: "mailbox"}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		if b.dir, err = folder.Open(path); err != nil {
+			return nil, fmt.Errorf("mailbox: %w", err)
+		}
+		b.fsys, b.name = b.dir, "."
+	}
+	opened, err := OpenFS(b.fsys, b.name, Limits{})
+	if err == nil {
+		err = opened.Close()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("mailbox %s: %w", path, withoutPath(err)), b.Close())
+	}
+	return b, nil
+}
+
+// Close closes it.
+func (b *Box) Close() error {
+	if b.dir == nil {
+		return nil
+	}
+	return b.dir.Close()
+}
+
+// oneFile is a file system in which every name is one file.
+type oneFile string
+
+// Open implements [fs.FS]. It waits for nobody, and opens regular files alone.
+func (o oneFile) Open(string) (fs.File, error) {
+	f, err := os.OpenFile(string(o), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = ErrNotMailbox
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// keys returns what names each message while mail comes and goes, the newest first, and whether there are older ones: the
+// name that delivery chose in a Maildir, which flags and moves leave alone, and a digest in a file.
+func (b *Box) keys(ctx context.Context) (keys []string, older bool, err error) {
+	if b.dir != nil {
+		m, err := openMaildir(b.fsys, b.name)
+		if err != nil {
+			return nil, false, failure(err)
+		}
+		for _, file := range slices.Backward(m.files) {
+			keys = append(keys, uniqueName(file))
+		}
+	} else {
+		older, err = b.split(ctx, func(raw []byte, _ int64) { keys = append(keys, messageID(raw)) })
+		if err != nil {
+			return nil, false, err
+		}
+		slices.Reverse(keys)
+	}
+	seen := map[string]bool{}
+	keys = slices.DeleteFunc(keys, func(key string) bool {
+		again := seen[key]
+		seen[key] = true
+		return again
+	})
+	if len(keys) > maxListed {
+		keys, older = keys[:maxListed], true
+	}
+	return keys, older, nil
+}
+
+// load has those messages visited that are still there, each once. It ends early if visit returns false.
+func (b *Box) load(ctx context.Context, keys []string, visit func(key string, m *Message) bool) error {
+	limits := DefaultLimits()
+	if b.dir == nil {
+		wanted := map[string]bool{}
+		for _, key := range keys {
+			wanted[key] = true
+		}
+		ended := false
+		_, err := b.split(ctx, func(raw []byte, size int64) {
+			if key := messageID(raw); wanted[key] && !ended {
+				wanted[key] = false
+				ended = !visit(key, limited(raw, size, limits))
+			}
+		})
+		return err
+	}
+	m, err := openMaildir(b.fsys, b.name)
+	if err != nil {
+		return failure(err)
+	}
+	files := map[string]string{}
+	for _, file := range m.files {
+		files[uniqueName(file)] = file
+	}
+	for _, key := range keys {
+		if ctx.Err() != nil {
+			return tool.TimedOut
+		}
+		file, ok := files[key]
+		if !ok {
+			continue
+		}
+		raw, size, readable, _ := (&maildir{fsys: b.fsys, files: []string{file}}).next(limits.MaxMessageBytes)
+		if readable && !visit(key, limited(raw, size, limits)) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// split visits the messages of a file as they are, and reports whether the file has older ones.
+func (b *Box) split(ctx context.Context, visit func(raw []byte, size int64)) (older bool, err error) {
+	src, err := openFile(b.fsys, b.name)
+	if err != nil {
+		return false, failure(err)
+	}
+	defer func() { _ = src.Close() }() // nothing was written
+	box, many := src.(*mbox)
+	if many {
+		if older, err = box.skipTo(maxTail); err != nil {
+			return false, tool.Unreadable
+		}
+	}
+	for first := older; ; first = false {
+		if ctx.Err() != nil {
+			return false, tool.TimedOut
+		}
+		raw, size, readable, err := src.next(defaultMaxMessageBytes)
+		switch {
+		case errors.Is(err, io.EOF):
+			return older, nil
+		case err != nil || !readable:
+			return false, tool.Unreadable
+		case !first: // the end of a message came first
+			visit(raw, size)
+		}
+	}
+}
+
+// skipTo leaves out all but the last bytes of a file, and reports whether that was anything.
+func (b *mbox) skipTo(last int64) (bool, error) {
+	f, ok := b.f.(fs.File)
+	if !ok {
+		return false, nil
+	}
+	info, err := f.Stat()
+	if err != nil || info.Size() <= last {
+		return false, err
+	}
+	seeker, ok := f.(io.Seeker)
+	if !ok {
+		return false, fs.ErrInvalid
+	}
+	if _, err := seeker.Seek(info.Size()-last, io.SeekStart); err != nil {
+		return false, err
+	}
+	b.r, b.inside = bufio.NewReaderSize(f, 64<<10), true
+	return true, nil
+}
+
+func limited(raw []byte, size int64, limits Limits) *Message {
+	m := Parse(raw, limits)
+	m.Size = size
+	if size > int64(len(raw)) {
+		m.mark(TooLarge)
+	}
+	return m
+}
+
+// failure says why a mailbox cannot be read.
+func failure(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return tool.Unreadable
+	case errors.Is(err, ErrTooManyMessages):
+		return tool.TooLarge
+	}
+	return tool.Gone
+}
+
+// newFolder reports whether a message of a Maildir is in its folder new.
+func newFolder(file string) bool { return path.Base(path.Dir(file)) == "new" }

@@ -1,0 +1,300 @@
+package mailbox
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/agents/tool"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+// Name is what a definition calls all of the tools.
+const Name = "mailbox"
+
+// The names of the tools.
+const (
+	ListName   = "mailbox_list"
+	SearchName = "mailbox_search"
+	ReadName   = "mailbox_read"
+)
+
+const (
+	pageLength = 50  // messages of one listing
+	maxFound   = 50  // messages that one search shows
+	maxLines   = 3   // of one message that one search shows
+	maxShown   = 200 // code points of a line that matches
+	maxNamed   = 50  // attachments and recipients of a message that are named
+	// maxSearched is how many bytes of mail one search looks at.
+	maxSearched = 64 << 20
+	// searchTime is how long one search takes.
+	searchTime = 20 * time.Second
+)
+
+type listArguments struct {
+	After *int `json:"after"`
+}
+
+const listSchema = `{"type":"object","additionalProperties":false,"properties":{` +
+	`"after":{"type":"integer","minimum":1,"description":"The number of the last message of the listing that is to go on."}}}`
+
+type searchArguments struct {
+	Text string `json:"text"`
+}
+
+const searchSchema = `{"type":"object","additionalProperties":false,"required":["text"],"properties":{` +
+	`"text":{"type":"string","minLength":1,"maxLength":100,"description":"A phrase, in any case. It is looked for in senders, recipients, subjects, names of attachments and texts."}}}`
+
+type readArguments struct {
+	Message int  `json:"message"`
+	Part    *int `json:"part"`
+}
+
+const readSchema = `{"type":"object","additionalProperties":false,"required":["message"],"properties":{` +
+	`"message":{"type":"integer","minimum":1,"description":"The number of a message that was listed or found."},` +
+	`"part":{"type":"integer","minimum":1,"description":"A long text has parts of 100,000 characters. 1 if it is left out."}}}`
+
+// Tools returns the tools of one conversation. Numbers are those of the conversation. What comes from outside is redacted
+// by a set of rules.
+func (b *Box) Tools(redact guard.Set) []llm.Executable {
+	d := &desk{Box: b, redact: redact, numbers: map[string]int{}}
+	return []llm.Executable{
+		executable(d, ListName, llm.Constant("List the mail, the newest first. Each message has a number, by which other tools know it."), listSchema, d.list),
+		executable(d, SearchName, llm.Constant("Search the mail for a phrase."), searchSchema, d.search),
+		executable(d, ReadName, llm.Constant("Read a message: its headers and its text. Attachments are named, and not opened."), readSchema, d.read),
+	}
+}
+
+func executable[A any](d *desk, name string, description llm.Instruction, schema string, run func(context.Context, A) (string, error)) llm.Executable {
+	return tool.New(tool.Tool[A]{
+		Name: name, Description: description, Schema: jsontext.Value(schema), Source: guard.Mail, Lock: &d.mu, Run: run,
+	})
+}
+
+// desk is what one conversation was shown. Its calls are made one after the other.
+type desk struct {
+	*Box
+	redact guard.Set
+
+	mu      sync.Mutex
+	shown   []string // keys by number, less 1
+	numbers map[string]int
+}
+
+// number returns the number of a message, which it keeps for the conversation.
+func (d *desk) number(key string) int {
+	n, ok := d.numbers[key]
+	if !ok {
+		d.shown = append(d.shown, key)
+		n = len(d.shown)
+		d.numbers[key] = n
+	}
+	return n
+}
+
+// key returns what has a number.
+func (d *desk) key(number int) (string, error) {
+	if number < 1 || number > len(d.shown) {
+		return "", tool.UnknownNumber
+	}
+	return d.shown[number-1], nil
+}
+
+func (d *desk) quote(text string) string { return tool.Quote(text, d.redact) }
+
+// row is the line of a message.
+func (d *desk) row(key string, m *Message) string {
+	attached := ""
+	if len(m.Attachments) > 0 {
+		attached = fmt.Sprintf(", %d attachments", len(m.Attachments))
+	}
+	return fmt.Sprintf("%d %s from %s: %s, %d bytes%s\n", d.number(key), day(m.Date), d.quote(m.From.String()), d.quote(m.Subject), m.Size, attached)
+}
+
+func day(t time.Time) string {
+	if t.IsZero() {
+		return "undated"
+	}
+	return t.Format(time.DateOnly)
+}
+
+// list is mailbox_list.
+func (d *desk) list(ctx context.Context, a listArguments) (string, error) {
+	keys, older, err := d.keys(ctx)
+	if err != nil {
+		return "", err
+	}
+	all := len(keys)
+	if a.After != nil {
+		last, err := d.key(*a.After)
+		if err != nil {
+			return "", err
+		}
+		i := slices.Index(keys, last)
+		if i < 0 {
+			return "", tool.Gone
+		}
+		keys = keys[i+1:]
+	}
+	page := keys[:min(len(keys), pageLength)]
+	messages := map[string]*Message{}
+	if err := d.load(ctx, page, func(key string, m *Message) bool { messages[key] = m; return true }); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "The mailbox has %d messages", all)
+	if older {
+		b.WriteString(", and older ones that are not shown")
+	}
+	b.WriteString(".\n")
+	last := 0
+	for _, key := range page {
+		if m := messages[key]; m != nil { // or it went while we looked
+			b.WriteString(d.row(key, m))
+			last = d.number(key)
+		}
+	}
+	if len(keys) > pageLength && last > 0 {
+		fmt.Fprintf(&b, "There are more after %d.\n", last)
+	}
+	return b.String(), nil
+}
+
+// read is mailbox_read.
+func (d *desk) read(ctx context.Context, a readArguments) (string, error) {
+	key, err := d.key(a.Message)
+	if err != nil {
+		return "", err
+	}
+	part := 1
+	if a.Part != nil {
+		part = *a.Part
+	}
+	var message *Message
+	for range 2 { // it may be moved while we look
+		err := d.load(ctx, []string{key}, func(_ string, m *Message) bool { message = m; return false })
+		if err != nil {
+			return "", err
+		}
+		if message != nil {
+			break
+		}
+	}
+	if message == nil {
+		return "", tool.Gone
+	}
+	shown, parts, err := tool.NewText(message.Text, d.redact).Part(part)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("Message %d\n%sText, part %d of %d:\n\n%s", a.Message, d.head(message), part, parts, shown), nil
+}
+
+// head are the lines before the text of a message.
+func (d *desk) head(m *Message) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "From: %s\n", d.quote(m.From.String()))
+	for _, to := range m.To[:min(len(m.To), maxNamed)] {
+		fmt.Fprintf(&b, "To: %s\n", d.quote(to.String()))
+	}
+	if reply := m.Headers["Reply-To"]; reply != "" {
+		fmt.Fprintf(&b, "Reply-To: %s\n", d.quote(reply))
+	}
+	if !m.Date.IsZero() {
+		fmt.Fprintf(&b, "Date: %s\n", m.Date.Format(time.RFC3339))
+	}
+	fmt.Fprintf(&b, "Subject: %s\n", d.quote(m.Subject))
+	for _, attached := range m.Attachments[:min(len(m.Attachments), maxNamed)] {
+		fmt.Fprintf(&b, "Attachment: %s, %s, %d bytes, not opened\n", d.quote(attached.Name), d.quote(attached.Type), attached.Size)
+	}
+	if more := len(m.Attachments) - maxNamed; more > 0 {
+		fmt.Fprintf(&b, "Attachments that are not named: %d\n", more)
+	}
+	if m.Hidden != "" {
+		fmt.Fprintf(&b, "Hidden: %d characters that a person does not see, and that are not shown\n", utf8.RuneCountInString(m.Hidden))
+	}
+	for _, defect := range m.Defects {
+		fmt.Fprintf(&b, "Defect: %s\n", defect)
+	}
+	return b.String()
+}
+
+// search is mailbox_search. It looks at mail as the model reads it, so that no search tells what redaction hides.
+func (d *desk) search(ctx context.Context, a searchArguments) (string, error) {
+	phrase := strings.ToLower(strings.TrimSpace(a.Text))
+	if phrase == "" || utf8.RuneCountInString(phrase) > maxShown/2 {
+		return "", tool.BadArguments
+	}
+	ctx, cancel := context.WithTimeout(ctx, searchTime)
+	defer cancel()
+	keys, older, err := d.keys(ctx)
+	if err != nil {
+		return "", err
+	}
+	found := map[string]string{}
+	var read int64
+	err = d.load(ctx, keys, func(key string, m *Message) bool {
+		if read += m.Size; read > maxSearched {
+			older = true
+			return false
+		}
+		if lines, ok := d.matches(m, phrase); ok {
+			found[key] = d.row(key, m) + lines
+		}
+		return true
+	})
+	switch {
+	case err == tool.TimedOut:
+		older = true
+	case err != nil:
+		return "", err
+	}
+	var b strings.Builder
+	left := maxFound
+	for _, key := range keys {
+		if row := found[key]; row != "" {
+			if left--; left < 0 {
+				older = true
+				break
+			}
+			b.WriteString(row)
+		}
+	}
+	switch {
+	case older:
+		b.WriteString("The search stopped at a limit before it had seen everything.\n")
+	case len(found) == 0:
+		b.WriteString("Nothing was found.\n")
+	}
+	return b.String(), nil
+}
+
+// matches reports whether a message has a phrase, and returns the lines of its text that do.
+func (d *desk) matches(m *Message, phrase string) (lines string, ok bool) {
+	short := []string{m.From.String(), m.Subject}
+	for _, to := range m.To {
+		short = append(short, to.String())
+	}
+	for _, attached := range m.Attachments {
+		short = append(short, attached.Name)
+	}
+	for _, text := range short {
+		ok = ok || tool.Contains(string(tool.NewText(text, d.redact)), phrase)
+	}
+	var b strings.Builder
+	count := 0
+	for line := range strings.Lines(string(tool.NewText(m.Text, d.redact))) {
+		if count < maxLines && tool.Contains(line, phrase) {
+			count++
+			b.WriteString("  " + d.quote(strings.TrimSpace(tool.Around(line, phrase, maxShown))) + "\n")
+		}
+	}
+	return b.String(), ok || count > 0
+}
