@@ -79,6 +79,7 @@ type Agent struct {
 	Sandbox        Sandbox  // what confines Command or Builtin; zero where there is none
 	Files          []string // what the tool files reads, or a Command that the mesh confines beside its own files
 	Mailbox        string   // what the tool mailbox reads
+	Feeds          []string // URLs that the tool feeds fetches
 	Encoding       Encoding
 	BaseTaint      Taint
 	MaxConnections int

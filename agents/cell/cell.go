@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/bcpmesh/bcpmesh/agents/feed"
 	"github.com/bcpmesh/bcpmesh/agents/files"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
@@ -35,6 +36,7 @@ type Configuration struct {
 	Tools        []string  `json:"tools"`             // names of [Tools]
 	Files        []string  `json:"files,omitempty"`   // folders of the tool files
 	Mailbox      string    `json:"mailbox,omitempty"` // of the tool mailbox
+	Feeds        []string  `json:"feeds,omitempty"`   // URLs of the tool feeds
 	MaxTurns     int       `json:"max_turns"`         // of the model in a conversation
 	MaxTokens    int       `json:"max_tokens"`        // of a turn
 	Redact       guard.Set `json:"redact,omitzero"`
@@ -43,7 +45,7 @@ type Configuration struct {
 }
 
 // Tools are the names of the tools that a definition can give a model.
-func Tools() []string { return []string{files.Name, mailbox.Name, web.Name} }
+func Tools() []string { return []string{feed.Name, files.Name, mailbox.Name, web.Name} }
 
 // Cell is one agent. Its handlers may be called concurrently.
 type Cell struct {
@@ -236,6 +238,9 @@ func (t *talk) conversation() llm.Conversation {
 	}
 	if slices.Contains(config.Tools, web.Name) {
 		c.Tools = append(c.Tools, web.NewTool(t, config.Redact).Executable())
+	}
+	if slices.Contains(config.Tools, feed.Name) {
+		c.Tools = append(c.Tools, feed.Tools(config.Feeds, t, config.Redact)...)
 	}
 	if t.cell.files != nil {
 		c.Tools = append(c.Tools, t.cell.files.Tools(config.Redact)...)

@@ -77,10 +77,10 @@ func living(t *testing.T, mesh *meshtest.Mesh, m *model, confine func(cell.Confi
 	definition, _ := mesh.Definition.Agent("reader")
 	ledger := keeper.NewLedger(agents.NewKeeper(connect(bcp.RoleKeeper)))
 	services := keeper.NewServices(
-		cell.Configuration{Agent: "reader", Role: bcp.RoleReader, Instructions: definition.Prompt, Model: "small", Tools: definition.Tools, Files: definition.Files, Mailbox: definition.Mailbox, MaxTurns: 6},
+		cell.Configuration{Agent: "reader", Role: bcp.RoleReader, Instructions: definition.Prompt, Model: "small", Tools: definition.Tools, Files: definition.Files, Mailbox: definition.Mailbox, Feeds: definition.Feeds, MaxTurns: 6},
 		llm.Endpoint{Provider: m, Model: "pinned", MaxTokens: 100},
 		func() (*web.Desk, error) {
-			return web.NewDesk(web.Options{Agent: "reader", Ledger: ledger, StartURLs: definition.Egress.StartURLs, LinksOnly: definition.Egress.LinksOnly,
+			return web.NewDesk(web.Options{Agent: "reader", Ledger: ledger, StartURLs: append(definition.Egress.StartURLs, definition.Feeds...), LinksOnly: definition.Egress.LinksOnly,
 				Policy: web.Policy(definition.Egress.Hosts, func(string) (string, bool) { return "", false })})
 		})
 	toCell, fromKeeper := io.Pipe()

@@ -167,6 +167,7 @@ func (a *agent) agent() bcp.Agent {
 		Sandbox:        parseWord[bcp.Sandbox](o.get("sandbox")),
 		Files:          o.texts("files"),
 		Mailbox:        o.get("mailbox").text,
+		Feeds:          o.texts("feeds"),
 		Encoding:       parseWord[bcp.Encoding](o.get("encoding")),
 		MaxConnections: int(o.get("max_connections").number),
 		Shard:          int(o.get("shard").number),

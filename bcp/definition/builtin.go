@@ -11,12 +11,13 @@ import (
 
 // BuiltinTools are the tools that `command: builtin` can give a model, with other names
 // that definitions may have for them.
-var builtinTools = map[string]string{"web_fetch": "web_fetch", "WebFetch": "web_fetch", filesTool: filesTool, "Read": filesTool, "mailbox": mailboxTool, "Mailbox": mailboxTool}
+var builtinTools = map[string]string{"web_fetch": "web_fetch", "WebFetch": "web_fetch", filesTool: filesTool, "Read": filesTool, "mailbox": mailboxTool, "Mailbox": mailboxTool, feedsTool: feedsTool}
 
-// The tools that read what other keys name: `files` and `mailbox`.
+// The tools that read what other keys name: `files`, `mailbox` and `feeds`.
 const (
 	filesTool   = "files"
 	mailboxTool = "mailbox"
+	feedsTool   = "feeds"
 )
 
 // BuiltinTools returns their names, in alphabetical order.
@@ -64,7 +65,7 @@ func (b *builder) modelsOf(o *object) []bcp.Model {
 func (b *builder) builtin(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
 	o := a.object
 	if !agent.Builtin {
-		for _, key := range []string{"mailbox", "max_turns", "max_output_tokens", "max_parallel"} {
+		for _, key := range []string{"feeds", "mailbox", "max_turns", "max_output_tokens", "max_parallel"} {
 			if o.has(key) {
 				a.source.warnf(o.at(key), CodeNoEffect, key, "no effect: the agent has no `command: builtin`")
 			}
@@ -115,13 +116,14 @@ func (b *builder) readByTools(a *agent, agent *bcp.Agent) {
 	}{
 		{filesTool, "files", "the tool files reads below folders: list them in `files`, such as files: [documents]", o.get("files").texts},
 		{mailboxTool, "mailbox", "the tool mailbox reads a Maildir or an mbox file: name it in `mailbox`, such as mailbox: mail", mailboxOf(o)},
+		{feedsTool, "feeds", "the tool feeds fetches feeds: list their URLs in `feeds`, such as feeds: ['https://news.example.com/feed']", o.get("feeds").texts},
 	} {
 		switch has := slices.Contains(agent.Tools, reads.tool); {
 		case has && len(reads.names) == 0:
 			a.source.errorf(o.at("tools"), CodeMissingKey, reads.key, "%s", reads.missing)
 		case !has && len(reads.names) > 0:
 			a.source.warnf(o.at(reads.key), CodeNoEffect, reads.key, "no effect: the agent has not the tool %s", reads.tool)
-		case has:
+		case has && reads.tool != feedsTool:
 			b.readable(a, reads.key, reads.names)
 		}
 	}

@@ -61,23 +61,25 @@ func (b *builder) egress(a *agent, agent *bcp.Agent) {
 		return
 	}
 	policy, _ := guard.ParsePolicy(e.Hosts)
-	seen := map[string]bool{}
-	for i, url := range o.get("start_urls").texts {
-		target, err := guard.Check(url.text, policy)
-		switch {
-		case errors.Is(err, guard.DenyAll):
-			a.source.errorf(url.position, CodeBadValue, index("start_urls", i), "the agent's network has no hosts: list the host of this URL there")
-		case err != nil:
-			a.source.errorf(url.position, CodeBadValue, index("start_urls", i), "expected a URL within network, got %s: %s", quote(url.text), err)
-		case seen[target.String()]:
-			a.source.errorf(url.position, CodeDuplicate, index("start_urls", i), "%s stands there twice", quote(url.text))
+	for _, key := range []string{"start_urls", "feeds"} {
+		seen := map[string]bool{}
+		for i, url := range o.get(key).texts {
+			target, err := guard.Check(url.text, policy)
+			switch {
+			case errors.Is(err, guard.DenyAll):
+				a.source.errorf(url.position, CodeBadValue, index(key, i), "the agent's network has no hosts: list the host of this URL there")
+			case err != nil:
+				a.source.errorf(url.position, CodeBadValue, index(key, i), "expected a URL within network, got %s: %s", quote(url.text), err)
+			case seen[target.String()]:
+				a.source.errorf(url.position, CodeDuplicate, index(key, i), "%s stands there twice", quote(url.text))
+			}
+			seen[target.String()] = true
 		}
-		seen[target.String()] = true
 	}
 	if o.has("egress_host_bytes") && len(e.Hosts) > 0 && e.MaxHostBytes > e.MaxBytes {
 		a.source.warnf(o.at("egress_host_bytes"), CodeNoEffect, "egress_host_bytes", "no effect: the agent may have %s of all hosts", formatBytes(e.MaxBytes))
 	}
-	if e.LinksOnly && len(e.Hosts) > 0 && len(e.StartURLs) == 0 {
+	if e.LinksOnly && len(e.Hosts) > 0 && len(e.StartURLs) == 0 && len(agent.Feeds) == 0 {
 		a.source.warnf(o.at("links_only"), CodeNoEffect, "links_only", "the agent can fetch nothing: there are no start_urls, from which it could get links")
 	}
 }

@@ -174,6 +174,8 @@ var schema = []Key{
 		Doc: "Folders below which the tool files of `command: builtin` reads; or files and folders that a command with sandbox: required may read, beside those of the system and those that the command names. Paths are relative to the folder of mesh.yaml."},
 	{Level: LevelAgent, Name: "mailbox", Type: TypeText, Min: 1, Max: 4096, DefaultRule: "none", Rule: "A1",
 		Doc: "The Maildir or mbox file that the tool mailbox of `command: builtin` reads. The path is relative to the folder of mesh.yaml."},
+	{Level: LevelAgent, Name: "feeds", Type: TypeTexts, Min: 0, Max: 64, DefaultRule: "none", Rule: "A1",
+		Doc: "URLs within network of the RSS, Atom and JSON feeds that the tool feeds of `command: builtin` fetches, at the price of a link."},
 	{Level: LevelAgent, Name: "encoding", Type: TypeWord, Words: wordsOf[bcp.Encoding](1, 2), Default: "json", Rule: "P1.3, P2.1",
 		Doc: "How the agent writes its messages; the other encoding is refused."},
 	{Level: LevelAgent, Name: "base_taint", Type: TypeWord, Words: wordsOf[bcp.Taint](1, 3), DefaultRule: "high where the agent has a reader entry, else low", Rule: "P1.3, P8.1",

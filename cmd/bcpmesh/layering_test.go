@@ -141,12 +141,14 @@ var rules = []rule{
 	{folder: "agents/tool", internal: []string{"agents/llm", "bcp/guard"}, external: []string{jsonText}},
 	// Reads files for a model.
 	{folder: "agents/files", internal: []string{"agents/folder", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{jsonText}},
+	// Reads feeds for a model.
+	{folder: "agents/feed", internal: []string{"agents/fetch", "agents/llm", "agents/page", "agents/tool", "agents/web", "bcp/guard"}, external: []string{"golang.org/x/net/html", jsonText, textLib}},
 	// Reads mail, for a model as well.
 	{folder: "agents/mailbox", internal: []string{"agents/folder", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{"github.com/jhillyerd/enmime/v2", jsonText, "golang.org/x/net/html", textLib}},
 	// Holds the network of an agent: it asks the mesh, and decides nothing.
 	{folder: "agents/keeper", internal: []string{"agents", "agents/llm", "agents/stdio", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// Reads hostile text for a model, behind one door: it has neither creds nor network.
-	{folder: "agents/cell", internal: []string{"agents/files", "agents/llm", "agents/mailbox", "agents/mcp", "agents/stdio", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
+	{folder: "agents/cell", internal: []string{"agents/feed", "agents/files", "agents/llm", "agents/mailbox", "agents/mcp", "agents/stdio", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// Talks to models.
 	{folder: "agents/llm", internal: []string{"bcp/guard"}, external: []string{jsonSchema, jsonText}},
 	// The ways to models: wires of our own and a script.

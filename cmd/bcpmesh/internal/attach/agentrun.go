@@ -155,7 +155,7 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 		desk = deskOf(def, &agent, keeper.NewLedger(agents.NewKeeper(ledger)))
 	}
 	services := keeper.NewServices(cell.Configuration{
-		Agent: agent.Name, Role: role, Task: o.task, Instructions: agent.Prompt, Model: model.Model, Tools: agent.Tools, Files: read[:len(agent.Files)], Mailbox: strings.Join(read[len(agent.Files):], ""),
+		Agent: agent.Name, Role: role, Task: o.task, Instructions: agent.Prompt, Model: model.Model, Tools: agent.Tools, Files: read[:len(agent.Files)], Mailbox: strings.Join(read[len(agent.Files):], ""), Feeds: agent.Feeds,
 		MaxTurns: agent.Run.MaxTurns, MaxTokens: agent.Run.MaxTokens, Confined: agent.Sandbox == bcp.SandboxRequired,
 	}, model, desk)
 	output := process.NewOutput(log)
@@ -329,7 +329,7 @@ func deskOf(def *bcp.Mesh, agent *bcp.Agent, ledger web.Ledger) func() (*web.Des
 	policy := web.Policy(e.Hosts, os.LookupEnv)
 	return func() (*web.Desk, error) {
 		return web.NewDesk(web.Options{
-			Agent: string(agent.Name), Policy: policy, StartURLs: e.StartURLs, LinksOnly: e.LinksOnly, Addresses: def.AllowAddresses, Ledger: ledger,
+			Agent: string(agent.Name), Policy: policy, StartURLs: slices.Concat(e.StartURLs, agent.Feeds), LinksOnly: e.LinksOnly, Addresses: def.AllowAddresses, Ledger: ledger,
 		})
 	}
 }

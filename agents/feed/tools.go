@@ -1,0 +1,258 @@
+package feed
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/agents/page"
+	"github.com/bcpmesh/bcpmesh/agents/tool"
+	"github.com/bcpmesh/bcpmesh/agents/web"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+// Name is what a definition calls all of the tools.
+const Name = "feeds"
+
+// The names of the tools.
+const (
+	ListName = "feeds_list"
+	ReadName = "feeds_read"
+)
+
+const (
+	pageLength = 50 // entries of one listing
+	// maxKept is how many bytes of entries a conversation keeps. The oldest are forgotten first.
+	maxKept = 16 << 20
+)
+
+type listArguments struct {
+	Feed  *int `json:"feed"`
+	After *int `json:"after"`
+}
+
+const listSchema = `{"type":"object","additionalProperties":false,"properties":{` +
+	`"feed":{"type":"integer","minimum":1,"description":"The number of a feed, which is fetched. Without it: the feeds that there are."},` +
+	`"after":{"type":"integer","minimum":1,"description":"The number of the last entry of the listing that is to go on. Nothing is fetched."}}}`
+
+type readArguments struct {
+	Entry int  `json:"entry"`
+	Part  *int `json:"part"`
+}
+
+const readSchema = `{"type":"object","additionalProperties":false,"required":["entry"],"properties":{` +
+	`"entry":{"type":"integer","minimum":1,"description":"The number of an entry that was listed."},` +
+	`"part":{"type":"integer","minimum":1,"description":"A long text has parts of 100,000 characters. 1 if it is left out."}}}`
+
+// Tools returns the tools of one conversation, over feeds that are fetched by f. Numbers are those of the conversation.
+// What comes from outside is redacted by a set of rules.
+func Tools(feeds []string, f web.Fetcher, redact guard.Set) []llm.Executable {
+	d := &desk{feeds: feeds, fetcher: f, redact: redact, listings: map[int][]int{}, numbers: map[[sha256.Size]byte]int{}}
+	return []llm.Executable{
+		tool.New(tool.Tool[listArguments]{
+			Name: ListName, Description: llm.Constant("List the feeds, or the entries of a feed. Each has a number, by which other tools know it."),
+			Schema: jsontext.Value(listSchema), Source: guard.Feed, Lock: &d.mu, Run: d.list, Permit: d.permit,
+		}),
+		tool.New(tool.Tool[readArguments]{
+			Name: ReadName, Description: llm.Constant("Read an entry of a feed."),
+			Schema: jsontext.Value(readSchema), Source: guard.Feed, Lock: &d.mu, Run: d.read,
+		}),
+	}
+}
+
+// numbered is an entry with the feed that it is of, less 1.
+type numbered struct {
+	feed int
+	Entry
+	forgotten bool
+}
+
+func (n *numbered) size() int {
+	return len(n.ID) + len(n.Title) + len(n.Author) + len(n.Link) + len(n.Text)
+}
+
+// desk is what one conversation was shown. Its calls are made one after the other.
+type desk struct {
+	feeds   []string
+	fetcher web.Fetcher
+	redact  guard.Set
+
+	mu       sync.Mutex
+	entries  []numbered // by number, less 1
+	numbers  map[[sha256.Size]byte]int
+	listings map[int][]int // of a feed as it was fetched last: the numbers of its entries
+	kept     int           // bytes of entries
+	oldest   int           // of entries that are kept
+}
+
+// ask returns what a listing fetches, nothing if it fetches nothing.
+func (d *desk) ask(a listArguments) (web.Ask, bool) {
+	if a.Feed == nil || a.After != nil || *a.Feed < 1 || *a.Feed > len(d.feeds) {
+		return web.Ask{}, false
+	}
+	return web.Ask{URL: d.feeds[*a.Feed-1]}, true
+}
+
+func (d *desk) permit(a listArguments) error {
+	if ask, fetches := d.ask(a); fetches {
+		return d.fetcher.Permit(ask)
+	}
+	return nil
+}
+
+// list is feeds_list.
+func (d *desk) list(ctx context.Context, a listArguments) (string, error) {
+	var b strings.Builder
+	switch {
+	case a.Feed == nil && a.After != nil:
+		return "", tool.BadArguments
+	case a.Feed == nil:
+		for i, url := range d.feeds {
+			fmt.Fprintf(&b, "%d feed %s\n", i+1, tool.Quote(url, d.redact))
+		}
+		return b.String(), nil
+	case *a.Feed < 1 || *a.Feed > len(d.feeds):
+		return "", tool.UnknownNumber
+	}
+	feed, title := *a.Feed-1, ""
+	if ask, fetches := d.ask(a); fetches {
+		served, err := d.fetcher.Fetch(ctx, ask)
+		if err != nil {
+			return "", fetch.CodeOf(err)
+		}
+		parsed, err := Parse(served.ContentType, served.Bytes)
+		if err != nil {
+			return "", tool.Unreadable
+		}
+		title = " " + d.line(parsed.Title)
+		d.take(feed, parsed.Entries)
+	}
+	listed := d.listings[feed]
+	all := len(listed)
+	if a.After != nil {
+		for len(listed) > 0 && listed[0] != *a.After {
+			listed = listed[1:]
+		}
+		if len(listed) == 0 {
+			return "", tool.UnknownNumber
+		}
+		listed = listed[1:]
+	}
+	fmt.Fprintf(&b, "Feed %d%s has %d entries.\n", *a.Feed, title, all)
+	for _, number := range listed[:min(len(listed), pageLength)] {
+		e := &d.entries[number-1]
+		if e.forgotten {
+			continue
+		}
+		fmt.Fprintf(&b, "%d %s %s\n", number, day(e.Date), d.line(e.Title))
+	}
+	if len(listed) > pageLength {
+		fmt.Fprintf(&b, "There are more after %d.\n", listed[pageLength-1])
+	}
+	return b.String(), nil
+}
+
+// take gives the entries of a feed numbers, which they keep for the conversation, as long as their text is the same.
+func (d *desk) take(feed int, entries []Entry) {
+	var listing []int
+	for _, e := range entries {
+		key := sha256.Sum256(fmt.Appendf(nil, "%d %q %q %q %q %q %s", feed, e.ID, e.Link, e.Author, e.Title, e.Text, e.Date))
+		n, known := d.numbers[key]
+		if !known || d.entries[n-1].forgotten {
+			d.entries = append(d.entries, numbered{feed: feed, Entry: e})
+			n = len(d.entries)
+			d.numbers[key] = n
+			d.kept += d.entries[n-1].size()
+		}
+		if !slices.Contains(listing, n) { // a feed may say the same twice
+			listing = append(listing, n)
+		}
+	}
+	d.listings[feed] = listing
+	for ; d.kept > maxKept; d.oldest++ {
+		e := &d.entries[d.oldest]
+		d.kept -= e.size()
+		*e = numbered{forgotten: true}
+	}
+}
+
+// read is feeds_read.
+func (d *desk) read(_ context.Context, a readArguments) (string, error) {
+	if a.Entry < 1 || a.Entry > len(d.entries) {
+		return "", tool.UnknownNumber
+	}
+	e := &d.entries[a.Entry-1]
+	if e.forgotten {
+		return "", tool.Gone
+	}
+	part := 1
+	if a.Part != nil {
+		part = *a.Part
+	}
+	text, links, err := d.text(e.feed, e.Text)
+	if err != nil {
+		return "", err
+	}
+	var whole strings.Builder
+	whole.WriteString(text)
+	for i, link := range links {
+		if i == 0 {
+			whole.WriteString("\n")
+		}
+		fmt.Fprintf(&whole, "\n[%d] %s", i+1, link.URL)
+	}
+	shown, parts, err := tool.NewText(whole.String(), d.redact).Part(part)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Entry %d of feed %d\nTitle: %s\n", a.Entry, e.feed+1, d.line(e.Title))
+	if e.Author != "" {
+		fmt.Fprintf(&b, "Author: %s\n", d.line(e.Author))
+	}
+	if !e.Date.IsZero() {
+		fmt.Fprintf(&b, "Date: %s\n", e.Date.Format(time.RFC3339))
+	}
+	if e.Link != "" {
+		fmt.Fprintf(&b, "Link: %s\n", tool.Quote(e.Link, d.redact))
+	}
+	fmt.Fprintf(&b, "Text, part %d of %d:\n\n%s", part, parts, shown)
+	return b.String(), nil
+}
+
+// text returns what a person sees of a text in HTML.
+func (d *desk) text(feed int, source string) (string, []page.Link, error) {
+	target, err := guard.ParseTarget(d.feeds[feed])
+	if err != nil {
+		return "", nil, tool.Unreadable
+	}
+	read, err := page.Read(fetch.Body{Target: target, ContentType: "text/html; charset=utf-8", Bytes: []byte(source)}, page.Options{Whole: true, MaxChars: page.MaxChars, Set: d.redact})
+	if err != nil {
+		return "", nil, tool.Unreadable
+	}
+	return read.Text, read.Links, nil
+}
+
+// line returns a short text in HTML on one line, between quotes.
+func (d *desk) line(source string) string {
+	text, _, err := d.text(0, source)
+	if err != nil {
+		text = source
+	}
+	return tool.Quote(strings.Join(strings.Fields(text), " "), d.redact)
+}
+
+func day(t time.Time) string {
+	if t.IsZero() {
+		return "undated"
+	}
+	return t.Format(time.DateOnly)
+}
