@@ -215,7 +215,7 @@ func (p *parser) decode(text string) string {
 func (p *parser) endEntry() {
 	e := p.entry
 	p.entry, p.element = nil, ""
-	if e == nil || len(e) == 0 || len(p.feed.Entries) == maxEntries {
+	if len(e) == 0 || len(p.feed.Entries) == maxEntries {
 		return
 	}
 	p.feed.Entries = append(p.feed.Entries, Entry{
