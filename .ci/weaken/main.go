@@ -5,7 +5,6 @@
 // of its own has to get through.
 //
 //	go run ./.ci/weaken                all patches
-//	go run ./.ci/weaken -n 3           three, by the day
 //	go run ./.ci/weaken budget slots   these
 //
 // A patch is a unified diff with a line of text, and a line "Breaks: A-ID, …", before
@@ -20,10 +19,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path"
@@ -53,16 +50,13 @@ type patch struct {
 }
 
 func main() {
-	count := flag.Int("n", 0, "how many patches, by the seed; 0 for all")
-	seed := flag.Uint64("seed", uint64(time.Now().Unix()/86400), "chooses the patches")
-	flag.Parse()
-	if err := run(context.Background(), *count, *seed, flag.Args()); err != nil {
+	if err := run(context.Background(), os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "weaken:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, count int, seed uint64, names []string) error {
+func run(ctx context.Context, names []string) error {
 	all, err := patches()
 	if err != nil {
 		return err
@@ -71,8 +65,7 @@ func run(ctx context.Context, count int, seed uint64, names []string) error {
 		return err
 	}
 	chosen := all
-	switch {
-	case len(names) > 0:
+	if len(names) > 0 {
 		chosen = nil
 		for _, name := range names {
 			i := slices.IndexFunc(all, func(p patch) bool { return p.name == name })
@@ -81,11 +74,6 @@ func run(ctx context.Context, count int, seed uint64, names []string) error {
 			}
 			chosen = append(chosen, all[i])
 		}
-	case count > 0 && count < len(all):
-		r := rand.New(rand.NewPCG(seed, 0))
-		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		chosen = all[:count]
-		fmt.Printf("seed %d\n", seed)
 	}
 	work, err := os.MkdirTemp("", "bcpmesh-weaken-")
 	if err != nil {
