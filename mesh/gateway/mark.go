@@ -94,7 +94,7 @@ func (k *marker) open(text string, who agentRole) (m mark, own bool, err error) 
 		return m, false, errMark
 	}
 	sealed, err := markText.DecodeString(text)
-	if err != nil {
+	if err != nil || len(sealed) != sealSize { // line breaks in it are not decoded
 		return m, false, errMark
 	}
 	run := sealed[:runSize]
