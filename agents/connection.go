@@ -177,6 +177,14 @@ func (c *Connection) reply(to sending, message []byte) {
 	}
 }
 
+// handBack says, as a server does when nobody listens, that a message found nobody who
+// can take it now.
+func (c *Connection) handBack(to sending) {
+	if err := c.nc.PublishMsg(&nats.Msg{Subject: to.reply, Header: nats.Header{"Status": {"503"}}}); err != nil {
+		c.log.Debug("query not handed back", "error", err)
+	}
+}
+
 // Connect dials the server, or one of several with commas between their URLs, and
 // returns once it is ready, or with the first failure; to wait for a server that is not up yet, pass
 // nats.RetryOnFailedConnect in Options.NATS. It looks at ctx before and after

@@ -88,9 +88,14 @@ func (a *answers) trim() {
 	}
 }
 
-// rejected keeps that, and why, the answer to a query was refused.
-func (a *answers) rejected(id bcp.QueryID, detail string) {
-	if entry := a.byQuery[id]; entry != nil && entry.message != nil && !entry.rejected {
+// rejected keeps that, and why, the answer to a query was refused. Where queries are
+// shared it may be the answer of another, and the query may come here next.
+func (a *answers) rejected(id bcp.QueryID, detail string, shared bool) {
+	entry := a.byQuery[id]
+	if entry == nil && shared {
+		entry = a.of(id)
+	}
+	if entry != nil && (shared || entry.message != nil && !entry.rejected) {
 		entry.rejected, entry.detail = true, detail
 		entry.attempt++
 	}

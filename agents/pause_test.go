@@ -91,7 +91,7 @@ func TestAnswersAreBounded(t *testing.T) {
 			case 1:
 				a.keep(id, entry, nil)
 			default:
-				a.rejected(id, "no")
+				a.rejected(id, "no", false)
 			}
 			sum := 0
 			for _, e := range a.byQuery {

@@ -47,6 +47,7 @@ type Reader struct {
 	subscriptions func([]bcp.ActiveSubscription)
 	result        func(bcp.ValidationResult)
 	answers       answers
+	queries       *queries
 	pending       int                      // queries that wait for a handler or have one
 	active        *bcp.SubscriptionsActive // the last one, as far as it is known here
 	tools         []string
@@ -127,6 +128,7 @@ func (r *Reader) Start(ctx context.Context) error {
 		r.answers.restart()
 		r.prompts.restart()
 		r.lanes.begin(started)
+		r.queries = &started.queries
 		r.mu.Unlock()
 		close(ready)
 		return started, nil
@@ -198,6 +200,10 @@ func (r *Reader) queried(q bcp.Query, newest sending) {
 	case entry.message != nil && !entry.rejected:
 		r.counters.duplicates.Add(1)
 		r.conn.reply(newest, entry.message)
+		return
+	}
+	if r.queries.shared() && r.pending >= r.conn.options.Handlers {
+		r.conn.handBack(newest)
 		return
 	}
 	query, handler := Query{Query: q, Attempt: entry.attempt, LastDetail: entry.detail}, r.query
@@ -283,6 +289,10 @@ func (r *Reader) delivered(m *nats.Msg) {
 
 // listed acknowledges at once: the gateway sends nothing else before.
 func (r *Reader) listed(m *nats.Msg, list bcp.SubscriptionsActive) {
+	if err := r.queries.share(list.ShareQueries); err != nil {
+		r.log.Warn("does not take queries as the definition says", "shared", list.ShareQueries, "error", err)
+		return
+	}
 	r.conn.reply(r.conn.arrived(m), nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -308,7 +318,7 @@ func (r *Reader) judged(m *nats.Msg, result bcp.ValidationResult) {
 		r.conn.aloud.refused(what, result.Code, result.Detail)
 	}
 	if !result.Success && result.QueryID != "" {
-		r.answers.rejected(result.QueryID, result.Detail)
+		r.answers.rejected(result.QueryID, result.Detail, r.queries.shared())
 	}
 	handler, sent := r.result, r.conn.arrived(m)
 	r.event(func() {

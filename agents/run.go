@@ -15,6 +15,7 @@ type run struct {
 	stopping chan struct{}           // closed: take nothing new
 	done     chan struct{}
 	handlers chan struct{} // one token for each handler that may run
+	queries  queries
 
 	mu    sync.Mutex // guards over and adding to work
 	over  bool
@@ -36,6 +37,7 @@ func (c *Connection) listen(ctx context.Context, patterns []string, receive func
 	r := &run{
 		cancel: cancel, stopping: make(chan struct{}), done: make(chan struct{}),
 		handlers: make(chan struct{}, c.options.Handlers),
+		queries:  queries{nc: c.nc, pattern: patterns[0], messages: messages, current: subscriptions[0]},
 	}
 	r.begin = func(f func(context.Context)) { r.work.Go(func() { f(work) }) }
 	c.mu.Lock()
@@ -53,6 +55,7 @@ func (c *Connection) listen(ctx context.Context, patterns []string, receive func
 		defer close(r.done)
 		r.receive(work, messages, c.marks.heard, receive)
 		r.end()
+		r.queries.end()
 		unsubscribe(subscriptions)
 		r.work.Wait()
 		cancel(nil)

@@ -212,6 +212,7 @@ func edits() map[string]edit {
 		"Agent.Feeds":          {kept, agents(func(a *Agent) { a.Feeds = []string{"x"} })},
 		"Agent.Encoding":       {kept, agents(func(a *Agent) { a.Encoding = MessagePack })},
 		"Agent.BaseTaint":      {kept, agents(func(a *Agent) { a.BaseTaint = TaintHigh })},
+		"Agent.ShareQueries":   {kept, agents(func(a *Agent) { a.ShareQueries = !a.ShareQueries })},
 		"Agent.MaxConnections": {kept, agents(func(a *Agent) { a.MaxConnections += 3 })},
 		"Agent.Shard":          {kept, agents(func(a *Agent) { a.Shard++ })},
 		"Agent.TotalBudget":    {kept, agents(func(a *Agent) { a.TotalBudget = Bit })},

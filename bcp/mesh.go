@@ -83,6 +83,7 @@ type Agent struct {
 	Encoding       Encoding
 	BaseTaint      Taint
 	MaxConnections int
+	ShareQueries   bool // each query goes to one of the Reader's connections
 	Shard          int  // 0 to MaxShard; the same at both ends of a channel
 	TotalBudget    Bits // nominal, over all its channels as Controller; 0 none
 	CronSchedules  []CronSchedule

@@ -111,7 +111,13 @@ type SubscriptionsActive struct {
 	Subscriptions []ActiveSubscription `json:"subscriptions"`
 	// Tools are those of the protocol's own that the Reader's definition lists.
 	Tools []string `json:"tools,omitempty"`
+	// ShareQueries asks each connection of the Reader to take its queries as one of the
+	// queue group [QueryQueue], and no more than it can answer.
+	ShareQueries bool `json:"share_queries,omitzero"`
 }
+
+// QueryQueue is the queue group of connections that share a Reader's queries.
+const QueryQueue = "readers"
 
 // ActiveSubscription is one subscription as its Reader sees it.
 type ActiveSubscription struct {

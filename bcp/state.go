@@ -429,12 +429,18 @@ func (s *State) Encoding(name AgentName) Encoding {
 func (s *State) Subscriptions(reader AgentName) SubscriptionsActive {
 	m := SubscriptionsActive{Type: TypeSubscriptionsActive, Subscriptions: []ActiveSubscription{}}
 	if a := s.agents[reader]; a != nil {
-		m.Tools = a.definition.ProtocolTools()
+		m.Tools, m.ShareQueries = a.definition.ProtocolTools(), a.definition.ShareQueries
 		for _, ch := range a.answers {
 			m.Subscriptions = append(m.Subscriptions, s.subscriptionsOf(ch)...)
 		}
 	}
 	return m
+}
+
+// SharesQueries reports whether the connections of a Reader share its queries.
+func (s *State) SharesQueries(reader AgentName) bool {
+	a := s.agents[reader]
+	return a != nil && a.definition.ShareQueries
 }
 
 // ChannelsOf returns the channels of a Controller, sorted by Reader.

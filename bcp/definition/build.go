@@ -98,6 +98,7 @@ func (b *builder) build(folder *source) *bcp.Mesh {
 		}
 		agent := a.agent()
 		b.command(a, &agent)
+		a.shares(&agent)
 		b.builtin(m, a, &agent)
 		b.egress(a, &agent)
 		m.Agents = append(m.Agents, agent)
@@ -150,6 +151,17 @@ func namesOf(o *object, key string) []bcp.AgentName {
 	return names
 }
 
+// shares warns of queries that nobody can share.
+func (a *agent) shares(agent *bcp.Agent) {
+	switch {
+	case !agent.ShareQueries:
+	case !agent.Reader:
+		a.source.warnf(a.object.at("share_queries"), CodeNoEffect, "share_queries", "no effect: the agent is no Reader")
+	case agent.MaxConnections == 1:
+		a.source.warnf(a.object.at("share_queries"), CodeNoEffect, "share_queries", "no effect: max_connections lets one process connect at a time")
+	}
+}
+
 func (a *agent) name() bcp.AgentName { return bcp.AgentName(a.object.values["name"].text) }
 
 func (a *agent) agent() bcp.Agent {
@@ -170,6 +182,7 @@ func (a *agent) agent() bcp.Agent {
 		Feeds:          o.texts("feeds"),
 		Encoding:       parseWord[bcp.Encoding](o.get("encoding")),
 		MaxConnections: int(o.get("max_connections").number),
+		ShareQueries:   o.get("share_queries").boolean,
 		Shard:          int(o.get("shard").number),
 		TotalBudget:    o.get("total_budget_bits").bits,
 		Prompt:         a.prompt,

@@ -182,6 +182,8 @@ var schema = []Key{
 		Doc: "The least taint of the agent."},
 	{Level: LevelAgent, Name: "max_connections", Type: TypeInteger, Min: 1, Max: 64, Default: "2", Rule: "P1.3",
 		Doc: "Connections of the agent at one time in each role; beyond it the oldest is closed."},
+	{Level: LevelAgent, Name: "share_queries", Type: TypeBoolean, Default: "false", Rule: "P9.5",
+		Doc: "Each query goes to one connection of the Reader that has a handler free, not to all: several processes with the same creds share the work."},
 	{Level: LevelAgent, Name: "shard", Type: TypeInteger, Min: 0, Max: bcp.MaxShard, Default: "0", Rule: "P4.5",
 		Doc: "Which journal of a cluster its channels are in: both ends of a channel have the same. It is for good."},
 	{Level: LevelAgent, Name: "total_budget_bits", Type: TypeBits, Words: []string{"none"}, Min: 1, Max: bcp.MaxBits, Default: "none", Rule: "P1.3",

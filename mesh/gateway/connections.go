@@ -32,6 +32,7 @@ type connection struct {
 	owed bool
 	// unheard counts how often queries were sent and the Reader did not listen.
 	unheard int
+	shared  shared
 }
 
 // noteConnection follows the server's events.
@@ -43,6 +44,8 @@ func (g *Gateway) noteConnection(d *bcp.Decision) {
 			if c.count--; c.count <= 0 {
 				delete(g.agents, who)
 				g.left(d.Agent)
+			} else {
+				g.lostOne(who, c)
 			}
 		}
 		return
@@ -184,22 +187,40 @@ func (g *Gateway) acknowledgedSubscriptions(s subjects.Subject) {
 
 func (g *Gateway) sendOpenQueries(who agentRole, c *connection) {
 	c.ready, c.owed = true, false
-	for _, id := range g.state.OpenQueries(who.Agent) {
-		g.sendQuery(id)
+	if c.count > 1 && g.state.SharesQueries(who.Agent) {
+		g.offer(who, c, len(c.shared.waiting))
+	} else {
+		c.shared.waiting = nil
+		for _, id := range g.state.OpenQueries(who.Agent) {
+			g.sendQuery(id)
+		}
 	}
 	g.sendNoticesTo(who)
 }
 
-// sendQuery sends an open query to its Reader, if the Reader listens. Each
-// sending has a reply subject of its own: to the server a second message with
-// the same one would use up the answer that the first allows (PROTOCOL P9.5).
+// sendQuery sends an open query to its Reader, if the Reader listens.
 func (g *Gateway) sendQuery(id bcp.QueryID) {
-	query, reader, attempt, open := g.state.Open(id)
+	_, reader, _, open := g.state.Open(id)
 	if !open {
 		return
 	}
-	if c := g.agents[agentRole{reader, bcp.RoleReader}]; c == nil || !c.ready {
-		g.wake(agentRole{reader, bcp.RoleReader})
+	who := agentRole{reader, bcp.RoleReader}
+	switch c := g.agents[who]; {
+	case c == nil || !c.ready:
+		g.wake(who)
+	case len(c.shared.waiting) > 0:
+		c.shared.wait(id)
+	default:
+		g.dispatch(id)
+	}
+}
+
+// dispatch sends an open query. Each sending has a reply subject of its own: to the
+// server a second message with the same one would use up the answer that the first
+// allows (PROTOCOL P9.5).
+func (g *Gateway) dispatch(id bcp.QueryID) {
+	query, reader, attempt, open := g.state.Open(id)
+	if !open {
 		return
 	}
 	sending := len(g.dispatched[id])
@@ -220,6 +241,10 @@ func (g *Gateway) noteUnheard(s subjects.Subject) {
 	}
 	c := g.agents[who]
 	if _, _, _, open := g.state.Open(bcp.QueryID(s.ID)); !open || c == nil || !c.ready {
+		return
+	}
+	if g.state.SharesQueries(who.Agent) {
+		g.handedBack(who, c, bcp.QueryID(s.ID))
 		return
 	}
 	c.ready = false

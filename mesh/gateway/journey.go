@@ -270,6 +270,7 @@ func (g *Gateway) release(o *outcome) {
 		if d.Attempt > g.attemptOf(d.Query, o.in.subject.Attempt) {
 			g.sendQuery(d.Query)
 		}
+		g.freed(agentRole{d.Reader, bcp.RoleReader})
 	case bcp.KindPush:
 		g.answer(o.in, d.Result())
 	case bcp.KindApproval:
