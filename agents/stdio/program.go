@@ -46,8 +46,8 @@ type Program struct {
 // nothing of what the program printed.
 type RunError struct {
 	Reason string
-	// again says that another run may do better.
-	again bool
+	// Again says that another run may do better.
+	Again bool
 }
 
 func (e *RunError) Error() string { return e.Reason }
@@ -60,18 +60,19 @@ func (e *RunError) Error() string { return e.Reason }
 // A program that fails never counts as not_enough_information, which is an answer that
 // people act on.
 func (p *Program) Answer(ctx context.Context, q agents.Query) (any, error) {
-	return again(ctx, q, p.Logger, p.pauseTime(), p.run)
+	return Again(ctx, q, p.Logger, p.pauseTime(), p.run)
 }
 
-// again has a query answered, up to maxRuns times.
-func again(ctx context.Context, q agents.Query, log hclog.Logger, pause time.Duration, run func(context.Context, agents.Query) (any, error)) (any, error) {
+// Again has a query answered by run, which is called again after each [*RunError] that says
+// that this may help, up to three times in all and with a pause between.
+func Again(ctx context.Context, q agents.Query, log hclog.Logger, pause time.Duration, run func(context.Context, agents.Query) (any, error)) (any, error) {
 	for n := 1; ; n++ {
 		answer, err := run(ctx, q)
 		var failed *RunError
 		if !errors.As(err, &failed) {
 			return answer, err
 		}
-		last := n == maxRuns || !failed.again
+		last := n == maxRuns || !failed.Again
 		log.Warn("the program gave no answer", "query", q.QueryID, "reason", hclog.Quote(failed.Reason), "again", !last)
 		if last || !sleep(ctx, pause) {
 			return nil, err
@@ -114,9 +115,9 @@ func (p *Program) run(ctx context.Context, q agents.Query) (any, error) {
 	case reason != nil:
 		return nil, reason
 	case !running.State().Success():
-		return nil, &RunError{Reason: running.State().String(), again: true}
+		return nil, &RunError{Reason: running.State().String(), Again: true}
 	}
-	return readAnswer(stdout.b, q.Spec)
+	return ParseAnswer(stdout.b, q.Spec)
 }
 
 // await waits for the end of a run, which it brings about where the run takes too long
@@ -157,18 +158,18 @@ type question struct {
 	LastDetail string `json:"last_detail,omitempty"`
 }
 
-// readAnswer reads what a program printed. What it returns is well-formed; whether it
+// ParseAnswer reads what a program printed. What it returns is well-formed; whether it
 // fits is for the gateway to say.
-func readAnswer(printed []byte, spec bcp.Spec) (any, error) {
+func ParseAnswer(printed []byte, spec bcp.Spec) (any, error) {
 	printed = bytes.TrimSpace(printed)
 	if len(printed) == 0 {
-		return nil, &RunError{Reason: "it printed no answer", again: true}
+		return nil, &RunError{Reason: "it printed no answer", Again: true}
 	}
 	if err := wire.Check(printed); err != nil {
-		return nil, &RunError{Reason: "its answer is not one well-formed JSON object: " + err.Error(), again: true}
+		return nil, &RunError{Reason: "its answer is not one well-formed JSON object: " + err.Error(), Again: true}
 	}
 	if printed[0] != '{' {
-		return nil, &RunError{Reason: "its answer is not a JSON object", again: true}
+		return nil, &RunError{Reason: "its answer is not a JSON object", Again: true}
 	}
 	answer := jsontext.Value(printed)
 	if isNotEnough(answer, spec) {
@@ -216,7 +217,7 @@ func (w *bounded) reason() *RunError {
 	if !w.full {
 		return nil
 	}
-	return &RunError{Reason: fmt.Sprintf("its answer is longer than %d KiB", maxAnswer>>10), again: true}
+	return &RunError{Reason: fmt.Sprintf("its answer is longer than %d KiB", maxAnswer>>10), Again: true}
 }
 
 // sleep waits, and reports false where ctx ends before.

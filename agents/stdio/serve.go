@@ -95,7 +95,7 @@ func (s *server) start(ctx context.Context) (stop func(context.Context) error, e
 	if s.Role == bcp.RoleReader {
 		s.reader = agents.NewReader(s.Connection)
 		s.reader.OnQuery(func(ctx context.Context, q agents.Query) (any, error) {
-			return again(ctx, q, s.Logger, runPause, s.query)
+			return Again(ctx, q, s.Logger, runPause, s.query)
 		})
 		s.reader.OnPrompt(s.prompt)
 		s.reader.OnResult(func(r bcp.ValidationResult) { s.peer.tell("result", r) })
@@ -120,9 +120,9 @@ func (s *server) query(ctx context.Context, q agents.Query) (any, error) {
 	case err != nil:
 		return nil, err
 	case len(result) > maxAnswer:
-		return nil, &RunError{Reason: fmt.Sprintf("its answer is longer than %d KiB", maxAnswer>>10), again: true}
+		return nil, &RunError{Reason: fmt.Sprintf("its answer is longer than %d KiB", maxAnswer>>10), Again: true}
 	}
-	return readAnswer(result, q.Spec)
+	return ParseAnswer(result, q.Spec)
 }
 
 // delivery has the program handle a delivery. One that it has no method for stays with

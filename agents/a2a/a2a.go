@@ -1,0 +1,250 @@
+// Package a2a makes a Reader of an agent that speaks the Agent2Agent protocol, version 1,
+// over JSON-RPC. The agent is foreign and not trusted: what it answers is validated and
+// charged by the gateway like the answer of any Reader.
+//
+// Each query is one message in a context of its own, so nothing that the agent reads for
+// one Controller is there when it answers another. Requests go to one origin and follow
+// no redirect. The agent's card is pinned by its hash, and no word of it, or of an error
+// of the agent, is in anything that this package returns or logs.
+package a2a
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	protocol "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2aclient"
+	"github.com/go-json-experiment/json"
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/mcp"
+	"github.com/bcpmesh/bcpmesh/agents/stdio"
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Agent answers queries by asking an agent. Its [Agent.Answer] is a handler for
+// [agents.Reader.OnQuery], and may be called concurrently.
+type Agent struct {
+	origin  *url.URL
+	pin     [sha256.Size]byte
+	token   string
+	timeout time.Duration
+	log     hclog.Logger
+	client  *http.Client
+	pause   time.Duration // between two tries of a query
+
+	mu      sync.Mutex // guards what follows
+	looked  time.Time  // when the card was last seen to be the pinned one
+	current endpoint
+}
+
+// Config says which agent is asked.
+type Config struct {
+	// URL is the agent's origin, https or of this machine: http://127.0.0.1:8000. Its card
+	// is at /.well-known/agent-card.json below it.
+	URL string
+	// Card is the SHA-256 of the card, as [Look] returns it.
+	Card [sha256.Size]byte
+	// Token is sent as a bearer token, if there is one.
+	Token string
+	// Timeout is how long an answer may take. Zero is [stdio.DefaultTimeout].
+	Timeout time.Duration
+	// Logger is told why there was no answer. It never gets a word of the agent's.
+	Logger hclog.Logger
+}
+
+// New returns an Agent. It asks nothing yet. The error is [ErrURL].
+func New(c Config) (*Agent, error) {
+	origin, err := originOf(c.URL)
+	if err != nil {
+		return nil, err
+	}
+	if c.Timeout == 0 {
+		c.Timeout = stdio.DefaultTimeout
+	}
+	if c.Logger == nil {
+		c.Logger = hclog.NewNullLogger()
+	}
+	return &Agent{origin: origin, pin: c.Card, token: c.Token, timeout: c.Timeout, log: c.Logger, client: newClient(), pause: defaultPause}, nil
+}
+
+// Check makes sure that the agent is there and has the pinned card. Errors are [ErrCard]
+// and [*stdio.RunError].
+func (a *Agent) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	_, err := a.endpoint(ctx)
+	return err
+}
+
+// Answer asks the agent. One that fails, or whose answer cannot be read, is asked again in
+// another context, up to three times in all, and hears why its answer was not taken. The
+// error is [ErrCard], a [*stdio.RunError], or the reason that ctx has ended: then the
+// query stays open until it comes again or expires.
+func (a *Agent) Answer(ctx context.Context, q agents.Query) (any, error) {
+	return stdio.Again(ctx, q, a.log, a.pause, a.ask)
+}
+
+// ask asks the agent once.
+func (a *Agent) ask(ctx context.Context, q agents.Query) (any, error) {
+	asking, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	answer, err := a.askWithin(asking, q)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case asking.Err() != nil:
+		return nil, &stdio.RunError{Reason: "it took longer than " + a.timeout.String()}
+	}
+	return answer, err
+}
+
+func (a *Agent) askWithin(ctx context.Context, q agents.Query) (any, error) {
+	e, err := a.endpoint(ctx)
+	if err != nil {
+		return nil, err
+	}
+	request, err := requestFor(q)
+	if err != nil {
+		return nil, err
+	}
+	request.Tenant = e.tenant
+	result, err := e.transport.SendMessage(ctx, a.params(), request)
+	if err != nil {
+		return nil, failure(err)
+	}
+	var parts []*protocol.Part
+	switch r := result.(type) {
+	case *protocol.Message:
+		parts = r.Parts
+	case *protocol.Task:
+		if parts, err = a.await(ctx, e, r); err != nil {
+			return nil, err
+		}
+	}
+	return answerIn(parts, q)
+}
+
+// await follows a task to its end and returns what it made.
+func (a *Agent) await(ctx context.Context, e endpoint, task *protocol.Task) ([]*protocol.Part, error) {
+	id := task.ID
+	for wait := firstPoll; ; wait = min(2*wait, lastPoll) {
+		switch task.Status.State {
+		case protocol.TaskStateCompleted:
+			return partsOf(task), nil
+		case protocol.TaskStateSubmitted, protocol.TaskStateWorking:
+		case protocol.TaskStateInputRequired, protocol.TaskStateAuthRequired:
+			// Nobody answers the questions of a Reader: they would be a way back.
+			_, _ = e.transport.CancelTask(ctx, a.params(), &protocol.CancelTaskRequest{Tenant: e.tenant, ID: id})
+			return nil, &stdio.RunError{Reason: "it asks back"}
+		default:
+			return nil, &stdio.RunError{Reason: "its task failed", Again: true}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(wait):
+		}
+		var err error
+		if task, err = e.transport.GetTask(ctx, a.params(), &protocol.GetTaskRequest{Tenant: e.tenant, ID: id}); err != nil {
+			return nil, failure(err)
+		}
+		if task.ID != id {
+			return nil, &stdio.RunError{Reason: "it answers with another task"}
+		}
+	}
+}
+
+func (a *Agent) params() a2aclient.ServiceParams {
+	p := a2aclient.ServiceParams{protocol.SvcParamVersion: {string(protocol.Version)}}
+	if a.token != "" {
+		p["Authorization"] = []string{"Bearer " + a.token}
+	}
+	return p
+}
+
+// instruction is what the agent is told. The spec's own words are in the data.
+const instruction = "Answer the questions of the query in the data part, from what you can read. " +
+	"Return one data part: a JSON object in the shape of response_schema. " +
+	`If you cannot tell, return {"not_enough_information": true} alone. Ask nothing back.`
+
+// asked is the data part of a message.
+type asked struct {
+	Query          bcp.Spec           `json:"query"`
+	ResponseSchema *jsonschema.Schema `json:"response_schema"`
+	LastDetail     string             `json:"last_detail,omitempty"`
+}
+
+func requestFor(q agents.Query) (*protocol.SendMessageRequest, error) {
+	// Written here, since the library's encoder does not know how a spec is spelled.
+	b, err := json.Marshal(asked{q.Spec, mcp.SpecSchema(q.Spec), q.LastDetail})
+	if err != nil {
+		return nil, err
+	}
+	var data any
+	if err := json.Unmarshal(b, &data); err != nil {
+		return nil, err
+	}
+	m := protocol.NewMessage(protocol.MessageRoleUser, protocol.NewTextPart(instruction), protocol.NewDataPart(data))
+	return &protocol.SendMessageRequest{Message: m, Config: &protocol.SendMessageConfig{AcceptedOutputModes: []string{"application/json", "text/plain"}}}, nil
+}
+
+// partsOf returns what a task made: its artifacts, or the message with which it ended.
+func partsOf(task *protocol.Task) []*protocol.Part {
+	var parts []*protocol.Part
+	for _, artifact := range task.Artifacts {
+		if artifact != nil {
+			parts = append(parts, artifact.Parts...)
+		}
+	}
+	if len(parts) == 0 && task.Status.Message != nil {
+		parts = task.Status.Message.Parts
+	}
+	return parts
+}
+
+// answerIn finds the answer: the first data part that is an object, or else the first text
+// that is one.
+func answerIn(parts []*protocol.Part, q agents.Query) (any, error) {
+	parts = slices.DeleteFunc(slices.Clone(parts), func(p *protocol.Part) bool { return p == nil })
+	for _, p := range parts {
+		if object, ok := p.Data().(map[string]any); ok {
+			b, err := json.Marshal(object)
+			if err != nil {
+				return nil, &stdio.RunError{Reason: "its answer is not a JSON object"}
+			}
+			return stdio.ParseAnswer(b, q.Spec)
+		}
+	}
+	for _, p := range parts {
+		if text := strings.TrimSpace(p.Text()); strings.HasPrefix(text, "{") {
+			return stdio.ParseAnswer([]byte(text), q.Spec)
+		}
+	}
+	return nil, &stdio.RunError{Reason: "its answer has no JSON object", Again: true}
+}
+
+// failure says in our words why there is no answer: the library's errors quote the agent.
+func failure(err error) error {
+	reason, again := "it cannot be reached, or its answer cannot be read", true
+	switch {
+	case errors.Is(err, errRedirect):
+		reason, again = "it redirects: requests go to its own origin alone", false
+	case errors.Is(err, errTooLong):
+		reason, again = "its answer is too long", false
+	case errors.Is(err, protocol.ErrUnauthenticated), errors.Is(err, protocol.ErrUnauthorized):
+		reason, again = "it wants other credentials", false
+	case errors.Is(err, protocol.ErrVersionNotSupported):
+		reason, again = "it does not speak version 1.0 of the protocol", false
+	}
+	return &stdio.RunError{Reason: reason, Again: again}
+}

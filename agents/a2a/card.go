@@ -1,0 +1,187 @@
+package a2a
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	protocol "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2aclient"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/agents/stdio"
+)
+
+var (
+	// ErrURL says that a URL is not one to ask an agent at.
+	ErrURL = errors.New("a2a: expected the origin of an agent: https://HOST, or http on this machine")
+	// ErrCard says that the agent's card is not the pinned one.
+	ErrCard = errors.New("a2a: the agent's card has changed")
+
+	errRedirect = errors.New("a2a: a redirect")
+	errTooLong  = errors.New("a2a: too long")
+)
+
+// Card is what an agent says of itself. Its texts are the agent's own: show them inert.
+type Card struct {
+	// SHA256 is of the card's canonical form (RFC 8785).
+	SHA256                     [sha256.Size]byte
+	Name, Description, Version string
+	Skills                     []string // names
+	// Interfaces are the ways to ask it, as "JSONRPC 1.0 https://HOST/PATH".
+	Interfaces []string
+}
+
+// endpoint is where the agent is asked.
+type endpoint struct {
+	transport a2aclient.Transport
+	tenant    string
+}
+
+// Look reads the card of the agent at an origin. Errors are [ErrURL] and
+// [*stdio.RunError].
+func Look(ctx context.Context, origin string) (Card, error) {
+	u, err := originOf(origin)
+	if err != nil {
+		return Card{}, err
+	}
+	card, sum, err := read(ctx, newClient(), u)
+	if err != nil {
+		return Card{}, err
+	}
+	c := Card{SHA256: sum, Name: card.Name, Description: card.Description, Version: card.Version}
+	for _, s := range card.Skills {
+		c.Skills = append(c.Skills, s.Name)
+	}
+	for _, i := range card.SupportedInterfaces {
+		if i != nil {
+			c.Interfaces = append(c.Interfaces, string(i.ProtocolBinding)+" "+string(i.ProtocolVersion)+" "+i.URL)
+		}
+	}
+	return c, nil
+}
+
+// endpoint makes sure, once in cardAge, that the agent has the pinned card, and returns
+// where it is asked.
+func (a *Agent) endpoint(ctx context.Context) (endpoint, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.looked.IsZero() && time.Since(a.looked) < cardAge {
+		return a.current, nil
+	}
+	card, sum, err := read(ctx, a.client, a.origin)
+	if err != nil {
+		return endpoint{}, err
+	}
+	if sum != a.pin {
+		return endpoint{}, ErrCard
+	}
+	for _, i := range card.SupportedInterfaces {
+		if i == nil || i.ProtocolBinding != protocol.TransportProtocolJSONRPC || i.ProtocolVersion != protocol.Version {
+			continue
+		}
+		u, err := url.Parse(i.URL)
+		if err != nil || u.Scheme != a.origin.Scheme || u.Host != a.origin.Host || u.User != nil {
+			return endpoint{}, &stdio.RunError{Reason: "its card sends queries to another origin"}
+		}
+		a.current, a.looked = endpoint{a2aclient.NewJSONRPCTransport(u.String(), a.client), i.Tenant}, time.Now()
+		return a.current, nil
+	}
+	return endpoint{}, &stdio.RunError{Reason: "its card has no JSON-RPC interface of version 1.0"}
+}
+
+const cardPath = "/.well-known/agent-card.json"
+
+// read gets a card with its hash.
+func read(ctx context.Context, client *http.Client, origin *url.URL) (card protocol.AgentCard, sum [sha256.Size]byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, origin.JoinPath(cardPath).String(), nil)
+	if err != nil {
+		return card, sum, ErrURL
+	}
+	request.Header.Set("Accept", "application/json")
+	response, err := client.Do(request)
+	if err != nil {
+		return card, sum, failure(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return card, sum, &stdio.RunError{Reason: "it has no card at " + cardPath, Again: true}
+	}
+	b, err := io.ReadAll(response.Body)
+	if err != nil {
+		return card, sum, failure(err)
+	}
+	canonical := jsontext.Value(bytes.Clone(b))
+	if canonical.Canonicalize() != nil || json.Unmarshal(b, &card) != nil {
+		return card, sum, &stdio.RunError{Reason: "its card cannot be read"}
+	}
+	return card, sha256.Sum256(canonical), nil
+}
+
+// originOf reads the URL of an agent. What crosses the network is encrypted.
+func originOf(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.RawQuery != "" || strings.Trim(u.Path, "/") != "" {
+		return nil, ErrURL
+	}
+	if u.Scheme != "https" && (u.Scheme != "http" || !here(u.Hostname())) {
+		return nil, ErrURL
+	}
+	u.Path = ""
+	return u, nil
+}
+
+// here reports whether a host is this machine.
+func here(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.IsLoopback()
+}
+
+// newClient returns a client that follows no redirect and reads at most maxBody bytes of
+// a response.
+func newClient() *http.Client {
+	return &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirect },
+		Transport: bounded{&http.Transport{
+			Proxy:       http.ProxyFromEnvironment,
+			DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, TLSHandshakeTimeout: dialTimeout,
+			ForceAttemptHTTP2: true, MaxIdleConns: maxIdle, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: maxHeader,
+		}},
+	}
+}
+
+// bounded bounds what is read of each response.
+type bounded struct{ next http.RoundTripper }
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := b.next.RoundTrip(r)
+	if err == nil {
+		response.Body = &body{response.Body, maxBody}
+	}
+	return response, err
+}
+
+type body struct {
+	io.ReadCloser
+	left int
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if b.left < 0 {
+		return 0, errTooLong
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left+1)])
+	if b.left -= n; b.left < 0 {
+		return 0, errTooLong
+	}
+	return n, err
+}

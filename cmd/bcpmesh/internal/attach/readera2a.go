@@ -1,0 +1,190 @@
+package attach
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/a2a"
+	"github.com/bcpmesh/bcpmesh/agents/stdio"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+// a2aOptions are the flags of reader a2a.
+type a2aOptions struct {
+	client.AgentFlags
+	agent, card, tokenFile string
+	timeout                cli.DurationFlag
+	parallel               int
+}
+
+func readerA2ACommand(p *cli.Program) *cobra.Command {
+	o := a2aOptions{timeout: cli.DurationFlag{Value: 2 * time.Minute, Least: time.Second}}
+	cmd := &cobra.Command{
+		Use:   "a2a --agent URL",
+		Short: "Answer each query by asking an agent that speaks A2A",
+		Long: `Answer each query by asking an agent that speaks the Agent2Agent protocol, version
+1.0, over JSON-RPC. The agent stays foreign: what it answers is validated and charged
+like the answer of any Reader.
+
+Each query is one message in a context of its own: the spec and its JSON Schema as a
+data part. The answer is the first data part that is an object, or else the first text
+that is one. An agent that asks back gets no answer, since that would be a way to it
+from the Controller. Requests go to the agent's own origin, over https unless it is on
+this machine, and follow no redirect. A response has at most 256 KiB.
+
+The agent's card is pinned: without --card the command shows the card with its hash,
+and asks nothing. When the card changes, the command ends.`,
+		Example: `  bcpmesh reader a2a --agent https://agent.example.com
+  bcpmesh reader a2a --agent https://agent.example.com --card 3f0c…e1 --creds researcher.creds
+  bcpmesh conformance reader -- bcpmesh reader a2a --agent http://127.0.0.1:9001 --card 3f0c…e1`,
+		Args: cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.agent == "" {
+				return cli.Usagef("reader a2a: expected --agent URL").WithHint("for example bcpmesh reader a2a --agent https://agent.example.com")
+			}
+			if o.parallel < 1 || o.parallel > maxParallel {
+				return cli.Usagef("reader a2a: --parallel: expected 1 to %d, got %d", maxParallel, o.parallel)
+			}
+			if o.card == "" {
+				return lookAtCard(cmd.Context(), p, o)
+			}
+			o.FromEnvironment(p.Env, bcp.RoleReader)
+			if o.Creds == "" {
+				return cli.Usagef("reader a2a: expected --creds FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes one")
+			}
+			return answerByA2A(cmd.Context(), p, o)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	o.AddTo(cmd, "creds `FILE` of a reader (default: $BCPMESH_READER_CREDS)")
+	cmd.Flags().StringVar(&o.agent, "agent", "", "the agent's origin, a `URL` such as https://agent.example.com")
+	cmd.Flags().StringVar(&o.card, "card", "", "`SHA256` of the agent's card, 64 hex digits")
+	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "send the bearer token in this `FILE`")
+	cmd.Flags().Var(&o.timeout, "timeout", "how long one answer may take")
+	cmd.Flags().IntVar(&o.parallel, "parallel", 4, "how many `QUERIES` are answered at a time")
+	return cmd
+}
+
+// lookAtCard shows the card of an agent, for a person who decides whether to pin it.
+func lookAtCard(ctx context.Context, p *cli.Program, o a2aOptions) error {
+	ctx, cancel := context.WithTimeout(ctx, o.timeout.Value)
+	defer cancel()
+	card, err := a2a.Look(ctx, o.agent)
+	if err != nil {
+		return a2aFailure(o.agent, err)
+	}
+	sum := hex.EncodeToString(card.SHA256[:])
+	if p.Out.JSON {
+		return p.Out.Value(struct {
+			SHA256      string   `json:"card_sha256"`
+			Name        string   `json:"name"`
+			Version     string   `json:"version"`
+			Description string   `json:"description"`
+			Skills      []string `json:"skills"`
+			Interfaces  []string `json:"interfaces"`
+		}{sum, card.Name, card.Version, card.Description, card.Skills, card.Interfaces})
+	}
+	p.Out.Printf("What the agent at %s says of itself, not to be trusted:\n\n", cli.Quoted(o.agent))
+	for _, row := range [][2]string{{"name", card.Name}, {"version", card.Version}, {"description", card.Description}} {
+		p.Out.Printf("  %-12s %s\n", row[0], cli.Plain(row[1]))
+	}
+	for _, s := range card.Skills {
+		p.Out.Printf("  %-12s %s\n", "skill", cli.Plain(s))
+	}
+	for _, i := range card.Interfaces {
+		p.Out.Printf("  %-12s %s\n", "interface", cli.Plain(i))
+	}
+	p.Out.Printf("\nTo pin this card and answer with the agent, add:\n  --card %s\n", sum)
+	return nil
+}
+
+// answerByA2A answers queries until interrupted, or until the agent's card changes.
+func answerByA2A(ctx context.Context, p *cli.Program, o a2aOptions) error {
+	sum, err := hex.DecodeString(o.card)
+	if err != nil || len(sum) != sha256.Size {
+		return cli.Usagef("reader a2a: --card: expected 64 hex digits").WithHint("without --card the command shows them")
+	}
+	token, err := tokenOf(o.tokenFile)
+	if err != nil {
+		return err
+	}
+	agent, err := o.Connect(ctx, p, "reader", o.parallel)
+	if err != nil {
+		return err
+	}
+	defer agent.Conn.Close()
+	if agent.Role != bcp.RoleReader {
+		return cli.Failf("%s is of %s, %s: expected the creds of a reader", cli.Quoted(o.Creds), agent.Name, agent.Role)
+	}
+	asked, err := a2a.New(a2a.Config{URL: o.agent, Card: [sha256.Size]byte(sum), Token: token, Timeout: o.timeout.Value, Logger: agent.Log})
+	if err == nil {
+		err = asked.Check(ctx)
+	}
+	if err != nil {
+		return a2aFailure(o.agent, err)
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	reader := agents.NewReader(agent.Conn)
+	reader.OnQuery(func(ctx context.Context, q agents.Query) (any, error) {
+		answer, err := asked.Answer(ctx, q)
+		if errors.Is(err, a2a.ErrCard) {
+			end(err)
+		}
+		return answer, err
+	})
+	if err := reader.Start(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return meshdir.OutcomeOf(err)
+	}
+	p.Out.Talkf("%s answers with the agent at %s", agent.Name, cli.Quoted(o.agent))
+	<-ctx.Done()
+	_ = reader.Stop(context.WithoutCancel(ctx))
+	if err := context.Cause(ctx); errors.Is(err, a2a.ErrCard) {
+		return a2aFailure(o.agent, err)
+	}
+	return nil
+}
+
+// tokenOf reads a bearer token, which is what a header can have.
+func tokenOf(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	b, err := cli.ReadSmall(file)
+	if err != nil {
+		return "", cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err))
+	}
+	b = bytes.TrimSpace(b)
+	if len(b) == 0 || bytes.ContainsFunc(b, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", cli.Failf("%s: expected a token of visible ASCII characters", cli.Quoted(file))
+	}
+	return string(b), nil
+}
+
+func a2aFailure(agent string, err error) error {
+	var failed *stdio.RunError
+	switch {
+	case errors.Is(err, a2a.ErrURL):
+		return cli.Usagef("reader a2a: --agent: expected the agent's origin, got %s", cli.Quoted(agent)).WithHint("https://HOST, or http for an agent on this machine")
+	case errors.Is(err, a2a.ErrCard):
+		return cli.Failf("the agent at %s has another card than the pinned one", cli.Quoted(agent)).WithHint("look at the new one without --card, and pin it if you trust it")
+	case errors.As(err, &failed):
+		return cli.Failf("the agent at %s cannot be asked: %s", cli.Quoted(agent), failed.Reason)
+	default:
+		return fmt.Errorf("reader a2a: %w", err)
+	}
+}
