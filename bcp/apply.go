@@ -57,6 +57,9 @@ func (s *State) apply(d *Decision, runs [][8]byte) error {
 	if d.Kind == KindEgress {
 		return s.applyEgress(d)
 	}
+	if d.Kind.IsRun() || d.Run != nil {
+		return s.applyRun(d)
+	}
 	key, ok := d.Channel()
 	if !ok {
 		return nil

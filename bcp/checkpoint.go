@@ -21,7 +21,7 @@ import (
 
 // checkpointVersion stands in front. Another version is refused: the journal is
 // read once, and a new checkpoint made.
-const checkpointVersion = 8
+const checkpointVersion = 9
 
 // maxCheckpointDepth is that of an anomaly of a push of a window of a channel.
 const maxCheckpointDepth = 11
@@ -42,6 +42,9 @@ func (s *State) Checkpoint() ([]byte, error) {
 		return nil, err
 	}
 	saved := savedState{Version: checkpointVersion, Mesh: s.marks.mesh, Last: last, Head: s.head, Origin: s.origin}
+	if saved.Runs, err = s.saveRuns(); err != nil {
+		return nil, err
+	}
 	keys := s.keys(&saved)
 	for _, name := range slices.Sorted(maps.Keys(s.agents)) {
 		a, err := saveAgent(name, s.agents[name])

@@ -59,7 +59,7 @@ func TestCheckpointKnowsEveryField(t *testing.T) {
 		of     any
 		fields string
 	}{
-		{State{}, "mesh rules constraints context last head agents channels queries open openWith items firsts endings decided deadline waiting noticed alerts crons verify origin compiled foreign moves marks"},
+		{State{}, "mesh rules constraints context last head agents channels queries open openWith items firsts endings decided deadline waiting noticed alerts crons verify origin compiled foreign moves marks runs runsUnkept"},
 		{agentState{}, "definition asks answers askTotal reported exposure session arrivals renewed refusals unavailable sources egress notices"},
 		{egressState{}, "policy pool alerted refusals"},
 		{sessionState{}, "id begun byDelivery closed since touched provoked provokedEnd exposure quotes releases"},

@@ -62,10 +62,16 @@ const (
 	KindBatch       DecisionKind = 21 // a window ended: its pushes are one delivery
 	KindPropose     DecisionKind = 22 // a Controller proposed a subscription
 	KindEgress      DecisionKind = 23 // an agent's keeper asked for a request to a host, or told of one
+	KindRun         DecisionKind = 24 // a requester, a person or time about a run of a kernel
+	KindPlan        DecisionKind = 25 // a planner, or time, about a plan
+	KindStep        DecisionKind = 26 // a Reader's answer to a run, or a person about a call
+	KindCall        DecisionKind = 27 // time, or a restart, about a call
+	KindOutcome     DecisionKind = 28 // a tool's answer to a call
 )
 
 var kindWords = []string{"", "start", "session", "ask", "answer", "push", "acknowledge", "expire", "connect", "disconnect", "violation", "refusals", "alert",
-	"approval", "process", "reload", "taint", "prompt", "erase", "truncate", "credential", "batch", "propose", "egress"}
+	"approval", "process", "reload", "taint", "prompt", "erase", "truncate", "credential", "batch", "propose", "egress",
+	"run", "plan", "step", "call", "outcome"}
 
 func (k DecisionKind) String() string { return word(kindWords, k) }
 
@@ -239,6 +245,7 @@ type Decision struct {
 	Truncation *Truncation       `msgpack:"tc,omitempty" json:"truncation,omitempty"`
 	Credential *CredentialChange `msgpack:"cr,omitempty" json:"credential,omitempty"`
 	Egress     *EgressChange     `msgpack:"eg,omitempty" json:"egress,omitempty"`
+	Run        *RunChange        `msgpack:"ru,omitempty" json:"run,omitempty"`
 }
 
 // Truncation says that the journal may begin with the record of the decision

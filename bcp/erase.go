@@ -100,6 +100,9 @@ func (s *State) needed(d *Decision) (reasons []string) {
 	if gathered > 0 {
 		reasons = append(reasons, pushesOf(gathered)+" of those days wait for the end of a window")
 	}
+	if key == (ChannelKey{}) && s.runs != nil {
+		add(s.runs.OpenSince(d.Before), "runs of kernels of those days are open")
+	}
 	if a := s.agents[d.Controller]; a != nil {
 		session := s.sessionAt(a, d.Time)
 		if session.openAt(d.Time, int64(s.mesh.IdleTimeout)) && session.since < d.Before {

@@ -348,6 +348,8 @@ func (e *explainer) decided() string {
 		return fmt.Sprintf("%d bytes went over the wire", d.Egress.Bytes)
 	case d.Kind == KindEgress && d.Egress != nil && d.Verdict == Accept:
 		return fmt.Sprintf("reserved: it tells its host at most %s bits", d.Egress.Bits)
+	case d.Kind.IsRun() && d.Run != nil && d.Run.Code != "":
+		return "refused by the kernel: " + d.Run.Code
 	case d.Verdict == Reject && d.Outcome != "":
 		return fmt.Sprintf("refused: %s. No retry is left, and the query ends: %s", d.Code, d.Outcome)
 	case d.Verdict == Reject && d.Attempt > 0:

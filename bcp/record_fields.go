@@ -104,6 +104,12 @@ func (w *recordWriter) decision(d *Decision) {
 		w.egressChange(d.Egress)
 		w.close(at, members)
 	}
+	if d.Run != nil {
+		w.key("ru")
+		at, members := w.open()
+		w.runChange(d.Run)
+		w.close(at, members)
+	}
 }
 
 func (w *recordWriter) private(d *Private) {
@@ -117,6 +123,7 @@ func (w *recordWriter) private(d *Private) {
 	writeInt(w, "rb", d.RawBytes)
 	w.digest("dg", &d.Released)
 	w.bytes("sg", d.Signature)
+	w.bytes("ru", d.RunSaid)
 }
 
 func (w *recordWriter) balance(d *Balance) {
@@ -170,6 +177,14 @@ func (w *recordWriter) egressChange(d *EgressChange) {
 	writeInt(w, "t", d.UsedBytes)
 	w.uint("r", d.Reserved)
 	w.flag("l", d.Alert)
+}
+
+func (w *recordWriter) runChange(d *RunChange) {
+	writeText(w, "r", d.Run)
+	writeText(w, "k", d.Kernel)
+	writeText(w, "f", d.From)
+	writeText(w, "c", d.Code)
+	w.bytes("h", d.Change)
 }
 
 func (r *recordReader) decision(d *Decision) {
@@ -317,6 +332,8 @@ func (r *recordReader) decision(d *Decision) {
 			readPointer(r, &d.Credential, (*recordReader).credentialChange)
 		case "eg":
 			readPointer(r, &d.Egress, (*recordReader).egressChange)
+		case "ru":
+			readPointer(r, &d.Run, (*recordReader).runChange)
 		default:
 			r.skip()
 		}
@@ -344,6 +361,8 @@ func (r *recordReader) private(d *Private) {
 			r.exactly(d.Released[:])
 		case "sg":
 			r.bytes(&d.Signature)
+		case "ru":
+			r.bytes(&d.RunSaid)
 		default:
 			r.skip()
 		}
@@ -451,6 +470,25 @@ func (r *recordReader) egressChange(d *EgressChange) {
 	}
 }
 
+func (r *recordReader) runChange(d *RunChange) {
+	for range r.members() {
+		switch string(r.text()) {
+		case "r":
+			readText(r, &d.Run)
+		case "k":
+			readText(r, &d.Kernel)
+		case "f":
+			readText(r, &d.From)
+		case "c":
+			readText(r, &d.Code)
+		case "h":
+			r.bytes((*[]byte)(&d.Change))
+		default:
+			r.skip()
+		}
+	}
+}
+
 func (w *jsonWriter) decision(d *Decision) {
 	w.unsigned("seq", d.Seq)
 	w.digest("prev", &d.Prev)
@@ -524,6 +562,7 @@ func (w *jsonWriter) decision(d *Decision) {
 	w.rare(d.Truncation != nil) // "truncation"
 	w.rare(d.Credential != nil) // "credential"
 	w.rare(d.Egress != nil)     // "egress"
+	w.rare(d.Run != nil)        // "run"
 }
 
 func (w *jsonWriter) balance(d *Balance) {

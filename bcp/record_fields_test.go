@@ -238,6 +238,8 @@ func (g *fieldGenerator) record(f field) {
 		always, read = "w.putBytes($v[:])", "r.exactly($v[:])"
 	case t == reflect.TypeFor[[]byte]():
 		always, some, read = "w.putBytes($v)", "w.bytes($k, $v)", "r.bytes(&$v)"
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+		always, some, read = "w.putBytes($v)", "w.bytes($k, $v)", "r.bytes((*[]byte)(&$v))"
 	case t == reflect.TypeFor[[]string]():
 		some, read = "w.texts($k, $v)", "r.texts(&$v)"
 	case t.Kind() == reflect.Struct:

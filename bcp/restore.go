@@ -45,6 +45,9 @@ func restoring(c Config, checkpoint []byte) (*State, *savedState, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := s.openRuns(c, saved.Runs); err != nil {
+		return nil, nil, err
+	}
 	return s, saved, s.nobodyMoved(saved)
 }
 

@@ -32,6 +32,7 @@ type (
 		Crons           []savedCron
 		ForeignAgents   []AgentName
 		ForeignChannels []int
+		Runs            []byte // as they save themselves
 	}
 	savedKey struct {
 		_msgpack struct{} `msgpack:",as_array"`

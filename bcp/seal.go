@@ -31,6 +31,8 @@ type Private struct {
 	// Released is the SHA-256 of the bytes that an approver signed, with Signature.
 	Released  Digest `msgpack:"dg,omitempty"`
 	Signature []byte `msgpack:"sg,omitempty"`
+	// RunSaid is the private part of a change of a run, in JSON.
+	RunSaid []byte `msgpack:"ru,omitempty"`
 
 	// Erased says that the key is destroyed, and that nobody knows the rest.
 	Erased bool `msgpack:"-"`
@@ -38,7 +40,7 @@ type Private struct {
 
 // Says reports whether there is anything to seal. A salt alone is nothing.
 func (p *Private) Says() bool {
-	return p.Client != "" || !p.ClientDigest.IsZero() || len(p.Spec) > 0 || p.QueryField != "" || len(p.Payload) > 0 || p.RawBytes != 0 || !p.Released.IsZero() || len(p.Signature) > 0
+	return p.Client != "" || !p.ClientDigest.IsZero() || len(p.Spec) > 0 || p.QueryField != "" || len(p.Payload) > 0 || p.RawBytes != 0 || !p.Released.IsZero() || len(p.Signature) > 0 || len(p.RunSaid) > 0
 }
 
 var (
@@ -85,7 +87,7 @@ func (d *Decision) Seal(k SealingKey) error {
 	if len(d.Payload) > 0 {
 		d.PayloadCommitment = d.Commit(d.Payload)
 	}
-	w := recordWriter{b: make([]byte, nonceSize+1, sealedRoom+len(d.Spec)+len(d.Payload))}
+	w := recordWriter{b: make([]byte, nonceSize+1, sealedRoom+len(d.Spec)+len(d.Payload)+len(d.RunSaid))}
 	w.private(&d.Private)
 	w.b[nonceSize] = 0x80 | byte(w.members)
 	var err error

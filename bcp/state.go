@@ -48,6 +48,9 @@ type State struct {
 	foreign  foreign
 	moves    Moves
 	marks    marks
+	runs     Runs
+	// runsUnkept says that there were runs, and nothing that keeps them.
+	runsUnkept bool
 }
 
 // lastDecision is what the decisions to come need of the one before.
@@ -196,6 +199,9 @@ type Config struct {
 	Verify Verifier
 	// Schedules reads cron schedules; nil prompts nobody.
 	Schedules ScheduleParser
+	// Runs makes the state of the kernels' runs, of what it saved or of nothing; nil
+	// keeps none, and such a state cannot be saved once a record was about a run.
+	Runs func(saved []byte) (Runs, error)
 	// Definitions is the digest of the definition files, and Version that of
 	// the program: both go into every decision's context.
 	Definitions Digest
@@ -222,6 +228,9 @@ func NewState(c Config) (*State, error) {
 		noticed:  make(map[DeliveryID]agentRole),
 	}
 	s.context = contextDigest(c)
+	if err := s.openRuns(c, nil); err != nil {
+		return nil, err
+	}
 	for _, a := range c.Mesh.Agents {
 		s.agents[a.Name] = &agentState{definition: a, reported: TaintLow, exposure: TaintLow, session: sessionState{exposure: TaintLow}, egress: newEgressState(a.Egress)}
 	}

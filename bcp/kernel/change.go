@@ -7,17 +7,16 @@ import (
 // RunID names a run. The gateway makes it from at least 96 random bits.
 type RunID string
 
-// ChangeKind says what came in: the kind of the decision that bears the change. The
-// numbers are frozen, since journals hold them.
+// ChangeKind says what came in: it is the kind of the decision that bears the change.
 type ChangeKind uint8
 
 // The kinds of changes.
 const (
-	ChangeRun     ChangeKind = 23 // a requester, or a person, about a run
-	ChangePlan    ChangeKind = 24 // a planner or sub-planner
-	ChangeStep    ChangeKind = 25 // a Reader's answer, or a person about a call
-	ChangeCall    ChangeKind = 26 // time, or a restart, about a call
-	ChangeOutcome ChangeKind = 27 // a tool
+	ChangeRun     = ChangeKind(bcp.KindRun)     // a requester, or a person, about a run
+	ChangePlan    = ChangeKind(bcp.KindPlan)    // a planner or sub-planner
+	ChangeStep    = ChangeKind(bcp.KindStep)    // a Reader's answer, or a person about a call
+	ChangeCall    = ChangeKind(bcp.KindCall)    // time, or a restart, about a call
+	ChangeOutcome = ChangeKind(bcp.KindOutcome) // a tool
 )
 
 // WaitKind says whom a run waits for. The zero value is nobody.

@@ -16,6 +16,7 @@ type run struct {
 	task     string
 	rules    []RunRule
 	totals   Totals
+	began    int64
 	deadline int64
 	frames   []*frame // the run, and the sub-runs that are open
 	told     []PlanError
@@ -95,7 +96,7 @@ func (r *run) value(key bcp.Digest) (*Value, bool) {
 
 // begin starts the run of a change.
 func begin(c *Change) *run {
-	r := &run{id: c.Run, start: *c.Start, task: c.Private.Task, rules: c.Private.Rules}
+	r := &run{id: c.Run, began: c.Time, start: *c.Start, task: c.Private.Task, rules: c.Private.Rules}
 	r.frames = []*frame{{Frame: Frame{Grant: c.Start.Grant, Query: c.Start.Task}}}
 	return r
 }

@@ -13,8 +13,12 @@ var ErrSaved = errors.New("kernel: no saved state")
 
 // Save returns the whole state in its one spelling, without the definitions: two
 // states are the same if and only if what they save is. It holds what agents said,
-// and is kept as the journal's sealed parts are.
+// and is kept as the journal's sealed parts are. Of a state without history nothing
+// is saved.
 func (s *State) Save() []byte {
+	if s.time == 0 {
+		return nil
+	}
 	saved := savedState{time: s.time}
 	for key, r := range s.requests {
 		saved.requests = append(saved.requests, savedRequest{key, r})
@@ -32,6 +36,9 @@ func (s *State) Save() []byte {
 // Restore returns the state that was saved, under the definitions of these kernels.
 func Restore(saved []byte, kernels ...*Kernel) (*State, error) {
 	s := NewState(kernels...)
+	if len(saved) == 0 {
+		return s, nil
+	}
 	var head savedState
 	first, rest, ok := bytes.Cut(saved, []byte("\n"))
 	if !ok || !decode(first, head.fields) {
@@ -107,6 +114,7 @@ func (r *run) fields(f *codec) {
 	totals := &r.totals
 	nested(f, "totals", &totals, (*Totals).fields)
 	r.totals = *totals
+	number(f, "began", &r.began)
 	number(f, "deadline", &r.deadline)
 	objects(f, "frames", &r.frames, pointed((*frame).fields))
 	objects(f, "told", &r.told, (*PlanError).fields)

@@ -101,6 +101,8 @@ func who(d *bcp.Decision) string {
 		return "the keeper of " + string(d.Agent)
 	case bcp.KindCredential:
 		return words(string(d.Agent), inert.Line(d.Event), credentialOf(d))
+	case bcp.KindRun, bcp.KindPlan, bcp.KindStep, bcp.KindCall, bcp.KindOutcome:
+		return whoseRun(d)
 	}
 	who := string(d.Agent)
 	if who == "" {
@@ -176,6 +178,8 @@ func became(d *bcp.Decision) string {
 		return rule
 	case d.Kind == bcp.KindEgress:
 		return egress(d, rule)
+	case d.Kind.IsRun():
+		return ofRun(d)
 	case d.Verdict == bcp.Reject:
 		add(words("refused", rule, string(d.Code)))
 		if d.Reason != 0 {

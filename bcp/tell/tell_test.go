@@ -5,9 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/bcp/inert/inerttest"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 )
 
@@ -26,6 +29,13 @@ func TestSentencesAreInert(t *testing.T) {
 				for _, begins := range []bool{false, true} {
 					d := base
 					d.Kind, d.Verdict, d.SessionBegins, d.SessionEnds = kind, verdict, begins, !begins
+					d.Run = &bcp.RunChange{Run: evil, Kernel: bcp.AgentName(evil), From: bcp.AgentName(evil)}
+					if begins {
+						d.Run.Code = evil
+					} else {
+						c := kernel.Change{Kind: kernel.ChangeCall, Told: &kernel.PlanError{Code: kernel.Code(evil)}, Wait: &kernel.Wait{Kind: kernel.WaitTool, Tool: evil, Agent: bcp.AgentName(evil)}, Steps: []kernel.StepRecord{{Path: evil, Kind: kernel.ToolStep, Tool: evil, Done: true}}}
+						d.Run.Change = c.AppendJSON(nil)
+					}
 					for _, line := range []string{tell.Head(&d), tell.Event(&d), tell.Line(&d, d.At().Add(-time.Second)), tell.Sentence(&d) + "\n"} {
 						if line = strings.TrimSuffix(line, "\n"); line != inert.Line(line) || line == "" {
 							t.Errorf("%s, %s: %q", name, kind, line)
@@ -47,6 +57,9 @@ func TestSentence(t *testing.T) {
 		{bcp.Decision{Kind: bcp.KindPush, Agent: "mailer", Controller: "main", Reader: "mailer", Verdict: bcp.Accept, Delivery: "d2", Taint: bcp.TaintLow,
 			Nominal: 2 * bcp.Bit, Capacity: 3*bcp.Bit + 1}, "mailer pushes on main ← mailer: accepted; delivered as d2, taint low; 2 bits (capacity 3.1)"},
 		{bcp.Decision{Kind: bcp.KindApproval, Agent: "ann", Event: "reject", Verdict: bcp.Accept}, "ann rejects"},
+		{bcp.Decision{Kind: bcp.KindRun, Agent: "kim", Run: &bcp.RunChange{Run: "r1", Kernel: "desk", From: "kim", Change: jsontext.Value(`{"kind":24,"wait":{"kind":"planner","agent":"ann"}}`)}}, "kim asks for run r1 of desk: waits for planner ann"},
+		{bcp.Decision{Kind: bcp.KindOutcome, Run: &bcp.RunChange{Run: "r1", Kernel: "desk", From: "mail", Code: "second_outcome"}}, "mail returns to run r1 of desk: refused: second_outcome"},
+		{bcp.Decision{Kind: bcp.KindCall, Run: &bcp.RunChange{Run: "r1", Kernel: "desk", Change: jsontext.Value(`{"kind":27,"end":{"status":"aborted","code":"planner_timeout"}}`)}}, "the gateway goes on with run r1 of desk: run_aborted; planner_timeout"},
 		{bcp.Decision{Kind: bcp.KindBatch, Subscription: "s", Count: 2}, "the gateway ends the window of s, with 2 answers"},
 	} {
 		if got := tell.Sentence(&c.d); got != c.want {

@@ -80,7 +80,7 @@ var rules = []rule{
 	{folder: "bcp/inert", core: true},
 	{folder: "bcp/inert/inerttest", testSupport: true, external: []string{"pgregory.net/rapid"}},
 	// Writes decisions as sentences.
-	{folder: "bcp/tell", core: true, internal: []string{"bcp", "bcp/definition", "bcp/guard", "bcp/inert"}, external: []string{jsonText}},
+	{folder: "bcp/tell", core: true, internal: []string{"bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/kernel"}, external: []string{jsonText}},
 	// Turns tasks into effects by rules, and has no way to make one: it never sees the state of channels, nor the guard.
 	{folder: "bcp/kernel", core: true, internal: []string{"bcp", "bcp/constraint", "bcp/wire"}},
 	// Judges promises and attestations; the check of a signature is an argument.

@@ -55,7 +55,8 @@ func newSite(text string) *site {
 		for j, verdict := range []bcp.Outcome{bcp.Accept, bcp.Hold, bcp.Reject} {
 			s.history.add(0, uint64(3*i+j+1), &bcp.Decision{Seq: uint64(3*i + j + 1), Time: 1, Kind: kind, Verdict: verdict, Agent: "main", Controller: "main", Reader: "mailer",
 				Justification: text, Family: text, Note: text, Field: text, Event: text, Key: text, Query: bcp.QueryID(text), Delivery: bcp.DeliveryID(text),
-				Item: bcp.ItemID(text), Subscription: bcp.SubscriptionID(text), Session: bcp.SessionID(text), Code: bcp.ValidationFailed, Reason: bcp.ReasonValue})
+				Item: bcp.ItemID(text), Subscription: bcp.SubscriptionID(text), Session: bcp.SessionID(text), Code: bcp.ValidationFailed, Reason: bcp.ReasonValue,
+				Run: &bcp.RunChange{Run: text, From: bcp.AgentName(text), Kernel: bcp.AgentName(text), Code: text}})
 		}
 	}
 	return s

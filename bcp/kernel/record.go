@@ -1,0 +1,69 @@
+package kernel
+
+import (
+	"fmt"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// A State is the [bcp.Runs] of a mesh: a change is recorded as one decision.
+
+// Open returns what makes the state of runs for [bcp.Config]: of what [State.Save]
+// returned, or of nothing. It is safe for concurrent use; the kernels are shared.
+func Open(kernels ...*Kernel) func(saved []byte) (bcp.Runs, error) {
+	return func(saved []byte) (bcp.Runs, error) { return Restore(saved, kernels...) }
+}
+
+// Record returns what is recorded of a change. From is who sent the message that it is
+// about, if one did.
+func (s *State) Record(c *Change, from bcp.AgentName) bcp.RunMessage {
+	r := bcp.RunMessage{Kind: bcp.DecisionKind(c.Kind), Change: bcp.RunChange{
+		Run: string(c.Run), From: from, Code: string(c.Code), Change: c.AppendJSON(nil),
+	}}
+	switch run := s.runs[c.Run]; {
+	case c.Start != nil:
+		r.Change.Kernel = c.Start.Kernel
+	case run != nil:
+		r.Change.Kernel = run.start.Kernel
+	}
+	if said := c.Private.AppendJSON(nil); len(said) > len("{}") {
+		r.Said = said
+	}
+	return r
+}
+
+// ReadRecord reads the change of a decision. The private part is empty if that was
+// erased, or not opened.
+func ReadRecord(d *bcp.Decision) (Change, error) {
+	if d.Run == nil || !d.Kind.IsRun() {
+		return Change{}, ErrRecord
+	}
+	c, err := ParseChange(d.Run.Change, d.RunSaid)
+	if err == nil && (c.Kind != ChangeKind(d.Kind) || c.Time != d.Time || string(c.Run) != d.Run.Run || string(c.Code) != d.Run.Code) {
+		err = ErrRecord
+	}
+	return c, err
+}
+
+// ApplyRun makes the change that a decision records.
+func (s *State) ApplyRun(d *bcp.Decision) error {
+	c, err := ReadRecord(d)
+	if err != nil {
+		return err
+	}
+	if err := s.Apply(&c); err != nil {
+		return fmt.Errorf("run %s: %w", c.Run, err)
+	}
+	return nil
+}
+
+// OpenSince counts the runs that began before a time and have not ended.
+func (s *State) OpenSince(before int64) int {
+	n := 0
+	for _, r := range s.runs {
+		if r.end == nil && r.began < before {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,263 @@
+package kernel_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+)
+
+// ledger is a journal with runs: what a gateway keeps, without its server.
+type ledger struct {
+	t       *testing.T
+	config  bcp.Config
+	key     bcp.SealingKey
+	state   *bcp.State
+	records [][]byte
+	g       *gateway // decides
+}
+
+func newLedger(t *testing.T) *ledger {
+	t.Helper()
+	k := mustKernel(t, nil)
+	l := &ledger{t: t, config: bcp.Config{Mesh: &bcp.Mesh{}, Version: "test", Runs: kernel.Open(k)}, g: newGateway(t, k)}
+	var err error
+	if l.key, err = bcp.NewSealingKey(sha256.Sum256([]byte("key"))); err != nil {
+		t.Fatal(err)
+	}
+	if l.state, err = bcp.NewState(l.config); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// record stores what a kernel decided.
+func (l *ledger) record(c kernel.Change, from bcp.AgentName, body string) bcp.Decision {
+	l.t.Helper()
+	m := bcp.Moment{Now: time.Unix(0, c.Time), Fresh: fmt.Sprintf("%024d", len(l.records)), Salt: [16]byte{1, byte(len(l.records))}}
+	r := l.state.Runs().(*kernel.State).Record(&c, from)
+	r.Body = []byte(body)
+	d := l.state.DecideRun(m, r)
+	if d.Says() {
+		if err := d.Seal(l.key); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	record, err := bcp.EncodeDecision(&d)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.records = append(l.records, record)
+	if err := l.state.Apply(&d, bcp.RecordDigest(record)); err != nil {
+		l.t.Fatal(err)
+	}
+	return d
+}
+
+// example records the run of the seed's example, up to the end of its last step but n.
+func (l *ledger) example(n int) {
+	l.t.Helper()
+	g := l.g
+	g.begin("all")
+	g.plan(mailPlan)
+	if n < 3 {
+		g.result(mail)
+	}
+	if n < 2 {
+		g.answer(`{"text":"meeting at 3pm"}`, "")
+	}
+	if n < 1 {
+		g.result(sent)
+	}
+	for _, c := range g.changes {
+		l.record(c, "somebody", "canary body")
+	}
+}
+
+// replay makes the state of the records. erased ones are not opened.
+func (l *ledger) replay(config bcp.Config, erased bool) *bcp.State {
+	l.t.Helper()
+	s, err := bcp.NewState(config)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for i, record := range l.records {
+		d, err := bcp.DecodeDecision(record)
+		if err == nil && !erased {
+			err = d.Open(l.key)
+		} else if err == nil && len(d.Sealed) > 0 {
+			d.Private = bcp.Private{Erased: true}
+		}
+		if err == nil {
+			err = s.Apply(&d, bcp.RecordDigest(record))
+		}
+		if err != nil {
+			l.t.Fatalf("record %d: %v", i+1, err)
+		}
+	}
+	return s
+}
+
+func checkpoint(t *testing.T, s *bcp.State) []byte {
+	t.Helper()
+	b, err := s.Checkpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// The state of runs is what the records make, and comes back from a checkpoint, also
+// where its definitions are gone.
+//
+// covers P11.1, P11.3
+func TestRunsAreInTheJournal(t *testing.T) {
+	t.Parallel()
+	for open := range 4 {
+		l := newLedger(t)
+		l.example(open)
+		live := checkpoint(t, l.state)
+		if made := checkpoint(t, l.replay(l.config, false)); !bytes.Equal(live, made) {
+			t.Errorf("with %d steps open the records make another state", open)
+		}
+		restored, err := bcp.Restore(l.config, live)
+		if err != nil || !bytes.Equal(checkpoint(t, restored), live) {
+			t.Errorf("%v: a checkpoint gives another state", err)
+		}
+		if diff := cmp.Diff(string(l.g.state.Save()), string(restored.Runs().Save())); diff != "" {
+			t.Errorf("the runs are others (-decided +restored):\n%s", diff)
+		}
+		without := l.config
+		without.Runs = kernel.Open()
+		if made := checkpoint(t, l.replay(without, false)); !bytes.Equal(live, made) {
+			t.Error("definitions change what the records make")
+		}
+	}
+}
+
+// A state that keeps no runs is not saved once it has met one, and cannot be made of a
+// checkpoint that has some and save them.
+//
+// covers P11.1
+func TestRunsAreNotLost(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t)
+	if _, err := l.state.Checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	l.example(1)
+	without := l.config
+	without.Runs = nil
+	if _, err := l.replay(without, false).Checkpoint(); err == nil {
+		t.Error("a checkpoint leaves out the runs of the records")
+	}
+	restored, err := bcp.Restore(without, checkpoint(t, l.state))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := restored.Checkpoint(); err == nil {
+		t.Error("a checkpoint leaves out the runs of the one before")
+	}
+	broken := l.config
+	broken.Runs = func([]byte) (bcp.Runs, error) { return nil, kernel.ErrSaved }
+	if _, err := bcp.Restore(broken, checkpoint(t, l.state)); !errors.Is(err, bcp.ErrCheckpoint) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What agents and people said of a run is sealed. Nothing of it is in the record or in
+// what the audit shows, and once a run has ended it can be erased.
+//
+// covers P11.4, P11.5
+func TestRunsAreSealed(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t)
+	l.example(0)
+	for i, record := range l.records {
+		for _, said := range []string{"Do it.", "meeting", "boss", "message_id", "canary"} {
+			if bytes.Contains(record, []byte(said)) {
+				t.Errorf("record %d has %q", i+1, said)
+			}
+		}
+		d, err := bcp.DecodeDecision(record)
+		if err != nil || len(d.Sealed) == 0 {
+			t.Errorf("record %d is not sealed, %v", i+1, err)
+		}
+	}
+	if before := l.state.Runs().OpenSince(start.Add(time.Hour).UnixNano()); before != 0 {
+		t.Errorf("%d runs are open", before)
+	}
+	if !bytes.Equal(checkpoint(t, l.replay(l.config, true)), checkpoint(t, l.state)) {
+		t.Error("the state has something of what can be erased")
+	}
+}
+
+// An erasure waits for the runs of its days.
+//
+// covers P11.5
+func TestOpenRunIsNotErased(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t)
+	l.example(1)
+	m := bcp.Moment{Now: start.Add(72 * time.Hour), Fresh: "f", Salt: [16]byte{9}}
+	_, reasons := l.state.DecideErase(m, bcp.EraseRequest{Before: "2026-03-02"})
+	if diff := cmp.Diff([]string{"1 runs of kernels of those days are open"}, reasons); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, reasons = l.state.DecideErase(m, bcp.EraseRequest{Before: "2026-03-01"}); len(reasons) > 0 {
+		t.Errorf("a run that began later is in the way: %v", reasons)
+	}
+}
+
+// A record that does not follow, or says two things, is refused and changes nothing.
+//
+// covers P11.1
+func TestRunRecordsAreChecked(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t)
+	l.example(1)
+	runs := l.state.Runs().(*kernel.State)
+	before := runs.Save()
+	last := l.g.changes[len(l.g.changes)-1]
+	good := func() bcp.Decision {
+		r := runs.Record(&last, "somebody")
+		d := bcp.Decision{Kind: r.Kind, Time: last.Time, Run: &r.Change}
+		d.RunSaid = r.Said
+		return d
+	}
+	for name, spoil := range map[string]func(*bcp.Decision){
+		"another kind":      func(d *bcp.Decision) { d.Kind = bcp.KindCall },
+		"another time":      func(d *bcp.Decision) { d.Time++ },
+		"another run":       func(d *bcp.Decision) { d.Run.Run = "r" },
+		"another code":      func(d *bcp.Decision) { d.Run.Code = "malformed" },
+		"no change":         func(d *bcp.Decision) { d.Run.Change = nil },
+		"no run":            func(d *bcp.Decision) { d.Run = nil },
+		"a kind of another": func(d *bcp.Decision) { d.Kind = bcp.KindAsk },
+	} {
+		d := good()
+		if _, err := kernel.ReadRecord(&d); err != nil {
+			t.Fatal(err)
+		}
+		spoil(&d)
+		if err := runs.ApplyRun(&d); !errors.Is(err, kernel.ErrRecord) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if !bytes.Equal(runs.Save(), before) {
+		t.Error("a refused record changes the state")
+	}
+	for _, d := range []bcp.Decision{{Kind: bcp.KindRun}, {Kind: bcp.KindAsk, Run: &bcp.RunChange{}}} {
+		d.Seq, d.Prev, d.Time = l.state.Last()+1, l.state.Head(), last.Time
+		s := l.replay(l.config, false)
+		if err := s.Apply(&d, bcp.Digest{}); !errors.Is(err, bcp.ErrReplay) {
+			t.Errorf("%s: got %v", d.Kind, err)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package bcp
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Runs is the state of the runs of kernels: like the rest of a [State] it follows from
+// the records, in their order, and from nothing else. A State owns it.
+type Runs interface {
+	// ApplyRun makes the change that a decision has as its Run.
+	ApplyRun(d *Decision) error
+	// Save returns the whole state: the same bytes for the same state, and none where
+	// there was no run.
+	Save() []byte
+	// OpenSince counts the runs that began before a time, Unix nanoseconds, and have not
+	// ended: what they said may not be erased.
+	OpenSince(before int64) int
+}
+
+// RunChange is what a decision says of a run of a kernel. What it changed is in
+// Change, which package kernel writes and reads; what was said is in
+// [Private.RunSaid].
+type RunChange struct {
+	Run    string    `msgpack:"r,omitempty" json:"run_id,omitempty"`
+	Kernel AgentName `msgpack:"k,omitempty" json:"kernel,omitempty"`
+	// From is the agent, planner, tool service or person that sent the message; empty for
+	// what time or a start decided.
+	From AgentName `msgpack:"f,omitempty" json:"from,omitempty"`
+	// Code says why the message was refused, in a word of package kernel.
+	Code   string         `msgpack:"c,omitempty" json:"code,omitempty"`
+	Change jsontext.Value `msgpack:"h,omitempty" json:"change,omitzero"`
+}
+
+// IsRun reports whether decisions of the kind are about a run of a kernel.
+func (k DecisionKind) IsRun() bool { return k >= KindRun && k <= KindOutcome }
+
+// RunMessage is a message to a kernel, or what time decided, as it is to be recorded.
+type RunMessage struct {
+	Kind   DecisionKind
+	Agent  AgentName // a requester; empty for others
+	Role   Role
+	Body   []byte // empty for what no message asked for
+	Change RunChange
+	Said   []byte // the private part of the change, in JSON
+}
+
+// JournalTime is the time of the next decision: that of m, unless the journal is ahead.
+func (s *State) JournalTime(m Moment) time.Time { return time.Unix(0, s.now(m)) }
+
+// Limited reports whether an agent used up its refusals of this minute (PROTOCOL P4.7):
+// nothing of it is decided or recorded then.
+func (s *State) Limited(agent AgentName, m Moment) bool { return s.limited(agent, s.now(m)) }
+
+// Runs returns the state of the runs that Config.Runs made; nil without one.
+func (s *State) Runs() Runs { return s.runs }
+
+// DecideRun makes the decision of what a kernel decided.
+func (s *State) DecideRun(m Moment, r RunMessage) Decision {
+	d := s.next(m, r.Kind)
+	d.Agent, d.Role, d.Run, d.Verdict = r.Agent, r.Role, &r.Change, Accept
+	if r.Change.Code != "" {
+		d.Verdict = Reject
+	}
+	if d.RunSaid = r.Said; len(r.Body) > 0 {
+		d.RawBytes, d.RawCommitment = len(r.Body), d.Commit(r.Body)
+	}
+	return d
+}
+
+var errNotARun = errors.New("the decision is of a run and says nothing of it, or the other way round")
+
+func (s *State) applyRun(d *Decision) error {
+	if d.Run == nil || !d.Kind.IsRun() {
+		return errNotARun
+	}
+	if s.runs == nil {
+		s.runsUnkept = true
+		return nil
+	}
+	return s.runs.ApplyRun(d)
+}
+
+// openRuns makes the state of runs of what a checkpoint saved.
+func (s *State) openRuns(c Config, saved []byte) error {
+	if c.Runs == nil {
+		s.runsUnkept = len(saved) > 0
+		return nil
+	}
+	runs, err := c.Runs(saved)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	}
+	s.runs = runs
+	return nil
+}
+
+var errRunsUnkept = errors.New("the journal has runs of kernels, which this state does not keep")
+
+// saveRuns returns what a checkpoint holds of runs.
+func (s *State) saveRuns() ([]byte, error) {
+	switch {
+	case s.runsUnkept:
+		return nil, errRunsUnkept
+	case s.runs == nil:
+		return nil, nil
+	default:
+		return s.runs.Save(), nil
+	}
+}
