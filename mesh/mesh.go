@@ -19,6 +19,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/jetstream/witness"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
@@ -389,7 +390,7 @@ func (m *Mesh) stateOf(def *bcp.Mesh) bcp.Config { return configOf(def, m.config
 
 func configOf(def *bcp.Mesh, version string) bcp.Config {
 	return bcp.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify, Schedules: definition.ParseSchedule,
-		Definitions: definition.Digest(def), Version: version}
+		Definitions: definition.Digest(def), Version: version, Runs: kernel.Open()}
 }
 
 // wake has an agent's command started.
