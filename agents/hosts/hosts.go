@@ -1,0 +1,133 @@
+// Package hosts adds a server to the configuration files of hosts of the Model Context
+// Protocol, and takes it out again. What stands in a file stays as it is, byte for byte.
+//
+// [Host.Add] and [Host.Remove] are functions of a file's content. Nothing here reads or
+// writes files.
+package hosts
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+)
+
+// Host is a program that starts MCP servers which a file names.
+type Host struct {
+	Name  string // as people type it
+	Title string
+	// Documented is where its maker says where the file is and what is in it.
+	Documented string
+	file       func(Place) string
+	format     format
+	key        string // of the object, or table, that has the servers by name
+	typed      bool   // an entry says "type": "stdio"
+}
+
+// Place is what the path of a host's file depends on.
+type Place struct {
+	OS      string // as in GOOS
+	Home    string
+	Config  string // of programs: %APPDATA%, $XDG_CONFIG_HOME or ~/.config
+	Project string // the folder of a project
+}
+
+// Server is how a host starts a server.
+type Server struct {
+	Name    string // of the entry
+	Command string
+	Args    []string
+}
+
+type format uint8
+
+const (
+	formatJSON format = iota + 1 // with comments and trailing commas where the host has them
+	formatTOML
+)
+
+var (
+	// ErrSyntax says that a file is not what its host reads, so nothing can be added.
+	ErrSyntax = errors.New("hosts: the file cannot be read as its host's configuration")
+	// ErrTaken says that the file has another entry of the name, in a form that is not
+	// touched here.
+	ErrTaken = errors.New("hosts: there is another entry of that name")
+	// ErrSize says that a file is larger than [MaxFile].
+	ErrSize = errors.New("hosts: the file is too large")
+)
+
+// MaxFile bounds a configuration file, in bytes: some hosts keep more in it than servers.
+const MaxFile = 16 << 20
+
+var all = []Host{
+	{Name: "claude-code", Title: "Claude Code, in this project", Documented: "https://code.claude.com/docs/en/mcp", key: "mcpServers", format: formatJSON,
+		file: func(p Place) string { return filepath.Join(p.Project, ".mcp.json") }},
+	{Name: "claude-desktop", Title: "Claude Desktop", Documented: "https://modelcontextprotocol.io/docs/develop/connect-local-servers", key: "mcpServers", format: formatJSON,
+		file: func(p Place) string {
+			if p.OS == "darwin" {
+				return filepath.Join(p.Home, "Library", "Application Support", "Claude", "claude_desktop_config.json")
+			}
+			return filepath.Join(p.Config, "Claude", "claude_desktop_config.json")
+		}},
+	{Name: "codex", Title: "Codex", Documented: "https://developers.openai.com/codex/mcp", key: "mcp_servers", format: formatTOML,
+		file: func(p Place) string { return filepath.Join(p.Home, ".codex", "config.toml") }},
+	{Name: "cursor", Title: "Cursor", Documented: "https://cursor.com/docs/mcp", key: "mcpServers", format: formatJSON,
+		file: func(p Place) string { return filepath.Join(p.Home, ".cursor", "mcp.json") }},
+	{Name: "cursor-project", Title: "Cursor, in this project", Documented: "https://cursor.com/docs/mcp", key: "mcpServers", format: formatJSON,
+		file: func(p Place) string { return filepath.Join(p.Project, ".cursor", "mcp.json") }},
+	{Name: "gemini", Title: "Gemini CLI", Documented: "https://geminicli.com/docs/tools/mcp-server/", key: "mcpServers", format: formatJSON,
+		file: func(p Place) string { return filepath.Join(p.Home, ".gemini", "settings.json") }},
+	{Name: "vscode", Title: "VS Code, in this project", Documented: "https://code.visualstudio.com/docs/copilot/customization/mcp-servers", key: "servers", format: formatJSON, typed: true,
+		file: func(p Place) string { return filepath.Join(p.Project, ".vscode", "mcp.json") }},
+}
+
+// All returns the hosts, sorted by name.
+func All() []Host { return slices.Clone(all) }
+
+// Find returns the host of a name.
+func Find(name string) (Host, bool) {
+	i := slices.IndexFunc(all, func(h Host) bool { return h.Name == name })
+	if i < 0 {
+		return Host{}, false
+	}
+	return all[i], true
+}
+
+// File returns the path of the host's file.
+func (h Host) File(p Place) string { return h.file(p) }
+
+// Add returns the content of a host's file with a server. Nil content is of a file that
+// is not there. What was there is in the result unchanged; an entry of the same name is
+// replaced. Errors are [ErrSyntax], [ErrTaken] and [ErrSize].
+func (h Host) Add(content []byte, s Server) ([]byte, error) {
+	if len(content) > MaxFile {
+		return nil, ErrSize
+	}
+	if h.format == formatTOML {
+		return addTOML(content, h.key, s)
+	}
+	return h.addJSON(content, s)
+}
+
+// Server returns the server of a name, as far as its entry is one that Add writes. Errors are
+// those of [Host.Add].
+func (h Host) Server(content []byte, name string) (s Server, found bool, err error) {
+	if len(content) > MaxFile {
+		return Server{}, false, ErrSize
+	}
+	if h.format == formatTOML {
+		return serverTOML(content, h.key, name)
+	}
+	return h.serverJSON(content, name)
+}
+
+// Remove returns the content of a host's file without the server of a name, and whether
+// it was there. Errors are those of [Host.Add].
+func (h Host) Remove(content []byte, name string) (rest []byte, found bool, err error) {
+	if len(content) > MaxFile {
+		return nil, false, ErrSize
+	}
+	if h.format == formatTOML {
+		return removeTOML(content, h.key, name)
+	}
+	return h.removeJSON(content, name)
+}

@@ -1,0 +1,242 @@
+package hosts_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tailscale/hujson"
+	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/agents/hosts"
+)
+
+var server = hosts.Server{Name: "bcpmesh", Command: "/opt/bcpmesh", Args: []string{"mcp", "--creds", `/home/a "b"/main.creds`}}
+
+func host(t testing.TB, name string) hosts.Host {
+	t.Helper()
+	h, ok := hosts.Find(name)
+	if !ok {
+		t.Fatalf("there is no host %s", name)
+	}
+	return h
+}
+
+// What is added stands where a person would put it, and nothing else changes.
+func TestAdd(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ host, before, after string }{
+		"no file":    {"cursor", "", "{\n  \"mcpServers\": {\n    \"bcpmesh\": {\n      \"command\": \"/opt/bcpmesh\",\n"},
+		"empty":      {"cursor", " \n", " \n{\n  \"mcpServers\": {\n"},
+		"no servers": {"gemini", "{\n    \"theme\": \"dark\" // mine\n}\n", "{\n    \"theme\": \"dark\",\n    \"mcpServers\": {\n        \"bcpmesh\": {\n            \"command\": "},
+		"others":     {"claude-code", "{\"mcpServers\": {\n\t\"a\": {}\n}}", "{\"mcpServers\": {\n\t\"a\": {},\n\t\"bcpmesh\": {\n"},
+		"trailing":   {"vscode", "{\n  \"servers\": {\n    \"a\": {}, // of a\n  },\n}", "{\n  \"servers\": {\n    \"a\": {},\n    \"bcpmesh\": {\n      \"type\": \"stdio\",\n"},
+		"replaced":   {"cursor", "{\"mcpServers\": {\"bcpmesh\": {\"command\": \"old\"}, \"b\": 1}}", "{\"mcpServers\": {\"bcpmesh\": {\n"},
+		"TOML":       {"codex", "model = \"x\"\n", "model = \"x\"\n\n# Added by bcpmesh adopt; bcpmesh adopt --undo takes it out.\n[mcp_servers.bcpmesh]\ncommand = \"/opt/bcpmesh\"\nargs = [\"mcp\", \"--creds\", \"/home/a \\\"b\\\"/main.creds\"]\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := host(t, c.host).Add([]byte(c.before), server)
+			if err != nil || !strings.HasPrefix(string(got), c.after) {
+				t.Errorf("%v\n%s\nwant\n%s", err, got, c.after)
+			}
+			if strings.Contains(c.before, "// mine") && !strings.Contains(string(got), "// mine") {
+				t.Errorf("a comment is lost: %s", got)
+			}
+		})
+	}
+}
+
+// What is not understood is not touched.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		host, content string
+		want          error
+	}{
+		"half":               {"cursor", `{"mcpServers": {`, hosts.ErrSyntax},
+		"a list":             {"cursor", `[]`, hosts.ErrSyntax},
+		"servers in a list":  {"cursor", `{"mcpServers": []}`, hosts.ErrSyntax},
+		"servers twice":      {"cursor", `{"mcpServers": {}, "mcpServers": {"a": 1}}`, hosts.ErrSyntax},
+		"an entry twice":     {"cursor", `{"mcpServers": {"bcpmesh": 1, "bcpmesh": 2}}`, hosts.ErrSyntax},
+		"an escaped twin":    {"cursor", `{"mcpServers": {"bcpmesh": 1, "\u0062cpmesh": 2}}`, hosts.ErrSyntax},
+		"a byte order mark":  {"cursor", "\xef\xbb\xbf{}", hosts.ErrSyntax},
+		"words behind":       {"cursor", `{} {}`, hosts.ErrSyntax},
+		"too large":          {"cursor", strings.Repeat(" ", hosts.MaxFile+1), hosts.ErrSize},
+		"own table":          {"codex", "[mcp_servers.bcpmesh]\ncommand = \"x\"\n", hosts.ErrTaken},
+		"own table, quoted":  {"codex", "[ mcp_servers . \"bcpmesh\" ]\n", hosts.ErrTaken},
+		"own table's tables": {"codex", "[mcp_servers.bcpmesh.env]\nA = \"b\"\n", hosts.ErrTaken},
+		"dotted":             {"codex", "mcp_servers.bcpmesh.command = \"x\"\n", hosts.ErrTaken},
+		"inline":             {"codex", "mcp_servers = {bcpmesh = {command = \"x\"}}\n", hosts.ErrTaken},
+		"an open text":       {"codex", "a = \"\"\"\nno end\n", hosts.ErrSyntax},
+		"a cut block":        {"codex", "# Added by bcpmesh adopt; bcpmesh adopt --undo takes it out.\n[mcp_servers.bcpmesh]\n", hosts.ErrSyntax},
+	} {
+		if got, err := host(t, c.host).Add([]byte(c.content), server); !errors.Is(err, c.want) || got != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, found, err := host(t, c.host).Remove([]byte(c.content), "bcpmesh"); !errors.Is(err, c.want) || found {
+			t.Errorf("%s: removed %t, %v", name, found, err)
+		}
+	}
+	if _, err := host(t, "cursor").Add(bytes.Repeat([]byte(" "), hosts.MaxFile), server); err != nil {
+		t.Errorf("a file of the largest size: %v", err)
+	}
+}
+
+// drawJSON makes an object as people write it: comments, commas behind the last, tabs.
+func drawJSON(t *rapid.T, key string) string {
+	space := rapid.SampledFrom([]string{"", " ", "\n", "\n\t", "\r\n  ", " // why, \"so\"\n", " /* } , { */ ", "\n    "})
+	var object func(depth int, names []string) string
+	value := func(depth int) string {
+		if depth > 0 && rapid.Bool().Draw(t, "deeper") {
+			return object(depth-1, []string{"x", "y", "bcpmesh"})
+		}
+		return rapid.SampledFrom([]string{"1", `"}"`, `"a\"//b"`, "[1, [2], {}]", "null", "true"}).Draw(t, "value")
+	}
+	object = func(depth int, names []string) string {
+		var b strings.Builder
+		b.WriteString("{")
+		n := rapid.IntRange(0, len(names)).Draw(t, "members")
+		for i := range n {
+			v := value(depth)
+			if names[i] == key {
+				v = object(depth, []string{"a", "b", "c"})
+			}
+			b.WriteString(space.Draw(t, "s") + `"` + names[i] + `"` + space.Draw(t, "s") + ":" + space.Draw(t, "s") + v + space.Draw(t, "s"))
+			if i < n-1 || rapid.Bool().Draw(t, "comma") {
+				b.WriteString(",")
+			}
+		}
+		b.WriteString(space.Draw(t, "s") + "}")
+		return b.String()
+	}
+	names := []string{"other", key, "more"}
+	return space.Draw(t, "s") + object(2, names) + space.Draw(t, "s")
+}
+
+// checkAdded holds a change to its promises: what was there is there, in its order and
+// without a gap but where something was put in; a host reads the server; once is as good
+// as twice; and what is taken out leaves what was there, but for empty braces.
+func checkAdded(t interface{ Errorf(string, ...any) }, h hosts.Host, key string, before []byte) {
+	after, err := h.Add(before, server)
+	if err != nil {
+		return
+	}
+	if again, err := h.Add(after, server); err != nil || !bytes.Equal(again, after) {
+		t.Errorf("added twice to %q: %v\n%s", before, err, again)
+	}
+	plain, err := hujson.Standardize(bytes.Clone(after))
+	if err != nil {
+		t.Errorf("%q became %q: %v", before, after, err)
+		return
+	}
+	var read, servers map[string]json.RawMessage
+	var entry struct {
+		Command string
+		Args    []string
+	}
+	if json.Unmarshal(plain, &read) != nil || json.Unmarshal(read[key], &servers) != nil || json.Unmarshal(servers["bcpmesh"], &entry) != nil || entry.Command != server.Command || !slices.Equal(entry.Args, server.Args) {
+		t.Errorf("%q became %q", before, after)
+	}
+	if _, had, err := h.Remove(before, server.Name); had || err != nil {
+		return // it was replaced
+	}
+	prefix := 0
+	for prefix < len(before) && before[prefix] == after[prefix] {
+		prefix++
+	}
+	if !bytes.HasSuffix(after, before[prefix:]) {
+		t.Errorf("%q became %q", before, after)
+	}
+	if got, found, err := h.Server(after, server.Name); !found || err != nil || got.Command != server.Command || !slices.Equal(got.Args, server.Args) {
+		t.Errorf("%q: read as %+v, %v", after, got, err)
+	}
+	rest, found, err := h.Remove(after, server.Name)
+	if err != nil || !found {
+		t.Errorf("%q: not taken out: %v", after, err)
+	}
+	if len(servers) > 1 && !bytes.Equal(rest, before) {
+		t.Errorf("%q is left as %q", before, rest)
+	}
+	if _, found, err := h.Remove(rest, server.Name); found || err != nil {
+		t.Errorf("%q: taken out twice: %t, %v", after, found, err)
+	}
+}
+
+func TestAnyJSON(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		h, _ := hosts.Find("cursor")
+		text := drawJSON(t, "mcpServers")
+		checkAdded(t, h, "mcpServers", []byte(text))
+		if _, err := h.Add([]byte(text), server); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	})
+}
+
+// FuzzJSON: of any file that is taken, what was there stays.
+func FuzzJSON(f *testing.F) {
+	for _, seed := range []string{"", " ", "\v", "{}", `{"mcpServers":{}}`, `{"mcpServers":{"a":1,},}`, "{//\n}", `{"mcpServers":{"bcpmesh":{}}}`, `{"a":1}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, content []byte) {
+		h, _ := hosts.Find("cursor")
+		checkAdded(t, h, "mcpServers", content)
+	})
+}
+
+// FuzzTOML: a block is put behind what is there, and taken out again.
+func FuzzTOML(f *testing.F) {
+	for _, seed := range []string{"", "a = 1", "a = 1\n", "\n\n", "[mcp_servers.other]\n", "[mcp_servers.bcpmesh]\n", "# Added by bcpmesh adopt; bcpmesh adopt --undo takes it out.\n[mcp_servers.bcpmesh]\n"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, content []byte) {
+		h, _ := hosts.Find("codex")
+		_, had, err := h.Remove(content, server.Name)
+		after, added := h.Add(content, server)
+		if (err == nil) != (added == nil) {
+			t.Fatalf("%q: removing %v, adding %v", content, err, added)
+		}
+		if added != nil || had {
+			return
+		}
+		if !bytes.HasPrefix(after, content) {
+			t.Errorf("%q became %q", content, after)
+		}
+		if again, err := h.Add(after, server); err != nil || !bytes.Equal(again, after) {
+			t.Errorf("added twice to %q: %v", content, err)
+		}
+		if got, found, err := h.Server(after, server.Name); !found || err != nil || got.Command != server.Command || !slices.Equal(got.Args, server.Args) {
+			t.Errorf("%q: read as %+v, %v", after, got, err)
+		}
+		rest, found, err := h.Remove(after, server.Name)
+		if !found || err != nil || len(rest)-len(content) > 1 || !bytes.HasPrefix(rest, content) {
+			t.Errorf("%q is left as %q: %v", content, rest, err)
+		}
+	})
+}
+
+// Each host has a file of its own in each place, and a page that says so.
+func TestHosts(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	place := hosts.Place{OS: "linux", Home: "/h", Config: "/h/.config", Project: "/p"}
+	for _, h := range hosts.All() {
+		file := h.File(place)
+		if !filepath.IsAbs(file) || seen[file] || h.Title == "" || !strings.HasPrefix(h.Documented, "https://") {
+			t.Errorf("%+v: %s", h, file)
+		}
+		seen[file] = true
+	}
+	if file := host(t, "claude-desktop").File(hosts.Place{OS: "darwin", Home: "/h", Config: "/c"}); file != "/h/Library/Application Support/Claude/claude_desktop_config.json" {
+		t.Error(file)
+	}
+	if _, ok := hosts.Find("nobody"); ok {
+		t.Error("there is a host called nobody")
+	}
+}
