@@ -40,26 +40,27 @@ type rule struct {
 
 // Other modules, where more than one rule names them.
 const (
-	cronParser   = "github.com/netresearch/go-cron"
-	noteFormat   = "golang.org/x/mod/sumdb/note"
-	treeHashes   = "golang.org/x/mod/sumdb/tlog"
-	zstdFormat   = "github.com/klauspost/compress/zstd"
-	fileLock     = "github.com/gofrs/flock"
-	jsonText     = "github.com/go-json-experiment/json"
-	jwtClaims    = "github.com/nats-io/jwt/v2"
-	jsonSchema   = "github.com/google/jsonschema-go/jsonschema"
-	logging      = "github.com/hashicorp/go-hclog"
-	agentToAgent = "github.com/a2aproject/a2a-go/v2"
-	mcpSDK       = "github.com/modelcontextprotocol/go-sdk"
-	msgpack      = "github.com/vmihailenco/msgpack/v5"
-	natsClient   = "github.com/nats-io/nats.go"
-	natsServer   = "github.com/nats-io/nats-server/v2"
-	protobuf     = "google.golang.org/protobuf/proto"
-	telemetry    = "go.opentelemetry.io/proto/otlp"
-	prometheus   = "github.com/prometheus/client_golang/prometheus"
-	nkeys        = "github.com/nats-io/nkeys"
-	ageSeal      = "filippo.io/age"
-	textLib      = "golang.org/x/text"
+	cronParser       = "github.com/netresearch/go-cron"
+	noteFormat       = "golang.org/x/mod/sumdb/note"
+	treeHashes       = "golang.org/x/mod/sumdb/tlog"
+	zstdFormat       = "github.com/klauspost/compress/zstd"
+	fileLock         = "github.com/gofrs/flock"
+	jsonText         = "github.com/go-json-experiment/json"
+	jwtClaims        = "github.com/nats-io/jwt/v2"
+	jsonSchema       = "github.com/google/jsonschema-go/jsonschema"
+	logging          = "github.com/hashicorp/go-hclog"
+	jsonWithComments = "github.com/tailscale/hujson"
+	agentToAgent     = "github.com/a2aproject/a2a-go/v2"
+	mcpSDK           = "github.com/modelcontextprotocol/go-sdk"
+	msgpack          = "github.com/vmihailenco/msgpack/v5"
+	natsClient       = "github.com/nats-io/nats.go"
+	natsServer       = "github.com/nats-io/nats-server/v2"
+	protobuf         = "google.golang.org/protobuf/proto"
+	telemetry        = "go.opentelemetry.io/proto/otlp"
+	prometheus       = "github.com/prometheus/client_golang/prometheus"
+	nkeys            = "github.com/nats-io/nkeys"
+	ageSeal          = "filippo.io/age"
+	textLib          = "golang.org/x/text"
 
 	commandLines = "github.com/spf13/cobra"
 	textTables   = "github.com/jedib0t/go-pretty/v6"
@@ -125,6 +126,8 @@ var rules = []rule{
 
 	// Makes a Reader of a foreign MCP server: it trusts nothing that the server says.
 	{folder: "agents/wrap", internal: []string{"agents", "agents/process", "agents/stdio", "bcp", "bcp/constraint"}, external: []string{jsonText, logging, mcpSDK}},
+	// The configuration files of MCP hosts, as text.
+	{folder: "agents/hosts", external: []string{jsonText, jsonWithComments}},
 	// A client of somebody else's agent, which is a Reader and nothing more.
 	{folder: "agents/a2a", internal: []string{"agents", "agents/mcp", "agents/stdio", "bcp"}, external: []string{agentToAgent, jsonSchema, jsonText, logging}},
 	// What hosts of MCP are served by: a client of the mesh like any other.
@@ -323,7 +326,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"accounts/durable", "agents", "agents/a2a", "agents/cell", "agents/extract", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mcp", "agents/process", "agents/sandbox", "agents/stdio", "agents/web", "agents/wrap", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
+		internal: []string{"accounts/durable", "agents", "agents/a2a", "agents/cell", "agents/extract", "agents/hosts", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mcp", "agents/process", "agents/sandbox", "agents/stdio", "agents/web", "agents/wrap", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
 		external: []string{commandLines, jsonText, logging},
 	},
 	{

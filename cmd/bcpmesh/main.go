@@ -89,6 +89,8 @@ func commands(p *cli.Program) []*cobra.Command {
 		attach.ReaderCommand(p),
 		attach.AgentCommand(p),
 		attach.MCPCommand(p),
+		attach.AdoptCommand(p),
+		attach.HookCommand(p),
 		attach.WrapCommand(p),
 		byhand.SessionCommand(p),
 		byhand.TaintCommand(p),

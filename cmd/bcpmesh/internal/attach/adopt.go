@@ -1,0 +1,320 @@
+package attach
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
+	"github.com/bcpmesh/bcpmesh/agents/hosts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+// adoptOptions are the flags of adopt.
+type adoptOptions struct {
+	creds, as, name string
+	list, undo, dry bool
+}
+
+// AdoptCommand returns the command adopt.
+func AdoptCommand(p *cli.Program) *cobra.Command {
+	var o adoptOptions
+	cmd := &cobra.Command{
+		Use:   "adopt HOST --as AGENT",
+		Short: "Make an MCP host on this machine an agent of the mesh",
+		Long: `Make a host of the Model Context Protocol on this machine an agent of the mesh: add
+"bcpmesh mcp" with the agent's creds to the host's configuration file. What stands in
+the file stays as it is, comments too. --dry-run shows what would be added, --undo takes
+it out again. The file as it was is kept beside it, as FILE.before-bcpmesh.
+
+HOST is one of claude-code, claude-desktop, codex, cursor, cursor-project, gemini and
+vscode; --list shows their files. Those of a project are in the current folder.
+
+The creds are AGENT.creds in the current folder, or --creds FILE. Start the host again
+when it is done. A controller's host should have no other tool that brings in what
+outsiders wrote: "bcpmesh hook tool" denies those of Claude Code.`,
+		Example: `  bcpmesh adopt --list
+  bcpmesh adopt claude-code --as main
+  bcpmesh adopt cursor --as main --creds /etc/bcpmesh/main.creds --dry-run
+  bcpmesh adopt cursor --undo`,
+		Args: cli.Arguments(0, "HOST"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			place, err := placeOf(p)
+			if err != nil {
+				return err
+			}
+			if o.list {
+				return listHosts(p, place, o.name)
+			}
+			if len(args) == 0 {
+				return cli.Usagef("adopt: expected a HOST").WithHint("bcpmesh adopt --list shows them")
+			}
+			host, ok := hosts.Find(args[0])
+			if !ok {
+				return cli.Usagef("adopt: no host %s is known", cli.Quoted(args[0])).WithHint("bcpmesh adopt --list shows those that are; docs/mcp.md has the entry for others")
+			}
+			if o.undo {
+				return undoAdopt(p, host, place, o)
+			}
+			return adopt(p, host, place, o)
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			for _, h := range hosts.All() {
+				names = append(names, h.Name+"\t"+h.Title)
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	cmd.Flags().StringVar(&o.as, "as", "", "the `AGENT` that the host is to be")
+	cmd.Flags().StringVar(&o.creds, "creds", "", "creds `FILE` of the agent (default: AGENT.creds)")
+	cmd.Flags().StringVar(&o.name, "name", "bcpmesh", "`NAME` of the entry, for a host that is several agents")
+	cmd.Flags().BoolVar(&o.dry, "dry-run", false, "show what would be written, and write nothing")
+	cmd.Flags().BoolVar(&o.undo, "undo", false, "take the entry out again")
+	cmd.Flags().BoolVar(&o.list, "list", false, "list the hosts, their files and what is in them")
+	return cmd
+}
+
+// placeOf says where the files of hosts are.
+func placeOf(p *cli.Program) (hosts.Place, error) {
+	project, err := os.Getwd()
+	if err != nil {
+		return hosts.Place{}, err
+	}
+	home := cmp.Or(p.Env("HOME"), p.Env("USERPROFILE"))
+	if home == "" {
+		return hosts.Place{}, cli.Failf("there is no home folder: neither HOME nor USERPROFILE is set")
+	}
+	config := p.Env("XDG_CONFIG_HOME")
+	if runtime.GOOS == "windows" {
+		config = p.Env("APPDATA")
+	}
+	return hosts.Place{OS: runtime.GOOS, Home: home, Config: cmp.Or(config, filepath.Join(home, ".config")), Project: project}, nil
+}
+
+// listHosts shows each host with its file.
+func listHosts(p *cli.Program, place hosts.Place, name string) error {
+	var rows [][]string
+	for _, h := range hosts.All() {
+		file := fileOf(h, place)
+		content, _, err := hostFile(file)
+		state := "no file yet"
+		switch {
+		case err != nil:
+			state = "cannot be read: " + cli.ReasonOf(err)
+		case content != nil:
+			state = "without the mesh"
+			if _, found, err := h.Remove(content, name); err != nil {
+				state = "cannot be read as a configuration"
+			} else if found {
+				state = "adopted"
+				if s, _, _ := h.Server(content, name); len(s.Args) == 3 {
+					state += " with " + cli.Plain(s.Args[2])
+				}
+			}
+		}
+		if p.Out.JSON {
+			if err := p.Out.Line(struct {
+				Host       string `json:"host"`
+				File       string `json:"file"`
+				State      string `json:"state"`
+				Documented string `json:"documented"`
+			}{h.Name, file, state, h.Documented}); err != nil {
+				return err
+			}
+			continue
+		}
+		rows = append(rows, []string{h.Name, cli.Plain(file), state})
+	}
+	if !p.Out.JSON {
+		p.Out.Table([]string{"HOST", "FILE", "STATE"}, rows)
+	}
+	return nil
+}
+
+// adopt adds the entry.
+func adopt(p *cli.Program, h hosts.Host, place hosts.Place, o adoptOptions) error {
+	server, err := serverFor(p, o)
+	if err != nil {
+		return err
+	}
+	file := fileOf(h, place)
+	before, mode, err := hostFile(file)
+	if err != nil {
+		return cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err))
+	}
+	after, err := h.Add(before, server)
+	if err != nil {
+		return hostFailure(file, o.name, err)
+	}
+	switch {
+	case bytes.Equal(before, after) && before != nil:
+		p.Out.Talkf("%s has it already: %s", h.Title, cli.Quoted(file))
+		return nil
+	case o.dry:
+		p.Out.Printf("%s would get:\n\n%s", cli.Quoted(file), added(before, after))
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(file), cli.ReasonOf(err))
+	}
+	// The first time alone: what is kept is from before the mesh.
+	if err := durable.Create(keptName(file), before, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(keptName(file)), cli.ReasonOf(err))
+	}
+	if err := durable.Replace(file, after, mode); err != nil {
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(file), cli.ReasonOf(err))
+	}
+	p.Out.Talkf("%s is %s now: %s", h.Title, o.as, cli.Quoted(file))
+	p.Out.Talkf("start it again; to take it back: bcpmesh adopt %s --undo", h.Name)
+	return nil
+}
+
+// serverFor says how the host starts the mesh's server, with whole paths: hosts start
+// elsewhere.
+func serverFor(p *cli.Program, o adoptOptions) (hosts.Server, error) {
+	name, err := bcp.ParseAgentName(o.as)
+	if err != nil {
+		return hosts.Server{}, cli.Usagef("adopt: expected --as AGENT").WithHint("for example bcpmesh adopt claude-code --as main")
+	}
+	creds, err := filepath.Abs(cmp.Or(o.creds, string(name)+".creds"))
+	if err != nil {
+		return hosts.Server{}, err
+	}
+	who, err := meshdir.ReadCreds(creds)
+	if errors.Is(err, fs.ErrNotExist) || o.creds == "" && err != nil {
+		return hosts.Server{}, cli.Failf("the creds of %s cannot be read: %s", name, cli.Quoted(creds)).WithHint("bcpmesh creds issue %s --out %s.creds makes them", name, name)
+	}
+	if err != nil {
+		return hosts.Server{}, err
+	}
+	if who.Agent != name {
+		return hosts.Server{}, cli.Failf("%s is of %s, and not of %s", cli.Quoted(creds), who.Agent, name)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return hosts.Server{}, err
+	}
+	return hosts.Server{Name: o.name, Command: program, Args: []string{"mcp", "--creds", creds}}, nil
+}
+
+// undoAdopt takes the entry out: the file as it was, if nothing else has changed since.
+func undoAdopt(p *cli.Program, h hosts.Host, place hosts.Place, o adoptOptions) error {
+	file := fileOf(h, place)
+	now, mode, err := hostFile(file)
+	if err != nil {
+		return cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err))
+	}
+	rest, found, err := h.Remove(now, o.name)
+	switch {
+	case err != nil:
+		return hostFailure(file, o.name, err)
+	case !found:
+		p.Out.Talkf("%s has no entry %s: %s", h.Title, o.name, cli.Quoted(file))
+		return nil
+	}
+	kept, _, err := hostFile(keptName(file))
+	if err != nil {
+		kept = nil
+	}
+	if kept != nil && writtenOver(h, kept, now, o.name) {
+		rest = kept
+	}
+	if o.dry {
+		p.Out.Printf("%s would lose:\n\n%s", cli.Quoted(file), added(rest, now))
+		return nil
+	}
+	if kept != nil && len(rest) == 0 {
+		err = os.Remove(file)
+	} else {
+		err = durable.Replace(file, rest, mode)
+	}
+	if err != nil {
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(file), cli.ReasonOf(err))
+	}
+	if kept != nil {
+		_ = os.Remove(keptName(file)) // it may stay: the next adopt keeps what it finds
+	}
+	p.Out.Talkf("%s is no agent of the mesh any more: %s", h.Title, cli.Quoted(file))
+	return nil
+}
+
+// writtenOver reports whether a file is what the kept one became when the entry was added.
+func writtenOver(h hosts.Host, kept, now []byte, name string) bool {
+	server, _, err := h.Server(now, name)
+	if err != nil {
+		return false
+	}
+	after, err := h.Add(kept, server)
+	return err == nil && bytes.Equal(after, now)
+}
+
+// fileOf returns the path of a host's file; of a link what it leads to, since it is replaced.
+func fileOf(h hosts.Host, place hosts.Place) string {
+	file := h.File(place)
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		return real
+	}
+	return file
+}
+
+// keptName is where the file is kept as it was before the mesh. It is empty where there
+// was none.
+func keptName(file string) string { return file + ".before-bcpmesh" }
+
+// hostFile returns the content of a host's file, nil where there is none, and the mode that
+// it has or gets: it names a creds file and may have others' secrets.
+func hostFile(file string) ([]byte, fs.FileMode, error) {
+	info, err := os.Stat(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, 0o600, nil
+	case err != nil:
+		return nil, 0, err
+	case !info.Mode().IsRegular():
+		return nil, 0, errors.New("it is not a regular file")
+	case info.Size() > hosts.MaxFile:
+		return nil, 0, cli.ErrTooLarge
+	}
+	content, err := os.ReadFile(file)
+	return append([]byte{}, content...), info.Mode().Perm(), err
+}
+
+// added returns the lines of a content that were put in, made harmless.
+func added(before, after []byte) string {
+	lines := func(b []byte) []string { return strings.SplitAfter(string(b), "\n") }
+	old, now := lines(before), lines(after)
+	for len(old) > 0 && len(now) > 0 && old[0] == now[0] {
+		old, now = old[1:], now[1:]
+	}
+	for len(old) > 0 && len(now) > 0 && old[len(old)-1] == now[len(now)-1] {
+		old, now = old[:len(old)-1], now[:len(now)-1]
+	}
+	var b strings.Builder
+	for _, line := range now {
+		if line != "" {
+			b.WriteString(cli.Plain(strings.TrimRight(line, "\r\n")) + "\n")
+		}
+	}
+	return b.String()
+}
+
+func hostFailure(file, name string, err error) error {
+	switch {
+	case errors.Is(err, hosts.ErrTaken):
+		return cli.Failf("%s has an entry %s that this command did not write", cli.Quoted(file), cli.Quoted(name)).WithHint("take it out, or give ours another --name")
+	case errors.Is(err, hosts.ErrSyntax):
+		return cli.Failf("%s cannot be read as its host's configuration", cli.Quoted(file)).WithHint("correct it first; nothing was changed")
+	default:
+		return cli.Failf("%s: %s", cli.Quoted(file), cli.ReasonOf(err))
+	}
+}
