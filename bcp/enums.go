@@ -16,6 +16,8 @@ const (
 	RoleAuditor    Role = 4
 	RoleOperator   Role = 5 // whoever owns the state folder; see [Operator]
 	RoleKeeper     Role = 6 // what reaches the network in an agent's place
+	RolePlanner    Role = 7 // plans the runs of kernels
+	RoleTool       Role = 8 // a service whose tools kernels call
 )
 
 // Category is 1 (typed primitives), 2 (constrained answers) or 3 (a summary
@@ -101,7 +103,7 @@ const (
 )
 
 var (
-	roleWords     = []string{"", "controller", "reader", "approver", "auditor", "operator", "keeper"}
+	roleWords     = []string{"", "controller", "reader", "approver", "auditor", "operator", "keeper", "planner", "tool"}
 	encodingWords = []string{"", "json", "msgpack"}
 	sandboxWords  = []string{"", "none", "own", "required"}
 	anomalyWords  = []string{"review", "reject", "flag"}

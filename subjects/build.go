@@ -70,6 +70,37 @@ func Approval(approver bcp.AgentName, verb Verb) string {
 // Egress returns where an agent's keeper asks for what it sends out.
 func Egress(name bcp.AgentName) string { return Subject{Kind: KindEgress, Agent: name}.String() }
 
+// Run returns where a requester starts a run of a kernel with one of its grants.
+func Run(requester, kernel bcp.AgentName, grant string) string {
+	return Subject{Kind: KindRun, Agent: requester, Kernel: kernel, Grant: grant}.String()
+}
+
+// Plan returns where the gateway asks a planner for a kernel.
+func Plan(planner, kernel bcp.AgentName) string {
+	return Subject{Kind: KindPlan, Agent: planner, Kernel: kernel}.String()
+}
+
+// Subplan returns where it asks a sub-planner.
+func Subplan(planner, kernel bcp.AgentName) string {
+	return Subject{Kind: KindSubplan, Agent: planner, Kernel: kernel}.String()
+}
+
+// Call returns where a dispatcher calls a tool of a service for a kernel.
+func Call(service bcp.AgentName, tool string, kernel bcp.AgentName) string {
+	return Subject{Kind: KindCall, Agent: service, Tool: tool, Kernel: kernel}.String()
+}
+
+// ReplyPlanner returns where a planner or a sub-planner answers one sending of a
+// request; attempt 0 is the first.
+func ReplyPlanner(planner bcp.AgentName, request string, attempt int) string {
+	return Subject{Kind: KindReply, Role: bcp.RolePlanner, Agent: planner, ID: request, Attempt: attempt}.String()
+}
+
+// ReplyTool returns where a tool service answers one attempt of a call.
+func ReplyTool(service bcp.AgentName, call string, attempt int) string {
+	return Subject{Kind: KindReply, Role: bcp.RoleTool, Agent: service, ID: call, Attempt: attempt}.String()
+}
+
 // Control returns where the operator sends one of its acts.
 func Control(act string) string { return Subject{Kind: KindControl, Event: act}.String() }
 

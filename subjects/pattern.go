@@ -7,9 +7,9 @@ import "github.com/bcpmesh/bcpmesh/bcp"
 // kind.
 func All(k Kind) string {
 	switch k {
-	case KindAsk, KindQuery, KindApproval, KindLedger:
+	case KindAsk, KindQuery, KindApproval, KindLedger, KindPlan, KindSubplan:
 		return join(k, "*", "*")
-	case KindPush, KindDeliver, KindAudit:
+	case KindPush, KindDeliver, KindAudit, KindRun, KindCall:
 		return join(k, "*", "*", "*")
 	case KindReply:
 		return join(k, "*", "*", ">")
@@ -30,8 +30,20 @@ func PushesOf(reader bcp.AgentName) string { return join(KindPush, agent(reader)
 // RepliesOf returns the pattern of all answers and acknowledgements of an
 // agent in a role.
 func RepliesOf(r bcp.Role, name bcp.AgentName) string {
-	return join(KindReply, role(r), agent(name), ">")
+	return join(KindReply, answering(r), agent(name), ">")
 }
+
+// RunsOf returns the pattern of all runs that a requester may start.
+func RunsOf(requester bcp.AgentName) string { return join(KindRun, agent(requester), "*", "*") }
+
+// PlansOf returns the pattern of all requests to a planner.
+func PlansOf(planner bcp.AgentName) string { return join(KindPlan, agent(planner), "*") }
+
+// SubplansOf returns the pattern of all requests to a sub-planner.
+func SubplansOf(planner bcp.AgentName) string { return join(KindSubplan, agent(planner), "*") }
+
+// CallsOf returns the pattern of all calls of a tool service.
+func CallsOf(service bcp.AgentName) string { return join(KindCall, agent(service), "*", "*") }
 
 // ApprovalsOf returns the pattern of all requests of an Approver.
 func ApprovalsOf(approver bcp.AgentName) string { return join(KindApproval, agent(approver), "*") }

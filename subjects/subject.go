@@ -23,6 +23,7 @@ const none = "_"
 const (
 	maxSubject = 512 // longer than any that a builder makes
 	maxEvent   = 64
+	maxWord    = 64 // of a grant and a tool
 
 	// MaxAttempt is the greatest number of a sending in a reply subject.
 	MaxAttempt = 999_999_999
@@ -53,11 +54,16 @@ const (
 	KindControl  Kind = 12 // operator to gateway
 	KindAlert    Kind = 13 // gateway to people
 	KindEgress   Kind = 14 // keeper to gateway
+	KindRun      Kind = 15 // requester to gateway
+	KindPlan     Kind = 16 // gateway to planner
+	KindSubplan  Kind = 17 // gateway to sub-planner
+	KindCall     Kind = 18 // dispatcher to tool service
 )
 
 var kindWords = [...]string{
 	"", "ask", "query", "push", "deliver", "reply", "session", "approval",
 	"commit", "key", "audit", "ledger", "control", "alert", "egress",
+	"run", "plan", "subplan", "call",
 }
 
 func (k Kind) String() string {
@@ -109,15 +115,19 @@ type Subject struct {
 	Controller, Reader bcp.AgentName
 	Subscription       bcp.SubscriptionID // push
 
-	Role    bcp.Role      // deliver, reply: RoleController or RoleReader
-	Agent   bcp.AgentName // deliver, reply, approval, egress
+	Role    bcp.Role      // deliver, reply: RoleController or RoleReader; reply: RolePlanner or RoleTool, too
+	Agent   bcp.AgentName // deliver, reply, approval, egress, run, plan, subplan; call: the service of the tool
 	Peer    bcp.AgentName // deliver: an agent or bcp.Gateway
-	ID      string        // reply: a query id or a delivery id
+	ID      string        // reply: a query id or a delivery id, or that of a plan request or a call
 	Attempt int           // reply: 0 for the first sending, at most MaxAttempt
 
 	Verb  Verb   // approval
 	Shard int    // commit: 0 to MaxShard
 	Event string // audit, alert: the kind of event; control: the act; a-z, 0-9, _ and -, 1 to 64, a letter first
+
+	Kernel bcp.AgentName // run, plan, subplan, call
+	Grant  string        // run: the name of a grant, 1 to 64 letters, digits, _ and -
+	Tool   string        // call: 1 to 64 letters, digits and _, a letter or _ first
 
 	Sealed Sealed // key
 	Day    string // key: 2006-01-02, in UTC
@@ -144,6 +154,12 @@ func (s Subject) String() string {
 		return join(s.Kind, agent(s.Agent), verb(s.Verb))
 	case KindEgress:
 		return join(s.Kind, agent(s.Agent))
+	case KindRun:
+		return join(s.Kind, agent(s.Agent), agent(s.Kernel), grant(s.Grant))
+	case KindPlan, KindSubplan:
+		return join(s.Kind, agent(s.Agent), agent(s.Kernel))
+	case KindCall:
+		return join(s.Kind, agent(s.Agent), tool(s.Tool), agent(s.Kernel))
 	case KindCommit:
 		return join(s.Kind, number(s.Shard, 0, MaxShard))
 	case KindAudit:
@@ -165,9 +181,9 @@ func (s Subject) String() string {
 
 func (s Subject) reply() string {
 	if s.Attempt == 0 {
-		return join(s.Kind, role(s.Role), agent(s.Agent), id(s.ID))
+		return join(s.Kind, answering(s.Role), agent(s.Agent), id(s.ID))
 	}
-	return join(s.Kind, role(s.Role), agent(s.Agent), id(s.ID), number(s.Attempt, 1, MaxAttempt))
+	return join(s.Kind, answering(s.Role), agent(s.Agent), id(s.ID), number(s.Attempt, 1, MaxAttempt))
 }
 
 // Parse reads a subject. It accepts exactly what the builders make, and
@@ -197,7 +213,7 @@ func Parse(subject string) (Subject, error) {
 // fill puts the tokens after the kind into their fields, unchecked.
 func fill(kind string, t []string) (Subject, bool) {
 	var s Subject
-	for k := KindAsk; k <= KindEgress; k++ {
+	for k := KindAsk; k <= KindCall; k++ {
 		if kindWords[k] == kind {
 			s.Kind = k
 		}
@@ -224,6 +240,12 @@ func fill(kind string, t []string) (Subject, bool) {
 		s.Agent, s.Verb = bcp.AgentName(t[0]), Verb(t[1])
 	case s.Kind == KindEgress && width == 1:
 		s.Agent = bcp.AgentName(t[0])
+	case s.Kind == KindRun && width == 3:
+		s.Agent, s.Kernel, s.Grant = bcp.AgentName(t[0]), bcp.AgentName(t[1]), t[2]
+	case (s.Kind == KindPlan || s.Kind == KindSubplan) && width == 2:
+		s.Agent, s.Kernel = bcp.AgentName(t[0]), bcp.AgentName(t[1])
+	case s.Kind == KindCall && width == 3:
+		s.Agent, s.Tool, s.Kernel = bcp.AgentName(t[0]), t[1], bcp.AgentName(t[2])
 	case s.Kind == KindCommit && width == 1:
 		s.Shard = parseNumber(t[0])
 	case s.Kind == KindAudit && width == 3:
@@ -296,6 +318,33 @@ func id(s string) string {
 		return ""
 	}
 	return s
+}
+
+// grant and tool take what package kernel takes as their names.
+func grant(name string) string { return word(name, true) }
+func tool(name string) string  { return word(name, false) }
+
+func word(s string, more bool) string {
+	if len(s) < 1 || len(s) > maxWord {
+		return ""
+	}
+	for i := range len(s) {
+		c := s[i]
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
+		digit := c >= '0' && c <= '9'
+		if !letter && !(digit && (more || i > 0)) && !(c == '-' && more) {
+			return ""
+		}
+	}
+	return s
+}
+
+// answering is role of who answers the gateway.
+func answering(r bcp.Role) string {
+	if r == bcp.RolePlanner || r == bcp.RoleTool {
+		return r.String()
+	}
+	return role(r)
 }
 
 func role(r bcp.Role) string {

@@ -56,6 +56,21 @@ func TestBuildGivesTheTable(t *testing.T) {
 		{subjects.AuditOf("main", "researcher", ""), "bcp.v1.audit.main.researcher.*"},
 		{subjects.AuditOf("", "", "ask"), "bcp.v1.audit.*.*.ask"},
 		{subjects.AuditOf("main", "researcher", "ask"), "bcp.v1.audit.main.researcher.ask"},
+		{subjects.Run("main", "desk", "Reply_1"), "bcp.v1.run.main.desk.Reply_1"},
+		{subjects.Plan("ann", "desk"), "bcp.v1.plan.ann.desk"},
+		{subjects.Subplan("ann", "desk"), "bcp.v1.subplan.ann.desk"},
+		{subjects.Call("mail", "send_email", "desk"), "bcp.v1.call.mail.send_email.desk"},
+		{subjects.ReplyPlanner("ann", "p1", 0), "bcp.v1.reply.planner.ann.p1"},
+		{subjects.ReplyPlanner("ann", "p1", 2), "bcp.v1.reply.planner.ann.p1.2"},
+		{subjects.ReplyTool("mail", "c1", 1), "bcp.v1.reply.tool.mail.c1.1"},
+		{subjects.RunsOf("main"), "bcp.v1.run.main.*.*"},
+		{subjects.PlansOf("ann"), "bcp.v1.plan.ann.*"},
+		{subjects.SubplansOf("ann"), "bcp.v1.subplan.ann.*"},
+		{subjects.CallsOf("mail"), "bcp.v1.call.mail.*.*"},
+		{subjects.RepliesOf(bcp.RoleTool, "mail"), "bcp.v1.reply.tool.mail.>"},
+		{subjects.Deliver(bcp.RolePlanner, "ann", "desk"), ""},
+		{subjects.Call("mail", "1st", "desk"), ""},
+		{subjects.Call("mail", "a-b", "desk"), ""},
 		{subjects.LookupClaimsOf("ABC2"), "$SYS.REQ.ACCOUNT.ABC2.CLAIMS.LOOKUP"},
 		{subjects.KickAt("NABC"), "$SYS.REQ.SERVER.NABC.KICK"},
 	} {
@@ -77,6 +92,9 @@ func TestBuildersRefuseWhatIsNoToken(t *testing.T) {
 	for _, b := range bad {
 		n, s := bcp.AgentName(b), bcp.SubscriptionID(b)
 		built := []string{
+			subjects.Run(n, "k", "g"), subjects.Run("r", n, "g"), subjects.Run("r", "k", b), subjects.Plan(n, "k"), subjects.Plan("p", n),
+			subjects.Subplan(n, "k"), subjects.Subplan("p", n), subjects.Call(n, "t", "k"), subjects.Call("s", b, "k"), subjects.Call("s", "t", n),
+			subjects.ReplyPlanner(n, "p", 0), subjects.ReplyPlanner("p", b, 0), subjects.ReplyTool(n, "c", 1), subjects.ReplyTool("s", b, 1),
 			subjects.Ask(n, "r"), subjects.Ask("c", n), subjects.Query(n, "c"), subjects.Query("r", n),
 			subjects.Push(n, "c", "s"), subjects.Push("r", n, "s"), subjects.Push("r", "c", s),
 			subjects.Deliver(bcp.RoleReader, n, "c"), subjects.Deliver(bcp.RoleReader, "r", n),
@@ -130,8 +148,14 @@ func anySubject(t *rapid.T) subjects.Subject {
 	role := func() bcp.Role {
 		return rapid.SampledFrom([]bcp.Role{bcp.RoleController, bcp.RoleReader}).Draw(t, "role")
 	}
-	s := subjects.Subject{Kind: subjects.Kind(rapid.Uint8Range(1, 11).Draw(t, "kind"))}
+	s := subjects.Subject{Kind: subjects.Kind(rapid.SampledFrom([]uint8{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 15, 16, 17, 18}).Draw(t, "kind"))}
 	switch s.Kind {
+	case subjects.KindRun:
+		s.Agent, s.Kernel, s.Grant = agent("requester"), agent("kernel"), rapid.StringMatching(id).Draw(t, "grant")
+	case subjects.KindPlan, subjects.KindSubplan:
+		s.Agent, s.Kernel = agent("planner"), agent("kernel")
+	case subjects.KindCall:
+		s.Agent, s.Kernel, s.Tool = agent("service"), agent("kernel"), rapid.StringMatching(`[A-Za-z_][A-Za-z0-9_]{0,63}`).Draw(t, "tool")
 	case subjects.KindAsk, subjects.KindQuery, subjects.KindLedger:
 		s.Controller, s.Reader = agent("controller"), agent("reader")
 	case subjects.KindPush:
@@ -143,7 +167,8 @@ func anySubject(t *rapid.T) subjects.Subject {
 			s.Peer = agent("peer")
 		}
 	case subjects.KindReply:
-		s.Role, s.Agent, s.ID = role(), agent("agent"), rapid.StringMatching(id).Draw(t, "id")
+		s.Role = rapid.SampledFrom([]bcp.Role{bcp.RoleController, bcp.RoleReader, bcp.RolePlanner, bcp.RoleTool}).Draw(t, "answers")
+		s.Agent, s.ID = agent("agent"), rapid.StringMatching(id).Draw(t, "id")
 		s.Attempt = rapid.IntRange(0, subjects.MaxAttempt).Draw(t, "attempt")
 	case subjects.KindSession:
 		s.Controller = agent("controller")
