@@ -45,6 +45,9 @@ const (
 	// An agent or a person has shown something that is no mark of this mesh, or one of a
 	// key that this state does not have.
 	AlertMarkStrange AlertKind = "mark_strange"
+	// It is not known whether a tool did what a run asked for, or it answered when it may
+	// not, or cannot be called.
+	AlertEffect AlertKind = "effect_uncertain"
 )
 
 // The alerts without a record: the journal cannot be written, or must not be.
@@ -57,7 +60,7 @@ const (
 
 // AlertKinds returns every kind that goes with a record.
 func AlertKinds() []AlertKind {
-	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood, AlertDiskLow, AlertDiskCritical, AlertShared, AlertExpiring, AlertPanic, AlertEgress, AlertWitnessMissing, AlertWitnessRefused, AlertRollbackAccepted, AlertRollbackSeen, AlertMarkStrange}
+	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood, AlertDiskLow, AlertDiskCritical, AlertShared, AlertExpiring, AlertPanic, AlertEgress, AlertWitnessMissing, AlertWitnessRefused, AlertRollbackAccepted, AlertRollbackSeen, AlertMarkStrange, AlertEffect}
 }
 
 // Alert tells operators, approvers and auditors of a decision that somebody
@@ -105,6 +108,8 @@ func (d *Decision) Alert() (Alert, bool) {
 		kind = AlertHeld
 	case d.Kind == KindEgress && d.Egress != nil && d.Egress.Alert:
 		kind = AlertEgress
+	case d.Kind.IsRun() && d.Run != nil && d.Run.Alert != "":
+		kind = AlertEffect
 	case d.Kind == KindProcess && d.Event == ProcessUnavailable:
 		kind = AlertUnavailable
 	case d.Kind == KindPrompt && d.Count > 0:

@@ -171,6 +171,7 @@ func TestWhatIsAnAlert(t *testing.T) {
 		"witness refused":     {Decision{Kind: KindAlert, Event: string(AlertWitnessRefused)}, AlertWitnessRefused},
 		"rollback accepted":   {Decision{Kind: KindAlert, Event: string(AlertRollbackAccepted)}, AlertRollbackAccepted},
 		"rollback seen":       {Decision{Kind: KindAlert, Event: string(AlertRollbackSeen), Agent: "mail", Role: RoleReader}, AlertRollbackSeen},
+		"effect":              {Decision{Kind: KindCall, Run: &RunChange{Alert: "in_doubt"}}, AlertEffect},
 		"mark strange":        {Decision{Kind: KindAlert, Event: string(AlertMarkStrange), Agent: "mail", Role: RoleReader}, AlertMarkStrange},
 		"egress":              {Decision{Kind: KindEgress, Verdict: Reject, Egress: &EgressChange{Alert: true}}, AlertEgress},
 		"egress again":        {Decision{Kind: KindEgress, Verdict: Reject, Egress: &EgressChange{}}, ""},

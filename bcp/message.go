@@ -36,6 +36,10 @@ type Query struct {
 	QueryID    QueryID   `json:"query_id"`
 	Controller AgentName `json:"controller"`
 	Spec       `json:",inline"`
+	// Instruction and Content are in the queries of a kernel alone: what is to be done, and
+	// with what, which nobody but this Reader is given.
+	Instruction string `json:"instruction,omitempty"`
+	Content     string `json:"content,omitempty"`
 }
 
 // Accepted answers an ask at once (PROTOCOL P9.1).

@@ -93,6 +93,8 @@ func (q *Query) write(w *jsonWriter) {
 	w.text("query_id", string(q.QueryID))
 	w.text("controller", string(q.Controller))
 	q.Spec.members(w)
+	w.word("instruction", q.Instruction)
+	w.word("content", q.Content)
 	w.close('}')
 }
 

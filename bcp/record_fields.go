@@ -123,7 +123,7 @@ func (w *recordWriter) private(d *Private) {
 	writeInt(w, "rb", d.RawBytes)
 	w.digest("dg", &d.Released)
 	w.bytes("sg", d.Signature)
-	w.bytes("ru", d.RunSaid)
+	w.bytes("rd", d.RunSaid)
 }
 
 func (w *recordWriter) balance(d *Balance) {
@@ -184,6 +184,7 @@ func (w *recordWriter) runChange(d *RunChange) {
 	writeText(w, "k", d.Kernel)
 	writeText(w, "f", d.From)
 	writeText(w, "c", d.Code)
+	writeText(w, "a", d.Alert)
 	w.bytes("h", d.Change)
 }
 
@@ -361,7 +362,7 @@ func (r *recordReader) private(d *Private) {
 			r.exactly(d.Released[:])
 		case "sg":
 			r.bytes(&d.Signature)
-		case "ru":
+		case "rd":
 			r.bytes(&d.RunSaid)
 		default:
 			r.skip()
@@ -481,6 +482,8 @@ func (r *recordReader) runChange(d *RunChange) {
 			readText(r, &d.From)
 		case "c":
 			readText(r, &d.Code)
+		case "a":
+			readText(r, &d.Alert)
 		case "h":
 			r.bytes((*[]byte)(&d.Change))
 		default:

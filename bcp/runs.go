@@ -31,8 +31,26 @@ type RunChange struct {
 	// what time or a start decided.
 	From AgentName `msgpack:"f,omitempty" json:"from,omitempty"`
 	// Code says why the message was refused, in a word of package kernel.
-	Code   string         `msgpack:"c,omitempty" json:"code,omitempty"`
+	Code string `msgpack:"c,omitempty" json:"code,omitempty"`
+	// Alert says what people should look at, in a word of package kernel.
+	Alert  string         `msgpack:"a,omitempty" json:"alert,omitempty"`
 	Change jsontext.Value `msgpack:"h,omitempty" json:"change,omitzero"`
+}
+
+// TypeRun is the type of the messages about a run.
+const TypeRun = "bcp_run"
+
+// RunOpen is the status of a run that has not ended.
+const RunOpen = "open"
+
+// RunReceipt answers a requester, and tells it how a run ended.
+type RunReceipt struct {
+	Type  string `json:"type"`
+	RunID string `json:"run_id,omitempty"`
+	// Status is open, or how the run ended, in a word of package kernel.
+	Status string `json:"status,omitempty"`
+	// Code says why it was refused, or did not commit.
+	Code string `json:"code,omitempty"`
 }
 
 // IsRun reports whether decisions of the kind are about a run of a kernel.
@@ -54,6 +72,13 @@ func (s *State) JournalTime(m Moment) time.Time { return time.Unix(0, s.now(m)) 
 // Limited reports whether an agent used up its refusals of this minute (PROTOCOL P4.7):
 // nothing of it is decided or recorded then.
 func (s *State) Limited(agent AgentName, m Moment) bool { return s.limited(agent, s.now(m)) }
+
+// Told reports whether a Controller may have been told something by a Reader: what it
+// writes may be a Reader's choice then.
+func (s *State) Told(controller AgentName) bool {
+	a := s.agents[controller]
+	return a == nil || MaxTaint(a.definition.BaseTaint, MaxTaint(a.reported, a.exposure)) != TaintLow || a.session.begun && len(a.session.releases) > 0
+}
 
 // Runs returns the state of the runs that Config.Runs made; nil without one.
 func (s *State) Runs() Runs { return s.runs }

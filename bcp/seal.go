@@ -32,7 +32,7 @@ type Private struct {
 	Released  Digest `msgpack:"dg,omitempty"`
 	Signature []byte `msgpack:"sg,omitempty"`
 	// RunSaid is the private part of a change of a run, in JSON.
-	RunSaid []byte `msgpack:"ru,omitempty"`
+	RunSaid []byte `msgpack:"rd,omitempty"`
 
 	// Erased says that the key is destroyed, and that nobody knows the rest.
 	Erased bool `msgpack:"-"`

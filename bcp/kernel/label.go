@@ -111,6 +111,15 @@ type Label struct {
 // Trusted is the label of what a person wrote.
 func Trusted() Label { return Label{Sources: UserQuery, Readers: Anything(), Parsers: Anything()} }
 
+// Told is the label of what an agent wrote that was told something by a Reader: the
+// reader may have written it.
+func Told() Label {
+	return Label{Sources: UserQuery | ReaderAnswer, Subjects: ThirdParty, Parsers: Anything(), Influence: []Influence{{taskOrigin, Unbounded}}}
+}
+
+// taskOrigin is the origin of a task, which no step can have as its path.
+const taskOrigin Origin = "?"
+
 // Tainted reports whether content had a part in the value.
 func (l *Label) Tainted() bool {
 	return l.Sources&(ToolRead|ReaderAnswer) != 0 || l.Sources&UserQuery == 0

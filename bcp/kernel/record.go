@@ -18,7 +18,7 @@ func Open(kernels ...*Kernel) func(saved []byte) (bcp.Runs, error) {
 // about, if one did.
 func (s *State) Record(c *Change, from bcp.AgentName) bcp.RunMessage {
 	r := bcp.RunMessage{Kind: bcp.DecisionKind(c.Kind), Change: bcp.RunChange{
-		Run: string(c.Run), From: from, Code: string(c.Code), Change: c.AppendJSON(nil),
+		Run: string(c.Run), From: from, Code: string(c.Code), Alert: string(c.Alert), Change: c.AppendJSON(nil),
 	}}
 	switch run := s.runs[c.Run]; {
 	case c.Start != nil:
@@ -39,7 +39,7 @@ func ReadRecord(d *bcp.Decision) (Change, error) {
 		return Change{}, ErrRecord
 	}
 	c, err := ParseChange(d.Run.Change, d.RunSaid)
-	if err == nil && (c.Kind != ChangeKind(d.Kind) || c.Time != d.Time || string(c.Run) != d.Run.Run || string(c.Code) != d.Run.Code) {
+	if err == nil && (c.Kind != ChangeKind(d.Kind) || c.Time != d.Time || string(c.Run) != d.Run.Run || string(c.Code) != d.Run.Code || string(c.Alert) != d.Run.Alert) {
 		err = ErrRecord
 	}
 	return c, err

@@ -237,6 +237,7 @@ func TestRunRecordsAreChecked(t *testing.T) {
 		"another time":      func(d *bcp.Decision) { d.Time++ },
 		"another run":       func(d *bcp.Decision) { d.Run.Run = "r" },
 		"another code":      func(d *bcp.Decision) { d.Run.Code = "malformed" },
+		"another alert":     func(d *bcp.Decision) { d.Run.Alert = "in_doubt" },
 		"no change":         func(d *bcp.Decision) { d.Run.Change = nil },
 		"no run":            func(d *bcp.Decision) { d.Run = nil },
 		"a kind of another": func(d *bcp.Decision) { d.Kind = bcp.KindAsk },

@@ -26,9 +26,10 @@ const (
 // Release is one thing that follows from a change that was stored. Sent again it is
 // the same.
 type Release struct {
-	Kind  ReleaseKind
-	Run   RunID
-	Agent bcp.AgentName // planner, sub-planner, Reader or requester
+	Kind   ReleaseKind
+	Run    RunID
+	Kernel bcp.AgentName
+	Agent  bcp.AgentName // planner, sub-planner, Reader or requester
 	// Wait is what the run then waits for.
 	Wait Wait
 	// Body is the message to a planner, sub-planner or tool, in canonical JSON.
@@ -71,7 +72,7 @@ func (s *State) Releases(c *Change) []Release {
 	}
 	switch {
 	case c.End != nil:
-		out = append(out, Release{Kind: ReleaseOutcome, Run: r.id, Agent: bcp.AgentName(r.start.Requester.Name), End: c.End, Final: c.Private.Final})
+		out = append(out, Release{Kind: ReleaseOutcome, Run: r.id, Kernel: r.start.Kernel, Agent: bcp.AgentName(r.start.Requester.Name), End: c.End, Final: c.Private.Final})
 	case c.Wait != nil:
 		release := s.waitingFor(r)
 		if n := len(c.Steps); n > 0 && c.Steps[n-1].Judged != nil {
@@ -81,6 +82,42 @@ func (s *State) Releases(c *Change) []Release {
 	}
 	return out
 }
+
+// Waiting returns what the run waits for that has this id, if one does: sent again it
+// is the same.
+func (s *State) Waiting(id string) (Release, bool) {
+	r := s.runs[s.waiting[id]]
+	if r == nil || r.end != nil || r.wait.ID != id {
+		return Release{}, false
+	}
+	return s.waitingFor(r), true
+}
+
+// RunStatus is what a requester may know of its run.
+type RunStatus struct {
+	Kernel    bcp.AgentName
+	Requester Requester
+	// Status is empty, and Wait says for whom the run waits, until it has ended.
+	Status Status
+	Code   Code
+	Wait   WaitKind
+}
+
+// Status returns how a run is, for a day after its end.
+func (s *State) Status(id RunID) (RunStatus, bool) {
+	r := s.runs[id]
+	if r == nil {
+		return RunStatus{}, false
+	}
+	status := RunStatus{Kernel: r.start.Kernel, Requester: r.start.Requester, Wait: r.wait.Kind}
+	if r.end != nil {
+		status.Status, status.Code = r.end.Status, r.end.Code
+	}
+	return status, true
+}
+
+// Kernels returns the definitions of today, by name.
+func (s *State) Kernels() map[bcp.AgentName]*Kernel { return s.kernels }
 
 // Pending returns what runs wait for that is asked again after a restart: planners,
 // Readers and people. Calls are not: see [State.DecideRestart].
@@ -107,7 +144,7 @@ func (s *State) sorted() []*run {
 // waitingFor returns the release that the run waits for the answer to. It is a
 // function of the run and the definitions.
 func (s *State) waitingFor(r *run) Release {
-	out := Release{Run: r.id, Agent: r.wait.Agent, Wait: r.wait, Arguments: r.args}
+	out := Release{Run: r.id, Kernel: r.start.Kernel, Agent: r.wait.Agent, Wait: r.wait, Arguments: r.args}
 	k := s.kernels[r.start.Kernel]
 	if k == nil {
 		return out // the next decision about it ends it
@@ -130,10 +167,14 @@ func (s *State) waitingFor(r *run) Release {
 	return out
 }
 
+// Judge decides about calls: a [Gate], in everything but a test of what holds without
+// one.
+type Judge interface{ Judge(c *Call) Verdict }
+
 // Allowed reports whether a gate lets the call of a release pass, or a person did
 // where it asks for one. What does the calls asks, whatever was recorded.
-func (r *Release) Allowed(g Gate) bool {
-	if r.Call == nil || r.Kind != ReleaseCall {
+func (r *Release) Allowed(g Judge) bool {
+	if g == nil || r.Call == nil || r.Kind != ReleaseCall {
 		return false
 	}
 	v := g.Judge(r.Call)

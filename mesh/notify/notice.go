@@ -109,6 +109,7 @@ var sentences = map[bcp.AlertKind]string{
 	bcp.AlertRollbackAccepted: "the mesh goes on although the journal was set back",
 	bcp.AlertRollbackSeen:     "%s has seen more of the journal than there is: what this closes waits for you",
 	bcp.AlertMarkStrange:      "%s shows a mark that this mesh cannot read",
+	bcp.AlertEffect:           "what a tool did for a run is uncertain",
 }
 
 // sentence says what a notice is about, in our words.
