@@ -55,6 +55,10 @@ func TestLayeringCheckSeesEachBreak(t *testing.T) {
 		{"a program renames by itself", "cmd/bcpmesh/a.go", "import \"os\"\nfunc f() { os.Rename(a, b) }\n", "os.Rename leaves half of a file"},
 		{"renames where it may", "accounts/durable/a.go", "import \"os\"\nfunc f() { os.Rename(a, b) }\n", ""},
 
+		{"a call beside the dispatcher", "mesh/gateway/a.go", ours("subjects") + "var s = subjects.Call(a, b, c)\n", "only mesh/gateway/dispatch.go calls tools"},
+		{"a call of the mesh", "mesh/a.go", ours("subjects") + "var call = subjects.Call\n", "only mesh/gateway/dispatch.go calls tools"},
+		{"the right to call", "accounts/a.go", ours("subjects") + "var s = subjects.Call(a, b, c)\n", ""},
+
 		{"clock", "bcp/a.go", "import \"time\"\nvar now = time.Now\n", "uses time.Now"},
 		{"clock under another name", "bcp/a.go", "import t \"time\"\nfunc f() { t.Sleep(1) }\n", "uses time.Sleep"},
 		{"clock in a chain", "bcp/a.go", "import \"time\"\nfunc f() { _ = time.Now().UTC().Unix() }\n", "uses time.Now"},

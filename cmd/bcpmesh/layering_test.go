@@ -368,6 +368,7 @@ const filterOfTheKernel = "a seccomp filter is handed to the kernel by its addre
 
 var exceptions = []exception{
 	{"agents/sandbox/seccomp_linux.go", "unsafe", filterOfTheKernel},
+	{"mesh/gateway/dispatch.go", callSubject, "the dispatcher makes the calls, once it has asked the gate"},
 	{"bcp/definition/definition.go", "io/fs", definitionEdge},
 	{"bcp/definition/scalar.go", "time/tzdata", zoneNames},
 	{"bcp/definition/scalar.go", "time.LoadLocation", zoneNames},
@@ -411,6 +412,9 @@ var shapelessNames = []string{"common", "helper", "helpers", "misc", "model", "m
 // maxLines is the length that no Go file may reach.
 const maxLines = 1000
 
+// Among others: the dispatcher alone publishes calls.
+//
+// covers KER-29, KER-61
 func TestLayering(t *testing.T) {
 	t.Parallel()
 	report(t, checkLayering(os.DirFS("../.."), rules, exceptions))
@@ -650,6 +654,10 @@ func (f *sourceFile) checkExternal(spec *ast.ImportSpec, folder, imported string
 	}
 }
 
+// callSubject names what a call is published on. Whoever only gives the right to it is in
+// package accounts.
+const callSubject = modulePath + "/subjects.Call"
+
 // checkNode judges what a file does beyond its imports.
 func (f *sourceFile) checkNode(node ast.Node) bool {
 	switch n := node.(type) {
@@ -719,6 +727,9 @@ func (f *sourceFile) checkSelector(selector *ast.SelectorExpr) {
 	qualified := imported + "." + name
 	if slices.Contains(coreForbidden[imported], name) || imported == "math" && !integerLimit.MatchString(name) {
 		f.forbidInCore(selector, qualified, "uses "+qualified)
+	}
+	if qualified == callSubject && f.rule.folder != "accounts" && !f.excepted(qualified) {
+		f.failf("%s: only mesh/gateway/dispatch.go calls tools: have it make the call", f.at(selector))
 	}
 	if !f.rule.testSupport && f.rule.folder != durableFolder && slices.Contains(durableWrites[imported], name) {
 		f.failf("%s: %s leaves half of a file after a crash, or none: write it with %s", f.at(selector), qualified, durableFolder)

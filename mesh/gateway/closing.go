@@ -31,7 +31,7 @@ func (g *Gateway) closing() Closing {
 func (g *Gateway) closes(in *input) bool {
 	s, least := in.subject, ClosedToAll
 	switch s.Kind {
-	case subjects.KindAsk, subjects.KindPush, subjects.KindEgress:
+	case subjects.KindAsk, subjects.KindPush, subjects.KindEgress, subjects.KindRun:
 		least = ClosedToNew
 	case subjects.KindApproval:
 		if _, decides := actOf(s.Verb); !decides {

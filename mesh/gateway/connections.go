@@ -62,6 +62,7 @@ func (g *Gateway) noteConnection(d *bcp.Decision) {
 // those who are not there: what waits for them may be stored although nobody
 // acknowledged it.
 func (g *Gateway) resume() {
+	g.guard("the runs", g.resumeRuns)
 	for who, c := range g.agents {
 		g.guard("a connection", func() { g.greet(who, c) })
 	}
@@ -82,6 +83,7 @@ func (g *Gateway) resume() {
 // an agent has got already it does not get again: to answer twice would count as
 // a refusal.
 func (g *Gateway) carryOn() {
+	g.guard("the runs", g.resumeRuns)
 	for id := range g.dispatched {
 		if _, _, _, open := g.state.Open(id); !open {
 			delete(g.dispatched, id)
@@ -220,7 +222,7 @@ func (g *Gateway) sendQuery(id bcp.QueryID) {
 // allows (PROTOCOL P9.5).
 func (g *Gateway) dispatch(id bcp.QueryID) {
 	query, reader, attempt, open := g.state.Open(id)
-	if !open {
+	if !open || !g.runQuery(id, &query) {
 		return
 	}
 	sending := len(g.dispatched[id])

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -72,6 +74,8 @@ type Config struct {
 	// Agents, if set, tells the operator how the agents are, from one on. A goroutine of
 	// its own calls it.
 	Agents func(ctx context.Context, from bcp.AgentName) (bcp.AgentStatuses, error)
+	// ConnectTool connects for the calls of kernels' tools. Without it no call is made.
+	ConnectTool ConnectTool
 	// Closed, if set, says what may not be let through now. It must not block.
 	Closed func() Closing
 	// Marks, if set, has agents and people tell whether the journal was set back.
@@ -187,6 +191,7 @@ type Gateway struct {
 	marker        *marker // nil without marks
 	tellings      map[agentRole]*telling
 	flaps         map[agentRole]flaps
+	runs          runs
 }
 
 // input is one message or event that waits to be decided.
@@ -200,9 +205,14 @@ type input struct {
 
 	shows   bool // it bears a mark, or says that its sender has none
 	mark    string
-	lane    *lane    // that it came by
-	dropped bool     // it found a mistake
-	reasons []string // why the operator's act is refused
+	lane    *lane // that it came by
+	dropped bool  // it found a mistake
+
+	change   *kernel.Change   // that a kernel decided, and what follows from it
+	releases []kernel.Release // once it is applied
+	repeats  kernel.RunID     // the run that it asks for again
+	wait     string           // what a run waits for, of an ask of its kernel
+	reasons  []string         // why the operator's act is refused
 }
 
 // agentRole is one end of a connection: an agent has one set of credentials
@@ -249,6 +259,7 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 		inbox: newInbox(), links: make(map[agentRole]*nats.Conn), done: make(chan struct{}),
 		agents: make(map[agentRole]*connection), leaving: make(map[bcp.AgentName]func([]string)), sending: make(map[bcp.DeliveryID]*sending), notices: make(map[bcp.DeliveryID]*sending),
 		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]int), counting: make(map[counted]uint64),
+		runs:  runs{sent: make(map[string]int), dispatchers: make(map[bcp.AgentName]*Dispatcher)},
 		flaps: make(map[agentRole]flaps), snapshots: make(chan bcp.Config), dueAside: make(map[bcp.Due]aside), tellings: make(map[agentRole]*telling),
 	}
 	if config.Marks != nil {
@@ -271,7 +282,7 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 		cancel(err)
 		return nil, err
 	}
-	if err := g.subscribe(); err != nil {
+	if err := cmp.Or(g.subscribe(), g.connectKernels(g.state)); err != nil {
 		cancel(err)
 		g.inbox.close()
 		g.unlink()
@@ -490,6 +501,7 @@ func (g *Gateway) run(ctx context.Context) {
 		}
 	}()
 	defer g.unlink()
+	defer g.closeDispatchers()
 	defer g.inbox.close()
 	g.resume()
 	var batch []*input
@@ -552,6 +564,8 @@ func (g *Gateway) recover(ctx context.Context, batch []*input, cause error) (eve
 	}
 	refuse := func(in *input) {
 		switch {
+		case in.once() && !in.dropped:
+			events = append(events, in)
 		case in.event == nil && in.dropped:
 			g.answer(in, g.refusal(in, bcp.Internal))
 		case in.event == nil:

@@ -312,9 +312,11 @@ func patterns(who agentRole) []string {
 	case bcp.RoleReader:
 		return []string{subjects.PushesOf(who.Agent), subjects.RepliesOf(who.Role, who.Agent)}
 	case bcp.RoleController:
-		return []string{subjects.AsksOf(who.Agent), subjects.Session(who.Agent), subjects.RepliesOf(who.Role, who.Agent)}
+		return []string{subjects.AsksOf(who.Agent), subjects.Session(who.Agent), subjects.RepliesOf(who.Role, who.Agent), subjects.RunsOf(who.Agent)}
 	case bcp.RoleKeeper:
 		return []string{subjects.Egress(who.Agent)}
+	case bcp.RolePlanner, bcp.RoleTool:
+		return []string{subjects.RepliesOf(who.Role, who.Agent)}
 	case bcp.RoleApprover:
 		return []string{subjects.ApprovalsOf(who.Agent)}
 	case bcp.RoleOperator:

@@ -55,7 +55,7 @@ func (g *Gateway) step(ctx context.Context, batch []*input) error {
 			return err
 		}
 	}
-	for _, decide := range []func() (outcome, bool){g.nextCounted, g.nextDue} {
+	for _, decide := range []func() (outcome, bool){g.nextCounted, g.nextDue, g.nextRun} {
 		for len(outcomes) < 2*maxBatch {
 			g.working = work{counts: true} // but what is due
 			decided, ok := decide()
@@ -130,9 +130,13 @@ func (g *Gateway) decide(in *input) (bcp.Decision, bool) {
 	if in.unheard {
 		return bcp.Decision{}, false
 	}
+	in.change, in.releases = nil, nil
 	s, m := in.subject, g.moment()
 	if g.closes(in) {
 		return bcp.Decision{Code: bcp.Unavailable}, false
+	}
+	if kind, ok := toKernel(&s); ok {
+		return g.decideRun(kind, in)
 	}
 	var d bcp.Decision
 	switch s.Kind {
@@ -203,7 +207,11 @@ func (g *Gateway) apply(ctx context.Context, o *outcome) (err error) {
 		return err
 	}
 	o.record = slices.Clip(g.records[begin:])
-	return g.state.Apply(&o.decision, bcp.RecordDigest(o.record))
+	if err := g.state.Apply(&o.decision, bcp.RecordDigest(o.record)); err != nil {
+		return err
+	}
+	g.appliedRun(o)
+	return nil
 }
 
 // record writes the decisions as one record of the journal, and waits until it is
@@ -259,7 +267,12 @@ func (g *Gateway) release(o *outcome) {
 		return
 	}
 	switch d.Kind {
+	case bcp.KindRun, bcp.KindPlan, bcp.KindStep, bcp.KindCall, bcp.KindOutcome:
+		g.releaseRun(o)
 	case bcp.KindAsk:
+		if o.in.wait != "" {
+			g.askedReader(o)
+		}
 		g.answer(o.in, g.receipt(d))
 		// A Reader that became ready in the same batch has it already.
 		if d.Verdict == bcp.Accept && !d.Repeat && len(g.dispatched[d.Query]) == 0 {
@@ -342,8 +355,12 @@ func (g *Gateway) releaseUnrecorded(o *outcome) {
 		in.event.call()
 	case in.event != nil:
 		g.countEvent(in.event)
+	case in.unheard && in.once():
+		g.unheardPlan(in.subject)
 	case in.unheard:
 		g.noteUnheard(in.subject)
+	case in.repeats != "":
+		g.answer(in, g.receiptOf(in.repeats))
 	case code != "" && in.subject.Kind == subjects.KindReply:
 		g.refuseAnswer(in.subject, code)
 	case code != "":
@@ -412,6 +429,8 @@ func (in *input) sender() agentRole {
 	switch s.Kind {
 	case subjects.KindAsk, subjects.KindSession:
 		return agentRole{s.Controller, bcp.RoleController}
+	case subjects.KindRun:
+		return agentRole{s.Agent, bcp.RoleController}
 	case subjects.KindPush:
 		return agentRole{s.Reader, bcp.RoleReader}
 	case subjects.KindApproval:

@@ -39,6 +39,10 @@ func (g *Gateway) window(controller bcp.AgentName) int {
 // sendDeliveries sends what the channel's window has room for. What is in the
 // window already is sent again by its own timer.
 func (g *Gateway) sendDeliveries(key bcp.ChannelKey) {
+	if g.isKernel(key.Controller) {
+		g.collect(key)
+		return
+	}
 	outbox := g.state.Outbox(key)
 	if len(outbox) > 0 {
 		g.wake(agentRole{key.Controller, bcp.RoleController})
@@ -185,6 +189,9 @@ func (g *Gateway) untilDue() time.Duration {
 			due = max(due, overduePause)
 		}
 		wait = min(wait, due)
+	}
+	if at, ok := g.runsDue(); ok {
+		wait = min(wait, at.Sub(g.clock()))
 	}
 	if at, ok := g.countingDue(); ok {
 		wait = min(wait, at.Sub(g.clock()))

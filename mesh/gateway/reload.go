@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -145,10 +146,13 @@ func (g *Gateway) reload(ctx context.Context, next nextState, changes []string, 
 	goBack := func(err error) error {
 		g.state, g.config.State = old, before
 		g.prune()
-		return err
+		return errors.Join(err, g.connectKernels(old))
 	}
 	g.config.State = next.config
 	err := g.subscribe()
+	if err == nil {
+		err = g.connectKernels(next.state)
+	}
 	if err == nil {
 		err = switchOver()
 	}

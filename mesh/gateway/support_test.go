@@ -82,7 +82,13 @@ func (b *bench) createStreams(t testing.TB) {
 // emptyBench has no streams.
 func emptyBench(t testing.TB) *bench {
 	t.Helper()
-	b := &bench{definition: meshtest.Parse(t, map[string]string{"main.md": mainFile, "mailer.md": mailerFile, "mesh.yaml": "max_refusals: 1000/m\n"})}
+	return benchOf(t, map[string]string{"main.md": mainFile, "mailer.md": mailerFile, "mesh.yaml": "max_refusals: 1000/m\n"})
+}
+
+// benchOf is emptyBench of other definitions.
+func benchOf(t testing.TB, files map[string]string) *bench {
+	t.Helper()
+	b := &bench{definition: meshtest.Parse(t, files)}
 	state := t.TempDir()
 	store, bundle, err := mesh.Keys(state, b.definition)
 	if err != nil {

@@ -1,0 +1,100 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// ConnectTool connects as the one user that may call a tool for a kernel: it may publish
+// that subject, and hear nothing. Refused is called, by any goroutine, when the server
+// refuses it a call. The caller closes the connection.
+type ConnectTool func(kernel bcp.AgentName, service, tool string, refused func()) (*nats.Conn, error)
+
+// Dispatcher makes the calls of one kernel. It is all that has the connections which can:
+// the gateway's own user may not publish a call. Before each call it asks the gate,
+// whatever was recorded. It is not safe for concurrent use.
+type Dispatcher struct {
+	kernel  *kernel.Kernel
+	gate    kernel.Judge
+	connect ConnectTool
+	refused func(tool string)
+	handles map[string]*nats.Conn // by tool
+}
+
+var (
+	errNoGate = errors.New("a dispatcher needs a kernel, its gate and connections")
+	// errDenied is of a call that the gate does not allow, and errNoHandle of one that the
+	// grant of its run has no connection for.
+	errDenied   = errors.New("the gate does not allow the call")
+	errNoHandle = errors.New("the grant has no connection for the tool")
+)
+
+// NewDispatcher returns the dispatcher of a kernel. It connects with the first call of
+// each tool. Refused is called with a tool whose calls the server refuses.
+func NewDispatcher(k *kernel.Kernel, gate kernel.Judge, connect ConnectTool, refused func(tool string)) (*Dispatcher, error) {
+	if k == nil || gate == nil || connect == nil || refused == nil {
+		return nil, errNoGate
+	}
+	return &Dispatcher{kernel: k, gate: gate, connect: connect, refused: refused, handles: make(map[string]*nats.Conn)}, nil
+}
+
+// Call sends a recorded call to its tool, whose outcome comes to the reply subject.
+// After an error nothing was sent.
+func (d *Dispatcher) Call(r *kernel.Release) error {
+	if !r.Allowed(d.gate) {
+		return errDenied
+	}
+	tool := d.toolOf(r)
+	if tool == nil {
+		return errNoHandle
+	}
+	conn, err := d.handle(tool)
+	if err != nil {
+		return err
+	}
+	subject := subjects.Call(bcp.AgentName(tool.Service), tool.Name, d.kernel.Name())
+	reply := subjects.ReplyTool(bcp.AgentName(tool.Service), r.Wait.ID, r.Wait.Attempt)
+	if subject == "" || reply == "" {
+		return fmt.Errorf("calling %s: %w", tool.Name, subjects.ErrSubject)
+	}
+	return conn.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Data: r.Body})
+}
+
+// toolOf returns the tool of a call if the grant of the run covers it: whatever the gate
+// says, there is no way to another.
+func (d *Dispatcher) toolOf(r *kernel.Release) *kernel.Tool {
+	for i := range d.kernel.Definition().Tools {
+		t := &d.kernel.Definition().Tools[i]
+		if t.Name == r.Call.Tool && r.Tool != nil && t.Name == r.Tool.Name && r.Call.Grant.HoldsAll(t.RequiredCaps) {
+			return t
+		}
+	}
+	return nil
+}
+
+func (d *Dispatcher) handle(t *kernel.Tool) (*nats.Conn, error) {
+	if conn := d.handles[t.Name]; conn != nil && !conn.IsClosed() {
+		return conn, nil
+	}
+	name := t.Name
+	conn, err := d.connect(d.kernel.Name(), t.Service, t.Name, func() { d.refused(name) })
+	if err != nil {
+		return nil, fmt.Errorf("connecting to call %s: %w", t.Name, err)
+	}
+	d.handles[t.Name] = conn
+	return conn, nil
+}
+
+// Close closes the connections.
+func (d *Dispatcher) Close() {
+	for _, conn := range d.handles {
+		conn.Close()
+	}
+	clear(d.handles)
+}

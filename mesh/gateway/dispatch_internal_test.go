@@ -1,0 +1,110 @@
+package gateway
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+)
+
+type judgeAll kernel.Ruling
+
+func (j judgeAll) Judge(*kernel.Call) kernel.Verdict { return kernel.Verdict{Ruling: kernel.Ruling(j)} }
+
+func dispatchKernel(t *testing.T) *kernel.Kernel {
+	t.Helper()
+	typ, err := kernel.ParseType([]byte(`{"type":"object","properties":{}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, defects := kernel.New(kernel.Definition{
+		Name: "desk", Planner: "ann", Limits: kernel.DefaultLimits(),
+		Tools: []kernel.Tool{
+			{Service: "mail", Name: "read", Level: kernel.Read, RequiredCaps: []kernel.Capability{"mail.read"}, Input: typ, Output: typ},
+			{Service: "mail", Name: "send", Level: kernel.Write, RequiredCaps: []kernel.Capability{"mail.send"}, Input: typ, Output: typ},
+		},
+	})
+	if len(defects) > 0 {
+		t.Fatal(defects)
+	}
+	return k
+}
+
+// There is no dispatcher without a gate.
+//
+// covers KER-27, KER-62
+func TestDispatcherNeedsItsGate(t *testing.T) {
+	t.Parallel()
+	k := dispatchKernel(t)
+	connect := func(bcp.AgentName, string, string, func()) (*nats.Conn, error) { return nil, errStopped }
+	refused := func(string) {}
+	if _, err := NewDispatcher(k, k.Gate(), connect, refused); err != nil {
+		t.Fatal(err)
+	}
+	for name, make := range map[string]func() (*Dispatcher, error){
+		"no gate":       func() (*Dispatcher, error) { return NewDispatcher(k, nil, connect, refused) },
+		"no kernel":     func() (*Dispatcher, error) { return NewDispatcher(nil, k.Gate(), connect, refused) },
+		"no connection": func() (*Dispatcher, error) { return NewDispatcher(k, k.Gate(), nil, refused) },
+		"nobody to ask": func() (*Dispatcher, error) { return NewDispatcher(k, k.Gate(), connect, nil) },
+	} {
+		if d, err := make(); err == nil || d != nil {
+			t.Errorf("%s: there is a dispatcher", name)
+		}
+	}
+}
+
+// The dispatcher asks the gate whatever was recorded, and has no connection for a tool
+// that the run's grant does not cover, whatever the gate says. What it refuses opens no
+// connection.
+//
+// covers KER-26, KER-28, KER-62
+func TestDispatcherAsksTheGate(t *testing.T) {
+	t.Parallel()
+	k := dispatchKernel(t)
+	tools := k.Definition().Tools
+	connected := 0
+	connect := func(bcp.AgentName, string, string, func()) (*nats.Conn, error) { connected++; return nil, errStopped }
+	release := func(tool *kernel.Tool, called string, held ...kernel.Capability) *kernel.Release {
+		return &kernel.Release{Kind: kernel.ReleaseCall, Tool: tool, Wait: kernel.Wait{ID: "c1", Attempt: 1},
+			Call: &kernel.Call{Tool: called, Grant: kernel.NewGrant(held...)}}
+	}
+	both := []kernel.Capability{"mail.read", "mail.send"}
+	parse := release(&tools[1], "send", both...)
+	parse.Kind = kernel.ReleaseParse
+	uncalled := release(&tools[1], "send", both...)
+	uncalled.Call = nil
+	for name, c := range map[string]struct {
+		gate    kernel.Judge
+		release *kernel.Release
+		want    error
+	}{
+		"allowed":                      {k.Gate(), release(&tools[1], "send", both...), errStopped},
+		"denied by the gate":           {k.Gate(), release(&tools[1], "send", "mail.read"), errDenied},
+		"zero gate":                    {kernel.Gate{}, release(&tools[1], "send", both...), errDenied},
+		"zero verdict":                 {judgeAll(0), release(&tools[1], "send", both...), errDenied},
+		"nobody approved":              {judgeAll(kernel.NeedPerson), release(&tools[1], "send", both...), errDenied},
+		"no call":                      {judgeAll(kernel.Allow), uncalled, errDenied},
+		"no release of a call":         {judgeAll(kernel.Allow), parse, errDenied},
+		"allow all, not granted":       {judgeAll(kernel.Allow), release(&tools[1], "send", "mail.read"), errNoHandle},
+		"allow all, nothing granted":   {judgeAll(kernel.Allow), release(&tools[0], "read"), errNoHandle},
+		"allow all, another tool":      {judgeAll(kernel.Allow), release(&tools[1], "read", both...), errNoHandle},
+		"allow all, no tool":           {judgeAll(kernel.Allow), release(nil, "read", both...), errNoHandle},
+		"allow all, one not defined":   {judgeAll(kernel.Allow), release(&kernel.Tool{Name: "other"}, "other", both...), errNoHandle},
+		"allow all, and it is granted": {judgeAll(kernel.Allow), release(&tools[0], "read", "mail.read"), errStopped},
+	} {
+		connected = 0
+		d, err := NewDispatcher(k, c.gate, connect, func(string) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Call(c.release); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if want := errors.Is(c.want, errStopped); (connected == 1) != want {
+			t.Errorf("%s: %d connections", name, connected)
+		}
+	}
+}

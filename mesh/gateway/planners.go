@@ -1,0 +1,81 @@
+package gateway
+
+import (
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// toKernel returns the kind of decision that a message to a kernel leads to.
+func toKernel(s *subjects.Subject) (bcp.DecisionKind, bool) {
+	switch {
+	case s.Kind == subjects.KindRun:
+		return bcp.KindRun, true
+	case s.Kind == subjects.KindReply && s.Role == bcp.RolePlanner:
+		return bcp.KindPlan, true
+	case s.Kind == subjects.KindReply && s.Role == bcp.RoleTool:
+		return bcp.KindOutcome, true
+	}
+	return 0, false
+}
+
+// once reports whether a message can be sent once alone: the server lets planners and
+// tools answer each message once.
+func (in *input) once() bool {
+	kind, ok := toKernel(&in.subject)
+	return ok && kind != bcp.KindRun && in.event == nil
+}
+
+// listenToKernel listens to the planners and tools of a kernel, over a connection for
+// each. Its requesters are Controllers.
+func (g *Gateway) listenToKernel(k *kernel.Kernel) error {
+	d := k.Definition()
+	everybody := []agentRole{{d.Planner, bcp.RolePlanner}}
+	if d.SubPlanner != "" {
+		everybody = append(everybody, agentRole{d.SubPlanner, bcp.RolePlanner})
+	}
+	for i := range d.Tools {
+		everybody = append(everybody, agentRole{bcp.AgentName(d.Tools[i].Service), bcp.RoleTool})
+	}
+	for _, who := range everybody {
+		if err := g.link(who); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// askPlanner sends a plan request, once for each sending: its planner has the time of the
+// request to answer.
+func (g *Gateway) askPlanner(id string, sending int) {
+	r, open := g.runState().Waiting(id)
+	subject := ""
+	switch {
+	case !open:
+	case r.Kind == kernel.ReleasePlan:
+		subject = subjects.Plan(r.Agent, r.Kernel)
+	case r.Kind == kernel.ReleaseSubPlan:
+		subject = subjects.Subplan(r.Agent, r.Kernel)
+	}
+	conn := g.linkOf(agentRole{r.Agent, bcp.RolePlanner})
+	if subject == "" || conn == nil {
+		return
+	}
+	if err := conn.PublishMsg(&nats.Msg{Subject: subject, Reply: subjects.ReplyPlanner(r.Agent, id, sending), Data: r.Body}); err != nil {
+		g.log.Warn("asking a planner", "error", err)
+	}
+}
+
+// unheardPlan sends a plan request that nobody listened to again, later each time.
+func (g *Gateway) unheardPlan(s subjects.Subject) {
+	wait := min(firstBackoff<<min(s.Attempt+1, 20), maxPlannerBackoff)
+	g.at(g.clock().Add(wait), func() { g.askPlanner(s.ID, s.Attempt+1) })
+}
+
+// maxPlannerBackoff is the longest pause before a planner that was not there is asked
+// again.
+const maxPlannerBackoff = time.Second

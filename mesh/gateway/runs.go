@@ -1,0 +1,407 @@
+package gateway
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// Runs of kernels (ADR 0086). What package kernel decides about a message, an answer or
+// time is one decision of the journal like any other, and what follows from it is sent
+// once that is stored. Nothing of what is kept here outlives the process: after a start
+// it is made of the state again.
+
+// runs is what the gateway does about runs besides deciding about messages.
+type runs struct {
+	// todo has what follows from recorded decisions and is itself a decision: an ask to a
+	// Reader, its answer, a call that is sent again. It is decided in this order.
+	todo []func() (outcome, bool)
+	// resuming says that todo does not have all yet that waits since the start.
+	resuming bool
+	// waits has what runs wait for with Readers, by the query.
+	waits map[bcp.QueryID]string
+	// sent has the calls that this process sent, with the newest attempt.
+	sent map[string]int
+	// dispatchers make the calls of each kernel.
+	dispatchers map[bcp.AgentName]*Dispatcher
+	// stuck is until when nothing is decided by time, after a mistake.
+	stuck time.Time
+}
+
+// runState returns the state of the runs; nil if none are kept.
+func (g *Gateway) runState() *kernel.State {
+	s, _ := g.state.Runs().(*kernel.State)
+	return s
+}
+
+// runMoment is a moment of journal time, which both states are decided at.
+func (g *Gateway) runMoment() bcp.Moment {
+	m := g.moment()
+	m.Now = g.state.JournalTime(m)
+	return m
+}
+
+// decideRun judges a message to a kernel. It is false if there is nothing to record: a
+// message beyond the limit, and one that was decided before.
+func (g *Gateway) decideRun(kind bcp.DecisionKind, in *input) (bcp.Decision, bool) {
+	state, m, s := g.runState(), g.runMoment(), &in.subject
+	if state == nil {
+		return bcp.Decision{Code: bcp.Unavailable}, false
+	}
+	switch kind {
+	case bcp.KindRun:
+		if g.state.Limited(s.Agent, m) {
+			return bcp.Decision{Code: bcp.RateLimited}, false
+		}
+		task := kernel.Trusted()
+		if g.state.Told(s.Agent) {
+			task = kernel.Told()
+		}
+		c := state.DecideRun(m, s.Kernel, kernel.Requester{Name: string(s.Agent)}, s.Grant, task, in.body)
+		if c.Code == kernel.Repeated {
+			in.repeats = c.Run
+			return bcp.Decision{}, false
+		}
+		return g.recordRun(m, in, c, s.Agent), true
+	case bcp.KindPlan:
+		return g.recordRun(m, in, state.DecidePlan(m, s.Agent, s.ID, in.body), s.Agent), true
+	default:
+		delete(g.runs.sent, s.ID)
+		return g.recordRun(m, in, state.DecideOutcome(m, s.ID, s.Attempt, in.body), s.Agent), true
+	}
+}
+
+// recordRun is the decision of what a kernel decided.
+func (g *Gateway) recordRun(m bcp.Moment, in *input, c kernel.Change, from bcp.AgentName) bcp.Decision {
+	r := g.runState().Record(&c, from)
+	if r.Body = in.body; c.Start != nil {
+		r.Agent, r.Role = from, bcp.RoleController
+	}
+	in.change = &c
+	return g.state.DecideRun(m, r)
+}
+
+// nextRun decides what follows from earlier decisions about runs, and then what time
+// alone decides.
+func (g *Gateway) nextRun() (o outcome, ok bool) {
+	state := g.runState()
+	if state == nil {
+		return outcome{}, false
+	}
+	defer func() {
+		if value := recover(); value != nil {
+			g.setAside(mistakeOf(value))
+			o, ok, g.runs.stuck = outcome{}, false, g.clock().Add(overduePause)
+		}
+	}()
+	for len(g.runs.todo) > 0 {
+		do := g.runs.todo[0]
+		g.runs.todo = g.runs.todo[1:]
+		if o, ok := do(); ok {
+			return o, true
+		}
+	}
+	if g.closing() >= ClosedToAll || g.clock().Before(g.runs.stuck) {
+		return outcome{}, false
+	}
+	m := g.runMoment()
+	c, due := state.DecideDue(m)
+	if !due {
+		return outcome{}, false
+	}
+	return g.unaskedRun(m, c), true
+}
+
+// unaskedRun is a decision about a run that no message asked for.
+func (g *Gateway) unaskedRun(m bcp.Moment, c kernel.Change) outcome {
+	in := new(input)
+	return outcome{in: in, decision: g.recordRun(m, in, c, "")}
+}
+
+// runsDue is when nextRun has something to decide.
+func (g *Gateway) runsDue() (time.Time, bool) {
+	state := g.runState()
+	if state == nil {
+		return time.Time{}, false
+	}
+	if len(g.runs.todo) > 0 {
+		return g.clock(), true
+	}
+	at := state.NextDue()
+	if at == 0 {
+		return time.Time{}, false
+	}
+	if due := time.Unix(0, at); due.After(g.runs.stuck) {
+		return due, true
+	}
+	return g.runs.stuck, true
+}
+
+func (g *Gateway) todo(do func() (outcome, bool)) { g.runs.todo = append(g.runs.todo, do) }
+
+// appliedRun notes what follows from a decision about a run, or from an ask of a kernel,
+// that was applied: it is released once it is stored.
+func (g *Gateway) appliedRun(o *outcome) {
+	if o.in.change != nil {
+		o.in.releases = g.runState().Releases(o.in.change)
+	}
+	if o.in.wait != "" && o.decision.Query != "" {
+		g.runs.waits[o.decision.Query] = o.in.wait
+	}
+}
+
+// releaseRun sends what follows from a recorded decision about a run.
+func (g *Gateway) releaseRun(o *outcome) {
+	for i := range o.in.releases {
+		r := &o.in.releases[i]
+		if r.Kind == kernel.ReleaseReply {
+			g.answer(o.in, bcp.RunReceipt{Type: bcp.TypeRun, RunID: string(r.Run), Code: string(r.Code)})
+			continue
+		}
+		g.releaseWait(r)
+	}
+}
+
+// releaseWait sends what a run waits for, or how it ended.
+func (g *Gateway) releaseWait(r *kernel.Release) {
+	switch r.Kind {
+	case kernel.ReleasePlan, kernel.ReleaseSubPlan:
+		g.askPlanner(r.Wait.ID, 0)
+	case kernel.ReleaseParse:
+		id := r.Wait.ID
+		g.todo(func() (outcome, bool) { return g.ask(id) })
+	case kernel.ReleaseCall:
+		g.call(r)
+	case kernel.ReleaseOutcome:
+		g.tellRequester(r)
+	}
+}
+
+// call makes a recorded call. One that cannot be sent was not made, and is decided as
+// that.
+func (g *Gateway) call(r *kernel.Release) {
+	if g.closing() >= ClosedToAll { // as long as that takes, up to the call's time
+		id, attempt := r.Wait.ID, r.Wait.Attempt
+		g.at(g.clock().Add(overduePause), func() {
+			if r, open := g.runState().Waiting(id); open && r.Kind == kernel.ReleaseCall && r.Wait.Attempt == attempt {
+				g.call(&r)
+			}
+		})
+		return
+	}
+	id := r.Wait.ID
+	err := errNoHandle
+	if d := g.runs.dispatchers[r.Kernel]; d != nil {
+		g.runs.sent[id] = r.Wait.Attempt
+		err = d.Call(r)
+	}
+	if err == nil {
+		return
+	}
+	g.log.Error("a call cannot be sent", "kernel", r.Kernel, "tool", r.Wait.Tool, "error", err)
+	g.todo(func() (outcome, bool) { return g.unsent(id) })
+}
+
+// unsent decides about a call that could not be sent, or that the server refused.
+func (g *Gateway) unsent(call string) (outcome, bool) {
+	delete(g.runs.sent, call)
+	if r, open := g.runState().Waiting(call); !open || r.Wait.Kind != kernel.WaitTool {
+		return outcome{}, false
+	}
+	m := g.runMoment()
+	return g.unaskedRun(m, g.runState().DecideUnsent(m, call, kernel.ToolUnavailable)), true
+}
+
+// refusedTool has the calls of a tool decided that the server refuses to let through. It
+// may be called by any goroutine.
+func (g *Gateway) refusedTool(of bcp.AgentName, tool string) {
+	g.tell(event{call: func() {
+		for _, id := range g.runState().Unanswered() {
+			if r, open := g.runState().Waiting(id); open && r.Kernel == of && r.Wait.Tool == tool {
+				g.todo(func() (outcome, bool) { return g.unsent(id) })
+			}
+		}
+	}})
+}
+
+// ask asks a Reader what a run waits for: an ask of the kernel as a Controller, whose
+// request id is that of the wait. Asked again it is a repeat, with the same outcome.
+func (g *Gateway) ask(wait string) (outcome, bool) {
+	r, open := g.runState().Waiting(wait)
+	if !open || r.Wait.Kind != kernel.WaitReader {
+		return outcome{}, false
+	}
+	if r.Schema == nil { // the definitions of today cannot ask it
+		return g.answered(wait, nil, bcp.Unavailable)
+	}
+	body, err := bcp.Encode(bcp.Ask{RequestID: bcp.ClientID(wait), Spec: r.Schema.Spec}, cmp.Or(g.state.Encoding(r.Kernel), bcp.JSON))
+	if err != nil {
+		return g.answered(wait, nil, bcp.InvalidQuery)
+	}
+	d := g.state.DecideAsk(g.moment(), r.Kernel, r.Agent, body)
+	if d.Code == bcp.RateLimited { // and not recorded
+		g.at(g.clock().Truncate(time.Minute).Add(time.Minute), func() {
+			g.todo(func() (outcome, bool) { return g.ask(wait) })
+		})
+		return outcome{}, false
+	}
+	return outcome{in: &input{wait: wait, body: body}, decision: d}, true
+}
+
+// askedReader goes on once an ask of a kernel is recorded.
+func (g *Gateway) askedReader(o *outcome) {
+	d, wait := &o.decision, o.in.wait
+	switch {
+	case d.Verdict == bcp.Reject:
+		code := d.Code
+		g.todo(func() (outcome, bool) { return g.answered(wait, nil, code) })
+	case d.Repeat:
+		if len(g.dispatched[d.Query]) == 0 {
+			g.sendQuery(d.Query)
+		}
+	}
+}
+
+// answered decides the step of a run that waited for a Reader.
+func (g *Gateway) answered(wait string, answer []byte, code bcp.Code) (outcome, bool) {
+	if r, open := g.runState().Waiting(wait); !open || r.Wait.Kind != kernel.WaitReader {
+		return outcome{}, false
+	}
+	m := g.runMoment()
+	return g.unaskedRun(m, g.runState().DecideAnswer(m, wait, answer, code)), true
+}
+
+// collect takes what Readers answered to a kernel: first the run's step is decided, then
+// the delivery acknowledged. What is released later is collected then.
+func (g *Gateway) collect(key bcp.ChannelKey) {
+	if g.runs.resuming {
+		return
+	}
+	for _, out := range g.state.Outbox(key) {
+		if out.Release.After(g.clock()) {
+			g.at(out.Release, func() { g.collect(key) })
+			return
+		}
+		wait, id, code := g.runs.waits[out.QueryID], out.DeliveryID, out.Outcome
+		if code != bcp.Held {
+			answer := []byte(out.Response)
+			g.todo(func() (outcome, bool) { return g.answered(wait, answer, code) })
+		}
+		g.todo(func() (outcome, bool) { return g.acknowledge(key.Controller, id) })
+	}
+}
+
+func (g *Gateway) acknowledge(who bcp.AgentName, id bcp.DeliveryID) (outcome, bool) {
+	d, waits := g.state.DecideAcknowledge(g.moment(), who, bcp.RoleController, id)
+	return unasked(d), waits
+}
+
+// runQuery adds to a query of a kernel what its Reader needs. It is false while that is
+// not known: it is sent once the ask was repeated.
+func (g *Gateway) runQuery(id bcp.QueryID, q *bcp.Query) bool {
+	if !g.isKernel(q.Controller) {
+		return true
+	}
+	r, open := g.runState().Waiting(g.runs.waits[id])
+	if !open || r.Schema == nil {
+		return false
+	}
+	q.Instruction, q.Content = r.Instruction, string(r.Content)
+	return true
+}
+
+// isKernel reports whether a Controller is a kernel of today's definitions.
+func (g *Gateway) isKernel(name bcp.AgentName) bool {
+	state := g.runState()
+	return state != nil && state.Kernels()[name] != nil
+}
+
+// resumeRuns goes on with all runs after the journal was read: first about calls that may
+// have been made, then with what is asked again.
+func (g *Gateway) resumeRuns() {
+	state := g.runState()
+	if state == nil {
+		return
+	}
+	g.runs.todo, g.runs.waits, g.runs.resuming = nil, make(map[bcp.QueryID]string), true
+	open := make(map[string]int)
+	for _, id := range state.Unanswered() {
+		if r, _ := state.Waiting(id); g.runs.sent[id] == r.Wait.Attempt { // its answer comes to us
+			open[id] = r.Wait.Attempt
+			continue
+		}
+		g.todo(func() (outcome, bool) { return g.restarted(id) })
+	}
+	g.runs.sent = open
+	pending := state.Pending()
+	for i := range pending {
+		g.releaseWait(&pending[i])
+	}
+	g.todo(func() (outcome, bool) {
+		g.runs.resuming = false
+		for _, c := range g.config.State.Mesh.Channels {
+			if g.isKernel(c.Controller) {
+				g.collect(c.ChannelKey)
+			}
+		}
+		return outcome{}, false
+	})
+}
+
+// restarted decides about a call that an earlier process may have made.
+func (g *Gateway) restarted(call string) (outcome, bool) {
+	if r, open := g.runState().Waiting(call); !open || r.Wait.Kind != kernel.WaitTool {
+		return outcome{}, false
+	}
+	m := g.runMoment()
+	return g.unaskedRun(m, g.runState().DecideRestart(m, call)), true
+}
+
+// tellRequester tells how a run ended. A requester that misses it asks again, with the
+// same request id.
+func (g *Gateway) tellRequester(r *kernel.Release) {
+	g.publish(agentRole{r.Agent, bcp.RoleController}, subjects.Deliver(bcp.RoleController, r.Agent, r.Kernel), "", g.receiptOf(r.Run))
+}
+
+// receiptOf says how a run is.
+func (g *Gateway) receiptOf(id kernel.RunID) bcp.RunReceipt {
+	receipt := bcp.RunReceipt{Type: bcp.TypeRun, RunID: string(id), Status: bcp.RunOpen}
+	if status, known := g.runState().Status(id); known && status.Status != "" {
+		receipt.Status, receipt.Code = string(status.Status), string(status.Code)
+	}
+	return receipt
+}
+
+// connectKernels makes the dispatchers of the kernels, and listens to their planners and
+// tools, of which only those that are new are connected to.
+func (g *Gateway) connectKernels(state *bcp.State) error {
+	runs, _ := state.Runs().(*kernel.State)
+	if runs == nil {
+		return nil
+	}
+	g.closeDispatchers()
+	for name, k := range runs.Kernels() {
+		if err := g.listenToKernel(k); err != nil {
+			return err
+		}
+		if g.config.ConnectTool == nil {
+			continue
+		}
+		d, err := NewDispatcher(k, k.Gate(), g.config.ConnectTool, func(tool string) { g.refusedTool(name, tool) })
+		if err != nil {
+			return err
+		}
+		g.runs.dispatchers[name] = d
+	}
+	return nil
+}
+
+func (g *Gateway) closeDispatchers() {
+	for _, d := range g.runs.dispatchers {
+		d.Close()
+	}
+	g.runs.dispatchers = make(map[bcp.AgentName]*Dispatcher)
+}
