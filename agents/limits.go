@@ -5,6 +5,9 @@ import "time"
 // Limits of the SDK. Each bounds memory, goroutines or waiting that a peer
 // could otherwise choose.
 const (
+	// flushTimeout bounds the wait for a server that is asked whether it has taken what was
+	// sent.
+	flushTimeout = 5 * time.Second
 	// receiveBuffer is how many messages wait between the connection and a
 	// client; more than a gateway has in flight to one agent.
 	receiveBuffer = 4096

@@ -20,8 +20,10 @@ type queries struct {
 	over    bool
 }
 
-// share takes queries in the other way, if it is another. The new subscription is there
-// before the old one ends, so nothing is missed between.
+// share takes queries in the other way, if it is another, and returns when the server
+// does as well. The old subscription ends before the new one begins, since of two copies
+// of a query the second would use up its answer; in between the gateway hears that nobody
+// listens. What is on its way by then still comes.
 func (q *queries) share(shared bool) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -32,13 +34,15 @@ func (q *queries) share(shared bool) error {
 	if shared {
 		queue = bcp.QueryQueue
 	}
+	if err := q.current.Drain(); err != nil {
+		return err
+	}
 	next, err := q.nc.ChanQueueSubscribe(q.pattern, queue, q.messages)
 	if err != nil {
 		return err
 	}
-	old := q.current
 	q.current = next
-	return old.Unsubscribe()
+	return q.nc.FlushTimeout(flushTimeout)
 }
 
 func (q *queries) shared() bool {

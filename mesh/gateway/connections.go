@@ -22,7 +22,7 @@ const (
 type connection struct {
 	count     int
 	handshake bcp.DeliveryID // of bcp_subscriptions_active, until acknowledged
-	greeted   time.Time      // when the newest connection was, if it is a Reader's
+	acks      acks           // of it
 	// ready says that the agent listens, or that patience with it has ended.
 	// Until then a Reader's queries wait, so that none is lost and none comes
 	// twice, and a Controller's deliveries come one by one, in their order.
@@ -34,6 +34,10 @@ type connection struct {
 	unheard int
 	shared  shared
 }
+
+// acks counts how often a sending was acknowledged. Of several connections each
+// acknowledges it once.
+type acks struct{ sending, count int }
 
 // noteConnection follows the server's events.
 func (g *Gateway) noteConnection(d *bcp.Decision) {
@@ -96,7 +100,7 @@ func (g *Gateway) carryOn() {
 			}
 			continue
 		}
-		c.handshake = bcp.DeliveryID(string(rune(handshakeLetter)) + g.moment().Fresh)
+		c.handshake, c.acks = bcp.DeliveryID(string(rune(handshakeLetter))+g.moment().Fresh), acks{}
 		g.sendSubscriptions(who, c.handshake, 0, g.clock())
 		for _, id := range g.state.OpenQueries(who.Agent) {
 			if len(g.dispatched[id]) == 0 {
@@ -112,7 +116,7 @@ func (g *Gateway) carryOn() {
 func (g *Gateway) greet(who agentRole, c *connection) {
 	switch who.Role {
 	case bcp.RoleReader:
-		c.unheard, c.owed, c.greeted = 0, true, g.clock()
+		c.unheard, c.owed, c.acks = 0, true, acks{}
 		c.handshake = bcp.DeliveryID(string(rune(handshakeLetter)) + g.moment().Fresh)
 		g.sendSubscriptions(who, c.handshake, 0, g.clock())
 	case bcp.RoleController:
@@ -171,14 +175,19 @@ func acknowledges(s subjects.Subject, letter byte) bool {
 	return s.Kind == subjects.KindReply && s.Role == bcp.RoleReader && s.ID[0] == letter
 }
 
-// acknowledgedSubscriptions notes that a Reader is ready for its open queries.
-// A late acknowledgement is of no interest. Neither is an early one where the
-// Reader has several connections: it may be of one that listens already, and the
-// newest would hear nothing.
+// acknowledgedSubscriptions notes that a Reader is ready for its open queries: one sending
+// was acknowledged by each of its connections. The newest may have been late for the
+// sendings before, which the others acknowledged.
 func (g *Gateway) acknowledgedSubscriptions(s subjects.Subject) {
 	who := agentRole{s.Agent, s.Role}
 	c := g.agents[who]
-	if c == nil || c.handshake != bcp.DeliveryID(s.ID) || c.count > 1 && g.clock().Sub(c.greeted) < patience {
+	if c == nil || c.handshake != bcp.DeliveryID(s.ID) || s.Attempt < c.acks.sending {
+		return
+	}
+	if s.Attempt > c.acks.sending {
+		c.acks = acks{sending: s.Attempt}
+	}
+	if c.acks.count++; c.acks.count < c.count {
 		return
 	}
 	c.handshake = ""
@@ -189,10 +198,15 @@ func (g *Gateway) acknowledgedSubscriptions(s subjects.Subject) {
 
 func (g *Gateway) sendOpenQueries(who agentRole, c *connection) {
 	c.ready, c.owed = true, false
-	if c.count > 1 && g.state.SharesQueries(who.Agent) {
+	if c.shared.begun && g.state.SharesQueries(who.Agent) {
 		g.offer(who, c, len(c.shared.waiting))
+		for _, id := range g.state.OpenQueries(who.Agent) {
+			if len(g.dispatched[id]) == 0 {
+				g.sendQuery(id)
+			}
+		}
 	} else {
-		c.shared.waiting = nil
+		c.shared = shared{begun: true, trying: c.shared.trying}
 		for _, id := range g.state.OpenQueries(who.Agent) {
 			g.sendQuery(id)
 		}

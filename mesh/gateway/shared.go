@@ -10,6 +10,7 @@ import (
 // the query waits until a connection answers, which has a handler free again, or until
 // it is tried, since a handler that fails answers nothing.
 type shared struct {
+	begun   bool // the open queries were sent to the first connection that listened
 	waiting map[bcp.QueryID]struct{}
 	misses  int         // in a row
 	trying  bool        // a timer runs
