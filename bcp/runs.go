@@ -80,6 +80,21 @@ func (s *State) Told(controller AgentName) bool {
 	return a == nil || MaxTaint(a.definition.BaseTaint, MaxTaint(a.reported, a.exposure)) != TaintLow || a.session.begun && len(a.session.releases) > 0
 }
 
+// DecideContent records that a Reader is given content by a kernel: it has read what
+// anybody may have written. It is false if its taint is high already.
+func (s *State) DecideContent(m Moment, reader AgentName) (Decision, bool) {
+	a := s.agents[reader]
+	if a == nil || MaxTaint(a.definition.BaseTaint, a.reported) == TaintHigh {
+		return Decision{}, false
+	}
+	d := s.next(m, KindTaint)
+	d.Target, d.Event, d.Taint, d.Verdict = reader, taintContent, TaintHigh, Accept
+	return d, true
+}
+
+// taintContent is where the taint of a Reader comes from that was given content.
+const taintContent = "content"
+
 // Runs returns the state of the runs that Config.Runs made; nil without one.
 func (s *State) Runs() Runs { return s.runs }
 

@@ -299,7 +299,7 @@ func (g *Gateway) release(o *outcome) {
 		} else {
 			g.answer(o.in, bcp.RefusalOf(d.Code))
 		}
-	case bcp.KindSession, bcp.KindTaint:
+	case bcp.KindSession, bcp.KindTaint: // what nobody asked for has no reply
 		if d.Verdict == bcp.Accept {
 			g.answer(o.in, sessionReceipt{Session: d.Session})
 		} else {

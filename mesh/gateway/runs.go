@@ -171,7 +171,11 @@ func (g *Gateway) releaseWait(r *kernel.Release) {
 	case kernel.ReleasePlan, kernel.ReleaseSubPlan:
 		g.askPlanner(r.Wait.ID, 0)
 	case kernel.ReleaseParse:
-		id := r.Wait.ID
+		id, reader := r.Wait.ID, r.Agent
+		g.todo(func() (outcome, bool) {
+			d, tainted := g.state.DecideContent(g.moment(), reader)
+			return unasked(d), tainted
+		})
 		g.todo(func() (outcome, bool) { return g.ask(id) })
 	case kernel.ReleaseCall:
 		g.call(r)

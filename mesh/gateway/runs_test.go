@@ -22,7 +22,7 @@ func kernelFiles() map[string]string {
 	return map[string]string{
 		"main.md":   mainFile,
 		"desk.md":   "---\nname: desk\nbcp_channels:\n  - {peer: mailer, role: controller, max_category: 2, budget_bits: 10000, query_ttl: 60s}\n---\n",
-		"mailer.md": "---\nname: mailer\nbase_taint: high\nbcp_channels: [{peer: main, role: reader}, {peer: desk, role: reader}]\n---\n",
+		"mailer.md": "---\nname: mailer\nbase_taint: low\nbcp_channels: [{peer: main, role: reader}, {peer: desk, role: reader}]\n---\n",
 		"mesh.yaml": "max_refusals: 1000/m\n",
 	}
 }
@@ -292,6 +292,9 @@ func TestRunAsksItsReader(t *testing.T) {
 	}
 	if got := g.recorded(); got != "run plan outcome step outcome" {
 		t.Errorf("recorded %s", got)
+	}
+	if read := g.wait(t, 1, of(bcp.KindTaint))[0]; read.Target != "mailer" || read.Taint != bcp.TaintHigh || read.Seq > g.wait(t, 1, of(bcp.KindAsk))[0].Seq {
+		t.Errorf("what the reader read is recorded as %+v", read)
 	}
 	last := g.wait(t, 2, of(bcp.KindOutcome))[0]
 	step := g.wait(t, 1, of(bcp.KindStep))[0]
