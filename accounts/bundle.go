@@ -17,8 +17,9 @@ type Bundle struct {
 	// need. They are zero in the bundle of a cluster.
 	Gateway, Monitor Login
 
-	scopes    map[string]scopeRecord
-	intruders []string // accounts of others that reach into these; a line each
+	scopes      map[string]scopeRecord
+	dispatchers map[bcp.AgentName]Login
+	intruders   []string // accounts of others that reach into these; a line each
 }
 
 // Account is one account as a server sees it.
@@ -45,6 +46,13 @@ func (b Bundle) Account(name string) (Account, bool) {
 		}
 	}
 	return Account{}, false
+}
+
+// Dispatcher returns the login of what calls a tool for a kernel, by its name in package
+// subjects: in-process only, and only of the mesh that the last [Compile] was of.
+func (b Bundle) Dispatcher(name bcp.AgentName) (Login, bool) {
+	login, ok := b.dispatchers[name]
+	return login, ok
 }
 
 // ScopeOf returns the agent and the role that an issuer key belongs to: the

@@ -49,8 +49,9 @@ func draft(keys map[string]string) map[string]*jwt.AccountClaims {
 // there is no way.
 func addExports(claims map[string]*jwt.AccountClaims) {
 	for name, account := range claims {
-		if n, _ := parseAccount(name); n.kind == Core {
-			for _, e := range subjects.Exports() {
+		n, _ := parseAccount(name)
+		for _, e := range subjects.Exports() {
+			if n.kind == Core && !e.Dispatched || n.kind == Dispatchers && e.Dispatched {
 				addExport(claims, account, n.shard, e)
 			}
 		}
@@ -97,6 +98,9 @@ func agentScope(s subjects.Scope, record scopeRecord) *jwt.UserScope {
 	scope.Template.Subs = int64(s.MaxSubscriptions)
 	if s.MaxPayload > 0 {
 		scope.Template.Payload = int64(s.MaxPayload)
+	}
+	if s.Role == bcp.RoleDispatcher {
+		scope.Template.AllowedConnectionTypes = jwt.StringList{jwt.ConnectionTypeInProcess}
 	}
 	if s.Respond {
 		// RespondFor is not zero, which would mean two minutes.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -151,7 +152,7 @@ func (s *Store) signingKeys(st *state, scopes []subjects.Scope, now time.Time, c
 				return nil, nil, err
 			}
 			all = append(all, scopeRecord{Agent: scope.Agent, Role: scope.Role, Key: signer.PublicKey(), Restriction: r})
-			if r.none() {
+			if r.none() && scope.Role != bcp.RoleDispatcher { // nobody is given its creds
 				agents = append(agents, all[len(all)-1])
 			}
 		}
@@ -190,7 +191,13 @@ func (s *Store) bundle(st state, operator Signer, keys []scopeRecord, scopes []s
 		}
 		home := st.homeOf(record.party())
 		record.shard = ShardOf(home)
-		b.scopes[record.Key] = record
+		if record.Role == bcp.RoleDispatcher {
+			if err := s.dispatcherLogin(&b, record, claims[home].Subject); err != nil {
+				return Bundle{}, err
+			}
+		} else {
+			b.scopes[record.Key] = record
+		}
 		claims[home].SigningKeys.AddScopedSigner(agentScope(scope, record))
 	}
 	for _, u := range st.Users {
@@ -236,6 +243,32 @@ func (s *Store) login(l *Login, user, scope string, account *jwt.AccountClaims, 
 	token, err := userJWT(User{PublicKey: signer.PublicKey()}, user, account.Subject, issuer)
 	*l = Login{JWT: token, Signer: signer}
 	return err
+}
+
+// dispatcherLogin makes a user of a dispatcher, for this process alone: its key is
+// nowhere else.
+func (s *Store) dispatcherLogin(b *Bundle, record scopeRecord, account string) error {
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		return err
+	}
+	user, err := newSigner(pair)
+	if err != nil {
+		return err
+	}
+	issuer, err := s.accountSigner(scopeKey(record.party(), Restriction{}))
+	if err != nil || issuer.PublicKey() != record.Key { // a key that was replaced
+		return err
+	}
+	token, err := userJWT(User{PublicKey: user.PublicKey()}, userName(record.party()), account, issuer)
+	if err != nil {
+		return err
+	}
+	if b.dispatchers == nil {
+		b.dispatchers = map[bcp.AgentName]Login{}
+	}
+	b.dispatchers[record.Agent] = Login{JWT: token, Signer: user}
+	return nil
 }
 
 // addScope adds a scope of this package's own to an account, with a signing key

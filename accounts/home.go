@@ -18,7 +18,10 @@ const (
 	Core        = "CORE"
 	Readers     = "READERS"
 	Controllers = "CONTROLLERS"
-	Keepers     = "KEEPERS" // only if an agent may reach hosts
+	Keepers     = "KEEPERS"  // only if an agent may reach hosts
+	Planners    = "PLANNERS" // these three only if there is a kernel
+	Tools       = "TOOLS"
+	Dispatchers = "DISPATCH"
 	Operators   = "OPERATORS"
 	Joiners     = "JOIN" // of those who hold an invitation
 )
@@ -34,6 +37,12 @@ func accountOf(r bcp.Role) string {
 		return Controllers
 	case bcp.RoleKeeper:
 		return Keepers
+	case bcp.RolePlanner:
+		return Planners
+	case bcp.RoleTool:
+		return Tools
+	case bcp.RoleDispatcher:
+		return Dispatchers
 	case bcp.RoleApprover, bcp.RoleAuditor, bcp.RoleOperator:
 		return Operators
 	}
@@ -72,7 +81,7 @@ func parseAccount(name string) (accountName, bool) {
 	}
 	sharded, numbered = kind == Core, kind == Operators
 	switch kind {
-	case Readers, Controllers, Keepers:
+	case Readers, Controllers, Keepers, Planners, Tools, Dispatchers:
 		sharded, numbered = true, true
 	case Core, Operators, System, Joiners:
 	default:

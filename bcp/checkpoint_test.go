@@ -183,6 +183,7 @@ func edits() map[string]edit {
 		"Mesh.SyncInterval":   {kept, func(m *Mesh) { m.SyncInterval = time.Hour }},
 		"Mesh.RawRetention":   {kept, func(m *Mesh) { m.RawRetention = time.Hour }},
 		"Mesh.MaxDisk":        {kept, func(m *Mesh) { m.MaxDisk = 1 }},
+		"Mesh.Kernels":        {kept, func(m *Mesh) { m.Kernels = []KernelRights{{Kernel: "desk"}} }},
 		"Mesh.AllowAddresses": {kept, func(m *Mesh) { m.AllowAddresses = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }},
 		"Mesh.Models":         {kept, func(m *Mesh) { m.Models = []Model{{Name: "small"}} }},
 		"Mesh.RequireWitness": {kept, func(m *Mesh) { m.RequireWitness = time.Hour }},

@@ -18,6 +18,7 @@ const (
 	RoleKeeper     Role = 6 // what reaches the network in an agent's place
 	RolePlanner    Role = 7 // plans the runs of kernels
 	RoleTool       Role = 8 // a service whose tools kernels call
+	RoleDispatcher Role = 9 // what calls one tool for one kernel, inside the server's process
 )
 
 // Category is 1 (typed primitives), 2 (constrained answers) or 3 (a summary
@@ -103,7 +104,7 @@ const (
 )
 
 var (
-	roleWords     = []string{"", "controller", "reader", "approver", "auditor", "operator", "keeper", "planner", "tool"}
+	roleWords     = []string{"", "controller", "reader", "approver", "auditor", "operator", "keeper", "planner", "tool", "dispatcher"}
 	encodingWords = []string{"", "json", "msgpack"}
 	sandboxWords  = []string{"", "none", "own", "required"}
 	anomalyWords  = []string{"review", "reject", "flag"}

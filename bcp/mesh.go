@@ -40,6 +40,8 @@ type Mesh struct {
 	Agents []Agent // sorted by name
 	// Channels holds a channel for each pair of entries that name each other,
 	// sorted by controller, then reader.
+	// Kernels are what kernels need of the server, sorted by name.
+	Kernels  []KernelRights
 	Channels []Channel
 	// Files are the files that the mesh was read from, for the audit.
 	Files []File

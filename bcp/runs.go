@@ -37,6 +37,26 @@ type RunChange struct {
 	Change jsontext.Value `msgpack:"h,omitempty" json:"change,omitzero"`
 }
 
+// KernelRights are what a kernel needs of the server: who may start its runs, who plans
+// them, and which tools it calls.
+type KernelRights struct {
+	Kernel, Planner AgentName
+	Runs            []RunRight
+	Calls           []CallRight
+}
+
+// RunRight lets a requester start runs with a grant.
+type RunRight struct {
+	Requester AgentName
+	Grant     string
+}
+
+// CallRight lets a kernel call a tool of a service.
+type CallRight struct {
+	Service AgentName
+	Tool    string
+}
+
 // TypeRun is the type of the messages about a run.
 const TypeRun = "bcp_run"
 

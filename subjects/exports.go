@@ -32,6 +32,8 @@ type Export struct {
 	Stream bool
 	// ManyReplies: one request has many replies.
 	ManyReplies bool
+	// Dispatched: it is the dispatchers' account that exports it, and not the gateway's.
+	Dispatched bool
 	// Identify: the server adds to each request a header with the sender's
 	// authenticated user key, and overwrites a forged one. It is for what a key
 	// must answer for; elsewhere the subject says who sent it.
@@ -54,6 +56,11 @@ func Exports() []Export {
 		{Subject: tree(KindControl), Roles: []bcp.Role{bcp.RoleOperator}},
 		{Subject: tree(KindReply, bcp.RoleReader), Roles: readers},
 		{Subject: tree(KindReply, bcp.RoleController), Roles: controllers},
+		{Subject: tree(KindRun), Roles: controllers},
+		{Subject: tree(KindPlan), Stream: true, Roles: []bcp.Role{bcp.RolePlanner}},
+		{Subject: join(KindReply, answering(bcp.RolePlanner), ">"), Roles: []bcp.Role{bcp.RolePlanner}},
+		{Subject: tree(KindCall), Stream: true, Dispatched: true, Roles: []bcp.Role{bcp.RoleTool}},
+		{Subject: join(KindReply, answering(bcp.RoleTool), ">"), Roles: []bcp.Role{bcp.RoleTool}},
 		{Subject: tree(KindQuery), Stream: true, Roles: readers},
 		{Subject: tree(KindDeliver, bcp.RoleReader), Stream: true, Roles: readers},
 		{Subject: tree(KindDeliver, bcp.RoleController), Stream: true, Roles: controllers},

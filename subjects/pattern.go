@@ -37,13 +37,13 @@ func RepliesOf(r bcp.Role, name bcp.AgentName) string {
 func RunsOf(requester bcp.AgentName) string { return join(KindRun, agent(requester), "*", "*") }
 
 // PlansOf returns the pattern of all requests to a planner.
-func PlansOf(planner bcp.AgentName) string { return join(KindPlan, agent(planner), "*") }
+func PlansOf(planner bcp.AgentName) string { return join(KindPlan, agent(planner), ">") }
 
 // SubplansOf returns the pattern of all requests to a sub-planner.
-func SubplansOf(planner bcp.AgentName) string { return join(KindSubplan, agent(planner), "*") }
+func SubplansOf(planner bcp.AgentName) string { return join(KindSubplan, agent(planner), ">") }
 
 // CallsOf returns the pattern of all calls of a tool service.
-func CallsOf(service bcp.AgentName) string { return join(KindCall, agent(service), "*", "*") }
+func CallsOf(service bcp.AgentName) string { return join(KindCall, agent(service), ">") }
 
 // ApprovalsOf returns the pattern of all requests of an Approver.
 func ApprovalsOf(approver bcp.AgentName) string { return join(KindApproval, agent(approver), "*") }

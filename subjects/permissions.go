@@ -2,6 +2,8 @@ package subjects
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"time"
 
@@ -66,6 +68,12 @@ func Permissions(mesh *bcp.Mesh) []Scope {
 		c := &mesh.Channels[i]
 		asks[c.Controller], answers[c.Reader] = append(asks[c.Controller], c), append(answers[c.Reader], c)
 	}
+	runs := make(map[bcp.AgentName][]string)
+	for i := range mesh.Kernels {
+		for _, r := range mesh.Kernels[i].Runs {
+			runs[r.Requester] = append(runs[r.Requester], Run(r.Requester, mesh.Kernels[i].Kernel, r.Grant))
+		}
+	}
 	islands := make(map[bcp.AgentName]bcp.AgentName, len(mesh.Agents))
 	for _, island := range mesh.Islands() {
 		for _, name := range island.Agents {
@@ -78,7 +86,7 @@ func Permissions(mesh *bcp.Mesh) []Scope {
 			continue
 		}
 		if a.Controller {
-			scopes = append(scopes, onShard(a.Shard, islands[a.Name], controllerScope(a.Name, asks[a.Name])))
+			scopes = append(scopes, onShard(a.Shard, islands[a.Name], controllerScope(a.Name, asks[a.Name], runs[a.Name])))
 		}
 		if a.Reader {
 			scopes = append(scopes, onShard(a.Shard, islands[a.Name], readerScope(a.Name, answers[a.Name], maxAnswer)))
@@ -87,6 +95,7 @@ func Permissions(mesh *bcp.Mesh) []Scope {
 			scopes = append(scopes, onShard(a.Shard, islands[a.Name], keeperScope(a.Name)))
 		}
 	}
+	scopes = append(scopes, kernelScopes(mesh)...)
 	shards := mesh.Shards()
 	for _, name := range mesh.Approvers {
 		scopes = append(scopes, onShards(shards, approverScope(name)))
@@ -119,8 +128,8 @@ func onShards(shards int, s Scope) Scope {
 	return s
 }
 
-func controllerScope(name bcp.AgentName, channels []*bcp.Channel) Scope {
-	publish := []string{Session(name)}
+func controllerScope(name bcp.AgentName, channels []*bcp.Channel, runs []string) Scope {
+	publish := append([]string{Session(name)}, runs...)
 	for _, c := range channels {
 		publish = append(publish, Ask(name, c.Reader))
 	}
@@ -140,6 +149,44 @@ func readerScope(name bcp.AgentName, channels []*bcp.Channel, maxAnswer int) Sco
 	s.Respond, s.RespondFor = true, respondFor(channels)
 	s.MaxPayload = maxAnswer
 	return s
+}
+
+// kernelScopes are of those who serve kernels: a planner and a tool service may only
+// answer, and a dispatcher may publish the one subject of its call.
+func kernelScopes(mesh *bcp.Mesh) (scopes []Scope) {
+	for i := range mesh.Kernels {
+		k := &mesh.Kernels[i]
+		planner := scope(k.Planner, bcp.RolePlanner, nil, PlansOf(k.Planner))
+		planner.MaxPayload = MaxPlan
+		scopes = append(scopes, planner)
+		for _, call := range k.Calls {
+			tool := scope(call.Service, bcp.RoleTool, nil, CallsOf(call.Service), ServiceRequests)
+			tool.MaxPayload = MaxOutcome
+			d := scope(Dispatcher(k.Kernel, call.Service, call.Tool), bcp.RoleDispatcher, []string{Call(call.Service, call.Tool, k.Kernel)})
+			scopes = append(scopes, tool, d)
+		}
+	}
+	for i := range scopes {
+		if scopes[i].Role != bcp.RoleDispatcher {
+			scopes[i].Respond, scopes[i].RespondFor = true, MinRespondFor+RespondSlack
+		}
+	}
+	return scopes
+}
+
+const (
+	// MaxPlan is how many bytes a planner may send at once, and MaxOutcome a tool.
+	MaxPlan    = 512 << 10
+	MaxOutcome = 512 << 10
+	// ServiceRequests are what a NATS service listens to, to be found. Nobody may publish
+	// there.
+	ServiceRequests = "$SRV.>"
+)
+
+// Dispatcher is the name of what calls a tool for a kernel.
+func Dispatcher(kernel, service bcp.AgentName, tool string) bcp.AgentName {
+	sum := sha256.Sum256([]byte(string(kernel) + "\x00" + string(service) + "\x00" + tool))
+	return bcp.AgentName("call-" + hex.EncodeToString(sum[:16]))
 }
 
 // keeperScope lets a keeper ask, and nothing else: what the agent reads and says is not its business.

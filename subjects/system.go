@@ -92,7 +92,7 @@ func PushPermissions() (publish, subscribe []string) {
 // GatewayRefusals returns what the gateway may not publish in its own account:
 // nothing that purges or replaces a stream, or deletes from one but the sealing
 // keys, which an erasure does; so that a stolen runtime key cannot rewrite the
-// journal. And nothing of the system's.
+// journal. Nothing of the system's. And no call of a tool: a dispatcher does that.
 func GatewayRefusals() []string {
 	return []string{
 		apiPrefix + ".STREAM.DELETE.>",
@@ -102,6 +102,7 @@ func GatewayRefusals() []string {
 		apiPrefix + ".STREAM.MSG.DELETE." + LedgerStream,
 		apiPrefix + ".STREAM.RESTORE.>",
 		"$SYS.>",
+		tree(KindCall),
 	}
 }
 

@@ -60,9 +60,11 @@ func (i identity) entrances() []pattern {
 	case bcp.RoleReader:
 		list = append(list, subjects.PushesOf(i.agent))
 	case bcp.RoleController:
-		list = append(list, subjects.AsksOf(i.agent), subjects.Session(i.agent))
+		list = append(list, subjects.AsksOf(i.agent), subjects.Session(i.agent), subjects.RunsOf(i.agent))
 	case bcp.RoleKeeper:
 		list = append(list, subjects.Egress(i.agent))
+	case bcp.RoleDispatcher: // it hears no answers
+		list = nil
 	case bcp.RoleApprover:
 		list = append(list, subjects.ApprovalsOf(i.agent))
 	case bcp.RoleAuditor, bcp.RoleOperator:
@@ -86,7 +88,12 @@ func (i identity) outlets() []pattern {
 	if i.role == bcp.RoleReader {
 		list = append(list, subjects.QueriesOf(i.agent))
 	}
-	if i.person() {
+	switch {
+	case i.role == bcp.RolePlanner:
+		list = append(list, subjects.PlansOf(i.agent))
+	case i.role == bcp.RoleTool:
+		list = append(list, subjects.CallsOf(i.agent), subjects.ServiceRequests)
+	case i.person():
 		list = append(list, subjects.Alerts())
 	}
 	return parsePatterns(list)

@@ -33,11 +33,59 @@ func sound(t testing.TB, scopes []subjects.Scope) proof.Report {
 	for _, h := range report.Holes {
 		t.Errorf("%s: %s", h.Claim, h)
 	}
-	// Beside the agents there is who holds an invitation.
-	if len(report.Principals) != len(scopes)+1 || !slices.Contains(report.Principals, subjects.Joiner) || !slices.Equal(report.Trusted, []string{"gateway", "monitor"}) {
+	// Beside the agents there is who holds an invitation. Dispatchers connect inside the
+	// server's process alone.
+	agents, trusted := 1, []string{"gateway", "monitor"}
+	for _, s := range scopes {
+		if s.Role == bcp.RoleDispatcher {
+			trusted = append(trusted, subjects.UserName(s.Agent, s.Role))
+		} else {
+			agents++
+		}
+	}
+	slices.Sort(trusted)
+	slices.Sort(report.Trusted)
+	if len(report.Principals) != agents || !slices.Contains(report.Principals, subjects.Joiner) || !slices.Equal(report.Trusted, trusted) {
 		t.Errorf("it is of %v, and trusts %v", report.Principals, report.Trusted)
 	}
 	return report
+}
+
+// Kernels open no way between agents, and each call has one publisher: the dispatcher of
+// its tool, inside the server's process.
+//
+// covers KER-14
+func TestKernelsHaveNoHole(t *testing.T) {
+	t.Parallel()
+	calls := []bcp.CallRight{{Service: "files", Tool: "read"}, {Service: "mail", Tool: "read"}, {Service: "mail", Tool: "send"}}
+	scopes := subjects.Permissions(&bcp.Mesh{
+		Agents:   []bcp.Agent{{Name: "desk", Controller: true}, {Name: "main", Controller: true}, {Name: "mailer", Reader: true}, {Name: "other", Controller: true}},
+		Channels: []bcp.Channel{{ChannelKey: bcp.ChannelKey{Controller: "desk", Reader: "mailer"}}, {ChannelKey: bcp.ChannelKey{Controller: "main", Reader: "mailer"}}},
+		Kernels: []bcp.KernelRights{
+			{Kernel: "desk", Planner: "ann", Runs: []bcp.RunRight{{Requester: "main", Grant: "all"}}, Calls: calls},
+			{Kernel: "post", Planner: "ann", Runs: []bcp.RunRight{{Requester: "other", Grant: "all"}, {Requester: "main", Grant: "mail"}}, Calls: calls[1:]},
+		},
+	})
+	sound(t, scopes)
+	publishers := map[string]int{}
+	for _, s := range scopes {
+		for _, subject := range s.PubAllow {
+			if parsed, err := subjects.Parse(subject); err == nil && parsed.Kind == subjects.KindCall {
+				publishers[subject]++
+				if s.Role != bcp.RoleDispatcher || len(s.PubAllow) != 1 || s.Respond {
+					t.Errorf("%s as %s may publish %v", s.Agent, s.Role, s.PubAllow)
+				}
+			}
+		}
+	}
+	if len(publishers) != 5 {
+		t.Errorf("the calls are %v", publishers)
+	}
+	for subject, n := range publishers {
+		if n != 1 {
+			t.Errorf("%s has %d publishers", subject, n)
+		}
+	}
 }
 
 // Every mesh that this repository shows to users, and one with every role.

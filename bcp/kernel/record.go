@@ -2,6 +2,8 @@ package kernel
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -66,4 +68,19 @@ func (s *State) OpenSince(before int64) int {
 		}
 	}
 	return n
+}
+
+// Rights returns what the kernel needs of the server, sorted.
+func (k *Kernel) Rights() bcp.KernelRights {
+	d := &k.definition
+	r := bcp.KernelRights{Kernel: d.Name, Planner: d.Planner}
+	for _, requester := range slices.Sorted(maps.Keys(d.Requesters)) {
+		for _, grant := range d.Requesters[requester] {
+			r.Runs = append(r.Runs, bcp.RunRight{Requester: requester, Grant: grant})
+		}
+	}
+	for _, name := range k.names {
+		r.Calls = append(r.Calls, bcp.CallRight{Service: bcp.AgentName(k.tools[name].Service), Tool: name})
+	}
+	return r
 }

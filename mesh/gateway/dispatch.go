@@ -14,7 +14,7 @@ import (
 // ConnectTool connects as the one user that may call a tool for a kernel: it may publish
 // that subject, and hear nothing. Refused is called, by any goroutine, when the server
 // refuses it a call. The caller closes the connection.
-type ConnectTool func(kernel bcp.AgentName, service, tool string, refused func()) (*nats.Conn, error)
+type ConnectTool func(kernel, service bcp.AgentName, tool string, refused func()) (*nats.Conn, error)
 
 // Dispatcher makes the calls of one kernel. It is all that has the connections which can:
 // the gateway's own user may not publish a call. Before each call it asks the gate,
@@ -83,7 +83,7 @@ func (d *Dispatcher) handle(t *kernel.Tool) (*nats.Conn, error) {
 		return conn, nil
 	}
 	name := t.Name
-	conn, err := d.connect(d.kernel.Name(), t.Service, t.Name, func() { d.refused(name) })
+	conn, err := d.connect(d.kernel.Name(), bcp.AgentName(t.Service), t.Name, func() { d.refused(name) })
 	if err != nil {
 		return nil, fmt.Errorf("connecting to call %s: %w", t.Name, err)
 	}

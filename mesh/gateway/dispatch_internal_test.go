@@ -39,7 +39,7 @@ func dispatchKernel(t *testing.T) *kernel.Kernel {
 func TestDispatcherNeedsItsGate(t *testing.T) {
 	t.Parallel()
 	k := dispatchKernel(t)
-	connect := func(bcp.AgentName, string, string, func()) (*nats.Conn, error) { return nil, errStopped }
+	connect := func(bcp.AgentName, bcp.AgentName, string, func()) (*nats.Conn, error) { return nil, errStopped }
 	refused := func(string) {}
 	if _, err := NewDispatcher(k, k.Gate(), connect, refused); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,10 @@ func TestDispatcherAsksTheGate(t *testing.T) {
 	k := dispatchKernel(t)
 	tools := k.Definition().Tools
 	connected := 0
-	connect := func(bcp.AgentName, string, string, func()) (*nats.Conn, error) { connected++; return nil, errStopped }
+	connect := func(bcp.AgentName, bcp.AgentName, string, func()) (*nats.Conn, error) {
+		connected++
+		return nil, errStopped
+	}
 	release := func(tool *kernel.Tool, called string, held ...kernel.Capability) *kernel.Release {
 		return &kernel.Release{Kind: kernel.ReleaseCall, Tool: tool, Wait: kernel.Wait{ID: "c1", Attempt: 1},
 			Call: &kernel.Call{Tool: called, Grant: kernel.NewGrant(held...)}}

@@ -259,7 +259,7 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 		inbox: newInbox(), links: make(map[agentRole]*nats.Conn), done: make(chan struct{}),
 		agents: make(map[agentRole]*connection), leaving: make(map[bcp.AgentName]func([]string)), sending: make(map[bcp.DeliveryID]*sending), notices: make(map[bcp.DeliveryID]*sending),
 		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]int), counting: make(map[counted]uint64),
-		runs:  runs{sent: make(map[string]int), dispatchers: make(map[bcp.AgentName]*Dispatcher)},
+		runs:  runs{sent: make(map[string]int), unheard: make(map[string]int), dispatchers: make(map[bcp.AgentName]*Dispatcher)},
 		flaps: make(map[agentRole]flaps), snapshots: make(chan bcp.Config), dueAside: make(map[bcp.Due]aside), tellings: make(map[agentRole]*telling),
 	}
 	if config.Marks != nil {

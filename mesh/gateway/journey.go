@@ -356,7 +356,7 @@ func (g *Gateway) releaseUnrecorded(o *outcome) {
 	case in.event != nil:
 		g.countEvent(in.event)
 	case in.unheard && in.once():
-		g.unheardPlan(in.subject)
+		g.unheardPlan(in.subject.ID)
 	case in.unheard:
 		g.noteUnheard(in.subject)
 	case in.repeats != "":

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -49,13 +50,15 @@ func (g *Gateway) listenToKernel(k *kernel.Kernel) error {
 	return nil
 }
 
-// askPlanner sends a plan request, once for each sending: its planner has the time of the
-// request to answer.
-func (g *Gateway) askPlanner(id string, sending int) {
+// askPlanner sends a plan request. Each sending has a reply subject of its own, also of
+// different gateways: to the server a second message with the same one would use up the
+// answer that the first allows.
+func (g *Gateway) askPlanner(id string) {
 	r, open := g.runState().Waiting(id)
 	subject := ""
 	switch {
 	case !open:
+		delete(g.runs.unheard, id)
 	case r.Kind == kernel.ReleasePlan:
 		subject = subjects.Plan(r.Agent, r.Kernel)
 	case r.Kind == kernel.ReleaseSubPlan:
@@ -65,15 +68,17 @@ func (g *Gateway) askPlanner(id string, sending int) {
 	if subject == "" || conn == nil {
 		return
 	}
-	if err := conn.PublishMsg(&nats.Msg{Subject: subject, Reply: subjects.ReplyPlanner(r.Agent, id, sending), Data: r.Body}); err != nil {
+	reply := subjects.ReplyPlanner(r.Agent, id, 1+rand.IntN(subjects.MaxAttempt))
+	if err := conn.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Data: r.Body}); err != nil {
 		g.log.Warn("asking a planner", "error", err)
 	}
 }
 
 // unheardPlan sends a plan request that nobody listened to again, later each time.
-func (g *Gateway) unheardPlan(s subjects.Subject) {
-	wait := min(firstBackoff<<min(s.Attempt+1, 20), maxPlannerBackoff)
-	g.at(g.clock().Add(wait), func() { g.askPlanner(s.ID, s.Attempt+1) })
+func (g *Gateway) unheardPlan(id string) {
+	g.runs.unheard[id]++
+	wait := min(firstBackoff<<min(g.runs.unheard[id], 20), maxPlannerBackoff)
+	g.at(g.clock().Add(wait), func() { g.askPlanner(id) })
 }
 
 // maxPlannerBackoff is the longest pause before a planner that was not there is asked

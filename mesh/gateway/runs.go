@@ -25,6 +25,8 @@ type runs struct {
 	waits map[bcp.QueryID]string
 	// sent has the calls that this process sent, with the newest attempt.
 	sent map[string]int
+	// unheard counts the sendings of plan requests that nobody listened to.
+	unheard map[string]int
 	// dispatchers make the calls of each kernel.
 	dispatchers map[bcp.AgentName]*Dispatcher
 	// stuck is until when nothing is decided by time, after a mistake.
@@ -67,6 +69,7 @@ func (g *Gateway) decideRun(kind bcp.DecisionKind, in *input) (bcp.Decision, boo
 		}
 		return g.recordRun(m, in, c, s.Agent), true
 	case bcp.KindPlan:
+		delete(g.runs.unheard, s.ID)
 		return g.recordRun(m, in, state.DecidePlan(m, s.Agent, s.ID, in.body), s.Agent), true
 	default:
 		delete(g.runs.sent, s.ID)
@@ -169,7 +172,7 @@ func (g *Gateway) releaseRun(o *outcome) {
 func (g *Gateway) releaseWait(r *kernel.Release) {
 	switch r.Kind {
 	case kernel.ReleasePlan, kernel.ReleaseSubPlan:
-		g.askPlanner(r.Wait.ID, 0)
+		g.askPlanner(r.Wait.ID)
 	case kernel.ReleaseParse:
 		id, reader := r.Wait.ID, r.Agent
 		g.todo(func() (outcome, bool) {

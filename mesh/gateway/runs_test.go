@@ -15,6 +15,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // kernelFiles define a mesh with a kernel, desk, that asks mailer.
@@ -99,7 +100,8 @@ type call struct {
 
 func newKernelBench(t testing.TB) *kernelBench {
 	t.Helper()
-	b := &kernelBench{bench: benchOf(t, kernelFiles()), kernel: desk(t), plan: postPlan}
+	k := desk(t)
+	b := &kernelBench{bench: benchOf(t, kernelFiles(), k.Rights()), kernel: k, plan: postPlan}
 	b.grown.L = &b.mu
 	b.createStreams(t)
 	b.outcome = func(c call) string {
@@ -108,18 +110,35 @@ func newKernelBench(t testing.TB) *kernelBench {
 		}
 		return `"result":{"ok":true}`
 	}
-	conn := b.core(t)
-	for subject, handle := range map[string]nats.MsgHandler{
-		"bcp.v1.plan.ann.desk": b.answerPlan, "bcp.v1.call.mail.*.desk": b.answerCall,
-	} {
-		if _, err := conn.Subscribe(subject, handle); err != nil {
-			t.Fatal(err)
-		}
+	b.serve(t, "ann", bcp.RolePlanner, subjects.PlansOf("ann"), b.answerPlan)
+	b.serve(t, "mail", bcp.RoleTool, subjects.CallsOf("mail"), b.answerCall)
+	return b
+}
+
+// connect connects with the credentials of a planner, a tool service or an agent.
+func (b *kernelBench) connect(t testing.TB, name bcp.AgentName, role bcp.Role) *nats.Conn {
+	t.Helper()
+	creds, err := b.store.Issue(name, role, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := nats.Connect(b.URL(), nats.UserCredentialBytes(creds.Text()), nats.CustomInboxPrefix(subjects.InboxPrefix(name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+func (b *kernelBench) serve(t testing.TB, name bcp.AgentName, role bcp.Role, subject string, handle nats.MsgHandler) {
+	t.Helper()
+	conn := b.connect(t, name, role)
+	if _, err := conn.Subscribe(subject, handle); err != nil {
+		t.Fatal(err)
 	}
 	if err := conn.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	return b
 }
 
 func (b *kernelBench) answerPlan(m *nats.Msg) {
@@ -190,19 +209,21 @@ func (b *kernelBench) made() string {
 
 func (b *kernelBench) withKernel(c *gateway.Config) {
 	c.State.Runs = kernel.Open(b.kernel)
-	c.ConnectTool = func(bcp.AgentName, string, string, func()) (*nats.Conn, error) { return b.Gateway() }
+	c.ConnectTool = b.Dispatcher
 }
 
-// request asks for a run.
-func (b *kernelBench) request(t testing.TB, grant, body string) {
+// request asks for a run and returns what is answered.
+func (b *kernelBench) request(t testing.TB, grant, body string) bcp.RunReceipt {
 	t.Helper()
-	conn := b.core(t)
-	if err := conn.Publish("bcp.v1.run.main.desk."+grant, []byte(body)); err != nil {
+	m, err := b.connect(t, "main", bcp.RoleController).Request(subjects.Run("main", "desk", grant), []byte(body), meshtest.Patience)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.Flush(); err != nil {
-		t.Fatal(err)
+	var receipt bcp.RunReceipt
+	if err := json.Unmarshal(m.Data, &receipt); err != nil {
+		t.Fatalf("%s: %v", m.Data, err)
 	}
+	return receipt
 }
 
 // ended waits for the end of a run and returns its status and code.
@@ -240,25 +261,34 @@ func TestRunIsRecordedAndCalled(t *testing.T) {
 	t.Parallel()
 	b := newKernelBench(t)
 	g := b.start(t, b.withKernel)
-	b.request(t, "all", `{"request_id":"a1","task":"Say hello to kim."}`)
+	receipt := b.request(t, "all", `{"request_id":"a1","task":"Say hello to kim."}`)
+	if receipt.RunID == "" || receipt.Code != "" {
+		t.Fatalf("got %+v", receipt)
+	}
 	if end := g.ended(t); end != "committed" {
 		t.Errorf("the run is %s", end)
 	}
 	if got, want := b.made(), `post{"body":"hello","to":"kim"}`; got != want {
 		t.Errorf("the tool got %s", got)
 	}
-	b.request(t, "all", `{"request_id":"a1","task":"Say hello to kim."}`)
+	again := b.request(t, "all", `{"request_id":"a1","task":"Say hello to kim."}`)
+	if again.RunID != receipt.RunID || again.Status != "committed" {
+		t.Errorf("asked again, it is %+v", again)
+	}
+	if other := b.request(t, "all", `{"request_id":"a1","task":"Say goodbye."}`); other.Code != "malformed" || other.RunID != "" && other.RunID == receipt.RunID {
+		t.Errorf("another task with its id is %+v", other)
+	}
 	if !strings.Contains(b.asked[0], "Say hello to kim.") {
 		t.Errorf("the planner got %s", b.asked[0])
 	}
-	if got := g.recorded(); got != "run plan outcome" {
+	if got := g.recorded(); got != "run plan outcome run" {
 		t.Errorf("recorded %s", got)
 	}
 	begun := g.wait(t, 1, of(bcp.KindRun))[0]
 	if c, err := kernel.ReadRecord(&begun); err != nil || c.Start.Task.Tainted() || begun.Agent != "main" || begun.Run.Kernel != "desk" {
 		t.Errorf("the run is recorded as %+v, %v", c.Start, err)
 	}
-	if kinds := b.journal(t).Kinds; kinds[uint64(bcp.KindRun)] != 1 || kinds[uint64(bcp.KindOutcome)] != 1 {
+	if kinds := b.journal(t).Kinds; kinds[uint64(bcp.KindRun)] != 2 || kinds[uint64(bcp.KindOutcome)] != 1 {
 		t.Errorf("the journal has %v", kinds)
 	}
 }
@@ -521,5 +551,96 @@ func TestDenialsAreRecorded(t *testing.T) {
 				t.Errorf("recorded %+v, %v", change.Steps, err)
 			}
 		})
+	}
+}
+
+// Whoever is not the dispatcher of a tool cannot call it, the gateway's own user
+// included, and a dispatcher calls its one tool and hears nothing. So whatever a gate
+// says, there is no way around the grants; and no requester starts a run with a grant
+// that it was not given.
+//
+// covers DUAL-14, KER-26
+func TestCredentialsHoldWithoutAGate(t *testing.T) {
+	t.Parallel()
+	b := newKernelBench(t)
+	g := b.start(t, b.withKernel)
+	send, post := subjects.Call("mail", "send_email", "desk"), subjects.Call("mail", "post", "desk")
+	refuses := func(who string, conn *nats.Conn, subject string) {
+		t.Helper()
+		if err := conn.Publish(subject, []byte(`{}`)); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.LastError(); err == nil || !strings.Contains(err.Error(), subject) {
+			t.Errorf("%s may publish %s: %v", who, subject, err)
+		}
+	}
+	refuses("the gateway", b.core(t), send)
+	for who, role := range map[bcp.AgentName]bcp.Role{"ann": bcp.RolePlanner, "mail": bcp.RoleTool, "main": bcp.RoleController, "mailer": bcp.RoleReader, "desk": bcp.RoleController} {
+		refuses(string(who), b.connect(t, who, role), send)
+	}
+	refuses("a requester", b.connect(t, "main", bcp.RoleController), subjects.Run("main", "desk", "other"))
+	refuses("a requester", b.connect(t, "main", bcp.RoleController), subjects.Run("mailer", "desk", "all"))
+
+	refused := make(chan struct{}, 8)
+	d, err := b.Dispatcher("desk", "mail", "post", func() { refused <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	for _, subject := range []string{send, subjects.Call("mail", "read_inbox", "desk"), subjects.Run("main", "desk", "all"), subjects.ReplyTool("mail", "c1", 1)} {
+		refuses("a dispatcher", d, subject)
+		select {
+		case <-refused:
+		case <-time.After(meshtest.Patience):
+			t.Errorf("nobody is told that %s was refused", subject)
+		}
+	}
+	if _, err := d.SubscribeSync(subjects.CallsOf("mail")); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Flush(); err != nil || d.LastError() == nil || !strings.Contains(d.LastError().Error(), "Subscription") {
+		t.Errorf("a dispatcher may listen: %v, %v", err, d.LastError())
+	}
+	if err := d.Publish(post, []byte(`{"call_id":"x","tool":"post","args":{}}`)); err != nil {
+		t.Fatal(err)
+	}
+	b.until(t, "call", func() bool { return len(b.calls) > 0 })
+	if made := b.made(); made != "post{}" {
+		t.Errorf("tools got %s", made)
+	}
+	if _, err := b.Dispatcher("desk", "mail", "other", func() {}); err == nil {
+		t.Error("there is a dispatcher of a tool that no kernel has")
+	}
+	if creds, err := b.store.Issue(subjects.Dispatcher("desk", "mail", "post"), bcp.RoleDispatcher, time.Hour); err == nil {
+		t.Errorf("a dispatcher has creds: %v", creds)
+	}
+	if err := g.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A call that the server refuses was not made: the run ends, and people are told.
+//
+// covers P11.1
+func TestRefusedCallEndsItsRun(t *testing.T) {
+	t.Parallel()
+	b := newKernelBench(t)
+	g := b.start(t, b.withKernel, func(c *gateway.Config) {
+		c.ConnectTool = func(kernel, service bcp.AgentName, _ string, refused func()) (*nats.Conn, error) {
+			return b.Dispatcher(kernel, service, "send_email", refused) // of another tool
+		}
+	})
+	b.request(t, "all", helloTask)
+	if end := g.ended(t); end != "errored tool_unavailable" {
+		t.Errorf("the run is %s", end)
+	}
+	if alert, ok := g.wait(t, 1, of(bcp.KindCall))[0].Alert(); !ok || alert.Alert != bcp.AlertEffect {
+		t.Errorf("the alert is %+v", alert)
+	}
+	if made := b.made(); made != "" {
+		t.Errorf("tools got %s", made)
 	}
 }

@@ -86,9 +86,10 @@ func emptyBench(t testing.TB) *bench {
 }
 
 // benchOf is emptyBench of other definitions.
-func benchOf(t testing.TB, files map[string]string) *bench {
+func benchOf(t testing.TB, files map[string]string, kernels ...bcp.KernelRights) *bench {
 	t.Helper()
 	b := &bench{definition: meshtest.Parse(t, files)}
+	b.definition.Kernels = kernels
 	state := t.TempDir()
 	store, bundle, err := mesh.Keys(state, b.definition)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -198,6 +199,24 @@ func (s *Server) WebSocketURL() string {
 func (s *Server) Gateway(options ...nats.Option) (*nats.Conn, error) {
 	return s.connect(func() accounts.Login { return s.bundle().Gateway }, subjects.GatewayInbox, func(*nats.Conn) {}, options...)
 }
+
+// Dispatcher connects in this process as what calls a tool of a service for a kernel, of
+// which refused is called when the server denies it something. The caller closes the
+// connection.
+func (s *Server) Dispatcher(kernel, service bcp.AgentName, tool string, refused func()) (*nats.Conn, error) {
+	name := subjects.Dispatcher(kernel, service, tool)
+	if _, ok := s.bundle().Dispatcher(name); !ok {
+		return nil, fmt.Errorf("%w: kernel %s has no tool %s of %s", errNoDispatcher, kernel, tool, service)
+	}
+	return s.connect(func() accounts.Login { login, _ := s.bundle().Dispatcher(name); return login }, subjects.GatewayInbox, func(*nats.Conn) {},
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			if errors.Is(err, nats.ErrPermissionViolation) {
+				refused()
+			}
+		}))
+}
+
+var errNoDispatcher = errors.New("no dispatcher")
 
 func (s *Server) bundle() accounts.Bundle {
 	s.mu.Lock()
