@@ -15,6 +15,9 @@
 //	Approver    decides about what waits for a person
 //	Auditor     reads the audit and the ledger
 //	Operator    looks after the mesh
+//	Requester   starts runs of kernels and waits for their ends
+//	Planner     answers the plan requests of kernels
+//	Tool        does the calls of kernels
 //
 // The Examples of [Controller] and [Reader] are the shortest correct uses.
 //

@@ -1,0 +1,80 @@
+package agents
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What a tool did is known after a restart, for a day. A line that was being written when
+// the process died was told to nobody, and is dropped.
+//
+// covers P11.1
+func TestOutcomesAreKept(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "outcomes")
+	o, err := OpenOutcomes(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := outcome{ID: "c1", Result: []byte(`{"ok":true}`)}
+	if err := errors.Join(o.remember("k1", done), o.remember("k2", outcome{Error: "no"}), o.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.remember("k3", done); err == nil {
+		t.Error("what is not on the disk is remembered")
+	}
+	if _, known := o.find("k3"); known {
+		t.Error("what is not on the disk is told")
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := strings.ReplaceAll(string(b[:strings.IndexByte(string(b), '\n')+1]), "k1", "old")
+	old = strings.Replace(old, `"time":"`+time.Now().UTC().Format("2006"), `"time":"2001`, 1)
+	if err := os.WriteFile(name, []byte(string(b)+old+`{"key":"half`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if o, err = OpenOutcomes(name); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = o.Close() }()
+	if got, known := o.find("k1"); !known || string(got.Result) != `{"ok":true}` {
+		t.Errorf("got %+v, %t", got, known)
+	}
+	if got, known := o.find("k2"); !known || got.Error != "no" {
+		t.Errorf("got %+v, %t", got, known)
+	}
+	for _, key := range []string{"old", "half", ""} {
+		if _, known := o.find(key); known {
+			t.Errorf("%q is known", key)
+		}
+	}
+	if err := os.WriteFile(name+"2", []byte("something else\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenOutcomes(name + "2"); err == nil {
+		t.Error("another file is taken for one of outcomes")
+	}
+	if b, err := os.ReadFile(name + "2"); err != nil || string(b) != "something else\n" {
+		t.Errorf("another file is written over: %s, %v", b, err)
+	}
+}
+
+// Without a file outcomes are known as long as the process lives.
+//
+// covers P11.1
+func TestOutcomesInMemory(t *testing.T) {
+	t.Parallel()
+	var o Outcomes
+	if err := errors.Join(o.remember("k1", outcome{Error: "no"}), o.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if got, known := o.find("k1"); !known || got.Error != "no" {
+		t.Errorf("got %+v, %t", got, known)
+	}
+}

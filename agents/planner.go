@@ -1,0 +1,144 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// PlanRequest is what a kernel asks its planner (docs/kernel.md). Nothing in it is content
+// that a tool returned or a Reader said, but the codes of what went wrong with earlier
+// plans.
+type PlanRequest struct {
+	ID   string `json:"plan_id"`
+	Task string `json:"task"`
+	// Catalogue has the tools that the run may call, Schemas what Readers can be asked,
+	// Limits those of the run, and Errors what became of the plans before.
+	Catalogue jsontext.Value `json:"catalogue"`
+	Schemas   jsontext.Value `json:"schemas"`
+	Limits    jsontext.Value `json:"limits"`
+	Errors    jsontext.Value `json:"errors"`
+}
+
+// ErrNoPlan is what a handler returns, or wraps, when it has no plan for a task: the
+// kernel hears that it refused.
+var ErrNoPlan = errors.New("agents: there is no plan for the task")
+
+// Planner answers the plan requests of kernels.
+type Planner struct {
+	conn   *Connection
+	log    hclog.Logger
+	runner runner
+
+	mu      sync.Mutex // guards what follows
+	handler func(context.Context, PlanRequest) (any, error)
+	at      map[string]*sending // requests that a handler has, with their newest sending
+}
+
+// NewPlanner returns the planner of a connection, whose creds are of the role planner and
+// whose encoding is JSON. It starts nothing.
+func NewPlanner(c *Connection) *Planner {
+	return &Planner{conn: c, log: c.log.Named("planner"), at: map[string]*sending{}}
+}
+
+// OnPlan sets what makes plans. Set it before Start. The handler returns a value that
+// encodes as a plan, or what its model wrote as a text, or [ErrNoPlan]. With another error,
+// or a panic, nothing is sent, and the run ends when its planner_timeout is over. Up to
+// Options.Handlers calls run at a time.
+func (p *Planner) OnPlan(handler func(context.Context, PlanRequest) (plan any, err error)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.handler = handler
+}
+
+// Start begins to take requests and returns when the server knows. They are taken until
+// Stop, or until ctx ends, which also ends the context of the handlers.
+func (p *Planner) Start(ctx context.Context) error {
+	return p.runner.start(func() (*run, error) {
+		var started *run
+		ready := make(chan struct{})
+		started, err := p.conn.listen(ctx, []string{subjects.PlansOf(p.conn.options.Name)}, func(m *nats.Msg) {
+			<-ready
+			p.receive(started, m)
+		})
+		close(ready)
+		return started, err
+	})
+}
+
+// Stop takes no more requests, waits for the handlers that are at work, and cancels their
+// context when ctx ends first. It may be called before Start and twice.
+func (p *Planner) Stop(ctx context.Context) error { return p.runner.stop(ctx) }
+
+// receive judges one request. One that comes again, since the gateway started again, is
+// answered once its handler has returned.
+func (p *Planner) receive(r *run, m *nats.Msg) {
+	to, err := subjects.Parse(m.Reply)
+	if err != nil || to.Kind != subjects.KindReply || to.Role != bcp.RolePlanner || to.Agent != p.conn.options.Name {
+		p.log.Warn("dropped a message with a foreign reply subject")
+		p.conn.options.OnError(ErrForeignReply)
+		return
+	}
+	var request PlanRequest
+	if json.Unmarshal(m.Data, &request) != nil || request.ID != to.ID {
+		p.conn.notUnderstood()
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	newest := p.conn.arrived(m)
+	if at := p.at[request.ID]; at != nil {
+		*at = newest
+		return
+	}
+	if p.handler == nil {
+		p.conn.aloud.tell("a plan request came and there is nothing to answer it: set OnPlan before Start", "")
+		return
+	}
+	handler := p.handler
+	if r.spawn(func(ctx context.Context) { p.plan(ctx, r, handler, request) }) {
+		p.at[request.ID] = &newest
+	}
+}
+
+func (p *Planner) plan(ctx context.Context, r *run, handler func(context.Context, PlanRequest) (any, error), request PlanRequest) {
+	answer := planAnswer{ID: request.ID}
+	var err error
+	called := r.handle(ctx, func() {
+		err = guarded("plan", request.ID, func() (err error) {
+			answer.Plan, err = handler(ctx, request)
+			return err
+		})
+	})
+	if errors.Is(err, ErrNoPlan) {
+		answer, err = planAnswer{ID: request.ID, Refused: true}, nil
+	}
+	var message []byte
+	if err == nil {
+		message, err = json.Marshal(answer)
+	}
+	p.mu.Lock()
+	to := *p.at[request.ID]
+	delete(p.at, request.ID)
+	p.mu.Unlock()
+	switch {
+	case err != nil && !interrupted(ctx, err):
+		p.conn.handlerFailed(err)
+	case called && err == nil:
+		p.conn.reply(to, message)
+	}
+}
+
+type planAnswer struct {
+	ID      string `json:"plan_id"`
+	Plan    any    `json:"plan,omitempty"`
+	Refused bool   `json:"refused,omitzero"`
+}

@@ -1,0 +1,110 @@
+package agents
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// Requester starts runs of kernels and waits for their ends. It needs no Start. Its
+// methods may be used concurrently.
+type Requester struct{ conn *Connection }
+
+// NewRequester returns the Requester of a connection, whose creds are those of a
+// Controller.
+func NewRequester(c *Connection) *Requester { return &Requester{conn: c} }
+
+// RunTask is what a kernel is asked to do.
+type RunTask struct {
+	// ID is the same for the same task: the kernel does it once. Empty makes a new one.
+	ID   bcp.ClientID `json:"request_id"`
+	Task string       `json:"task"`
+	// Forbid are rules of the requester's own, besides those of the kernel.
+	Forbid []ForbidRule `json:"forbid,omitempty"`
+}
+
+// ForbidRule forbids calls of a tool, or of all with "*", for which an expression holds.
+type ForbidRule struct {
+	Tool string `json:"tool"`
+	When string `json:"when"`
+}
+
+// RunRefusedError says that a kernel did not begin a run, in a word of docs/kernel.md.
+type RunRefusedError struct{ Code string }
+
+func (e *RunRefusedError) Error() string { return "agents: the kernel refused the run: " + e.Code }
+
+// Run is a run that a kernel has begun.
+type Run struct {
+	ID string
+
+	requester *Requester
+	subject   string
+	id        bcp.ClientID
+	body      []byte
+}
+
+var errNoRunReceipt = errors.New("agents: the gateway gave no receipt of the run")
+
+// Run starts a run with one of the grants that the requester has, and returns when it is
+// recorded. Errors: [*RunRefusedError]; [*RefusedError]; [*UnansweredError] when ctx ended
+// first: the run may have begun, and the same task with the same ID asks for it again.
+func (r *Requester) Run(ctx context.Context, kernel bcp.AgentName, grant string, task RunTask) (*Run, error) {
+	task.ID = cmp.Or(task.ID, bcp.ClientID(rand.Text()))
+	body, err := json.Marshal(task)
+	if err != nil {
+		return nil, fmt.Errorf("agents: a task: %w", err)
+	}
+	run := &Run{requester: r, subject: subjects.Run(r.conn.options.Name, kernel, grant), id: task.ID, body: body}
+	receipt, err := run.ask(ctx)
+	if err != nil {
+		return nil, err
+	}
+	run.ID = receipt.RunID
+	return run, nil
+}
+
+func (u *Run) ask(ctx context.Context) (receipt bcp.RunReceipt, err error) {
+	err = u.requester.conn.request(ctx, u.subject, u.id, u.body, func(reply []byte) error {
+		if err := u.requester.conn.refusal(reply); err != nil {
+			return err
+		}
+		receipt = bcp.RunReceipt{}
+		if err := bcp.Decode(reply, u.requester.conn.options.Encoding, &receipt); err != nil || receipt.Type != bcp.TypeRun {
+			return errNoRunReceipt
+		}
+		if receipt.Status == "" && receipt.Code != "" {
+			return &RunRefusedError{receipt.Code}
+		}
+		return nil
+	})
+	return receipt, err
+}
+
+// The pauses between two looks at a run.
+const (
+	firstLook = 10 * time.Millisecond
+	lastLook  = 2 * time.Second
+)
+
+// Wait returns how the run ended: its Status is not [bcp.RunOpen]. It may be called again,
+// for a day after the end.
+func (u *Run) Wait(ctx context.Context) (bcp.RunReceipt, error) {
+	for pause := firstLook; ; pause = min(2*pause, lastLook) {
+		receipt, err := u.ask(ctx)
+		if err != nil || receipt.Status != "" && receipt.Status != bcp.RunOpen {
+			return receipt, err
+		}
+		if !sleep(ctx, nil, pause) {
+			return receipt, &UnansweredError{ID: u.id, Err: ended(ctx)}
+		}
+	}
+}

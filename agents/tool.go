@@ -1,0 +1,257 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// Call is a call of a tool by a kernel. The kernel has judged it, and its arguments are of
+// the tool's input schema.
+type Call struct {
+	ID      string         `json:"call_id"`
+	Attempt int            `json:"attempt"`
+	Tool    string         `json:"tool"`
+	Args    jsontext.Value `json:"args"`
+	// Key is the same for the same call, also when it is sent again since the answer was
+	// lost: what was done under a key is not done a second time.
+	Key string `json:"key"`
+	// Kernel is who calls, as the subject says.
+	Kernel bcp.AgentName `json:"-"`
+}
+
+// NotPerformedError is what a handler returns when it did nothing: the kernel may plan
+// anew, also after a write.
+type NotPerformedError struct{ Err error }
+
+func (e *NotPerformedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns why nothing was done.
+func (e *NotPerformedError) Unwrap() error { return e.Err }
+
+// Tool is a NATS service whose tools kernels call, each through an endpoint of its own.
+// Several processes may serve the same tools: each call goes to one of them.
+type Tool struct {
+	conn     *Connection
+	outcomes *Outcomes
+	slots    chan struct{} // one for each handler that may run
+
+	mu       sync.Mutex // guards what follows
+	handlers map[string]func(context.Context, Call) (any, error)
+	service  micro.Service
+	cancel   context.CancelFunc
+	work     sync.WaitGroup
+	running  map[string]*performing // by key
+}
+
+// performing is a call that has a handler.
+type performing struct {
+	done   chan struct{}
+	answer outcome // once done is closed
+}
+
+// outcome is what a tool answers.
+type outcome struct {
+	ID           string         `json:"call_id"`
+	Result       jsontext.Value `json:"result,omitzero"`
+	Error        string         `json:"error,omitempty"`
+	NotPerformed bool           `json:"not_performed,omitzero"`
+}
+
+// NewTool returns the service of a connection, whose creds are of the role tool. What was
+// done is remembered in outcomes, by the key of the call; nil remembers it as long as the
+// process lives. It starts nothing.
+func NewTool(c *Connection, outcomes *Outcomes) *Tool {
+	if outcomes == nil {
+		outcomes = &Outcomes{}
+	}
+	return &Tool{
+		conn: c, outcomes: outcomes, slots: make(chan struct{}, c.options.Handlers),
+		handlers: map[string]func(context.Context, Call) (any, error){}, running: map[string]*performing{},
+	}
+}
+
+// Handle sets what does the calls of a tool. Set it before Start. The handler returns a
+// value that encodes as the tool's output schema says, or an error, whose text people may
+// read and no planner hears. An error says that it may have been done, unless it is a
+// [*NotPerformedError]. Up to Options.Handlers calls run at a time, and of those with one
+// key one. If the process ends inside a handler, the call comes again with its key.
+func (t *Tool) Handle(tool string, handler func(context.Context, Call) (result any, err error)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.handlers[tool] = handler
+}
+
+// Start serves the tools that have a handler, and returns when the server knows. They are
+// served until Stop, or until ctx ends, which also ends the context of the handlers.
+func (t *Tool) Start(ctx context.Context) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.service != nil {
+		return ErrStarted
+	}
+	name := t.conn.options.Name
+	work, cancel := context.WithCancel(ctx)
+	service, err := micro.AddService(t.conn.nc, micro.Config{
+		Name: string(name), Version: "1.0.0",
+		ErrorHandler: func(_ micro.Service, e *micro.NATSError) {
+			t.conn.log.Warn("a tool service", "subject", e.Subject, "error", e.Description)
+		},
+	})
+	if err != nil {
+		cancel()
+		return fmt.Errorf("agents: serving tools: %w", err)
+	}
+	for tool, handler := range t.handlers {
+		err = errors.Join(err, service.AddEndpoint(tool, micro.HandlerFunc(func(r micro.Request) { t.called(work, tool, handler, r) }),
+			micro.WithEndpointSubject(subjects.CallsTo(name, tool))))
+	}
+	if err = errors.Join(err, t.conn.flush(ctx)); err == nil {
+		for tool := range t.handlers {
+			if denied := t.conn.denied("Subscription", subjects.CallsTo(name, tool)); denied != nil {
+				err = fmt.Errorf("are these the creds of the service %s? %w", name, denied)
+			}
+		}
+	}
+	if err != nil {
+		cancel()
+		return errors.Join(fmt.Errorf("agents: serving tools: %w", err), service.Stop())
+	}
+	t.service, t.cancel = service, cancel
+	return nil
+}
+
+// Stop takes no more calls, waits for the handlers that are at work, and cancels their
+// context when ctx ends first. It may be called before Start and twice.
+func (t *Tool) Stop(ctx context.Context) error {
+	t.mu.Lock()
+	service, cancel := t.service, t.cancel
+	t.service = nil
+	t.mu.Unlock()
+	if service == nil {
+		return nil
+	}
+	err := service.Stop()
+	stop := context.AfterFunc(ctx, cancel)
+	t.work.Wait()
+	stop()
+	cancel()
+	return err
+}
+
+// called takes one call. It does not wait for its handler.
+func (t *Tool) called(ctx context.Context, tool string, handler func(context.Context, Call) (any, error), r micro.Request) {
+	from, err1 := subjects.Parse(r.Subject())
+	to, err2 := subjects.Parse(r.Reply())
+	var call Call
+	if json.Unmarshal(r.Data(), &call) != nil || err1 != nil || err2 != nil || to.Kind != subjects.KindReply || to.Role != bcp.RoleTool ||
+		to.Agent != t.conn.options.Name || to.ID != call.ID || call.Tool != tool || call.Key == "" {
+		t.conn.notUnderstood()
+		return
+	}
+	call.Kernel = from.Kernel
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at, running := t.running[call.Key]
+	if !running {
+		at = &performing{done: make(chan struct{})}
+		t.running[call.Key] = at
+	}
+	t.work.Go(func() {
+		if !running {
+			t.perform(ctx, at, handler, call)
+		}
+		<-at.done
+		answer := at.answer
+		if answer.ID = call.ID; answer.Result == nil && answer.Error == "" {
+			return // the tool ends, or its handler made a mistake: the call comes again
+		}
+		b, err := json.Marshal(answer)
+		if err == nil {
+			err = r.Respond(b)
+		}
+		if err != nil {
+			t.conn.handlerFailed(err)
+		}
+	})
+}
+
+// perform does a call, unless it was done.
+func (t *Tool) perform(ctx context.Context, at *performing, handler func(context.Context, Call) (any, error), call Call) {
+	defer func() {
+		t.mu.Lock()
+		delete(t.running, call.Key)
+		t.mu.Unlock()
+		close(at.done)
+	}()
+	if before, known := t.outcomes.find(call.Key); known {
+		at.answer = before
+		return
+	}
+	select {
+	case t.slots <- struct{}{}:
+		defer func() { <-t.slots }()
+	case <-ctx.Done():
+		return
+	}
+	answer, err := perform(ctx, handler, call)
+	if err != nil {
+		t.conn.handlerFailed(err)
+		return
+	}
+	if answer.NotPerformed { // it may be tried again
+		at.answer = answer
+		return
+	}
+	if err := t.outcomes.remember(call.Key, answer); err != nil {
+		t.conn.handlerFailed(fmt.Errorf("agents: remembering the outcome of a call: %w", err))
+		return
+	}
+	at.answer = answer
+}
+
+// perform calls a handler. The error is of one that made a mistake, or was interrupted.
+func perform(ctx context.Context, handler func(context.Context, Call) (any, error), call Call) (outcome, error) {
+	var result any
+	err := guarded("call", call.ID, func() (err error) {
+		result, err = handler(ctx, call)
+		return err
+	})
+	if failed, ok := errors.AsType[*HandlerError](err); ok && failed.Panicked {
+		return outcome{}, err
+	}
+	if err == nil {
+		b, encoding := json.Marshal(result, json.Deterministic(true))
+		if encoding == nil {
+			return outcome{Result: b}, nil
+		}
+		err = fmt.Errorf("agents: encoding a result: %w", encoding)
+	}
+	if interrupted(ctx, err) {
+		return outcome{}, err
+	}
+	not, ok := errors.AsType[*NotPerformedError](err)
+	if ok {
+		return outcome{Error: textOf(not), NotPerformed: true}, nil
+	}
+	return outcome{Error: textOf(err)}, nil
+}
+
+// textOf is the text of an error as it goes out: some text.
+func textOf(err error) string {
+	if failed, ok := errors.AsType[*HandlerError](err); ok {
+		err = failed.Err
+	}
+	if text := err.Error(); text != "" {
+		return text
+	}
+	return "failed"
+}

@@ -1,0 +1,181 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+)
+
+// sdkBench is a server with a kernel whose planner and tools nobody serves yet.
+func sdkBench(t *testing.T) *kernelBench {
+	t.Helper()
+	k := desk(t)
+	b := &kernelBench{bench: benchOf(t, kernelFiles(), k.Rights()), kernel: k}
+	b.createStreams(t)
+	return b
+}
+
+// sdk connects with the SDK.
+func (b *kernelBench) sdk(t *testing.T, name bcp.AgentName, role bcp.Role) *agents.Connection {
+	t.Helper()
+	creds, err := b.store.Issue(name, role, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := agents.Connect(t.Context(), b.URL(), agents.CredsText(creds.Text()), agents.Options{Name: name, Logger: hclog.NewNullLogger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+type starter interface {
+	Start(context.Context) error
+	Stop(context.Context) error
+}
+
+func started(t *testing.T, s starter) {
+	t.Helper()
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A requester, a planner and a tool of the SDK make a run, over a server with their
+// credentials. The planner may come later than the request.
+//
+// covers DUAL-8, DUAL-9, DUAL-10
+func TestRunOfTheSDK(t *testing.T) {
+	t.Parallel()
+	b := sdkBench(t)
+	b.start(t, b.withKernel)
+	tool := agents.NewTool(b.sdk(t, "mail", bcp.RoleTool), nil)
+	got := make(chan agents.Call, 8)
+	tool.Handle("post", func(_ context.Context, c agents.Call) (any, error) {
+		got <- c
+		return map[string]bool{"ok": true}, nil
+	})
+	started(t, tool)
+	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
+	defer cancel()
+	run, err := agents.NewRequester(b.sdk(t, "main", bcp.RoleController)).Run(ctx, "desk", "all", agents.RunTask{Task: "Say hello to kim."})
+	if err != nil {
+		t.Fatal(err)
+	}
+	planner := agents.NewPlanner(b.sdk(t, "ann", bcp.RolePlanner))
+	planner.OnPlan(func(_ context.Context, r agents.PlanRequest) (any, error) {
+		if r.Task != "Say hello to kim." || !strings.Contains(string(r.Catalogue), `"post"`) {
+			return nil, errors.New("another request")
+		}
+		return jsontext.Value(postPlan), nil
+	})
+	started(t, planner)
+	if end, err := run.Wait(ctx); err != nil || end.Status != "committed" || end.RunID != run.ID {
+		t.Errorf("the run ended as %+v, %v", end, err)
+	}
+	if c := <-got; c.Kernel != "desk" || c.Attempt != 1 || string(c.Args) != `{"body":"hello","to":"kim"}` || len(c.Key) != 64 {
+		t.Errorf("the tool got %+v", c)
+	}
+}
+
+// What a planner refuses, and what a kernel refuses, the requester hears.
+//
+// covers DUAL-9
+func TestRefusalsOfTheSDK(t *testing.T) {
+	t.Parallel()
+	b := sdkBench(t)
+	b.start(t, b.withKernel)
+	planner := agents.NewPlanner(b.sdk(t, "ann", bcp.RolePlanner))
+	planner.OnPlan(func(context.Context, agents.PlanRequest) (any, error) { return nil, agents.ErrNoPlan })
+	started(t, planner)
+	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
+	defer cancel()
+	requester := agents.NewRequester(b.sdk(t, "main", bcp.RoleController))
+	run, err := requester.Run(ctx, "desk", "read", agents.RunTask{Task: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end, err := run.Wait(ctx); err != nil || end.Status == "committed" || end.Code == "" {
+		t.Errorf("the run ended as %+v, %v", end, err)
+	}
+	_, err = requester.Run(ctx, "desk", "all", agents.RunTask{Task: "x", Forbid: []agents.ForbidRule{{Tool: "post", When: "no CEL"}}})
+	if refused, ok := errors.AsType[*agents.RunRefusedError](err); !ok || refused.Code != "bad_rule" {
+		t.Errorf("got %v", err)
+	}
+	if _, err := requester.Run(ctx, "desk", "other", agents.RunTask{Task: "x"}); err == nil {
+		t.Error("a run begins with a grant that the requester has not")
+	}
+}
+
+// A call whose answer is lost is done once: the tool knows its key, also after it was
+// started again, and repeats what it said. The gateway is killed while the call is at
+// the tool.
+//
+// covers P11.1
+func TestKeyedEffectHappensOnce(t *testing.T) {
+	t.Parallel()
+	b := sdkBench(t)
+	g := b.start(t, b.withKernel)
+	planner := agents.NewPlanner(b.sdk(t, "ann", bcp.RolePlanner))
+	planner.OnPlan(func(context.Context, agents.PlanRequest) (any, error) { return jsontext.Value(postPlan), nil })
+	started(t, planner)
+	file := filepath.Join(t.TempDir(), "outcomes")
+	var effects atomic.Int32
+	serve := func(at chan struct{}, goOn chan struct{}) *agents.Tool {
+		outcomes, err := agents.OpenOutcomes(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = outcomes.Close() })
+		tool := agents.NewTool(b.sdk(t, "mail", bcp.RoleTool), outcomes)
+		tool.Handle("post", func(context.Context, agents.Call) (any, error) {
+			effects.Add(1)
+			close(at)
+			<-goOn
+			return map[string]bool{"ok": true}, nil
+		})
+		started(t, tool)
+		return tool
+	}
+	at, goOn := make(chan struct{}), make(chan struct{})
+	tool := serve(at, goOn)
+	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
+	defer cancel()
+	run, err := agents.NewRequester(b.sdk(t, "main", bcp.RoleController)).Run(ctx, "desk", "all", agents.RunTask{Task: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-at
+	if err := g.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	close(goOn) // it answers, and nobody hears it
+	if err := tool.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	serve(make(chan struct{}), goOn)
+	b.start(t, b.withKernel)
+	if end, err := run.Wait(ctx); err != nil || end.Status != "committed" {
+		t.Errorf("the run ended as %+v, %v", end, err)
+	}
+	if n := effects.Load(); n != 1 {
+		t.Errorf("%d effects", n)
+	}
+}
