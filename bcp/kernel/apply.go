@@ -18,6 +18,7 @@ type State struct {
 	waiting  map[string]RunID // by the id of what is waited for
 	calls    map[string]RunID // by the id of the call
 	pending  map[bcp.AgentName]int
+	openBy   map[string]int // runs that have not ended, by their requesters
 	requests map[requestKey]request
 	deadline timers
 	ended    []endedRun   // in the order of time, then of ids
@@ -59,7 +60,7 @@ type requestEnd struct {
 func NewState(kernels ...*Kernel) *State {
 	s := &State{
 		runs: map[RunID]*run{}, waiting: map[string]RunID{}, calls: map[string]RunID{}, pending: map[bcp.AgentName]int{},
-		requests: map[requestKey]request{},
+		openBy: map[string]int{}, requests: map[requestKey]request{},
 	}
 	s.Define(kernels...)
 	return s
@@ -184,6 +185,9 @@ func (s *State) forget(r *run) {
 		return
 	}
 	delete(s.waiting, r.wait.ID)
+	if s.openBy[r.start.Requester.Name]--; s.openBy[r.start.Requester.Name] == 0 {
+		delete(s.openBy, r.start.Requester.Name)
+	}
 	if r.wait.Kind.person() {
 		s.pending[r.start.Kernel]--
 	}
@@ -199,6 +203,7 @@ func (s *State) index(r *run) {
 		return
 	}
 	s.waiting[r.wait.ID] = r.id
+	s.openBy[r.start.Requester.Name]++
 	switch r.wait.Kind {
 	case WaitTool:
 		s.calls[r.wait.ID] = r.id

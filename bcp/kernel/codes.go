@@ -81,6 +81,7 @@ const (
 	UnknownCall       Code = "unknown_call"
 	UnknownItem       Code = "unknown_item"
 	BadRule           Code = "bad_rule"
+	LimitOpenRuns     Code = "max_open_runs"
 	Repeated          Code = "repeated" // decided before: the answer is the same
 )
 
@@ -97,7 +98,7 @@ var otherCodes = []Code{
 	Permitted, Declassified, NeedsPerson, NoCapability, Forbidden, NotDeclassified, LimitSteps, LimitEffects, LimitParses, LimitDepth,
 	LimitPlans, LimitPlannerBits, LimitValueBytes, LimitRunTTL, PlannerTimeout, ApprovalRejected, ApprovalExpired, ApprovalQueueFull,
 	InDoubt, ParseUnavailable, ToolUnavailable, ToolChanged, SecondOutcome, LateOutcome, Cancelled, SubBlocked, SubErrored,
-	SubPlanRejected, UnknownKernel, UnknownGrant, UnknownRun, UnknownPlan, UnknownCall, UnknownItem, BadRule, Repeated,
+	SubPlanRejected, UnknownKernel, UnknownGrant, UnknownRun, UnknownPlan, UnknownCall, UnknownItem, BadRule, LimitOpenRuns, Repeated,
 }
 
 // Codes returns all codes.

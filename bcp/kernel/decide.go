@@ -39,6 +39,10 @@ func (s *State) DecideRun(m bcp.Moment, kernel bcp.AgentName, from Requester, gr
 	if c.Code = k.checkOwn(message.rules, held); c.Code != "" {
 		return c
 	}
+	if s.openBy[from.Name] >= MaxOpenRuns {
+		c.Code = LimitOpenRuns
+		return c
+	}
 	c.Start.Grant, c.Start.Limits = held, k.definition.Limits
 	c.Private.Task, c.Private.Rules = message.task, message.rules
 	d := &draft{state: s, kernel: k, moment: m, run: begin(&c), change: &c}

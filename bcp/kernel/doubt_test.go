@@ -436,3 +436,35 @@ func TestErasedRecords(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", s.Save(), g.state.Save())
 	}
 }
+
+// One requester cannot have more runs open than it may; one that ends makes room for
+// another, and others have theirs.
+//
+// covers KER-102
+func TestOpenRunsAreBounded(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t, mustKernel(t, nil))
+	g.replay = false
+	var runs []kernel.RunID
+	for range kernel.MaxOpenRuns {
+		runs = append(runs, g.begin("all"))
+	}
+	refused := func() kernel.Code {
+		return g.store(g.state.DecideRun(g.moment(), "desk", kim, "all", g.task, []byte(`{"task":"x"}`))).Code
+	}
+	if code := refused(); code != kernel.LimitOpenRuns {
+		t.Errorf("one more is %q", code)
+	}
+	g.store(g.state.DecideStop(g.moment(), runs[0]))
+	restored, err := kernel.Restore(g.state.Save(), g.kernels...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.state = restored
+	if code := refused(); code != "" {
+		t.Errorf("after an end, one more is %q", code)
+	}
+	if code := refused(); code != kernel.LimitOpenRuns {
+		t.Errorf("and another is %q", code)
+	}
+}

@@ -64,6 +64,8 @@ const (
 	// runMemory is how long an ended run is known, for outcomes that come late and
 	// requests that come again (PROTOCOL P2.6).
 	runMemory = 24 * time.Hour
+	// MaxOpenRuns is how many runs of one requester are open at a time.
+	MaxOpenRuns = 1024
 	// maxEndedRuns is how many of them are known.
 	maxEndedRuns = 1 << 14
 )
