@@ -370,10 +370,18 @@ func (g *Gateway) prune() {
 	for _, name := range g.config.State.Mesh.Approvers {
 		known[name] = true
 	}
+	serves := map[agentRole]bool{}
+	if state := g.runState(); state != nil {
+		for _, k := range state.Kernels() {
+			for _, who := range servesKernel(k) {
+				serves[who] = true
+			}
+		}
+	}
 	g.linked.Lock()
 	defer g.linked.Unlock()
 	for who, conn := range g.links {
-		if !known[who.Agent] {
+		if !known[who.Agent] && !serves[who] {
 			conn.Close()
 			delete(g.links, who)
 		}

@@ -31,9 +31,9 @@ func (in *input) once() bool {
 	return ok && kind != bcp.KindRun && in.event == nil
 }
 
-// listenToKernel listens to the planners and tools of a kernel, over a connection for
-// each. Its requesters are Controllers.
-func (g *Gateway) listenToKernel(k *kernel.Kernel) error {
+// servesKernel returns the planners and tools of a kernel. Its requesters are
+// Controllers.
+func servesKernel(k *kernel.Kernel) []agentRole {
 	d := k.Definition()
 	everybody := []agentRole{{d.Planner, bcp.RolePlanner}}
 	if d.SubPlanner != "" {
@@ -42,7 +42,13 @@ func (g *Gateway) listenToKernel(k *kernel.Kernel) error {
 	for i := range d.Tools {
 		everybody = append(everybody, agentRole{bcp.AgentName(d.Tools[i].Service), bcp.RoleTool})
 	}
-	for _, who := range everybody {
+	return everybody
+}
+
+// listenToKernel listens to the planners and tools of a kernel, over a connection for
+// each.
+func (g *Gateway) listenToKernel(k *kernel.Kernel) error {
+	for _, who := range servesKernel(k) {
 		if err := g.link(who); err != nil {
 			return err
 		}

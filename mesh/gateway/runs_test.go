@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -85,7 +86,7 @@ type kernelBench struct {
 	asked   []string // plan requests
 	calls   []call
 	outcome func(call) string // the members of an outcome; empty: no answer
-	silent  []*nats.Msg       // plan requests without an answer
+	silent  []*nats.Msg       // plan requests and calls without an answer
 	grown   sync.Cond
 }
 
@@ -193,6 +194,8 @@ func (b *kernelBench) answerCall(m *nats.Msg) {
 	defer b.grown.Broadcast()
 	if members := b.outcome(c); members != "" {
 		_ = m.Respond([]byte(fmt.Sprintf(`{"call_id":%q,%s}`, c.ID, members)))
+	} else {
+		b.silent = append(b.silent, m)
 	}
 }
 
@@ -641,6 +644,54 @@ func TestRefusedCallEndsItsRun(t *testing.T) {
 		t.Errorf("the alert is %+v", alert)
 	}
 	if made := b.made(); made != "" {
+		t.Errorf("tools got %s", made)
+	}
+}
+
+// A run goes on from a snapshot as from the records, and under definitions that were
+// loaded again: a call that is at its tool is not made a second time, and its answer
+// counts.
+//
+// covers P11.1, P1.5
+func TestRunsOutliveSnapshotsAndReloads(t *testing.T) {
+	t.Parallel()
+	b := newKernelBench(t)
+	snapshots := jetstream.NewSnapshots(t.TempDir())
+	kept := func(c *gateway.Config) { c.Snapshots = snapshots }
+	b.plan = ""
+	g := b.start(t, b.withKernel, kept)
+	b.request(t, "all", helloTask)
+	b.until(t, "plan request", func() bool { return len(b.asked) == 1 })
+	if err := g.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := snapshots.List(); err != nil || len(names) == 0 {
+		t.Fatalf("%v, %v", names, err)
+	}
+	b.set(func() {
+		b.plan, b.silent = sendPlan, nil
+		b.outcome = func(call) string { return "" }
+	})
+	g = b.start(t, b.withKernel, kept)
+	b.until(t, "call", func() bool { return len(b.calls) == 1 && len(b.silent) == 1 })
+	if !strings.Contains(b.log.String(), "read=0") || strings.Contains(b.log.String(), "passed over") {
+		t.Errorf("the start was from no snapshot:\n%s", b.log.String())
+	}
+	config := b.config()
+	b.withKernel(&config)
+	config.State.Definitions = bcp.Digest{1}
+	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
+	defer cancel()
+	if err := g.Reload(ctx, config.State, nil, func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	b.set(func() {
+		_ = b.silent[0].Respond([]byte(fmt.Sprintf(`{"call_id":%q,"result":{"ok":true}}`, b.calls[0].ID)))
+	})
+	if end := g.ended(t); end != "committed" {
+		t.Errorf("the run is %s", end)
+	}
+	if made := b.made(); strings.Count(made, "send_email") != 1 {
 		t.Errorf("tools got %s", made)
 	}
 }
