@@ -150,14 +150,16 @@ func (s *Server) showItem(w http.ResponseWriter, r *http.Request, status int, d 
 func (s *Server) itemParts(word string, d desk) []m.Node {
 	v := &d.view
 	now := s.doors.now()
-	var facts []fact
+	var facts, numbers []fact
 	for _, f := range tell.ItemFacts(v, now) {
-		facts = append(facts, fact{f.Name, f.Value})
+		if f.Name == "item" || f.Name == "sha256" {
+			numbers = append(numbers, fact{f.Name, f.Value})
+		} else {
+			facts = append(facts, fact{f.Name, f.Value})
+		}
 	}
-	parts := []m.Node{factRows(facts)}
-	for _, f := range tell.ItemFrames(v, now) {
-		parts = append(parts, framed(word, f))
-	}
+	frames := tell.ItemFrames(v, now)
+	parts := []m.Node{factRows(facts), framed(word, frames[0])}
 	path, of := itemPath(d.shard, v.ID), hidden("sha256", digest(v.SHA256))
 	question := "Release exactly this to " + string(v.Controller)
 	if v.Kind == bcp.ItemEscalation {
@@ -180,7 +182,10 @@ func (s *Server) itemParts(word string, d desk) []m.Node {
 				m.El(m.Textarea, []m.Attr{m.ID("response"), m.Name("response"), m.Required()}, m.Text(text)),
 				m.El(m.Button, nil, m.Text("Look at it first")))))
 	}
-	return parts
+	for _, f := range frames[1:] {
+		parts = append(parts, framed(word, f))
+	}
+	return append(parts, section("numbers", "What the audit calls it", factRows(numbers)))
 }
 
 // framed draws hostile text: a label and an end that hold the word of the session, which

@@ -158,7 +158,11 @@ func decisionParts(f *facts, e *entry) []m.Node {
 			if !one.Passed {
 				class, word = "reject", "refuses"
 			}
-			rules = append(rules, m.El(m.Li, nil, m.El(m.Span, []m.Attr{m.Class("rule")}, m.Text(one.Rule)), m.Text(" "), mark(class, word), m.Text(" "), bdi(one.Text), m.Text(" "), bdi(one.Detail)))
+			colon := " "
+			if one.Detail != "" {
+				colon = ": "
+			}
+			rules = append(rules, m.El(m.Li, nil, m.El(m.Span, []m.Attr{m.Class("rule")}, m.Text(one.Rule)), m.Text(" "), mark(class, word), m.Text(" "), bdi(one.Text), m.Text(colon), bdi(one.Detail)))
 		}
 		parts = append(parts, section("rules", "Rules that were looked at", m.El(m.Ol, []m.Attr{m.Class("rules")}, rules...)))
 	}
