@@ -99,6 +99,11 @@ func (r *release) archives() error {
 			page.name = path.Join(base, page.name)
 			files = append(files, page)
 		}
+		claude, err := plugin(path.Join(base, "claude-code"), r.version)
+		if err != nil {
+			return err
+		}
+		files = append(files, claude...)
 		pack, suffix := tarGzip, ".tar.gz"
 		if t.os == "windows" {
 			pack, suffix = zipped, ".zip"

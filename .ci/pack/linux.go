@@ -44,6 +44,11 @@ func (r *release) packages() error {
 		}
 		files = append(files, f)
 	}
+	claude, err := plugin("/usr/share/bcpmesh/claude-code", r.version)
+	if err != nil {
+		return err
+	}
+	files = append(files, claude...)
 	for _, page := range r.pages {
 		switch folder, name := path.Split(page.name); {
 		case folder == "man/":

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"os"
 	"os/exec"
@@ -90,5 +91,26 @@ func TestPostinstallIsAShellScript(t *testing.T) {
 	t.Parallel()
 	if output, err := exec.Command("sh", "-n", "files/postinstall.sh").CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, output)
+	}
+}
+
+// The plugin for Claude Code is packed with what the host looks for, and says the version of the release.
+func TestPluginHasTheVersionOfTheRelease(t *testing.T) {
+	t.Chdir("../..")
+	files, err := plugin("below", "1.2.3-rc.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed := map[string]string{}
+	for _, f := range files {
+		packed[f.name] = string(f.content)
+	}
+	for _, name := range []string{".claude-plugin/plugin.json", ".claude-plugin/marketplace.json", ".mcp.json", "hooks/hooks.json"} {
+		if !json.Valid([]byte(packed["below/"+name])) {
+			t.Errorf("%s is %q", name, packed["below/"+name])
+		}
+	}
+	if !strings.Contains(packed["below/.claude-plugin/plugin.json"], `"version": "1.2.3-rc.1"`) {
+		t.Error("the plugin does not have the version of the release")
 	}
 }
