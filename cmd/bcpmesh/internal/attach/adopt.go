@@ -81,6 +81,8 @@ outsiders wrote: "bcpmesh hook tool" denies those of Claude Code.`,
 	cmd.Flags().BoolVar(&o.dry, "dry-run", false, "show what would be written, and write nothing")
 	cmd.Flags().BoolVar(&o.undo, "undo", false, "take the entry out again")
 	cmd.Flags().BoolVar(&o.list, "list", false, "list the hosts, their files and what is in them")
+	cli.Complete(cmd, "as", meshdir.CompleteAgents(false))
+	cli.Complete(cmd, "name", cobra.NoFileCompletions)
 	return cmd
 }
 
