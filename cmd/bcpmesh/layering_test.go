@@ -192,6 +192,8 @@ var rules = []rule{
 		internal: []string{"bcp", "bcp/definition", "bcp/wire", "jetstream", "jetstream/verify", "mesh", "mesh/home", "mesh/telemetry", "subjects"},
 		external: []string{jwtClaims, logging, natsClient, nkeys},
 	},
+	// What was found, in the forms that others read.
+	{folder: "mesh/redteam/report", foreign: true, internal: []string{"bcp/inert", "mesh/redteam"}, external: []string{jsonText}},
 	{folder: "mesh/conformance", internal: []string{"accounts", "bcp", "bcp/definition", "mesh/server", "subjects"}, external: []string{jsonText, natsClient}},
 	// Builds pages as nodes, and knows nothing of meshes.
 	{folder: "mesh/web/markup", external: []string{"golang.org/x/net/html"}},
@@ -306,7 +308,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/conform", program: true,
-		internal: []string{"agents", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh/conformance", "mesh/redteam", "mesh/server"},
+		internal: []string{"agents", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh/conformance", "mesh/redteam", "mesh/redteam/report", "mesh/server"},
 		external: []string{commandLines, jsonText},
 	},
 	{

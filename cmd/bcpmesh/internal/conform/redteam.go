@@ -11,11 +11,12 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh/redteam"
+	"github.com/bcpmesh/bcpmesh/mesh/redteam/report"
 )
 
 // RedteamCommand returns the command redteam.
 func RedteamCommand(p *cli.Program) *cobra.Command {
-	var only []string
+	var only, files []string
 	var seed uint64
 	cmd := &cobra.Command{
 		Use:   "redteam [DIR]",
@@ -33,14 +34,22 @@ attacks, and classes:
 
   ` + classList() + `
 
+--report writes a file that another tool reads, in the form that its extension says:
+.json; .xml for JUnit; .sarif for code scanning; .html for people. "bcpmesh redteam diff"
+compares two of .json.
+
 The same seed makes the same acts. The exit code is 1 if an attack got through, and 4
 if one could not be run. What does not apply to the definitions is skipped, with the
 reason.
 
 What holds here is no proof: it says that these attacks did not get through.`,
-		Example: "  bcpmesh redteam\n  bcpmesh redteam office\n  bcpmesh redteam --only encoding,A-NONCE --seed 7\n  bcpmesh redteam --json > redteam.json",
+		Example: "  bcpmesh redteam\n  bcpmesh redteam office\n  bcpmesh redteam --only encoding,A-NONCE --seed 7\n  bcpmesh redteam office --report redteam.xml --report redteam.html\n  bcpmesh redteam --json > redteam.json",
 		Args:    cli.Arguments(0, "DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			forms, err := formsOf(files)
+			if err != nil {
+				return err
+			}
 			all := redteam.Catalogue()
 			if len(args) > 0 {
 				own, err := ownAttacks(args)
@@ -49,11 +58,12 @@ What holds here is no proof: it says that these attacks did not get through.`,
 				}
 				all = own
 			}
-			return attack(cmd.Context(), p, all, only, seed)
+			return attack(cmd.Context(), p, all, only, seed, forms)
 		},
 		ValidArgsFunction: cli.CompleteFolders,
 	}
 	cmd.Flags().StringSliceVar(&only, "only", nil, "these attacks and classes alone: `IDS`")
+	cmd.Flags().StringArrayVar(&files, "report", nil, "write a `FILE` that ends with "+strings.Join(report.Extensions, ", ")+"; may be given again")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "the `NUMBER` that random acts are made from")
 	_ = cmd.RegisterFlagCompletionFunc("only", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		var words []string
@@ -65,6 +75,7 @@ What holds here is no proof: it says that these attacks did not get through.`,
 		}
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}) // the flag is there
+	cmd.AddCommand(redteamDiffCommand(p))
 	return cmd
 }
 
@@ -92,7 +103,7 @@ func ownAttacks(args []string) ([]redteam.Attack, error) {
 	return redteam.Own(mesh), nil
 }
 
-func attack(ctx context.Context, p *cli.Program, all []redteam.Attack, only []string, seed uint64) error {
+func attack(ctx context.Context, p *cli.Program, all []redteam.Attack, only []string, seed uint64, forms map[string]report.Form) error {
 	attacks, err := redteam.Select(all, only)
 	if err != nil {
 		return cli.Usagef("redteam: --only: %s", cli.Plain(err.Error())).WithHint("bcpmesh redteam --help lists the classes, and completion the attacks")
@@ -103,7 +114,7 @@ func attack(ctx context.Context, p *cli.Program, all []redteam.Attack, only []st
 	}
 	defer func() { _ = os.RemoveAll(folder) }() // we made it
 	done := 0
-	report, err := redteam.Run(ctx, redteam.Config{State: folder, Attacks: attacks, Seed: seed, OnResult: func(r redteam.Result) {
+	found, err := redteam.Run(ctx, redteam.Config{State: folder, Attacks: attacks, Seed: seed, OnResult: func(r redteam.Result) {
 		done++
 		p.Out.Talkf("%d of %d: %s %s", done, len(attacks), r.ID, r.Verdict)
 	}})
@@ -113,27 +124,27 @@ func attack(ctx context.Context, p *cli.Program, all []redteam.Attack, only []st
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err := showAttacks(p, report); err != nil {
+	if err := showAttacks(p, found); err != nil {
 		return err
 	}
-	switch broken, notRun := report.Count(redteam.Broken), report.Count(redteam.NotRun); {
+	if err := writeReports(p, found, forms); err != nil {
+		return err
+	}
+	switch broken, notRun := found.Count(redteam.Broken), found.Count(redteam.NotRun); {
 	case broken > 0:
-		return cli.Failf("%s of %d got through", cli.Count(broken, "attack"), len(report.Results)).WithHint("SECURITY.md says how to report it")
+		return cli.Failf("%s of %d got through", cli.Count(broken, "attack"), len(found.Results)).WithHint("SECURITY.md says how to report it")
 	case notRun > 0:
 		return &cli.Failure{Code: cli.ExitPartly, Message: cli.Count(notRun, "attack") + " could not be run"}
 	}
 	return nil
 }
 
-func showAttacks(p *cli.Program, report redteam.Report) error {
+func showAttacks(p *cli.Program, found redteam.Report) error {
 	if p.Out.JSON {
-		return p.Out.Value(struct {
-			OK bool `json:"ok"`
-			redteam.Report
-		}{report.Count(redteam.Held)+report.Count(redteam.Skipped) == len(report.Results), report})
+		return p.Out.Value(report.Document{OK: report.OK(found), Report: found})
 	}
 	var rows [][]string
-	for _, r := range report.Results {
+	for _, r := range found.Results {
 		text := r.Text
 		for _, e := range r.Evidence {
 			text += "\n(" + cli.Plain(e) + ")"
@@ -142,6 +153,6 @@ func showAttacks(p *cli.Program, report redteam.Report) error {
 	}
 	p.Out.Heading("Attacks")
 	p.Out.Table([]string{"id", "class", "verdict", "took", "the attacker"}, rows)
-	p.Out.Printf("%d held, %d got through, %d not run, %d skipped\n", report.Count(redteam.Held), report.Count(redteam.Broken), report.Count(redteam.NotRun), report.Count(redteam.Skipped))
+	p.Out.Printf("%d held, %d got through, %d not run, %d skipped\n", found.Count(redteam.Held), found.Count(redteam.Broken), found.Count(redteam.NotRun), found.Count(redteam.Skipped))
 	return nil
 }

@@ -1,0 +1,252 @@
+// Package report writes what a red team found in the forms that other tools read: JUnit
+// for build servers, SARIF 2.1.0 for code scanning, one page of HTML for people, and JSON.
+// It compares two reports.
+//
+// All functions are pure. What an attack left behind may be hostile text; it is made
+// harmless (package inert) in every form but JSON and SARIF, whose readers get it as the
+// value of a text.
+package report
+
+import (
+	"fmt"
+	"html"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
+	"github.com/bcpmesh/bcpmesh/mesh/redteam"
+)
+
+// Form is one form of a report. The zero value is none.
+type Form uint8
+
+// The forms, by the extensions of their files.
+const (
+	JSON  Form = iota + 1 // .json
+	JUnit                 // .xml
+	SARIF                 // .sarif
+	HTML                  // .html
+)
+
+// Extensions are those of the forms, in their order.
+var Extensions = []string{".json", ".xml", ".sarif", ".html"}
+
+// FormOf returns the form of a file by its extension.
+func FormOf(file string) (Form, bool) {
+	for i, extension := range Extensions {
+		if strings.EqualFold(filepath.Ext(file), extension) {
+			return Form(i + 1), true
+		}
+	}
+	return 0, false
+}
+
+// Write returns a report in a form. Version is that of the program.
+func Write(r redteam.Report, form Form, version string) ([]byte, error) {
+	switch form {
+	case JSON:
+		return writeJSON(r)
+	case JUnit:
+		return writeJUnit(r), nil
+	case SARIF:
+		return writeSARIF(r, version)
+	case HTML:
+		return writeHTML(r), nil
+	}
+	return nil, fmt.Errorf("report: no form %d", form)
+}
+
+func indented(v any) ([]byte, error) {
+	b, err := json.Marshal(v, json.Deterministic(true), jsontext.WithIndent("  "))
+	return append(b, '\n'), err
+}
+
+// OK reports whether every attack held, or did not apply.
+func OK(r redteam.Report) bool {
+	return len(r.Results) > 0 && r.Count(redteam.Held)+r.Count(redteam.Skipped) == len(r.Results)
+}
+
+// Document is what the form JSON has.
+type Document struct {
+	OK bool `json:"ok"`
+	redteam.Report
+}
+
+func writeJSON(r redteam.Report) ([]byte, error) { return indented(Document{OK(r), r}) }
+
+// writeJUnit: an attack is a case of the suite of its class. What could not be run is an
+// error: nothing is known.
+func writeJUnit(r redteam.Report) []byte {
+	var b strings.Builder
+	text := func(s string) string { return html.EscapeString(inert.Text(s)) }
+	b.WriteString("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n")
+	fmt.Fprintf(&b, "<testsuites name=\"bcpmesh redteam\" tests=\"%d\" failures=\"%d\" errors=\"%d\" skipped=\"%d\" time=\"%s\">\n",
+		len(r.Results), r.Count(redteam.Broken), r.Count(redteam.NotRun), r.Count(redteam.Skipped), seconds(r.Results))
+	for _, class := range classes(r) {
+		of := redteam.Report{}
+		for _, result := range r.Results {
+			if result.Class == class {
+				of.Results = append(of.Results, result)
+			}
+		}
+		fmt.Fprintf(&b, "  <testsuite name=\"%s\" tests=\"%d\" failures=\"%d\" errors=\"%d\" skipped=\"%d\" time=\"%s\">\n",
+			text(string(class)), len(of.Results), of.Count(redteam.Broken), of.Count(redteam.NotRun), of.Count(redteam.Skipped), seconds(of.Results))
+		for _, result := range of.Results {
+			fmt.Fprintf(&b, "    <testcase classname=\"%s\" name=\"%s\" time=\"%s\"", text(string(class)), text(result.ID+": "+result.Text), seconds([]redteam.Result{result}))
+			element := map[redteam.Verdict]string{redteam.Broken: "failure", redteam.NotRun: "error", redteam.Skipped: "skipped"}[result.Verdict]
+			if element == "" {
+				b.WriteString("/>\n")
+				continue
+			}
+			fmt.Fprintf(&b, ">\n      <%s message=\"%s\">%s</%s>\n    </testcase>\n", element, text(result.Property), text(strings.Join(result.Evidence, "; ")), element)
+		}
+		b.WriteString("  </testsuite>\n")
+	}
+	b.WriteString("</testsuites>\n")
+	return []byte(b.String())
+}
+
+// classes returns those of the results, in the order in which they first occur.
+func classes(r redteam.Report) (list []redteam.Class) {
+	seen := map[redteam.Class]bool{}
+	for _, result := range r.Results {
+		if !seen[result.Class] {
+			seen[result.Class] = true
+			list = append(list, result.Class)
+		}
+	}
+	return list
+}
+
+func seconds(results []redteam.Result) string {
+	var total time.Duration
+	for _, r := range results {
+		total += time.Duration(r.TookMS) * time.Millisecond
+	}
+	return fmt.Sprintf("%.3f", total.Seconds())
+}
+
+// Of SARIF 2.1.0 (OASIS), what code scanning reads.
+type sarifLog struct {
+	Schema  string     `json:"$schema"`
+	Version string     `json:"version"`
+	Runs    []sarifRun `json:"runs"`
+}
+
+type sarifRun struct {
+	Tool    sarifTool     `json:"tool"`
+	Results []sarifResult `json:"results"`
+}
+
+type sarifTool struct {
+	Driver sarifDriver `json:"driver"`
+}
+
+type sarifDriver struct {
+	Name    string      `json:"name"`
+	Version string      `json:"version,omitempty"`
+	Rules   []sarifRule `json:"rules"`
+}
+
+type sarifRule struct {
+	ID               string    `json:"id"`
+	ShortDescription sarifText `json:"shortDescription"`
+	FullDescription  sarifText `json:"fullDescription"`
+}
+
+type sarifText struct {
+	Text string `json:"text"`
+}
+
+type sarifResult struct {
+	RuleID    string          `json:"ruleId"`
+	RuleIndex int             `json:"ruleIndex"`
+	Kind      string          `json:"kind"`
+	Level     string          `json:"level"`
+	Message   sarifText       `json:"message"`
+	Locations []sarifLocation `json:"locations"`
+}
+
+type sarifLocation struct {
+	PhysicalLocation sarifPhysical `json:"physicalLocation"`
+}
+
+type sarifPhysical struct {
+	ArtifactLocation sarifArtifact `json:"artifactLocation"`
+}
+
+type sarifArtifact struct {
+	URI string `json:"uri"`
+}
+
+// writeSARIF: an attack is a rule. One that got through is an error at the definitions,
+// one of which nothing is known asks for a review; what held is not listed.
+func writeSARIF(r redteam.Report, version string) ([]byte, error) {
+	run := sarifRun{Tool: sarifTool{sarifDriver{Name: "bcpmesh redteam", Version: version, Rules: []sarifRule{}}}, Results: []sarifResult{}}
+	for i, result := range r.Results {
+		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{result.ID, sarifText{result.Text}, sarifText{result.Property}})
+		found := sarifResult{RuleID: result.ID, RuleIndex: i, Message: sarifText{result.Property + ": " + strings.Join(result.Evidence, "; ")},
+			Locations: []sarifLocation{{sarifPhysical{sarifArtifact{"mesh.yaml"}}}}}
+		switch result.Verdict {
+		case redteam.Broken:
+			found.Kind, found.Level = "fail", "error"
+		case redteam.NotRun:
+			found.Kind, found.Level = "review", "none" // a kind other than fail has no level
+		default:
+			continue
+		}
+		run.Results = append(run.Results, found)
+	}
+	return indented(sarifLog{"https://json.schemastore.org/sarif-2.1.0.json", "2.1.0", []sarifRun{run}})
+}
+
+const page = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>bcpmesh redteam</title>
+<style>
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
+body { max-width: 70rem; margin: 2rem auto; padding: 0 1rem }
+table { border-collapse: collapse; width: 100% }
+th, td { text-align: left; vertical-align: top; padding: .35rem .6rem; border-bottom: 1px solid #8886 }
+.broken { font-weight: 700; color: light-dark(#a00, #f88) }
+.unknown { font-weight: 700; color: light-dark(#850, #fc6) }
+code { overflow-wrap: anywhere }
+</style>
+</head>
+<body>
+<main>
+<h1>What the red team found</h1>
+`
+
+// writeHTML writes one page without scripts and without anything from elsewhere.
+func writeHTML(r redteam.Report) []byte {
+	var b strings.Builder
+	text := func(s string) string { return html.EscapeString(inert.Text(s)) }
+	b.WriteString(page)
+	fmt.Fprintf(&b, "<p>%d held, %d got through, %d could not be run, %d did not apply. Seed %d.</p>\n<p>What held is no proof: it says that these attacks did not get through.</p>\n",
+		r.Count(redteam.Held), r.Count(redteam.Broken), r.Count(redteam.NotRun), r.Count(redteam.Skipped), r.Seed)
+	b.WriteString("<table>\n<thead><tr><th scope=\"col\">Attack</th><th scope=\"col\">Class</th><th scope=\"col\">Verdict</th><th scope=\"col\">The attacker</th></tr></thead>\n<tbody>\n")
+	for _, verdict := range []redteam.Verdict{redteam.Broken, redteam.NotRun, redteam.Held, redteam.Skipped} { // worst first
+		for _, result := range r.Results {
+			if result.Verdict != verdict {
+				continue
+			}
+			class := map[redteam.Verdict]string{redteam.Broken: ` class="broken"`, redteam.NotRun: ` class="unknown"`}[verdict]
+			fmt.Fprintf(&b, "<tr><th scope=\"row\"><code>%s</code></th><td>%s</td><td%s>%s</td><td>%s", text(result.ID), text(string(result.Class)), class, text(verdict.String()), text(result.Text))
+			for _, e := range result.Evidence {
+				fmt.Fprintf(&b, "<br><code>%s</code>", text(e))
+			}
+			b.WriteString("</td></tr>\n")
+		}
+	}
+	b.WriteString("</tbody>\n</table>\n</main>\n</body>\n</html>\n")
+	return []byte(b.String())
+}
