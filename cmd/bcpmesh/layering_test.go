@@ -274,7 +274,7 @@ var rules = []rule{
 	{
 		folder: "cmd/bcpmesh/internal/byhand", program: true,
 		internal: []string{"agents", "bcp", "bcp/constraint", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "subjects"},
-		external: []string{commandLines, natsClient},
+		external: []string{commandLines, jsonText, natsClient},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/keys", program: true,

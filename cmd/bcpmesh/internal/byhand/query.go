@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents"
@@ -120,7 +123,7 @@ func (f *specFlags) read(ctx context.Context, stdin io.Reader) (bcp.Spec, error)
 	}
 	spec, err := bcp.ParseSpec(b)
 	if err != nil {
-		return bcp.Spec{}, cli.Failf("the spec in %s is not valid: %s", cli.NameOf(f.file), strings.TrimPrefix(err.Error(), "wire: "))
+		return bcp.Spec{}, cli.Failf("the spec in %s is not valid: %s", cli.NameOf(f.file), specReason(err))
 	}
 	return spec, nil
 }
@@ -281,4 +284,30 @@ func showDelivery(o *cli.Output, d bcp.Delivery) error {
 			WithHint("bcpmesh status lists what waits; the final outcome comes to the inbox")
 	}
 	return (&cli.Failure{Code: cli.ExitRefused, Message: string(d.Outcome) + ": " + info.Text}).WithHint("%s", info.Decision)
+}
+
+// specReason says what is wrong with a spec, in words of ours.
+func specReason(err error) string {
+	var wrong *json.SemanticError
+	if !errors.As(err, &wrong) {
+		return strings.TrimPrefix(err.Error(), "wire: ")
+	}
+	if errors.Is(err, json.ErrUnknownName) {
+		return cli.Plain(string(wrong.JSONPointer)) + ": a spec has no such member"
+	}
+	var words []string
+	switch wrong.GoType {
+	case reflect.TypeFor[bcp.Type]():
+		for t := bcp.TypeBoolean; t <= bcp.TypeInteger; t++ {
+			words = append(words, t.String())
+		}
+	case reflect.TypeFor[bcp.Format]():
+		for f := bcp.FormatPersonName; f < bcp.FormatSummary; f++ {
+			words = append(words, f.String())
+		}
+	}
+	if len(words) > 0 {
+		return fmt.Sprintf("%s: expected one of %s", cli.Plain(string(wrong.JSONPointer)), strings.Join(words, ", "))
+	}
+	return cli.Plain(string(wrong.JSONPointer)) + ": has another type than a spec has there"
 }
