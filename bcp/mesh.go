@@ -40,9 +40,13 @@ type Mesh struct {
 	Agents []Agent // sorted by name
 	// Channels holds a channel for each pair of entries that name each other,
 	// sorted by controller, then reader.
-	// Kernels are what kernels need of the server, sorted by name.
-	Kernels  []KernelRights
 	Channels []Channel
+	// Kernels are what kernels need of the server, sorted by name.
+	Kernels []KernelRights
+	// Services are the tool services that a kernel calls and the mesh starts, by name.
+	Services []Service
+	// OpenRuns makes the state of the kernels' runs; nil if there is no kernel.
+	OpenRuns OpenRuns `json:"-"`
 	// Files are the files that the mesh was read from, for the audit.
 	Files []File
 
@@ -50,6 +54,14 @@ type Mesh struct {
 	// of, and the agents of the others, with theirs.
 	Shard     int
 	Elsewhere map[AgentName]int
+}
+
+// Service is a tool service that the mesh starts.
+type Service struct {
+	Name    AgentName
+	Command []string
+	Sandbox Sandbox // what confines it
+	File    string  // path inside the folder
 }
 
 // File names one definition file by its path inside the folder.
@@ -85,9 +97,10 @@ type Agent struct {
 	Encoding       Encoding
 	BaseTaint      Taint
 	MaxConnections int
-	ShareQueries   bool // each query goes to one of the Reader's connections
-	Shard          int  // 0 to MaxShard; the same at both ends of a channel
-	TotalBudget    Bits // nominal, over all its channels as Controller; 0 none
+	ShareQueries   bool   // each query goes to one of the Reader's connections
+	Shard          int    // 0 to MaxShard; the same at both ends of a channel
+	TotalBudget    Bits   // nominal, over all its channels as Controller; 0 none
+	Address        string // of whom it acts for, for the rules of kernels
 	CronSchedules  []CronSchedule
 	Prompt         string // the body of the file: the system prompt
 	File           string // path inside the folder

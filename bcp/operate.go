@@ -68,11 +68,12 @@ const (
 	ControlCredentials = "credentials"
 	ControlProposals   = "proposals" // list the subscriptions that people approved
 	ControlAgents      = "agents"    // tell how each agent is, from one on
+	ControlStopRun     = "stop-run"  // end a run of a kernel
 )
 
 // ControlActs returns every act.
 func ControlActs() []string {
-	return []string{ControlRenew, ControlTaint, ControlResetTaint, ControlSessions, ControlReload, ControlErase, ControlForecast, ControlKey, ControlReconcile, ControlStorage, ControlCredentials, ControlProposals, ControlAgents}
+	return []string{ControlRenew, ControlTaint, ControlResetTaint, ControlSessions, ControlReload, ControlErase, ControlForecast, ControlKey, ControlReconcile, ControlStorage, ControlCredentials, ControlProposals, ControlAgents, ControlStopRun}
 }
 
 // AuditorActs returns the acts that auditors may ask for too: they change nothing, and
@@ -95,6 +96,7 @@ type Control struct {
 	Taint *TaintReport  `json:"taint,omitzero"`
 	Erase *EraseRequest `json:"erase,omitzero"`
 	Key   string        `json:"key,omitempty"` // the subject of a sealing key
+	Run   string        `json:"run_id,omitempty"`
 }
 
 // GivenKey is a sealing key as the mesh has it. It is zero where there is none.
@@ -117,7 +119,7 @@ func (s *State) DecideControl(m Moment, act string, body []byte) Decision {
 	}
 	a := s.agents[c.Agent]
 	if a == nil || act == ControlRenew && !a.definition.Controller || (act == ControlTaint) != (c.Taint != nil) ||
-		c.Taint != nil && !c.Taint.Source.Valid() || c.Erase != nil || c.Key != "" {
+		c.Taint != nil && !c.Taint.Source.Valid() || c.Erase != nil || c.Key != "" || c.Run != "" {
 		return d.refuse(CheckAct, Malformed)
 	}
 	d.Verdict = Accept

@@ -21,6 +21,10 @@ type Runs interface {
 	OpenSince(before int64) int
 }
 
+// OpenRuns makes the state of the kernels' runs: of what [Runs.Save] returned, or of
+// nothing. It is safe for concurrent use.
+type OpenRuns func(saved []byte) (Runs, error)
+
 // RunChange is what a decision says of a run of a kernel. What it changed is in
 // Change, which package kernel writes and reads; what was said is in
 // [Private.RunSaid].

@@ -201,7 +201,7 @@ type Config struct {
 	Schedules ScheduleParser
 	// Runs makes the state of the kernels' runs, of what it saved or of nothing; nil
 	// keeps none, and such a state cannot be saved once a record was about a run.
-	Runs func(saved []byte) (Runs, error)
+	Runs OpenRuns
 	// Definitions is the digest of the definition files, and Version that of
 	// the program: both go into every decision's context.
 	Definitions Digest
