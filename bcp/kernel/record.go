@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,8 +13,21 @@ import (
 
 // Open returns what makes the state of runs for [bcp.Config]: of what [State.Save]
 // returned, or of nothing. It is safe for concurrent use; the kernels are shared.
-func Open(kernels ...*Kernel) func(saved []byte) (bcp.Runs, error) {
+func Open(kernels ...*Kernel) bcp.OpenRuns {
 	return func(saved []byte) (bcp.Runs, error) { return Restore(saved, kernels...) }
+}
+
+// OfMesh returns the kernels of definitions, sorted by name.
+func OfMesh(m *bcp.Mesh) []*Kernel {
+	if m.OpenRuns == nil {
+		return nil
+	}
+	runs, err := m.OpenRuns(nil)
+	s, ok := runs.(*State)
+	if err != nil || !ok {
+		return nil
+	}
+	return slices.SortedFunc(maps.Values(s.kernels), func(a, b *Kernel) int { return cmp.Compare(a.Name(), b.Name()) })
 }
 
 // Record returns what is recorded of a change. From is who sent the message that it is

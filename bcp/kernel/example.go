@@ -1,0 +1,119 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// ErrExample says that bytes are no example of a rule; it quotes nothing.
+var ErrExample = errors.New("kernel: no example: expected args, requester, run and grant")
+
+// ParseExample reads an example of a rule: a JSON object of args, by name,
+// requester {name, address}, run {depth, grant} and grant; or of the arguments alone.
+// An argument is {value, label}, {value, tainted, third_party, influence}, or a value,
+// which is the requester's then.
+func ParseExample(b []byte) (Example, error) {
+	v, err := ParseValue(b)
+	if err != nil || v.kind != ObjectValue {
+		return Example{}, ErrExample
+	}
+	e := Example{Arguments: map[string]ExampleArgument{}}
+	if !v.onlyHas("args", "requester", "run", "grant") {
+		return e, e.setArguments(&v)
+	}
+	var grant []Capability
+	for i, key := range v.keys {
+		switch value := &v.list[i]; key {
+		case "args":
+			if value.kind != ObjectValue {
+				return e, ErrExample
+			}
+			err = e.setArguments(value)
+		case "requester":
+			if !value.onlyHas("name", "address") {
+				return e, ErrExample
+			}
+			e.Requester.Name, _ = value.textOf("name")
+			e.Requester.Address, _ = value.textOf("address")
+		case "run":
+			if !value.onlyHas("depth", "grant") {
+				return e, ErrExample
+			}
+			if depth := value.member("depth"); depth != nil {
+				e.Depth = int(depth.n)
+			}
+			if names := value.member("grant"); names != nil {
+				grant, err = appendCapabilities(grant, names)
+			}
+		case "grant":
+			grant, err = appendCapabilities(grant, value)
+		}
+		if err != nil {
+			return e, err
+		}
+	}
+	e.Grant = NewGrant(grant...)
+	return e, nil
+}
+
+func (e *Example) setArguments(args *Value) error {
+	for i, name := range args.keys {
+		argument, err := exampleArgument(&args.list[i])
+		if err != nil {
+			return fmt.Errorf("%q: %w", name, err)
+		}
+		e.Arguments[name] = argument
+	}
+	return nil
+}
+
+func exampleArgument(v *Value) (ExampleArgument, error) {
+	a := ExampleArgument{Label: Trusted()}
+	if !v.onlyHas("value", "label", "tainted", "third_party", "influence") {
+		a.Value = v
+		return a, nil
+	}
+	a.Value = v.member("value")
+	if label := v.member("label"); label != nil {
+		var err error
+		a.Label, err = labelOf(label)
+		return a, err
+	}
+	if v.holds("tainted") {
+		a.Label.Sources |= ToolRead
+		a.Label.Readers = Only()
+	}
+	if v.holds("third_party") {
+		a.Label.Subjects |= ThirdParty
+	}
+	if bits := v.member("influence"); bits != nil {
+		influence, ok := influenceOf(new(object(member{"example", *bits})))
+		if !ok {
+			return a, ErrLabel
+		}
+		a.Label.Influence = influence
+	}
+	return a, nil
+}
+
+func appendCapabilities(to []Capability, v *Value) ([]Capability, error) {
+	if v.kind != ListValue {
+		return nil, ErrExample
+	}
+	for i := range v.list {
+		to = append(to, Capability(v.list[i].text))
+	}
+	return to, nil
+}
+
+// onlyHas reports whether a value is an object that has no other keys.
+func (v *Value) onlyHas(keys ...string) bool {
+	return v.kind == ObjectValue && !slices.ContainsFunc(v.keys, func(key string) bool { return !slices.Contains(keys, key) })
+}
+
+// holds reports whether a member is true.
+func (v *Value) holds(key string) bool {
+	m := v.member(key)
+	return m != nil && m.flag
+}

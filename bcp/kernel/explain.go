@@ -1,0 +1,81 @@
+package kernel
+
+// Explain says to people why something ended so or was refused, and what would change it.
+// It is empty for no code, and for one that this version does not know.
+func Explain(c Code) string { return explanations[c] }
+
+const (
+	replan   = "The planner is told the code and the step, and plans again within max_plans."
+	deniesIt = "A denial ends the run: asking again would ask an oracle."
+)
+
+var explanations = map[Code]string{
+	TooLarge:        "The plan is larger than a plan can be. " + replan,
+	Malformed:       "The plan is not what docs/plan.schema.json describes. " + replan,
+	UnknownKind:     "A step is of none of the five kinds. " + replan,
+	BadID:           "A step's id is not 1 to 64 letters, digits, hyphens and underscores. " + replan,
+	DuplicateID:     "Two steps have one id. " + replan,
+	BadPath:         "The path of a reference is not one. " + replan,
+	UnknownRef:      "A step refers to one that does not come before it. " + replan,
+	PathMissing:     "A path leads to what the value cannot have. " + replan,
+	UnknownTool:     "There is no such tool, or the grant does not allow it: the planner cannot tell which. " + replan,
+	ExtraArgument:   "A call has an argument that the tool does not take. " + replan,
+	MissingArgument: "A call lacks an argument that the tool needs. " + replan,
+	TypeMismatch:    "An argument can never be of the tool's type. " + replan,
+	UnknownSchema:   "The kernel has no schema of this name. " + replan,
+	EmptyMerge:      "A merge has no inputs. " + replan,
+	NoFinal:         "The plan's final names none of its steps. " + replan,
+
+	PlannerEmpty:         "The planner sent a plan without steps. " + replan,
+	PlannerRefused:       "The planner says that it has no plan. " + replan,
+	PlannerMalformed:     "The planner's message is no bcp_plan. " + replan,
+	NotEnoughInformation: "The Reader says that the content does not tell. " + replan,
+	ParseRejected:        "The Reader's answer was refused: explain of its query says by which rule. " + replan,
+	ParseExpired:         "The Reader did not answer in time: is it connected? " + replan,
+	IndexMissing:         "A list has fewer elements than the plan counted on. " + replan,
+	BadArguments:         "The arguments are not of the tool's input_schema, such as a text that is too long. " + replan,
+	ToolFailed:           "The tool says that it failed: kernel show --raw has what it said. " + replan,
+	BadOutcome:           "What the tool returned is not of its output_schema. After a write the run ends, since the effect was made.",
+
+	Permitted:       "The call is allowed: no argument needs provenance, or all that content chose may flow into it.",
+	Declassified:    "A declassify rule lets content through to this call.",
+	NeedsPerson:     "An ask rule has a person decide about the call: bcpmesh approvals list.",
+	NoCapability:    "The grant lacks a capability of the tool. " + deniesIt,
+	Forbidden:       "A forbid rule holds for the call, or could not be evaluated. Nobody can approve it. " + deniesIt,
+	NotDeclassified: "Content chose a part of an argument, and neither result_readers of its tool nor a declassify or ask rule lets it into this call. If it should, write such a rule in kernel.rules. " + deniesIt,
+
+	LimitSteps:       "The plans have more steps than limits.max_steps.",
+	LimitEffects:     "The run would make more calls than limits.max_effects.",
+	LimitParses:      "The run would ask Readers more often than limits.max_q_parses.",
+	LimitDepth:       "Sub-runs nest deeper than limits.max_depth.",
+	LimitPlans:       "The planner was asked limits.max_plans times, and no plan came through.",
+	LimitPlannerBits: "The errors would tell the planner more than limits.max_planner_bits.",
+	LimitValueBytes:  "A value is larger than limits.max_value_bytes.",
+	LimitRunTTL:      "The run took longer than limits.run_ttl, without the time that people took.",
+	PlannerTimeout:   "No plan came within limits.planner_timeout. See whether the planner is connected.",
+
+	ApprovalRejected:  "A person did not let the call through.",
+	ApprovalExpired:   "Nobody decided about the call within limits.approval_ttl.",
+	ApprovalQueueFull: "limits.max_pending_approvals items of the kernel wait already.",
+	InDoubt:           "Nobody knows whether the call was made. A tool with idempotency: key could be asked again.",
+	ParseUnavailable:  "The Reader could not be asked: explain of the ask says why, such as a budget that is spent.",
+	ToolUnavailable:   "The call could not be sent, or the server refused it. It was not made.",
+	ToolChanged:       "The tool is not the one any more that the plan or the person was shown.",
+	SecondOutcome:     "The tool answered twice to a call that may be made once: the effect may have been made twice.",
+	LateOutcome:       "The tool answered after the call was given up.",
+	Cancelled:         "A person or the requester stopped the run.",
+
+	SubBlocked:      "A sub-run was denied a call.",
+	SubErrored:      "A sub-run failed: its steps above say at what.",
+	SubPlanRejected: "A sub-run got no plan.",
+
+	UnknownKernel: "There is no such kernel.",
+	UnknownGrant:  "The requester may not start runs with this grant: requesters of the kernel lists what it may.",
+	UnknownRun:    "There is no such run, or it has ended.",
+	UnknownPlan:   "No run waits for this plan.",
+	UnknownCall:   "No run waits for this call.",
+	UnknownItem:   "No run waits for this decision.",
+	BadRule:       "A rule that the requester adds does not compile for the tools of its grant.",
+	LimitOpenRuns: "The requester has as many open runs as one may have.",
+	Repeated:      "The request was decided before.",
+}

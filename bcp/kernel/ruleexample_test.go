@@ -1,0 +1,45 @@
+package kernel_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+)
+
+// An example says what a rule can ask, in each of its spellings, and nothing else.
+//
+// covers C-23, KER-105
+func TestParseExample(t *testing.T) {
+	t.Parallel()
+	alone, err := kernel.ParseExample([]byte(`{"to": "kim", "body": {"value": "hi", "tainted": true, "third_party": true, "influence": 3}}`))
+	if err != nil || len(alone.Arguments) != 2 {
+		t.Fatalf("got %+v, %v", alone, err)
+	}
+	if to := alone.Arguments["to"]; to.Label.Tainted() || to.Value == nil {
+		t.Errorf("a bare value is %+v, want the requester's", to)
+	}
+	if body := alone.Arguments["body"]; !body.Label.Tainted() || !body.Label.ThirdParty() || body.Label.Width().String() != "3" {
+		t.Errorf("got %+v", body)
+	}
+	whole, err := kernel.ParseExample([]byte(`{"args": {"to": {"label": {"sources": ["q_llm"]}}}, "requester": {"name": "ann", "address": "a@b"}, "run": {"depth": 1, "grant": ["mail.read"]}, "grant": ["mail.send"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := kernel.NewGrant("mail.read", "mail.send")
+	if whole.Requester != (kernel.Requester{Name: "ann", Address: "a@b"}) || whole.Depth != 1 || !cmp.Equal(whole.Grant.Capabilities(), want.Capabilities()) {
+		t.Errorf("got %+v", whole)
+	}
+	if to := whole.Arguments["to"]; to.Value != nil || !to.Label.Tainted() {
+		t.Errorf("an argument without a value is %+v", to)
+	}
+	for _, wrong := range []string{
+		``, `[]`, `7`, `{"args": 7}`, `{"args": {}, "requester": 7}`, `{"args": {}, "requester": {"mail": "x"}}`, `{"args": {}, "run": {"depth": 1, "kernel": "x"}}`,
+		`{"args": {}, "grant": "mail.read"}`, `{"args": {"to": {"label": 7}}}`, `{"args": {"to": {"influence": "many"}}}`, `{"args": {}, "run": {"grant": 7}}`,
+	} {
+		if e, err := kernel.ParseExample([]byte(wrong)); err == nil {
+			t.Errorf("%s is read as %+v", wrong, e)
+		}
+	}
+}
