@@ -23,6 +23,7 @@ type builder struct {
 	meshSource *source
 	mesh       *object
 	agents     []*agent
+	services   []*service
 	files      []bcp.File
 	// controllers are the controller's ends of the channels.
 	controllers map[bcp.ChannelKey]*end
@@ -107,6 +108,7 @@ func (b *builder) build(folder *source) *bcp.Mesh {
 	b.defaultPeople(m)
 	b.checkRoutes(m)
 	b.channels(m)
+	b.kernels(m)
 	b.checkShards(m)
 	b.checkWitness(m)
 	b.warnTotals(m)
@@ -185,6 +187,7 @@ func (a *agent) agent() bcp.Agent {
 		ShareQueries:   o.get("share_queries").boolean,
 		Shard:          int(o.get("shard").number),
 		TotalBudget:    o.get("total_budget_bits").bits,
+		Address:        o.get("address").text,
 		Prompt:         a.prompt,
 		File:           a.source.path,
 	}

@@ -44,6 +44,7 @@ var codeDocs = []CodeDoc{
 	{Code: CodeAboveCategory, Error: true, Doc: "The subscription's category is above the channel's max_category."},
 	{Code: CodeInvalidSpec, Error: true, Doc: "The subscription's fields, questions, directive or constraints do not make a spec."},
 	{Code: CodeReleaseInterval, Error: true, Doc: "A capacity budget needs a release_interval, without which the timing of answers carries uncounted bits; a batch_window is a multiple of it."},
+	{Code: CodeKernel, Error: true, Doc: "A kernel, one of its rules or one of the tools is not what a kernel can have, such as a tool that writes without a capability, or a rule that does not hold for its own example."},
 	{Code: CodeShard, Error: true, Doc: "A channel leads from one shard to another, or a shard between others has no agent."},
 	{Code: CodeWitness, Error: true, Doc: "The mesh says require_witness and needs a cluster, by replicas or shards: there, checkpoints are signed and cosigned by bcpmesh audit checkpoint, and no gateway waits for them."},
 	{Code: CodeCommandUser, Error: true, Doc: "The agent's command would run as the user of the mesh, who can read its keys and its journal, and the definition does not accept that."},

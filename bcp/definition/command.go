@@ -22,23 +22,28 @@ func (b *builder) command(a *agent, agent *bcp.Agent) {
 	if agent.Sandbox == bcp.SandboxRequired {
 		b.confined(a, agent)
 	}
-	at := a.object.at("command")
-	if agent.Sandbox == 0 {
-		if a.object.values["sandbox"] != nil {
+	b.startable(a.source, a.object, agent.Command, &agent.Sandbox,
+		"have the mesh confine it with `sandbox: required`; or start it through sudo -u, docker, bwrap or the like; or accept that with `sandbox: none`; or, where it confines itself, say `sandbox: own`")
+}
+
+// startable judges a command with what confines it; remedy is what to do if nothing does.
+func (b *builder) startable(s *source, o *object, command []string, sandbox *bcp.Sandbox, remedy string) {
+	at := o.at("command")
+	if *sandbox == 0 {
+		if o.values["sandbox"] != nil {
 			return // it is wrong, as was said
 		}
-		if !confines(agent.Command) {
-			a.source.errorf(at, CodeCommandUser, "command", "it would run as the user of the mesh, who can read its keys and its journal: "+
-				"have the mesh confine it with `sandbox: required`; or start it through sudo -u, docker, bwrap or the like; or accept that with `sandbox: none`; or, where it confines itself, say `sandbox: own`")
+		if !confines(command) {
+			s.errorf(at, CodeCommandUser, "command", "it would run as the user of the mesh, who can read its keys and its journal: %s", remedy)
 			return
 		}
-		agent.Sandbox = bcp.SandboxOwn
+		*sandbox = bcp.SandboxOwn
 	}
 	if b.find == nil {
 		return
 	}
-	if err := b.find(agent.Command, agent.Sandbox); err != nil {
-		a.source.errorf(at, CodeNoCommand, "command", "it cannot be started: %s", err)
+	if err := b.find(command, *sandbox); err != nil {
+		s.errorf(at, CodeNoCommand, "command", "it cannot be started: %s", err)
 	}
 }
 

@@ -16,7 +16,8 @@ var ErrNoLevel = errors.New("no such level of a definition")
 
 // JSONSchema returns the JSON Schema (draft 2020-12) of the mappings of a
 // level, made of [Schema] and the same at every call: of [LevelMesh] for
-// mesh.yaml, of [LevelAgent] for the front matter of an agent. It helps
+// mesh.yaml, of [LevelAgent] for the front matter of an agent, of [LevelService] for a
+// file of tools. It helps
 // editors and decides nothing: whatever loads fits it, but some of what fits
 // does not load, because it takes more than one key, or the mesh, to see.
 // The error is [ErrNoLevel].
@@ -40,6 +41,7 @@ func JSONSchema(level Level) ([]byte, error) {
 // definitionNames are the names of levels in $defs.
 var definitionNames = map[Level]string{
 	LevelChannel: "channel", LevelCron: "cron", LevelSubscription: "subscription", LevelField: "field", LevelQuestion: "question", LevelModel: "model", LevelNotify: "notify",
+	LevelKernel: "kernel", LevelParse: "parse", LevelLimits: "limits", LevelRule: "rule", LevelExamples: "examples", LevelTool: "tool",
 }
 
 // below returns the levels that can stand inside a level.
@@ -78,6 +80,7 @@ type jsonSchema struct {
 	Required      []string      `json:"required,omitzero"`
 	Properties    properties    `json:"properties,omitzero"`
 	PropertyNames *jsonSchema   `json:"propertyNames,omitzero"`
+	MinProperties *int64        `json:"minProperties,omitzero"`
 	MaxProperties *int64        `json:"maxProperties,omitzero"`
 	// Additional is false or a schema.
 	Additional  any            `json:"additionalProperties,omitzero"`
@@ -236,9 +239,24 @@ func (k *Key) valueSchema() *jsonSchema {
 		return &jsonSchema{Type: "object", PropertyNames: &jsonSchema{Pattern: patternID}, Additional: words, MaxProperties: &k.Max}
 	case TypeObjects:
 		return &jsonSchema{Type: "array", Items: &jsonSchema{Reference: "#/$defs/" + definitionNames[k.Child]}, MinItems: &k.Min, MaxItems: &k.Max}
+	case TypeObject:
+		return &jsonSchema{Reference: "#/$defs/" + definitionNames[k.Child]}
+	case TypeNamedObjects:
+		return k.named(&jsonSchema{Reference: "#/$defs/" + definitionNames[k.Child]})
+	case TypeNameLists:
+		return k.named(&jsonSchema{Type: "array", Items: &jsonSchema{Type: "string"}, MaxItems: new(int64(maxNamedTexts)), UniqueItems: true})
+	case TypeClosed:
+		return &jsonSchema{Type: "object", AnyOf: []*jsonSchema{{Required: []string{"type"}}, {Required: []string{"enum"}}}}
+	case TypeCalls:
+		return &jsonSchema{Type: "array", Items: &jsonSchema{Type: "object"}, MinItems: &k.Min, MaxItems: &k.Max}
 	default:
 		return k.textSchema()
 	}
+}
+
+// named is the schema of a mapping of names to what each has.
+func (k *Key) named(each *jsonSchema) *jsonSchema {
+	return &jsonSchema{Type: "object", PropertyNames: &jsonSchema{Pattern: patternID}, Additional: each, MinProperties: &k.Min, MaxProperties: &k.Max}
 }
 
 func (k *Key) textSchema() *jsonSchema {

@@ -52,6 +52,9 @@ func instance(t *testing.T, text string) any {
 
 // yamlOf returns the YAML of a definition file and its level.
 func yamlOf(name string, content []byte) (string, definition.Level) {
+	if path.Dir(name) == "tools" {
+		return string(content), definition.LevelService
+	}
 	if path.Ext(name) == ".yaml" {
 		return string(content), definition.LevelMesh
 	}
@@ -102,15 +105,21 @@ func refusals(t *testing.T, s *jsonschema.Schema, text string) []string {
 func TestJSONSchemaHasEveryKey(t *testing.T) {
 	t.Parallel()
 	agent := compileSchema(t, definition.LevelAgent)
-	levels := map[definition.Level]*jsonschema.Schema{definition.LevelMesh: compileSchema(t, definition.LevelMesh), definition.LevelAgent: agent}
+	levels := map[definition.Level]*jsonschema.Schema{definition.LevelMesh: compileSchema(t, definition.LevelMesh), definition.LevelAgent: agent, definition.LevelService: compileSchema(t, definition.LevelService)}
 	keys := map[definition.Level]int{}
 	table := definition.Schema()
-	for range 3 { // levels nest so deep below an agent
+	for range 4 { // levels nest so deep below an agent
 		for _, k := range table {
 			if k.Child == 0 || levels[k.Level] == nil {
 				continue
 			}
-			items := levels[k.Level].Properties[k.Name].Items2020
+			items := levels[k.Level].Properties[k.Name]
+			switch k.Type {
+			case definition.TypeObjects:
+				items = items.Items2020
+			case definition.TypeNamedObjects:
+				items, _ = items.AdditionalProperties.(*jsonschema.Schema)
+			}
 			if items == nil || items.Ref == nil {
 				t.Fatalf("%s of %s has no items", k.Name, k.Level)
 			}
@@ -145,7 +154,7 @@ func TestJSONSchemaHasEveryKey(t *testing.T) {
 
 func TestJSONSchemaOfNoLevel(t *testing.T) {
 	t.Parallel()
-	for _, level := range []definition.Level{0, definition.LevelNotify + 1, 255} {
+	for _, level := range []definition.Level{0, definition.LevelTool + 1, 255} {
 		if b, err := definition.JSONSchema(level); b != nil || !errors.Is(err, definition.ErrNoLevel) {
 			t.Errorf("level %d: %s, %v", level, b, err)
 		}
@@ -173,6 +182,7 @@ func TestJSONSchemaAcceptsWhatLoads(t *testing.T) {
 	}
 	schemas := map[definition.Level]*jsonschema.Schema{
 		definition.LevelMesh: compileSchema(t, definition.LevelMesh), definition.LevelAgent: compileSchema(t, definition.LevelAgent),
+		definition.LevelService: compileSchema(t, definition.LevelService),
 	}
 	for folder, contents := range folders {
 		if mesh, report := definition.Parse(contents); mesh == nil || len(mesh.Agents) < 2 {
@@ -256,8 +266,16 @@ func TestJSONSchemaAgreesWithTheLoader(t *testing.T) {
 		definition.LevelModel:        {"models: [{%s}]", "models[0]."},
 		definition.LevelQuestion:     {"bcp_channels: [{subscriptions: [{questions: [{%s}]}]}]", "bcp_channels[0].subscriptions[0].questions[0]."},
 		definition.LevelNotify:       {"notify: [{%s}]", "notify[0]."},
+		definition.LevelKernel:       {"kernel: {%s}", "kernel."},
+		definition.LevelParse:        {"kernel: {schemas: {s: {%s}}}", "kernel.schemas.s."},
+		definition.LevelLimits:       {"kernel: {limits: {%s}}", "kernel.limits."},
+		definition.LevelRule:         {"rules: [{%s}]", "rules[0]."},
+		definition.LevelExamples:     {"rules: [{examples: {%s}}]", "rules[0].examples."},
+		definition.LevelService:      {"%s", ""},
+		definition.LevelTool:         {"tools: [{%s}]", "tools[0]."},
 	}
-	mesh, agent := compileSchema(t, definition.LevelMesh), compileSchema(t, definition.LevelAgent)
+	mesh, agent, service := compileSchema(t, definition.LevelMesh), compileSchema(t, definition.LevelAgent), compileSchema(t, definition.LevelService)
+	inMesh := []definition.Level{definition.LevelMesh, definition.LevelModel, definition.LevelNotify, definition.LevelRule, definition.LevelExamples}
 	checked := 0
 	for _, k := range definition.Schema() {
 		good, bad := candidates(k)
@@ -269,8 +287,11 @@ func TestJSONSchemaAgreesWithTheLoader(t *testing.T) {
 				return place == at || strings.HasPrefix(place, at+"[") || strings.HasPrefix(place, at+".")
 			}
 			s, contents := agent, files("agents/a.md", "---\n"+text+"---\n")
-			if k.Level == definition.LevelMesh || k.Level == definition.LevelModel || k.Level == definition.LevelNotify {
+			switch {
+			case slices.Contains(inMesh, k.Level):
 				s, contents = mesh, files("mesh.yaml", text)
+			case k.Level == definition.LevelService || k.Level == definition.LevelTool:
+				s, contents = service, files("tools/a.yaml", text)
 			}
 			if fits := !slices.ContainsFunc(refusals(t, s, text), here); fits != want {
 				t.Errorf("%.80q: fits the schema: %v, refused at %q", text, fits, refusals(t, s, text))
@@ -413,6 +434,25 @@ func candidates(k definition.Key) (good, bad []string) {
 			good = append(good, "{"+strings.Join(lists[:k.Max], ", ")+"}")
 			bad = append(bad, "{"+strings.Join(lists, ", ")+"}")
 		}
+	case definition.TypeNameLists, definition.TypeNamedObjects:
+		bad = append(bad, "[a]", "7", `{"x y": [a]}`)
+		if k.Type == definition.TypeNameLists {
+			good = append(good, "{x: []}", "{x: [a, b], A_-0: [a]}")
+			bad = append(bad, "{x: a}", "{x: [7]}", "{x: [a, a]}", "{x: "+list(257, "c#")+"}")
+		}
+		if k.Min > 0 {
+			bad = append(bad, "{}")
+		} else {
+			good = append(good, "{}")
+		}
+	case definition.TypeObject:
+		bad = append(bad, "[a]", "7", "text")
+	case definition.TypeClosed:
+		good = append(good, "{type: boolean}", "{enum: [a, b]}", "{type: object, properties: {x: {type: string, maxLength: 5}}}")
+		bad = append(bad, "[a]", "7", "text", "{maxItems: 7}")
+	case definition.TypeCalls:
+		good = append(good, "[{}]", "[{args: {to: kim, n: 12.5, list: [a, true]}}]")
+		bad = append(bad, "[]", "[7]", "{}", list(k.Max+1, "{}"))
 	case definition.TypeObjects:
 		bad = append(bad, list(k.Max+1, "{}"), "[7]", "text")
 		if k.Min > 0 {

@@ -25,6 +25,8 @@ const (
 	// nothing could ever be fetched.
 	MinEgressBytes = 4 << 20
 
+	// maxNamedTexts bounds the grants of a requester, and the capabilities of a grant.
+	maxNamedTexts = 256
 	// maxKeys bounds the keys of one file: the YAML parser takes quadratic
 	// time in them.
 	maxKeys = 10_000

@@ -69,7 +69,7 @@ func heading(level Level) string {
 // holds says what the value may be.
 func (k *Key) holds() string {
 	switch {
-	case k.Type == TypeObjects:
+	case k.Child != 0:
 		anchor := strings.ReplaceAll(k.Child.String(), " ", "-")
 		return strings.TrimSuffix(expected(k), k.Child.String()) + "[" + k.Child.String() + "](#" + anchor + ")"
 	case k.Type == TypeWord:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
 // object is a mapping after it was checked against a level of the schema.
@@ -34,6 +35,18 @@ type value struct {
 	texts    []element
 	objects  []*object
 	lists    map[string][]string
+	named    []named
+	typ      *kernel.Type
+	calls    []kernel.Example
+}
+
+// named is an entry of a mapping of names.
+type named struct {
+	position
+	name   string
+	path   string
+	texts  []element
+	object *object
 }
 
 // element is one text of a list.
@@ -152,7 +165,7 @@ func roleIn(level Level, n *node) (reader, controller bool) {
 func (w *walker) unknownKey(level Level, e entry, at string) {
 	keys := keysOf(level)
 	hint := didYouMean(e.key, keys)
-	for other := LevelMesh; other <= LevelNotify && hint == ""; other++ {
+	for other := LevelMesh; other <= lastLevel && hint == ""; other++ {
 		if findKey(other, e.key) != nil {
 			hint = "; it is a key of " + other.String()
 		}
@@ -192,6 +205,16 @@ func (w *walker) fill(v *value, key *Key, n *node, path string) {
 		w.objects(v, key, n, path)
 	case TypeWordLists:
 		w.wordLists(v, key, n, path)
+	case TypeObject:
+		if o := w.object(key.Child, n, path); o != nil {
+			v.objects = []*object{o}
+		}
+	case TypeNamedObjects, TypeNameLists:
+		w.named(v, key, n, path)
+	case TypeClosed:
+		w.closed(v, key, n, path)
+	case TypeCalls:
+		w.calls(v, key, n, path)
 	default:
 		if n.kind != nodeText {
 			w.wrongType(n, path, expected(key))
@@ -309,6 +332,16 @@ func expected(key *Key) string {
 		want = "a mapping of names to lists of words"
 	case TypeObjects:
 		want = fmt.Sprintf("a list of %d to %d entries, each %s", key.Min, key.Max, key.Child)
+	case TypeObject:
+		want = "a mapping with the keys of " + key.Child.String()
+	case TypeNamedObjects:
+		want = fmt.Sprintf("a mapping of %d to %d names, each to %s", key.Min, key.Max, key.Child)
+	case TypeNameLists:
+		want = fmt.Sprintf("a mapping of %d to %d names to lists of texts", key.Min, key.Max)
+	case TypeClosed:
+		want = "a closed type in JSON Schema: object, array, string, integer, number, boolean or enum"
+	case TypeCalls:
+		want = fmt.Sprintf("a list of %d to %d calls, such as {args: {to: kim}}", key.Min, key.Max)
 	}
 	for _, word := range key.Words {
 		want += ", or " + word

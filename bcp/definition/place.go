@@ -70,6 +70,7 @@ func AddShards(files map[string][]byte, shards map[bcp.AgentName]int) (map[strin
 		return nil, fmt.Errorf("%w: %v", ErrPlace, report.Errors[0])
 	}
 	want.Files = after.Files
+	want.OpenRuns, after.OpenRuns = nil, nil // functions are never equal; they are made of what is compared, and of files that did not change
 	if !reflect.DeepEqual(&want, after) {
 		return nil, ErrPlace
 	}

@@ -70,6 +70,7 @@ const (
 	CodeAboveCategory   = "category_denied"  // a subscription above max_category
 	CodeInvalidSpec     = "invalid_spec"     // refused by bcp.Compile
 	CodeReleaseInterval = "release_interval" // a capacity budget needs one
+	CodeKernel          = "kernel"           // what is wrong with a kernel, a rule or a tool
 	CodeShard           = "shard"            // a channel between two, or one without agents
 	CodeWitness         = "witness"          // require_witness on a cluster
 	CodeCommandUser     = "command_user"     // a command as the user of the mesh

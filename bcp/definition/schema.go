@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
 // Level says in which mapping a key stands.
@@ -22,9 +23,20 @@ const (
 	LevelQuestion                      // an entry of questions
 	LevelModel                         // an entry of models
 	LevelNotify                        // an entry of notify
+	LevelKernel                        // the kernel of an agent
+	LevelParse                         // an entry of schemas of a kernel
+	LevelLimits                        // limits of a kernel
+	LevelRule                          // an entry of rules
+	LevelExamples                      // examples of a rule
+	LevelService                       // a file of tools
+	LevelTool                          // an entry of tools in such a file
 )
 
-var levelNames = []string{"", "mesh.yaml", "an agent", "a channel entry", "a cron schedule", "a subscription", "a field", "a question", "a model", "a notification route"}
+// lastLevel is the greatest level.
+const lastLevel = LevelTool
+
+var levelNames = []string{"", "mesh.yaml", "an agent", "a channel entry", "a cron schedule", "a subscription", "a field", "a question", "a model", "a notification route",
+	"a kernel", "a schema of a kernel", "limits of a kernel", "a rule", "examples of a rule", "a tool service", "a tool"}
 
 // String names the level as messages do: "a channel entry".
 func (l Level) String() string {
@@ -65,6 +77,11 @@ const (
 	TypeMailAddresses                 // number of addresses in a list
 	TypeChoices                       // number of Words in a list, or one of them
 	TypeObjects                       // number of mappings of Child in a list
+	TypeObject                        // nothing; one mapping of Child
+	TypeNamedObjects                  // number of mappings of Child, by name
+	TypeNameLists                     // number of lists of texts, by name
+	TypeClosed                        // nothing; a type as tools have it, in JSON Schema
+	TypeCalls                         // number of calls in a list, as examples of rules have them
 )
 
 // Key is one key that a definition may have: a row of [Schema].
@@ -78,7 +95,7 @@ type Key struct {
 	// Min and Max bound the value; what they count is said by the type. Both
 	// are inclusive. Where both are 0 there is no bound here.
 	Min, Max int64
-	// Child is the level of the mappings of a TypeObjects.
+	// Child is the level of the mappings of a TypeObjects, TypeObject or TypeNamedObjects.
 	Child Level
 	// Required keys must be there; a reader's channel entry needs those alone
 	// that are not ControllerOnly.
@@ -106,7 +123,9 @@ const (
 // cannot differ from what is loaded.
 func Schema() []Key { return slices.Clone(schema) }
 
-var schema = []Key{
+var schema = slices.Concat(meshKeys, kernelKeys())
+
+var meshKeys = []Key{
 	{Level: LevelMesh, Name: "name", Type: TypeName, Default: "mesh", Rule: "P1.3",
 		Doc: "Names the mesh; the name stands in keys and audit."},
 	{Level: LevelMesh, Name: "time_zone", Type: TypeTimeZone, Default: "UTC", Rule: "P1.3, P9.4",
@@ -135,6 +154,8 @@ var schema = []Key{
 		Doc: "Prefixes of addresses that a name in an agent's network may have beside public ones, such as those of an intranet or of NAT64."},
 	{Level: LevelMesh, Name: "models", Type: TypeObjects, Child: LevelModel, Min: 0, Max: 64, DefaultRule: "models that agents name as provider/model", Rule: "A1",
 		Doc: "Models that agents name, for `command: builtin`."},
+	{Level: LevelMesh, Name: "rules", Type: TypeObjects, Child: LevelRule, Min: 0, Max: kernel.MaxRules, DefaultRule: "none", Rule: "K6",
+		Doc: "Rules that forbid calls of tools, in every kernel of the mesh."},
 	{Level: LevelMesh, Name: "notify", Type: TypeObjects, Child: LevelNotify, Min: 0, Max: bcp.MaxRoutes, DefaultRule: "nobody is notified", Rule: "P4.6",
 		Doc: "Ways in which people are notified of held items, alerts and expiring credentials (notifications.md)."},
 
@@ -190,6 +211,10 @@ var schema = []Key{
 		Doc: "Caps the nominal bits of all channels together on which the agent is the Controller: pushes of each channel have a part of it, their push_budget_bits, or in proportion half of it; questions have the rest."},
 	{Level: LevelAgent, Name: "bcp_channels", Type: TypeObjects, Child: LevelChannel, Min: 0, Max: 1000, DefaultRule: "none", Rule: "SUB-20, P1.4",
 		Doc: "The agent's ends of channels; one exists where both ends are declared."},
+	{Level: LevelAgent, Name: "address", Type: TypeMailAddress, DefaultRule: "none", Rule: "K6",
+		Doc: "The mail address of whom the agent acts for: requester.address in the rules of kernels."},
+	{Level: LevelAgent, Name: "kernel", Type: TypeObject, Child: LevelKernel, DefaultRule: "the agent is no kernel", Rule: "K2",
+		Doc: "Makes the agent a kernel of the gateway, which turns tasks into calls of tools (kernel.md). It has channels to the Readers of its schemas, and nothing runs it."},
 	{Level: LevelAgent, Name: "cron_schedules", Type: TypeObjects, Child: LevelCron, Min: 0, Max: 100, DefaultRule: "none", Rule: "SUB-119, P9.4",
 		Doc: "Prompts the agent at times."},
 

@@ -2,6 +2,7 @@ package definition_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,7 +29,7 @@ func TestSchemaIsComplete(t *testing.T) {
 		if (k.Default != "") == (k.DefaultRule != "") != (k.Required && !readerEntry) {
 			t.Errorf("%s: expected one of a default, a rule for the default, and required", at)
 		}
-		if (k.Type == definition.TypeWord) && len(k.Words) == 0 || (k.Type == definition.TypeObjects) != (k.Child != 0) {
+		if (k.Type == definition.TypeWord) && len(k.Words) == 0 || slices.Contains([]definition.Type{definition.TypeObjects, definition.TypeObject, definition.TypeNamedObjects}, k.Type) != (k.Child != 0) {
 			t.Errorf("%s: words or child do not fit the type", at)
 		}
 	}
@@ -60,7 +61,7 @@ func TestWrittenDefaultsAreTheDefaults(t *testing.T) {
 	if fmt.Sprintf("%+v", plain) != fmt.Sprintf("%+v", full) {
 		t.Errorf("\n%+v\n%+v", plain, full)
 	}
-	if len(written) != 5 {
+	if len(written) != 7 {
 		t.Errorf("defaults at %d levels", len(written))
 	}
 }

@@ -1,0 +1,347 @@
+package definition
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+)
+
+// service is one file of tools.
+type service struct {
+	source *source
+	object *object
+}
+
+func (b *builder) readService(s *source, content []byte) {
+	b.file(s, content)
+	root := parseYAML(s, unixLines(content), 0)
+	if root == nil {
+		b.incomplete = true
+		return
+	}
+	o := (&walker{source: s}).object(LevelService, root, "")
+	if o.bad {
+		b.incomplete = true
+		return
+	}
+	b.services = append(b.services, &service{s, o})
+}
+
+// kernels makes the kernels of the mesh: of the agents that have the key, of all tools,
+// and of the rules of mesh.yaml.
+func (b *builder) kernels(m *bcp.Mesh) {
+	if b.incomplete {
+		return // what is missing may be what they refer to
+	}
+	tools, places := b.tools(m)
+	rules := b.rulesOf(b.meshSource, b.mesh.get("rules").objects, places)
+	var kernels []*kernel.Kernel
+	for i, a := range b.agents {
+		if a.object.has("kernel") {
+			if k := b.kernel(m, &m.Agents[i], a, tools, rules, places.clone()); k != nil {
+				kernels = append(kernels, k)
+				m.Kernels = append(m.Kernels, k.Rights())
+			}
+		}
+	}
+	if len(kernels) > 0 {
+		m.OpenRuns = kernel.Open(kernels...)
+	}
+	for _, s := range b.services {
+		if service, ok := b.started(m, s); ok {
+			m.Services = append(m.Services, service)
+		}
+	}
+	slices.SortFunc(m.Services, func(x, y bcp.Service) int { return cmp.Compare(x.Name, y.Name) })
+}
+
+// started returns a service that the mesh starts. One that no kernel calls has no creds,
+// and is not started.
+func (b *builder) started(m *bcp.Mesh, s *service) (bcp.Service, bool) {
+	service := bcp.Service{
+		Name: bcp.AgentName(s.object.get("service").text), Command: s.object.texts("command"), Sandbox: parseWord[bcp.Sandbox](s.object.get("sandbox")), File: s.source.path,
+	}
+	if len(service.Command) == 0 {
+		return service, false
+	}
+	b.startable(s.source, s.object, service.Command, &service.Sandbox,
+		"start it through sudo -u, docker, bwrap or the like; or accept that with `sandbox: none`; or, if it confines itself, say `sandbox: own`")
+	called := slices.ContainsFunc(m.Kernels, func(k bcp.KernelRights) bool {
+		return slices.ContainsFunc(k.Calls, func(c bcp.CallRight) bool { return c.Service == service.Name })
+	})
+	if !called {
+		s.source.warnf(s.object.at("command"), CodeNoEffect, "command", "no effect: no kernel calls a tool of this service")
+	}
+	return service, called
+}
+
+// place is where something is defined that a kernel may find wrong.
+type place struct {
+	source *source
+	position
+	path string
+}
+
+// places has them by what [kernel.Defect.Where] calls them.
+type places map[string]place
+
+func (p places) clone() places {
+	c := make(places, len(p))
+	for where, at := range p {
+		c[where] = at
+	}
+	return c
+}
+
+// tools returns the tools of all services.
+func (b *builder) tools(m *bcp.Mesh) ([]kernel.Tool, places) {
+	var tools []kernel.Tool
+	at, services := places{}, map[string]string{}
+	for _, s := range b.services {
+		o := s.object
+		name := o.get("service").text
+		if other := services[name]; other != "" {
+			s.source.errorf(o.at("service"), CodeDuplicate, "service", "the service %s is defined in %s already", name, other)
+			continue
+		}
+		if services[name] = s.source.path; isAgent(m, bcp.AgentName(name)) || isPerson(m, bcp.AgentName(name)) {
+			s.source.errorf(o.at("service"), CodeKernel, "service", "there is an agent or a person of this name: a tool service is neither")
+		}
+		for _, t := range o.get("tools").objects {
+			tool := toolOf(name, t)
+			where := fmt.Sprintf("tool %q", tool.Name)
+			if other, again := at[where]; again {
+				s.source.errorf(t.at("name"), CodeDuplicate, join(t.path, "name"), "the tool %s is defined in %s already", quote(tool.Name), other.source.path)
+				continue
+			}
+			at[where] = place{s.source, t.at("name"), join(t.path, "name")}
+			tools = append(tools, tool)
+		}
+	}
+	return tools, at
+}
+
+func toolOf(service string, o *object) kernel.Tool {
+	t := kernel.Tool{
+		Service: service, Name: o.get("name").text, Description: o.get("description").text, Input: o.get("input_schema").typ, Output: o.get("output_schema").typ,
+		RequiredCaps: capabilitiesOf(o.texts("required_caps")), Egress: o.get("egress").boolean, Readers: capabilitiesOf(o.texts("result_readers")),
+		Trusted: o.get("result_trusted").boolean, Timeout: o.get("timeout").duration, Parsers: o.texts("parsers"),
+	}
+	t.Level, _ = kernel.ParseEffectLevel(o.get("effect_level").word)
+	t.Idempotency, _ = kernel.ParseIdempotency(o.get("idempotency").word)
+	subjects := o.texts("result_subjects")
+	if word := o.get("result_subjects").word; word != "" {
+		subjects = []string{word}
+	}
+	if slices.Contains(subjects, "user") {
+		t.Subjects |= kernel.SubjectUser
+	}
+	if slices.Contains(subjects, "third_party") {
+		t.Subjects |= kernel.ThirdParty
+	}
+	return t
+}
+
+func capabilitiesOf(texts []string) []kernel.Capability {
+	var capabilities []kernel.Capability
+	for _, text := range texts {
+		capabilities = append(capabilities, kernel.Capability(text))
+	}
+	return capabilities
+}
+
+func (b *builder) rulesOf(s *source, objects []*object, at places) []kernel.Rule {
+	var rules []kernel.Rule
+	for _, o := range objects {
+		r := kernel.Rule{
+			ID: o.get("id").text, Tool: o.get("tool").text, When: o.get("when").text, ReadsData: o.get("reads").word != "", Because: o.get("because").text,
+		}
+		r.Effect, _ = kernel.ParseRuleEffect(o.get("effect").word)
+		for _, examples := range o.get("examples").objects {
+			r.Yes, r.No = examples.get("yes").calls, examples.get("no").calls
+		}
+		where := fmt.Sprintf("rule %q", r.ID)
+		if other, again := at[where]; again {
+			s.errorf(o.at("id"), CodeDuplicate, join(o.path, "id"), "there is a rule of this id in %s already", other.source.path)
+			continue
+		}
+		at[where] = place{s, o.at("id"), o.path}
+		rules = append(rules, r)
+	}
+	return rules
+}
+
+// kernel makes the kernel of an agent; nil after an error.
+func (b *builder) kernel(m *bcp.Mesh, agent *bcp.Agent, a *agent, tools []kernel.Tool, meshRules []kernel.Rule, at places) *kernel.Kernel {
+	if a.object.values["kernel"].bad {
+		return nil
+	}
+	o := a.object.get("kernel").objects[0]
+	before := len(b.report.Errors)
+	b.checkSeat(m, agent, a)
+	d := kernel.Definition{
+		Name: agent.Name, Planner: bcp.AgentName(o.get("planner").text), Requesters: map[bcp.AgentName][]string{}, Grants: map[string][]kernel.Capability{},
+		Limits: limitsOf(o), MeshRules: meshRules,
+	}
+	for where, key := range map[string]string{"name": "name", "planner": "planner", "limits": "limits", "rules": "rules", "tools": "kernel"} {
+		at[where] = place{a.source, o.at(key), join(o.path, key)}
+	}
+	for _, g := range o.get("grants").named {
+		d.Grants[g.name] = capabilitiesOf(textsIn(g.texts))
+		at[fmt.Sprintf("grant %q", g.name)] = place{a.source, g.position, g.path}
+	}
+	for _, r := range o.get("requesters").named {
+		name := bcp.AgentName(r.name)
+		d.Requesters[name] = textsIn(r.texts)
+		at[fmt.Sprintf("requester %q", name)] = place{a.source, r.position, r.path}
+		b.checkRequester(m, agent, a, r)
+	}
+	b.checkPlanner(m, d.Planner, a, o)
+	d.Tools = within(tools, d.Grants)
+	d.Rules = b.rulesOf(a.source, o.get("rules").objects, at)
+	// A rule for all kernels says nothing about one that has not its tool.
+	d.MeshRules = slices.DeleteFunc(slices.Clone(meshRules), func(r kernel.Rule) bool {
+		return r.Tool != kernel.AnyTool && !slices.ContainsFunc(d.Tools, func(t kernel.Tool) bool { return t.Name == r.Tool }) &&
+			slices.ContainsFunc(tools, func(t kernel.Tool) bool { return t.Name == r.Tool })
+	})
+	for _, s := range o.get("schemas").named {
+		at[fmt.Sprintf("schema %q", s.name)] = place{a.source, s.position, s.path}
+		if schema, ok := b.parseOf(m, a, s); ok {
+			d.Schemas = append(d.Schemas, schema)
+		}
+	}
+	k, defects := kernel.New(d)
+	for _, defect := range defects {
+		p, known := at[defect.Where]
+		if !known {
+			p = place{a.source, o.position, "kernel"}
+		}
+		p.source.errorf(p.position, CodeKernel, p.path, "%s: %s", defect.Where, defect.Message)
+	}
+	if len(b.report.Errors) > before {
+		return nil
+	}
+	return k
+}
+
+func textsIn(elements []element) []string {
+	var texts []string
+	for _, e := range elements {
+		texts = append(texts, e.text)
+	}
+	return texts
+}
+
+// within returns the tools that some grant allows to call: a kernel has no way to
+// others.
+func within(tools []kernel.Tool, grants map[string][]kernel.Capability) []kernel.Tool {
+	return slices.DeleteFunc(slices.Clone(tools), func(t kernel.Tool) bool {
+		for _, capabilities := range grants {
+			if kernel.NewGrant(capabilities...).HoldsAll(t.RequiredCaps) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func limitsOf(o *object) kernel.Limits {
+	limits := &object{level: LevelLimits}
+	for _, l := range o.get("limits").objects {
+		limits = l
+	}
+	count := func(key string) int { return int(limits.get(key).number) }
+	length := func(key string) time.Duration { return limits.get(key).duration }
+	return kernel.Limits{
+		MaxSteps: count("max_steps"), MaxEffects: count("max_effects"), MaxParses: count("max_q_parses"), MaxDepth: count("max_depth"), MaxPlans: count("max_plans"),
+		MaxPlannerBits: count("max_planner_bits"), MaxValueBytes: count("max_value_bytes"), MaxPendingApprovals: count("max_pending_approvals"),
+		PlannerTimeout: length("planner_timeout"), RunTTL: length("run_ttl"), ApprovalTTL: length("approval_ttl"),
+	}
+}
+
+// parseOf returns a schema of a kernel: what it may ask a Reader of its channels.
+func (b *builder) parseOf(m *bcp.Mesh, a *agent, s named) (kernel.Schema, bool) {
+	if s.object == nil || s.object.bad {
+		return kernel.Schema{}, false
+	}
+	o := s.object
+	schema := kernel.Schema{Name: s.name, Reader: bcp.AgentName(o.get("reader").text), Spec: specOf(o)}
+	i := slices.IndexFunc(m.Channels, func(c bcp.Channel) bool { return c.Controller == a.name() && c.Reader == schema.Reader })
+	if i < 0 {
+		a.source.errorf(o.at("reader"), CodeKernel, join(o.path, "reader"), "the kernel has no channel to %s: both need an entry in bcp_channels", schema.Reader)
+		return kernel.Schema{}, false
+	}
+	ch := &m.Channels[i]
+	if schema.Spec.Category > ch.MaxCategory {
+		a.source.errorf(o.at("category"), CodeAboveCategory, join(o.path, "category"), "expected at most %d, the smaller max_category of both ends of the channel", ch.MaxCategory)
+		return kernel.Schema{}, false
+	}
+	schema.Settings = ch.Settings(m, nil, constraint.Compile)
+	return schema, true
+}
+
+// checkSeat refuses what would run a kernel: it is a part of the gateway.
+func (b *builder) checkSeat(m *bcp.Mesh, agent *bcp.Agent, a *agent) {
+	for _, key := range []string{"command", "model", "tools", "network", "cron_schedules", "share_queries", "base_taint"} {
+		if a.object.has(key) {
+			a.source.errorf(a.object.at(key), CodeKernel, key, "a kernel is a part of the gateway: it has no %s", key)
+		}
+	}
+	if agent.Reader {
+		a.source.errorf(a.object.at("bcp_channels"), CodeKernel, "bcp_channels", "a kernel answers no queries: it has channels as a controller alone")
+	}
+	if m.Replicas > 1 || m.Shards() > 1 {
+		a.source.errorf(a.object.at("kernel"), CodeKernel, "kernel", "kernels run on a mesh of one server: leave out replicas and shard")
+	}
+}
+
+// checkPlanner refuses a planner that may have seen content (K8, DUAL-11).
+func (b *builder) checkPlanner(m *bcp.Mesh, planner bcp.AgentName, a *agent, o *object) {
+	message := ""
+	switch i, known := slices.BinarySearchFunc(m.Agents, planner, func(x bcp.Agent, name bcp.AgentName) int { return cmp.Compare(x.Name, name) }); {
+	case isPerson(m, planner):
+		message = "a person is no planner"
+	case known && (m.Agents[i].Controller || m.Agents[i].Reader):
+		message = "a planner has no channels and starts no runs: it may never see what a Reader says"
+	case slices.ContainsFunc(b.services, func(s *service) bool { return s.object.get("service").text == string(planner) }):
+		message = "a tool service is no planner"
+	}
+	if message != "" {
+		a.source.errorf(o.at("planner"), CodeKernel, join(o.path, "planner"), "%s", message)
+	}
+}
+
+// checkRequester refuses who cannot start runs, and lets others be Controllers.
+func (b *builder) checkRequester(m *bcp.Mesh, of *bcp.Agent, a *agent, r named) {
+	i, known := slices.BinarySearchFunc(m.Agents, bcp.AgentName(r.name), func(x bcp.Agent, name bcp.AgentName) int { return cmp.Compare(x.Name, name) })
+	switch {
+	case !known:
+		a.source.errorf(r.position, CodeKernel, r.path, "expected an agent, got %s%s", quote(r.name), didYouMean(r.name, b.names()))
+	case m.Agents[i].Name == of.Name || b.agents[i].object.has("kernel"):
+		a.source.errorf(r.position, CodeKernel, r.path, "a kernel starts no runs")
+	case m.Agents[i].Reader && !m.Agents[i].Controller:
+		a.source.errorf(r.position, CodeKernel, r.path, "%s is a Reader: content would start runs with these grants", r.name)
+	default:
+		m.Agents[i].Controller = true
+	}
+}
+
+func isAgent(m *bcp.Mesh, name bcp.AgentName) bool {
+	_, ok := m.Agent(name)
+	return ok
+}
+
+func isPerson(m *bcp.Mesh, name bcp.AgentName) bool {
+	return name == bcp.Operator || slices.Contains(m.Approvers, name) || slices.Contains(m.Auditors, name)
+}
+
+// isService reports whether a file of the folder defines tools.
+func isService(name string) bool {
+	return strings.HasPrefix(name, serviceFolder+"/") && strings.HasSuffix(name, serviceSuffix) && strings.Count(name, "/") == 1
+}

@@ -1,0 +1,244 @@
+package definition_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+)
+
+const (
+	kernelHead = `name: desk
+bcp_channels:
+- {peer: mailer, role: controller, max_category: 2, budget_bits: 100}
+kernel:
+  planner: ann
+  requesters: {main: [read, all]}
+  grants: {read: [mail.read], all: [mail.read, mail.send]}
+  schemas:
+    Mood: {reader: mailer, category: 1, fields: [{name: angry, type: boolean}]}
+  limits: {max_effects: 3, run_ttl: 1m}
+  rules:
+  - id: to-kim
+    effect: declassify
+    tool: send
+    when: args.to.value == "kim"
+    examples: {yes: [{args: {to: kim}}], no: [{args: {to: ann}}]}
+`
+	mailTools = `service: mail
+tools:
+- name: look
+  effect_level: read
+  required_caps: [mail.read]
+  input_schema: {type: object}
+  output_schema: {type: object, properties: {body: {type: string}}}
+  result_subjects: third_party
+- name: send
+  effect_level: write
+  required_caps: [mail.send]
+  idempotency: key
+  timeout: 5s
+  input_schema: {type: object, properties: {to: {type: string}, body: {type: string}}}
+  output_schema: {type: boolean}
+- name: wipe
+  effect_level: write
+  required_caps: [mail.wipe]
+  input_schema: {type: object}
+  output_schema: {type: boolean}
+`
+	meshRules = `rules:
+- id: no-wipe
+  effect: forbid
+  tool: wipe
+  when: "true"
+  examples: {yes: [{}], no: [{}]}
+`
+)
+
+func kernelFolder(changes ...string) fstest.MapFS {
+	folder := map[string]string{
+		"mesh.yaml":        "approvers: [kim]\n",
+		"agents/main.md":   "---\nname: main\n---\n",
+		"agents/mailer.md": "---\nname: mailer\nbcp_channels:\n- {peer: desk, role: reader}\n---\n",
+		"agents/desk.md":   kernelHead,
+		"tools/mail.yaml":  mailTools,
+	}
+	for i := 0; i+2 < len(changes); i += 3 {
+		folder[changes[i]] = strings.Replace(folder[changes[i]], changes[i+1], changes[i+2], 1)
+	}
+	folder["agents/desk.md"] = "---\n" + folder["agents/desk.md"] + "---\n"
+	files := fstest.MapFS{}
+	for name, text := range folder {
+		files[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return files
+}
+
+// A kernel is what its definition says: with the tools that its grants can call and no
+// others, and rights at the server for exactly those.
+//
+// covers DUAL-14, KER-26, KER-79
+func TestKernelOfAMesh(t *testing.T) {
+	t.Parallel()
+	mesh, report := definition.Load(kernelFolder())
+	if mesh == nil {
+		t.Fatal(report)
+	}
+	runs, err := mesh.OpenRuns(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := runs.(*kernel.State).Kernels()["desk"]
+	if k == nil {
+		t.Fatal("there is no kernel desk")
+	}
+	d := k.Definition()
+	want := kernel.DefaultLimits()
+	want.MaxEffects, want.RunTTL = 3, 60e9
+	if d.Limits != want {
+		t.Errorf("limits are %+v", d.Limits)
+	}
+	if names := k.Catalogue(kernel.NewGrant("mail.read", "mail.send", "mail.wipe")); !slices.Equal(names, []string{"look", "send"}) {
+		t.Errorf("the kernel has %v, and its grants can call look and send", names)
+	}
+	wantRights := bcp.KernelRights{Kernel: "desk", Planner: "ann",
+		Runs:  []bcp.RunRight{{Requester: "main", Grant: "read"}, {Requester: "main", Grant: "all"}},
+		Calls: []bcp.CallRight{{Service: "mail", Tool: "look"}, {Service: "mail", Tool: "send"}}}
+	if len(mesh.Kernels) != 1 || fmt.Sprint(mesh.Kernels[0]) != fmt.Sprint(wantRights) {
+		t.Errorf("rights are %+v", mesh.Kernels)
+	}
+	main, _ := mesh.Agent("main")
+	if !main.Controller {
+		t.Error("a requester without channels is no Controller")
+	}
+	send := d.Tools[1]
+	if send.Name != "send" || send.Level != kernel.Write || send.Idempotency != kernel.ByKey || send.Timeout != 5e9 || send.Service != "mail" {
+		t.Errorf("got %+v", send)
+	}
+	if look := d.Tools[0]; look.Subjects != kernel.ThirdParty || look.Timeout != kernel.DefaultToolTimeout {
+		t.Errorf("got %+v", look)
+	}
+}
+
+// A rule of mesh.yaml holds in each kernel that has its tool, before the kernel's own.
+//
+// covers DUAL-98, DUAL-100
+func TestRulesOfAMesh(t *testing.T) {
+	t.Parallel()
+	forbid := "rules:\n- {id: not-ann, effect: forbid, tool: send, when: args.to.value == \"ann\", examples: {yes: [{args: {to: ann}}], no: [{args: {to: kim}}]}}\n"
+	mesh, report := definition.Load(kernelFolder("mesh.yaml", "approvers", forbid+"approvers"))
+	if mesh == nil {
+		t.Fatal(report)
+	}
+	runs, err := mesh.OpenRuns(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := runs.(*kernel.State).Kernels()["desk"]
+	plan := func(to string) kernel.Ruling {
+		checked, fault := k.ReadPlan(fmt.Appendf(nil, `{"steps":[{"kind":"tool","id":"s","tool":"send","args":{"to":%q,"body":"x"}}],"final":"s"}`, to),
+			kernel.Frame{Grant: kernel.NewGrant("mail.send"), Query: kernel.Trusted()})
+		if fault.Code != "" {
+			t.Fatal(fault)
+		}
+		return checked.Preflight(kernel.Requester{Name: "main"})[0].Verdict.Ruling
+	}
+	if ann, kim := plan("ann"), plan("kim"); ann != kernel.Deny || kim != kernel.Allow {
+		t.Errorf("a mail to ann is judged %v, to kim %v", ann, kim)
+	}
+}
+
+// What is wrong with a kernel, its tools and its rules is said where it stands.
+//
+// covers KER-79, KER-80, KER-81, KER-26, DUAL-11
+func TestWrongKernels(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		file, old, new string
+		at, want       string
+	}{
+		{"agents/desk.md", "planner: ann", "planner: main", "kernel.planner", "starts no runs"},
+		{"agents/desk.md", "planner: ann", "planner: mailer", "kernel.planner", "never see"},
+		{"agents/desk.md", "planner: ann", "planner: kim", "kernel.planner", "person"},
+		{"agents/desk.md", "planner: ann", "planner: mail", "kernel.planner", "tool service"},
+		{"agents/desk.md", "{main: [read, all]}", "{main: [none]}", "kernel.requesters.main", "no grant"},
+		{"agents/desk.md", "{main: [read, all]}", "{nobody: [all]}", "kernel.requesters.nobody", "expected an agent"},
+		{"agents/desk.md", "{main: [read, all]}", "{desk: [all]}", "kernel.requesters.desk", "kernel starts no runs"},
+		{"agents/desk.md", "{main: [read, all]}", "{mailer: [all]}", "kernel.requesters.mailer", "is a Reader"},
+		{"agents/desk.md", "read: [mail.read]", "read: [Mail.Read]", "kernel.grants.read", "capability"},
+		{"agents/desk.md", "reader: mailer", "reader: other", "kernel.schemas.Mood.reader", "no channel"},
+		{"agents/desk.md", "max_category: 2", "max_category: 1", "", ""},
+		{"agents/desk.md", "category: 1, fields: [{name: angry, type: boolean}]", "category: 1, fields: [{name: angry, type: enum}]", "kernel.schemas.Mood", "values"},
+		{"agents/desk.md", "category: 1, fields", "category: 3, fields", "kernel.schemas.Mood.category", "1 to 2"},
+		{"agents/desk.md", "tool: send", "tool: wipe", "kernel.rules[0]", "no tool"},
+		{"agents/desk.md", `== "kim"`, `== 7`, "kernel.rules[0]", "for tool"},
+		{"agents/desk.md", "no: [{args: {to: ann}}]", "no: [{args: {to: kim}}]", "kernel.rules[0]", "example 1 of no"},
+		{"agents/desk.md", "yes: [{args: {to: kim}}], ", "", "kernel.rules[0].examples.yes", "needs this key"},
+		{"agents/desk.md", "yes: [{args: {to: kim}}]", "yes: [{args: {to: {label: 7}}}]", "kernel.rules[0].examples.yes[0]", "expected a call"},
+		{"agents/desk.md", "effect: declassify", "effect: declassify\n    reads: data", "kernel.rules[0]", "decides by labels"},
+		{"agents/desk.md", "kernel:\n", "command: [cat]\nsandbox: none\nkernel:\n", "command", "part of the gateway"},
+		{"agents/desk.md", "bcp_channels:\n", "bcp_channels:\n- {peer: main, role: reader}\n", "bcp_channels", "answers no queries"},
+		{"agents/desk.md", "name: desk\n", "name: desk\nmodel: x/y\n", "model", "part of the gateway"},
+		{"mesh.yaml", "approvers: [kim]\n", "replicas: 3\n", "kernel", "one server"},
+		{"mesh.yaml", "approvers: [kim]\n", meshRules, "rules[0]", ""},
+		{"mesh.yaml", "approvers: [kim]\n", "rules: [{id: x, effect: ask, tool: send, when: 'true', examples: {yes: [{}], no: [{}]}}]\n", "rules[0]", "forbids"},
+		{"mesh.yaml", "approvers: [kim]\n", "rules: [{id: to-kim, effect: forbid, tool: send, when: 'true', examples: {yes: [{}], no: [{}]}}]\n", "kernel.rules[0].id", "in mesh.yaml"},
+		{"tools/mail.yaml", "service: mail", "service: main", "service", "an agent or a person"},
+		{"tools/mail.yaml", "service: mail", "service: kim", "service", "an agent or a person"},
+		{"tools/mail.yaml", "name: send", "name: look", "tools[1].name", "defined in tools/mail.yaml"},
+		{"tools/mail.yaml", "  required_caps: [mail.send]\n", "", "tools[1].name", "needs a capability"},
+		{"tools/mail.yaml", "output_schema: {type: boolean}", "output_schema: {type: any}", "tools[1].output_schema", "closed type"},
+		{"tools/mail.yaml", "input_schema: {type: object}", "input_schema: {type: boolean}", "tools[0].name", "input_schema is an object"},
+		{"tools/mail.yaml", "effect_level: read", "effect_level: none", "tools[0].effect_level", "pure, read, write"},
+		{"tools/mail.yaml", "name: send", "name: send-mail", "tools[1].name", "letters, digits and underscores"},
+	} {
+		mesh, report := definition.Load(kernelFolder(c.file, c.old, c.new))
+		if c.at == "" {
+			if mesh == nil {
+				t.Errorf("%s: %v", c.new, report.Errors)
+			}
+			continue
+		}
+		if c.want == "" { // a rule about a tool that no kernel has is nobody's
+			if mesh == nil {
+				t.Errorf("%s: %v", c.new, report.Errors)
+			}
+			continue
+		}
+		if mesh != nil || !slices.ContainsFunc(report.Errors, func(p definition.Problem) bool {
+			return p.File == fileOf(c.file, p.Key, c.at) && p.Key == c.at && strings.Contains(p.Message, c.want) && p.Line > 0
+		}) {
+			t.Errorf("%s: want %q at %s, got %v", c.new, c.want, c.at, report.Errors)
+		}
+	}
+}
+
+// fileOf is where an error about a key is said: what is wrong with a kernel that an edit
+// of another file makes wrong, at the kernel.
+func fileOf(edited, key, want string) string {
+	if edited == "mesh.yaml" && key == want && strings.HasPrefix(key, "kernel") {
+		return "agents/desk.md"
+	}
+	return edited
+}
+
+// A kernel is edited as anything else: a mesh that lost its tools does not load.
+func TestKernelWithoutItsTools(t *testing.T) {
+	t.Parallel()
+	folder := kernelFolder()
+	delete(folder, "tools/mail.yaml")
+	if mesh, report := definition.Load(folder); mesh != nil || !strings.Contains(fmt.Sprint(report.Errors), "there is no tool") {
+		t.Errorf("got %v", report)
+	}
+	other := maps.Clone(kernelFolder())
+	other["tools/more.yaml"] = &fstest.MapFile{Data: []byte(strings.Replace(mailTools, "service: mail", "service: post", 1))}
+	if mesh, report := definition.Load(other); mesh != nil || !strings.Contains(fmt.Sprint(report.Errors), "defined in tools/mail.yaml already") {
+		t.Errorf("two services may have a tool of one name: %v", report)
+	}
+}

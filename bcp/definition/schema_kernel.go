@@ -1,0 +1,119 @@
+package definition
+
+import (
+	"strconv"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+)
+
+// kernelKeys are those of kernels, rules and tools.
+func kernelKeys() []Key {
+	d := kernel.DefaultLimits()
+	count := func(name string, least, most int64, value int, doc string) Key {
+		return Key{Level: LevelLimits, Name: name, Type: TypeInteger, Min: least, Max: most, Default: strconv.Itoa(value), Rule: "K3", Doc: doc}
+	}
+	keys := []Key{
+		{Level: LevelKernel, Name: "planner", Type: TypeName, Required: true, Rule: "K1, K8",
+			Doc: "Who answers tasks with plans: no agent with channels, since it may never see content."},
+		{Level: LevelKernel, Name: "requesters", Type: TypeNameLists, Min: 1, Max: 1000, Required: true, Rule: "K2, K9",
+			Doc: "The agents that may start runs, each with the grants that it may name."},
+		{Level: LevelKernel, Name: "grants", Type: TypeNameLists, Min: 1, Max: 64, Required: true, Rule: "K2, K5",
+			Doc: "Sets of capabilities, by name."},
+		{Level: LevelKernel, Name: "schemas", Type: TypeNamedObjects, Child: LevelParse, Min: 0, Max: kernel.MaxSchemas, DefaultRule: "none: plans ask no Reader", Rule: "K2",
+			Doc: "What plans may ask Readers about content, by name."},
+		{Level: LevelKernel, Name: "limits", Type: TypeObject, Child: LevelLimits, DefaultRule: "each at its default", Rule: "K3",
+			Doc: "Bounds of each run, with its sub-runs and later plans."},
+		{Level: LevelKernel, Name: "rules", Type: TypeObjects, Child: LevelRule, Min: 0, Max: kernel.MaxRules, DefaultRule: "none: content goes into no call that writes, but where it may flow", Rule: "K6",
+			Doc: "Rules of the gate, beside those of mesh.yaml."},
+
+		{Level: LevelParse, Name: "reader", Type: TypeName, Required: true, Rule: "K2",
+			Doc: "The Reader that answers; the kernel has a channel to it as its Controller."},
+	}
+	for _, k := range meshKeys {
+		if k.Level != LevelSubscription {
+			continue
+		}
+		switch k.Level = LevelParse; k.Name {
+		case "category":
+			k.Max, k.Doc = 2, "1 or 2, and at most the channel's max_category."
+		case "fields", "questions", "max_words", "constraints":
+		case "allow_not_enough_information":
+			k.DefaultRule, k.Doc = "true", "Lets the Reader say that the content does not tell."
+		default:
+			continue
+		}
+		keys = append(keys, k)
+	}
+	return append(keys,
+		count("max_steps", 1, 4096, d.MaxSteps, "Steps of all plans of a run, counted when a plan is accepted."),
+		count("max_effects", 0, 1024, d.MaxEffects, "Calls of any level."),
+		count("max_q_parses", 0, 1024, d.MaxParses, "Questions to Readers."),
+		count("max_depth", 0, kernel.MaxDepth, d.MaxDepth, "How deep sub-runs nest."),
+		count("max_plans", 1, 100, d.MaxPlans, "How often the planner is asked."),
+		count("max_planner_bits", 0, 1_000_000, d.MaxPlannerBits, "Bits that the errors may tell the planner."),
+		count("max_value_bytes", 1, kernel.MaxContent, d.MaxValueBytes, "Bytes of one value, in canonical JSON."),
+		count("max_pending_approvals", 0, 10_000, d.MaxPendingApprovals, "Items of the kernel that may wait for people."),
+		Key{Level: LevelLimits, Name: "planner_timeout", Type: TypeDuration, Min: 1, Max: hour, Default: "1m", Rule: "K3",
+			Doc: "How long the planner may take for a plan."},
+		Key{Level: LevelLimits, Name: "run_ttl", Type: TypeDuration, Min: 1, Max: 30 * day, Default: "15m", Rule: "K3",
+			Doc: "How long a run may take, without the time that people take."},
+		Key{Level: LevelLimits, Name: "approval_ttl", Type: TypeDuration, Min: minute, Max: year, Default: "24h", Rule: "K10",
+			Doc: "How long an item waits for a person."},
+
+		Key{Level: LevelRule, Name: "id", Type: TypeText, Min: 1, Max: 64, Required: true, Rule: "K6",
+			Doc: "Names the rule in records: letters, digits, hyphens and underscores."},
+		Key{Level: LevelRule, Name: "effect", Type: TypeWord, Words: []string{"forbid", "declassify", "ask"}, Required: true, Rule: "K6",
+			Doc: "What it does to a call for which it holds: forbids it, lets content through, or asks a person. A rule of mesh.yaml forbids."},
+		Key{Level: LevelRule, Name: "tool", Type: TypeText, Min: 1, Max: 64, Required: true, Rule: "K6",
+			Doc: "The tool that it is about; \"*\" is all."},
+		Key{Level: LevelRule, Name: "when", Type: TypeText, Min: 1, Max: bcp.MaxConstraintBytes, Required: true, Rule: "K6",
+			Doc: "CEL condition over args.NAME.value, .tainted, .third_party and .influence, requester.name, run.depth and run.grant. A tainted value cannot be read."},
+		Key{Level: LevelRule, Name: "reads", Type: TypeWord, Words: []string{"data"}, DefaultRule: "labels alone, and values that no content chose", Rule: "K6, C-23",
+			Doc: "With data, the condition reads what content chose. A rule that declassifies may not."},
+		Key{Level: LevelRule, Name: "because", Type: TypeText, Min: 0, Max: 4000, DefaultRule: "empty", Rule: "K6",
+			Doc: "Says to people why there is the rule."},
+		Key{Level: LevelRule, Name: "examples", Type: TypeObject, Child: LevelExamples, Required: true, Rule: "K6",
+			Doc: "Calls for which it holds and does not hold; it is tried on them whenever it is loaded."},
+		Key{Level: LevelExamples, Name: "yes", Type: TypeCalls, Min: 1, Max: 64, Required: true, Rule: "K6",
+			Doc: "Calls for which the rule holds: args by name, requester, run."},
+		Key{Level: LevelExamples, Name: "no", Type: TypeCalls, Min: 1, Max: 64, Required: true, Rule: "K6",
+			Doc: "Calls for which it does not."},
+
+		Key{Level: LevelService, Name: "service", Type: TypeName, Required: true, Rule: "K2",
+			Doc: "Names the service that has the tools: one token of subjects and permissions, and no agent's name."},
+		Key{Level: LevelService, Name: "command", Type: TypeTexts, Min: 1, Max: 256, DefaultRule: "the service is started by somebody else", Rule: "K2",
+			Doc: "Program and arguments that the mesh starts to serve the tools, such as bcpmesh tool command -- ./mail.py. It finds its creds in its environment."},
+		Key{Level: LevelService, Name: "sandbox", Type: TypeWord, Words: []string{"none", "own"}, DefaultRule: "own if the command begins with sudo -u, docker and the like; otherwise a command needs it", Rule: "P7.5",
+			Doc: "What confines the command: none accepts that it runs as the user of the mesh and can read its keys and journal; own says that it confines itself."},
+		Key{Level: LevelService, Name: "tools", Type: TypeObjects, Child: LevelTool, Min: 1, Max: kernel.MaxTools, Required: true, Rule: "K2",
+			Doc: "Its tools."},
+
+		Key{Level: LevelTool, Name: "name", Type: TypeText, Min: 1, Max: 64, Required: true, Rule: "K2",
+			Doc: "Names the tool in plans, one in the mesh: letters, digits and underscores, no digit first."},
+		Key{Level: LevelTool, Name: "description", Type: TypeText, Min: 0, Max: 4000, DefaultRule: "empty", Rule: "K8",
+			Doc: "Says to planners what the tool does. Only an operator writes it."},
+		Key{Level: LevelTool, Name: "input_schema", Type: TypeClosed, Required: true, Rule: "K2",
+			Doc: "The arguments: an object."},
+		Key{Level: LevelTool, Name: "output_schema", Type: TypeClosed, Required: true, Rule: "K2",
+			Doc: "What it returns. Its width bounds what content can choose in it."},
+		Key{Level: LevelTool, Name: "required_caps", Type: TypeTexts, Min: 0, Max: 16, DefaultRule: "none; a tool that writes needs one", Rule: "K2, K5",
+			Doc: "Capabilities that a run needs to call it: a-z, 0-9, dot, hyphen and underscore."},
+		Key{Level: LevelTool, Name: "effect_level", Type: TypeWord, Words: []string{"pure", "read", "write"}, Required: true, Rule: "K2",
+			Doc: "Whether it computes, brings content in, or changes something."},
+		Key{Level: LevelTool, Name: "egress", Type: TypeBoolean, Default: "false", Rule: "K6",
+			Doc: "A read whose arguments leave the mesh: they are judged as those of a write."},
+		Key{Level: LevelTool, Name: "result_readers", Type: TypeTexts, Min: 0, Max: 64, DefaultRule: "none", Rule: "K2, K4",
+			Doc: "Capabilities of the tools that what it returns may flow into."},
+		Key{Level: LevelTool, Name: "result_subjects", Type: TypeChoices, Words: []string{"user", "third_party"}, Min: 1, Max: 2, DefaultRule: "nobody's", Rule: "K4",
+			Doc: "Whose data it returns."},
+		Key{Level: LevelTool, Name: "result_trusted", Type: TypeBoolean, Default: "false", Rule: "K4",
+			Doc: "What it returns is as trusted as its arguments."},
+		Key{Level: LevelTool, Name: "idempotency", Type: TypeWord, Words: []string{"free", "key", "none"}, DefaultRule: "free for pure and read, none for write", Rule: "K2, K7",
+			Doc: "After a call without an outcome: free is called again, key is called again with the same key, which the tool remembers, and none waits for a person."},
+		Key{Level: LevelTool, Name: "timeout", Type: TypeDuration, Min: 1, Max: hour, Default: "30s", Rule: "K2",
+			Doc: "How long a call may take."},
+		Key{Level: LevelTool, Name: "parsers", Type: TypeNames, Min: 1, Max: 64, DefaultRule: "all", Rule: "K8",
+			Doc: "The Readers that may be given what it returns."},
+	)
+}
