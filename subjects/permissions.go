@@ -55,7 +55,7 @@ const maxSubscriptions = 128
 // Permissions derives all scopes of a mesh, sorted by agent, then role: one
 // for each agent and role, one for the keeper of each agent that may reach hosts, one
 // for each Approver and Auditor, and the operator's. An agent whose name is not valid, or
-// that has neither role, gets none: it cannot connect.
+// that has neither role, gets none: it cannot connect. Nor does a kernel.
 //
 // A Reader may publish its declared push subjects and nothing else, a
 // Controller the asks of its channels and its session (SUB-9, BCP-7, BCP-10).
@@ -74,6 +74,10 @@ func Permissions(mesh *bcp.Mesh) []Scope {
 			runs[r.Requester] = append(runs[r.Requester], Run(r.Requester, mesh.Kernels[i].Kernel, r.Grant))
 		}
 	}
+	kernels := make(map[bcp.AgentName]bool, len(mesh.Kernels))
+	for i := range mesh.Kernels {
+		kernels[mesh.Kernels[i].Kernel] = true
+	}
 	islands := make(map[bcp.AgentName]bcp.AgentName, len(mesh.Agents))
 	for _, island := range mesh.Islands() {
 		for _, name := range island.Agents {
@@ -82,7 +86,7 @@ func Permissions(mesh *bcp.Mesh) []Scope {
 	}
 	maxAnswer := mesh.MaxAnswerBytes()
 	for _, a := range mesh.Agents {
-		if agent(a.Name) == "" {
+		if agent(a.Name) == "" || kernels[a.Name] { // the gateway itself is the kernel
 			continue
 		}
 		if a.Controller {
