@@ -106,6 +106,17 @@ func (o *Operator) ResetTaint(ctx context.Context, agent bcp.AgentName) error {
 	return o.request(ctx, bcp.ControlResetTaint, bcp.Control{Agent: agent}, &receipt{})
 }
 
+// StopRun ends a run of a kernel: it makes no further call. It returns how the run ended,
+// also if that was before. Error: [*RunRefusedError] if there is no such run.
+func (o *Operator) StopRun(ctx context.Context, run string) (bcp.RunReceipt, error) {
+	var receipt bcp.RunReceipt
+	err := o.request(ctx, bcp.ControlStopRun, bcp.Control{Run: run}, &receipt)
+	if err == nil && receipt.Status == "" {
+		err = &RunRefusedError{receipt.Code}
+	}
+	return receipt, err
+}
+
 // Reloaded tells what a reload did.
 type Reloaded struct {
 	Changes []string `json:"changes"`          // permissions that were taken and given

@@ -46,6 +46,7 @@ type Tool struct {
 
 	mu       sync.Mutex // guards what follows
 	handlers map[string]func(context.Context, Call) (any, error)
+	all      func(context.Context, Call) (any, error) // of all tools
 	service  micro.Service
 	cancel   context.CancelFunc
 	work     sync.WaitGroup
@@ -90,6 +91,33 @@ func (t *Tool) Handle(tool string, handler func(context.Context, Call) (result a
 	t.handlers[tool] = handler
 }
 
+// HandleAll sets what does the calls of every tool of the service, in place of
+// [Tool.Handle], with which it has all else in common.
+func (t *Tool) HandleAll(handler func(context.Context, Call) (result any, err error)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.all = handler
+}
+
+// endpoints returns the subjects to listen to, by the name of the endpoint.
+func (t *Tool) endpoints() map[string]endpoint {
+	name := t.conn.options.Name
+	if t.all != nil {
+		return map[string]endpoint{"all": {subject: subjects.CallsOf(name), handler: t.all}}
+	}
+	endpoints := map[string]endpoint{}
+	for tool, handler := range t.handlers {
+		endpoints[tool] = endpoint{tool: tool, subject: subjects.CallsTo(name, tool), handler: handler}
+	}
+	return endpoints
+}
+
+// endpoint is where calls come in: of one tool, or of any without a name.
+type endpoint struct {
+	tool, subject string
+	handler       func(context.Context, Call) (any, error)
+}
+
 // Start serves the tools that have a handler, and returns when the server knows. They are
 // served until Stop, or until ctx ends, which also ends the context of the handlers.
 func (t *Tool) Start(ctx context.Context) error {
@@ -110,13 +138,13 @@ func (t *Tool) Start(ctx context.Context) error {
 		cancel()
 		return fmt.Errorf("agents: serving tools: %w", err)
 	}
-	for tool, handler := range t.handlers {
-		err = errors.Join(err, service.AddEndpoint(tool, micro.HandlerFunc(func(r micro.Request) { t.called(work, tool, handler, r) }),
-			micro.WithEndpointSubject(subjects.CallsTo(name, tool))))
+	endpoints := t.endpoints()
+	for called, e := range endpoints {
+		err = errors.Join(err, service.AddEndpoint(called, micro.HandlerFunc(func(r micro.Request) { t.called(work, e, r) }), micro.WithEndpointSubject(e.subject)))
 	}
 	if err = errors.Join(err, t.conn.flush(ctx)); err == nil {
-		for tool := range t.handlers {
-			if denied := t.conn.denied("Subscription", subjects.CallsTo(name, tool)); denied != nil {
+		for _, e := range endpoints {
+			if denied := t.conn.denied("Subscription", e.subject); denied != nil {
 				err = fmt.Errorf("are these the creds of the service %s? %w", name, denied)
 			}
 		}
@@ -148,12 +176,12 @@ func (t *Tool) Stop(ctx context.Context) error {
 }
 
 // called takes one call. It does not wait for its handler.
-func (t *Tool) called(ctx context.Context, tool string, handler func(context.Context, Call) (any, error), r micro.Request) {
+func (t *Tool) called(ctx context.Context, e endpoint, r micro.Request) {
 	from, err1 := subjects.Parse(r.Subject())
 	to, err2 := subjects.Parse(r.Reply())
 	var call Call
 	if json.Unmarshal(r.Data(), &call) != nil || err1 != nil || err2 != nil || to.Kind != subjects.KindReply || to.Role != bcp.RoleTool ||
-		to.Agent != t.conn.options.Name || to.ID != call.ID || call.Tool != tool || call.Key == "" {
+		to.Agent != t.conn.options.Name || to.ID != call.ID || call.Tool != from.Tool || e.tool != "" && call.Tool != e.tool || call.Key == "" {
 		t.conn.notUnderstood()
 		return
 	}
@@ -167,7 +195,7 @@ func (t *Tool) called(ctx context.Context, tool string, handler func(context.Con
 	}
 	t.work.Go(func() {
 		if !running {
-			t.perform(ctx, at, handler, call)
+			t.perform(ctx, at, e.handler, call)
 		}
 		<-at.done
 		answer := at.answer

@@ -89,35 +89,46 @@ func (p *Program) pauseTime() time.Duration {
 	return runPause
 }
 
-// run runs the program once.
+// run runs the program once, for a query.
 func (p *Program) run(ctx context.Context, q agents.Query) (any, error) {
 	line, err := queryLine(q)
 	if err != nil {
 		return nil, err
 	}
+	printed, _, err := p.Once(ctx, line)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAnswer(printed, q.Spec)
+}
+
+// Once runs the program with this line on stdin and returns what it printed on stdout, at
+// most 64 KiB. The error is a [*RunError], or why ctx has ended; exit is the exit code of
+// a program that ended by itself.
+func (p *Program) Once(ctx context.Context, line []byte) (printed []byte, exit int, err error) {
 	if len(p.Command) == 0 {
-		return nil, &RunError{Reason: "the command is empty"}
+		return nil, 0, &RunError{Reason: "the command is empty"}
 	}
 	path, err := process.LookUp(p.Command[0], p.Env)
 	if err != nil {
-		return nil, &RunError{Reason: process.Reason(err)}
+		return nil, 0, &RunError{Reason: process.Reason(err)}
 	}
 	stdout, stderr := &bounded{over: make(chan struct{})}, p.Output.Stderr()
 	running, err := process.Start(&exec.Cmd{Path: path, Args: p.Command, Env: p.Env, Stdin: bytes.NewReader(line), Stdout: stdout, Stderr: stderr})
 	if err != nil {
-		return nil, &RunError{Reason: process.Reason(err)}
+		return nil, 0, &RunError{Reason: process.Reason(err)}
 	}
 	reason := p.await(ctx, running, stdout)
 	stderr.End()
 	switch {
 	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
+		return nil, 0, context.Cause(ctx)
 	case reason != nil:
-		return nil, reason
+		return nil, 0, reason
 	case !running.State().Success():
-		return nil, &RunError{Reason: running.State().String(), Again: true}
+		return nil, running.State().ExitCode(), &RunError{Reason: running.State().String(), Again: true}
 	}
-	return ParseAnswer(stdout.b, q.Spec)
+	return stdout.b, 0, nil
 }
 
 // await waits for the end of a run, which it brings about where the run takes too long
