@@ -157,6 +157,9 @@ func (g *Gateway) decide(in *input) (bcp.Decision, bool) {
 		if s.Event == bcp.ControlErase {
 			return g.decideErase(m, in)
 		}
+		if s.Event == bcp.ControlStopRun {
+			return g.decideStop(in), true
+		}
 		if bcp.ControlAside(s.Event) {
 			return bcp.Decision{}, false
 		}

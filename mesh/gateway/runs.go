@@ -62,7 +62,8 @@ func (g *Gateway) decideRun(kind bcp.DecisionKind, in *input) (bcp.Decision, boo
 		if g.state.Told(s.Agent) {
 			task = kernel.Told()
 		}
-		c := state.DecideRun(m, s.Kernel, kernel.Requester{Name: string(s.Agent)}, s.Grant, task, in.body)
+		requester, _ := g.config.State.Mesh.Agent(s.Agent)
+		c := state.DecideRun(m, s.Kernel, kernel.Requester{Name: string(s.Agent), Address: requester.Address}, s.Grant, task, in.body)
 		if c.Code == kernel.Repeated {
 			in.repeats = c.Run
 			return bcp.Decision{}, false
@@ -75,6 +76,25 @@ func (g *Gateway) decideRun(kind bcp.DecisionKind, in *input) (bcp.Decision, boo
 		delete(g.runs.sent, s.ID)
 		return g.recordRun(m, in, state.DecideOutcome(m, s.ID, s.Attempt, in.body), s.Agent), true
 	}
+}
+
+// decideStop ends a run because the operator says so.
+func (g *Gateway) decideStop(in *input) bcp.Decision {
+	state, m := g.runState(), g.runMoment()
+	var c bcp.Control
+	if state == nil || bcp.Decode(in.body, bcp.JSON, &c) != nil || c.Run == "" {
+		return g.state.DecideControl(g.moment(), bcp.ControlStopRun, in.body) // which refuses it
+	}
+	return g.recordRun(m, in, state.DecideStop(m, kernel.RunID(c.Run)), bcp.Operator)
+}
+
+// stopReceipt says how a run ended that somebody stops, also if it had ended before: the
+// request may come again.
+func (g *Gateway) stopReceipt(r *bcp.RunChange) bcp.RunReceipt {
+	if _, known := g.runState().Status(kernel.RunID(r.Run)); known {
+		return g.receiptOf(kernel.RunID(r.Run))
+	}
+	return bcp.RunReceipt{Type: bcp.TypeRun, RunID: r.Run, Code: r.Code}
 }
 
 // recordRun is the decision of what a kernel decided.
@@ -165,6 +185,9 @@ func (g *Gateway) releaseRun(o *outcome) {
 			continue
 		}
 		g.releaseWait(r)
+	}
+	if in := o.in; in.subject.Kind == subjects.KindControl {
+		g.answer(in, g.stopReceipt(o.decision.Run))
 	}
 }
 
