@@ -105,6 +105,10 @@ func (c *commands) use(def *bcp.Mesh) {
 			)})
 		}
 	}
+	for i := range def.Services {
+		s := &def.Services[i]
+		programs = append(programs, supervisor.Program{Agent: s.Name, Command: s.Command, Dir: c.mesh.config.Folder, Env: []string{"BCPMESH_AGENT=" + string(s.Name)}})
+	}
 	c.supervisor.Set(programs)
 }
 
@@ -166,8 +170,11 @@ func FindCommand(folder string, environ []string) func([]string, bcp.Sandbox) er
 // prepare gives a command where to connect, and the creds of its agent: a file
 // for each of its roles.
 func (c *commands) prepare(p supervisor.Program) ([]string, error) {
-	def, ok := c.mesh.definition.Load().Agent(p.Agent)
-	if !ok {
+	mesh := c.mesh.definition.Load()
+	def, known := mesh.Agent(p.Agent)
+	serves := slices.ContainsFunc(mesh.Services, func(s bcp.Service) bool { return s.Name == p.Agent })
+	plans := slices.ContainsFunc(mesh.Kernels, func(k bcp.KernelRights) bool { return k.Planner == p.Agent })
+	if !known && !serves {
 		return nil, errGone
 	}
 	env := []string{"BCPMESH_URL=" + c.mesh.URL()}
@@ -181,6 +188,7 @@ func (c *commands) prepare(p supervisor.Program) ([]string, error) {
 	}{
 		{def.Controller, bcp.RoleController, "BCPMESH_CONTROLLER_CREDS"}, {def.Reader, bcp.RoleReader, "BCPMESH_READER_CREDS"},
 		{def.Builtin && len(def.Egress.Hosts) > 0, bcp.RoleKeeper, "BCPMESH_KEEPER_CREDS"},
+		{plans, bcp.RolePlanner, "BCPMESH_PLANNER_CREDS"}, {serves, bcp.RoleTool, "BCPMESH_TOOL_CREDS"},
 	} {
 		if !role.has {
 			continue

@@ -234,7 +234,7 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	if err != nil {
 		return err
 	}
-	if err := m.serve(ctx, checkpoints, gateway.Config{SyncKeys: syncKeys, Credentials: m.lookAtKeys, Closed: checkpoints.witnesses.closed, Marks: marks}); err != nil {
+	if err := m.serve(ctx, checkpoints, gateway.Config{SyncKeys: syncKeys, Credentials: m.lookAtKeys, Closed: checkpoints.witnesses.closed, Marks: marks, ConnectTool: m.server.Dispatcher}); err != nil {
 		return err
 	}
 	if err := m.acceptSetBack(ctx, marks.SetBack); err != nil {
@@ -389,8 +389,12 @@ func topologyOf(def *bcp.Mesh) jetstream.Topology {
 func (m *Mesh) stateOf(def *bcp.Mesh) bcp.Config { return configOf(def, m.config.Version) }
 
 func configOf(def *bcp.Mesh, version string) bcp.Config {
+	runs := def.OpenRuns
+	if runs == nil { // there may have been kernels before
+		runs = kernel.Open()
+	}
 	return bcp.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify, Schedules: definition.ParseSchedule,
-		Definitions: definition.Digest(def), Version: version, Runs: kernel.Open()}
+		Definitions: definition.Digest(def), Version: version, Runs: runs}
 }
 
 // wake has an agent's command started.
