@@ -1,0 +1,216 @@
+package tell
+
+import (
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+)
+
+// RunStory is one run of a kernel, as far as records tell it. It holds names, codes and
+// labels, and what agents and tools said only where the records were opened. Nothing of
+// it is inert yet.
+type RunStory struct {
+	Run       kernel.RunID  `json:"run_id"`
+	Kernel    bcp.AgentName `json:"kernel"`
+	Requester bcp.AgentName `json:"requester"`
+	Grant     string        `json:"grant"`
+	// Status is [bcp.RunOpen] until the run ends. Code and Step say why and where it did
+	// not commit.
+	Status string      `json:"status"`
+	Code   kernel.Code `json:"code,omitempty"`
+	Step   string      `json:"step,omitempty"`
+	Began  time.Time   `json:"began"`
+	// Ended is that of the end, or of the newest record.
+	Ended time.Time `json:"ended"`
+	// Waits says whom an open run waits for.
+	Waits *RunWait `json:"waits_for,omitempty"`
+	// Totals are what it used of its limits: Calls of tools, Questions to Readers.
+	Steps       int        `json:"steps"`
+	Calls       int        `json:"calls"`
+	Questions   int        `json:"questions"`
+	Plans       int        `json:"plans"`
+	PlannerBits int        `json:"planner_bits"`
+	Verdicts    []RunCall  `json:"verdicts"`
+	Values      []RunValue `json:"values"`
+	Events      []RunEvent `json:"events"`
+	// Said is what was said, of records that were opened.
+	Said   []RunSaid    `json:"said,omitempty"`
+	Limits RunLimits    `json:"limits"`
+	Task   kernel.Label `json:"task_label"`
+}
+
+// RunSaid is what somebody said in a run: hostile text.
+type RunSaid struct {
+	Decision uint64 `json:"decision"`
+	What     string `json:"what"`
+	Text     string `json:"text"`
+}
+
+// RunLimits are those of the run that people look at.
+type RunLimits struct {
+	Steps     int `json:"max_steps"`
+	Calls     int `json:"max_effects"`
+	Questions int `json:"max_q_parses"`
+	Plans     int `json:"max_plans"`
+}
+
+// RunWait is whom a run waits for: planner, reader, tool, approval or doubt.
+type RunWait struct {
+	Kind    string        `json:"kind"`
+	Agent   bcp.AgentName `json:"agent,omitempty"`
+	Tool    string        `json:"tool,omitempty"`
+	Step    string        `json:"step,omitempty"`
+	Attempt int           `json:"attempt,omitempty"`
+	Since   time.Time     `json:"since"`
+}
+
+// RunCall is what the gate said of a call.
+type RunCall struct {
+	Step      string        `json:"step"`
+	Tool      string        `json:"tool"`
+	Ruling    string        `json:"ruling"`
+	Code      kernel.Code   `json:"code"`
+	Rules     []string      `json:"rules"`
+	Arguments []RunArgument `json:"arguments"`
+	// Early says that it was judged before the plan began.
+	Early bool `json:"early,omitzero"`
+}
+
+// RunArgument is an argument of a call: its label, and no value.
+type RunArgument struct {
+	Name  string       `json:"name"`
+	Label kernel.Label `json:"label"`
+}
+
+// RunValue is a value that a step made, and from which others.
+type RunValue struct {
+	Step   string       `json:"step"`
+	Kind   string       `json:"kind"`
+	Tool   string       `json:"tool,omitempty"`
+	Inputs []string     `json:"inputs"`
+	Label  kernel.Label `json:"label"`
+	// Reused says that an earlier plan had made it.
+	Reused bool `json:"reused,omitzero"`
+}
+
+// RunEvent is one line of a run's story.
+type RunEvent struct {
+	Decision uint64        `json:"decision"`
+	At       time.Time     `json:"at"`
+	From     bcp.AgentName `json:"from,omitempty"`
+	Word     string        `json:"word"`
+	Step     string        `json:"step,omitempty"`
+	Tool     string        `json:"tool,omitempty"`
+	Detail   string        `json:"detail,omitempty"`
+}
+
+// RunStories collects the runs of a journal. The zero value has none.
+type RunStories struct {
+	byRun map[kernel.RunID]*RunStory
+	order []*RunStory
+}
+
+// Add takes one decision; those about no run are passed over. It returns the run that
+// it is about, or nil.
+func (s *RunStories) Add(d *bcp.Decision) *RunStory {
+	if d.Run == nil || !d.Kind.IsRun() {
+		return nil
+	}
+	c, err := kernel.ParseChange(d.Run.Change, d.RunSaid)
+	if err != nil {
+		return nil
+	}
+	r := s.byRun[c.Run]
+	switch {
+	case r == nil && c.Start == nil:
+		return nil // what it began with is not there any more, or never began
+	case r == nil:
+		if s.byRun == nil {
+			s.byRun = make(map[kernel.RunID]*RunStory)
+		}
+		r = &RunStory{
+			Run: c.Run, Kernel: c.Start.Kernel, Requester: bcp.AgentName(c.Start.Requester.Name), Grant: c.Start.GrantName, Status: bcp.RunOpen, Began: d.At(),
+			Task: c.Start.Task, Verdicts: []RunCall{}, Values: []RunValue{}, Events: []RunEvent{},
+			Limits: RunLimits{Steps: c.Start.Limits.MaxSteps, Calls: c.Start.Limits.MaxEffects, Questions: c.Start.Limits.MaxParses, Plans: c.Start.Limits.MaxPlans},
+		}
+		s.byRun[c.Run] = r
+		s.order = append(s.order, r)
+		r.event(d, "run_asked", "", "", "")
+	}
+	r.add(d, &c)
+	return r
+}
+
+// All returns the runs in the order in which they began.
+func (s *RunStories) All() []*RunStory { return s.order }
+
+// Refused is the status of a run that was asked for and never began.
+const Refused = "refused"
+
+func (r *RunStory) add(d *bcp.Decision, c *kernel.Change) {
+	r.Ended = d.At()
+	if c.Code != "" {
+		r.event(d, Refused, "", "", string(c.Code))
+		if c.Start != nil {
+			r.Status, r.Code = Refused, c.Code
+		}
+		return
+	}
+	r.said(d.Seq, &c.Private)
+	for _, e := range c.Events() {
+		r.event(d, e.Word, e.Step, e.Tool, e.Detail)
+	}
+	if c.Told != nil {
+		r.event(d, "planner_told", c.Told.Step, "", string(c.Told.Code))
+	}
+	if c.Alert != "" {
+		r.event(d, "alert", "", "", string(c.Alert))
+	}
+	for i := range c.Steps {
+		r.step(&c.Steps[i])
+	}
+	t := &c.Totals
+	r.Steps, r.Calls, r.Questions, r.Plans, r.PlannerBits = t.Steps, t.Effects, t.Parses, t.Plans, t.PlannerBits
+	if r.Waits = nil; c.Wait != nil {
+		w := c.Wait
+		r.Waits = &RunWait{Kind: w.Kind.Word(), Agent: w.Agent, Tool: w.Tool, Step: w.Step, Attempt: w.Attempt, Since: time.Unix(0, w.Since).UTC()}
+		r.event(d, "waits_for_"+w.Kind.Word(), w.Step, w.Tool, string(w.Agent))
+	}
+	if c.End != nil {
+		r.Status, r.Code, r.Step = string(c.End.Status), c.End.Code, c.End.Step
+	}
+}
+
+// said notes what the private part of a record has.
+func (r *RunStory) said(decision uint64, p *kernel.Private) {
+	for _, one := range []struct{ what, text string }{
+		{"task", p.Task}, {"plan", string(p.Plan)}, {"arguments", string(p.Arguments)}, {"value", string(p.Value)}, {"instruction", p.Instruction},
+		{"content", string(p.Content)}, {"note", p.Note}, {"final value", string(p.Final)},
+	} {
+		if one.text != "" {
+			r.Said = append(r.Said, RunSaid{decision, one.what, one.text})
+		}
+	}
+}
+
+func (r *RunStory) event(d *bcp.Decision, word, step, tool, detail string) {
+	r.Events = append(r.Events, RunEvent{Decision: d.Seq, At: d.At(), From: d.Run.From, Word: word, Step: step, Tool: tool, Detail: detail})
+}
+
+func (r *RunStory) step(s *kernel.StepRecord) {
+	if s.Judged != nil {
+		call := RunCall{
+			Step: s.Path, Tool: s.Tool, Ruling: s.Judged.Ruling.Word(), Code: s.Judged.Code, Rules: append([]string{}, s.Judged.Rules...), Arguments: []RunArgument{}, Early: s.Early,
+		}
+		for _, a := range s.Arguments {
+			call.Arguments = append(call.Arguments, RunArgument(a))
+		}
+		r.Verdicts = append(r.Verdicts, call)
+	}
+	if s.Done {
+		r.Values = append(r.Values, RunValue{
+			Step: s.Path, Kind: s.Kind.Word(), Tool: s.Tool, Inputs: append([]string{}, s.Inputs...), Label: s.Label, Reused: s.Reused,
+		})
+	}
+}
