@@ -23,6 +23,7 @@ func TestKernelDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, document, _ = bytes.Cut(document, []byte("\n## A kernel and a plan\n"))
 	blocks := regexp.MustCompile("(?s)```(json|text)\n(.*?)```").FindAllSubmatch(document, -1)
 	if len(blocks) != 3 {
 		t.Fatalf("%d blocks", len(blocks))
@@ -38,6 +39,36 @@ func TestKernelDocument(t *testing.T) {
 	got := execute(t, "", "kernel", "check", write("kernel.json", blocks[0][2]), write("plan.json", blocks[1][2]))
 	if got.code != cli.ExitOK || got.stdout != string(blocks[2][2]) {
 		t.Errorf("exit %d, the document shows another result:\n%s%s", got.code, got.stdout, got.stderr)
+	}
+}
+
+// The mesh of docs/kernel.md loads: its kernel may call what the document says.
+func TestKernelDocumentMesh(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("../../docs/kernel.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := bytes.Cut(document, []byte("\n## In a mesh\n"))
+	section, _, _ = bytes.Cut(section, []byte("\n## "))
+	blocks := regexp.MustCompile("(?s)```[a-z]+\n(.*?)```").FindAllSubmatch(section, -1)
+	names := []string{"agents/desk.md", "agents/kim.md", "agents/ann.md", "agents/mailer.md", "tools/mail.yaml", "mail.sh", "answer.sh", "plans.json", ""}
+	if len(blocks) != len(names) {
+		t.Fatalf("%d blocks", len(blocks))
+	}
+	folder := t.TempDir()
+	for i, name := range names[:len(names)-1] {
+		file := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, blocks[i][1], 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := execute(t, "", "check", "--elsewhere", "--json", folder)
+	if got.code != cli.ExitOK || !strings.Contains(got.stdout, `"requester":"kim","grant":"reply","tools":["read_inbox","send_email"]`) || !strings.Contains(got.stdout, `"warnings":[]`) {
+		t.Errorf("exit %d: %s%s", got.code, got.stdout, got.stderr)
 	}
 }
 

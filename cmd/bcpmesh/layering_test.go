@@ -90,7 +90,7 @@ var rules = []rule{
 	{folder: "bcp/contract/watch", core: true, internal: []string{"bcp"}},
 	{
 		folder: "bcp/definition", core: true,
-		internal: []string{"bcp", "bcp/constraint", "bcp/guard", "bcp/text", "bcp/wire"},
+		internal: []string{"bcp", "bcp/constraint", "bcp/guard", "bcp/kernel", "bcp/text", "bcp/wire"},
 		external: []string{"github.com/goccy/go-yaml", cronParser, jsonText, textLib},
 	},
 	{folder: "bcp/explore", testSupport: true},
@@ -273,7 +273,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/byhand", program: true,
-		internal: []string{"agents", "bcp", "bcp/constraint", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "subjects"},
+		internal: []string{"agents", "bcp", "bcp/constraint", "bcp/kernel", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "subjects"},
 		external: []string{commandLines, jsonText, natsClient},
 	},
 	{
@@ -283,7 +283,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/define", program: true,
-		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "bcp", "bcp/constraint", "bcp/definition", "bcp/wire", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/meshdir", "mesh/home", "mesh/server", "subjects"},
+		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "bcp", "bcp/constraint", "bcp/definition", "bcp/kernel", "bcp/wire", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/meshdir", "mesh/home", "mesh/server", "subjects"},
 		external: []string{commandLines, jsonText, progressBars},
 	},
 	{
@@ -303,7 +303,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/audit", program: true,
-		internal: []string{"accounts", "agents", "bcp", "bcp/constraint", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "jetstream", "jetstream/verify", "jetstream/witness", "mesh", "subjects"},
+		internal: []string{"accounts", "agents", "bcp", "bcp/constraint", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/tell", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "jetstream", "jetstream/verify", "jetstream/witness", "mesh", "subjects"},
 		external: []string{commandLines, jsonText, logging, progressBars},
 	},
 	{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -20,6 +21,8 @@ import (
 type AgentFlags struct {
 	Creds, url, ca string
 	encoding       cli.WordFlag
+	// Role is the one that the creds must have; zero takes a controller or a reader.
+	Role bcp.Role
 }
 
 // AddTo makes them flags of cmd; creds says what the credentials are for.
@@ -39,11 +42,7 @@ func (f *AgentFlags) FromEnvironment(env func(string) string, roles ...bcp.Role)
 		return
 	}
 	for _, role := range roles {
-		name := "BCPMESH_READER_CREDS"
-		if role == bcp.RoleController {
-			name = "BCPMESH_CONTROLLER_CREDS"
-		}
-		if f.Creds = env(name); f.Creds != "" {
+		if f.Creds = env("BCPMESH_" + strings.ToUpper(role.String()) + "_CREDS"); f.Creds != "" {
 			break
 		}
 	}
@@ -95,7 +94,10 @@ func (f *AgentFlags) Connect(ctx context.Context, p *cli.Program, command string
 	if err != nil {
 		return nil, err
 	}
-	if who.Role != bcp.RoleController && who.Role != bcp.RoleReader {
+	if f.Role != 0 && who.Role != f.Role {
+		return nil, cli.Failf("%s is of %s, %s: expected the creds of a %s", cli.Quoted(f.Creds), who.Agent, who.Role, f.Role)
+	}
+	if f.Role == 0 && who.Role != bcp.RoleController && who.Role != bcp.RoleReader {
 		return nil, cli.Failf("%s is of %s, %s: only controllers and readers are agents", cli.Quoted(f.Creds), who.Agent, who.Role)
 	}
 	url, known := f.url, meshdir.Trust{CA: f.ca}

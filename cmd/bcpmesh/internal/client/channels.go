@@ -138,3 +138,16 @@ func (f *SpanFlags) From(ctx context.Context, auditor *agents.Auditor) (uint64, 
 	from, err := auditor.From(ctx, f.Since.At)
 	return from, meshdir.OutcomeOf(err)
 }
+
+// CompleteKernels completes the names of the kernels of the mesh.
+func CompleteKernels(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	mesh, err := MeshOf(cmd)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for i := range mesh.Kernels {
+		names = append(names, string(mesh.Kernels[i].Kernel))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -19,7 +19,7 @@ import (
 // CheckCommand returns the command check.
 func CheckCommand(p *cli.Program) *cobra.Command {
 	var elsewhere bool
-	schema := cli.WordFlag{Words: []string{"mesh", "agent"}}
+	schema := cli.WordFlag{Words: []string{"mesh", "agent", "tools"}}
 	cmd := &cobra.Command{
 		Use:   "check [DIR]",
 		Short: "Check the definitions of a mesh, and show what they mean",
@@ -41,13 +41,14 @@ agent. All three in one are an error if the mesh runs the agent or lists hosts f
 it, unless its definition has egress_budget_bits. bits a day is what it can tell
 hosts by which URLs it fetches; the use of other ways out is not counted.
 
-With --json the result is {ok, errors, warnings, channels, permissions, agents}, with shards
-if there are several, and replicas if they are above 1; advice are the warnings
+With --json the result is {ok, errors, warnings, channels, permissions, agents}, with
+kernels if there are any, shards if there are several, and replicas if they are above 1; advice are the warnings
 whose code begins with advice_.
 
-With --schema nothing is checked: the JSON Schema of mesh.yaml, or of the front
-matter of agents, is printed, so that an editor can complete and check keys. The
-YAML language server reads it where the first line of mesh.yaml is
+With --schema nothing is checked: the JSON Schema of mesh.yaml, of the front
+matter of agents, or of the files in tools, is printed, so that an editor can
+complete and check keys. The YAML language server reads it where the first line of
+mesh.yaml is
 # yaml-language-server: $schema=mesh.schema.json`,
 		Example: `  bcpmesh check
   bcpmesh check ./office --json | jq .errors
@@ -65,18 +66,16 @@ YAML language server reads it where the first line of mesh.yaml is
 		},
 	}
 	cmd.Flags().BoolVar(&elsewhere, "elsewhere", false, "the mesh runs on another machine: do not look for the programs of commands")
-	schema.AddTo(cmd, "schema", "print the JSON Schema of mesh.yaml or of an agent")
+	schema.AddTo(cmd, "schema", "print the JSON Schema of mesh.yaml, of an agent or of a file of tools")
 	return cmd
 }
 
 // showSchema prints the JSON Schema of a kind of file; it is JSON with and
 // without --json.
 func showSchema(p *cli.Program, of string) error {
-	level := definition.LevelMesh
-	if of == "agent" {
-		level = definition.LevelAgent
-	}
-	schema, err := definition.JSONSchema(level)
+	schema, err := definition.JSONSchema(map[string]definition.Level{
+		"mesh": definition.LevelMesh, "agent": definition.LevelAgent, "tools": definition.LevelService,
+	}[of])
 	if err != nil {
 		return err
 	}
@@ -90,6 +89,7 @@ type checkResult struct {
 	Errors      []definition.Problem `json:"errors"`
 	Warnings    []definition.Problem `json:"warnings"`
 	Channels    []channelInfo        `json:"channels"`
+	Kernels     []kernelInfo         `json:"kernels,omitzero"`
 	Permissions permissions          `json:"permissions"`
 	Agents      []reachInfo          `json:"agents,omitzero"`   // what each holds, reads and may send out
 	Shards      int                  `json:"shards,omitzero"`   // if there are several
@@ -151,6 +151,7 @@ func check(p *cli.Program, args []string, elsewhere bool) error {
 	mesh, report := definition.Load(os.DirFS(folder.Dir), options...)
 	result := checkResult{OK: mesh != nil && report.OK(), Errors: report.Errors, Warnings: report.Warnings, Permissions: permissions{}}
 	if mesh != nil {
+		result.Kernels = describeKernels(mesh)
 		if result.Channels, err = describeChannels(mesh); err != nil {
 			return err
 		}
@@ -222,6 +223,7 @@ func showCheck(p *cli.Program, folder meshdir.Folder, mesh *bcp.Mesh, result che
 		p.Out.Table([]string{"controller", "reader", "category", "budget", "subscription", "nominal", "capacity", "timing"}, rows)
 	}
 	p.Out.Printf("\n")
+	showKernels(p.Out, result.Kernels)
 	showReach(p, result.Agents)
 	showPermissions(p, result.Permissions)
 	p.Out.Printf("\n%s, %s, ", cli.Count(len(mesh.Agents), "agent"), cli.Count(len(result.Channels), "channel"))

@@ -17,16 +17,16 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
 
-// KernelCommand returns the command kernel.
-func KernelCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("kernel", "Check plans, and play runs of the reasoning kernel",
-		`Check plans, and play runs of the reasoning kernel, without a mesh.
+// KernelCommand returns the command kernel, with the commands about runs of a mesh.
+func KernelCommand(p *cli.Program, ofRuns ...*cobra.Command) *cobra.Command {
+	return cli.Group("kernel", "Have kernels do tasks, and check plans",
+		`Have the kernels of a mesh do tasks, see what became of them, and check plans.
 
 A kernel turns a task into effects: a planner that never sees content proposes a
 plan, Readers turn content into typed values, and every call crosses one gate.
 docs/kernel.md explains plans, labels and rules.`,
-		"  bcpmesh kernel simulate < cases.jsonl\n  bcpmesh kernel check kernel.json plan.json",
-		kernelSimulateCommand(p), kernelCheckCommand(p))
+		"  bcpmesh kernel run desk reply 'Summarise my latest mail and send it to me.'\n  bcpmesh kernel list\n  bcpmesh kernel check kernel.json plan.json",
+		append(ofRuns, kernelCheckCommand(p), kernelSimulateCommand(p))...)
 }
 
 func kernelSimulateCommand(p *cli.Program) *cobra.Command {

@@ -1,0 +1,154 @@
+package attach
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+// PlannerCommand returns the command planner.
+func PlannerCommand(p *cli.Program) *cobra.Command {
+	return cli.Group("planner", "Plan the runs of kernels",
+		`Plan the runs of kernels. A planner is told the task, the tools of the run's grant and
+what it may ask Readers; it never sees content. docs/kernel.md has the form of a plan.`,
+		"  bcpmesh planner command --creds ann.creds -- ./plan.py\n  bcpmesh planner script --creds ann.creds plans.json",
+		plannerProgramCommand(p), plannerScriptCommand(p))
+}
+
+func plannerProgramCommand(p *cli.Program) *cobra.Command {
+	var o programFlags
+	const example = "bcpmesh planner command --creds ann.creds -- ./plan.py"
+	cmd := &cobra.Command{
+		Use:   "command -- PROGRAM [ARG...]",
+		Short: "Make each plan by running a program",
+		Long: `Make each plan by running a program, in any language. It gets the request as one line of
+JSON on stdin: {"plan_id", "task", "catalogue", "schemas", "limits", "errors"}, and
+prints a plan: {"steps": [...], "final": "id"}.
+
+A program that fails, or prints nothing, has no plan: the kernel hears that the
+planner refused, and asks again within max_plans. errors then has the codes of what
+went wrong with the plans before.
+
+Started by a mesh as a planner's command, it needs no flags.`,
+		Example: "  " + example,
+		Args:    programArgs(example),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := o.connect(cmd.Context(), p, bcp.RolePlanner, args)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			return planWith(cmd.Context(), p, s.conn, s.name, func(ctx context.Context, r agents.PlanRequest) (any, error) {
+				line, err := json.Marshal(r)
+				if err != nil {
+					return nil, err
+				}
+				printed, _, err := s.program.Once(ctx, append(line, '\n'))
+				switch {
+				case ctx.Err() != nil:
+					return nil, context.Cause(ctx)
+				case err != nil:
+					s.program.Logger.Warn("the program made no plan", "reason", err)
+					return nil, agents.ErrNoPlan
+				case len(printed) == 0:
+					return nil, agents.ErrNoPlan
+				}
+				return string(printed), nil // the kernel reads it, and says what is wrong with it
+			})
+		},
+	}
+	o.addTo(cmd, "creds `FILE` of a planner (default: $BCPMESH_PLANNER_CREDS)")
+	return cmd
+}
+
+// plannedTask is one entry of a script.
+type plannedTask struct {
+	Task string         `json:"task"`
+	Plan jsontext.Value `json:"plan"`
+}
+
+// maxScript bounds a script, in bytes.
+const maxScript = 16 << 20
+
+func plannerScriptCommand(p *cli.Program) *cobra.Command {
+	var o programFlags
+	cmd := &cobra.Command{
+		Use:   "script FILE",
+		Short: "Answer tasks with the plans of a file",
+		Long: `Answer tasks with the plans of a file, without a model: for tests, and for tasks that
+are always the same. FILE is a JSON array of {"task": …, "plan": …}: the first entry
+with the very text of the task is taken, or the first whose task is "*". Without one
+the kernel hears that the planner refused.`,
+		Example: "  bcpmesh planner script --creds ann.creds plans.json",
+		Args:    cli.Arguments(1, "FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			tasks, err := readScript(args[0])
+			if err != nil {
+				return err
+			}
+			o.Role = bcp.RolePlanner
+			if o.FromEnvironment(p.Env, bcp.RolePlanner); o.Creds == "" {
+				return cli.Usagef("planner script: expected --creds FILE").WithHint("bcpmesh creds issue NAME --role planner --out FILE makes one")
+			}
+			agent, err := o.Connect(cmd.Context(), p, "planner", 4)
+			if err != nil {
+				return err
+			}
+			defer agent.Conn.Close()
+			return planWith(cmd.Context(), p, agent.Conn, agent.Name, func(_ context.Context, r agents.PlanRequest) (any, error) {
+				for _, t := range tasks {
+					if t.Task == r.Task || t.Task == "*" {
+						return t.Plan, nil
+					}
+				}
+				return nil, agents.ErrNoPlan
+			})
+		},
+	}
+	o.AddTo(cmd, "creds `FILE` of a planner (default: $BCPMESH_PLANNER_CREDS)")
+	return cmd
+}
+
+func readScript(name string) ([]plannedTask, error) {
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+	}
+	var tasks []plannedTask
+	if len(content) > maxScript {
+		err = errors.New("it is too large")
+	} else {
+		err = json.Unmarshal(content, &tasks, json.RejectUnknownMembers(true))
+	}
+	for i := range tasks {
+		if tasks[i].Task == "" || tasks[i].Plan == nil {
+			err = errors.New("an entry has no task or no plan")
+		}
+	}
+	if err != nil || len(tasks) == 0 {
+		return nil, cli.Failf("%s: expected a JSON array of {\"task\": …, \"plan\": …}", cli.Quoted(name)).WithHint("bcpmesh planner script --help says more")
+	}
+	return tasks, nil
+}
+
+// planWith plans until interrupted.
+func planWith(ctx context.Context, p *cli.Program, conn *agents.Connection, name bcp.AgentName, plan func(context.Context, agents.PlanRequest) (any, error)) error {
+	planner := agents.NewPlanner(conn)
+	planner.OnPlan(plan)
+	if err := planner.Start(ctx); err != nil {
+		return meshdir.OutcomeOf(err)
+	}
+	p.Out.Talkf("%s plans", name)
+	<-ctx.Done()
+	_ = planner.Stop(context.WithoutCancel(ctx))
+	return nil
+}

@@ -1,0 +1,337 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+)
+
+// RunCommands returns the commands of kernel that tell runs.
+func RunCommands(p *cli.Program) []*cobra.Command {
+	return []*cobra.Command{runListCommand(p), runShowCommand(p), runExplainCommand(p)}
+}
+
+func runListCommand(p *cli.Program) *cobra.Command {
+	var who client.Flags
+	var span client.SpanFlags
+	var of string
+	var open bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the runs of kernels",
+		Long: `List the runs of kernels, oldest first: who asked, under which grant, how each ended
+and what it used of its limits.
+
+It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
+		Example: "  bcpmesh kernel list --since 24h\n  bcpmesh kernel list --open --json",
+		Args:    cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var stories tell.RunStories
+			err := eachDecision(cmd.Context(), p, &who, func(d *bcp.Decision) { stories.Add(d) })
+			if err != nil {
+				return err
+			}
+			runs := slices.DeleteFunc(stories.All(), func(r *tell.RunStory) bool {
+				return of != "" && string(r.Kernel) != of || open && r.Status != bcp.RunOpen || r.Ended.Before(span.Since.At) ||
+					!span.Until.At.IsZero() && !r.Began.Before(span.Until.At)
+			})
+			return listRuns(p.Out, runs)
+		},
+	}
+	who.AddTo(cmd, "auditor")
+	span.AddTo(cmd)
+	cmd.Flags().StringVar(&of, "kernel", "", "only those of this `KERNEL`")
+	cli.Complete(cmd, "kernel", client.CompleteKernels)
+	cmd.Flags().BoolVar(&open, "open", false, "only those that have not ended")
+	return cmd
+}
+
+func listRuns(o *cli.Output, runs []*tell.RunStory) error {
+	if o.JSON {
+		for _, r := range runs {
+			if err := o.Line(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(runs) == 0 {
+		o.Printf("no runs\n")
+		return nil
+	}
+	var rows [][]string
+	for _, r := range runs {
+		rows = append(rows, []string{
+			string(r.Run), r.Began.Format(tell.TimeFormat), string(r.Kernel), string(r.Requester), r.Grant, statusOf(r), strconv.Itoa(r.Calls), strconv.Itoa(r.Questions),
+		})
+	}
+	o.Table([]string{"run", "began, UTC", "kernel", "requester", "grant", "status", "calls", "questions"}, rows)
+	return nil
+}
+
+// statusOf says how a run is, in a few words.
+func statusOf(r *tell.RunStory) string {
+	switch {
+	case r.Status == bcp.RunOpen && r.Waits != nil:
+		return strings.TrimSuffix("waits for "+strings.Join(cli.Compact(personOf(r.Waits.Kind), string(r.Waits.Agent), r.Waits.Tool), " "), " ")
+	case r.Code != "":
+		return r.Status + ": " + string(r.Code)
+	default:
+		return r.Status
+	}
+}
+
+// personOf says whom a wait is for.
+func personOf(kind string) string {
+	switch kind {
+	case "approval":
+		return "a person to approve"
+	case "doubt":
+		return "a person to look at"
+	default:
+		return kind
+	}
+}
+
+func runShowCommand(p *cli.Program) *cobra.Command {
+	var who client.Flags
+	var raw bool
+	cmd := &cobra.Command{
+		Use:   "show RUN",
+		Short: "Tell one run, record by record",
+		Long: `Tell one run of a kernel: what happened, in the order of the journal, with the number
+of each record.
+
+With --raw it also shows what was said: the task, plans, arguments and values. That is
+for whoever owns the state folder; creds of an auditor open none of it. It is hostile
+text, shown so that it can do nothing.
+
+It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
+		Example: "  bcpmesh kernel show rJ4CU3CCAGCRCOVXSQ7GLZ6UN5\n  bcpmesh kernel show rJ4CU3CCAGCRCOVXSQ7GLZ6UN5 --raw",
+		Args:    cli.Arguments(1, "RUN"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := storyOf(cmd, p, &who, args[0], raw)
+			if err != nil || p.Out.JSON {
+				return cmp.Or(err, p.Out.Value(r))
+			}
+			showRun(p.Out, r)
+			return nil
+		},
+		ValidArgsFunction: completeRuns(&who),
+	}
+	who.AddTo(cmd, "auditor")
+	cmd.Flags().BoolVar(&raw, "raw", false, "show what was said: hostile text, for the owner of the state folder")
+	return cmd
+}
+
+// storyOf tells one run, with raw from the opened journal.
+func storyOf(cmd *cobra.Command, p *cli.Program, who *client.Flags, id string, raw bool) (*tell.RunStory, error) {
+	var stories tell.RunStories
+	add := func(d *bcp.Decision) {
+		if d.Run != nil && d.Run.Run == id {
+			stories.Add(d)
+		}
+	}
+	if raw {
+		if err := eachOpened(cmd, who, add); err != nil {
+			return nil, err
+		}
+	} else if err := eachDecision(cmd.Context(), p, who, add); err != nil {
+		return nil, err
+	}
+	if len(stories.All()) == 0 {
+		return nil, cli.Failf("there is no run %s", cli.Quoted(id)).WithHint("bcpmesh kernel list shows the runs that there are")
+	}
+	return stories.All()[0], nil
+}
+
+func showRun(o *cli.Output, r *tell.RunStory) {
+	headRun(o, r)
+	var rows [][]string
+	for _, e := range r.Events {
+		rows = append(rows, []string{strconv.FormatUint(e.Decision, 10), e.At.Format(tell.TimeFormat), e.Word, e.Step, e.Tool, e.Detail, string(e.From)})
+	}
+	o.Table([]string{"record", "time, UTC", "event", "step", "tool", "", "from"}, rows)
+	for _, said := range r.Said {
+		o.Heading(fmt.Sprintf("%s, record %d, as it was said", said.What, said.Decision))
+		for _, line := range inert.Prefixed(inert.Gutter, said.Text, rawWidth) {
+			o.Printf("%s\n", line)
+		}
+	}
+}
+
+// headRun says what the run was and how it ended.
+func headRun(o *cli.Output, r *tell.RunStory) {
+	o.Heading(fmt.Sprintf("run %s of %s, asked by %s with the grant %s", r.Run, r.Kernel, r.Requester, r.Grant))
+	status := statusOf(r)
+	if r.Status != bcp.RunOpen {
+		status += " after " + r.Ended.Sub(r.Began).Round(time.Millisecond).String()
+	}
+	if r.Code != "" && r.Step != "" {
+		status += ", at step " + r.Step
+	}
+	o.Printf("%s\n", cli.Plain(status))
+	o.Printf("%d of %d steps, %d of %d calls, %d of %d questions, %d of %d plans\n",
+		r.Steps, r.Limits.Steps, r.Calls, r.Limits.Calls, r.Questions, r.Limits.Questions, r.Plans, r.Limits.Plans)
+}
+
+func runExplainCommand(p *cli.Program) *cobra.Command {
+	var who client.Flags
+	cmd := &cobra.Command{
+		Use:   "explain RUN",
+		Short: "Say why a run ended as it did, and what came from where",
+		Long: `Say why a run ended as it did: what the gate said of each call, by which rules and
+for which labels; from which values each value was made, and how many bits of it
+content can have chosen; and what would change the end.
+
+It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
+		Example: "  bcpmesh kernel explain rJ4CU3CCAGCRCOVXSQ7GLZ6UN5",
+		Args:    cli.Arguments(1, "RUN"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := storyOf(cmd, p, &who, args[0], false)
+			if err != nil || p.Out.JSON {
+				return cmp.Or(err, p.Out.Value(r))
+			}
+			explainRun(p.Out, r)
+			return nil
+		},
+		ValidArgsFunction: completeRuns(&who),
+	}
+	who.AddTo(cmd, "auditor")
+	return cmd
+}
+
+func explainRun(o *cli.Output, r *tell.RunStory) {
+	headRun(o, r)
+	if len(r.Verdicts) > 0 {
+		o.Heading("What the gate said")
+		var rows [][]string
+		for _, v := range r.Verdicts {
+			when := "when it was made"
+			if v.Early {
+				when = "before the first step"
+			}
+			var arguments []string
+			for _, a := range v.Arguments {
+				arguments = append(arguments, a.Name+" "+labelWords(&a.Label))
+			}
+			rows = append(rows, []string{v.Step, v.Tool, v.Ruling, string(v.Code), strings.Join(v.Rules, ", "), strings.Join(arguments, "; "), when})
+		}
+		o.Table([]string{"step", "tool", "verdict", "why", "rules", "arguments", ""}, rows)
+	}
+	if len(r.Values) > 0 {
+		o.Heading("Where each value came from")
+		var rows [][]string
+		for _, v := range r.Values {
+			from := strings.Join(v.Inputs, ", ")
+			if v.Reused {
+				from = strings.Join(cli.Compact(from, "an earlier plan"), ", ")
+			}
+			rows = append(rows, []string{v.Step, strings.Join(cli.Compact(v.Kind, v.Tool), " "), cmp.Or(from, "the plan"), labelWords(&v.Label), strings.Trim(v.Label.Width().String(), `"`)})
+		}
+		o.Table([]string{"value", "made by", "from", "label", "bits that content chose"}, rows)
+	}
+	if why := kernel.Explain(r.Code); why != "" {
+		o.Printf("%s\n", why)
+	}
+}
+
+// labelWords says what matters of a label.
+func labelWords(l *kernel.Label) string {
+	words := "trusted"
+	if l.Tainted() {
+		words = "tainted"
+	}
+	if l.ThirdParty() {
+		words += ", third party"
+	}
+	return words
+}
+
+// completeRuns completes the ids of runs, newest first.
+func completeRuns(who *client.Flags) cobra.CompletionFunc {
+	return cli.FirstArgument(func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		const none = cobra.ShellCompDirectiveNoFileComp
+		ctx, cancel := context.WithTimeout(context.Background(), completionTime)
+		defer cancel()
+		c, err := who.Connect(ctx, bcp.RoleAuditor)
+		if err != nil {
+			return nil, none
+		}
+		defer c.Close()
+		records, _, err := NewestRecords(ctx, c.Auditor(0), completedRecords)
+		if err != nil {
+			return nil, none
+		}
+		var ids []string
+		for _, d := range slices.Backward(records) {
+			if d.Kind == bcp.KindRun && d.Run != nil && d.Run.Run != "" {
+				ids = append(ids, cobra.CompletionWithDesc(d.Run.Run, "of "+string(d.Run.Kernel)))
+			}
+		}
+		return ids, none | cobra.ShellCompDirectiveKeepOrder
+	})
+}
+
+// eachDecision reads all decisions of the audit, or of the journal of a mesh that rests.
+func eachDecision(ctx context.Context, p *cli.Program, who *client.Flags, each func(*bcp.Decision)) error {
+	rests, err := who.Resting(ctx)
+	if err != nil {
+		return err
+	}
+	var all iter.Seq2[bcp.Decision, error]
+	if rests != nil {
+		all = restingDecisions(ctx, p, rests)
+	} else {
+		c, err := who.Connect(ctx, bcp.RoleAuditor)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		all = audited(ctx, c.Auditor(0), 0) // kernels are on a mesh of one server
+	}
+	for d, err := range all {
+		if err != nil {
+			return err
+		}
+		each(&d)
+	}
+	return nil
+}
+
+// eachOpened reads the journal with what was said.
+func eachOpened(cmd *cobra.Command, who *client.Flags, each func(*bcp.Decision)) error {
+	for _, flag := range []string{"creds", "as", "url"} {
+		if cmd.Flags().Changed(flag) {
+			return cli.Usagef("%s--raw takes no --%s: what was said is for whoever owns the state folder", cli.Prefix(cmd), flag)
+		}
+	}
+	j, err := client.OpenJournals(cmd.Context(), who.Where, who.Shard)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	var all Replaying
+	for one, err := range all.ofJournals(cmd.Context(), j) {
+		if err != nil && !errors.Is(err, errTold) {
+			return err
+		}
+		each(&one.Decision)
+	}
+	return nil
+}
