@@ -98,7 +98,7 @@ func (d *draft) call(f *frame, s *Step, record StepRecord, at Origin) {
 	}
 	t := d.kernel.tools[s.Tool]
 	bytes := argumentsJSON(args)
-	record.Key = f.nth(func(nth int) bcp.Digest { return callKey(d.run.id, t, bytes, nth, f.Path) })
+	record.Key = f.nth(func(nth int) bcp.Digest { return d.run.callKey(t, bytes, nth, f.Path) })
 	if value, made := d.run.value(record.Key); made && value != nil {
 		record.Reused = true
 		d.finish(record, d.resultNode(f, t, args, value, at))
@@ -191,7 +191,7 @@ func (d *draft) parse(f *frame, s *Step, record StepRecord, at Origin) {
 	}
 	record.Inputs = []string{f.origin(&s.Source)}
 	bytes := content.JSON()
-	record.Key = f.nth(func(nth int) bcp.Digest { return parseKey(d.run.id, schema, bytes, s.Instruction, nth, f.Path) })
+	record.Key = f.nth(func(nth int) bcp.Digest { return d.run.parseKey(schema, bytes, s.Instruction, nth, f.Path) })
 	if value, made := d.run.value(record.Key); made && value != nil {
 		record.Reused = true
 		d.finish(record, node{typ: schema.typ, value: value, label: schema.parseLabel(source.label, at), at: at})

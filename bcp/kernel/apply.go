@@ -226,7 +226,7 @@ func (s *State) remember(c *Change) {
 	if c.Code != "" {
 		run = ""
 	}
-	s.requests[key] = request{c.Start.Digest, run, c.Code, c.Time}
+	s.requests[key] = request{c.Private.Digest, run, c.Code, c.Time}
 	s.told = append(s.told, requestEnd{c.Time, key})
 }
 

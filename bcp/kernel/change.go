@@ -166,7 +166,6 @@ type Start struct {
 	GrantName string
 	Grant     Grant
 	Request   bcp.ClientID // what the requester calls it
-	Digest    bcp.Digest   // of the message
 	Task      Label
 	Limits    Limits
 }
@@ -237,9 +236,12 @@ type Totals struct {
 // Private is what agents and people said, apart from the rest of a record so that it
 // can be sealed. Only what the change is about is set.
 type Private struct {
-	Task  string
-	Rules []RunRule // of the requester
-	Plan  []byte    // accepted
+	Task string
+	// Digest is that of the message that begins a run, and Salt makes the keys of its
+	// calls and parses: who has neither cannot try out what they are of.
+	Digest, Salt bcp.Digest
+	Rules        []RunRule // of the requester
+	Plan         []byte    // accepted
 	// Value is the result's value, in canonical JSON.
 	Value []byte
 	// Sub are the values of sub-runs that ended, in the order of Steps.

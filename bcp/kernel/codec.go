@@ -218,7 +218,6 @@ func (s *Start) fields(f *codec) {
 	text(f, "grant_name", &s.GrantName)
 	f.grant("grant", &s.Grant)
 	text(f, "request_id", &s.Request)
-	f.digest("digest", &s.Digest)
 	f.label("task", &s.Task)
 	limits := &s.Limits
 	nested(f, "limits", &limits, (*Limits).fields)
@@ -317,6 +316,8 @@ func (e *End) fields(f *codec) {
 
 func (p *Private) fields(f *codec) {
 	text(f, "task", &p.Task)
+	f.digest("digest", &p.Digest)
+	f.digest("salt", &p.Salt)
 	objects(f, "rules", &p.Rules, (*RunRule).fields)
 	f.bytes("plan", &p.Plan)
 	f.bytes("value", &p.Value)

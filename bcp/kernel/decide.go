@@ -16,7 +16,7 @@ func (s *State) DecideRun(m bcp.Moment, kernel bcp.AgentName, from Requester, gr
 	c := Change{Kind: ChangeRun, Time: s.now(m), Run: RunID("r" + m.Fresh)}
 	c.Start = &Start{Kernel: kernel, Requester: from, GrantName: grant, Task: task}
 	message, code := parseRun(body)
-	c.Start.Request, c.Start.Digest = message.request, sha256.Sum256(body)
+	c.Start.Request, c.Private.Digest = message.request, sha256.Sum256(body)
 	if message.request != "" {
 		if before, known := s.requests[requestKey{kernel, from.Name, message.request}]; known {
 			return c.repeat(before)
@@ -44,7 +44,7 @@ func (s *State) DecideRun(m bcp.Moment, kernel bcp.AgentName, from Requester, gr
 		return c
 	}
 	c.Start.Grant, c.Start.Limits = held, k.definition.Limits
-	c.Private.Task, c.Private.Rules = message.task, message.rules
+	c.Private.Task, c.Private.Rules, c.Private.Salt = message.task, message.rules, runSalt(m)
 	d := &draft{state: s, kernel: k, moment: m, run: begin(&c), change: &c}
 	d.run.deadline = c.Time + int64(c.Start.Limits.RunTTL)
 	d.askPlanner()
@@ -54,7 +54,7 @@ func (s *State) DecideRun(m bcp.Moment, kernel bcp.AgentName, from Requester, gr
 // repeat answers a message that was decided before (PROTOCOL P2.6).
 func (c *Change) repeat(before request) Change {
 	switch {
-	case before.digest != c.Start.Digest:
+	case before.digest != c.Private.Digest:
 		c.Code = Malformed
 	case before.code != "":
 		c.Code = before.code

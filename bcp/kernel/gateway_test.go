@@ -26,6 +26,7 @@ type gateway struct {
 	sent    []kernel.Release // in order
 	todo    []kernel.Release
 	task    kernel.Label
+	salt    [16]byte
 	replay  bool // keep records, and compare after every one
 }
 
@@ -36,7 +37,7 @@ func newGateway(t fataler, kernels ...*kernel.Kernel) *gateway {
 func (g *gateway) moment() bcp.Moment {
 	g.ids++
 	g.now = g.now.Add(time.Second)
-	return bcp.Moment{Now: g.now, Fresh: fmt.Sprintf("%024d", g.ids)}
+	return bcp.Moment{Now: g.now, Fresh: fmt.Sprintf("%024d", g.ids), Salt: g.salt}
 }
 
 // store records a decision and sends what follows from it.

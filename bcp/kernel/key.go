@@ -10,19 +10,25 @@ import (
 // callKey is what a call is: its run, service, tool and arguments, the sub-run that
 // makes it, and which of several equal calls of its plan it is. A later plan that
 // makes the same call has its outcome.
-func callKey(id RunID, t *Tool, arguments []byte, nth int, frame string) bcp.Digest {
-	return keyOf(nth, "call", string(id), t.Service, t.Name, string(arguments), frame)
+func (r *run) callKey(t *Tool, arguments []byte, nth int, frame string) bcp.Digest {
+	return r.keyOf(nth, "call", string(r.id), t.Service, t.Name, string(arguments), frame)
 }
 
 // parseKey is what a parse is.
-func parseKey(id RunID, s *Schema, content []byte, instruction string, nth int, frame string) bcp.Digest {
-	return keyOf(nth, "parse", string(id), s.Name, string(content), instruction, frame)
+func (r *run) parseKey(s *Schema, content []byte, instruction string, nth int, frame string) bcp.Digest {
+	return r.keyOf(nth, "parse", string(r.id), s.Name, string(content), instruction, frame)
+}
+
+// runSalt is what the keys of a run that begins are made with: a record shows them, and
+// whoever knows all else of a call could otherwise try out its arguments.
+func runSalt(m bcp.Moment) bcp.Digest {
+	return sha256.Sum256(append([]byte("keys of a run"), m.Salt[:]...))
 }
 
 // keyOf hashes parts with their lengths, so that no two lists of parts are one.
-func keyOf(nth int, parts ...string) bcp.Digest {
+func (r *run) keyOf(nth int, parts ...string) bcp.Digest {
 	var buf [512]byte
-	b := binary.AppendUvarint(buf[:0], uint64(nth))
+	b := binary.AppendUvarint(append(buf[:0], r.salt[:]...), uint64(nth))
 	for _, part := range parts {
 		b = binary.AppendUvarint(b, uint64(len(part)))
 		b = append(b, part...)

@@ -262,3 +262,34 @@ func TestRunRecordsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// Who reads the open part of the records, and knows all else about a run, cannot try out
+// what was said: the same run with the same words has other keys each time, and no digest
+// of its message.
+//
+// covers P11.5
+func TestKeysAreSalted(t *testing.T) {
+	t.Parallel()
+	open := func(salt byte) []byte {
+		g := newGateway(t, mustKernel(t, nil))
+		g.salt = [16]byte{salt}
+		g.begin("all")
+		g.plan(mailPlan)
+		g.result(mail)
+		var all []byte
+		for _, r := range g.records {
+			all = append(all, r[0]...)
+		}
+		return all
+	}
+	if !bytes.Equal(open(1), open(1)) {
+		t.Fatal("two equal runs have different records")
+	}
+	if bytes.Equal(open(1), open(2)) {
+		t.Error("the keys of a run do not depend on its salt")
+	}
+	digest, _ := bcp.Digest(sha256.Sum256([]byte(`{"task":"Do it."}`))).MarshalText()
+	if bytes.Contains(open(1), digest) {
+		t.Error("a record has the digest of a message")
+	}
+}

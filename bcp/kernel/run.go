@@ -14,6 +14,7 @@ type run struct {
 	id       RunID
 	start    Start
 	task     string
+	salt     bcp.Digest // of the keys
 	rules    []RunRule
 	totals   Totals
 	began    int64
@@ -96,7 +97,7 @@ func (r *run) value(key bcp.Digest) (*Value, bool) {
 
 // begin starts the run of a change.
 func begin(c *Change) *run {
-	r := &run{id: c.Run, began: c.Time, start: *c.Start, task: c.Private.Task, rules: c.Private.Rules}
+	r := &run{id: c.Run, began: c.Time, start: *c.Start, task: c.Private.Task, salt: c.Private.Salt, rules: c.Private.Rules}
 	r.frames = []*frame{{Frame: Frame{Grant: c.Start.Grant, Query: c.Start.Task}}}
 	return r
 }
@@ -160,7 +161,7 @@ func (r *run) stop(e End, at int64) {
 	}
 	r.end, r.ended, r.wait = &e, at, Wait{}
 	r.frames = []*frame{{Frame: r.frames[0].Frame}}
-	r.results, r.args, r.task, r.rules, r.own = nil, nil, "", nil, nil
+	r.results, r.args, r.task, r.salt, r.rules, r.own = nil, nil, "", bcp.Digest{}, nil, nil
 }
 
 // due is when time has something to decide about the run; 0 is never.

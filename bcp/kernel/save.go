@@ -110,6 +110,7 @@ func (r *run) fields(f *codec) {
 	nested(f, "start", &start, (*Start).fields)
 	r.start = *start
 	text(f, "task", &r.task)
+	f.digest("salt", &r.salt)
 	objects(f, "rules", &r.rules, (*RunRule).fields)
 	totals := &r.totals
 	nested(f, "totals", &totals, (*Totals).fields)
