@@ -104,7 +104,7 @@ func (d *Decision) Alert() (Alert, bool) {
 	case d.Repeat:
 	case d.Kind == KindAlert:
 		kind = AlertKind(d.Event)
-	case d.Verdict == Hold && d.Item != "":
+	case d.HeldItem() != "":
 		kind = AlertHeld
 	case d.Kind == KindEgress && d.Egress != nil && d.Egress.Alert:
 		kind = AlertEgress
@@ -119,6 +119,18 @@ func (d *Decision) Alert() (Alert, bool) {
 	}
 	return Alert{Type: TypeAlert, Alert: kind, Seq: d.Seq, Time: d.At(), Agent: d.Agent, Controller: d.Controller, Reader: d.Reader,
 		Epoch: d.Epoch, Count: d.Count}, kind != ""
+}
+
+// HeldItem returns what waits for a person from this decision on, if something does.
+func (d *Decision) HeldItem() ItemID {
+	switch {
+	case d.Verdict == Hold:
+		return d.Item
+	case d.Run != nil:
+		return d.Run.Held
+	default:
+		return ""
+	}
 }
 
 // alert is one that DecideDue has to record.

@@ -2,7 +2,6 @@ package bcp
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"slices"
 	"strconv"
@@ -37,6 +36,8 @@ const (
 	ItemSummary    ItemKind = "summary"    // the content of a category 3 answer
 	ItemProposal   ItemKind = "proposal"   // a subscription that a Controller wants
 	ItemAnomaly    ItemKind = "anomaly"    // an answer of category 1 or 2 that the rules object to
+	ItemEffect     ItemKind = "effect"     // a call of a run that a rule asks about
+	ItemInDoubt    ItemKind = "in_doubt"   // a call of a run that may have been made
 )
 
 // maxReasonChars bounds the reason of a rejection, in code points.
@@ -124,6 +125,9 @@ type ItemView struct {
 	// Earlier are the last deliveries of the Controller's session, oldest first:
 	// an instruction may come in parts.
 	Earlier []Release `json:"earlier,omitempty"`
+	// Effect is the call that an item of a run is about; Content then holds its
+	// arguments.
+	Effect *Effect `json:"effect,omitempty"`
 }
 
 // Source tells where content comes from, by the operator's definitions.
@@ -192,7 +196,7 @@ type decidedItem struct {
 // approvers it is one of, oldest first, and the channels taking turns, so that
 // one that floods does not hide the others (PROTOCOL P7.1).
 func (s *State) ItemsFor(approver AgentName) []Item {
-	items := slices.DeleteFunc(s.Items(), func(it Item) bool { return !s.mayDecide(approver, it) })
+	items := s.itemsWhere(func(it Item) bool { return s.mayDecide(approver, it) }, func(it *RunItem) bool { return s.mayDecideRun(approver, it) })
 	turn := make(map[ChannelKey]int)
 	turns := make(map[ItemID]int, len(items))
 	for _, it := range items {
@@ -213,6 +217,12 @@ func (s *State) mayDecide(approver AgentName, it Item) bool {
 // View returns an item as an approver of its channel sees it. The code is empty,
 // item_not_found, item_expired, already_decided or not_permitted.
 func (s *State) View(approver AgentName, id ItemID) (ItemView, Code) {
+	if it, ok := s.runItem(id); ok {
+		if !s.mayDecideRun(approver, &it) {
+			return ItemView{}, NotPermitted
+		}
+		return it.view(), ""
+	}
 	it := s.items[id]
 	if it == nil {
 		return ItemView{}, s.goneItem(id, s.last.Time)
@@ -289,6 +299,9 @@ func (s *State) Preview(approver AgentName, body []byte) (EditPreview, Refusal) 
 	if code != "" {
 		return EditPreview{}, RefusalOf(code)
 	}
+	if it, ok := s.runItem(a.Item); ok {
+		return s.previewResult(approver, &it, &a)
+	}
 	it := s.items[a.Item]
 	switch {
 	case it == nil:
@@ -328,6 +341,9 @@ func (s *State) DecideApproval(m Moment, approver AgentName, key string, act Act
 		return d.refuse(CheckMessage, code)
 	}
 	d.Item = a.Item
+	if it, ok := s.runItem(a.Item); ok {
+		return s.decideRunItem(d, m, &it, key, act, &a)
+	}
 	it := s.items[a.Item]
 	if it == nil {
 		return d.refuse(CheckItem, s.goneItem(a.Item, d.Time))
@@ -338,21 +354,12 @@ func (s *State) DecideApproval(m Moment, approver AgentName, key string, act Act
 		return d.refuse(CheckInTime, ItemExpired)
 	}
 	content, code := s.decidedBytes(it, act, a)
-	signature, err := base64.StdEncoding.DecodeString(a.Signature)
-	switch signed := err == nil && s.verify != nil; {
-	case code == "" && sha256.Sum256(content) != a.SHA256:
-		return d.refuse(CheckDigest, DigestMismatch)
-	case !s.mayDecide(approver, it.Item):
-		return d.refuse(CheckApprover, NotPermitted)
-	case !signed || !s.verify(key, Statement(it.ID, act, a.SHA256, a.Expires), signature):
-		return d.refuse(CheckSignature, NotPermitted)
-	case code == "" && act != RejectItem && !s.stands(it, content):
-		return d.refuse(CheckStands, NotPermitted)
-	case code != "" || a.Expires.After(it.Deadline) || a.Expires.Nanosecond() != 0:
-		return d.refuse(CheckApproval, Malformed)
+	stands := func() bool { return act == RejectItem || s.stands(it, content) }
+	if check, refused := s.judgeApproval(&it.Item, s.mayDecide(approver, it.Item), stands, key, act, &a, content, code); refused != "" {
+		return d.refuse(check, refused)
 	}
 	d.Verdict, d.Note = Accept, a.Reason
-	d.Key, d.Released, d.SignedUntil, d.Signature, d.Unsealed = key, a.SHA256, a.Expires.UnixNano(), signature, true
+	d.signed(key, &a)
 	s.carryOut(&d, m, it, act, content)
 	return d
 }

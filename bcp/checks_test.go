@@ -36,7 +36,7 @@ func TestChecksStandInTheOrderOfTheCode(t *testing.T) {
 }
 
 // deciding are the functions that Decide methods have refuse for them.
-var deciding = []string{"escalate", "repeated", "fits", "limits", "room", "judgeProposal", "refuseEgress", "settleEgress", "reserveEgress", "rejected", "exceed", "refuse"}
+var deciding = []string{"escalate", "repeated", "fits", "limits", "room", "judgeProposal", "refuseEgress", "settleEgress", "reserveEgress", "rejected", "exceed", "refuse", "judgeApproval"}
 
 // namedIn returns the checks that a function names, those of the functions that
 // it calls at the place of the call.
@@ -60,7 +60,7 @@ func namedIn(bodies map[string]ast.Node, function string) (found []Check) {
 func functionsOf(t *testing.T) map[string]ast.Node {
 	t.Helper()
 	bodies := make(map[string]ast.Node)
-	for _, name := range []string{"decide.go", "proposal.go", "first.go", "budget.go", "operate.go", "approval.go", "erase.go", "egressdecision.go"} {
+	for _, name := range []string{"decide.go", "proposal.go", "first.go", "budget.go", "operate.go", "approval.go", "effect.go", "erase.go", "egressdecision.go"} {
 		content, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -185,6 +185,7 @@ func (w *recordWriter) runChange(d *RunChange) {
 	writeText(w, "f", d.From)
 	writeText(w, "c", d.Code)
 	writeText(w, "a", d.Alert)
+	writeText(w, "i", d.Held)
 	w.bytes("h", d.Change)
 }
 
@@ -484,6 +485,8 @@ func (r *recordReader) runChange(d *RunChange) {
 			readText(r, &d.Code)
 		case "a":
 			readText(r, &d.Alert)
+		case "i":
+			readText(r, &d.Held)
 		case "h":
 			r.bytes((*[]byte)(&d.Change))
 		default:

@@ -19,6 +19,17 @@ type Runs interface {
 	// OpenSince counts the runs that began before a time, Unix nanoseconds, and have not
 	// ended: what they said may not be erased.
 	OpenSince(before int64) int
+
+	// Items returns the calls that wait for people, in any order, and Item one of them.
+	Items() []RunItem
+	Item(id ItemID) (RunItem, bool)
+	// Result reads the response of a person who says what a call returned, in
+	// canonical JSON.
+	Result(id ItemID, response []byte) (canonical []byte, ok bool)
+	// DecideItem decides what a person decided about an item, whose right and signature
+	// are judged before: [Approve] makes the call, [RejectItem] does not, and [EditItem]
+	// takes the result in content for its own.
+	DecideItem(m Moment, id ItemID, act Act, by AgentName, content []byte) RunMessage
 }
 
 // OpenRuns makes the state of the kernels' runs: of what [Runs.Save] returned, or of
@@ -37,7 +48,9 @@ type RunChange struct {
 	// Code says why the message was refused, in a word of package kernel.
 	Code string `msgpack:"c,omitempty" json:"code,omitempty"`
 	// Alert says what people should look at, in a word of package kernel.
-	Alert  string         `msgpack:"a,omitempty" json:"alert,omitempty"`
+	Alert string `msgpack:"a,omitempty" json:"alert,omitempty"`
+	// Held is the item that the run waits for a person about from now on.
+	Held   ItemID         `msgpack:"i,omitempty" json:"held_item,omitempty"`
 	Change jsontext.Value `msgpack:"h,omitempty" json:"change,omitzero"`
 }
 
@@ -45,6 +58,7 @@ type RunChange struct {
 // them, and which tools it calls.
 type KernelRights struct {
 	Kernel, Planner AgentName
+	Approvers       []AgentName // may decide about its calls
 	Runs            []RunRight
 	Calls           []CallRight
 }
@@ -88,6 +102,7 @@ type RunMessage struct {
 	Body   []byte // empty for what no message asked for
 	Change RunChange
 	Said   []byte // the private part of the change, in JSON
+	Item   ItemID // what waited for a person, and does not any more
 }
 
 // JournalTime is the time of the next decision: that of m, unless the journal is ahead.
@@ -129,6 +144,7 @@ func (s *State) DecideRun(m Moment, r RunMessage) Decision {
 	if r.Change.Code != "" {
 		d.Verdict = Reject
 	}
+	d.Item = r.Item
 	if d.RunSaid = r.Said; len(r.Body) > 0 {
 		d.RawBytes, d.RawCommitment = len(r.Body), d.Commit(r.Body)
 	}
@@ -140,6 +156,13 @@ var errNotARun = errors.New("the decision is of a run and says nothing of it, or
 func (s *State) applyRun(d *Decision) error {
 	if d.Run == nil || !d.Kind.IsRun() {
 		return errNotARun
+	}
+	if d.Item != "" {
+		gone := decidedItem{id: d.Item, at: d.Time, code: AlreadyDecided}
+		if d.Run.From == "" { // time did
+			gone.code = ItemExpired
+		}
+		s.decided = append(s.decided, gone)
 	}
 	if s.runs == nil {
 		s.runsUnkept = true

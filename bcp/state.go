@@ -393,9 +393,24 @@ func (s *State) Outbox(key ChannelKey) []Outgoing {
 
 // Items returns what waits for a person, oldest first.
 func (s *State) Items() []Item {
+	return s.itemsWhere(func(Item) bool { return true }, func(*RunItem) bool { return true })
+}
+
+// itemsWhere returns the items of channels and of runs for which these hold.
+func (s *State) itemsWhere(ofChannel func(Item) bool, ofRun func(*RunItem) bool) []Item {
 	items := make([]Item, 0, len(s.items))
 	for _, it := range s.items {
-		items = append(items, it.Item)
+		if ofChannel(it.Item) {
+			items = append(items, it.Item)
+		}
+	}
+	if s.runs != nil {
+		runItems := s.runs.Items()
+		for i := range runItems {
+			if ofRun(&runItems[i]) {
+				items = append(items, runItems[i].Item)
+			}
+		}
 	}
 	slices.SortFunc(items, func(a, b Item) int {
 		if c := a.Since.Compare(b.Since); c != 0 {

@@ -15,10 +15,12 @@ type Definition struct {
 	SubPlanner bcp.AgentName
 	// Requesters may start runs, each with the grants named.
 	Requesters map[bcp.AgentName][]string
-	Grants     map[string][]Capability
-	Tools      []Tool
-	Schemas    []Schema
-	Limits     Limits
+	// Approvers decide about its calls.
+	Approvers []bcp.AgentName
+	Grants    map[string][]Capability
+	Tools     []Tool
+	Schemas   []Schema
+	Limits    Limits
 	// Rules are those of the kernel; MeshRules, forbid rules alone, hold for every
 	// kernel of the mesh.
 	Rules     []Rule

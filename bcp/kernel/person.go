@@ -10,7 +10,7 @@ type PersonDecision uint8
 const (
 	NoDecision PersonDecision = iota
 	Approve
-	Reject
+	Reject  // it is not made; or nobody knows, and the run ends in doubt
 	Done    // it was done
 	NotDone // it was not: send it again
 )
@@ -27,12 +27,26 @@ func ParsePersonDecision(s string) (PersonDecision, bool) {
 	return NoDecision, false
 }
 
+// about reports whether it can be decided about what waits.
+func (d PersonDecision) about(kind WaitKind) bool {
+	switch d {
+	case Reject:
+		return true
+	case Approve:
+		return kind == WaitApproval
+	case Done, NotDone:
+		return kind == WaitDoubt
+	default:
+		return false
+	}
+}
+
 // DecidePerson takes a person's decision about an item. That the person may decide,
 // and signed for these very bytes, is checked before. result is what the tool
 // returned, in JSON, where the person says that it was done.
 func (s *State) DecidePerson(m bcp.Moment, item string, decision PersonDecision, result []byte) Change {
 	r := s.open(item, WaitApproval, WaitDoubt)
-	if r == nil || (r.wait.Kind == WaitApproval) != (decision == Approve || decision == Reject) || decision == NoDecision || decision > NotDone {
+	if r == nil || !decision.about(r.wait.Kind) {
 		return s.refused(m, ChangeStep, item, UnknownItem)
 	}
 	d, ok := s.begin(m, ChangeStep, r)
@@ -42,6 +56,8 @@ func (s *State) DecidePerson(m bcp.Moment, item string, decision PersonDecision,
 	w := r.wait
 	t := d.kernel.tools[w.Tool]
 	switch {
+	case decision == Reject && w.Kind == WaitDoubt:
+		d.end(Doubted, InDoubt, w.Step)
 	case decision == Reject:
 		d.end(Blocked, ApprovalRejected, w.Step)
 	case !d.ready():

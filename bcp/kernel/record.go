@@ -34,8 +34,8 @@ func OfMesh(m *bcp.Mesh) []*Kernel {
 // about, if one did.
 func (s *State) Record(c *Change, from bcp.AgentName) bcp.RunMessage {
 	r := bcp.RunMessage{Kind: bcp.DecisionKind(c.Kind), Change: bcp.RunChange{
-		Run: string(c.Run), From: from, Code: string(c.Code), Alert: string(c.Alert), Change: c.AppendJSON(nil),
-	}}
+		Run: string(c.Run), From: from, Code: string(c.Code), Alert: string(c.Alert), Held: c.held(), Change: c.AppendJSON(nil),
+	}, Item: s.over(c)}
 	switch run := s.runs[c.Run]; {
 	case c.Start != nil:
 		r.Change.Kernel = c.Start.Kernel
@@ -55,7 +55,7 @@ func ReadRecord(d *bcp.Decision) (Change, error) {
 		return Change{}, ErrRecord
 	}
 	c, err := ParseChange(d.Run.Change, d.RunSaid)
-	if err == nil && (c.Kind != ChangeKind(d.Kind) || c.Time != d.Time || string(c.Run) != d.Run.Run || string(c.Code) != d.Run.Code || string(c.Alert) != d.Run.Alert) {
+	if err == nil && (c.Kind != ChangeKind(d.Kind) || c.Time != d.Time || string(c.Run) != d.Run.Run || string(c.Code) != d.Run.Code || string(c.Alert) != d.Run.Alert || c.held() != d.Run.Held) {
 		err = ErrRecord
 	}
 	return c, err
@@ -87,7 +87,7 @@ func (s *State) OpenSince(before int64) int {
 // Rights returns what the kernel needs of the server, sorted.
 func (k *Kernel) Rights() bcp.KernelRights {
 	d := &k.definition
-	r := bcp.KernelRights{Kernel: d.Name, Planner: d.Planner}
+	r := bcp.KernelRights{Kernel: d.Name, Planner: d.Planner, Approvers: d.Approvers}
 	for _, requester := range slices.Sorted(maps.Keys(d.Requesters)) {
 		for _, grant := range d.Requesters[requester] {
 			r.Runs = append(r.Runs, bcp.RunRight{Requester: requester, Grant: grant})

@@ -1,0 +1,147 @@
+package kernel
+
+import (
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Items returns the calls that wait for people, in any order.
+func (s *State) Items() []bcp.RunItem {
+	var items []bcp.RunItem
+	for _, r := range s.runs {
+		if r.end == nil && r.wait.Kind.person() {
+			items = append(items, s.itemOf(r))
+		}
+	}
+	return items
+}
+
+// Item returns the call that waits for a person under this id, if one does.
+func (s *State) Item(id bcp.ItemID) (bcp.RunItem, bool) {
+	r := s.open(string(id), WaitApproval, WaitDoubt)
+	if r == nil {
+		return bcp.RunItem{}, false
+	}
+	return s.itemOf(r), true
+}
+
+// itemOf shows a call to a person. What the definitions of today do not have any more is
+// tainted, and can only be refused.
+func (s *State) itemOf(r *run) bcp.RunItem {
+	w := &r.wait
+	it := bcp.RunItem{Content: effectJSON(r), Item: bcp.Item{
+		ID: bcp.ItemID(w.ID), Kind: bcp.ItemEffect, Controller: r.start.Kernel, Taint: bcp.TaintHigh,
+		Since: time.Unix(0, w.Since).UTC(), Deadline: time.Unix(0, w.Deadline).UTC(),
+	}}
+	if w.Kind == WaitDoubt {
+		it.Kind = bcp.ItemInDoubt
+	}
+	e := &it.Effect
+	*e = bcp.Effect{
+		Run: string(r.id), Requester: bcp.AgentName(r.start.Requester.Name), Grant: r.start.GrantName, Step: w.Step, Tool: w.Tool, Attempt: w.Attempt, Changed: true,
+	}
+	k := s.kernels[r.start.Kernel]
+	if k == nil {
+		return it
+	}
+	it.Approvers = k.definition.Approvers
+	t := k.tools[w.Tool]
+	if t == nil {
+		return it
+	}
+	it.Reader = bcp.AgentName(t.Service)
+	e.Service, e.Description, e.Level, e.Result = it.Reader, t.Description, t.Level.Word(), t.Output.AppendJSONSchema(nil)
+	call := s.callOf(k, r)
+	if call == nil {
+		return it
+	}
+	e.Changed, it.Taint = false, bcp.TaintLow
+	for i := range call.Arguments {
+		a := &call.Arguments[i]
+		e.Arguments = append(e.Arguments, bcp.EffectArgument{Name: a.Name, Tainted: a.Label.Tainted(), ThirdParty: a.Label.ThirdParty(), Influence: a.Label.Width().String()})
+		if a.Label.Tainted() {
+			it.Taint = bcp.TaintHigh
+		}
+	}
+	e.Rules = k.Gate().Judge(call).Rules
+	return it
+}
+
+// effectJSON is what a person signs: this call of this run, in canonical JSON.
+func effectJSON(r *run) []byte {
+	arguments, err := ParseValue(r.args)
+	if err != nil {
+		arguments = Null()
+	}
+	key, _ := r.wait.Key.MarshalText()
+	v := object(member{"run_id", Text(string(r.id))}, member{"key", Text(string(key))}, member{"tool", Text(r.wait.Tool)}, member{"args", arguments})
+	return v.JSON()
+}
+
+// Result reads what a person says that a call returned: {"result": …}, of the type that
+// its tool returns.
+func (s *State) Result(id bcp.ItemID, response []byte) ([]byte, bool) {
+	r := s.open(string(id), WaitDoubt)
+	if r == nil {
+		return nil, false
+	}
+	k := s.kernels[r.start.Kernel]
+	if k == nil || k.tools[r.wait.Tool] == nil {
+		return nil, false
+	}
+	result, ok := resultOf(response)
+	if !ok || !k.tools[r.wait.Tool].Output.Has(result) {
+		return nil, false
+	}
+	v := object(member{"result", *result})
+	return v.JSON(), true
+}
+
+// resultOf reads {"result": …}.
+func resultOf(response []byte) (*Value, bool) {
+	v, err := ParseValue(response)
+	if err != nil || v.kind != ObjectValue || len(v.keys) != 1 {
+		return nil, false
+	}
+	result := v.member("result")
+	return result, result != nil
+}
+
+// DecideItem decides what a person decided about an item. The person's right and
+// signature are judged before.
+func (s *State) DecideItem(m bcp.Moment, id bcp.ItemID, act bcp.Act, by bcp.AgentName, content []byte) bcp.RunMessage {
+	decision, result := NoDecision, []byte(nil)
+	item, _ := s.Item(id)
+	switch {
+	case act == bcp.RejectItem:
+		decision = Reject
+	case act == bcp.Approve && item.Kind == bcp.ItemEffect:
+		decision = Approve
+	case act == bcp.Approve && item.Kind == bcp.ItemInDoubt:
+		decision = NotDone
+	case act == bcp.EditItem:
+		if v, ok := resultOf(content); ok {
+			decision, result = Done, v.JSON()
+		}
+	}
+	c := s.DecidePerson(m, string(id), decision, result)
+	return s.Record(&c, by)
+}
+
+// held is the item that a change has wait for a person.
+func (c *Change) held() bcp.ItemID {
+	if c.Code != "" || c.Wait == nil || !c.Wait.Kind.person() {
+		return ""
+	}
+	return bcp.ItemID(c.Wait.ID)
+}
+
+// over is the item that does not wait for a person any more once the change is made.
+func (s *State) over(c *Change) bcp.ItemID {
+	r := s.runs[c.Run]
+	if r == nil || c.Code != "" || !r.wait.Kind.person() || r.wait.ID != c.Input {
+		return ""
+	}
+	return bcp.ItemID(c.Input)
+}

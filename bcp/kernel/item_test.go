@@ -1,0 +1,301 @@
+package kernel_test
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+)
+
+// seal is how the people of these tests sign: it holds for one statement of one key.
+func seal(key string, statement []byte) []byte {
+	sum := sha256.Sum256(append([]byte(key), statement...))
+	return sum[:]
+}
+
+// peopleLedger is a journal with a kernel whose calls of send_email kim decides about.
+func peopleLedger(t *testing.T) *ledger {
+	t.Helper()
+	ask := kernel.Rule{ID: "ask-first", Effect: kernel.Ask, Tool: "send_email", When: "true"}
+	l := newLedger(t)
+	k := mustKernel(t, func(d *kernel.Definition) {
+		d.Approvers, d.Rules, d.UntestedRules = []bcp.AgentName{"ada", "bob"}, []kernel.Rule{ask}, true
+	})
+	l.g = newGateway(t, k)
+	l.config.Runs = kernel.Open(k)
+	l.config.Mesh = &bcp.Mesh{Agents: []bcp.Agent{{Name: "bob"}}}
+	l.config.Verify = func(key string, statement, signature []byte) bool { return string(signature) == string(seal(key, statement)) }
+	var err error
+	if l.state, err = bcp.NewState(l.config); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// sending brings a run of kim's to its call of send_email.
+func (l *ledger) sending() bcp.Item {
+	l.t.Helper()
+	l.g.begin("all")
+	l.g.plan(mailPlan)
+	l.g.result(mail)
+	l.g.answer(`{"text":"meeting at 3pm"}`, "")
+	for _, c := range l.g.changes[len(l.records):] {
+		l.record(c, "somebody", "body")
+	}
+	items := l.state.Items()
+	if len(items) != 1 {
+		l.t.Fatalf("%d items wait", len(items))
+	}
+	return items[0]
+}
+
+func (l *ledger) moment() bcp.Moment {
+	return bcp.Moment{Now: l.g.now.Add(time.Second), Fresh: fmt.Sprintf("%024d", 900+len(l.records)), Salt: [16]byte{7, byte(len(l.records))}}
+}
+
+// approval is a signed act about bytes.
+func approval(it bcp.Item, act bcp.Act, content []byte, change func(*bcp.Approval)) []byte {
+	a := bcp.Approval{Item: it.ID, SHA256: sha256.Sum256(content), Expires: it.Deadline.Truncate(time.Second)}
+	switch act {
+	case bcp.RejectItem:
+		a.Reason = string(content)
+	case bcp.EditItem:
+		a.Response = jsontext.Value(content)
+	}
+	if change != nil {
+		change(&a)
+	}
+	if a.Signature == "" {
+		a.Signature = base64.StdEncoding.EncodeToString(seal("key", bcp.Statement(a.Item, act, a.SHA256, a.Expires)))
+	}
+	b, err := json.Marshal(a)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// store records a decision and applies it.
+func (l *ledger) store(d bcp.Decision) {
+	l.t.Helper()
+	if d.Says() {
+		if err := d.Seal(l.key); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	record, err := bcp.EncodeDecision(&d)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.records = append(l.records, record)
+	if err := l.state.Apply(&d, bcp.RecordDigest(record)); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// A call that a rule asks about is made once a person has signed for exactly it, and the
+// person sees where each argument comes from.
+//
+// covers P7.3, DUAL-20
+func TestPersonLetsACallThrough(t *testing.T) {
+	t.Parallel()
+	l := peopleLedger(t)
+	it := l.sending()
+	if it.Kind != bcp.ItemEffect || it.Controller != "desk" || it.Reader != "mail" || it.Taint != bcp.TaintHigh {
+		t.Errorf("the item is %+v", it)
+	}
+	view, code := l.state.View("ada", it.ID)
+	if code != "" {
+		t.Fatal(code)
+	}
+	e := view.Effect
+	if e == nil || e.Tool != "send_email" || e.Requester != "kim" || fmt.Sprint(e.Rules) != "[ask-first]" || e.Changed ||
+		fmt.Sprint(e.Arguments) != "[{body true false 8106} {to false false 0}]" {
+		t.Errorf("it shows %+v", e)
+	}
+	if !strings.Contains(string(view.Content), `"args":{"body":"meeting at 3pm","to":"kim@example.com"}`) || view.SHA256 != sha256.Sum256(view.Content) {
+		t.Errorf("the content is %s", view.Content)
+	}
+	d := l.state.DecideApproval(l.moment(), "ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, nil))
+	if d.Verdict != bcp.Accept || d.Kind != bcp.KindStep || d.Run.From != "ada" || d.Role != bcp.RoleApprover || d.Item != it.ID || len(d.Signature) == 0 {
+		t.Fatalf("it was decided as %+v", d)
+	}
+	c, err := kernel.ReadRecord(&d)
+	if err != nil || c.Wait == nil || c.Wait.Kind != kernel.WaitTool || !c.Wait.Approved {
+		t.Fatalf("the change is %+v, %v", c, err)
+	}
+	l.store(d)
+	if len(l.state.Items()) != 0 {
+		t.Error("it still waits")
+	}
+	again := l.state.DecideApproval(l.moment(), "ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, nil))
+	if again.Verdict != bcp.Reject || again.Code != bcp.AlreadyDecided {
+		t.Errorf("approved again it is %s %s", again.Verdict, again.Code)
+	}
+	if made := checkpoint(t, l.replay(l.config, false)); string(made) != string(checkpoint(t, l.state)) {
+		t.Error("the records make another state")
+	}
+}
+
+// Nothing but the signature of an approver for exactly this call, in time, lets it
+// through: each other message changes nothing.
+//
+// covers P7.3, P10
+func TestApprovalsOfCallsAreRefused(t *testing.T) {
+	t.Parallel()
+	l := peopleLedger(t)
+	it := l.sending()
+	view, _ := l.state.View("ada", it.ID)
+	other := []byte(strings.Replace(string(view.Content), "kim@example.com", "eve@example.com", 1))
+	good := func() []byte { return approval(it, bcp.Approve, view.Content, nil) }
+	before := checkpoint(t, l.state)
+	for name, c := range map[string]struct {
+		who  bcp.AgentName
+		key  string
+		act  bcp.Act
+		body []byte
+		code bcp.Code
+	}{
+		"another call":          {"ada", "key", bcp.Approve, approval(it, bcp.Approve, other, nil), bcp.DigestMismatch},
+		"no approver":           {"kim", "key", bcp.Approve, good(), bcp.NotPermitted},
+		"an agent":              {"bob", "key", bcp.Approve, good(), bcp.NotPermitted},
+		"another key":           {"ada", "other", bcp.Approve, good(), bcp.NotPermitted},
+		"no signature":          {"ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Signature = "AA==" }), bcp.NotPermitted},
+		"signed for another":    {"ada", "key", bcp.RejectItem, good(), bcp.DigestMismatch},
+		"expired":               {"ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Expires = l.g.now.Truncate(time.Second) }), bcp.ItemExpired},
+		"behind the deadline":   {"ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Expires = it.Deadline.Add(time.Second).Truncate(time.Second) }), bcp.Malformed},
+		"an edit":               {"ada", "key", bcp.EditItem, approval(it, bcp.EditItem, []byte(`{"result":{"ok":true,"message_id":"x"}}`), nil), bcp.Malformed},
+		"a response":            {"ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Response = jsontext.Value(`{}`) }), bcp.Malformed},
+		"another item":          {"ada", "key", bcp.Approve, approval(bcp.Item{ID: "iNONE", Deadline: it.Deadline}, bcp.Approve, view.Content, nil), bcp.ItemNotFound},
+		"a reason and approval": {"ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Reason = "x" }), bcp.Malformed},
+	} {
+		d := l.state.DecideApproval(l.moment(), c.who, c.key, c.act, c.body)
+		if d.Verdict != bcp.Reject || d.Code != c.code || d.Run != nil {
+			t.Errorf("%s: %s %s", name, d.Verdict, d.Code)
+		}
+	}
+	if string(before) != string(checkpoint(t, l.state)) {
+		t.Error("a refusal changes the state")
+	}
+	if _, code := l.state.View("kim", it.ID); code != bcp.NotPermitted {
+		t.Errorf("who may not decide sees it: %s", code)
+	}
+	if _, code := l.state.View("bob", it.ID); code != bcp.NotPermitted {
+		t.Errorf("an agent that is called like an approver sees it: %s", code)
+	}
+	if n := len(l.state.ItemsFor("ada")); n != 1 || len(l.state.ItemsFor("kim")) != 0 {
+		t.Errorf("%d items wait for ada", n)
+	}
+}
+
+// A person who says no ends the run; one whom nobody asked in time did, too.
+//
+// covers P7.3
+func TestCallIsRefused(t *testing.T) {
+	t.Parallel()
+	l := peopleLedger(t)
+	it := l.sending()
+	d := l.state.DecideApproval(l.moment(), "ada", "key", bcp.RejectItem, approval(it, bcp.RejectItem, []byte("Not to her."), nil))
+	c, err := kernel.ReadRecord(&d)
+	if err != nil || c.End == nil || c.End.Status != kernel.Blocked || c.End.Code != kernel.ApprovalRejected || d.Note != "Not to her." {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	late := l.moment()
+	late.Now = it.Deadline
+	if d := l.state.DecideApproval(late, "ada", "key", bcp.RejectItem, approval(it, bcp.RejectItem, []byte("No."), nil)); d.Code != bcp.ItemExpired {
+		t.Errorf("at the deadline: %s", d.Code)
+	}
+	runs := l.state.Runs().(*kernel.State)
+	due, ok := runs.DecideDue(late)
+	if !ok || due.End == nil || due.End.Code != kernel.ApprovalExpired {
+		t.Fatalf("%+v", due)
+	}
+	l.g.now = late.Now
+	l.record(due, "", "")
+	if d := l.state.DecideApproval(late, "ada", "key", bcp.RejectItem, approval(it, bcp.RejectItem, []byte("No."), nil)); d.Code != bcp.ItemExpired {
+		t.Errorf("behind it: %s", d.Code)
+	}
+}
+
+// Of a call that may have been made a person says that it was not, and it is sent again;
+// that it was, with a result that fits its tool; or that nobody knows.
+//
+// covers DUAL-20
+func TestCallInDoubt(t *testing.T) {
+	t.Parallel()
+	doubtful := func() (*ledger, bcp.Item) {
+		l := newLedger(t)
+		k := mustKernel(t, func(d *kernel.Definition) { d.Approvers = []bcp.AgentName{"ada"} })
+		l.g, l.config.Runs = newGateway(t, k), kernel.Open(k)
+		l.config.Verify = func(key string, statement, signature []byte) bool { return string(signature) == string(seal(key, statement)) }
+		var err error
+		if l.state, err = bcp.NewState(l.config); err != nil {
+			t.Fatal(err)
+		}
+		l.g.begin("all")
+		l.g.plan(mailPlan)
+		l.g.result(mail)
+		l.g.answer(`{"text":"meeting at 3pm"}`, "")
+		calls := l.g.state.Unanswered()
+		l.g.store(l.g.state.DecideRestart(l.g.moment(), calls[0]))
+		for _, c := range l.g.changes {
+			l.record(c, "somebody", "body")
+		}
+		items := l.state.Items()
+		if len(items) != 1 || items[0].Kind != bcp.ItemInDoubt {
+			t.Fatalf("%+v wait", items)
+		}
+		return l, items[0]
+	}
+	l, it := doubtful()
+	view, code := l.state.View("ada", it.ID)
+	if code != "" || view.Effect.Attempt != 1 || len(view.Effect.Result) == 0 {
+		t.Fatalf("%s, %+v", code, view.Effect)
+	}
+	for name, c := range map[string]struct {
+		act     bcp.Act
+		content []byte
+		code    bcp.Code
+		check   func(kernel.Change) bool
+	}{
+		"not done":       {bcp.Approve, view.Content, "", func(c kernel.Change) bool { return c.Wait != nil && c.Wait.Kind == kernel.WaitTool && c.Wait.Attempt == 2 }},
+		"done":           {bcp.EditItem, []byte(`{"result":{"message_id":"m1","ok":true}}`), "", func(c kernel.Change) bool { return c.End != nil && c.End.Status == kernel.Committed }},
+		"nobody knows":   {bcp.RejectItem, []byte("Nobody knows."), "", func(c kernel.Change) bool { return c.End != nil && c.End.Status == kernel.Doubted }},
+		"another result": {bcp.EditItem, []byte(`{"result":{"ok":true}}`), bcp.Malformed, nil},
+		"no result":      {bcp.EditItem, []byte(`{"result":null}`), bcp.Malformed, nil},
+		"more":           {bcp.EditItem, []byte(`{"more":1,"result":{"message_id":"m1","ok":true}}`), bcp.Malformed, nil},
+	} {
+		l, it := doubtful()
+		content := c.content
+		if c.act == bcp.Approve {
+			v, _ := l.state.View("ada", it.ID)
+			content = v.Content
+		}
+		d := l.state.DecideApproval(l.moment(), "ada", "key", c.act, approval(it, c.act, content, nil))
+		if d.Code != c.code {
+			t.Errorf("%s: %s %s", name, d.Verdict, d.Code)
+			continue
+		}
+		if c.check == nil {
+			continue
+		}
+		if change, err := kernel.ReadRecord(&d); err != nil || !c.check(change) {
+			t.Errorf("%s: %+v, %v", name, change, err)
+		}
+	}
+	preview, refused := l.state.Preview("ada", []byte(`{"item_id":"`+string(it.ID)+`","response":{"result":{"ok":true, "message_id":"m1"}}}`))
+	if refused.Error != "" || string(preview.Content) != `{"result":{"message_id":"m1","ok":true}}` {
+		t.Errorf("%+v, %s", refused, preview.Content)
+	}
+	if _, refused = l.state.Preview("eve", []byte(`{"item_id":"`+string(it.ID)+`","response":{"result":{"ok":true, "message_id":"m1"}}}`)); refused.Error != bcp.NotPermitted {
+		t.Errorf("who may not decide hears %+v", refused)
+	}
+}
