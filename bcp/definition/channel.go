@@ -181,18 +181,7 @@ func (b *builder) checkChannel(m *bcp.Mesh, c *end, ch bcp.Channel) {
 	if ch.CapacityBudget > 0 && ch.ReleaseInterval == 0 {
 		c.errorf("capacity_budget_bits", CodeReleaseInterval, "a capacity budget needs a release_interval above 0s: without one the timing of answers is uncounted")
 	}
-	var people []string
-	for _, p := range m.Approvers {
-		people = append(people, string(p))
-	}
-	if c.object.has("approvers") {
-		for i, e := range c.object.get("approvers").texts {
-			if !slices.Contains(people, e.text) && !b.incomplete {
-				c.agent.source.errorf(e.position, CodeUnknownPerson, index(join(c.object.path, "approvers"), i),
-					"expected one of the mesh's approvers, got %s%s", quote(e.text), didYouMean(e.text, people))
-			}
-		}
-	}
+	b.checkApprovers(m, c.agent.source, c.object)
 	if list := ch.JustificationVocabulary; list != "" && len(m.Vocabularies[list]) == 0 && !b.incomplete {
 		c.errorf("justification_vocabulary", CodeUnknownList, "expected the name of a word list of the mesh, got %s%s", quote(list), didYouMean(list, slices.Sorted(maps.Keys(m.Vocabularies))))
 	}
@@ -207,6 +196,22 @@ func (b *builder) checkChannel(m *bcp.Mesh, c *end, ch bcp.Channel) {
 	}
 	if ch.MaxCategory == 3 && len(ch.Approvers) == 0 && !b.incomplete {
 		c.warnf("max_category", CodeNoApprovers, "nobody can approve category 3: mesh.yaml names no approvers")
+	}
+}
+
+// checkApprovers finds people that are no approvers of the mesh.
+func (b *builder) checkApprovers(m *bcp.Mesh, s *source, o *object) {
+	if !o.has("approvers") || b.incomplete {
+		return
+	}
+	var people []string
+	for _, p := range m.Approvers {
+		people = append(people, string(p))
+	}
+	for i, e := range o.get("approvers").texts {
+		if !slices.Contains(people, e.text) {
+			s.errorf(e.position, CodeUnknownPerson, index(join(o.path, "approvers"), i), "expected one of the mesh's approvers, got %s%s", quote(e.text), didYouMean(e.text, people))
+		}
 	}
 }
 

@@ -58,7 +58,7 @@ var codeDocs = []CodeDoc{
 	{Code: CodeOverBudget, Warning: true, Doc: "One push costs more than its budget: none can ever be accepted."},
 	{Code: CodeWindowOff, Warning: true, Doc: "The sliding window is off, so that a new epoch is all it takes to fill the budget again."},
 	{Code: CodeCategory3, Warning: true, Doc: "Every push of the subscription waits for a person, who must have the time for it."},
-	{Code: CodeNoApprovers, Warning: true, Doc: "The channel allows category 3 and nobody can approve it: what is held expires."},
+	{Code: CodeNoApprovers, Warning: true, Doc: "The channel allows category 3, or calls of the kernel can wait for a person, and nobody can decide: what is held expires."},
 	{Code: CodeCapacity, Warning: true, Doc: "A push can carry more than four times the bits that the budget counts for it; narrower answers carry less."},
 	{Code: CodeNoSubscription, Warning: true, Doc: "The agent has the tool BCPPublish, and no subscription lets it publish."},
 	{Code: CodeCannotPublish, Warning: true, Doc: "A subscription names the agent, and its tools lack BCPPublish."},

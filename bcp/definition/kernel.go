@@ -187,8 +187,12 @@ func (b *builder) kernel(m *bcp.Mesh, agent *bcp.Agent, a *agent, tools []kernel
 	b.checkSeat(m, agent, a)
 	d := kernel.Definition{
 		Name: agent.Name, Planner: bcp.AgentName(o.get("planner").text), Requesters: map[bcp.AgentName][]string{}, Grants: map[string][]kernel.Capability{},
-		Limits: limitsOf(o), MeshRules: meshRules,
+		Limits: limitsOf(o), MeshRules: meshRules, Approvers: m.Approvers,
 	}
+	if o.has("approvers") {
+		d.Approvers = namesOf(o, "approvers")
+	}
+	b.checkApprovers(m, a.source, o)
 	for where, key := range map[string]string{"name": "name", "planner": "planner", "limits": "limits", "rules": "rules", "tools": "kernel"} {
 		at[where] = place{a.source, o.at(key), join(o.path, key)}
 	}
@@ -227,7 +231,18 @@ func (b *builder) kernel(m *bcp.Mesh, agent *bcp.Agent, a *agent, tools []kernel
 	if len(b.report.Errors) > before {
 		return nil
 	}
+	if len(d.Approvers) == 0 && asks(&d) {
+		a.source.warnf(o.position, CodeNoApprovers, "kernel", "nobody can decide about a call that waits for a person: mesh.yaml names no approvers")
+	}
 	return k
+}
+
+// asks reports whether a call of a kernel can wait for a person.
+func asks(d *kernel.Definition) bool {
+	return slices.ContainsFunc(d.Rules, func(r kernel.Rule) bool { return r.Effect == kernel.Ask }) ||
+		slices.ContainsFunc(d.Tools, func(t kernel.Tool) bool {
+			return t.Idempotency == kernel.Once || t.Idempotency == 0 && t.Level == kernel.Write
+		})
 }
 
 func textsIn(elements []element) []string {

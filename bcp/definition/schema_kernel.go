@@ -26,6 +26,8 @@ func kernelKeys() []Key {
 			Doc: "Bounds of each run, with its sub-runs and later plans."},
 		{Level: LevelKernel, Name: "rules", Type: TypeObjects, Child: LevelRule, Min: 0, Max: kernel.MaxRules, DefaultRule: "none: content goes into no call that writes, but where it may flow", Rule: "K6",
 			Doc: "Rules of the gate, beside those of mesh.yaml."},
+		{Level: LevelKernel, Name: "approvers", Type: TypeNames, Min: 1, Max: 256, DefaultRule: "all approvers of the mesh", Rule: "K10",
+			Doc: "People of the mesh's approvers who may decide about its calls."},
 
 		{Level: LevelParse, Name: "reader", Type: TypeName, Required: true, Rule: "K2",
 			Doc: "The Reader that answers; the kernel has a channel to it as its Controller."},
