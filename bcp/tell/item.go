@@ -44,6 +44,9 @@ func ItemFacts(v *bcp.ItemView, now time.Time) []ItemFact {
 	head := func(name, value string) { facts = append(facts, ItemFact{name, value}) }
 	head("item", string(v.ID))
 	head("kind", string(v.Kind)+": "+kindText(v.Kind))
+	if v.Effect != nil {
+		return append(append(facts, effectFacts(v.Effect, v.Controller)...), ItemFact{"waits", "for " + Roughly(now.Sub(v.Since)) + "; " + TimeLeft(now, v.Deadline)}, ItemFact{"sha256", fmt.Sprintf("%x", v.SHA256[:])})
+	}
 	channel := string(v.Controller) + " ← " + string(v.Reader) + ", category " + strconv.Itoa(int(v.Category))
 	if v.Subscription != "" {
 		channel += ", subscription " + string(v.Subscription)
@@ -88,6 +91,8 @@ func ItemFrames(v *bcp.ItemView, now time.Time) []Frame {
 		frames = append(frames, escalation(v))
 	case bcp.ItemProposal:
 		frames = append(frames, proposal(v))
+	case bcp.ItemEffect, bcp.ItemInDoubt:
+		frames = append(frames, callFrame(v))
 	default:
 		frames = append(frames, content(v.Spec, v.Content, "untrusted content from a tainted agent ("+string(v.Reader)+")", "end of what "+string(v.Reader)+" said"))
 	}
@@ -130,6 +135,10 @@ func kindText(kind bcp.ItemKind) string {
 		return "shall this be a subscription? It is one once an operator writes it into the definition"
 	case bcp.ItemSummary:
 		return "free text, held every time"
+	case bcp.ItemEffect:
+		return "shall this call be made? Once, exactly as it is shown"
+	case bcp.ItemInDoubt:
+		return "was this call made? Its tool did not answer"
 	case bcp.ItemAnomaly:
 		return "an answer that looks like instructions, code or an address, or contradicts itself"
 	}
@@ -326,7 +335,7 @@ func Intact(v *bcp.ItemView) bool {
 			return false
 		}
 	}
-	return sha256.Sum256(shown) == v.SHA256
+	return sha256.Sum256(shown) == v.SHA256 && (v.Effect == nil || callOf(v).is(v.Effect))
 }
 
 // PreviewFacts returns what the mesh knows about an edit of an item.
@@ -341,6 +350,9 @@ func PreviewFacts(v *bcp.ItemView, preview bcp.EditPreview) []ItemFact {
 // PreviewFrames returns what an edit would release and what it replaces; one frame alone
 // if it replaces nothing.
 func PreviewFrames(v *bcp.ItemView, preview bcp.EditPreview) []Frame {
+	if v.Effect != nil {
+		return []Frame{{Label: "what you say that " + v.Effect.Tool + " returned", Parts: []Part{{"", string(preview.Content)}}, End: "end of what you say"}, callFrame(v)}
+	}
 	frames := []Frame{content(v.Spec, preview.Content, "your edit, in the spelling that would be released", "end of your edit")}
 	if bytes.Equal(v.Content, preview.Content) {
 		return frames
@@ -374,6 +386,8 @@ func Consequence(view *bcp.ItemView, act bcp.Act) string {
 		return "nothing changes until it is in the definition: bcpmesh proposals apply " + string(view.ID)
 	case view.Kind == bcp.ItemProposal:
 		return "nothing changes, and no agent hears it"
+	case view.Effect != nil:
+		return effectConsequence(view, act)
 	case view.Kind == bcp.ItemEscalation && act == bcp.Approve:
 		return string(view.Reader) + " is asked; its answer will wait here again"
 	case view.Kind == bcp.ItemEscalation:

@@ -1,0 +1,179 @@
+package tell
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// What a person is told of a call that a run of a kernel waits for (the kernel's page,
+// K10). The arguments are hostile where content chose them; the step's name is the
+// planner's.
+
+// effectFacts returns what the mesh knows about a call.
+func effectFacts(e *bcp.Effect, kernel bcp.AgentName) []ItemFact {
+	tool := e.Tool
+	if e.Service != "" {
+		tool += " of " + string(e.Service)
+	}
+	if e.Level != "" {
+		tool += ", which is a " + e.Level
+	}
+	if e.Description != "" {
+		tool += ": " + e.Description
+	}
+	facts := []ItemFact{
+		{"tool", tool},
+		{"run", e.Run + " of " + string(kernel) + ", for " + string(e.Requester) + " with the grant " + e.Grant + ", step " + e.Step},
+	}
+	if len(e.Rules) > 0 {
+		facts = append(facts, ItemFact{"rules", strings.Join(e.Rules, ", ")})
+	}
+	for _, a := range e.Arguments {
+		facts = append(facts, ItemFact{"argument", a.Name + ": " + originText(a)})
+	}
+	if e.Changed {
+		facts = append(facts, ItemFact{"changed", "the definitions of today have no such call: reject it"})
+	}
+	if len(e.Result) > 0 && e.Attempt > 0 {
+		facts = append(facts, ItemFact{"returns", string(e.Result)})
+	}
+	if e.Attempt > 0 {
+		facts = append(facts, ItemFact{"sent", Count(e.Attempt, "time") + ", without an answer that says what became of it"})
+	}
+	return facts
+}
+
+// originText says who chose an argument.
+func originText(a bcp.EffectArgument) string {
+	if !a.Tainted {
+		if a.ThirdParty {
+			return "data of others, which no content chose"
+		}
+		return "no content chose it"
+	}
+	bits := "content chose all of it"
+	if _, err := strconv.Atoi(a.Influence); err == nil {
+		bits = "content chose it, up to " + a.Influence + " bits"
+	}
+	if a.ThirdParty {
+		bits += "; data of others"
+	}
+	return bits
+}
+
+// signedCall is what a decision about a call signs.
+type signedCall struct {
+	Run       string         `json:"run_id"`
+	Key       string         `json:"key"`
+	Tool      string         `json:"tool"`
+	Arguments jsontext.Value `json:"args"`
+}
+
+// callOf reads the call of an item; it is zero if that cannot be read.
+func callOf(v *bcp.ItemView) signedCall {
+	var call signedCall
+	if json.Unmarshal(v.Content, &call, json.RejectUnknownMembers(true)) != nil {
+		return signedCall{}
+	}
+	return call
+}
+
+// is reports whether the call is the one that the facts are about.
+func (c signedCall) is(e *bcp.Effect) bool {
+	return c.Arguments != nil && c.Run == e.Run && c.Tool == e.Tool
+}
+
+// callFrame shows a call, argument by argument.
+func callFrame(v *bcp.ItemView) Frame {
+	f := Frame{Label: "untrusted: the arguments of the call", End: "end of the call"}
+	call, arguments := callOf(v), map[string]jsontext.Value(nil)
+	if call.Arguments == nil || json.Unmarshal(call.Arguments, &arguments) != nil {
+		f.Parts = []Part{{"as it is", string(v.Content)}}
+		return f
+	}
+	for i := range v.Effect.Arguments {
+		name := v.Effect.Arguments[i].Name
+		if value, given := arguments[name]; given {
+			f.Parts = append(f.Parts, Part{name, plainText(value)})
+			delete(arguments, name)
+		}
+	}
+	if len(arguments) > 0 || len(f.Parts) == 0 {
+		f.Parts = []Part{{"as it is", string(call.Arguments)}}
+	}
+	return f
+}
+
+// plainText is a JSON text as its characters, and any other value as JSON. A text that
+// looks like another value is shown as JSON: two calls never look the same.
+func plainText(value jsontext.Value) string {
+	var text string
+	if value.Kind() == '"' && json.Unmarshal(value, &text) == nil && !jsontext.Value(text).IsValid() {
+		return text
+	}
+	return string(value)
+}
+
+// effectConsequence tells what follows from a decision about a call.
+func effectConsequence(v *bcp.ItemView, act bcp.Act) string {
+	tool, doubt := v.Effect.Tool, v.Kind == bcp.ItemInDoubt
+	switch {
+	case act == bcp.Approve && doubt:
+		return tool + " is called again"
+	case act == bcp.Approve:
+		return tool + " is called, once"
+	case act == bcp.EditItem:
+		return "the run goes on with what you say that " + tool + " returned"
+	case doubt:
+		return "the run ends in doubt"
+	}
+	return tool + " is not called, and the run is blocked"
+}
+
+// Question is what an approval of an item says.
+func Question(v *bcp.ItemView) string {
+	switch v.Kind {
+	case bcp.ItemEscalation:
+		return "Let " + string(v.Controller) + " ask this of " + string(v.Reader)
+	case bcp.ItemProposal:
+		return "Have " + string(v.Reader) + " push exactly this to " + string(v.Controller)
+	case bcp.ItemEffect:
+		return "Have " + v.Effect.Tool + " called, once, exactly like this"
+	case bcp.ItemInDoubt:
+		return "It was not done: have " + v.Effect.Tool + " called again, exactly like this"
+	}
+	return "Release exactly this to " + string(v.Controller)
+}
+
+// NoResult is what a person says that a call returned, before it is filled in.
+const NoResult = `{"result": null}`
+
+// EditQuestion is what a decision says that has something else in an item's place.
+func EditQuestion(v *bcp.ItemView) string {
+	if v.Kind == bcp.ItemInDoubt {
+		return "It was done: let the run go on with this result"
+	}
+	return "Release this to " + string(v.Controller) + " in its place"
+}
+
+// NotEditable says why there is nothing to say in place of an item.
+func NotEditable(kind bcp.ItemKind) string {
+	switch kind {
+	case bcp.ItemProposal:
+		return "a subscription is approved as it is, or not"
+	case bcp.ItemEscalation:
+		return "this is a question that waits to be asked: approve or reject it"
+	}
+	return "a call is approved as it is, or not"
+}
+
+// Editable reports whether a person may say something else in place of an item: another
+// answer, or what a call returned that was made after all.
+func Editable(kind bcp.ItemKind) bool {
+	return kind == bcp.ItemSummary || kind == bcp.ItemAnomaly || kind == bcp.ItemInDoubt
+}
