@@ -8,6 +8,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -22,7 +23,15 @@ func (g *Gateway) decideApproval(m bcp.Moment, in *input) (bcp.Decision, bool) {
 	if !decides || act == bcp.EditItem && unsigned(in.body) {
 		return bcp.Decision{}, false
 	}
-	return g.state.DecideApproval(m, in.subject.Agent, in.key, act, in.body), true
+	d := g.state.DecideApproval(m, in.subject.Agent, in.key, act, in.body)
+	if d.Kind.IsRun() {
+		c, err := kernel.ReadRecord(&d)
+		if err != nil {
+			return bcp.Decision{Code: bcp.Unavailable}, false
+		}
+		in.change = &c
+	}
+	return d, true
 }
 
 func actOf(verb subjects.Verb) (act bcp.Act, decides bool) {

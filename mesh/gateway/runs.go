@@ -186,8 +186,11 @@ func (g *Gateway) releaseRun(o *outcome) {
 		}
 		g.releaseWait(r)
 	}
-	if in := o.in; in.subject.Kind == subjects.KindControl {
+	switch in := o.in; in.subject.Kind {
+	case subjects.KindControl:
 		g.answer(in, g.stopReceipt(o.decision.Run))
+	case subjects.KindApproval:
+		g.answer(in, g.decided(&o.decision, in))
 	}
 }
 

@@ -12,8 +12,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
 
@@ -178,4 +181,86 @@ func TestKeyedEffectHappensOnce(t *testing.T) {
 	if n := effects.Load(); n != 1 {
 		t.Errorf("%d effects", n)
 	}
+}
+
+// A call that a rule asks about waits for an approver of the kernel, who sees it on the
+// bus, and whose signature has it made once. A gateway that was killed meanwhile still has
+// it wait; one that is refused is not made.
+//
+// covers P7.3, DUAL-20
+func TestPersonDecidesACall(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		decide func(context.Context, *agents.Approver, bcp.ItemView) error
+		end    string
+		calls  int
+	}{
+		"approved": {func(ctx context.Context, a *agents.Approver, v bcp.ItemView) error { return a.Approve(ctx, v) }, "committed", 1},
+		"rejected": {func(ctx context.Context, a *agents.Approver, v bcp.ItemView) error {
+			return a.Reject(ctx, v, "Not now.")
+		}, "blocked approval_rejected", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newKernelBench(t)
+			b.kernel, b.plan = asking(t), forwardPlan
+			verified := func(c *gateway.Config) { c.State.Verify = accounts.Verify }
+			g := b.start(t, b.withKernel, verified)
+			b.request(t, "all", helloTask)
+			held := g.wait(t, 1, func(d *bcp.Decision) bool { return d.HeldItem() != "" })[0]
+			if alert, ok := held.Alert(); !ok || alert.Alert != bcp.AlertHeld {
+				t.Errorf("the alert is %+v", alert)
+			}
+			if err := g.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			g = b.start(t, b.withKernel, verified)
+			ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
+			defer cancel()
+			approver := agents.NewApprover(b.sdk(t, bcp.Operator, bcp.RoleApprover))
+			items, err := approver.List(ctx)
+			if err != nil || len(items) != 1 || items[0].ID != held.HeldItem() || items[0].Kind != bcp.ItemEffect {
+				t.Fatalf("%+v, %v", items, err)
+			}
+			view, err := approver.View(ctx, items[0].ID)
+			if err != nil || view.Effect == nil || view.Effect.Tool != "post" {
+				t.Fatalf("%+v, %v", view, err)
+			}
+			if made := b.made(); made != "read_inbox{}" {
+				t.Errorf("tools got %s before a person decided", made)
+			}
+			if err := c.decide(ctx, approver, view); err != nil {
+				t.Fatal(err)
+			}
+			if end := g.ended(t); end != c.end {
+				t.Errorf("the run is %s", end)
+			}
+			if made := b.made(); strings.Count(made, "post{") != c.calls {
+				t.Errorf("tools got %s", made)
+			}
+			if err := c.decide(ctx, approver, view); !isRefused(err, bcp.AlreadyDecided) {
+				t.Errorf("decided again: %v", err)
+			}
+		})
+	}
+}
+
+func isRefused(err error, code bcp.Code) bool {
+	refused, ok := errors.AsType[*agents.RefusedError](err)
+	return ok && refused.Code == code
+}
+
+const forwardPlan = `{"steps":[{"kind":"tool","id":"inbox","tool":"read_inbox"},{"kind":"tool","id":"post","tool":"post","args":{"to":"kim","body":{"ref":"inbox","path":"body"}}}],"final":"post"}`
+
+// asking is desk, where the operator decides about each post.
+func asking(t *testing.T) *kernel.Kernel {
+	t.Helper()
+	d := *desk(t).Definition()
+	d.Approvers = []bcp.AgentName{bcp.Operator}
+	d.Rules = []kernel.Rule{{ID: "ask-first", Effect: kernel.Ask, Tool: "post", When: "true"}}
+	k, defects := kernel.New(d)
+	if len(defects) > 0 {
+		t.Fatal(defects)
+	}
+	return k
 }

@@ -45,13 +45,12 @@ func noticeOf(def *bcp.Mesh, route *bcp.Route, d *bcp.Decision) (Notice, bool) {
 		return Notice{}, false
 	}
 	if n.Kind == bcp.AlertHeld {
-		channel, _ := def.Channel(bcp.ChannelKey{Controller: n.Controller, Reader: n.Reader})
-		decides := slices.Contains(channel.Approvers, route.Person)
+		decides := slices.Contains(approversOf(def, d), route.Person)
 		if route.Person != "" && !decides {
 			return Notice{}, false
 		}
 		if decides {
-			n.Item = d.Item
+			n.Item = d.HeldItem()
 		}
 		if d.Category.Valid() {
 			n.Category = d.Category
@@ -59,6 +58,19 @@ func noticeOf(def *bcp.Mesh, route *bcp.Route, d *bcp.Decision) (Notice, bool) {
 	}
 	n.Says = sentence(&n, d.Kind)
 	return n, true
+}
+
+// approversOf returns who may decide about what a decision holds.
+func approversOf(def *bcp.Mesh, d *bcp.Decision) []bcp.AgentName {
+	if d.Run != nil {
+		i := slices.IndexFunc(def.Kernels, func(k bcp.KernelRights) bool { return k.Kernel == d.Run.Kernel })
+		if i < 0 {
+			return nil
+		}
+		return def.Kernels[i].Approvers
+	}
+	channel, _ := def.Channel(bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader})
+	return channel.Approvers
 }
 
 // noticeOfAlert is noticeOf of an alert that is no item's.
@@ -144,6 +156,8 @@ func heldWords(n *Notice, kind bcp.DecisionKind) string {
 		what = "a push"
 	}
 	switch {
+	case kind.IsRun():
+		return "a call of a tool"
 	case n.Controller == "":
 		return what
 	case kind == bcp.KindAsk:

@@ -244,7 +244,7 @@ func (s *sender) dueOf(def *bcp.Mesh, e *jetstream.Entry, open map[bcp.ItemID]bo
 			if s.told[d.Seq] || e.Stored.Before(s.cursor.Created()) {
 				continue
 			}
-		case !open[d.Item] || s.notifier.hasSeen(s.route.Person, d.Item):
+		case !open[d.HeldItem()] || s.notifier.hasSeen(s.route.Person, d.HeldItem()):
 			continue
 		default:
 			result.held = true
