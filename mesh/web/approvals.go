@@ -161,24 +161,18 @@ func (s *Server) itemParts(word string, d desk) []m.Node {
 	frames := tell.ItemFrames(v, now)
 	parts := []m.Node{factRows(facts), framed(word, frames[0])}
 	path, of := itemPath(d.shard, v.ID), hidden("sha256", digest(v.SHA256))
-	question := "Release exactly this to " + string(v.Controller)
-	if v.Kind == bcp.ItemEscalation {
-		question = "Let " + string(v.Controller) + " ask this"
-	} else if v.Kind == bcp.ItemProposal {
-		question = "Approve this subscription"
-	}
 	actions := []m.Node{
-		m.El(m.Form, []m.Attr{m.Post(), m.Action(path + "/approve")}, of, m.El(m.Button, []m.Attr{m.Class("yes")}, bdi(question))),
+		m.El(m.Form, []m.Attr{m.Post(), m.Action(path + "/approve")}, of, m.El(m.Button, []m.Attr{m.Class("yes")}, bdi(tell.Question(v)))),
 		m.El(m.Form, []m.Attr{m.Post(), m.Action(path + "/reject")}, hidden("sha256", digest(v.SHA256)),
 			m.El(m.Div, nil, m.El(m.Label, []m.Attr{m.For("reason")}, m.Text("Reason, for the Reader and the audit")), m.El(m.Input, []m.Attr{m.ID("reason"), m.Name("reason"), m.Required(), m.NoAutocomplete()})),
 			m.El(m.Button, []m.Attr{m.Class("no")}, m.Text("Reject"))),
 	}
 	parts = append(parts, section("decide", "Decide", m.El(m.Div, []m.Attr{m.Class("decide")}, actions...)))
-	if v.Kind != bcp.ItemEscalation && v.Kind != bcp.ItemProposal {
+	if tell.Editable(v.Kind) {
 		text, _ := editable(v)
-		parts = append(parts, m.El(m.Details, nil, m.El(m.Summary, nil, m.Text("Release something else in its place")),
+		parts = append(parts, m.El(m.Details, nil, m.El(m.Summary, nil, m.Text(editTitle(v))),
 			m.El(m.Form, []m.Attr{m.Post(), m.Action(path + "/preview"), m.Class("edit")}, hidden("sha256", digest(v.SHA256)),
-				m.El(m.Label, []m.Attr{m.For("response")}, m.Text("Your own words. The Controller cannot tell them from an answer.")),
+				m.El(m.Label, []m.Attr{m.For("response")}, m.Text(editLabel(v))),
 				m.El(m.Textarea, []m.Attr{m.ID("response"), m.Name("response"), m.Required()}, m.Text(text)),
 				m.El(m.Button, nil, m.Text("Look at it first")))))
 	}
@@ -233,7 +227,25 @@ func editable(v *bcp.ItemView) (text string, summary bool) {
 	if answers, ok := tell.AnswersOf(v.Content); ok && len(answers) == 1 && answers[0].Name == tell.SummaryName && v.Category == 3 {
 		return inert.Text(answers[0].Text), true
 	}
+	if v.Kind == bcp.ItemInDoubt {
+		return tell.NoResult, false
+	}
 	return inert.Text(string(v.Content)), false
+}
+
+// editTitle and editLabel say what a person can say in place of an item.
+func editTitle(v *bcp.ItemView) string {
+	if v.Kind == bcp.ItemInDoubt {
+		return "It was done: say with which result"
+	}
+	return "Release something else in its place"
+}
+
+func editLabel(v *bcp.ItemView) string {
+	if v.Kind == bcp.ItemInDoubt {
+		return "What the tool returned, in place of null. The run goes on with it."
+	}
+	return "Your own words. The Controller cannot tell them from an answer."
 }
 
 // edited reads back what a person wrote; nil if it has the form of no answer.
@@ -310,7 +322,7 @@ func (s *Server) preview(w http.ResponseWriter, r *http.Request, ctx context.Con
 		parts = append(parts, paragraph("It replaces nothing: this is what was said. Approve it instead."))
 	} else {
 		parts = append(parts, section("decide", "Decide", m.El(m.Form, []m.Attr{m.Post(), m.Action(path + "/edit")}, hidden("sha256", digest(d.view.SHA256)), hidden("edit", digest(preview.SHA256)),
-			hidden("response", r.PostFormValue("response")), m.El(m.Button, []m.Attr{m.Class("yes")}, bdi("Release this to "+string(d.view.Controller)+" in its place")))))
+			hidden("response", r.PostFormValue("response")), m.El(m.Button, []m.Attr{m.Class("yes")}, bdi(tell.EditQuestion(&d.view))))))
 	}
 	s.show(w, r, http.StatusOK, "Your edit", "", append(parts, m.El(m.P, nil, link(path, m.Text("Back to the item"))))...)
 }

@@ -38,7 +38,7 @@ func showDecided(o *cli.Output, view *bcp.ItemView, act bcp.Act, digest bcp.Dige
 
 // WhoHears says who is told the reason of a rejection.
 func WhoHears(view *bcp.ItemView) string {
-	if view.Kind == bcp.ItemEscalation || view.Kind == bcp.ItemProposal {
+	if view.Kind == bcp.ItemEscalation || view.Kind == bcp.ItemProposal || view.Effect != nil {
 		return "The audit keeps it; no agent hears it."
 	}
 	return string(view.Reader) + " hears it, " + string(view.Controller) + " does not."
@@ -123,7 +123,7 @@ released (digest_mismatch). With --yes alone you release what you have not seen.
 			if asking {
 				q := cli.NewPrompter(ctx, p)
 				ShowLines(q, ItemLines(&view, time.Now(), cli.WidthOf(p.Out.Stderr)))
-				if ok, err := q.Confirm(approveQuestion(&view)); err != nil || !ok {
+				if ok, err := q.Confirm(tell.Question(&view) + "?"); err != nil || !ok {
 					return undecidedOr(err)
 				}
 			}
@@ -138,16 +138,6 @@ released (digest_mismatch). With --yes alone you release what you have not seen.
 	cmd.Flags().Var(&digest, "sha256", "release these bytes or nothing: the SHA-256 that show told")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd
-}
-
-func approveQuestion(view *bcp.ItemView) string {
-	if view.Kind == bcp.ItemEscalation {
-		return "Let " + string(view.Controller) + " ask this of " + string(view.Reader) + "?"
-	}
-	if view.Kind == bcp.ItemProposal {
-		return "Have " + string(view.Reader) + " push exactly this to " + string(view.Controller) + "?"
-	}
-	return "Release exactly this to " + string(view.Controller) + "?"
 }
 
 func undecidedOr(err error) error {
@@ -293,11 +283,8 @@ SHA-256, and --sha256 or --yes releases it.`,
 			if err != nil {
 				return err
 			}
-			if view.Kind == bcp.ItemProposal {
-				return cli.Failf("%s is a subscription that %s wants: it is approved as it is, or not", id, view.Controller).WithHint("approve or reject it")
-			}
-			if view.Kind == bcp.ItemEscalation {
-				return cli.Failf("%s is a question that waits to be asked: there is nothing to edit", id).WithHint("approve or reject it")
+			if !tell.Editable(view.Kind) {
+				return cli.Failf("%s: %s", id, tell.NotEditable(view.Kind)).WithHint("approve or reject it")
 			}
 			if !given {
 				if edited, err = openEditor(ctx, p, &view); err != nil {
@@ -324,7 +311,7 @@ SHA-256, and --sha256 or --yes releases it.`,
 			if asking {
 				q := cli.NewPrompter(ctx, p)
 				ShowLines(q, PreviewLines(&view, preview, cli.WidthOf(p.Out.Stderr)))
-				if ok, err := q.Confirm("Release this to " + string(view.Controller) + " in its place?"); err != nil || !ok {
+				if ok, err := q.Confirm(tell.EditQuestion(&view) + "?"); err != nil || !ok {
 					return undecidedOr(err)
 				}
 			}
@@ -372,7 +359,7 @@ func editArgument(ctx context.Context, p *cli.Program, s string) (jsontext.Value
 		if where != "--response" {
 			f.Code = cli.ExitFailed
 		}
-		return nil, f.WithHint("its members are those of the answer, for example {\"summary\":\"…\"}")
+		return nil, f.WithHint("its members are those of the answer, for example {\"summary\":\"…\"}; of a call that is in doubt {\"result\":…}")
 	}
 	return value, nil
 }

@@ -36,6 +36,9 @@ func editable(v *bcp.ItemView, width int) (text string, isText bool) {
 		}
 		return text, true
 	}
+	if v.Kind == bcp.ItemInDoubt {
+		return tell.NoResult, false
+	}
 	content := v.Content.Clone()
 	if content.Indent() != nil {
 		return "{}", false

@@ -471,10 +471,8 @@ func (m *watchModel) browseKey(name string, page int) tea.Cmd {
 	case "e":
 		switch {
 		case !m.decidable():
-		case m.view.Kind == bcp.ItemProposal:
-			m.say(true, "a subscription is approved as it is, or not")
-		case m.view.Kind == bcp.ItemEscalation:
-			m.say(true, "this is a question that waits to be asked: approve or reject it")
+		case !tell.Editable(m.view.Kind):
+			m.say(true, tell.NotEditable(m.view.Kind))
 		default:
 			m.mode = modeEdit
 			var text string

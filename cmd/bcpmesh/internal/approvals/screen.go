@@ -111,7 +111,7 @@ func (m *watchModel) screen(rows []string) string {
 
 func (m *watchModel) title() string {
 	kinds := ""
-	for _, kind := range []bcp.ItemKind{bcp.ItemEscalation, bcp.ItemSummary, bcp.ItemAnomaly, bcp.ItemProposal} {
+	for _, kind := range []bcp.ItemKind{bcp.ItemEscalation, bcp.ItemSummary, bcp.ItemAnomaly, bcp.ItemProposal, bcp.ItemEffect, bcp.ItemInDoubt} {
 		n := 0
 		for i := range m.items {
 			if m.items[i].Kind == kind {
@@ -241,10 +241,10 @@ func exactly(rows []string, n int) []string {
 func (m *watchModel) noticeRow() string {
 	switch {
 	case m.mode == modeApprove && m.view != nil:
-		return m.paint(m.fit(approveQuestion(m.view)+" [y/N]  sha256 "+digestText(m.view.SHA256)[:16]+"…"), text.FgYellow, text.Bold)
+		return m.paint(m.fit(tell.Question(m.view)+"? [y/N]  sha256 "+digestText(m.view.SHA256)[:16]+"…"), text.FgYellow, text.Bold)
 	case m.mode == modePreview:
 		if m.notice == "" {
-			return m.paint(m.fit("Release this in its place? [y/N]"), text.FgYellow, text.Bold)
+			return m.paint(m.fit(tell.EditQuestion(m.view)+"? [y/N]"), text.FgYellow, text.Bold)
 		}
 	case m.notice == "" && m.trouble != "":
 		return m.paint(m.fit("no connection, trying again: "+cli.Plain(m.trouble)), text.FgRed)
