@@ -112,7 +112,7 @@ type ItemView struct {
 	Item
 	Source Source `json:"source"`
 	// Spec is what was asked, or what the subscription asks for.
-	Spec Spec `json:"spec"`
+	Spec Spec `json:"spec,omitzero"`
 	// Justification is the Controller's own reason for an escalation.
 	Justification string `json:"justification,omitempty"`
 	// JustificationBits bounds what it can carry, whoever chose its words.

@@ -169,7 +169,7 @@ type Item struct {
 	Reader       AgentName      `json:"reader"`
 	Query        QueryID        `json:"query_id,omitempty"`
 	Subscription SubscriptionID `json:"subscription_id,omitempty"`
-	Category     Category       `json:"category"`
+	Category     Category       `json:"category,omitzero"`
 	Anomalies    []string       `json:"anomalies,omitempty"`
 	Taint        Taint          `json:"taint"`
 	Nominal      Bits           `json:"nominal_bits"`

@@ -32,7 +32,9 @@ func peopleLedger(t *testing.T) *ledger {
 	l.g = newGateway(t, k)
 	l.config.Runs = kernel.Open(k)
 	l.config.Mesh = &bcp.Mesh{Agents: []bcp.Agent{{Name: "bob"}}}
-	l.config.Verify = func(key string, statement, signature []byte) bool { return string(signature) == string(seal(key, statement)) }
+	l.config.Verify = func(key string, statement, signature []byte) bool {
+		return string(signature) == string(seal(key, statement))
+	}
 	var err error
 	if l.state, err = bcp.NewState(l.config); err != nil {
 		t.Fatal(err)
@@ -235,7 +237,9 @@ func TestCallInDoubt(t *testing.T) {
 		l := newLedger(t)
 		k := mustKernel(t, func(d *kernel.Definition) { d.Approvers = []bcp.AgentName{"ada"} })
 		l.g, l.config.Runs = newGateway(t, k), kernel.Open(k)
-		l.config.Verify = func(key string, statement, signature []byte) bool { return string(signature) == string(seal(key, statement)) }
+		l.config.Verify = func(key string, statement, signature []byte) bool {
+			return string(signature) == string(seal(key, statement))
+		}
 		var err error
 		if l.state, err = bcp.NewState(l.config); err != nil {
 			t.Fatal(err)
@@ -266,7 +270,9 @@ func TestCallInDoubt(t *testing.T) {
 		code    bcp.Code
 		check   func(kernel.Change) bool
 	}{
-		"not done":       {bcp.Approve, view.Content, "", func(c kernel.Change) bool { return c.Wait != nil && c.Wait.Kind == kernel.WaitTool && c.Wait.Attempt == 2 }},
+		"not done": {bcp.Approve, view.Content, "", func(c kernel.Change) bool {
+			return c.Wait != nil && c.Wait.Kind == kernel.WaitTool && c.Wait.Attempt == 2
+		}},
 		"done":           {bcp.EditItem, []byte(`{"result":{"message_id":"m1","ok":true}}`), "", func(c kernel.Change) bool { return c.End != nil && c.End.Status == kernel.Committed }},
 		"nobody knows":   {bcp.RejectItem, []byte("Nobody knows."), "", func(c kernel.Change) bool { return c.End != nil && c.End.Status == kernel.Doubted }},
 		"another result": {bcp.EditItem, []byte(`{"result":{"ok":true}}`), bcp.Malformed, nil},

@@ -121,11 +121,19 @@ func showItems(o *cli.Output, items []client.Sharded[bcp.Item], now time.Time) e
 	var rows [][]string
 	for i := range items {
 		it := &items[i].Of
-		rows = append(rows, []string{items[i].Cell(), string(it.ID), string(it.Kind), channelText(it), strconv.Itoa(int(it.Category)), cli.ShortBits(it.Nominal),
+		rows = append(rows, []string{items[i].Cell(), string(it.ID), string(it.Kind), channelText(it), categoryText(it), cli.ShortBits(it.Nominal),
 			strings.Join(it.Anomalies, ", "), tell.Roughly(now.Sub(it.Since)), tell.Roughly(it.Deadline.Sub(now))})
 	}
 	client.TableOfShards(o, []string{"item", "kind", "channel", "category", "bits", "anomalies", "age", "left"}, rows)
 	return nil
+}
+
+// categoryText is empty for a call of a run, which is of none.
+func categoryText(it *bcp.Item) string {
+	if it.Category == 0 {
+		return ""
+	}
+	return strconv.Itoa(int(it.Category))
 }
 
 func approvalsShowCommand(p *cli.Program) *cobra.Command {
