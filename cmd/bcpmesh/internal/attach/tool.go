@@ -3,6 +3,7 @@ package attach
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -21,10 +22,10 @@ import (
 // ToolCommand returns the command tool.
 func ToolCommand(p *cli.Program) *cobra.Command {
 	return cli.Group("tool", "Serve tools that kernels call",
-		`Serve the tools of a service that kernels call, with a program that knows nothing of
-the mesh. tools/*.yaml defines them: docs/kernel.md.`,
-		`  bcpmesh tool command --creds mail.creds -- ./mail.py`,
-		toolProgramCommand(p))
+		`Serve the tools of a service that kernels call: those of an office, or with a program
+that knows nothing of the mesh. tools/*.yaml defines them: docs/kernel.md.`,
+		"  bcpmesh tool command --creds mail.creds -- ./mail.py\n  bcpmesh tool office --definition > tools/office.yaml",
+		toolProgramCommand(p), toolOfficeCommand(p))
 }
 
 // programFlags are of a command that runs a program for each message.
@@ -124,27 +125,36 @@ no creds. Started by a mesh as a service's command, it needs no flags.`,
 				return err
 			}
 			defer s.close()
-			var outcomes *agents.Outcomes
-			if remember != "" {
-				if outcomes, err = agents.OpenOutcomes(remember); err != nil {
-					return cli.Failf("--remember: %s", err)
-				}
-				defer outcomes.Close()
-			}
-			tool := agents.NewTool(s.conn, outcomes)
-			tool.HandleAll(func(ctx context.Context, c agents.Call) (any, error) { return callProgram(ctx, &s.program, c) })
-			if err := tool.Start(ctx); err != nil {
-				return meshdir.OutcomeOf(err)
-			}
-			p.Out.Talkf("%s serves its tools with %s", s.name, cli.Quoted(args[0]))
-			<-ctx.Done()
-			_ = tool.Stop(context.WithoutCancel(ctx))
-			return nil
+			return serveTools(ctx, p, s.conn, remember, fmt.Sprintf("%s serves its tools with %s", s.name, cli.Quoted(args[0])), func(ctx context.Context, c agents.Call) (any, error) {
+				return callProgram(ctx, &s.program, c)
+			})
 		},
 	}
 	o.addTo(cmd, "creds `FILE` of a tool service (default: $BCPMESH_TOOL_CREDS)")
 	cmd.Flags().StringVar(&remember, "remember", "", "keep in this `FILE` what was done")
 	return cmd
+}
+
+// serveTools does all calls of a service until interrupted. What was done is kept in a
+// file, if it has a name.
+func serveTools(ctx context.Context, p *cli.Program, conn *agents.Connection, remember, says string, do func(context.Context, agents.Call) (any, error)) error {
+	var outcomes *agents.Outcomes
+	if remember != "" {
+		var err error
+		if outcomes, err = agents.OpenOutcomes(remember); err != nil {
+			return cli.Failf("%s: %s", cli.Quoted(remember), err)
+		}
+		defer outcomes.Close()
+	}
+	tool := agents.NewTool(conn, outcomes)
+	tool.HandleAll(do)
+	if err := tool.Start(ctx); err != nil {
+		return meshdir.OutcomeOf(err)
+	}
+	p.Out.Talkf("%s", says)
+	<-ctx.Done()
+	_ = tool.Stop(context.WithoutCancel(ctx))
+	return nil
 }
 
 // callProgram has a program do one call.
