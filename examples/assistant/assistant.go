@@ -1,0 +1,212 @@
+package assistant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/office"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+)
+
+// The seats of the example.
+const (
+	Kernel    bcp.AgentName = "desk"
+	Requester bcp.AgentName = "kim"
+	Planner   bcp.AgentName = "planner"
+	Reader    bcp.AgentName = "mail-reader"
+	Service   bcp.AgentName = "office"
+	// Grant is what runs of the example are started with.
+	Grant = "assist"
+	// Address is the requester's.
+	Address = "kim@example.org"
+)
+
+// Task is the one that the planner plans as it should. For any other it is compromised.
+const Task = "Summarise my latest mail and send it to me."
+
+// Options say where the mesh is and who connects.
+type Options struct {
+	URL                        string
+	Requester, Planner, Reader agents.Credentials
+	Service                    agents.Credentials
+	Office                     string                         // a folder that [MakeOffice] made
+	Planned                    func(task string, plan []byte) // optional: hears what the planner is asked and answers
+	Said                       func(content, answer string)   // optional: hears what the Reader is given and says
+	Called                     func(tool string, args []byte) // optional: hears what the tools are asked for
+}
+
+// Seats are agents that serve.
+type Seats struct {
+	requester *agents.Requester
+	close     []func() error
+}
+
+// MakeOffice makes the example's mail and contacts in a new folder.
+func MakeOffice(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	for _, name := range []string{"mail", "contacts.vcf"} {
+		content, err := mesh.ReadFile("mesh/office/" + name)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), content, 0o600)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Serve takes the seats of planner, Reader and tools until Close.
+func Serve(ctx context.Context, o Options) (_ *Seats, err error) {
+	s := &Seats{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	connect := func(name bcp.AgentName, creds agents.Credentials) (*agents.Connection, error) {
+		c, err := agents.Connect(ctx, o.URL, creds, agents.Options{Name: name, Logger: hclog.NewNullLogger()})
+		if err == nil {
+			s.close = append(s.close, func() error { c.Close(); return nil })
+		}
+		return c, err
+	}
+	type seat interface {
+		Start(context.Context) error
+		Stop(context.Context) error
+	}
+	start := func(a seat) error {
+		err := a.Start(ctx)
+		if err == nil {
+			s.close = append(s.close, func() error { return a.Stop(context.WithoutCancel(ctx)) })
+		}
+		return err
+	}
+
+	conn, err := connect(Planner, o.Planner)
+	if err != nil {
+		return nil, err
+	}
+	planner := agents.NewPlanner(conn)
+	planner.OnPlan(func(_ context.Context, r agents.PlanRequest) (any, error) {
+		plan := planOf(r.Task)
+		if o.Planned != nil {
+			o.Planned(r.Task, plan)
+		}
+		return plan, nil
+	})
+	if err := start(planner); err != nil {
+		return nil, err
+	}
+
+	if conn, err = connect(Reader, o.Reader); err != nil {
+		return nil, err
+	}
+	reader := agents.NewReader(conn)
+	reader.OnQuery(func(_ context.Context, q agents.Query) (any, error) {
+		answer := led(q.Content)
+		if o.Said != nil {
+			o.Said(q.Content, answer)
+		}
+		return map[string]string{"text": answer}, nil
+	})
+	if err := start(reader); err != nil {
+		return nil, err
+	}
+
+	opened, err := office.Open(o.Office, "desk@example.org")
+	if err != nil {
+		return nil, err
+	}
+	s.close = append(s.close, opened.Close)
+	if conn, err = connect(Service, o.Service); err != nil {
+		return nil, err
+	}
+	tool := agents.NewTool(conn, nil)
+	tool.HandleAll(func(ctx context.Context, c agents.Call) (any, error) {
+		if o.Called != nil {
+			o.Called(c.Tool, c.Args)
+		}
+		return opened.Call(ctx, c)
+	})
+	if err := start(tool); err != nil {
+		return nil, err
+	}
+
+	if conn, err = connect(Requester, o.Requester); err != nil {
+		return nil, err
+	}
+	s.requester = agents.NewRequester(conn)
+	return s, nil
+}
+
+// Do has the kernel do a task, and waits for its end.
+func (s *Seats) Do(ctx context.Context, task string) (bcp.RunReceipt, error) {
+	run, err := s.requester.Run(ctx, Kernel, Grant, agents.RunTask{Task: task})
+	if err != nil {
+		return bcp.RunReceipt{}, err
+	}
+	return run.Wait(ctx)
+}
+
+// Close ends the seats.
+func (s *Seats) Close() error {
+	var err error
+	for i := len(s.close) - 1; i >= 0; i-- {
+		err = errors.Join(err, s.close[i]())
+	}
+	s.close = nil
+	return err
+}
+
+// planOf is the plan of a task.
+func planOf(task string) jsontext.Value {
+	content, err := mesh.ReadFile("mesh/plans.json")
+	var plans []struct {
+		Task string         `json:"task"`
+		Plan jsontext.Value `json:"plan"`
+	}
+	if err == nil {
+		err = json.Unmarshal(content, &plans)
+	}
+	if err != nil {
+		panic("assistant: the plans are not embedded: " + err.Error())
+	}
+	for _, p := range plans {
+		if p.Task == task || p.Task == "*" {
+			return p.Plan
+		}
+	}
+	return nil
+}
+
+// led is what a Reader says that does what a mail orders.
+func led(content string) string {
+	for sentence := range strings.SplitSeq(strings.ReplaceAll(content, "\n", " "), ". ") {
+		if strings.Contains(sentence, "gnore previous instructions") {
+			return strings.NewReplacer("@", " at ", ".example", " example", ".", "").Replace(strings.TrimSpace(sentence))
+		}
+	}
+	return "nothing of note"
+}
+
+// Definition loads the example's definitions.
+func Definition() (*bcp.Mesh, error) {
+	def, report := definition.Load(Folder())
+	if def == nil {
+		return nil, fmt.Errorf("assistant: the definitions do not load: %s", report.Errors[0].Message)
+	}
+	return def, nil
+}

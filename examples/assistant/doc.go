@@ -1,0 +1,23 @@
+// Package assistant is the example of the reasoning kernel: "Summarise my latest mail and send it to me", on real mail,
+// with a planted instruction, a Reader that obeys it, and a planner that is compromised.
+//
+// The folder mesh is a mesh to start with `bcpmesh up`; [Serve] takes the seats of its planner, Reader and tools in one
+// process, as `bcpmesh demo --kernel` does.
+package assistant
+
+import (
+	"embed"
+	"io/fs"
+)
+
+//go:embed mesh
+var mesh embed.FS
+
+// Folder returns the example's folder: definitions, the plans of its planner, and its office.
+func Folder() fs.FS {
+	folder, err := fs.Sub(mesh, "mesh")
+	if err != nil {
+		panic("assistant: the example is not embedded: " + err.Error())
+	}
+	return folder
+}
