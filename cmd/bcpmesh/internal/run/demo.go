@@ -28,7 +28,7 @@ import (
 // DemoCommand returns the command demo.
 func DemoCommand(p *cli.Program) *cobra.Command {
 	var mbox, keep string
-	var approve bool
+	var approve, runs bool
 	limit := cli.NumberFlag{Value: 100, Least: 1}
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -41,11 +41,16 @@ word, what the attacker wants. The story tells what was said, what was
 delivered, what was refused or held and by which rule of the protocol, and what
 it cost in bits. Nothing is kept, unless --keep names a folder.
 
+With --kernel it is the story of a task instead: a kernel has a mail summarised and
+sent to its owner, with a planted instruction in the mail, a reader that obeys it,
+and then a planner that is compromised.
+
 With --approve you are the person for whom things are held: each is shown as
 bcpmesh approvals show does, and you approve, reject, edit or skip it. The answers
 are read from stdin, a line each.`,
 		Example: `  bcpmesh demo
   bcpmesh demo --approve
+  bcpmesh demo --kernel
   bcpmesh demo --mbox ~/mail/inbox.mbox --limit 50
   bcpmesh demo --keep ./mailroom && cd mailroom && bcpmesh up`,
 		Args: cli.Arguments(0),
@@ -56,12 +61,21 @@ are read from stdin, a line each.`,
 				}
 			}
 			cli.IgnoreBrokenPipes()
+			if runs {
+				for _, name := range []string{"mbox", "limit", "approve"} {
+					if cmd.Flags().Changed(name) {
+						return cli.Usagef("demo: --kernel and --%s do not go together", name)
+					}
+				}
+				return demoKernel(cmd.Context(), p, keep)
+			}
 			return demo(cmd.Context(), p, mbox, keep, limit.Value, approve)
 		},
 	}
 	cmd.Flags().StringVar(&mbox, "mbox", "", "read this mbox `FILE`, Maildir or single message instead of the example mail")
 	cmd.Flags().StringVar(&keep, "keep", "", "keep definitions, journal and audit in this new `DIR`")
 	cmd.Flags().BoolVar(&approve, "approve", false, "decide what is held for a person")
+	cmd.Flags().BoolVar(&runs, "kernel", false, "tell the story of a task that a kernel does")
 	cmd.Flags().Var(&limit, "limit", "read at most so many messages")
 	return cmd
 }
@@ -72,7 +86,7 @@ func demo(ctx context.Context, p *cli.Program, mbox, keep string, limit int, app
 		return err
 	}
 	defer func() { _ = box.Close() }() // it was only read
-	dir, err := demoFolder(keep)
+	dir, err := demoFolder(keep, mailroom.Definitions())
 	if err != nil {
 		return err
 	}
@@ -207,7 +221,7 @@ func openMailbox(path string) (*mailbox.Mailbox, error) {
 
 // demoFolder makes the folder of the mesh: a temporary one, or one to keep,
 // with the definitions in it.
-func demoFolder(keep string) (dir string, err error) {
+func demoFolder(keep string, definitions fs.FS) (dir string, err error) {
 	if keep == "" {
 		dir, err := os.MkdirTemp("", "bcpmesh-demo-")
 		if err != nil {
@@ -218,7 +232,6 @@ func demoFolder(keep string) (dir string, err error) {
 	if err := os.Mkdir(keep, 0o700); err != nil {
 		return "", cli.Failf("--keep %s: %s", cli.Quoted(keep), cli.ReasonOf(err)).WithHint("name a folder that is not there yet, in one that is")
 	}
-	definitions := mailroom.Definitions()
 	err = fs.WalkDir(definitions, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || path == "." {
 			return err
@@ -231,7 +244,11 @@ func demoFolder(keep string) (dir string, err error) {
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(target, b, 0o600)
+		mode := fs.FileMode(0o600)
+		if strings.HasSuffix(path, ".sh") { // an embedded file has lost it
+			mode = 0o700
+		}
+		return os.WriteFile(target, b, mode)
 	})
 	if err != nil {
 		_ = os.RemoveAll(keep) // we made it
