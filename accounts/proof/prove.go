@@ -36,6 +36,9 @@ func Prove(c Claims, p Policy) (Report, error) {
 		}
 		v.listen(from)
 	}
+	if err := v.effects(); err != nil {
+		return Report{}, err
+	}
 	for _, t := range v.trusted {
 		v.report.Trusted = append(v.report.Trusted, t.name)
 	}
@@ -72,6 +75,15 @@ type station struct {
 
 // follow looks at everything that from can reach by publishing.
 func (v *prover) follow(from *principal) error {
+	found := map[string]bool{}
+	return v.walk(from, func(s *station) {
+		v.report.Ways++
+		v.arrive(from, s, found)
+	})
+}
+
+// walk visits every station of what from publishes.
+func (v *prover) walk(from *principal, visit func(*station)) error {
 	var queue []*station
 	seen := map[string]bool{}
 	add := func(s *station) {
@@ -87,13 +99,11 @@ func (v *prover) follow(from *principal) error {
 	for _, r := range from.publish {
 		add(&station{account: from.account, region: r, how: "publish"})
 	}
-	found := map[string]bool{}
 	for i := 0; i < len(queue); i++ {
 		if i >= maxStations || queue[i].hops > maxHops {
 			return ErrTangled
 		}
-		v.report.Ways++
-		v.arrive(from, queue[i], found)
+		visit(queue[i])
 		v.spread(queue[i], add)
 	}
 	return nil

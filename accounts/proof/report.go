@@ -22,13 +22,16 @@ const (
 	System Claim = "system"
 	// Hearing: no agent hears what is sent to another.
 	Hearing Claim = "hearing"
+	// Effects: each call of a tool has one publisher, the dispatcher of its kernel and
+	// tool, which may publish nothing else. Those who are trusted are held to it too.
+	Effects Claim = "effects"
 	// Issuers: users have the permissions of a scope, and need the key that they
 	// were issued to.
 	Issuers Claim = "issuers"
 )
 
 // All returns the claims in their order.
-func All() []Claim { return []Claim{Agents, Gateway, Streams, System, Hearing, Issuers} }
+func All() []Claim { return []Claim{Agents, Gateway, Streams, System, Hearing, Effects, Issuers} }
 
 // Text says what is shown.
 func (c Claim) Text() string {
@@ -43,6 +46,8 @@ func (c Claim) Text() string {
 		return "no agent reaches the server's system account"
 	case Hearing:
 		return "no agent hears what is sent to another"
+	case Effects:
+		return "each call has one publisher: its own dispatcher"
 	case Issuers:
 		return "every user is held to a scope and needs its own key"
 	}

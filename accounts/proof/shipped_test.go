@@ -57,15 +57,7 @@ func sound(t testing.TB, scopes []subjects.Scope) proof.Report {
 // covers KER-14
 func TestKernelsHaveNoHole(t *testing.T) {
 	t.Parallel()
-	calls := []bcp.CallRight{{Service: "files", Tool: "read"}, {Service: "mail", Tool: "read"}, {Service: "mail", Tool: "send"}}
-	scopes := subjects.Permissions(&bcp.Mesh{
-		Agents:   []bcp.Agent{{Name: "desk", Controller: true}, {Name: "main", Controller: true}, {Name: "mailer", Reader: true}, {Name: "other", Controller: true}},
-		Channels: []bcp.Channel{{ChannelKey: bcp.ChannelKey{Controller: "desk", Reader: "mailer"}}, {ChannelKey: bcp.ChannelKey{Controller: "main", Reader: "mailer"}}},
-		Kernels: []bcp.KernelRights{
-			{Kernel: "desk", Planner: "ann", Runs: []bcp.RunRight{{Requester: "main", Grant: "all"}}, Calls: calls},
-			{Kernel: "post", Planner: "ann", Runs: []bcp.RunRight{{Requester: "other", Grant: "all"}, {Requester: "main", Grant: "mail"}}, Calls: calls[1:]},
-		},
-	})
+	scopes := kernels()
 	sound(t, scopes)
 	publishers := map[string]int{}
 	for _, s := range scopes {

@@ -3,6 +3,7 @@ package proof_test
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -309,6 +310,9 @@ func (w *world) as(t testing.TB, account, role string) *nats.Conn {
 		t.Fatalf("no scope %s in %s", role, account)
 	}
 	token, seed := w.user(t, account, key, role, nil)
+	if slices.Equal(w.template(account, role).AllowedConnectionTypes, jwt.StringList{jwt.ConnectionTypeInProcess}) {
+		return w.dial(t, token, seed)
+	}
 	return w.dialTCP(t, token, seed)
 }
 
