@@ -347,8 +347,8 @@ func (s *Store) removeDrafts() error {
 
 var errUnchanged = errors.New("unchanged")
 
-// eachSecret calls f with each file of a private key, those of checkpoints and of the
-// authority of TLS among them, and reports whether it changed one.
+// eachSecret calls f with each file of a private key, those of checkpoints, of the
+// attestations and of the authority of TLS among them, and reports whether it changed one.
 func (s *Store) eachSecret(f func(path string, content []byte) error) (changed bool, err error) {
 	entries, err := os.ReadDir(s.folder)
 	if err != nil {
@@ -357,7 +357,7 @@ func (s *Store) eachSecret(f func(path string, content []byte) error) (changed b
 	authority := filepath.Join(filepath.Dir(s.folder), authorityFolder, authorityKey)
 	paths := []string{authority}
 	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), keySuffix) || IsCheckpointKeyFile(e.Name()) {
+		if strings.HasSuffix(e.Name(), keySuffix) || IsCheckpointKeyFile(e.Name()) || e.Name() == AttestKeyFile {
 			paths = append(paths, filepath.Join(s.folder, e.Name()))
 		}
 	}

@@ -275,6 +275,9 @@ type state struct {
 	// to it, oldest first. There are some from the first export on.
 	Remotes []Remote `json:"remotes,omitempty"`
 
+	// Attestations is nil until something was attested.
+	Attestations *attestations `json:"attestations,omitempty"`
+
 	// homes and taken are made of Homes by homeKnown; filled is what settle has counted
 	// of each account's claims, in bytes.
 	homes  map[party]int // places in Homes

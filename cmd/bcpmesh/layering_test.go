@@ -85,7 +85,7 @@ var rules = []rule{
 	// Turns tasks into effects by rules, and has no way to make one: it never sees the state of channels, nor the guard.
 	{folder: "bcp/kernel", core: true, internal: []string{"bcp", "bcp/constraint", "bcp/wire"}},
 	// Judges promises and attestations; the check of a signature is an argument.
-	{folder: "bcp/contract", core: true, internal: []string{"bcp", "bcp/wire"}, external: []string{textLib}},
+	{folder: "bcp/contract", core: true, internal: []string{"bcp", "bcp/wire"}, external: []string{jsonText, textLib}},
 	// Counts what records say of agents, and looks at no content.
 	{folder: "bcp/contract/watch", core: true, internal: []string{"bcp"}},
 	{
@@ -99,7 +99,7 @@ var rules = []rule{
 	{folder: "subjects", core: true, internal: []string{"bcp"}},
 	// Writes files, and knows nothing of what is in them.
 	{folder: "accounts/durable"},
-	{folder: "accounts", internal: []string{"accounts/durable", "bcp", "subjects"}, external: []string{ageSeal, fileLock, jwtClaims, nkeys, noteFormat}},
+	{folder: "accounts", internal: []string{"accounts/durable", "bcp", "bcp/contract", "subjects"}, external: []string{ageSeal, fileLock, jwtClaims, nkeys, noteFormat}},
 	// Shows what claims allow. It only reads them: it has no key, and knows nothing of what they were made from.
 	{folder: "accounts/proof", core: true, internal: []string{"bcp", "subjects"}, external: []string{jwtClaims}},
 

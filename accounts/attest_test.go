@@ -1,0 +1,328 @@
+package accounts_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
+)
+
+func attestStore(t *testing.T) (*accounts.Store, string) {
+	t.Helper()
+	folder := t.TempDir()
+	store, err := accounts.Create(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store, folder
+}
+
+func attestedStatement(keys ...string) *contract.Statement {
+	ref := func(name string) contract.ContractRef {
+		for _, b := range contract.Builtins() {
+			if b.Name == name {
+				return contract.ContractRef{Digest: sha256.Sum256([]byte(b.Bytes)), Valid: true}
+			}
+		}
+		panic(name)
+	}
+	return &contract.Statement{Keys: keys, Declaration: contract.Declaration{
+		Agent: contract.AgentID{Name: "agent-a", Organisation: "org1.example"}, Architecture: contract.DualLLM,
+		Planner:      contract.Part{Is: "claude-sonnet", Contract: ref("planner-v1")},
+		Processor:    contract.Part{Is: "claude-haiku", Contract: ref("processor-v1")},
+		Orchestrator: contract.Part{Is: contract.DeterministicInterpreter, Contract: ref("orchestrator-v1")},
+	}}
+}
+
+var shown = contract.AttestedEvidence{Proof: &contract.PermissionProof{Claims: 7, JWTs: "aa"}, Build: "test", Definitions: bcp.Digest{1}}
+
+func attestPublic(t *testing.T, text []byte) (key [32]byte) {
+	t.Helper()
+	block, _ := pem.Decode(text)
+	if block == nil {
+		t.Fatalf("%q is no PEM", text)
+	}
+	public, err := x509.ParsePKIXPublicKey(block.Bytes)
+	edwards, ok := public.(ed25519.PublicKey)
+	if err != nil || !ok {
+		t.Fatalf("%T: %v", public, err)
+	}
+	copy(key[:], edwards)
+	return key
+}
+
+func judged(t *testing.T, store *accounts.Store, envelope, revocations []byte, last int64) contract.Acceptance {
+	t.Helper()
+	signer, err := store.Attester()
+	if err != nil {
+		t.Fatal(err)
+	}
+	verify := func(key [32]byte, message, signature []byte) bool { return ed25519.Verify(key[:], message, signature) }
+	e := contract.Examination{
+		Envelope: envelope, Agent: "agent-a@org1.example", Trust: []contract.Trusted{{Organisation: "org1.example", Key: attestPublic(t, signer.PublicPEM())}},
+		LastNumber: last, Now: time.Now(), Requirement: contract.DualLLMRequirement(), Verify: verify,
+	}
+	for _, b := range contract.Builtins() {
+		e.Contracts = append(e.Contracts, []byte(b.Bytes))
+	}
+	list, code := contract.OpenRevocations(revocations, "org1.example", e.Trust, e.Now, verify)
+	if code != "" {
+		t.Fatalf("the list of revocations: %s", code)
+	}
+	e.Revocations = list
+	return contract.JudgeAttestation(&e)
+}
+
+// What a store signs is accepted, until its serial, its agent, its key or its user is
+// revoked; and each list has a greater number than the one before.
+// covers DUAL-90, DUAL-93, DUAL-105
+func TestAttest(t *testing.T) {
+	t.Parallel()
+	store, folder := attestStore(t)
+	if _, err := accounts.Compile(store, scopes(), now); err != nil {
+		t.Fatal(err)
+	}
+	creds, err := store.Issue("researcher", bcp.RoleReader, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := int64(0)
+	attest := func(keys ...string) (string, []byte) {
+		t.Helper()
+		s := attestedStatement(keys...)
+		envelope, err := store.Attest(s, shown, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Serial, envelope
+	}
+	want := func(what string, envelope []byte, code contract.VerdictCode) {
+		t.Helper()
+		list, parsed, err := store.Revocations("org1.example", time.Hour)
+		if err != nil || parsed.Number <= last {
+			t.Fatalf("%s: number %d follows %d: %v", what, parsed.Number, last, err)
+		}
+		if a := judged(t, store, envelope, list, last); a.Code != code || a.Accepted != (code == "") {
+			t.Errorf("%s: %q, want %q", what, a.Code, code)
+		}
+		last = parsed.Number
+	}
+	serial, first := attest("UONE")
+	_, second := attest(creds.PublicKey)
+	want("signed", first, "")
+	want("signed", second, "")
+	if _, err := store.RevokeAttestations(serial); err != nil {
+		t.Fatal(err)
+	}
+	want("its serial is revoked", first, contract.Revoked)
+	want("another serial is revoked", second, "")
+	if err := store.Revoke(creds.PublicKey); err != nil {
+		t.Fatal(err)
+	}
+	want("its user is revoked", second, contract.Revoked)
+	_, third := attest("UTWO")
+	want("signed after that", third, "")
+	if err := errors.Join(store.RevokeAttestedKey("UTWO"), store.RevokeAttestedKey("UTWO")); err != nil {
+		t.Fatal(err)
+	}
+	want("its key is revoked", third, contract.Revoked)
+	_, fourth := attest("UTHREE")
+	if serials, err := store.RevokeAttestations("agent-a@org1.example"); err != nil || len(serials) != 4 {
+		t.Fatalf("%v: %v", serials, err)
+	}
+	want("all of the agent are revoked", fourth, contract.Revoked)
+	for _, unknown := range []string{"agent-b@org1.example", "x"} {
+		if _, err := store.RevokeAttestations(unknown); !errors.Is(err, accounts.ErrNotAttested) {
+			t.Errorf("%s: %v", unknown, err)
+		}
+	}
+	// Another process sees all of it.
+	again, err := accounts.Open(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, parsed, err := again.Revocations("org1.example", time.Hour); err != nil || len(parsed.Serials) != 4 || parsed.Number <= last || parsed.Number < time.Now().Unix()-60 {
+		t.Errorf("%+v: %v", parsed, err)
+	}
+}
+
+// Attestations are good for a second to seven days, and lists too; what nobody would
+// accept is not signed.
+func TestAttestLimits(t *testing.T) {
+	t.Parallel()
+	store, _ := attestStore(t)
+	for validity, ok := range map[time.Duration]bool{0: false, time.Second - 1: false, time.Second: true, contract.MaxValidity: true, contract.MaxValidity + 1: false, -1: false} {
+		if _, err := store.Attest(attestedStatement("U"), shown, validity); (err == nil) != ok {
+			t.Errorf("an attestation for %s: %v", validity, err)
+		}
+		if _, _, err := store.Revocations("org1.example", validity); (err == nil) != ok {
+			t.Errorf("a list for %s: %v", validity, err)
+		}
+	}
+	if _, _, err := store.Revocations("Org 1", time.Hour); err == nil {
+		t.Error("a list of no organisation is signed")
+	}
+	for name, change := range map[string]func(s *contract.Statement){
+		"no keys":       func(s *contract.Statement) { s.Keys = nil },
+		"65 keys":       func(s *contract.Statement) { s.Keys = strings.Split(strings.Repeat("U,", 64)+"U", ",") },
+		"no agent":      func(s *contract.Statement) { s.Declaration.Agent = contract.AgentID{} },
+		"no contract":   func(s *contract.Statement) { s.Declaration.Processor.Contract = contract.ContractRef{} },
+		"no family":     func(s *contract.Statement) { s.Declaration.Planner.Is = "" },
+		"a long family": func(s *contract.Statement) { s.Declaration.Planner.Is = strings.Repeat("x", 513) },
+	} {
+		s := attestedStatement("U")
+		change(s)
+		if _, err := store.Attest(s, shown, time.Hour); err == nil {
+			t.Errorf("%s: signed", name)
+		}
+	}
+	var none accounts.Attester
+	if _, err := none.Sign(nil); err == nil || none.PublicPEM() != nil || none.KeyID() != "" {
+		t.Error("the zero attester has a key")
+	}
+}
+
+// The key is made once, by whoever is first, is sealed with the others, and shows
+// nowhere.
+func TestAttestKey(t *testing.T) {
+	t.Parallel()
+	store, folder := attestStore(t)
+	var made [8][]byte
+	done := make(chan int)
+	for i := range made {
+		go func() {
+			if signer, err := store.Attester(); err == nil {
+				made[i] = signer.PublicPEM()
+			}
+			done <- i
+		}()
+	}
+	for range made {
+		<-done
+	}
+	for i := range made {
+		if made[i] == nil || !bytes.Equal(made[i], made[0]) {
+			t.Fatalf("%q and %q", made[i], made[0])
+		}
+	}
+	file := filepath.Join(folder, "keys", accounts.AttestKeyFile)
+	open, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, _ := store.Attester()
+	block, _ := pem.Decode(open)
+	for _, text := range []string{fmt.Sprint(signer), fmt.Sprintf("%+v", signer), fmt.Sprintf("%#v", signer)} {
+		if strings.Contains(text, string(block.Bytes[16:])) || !strings.Contains(text, "redacted") {
+			t.Errorf("an attester shows itself: %s", text)
+		}
+	}
+	store.LittleWork()
+	if err := store.Seal(passphrase); err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := os.ReadFile(file)
+	if err != nil || !bytes.HasPrefix(sealed, []byte("age-encryption.org/v1\n")) {
+		t.Fatalf("the key lies open: %.20q, %v", sealed, err)
+	}
+	closed, err := accounts.Open(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := closed.Attester(); !errors.Is(err, accounts.ErrSealed) {
+		t.Errorf("without the passphrase: %v", err)
+	}
+	opened, err := accounts.Open(folder, asks(passphrase, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if signer, err = opened.Attester(); err != nil || !bytes.Equal(signer.PublicPEM(), made[0]) {
+		t.Errorf("another key: %v", err)
+	}
+	if err := opened.Unseal(passphrase); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"nothing": nil, "no PEM": []byte("x"), "two": append(open, open...), "another type": bytes.ReplaceAll(open, []byte("PRIVATE"), []byte("PUBLIC"))} {
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := opened.Attester(); err == nil {
+			t.Errorf("%s is taken for a key", name)
+		}
+	}
+}
+
+// openssl, which knows nothing of us, verifies an attestation by the public key, and
+// refuses it with a bit changed.
+// covers DUAL-90
+func TestOpensslVerifies(t *testing.T) {
+	t.Parallel()
+	openssl, err := exec.LookPath("openssl")
+	if err != nil {
+		t.Log("openssl is not here; .ci/run interop verifies with another library")
+		return
+	}
+	store, folder := attestStore(t)
+	envelope, err := store.Attest(attestedStatement("U"), shown, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e struct {
+		Payload    []byte `json:"payload"`
+		Signatures []struct {
+			KeyID string `json:"keyid"`
+			Sig   string `json:"sig"`
+		} `json:"signatures"`
+	}
+	if err := json.Unmarshal(envelope, &e); err != nil {
+		t.Fatal(err)
+	}
+	signature, err := base64.StdEncoding.DecodeString(e.Signatures[0].Sig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, _ := store.Attester()
+	write := func(name string, content []byte) string {
+		name = filepath.Join(folder, name)
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	key := write("org1.pem", signer.PublicPEM())
+	verified := func(message []byte) bool {
+		out, err := exec.Command(openssl, "pkeyutl", "-verify", "-pubin", "-inkey", key, "-rawin", "-in", write("message", message), "-sigfile", write("signature", signature)).CombinedOutput()
+		return err == nil && strings.Contains(string(out), "Success")
+	}
+	message := []byte(fmt.Sprintf("DSSEv1 28 application/vnd.in-toto+json %d %s", len(e.Payload), e.Payload))
+	if !verified(message) {
+		t.Error("openssl refuses what was signed")
+	}
+	message[len(message)-3] ^= 1
+	if verified(message) {
+		t.Error("openssl verifies what was not signed")
+	}
+	out, err := exec.Command(openssl, "pkey", "-in", filepath.Join(folder, "keys", accounts.AttestKeyFile), "-pubout").Output()
+	if err != nil || !bytes.Equal(out, signer.PublicPEM()) {
+		t.Errorf("openssl makes another public key of the private one: %s, %v", out, err)
+	}
+	der, err := exec.Command(openssl, "pkey", "-pubin", "-in", key, "-outform", "DER").Output()
+	if sum := sha256.Sum256(der); err != nil || fmt.Sprintf("%x", sum) != e.Signatures[0].KeyID {
+		t.Errorf("the key id is not SHA-256 of the SPKI: %v", err)
+	}
+}
