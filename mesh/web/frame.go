@@ -17,8 +17,13 @@ import (
 
 // show writes a page for somebody who is logged in, all of it or an error.
 func (s *Server) show(w http.ResponseWriter, r *http.Request, status int, title, fault string, parts ...m.Node) {
+	type place struct{ path, name string }
+	places := []place{{"/", "Mesh"}, {"/approvals", "Approvals"}, {"/agents", "Agents"}, {"/sessions", "Sessions"}, {"/audit", "Audit"}, {"/alerts", "Alerts"}}
+	if s.scenes != nil {
+		places = append([]place{{storyPath, "Story"}}, places...)
+	}
 	var links []m.Node
-	for _, l := range []struct{ path, name string }{{"/", "Mesh"}, {"/approvals", "Approvals"}, {"/agents", "Agents"}, {"/sessions", "Sessions"}, {"/audit", "Audit"}, {"/alerts", "Alerts"}} {
+	for _, l := range places {
 		attrs := []m.Attr{m.Href(l.path)}
 		if l.path == r.URL.Path {
 			attrs = append(attrs, m.Current())

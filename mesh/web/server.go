@@ -25,6 +25,9 @@ type Config struct {
 	// Announce is called with each address that logs in, once and within five minutes. It
 	// must show it to the person alone, and neither block nor call the server.
 	Announce func(address string)
+	// Scenes returns the story of a demonstration so far, which then has a page of its
+	// own. It is nil for a mesh that is none.
+	Scenes func() []Scene
 }
 
 // Server serves pages. Its methods may be called concurrently.
@@ -33,6 +36,7 @@ type Server struct {
 	port     string
 	cookie   string
 	doors    doors
+	scenes   func() []Scene // nil if the mesh is no demonstration
 	mesh     atomic.Pointer[Mesh]
 	views    viewCache
 	history  history
@@ -70,7 +74,7 @@ func Listen(c Config) (*Server, error) {
 }
 
 func newServer(port string, c Config) *Server {
-	s := &Server{port: port, cookie: "bcpmesh-" + port, ending: make(chan struct{})}
+	s := &Server{port: port, cookie: "bcpmesh-" + port, scenes: c.Scenes, ending: make(chan struct{})}
 	s.doors.now = time.Now
 	s.doors.announce = func(code string) { c.Announce(s.URL() + loginPath + "?code=" + code) }
 	s.http = http.Server{
@@ -165,6 +169,7 @@ func (s *Server) routes() map[string]http.HandlerFunc {
 		"GET /ids/{id}":                          s.inside(s.byID),
 		"GET /sessions":                          s.inside(s.sessions),
 		"GET /sessions/{session}":                s.inside(s.session),
+		"GET " + storyPath:                       s.inside(s.story),
 		"/":                                      s.inside(s.missing),
 	}
 }

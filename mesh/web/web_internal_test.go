@@ -39,7 +39,7 @@ type site struct {
 
 func newSite(text string) *site {
 	s := &site{now: time.Unix(1_800_000_000, 0)}
-	s.Server = newServer(testPort, Config{Announce: func(address string) {
+	s.Server = newServer(testPort, Config{Scenes: func() []Scene { return hostileScenes(text) }, Announce: func(address string) {
 		u, err := url.Parse(address)
 		if err != nil || u.Scheme != "http" || u.Host != "localhost:"+testPort || u.Path != "/login" {
 			panic("not an address of this server: " + address)
@@ -60,6 +60,16 @@ func newSite(text string) *site {
 		}
 	}
 	return s
+}
+
+// hostileScenes has a text wherever a story may have one.
+func hostileScenes(text string) []Scene {
+	exchanges := []Exchange{
+		{Seq: 1, Asked: text, Said: text, Hijacked: true, Quotes: true, Verdict: bcp.Reject, Why: text},
+		{Seq: 2, Asked: text, Said: text, Hijacked: true, Quotes: true, Verdict: bcp.Accept, Heard: text + text, HeardQuotes: true},
+		{Seq: 3, Said: text, Hijacked: true, Verdict: bcp.Hold},
+	}
+	return []Scene{{Number: 1, From: text, Subject: text, Planted: text, Exchanges: exchanges}, {Number: 2, From: text, Subject: text}}
 }
 
 // hostileDefinition has a text wherever a definition may have one.
@@ -119,7 +129,7 @@ func (s *site) logIn(t *testing.T, code string) string {
 }
 
 var pagesShown = []string{"/", "/approvals", "/approvals/0/i1", "/agents", "/agents/mailer", "/agents/main", "/agents/x", "/sessions", "/sessions/x", "/audit", "/audit?page=2", "/audit?agent=main&kind=ask", "/audit?verdict=none",
-	"/alerts", "/channels/main/mailer", "/channels/x/y", "/decisions/0/1", "/decisions/0/2", "/decisions/0/3", "/decisions/0/99999", "/decisions/x/1", "/nothing"}
+	"/alerts", "/channels/main/mailer", "/channels/x/y", "/decisions/0/1", "/decisions/0/2", "/decisions/0/3", "/decisions/0/99999", "/decisions/x/1", "/nothing", storyPath}
 
 // Every route, of whatever method and outcome, bears the policy; none but the login
 // shows anything without a session.
@@ -474,5 +484,43 @@ func TestServe(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil || len(codes) != 1 {
 		t.Errorf("%v, codes %v", err, codes)
+	}
+}
+
+// The story is a page of demonstrations alone, where their login leads; it counts what the Controller hears.
+func TestStory(t *testing.T) {
+	t.Parallel()
+	s := newSite("x")
+	s.doors.renew()
+	body := func(r *http.Response) string {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	entered := func() *http.Response {
+		return s.do(request("POST", "/login", "", url.Values{"token": {s.codes[len(s.codes)-1]}}))
+	}
+	in := entered()
+	if to := in.Header.Get("Location"); to != storyPath {
+		t.Errorf("the login leads to %q", to)
+	}
+	cookie := in.Cookies()[0].Value
+	page := body(s.do(request("GET", storyPath, cookie, nil)))
+	for _, row := range []string{`attacker wants</th><td class="number">3</td><td class="number">1</td>`, `planted instruction</th><td class="number">2</td><td class="number">1</td>`, "until a person has decided"} {
+		if !strings.Contains(page, row) {
+			t.Errorf("the story has no %q:\n%s", row, page)
+		}
+	}
+	s.scenes = nil
+	if r := s.do(request("GET", storyPath, cookie, nil)); r.StatusCode != http.StatusNotFound {
+		t.Errorf("a mesh that is no demonstration: %d", r.StatusCode)
+	}
+	if to := entered().Header.Get("Location"); to != "/" {
+		t.Errorf("the login leads to %q", to)
+	}
+	if page := body(s.do(request("GET", "/", cookie, nil))); strings.Contains(page, storyPath) {
+		t.Error("the menu has a story")
 	}
 }

@@ -39,7 +39,7 @@ decides about what is held: as the mesh's only approver, or as the one of --appr
 			if approver != "" && who.Creds != "" {
 				return cli.Usagef("web: --approver is for the folder of the mesh, and --creds for a mesh elsewhere")
 			}
-			server, err := Listen(p, "--listen", listen)
+			server, err := Listen(p, "--listen", listen, nil)
 			if err != nil {
 				return err
 			}
@@ -55,9 +55,9 @@ decides about what is held: as the mesh's only approver, or as the one of --appr
 }
 
 // Listen takes the port that a flag names. The addresses that log in are shown on
-// standard error.
-func Listen(p *cli.Program, flag, address string) (*web.Server, error) {
-	server, err := web.Listen(web.Config{Listen: address, Announce: func(address string) { p.Out.Talkf("log in at %s", address) }})
+// standard error. A demonstration has scenes.
+func Listen(p *cli.Program, flag, address string, scenes func() []web.Scene) (*web.Server, error) {
+	server, err := web.Listen(web.Config{Listen: address, Scenes: scenes, Announce: func(address string) { p.Out.Talkf("log in at %s", address) }})
 	switch {
 	case errors.Is(err, web.ErrNotLoopback):
 		return nil, cli.Failf("%s %s can be reached from other machines", flag, cli.Quoted(address)).WithHint("listen on localhost; ssh -L 4280:localhost:4280 reaches it from elsewhere")

@@ -19,15 +19,18 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/pages"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom/mail"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
+	"github.com/bcpmesh/bcpmesh/mesh/web"
 )
 
 // DemoCommand returns the command demo.
 func DemoCommand(p *cli.Program) *cobra.Command {
-	var mbox, keep string
+	var mbox, keep, pagesAt string
 	var approve, runs bool
 	limit := cli.NumberFlag{Value: 100, Least: 1}
 	cmd := &cobra.Command{
@@ -45,53 +48,78 @@ With --kernel it is the story of a task instead: a kernel has a mail summarised 
 sent to its owner, with a planted instruction in the mail, a reader that obeys it,
 and then a planner that is compromised.
 
+With --web a page tells the story as well, what the assistant hears without a gateway
+beside what it heard, and the mesh stays until Ctrl-C for you to look around, and to
+decide about what is held.
+
 With --approve you are the person for whom things are held: each is shown as
 bcpmesh approvals show does, and you approve, reject, edit or skip it. The answers
 are read from stdin, a line each.`,
 		Example: `  bcpmesh demo
   bcpmesh demo --approve
+  bcpmesh demo --web localhost:4280
   bcpmesh demo --kernel
   bcpmesh demo --mbox ~/mail/inbox.mbox --limit 50
   bcpmesh demo --keep ./mailroom && cd mailroom && bcpmesh up`,
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, name := range []string{"mbox", "keep"} {
+			for _, name := range []string{"mbox", "keep", "web"} {
 				if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
 					return cli.Usagef("demo: --%s: expected a name, got nothing", name).WithHint("bcpmesh demo --help shows an example")
 				}
 			}
 			cli.IgnoreBrokenPipes()
 			if runs {
-				for _, name := range []string{"mbox", "limit", "approve"} {
+				for _, name := range []string{"mbox", "limit", "approve", "web"} {
 					if cmd.Flags().Changed(name) {
 						return cli.Usagef("demo: --kernel and --%s do not go together", name)
 					}
 				}
 				return demoKernel(cmd.Context(), p, keep)
 			}
-			return demo(cmd.Context(), p, mbox, keep, limit.Value, approve)
+			if approve && pagesAt != "" {
+				return cli.Usagef("demo: --approve and --web do not go together").WithHint("with --web you decide on the page")
+			}
+			return demo(cmd.Context(), p, demoOptions{mbox, keep, pagesAt, limit.Value, approve})
 		},
 	}
 	cmd.Flags().StringVar(&mbox, "mbox", "", "read this mbox `FILE`, Maildir or single message instead of the example mail")
 	cmd.Flags().StringVar(&keep, "keep", "", "keep definitions, journal and audit in this new `DIR`")
+	cmd.Flags().StringVar(&pagesAt, "web", "", "serve the story and the pages of the mesh at this `ADDRESS` of this machine; port 0: any")
+	cli.Complete(cmd, "web", cobra.FixedCompletions([]string{"localhost:4280"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolVar(&approve, "approve", false, "decide what is held for a person")
 	cmd.Flags().BoolVar(&runs, "kernel", false, "tell the story of a task that a kernel does")
 	cmd.Flags().Var(&limit, "limit", "read at most so many messages")
 	return cmd
 }
 
-func demo(ctx context.Context, p *cli.Program, mbox, keep string, limit int, approve bool) (err error) {
-	box, err := openMailbox(mbox)
+// demoOptions are the flags of the story of the mailroom.
+type demoOptions struct {
+	mbox, keep, web string
+	limit           int
+	approve         bool
+}
+
+func demo(ctx context.Context, p *cli.Program, o demoOptions) (err error) {
+	box, err := openMailbox(o.mbox)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = box.Close() }() // it was only read
-	dir, err := demoFolder(keep, mailroom.Definitions())
+	s := newStory(p.Out)
+	var server *web.Server // nil without --web
+	if o.web != "" {
+		if server, err = pages.Listen(p, "--web", o.web, s.scenes); err != nil {
+			return err
+		}
+		defer func() { _ = server.Close() }() // it may be closed already
+	}
+	dir, err := demoFolder(o.keep, mailroom.Definitions())
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if keep == "" || err != nil {
+		if o.keep == "" || err != nil {
 			_ = os.RemoveAll(dir) // we made it, and what is left of it tells nothing
 		}
 	}()
@@ -100,7 +128,6 @@ func demo(ctx context.Context, p *cli.Program, mbox, keep string, limit int, app
 	if def == nil {
 		return cli.Failf("the example does not load: %s", report.Errors[0].Message)
 	}
-	s := newStory(p.Out)
 	m, err := launch(ctx, mesh.Config{
 		Definition: def, State: home.State(dir), Version: cli.ProgramVersion(), OnDecision: s.decided,
 		Logger: cli.NewLogger(hclog.Error, p.Out.Stderr),
@@ -113,8 +140,8 @@ func demo(ctx context.Context, p *cli.Program, mbox, keep string, limit int, app
 	}
 	defer func() { err = errors.Join(err, stopMesh(m)) }()
 
-	s.begin(def, mbox)
-	progress := readingProgress(p, limit)
+	s.begin(def, o.mbox)
+	progress := readingProgress(p, o.limit)
 	reader, err := credentials(m, mailroom.ReaderAgent, bcp.RoleReader)
 	if err != nil {
 		return err
@@ -124,7 +151,7 @@ func demo(ctx context.Context, p *cli.Program, mbox, keep string, limit int, app
 		return err
 	}
 	decideHeld := func(context.Context) error { return nil }
-	if approve {
+	if o.approve {
 		person, done, err := s.person(ctx, p, m, def)
 		if err != nil {
 			return err
@@ -133,7 +160,7 @@ func demo(ctx context.Context, p *cli.Program, mbox, keep string, limit int, app
 		decideHeld = person.decideHeld
 	}
 	err = mailroom.Run(ctx, mailroom.Options{
-		URL: m.URL(), Reader: reader, Assistant: assistant, Mail: box, Limit: limit, Said: s.said, Did: s.did,
+		URL: m.URL(), Reader: reader, Assistant: assistant, Mail: box, Limit: o.limit, Said: s.said, Did: s.did,
 		After: func(done mailroom.Done) error {
 			if err := s.settle(ctx); err != nil {
 				return err
@@ -162,7 +189,33 @@ func demo(ctx context.Context, p *cli.Program, mbox, keep string, limit int, app
 	if err != nil {
 		return err
 	}
-	return s.end(def, ledger, records, keep)
+	if err := s.end(def, ledger, records, o.keep); err != nil || server == nil {
+		return err
+	}
+	return showStory(ctx, p, m, server, dir)
+}
+
+// showStory serves pages about the mesh of a demonstration until ctx ends.
+func showStory(ctx context.Context, p *cli.Program, m *mesh.Mesh, server *web.Server, dir string) error {
+	if err := p.Out.Flush(); err != nil {
+		return err
+	}
+	ready := home.Ready(home.State(dir))
+	if err := meshdir.WriteReady(ready, meshdir.Ready{URL: m.URL(), State: home.State(dir), PID: os.Getpid(), Web: server.URL()}); err != nil {
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(ready), cli.ReasonOf(err))
+	}
+	defer func() { _ = os.Remove(ready) }()
+	p.Out.Talkf("the story is at %s until you press Ctrl-C", server.URL())
+	pagesOf := serveWeb(ctx, server, meshdir.StateFlags{Dir: dir})
+	defer pagesOf.stop()
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-pagesOf.failed:
+		return err
+	case <-m.Done():
+		return cli.Failf("the gateway ended by itself")
+	}
 }
 
 // manyMail is how many messages take long enough to show how far it is.
@@ -219,24 +272,34 @@ func openMailbox(path string) (*mailbox.Mailbox, error) {
 	return nil, cli.Failf("%s is no mailbox: %s", cli.Quoted(path), reason).WithHint("name an mbox file, a Maildir, or one message")
 }
 
-// demoFolder makes the folder of the mesh: a temporary one, or one to keep,
-// with the definitions in it.
-func demoFolder(keep string, definitions fs.FS) (dir string, err error) {
+// demoFolder makes the folder of the mesh, a temporary one or one to keep, with the
+// definitions in it.
+func demoFolder(keep string, definitions fs.FS) (string, error) {
+	dir, what := keep, "--keep "+cli.Quoted(keep)
+	var err error
 	if keep == "" {
-		dir, err := os.MkdirTemp("", "bcpmesh-demo-")
-		if err != nil {
-			return "", cli.Failf("a temporary folder: %s", cli.ReasonOf(err))
+		what = "a temporary folder"
+		dir, err = os.MkdirTemp("", "bcpmesh-demo-")
+	} else if err = os.Mkdir(keep, 0o700); err != nil {
+		return "", cli.Failf("%s: %s", what, cli.ReasonOf(err)).WithHint("name a folder that is not there yet, in one that is")
+	}
+	if err == nil {
+		if err = copyDefinitions(dir, definitions); err != nil {
+			_ = os.RemoveAll(dir) // we made it
 		}
-		return dir, nil
 	}
-	if err := os.Mkdir(keep, 0o700); err != nil {
-		return "", cli.Failf("--keep %s: %s", cli.Quoted(keep), cli.ReasonOf(err)).WithHint("name a folder that is not there yet, in one that is")
+	if err != nil {
+		return "", cli.Failf("%s: %s", what, cli.ReasonOf(err))
 	}
-	err = fs.WalkDir(definitions, ".", func(path string, entry fs.DirEntry, err error) error {
+	return dir, nil
+}
+
+func copyDefinitions(dir string, definitions fs.FS) error {
+	return fs.WalkDir(definitions, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || path == "." {
 			return err
 		}
-		target := filepath.Join(keep, filepath.FromSlash(path))
+		target := filepath.Join(dir, filepath.FromSlash(path))
 		if entry.IsDir() {
 			return os.Mkdir(target, 0o700)
 		}
@@ -250,11 +313,6 @@ func demoFolder(keep string, definitions fs.FS) (dir string, err error) {
 		}
 		return os.WriteFile(target, b, mode)
 	})
-	if err != nil {
-		_ = os.RemoveAll(keep) // we made it
-		return "", cli.Failf("--keep %s: %s", cli.Quoted(keep), cli.ReasonOf(err))
-	}
-	return keep, nil
 }
 
 func credentials(m *mesh.Mesh, agent bcp.AgentName, role bcp.Role) (agents.Credentials, error) {

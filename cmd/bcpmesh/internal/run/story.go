@@ -17,6 +17,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom/facts"
+	"github.com/bcpmesh/bcpmesh/mesh/web"
 )
 
 // settleTimeout is how long an exchange of the demonstration may take.
@@ -41,6 +42,7 @@ type story struct {
 
 	current mailroom.Done // the message that is told
 	told    []demoMail
+	shown   []web.Scene
 	total   DemoTotals
 }
 
@@ -271,6 +273,7 @@ func (s *story) tell(done mailroom.Done) error {
 		m.Place = string(done.Injection.Place)
 	}
 	s.sum(m, done)
+	s.show(&m, done)
 	if s.out.JSON {
 		s.told = append(s.told, m)
 		return nil

@@ -14,7 +14,7 @@ func (o *upOptions) listenWeb(p *cli.Program) (*web.Server, error) {
 	if o.web == "" {
 		return nil, nil
 	}
-	return pages.Listen(p, "--web", o.web)
+	return pages.Listen(p, "--web", o.web, nil)
 }
 
 // serving are pages that are served beside a mesh. The zero value is none.
