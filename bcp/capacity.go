@@ -28,7 +28,7 @@ type Prices struct {
 func (p Prices) Reserve() Bits { return max(p.Capacity, p.FailedCapacity) }
 
 // PushTiming is what the moment of a push adds to its capacity: g is the
-// number of release slots since the channel's last delivery, 1 where timing is
+// number of release slots since the last push of its subscription, 1 where timing is
 // uncounted (PROTOCOL P4.1: 2 floor(log2 g) + 2).
 func PushTiming(g uint64) Bits { return Bits(2*floorLog2(max(g, 1))+2) * Bit }
 

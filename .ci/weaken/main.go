@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/mesh/redteam"
+	"github.com/bcpmesh/bcpmesh/mesh/redteam/leakage"
 )
 
 const (
@@ -130,6 +131,9 @@ func whole(all []patch) error {
 			problems = append(problems, fmt.Errorf("%s: no patch lets it through: it was never seen red", a.ID))
 		}
 		delete(found, a.ID)
+	}
+	for _, t := range leakage.Tests() { // each looks for any leak, and has no patch of its own
+		delete(found, t.ID)
 	}
 	for id := range found {
 		problems = append(problems, fmt.Errorf("%s: there is no such attack", id))
@@ -307,20 +311,36 @@ func (p patch) seenRed(ctx context.Context, program string) error {
 	return errors.Join(problems...)
 }
 
-// attack has the program make attacks, with one patch on.
+// attack has the program make attacks, and tests of leakage, with one patch on.
 func attack(ctx context.Context, program, on string, ids []string) (map[string]redteam.Result, error) {
-	cmd := exec.CommandContext(ctx, program, "redteam", "--json", "--only", strings.Join(ids, ","))
-	cmd.Env = append(os.Environ(), switchName+"="+on)
-	var out, talk bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &talk
-	failed := cmd.Run() // it fails where an attack gets through
-	var report redteam.Report
-	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
-		return nil, fmt.Errorf("no report: %w: %s", cmp.Or(failed, err), talk.String())
+	var attacks, tests []string
+	for _, id := range ids {
+		if slices.ContainsFunc(leakage.Tests(), func(t leakage.Test) bool { return t.ID == id }) {
+			tests = append(tests, id)
+		} else {
+			attacks = append(attacks, id)
+		}
 	}
 	verdicts := map[string]redteam.Result{}
-	for _, r := range report.Results {
-		verdicts[r.ID] = r
+	for _, one := range []struct {
+		command []string
+		ids     []string
+	}{{[]string{"redteam"}, attacks}, {[]string{"redteam", "leakage"}, tests}} {
+		if len(one.ids) == 0 {
+			continue
+		}
+		cmd := exec.CommandContext(ctx, program, append(one.command, "--json", "--only", strings.Join(one.ids, ","))...)
+		cmd.Env = append(os.Environ(), switchName+"="+on)
+		var out, talk bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &talk
+		failed := cmd.Run() // it fails where an attack gets through
+		var report redteam.Report
+		if err := json.Unmarshal(out.Bytes(), &report); err != nil {
+			return nil, fmt.Errorf("no report: %w: %s", cmp.Or(failed, err), talk.String())
+		}
+		for _, r := range report.Results {
+			verdicts[r.ID] = r
+		}
 	}
 	return verdicts, nil
 }

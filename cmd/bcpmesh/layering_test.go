@@ -194,6 +194,10 @@ var rules = []rule{
 		internal: []string{"bcp", "bcp/definition", "bcp/wire", "jetstream", "jetstream/verify", "mesh", "mesh/home", "mesh/telemetry", "subjects"},
 		external: []string{jwtClaims, logging, natsClient, nkeys},
 	},
+	// Plays small meshes in every way: it is pure, and knows no bus.
+	{folder: "mesh/redteam/exact", core: true, internal: []string{"bcp", "bcp/constraint"}, external: []string{jsonText}},
+	// Looks for more bits than are charged.
+	{folder: "mesh/redteam/leakage", foreign: true, internal: []string{"mesh/redteam", "mesh/redteam/exact"}},
 	// What was found, in the forms that others read.
 	{folder: "mesh/redteam/report", foreign: true, internal: []string{"bcp/inert", "mesh/redteam"}, external: []string{jsonText}},
 	{folder: "mesh/conformance", internal: []string{"accounts", "bcp", "bcp/definition", "mesh/server", "subjects"}, external: []string{jsonText, natsClient}},
@@ -314,7 +318,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/conform", program: true,
-		internal: []string{"agents", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh/conformance", "mesh/redteam", "mesh/redteam/report", "mesh/server"},
+		internal: []string{"agents", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh/conformance", "mesh/redteam", "mesh/redteam/leakage", "mesh/redteam/report", "mesh/server"},
 		external: []string{commandLines, jsonText},
 	},
 	{

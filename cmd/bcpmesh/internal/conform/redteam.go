@@ -75,7 +75,7 @@ What holds here is no proof: it says that these attacks did not get through.`,
 		}
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}) // the flag is there
-	cmd.AddCommand(redteamDiffCommand(p))
+	cmd.AddCommand(leakageCommand(p), redteamDiffCommand(p))
 	return cmd
 }
 

@@ -1,10 +1,9 @@
-package bcptest
+package exact
 
 import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
-	"math/big"
 	"slices"
 	"strings"
 	"time"
@@ -56,113 +55,6 @@ type Position struct {
 	charged           []event           // what that was for
 	heard             [sha256.Size]byte // of Heard
 	err               error
-}
-
-// Outcome is what a [Game.Search] found.
-type Outcome struct {
-	Strategies  int // of the adversary
-	Transcripts int // different ones that the Controller could hear
-	// Weight is the sum of 2^-charge over all transcripts, rounded up, where a
-	// charge is in capacity bits.
-	Weight *big.Float
-	// Free is the number of transcripts that are charged no nominal bits. That
-	// in which the Readers are silent is one of them.
-	Free int
-	// Ambiguous is a transcript that comes with two charges, empty for none.
-	Ambiguous string
-	// Clock is a transcript that tells more than what is charged for: by some tick,
-	// with the same ends of queries and the same pushes in all release slots that
-	// were over, the Controller could hear another. It is empty for none.
-	Clock string
-}
-
-// charge is what a transcript is charged.
-type charge struct{ nominal, capacity bcp.Bits }
-
-// Search plays the game in every way. It fails if the state refuses a decision of
-// its own, or one of the limits of the Controller's channels does not hold.
-func (g *Game) Search() (Outcome, error) {
-	g.Config.Verify = func(string, []byte, []byte) bool { return true }
-	state, err := bcp.NewState(g.Config)
-	if err != nil {
-		return Outcome{}, err
-	}
-	found, known := make(map[[sha256.Size]byte]charge), make(map[[sha256.Size]byte]string)
-	out := Outcome{Weight: new(big.Float).SetPrec(weightPrecision).SetMode(big.ToPositiveInf)}
-	weights := make(map[bcp.Bits]*big.Float)
-	first := &Position{game: g, state: state, Tick: -1}
-	first.commit(state.DecideStart(first.moment(), "game"))
-	var play func(p *Position) error
-	play = func(p *Position) error {
-		p.Tick++
-		p.hear()
-		if p.err != nil {
-			return p.failed()
-		}
-		if p.Tick == len(g.Ticks) {
-			p.clock(known, &out)
-			out.Strategies++
-			now := charge{p.nominal, p.capacity}
-			before, again := found[p.heard]
-			switch {
-			case !again:
-				found[p.heard] = now
-				if weights[now.capacity] == nil {
-					weights[now.capacity] = Weight(now.capacity)
-				}
-				out.Weight.Add(out.Weight, weights[now.capacity])
-				if now.nominal == 0 {
-					out.Free++
-				}
-			case before != now && out.Ambiguous == "":
-				out.Ambiguous = fmt.Sprintf("%v and %v:\n%s", before, now, strings.Join(p.Heard, "\n"))
-			}
-			return nil
-		}
-		moves := g.Moves(p)
-		for i, move := range moves {
-			next := p
-			if i < len(moves)-1 {
-				next = p.branch()
-			}
-			move(next)
-			g.Act(next)
-			next.limits()
-			next.clock(known, &out)
-			if next.err != nil {
-				return next.failed()
-			}
-			if err := play(next); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	err = play(first)
-	out.Transcripts = len(found)
-	return out, err
-}
-
-const weightPrecision = 160
-
-// Weight is 2^-b, rounded up: the whole bits exactly, the rest by roots of a half.
-func Weight(b bcp.Bits) *big.Float {
-	up := func() *big.Float { return new(big.Float).SetPrec(weightPrecision).SetMode(big.ToPositiveInf) }
-	result, root := up().SetInt64(1), up().SetFloat64(0.5)
-	fraction, one := big.NewRat(int64(b%bcp.Bit), int64(bcp.Bit)), big.NewRat(1, 1)
-	for range 80 {
-		if fraction.Sign() == 0 {
-			break
-		}
-		// Sqrt rounds to the nearest: a unit in the last place more is above it.
-		nearest := up().Sqrt(root)
-		root = up().Add(nearest, new(big.Float).SetMantExp(nearest, -weightPrecision+1))
-		if fraction.Add(fraction, fraction).Cmp(one) >= 0 {
-			fraction.Sub(fraction, one)
-			result.Mul(result, root)
-		}
-	}
-	return up().SetMantExp(result, -int(b/bcp.Bit))
 }
 
 // Now is the time of the position.
@@ -233,27 +125,36 @@ func (p *Position) commit(d bcp.Decision) bcp.Decision {
 	if d.Verdict == bcp.Hold && !d.Repeat {
 		p.Items = append(p.Items, d.Item)
 	}
-	p.note(&d)
+	var charge bcp.Bits
 	if line, moves := d.Line(); moves && line.Controller == p.game.Controller && d.Kind != bcp.KindAsk {
+		charge = d.Capacity
 		p.nominal += d.Nominal
 		p.capacity += d.Capacity
 	}
+	p.note(&d, charge)
 	return d
 }
 
 // event is an end of a query, or a push, in the release slot that ends then.
 type event struct {
-	slot time.Time
-	what string
+	slot    time.Time
+	what    string
+	part    string // the query, or the subscription, that it is of
+	charge  bcp.Bits
+	answers bool // an answer to the query was let through or held, so it is priced as one
+	push    bool
 }
 
 // note keeps what a decision charges for.
-func (p *Position) note(d *bcp.Decision) {
+func (p *Position) note(d *bcp.Decision, charge bcp.Bits) {
 	key, _ := d.Channel()
 	c, ok := p.game.Config.Mesh.Channel(key)
 	ends := d.Delivery != "" || d.Verdict == bcp.Hold || d.Verdict == bcp.Accept
 	unfunded := d.Kind == bcp.KindExpire && d.Outcome == bcp.BudgetExhausted // follows from the pushes of its slot
 	if !ok || c.Controller != p.game.Controller || !ends || unfunded {
+		if charge > 0 {
+			p.fail(fmt.Errorf("%s are charged for what nobody hears: %s %s", charge, d.Kind, d.Outcome))
+		}
 		return
 	}
 	switch d.Kind {
@@ -262,9 +163,18 @@ func (p *Position) note(d *bcp.Decision) {
 		if c.ReleaseInterval > 0 {
 			slot = slot.Truncate(c.ReleaseInterval).Add(c.ReleaseInterval)
 		}
-		p.charged = append(p.charged, event{slot, fmt.Sprintf("%s %s %d%s %s %s %s %v", d.Kind, d.Reader, slices.Index(p.Queries, d.Query),
-			d.Subscription, d.Event, d.Outcome, d.Payload, d.Anomalies)})
+		query := slices.Index(p.Queries, d.Query)
+		e := event{slot: slot, what: fmt.Sprintf("%s %s %d%s %s %s %s %v", d.Kind, d.Reader, query, d.Subscription, d.Event, d.Outcome, d.Payload, d.Anomalies),
+			part: subscriptionPart(d.Reader, d.Subscription), charge: charge, push: d.Kind == bcp.KindPush}
+		if query >= 0 {
+			e.part, e.answers = fmt.Sprint("query ", query+1), d.Verdict == bcp.Hold || d.Kind == bcp.KindAnswer && d.Verdict == bcp.Accept && d.Outcome == ""
+		}
+		p.charged = append(p.charged, e)
 	}
+}
+
+func subscriptionPart(reader bcp.AgentName, id bcp.SubscriptionID) string {
+	return fmt.Sprintf("subscription %s of %s", id, reader)
 }
 
 var gameKey = func() bcp.SealingKey {
@@ -322,24 +232,6 @@ func (p *Position) tell(format string, args ...any) {
 	line := fmt.Sprintf("%d: ", p.Tick) + fmt.Sprintf(format, args...)
 	p.Heard = append(p.Heard, line)
 	p.heard = sha256.Sum256(append(p.heard[:], line...))
-}
-
-// clock compares what was heard so far with what was heard elsewhere, where the same
-// was charged in the slots that are over.
-func (p *Position) clock(known map[[sha256.Size]byte]string, out *Outcome) {
-	over := []string{fmt.Sprint(p.Tick)}
-	for _, e := range p.charged {
-		if !e.slot.After(p.Now()) {
-			over = append(over, e.slot.Format(time.TimeOnly)+" "+e.what)
-		}
-	}
-	slices.Sort(over[1:])
-	what, heard := sha256.Sum256([]byte(strings.Join(over, "\n"))), strings.Join(p.Heard, "\n")
-	if other, again := known[what]; !again {
-		known[what] = heard
-	} else if other != heard && out.Clock == "" {
-		out.Clock = fmt.Sprintf("with %q it heard\n%s\nor\n%s", over[1:], other, heard)
-	}
 }
 
 // Ask is an act of the Controller. It reports whether the ask was accepted.

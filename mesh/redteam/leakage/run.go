@@ -1,0 +1,159 @@
+package leakage
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/mesh/redteam"
+	"github.com/bcpmesh/bcpmesh/mesh/redteam/exact"
+)
+
+// Method is how a test looks for a leak.
+type Method string
+
+// The methods.
+const (
+	Exact Method = "exact"
+)
+
+// Methods returns the methods in the order in which they are used.
+func Methods() []Method { return []Method{Exact} }
+
+// Test is one search for a leak.
+type Test struct {
+	ID     string // never changes its meaning
+	Method Method
+	Text   string
+	run    func(*trial)
+}
+
+// Tests returns all tests.
+func Tests() []Test {
+	var all []Test
+	for _, c := range exact.Configurations() {
+		all = append(all, Test{ID: c.ID, Method: Exact, Text: c.Text, run: func(t *trial) { t.search(c) }})
+	}
+	return all
+}
+
+// Select returns the tests whose ID or method is among words; all without words. The
+// error names the words that choose nothing.
+func Select(all []Test, words []string) ([]Test, error) {
+	if len(words) == 0 {
+		return all, nil
+	}
+	is := func(t Test, word string) bool { return t.ID == word || string(t.Method) == word }
+	var unknown []string
+	for _, word := range words {
+		if !slices.ContainsFunc(all, func(t Test) bool { return is(t, word) }) {
+			unknown = append(unknown, word)
+		}
+	}
+	if len(unknown) > 0 {
+		return nil, fmt.Errorf("neither a test nor a method: %s", strings.Join(unknown, ", "))
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(t Test) bool {
+		return !slices.ContainsFunc(words, func(word string) bool { return is(t, word) })
+	}), nil
+}
+
+// Config says what is tried.
+type Config struct {
+	Tests []Test // all if nil
+	Seed  uint64 // the same seed makes the same acts
+	// OnResult, if set, is told of each result.
+	OnResult func(Result)
+}
+
+// Result is what a test found.
+type Result struct {
+	ID       string          `json:"id"`
+	Method   Method          `json:"method"`
+	Text     string          `json:"text"`
+	Verdict  redteam.Verdict `json:"verdict"`
+	Evidence []string        `json:"evidence,omitempty"` // what leaks, or why it could not be run
+	TookMS   int64           `json:"took_ms"`
+	Exact    *Certificate    `json:"exact,omitempty"`
+}
+
+// Certificate is what an exact search found. Weights are rounded up.
+type Certificate struct {
+	Strategies  int     `json:"strategies"`  // of the adversary
+	Transcripts int     `json:"transcripts"` // that the Controller can hear
+	Weight      float64 `json:"weight"`      // the sum of 2^-charge over all transcripts
+	Limit       int64   `json:"limit"`       // of the weight (bcp/CAPACITY.md, 1)
+}
+
+// Report is what a run found.
+type Report struct {
+	Schema  int      `json:"schema"` // 1
+	Seed    uint64   `json:"seed"`
+	Results []Result `json:"results"`
+}
+
+// Count returns how many tests have a verdict.
+func (r Report) Count(v redteam.Verdict) (n int) {
+	for _, result := range r.Results {
+		if result.Verdict == v {
+			n++
+		}
+	}
+	return n
+}
+
+// trial is a test under way.
+type trial struct {
+	ctx    context.Context
+	config Config
+	result *Result
+	err    error // why nothing is known
+}
+
+// leaks says what was found.
+func (t *trial) leaks(format string, args ...any) {
+	t.result.Evidence = append(t.result.Evidence, fmt.Sprintf(format, args...))
+}
+
+// Run makes the tests one after the other. When ctx ends, those that were not made are
+// not run.
+func Run(ctx context.Context, c Config) Report {
+	if c.Tests == nil {
+		c.Tests = Tests()
+	}
+	report := Report{Schema: 1, Seed: c.Seed}
+	for _, test := range c.Tests {
+		began := time.Now()
+		result := Result{ID: test.ID, Method: test.Method, Text: test.Text, Verdict: redteam.Held}
+		t := &trial{ctx: ctx, config: c, result: &result, err: ctx.Err()}
+		if t.err == nil {
+			test.run(t)
+		}
+		switch {
+		case len(result.Evidence) > 0:
+			result.Verdict = redteam.Broken
+		case t.err != nil:
+			result.Verdict, result.Evidence = redteam.NotRun, []string{t.err.Error()}
+		}
+		result.TookMS = time.Since(began).Milliseconds()
+		report.Results = append(report.Results, result)
+		if c.OnResult != nil {
+			c.OnResult(result)
+		}
+	}
+	return report
+}
+
+// search plays a configuration.
+func (t *trial) search(c exact.Configuration) {
+	found, err := c.Search(0)
+	if err != nil { // it is pure: nothing but the state can be the cause
+		t.leaks("%s", err)
+		return
+	}
+	weight, _ := found.Weight.Float64()
+	t.result.Exact = &Certificate{found.Strategies, found.Transcripts, weight, found.Limit}
+	t.result.Evidence = found.Defects
+}
