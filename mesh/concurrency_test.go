@@ -145,14 +145,17 @@ func TestAsksOfManyConnections(t *testing.T) {
 		t.Errorf("%v, %d ids", codes, len(queries))
 	}
 	mailer := reader(t, m, "mailer")
-	for range 7 {
-		if id := mailer.queries.Next(t).Text("query_id"); !queries[id] {
-			t.Errorf("asked %s", id)
-		}
+	delete(queries, "") // of the refused
+	asked := map[string]bool{}
+	for len(asked) < len(queries) { // a query may be sent again
+		asked[mailer.queries.Next(t).Text("query_id")] = true
 	}
 	m.Settle(t)
-	if more := mailer.queries.Taken(t); len(more) > 0 {
-		t.Errorf("and %s", more[0].JSON)
+	for _, more := range mailer.queries.Taken(t) {
+		asked[more.Text("query_id")] = true
+	}
+	if !maps.Equal(asked, queries) {
+		t.Errorf("accepted %v, asked %v", queries, asked)
 	}
 	checkStreams(t, m)
 }
