@@ -166,7 +166,7 @@ type roleFailure struct {
 	Step                 string         `json:"step"`
 	Attempt              int            `json:"attempt"`
 	Value                jsontext.Value `json:"value"`
-	NotEnoughInformation bool           `json:"not_enough_information"`
+	NotEnoughInformation jsontext.Value `json:"not_enough_information"`
 	Result               jsontext.Value `json:"result"`
 	Error                jsontext.Value `json:"error"`
 	Timeout              jsontext.Value `json:"timeout"`
@@ -179,13 +179,14 @@ type roleFailure struct {
 // nothing else (PROTOCOL P3.9).
 func (in *roleFailure) notEnough() bool {
 	value := in.Value.Clone()
-	return in.NotEnoughInformation || in.Kind == "not_enough_information" || value.Compact() == nil && string(value) == `{"not_enough_information":true}`
+	return string(in.NotEnoughInformation) == "true" || in.Kind == "not_enough_information" || value.Compact() == nil && string(value) == `{"not_enough_information":true}`
 }
 
 // noArguments is the type of a tool without arguments.
 var noArguments = jsontext.Value(`{"type":"object","properties":{}}`)
 
-// maxAttempt bounds the attempts of a case, each of which is played.
+// maxAttempt bounds the attempts of a case. A kernel asks for far fewer plans, and its
+// planner hears nothing of what failed in the last one.
 const maxAttempt = 1000
 
 // playError has a kernel meet the failure, and returns what its planner is told with
@@ -238,7 +239,6 @@ func (in *roleFailure) run() (*kernelInput, error) {
 		"index": `{"kind":"tool","id":"` + source + `","tool":"list"},{"kind":"merge","id":STEP,"inputs":{"x":{"ref":"` + source + `","path":"0"}}}`,
 	}
 	run := kernelInput{
-		Limits: map[string]jsontext.Value{"max_plans": jsontext.Value("1000000"), "max_planner_bits": jsontext.Value("1000000000")},
 		// No answer of a case is one of this schema, or one of this tool.
 		Schemas: map[string]jsontext.Value{"Expected": jsontext.Value(`{"category":1,"fields":[{"name":"no_answer_has_this","type":"boolean"}]}`)},
 		Tools: []caseTool{
