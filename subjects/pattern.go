@@ -33,6 +33,12 @@ func RepliesOf(r bcp.Role, name bcp.AgentName) string {
 	return join(KindReply, answering(r), agent(name), ">")
 }
 
+// Replies returns the pattern of all answers and acknowledgements of agents in a role.
+func Replies(r bcp.Role) string { return join(KindReply, answering(r), ">") }
+
+// DeliveriesTo returns the pattern of all deliveries to agents in a role.
+func DeliveriesTo(r bcp.Role) string { return tree(KindDeliver, r) }
+
 // RunsOf returns the pattern of all runs that a requester may start.
 func RunsOf(requester bcp.AgentName) string { return join(KindRun, agent(requester), "*", "*") }
 

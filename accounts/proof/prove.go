@@ -29,14 +29,20 @@ func Prove(c Claims, p Policy) (Report, error) {
 		return Report{}, ErrNoTokens
 	}
 	v := &prover{world: shape(c, p), through: parsePatterns(p.Through)}
+	var reached []reach
 	for _, from := range v.principals {
 		v.report.Principals = append(v.report.Principals, from.name)
-		if err := v.follow(from); err != nil {
+		r, err := v.follow(from)
+		if err != nil {
 			return Report{}, err
 		}
+		reached = append(reached, r)
 		v.listen(from)
 	}
 	if err := v.effects(); err != nil {
+		return Report{}, err
+	}
+	if err := newRoles(v).judge(reached); err != nil {
 		return Report{}, err
 	}
 	for _, t := range v.trusted {
@@ -73,17 +79,43 @@ type station struct {
 	heard   bool  // it came as a stream: subscriptions hear it, and nothing else does
 }
 
+// reach is what one principal reaches by publishing.
+type reach struct {
+	from     *principal
+	stations []*station
+	hits     []hit
+}
+
+// hit is another agent that hears some of what arrives at a station.
+type hit struct {
+	to     *principal
+	at     *station
+	region region
+}
+
 // follow looks at everything that from can reach by publishing.
-func (v *prover) follow(from *principal) error {
+func (v *prover) follow(from *principal) (reach, error) {
+	r := reach{from: from}
 	found := map[string]bool{}
-	return v.walk(from, func(s *station) {
+	err := v.walk(from, func(s *station) {
 		v.report.Ways++
-		v.arrive(from, s, found)
+		r.stations = append(r.stations, s)
+		r.hits = v.arrive(from, s, found, r.hits)
 	})
+	return r, err
 }
 
 // walk visits every station of what from publishes.
 func (v *prover) walk(from *principal, visit func(*station)) error {
+	var first []*station
+	for _, r := range from.publish {
+		first = append(first, &station{account: from.account, region: r, how: "publish"})
+	}
+	return v.walkFrom(first, visit)
+}
+
+// walkFrom visits stations, and all behind them.
+func (v *prover) walkFrom(first []*station, visit func(*station)) error {
 	var queue []*station
 	seen := map[string]bool{}
 	add := func(s *station) {
@@ -96,8 +128,8 @@ func (v *prover) walk(from *principal, visit func(*station)) error {
 			queue = append(queue, s)
 		}
 	}
-	for _, r := range from.publish {
-		add(&station{account: from.account, region: r, how: "publish"})
+	for _, s := range first {
+		add(s)
 	}
 	for i := 0; i < len(queue); i++ {
 		if i >= maxStations || queue[i].hops > maxHops {
@@ -130,8 +162,9 @@ func (v *prover) spread(s *station, add func(*station)) {
 	}
 }
 
-// arrive holds one station against the claims. Found keeps each hole to one way.
-func (v *prover) arrive(from *principal, s *station, found map[string]bool) {
+// arrive holds one station against the claims, and adds to hits who hears it. Found
+// keeps each hole to one way.
+func (v *prover) arrive(from *principal, s *station, found map[string]bool, hits []hit) []hit {
 	hole := func(c Claim, to string, r region, last Step) {
 		key := string(c) + to + s.account.key
 		if r.empty() || found[key] {
@@ -149,6 +182,7 @@ func (v *prover) arrive(from *principal, s *station, found map[string]bool) {
 			if both.empty() {
 				continue
 			}
+			hits = append(hits, hit{to, s, both})
 			hole(Agents, to.name, both, Step{Account: s.account.name, Subject: both.pattern.String(), How: "subscribe", Who: to.name})
 		}
 	}
@@ -191,6 +225,7 @@ func (v *prover) arrive(from *principal, s *station, found map[string]bool) {
 			}
 		}
 	}
+	return hits
 }
 
 // listen looks at what an agent may subscribe to that is for others.

@@ -3,6 +3,8 @@ package proof
 import (
 	"fmt"
 	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
 )
 
 // Claim is one thing that is shown of a set of claims. The words are part of the
@@ -25,13 +27,18 @@ const (
 	// Effects: each call of a tool has one publisher, the dispatcher of its kernel and
 	// tool, which may publish nothing else. Those who are trusted are held to it too.
 	Effects Claim = "effects"
+	// Roles: each role of a kernel hears what the isolation matrix lets it see, and speaks
+	// along its edges alone (package contract).
+	Roles Claim = "roles"
 	// Issuers: users have the permissions of a scope, and need the key that they
 	// were issued to.
 	Issuers Claim = "issuers"
 )
 
 // All returns the claims in their order.
-func All() []Claim { return []Claim{Agents, Gateway, Streams, System, Hearing, Effects, Issuers} }
+func All() []Claim {
+	return []Claim{Agents, Gateway, Streams, System, Hearing, Effects, Roles, Issuers}
+}
 
 // Text says what is shown.
 func (c Claim) Text() string {
@@ -48,6 +55,8 @@ func (c Claim) Text() string {
 		return "no agent hears what is sent to another"
 	case Effects:
 		return "each call has one publisher: its own dispatcher"
+	case Roles:
+		return "each role sees and says what the matrix lets it"
 	case Issuers:
 		return "every user is held to a scope and needs its own key"
 	}
@@ -69,6 +78,10 @@ type Hole struct {
 	From  string `json:"from"`
 	To    string `json:"to"`
 	Way   []Step `json:"way"`
+	// Role, in the claim roles, is who hears Column, or who reaches ToRole.
+	Role   contract.Role   `json:"role,omitzero"`
+	Column contract.Column `json:"column,omitzero"`
+	ToRole contract.Role   `json:"to_role,omitzero"`
 	// Publish is a subject to try it with: what is published there comes out as
 	// Arrives, at the end of the way. Empty where none was found.
 	Publish string `json:"publish,omitzero"`
@@ -111,6 +124,9 @@ type Report struct {
 	Ways       int      `json:"ways"`  // stations that their publishes reach
 	Refused    int      `json:"refused_users"`
 	Holes      []Hole   `json:"holes"`
+	// Matrix has the cells of the isolation matrix, and Edges the ways between roles.
+	Matrix []Sighting `json:"matrix"`
+	Edges  []Passage  `json:"edges"`
 }
 
 // Of returns the holes in one claim.

@@ -101,7 +101,7 @@ var rules = []rule{
 	{folder: "accounts/durable"},
 	{folder: "accounts", internal: []string{"accounts/durable", "bcp", "bcp/contract", "subjects"}, external: []string{ageSeal, fileLock, jwtClaims, nkeys, noteFormat}},
 	// Shows what claims allow. It only reads them: it has no key, and knows nothing of what they were made from.
-	{folder: "accounts/proof", core: true, internal: []string{"bcp", "subjects"}, external: []string{jwtClaims}},
+	{folder: "accounts/proof", core: true, internal: []string{"bcp", "bcp/contract", "subjects"}, external: []string{jwtClaims}},
 
 	{
 		folder: "jetstream", internal: []string{"accounts/durable", "bcp", "bcp/wire", "subjects"},
@@ -293,7 +293,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/define", program: true,
-		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "bcp", "bcp/constraint", "bcp/definition", "bcp/kernel", "bcp/wire", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/meshdir", "mesh/home", "mesh/server", "subjects"},
+		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/kernel", "bcp/wire", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/meshdir", "mesh/home", "mesh/server", "subjects"},
 		external: []string{commandLines, jsonText, progressBars},
 	},
 	{

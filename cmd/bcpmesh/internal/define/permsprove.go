@@ -14,6 +14,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/accounts/proof"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
@@ -209,6 +210,7 @@ func showProof(p *cli.Program, r proved) {
 		rows = append(rows, []string{string(c.Claim), c.Text, verdict})
 	}
 	p.Out.Table([]string{"claim", "what it says", "result"}, rows)
+	showRoles(p, r.Report)
 	for i, h := range r.Holes {
 		if i == maxShownHoles {
 			p.Out.Printf("\n%d more: --json has all\n", len(r.Holes)-i)
@@ -226,4 +228,34 @@ func showProof(p *cli.Program, r proved) {
 			p.Out.Printf("   try: publish %s, it arrives as %s\n", cli.Plain(h.Publish), cli.Plain(h.Arrives))
 		}
 	}
+}
+
+// showRoles shows the isolation matrix and the edges, of a mesh that has planners.
+func showRoles(p *cli.Program, r proof.Report) {
+	if !slices.ContainsFunc(r.Edges, func(e proof.Passage) bool { return e.Open && e.To == contract.Planner }) {
+		return
+	}
+	columns := contract.Columns()
+	titles, rows := []string{"hears"}, [][]string{}
+	for _, c := range columns {
+		titles = append(titles, strings.ReplaceAll(string(c), "_", " "))
+	}
+	for i, cell := range r.Matrix {
+		if i%len(columns) == 0 {
+			rows = append(rows, []string{string(cell.Role)})
+		}
+		rows[len(rows)-1] = append(rows[len(rows)-1], string(cell.Sees))
+	}
+	p.Out.Printf("\n")
+	p.Out.Table(titles, rows)
+	rows = nil
+	for _, e := range r.Edges {
+		open := "closed"
+		if e.Open {
+			open = "open"
+		}
+		rows = append(rows, []string{string(e.From), string(e.To), e.Family, open})
+	}
+	p.Out.Printf("\n")
+	p.Out.Table([]string{"from", "to", "subjects", "edge"}, rows)
 }

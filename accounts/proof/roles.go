@@ -1,0 +1,284 @@
+package proof
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// Sighting is one cell of the isolation matrix, as the claims have it.
+type Sighting struct {
+	Role   contract.Role   `json:"role"`
+	Column contract.Column `json:"column"`
+	// Sees is what some agent or person of the role can see by the permissions alone, and
+	// May what the matrix lets it see at most. That the orchestrator decides by metadata,
+	// no permission shows.
+	Sees contract.Sight `json:"sees"`
+	May  contract.Sight `json:"may"`
+}
+
+// Passage is one of the ways between roles, and whether anybody can use it.
+type Passage struct {
+	From   contract.Role `json:"from"`
+	To     contract.Role `json:"to"`
+	Family string        `json:"family"`
+	Open   bool          `json:"open"`
+}
+
+// carrier is a family of subjects that belongs to one edge between roles.
+type carrier struct {
+	pattern pattern
+	column  contract.Column // what it carries of the matrix, or nothing
+	// One end of the edge is the orchestrator. Speaks is who sends to it, and hears whom
+	// it sends to; one of them is empty.
+	speaks, hears contract.Role
+	family        string
+}
+
+// carriers are the subjects of the eight edges, in the order of [contract.Edges].
+var carriers = func() []carrier {
+	list := []carrier{
+		{pattern: parsePattern(subjects.All(subjects.KindRun)), column: contract.UserQuery, speaks: contract.User},
+		{pattern: parsePattern(subjects.All(subjects.KindPlan)), column: contract.UserQuery, hears: contract.Planner},
+		{pattern: parsePattern(subjects.Replies(bcp.RolePlanner)), column: contract.Plan, speaks: contract.Planner},
+		{pattern: parsePattern(subjects.All(subjects.KindCall)), hears: contract.Tool},
+		{pattern: parsePattern(subjects.Replies(bcp.RoleTool)), column: contract.ToolOutputs, speaks: contract.Tool},
+		{pattern: parsePattern(subjects.All(subjects.KindQuery)), column: contract.ExternalData, hears: contract.Processor},
+		{pattern: parsePattern(subjects.Replies(bcp.RoleReader)), speaks: contract.Processor},
+		{pattern: parsePattern(subjects.DeliveriesTo(bcp.RoleController)), hears: contract.User},
+	}
+	for i, e := range contract.Edges() {
+		list[i].family = e.Family
+	}
+	// A sub-planner is a processor: what it is asked about is content.
+	subplan := list[5]
+	subplan.pattern = parsePattern(subjects.All(subjects.KindSubplan))
+	return append(list, subplan)
+}()
+
+// roleOf returns the role of an agent or a person, as its scope is named. Whoever is in
+// an account of those who are trusted, without being one, is taken for the orchestrator.
+func (p *principal) roleOf() contract.Role {
+	switch p.agent.role {
+	case bcp.RolePlanner:
+		return contract.Planner
+	case bcp.RoleReader:
+		return contract.Processor
+	case bcp.RoleTool:
+		return contract.Tool
+	case bcp.RoleController, bcp.RoleApprover, bcp.RoleAuditor, bcp.RoleOperator:
+		return contract.User
+	}
+	if p.account.guarded {
+		return contract.Orchestrator
+	}
+	return ""
+}
+
+// roles gathers what is shown of the roles.
+type roles struct {
+	*prover
+	sees  map[contract.Role]map[contract.Column]contract.Sight
+	open  map[string]bool // edges, by their family
+	found map[string]bool
+}
+
+func newRoles(v *prover) *roles {
+	r := &roles{prover: v, sees: map[contract.Role]map[contract.Column]contract.Sight{}, open: map[string]bool{}, found: map[string]bool{}}
+	for _, role := range contract.Roles() {
+		r.sees[role] = map[contract.Column]contract.Sight{}
+	}
+	return r
+}
+
+// note adds a hole, once for each pair of names and what passes between them.
+func (v *roles) note(h Hole) {
+	key := strings.Join([]string{h.From, h.To, string(h.Role), string(h.Column), string(h.ToRole)}, " ")
+	if !v.found[key] {
+		v.found[key] = true
+		v.hole(h)
+	}
+}
+
+// sight notes what a role sees; the greater counts.
+func (v *roles) sight(role contract.Role, column contract.Column, sees contract.Sight) {
+	if of := v.sees[role]; of != nil && column != "" && of[column] != contract.SeesAll {
+		of[column] = sees
+	}
+}
+
+// judge holds the roles against the matrix and the edges, by what each principal reaches.
+func (v *roles) judge(reached []reach) error {
+	for i := range reached {
+		v.speaks(&reached[i])
+	}
+	for _, a := range v.order {
+		if !a.guarded || a.system {
+			continue
+		}
+		for i := range carriers {
+			if err := v.told(a, &carriers[i]); err != nil {
+				return err
+			}
+		}
+	}
+	v.two()
+	for _, cell := range contract.Matrix() {
+		sees := contract.SeesNot
+		if s, ok := v.sees[cell.Role][cell.Column]; ok {
+			sees = s
+		}
+		v.report.Matrix = append(v.report.Matrix, Sighting{cell.Role, cell.Column, sees, cell.Sees})
+	}
+	for _, e := range contract.Edges() {
+		v.report.Edges = append(v.report.Edges, Passage{e.From, e.To, e.Family, v.open[e.Family]})
+	}
+	return nil
+}
+
+// speaks looks at what an agent publishes: whom it reaches, and what it carries there.
+func (v *roles) speaks(reached *reach) {
+	from, role := reached.from, reached.from.roleOf()
+	carried := map[*carrier][]pattern{} // what it publishes that is a message of the carrier
+	for _, s := range reached.stations {
+		if !s.account.guarded || s.account.system || s.heard {
+			continue
+		}
+		for i := range carriers {
+			c := &carriers[i]
+			r := s.region.within(c.pattern).without(v.through)
+			if r.empty() {
+				continue
+			}
+			carried[c] = append(carried[c], s.back(r.pattern))
+			last := Step{Account: s.account.name, Subject: r.pattern.String(), How: "request", Who: "the orchestrator"}
+			foreign := r.without(from.entrances)
+			switch {
+			case c.hears != "":
+				h := s.hole(from, Roles, string(c.hears), r, last)
+				h.Role, h.ToRole = role, c.hears
+				v.note(h)
+			case c.speaks != role || !foreign.empty():
+				h := s.hole(from, Roles, "the orchestrator as "+string(c.speaks), r, last)
+				h.Role, h.ToRole = role, contract.Orchestrator
+				v.note(h)
+			default:
+				v.open[c.family] = true
+				v.sight(role, c.column, contract.SeesOwn)
+			}
+		}
+		if journal := s.region.within(journalReads); !journal.empty() && from.agent.person() {
+			for _, column := range contract.Columns() {
+				v.sight(contract.User, column, contract.SeesAll)
+			}
+		}
+	}
+	for _, h := range reached.hits {
+		v.overheard(from, h, carried)
+	}
+}
+
+// journalReads is how the journal is read, in the gateway's account.
+var journalReads = parsePattern(subjects.DirectGet(subjects.JournalStream))
+
+// overheard looks at one agent that hears what another publishes.
+func (v *roles) overheard(from *principal, hit hit, carried map[*carrier][]pattern) {
+	to, both := hit.to, hit.region.without(v.through)
+	if both.empty() {
+		return
+	}
+	last := Step{Account: to.account.name, Subject: both.pattern.String(), How: "subscribe", Who: to.name}
+	h := hit.at.hole(from, Roles, to.name, both, last)
+	origin := hit.at.back(both.pattern)
+	for i := range carriers {
+		c := &carriers[i]
+		if c.column == "" || !slices.ContainsFunc(carried[c], func(p pattern) bool { return p.intersect(origin) != nil }) {
+			continue
+		}
+		v.sight(to.roleOf(), c.column, contract.SeesAll)
+		hears := h
+		hears.Role, hears.Column = to.roleOf(), c.column
+		v.note(hears)
+	}
+	if h.Role, h.ToRole = from.roleOf(), to.roleOf(); h.Role != "" && h.ToRole != "" {
+		v.note(h)
+	}
+}
+
+// told looks at who hears the messages of a carrier in an account of those who are
+// trusted: what the orchestrator sends there, and what is sent to it.
+func (v *roles) told(a *account, c *carrier) error {
+	gateway := &principal{name: "the orchestrator", account: a}
+	first := &station{account: a, region: region{pattern: c.pattern}, how: "publish"}
+	stations := []*station{first}
+	for _, m := range a.mappings {
+		stations = append(stations, &station{account: a, region: m.image(first.region), before: first, by: m, how: "mapping"})
+	}
+	for _, trusted := range v.trusted {
+		if trusted.account == a && slices.ContainsFunc(trusted.subscribe, func(r region) bool { return !r.within(c.pattern).empty() }) {
+			v.sight(contract.Orchestrator, c.column, contract.SeesAll)
+		}
+	}
+	return v.walkFrom(stations, func(s *station) {
+		for _, to := range s.account.users {
+			for _, r := range to.subscribe {
+				both := s.region.and(r).without(v.through)
+				source := s.back(both.pattern)
+				if both.empty() || source == nil {
+					continue
+				}
+				role := to.roleOf()
+				foreign := region{pattern: source}.without(to.outlets)
+				if c.hears == role && foreign.empty() {
+					v.open[c.family] = true
+					v.sight(role, c.column, contract.SeesAll)
+					continue
+				}
+				v.sight(role, c.column, contract.SeesAll)
+				h := s.hole(gateway, Roles, to.name, both, Step{Account: s.account.name, Subject: both.pattern.String(), How: "subscribe", Who: to.name})
+				if h.Role, h.Column = role, c.column; c.column == "" {
+					h.Role, h.ToRole = contract.Orchestrator, role
+				}
+				v.note(h)
+			}
+		}
+	})
+}
+
+// two looks for agents that have two roles. A Reader may be a Controller as well: what
+// it starts is as tainted as it is.
+func (v *roles) two() {
+	for i, p := range v.principals {
+		for _, q := range v.principals[:i] {
+			if p.agent.agent == "" || p.agent.agent != q.agent.agent {
+				continue
+			}
+			a, b := p.roleOf(), q.roleOf()
+			apart := func(role contract.Role) bool { return role == contract.Planner || role == contract.Tool }
+			if a == b || a == "" || b == "" || !apart(a) && !apart(b) {
+				continue
+			}
+			h := Hole{Claim: Roles, From: q.name, To: p.name, Role: b, ToRole: a}
+			for _, each := range []*principal{q, p} {
+				for _, r := range each.subscribe {
+					h.Way = append(h.Way, Step{Account: each.account.name, Subject: r.pattern.String(), How: "subscribe", Who: each.name})
+				}
+			}
+			v.note(h)
+		}
+	}
+}
+
+// back returns the subjects that are published to arrive at s on subjects of p; where a
+// mapping is not followed exactly, some that may be.
+func (s *station) back(p pattern) pattern {
+	for at := s; at.before != nil; at = at.before {
+		if p = at.by.origin(at.before.region.pattern, p); p == nil {
+			p = at.before.region.pattern
+		}
+	}
+	return p
+}

@@ -1,0 +1,341 @@
+package proof_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/accounts/proof"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// cast is a mesh in which each role is played twice.
+func cast() []subjects.Scope {
+	channel := func(kernel, reader bcp.AgentName) bcp.Channel {
+		return bcp.Channel{ChannelKey: bcp.ChannelKey{Controller: kernel, Reader: reader}}
+	}
+	calls := []bcp.CallRight{{Service: "files", Tool: "read"}, {Service: "mail", Tool: "send"}}
+	return subjects.Permissions(&bcp.Mesh{
+		Agents: []bcp.Agent{
+			{Name: "desk", Controller: true}, {Name: "kim", Controller: true}, {Name: "lee", Controller: true},
+			{Name: "mailer", Reader: true}, {Name: "paper", Reader: true}, {Name: "post", Controller: true},
+		},
+		Channels: []bcp.Channel{channel("desk", "mailer"), channel("desk", "paper"), channel("post", "mailer")},
+		Kernels: []bcp.KernelRights{
+			{Kernel: "desk", Planner: "ann", Runs: []bcp.RunRight{{Requester: "kim", Grant: "all"}}, Calls: calls},
+			{Kernel: "post", Planner: "bea", Runs: []bcp.RunRight{{Requester: "lee", Grant: "all"}}, Calls: calls},
+		},
+	})
+}
+
+// player is who plays a role in the tests, with the subject that the orchestrator sends it
+// messages on, and those that carry the columns.
+type player struct {
+	account, name, hears string
+}
+
+var players = map[contract.Role]player{
+	contract.Planner:   {accounts.Planners, "planner-ann", "bcp.v1.plan.ann.desk"},
+	contract.Processor: {accounts.Readers, "reader-mailer", "bcp.v1.query.mailer.desk"},
+	contract.Tool:      {accounts.Tools, "tool-mail", "bcp.v1.call.mail.send.desk"},
+	contract.User:      {accounts.Controllers, "controller-kim", "bcp.v1.deliver.controller.kim.desk"},
+}
+
+// carriers of the columns, none of them for a player above.
+var columns = map[contract.Column]string{
+	contract.UserQuery:    "bcp.v1.plan.bea.post",
+	contract.ToolOutputs:  "bcp.v1.reply.tool.files.c1",
+	contract.Plan:         "bcp.v1.reply.planner.bea.p1",
+	contract.ExternalData: "bcp.v1.query.paper.desk",
+}
+
+// The roles of a mesh with kernels hear and say what the matrix has, and nothing else.
+//
+// covers DUAL-4, DUAL-22, DUAL-23, DUAL-24, DUAL-25, DUAL-26, DUAL-27, DUAL-28, DUAL-29, DUAL-30, DUAL-31, DUAL-32, DUAL-33, DUAL-34, DUAL-35
+func TestRolesAreThoseOfTheMatrix(t *testing.T) {
+	t.Parallel()
+	report := sound(t, cast())
+	if len(report.Matrix) != 20 || len(report.Edges) != 8 {
+		t.Fatalf("%d cells, %d edges", len(report.Matrix), len(report.Edges))
+	}
+	for _, cell := range report.Matrix {
+		want := cell.May
+		if cell.Role == contract.Orchestrator && cell.Column == contract.ExternalData {
+			want = contract.SeesAll // that it decides by metadata is no matter of permissions
+		}
+		if cell.Sees != want || cell.May != contract.Sees(cell.Role, cell.Column).Sees {
+			t.Errorf("%s sees %s of %s; it may see %s", cell.Role, cell.Sees, cell.Column, cell.May)
+		}
+	}
+	for _, e := range report.Edges {
+		if !e.Open {
+			t.Errorf("nobody can use the edge from %s to %s", e.From, e.To)
+		}
+	}
+	// Without kernels nobody plays planner or tool, and no user starts a run.
+	for _, cell := range sound(t, office()).Matrix {
+		if played := cell.Role != contract.Planner && cell.Role != contract.Tool; !played && cell.Sees != contract.SeesNot {
+			t.Errorf("%s sees %s", cell.Role, cell.Column)
+		}
+	}
+}
+
+// hearsFromCore lets an agent hear what is in the gateway's account.
+func hearsFromCore(p player, subject string) func(*testing.T, *issuer) {
+	return func(_ *testing.T, i *issuer) {
+		if !strings.Contains(subject, ".plan.") && !strings.Contains(subject, ".query.") && !strings.Contains(subject, ".deliver.") { // which are exported
+			export(i, core, subject, jwt.Stream)
+		}
+		importing(i, p.account, core, subject, subject, jwt.Stream)
+		i.template(p.account, p.name).Sub.Allow.Add(subject)
+	}
+}
+
+// A hole that is planted in any cell of the matrix is found, with the way, and is one on
+// a real server.
+//
+// covers DUAL-4, DUAL-22, DUAL-23, DUAL-24, DUAL-25, DUAL-26, DUAL-27, DUAL-28, DUAL-29, DUAL-30, DUAL-31, DUAL-32, DUAL-33, DUAL-34, DUAL-61, DUAL-62, DUAL-70, DUAL-72, DUAL-102
+func TestHoleInEachCell(t *testing.T) {
+	t.Parallel()
+	for _, cell := range contract.Matrix() {
+		t.Run(string(cell.Role)+" "+string(cell.Column), func(t *testing.T) {
+			t.Parallel()
+			i := shipped(t, cast())
+			who, subject := players[cell.Role], columns[cell.Column]
+			if cell.Role == contract.Orchestrator { // somebody else is in its account
+				who = player{account: core, name: "helper"}
+				scope := i.scope(t, core, who.name)
+				scope.Template.Sub.Allow.Add(subject)
+				scope.Template.Pub.Deny.Add(">")
+			} else {
+				hearsFromCore(who, subject)(t, i)
+			}
+			w := i.serve(t)
+			w.tryRole(t, i.prove(t), func(h proof.Hole) bool {
+				return h.From == "the orchestrator" && h.Role == cell.Role && h.Column == cell.Column && h.To == who.name
+			})
+		})
+	}
+}
+
+// Between roles there are eight edges; a hole that is planted where there is none is
+// found, and the real credentials of the role use it on a real server.
+//
+// covers DUAL-36, DUAL-37, DUAL-38, DUAL-39, DUAL-40, DUAL-41, DUAL-43, DUAL-63, DUAL-69, DUAL-71, DUAL-102
+func TestHoleInEachMissingEdge(t *testing.T) {
+	t.Parallel()
+	missing := 0
+	for _, from := range contract.Roles() {
+		for _, to := range contract.Roles() {
+			if from == to || contract.Between(from, to) == contract.Direct {
+				continue
+			}
+			missing++
+			t.Run(string(from)+" to "+string(to), func(t *testing.T) {
+				t.Parallel()
+				i := shipped(t, cast())
+				source, target := players[from], players[to]
+				export(i, target.account, target.hears, jwt.Service)
+				importing(i, source.account, target.account, target.hears, "way."+target.account, jwt.Service)
+				i.template(source.account, source.name).Pub = jwt.Permission{Allow: jwt.StringList{"way." + target.account}}
+				w := i.serve(t)
+				w.tryRole(t, i.prove(t), func(h proof.Hole) bool {
+					return h.Role == from && h.ToRole == to && h.From == source.name && h.To == target.name
+				})
+			})
+		}
+	}
+	if missing != 12 {
+		t.Errorf("%d edges are missing", missing)
+	}
+}
+
+// Holes of other kinds: a role that speaks as another, one that hears its neighbour, and
+// an agent that is two.
+//
+// covers DUAL-1, DUAL-6, DUAL-64, DUAL-67
+func TestOtherHolesInRoles(t *testing.T) {
+	t.Parallel()
+	speaks := func(account, role, subject string) func(*testing.T, *issuer) {
+		return func(_ *testing.T, i *issuer) {
+			importing(i, account, core, subject, subject, jwt.Service)
+			i.template(account, role).Pub = jwt.Permission{Allow: jwt.StringList{subject}}
+		}
+	}
+	for name, c := range map[string]struct {
+		is    func(h proof.Hole) bool
+		plant func(*testing.T, *issuer)
+	}{
+		"a planner starts runs": {func(h proof.Hole) bool { return h.Role == contract.Planner && h.To == "the orchestrator as user" },
+			speaks(accounts.Planners, "planner-ann", "bcp.v1.run.kim.desk.all")},
+		"a planner answers for a tool": {func(h proof.Hole) bool { return h.Role == contract.Planner && h.To == "the orchestrator as tool" },
+			speaks(accounts.Planners, "planner-ann", "bcp.v1.reply.tool.mail.c1")},
+		"a processor answers for a planner": {func(h proof.Hole) bool { return h.Role == contract.Processor && h.To == "the orchestrator as planner" },
+			speaks(accounts.Readers, "reader-mailer", "bcp.v1.reply.planner.ann.p1")},
+		"a tool answers for another": {func(h proof.Hole) bool { return h.Role == contract.Tool && h.To == "the orchestrator as tool" },
+			func(_ *testing.T, i *issuer) {
+				i.template(accounts.Tools, "tool-mail").Pub = jwt.Permission{Allow: jwt.StringList{"bcp.v1.reply.tool.files.c1"}}
+			}},
+		"a processor makes plan requests": {func(h proof.Hole) bool { return h.Role == contract.Processor && h.ToRole == contract.Planner },
+			func(t *testing.T, i *issuer) {
+				export(i, core, "bcp.v1.plan.ann.desk", jwt.Service)
+				speaks(accounts.Readers, "reader-mailer", "bcp.v1.plan.ann.desk")(t, i)
+			}},
+		"a planner hears a neighbour's plans": {func(h proof.Hole) bool {
+			return h.From == "planner-bea" && h.To == "planner-ann" && h.Column == contract.Plan
+		}, func(_ *testing.T, i *issuer) {
+			i.template(accounts.Planners, "planner-ann").Sub.Allow.Add("bcp.v1.reply.planner.bea.>")
+		}},
+		"a user hears a neighbour's tasks": {func(h proof.Hole) bool {
+			return h.From == "controller-lee" && h.To == "controller-kim" && h.Column == contract.UserQuery
+		}, func(_ *testing.T, i *issuer) {
+			i.template(accounts.Controllers, "controller-kim").Sub.Allow.Add("bcp.v1.run.>")
+		}},
+		"a planner hears results": {func(h proof.Hole) bool { return h.Role == contract.Orchestrator && h.ToRole == contract.Planner },
+			hearsFromCore(players[contract.Planner], "bcp.v1.deliver.controller.kim.desk")},
+		"a tool hears a neighbour's calls": {func(h proof.Hole) bool { return h.Role == contract.Orchestrator && h.To == "tool-mail" },
+			func(_ *testing.T, i *issuer) {
+				i.template(accounts.Tools, "tool-mail").Sub.Allow.Add("bcp.v1.call.files.>")
+			}},
+		"a mapping in the gateway's account": {func(h proof.Hole) bool {
+			return h.Column == contract.ExternalData && h.To == "planner-ann" && strings.Contains(h.String(), "mapped in CORE to bcp.v1.plan.ann.")
+		}, func(_ *testing.T, i *issuer) {
+			i.accounts[core].Mappings = jwt.Mapping{}
+			i.accounts[core].AddMapping("bcp.v1.query.paper.*", jwt.WeightedMapping{Subject: "bcp.v1.plan.ann.{{wildcard(1)}}", Weight: 100})
+		}},
+		"a planner that reads": {func(h proof.Hole) bool { return h.From == "planner-mailer" && h.To == "reader-mailer" },
+			func(t *testing.T, i *issuer) {
+				scope := i.scope(t, accounts.Planners, "planner-mailer")
+				scope.Template = *i.template(accounts.Planners, "planner-ann")
+				scope.Template.Sub = jwt.Permission{Allow: jwt.StringList{"bcp.v1.plan.mailer.>", "_INBOX_mailer.>"}}
+			}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := shipped(t, cast())
+			c.plant(t, i)
+			if found := i.prove(t).Of(proof.Roles); !slices.ContainsFunc(found, c.is) {
+				t.Errorf("not found: %v", found)
+			}
+		})
+	}
+}
+
+// tryRole finds a hole, and shows that it is one.
+func (w *world) tryRole(t *testing.T, report proof.Report, is func(proof.Hole) bool) {
+	t.Helper()
+	found := report.Of(proof.Roles)
+	n := slices.IndexFunc(found, is)
+	if n < 0 {
+		t.Fatalf("not found: %v", found)
+	}
+	h := found[n]
+	first, last := h.Way[0], h.Way[len(h.Way)-1]
+	if h.String() == "" || last.How != "subscribe" {
+		t.Fatalf("the way is %s", h)
+	}
+	heard := listen(t, w.as(t, last.Account, h.To), last.Subject)
+	from, subject := w.watch(t, first.Account), literal(first.Subject)
+	if h.ToRole != "" {
+		from, subject = w.as(t, first.Account, h.From), h.Publish
+	}
+	say(t, from, subject)
+	got(t, heard, "")
+}
+
+// A real server lets nobody hear what the matrix has not, nor say anything to another
+// role: each role tries, with its credentials.
+//
+// covers DUAL-1, DUAL-2, DUAL-4, DUAL-11, DUAL-12, DUAL-14, DUAL-35, DUAL-43, DUAL-61, DUAL-62, DUAL-63, DUAL-69, DUAL-102
+func TestServerKeepsRolesApart(t *testing.T) {
+	t.Parallel()
+	i := shipped(t, cast())
+	w := i.serve(t)
+	all := map[string]string{} // carriers and what each role hears, by who may hear it
+	for _, subject := range columns {
+		all[subject] = ""
+	}
+	for _, p := range players {
+		all[p.hears] = p.name
+	}
+	all["bcp.v1.run.kim.desk.all"] = ""
+	conns := map[contract.Role]*nats.Conn{}
+	heard := make(chan *nats.Msg, 1024) // more than can be heard
+	for role, p := range players {
+		conns[role] = w.as(t, p.account, p.name)
+		own := make(chan *nats.Msg, 256)
+		for subject := range all {
+			pattern := subject[:strings.LastIndexByte(subject, '.')] + ".>"
+			for _, wanted := range []string{subject, pattern} {
+				if _, err := conns[role].ChanSubscribe(wanted, own); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := conns[role].Flush(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			seen := map[string]bool{}
+			for len(own) > 0 {
+				m := <-own
+				seen[m.Subject+" "+string(m.Data)] = true
+			}
+			// Its own subject, from the orchestrator, and nothing else from anybody.
+			if diff := cmp.Diff(map[string]bool{p.hears + " orchestrator": true}, seen); diff != "" {
+				t.Errorf("%s hears (-want +got):\n%s", role, diff)
+			}
+		})
+	}
+	gateway := w.watch(t, core)
+	if _, err := gateway.ChanSubscribe("bcp.>", heard); err != nil {
+		t.Fatal(err)
+	}
+	if err := gateway.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	// Calls are sent by dispatchers, in an account of their own.
+	for _, from := range []*nats.Conn{gateway, w.watch(t, accounts.Dispatchers)} {
+		for subject := range all {
+			if (from == gateway) != strings.Contains(subject, ".call.") {
+				if err := from.Publish(subject, []byte("orchestrator")); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := from.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for role, nc := range conns {
+		for subject := range all {
+			if err := nc.Publish(subject, []byte(role)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, nc := range conns {
+		if err := nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := gateway.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for len(heard) > 0 {
+		m := <-heard
+		if by := string(m.Data); by != "orchestrator" && (by != "user" || m.Subject != "bcp.v1.run.kim.desk.all") {
+			t.Errorf("the orchestrator heard a %s on %s", by, m.Subject)
+		}
+	}
+}
