@@ -195,9 +195,11 @@ func edits() map[string]edit {
 		"Mesh.Channels": {kept, func(m *Mesh) {
 			m.Channels = append(m.Channels, testChannel("clerk", "web"))
 		}},
-		"Mesh.Shard":     {kept, func(m *Mesh) { m.Shard = 3 }},
-		"Mesh.Elsewhere": {refused, func(m *Mesh) { m.Elsewhere = map[AgentName]int{"mail": 1} }},
-		"Mesh.Files":     {kept, func(m *Mesh) { m.Files = []File{{Path: "x"}} }},
+		"Mesh.Organisation": {kept, func(m *Mesh) { m.Organisation = "org1.example" }},
+		"Mesh.Contracts":    {kept, func(m *Mesh) { m.Contracts = []ContractFile{{Name: "x"}} }},
+		"Mesh.Shard":        {kept, func(m *Mesh) { m.Shard = 3 }},
+		"Mesh.Elsewhere":    {refused, func(m *Mesh) { m.Elsewhere = map[AgentName]int{"mail": 1} }},
+		"Mesh.Files":        {kept, func(m *Mesh) { m.Files = []File{{Path: "x"}} }},
 
 		"Agent.Name":           {refused, func(m *Mesh) { m.Agents[1].Name = "post"; m.Channels = nil }},
 		"Agent.Description":    {kept, agents(func(a *Agent) { a.Description = "x" })},
@@ -213,6 +215,7 @@ func edits() map[string]edit {
 		"Agent.Files":          {kept, agents(func(a *Agent) { a.Files = []string{"x"} })},
 		"Agent.Mailbox":        {kept, agents(func(a *Agent) { a.Mailbox = "x" })},
 		"Agent.Address":        {kept, agents(func(a *Agent) { a.Address = "x" })},
+		"Agent.Execution":      {kept, agents(func(a *Agent) { a.Execution.Role = "planner" })},
 		"Agent.Feeds":          {kept, agents(func(a *Agent) { a.Feeds = []string{"x"} })},
 		"Agent.Encoding":       {kept, agents(func(a *Agent) { a.Encoding = MessagePack })},
 		"Agent.BaseTaint":      {kept, agents(func(a *Agent) { a.BaseTaint = TaintHigh })},

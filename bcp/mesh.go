@@ -36,6 +36,10 @@ type Mesh struct {
 	RequireWitness time.Duration
 	// Notify are the ways in which people are notified.
 	Notify []Route
+	// Organisation is whose agents these are, as other organisations know it, or empty.
+	Organisation string
+	// Contracts are those of the folder, by name; there are built-in ones beside them.
+	Contracts []ContractFile
 
 	Agents []Agent // sorted by name
 	// Channels holds a channel for each pair of entries that name each other,
@@ -62,6 +66,13 @@ type Service struct {
 	Command []string
 	Sandbox Sandbox // what confines it
 	File    string  // path inside the folder
+}
+
+// ContractFile is a contract of roles that the folder holds.
+type ContractFile struct {
+	Name string
+	// Bytes are those that its digest is of.
+	Bytes []byte
 }
 
 // File names one definition file by its path inside the folder.
@@ -101,11 +112,21 @@ type Agent struct {
 	Shard          int    // 0 to MaxShard; the same at both ends of a channel
 	TotalBudget    Bits   // nominal, over all its channels as Controller; 0 none
 	Address        string // of whom it acts for, for the rules of kernels
+	Execution      Execution
 	CronSchedules  []CronSchedule
 	Prompt         string // the body of the file: the system prompt
 	File           string // path inside the folder
 	// Controller and Reader say which roles its channel entries give it.
 	Controller, Reader bool
+}
+
+// Execution says what an agent is for in a dual-execution mesh. The zero value says
+// nothing.
+type Execution struct {
+	Role        string // planner, processor or orchestrator
+	Type        string // of an orchestrator: deterministic_interpreter
+	ModelFamily string // of a planner or a processor, for people; nothing shows it
+	Contract    string // the name of its contract
 }
 
 // Supervised reports whether the mesh starts the agent.

@@ -24,6 +24,7 @@ type builder struct {
 	mesh       *object
 	agents     []*agent
 	services   []*service
+	contracts  []bcp.ContractFile
 	files      []bcp.File
 	// controllers are the controller's ends of the channels.
 	controllers map[bcp.ChannelKey]*end
@@ -109,6 +110,7 @@ func (b *builder) build(folder *source) *bcp.Mesh {
 	b.checkRoutes(m)
 	b.channels(m)
 	b.kernels(m)
+	b.roles(m)
 	b.checkShards(m)
 	b.checkWitness(m)
 	b.warnTotals(m)
@@ -133,6 +135,8 @@ func (b *builder) meshOf(o *object) *bcp.Mesh {
 		MaxRefusals:  int(o.get("max_refusals").number),
 		MaxDisk:      o.get("max_disk_mb").number << 20,
 		Files:        b.files,
+		Organisation: o.get("organisation").text,
+		Contracts:    b.contracts,
 
 		AllowAddresses: prefixesOf(o),
 		Models:         b.modelsOf(o),
@@ -188,6 +192,7 @@ func (a *agent) agent() bcp.Agent {
 		Shard:          int(o.get("shard").number),
 		TotalBudget:    o.get("total_budget_bits").bits,
 		Address:        o.get("address").text,
+		Execution:      executionOf(o),
 		Prompt:         a.prompt,
 		File:           a.source.path,
 	}

@@ -23,6 +23,9 @@ const (
 	// A file of the folder has the tools of one service.
 	serviceFolder = "tools"
 	serviceSuffix = ".yaml"
+	// A file of the folder is a contract of roles.
+	contractFolder = "contracts"
+	contractSuffix = ".json"
 	// misspelt is read by other tools, and would be missed without a word.
 	misspelt = "mesh.yml"
 
@@ -50,7 +53,7 @@ func Models(open func(bcp.Model) error) Option { return func(b *builder) { b.ope
 func Reads(open func(tool, path string) error) Option { return func(b *builder) { b.reads = open } }
 
 // Load reads the folder and returns its mesh, or nil and all its errors. It
-// reads mesh.yaml, agents/*.md, tools/*.yaml and *.md at the root, and nothing else;
+// reads mesh.yaml, agents/*.md, tools/*.yaml, contracts/*.json and *.md at the root, and nothing else;
 // files whose names begin with a dot are left alone. What it found is decided by
 // [Parse].
 func Load(fsys fs.FS, options ...Option) (*bcp.Mesh, Report) {
@@ -152,8 +155,15 @@ func (b *builder) parse(files map[string][]byte) *bcp.Mesh {
 			} else {
 				b.incomplete = true
 			}
+		case isContract(name):
+			if checkContent(s, content) {
+				checkSecrets(s, content)
+				b.readContract(s, content)
+			} else {
+				b.incomplete = true
+			}
 		case !isAgent:
-			s.warnf(position{}, CodeIgnoredFile, "", "only %s, %s/*%s and %s/*%s are read", meshFile, agentFolder, agentSuffix, serviceFolder, serviceSuffix)
+			s.warnf(position{}, CodeIgnoredFile, "", "only %s, %s/*%s, %s/*%s and %s/*%s are read", meshFile, agentFolder, agentSuffix, serviceFolder, serviceSuffix, contractFolder, contractSuffix)
 		case (atRoot || path.Base(name) == "README.md") && !looksLikeAgent(content):
 		case atRoot && hasFolder:
 			s.warnf(position{}, CodeIgnoredFile, "", "not read, since there is a folder %s: move the file there", agentFolder)
@@ -173,7 +183,7 @@ func (b *builder) parse(files map[string][]byte) *bcp.Mesh {
 }
 
 // Digest returns the SHA-256 over the files that the mesh was read from: over
-// the lines that `sha256sum mesh.yaml agents/*.md tools/*.yaml` prints, sorted by path.
+// the lines that `sha256sum mesh.yaml agents/*.md tools/*.yaml contracts/*.json` prints, sorted by path.
 func Digest(mesh *bcp.Mesh) [sha256.Size]byte {
 	files := slices.SortedFunc(slices.Values(mesh.Files), func(a, b bcp.File) int { return cmp.Compare(a.Path, b.Path) })
 	const hexDigits = "0123456789abcdef"
@@ -190,7 +200,7 @@ func Digest(mesh *bcp.Mesh) [sha256.Size]byte {
 // list returns the names of the files that count, sorted.
 func list(fsys fs.FS, folder *source) []string {
 	var names []string
-	for _, dir := range []string{".", agentFolder, serviceFolder} {
+	for _, dir := range []string{".", agentFolder, serviceFolder, contractFolder} {
 		entries, err := fs.ReadDir(fsys, dir)
 		if err != nil {
 			if dir == "." || !errors.Is(err, fs.ErrNotExist) {
@@ -201,8 +211,11 @@ func list(fsys fs.FS, folder *source) []string {
 		for _, e := range entries {
 			name := e.Name()
 			suffix := agentSuffix
-			if dir == serviceFolder {
+			switch dir {
+			case serviceFolder:
 				suffix = serviceSuffix
+			case contractFolder:
+				suffix = contractSuffix
 			}
 			wanted := strings.HasSuffix(name, suffix) && !strings.HasPrefix(name, ".")
 			if !e.IsDir() && (wanted || (dir == "." && (name == meshFile || name == misspelt))) {

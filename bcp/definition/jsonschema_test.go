@@ -154,7 +154,7 @@ func TestJSONSchemaHasEveryKey(t *testing.T) {
 
 func TestJSONSchemaOfNoLevel(t *testing.T) {
 	t.Parallel()
-	for _, level := range []definition.Level{0, definition.LevelTool + 1, 255} {
+	for _, level := range []definition.Level{0, definition.LevelExecution + 1, 255} {
 		if b, err := definition.JSONSchema(level); b != nil || !errors.Is(err, definition.ErrNoLevel) {
 			t.Errorf("level %d: %s, %v", level, b, err)
 		}
@@ -273,6 +273,7 @@ func TestJSONSchemaAgreesWithTheLoader(t *testing.T) {
 		definition.LevelExamples:     {"rules: [{examples: {%s}}]", "rules[0].examples."},
 		definition.LevelService:      {"%s", ""},
 		definition.LevelTool:         {"tools: [{%s}]", "tools[0]."},
+		definition.LevelExecution:    {"execution: {%s}", "execution."},
 	}
 	mesh, agent, service := compileSchema(t, definition.LevelMesh), compileSchema(t, definition.LevelAgent), compileSchema(t, definition.LevelService)
 	inMesh := []definition.Level{definition.LevelMesh, definition.LevelModel, definition.LevelNotify, definition.LevelRule, definition.LevelExamples}
@@ -410,6 +411,9 @@ func candidates(k definition.Key) (good, bad []string) {
 	case definition.TypeMailAddress:
 		good = append(good, "desk@example.org", "a+b@x")
 		bad = append(bad, `""`, "desk", "a b@x", `"a@x\nBcc: b@x"`, "Desk <desk@example.org>")
+	case definition.TypeOrganisation:
+		good = append(good, "org1.example", "a", "x-1.b2", strings.Repeat("a.", 126)+"b")
+		bad = append(bad, `""`, "Org1.example", "a..b", "-a", "a-", "a b", "org1.example.", strings.Repeat("a.", 126)+"bc", strings.Repeat("a", 64))
 	case definition.TypeMailAddresses:
 		lists("v#@x")
 		bad = append(bad, "[v]", "[v@x, v@x]", "v@x")

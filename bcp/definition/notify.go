@@ -17,6 +17,9 @@ const (
 	patternMail       = `^[A-Za-z0-9.!#$%&'*+/=?^_{|}~-]{1,64}@[A-Za-z0-9.-]{1,189}$`
 )
 
+// patternOrganisation is what [contract.IsOrganisation] takes, of at most 253 bytes.
+const patternOrganisation = `^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`
+
 var (
 	secretNames   = regexp.MustCompile(patternSecretName)
 	hours         = regexp.MustCompile(patternHours)

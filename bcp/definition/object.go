@@ -322,6 +322,8 @@ func expected(key *Key) string {
 		want = "text that is a host and a port such as smtp.example.org:587"
 	case TypeMailAddress:
 		want = "text that is a mail address such as desk@example.org"
+	case TypeOrganisation:
+		want = "text that is the name of an organisation such as org1.example, in lower case"
 	case TypeMailAddresses:
 		want = fmt.Sprintf("a list of %d to %d mail addresses", key.Min, key.Max)
 	case TypeChoices:

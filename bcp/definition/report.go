@@ -71,6 +71,9 @@ const (
 	CodeInvalidSpec     = "invalid_spec"     // refused by bcp.Compile
 	CodeReleaseInterval = "release_interval" // a capacity budget needs one
 	CodeKernel          = "kernel"           // what is wrong with a kernel, a rule or a tool
+	CodeRole            = "role"             // an agent with a role that it cannot have
+	CodeContract        = "contract"         // a file in contracts that is none
+	CodeOneProgram      = "one_program"      // warning: planner and processor are one program
 	CodeShard           = "shard"            // a channel between two, or one without agents
 	CodeWitness         = "witness"          // require_witness on a cluster
 	CodeCommandUser     = "command_user"     // a command as the user of the mesh

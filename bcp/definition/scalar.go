@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
@@ -81,6 +82,10 @@ func (w *walker) text(v *value, key *Key, n *node, path string) {
 		}
 	case TypeHours, TypeServer, TypeMailAddress:
 		if !map[Type]*regexp.Regexp{TypeHours: hours, TypeServer: servers, TypeMailAddress: mailAddresses}[key.Type].MatchString(n.text) {
+			bad(CodeBadValue)
+		}
+	case TypeOrganisation:
+		if !contract.IsOrganisation(n.text) {
 			bad(CodeBadValue)
 		}
 	case TypeCron:

@@ -30,13 +30,14 @@ const (
 	LevelExamples                      // examples of a rule
 	LevelService                       // a file of tools
 	LevelTool                          // an entry of tools in such a file
+	LevelExecution                     // the execution of an agent
 )
 
 // lastLevel is the greatest level.
-const lastLevel = LevelTool
+const lastLevel = LevelExecution
 
 var levelNames = []string{"", "mesh.yaml", "an agent", "a channel entry", "a cron schedule", "a subscription", "a field", "a question", "a model", "a notification route",
-	"a kernel", "a schema of a kernel", "limits of a kernel", "a rule", "examples of a rule", "a tool service", "a tool"}
+	"a kernel", "a schema of a kernel", "limits of a kernel", "a rule", "examples of a rule", "a tool service", "a tool", "an execution entry"}
 
 // String names the level as messages do: "a channel entry".
 func (l Level) String() string {
@@ -81,6 +82,7 @@ const (
 	TypeNamedObjects                  // number of mappings of Child, by name
 	TypeNameLists                     // number of lists of texts, by name
 	TypeClosed                        // nothing; a type as tools have it, in JSON Schema
+	TypeOrganisation                  // labels of a-z, 0-9 and hyphen, with dots between them
 	TypeCalls                         // number of calls in a list, as examples of rules have them
 )
 
@@ -156,6 +158,8 @@ var meshKeys = []Key{
 		Doc: "Models that agents name, for `command: builtin`."},
 	{Level: LevelMesh, Name: "rules", Type: TypeObjects, Child: LevelRule, Min: 0, Max: kernel.MaxRules, DefaultRule: "none", Rule: "K6",
 		Doc: "Rules that forbid calls of tools, in every kernel of the mesh."},
+	{Level: LevelMesh, Name: "organisation", Type: TypeOrganisation, DefaultRule: "none", Rule: "DUAL-85",
+		Doc: "Whose agents these are, as other organisations know it: a name of a host."},
 	{Level: LevelMesh, Name: "notify", Type: TypeObjects, Child: LevelNotify, Min: 0, Max: bcp.MaxRoutes, DefaultRule: "nobody is notified", Rule: "P4.6",
 		Doc: "Ways in which people are notified of held items, alerts and expiring credentials (notifications.md)."},
 
@@ -213,6 +217,8 @@ var meshKeys = []Key{
 		Doc: "The agent's ends of channels; one exists where both ends are declared."},
 	{Level: LevelAgent, Name: "address", Type: TypeMailAddress, DefaultRule: "none", Rule: "K6",
 		Doc: "The mail address of whom the agent acts for: requester.address in the rules of kernels."},
+	{Level: LevelAgent, Name: "execution", Type: TypeObject, Child: LevelExecution, DefaultRule: "what the kernels say that ask it", Rule: "DUAL-3, DUAL-5",
+		Doc: "What the agent is for in a dual-execution mesh, and which contract it keeps (contracts.md)."},
 	{Level: LevelAgent, Name: "kernel", Type: TypeObject, Child: LevelKernel, DefaultRule: "the agent is no kernel", Rule: "K2",
 		Doc: "Makes the agent a kernel of the gateway, which turns tasks into calls of tools (kernel.md). It has channels to the Readers of its schemas, and nothing runs it."},
 	{Level: LevelAgent, Name: "cron_schedules", Type: TypeObjects, Child: LevelCron, Min: 0, Max: 100, DefaultRule: "none", Rule: "SUB-119, P9.4",

@@ -115,6 +115,15 @@ func kernelKeys() []Key {
 			Doc: "After a call without an outcome: free is called again, key is called again with the same key, which the tool remembers, and none waits for a person."},
 		Key{Level: LevelTool, Name: "timeout", Type: TypeDuration, Min: 1, Max: hour, Default: "30s", Rule: "K2",
 			Doc: "How long a call may take."},
+		Key{Level: LevelExecution, Name: "role", Type: TypeWord, Words: []string{"planner", "processor", "orchestrator"}, Required: true, Rule: "DUAL-3",
+			Doc: "A planner makes plans, and sees no content; a processor is a Reader, and has no tools; an orchestrator is a kernel."},
+		Key{Level: LevelExecution, Name: "type", Type: TypeWord, Words: []string{"deterministic_interpreter"}, DefaultRule: "required for an orchestrator", Rule: "DUAL-89",
+			Doc: "What kind of orchestrator it is."},
+		Key{Level: LevelExecution, Name: "model_family", Type: TypeText, Min: 1, Max: 256, DefaultRule: "none", Rule: "DUAL-87, DUAL-88",
+			Doc: "Says to others which models a planner or a processor uses. Nothing shows it."},
+		Key{Level: LevelExecution, Name: "contract", Type: TypeText, Min: 1, Max: 64, DefaultRule: "planner-v1, processor-v1 or orchestrator-v1, by its role", Rule: "DUAL-5, DUAL-46",
+			Doc: "The contract that it keeps: a built-in one, or the name of a file in contracts, without .json."},
+
 		Key{Level: LevelTool, Name: "parsers", Type: TypeNames, Min: 1, Max: 64, DefaultRule: "all", Rule: "K8",
 			Doc: "The Readers that may be given what it returns."},
 	)

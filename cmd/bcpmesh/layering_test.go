@@ -90,7 +90,7 @@ var rules = []rule{
 	{folder: "bcp/contract/watch", core: true, internal: []string{"bcp"}},
 	{
 		folder: "bcp/definition", core: true,
-		internal: []string{"bcp", "bcp/constraint", "bcp/guard", "bcp/kernel", "bcp/text", "bcp/wire"},
+		internal: []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/guard", "bcp/kernel", "bcp/text", "bcp/wire"},
 		external: []string{"github.com/goccy/go-yaml", cronParser, jsonText, textLib},
 	},
 	{folder: "bcp/explore", testSupport: true},

@@ -1,0 +1,153 @@
+package definition
+
+import (
+	"bytes"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+)
+
+// isContract reports whether a file of the folder is a contract.
+func isContract(name string) bool {
+	return strings.HasPrefix(name, contractFolder+"/") && strings.HasSuffix(name, contractSuffix) && strings.Count(name, "/") == 1
+}
+
+// readContract reads a contract, as it is: its digest is of these bytes.
+func (b *builder) readContract(s *source, content []byte) {
+	b.file(s, content)
+	name := strings.TrimSuffix(path.Base(s.path), contractSuffix)
+	_, builtin := contract.ParseBuiltin(name)
+	switch _, err := bcp.ParseClientID(name); {
+	case err != nil:
+		s.errorf(position{}, CodeContract, "", "expected a file name of 1 to 64 letters, digits, hyphens and underscores before %s", contractSuffix)
+		return
+	case builtin:
+		s.errorf(position{}, CodeContract, "", "there is a built-in contract of this name: give the file another")
+		return
+	}
+	_, defects := contract.Parse(content)
+	for _, d := range defects {
+		before := content[:min(d.Offset, len(content))]
+		at := position{bytes.Count(before, []byte("\n")) + 1, len(before) - bytes.LastIndexByte(before, '\n')}
+		s.errorf(at, CodeContract, d.Where, "%s", d.Code.Text())
+	}
+	b.contracts = append(b.contracts, bcp.ContractFile{Name: name, Bytes: content})
+}
+
+// Contracts returns the contracts that a mesh has, by name: the built-in ones, and those
+// of its folder.
+func Contracts(m *bcp.Mesh) map[string]contract.Contract {
+	contracts := map[string]contract.Contract{}
+	for _, c := range contract.Builtins() {
+		contracts[c.Name], _ = contract.ParseBuiltin(c.Name)
+	}
+	for _, c := range m.Contracts {
+		if parsed, defects := contract.Parse(c.Bytes); len(defects) == 0 {
+			contracts[c.Name] = parsed
+		}
+	}
+	return contracts
+}
+
+// executionOf returns what an agent says that it is for.
+func executionOf(o *object) bcp.Execution {
+	for _, e := range o.get("execution").objects {
+		x := bcp.Execution{Role: e.get("role").word, Type: e.get("type").word, ModelFamily: e.get("model_family").text, Contract: e.get("contract").text}
+		if x.Contract == "" && x.Role != "" {
+			x.Contract = x.Role + "-v1"
+		}
+		return x
+	}
+	return bcp.Execution{}
+}
+
+// RoleAgents returns the agents of a mesh as far as roles go.
+func RoleAgents(m *bcp.Mesh) []contract.Agent {
+	kernels := map[bcp.AgentName]*contract.Kernel{}
+	for _, k := range m.Kernels {
+		kernels[k.Kernel] = &contract.Kernel{Planner: string(k.Planner)}
+	}
+	for _, k := range kernel.OfMesh(m) {
+		for _, s := range k.Definition().Schemas {
+			if known := kernels[k.Name()]; known != nil && !slices.Contains(known.Processors, string(s.Reader)) {
+				known.Processors = append(known.Processors, string(s.Reader))
+			}
+		}
+	}
+	var agents []contract.Agent
+	for i := range m.Agents {
+		a := &m.Agents[i]
+		agents = append(agents, contract.Agent{
+			Name: string(a.Name), Declared: contract.Role(a.Execution.Role), Type: a.Execution.Type, Contract: a.Execution.Contract,
+			Kernel: kernels[a.Name], Channels: a.Controller || a.Reader, Tools: otherTools(a), Command: a.Command,
+		})
+	}
+	return agents
+}
+
+// otherTools returns what an agent can do beside taking part in the protocol.
+func otherTools(a *bcp.Agent) []string {
+	own := a.ProtocolTools()
+	tools := slices.DeleteFunc(slices.Clone(a.Tools), func(tool string) bool {
+		return slices.ContainsFunc(own, func(known string) bool {
+			return strings.EqualFold(tool, known) || strings.HasSuffix(strings.ToLower(tool), "__"+strings.ToLower(known))
+		})
+	})
+	if len(a.Egress.Hosts) > 0 {
+		tools = append(tools, "network")
+	}
+	return tools
+}
+
+// roles refuses agents that are more than one thing, or are not what they say.
+func (b *builder) roles(m *bcp.Mesh) {
+	if b.incomplete || !b.report.OK() {
+		return // whom a kernel asks is known once it is right
+	}
+	for _, p := range contract.CheckAgents(RoleAgents(m), Contracts(m)) {
+		i := slices.IndexFunc(m.Agents, func(a bcp.Agent) bool { return string(a.Name) == p.Agent })
+		if i < 0 {
+			continue
+		}
+		a := b.agents[i]
+		at, key := a.object.at("name"), "name"
+		for _, k := range []string{"execution", "kernel"} {
+			if a.object.has(k) {
+				at, key = a.object.at(k), k
+				break
+			}
+		}
+		switch p.Code {
+		case contract.TwoRoles:
+			a.source.errorf(at, CodeRole, key, "%s has two roles, %s: each needs an agent of its own", p.Agent, p.Other)
+		case contract.NoKernel:
+			a.source.errorf(at, CodeRole, key, "an orchestrator is a kernel: its file needs the key kernel")
+		case contract.UnknownType:
+			a.source.errorf(at, CodeRole, join(key, "type"), "an orchestrator needs this key: expected %s", contract.DeterministicInterpreter)
+		case contract.PlannerHasChannel:
+			a.source.errorf(at, CodeRole, key, "a planner has no channel and starts no run: it may never see content")
+		case contract.PlannerHasTools:
+			a.source.errorf(at, CodeRole, key, "a planner has no tools, and this one has %s: its plans name them, and the kernel calls them", p.Other)
+		case contract.ProcessorHasTools:
+			a.source.errorf(at, CodeRole, key, "a processor has no tools but BCPQueries, BCPRespond and the like, and this one has %s", p.Other)
+		case contract.UnknownContract:
+			a.source.errorf(at, CodeContract, join(key, "contract"), "there is no contract %s%s: write it to %s/%s%s", quote(p.Other), didYouMean(p.Other, sortedKeys(Contracts(m))), contractFolder, short(p.Other), contractSuffix)
+		case contract.ContractOfOtherRole:
+			a.source.errorf(at, CodeContract, join(key, "contract"), "the contract %s is of another role", quote(p.Other))
+		case contract.SameCommand:
+			a.source.warnf(at, CodeOneProgram, key, "%s, a processor, is started by the same command: one program may then read the task and the content", p.Other)
+		case contract.NotARole, contract.UnknownAgent, contract.SubPlannerNoProcessor:
+			// The schema has no other roles. A planner may be started elsewhere, without a
+			// file, and a kernel's definition names no sub-planner yet.
+		}
+	}
+	for i, a := range b.agents {
+		if x := m.Agents[i].Execution; x.Type != "" && x.Role != string(contract.Orchestrator) || x.ModelFamily != "" && x.Role == string(contract.Orchestrator) {
+			a.source.warnf(a.object.at("execution"), CodeNoEffect, "execution", "no effect: type is of an orchestrator, and model_family of a planner or a processor")
+		}
+	}
+}
