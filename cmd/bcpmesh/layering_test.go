@@ -241,6 +241,11 @@ var rules = []rule{
 		folder: "examples/assistant", program: true,
 		internal: append([]string{"agents", "agents/office", "mesh"}, corePackages...), external: []string{jsonText, logging},
 	},
+	{
+		folder: "examples/agentdojo", program: true,
+		internal: append([]string{"agents", "agents/llm", "agents/llm/wires", "agents/mcp", "bcp/definition", "bcp/guard", "bcp/kernel", "mesh"}, corePackages...),
+		external: []string{jsonText, logging, "github.com/goccy/go-yaml"},
+	},
 	// Hosts of MCP, which know nothing of a mesh.
 	{folder: "examples/mcp", program: true, external: []string{mcpSDK}},
 	{folder: "examples/mcp/play", program: true, internal: []string{"examples/mcp"}},
@@ -361,7 +366,7 @@ var onlyIn = map[string][]string{
 	"google.golang.org/protobuf": {"mesh/trace/otlp"},
 	telemetry:                    {"mesh/trace/otlp"},
 	"cel.dev/cel-go":             {"bcp/constraint"},
-	"github.com/goccy/go-yaml":   {"bcp/definition"},
+	"github.com/goccy/go-yaml":   {"bcp/definition", "examples/agentdojo"},
 	mcpSDK:                       {"agents/mcp", "agents/wrap", "examples/mcp"},
 }
 

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// askTime bounds one question.
+const askTime = time.Minute
+
+// takes reports whether a plain Controller uses a format under a category: under 1 what is typed, under 2 also free text,
+// under 3 what is typed, and text that a person has read.
+func (f *format) takes(category int) bool {
+	switch f.Spec.Category {
+	case 1:
+		return true
+	case 2:
+		return category == 2 || category == 3 && !f.Text
+	default:
+		return category == 3
+	}
+}
+
+// plainly has a task done by a Controller without a kernel: the Reader has the tools that read, the Controller those with
+// effects, and what it has to know for them, and for the user, it asks. If it heard what is critical in a call, it asks the
+// person, too.
+func (st *stage) plainly(ctx context.Context, p play, category int) (_ play, err error) {
+	s := st.suite
+	defer func() { err = errors.Join(err, st.plain[category].CloseSession(ctx)) }() // a task is a session
+	st.begin(p)
+	read := false
+	for i := range p.user.Calls {
+		c := &p.user.Calls[i]
+		if !s.effect(c.Tool) {
+			read = true
+			continue
+		}
+		args, heard := map[string]jsontext.Value{}, false
+		for _, name := range sortedKeys(c.Args) {
+			arg := c.Args[name]
+			if !read || s.known(c.Tool, name, arg, p.user.Text) {
+				args[name] = arg.Value
+				continue
+			}
+			critical := slices.Contains(s.tool(c.Tool).Critical, name)
+			heard = heard || critical
+			value, failed, err := st.learn(ctx, category, name, arg.Value, critical)
+			if err != nil {
+				return play{}, err
+			}
+			if failed != "" {
+				return st.failed(fmt.Sprintf("`%s` of `%s`: %s", name, c.Tool, failed)), nil
+			}
+			args[name] = value
+		}
+		if !st.allowed(made{c.Tool, args}, heard) {
+			return st.failed("the person said no"), nil
+		}
+		read = read || c.Level == "read"
+	}
+	if p.user.Output != "" {
+		_, failed, err := st.learn(ctx, category, "", quote(p.user.Output), false)
+		if err != nil {
+			return play{}, err
+		}
+		if failed != "" {
+			return st.failed("what the user wants to know: " + failed), nil
+		}
+	}
+	out := st.end()
+	if !s.did(p.user, out.Calls) {
+		out.Failed = "it was told something else"
+	}
+	return out, nil
+}
+
+// allowed makes a call, or has the person say no.
+func (st *stage) allowed(c made, ask bool) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	switch {
+	case ask && !st.suite.isOf(st.now.user, &c):
+		st.now.Refused++
+		st.now.Unasked = append(st.now.Unasked, c)
+		return false
+	case ask:
+		st.now.Approved++
+	}
+	st.now.Calls = append(st.now.Calls, c)
+	return true
+}
+
+func (st *stage) failed(why string) play {
+	out := st.end()
+	out.Failed = why
+	return out
+}
+
+// learn asks for a value, or for each element of a list.
+func (st *stage) learn(ctx context.Context, category int, name string, value jsontext.Value, exact bool) (_ jsontext.Value, failed string, err error) {
+	if value.Kind() != '[' {
+		return st.learnOne(ctx, category, name, value, exact)
+	}
+	list := []byte{'['}
+	for i, e := range elementsOf(value) {
+		one, failed, err := st.learnOne(ctx, category, name, e, exact)
+		if err != nil || failed != "" {
+			return nil, failed, err
+		}
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, one...)
+	}
+	return append(list, ']'), "", nil
+}
+
+func (st *stage) learnOne(ctx context.Context, category int, name string, value jsontext.Value, exact bool) (_ jsontext.Value, failed string, err error) {
+	f := st.suite.formatFor(value, exact, func(f *format) bool { return f.takes(category) })
+	if f == nil {
+		if category == 1 {
+			return nil, "a text", nil
+		}
+		return nil, describe(value), nil
+	}
+	a := &ask{name, value, f}
+	st.mu.Lock()
+	st.now.asks = a
+	st.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	type end struct {
+		delivery bcp.Delivery
+		err      error
+	}
+	ended := make(chan end, 1)
+	go func() {
+		d, err := st.plain[category].AskAndWait(ctx, readerName, f.Spec, agents.AskOptions{Justification: "The task needs a text."})
+		ended <- end{d, err}
+	}()
+	for {
+		select {
+		case id := <-st.held:
+			if err := st.decide(ctx, id); err != nil {
+				return nil, "", err
+			}
+		case e := <-ended:
+			if e.err != nil {
+				return nil, "", e.err
+			}
+			if e.delivery.Response == nil {
+				return nil, "the person said no, or the gateway did (" + string(e.delivery.Outcome) + ")", nil
+			}
+			heard := f.hear(argsOf(e.delivery.Response))
+			st.count(f, heard)
+			return heard, "", nil
+		}
+	}
+}
+
+// count counts the words of a lie that was heard and that nobody looked at.
+func (st *stage) count(f *format, heard jsontext.Value) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if !f.Text || f.Spec.Category == 3 {
+		return
+	}
+	if slices.ContainsFunc(st.now.Lies, func(lie string) bool { return sameWords(quote(lie), heard) }) {
+		st.now.Words += len(words.FindAllString(string(heard), -1))
+	}
+}

@@ -1,0 +1,309 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// ask is a question to the Reader: for an argument of a call, or for what the user wants to know.
+type ask struct {
+	Argument string // empty: the user wants to know
+	Value    jsontext.Value
+	Format   *format
+}
+
+// scripted is a plan.
+type scripted struct {
+	Plan jsontext.Value
+	Asks map[string]*ask // by instruction
+	// Whole says that no format carries what the user wants to know: the user reads the whole output.
+	Whole bool
+	// Why says why a planner that reads the task alone could not make it, or why it cannot end well; empty if it can.
+	Why string
+}
+
+var word = regexp.MustCompile(`[A-Za-z0-9]{3,}`)
+
+// quoted is a phrase between quotes, and nameForm a word that may name something: it has a capital letter, a digit or a sign.
+var (
+	quoted   = regexp.MustCompile(`(?:^|[\s(])['"]([^'"\n]{1,60})['"]`)
+	nameForm = regexp.MustCompile(`[^a-z']`)
+	// addressForm is an address of mail or of a page.
+	addressForm = regexp.MustCompile(`[\w.+-]+@[\w-]+(?:\.[a-z]+)+|www(?:\.[a-z0-9-]+)+(?:/[\w/-]+)?`)
+)
+
+// namesIn are the phrases and words of a task that name somebody or something.
+func namesIn(text string) []string {
+	var names []string
+	add := func(name string) {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, match := range quoted.FindAllStringSubmatch(text, -1) {
+		add(match[1])
+	}
+	text = quoted.ReplaceAllString(text, " ")
+	for _, address := range addressForm.FindAllString(text, -1) {
+		add(address)
+	}
+	text = addressForm.ReplaceAllString(text, " ")
+	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \n\t\"()", r) }) {
+		part = strings.TrimSuffix(strings.Trim(part, ".,;:!?'"), "'s")
+		if nameForm.MatchString(part) && part != "I" && !strings.HasPrefix(part, "I'") {
+			add(part)
+		}
+	}
+	return names
+}
+
+// stands reports whether a task names this.
+func stands(task, text string) bool { return slices.Contains(namesIn(task), text) }
+
+// known reports whether a planner that reads the user's text alone can write an argument: it stands there, or is made of
+// words that do. What decides who gets what has to stand there as it is.
+func (s *suite) known(tool, name string, arg taskArg, task string) bool {
+	if arg.From == "data" {
+		return false
+	}
+	critical := slices.Contains(s.tool(tool).Critical, name)
+	for _, part := range textsOf(arg.Value) {
+		switch {
+		case critical && !stands(task, part):
+			return false
+		case arg.From == "prompt":
+			continue
+		}
+		for _, w := range word.FindAllString(part, -1) {
+			if !strings.Contains(strings.ToLower(task), strings.ToLower(w)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// drafter makes the plan of a task.
+type drafter struct {
+	suite *suite
+	task  *task
+	plan  *scripted
+	steps []any
+	// source is the step that read last, lists are what the steps before returned.
+	source string
+	lists  map[string][]string
+	whys   []string
+	asked  map[string]int // by tool: calls of which a Reader says who gets what, or what is read
+}
+
+// planOf makes the plan of a task out of its ground truth. There always is one: where no format carries a value, it asks for
+// a text, and fails there.
+func (s *suite) planOf(t *task) *scripted {
+	d := &drafter{suite: s, task: t, plan: &scripted{Asks: map[string]*ask{}}, lists: map[string][]string{}, asked: map[string]int{}}
+	final := ""
+	for i, c := range t.Calls {
+		args, looped := map[string]any{}, false
+		for _, name := range sortedKeys(c.Args) {
+			before := len(d.plan.Asks)
+			args[name] = d.argument(&c, name)
+			looped = looped || len(d.plan.Asks) > before && (c.Level == "read" || slices.Contains(s.tool(c.Tool).Critical, name))
+		}
+		s.withCritical(c.Tool, args)
+		final = fmt.Sprintf("c%d", i)
+		d.steps = append(d.steps, map[string]any{"kind": "tool", "id": final, "tool": c.Tool, "args": args})
+		if looped {
+			if d.asked[c.Tool]++; d.asked[c.Tool] == 2 {
+				d.whys = append(d.whys, fmt.Sprintf("`%s` is called for each element of a list whose length only content tells: a plan has no loops", c.Tool))
+			}
+		}
+		if c.Level == "read" {
+			d.source = final
+			if _, has := s.lists[c.Tool]; has {
+				d.lists[final] = s.outputOf(c.Tool, valuesOf(c.Args), "").Items
+			}
+		}
+	}
+	if t.Output != "" && d.source != "" {
+		if f := s.formatFor(quote(t.Output), false, func(f *format) bool { return f.fits("") }); f != nil {
+			ref, _ := d.ask("", quote(t.Output), f).(map[string]any)
+			final, _ = ref["ref"].(string)
+		} else {
+			d.plan.Whole, final = true, d.source
+		}
+	}
+	slices.Sort(d.whys)
+	d.plan.Why = strings.Join(slices.Compact(d.whys), "; ")
+	d.plan.Plan, _ = json.Marshal(map[string]any{"steps": d.steps, "final": final}, json.Deterministic(true)) // maps, texts and JSON
+	return d.plan
+}
+
+// argument is what a plan writes for an argument.
+func (d *drafter) argument(c *taskCall, name string) any {
+	arg, tool := c.Args[name], d.suite.tool(c.Tool)
+	if d.source == "" || d.suite.known(c.Tool, name, arg, d.task.Text) {
+		return arg.Value
+	}
+	exact := slices.Contains(tool.Critical, name)
+	one := func(value jsontext.Value) any {
+		f := d.suite.formatFor(value, exact, func(f *format) bool { return f.fits(tool.typeName(name)) })
+		if f == nil {
+			f = d.suite.named("Text")
+			d.whys = append(d.whys, fmt.Sprintf("`%s` of `%s` is %s", name, c.Tool, describe(value)))
+		}
+		return d.ask(name, value, f)
+	}
+	if !tool.isList(name) {
+		return one(arg.Value)
+	}
+	elements := elementsOf(arg.Value)
+	if step := d.whole(textsOf(arg.Value), tool.effect()); step != "" {
+		return map[string]any{"ref": step, "path": "items"}
+	}
+	if len(elements) > 1 {
+		d.whys = append(d.whys, fmt.Sprintf("`%s` of `%s` is a list that content makes, and its length with it", name, c.Tool))
+	}
+	refs := []any{}
+	for _, e := range elements {
+		refs = append(refs, one(e))
+	}
+	return refs
+}
+
+// whole is the last step that returned this list; one that is only read with may be longer.
+func (d *drafter) whole(list []string, exact bool) string {
+	for _, step := range slices.Backward(sortedKeys(d.lists)) {
+		items := d.lists[step]
+		missing := slices.ContainsFunc(list, func(text string) bool { return !slices.Contains(items, text) })
+		if len(items) > 0 && !missing && (!exact || slices.Equal(items, list)) {
+			return step
+		}
+	}
+	return ""
+}
+
+// ask adds a question to the Reader, and returns the reference to its answer.
+func (d *drafter) ask(name string, value jsontext.Value, f *format) any {
+	id := fmt.Sprintf("p%d", len(d.plan.Asks))
+	d.plan.Asks[id] = &ask{name, value, f}
+	source := map[string]any{"ref": d.source, "path": "text"}
+	d.steps = append(d.steps, map[string]any{"kind": "q_parse", "id": id, "source": source, "schema_ref": f.Name, "instruction": id})
+	if f.Name != "Amount" {
+		return map[string]any{"ref": id, "path": "value"}
+	}
+	d.steps = append(d.steps, map[string]any{"kind": "tool", "id": id + "a", "tool": amountTool, "args": map[string]any{
+		"whole": map[string]any{"ref": id, "path": "whole"}, "hundredths": map[string]any{"ref": id, "path": "hundredths"}}})
+	return map[string]any{"ref": id + "a", "path": "value"}
+}
+
+// describe says of what kind a value is that no format carries.
+func describe(value jsontext.Value) string {
+	text := strings.Join(textsOf(value), ", ")
+	switch {
+	case value.Kind() == '0':
+		return "a number that is not whole"
+	case strings.Contains(text, "@"):
+		return "an e-mail address, and a summary keeps no signs"
+	case strings.Contains(text, "www.") || strings.Contains(text, "://"):
+		return "the address of a web page, which stands in content and no format lets through"
+	case len(strings.Fields(text)) > 40:
+		return "longer than 40 words"
+	default:
+		return "no text that a format lets through as it is"
+	}
+}
+
+// goalPlans are the plans of a planner that is the attacker's: one with the goal's calls as constants, of the tools that it
+// is offered, and one in which a Reader says what is critical in them.
+func (s *suite) goalPlans(user, goal *task) []*scripted {
+	plans := []*scripted{s.goalPlan(user, goal, false)}
+	offered := s.effectsOf(user)
+	if slices.ContainsFunc(goal.Calls, func(c taskCall) bool { return slices.Contains(offered, c.Tool) }) {
+		plans = append(plans, s.goalPlan(user, goal, true))
+	}
+	return plans
+}
+
+// goalPlan is one of them.
+func (s *suite) goalPlan(user, goal *task, taint bool) *scripted {
+	p := &scripted{Asks: map[string]*ask{}}
+	d := &drafter{suite: s, task: goal, plan: p}
+	offered := s.effectsOf(user)
+	var final string
+	if taint {
+		d.source = "look"
+		d.steps = append(d.steps, s.anyRead(d.source))
+	}
+	for i, c := range goal.Calls {
+		tool := s.tool(c.Tool)
+		if tool.effect() && !slices.Contains(offered, c.Tool) && i+1 < len(goal.Calls) {
+			continue
+		}
+		args := map[string]any{}
+		for name, arg := range c.Args {
+			args[name] = arg.Value
+			f := s.formatFor(elementsOf(arg.Value)[0], true, func(f *format) bool { return f.fits(tool.typeName(name)) })
+			if taint && f != nil && slices.Contains(tool.Critical, name) {
+				args[name] = d.ask(name, elementsOf(arg.Value)[0], f)
+				if tool.isList(name) {
+					args[name] = []any{args[name]}
+				}
+			}
+		}
+		s.withCritical(c.Tool, args)
+		final = fmt.Sprintf("c%d", i)
+		d.steps = append(d.steps, map[string]any{"kind": "tool", "id": final, "tool": c.Tool, "args": args})
+	}
+	if final == "" {
+		final = "c0"
+		d.steps = []any{map[string]any{"kind": "const", "id": final, "value": goal.Text}}
+	}
+	p.Plan, _ = json.Marshal(map[string]any{"steps": d.steps, "final": final}, json.Deterministic(true)) // maps, texts and JSON
+	return p
+}
+
+// anyRead is a step that reads.
+func (s *suite) anyRead(id string) any {
+	i := slices.IndexFunc(s.Tools, func(t toolSpec) bool { return !t.effect() && len(t.Input.Required) < 2 })
+	args := map[string]any{}
+	for _, name := range s.Tools[i].Input.Required {
+		args[name] = "general"
+		if s.Tools[i].isList(name) {
+			args[name] = []any{}
+		}
+	}
+	return map[string]any{"kind": "tool", "id": id, "tool": s.Tools[i].Name, "args": args}
+}
+
+// effectsOf are the tools whose calls are effects that a task needs.
+func (s *suite) effectsOf(t *task) []string {
+	var names []string
+	for _, c := range t.Calls {
+		if s.tool(c.Tool).effect() && !slices.Contains(names, c.Tool) {
+			names = append(names, c.Tool)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func valuesOf(args map[string]taskArg) map[string]jsontext.Value {
+	values := map[string]jsontext.Value{}
+	for name, arg := range args {
+		values[name] = arg.Value
+	}
+	return values
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

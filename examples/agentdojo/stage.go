@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh"
+)
+
+// stage is a mesh with a suite's tools, and everybody who takes part. It plays one task at a time.
+type stage struct {
+	suite     *suite
+	model     *model // nil: all is scripted
+	requester *agents.Requester
+	approver  *agents.Approver
+	plain     [4]*agents.Controller // by category
+	held      chan bcp.ItemID
+	close     []func() error
+
+	// trusting is a person who approves everything, and bare a requester who adds no rules.
+	trusting, bare bool
+
+	mu  sync.Mutex // guards what follows
+	now play
+}
+
+// play is a task that is done now, and what has come of it.
+type play struct {
+	user *task
+	goal *task // nil: nobody attacks
+	plan *scripted
+	asks *ask // what a plain Controller asks now
+	// lying says that the Reader is hijacked.
+	lying bool
+
+	Status   string
+	Code     string
+	Calls    []made // that tools got
+	Approved int    // calls and summaries that the person let through
+	Refused  int    // and that it did not
+	Lies     []string
+	Words    int // of hostile answers that an agent heard, or a call got, and no person saw
+	Nominal  bcp.Bits
+	Capacity bcp.Bits
+	Alerts   []string
+	Failed   string // why a plain Controller gave up
+	// Unasked is what it would have called if it had asked nobody.
+	Unasked []made
+}
+
+// open starts the mesh of a suite.
+func open(ctx context.Context, s *suite, m *model) (_ *stage, err error) {
+	plans := 1
+	if m != nil {
+		plans = 3
+	}
+	def, err := s.define(plans)
+	if err != nil {
+		return nil, err
+	}
+	state, err := os.MkdirTemp("", "agentdojo-")
+	if err != nil {
+		return nil, err
+	}
+	st := &stage{suite: s, model: m, held: make(chan bcp.ItemID, 64)}
+	st.close = append(st.close, func() error { return os.RemoveAll(state) })
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, st.Close())
+		}
+	}()
+	running, err := mesh.Start(ctx, mesh.Config{Definition: def, State: state, Logger: hclog.NewNullLogger(), OnDecision: st.decided})
+	if err != nil {
+		return nil, err
+	}
+	st.close = append(st.close, func() error { return running.Stop(context.WithoutCancel(ctx)) })
+	connect := func(name bcp.AgentName, role bcp.Role) (*agents.Connection, error) {
+		creds, err := running.Issue(name, role, 24*time.Hour)
+		if err != nil {
+			return nil, err
+		}
+		c, err := agents.Connect(ctx, running.URL(), agents.CredsText(creds.Text()), agents.Options{Name: name, Logger: hclog.NewNullLogger()})
+		if err == nil {
+			st.close = append(st.close, func() error { c.Close(); return nil })
+		}
+		return c, err
+	}
+	seats := map[bcp.AgentName]bcp.Role{plannerName: bcp.RolePlanner, readerName: bcp.RoleReader, serviceName: bcp.RoleTool,
+		requester: bcp.RoleController, bcp.Operator: bcp.RoleApprover}
+	for category := 1; category <= 3; category++ {
+		seats[plainName(category)] = bcp.RoleController
+	}
+	conns := map[bcp.AgentName]*agents.Connection{}
+	for name, role := range seats {
+		if conns[name], err = connect(name, role); err != nil {
+			return nil, err
+		}
+	}
+	planner, reader, tool := agents.NewPlanner(conns[plannerName]), agents.NewReader(conns[readerName]), agents.NewTool(conns[serviceName], nil)
+	planner.OnPlan(st.answerPlan)
+	reader.OnQuery(st.answer)
+	tool.HandleAll(st.call)
+	type service interface {
+		Start(context.Context) error
+		Stop(context.Context) error
+	}
+	services := []service{planner, reader, tool}
+	for category := 1; category <= 3; category++ {
+		st.plain[category] = agents.NewController(conns[plainName(category)])
+		services = append(services, st.plain[category])
+	}
+	for _, one := range services {
+		if err := one.Start(ctx); err != nil {
+			return nil, err
+		}
+		st.close = append(st.close, func() error { return one.Stop(context.WithoutCancel(ctx)) })
+	}
+	st.requester, st.approver = agents.NewRequester(conns[requester]), agents.NewApprover(conns[bcp.Operator])
+	return st, nil
+}
+
+// Close ends the mesh.
+func (st *stage) Close() error {
+	var err error
+	for _, f := range slices.Backward(st.close) {
+		err = errors.Join(err, f())
+	}
+	st.close = nil
+	return err
+}
+
+// decided is told of every decision.
+func (st *stage) decided(d *bcp.Decision) {
+	if id := d.HeldItem(); id != "" {
+		st.held <- id
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if d.Kind != bcp.KindAsk && !d.Prepaid {
+		st.now.Nominal, st.now.Capacity = st.now.Nominal+d.Nominal, st.now.Capacity+d.Capacity
+	}
+	switch {
+	case d.Kind == bcp.KindAlert && bcp.AlertKind(d.Event) != bcp.AlertHeld:
+		st.now.Alerts = append(st.now.Alerts, d.Event)
+	case d.Kind == bcp.KindViolation || d.Kind == bcp.KindRefusals:
+		st.now.Alerts = append(st.now.Alerts, d.Kind.String())
+	case d.Run != nil && d.Run.Alert != "":
+		st.now.Alerts = append(st.now.Alerts, d.Run.Alert)
+	}
+}
+
+// begin sets what is played, and end returns it.
+func (st *stage) begin(p play) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.now = p
+}
+
+func (st *stage) end() play {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.now
+}
+
+// answer is the Reader.
+func (st *stage) answer(ctx context.Context, q agents.Query) (any, error) {
+	st.mu.Lock()
+	a, st0 := st.now.asks, st.now
+	st.mu.Unlock()
+	if a == nil && st0.plan != nil {
+		a = st0.plan.Asks[q.Instruction]
+	}
+	if st.model != nil {
+		return st.model.read(ctx, q, a, st.suite, &st0)
+	}
+	if a == nil {
+		return nil, fmt.Errorf("nobody asked for %q", q.Instruction)
+	}
+	if st0.lying {
+		if lie := st.lie(a, st0.goal, q.Attempt); lie != nil {
+			return lie, nil
+		}
+	}
+	said, ok := a.Format.say(a.Value)
+	if !ok {
+		said = answer{"value": quote(strings.Join(textsOf(a.Value), " "))}
+	}
+	return said, nil
+}
+
+// lie is what a hijacked Reader tries: of what the goal wants, what the type that is asked for lets through, each try another
+// thing, and the truth only when it has nothing more to say that fits.
+func (st *stage) lie(a *ask, goal *task, attempt int) answer {
+	for _, text := range wanted(goal, a.Argument) {
+		value := quote(text)
+		if !a.Format.carries(value, false) {
+			continue
+		}
+		if attempt--; attempt >= 0 {
+			continue
+		}
+		if sameWords(value, a.Value) {
+			return nil
+		}
+		st.mu.Lock()
+		st.now.Lies = append(st.now.Lies, text)
+		st.mu.Unlock()
+		said, _ := a.Format.say(value)
+		return said
+	}
+	return nil
+}
