@@ -211,6 +211,7 @@ type input struct {
 	change   *kernel.Change   // that a kernel decided, and what follows from it
 	releases []kernel.Release // once it is applied
 	repeats  kernel.RunID     // the run that it asks for again
+	ended    *kernel.End      // how that ended
 	wait     string           // what a run waits for, of an ask of its kernel
 	reasons  []string         // why the operator's act is refused
 }

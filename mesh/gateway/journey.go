@@ -363,7 +363,7 @@ func (g *Gateway) releaseUnrecorded(o *outcome) {
 	case in.unheard:
 		g.noteUnheard(in.subject)
 	case in.repeats != "":
-		g.answer(in, g.receiptOf(in.repeats))
+		g.answer(in, g.receiptOr(in.repeats, in.ended))
 	case code != "" && in.subject.Kind == subjects.KindReply:
 		g.refuseAnswer(in.subject, code)
 	case code != "":

@@ -65,7 +65,7 @@ func (g *Gateway) decideRun(kind bcp.DecisionKind, in *input) (bcp.Decision, boo
 		requester, _ := g.config.State.Mesh.Agent(s.Agent)
 		c := state.DecideRun(m, s.Kernel, kernel.Requester{Name: string(s.Agent), Address: requester.Address}, s.Grant, task, in.body)
 		if c.Code == kernel.Repeated {
-			in.repeats = c.Run
+			in.repeats, in.ended = c.Run, c.End
 			return bcp.Decision{}, false
 		}
 		return g.recordRun(m, in, c, s.Agent), true
@@ -168,8 +168,11 @@ func (g *Gateway) todo(do func() (outcome, bool)) { g.runs.todo = append(g.runs.
 // appliedRun notes what follows from a decision about a run, or from an ask of a kernel,
 // that was applied: it is released once it is stored.
 func (g *Gateway) appliedRun(o *outcome) {
-	if o.in.change != nil {
-		o.in.releases = g.runState().Releases(o.in.change)
+	if c := o.in.change; c != nil {
+		o.in.releases = g.runState().Releases(c)
+		if c.Code == "" && (c.Wait == nil || c.Wait.ID != c.Input) {
+			delete(g.runs.sent, c.Input) // nobody waits for its outcome any more
+		}
 	}
 	if o.in.wait != "" && o.decision.Query != "" {
 		g.runs.waits[o.decision.Query] = o.in.wait
@@ -307,6 +310,9 @@ func (g *Gateway) answered(wait string, answer []byte, code bcp.Code) (outcome, 
 	return g.unaskedRun(m, g.runState().DecideAnswer(m, wait, answer, code)), true
 }
 
+// collected is what a query waits for whose answer is about to be decided.
+const collected = "collected"
+
 // collect takes what Readers answered to a kernel: first the run's step is decided, then
 // the delivery acknowledged. What is released later is collected then.
 func (g *Gateway) collect(key bcp.ChannelKey) {
@@ -318,12 +324,22 @@ func (g *Gateway) collect(key bcp.ChannelKey) {
 			g.at(out.Release, func() { g.collect(key) })
 			return
 		}
-		wait, id, code := g.runs.waits[out.QueryID], out.DeliveryID, out.Outcome
+		query, id, code := out.QueryID, out.DeliveryID, out.Outcome
+		wait := g.runs.waits[query]
+		if wait == collected {
+			continue
+		}
 		if code != bcp.Held {
 			answer := []byte(out.Response)
 			g.todo(func() (outcome, bool) { return g.answered(wait, answer, code) })
+			g.runs.waits[query] = collected
 		}
-		g.todo(func() (outcome, bool) { return g.acknowledge(key.Controller, id) })
+		g.todo(func() (outcome, bool) {
+			if code != bcp.Held {
+				delete(g.runs.waits, query)
+			}
+			return g.acknowledge(key.Controller, id)
+		})
 	}
 }
 
@@ -400,10 +416,16 @@ func (g *Gateway) tellRequester(r *kernel.Release) {
 }
 
 // receiptOf says how a run is.
-func (g *Gateway) receiptOf(id kernel.RunID) bcp.RunReceipt {
+func (g *Gateway) receiptOf(id kernel.RunID) bcp.RunReceipt { return g.receiptOr(id, nil) }
+
+// receiptOr says it also of a run that ended so and is forgotten.
+func (g *Gateway) receiptOr(id kernel.RunID, ended *kernel.End) bcp.RunReceipt {
 	receipt := bcp.RunReceipt{Type: bcp.TypeRun, RunID: string(id), Status: bcp.RunOpen}
-	if status, known := g.runState().Status(id); known && status.Status != "" {
+	switch status, known := g.runState().Status(id); {
+	case known && status.Status != "":
 		receipt.Status, receipt.Code = string(status.Status), string(status.Code)
+	case !known && ended != nil:
+		receipt.Status, receipt.Code = string(ended.Status), string(ended.Code)
 	}
 	return receipt
 }
