@@ -21,8 +21,8 @@ type State struct {
 	openBy   map[string]int // runs that have not ended, by their requesters
 	requests map[requestKey]request
 	deadline timers
-	ended    []endedRun   // in the order of time, then of ids
-	told     []requestEnd // in the order of time
+	ended    []endedRun              // in the order of time, then of ids
+	told     map[string][]requestEnd // by requester, in the order of time, then of ids
 }
 
 type requestKey struct {
@@ -37,6 +37,9 @@ type request struct {
 	run    RunID
 	code   Code
 	at     int64
+	// status is how its run ended, and why says why: the run is forgotten earlier.
+	status Status
+	why    Code
 }
 
 // endedRun is a run that is over, and is forgotten some day.
@@ -55,12 +58,16 @@ type requestEnd struct {
 	key requestKey
 }
 
+func (e requestEnd) compare(o requestEnd) int {
+	return cmp.Or(cmp.Compare(e.at, o.at), cmp.Compare(e.key.id, o.key.id), cmp.Compare(e.key.kernel, o.key.kernel))
+}
+
 // NewState returns the state before the first change, under the definitions of
 // these kernels.
 func NewState(kernels ...*Kernel) *State {
 	s := &State{
 		runs: map[RunID]*run{}, waiting: map[string]RunID{}, calls: map[string]RunID{}, pending: map[bcp.AgentName]int{},
-		openBy: map[string]int{}, requests: map[requestKey]request{},
+		openBy: map[string]int{}, requests: map[requestKey]request{}, told: map[string][]requestEnd{},
 	}
 	s.Define(kernels...)
 	return s
@@ -200,6 +207,11 @@ func (s *State) index(r *run) {
 		for i := len(s.ended) - 1; i > 0 && s.ended[i].at == s.ended[i-1].at && s.ended[i].run < s.ended[i-1].run; i-- {
 			s.ended[i], s.ended[i-1] = s.ended[i-1], s.ended[i]
 		}
+		key := requestKey{r.start.Kernel, r.start.Requester.Name, r.start.Request}
+		if asked, known := s.requests[key]; known && asked.run == r.id {
+			asked.status, asked.why = r.end.Status, r.end.Code
+			s.requests[key] = asked
+		}
 		return
 	}
 	s.waiting[r.wait.ID] = r.id
@@ -213,30 +225,42 @@ func (s *State) index(r *run) {
 	heap.Push(&s.deadline, timer{r.due(), r.id})
 }
 
-// remember notes what became of a message with a request id.
+// remember notes what became of a message with a request id, of which each requester has
+// its newest.
 func (s *State) remember(c *Change) {
 	if c.Start == nil || c.Start.Request == "" {
 		return
 	}
 	key := requestKey{c.Start.Kernel, c.Start.Requester.Name, c.Start.Request}
-	if _, known := s.requests[key]; known {
+	if _, known := s.asked(key, c.Time); known {
 		return
+	}
+	told := s.told[key.requester]
+	for len(told) > 0 && (len(told) >= MaxRequests || c.Time-told[0].at >= int64(runMemory)) {
+		delete(s.requests, told[0].key)
+		told = told[1:]
 	}
 	run := c.Run
 	if c.Code != "" {
 		run = ""
 	}
-	s.requests[key] = request{c.Private.Digest, run, c.Code, c.Time}
-	s.told = append(s.told, requestEnd{c.Time, key})
+	s.requests[key] = request{digest: c.Private.Digest, run: run, code: c.Code, at: c.Time}
+	told = append(told, requestEnd{c.Time, key})
+	for i := len(told) - 1; i > 0 && told[i].compare(told[i-1]) < 0; i-- {
+		told[i], told[i-1] = told[i-1], told[i]
+	}
+	s.told[key.requester] = told
+}
+
+// asked returns what became of a message, for a day.
+func (s *State) asked(key requestKey, now int64) (request, bool) {
+	r, known := s.requests[key]
+	return r, known && now-r.at < int64(runMemory)
 }
 
 // prune forgets what ended more than a day ago, the oldest of more runs than are kept,
 // and timers of what is over.
 func (s *State) prune() {
-	for len(s.told) > 0 && s.time-s.told[0].at >= int64(runMemory) {
-		delete(s.requests, s.told[0].key)
-		s.told = s.told[1:]
-	}
 	for len(s.ended) > 0 && (len(s.ended) > maxEndedRuns || s.time-s.ended[0].at >= int64(runMemory)) {
 		for _, c := range s.runs[s.ended[0].run].settled {
 			delete(s.calls, c.call)

@@ -18,7 +18,7 @@ func (s *State) DecideRun(m bcp.Moment, kernel bcp.AgentName, from Requester, gr
 	message, code := parseRun(body)
 	c.Start.Request, c.Private.Digest = message.request, sha256.Sum256(body)
 	if message.request != "" {
-		if before, known := s.requests[requestKey{kernel, from.Name, message.request}]; known {
+		if before, known := s.asked(requestKey{kernel, from.Name, message.request}, c.Time); known {
 			return c.repeat(before)
 		}
 	}
@@ -51,7 +51,8 @@ func (s *State) DecideRun(m bcp.Moment, kernel bcp.AgentName, from Requester, gr
 	return d.decided()
 }
 
-// repeat answers a message that was decided before (PROTOCOL P2.6).
+// repeat answers a message that was decided before (PROTOCOL P2.6). End says how its run
+// ended, if it has.
 func (c *Change) repeat(before request) Change {
 	switch {
 	case before.digest != c.Private.Digest:
@@ -60,6 +61,9 @@ func (c *Change) repeat(before request) Change {
 		c.Code = before.code
 	default:
 		c.Code, c.Run = Repeated, before.run
+		if before.status != "" {
+			c.End = &End{Status: before.status, Code: before.why}
+		}
 	}
 	return *c
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
@@ -326,7 +327,11 @@ func TestEndedRunsAreBounded(t *testing.T) {
 	t.Parallel()
 	const known = 1 << 14
 	g := newGateway(t, mustKernel(t, nil))
-	first := g.begin("all")
+	ask := func() kernel.Change {
+		return g.state.DecideRun(g.moment(), "desk", kim, "all", g.task, []byte(`{"task":"Do it.","request_id":"a"}`))
+	}
+	begun := g.store(ask())
+	first := begun.Run
 	g.plan(steps(inbox))
 	call := g.next(kernel.ReleaseCall).Wait.ID
 	g.replay = false
@@ -345,6 +350,57 @@ func TestEndedRunsAreBounded(t *testing.T) {
 	stop(g.begin("read"))
 	if got := late(); got != kernel.UnknownCall {
 		t.Errorf("a run too many: got %q", got)
+	}
+	if c := ask(); c.Code != kernel.Repeated || c.Run != first || c.End == nil || c.End.Status != kernel.Stopped {
+		t.Errorf("who asked for it hears %+v", c)
+	}
+}
+
+// Each requester has its newest request ids known, and takes none from others. A state that
+// is restored forgets the same.
+//
+// covers KER-102
+func TestRequestIDsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := kernel.NewState(mustKernel(t, nil))
+	ask := func(who string, id int) kernel.Change { // refused, and remembered
+		return s.DecideRun(bcp.Moment{Now: start.Add(time.Duration(id / 64)), Fresh: fmt.Sprint(who, id)}, "desk", kernel.Requester{Name: who}, "none", kernel.Trusted(), fmt.Appendf(nil, `{"task":"x","request_id":"a%d"}`, id))
+	}
+	apply := func(c kernel.Change) {
+		if err := s.Apply(&c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	known := func(who string, id int) bool { // the same id for another task is malformed
+		c := s.DecideRun(bcp.Moment{Now: start, Fresh: "x"}, "desk", kernel.Requester{Name: who}, "none", kernel.Trusted(), fmt.Appendf(nil, `{"task":"y","request_id":"a%d"}`, id))
+		return c.Code == kernel.Malformed
+	}
+	apply(ask("eve", 0))
+	for id := range kernel.MaxRequests {
+		apply(ask("kim", id))
+	}
+	oldest := func() (n int) { // of those of one moment, by id
+		for !known("kim", n) {
+			n++
+		}
+		return n
+	}
+	if !known("kim", 0) || !known("kim", kernel.MaxRequests-1) {
+		t.Fatal("an id is not known")
+	}
+	restored, err := kernel.Restore(s.Save(), mustKernel(t, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(ask("kim", kernel.MaxRequests))
+	if n := oldest(); n != 1 || !known("kim", kernel.MaxRequests) || !known("eve", 0) {
+		t.Errorf("the oldest id that is known is %d", n)
+	}
+	want := string(s.Save())
+	s = restored
+	apply(ask("kim", kernel.MaxRequests))
+	if string(s.Save()) != want {
+		t.Error("a state that was restored knows others")
 	}
 }
 

@@ -66,7 +66,10 @@ const (
 	runMemory = 24 * time.Hour
 	// MaxOpenRuns is how many runs of one requester are open at a time.
 	MaxOpenRuns = 1024
-	// maxEndedRuns is how many of them are known.
+	// MaxRequests is how many request ids of one requester are known, for a day: its
+	// newest.
+	MaxRequests = 1 << 14
+	// maxEndedRuns is how many runs that ended are known.
 	maxEndedRuns = 1 << 14
 )
 

@@ -57,10 +57,12 @@ func Restore(saved []byte, kernels ...*Kernel) (*State, error) {
 	}
 	for _, r := range head.requests {
 		s.requests[r.key] = r.request
-		s.told = append(s.told, requestEnd{r.at, r.key})
+		s.told[r.key.requester] = append(s.told[r.key.requester], requestEnd{r.at, r.key})
 	}
 	slices.SortFunc(s.ended, endedRun.compare)
-	slices.SortStableFunc(s.told, func(a, b requestEnd) int { return cmp.Compare(a.at, b.at) })
+	for _, told := range s.told {
+		slices.SortFunc(told, requestEnd.compare)
+	}
 	heap.Init(&s.deadline)
 	if !bytes.Equal(s.Save(), saved) {
 		return nil, ErrSaved
@@ -102,6 +104,8 @@ func (r *savedRequest) fields(f *codec) {
 	text(f, "run", &r.run)
 	text(f, "code", &r.code)
 	number(f, "at", &r.at)
+	text(f, "status", &r.status)
+	text(f, "why", &r.why)
 }
 
 func (r *run) fields(f *codec) {
