@@ -84,9 +84,14 @@ func join(ctx context.Context, url string, one party) (a *agent, turnedAway int,
 		time.Sleep(connectPause/2 + rand.N(connectPause))
 	}
 	a = &agent{Connection: conn, name: one.Name, arrived: make(map[string]chan time.Time), delivery: make(chan time.Time, 1)}
-	if one.Role == bcp.RoleReader {
+	switch one.Role {
+	case bcp.RoleReader:
 		err = a.read()
-	} else {
+	case bcp.RolePlanner:
+		err = a.plan()
+	case bcp.RoleTool:
+		err = a.serve()
+	default:
 		err = a.control()
 	}
 	if err != nil {

@@ -25,6 +25,9 @@ type shape struct {
 	Controllers int  `json:"controllers"`
 	Crossed     bool `json:"crossed"`
 	Group       int  `json:"group,omitempty"`
+	// Kernel says that there is a kernel, which all Controllers may ask for runs, and
+	// which asks the one Reader.
+	Kernel bool `json:"kernel,omitempty"`
 }
 
 func (s shape) channels() int {
@@ -57,6 +60,9 @@ func (s shape) definition(interval bool) (*bcp.Mesh, error) {
 // files writes the mesh down as an operator would. Its budget is the largest there
 // is.
 func (s shape) files(interval bool) map[string][]byte {
+	if s.Kernel {
+		return s.kernelFiles()
+	}
 	sync := "always"
 	if interval {
 		sync = "1h"

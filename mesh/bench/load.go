@@ -25,6 +25,8 @@ const (
 	modePush      = "push"      // push, and wait for the receipt
 	modeDelivered = "delivered" // push, and wait for the delivery at the Controller
 	modeFlow      = "flow"      // ask, and wait for the delivery at the Controller
+	modeRun       = "run"       // ask a kernel for a run of two calls, and wait for its end
+	modeRunAsk    = "run-ask"   // and one with a question to a Reader
 	modeFlood     = "flood"     // push what is no message, and wait for nothing
 )
 
@@ -49,7 +51,7 @@ type agent struct {
 	name bcp.AgentName
 
 	mu       sync.Mutex
-	arrived  map[string]chan time.Time // deliveries by query
+	arrived  map[string]chan time.Time // deliveries by query, and ends by run
 	delivery chan time.Time            // deliveries of no query
 }
 
@@ -88,6 +90,10 @@ func (a *agent) control() error {
 	nc := a.NATS()
 	_, err := nc.Subscribe(subjects.DeliveriesOf(bcp.RoleController, a.name), func(m *nats.Msg) {
 		now := time.Now()
+		if id, _ := member(m.Data, "run_id"); id != "" { // how it ended
+			a.arrival(id) <- now
+			return
+		}
 		_ = m.Respond(nil) // it comes again
 		if id, _ := member(m.Data, "query_id"); id != "" {
 			a.arrival(id) <- now
@@ -172,6 +178,9 @@ func (p *agentsPart) load(ctx context.Context, l load) (reply, error) {
 func (p *agentsPart) once(ctx context.Context, l load, w, n int) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
+	if l.Shape.Kernel {
+		return p.run(ctx, l.Mode, w%l.Shape.Controllers)
+	}
 	reader, controller := w%l.Shape.Readers, w%l.Shape.Readers
 	if l.Shape.Crossed {
 		// A turn on every channel, so that none is better known than others.

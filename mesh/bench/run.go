@@ -52,6 +52,7 @@ var measurements = []struct {
 	{"delivered", (*runner).delivered},
 	{"acknowledged", (*runner).acknowledged},
 	{"flow", (*runner).flow},
+	{"runs", (*runner).runs},
 	{"interval", (*runner).interval},
 	{"flood", (*runner).flood},
 	{"agents", (*runner).agents},
