@@ -18,13 +18,13 @@ import (
 // covers A-REVOKED, A-RECONN, P9.2
 func TestCredentialsAreSwappedUnderTraffic(t *testing.T) {
 	t.Parallel()
-	state := filepath.Join(t.TempDir(), "state")
-	m, err := startMesh(t.Context(), state, "")
+	folder := filepath.Join(t.TempDir(), "state")
+	m, err := startMesh(t.Context(), folder, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = m.Stop(context.Background()) })
-	store, err := accounts.Open(state)
+	store, err := accounts.Open(folder)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,8 +50,9 @@ const (
 // A question of few known answers beside others of free text is left alone.
 // What is asked together comes together, and a field of category 1 could not.
 func (v *Validator) Advice() []Advice {
-	a := adviser{validator: v, spec: &v.spec}
-	switch v.spec.Category {
+	spec := v.Spec()
+	a := adviser{validator: v, spec: &spec}
+	switch spec.Category {
 	case 2:
 		a.questions()
 	case 3:
@@ -69,11 +70,11 @@ type adviser struct {
 // propose keeps an advice if following it is sound: the rewritten spec is one
 // under the same settings, and nothing about it costs more.
 func (a *adviser) propose(advice Advice, rewrite Spec) bool {
-	after, err := Compile(rewrite, a.validator.settings)
+	after, err := Compile(rewrite, a.validator.Settings())
 	if err != nil || rewrite.Category > a.spec.Category {
 		return false
 	}
-	p, q := a.validator.prices, after.prices
+	p, q := a.validator.Prices(), after.Prices()
 	if q.Nominal > p.Nominal || q.Capacity > p.Capacity || q.FailedNominal > p.FailedNominal || q.FailedCapacity > p.FailedCapacity {
 		return false
 	}
@@ -95,7 +96,7 @@ func (a *adviser) questions() {
 	finite := true
 	for i := range a.spec.Questions {
 		q := &a.spec.Questions[i]
-		shapes[i] = shapeOf(q, a.validator.settings.Vocabularies)
+		shapes[i] = shapeOf(q, a.validator.Settings().Vocabularies)
 		finite = finite && shapes[i].finite() && q.SameAs == ""
 	}
 	if finite && a.category1(shapes) {
@@ -168,7 +169,7 @@ const charsAWord, longName = 8, 40
 // carry far more than the budget counts and nobody has said either. Names are
 // written in many scripts, texts of one mesh rarely are.
 func (a *adviser) texts(shapes []shape) {
-	p := a.validator.prices
+	p := a.validator.Prices()
 	if p.Capacity <= 4*p.Nominal {
 		return
 	}
@@ -230,7 +231,7 @@ func (a *adviser) ids(of []int) string {
 // directive proposes questions for a summary of specific facts.
 func (a *adviser) directive() {
 	asked := &Question{ID: "answer", Question: a.spec.Directive, MaxWords: a.spec.MaxWords, ExpectedFormat: FormatShortText}
-	if s := shapeOf(asked, a.validator.settings.Vocabularies); s.need != nil {
+	if s := shapeOf(asked, a.validator.Settings().Vocabularies); s.need != nil {
 		rewrite := Spec{Category: 2, Questions: []Question{s.question(*asked)}, AllowNotEnoughInformation: a.spec.AllowNotEnoughInformation}
 		code := AdviceCategory2
 		if s.finite() {

@@ -82,7 +82,7 @@ func scalar(s string) string {
 	plain := s != "" && (s[0]|0x20) >= 'a' && (s[0]|0x20) <= 'z' && !slices.Contains(notText, strings.ToLower(s))
 	for i := range len(s) {
 		c := s[i]
-		plain = plain && (isLower(c|0x20) || isDigit(c) || c == '_' || c == '-')
+		plain = plain && (c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '-')
 	}
 	if plain {
 		return s

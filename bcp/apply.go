@@ -190,7 +190,7 @@ func (s *State) asked(d *Decision, ch *channelState) (*Validator, Prices, error)
 		}
 		v, _, err = s.validator(ch, spec)
 	}
-	if err == nil && (v.Prices().Nominal != d.Nominal || v.Prices().Reserve() != d.Capacity || v.spec.Category != d.Category) {
+	if err == nil && (v.Prices().Nominal != d.Nominal || v.Prices().Reserve() != d.Capacity || v.Spec().Category != d.Category) {
 		err = errAsked
 	}
 	switch {

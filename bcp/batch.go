@@ -176,15 +176,8 @@ func (d *Decision) pushed() ([]Pushed, bool) {
 	return pushes, err == nil && len(pushes) > 0
 }
 
-func pushesOf(n int) string {
-	if n == 1 {
-		return "1 push"
-	}
-	return strconv.Itoa(n) + " pushes"
-}
-
-// windowText writes a window as definitions have it, such as 10m; nothing for none.
-func windowText(window time.Duration) string {
+// WindowText writes a window as definitions have it, such as 10m; nothing for none.
+func WindowText(window time.Duration) string {
 	for i := len(rateUnits) - 1; i >= 0 && window > 0; i-- {
 		if unit := rateUnits[i]; window%unit.span == 0 {
 			return strconv.FormatInt(int64(window/unit.span), 10) + unit.letter

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
@@ -227,7 +228,7 @@ func TestPushTiming(t *testing.T) {
 // covers P4.1
 func TestUnknownApprovalSlotsArePricedHigh(t *testing.T) {
 	t.Parallel()
-	spec := workloads()[1].spec
+	spec := bcptest.Workloads()[1].Spec
 	given := compiled(t, spec, bcp.Settings{ReleaseSlots: 15, ApprovalSlots: 1440}).Prices()
 	unknown := compiled(t, spec, bcp.Settings{ReleaseSlots: 15}).Prices()
 	if unknown.Capacity < given.Capacity+20*bcp.Bit {

@@ -58,7 +58,7 @@ func TestSpellingsAreDeliveredAlike(t *testing.T) {
 // covers BCP-155, A-ORD
 func TestFieldOrdersHaveOneDigest(t *testing.T) {
 	t.Parallel()
-	spec := workloads()[0].spec
+	spec := bcptest.Workloads()[0].Spec
 	spec.Fields = append(spec.Fields, bcp.Field{Name: "category", Type: bcp.TypeEnum, Values: []string{"billing", "legal"}})
 	v := compiled(t, spec, bcp.Settings{})
 	members := []string{`"is_urgent":true`, `"sentiment":"neutral"`, `"confidence":3`, `"category":"legal"`}
@@ -148,19 +148,19 @@ func TestLookAlikesAreNotFolded(t *testing.T) {
 // covers A-WSJ, P2.2
 func TestSizeLimit(t *testing.T) {
 	t.Parallel()
-	for _, w := range workloads() {
-		v := compiled(t, w.spec, bcp.Settings{})
-		answer := w.inputs(false)[0]
+	for _, w := range bcptest.Workloads() {
+		v := compiled(t, w.Spec, bcp.Settings{})
+		answer := w.Inputs(false)[0]
 		want := v.Validate(answer, bcp.JSON).Answer
 		padded := append(make([]byte, 0, v.MaxBytes()+1), answer...)
 		for len(padded) < v.MaxBytes() {
 			padded = append(padded, " \t\r\n"[len(padded)%4])
 		}
 		if got := v.Validate(padded, bcp.JSON); !got.Answer.Equal(want) || want.IsZero() {
-			t.Errorf("%s: at the limit: %s", w.name, bcptest.Describe(got))
+			t.Errorf("%s: at the limit: %s", w.Name, bcptest.Describe(got))
 		}
 		if got := v.Validate(append(padded, ' '), bcp.JSON); got.Reason != bcp.ReasonTooLarge {
-			t.Errorf("%s: past the limit: %s", w.name, bcptest.Describe(got))
+			t.Errorf("%s: past the limit: %s", w.Name, bcptest.Describe(got))
 		}
 	}
 }

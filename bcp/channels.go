@@ -18,8 +18,10 @@ const (
 	ToolPublish   = "BCPPublish"
 )
 
-// protocolTools are the tools of the protocol itself.
-var protocolTools = []string{ToolQuery, ToolInbox, ToolBudget, ToolSubscribe, ToolQueries, ToolRespond, ToolPublish}
+// ProtocolTools returns the tools of the protocol itself.
+func ProtocolTools() []string {
+	return []string{ToolQuery, ToolInbox, ToolBudget, ToolSubscribe, ToolQueries, ToolRespond, ToolPublish}
+}
 
 // ProtocolTools returns those of an agent's tools that are the protocol's own,
 // in the spelling above and sorted. A definition may write them in any case, and
@@ -30,7 +32,7 @@ func (a Agent) ProtocolTools() []string {
 		if rest, ok := cutPrefixFold(tool, "mcp__"); ok {
 			_, tool, _ = strings.Cut(rest, "__")
 		}
-		for _, known := range protocolTools {
+		for _, known := range ProtocolTools() {
 			if strings.EqualFold(tool, known) {
 				found = append(found, known)
 			}
@@ -129,8 +131,8 @@ func (s *State) channelView(ch *channelState, m Moment) ChannelView {
 		d := ask
 		d.Category = form.spec.Category
 		s.escalate(&d, ch, nil)
-		v.Costs = append(v.Costs, Cost{Form: form.name, Category: d.Category, Nominal: compiled.prices.Nominal,
-			Capacity: compiled.prices.Reserve(), Escalation: d.Escalation})
+		v.Costs = append(v.Costs, Cost{Form: form.name, Category: d.Category, Nominal: compiled.Prices().Nominal,
+			Capacity: compiled.Prices().Reserve(), Escalation: d.Escalation})
 	}
 	return v
 }

@@ -116,15 +116,11 @@ func (s *State) keys(saved *savedState) map[ChannelKey]int {
 	for key := range s.foreign.channels {
 		keys[key] = 0
 	}
-	for i, key := range slices.SortedFunc(maps.Keys(keys), compareKeys) {
+	for i, key := range slices.SortedFunc(maps.Keys(keys), ChannelKey.Compare) {
 		keys[key] = i
 		saved.Keys = append(saved.Keys, savedKey{Controller: key.Controller, Reader: key.Reader})
 	}
 	return keys
-}
-
-func compareKeys(a, b ChannelKey) int {
-	return cmp.Or(cmp.Compare(a.Controller, b.Controller), cmp.Compare(a.Reader, b.Reader))
 }
 
 func saveAgent(name AgentName, a *agentState) (savedAgent, error) {

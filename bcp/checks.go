@@ -1,6 +1,10 @@
 package bcp
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
+)
 
 // Check is one of the rules that a message is held to, one after the other: the
 // first that objects decides. The decision of a refusal names it.
@@ -159,7 +163,7 @@ func (c Check) String() string {
 func (c Check) MarshalText() ([]byte, error) {
 	name := c.Info().Name
 	if name == "" {
-		return nil, errWord
+		return nil, wire.ErrWord
 	}
 	return []byte(name), nil
 }
@@ -172,5 +176,5 @@ func (c *Check) UnmarshalText(b []byte) error {
 			return nil
 		}
 	}
-	return errWord
+	return wire.ErrWord
 }

@@ -48,8 +48,15 @@ func namedIn(bodies map[string]ast.Node, function string) (found []Check) {
 				found = append(found, c)
 			}
 		case *ast.CallExpr:
-			if called, ok := n.Fun.(*ast.SelectorExpr); ok && slices.Contains(deciding, called.Sel.Name) {
-				found = append(found, namedIn(bodies, called.Sel.Name)...)
+			name := ""
+			switch called := n.Fun.(type) {
+			case *ast.SelectorExpr:
+				name = called.Sel.Name
+			case *ast.Ident:
+				name = called.Name
+			}
+			if slices.Contains(deciding, name) {
+				found = append(found, namedIn(bodies, name)...)
 			}
 		}
 		return true
@@ -85,7 +92,7 @@ func checkNamed(constant string) Check {
 	if !ok {
 		return 0
 	}
-	for _, info := range checks[1:] {
+	for _, info := range everyCheck() {
 		if strings.ReplaceAll(info.Name, "_", "") == strings.ToLower(rest) {
 			return info.Check
 		}

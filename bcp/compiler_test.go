@@ -53,7 +53,7 @@ func TestCompilerSharesEqualSpecs(t *testing.T) {
 		other := settings
 		edit(&other)
 		v, err := c.Compile(spec, other)
-		if err != nil || v == first || reflect.ValueOf(v.settings).Field(i).Interface() != reflect.ValueOf(other).Field(i).Interface() {
+		if err != nil || v == first || reflect.ValueOf(v.Settings()).Field(i).Interface() != reflect.ValueOf(other).Field(i).Interface() {
 			t.Errorf("another %s: shared %v, %v", name, v == first, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -312,7 +313,7 @@ func TestDetailIsSpecificAndEchoesNothing(t *testing.T) {
 		d := w.commit(w.state.DecideAnswer(w.moment(), "mail", id, 0,
 			[]byte(`{"type":"bcp_response","query_id":"`+string(id)+`","response":`+answer+`}`)))
 		detail := ReaderDetail(d.Code, d.Reason, d.FieldName(), d.Subscription, d.Controller)
-		if d.Verdict != Reject || detail == "" || strings.Contains(strings.ToUpper(detail), canary) || strings.ContainsFunc(detail, isControl) {
+		if d.Verdict != Reject || detail == "" || strings.Contains(strings.ToUpper(detail), canary) || strings.ContainsFunc(detail, unicode.IsControl) {
 			t.Errorf("%s: %s, detail %q", answer, d.Verdict, detail)
 		}
 		seen[detail] = true

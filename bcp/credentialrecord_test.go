@@ -108,7 +108,7 @@ func TestCredentialRecordsGoIntoBodies(t *testing.T) {
 //
 // covers P2.2, P10, A-CRASH, A-ANSI
 func FuzzCredentialRecords(f *testing.F) {
-	f.Add(credentialRecords(2, func(*CredentialRecord) {}))
+	f.Add([]byte(`{"changes":[{"number":1,"time":1,"role":"reader","limits":["source 10.0.0.0/8"],"act":"issue","agent":"mail","key":"UABC"},{"number":2,"time":1,"act":"revoke","agent":"mail","key":"UABC"}]}`))
 	f.Add([]byte(`{"changes":[{"number":1,"time":1,"act":"seal"}]}`))
 	f.Add([]byte(`{"changes":[{"number":1,"time":1,"act":"issue","agent":"gateway","key":"U","limits":["account CORE"]}]}`))
 	f.Add([]byte(`{"changes":[{"number":18446744073709551615,"time":-1,"until":9,"role":"reader"}]}`))

@@ -108,7 +108,7 @@ func (s *State) escalate(d *Decision, ch *channelState, escalation *Escalation) 
 	d.Escalation = d.Category == 3 || d.Category == 2 && (armed || ch.definition.BaseCategory == 1)
 	reason, carries, ok := "", Bits(0), false
 	if d.Escalation {
-		if reason, carries, ok = ch.justification(escalation); !ok {
+		if reason, carries, ok = ch.definition.JudgeJustification(&ch.settings, escalation); !ok {
 			return CheckJustified, EscalationRequired
 		}
 		if session.id == d.Session && s.quotes(a, &session, reason, d.Time) {
@@ -260,7 +260,7 @@ func (s *State) DecidePush(m Moment, reader, controller AgentName, id Subscripti
 	if v == nil {
 		return d.refuse(CheckSubscription, SubscriptionNotFound)
 	}
-	d.Category = v.spec.Category
+	d.Category = v.Spec().Category
 	pushes := ch.pushes[id]
 	if d.Time < pushes.next() {
 		return d.refuse(CheckRate, RateLimited)

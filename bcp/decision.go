@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // Digest is a SHA-256 sum; its text form is lower-case hexadecimal.
@@ -73,10 +75,10 @@ var kindWords = []string{"", "start", "session", "ask", "answer", "push", "ackno
 	"approval", "process", "reload", "taint", "prompt", "erase", "truncate", "credential", "batch", "propose", "egress",
 	"run", "plan", "step", "call", "outcome"}
 
-func (k DecisionKind) String() string { return word(kindWords, k) }
+func (k DecisionKind) String() string { return wire.Word(kindWords, k) }
 
 // MarshalText returns the word that audit subjects and tools use.
-func (k DecisionKind) MarshalText() ([]byte, error) { return marshalWord(kindWords, k) }
+func (k DecisionKind) MarshalText() ([]byte, error) { return wire.MarshalWord(kindWords, k) }
 
 // DecisionKinds returns every kind.
 func DecisionKinds() []DecisionKind {

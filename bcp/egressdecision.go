@@ -203,7 +203,7 @@ func (s *State) reserveEgress(d Decision, a *agentState, r EgressRequest) (Decis
 		}
 		return d, true
 	}
-	if d.Payload, err = encodeJSON(egressPayload{r.ID, target.String()}); err != nil {
+	if d.Payload, err = Encode(egressPayload{r.ID, target.String()}, JSON); err != nil {
 		return s.refuseEgress(d, a, CheckMessage, Malformed, guard.Malformed), true
 	}
 	d.Verdict, change.Until, change.Entry = Accept, hop.Until, a.egress.policy.Entry(target)
@@ -231,7 +231,7 @@ func (s *State) settleEgress(d Decision, a *agentState, r EgressRequest) (Decisi
 		return d, false
 	}
 	var err error
-	if d.Payload, err = encodeJSON(egressPayload{ID: r.ID}); err != nil {
+	if d.Payload, err = Encode(egressPayload{ID: r.ID}, JSON); err != nil {
 		return s.refuseEgress(d, a, CheckMessage, Malformed, guard.Malformed), true
 	}
 	change := d.Egress

@@ -1,6 +1,6 @@
 package bcp
 
-import "errors"
+import "github.com/bcpmesh/bcpmesh/bcp/wire"
 
 // The enumerations of the protocol. Their wire words and numbers are frozen;
 // zero is never a valid member, so that a forgotten field denies.
@@ -116,75 +116,51 @@ var (
 // agent reports whether it is a role of agents, and not of people.
 func (r Role) agent() bool { return r == RoleController || r == RoleReader }
 
-func (r Role) String() string      { return word(roleWords, r) }
-func (e Encoding) String() string  { return word(encodingWords, e) }
-func (s Sandbox) String() string   { return word(sandboxWords, s) }
-func (a OnAnomaly) String() string { return word(anomalyWords, a) }
-func (t Type) String() string      { return word(typeWords, t) }
-func (f Format) String() string    { return word(formatWords, f) }
-func (o Outcome) String() string   { return word(outcomeWords, o) }
+func (r Role) String() string      { return wire.Word(roleWords, r) }
+func (e Encoding) String() string  { return wire.Word(encodingWords, e) }
+func (s Sandbox) String() string   { return wire.Word(sandboxWords, s) }
+func (a OnAnomaly) String() string { return wire.Word(anomalyWords, a) }
+func (t Type) String() string      { return wire.Word(typeWords, t) }
+func (f Format) String() string    { return wire.Word(formatWords, f) }
+func (o Outcome) String() string   { return wire.Word(outcomeWords, o) }
 
 // UnmarshalText accepts exactly a wire word.
-func (r *Role) UnmarshalText(b []byte) error { return parseWord(roleWords, b, r) }
+func (r *Role) UnmarshalText(b []byte) error { return wire.ParseWord(roleWords, b, r) }
 
 // MarshalText returns the wire word; the zero value has none.
-func (r Role) MarshalText() ([]byte, error) { return marshalWord(roleWords, r) }
+func (r Role) MarshalText() ([]byte, error) { return wire.MarshalWord(roleWords, r) }
 
 // UnmarshalText accepts exactly a wire word.
-func (e *Encoding) UnmarshalText(b []byte) error { return parseWord(encodingWords, b, e) }
+func (e *Encoding) UnmarshalText(b []byte) error { return wire.ParseWord(encodingWords, b, e) }
 
 // MarshalText returns the wire word; the zero value has none.
-func (e Encoding) MarshalText() ([]byte, error) { return marshalWord(encodingWords, e) }
+func (e Encoding) MarshalText() ([]byte, error) { return wire.MarshalWord(encodingWords, e) }
 
 // UnmarshalText accepts exactly a word of definitions.
-func (s *Sandbox) UnmarshalText(b []byte) error { return parseWord(sandboxWords, b, s) }
+func (s *Sandbox) UnmarshalText(b []byte) error { return wire.ParseWord(sandboxWords, b, s) }
 
 // MarshalText returns the word; the zero value has none.
-func (s Sandbox) MarshalText() ([]byte, error) { return marshalWord(sandboxWords, s) }
+func (s Sandbox) MarshalText() ([]byte, error) { return wire.MarshalWord(sandboxWords, s) }
 
 // UnmarshalText accepts exactly a wire word.
-func (a *OnAnomaly) UnmarshalText(b []byte) error { return parseWord(anomalyWords, b, a) }
+func (a *OnAnomaly) UnmarshalText(b []byte) error { return wire.ParseWord(anomalyWords, b, a) }
 
 // MarshalText returns the wire word.
-func (a OnAnomaly) MarshalText() ([]byte, error) { return marshalWord(anomalyWords, a) }
+func (a OnAnomaly) MarshalText() ([]byte, error) { return wire.MarshalWord(anomalyWords, a) }
 
 // UnmarshalText accepts exactly a wire word.
-func (t *Type) UnmarshalText(b []byte) error { return parseWord(typeWords, b, t) }
+func (t *Type) UnmarshalText(b []byte) error { return wire.ParseWord(typeWords, b, t) }
 
 // MarshalText returns the wire word; the zero value has none.
-func (t Type) MarshalText() ([]byte, error) { return marshalWord(typeWords, t) }
+func (t Type) MarshalText() ([]byte, error) { return wire.MarshalWord(typeWords, t) }
 
 // UnmarshalText accepts exactly a wire word; "summary" is not one.
-func (f *Format) UnmarshalText(b []byte) error { return parseWord(formatWords[:FormatSummary], b, f) }
+func (f *Format) UnmarshalText(b []byte) error {
+	return wire.ParseWord(formatWords[:FormatSummary], b, f)
+}
 
 // MarshalText returns the wire word; the zero value has none.
-func (f Format) MarshalText() ([]byte, error) { return marshalWord(formatWords, f) }
+func (f Format) MarshalText() ([]byte, error) { return wire.MarshalWord(formatWords, f) }
 
 // MarshalText returns the wire word; the zero value has none.
-func (o Outcome) MarshalText() ([]byte, error) { return marshalWord(outcomeWords, o) }
-
-var errWord = errors.New("not one of the words that are allowed here")
-
-func word[T ~uint8](words []string, v T) string {
-	if int(v) >= len(words) || words[v] == "" {
-		return "invalid"
-	}
-	return words[v]
-}
-
-func marshalWord[T ~uint8](words []string, v T) ([]byte, error) {
-	if int(v) >= len(words) || words[v] == "" {
-		return nil, errWord
-	}
-	return []byte(words[v]), nil
-}
-
-func parseWord[T ~uint8](words []string, b []byte, v *T) error {
-	for i, w := range words {
-		if w != "" && w == string(b) {
-			*v = T(i)
-			return nil
-		}
-	}
-	return errWord
-}
+func (o Outcome) MarshalText() ([]byte, error) { return wire.MarshalWord(outcomeWords, o) }

@@ -3,6 +3,7 @@ package bcp
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -98,7 +99,7 @@ func (s *State) needed(d *Decision) (reasons []string) {
 	add(held, "items of those days wait for a person")
 	add(waiting, "deliveries of those days are not acknowledged")
 	if gathered > 0 {
-		reasons = append(reasons, pushesOf(gathered)+" of those days wait for the end of a window")
+		reasons = append(reasons, pushes(gathered)+" of those days wait for the end of a window")
 	}
 	if key == (ChannelKey{}) && s.runs != nil {
 		add(s.runs.OpenSince(d.Before), "runs of kernels of those days are open")
@@ -136,4 +137,11 @@ func (s *State) applyErase(d *Decision) {
 			}
 		}
 	}
+}
+
+func pushes(n int) string {
+	if n == 1 {
+		return "1 push"
+	}
+	return strconv.Itoa(n) + " pushes"
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
 
-// justification checks what a Controller gives as its reason against the limits
-// of its channel and returns it as it is recorded, with an upper bound of what it
-// can carry (PROTOCOL P6.4); ok is false where it says nothing, or too much.
-func (ch *channelState) justification(e *Escalation) (reason string, carries Bits, ok bool) {
-	c := &ch.definition
+// JudgeJustification checks what a Controller gives as its reason against the limits
+// of its channel, whose settings are given, and returns it as it is recorded, with an
+// upper bound of what it can carry (PROTOCOL P6.4); ok is false if it says nothing, or
+// too much.
+func (c *Channel) JudgeJustification(settings *Settings, e *Escalation) (reason string, carries Bits, ok bool) {
 	if e == nil {
 		return "", 0, false
 	}
@@ -21,14 +21,14 @@ func (ch *channelState) justification(e *Escalation) (reason string, carries Bit
 		return "", 0, false
 	}
 	// Its words are counted as those of an answer, and must be words.
-	result, err := text.Normalise(nil, []byte(e.Justification), text.Options{Alphabet: text.Any, Looks: text.LooksAlone, MaxWords: c.MaxJustificationWords, Rules: ch.settings.Rules})
+	result, err := text.Normalise(nil, []byte(e.Justification), text.Options{Alphabet: text.Any, Looks: text.LooksAlone, MaxWords: c.MaxJustificationWords, Rules: settings.Rules})
 	if err != nil {
 		return "", 0, false
 	}
 	if c.JustificationVocabulary == "" {
 		return e.Justification, textBits(chars), true
 	}
-	list := ch.settings.Vocabularies[c.JustificationVocabulary]
+	list := settings.Vocabularies[c.JustificationVocabulary]
 	words := text.Fields(result.Text)
 	for word := range fields(result.Text) {
 		if !containsSorted(list, word) {

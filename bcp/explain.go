@@ -40,18 +40,13 @@ type Evaluated struct {
 // are the definitions that keys and values are taken from, nil for none; where
 // they have changed since, so have their values.
 func Explain(d *Decision, m *Mesh) Explanation {
-	e := explainer{d: d}
-	if m != nil {
-		e.mesh = m
-		key, _ := d.Channel()
-		e.channel, e.known = m.Channel(key)
-	}
+	e := newExplainer(d, m)
 	x := Explanation{Seq: d.Seq, Time: d.At(), Kind: d.Kind, Verdict: d.Verdict, Code: d.Code, Outcome: d.Outcome, Rules: []Evaluated{},
 		Rule: d.Rule(), Decided: e.decided(), Changes: e.changes()}
 	if d.Repeat {
 		return x
 	}
-	for _, c := range order[d.Kind] {
+	for _, c := range Checks(d.Kind) {
 		objects := c == d.Check
 		if objects || e.looked(c) {
 			info := c.Info()
@@ -65,6 +60,16 @@ func Explain(d *Decision, m *Mesh) Explanation {
 		}
 	}
 	return x
+}
+
+func newExplainer(d *Decision, m *Mesh) explainer {
+	e := explainer{d: d}
+	if m != nil {
+		e.mesh = m
+		key, _ := d.Channel()
+		e.channel, e.known = m.Channel(key)
+	}
+	return e
 }
 
 // Rule returns the number of the rule that decided, in bcp/PROTOCOL.md; it is
@@ -246,6 +251,16 @@ func (e *explainer) enough() (value Bits, known bool) {
 // left is what a budget that refused had left.
 func (d *Decision) left() Bits { return max(0, d.Price-d.Lack) }
 
+// Enough returns the value of the budget that refused a decision with which it would not
+// have. It is false if another check refused it, or the definitions do not say.
+func Enough(d *Decision, m *Mesh) (Bits, bool) {
+	if !isBudget(d.Check) {
+		return 0, false
+	}
+	e := newExplainer(d, m)
+	return e.enough()
+}
+
 func isBudget(c Check) bool { return c >= CheckBudget && c <= CheckTotalBudget }
 
 // detail has the figures of a check.
@@ -312,7 +327,7 @@ func (e *explainer) detail(c Check) string {
 	case CheckRate:
 		return "max_rate is " + e.subscription().MaxRate.String()
 	case CheckBatch:
-		return fmt.Sprintf("batch_window is %s; a delivery has at most %d pushes", windowText(e.subscription().BatchWindow), MaxBatchPushes)
+		return fmt.Sprintf("batch_window is %s; a delivery has at most %d pushes", WindowText(e.subscription().BatchWindow), MaxBatchPushes)
 	case CheckFilter:
 		if when := e.subscription().PublishWhen; when != "" {
 			return "publish_when is " + when
@@ -371,7 +386,7 @@ func (e *explainer) decided() string {
 	case d.Outcome != "":
 		return "the query ends: " + string(d.Outcome)
 	case d.Kind == KindBatch:
-		return fmt.Sprintf("the window ended, and its delivery has %s", pushesOf(d.Count))
+		return fmt.Sprintf("the window ended, and its delivery has %s", counted(int64(d.Count), "push", "pushes"))
 	case d.Gathered():
 		return fmt.Sprintf("accepted, %s bits; it waits for the end of its window", d.Nominal)
 	case d.Delivery != "":

@@ -193,9 +193,9 @@ func (e *explainer) cheaper() []string {
 	case left < Bit:
 		changes = append(changes, "nothing: the least that anything costs is 1 bit")
 	case words == 0:
-		changes = append(changes, form+fmt.Sprintf("%s at 1 bit each", counted(int64(left/Bit), "boolean")))
+		changes = append(changes, form+fmt.Sprintf("%s at 1 bit each", counted(int64(left/Bit), "boolean", "booleans")))
 	default:
-		changes = append(changes, form+fmt.Sprintf("%s at 11 bits each, or %s at 1 bit", counted(int64(words), "word"), counted(int64(left/Bit), "boolean")))
+		changes = append(changes, form+fmt.Sprintf("%s at 11 bits each, or %s at 1 bit", counted(int64(words), "word", "words"), counted(int64(left/Bit), "boolean", "booleans")))
 	}
 	if d.Check == CheckWindowBudget {
 		return append(changes, "time: bcpmesh ledger forecast shows when the window gives back how much")
@@ -211,11 +211,11 @@ func roundBits(b Bits) string {
 	return b.String()
 }
 
-func counted(n int64, noun string) string {
+func counted(n int64, one, many string) string {
 	if n == 1 {
-		return "1 " + noun
+		return "1 " + one
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // answerable says how an answer would have been taken.

@@ -80,7 +80,7 @@ const networkNone = "none"
 func mcpTool(tool string) bool {
 	rest, ok := strings.CutPrefix(strings.ToLower(tool), "mcp__")
 	_, name, _ := strings.Cut(rest, "__")
-	return ok && !slices.ContainsFunc(protocolTools, func(own string) bool { return strings.EqualFold(own, name) })
+	return ok && !slices.ContainsFunc(ProtocolTools(), func(own string) bool { return strings.EqualFold(own, name) })
 }
 
 // toolsFor returns the tools of an agent that are good for a use, in the order

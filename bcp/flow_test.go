@@ -127,7 +127,7 @@ func drawMesh(t *rapid.T) *Mesh {
 	for range rapid.IntRange(0, 16).Draw(t, "channels") {
 		m.Channels = append(m.Channels, drawChannel(t, n))
 	}
-	slices.SortFunc(m.Channels, func(a, b Channel) int { return compareKeys(a.ChannelKey, b.ChannelKey) })
+	slices.SortFunc(m.Channels, func(a, b Channel) int { return a.ChannelKey.Compare(b.ChannelKey) })
 	return m
 }
 

@@ -124,8 +124,8 @@ func (f *Fit) within(s *State, d *Decision, ch *channelState) {
 
 func (s *State) queriesThatFit(d Decision, ch *channelState, v *Validator, form string) Fit {
 	c := &ch.definition
-	d.Category = v.spec.Category
-	f := Fit{Form: form, Category: d.Category, Nominal: v.prices.Nominal, Capacity: v.prices.Reserve(), Times: maxOutbox + 1}
+	d.Category = v.Spec().Category
+	f := Fit{Form: form, Category: d.Category, Nominal: v.Prices().Nominal, Capacity: v.Prices().Reserve(), Times: maxOutbox + 1}
 	if check, code := s.escalate(&d, ch, ch.anyJustification()); code != "" {
 		f.fewest(check, 0)
 	}
@@ -149,7 +149,7 @@ func (s *State) queriesThatFit(d Decision, ch *channelState, v *Validator, form 
 
 func (s *State) pushesThatFit(d Decision, ch *channelState, id SubscriptionID) Fit {
 	v := ch.subscriptions[id]
-	f := Fit{Subscription: id, Category: v.spec.Category, Times: maxOutbox + 1}
+	f := Fit{Subscription: id, Category: v.Spec().Category, Times: maxOutbox + 1}
 	f.Nominal, f.Capacity = ch.pushPrice(v, ch.pushes[id], d.Time, s.origin)
 	if p := ch.pushes[id]; p.rate.Count > 0 {
 		f.fewest(CheckRate, int64(p.left(d.Time)))

@@ -87,9 +87,9 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 				}
 				line = fmt.Sprintf("ask %s %s %s why=so", key.Controller, key.Reader, spec)
 				var q *modelQuery
-				if want, q = m.ask(c, spec, v.spec.Category, v.Prices()); q != nil {
+				if want, q = m.ask(c, spec, v.Spec().Category, v.Prices()); q != nil {
 					q.id = QueryID(fmt.Sprintf("q%06d", w.moments+1))
-					if v.spec.Category == 3 {
+					if v.Spec().Category == 3 {
 						outcome = Held
 					}
 				}

@@ -151,6 +151,11 @@ type ChannelKey struct {
 	Reader     AgentName
 }
 
+// Compare orders channels by Controller, then Reader.
+func (k ChannelKey) Compare(other ChannelKey) int {
+	return cmp.Or(cmp.Compare(k.Controller, other.Controller), cmp.Compare(k.Reader, other.Reader))
+}
+
 // Channel is one Controller and one Reader whose entries name each other, with
 // the smaller value where both entries limit it.
 type Channel struct {
@@ -215,7 +220,7 @@ func (m *Mesh) Agent(name AgentName) (Agent, bool) {
 
 // Channel returns the channel with this key.
 func (m *Mesh) Channel(key ChannelKey) (Channel, bool) {
-	i, ok := slices.BinarySearchFunc(m.Channels, key, func(c Channel, key ChannelKey) int { return compareKeys(c.ChannelKey, key) })
+	i, ok := slices.BinarySearchFunc(m.Channels, key, func(c Channel, key ChannelKey) int { return c.ChannelKey.Compare(key) })
 	if !ok {
 		return Channel{}, false
 	}

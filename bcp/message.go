@@ -6,9 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bcpmesh/bcpmesh/bcp/wire"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // The messages of the two BCP seeds. What the gateway sends is plain data that

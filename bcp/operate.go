@@ -113,8 +113,8 @@ func (s *State) DecideControl(m Moment, act string, body []byte) Decision {
 		d.Kind = KindSession
 	}
 	d.Agent, d.Role, d.Event, d.RawBytes = Operator, RoleOperator, act, len(body)
-	var c Control
-	if parseControllerMessage(body, JSON, &c) != "" {
+	c, ok := ParseControl(body)
+	if !ok {
 		return d.refuse(CheckAct, Malformed)
 	}
 	a := s.agents[c.Agent]

@@ -3,6 +3,8 @@ package bcp
 import (
 	"strconv"
 	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // Rate is at most Count events in any Span of time (PROTOCOL P12.1). The zero
@@ -45,12 +47,12 @@ func (r *Rate) UnmarshalText(b []byte) error {
 		}
 		n, err := strconv.Atoi(string(b[:digits]))
 		if err != nil || n < 1 || strconv.Itoa(n) != string(b[:digits]) {
-			return errWord
+			return wire.ErrWord
 		}
 		*r = Rate{Count: n, Span: unit.span}
 		return nil
 	}
-	return errWord
+	return wire.ErrWord
 }
 
 // pushState is what a channel remembers of the pushes of one subscription.

@@ -137,7 +137,7 @@ func plainWords(text string) (words int) {
 		if c >= utf8.RuneSelf {
 			return quotedWords
 		}
-		letter := isLower(c|0x20) || isDigit(c)
+		letter := c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9'
 		if letter && !inside {
 			words++
 		}

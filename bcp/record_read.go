@@ -3,6 +3,8 @@ package bcp
 import (
 	"bytes"
 	"math"
+
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // recordReader reads what recordWriter wrote, and copies what it keeps. The
@@ -157,7 +159,7 @@ func (r *recordReader) members() int { return r.length(0x80, 0xde) }
 
 // skip passes over the value of a member that is not known.
 func (r *recordReader) skip() {
-	rest, ok := skipValue(r.b, maxRecordDepth-1)
+	rest, ok := wire.SkipMsgpack(r.b, maxRecordDepth-1)
 	if !ok {
 		r.fail()
 		return

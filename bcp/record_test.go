@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // fullDecision has every field set.
@@ -186,7 +187,7 @@ func TestPublic(t *testing.T) {
 	t.Parallel()
 	d := fullDecision()
 	d.Payload = []byte(`{"ok":"canary"}`)
-	if err := d.Seal(testKey); err != nil {
+	if err := d.Seal(sealingKey); err != nil {
 		t.Fatal(err)
 	}
 	public := d.Public()
@@ -209,7 +210,7 @@ func TestPublic(t *testing.T) {
 		t.Error("Public changed its decision")
 	}
 	d.Payload, d.PayloadCommitment = nil, Digest{}
-	if err := d.Seal(testKey); err != nil || d.PayloadCommitment != (Digest{}) {
+	if err := d.Seal(sealingKey); err != nil || d.PayloadCommitment != (Digest{}) {
 		t.Errorf("there is a commitment to nothing, %v", err)
 	}
 }
@@ -357,7 +358,7 @@ func TestDecodeCopies(t *testing.T) {
 // is read, the library reads alike, and what is not, it would not write.
 func likeLibrary[T any](b []byte, got *T, err error) error {
 	var want T
-	if _, ok := skipValue(b, maxRecordDepth); !ok && err != nil {
+	if _, ok := wire.SkipMsgpack(b, maxRecordDepth); !ok && err != nil {
 		return nil
 	}
 	errWant := msgpack.Unmarshal(b, &want)

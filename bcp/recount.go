@@ -175,16 +175,16 @@ func (r *Reconciliation) Differ(where Book, seq uint64, format string, args ...a
 	r.Differences = append(r.Differences, Difference{where, seq, fmt.Sprintf(format, args...)})
 }
 
-// CompareState compares the state's books with a recount of the same decisions.
-func (r *Reconciliation) CompareState(counted *Recount, state []PoolBalance) {
-	r.Pools = []PoolBalance{}
+// CompareState compares the state's books with the recount of the same decisions.
+func (r *Recount) CompareState(found *Reconciliation, state []PoolBalance) {
+	found.Pools = []PoolBalance{}
 	for _, p := range state {
-		want := counted.Pools[p.Key()]
+		want := r.Pools[p.Key()]
 		if want != p.Balance {
-			r.Differ(BookState, 0, "%s and %s, epoch %d: the state has %s settled and %s reserved; the charges amount to %s and %s",
+			found.Differ(BookState, 0, "%s and %s, epoch %d: the state has %s settled and %s reserved; the charges amount to %s and %s",
 				p.Controller, p.Reader, p.Epoch, p.Balance.Settled, p.Balance.Reserved, want.Settled, want.Reserved)
 		}
 		p.Balance = want
-		r.Pools = append(r.Pools, p)
+		found.Pools = append(found.Pools, p)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // Redecider judges recorded messages again, under its own definitions and
@@ -87,10 +89,10 @@ const (
 
 var comparisonWords = []string{"", "same", "differs", "follows", "erased", "cut"}
 
-func (c Comparison) String() string { return word(comparisonWords, c) }
+func (c Comparison) String() string { return wire.Word(comparisonWords, c) }
 
 // MarshalText returns the word that tools use; the zero value has none.
-func (c Comparison) MarshalText() ([]byte, error) { return marshalWord(comparisonWords, c) }
+func (c Comparison) MarshalText() ([]byte, error) { return wire.MarshalWord(comparisonWords, c) }
 
 // Aspect is what differs.
 type Aspect uint8
@@ -106,10 +108,10 @@ const (
 
 var aspectWords = []string{"", "verdict", "value", "charge", "record"}
 
-func (a Aspect) String() string { return word(aspectWords, a) }
+func (a Aspect) String() string { return wire.Word(aspectWords, a) }
 
 // MarshalText returns the word that tools use; the zero value has none.
-func (a Aspect) MarshalText() ([]byte, error) { return marshalWord(aspectWords, a) }
+func (a Aspect) MarshalText() ([]byte, error) { return wire.MarshalWord(aspectWords, a) }
 
 // Redecision compares a decision with the one of today.
 type Redecision struct {

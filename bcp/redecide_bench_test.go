@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // recordedAnswers is a journal of pushes of the three workloads, and as many
@@ -18,7 +19,7 @@ type recordedAnswers struct {
 	specs   []*bcp.Validator
 }
 
-const benchAnswers = 3 * benchInputs
+const benchAnswers = 3 * bcptest.WorkloadInputs
 
 func recordAnswers(tb testing.TB, which ...int) recordedAnswers {
 	tb.Helper()
@@ -28,13 +29,13 @@ func recordAnswers(tb testing.TB, which ...int) recordedAnswers {
 	var r recordedAnswers
 	var inputs [][][]byte
 	var validators []*bcp.Validator
-	for i, w := range workloads() {
-		channel.Subscriptions = append(channel.Subscriptions, bcp.Subscription{ID: bcp.SubscriptionID(fmt.Sprint("s", i)), Spec: w.spec})
-		v, err := bcp.Compile(w.spec, bcp.Settings{})
+	for i, w := range bcptest.Workloads() {
+		channel.Subscriptions = append(channel.Subscriptions, bcp.Subscription{ID: bcp.SubscriptionID(fmt.Sprint("s", i)), Spec: w.Spec})
+		v, err := bcp.Compile(w.Spec, bcp.Settings{})
 		if err != nil {
 			tb.Fatal(err)
 		}
-		inputs, validators = append(inputs, w.inputs(false)), append(validators, v)
+		inputs, validators = append(inputs, w.Inputs(false)), append(validators, v)
 	}
 	r.config = bcp.Config{Mesh: &bcp.Mesh{TimeZone: time.UTC, IdleTimeout: time.Hour, MaxRefusals: 30, Channels: []bcp.Channel{channel}, Agents: []bcp.Agent{
 		{Name: reader, BaseTaint: bcp.TaintHigh, Encoding: bcp.JSON, Reader: true}, {Name: controller, BaseTaint: bcp.TaintLow, Encoding: bcp.JSON, Controller: true}}}}
@@ -67,7 +68,7 @@ func recordAnswers(tb testing.TB, which ...int) recordedAnswers {
 	}
 	for i := range benchAnswers {
 		s := which[i%len(which)]
-		answer := inputs[s][i%benchInputs]
+		answer := inputs[s][i%bcptest.WorkloadInputs]
 		body := fmt.Appendf(nil, `{"type":"bcp_response","subscription_id":"s%d","controller":"planner","push_id":"p%d","response":%s}`, s, i, answer)
 		moment := func() bcp.Moment {
 			now = now.Add(time.Millisecond)

@@ -14,6 +14,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // Restore makes the state that a checkpoint was made of, under the definitions
@@ -52,7 +53,7 @@ func restoring(c Config, checkpoint []byte) (*State, *savedState, error) {
 }
 
 func readCheckpoint(checkpoint []byte) (*savedState, error) {
-	if rest, ok := skipValue(checkpoint, maxCheckpointDepth); !ok || len(rest) > 0 {
+	if rest, ok := wire.SkipMsgpack(checkpoint, maxCheckpointDepth); !ok || len(rest) > 0 {
 		return nil, fmt.Errorf("%w: it is not one whole value", ErrCheckpoint)
 	}
 	dec := msgpack.NewDecoder(bytes.NewReader(checkpoint))

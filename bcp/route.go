@@ -1,6 +1,10 @@
 package bcp
 
-import "time"
+import (
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
+)
 
 // Severity says how soon somebody should look at what a person is notified of. Its zero
 // value is none: nobody is notified.
@@ -15,13 +19,13 @@ const (
 
 var severityWords = []string{"", "info", "warning", "critical"}
 
-func (s Severity) String() string { return word(severityWords, s) }
+func (s Severity) String() string { return wire.Word(severityWords, s) }
 
 // UnmarshalText accepts exactly a word of definitions.
-func (s *Severity) UnmarshalText(b []byte) error { return parseWord(severityWords, b, s) }
+func (s *Severity) UnmarshalText(b []byte) error { return wire.ParseWord(severityWords, b, s) }
 
 // MarshalText returns the word; the zero value has none.
-func (s Severity) MarshalText() ([]byte, error) { return marshalWord(severityWords, s) }
+func (s Severity) MarshalText() ([]byte, error) { return wire.MarshalWord(severityWords, s) }
 
 // WebhookFormat is the shape of what is posted to a webhook.
 type WebhookFormat uint8
@@ -35,13 +39,13 @@ const (
 
 var webhookWords = []string{"", "json", "slack", "ntfy"}
 
-func (f WebhookFormat) String() string { return word(webhookWords, f) }
+func (f WebhookFormat) String() string { return wire.Word(webhookWords, f) }
 
 // UnmarshalText accepts exactly a word of definitions.
-func (f *WebhookFormat) UnmarshalText(b []byte) error { return parseWord(webhookWords, b, f) }
+func (f *WebhookFormat) UnmarshalText(b []byte) error { return wire.ParseWord(webhookWords, b, f) }
 
 // MarshalText returns the word; the zero value has none.
-func (f WebhookFormat) MarshalText() ([]byte, error) { return marshalWord(webhookWords, f) }
+func (f WebhookFormat) MarshalText() ([]byte, error) { return wire.MarshalWord(webhookWords, f) }
 
 // NoticeTopic is what a person can be notified of.
 type NoticeTopic uint8
@@ -55,13 +59,13 @@ const (
 
 var topicWords = []string{"", "held", "alerts", "credentials"}
 
-func (t NoticeTopic) String() string { return word(topicWords, t) }
+func (t NoticeTopic) String() string { return wire.Word(topicWords, t) }
 
 // MarshalText returns the word; the zero value has none.
-func (t NoticeTopic) MarshalText() ([]byte, error) { return marshalWord(topicWords, t) }
+func (t NoticeTopic) MarshalText() ([]byte, error) { return wire.MarshalWord(topicWords, t) }
 
 // UnmarshalText accepts exactly a word of definitions.
-func (t *NoticeTopic) UnmarshalText(b []byte) error { return parseWord(topicWords, b, t) }
+func (t *NoticeTopic) UnmarshalText(b []byte) error { return wire.ParseWord(topicWords, b, t) }
 
 // SecretName says where a secret is: in a variable of the environment, or in a file.
 // Both empty is none.

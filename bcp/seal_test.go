@@ -20,7 +20,7 @@ func TestSealed(t *testing.T) {
 	d := fullDecision()
 	d.Payload, d.Client, d.Spec = canary, "canary-client", []byte("canary-spec")
 	said := d.Private
-	if err := errors.Join(d.Seal(testKey), d.SealRaw(testKey, raw)); err != nil {
+	if err := errors.Join(d.Seal(sealingKey), d.SealRaw(sealingKey, raw)); err != nil {
 		t.Fatal(err)
 	}
 	record, err := EncodeDecision(&d)
@@ -31,10 +31,10 @@ func TestSealed(t *testing.T) {
 	if err != nil || got.Says() {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if err := got.Open(testKey); err != nil || cmp.Diff(said, got.Private) != "" {
+	if err := got.Open(sealingKey); err != nil || cmp.Diff(said, got.Private) != "" {
 		t.Errorf("%s, %v", cmp.Diff(said, got.Private), err)
 	}
-	if b, err := got.OpenRaw(testKey); err != nil || !bytes.Equal(b, raw) {
+	if b, err := got.OpenRaw(sealingKey); err != nil || !bytes.Equal(b, raw) {
 		t.Errorf("%q, %v", b, err)
 	}
 	other, err := NewSealingKey([32]byte{2})
@@ -42,14 +42,17 @@ func TestSealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*Decision) SealingKey{
-		"another key":   func(*Decision) SealingKey { return other },
-		"no key":        func(*Decision) SealingKey { return SealingKey{} },
-		"a number":      func(d *Decision) SealingKey { d.Seq++; return testKey },
-		"a channel":     func(d *Decision) SealingKey { d.Reader = "other"; return testKey },
-		"an agent":      func(d *Decision) SealingKey { d.Agent = "other"; return testKey },
-		"a byte":        func(d *Decision) SealingKey { d.Sealed[20] ^= 1; d.SealedRaw[20] ^= 1; return testKey },
-		"cut":           func(d *Decision) SealingKey { d.Sealed, d.SealedRaw = d.Sealed[:11], d.SealedRaw[:11]; return testKey },
-		"the wrong one": func(d *Decision) SealingKey { d.Sealed, d.SealedRaw = d.SealedRaw, d.Sealed; return testKey },
+		"another key": func(*Decision) SealingKey { return other },
+		"no key":      func(*Decision) SealingKey { return SealingKey{} },
+		"a number":    func(d *Decision) SealingKey { d.Seq++; return sealingKey },
+		"a channel":   func(d *Decision) SealingKey { d.Reader = "other"; return sealingKey },
+		"an agent":    func(d *Decision) SealingKey { d.Agent = "other"; return sealingKey },
+		"a byte":      func(d *Decision) SealingKey { d.Sealed[20] ^= 1; d.SealedRaw[20] ^= 1; return sealingKey },
+		"cut": func(d *Decision) SealingKey {
+			d.Sealed, d.SealedRaw = d.Sealed[:11], d.SealedRaw[:11]
+			return sealingKey
+		},
+		"the wrong one": func(d *Decision) SealingKey { d.Sealed, d.SealedRaw = d.SealedRaw, d.Sealed; return sealingKey },
 	} {
 		changed, err := DecodeDecision(record)
 		if err != nil {
@@ -83,7 +86,7 @@ func TestUnsealedIsNotWritten(t *testing.T) {
 		t.Error(err)
 	}
 	saltless := Decision{Private: Private{Client: "c"}}
-	if err := saltless.Seal(testKey); !errors.Is(err, ErrUnsealed) {
+	if err := saltless.Seal(sealingKey); !errors.Is(err, ErrUnsealed) {
 		t.Error(err)
 	}
 	keyless := Decision{Private: full}
@@ -103,7 +106,7 @@ func TestSealedLength(t *testing.T) {
 	t.Parallel()
 	sealed := func(salt byte, payload, raw string) *Decision {
 		d := Decision{Private: Private{Salt: [16]byte{salt}, Payload: []byte(payload), RawBytes: len(raw)}}
-		if err := errors.Join(d.Seal(testKey), d.SealRaw(testKey, []byte(raw))); err != nil {
+		if err := errors.Join(d.Seal(sealingKey), d.SealRaw(sealingKey, []byte(raw))); err != nil {
 			t.Fatal(err)
 		}
 		return &d
@@ -122,12 +125,12 @@ func TestSealedLength(t *testing.T) {
 	for size := range 2 * sealedStep {
 		raw := strings.Repeat("x", size)
 		d := sealed(1, "", raw)
-		if got, err := d.OpenRaw(testKey); err != nil || string(got) != raw || (len(d.SealedRaw)-nonceSize-tagSize)%sealedStep != 0 {
+		if got, err := d.OpenRaw(sealingKey); err != nil || string(got) != raw || (len(d.SealedRaw)-nonceSize-tagSize)%sealedStep != 0 {
 			t.Fatalf("%d bytes are %d sealed and open as %q, %v", size, len(d.SealedRaw), got, err)
 		}
 	}
 	for _, size := range []int{MaxRawBytes, MaxRawBytes + 1} {
-		if got, err := sealed(1, "", strings.Repeat("x", size)).OpenRaw(testKey); err != nil || len(got) != MaxRawBytes {
+		if got, err := sealed(1, "", strings.Repeat("x", size)).OpenRaw(sealingKey); err != nil || len(got) != MaxRawBytes {
 			t.Errorf("of %d bytes %d are kept, %v", size, len(got), err)
 		}
 	}
@@ -139,16 +142,25 @@ func BenchmarkSeal(b *testing.B) {
 	raw := bytes.Repeat([]byte("x"), 150)
 	b.Run("seal", func(b *testing.B) {
 		for b.Loop() {
-			if err := errors.Join(d.Seal(testKey), d.SealRaw(testKey, raw)); err != nil {
+			if err := errors.Join(d.Seal(sealingKey), d.SealRaw(sealingKey, raw)); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
 	b.Run("open", func(b *testing.B) {
 		for b.Loop() {
-			if err := d.Open(testKey); err != nil {
+			if err := d.Open(sealingKey); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
 }
+
+// sealingKey is that of these tests.
+var sealingKey = func() SealingKey {
+	k, err := NewSealingKey([32]byte{1})
+	if err != nil {
+		panic(err)
+	}
+	return k
+}()

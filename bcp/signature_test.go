@@ -219,7 +219,7 @@ func TestParseApproval(t *testing.T) {
 		`{"item_id":"i1"}x`:                                     Malformed,
 		`[]`:                                                    Malformed,
 		"":                                                      Malformed,
-		`{"item_id":"` + strings.Repeat("i", maxID+1) + `"}`:    Malformed,
+		`{"item_id":"` + strings.Repeat("i", 65) + `"}`:         Malformed,
 		strings.Repeat(" ", MaxControllerMessage+1):             Malformed,
 		`{"item_id":"i1","response":{"q":"\u0000","q":"two"}}`:  Malformed,
 	} {

@@ -118,5 +118,5 @@ func (ch *channelState) flowOf(epoch uint64, now int64) flow {
 
 // pushPrice is what a push costs now.
 func (ch *channelState) pushPrice(v *Validator, p *pushState, now, origin int64) (nominal, capacity Bits) {
-	return v.prices.Nominal, v.prices.Capacity + PushTiming(ch.slotsSince(p, now, origin))
+	return v.Prices().Nominal, v.Prices().Capacity + PushTiming(ch.slotsSince(p, now, origin))
 }

@@ -312,7 +312,7 @@ func (s *State) next(m Moment, kind DecisionKind) Decision {
 
 // validator compiles an ask's spec, or returns what an equal spec compiled to.
 func (s *State) validator(ch *channelState, spec Spec) (*Validator, []byte, error) {
-	b, err := encodeJSON(spec)
+	b, err := Encode(spec, JSON)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -482,7 +482,7 @@ func (s *State) subscriptionsOf(ch *channelState) []ActiveSubscription {
 	list := []ActiveSubscription{}
 	for _, sub := range ch.definition.Subscriptions {
 		list = append(list, ActiveSubscription{SubscriptionID: sub.ID, Controller: ch.definition.Controller,
-			MaxRate: sub.MaxRate, BatchWindow: windowText(sub.BatchWindow), PublishWhen: sub.PublishWhen, Spec: ch.subscriptions[sub.ID].Spec()})
+			MaxRate: sub.MaxRate, BatchWindow: WindowText(sub.BatchWindow), PublishWhen: sub.PublishWhen, Spec: ch.subscriptions[sub.ID].Spec()})
 	}
 	return list
 }
@@ -506,7 +506,7 @@ func (d deadlines) Len() int      { return len(d) }
 func (d deadlines) Swap(i, j int) { d[i], d[j] = d[j], d[i] }
 func (d deadlines) Less(i, j int) bool {
 	return cmp.Or(cmp.Compare(d[i].at, d[j].at), cmp.Compare(d[i].query, d[j].query), cmp.Compare(d[i].item, d[j].item), cmp.Compare(d[i].cron, d[j].cron),
-		compareKeys(d[i].channel, d[j].channel), cmp.Compare(d[i].subscription, d[j].subscription)) < 0
+		d[i].channel.Compare(d[j].channel), cmp.Compare(d[i].subscription, d[j].subscription)) < 0
 }
 func (d *deadlines) Push(x any) { *d = append(*d, x.(timer)) }
 func (d *deadlines) Pop() any {

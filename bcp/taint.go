@@ -1,5 +1,7 @@
 package bcp
 
+import "github.com/bcpmesh/bcpmesh/bcp/wire"
+
 // Taint says how far an agent may be under the influence of hostile content.
 // The zero value is unknown and counts as high (PROTOCOL P8.1).
 type Taint uint8
@@ -20,7 +22,7 @@ func (t Taint) String() string { return taintWords[t.level()] }
 func (t Taint) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
 // UnmarshalText accepts low, medium and high.
-func (t *Taint) UnmarshalText(b []byte) error { return parseWord(taintWords, b, t) }
+func (t *Taint) UnmarshalText(b []byte) error { return wire.ParseWord(taintWords, b, t) }
 
 // StepDown is the taint of a validated answer of an agent with taint t: high
 // becomes medium, medium and low become low (BCP-140 to BCP-142). It never

@@ -220,11 +220,6 @@ func TestSlots(t *testing.T) {
 	if got := (&channelState{}).slot(7); got != 7 {
 		t.Errorf("without an interval the slot of 7 is %d", got)
 	}
-	for ttl, want := range map[time.Duration]uint64{-1: 0, 0: 0, 1: 1, time.Minute: 1, time.Minute + 1: 2, 15 * time.Minute: 15, 1<<63 - 1: 153722868} {
-		if got := slots(ttl, time.Minute); got != want {
-			t.Errorf("%s has %d slots, want %d", ttl, got, want)
-		}
-	}
 	w := newWorld(t, edited(func(c *Channel) { c.ReleaseInterval = time.Minute })).play(`
 		wait 59s
 		push mail planner alarm {"ok":true}  => accept

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
@@ -26,7 +25,7 @@ const projectedTimeout = 5 * time.Second
 // The ledger need not have a line for each decision, but for the newest of each
 // channel; what it has must be the journal's. What it does not show yet is no
 // difference, and is told.
-func Reconcile(ctx context.Context, js natsjs.JetStream, bases *Bases, last uint64, state []bcp.PoolBalance) (bcp.Reconciliation, error) {
+func Reconcile(ctx context.Context, js natsjs.JetStream, bases *Bases, last uint64, books []bcp.PoolBalance) (bcp.Reconciliation, error) {
 	r := bcp.Reconciliation{Differences: []bcp.Difference{}}
 	shown, err := shownBy(ctx, js, last)
 	if err != nil {
@@ -85,23 +84,16 @@ func Reconcile(ctx context.Context, js natsjs.JetStream, bases *Bases, last uint
 			return r, err
 		}
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(missing), compareChannels) {
+	for _, key := range slices.SortedFunc(maps.Keys(missing), bcp.ChannelKey.Compare) {
 		r.Differ(bcp.BookLedger, missing[key], "the ledger lacks decision %d of %s and %s, the newest that moved bits", missing[key], key.Controller, key.Reader)
 	}
 	r.Behind = r.Decisions - min(r.Decisions, shown)
-	r.CompareState(&counted, state)
+	counted.CompareState(&r, books)
 	return r, nil
 }
 
 // errCounted ends the reading of a journal that has grown meanwhile.
 var errCounted = errors.New("all is counted")
-
-func compareChannels(a, b bcp.ChannelKey) int {
-	if c := strings.Compare(string(a.Controller), string(b.Controller)); c != 0 {
-		return c
-	}
-	return strings.Compare(string(a.Reader), string(b.Reader))
-}
 
 // shownBy returns the newest decision that all projections show, which may be
 // one that comes behind last. A projector that runs is waited for.

@@ -169,8 +169,8 @@ func (t *truncation) prove(ctx context.Context, js natsjs.JetStream) error {
 
 // provenBase is what stands for a journal that was read up to a sequence: a checkpoint that
 // restores to the state that makes the same one.
-func provenBase(state *bcp.State, sequence uint64, config bcp.Config) (jetstream.Snapshot, error) {
-	checkpoint, err := state.Checkpoint()
+func provenBase(made *bcp.State, sequence uint64, config bcp.Config) (jetstream.Snapshot, error) {
+	checkpoint, err := made.Checkpoint()
 	if err != nil {
 		return jetstream.Snapshot{}, err
 	}
@@ -182,7 +182,7 @@ func provenBase(state *bcp.State, sequence uint64, config bcp.Config) (jetstream
 		return jetstream.Snapshot{}, errors.Join(errors.New("the state restores to another one"), err)
 	}
 	return jetstream.Snapshot{
-		Position:   jetstream.Position{Sequence: sequence, Decision: state.Last(), Head: state.Head()},
+		Position:   jetstream.Position{Sequence: sequence, Decision: made.Last(), Head: made.Head()},
 		Checkpoint: checkpoint,
 	}, nil
 }

@@ -326,16 +326,16 @@ func (h *history) damage(t *testing.T, state string, random *rand.Rand) (what st
 }
 
 // judge starts a mesh on a damaged state, of which good decisions are whole.
-func (h *history) judge(t *testing.T, state string, good int) (outcome string) {
+func (h *history) judge(t *testing.T, folder string, good int) (outcome string) {
 	t.Helper()
-	refused := h.start(t, state, 0)
+	refused := h.start(t, folder, 0)
 	if refused == nil {
-		damage := h.compare(t, state, len(h.decisions))
+		damage := h.compare(t, folder, len(h.decisions))
 		if damage == nil {
 			return "started, with everything"
 		}
 		// A start from a snapshot reads what is in front of it later.
-		if refused = h.start(t, state, time.Minute); refused == nil {
+		if refused = h.start(t, folder, time.Minute); refused == nil {
 			t.Errorf("undetected: %v", damage)
 			return "undetected"
 		}
@@ -352,10 +352,10 @@ func (h *history) judge(t *testing.T, state string, good int) (outcome string) {
 		t.Errorf("%s: %v", outcome, refused)
 	}
 	var file bytes.Buffer
-	if _, err := mesh.Backup(t.Context(), state, h.definition, io.Discard, mesh.BackupOptions{}); err == nil {
+	if _, err := mesh.Backup(t.Context(), folder, h.definition, io.Discard, mesh.BackupOptions{}); err == nil {
 		t.Error("a backup is made of it without a word")
 	}
-	_, err := mesh.Backup(t.Context(), state, h.definition, &file, mesh.BackupOptions{Salvage: true})
+	_, err := mesh.Backup(t.Context(), folder, h.definition, &file, mesh.BackupOptions{Salvage: true})
 	if good == 0 && errors.Is(err, jetstream.ErrNothingToSalvage) {
 		return outcome + ", nothing to salvage"
 	}
@@ -363,7 +363,7 @@ func (h *history) judge(t *testing.T, state string, good int) (outcome string) {
 		t.Errorf("salvaging: %v", err)
 		return outcome + ", not salvaged"
 	}
-	restored := filepath.Join(filepath.Dir(state), "restored")
+	restored := filepath.Join(filepath.Dir(folder), "restored")
 	if _, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, restored, mesh.BackupOptions{}); err != nil {
 		t.Errorf("restoring: %v", err)
 		return outcome + ", not restored"

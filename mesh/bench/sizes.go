@@ -178,14 +178,14 @@ func measureDefinitions(folder string, s shape) (all []size, err error) {
 		return nil, err
 	}
 	config := configOf(def)
-	state, err := bcp.NewState(config)
+	made, err := bcp.NewState(config)
 	if err == nil {
 		err = both(sizeNewState, sizeState)
 	}
 	if err != nil {
 		return nil, err
 	}
-	snapshot, err := state.Checkpoint()
+	snapshot, err := made.Checkpoint()
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +201,7 @@ func measureDefinitions(folder string, s shape) (all []size, err error) {
 		return nil, err
 	}
 	runtime.KeepAlive(again)
-	runtime.KeepAlive(state)
+	runtime.KeepAlive(made)
 	if _, _, err := mesh.Keys(folder, def); err != nil { // makes the agents' keys
 		return nil, err
 	}
@@ -247,7 +247,7 @@ func measureMemory(s shape, pushes int) (all []size, err error) {
 		return nil, err
 	}
 	config := configOf(def)
-	state, err := bcp.NewState(config)
+	made, err := bcp.NewState(config)
 	if err != nil {
 		return nil, err
 	}
@@ -268,13 +268,13 @@ func measureMemory(s shape, pushes int) (all []size, err error) {
 		if err != nil {
 			return err
 		}
-		return state.Apply(&d, bcp.RecordDigest(record))
+		return made.Apply(&d, bcp.RecordDigest(record))
 	}
-	h := history{state: state, now: time.Now().Add(-historyLasts), tick: historyLasts / time.Duration(3*pushes)}
-	if err := apply(state.DecideStart(h.moment(), "bench"), nil); err != nil {
+	h := history{state: made, now: time.Now().Add(-historyLasts), tick: historyLasts / time.Duration(3*pushes)}
+	if err := apply(made.DecideStart(h.moment(), "bench"), nil); err != nil {
 		return nil, err
 	}
-	before, err := state.Checkpoint()
+	before, err := made.Checkpoint()
 	if err != nil {
 		return nil, err
 	}
@@ -286,14 +286,14 @@ func measureMemory(s shape, pushes int) (all []size, err error) {
 		at := h.moment()
 		who := i % s.Readers
 		body := pushBody(controllerName(who), at.Fresh)
-		d := state.DecidePush(at, readerName(who), controllerName(who), subscription, body)
+		d := made.DecidePush(at, readerName(who), controllerName(who), subscription, body)
 		if d.Verdict != bcp.Accept {
 			return nil, fmt.Errorf("%w: %s", errRefused, d.Code)
 		}
 		if err := apply(d, body); err != nil {
 			return nil, err
 		}
-		if d, ok := state.DecideAcknowledge(h.moment(), controllerName(who), bcp.RoleController, d.Delivery); ok {
+		if d, ok := made.DecideAcknowledge(h.moment(), controllerName(who), bcp.RoleController, d.Delivery); ok {
 			if err := apply(d, nil); err != nil {
 				return nil, err
 			}
@@ -304,7 +304,7 @@ func measureMemory(s shape, pushes int) (all []size, err error) {
 		return nil, err
 	}
 	all = append(all, size{sizeDecide, used, "µs"}, size{sizeID, more, "B"})
-	snapshot, err := state.Checkpoint()
+	snapshot, err := made.Checkpoint()
 	if err != nil {
 		return nil, err
 	}
@@ -328,7 +328,7 @@ func measureMemory(s shape, pushes int) (all []size, err error) {
 	}
 	for i := range questions {
 		who := i % s.Controllers
-		d := state.DecideAsk(h.moment(), controllerName(who), readerName(who), []byte(question))
+		d := made.DecideAsk(h.moment(), controllerName(who), readerName(who), []byte(question))
 		if d.Verdict != bcp.Accept {
 			return nil, fmt.Errorf("%w: %s", errRefused, d.Code)
 		}
@@ -339,6 +339,6 @@ func measureMemory(s shape, pushes int) (all []size, err error) {
 	if _, more, err = m.next(); err != nil {
 		return nil, err
 	}
-	runtime.KeepAlive(state)
+	runtime.KeepAlive(made)
 	return append(all, size{sizeQuery, more, "B"}), nil
 }

@@ -115,15 +115,15 @@ func (o *origin) replay(ctx context.Context, journal *jetstream.Journal, keys *j
 	if o.Truncated() {
 		restore = func() (*bcp.State, error) { return bcp.RestoreBase(config, o.base.Checkpoint) }
 	}
-	state, err := restore()
+	restored, err := restore()
 	if errors.Is(err, bcp.ErrDefinitions) {
 		err = fmt.Errorf("%w; the journal begins behind decision %d, and what was before is in %s and older backups", err, o.Decision, o.Truncation.File)
 	}
 	if err != nil {
 		return replayed{}, err
 	}
-	err = journal.ReplayBehind(ctx, o.Position, applyTo(ctx, keys, state, each))
-	return replayed{state, state.Last() - o.Decision}, err
+	err = journal.ReplayBehind(ctx, o.Position, applyTo(ctx, keys, restored, each))
+	return replayed{restored, restored.Last() - o.Decision}, err
 }
 
 // errUnseen is of a snapshot in which a gateway would miss what it does not know to be

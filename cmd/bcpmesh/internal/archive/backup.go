@@ -308,7 +308,7 @@ func After(err, wrapped error) string {
 }
 
 // BackupFailure says what is wrong with a backup, and what to do.
-func BackupFailure(err error, state string) error {
+func BackupFailure(err error, folder string) error {
 	var said *cli.Failure
 	switch {
 	case errors.As(err, &said):
@@ -316,7 +316,7 @@ func BackupFailure(err error, state string) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, server.ErrInUse):
-		return cli.Failf("a mesh runs on %s", cli.Quoted(state)).WithHint("stop it first")
+		return cli.Failf("a mesh runs on %s", cli.Quoted(folder)).WithHint("stop it first")
 	case errors.Is(err, jetstream.ErrBase):
 		return cli.Failf("%s", cli.Plain(err.Error())).WithHint(BaseHint)
 	case errors.Is(err, bcp.ErrDefinitions):
@@ -330,7 +330,7 @@ func BackupFailure(err error, state string) error {
 	case errors.Is(err, jetstream.ErrRecord):
 		return cli.Failf("the journal is damaged: %s", cli.Plain(err.Error())).WithHint("bcpmesh backup --salvage takes what stands in front of the damage")
 	case errors.Is(err, accounts.ErrBusy):
-		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("another command works on %s: try again", cli.Plain(state))
+		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("another command works on %s: try again", cli.Plain(folder))
 	}
 	return cli.Failf("%s", cli.Plain(err.Error()))
 }

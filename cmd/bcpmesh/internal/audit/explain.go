@@ -77,14 +77,14 @@ It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
 				return err
 			}
 			defer c.Close()
-			return explain(cmd.Context(), p, c, args[0])
+			return explainDecision(cmd.Context(), p, c, args[0])
 		},
 	}
 	who.AddTo(cmd, "auditor")
 	return cmd
 }
 
-func explain(ctx context.Context, p *cli.Program, c *client.Client, id string) error {
+func explainDecision(ctx context.Context, p *cli.Program, c *client.Client, id string) error {
 	if _, err := strconv.ParseUint(id, 10, 64); err == nil && len(c.Shards) > 1 {
 		return cli.Usagef("explain: each of %d shards has decisions with numbers", len(c.Shards)).WithHint("say which is meant: --shard")
 	}

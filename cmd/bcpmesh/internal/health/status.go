@@ -244,11 +244,11 @@ func (on *shardStatus) ask(ctx context.Context, shard int, o, auditor, approver 
 }
 
 func showStatus(o *cli.Output, def *bcp.Mesh, s *meshStatus) {
-	state := "rests"
+	does := "rests"
 	if s.Running {
-		state = "runs at " + s.URL
+		does = "runs at " + s.URL
 	}
-	o.Printf("%s %s: %s, %s\n", cli.Plain(meshdir.MeshName(def)), state, cli.Count(s.Agents, "agent"), cli.Count(s.Channels, "channel"))
+	o.Printf("%s %s: %s, %s\n", cli.Plain(meshdir.MeshName(def)), does, cli.Count(s.Agents, "agent"), cli.Count(s.Channels, "channel"))
 	keys.WarnOfExpiry(o, s.Expiring)
 	if !s.Running || s.Unwritable {
 		return

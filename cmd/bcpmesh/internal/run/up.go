@@ -368,11 +368,11 @@ func (l *startLog) release() {
 }
 
 // startFailure says what to do about what commonly keeps a mesh from starting.
-func startFailure(err error, l listening, state string) error {
+func startFailure(err error, l listening, folder string) error {
 	f := cli.Failf("the mesh does not start: %s", err)
 	switch {
 	case errors.Is(err, server.ErrInUse):
-		return cli.Failf("a mesh runs on %s already", cli.Quoted(state)).WithHint("stop it first, or name another folder with --state")
+		return cli.Failf("a mesh runs on %s already", cli.Quoted(folder)).WithHint("stop it first, or name another folder with --state")
 	case errors.Is(err, server.ErrPlaintext):
 		return meshdir.BeyondLoopback("--listen", l.address)
 	case l.address != "" && meshdir.PortTaken(l.address):
@@ -382,29 +382,29 @@ func startFailure(err error, l listening, state string) error {
 	case errors.Is(err, mesh.ErrRequireWitness):
 		return f.WithHint("name one: bcpmesh up --witness KEY=URL (bcpmesh witness --help)")
 	case errors.Is(err, accounts.ErrBusy):
-		return f.WithHint("another command works on %s: try again", state)
+		return f.WithHint("another command works on %s: try again", folder)
 	case errors.Is(err, bcp.ErrMoved):
 		return f.WithHint("these keys are of a mesh of several shards, which bcpmesh gateway serves on a cluster; a mesh of one process needs keys of its own: name another folder with --state")
 	case errors.Is(err, accounts.ErrUnsafe):
-		return f.WithHint("%s must belong to you and be closed to others: chmod -R go= %s", state, state)
+		return f.WithHint("%s must belong to you and be closed to others: chmod -R go= %s", folder, folder)
 	case errors.Is(err, jetstream.ErrBase):
 		return f.WithHint(archive.BaseHint)
 	case errors.Is(err, jetstream.ErrFull):
 		return f.WithHint("bcpmesh backup --truncate makes room, or a larger max_disk_mb")
 	case errors.Is(err, jetstream.ErrLost), errors.Is(err, jetstream.ErrMissing): // the next start tries again to read them
-		return f.WithHint("the disk of %s could not be read, or records were removed: start again; if they stay away, bcpmesh restore takes a backup, or what bcpmesh backup --salvage makes of it: what was lost is charged again, and said again", state)
+		return f.WithHint("the disk of %s could not be read, or records were removed: start again; if they stay away, bcpmesh restore takes a backup, or what bcpmesh backup --salvage makes of it: what was lost is charged again, and said again", folder)
 	case errors.Is(err, jetstream.ErrRewritten):
 		return f.WithHint("it is not the journal that was signed: restore the newest backup, and compare with an earlier export")
 	case errors.Is(err, jetstream.ErrTree):
-		return f.WithHint("move %s away: it is made again from the journal; a backup has the earlier checkpoints", filepath.Join(state, "tree"))
+		return f.WithHint("move %s away: it is made again from the journal; a backup has the earlier checkpoints", filepath.Join(folder, "tree"))
 	case errors.Is(err, jetstream.ErrUncertain), errors.Is(err, server.ErrStreams), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EIO):
-		return f.WithHint("the disk of %s is full or fails, or too many files are open: look after it, and start again", state)
+		return f.WithHint("the disk of %s is full or fails, or too many files are open: look after it, and start again", folder)
 	case errors.Is(err, gateway.ErrPanic):
 		return f.WithHint("nobody was served and the journal is as it was: start the version of bcpmesh that wrote it, and tell the authors what the log says")
 	case errors.Is(err, bcp.ErrReplay), errors.Is(err, jetstream.ErrRecord):
 		return f.WithHint("the journal was written by another version, or was changed: bcpmesh restore takes a backup, or what bcpmesh backup --salvage makes of it")
 	}
-	return f.WithHint("the state folder is %s; --state names another", state)
+	return f.WithHint("the state folder is %s; --state names another", folder)
 }
 
 // builtin is the command that runs an agent by its model: this program.
