@@ -9,6 +9,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
 // Both agents' files are replaced twice while questions, answers and pushes go
@@ -79,7 +80,7 @@ func TestCredentialsAreSwappedUnderTraffic(t *testing.T) {
 		pushed++
 	}
 	key := func(name bcp.AgentName) (connected string) {
-		err := m.Inspect(within(t), func(*bcp.State) {})
+		err := m.Inspect(within(t), func(*state.State) {})
 		if err != nil {
 			t.Fatal(err)
 		}

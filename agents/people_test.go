@@ -12,6 +12,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -248,7 +249,7 @@ func TestPrompts(t *testing.T) {
 	}
 	m.ahead.Store(int64(at.Sub(now)))
 	// A message has the gateway look at the clock.
-	if err := m.Inspect(ctx, func(*bcp.State) {}); err != nil {
+	if err := m.Inspect(ctx, func(*state.State) {}); err != nil {
 		t.Fatal(err)
 	}
 	if p := next(t, prompts, "the Reader's prompt"); p.Message != "look for mail" || !p.Time.Equal(at.Truncate(time.Minute)) || p.Type != bcp.TypePrompt {
@@ -256,7 +257,7 @@ func TestPrompts(t *testing.T) {
 	}
 	// The Controller's comes half an hour later, and it connects after that.
 	m.ahead.Add(int64(30 * time.Minute))
-	if err := m.Inspect(ctx, func(*bcp.State) {}); err != nil {
+	if err := m.Inspect(ctx, func(*state.State) {}); err != nil {
 		t.Fatal(err)
 	}
 	controller := agents.NewController(join(t, m.Mesh, "main"))
@@ -269,7 +270,7 @@ func TestPrompts(t *testing.T) {
 	}
 	until(t, "the acknowledgements", func() bool {
 		waiting := -1
-		err := m.Inspect(ctx, func(s *bcp.State) {
+		err := m.Inspect(ctx, func(s *state.State) {
 			waiting = len(s.Notices("main", bcp.RoleController)) + len(s.Notices("reader", bcp.RoleReader))
 		})
 		return err == nil && waiting == 0

@@ -83,30 +83,3 @@ type AgentStatuses struct {
 	// Next is the agent that the next part begins with; empty where there is none.
 	Next AgentName `json:"next,omitempty"`
 }
-
-// AgentWaits counts for each agent what waits; agents for which nothing does are left
-// out.
-func (s *State) AgentWaits() map[AgentName]AgentWait {
-	all := make(map[AgentName]AgentWait)
-	add := func(agent AgentName, change func(*AgentWait)) {
-		w := all[agent]
-		change(&w)
-		all[agent] = w
-	}
-	for _, q := range s.open {
-		if q.waits() {
-			add(q.channel.Reader, func(w *AgentWait) { w.Queries++ })
-			add(q.channel.Controller, func(w *AgentWait) { w.Answers++ })
-		}
-	}
-	for key, ch := range s.channels {
-		if n := len(ch.outbox); n > 0 {
-			add(key.Controller, func(w *AgentWait) { w.Deliveries += n })
-		}
-	}
-	for _, it := range s.items {
-		add(it.Controller, func(w *AgentWait) { w.Held++ })
-		add(it.Reader, func(w *AgentWait) { w.Held++ })
-	}
-	return all
-}

@@ -1,9 +1,6 @@
 package bcp
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // AlertKind says what an operator should look at (PROTOCOL P4.6). The words
 // stand in records, subjects and metrics.
@@ -79,24 +76,6 @@ type Alert struct {
 	Count      int       `json:"count,omitzero"`
 }
 
-// DecidePanic records that the program made a mistake over a message of an agent or a
-// person, with the message, of which nothing is read. The channel is the zero one where
-// the message names none, and the agent [Gateway] where there was no message.
-func (s *State) DecidePanic(m Moment, agent AgentName, role Role, channel ChannelKey, message []byte) Decision {
-	d := s.DecideAlert(m, AlertPanic)
-	if d.Agent, d.Role = agent, role; agent == "" {
-		d.Agent = Gateway
-	}
-	if ch := s.channels[channel]; ch != nil {
-		d.Controller, d.Reader, d.Epoch = channel.Controller, channel.Reader, ch.newest()
-		d.Balance = ch.pool(d.Epoch)
-	}
-	if d.RawBytes = len(message); d.RawBytes > 0 {
-		d.RawCommitment = d.Commit(message)
-	}
-	return d
-}
-
 // Alert returns what operators hear of the decision, if they do.
 func (d *Decision) Alert() (Alert, bool) {
 	var kind AlertKind
@@ -131,84 +110,4 @@ func (d *Decision) HeldItem() ItemID {
 	default:
 		return ""
 	}
-}
-
-// alert is one that DecideDue has to record.
-type alert struct {
-	channel ChannelKey
-	kind    AlertKind
-	epoch   uint64 // in which it was raised; another may begin before it is recorded
-}
-
-// raise makes an alert due, unless it is, or not due.
-func (s *State) raise(ch *channelState, kind AlertKind, due bool) {
-	a := alert{ch.definition.ChannelKey, kind, ch.newest()}
-	switch queued := slices.IndexFunc(s.alerts, func(b alert) bool { return b.channel == a.channel && b.kind == kind }); {
-	case due && queued < 0:
-		s.alerts = append(s.alerts, a)
-	case !due && queued >= 0:
-		s.alerts = slices.Delete(s.alerts, queued, queued+1)
-	}
-}
-
-func (s *State) applyAlert(d *Decision, ch *channelState) {
-	kind := AlertKind(d.Event)
-	switch kind {
-	case AlertThreshold:
-		ch.alerted = d.Epoch
-	case AlertExhausted:
-		ch.exhausted = d.Epoch
-	case AlertSpending:
-		ch.spending.alerted = true
-	}
-	s.raise(ch, kind, false)
-}
-
-// noteExhausted looks at a refusal.
-func (s *State) noteExhausted(d *Decision, ch *channelState) {
-	if d.Code == BudgetExhausted && ch.exhausted != ch.newest() {
-		s.raise(ch, AlertExhausted, true)
-	}
-}
-
-// spending compares a Controller's session with those before it.
-type spending struct {
-	session SessionID
-	spent   Bits
-	alerted bool
-	past    []Bits // of sessions before that spent anything, newest last
-}
-
-const (
-	// medianOf is how many sessions the median is taken of, and leastSessions
-	// how many there have to be.
-	medianOf      = 31
-	leastSessions = 3
-	// farAbove is how many times the median is worth an alert.
-	farAbove = 10
-)
-
-// noteSpending looks at a channel after a charge.
-func (s *State) noteSpending(ch *channelState, settled Bits) {
-	limit := ch.definition.AlertBits
-	s.raise(ch, AlertThreshold, limit > 0 && ch.alerted != ch.newest() && ch.pool(ch.newest()).Spent() >= limit)
-	w := &ch.spending
-	if id := s.agents[ch.definition.Controller].session.id; id != w.session {
-		if w.spent > 0 {
-			w.past = append(w.past, w.spent)
-			w.past = w.past[max(0, len(w.past)-medianOf):]
-		}
-		w.session, w.spent, w.alerted = id, 0, false
-	}
-	w.spent += max(0, settled)
-	s.raise(ch, AlertSpending, !w.alerted && w.far())
-}
-
-// far reports whether the session took more than farAbove times the median.
-func (w *spending) far() bool {
-	if len(w.past) < leastSessions {
-		return false
-	}
-	sorted := slices.Sorted(slices.Values(w.past))
-	return w.spent > farAbove*sorted[len(sorted)/2]
 }

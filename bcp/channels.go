@@ -3,7 +3,6 @@ package bcp
 import (
 	"slices"
 	"strings"
-	"time"
 )
 
 // The tools by which an agent takes part in the protocol, as definitions and
@@ -85,54 +84,4 @@ type Cost struct {
 	Capacity Bits     `json:"capacity_bits"`
 	// Escalation says that it would be one, and need a justification.
 	Escalation bool `json:"escalation"`
-}
-
-// ListsChannels reports whether a Controller's session message asks for its
-// channels, which changes nothing and so is not decided. Messages of one that is
-// refused for the rest of the minute are left to [State.DecideSession].
-func (s *State) ListsChannels(m Moment, controller AgentName, body []byte) bool {
-	if s.limited(controller, s.now(m)) {
-		return false
-	}
-	message, code := ParseSession(body, s.Encoding(controller))
-	return code == "" && message.Verb == VerbChannels
-}
-
-// Channels returns a Controller's channels, sorted by Reader.
-func (s *State) Channels(controller AgentName, now time.Time) Channels {
-	list := Channels{Type: TypeChannels, Channels: []ChannelView{}}
-	if a := s.agents[controller]; a != nil {
-		for _, ch := range a.asks {
-			list.Channels = append(list.Channels, s.channelView(ch, Moment{Now: now}))
-		}
-	}
-	return list
-}
-
-func (s *State) channelView(ch *channelState, m Moment) ChannelView {
-	c := &ch.definition
-	reader := &s.agents[c.Reader].definition
-	ask := s.next(m, KindAsk)
-	ask.Controller = c.Controller
-	s.sessionOf(&ask, m, c.Controller, false)
-	ask.Epoch = ch.epochOf(&ask)
-	v := ChannelView{Reader: c.Reader, Description: reader.Description, MaxCategory: c.MaxCategory, BaseCategory: c.BaseCategory,
-		Budget: c.Budget, Remaining: max(0, c.Budget-ch.spent(ask.Epoch, ask.Time).seen()),
-		MaxEscalations: c.MaxEscalations, Cat2Queries: ch.pool(ask.Epoch).Cat2Queries, MaxCat2Queries: c.MaxCat2Queries,
-		Subscriptions: s.subscriptionsOf(ch), Costs: []Cost{}}
-	if ch.session == ask.Session {
-		v.Escalations = ch.escalations
-	}
-	for _, form := range queryForms {
-		compiled, _, err := s.validator(ch, form.spec)
-		if err != nil || form.spec.Category > c.MaxCategory {
-			continue
-		}
-		d := ask
-		d.Category = form.spec.Category
-		s.escalate(&d, ch, nil)
-		v.Costs = append(v.Costs, Cost{Form: form.name, Category: d.Category, Nominal: compiled.Prices().Nominal,
-			Capacity: compiled.Prices().Reserve(), Escalation: d.Escalation})
-	}
-	return v
 }

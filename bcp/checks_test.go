@@ -1,104 +1,11 @@
 package bcp
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
-
-// The checks that a decision goes through are named in the order in which its
-// code has them: the tables that explain a decision are read from the same lines
-// that made it.
-//
-// covers P10, P11.1, P11.3
-func TestChecksStandInTheOrderOfTheCode(t *testing.T) {
-	t.Parallel()
-	bodies := functionsOf(t)
-	for kind, function := range map[DecisionKind]string{
-		KindAsk: "DecideAsk", KindAnswer: "DecideAnswer", KindPush: "DecidePush", KindSession: "DecideSession", KindPropose: "propose",
-		KindTaint: "DecideControl", KindApproval: "DecideApproval", KindViolation: "DecideViolation", KindErase: "DecideErase", KindEgress: "DecideEgress",
-	} {
-		var want []Check
-		for _, c := range namedIn(bodies, function) {
-			if !slices.Contains(want, c) {
-				want = append(want, c)
-			}
-		}
-		if !slices.Equal(Checks(kind), want) {
-			t.Errorf("the checks of %s are\n%v, and its code has\n%v", kind, Checks(kind), want)
-		}
-	}
-}
-
-// deciding are the functions that Decide methods have refuse for them.
-var deciding = []string{"escalate", "repeated", "fits", "limits", "room", "judgeProposal", "refuseEgress", "settleEgress", "reserveEgress", "rejected", "exceed", "refuse", "judgeApproval"}
-
-// namedIn returns the checks that a function names, those of the functions that
-// it calls at the place of the call.
-func namedIn(bodies map[string]ast.Node, function string) (found []Check) {
-	ast.Inspect(bodies[function], func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.Ident:
-			if c := checkNamed(n.Name); c != 0 {
-				found = append(found, c)
-			}
-		case *ast.CallExpr:
-			name := ""
-			switch called := n.Fun.(type) {
-			case *ast.SelectorExpr:
-				name = called.Sel.Name
-			case *ast.Ident:
-				name = called.Name
-			}
-			if slices.Contains(deciding, name) {
-				found = append(found, namedIn(bodies, name)...)
-			}
-		}
-		return true
-	})
-	return found
-}
-
-func functionsOf(t *testing.T) map[string]ast.Node {
-	t.Helper()
-	bodies := make(map[string]ast.Node)
-	for _, name := range []string{"decide.go", "proposal.go", "first.go", "budget.go", "operate.go", "approval.go", "effect.go", "erase.go", "egressdecision.go"} {
-		content, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, content, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, d := range file.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok {
-				bodies[f.Name.Name] = f.Body
-			}
-		}
-	}
-	return bodies
-}
-
-// checkNamed returns the check that a constant names: its word is the
-// constant's, with underscores.
-func checkNamed(constant string) Check {
-	rest, ok := strings.CutPrefix(constant, "Check")
-	if !ok {
-		return 0
-	}
-	for _, info := range everyCheck() {
-		if strings.ReplaceAll(info.Name, "_", "") == strings.ToLower(rest) {
-			return info.Check
-		}
-	}
-	return 0
-}
 
 // Every check has its number, its rule and its word, and some kind of decision
 // makes it.

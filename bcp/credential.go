@@ -51,40 +51,6 @@ type CredentialChange struct {
 	Limits []string `msgpack:"l,omitempty" json:"limits,omitempty"`
 }
 
-// DecideCredential records what was done with keys or credentials. Who joined did
-// it itself; the rest is the operator's.
-func (s *State) DecideCredential(m Moment, act CredentialAct, agent AgentName, key string, c CredentialChange) Decision {
-	d := s.next(m, KindCredential)
-	d.Agent, d.Role, d.Event, d.Target, d.Key, d.Credential = Operator, RoleOperator, string(act), agent, key, &c
-	if act == CredentialJoined || act == CredentialRefused {
-		d.Agent, d.Role = agent, c.Role
-	}
-	return d
-}
-
-// DecideConnection records that a connection of an agent or a person began or
-// ended: by the public key of its credentials, and from which host.
-func (s *State) DecideConnection(m Moment, kind DecisionKind, agent AgentName, role Role, key, host string) Decision {
-	d := s.DecideEvent(m, kind, agent, role, 0)
-	d.Key, d.Note = key, host
-	return d
-}
-
-// DecideExpiring records that credentials expire soon.
-func (s *State) DecideExpiring(m Moment, agent AgentName, role Role, key string) Decision {
-	d := s.next(m, KindAlert)
-	d.Agent, d.Role, d.Event, d.Key = agent, role, string(AlertExpiring), key
-	return d
-}
-
-// DecideShared records that credentials are used in two places at once, with the
-// hosts.
-func (s *State) DecideShared(m Moment, agent AgentName, role Role, key, hosts string) Decision {
-	d := s.next(m, KindAlert)
-	d.Agent, d.Role, d.Event, d.Key, d.Note = agent, role, string(AlertShared), key, hosts
-	return d
-}
-
 // JoinRequest is what who joins a mesh asks with. Key is the public nkey that it
 // has made, and Signature its signature of [JoinStatement], in base64.
 type JoinRequest struct {

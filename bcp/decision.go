@@ -106,7 +106,7 @@ func (b Balance) Spent() Bits { return b.Settled + b.Reserved }
 func (b Balance) SpentCapacity() Bits { return b.SettledCapacity + b.ReservedCapacity }
 
 // Decision is one decision of the gateway with everything that it changes. The
-// journal holds decisions, hash-chained; [State.Apply] of them in order is the
+// journal holds decisions, hash-chained; [state.State.Apply] of them in order is the
 // whole state. Records are MessagePack with these short keys; a field may be
 // added, never renamed or given another meaning. After a change of the fields,
 // run go generate.
@@ -221,7 +221,7 @@ type Decision struct {
 	// Scheduled is the time of the run that a prompt is for.
 	Scheduled int64 `msgpack:"sc,omitempty" json:"scheduled,omitzero"`
 	// Changes are the permissions that a reload took and gave, a line each; of a start
-	// what [Mesh.AcceptedLegs] says.
+	// what [lint.AcceptedLegs] says.
 	Changes []string `msgpack:"cg,omitempty" json:"changes,omitempty"`
 
 	// Key is the public nkey of whom the decision is about: who signed an
@@ -321,8 +321,35 @@ type Moment struct {
 	Salt  [16]byte
 }
 
-func (m Moment) query() QueryID       { return QueryID("q" + m.Fresh) }
-func (m Moment) delivery() DeliveryID { return DeliveryID("d" + m.Fresh) }
-func (m Moment) session() SessionID   { return SessionID("s" + m.Fresh) }
-func (m Moment) item() ItemID         { return ItemID("i" + m.Fresh) }
-func (m Moment) notice() DeliveryID   { return DeliveryID("n" + m.Fresh) }
+// Accepted reports whether an ask or a push was not refused.
+func (d *Decision) Accepted() bool { return d.Verdict == Accept || d.Verdict == Hold }
+
+// Result is what the Reader of an answer or a push hears of the decision.
+func (d *Decision) Result() ValidationResult {
+	r := ValidationResult{Type: TypeValidationResult, QueryID: d.Query, SubscriptionID: d.Subscription, Code: d.Code}
+	outcome := d.Verdict
+	switch {
+	case d.Kind == KindExpire, d.Kind == KindApproval && d.Event == string(RejectItem):
+		outcome, r.Code = Reject, ApprovalRejected
+	}
+	switch outcome {
+	case Accept:
+		r.Success, r.Status = true, StatusDelivered
+		if d.Subscription != "" {
+			r.Detail = "Published to controller " + string(d.Controller) + " (Cat-" + string('0'+byte(d.Category)) + ", " + d.Nominal.String() + " bits)"
+		}
+	case Hold:
+		r.Status, r.Detail = StatusHeld, "Held for a person"
+	default:
+		r.Status = StatusRefused
+		switch {
+		case d.Kind == KindExpire:
+			r.Detail = rejectedDetail("no decision in time")
+		case d.Kind == KindApproval:
+			r.Detail = rejectedDetail(d.Note)
+		default:
+			r.Detail = ReaderDetail(d.Code, d.Reason, d.FieldName(), d.Subscription, d.Controller)
+		}
+	}
+	return r
+}

@@ -3,6 +3,11 @@ package bcp
 import (
 	"math"
 	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // Egress is what an agent may reach, and how much it may send there. The zero
@@ -39,23 +44,101 @@ func (e Egress) PerDay() Bits {
 	return e.Budget * windows
 }
 
-// AcceptedLegs says of which agents the definitions accept that they have private
-// data, untrusted input and a way out, a line each: the audit has them at every start,
-// and what a reload changes of them.
-func (m *Mesh) AcceptedLegs() []string {
-	var lines []string
-	var flow *Flow
-	for i := range m.Agents {
-		a := &m.Agents[i]
-		if !a.Egress.BudgetStated {
-			continue
-		}
-		if flow == nil {
-			flow = FlowOf(m)
-		}
-		if flow.Legs(a.Name).All() {
-			lines = append(lines, string(a.Name)+" may have private data, untrusted input and a way out (egress_budget_bits)")
-		}
+// What an agent sends out to hosts (PROTOCOL P13). Its keeper asks before each request,
+// and the pool of the agent is part of the state: no record, no packet.
+
+// MaxEgressMessage bounds what a keeper says at once, in bytes.
+const MaxEgressMessage = 16 << 10
+
+// EgressAct is what a keeper says.
+type EgressAct string
+
+// The acts of a keeper.
+const (
+	EgressReserve EgressAct = "reserve" // it asks for a request that it is about to send
+	EgressSettle  EgressAct = "settle"  // it says how many bytes went over the wire
+	EgressRefuse  EgressAct = "refuse"  // it has refused what the agent asked for
+)
+
+// EgressBy says who put a URL together.
+type EgressBy string
+
+// Who put a URL together; what a request may tell its host depends on it.
+const (
+	ByComposed EgressBy = "composed" // the agent
+	ByLink     EgressBy = "link"     // a page that the agent was served, or start_urls
+	ByRedirect EgressBy = "redirect" // the host of the hop before
+)
+
+// EgressRequest is what a keeper says about one request of its agent.
+type EgressRequest struct {
+	Act EgressAct `json:"act"`
+	// ID names the request of a reserve and a settle: 1 to 64 letters, digits and hyphens.
+	ID string `json:"egress_id,omitempty"`
+	// URL is what is about to be fetched, or was refused.
+	URL string   `json:"url,omitempty"`
+	By  EgressBy `json:"by,omitempty"` // of a reserve
+	// NanoBits is what a link tells hosts at most, a bit or more; others have a price that
+	// follows from the URL.
+	NanoBits int64 `json:"nano_bits,omitzero"`
+	// Bytes go over the wire in both directions: of a reserve at most, of a settle in fact.
+	Bytes int64 `json:"bytes,omitzero"`
+	// Code says why a keeper refuses.
+	Code guard.Code `json:"code,omitempty"`
+}
+
+// EgressReceipt answers a keeper.
+type EgressReceipt struct {
+	Type    string `json:"type"`
+	Allowed bool   `json:"allowed"`
+	// Code says why a reserve is not allowed.
+	Code guard.Code `json:"code,omitempty"`
+}
+
+// EgressChange is what a decision says of an agent's egress.
+type EgressChange struct {
+	Act EgressAct `msgpack:"a" json:"act"`
+	By  EgressBy  `msgpack:"b,omitempty" json:"by,omitempty"`
+	// Entry is the entry of the definition's network that allows the host. The host itself
+	// is the agent's word where the entry is a wildcard, and is sealed with the URL.
+	Entry string `msgpack:"e,omitempty" json:"entry,omitempty"`
+	// Why says why a request was refused.
+	Why guard.Code `msgpack:"w,omitempty" json:"why,omitempty"`
+	// Bits are what a reserve tells hosts at most, and Bytes what it reserves or a settle
+	// counts. Both count up to Until, Unix nanoseconds.
+	Bits  Bits  `msgpack:"n,omitempty" json:"bits,omitzero"`
+	Bytes int64 `msgpack:"y,omitempty" json:"bytes,omitzero"`
+	Until int64 `msgpack:"u,omitempty" json:"until,omitzero"`
+	// UsedBits and UsedBytes, with reservations, are what counts after the decision.
+	UsedBits  Bits  `msgpack:"s,omitempty" json:"used_bits"`
+	UsedBytes int64 `msgpack:"t,omitempty" json:"used_bytes"`
+	// Reserved is the decision of a settle's reserve.
+	Reserved uint64 `msgpack:"r,omitempty" json:"reserved_seq,omitzero"`
+	// Alert says that a budget is exhausted for the first time in a window.
+	Alert bool `msgpack:"l,omitempty" json:"alert,omitzero"`
+}
+
+// ParseEgress reads what a keeper says, strictly. The code is [Malformed] or
+// [MessageTooLarge].
+func ParseEgress(b []byte) (r EgressRequest, code Code) {
+	if len(b) > MaxEgressMessage {
+		return r, MessageTooLarge
 	}
-	return lines
+	if wire.Check(b) != nil || json.Unmarshal(b, &r, json.RejectUnknownMembers(true)) != nil || !r.valid() {
+		return EgressRequest{}, Malformed
+	}
+	return r, ""
+}
+
+func (r *EgressRequest) valid() bool {
+	switch r.Act {
+	case EgressReserve:
+		known := r.By == ByComposed || r.By == ByLink || r.By == ByRedirect
+		return known && isToken(r.ID, false) && r.URL != "" && r.Bytes > 0 && r.Code == "" && (r.NanoBits == 0 || r.NanoBits >= int64(Bit)) && (r.By == ByLink) == (r.NanoBits > 0)
+	case EgressSettle:
+		return isToken(r.ID, false) && r.URL == "" && r.By == "" && r.NanoBits == 0 && r.Bytes >= 0 && r.Code == ""
+	case EgressRefuse:
+		return r.ID == "" && r.By == "" && r.NanoBits == 0 && r.Bytes == 0 && r.Code.Known()
+	}
+	return false
 }

@@ -113,8 +113,8 @@ var (
 	outcomeWords  = []string{"", "accept", "hold", "reject"}
 )
 
-// agent reports whether it is a role of agents, and not of people.
-func (r Role) agent() bool { return r == RoleController || r == RoleReader }
+// IsAgent reports whether it is a role of agents, and not of people.
+func (r Role) IsAgent() bool { return r == RoleController || r == RoleReader }
 
 func (r Role) String() string      { return wire.Word(roleWords, r) }
 func (e Encoding) String() string  { return wire.Word(encodingWords, e) }

@@ -69,18 +69,3 @@ func (m *Mesh) MaxAnswerBytes() int {
 	chars := len(`{}`) + max(MaxFields*other, MaxQuestions*other+MaxSpecWords*word)
 	return answerOverhead + answerFactor*chars
 }
-
-// Limits of the State.
-const (
-	maxCompiled = 1024 // asks' specs that are kept compiled
-	// maxRepeats is how often a client may repeat an id that was accepted before, and a
-	// Reader answer a query that is answered, until each further one counts as a
-	// refusal: every one of them is a record.
-	maxRepeats = 8
-	// maxOutbox bounds a channel's deliveries that are not acknowledged and
-	// queries that are open, together.
-	maxOutbox = 16384
-	// clientMemory is how long the first outcome of a request_id or push_id is
-	// kept, and how long an ended query is told from an unknown one.
-	clientMemory = 24 * 60 * 60 * 1_000_000_000
-)

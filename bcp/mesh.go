@@ -247,3 +247,11 @@ func slots(ttl, interval time.Duration) uint64 {
 	}
 	return n
 }
+
+// Schedule returns the next time of a schedule after t, or the zero time where
+// there is none.
+type Schedule func(t time.Time) time.Time
+
+// ScheduleParser reads a cron schedule of five fields in a time zone. What it
+// returns is a pure function.
+type ScheduleParser func(schedule string, zone *time.Location) (Schedule, error)

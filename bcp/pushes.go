@@ -4,6 +4,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
@@ -55,126 +58,45 @@ func (r *Rate) UnmarshalText(b []byte) error {
 	return wire.ErrWord
 }
 
-// pushState is what a channel remembers of the pushes of one subscription.
-type pushState struct {
-	rate   Rate    // of the definitions, like window
-	window int64   // whose pushes are one delivery; 0 for none
-	times  []int64 // of the newest that were accepted, as many as rate counts
+// A subscription with a batch_window has the pushes of each window delivered
+// together at its end (PROTOCOL P12.3). Windows lie on a grid: they end at the
+// multiples of their length since the beginning of 1970 in UTC. Each push is
+// decided, charged and recorded when it comes, and says for which end it waits; a
+// decision of its own closes the window and makes the delivery.
 
-	released int64 // release of the last one
-	before   int64 // the last one before that slot
+// What one delivery of a window may hold. Beyond either a push is rate_limited
+// until the window ends. The last answer that fits may be as long as any.
+const (
+	MaxBatchPushes = 256
+)
 
-	batches []batch // what waits for the end of its window, the next end first
+// Pushed is one push of a delivery that has several.
+type Pushed struct {
+	// Response is the canonical answer.
+	Response jsontext.Value `json:"response"`
+	// Anomalies are set where the channel flags them.
+	Anomalies []string `json:"anomalies,omitempty"`
 }
 
-func (ch *channelState) pushStates() map[SubscriptionID]*pushState {
-	states := make(map[SubscriptionID]*pushState, len(ch.definition.Subscriptions))
-	for _, sub := range ch.definition.Subscriptions {
-		states[sub.ID] = &pushState{rate: sub.MaxRate, window: int64(sub.BatchWindow)}
-	}
-	return states
+// Gathered reports whether the decision accepts a push that waits for the end of
+// its window.
+func (d *Decision) Gathered() bool {
+	return (d.Kind == KindPush || d.Kind == KindApproval) && d.Verdict == Accept && d.Subscription != "" && d.Delivery == "" && d.Release > 0 && !d.Repeat
 }
 
-// pushesOf returns what is remembered of a subscription; one that the definitions
-// do not have any more has its history all the same.
-func (ch *channelState) pushesOf(id SubscriptionID) *pushState {
-	p := ch.pushes[id]
-	if p == nil {
-		p = &pushState{}
-		ch.pushes[id] = p
-	}
-	return p
+// pushed returns the pushes of a batch's delivery.
+func (d *Decision) pushed() ([]Pushed, bool) {
+	var pushes []Pushed
+	err := json.Unmarshal(d.Payload, &pushes, json.RejectUnknownMembers(true))
+	return pushes, err == nil && len(pushes) > 0
 }
 
-// empty reports whether there is nothing to remember.
-func (p *pushState) empty() bool { return len(p.times) == 0 && p.released == 0 && len(p.batches) == 0 }
-
-// notePush remembers a push that was accepted or held.
-func (ch *channelState) notePush(d *Decision) {
-	p := ch.pushes[d.Subscription]
-	if p != nil && p.rate.Count > 0 {
-		p.times = append(p.times, d.Time)
-		p.times = p.times[max(0, len(p.times)-p.rate.Count):]
-	}
-	if d.Verdict != Accept {
-		return // a held push is no delivery
-	}
-	if p = ch.pushesOf(d.Subscription); d.Release > p.released {
-		p.before, p.released = p.released, d.Release
-	}
-}
-
-// next is the time from which the rate has room for a push.
-func (p *pushState) next() int64 {
-	if p.rate.Count == 0 || len(p.times) < p.rate.Count {
-		return 0
-	}
-	return p.times[len(p.times)-p.rate.Count] + int64(p.rate.Span)
-}
-
-// left is how many pushes the rate has room for now.
-func (p *pushState) left(now int64) int {
-	left := p.rate.Count
-	for _, at := range p.times {
-		if now-at < int64(p.rate.Span) {
-			left--
+// WindowText writes a window as definitions have it, such as 10m; nothing for none.
+func WindowText(window time.Duration) string {
+	for i := len(rateUnits) - 1; i >= 0 && window > 0; i-- {
+		if unit := rateUnits[i]; window%unit.span == 0 {
+			return strconv.FormatInt(int64(window/unit.span), 10) + unit.letter
 		}
 	}
-	return left
-}
-
-// RetryAfter is how long a Reader that hears rate_limited has to wait: for the
-// next minute where it used up its refusals, until the subscription's max_rate has
-// room, or until its window ends, which has as much as it takes. It is 0 where
-// nothing of that stands against a push.
-func (s *State) RetryAfter(now time.Time, reader, controller AgentName, id SubscriptionID) time.Duration {
-	at := max(s.last.Time, now.UnixNano())
-	until := at
-	if s.limited(reader, at) {
-		until = at - at%int64(time.Minute) + int64(time.Minute)
-	}
-	if ch := s.channels[ChannelKey{Controller: controller, Reader: reader}]; ch != nil {
-		if p := ch.pushes[id]; p != nil {
-			until = max(until, p.next())
-			if p.crowded(until) {
-				until = p.end(until)
-			}
-		}
-	}
-	return time.Duration(until - at)
-}
-
-// DecideLimited records how many pushes were refused beyond the max_rate of a
-// subscription, or beyond what its window takes.
-func (s *State) DecideLimited(m Moment, reader, controller AgentName, id SubscriptionID, count int) Decision {
-	d := s.next(m, KindRefusals)
-	d.Agent, d.Role, d.Reader, d.Controller, d.Subscription = reader, RoleReader, reader, controller, id
-	d.Check, d.Code, d.Count = CheckRate, RateLimited, count
-	return d
-}
-
-// slotsSince counts the release slots since the subscription's last push, or since
-// the journal began at origin. Pushes of one slot are all counted from an earlier
-// one, or their prices would tell which came first. Other deliveries do not count:
-// CAPACITY.md says why they must not. A window's pushes are in the slot of its end,
-// and the earlier one is the first in which a push of the last window could have
-// come by itself: no push costs less than it would alone.
-func (ch *channelState) slotsSince(p *pushState, now, origin int64) uint64 {
-	interval := int64(ch.definition.ReleaseInterval)
-	if interval <= 0 || origin == 0 {
-		return 1
-	}
-	slot, since := ch.slot(now), p.released
-	if p.window > 0 {
-		slot = p.end(now)
-	}
-	if since >= slot {
-		since = p.before
-	}
-	if since == 0 || since >= slot {
-		since = ch.slot(origin)
-	} else if p.window > 0 {
-		since = max(since-p.window+interval, ch.slot(origin))
-	}
-	return uint64(max(1, (slot-since)/interval+1))
+	return ""
 }

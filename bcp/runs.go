@@ -1,14 +1,8 @@
 package bcp
 
-import (
-	"errors"
-	"fmt"
-	"time"
+import "github.com/go-json-experiment/json/jsontext"
 
-	"github.com/go-json-experiment/json/jsontext"
-)
-
-// Runs is the state of the runs of kernels: like the rest of a [State] it follows from
+// Runs is the state of the runs of kernels: like the rest of a [state.State] it follows from
 // the records, in their order, and from nothing else. A State owns it.
 type Runs interface {
 	// ApplyRun makes the change that a decision has as its Run.
@@ -105,96 +99,49 @@ type RunMessage struct {
 	Item   ItemID // what waited for a person, and does not any more
 }
 
-// JournalTime is the time of the next decision: that of m, unless the journal is ahead.
-func (s *State) JournalTime(m Moment) time.Time { return time.Unix(0, s.now(m)) }
+// What runs of kernels wait for people for: a call that a rule asks about, and one that
+// may have been made. People decide about both as about anything else that is held, with
+// a signature that is of this one call (the kernel's page, K10).
 
-// Limited reports whether an agent used up its refusals of this minute (PROTOCOL P4.7):
-// nothing of it is decided or recorded then.
-func (s *State) Limited(agent AgentName, m Moment) bool { return s.limited(agent, s.now(m)) }
-
-// Told reports whether a Controller may have been told something by a Reader: what it
-// writes may be a Reader's choice then.
-func (s *State) Told(controller AgentName) bool {
-	a := s.agents[controller]
-	return a == nil || MaxTaint(a.definition.BaseTaint, MaxTaint(a.reported, a.exposure)) != TaintLow || a.session.begun && len(a.session.releases) > 0
+// Effect is a call of a run as a person judges it. Its arguments are the view's Content.
+type Effect struct {
+	Run       string    `json:"run_id"`
+	Requester AgentName `json:"requester"`
+	Grant     string    `json:"grant"`
+	Step      string    `json:"step"` // the full path in the plan, the planner's own words
+	Service   AgentName `json:"service,omitempty"`
+	Tool      string    `json:"tool"`
+	// Description of the tool is the operator's.
+	Description string `json:"description,omitempty"`
+	Level       string `json:"effect_level,omitempty"`
+	Attempt     int    `json:"attempt,omitzero"` // how often it was sent, if it was
+	// Rules are the ids of those that ask.
+	Rules     []string         `json:"rules,omitempty"`
+	Arguments []EffectArgument `json:"arguments,omitempty"`
+	// Result is the JSON Schema of what the tool returns.
+	Result jsontext.Value `json:"result_schema,omitzero"`
+	// Changed says that the definitions of today have no such call: it can only be
+	// refused.
+	Changed bool `json:"changed,omitzero"`
 }
 
-// DecideContent records that a Reader is given content by a kernel: it has read what
-// anybody may have written. It is false if its taint is high already.
-func (s *State) DecideContent(m Moment, reader AgentName) (Decision, bool) {
-	a := s.agents[reader]
-	if a == nil || MaxTaint(a.definition.BaseTaint, a.reported) == TaintHigh {
-		return Decision{}, false
-	}
-	d := s.next(m, KindTaint)
-	d.Target, d.Event, d.Taint, d.Verdict = reader, taintContent, TaintHigh, Accept
-	return d, true
+// EffectArgument tells where an argument of a call comes from.
+type EffectArgument struct {
+	Name string `json:"name"`
+	// Tainted says that content chose it, or what it is made of.
+	Tainted    bool `json:"tainted"`
+	ThirdParty bool `json:"third_party"`
+	// Influence is how many bits of it content can have chosen, in words: a number, or
+	// unbounded.
+	Influence string `json:"influence"`
 }
 
-// taintContent is where the taint of a Reader comes from that was given content.
-const taintContent = "content"
-
-// Runs returns the state of the runs that Config.Runs made; nil without one.
-func (s *State) Runs() Runs { return s.runs }
-
-// DecideRun makes the decision of what a kernel decided.
-func (s *State) DecideRun(m Moment, r RunMessage) Decision {
-	d := s.next(m, r.Kind)
-	d.Agent, d.Role, d.Run, d.Verdict = r.Agent, r.Role, &r.Change, Accept
-	if r.Change.Code != "" {
-		d.Verdict = Reject
-	}
-	d.Item = r.Item
-	if d.RunSaid = r.Said; len(r.Body) > 0 {
-		d.RawBytes, d.RawCommitment = len(r.Body), d.Commit(r.Body)
-	}
-	return d
-}
-
-var errNotARun = errors.New("the decision is of a run and says nothing of it, or the other way round")
-
-func (s *State) applyRun(d *Decision) error {
-	if d.Run == nil || !d.Kind.IsRun() {
-		return errNotARun
-	}
-	if d.Item != "" {
-		gone := decidedItem{id: d.Item, at: d.Time, code: AlreadyDecided}
-		if d.Run.From == "" { // time did
-			gone.code = ItemExpired
-		}
-		s.decided = append(s.decided, gone)
-	}
-	if s.runs == nil {
-		s.runsUnkept = true
-		return nil
-	}
-	return s.runs.ApplyRun(d)
-}
-
-// openRuns makes the state of runs of what a checkpoint saved.
-func (s *State) openRuns(c Config, saved []byte) error {
-	if c.Runs == nil {
-		s.runsUnkept = len(saved) > 0
-		return nil
-	}
-	runs, err := c.Runs(saved)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrCheckpoint, err)
-	}
-	s.runs = runs
-	return nil
-}
-
-var errRunsUnkept = errors.New("the journal has runs of kernels, which this state does not keep")
-
-// saveRuns returns what a checkpoint holds of runs.
-func (s *State) saveRuns() ([]byte, error) {
-	switch {
-	case s.runsUnkept:
-		return nil, errRunsUnkept
-	case s.runs == nil:
-		return nil, nil
-	default:
-		return s.runs.Save(), nil
-	}
+// RunItem is a call of a run that waits for a person.
+type RunItem struct {
+	Item
+	Approvers []AgentName
+	// Content is the call in canonical JSON: run_id, key, tool, arguments. An approval
+	// is of these bytes.
+	Content []byte
+	Effect  Effect
 }

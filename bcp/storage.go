@@ -56,10 +56,3 @@ func percent(used, all int64) int64 {
 	}
 	return used * 100 / all
 }
-
-// DecideAlert records an alert that is about the mesh and no channel.
-func (s *State) DecideAlert(m Moment, kind AlertKind) Decision {
-	d := s.next(m, KindAlert)
-	d.Agent, d.Event = Gateway, string(kind)
-	return d
-}

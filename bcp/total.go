@@ -34,9 +34,9 @@ func (m *Mesh) Totals(controller AgentName) Totals {
 	return t
 }
 
-// totalFor is the least total budget of which asks have so much, or pushes of the
+// TotalFor is the least total budget of which asks have so much, or pushes of the
 // channel.
-func (m *Mesh) totalFor(key ChannelKey, kind DecisionKind, part Bits) Bits {
+func (m *Mesh) TotalFor(key ChannelKey, kind DecisionKind, part Bits) Bits {
 	budgets := m.pushBudgets(key.Controller)
 	sum := sumOf(budgets)
 	if kind != KindPush {
@@ -75,15 +75,4 @@ func sumOf(budgets map[ChannelKey]Bits) *big.Int {
 		sum.Add(sum, big.NewInt(int64(b)))
 	}
 	return sum
-}
-
-// divideTotals keeps the parts where asks and pushes are decided.
-func (s *State) divideTotals() {
-	for name, a := range s.agents {
-		totals := s.mesh.Totals(name)
-		a.askTotal = totals.Asks
-		for key, part := range totals.Pushes {
-			s.channels[key].pushTotal = part
-		}
-	}
 }

@@ -12,6 +12,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -31,7 +32,7 @@ func Reconcile(ctx context.Context, js natsjs.JetStream, bases *Bases, last uint
 	if err != nil {
 		return r, err
 	}
-	var counted bcp.Recount
+	var counted state.Recount
 	begin, err := Begin(ctx, js)
 	if err == nil && begin.Truncated() {
 		var base Snapshot

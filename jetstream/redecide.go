@@ -6,15 +6,16 @@ import (
 	"fmt"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
 // Recorded reads a decision of the journal, opens it, and opens the message that
 // it is about. The error is [ErrKeyLost] where there is no key for it.
-func (k *SealingKeys) Recorded(ctx context.Context, record []byte) (bcp.Recorded, error) {
-	rec := bcp.Recorded{Record: record}
+func (k *SealingKeys) Recorded(ctx context.Context, record []byte) (state.Recorded, error) {
+	rec := state.Recorded{Record: record}
 	var err error
 	if rec.Decision, err = k.Decode(ctx, record); err != nil {
-		return bcp.Recorded{}, err
+		return state.Recorded{}, err
 	}
 	rec.Message, err = k.OpenRaw(ctx, &rec.Decision)
 	if rec.Gone = errors.Is(err, ErrErased); rec.Gone {

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
@@ -111,7 +112,7 @@ func open(t *testing.T, js natsjs.JetStream) (*jetstream.Journal, [][]byte) {
 // maker makes the decisions of a mesh without a gateway.
 type maker struct {
 	t     *testing.T
-	state *bcp.State
+	state *state.State
 	n     int
 	now   time.Time
 }
@@ -124,7 +125,7 @@ func newMaker(t *testing.T) *maker {
 			"    subscriptions: [{id: alerts, category: 1, fields: [{name: n, type: integer, min: 0, max: 1023}]}]\n---\n",
 		"mailer.md": "---\nname: mailer\nbcp_channels: [{peer: main, role: reader}]\n---\n",
 	})
-	state, err := bcp.NewState(bcp.Config{Mesh: definition, Version: "test"})
+	state, err := state.New(state.Config{Mesh: definition, Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

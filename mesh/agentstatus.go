@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
 )
@@ -19,7 +20,7 @@ func (m *Mesh) Agents(ctx context.Context, from bcp.AgentName) (bcp.AgentStatuse
 	agents, next := partOf(m.Definition().Agents, from)
 	result := bcp.AgentStatuses{Agents: []bcp.AgentStatus{}, Next: next}
 	var waits map[bcp.AgentName]bcp.AgentWait
-	if err := m.gateway.Inspect(ctx, func(s *bcp.State) { waits = s.AgentWaits() }); err != nil {
+	if err := m.gateway.Inspect(ctx, func(s *state.State) { waits = s.AgentWaits() }); err != nil {
 		return result, err
 	}
 	commands := map[bcp.AgentName]supervisor.Status{}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 )
@@ -79,7 +80,7 @@ func TestBackupRunning(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := redecide(t, m, m.Definition, nil)
-		if len(again.differs) > 0 || again.count[bcp.ComparedSame] == 0 {
+		if len(again.differs) > 0 || again.count[state.ComparedSame] == 0 {
 			t.Errorf("truncated %t: decided again %v, differs %v", truncated, again.count, again.differs)
 		}
 		m.Start(t)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
@@ -138,9 +139,9 @@ func TestStartOfTheCheckpointsAwaitsTheJournal(t *testing.T) {
 const answerPatience = 20 * time.Second
 
 // signBeginning writes the first record of a journal, and a checkpoint of it.
-func signBeginning(t *testing.T, c *checkpoints, js natsjs.JetStream, config bcp.Config) {
+func signBeginning(t *testing.T, c *checkpoints, js natsjs.JetStream, config state.Config) {
 	t.Helper()
-	state, err := bcp.NewState(config)
+	state, err := state.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}

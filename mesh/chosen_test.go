@@ -25,6 +25,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -413,7 +414,7 @@ func (m *watchedMesh) told(t *testing.T) map[string][]byte {
 // findings is all that a mesh wrote, in the clear by its place, and what it sealed.
 type findings struct {
 	open    map[string][]byte
-	records []bcp.Recorded
+	records []state.Recorded
 }
 
 // kept says where a text is.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/cluster"
 )
@@ -140,7 +141,7 @@ func putCluster(ctx context.Context, out *jetstream.BackupWriter, js natsjs.JetS
 // say how many copies there are, and where they have an agent of the backups on another
 // shard, that is [bcp.ErrMoved] before anything is written.
 func RestoreCluster(ctx context.Context, from []io.ReadSeeker, config cluster.Config, def *bcp.Mesh, o BackupOptions) (jetstream.Manifest, error) {
-	moves := def.Moves()
+	moves := state.NewMoves(def)
 	bases := map[string][]byte{}
 	all, err := readBackups(from, jetstream.Restoring{File: func(name string, content []byte) error {
 		if path.Dir(name) == jetstream.BaseFolder {

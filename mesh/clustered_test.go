@@ -23,6 +23,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/cluster"
@@ -188,7 +189,7 @@ func TestGatewaysTakeTurns(t *testing.T) {
 		}
 	}
 	push("first")
-	if err := two.Seats()[0].Inspect(t.Context(), func(*bcp.State) {}); !errors.Is(err, mesh.ErrStandby) || two.Seats()[0].Active() {
+	if err := two.Seats()[0].Inspect(t.Context(), func(*state.State) {}); !errors.Is(err, mesh.ErrStandby) || two.Seats()[0].Active() {
 		t.Errorf("both serve: %v", err)
 	}
 
@@ -211,7 +212,7 @@ func TestGatewaysTakeTurns(t *testing.T) {
 	until(t, "two bits spent, and both agents connected", func() bool {
 		connected := two.Seats()[0].Connected()
 		var spent bcp.Bits
-		err := two.Seats()[0].Inspect(t.Context(), func(s *bcp.State) {
+		err := two.Seats()[0].Inspect(t.Context(), func(s *state.State) {
 			for _, p := range s.Pools() {
 				spent += p.Balance.Settled
 			}
@@ -420,7 +421,7 @@ func TestBackupMovesToAnotherCluster(t *testing.T) {
 
 	decided := 0
 	if _, err := mesh.RedecideBackup(t.Context(), bytes.NewReader(late), mesh.RedecideOptions{
-		Definition: def, Each: func(*bcp.Decision, bcp.Redecision) error { decided++; return nil },
+		Definition: def, Each: func(*bcp.Decision, state.Redecision) error { decided++; return nil },
 	}); err != nil || decided == 0 {
 		t.Errorf("%d decided again: %v", decided, err)
 	}
@@ -446,7 +447,7 @@ func TestBackupMovesToAnotherCluster(t *testing.T) {
 	second := other.gateway(t, def, "one")
 	until(t, "two bits spent there", func() bool {
 		var spent bcp.Bits
-		err := second.Seats()[0].Inspect(t.Context(), func(s *bcp.State) {
+		err := second.Seats()[0].Inspect(t.Context(), func(s *state.State) {
 			for _, p := range s.Pools() {
 				spent += p.Balance.Settled
 			}

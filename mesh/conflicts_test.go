@@ -9,7 +9,7 @@ import (
 )
 
 // The readings of seeds that contradict each other, where it takes a running
-// mesh to show one; the others are in bcp/conflicts_test.go.
+// mesh to show one; the others are in bcp/state/conflicts_test.go.
 
 // The gateway validates, and there is no way around it: what a Reader says on
 // the subjects of others is denied by the server, what it answers is validated

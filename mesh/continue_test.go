@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/jetstream/verify"
 	"github.com/bcpmesh/bcpmesh/mesh"
@@ -56,7 +57,7 @@ func TestExportsOverTruncations(t *testing.T) {
 		}
 	}
 	end := exported(t, m, since...)
-	if c := redecide(t, m, m.Definition, nil); c.count[bcp.ComparedDiffers]+c.count[bcp.ComparedFollows]+c.count[bcp.ComparedErased] > 0 || c.count[bcp.ComparedSame] == 0 {
+	if c := redecide(t, m, m.Definition, nil); c.count[state.ComparedDiffers]+c.count[state.ComparedFollows]+c.count[state.ComparedErased] > 0 || c.count[state.ComparedSame] == 0 {
 		t.Errorf("what follows the cut is decided otherwise: %v %v", c.count, c.differs)
 	}
 	newest, _ := backupTo(t, m, "newest.tar.gz")

@@ -7,7 +7,7 @@
 //  1. A clean Controller asks: it publishes on bcp.v1.ask.<controller>.<reader>.
 //     The server lets it use its own name there and nothing else
 //     ([subjects.Permissions]).
-//  2. The gateway decides the ask ([bcp.State.DecideAsk]): is it well-formed, is
+//  2. The gateway decides the ask ([state.State.DecideAsk]): is it well-formed, is
 //     there a channel, is the category allowed, does the spec compile, is it an
 //     escalation, is there budget for the price. An accepted ask reserves it.
 //  3. The decision is recorded: one record of the journal, acknowledged by

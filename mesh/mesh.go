@@ -20,6 +20,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/jetstream/witness"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
@@ -386,14 +387,14 @@ func topologyOf(def *bcp.Mesh) jetstream.Topology {
 }
 
 // stateOf is what the gateway decides by.
-func (m *Mesh) stateOf(def *bcp.Mesh) bcp.Config { return configOf(def, m.config.Version) }
+func (m *Mesh) stateOf(def *bcp.Mesh) state.Config { return configOf(def, m.config.Version) }
 
-func configOf(def *bcp.Mesh, version string) bcp.Config {
+func configOf(def *bcp.Mesh, version string) state.Config {
 	runs := def.OpenRuns
 	if runs == nil { // there may have been kernels before
 		runs = kernel.Open()
 	}
-	return bcp.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify, Schedules: definition.ParseSchedule,
+	return state.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify, Schedules: definition.ParseSchedule,
 		Definitions: definition.Digest(def), Version: version, Runs: runs}
 }
 
@@ -583,7 +584,7 @@ func (m *Mesh) Definition() *bcp.Mesh { return m.definition.Load() }
 
 // Inspect has f called with the gateway's state, between two steps. f must not
 // keep it, nor take long.
-func (m *Mesh) Inspect(ctx context.Context, f func(*bcp.State)) error {
+func (m *Mesh) Inspect(ctx context.Context, f func(*state.State)) error {
 	return m.gateway.Inspect(ctx, f)
 }
 

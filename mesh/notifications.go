@@ -9,6 +9,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/notify"
 )
@@ -133,6 +134,6 @@ func (n *notifications) dropCursors(ctx context.Context) {
 
 // items returns what is held.
 func (m *Mesh) items(ctx context.Context) (items []bcp.Item, err error) {
-	err = m.gateway.Inspect(ctx, func(s *bcp.State) { items = s.Items() })
+	err = m.gateway.Inspect(ctx, func(s *state.State) { items = s.Items() })
 	return items, err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -17,7 +18,7 @@ import (
 // has one start record, with a time of our choice.
 func began(t *testing.T, m *meshtest.Mesh, ago time.Duration) {
 	t.Helper()
-	state, err := bcp.NewState(bcp.Config{
+	state, err := state.New(state.Config{
 		Mesh: m.Definition, Constraints: constraint.Compile, Schedules: definition.ParseSchedule,
 		Definitions: definition.Digest(m.Definition), Version: "test",
 	})

@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -24,7 +25,7 @@ import (
 // it is charged, and cannot be noted.
 func breakAsks(t *testing.T, m *meshtest.Mesh) {
 	t.Helper()
-	err := m.Mesh.Inspect(t.Context(), func(s *bcp.State) {
+	err := m.Mesh.Inspect(t.Context(), func(s *state.State) {
 		queries := reflect.ValueOf(s).Elem().FieldByName("queries")
 		*(*map[bcp.QueryID]struct{})(unsafe.Pointer(queries.UnsafeAddr())) = nil //nolint:gosec // a nil map of any type
 	})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
@@ -30,7 +31,7 @@ type RedecideOptions struct {
 	// Each is called with every decision of the journal up to Until, in order. The
 	// result is the zero one where the decision is not made again, or not asked
 	// for. An error ends it.
-	Each func(*bcp.Decision, bcp.Redecision) error
+	Each func(*bcp.Decision, state.Redecision) error
 	// Progress, if set, is called with the records that are done, and all of them.
 	Progress func(done, all uint64)
 	// Keys say how sealed keys of a state folder are opened.
@@ -45,7 +46,7 @@ func (o *RedecideOptions) wants(d *bcp.Decision) bool {
 // Redecide makes the decisions about recorded messages again and compares them
 // (PROTOCOL P11.3). No mesh may run on the state folder: the error wraps
 // [server.ErrInUse] then. A truncated journal is decided again from its base on:
-// the error wraps [bcp.ErrDefinitions] where the definitions want to know more than
+// the error wraps [state.ErrDefinitions] where the definitions want to know more than
 // that knows. def are its own definitions, and may be nil. Nothing
 // that the folder knows is changed. The digest is of what decides: decisions that
 // bear it as their context were made by the same.
@@ -138,7 +139,7 @@ const (
 type opening struct {
 	records   [][]byte
 	done, all uint64
-	recorded  []bcp.Recorded
+	recorded  []state.Recorded
 	err       error
 	ready     chan struct{}
 }
@@ -156,7 +157,7 @@ var errUntil = errors.New("the rest is not asked for")
 
 // redecide decides in the order of the journal, while what comes next is opened.
 func redecide(ctx context.Context, o RedecideOptions, read recordReader, base baseReader) (by bcp.Digest, err error) {
-	redecider, err := bcp.NewRedecider(configOf(o.Definition, o.Version))
+	redecider, err := state.NewRedecider(configOf(o.Definition, o.Version))
 	if err != nil {
 		return by, err
 	}
@@ -204,7 +205,7 @@ func redecide(ctx context.Context, o RedecideOptions, read recordReader, base ba
 
 // redeciderBehind returns the one for a truncated journal, whose first decision is
 // d.
-func redeciderBehind(d *bcp.Decision, o RedecideOptions, base baseReader) (*bcp.Redecider, error) {
+func redeciderBehind(d *bcp.Decision, o RedecideOptions, base baseReader) (*state.Redecider, error) {
 	begin, err := jetstream.BeginningWith(d)
 	if err != nil {
 		return nil, err
@@ -213,7 +214,7 @@ func redeciderBehind(d *bcp.Decision, o RedecideOptions, base baseReader) (*bcp.
 	if err != nil {
 		return nil, err
 	}
-	redecider, err := bcp.NewRedeciderBehind(configOf(o.Definition, o.Version), snapshot.Checkpoint)
+	redecider, err := state.NewRedeciderBehind(configOf(o.Definition, o.Version), snapshot.Checkpoint)
 	if err != nil {
 		err = fmt.Errorf("%w; the journal was truncated behind decision %d", err, begin.Decision)
 	}
@@ -254,7 +255,7 @@ func readParts(ctx context.Context, parts chan<- *opening, work *sync.WaitGroup,
 }
 
 func (p *opening) open(ctx context.Context, keys *jetstream.SealingKeys) {
-	p.recorded = make([]bcp.Recorded, len(p.records))
+	p.recorded = make([]state.Recorded, len(p.records))
 	for i, record := range p.records {
 		if p.recorded[i], p.err = keys.Recorded(ctx, record); p.err != nil {
 			return

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -40,7 +41,7 @@ func journalOf(o *agents.Operator) jetstream.Records {
 
 func redecideRunning(t *testing.T, m *meshtest.Mesh, def *bcp.Mesh) *compared {
 	t.Helper()
-	c := &compared{count: map[bcp.Comparison]int{}}
+	c := &compared{count: map[state.Comparison]int{}}
 	o := operator(t, m)
 	if _, err := mesh.RedecideRunning(t.Context(), m.State, journalOf(o), o.Key, mesh.RedecideOptions{Definition: def, Version: "test", Each: c.each}); err != nil {
 		t.Fatal(err)
@@ -70,7 +71,7 @@ func TestRedecideRunningAndTruncated(t *testing.T) {
 	want := []string{"push P3.3 verdict false", "push P4.1 charge false"}
 	look := func(name string, of func(*bcp.Mesh) *compared, same int) {
 		t.Helper()
-		if c := of(m.Definition); c.count[bcp.ComparedSame] != same || len(c.count) != 2 {
+		if c := of(m.Definition); c.count[state.ComparedSame] != same || len(c.count) != 2 {
 			t.Errorf("%s, the same: %v", name, c.count)
 		}
 		if c := of(fewer); !slices.Equal(c.differs, want) {
@@ -93,7 +94,7 @@ func TestRedecideRunningAndTruncated(t *testing.T) {
 		t.Fatal(err)
 	}
 	look("a truncated backup", func(def *bcp.Mesh) *compared {
-		c := &compared{count: map[bcp.Comparison]int{}}
+		c := &compared{count: map[state.Comparison]int{}}
 		if _, err := mesh.RedecideBackup(t.Context(), bytes.NewReader(content), mesh.RedecideOptions{Definition: def, Version: "test", Each: c.each}); err != nil {
 			t.Fatal(err)
 		}
@@ -101,9 +102,9 @@ func TestRedecideRunningAndTruncated(t *testing.T) {
 	}, 2)
 
 	// What only history could answer is refused, and so is a base that is not it.
-	o := mesh.RedecideOptions{Definition: meshtest.Parse(t, pair(1000)), Version: "test", Each: func(*bcp.Decision, bcp.Redecision) error { return nil }}
+	o := mesh.RedecideOptions{Definition: meshtest.Parse(t, pair(1000)), Version: "test", Each: func(*bcp.Decision, state.Redecision) error { return nil }}
 	o.Definition.Channels[0].BudgetWindow *= 2
-	if _, err := mesh.Redecide(t.Context(), m.State, m.Definition, o); !errors.Is(err, bcp.ErrDefinitions) || !strings.Contains(err.Error(), "truncated behind decision") {
+	if _, err := mesh.Redecide(t.Context(), m.State, m.Definition, o); !errors.Is(err, state.ErrDefinitions) || !strings.Contains(err.Error(), "truncated behind decision") {
 		t.Errorf("a longer window: %v", err)
 	}
 	bases, err := filepath.Glob(filepath.Join(m.State, jetstream.BaseFolder, "*"))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -18,15 +19,15 @@ import (
 
 // compared counts how the decisions of a run compare, and lists those that differ.
 type compared struct {
-	count   map[bcp.Comparison]int
+	count   map[state.Comparison]int
 	differs []string
 	seen    int
 }
 
-func (c *compared) each(d *bcp.Decision, r bcp.Redecision) error {
+func (c *compared) each(d *bcp.Decision, r state.Redecision) error {
 	c.seen++
 	c.count[r.Comparison]++
-	if r.Comparison == bcp.ComparedDiffers {
+	if r.Comparison == state.ComparedDiffers {
 		c.differs = append(c.differs, fmt.Sprintf("%s %s %s %t", d.Kind, r.Rule, r.Aspect, r.Incident))
 	}
 	return nil
@@ -34,7 +35,7 @@ func (c *compared) each(d *bcp.Decision, r bcp.Redecision) error {
 
 func redecide(t *testing.T, m *meshtest.Mesh, def *bcp.Mesh, change func(*mesh.RedecideOptions)) *compared {
 	t.Helper()
-	c := &compared{count: map[bcp.Comparison]int{}}
+	c := &compared{count: map[state.Comparison]int{}}
 	o := mesh.RedecideOptions{Definition: def, Version: "test", Each: c.each}
 	if change != nil {
 		change(&o)
@@ -73,7 +74,7 @@ func TestRedecide(t *testing.T) {
 	m.Stop(t)
 	const answers = 3 + 3 + 3 // asks, answers, pushes
 	c := redecide(t, m, m.Definition, nil)
-	if c.count[bcp.ComparedSame] != answers || len(c.count) != 2 || c.seen < decided {
+	if c.count[state.ComparedSame] != answers || len(c.count) != 2 || c.seen < decided {
 		t.Errorf("the same definitions: %v of %d", c.count, c.seen)
 	}
 
@@ -82,14 +83,14 @@ func TestRedecide(t *testing.T) {
 	fewer.Channels[0].Subscriptions[notes].Spec.Questions[0].MaxWords = 3
 	fewer.Files[0].SHA256[0]++
 	want := []string{"push P3.3 verdict false", "push P4.1 charge false"}
-	if c := redecide(t, m, fewer, nil); !slices.Equal(c.differs, want) || c.count[bcp.ComparedSame] != answers-2 {
+	if c := redecide(t, m, fewer, nil); !slices.Equal(c.differs, want) || c.count[state.ComparedSame] != answers-2 {
 		t.Errorf("fewer words: %v %v", c.differs, c.count)
 	}
 	var file bytes.Buffer
 	if _, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	c = &compared{count: map[bcp.Comparison]int{}}
+	c = &compared{count: map[state.Comparison]int{}}
 	progress := uint64(0)
 	if _, err := mesh.RedecideBackup(t.Context(), bytes.NewReader(file.Bytes()), mesh.RedecideOptions{Definition: fewer, Version: "test", Each: c.each,
 		Progress: func(done, all uint64) { progress = max(progress, 1000*done/all) }}); err != nil || !slices.Equal(c.differs, want) || progress != 1000 {
@@ -115,7 +116,7 @@ func TestRedecide(t *testing.T) {
 		"another channel": {func(o *mesh.RedecideOptions) { o.Channel = &bcp.ChannelKey{Controller: "main", Reader: "main"} }, 0},
 		"no channel":      {func(o *mesh.RedecideOptions) { o.Channel = &bcp.ChannelKey{} }, 0},
 	} {
-		if c := redecide(t, m, m.Definition, part.change); c.count[bcp.ComparedSame] != part.want {
+		if c := redecide(t, m, m.Definition, part.change); c.count[state.ComparedSame] != part.want {
 			t.Errorf("%s: %v", name, c.count)
 		}
 	}
@@ -123,7 +124,7 @@ func TestRedecide(t *testing.T) {
 	// What ends it early.
 	enough := errors.New("enough")
 	if _, err := mesh.Redecide(t.Context(), m.State, m.Definition, mesh.RedecideOptions{Definition: fewer,
-		Each: func(*bcp.Decision, bcp.Redecision) error { return enough }}); !errors.Is(err, enough) {
+		Each: func(*bcp.Decision, state.Redecision) error { return enough }}); !errors.Is(err, enough) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -138,15 +139,15 @@ func TestRedecide(t *testing.T) {
 		t.Fatal(err)
 	}
 	end()
-	if c := redecide(t, m, fewer, nil); c.count[bcp.ComparedErased] != answers || c.count[bcp.ComparedSame] != 0 {
+	if c := redecide(t, m, fewer, nil); c.count[state.ComparedErased] != answers || c.count[state.ComparedSame] != 0 {
 		t.Errorf("expired: %v", c.count)
 	}
 	file.Reset()
 	if _, err := mesh.Backup(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	c = &compared{count: map[bcp.Comparison]int{}}
-	if _, err := mesh.RedecideBackup(t.Context(), bytes.NewReader(file.Bytes()), mesh.RedecideOptions{Definition: fewer, Version: "test", Each: c.each}); err != nil || c.count[bcp.ComparedErased] != answers {
+	c = &compared{count: map[state.Comparison]int{}}
+	if _, err := mesh.RedecideBackup(t.Context(), bytes.NewReader(file.Bytes()), mesh.RedecideOptions{Definition: fewer, Version: "test", Each: c.each}); err != nil || c.count[state.ComparedErased] != answers {
 		t.Errorf("a backup of what has expired: %v %v", err, c.count)
 	}
 

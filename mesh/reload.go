@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/lint"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -133,7 +134,7 @@ func grants(def *bcp.Mesh) []string {
 			all = append(all, fmt.Sprintf("%s may tell hosts %s bits within %s", a.Name, a.Egress.Budget, a.Egress.Window))
 		}
 	}
-	all = append(all, def.AcceptedLegs()...)
+	all = append(all, lint.AcceptedLegs(def)...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }

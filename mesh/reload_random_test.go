@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -61,7 +62,7 @@ func picture(t *testing.T, m *meshtest.Mesh) string {
 	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 	defer cancel()
 	var b strings.Builder
-	if err := m.Inspect(ctx, func(s *bcp.State) {
+	if err := m.Inspect(ctx, func(s *state.State) {
 		// Idle or not is a matter of the clock.
 		fmt.Fprintf(&b, "%+v\n%+v\n", s.Sessions(time.Unix(0, 0)), s.Items())
 		for _, c := range m.Definition.Channels {

@@ -14,6 +14,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/cluster"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
@@ -134,7 +135,7 @@ func (s *Seat) Definition() *bcp.Mesh {
 }
 
 // Inspect is [Mesh.Inspect] where this gateway serves, and otherwise [ErrStandby].
-func (s *Seat) Inspect(ctx context.Context, f func(*bcp.State)) error {
+func (s *Seat) Inspect(ctx context.Context, f func(*state.State)) error {
 	if m := s.mesh.Load(); m != nil {
 		return m.Inspect(ctx, f)
 	}
@@ -197,7 +198,7 @@ func (s *Seat) run(ctx context.Context) error {
 
 // hopeless says that what is wrong is so for every gateway, at least of this version.
 func hopeless(err error) bool {
-	return slices.ContainsFunc([]error{jetstream.ErrRecord, jetstream.ErrLost, jetstream.ErrKeyLost, jetstream.ErrBase, bcp.ErrReplay, gateway.ErrPanic},
+	return slices.ContainsFunc([]error{jetstream.ErrRecord, jetstream.ErrLost, jetstream.ErrKeyLost, jetstream.ErrBase, state.ErrReplay, gateway.ErrPanic},
 		func(e error) bool { return errors.Is(err, e) })
 }
 

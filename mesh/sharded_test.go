@@ -17,6 +17,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/cluster"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -80,7 +81,7 @@ func TestGatewaysShareShards(t *testing.T) {
 			served := 0
 			for _, g := range gateways {
 				for _, seat := range g.Seats() {
-					err := seat.Inspect(t.Context(), func(s *bcp.State) {
+					err := seat.Inspect(t.Context(), func(s *state.State) {
 						pools, connected := s.Pools(), seat.Connected()
 						if len(pools) == 1 && pools[0].Balance.Settled == bcp.Bits(pushed)*bcp.Bit && connected[bcp.RoleReader] == 1 {
 							served++

@@ -15,6 +15,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -239,7 +240,7 @@ func fillJournal(t *testing.T, m *meshtest.Mesh, now time.Time) time.Time {
 	defer end()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
-	state, err := bcp.NewState(bcp.Config{Mesh: m.Definition, Constraints: constraint.Compile, Verify: accounts.Verify,
+	state, err := state.New(state.Config{Mesh: m.Definition, Constraints: constraint.Compile, Verify: accounts.Verify,
 		Schedules: definition.ParseSchedule, Definitions: definition.Digest(m.Definition), Version: "test"})
 	if err != nil {
 		t.Fatal(err)

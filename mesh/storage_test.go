@@ -9,6 +9,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -66,7 +67,7 @@ func TestStorage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		state, err := bcp.NewState(bcp.Config{Mesh: m.Definition, Version: "test"})
+		state, err := state.New(state.Config{Mesh: m.Definition, Version: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}

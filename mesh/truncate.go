@@ -18,6 +18,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 )
@@ -169,12 +170,12 @@ func (t *truncation) prove(ctx context.Context, js natsjs.JetStream) error {
 
 // provenBase is what stands for a journal that was read up to a sequence: a checkpoint that
 // restores to the state that makes the same one.
-func provenBase(made *bcp.State, sequence uint64, config bcp.Config) (jetstream.Snapshot, error) {
+func provenBase(made *state.State, sequence uint64, config state.Config) (jetstream.Snapshot, error) {
 	checkpoint, err := made.Checkpoint()
 	if err != nil {
 		return jetstream.Snapshot{}, err
 	}
-	restored, err := bcp.Restore(config, checkpoint)
+	restored, err := state.Restore(config, checkpoint)
 	if err != nil {
 		return jetstream.Snapshot{}, err
 	}
@@ -188,7 +189,7 @@ func provenBase(made *bcp.State, sequence uint64, config bcp.Config) (jetstream.
 }
 
 // truncationOf is the record that lets the journal of a state begin with it.
-func truncationOf(state *bcp.State, t bcp.Truncation) ([]byte, error) {
+func truncationOf(state *state.State, t bcp.Truncation) ([]byte, error) {
 	m := bcp.Moment{Now: time.Now(), Fresh: rand.Text()}
 	_, _ = rand.Read(m.Salt[:])
 	d := state.DecideTruncate(m, t)
@@ -284,7 +285,7 @@ func (t *truncation) append(ctx context.Context, js natsjs.JetStream) error {
 	if err := journal.ReplayBehind(ctx, t.behind.Position, func([]byte) error { return errWentOn }); err != nil {
 		return err
 	}
-	state, err := bcp.Restore(configOf(t.def, t.o.Version), t.behind.Checkpoint)
+	state, err := state.Restore(configOf(t.def, t.o.Version), t.behind.Checkpoint)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -480,7 +481,7 @@ func TestReloadBehindATruncation(t *testing.T) {
 	whole := []string{rest()}
 	spent := func() string {
 		var balances string
-		if err := e.Inspect(t.Context(), func(s *bcp.State) {
+		if err := e.Inspect(t.Context(), func(s *state.State) {
 			for _, c := range e.Definition.Channels {
 				epoch, balance, _ := s.Balance(c.ChannelKey)
 				balances += fmt.Sprint(c.ChannelKey, epoch, balance.Spent())

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
@@ -54,7 +55,7 @@ type backupTruncation struct {
 	bases  map[string][]byte // what its journal begins behind, where it is truncated
 	keyed  bool              // it has the keys of the accounts
 	keys   []jetstream.StoredKey
-	state  *bcp.State
+	state  *state.State
 	base   jetstream.BaseFile
 }
 
@@ -105,7 +106,7 @@ func (t *backupTruncation) recordsFrom(_ context.Context, from, _ uint64, each f
 }
 
 // prove makes the base of what the journal amounts to.
-func (t *backupTruncation) prove(ctx context.Context, m jetstream.Manifest, config bcp.Config, o BackupOptions) error {
+func (t *backupTruncation) prove(ctx context.Context, m jetstream.Manifest, config state.Config, o BackupOptions) error {
 	keys, err := jetstream.SealingKeysOf(t.keys)
 	if err != nil {
 		return err
@@ -113,8 +114,8 @@ func (t *backupTruncation) prove(ctx context.Context, m jetstream.Manifest, conf
 	begins := jetstream.BaseFile{Name: jetstream.BaseName(m.Begins.Decision)}
 	begins.Content = t.bases[begins.Name]
 	if m.Begins.Sequence == 0 {
-		t.state, err = bcp.NewState(config)
-	} else if t.state, err = restoredBase(begins, config); errors.Is(err, bcp.ErrDefinitions) {
+		t.state, err = state.New(config)
+	} else if t.state, err = restoredBase(begins, config); errors.Is(err, state.ErrDefinitions) {
 		err = fmt.Errorf("%w; the journal begins behind decision %d", err, m.Begins.Decision)
 	}
 	if err != nil {
@@ -146,12 +147,12 @@ func (t *backupTruncation) prove(ctx context.Context, m jetstream.Manifest, conf
 	return err
 }
 
-func restoredBase(base jetstream.BaseFile, config bcp.Config) (*bcp.State, error) {
+func restoredBase(base jetstream.BaseFile, config state.Config) (*state.State, error) {
 	s, err := base.Snapshot()
 	if err != nil {
 		return nil, err
 	}
-	return bcp.RestoreBase(config, s.Checkpoint)
+	return state.RestoreBase(config, s.Checkpoint)
 }
 
 func (t *backupTruncation) write(m jetstream.Manifest, whole, state string, w io.Writer, o BackupOptions) (jetstream.Manifest, error) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/cluster"
@@ -163,7 +164,7 @@ func TestTruncateBackup(t *testing.T) {
 		until(t, fmt.Sprint(pushed, " bits spent on each shard"), func() bool {
 			exact := 0
 			for _, seat := range g.Seats() {
-				_ = seat.Inspect(t.Context(), func(s *bcp.State) {
+				_ = seat.Inspect(t.Context(), func(s *state.State) {
 					if pools := s.Pools(); len(pools) == 1 && pools[0].Balance.Settled == bcp.Bits(pushed)*bcp.Bit {
 						exact++
 					}
@@ -296,7 +297,7 @@ func TestTruncatedClusterRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.empty(t)
-	if err := c.restore(t, meshOf(t, swapped(shardedPairs(2, 100))), 1, cut); !errors.Is(err, bcp.ErrDefinitions) {
+	if err := c.restore(t, meshOf(t, swapped(shardedPairs(2, 100))), 1, cut); !errors.Is(err, state.ErrDefinitions) {
 		t.Errorf("whose agents are on another shard: %v", err)
 	}
 	if err := c.restore(t, def, 1, cut); err != nil {
@@ -374,7 +375,7 @@ func TestTruncatedJournalWithOneCopyIsServed(t *testing.T) {
 	push("second")
 	until(t, "two bits spent", func() bool {
 		var spent bcp.Bits
-		err := g.Seats()[0].Inspect(t.Context(), func(s *bcp.State) {
+		err := g.Seats()[0].Inspect(t.Context(), func(s *state.State) {
 			for _, p := range s.Pools() {
 				spent += p.Balance.Settled
 			}

@@ -11,6 +11,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
@@ -328,7 +329,7 @@ func TestPrompts(t *testing.T) {
 	s, _ = serve(t, m, "researcher", bcp.RoleReader)
 	researcher := overLines(t, s)
 	ahead.Store(int64(time.Minute))
-	if err := m.Inspect(t.Context(), func(*bcp.State) {}); err != nil { // has the gateway look at the clock
+	if err := m.Inspect(t.Context(), func(*state.State) {}); err != nil { // has the gateway look at the clock
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

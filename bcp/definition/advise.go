@@ -3,6 +3,7 @@ package definition
 import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/bcp/lint"
 )
 
 // advise says where a lower category, a narrower format or fewer words would
@@ -12,7 +13,7 @@ func (b *builder) advise(m *bcp.Mesh) {
 	if b.incomplete || !b.report.OK() {
 		return
 	}
-	known := make(map[*bcp.Validator][]bcp.Advice)
+	known := make(map[*bcp.Validator][]lint.Advice)
 	for i := range m.Channels {
 		ch := &m.Channels[i]
 		e := b.controllers[ch.ChannelKey]
@@ -27,7 +28,7 @@ func (b *builder) advise(m *bcp.Mesh) {
 			prices[j] = validator.Prices()
 			advice, again := known[validator]
 			if !again {
-				advice = validator.Advice()
+				advice = lint.Advise(validator)
 				known[validator] = advice
 			}
 			for _, a := range advice {
@@ -40,7 +41,7 @@ func (b *builder) advise(m *bcp.Mesh) {
 				e.agent.source.warnf(o.find(a.Key), a.Code, key, "%s%s%s", a.Text, InsteadWrite, write)
 			}
 		}
-		for _, a := range bcp.ChannelAdvice(m, ch, prices) {
+		for _, a := range lint.ChannelAdvice(m, ch, prices) {
 			e.warnf(a.Key, a.Code, "%s%s%s", a.Text, InsteadWrite, a.Write)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/bcp/lint"
 )
 
 // Advice can be pasted: the line that it says to write is YAML that loads in
@@ -61,12 +62,12 @@ func TestAdviceCanBePasted(t *testing.T) {
 		if mesh == nil {
 			t.Fatalf("%v", report.Errors)
 		}
-		advice := compile(t, mesh).Advice()
+		advice := lint.Advise(compile(t, mesh))
 		for _, w := range report.Warnings {
 			if !w.Advice() {
 				continue
 			}
-			of := slices.IndexFunc(advice, func(a bcp.Advice) bool {
+			of := slices.IndexFunc(advice, func(a lint.Advice) bool {
 				return a.Code == w.Code && strings.TrimSuffix("bcp_channels[0].subscriptions[0]."+a.Key, ".") == w.Key
 			})
 			if of < 0 {

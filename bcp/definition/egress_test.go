@@ -12,6 +12,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/bcp/lint"
 )
 
 // covers ALF-28, ALF-29, P1.3
@@ -134,8 +135,8 @@ func TestTrifectaIsRefused(t *testing.T) {
 		if mesh == nil || refused && !slices.ContainsFunc(report.Warnings, func(p definition.Problem) bool { return p.Code == definition.CodeLethalTrifecta }) {
 			t.Errorf("%q, accepted: %v %v", keys, report.Errors, report.Warnings)
 		}
-		if mesh != nil && refused != bcp.FlowOf(mesh).Legs("a").All() && !strings.Contains(keys, "outbound") {
-			t.Errorf("%q: legs %+v", keys, bcp.FlowOf(mesh).Legs("a"))
+		if mesh != nil && refused != lint.FlowOf(mesh).Legs("a").All() && !strings.Contains(keys, "outbound") {
+			t.Errorf("%q: legs %+v", keys, lint.FlowOf(mesh).Legs("a"))
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/lint"
 )
 
 //go:embed introduction.md
@@ -43,7 +43,7 @@ func Markdown() string {
 func writeNeeds(b *strings.Builder) {
 	b.WriteString("\n## Which category?\n\nThe lowest that satisfies the need. Can the answer be one of known options, a score, a yes or no? Category 1. Can the need be put as questions with short answers of a known form? Category 2. Category 3 is for what is left: it is rare, and a person reads every answer. `bcpmesh check` looks for the first line of this table that a question asks for, and says where a lower one would do.\n\nnominal is what budgets count. capacity is a proven bound of what one push can carry, without its timing.\n")
 	b.WriteString("\n| need | category | example | write | nominal bits | capacity bits |\n|---|---|---|---|---|---|\n")
-	for _, n := range bcp.Needs() {
+	for _, n := range lint.Needs() {
 		fmt.Fprintf(b, "| %s | %d | %s | `%s` | %s | %s |\n", cell(n.Name), n.Spec.Category, cell(n.Example), cell(n.Write), n.Prices.Nominal, n.Prices.Capacity)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
+	"github.com/bcpmesh/bcpmesh/bcp/lint"
 )
 
 // Problem is one error or warning and where it stands. Its JSON form is a
@@ -96,23 +96,23 @@ const (
 	CodeTotalParts      = "total_parts"      // warning: pushes may take more than half of a total budget
 	CodeSecretLike      = "secret_like"      // warning: a value that may be a secret
 
-	CodeCombinedBudgets = bcp.FindingCombined   // warning: several tainted channels into a clean agent
-	CodeLoop            = bcp.FindingLoop       // warning: a chain of channels that returns to an agent
-	CodeArgumentsOut    = "arguments_out"       // warning: secrets may leave with arguments of a query
-	CodeLethalTrifecta  = bcp.FindingTrifecta   // warning: private data, untrusted input and a way out
-	CodeSharedDisk      = bcp.FindingSharedDisk // warning: a way around the gateway through files
-	CodeChain           = bcp.FindingChain      // warning: a tainted agent's word inside another's answers
+	CodeCombinedBudgets = lint.FindingCombined   // warning: several tainted channels into a clean agent
+	CodeLoop            = lint.FindingLoop       // warning: a chain of channels that returns to an agent
+	CodeArgumentsOut    = "arguments_out"        // warning: secrets may leave with arguments of a query
+	CodeLethalTrifecta  = lint.FindingTrifecta   // warning: private data, untrusted input and a way out
+	CodeSharedDisk      = lint.FindingSharedDisk // warning: a way around the gateway through files
+	CodeChain           = lint.FindingChain      // warning: a tainted agent's word inside another's answers
 
-	CodeAdviceCategory1   = bcp.AdviceCategory1   // warning: every answer is known in advance
-	CodeAdviceCategory2   = bcp.AdviceCategory2   // warning: a summary of what are specific facts
-	CodeAdviceFormat      = bcp.AdviceFormat      // warning: free text where a format would do
-	CodeAdviceBounds      = bcp.AdviceBounds      // warning: an integer without bounds
-	CodeAdviceMaxWords    = bcp.AdviceMaxWords    // warning: more words than the format needs
-	CodeAdviceAlphabet    = bcp.AdviceAlphabet    // warning: texts in any script
-	CodeAdviceMaxChars    = bcp.AdviceMaxChars    // warning: names of any length
-	CodeAdviceMaxCategory = bcp.AdviceMaxCategory // warning: a category that nothing can use
-	CodeAdviceShare       = bcp.AdviceShare       // warning: many summaries
-	CodeAdviceBudget      = bcp.AdviceBudget      // warning: one push of each does not fit
+	CodeAdviceCategory1   = lint.AdviceCategory1   // warning: every answer is known in advance
+	CodeAdviceCategory2   = lint.AdviceCategory2   // warning: a summary of what are specific facts
+	CodeAdviceFormat      = lint.AdviceFormat      // warning: free text where a format would do
+	CodeAdviceBounds      = lint.AdviceBounds      // warning: an integer without bounds
+	CodeAdviceMaxWords    = lint.AdviceMaxWords    // warning: more words than the format needs
+	CodeAdviceAlphabet    = lint.AdviceAlphabet    // warning: texts in any script
+	CodeAdviceMaxChars    = lint.AdviceMaxChars    // warning: names of any length
+	CodeAdviceMaxCategory = lint.AdviceMaxCategory // warning: a category that nothing can use
+	CodeAdviceShare       = lint.AdviceShare       // warning: many summaries
+	CodeAdviceBudget      = lint.AdviceBudget      // warning: one push of each does not fit
 )
 
 // advicePrefix begins the codes of advice, and of nothing else.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/lint"
 )
 
 // warnFlow warns of what adds up across agents and channels, at the name of
@@ -19,9 +20,9 @@ func (b *builder) warnFlow(m *bcp.Mesh) {
 	for _, a := range b.agents {
 		byName[a.name()] = a
 	}
-	for _, f := range bcp.FlowOf(m).Findings {
+	for _, f := range lint.FlowOf(m).Findings {
 		a := byName[f.Agents[0]]
-		if agent, _ := m.Agent(f.Agents[0]); f.Code == bcp.FindingTrifecta && refusesTrifecta(&agent) {
+		if agent, _ := m.Agent(f.Agents[0]); f.Code == lint.FindingTrifecta && refusesTrifecta(&agent) {
 			a.source.errorf(a.object.at("name"), CodeLethalTrifecta, "name", "%s; or accept it by writing egress_budget_bits, the bits that may go out over egress_window", f.Text)
 			continue
 		}
@@ -35,7 +36,7 @@ func (b *builder) warnArguments(m *bcp.Mesh) {
 	if b.incomplete || !b.report.OK() {
 		return
 	}
-	flow := bcp.FlowOf(m)
+	flow := lint.FlowOf(m)
 	for i := range m.Channels {
 		c := &m.Channels[i]
 		private, out := flow.Legs(c.Controller).Private, flow.Legs(c.Reader).Out

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
 const (
@@ -41,14 +42,14 @@ var (
 )
 
 // configuration is a mesh of one channel.
-func configuration() bcp.Config {
+func configuration() state.Config {
 	c := bcp.Channel{
 		ChannelKey: channel, MaxCategory: 2, Budget: budget, MaxCat2Queries: -1, MaxEscalations: 2, BaseCategory: 2, MaxRetries: 1,
 		QueryTTL: patience, BudgetWindow: 24 * time.Hour, PushBudget: budget, MaxPendingApprovals: 2, ApprovalTTL: patience,
 		Approvers:     approvers[:],
 		Subscriptions: []bcp.Subscription{{ID: "alarm", Spec: bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "ok", Type: bcp.TypeBoolean}}}}},
 	}
-	return bcp.Config{
+	return state.Config{
 		Mesh: &bcp.Mesh{
 			Name: "small", TimeZone: time.UTC, IdleTimeout: 24 * time.Hour, Approvers: approvers[:], MaxRefusals: 100, Channels: []bcp.Channel{c},
 			Agents: []bcp.Agent{
@@ -108,7 +109,7 @@ func (m message) String() string {
 }
 
 // decide has the real code judge the message. It is false if there is nothing to record.
-func (m message) decide(s *bcp.State, moment bcp.Moment, forgetful bool, request int) (d bcp.Decision, body []byte, recorded bool) {
+func (m message) decide(s *state.State, moment bcp.Moment, forgetful bool, request int) (d bcp.Decision, body []byte, recorded bool) {
 	switch m.kind {
 	case ask:
 		body = []byte(requests[m.n])
@@ -140,7 +141,7 @@ func (m message) decide(s *bcp.State, moment bcp.Moment, forgetful bool, request
 }
 
 // approval signs what the approver is shown; of an item that is gone, nothing.
-func approval(s *bcp.State, m message) []byte {
+func approval(s *state.State, m message) []byte {
 	view, _ := s.View(approvers[m.n], bcp.ItemID(m.id))
 	a := bcp.Approval{Item: bcp.ItemID(m.id), SHA256: view.SHA256, Expires: view.Deadline.Truncate(time.Second)}
 	if acts[m.n] == bcp.RejectItem {

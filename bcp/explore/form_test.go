@@ -13,6 +13,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
 // Two worlds are the same if they differ in names alone: in random ids, in the
@@ -48,7 +49,7 @@ func newFormer() former {
 // probe is a checkpoint after some starts and a history that leaves something in
 // every list which has numbers of decisions.
 func probe(starts int) any {
-	s, err := bcp.NewState(configuration())
+	s, err := state.New(configuration())
 	if err != nil {
 		panic(err)
 	}
@@ -85,7 +86,7 @@ func probe(starts int) any {
 	return tree
 }
 
-func treeOf(s *bcp.State) (tree any, err error) {
+func treeOf(s *state.State) (tree any, err error) {
 	b, err := s.Checkpoint()
 	if err == nil {
 		err = msgpack.Unmarshal(b, &tree)
@@ -116,7 +117,7 @@ func compare(a, b any, path string, differ map[string]bool) {
 }
 
 // of returns the form of a state.
-func (f *former) of(s *bcp.State) (form, error) {
+func (f *former) of(s *state.State) (form, error) {
 	tree, err := treeOf(s)
 	if err != nil {
 		return form{}, err

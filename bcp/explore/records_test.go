@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
 // record is one record of a journal, with all that came before it: a journal is
@@ -49,7 +50,7 @@ type effect struct {
 
 // archive makes records.
 type archive struct {
-	config bcp.Config
+	config state.Config
 	revert revert
 	form   former
 	root   *record
@@ -66,8 +67,8 @@ func newArchive(r revert) *archive {
 }
 
 // replay reads the journal up to r into a new state, as a start does.
-func (a *archive) replay(r *record) (*bcp.State, error) {
-	s, err := bcp.NewState(a.config)
+func (a *archive) replay(r *record) (*state.State, error) {
+	s, err := state.New(a.config)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +226,7 @@ func (a *archive) settle(r *record, live []byte) error {
 }
 
 // describe replays r and notes what others may hear of it. It returns the state.
-func (a *archive) describe(r *record) (*bcp.State, error) {
+func (a *archive) describe(r *record) (*state.State, error) {
 	s, err := a.replay(r)
 	if err != nil {
 		return nil, err
@@ -273,7 +274,7 @@ func outcomeOf(d *bcp.Decision) string {
 
 // momentOf gives a decision its time, and ids that nobody else makes: of the start
 // of its writer, and of its own number.
-func momentOf(s *bcp.State, by step) bcp.Moment {
+func momentOf(s *state.State, by step) bcp.Moment {
 	fresh := fmt.Sprintf("%s%s%03d", idMark, by.writer, s.Last()+1)
 	m := bcp.Moment{Now: clock(by.now), Fresh: fresh}
 	sum := digest([]byte(fresh))

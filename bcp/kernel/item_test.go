@@ -13,6 +13,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
 // seal is how the people of these tests sign: it holds for one statement of one key.
@@ -36,7 +37,7 @@ func peopleLedger(t *testing.T) *ledger {
 		return string(signature) == string(seal(key, statement))
 	}
 	var err error
-	if l.state, err = bcp.NewState(l.config); err != nil {
+	if l.state, err = state.New(l.config); err != nil {
 		t.Fatal(err)
 	}
 	return l
@@ -241,7 +242,7 @@ func TestCallInDoubt(t *testing.T) {
 			return string(signature) == string(seal(key, statement))
 		}
 		var err error
-		if l.state, err = bcp.NewState(l.config); err != nil {
+		if l.state, err = state.New(l.config); err != nil {
 			t.Fatal(err)
 		}
 		l.g.begin("all")

@@ -11,7 +11,7 @@ import (
 
 // A State is the [bcp.Runs] of a mesh: a change is recorded as one decision.
 
-// Open returns what makes the state of runs for [bcp.Config]: of what [State.Save]
+// Open returns what makes the state of runs for [state.Config]: of what [State.Save]
 // returned, or of nothing. It is safe for concurrent use; the kernels are shared.
 func Open(kernels ...*Kernel) bcp.OpenRuns {
 	return func(saved []byte) (bcp.Runs, error) { return Restore(saved, kernels...) }

@@ -12,14 +12,15 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
 // ledger is a journal with runs: what a gateway keeps, without its server.
 type ledger struct {
 	t       *testing.T
-	config  bcp.Config
+	config  state.Config
 	key     bcp.SealingKey
-	state   *bcp.State
+	state   *state.State
 	records [][]byte
 	g       *gateway // decides
 }
@@ -27,12 +28,12 @@ type ledger struct {
 func newLedger(t *testing.T) *ledger {
 	t.Helper()
 	k := mustKernel(t, nil)
-	l := &ledger{t: t, config: bcp.Config{Mesh: &bcp.Mesh{}, Version: "test", Runs: kernel.Open(k)}, g: newGateway(t, k)}
+	l := &ledger{t: t, config: state.Config{Mesh: &bcp.Mesh{}, Version: "test", Runs: kernel.Open(k)}, g: newGateway(t, k)}
 	var err error
 	if l.key, err = bcp.NewSealingKey(sha256.Sum256([]byte("key"))); err != nil {
 		t.Fatal(err)
 	}
-	if l.state, err = bcp.NewState(l.config); err != nil {
+	if l.state, err = state.New(l.config); err != nil {
 		t.Fatal(err)
 	}
 	return l
@@ -82,9 +83,9 @@ func (l *ledger) example(n int) {
 }
 
 // replay makes the state of the records. erased ones are not opened.
-func (l *ledger) replay(config bcp.Config, erased bool) *bcp.State {
+func (l *ledger) replay(config state.Config, erased bool) *state.State {
 	l.t.Helper()
-	s, err := bcp.NewState(config)
+	s, err := state.New(config)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func (l *ledger) replay(config bcp.Config, erased bool) *bcp.State {
 	return s
 }
 
-func checkpoint(t *testing.T, s *bcp.State) []byte {
+func checkpoint(t *testing.T, s *state.State) []byte {
 	t.Helper()
 	b, err := s.Checkpoint()
 	if err != nil {
@@ -127,7 +128,7 @@ func TestRunsAreInTheJournal(t *testing.T) {
 		if made := checkpoint(t, l.replay(l.config, false)); !bytes.Equal(live, made) {
 			t.Errorf("with %d steps open the records make another state", open)
 		}
-		restored, err := bcp.Restore(l.config, live)
+		restored, err := state.Restore(l.config, live)
 		if err != nil || !bytes.Equal(checkpoint(t, restored), live) {
 			t.Errorf("%v: a checkpoint gives another state", err)
 		}
@@ -158,7 +159,7 @@ func TestRunsAreNotLost(t *testing.T) {
 	if _, err := l.replay(without, false).Checkpoint(); err == nil {
 		t.Error("a checkpoint leaves out the runs of the records")
 	}
-	restored, err := bcp.Restore(without, checkpoint(t, l.state))
+	restored, err := state.Restore(without, checkpoint(t, l.state))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +168,7 @@ func TestRunsAreNotLost(t *testing.T) {
 	}
 	broken := l.config
 	broken.Runs = func([]byte) (bcp.Runs, error) { return nil, kernel.ErrSaved }
-	if _, err := bcp.Restore(broken, checkpoint(t, l.state)); !errors.Is(err, bcp.ErrCheckpoint) {
+	if _, err := state.Restore(broken, checkpoint(t, l.state)); !errors.Is(err, state.ErrCheckpoint) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -257,7 +258,7 @@ func TestRunRecordsAreChecked(t *testing.T) {
 	for _, d := range []bcp.Decision{{Kind: bcp.KindRun}, {Kind: bcp.KindAsk, Run: &bcp.RunChange{}}} {
 		d.Seq, d.Prev, d.Time = l.state.Last()+1, l.state.Head(), last.Time
 		s := l.replay(l.config, false)
-		if err := s.Apply(&d, bcp.Digest{}); !errors.Is(err, bcp.ErrReplay) {
+		if err := s.Apply(&d, bcp.Digest{}); !errors.Is(err, state.ErrReplay) {
 			t.Errorf("%s: got %v", d.Kind, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/explain"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
 )
 
@@ -166,7 +167,7 @@ func aboutOf(d *bcp.Decision) string {
 // became says what the gateway made of it, by which rule, and what it costs.
 func became(d *bcp.Decision) string {
 	rule := ""
-	if r := d.Rule(); r != "" {
+	if r := explain.Rule(d); r != "" {
 		rule = "[" + r + "]"
 	}
 	var parts []string

@@ -26,6 +26,7 @@ import (
 	mp "github.com/vmihailenco/msgpack/v5"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -341,7 +342,7 @@ func (h *history) judge(t *testing.T, folder string, good int) (outcome string) 
 		}
 		outcome = ", when it served already"
 	}
-	reasons := map[string]error{"damaged": jetstream.ErrRecord, "records lost": jetstream.ErrLost, "does not replay": bcp.ErrReplay}
+	reasons := map[string]error{"damaged": jetstream.ErrRecord, "records lost": jetstream.ErrLost, "does not replay": state.ErrReplay}
 	outcome = "refused" + outcome + ": without a remedy"
 	for reason, err := range reasons {
 		if errors.Is(refused, err) {

@@ -22,6 +22,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh"
@@ -424,7 +425,7 @@ type recordedRun struct {
 }
 
 // check compares what everybody knows with the journal.
-func (e *errands) check(dir, state string) {
+func (e *errands) check(dir, folder string) {
 	t := e.t
 	t.Helper()
 	def, err := meshdir.In(dir).Load()
@@ -434,7 +435,7 @@ func (e *errands) check(dir, state string) {
 	runs, intended := map[kernel.RunID]*recordedRun{}, map[made]bool{}
 	byTask := map[string][]kernel.RunID{}
 	kinds := map[bcp.DecisionKind]int{}
-	_, err = mesh.Redecide(t.Context(), state, def, mesh.RedecideOptions{Definition: def, Version: cli.ProgramVersion(), Each: func(d *bcp.Decision, _ bcp.Redecision) error {
+	_, err = mesh.Redecide(t.Context(), folder, def, mesh.RedecideOptions{Definition: def, Version: cli.ProgramVersion(), Each: func(d *bcp.Decision, _ state.Redecision) error {
 		if kinds[d.Kind]++; !d.Kind.IsRun() {
 			return nil
 		}

@@ -72,6 +72,12 @@ const (
 
 var rules = []rule{
 	{folder: "bcp", core: true, internal: []string{"bcp/guard", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack, textLib}},
+	// Decides from what it remembers, and is told of records alone.
+	{folder: "bcp/state", core: true, internal: []string{"bcp", "bcp/explain", "bcp/guard", "bcp/lint", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack}},
+	// Explains records, without the state that made them.
+	{folder: "bcp/explain", core: true, internal: []string{"bcp", "bcp/guard", "bcp/text"}},
+	// Reads definitions as a reviewer would.
+	{folder: "bcp/lint", core: true, internal: []string{"bcp"}},
 	{folder: "bcp/wire", core: true},
 	{folder: "bcp/text", core: true, external: []string{jsonText, textLib}},
 	// Decides what agents read and where they reach; package bcp asks it, so it knows nothing of bcp.
@@ -81,7 +87,7 @@ var rules = []rule{
 	{folder: "bcp/inert", core: true},
 	{folder: "bcp/inert/inerttest", testSupport: true, external: []string{"pgregory.net/rapid"}},
 	// Writes decisions as sentences.
-	{folder: "bcp/tell", core: true, internal: []string{"bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/kernel"}, external: []string{jsonText}},
+	{folder: "bcp/tell", core: true, internal: []string{"bcp", "bcp/definition", "bcp/explain", "bcp/guard", "bcp/inert", "bcp/kernel"}, external: []string{jsonText}},
 	// Turns tasks into effects by rules, and has no way to make one: it never sees the state of channels, nor the guard.
 	{folder: "bcp/kernel", core: true, internal: []string{"bcp", "bcp/constraint", "bcp/wire"}},
 	// Judges promises and attestations; the check of a signature is an argument.
@@ -90,7 +96,7 @@ var rules = []rule{
 	{folder: "bcp/contract/watch", core: true, internal: []string{"bcp"}},
 	{
 		folder: "bcp/definition", core: true,
-		internal: []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/guard", "bcp/kernel", "bcp/text", "bcp/wire"},
+		internal: []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/text", "bcp/wire"},
 		external: []string{"github.com/goccy/go-yaml", cronParser, jsonText, textLib},
 	},
 	{folder: "bcp/explore", testSupport: true},
@@ -104,7 +110,7 @@ var rules = []rule{
 	{folder: "accounts/proof", core: true, internal: []string{"bcp", "bcp/contract", "subjects"}, external: []string{jwtClaims}},
 
 	{
-		folder: "jetstream", internal: []string{"accounts/durable", "bcp", "bcp/wire", "subjects"},
+		folder: "jetstream", internal: []string{"accounts/durable", "bcp", "bcp/state", "bcp/wire", "subjects"},
 		external: []string{jsonText, logging, msgpack, natsClient, noteFormat, treeHashes, zstdFormat},
 	},
 	// Shares nothing with what it checks. Unpacking is here so that the limits of a file and the place of a fault are.
@@ -183,9 +189,9 @@ var rules = []rule{
 		external: []string{fileLock, jsonText, logging, natsClient, nkeys},
 	},
 	// It is told what happened and may look at the state; the mesh does not know of it.
-	{folder: "mesh/telemetry", internal: []string{"bcp", "bcp/guard", "mesh/trace/otlp"}, external: []string{logging, prometheus}},
+	{folder: "mesh/telemetry", internal: []string{"bcp", "bcp/guard", "bcp/state", "mesh/trace/otlp"}, external: []string{logging, prometheus}},
 	// Makes traces of decisions; otlp sends them, and is the one that talks to a collector.
-	{folder: "mesh/trace", core: true, internal: []string{"bcp"}},
+	{folder: "mesh/trace", core: true, internal: []string{"bcp", "bcp/explain"}},
 	{folder: "mesh/trace/otlp", internal: []string{"bcp", "mesh/trace"}, external: []string{"github.com/cenkalti/backoff/v5", logging, protobuf, "google.golang.org/protobuf/encoding/protowire", telemetry}},
 	// Plays the gateway against an agent under test; no mesh knows of it.
 	// Attacks a mesh from outside, with creds. It starts the mesh, reads what lies on its disk, and decides nothing.
@@ -195,7 +201,7 @@ var rules = []rule{
 		external: []string{jwtClaims, logging, natsClient, nkeys},
 	},
 	// Plays small meshes in every way: it is pure, and knows no bus.
-	{folder: "mesh/redteam/exact", core: true, internal: []string{"bcp", "bcp/constraint"}, external: []string{jsonText}},
+	{folder: "mesh/redteam/exact", core: true, internal: []string{"bcp", "bcp/constraint", "bcp/state"}, external: []string{jsonText}},
 	// Looks for more bits than are charged.
 	{folder: "mesh/redteam/leakage", foreign: true, internal: []string{"mesh/redteam", "mesh/redteam/exact"}},
 	// What was found, in the forms that others read.
@@ -204,7 +210,7 @@ var rules = []rule{
 	// Builds pages as nodes, and knows nothing of meshes.
 	{folder: "mesh/web/markup", external: []string{"golang.org/x/net/html"}},
 	// Pages for people: a client of the mesh like any other.
-	{folder: "mesh/web", internal: []string{"agents", "bcp", "bcp/inert", "bcp/tell", "mesh/web/markup"}, external: []string{jsonText, logging}},
+	{folder: "mesh/web", internal: []string{"agents", "bcp", "bcp/explain", "bcp/inert", "bcp/lint", "bcp/tell", "mesh/web/markup"}, external: []string{jsonText, logging}},
 	// Draws figures, and knows nothing of what they are.
 	{folder: "mesh/plot"},
 	// Computes what a mesh of a size needs, and runs nothing.
@@ -298,7 +304,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/define", program: true,
-		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/kernel", "bcp/wire", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/meshdir", "mesh/home", "mesh/server", "subjects"},
+		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/kernel", "bcp/lint", "bcp/wire", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/meshdir", "mesh/home", "mesh/server", "subjects"},
 		external: []string{commandLines, jsonText, progressBars},
 	},
 	{
@@ -308,17 +314,17 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/archive", program: true,
-		internal: []string{"accounts", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "jetstream", "mesh", "mesh/home", "mesh/server"},
+		internal: []string{"accounts", "bcp", "bcp/state", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "jetstream", "mesh", "mesh/home", "mesh/server"},
 		external: []string{commandLines, progressBars},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/ledger", program: true,
-		internal: []string{"agents", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh", "mesh/home", "mesh/plot", "mesh/server"},
+		internal: []string{"agents", "bcp", "bcp/state", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh", "mesh/home", "mesh/plot", "mesh/server"},
 		external: []string{commandLines},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/audit", program: true,
-		internal: []string{"accounts", "agents", "bcp", "bcp/constraint", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/tell", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "jetstream", "jetstream/verify", "jetstream/witness", "mesh", "subjects"},
+		internal: []string{"accounts", "agents", "bcp", "bcp/constraint", "bcp/definition", "bcp/explain", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "jetstream", "jetstream/verify", "jetstream/witness", "mesh", "subjects"},
 		external: []string{commandLines, jsonText, logging, progressBars},
 	},
 	{
@@ -328,7 +334,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/health", program: true,
-		internal: []string{"accounts", "agents", "agents/sandbox", "bcp", "bcp/definition", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/meshdir", "mesh", "mesh/home", "mesh/notify", "subjects"},
+		internal: []string{"accounts", "agents", "agents/sandbox", "bcp", "bcp/definition", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/meshdir", "mesh", "mesh/home", "mesh/notify", "subjects"},
 		external: []string{commandLines, jwtClaims, logging, natsClient},
 	},
 	{
@@ -338,7 +344,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/run", program: true,
-		internal: []string{"accounts", "agents", "agents/mailbox", "bcp", "bcp/definition", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/meshdir", "cmd/bcpmesh/internal/pages", "examples/assistant", "examples/mailroom", "examples/mailroom/facts", "examples/mailroom/mail", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace/otlp", "mesh/web"},
+		internal: []string{"accounts", "agents", "agents/mailbox", "bcp", "bcp/definition", "bcp/explain", "bcp/inert", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/meshdir", "cmd/bcpmesh/internal/pages", "examples/assistant", "examples/mailroom", "examples/mailroom/facts", "examples/mailroom/mail", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace/otlp", "mesh/web"},
 		external: []string{commandLines, "github.com/fsnotify/fsnotify", "golang.org/x/net/http/httpguts", jsonText, logging, natsClient, progressBars, textTables},
 	},
 	{
@@ -357,7 +363,7 @@ var rules = []rule{
 }
 
 // corePackages may not be imported by a core package through this list: each names what it needs.
-var corePackages = []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/tell", "bcp/text", "bcp/wire", "subjects"}
+var corePackages = []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/explain", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/lint", "bcp/state", "bcp/tell", "bcp/text", "bcp/wire", "subjects"}
 
 // onlyIn names folders that alone may import a module, also where a rule says "*".
 var onlyIn = map[string][]string{

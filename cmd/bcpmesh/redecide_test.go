@@ -17,6 +17,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
@@ -154,7 +155,7 @@ func TestRedecideMailroom(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := mesh.Redecide(t.Context(), meshdir.In(dir).State, def, mesh.RedecideOptions{Definition: def, Version: cli.ProgramVersion(),
-		Each: func(d *bcp.Decision, _ bcp.Redecision) error {
+		Each: func(d *bcp.Decision, _ state.Redecision) error {
 			if d.Subscription != "reply-needed" || d.Kind != bcp.KindPush {
 				return nil
 			}

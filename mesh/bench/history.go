@@ -9,6 +9,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
@@ -46,7 +47,7 @@ func writeHistory(ctx context.Context, folder string, def *bcp.Mesh, s shape, de
 	if err != nil {
 		return err
 	}
-	state, err := bcp.NewState(configOf(def))
+	state, err := state.New(configOf(def))
 	if err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func writeHistory(ctx context.Context, folder string, def *bcp.Mesh, s shape, de
 }
 
 type history struct {
-	state   *bcp.State
+	state   *state.State
 	keys    *jetstream.SealingKeys
 	now     time.Time
 	tick    time.Duration

@@ -12,6 +12,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/mesh"
 )
 
@@ -103,7 +104,7 @@ func (h *host) projected(ctx context.Context) error {
 		return nil
 	}
 	var last uint64
-	if err := h.mesh.Inspect(ctx, func(s *bcp.State) { last = s.Last() }); err != nil {
+	if err := h.mesh.Inspect(ctx, func(s *state.State) { last = s.Last() }); err != nil {
 		return err
 	}
 	return h.mesh.Projected(ctx, last)
@@ -122,7 +123,7 @@ func (h *host) stored(ctx context.Context) (s stored, err error) {
 	if h.mesh == nil {
 		return s, nil
 	}
-	if err := h.mesh.Inspect(ctx, func(state *bcp.State) { s.Decisions = state.Last() }); err != nil {
+	if err := h.mesh.Inspect(ctx, func(state *state.State) { s.Decisions = state.Last() }); err != nil {
 		return s, err
 	}
 	held, err := agents.NewOperator(h.operator).Storage(ctx)

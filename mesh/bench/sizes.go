@@ -12,6 +12,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/mesh"
 )
 
@@ -178,7 +179,7 @@ func measureDefinitions(folder string, s shape) (all []size, err error) {
 		return nil, err
 	}
 	config := configOf(def)
-	made, err := bcp.NewState(config)
+	made, err := state.New(config)
 	if err == nil {
 		err = both(sizeNewState, sizeState)
 	}
@@ -193,7 +194,7 @@ func measureDefinitions(folder string, s shape) (all []size, err error) {
 	if m, err = newMeter(n); err != nil {
 		return nil, err
 	}
-	again, err := bcp.Restore(config, snapshot)
+	again, err := state.Restore(config, snapshot)
 	if err == nil {
 		err = both(sizeRestore, "")
 	}
@@ -232,8 +233,8 @@ func claims(bundle accounts.Bundle, s shape) (perChannel, perAgent float64) {
 	return perChannel, (float64(all) - perChannel*float64(s.channels())) / float64(s.Readers)
 }
 
-func configOf(def *bcp.Mesh) bcp.Config {
-	return bcp.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify, Schedules: definition.ParseSchedule,
+func configOf(def *bcp.Mesh) state.Config {
+	return state.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify, Schedules: definition.ParseSchedule,
 		Definitions: definition.Digest(def), Version: "bench"}
 }
 
@@ -247,7 +248,7 @@ func measureMemory(s shape, pushes int) (all []size, err error) {
 		return nil, err
 	}
 	config := configOf(def)
-	made, err := bcp.NewState(config)
+	made, err := state.New(config)
 	if err != nil {
 		return nil, err
 	}
@@ -312,7 +313,7 @@ func measureMemory(s shape, pushes int) (all []size, err error) {
 	if m, err = newMeter(pushes); err != nil {
 		return nil, err
 	}
-	again, err := bcp.Restore(config, snapshot)
+	again, err := state.Restore(config, snapshot)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -71,6 +72,6 @@ func (g *Gateway) closable(in *input) bcp.ChannelKey {
 
 // waitsForOperator reports whether what is due is of a channel that is closed since the
 // journal was set back.
-func (g *Gateway) waitsForOperator(due bcp.Due) bool {
+func (g *Gateway) waitsForOperator(due state.Due) bool {
 	return g.setBack() && g.config.Marks.SetBack.closed(g.state.ChannelDue(due))
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -58,7 +59,7 @@ func (g *Gateway) erase(in *input, d bcp.Decision) {
 
 // destroy does what an erasure says that is recorded. It goes on where one before
 // it was interrupted.
-func (g *Gateway) destroy(ctx context.Context, d *bcp.Decision, config bcp.Config) (e Erased, err error) {
+func (g *Gateway) destroy(ctx context.Context, d *bcp.Decision, config state.Config) (e Erased, err error) {
 	channel, before := bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}, time.Unix(0, d.Before)
 	e.Decision = d.Seq
 	if e.Keys, err = g.keys.Destroy(ctx, channel, subjects.SealedPayload, before); err != nil {

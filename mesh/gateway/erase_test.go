@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -27,7 +28,7 @@ func TestErasureIsRecordedWithItsBatch(t *testing.T) {
 		deciding, goOn := make(chan struct{}), make(chan struct{})
 		inspected := make(chan error, 1)
 		go func() {
-			inspected <- g.Inspect(t.Context(), func(*bcp.State) { close(deciding); <-goOn })
+			inspected <- g.Inspect(t.Context(), func(*state.State) { close(deciding); <-goOn })
 		}()
 		<-deciding
 		if err := mailer.Conn.Publish(pushAlert, []byte(alert(""))); err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -42,7 +43,7 @@ const (
 // Config is what a gateway needs.
 type Config struct {
 	// State is the mesh, its rules and constraints.
-	State bcp.Config
+	State state.Config
 	// Conn is the journal's connection to account CORE. It should reconnect by
 	// itself. The gateway sets its DisconnectErrHandler. The caller closes it,
 	// after Stop.
@@ -138,8 +139,8 @@ type Gateway struct {
 	done   chan struct{}
 	err    error // why run ended, once done is closed
 
-	snapshots chan bcp.Config // to be made under these definitions
-	beside    sync.WaitGroup  // of what runs beside deciding until the gateway ends
+	snapshots chan state.Config // to be made under these definitions
+	beside    sync.WaitGroup    // of what runs beside deciding until the gateway ends
 	// snapshotting is held while a snapshot is made of the journal.
 	snapshotting sync.Mutex
 	// damage, if not nil, is what was found of the journal while the gateway serves.
@@ -163,7 +164,7 @@ type Gateway struct {
 	uncertain []outcome
 	stored    uint64
 	snapped   time.Time // when the last snapshot was begun
-	state     *bcp.State
+	state     *state.State
 	journal   *jetstream.Journal
 	agents    map[agentRole]*connection
 	leaving   map[bcp.AgentName]func([]string) // who asked what waits for an agent
@@ -177,7 +178,7 @@ type Gateway struct {
 	ownMistake time.Time // when the last alert was recorded that is about no message
 	// dueAside is what is due and has to wait since it found a mistake; overdue says that
 	// something was due in the last step and was not decided.
-	dueAside map[bcp.Due]aside
+	dueAside map[state.Due]aside
 	overdue  bool
 	// reconciling are those that wait for a recount.
 	reconciling []*input
@@ -261,7 +262,7 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 		agents: make(map[agentRole]*connection), leaving: make(map[bcp.AgentName]func([]string)), sending: make(map[bcp.DeliveryID]*sending), notices: make(map[bcp.DeliveryID]*sending),
 		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]int), counting: make(map[counted]uint64),
 		runs:  runs{sent: make(map[string]int), unheard: make(map[string]int), dispatchers: make(map[bcp.AgentName]*Dispatcher)},
-		flaps: make(map[agentRole]flaps), snapshots: make(chan bcp.Config), dueAside: make(map[bcp.Due]aside), tellings: make(map[agentRole]*telling),
+		flaps: make(map[agentRole]flaps), snapshots: make(chan state.Config), dueAside: make(map[state.Due]aside), tellings: make(map[agentRole]*telling),
 	}
 	if config.Marks != nil {
 		if g.marker, err = newMarker(config.Marks.Secret); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -152,7 +153,7 @@ func TestNobodyWaitsTooLong(t *testing.T) {
 		g := &Gateway{inbox: newInbox(), done: make(chan struct{})}
 		g.events = g.inbox.lane()
 		for name, ask := range map[string]func(context.Context) error{
-			"inspect": func(ctx context.Context) error { return g.Inspect(ctx, func(*bcp.State) { t.Error("inspects") }) },
+			"inspect": func(ctx context.Context) error { return g.Inspect(ctx, func(*state.State) { t.Error("inspects") }) },
 			"reload": func(ctx context.Context) error {
 				return g.switchTo(ctx, nextState{}, nil, func() error { t.Error("switches over"); return nil })
 			},
@@ -208,7 +209,7 @@ func TestConnectionEventsOfAMinute(t *testing.T) {
 func TestCountedIsDueUntilItIsRecorded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := &Gateway{config: Config{Now: time.Now}, state: new(bcp.State), counts: map[counted]int{}, counting: map[counted]uint64{}}
+		g := &Gateway{config: Config{Now: time.Now}, state: new(state.State), counts: map[counted]int{}, counting: map[counted]uint64{}}
 		idle := g.untilDue()
 		g.count(counted{kind: bcp.KindConnect, agent: agentRole{"mailer", bcp.RoleReader}}, 1)
 		if wait := g.untilDue(); wait != countingInterval {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
@@ -107,7 +108,7 @@ func TestLostConnectionsComeBack(t *testing.T) {
 func TestStartNeedsConnectionsForAgents(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	if g, err := gateway.Start(t.Context(), gateway.Config{State: bcp.Config{Mesh: b.definition}, Conn: b.core(t)}); err == nil {
+	if g, err := gateway.Start(t.Context(), gateway.Config{State: state.Config{Mesh: b.definition}, Conn: b.core(t)}); err == nil {
 		_ = g.Stop()
 		t.Error("it started")
 	}

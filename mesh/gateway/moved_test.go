@@ -7,6 +7,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -68,7 +69,7 @@ func TestMovedAgentsAreNotServed(t *testing.T) {
 
 	again := b.start(t, under(b.definition))
 	switched := false
-	err := again.Reload(t.Context(), bcp.Config{Mesh: moved, Constraints: constraint.Compile, Version: "test", Definitions: bcp.Digest{1}}, nil,
+	err := again.Reload(t.Context(), state.Config{Mesh: moved, Constraints: constraint.Compile, Version: "test", Definitions: bcp.Digest{1}}, nil,
 		func() error { switched = true; return nil })
 	refused("a reload", err)
 	if switched {

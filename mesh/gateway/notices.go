@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -37,7 +38,7 @@ func (g *Gateway) sendNoticesTo(who agentRole) {
 
 // sendNotice sends a notice now, and again until it is acknowledged or the
 // connection ends.
-func (g *Gateway) sendNotice(who agentRole, n bcp.Notice) {
+func (g *Gateway) sendNotice(who agentRole, n state.Notice) {
 	s := &sending{to: who, backoff: patience}
 	if before := g.notices[n.ID]; before != nil {
 		s.count = before.count
@@ -46,7 +47,7 @@ func (g *Gateway) sendNotice(who agentRole, n bcp.Notice) {
 	g.repeatNotice(n, s)
 }
 
-func (g *Gateway) repeatNotice(n bcp.Notice, s *sending) {
+func (g *Gateway) repeatNotice(n state.Notice, s *sending) {
 	c := g.agents[s.to]
 	g.publish(s.to, subjects.Deliver(n.Role, n.Agent, n.Peer), subjects.ReplyAttempt(n.Role, n.Agent, n.ID, s.count), n.Message)
 	s.count++

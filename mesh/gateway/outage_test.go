@@ -8,6 +8,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
@@ -34,7 +35,7 @@ func TestNothingIsLostInALongOutage(t *testing.T) {
 			telling.Add(1)
 			g.Denied("mailer", bcp.RoleReader, "publish", "a", 1)
 		}
-		next := bcp.Config{Mesh: b.definition, Constraints: constraint.Compile, Version: "test", Definitions: bcp.Digest{1}}
+		next := state.Config{Mesh: b.definition, Constraints: constraint.Compile, Version: "test", Definitions: bcp.Digest{1}}
 		ctx, cancel := context.WithTimeout(context.Background(), meshtest.Patience)
 		defer cancel()
 		reloaded <- g.Reload(ctx, next, nil, func() error { return nil })

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -78,7 +79,7 @@ func (g *Gateway) backoffOf(controller bcp.AgentName) time.Duration {
 
 // sendDelivery sends one delivery now and again until it is acknowledged, with
 // the same id and the same bytes.
-func (g *Gateway) sendDelivery(key bcp.ChannelKey, out *bcp.Outgoing) {
+func (g *Gateway) sendDelivery(key bcp.ChannelKey, out *state.Outgoing) {
 	id := out.DeliveryID
 	s := g.sending[id]
 	g.publish(s.to, subjects.Deliver(bcp.RoleController, key.Controller, key.Reader),

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
 // A mistake of this program is found by a message, by an event or by time, and ends
@@ -88,9 +89,9 @@ func mistakeIn(err error) *panicError {
 
 // work is what the gateway is deciding, or changes the state by.
 type work struct {
-	in     *input   // a message or an event
-	due    *bcp.Due // what time decides
-	counts bool     // what was counted
+	in     *input     // a message or an event
+	due    *state.Due // what time decides
+	counts bool       // what was counted
 }
 
 // aside is what found a mistake, and is not tried for a while.
@@ -224,7 +225,7 @@ func (g *Gateway) releaseSafely(o *outcome) {
 }
 
 // passOver reports whether something that is due has to wait since it found a mistake.
-func (g *Gateway) passOver(due bcp.Due) bool {
+func (g *Gateway) passOver(due state.Due) bool {
 	if a, waits := g.dueAside[due]; waits && g.clock().Before(a.until) {
 		return true
 	}

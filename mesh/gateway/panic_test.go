@@ -10,6 +10,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -161,11 +162,11 @@ func TestMistakeBesideDeciding(t *testing.T) {
 		}
 	}
 	push("p1")
-	if err := g.Inspect(t.Context(), func(*bcp.State) { panic("canary") }); err != nil {
+	if err := g.Inspect(t.Context(), func(*state.State) { panic("canary") }); err != nil {
 		t.Error(err)
 	}
 	g.wait(t, 1, alerted(bcp.AlertPanic))
-	next := bcp.Config{Mesh: b.definition, Constraints: constraint.Compile, Version: "test", Definitions: bcp.Digest{1}}
+	next := state.Config{Mesh: b.definition, Constraints: constraint.Compile, Version: "test", Definitions: bcp.Digest{1}}
 	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 	defer cancel()
 	if err := g.Reload(ctx, next, nil, func() error { panic("canary") }); !errors.Is(err, gateway.ErrPanic) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -315,7 +316,7 @@ const (
 // Inspect has f called with the state, between two steps. f must not keep it,
 // nor take long. It returns the context's cause where that ends first, or an
 // error where the gateway ended.
-func (g *Gateway) Inspect(ctx context.Context, f func(*bcp.State)) error {
+func (g *Gateway) Inspect(ctx context.Context, f func(*state.State)) error {
 	called := make(chan struct{})
 	g.tellUntil(ctx, event{call: func() {
 		defer close(called)

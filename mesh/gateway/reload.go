@@ -6,7 +6,7 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
@@ -16,7 +16,7 @@ import (
 // do at the server, and records the change. After an error the definitions of before
 // hold here; if switchOver returned none, the caller has to switch back. If ctx ends
 // before that step has begun, Reload does nothing and returns the context's cause.
-func (g *Gateway) Reload(ctx context.Context, config bcp.Config, changes []string, switchOver func() error) error {
+func (g *Gateway) Reload(ctx context.Context, config state.Config, changes []string, switchOver func() error) error {
 	next, err := g.readUnder(ctx, config)
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func (g *Gateway) switchTo(ctx context.Context, next nextState, changes []string
 // position.
 type nextState struct {
 	replayed
-	config bcp.Config
+	config state.Config
 	upTo   jetstream.Position
 }
 
@@ -69,7 +69,7 @@ const (
 
 // readUnder reads the journal under other definitions, over a connection of its own,
 // until ctx or the gateway ends.
-func (g *Gateway) readUnder(ctx context.Context, config bcp.Config) (next nextState, err error) {
+func (g *Gateway) readUnder(ctx context.Context, config state.Config) (next nextState, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {

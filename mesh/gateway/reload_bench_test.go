@@ -8,6 +8,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -55,13 +56,13 @@ func BenchmarkReload(b *testing.B) {
 	edits := 0
 	for b.Loop() {
 		edits++
-		next := bcp.Config{Mesh: meshes[edits%2], Constraints: constraint.Compile, Version: "test", Definitions: bcp.Digest{byte(edits)}}
+		next := state.Config{Mesh: meshes[edits%2], Constraints: constraint.Compile, Version: "test", Definitions: bcp.Digest{byte(edits)}}
 		reloaded := make(chan error, 1)
 		go func() { reloaded <- g.Reload(b.Context(), next, nil, func() error { return nil }) }()
 		var err error
 		for going := true; going; {
 			asked := time.Now()
-			if err := g.Inspect(b.Context(), func(*bcp.State) {}); err != nil {
+			if err := g.Inspect(b.Context(), func(*state.State) {}); err != nil {
 				b.Fatal(err)
 			}
 			held = max(held, time.Since(asked))

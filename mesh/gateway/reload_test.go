@@ -12,6 +12,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -27,7 +28,7 @@ func TestReloadWithoutRecord(t *testing.T) {
 	b := newBench(t)
 	g := b.start(t)
 	main, mailer := b.agent(t, "main"), b.agent(t, "mailer")
-	next := bcp.Config{Constraints: constraint.Compile, Version: "test", Definitions: bcp.Digest{1}, Mesh: meshtest.Parse(t, map[string]string{
+	next := state.Config{Constraints: constraint.Compile, Version: "test", Definitions: bcp.Digest{1}, Mesh: meshtest.Parse(t, map[string]string{
 		"main.md": strings.Replace(mainFile, "{id: alerts,", "{id: alarms,", 1), "mailer.md": mailerFile,
 	})}
 	switched := 0

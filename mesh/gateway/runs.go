@@ -6,6 +6,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -432,7 +433,7 @@ func (g *Gateway) receiptOr(id kernel.RunID, ended *kernel.End) bcp.RunReceipt {
 
 // connectKernels makes the dispatchers of the kernels, and listens to their planners and
 // tools, of which only those that are new are connected to.
-func (g *Gateway) connectKernels(state *bcp.State) error {
+func (g *Gateway) connectKernels(state *state.State) error {
 	runs, _ := state.Runs().(*kernel.State)
 	if runs == nil {
 		return nil

@@ -10,6 +10,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
@@ -28,7 +29,7 @@ const (
 
 // replayed is a state, and how it came about.
 type replayed struct {
-	state *bcp.State
+	state *state.State
 	read  uint64 // decisions that were read behind the snapshot
 }
 
@@ -37,7 +38,7 @@ type replayed struct {
 // journal has the last word: a snapshot that it does not continue is passed over.
 // It calls each, if set, with what it reads; with the same again where a snapshot
 // is passed over.
-func (g *Gateway) replay(ctx context.Context, journal *jetstream.Journal, config bcp.Config, each func(*bcp.Decision)) (replayed, error) {
+func (g *Gateway) replay(ctx context.Context, journal *jetstream.Journal, config state.Config, each func(*bcp.Decision)) (replayed, error) {
 	o, err := originOf(ctx, journal, g.config.Bases) // proven also where a snapshot spares it
 	if err != nil {
 		return replayed{}, err
@@ -54,7 +55,7 @@ func (g *Gateway) replay(ctx context.Context, journal *jetstream.Journal, config
 
 // replaySnapshot makes no state where no snapshot stands up. ahead is of one that
 // the journal does not reach.
-func (g *Gateway) replaySnapshot(ctx context.Context, journal *jetstream.Journal, config bcp.Config, each func(*bcp.Decision)) (r replayed, ahead uint64, err error) {
+func (g *Gateway) replaySnapshot(ctx context.Context, journal *jetstream.Journal, config state.Config, each func(*bcp.Decision)) (r replayed, ahead uint64, err error) {
 	snapshots, log := g.config.Snapshots, g.log
 	if snapshots == nil {
 		return replayed{}, 0, nil
@@ -73,7 +74,7 @@ func (g *Gateway) replaySnapshot(ctx context.Context, journal *jetstream.Journal
 		case errors.Is(err, jetstream.ErrPosition):
 			ahead = max(ahead, r.state.Last())
 			log.Warn("a snapshot is passed over", "snapshot", name, "reason", err)
-		case errors.Is(err, bcp.ErrDefinitions):
+		case errors.Is(err, state.ErrDefinitions):
 			log.Info("a snapshot is passed over", "snapshot", name, "reason", err)
 		default:
 			log.Warn("a snapshot is passed over", "snapshot", name, "reason", err)
@@ -84,7 +85,7 @@ func (g *Gateway) replaySnapshot(ctx context.Context, journal *jetstream.Journal
 
 // Replay makes the state of a journal under some definitions from where the
 // journal begins, without a snapshot. Bases are those of the state folder.
-func Replay(ctx context.Context, journal *jetstream.Journal, bases *jetstream.Bases, keys *jetstream.SealingKeys, config bcp.Config) (*bcp.State, error) {
+func Replay(ctx context.Context, journal *jetstream.Journal, bases *jetstream.Bases, keys *jetstream.SealingKeys, config state.Config) (*state.State, error) {
 	o, err := originOf(ctx, journal, bases)
 	if err != nil {
 		return nil, err
@@ -110,13 +111,13 @@ func originOf(ctx context.Context, journal *jetstream.Journal, bases *jetstream.
 	return o, err
 }
 
-func (o *origin) replay(ctx context.Context, journal *jetstream.Journal, keys *jetstream.SealingKeys, config bcp.Config, each func(*bcp.Decision)) (replayed, error) {
-	restore := func() (*bcp.State, error) { return bcp.NewState(config) }
+func (o *origin) replay(ctx context.Context, journal *jetstream.Journal, keys *jetstream.SealingKeys, config state.Config, each func(*bcp.Decision)) (replayed, error) {
+	restore := func() (*state.State, error) { return state.New(config) }
 	if o.Truncated() {
-		restore = func() (*bcp.State, error) { return bcp.RestoreBase(config, o.base.Checkpoint) }
+		restore = func() (*state.State, error) { return state.RestoreBase(config, o.base.Checkpoint) }
 	}
 	restored, err := restore()
-	if errors.Is(err, bcp.ErrDefinitions) {
+	if errors.Is(err, state.ErrDefinitions) {
 		err = fmt.Errorf("%w; the journal begins behind decision %d, and what was before is in %s and older backups", err, o.Decision, o.Truncation.File)
 	}
 	if err != nil {
@@ -130,12 +131,12 @@ func (o *origin) replay(ctx context.Context, journal *jetstream.Journal, keys *j
 // stored.
 var errUnseen = errors.New("it has decisions that were not acknowledged")
 
-func (g *Gateway) replayFrom(ctx context.Context, journal *jetstream.Journal, name string, config bcp.Config, each func(*bcp.Decision)) (replayed, error) {
+func (g *Gateway) replayFrom(ctx context.Context, journal *jetstream.Journal, name string, config state.Config, each func(*bcp.Decision)) (replayed, error) {
 	snapshot, err := g.config.Snapshots.Read(name)
 	if err != nil {
 		return replayed{}, err
 	}
-	state, err := bcp.Restore(config, snapshot.Checkpoint)
+	state, err := state.Restore(config, snapshot.Checkpoint)
 	if err != nil {
 		return replayed{}, err
 	}
@@ -149,7 +150,7 @@ func (g *Gateway) replayFrom(ctx context.Context, journal *jetstream.Journal, na
 	return replayed{state, state.Last() - snapshot.Decision}, err
 }
 
-func applyTo(ctx context.Context, keys *jetstream.SealingKeys, state *bcp.State, each func(*bcp.Decision)) func([]byte) error {
+func applyTo(ctx context.Context, keys *jetstream.SealingKeys, state *state.State, each func(*bcp.Decision)) func([]byte) error {
 	return func(record []byte) error {
 		var d bcp.Decision
 		next := state.Last() + 1
@@ -234,7 +235,7 @@ func (g *Gateway) readJournal(ctx context.Context) (*jetstream.Journal, func(), 
 
 // makeSnapshot makes one at a time: one of before an erasure must not come behind
 // it.
-func (g *Gateway) makeSnapshot(ctx context.Context, config bcp.Config) error {
+func (g *Gateway) makeSnapshot(ctx context.Context, config state.Config) error {
 	g.snapshotting.Lock()
 	defer g.snapshotting.Unlock()
 	begun := time.Now()
@@ -250,7 +251,7 @@ func (g *Gateway) makeSnapshot(ctx context.Context, config bcp.Config) error {
 	return g.writeSnapshot(r.state, journal.Last(), begun)
 }
 
-func (g *Gateway) writeSnapshot(state *bcp.State, sequence uint64, begun time.Time) error {
+func (g *Gateway) writeSnapshot(state *state.State, sequence uint64, begun time.Time) error {
 	checkpoint, err := state.Checkpoint()
 	if err != nil {
 		return err

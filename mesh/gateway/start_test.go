@@ -12,6 +12,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -160,7 +161,7 @@ func TestJournalIsCheckedAgain(t *testing.T) {
 // behind it, were made of.
 func (b *bench) damaged(t *testing.T, snapshots *jetstream.Snapshots) {
 	t.Helper()
-	state, err := bcp.NewState(b.config().State)
+	state, err := state.New(b.config().State)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +266,7 @@ func TestDamageThatIsFoundLate(t *testing.T) {
 	if names, err := snapshots.List(); err != nil || len(names) > 0 {
 		t.Errorf("snapshots are left: %v, %v", names, err)
 	}
-	if _, err := b.tryStart(t, func(c *gateway.Config) { c.Cluster, c.Snapshots = true, snapshots }); !errors.Is(err, bcp.ErrReplay) {
+	if _, err := b.tryStart(t, func(c *gateway.Config) { c.Cluster, c.Snapshots = true, snapshots }); !errors.Is(err, state.ErrReplay) {
 		t.Errorf("the next one starts: %v", err)
 	}
 }

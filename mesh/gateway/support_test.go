@@ -16,6 +16,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
@@ -143,7 +144,7 @@ func (b *bench) start(t testing.TB, change ...func(*gateway.Config)) *running {
 // config is that of a gateway, without a connection for the journal.
 func (b *bench) config() gateway.Config {
 	return gateway.Config{
-		State:   bcp.Config{Mesh: b.definition, Constraints: constraint.Compile, Version: "test"},
+		State:   state.Config{Mesh: b.definition, Constraints: constraint.Compile, Version: "test"},
 		Connect: func() (*nats.Conn, error) { return b.Gateway() },
 		Logger:  hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: &b.log}),
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/mesh/telemetry"
@@ -334,10 +335,10 @@ func TestDecisionsMakeNoSeries(t *testing.T) {
 // resting is a mesh that has ended.
 type resting struct{}
 
-func (resting) Inspect(context.Context, func(*bcp.State)) error { return context.Canceled }
-func (resting) Connected() map[bcp.Role]int                     { return nil }
-func (resting) Storage() bcp.Storage                            { return bcp.Storage{} }
-func (resting) Shown() uint64                                   { return 0 }
+func (resting) Inspect(context.Context, func(*state.State)) error { return context.Canceled }
+func (resting) Connected() map[bcp.Role]int                       { return nil }
+func (resting) Storage() bcp.Storage                              { return bcp.Storage{} }
+func (resting) Shown() uint64                                     { return 0 }
 
 // A command that the mesh has started.
 func TestCommands(t *testing.T) {

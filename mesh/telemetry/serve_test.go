@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/mesh/telemetry"
 )
@@ -139,7 +140,7 @@ func TestHandlerRefuses(t *testing.T) {
 // stuck is a mesh whose gateway does not come round to anything.
 type stuck struct{ asked chan struct{} }
 
-func (s stuck) Inspect(ctx context.Context, _ func(*bcp.State)) error {
+func (s stuck) Inspect(ctx context.Context, _ func(*state.State)) error {
 	select {
 	case s.asked <- struct{}{}:
 		<-ctx.Done()
@@ -272,7 +273,7 @@ type askedOften struct {
 	asked *atomic.Int64
 }
 
-func (c askedOften) Inspect(ctx context.Context, f func(*bcp.State)) error {
+func (c askedOften) Inspect(ctx context.Context, f func(*state.State)) error {
 	c.asked.Add(1)
 	return c.resting.Inspect(ctx, f)
 }

@@ -7,12 +7,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
 // Source is what a scrape reads; [github.com/bcpmesh/bcpmesh/mesh.Mesh] is one.
 type Source interface {
 	// Inspect has f called with the gateway's state, between two steps.
-	Inspect(ctx context.Context, f func(*bcp.State)) error
+	Inspect(ctx context.Context, f func(*state.State)) error
 	// Connected counts who is connected, by role.
 	Connected() map[bcp.Role]int
 	// Storage tells how full the disk is.
@@ -22,11 +23,11 @@ type Source interface {
 }
 
 // snapshotOf asks the gateway; the error says why it does not answer.
-func snapshotOf(ctx context.Context, source Source) (bcp.Snapshot, error) {
-	var snapshot bcp.Snapshot
-	err := source.Inspect(ctx, func(s *bcp.State) { snapshot = s.Snapshot(time.Now()) })
+func snapshotOf(ctx context.Context, source Source) (state.Snapshot, error) {
+	var snapshot state.Snapshot
+	err := source.Inspect(ctx, func(s *state.State) { snapshot = s.Snapshot(time.Now()) })
 	if err != nil {
-		return bcp.Snapshot{}, err // it may be written yet
+		return state.Snapshot{}, err // it may be written yet
 	}
 	return snapshot, nil
 }
@@ -35,7 +36,7 @@ func snapshotOf(ctx context.Context, source Source) (bcp.Snapshot, error) {
 type reading struct {
 	now       time.Time
 	up        bool
-	snapshot  bcp.Snapshot
+	snapshot  state.Snapshot
 	connected map[bcp.Role]int
 	storage   bcp.Storage
 	shown     uint64
@@ -97,7 +98,7 @@ func (r *reading) putStorage(put func(*Family, float64, ...string)) {
 	put(snapshotMade, made)
 }
 
-func (r *reading) putChannel(put func(*Family, float64, ...string), c *bcp.ChannelSnapshot) {
+func (r *reading) putChannel(put func(*Family, float64, ...string), c *state.ChannelSnapshot) {
 	controller, reader := string(c.Controller), string(c.Reader)
 	show := func(f *Family, value float64) { put(f, value, controller, reader) }
 	show(channelEpoch, float64(c.Epoch))

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/explain"
 )
 
 // Fact is what a trace takes of a decision, which it does not keep.
@@ -42,7 +43,7 @@ func FactOf(d *bcp.Decision, stored time.Time) Fact {
 		seq: d.Seq, at: d.Time, stored: max(d.Time, stored.UnixNano()), kind: d.Kind, agent: d.Agent,
 		channel: bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}, session: d.Session,
 		query: d.Query, subscription: d.Subscription, delivery: d.Delivery, item: d.Item, category: d.Category, attempt: d.Attempt, repeat: d.Repeat,
-		verdict: d.Verdict, code: d.Code, reason: d.Reason, check: d.Check, rule: d.Rule(), outcome: d.Outcome, anomalies: d.Anomalies, taint: d.Taint,
+		verdict: d.Verdict, code: d.Code, reason: d.Reason, check: d.Check, rule: explain.Rule(d), outcome: d.Outcome, anomalies: d.Anomalies, taint: d.Taint,
 		nominal: d.Nominal, capacity: d.Capacity, release: d.Release, event: d.Event,
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/explain"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	m "github.com/bcpmesh/bcpmesh/mesh/web/markup"
@@ -133,7 +134,7 @@ func (s *Server) decision(w http.ResponseWriter, r *http.Request) {
 }
 
 func decisionParts(f *facts, e *entry) []m.Node {
-	why := bcp.Explain(&e.Decision, f.definition)
+	why := explain.Explain(&e.Decision, f.definition)
 	parts := []m.Node{m.El(m.P, nil, timeOf(e.At()), m.Text(" "), verdictMark(&e.Decision), m.Text(" "), bdi(tell.Sentence(&e.Decision)))}
 	facts := []fact{}
 	if _, ok := e.Line(); ok {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/lint"
 )
 
 // facts is all that a page is drawn from: what the mesh said, and the newest decisions.
@@ -16,7 +17,7 @@ type facts struct {
 	now        time.Time
 	fault      string // why what is shown may be old; empty if it is not
 	definition *bcp.Mesh
-	flow       *bcp.Flow // of definition, or nil
+	flow       *lint.Flow // of definition, or nil
 	known      []known
 	entries    []*entry // oldest first
 	total      uint64   // decisions that came before those after entries
@@ -51,7 +52,7 @@ type agent struct {
 func newFacts(now time.Time, definition *bcp.Mesh, said []known, entries []*entry) *facts {
 	f := &facts{now: now, definition: definition, known: said, entries: entries}
 	if definition != nil {
-		f.flow = bcp.FlowOf(definition)
+		f.flow = lint.FlowOf(definition)
 	}
 	f.findChannels()
 	f.findAgents()
@@ -117,7 +118,7 @@ func (f *facts) findChannels() {
 	})
 }
 
-func (f *facts) flowOf(name bcp.AgentName) *bcp.AgentFlow {
+func (f *facts) flowOf(name bcp.AgentName) *lint.AgentFlow {
 	if f.flow != nil {
 		for i := range f.flow.Agents {
 			if f.flow.Agents[i].Name == name {

@@ -6,7 +6,7 @@
 //		for _, defect := range found.Defects { … }
 //	}
 //
-// Everything runs on a real [bcp.State] under a clock of its own: each decision goes
+// Everything runs on a real [state.State] under a clock of its own: each decision goes
 // through its record, and branches share what came before them. What is found holds for
 // these configurations and horizons, and says nothing of larger ones, of the bus or of
 // the clock. Weights are computed in whole numbers and rounded up, against us.

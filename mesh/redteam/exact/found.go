@@ -5,8 +5,8 @@ import (
 	"math/big"
 	"time"
 
-	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
 // Found is what a search of a configuration found.
@@ -30,7 +30,7 @@ func (c Configuration) Search(more int) (Found, error) {
 		}
 	}
 	game := &Game{
-		Config: bcp.Config{Mesh: mesh, Constraints: constraint.Compile}, Controller: "main",
+		Config: state.Config{Mesh: mesh, Constraints: constraint.Compile}, Controller: "main",
 		Ticks: ticks, End: at(c.slots + more + 4), Moves: c.moves, Act: c.act,
 	}
 	out, err := game.Search()

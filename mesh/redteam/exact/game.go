@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
 // Game is a mesh on a clock of its own, played to the end in every way that an
@@ -18,10 +19,10 @@ import (
 // held. One Controller plays against it by a fixed strategy. [Game.Search] then
 // holds the bound of bcp/CAPACITY.md against all that the Controller could hear.
 //
-// Everything runs on a real [bcp.State]: each decision goes through its record,
+// Everything runs on a real [state.State]: each decision goes through its record,
 // and each branch begins with a checkpoint.
 type Game struct {
-	Config     bcp.Config
+	Config     state.Config
 	Controller bcp.AgentName
 	// Ticks are the moments at which somebody acts, in order. At each of them
 	// what is due is decided, the Controller hears what has been released, the
@@ -48,7 +49,7 @@ type Position struct {
 	Items   []bcp.ItemID  // that were held, in order
 
 	game              *Game
-	state             *bcp.State
+	state             *state.State
 	sessions          []bcp.SessionID // whose ids were told
 	moments           int
 	nominal, capacity bcp.Bits          // settled on the Controller's channels
@@ -66,7 +67,7 @@ func (p *Position) Now() time.Time {
 }
 
 // State is the state of the position, to look at.
-func (p *Position) State() *bcp.State { return p.state }
+func (p *Position) State() *state.State { return p.state }
 
 func (p *Position) moment() bcp.Moment {
 	p.moments++
@@ -80,7 +81,7 @@ func (p *Position) branch() *Position {
 	next.sessions, next.charged = slices.Clip(p.sessions), slices.Clip(p.charged)
 	checkpoint, err := p.state.Checkpoint()
 	if err == nil {
-		next.state, err = bcp.Restore(p.game.Config, checkpoint)
+		next.state, err = state.Restore(p.game.Config, checkpoint)
 	}
 	if err != nil {
 		next.fail(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
 // Outcome is what a [Game.Search] found.
@@ -57,7 +58,7 @@ type search struct {
 // is charged that nobody hears of.
 func (g *Game) Search() (Outcome, error) {
 	g.Config.Verify = func(string, []byte, []byte) bool { return true }
-	state, err := bcp.NewState(g.Config)
+	state, err := state.New(g.Config)
 	if err != nil {
 		return Outcome{}, err
 	}

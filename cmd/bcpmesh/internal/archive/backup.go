@@ -16,6 +16,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
@@ -319,7 +320,7 @@ func BackupFailure(err error, folder string) error {
 		return cli.Failf("a mesh runs on %s", cli.Quoted(folder)).WithHint("stop it first")
 	case errors.Is(err, jetstream.ErrBase):
 		return cli.Failf("%s", cli.Plain(err.Error())).WithHint(BaseHint)
-	case errors.Is(err, bcp.ErrDefinitions):
+	case errors.Is(err, state.ErrDefinitions):
 		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("bcpmesh restore OLDEST... NEWEST DIR makes the whole journal of the backups: look there")
 	case errors.Is(err, jetstream.ErrHashes):
 		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("they are in that file: tar -xzf FILE -C .bcpmesh tree/hashes")

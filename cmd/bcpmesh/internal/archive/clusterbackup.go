@@ -7,6 +7,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
@@ -127,7 +128,7 @@ func restoreCluster(ctx context.Context, p *cli.Program, files []string, of clie
 	switch {
 	case errors.Is(err, mesh.ErrNotEmpty):
 		return cli.Failf("the cluster has another journal").WithHint("a backup goes into a cluster that has none")
-	case errors.Is(err, bcp.ErrDefinitions):
+	case errors.Is(err, state.ErrDefinitions):
 		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("nothing was written")
 	case errors.Is(err, bcp.ErrMoved):
 		return cli.Failf("%s", err).WithHint("nothing was written")

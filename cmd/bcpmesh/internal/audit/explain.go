@@ -15,6 +15,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/bcp/explain"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
@@ -30,7 +32,7 @@ type explained struct {
 }
 
 type explainedDecision struct {
-	bcp.Explanation `json:",inline"`
+	explain.Explanation `json:",inline"`
 	// Today says whether the definitions, rules and program that decided are
 	// those of today; it is absent where they are not at hand.
 	Today    *bool        `json:"decided_by_todays_definitions,omitzero"`
@@ -122,7 +124,7 @@ func showExplained(p *cli.Program, def *bcp.Mesh, found []client.Sharded[[]bcp.D
 	result := explained{ID: id, Shard: found[0].Shard}
 	for i := range decisions {
 		d := &decisions[i]
-		e := explainedDecision{Explanation: bcp.Explain(d, def), Decision: *d}
+		e := explainedDecision{Explanation: explain.Explain(d, def), Decision: *d}
 		if d.Kind == bcp.KindViolation {
 			e.Changes = violationChanges(d, e.Changes)
 		}
@@ -192,7 +194,7 @@ func todaysContext(def *bcp.Mesh) (bcp.Digest, bool) {
 	if def == nil {
 		return bcp.Digest{}, false
 	}
-	state, err := bcp.NewState(bcp.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify, Schedules: definition.ParseSchedule,
+	state, err := state.New(state.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify, Schedules: definition.ParseSchedule,
 		Definitions: definition.Digest(def), Version: cli.ProgramVersion()})
 	if err != nil {
 		return bcp.Digest{}, false

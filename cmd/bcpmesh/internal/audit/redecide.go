@@ -18,6 +18,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/archive"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
@@ -109,7 +110,7 @@ func redecide(ctx context.Context, p *cli.Program, f *redecideFlags) error {
 	if proposed == nil {
 		return cli.Usagef("audit redecide: expected --definitions, where only the state is named")
 	}
-	report := Redecided{out: p.Out, flags: f, Versions: bcp.Versions(cli.ProgramVersion()), versions: map[bcp.Digest]string{}, groups: map[groupKey]*redecidedGroup{}}
+	report := Redecided{out: p.Out, flags: f, Versions: state.Versions(cli.ProgramVersion()), versions: map[bcp.Digest]string{}, groups: map[groupKey]*redecidedGroup{}}
 	report.Definitions = definition.Digest(proposed)
 	o := mesh.RedecideOptions{Definition: proposed, Version: cli.ProgramVersion(), Since: f.span.Since.At, Until: f.span.Until.At, Each: report.each, Keys: []accounts.OpenOption{meshdir.Unlock()}}
 	if f.channel.Text != "" {
@@ -126,7 +127,7 @@ func redecide(ctx context.Context, p *cli.Program, f *redecideFlags) error {
 	switch {
 	case errors.Is(err, jetstream.ErrBackup):
 		return cli.Failf("%s is no whole backup: %s", cli.Quoted(f.backup), archive.After(err, jetstream.ErrBackup))
-	case errors.Is(err, bcp.ErrReplay), errors.Is(err, jetstream.ErrKeyLost):
+	case errors.Is(err, state.ErrReplay), errors.Is(err, jetstream.ErrKeyLost):
 		return cli.Failf("%s", cli.Plain(err.Error()))
 	case err != nil:
 		return archive.BackupFailure(err, folder.State)
@@ -209,7 +210,7 @@ type recordedUnder struct {
 
 // groupKey is what the differences are grouped by.
 type groupKey struct {
-	aspect bcp.Aspect
+	aspect state.Aspect
 	rule   string
 }
 
@@ -228,8 +229,8 @@ type redecidedLine struct {
 	Reader       bcp.AgentName      `json:"reader,omitempty"`
 	Query        bcp.QueryID        `json:"query_id,omitempty"`
 	Subscription bcp.SubscriptionID `json:"subscription_id,omitempty"`
-	Comparison   bcp.Comparison     `json:"comparison"`
-	Aspect       bcp.Aspect         `json:"aspect,omitzero"`
+	Comparison   state.Comparison   `json:"comparison"`
+	Aspect       state.Aspect       `json:"aspect,omitzero"`
 	Rule         string             `json:"rule,omitempty"`
 	Incident     bool               `json:"incident,omitzero"`
 	Ask          uint64             `json:"ask,omitzero"`
@@ -249,7 +250,7 @@ type judgementLine struct {
 	Response  jsontext.Value `json:"response,omitzero"` // with --raw
 }
 
-func (r *Redecided) each(d *bcp.Decision, result bcp.Redecision) error {
+func (r *Redecided) each(d *bcp.Decision, result state.Redecision) error {
 	if d.Versions != "" {
 		r.versions[d.Context] = d.Versions
 	}
@@ -259,32 +260,32 @@ func (r *Redecided) each(d *bcp.Decision, result bcp.Redecision) error {
 	switch result.Comparison {
 	case 0:
 		return nil
-	case bcp.ComparedSame:
+	case state.ComparedSame:
 		r.Same++
-	case bcp.ComparedDiffers:
+	case state.ComparedDiffers:
 		r.Differ++
 		*[...]*int{nil, &r.Verdicts, &r.Values, &r.Charges, &r.Records}[result.Aspect]++
 		if result.Incident {
 			r.Incidents++
 		}
-	case bcp.ComparedFollows:
+	case state.ComparedFollows:
 		r.Follow++
-	case bcp.ComparedErased:
+	case state.ComparedErased:
 		r.Erased++
-	case bcp.ComparedCut:
+	case state.ComparedCut:
 		r.Cut++
 	}
 	r.note(d)
-	if result.Comparison == bcp.ComparedSame {
+	if result.Comparison == state.ComparedSame {
 		return nil
 	}
 	if r.out.JSON {
 		return r.out.Line(r.line(d, &result))
 	}
 	switch {
-	case result.Comparison == bcp.ComparedDiffers:
+	case result.Comparison == state.ComparedDiffers:
 		r.row(d, &result)
-	case result.Comparison == bcp.ComparedFollows && len(r.follows) < r.flags.number.Value:
+	case result.Comparison == state.ComparedFollows && len(r.follows) < r.flags.number.Value:
 		r.follows = append(r.follows, strconv.FormatUint(d.Seq, 10))
 	}
 	return nil
@@ -300,16 +301,16 @@ func (r *Redecided) note(d *bcp.Decision) {
 	r.RecordedUnder[i].Compared++
 }
 
-func (r *Redecided) line(d *bcp.Decision, result *bcp.Redecision) redecidedLine {
+func (r *Redecided) line(d *bcp.Decision, result *state.Redecision) redecidedLine {
 	line := redecidedLine{Seq: d.Seq, Time: d.At(), Kind: d.Kind, Agent: d.Agent, Controller: d.Controller, Reader: d.Reader, Query: d.Query,
 		Subscription: d.Subscription, Comparison: result.Comparison, Aspect: result.Aspect, Rule: result.Rule, Incident: result.Incident, Ask: result.Ask}
-	if result.Comparison == bcp.ComparedDiffers {
+	if result.Comparison == state.ComparedDiffers {
 		line.Was, line.Would = r.judgement(&result.Was), r.judgement(&result.Would)
 	}
 	return line
 }
 
-func (r *Redecided) judgement(j *bcp.Judgement) *judgementLine {
+func (r *Redecided) judgement(j *state.Judgement) *judgementLine {
 	line := &judgementLine{Verdict: j.Verdict, Code: j.Code, Field: j.Field, Outcome: j.Outcome, Anomalies: j.Anomalies, Nominal: j.Nominal, Capacity: j.Capacity}
 	if j.Reason != 0 {
 		line.Reason = j.Reason.String()
@@ -320,7 +321,7 @@ func (r *Redecided) judgement(j *bcp.Judgement) *judgementLine {
 	return line
 }
 
-func (r *Redecided) row(d *bcp.Decision, result *bcp.Redecision) {
+func (r *Redecided) row(d *bcp.Decision, result *state.Redecision) {
 	key := groupKey{result.Aspect, result.Rule}
 	g := r.groups[key]
 	if g == nil {
@@ -342,7 +343,7 @@ func (r *Redecided) row(d *bcp.Decision, result *bcp.Redecision) {
 }
 
 // words says a judgement in a cell.
-func (r *Redecided) words(j *bcp.Judgement) string {
+func (r *Redecided) words(j *state.Judgement) string {
 	verdict := ""
 	if j.Verdict != 0 {
 		verdict = j.Verdict.String()

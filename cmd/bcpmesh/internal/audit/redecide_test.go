@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
 
@@ -15,25 +16,25 @@ import (
 func TestRedecideReport(t *testing.T) {
 	t.Parallel()
 	const hostile = "q\x1b[2J\u202e"
-	differs := bcp.Redecision{Comparison: bcp.ComparedDiffers, Aspect: bcp.AspectVerdict, Rule: "P3.3", Was: bcp.Judgement{Verdict: bcp.Accept, Payload: []byte(`"canary"`)},
-		Would: bcp.Judgement{Verdict: bcp.Reject, Code: bcp.ValidationFailed, Reason: bcp.ReasonWords, Field: hostile}}
+	differs := state.Redecision{Comparison: state.ComparedDiffers, Aspect: state.AspectVerdict, Rule: "P3.3", Was: state.Judgement{Verdict: bcp.Accept, Payload: []byte(`"canary"`)},
+		Would: state.Judgement{Verdict: bcp.Reject, Code: bcp.ValidationFailed, Reason: bcp.ReasonWords, Field: hostile}}
 	incident := differs
 	incident.Incident = true
-	comparison := func(c bcp.Comparison) bcp.Redecision { return bcp.Redecision{Comparison: c} }
+	comparison := func(c state.Comparison) state.Redecision { return state.Redecision{Comparison: c} }
 	for name, c := range map[string]struct {
-		results []bcp.Redecision
+		results []state.Redecision
 		code    int
 		says    string
 	}{
 		"nothing":   {nil, cli.ExitOK, "decided again  0"},
-		"same":      {[]bcp.Redecision{comparison(bcp.ComparedSame), comparison(0)}, cli.ExitOK, "decided again  1: 1 same"},
-		"follows":   {[]bcp.Redecision{differs, comparison(bcp.ComparedFollows)}, cli.ExitFailed, "about asks that would be refused\n1 decision: 2\n"},
-		"erased":    {[]bcp.Redecision{comparison(bcp.ComparedErased)}, cli.ExitPartly, "not possible   1: 1 erased"},
-		"cut":       {[]bcp.Redecision{comparison(bcp.ComparedCut)}, cli.ExitPartly, "1 longer than what is kept"},
-		"both":      {[]bcp.Redecision{differs, comparison(bcp.ComparedCut)}, cli.ExitFailed, "0 same, 1 differ"},
-		"incident":  {[]bcp.Redecision{incident}, cli.ExitFailed, "push s (incident)"},
-		"many":      {[]bcp.Redecision{differs, differs, differs}, cli.ExitFailed, "P3.3 verdict: 3 decisions differ"},
-		"many more": {[]bcp.Redecision{differs, differs, differs}, cli.ExitFailed, "and 1 more: "},
+		"same":      {[]state.Redecision{comparison(state.ComparedSame), comparison(0)}, cli.ExitOK, "decided again  1: 1 same"},
+		"follows":   {[]state.Redecision{differs, comparison(state.ComparedFollows)}, cli.ExitFailed, "about asks that would be refused\n1 decision: 2\n"},
+		"erased":    {[]state.Redecision{comparison(state.ComparedErased)}, cli.ExitPartly, "not possible   1: 1 erased"},
+		"cut":       {[]state.Redecision{comparison(state.ComparedCut)}, cli.ExitPartly, "1 longer than what is kept"},
+		"both":      {[]state.Redecision{differs, comparison(state.ComparedCut)}, cli.ExitFailed, "0 same, 1 differ"},
+		"incident":  {[]state.Redecision{incident}, cli.ExitFailed, "push s (incident)"},
+		"many":      {[]state.Redecision{differs, differs, differs}, cli.ExitFailed, "P3.3 verdict: 3 decisions differ"},
+		"many more": {[]state.Redecision{differs, differs, differs}, cli.ExitFailed, "and 1 more: "},
 	} {
 		for _, asJSON := range []bool{false, true} {
 			var stdout, stderr bytes.Buffer
@@ -64,7 +65,7 @@ func TestRedecidedAnswersAreRedacted(t *testing.T) {
 	t.Parallel()
 	const answer = `{"q":"password: x9k-mfa2z"}`
 	r := &Redecided{flags: &redecideFlags{raw: true}}
-	j := &bcp.Judgement{Verdict: bcp.Accept, Payload: []byte(answer)}
+	j := &state.Judgement{Verdict: bcp.Accept, Payload: []byte(answer)}
 	if cell := r.words(j); !strings.Contains(cell, "[REDACTED:dotenv]") || strings.Contains(cell, "x9k-mfa2z") {
 		t.Errorf("%s", cell)
 	}

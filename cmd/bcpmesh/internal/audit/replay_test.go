@@ -17,6 +17,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/explain"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 	"github.com/bcpmesh/bcpmesh/mesh/bench"
@@ -181,10 +182,10 @@ func TestReplayIsInert(t *testing.T) {
 			if err := teller.tell(&replayed{Decision: d, Raw: &rawMessage{Base64: []byte(evil), Bytes: len(evil) + 1}}); err != nil {
 				t.Fatal(err)
 			}
-			showExplanation(out, &explainedDecision{Explanation: bcp.Explain(&d, nil), Decision: d})
+			showExplanation(out, &explainedDecision{Explanation: explain.Explain(&d, nil), Decision: d})
 			d = base
 			d.Kind = kind
-			showExplanation(out, &explainedDecision{Explanation: bcp.Explain(&d, nil), Decision: d})
+			showExplanation(out, &explainedDecision{Explanation: explain.Explain(&d, nil), Decision: d})
 			if err := out.Flush(); err != nil {
 				t.Fatal(err)
 			}

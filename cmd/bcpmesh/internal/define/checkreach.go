@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/lint"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
 
@@ -28,7 +29,7 @@ type reachInfo struct {
 
 // describeReach returns what each agent of a mesh holds, reads and may send out.
 func describeReach(mesh *bcp.Mesh) []reachInfo {
-	flow := bcp.FlowOf(mesh)
+	flow := lint.FlowOf(mesh)
 	list := make([]reachInfo, 0, len(mesh.Agents))
 	for _, a := range mesh.Agents {
 		legs, e := flow.Legs(a.Name), a.Egress

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/lint"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -115,7 +116,7 @@ type agentTaint struct {
 }
 
 func taintsOf(mesh *bcp.Mesh) []agentTaint {
-	flow := bcp.FlowOf(mesh)
+	flow := lint.FlowOf(mesh)
 	var taints []agentTaint
 	for i, a := range flow.Agents {
 		taints = append(taints, agentTaint{agent: a.Name, Base: a.Base, Exposure: a.Exposure, Way: flow.Way(i)})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/approvals"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
@@ -43,7 +44,7 @@ type meshStatus struct {
 	AgentStatus []client.Sharded[bcp.AgentStatus] `json:"agent_status,omitempty"`
 	Held        []client.Sharded[bcp.Item]        `json:"held"`
 	Ledger      []client.Sharded[bcp.LedgerLine]  `json:"ledger"`
-	Pushes      []client.Sharded[bcp.PushCount]   `json:"pushes"` // of the last day, by subscription
+	Pushes      []client.Sharded[state.PushCount] `json:"pushes"` // of the last day, by subscription
 	// Shards are those of several that answer; the figures above are their sums.
 	Shards []client.Sharded[shardStatus] `json:"shards,omitempty"`
 }
@@ -57,7 +58,7 @@ type shardStatus struct {
 	agents []bcp.AgentStatus
 	held   []bcp.Item
 	ledger []bcp.LedgerLine
-	pushes []bcp.PushCount
+	pushes []state.PushCount
 }
 
 // StatusCommand returns the command status.
@@ -282,7 +283,7 @@ func showStatus(o *cli.Output, def *bcp.Mesh, s *meshStatus) {
 		o.Heading("Ledger")
 		ledger.LedgerTable(o, ledger.NewBooks(def, s.Ledger))
 	}
-	if pushed := slices.DeleteFunc(slices.Clone(s.Pushes), func(c client.Sharded[bcp.PushCount]) bool { return c.Of.Pushes() == 0 }); len(pushed) > 0 {
+	if pushed := slices.DeleteFunc(slices.Clone(s.Pushes), func(c client.Sharded[state.PushCount]) bool { return c.Of.Pushes() == 0 }); len(pushed) > 0 {
 		o.Printf("\n")
 		o.Heading("Pushes of the last day")
 		ledger.PushTable(o, pushed)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
@@ -17,8 +18,8 @@ import (
 // showEgress shows what counts of each agent's egress. A decision says itself up to when it
 // counts, whatever the window is now, so all are read.
 func showEgress(ctx context.Context, o *cli.Output, c *client.Client) error {
-	uses, missing := client.ListOfShards(ctx, c.Shards, func(ctx context.Context, shard int) ([]bcp.EgressUse, error) {
-		uses := bcp.NewEgressUses(c.OfShard(shard), time.Now())
+	uses, missing := client.ListOfShards(ctx, c.Shards, func(ctx context.Context, shard int) ([]state.EgressUse, error) {
+		uses := state.NewEgressUses(c.OfShard(shard), time.Now())
 		for r, err := range c.Auditor(shard).Select(ctx, agents.Selection{Kind: bcp.KindEgress}) {
 			if err != nil {
 				return nil, meshdir.OutcomeOf(err)
@@ -30,7 +31,7 @@ func showEgress(ctx context.Context, o *cli.Output, c *client.Client) error {
 	return errors.Join(client.ShowList(o, uses, "no agent has a network", egressTable), missing)
 }
 
-func egressTable(o *cli.Output, uses []client.Sharded[bcp.EgressUse]) {
+func egressTable(o *cli.Output, uses []client.Sharded[state.EgressUse]) {
 	var rows [][]string
 	for i := range uses {
 		u := &uses[i].Of

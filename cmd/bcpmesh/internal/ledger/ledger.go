@@ -11,6 +11,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
@@ -173,7 +174,7 @@ func channelOf(c *client.Client, key bcp.ChannelKey) (bcp.Channel, bool) {
 // the last line of each epoch.
 func readEpochs(ctx context.Context, auditor *agents.Auditor, c *bcp.Channel, newest bcp.LedgerLine, all bool) ([]bcp.LedgerLine, *windowBook, error) {
 	now := time.Now()
-	window := bcp.NewWindow(c)
+	window := state.NewWindow(c)
 	from, err := uint64(0), error(nil)
 	if !all {
 		if from, err = auditor.From(ctx, now.Add(-window.Reach())); err != nil {

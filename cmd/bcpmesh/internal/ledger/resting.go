@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
@@ -17,7 +18,7 @@ import (
 // restingChannel is what the journal says of one channel.
 type restingChannel struct {
 	epochs map[uint64]bcp.LedgerLine // the newest of each
-	window *bcp.Window
+	window *state.Window
 	newest bcp.LedgerLine
 	known  bool // to the definitions
 	of     bcp.Channel
@@ -44,7 +45,7 @@ func showResting(ctx context.Context, p *cli.Program, j *client.Journals, only b
 		if c == nil {
 			c = &restingChannel{epochs: map[uint64]bcp.LedgerLine{}}
 			c.of, c.known = channelOf(&client.Client{Definition: def}, key)
-			c.window = bcp.NewWindow(&c.of)
+			c.window = state.NewWindow(&c.of)
 			channels[key] = c
 		}
 		c.window.Add(&line)

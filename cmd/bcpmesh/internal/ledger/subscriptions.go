@@ -10,6 +10,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
@@ -39,7 +40,7 @@ It reads the audit as one of the mesh's auditors.`,
 				return err
 			}
 			defer c.Close()
-			counts, missing := client.ListOfShards(cmd.Context(), c.On(channel.Value.Controller), func(ctx context.Context, shard int) ([]bcp.PushCount, error) {
+			counts, missing := client.ListOfShards(cmd.Context(), c.On(channel.Value.Controller), func(ctx context.Context, shard int) ([]state.PushCount, error) {
 				return PushCounts(ctx, c.Auditor(shard), c.OfShard(shard), channel.Value, &span)
 			})
 			return errors.Join(client.ShowList(p.Out, counts, "there is no subscription, and nothing was pushed", PushTable), missing)
@@ -53,8 +54,8 @@ It reads the audit as one of the mesh's auditors.`,
 
 // PushCounts counts the pushes of a span by subscription, of one channel or of
 // all. Those of the definitions are there without a push too.
-func PushCounts(ctx context.Context, auditor *agents.Auditor, def *bcp.Mesh, only bcp.ChannelKey, span *client.SpanFlags) ([]bcp.PushCount, error) {
-	var counts bcp.PushCounts
+func PushCounts(ctx context.Context, auditor *agents.Auditor, def *bcp.Mesh, only bcp.ChannelKey, span *client.SpanFlags) ([]state.PushCount, error) {
+	var counts state.PushCounts
 	if def != nil {
 		for i := range def.Channels {
 			if only == (bcp.ChannelKey{}) || only == def.Channels[i].ChannelKey {
@@ -82,7 +83,7 @@ func PushCounts(ctx context.Context, auditor *agents.Auditor, def *bcp.Mesh, onl
 }
 
 // PushTable shows what became of pushes.
-func PushTable(o *cli.Output, counts []client.Sharded[bcp.PushCount]) {
+func PushTable(o *cli.Output, counts []client.Sharded[state.PushCount]) {
 	var rows [][]string
 	for i := range counts {
 		c := &counts[i].Of

@@ -13,6 +13,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/explain"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom"
@@ -197,7 +198,7 @@ func (s *story) event(d *bcp.Decision) demoEvent {
 	if d.Verdict == bcp.Reject && d.Code == bcp.ValidationFailed {
 		e.Reason = bcp.ReaderDetail(d.Code, d.Reason, d.FieldName(), "", "")
 	}
-	e.Rule = d.Rule()
+	e.Rule = explain.Rule(d)
 	if d.Delivery != "" && d.Outcome == "" {
 		e.Delivered = jsontext.Value(string(d.Payload))
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/archive"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cell"
@@ -401,7 +402,7 @@ func startFailure(err error, l listening, folder string) error {
 		return f.WithHint("the disk of %s is full or fails, or too many files are open: look after it, and start again", folder)
 	case errors.Is(err, gateway.ErrPanic):
 		return f.WithHint("nobody was served and the journal is as it was: start the version of bcpmesh that wrote it, and tell the authors what the log says")
-	case errors.Is(err, bcp.ErrReplay), errors.Is(err, jetstream.ErrRecord):
+	case errors.Is(err, state.ErrReplay), errors.Is(err, jetstream.ErrRecord):
 		return f.WithHint("the journal was written by another version, or was changed: bcpmesh restore takes a backup, or what bcpmesh backup --salvage makes of it")
 	}
 	return f.WithHint("the state folder is %s; --state names another", folder)

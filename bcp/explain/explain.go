@@ -1,0 +1,404 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Explanation says why a decision came out as it did: the rules that its message
+// was held to, in order, which of them decided, and what would have to change.
+// It follows from the decision, which names the check that objected, and from
+// the table that has the checks in the order of the code.
+type Explanation struct {
+	Seq     uint64           `json:"seq"`
+	Time    time.Time        `json:"time"`
+	Kind    bcp.DecisionKind `json:"kind"`
+	Verdict bcp.Outcome      `json:"verdict,omitzero"`
+	Code    bcp.Code         `json:"code,omitempty"`
+	Outcome bcp.Code         `json:"outcome,omitempty"`
+	// Rules are those that were looked at, the one that objected last.
+	Rules []Evaluated `json:"rules"`
+	// Rule is the number of the rule that decided, in bcp/PROTOCOL.md, and
+	// Decided what it decided.
+	Rule    string `json:"rule,omitempty"`
+	Decided string `json:"decided"`
+	// Changes are what would let it through, each by itself.
+	Changes []string `json:"changes,omitempty"`
+}
+
+// Evaluated is one rule that was looked at.
+type Evaluated struct {
+	Check  bcp.Check `json:"check"`
+	Rule   string    `json:"rule"`
+	Text   string    `json:"text"`
+	Passed bool      `json:"passed"`
+	Detail string    `json:"detail,omitempty"` // figures of this decision
+}
+
+// Explain explains a decision, as it stands in the journal or in the audit. m
+// are the definitions that keys and values are taken from, nil for none; where
+// they have changed since, so have their values.
+func Explain(d *bcp.Decision, m *bcp.Mesh) Explanation {
+	e := newExplainer(d, m)
+	x := Explanation{Seq: d.Seq, Time: d.At(), Kind: d.Kind, Verdict: d.Verdict, Code: d.Code, Outcome: d.Outcome, Rules: []Evaluated{},
+		Rule: Rule(d), Decided: e.decided(), Changes: e.changes()}
+	if d.Repeat {
+		return x
+	}
+	for _, c := range bcp.Checks(d.Kind) {
+		objects := c == d.Check
+		if objects || e.looked(c) {
+			info := c.Info()
+			if objects {
+				info.Rule = x.Rule
+			}
+			x.Rules = append(x.Rules, Evaluated{c, info.Rule, info.Text, !objects, e.detail(c)})
+		}
+		if objects {
+			break
+		}
+	}
+	return x
+}
+
+func newExplainer(d *bcp.Decision, m *bcp.Mesh) explainer {
+	e := explainer{d: d}
+	if m != nil {
+		e.mesh = m
+		key, _ := d.Channel()
+		e.channel, e.known = m.Channel(key)
+	}
+	return e
+}
+
+// Rule returns the number of the rule that decided, in bcp/PROTOCOL.md; it is
+// empty where every rule was kept and nothing else is to say.
+func Rule(d *bcp.Decision) string {
+	switch {
+	case d.Repeat:
+		return "P2.6"
+	case d.Check == bcp.CheckAnswer:
+		return reasonRule(d.Reason, d.Category)
+	case d.Check != 0:
+		return d.Check.Info().Rule
+	case d.Kind == bcp.KindAsk && d.Verdict == bcp.Hold:
+		return "P6.3"
+	case d.Verdict == bcp.Hold && d.Category == 3:
+		return "P3.5"
+	case d.Verdict == bcp.Hold:
+		return "P3.6"
+	case d.Kind == bcp.KindApproval:
+		return "P7.3"
+	case d.Kind == bcp.KindBatch:
+		return "P12.3"
+	case d.Kind == bcp.KindExpire && d.Outcome == bcp.Cancelled:
+		return "P7.6"
+	case d.Kind == bcp.KindExpire && d.Outcome == bcp.BudgetExhausted:
+		return "P4.2"
+	case d.Kind == bcp.KindExpire && d.Item != "":
+		return "P7.3"
+	case d.Kind == bcp.KindExpire:
+		return "P9.2"
+	case d.Outcome == bcp.NotEnoughInformation:
+		return "P3.9"
+	}
+	return ""
+}
+
+// reasonRule is the number of the rule that an answer of a category broke.
+func reasonRule(r bcp.Reason, c bcp.Category) string {
+	switch r {
+	case bcp.ReasonTooLarge, bcp.ReasonMalformed:
+		return "P2.2"
+	case bcp.ReasonWords, bcp.ReasonWordLength:
+		return "P3.3"
+	case bcp.ReasonScript, bcp.ReasonLook, bcp.ReasonCharacters, bcp.ReasonAlphabet, bcp.ReasonEmpty:
+		return "P3.4"
+	case bcp.ReasonAnomaly:
+		return "P3.6"
+	}
+	switch c {
+	case 1:
+		return "P3.1"
+	case 3:
+		return "P3.5"
+	}
+	return "P3.2"
+}
+
+type explainer struct {
+	d       *bcp.Decision
+	mesh    *bcp.Mesh
+	channel bcp.Channel
+	known   bool // channel is
+}
+
+// looked reports whether a check that did not object was made at all: some are
+// for one kind of message, or for budgets that are not set.
+func (e *explainer) looked(c bcp.Check) bool {
+	d := e.d
+	switch c {
+	case bcp.CheckChannelFirst:
+		return d.Check == bcp.CheckShape
+	case bcp.CheckPushBudget:
+		return d.Kind == bcp.KindPush
+	case bcp.CheckRate:
+		return e.subscription().MaxRate.Count > 0
+	case bcp.CheckFilter:
+		return e.subscription().PublishWhen != ""
+	case bcp.CheckBatch:
+		return e.subscription().BatchWindow > 0
+	case bcp.CheckCapacityBudget:
+		return !e.known || e.channel.CapacityBudget > 0
+	case bcp.CheckWindowBudget:
+		return !e.known || e.channel.WindowBudget > 0
+	case bcp.CheckTotalBudget:
+		return e.mesh == nil || e.total() > 0
+	case bcp.CheckJustified, bcp.CheckOwnWords, bcp.CheckEscalations:
+		return d.Escalation || d.Check != 0
+	case bcp.CheckCat2Queries:
+		return d.Category == 2
+	case bcp.CheckNoInformation:
+		return d.Outcome == bcp.NotEnoughInformation
+	case bcp.CheckAnswer:
+		return d.Outcome != bcp.NotEnoughInformation
+	case bcp.CheckQueue:
+		return d.Verdict == bcp.Hold || d.Check != 0
+	case bcp.CheckKeeper:
+		return d.Check == bcp.CheckKeeper
+	case bcp.CheckNetwork, bcp.CheckEgressBudget, bcp.CheckEgressBytes:
+		return d.Egress != nil && d.Egress.Act == bcp.EgressReserve
+	case bcp.CheckLinks:
+		return d.Egress != nil && d.Egress.By == bcp.ByComposed
+	}
+	if c == bcp.CheckRepeat && d.Kind == bcp.KindEgress {
+		return d.Egress != nil && d.Egress.Act == bcp.EgressReserve
+	}
+	return true
+}
+
+// subscription is that of a push as it stands in the definitions today.
+func (e *explainer) subscription() bcp.Subscription {
+	for _, sub := range e.channel.Subscriptions {
+		if sub.ID == e.d.Subscription {
+			return sub
+		}
+	}
+	return bcp.Subscription{}
+}
+
+func (e *explainer) total() bcp.Bits {
+	if e.mesh == nil {
+		return 0
+	}
+	a, _ := e.mesh.Agent(e.d.Controller)
+	return a.TotalBudget
+}
+
+// limit is the value of a budget's key today.
+func (e *explainer) limit(c bcp.Check) (limit bcp.Bits, known bool) {
+	switch c {
+	case bcp.CheckBudget:
+		return e.channel.Budget, e.known
+	case bcp.CheckPushBudget:
+		return e.channel.PushBudget, e.known
+	case bcp.CheckCapacityBudget:
+		return e.channel.CapacityBudget, e.known
+	case bcp.CheckWindowBudget:
+		return e.channel.WindowBudget, e.known
+	case bcp.CheckTotalBudget:
+		return e.total(), e.mesh != nil
+	}
+	return 0, false
+}
+
+// part is what the total budget has for asks, or for pushes of the channel.
+func (e *explainer) part() (part bcp.Bits, known bool) {
+	if e.mesh == nil {
+		return 0, false
+	}
+	totals := e.mesh.Totals(e.d.Controller)
+	if e.d.Kind == bcp.KindPush {
+		key, _ := e.d.Channel()
+		part, known = totals.Pushes[key]
+		return part, known
+	}
+	return totals.Asks, true
+}
+
+func (e *explainer) who() string {
+	if e.d.Kind == bcp.KindPush {
+		return "pushes of this channel"
+	}
+	return "asks"
+}
+
+// enough is the value of the budget that refused with which it would not have.
+func (e *explainer) enough() (value bcp.Bits, known bool) {
+	if e.d.Check != bcp.CheckTotalBudget {
+		value, known = e.limit(e.d.Check)
+		return value + e.d.Lack, known
+	}
+	part, known := e.part()
+	if !known {
+		return 0, false
+	}
+	key, _ := e.d.Channel()
+	return e.mesh.TotalFor(key, e.d.Kind, part+e.d.Lack), true
+}
+
+// left is what a budget that refused had left.
+func left(d *bcp.Decision) bcp.Bits { return max(0, d.Price-d.Lack) }
+
+// Enough returns the value of the budget that refused a decision with which it would not
+// have. It is false if another check refused it, or the definitions do not say.
+func Enough(d *bcp.Decision, m *bcp.Mesh) (bcp.Bits, bool) {
+	if !isBudget(d.Check) {
+		return 0, false
+	}
+	e := newExplainer(d, m)
+	return e.enough()
+}
+
+func isBudget(c bcp.Check) bool { return c >= bcp.CheckBudget && c <= bcp.CheckTotalBudget }
+
+// detail has the figures of a check.
+func (e *explainer) detail(c bcp.Check) string {
+	d := e.d
+	if c == d.Check && isBudget(c) {
+		text := fmt.Sprintf("it costs %s bits, and %s are left", d.Price, left(d))
+		if limit, known := e.limit(c); known {
+			text += fmt.Sprintf("; %s is %s", c.Info().Key, limit)
+		}
+		if part, known := e.part(); known && c == bcp.CheckTotalBudget {
+			text += fmt.Sprintf(", of which %s may take %s", e.who(), part)
+		}
+		return text
+	}
+	accepted := d.Check == 0 && d.Accepted()
+	switch c {
+	case bcp.CheckKeeper:
+		if d.Egress != nil && c == d.Check {
+			return d.Egress.Why.Error()
+		}
+	case bcp.CheckNetwork:
+		switch {
+		case d.Egress == nil:
+		case c == d.Check:
+			return d.Egress.Why.Error()
+		case d.Egress.Entry != "":
+			return d.Egress.Entry + " of network allows it"
+		}
+	case bcp.CheckEgressBudget:
+		if e := d.Egress; e != nil && c == d.Check {
+			return fmt.Sprintf("it costs %s bits, and %s are left", d.Price, left(d))
+		} else if e != nil && accepted {
+			return fmt.Sprintf("it costs %s bits; %s count with it", e.Bits, e.UsedBits)
+		}
+	case bcp.CheckEgressBytes:
+		if d.Egress != nil {
+			return fmt.Sprintf("it reserves %d bytes; %d count", d.Egress.Bytes, d.Egress.UsedBytes)
+		}
+	case bcp.CheckCategory:
+		if e.known {
+			return fmt.Sprintf("category %d; max_category is %d", d.Category, e.channel.MaxCategory)
+		}
+		return fmt.Sprintf("category %d", d.Category)
+	case bcp.CheckBudget:
+		if accepted && e.known {
+			return fmt.Sprintf("it costs %s bits; %s of %s are spent with it", d.Nominal, d.Balance.Spent(), e.channel.Budget)
+		}
+	case bcp.CheckPushBudget:
+		if accepted && e.known {
+			return fmt.Sprintf("%s of %s are taken by pushes with it", d.Balance.Pushed, e.channel.PushBudget)
+		}
+	case bcp.CheckCapacityBudget:
+		if accepted && e.known {
+			return fmt.Sprintf("it costs %s capacity bits; %s of %s are spent with it", d.Capacity, d.Balance.SpentCapacity(), e.channel.CapacityBudget)
+		}
+	case bcp.CheckCat2Queries:
+		if e.known && e.channel.MaxCat2Queries >= 0 {
+			return fmt.Sprintf("max_cat2_queries is %d", e.channel.MaxCat2Queries)
+		}
+		return "no limit"
+	case bcp.CheckAnswer:
+		return e.answer()
+	case bcp.CheckRate:
+		return "max_rate is " + e.subscription().MaxRate.String()
+	case bcp.CheckBatch:
+		return fmt.Sprintf("batch_window is %s; a delivery has at most %d pushes", bcp.WindowText(e.subscription().BatchWindow), bcp.MaxBatchPushes)
+	case bcp.CheckFilter:
+		if when := e.subscription().PublishWhen; when != "" {
+			return "publish_when is " + when
+		}
+	}
+	return ""
+}
+
+// answer says what was found about an answer.
+func (e *explainer) answer() string {
+	d := e.d
+	var parts []string
+	if d.Reason != 0 {
+		parts = append(parts, strings.TrimPrefix(d.Field+": "+d.Reason.String(), ": "))
+	}
+	if len(d.Anomalies) > 0 {
+		parts = append(parts, strings.Join(d.Anomalies, ", "))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// decided says what came of it.
+func (e *explainer) decided() string {
+	d := e.d
+	switch {
+	case d.Repeat:
+		return "it repeats a message that was decided before, and hears the same"
+	case d.Kind == bcp.KindViolation:
+		return fmt.Sprintf("the server denied the %s %s to %s what none of its channels gives it", d.Role, d.Agent, d.Event)
+	case d.Kind == bcp.KindEgress && d.Verdict == bcp.Reject && d.Egress != nil && d.Egress.Why != "":
+		return "not fetched: " + d.Egress.Why.Error()
+	case d.Kind == bcp.KindEgress && d.Egress != nil && d.Egress.Act == bcp.EgressSettle:
+		return fmt.Sprintf("%d bytes went over the wire", d.Egress.Bytes)
+	case d.Kind == bcp.KindEgress && d.Egress != nil && d.Verdict == bcp.Accept:
+		return fmt.Sprintf("reserved: it tells its host at most %s bits", d.Egress.Bits)
+	case d.Kind.IsRun() && d.Run != nil && d.Run.Code != "":
+		return "refused by the kernel: " + d.Run.Code
+	case d.Verdict == bcp.Reject && d.Outcome != "":
+		return fmt.Sprintf("refused: %s. No retry is left, and the query ends: %s", d.Code, d.Outcome)
+	case d.Verdict == bcp.Reject && d.Attempt > 0:
+		return fmt.Sprintf("refused: %s. The reader is asked again", d.Code)
+	case d.Verdict == bcp.Reject:
+		return "refused: " + string(d.Code)
+	case d.Kind == bcp.KindAsk && d.Verdict == bcp.Hold:
+		return "held: an escalation to category 3 waits for a person"
+	case d.Verdict == bcp.Hold && d.Category == 3:
+		return "held: a summary waits for a person"
+	case d.Verdict == bcp.Hold:
+		return "held: the rules object, and a person decides"
+	case d.Kind == bcp.KindApproval && d.Outcome != "":
+		return fmt.Sprintf("a person decided: %s. The query ends: %s", d.Event, d.Outcome)
+	case d.Kind == bcp.KindApproval:
+		return "a person decided: " + d.Event
+	case d.Kind == bcp.KindAcknowledge:
+		return "its receiver has it"
+	case d.Outcome != "":
+		return "the query ends: " + string(d.Outcome)
+	case d.Kind == bcp.KindBatch:
+		return fmt.Sprintf("the window ended, and its delivery has %s", counted(int64(d.Count), "push", "pushes"))
+	case d.Gathered():
+		return fmt.Sprintf("accepted, %s bits; it waits for the end of its window", d.Nominal)
+	case d.Delivery != "":
+		return fmt.Sprintf("accepted and delivered, %s bits", d.Nominal)
+	case d.Unfunded:
+		return "accepted, and not sent: pushes of its release slot have taken what it needs. It ends with them: " + string(bcp.BudgetExhausted)
+	case d.Kind == bcp.KindAsk:
+		return fmt.Sprintf("accepted, %s bits reserved", d.Nominal)
+	case d.Verdict == bcp.Accept:
+		return "accepted"
+	}
+	return "recorded: " + strings.TrimSpace(d.Kind.String()+" "+d.Event)
+}

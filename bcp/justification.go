@@ -1,0 +1,80 @@
+package bcp
+
+import (
+	"math/big"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/bcpmesh/bcpmesh/bcp/text"
+)
+
+// JudgeJustification checks what a Controller gives as its reason against the limits
+// of its channel, whose settings are given, and returns it as it is recorded, with an
+// upper bound of what it can carry (PROTOCOL P6.4); ok is false if it says nothing, or
+// too much.
+func (c *Channel) JudgeJustification(settings *Settings, e *Escalation) (reason string, carries Bits, ok bool) {
+	if e == nil {
+		return "", 0, false
+	}
+	chars := utf8.RuneCountInString(e.Justification)
+	if chars > c.MaxJustificationChars || !utf8.ValidString(e.Justification) {
+		return "", 0, false
+	}
+	// Its words are counted as those of an answer, and must be words.
+	result, err := text.Normalise(nil, []byte(e.Justification), text.Options{Alphabet: text.Any, Looks: text.LooksAlone, MaxWords: c.MaxJustificationWords, Rules: settings.Rules})
+	if err != nil {
+		return "", 0, false
+	}
+	if c.JustificationVocabulary == "" {
+		return e.Justification, textBits(chars), true
+	}
+	list := settings.Vocabularies[c.JustificationVocabulary]
+	words := text.Fields(result.Text)
+	for word := range fields(result.Text) {
+		if !containsSorted(list, word) {
+			return "", 0, false
+		}
+	}
+	return string(result.Text), vocabularyBits(len(list), words), true
+}
+
+// fields iterates over what single spaces separate.
+func fields(canonical []byte) func(yield func([]byte) bool) {
+	return func(yield func([]byte) bool) {
+		for len(canonical) > 0 {
+			end := slices.Index(canonical, ' ')
+			if end < 0 {
+				end = len(canonical)
+			}
+			if !yield(canonical[:end]) {
+				return
+			}
+			canonical = canonical[min(end+1, len(canonical)):]
+		}
+	}
+}
+
+// JustificationBits is the most that a justification of the channel can carry.
+func (c *Channel) JustificationBits(m *Mesh) Bits {
+	if c.JustificationVocabulary == "" {
+		return textBits(c.MaxJustificationChars)
+	}
+	return vocabularyBits(len(m.Vocabularies[c.JustificationVocabulary]), c.MaxJustificationWords)
+}
+
+// codePoints is the number of Unicode code points that a text can have.
+const codePoints = 0x110000 - 0x800
+
+// textBits bounds log2 of the number of texts of at most so many code points,
+// which is below (N+1)^n.
+func textBits(n int) Bits {
+	one := logUint(codePoints + 1)
+	return roundUp(one.Mul(one, big.NewInt(int64(n))))
+}
+
+// vocabularyBits bounds log2 of the number of texts of at most w words of n,
+// which is below (n+1)^w.
+func vocabularyBits(n, w int) Bits {
+	one := logUint(uint64(n) + 1)
+	return roundUp(one.Mul(one, big.NewInt(int64(w))))
+}

@@ -1,0 +1,319 @@
+package lint
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Finding is something that adds up across the agents and channels of a mesh,
+// though each of them is as an operator may want it.
+type Finding struct {
+	// Code is one of the Finding constants.
+	Code string
+	// Agents are those involved; the first is the one to look at.
+	Agents []bcp.AgentName
+	// Text is one sentence that says what adds up, and what to do about it.
+	Text string
+}
+
+// The codes of findings. The words are frozen.
+const (
+	FindingCombined   = "combined_budgets" // several tainted channels into a clean agent
+	FindingLoop       = "loop"             // a chain of channels that returns to an agent
+	FindingTrifecta   = "lethal_trifecta"  // private data, untrusted input and a way out
+	FindingSharedDisk = "shared_disk"      // a way around the mesh through files
+	FindingChain      = "chain"            // a tainted agent's word inside another's answers
+)
+
+// use says what a tool is good for.
+type use uint8
+
+const (
+	usePrivate   use = 1 << iota // shows private data: files, environment
+	useUntrusted                 // brings in what outsiders wrote
+	useOut                       // sends to outsiders
+	useRead                      // reads files that another agent may have written
+	useWrite                     // writes files that another agent may read
+)
+
+// toolUses are the tools that findings know, as `tools` lists them, in any
+// case, and also with arguments in parentheses: Bash(git:*). Tools of MCP
+// servers count as one; all others count for nothing, as does an agent that
+// lists none.
+//
+// Beside tools, `network` counts as untrusted input and a way out unless it is
+// absent or "none", and Bash is no way out where it is "none". Untrusted input
+// is also `base_taint: high`, and a channel of category 2 or 3 whose answers
+// are medium at worst; one of category 1 cannot carry an instruction.
+var toolUses = []struct {
+	name string
+	use  use
+}{
+	{"Read", usePrivate | useRead},
+	{"Grep", usePrivate | useRead},
+	{"Glob", usePrivate},
+	{"NotebookRead", usePrivate | useRead},
+	{"Bash", usePrivate | useOut | useRead | useWrite},
+	{"Write", useWrite},
+	{"Edit", useWrite},
+	{"MultiEdit", useWrite},
+	{"NotebookEdit", useWrite},
+	{"WebFetch", useUntrusted | useOut},
+	{"WebSearch", useUntrusted},
+	{"SendMessage", useOut},
+	{"web_fetch", useUntrusted | useOut},
+	{"feeds", useUntrusted | useOut},
+	{"Mailbox", usePrivate | useUntrusted},
+	{"files", usePrivate | useUntrusted | useRead},
+	{mcpTools, useUntrusted | useOut},
+}
+
+// mcpTools stands for all tools of MCP servers, but for those of this protocol.
+const mcpTools = "MCP tools"
+
+const networkNone = "none"
+
+// mcpTool reports whether a tool belongs to an MCP server: mcp__SERVER__TOOL.
+func mcpTool(tool string) bool {
+	rest, ok := strings.CutPrefix(strings.ToLower(tool), "mcp__")
+	_, name, _ := strings.Cut(rest, "__")
+	return ok && !slices.ContainsFunc(bcp.ProtocolTools(), func(own string) bool { return strings.EqualFold(own, name) })
+}
+
+// toolsFor returns the tools of an agent that are good for a use, in the order
+// of the table and spelled as there.
+func toolsFor(a *bcp.Agent, wanted use) []string {
+	var found []string
+	for _, known := range toolUses {
+		if known.use&wanted == 0 || known.name == "Bash" && wanted == useOut && networkOf(a) == networkNone {
+			continue
+		}
+		if slices.ContainsFunc(a.Tools, func(tool string) bool {
+			tool, _, _ = strings.Cut(tool, "(")
+			tool = strings.TrimSpace(tool)
+			return strings.EqualFold(tool, known.name) || known.name == mcpTools && mcpTool(tool)
+		}) {
+			found = append(found, known.name)
+		}
+	}
+	return found
+}
+
+func networkOf(a *bcp.Agent) string { return strings.ToLower(strings.TrimSpace(a.Network)) }
+
+// reachesOut reports whether an agent's runtime has a network: whatever the
+// word for it is, but none.
+func reachesOut(a *bcp.Agent) bool { return networkOf(a) != "" && networkOf(a) != networkNone }
+
+func findings(m *bcp.Mesh, g *graph, f *Flow) []Finding {
+	component, size := g.components()
+	var all []Finding
+	for i := range m.Agents {
+		all = append(all, combined(m, g, f, i)...)
+	}
+	looped := make([]bool, len(size))
+	for i := range m.Agents {
+		if c := component[i]; size[c] > 1 && !looped[c] {
+			looped[c] = true
+			all = append(all, loopOf(g.loop(i, component)))
+		}
+	}
+	for i := range m.Agents {
+		all = append(all, trifecta(m, g, f, i)...)
+	}
+	all = append(all, sharedDisks(m, f)...)
+	for i := range m.Agents {
+		all = append(all, chain(g, f, component, i)...)
+	}
+	return all
+}
+
+// combined finds a clean agent whose channels each have a budget, and whose
+// operator has not said what all of them may carry together.
+func combined(m *bcp.Mesh, g *graph, f *Flow, i int) []Finding {
+	if f.Agents[i].Base != bcp.TaintLow || m.Agents[i].TotalBudget > 0 {
+		return nil
+	}
+	agents := []bcp.AgentName{g.names[i]}
+	var nominal, capacity bcp.Bits
+	bounded := 0
+	for _, e := range g.asks[i] {
+		if f.Agents[e.peer].Answers == bcp.TaintLow || e.channel.Budget <= 0 {
+			continue
+		}
+		agents = append(agents, g.names[e.peer])
+		nominal = addUpTo(nominal, e.channel.Budget)
+		if e.channel.CapacityBudget > 0 {
+			capacity = addUpTo(capacity, e.channel.CapacityBudget)
+			bounded++
+		}
+	}
+	channels := len(agents) - 1
+	if channels < 2 {
+		return nil
+	}
+	sum := nominal.String() + " bits an epoch"
+	switch {
+	case bounded == channels:
+		sum += " (capacity " + capacity.String() + ")"
+	case bounded > 0:
+		sum += fmt.Sprintf(" (capacity %s on %d of them, without a bound on the rest)", capacity, bounded)
+	}
+	return []Finding{{FindingCombined, agents, fmt.Sprintf(
+		"%s has channels from %d agents whose answers are tainted (%s): whoever writes what they read can combine %s; set total_budget_bits to what all of them may carry together",
+		agents[0], channels, list(agents[1:]), sum)}}
+}
+
+// addUpTo adds without overflow.
+func addUpTo(a, b bcp.Bits) bcp.Bits {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+func loopOf(way []bcp.AgentName) Finding {
+	return Finding{FindingLoop, way[:len(way)-1], fmt.Sprintf(
+		"what %s answers can come back to it as another's answer (%s), and be passed on until budgets are spent; remove one of these channels",
+		way[0], wayText(way))}
+}
+
+// wayText shows a way, without the middle of a long one.
+func wayText(way []bcp.AgentName) string {
+	const most = 8
+	var words []string
+	for i, name := range way {
+		switch {
+		case len(way) <= most || i < most/2 || i >= len(way)-most/2+1:
+			words = append(words, string(name))
+		case i == most/2:
+			words = append(words, "...")
+		}
+	}
+	return strings.Join(words, " > ")
+}
+
+// Legs are the three legs of the lethal trifecta, each with what gives it to an
+// agent: tools, keys of its definition, agents that it hears.
+type Legs struct {
+	Private   []string // data that outsiders may not have
+	Untrusted []string // input that outsiders write
+	Out       []string // ways to outsiders
+}
+
+// All reports whether the agent has all three: a text can make it send the data away.
+func (l Legs) All() bool { return len(l.Private) > 0 && len(l.Untrusted) > 0 && len(l.Out) > 0 }
+
+// legsOf returns the legs of an agent, and the agents whose text is one.
+func legsOf(m *bcp.Mesh, g *graph, f *Flow, i int) (legs Legs, hears []bcp.AgentName) {
+	a := &m.Agents[i]
+	legs = Legs{toolsFor(a, usePrivate), toolsFor(a, useUntrusted), toolsFor(a, useOut)}
+	if reachesOut(a) {
+		legs.Untrusted, legs.Out = append(legs.Untrusted, "network"), append(legs.Out, "network")
+	}
+	if f.Agents[i].Base == bcp.TaintHigh {
+		legs.Untrusted = append(legs.Untrusted, "base_taint high")
+	}
+	for _, e := range g.asks[i] {
+		if f.Agents[e.peer].Answers > bcp.TaintLow && e.channel.MaxCategory > 1 {
+			hears = append(hears, g.names[e.peer])
+		}
+	}
+	if len(hears) > 0 {
+		legs.Untrusted = append(legs.Untrusted, "text from "+list(hears))
+	}
+	return legs, hears
+}
+
+// trifecta finds an agent that text can make send away what it knows.
+func trifecta(m *bcp.Mesh, g *graph, f *Flow, i int) []Finding {
+	a := &m.Agents[i]
+	legs, hears := legsOf(m, g, f, i)
+	f.legs = append(f.legs, legs)
+	if !legs.All() {
+		return nil
+	}
+	agents := append([]bcp.AgentName{a.Name}, hears...)
+	ownInput := len(legs.Untrusted) > min(1, len(hears))
+	remedy := "give one of the three to another agent, behind a channel"
+	if !ownInput {
+		remedy = "lower max_category of its channels to 1, or give the private data or the way out to another agent"
+	}
+	return []Finding{{FindingTrifecta, agents, fmt.Sprintf(
+		"%s has private data (%s), untrusted input (%s) and a way out (%s), so that a text can make it send the data away; %s",
+		a.Name, strings.Join(legs.Private, ", "), strings.Join(legs.Untrusted, ", "), strings.Join(legs.Out, ", "), remedy)}}
+}
+
+// sharedDisks finds tainted agents that can leave files where clean ones read.
+func sharedDisks(m *bcp.Mesh, f *Flow) []Finding {
+	var clean []bcp.AgentName
+	for i := range m.Agents {
+		if f.Agents[i].Base == bcp.TaintLow && len(toolsFor(&m.Agents[i], useRead)) > 0 {
+			clean = append(clean, m.Agents[i].Name)
+		}
+	}
+	if len(clean) == 0 {
+		return nil
+	}
+	var all []Finding
+	for i := range m.Agents {
+		a := &m.Agents[i]
+		writes := toolsFor(a, useWrite)
+		if f.Agents[i].Base == bcp.TaintLow || len(writes) == 0 {
+			continue
+		}
+		all = append(all, Finding{FindingSharedDisk, append([]bcp.AgentName{a.Name}, clean[:min(len(clean), listed)]...), fmt.Sprintf(
+			"%s is tainted and can write files (%s), and clean agents can read files (%s): on one disk that is a way around the gateway; keep their disks apart, or take %s away from %[1]s",
+			a.Name, strings.Join(writes, ", "), list(clean), strings.Join(writes, " and "))})
+	}
+	return all
+}
+
+// chain finds an agent that hears tainted ones and answers others with text.
+// Where all of them form a loop, that is the finding.
+func chain(g *graph, f *Flow, component []int, i int) []Finding {
+	var sources, ends []bcp.AgentName
+	open := false // some of them is outside the loop
+	for _, e := range g.asks[i] {
+		if f.Agents[e.peer].Answers > bcp.TaintLow {
+			sources = append(sources, g.names[e.peer])
+			open = open || component[e.peer] != component[i]
+		}
+	}
+	for _, e := range g.answers[i] {
+		if e.channel.MaxCategory > 1 {
+			ends = append(ends, g.names[e.peer])
+			open = open || component[e.peer] != component[i]
+		}
+	}
+	if len(sources) == 0 || len(ends) == 0 || !open {
+		return nil
+	}
+	agents := append([]bcp.AgentName{g.names[i]}, sources[:min(len(sources), listed)]...)
+	return []Finding{{FindingChain, append(agents, ends[:min(len(ends), listed)]...), fmt.Sprintf(
+		"%s hears %s and answers %s: words of the first reach the last as its own; let the last ask the first themselves, or lower max_category of its answers to 1",
+		g.names[i], list(sources), list(ends))}}
+}
+
+// listed is how many names a text shows.
+const listed = 4
+
+func list(names []bcp.AgentName) string {
+	var words []string
+	for i, name := range names {
+		if i == listed {
+			words = append(words, strconv.Itoa(len(names)-listed)+" more")
+			break
+		}
+		words = append(words, string(name))
+	}
+	if last := len(words) - 1; last > 0 {
+		return strings.Join(words[:last], ", ") + " and " + words[last]
+	}
+	return strings.Join(words, "")
+}

@@ -1,0 +1,112 @@
+package state
+
+import (
+	"slices"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// DecidePanic records that the program made a mistake over a message of an agent or a
+// person, with the message, of which nothing is read. The channel is the zero one where
+// the message names none, and the agent [bcp.Gateway] where there was no message.
+func (s *State) DecidePanic(m bcp.Moment, agent bcp.AgentName, role bcp.Role, channel bcp.ChannelKey, message []byte) bcp.Decision {
+	d := s.DecideAlert(m, bcp.AlertPanic)
+	if d.Agent, d.Role = agent, role; agent == "" {
+		d.Agent = bcp.Gateway
+	}
+	if ch := s.channels[channel]; ch != nil {
+		d.Controller, d.Reader, d.Epoch = channel.Controller, channel.Reader, ch.newest()
+		d.Balance = ch.pool(d.Epoch)
+	}
+	if d.RawBytes = len(message); d.RawBytes > 0 {
+		d.RawCommitment = d.Commit(message)
+	}
+	return d
+}
+
+// alert is one that DecideDue has to record.
+type alert struct {
+	channel bcp.ChannelKey
+	kind    bcp.AlertKind
+	epoch   uint64 // in which it was raised; another may begin before it is recorded
+}
+
+// raise makes an alert due, unless it is, or not due.
+func (s *State) raise(ch *channelState, kind bcp.AlertKind, due bool) {
+	a := alert{ch.definition.ChannelKey, kind, ch.newest()}
+	switch queued := slices.IndexFunc(s.alerts, func(b alert) bool { return b.channel == a.channel && b.kind == kind }); {
+	case due && queued < 0:
+		s.alerts = append(s.alerts, a)
+	case !due && queued >= 0:
+		s.alerts = slices.Delete(s.alerts, queued, queued+1)
+	}
+}
+
+func (s *State) applyAlert(d *bcp.Decision, ch *channelState) {
+	kind := bcp.AlertKind(d.Event)
+	switch kind {
+	case bcp.AlertThreshold:
+		ch.alerted = d.Epoch
+	case bcp.AlertExhausted:
+		ch.exhausted = d.Epoch
+	case bcp.AlertSpending:
+		ch.spending.alerted = true
+	}
+	s.raise(ch, kind, false)
+}
+
+// noteExhausted looks at a refusal.
+func (s *State) noteExhausted(d *bcp.Decision, ch *channelState) {
+	if d.Code == bcp.BudgetExhausted && ch.exhausted != ch.newest() {
+		s.raise(ch, bcp.AlertExhausted, true)
+	}
+}
+
+// spending compares a Controller's session with those before it.
+type spending struct {
+	session bcp.SessionID
+	spent   bcp.Bits
+	alerted bool
+	past    []bcp.Bits // of sessions before that spent anything, newest last
+}
+
+const (
+	// medianOf is how many sessions the median is taken of, and leastSessions
+	// how many there have to be.
+	medianOf      = 31
+	leastSessions = 3
+	// farAbove is how many times the median is worth an alert.
+	farAbove = 10
+)
+
+// noteSpending looks at a channel after a charge.
+func (s *State) noteSpending(ch *channelState, settled bcp.Bits) {
+	limit := ch.definition.AlertBits
+	s.raise(ch, bcp.AlertThreshold, limit > 0 && ch.alerted != ch.newest() && ch.pool(ch.newest()).Spent() >= limit)
+	w := &ch.spending
+	if id := s.agents[ch.definition.Controller].session.id; id != w.session {
+		if w.spent > 0 {
+			w.past = append(w.past, w.spent)
+			w.past = w.past[max(0, len(w.past)-medianOf):]
+		}
+		w.session, w.spent, w.alerted = id, 0, false
+	}
+	w.spent += max(0, settled)
+	s.raise(ch, bcp.AlertSpending, !w.alerted && w.far())
+}
+
+// far reports whether the session took more than farAbove times the median.
+func (w *spending) far() bool {
+	if len(w.past) < leastSessions {
+		return false
+	}
+	sorted := slices.Sorted(slices.Values(w.past))
+	return w.spent > farAbove*sorted[len(sorted)/2]
+}
+
+// DecideAlert records an alert that is about the mesh and no channel.
+func (s *State) DecideAlert(m bcp.Moment, kind bcp.AlertKind) bcp.Decision {
+	d := s.next(m, bcp.KindAlert)
+	d.Agent, d.Event = bcp.Gateway, string(kind)
+	return d
+}

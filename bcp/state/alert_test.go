@@ -1,0 +1,232 @@
+package state
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// An epoch that could not pay is an alert, once, whatever did not fit and
+// however often; the next epoch has its own, also where it begins before the
+// alert of the last is recorded.
+//
+// covers BCP-152, P4.6, A-EXHAUST
+func TestExhaustionAlerts(t *testing.T) {
+	t.Parallel()
+	name := "ask planner mail name "
+	spend := strings.Repeat(name+"=> accept\n", 4)
+	for _, tt := range []struct{ title, history string }{
+		{"once an epoch", spend + `
+			due                  => nothing
+			` + name + `=> budget_exhausted
+			due                  => alert event:budget_exhausted epoch:1 reserved:88.0
+			` + name + `=> budget_exhausted
+			push mail planner memo {"summary":"a"} => budget_exhausted
+			due                  => nothing
+			renew planner
+			` + spend + name + `=> budget_exhausted
+			due                  => alert epoch:2
+			due                  => nothing`},
+		{"a push", spend + `
+			push mail planner memo {"summary":"a"} => budget_exhausted
+			due                  => alert event:budget_exhausted`},
+		{"not what fits", spend + `
+			ask planner mail num => accept
+			due                  => nothing`},
+		{"nor another refusal", `
+			push mail planner none {}  => subscription_not_found
+			push mail planner alarm {} => validation_failed
+			ask planner mail three     => escalation_required
+			due                        => nothing`},
+		{"nor another channel", spend + name + `=> budget_exhausted
+			ask planner web name => accept
+			due                  => alert epoch:1
+			due                  => nothing`},
+		{"before the next two epochs", spend + name + `=> budget_exhausted
+			renew planner
+			` + name + `=> accept epoch:2
+			renew planner
+			` + name + `=> accept epoch:3
+			due                  => alert event:budget_exhausted epoch:1
+			due                  => nothing`},
+		{"before the next epoch", spend + name + `=> budget_exhausted
+			renew planner
+			` + spend + name + `=> budget_exhausted
+			due                  => alert event:budget_exhausted epoch:1
+			` + name + `=> budget_exhausted
+			due                  => alert event:budget_exhausted epoch:2
+			due                  => nothing`},
+	} {
+		t.Run(tt.title, func(t *testing.T) {
+			t.Parallel()
+			newWorld(t, testMesh()).play(tt.history)
+		})
+	}
+}
+
+// A level that is reached and left again before it is recorded is no alert.
+//
+// covers P4.6
+func TestThresholdAlertIsTheNewest(t *testing.T) {
+	t.Parallel()
+	newWorld(t, edited(func(c *bcp.Channel) { c.AlertBits = 20 * bcp.Bit })).play(`
+		ask planner mail name => accept reserved:22.0
+		answer mail 1 nei     => settled:1.0
+		due                   => nothing
+		ask planner mail name => accept
+		due                   => alert event:budget_threshold epoch:1
+		answer mail 2 nei
+		ask planner mail name => accept
+		due                   => nothing`)
+}
+
+// A session that settles more than ten times the median of those before it on
+// its channel, of which there must be three, is an alert, once. At exactly ten
+// times it is none.
+//
+// covers BCP-152, P4.6, A-XQUERY
+func TestSpendingAlerts(t *testing.T) {
+	t.Parallel()
+	w := &spending{}
+	for _, tt := range []struct {
+		past  []bcp.Bits
+		spent bcp.Bits
+		far   bool
+	}{
+		{nil, 1 << 60, false},
+		{[]bcp.Bits{1, 1}, 1 << 60, false},
+		{[]bcp.Bits{bcp.Bit, bcp.Bit, bcp.Bit}, 10 * bcp.Bit, false},
+		{[]bcp.Bits{bcp.Bit, bcp.Bit, bcp.Bit}, 10*bcp.Bit + 1, true},
+		{[]bcp.Bits{1, 2 * bcp.Bit, 1 << 50}, 20 * bcp.Bit, false}, // the median, not the mean
+		{[]bcp.Bits{1 << 50, 1, 2 * bcp.Bit}, 20*bcp.Bit + 1, true},
+		{[]bcp.Bits{1, 1, 5, 5}, 50, false}, // the upper of two
+		{[]bcp.Bits{1, 1, 5, 5}, 51, true},
+	} {
+		w.past, w.spent = tt.past, tt.spent
+		if before := slices.Clone(tt.past); w.far() != tt.far || !slices.Equal(before, tt.past) {
+			t.Errorf("%d after %v: %v", tt.spent, before, w.far())
+		}
+	}
+
+	session := func(pushes int) string {
+		return "close planner\nopen planner\n" + strings.Repeat(`push mail planner alarm {"ok":true} => delivers`+"\ndue => nothing\n", pushes)
+	}
+	push := `push mail planner alarm {"ok":true} => delivers` + "\n"
+	const due = "due => alert event:session_spending\ndue => nothing\n"
+	for _, history := range []string{
+		session(1) + session(1) + session(11), // two sessions have no median
+		session(1) + session(1) + session(1) + session(10) + push + due + push + "due => nothing\n" + // once a session
+			session(10) + push + due, // and 11 is not the median
+		session(1) + session(0) + session(0) + session(11), // one without charges is none
+		session(3) + session(1) + session(1) + session(10) + push + due,
+		`ask planner mail yes => accept
+			answer mail 1 nei
+			` + session(1) + session(1) + session(10) + `
+			ask planner mail name => accept
+			due => nothing             # reserved is not spent
+			answer mail 2 {"q":"ada"} => delivers
+			` + due,
+	} {
+		newWorld(t, testMesh()).play(history)
+	}
+	v := newWorld(t, edited(func(c *bcp.Channel) { c.Budget = 1000 * bcp.Bit }))
+	for range 3 * medianOf {
+		v.play(session(1))
+	}
+	if got := len(v.state.channels[plannerMail].spending.past); got != medianOf {
+		t.Errorf("%d sessions are remembered", got)
+	}
+}
+
+// Each kind of alert goes with a decision, and bears names, ids and numbers of
+// ours: no text of an agent.
+//
+// covers BCP-152, P2.5, P4.6, A-KEYECHO
+func TestWhatIsAnAlert(t *testing.T) {
+	t.Parallel()
+	const canary = "canary"
+	seen := map[bcp.AlertKind]bool{}
+	for name, tt := range map[string]struct {
+		d    bcp.Decision
+		want bcp.AlertKind
+	}{
+		"alert":               {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertThreshold)}, bcp.AlertThreshold},
+		"exhausted":           {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertExhausted)}, bcp.AlertExhausted},
+		"spending":            {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertSpending)}, bcp.AlertSpending},
+		"held":                {bcp.Decision{Kind: bcp.KindPush, Verdict: bcp.Hold, Item: "i1"}, bcp.AlertHeld},
+		"held by a repeat":    {bcp.Decision{Kind: bcp.KindPush, Verdict: bcp.Hold, Item: "i1", Repeat: true}, ""},
+		"unavailable":         {bcp.Decision{Kind: bcp.KindProcess, Event: bcp.ProcessUnavailable}, bcp.AlertUnavailable},
+		"started":             {bcp.Decision{Kind: bcp.KindProcess, Event: bcp.ProcessStarted}, ""},
+		"ended":               {bcp.Decision{Kind: bcp.KindProcess, Event: bcp.ProcessEnded}, ""},
+		"missed":              {bcp.Decision{Kind: bcp.KindPrompt, Count: 1}, bcp.AlertMissed},
+		"prompted":            {bcp.Decision{Kind: bcp.KindPrompt}, ""},
+		"refusals":            {bcp.Decision{Kind: bcp.KindRefusals, Count: 3}, bcp.AlertFlood},
+		"violation":           {bcp.Decision{Kind: bcp.KindViolation}, bcp.AlertFlood},
+		"decided":             {bcp.Decision{Kind: bcp.KindApproval, Verdict: bcp.Accept, Item: "i1", Event: "approve"}, ""},
+		"disk low":            {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertDiskLow)}, bcp.AlertDiskLow},
+		"disk critical":       {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertDiskCritical)}, bcp.AlertDiskCritical},
+		"witness missing":     {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertWitnessMissing)}, bcp.AlertWitnessMissing},
+		"witness refused":     {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertWitnessRefused)}, bcp.AlertWitnessRefused},
+		"rollback accepted":   {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertRollbackAccepted)}, bcp.AlertRollbackAccepted},
+		"rollback seen":       {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertRollbackSeen), Agent: "mail", Role: bcp.RoleReader}, bcp.AlertRollbackSeen},
+		"effect":              {bcp.Decision{Kind: bcp.KindCall, Run: &bcp.RunChange{Alert: "in_doubt"}}, bcp.AlertEffect},
+		"mark strange":        {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertMarkStrange), Agent: "mail", Role: bcp.RoleReader}, bcp.AlertMarkStrange},
+		"egress":              {bcp.Decision{Kind: bcp.KindEgress, Verdict: bcp.Reject, Egress: &bcp.EgressChange{Alert: true}}, bcp.AlertEgress},
+		"egress again":        {bcp.Decision{Kind: bcp.KindEgress, Verdict: bcp.Reject, Egress: &bcp.EgressChange{}}, ""},
+		"shared":              {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertShared), Key: "U"}, bcp.AlertShared},
+		"expiring":            {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertExpiring), Agent: "mail", Role: bcp.RoleReader, Key: "U"}, bcp.AlertExpiring},
+		"panic":               {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertPanic), Agent: "mail", Role: bcp.RoleReader}, bcp.AlertPanic},
+		"issued":              {bcp.Decision{Kind: bcp.KindCredential, Event: string(bcp.CredentialIssued)}, ""},
+		"nothing":             {bcp.Decision{}, ""},
+		"an ask that is held": {bcp.Decision{Kind: bcp.KindAsk, Verdict: bcp.Hold, Item: "i1"}, bcp.AlertHeld},
+	} {
+		d := tt.d
+		d.Note, d.Family, d.Justification, d.Field, d.Client, d.Payload, d.Spec = canary, canary, canary, canary, canary, []byte(canary), []byte(canary)
+		alert, ok := d.Alert()
+		if ok != (tt.want != "") || alert.Alert != tt.want {
+			t.Errorf("%s is %q, %v", name, alert.Alert, ok)
+		}
+		if b, err := bcp.Encode(alert, bcp.JSON); err != nil || strings.Contains(string(b), canary) {
+			t.Errorf("%s: %s, %v", name, b, err)
+		}
+		seen[alert.Alert] = true
+	}
+	for _, kind := range bcp.AlertKinds() {
+		if !seen[kind] {
+			t.Errorf("no decision is the alert %s", kind)
+		}
+	}
+	d := bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertExhausted), Seq: 7, Time: 1_800_000_000_000_000_000, Controller: "planner", Reader: "mail", Epoch: 2}
+	alert, _ := d.Alert()
+	b, err := json.Marshal(alert)
+	if want := `{"type":"bcp_alert","alert":"budget_exhausted","seq":7,"time":"2027-01-15T08:00:00Z","controller":"planner","reader":"mail","epoch":2}`; err != nil || string(b) != want {
+		t.Errorf("an alert is written %s, %v", b, err)
+	}
+}
+
+// Under load what waits to be recorded is at most three alerts a channel.
+//
+// covers P4.6, A-LOGFILL
+func TestAlertsAreBounded(t *testing.T) {
+	t.Parallel()
+	mesh := testMesh()
+	for i := range mesh.Channels {
+		mesh.Channels[i].AlertBits = bcp.Bit
+	}
+	w := newWorld(t, mesh)
+	for n := range 300 {
+		w.act(fmt.Sprintf("push mail planner %s", []string{`alarm {"ok":true}`, `name {"q":"ada"}`, `memo {"summary":"a"}`}[n%3]))
+		w.act("ask planner web name")
+	}
+	if len(w.state.alerts) > 3*len(mesh.Channels) {
+		t.Errorf("%d alerts wait", len(w.state.alerts))
+	}
+	for range len(w.state.alerts) {
+		w.play("due => alert")
+	}
+	w.play("due => nothing")
+}

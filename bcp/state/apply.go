@@ -1,0 +1,550 @@
+package state
+
+import (
+	"bytes"
+	"cmp"
+	"container/heap"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Apply changes the state as d says; record is the digest of d's bytes as they
+// stand in the journal. A decision that does not follow the one before, or
+// whose balance is not what the state computes, is [ErrReplay], and the state
+// must be thrown away.
+func (s *State) Apply(d *bcp.Decision, record bcp.Digest) error {
+	return s.applyQuotable(d, record, quotableRuns(d))
+}
+
+// applyQuotable is Apply, with what quotations of the decision are known by.
+func (s *State) applyQuotable(d *bcp.Decision, record bcp.Digest, runs [][8]byte) error {
+	if d.Seq != s.last.Seq+1 || d.Prev != s.head || d.Time < s.last.Time {
+		return fmt.Errorf("%w: decision %d does not follow %d", ErrReplay, d.Seq, s.last.Seq)
+	}
+	if err := s.apply(d, runs); err != nil {
+		return fmt.Errorf("%w: decision %d: %w", ErrReplay, d.Seq, err)
+	}
+	if s.origin == 0 {
+		s.origin = d.Time
+	}
+	s.last, s.head = lastDecision{d.Seq, d.Time, d.Context}, record
+	s.prune(d.Time)
+	return nil
+}
+
+func (s *State) apply(d *bcp.Decision, runs [][8]byte) error {
+	s.noteForeign(d)
+	s.moves.Add(d)
+	if d.Repeat {
+		s.repeat(d)
+		return nil
+	}
+	more := s.answeredAgain(d)
+	if d.Kind == bcp.KindViolation || d.Verdict == bcp.Reject && isWrong(d) && !d.Excused {
+		s.countRefusal(d)
+	}
+	if more != nil {
+		more.others++
+	}
+	s.remember(d)
+	s.applySession(d, runs)
+	s.applyAgent(d)
+	if d.Kind == bcp.KindEgress {
+		return s.applyEgress(d)
+	}
+	if d.Kind.IsRun() || d.Run != nil {
+		return s.applyRun(d)
+	}
+	key, ok := d.Channel()
+	if !ok {
+		return nil
+	}
+	ch := s.channels[key]
+	if ch == nil {
+		return nil // a channel that the definitions no longer have
+	}
+	ch.settleEpoch(d.Time)
+	if err := s.check(d, ch); err != nil {
+		return err
+	}
+	switch d.Kind {
+	case bcp.KindAsk:
+		return s.applyAsk(d, ch)
+	case bcp.KindAnswer, bcp.KindPush, bcp.KindExpire:
+		return s.applyEnd(d, ch)
+	case bcp.KindApproval:
+		return s.applyApproval(d, ch)
+	case bcp.KindAcknowledge:
+		ch.acknowledged(d.Delivery)
+		delete(s.waiting, d.Delivery)
+	case bcp.KindAlert:
+		s.applyAlert(d, ch)
+	case bcp.KindBatch:
+		s.applyBatch(d, ch)
+	case bcp.KindPropose:
+		s.applyPropose(d, ch)
+	}
+	return nil
+}
+
+// acknowledged takes a delivery out of the outbox. It is one of the first, since
+// no others are on their way: moving those before it costs less than moving all
+// behind it.
+func (ch *channelState) acknowledged(id bcp.DeliveryID) {
+	i := ch.posted(id)
+	if i < 0 {
+		return
+	}
+	ch.count(&ch.outbox[i], -1)
+	copy(ch.outbox[1:i+1], ch.outbox[:i])
+	ch.outbox[0] = Outgoing{}
+	ch.outbox = ch.outbox[1:]
+}
+
+// count counts what the outbox has of queries.
+func (ch *channelState) count(out *Outgoing, n int) {
+	switch {
+	case out.QueryID == "":
+	case out.Outcome == bcp.Held:
+		ch.holds += n
+	default:
+		ch.ends += n
+	}
+}
+
+// posted returns the place of a delivery in the outbox, -1 where it is not there.
+func (ch *channelState) posted(id bcp.DeliveryID) int {
+	for i := range ch.outbox {
+		if ch.outbox[i].DeliveryID == id {
+			return i
+		}
+	}
+	return -1
+}
+
+func (s *State) applyAsk(d *bcp.Decision, ch *channelState) error {
+	if session := &s.agents[d.Controller].session; d.Code == bcp.EscalationLimitReached && d.Session == session.id && session.begun {
+		ch.enter(d.Session)
+		ch.failed = true
+	}
+	if !d.Accepted() {
+		s.noteExhausted(d, ch)
+		return nil
+	}
+	v, prices, err := s.asked(d, ch)
+	if err != nil {
+		return err
+	}
+	if err := s.charge(d, ch, nil); err != nil {
+		return err
+	}
+	ch.enter(d.Session)
+	if d.Escalation {
+		ch.escalations++
+		if d.Category == 2 && ch.armedAt(d.Time) > 0 {
+			ch.settleArms(d.Time)
+			ch.armed--
+		}
+	}
+	q := &queryState{
+		channel: ch.definition.ChannelKey, session: d.Session, epoch: d.Epoch, category: d.Category, validator: v, prices: prices,
+		nominal: d.Nominal, capacity: d.Capacity, accepted: d.Seq, since: d.Time, deadline: d.Deadline, phase: phaseSent, sent: true,
+		spec: d.Spec, maxBytes: maxBytesOf(v),
+	}
+	if d.Unfunded {
+		q.nominal, q.capacity, q.validator, q.prices, q.sent, q.unfunded = 0, 0, nil, bcp.Prices{}, false, true
+	}
+	s.begin(d.Query, q)
+	if d.Verdict == bcp.Hold {
+		q.phase, q.sent = phaseGate, false
+		s.hold(d, ch, q, bcp.ItemEscalation)
+	} else {
+		s.wake(timer{at: d.Deadline, query: d.Query})
+	}
+	if v == nil || d.Unfunded {
+		q.cancelled = true
+		s.wake(timer{at: d.Time, query: d.Query})
+	}
+	s.post(d, ch)
+	return nil
+}
+
+// asked compiles an accepted ask's spec and compares its prices with what was
+// reserved. Under other definitions than those of the decision they may
+// differ, and a spec may have been erased: then there is no validator, and the
+// query is cancelled if it is still open once the journal is read.
+func (s *State) asked(d *bcp.Decision, ch *channelState) (*bcp.Validator, bcp.Prices, error) {
+	if d.Erased {
+		return nil, unasked(d.Nominal, d.Capacity), nil
+	}
+	v, err := s.compiledOf(ch, d.Spec), error(nil)
+	if v == nil {
+		var spec bcp.Spec
+		if err := json.Unmarshal(d.Spec, &spec, json.RejectUnknownMembers(true)); err != nil {
+			return nil, bcp.Prices{}, err
+		}
+		v, _, err = s.validator(ch, spec)
+	}
+	if err == nil && (v.Prices().Nominal != d.Nominal || v.Prices().Reserve() != d.Capacity || v.Spec().Category != d.Category) {
+		err = errAsked
+	}
+	switch {
+	case err == nil:
+		return v, v.Prices(), nil
+	case d.Context == s.context:
+		return nil, bcp.Prices{}, err
+	default:
+		return nil, unasked(d.Nominal, d.Capacity), nil
+	}
+}
+
+// unasked are the prices of a query whose spec cannot be asked any more.
+func unasked(nominal, capacity bcp.Bits) bcp.Prices {
+	return bcp.Prices{Nominal: nominal, Capacity: capacity, FailedNominal: min(bcp.Bit, nominal), FailedCapacity: capacity}
+}
+
+// maxBytesOf is the limit of an answer that v judges.
+func maxBytesOf(v *bcp.Validator) int {
+	if v == nil {
+		return bcp.MaxControllerMessage
+	}
+	return v.MaxBytes()
+}
+
+var errAsked = errors.New("the spec has another price than what was reserved")
+
+// enter notes the session that the channel's escalations belong to.
+func (ch *channelState) enter(session bcp.SessionID) {
+	if ch.session != session {
+		ch.session, ch.escalations, ch.armed, ch.arming, ch.failed = session, 0, 0, 0, false
+	}
+}
+
+// settleArms moves what the Controller has heard of by now.
+func (ch *channelState) settleArms(now int64) {
+	if ch.armingAt <= now {
+		ch.armed, ch.arming = ch.armed+ch.arming, 0
+	}
+}
+
+// applyEnd applies whatever ends or holds a query, and pushes.
+func (s *State) applyEnd(d *bcp.Decision, ch *channelState) error {
+	var q *queryState
+	if d.Kind != bcp.KindPush {
+		q = s.queries[d.Query]
+	}
+	if d.Delivery == "" && d.Item == "" && !d.Gathered() { // refused, or sent again
+		if q != nil && d.Kind == bcp.KindAnswer && d.Attempt > q.attempt {
+			q.attempt = d.Attempt
+		}
+		s.noteExhausted(d, ch)
+		return nil
+	}
+	s.drop(d, bcp.ItemExpired)
+	if err := s.charge(d, ch, q); err != nil {
+		return err
+	}
+	if d.Kind == bcp.KindPush {
+		ch.notePush(d)
+	}
+	if q != nil {
+		s.end(d, ch, q)
+	}
+	if d.Verdict == bcp.Hold {
+		kind := bcp.ItemAnomaly
+		if d.Category == 3 {
+			kind = bcp.ItemSummary
+		}
+		s.hold(d, ch, q, kind)
+	}
+	s.release(d, ch)
+	return nil
+}
+
+// release puts what the decision lets through where it waits: in the outbox, or
+// with the other pushes of its window.
+func (s *State) release(d *bcp.Decision, ch *channelState) {
+	if d.Gathered() {
+		s.gather(d, ch)
+	} else {
+		s.post(d, ch)
+	}
+}
+
+// end moves a query to its last phase, or to the one before where its answer
+// waits for a person.
+func (s *State) end(d *bcp.Decision, ch *channelState, q *queryState) {
+	q.phase, q.heard, q.item = phaseEnded, bcp.AlreadyAnswered, ""
+	switch {
+	case d.Verdict == bcp.Hold:
+		q.phase = phaseHeld
+		return
+	case d.Outcome == bcp.Expired:
+		q.heard = bcp.QueryExpired
+	case d.Outcome == bcp.Cancelled:
+		q.heard = bcp.Cancelled
+	}
+	q.ended = d.Time
+	q.validator, q.prices, q.spec = nil, bcp.Prices{}, nil // its memory is of a day
+	s.endings = append(s.endings, d.Query)
+	s.ended(d.Query, q)
+	switch d.Outcome {
+	case bcp.NotEnoughInformation, bcp.Rejected, bcp.Expired:
+		if q.category == 1 && ch.session == q.session {
+			ch.settleArms(d.Time)
+			ch.arming, ch.armingAt = ch.arming+1, d.Release
+		}
+	}
+}
+
+// hold makes the item that waits for a person; q is nil for a push.
+func (s *State) hold(d *bcp.Decision, ch *channelState, q *queryState, kind bcp.ItemKind) {
+	if q != nil {
+		q.item = d.Item
+	}
+	it := &itemState{deadline: d.Deadline, counted: kind != bcp.ItemEscalation && kind != bcp.ItemProposal, content: d.Payload, Item: bcp.Item{
+		ID: d.Item, Kind: kind, Controller: d.Controller, Reader: d.Reader, Query: d.Query, Subscription: d.Subscription,
+		Category: d.Category, Anomalies: d.Anomalies, Taint: d.Taint, Nominal: d.Nominal, Capacity: d.Capacity,
+		Since: d.At(), Deadline: time.Unix(0, d.Deadline).UTC(),
+	}}
+	switch kind {
+	case bcp.ItemEscalation:
+		it.content, it.justification, it.carries = d.Spec, d.Justification, d.JustificationBits
+	case bcp.ItemProposal:
+		it.content = d.Spec
+		p, _ := proposalOf(d.Spec)
+		it.Subscription = p.Subscription.ID
+	default:
+		it.client = d.Client
+	}
+	if it.counted {
+		ch.pending++
+	}
+	s.items[d.Item] = it
+	s.wake(timer{at: d.Deadline, item: d.Item})
+}
+
+// post puts the delivery into the outbox: by release slot, and within a slot
+// in an order that the Reader did not choose: queries as they were asked, then
+// pushes as they are declared, equal ones by their bytes.
+func (s *State) post(d *bcp.Decision, ch *channelState) {
+	message, ok := d.Message()
+	if !ok {
+		return
+	}
+	out := Outgoing{Delivery: message, Controller: d.Controller, Seq: d.Seq, Release: time.Unix(0, d.Release).UTC(), since: d.Time, order: d.Seq}
+	if d.Place > 0 {
+		if q := s.queries[d.Query]; q != nil {
+			out.order = q.accepted
+		} else {
+			const behindQueries = 1 << 63
+			out.order = behindQueries - firstPlace + d.Place
+		}
+	}
+	at := len(ch.outbox)
+	if at > 0 && out.before(&ch.outbox[at-1]) {
+		at = sort.Search(at, func(i int) bool { return out.before(&ch.outbox[i]) })
+	}
+	ch.outbox = slices.Insert(ch.outbox, at, out)
+	ch.count(&out, 1)
+	s.waiting[out.DeliveryID] = ch.definition.ChannelKey
+}
+
+// firstPlace is the place of the first subscription.
+const firstPlace = 2
+
+// placeOf is where a subscription's deliveries are within their release slot. One that
+// the definitions do not have, and a query, is in front of all.
+func (ch *channelState) placeOf(id bcp.SubscriptionID) uint64 {
+	if ch.definition.ReleaseInterval <= 0 {
+		return 0
+	}
+	return firstPlace + uint64(slices.IndexFunc(ch.definition.Subscriptions, func(sub bcp.Subscription) bool { return sub.ID == id }))
+}
+
+// before reports whether a delivery goes out before one that was there first.
+func (out *Outgoing) before(other *Outgoing) bool {
+	if c := out.Release.Compare(other.Release); c != 0 {
+		return c < 0
+	}
+	if c := cmp.Compare(out.order, other.order); c != 0 {
+		return c < 0
+	}
+	return cmp.Or(bytes.Compare(out.Response, other.Response), slices.Compare(out.Anomalies, other.Anomalies)) < 0
+}
+
+// charge moves bits as d says and compares the result with what d recorded.
+func (s *State) charge(d *bcp.Decision, ch *channelState, q *queryState) error {
+	if after := ch.balanceAfter(d, q); after != d.Balance {
+		return fmt.Errorf("the balance of epoch %d would be %+v and is recorded as %+v", d.Epoch, after, d.Balance)
+	}
+	if ch.pools[d.Epoch] == nil {
+		ch.pools[d.Epoch] = &pool{}
+	}
+	p := ch.pools[d.Epoch]
+	p.flow.note(d, q)
+	ch.flow.note(d, q)
+	settled := d.Balance.Settled - p.Settled
+	if settled > 0 {
+		ch.window.add(d.Time, max(d.Time, d.Slot), settled)
+	}
+	p.Balance = d.Balance
+	if d.Kind == bcp.KindAsk || d.Kind == bcp.KindPush {
+		ch.openEpoch(d)
+	}
+	if d.Kind == bcp.KindAsk {
+		p.open++
+	} else if q.reserves() {
+		p.open--
+		if d.Verdict == bcp.Hold {
+			p.held++
+		}
+	}
+	ch.closeEpochs(d.Time)
+	s.noteSpending(ch, settled)
+	return nil
+}
+
+// book has the decision say what it moves: the balance after it, and the slot.
+func (ch *channelState) book(d *bcp.Decision, q *queryState) {
+	d.Balance = ch.balanceAfter(d, q)
+	if d.Slot = ch.slotted(d.Time); d.Slot != 0 {
+		d.SlotBegan = ch.slotBegan(d.Time)
+	}
+}
+
+// balanceAfter is what the pool of d's epoch holds once d is applied; q is the
+// query that d ends or holds, nil for an ask or a push.
+func (ch *channelState) balanceAfter(d *bcp.Decision, q *queryState) bcp.Balance {
+	b := ch.pool(d.Epoch)
+	switch d.Kind {
+	case bcp.KindAsk:
+		if !d.Unfunded {
+			b.Reserved += d.Nominal
+			b.ReservedCapacity += d.Capacity
+		}
+		if d.Category == 2 {
+			b.Cat2Queries++
+		}
+	case bcp.KindPush:
+		b.Settled += d.Nominal
+		b.Pushed += d.Nominal
+		b.SettledCapacity += d.Capacity
+	case bcp.KindAnswer, bcp.KindExpire, bcp.KindApproval:
+		if q.reserves() {
+			b.Reserved -= q.nominal
+			b.ReservedCapacity -= q.capacity
+			b.Settled += d.Nominal
+			b.SettledCapacity += d.Capacity
+		}
+	}
+	return b
+}
+
+// reserves reports whether the query still holds its reservation: an answer
+// that waits for a person is settled already.
+func (q *queryState) reserves() bool {
+	return q != nil && (q.phase == phaseSent || q.phase == phaseGate)
+}
+
+// isWrong reports whether a refusal counts against max_refusals. What a Controller
+// is refused because of the state of a channel does not: its Reader could bring
+// that state about, and so silence the Controller on its other channels. Nor do
+// the refusals that are only counted: they were made because of the limit, and
+// would extend it for ever.
+func isWrong(d *bcp.Decision) bool {
+	if d.Role != bcp.RoleController {
+		return true
+	}
+	if d.Kind == bcp.KindPropose { // what waits there is its own
+		return true
+	}
+	switch d.Code {
+	case bcp.BudgetExhausted, bcp.QueryLimitReached, bcp.EscalationRequired, bcp.EscalationLimitReached, bcp.ApprovalQueueFull, bcp.ReaderUnavailable, bcp.Unavailable:
+		return false
+	}
+	return true
+}
+
+// answeredAgain returns the query that is answered already where d refuses another answer
+// to it by its Reader, and otherwise nil.
+func (s *State) answeredAgain(d *bcp.Decision) *queryState {
+	q := s.queries[d.Query]
+	if d.Kind != bcp.KindAnswer || d.Verdict != bcp.Reject || d.Code != bcp.AlreadyAnswered || q == nil || s.agents[d.Agent] == nil || q.channel.Reader != d.Agent {
+		return nil
+	}
+	return q
+}
+
+// excused reports whether d refuses what a Reader that did nothing wrong may do: to answer
+// a query again. The gateway sends an open query again after each break of a connection
+// and each start, and to each of max_connections (PROTOCOL P9.5). A server lets each
+// sending be answered once.
+func (s *State) excused(d *bcp.Decision) bool {
+	answered := s.answeredAgain(d)
+	return answered != nil && answered.others < max(maxRepeats, s.agents[d.Agent].definition.MaxConnections-1)
+}
+
+// countRefusal counts what max_refusals limits: agents and their keepers, each for
+// itself, not the people who may have the name of one.
+func (s *State) countRefusal(d *bcp.Decision) {
+	a := s.agents[d.Agent]
+	switch {
+	case a == nil:
+	case d.Role.IsAgent():
+		a.refusals.add(d)
+	case d.Role == bcp.RoleKeeper:
+		a.egress.refusals.add(d)
+	}
+}
+
+func (c *refusalCount) add(d *bcp.Decision) {
+	if minute := d.Time / int64(time.Minute); c.minute != minute {
+		*c = refusalCount{minute: minute}
+	}
+	const enough = 1 << 30
+	c.count = min(enough, c.count+min(enough, max(1, d.Count)))
+}
+
+// used reports whether a minute's refusals are used up.
+func (c refusalCount) used(now int64, most int) bool {
+	return c.minute == now/int64(time.Minute) && c.count >= most
+}
+
+// prune forgets queries that ended long ago, and timers of what ended. It is
+// part of Apply alone, so that a state that is read from a journal forgets the
+// same.
+func (s *State) prune(now int64) {
+	for len(s.endings) > 0 && s.queries[s.endings[0]].forgotten(now) {
+		delete(s.queries, s.endings[0])
+		s.endings = s.endings[1:]
+	}
+	for len(s.decided) > 0 && now-s.decided[0].at >= clientMemory {
+		s.decided = s.decided[1:]
+	}
+	for len(s.deadline) > 0 && s.over(s.deadline[0]) {
+		heap.Pop(&s.deadline)
+	}
+}
+
+// over reports whether what t was set for has ended.
+func (s *State) over(t timer) bool {
+	switch {
+	case t.cron > 0:
+		return s.crons[t.cron-1].due != t.at
+	case t.item != "":
+		return s.items[t.item] == nil
+	case t.subscription != "":
+		ch := s.channels[t.channel]
+		return ch.pushesOf(t.subscription).batchOf(t.at) == nil
+	}
+	q := s.queries[t.query]
+	return q == nil || !q.reserves()
+}

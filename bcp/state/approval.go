@@ -1,0 +1,352 @@
+package state
+
+import (
+	"crypto/sha256"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// maxReleases is how many deliveries of a session an approver is shown, and
+// maxReleaseBytes how much content of them together: a view has to fit a message,
+// whatever a Reader delivered before.
+const (
+	maxReleases     = 16
+	maxReleaseBytes = 256 << 10
+)
+
+// newest returns the last releases that fit a view, oldest first.
+func newest(releases []bcp.Release) []bcp.Release {
+	size := 0
+	for i := len(releases) - 1; i >= 0; i-- {
+		if size += len(releases[i].Content); size > maxReleaseBytes {
+			releases = releases[i+1:]
+			break
+		}
+	}
+	return slices.Clip(releases)
+}
+
+// itemState is what waits for a person.
+type itemState struct {
+	bcp.Item
+	deadline      int64
+	counted       bool   // against max_pending_approvals
+	content       []byte // what approving releases: the canonical answer, or the spec of an escalation
+	justification string
+	carries       bcp.Bits     // what the justification can
+	client        bcp.ClientID // of a push
+}
+
+// decidedItem is the memory of an item that no longer waits.
+type decidedItem struct {
+	id   bcp.ItemID
+	at   int64
+	code bcp.Code // what a later decision hears
+	// content is that of a proposal that was approved, and controller who made it.
+	content    []byte
+	controller bcp.AgentName
+}
+
+// ItemsFor returns what waits for this approver: items of the channels whose
+// approvers it is one of, oldest first, and the channels taking turns, so that
+// one that floods does not hide the others (PROTOCOL P7.1).
+func (s *State) ItemsFor(approver bcp.AgentName) []bcp.Item {
+	items := s.itemsWhere(func(it bcp.Item) bool { return s.mayDecide(approver, it) }, func(it *bcp.RunItem) bool { return s.mayDecideRun(approver, it) })
+	turn := make(map[bcp.ChannelKey]int)
+	turns := make(map[bcp.ItemID]int, len(items))
+	for _, it := range items {
+		turns[it.ID] = turn[it.Channel()]
+		turn[it.Channel()]++
+	}
+	slices.SortStableFunc(items, func(a, b bcp.Item) int { return turns[a.ID] - turns[b.ID] })
+	return items
+}
+
+// mayDecide reports whether a person is an approver of the item's channel. An
+// agent never is, whatever a definition says.
+func (s *State) mayDecide(approver bcp.AgentName, it bcp.Item) bool {
+	ch := s.channels[it.Channel()]
+	return ch != nil && s.agents[approver] == nil && slices.Contains(ch.definition.Approvers, approver)
+}
+
+// View returns an item as an approver of its channel sees it. The code is empty,
+// item_not_found, item_expired, already_decided or not_permitted.
+func (s *State) View(approver bcp.AgentName, id bcp.ItemID) (bcp.ItemView, bcp.Code) {
+	if it, ok := s.runItem(id); ok {
+		if !s.mayDecideRun(approver, &it) {
+			return bcp.ItemView{}, bcp.NotPermitted
+		}
+		return viewRunItem(&it), ""
+	}
+	it := s.items[id]
+	if it == nil {
+		return bcp.ItemView{}, s.goneItem(id, s.last.Time)
+	}
+	if !s.mayDecide(approver, it.Item) {
+		return bcp.ItemView{}, bcp.NotPermitted
+	}
+	view := bcp.ItemView{Item: it.Item, Justification: it.justification, JustificationBits: it.carries, SHA256: sha256.Sum256(it.content)}
+	if it.Kind != bcp.ItemEscalation {
+		view.Content = it.content
+	}
+	if v := s.validatorOf(it); v != nil {
+		view.Spec = v.Spec()
+	}
+	source := it.Reader
+	if p, ok := proposalOf(it.content); ok && it.Kind == bcp.ItemProposal {
+		view.Spec, source = p.Subscription.Spec, it.Controller
+	}
+	if it.Kind == bcp.ItemEscalation {
+		// As it was asked, without defaults: encoded, it is the bytes that SHA256 is
+		// of, so an approver can compare what is shown with what is signed.
+		var asked bcp.Spec
+		if json.Unmarshal(it.content, &asked, json.RejectUnknownMembers(true)) == nil {
+			view.Spec = asked
+		}
+	}
+	if a := s.agents[source]; a != nil {
+		view.Source = bcp.Source{Agent: source, Description: a.definition.Description, Network: a.definition.Network,
+			Tools: a.definition.Tools, Taint: bcp.MaxTaint(a.definition.BaseTaint, a.reported)}
+	}
+	if a := s.agents[it.Controller]; a != nil {
+		view.Earlier = newest(a.earlier())
+	}
+	return view, ""
+}
+
+// validatorOf returns what judged an item's content, nil where the definitions
+// of today do not have it any more.
+func (s *State) validatorOf(it *itemState) *bcp.Validator {
+	if it.Query != "" {
+		if q := s.queries[it.Query]; q != nil {
+			return q.validator
+		}
+		return nil
+	}
+	if it.Kind == bcp.ItemProposal {
+		return nil
+	}
+	return s.channels[it.Channel()].subscriptions[it.Subscription]
+}
+
+// declared returns the subscription that an item is of. A proposed one is the
+// Controller's word, and not for records.
+func (it *itemState) declared() bcp.SubscriptionID {
+	if it.Kind == bcp.ItemProposal {
+		return ""
+	}
+	return it.Subscription
+}
+
+// goneItem says why an item does not wait.
+func (s *State) goneItem(id bcp.ItemID, now int64) bcp.Code {
+	for _, gone := range s.decided {
+		if gone.id == id && now-gone.at < clientMemory {
+			return gone.code
+		}
+	}
+	return bcp.ItemNotFound
+}
+
+// Preview judges an edit without deciding anything.
+func (s *State) Preview(approver bcp.AgentName, body []byte) (bcp.EditPreview, bcp.Refusal) {
+	a, code := bcp.ParseApproval(body)
+	if code != "" {
+		return bcp.EditPreview{}, bcp.RefusalOf(code)
+	}
+	if it, ok := s.runItem(a.Item); ok {
+		return s.previewResult(approver, &it, &a)
+	}
+	it := s.items[a.Item]
+	switch {
+	case it == nil:
+		return bcp.EditPreview{}, bcp.RefusalOf(s.goneItem(a.Item, s.last.Time))
+	case !s.mayDecide(approver, it.Item):
+		return bcp.EditPreview{}, bcp.RefusalOf(bcp.NotPermitted)
+	}
+	verdict := s.judgeEdit(it, a)
+	if verdict.Answer.IsZero() {
+		return bcp.EditPreview{}, bcp.Refusal{Error: bcp.Malformed, Detail: verdictDetail(verdict)}
+	}
+	content := verdict.Answer.JSON()
+	return bcp.EditPreview{Item: it.ID, Content: content, SHA256: sha256.Sum256(content), Anomalies: verdict.Anomalies}, bcp.Refusal{}
+}
+
+// verdictDetail says what is wrong with an answer, to its own author.
+func verdictDetail(v bcp.Verdict) string {
+	return bcp.ReaderDetail(v.Reason.Code(), v.Reason, v.Field, "", "")
+}
+
+// judgeEdit validates what a person wrote in place of an answer. Anomalies do
+// not hold it again: a person has seen it.
+func (s *State) judgeEdit(it *itemState, a bcp.Approval) bcp.Verdict {
+	v := s.validatorOf(it)
+	if v == nil || it.Kind == bcp.ItemEscalation || len(a.Response) == 0 {
+		return bcp.Verdict{Outcome: bcp.Reject, Reason: bcp.ReasonMalformed}
+	}
+	return v.Validate(a.Response, bcp.JSON)
+}
+
+// DecideApproval judges what a person says about an item, with the public key
+// of the connection that it came over, as the server knows it. A decision that
+// counts has Verdict Accept, whatever was decided.
+func (s *State) DecideApproval(m bcp.Moment, approver bcp.AgentName, key string, act bcp.Act, body []byte) bcp.Decision {
+	d := s.next(m, bcp.KindApproval)
+	d.Agent, d.Role, d.Event, d.RawBytes = approver, bcp.RoleApprover, string(act), len(body)
+	a, code := bcp.ParseApproval(body)
+	if code != "" {
+		return refuse(d, bcp.CheckMessage, code)
+	}
+	d.Item = a.Item
+	if it, ok := s.runItem(a.Item); ok {
+		return s.decideRunItem(d, m, &it, key, act, &a)
+	}
+	it := s.items[a.Item]
+	if it == nil {
+		return refuse(d, bcp.CheckItem, s.goneItem(a.Item, d.Time))
+	}
+	d.Controller, d.Reader, d.Query, d.Subscription, d.Category = it.Controller, it.Reader, it.Query, it.declared(), it.Category
+	q := s.queries[it.Query]
+	if d.Time >= it.deadline || !d.At().Before(a.Expires) || it.Kind == bcp.ItemEscalation && q.cancelled {
+		return refuse(d, bcp.CheckInTime, bcp.ItemExpired)
+	}
+	content, code := s.decidedBytes(it, act, a)
+	stands := func() bool { return act == bcp.RejectItem || s.stands(it, content) }
+	if check, refused := s.judgeApproval(&it.Item, s.mayDecide(approver, it.Item), stands, key, act, &a, content, code); refused != "" {
+		return refuse(d, check, refused)
+	}
+	d.Verdict, d.Note = bcp.Accept, a.Reason
+	signed(&d, key, &a)
+	s.carryOut(&d, m, it, act, content)
+	return d
+}
+
+// stands reports whether an item may still be released: the definitions may have
+// changed since it was held (PROTOCOL P1.5), and those of today hold; and it may
+// have been erased. It may be rejected all the same.
+func (s *State) stands(it *itemState, content []byte) bool {
+	if p, ok := proposalOf(content); it.Kind == bcp.ItemProposal {
+		_, code := s.judgeProposal(it.Controller, &p)
+		return ok && code == ""
+	}
+	if len(content) == 0 || it.Category > s.channels[it.Channel()].definition.MaxCategory {
+		return false
+	}
+	v := s.validatorOf(it)
+	return v != nil && (it.Kind == bcp.ItemEscalation || string(v.Validate(content, bcp.JSON).Answer.JSON()) == string(content))
+}
+
+// decidedBytes returns the bytes that an act is about.
+func (s *State) decidedBytes(it *itemState, act bcp.Act, a bcp.Approval) ([]byte, bcp.Code) {
+	switch {
+	case act == bcp.RejectItem && len(a.Response) == 0:
+		return []byte(a.Reason), ""
+	case a.Reason != "":
+		return nil, bcp.Malformed
+	case act == bcp.Approve && len(a.Response) == 0:
+		return it.content, ""
+	case act == bcp.EditItem:
+		if verdict := s.judgeEdit(it, a); !verdict.Answer.IsZero() {
+			return verdict.Answer.JSON(), ""
+		}
+	}
+	return nil, bcp.Malformed
+}
+
+// carryOut makes the decision do what the person wants.
+func (s *State) carryOut(d *bcp.Decision, m bcp.Moment, it *itemState, act bcp.Act, content []byte) {
+	ch, q := s.channels[it.Channel()], s.queries[it.Query]
+	d.Epoch = ch.newest()
+	if q != nil {
+		d.Epoch = q.epoch
+	}
+	switch {
+	case it.Kind == bcp.ItemProposal:
+		if act == bcp.Approve {
+			d.Payload = content
+		}
+	case it.Kind == bcp.ItemEscalation && act == bcp.Approve:
+		d.Deadline = d.Time + int64(ch.definition.QueryTTL)
+	case it.Kind == bcp.ItemEscalation:
+		s.fail(d, m, ch, q, bcp.EscalationDenied)
+		return
+	case act == bcp.RejectItem:
+		s.settleItem(d, m, it, bcp.ApprovalRejected)
+		return
+	default:
+		d.Payload = content
+		s.settleItem(d, m, it, "")
+		return
+	}
+	d.Balance = ch.pool(d.Epoch)
+}
+
+// settleItem ends an item whose content was charged when it was held: with its
+// delivery, or with an outcome, which only the Controller of a query hears. The
+// Reader gets the final result (PROTOCOL P7.6).
+func (s *State) settleItem(d *bcp.Decision, m bcp.Moment, it *itemState, outcome bcp.Code) {
+	ch := s.channels[it.Channel()]
+	if pushes := ch.pushesOf(it.Subscription); outcome == "" && pushes.window > 0 {
+		d.Release, d.Taint = pushes.endWithRoom(d.Time), bcp.MaxTaint(s.taintOf(it.Reader), it.Taint)
+		d.Nominal, d.Capacity, d.Timing, d.Prepaid = it.Nominal, it.Capacity, ch.definition.ReleaseInterval > 0, true
+	} else if outcome == "" || it.Query != "" {
+		s.deliver(d, m, ch, outcome)
+		d.Taint = bcp.MaxTaint(d.Taint, it.Taint) // what was forgotten since makes nothing clean
+		d.Nominal, d.Capacity, d.Timing, d.Prepaid = it.Nominal, it.Capacity, ch.definition.ReleaseInterval > 0, true
+	}
+	d.Notice = newNoticeID(m)
+	d.Balance = ch.pool(d.Epoch)
+}
+
+// applyApproval applies what a person decided.
+func (s *State) applyApproval(d *bcp.Decision, ch *channelState) error {
+	if d.Verdict != bcp.Accept {
+		return nil
+	}
+	s.drop(d, bcp.AlreadyDecided)
+	q := s.queries[d.Query]
+	if q == nil { // a push
+		s.release(d, ch)
+		return nil
+	}
+	if d.Delivery == "" { // let through its gate
+		q.phase, q.sent, q.item, q.deadline = phaseSent, true, "", d.Deadline
+		s.wake(timer{at: d.Deadline, query: d.Query})
+		return nil
+	}
+	if err := s.charge(d, ch, q); err != nil {
+		return err
+	}
+	s.end(d, ch, q)
+	s.post(d, ch)
+	return nil
+}
+
+// drop ends the item that the decision is about; code is what a later decision
+// about it hears. The Reader whose answer it was gets the result.
+func (s *State) drop(d *bcp.Decision, code bcp.Code) {
+	it := s.items[d.Item]
+	if it == nil {
+		return
+	}
+	if it.counted {
+		s.channels[it.Channel()].pending--
+	}
+	if p := s.channels[it.Channel()].pools[d.Epoch]; it.Query != "" && it.Kind != bcp.ItemEscalation && p != nil {
+		p.held--
+	}
+	delete(s.items, it.ID)
+	gone := decidedItem{id: it.ID, at: d.Time, code: code}
+	if it.Kind == bcp.ItemProposal && d.Kind == bcp.KindApproval && d.Event == string(bcp.Approve) {
+		gone.content, gone.controller = d.Payload, it.Controller
+	}
+	s.decided = append(s.decided, gone)
+	if d.Notice != "" {
+		result := d.Result()
+		result.PushID = it.client
+		s.notify(Notice{ID: d.Notice, Agent: it.Reader, Role: bcp.RoleReader, Peer: it.Controller, Message: result, held: it.Since.UnixNano()})
+	}
+}

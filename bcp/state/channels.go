@@ -1,0 +1,57 @@
+package state
+
+import (
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// ListsChannels reports whether a Controller's session message asks for its
+// channels, which changes nothing and so is not decided. Messages of one that is
+// refused for the rest of the minute are left to [State.DecideSession].
+func (s *State) ListsChannels(m bcp.Moment, controller bcp.AgentName, body []byte) bool {
+	if s.limited(controller, s.now(m)) {
+		return false
+	}
+	message, code := bcp.ParseSession(body, s.Encoding(controller))
+	return code == "" && message.Verb == bcp.VerbChannels
+}
+
+// Channels returns a Controller's channels, sorted by Reader.
+func (s *State) Channels(controller bcp.AgentName, now time.Time) bcp.Channels {
+	list := bcp.Channels{Type: bcp.TypeChannels, Channels: []bcp.ChannelView{}}
+	if a := s.agents[controller]; a != nil {
+		for _, ch := range a.asks {
+			list.Channels = append(list.Channels, s.channelView(ch, bcp.Moment{Now: now}))
+		}
+	}
+	return list
+}
+
+func (s *State) channelView(ch *channelState, m bcp.Moment) bcp.ChannelView {
+	c := &ch.definition
+	reader := &s.agents[c.Reader].definition
+	ask := s.next(m, bcp.KindAsk)
+	ask.Controller = c.Controller
+	s.sessionOf(&ask, m, c.Controller, false)
+	ask.Epoch = ch.epochOf(&ask)
+	v := bcp.ChannelView{Reader: c.Reader, Description: reader.Description, MaxCategory: c.MaxCategory, BaseCategory: c.BaseCategory,
+		Budget: c.Budget, Remaining: max(0, c.Budget-ch.spent(ask.Epoch, ask.Time).seen()),
+		MaxEscalations: c.MaxEscalations, Cat2Queries: ch.pool(ask.Epoch).Cat2Queries, MaxCat2Queries: c.MaxCat2Queries,
+		Subscriptions: s.subscriptionsOf(ch), Costs: []bcp.Cost{}}
+	if ch.session == ask.Session {
+		v.Escalations = ch.escalations
+	}
+	for _, form := range queryForms {
+		compiled, _, err := s.validator(ch, form.spec)
+		if err != nil || form.spec.Category > c.MaxCategory {
+			continue
+		}
+		d := ask
+		d.Category = form.spec.Category
+		s.escalate(&d, ch, nil)
+		v.Costs = append(v.Costs, bcp.Cost{Form: form.name, Category: d.Category, Nominal: compiled.Prices().Nominal,
+			Capacity: compiled.Prices().Reserve(), Escalation: d.Escalation})
+	}
+	return v
+}

@@ -1,0 +1,271 @@
+package state
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// A checkpoint is everything that a State remembers, as bytes: with it a start
+// reads the end of the journal instead of all of it. It is a memo of the journal
+// and never the truth. [Restore] makes of it exactly the state that the whole
+// journal would make, or refuses it: then the journal is read.
+
+// checkpointVersion stands in front. Another version is refused: the journal is
+// read once, and a new checkpoint made.
+const checkpointVersion = 9
+
+// maxCheckpointDepth is that of an anomaly of a push of a window of a channel.
+const maxCheckpointDepth = 11
+
+var (
+	// ErrCheckpoint says that the bytes are no checkpoint of this version, or
+	// contradict themselves.
+	ErrCheckpoint = errors.New("the checkpoint cannot be used")
+	// ErrDefinitions says that a checkpoint was made under definitions that read
+	// the journal otherwise than those of today.
+	ErrDefinitions = errors.New("the checkpoint was made under definitions that read the journal otherwise")
+)
+
+// Checkpoint writes the state down: the same bytes for the same state.
+func (s *State) Checkpoint() ([]byte, error) {
+	last, err := bcp.EncodeDecision(&bcp.Decision{Seq: s.last.Seq, Time: s.last.Time, Context: s.last.Context})
+	if err != nil {
+		return nil, err
+	}
+	saved := savedState{Version: checkpointVersion, Mesh: s.marks.mesh, Last: last, Head: s.head, Origin: s.origin}
+	if saved.Runs, err = s.saveRuns(); err != nil {
+		return nil, err
+	}
+	keys := s.keys(&saved)
+	for _, name := range slices.Sorted(maps.Keys(s.agents)) {
+		a, err := saveAgent(name, s.agents[name])
+		if err != nil {
+			return nil, err
+		}
+		saved.Agents = append(saved.Agents, a)
+	}
+	for i, k := range saved.Keys {
+		key := bcp.ChannelKey{Controller: k.Controller, Reader: k.Reader}
+		if ch := s.channels[key]; ch != nil {
+			c := saveChannel(ch)
+			c.Key, c.Mark = i, s.marks.channels[key]
+			saved.Channels = append(saved.Channels, c)
+		}
+		if s.foreign.channels[key] {
+			saved.ForeignChannels = append(saved.ForeignChannels, i)
+		}
+	}
+	saved.ForeignAgents = slices.Sorted(maps.Keys(s.foreign.agents))
+	for id, q := range s.open {
+		saved.Open = append(saved.Open, saveQuery(id, q, keys))
+	}
+	slices.SortFunc(saved.Open, func(a, b savedQuery) int { return cmp.Compare(a.Accepted, b.Accepted) })
+	saved.Ended = make([]savedQuery, 0, len(s.endings))
+	for _, id := range s.endings {
+		saved.Ended = append(saved.Ended, saveQuery(id, s.queries[id], keys))
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.items)) {
+		saved.Items = append(saved.Items, saveItem(s.items[id], keys))
+	}
+	saved.Firsts = make([]savedFirst, 0, len(s.firsts.aging))
+	for _, key := range s.firsts.aging {
+		saved.Firsts = append(saved.Firsts, saveFirst(key, s.firsts.found[key], s.firsts.words[key]))
+	}
+	for _, d := range s.decided {
+		saved.Decided = append(saved.Decided, savedDecided{ID: d.id, At: d.at, Code: d.code, Content: d.content, Controller: d.controller})
+	}
+	for _, t := range s.deadline {
+		if t.subscription != "" { // its window says it
+			continue
+		}
+		saved.Deadlines = append(saved.Deadlines, savedTimer{At: t.at, Query: t.query, Item: t.item, Cron: t.cron})
+	}
+	slices.SortFunc(saved.Deadlines, func(a, b savedTimer) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Query, b.Query), cmp.Compare(a.Item, b.Item), cmp.Compare(a.Cron, b.Cron))
+	})
+	for _, a := range s.alerts {
+		saved.Alerts = append(saved.Alerts, savedAlert{Key: keys[a.channel], Kind: a.kind, Epoch: a.epoch})
+	}
+	for i := range s.crons {
+		saved.Crons = append(saved.Crons, savedCron{Last: s.crons[i].last, Due: s.crons[i].due})
+	}
+	var buf bytes.Buffer
+	enc := msgpack.NewEncoder(&buf)
+	enc.UseCompactInts(true)
+	if err := enc.Encode(&saved); err != nil {
+		return nil, fmt.Errorf("encoding a checkpoint: %w", err)
+	}
+	return buf.Bytes(), nil
+}
+
+// keys lists every channel that the state knows of, and returns their places.
+func (s *State) keys(saved *savedState) map[bcp.ChannelKey]int {
+	keys := make(map[bcp.ChannelKey]int)
+	for key := range s.channels {
+		keys[key] = 0
+	}
+	for key := range s.foreign.channels {
+		keys[key] = 0
+	}
+	for i, key := range slices.SortedFunc(maps.Keys(keys), bcp.ChannelKey.Compare) {
+		keys[key] = i
+		saved.Keys = append(saved.Keys, savedKey{Controller: key.Controller, Reader: key.Reader})
+	}
+	return keys
+}
+
+func saveAgent(name bcp.AgentName, a *agentState) (savedAgent, error) {
+	session := &a.session
+	saved := savedAgent{
+		Name: name, Reported: a.reported, Exposure: a.exposure, Renewed: a.renewed, RefusedIn: a.refusals.minute, Refused: a.refusals.count,
+		Unavailable: a.unavailable, Sources: a.sources,
+		Session: savedSession{
+			ID: session.id, Begun: session.begun, ByDelivery: session.byDelivery, Closed: session.closed, Since: session.since, Touched: session.touched,
+			Provoked: session.provoked, ProvokedEnd: session.provokedEnd, Exposure: session.exposure, Quotes: session.quotes.save(),
+		},
+	}
+	var err error
+	if saved.Egress, err = a.egress.pool.Save(); err != nil {
+		return savedAgent{}, err
+	}
+	saved.EgressAlerted, saved.EgressRefusedIn, saved.EgressRefused = a.egress.alerted, a.egress.refusals.minute, a.egress.refusals.count
+	for _, r := range session.releases {
+		saved.Session.Releases = append(saved.Session.Releases, saveRelease(r))
+	}
+	for i := range a.arrivals {
+		r := &a.arrivals[i]
+		saved.Arrivals = append(saved.Arrivals, savedArrival{At: r.at, Delivery: r.delivery, Session: r.session, Late: r.late, Exposure: r.exposure,
+			Release: saveRelease(r.release), Runs: saveRuns(r.runs)})
+	}
+	for _, n := range a.notices {
+		notice := savedNotice{ID: n.ID, Role: n.Role, Peer: n.Peer, Schedule: n.schedule, Time: n.held}
+		message := n.Message
+		if prompt, ok := message.(bcp.Prompt); ok {
+			notice.Prompt, notice.Time = true, prompt.Time.UnixNano()
+			prompt.Time = time.Time{}
+			message = prompt
+		}
+		if notice.Message, err = json.Marshal(message, json.Deterministic(true)); err != nil {
+			return savedAgent{}, err
+		}
+		saved.Notices = append(saved.Notices, notice)
+	}
+	return saved, nil
+}
+
+func saveRuns(runs [][8]byte) (b []byte) {
+	for _, run := range runs {
+		b = append(b, run[:]...)
+	}
+	return b
+}
+
+func saveRelease(r bcp.Release) savedRelease {
+	return savedRelease{Reader: r.Reader, Query: r.Query, Subscription: r.Subscription, Category: r.Category, Outcome: r.Outcome,
+		Content: r.Content, Nominal: r.Nominal, Time: r.Time.UnixNano()}
+}
+
+// save writes each run and its release, sorted by run.
+func (q quotations) save() []byte {
+	b := make([]byte, 0, 16*len(q))
+	for _, run := range slices.SortedFunc(maps.Keys(q), func(a, b [8]byte) int { return bytes.Compare(a[:], b[:]) }) {
+		b = binary.BigEndian.AppendUint64(append(b, run[:]...), uint64(q[run]))
+	}
+	return b
+}
+
+func saveChannel(ch *channelState) savedChannel {
+	c := savedChannel{
+		Epoch: ch.epoch.save(), Alerted: ch.alerted, Exhausted: ch.exhausted,
+		Spender: ch.spending.session, Spent: ch.spending.spent, SpentAlerted: ch.spending.alerted, Past: ch.spending.past,
+		Pushes: ch.savePushes(), Session: ch.session, Escalations: ch.escalations, Armed: ch.armed, Arming: ch.arming,
+		ArmingAt: ch.armingAt, Failed: ch.failed, Pending: ch.pending, Span: ch.window.span,
+		OpeningBegan: ch.opening.began, OpeningSlot: ch.opening.slot, OpeningNumber: ch.opening.number,
+		KeptSlot: ch.kept.slot, Kept: ch.kept.epochState.save(), Flow: ch.flow.save(),
+	}
+	for _, epoch := range slices.Sorted(maps.Keys(ch.pools)) {
+		p := ch.pools[epoch]
+		c.Pools = append(c.Pools, savedPool{Epoch: epoch, Balance: p.Balance, Open: p.open, Held: p.held, Flow: p.flow.save()})
+	}
+	for _, p := range ch.window.parts {
+		c.Window = append(c.Window, p.begin, int64(p.sum))
+	}
+	for i := range ch.outbox {
+		o := &ch.outbox[i]
+		c.Outbox = append(c.Outbox, savedOutgoing{
+			ID: o.DeliveryID, Query: o.QueryID, Subscription: o.SubscriptionID, Category: o.Category, Response: o.Response, Batch: savePushed(o.Batch), Outcome: o.Outcome,
+			Anomalies: o.Anomalies, Nominal: o.BandwidthBits, Capacity: o.CapacityBits, Taint: o.Taint, Seq: o.Seq, Since: o.since,
+			Release: o.Release.UnixNano(), Order: o.order,
+		})
+	}
+	return c
+}
+
+func (e epochState) save() savedEpoch {
+	return savedEpoch{Number: e.number, Started: e.started, Due: e.due}
+}
+
+func (f flow) save() savedFlow {
+	return savedFlow{Slot: f.slot, Asked: f.asked.nominal, AskedCapacity: f.asked.capacity, Unfunded: f.unfunded.nominal, UnfundedCapacity: f.unfunded.capacity, Pushed: f.pushed.nominal, PushedCapacity: f.pushed.capacity,
+		Returned: f.back.nominal, ReturnedCapacity: f.back.capacity}
+}
+
+// savePushes writes what is remembered of the subscriptions, sorted by id.
+func (ch *channelState) savePushes() (saved []savedPushes) {
+	for _, id := range slices.Sorted(maps.Keys(ch.pushes)) {
+		if p := ch.pushes[id]; !p.empty() {
+			saved = append(saved, savedPushes{Subscription: id, Times: p.times, Released: p.released, Before: p.before, Batches: p.saveBatches()})
+		}
+	}
+	return saved
+}
+
+func (p *pushState) saveBatches() (saved []savedBatch) {
+	for i := range p.batches {
+		b := &p.batches[i]
+		saved = append(saved, savedBatch{Release: b.release, Since: b.since, Category: b.category, Count: b.count, Bytes: b.bytes,
+			Nominal: b.nominal, Capacity: b.capacity, Timing: b.timing, Taint: b.taint, Pushes: savePushed(b.pushes)})
+	}
+	return saved
+}
+
+func savePushed(pushes []bcp.Pushed) (saved []savedPushed) {
+	for _, p := range pushes {
+		saved = append(saved, savedPushed{Response: p.Response, Anomalies: p.Anomalies})
+	}
+	return saved
+}
+
+func saveQuery(id bcp.QueryID, q *queryState, keys map[bcp.ChannelKey]int) savedQuery {
+	return savedQuery{
+		ID: id, Key: keys[q.channel], Session: q.session, Epoch: q.epoch, Category: q.category, Spec: q.spec, Asked: q.validator != nil,
+		MaxBytes: q.maxBytes, Nominal: q.nominal, Capacity: q.capacity, Accepted: q.accepted, Since: q.since, Deadline: q.deadline, Attempt: q.attempt,
+		Phase: uint8(q.phase), Sent: q.sent, Item: q.item, Cancelled: q.cancelled, Unfunded: q.unfunded, EndedAt: q.ended, Heard: q.heard, Others: q.others,
+	}
+}
+
+func saveItem(it *itemState, keys map[bcp.ChannelKey]int) savedItem {
+	return savedItem{
+		ID: it.ID, Kind: it.Kind, Key: keys[it.Channel()], Query: it.Query, Subscription: it.Subscription, Category: it.Category,
+		Anomalies: it.Anomalies, Taint: it.Taint, Nominal: it.Nominal, Capacity: it.Capacity, Since: it.Since.UnixNano(), Deadline: it.deadline,
+		Counted: it.counted, Content: it.content, Justification: it.justification, JustificationBits: it.carries, Client: it.client,
+	}
+}
+
+func saveFirst(key clientKey, f first, words firstWords) savedFirst {
+	return savedFirst{
+		Key: key[:], Digest: f.digest, Time: f.time, Verdict: f.verdict, Code: words.code, Reason: f.reason, Field: words.field, Query: words.query,
+		Category: f.category, Nominal: f.nominal, Capacity: f.capacity, Epoch: f.epoch, Balance: saveBalance(f.balance), Remaining: f.remains, Repeats: int(f.repeats),
+	}
+}

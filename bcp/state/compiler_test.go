@@ -1,0 +1,174 @@
+package state
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Equal specs under equal settings are compiled once; where anything differs that a
+// validator depends on, they are not shared.
+//
+// covers P1.3, P4.1
+func TestCompilerSharesEqualSpecs(t *testing.T) {
+	t.Parallel()
+	spec := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "kind", Type: bcp.TypeEnum, Values: []string{"mail", "chat"}}}}
+	settings := bcp.Settings{Constraints: noConstraints}.OfSubscription(bcp.Subscription{}, 2)
+	var c bcp.Compiler
+	first, err := c.Compile(spec, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := spec
+	again.Fields = slices.Clone(spec.Fields)
+	again.Fields[0].Values = []string{"mail", "chat"}
+	if v, err := c.Compile(again, settings); err != nil || v != first {
+		t.Errorf("an equal spec: %v, %v", v != first, err)
+	}
+	// A field that is missing here is one that validators may share wrongly.
+	edits := map[string]func(*bcp.Settings){
+		"OnAnomaly":     func(s *bcp.Settings) { s.OnAnomaly = bcp.AnomalyReject },
+		"PreserveCase":  func(s *bcp.Settings) { s.PreserveCase = true },
+		"Vocabularies":  nil, // of the mesh, like the two below
+		"Rules":         nil,
+		"Constraints":   nil,
+		"ReleaseSlots":  func(s *bcp.Settings) { s.ReleaseSlots = 3 },
+		"ApprovalSlots": func(s *bcp.Settings) { s.ApprovalSlots = 3 },
+		"Subscriptions": func(s *bcp.Settings) { s.Subscriptions = 3 },
+		"PublishWhen":   func(s *bcp.Settings) { s.PublishWhen = `kind == "mail"` },
+	}
+	kind := reflect.TypeFor[bcp.Settings]()
+	for i := range kind.NumField() {
+		name := kind.Field(i).Name
+		edit, known := edits[name]
+		if !known {
+			t.Errorf("does a validator depend on Settings.%s? then so does what the compiler shares", name)
+		}
+		if edit == nil {
+			continue
+		}
+		other := settings
+		edit(&other)
+		v, err := c.Compile(spec, other)
+		if err != nil || v == first || reflect.ValueOf(v.Settings()).Field(i).Interface() != reflect.ValueOf(other).Field(i).Interface() {
+			t.Errorf("another %s: shared %v, %v", name, v == first, err)
+		}
+	}
+	narrower := spec
+	narrower.Fields = []bcp.Field{{Name: "kind", Type: bcp.TypeEnum, Values: []string{"mail", "call"}}}
+	if v, err := c.Compile(narrower, settings); err != nil || v == first || v.Prices() != first.Prices() {
+		t.Errorf("another spec: shared %v, %v", v == first, err)
+	}
+	for range 2 { // what is refused is not kept
+		if _, err := c.Compile(bcp.Spec{Category: 1}, settings); err == nil {
+			t.Error("a spec without fields was compiled")
+		}
+	}
+}
+
+func noConstraints(string, []bcp.Variable) (bcp.Constraint, error) { return nil, nil }
+
+// What is known of open queries is what the phases of all queries say, after every
+// decision.
+//
+// covers P4.5, P9.5
+func TestOpenQueriesAreThoseThatHaveNotEnded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, richMesh())
+	most := 0
+	for line := range strings.Lines(richHistory) {
+		line, _, _ = strings.Cut(line, "=>")
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		w.act(strings.TrimSpace(line))
+		for id, q := range w.state.queries {
+			if known := w.state.open[id] == q; known != (q.phase != phaseEnded) {
+				t.Errorf("after %q query %s is at phase %d, and known as open: %v", line, id, q.phase, known)
+			}
+		}
+		for id := range w.state.open {
+			if w.state.queries[id] == nil {
+				t.Errorf("after %q query %s is open and unknown", line, id)
+			}
+		}
+		with := 0
+		for reader, queries := range w.state.openWith {
+			with += len(queries)
+			for id, q := range queries {
+				if len(queries) == 0 || w.state.open[id] != q || q.channel.Reader != reader {
+					t.Errorf("after %q query %s is not one of %s", line, id, reader)
+				}
+			}
+		}
+		if with != len(w.state.open) {
+			t.Errorf("after %q %d queries are open, and %d by their Readers", line, len(w.state.open), with)
+		}
+		most = max(most, len(w.state.open))
+	}
+	if most < 2 || len(w.state.queries) == len(w.state.open) {
+		t.Errorf("at most %d queries were open and all still are", most)
+	}
+}
+
+// What a State says of one agent's channels is what the definitions have.
+//
+// covers P1.4, P9.3
+func TestChannelsOfAnAgent(t *testing.T) {
+	t.Parallel()
+	m := richMesh()
+	s, err := New(Config{Mesh: m, Constraints: noConstraints})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range append(m.Agents, bcp.Agent{Name: "nobody"}) {
+		var asks []bcp.ChannelKey
+		pushes := 0
+		for _, c := range m.Channels {
+			if c.Controller == a.Name {
+				asks = append(asks, c.ChannelKey)
+			}
+			if c.Reader == a.Name {
+				pushes += len(c.Subscriptions)
+			}
+		}
+		if got := s.ChannelsOf(a.Name); !slices.Equal(got, asks) {
+			t.Errorf("channels of %s: %v, want %v", a.Name, got, asks)
+		}
+		if got := len(s.Channels(a.Name, time.Time{}).Channels); got != len(asks) {
+			t.Errorf("%s is shown %d channels, want %d", a.Name, got, len(asks))
+		}
+		if got := len(s.Subscriptions(a.Name).Subscriptions); got != pushes {
+			t.Errorf("%s may push %d subscriptions, want %d", a.Name, got, pushes)
+		}
+	}
+}
+
+// BenchmarkOpenQueries is what a start asks for every Reader, and every Reader's connection
+// asks for itself: it depends on what is with that Reader.
+func BenchmarkOpenQueries(b *testing.B) {
+	for _, readers := range []int{10, 1000} {
+		b.Run(fmt.Sprintf("readers=%d", readers), func(b *testing.B) {
+			s, err := New(Config{Mesh: richMesh(), Constraints: noConstraints})
+			if err != nil {
+				b.Fatal(err)
+			}
+			for r := range readers {
+				for n := range 16 {
+					q := &queryState{channel: bcp.ChannelKey{Controller: "main", Reader: bcp.AgentName(fmt.Sprintf("r%d", r))}, phase: phaseSent, accepted: uint64(n)}
+					s.begin(bcp.QueryID(fmt.Sprintf("q%d-%d", r, n)), q)
+				}
+			}
+			for b.Loop() {
+				if n := len(s.OpenQueries("r7")); n != 16 {
+					b.Fatal(n)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,106 @@
+package state
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"slices"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+func viewRunItem(it *bcp.RunItem) bcp.ItemView {
+	return bcp.ItemView{Item: it.Item, Content: it.Content, SHA256: sha256.Sum256(it.Content), Effect: &it.Effect,
+		Source: bcp.Source{Agent: it.Effect.Service, Description: it.Effect.Description, Taint: it.Taint}}
+}
+
+// runItem returns what of a run waits for a person under this id.
+func (s *State) runItem(id bcp.ItemID) (bcp.RunItem, bool) {
+	if s.runs == nil {
+		return bcp.RunItem{}, false
+	}
+	return s.runs.Item(id)
+}
+
+// mayDecideRun reports whether a person is an approver of the item's kernel.
+func (s *State) mayDecideRun(approver bcp.AgentName, it *bcp.RunItem) bool {
+	return s.agents[approver] == nil && slices.Contains(it.Approvers, approver)
+}
+
+// effectBytes returns the bytes that an act about a call of a run is about: the call
+// itself, the reason why it is refused, or its result, where it was made after all.
+func (s *State) effectBytes(it *bcp.RunItem, act bcp.Act, a *bcp.Approval) ([]byte, bcp.Code) {
+	switch {
+	case act == bcp.RejectItem && len(a.Response) == 0:
+		return []byte(a.Reason), ""
+	case a.Reason != "":
+		return nil, bcp.Malformed
+	case act == bcp.Approve && len(a.Response) == 0:
+		return it.Content, ""
+	case act == bcp.EditItem && it.Kind == bcp.ItemInDoubt:
+		if result, ok := s.runs.Result(it.ID, a.Response); ok {
+			return result, ""
+		}
+	}
+	return nil, bcp.Malformed
+}
+
+// previewResult is [State.Preview] of a call that may have been made: what a person says
+// that it returned.
+func (s *State) previewResult(approver bcp.AgentName, it *bcp.RunItem, a *bcp.Approval) (bcp.EditPreview, bcp.Refusal) {
+	if !s.mayDecideRun(approver, it) {
+		return bcp.EditPreview{}, bcp.RefusalOf(bcp.NotPermitted)
+	}
+	content, code := s.effectBytes(it, bcp.EditItem, a)
+	if code != "" {
+		return bcp.EditPreview{}, bcp.Refusal{Error: bcp.Malformed, Detail: `expected {"result": …} as the tool's output_schema has it, for a call that is in doubt`}
+	}
+	return bcp.EditPreview{Item: it.ID, Content: content, SHA256: sha256.Sum256(content)}, bcp.Refusal{}
+}
+
+// decideRunItem is [State.DecideApproval] of a call of a run. One that counts is the
+// decision of its run.
+func (s *State) decideRunItem(d bcp.Decision, m bcp.Moment, it *bcp.RunItem, key string, act bcp.Act, a *bcp.Approval) bcp.Decision {
+	d.Controller, d.Reader = it.Controller, it.Reader
+	if !d.At().Before(it.Deadline) || !d.At().Before(a.Expires) {
+		return refuse(d, bcp.CheckInTime, bcp.ItemExpired)
+	}
+	content, code := s.effectBytes(it, act, a)
+	var run bcp.RunMessage
+	stands := func() bool {
+		m.Now = s.JournalTime(m)
+		run = s.runs.DecideItem(m, it.ID, act, d.Agent, content)
+		return run.Change.Code == ""
+	}
+	if check, refused := s.judgeApproval(&it.Item, s.mayDecideRun(d.Agent, it), stands, key, act, a, content, code); refused != "" {
+		return refuse(d, check, refused)
+	}
+	made := s.DecideRun(m, run)
+	made.Agent, made.Role, made.Event, made.Item, made.RawBytes, made.Note = d.Agent, d.Role, d.Event, it.ID, d.RawBytes, a.Reason
+	signed(&made, key, a)
+	return made
+}
+
+// judgeApproval judges whether an act about an item counts: its bytes, who acts, the
+// signature, and whether the item stands.
+func (s *State) judgeApproval(it *bcp.Item, may bool, stands func() bool, key string, act bcp.Act, a *bcp.Approval, content []byte, code bcp.Code) (bcp.Check, bcp.Code) {
+	signature, err := base64.StdEncoding.DecodeString(a.Signature)
+	switch signed := err == nil && s.verify != nil; {
+	case code == "" && sha256.Sum256(content) != a.SHA256:
+		return bcp.CheckDigest, bcp.DigestMismatch
+	case !may:
+		return bcp.CheckApprover, bcp.NotPermitted
+	case !signed || !s.verify(key, bcp.Statement(it.ID, act, a.SHA256, a.Expires), signature):
+		return bcp.CheckSignature, bcp.NotPermitted
+	case code == "" && !stands():
+		return bcp.CheckStands, bcp.NotPermitted
+	case code != "" || a.Expires.After(it.Deadline) || a.Expires.Nanosecond() != 0:
+		return bcp.CheckApproval, bcp.Malformed
+	}
+	return 0, ""
+}
+
+// signed notes what makes an approval count.
+func signed(d *bcp.Decision, key string, a *bcp.Approval) {
+	signature, _ := base64.StdEncoding.DecodeString(a.Signature) // judged before
+	d.Key, d.Released, d.SignedUntil, d.Signature, d.Unsealed = key, a.SHA256, a.Expires.UnixNano(), signature, true
+}

@@ -1,0 +1,127 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// DecideErase judges an erasure. Where something would be needed of what it takes
+// it is refused, and reasons say what, a line each.
+func (s *State) DecideErase(m bcp.Moment, r bcp.EraseRequest) (d bcp.Decision, reasons []string) {
+	d = s.next(m, bcp.KindErase)
+	d.Agent, d.Role, d.Controller, d.Reader, d.Event = bcp.Operator, bcp.RoleOperator, r.Controller, r.Reader, bcp.ErasePayloads
+	if r.Raw {
+		d.Event = bcp.EraseAll
+	}
+	before, err := time.Parse(time.DateOnly, r.Before)
+	for _, name := range []bcp.AgentName{r.Controller, r.Reader} {
+		if _, bad := bcp.ParseAgentName(string(name)); bad != nil && r != (bcp.EraseRequest{Before: r.Before, Raw: r.Raw}) {
+			err = bad
+		}
+	}
+	if err != nil || before.Unix() < 0 {
+		return refuse(d, bcp.CheckAct, bcp.Malformed), []string{"it needs a controller, a reader and a date such as 2026-03-15"}
+	}
+	if latest := d.At().Add(-clientMemory); before.After(latest) {
+		return refuse(d, bcp.CheckAct, bcp.Malformed), []string{"request ids are remembered for a day: the date is " + latest.Format(time.DateOnly) + " at the latest"}
+	}
+	d.Before = before.UnixNano()
+	if reasons = s.needed(&d); len(reasons) > 0 {
+		return refuse(d, bcp.CheckErasure, bcp.Malformed), reasons
+	}
+	d.Verdict = bcp.Accept
+	return d, nil
+}
+
+// needed says what an erasure would take that the mesh still needs.
+func (s *State) needed(d *bcp.Decision) (reasons []string) {
+	add := func(n int, what string) {
+		if n > 0 {
+			reasons = append(reasons, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	key := bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}
+	open, remembered, held, waiting, gathered := 0, 0, 0, 0, 0
+	for _, q := range s.queries {
+		switch {
+		case q.channel != key || q.since >= d.Before:
+		case q.phase == phaseEnded:
+			remembered++
+		default:
+			open++
+		}
+	}
+	for _, it := range s.items {
+		if it.Channel() == key && it.Since.UnixNano() < d.Before {
+			held++
+		}
+	}
+	for _, out := range s.Outbox(key) {
+		if out.since < d.Before {
+			waiting++
+		}
+	}
+	if ch := s.channels[key]; ch != nil {
+		for _, p := range ch.pushes {
+			for i := range p.batches {
+				if p.batches[i].since < d.Before {
+					gathered += p.batches[i].count
+				}
+			}
+		}
+	}
+	add(open, "queries of those days are open")
+	add(remembered, "queries of those days ended less than a day ago")
+	add(held, "items of those days wait for a person")
+	add(waiting, "deliveries of those days are not acknowledged")
+	if gathered > 0 {
+		reasons = append(reasons, pushes(gathered)+" of those days wait for the end of a window")
+	}
+	if key == (bcp.ChannelKey{}) && s.runs != nil {
+		add(s.runs.OpenSince(d.Before), "runs of kernels of those days are open")
+	}
+	if a := s.agents[d.Controller]; a != nil {
+		session := s.sessionAt(a, d.Time)
+		if session.openAt(d.Time, int64(s.mesh.IdleTimeout)) && session.since < d.Before {
+			reasons = append(reasons, "the controller's session began before and is open: bcpmesh session close ends it")
+		}
+	}
+	return reasons
+}
+
+// applyErase forgets what the state holds of the days of an erasure.
+func (s *State) applyErase(d *bcp.Decision) {
+	if a := s.agents[d.Controller]; a != nil {
+		session := &a.session
+		session.releases = slices.Clone(session.releases) // they were handed out
+		for i := range session.releases {
+			if r := &session.releases[i]; r.Reader == d.Reader && r.Time.UnixNano() < d.Before {
+				r.Content = nil
+			}
+		}
+		if session.begun && session.since < d.Before { // and over
+			session.quotes = quotations{}
+		}
+	}
+	if a := s.agents[d.Reader]; a != nil {
+		a.notices = slices.Clone(a.notices)
+		for i := range a.notices {
+			n := &a.notices[i]
+			if result, ok := n.Message.(bcp.ValidationResult); ok && n.Peer == d.Controller && n.held < d.Before {
+				result.PushID = ""
+				n.Message = result
+			}
+		}
+	}
+}
+
+func pushes(n int) string {
+	if n == 1 {
+		return "1 push"
+	}
+	return strconv.Itoa(n) + " pushes"
+}

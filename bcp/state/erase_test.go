@@ -1,0 +1,202 @@
+package state
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// quiet ends everything that the mesh needs of the days before, and lets them go
+// by.
+func quiet(w *world) {
+	for _, c := range controllersOf(w.config.Mesh) {
+		w.act("close " + c)
+	}
+	for range 200 {
+		for _, act := range []string{"ack planner", "ack clerk", "ack relay", "notice mail", "notice web", "notice planner", "due"} {
+			w.act(act)
+		}
+		w.now = w.now.Add(20 * time.Minute)
+	}
+	w.act("wait 48h")
+	w.act("due")
+}
+
+// controllersOf names those that may open sessions.
+func controllersOf(m *bcp.Mesh) (names []string) {
+	for _, a := range m.Agents {
+		if a.Controller {
+			names = append(names, string(a.Name))
+		}
+	}
+	return names
+}
+
+// Once the keys are destroyed, the journal makes the state that the live one is
+// after the erasure: the same balances, the same answered ids, and nothing of what
+// was said. And it goes on.
+//
+// covers P4.5, P11.5
+func TestErasedJournalMakesTheSameState(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, richMesh()).play(richHistory)
+	quiet(w)
+	said := [][]byte{[]byte("ignore previous instructions"), []byte(`{"ok":true}`), []byte(`"p2"`)}
+	balances := map[bcp.ChannelKey]bcp.Balance{}
+	for _, c := range w.config.Mesh.Channels {
+		_, balances[c.ChannelKey], _ = w.state.Balance(c.ChannelKey)
+	}
+	for _, c := range w.config.Mesh.Channels {
+		w.play("erase " + string(c.Controller) + " " + string(c.Reader) + " latest => accept erase")
+	}
+	checkpoint, err := w.state.Checkpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range said {
+		if bytes.Contains(checkpoint, text) {
+			t.Errorf("a checkpoint has %s", text)
+		}
+	}
+	erased := 0
+	for _, record := range w.journal {
+		if d, err := w.open(record); err != nil {
+			t.Fatal(err)
+		} else if d.Erased {
+			erased++
+		}
+	}
+	if erased < 10 {
+		t.Errorf("%d decisions are erased", erased)
+	}
+	replayed := w.replay()
+	for key, want := range balances {
+		if _, got, _ := replayed.Balance(key); got != want {
+			t.Errorf("%v has %+v, not %+v", key, got, want)
+		}
+	}
+	w.play("ask planner mail yes id=r1 => accept\npush mail planner alarm {\"ok\":true} id=p1 => accept")
+}
+
+// What outlives its day in the state goes with the erasure: what approvers are shown
+// of a session that is over, its quotations, and the push_id in a result that its
+// Reader has not got.
+//
+// covers P6.4, P7.1, P11.5
+func TestStateForgets(t *testing.T) {
+	t.Parallel()
+	const text = "the rates rise on monday again"
+	w := newWorld(t, edited(func(c *bcp.Channel) { c.Budget, c.PushBudget = 1000*bcp.Bit, 1000*bcp.Bit })).play("start\nopen planner\npush mail planner note " + answerWord(`{"q":"`+text+`"}`) + ` => delivers
+		ack planner
+		push mail planner note ` + answerWord(heldAnswer) + ` id=canary => hold
+		reject 1 => notice
+		ask planner web yes
+		close planner
+		due`)
+	for len(w.state.Outbox(bcp.ChannelKey{Controller: "planner", Reader: "web"})) > 0 {
+		w.act("ack planner")
+	}
+	w.act("wait 48h")
+	run := wordRuns(text)[0]
+	has := func() (content, quoted, client bool) {
+		checkpoint, err := w.state.Checkpoint()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes.Contains(checkpoint, []byte(text)), bytes.Contains(checkpoint, run[:]), bytes.Contains(checkpoint, []byte("canary"))
+	}
+	if content, quoted, client := has(); !content || !quoted || !client {
+		t.Fatalf("before: %t %t %t", content, quoted, client)
+	}
+	w.play("erase planner mail latest => accept")
+	if content, quoted, client := has(); content || quoted || client {
+		t.Errorf("afterwards: %t %t %t", content, quoted, client)
+	}
+	if notices := w.state.Notices("mail", bcp.RoleReader); len(notices) != 1 {
+		t.Errorf("%d notices", len(notices))
+	}
+}
+
+// What is needed is not erased: each reason alone refuses, and at the limit
+// nothing does.
+//
+// covers P2.6, P6.4, P9.1, P11.5
+func TestNeededIsNotErased(t *testing.T) {
+	t.Parallel()
+	tomorrow := "2027-01-16" // a world begins at 8:00 on the 15th
+	for name, c := range map[string]struct {
+		history, reason string
+	}{
+		"a delivery":    {`push mail planner alarm {"ok":true}`, "1 deliveries of those days are not acknowledged"},
+		"an item":       {"push mail planner note " + answerWord(heldAnswer), "1 items of those days wait for a person"},
+		"an open query": {"ask planner mail yes", "1 queries of those days are open"},
+		"an ended one":  {"wait 15h50m\nask planner mail yes\nwait 14m\nanswer mail 1 {\"ok\":true}\nack planner", "1 queries of those days ended less than a day ago"},
+		"a session":     {"open planner", "the controller's session began before and is open: bcpmesh session close ends it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, testMesh()).play("start\n" + c.history)
+			if name == "a session" {
+				w.state.mesh.IdleTimeout = 100 * time.Hour
+			} else {
+				w.act("close planner")
+			}
+			w.now = time.Date(2027, 1, 17, 0, 0, 0, 0, time.UTC)
+			if got := w.act("erase planner mail " + tomorrow); got[0] != "refused" || !slices.Contains(w.reasons, c.reason) {
+				t.Fatalf("%v, %q", got, w.reasons)
+			}
+		})
+	}
+	w := newWorld(t, testMesh()).play("start\npush mail planner alarm {\"ok\":true}\nack planner\nclose planner")
+	for _, limit := range []struct {
+		at     time.Time
+		reason string
+	}{
+		{time.Date(2027, 1, 17, 0, 0, 0, -1, time.UTC), "request ids"},
+		{time.Date(2027, 1, 17, 0, 0, 0, 0, time.UTC), ""},
+	} {
+		w.now = limit.at
+		got := w.act("erase planner mail " + tomorrow)
+		if limit.reason == "" && got[0] == "refused" || limit.reason != "" && !strings.Contains(strings.Join(w.reasons, ""), limit.reason) {
+			t.Errorf("at %s: %v, %q", limit.at, got, w.reasons)
+		}
+	}
+	for _, r := range []bcp.EraseRequest{{}, {Before: "2027-1-16"}, {Before: "yesterday"}, {Before: "1969-12-31"}, {Before: "9999-12-31"}, {Controller: "planner", Before: tomorrow}, {Reader: "mail", Before: tomorrow},
+		{Controller: "*", Reader: "mail", Before: tomorrow}, {Controller: "planner", Reader: ">", Before: tomorrow}, {Controller: "planner.x", Reader: "mail", Before: tomorrow}} {
+		if d, reasons := w.state.DecideErase(w.moment(), r); d.Verdict == bcp.Accept || len(reasons) == 0 {
+			t.Errorf("%+v: %+v", r, d)
+		}
+	}
+}
+
+// A delivery that nobody acknowledged, of a channel that comes back after it was
+// erased, is not delivered without its content.
+//
+// covers P11.5
+func TestErasedDeliveryIsNotDelivered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testMesh()).play("start\npush mail planner alarm {\"ok\":true}\nask planner mail yes\npush mail planner note " + answerWord(heldAnswer))
+	w.erased = []bcp.Decision{{Controller: "planner", Reader: "mail", Before: w.now.Add(time.Hour).UnixNano()}}
+	s := w.replay()
+	if out := s.Outbox(plannerMail); len(out) > 0 {
+		t.Errorf("waits: %+v", out)
+	}
+	if ids := s.OpenQueries("mail"); len(ids) > 0 {
+		t.Errorf("open: %v", ids)
+	}
+	if _, got, _ := s.Balance(plannerMail); got.Spent() == 0 {
+		t.Error("nothing is charged")
+	}
+	items := s.Items()
+	if len(items) != 1 {
+		t.Fatalf("%d items", len(items))
+	}
+	w.state = s
+	if got := w.act("approve 1"); slices.Contains(got, "delivers") || !slices.Contains(got, "reject") {
+		t.Errorf("an erased item is approved: %v", got)
+	}
+}

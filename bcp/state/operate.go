@@ -1,0 +1,172 @@
+package state
+
+import (
+	"slices"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+func taintFrom(t bcp.TaintSource) bcp.Taint {
+	if t.Valid() {
+		return bcp.TaintHigh
+	}
+	return bcp.TaintUnknown
+}
+
+// taintReset is the event of a decision that forgets what was reported.
+const taintReset = "reset"
+
+// DecideControl judges an act of the operator that changes the state: renew,
+// taint or reset-taint.
+func (s *State) DecideControl(m bcp.Moment, act string, body []byte) bcp.Decision {
+	d := s.next(m, bcp.KindTaint)
+	if act == bcp.ControlRenew {
+		d.Kind = bcp.KindSession
+	}
+	d.Agent, d.Role, d.Event, d.RawBytes = bcp.Operator, bcp.RoleOperator, act, len(body)
+	c, ok := bcp.ParseControl(body)
+	if !ok {
+		return refuse(d, bcp.CheckAct, bcp.Malformed)
+	}
+	a := s.agents[c.Agent]
+	if a == nil || act == bcp.ControlRenew && !a.definition.Controller || (act == bcp.ControlTaint) != (c.Taint != nil) ||
+		c.Taint != nil && !c.Taint.Source.Valid() || c.Erase != nil || c.Key != "" || c.Run != "" {
+		return refuse(d, bcp.CheckAct, bcp.Malformed)
+	}
+	d.Verdict = bcp.Accept
+	switch act {
+	case bcp.ControlRenew:
+		d.Controller = c.Agent
+		s.sessionOf(&d, m, c.Agent, false)
+		d.SessionRenews = true
+	case bcp.ControlTaint:
+		d.Target, d.Event, d.Taint = c.Agent, string(c.Taint.Source), taintFrom(c.Taint.Source)
+	case bcp.ControlResetTaint:
+		d.Target, d.Event, d.Taint = c.Agent, taintReset, bcp.TaintLow
+	default:
+		return refuse(d, bcp.CheckAct, bcp.Malformed)
+	}
+	return d
+}
+
+// DecideProcess records what became of an agent's command.
+func (s *State) DecideProcess(m bcp.Moment, agent bcp.AgentName, event, note string) bcp.Decision {
+	d := s.next(m, bcp.KindProcess)
+	d.Agent, d.Event, d.Note = agent, event, note
+	return d
+}
+
+// DecideReload records that other definitions hold, with the permissions that
+// were taken and given.
+func (s *State) DecideReload(m bcp.Moment, version string, changes []string) bcp.Decision {
+	d := s.next(m, bcp.KindReload)
+	d.Agent, d.Role, d.Versions, d.Files, d.Changes = bcp.Operator, bcp.RoleOperator, Versions(version), s.mesh.Files, changes
+	return d
+}
+
+// DecideTruncate records that the journal may begin with this record.
+func (s *State) DecideTruncate(m bcp.Moment, t bcp.Truncation) bcp.Decision {
+	d := s.next(m, bcp.KindTruncate)
+	d.Agent, d.Role, d.Truncation = bcp.Operator, bcp.RoleOperator, &t
+	return d
+}
+
+// applyAgent applies what a decision changes of one agent beside its session.
+func (s *State) applyAgent(d *bcp.Decision) {
+	switch d.Kind {
+	case bcp.KindStart:
+		for _, a := range s.agents {
+			a.unavailable = false
+		}
+		s.applyBegin(d)
+	case bcp.KindReload:
+		s.applyBegin(d)
+	case bcp.KindPrompt:
+		s.applyPrompt(d)
+	case bcp.KindAcknowledge:
+		if d.Notice != "" {
+			s.forgetNotice(d.Notice)
+		}
+	case bcp.KindConnect:
+		if a := s.agents[d.Agent]; a != nil && d.Role.IsAgent() {
+			a.unavailable = false
+		}
+	case bcp.KindProcess:
+		if a := s.agents[d.Agent]; a != nil {
+			a.unavailable = d.Event == bcp.ProcessUnavailable
+		}
+	case bcp.KindTaint:
+		s.applyTaint(d)
+	case bcp.KindErase:
+		s.applyErase(d)
+	}
+}
+
+// applyTaint raises what was reported; only an operator lowers it.
+func (s *State) applyTaint(d *bcp.Decision) {
+	a := s.agents[d.Target]
+	if a == nil || d.Verdict != bcp.Accept {
+		return
+	}
+	if d.Event == taintReset {
+		if d.Role == bcp.RoleOperator {
+			a.reported, a.exposure, a.sources = bcp.TaintLow, bcp.TaintLow, nil
+		}
+		return
+	}
+	a.reported = bcp.MaxTaint(a.reported, d.Taint)
+	if !slices.Contains(a.sources, d.Event) {
+		a.sources = append(a.sources, d.Event)
+	}
+}
+
+// Sessions returns the sessions of all Controllers, sorted by name.
+func (s *State) Sessions(now time.Time) []bcp.SessionView {
+	views := []bcp.SessionView{}
+	for _, definition := range s.mesh.Agents {
+		if !definition.Controller {
+			continue
+		}
+		a := s.agents[definition.Name]
+		session := s.sessionAt(a, now.UnixNano())
+		v := bcp.SessionView{Controller: definition.Name, Status: "none", Taint: bcp.MaxTaint(definition.BaseTaint, a.reported), Sources: a.sources,
+			Exposure: session.exposure, Channels: []bcp.SessionChannel{}}
+		if session.begun {
+			v.Session, v.Status, v.BegunBy = session.id, "open", "controller"
+			v.Since, v.Touched = time.Unix(0, session.since).UTC(), time.Unix(0, min(session.touched, now.UnixNano())).UTC()
+			switch {
+			case session.closed:
+				v.Status = "closed"
+			case !session.openAt(now.UnixNano(), int64(s.mesh.IdleTimeout)):
+				v.Status = "idle"
+			}
+			if session.byDelivery {
+				v.BegunBy = "delivery"
+			}
+		}
+		for _, ch := range a.asks {
+			v.Channels = append(v.Channels, s.sessionChannel(ch, session.id, now))
+		}
+		views = append(views, v)
+	}
+	return views
+}
+
+func (s *State) sessionChannel(ch *channelState, session bcp.SessionID, now time.Time) bcp.SessionChannel {
+	epoch := ch.epochOf(&bcp.Decision{Time: now.UnixNano()}) // of the next charge
+	c := bcp.SessionChannel{Reader: ch.definition.Reader, Epoch: epoch, Remaining: max(0, ch.definition.Budget-ch.pool(epoch).Spent()),
+		MaxEscalations: ch.definition.MaxEscalations, Waiting: len(ch.outbox)}
+	for _, p := range ch.pools {
+		c.Open += p.open
+	}
+	for _, it := range s.items {
+		if it.Channel() == ch.definition.ChannelKey {
+			c.Held++
+		}
+	}
+	if ch.session == session {
+		c.Escalations, c.Failed = ch.escalations, ch.failed
+	}
+	return c
+}

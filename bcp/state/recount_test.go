@@ -1,0 +1,97 @@
+package state
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Behind the checkpoint of any decision the charges of the others amount to the
+// state's books.
+//
+// covers P4.5
+func TestRecountBeginsBehindACheckpoint(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testMesh())
+	w.play(`
+		ask planner mail name
+		push mail planner alarm {"ok":true}
+		ask planner mail num
+		answer mail 1 {"q":"ada"}
+		close planner
+		due => out:cancelled`)
+	for n := 1; n < len(w.journal); n++ {
+		checkpoint, err := w.upTo(n).Checkpoint()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r Recount
+		if err := r.Begin(checkpoint); err != nil {
+			t.Fatal(err)
+		}
+		for _, record := range w.journal[n:] {
+			d, err := bcp.DecodeDecision(record)
+			if err == nil {
+				err = r.Add(&d)
+			}
+			if err != nil {
+				t.Errorf("behind decision %d: %v", n, err)
+			}
+		}
+		for _, p := range w.state.Pools() {
+			if r.Pools[p.Key()] != p.Balance {
+				t.Errorf("behind decision %d: %+v amounts to %+v", n, p, r.Pools[p.Key()])
+			}
+		}
+	}
+	if err := new(Recount).Begin([]byte{0x90}); !errors.Is(err, ErrCheckpoint) {
+		t.Errorf("no checkpoint: %v", err)
+	}
+}
+
+// Whatever a record says wrongly of what it moves is found.
+//
+// covers P4.5
+func TestRecountFindsWhatDoesNotAddUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testMesh())
+	w.play(`
+		ask planner mail name
+		push mail planner alarm {"ok":true}
+		answer mail 1 {"q":"ada"}
+		ask planner mail num
+		close planner
+		due => out:cancelled`)
+	for i := range w.journal {
+		for name, lie := range map[string]func(*bcp.Decision){
+			"settled":  func(d *bcp.Decision) { d.Balance.Settled++ },
+			"reserved": func(d *bcp.Decision) { d.Balance.Reserved-- },
+			"capacity": func(d *bcp.Decision) { d.Balance.SettledCapacity++ },
+			"pushed":   func(d *bcp.Decision) { d.Balance.Pushed++ },
+			"nominal":  func(d *bcp.Decision) { d.Nominal++ },
+			"epoch":    func(d *bcp.Decision) { d.Epoch++ },
+			"query":    func(d *bcp.Decision) { d.Query += "x" },
+		} {
+			var r Recount
+			moved, found := false, false
+			for k, record := range w.journal {
+				d, err := bcp.DecodeDecision(record)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if k == i {
+					if _, moved = d.Line(); !moved || name == "query" && d.Kind == bcp.KindPush {
+						moved = false
+						break
+					}
+					lie(&d)
+				}
+				found = r.Add(&d) != nil || found
+			}
+			if moved && !found {
+				t.Errorf("decision %d with another %s is not found", i+1, name)
+			}
+		}
+	}
+}

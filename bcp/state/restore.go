@@ -1,0 +1,478 @@
+package state
+
+import (
+	"bytes"
+	"cmp"
+	"container/heap"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
+)
+
+// Restore makes the state that a checkpoint was made of, under the definitions
+// of c: the one that the whole journal up to there makes under them. It fails
+// with [ErrDefinitions] where only the journal can tell what that is, and with
+// [ErrCheckpoint] where the bytes cannot be used; the journal is read then.
+func Restore(c Config, checkpoint []byte) (*State, error) {
+	s, saved, err := restoring(c, checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.sameHistory(saved); err != nil {
+		return nil, err
+	}
+	if err := s.restore(saved, s.context); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// restoring returns a state without history, and the checkpoint that it is to have: none
+// of somebody who is on another shard now.
+func restoring(c Config, checkpoint []byte) (*State, *savedState, error) {
+	saved, err := readCheckpoint(checkpoint)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := New(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.openRuns(c, saved.Runs); err != nil {
+		return nil, nil, err
+	}
+	return s, saved, s.nobodyMoved(saved)
+}
+
+func readCheckpoint(checkpoint []byte) (*savedState, error) {
+	if rest, ok := wire.SkipMsgpack(checkpoint, maxCheckpointDepth); !ok || len(rest) > 0 {
+		return nil, fmt.Errorf("%w: it is not one whole value", ErrCheckpoint)
+	}
+	dec := msgpack.NewDecoder(bytes.NewReader(checkpoint))
+	if n, err := dec.DecodeArrayLen(); err != nil || n < 1 {
+		return nil, fmt.Errorf("%w: it is no list", ErrCheckpoint)
+	}
+	if version, err := dec.DecodeInt(); err != nil || version != checkpointVersion {
+		return nil, fmt.Errorf("%w: it has version %d", ErrCheckpoint, version)
+	}
+	var saved savedState
+	if err := msgpack.Unmarshal(checkpoint, &saved); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	}
+	return &saved, nil
+}
+
+var errSaved = fmt.Errorf("%w: it contradicts itself", ErrCheckpoint)
+
+// nobodyMoved refuses a checkpoint that knows of an agent which is on another shard now:
+// the journal says whether it is in it.
+func (s *State) nobodyMoved(saved *savedState) error {
+	names := slices.Clone(saved.ForeignAgents)
+	for i := range saved.Agents {
+		names = append(names, saved.Agents[i].Name)
+	}
+	for _, name := range names {
+		if _, ok := s.mesh.Elsewhere[name]; ok {
+			return fmt.Errorf("%w: agent %s is on another shard", ErrDefinitions, name)
+		}
+	}
+	return nil
+}
+
+// sameHistory reports whether the definitions of today make of the history what
+// those of the checkpoint made of it. What is new may be there as long as no
+// decision ever named it: then there is no history of it.
+func (s *State) sameHistory(saved *savedState) error {
+	if saved.Mesh != s.marks.mesh || len(saved.Crons) != len(s.crons) {
+		return fmt.Errorf("%w: what holds for the whole mesh", ErrDefinitions)
+	}
+	agents := make(map[bcp.AgentName]bool, len(saved.Agents))
+	for i := range saved.Agents {
+		a := &saved.Agents[i]
+		if agents[a.Name] {
+			return errSaved
+		}
+		agents[a.Name] = true
+		if s.agents[a.Name] == nil {
+			return fmt.Errorf("%w: agent %s", ErrDefinitions, a.Name)
+		}
+	}
+	channels := make(map[int]bool, len(saved.Channels))
+	for i := range saved.Channels {
+		c := &saved.Channels[i]
+		if channels[c.Key] || c.Key < 0 || c.Key >= len(saved.Keys) {
+			return errSaved
+		}
+		channels[c.Key] = true
+		key := saved.key(c.Key)
+		if mark, ok := s.marks.channels[key]; !ok || mark != c.Mark {
+			return fmt.Errorf("%w: channel of %s and %s", ErrDefinitions, key.Controller, key.Reader)
+		}
+	}
+	for _, name := range saved.ForeignAgents {
+		if s.agents[name] != nil {
+			return fmt.Errorf("%w: agent %s is back", ErrDefinitions, name)
+		}
+		s.foreign.agents[name] = true
+	}
+	for _, i := range saved.ForeignChannels {
+		if i < 0 || i >= len(saved.Keys) {
+			return errSaved
+		}
+		key := saved.key(i)
+		if s.channels[key] != nil {
+			return fmt.Errorf("%w: the channel of %s and %s is back", ErrDefinitions, key.Controller, key.Reader)
+		}
+		s.foreign.channels[key] = true
+	}
+	return nil
+}
+
+func (saved *savedState) key(i int) bcp.ChannelKey {
+	return bcp.ChannelKey{Controller: saved.Keys[i].Controller, Reader: saved.Keys[i].Reader}
+}
+
+// restore fills a new state. Open queries of another context than that of the
+// definitions need not compile any more, as in [State.asked].
+func (s *State) restore(saved *savedState, context bcp.Digest) error {
+	last, err := bcp.DecodeDecision(saved.Last)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	}
+	s.last, s.head, s.origin = lastDecision{last.Seq, last.Time, last.Context}, saved.Head, saved.Origin
+	for i := range saved.Agents {
+		if err := s.restoreAgent(&saved.Agents[i]); err != nil {
+			return err
+		}
+	}
+	for i := range saved.Channels {
+		c := &saved.Channels[i]
+		if err := s.restoreChannel(c, s.channels[saved.key(c.Key)]); err != nil {
+			return err
+		}
+	}
+	s.queries = make(map[bcp.QueryID]*queryState, len(saved.Open)+len(saved.Ended))
+	s.endings = make([]bcp.QueryID, 0, len(saved.Ended))
+	for i := range saved.Open {
+		if err := s.restoreQuery(saved, &saved.Open[i], context); err != nil {
+			return err
+		}
+	}
+	for i := range saved.Ended {
+		q := &saved.Ended[i]
+		if err := s.restoreQuery(saved, q, context); err != nil || phase(q.Phase) != phaseEnded {
+			return cmp.Or(err, errSaved)
+		}
+		s.endings = append(s.endings, q.ID)
+	}
+	for i := range saved.Items {
+		if err := s.restoreItem(saved, &saved.Items[i]); err != nil {
+			return err
+		}
+	}
+	s.firsts = newFirsts(len(saved.Firsts))
+	for i := range saved.Firsts {
+		if err := s.restoreFirst(&saved.Firsts[i]); err != nil {
+			return err
+		}
+	}
+	for _, d := range saved.Decided {
+		s.decided = append(s.decided, decidedItem{id: d.ID, at: d.At, code: d.Code, content: d.Content, controller: d.Controller})
+	}
+	for _, t := range saved.Deadlines {
+		if t.Cron < 0 || t.Cron > len(s.crons) {
+			return errSaved
+		}
+		s.deadline = append(s.deadline, timer{at: t.At, query: t.Query, item: t.Item, cron: t.Cron})
+	}
+	heap.Init(&s.deadline)
+	for _, a := range saved.Alerts {
+		if a.Key < 0 || a.Key >= len(saved.Keys) || s.channels[saved.key(a.Key)] == nil {
+			return errSaved
+		}
+		s.alerts = append(s.alerts, alert{channel: saved.key(a.Key), kind: a.Kind, epoch: a.Epoch})
+	}
+	for i, c := range saved.Crons {
+		s.crons[i].last, s.crons[i].due = c.Last, c.Due
+	}
+	return s.consistent()
+}
+
+func (s *State) restoreAgent(saved *savedAgent) error {
+	a := s.agents[saved.Name]
+	a.reported, a.exposure, a.renewed = saved.Reported, saved.Exposure, saved.Renewed
+	a.refusals = refusalCount{minute: saved.RefusedIn, count: saved.Refused}
+	pool, err := guard.RestorePool(saved.Egress)
+	if err != nil {
+		return errSaved
+	}
+	a.egress.pool, a.egress.alerted = pool, saved.EgressAlerted
+	a.egress.refusals = refusalCount{minute: saved.EgressRefusedIn, count: saved.EgressRefused}
+	a.unavailable, a.sources = saved.Unavailable, saved.Sources
+	from := &saved.Session
+	a.session = sessionState{
+		id: from.ID, begun: from.Begun, byDelivery: from.ByDelivery, closed: from.Closed, since: from.Since, touched: from.Touched,
+		provoked: from.Provoked, provokedEnd: from.ProvokedEnd, exposure: from.Exposure,
+	}
+	if from.Begun {
+		a.session.quotes = quotations{}
+	}
+	if len(from.Quotes)%16 != 0 || len(from.Quotes) > 0 && !from.Begun {
+		return errSaved
+	}
+	for b := from.Quotes; len(b) > 0; b = b[16:] {
+		a.session.quotes[[8]byte(b)] = int64(binary.BigEndian.Uint64(b[8:]))
+	}
+	for i := range from.Releases {
+		a.session.releases = append(a.session.releases, from.Releases[i].restore())
+	}
+	for i := range saved.Arrivals {
+		r := &saved.Arrivals[i]
+		if r.Delivery == "" || len(r.Runs)%8 != 0 || i > 0 && r.At < saved.Arrivals[i-1].At {
+			return errSaved
+		}
+		next := arrival{at: r.At, delivery: r.Delivery, session: r.Session, late: r.Late, exposure: r.Exposure, release: r.Release.restore()}
+		for b := r.Runs; len(b) > 0; b = b[8:] {
+			next.runs = append(next.runs, [8]byte(b))
+		}
+		a.arrivals = append(a.arrivals, next)
+	}
+	for _, n := range saved.Notices {
+		notice := Notice{ID: n.ID, Agent: saved.Name, Role: n.Role, Peer: n.Peer, schedule: n.Schedule}
+		var result bcp.ValidationResult
+		var prompt bcp.Prompt
+		var err error
+		if n.Prompt {
+			err = json.Unmarshal(n.Message, &prompt, json.RejectUnknownMembers(true))
+			prompt.Time = time.Unix(0, n.Time).In(s.mesh.TimeZone)
+			notice.Message = prompt
+		} else {
+			err = json.Unmarshal(n.Message, &result, json.RejectUnknownMembers(true))
+			notice.Message, notice.held = result, n.Time
+		}
+		if _, twice := s.noticed[n.ID]; err != nil || twice {
+			return errSaved
+		}
+		a.notices = append(a.notices, notice)
+		s.noticed[n.ID] = agentRole{saved.Name, n.Role}
+	}
+	return nil
+}
+
+func (r *savedRelease) restore() bcp.Release {
+	return bcp.Release{Reader: r.Reader, Query: r.Query, Subscription: r.Subscription, Category: r.Category,
+		Outcome: r.Outcome, Content: r.Content, Nominal: r.Nominal, Time: time.Unix(0, r.Time).UTC()}
+}
+
+func (e savedEpoch) restore() epochState {
+	return epochState{number: e.Number, started: e.Started, due: e.Due}
+}
+
+func (f savedFlow) restore() flow {
+	return flow{slot: f.Slot, asked: amounts{f.Asked, f.AskedCapacity}, unfunded: amounts{f.Unfunded, f.UnfundedCapacity}, pushed: amounts{f.Pushed, f.PushedCapacity}, back: amounts{f.Returned, f.ReturnedCapacity}}
+}
+
+func (s *State) restoreChannel(c *savedChannel, ch *channelState) error {
+	ch.epoch, ch.alerted, ch.exhausted = c.Epoch.restore(), c.Alerted, c.Exhausted
+	ch.spending = spending{session: c.Spender, spent: c.Spent, alerted: c.SpentAlerted, past: c.Past}
+	ch.opening, ch.flow = opening{c.OpeningBegan, c.OpeningSlot, c.OpeningNumber}, c.Flow.restore()
+	ch.kept = kept{c.KeptSlot, c.Kept.restore()}
+	ch.session, ch.escalations = c.Session, c.Escalations
+	for _, saved := range c.Pushes {
+		p := ch.pushesOf(saved.Subscription)
+		if !p.empty() {
+			return errSaved
+		}
+		p.times, p.released, p.before = saved.Times[max(0, len(saved.Times)-p.rate.Count):], saved.Released, saved.Before
+		for _, b := range saved.Batches {
+			if p.batchOf(b.Release) != nil || b.Count < 1 || len(b.Pushes) > b.Count {
+				return errSaved
+			}
+			p.batches = append(p.batches, batch{release: b.Release, since: b.Since, category: b.Category, count: b.Count, bytes: b.Bytes,
+				nominal: b.Nominal, capacity: b.Capacity, timing: b.Timing, taint: b.Taint, pushes: restorePushed(b.Pushes)})
+			s.wakeForBatch(ch, saved.Subscription, b.Release)
+		}
+	}
+	ch.armed, ch.arming, ch.armingAt, ch.failed, ch.pending = c.Armed, c.Arming, c.ArmingAt, c.Failed, c.Pending
+	ch.pools = make(map[uint64]*pool, len(c.Pools))
+	for _, p := range c.Pools {
+		if ch.pools[p.Epoch] != nil {
+			return errSaved
+		}
+		ch.pools[p.Epoch] = &pool{Balance: p.Balance, open: p.Open, held: p.Held, flow: p.Flow.restore()}
+	}
+	if ch.pools[ch.epoch.number] == nil || len(c.Window)%2 != 0 {
+		return errSaved
+	}
+	for w := c.Window; len(w) > 0; w = w[2:] {
+		ch.window.parts = append(ch.window.parts, windowPart{begin: w[0], sum: bcp.Bits(w[1])})
+	}
+	for i := range c.Outbox {
+		o := &c.Outbox[i]
+		if _, twice := s.waiting[o.ID]; twice {
+			return errSaved
+		}
+		s.waiting[o.ID] = ch.definition.ChannelKey
+		ch.outbox = append(ch.outbox, Outgoing{
+			Delivery: bcp.Delivery{
+				Type: bcp.TypeResponseDelivery, DeliveryID: o.ID, QueryID: o.Query, SubscriptionID: o.Subscription, Category: o.Category,
+				FromAgent: ch.definition.Reader, Response: o.Response, Batch: restorePushed(o.Batch), Outcome: o.Outcome, Anomalies: o.Anomalies, BandwidthBits: o.Nominal,
+				CapacityBits: o.Capacity, Taint: o.Taint, ChannelMode: "bcp",
+			},
+			Controller: ch.definition.Controller, Seq: o.Seq, Release: time.Unix(0, o.Release).UTC(), since: o.Since, order: o.Order,
+		})
+		ch.count(&ch.outbox[i], 1)
+	}
+	return nil
+}
+
+func restorePushed(saved []savedPushed) (pushes []bcp.Pushed) {
+	for _, p := range saved {
+		pushes = append(pushes, bcp.Pushed{Response: p.Response, Anomalies: p.Anomalies})
+	}
+	return pushes
+}
+
+func (s *State) restoreQuery(saved *savedState, from *savedQuery, context bcp.Digest) error {
+	if from.Key < 0 || from.Key >= len(saved.Keys) || s.queries[from.ID] != nil || phase(from.Phase) < phaseGate || phase(from.Phase) > phaseEnded {
+		return errSaved
+	}
+	q := &queryState{
+		channel: saved.key(from.Key), session: from.Session, epoch: from.Epoch, category: from.Category, maxBytes: from.MaxBytes,
+		nominal: from.Nominal, capacity: from.Capacity, accepted: from.Accepted, since: from.Since, deadline: from.Deadline, attempt: from.Attempt,
+		phase: phase(from.Phase), sent: from.Sent, item: from.Item, cancelled: from.Cancelled, unfunded: from.Unfunded, ended: from.EndedAt, heard: from.Heard, others: from.Others,
+	}
+	ch := s.channels[q.channel]
+	if ch == nil {
+		return errSaved
+	}
+	if q.phase == phaseEnded {
+		s.queries[from.ID] = q
+		return nil
+	}
+	s.begin(from.ID, q)
+	q.spec, q.prices = from.Spec, unasked(q.nominal, q.capacity)
+	if !from.Asked {
+		if !q.cancelled {
+			return errSaved
+		}
+		return nil
+	}
+	// The same spec under the same marks compiles to the same, or the checkpoint
+	// lies.
+	asked := bcp.Decision{Private: bcp.Private{Spec: q.spec}, Nominal: q.nominal, Capacity: q.capacity, Category: q.category, Context: context}
+	var err error
+	if q.validator, q.prices, err = s.asked(&asked, ch); err != nil {
+		return errSaved
+	}
+	if q.validator == nil && !q.cancelled {
+		q.cancelled = true
+		s.wake(timer{at: s.last.Time, query: from.ID})
+	}
+	if context == s.context && q.validator.MaxBytes() != q.maxBytes {
+		return errSaved
+	}
+	q.maxBytes = maxBytesOf(q.validator)
+	return nil
+}
+
+func (s *State) restoreItem(saved *savedState, from *savedItem) error {
+	if from.Key < 0 || from.Key >= len(saved.Keys) || s.items[from.ID] != nil {
+		return errSaved
+	}
+	key := saved.key(from.Key)
+	q := s.queries[from.Query]
+	if s.channels[key] == nil || from.Query != "" && (q == nil || q.channel != key || q.item != from.ID) {
+		return errSaved
+	}
+	s.items[from.ID] = &itemState{
+		Item: bcp.Item{
+			ID: from.ID, Kind: from.Kind, Controller: key.Controller, Reader: key.Reader, Query: from.Query, Subscription: from.Subscription,
+			Category: from.Category, Anomalies: from.Anomalies, Taint: from.Taint, Nominal: from.Nominal, Capacity: from.Capacity,
+			Since: time.Unix(0, from.Since).UTC(), Deadline: time.Unix(0, from.Deadline).UTC(),
+		},
+		deadline: from.Deadline, counted: from.Counted, content: from.Content, justification: from.Justification, carries: from.JustificationBits, client: from.Client,
+	}
+	return nil
+}
+
+func (s *State) restoreFirst(from *savedFirst) error {
+	balance, ok := restoreBalance(from.Balance)
+	if !ok || len(from.Key) != len(clientKey{}) || from.Repeats < 0 || from.Repeats > math.MaxUint32 {
+		return errSaved
+	}
+	key := clientKey(from.Key)
+	if _, twice := s.firsts.found[key]; twice {
+		return errSaved
+	}
+	s.firsts.add(key, first{
+		digest: from.Digest, time: from.Time, verdict: from.Verdict, reason: from.Reason, category: from.Category,
+		nominal: from.Nominal, capacity: from.Capacity, epoch: from.Epoch, balance: balance, remains: from.Remaining, repeats: uint32(from.Repeats),
+	}, firstWords{code: from.Code, field: from.Field, query: from.Query})
+	return nil
+}
+
+// consistent holds the pools against the queries and items that they are the
+// sums of. Sums that a checkpoint gets wrong would be spent.
+func (s *State) consistent() error {
+	type sums struct {
+		reserved, capacity bcp.Bits
+		open, held         int
+	}
+	type epoch struct {
+		channel bcp.ChannelKey
+		epoch   uint64
+	}
+	found, pending := make(map[epoch]sums), make(map[bcp.ChannelKey]int)
+	for _, q := range s.queries {
+		sum := found[epoch{q.channel, q.epoch}]
+		switch q.phase {
+		case phaseGate, phaseSent:
+			if q.nominal < 0 || q.capacity < 0 || q.nominal > math.MaxInt64-sum.reserved || q.capacity > math.MaxInt64-sum.capacity {
+				return errSaved
+			}
+			sum.reserved, sum.capacity, sum.open = sum.reserved+q.nominal, sum.capacity+q.capacity, sum.open+1
+		case phaseHeld:
+			sum.held++
+		default:
+			continue
+		}
+		if it := s.items[q.item]; (it == nil) == (q.phase != phaseSent) {
+			return errSaved
+		}
+		found[epoch{q.channel, q.epoch}] = sum
+	}
+	for _, it := range s.items {
+		if it.counted {
+			pending[it.Channel()]++
+		}
+	}
+	pools := 0
+	for key, ch := range s.channels {
+		if ch.pending != pending[key] {
+			return fmt.Errorf("%w: %d items wait on the channel of %s and %s, and %d are there", ErrCheckpoint, ch.pending, key.Controller, key.Reader, pending[key])
+		}
+		for e, p := range ch.pools {
+			sum, ok := found[epoch{key, e}]
+			if ok {
+				pools++
+			}
+			if sum != (sums{p.Reserved, p.ReservedCapacity, p.open, p.held}) {
+				return fmt.Errorf("%w: epoch %d of %s and %s is not the sum of its queries", ErrCheckpoint, e, key.Controller, key.Reader)
+			}
+		}
+	}
+	if pools != len(found) {
+		return errSaved
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// JournalTime is the time of the next decision: that of m, unless the journal is ahead.
+func (s *State) JournalTime(m bcp.Moment) time.Time { return time.Unix(0, s.now(m)) }
+
+// Limited reports whether an agent used up its refusals of this minute (PROTOCOL P4.7):
+// nothing of it is decided or recorded then.
+func (s *State) Limited(agent bcp.AgentName, m bcp.Moment) bool { return s.limited(agent, s.now(m)) }
+
+// Told reports whether a Controller may have been told something by a Reader: what it
+// writes may be a Reader's choice then.
+func (s *State) Told(controller bcp.AgentName) bool {
+	a := s.agents[controller]
+	return a == nil || bcp.MaxTaint(a.definition.BaseTaint, bcp.MaxTaint(a.reported, a.exposure)) != bcp.TaintLow || a.session.begun && len(a.session.releases) > 0
+}
+
+// DecideContent records that a Reader is given content by a kernel: it has read what
+// anybody may have written. It is false if its taint is high already.
+func (s *State) DecideContent(m bcp.Moment, reader bcp.AgentName) (bcp.Decision, bool) {
+	a := s.agents[reader]
+	if a == nil || bcp.MaxTaint(a.definition.BaseTaint, a.reported) == bcp.TaintHigh {
+		return bcp.Decision{}, false
+	}
+	d := s.next(m, bcp.KindTaint)
+	d.Target, d.Event, d.Taint, d.Verdict = reader, taintContent, bcp.TaintHigh, bcp.Accept
+	return d, true
+}
+
+// taintContent is where the taint of a Reader comes from that was given content.
+const taintContent = "content"
+
+// Runs returns the state of the runs that Config.Runs made; nil without one.
+func (s *State) Runs() bcp.Runs { return s.runs }
+
+// DecideRun makes the decision of what a kernel decided.
+func (s *State) DecideRun(m bcp.Moment, r bcp.RunMessage) bcp.Decision {
+	d := s.next(m, r.Kind)
+	d.Agent, d.Role, d.Run, d.Verdict = r.Agent, r.Role, &r.Change, bcp.Accept
+	if r.Change.Code != "" {
+		d.Verdict = bcp.Reject
+	}
+	d.Item = r.Item
+	if d.RunSaid = r.Said; len(r.Body) > 0 {
+		d.RawBytes, d.RawCommitment = len(r.Body), d.Commit(r.Body)
+	}
+	return d
+}
+
+var errNotARun = errors.New("the decision is of a run and says nothing of it, or the other way round")
+
+func (s *State) applyRun(d *bcp.Decision) error {
+	if d.Run == nil || !d.Kind.IsRun() {
+		return errNotARun
+	}
+	if d.Item != "" {
+		gone := decidedItem{id: d.Item, at: d.Time, code: bcp.AlreadyDecided}
+		if d.Run.From == "" { // time did
+			gone.code = bcp.ItemExpired
+		}
+		s.decided = append(s.decided, gone)
+	}
+	if s.runs == nil {
+		s.runsUnkept = true
+		return nil
+	}
+	return s.runs.ApplyRun(d)
+}
+
+// openRuns makes the state of runs of what a checkpoint saved.
+func (s *State) openRuns(c Config, saved []byte) error {
+	if c.Runs == nil {
+		s.runsUnkept = len(saved) > 0
+		return nil
+	}
+	runs, err := c.Runs(saved)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	}
+	s.runs = runs
+	return nil
+}
+
+var errRunsUnkept = errors.New("the journal has runs of kernels, which this state does not keep")
+
+// saveRuns returns what a checkpoint holds of runs.
+func (s *State) saveRuns() ([]byte, error) {
+	switch {
+	case s.runsUnkept:
+		return nil, errRunsUnkept
+	case s.runs == nil:
+		return nil, nil
+	default:
+		return s.runs.Save(), nil
+	}
+}

@@ -1,0 +1,379 @@
+package state
+
+import (
+	"encoding/binary"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+//lint:file-ignore U1000 the fields _msgpack tell the library to write arrays
+
+// The saved forms are MessagePack arrays. Their order is part of the format:
+// whoever changes it changes checkpointVersion.
+type (
+	savedState struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Version         int
+		Mesh            bcp.Digest
+		Last            []byte // the newest decision, as EncodeDecision wrote that much of it
+		Head            bcp.Digest
+		Origin          int64
+		Keys            []savedKey // channels, by which the rest names them
+		Agents          []savedAgent
+		Channels        []savedChannel
+		Open            []savedQuery // by acceptance
+		Ended           []savedQuery // as they ended
+		Items           []savedItem
+		Firsts          []savedFirst // oldest first
+		Decided         []savedDecided
+		Deadlines       []savedTimer
+		Alerts          []savedAlert
+		Crons           []savedCron
+		ForeignAgents   []bcp.AgentName
+		ForeignChannels []int
+		Runs            []byte // as they save themselves
+	}
+	savedKey struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Controller, Reader bcp.AgentName
+	}
+	savedAgent struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Name bcp.AgentName
+		// Mark is not read: an agent's definition changes nothing of its history.
+		Mark               bcp.Digest
+		Reported, Exposure bcp.Taint
+		Renewed            int64
+		RefusedIn          int64
+		Refused            int
+		Unavailable        bool
+		Sources            []string
+		Egress             []byte // a pool
+		EgressAlerted      int64
+		EgressRefusedIn    int64
+		EgressRefused      int
+		Notices            []savedNotice
+		Session            savedSession
+		Arrivals           []savedArrival // the next first
+	}
+	savedSession struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		ID                        bcp.SessionID
+		Begun, ByDelivery, Closed bool
+		Since, Touched            int64
+		Provoked                  bool
+		ProvokedEnd               int64
+		Exposure                  bcp.Taint
+		Quotes                    []byte // 16 bytes each, sorted
+		Releases                  []savedRelease
+	}
+	savedRelease struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Reader       bcp.AgentName
+		Query        bcp.QueryID
+		Subscription bcp.SubscriptionID
+		Category     bcp.Category
+		Outcome      bcp.Code
+		Content      []byte
+		Nominal      bcp.Bits
+		Time         int64
+	}
+	savedNotice struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		ID       bcp.DeliveryID
+		Role     bcp.Role
+		Peer     bcp.AgentName
+		Schedule string
+		Prompt   bool
+		Message  []byte // JSON
+		Time     int64  // of a prompt, or of the item that a result is about
+	}
+	savedChannel struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Key                       int
+		Mark                      bcp.Digest
+		Epoch                     savedEpoch
+		OpeningBegan, OpeningSlot int64
+		OpeningNumber             uint64
+		KeptSlot                  int64
+		Kept                      savedEpoch
+		Pools                     []savedPool
+		Flow                      savedFlow
+		Span                      int64   // of the window
+		Window                    []int64 // begin and sum in turn
+		Alerted, Exhausted        uint64
+		Spender                   bcp.SessionID
+		Spent                     bcp.Bits
+		SpentAlerted              bool
+		Past                      []bcp.Bits
+		Pushes                    []savedPushes
+		Session                   bcp.SessionID
+		Escalations               int
+		Armed, Arming             int
+		ArmingAt                  int64
+		Failed                    bool
+		Pending                   int
+		Outbox                    []savedOutgoing
+	}
+	savedPushes struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Subscription     bcp.SubscriptionID
+		Times            []int64
+		Released, Before int64
+		Batches          []savedBatch
+	}
+	savedBatch struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Release, Since    int64
+		Category          bcp.Category
+		Count, Bytes      int
+		Nominal, Capacity bcp.Bits
+		Timing            bool
+		Taint             bcp.Taint
+		Pushes            []savedPushed
+	}
+	savedPushed struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Response  []byte
+		Anomalies []string
+	}
+	savedPool struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Epoch      uint64
+		Balance    bcp.Balance
+		Open, Held int
+		Flow       savedFlow
+	}
+	savedFlow struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Slot                       int64
+		Asked, AskedCapacity       bcp.Bits
+		Unfunded, UnfundedCapacity bcp.Bits
+		Pushed, PushedCapacity     bcp.Bits
+		Returned, ReturnedCapacity bcp.Bits
+	}
+	savedEpoch struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Number       uint64
+		Started, Due int64
+	}
+	savedArrival struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		At       int64
+		Delivery bcp.DeliveryID
+		Session  bcp.SessionID
+		Late     bool
+		Exposure bcp.Taint
+		Release  savedRelease
+		Runs     []byte // 8 bytes each
+	}
+	savedOutgoing struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		ID                bcp.DeliveryID
+		Query             bcp.QueryID
+		Subscription      bcp.SubscriptionID
+		Category          bcp.Category
+		Response          []byte
+		Batch             []savedPushed
+		Outcome           bcp.Code
+		Anomalies         []string
+		Nominal, Capacity bcp.Bits
+		Taint             bcp.Taint
+		Seq               uint64
+		Since, Release    int64
+		Order             uint64
+	}
+	savedQuery struct { // see fields
+		ID                bcp.QueryID
+		Key               int
+		Session           bcp.SessionID
+		Epoch             uint64
+		Category          bcp.Category
+		Spec              []byte
+		Asked             bool // its spec compiles
+		MaxBytes          int
+		Nominal, Capacity bcp.Bits
+		Accepted          uint64
+		Since, Deadline   int64
+		Attempt           int
+		Phase             uint8
+		Sent              bool
+		Item              bcp.ItemID
+		Cancelled         bool
+		Unfunded          bool
+		EndedAt           int64
+		Heard             bcp.Code
+		Others            int
+	}
+	savedItem struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		ID                bcp.ItemID
+		Kind              bcp.ItemKind
+		Key               int
+		Query             bcp.QueryID
+		Subscription      bcp.SubscriptionID
+		Category          bcp.Category
+		Anomalies         []string
+		Taint             bcp.Taint
+		Nominal, Capacity bcp.Bits
+		Since, Deadline   int64
+		Counted           bool
+		Content           []byte
+		Justification     string
+		JustificationBits bcp.Bits
+		Client            bcp.ClientID
+	}
+	savedFirst struct { // see fields
+		Key               []byte
+		Digest            bcp.Digest
+		Time              int64
+		Verdict           bcp.Outcome
+		Code              bcp.Code
+		Reason            bcp.Reason
+		Field             string
+		Query             bcp.QueryID
+		Category          bcp.Category
+		Nominal, Capacity bcp.Bits
+		Epoch             uint64
+		Balance           []byte // six numbers, empty for none: there are many of these
+		Remaining         bcp.Bits
+		Repeats           int
+	}
+	savedDecided struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		ID         bcp.ItemID
+		At         int64
+		Code       bcp.Code
+		Content    []byte
+		Controller bcp.AgentName
+	}
+	savedTimer struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		At    int64
+		Query bcp.QueryID
+		Item  bcp.ItemID
+		Cron  int
+	}
+	savedAlert struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Key   int
+		Kind  bcp.AlertKind
+		Epoch uint64
+	}
+	savedCron struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Last, Due int64
+	}
+)
+
+// A checkpoint of a busy day has a million of the two below. For them reflection
+// would be most of a start.
+
+func (q *savedQuery) fields(c *coder) {
+	letters(c, &q.ID)
+	number(c, &q.Key)
+	letters(c, &q.Session)
+	number(c, &q.Epoch)
+	number(c, &q.Category)
+	c.bytes(&q.Spec)
+	c.flag(&q.Asked)
+	number(c, &q.MaxBytes)
+	number(c, &q.Nominal)
+	number(c, &q.Capacity)
+	number(c, &q.Accepted)
+	number(c, &q.Since)
+	number(c, &q.Deadline)
+	number(c, &q.Attempt)
+	number(c, &q.Phase)
+	c.flag(&q.Sent)
+	letters(c, &q.Item)
+	c.flag(&q.Cancelled)
+	c.flag(&q.Unfunded)
+	number(c, &q.EndedAt)
+	letters(c, &q.Heard)
+	number(c, &q.Others)
+}
+
+func (f *savedFirst) fields(c *coder) {
+	c.bytes(&f.Key)
+	c.digest(&f.Digest)
+	number(c, &f.Time)
+	number(c, &f.Verdict)
+	letters(c, &f.Code)
+	number(c, &f.Reason)
+	letters(c, &f.Field)
+	letters(c, &f.Query)
+	number(c, &f.Category)
+	number(c, &f.Nominal)
+	number(c, &f.Capacity)
+	number(c, &f.Epoch)
+	c.bytes(&f.Balance)
+	number(c, &f.Remaining)
+	number(c, &f.Repeats)
+}
+
+const (
+	queryFields = 22
+	firstFields = 15
+)
+
+// EncodeMsgpack writes the fields as a list.
+func (q *savedQuery) EncodeMsgpack(e *msgpack.Encoder) error { return encodeFields(e, q, queryFields) }
+
+// DecodeMsgpack reads them.
+func (q *savedQuery) DecodeMsgpack(d *msgpack.Decoder) error { return decodeFields(d, q, queryFields) }
+
+// EncodeMsgpack writes the fields as a list.
+func (f *savedFirst) EncodeMsgpack(e *msgpack.Encoder) error { return encodeFields(e, f, firstFields) }
+
+// DecodeMsgpack reads them.
+func (f *savedFirst) DecodeMsgpack(d *msgpack.Decoder) error { return decodeFields(d, f, firstFields) }
+
+// saveBalance writes the six numbers of a balance, and nothing for an empty one.
+func saveBalance(b bcp.Balance) (saved []byte) {
+	if b == (bcp.Balance{}) {
+		return nil
+	}
+	for _, n := range [...]int64{int64(b.Settled), int64(b.Reserved), int64(b.Pushed), int64(b.SettledCapacity), int64(b.ReservedCapacity), int64(b.Cat2Queries)} {
+		saved = binary.AppendVarint(saved, n)
+	}
+	return saved
+}
+
+func restoreBalance(saved []byte) (b bcp.Balance, ok bool) {
+	if len(saved) == 0 {
+		return bcp.Balance{}, true
+	}
+	var n [6]int64
+	for i := range n {
+		size := 0
+		if n[i], size = binary.Varint(saved); size <= 0 {
+			return bcp.Balance{}, false
+		}
+		saved = saved[size:]
+	}
+	return bcp.Balance{Settled: bcp.Bits(n[0]), Reserved: bcp.Bits(n[1]), Pushed: bcp.Bits(n[2]), SettledCapacity: bcp.Bits(n[3]), ReservedCapacity: bcp.Bits(n[4]),
+		Cat2Queries: int(n[5])}, len(saved) == 0
+}

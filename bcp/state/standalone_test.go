@@ -1,0 +1,84 @@
+package state
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// A state that the records alone make, under any later definitions that are not refused
+// a snapshot, is the live one: what was decided is never looked up again. The edits are
+// those of TestMarks, several at once, over any part of a history.
+//
+// covers P1.5, P4.5, P11.1
+func TestRecordsStandAlone(t *testing.T) {
+	t.Parallel()
+	all := edits()
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(name string) bool { return !all[name].kept || name == "Mesh.Agents" || name == "Mesh.Channels" }) // those add somebody
+	lines := strings.Split(strings.TrimSpace(richHistory), "\n")
+	rapid.Check(t, func(r *rapid.T) {
+		live := newWorld(t, richMesh())
+		for _, line := range lines[:rapid.IntRange(0, len(lines)).Draw(r, "lines")] {
+			live.play(line)
+		}
+		later := live.alike(t)
+		later.config.Mesh = richMesh()
+		later.config.Definitions[0]++
+		for _, name := range rapid.SliceOfDistinct(rapid.SampledFrom(names), rapid.ID[string]).Draw(r, "edits") {
+			all[name].edit(later.config.Mesh)
+		}
+		if diff := cmp.Diff(dump(live.state), dump(later.replay())); diff != "" {
+			r.Errorf("the records make another state (-live +replayed):\n%s", diff)
+		}
+	})
+}
+
+// A push keeps its place in a release slot when the subscriptions change places.
+//
+// covers P1.5, P4.5
+func TestWhatWasDecidedStaysDecided(t *testing.T) {
+	t.Parallel()
+	slots := func(edit func(*bcp.Channel)) *bcp.Mesh {
+		return edited(func(c *bcp.Channel) { c.ReleaseInterval = time.Hour; edit(c) })
+	}
+	w := newWorld(t, slots(func(*bcp.Channel) {})).play(`
+		push mail planner alarm {"ok":true} => accept
+		push mail planner name {"q":"ada"} => accept`)
+	order := func() (ids []bcp.SubscriptionID) {
+		for _, out := range w.state.Outbox(plannerMail) {
+			ids = append(ids, out.SubscriptionID)
+		}
+		return ids
+	}
+	before := order()
+	w.reload(slots(func(c *bcp.Channel) { slices.Reverse(c.Subscriptions) }))
+	if got := order(); len(got) < 2 || !slices.Equal(got, before) {
+		t.Errorf("the outbox has %v, and had %v", got, before)
+	}
+}
+
+// A refusal that was excused stays so when fewer connections are allowed.
+//
+// covers P1.5, P4.5, P9.5
+func TestWhatWasExcusedStaysExcused(t *testing.T) {
+	t.Parallel()
+	mesh := testMesh()
+	for i := range mesh.Agents {
+		mesh.Agents[i].MaxConnections = maxRepeats + 10
+	}
+	w := newWorld(t, mesh).play(`
+		ask planner mail yes => accept
+		answer mail 1 {"ok":true} => accept
+		` + strings.Repeat("answer mail 1 {\"ok\":true} => already_answered\n", maxRepeats+3))
+	w.config.Mesh = testMesh()
+	if n := w.replay().agents["mail"].refusals.count; n != 0 || w.state.agents["mail"].refusals.count != 0 {
+		t.Errorf("%d answers count as refusals that did not", n)
+	}
+}

@@ -1,0 +1,544 @@
+package state
+
+import (
+	"cmp"
+	"container/heap"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/text"
+)
+
+// State is everything that a gateway remembers: budgets, sessions, open
+// queries, undelivered messages, first outcomes. Decide methods look and do
+// not touch; Apply changes. Applying the decisions of a journal in order makes
+// the same State again.
+//
+// A State is owned by one goroutine.
+type State struct {
+	mesh        *bcp.Mesh
+	rules       *text.Rules
+	constraints bcp.ConstraintCompiler
+	context     bcp.Digest
+
+	last lastDecision
+	head bcp.Digest // of the newest record
+
+	agents   map[bcp.AgentName]*agentState
+	channels map[bcp.ChannelKey]*channelState
+	queries  map[bcp.QueryID]*queryState
+	open     map[bcp.QueryID]*queryState                   // those of queries that have not ended
+	openWith map[bcp.AgentName]map[bcp.QueryID]*queryState // the same by their Readers
+	items    map[bcp.ItemID]*itemState
+	firsts   firsts
+	endings  []bcp.QueryID // queries that ended, oldest first
+	decided  []decidedItem // items that were decided or expired, oldest first
+	deadline deadlines
+	waiting  map[bcp.DeliveryID]bcp.ChannelKey // deliveries that are not acknowledged
+	noticed  map[bcp.DeliveryID]agentRole      // notices that are not acknowledged
+	alerts   []alert                           // not yet recorded
+	crons    []cron
+	verify   bcp.Verifier
+	origin   int64                           // time of the first decision
+	compiled map[compiledSpec]*bcp.Validator // memo of asks' specs
+	foreign  foreign
+	moves    Moves
+	marks    marks
+	runs     bcp.Runs
+	// runsUnkept says that there were runs, and nothing that keeps them.
+	runsUnkept bool
+}
+
+// lastDecision is what the decisions to come need of the one before.
+type lastDecision struct {
+	Seq     uint64
+	Time    int64
+	Context bcp.Digest
+}
+
+// compiledSpec is a spec of a channel's ask, in canonical JSON.
+type compiledSpec struct {
+	channel bcp.ChannelKey
+	spec    string
+}
+
+// agentState is what belongs to one agent over all its channels.
+type agentState struct {
+	definition bcp.Agent
+	// asks and answers are its channels as Controller and as Reader, in the order of
+	// the definitions.
+	asks, answers []*channelState
+	askTotal      bcp.Bits  // the part of its total budget that asks may take
+	reported      bcp.Taint // TaintLow until somebody reports more
+	exposure      bcp.Taint // the greatest of all its sessions: what it learnt, it may tell
+	session       sessionState
+	arrivals      []arrival // the next release first
+	renewed       int64     // when it last had its channels open new epochs
+	refusals      refusalCount
+	// unavailable says that the agent's command could not be started (PROTOCOL
+	// P9.2).
+	unavailable bool
+	sources     []string // what was reported, each once
+	egress      egressState
+	notices     []Notice // oldest first
+}
+
+// refusalCount counts an agent's refusals of the current minute.
+type refusalCount struct {
+	minute int64
+	count  int
+}
+
+// channelState is one channel's budget, escalations and outbox.
+type channelState struct {
+	definition    bcp.Channel
+	subscriptions map[bcp.SubscriptionID]*bcp.Validator
+	settings      bcp.Settings
+
+	controller *agentState
+	epoch      epochState // as asks see it
+	opening    opening    // by pushes of the newest slot
+	kept       kept
+	pools      map[uint64]*pool
+	flow       flow     // of all pools
+	pushTotal  bcp.Bits // the part of its Controller's total budget that pushes may take
+	window     slidingWindow
+	alerted    uint64 // epoch of the last alert of alert_bits
+	exhausted  uint64 // epoch of the last alert of exhaustion
+	spending   spending
+	pushes     map[bcp.SubscriptionID]*pushState
+
+	session     bcp.SessionID // that escalations belongs to
+	escalations int
+	armed       int   // category 1 queries that ended without an answer
+	arming      int   // as many more, once the Controller hears of it
+	armingAt    int64 // when it does
+	failed      bool  // more escalations were tried than the session has
+
+	pending int // items that count against max_pending_approvals
+	outbox  []Outgoing
+	// ends and holds are how many of outbox end a query, or say that its answer is
+	// held.
+	ends, holds int
+}
+
+// queryState is a query from its acceptance to the end of its memory.
+type queryState struct {
+	channel   bcp.ChannelKey
+	session   bcp.SessionID
+	epoch     uint64
+	category  bcp.Category
+	validator *bcp.Validator // nil where the definitions of today do not compile it, and once it ended
+	prices    bcp.Prices     // zero once it ended
+	spec      []byte         // as it was asked, until it ended
+	maxBytes  int            // of an answer, also of one that comes too late
+	nominal   bcp.Bits       // reserved, like capacity
+	capacity  bcp.Bits
+	accepted  uint64
+	since     int64 // when it was accepted
+	deadline  int64
+	attempt   int
+	phase     phase
+	sent      bool       // to the Reader, at some time
+	unfunded  bool       // it never will be
+	item      bcp.ItemID // at phaseGate and phaseHeld
+	cancelled bool       // to be ended by the next DecideDue
+	ended     int64      // when phase became phaseEnded
+	heard     bcp.Code   // what a Reader hears that answers it then
+	others    int        // answers that came when it was answered
+}
+
+type phase uint8
+
+const (
+	phaseGate  phase = 1 // the escalation waits for a person
+	phaseSent  phase = 2 // with the Reader
+	phaseHeld  phase = 3 // the answer waits for a person
+	phaseEnded phase = 4
+)
+
+// Outgoing is a delivery that its Controller has not acknowledged.
+type Outgoing struct {
+	bcp.Delivery
+	Controller bcp.AgentName
+	Seq        uint64    // of its decision
+	Release    time.Time // not before
+	since      int64     // when it was decided
+	order      uint64    // canonical place within a release slot
+}
+
+// Config is what a State is built from.
+type Config struct {
+	Mesh        *bcp.Mesh
+	Rules       *text.Rules // nil: text.DefaultRules
+	Constraints bcp.ConstraintCompiler
+	// Verify checks the signatures of approvers; nil denies every decision.
+	Verify bcp.Verifier
+	// Schedules reads cron schedules; nil prompts nobody.
+	Schedules bcp.ScheduleParser
+	// Runs makes the state of the kernels' runs, of what it saved or of nothing; nil
+	// keeps none, and such a state cannot be saved once a record was about a run.
+	Runs bcp.OpenRuns
+	// Definitions is the digest of the definition files, and Version that of
+	// the program: both go into every decision's context.
+	Definitions bcp.Digest
+	Version     string
+}
+
+// New returns the state of a mesh without history. It fails where a
+// subscription does not compile.
+func New(c Config) (*State, error) {
+	if c.Rules == nil {
+		c.Rules = text.DefaultRules()
+	}
+	s := &State{
+		mesh: c.Mesh, rules: c.Rules, constraints: c.Constraints, verify: c.Verify,
+		agents:   make(map[bcp.AgentName]*agentState),
+		channels: make(map[bcp.ChannelKey]*channelState),
+		queries:  make(map[bcp.QueryID]*queryState),
+		open:     make(map[bcp.QueryID]*queryState),
+		openWith: make(map[bcp.AgentName]map[bcp.QueryID]*queryState),
+		items:    make(map[bcp.ItemID]*itemState),
+		firsts:   newFirsts(0),
+		compiled: make(map[compiledSpec]*bcp.Validator),
+		waiting:  make(map[bcp.DeliveryID]bcp.ChannelKey),
+		noticed:  make(map[bcp.DeliveryID]agentRole),
+	}
+	s.context = contextDigest(c)
+	if err := s.openRuns(c, nil); err != nil {
+		return nil, err
+	}
+	for _, a := range c.Mesh.Agents {
+		s.agents[a.Name] = &agentState{definition: a, reported: bcp.TaintLow, exposure: bcp.TaintLow, session: sessionState{exposure: bcp.TaintLow}, egress: newEgressState(a.Egress)}
+	}
+	var compiler bcp.Compiler
+	for _, definition := range c.Mesh.Channels {
+		controller, reader := s.agents[definition.Controller], s.agents[definition.Reader]
+		if controller == nil || reader == nil {
+			return nil, errChannelAgents
+		}
+		ch := &channelState{definition: definition, controller: controller, epoch: epochState{number: 1}, pools: map[uint64]*pool{1: {}}, settings: definition.Settings(c.Mesh, c.Rules, c.Constraints)}
+		ch.window.span = int64(definition.BudgetWindow)
+		ch.pushes = ch.pushStates()
+		if err := ch.compileSubscriptions(&compiler); err != nil {
+			return nil, err
+		}
+		s.channels[definition.ChannelKey] = ch
+		controller.asks, reader.answers = append(controller.asks, ch), append(reader.answers, ch)
+	}
+	s.divideTotals()
+	if err := s.readSchedules(c.Schedules); err != nil {
+		return nil, err
+	}
+	s.foreign, s.moves, s.marks = newForeign(), NewMoves(c.Mesh), s.readMarks(c)
+	return s, nil
+}
+
+var errChannelAgents = errors.New("a channel needs both its agents")
+
+func (ch *channelState) compileSubscriptions(compiler *bcp.Compiler) error {
+	n := len(ch.definition.Subscriptions)
+	ch.subscriptions = make(map[bcp.SubscriptionID]*bcp.Validator, n)
+	for _, sub := range ch.definition.Subscriptions {
+		v, err := compiler.Compile(sub.Spec, ch.settings.OfSubscription(sub, n))
+		if err != nil {
+			return fmt.Errorf("subscription %s of %s: %w", sub.ID, ch.definition.Controller, err)
+		}
+		ch.subscriptions[sub.ID] = v
+	}
+	return nil
+}
+
+// Versions names the program and the Unicode tables that decide with it.
+func Versions(program string) string { return "bcpmesh " + program + "; " + text.Versions() }
+
+// contextDigest covers everything besides the history that a verdict depends
+// on (PROTOCOL P11.3).
+func contextDigest(c Config) bcp.Digest {
+	h := sha256.New()
+	h.Write(c.Definitions[:])
+	h.Write([]byte(c.Rules.Digest()))
+	names := make([]string, 0, len(c.Mesh.Vocabularies))
+	for name := range c.Mesh.Vocabularies {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		fmt.Fprintf(h, "%q %q\n", name, c.Mesh.Vocabularies[name])
+	}
+	fmt.Fprintf(h, "%q\n", Versions(c.Version))
+	return bcp.Digest(h.Sum(nil))
+}
+
+// Context returns the digest that every decision of this state bears.
+func (s *State) Context() bcp.Digest { return s.context }
+
+// Last returns the number of the newest decision, 0 before the first.
+func (s *State) Last() uint64 { return s.last.Seq }
+
+// Head returns the digest of the newest record, for the next decision's Prev.
+func (s *State) Head() bcp.Digest { return s.head }
+
+// now is journal time: it never goes back (PROTOCOL P4.4).
+func (s *State) now(m bcp.Moment) int64 { return max(s.last.Time, m.Now.UnixNano()) }
+
+// next begins a decision.
+func (s *State) next(m bcp.Moment, kind bcp.DecisionKind) bcp.Decision {
+	return bcp.Decision{Seq: s.last.Seq + 1, Prev: s.head, Time: s.now(m), Kind: kind, Context: s.context, Private: bcp.Private{Salt: m.Salt}}
+}
+
+// validator compiles an ask's spec, or returns what an equal spec compiled to.
+func (s *State) validator(ch *channelState, spec bcp.Spec) (*bcp.Validator, []byte, error) {
+	b, err := bcp.Encode(spec, bcp.JSON)
+	if err != nil {
+		return nil, nil, err
+	}
+	if v := s.compiledOf(ch, b); v != nil {
+		return v, b, nil
+	}
+	v, err := bcp.Compile(spec, ch.settings)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(s.compiled) >= maxCompiled {
+		clear(s.compiled)
+	}
+	s.compiled[compiledSpec{ch.definition.ChannelKey, string(b)}] = v
+	return v, b, nil
+}
+
+// compiledOf returns what a spec, as validator wrote it, was compiled to, or nil.
+func (s *State) compiledOf(ch *channelState, spec []byte) *bcp.Validator {
+	return s.compiled[compiledSpec{ch.definition.ChannelKey, string(spec)}]
+}
+
+// Open reports whether the query is with its Reader, and what the Reader was
+// asked: the gateway sends it again when the Reader returns.
+func (s *State) Open(id bcp.QueryID) (q bcp.Query, reader bcp.AgentName, attempt int, ok bool) {
+	state := s.queries[id]
+	if state == nil || !state.waits() {
+		return bcp.Query{}, "", 0, false
+	}
+	return bcp.Query{Type: bcp.TypeQuery, QueryID: id, Controller: state.channel.Controller, Spec: state.validator.Spec()},
+		state.channel.Reader, state.attempt, true
+}
+
+// OpenQueries returns the queries that are with reader, in the order in which
+// they were accepted.
+func (s *State) OpenQueries(reader bcp.AgentName) []bcp.QueryID {
+	var ids []bcp.QueryID
+	for id, q := range s.openWith[reader] {
+		if q.waits() {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, func(a, b bcp.QueryID) int { return int(s.queries[a].accepted) - int(s.queries[b].accepted) })
+	return ids
+}
+
+// begin notes a query that is open.
+func (s *State) begin(id bcp.QueryID, q *queryState) {
+	s.queries[id], s.open[id] = q, q
+	with := s.openWith[q.channel.Reader]
+	if with == nil {
+		with = make(map[bcp.QueryID]*queryState)
+		s.openWith[q.channel.Reader] = with
+	}
+	with[id] = q
+}
+
+// ended notes that an open query has ended.
+func (s *State) ended(id bcp.QueryID, q *queryState) {
+	delete(s.open, id)
+	with := s.openWith[q.channel.Reader]
+	if delete(with, id); len(with) == 0 {
+		delete(s.openWith, q.channel.Reader)
+	}
+}
+
+// waits reports whether the query waits for its Reader.
+func (q *queryState) waits() bool { return q.phase == phaseSent && !q.cancelled }
+
+// Outbox returns the deliveries of a channel that are not acknowledged, in
+// release order. The caller must not change them.
+func (s *State) Outbox(key bcp.ChannelKey) []Outgoing {
+	if ch := s.channels[key]; ch != nil {
+		return ch.outbox
+	}
+	return nil
+}
+
+// Items returns what waits for a person, oldest first.
+func (s *State) Items() []bcp.Item {
+	return s.itemsWhere(func(bcp.Item) bool { return true }, func(*bcp.RunItem) bool { return true })
+}
+
+// itemsWhere returns the items of channels and of runs for which these hold.
+func (s *State) itemsWhere(ofChannel func(bcp.Item) bool, ofRun func(*bcp.RunItem) bool) []bcp.Item {
+	items := make([]bcp.Item, 0, len(s.items))
+	for _, it := range s.items {
+		if ofChannel(it.Item) {
+			items = append(items, it.Item)
+		}
+	}
+	if s.runs != nil {
+		runItems := s.runs.Items()
+		for i := range runItems {
+			if ofRun(&runItems[i]) {
+				items = append(items, runItems[i].Item)
+			}
+		}
+	}
+	slices.SortFunc(items, func(a, b bcp.Item) int {
+		if c := a.Since.Compare(b.Since); c != 0 {
+			return c
+		}
+		return slices.Compare([]byte(a.ID), []byte(b.ID))
+	})
+	return items
+}
+
+// Balance returns a channel's current epoch and what its pool holds.
+func (s *State) Balance(key bcp.ChannelKey) (epoch uint64, balance bcp.Balance, ok bool) {
+	ch := s.channels[key]
+	if ch == nil {
+		return 0, bcp.Balance{}, false
+	}
+	epoch = ch.newest()
+	return epoch, ch.pool(epoch), true
+}
+
+// Exposure is the greatest taint that was delivered to a Controller in its
+// newest session (PROTOCOL P8.2, P8.3).
+func (s *State) Exposure(controller bcp.AgentName) bcp.Taint {
+	if a := s.agents[controller]; a != nil {
+		session := s.sessionAt(a, s.last.Time)
+		return session.exposure
+	}
+	return bcp.TaintUnknown
+}
+
+// Encoding returns the agent's encoding; unknown agents have none.
+func (s *State) Encoding(name bcp.AgentName) bcp.Encoding {
+	if a := s.agents[name]; a != nil {
+		return a.definition.Encoding
+	}
+	return 0
+}
+
+// Subscriptions lists what a Reader may push against, sorted by Controller.
+func (s *State) Subscriptions(reader bcp.AgentName) bcp.SubscriptionsActive {
+	m := bcp.SubscriptionsActive{Type: bcp.TypeSubscriptionsActive, Subscriptions: []bcp.ActiveSubscription{}}
+	if a := s.agents[reader]; a != nil {
+		m.Tools, m.ShareQueries = a.definition.ProtocolTools(), a.definition.ShareQueries
+		for _, ch := range a.answers {
+			m.Subscriptions = append(m.Subscriptions, s.subscriptionsOf(ch)...)
+		}
+	}
+	return m
+}
+
+// SharesQueries reports whether the connections of a Reader share its queries.
+func (s *State) SharesQueries(reader bcp.AgentName) bool {
+	a := s.agents[reader]
+	return a != nil && a.definition.ShareQueries
+}
+
+// ChannelsOf returns the channels of a Controller, sorted by Reader.
+func (s *State) ChannelsOf(controller bcp.AgentName) []bcp.ChannelKey {
+	var keys []bcp.ChannelKey
+	if a := s.agents[controller]; a != nil {
+		for _, ch := range a.asks {
+			keys = append(keys, ch.definition.ChannelKey)
+		}
+	}
+	return keys
+}
+
+func (s *State) subscriptionsOf(ch *channelState) []bcp.ActiveSubscription {
+	list := []bcp.ActiveSubscription{}
+	for _, sub := range ch.definition.Subscriptions {
+		list = append(list, bcp.ActiveSubscription{SubscriptionID: sub.ID, Controller: ch.definition.Controller,
+			MaxRate: sub.MaxRate, BatchWindow: bcp.WindowText(sub.BatchWindow), PublishWhen: sub.PublishWhen, Spec: ch.subscriptions[sub.ID].Spec()})
+	}
+	return list
+}
+
+// deadlines is a heap of what may run out of time. Apply drops the entries of
+// things that ended when they come up, so that the first can be decided at its
+// time.
+type deadlines []timer
+
+type timer struct {
+	at    int64
+	query bcp.QueryID
+	item  bcp.ItemID
+	cron  int // from 1; 0 for none
+	// channel and subscription are of a window that ends
+	channel      bcp.ChannelKey
+	subscription bcp.SubscriptionID
+}
+
+func (d deadlines) Len() int      { return len(d) }
+func (d deadlines) Swap(i, j int) { d[i], d[j] = d[j], d[i] }
+func (d deadlines) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(d[i].at, d[j].at), cmp.Compare(d[i].query, d[j].query), cmp.Compare(d[i].item, d[j].item), cmp.Compare(d[i].cron, d[j].cron),
+		d[i].channel.Compare(d[j].channel), cmp.Compare(d[i].subscription, d[j].subscription)) < 0
+}
+func (d *deadlines) Push(x any) { *d = append(*d, x.(timer)) }
+func (d *deadlines) Pop() any {
+	old := *d
+	last := old[len(old)-1]
+	*d = old[:len(old)-1]
+	return last
+}
+
+// behindFirst returns those up to a time, but the first, in order.
+func (d deadlines) behindFirst(at int64) deadlines {
+	var due deadlines
+	for _, t := range d[1:] {
+		if t.at <= at {
+			due = append(due, t)
+		}
+	}
+	sort.Sort(due)
+	return due
+}
+
+// NextDue returns when DecideDue next has something to decide: an alert that waits for
+// its record has been due since the last decision.
+func (s *State) NextDue() (at time.Time, ok bool) {
+	if len(s.alerts) > 0 {
+		return time.Unix(0, s.last.Time), true
+	}
+	if len(s.deadline) == 0 {
+		return time.Time{}, false
+	}
+	return time.Unix(0, s.deadline[0].at), true
+}
+
+func (s *State) wake(t timer) { heap.Push(&s.deadline, t) }
+
+// ErrReplay says that a journal does not lead to the state that it records: a
+// different version, a changed record, or a mistake. The gateway stops.
+var ErrReplay = errors.New("the journal does not replay to what it records")
+
+// Limits of the State.
+const (
+	maxCompiled = 1024 // asks' specs that are kept compiled
+	// maxRepeats is how often a client may repeat an id that was accepted before, and a
+	// Reader answer a query that is answered, until each further one counts as a
+	// refusal: every one of them is a record.
+	maxRepeats = 8
+	// maxOutbox bounds a channel's deliveries that are not acknowledged and
+	// queries that are open, together.
+	maxOutbox = 16384
+	// clientMemory is how long the first outcome of a request_id or push_id is
+	// kept, and how long an ended query is told from an unknown one.
+	clientMemory = 24 * 60 * 60 * 1_000_000_000
+)

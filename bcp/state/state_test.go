@@ -1,0 +1,256 @@
+package state
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// covers SUB-5, SUB-17, SUB-18, SUB-77, SUB-78, SUB-81, SUB-131, SUB-132, P9.1, P9.2
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	mesh := edited(func(c *bcp.Channel) { c.QueryTTL = 3 * time.Hour })
+	w := newWorld(t, mesh).play(`
+		open planner                        => begins session:s000001
+		open planner                        => !begins session:s000001
+		ask planner mail yes                => session:s000001
+		ask planner web yes                 => session:s000001     # working on meanwhile
+		wait 29m
+		answer mail 1 {"ok":true}           => delivers !begins session:s000001
+		wait 29m                            # a delivery is activity
+		push mail planner alarm {"ok":true} => !begins session:s000001
+		ask planner mail yes                => session:s000001
+		wait 30m
+		push mail planner alarm {"ok":true} => begins by-delivery session:s000008
+		answer mail 3 {"ok":true}           => delivers !begins session:s000008
+		ask clerk mail num                  => begins renews !by-delivery
+		open planner                        => !begins session:s000008
+		close planner                       => ends session:s000008
+		push mail planner alarm {"ok":true} => begins by-delivery`)
+	if out := w.state.Outbox(plannerMail); len(out) != 5 {
+		t.Errorf("%d deliveries wait", len(out))
+	}
+}
+
+// covers P10
+func TestSessionCodes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testMesh())
+	for body, want := range map[string]bcp.Code{
+		`{"verb":"open"}`: "", `{"type":"bcp_session","verb":"close"}`: "", `{"verb":"renew"}`: bcp.Malformed, `{"verb":7}`: bcp.Malformed,
+		`{"verb":"open","epoch":2}`: bcp.Malformed, `{"verb"`: bcp.Malformed, strings.Repeat(" ", bcp.MaxControllerMessage-15) + `{"verb":"open"}`: "",
+		strings.Repeat(" ", bcp.MaxControllerMessage-14) + `{"verb":"open"}`: bcp.MessageTooLarge,
+	} {
+		if d := w.state.DecideSession(w.moment(), "planner", []byte(body)); d.Code != want {
+			t.Errorf("%.30q of %d bytes got %q, want %q", body, len(body), d.Code, want)
+		}
+	}
+	if d := w.state.DecideSession(w.moment(), "nobody", []byte(`{"verb":"open"}`)); d.Code != bcp.RateLimited {
+		t.Errorf("nobody got %q", d.Code)
+	}
+}
+
+// Beyond max_refusals an agent's messages are not read until the next minute.
+//
+// covers P4.7, P10, A-FLOODRESP
+func TestRefusalsAreLimited(t *testing.T) {
+	t.Parallel()
+	mesh := testMesh()
+	mesh.MaxRefusals = 3
+	junk := "push mail planner alarm junk => malformed\n"
+	limited := `
+		push mail planner alarm {"ok":true} => rate_limited
+		answer mail none {"ok":true}        => rate_limited
+		answer mail none junk               => rate_limited
+		push web planner alarm {"ok":true}  => subscription_not_found   # another agent
+		ask planner mail yes                => accept
+		wait 1m
+		push mail planner alarm {"ok":true} => accept`
+	newWorld(t, mesh).play(junk + junk + `push mail planner alarm {"ok":true} => accept`)
+	newWorld(t, mesh).play(junk + junk + junk + limited)
+	newWorld(t, mesh).play("event violation mail 2\n" + junk + limited)
+	newWorld(t, mesh).play("event violation mail 9223372036854775807\nevent violation mail 9223372036854775807\n" + limited)
+	// What was only counted was refused because of the limit, and does not
+	// extend it: an agent that goes on is heard again in the next minute.
+	newWorld(t, mesh).play("event refusals mail 3\n" + `push mail planner alarm {"ok":true} => accept`)
+	// What a Reader can bring about does not silence its Controller elsewhere.
+	broke := testMesh()
+	broke.MaxRefusals = 3
+	for i := range broke.Channels {
+		if broke.Channels[i].ChannelKey == (bcp.ChannelKey{Controller: "planner", Reader: "mail"}) {
+			broke.Channels[i].Budget = 0
+		}
+	}
+	newWorld(t, broke).play(strings.Repeat("ask planner mail yes => budget_exhausted\n", 9) + "ask planner web yes => accept")
+	newWorld(t, mesh).play("event connect mail 5\n" + junk + junk + `push mail planner alarm {"ok":true} => accept`)
+	// A repeated refusal is a refusal; a repeated success is none at first.
+	newWorld(t, mesh).play(`
+		push mail planner alarm {"n":1} id=a  => validation_failed
+		push mail planner alarm {"n":1} id=a  => validation_failed repeat
+		push mail planner alarm {"n":1} id=a  => validation_failed repeat` + limited)
+	repeats := strings.Repeat(`push mail planner alarm {"ok":true} id=a => accept
+		`, 1+maxRepeats)
+	newWorld(t, mesh).play(repeats + `push mail planner alarm {"ok":true} id=b => accept`)
+	newWorld(t, mesh).play(repeats + strings.Repeat(`push mail planner alarm {"ok":true} id=a => accept repeat
+		`, 3) + limited)
+	// So is an answer to a query that is answered: the gateway sent the query again.
+	answers := `ask planner mail yes => accept
+		answer mail 1 {"ok":true} => delivers
+		` + strings.Repeat(`answer mail 1 {"ok":true} => already_answered
+		`, maxRepeats)
+	newWorld(t, mesh).play(answers + junk + `push mail planner alarm {"ok":true} => accept`)
+	newWorld(t, mesh).play(answers + strings.Repeat(`answer mail 1 {"ok":true} => already_answered
+		`, 3) + limited)
+	// An agent that is both has one limit.
+	newWorld(t, mesh).play(`
+		push relay planner alarm junk         => malformed
+		ask relay web yes                     => no_channel
+		ask relay web yes                     => no_channel
+		ask relay mail yes                    => rate_limited
+		open relay                            => rate_limited
+		push relay planner alarm {"ok":true}  => rate_limited`)
+	// So are a Controller's, and its sessions.
+	newWorld(t, mesh).play(`
+		say planner mail {                    => malformed
+		say planner mail {                    => malformed
+		ask planner web yes                   => accept
+		say planner mail {                    => malformed
+		ask planner mail yes                  => rate_limited
+		close planner                         => rate_limited`)
+}
+
+// covers P2.6, P4.5
+func TestStateForgetsAfterADay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, edited(func(c *bcp.Channel) { c.MaxRetries = 0 })).play(`
+		ask planner mail yes id=r1                => accept
+		ask planner mail yes                      => accept
+		ask planner mail yes                      => accept
+		ask planner mail three why=so             => hold
+		answer mail 1 {"ok":true}                 => delivers
+		answer mail 2 junk                        => out:rejected
+		push mail planner alarm {"ok":true} id=p1 => accept
+		push mail planner alarm {"n":1} id=p2     => validation_failed
+		push mail nobody alarm {"n":1} id=p3      => subscription_not_found
+		wait 15m
+		due                                       => out:expired
+		wait 23h45m
+		due                                       => out:approval_expired
+		due                                       => nothing`)
+	if n := len(w.state.queries); n != 2 { // two ended a day ago
+		t.Errorf("%d queries are kept", n)
+	}
+	w.play(`
+		wait 24h
+		event connect mail 0`)
+	for what, n := range map[string]int{"queries": len(w.state.queries), "items": len(w.state.items), "timers": len(w.state.deadline),
+		"endings": len(w.state.endings), "client ids": len(w.state.firsts.found), "their words": len(w.state.firsts.words), "their ages": len(w.state.firsts.aging), "pools": len(w.state.channels[plannerMail].pools) - 1} {
+		if n != 0 {
+			t.Errorf("%d %s are kept", n, what)
+		}
+	}
+	if _, ok := w.state.NextDue(); ok {
+		t.Error("something is due of nothing")
+	}
+}
+
+// NextDue never says that something is due when DecideDue decides nothing: the
+// gateway would spin.
+//
+// covers P4.5
+func TestNextDueIsDecided(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testMesh()).play(`
+		ask planner mail yes       => accept
+		wait 1m
+		ask planner mail yes       => accept
+		answer mail 1 {"ok":true}  => delivers
+		wait 14m`)
+	if at, ok := w.state.NextDue(); !ok || !at.Equal(w.now.Add(time.Minute)) {
+		t.Errorf("next is %v %v at %v", at, ok, w.now)
+	}
+	w.play(`
+		due                        => nothing
+		wait 1m
+		due                        => out:expired
+		due                        => nothing`)
+	if at, ok := w.state.NextDue(); ok {
+		t.Errorf("next is %v", at)
+	}
+}
+
+// An alert is due from the decision on that raised it, and as many times as there are
+// alerts.
+//
+// covers P4.6, P4.5
+func TestAlertsAreDueAtOnce(t *testing.T) {
+	t.Parallel()
+	name := "ask planner mail name "
+	w := newWorld(t, edited(func(c *bcp.Channel) { c.AlertBits = 20 * bcp.Bit })).play(strings.Repeat(name+"=> accept\n", 4))
+	w.play(name + "=> budget_exhausted\nwait 1m")
+	for _, kind := range []bcp.AlertKind{bcp.AlertThreshold, bcp.AlertExhausted} {
+		if at, ok := w.state.NextDue(); !ok || at.After(w.now) {
+			t.Errorf("next is %v %v at %v", at, ok, w.now)
+		}
+		w.play("due => alert event:" + string(kind))
+	}
+	if at, ok := w.state.NextDue(); !ok || !at.After(w.now) {
+		t.Errorf("next is %v %v at %v", at, ok, w.now)
+	}
+	w.play("due => nothing")
+}
+
+// covers P1.3
+func TestCompiledSpecsAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testMesh())
+	ch := w.state.channels[plannerMail]
+	high := int64(0)
+	spec := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "n", Type: bcp.TypeInteger, Min: new(int64), Max: &high}}}
+	for high = range int64(maxCompiled + 100) {
+		if _, _, err := w.state.validator(ch, spec); err != nil {
+			t.Fatal(err)
+		}
+		if len(w.state.compiled) > maxCompiled {
+			t.Fatalf("%d specs are kept", len(w.state.compiled))
+		}
+	}
+	// Equal specs of two channels are compiled for each.
+	first, _, _ := w.state.validator(ch, spec)
+	again, _, _ := w.state.validator(ch, spec)
+	other, _, _ := w.state.validator(w.state.channels[bcp.ChannelKey{Controller: "clerk", Reader: "mail"}], spec)
+	if first != again || first == other {
+		t.Error("the memo mixes channels, or keeps nothing")
+	}
+}
+
+// Deciding changes nothing: only Apply does.
+//
+// covers P4.5
+func TestDecideTouchesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testMesh()).play(`
+		ask planner mail yes       => accept
+		ask planner mail three why=so => hold
+		push mail planner alarm {"ok":true} => accept
+		wait 30m`)
+	before, m := dump(w.state), w.moment()
+	w.state.DecideStart(m, "1")
+	w.state.DecideAsk(m, "planner", "mail", askBytes("num", "r", ""))
+	w.state.DecideAnswer(m, "mail", w.queries[0], 0, answerBytes(w.queries[0], "junk"))
+	w.state.DecidePush(m, "mail", "planner", "alarm", pushBytes("planner", "alarm", `{"ok":true}`, "p"))
+	w.state.DecideAcknowledge(m, "planner", bcp.RoleController, w.state.Outbox(plannerMail)[0].DeliveryID)
+	w.state.DecideSession(m, "planner", []byte(`{"verb":"close"}`))
+	w.state.DecideViolation(m, "mail", bcp.RoleReader, "publish", "push", []byte("x"), 1)
+	w.state.DecideDue(m)
+	if after := dump(w.state); after != before {
+		t.Errorf("before\n%s\nafter\n%s", before, after)
+	}
+	// Every decision names the one before it, and the context.
+	d := w.state.DecideStart(m, "1")
+	if d.Seq != w.state.Last()+1 || d.Prev != w.state.Head() || d.Context != w.state.Context() || d.Versions == "" {
+		t.Errorf("the next decision is %+v", d)
+	}
+}
