@@ -59,10 +59,20 @@ var carriers = func() []carrier {
 	return append(list, subplan)
 }()
 
-// roleOf returns the role of an agent or a person, as its scope is named. Whoever is in
-// an account of those who are trusted, without being one, is taken for the orchestrator.
+// roleOf returns the role of an agent or a person. Whoever is in an account of those who
+// are trusted, without being one, is taken for the orchestrator.
 func (p *principal) roleOf() contract.Role {
-	switch p.agent.role {
+	role := RoleOf(p.name)
+	if role == "" && p.account.guarded {
+		return contract.Orchestrator
+	}
+	return role
+}
+
+// RoleOf returns the role of an agent or a person, as its scope is named, such as
+// planner-ann; empty for others.
+func RoleOf(name string) contract.Role {
+	switch identityOf(name).role {
 	case bcp.RolePlanner:
 		return contract.Planner
 	case bcp.RoleReader:
@@ -71,9 +81,6 @@ func (p *principal) roleOf() contract.Role {
 		return contract.Tool
 	case bcp.RoleController, bcp.RoleApprover, bcp.RoleAuditor, bcp.RoleOperator:
 		return contract.User
-	}
-	if p.account.guarded {
-		return contract.Orchestrator
 	}
 	return ""
 }

@@ -148,7 +148,7 @@ func (f *Facts) madeOf(p Predicate) []Evidence {
 		return nil
 	}
 	return f.claim(f.Roles, "the planner hears requests for plans alone; codes of errors are counted", func(h Hole) bool {
-		return h.Role == Planner && h.Column != "" && h.Column != UserQuery || h.To == Planner && h.Role != Orchestrator
+		return h.Role == Planner && h.Column != "" && h.Column != UserQuery || h.To == Planner
 	})
 }
 

@@ -36,13 +36,17 @@ tools:
 
 // A mesh says which agents play which roles, whose it is, and which contracts they keep.
 //
-// covers DUAL-3, DUAL-5, DUAL-85
+// covers DUAL-3, DUAL-5, DUAL-76, DUAL-85
 func TestRolesInDefinitions(t *testing.T) {
 	t.Parallel()
 	folder := cast()
 	own := strings.Replace(contractOf(t, "planner-v1"), "inv-1", "inv-one", 1)
 	folder["contracts/planner-strict.json"] = []byte(own)
 	folder["agents/ann.md"] = []byte(strings.Replace(string(folder["agents/ann.md"]), "planner-v1", "planner-strict", 1))
+	// Each role has a model of its own, which may be a cheaper or a local one.
+	for file, model := range map[string]string{"agents/ann.md": "openai/large", "agents/reader.md": "ollama/small"} {
+		folder[file] = []byte(strings.Replace(string(folder[file]), "execution:", "model: "+model+"\nexecution:", 1))
+	}
 	m, report := definition.Parse(folder)
 	if m == nil || len(report.Warnings) > 0 {
 		t.Fatalf("%v %v", report.Errors, report.Warnings)
@@ -59,6 +63,10 @@ func TestRolesInDefinitions(t *testing.T) {
 		if a, _ := m.Agent(name); a.Execution != want {
 			t.Errorf("%s: %+v", name, a.Execution)
 		}
+	}
+	ann, _ := m.Agent("ann")
+	if reader, _ := m.Agent("reader"); ann.Model != "openai/large" || reader.Model != "ollama/small" {
+		t.Errorf("models %s and %s", ann.Model, reader.Model)
 	}
 	contracts := definition.Contracts(m)
 	if len(contracts) != 4 || contracts["planner-strict"].Invariants[0].ID != "inv-one" {

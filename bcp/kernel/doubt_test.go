@@ -417,7 +417,7 @@ func TestRunRules(t *testing.T) {
 
 // A task that content had a part in makes constants that content had a part in: trust
 // in the query is no axiom.
-// covers KER-106
+// covers KER-106, DUAL-109
 func TestTaintedTask(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t, mustKernel(t, nil))

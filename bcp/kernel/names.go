@@ -68,6 +68,9 @@ func (g Grant) Clamp(asked []Capability) Grant {
 // Capabilities returns the set, sorted. The caller must not change it.
 func (g Grant) Capabilities() []Capability { return g.held }
 
+// IsStepID reports whether a text can be the id of a step: what a planner called one.
+func IsStepID(s string) bool { return isStepID(s) }
+
 // isStepID reports whether s is the id of a step: ^[A-Za-z0-9_-]{1,64}$.
 func isStepID(s string) bool { return len(s) >= 1 && len(s) <= maxNameBytes && allOf(s, true) }
 

@@ -476,7 +476,7 @@ func TestApprovals(t *testing.T) {
 
 // A sub-run works on content with less than the run has: what hijacks it can do no
 // more than that, and what it makes is as tainted as what it read.
-// covers KER-49, KER-50, KER-69
+// covers KER-49, KER-50, KER-69, DUAL-108
 func TestSubRuns(t *testing.T) {
 	t.Parallel()
 	k := mustKernel(t, func(d *kernel.Definition) {

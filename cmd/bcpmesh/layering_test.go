@@ -174,6 +174,7 @@ var rules = []rule{
 	// A gateway's way to servers that are not in its process: it has creds and no key.
 	{folder: "mesh/cluster", internal: []string{"accounts", "mesh/server", "subjects"}, external: []string{logging, natsClient}},
 	// Runs agents' commands, and knows nothing of what they may say.
+	{folder: "mesh/facts", core: true, internal: []string{"accounts/proof", "bcp", "bcp/contract", "bcp/kernel"}, external: []string{jsonText}},
 	{folder: "mesh/supervisor", internal: []string{"agents/process", "bcp"}, external: []string{logging}},
 	{
 		folder:   "mesh/gateway",
@@ -286,6 +287,11 @@ var rules = []rule{
 		folder: "cmd/bcpmesh/internal/simulate", program: true,
 		internal: []string{"accounts", "bcp", "bcp/constraint", "bcp/contract", "bcp/kernel", "cmd/bcpmesh/internal/cli"},
 		external: []string{commandLines, jsonText},
+	},
+	{
+		folder: "cmd/bcpmesh/internal/roles", program: true,
+		internal: []string{"accounts/proof", "bcp", "bcp/contract", "bcp/definition", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh/facts", "mesh/server"},
+		external: []string{commandLines},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/measure", program: true,

@@ -26,6 +26,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/ledger"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/measure"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/pages"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/roles"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/run"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/simulate"
 )
@@ -67,7 +68,7 @@ func commands(p *cli.Program) []*cobra.Command {
 		simulate.KernelCommand(p, append(byhand.RunCommands(p), audit.RunCommands(p)...)...),
 		contentguard.GuardCommand(p),
 		contentguard.FetchURLCommand(p),
-		simulate.RoleCommand(p),
+		simulate.RoleCommand(p, roles.Commands(p)...),
 		run.UpCommand(p),
 		run.GatewayCommand(p),
 		audit.WitnessCommand(p),

@@ -42,7 +42,7 @@ It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
 		Args:    cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var stories tell.RunStories
-			err := eachDecision(cmd.Context(), p, &who, func(d *bcp.Decision) { stories.Add(d) })
+			err := EachDecision(cmd.Context(), p, &who, func(d *bcp.Decision) { stories.Add(d) })
 			if err != nil {
 				return err
 			}
@@ -151,7 +151,7 @@ func storyOf(cmd *cobra.Command, p *cli.Program, who *client.Flags, id string, r
 		if err := eachOpened(cmd, who, add); err != nil {
 			return nil, err
 		}
-	} else if err := eachDecision(cmd.Context(), p, who, add); err != nil {
+	} else if err := EachDecision(cmd.Context(), p, who, add); err != nil {
 		return nil, err
 	}
 	if len(stories.All()) == 0 {
@@ -288,8 +288,8 @@ func completeRuns(who *client.Flags) cobra.CompletionFunc {
 	})
 }
 
-// eachDecision reads all decisions of the audit, or of the journal of a mesh that rests.
-func eachDecision(ctx context.Context, p *cli.Program, who *client.Flags, each func(*bcp.Decision)) error {
+// EachDecision reads all decisions of the audit, or of the journal of a mesh that rests.
+func EachDecision(ctx context.Context, p *cli.Program, who *client.Flags, each func(*bcp.Decision)) error {
 	rests, err := who.Resting(ctx)
 	if err != nil {
 		return err

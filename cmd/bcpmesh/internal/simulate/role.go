@@ -6,14 +6,14 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
 
-// RoleCommand returns the command role.
-func RoleCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("role", "Check contracts of roles, and attestations of other organisations",
-		`Check what the roles of a dual-execution mesh promise, without a mesh.
+// RoleCommand returns the command role, with the commands that are about a mesh.
+func RoleCommand(p *cli.Program, ofMesh ...*cobra.Command) *cobra.Command {
+	return cli.Group("role", "Show what roles promise and keep, and judge attestations of others",
+		`Show what the roles of a dual-execution mesh promise, and how far they keep it.
 
 A planner makes plans and sees no content. A processor reads content and has no
 tools. An orchestrator runs plans by rules. Each has a contract, and an organisation
 signs which contracts its agents keep. docs/contracts.md explains all of it.`,
-		"  bcpmesh role matrix\n  bcpmesh role contracts planner.json\n  bcpmesh role verify attestation.json agent-a@org1.example --trust org1.example=org1.pem",
-		roleContractsCommand(p), roleMatrixCommand(p), roleVerifyCommand(p), roleSimulateCommand(p))
+		"  bcpmesh role report\n  bcpmesh role contracts planner.json\n  bcpmesh role verify attestation.json agent-a@org1.example --trust org1.example=org1.pem",
+		append(ofMesh, roleContractsCommand(p), roleMatrixCommand(p), roleVerifyCommand(p), roleSimulateCommand(p))...)
 }

@@ -1,0 +1,222 @@
+package roles
+
+import (
+	"crypto/sha256"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/accounts/proof"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/mesh/facts"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
+)
+
+func reportCommand(p *cli.Program) *cobra.Command {
+	var who client.Flags
+	cmd := &cobra.Command{
+		Use:   "report",
+		Short: "Say how far the contracts of a mesh's roles are kept, with the evidence",
+		Long: `Say how far the contracts of a mesh's roles are kept. For each invariant: the level at
+which the contract declares it, the levels at which it is shown, and by what:
+
+  proof    the JWTs that the mesh's server served last, as perms --prove has them
+  types    the messages that there are between roles
+  decoder  the strict decoders, tried on the vectors of this program
+  rules    what the rules of the kernels read
+  build    what the interpreter imports
+  monitor  the records of all runs, counted
+
+An invariant holds if it is shown at its level or a stronger one. It fails if
+something shows the contrary: then the way or the record is named. What nothing shows
+is unverified, and so is everything else of a mesh that was never started.
+
+Exit code 1 says that some contract is not shown to be kept.
+
+It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
+		Example: "  bcpmesh role report\n  bcpmesh role report --json | jq '.[].report.ok'",
+		Args:    cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			reports, err := reportsOf(cmd, p, &who)
+			if err != nil {
+				return err
+			}
+			if p.Out.JSON {
+				if err := p.Out.Value(reports); err != nil {
+					return err
+				}
+			} else {
+				showReports(p.Out, reports)
+			}
+			var not []string
+			for _, r := range reports {
+				if !r.Report.OK {
+					not = append(not, r.Contract)
+				}
+			}
+			switch {
+			case len(reports) == 0:
+				return cli.Failf("no agent of the mesh has a role").WithHint("a kernel gives agents roles: docs/kernel.md")
+			case len(not) > 0:
+				return cli.Failf("it is not shown that %s kept", is(not)).WithHint("docs/contracts.md says what shows each invariant")
+			}
+			return nil
+		},
+	}
+	who.AddTo(cmd, "auditor")
+	return cmd
+}
+
+func is(names []string) string {
+	if len(names) == 1 {
+		return names[0] + " is"
+	}
+	return strings.Join(names, ", ") + " are"
+}
+
+// kept is the report of one contract, and of whom it is.
+type kept struct {
+	Contract string          `json:"contract"`
+	Agents   []bcp.AgentName `json:"agents"`
+	Report   contract.Report `json:"report"`
+}
+
+// reportsOf gathers the facts of a mesh, and reports on each contract that one of its
+// agents keeps.
+func reportsOf(cmd *cobra.Command, p *cli.Program, who *client.Flags) ([]kept, error) {
+	folder, err := who.Where.Folder()
+	if err != nil {
+		return nil, err
+	}
+	m, err := folder.Load()
+	if err != nil {
+		return nil, err
+	}
+	proven, jwts, err := proofOf(folder.State)
+	if err != nil {
+		return nil, err
+	}
+	f := facts.Of(m, proven, jwts, cli.ProgramVersion())
+	if proven != nil {
+		var monitor facts.Monitor
+		if err := audit.EachDecision(cmd.Context(), p, who, monitor.Add); err != nil {
+			return nil, err
+		}
+		f.Monitors = monitor.Facts()
+	}
+	contracts := definition.Contracts(m)
+	reports := []kept{}
+	for _, x := range partsOf(m) {
+		i := slices.IndexFunc(reports, func(k kept) bool { return k.Contract == x.Contract })
+		if i < 0 {
+			i = len(reports)
+			reports = append(reports, kept{Contract: x.Contract, Report: contract.Verify(contracts[x.Contract], f)})
+		}
+		reports[i].Agents = append(reports[i].Agents, x.Agent)
+	}
+	return reports, nil
+}
+
+// proofOf proves the JWTs that the server of a mesh served last; nil of a mesh that was
+// never started.
+func proofOf(state string) (*proof.Report, bcp.Digest, error) {
+	served := server.Claims(state)
+	operator, err := os.ReadFile(served.Operator)
+	if err != nil {
+		return nil, bcp.Digest{}, nil //nolint:nilerr // it was never started
+	}
+	files, err := filepath.Glob(filepath.Join(served.Accounts, "*.jwt"))
+	if err != nil {
+		return nil, bcp.Digest{}, cli.Failf("%s cannot be read: %s", cli.Quoted(served.Accounts), cli.ReasonOf(err))
+	}
+	var claims proof.Claims
+	sum := sha256.New()
+	for _, file := range files { // sorted
+		token, err := os.ReadFile(file)
+		if err != nil {
+			return nil, bcp.Digest{}, cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err))
+		}
+		if err := claims.Add(string(token)); err != nil {
+			return nil, bcp.Digest{}, cli.Failf("%s: %s", cli.Quoted(file), err)
+		}
+		_, _ = sum.Write(token)
+	}
+	if err := claims.Add(string(operator)); err != nil {
+		return nil, bcp.Digest{}, cli.Failf("%s: %s", cli.Quoted(served.Operator), err)
+	}
+	_, _ = sum.Write(operator)
+	report, err := proof.Prove(claims, proof.Policy{})
+	if err != nil {
+		return nil, bcp.Digest{}, cli.Failf("%s", err)
+	}
+	return &report, bcp.Digest(sum.Sum(nil)), nil
+}
+
+func showReports(o *cli.Output, reports []kept) {
+	for i, k := range reports {
+		if i > 0 {
+			o.Printf("\n")
+		}
+		var names []string
+		for _, name := range k.Agents {
+			names = append(names, string(name))
+		}
+		verdict := "is not shown to be kept"
+		if k.Report.OK {
+			verdict = "is kept"
+		}
+		o.Heading(k.Contract + " " + verdict + " by " + strings.Join(names, ", "))
+		var rows [][]string
+		for _, v := range k.Report.Invariants {
+			rows = append(rows, []string{v.ID, v.Predicate, v.Declared.String(), levels(v.Shown), string(v.Verdict)})
+		}
+		for _, w := range k.Report.Prohibited {
+			verdict := string(contract.Holds)
+			switch {
+			case w.Fails:
+				verdict = string(contract.Fails)
+			case len(w.Shown) == 0:
+				verdict = string(contract.Unverified)
+			}
+			rows = append(rows, []string{"never " + w.Word, w.Predicate, "", levels(w.Shown), verdict})
+		}
+		o.Table([]string{"invariant", "predicate", "declared", "shown", "verdict"}, rows)
+		rows = nil
+		for _, v := range k.Report.Invariants {
+			for _, e := range v.Evidence {
+				says := e.Detail
+				if e.Against {
+					says = "against it: " + says
+				}
+				if e.Record > 0 {
+					says += ", first by record " + strconv.FormatUint(e.Record, 10)
+				}
+				rows = append(rows, []string{v.ID, e.Level.String(), e.By, cli.Plain(says)})
+			}
+		}
+		if len(rows) > 0 {
+			o.Printf("\n")
+			o.Table([]string{"invariant", "level", "by", "evidence"}, rows)
+		}
+	}
+}
+
+func levels(shown []contract.Level) string {
+	if len(shown) == 0 {
+		return "nowhere"
+	}
+	var words []string
+	for _, l := range shown {
+		words = append(words, l.String())
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,109 @@
+package facts
+
+import (
+	"crypto/sha256"
+	_ "embed" // the vectors
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+)
+
+//go:embed vectors/decoders.json
+var vectors []byte
+
+// decoderVectors are what the strict decoders are tried on.
+type decoderVectors struct {
+	// Tools are the types of the arguments and results of the tools of the plans, and
+	// Spec what is asked of a Reader.
+	Tools   []toolVector   `json:"tools"`
+	Spec    jsontext.Value `json:"spec"`
+	Plans   []vector       `json:"plans"`
+	Answers []vector       `json:"answers"`
+}
+
+type toolVector struct {
+	Name   string         `json:"name"`
+	Input  jsontext.Value `json:"input"`
+	Output jsontext.Value `json:"output"`
+}
+
+// vector is one input; OK says that the decoder takes it.
+type vector struct {
+	Input string `json:"input"`
+	OK    bool   `json:"ok"`
+}
+
+// Decoders tries the decoders of plans and of answers on the embedded vectors. A decoder
+// that cannot be tried has failed them.
+func Decoders() []contract.SelfTest {
+	var v decoderVectors
+	if err := json.Unmarshal(vectors, &v); err != nil {
+		return nil
+	}
+	return []contract.SelfTest{
+		try("planner.output", v.Plans, v.planDecoder()), try("processor.output", v.Answers, v.answerDecoder()),
+	}
+}
+
+// try counts the vectors that a decoder judges as it should; nil judges none.
+func try(output string, vectors []vector, takes func([]byte) bool) contract.SelfTest {
+	t := contract.SelfTest{Output: output, Vectors: sha256.Sum256(vectorBytes(vectors))}
+	for _, v := range vectors {
+		if takes != nil && takes([]byte(v.Input)) == v.OK {
+			t.Passed++
+		} else {
+			t.Failed++
+		}
+	}
+	return t
+}
+
+func vectorBytes(vectors []vector) []byte {
+	b, _ := json.Marshal(vectors) // texts and booleans
+	return b
+}
+
+// planDecoder returns what reads plans, of a kernel with the tools of the vectors.
+func (v *decoderVectors) planDecoder() func([]byte) bool {
+	d := kernel.Definition{
+		Name: "kernel", Planner: "planner", Limits: kernel.DefaultLimits(), UntestedRules: true,
+		Requesters: map[bcp.AgentName][]string{"user": {"all"}}, Grants: map[string][]kernel.Capability{"all": {"all"}},
+	}
+	for _, t := range v.Tools {
+		input, err1 := kernel.ParseType(t.Input)
+		output, err2 := kernel.ParseType(t.Output)
+		if err1 != nil || err2 != nil {
+			return nil
+		}
+		d.Tools = append(d.Tools, kernel.Tool{Name: t.Name, Level: kernel.Read, RequiredCaps: []kernel.Capability{"all"}, Input: input, Output: output})
+	}
+	k, defects := kernel.New(d)
+	if len(defects) > 0 {
+		return nil
+	}
+	grant, ok := k.GrantOf("user", "all")
+	if !ok {
+		return nil
+	}
+	return func(b []byte) bool {
+		_, fault := k.ReadPlan(b, kernel.Frame{Grant: grant, Query: kernel.Trusted()})
+		return fault.Code == ""
+	}
+}
+
+// answerDecoder returns what reads answers to the spec of the vectors.
+func (v *decoderVectors) answerDecoder() func([]byte) bool {
+	spec, err := bcp.ParseSpec(v.Spec)
+	if err != nil {
+		return nil
+	}
+	validator, err := bcp.Compile(spec, bcp.Settings{})
+	if err != nil {
+		return nil
+	}
+	return func(b []byte) bool { return validator.Validate(b, bcp.JSON).Outcome == bcp.Accept }
+}

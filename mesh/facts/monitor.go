@@ -1,0 +1,116 @@
+package facts
+
+import (
+	"slices"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+)
+
+// Monitor counts, record by record, how often the invariants of the roles were checked
+// while runs went on, and which record speaks against one. It looks at no content. The
+// zero value has seen nothing. It is not safe for concurrent use.
+type Monitor struct {
+	seen []contract.Monitor
+}
+
+// The invariants that records speak of.
+var (
+	noOutputs = must(`{"name":"never_receives","args":["planner","tool_outputs"]}`)
+	fromTask  = must(`{"name":"function_of","args":["planner.output",["user_query","tool_signatures"]]}`)
+	onlyPlans = must(`{"name":"conforms","args":["planner.output","plan"]}`)
+	onlyTyped = must(`{"name":"conforms","args":["processor.output","schema(planner.request)"]}`)
+	noText    = must(`{"name":"only_messages","args":["processor","planner",["structured_data","not_enough_information"]]}`)
+	onlyKinds = must(`{"name":"only_messages","args":["orchestrator","planner",["plan_request","error"]]}`)
+	gated     = must(`{"name":"gated","args":["effects"]}`)
+)
+
+// must reads a predicate of ours.
+func must(text string) contract.Predicate {
+	p, code := contract.ParsePredicate([]byte(text))
+	if code != "" {
+		panic(string(code))
+	}
+	return p
+}
+
+// Add looks at one decision; others than those of runs say nothing.
+func (m *Monitor) Add(d *bcp.Decision) {
+	if d.Run == nil {
+		return
+	}
+	c, err := kernel.ReadRecord(d)
+	if err != nil {
+		// What cannot be read may be anything.
+		for _, p := range []contract.Predicate{noOutputs, fromTask, onlyPlans, onlyTyped, noText, onlyKinds, gated} {
+			m.count(d, p, false)
+		}
+		return
+	}
+	for _, check := range checksOf(&c) {
+		m.count(d, check.predicate, check.held)
+	}
+}
+
+func (m *Monitor) count(d *bcp.Decision, p contract.Predicate, held bool) {
+	i := slices.IndexFunc(m.seen, func(s contract.Monitor) bool { return s.Predicate.Equal(p) })
+	if i < 0 {
+		i = len(m.seen)
+		m.seen = append(m.seen, contract.Monitor{Predicate: p, Since: d.At()})
+	}
+	s := &m.seen[i]
+	if s.Checked++; !held {
+		if s.Violated++; s.Violated == 1 {
+			s.First = d.Seq
+		}
+	}
+}
+
+// Facts returns the counters, for [contract.Facts].
+func (m *Monitor) Facts() []contract.Monitor { return slices.Clone(m.seen) }
+
+// Since returns the time of the first record that was looked at; zero if there was none.
+func (m *Monitor) Since() time.Time {
+	var first time.Time
+	for _, s := range m.seen {
+		if first.IsZero() || s.Since.Before(first) {
+			first = s.Since
+		}
+	}
+	return first
+}
+
+// check is one invariant that a record speaks of.
+type check struct {
+	predicate contract.Predicate
+	held      bool
+}
+
+// checksOf returns what a record shows.
+func checksOf(c *kernel.Change) []check {
+	var checks []check
+	if c.Told != nil || c.Wait != nil && c.Wait.Kind == kernel.WaitPlanner {
+		// A request for a plan is made of the task, the tools and what it is told of
+		// failures: numbers, its own ids, words of a closed list.
+		held := c.Told == nil || slices.Contains(kernel.Codes(), c.Told.Code) && (c.Told.Step == "" || kernel.IsStepID(c.Told.Step))
+		checks = append(checks, check{noOutputs, held}, check{fromTask, held}, check{onlyKinds, held})
+		if c.Kind == kernel.ChangeStep {
+			checks = append(checks, check{noText, held})
+		}
+	}
+	if c.Plan != nil {
+		checks = append(checks, check{onlyPlans, c.Plan.Steps > 0})
+	}
+	if c.Kind == kernel.ChangeStep && c.Result != nil && c.Result.Code == "" {
+		checks = append(checks, check{onlyTyped, true})
+	}
+	if w := c.Wait; w != nil && w.Kind == kernel.WaitTool && w.Attempt == 1 {
+		// A call has its verdict in the record that begins it, or a person let it through.
+		n := len(c.Steps) - 1
+		held := w.Approved || n >= 0 && c.Steps[n].Path == w.Step && c.Steps[n].Judged != nil && c.Steps[n].Judged.Ruling == kernel.Allow
+		checks = append(checks, check{gated, held})
+	}
+	return checks
+}
