@@ -55,14 +55,14 @@ func Contracts(m *bcp.Mesh) map[string]contract.Contract {
 
 // executionOf returns what an agent says that it is for.
 func executionOf(o *object) bcp.Execution {
-	for _, e := range o.get("execution").objects {
-		x := bcp.Execution{Role: e.get("role").word, Type: e.get("type").word, ModelFamily: e.get("model_family").text, Contract: e.get("contract").text}
+	var x bcp.Execution
+	for _, e := range o.get("execution").objects { // one, or none
+		x = bcp.Execution{Role: e.get("role").word, Type: e.get("type").word, ModelFamily: e.get("model_family").text, Contract: e.get("contract").text}
 		if x.Contract == "" && x.Role != "" {
 			x.Contract = x.Role + "-v1"
 		}
-		return x
 	}
-	return bcp.Execution{}
+	return x
 }
 
 // RoleAgents returns the agents of a mesh as far as roles go.

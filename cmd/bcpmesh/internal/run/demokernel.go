@@ -139,11 +139,6 @@ func demoKernel(ctx context.Context, p *cli.Program, keep string) (err error) {
 		}
 	}()
 	office := filepath.Join(dir, "office")
-	if keep == "" {
-		if err := assistant.MakeOffice(office); err != nil {
-			return cli.Failf("a temporary folder: %s", cli.ReasonOf(err))
-		}
-	}
 	def, err := assistant.Definition()
 	if err != nil {
 		return cli.Failf("%s", err)
