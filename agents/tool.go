@@ -38,7 +38,9 @@ func (e *NotPerformedError) Error() string { return e.Err.Error() }
 func (e *NotPerformedError) Unwrap() error { return e.Err }
 
 // Tool is a NATS service whose tools kernels call, each through an endpoint of its own.
-// Several processes may serve the same tools: each call goes to one of them.
+// Several processes may serve the same tools: each call goes to one of them. A call that
+// comes again may go to another one, which does not know what the first remembers: what
+// has the effect has to know the keys then.
 type Tool struct {
 	conn     *Connection
 	outcomes *Outcomes

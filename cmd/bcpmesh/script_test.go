@@ -27,7 +27,7 @@ func (t tests) Run() int {
 	effort.LeaveOut(
 		"TestAccountsPush", "TestAnotherHistoryOnACluster", "TestAuditOfACluster", "TestBackupOfOneShard", "TestCommandsOfDocumentsWork",
 		"TestCommandsOfPeopleReachAllShards", "TestCrash", "TestDemoApprove", "TestDemoOwnMail", "TestDemoRefusesTheAttacker", "TestFlowScripts",
-		"TestFlowsWithRestarts", "TestFollowAllShards", "TestJournalsOfAClusterAreTheOperators", "TestKernelCrash", "TestMCPOverHTTP", "TestOwnCertificate",
+		"TestFlowsWithRestarts", "TestFollowAllShards", "TestJournalsOfAClusterAreTheOperators", "TestKernelCrash", "TestKernelDocumentRuns", "TestMCPOverHTTP", "TestOwnCertificate",
 		"TestRecordedActsAreAskedForOnce", "TestRedecideMailroom", "TestReplayOfErasedMessages", "TestWatchComesBack",
 		"TestWatchOnATerminal",
 	)
