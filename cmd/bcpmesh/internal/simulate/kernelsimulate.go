@@ -164,7 +164,7 @@ type planResult struct {
 }
 
 func (c *kernelCase) playPlan() (any, error) {
-	k, err := c.Input.kernel()
+	k, _, err := c.Input.kernel()
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +201,7 @@ func (c *kernelCase) playLabel() (any, error) {
 			return nil, err
 		}
 		in.Schemas = map[string]jsontext.Value{"schema": in.Schema}
-		k, err := in.kernel()
+		k, _, err := in.kernel()
 		if err != nil {
 			return nil, err
 		}
@@ -236,6 +236,7 @@ type gateResult struct {
 	Verdict string         `json:"verdict"`
 	Code    kernel.Code    `json:"code"`
 	Rules   []string       `json:"rules"`
+	Defects []string       `json:"defects,omitzero"` // of rules, which fail
 }
 
 // caseArgument is a value with its label.
@@ -246,8 +247,11 @@ type caseArgument struct {
 
 func (c *kernelCase) playGate() (any, error) {
 	in := &c.Input
+	if in.Tool.OutputSchema == nil { // a gate does not look at it
+		in.Tool.OutputSchema = jsontext.Value(`{"type": "object"}`)
+	}
 	in.Tools = []caseTool{in.Tool}
-	k, err := in.kernel()
+	k, defects, err := in.kernel()
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +262,7 @@ func (c *kernelCase) playGate() (any, error) {
 		return nil, err
 	}
 	v := k.Gate().Judge(&call)
-	return gateResult{c.ID, v.Ruling.Word(), v.Code, append([]string{}, v.Rules...)}, nil
+	return gateResult{c.ID, v.Ruling.Word(), v.Code, append([]string{}, v.Rules...), defects}, nil
 }
 
 func parseArguments(raw jsontext.Value) ([]kernel.Argument, error) {
@@ -269,12 +273,14 @@ func parseArguments(raw jsontext.Value) ([]kernel.Argument, error) {
 	var list []kernel.Argument
 	for name, arg := range args {
 		value, err := kernel.ParseValue(arg.Value)
-		if err != nil {
-			return nil, fmt.Errorf("args.%s.value: %w", cli.Plain(name), err)
+		if err != nil { // what is no value is one of no type
+			value, _ = kernel.ParseValue([]byte(`{"?": null}`))
 		}
-		label, err := kernel.ParseLabel(arg.Label)
-		if err != nil {
-			return nil, fmt.Errorf("args.%s.label: %w", cli.Plain(name), err)
+		var label kernel.Label // the zero label, which is tainted
+		if arg.Label != nil {
+			if label, err = kernel.ParseLabel(arg.Label); err != nil {
+				return nil, fmt.Errorf("args.%s.label: %w", cli.Plain(name), err)
+			}
 		}
 		list = append(list, kernel.Argument{Name: name, Value: &value, Label: label})
 	}

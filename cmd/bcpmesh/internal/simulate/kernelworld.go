@@ -22,6 +22,7 @@ import (
 type kernelWorld struct {
 	input   *kernelInput
 	kernel  *kernel.Kernel
+	defects []string // of rules, which fail
 	state   *kernel.State
 	now     time.Time
 	ids     int
@@ -58,12 +59,12 @@ type performedCall struct {
 }
 
 func newKernelWorld(in *kernelInput) (*kernelWorld, error) {
-	k, err := in.kernel()
+	k, defects, err := in.kernel()
 	if err != nil {
 		return nil, err
 	}
 	return &kernelWorld{
-		input: in, kernel: k, state: kernel.NewState(k), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), used: map[string]int{}, remembered: map[string]bool{},
+		input: in, kernel: k, defects: defects, state: kernel.NewState(k), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), used: map[string]int{}, remembered: map[string]bool{},
 	}, nil
 }
 
@@ -356,6 +357,7 @@ type runResult struct {
 	SameContextAs  jsontext.Value `json:"planner_context_equal_to,omitzero"`
 	PlannerContext []string       `json:"planner_context"`
 	ReaderContext  []string       `json:"reader_context"`
+	Defects        []string       `json:"defects,omitzero"` // of rules, which fail
 
 	sameAs   string              // the case whose planner perhaps was given the same
 	contexts map[string][]string // of all cases
@@ -388,7 +390,7 @@ func (s *simulation) playRun(c *kernelCase) (any, error) {
 	out := runResult{
 		ID: c.ID, Status: w.story.End.Status, Effects: append([]performedCall{}, w.story.Performed...), Gate: append([][3]string{}, w.story.Gate...),
 		Trace: w.story.Trace, TraceEnds: w.story.Trace, FinalValue: jsontext.Value("null"), Influence: jsontext.Value("null"),
-		PlansAsked: w.story.Plans, ErrorsTold: w.story.Told, Catalogue: w.story.Catalogue, PlannerContext: w.planners, ReaderContext: append([]string{}, w.readers...),
+		PlansAsked: w.story.Plans, ErrorsTold: w.story.Told, Catalogue: w.story.Catalogue, PlannerContext: w.planners, ReaderContext: append([]string{}, w.readers...), Defects: w.defects,
 	}
 	if n := len(c.Expect.TraceEnds); n > 0 && n < len(out.TraceEnds) {
 		out.TraceEnds = out.TraceEnds[len(out.TraceEnds)-n:]
