@@ -22,13 +22,11 @@ import (
 	protocol "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 	"github.com/go-json-experiment/json"
-	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/mcp"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
-	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
 // Agent answers queries by asking an agent. Its [Agent.Answer] is a handler for
@@ -172,21 +170,9 @@ func (a *Agent) params() a2aclient.ServiceParams {
 	return p
 }
 
-// instruction is what the agent is told. The spec's own words are in the data.
-const instruction = "Answer the questions of the query in the data part, from what you can read. " +
-	"Return one data part: a JSON object in the shape of response_schema. " +
-	`If you cannot tell, return {"not_enough_information": true} alone. Ask nothing back.`
-
-// asked is the data part of a message.
-type asked struct {
-	Query          bcp.Spec           `json:"query"`
-	ResponseSchema *jsonschema.Schema `json:"response_schema"`
-	LastDetail     string             `json:"last_detail,omitempty"`
-}
-
 func requestFor(q agents.Query) (*protocol.SendMessageRequest, error) {
 	// Written here, since the library's encoder does not know how a spec is spelled.
-	b, err := json.Marshal(asked{q.Spec, mcp.SpecSchema(q.Spec), q.LastDetail})
+	b, err := mcp.QueryJSON(q)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +180,7 @@ func requestFor(q agents.Query) (*protocol.SendMessageRequest, error) {
 	if err := json.Unmarshal(b, &data); err != nil {
 		return nil, err
 	}
-	m := protocol.NewMessage(protocol.MessageRoleUser, protocol.NewTextPart(instruction), protocol.NewDataPart(data))
+	m := protocol.NewMessage(protocol.MessageRoleUser, protocol.NewTextPart(mcp.Instruction), protocol.NewDataPart(data))
 	return &protocol.SendMessageRequest{Message: m, Config: &protocol.SendMessageConfig{AcceptedOutputModes: []string{"application/json", "text/plain"}}}, nil
 }
 
@@ -212,8 +198,8 @@ func partsOf(task *protocol.Task) []*protocol.Part {
 	return parts
 }
 
-// answerIn finds the answer: the first data part that is an object, or else the first text
-// that is one.
+// answerIn finds the answer: the first data part that is an object, or else the object in the
+// first text that has one.
 func answerIn(parts []*protocol.Part, q agents.Query) (any, error) {
 	parts = slices.DeleteFunc(slices.Clone(parts), func(p *protocol.Part) bool { return p == nil })
 	for _, p := range parts {
@@ -226,8 +212,8 @@ func answerIn(parts []*protocol.Part, q agents.Query) (any, error) {
 		}
 	}
 	for _, p := range parts {
-		if text := strings.TrimSpace(p.Text()); strings.HasPrefix(text, "{") {
-			return stdio.ParseAnswer([]byte(text), q.Spec)
+		if text := p.Text(); strings.Contains(text, "{") {
+			return stdio.ParseText(text, q.Spec)
 		}
 	}
 	return nil, &stdio.RunError{Reason: "its answer has no JSON object", Again: true}

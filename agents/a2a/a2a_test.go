@@ -129,6 +129,8 @@ func TestAnswer(t *testing.T) {
 	}{
 		"data":               {reply(data(`{"urgent":true}`)), `{"urgent":true}`, ""},
 		"text":               {reply(protocol.NewTextPart(" {\"urgent\": false}\n")), `{"urgent": false}`, ""},
+		"text around it":     {reply(protocol.NewTextPart("Here: {\"urgent\": false}. Good luck!")), `{"urgent": false}`, ""},
+		"two objects":        {reply(protocol.NewTextPart(`{"urgent":true} {"urgent":false}`)), "", "well-formed"},
 		"data before text":   {reply(protocol.NewTextPart(`{"urgent":false}`), data(`{"urgent":true}`)), `{"urgent":true}`, ""},
 		"artifact":           {done(protocol.TaskStateCompleted, protocol.NewTextPart("here:"), data(`{"urgent":true}`)), `{"urgent":true}`, ""},
 		"does not know":      {reply(data(`{"not_enough_information":true}`)), "not enough", ""},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -187,6 +188,16 @@ func ParseAnswer(printed []byte, spec bcp.Spec) (any, error) {
 		return agents.NotEnoughInformation{}, nil
 	}
 	return answer, nil
+}
+
+// ParseText is [ParseAnswer] of the JSON object in a text: from its first brace to its
+// last. Models like to say something around it.
+func ParseText(text string, spec bcp.Spec) (any, error) {
+	begin, end := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
+	if begin < 0 {
+		return nil, &RunError{Reason: "its answer has no JSON object", Again: true}
+	}
+	return ParseAnswer([]byte(text[begin:max(begin, end)+1]), spec)
 }
 
 const notEnough = "not_enough_information"

@@ -1,0 +1,25 @@
+package mcp
+
+import (
+	"github.com/go-json-experiment/json"
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Instruction is what a foreign agent is told about the JSON of [QueryJSON]. The spec's
+// own words are in that JSON.
+const Instruction = "Answer the questions of the query, from what you can read. " +
+	"Return one JSON object in the shape of response_schema. " +
+	`If you cannot tell, return {"not_enough_information": true} alone. Ask nothing back.`
+
+// QueryJSON writes a query for an agent that has another protocol: the spec, the JSON
+// Schema of its answers, and why the answer before was not taken.
+func QueryJSON(q agents.Query) ([]byte, error) {
+	return json.Marshal(struct {
+		Query          bcp.Spec           `json:"query"`
+		ResponseSchema *jsonschema.Schema `json:"response_schema"`
+		LastDetail     string             `json:"last_detail,omitempty"`
+	}{q.Spec, SpecSchema(q.Spec), q.LastDetail})
+}
