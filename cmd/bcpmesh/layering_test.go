@@ -135,7 +135,8 @@ var rules = []rule{
 	// The configuration files of MCP hosts, as text.
 	{folder: "agents/hosts", external: []string{jsonText, jsonWithComments}},
 	// A client of somebody else's agent, which is a Reader and nothing more.
-	{folder: "agents/a2a", internal: []string{"agents", "agents/mcp", "agents/stdio", "bcp"}, external: []string{agentToAgent, jsonSchema, jsonText, logging}},
+	{folder: "agents/a2a", internal: []string{"agents", "agents/mcp", "agents/stdio", "bcp"}, external: []string{agentToAgent, jsonText, logging}},
+	{folder: "agents/synadia", internal: []string{"agents", "agents/mcp", "agents/stdio", "bcp"}, external: []string{jsonText, logging, natsClient}},
 	// What hosts of MCP are served by: a client of the mesh like any other.
 	{folder: "agents/mcp", internal: []string{"agents", "agents/wrap", "bcp", "bcp/wire"}, external: []string{jsonSchema, jsonText, logging, mcpSDK, natsClient}},
 
@@ -355,8 +356,8 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"accounts/durable", "agents", "agents/a2a", "agents/cell", "agents/extract", "agents/hosts", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mcp", "agents/office", "agents/process", "agents/sandbox", "agents/stdio", "agents/web", "agents/wrap", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
-		external: []string{commandLines, jsonText, logging},
+		internal: []string{"accounts/durable", "agents", "agents/a2a", "agents/cell", "agents/extract", "agents/hosts", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mcp", "agents/office", "agents/process", "agents/sandbox", "agents/stdio", "agents/synadia", "agents/web", "agents/wrap", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
+		external: []string{commandLines, jsonText, logging, natsClient},
 	},
 	{
 		folder: "cmd/bcpmesh", program: true,

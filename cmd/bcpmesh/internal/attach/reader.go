@@ -22,7 +22,7 @@ func ReaderCommand(p *cli.Program) *cobra.Command {
 to it, and what it answers is sent. Connections, repeats and reconnects are this
 program's.`,
 		`  bcpmesh reader command --creds researcher.creds -- ./answer.py`,
-		readerProgramCommand(p), readerExtractCommand(p), readerMCPCommand(p), readerA2ACommand(p))
+		readerProgramCommand(p), readerExtractCommand(p), readerMCPCommand(p), readerA2ACommand(p), readerSynadiaCommand(p))
 }
 
 // readerOptions are the flags of reader command.
