@@ -204,8 +204,10 @@ var rules = []rule{
 	},
 	// Plays small meshes in every way: it is pure, and knows no bus.
 	{folder: "mesh/redteam/exact", core: true, internal: []string{"bcp", "bcp/constraint", "bcp/state"}, external: []string{jsonText}},
+	// Computes what samples say of leaks.
+	{folder: "mesh/redteam/stats"},
 	// Looks for more bits than are charged.
-	{folder: "mesh/redteam/leakage", foreign: true, internal: []string{"mesh/redteam", "mesh/redteam/exact"}},
+	{folder: "mesh/redteam/leakage", foreign: true, internal: []string{"bcp", "mesh/redteam", "mesh/redteam/exact", "mesh/redteam/stats", "subjects"}, external: []string{natsClient}},
 	// What was found, in the forms that others read.
 	{folder: "mesh/redteam/report", foreign: true, internal: []string{"bcp/inert", "mesh/redteam"}, external: []string{jsonText}},
 	{folder: "mesh/conformance", internal: []string{"accounts", "bcp", "bcp/definition", "mesh/server", "subjects"}, external: []string{jsonText, natsClient}},

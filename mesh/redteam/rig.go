@@ -54,6 +54,7 @@ type Rig struct {
 	rand       *rand.Rand
 	canaries   []string // words of Readers that nobody else may see
 	round      int      // of pushes, for ids of their own
+	long       bool     // too many decisions to keep
 
 	mu          sync.Mutex
 	seats       []*Seat
@@ -144,7 +145,9 @@ func (r *Rig) Mesh() *mesh.Mesh {
 			r.metrics.Observe(d)
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			r.decisions = append(r.decisions, *d)
+			if !r.long {
+				r.decisions = append(r.decisions, *d)
+			}
 		},
 	})
 	if err != nil {

@@ -29,6 +29,11 @@ type Seat struct {
 	heard   []*Message
 	grown   chan struct{} // closed and replaced when heard or refused grows
 	refused []string      // errors of the server
+
+	observing bool
+	observed  []Message // while observing
+	requests  int       // while observing
+	inbox     int       // messages there, while observing
 }
 
 // Seat connects somebody, once: later calls return the same connection. Agents
@@ -110,11 +115,11 @@ func (s *Seat) take(msg *nats.Msg) {
 	if to, err := subjects.Parse(msg.Subject); err == nil && to.Kind == subjects.KindDeliver {
 		_ = msg.Respond(nil) // if the connection goes, the delivery comes again
 	}
-	if s.role == bcp.RoleController {
-		s.rig.mu.Lock()
-		s.rig.controllers = append(s.rig.controllers, *m)
-		s.rig.mu.Unlock()
+	if s.observing && strings.HasPrefix(m.Subject, subjects.InboxPrefix(s.name)) {
+		s.grow(func() { s.inbox++ }) // the request that it replies to keeps it
+		return
 	}
+	s.keep(*m)
 	s.grow(func() { s.heard = append(s.heard, m) })
 }
 
@@ -170,12 +175,25 @@ func (s *Seat) RequestRaw(subject string, data []byte) Message {
 			s.rig.Broken("a reply to %s is no MessagePack: %q", s.name, reply.Data)
 		}
 	}
-	if s.role == bcp.RoleController {
-		s.rig.mu.Lock()
-		s.rig.controllers = append(s.rig.controllers, m)
-		s.rig.mu.Unlock()
+	s.keep(m)
+	if s.observing {
+		s.grow(func() { s.requests++ })
 	}
 	return m
+}
+
+// keep keeps a message for whoever observes the seat, and else for the oracle.
+func (s *Seat) keep(m Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.observing:
+		s.observed = append(s.observed, m)
+	case s.role == bcp.RoleController:
+		s.rig.mu.Lock()
+		defer s.rig.mu.Unlock()
+		s.rig.controllers = append(s.rig.controllers, m)
+	}
 }
 
 // Await returns the first message that matches and was not returned yet.

@@ -16,11 +16,12 @@ type Method string
 
 // The methods.
 const (
-	Exact Method = "exact"
+	Exact  Method = "exact"
+	Closed Method = "closed"
 )
 
 // Methods returns the methods in the order in which they are used.
-func Methods() []Method { return []Method{Exact} }
+func Methods() []Method { return []Method{Exact, Closed} }
 
 // Test is one search for a leak.
 type Test struct {
@@ -35,6 +36,9 @@ func Tests() []Test {
 	var all []Test
 	for _, c := range exact.Configurations() {
 		all = append(all, Test{ID: c.ID, Method: Exact, Text: c.Text, run: func(t *trial) { t.search(c) }})
+	}
+	for _, f := range closedForms() {
+		all = append(all, Test{ID: f.id, Method: Closed, Text: f.text, run: func(t *trial) { t.compare(f) }})
 	}
 	return all
 }
@@ -62,8 +66,10 @@ func Select(all []Test, words []string) ([]Test, error) {
 
 // Config says what is tried.
 type Config struct {
+	State string // an empty folder for meshes
 	Tests []Test // all if nil
 	Seed  uint64 // the same seed makes the same acts
+	Pairs int    // of each closed channel; the default is 100
 	// OnResult, if set, is told of each result.
 	OnResult func(Result)
 }
@@ -77,6 +83,12 @@ type Result struct {
 	Evidence []string        `json:"evidence,omitempty"` // what leaks, or why it could not be run
 	TookMS   int64           `json:"took_ms"`
 	Exact    *Certificate    `json:"exact,omitempty"`
+	Closed   *Pairs          `json:"closed,omitempty"`
+}
+
+// Pairs is what was compared of a closed channel.
+type Pairs struct {
+	Pairs int `json:"pairs"` // of plays that differ in the form of the answer alone
 }
 
 // Certificate is what an exact search found. Weights are rounded up.
@@ -122,6 +134,9 @@ func (t *trial) leaks(format string, args ...any) {
 func Run(ctx context.Context, c Config) Report {
 	if c.Tests == nil {
 		c.Tests = Tests()
+	}
+	if c.Pairs == 0 {
+		c.Pairs = 100
 	}
 	report := Report{Schema: 1, Seed: c.Seed}
 	for _, test := range c.Tests {

@@ -1,0 +1,92 @@
+package redteam
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+)
+
+// Setup is a mesh for [Use].
+type Setup struct {
+	State string            // an empty folder
+	Name  string            // of a folder in it, which is made
+	Files map[string]string // definitions
+	// Edit, if set, changes what was read of them: it can say what files cannot.
+	Edit func(*bcp.Mesh)
+	Seed uint64
+}
+
+// Use gives f a mesh to look at from outside, and ends it. It returns what f reported
+// by [Rig.Broken]; the error says why f did not come to its end.
+func Use(ctx context.Context, s Setup, f func(*Rig)) (broken []string, err error) {
+	r, err := newRig(ctx, s.State, Attack{ID: s.Name, files: s.Files}, s.Seed)
+	if err != nil {
+		return nil, err
+	}
+	r.long = true
+	if s.Edit != nil {
+		texts := map[string][]byte{}
+		for name, text := range s.Files {
+			texts[name] = []byte(text)
+		}
+		parsed, report := definition.Parse(texts)
+		if parsed == nil {
+			return nil, fmt.Errorf("the definitions: %v", report.Errors)
+		}
+		s.Edit(parsed)
+		r.definition = parsed
+	}
+	err = r.Try(func() {
+		r.Mesh()
+		f(r)
+	})
+	if stop := r.Try(r.stop); err == nil {
+		err = stop
+	}
+	return r.evidence, err
+}
+
+// Try calls f and returns why it was abandoned. A goroutine that uses a rig calls it,
+// since the methods of a rig panic where the mesh or the machine lets them down.
+func (r *Rig) Try(f func()) error { return r.guarded(f) }
+
+// Rand is the rig's source of randomness, by its seed. Use it from one goroutine.
+func (r *Rig) Rand() *rand.Rand { return r.rand }
+
+// Observe keeps, from now on, all that the seat's connection gets, in its order. Call it
+// before the seat says anything.
+func (s *Seat) Observe() { s.observing = true }
+
+// Observed returns what came since [Seat.Observe] or the last call, and forgets it,
+// and all that [Seat.Await] could still find. What came to the seat's inbox and is no
+// reply to its requests is the last of it.
+func (s *Seat) Observed() []Message {
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	for {
+		s.mu.Lock()
+		grown, missing := s.grown, s.requests-s.inbox
+		if missing <= 0 {
+			observed := s.observed
+			for range -missing {
+				observed = append(observed, Message{Subject: "more in the inbox"})
+			}
+			s.observed, s.heard, s.requests, s.inbox = nil, nil, 0, 0
+			s.mu.Unlock()
+			return observed
+		}
+		s.mu.Unlock()
+		select {
+		case <-grown:
+		case <-timeout.C:
+			s.rig.abandon("%s does not hear what it was replied to", s.name)
+		}
+	}
+}
+
+// Close ends the connection.
+func (s *Seat) Close() { s.conn.Close() }
