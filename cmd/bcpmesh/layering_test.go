@@ -207,7 +207,7 @@ var rules = []rule{
 	// Computes what samples say of leaks.
 	{folder: "mesh/redteam/stats"},
 	// Looks for more bits than are charged.
-	{folder: "mesh/redteam/leakage", foreign: true, internal: []string{"bcp", "mesh/redteam", "mesh/redteam/exact", "mesh/redteam/stats", "subjects"}, external: []string{natsClient}},
+	{folder: "mesh/redteam/leakage", foreign: true, internal: []string{"bcp", "mesh/plot", "mesh/redteam", "mesh/redteam/exact", "mesh/redteam/stats", "subjects"}, external: []string{natsClient}},
 	// What was found, in the forms that others read.
 	{folder: "mesh/redteam/report", foreign: true, internal: []string{"bcp/inert", "mesh/redteam"}, external: []string{jsonText}},
 	{folder: "mesh/conformance", internal: []string{"accounts", "bcp", "bcp/definition", "mesh/server", "subjects"}, external: []string{jsonText, natsClient}},
@@ -338,7 +338,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/conform", program: true,
-		internal: []string{"agents", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh/conformance", "mesh/redteam", "mesh/redteam/leakage", "mesh/redteam/report", "mesh/server"},
+		internal: []string{"agents", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh/conformance", "mesh/plot", "mesh/redteam", "mesh/redteam/leakage", "mesh/redteam/report", "mesh/server"},
 		external: []string{commandLines, jsonText},
 	},
 	{

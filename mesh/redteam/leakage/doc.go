@@ -9,6 +9,9 @@
 //     which a Reader says the same thing, over raw connections. All that the Controller
 //     gets is compared byte by byte. It says that these channels carried nothing in so
 //     many pairs, and nothing of time.
+//   - measured: encoders move random secrets through a running mesh, and a decoder reads
+//     them from all that the Controllers get. It says how many bits this encoder moved at
+//     least, and nothing of better ones.
 //
 // [Run] makes the tests of [Tests] one after the other.
 package leakage
