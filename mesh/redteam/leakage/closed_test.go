@@ -16,7 +16,7 @@ func TestClosedChannels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report := leakage.Run(t.Context(), leakage.Config{State: t.TempDir(), Tests: tests, Seed: 1, Pairs: 8})
+	report := leakage.Run(t.Context(), leakage.Config{State: t.TempDir(), Tests: tests, Seed: 1, Pairs: 4})
 	for _, r := range report.Results {
 		if r.Verdict != redteam.Held {
 			t.Errorf("%s is %s: %v", r.ID, r.Verdict, r.Evidence)
