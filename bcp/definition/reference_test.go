@@ -250,13 +250,14 @@ func constants(files []*ast.File, prefix string) map[string]ast.Expr {
 
 // codesInSource returns the Code constants, and which words the source reports
 // as errors and as warnings. A code that is a finding or an advice of package
-// bcp is a warning.
+// lint is a warning.
 func codesInSource(t *testing.T) (words map[string]string, errors, warnings map[string]bool) {
 	t.Helper()
 	words, errors, warnings = map[string]string{}, map[string]bool{}, map[string]bool{}
 	parsed := sources(t, ".")
-	findings := constants(sources(t, ".."), "Finding")
-	maps.Copy(findings, constants(sources(t, ".."), "Advice"))
+	lint := sources(t, filepath.Join("..", "lint"))
+	findings := constants(lint, "Finding")
+	maps.Copy(findings, constants(lint, "Advice"))
 	for name, value := range constants(parsed, "Code") {
 		finding, ok := value.(*ast.SelectorExpr)
 		if ok {
