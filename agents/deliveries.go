@@ -152,6 +152,11 @@ var errLeft = errors.New("agents: the loop over deliveries has ended")
 // receive judges one message: who may answer it, what it is, whether it is new.
 func (c *Controller) receive(m *nats.Msg) {
 	name := c.conn.options.Name
+	if m.Reply == "" {
+		if got, err := bcp.Receive(m.Data, c.conn.options.Encoding); err == nil && got.Type == bcp.TypeRun {
+			return // how a run ended: a Requester asks for that
+		}
+	}
 	to, err := subjects.Parse(m.Reply)
 	if err != nil || to.Kind != subjects.KindReply || to.Role != bcp.RoleController || to.Agent != name {
 		count(&c.counters.foreign, c.log, "dropped a delivery with a foreign reply subject")

@@ -26,6 +26,9 @@ type PlanRequest struct {
 	Schemas   jsontext.Value `json:"schemas"`
 	Limits    jsontext.Value `json:"limits"`
 	Errors    jsontext.Value `json:"errors"`
+	// Result is what the run's value has to look like if its requester is to hear it; it
+	// is empty if no Controller hears results.
+	Result jsontext.Value `json:"result,omitempty"`
 }
 
 // ErrNoPlan is what a handler returns, or wraps, when it has no plan for a task: the

@@ -218,6 +218,11 @@ func (m *Mesh) Agent(name AgentName) (Agent, bool) {
 	return m.Agents[i], true
 }
 
+// IsKernel reports whether an agent is a kernel.
+func (m *Mesh) IsKernel(name AgentName) bool {
+	return slices.ContainsFunc(m.Kernels, func(k KernelRights) bool { return k.Kernel == name })
+}
+
 // Channel returns the channel with this key.
 func (m *Mesh) Channel(key ChannelKey) (Channel, bool) {
 	i, ok := slices.BinarySearchFunc(m.Channels, key, func(c Channel, key ChannelKey) int { return c.ChannelKey.Compare(key) })

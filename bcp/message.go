@@ -68,8 +68,10 @@ type Delivery struct {
 	DeliveryID     DeliveryID     `json:"delivery_id"`
 	QueryID        QueryID        `json:"query_id,omitempty"`
 	SubscriptionID SubscriptionID `json:"subscription_id,omitempty"`
-	Category       Category       `json:"category"`
-	FromAgent      AgentName      `json:"from_agent"`
+	// RunID is the run whose result it is, if a kernel said it.
+	RunID     string    `json:"run_id,omitempty"`
+	Category  Category  `json:"category"`
+	FromAgent AgentName `json:"from_agent"`
 	// Response is the canonical answer.
 	Response jsontext.Value `json:"response,omitzero"`
 	// Batch are the pushes of a window of the subscription, sorted by their bytes,

@@ -68,6 +68,7 @@ func (d *Delivery) write(w *jsonWriter) {
 	w.text("delivery_id", string(d.DeliveryID))
 	w.word("query_id", string(d.QueryID))
 	w.word("subscription_id", string(d.SubscriptionID))
+	w.word("run_id", d.RunID)
 	w.number("category", int64(d.Category))
 	w.text("from_agent", string(d.FromAgent))
 	if d.Response != nil {

@@ -69,6 +69,9 @@ type CallRight struct {
 	Tool    string
 }
 
+// ResultSubscription is the subscription that a kernel pushes the values of its runs to.
+const ResultSubscription SubscriptionID = "result"
+
 // TypeRun is the type of the messages about a run.
 const TypeRun = "bcp_run"
 

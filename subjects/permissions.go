@@ -64,8 +64,15 @@ const maxSubscriptions = 128
 func Permissions(mesh *bcp.Mesh) []Scope {
 	var scopes []Scope
 	asks, answers := make(map[bcp.AgentName][]*bcp.Channel), make(map[bcp.AgentName][]*bcp.Channel)
+	kernels := make(map[bcp.AgentName]bool, len(mesh.Kernels))
+	for i := range mesh.Kernels {
+		kernels[mesh.Kernels[i].Kernel] = true
+	}
 	for i := range mesh.Channels {
 		c := &mesh.Channels[i]
+		if kernels[c.Reader] {
+			continue // it says what runs came to, and answers no queries
+		}
 		asks[c.Controller], answers[c.Reader] = append(asks[c.Controller], c), append(answers[c.Reader], c)
 	}
 	runs := make(map[bcp.AgentName][]string)
@@ -73,10 +80,6 @@ func Permissions(mesh *bcp.Mesh) []Scope {
 		for _, r := range mesh.Kernels[i].Runs {
 			runs[r.Requester] = append(runs[r.Requester], Run(r.Requester, mesh.Kernels[i].Kernel, r.Grant))
 		}
-	}
-	kernels := make(map[bcp.AgentName]bool, len(mesh.Kernels))
-	for i := range mesh.Kernels {
-		kernels[mesh.Kernels[i].Kernel] = true
 	}
 	islands := make(map[bcp.AgentName]bcp.AgentName, len(mesh.Agents))
 	for _, island := range mesh.Islands() {

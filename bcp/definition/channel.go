@@ -162,6 +162,7 @@ func (b *builder) channel(m *bcp.Mesh, c, r *end) bcp.Channel {
 	}
 	b.checkChannel(m, c, ch)
 	b.subscriptions(m, c, r, &ch)
+	b.results(m, c, r, &ch)
 	return ch
 }
 

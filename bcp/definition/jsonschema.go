@@ -41,7 +41,7 @@ func JSONSchema(level Level) ([]byte, error) {
 // definitionNames are the names of levels in $defs.
 var definitionNames = map[Level]string{
 	LevelChannel: "channel", LevelCron: "cron", LevelSubscription: "subscription", LevelField: "field", LevelQuestion: "question", LevelModel: "model", LevelNotify: "notify",
-	LevelKernel: "kernel", LevelParse: "parse", LevelLimits: "limits", LevelRule: "rule", LevelExamples: "examples", LevelTool: "tool", LevelExecution: "execution",
+	LevelKernel: "kernel", LevelParse: "parse", LevelResult: "result", LevelLimits: "limits", LevelRule: "rule", LevelExamples: "examples", LevelTool: "tool", LevelExecution: "execution",
 }
 
 // below returns the levels that can stand inside a level.

@@ -267,6 +267,7 @@ func TestJSONSchemaAgreesWithTheLoader(t *testing.T) {
 		definition.LevelQuestion:     {"bcp_channels: [{subscriptions: [{questions: [{%s}]}]}]", "bcp_channels[0].subscriptions[0].questions[0]."},
 		definition.LevelNotify:       {"notify: [{%s}]", "notify[0]."},
 		definition.LevelKernel:       {"kernel: {%s}", "kernel."},
+		definition.LevelResult:       {"kernel: {result: {%s}}", "kernel.result."},
 		definition.LevelParse:        {"kernel: {schemas: {s: {%s}}}", "kernel.schemas.s."},
 		definition.LevelLimits:       {"kernel: {limits: {%s}}", "kernel.limits."},
 		definition.LevelRule:         {"rules: [{%s}]", "rules[0]."},

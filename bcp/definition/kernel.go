@@ -193,7 +193,7 @@ func (b *builder) kernel(m *bcp.Mesh, agent *bcp.Agent, a *agent, tools []kernel
 		d.Approvers = namesOf(o, "approvers")
 	}
 	b.checkApprovers(m, a.source, o)
-	for where, key := range map[string]string{"name": "name", "planner": "planner", "limits": "limits", "rules": "rules", "tools": "kernel"} {
+	for where, key := range map[string]string{"name": "name", "planner": "planner", "limits": "limits", "rules": "rules", "tools": "kernel", "result": "result"} {
 		at[where] = place{a.source, o.at(key), join(o.path, key)}
 	}
 	for _, g := range o.get("grants").named {
@@ -220,6 +220,7 @@ func (b *builder) kernel(m *bcp.Mesh, agent *bcp.Agent, a *agent, tools []kernel
 			d.Schemas = append(d.Schemas, schema)
 		}
 	}
+	d.Result = b.resultOf(m, a, o)
 	k, defects := kernel.New(d)
 	for _, defect := range defects {
 		p, known := at[defect.Where]
@@ -301,15 +302,58 @@ func (b *builder) parseOf(m *bcp.Mesh, a *agent, s named) (kernel.Schema, bool) 
 	return schema, true
 }
 
+// results gives the channel of a requester to its kernel the one subscription that it has.
+func (b *builder) results(m *bcp.Mesh, c, r *end, ch *bcp.Channel) {
+	if !r.agent.object.has("kernel") || r.agent.object.values["kernel"].bad {
+		return
+	}
+	o := r.agent.object.get("kernel").objects[0]
+	switch {
+	case !o.has("result"):
+		r.errorf("role", CodeKernel, "a kernel answers no queries: with the key result it tells requesters what their runs came to")
+	case !slices.ContainsFunc(o.get("requesters").named, func(n named) bool { return n.name == string(ch.Controller) }):
+		r.errorf("peer", CodeKernel, "%s is no requester: it has no runs to hear of", ch.Controller)
+	case c.object.has("subscriptions"):
+		c.errorf("subscriptions", CodeKernel, "a kernel says nothing but the result that its definition declares")
+	default:
+		result := o.get("result").objects[0]
+		spec := specOf(result)
+		if result.bad {
+			return
+		}
+		if spec.Category > ch.MaxCategory {
+			c.errorf("max_category", CodeAboveCategory, "the result of %s is of category %d, and the smaller max_category of both ends is %d", ch.Reader, spec.Category, ch.MaxCategory)
+			return
+		}
+		sub := bcp.Subscription{ID: bcp.ResultSubscription, Spec: spec}
+		ch.Subscriptions = append(ch.Subscriptions, sub)
+		b.checkSubscription(m, r, result, *ch, sub, 1)
+	}
+}
+
+// resultOf is what a kernel may say of its runs; nil for nothing.
+func (b *builder) resultOf(m *bcp.Mesh, a *agent, o *object) *kernel.Schema {
+	if !o.has("result") {
+		return nil
+	}
+	for i := range m.Channels {
+		if ch := &m.Channels[i]; ch.Reader == a.name() && len(ch.Subscriptions) > 0 {
+			sub := ch.Subscriptions[0]
+			return &kernel.Schema{Name: string(sub.ID), Reader: a.name(), Spec: sub.Spec, Settings: ch.Settings(m, nil, constraint.Compile)}
+		}
+	}
+	if !b.incomplete {
+		a.source.warnf(o.at("result"), CodeNoEffect, join(o.path, "result"), "no effect: no requester has a channel to the kernel, with role controller there and reader here")
+	}
+	return nil
+}
+
 // checkSeat refuses what would run a kernel: it is a part of the gateway.
 func (b *builder) checkSeat(m *bcp.Mesh, agent *bcp.Agent, a *agent) {
 	for _, key := range []string{"command", "model", "tools", "network", "cron_schedules", "share_queries", "base_taint"} {
 		if a.object.has(key) {
 			a.source.errorf(a.object.at(key), CodeKernel, key, "a kernel is a part of the gateway: it has no %s", key)
 		}
-	}
-	if agent.Reader {
-		a.source.errorf(a.object.at("bcp_channels"), CodeKernel, "bcp_channels", "a kernel answers no queries: it has channels as a controller alone")
 	}
 	if m.Replicas > 1 || m.Shards() > 1 {
 		a.source.errorf(a.object.at("kernel"), CodeKernel, "kernel", "kernels run on a mesh of one server: leave out replicas and shard")

@@ -183,7 +183,7 @@ func TestWrongKernels(t *testing.T) {
 		{"agents/desk.md", "yes: [{args: {to: kim}}]", "yes: [{args: {to: {label: 7}}}]", "kernel.rules[0].examples.yes[0]", "expected a call"},
 		{"agents/desk.md", "effect: declassify", "effect: declassify\n    reads: data", "kernel.rules[0]", "decides by labels"},
 		{"agents/desk.md", "kernel:\n", "command: [cat]\nsandbox: none\nkernel:\n", "command", "part of the gateway"},
-		{"agents/desk.md", "bcp_channels:\n", "bcp_channels:\n- {peer: main, role: reader}\n", "bcp_channels", "answers no queries"},
+		{"agents/desk.md", "kernel:\n", "kernel:\n  result: {category: 1, fields: [{name: angry, type: enum}]}\n", "", ""}, // nobody hears it
 		{"agents/desk.md", "name: desk\n", "name: desk\nmodel: x/y\n", "model", "part of the gateway"},
 		{"mesh.yaml", "approvers: [kim]\n", "replicas: 3\n", "kernel", "one server"},
 		{"mesh.yaml", "approvers: [kim]\n", meshRules, "rules[0]", ""},
@@ -240,5 +240,50 @@ func TestKernelWithoutItsTools(t *testing.T) {
 	other["tools/more.yaml"] = &fstest.MapFile{Data: []byte(strings.Replace(mailTools, "service: mail", "service: post", 1))}
 	if mesh, report := definition.Load(other); mesh != nil || !strings.Contains(fmt.Sprint(report.Errors), "defined in tools/mail.yaml already") {
 		t.Errorf("two services may have a tool of one name: %v", report)
+	}
+}
+
+// What Controllers may hear of runs is a subscription of theirs, which they cannot
+// declare themselves; and only requesters hear anything.
+//
+// covers DUAL-109
+func TestResultOfAKernel(t *testing.T) {
+	t.Parallel()
+	const (
+		main  = "agents/main.md"
+		desk  = "agents/desk.md"
+		hears = "name: main\nbcp_channels:\n- {peer: desk, role: controller, max_category: 1, budget_bits: 9}\n"
+	)
+	reads := func(changes ...string) fstest.MapFS {
+		return kernelFolder(append([]string{main, "name: main\n", hears, desk, "bcp_channels:\n", "bcp_channels:\n- {peer: main, role: reader}\n",
+			desk, "kernel:\n", "kernel:\n  result: {category: 1, fields: [{name: angry, type: boolean}]}\n"}, changes...)...)
+	}
+	mesh, report := definition.Load(reads())
+	if mesh == nil {
+		t.Fatal(report.Errors)
+	}
+	ch, ok := mesh.Channel(bcp.ChannelKey{Controller: "main", Reader: "desk"})
+	if !ok || len(ch.Subscriptions) != 1 || ch.Subscriptions[0].ID != bcp.ResultSubscription || ch.Subscriptions[0].Spec.Fields[0].Name != "angry" {
+		t.Errorf("the channel is %+v", ch)
+	}
+	if agent, _ := mesh.Agent("desk"); agent.BaseTaint != bcp.TaintHigh {
+		t.Errorf("a kernel that tells has the taint %s", agent.BaseTaint)
+	}
+	if k := kernel.OfMesh(mesh)[0]; k.Definition().Result == nil {
+		t.Error("the kernel does not know of the result")
+	}
+	for _, c := range []struct{ file, old, new, at, want string }{
+		{desk, "  result: {category: 1, fields: [{name: angry, type: boolean}]}\n", "", "bcp_channels[0].role", "answers no queries"},
+		{desk, "requesters: {main: [read, all]}", "requesters: {ann2: [read]}", "bcp_channels[0].peer", "no requester"},
+		{main, "budget_bits: 9}", "budget_bits: 9, subscriptions: [{id: more, category: 1, fields: [{name: a, type: boolean}]}]}", "bcp_channels[0].subscriptions", "nothing but the result"},
+		{desk, "result: {category: 1, fields: [{name: angry, type: boolean}]}", "result: {category: 2, questions: [{id: a, question: 'What?', max_words: 2, expected_format: short_text}]}", "bcp_channels[0].max_category", "of category 2"},
+		{desk, "type: boolean}]}\n", "type: enum}]}\n", "kernel.result.fields[0]", ""},
+	} {
+		mesh, report := definition.Load(reads(c.file, c.old, c.new))
+		if mesh != nil || !slices.ContainsFunc(report.Errors, func(p definition.Problem) bool {
+			return strings.HasPrefix(p.Key, c.at) && strings.Contains(p.Message, c.want)
+		}) {
+			t.Errorf("%s: want %q at %s, got %v", c.new, c.want, c.at, report.Errors)
+		}
 	}
 }

@@ -157,7 +157,7 @@ func TestReferenceExamplesLoad(t *testing.T) {
 		t.Errorf("the smallest: errors %v, warnings %v", report.Errors, report.Warnings)
 	}
 	mesh, report = definition.Parse(full)
-	if mesh == nil || len(mesh.Channels) != 3 || len(mesh.Channels[0].Subscriptions)+len(mesh.Channels[1].Subscriptions) != 3 {
+	if mesh == nil || len(mesh.Channels) != 4 || len(mesh.Channels[0].Subscriptions)+len(mesh.Channels[1].Subscriptions)+len(mesh.Channels[2].Subscriptions) != 4 {
 		t.Fatalf("the full one: errors %v", report.Errors)
 	}
 	for _, w := range report.Warnings {

@@ -25,6 +25,7 @@ const (
 	LevelNotify                        // an entry of notify
 	LevelKernel                        // the kernel of an agent
 	LevelParse                         // an entry of schemas of a kernel
+	LevelResult                        // result of a kernel
 	LevelLimits                        // limits of a kernel
 	LevelRule                          // an entry of rules
 	LevelExamples                      // examples of a rule
@@ -37,7 +38,7 @@ const (
 const lastLevel = LevelExecution
 
 var levelNames = []string{"", "mesh.yaml", "an agent", "a channel entry", "a cron schedule", "a subscription", "a field", "a question", "a model", "a notification route",
-	"a kernel", "a schema of a kernel", "limits of a kernel", "a rule", "examples of a rule", "a tool service", "a tool", "an execution entry"}
+	"a kernel", "a schema of a kernel", "the result of a kernel", "limits of a kernel", "a rule", "examples of a rule", "a tool service", "a tool", "an execution entry"}
 
 // String names the level as messages do: "a channel entry".
 func (l Level) String() string {

@@ -22,6 +22,8 @@ func kernelKeys() []Key {
 			Doc: "Sets of capabilities, by name."},
 		{Level: LevelKernel, Name: "schemas", Type: TypeNamedObjects, Child: LevelParse, Min: 0, Max: kernel.MaxSchemas, DefaultRule: "none: plans ask no Reader", Rule: "K2",
 			Doc: "What plans may ask Readers about content, by name."},
+		{Level: LevelKernel, Name: "result", Type: TypeObject, Child: LevelResult, DefaultRule: "none: they hear how a run ended", Rule: "K2, K9",
+			Doc: "What Controllers among the requesters hear of the value of a run, judged and charged on their channel to the kernel like any push."},
 		{Level: LevelKernel, Name: "limits", Type: TypeObject, Child: LevelLimits, DefaultRule: "each at its default", Rule: "K3",
 			Doc: "Bounds of each run, with its sub-runs and later plans."},
 		{Level: LevelKernel, Name: "rules", Type: TypeObjects, Child: LevelRule, Min: 0, Max: kernel.MaxRules, DefaultRule: "none: content goes into no call that writes, but where it may flow", Rule: "K6",
@@ -36,10 +38,14 @@ func kernelKeys() []Key {
 		if k.Level != LevelSubscription {
 			continue
 		}
-		switch k.Level = LevelParse; k.Name {
+		result := k
+		switch k.Level, result.Level = LevelParse, LevelResult; k.Name {
 		case "category":
 			k.Max, k.Doc = 2, "1 or 2, and at most the channel's max_category."
+			result.Max, result.Doc = k.Max, k.Doc
+			keys = append(keys, result)
 		case "fields", "questions", "max_words", "constraints":
+			keys = append(keys, result)
 		case "allow_not_enough_information":
 			k.DefaultRule, k.Doc = "true", "Lets the Reader say that the content does not tell."
 		default:

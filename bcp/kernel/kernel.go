@@ -20,7 +20,10 @@ type Definition struct {
 	Grants    map[string][]Capability
 	Tools     []Tool
 	Schemas   []Schema
-	Limits    Limits
+	// Result is what Controllers may hear of the value of a run; nil for nothing. Its
+	// Reader is the kernel.
+	Result *Schema
+	Limits Limits
 	// Rules are those of the kernel; MeshRules, forbid rules alone, hold for every
 	// kernel of the mesh.
 	Rules     []Rule
@@ -221,6 +224,13 @@ func (l *loading) schemas() {
 			l.failf(BadSchema, where, "%v", err)
 		}
 		l.kernel.schemas[s.Name] = s
+	}
+	if d.Result != nil {
+		result := *d.Result
+		if err := result.prepare(); err != nil {
+			l.failf(BadSchema, "result", "%v", err)
+		}
+		d.Result = &result
 	}
 }
 

@@ -111,10 +111,10 @@ type Label struct {
 // Trusted is the label of what a person wrote.
 func Trusted() Label { return Label{Sources: UserQuery, Readers: Anything(), Parsers: Anything()} }
 
-// Told is the label of what an agent wrote that was told something by a Reader: the
-// reader may have written it.
-func Told() Label {
-	return Label{Sources: UserQuery | ReaderAnswer, Subjects: ThirdParty, Parsers: Anything(), Influence: []Influence{{taskOrigin, Unbounded}}}
+// Told is the label of what an agent wrote that was told so much by Readers: they may
+// have written it. Beyond [Unbounded] it is that.
+func Told(bits Width) Label {
+	return Label{Sources: UserQuery | ReaderAnswer, Subjects: ThirdParty, Parsers: Anything(), Influence: []Influence{{taskOrigin, min(bits, Unbounded)}}}
 }
 
 // taskOrigin is the origin of a task, which no step can have as its path.

@@ -252,6 +252,9 @@ func (k *Kernel) planRequest(r *run) []byte {
 	}
 	v := k.request(r, r.start.Grant)
 	v.add("task", Text(r.task))
+	if result := k.definition.Result; result != nil {
+		v.add("result", object(member{"category", Int(int64(result.Spec.Category))}, member{"answer", result.typ.schema()}))
+	}
 	v.add("errors", told)
 	return v.JSON()
 }

@@ -172,7 +172,7 @@ func (s *State) applyAsk(d *bcp.Decision, ch *channelState) error {
 		q.cancelled = true
 		s.wake(timer{at: d.Time, query: d.Query})
 	}
-	s.post(d, ch)
+	s.post(d, ch, "")
 	return nil
 }
 
@@ -264,17 +264,17 @@ func (s *State) applyEnd(d *bcp.Decision, ch *channelState) error {
 		}
 		s.hold(d, ch, q, kind)
 	}
-	s.release(d, ch)
+	s.release(d, ch, d.Client)
 	return nil
 }
 
 // release puts what the decision lets through where it waits: in the outbox, or
 // with the other pushes of its window.
-func (s *State) release(d *bcp.Decision, ch *channelState) {
+func (s *State) release(d *bcp.Decision, ch *channelState, client bcp.ClientID) {
 	if d.Gathered() {
 		s.gather(d, ch)
 	} else {
-		s.post(d, ch)
+		s.post(d, ch, client)
 	}
 }
 
@@ -334,10 +334,16 @@ func (s *State) hold(d *bcp.Decision, ch *channelState, q *queryState, kind bcp.
 // post puts the delivery into the outbox: by release slot, and within a slot
 // in an order that the Reader did not choose: queries as they were asked, then
 // pushes as they are declared, equal ones by their bytes.
-func (s *State) post(d *bcp.Decision, ch *channelState) {
+func (s *State) post(d *bcp.Decision, ch *channelState, client bcp.ClientID) {
+	if d.Delivery != "" && d.Outcome != bcp.Held {
+		ch.controller.told = min(ch.controller.told+d.Capacity, bcp.MaxBits*bcp.Bit)
+	}
 	message, ok := d.Message()
 	if !ok {
 		return
+	}
+	if d.Query == "" && s.mesh.IsKernel(d.Reader) {
+		message.RunID = string(client)
 	}
 	out := Outgoing{Delivery: message, Controller: d.Controller, Seq: d.Seq, Release: time.Unix(0, d.Release).UTC(), since: d.Time, order: d.Seq}
 	if d.Place > 0 {

@@ -306,10 +306,14 @@ func (s *State) applyApproval(d *bcp.Decision, ch *channelState) error {
 	if d.Verdict != bcp.Accept {
 		return nil
 	}
+	client := bcp.ClientID("")
+	if it := s.items[d.Item]; it != nil {
+		client = it.client
+	}
 	s.drop(d, bcp.AlreadyDecided)
 	q := s.queries[d.Query]
 	if q == nil { // a push
-		s.release(d, ch)
+		s.release(d, ch, client)
 		return nil
 	}
 	if d.Delivery == "" { // let through its gate
@@ -321,7 +325,7 @@ func (s *State) applyApproval(d *bcp.Decision, ch *channelState) error {
 		return err
 	}
 	s.end(d, ch, q)
-	s.post(d, ch)
+	s.post(d, ch, client)
 	return nil
 }
 

@@ -132,7 +132,7 @@ func (s *State) decideBatch(m bcp.Moment, t timer) (bcp.Decision, bool) {
 func (s *State) applyBatch(d *bcp.Decision, ch *channelState) {
 	p := ch.pushes[d.Subscription]
 	p.batches = slices.DeleteFunc(p.batches, func(b batch) bool { return b.release == d.Release })
-	s.post(d, ch)
+	s.post(d, ch, "")
 }
 
 // checkBatch refuses the end of a window that nothing waits for.

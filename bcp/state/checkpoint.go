@@ -23,7 +23,7 @@ import (
 
 // checkpointVersion stands in front. Another version is refused: the journal is
 // read once, and a new checkpoint made.
-const checkpointVersion = 9
+const checkpointVersion = 10
 
 // maxCheckpointDepth is that of an anomaly of a push of a window of a channel.
 const maxCheckpointDepth = 11
@@ -128,7 +128,7 @@ func (s *State) keys(saved *savedState) map[bcp.ChannelKey]int {
 func saveAgent(name bcp.AgentName, a *agentState) (savedAgent, error) {
 	session := &a.session
 	saved := savedAgent{
-		Name: name, Reported: a.reported, Exposure: a.exposure, Renewed: a.renewed, RefusedIn: a.refusals.minute, Refused: a.refusals.count,
+		Name: name, Reported: a.reported, Exposure: a.exposure, Told: a.told, Renewed: a.renewed, RefusedIn: a.refusals.minute, Refused: a.refusals.count,
 		Unavailable: a.unavailable, Sources: a.sources,
 		Session: savedSession{
 			ID: session.id, Begun: session.begun, ByDelivery: session.byDelivery, Closed: session.closed, Since: session.since, Touched: session.touched,
@@ -204,7 +204,7 @@ func saveChannel(ch *channelState) savedChannel {
 	for i := range ch.outbox {
 		o := &ch.outbox[i]
 		c.Outbox = append(c.Outbox, savedOutgoing{
-			ID: o.DeliveryID, Query: o.QueryID, Subscription: o.SubscriptionID, Category: o.Category, Response: o.Response, Batch: savePushed(o.Batch), Outcome: o.Outcome,
+			ID: o.DeliveryID, Query: o.QueryID, Subscription: o.SubscriptionID, Run: o.RunID, Category: o.Category, Response: o.Response, Batch: savePushed(o.Batch), Outcome: o.Outcome,
 			Anomalies: o.Anomalies, Nominal: o.BandwidthBits, Capacity: o.CapacityBits, Taint: o.Taint, Seq: o.Seq, Since: o.since,
 			Release: o.Release.UnixNano(), Order: o.order,
 		})

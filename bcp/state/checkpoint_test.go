@@ -62,7 +62,7 @@ func TestCheckpointKnowsEveryField(t *testing.T) {
 		fields string
 	}{
 		{State{}, "mesh rules constraints context last head agents channels queries open openWith items firsts endings decided deadline waiting noticed alerts crons verify origin compiled foreign moves marks runs runsUnkept"},
-		{agentState{}, "definition asks answers askTotal reported exposure session arrivals renewed refusals unavailable sources egress notices"},
+		{agentState{}, "definition asks answers askTotal reported exposure told session arrivals renewed refusals unavailable sources egress notices"},
 		{egressState{}, "policy pool alerted refusals"},
 		{sessionState{}, "id begun byDelivery closed since touched provoked provokedEnd exposure quotes releases"},
 		{refusalCount{}, "minute count"},
@@ -85,7 +85,7 @@ func TestCheckpointKnowsEveryField(t *testing.T) {
 		{itemState{}, "Item deadline counted content justification carries client"},
 		{bcp.Item{}, "ID Kind Controller Reader Query Subscription Category Anomalies Taint Nominal Capacity Since Deadline"},
 		{Outgoing{}, "Delivery Controller Seq Release since order"},
-		{bcp.Delivery{}, "Type DeliveryID QueryID SubscriptionID Category FromAgent Response Batch Outcome Anomalies BandwidthBits CapacityBits Taint ChannelMode"},
+		{bcp.Delivery{}, "Type DeliveryID QueryID SubscriptionID RunID Category FromAgent Response Batch Outcome Anomalies BandwidthBits CapacityBits Taint ChannelMode"},
 		{bcp.Release{}, "Reader Query Subscription Category Outcome Content Nominal Time"},
 		{Notice{}, "ID Agent Role Peer Message schedule held"},
 		{firsts{}, "found words aging"},

@@ -209,7 +209,7 @@ func (s *State) restore(saved *savedState, context bcp.Digest) error {
 
 func (s *State) restoreAgent(saved *savedAgent) error {
 	a := s.agents[saved.Name]
-	a.reported, a.exposure, a.renewed = saved.Reported, saved.Exposure, saved.Renewed
+	a.reported, a.exposure, a.told, a.renewed = saved.Reported, saved.Exposure, saved.Told, saved.Renewed
 	a.refusals = refusalCount{minute: saved.RefusedIn, count: saved.Refused}
 	pool, err := guard.RestorePool(saved.Egress)
 	if err != nil {
@@ -324,7 +324,7 @@ func (s *State) restoreChannel(c *savedChannel, ch *channelState) error {
 		s.waiting[o.ID] = ch.definition.ChannelKey
 		ch.outbox = append(ch.outbox, Outgoing{
 			Delivery: bcp.Delivery{
-				Type: bcp.TypeResponseDelivery, DeliveryID: o.ID, QueryID: o.Query, SubscriptionID: o.Subscription, Category: o.Category,
+				Type: bcp.TypeResponseDelivery, DeliveryID: o.ID, QueryID: o.Query, SubscriptionID: o.Subscription, RunID: o.Run, Category: o.Category,
 				FromAgent: ch.definition.Reader, Response: o.Response, Batch: restorePushed(o.Batch), Outcome: o.Outcome, Anomalies: o.Anomalies, BandwidthBits: o.Nominal,
 				CapacityBits: o.Capacity, Taint: o.Taint, ChannelMode: "bcp",
 			},

@@ -15,11 +15,19 @@ func (s *State) JournalTime(m bcp.Moment) time.Time { return time.Unix(0, s.now(
 // nothing of it is decided or recorded then.
 func (s *State) Limited(agent bcp.AgentName, m bcp.Moment) bool { return s.limited(agent, s.now(m)) }
 
-// Told reports whether a Controller may have been told something by a Reader: what it
-// writes may be a Reader's choice then.
-func (s *State) Told(controller bcp.AgentName) bool {
+// Told says what of a Controller's words content may have chosen: nothing, if told is
+// false; else as much as all that was ever delivered to it can carry (capacity), for a
+// new session makes nobody forget. It is [bcp.MaxBits] for one that may have read content
+// itself.
+func (s *State) Told(controller bcp.AgentName) (bits bcp.Bits, told bool) {
 	a := s.agents[controller]
-	return a == nil || bcp.MaxTaint(a.definition.BaseTaint, bcp.MaxTaint(a.reported, a.exposure)) != bcp.TaintLow || a.session.begun && len(a.session.releases) > 0
+	switch {
+	case a == nil || bcp.MaxTaint(a.definition.BaseTaint, a.reported) != bcp.TaintLow:
+		return bcp.MaxBits * bcp.Bit, true
+	case a.told > 0 || a.exposure != bcp.TaintLow:
+		return max(a.told, bcp.Bit), true
+	}
+	return 0, false
 }
 
 // DecideContent records that a Reader is given content by a kernel: it has read what

@@ -48,6 +48,7 @@ type (
 		// Mark is not read: an agent's definition changes nothing of its history.
 		Mark               bcp.Digest
 		Reported, Exposure bcp.Taint
+		Told               bcp.Bits
 		Renewed            int64
 		RefusedIn          int64
 		Refused            int
@@ -189,6 +190,7 @@ type (
 		ID                bcp.DeliveryID
 		Query             bcp.QueryID
 		Subscription      bcp.SubscriptionID
+		Run               string
 		Category          bcp.Category
 		Response          []byte
 		Batch             []savedPushed

@@ -51,7 +51,8 @@ func (g *Gateway) step(ctx context.Context, batch []*input) error {
 		if !recorded {
 			continue
 		}
-		if err := g.apply(ctx, &outcomes[len(outcomes)-1]); err != nil {
+		var err error
+		if outcomes, err = g.applyLast(ctx, outcomes); err != nil {
 			return err
 		}
 	}
@@ -62,8 +63,8 @@ func (g *Gateway) step(ctx context.Context, batch []*input) error {
 			if !ok {
 				break
 			}
-			outcomes = append(outcomes, decided)
-			if err := g.apply(ctx, &outcomes[len(outcomes)-1]); err != nil {
+			var err error
+			if outcomes, err = g.applyLast(ctx, append(outcomes, decided)); err != nil {
 				return err
 			}
 		}
@@ -215,6 +216,20 @@ func (g *Gateway) apply(ctx context.Context, o *outcome) (err error) {
 	}
 	g.appliedRun(o)
 	return nil
+}
+
+// applyLast applies the last outcome, and what is decided with it.
+func (g *Gateway) applyLast(ctx context.Context, outcomes []outcome) ([]outcome, error) {
+	last := &outcomes[len(outcomes)-1]
+	if err := g.apply(ctx, last); err != nil {
+		return outcomes, err
+	}
+	result, ok := g.result(last)
+	if !ok {
+		return outcomes, nil
+	}
+	outcomes = append(outcomes, result)
+	return outcomes, g.apply(ctx, &outcomes[len(outcomes)-1])
 }
 
 // record writes the decisions as one record of the journal, and waits until it is

@@ -18,6 +18,11 @@ func (g *Gateway) sendNotices(d *bcp.Decision) {
 	if d.Kind == bcp.KindPrompt {
 		who = agentRole{d.Agent, d.Role}
 	}
+	if g.isKernel(who.Agent) { // it needs no telling what became of its results
+		id := d.Notice
+		g.todo(func() (outcome, bool) { return g.acknowledge(who, id) })
+		return
+	}
 	if c := g.agents[who]; c == nil || !c.ready {
 		g.wake(who)
 		return

@@ -60,8 +60,8 @@ func (g *Gateway) decideRun(kind bcp.DecisionKind, in *input) (bcp.Decision, boo
 			return bcp.Decision{Code: bcp.RateLimited}, false
 		}
 		task := kernel.Trusted()
-		if g.state.Told(s.Agent) {
-			task = kernel.Told()
+		if bits, told := g.state.Told(s.Agent); told {
+			task = kernel.Told(widthOf(bits))
 		}
 		requester, _ := g.config.State.Mesh.Agent(s.Agent)
 		c := state.DecideRun(m, s.Kernel, kernel.Requester{Name: string(s.Agent), Address: requester.Address}, s.Grant, task, in.body)
@@ -77,6 +77,14 @@ func (g *Gateway) decideRun(kind bcp.DecisionKind, in *input) (bcp.Decision, boo
 		delete(g.runs.sent, s.ID)
 		return g.recordRun(m, in, state.DecideOutcome(m, s.ID, s.Attempt, in.body), s.Agent), true
 	}
+}
+
+// widthOf is a number of bits in whole bits, rounded up; what has no bound is unbounded.
+func widthOf(bits bcp.Bits) kernel.Width {
+	if bits >= bcp.MaxBits*bcp.Bit {
+		return kernel.Unbounded
+	}
+	return kernel.Width((bits + bcp.Bit - 1) / bcp.Bit)
 }
 
 // decideStop ends a run because the operator says so.
@@ -339,13 +347,13 @@ func (g *Gateway) collect(key bcp.ChannelKey) {
 			if code != bcp.Held {
 				delete(g.runs.waits, query)
 			}
-			return g.acknowledge(key.Controller, id)
+			return g.acknowledge(agentRole{key.Controller, bcp.RoleController}, id)
 		})
 	}
 }
 
-func (g *Gateway) acknowledge(who bcp.AgentName, id bcp.DeliveryID) (outcome, bool) {
-	d, waits := g.state.DecideAcknowledge(g.moment(), who, bcp.RoleController, id)
+func (g *Gateway) acknowledge(who agentRole, id bcp.DeliveryID) (outcome, bool) {
+	d, waits := g.state.DecideAcknowledge(g.moment(), who.Agent, who.Role, id)
 	return unasked(d), waits
 }
 
@@ -408,6 +416,36 @@ func (g *Gateway) restarted(call string) (outcome, bool) {
 	}
 	m := g.runMoment()
 	return g.unaskedRun(m, g.runState().DecideRestart(m, call)), true
+}
+
+// result decides what a requester hears of the value of a run that an applied decision
+// committed: a push of the kernel on the channel of both, if there is one. It is recorded
+// with that decision: after a crash there are both, or neither.
+func (g *Gateway) result(o *outcome) (outcome, bool) {
+	for i := range o.in.releases {
+		r := &o.in.releases[i]
+		if r.Kind != kernel.ReleaseOutcome || r.Final == nil {
+			continue
+		}
+		if c, has := g.config.State.Mesh.Channel(bcp.ChannelKey{Controller: r.Agent, Reader: r.Kernel}); !has || len(c.Subscriptions) == 0 {
+			continue
+		}
+		s := subjects.Subject{Kind: subjects.KindPush, Reader: r.Kernel, Controller: r.Agent, Subscription: bcp.ResultSubscription}
+		body, err := bcp.Encode(bcp.Response{
+			Type: bcp.TypeResponse, SubscriptionID: s.Subscription, Controller: s.Controller, PushID: bcp.ClientID(r.Run), Response: r.Final,
+		}, cmp.Or(g.state.Encoding(r.Kernel), bcp.JSON))
+		if err != nil {
+			g.log.Error("writing the result of a run", "run", r.Run, "error", err)
+			continue
+		}
+		d := g.state.DecidePush(g.moment(), s.Reader, s.Controller, s.Subscription, body)
+		if d.Code == bcp.RateLimited {
+			g.count(counted{kind: bcp.KindRefusals, agent: agentRole{s.Reader, bcp.RoleReader}}, 1)
+			continue
+		}
+		return outcome{in: &input{subject: s, body: body}, decision: d}, true
+	}
+	return outcome{}, false
 }
 
 // tellRequester tells how a run ended. A requester that misses it asks again, with the

@@ -61,7 +61,7 @@ func (r *Rig) alive() {
 var members = []string{
 	"type", "delivery_id", "query_id", "subscription_id", "category", "from_agent", "response", "batch", "outcome", "anomalies",
 	"bandwidth_bits", "capacity_bits", "taint", "channel_mode", "nominal_bits", "remaining_bits", "error", "detail", "retry_after_seconds",
-	"session_id", "channels", "epoch", "item_id", "prompt_id", "message", "time", "request_id", "sessions", "proposal_id",
+	"session_id", "channels", "epoch", "item_id", "prompt_id", "message", "time", "request_id", "sessions", "proposal_id", "run_id",
 }
 
 // controllersView: what Controllers got is gateway-made, in one spelling, and has no

@@ -1,0 +1,205 @@
+package mesh_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// resultMesh is kernelMesh with a requester that is a Controller of the kernel.
+func resultMesh(budget int, result string) map[string]string {
+	files := kernelMesh()
+	files["agents/main.md"] = agentFile("main", "address: kim@example.org\n", controls("desk", budget))
+	files["agents/desk.md"] = strings.Replace(files["agents/desk.md"], "  rules:\n", "  result: "+result+"\n  rules:\n", 1)
+	files["agents/desk.md"] = strings.Replace(files["agents/desk.md"], "bcp_channels:\n", "bcp_channels:\n  - {peer: main, role: reader}\n", 1)
+	return files
+}
+
+const (
+	moodOnly = `{"steps":[{"kind":"tool","id":"mail","tool":"look"},
+{"kind":"q_parse","id":"mood","source":{"ref":"mail","path":"body"},"schema_ref":"Mood","instruction":"Is the writer angry?"}],"final":"mood"}`
+	mailOnly = `{"steps":[{"kind":"tool","id":"mail","tool":"look"}],"final":"mail"}`
+	boolean  = `{category: 1, fields: [{name: angry, type: boolean}]}`
+)
+
+// hears has main take what is delivered to it.
+func hears(t *testing.T, m *meshtest.Mesh) <-chan bcp.Delivery {
+	t.Helper()
+	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, "main", bcp.RoleController)), agents.Options{Name: "main", OnError: func(err error) { t.Error(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	heard := make(chan bcp.Delivery, 16)
+	controller := agents.NewController(c)
+	controller.OnDelivery(func(_ context.Context, d bcp.Delivery) error {
+		heard <- d
+		return nil
+	})
+	if err := controller.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return heard
+}
+
+func pushed(d *bcp.Decision) bool { return d.Kind == bcp.KindPush && d.Reader == "desk" }
+
+// taskOf is the label of the newest task.
+func taskOf(t *testing.T, m *meshtest.Mesh) kernel.Label {
+	t.Helper()
+	var label kernel.Label
+	for _, d := range m.Decisions() {
+		if c, err := kernel.ReadRecord(&d); err == nil && c.Start != nil {
+			label = c.Start.Task
+		}
+	}
+	return label
+}
+
+// A Controller hears the value of its run as a result: judged, charged on its channel,
+// tainted one step below the content, and with the run's id. What it was told is what
+// content may have chosen of its next task.
+//
+// covers KER-106, DUAL-109, P8.2
+func TestResultOfARun(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, resultMesh(100, boolean))
+	sent := kernelSeats(t, m, moodOnly)
+	heard := hears(t, m)
+	run, end := runTask(t, m, "Is the writer angry?")
+	if end.Status != "committed" {
+		t.Fatalf("the run ended as %+v", end)
+	}
+	if label := taskOf(t, m); label.Tainted() {
+		t.Errorf("before it was told anything, its task is %+v", label)
+	}
+	d := wait(t, heard)
+	if d.RunID != run.ID || d.FromAgent != "desk" || d.SubscriptionID != bcp.ResultSubscription || string(d.Response) != `{"angry":true}` {
+		t.Errorf("it heard %+v", d)
+	}
+	if d.Taint != bcp.TaintMedium || d.BandwidthBits != bcp.Bit || d.CapacityBits < bcp.Bit {
+		t.Errorf("tainted %s, for %s and %s bits", d.Taint, d.BandwidthBits, d.CapacityBits)
+	}
+	push := m.Wait(t, pushed)
+	if push.Verdict != bcp.Accept || string(push.Client) != run.ID || push.Balance.Settled != bcp.Bit {
+		t.Errorf("recorded is %+v", push)
+	}
+	told := int((d.CapacityBits + bcp.Bit - 1) / bcp.Bit)
+	for range 2 { // also of a new session
+		if _, end = runTask(t, m, "Tell kim."); end.Status != "committed" {
+			t.Fatalf("the run ended as %+v", end)
+		}
+		label := taskOf(t, m)
+		if !label.Tainted() || !label.ThirdParty() || int(label.Width()) != told {
+			t.Errorf("told %d bits, its task is %+v", told, label)
+		}
+		d = wait(t, heard)
+		told += int((d.CapacityBits + bcp.Bit - 1) / bcp.Bit)
+		m.Connect(t, "main", bcp.RoleController).Request(t, subjects.Session("main"), `{"verb":"close"}`)
+	}
+	if len(sent) > 0 {
+		t.Errorf("the tool was called: %s", <-sent)
+	}
+}
+
+// What it was told can choose no call: literals of its next plan are as tainted as its
+// task.
+//
+// covers KER-106, DUAL-109
+func TestToldTaskChoosesNoCall(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, resultMesh(100, boolean))
+	plans := make(chan string, 2)
+	plans <- moodOnly
+	plans <- `{"steps":[{"kind":"tool","id":"send","tool":"send","args":{"to":"kim@example.org","angry":true}}],"final":"send"}`
+	sent := kernelSeatsOf(t, m, func() string { return <-plans })
+	heard := hears(t, m)
+	if _, end := runTask(t, m, "Is the writer angry?"); end.Status != "committed" {
+		t.Fatalf("the run ended as %+v", end)
+	}
+	wait(t, heard)
+	if _, end := runTask(t, m, "Now tell kim."); end.Status != "blocked" || end.Code != "not_declassified" {
+		t.Errorf("the run ended as %+v", end)
+	}
+	if len(sent) > 0 {
+		t.Errorf("the tool was called: %s", <-sent)
+	}
+}
+
+// A value that is no answer to the result's spec, and one for which the channel has no
+// budget, are refused: the run is what it was, and the Controller hears its status alone.
+//
+// covers DUAL-109
+func TestResultThatIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		budget int
+		plans  []string
+		code   bcp.Code
+		heard  int
+	}{
+		"another type": {100, []string{mailOnly}, bcp.ValidationFailed, 0},
+		"no budget":    {1, []string{moodOnly, moodOnly}, bcp.BudgetExhausted, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := meshtest.Start(t, resultMesh(c.budget, boolean))
+			plans := make(chan string, len(c.plans))
+			for _, plan := range c.plans {
+				plans <- plan
+			}
+			kernelSeatsOf(t, m, func() string { return <-plans })
+			heard := hears(t, m)
+			for range c.plans {
+				if _, end := runTask(t, m, "Is the writer angry?"); end.Status != "committed" {
+					t.Fatalf("the run ended as %+v", end)
+				}
+			}
+			refused := m.Wait(t, func(d *bcp.Decision) bool { return pushed(d) && d.Verdict == bcp.Reject })
+			if refused.Code != c.code {
+				t.Errorf("refused as %s", refused.Code)
+			}
+			for range c.heard {
+				wait(t, heard)
+			}
+			if m.Settle(t); len(heard) > 0 {
+				t.Errorf("it heard %+v", <-heard)
+			}
+		})
+	}
+}
+
+// A Controller cannot ask a kernel, and no other agent can push as it.
+//
+// covers KER-14
+func TestKernelAnswersNoQueries(t *testing.T) {
+	t.Parallel()
+	mesh := meshtest.Parse(t, resultMesh(100, boolean))
+	for _, s := range subjects.Permissions(mesh) {
+		for _, subject := range s.PubAllow {
+			if subject == subjects.Ask("main", "desk") || strings.HasPrefix(subject, "bcp.v1.push.desk.") || s.Agent == "desk" {
+				t.Errorf("%s as %s may publish %s", s.Agent, s.Role, subject)
+			}
+		}
+	}
+}
+
+// A planner is told what a result must look like.
+func TestPlannerIsToldOfTheResult(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, resultMesh(100, boolean))
+	asked := make(chan agents.PlanRequest, 1)
+	kernelSeatsWith(t, m, func(r agents.PlanRequest) string { asked <- r; return moodOnly })
+	runTask(t, m, "Is the writer angry?")
+	if r := wait(t, asked); !strings.Contains(string(r.Result), `"angry":{"type":"boolean"}`) {
+		t.Errorf("it was told %s", jsontext.Value(r.Result))
+	}
+}
