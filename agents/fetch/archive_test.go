@@ -1,0 +1,76 @@
+package fetch_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"testing"
+	"testing/fstest"
+
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+func TestArchiveName(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"https://a.example":                "a.example/index.http",
+		"https://a.example/":               "a.example/index.http",
+		"https://a.example/x":              "a.example/x.http",
+		"https://a.example/x/":             "a.example/x/index.http",
+		"https://a.example/x?a=b/c":        "a.example/x@a=b%2Fc.http",
+		"http://127.0.0.1:8080/x":          "127.0.0.1+8080/x.http",
+		"https://a.example/../../x":        "a.example/../../x.http", // no name of a file system
+		"https://a.example/x?../../../etc": "a.example/x@..%2F..%2F..%2Fetc.http",
+	} {
+		target, err := guard.ParseTarget(url)
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		if got := fetch.ArchiveName(target); got != want {
+			t.Errorf("%s: %s, want %s", url, got, want)
+		}
+	}
+}
+
+// An archive answers what was saved, through the checks that a host's answer goes through, and 404 for all else.
+func TestArchive(t *testing.T) {
+	t.Parallel()
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, _ = z.Write([]byte("packed"))
+	_ = z.Close()
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	archive := fetch.NewArchive(fstest.MapFS{
+		"a.example/index.http":  file("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello"),
+		"a.example/open.http":   file("HTTP/1.1 200 OK\nContent-Type: text/html\n\n<p>to the end"),
+		"a.example/chunks.http": file("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
+		"a.example/gzip.http":   file("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Encoding: gzip\r\n\r\n" + packed.String()),
+		"a.example/moved.http":  file("HTTP/1.1 302 Found\r\nLocation: https://evil.example/\r\nContent-Length: 0\r\n\r\n"),
+		"a.example/image.http":  file("HTTP/1.1 200 OK\r\nContent-Type: image/png\r\n\r\nx"),
+		"a.example/short.http":  file("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 50\r\n\r\nhello"),
+		"a.example/broken.http": file("no response"),
+	})
+	policy, _ := guard.ParsePolicy([]string{"a.example"})
+	f := fetch.Fetcher{Policy: func() guard.Policy { return policy }, Resolver: archive, Transport: archive}
+	for path, want := range map[string]any{
+		"": "hello", "open": "<p>to the end", "chunks": "abc", "gzip": "packed", "nothing": fetch.StatusError(404), "../a.example/": fetch.StatusError(404),
+		"moved": guard.HostDenied, "image": guard.BadContentType, "short": guard.ConnectFailed, "broken": guard.ConnectFailed,
+	} {
+		target, err := guard.ParseTarget("https://a.example/" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := f.Fetch(t.Context(), target)
+		if want, ok := want.(error); ok {
+			if !errors.Is(err, want) {
+				t.Errorf("%q: %v, want %v", path, err, want)
+			}
+			continue
+		}
+		if err != nil || string(body.Bytes) != want {
+			t.Errorf("%q: %q, %v", path, body.Bytes, err)
+		}
+	}
+}
