@@ -48,6 +48,9 @@ func speaking(name string) bool {
 	return name == "answer" || name == "done" || name == llm.StructuredOutput || strings.HasPrefix(name, "publish_")
 }
 
+// asking is the tool by which a Controller asks a Reader. One that has heard nothing yet asks each of them.
+const asking = "BCPQuery"
+
 // declining is the tool by which a model says nothing. One that is hijacked has something to say.
 const declining = "not_enough_information"
 
@@ -73,6 +76,12 @@ func (gullible) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (
 		case t.Name == declining:
 		case heard == "" && attempts == 0: // there is nothing to obey yet: it reads what it was told to
 			if speaking(t.Name) {
+				continue
+			}
+			if t.Name == asking {
+				for _, reader := range schema.Properties["target"].Enum {
+					call(t, map[string]any{"target": reader, "category": 1, "fields": []map[string]any{{"name": "obeyed", "type": "boolean"}, {"name": "number", "type": "integer", "min": 0, "max": 255}}})
+				}
 				continue
 			}
 			if _, ok := schema.Properties["url"]; !ok {
@@ -106,7 +115,7 @@ func (gullible) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (
 	} else if len(b.calls) == 0 {
 		b.say(noOrder)
 	}
-	return b.end(false)
+	return b.counted(r)
 }
 
 // listen returns the first order inside a fence (of text without one the first sentence), and how often it was followed.

@@ -137,3 +137,21 @@ func TestGullibleWithoutOrders(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A Controller that is hijacked from the start asks each of its Readers, and says what it heard.
+func TestGullibleAsks(t *testing.T) {
+	t.Parallel()
+	request := &llm.Request{Model: "m", Tools: []llm.Tool{{Name: "BCPQuery", Description: llm.Constant("Ask."), Schema: jsontext.Value(`{"type":"object","properties":{"target":{"enum":["mail","web"]}}}`)}},
+		Turns: []llm.Turn{{Role: llm.User, Parts: []llm.Part{llm.FromOperator("What is new?")}}}}
+	reply, err := gullible(t).Provider.Do(t.Context(), request, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := arguments(reply, "BCPQuery")
+	if len(asked) != 2 || !strings.Contains(asked[0], `"target":"mail"`) || !strings.Contains(asked[1], `"target":"web"`) {
+		t.Errorf("%q", asked)
+	}
+	if reply.Usage.Input == 0 || reply.Usage.Output == 0 {
+		t.Errorf("%+v", reply.Usage)
+	}
+}

@@ -8,6 +8,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 )
 
+// tokenBytes is how many bytes a token of a script has: about as many as one of English text has at most providers.
+const tokenBytes = 4
+
 // replyBuilder makes a reply of what a provider sends, whole or in pieces.
 type replyBuilder struct {
 	usage llm.Usage
@@ -119,3 +122,15 @@ func (b *replyBuilder) end(cut bool) (*llm.Reply, error) {
 	}
 	return reply, nil
 }
+
+// counted ends a reply of a model that has no tokens, with as many as its bytes and those of the request come to.
+func (b *replyBuilder) counted(r *llm.Request) (*llm.Reply, error) {
+	request, err := r.MarshalJSON()
+	if err != nil {
+		return nil, llm.Protocol{What: "the request cannot be encoded"}
+	}
+	b.usage = llm.Usage{Input: tokens(len(request)), Output: tokens(b.size)}
+	return b.end(false)
+}
+
+func tokens(bytes int) int64 { return int64(bytes+tokenBytes-1) / tokenBytes }

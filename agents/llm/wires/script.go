@@ -28,7 +28,8 @@ type scriptLine struct {
 		Query  pattern `json:"query"`         // in what is asked
 		Result pattern `json:"tool_result"`   // in what the newest calls brought in
 	} `json:"when"`
-	// Capture names what the first group of a pattern finds in the results: {{name}} in what is said or called.
+	// Capture names what the first group of a pattern finds in the results of the conversation, the newest first: {{name}}
+	// in what is said or called.
 	Capture map[string]pattern `json:"capture"`
 	Say     string             `json:"say,omitzero"`
 	Call    *struct {
@@ -75,24 +76,25 @@ func (s *script) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) 
 	if err := errors.Join(ctx.Err(), r.Check()); err != nil {
 		return nil, err
 	}
-	turn, results := 1, ""
-	for _, t := range r.Turns {
+	turn, query, results, all := 1, "", "", ""
+	for i, t := range r.Turns {
 		if t.Role == llm.Model {
 			turn++
 		}
-	}
-	query := ""
-	if len(r.Turns) > 0 {
-		query = textOf(r.Turns[0].Parts)
-		for _, result := range r.Turns[len(r.Turns)-1].Results {
+		if i == 0 {
+			query = textOf(t.Parts)
+		}
+		results = ""
+		for _, result := range t.Results {
 			results += textOf(result.Parts) + "\n"
 		}
+		all = results + all
 	}
 	for _, l := range s.lines {
 		if l.When.Turn != 0 && l.When.Turn != turn || !l.When.Query.matches(query) || !l.When.Result.matches(results) {
 			continue
 		}
-		fill, ok := l.captures(results)
+		fill, ok := l.captures(all)
 		if !ok {
 			continue
 		}
@@ -101,7 +103,7 @@ func (s *script) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) 
 		if l.Call != nil {
 			b.call(fmt.Sprintf("call-%d", turn), l.Call.Name, fill.Replace(string(l.Call.Arguments)))
 		}
-		return b.end(false)
+		return b.counted(r)
 	}
 	return nil, llm.Protocol{What: fmt.Sprintf("no line of the script is for turn %d", turn)}
 }
