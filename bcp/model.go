@@ -20,7 +20,7 @@ type Model struct {
 // say.
 var providers = map[string]string{
 	"anthropic": "env:ANTHROPIC_API_KEY", "openai": "env:OPENAI_API_KEY", "google": "env:GEMINI_API_KEY",
-	"gullible": "", "ollama": "", "replay": "", "script": "",
+	gullible: "", "ollama": "", "replay": "", "script": "",
 }
 
 // Providers returns their names, in alphabetical order.
@@ -33,12 +33,18 @@ func Providers() []string {
 	return names
 }
 
-// ModelOf returns the model that an agent names: one of Models, or provider/model.
+// gullible is the provider that needs no name of a model.
+const gullible = "gullible"
+
+// ModelOf returns the model that an agent names: one of Models, provider/model, or gullible.
 func (m *Mesh) ModelOf(name string) (Model, bool) {
 	for _, model := range m.Models {
 		if model.Name == name {
 			return model, true
 		}
+	}
+	if name == gullible {
+		name += "/" + gullible
 	}
 	provider, model, ok := strings.Cut(name, "/")
 	key, known := providers[provider]

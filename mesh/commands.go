@@ -112,16 +112,26 @@ func (c *commands) use(def *bcp.Mesh) {
 	c.supervisor.Set(programs)
 }
 
-// ofModel is what an agent that a model runs gets beside what every command gets: the key of its model, if that is in our
-// environment, and digests of what it is defined by, so that it is started again if that changes.
+// What the environment of the mesh says of all agents that it runs by a model.
+const (
+	// ModelVariable is the environment variable that names a model which all of them use instead of their own.
+	ModelVariable = "BCPMESH_MODEL"
+	// ArchiveVariable is the environment variable that names a folder of saved pages, in the place of the network.
+	ArchiveVariable = "BCPMESH_ARCHIVE"
+)
+
+// ofModel is what an agent that a model runs gets beside what every command gets: the key of its model and what our
+// environment says of all such agents, if they are in it, and digests of what it is defined by, so that it is started again if that changes.
 func (c *commands) ofModel(def *bcp.Mesh, a *bcp.Agent) []string {
 	var env []string
 	model, _ := def.ModelOf(a.Model)
+	passed := []string{ModelVariable, ArchiveVariable}
 	if variable, ok := strings.CutPrefix(model.Key, "env:"); ok {
-		for _, entry := range c.mesh.config.Environ {
-			if strings.HasPrefix(entry, variable+"=") {
-				env = append(env, entry)
-			}
+		passed = append(passed, variable)
+	}
+	for _, entry := range c.mesh.config.Environ {
+		if key, _, _ := strings.Cut(entry, "="); slices.Contains(passed, key) {
+			env = append(env, entry)
 		}
 	}
 	for _, f := range def.Files {

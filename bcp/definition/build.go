@@ -33,6 +33,8 @@ type builder struct {
 	find func(command []string, sandbox bcp.Sandbox) error
 	// open says why a model cannot be called; nil looks at none.
 	open func(bcp.Model) error
+	// model is the model of all agents that the mesh runs; empty: what they name.
+	model string
 	// reads says why what a tool reads cannot be read. Nil where that is not looked at.
 	reads func(tool, path string) error
 }

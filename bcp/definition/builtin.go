@@ -72,8 +72,13 @@ func (b *builder) builtin(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
 		}
 		return
 	}
+	if b.model != "" {
+		agent.Model = b.model
+	}
 	model, ok := m.ModelOf(agent.Model)
-	if !ok && (o.values["model"] == nil || !o.values["model"].bad) {
+	if !ok && b.model != "" {
+		a.source.errorf(o.at("model"), CodeBadValue, "model", "there is no model %s: expected a name of models in mesh.yaml, or provider/model with a provider of %s", quote(b.model), strings.Join(bcp.Providers(), ", "))
+	} else if !ok && (o.values["model"] == nil || !o.values["model"].bad) {
 		a.source.errorf(o.at("model"), CodeBadValue, "model", "builtin needs a model: a name of models in mesh.yaml, or provider/model with a provider of %s", strings.Join(bcp.Providers(), ", "))
 	}
 	if ok && b.open != nil {

@@ -229,7 +229,7 @@ func (b *builder) warnTools(m *bcp.Mesh) {
 	}
 	for i, a := range b.agents {
 		agent := m.Agents[i]
-		if !agent.Reader || len(agent.Tools) == 0 {
+		if !agent.Reader || agent.Builtin || len(agent.Tools) == 0 { // a model that the mesh runs may publish whatever it lists
 			continue
 		}
 		targeted := targets[agent.Name]

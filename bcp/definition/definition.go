@@ -47,6 +47,9 @@ func Commands(find func(command []string, sandbox bcp.Sandbox) error) Option {
 // its error is one of the definitions ([CodeNoModel]).
 func Models(open func(bcp.Model) error) Option { return func(b *builder) { b.open = open } }
 
+// Model has every agent that the mesh runs use one model, whatever its definition names. Empty changes nothing.
+func Model(name string) Option { return func(b *builder) { b.model = name } }
+
 // Reads has what each tool of an agent reads looked at: open says why it cannot be read
 // where the mesh runs, in words for people, and its error is one of the definitions
 // ([CodeNoFile]).

@@ -152,7 +152,9 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 			return done, err
 		}
 		defer ledger.Close()
-		desk = deskOf(def, &agent, keeper.NewLedger(agents.NewKeeper(ledger)))
+		if desk, err = deskOf(p, folder, def, &agent, keeper.NewLedger(agents.NewKeeper(ledger))); err != nil {
+			return done, err
+		}
 	}
 	services := keeper.NewServices(cell.Configuration{
 		Agent: agent.Name, Role: role, Task: o.task, Instructions: agent.Prompt, Model: model.Model, Tools: agent.Tools, Files: read[:len(agent.Files)], Mailbox: strings.Join(read[len(agent.Files):], ""), Feeds: agent.Feeds,
@@ -324,14 +326,19 @@ func connectBuiltin(ctx context.Context, p *cli.Program, folder meshdir.Folder, 
 	return conn, nil
 }
 
-func deskOf(def *bcp.Mesh, agent *bcp.Agent, ledger web.Ledger) func() (*web.Desk, error) {
+func deskOf(p *cli.Program, folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent, ledger web.Ledger) (func() (*web.Desk, error), error) {
 	e := agent.Egress
-	policy := web.Policy(e.Hosts, os.LookupEnv)
-	return func() (*web.Desk, error) {
-		return web.NewDesk(web.Options{
-			Agent: string(agent.Name), Policy: policy, StartURLs: slices.Concat(e.StartURLs, agent.Feeds), LinksOnly: e.LinksOnly, Addresses: def.AllowAddresses, Ledger: ledger,
-		})
+	o := web.Options{
+		Agent: string(agent.Name), Policy: web.Policy(e.Hosts, os.LookupEnv), StartURLs: slices.Concat(e.StartURLs, agent.Feeds), LinksOnly: e.LinksOnly, Addresses: def.AllowAddresses, Ledger: ledger,
 	}
+	if name := p.Env(meshdir.ArchiveVariable); name != "" && name != meshdir.ArchiveOff {
+		archive, err := folder.Archive(name)
+		if err != nil {
+			return nil, err
+		}
+		o.Resolver, o.Transport = archive, archive
+	}
+	return func() (*web.Desk, error) { return web.NewDesk(o) }, nil
 }
 
 // startCell starts this program again, with an empty environment, which may read what its tools read, and returns our ends of its door.

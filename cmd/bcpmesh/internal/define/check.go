@@ -144,9 +144,9 @@ func check(p *cli.Program, args []string, elsewhere bool) error {
 			folder = meshdir.In(args[0])
 		}
 	}
-	var options []definition.Option
+	options := []definition.Option{meshdir.OneModel()}
 	if !elsewhere {
-		options = append(options, folder.Commands()...)
+		options = folder.Commands()
 	}
 	mesh, report := definition.Load(os.DirFS(folder.Dir), options...)
 	result := checkResult{OK: mesh != nil && report.OK(), Errors: report.Errors, Warnings: report.Warnings, Permissions: permissions{}}

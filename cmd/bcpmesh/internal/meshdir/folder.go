@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
@@ -111,7 +112,7 @@ func Argument(args []string) (Folder, error) {
 
 // Load reads the definitions. A mesh with errors is a failure.
 func (m Folder) Load() (*bcp.Mesh, error) {
-	mesh, report := definition.Load(os.DirFS(m.Dir))
+	mesh, report := definition.Load(os.DirFS(m.Dir), OneModel())
 	if mesh == nil {
 		return nil, m.Wrong(report)
 	}
@@ -216,9 +217,30 @@ func (m Folder) InForce(def *bcp.Mesh) *bcp.Mesh {
 // LoadRunning is LoadAll for a mesh that starts the commands of its agents.
 func (m Folder) LoadRunning() (*bcp.Mesh, error) { return m.LoadAll(m.Commands()...) }
 
+// ArchiveVariable is the environment variable that names a folder of saved pages, or says ArchiveOff for the network.
+const (
+	ArchiveVariable = mesh.ArchiveVariable
+	ArchiveOff      = "off"
+)
+
+// Archive opens a folder of saved pages.
+func (m Folder) Archive(name string) (*fetch.Archive, error) {
+	path, err := m.PathOf(name)
+	if err == nil {
+		_, err = os.ReadDir(path)
+	}
+	if err != nil {
+		return nil, cli.Failf("the saved pages in %s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err)).WithHint("%s names a folder of responses, or is %s", ArchiveVariable, ArchiveOff)
+	}
+	return fetch.NewArchive(os.DirFS(path)), nil
+}
+
+// OneModel has all agents with `command: builtin` use the model that [mesh.ModelVariable] names, if it is set.
+func OneModel() definition.Option { return definition.Model(os.Getenv(mesh.ModelVariable)) }
+
 // Commands has each command, each model and what tools read looked for, as this machine would start it.
 func (m Folder) Commands() []definition.Option {
-	return []definition.Option{definition.Commands(mesh.FindCommand(m.Dir, os.Environ())), definition.Models(func(model bcp.Model) error {
+	return []definition.Option{OneModel(), definition.Commands(mesh.FindCommand(m.Dir, os.Environ())), definition.Models(func(model bcp.Model) error {
 		_, err := m.OpenModel(model, 0)
 		return err
 	}), definition.Reads(m.readable)}
