@@ -256,6 +256,10 @@ var rules = []rule{
 		internal: append([]string{"agents", "agents/llm", "agents/llm/wires", "agents/mcp", "bcp/definition", "bcp/guard", "bcp/kernel", "mesh"}, corePackages...),
 		external: []string{jsonText, logging, "github.com/goccy/go-yaml"},
 	},
+	{
+		folder: "examples/researchdesk", program: true,
+		internal: append([]string{"agents", "agents/cell", "agents/fetch", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/stdio", "agents/web", "examples/mailroom/mail", "mesh"}, corePackages...), external: []string{"github.com/google/go-cmp/cmp", jsonText, logging},
+	},
 	// Hosts of MCP, which know nothing of a mesh.
 	{folder: "examples/mcp", program: true, external: []string{mcpSDK}},
 	{folder: "examples/mcp/play", program: true, internal: []string{"examples/mcp"}},
@@ -273,7 +277,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/meshdir", program: true,
-		internal: []string{"accounts", "accounts/durable", "agents", "agents/folder", "agents/llm", "agents/llm/wires", "agents/mailbox", "bcp", "bcp/definition", "cmd/bcpmesh/internal/cli", "mesh", "mesh/home", "subjects"},
+		internal: []string{"accounts", "accounts/durable", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/llm/wires", "agents/mailbox", "bcp", "bcp/definition", "cmd/bcpmesh/internal/cli", "mesh", "mesh/home", "subjects"},
 		external: []string{commandLines, "golang.org/x/term", jsonText, jwtClaims, natsClient, nkeys},
 	},
 	{
@@ -353,7 +357,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/run", program: true,
-		internal: []string{"accounts", "agents", "agents/mailbox", "bcp", "bcp/definition", "bcp/explain", "bcp/inert", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/meshdir", "cmd/bcpmesh/internal/pages", "examples/assistant", "examples/mailroom", "examples/mailroom/facts", "examples/mailroom/mail", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace/otlp", "mesh/web"},
+		internal: []string{"accounts", "agents", "agents/fetch", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/explain", "bcp/inert", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/meshdir", "cmd/bcpmesh/internal/pages", "examples/assistant", "examples/mailroom", "examples/mailroom/facts", "examples/mailroom/mail", "examples/researchdesk", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace/otlp", "mesh/web"},
 		external: []string{commandLines, "github.com/fsnotify/fsnotify", "golang.org/x/net/http/httpguts", jsonText, logging, natsClient, progressBars, textTables},
 	},
 	{

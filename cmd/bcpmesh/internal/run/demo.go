@@ -31,7 +31,7 @@ import (
 // DemoCommand returns the command demo.
 func DemoCommand(p *cli.Program) *cobra.Command {
 	var mbox, keep, pagesAt string
-	var approve, runs bool
+	var approve, runs, desk bool
 	limit := cli.NumberFlag{Value: 100, Least: 1}
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -52,12 +52,19 @@ With --web a page tells the story as well, what the assistant hears without a ga
 beside what it heard, and the mesh stays until Ctrl-C for you to look around, and to
 decide about what is held.
 
+With --desk it is the story of agents that models run: an editor, who reads nothing,
+asks a reader of saved web pages and a reader of mail for the brief of the week, some of
+which is hostile; then the same with readers that obey whatever they read. The models are
+scripts, unless BCPMESH_MODEL names one, and the pages are part of the program, unless
+BCPMESH_ARCHIVE names a folder of saved responses, or off for the live web.
+
 With --approve you are the person for whom things are held: each is shown as
 bcpmesh approvals show does, and you approve, reject, edit or skip it. The answers
 are read from stdin, a line each.`,
 		Example: `  bcpmesh demo
   bcpmesh demo --approve
   bcpmesh demo --web localhost:4280
+  bcpmesh demo --desk
   bcpmesh demo --kernel
   bcpmesh demo --mbox ~/mail/inbox.mbox --limit 50
   bcpmesh demo --keep ./mailroom && cd mailroom && bcpmesh up`,
@@ -69,13 +76,20 @@ are read from stdin, a line each.`,
 				}
 			}
 			cli.IgnoreBrokenPipes()
-			if runs {
-				for _, name := range []string{"mbox", "limit", "approve", "web"} {
-					if cmd.Flags().Changed(name) {
-						return cli.Usagef("demo: --kernel and --%s do not go together", name)
+			for _, other := range []struct {
+				name  string
+				asked bool
+				tell  func(context.Context, *cli.Program, string) error
+			}{{"kernel", runs, demoKernel}, {"desk", desk, demoDesk}} {
+				if !other.asked {
+					continue
+				}
+				for _, name := range []string{"mbox", "limit", "approve", "web", "kernel", "desk"} {
+					if name != other.name && cmd.Flags().Changed(name) {
+						return cli.Usagef("demo: --%s and --%s do not go together", other.name, name)
 					}
 				}
-				return demoKernel(cmd.Context(), p, keep)
+				return other.tell(cmd.Context(), p, keep)
 			}
 			if approve && pagesAt != "" {
 				return cli.Usagef("demo: --approve and --web do not go together").WithHint("with --web you decide on the page")
@@ -88,6 +102,7 @@ are read from stdin, a line each.`,
 	cmd.Flags().StringVar(&pagesAt, "web", "", "serve the story and the pages of the mesh at this `ADDRESS` of this machine; port 0: any")
 	cli.Complete(cmd, "web", cobra.FixedCompletions([]string{"localhost:4280"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolVar(&approve, "approve", false, "decide what is held for a person")
+	cmd.Flags().BoolVar(&desk, "desk", false, "tell the story of agents that models run")
 	cmd.Flags().BoolVar(&runs, "kernel", false, "tell the story of a task that a kernel does")
 	cmd.Flags().Var(&limit, "limit", "read at most so many messages")
 	return cmd
