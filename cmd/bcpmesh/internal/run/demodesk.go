@@ -295,13 +295,7 @@ func deskFolder(keep string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if keep == "" {
-		err = os.CopyFS(dir, researchdesk.Folder())
-	}
-	if err == nil {
-		err = os.CopyFS(filepath.Join(dir, "mail"), researchdesk.Mail())
-	}
-	if err != nil {
+	if err := os.CopyFS(filepath.Join(dir, "mail"), researchdesk.Mail()); err != nil {
 		_ = os.RemoveAll(dir)
 		return "", cli.Failf("the folder of the demonstration: %s", cli.ReasonOf(err))
 	}
