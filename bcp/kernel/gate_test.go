@@ -235,7 +235,7 @@ func TestGateAgainstItsDefinition(t *testing.T) {
 		d.UntestedRules = true
 	}).Gate()
 	allowed := 0
-	rapid.Check(t, func(t *rapid.T) {
+	check := func(t *rapid.T) {
 		c := drawCall(t)
 		c.Tool = "send_email"
 		got := gate.Judge(&c)
@@ -267,7 +267,12 @@ func TestGateAgainstItsDefinition(t *testing.T) {
 		if got.Ruling == kernel.Allow {
 			allowed++
 		}
-	})
+	}
+	for range 20 { // of few draws, all may be refused
+		if rapid.Check(t, check); allowed > 0 {
+			break
+		}
+	}
 	if allowed == 0 {
 		t.Error("no call was allowed: the check shows nothing")
 	}
