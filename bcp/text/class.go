@@ -1,6 +1,6 @@
 package text
 
-//go:generate go run gen.go genlooks.go
+//go:generate go run gen/gen.go gen/looks.go
 
 // A class says what the scanner does with a code point. The zero class refuses.
 type class uint8

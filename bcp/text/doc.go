@@ -25,7 +25,7 @@
 // # Letters that look alike (PROTOCOL P3.4)
 //
 // Two texts that look the same are delivered as the same bytes, or one of them is refused. What looks the same is what UTS #39 says
-// (the files in the folder unicode; gen.go makes the tables of them), where ASCII stands for itself. It is applied to the small letters
+// (the files in the folder unicode; gen makes the tables of them), where ASCII stands for itself. It is applied to the small letters
 // that are delivered. Small Cherokee letters look like what their capitals look like, also where UTS #39 has the capital alone.
 //
 // Letters. A letter stays if a living language writes it: if UTS #39 recommends it for identifiers or a language of CLDR has it in its

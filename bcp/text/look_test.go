@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// looksData is what the files of Unicode in the folder unicode say, read apart from gen.go.
+// looksData is what the files of Unicode in the folder unicode say, read apart from gen.
 type looksData struct {
 	prototypes map[rune]string
 	languages  map[rune]map[string]bool

@@ -443,7 +443,7 @@ func FuzzNormalise(f *testing.F) {
 func TestTablesAreCurrent(t *testing.T) {
 	t.Parallel()
 	if unicode.Version != tableUnicode || norm.Version != tableNorm {
-		t.Fatalf("%s: run go run gen.go and recompute the alphabets", Versions())
+		t.Fatalf("%s: run go generate and recompute the alphabets", Versions())
 	}
 	for r := range rune(unicode.MaxRune) {
 		e := entryOf(r)

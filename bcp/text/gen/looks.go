@@ -1,6 +1,6 @@
 //go:build ignore
 
-// What letters look like, for gen.go: which letters stay, what the others are spelled as, which marks a letter may bear, and which
+// What letters look like: which letters stay, what the others are spelled as, which marks a letter may bear, and which
 // letters of different scripts look alike. It works from the data files in unicode.
 package main
 

@@ -348,7 +348,7 @@ func main() {
 			}
 		}
 		s := b.String()
-		if plain := strings.ReplaceAll(s, string(capitalMark), ""); normal(plain) != normal(string(r)) {
+		if plain := strings.ReplaceAll(s, string(rune(capitalMark)), ""); normal(plain) != normal(string(r)) {
 			fail(fmt.Sprintf("%U is spelled %+q", r, s))
 		}
 		accents := false
@@ -363,7 +363,7 @@ func main() {
 		if s == "" || len(expansions) > 0xffff || len([]rune(s)) > 0xff {
 			fail("no room in an entry")
 		}
-		table[r] = expand | uint32(len(expansions))<<8 | uint32(len([]rune(strings.ReplaceAll(s, string(capitalMark), "")))-1)<<24
+		table[r] = expand | uint32(len(expansions))<<8 | uint32(len([]rune(strings.ReplaceAll(s, string(rune(capitalMark)), "")))-1)<<24
 	}
 	for r := range rune(0x110000) {
 		if r >= 0xd800 && r < 0xe000 {
