@@ -70,7 +70,7 @@ func TestQuarantine(t *testing.T) {
 	if n := m.Count(func(d *bcp.Decision) bool { return d.Event == string(bcp.AlertPanic) }); n != 1 {
 		t.Errorf("%d alerts are recorded", n)
 	}
-	if log := m.Log(); strings.Contains(log, canary) || !strings.Contains(log, "bcp.(*State).applyAsk") {
+	if log := m.Log(); strings.Contains(log, canary) || !strings.Contains(log, "state.(*State).applyAsk") {
 		t.Error("the log has no stack, or what was said")
 	}
 

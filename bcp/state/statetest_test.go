@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -269,7 +270,7 @@ func encodeSealed(d *bcp.Decision) ([]byte, error) {
 func decodeOpen(record []byte) (bcp.Decision, error) {
 	d, err := bcp.DecodeDecision(record)
 	var library bcp.Decision
-	if errLibrary := msgpack.Unmarshal(record, &library); err == nil && (errLibrary != nil || !cmp.Equal(d, library, cmpopts.EquateEmpty())) {
+	if errLibrary := msgpack.Unmarshal(record, &library); err == nil && (errLibrary != nil || !reflect.DeepEqual(d, library) && !cmp.Equal(d, library, cmpopts.EquateEmpty())) {
 		return bcp.Decision{}, fmt.Errorf("%x is read as %+v, by the library as %+v, %w", record, d, library, errLibrary)
 	}
 	if err == nil {

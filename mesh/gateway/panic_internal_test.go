@@ -27,7 +27,7 @@ func TestPanicIsARefusal(t *testing.T) {
 			t.Errorf("%s: %v, recorded %v", kind, d.Code, recorded)
 		}
 	}
-	if n := strings.Count(log.String(), "made a mistake"); n != 3 || strings.Contains(log.String(), "canary") || !strings.Contains(log.String(), "bcp.(*State).DecidePush decide.go:") {
+	if n := strings.Count(log.String(), "made a mistake"); n != 3 || strings.Contains(log.String(), "canary") || !strings.Contains(log.String(), "state.(*State).DecidePush decide.go:") {
 		t.Errorf("the log says: %s", &log)
 	}
 	if len(g.mistakes) != 3 {
