@@ -3,6 +3,7 @@ package bcp
 import (
 	"crypto/sha256"
 	"errors"
+	"math"
 )
 
 // The members of a record, and those of its JSON, are listed in [Decision] alone.
@@ -79,4 +80,162 @@ func (d *Decision) Public() Decision {
 	public := *d
 	public.Private, public.Sealed, public.SealedRaw = Private{}, nil, nil
 	return public
+}
+
+// recordWriter writes the MessagePack map of a decision: members that are not
+// empty, numbers in their shortest form. The library would write the same bytes,
+// and a test checks that it does; for each record the library looks up which
+// members are empty. The lists of members are in record_fields.go.
+type recordWriter struct {
+	b       []byte
+	members int
+}
+
+func (w *recordWriter) key(k string) {
+	w.members++
+	w.b = append(append(w.b, 0xa0|byte(len(k))), k...)
+}
+
+func (w *recordWriter) putUint(n uint64) {
+	switch {
+	case n <= math.MaxInt8:
+		w.b = append(w.b, byte(n))
+	case n <= math.MaxUint8:
+		w.b = append(w.b, 0xcc, byte(n))
+	case n <= math.MaxUint16:
+		w.putSize(0xcd, 2, n)
+	case n <= math.MaxUint32:
+		w.putSize(0xce, 4, n)
+	default:
+		w.putSize(0xcf, 8, n)
+	}
+}
+
+func (w *recordWriter) putInt(n int64) {
+	switch {
+	case n >= 0:
+		w.putUint(uint64(n))
+	case n >= -32:
+		w.b = append(w.b, byte(n))
+	case n >= math.MinInt8:
+		w.b = append(w.b, 0xd0, byte(n))
+	case n >= math.MinInt16:
+		w.putSize(0xd1, 2, uint64(n))
+	case n >= math.MinInt32:
+		w.putSize(0xd2, 4, uint64(n))
+	default:
+		w.putSize(0xd3, 8, uint64(n))
+	}
+}
+
+// putSize writes a code and the lowest bytes of n, the highest of them first.
+func (w *recordWriter) putSize(code byte, bytes int, n uint64) {
+	w.b = append(w.b, code)
+	for i := bytes - 1; i >= 0; i-- {
+		w.b = append(w.b, byte(n>>(8*i)))
+	}
+}
+
+func (w *recordWriter) putText(s string) {
+	switch n := len(s); {
+	case n < 32:
+		w.b = append(w.b, 0xa0|byte(n))
+	case n <= math.MaxUint8:
+		w.b = append(w.b, 0xd9, byte(n))
+	case n <= math.MaxUint16:
+		w.putSize(0xda, 2, uint64(n))
+	default:
+		w.putSize(0xdb, 4, uint64(n))
+	}
+	w.b = append(w.b, s...)
+}
+
+func (w *recordWriter) putBytes(b []byte) {
+	switch n := len(b); {
+	case n <= math.MaxUint8:
+		w.b = append(w.b, 0xc4, byte(n))
+	case n <= math.MaxUint16:
+		w.putSize(0xc5, 2, uint64(n))
+	default:
+		w.putSize(0xc6, 4, uint64(n))
+	}
+	w.b = append(w.b, b...)
+}
+
+func (w *recordWriter) putLength(short byte, code byte, n int) {
+	switch {
+	case n < 16:
+		w.b = append(w.b, short|byte(n))
+	case n <= math.MaxUint16:
+		w.putSize(code, 2, uint64(n))
+	default:
+		w.putSize(code+1, 4, uint64(n))
+	}
+}
+
+// The members that are left out where they are empty.
+
+func (w *recordWriter) flag(k string, v bool) {
+	if v {
+		w.key(k)
+		w.b = append(w.b, 0xc3)
+	}
+}
+
+func (w *recordWriter) bytes(k string, v []byte) {
+	if len(v) > 0 {
+		w.key(k)
+		w.putBytes(v)
+	}
+}
+
+func (w *recordWriter) digest(k string, v *Digest) {
+	if !v.IsZero() {
+		w.key(k)
+		w.putBytes(v[:])
+	}
+}
+
+func (w *recordWriter) texts(k string, v []string) {
+	if len(v) == 0 {
+		return
+	}
+	w.key(k)
+	w.putLength(0x90, 0xdc, len(v))
+	for _, s := range v {
+		w.putText(s)
+	}
+}
+
+func (w *recordWriter) uint(k string, v uint64) {
+	if v != 0 {
+		w.key(k)
+		w.putUint(v)
+	}
+}
+
+func writeText[T ~string](w *recordWriter, k string, v T) {
+	if v != "" {
+		w.key(k)
+		w.putText(string(v))
+	}
+}
+
+func writeInt[T ~int | ~int64 | ~uint8](w *recordWriter, k string, v T) {
+	if v != 0 {
+		w.key(k)
+		w.putInt(int64(v))
+	}
+}
+
+// open begins a map of fewer than 16 members in a member, and close ends it.
+func (w *recordWriter) open() (at, members int) {
+	at, members = len(w.b), w.members
+	w.b, w.members = append(w.b, 0), 0
+	return at, members
+}
+
+func (w *recordWriter) close(at, members int) {
+	w.b[at] = 0x80 | byte(w.members)
+	w.members = members
 }
