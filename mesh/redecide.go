@@ -226,12 +226,12 @@ func readParts(ctx context.Context, parts chan<- *opening, work *sync.WaitGroup,
 	part := &opening{}
 	var keys *jetstream.SealingKeys
 	send := func() error {
-		p := part
+		p, with := part, keys
 		p.ready = make(chan struct{})
 		part = &opening{}
 		work.Go(func() {
 			defer close(p.ready)
-			p.open(ctx, keys)
+			p.open(ctx, with)
 		})
 		select {
 		case parts <- p:
