@@ -420,7 +420,7 @@ func (g *Gateway) restarted(call string) (outcome, bool) {
 
 // result decides what a requester hears of the value of a run that an applied decision
 // committed: a push of the kernel on the channel of both, if there is one. It is recorded
-// with that decision: after a crash there are both, or neither.
+// right after that decision, in the same record unless the batch needs several.
 func (g *Gateway) result(o *outcome) (outcome, bool) {
 	for i := range o.in.releases {
 		r := &o.in.releases[i]
