@@ -105,17 +105,23 @@ func answerWith(ctx context.Context, p *cli.Program, o readerOptions, command []
 		Output: process.NewOutput(agent.Log), Logger: agent.Log,
 	}
 	defer answers.Output.End()
-	reader := agents.NewReader(agent.Conn)
-	reader.OnQuery(answers.Answer)
+	// The runs end with ctx; what they had is asked again.
+	return answerQueries(ctx, p, agent.Conn, answers.Answer, string(agent.Name)+" answers with "+cli.Quoted(command[0]))
+}
+
+// answerQueries answers queries as a Reader until ctx ends. Told is what is said once it is
+// there.
+func answerQueries(ctx context.Context, p *cli.Program, conn *agents.Connection, answer func(context.Context, agents.Query) (any, error), told string) error {
+	reader := agents.NewReader(conn)
+	reader.OnQuery(answer)
 	if err := reader.Start(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
 		return meshdir.OutcomeOf(err)
 	}
-	p.Out.Talkf("%s answers with %s", agent.Name, cli.Quoted(command[0]))
+	p.Out.Talkf("%s", told)
 	<-ctx.Done()
-	// The runs ended with ctx; what they had is asked again.
 	_ = reader.Stop(context.WithoutCancel(ctx))
 	return nil
 }

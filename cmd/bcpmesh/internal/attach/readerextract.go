@@ -14,7 +14,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/contentguard"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 )
 
 // extractOptions are the flags of reader extract.
@@ -96,16 +95,5 @@ func answerByExtraction(ctx context.Context, p *cli.Program, o extractOptions) e
 			return string(text), guard.Source(o.source.Value), err
 		},
 	}
-	reader := agents.NewReader(agent.Conn)
-	reader.OnQuery(answers.Answer)
-	if err := reader.Start(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return meshdir.OutcomeOf(err)
-	}
-	p.Out.Talkf("%s answers from %s", agent.Name, cli.Quoted(o.file))
-	<-ctx.Done()
-	_ = reader.Stop(context.WithoutCancel(ctx))
-	return nil
+	return answerQueries(ctx, p, agent.Conn, answers.Answer, string(agent.Name)+" answers from "+cli.Quoted(o.file))
 }

@@ -9,13 +9,11 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
-	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/agents/synadia"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 )
 
 // synadiaOptions are the flags of reader synadia.
@@ -151,18 +149,7 @@ func answerBySynadia(ctx context.Context, p *cli.Program, o synadiaOptions) erro
 	if err != nil {
 		return synadiaFailure(o.agent, err)
 	}
-	reader := agents.NewReader(agent.Conn)
-	reader.OnQuery(asked.Answer)
-	if err := reader.Start(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return meshdir.OutcomeOf(err)
-	}
-	p.Out.Talkf("%s answers with the agent at %s", agent.Name, o.agent)
-	<-ctx.Done()
-	_ = reader.Stop(context.WithoutCancel(ctx))
-	return nil
+	return answerQueries(ctx, p, agent.Conn, asked.Answer, string(agent.Name)+" answers with the agent at "+o.agent)
 }
 
 func synadiaFailure(agent string, err error) error {
