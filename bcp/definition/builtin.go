@@ -86,6 +86,10 @@ func (b *builder) builtin(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
 			a.source.errorf(o.at("model"), CodeNoModel, "model", "%s", err)
 		}
 	}
+	if b.plans(agent.Name) {
+		b.builtinPlanner(a, agent)
+		return
+	}
 	if !agent.Reader && len(o.get("tools").texts) > 0 {
 		a.source.errorf(o.at("tools"), CodeBadValue, "tools", "a Controller that a model runs has the tools of the protocol and no others: what reads hostile text is a Reader")
 	}
@@ -110,6 +114,29 @@ func (b *builder) builtin(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
 	agent.OnDemand = !agent.Reader && len(agent.CronSchedules) == 0 && !slices.ContainsFunc(o.get("bcp_channels").objects, func(c *object) bool {
 		return len(c.get("subscriptions").objects) > 0
 	})
+}
+
+// plans reports whether an agent is the planner of a kernel.
+func (b *builder) plans(name bcp.AgentName) bool {
+	return slices.ContainsFunc(b.agents, func(a *agent) bool {
+		return a.object.has("kernel") && !a.object.values["kernel"].bad && a.object.get("kernel").objects[0].get("planner").text == string(name)
+	})
+}
+
+// builtinPlanner judges a planner that a model runs. It reads no content, so that nothing
+// has to confine it, and has no tools.
+func (b *builder) builtinPlanner(a *agent, agent *bcp.Agent) {
+	for _, key := range []string{"tools", "cron_schedules"} {
+		if a.object.has(key) {
+			a.source.errorf(a.object.at(key), CodeKernel, key, "a planner has no %s: it makes plans, and does nothing else", key)
+		}
+	}
+	for _, key := range []string{"sandbox", "network", "max_turns"} {
+		if a.object.has(key) {
+			a.source.warnf(a.object.at(key), CodeNoEffect, key, "no effect: a planner that a model runs asks its model once for each plan, and reads no content")
+		}
+	}
+	agent.Sandbox = bcp.SandboxOwn
 }
 
 // readByTools judges what the tools of an agent that the mesh runs read.

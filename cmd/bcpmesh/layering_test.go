@@ -147,6 +147,8 @@ var rules = []rule{
 	{folder: "agents/page", internal: []string{"agents/fetch", "bcp/guard"}, external: []string{readability, "golang.org/x/net/html", textLib}},
 	// A Reader that is a model without tools.
 	{folder: "agents/extract", internal: []string{"agents", "agents/llm", "agents/mcp", "bcp", "bcp/guard"}, external: []string{jsonSchema, jsonText}},
+	// A planner that is a model, with a tool that does nothing.
+	{folder: "agents/plan", internal: []string{"agents", "agents/llm", "bcp/kernel"}, external: []string{jsonText}},
 	// The tool web_fetch, of both.
 	{folder: "agents/web", internal: []string{"agents/fetch", "agents/llm", "agents/page", "bcp/guard"}, external: []string{jsonText}},
 	// Opens what is below a folder, and knows nothing of what is in it.
@@ -363,7 +365,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"accounts/durable", "agents", "agents/a2a", "agents/cell", "agents/extract", "agents/hosts", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mcp", "agents/office", "agents/process", "agents/sandbox", "agents/stdio", "agents/synadia", "agents/web", "agents/wrap", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
+		internal: []string{"accounts/durable", "agents", "agents/a2a", "agents/cell", "agents/extract", "agents/hosts", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mcp", "agents/office", "agents/plan", "agents/process", "agents/sandbox", "agents/stdio", "agents/synadia", "agents/web", "agents/wrap", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
 		external: []string{commandLines, jsonText, logging, natsClient},
 	},
 	{

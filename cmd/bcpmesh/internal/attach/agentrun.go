@@ -36,12 +36,14 @@ func agentRunCommand(p *cli.Program) *cobra.Command {
 		Short: "Run an agent by its model",
 		Long: `Run an agent by its definition. The model of a Reader answers queries and publishes,
 with the tools, the network and the limits that the definition gives it. That of a
-Controller deals with what Readers publish and with its schedule, and asks them. bcpmesh
-up does this for every agent with "command: builtin"; this command does it by hand.
+Controller deals with what Readers publish and with its schedule, and asks them. That of
+a kernel's planner makes plans. bcpmesh up does this for every agent with "command:
+builtin"; this command does it by hand.
 
-It is two processes. This one is the keeper: it has the creds, the key of the model and
-the network, and has each request to a host recorded before it is sent. What reads hostile
-text is the cell, its child, which has neither and one door, its standard streams.
+A planner is one process, since it reads nothing hostile. Any other agent is two. This one
+is the keeper: it has the creds, the key of the model and the network, and has each request
+to a host recorded before it is sent. What reads hostile text is the cell, its child, which
+has neither and one door, its standard streams.
 
 The definitions are those of the folder; the mesh is the one that runs there. It ends when
 it is interrupted.
@@ -112,7 +114,11 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 		return done, err
 	}
 	role := bcp.RoleReader
-	switch {
+	switch plans := slices.ContainsFunc(def.Kernels, func(k bcp.KernelRights) bool { return k.Planner == o.name }); {
+	case plans && o.task == "":
+		return done, o.plan(ctx, p, folder, def, &agent)
+	case plans:
+		return done, cli.Failf("%s is a planner, and answers kernels", o.name).WithHint("bcpmesh kernel run gives a kernel a task")
 	case !agent.Reader:
 		role = bcp.RoleController
 	case o.task != "":
@@ -303,6 +309,8 @@ func connectBuiltin(ctx context.Context, p *cli.Program, folder meshdir.Folder, 
 		variable, encoding = "BCPMESH_KEEPER_CREDS", bcp.JSON
 	case bcp.RoleController:
 		variable = "BCPMESH_CONTROLLER_CREDS"
+	case bcp.RolePlanner:
+		variable, encoding = "BCPMESH_PLANNER_CREDS", bcp.JSON
 	}
 	creds := p.Env(variable)
 	if creds == "" {

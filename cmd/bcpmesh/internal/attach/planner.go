@@ -20,8 +20,10 @@ func PlannerCommand(p *cli.Program) *cobra.Command {
 	return cli.Group("planner", "Plan the runs of kernels",
 		`Plan the runs of kernels. A planner is told the task, the tools of the run's grant and
 what it may ask Readers; it never sees content. docs/kernel.md has the form of a plan.`,
-		"  bcpmesh planner command --creds ann.creds -- ./plan.py\n  bcpmesh planner script --creds ann.creds plans.json",
-		plannerProgramCommand(p), plannerScriptCommand(p))
+		`  bcpmesh planner model --creds ann.creds --model anthropic/claude-sonnet-4-5
+  bcpmesh planner command --creds ann.creds -- ./plan.py
+  bcpmesh planner script --creds ann.creds plans.json`,
+		plannerModelCommand(p), plannerProgramCommand(p), plannerScriptCommand(p))
 }
 
 func plannerProgramCommand(p *cli.Program) *cobra.Command {
@@ -97,7 +99,7 @@ the kernel hears that the planner refused.`,
 			}
 			o.Role = bcp.RolePlanner
 			if o.FromEnvironment(p.Env, bcp.RolePlanner); o.Creds == "" {
-				return cli.Usagef("planner script: expected --creds FILE").WithHint("bcpmesh creds issue NAME --role planner --out FILE makes one")
+				return cli.Usagef("planner script: expected --creds FILE").WithHint("bcpmesh creds issue NAME --out FILE makes one")
 			}
 			agent, err := o.Connect(cmd.Context(), p, "planner", 4)
 			if err != nil {

@@ -73,7 +73,7 @@ func (o *programFlags) connect(ctx context.Context, p *cli.Program, role bcp.Rol
 	}
 	o.Role = role
 	if o.FromEnvironment(p.Env, role); o.Creds == "" {
-		return nil, cli.Usagef("expected --creds FILE").WithHint("bcpmesh creds issue NAME --role %s --out FILE makes one", role)
+		return nil, cli.Usagef("expected --creds FILE").WithHint("bcpmesh creds issue NAME --out FILE makes one")
 	}
 	env, err := passedEnv(o.pass)
 	if err != nil {

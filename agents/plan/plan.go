@@ -1,0 +1,103 @@
+// Package plan makes a planner of a kernel of a model. The model is told the
+// task, the tools, what Readers can be asked, the limits and the codes of
+// errors, and nothing else: the same task and tools are the same bytes. Its one
+// tool takes a plan, which is given to the kernel as the model wrote it: the
+// kernel alone judges it.
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+)
+
+// Planner has a model make plans. Its [Planner.Plan] is a handler for
+// [agents.Planner.OnPlan], and may be called concurrently if the provider may.
+type Planner struct {
+	Model llm.Endpoint
+	// Guidelines are those of the organisation, which an operator wrote. Empty is none.
+	Guidelines string
+}
+
+// Tool is the one tool of the model. Nothing is run when it calls it.
+const Tool = "plan"
+
+const rules = `You are the planner of a kernel. You turn a task into a plan of steps, and call the tool plan exactly once with it. You have no other tool. Do not answer with text.
+
+You never see what a tool returns or a reader says, and are not asked again while the plan runs: write down all steps now, without branches and loops. Steps run in their order.
+
+A step has an id and is one of these kinds:
+- const: a value, for what the task itself says.
+- tool: a call of a tool of the catalogue, with all args of its input_schema. An arg is a literal, a reference, or a list of these.
+- q_parse: a reader reads the value at source, and answers in the shape of the schema that schema_ref names. The instruction tells it what to look for. Use it to get values out of text.
+- merge: an object, made of references.
+A reference is {"ref": ID} for the value of an earlier step, or {"ref": ID, "path": "property.0.property"} for a part of it, as far as the types of output_schema and of answers go.
+
+Rules that you do not see judge each call by where its arguments come from. Take recipients, amounts and names from the task, not from what is read, if you can. Plan what the task asks for and no more: a call that is not allowed ends the run.`
+
+// Plan has the model plan. The error wraps [agents.ErrNoPlan] if it made no plan: it
+// answered with text, called twice, was cut, or its provider failed.
+func (p *Planner) Plan(ctx context.Context, r agents.PlanRequest) (any, error) {
+	request, err := p.request(r)
+	if err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	reply, err := p.Model.Provider.Do(ctx, request, nil)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", agents.ErrNoPlan, err)
+	case reply.Stop == llm.StopLength:
+		return nil, fmt.Errorf("%w: %w", agents.ErrNoPlan, llm.ErrCut)
+	case len(reply.Calls) != 1 || reply.Calls[0].Name != Tool:
+		return nil, fmt.Errorf("%w: %w", agents.ErrNoPlan, errNoCall)
+	}
+	// A text: what is wrong with it, the kernel says.
+	return string(reply.Calls[0].Arguments), nil
+}
+
+var errNoCall = errors.New("the model did not call its one tool once")
+
+const defaultTokens = 4096
+
+// request is what the model is asked: a function of the task and the tools, but for the
+// codes of errors.
+func (p *Planner) request(r agents.PlanRequest) (*llm.Request, error) {
+	about, err := json.Marshal(struct {
+		Catalogue jsontext.Value `json:"catalogue"`
+		Schemas   jsontext.Value `json:"schemas"`
+		Limits    jsontext.Value `json:"limits"`
+		Result    jsontext.Value `json:"result,omitempty"`
+	}{r.Catalogue, r.Schemas, r.Limits, r.Result})
+	if err != nil {
+		return nil, err
+	}
+	system := []llm.Part{llm.Constant(rules)}
+	if p.Guidelines != "" {
+		system = append(system, llm.FromOperator(p.Guidelines))
+	}
+	asked := []llm.Part{llm.Constant("What there is:"), llm.FromGateway(string(about))}
+	if len(r.Result) > 0 {
+		asked = append(asked, llm.Constant("The value of the final step has to be an answer as result says."))
+	}
+	asked = append(asked, llm.Constant("The task:"), llm.FromController(r.Task))
+	if len(r.Errors) > 0 && string(r.Errors) != "[]" {
+		asked = append(asked, llm.Constant("Your earlier plans for this task failed, at these steps of theirs. Write another one:"), llm.FromGateway(string(r.Errors)))
+	}
+	request := &llm.Request{
+		Model: p.Model.Model, System: system, Turns: []llm.Turn{{Role: llm.User, Parts: asked}}, Force: Tool, MaxTokens: p.Model.MaxTokens,
+		Tools: []llm.Tool{{Name: Tool, Description: llm.Constant("Hand in the plan."), Schema: kernel.AppendPlanSchema(nil)}},
+	}
+	if request.MaxTokens == 0 {
+		request.MaxTokens = defaultTokens
+	}
+	return request, request.Check()
+}
