@@ -13,9 +13,9 @@
 //
 // Shortest correct use:
 //
-//	server := mcp.NewController(connection, mcp.Options{})
-//	server.Start, server.Serve or server.Handler, server.Stop
+//	server := mcp.New(name, bcp.RoleController, mcp.Options{})
+//	server.Serve or server.Handler; server.Start with a connection; server.Stop
 //
-// The connection of a Reader needs agents.Options.Handlers of [MaxPending]: each
-// query that waits for the host takes one.
+// A host may come before the mesh does: it is answered at once, and what it asks
+// about the agent waits for Start.
 package mcp

@@ -98,13 +98,8 @@ func serve(t *testing.T, m *meshtest.Mesh, name bcp.AgentName, role bcp.Role) (s
 	if err != nil {
 		t.Fatal(err)
 	}
-	mine := mcp.Options{Version: "test", Refresh: 50 * time.Millisecond}
-	if role == bcp.RoleReader {
-		s = mcp.NewReader(conn, mine)
-	} else {
-		s = mcp.NewController(conn, mine)
-	}
-	if err := s.Start(t.Context()); err != nil {
+	s = mcp.New(name, role, mcp.Options{Version: "test", Refresh: 50 * time.Millisecond})
+	if err := s.Start(t.Context(), conn); err != nil {
 		t.Fatal(err)
 	}
 	var once sync.Once

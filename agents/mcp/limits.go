@@ -31,6 +31,9 @@ const (
 	finishTimeout = 10 * time.Second
 	// listTimeout is how long a start waits to hear what the agent has.
 	listTimeout = 5 * time.Second
+	// readyTimeout is how long a host's request about the agent waits for the mesh.
+	// Hosts give a list of tools half a minute.
+	readyTimeout = 20 * time.Second
 	// defaultRefresh is how often a Controller asks what it has.
 	defaultRefresh = 5 * time.Second
 	// notifyTimeout bounds one notification to the hosts.

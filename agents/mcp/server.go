@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,12 +36,15 @@ type Options struct {
 // Server serves one agent of a mesh, in one role, to any number of MCP hosts. Its
 // methods may be used concurrently.
 type Server struct {
-	mcp       *sdk.Server
-	log       hclog.Logger
-	side      side
-	resources map[string]func(context.Context) (any, error) // by URI
+	mcp     *sdk.Server
+	log     hclog.Logger
+	role    bcp.Role
+	options Options
+	ready   chan struct{} // closed when Start knows what the agent has
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex                                    // guards what follows
+	side      side                                          // nil before Start
+	resources map[string]func(context.Context) (any, error) // by URI
 	announced map[string][]byte
 	changed   map[string]bool // resources whose subscribers are to be told
 	stop      context.CancelFunc
@@ -57,37 +61,22 @@ type side interface {
 	stop(ctx context.Context) error
 }
 
-// NewController returns the server of a Controller's connection. It starts
-// nothing.
-func NewController(c *agents.Connection, o Options) *Server {
-	s := newServer(c.Name(), bcp.RoleController, controllerInstructions, o)
-	s.side = newController(s, c, o)
-	return s
-}
-
-// NewReader returns the server of a Reader's connection, which needs
-// agents.Options.Handlers of [MaxPending]. It starts nothing.
-func NewReader(c *agents.Connection, o Options) *Server {
-	s := newServer(c.Name(), bcp.RoleReader, readerInstructions, o)
-	s.side = newReader(s, c)
-	return s
-}
-
-func newServer(name bcp.AgentName, role bcp.Role, instructions string, o Options) *Server {
+// New returns the server of an agent in one of its roles, Controller or Reader. It
+// answers hosts at once; what they ask about the agent waits for Start, for twenty
+// seconds at most.
+func New(name bcp.AgentName, role bcp.Role, o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = hclog.NewNullLogger()
 	}
 	if o.Version == "" {
 		o.Version = "unknown"
 	}
-	s := &Server{log: o.Logger.Named("mcp"), resources: map[string]func(context.Context) (any, error){},
-		announced: map[string][]byte{}, changed: map[string]bool{}, signal: make(chan struct{}, 1)}
-	known := func(uri string) error {
-		if s.resources[uri] == nil {
-			return errNoResource
-		}
-		return nil
+	instructions := controllerInstructions
+	if role == bcp.RoleReader {
+		instructions = readerInstructions
 	}
+	s := &Server{log: o.Logger.Named("mcp"), role: role, options: o, ready: make(chan struct{}), resources: map[string]func(context.Context) (any, error){},
+		announced: map[string][]byte{}, changed: map[string]bool{}, signal: make(chan struct{}, 1)}
 	s.mcp = sdk.NewServer(&sdk.Implementation{Name: "bcpmesh", Title: fmt.Sprintf("bcpmesh %s %s", role, name), Version: o.Version}, &sdk.ServerOptions{
 		Instructions: instructions,
 		Capabilities: &sdk.ServerCapabilities{
@@ -96,38 +85,75 @@ func newServer(name bcp.AgentName, role bcp.Role, instructions string, o Options
 		},
 		// What an agent has is nobody else's to see.
 		SetCacheable:       func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
-		SubscribeHandler:   func(_ context.Context, r *sdk.SubscribeRequest) error { return known(r.Params.URI) },
-		UnsubscribeHandler: func(_ context.Context, r *sdk.UnsubscribeRequest) error { return known(r.Params.URI) },
+		SubscribeHandler:   func(_ context.Context, r *sdk.SubscribeRequest) error { return s.knows(r.Params.URI) },
+		UnsubscribeHandler: func(_ context.Context, r *sdk.UnsubscribeRequest) error { return s.knows(r.Params.URI) },
 	})
-	// The SDK's own refusal quotes the address in a way that is not always JSON, and
-	// the host's session would end.
-	s.mcp.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
-		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
-			if read, ok := r.GetParams().(*sdk.ReadResourceParams); ok && known(read.URI) != nil {
-				return nil, errNoResource
-			}
-			return next(ctx, method, r)
-		}
-	})
+	s.mcp.AddReceivingMiddleware(s.whenReady)
 	return s
+}
+
+// whenReady has requests about the agent wait until it is known what it has.
+func (s *Server) whenReady(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+		kind, _, _ := strings.Cut(method, "/")
+		if kind == "tools" || kind == "resources" || kind == "prompts" {
+			patience := time.NewTimer(readyTimeout)
+			defer patience.Stop()
+			select {
+			case <-s.ready:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-patience.C:
+				if method == "tools/call" {
+					return faultOf(bcp.Unavailable).saying("there is no mesh yet").next("try again in a minute; an operator starts the mesh with bcpmesh up").result(), nil
+				}
+			}
+		}
+		// The SDK's own refusal quotes the address in a way that is not always JSON, and
+		// the host's session would end.
+		if read, ok := r.GetParams().(*sdk.ReadResourceParams); ok {
+			if err := s.knows(read.URI); err != nil {
+				return nil, err
+			}
+		}
+		return next(ctx, method, r)
+	}
+}
+
+// knows fails unless a resource is there.
+func (s *Server) knows(uri string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.resources[uri] == nil {
+		return errNoResource
+	}
+	return nil
 }
 
 var errNoResource = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no such resource: resources/list says what there is"}
 
 // Start connects the tools with the mesh and returns once it is known what the
-// agent has, so that the first list of tools is right. It is called once.
-func (s *Server) Start(ctx context.Context) error {
+// agent has, so that the first list of tools is right. A Reader's connection needs
+// agents.Options.Handlers of [MaxPending]. It is called once.
+func (s *Server) Start(ctx context.Context, c *agents.Connection) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var side side
+	if s.role == bcp.RoleReader {
+		side = newReader(s, c)
+	} else {
+		side = newController(s, c, s.options)
+	}
 	s.mu.Lock()
-	s.stop = cancel
+	s.stop, s.side = cancel, side
 	s.mu.Unlock()
 	run := func(f func(context.Context)) { s.work.Go(func() { f(work) }) }
 	run(s.notify)
-	if err := s.side.start(ctx, run); err != nil {
+	if err := side.start(ctx, run); err != nil {
 		cancel()
 		s.work.Wait()
 		return err
 	}
+	close(s.ready)
 	return nil
 }
 
@@ -136,13 +162,13 @@ func (s *Server) Start(ctx context.Context) error {
 // and twice.
 func (s *Server) Stop(ctx context.Context) error {
 	s.mu.Lock()
-	stop := s.stop
+	stop, side := s.stop, s.side
 	s.mu.Unlock()
 	if stop == nil {
 		return nil
 	}
 	stop()
-	err := s.side.stop(ctx)
+	err := side.stop(ctx)
 	for session := range s.mcp.Sessions() {
 		_ = session.Close() // it is over either way
 	}
@@ -181,7 +207,9 @@ func (s *Server) announce(tools map[*sdk.Tool]sdk.ToolHandler) {
 
 // resource adds a resource that hosts may read and subscribe to.
 func (s *Server) resource(uri, name, description string, content func(context.Context) (any, error)) {
+	s.mu.Lock()
 	s.resources[uri] = content
+	s.mu.Unlock()
 	s.mcp.AddResource(&sdk.Resource{URI: uri, Name: name, Description: description, MIMEType: "application/json"},
 		func(ctx context.Context, _ *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 			value, err := content(ctx)

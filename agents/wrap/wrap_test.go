@@ -174,8 +174,8 @@ bcp_channels: [{peer: mailer, role: controller, max_category: 2, budget_bits: 10
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = reader.Stop(context.Background()) })
-	server := mcp.NewController(connect("main", bcp.RoleController), mcp.Options{Tools: []*wrap.File{f}})
-	if err := server.Start(t.Context()); err != nil {
+	server := mcp.New("main", bcp.RoleController, mcp.Options{Tools: []*wrap.File{f}})
+	if err := server.Start(t.Context(), connect("main", bcp.RoleController)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Stop(context.Background()) })

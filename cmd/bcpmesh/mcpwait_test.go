@@ -67,8 +67,9 @@ func forward(l net.Listener, to string) {
 	}
 }
 
-// A host may start its server before the mesh is up: the server says so, and serves as
-// soon as there is a mesh. A host that leaves meanwhile ends it.
+// A host may start its server before the mesh is up: the server says so, answers the host
+// at once, and has its tools as soon as there is a mesh. A host that leaves meanwhile ends
+// it.
 func TestMCPWaitsForItsMesh(t *testing.T) {
 	t.Parallel()
 	m, creds := mcpFiles(t)
@@ -112,12 +113,15 @@ func TestMCPWaitsForItsMesh(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go forward(listen(), at.Host)
 	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
 	session, err := client.Connect(t.Context(), &sdk.IOTransport{Reader: out, Writer: in}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if got := session.InitializeResult(); !strings.HasPrefix(got.Instructions, "You are a Controller") {
+		t.Errorf("before there is a mesh it says %q", got.Instructions)
+	}
+	go forward(listen(), at.Host)
 	if got := toolsOf(t, session); got != "BCPBudget BCPInbox BCPQuery BCPSubscribe" {
 		t.Errorf("it has %s", got)
 	}

@@ -1,21 +1,19 @@
 package attach
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents/mcp"
-	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
@@ -50,7 +48,8 @@ A controller gets the tools BCPQuery, BCPInbox, BCPBudget and BCPSubscribe; a
 reader BCPQueries and BCPRespond, and BCPPublish if its definition lists it and a
 subscription names it. The host starts the program itself and speaks with it over stdin and stdout.
 The tools follow the definitions when the mesh is reloaded, and come back when it is
-started again. A mesh that is not up yet is waited for, for as long as the host stays.
+started again. A mesh that is not up yet is waited for, for as long as the host stays:
+the host is answered at once, and gets the tools when the mesh is there.
 
 With --tools a controller's host has the tools of wrapped MCP servers too, with typed
 results ("bcpmesh wrap").
@@ -90,90 +89,74 @@ func serveMCP(ctx context.Context, p *cli.Program, o mcpOptions) error {
 		}
 		defer listener.Close()
 	}
-	waiting, left := context.WithCancel(ctx)
-	defer left()
-	var host io.Reader
-	if listener == nil {
+	server, err := mcpServer(p, o)
+	if err != nil {
+		return err
+	}
+	serving, leave := context.WithCancel(ctx)
+	defer leave()
+	ended := make(chan error, 1)
+	go func() {
+		err := connectMCP(serving, p, o, server)
+		if err != nil {
+			leave()
+		}
+		ended <- err
+	}()
+	if listener != nil {
+		err = serveHTTP(serving, p, server, listener, token, o.tokenFile == "")
+	} else {
 		if cli.IsTerminal(p.In) {
 			p.Out.Talkf("this speaks MCP on stdin and stdout: let a host start it")
 		}
-		host = hostInput(cli.Interruptible(ctx, p.In), left)
+		err = server.ServeLines(serving, cli.Interruptible(ctx, p.In), p.Out.Screen)
 	}
-	server, end, err := mcpServer(waiting, p, o)
-	switch {
-	case errors.Is(err, context.Canceled) && ctx.Err() == nil:
-		return nil // the host left before there was a mesh
-	case err != nil:
-		return err
+	stopped := serving.Err() != nil
+	leave()
+	if failed := <-ended; failed != nil && !errors.Is(failed, context.Canceled) {
+		return failed
 	}
-	defer end()
-	if listener == nil {
-		err := server.ServeLines(ctx, host, p.Out.Screen)
-		if ctx.Err() != nil {
-			return nil
-		}
-		return err
+	if stopped && listener == nil {
+		return nil
 	}
-	return serveHTTP(ctx, p, server, listener, token, o.tokenFile == "")
+	return err
 }
 
-// hostInput returns what the host sends, and calls left if it leaves without a word,
-// which is noticed also while nobody reads.
-func hostInput(in io.Reader, left func()) io.Reader {
-	buffered := bufio.NewReader(in)
-	begun := make(chan struct{})
-	go func() {
-		defer close(begun)
-		if _, err := buffered.Peek(1); err != nil {
-			left()
-		}
-	}()
-	return firstAfter{begun, buffered}
-}
-
-// firstAfter is a reader whose reads begin when a channel is closed.
-type firstAfter struct {
-	begun <-chan struct{}
-	in    io.Reader
-}
-
-func (r firstAfter) Read(b []byte) (int, error) {
-	<-r.begun
-	return r.in.Read(b)
-}
-
-// mcpServer connects as the agent of the creds file.
-func mcpServer(ctx context.Context, p *cli.Program, o mcpOptions) (server *mcp.Server, end func(), err error) {
-	options := mcp.Options{Version: cli.ProgramVersion()}
+// mcpServer makes the server of the agent of the creds file, which answers hosts before
+// there is a mesh.
+func mcpServer(p *cli.Program, o mcpOptions) (*mcp.Server, error) {
+	name, role, err := o.Who()
+	if err != nil {
+		return nil, err
+	}
+	options := mcp.Options{Version: cli.ProgramVersion(), Logger: cli.NewLogger(hclog.Info, p.Out.Stderr)}
 	for _, name := range o.tools {
 		file, err := readTools(name)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		options.Tools = append(options.Tools, file)
 	}
+	return mcp.New(name, role, options), nil
+}
+
+// connectMCP connects the server with its mesh when that is up, and keeps the connection
+// until ctx ends.
+func connectMCP(ctx context.Context, p *cli.Program, o mcpOptions, server *mcp.Server) error {
 	agent, err := o.Await(ctx, p, "mcp", mcp.MaxPending)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	options.Logger = agent.Log
-	if agent.Role == bcp.RoleReader {
-		server = mcp.NewReader(agent.Conn, options)
-	} else {
-		server = mcp.NewController(agent.Conn, options)
-	}
-	if err := server.Start(ctx); err != nil {
-		agent.Conn.Close()
+	defer agent.Conn.Close()
+	if err := server.Start(ctx, agent.Conn); err != nil {
 		if ctx.Err() != nil {
-			return nil, nil, ctx.Err()
+			return ctx.Err()
 		}
-		return nil, nil, meshdir.OutcomeOf(err)
+		return meshdir.OutcomeOf(err)
 	}
-	return server, func() {
-		// What the host has not dealt with stays with the gateway.
-		_ = server.Stop(context.WithoutCancel(ctx))
-		agent.Conn.Close()
-	}, nil
+	<-ctx.Done()
+	// What the host has not dealt with stays with the gateway.
+	return server.Stop(context.WithoutCancel(ctx))
 }
 
 // mcpToken reads the token of a file, or makes one.

@@ -88,17 +88,25 @@ func (f *AgentFlags) Await(ctx context.Context, p *cli.Program, command string, 
 // awaitPause is between two looks for a mesh that is not up.
 const awaitPause = time.Second
 
+// Who reads which agent the creds are of, and in which role.
+func (f *AgentFlags) Who() (bcp.AgentName, bcp.Role, error) {
+	who, err := meshdir.ReadCreds(f.Creds)
+	switch {
+	case err != nil:
+		return "", 0, err
+	case f.Role != 0 && who.Role != f.Role:
+		return "", 0, cli.Failf("%s is of %s, %s: expected the creds of a %s", cli.Quoted(f.Creds), who.Agent, who.Role, f.Role)
+	case f.Role == 0 && who.Role != bcp.RoleController && who.Role != bcp.RoleReader:
+		return "", 0, cli.Failf("%s is of %s, %s: only controllers and readers are agents", cli.Quoted(f.Creds), who.Agent, who.Role)
+	}
+	return who.Agent, who.Role, nil
+}
+
 // Connect connects as the agent of the creds file.
 func (f *AgentFlags) Connect(ctx context.Context, p *cli.Program, command string, handlers int) (*servedAgent, error) {
-	who, err := meshdir.ReadCreds(f.Creds)
+	name, role, err := f.Who()
 	if err != nil {
 		return nil, err
-	}
-	if f.Role != 0 && who.Role != f.Role {
-		return nil, cli.Failf("%s is of %s, %s: expected the creds of a %s", cli.Quoted(f.Creds), who.Agent, who.Role, f.Role)
-	}
-	if f.Role == 0 && who.Role != bcp.RoleController && who.Role != bcp.RoleReader {
-		return nil, cli.Failf("%s is of %s, %s: only controllers and readers are agents", cli.Quoted(f.Creds), who.Agent, who.Role)
 	}
 	url, known := f.url, meshdir.Trust{CA: f.ca}
 	if url == "" {
@@ -114,8 +122,8 @@ func (f *AgentFlags) Connect(ctx context.Context, p *cli.Program, command string
 	}
 	log := cli.NewLogger(hclog.Info, p.Out.Stderr)
 	conn, err := agents.Connect(ctx, url, agents.CredsFile(f.Creds), agents.Options{
-		Name: who.Agent, Encoding: encoding, Logger: log, Handlers: handlers,
-		NATS: append(secure, nats.Name("bcpmesh "+command+" "+string(who.Agent))),
+		Name: name, Encoding: encoding, Logger: log, Handlers: handlers,
+		NATS: append(secure, nats.Name("bcpmesh "+command+" "+string(name))),
 	})
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -123,7 +131,7 @@ func (f *AgentFlags) Connect(ctx context.Context, p *cli.Program, command string
 	case err != nil:
 		return nil, meshdir.NotTaken(url, f.Creds, err)
 	}
-	return &servedAgent{conn, who.Agent, who.Role, log}, nil
+	return &servedAgent{conn, name, role, log}, nil
 }
 
 // meshNear is where the mesh serves in whose folder a file lies, or where one
