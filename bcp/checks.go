@@ -59,6 +59,7 @@ const (
 	CheckLinks          Check = 45
 	CheckEgressBudget   Check = 46
 	CheckEgressBytes    Check = 47
+	CheckRole           Check = 48
 )
 
 // CheckInfo says what a check is.
@@ -119,16 +120,17 @@ var checks = []CheckInfo{
 	{CheckLinks, "links", "P13.2", "the agent may put URLs together", "links_only"},
 	{CheckEgressBudget, "egress_budget", "P13.3", "the bits of the window have room", "egress_budget_bits"},
 	{CheckEgressBytes, "egress_bytes", "P13.3", "the bytes of the window, and those of the host, have room", "egress_bytes"},
+	{CheckRole, "role", "P14.2", "agents of other organisations have shown the roles that are required of them", "requires_role"},
 }
 
 // order has the checks of each kind of decision as its code has them; a test
 // compares the two.
 var order = map[DecisionKind][]Check{
-	KindAsk: {CheckRefusals, CheckMessage, CheckChannelFirst, CheckShape, CheckRepeat, CheckChannel, CheckCategory, CheckSpec,
+	KindAsk: {CheckRefusals, CheckMessage, CheckChannelFirst, CheckShape, CheckRepeat, CheckChannel, CheckRole, CheckCategory, CheckSpec,
 		CheckJustified, CheckOwnWords, CheckSessionFailed, CheckEscalations, CheckCat2Queries,
 		CheckBudget, CheckPushBudget, CheckCapacityBudget, CheckWindowBudget, CheckTotalBudget, CheckReader, CheckOutbox},
 	KindAnswer: {CheckRefusals, CheckMessage, CheckQuery, CheckAnswered, CheckCancelled, CheckDeadline, CheckNoInformation, CheckAnswer, CheckQueue},
-	KindPush: {CheckRefusals, CheckMessage, CheckRepeat, CheckSubscription, CheckRate, CheckBatch, CheckAnswer, CheckFilter,
+	KindPush: {CheckRefusals, CheckMessage, CheckRepeat, CheckSubscription, CheckRole, CheckRate, CheckBatch, CheckAnswer, CheckFilter,
 		CheckBudget, CheckPushBudget, CheckCapacityBudget, CheckWindowBudget, CheckTotalBudget, CheckQueue, CheckOutbox, CheckController},
 	KindSession:   {CheckRefusals, CheckMessage},
 	KindPropose:   {CheckChannel, CheckCategory, CheckSpec, CheckQueue},
@@ -137,6 +139,7 @@ var order = map[DecisionKind][]Check{
 	KindApproval:  {CheckMessage, CheckItem, CheckInTime, CheckDigest, CheckApprover, CheckSignature, CheckStands, CheckApproval},
 	KindViolation: {CheckPermission},
 	KindErase:     {CheckAct, CheckErasure},
+	KindDeclare:   {CheckRefusals, CheckRole},
 }
 
 // Checks returns the checks of a kind of decision in the order in which they are

@@ -32,6 +32,9 @@ const (
 	// started.
 	ControllerUnavailable Code = "controller_unavailable"
 
+	// RoleRequired refuses an agent of another organisation that has not shown its roles.
+	RoleRequired Code = "role_required"
+
 	NoChannel              Code = "no_channel"
 	CategoryDenied         Code = "category_denied"
 	InvalidQuery           Code = "invalid_query"
@@ -87,6 +90,7 @@ var catalogue = []CodeInfo{
 	{MessageTooLarge, toBoth, false, false, "the message is too large", "send less"},
 	{RateLimited, toBoth, false, true, "too many refused messages, or pushes beyond max_rate", "wait for as long as the result says, or a minute, and send only what the protocol allows"},
 	{NoChannel, ToController, false, false, "there is no channel to this reader", "ask a reader that one of your channels names"},
+	{RoleRequired, toBoth, false, true, "an end of the channel has to show its roles first", "let the agent of the other organisation be judged: docs/roles.md"},
 	{CategoryDenied, ToController, false, false, "the channel does not allow this category", "ask in a lower category"},
 	{InvalidQuery, ToController, false, false, "the query's spec is not valid", "check the spec with bcpmesh validate"},
 	{EscalationRequired, ToController, false, false, "this query is an escalation and needs a justification", "add escalation.justification in your own words"},

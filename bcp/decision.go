@@ -71,11 +71,12 @@ const (
 	KindStep        DecisionKind = 26 // a Reader's answer to a run, or a person about a call
 	KindCall        DecisionKind = 27 // time, or a restart, about a call
 	KindOutcome     DecisionKind = 28 // a tool's answer to a call
+	KindDeclare     DecisionKind = 29 // an agent of another organisation declared its roles, or was judged anew
 )
 
 var kindWords = []string{"", "start", "session", "ask", "answer", "push", "acknowledge", "expire", "connect", "disconnect", "violation", "refusals", "alert",
 	"approval", "process", "reload", "taint", "prompt", "erase", "truncate", "credential", "batch", "propose", "egress",
-	"run", "plan", "step", "call", "outcome"}
+	"run", "plan", "step", "call", "outcome", "declare"}
 
 func (k DecisionKind) String() string { return wire.Word(kindWords, k) }
 
@@ -250,6 +251,7 @@ type Decision struct {
 	Credential *CredentialChange `msgpack:"cr,omitempty" json:"credential,omitempty"`
 	Egress     *EgressChange     `msgpack:"eg,omitempty" json:"egress,omitempty"`
 	Run        *RunChange        `msgpack:"ru,omitempty" json:"run,omitempty"`
+	Declare    *DeclareChange    `msgpack:"de,omitempty" json:"declare,omitempty"`
 }
 
 // Truncation says that the journal may begin with the record of the decision

@@ -35,6 +35,10 @@ type Mesh struct {
 	// RequireWitness is how old the newest cosignature of a witness may be until asks and
 	// pushes are refused; 0: any age.
 	RequireWitness time.Duration
+	// Trust are the keys of other organisations, and RoleRequirements what may be required
+	// of their agents.
+	Trust            []Trust
+	RoleRequirements []RoleRequirement
 	// Notify are the ways in which people are notified.
 	Notify []Route
 	// Organisation is whose agents these are, as other organisations know it, or empty.
@@ -173,6 +177,10 @@ type Channel struct {
 
 	// MaxArgumentBytes bounds the arguments of a query; 0 allows none.
 	MaxArgumentBytes int
+
+	// ControllerRole and ReaderRole are the requirements that the Controller and the
+	// Reader have to be accepted for, since the other end's entry says so; empty: none.
+	ControllerRole, ReaderRole string
 
 	BaseCategory Category
 	MaxRetries   int

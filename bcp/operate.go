@@ -59,11 +59,13 @@ const (
 	ControlProposals   = "proposals" // list the subscriptions that people approved
 	ControlAgents      = "agents"    // tell how each agent is, from one on
 	ControlStopRun     = "stop-run"  // end a run of a kernel
+	// ControlRevocations brings a list of revocations of another organisation.
+	ControlRevocations = "revocations"
 )
 
 // ControlActs returns every act.
 func ControlActs() []string {
-	return []string{ControlRenew, ControlTaint, ControlResetTaint, ControlSessions, ControlReload, ControlErase, ControlForecast, ControlKey, ControlReconcile, ControlStorage, ControlCredentials, ControlProposals, ControlAgents, ControlStopRun}
+	return []string{ControlRenew, ControlTaint, ControlResetTaint, ControlSessions, ControlReload, ControlErase, ControlForecast, ControlKey, ControlReconcile, ControlStorage, ControlCredentials, ControlProposals, ControlAgents, ControlStopRun, ControlRevocations}
 }
 
 // AuditorActs returns the acts that auditors may ask for too: they change nothing, and

@@ -110,6 +110,12 @@ func (w *recordWriter) decision(d *Decision) {
 		w.runChange(d.Run)
 		w.close(at, members)
 	}
+	if d.Declare != nil {
+		w.key("de")
+		at, members := w.open()
+		w.declareChange(d.Declare)
+		w.close(at, members)
+	}
 }
 
 func (w *recordWriter) private(d *Private) {
@@ -187,6 +193,21 @@ func (w *recordWriter) runChange(d *RunChange) {
 	writeText(w, "a", d.Alert)
 	writeText(w, "i", d.Held)
 	w.bytes("h", d.Change)
+}
+
+func (w *recordWriter) declareChange(d *DeclareChange) {
+	w.key("a")
+	w.putText(string(d.Act))
+	writeText(w, "q", d.Requirement)
+	w.digest("d", &d.Required)
+	writeText(w, "w", d.Why)
+	writeInt(w, "u", d.Until)
+	writeText(w, "o", d.Organisation)
+	w.digest("s", &d.Signer)
+	w.digest("e", &d.Statement)
+	w.digest("r", &d.Serial)
+	writeInt(w, "n", d.Number)
+	w.texts("x", d.Ended)
 }
 
 func (r *recordReader) decision(d *Decision) {
@@ -336,6 +357,8 @@ func (r *recordReader) decision(d *Decision) {
 			readPointer(r, &d.Egress, (*recordReader).egressChange)
 		case "ru":
 			readPointer(r, &d.Run, (*recordReader).runChange)
+		case "de":
+			readPointer(r, &d.Declare, (*recordReader).declareChange)
 		default:
 			r.skip()
 		}
@@ -495,6 +518,37 @@ func (r *recordReader) runChange(d *RunChange) {
 	}
 }
 
+func (r *recordReader) declareChange(d *DeclareChange) {
+	for range r.members() {
+		switch string(r.text()) {
+		case "a":
+			readText(r, &d.Act)
+		case "q":
+			readText(r, &d.Requirement)
+		case "d":
+			r.exactly(d.Required[:])
+		case "w":
+			readText(r, &d.Why)
+		case "u":
+			readInt(r, &d.Until)
+		case "o":
+			readText(r, &d.Organisation)
+		case "s":
+			r.exactly(d.Signer[:])
+		case "e":
+			r.exactly(d.Statement[:])
+		case "r":
+			r.exactly(d.Serial[:])
+		case "n":
+			readInt(r, &d.Number)
+		case "x":
+			r.texts(&d.Ended)
+		default:
+			r.skip()
+		}
+	}
+}
+
 func (w *jsonWriter) decision(d *Decision) {
 	w.unsigned("seq", d.Seq)
 	w.digest("prev", &d.Prev)
@@ -569,6 +623,7 @@ func (w *jsonWriter) decision(d *Decision) {
 	w.rare(d.Credential != nil) // "credential"
 	w.rare(d.Egress != nil)     // "egress"
 	w.rare(d.Run != nil)        // "run"
+	w.rare(d.Declare != nil)    // "declare"
 }
 
 func (w *jsonWriter) balance(d *Balance) {

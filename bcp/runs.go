@@ -54,7 +54,9 @@ type KernelRights struct {
 	Kernel, Planner AgentName
 	Approvers       []AgentName // may decide about its calls
 	Runs            []RunRight
-	Calls           []CallRight
+	// Roles are the requirements that requesters have to be accepted for, by requester.
+	Roles map[AgentName][]string
+	Calls []CallRight
 }
 
 // RunRight lets a requester start runs with a grant.

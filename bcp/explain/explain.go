@@ -169,6 +169,8 @@ func (e *explainer) looked(c bcp.Check) bool {
 		return d.Verdict == bcp.Hold || d.Check != 0
 	case bcp.CheckKeeper:
 		return d.Check == bcp.CheckKeeper
+	case bcp.CheckRole:
+		return d.Kind == bcp.KindDeclare || d.Check == c || e.channel.ControllerRole != "" || e.channel.ReaderRole != ""
 	case bcp.CheckNetwork, bcp.CheckEgressBudget, bcp.CheckEgressBytes:
 		return d.Egress != nil && d.Egress.Act == bcp.EgressReserve
 	case bcp.CheckLinks:
@@ -365,6 +367,8 @@ func (e *explainer) decided() string {
 		return fmt.Sprintf("%d bytes went over the wire", d.Egress.Bytes)
 	case d.Kind == bcp.KindEgress && d.Egress != nil && d.Verdict == bcp.Accept:
 		return fmt.Sprintf("reserved: it tells its host at most %s bits", d.Egress.Bits)
+	case d.Kind == bcp.KindDeclare && d.Declare != nil:
+		return d.Declare.Text()
 	case d.Kind.IsRun() && d.Run != nil && d.Run.Code != "":
 		return "refused by the kernel: " + d.Run.Code
 	case d.Verdict == bcp.Reject && d.Outcome != "":

@@ -33,6 +33,8 @@ func (e *explainer) changes() []string {
 			return []string{"another egress_id for another request"}
 		}
 		return []string{"another request_id or push_id for other bytes"}
+	case bcp.CheckRole:
+		return []string{"an attestation that meets requires_role: bcpmesh role verify judges one"}
 	case bcp.CheckCategory:
 		changes := []string{key("max_category", d.Category)}
 		if e.known {

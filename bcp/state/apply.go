@@ -59,6 +59,9 @@ func (s *State) apply(d *bcp.Decision, runs [][8]byte) error {
 	if d.Kind == bcp.KindEgress {
 		return s.applyEgress(d)
 	}
+	if d.Kind == bcp.KindDeclare {
+		return s.applyDeclare(d)
+	}
 	if d.Kind.IsRun() || d.Run != nil {
 		return s.applyRun(d)
 	}

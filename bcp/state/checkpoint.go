@@ -23,7 +23,7 @@ import (
 
 // checkpointVersion stands in front. Another version is refused: the journal is
 // read once, and a new checkpoint made.
-const checkpointVersion = 10
+const checkpointVersion = 11
 
 // maxCheckpointDepth is that of an anomaly of a push of a window of a channel.
 const maxCheckpointDepth = 11
@@ -47,6 +47,7 @@ func (s *State) Checkpoint() ([]byte, error) {
 	if saved.Runs, err = s.saveRuns(); err != nil {
 		return nil, err
 	}
+	saved.Roles, saved.Revocations = s.roles.save()
 	keys := s.keys(&saved)
 	for _, name := range slices.Sorted(maps.Keys(s.agents)) {
 		a, err := saveAgent(name, s.agents[name])

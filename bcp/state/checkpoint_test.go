@@ -61,7 +61,7 @@ func TestCheckpointKnowsEveryField(t *testing.T) {
 		of     any
 		fields string
 	}{
-		{State{}, "mesh rules constraints context last head agents channels queries open openWith items firsts endings decided deadline waiting noticed alerts crons verify origin compiled foreign moves marks runs runsUnkept"},
+		{State{}, "mesh rules constraints context last head agents channels queries open openWith items firsts endings decided deadline waiting noticed alerts crons verify origin compiled foreign moves marks runs roles runsUnkept"},
 		{agentState{}, "definition asks answers askTotal reported exposure told session arrivals renewed refusals unavailable sources egress notices"},
 		{egressState{}, "policy pool alerted refusals"},
 		{sessionState{}, "id begun byDelivery closed since touched provoked provokedEnd exposure quotes releases"},
@@ -96,6 +96,9 @@ func TestCheckpointKnowsEveryField(t *testing.T) {
 		{alert{}, "channel kind epoch"},
 		{cron{}, "agent role CronSchedule next last due"},
 		{foreign{}, "agents channels"},
+		{roleState{}, "accepted numbers"},
+		{roleKey{}, "agent requirement"},
+		{acceptedRole{}, "until organisation signer required serial key"},
 	} {
 		kind := reflect.TypeOf(c.of)
 		var fields []string
@@ -174,25 +177,27 @@ func edits() map[string]edit {
 	}
 	const kept, refused = true, false
 	return map[string]edit{
-		"Mesh.Name":           {kept, func(m *bcp.Mesh) { m.Name = "other" }},
-		"Mesh.TimeZone":       {refused, func(m *bcp.Mesh) { m.TimeZone = time.FixedZone("X", 7200) }},
-		"Mesh.IdleTimeout":    {refused, func(m *bcp.Mesh) { m.IdleTimeout = time.Minute }},
-		"Mesh.Vocabularies":   {refused, func(m *bcp.Mesh) { m.Vocabularies = map[string][]string{"fruit": {"apple"}} }},
-		"Mesh.Approvers":      {kept, func(m *bcp.Mesh) { m.Approvers = []bcp.AgentName{"zoe"} }},
-		"Mesh.Auditors":       {kept, func(m *bcp.Mesh) { m.Auditors = []bcp.AgentName{"zoe"} }},
-		"Mesh.Replicas":       {kept, func(m *bcp.Mesh) { m.Replicas = 3 }},
-		"Mesh.SyncAlways":     {kept, func(m *bcp.Mesh) { m.SyncAlways = !m.SyncAlways }},
-		"Mesh.SyncInterval":   {kept, func(m *bcp.Mesh) { m.SyncInterval = time.Hour }},
-		"Mesh.RawRetention":   {kept, func(m *bcp.Mesh) { m.RawRetention = time.Hour }},
-		"Mesh.MaxDisk":        {kept, func(m *bcp.Mesh) { m.MaxDisk = 1 }},
-		"Mesh.Services":       {kept, func(m *bcp.Mesh) { m.Services = []bcp.Service{{Name: "mail"}} }},
-		"Mesh.OpenRuns":       {kept, func(m *bcp.Mesh) { m.OpenRuns = func([]byte) (bcp.Runs, error) { return nil, nil } }},
-		"Mesh.Kernels":        {kept, func(m *bcp.Mesh) { m.Kernels = []bcp.KernelRights{{Kernel: "desk"}} }},
-		"Mesh.AllowAddresses": {kept, func(m *bcp.Mesh) { m.AllowAddresses = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }},
-		"Mesh.Models":         {kept, func(m *bcp.Mesh) { m.Models = []bcp.Model{{Name: "small"}} }},
-		"Mesh.RequireWitness": {kept, func(m *bcp.Mesh) { m.RequireWitness = time.Hour }},
-		"Mesh.Notify":         {kept, func(m *bcp.Mesh) { m.Notify = []bcp.Route{{Name: "desk"}} }},
-		"Mesh.MaxRefusals":    {kept, func(m *bcp.Mesh) { m.MaxRefusals = 1 }},
+		"Mesh.Name":             {kept, func(m *bcp.Mesh) { m.Name = "other" }},
+		"Mesh.TimeZone":         {refused, func(m *bcp.Mesh) { m.TimeZone = time.FixedZone("X", 7200) }},
+		"Mesh.IdleTimeout":      {refused, func(m *bcp.Mesh) { m.IdleTimeout = time.Minute }},
+		"Mesh.Vocabularies":     {refused, func(m *bcp.Mesh) { m.Vocabularies = map[string][]string{"fruit": {"apple"}} }},
+		"Mesh.Approvers":        {kept, func(m *bcp.Mesh) { m.Approvers = []bcp.AgentName{"zoe"} }},
+		"Mesh.Auditors":         {kept, func(m *bcp.Mesh) { m.Auditors = []bcp.AgentName{"zoe"} }},
+		"Mesh.Replicas":         {kept, func(m *bcp.Mesh) { m.Replicas = 3 }},
+		"Mesh.SyncAlways":       {kept, func(m *bcp.Mesh) { m.SyncAlways = !m.SyncAlways }},
+		"Mesh.SyncInterval":     {kept, func(m *bcp.Mesh) { m.SyncInterval = time.Hour }},
+		"Mesh.RawRetention":     {kept, func(m *bcp.Mesh) { m.RawRetention = time.Hour }},
+		"Mesh.MaxDisk":          {kept, func(m *bcp.Mesh) { m.MaxDisk = 1 }},
+		"Mesh.Services":         {kept, func(m *bcp.Mesh) { m.Services = []bcp.Service{{Name: "mail"}} }},
+		"Mesh.OpenRuns":         {kept, func(m *bcp.Mesh) { m.OpenRuns = func([]byte) (bcp.Runs, error) { return nil, nil } }},
+		"Mesh.Kernels":          {kept, func(m *bcp.Mesh) { m.Kernels = []bcp.KernelRights{{Kernel: "desk"}} }},
+		"Mesh.AllowAddresses":   {kept, func(m *bcp.Mesh) { m.AllowAddresses = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }},
+		"Mesh.Models":           {kept, func(m *bcp.Mesh) { m.Models = []bcp.Model{{Name: "small"}} }},
+		"Mesh.RequireWitness":   {kept, func(m *bcp.Mesh) { m.RequireWitness = time.Hour }},
+		"Mesh.Notify":           {kept, func(m *bcp.Mesh) { m.Notify = []bcp.Route{{Name: "desk"}} }},
+		"Mesh.Trust":            {kept, func(m *bcp.Mesh) { m.Trust = []bcp.Trust{{Organisation: "org2.example"}} }},
+		"Mesh.RoleRequirements": {kept, func(m *bcp.Mesh) { m.RoleRequirements = []bcp.RoleRequirement{{Name: "x"}} }},
+		"Mesh.MaxRefusals":      {kept, func(m *bcp.Mesh) { m.MaxRefusals = 1 }},
 		"Mesh.Agents": {kept, func(m *bcp.Mesh) {
 			m.Agents = append(m.Agents, bcp.Agent{Name: "zed", Encoding: bcp.JSON, Reader: true})
 		}},
@@ -241,6 +246,8 @@ func edits() map[string]edit {
 		"Channel.MaxJustificationWords":   {kept, each(func(c *bcp.Channel) { c.MaxJustificationWords = 1 })},
 		"Channel.MaxJustificationChars":   {kept, each(func(c *bcp.Channel) { c.MaxJustificationChars = 1 })},
 		"Channel.JustificationVocabulary": {kept, each(func(c *bcp.Channel) { c.JustificationVocabulary = "none" })},
+		"Channel.ControllerRole":          {kept, each(func(c *bcp.Channel) { c.ControllerRole = "x" })},
+		"Channel.ReaderRole":              {kept, each(func(c *bcp.Channel) { c.ReaderRole = "x" })},
 		"Channel.MaxArgumentBytes":        {kept, each(func(c *bcp.Channel) { c.MaxArgumentBytes = 1 })},
 		"Channel.BaseCategory":            {kept, each(func(c *bcp.Channel) { c.BaseCategory = 1 })},
 		"Channel.MaxRetries":              {kept, each(func(c *bcp.Channel) { c.MaxRetries = 0 })},

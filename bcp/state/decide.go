@@ -45,6 +45,10 @@ func (s *State) DecideAsk(m bcp.Moment, controller, reader bcp.AgentName, body [
 	if ch == nil {
 		return refuse(d, bcp.CheckChannel, bcp.NoChannel)
 	}
+	if !s.rolesShown(&ch.definition, d.Time) {
+		d.Excused = s.roleShown(controller, ch.definition.ControllerRole, d.Time) // the other end has not
+		return refuse(d, bcp.CheckRole, bcp.RoleRequired)
+	}
 	if ask.Category.Valid() && ask.Category > ch.definition.MaxCategory {
 		return refuse(d, bcp.CheckCategory, bcp.CategoryDenied)
 	}
@@ -264,6 +268,10 @@ func (s *State) DecidePush(m bcp.Moment, reader, controller bcp.AgentName, id bc
 		return refuse(d, bcp.CheckSubscription, bcp.SubscriptionNotFound)
 	}
 	d.Category = v.Spec().Category
+	if !s.rolesShown(&ch.definition, d.Time) {
+		d.Excused = s.roleShown(reader, ch.definition.ReaderRole, d.Time)
+		return refuse(d, bcp.CheckRole, bcp.RoleRequired)
+	}
 	pushes := ch.pushes[id]
 	if d.Time < pushes.next() {
 		return refuse(d, bcp.CheckRate, bcp.RateLimited)

@@ -79,6 +79,8 @@ egress web {"act":"reserve","egress_id":"e","url":"http://docs.example.org/","by
 	{bcp.CheckLinks, bcp.KindEgress, bcp.NotPermitted, func(m *bcp.Mesh, _ *bcp.Channel) { m.Agents[4].Egress.LinksOnly = true }, `egress web {"act":"reserve","egress_id":"e","url":"http://docs.example.org/","by":"composed","bytes":1}`},
 	{bcp.CheckEgressBudget, bcp.KindEgress, bcp.BudgetExhausted, nil, `egress web {"act":"reserve","egress_id":"e","url":"http://docs.example.org/","by":"link","nano_bits":1000000000001,"bytes":1}`},
 	{bcp.CheckEgressBytes, bcp.KindEgress, bcp.BudgetExhausted, nil, `egress web {"act":"reserve","egress_id":"e","url":"http://docs.example.org/","by":"redirect","bytes":4194305}`},
+	{bcp.CheckRole, bcp.KindAsk, bcp.RoleRequired, func(_ *bcp.Mesh, c *bcp.Channel) { c.ReaderRole = bcp.DualLLMRole }, "ask planner mail yes"},
+	{bcp.CheckRole, bcp.KindPush, bcp.RoleRequired, func(_ *bcp.Mesh, c *bcp.Channel) { c.ControllerRole = bcp.DualLLMRole }, `push mail planner memo {"summary":"x"}`},
 	{bcp.CheckPermission, bcp.KindViolation, bcp.NotPermitted, nil, "event violation mail 1"},
 }
 

@@ -149,6 +149,7 @@ func (s *State) restore(saved *savedState, context bcp.Digest) error {
 		return fmt.Errorf("%w: %w", ErrCheckpoint, err)
 	}
 	s.last, s.head, s.origin = lastDecision{last.Seq, last.Time, last.Context}, saved.Head, saved.Origin
+	s.roles = restoreRoles(saved.Roles, saved.Revocations)
 	for i := range saved.Agents {
 		if err := s.restoreAgent(&saved.Agents[i]); err != nil {
 			return err

@@ -35,6 +35,8 @@ type (
 		ForeignAgents   []bcp.AgentName
 		ForeignChannels []int
 		Runs            []byte // as they save themselves
+		Roles           []savedRole
+		Revocations     []savedNumber
 	}
 	savedKey struct {
 		_msgpack struct{} `msgpack:",as_array"`
@@ -287,6 +289,25 @@ type (
 		_msgpack struct{} `msgpack:",as_array"`
 
 		Last, Due int64
+	}
+)
+
+type (
+	savedRole struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Agent                      bcp.AgentName
+		Requirement                string
+		Until                      int64
+		Organisation               string
+		Signer, Required, SerialOf bcp.Digest
+		Key                        string
+	}
+	savedNumber struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Organisation string
+		Number       int64
 	}
 )
 

@@ -50,6 +50,7 @@ type State struct {
 	moves    Moves
 	marks    marks
 	runs     bcp.Runs
+	roles    roleState
 	// runsUnkept says that there were runs, and nothing that keeps them.
 	runsUnkept bool
 }
@@ -209,6 +210,7 @@ func New(c Config) (*State, error) {
 		compiled: make(map[compiledSpec]*bcp.Validator),
 		waiting:  make(map[bcp.DeliveryID]bcp.ChannelKey),
 		noticed:  make(map[bcp.DeliveryID]agentRole),
+		roles:    restoreRoles(nil, nil),
 	}
 	s.context = contextDigest(c)
 	if err := s.openRuns(c, nil); err != nil {

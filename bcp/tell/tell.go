@@ -100,6 +100,8 @@ func who(d *bcp.Decision) string {
 		return words(string(d.Agent), "is denied", inert.Line(d.Event), family)
 	case bcp.KindEgress:
 		return "the keeper of " + string(d.Agent)
+	case bcp.KindDeclare:
+		return words(string(d.Agent), "about roles", string(d.Target))
 	case bcp.KindCredential:
 		return words(string(d.Agent), inert.Line(d.Event), credentialOf(d))
 	case bcp.KindRun, bcp.KindPlan, bcp.KindStep, bcp.KindCall, bcp.KindOutcome:
@@ -179,6 +181,8 @@ func became(d *bcp.Decision) string {
 		return rule
 	case d.Kind == bcp.KindEgress:
 		return egress(d, rule)
+	case d.Kind == bcp.KindDeclare && d.Declare != nil:
+		return declared(d.Declare, rule)
 	case d.Kind.IsRun():
 		return ofRun(d)
 	case d.Verdict == bcp.Reject:
@@ -228,6 +232,19 @@ func became(d *bcp.Decision) string {
 		add(inert.Cut(inert.Line(d.Note), longest))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// declared says what was decided about the roles of an agent.
+func declared(c *bcp.DeclareChange, rule string) string {
+	switch {
+	case c.Act == bcp.DeclareRevocations:
+		return words("a list of revocations of", inert.Line(c.Organisation), rule)
+	case c.Act == bcp.DeclareRequired:
+		return words("refused", rule, string(bcp.RoleRequired))
+	case c.Why != "":
+		return words("not accepted", rule, inert.Line(c.Why))
+	}
+	return words("accepted until", time.Unix(0, c.Until).UTC().Format(time.DateTime), inert.Line(c.Organisation))
 }
 
 // egress says what became of a request to a host.
