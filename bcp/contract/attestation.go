@@ -76,8 +76,8 @@ type Verifier func(key [32]byte, message, signature []byte) bool
 // Proof shows that somebody has a key of an agent: a signature of
 // [ProofStatement] with a user nkey.
 type Proof struct {
-	Key       string
-	Signature []byte
+	Key       string `json:"key"`
+	Signature []byte `json:"signature"`
 }
 
 // Challenge is what a proof answers. The asker chose the nonce, and uses it once.
@@ -99,8 +99,10 @@ func ProofStatement(nonce, asker string, envelope []byte) []byte {
 type Examination struct {
 	// Envelope is the attestation, as it came.
 	Envelope []byte
-	// Agent is who it has to be about.
-	Agent string
+	// Agent is who it has to be about, and Declaration what came beside the envelope and
+	// has to be the one that it is about; nil: nothing came.
+	Agent       string
+	Declaration []byte
 	// Trust has the keys of organisations.
 	Trust []Trusted
 	// Revocations is the list of the agent's organisation, and LastNumber the
@@ -126,6 +128,8 @@ type Acceptance struct {
 	Code     VerdictCode // empty if accepted
 	// Until is the first moment at which this has to be judged again.
 	Until time.Time
+	// Signer is the key that signed it, zero if none that is trusted did.
+	Signer [32]byte
 	// Statement is what was read, also of one that is refused; it is to be trusted
 	// only if it is accepted.
 	Statement Statement
@@ -154,13 +158,14 @@ func JudgeAttestation(e *Examination) Acceptance {
 		a.Code = BadSignature
 		return a
 	}
+	a.Signer = signer.Key
 	for _, check := range []struct {
 		code VerdictCode
 		ok   bool
 	}{
 		{NotCurrent, s.current(e.Now) && e.Revocations.current(e.Now, e.LastNumber)},
 		{Revoked, !e.Revocations.revokes(&s, e.speaks())},
-		{WrongAgent, s.isAbout(e.Agent)},
+		{WrongAgent, s.isAbout(e.Agent) && (e.Declaration == nil || s.declares(e.Declaration))},
 		{NoProof, e.proven(&s)},
 		{UnknownArchitecture, e.Requirement.recognises(&s.Declaration)},
 	} {
@@ -213,6 +218,34 @@ func (s *Statement) current(now time.Time) bool {
 // isAbout reports whether a statement's subject is the agent, by this declaration.
 func (s *Statement) isAbout(agent string) bool {
 	return s.Subject == agent && s.Declaration.Agent.String() == agent && s.SubjectDigest == s.DeclarationDigest
+}
+
+// declares reports whether a declaration says what that of the statement says.
+func (s *Statement) declares(declaration []byte) bool {
+	d, ok := readDeclaration(value{raw: declaration})
+	return ok && d == s.Declaration
+}
+
+// AttestedAgent returns whom an envelope is about, of which nothing is verified.
+func AttestedAgent(envelope []byte) (AgentID, bool) {
+	e, ok := ParseEnvelope(envelope)
+	if !ok {
+		return AgentID{}, false
+	}
+	s, ok := parseStatement(e.Payload)
+	return s.Declaration.Agent, ok
+}
+
+// AttestedDeclaration returns the bytes of the declaration in an envelope, of which
+// nothing is verified; nil if there is none.
+func AttestedDeclaration(envelope []byte) []byte {
+	e, _ := ParseEnvelope(envelope)
+	in, ok := parseInToto(e.Payload, roleType)
+	if !ok {
+		return nil
+	}
+	predicate, _, _ := in.predicate.object()
+	return predicate.get("declaration").raw
 }
 
 // speaks returns the key that has to prove itself, or nothing if none has to.

@@ -17,6 +17,7 @@ import (
 var (
 	errDeclaration = errors.New("the declaration names no agent, or no contract of a role")
 	errStatement   = errors.New("the statement would be refused by every reader")
+	errMessage     = errors.New("the message would be refused by every reader")
 	errRevocations = errors.New("the list of revocations would be refused by every reader")
 )
 

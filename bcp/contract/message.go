@@ -1,0 +1,161 @@
+package contract
+
+import (
+	"encoding/base64"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
+)
+
+// MessageKind is the type of a message of a negotiation about roles (PROTOCOL P14).
+type MessageKind string
+
+// The types, in their order.
+const (
+	TypeOpen        MessageKind = "bcp_role_open" // of an agent that wants to be judged
+	TypeChallenge   MessageKind = "bcp_role_challenge"
+	TypeDeclaration MessageKind = "bcp_role_declaration"
+	TypeVerdict     MessageKind = "bcp_role_verdict"
+	TypeRevocations MessageKind = "bcp_role_revocations" // a list alone, at any time
+)
+
+// Message is a message of a negotiation. Each type has its own fields and no others.
+type Message struct {
+	Type MessageKind `json:"type"`
+	// Name is the requirement that an agent wants to be judged by: of bcp_role_open.
+	Name string `json:"name,omitempty"`
+	// Nonce has 128 random bits or more, in letters and digits, and is used once; Asker is
+	// to whom the answer is proved; Requirement is what is required: of
+	// bcp_role_challenge.
+	Nonce       string         `json:"nonce,omitempty"`
+	Asker       string         `json:"asker,omitempty"`
+	Requirement jsontext.Value `json:"requirement,omitzero"`
+	// Of bcp_role_declaration. Contracts are texts, byte for byte; built-in ones may be
+	// left out. Attestation and Revocations are envelopes.
+	Declaration jsontext.Value `json:"declaration,omitzero"`
+	Contracts   []string       `json:"contracts,omitempty"`
+	Attestation jsontext.Value `json:"attestation,omitzero"`
+	Revocations jsontext.Value `json:"revocations,omitzero"` // of bcp_role_revocations, too
+	Proof       *Proof         `json:"proof,omitempty"`
+	// Of bcp_role_verdict. Code is empty if Accepted, and Until the first moment at which
+	// it has to be judged again, in whole seconds.
+	Accepted bool        `json:"accepted,omitzero"`
+	Code     VerdictCode `json:"code,omitempty"`
+	Until    time.Time   `json:"until,omitzero"`
+}
+
+const (
+	// minNonce has 128 bits in the alphabet of base32.
+	minNonce = 26
+	// maxContracts of a declaration: it refers to three.
+	maxContracts = 8
+)
+
+var messageKeys = map[MessageKind]keys{
+	TypeOpen:        {required: []string{"type", "name"}},
+	TypeChallenge:   {required: []string{"type", "nonce", "asker"}, optional: []string{"requirement"}},
+	TypeDeclaration: {required: []string{"type", "attestation"}, optional: []string{"declaration", "contracts", "revocations", "proof"}},
+	TypeVerdict:     {required: []string{"type"}, optional: []string{"accepted", "code", "until"}},
+	TypeRevocations: {required: []string{"type", "revocations"}},
+}
+
+// ParseMessage reads a message of a negotiation, strictly. What it returns refers to b.
+// The code is [bcp.Malformed] or [bcp.MessageTooLarge].
+func ParseMessage(b []byte) (Message, bcp.Code) {
+	if len(b) > bcp.MaxRoleMessage {
+		return Message{}, bcp.MessageTooLarge
+	}
+	o, _, ok := value{raw: b}.object()
+	if !ok || wire.Check(b) != nil {
+		return Message{}, bcp.Malformed
+	}
+	kind, _ := o.get("type").text(maxLabel)
+	m := Message{Type: MessageKind(kind)}
+	k, known := messageKeys[m.Type]
+	if !known || len(o.missing(k)) > 0 || len(o.unknown(k)) > 0 || !m.read(&o) || !m.whole() {
+		return Message{}, bcp.Malformed
+	}
+	return m, ""
+}
+
+// read takes the members of a message that are there.
+func (m *Message) read(o *object) bool {
+	ok := true
+	for i := range o.members {
+		v, read := o.members[i].value, true
+		switch o.members[i].key {
+		case "name":
+			m.Name, read = v.label(maxLabel)
+		case "nonce":
+			m.Nonce, read = v.label(maxLabel)
+		case "asker":
+			m.Asker, read = v.label(maxLabel)
+		case "requirement":
+			m.Requirement = v.raw
+		case "declaration":
+			m.Declaration = v.raw
+		case "contracts":
+			m.Contracts, read = v.texts(maxContracts, MaxContract)
+		case "attestation":
+			m.Attestation = v.raw
+		case "revocations":
+			m.Revocations = v.raw
+		case "proof":
+			m.Proof, read = readProof(v)
+		case "accepted":
+			m.Accepted, read = v.bool()
+		case "code":
+			var code string
+			code, read = v.label(maxLabel)
+			m.Code = VerdictCode(code)
+		case "until":
+			m.Until, read = v.moment()
+		}
+		ok = ok && read
+	}
+	return ok
+}
+
+// whole reports whether the fields of a message go together.
+func (m *Message) whole() bool {
+	switch m.Type {
+	case TypeChallenge:
+		return len(m.Nonce) >= minNonce && !slices.ContainsFunc([]byte(m.Nonce), func(c byte) bool {
+			return (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
+		})
+	case TypeVerdict:
+		return m.Accepted == (m.Code == "") && (m.Accepted || slices.Contains(VerdictCodes(), m.Code)) && (m.Accepted || m.Until.IsZero())
+	default:
+		return true
+	}
+}
+
+func readProof(v value) (*Proof, bool) {
+	o, ok := v.closed(keys{required: []string{"key", "signature"}})
+	if !ok {
+		return nil, false
+	}
+	key, ok1 := o.get("key").label(maxLabel)
+	text, ok2 := o.get("signature").label(maxLabel)
+	signature, err := base64.StdEncoding.Strict().DecodeString(text)
+	return &Proof{key, signature}, ok1 && ok2 && err == nil
+}
+
+// WriteMessage returns the bytes of a message. Values come out as they are, but for white
+// space: what is signed of an attestation is the digest of its bytes. What no reader would
+// take is an error.
+func WriteMessage(m *Message) ([]byte, error) {
+	b, err := json.Marshal(m, jsontext.PreserveRawStrings(true))
+	if err != nil {
+		return nil, err
+	}
+	if _, code := ParseMessage(b); code != "" {
+		return nil, errMessage
+	}
+	return b, nil
+}
