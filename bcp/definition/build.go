@@ -112,6 +112,8 @@ func (b *builder) build(folder *source) *bcp.Mesh {
 	b.checkRoutes(m)
 	b.channels(m)
 	b.kernels(m)
+	b.trust(m)
+	b.checkRequired(m)
 	b.roles(m)
 	b.checkShards(m)
 	b.checkWitness(m)

@@ -144,6 +144,8 @@ func (b *builder) channel(m *bcp.Mesh, c, r *end) bcp.Channel {
 		MaxPendingApprovals:     int(o.get("max_pending_approvals").number),
 		ApprovalTTL:             o.get("approval_ttl").duration,
 		Approvers:               m.Approvers,
+		ControllerRole:          r.object.get("requires_role").text,
+		ReaderRole:              o.get("requires_role").text,
 	}
 	if o.has("max_cat2_queries") || r.object.has("max_cat2_queries") {
 		ch.MaxCat2Queries = int(smaller(o, r.object, "max_cat2_queries", func(v *value) int64 { return v.number }))

@@ -47,6 +47,7 @@ var codeDocs = []CodeDoc{
 	{Code: CodeKernel, Error: true, Doc: "A kernel, one of its rules or one of the tools is not what a kernel can have, such as a tool that writes without a capability, or a rule that does not hold for its own example."},
 	{Code: CodeRole, Error: true, Doc: "An agent cannot be what its execution entry or a kernel says, such as a planner with a channel, a processor with tools, or two roles."},
 	{Code: CodeContract, Error: true, Doc: "A file in contracts is no contract, has the name of a built-in one, or an execution entry names a contract that is not there or is another role's."},
+	{Code: CodeTrust, Error: true, Doc: "An entry of trust has no public ed25519 key, its organisation is the mesh's own, a role requirement is not one, or one that is required is not there."},
 	{Code: CodeShard, Error: true, Doc: "A channel leads from one shard to another, or a shard between others has no agent."},
 	{Code: CodeWitness, Error: true, Doc: "The mesh says require_witness and needs a cluster, by replicas or shards: there, checkpoints are signed and cosigned by bcpmesh audit checkpoint, and no gateway waits for them."},
 	{Code: CodeCommandUser, Error: true, Doc: "The agent's command would run as the user of the mesh, who can read its keys and its journal, and the definition does not accept that."},

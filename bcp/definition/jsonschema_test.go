@@ -154,7 +154,7 @@ func TestJSONSchemaHasEveryKey(t *testing.T) {
 
 func TestJSONSchemaOfNoLevel(t *testing.T) {
 	t.Parallel()
-	for _, level := range []definition.Level{0, definition.LevelExecution + 1, 255} {
+	for _, level := range []definition.Level{0, definition.LevelEvidence + 1, 255} {
 		if b, err := definition.JSONSchema(level); b != nil || !errors.Is(err, definition.ErrNoLevel) {
 			t.Errorf("level %d: %s, %v", level, b, err)
 		}
@@ -275,9 +275,14 @@ func TestJSONSchemaAgreesWithTheLoader(t *testing.T) {
 		definition.LevelService:      {"%s", ""},
 		definition.LevelTool:         {"tools: [{%s}]", "tools[0]."},
 		definition.LevelExecution:    {"execution: {%s}", "execution."},
+		definition.LevelTrust:        {"trust: [{%s}]", "trust[0]."},
+		definition.LevelRequirement:  {"role_requirements: [{%s}]", "role_requirements[0]."},
+		definition.LevelInvariant:    {"role_requirements: [{invariants: [{%s}]}]", "role_requirements[0].invariants[0]."},
+		definition.LevelEvidence:     {"role_requirements: [{evidence: {%s}}]", "role_requirements[0].evidence."},
 	}
 	mesh, agent, service := compileSchema(t, definition.LevelMesh), compileSchema(t, definition.LevelAgent), compileSchema(t, definition.LevelService)
-	inMesh := []definition.Level{definition.LevelMesh, definition.LevelModel, definition.LevelNotify, definition.LevelRule, definition.LevelExamples}
+	inMesh := []definition.Level{definition.LevelMesh, definition.LevelModel, definition.LevelNotify, definition.LevelRule, definition.LevelExamples,
+		definition.LevelTrust, definition.LevelRequirement, definition.LevelInvariant, definition.LevelEvidence}
 	checked := 0
 	for _, k := range definition.Schema() {
 		good, bad := candidates(k)

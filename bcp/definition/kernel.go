@@ -46,7 +46,14 @@ func (b *builder) kernels(m *bcp.Mesh) {
 		if a.object.has("kernel") {
 			if k := b.kernel(m, &m.Agents[i], a, tools, rules, places.clone()); k != nil {
 				kernels = append(kernels, k)
-				m.Kernels = append(m.Kernels, k.Rights())
+				rights := k.Rights()
+				for _, r := range a.object.get("kernel").objects[0].get("requires_role").named {
+					if rights.Roles == nil {
+						rights.Roles = map[bcp.AgentName][]string{}
+					}
+					rights.Roles[bcp.AgentName(r.name)] = textsIn(r.texts)
+				}
+				m.Kernels = append(m.Kernels, rights)
 			}
 		}
 	}

@@ -73,6 +73,7 @@ const (
 	CodeKernel          = "kernel"           // what is wrong with a kernel, a rule or a tool
 	CodeRole            = "role"             // an agent with a role that it cannot have
 	CodeContract        = "contract"         // a file in contracts that is none
+	CodeTrust           = "trust"            // an entry of trust or a role requirement that is none, or is missing
 	CodeOneProgram      = "one_program"      // warning: planner and processor are one program
 	CodeShard           = "shard"            // a channel between two, or one without agents
 	CodeWitness         = "witness"          // require_witness on a cluster

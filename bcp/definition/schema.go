@@ -32,13 +32,18 @@ const (
 	LevelService                       // a file of tools
 	LevelTool                          // an entry of tools in such a file
 	LevelExecution                     // the execution of an agent
+	LevelTrust                         // an entry of trust
+	LevelRequirement                   // an entry of role_requirements
+	LevelInvariant                     // an entry of invariants of a requirement
+	LevelEvidence                      // the evidence of a requirement
 )
 
 // lastLevel is the greatest level.
-const lastLevel = LevelExecution
+const lastLevel = LevelEvidence
 
 var levelNames = []string{"", "mesh.yaml", "an agent", "a channel entry", "a cron schedule", "a subscription", "a field", "a question", "a model", "a notification route",
-	"a kernel", "a schema of a kernel", "the result of a kernel", "limits of a kernel", "a rule", "examples of a rule", "a tool service", "a tool", "an execution entry"}
+	"a kernel", "a schema of a kernel", "the result of a kernel", "limits of a kernel", "a rule", "examples of a rule", "a tool service", "a tool", "an execution entry",
+	"an entry of trust", "a role requirement", "an invariant of a requirement", "evidence of a requirement"}
 
 // String names the level as messages do: "a channel entry".
 func (l Level) String() string {
@@ -161,6 +166,10 @@ var meshKeys = []Key{
 		Doc: "Rules that forbid calls of tools, in every kernel of the mesh."},
 	{Level: LevelMesh, Name: "organisation", Type: TypeOrganisation, DefaultRule: "none", Rule: "DUAL-85",
 		Doc: "Whose agents these are, as other organisations know it: a name of a host."},
+	{Level: LevelMesh, Name: "trust", Type: TypeObjects, Child: LevelTrust, Min: 0, Max: 64, DefaultRule: "no other organisation is trusted", Rule: "P14.2, DUAL-90",
+		Doc: "Keys of other organisations, by which they attest their agents (roles.md)."},
+	{Level: LevelMesh, Name: "role_requirements", Type: TypeObjects, Child: LevelRequirement, Min: 0, Max: 64, DefaultRule: "dual-llm, which is built in", Rule: "P14.2, DUAL-92",
+		Doc: "What may be required of agents of other organisations (roles.md)."},
 	{Level: LevelMesh, Name: "notify", Type: TypeObjects, Child: LevelNotify, Min: 0, Max: bcp.MaxRoutes, DefaultRule: "nobody is notified", Rule: "P4.6",
 		Doc: "Ways in which people are notified of held items, alerts and expiring credentials (notifications.md)."},
 
@@ -235,6 +244,8 @@ var meshKeys = []Key{
 		Doc: "Nominal bits of one epoch, shared by queries and pushes; the smaller value of both ends holds."},
 	{Level: LevelChannel, Name: "max_cat2_queries", Type: TypeInteger, Min: 0, Max: 1_000_000, DefaultRule: "no limit", Rule: "SUB-26, P1.3, P4.4",
 		Doc: "Queries of category 2 in one epoch; the smaller value of both ends holds."},
+	{Level: LevelChannel, Name: "requires_role", Type: TypeText, Min: 1, Max: 64, DefaultRule: "nothing is required", Rule: "P14.2, DUAL-91",
+		Doc: "The role requirement that the peer, an agent of another organisation, has to be accepted for."},
 	{Level: LevelChannel, Name: "max_escalations", ControllerOnly: true, Type: TypeInteger, Min: 0, Max: 1000, Default: "2", Rule: "P1.3, P6.2",
 		Doc: "Escalations of one session on this channel."},
 	{Level: LevelChannel, Name: "max_justification_words", ControllerOnly: true, Type: TypeInteger, Min: 1, Max: bcp.MaxJustificationWords, Default: strconv.Itoa(bcp.DefaultJustificationWords), Rule: "P6.4",

@@ -18,6 +18,8 @@ func kernelKeys() []Key {
 			Doc: "Who answers tasks with plans: no agent with channels, since it may never see content."},
 		{Level: LevelKernel, Name: "requesters", Type: TypeNameLists, Min: 1, Max: 1000, Required: true, Rule: "K2, K9",
 			Doc: "The agents that may start runs, each with the grants that it may name."},
+		{Level: LevelKernel, Name: "requires_role", Type: TypeNameLists, Min: 0, Max: 1000, DefaultRule: "nothing is required", Rule: "P14.2, DUAL-91",
+			Doc: "The role requirements that requesters of other organisations have to be accepted for, by requester."},
 		{Level: LevelKernel, Name: "grants", Type: TypeNameLists, Min: 1, Max: 64, Required: true, Rule: "K2, K5",
 			Doc: "Sets of capabilities, by name."},
 		{Level: LevelKernel, Name: "schemas", Type: TypeNamedObjects, Child: LevelParse, Min: 0, Max: kernel.MaxSchemas, DefaultRule: "none: plans ask no Reader", Rule: "K2",
@@ -53,7 +55,7 @@ func kernelKeys() []Key {
 		}
 		keys = append(keys, k)
 	}
-	return append(keys,
+	return append(append(keys, trustKeys...),
 		count("max_steps", 1, 4096, d.MaxSteps, "Steps of all plans of a run, counted when a plan is accepted."),
 		count("max_effects", 0, 1024, d.MaxEffects, "Calls of any level."),
 		count("max_q_parses", 0, 1024, d.MaxParses, "Questions to Readers."),
