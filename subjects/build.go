@@ -70,6 +70,12 @@ func Approval(approver bcp.AgentName, verb Verb) string {
 // Egress returns where an agent's keeper asks for what it sends out.
 func Egress(name bcp.AgentName) string { return Subject{Kind: KindEgress, Agent: name}.String() }
 
+// Role returns where an agent of another organisation asks about the roles of an agent:
+// of itself, to be judged, or of another, to judge it.
+func Role(asker, about bcp.AgentName) string {
+	return Subject{Kind: KindRole, Agent: asker, Peer: about}.String()
+}
+
 // Run returns where a requester starts a run of a kernel with one of its grants.
 func Run(requester, kernel bcp.AgentName, grant string) string {
 	return Subject{Kind: KindRun, Agent: requester, Kernel: kernel, Grant: grant}.String()

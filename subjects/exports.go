@@ -57,6 +57,7 @@ func Exports() []Export {
 		{Subject: tree(KindReply, bcp.RoleReader), Roles: readers},
 		{Subject: tree(KindReply, bcp.RoleController), Roles: controllers},
 		{Subject: tree(KindRun), Roles: controllers},
+		{Subject: tree(KindRole), Identify: true, Roles: []bcp.Role{bcp.RoleController, bcp.RoleReader}},
 		{Subject: tree(KindPlan), Stream: true, Roles: []bcp.Role{bcp.RolePlanner}},
 		{Subject: join(KindReply, answering(bcp.RolePlanner), ">"), Roles: []bcp.Role{bcp.RolePlanner}},
 		{Subject: tree(KindCall), Stream: true, Dispatched: true, Roles: []bcp.Role{bcp.RoleTool}},

@@ -21,7 +21,7 @@ var families = []struct{ prefix, family string }{
 func Family(subject string) string {
 	if rest, ok := strings.CutPrefix(subject, root); ok {
 		word, _, _ := strings.Cut(rest, ".")
-		for k := KindAsk; k <= KindCall; k++ {
+		for k := KindAsk; k <= KindRole; k++ {
 			if kindWords[k] == word {
 				return word
 			}

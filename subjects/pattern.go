@@ -7,7 +7,7 @@ import "github.com/bcpmesh/bcpmesh/bcp"
 // kind.
 func All(k Kind) string {
 	switch k {
-	case KindAsk, KindQuery, KindApproval, KindLedger, KindPlan, KindSubplan:
+	case KindAsk, KindQuery, KindApproval, KindLedger, KindPlan, KindSubplan, KindRole:
 		return join(k, "*", "*")
 	case KindPush, KindDeliver, KindAudit, KindRun, KindCall:
 		return join(k, "*", "*", "*")
@@ -41,6 +41,9 @@ func DeliveriesTo(r bcp.Role) string { return tree(KindDeliver, r) }
 
 // RunsOf returns the pattern of all runs that a requester may start.
 func RunsOf(requester bcp.AgentName) string { return join(KindRun, agent(requester), "*", "*") }
+
+// RolesOf returns the pattern of all that an agent asks about roles.
+func RolesOf(asker bcp.AgentName) string { return join(KindRole, agent(asker), "*") }
 
 // PlansOf returns the pattern of all requests to a planner.
 func PlansOf(planner bcp.AgentName) string { return join(KindPlan, agent(planner), ">") }

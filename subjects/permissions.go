@@ -81,6 +81,7 @@ func Permissions(mesh *bcp.Mesh) []Scope {
 			runs[r.Requester] = append(runs[r.Requester], Run(r.Requester, mesh.Kernels[i].Kernel, r.Grant))
 		}
 	}
+	shows := mesh.RolesRequired()
 	islands := make(map[bcp.AgentName]bcp.AgentName, len(mesh.Agents))
 	for _, island := range mesh.Islands() {
 		for _, name := range island.Agents {
@@ -93,10 +94,10 @@ func Permissions(mesh *bcp.Mesh) []Scope {
 			continue
 		}
 		if a.Controller {
-			scopes = append(scopes, onShard(a.Shard, islands[a.Name], controllerScope(a.Name, asks[a.Name], runs[a.Name])))
+			scopes = append(scopes, onShard(a.Shard, islands[a.Name], controllerScope(a.Name, asks[a.Name], roles(a.Name, shows, runs[a.Name]))))
 		}
 		if a.Reader {
-			scopes = append(scopes, onShard(a.Shard, islands[a.Name], readerScope(a.Name, answers[a.Name], maxAnswer)))
+			scopes = append(scopes, onShard(a.Shard, islands[a.Name], readerScope(a.Name, answers[a.Name], roles(a.Name, shows, nil), maxAnswer)))
 		}
 		if len(a.Egress.Hosts) > 0 {
 			scopes = append(scopes, onShard(a.Shard, islands[a.Name], keeperScope(a.Name)))
@@ -135,8 +136,16 @@ func onShards(shards int, s Scope) Scope {
 	return s
 }
 
-func controllerScope(name bcp.AgentName, channels []*bcp.Channel, runs []string) Scope {
-	publish := append([]string{Session(name)}, runs...)
+// roles adds where an agent shows its roles that has to, and asks about those of others.
+func roles(name bcp.AgentName, shows map[bcp.AgentName]bool, publish []string) []string {
+	if !shows[name] {
+		return publish
+	}
+	return append(publish[:len(publish):len(publish)], RolesOf(name))
+}
+
+func controllerScope(name bcp.AgentName, channels []*bcp.Channel, more []string) Scope {
+	publish := append([]string{Session(name)}, more...)
 	for _, c := range channels {
 		publish = append(publish, Ask(name, c.Reader))
 	}
@@ -145,8 +154,7 @@ func controllerScope(name bcp.AgentName, channels []*bcp.Channel, runs []string)
 	return s
 }
 
-func readerScope(name bcp.AgentName, channels []*bcp.Channel, maxAnswer int) Scope {
-	var publish []string
+func readerScope(name bcp.AgentName, channels []*bcp.Channel, publish []string, maxAnswer int) Scope {
 	for _, c := range channels {
 		for _, sub := range c.Subscriptions {
 			publish = append(publish, Push(name, c.Controller, sub.ID))
@@ -154,7 +162,9 @@ func readerScope(name bcp.AgentName, channels []*bcp.Channel, maxAnswer int) Sco
 	}
 	s := scope(name, bcp.RoleReader, publish, QueriesOf(name), DeliveriesOf(bcp.RoleReader, name))
 	s.Respond, s.RespondFor = true, respondFor(channels)
-	s.MaxPayload = maxAnswer
+	if s.MaxPayload = maxAnswer; slices.Contains(publish, RolesOf(name)) {
+		s.MaxPayload = max(maxAnswer, bcp.MaxRoleMessage)
+	}
 	return s
 }
 

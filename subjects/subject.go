@@ -58,12 +58,13 @@ const (
 	KindPlan     Kind = 16 // gateway to planner
 	KindSubplan  Kind = 17 // gateway to sub-planner
 	KindCall     Kind = 18 // dispatcher to tool service
+	KindRole     Kind = 19 // agent of another organisation to gateway
 )
 
 var kindWords = [...]string{
 	"", "ask", "query", "push", "deliver", "reply", "session", "approval",
 	"commit", "key", "audit", "ledger", "control", "alert", "egress",
-	"run", "plan", "subplan", "call",
+	"run", "plan", "subplan", "call", "role",
 }
 
 func (k Kind) String() string {
@@ -116,8 +117,8 @@ type Subject struct {
 	Subscription       bcp.SubscriptionID // push
 
 	Role    bcp.Role      // deliver, reply: RoleController or RoleReader; reply: RolePlanner or RoleTool, too
-	Agent   bcp.AgentName // deliver, reply, approval, egress, run, plan, subplan; call: the service of the tool
-	Peer    bcp.AgentName // deliver: an agent or bcp.Gateway
+	Agent   bcp.AgentName // deliver, reply, approval, egress, run, plan, subplan; call: the service of the tool; role: who asks
+	Peer    bcp.AgentName // deliver: an agent or bcp.Gateway; role: whom it asks about
 	ID      string        // reply: a query id or a delivery id, or that of a plan request or a call
 	Attempt int           // reply: 0 for the first sending, at most MaxAttempt
 
@@ -154,6 +155,8 @@ func (s Subject) String() string {
 		return join(s.Kind, agent(s.Agent), verb(s.Verb))
 	case KindEgress:
 		return join(s.Kind, agent(s.Agent))
+	case KindRole:
+		return join(s.Kind, agent(s.Agent), agent(s.Peer))
 	case KindRun:
 		return join(s.Kind, agent(s.Agent), agent(s.Kernel), grant(s.Grant))
 	case KindPlan, KindSubplan:
@@ -213,7 +216,7 @@ func Parse(subject string) (Subject, error) {
 // fill puts the tokens after the kind into their fields, unchecked.
 func fill(kind string, t []string) (Subject, bool) {
 	var s Subject
-	for k := KindAsk; k <= KindCall; k++ {
+	for k := KindAsk; k <= KindRole; k++ {
 		if kindWords[k] == kind {
 			s.Kind = k
 		}
@@ -240,6 +243,8 @@ func fill(kind string, t []string) (Subject, bool) {
 		s.Agent, s.Verb = bcp.AgentName(t[0]), Verb(t[1])
 	case s.Kind == KindEgress && width == 1:
 		s.Agent = bcp.AgentName(t[0])
+	case s.Kind == KindRole && width == 2:
+		s.Agent, s.Peer = bcp.AgentName(t[0]), bcp.AgentName(t[1])
 	case s.Kind == KindRun && width == 3:
 		s.Agent, s.Kernel, s.Grant = bcp.AgentName(t[0]), bcp.AgentName(t[1]), t[2]
 	case (s.Kind == KindPlan || s.Kind == KindSubplan) && width == 2:

@@ -58,9 +58,9 @@ func (i identity) entrances() []pattern {
 	list := []string{subjects.RepliesOf(i.role, i.agent)}
 	switch i.role {
 	case bcp.RoleReader:
-		list = append(list, subjects.PushesOf(i.agent))
+		list = append(list, subjects.PushesOf(i.agent), subjects.RolesOf(i.agent))
 	case bcp.RoleController:
-		list = append(list, subjects.AsksOf(i.agent), subjects.Session(i.agent), subjects.RunsOf(i.agent))
+		list = append(list, subjects.AsksOf(i.agent), subjects.Session(i.agent), subjects.RunsOf(i.agent), subjects.RolesOf(i.agent))
 	case bcp.RoleKeeper:
 		list = append(list, subjects.Egress(i.agent))
 	case bcp.RoleDispatcher: // it hears no answers
