@@ -76,6 +76,10 @@ func (s *Store) CheckpointKey(shard int) (signer note.Signer, public string, err
 	return signer, public, nil
 }
 
+// GatewaySigner returns the key of the gateway's own user, which speaks for the agents of
+// its mesh.
+func (s *Store) GatewaySigner() (Signer, error) { return s.key(gatewayKey) }
+
 // MarkSecret returns the secret of 32 bytes that marks are sealed with (PROTOCOL P11.7).
 // It is made of the key that signs checkpoints, which is as old as the mesh: a state that
 // is set back has it too.

@@ -307,6 +307,7 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 	if m.clustered() {
 		own.Bases = own.Bases.Shared(m.js)
 	}
+	own.Roles = m.roles()
 	own.Cluster, own.Asking = m.clustered(), &m.asking
 	own.Now, own.Logger = config.Now, config.Logger.Named("gateway")
 	m.notices = newNotifications(m)

@@ -97,6 +97,8 @@ type Config struct {
 	// Bases holds what a truncated journal begins behind. Without it, one that is
 	// truncated is refused.
 	Bases *jetstream.Bases
+	// Roles, if set, has agents of other organisations judged.
+	Roles *Roles
 	// Quarantine, if set, has the messages that are refused unread since the gateway made
 	// a mistake over them.
 	Quarantine *Quarantine
@@ -193,6 +195,8 @@ type Gateway struct {
 	tellings      map[agentRole]*telling
 	flaps         map[agentRole]flaps
 	runs          runs
+
+	challenges map[bcp.AgentName]challenge // that agents of other organisations may answer
 }
 
 // input is one message or event that waits to be decided.
@@ -215,6 +219,7 @@ type input struct {
 	ended    *kernel.End      // how that ended
 	wait     string           // what a run waits for, of an ask of its kernel
 	reasons  []string         // why the operator's act is refused
+	roles    rolesAnswer      // of a message about roles
 }
 
 // agentRole is one end of a connection: an agent has one set of credentials

@@ -288,7 +288,7 @@ func (g *Gateway) unlink() {
 
 func (g *Gateway) listen(who agentRole, l *lane) error {
 	conn := g.linkOf(who)
-	for _, pattern := range patterns(who) {
+	for _, pattern := range g.patterns(who) {
 		dropped := 0
 		sub, err := conn.Subscribe(pattern, func(m *nats.Msg) {
 			if n, err := m.Sub.Dropped(); err == nil && n > dropped {
@@ -307,7 +307,15 @@ func (g *Gateway) listen(who agentRole, l *lane) error {
 	return conn.Flush()
 }
 
-func patterns(who agentRole) []string {
+func (g *Gateway) patterns(who agentRole) []string {
+	own := patternsOf(who)
+	if g.showsRoles(who) {
+		own = append(own, subjects.RolesOf(who.Agent))
+	}
+	return own
+}
+
+func patternsOf(who agentRole) []string {
 	switch who.Role {
 	case bcp.RoleReader:
 		return []string{subjects.PushesOf(who.Agent), subjects.RepliesOf(who.Role, who.Agent)}
@@ -336,7 +344,7 @@ func receive(l *lane, m *nats.Msg) {
 		switch subject.Kind {
 		case subjects.KindReply:
 			in.unheard = nobodyListens(m)
-		case subjects.KindApproval:
+		case subjects.KindApproval, subjects.KindRole:
 			in.key = senderKey(m)
 		}
 		l.put(in)

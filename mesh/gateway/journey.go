@@ -136,6 +136,9 @@ func (g *Gateway) decide(in *input) (bcp.Decision, bool) {
 	if g.closes(in) {
 		return bcp.Decision{Code: bcp.Unavailable}, false
 	}
+	if s.Kind == subjects.KindRole {
+		return g.decideRole(m, in)
+	}
 	if kind, ok := toKernel(&s); ok {
 		return g.decideRun(kind, in)
 	}
@@ -160,6 +163,9 @@ func (g *Gateway) decide(in *input) (bcp.Decision, bool) {
 		}
 		if s.Event == bcp.ControlStopRun {
 			return g.decideStop(in), true
+		}
+		if s.Event == bcp.ControlRevocations {
+			return g.decideRevocations(m, in)
 		}
 		if bcp.ControlAside(s.Event) {
 			return bcp.Decision{}, false
@@ -311,6 +317,8 @@ func (g *Gateway) release(o *outcome) {
 		}
 	case bcp.KindEgress:
 		g.answer(o.in, egressReceipt(d))
+	case bcp.KindDeclare:
+		g.releaseDeclare(o)
 	case bcp.KindPropose:
 		if d.Verdict == bcp.Hold {
 			g.answer(o.in, bcp.Proposed{Item: d.Item})
@@ -379,6 +387,8 @@ func (g *Gateway) releaseUnrecorded(o *outcome) {
 		g.noteUnheard(in.subject)
 	case in.repeats != "":
 		g.answer(in, g.receiptOr(in.repeats, in.ended))
+	case in.subject.Kind == subjects.KindRole:
+		g.answerRole(in, &o.decision)
 	case code != "" && in.subject.Kind == subjects.KindReply:
 		g.refuseAnswer(in.subject, code)
 	case code != "":
@@ -449,6 +459,8 @@ func (in *input) sender() agentRole {
 		return agentRole{s.Controller, bcp.RoleController}
 	case subjects.KindRun:
 		return agentRole{s.Agent, bcp.RoleController}
+	case subjects.KindRole:
+		return agentRole{s.Agent, in.roles.over}
 	case subjects.KindPush:
 		return agentRole{s.Reader, bcp.RoleReader}
 	case subjects.KindApproval:

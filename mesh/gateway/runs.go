@@ -59,6 +59,9 @@ func (g *Gateway) decideRun(kind bcp.DecisionKind, in *input) (bcp.Decision, boo
 		if g.state.Limited(s.Agent, m) {
 			return bcp.Decision{Code: bcp.RateLimited}, false
 		}
+		if !g.state.MayRun(s.Kernel, s.Agent, m.Now) {
+			return g.state.DecideRoleMissing(m, s.Agent, in.body), true
+		}
 		task := kernel.Trusted()
 		if bits, told := g.state.Told(s.Agent); told {
 			task = kernel.Told(widthOf(bits))

@@ -89,8 +89,15 @@ func emptyBench(t testing.TB) *bench {
 // benchOf is emptyBench of other definitions.
 func benchOf(t testing.TB, files map[string]string, kernels ...bcp.KernelRights) *bench {
 	t.Helper()
-	b := &bench{definition: meshtest.Parse(t, files)}
-	b.definition.Kernels = kernels
+	definition := meshtest.Parse(t, files)
+	definition.Kernels = kernels
+	return benchFor(t, definition)
+}
+
+// benchFor is emptyBench of a mesh.
+func benchFor(t testing.TB, definition *bcp.Mesh) *bench {
+	t.Helper()
+	b := &bench{definition: definition}
 	state := t.TempDir()
 	store, bundle, err := mesh.Keys(state, b.definition)
 	if err != nil {

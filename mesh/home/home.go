@@ -17,6 +17,8 @@ const (
 	// GatewaysFolder holds a state folder for each gateway of a cluster that
 	// runs here.
 	GatewaysFolder = "gateways"
+	// AttestFolder has what an organisation has signed about its agents.
+	AttestFolder = "attest"
 	// ServerLock is held by the one server of a state folder, GatewayLock by the
 	// one gateway.
 	ServerLock  = "server.lock"
@@ -38,6 +40,9 @@ func StreamPattern(state, stream string) string {
 	// The server makes a folder of this name in its store, too.
 	return filepath.Join(Streams(state), "jetstream", "*", "streams", stream)
 }
+
+// Attest is the folder with what an organisation has signed about its agents.
+func Attest(state string) string { return filepath.Join(state, AttestFolder) }
 
 // Gateway is the state folder of the gateway of that name.
 func Gateway(state, name string) string { return filepath.Join(state, GatewaysFolder, name) }

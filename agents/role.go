@@ -1,0 +1,193 @@
+package agents
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/nats-io/nkeys"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// Papers are what an organisation has signed about its agent, as bcpmesh role attest
+// writes it: an attestation that names the user nkey of the connection's creds, and the
+// newest list of revocations.
+type Papers struct {
+	Attestation, Revocations []byte
+	// Contracts are those that the attestation refers to and that are not built in, byte
+	// for byte.
+	Contracts []string
+}
+
+// RoleVerdict is what came of a negotiation. The zero value accepts nothing.
+type RoleVerdict struct {
+	Accepted bool
+	Code     contract.VerdictCode // empty if accepted
+	// Until is when an acceptance ends: show the papers again before.
+	Until time.Time
+}
+
+// ShowRole shows a mesh of another organisation which roles the agent of this connection
+// is made of, as its requirement of that name wants it (PROTOCOL P14.1). The organisation
+// is whose mesh it is: to any other nothing is proved. A reply that is lost ends in
+// no_proof: begin again.
+//
+// Errors: [*RefusedError] if the mesh wants no roles shown of this agent, or has no such
+// requirement; [*UnansweredError]; [ErrMessage] for a challenge of another organisation.
+func (c *Connection) ShowRole(ctx context.Context, organisation, requirement string, papers Papers) (RoleVerdict, error) {
+	challenge, err := c.askRole(ctx, c.options.Name, contract.Message{Type: contract.TypeOpen, Name: requirement})
+	if err != nil {
+		return RoleVerdict{}, err
+	}
+	if challenge.Type != contract.TypeChallenge || challenge.Asker != organisation {
+		return RoleVerdict{}, ErrMessage
+	}
+	attestation, revocations := jsontext.Value(papers.Attestation).Clone(), jsontext.Value(papers.Revocations).Clone()
+	if err := errors.Join(attestation.Compact(), revocations.Compact()); err != nil {
+		return RoleVerdict{}, fmt.Errorf("agents: these are no envelopes: %w", err)
+	}
+	sign, key := c.nc.Opts.SignatureCB, c.userKey()
+	if sign == nil || key == "" {
+		return RoleVerdict{}, errNoKey
+	}
+	signature, err := sign(contract.ProofStatement(challenge.Nonce, challenge.Asker, attestation))
+	if err != nil {
+		return RoleVerdict{}, fmt.Errorf("agents: signing: %w", err)
+	}
+	return c.verdict(c.askRole(ctx, c.options.Name, contract.Message{
+		Type: contract.TypeDeclaration, Declaration: contract.AttestedDeclaration(attestation), Contracts: papers.Contracts,
+		Attestation: attestation, Revocations: revocations, Proof: &contract.Proof{Key: key, Signature: signature},
+	}))
+}
+
+// RoleTrust is by what an agent of another organisation is judged.
+type RoleTrust struct {
+	Keys []contract.Trusted
+	// LastRevocations is the number of the newest list that was seen.
+	LastRevocations int64
+	Requirement     contract.Requirement
+}
+
+// JudgeRole challenges an agent of the mesh, judges what its gateway answers, and tells
+// the mesh, which records it. Agent is the id that the answer has to be about, such as
+// agent-a@org1.example. The list of revocations is that of the answer: keep its number.
+func (c *Connection) JudgeRole(ctx context.Context, agent contract.AgentID, trust RoleTrust) (RoleVerdict, contract.Revocations, error) {
+	key := c.userKey()
+	if key == "" {
+		return RoleVerdict{}, contract.Revocations{}, errNoKey
+	}
+	nonce := rand.Text()
+	answer, err := c.askRole(ctx, agent.Name, contract.Message{Type: contract.TypeChallenge, Nonce: nonce, Asker: key, Requirement: jsontext.Value("{}")})
+	if err != nil {
+		return RoleVerdict{}, contract.Revocations{}, err
+	}
+	verify := func(key [32]byte, message, signature []byte) bool { return ed25519.Verify(key[:], message, signature) }
+	e := contract.Examination{
+		Envelope: answer.Attestation, Agent: agent.String(), Declaration: answer.Declaration, Trust: trust.Keys, LastNumber: trust.LastRevocations,
+		Now: time.Now(), Requirement: trust.Requirement, Challenge: &contract.Challenge{Nonce: nonce, Asker: key, Verify: verifyUser}, Verify: verify,
+	}
+	if answer.Proof != nil {
+		e.Proof = *answer.Proof
+	}
+	e.Revocations, _ = contract.OpenRevocations(answer.Revocations, agent.Organisation, trust.Keys, e.Now, verify)
+	for _, b := range contract.Builtins() {
+		e.Contracts = append(e.Contracts, []byte(b.Bytes))
+	}
+	for _, text := range answer.Contracts {
+		e.Contracts = append(e.Contracts, []byte(text))
+	}
+	a := contract.JudgeAttestation(&e)
+	v := RoleVerdict{a.Accepted, a.Code, a.Until}
+	told := contract.Message{Type: contract.TypeVerdict, Accepted: v.Accepted, Code: v.Code, Until: v.Until.UTC().Truncate(time.Second)}
+	_, err = c.askRole(ctx, agent.Name, told)
+	return v, e.Revocations, err
+}
+
+// BringRevocations gives the mesh a signed list of an organisation that it trusts: it
+// ends what the list names.
+func (c *Connection) BringRevocations(ctx context.Context, list []byte) error {
+	v, err := c.verdict(c.askRole(ctx, c.options.Name, contract.Message{Type: contract.TypeRevocations, Revocations: list}))
+	return taken(v, err)
+}
+
+// BringRevocations is [Connection.BringRevocations] of the operator.
+func (o *Operator) BringRevocations(ctx context.Context, list []byte) error {
+	var m contract.Message
+	err := o.request(ctx, bcp.ControlRevocations, contract.Message{Type: contract.TypeRevocations, Revocations: list}, &m)
+	return taken(RoleVerdict{Accepted: m.Accepted}, err)
+}
+
+func taken(v RoleVerdict, err error) error {
+	if err == nil && !v.Accepted {
+		return &RefusedError{Code: bcp.NotPermitted, Detail: "the list is older than one that was seen"}
+	}
+	return err
+}
+
+func (c *Connection) verdict(m contract.Message, err error) (RoleVerdict, error) {
+	if err == nil && (m.Type != contract.TypeVerdict || m.Accepted != (m.Code == "")) {
+		err = ErrMessage
+	}
+	if err != nil {
+		return RoleVerdict{}, err
+	}
+	return RoleVerdict{m.Accepted, m.Code, m.Until}, nil
+}
+
+// askRole sends a message about the roles of an agent. Envelopes go out as they are: what
+// is signed is their digest.
+func (c *Connection) askRole(ctx context.Context, about bcp.AgentName, m contract.Message) (answer contract.Message, err error) {
+	body, err := json.Marshal(m)
+	if err != nil {
+		return answer, fmt.Errorf("agents: %w", err)
+	}
+	err = c.request(ctx, subjects.Role(c.options.Name, about), "", body, func(b []byte) error {
+		var refused bcp.Refusal
+		switch {
+		case json.Unmarshal(b, &refused) == nil && refused.Error != "":
+			return &RefusedError{Code: refused.Error, Detail: refused.Detail}
+		case json.Unmarshal(b, &answer) != nil:
+			return ErrMessage
+		}
+		return nil
+	})
+	return answer, err
+}
+
+// userKey is the public nkey of the connection's creds, or nothing.
+func (c *Connection) userKey() string {
+	if c.nc.Opts.UserJWT == nil {
+		return ""
+	}
+	token, err := c.nc.Opts.UserJWT()
+	parts := strings.Split(token, ".")
+	if err != nil || len(parts) != 3 {
+		return ""
+	}
+	claims, err := base64.RawURLEncoding.DecodeString(parts[1])
+	var user struct {
+		Subject string `json:"sub"`
+	}
+	if err != nil || json.Unmarshal(claims, &user) != nil || !nkeys.IsValidPublicUserKey(user.Subject) {
+		return ""
+	}
+	return user.Subject
+}
+
+func verifyUser(key string, statement, signature []byte) bool {
+	if !nkeys.IsValidPublicUserKey(key) {
+		return false
+	}
+	public, err := nkeys.FromPublicKey(key)
+	return err == nil && public.Verify(statement, signature) == nil
+}

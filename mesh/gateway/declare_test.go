@@ -1,0 +1,439 @@
+package gateway_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/nats-io/nkeys"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
+	"github.com/bcpmesh/bcpmesh/mesh/gateway"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// organisation signs for its agents.
+type organisation struct {
+	name  string
+	store *accounts.Store
+	key   [32]byte
+}
+
+func newOrganisation(t *testing.T, name string) *organisation {
+	t.Helper()
+	store, err := accounts.Create(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := store.Attester()
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(signer.PublicPEM())
+	public, err := x509.ParsePKIXPublicKey(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &organisation{name: name, store: store}
+	copy(o.key[:], public.(ed25519.PublicKey))
+	return o
+}
+
+// keyPair is a signer of a test.
+type keyPair struct {
+	public string
+	nkeys.KeyPair
+}
+
+func (k keyPair) PublicKey() string { return k.public }
+
+func contractRef(name string) contract.ContractRef {
+	c, ok := contract.ParseBuiltin(name)
+	return contract.ContractRef{Digest: c.Digest, Valid: ok}
+}
+
+// papers signs for an agent; change spoils what is signed.
+func (o *organisation) papers(t *testing.T, agent bcp.AgentName, keys []string, change func(*contract.Statement, *contract.AttestedEvidence)) (agents.Papers, string) {
+	t.Helper()
+	s := &contract.Statement{Keys: keys, Declaration: contract.Declaration{
+		Agent: contract.AgentID{Name: agent, Organisation: o.name}, Architecture: contract.DualLLM,
+		Planner: contract.Part{Is: "sonnet", Contract: contractRef("planner-v1")}, Processor: contract.Part{Is: "haiku", Contract: contractRef("processor-v1")},
+		Orchestrator: contract.Part{Is: contract.DeterministicInterpreter, Contract: contractRef("orchestrator-v1")},
+	}}
+	evidence := contract.AttestedEvidence{Proof: &contract.PermissionProof{Claims: 8, JWTs: "aa"}}
+	if change != nil {
+		change(s, &evidence)
+	}
+	envelope, err := o.store.Attest(s, evidence, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return agents.Papers{Attestation: envelope, Revocations: o.list(t)}, s.Serial
+}
+
+func (o *organisation) list(t *testing.T) []byte {
+	t.Helper()
+	list, _, err := o.store.Revocations(o.name, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// roleBench is a mesh of org1.example whose Reader mailer is of org2.example.
+type roleBench struct {
+	*bench
+	org1, org2 *organisation
+	running    *running
+	main       *meshtest.Agent
+	mailer     *agents.Connection
+	key        string // of mailer
+}
+
+func newRoleBench(t *testing.T) *roleBench {
+	t.Helper()
+	r := &roleBench{org1: newOrganisation(t, "org1.example"), org2: newOrganisation(t, "org2.example")}
+	definition := meshtest.Parse(t, map[string]string{"main.md": mainFile, "mailer.md": mailerFile, "mesh.yaml": "max_refusals: 1000/m\n"})
+	definition.Organisation = r.org1.name
+	definition.Channels[0].ReaderRole = bcp.DualLLMRole
+	definition.Trust = []bcp.Trust{{Organisation: r.org2.name, Key: r.org2.key}}
+	definition.RoleRequirements = []bcp.RoleRequirement{{Name: "nothing", Document: jsontext.Value(`{}`)}}
+	r.bench = benchFor(t, definition)
+	r.createStreams(t)
+	speaker, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	speaks, _ := speaker.PublicKey()
+	own, _ := r.org1.papers(t, "main", []string{speaks}, nil)
+	r.running = r.start(t, func(c *gateway.Config) {
+		c.State.Verify = accounts.Verify
+		c.Roles = &gateway.Roles{Signer: func() (gateway.Signer, error) { return keyPair{speaks, speaker}, nil }, Attested: func(name bcp.AgentName) (gateway.Attested, error) {
+			if name != "main" {
+				return gateway.Attested{}, errors.New("not attested")
+			}
+			return gateway.Attested{Envelope: own.Attestation, Revocations: r.org1.list(t)}, nil
+		}}
+	})
+	creds, err := r.store.Issue("mailer", 0, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.key = creds.PublicKey
+	connect := func(name bcp.AgentName, text []byte) *agents.Connection {
+		c, err := agents.Connect(t.Context(), r.URL(), agents.CredsText(text), agents.Options{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
+	r.mailer = connect("mailer", creds.Text())
+	r.main = r.agent(t, "main")
+	return r
+}
+
+// asks is what main hears of an ask.
+func (r *roleBench) asks(t *testing.T) bcp.Code {
+	t.Helper()
+	return bcp.Code(r.main.Ask(t, "mailer", askUrgent).Text("error"))
+}
+
+// An agent of another organisation is accepted by its papers, and refused with each of
+// the codes; asks wait for that. Real servers, real JWTs.
+//
+// covers P14.1, P14.2, DUAL-7, DUAL-90, DUAL-91, DUAL-92, DUAL-93, DUAL-105
+func TestNegotiation(t *testing.T) {
+	t.Parallel()
+	r := newRoleBench(t)
+	if code := r.asks(t); code != bcp.RoleRequired {
+		t.Fatalf("before anything was shown an ask hears %q", code)
+	}
+	show := func(papers agents.Papers) agents.RoleVerdict {
+		t.Helper()
+		v, err := r.mailer.ShowRole(t.Context(), r.org1.name, bcp.DualLLMRole, papers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	sign := func(change func(*contract.Statement, *contract.AttestedEvidence)) agents.Papers {
+		t.Helper()
+		papers, _ := r.org2.papers(t, "mailer", []string{r.key}, change)
+		return papers
+	}
+	good := sign(nil)
+	if v := show(good); !v.Accepted || v.Until.Before(time.Now()) {
+		t.Fatalf("good papers: %+v", v)
+	}
+	if code := r.asks(t); code != "" {
+		t.Errorf("an ask of an accepted agent hears %q", code)
+	}
+	old := good.Revocations
+	if err := r.mailer.BringRevocations(t.Context(), r.org2.list(t)); err != nil {
+		t.Fatal(err)
+	}
+	stranger, liar := newOrganisation(t, "org3.example"), newOrganisation(t, "org2.example")
+	theirs, _ := stranger.papers(t, "mailer", []string{r.key}, nil)
+	lies, _ := liar.papers(t, "mailer", []string{r.key}, nil)
+	another, _ := r.org2.papers(t, "main", []string{r.key}, nil)
+	unproven := sign(func(s *contract.Statement, _ *contract.AttestedEvidence) { s.Keys = []string{"UOTHER"} })
+	for _, c := range []struct {
+		code   contract.VerdictCode
+		papers agents.Papers
+	}{
+		{contract.MalformedAttestation, agents.Papers{Attestation: []byte(`{"payloadType":"x"}`), Revocations: old}},
+		{contract.UnknownOrganisation, theirs},
+		{contract.BadSignature, lies}, // of two organisations of one name, one is trusted
+		{contract.NotCurrent, agents.Papers{Attestation: good.Attestation, Revocations: old}},
+		{contract.WrongAgent, another},
+		{contract.NoProof, unproven},
+		{contract.UnknownArchitecture, sign(func(s *contract.Statement, _ *contract.AttestedEvidence) { s.Declaration.Architecture = "one_llm" })},
+		{contract.ContractMissing, sign(func(s *contract.Statement, _ *contract.AttestedEvidence) {
+			s.Declaration.Planner.Contract.Digest = sha256.Sum256([]byte("lost"))
+		})},
+		{contract.ContractWeak, weak(t, r)},
+		{contract.EvidenceMissing, sign(func(_ *contract.Statement, e *contract.AttestedEvidence) { e.Proof.Holes = 1 })},
+	} {
+		if c.code != contract.NotCurrent {
+			c.papers.Revocations = fresh(t, r, c.papers, c.code)
+		}
+		v := show(c.papers)
+		if v.Accepted || v.Code != c.code {
+			t.Errorf("%s: %+v", c.code, v)
+		}
+		if code := r.asks(t); code != bcp.RoleRequired {
+			t.Errorf("%s: an ask hears %q", c.code, code)
+		}
+	}
+	// A revocation is heard of as soon as somebody brings the list, from whomever.
+	papers, serial := r.org2.papers(t, "mailer", []string{r.key}, nil)
+	if v := show(papers); !v.Accepted {
+		t.Fatalf("%+v", v)
+	}
+	if _, err := r.org2.store.RevokeAttestations(serial); err != nil {
+		t.Fatal(err)
+	}
+	revoked := r.org2.list(t)
+	if err := r.mailer.BringRevocations(t.Context(), revoked); err != nil {
+		t.Fatal(err)
+	}
+	if code := r.asks(t); code != bcp.RoleRequired {
+		t.Errorf("after the revocation an ask hears %q", code)
+	}
+	papers.Revocations = revoked
+	if v := show(papers); v.Code != contract.Revoked {
+		t.Errorf("%+v", v)
+	}
+	var refused *agents.RefusedError
+	if err := r.mailer.BringRevocations(t.Context(), old); !errors.As(err, &refused) {
+		t.Errorf("a list that goes back: %v", err)
+	}
+	seen := map[string]bool{}
+	for _, d := range r.running.wait(t, 16, of(bcp.KindDeclare)) {
+		seen[d.Declare.Why] = true
+		if d.RawCommitment == (bcp.Digest{}) {
+			t.Errorf("a record without its message: %+v", d.Declare)
+		}
+	}
+	for _, code := range contract.VerdictCodes() {
+		if !seen[string(code)] {
+			t.Errorf("no record has %s", code)
+		}
+	}
+	r.journal(t)
+}
+
+// weak are papers whose planner promises nothing of the draft.
+func weak(t *testing.T, r *roleBench) agents.Papers {
+	t.Helper()
+	const text = `{"contract:version":"1.0","contract:role":"planner","contract:invariants":[{"id":"i","description":"x","formal":"","enforcement":"architectural","predicate":{"name":"never_receives","args":["planner","external_data"]}}],"contract:capabilities":[],"contract:prohibited":[]}`
+	if _, defects := contract.Parse([]byte(text)); len(defects) > 0 {
+		t.Fatal(defects)
+	}
+	papers, _ := r.org2.papers(t, "mailer", []string{r.key}, func(s *contract.Statement, _ *contract.AttestedEvidence) {
+		s.Declaration.Planner.Contract.Digest = sha256.Sum256([]byte(text))
+	})
+	papers.Contracts = []string{text}
+	return papers
+}
+
+// fresh is the newest list of whoever signed the papers.
+func fresh(t *testing.T, r *roleBench, papers agents.Papers, code contract.VerdictCode) []byte {
+	t.Helper()
+	if code == contract.UnknownOrganisation || code == contract.BadSignature {
+		return papers.Revocations
+	}
+	return r.org2.list(t)
+}
+
+// A nonce is good for one declaration of the agent that it was given to, within a minute;
+// a proof is by the creds that speak, to the mesh that asked.
+//
+// covers P14.1, DUAL-105
+func TestNoncesAreUsedOnce(t *testing.T) {
+	t.Parallel()
+	r := newRoleBench(t)
+	papers, _ := r.org2.papers(t, "mailer", []string{r.key}, nil)
+	creds, err := r.store.Issue("mailer", 0, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both, _ := r.org2.papers(t, "mailer", []string{r.key, creds.PublicKey}, nil)
+	definition, _ := r.definition.Agent("mailer")
+	a := meshtest.NewAgent(definition)
+	a.Dial(t, r.URL(), creds.Text())
+	pair, err := nkeys.ParseDecoratedNKey(creds.Text())
+	if err != nil {
+		t.Fatal(err)
+	}
+	say := func(m contract.Message) (answer contract.Message) {
+		t.Helper()
+		body, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(a.Request(t, subjects.Role("mailer", "mailer"), string(body)).JSON), &answer); err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	open := func() string {
+		t.Helper()
+		c := say(contract.Message{Type: contract.TypeOpen, Name: bcp.DualLLMRole})
+		if c.Type != contract.TypeChallenge || len(c.Nonce) < 26 || c.Asker != r.org1.name {
+			t.Fatalf("%+v", c)
+		}
+		return c.Nonce
+	}
+	declare := func(p agents.Papers, nonce, asker, key string) string {
+		t.Helper()
+		signature, err := pair.Sign(contract.ProofStatement(nonce, asker, p.Attestation))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := say(contract.Message{Type: contract.TypeDeclaration, Declaration: contract.AttestedDeclaration(p.Attestation), Attestation: p.Attestation,
+			Revocations: r.org2.list(t), Proof: &contract.Proof{Key: key, Signature: signature}})
+		if v.Type != contract.TypeVerdict || v.Accepted != (v.Code == "") {
+			t.Fatalf("%+v", v)
+		}
+		return string(v.Code)
+	}
+	want := func(what, got string, code contract.VerdictCode) {
+		t.Helper()
+		if got != string(code) {
+			t.Errorf("%s: %q, want %q", what, got, code)
+		}
+	}
+	first := open()
+	want("all is right", declare(both, first, r.org1.name, creds.PublicKey), "")
+	want("a nonce that was used", declare(both, first, r.org1.name, creds.PublicKey), contract.NoProof)
+	open()
+	want("an older nonce", declare(both, first, r.org1.name, creds.PublicKey), contract.NoProof)
+	want("no nonce", declare(both, "", r.org1.name, creds.PublicKey), contract.NoProof)
+	want("a nonce of its own", declare(both, strings.Repeat("n", 26), r.org1.name, creds.PublicKey), contract.NoProof)
+	want("to another asker", declare(both, open(), "org4.example", creds.PublicKey), contract.NoProof)
+	want("a key that the papers do not have", declare(papers, open(), r.org1.name, creds.PublicKey), contract.NoProof)
+	want("the key of another user", declare(both, open(), r.org1.name, r.key), contract.NoProof)
+	want("once more", declare(both, open(), r.org1.name, creds.PublicKey), "")
+}
+
+// The gateway answers about its own agents from what was signed, and what is told of it
+// is recorded; agents that need not show roles have no way to ask.
+//
+// covers P14.4, DUAL-6, DUAL-7, DUAL-85
+func TestChallengedGateway(t *testing.T) {
+	t.Parallel()
+	r := newRoleBench(t)
+	about := contract.AgentID{Name: "main", Organisation: r.org1.name}
+	trust := agents.RoleTrust{Keys: []contract.Trusted{{Organisation: r.org1.name, Key: r.org1.key}}, Requirement: contract.DualLLMRequirement()}
+	v, list, err := r.mailer.JudgeRole(t.Context(), about, trust)
+	if err != nil || !v.Accepted || list.Number == 0 {
+		t.Fatalf("%+v, %+v: %v", v, list, err)
+	}
+	trust.LastRevocations = list.Number + 1_000_000_000
+	if v, _, err = r.mailer.JudgeRole(t.Context(), about, trust); err != nil || v.Code != contract.NotCurrent {
+		t.Errorf("a list that goes back: %+v, %v", v, err)
+	}
+	trust.Keys[0].Key = r.org2.key
+	if v, _, err = r.mailer.JudgeRole(t.Context(), about, trust); err != nil || v.Code != contract.BadSignature {
+		t.Errorf("another key: %+v, %v", v, err)
+	}
+	heard := r.running.wait(t, 3, of(bcp.KindDeclare))
+	if heard[0].Declare.Act != bcp.DeclareHeard || heard[0].Target != "main" || heard[0].Declare.Why != "" || heard[2].Declare.Why != "bad_signature" {
+		t.Errorf("%+v, %+v", heard[0].Declare, heard[2].Declare)
+	}
+	var refused *agents.RefusedError
+	for name, ask := range map[string]func() error{
+		"an agent without papers": func() error {
+			_, _, err := r.mailer.JudgeRole(t.Context(), contract.AgentID{Name: "other", Organisation: r.org1.name}, trust)
+			return err
+		},
+		"a requirement that is none": func() error {
+			_, err := r.mailer.ShowRole(t.Context(), r.org1.name, "none", agents.Papers{})
+			return err
+		},
+	} {
+		if err := ask(); !errors.As(err, &refused) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := r.mailer.ShowRole(t.Context(), "org4.example", bcp.DualLLMRole, agents.Papers{}); !errors.Is(err, agents.ErrMessage) {
+		t.Errorf("papers are shown to another organisation: %v", err)
+	}
+	for _, scope := range subjects.Permissions(r.definition) {
+		if slices.Contains(scope.PubAllow, subjects.RolesOf(scope.Agent)) != (scope.Agent == "mailer") {
+			t.Errorf("%s may publish %v", scope.Agent, scope.PubAllow)
+		}
+	}
+}
+
+// The operator brings lists, too.
+//
+// covers P14.3
+func TestOperatorBringsRevocations(t *testing.T) {
+	t.Parallel()
+	r := newRoleBench(t)
+	papers, serial := r.org2.papers(t, "mailer", []string{r.key}, nil)
+	if v, err := r.mailer.ShowRole(t.Context(), r.org1.name, bcp.DualLLMRole, papers); err != nil || !v.Accepted {
+		t.Fatalf("%+v: %v", v, err)
+	}
+	creds, err := r.store.Issue(bcp.Operator, bcp.RoleOperator, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := agents.Connect(context.Background(), r.URL(), agents.CredsText(creds.Text()), agents.Options{Name: bcp.Operator})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	operator := agents.NewOperator(c)
+	if _, err := r.org2.store.RevokeAttestations(serial); err != nil {
+		t.Fatal(err)
+	}
+	if err := operator.BringRevocations(t.Context(), r.org2.list(t)); err != nil {
+		t.Fatal(err)
+	}
+	if code := r.asks(t); code != bcp.RoleRequired {
+		t.Errorf("an ask hears %q", code)
+	}
+	var refused *agents.RefusedError
+	for name, list := range map[string][]byte{"an older list": papers.Revocations, "a list of a stranger": newOrganisation(t, "org3.example").list(t), "no list": []byte("{}")} {
+		if err := operator.BringRevocations(t.Context(), list); !errors.As(err, &refused) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package mesh
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
+	"github.com/bcpmesh/bcpmesh/mesh/gateway"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
+)
+
+// What the operator's machine signs about agents of the mesh lies in files of the state
+// folder (bcpmesh role attest writes them), which the gateway reads when it is asked: it
+// has no key of the organisation.
+
+const (
+	attestSuffix = ".json"
+	// RevocationsFile has the newest list of revocations. No agent has this name.
+	RevocationsFile = "revocations_list.json"
+)
+
+// AttestationFile is where the attestation of an agent is, in the folder of attestations.
+func AttestationFile(agent bcp.AgentName) string { return string(agent) + attestSuffix }
+
+// roles returns what the gateway negotiates with, or nil without a key store, on a
+// cluster.
+func (m *Mesh) roles() *gateway.Roles {
+	if m.store == nil {
+		return nil
+	}
+	return &gateway.Roles{
+		Attested: func(agent bcp.AgentName) (gateway.Attested, error) {
+			return attested(m.config.State, m.Definition(), agent)
+		},
+		Signer: func() (gateway.Signer, error) { return m.store.GatewaySigner() },
+	}
+}
+
+func attested(state string, def *bcp.Mesh, agent bcp.AgentName) (a gateway.Attested, err error) {
+	if _, known := def.Agent(agent); !known {
+		return a, errNotAttested
+	}
+	folder := home.Attest(state)
+	if a.Envelope, err = readEnvelope(filepath.Join(folder, AttestationFile(agent))); err != nil {
+		return a, err
+	}
+	if a.Revocations, err = readEnvelope(filepath.Join(folder, RevocationsFile)); err != nil {
+		return a, err
+	}
+	for _, c := range def.Contracts {
+		a.Contracts = append(a.Contracts, string(c.Bytes))
+	}
+	return a, nil
+}
+
+func readEnvelope(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > contract.MaxEnvelope {
+		return nil, errNotAttested
+	}
+	return os.ReadFile(name)
+}
+
+var errNotAttested = errors.New("nothing was signed about this agent")
