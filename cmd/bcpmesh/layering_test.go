@@ -120,7 +120,7 @@ var rules = []rule{
 	{folder: "jetstream/witness", internal: []string{"accounts/durable", "jetstream/verify"}, external: []string{fileLock, logging, noteFormat, treeHashes}},
 
 	// What an agent links against: it never sees the mesh, its streams or its keys.
-	{folder: "agents", internal: []string{"accounts/durable", "bcp", "bcp/guard", "bcp/wire", "subjects"}, external: []string{jsonText, logging, natsClient, nkeys}},
+	{folder: "agents", internal: []string{"accounts/durable", "bcp", "bcp/contract", "bcp/guard", "bcp/wire", "subjects"}, external: []string{jsonText, logging, natsClient, nkeys}},
 
 	// Starts somebody's program, and knows nothing of what it is for.
 	{folder: "agents/process", internal: []string{"bcp/guard"}, external: []string{logging}},
@@ -300,8 +300,8 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/roles", program: true,
-		internal: []string{"accounts/proof", "bcp", "bcp/contract", "bcp/definition", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh/facts", "mesh/server"},
-		external: []string{commandLines},
+		internal: []string{"accounts", "accounts/durable", "accounts/proof", "bcp", "bcp/contract", "bcp/definition", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh", "mesh/facts", "mesh/home", "mesh/server"},
+		external: []string{commandLines, nkeys},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/measure", program: true,

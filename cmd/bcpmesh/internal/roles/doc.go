@@ -1,3 +1,5 @@
-// Package roles has the commands role list and role report: who plays which role in a
-// mesh, and how far the contracts of the roles are kept.
+// Package roles has the commands about the roles of a mesh: who plays which (role list),
+// how far their contracts are kept (role report), and what the organisation signs for
+// others to read (role attest and role revoke), which lies in the state folder, where the
+// gateway finds it.
 package roles

@@ -1,0 +1,234 @@
+package roles
+
+import (
+	"cmp"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nkeys"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
+	"github.com/bcpmesh/bcpmesh/accounts/proof"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
+)
+
+// signing are the flags of role attest and role revoke.
+type signing struct {
+	where  meshdir.StateFlags
+	expiry cli.DurationFlag
+	keys   []string
+	key    bool
+}
+
+func attestCommand(p *cli.Program) *cobra.Command {
+	f := signing{expiry: cli.DurationFlag{Least: time.Second, Value: 24 * time.Hour}}
+	cmd := &cobra.Command{
+		Use:   "attest [KERNEL...]",
+		Short: "Sign which roles the mesh's kernels are made of",
+		Long: `Sign which roles the mesh's kernels are made of, for other organisations.
+
+For each kernel the declaration is made from the definitions: its planner, its
+processors and itself, with their contracts. The evidence is a permission proof of
+the JWTs that the server last served, the digest of the definitions and the version
+of the program. Nobody else signs it. mesh.yaml has to say organisation.
+
+The attestation and a list of revocations are written to the folder attest of the
+state folder, where the running mesh finds them when it is challenged. Both end
+when --expires has passed: sign again before, by a timer such as cron.
+
+The key is made at the first call, and lies sealed with the others; --key prints the
+public one, which others put into trust of their mesh.yaml.`,
+		Example: "  bcpmesh role attest --key > org1.pem\n  bcpmesh role attest\n  bcpmesh role attest desk --expires 12h --speaks UBZ...",
+		RunE: func(_ *cobra.Command, args []string) error {
+			if f.key {
+				return f.printKey(p)
+			}
+			return f.attest(p, args)
+		},
+	}
+	f.where.AddTo(cmd)
+	cmd.Flags().Var(&f.expiry, "expires", "how long it is good: 1s to 7d")
+	cmd.Flags().StringArrayVar(&f.keys, "speaks", nil, "public user `NKEY` of another mesh that speaks for the agents, too; may be repeated")
+	cmd.Flags().BoolVar(&f.key, "key", false, "print the public key in PEM, and sign nothing")
+	cli.Complete(cmd, "speaks", cobra.NoFileCompletions)
+	return cmd
+}
+
+func (f *signing) printKey(p *cli.Program) error {
+	_, store, err := f.where.KeyStore()
+	if err != nil {
+		return err
+	}
+	signer, err := store.Attester()
+	if err != nil {
+		return cli.Failf("%s", err)
+	}
+	p.Out.Printf("%s", signer.PublicPEM())
+	return nil
+}
+
+// signed is one attestation in JSON.
+type signed struct {
+	Agent   string    `json:"agent"`
+	Serial  string    `json:"serial"`
+	Expires time.Time `json:"expires"`
+	Holes   int64     `json:"holes"`
+	File    string    `json:"file"`
+}
+
+func (f *signing) attest(p *cli.Program, names []string) error {
+	folder, store, def, err := f.open()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(def.Kernels, func(k bcp.KernelRights) bool { return string(k.Kernel) == name }) {
+			return cli.Usagef("role attest: there is no kernel %s", cli.Quoted(name)).WithHint("a declaration is of a kernel, with its planner and its processors")
+		}
+	}
+	proven, jwts, err := proofOf(folder.State)
+	if err != nil {
+		return err
+	}
+	if proven == nil {
+		return cli.Failf("the permissions cannot be proven: the mesh was never started").WithHint("start it once: what its server serves is proven")
+	}
+	gateway, err := store.GatewaySigner()
+	if err != nil {
+		return cli.Failf("%s", err)
+	}
+	keys := []string{gateway.PublicKey()}
+	for _, key := range f.keys {
+		if !nkeys.IsValidPublicUserKey(key) {
+			return cli.Usagef("role attest: --speaks: %s is no public key of a user", cli.Quoted(key)).WithHint("bcpmesh creds show FILE shows that of creds")
+		}
+		keys = append(keys, key)
+	}
+	holes := int64(len(proven.Holes))
+	evidence := contract.AttestedEvidence{
+		Proof:       &contract.PermissionProof{Claims: int64(len(proof.All())), Holes: holes, JWTs: hex.EncodeToString(jwts[:])},
+		Definitions: definition.Digest(def), Build: cli.ProgramVersion(),
+	}
+	var all []signed
+	for _, k := range def.Kernels {
+		if len(names) > 0 && !slices.Contains(names, string(k.Kernel)) {
+			continue
+		}
+		declaration, err := declare(def, k.Kernel)
+		if err != nil {
+			return err
+		}
+		s := contract.Statement{Declaration: declaration, Keys: keys}
+		envelope, err := store.Attest(&s, evidence, f.expiry.Value)
+		if err != nil {
+			return cli.Failf("%s", err)
+		}
+		file := filepath.Join(home.Attest(folder.State), mesh.AttestationFile(k.Kernel))
+		if err := write(file, envelope); err != nil {
+			return err
+		}
+		all = append(all, signed{declaration.Agent.String(), s.Serial, s.Expires, holes, file})
+	}
+	if len(all) == 0 {
+		return cli.Failf("the mesh has no kernel").WithHint("docs/kernel.md says what one is")
+	}
+	if _, err := f.list(folder, store, def.Organisation); err != nil {
+		return err
+	}
+	if p.Out.JSON {
+		return p.Out.Value(all)
+	}
+	for _, s := range all {
+		p.Out.Printf("%s until %s, serial %s\n", s.Agent, s.Expires.UTC().Format(time.RFC3339), s.Serial)
+	}
+	if holes > 0 {
+		p.Out.Talkf("%s past the permissions: nobody who asks for a permission proof accepts this. bcpmesh perms --prove shows them", cli.Count(int(holes), "way"))
+	}
+	return nil
+}
+
+// open returns the mesh of the flags, which has to have an organisation.
+func (f *signing) open() (meshdir.Folder, *accounts.Store, *bcp.Mesh, error) {
+	folder, store, err := f.where.KeyStore()
+	if err != nil {
+		return folder, nil, nil, err
+	}
+	def, err := folder.Load()
+	if err == nil && def.Organisation == "" {
+		err = cli.Failf("mesh.yaml names no organisation").WithHint("add a line such as organisation: org1.example")
+	}
+	return folder, store, def, err
+}
+
+// declare makes the declaration of a kernel from the definitions.
+func declare(def *bcp.Mesh, kernel bcp.AgentName) (contract.Declaration, error) {
+	contracts := definition.Contracts(def)
+	part := func(name, is, contractName string) contract.Part {
+		c, ok := contracts[contractName]
+		return contract.Part{Is: is, Contract: contract.ContractRef{Digest: c.Digest, Valid: ok}}
+	}
+	d := contract.Declaration{Agent: contract.AgentID{Name: kernel, Organisation: def.Organisation}, Architecture: contract.DualLLM}
+	own, _ := def.Agent(kernel)
+	d.Orchestrator = part(string(kernel), contract.DeterministicInterpreter, cmp.Or(own.Execution.Contract, "orchestrator-v1"))
+	model := func(name string, builtin string) (contract.Part, error) {
+		a, _ := def.Agent(bcp.AgentName(name))
+		if a.Execution.ModelFamily == "" {
+			return contract.Part{}, cli.Failf("the definition of %s does not say execution.model_family", name).WithHint("a declaration names it, though nothing shows it")
+		}
+		return part(name, a.Execution.ModelFamily, cmp.Or(a.Execution.Contract, builtin)), nil
+	}
+	for _, a := range definition.RoleAgents(def) {
+		if a.Name != string(kernel) || a.Kernel == nil {
+			continue
+		}
+		var err error
+		if d.Planner, err = model(a.Kernel.Planner, "planner-v1"); err != nil {
+			return d, err
+		}
+		for i, name := range a.Kernel.Processors {
+			processor, err := model(name, "processor-v1")
+			if err != nil {
+				return d, err
+			}
+			if i > 0 && processor != d.Processor {
+				return d, cli.Failf("the processors of %s differ in model_family or contract: a declaration has one processor", kernel)
+			}
+			d.Processor = processor
+		}
+	}
+	if d.Processor == (contract.Part{}) {
+		return d, cli.Failf("the kernel %s asks no Reader: a declaration has a processor", kernel)
+	}
+	return d, nil
+}
+
+// list signs a newer list of revocations.
+func (f *signing) list(folder meshdir.Folder, store *accounts.Store, organisation string) (contract.Revocations, error) {
+	envelope, list, err := store.Revocations(organisation, f.expiry.Value)
+	if err != nil {
+		return list, cli.Failf("%s", err)
+	}
+	return list, write(filepath.Join(home.Attest(folder.State), mesh.RevocationsFile), envelope)
+}
+
+func write(file string, content []byte) error {
+	err := os.MkdirAll(filepath.Dir(file), 0o700)
+	if err == nil {
+		err = durable.Replace(file, content, 0o600)
+	}
+	if err != nil {
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(file), cli.ReasonOf(err))
+	}
+	return nil
+}
