@@ -28,6 +28,40 @@ type gateway struct {
 	task    kernel.Label
 	salt    [16]byte
 	replay  bool // keep records, and compare after every one
+	heard   *heard
+}
+
+// heard is what the next change is about.
+type heard struct {
+	from    bcp.AgentName
+	message []byte
+}
+
+// hears says what the next change is about.
+func (g *gateway) hears(from bcp.AgentName, message string) []byte {
+	g.heard = &heard{from, []byte(message)}
+	return g.heard.message
+}
+
+// redecides decides about the newest record again, before it is applied.
+func (g *gateway) redecides(record [2][]byte) {
+	g.t.Helper()
+	of := g.heard
+	if g.heard = nil; of == nil {
+		return
+	}
+	c, err := kernel.ParseChange(record[0], record[1])
+	if err != nil {
+		g.t.Fatalf("%v: %s", err, record[0])
+	}
+	again, possible := g.state.Redecide(&c, of.from, g.salt, of.message)
+	if !possible {
+		if c.Result == nil || c.Result.Code != kernel.LimitValueBytes {
+			g.t.Fatalf("not decided again: %s", record[0])
+		}
+	} else if !again.Same(&c) {
+		g.t.Fatalf("decided again otherwise:\nfirst %s\n      %s\nagain %s\n      %s", record[0], record[1], again.AppendJSON(nil), again.Private.AppendJSON(nil))
+	}
 }
 
 func newGateway(t fataler, kernels ...*kernel.Kernel) *gateway {
@@ -48,6 +82,7 @@ func (g *gateway) store(c kernel.Change) kernel.Change {
 			g.t.Fatalf("a record of %d bytes fits no message", size)
 		}
 		g.records = append(g.records, [2][]byte{c.AppendJSON(nil), c.Private.AppendJSON(nil)})
+		g.redecides(g.records[len(g.records)-1])
 	}
 	if err := g.state.Apply(&c); err != nil {
 		g.t.Fatalf("after %d changes: %v", len(g.changes), err)
@@ -107,6 +142,7 @@ func (g *gateway) crash() {
 	g.todo = g.state.Pending()
 	g.sent = append(g.sent, g.todo...)
 	for _, call := range g.state.Unanswered() {
+		g.hears("", "")
 		g.store(g.state.DecideRestart(g.moment(), call))
 	}
 }
@@ -131,7 +167,7 @@ func (g *gateway) next(kind kernel.ReleaseKind) kernel.Release {
 // begin starts a run.
 func (g *gateway) begin(grant string) kernel.RunID {
 	g.t.Helper()
-	c := g.store(g.state.DecideRun(g.moment(), "desk", kim, grant, g.task, []byte(`{"task":"Do it."}`)))
+	c := g.store(g.state.DecideRun(g.moment(), "desk", kim, grant, g.task, g.hears("kim", `{"task":"Do it."}`)))
 	if c.Code != "" {
 		g.t.Fatalf("the run is refused: %s", c.Code)
 	}
@@ -142,13 +178,13 @@ func (g *gateway) begin(grant string) kernel.RunID {
 func (g *gateway) plan(plan string) kernel.Change {
 	g.t.Helper()
 	r := g.next(kernel.ReleasePlan)
-	return g.store(g.state.DecidePlan(g.moment(), r.Agent, r.Wait.ID, []byte(fmt.Sprintf(`{"plan_id":%q,"plan":%s}`, r.Wait.ID, plan))))
+	return g.store(g.state.DecidePlan(g.moment(), r.Agent, r.Wait.ID, g.hears(r.Agent, fmt.Sprintf(`{"plan_id":%q,"plan":%s}`, r.Wait.ID, plan))))
 }
 
 func (g *gateway) subPlan(plan string) kernel.Change {
 	g.t.Helper()
 	r := g.next(kernel.ReleaseSubPlan)
-	return g.store(g.state.DecidePlan(g.moment(), r.Agent, r.Wait.ID, []byte(fmt.Sprintf(`{"plan_id":%q,"plan":%s}`, r.Wait.ID, plan))))
+	return g.store(g.state.DecidePlan(g.moment(), r.Agent, r.Wait.ID, g.hears(r.Agent, fmt.Sprintf(`{"plan_id":%q,"plan":%s}`, r.Wait.ID, plan))))
 }
 
 // result answers the next call.
@@ -159,18 +195,22 @@ func (g *gateway) result(result string) kernel.Change {
 
 func (g *gateway) outcome(r kernel.Release, members string) kernel.Change {
 	g.t.Helper()
-	return g.store(g.state.DecideOutcome(g.moment(), r.Wait.ID, r.Wait.Attempt, []byte(fmt.Sprintf(`{"call_id":%q,%s}`, r.Wait.ID, members))))
+	return g.store(g.state.DecideOutcome(g.moment(), r.Wait.ID, r.Wait.Attempt, g.hears("mail", fmt.Sprintf(`{"call_id":%q,%s}`, r.Wait.ID, members))))
 }
 
 // answer answers the next ask.
 func (g *gateway) answer(answer string, code bcp.Code) kernel.Change {
 	g.t.Helper()
+	g.hears("", "")
 	return g.store(g.state.DecideAnswer(g.moment(), g.next(kernel.ReleaseParse).Wait.ID, []byte(answer), code))
 }
 
 // person decides about the next item.
 func (g *gateway) person(decision kernel.PersonDecision, result string) kernel.Change {
 	g.t.Helper()
+	if g.hears("sec", ""); result != "" && !json.Valid([]byte(result)) {
+		g.heard = nil // it is refused
+	}
 	return g.store(g.state.DecidePerson(g.moment(), g.next(kernel.ReleaseItem).Wait.ID, decision, []byte(result)))
 }
 
@@ -182,6 +222,7 @@ func (g *gateway) pass() kernel.Change {
 	if !due {
 		g.t.Fatalf("nothing is due")
 	}
+	g.hears("", "")
 	return g.store(c)
 }
 

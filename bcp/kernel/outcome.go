@@ -145,7 +145,11 @@ func (s *State) DecideDue(m bcp.Moment) (Change, bool) {
 	if len(s.deadline) == 0 || s.deadline[0].at > s.now(m) {
 		return Change{}, false
 	}
-	r := s.runs[s.deadline[0].run]
+	return s.overdue(m, s.runs[s.deadline[0].run]), true
+}
+
+// overdue is what time decides about a run.
+func (s *State) overdue(m bcp.Moment, r *run) Change {
 	kind := ChangeRun
 	switch r.wait.Kind {
 	case WaitPlanner, WaitSubPlanner:
@@ -155,7 +159,7 @@ func (s *State) DecideDue(m bcp.Moment) (Change, bool) {
 	}
 	d, ok := s.begin(m, kind, r)
 	if !ok {
-		return d.decided(), true
+		return d.decided()
 	}
 	switch w := r.wait; {
 	case w.Kind == WaitApproval:
@@ -169,7 +173,7 @@ func (s *State) DecideDue(m bcp.Moment) (Change, bool) {
 	default:
 		d.end(Aborted, PlannerTimeout, w.Step)
 	}
-	return d.decided(), true
+	return d.decided()
 }
 
 // NextDue is when [State.DecideDue] has something to decide next, Unix nanoseconds;
