@@ -72,6 +72,16 @@ func RedecideRunning(ctx context.Context, state string, records jetstream.Record
 	return by, nil
 }
 
+// DecidedBy returns the digest of what decides by these definitions and a version:
+// decisions that bear it as their context were made by the same.
+func DecidedBy(def *bcp.Mesh, version string) (bcp.Digest, error) {
+	r, err := state.NewRedecider(configOf(def, version))
+	if err != nil {
+		return bcp.Digest{}, err
+	}
+	return r.Context(), nil
+}
+
 func recordsUnder(records jetstream.Records, keys *jetstream.SealingKeys) recordReader {
 	return func(ctx context.Context, next nextRecord) error {
 		done := uint64(0)

@@ -23,7 +23,7 @@ import (
 
 // RunCommands returns the commands of kernel that tell runs.
 func RunCommands(p *cli.Program) []*cobra.Command {
-	return []*cobra.Command{runListCommand(p), runShowCommand(p), runExplainCommand(p)}
+	return []*cobra.Command{runListCommand(p), runShowCommand(p), runExplainCommand(p), runReplayCommand(p)}
 }
 
 func runListCommand(p *cli.Program) *cobra.Command {
@@ -110,22 +110,29 @@ func personOf(kind string) string {
 
 func runShowCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
-	var raw bool
+	var raw, contexts bool
 	cmd := &cobra.Command{
 		Use:   "show RUN",
 		Short: "Tell one run, record by record",
 		Long: `Tell one run of a kernel: what happened, in the order of the journal, with the number
 of each record.
 
-With --raw it also shows what was said: the task, plans, arguments and values. That is
-for whoever owns the state folder; creds of an auditor open none of it. It is hostile
-text, shown so that it can do nothing.
+With --raw it also shows what was said: the task, plans, arguments and values. With
+--context it shows what planners and Readers were sent, byte for byte, as the definitions
+of today make it of the records. Both are for whoever owns the state folder; creds of an
+auditor open none of it. It is hostile text, shown so that it can do nothing.
 
 It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
 		Example: "  bcpmesh kernel show rJ4CU3CCAGCRCOVXSQ7GLZ6UN5\n  bcpmesh kernel show rJ4CU3CCAGCRCOVXSQ7GLZ6UN5 --raw",
 		Args:    cli.Arguments(1, "RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := storyOf(cmd, p, &who, args[0], raw)
+			var r *tell.RunStory
+			var err error
+			if contexts {
+				r, err = storyWithContexts(cmd, &who, args[0], raw)
+			} else {
+				r, err = storyOf(cmd, p, &who, args[0], raw)
+			}
 			if err != nil || p.Out.JSON {
 				return cmp.Or(err, p.Out.Value(r))
 			}
@@ -136,6 +143,7 @@ It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
 	}
 	who.AddTo(cmd, "auditor")
 	cmd.Flags().BoolVar(&raw, "raw", false, "show what was said: hostile text, for the owner of the state folder")
+	cmd.Flags().BoolVar(&contexts, "context", false, "show what each planner and Reader was sent, for the owner of the state folder")
 	return cmd
 }
 
@@ -148,16 +156,25 @@ func storyOf(cmd *cobra.Command, p *cli.Program, who *client.Flags, id string, r
 		}
 	}
 	if raw {
-		if err := eachOpened(cmd, who, add); err != nil {
+		if err := eachOpened(cmd, "--raw", who, func(one *replayed) error { add(&one.Decision); return nil }); err != nil {
 			return nil, err
 		}
 	} else if err := EachDecision(cmd.Context(), p, who, add); err != nil {
 		return nil, err
 	}
+	return onlyRun(&stories, id)
+}
+
+// onlyRun is the run that a story is told of, if there is one.
+func onlyRun(stories *tell.RunStories, id string) (*tell.RunStory, error) {
 	if len(stories.All()) == 0 {
-		return nil, cli.Failf("there is no run %s", cli.Quoted(id)).WithHint("bcpmesh kernel list shows the runs that there are")
+		return nil, noRun(id)
 	}
 	return stories.All()[0], nil
+}
+
+func noRun(id string) error {
+	return cli.Failf("there is no run %s", cli.Quoted(id)).WithHint("bcpmesh kernel list shows the runs that there are")
 }
 
 func showRun(o *cli.Output, r *tell.RunStory) {
@@ -314,11 +331,12 @@ func EachDecision(ctx context.Context, p *cli.Program, who *client.Flags, each f
 	return nil
 }
 
-// eachOpened reads the journal with what was said.
-func eachOpened(cmd *cobra.Command, who *client.Flags, each func(*bcp.Decision)) error {
+// eachOpened reads the journal with what was said, which the command, or its flag,
+// needs.
+func eachOpened(cmd *cobra.Command, needs string, who *client.Flags, each func(*replayed) error) error {
 	for _, flag := range []string{"creds", "as", "url"} {
 		if cmd.Flags().Changed(flag) {
-			return cli.Usagef("%s--raw takes no --%s: what was said is for whoever owns the state folder", cli.Prefix(cmd), flag)
+			return cli.Usagef("%s%s takes no --%s: what was said is for whoever owns the state folder", cli.Prefix(cmd), needs, flag)
 		}
 	}
 	j, err := client.OpenJournals(cmd.Context(), who.Where, who.Shard)
@@ -331,7 +349,9 @@ func eachOpened(cmd *cobra.Command, who *client.Flags, each func(*bcp.Decision))
 		if err != nil && !errors.Is(err, errTold) {
 			return err
 		}
-		each(&one.Decision)
+		if err := each(one); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -1,0 +1,257 @@
+package audit
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/mesh"
+)
+
+func runReplayCommand(p *cli.Program) *cobra.Command {
+	var who client.Flags
+	cmd := &cobra.Command{
+		Use:   "replay RUN",
+		Short: "Decide a run again from its records, and compare",
+		Long: `Decide a run of a kernel again: each message of it, as it came, in the state that the
+records before it made, under the definitions of the folder. No planner, Reader or tool
+is asked, and nothing is done: a kernel has no model, so that the same messages are the
+same decisions, byte for byte.
+
+A record that the same definitions and version decide otherwise is an incident: somebody
+changed it, or the gateway did not decide by its rules. One that was made under other
+definitions may differ. A message that was erased, or kept in part, is not decided again.
+
+It is for whoever owns the state folder, of a mesh that runs or rests. Exit code 1 says
+that something differs.`,
+		Example:           "  bcpmesh kernel replay rJ4CU3CCAGCRCOVXSQ7GLZ6UN5\n  bcpmesh kernel replay rJ4CU3CCAGCRCOVXSQ7GLZ6UN5 --json",
+		Args:              cli.Arguments(1, "RUN"),
+		RunE:              func(cmd *cobra.Command, args []string) error { return replayRun(cmd, p, &who, args[0]) },
+		ValidArgsFunction: completeRuns(&who),
+	}
+	who.Where.AddTo(cmd)
+	return cmd
+}
+
+// rerun is a run that is decided again.
+type rerun struct {
+	Run         kernel.RunID  `json:"run_id"`
+	Kernel      bcp.AgentName `json:"kernel"`
+	By          bcp.Digest    `json:"by"` // what decides now
+	Records     int           `json:"records"`
+	Same        int           `json:"same"`
+	Differ      int           `json:"differ"`
+	Incidents   int           `json:"incidents"`
+	NotPossible int           `json:"not_possible"`
+	Results     []rerunRecord `json:"results"`
+}
+
+// rerunRecord is one record of it, and how it compares.
+type rerunRecord struct {
+	Decision uint64           `json:"decision"`
+	Kind     bcp.DecisionKind `json:"kind"`
+	From     bcp.AgentName    `json:"from,omitempty"`
+	Result   string           `json:"result"` // same, differs, incident, erased, cut or untold
+	// Parts are those of the record that differ; said is what was said.
+	Parts []string `json:"parts,omitempty"`
+}
+
+// runState is the state of the runs of a folder's kernels before the first record.
+func runState(who *client.Flags) (*kernel.State, *bcp.Mesh, error) {
+	folder, err := who.Where.Folder()
+	if err != nil {
+		return nil, nil, err
+	}
+	def, err := folder.Load()
+	if err != nil {
+		return nil, nil, err
+	}
+	return kernel.NewState(kernel.OfMesh(def)...), def, nil
+}
+
+func replayRun(cmd *cobra.Command, p *cli.Program, who *client.Flags, id string) error {
+	state, def, err := runState(who)
+	if err != nil {
+		return err
+	}
+	r := rerun{Run: kernel.RunID(id), Results: []rerunRecord{}}
+	if r.By, err = mesh.DecidedBy(def, cli.ProgramVersion()); err != nil {
+		return err
+	}
+	if err := eachOpened(cmd, "replay", who, func(one *replayed) error { return r.take(state, one) }); err != nil {
+		return err
+	}
+	if r.Records == 0 {
+		return noRun(id)
+	}
+	return r.report(p.Out)
+}
+
+// take decides a record of the run again, and applies it; those of others it applies
+// alone.
+func (r *rerun) take(state *kernel.State, one *replayed) error {
+	d := &one.Decision
+	if d.Run == nil || !d.Kind.IsRun() {
+		return nil
+	}
+	c, err := kernel.ReadRecord(d)
+	if err != nil {
+		return cli.Failf("record %d says nothing that this version understands", d.Seq)
+	}
+	mine := c.Run == r.Run
+	if mine {
+		r.Kernel, r.Records = d.Run.Kernel, r.Records+1
+		r.Results = append(r.Results, r.compare(state, one, &c))
+	}
+	// A run whose beginning was cut off with the journal's is none of this state.
+	if err := state.Apply(&c); err != nil && mine {
+		return cli.Failf("record %d does not follow from those before it", d.Seq).WithHint("was the beginning of the run truncated? Otherwise bcpmesh audit verify")
+	}
+	return nil
+}
+
+// compare decides about a record again.
+func (r *rerun) compare(state *kernel.State, one *replayed, c *kernel.Change) rerunRecord {
+	d, message := &one.Decision, []byte(nil)
+	result := rerunRecord{Decision: d.Seq, Kind: d.Kind, From: d.Run.From}
+	if one.Raw != nil {
+		message = one.Raw.Base64
+	}
+	would, possible := state.Redecide(c, d.Run.From, d.Salt, message)
+	switch {
+	case d.Erased, one.Raw != nil && one.Raw.Erased:
+		result.Result = "erased"
+	case one.Raw != nil && len(message) < one.Raw.Bytes:
+		result.Result = "cut"
+	case !possible:
+		result.Result = "untold"
+	case would.Same(c):
+		result.Result = "same"
+		r.Same++
+		return result
+	default:
+		r.Differ++
+		result.Result, result.Parts = "differs", partsThatDiffer(c, &would)
+		if d.Context == r.By {
+			r.Incidents++
+			result.Result = "incident"
+		}
+		return result
+	}
+	r.NotPossible++
+	return result
+}
+
+// partsThatDiffer names the members of two changes that are not the same.
+func partsThatDiffer(a, b *kernel.Change) []string {
+	var was, would map[string]jsontext.Value
+	if json.Unmarshal(a.AppendJSON(nil), &was) != nil || json.Unmarshal(b.AppendJSON(nil), &would) != nil {
+		return nil
+	}
+	var parts []string
+	maps.Copy(was, map[string]jsontext.Value{"said": a.Private.AppendJSON(nil)})
+	maps.Copy(would, map[string]jsontext.Value{"said": b.Private.AppendJSON(nil)})
+	for key := range was {
+		if !bytes.Equal(was[key], would[key]) {
+			parts = append(parts, key)
+		}
+	}
+	for key := range would {
+		if _, both := was[key]; !both {
+			parts = append(parts, key)
+		}
+	}
+	slices.Sort(parts)
+	return parts
+}
+
+func (r *rerun) report(o *cli.Output) error {
+	if o.JSON {
+		if err := o.Line(r); err != nil {
+			return err
+		}
+	} else {
+		var rows [][]string
+		for i := range r.Results {
+			one := &r.Results[i]
+			rows = append(rows, []string{strconv.FormatUint(one.Decision, 10), one.Kind.String(), string(one.From), one.Result, strings.Join(one.Parts, ", ")})
+		}
+		o.Table([]string{"record", "kind", "from", "decided again", "differs in"}, rows)
+		o.Printf("%s of run %s: %d same, %d differ, %d not possible\n", cli.Count(r.Records, "record"), cli.Plain(string(r.Run)), r.Same, r.Differ, r.NotPossible)
+	}
+	switch {
+	case r.Incidents > 0:
+		return cli.Failf("%s: the same definitions and version decide otherwise", cli.Count(r.Incidents, "incident")).WithHint("bcpmesh audit verify says whether the journal was changed")
+	case r.Differ > 0:
+		return cli.Failf("%s decided otherwise by the definitions of today", cli.Count(r.Differ, "record")+" would be").WithHint("it was made under others")
+	}
+	return nil
+}
+
+// storyWithContexts tells a run with what its planners and Readers were sent.
+func storyWithContexts(cmd *cobra.Command, who *client.Flags, id string, raw bool) (*tell.RunStory, error) {
+	state, _, err := runState(who)
+	if err != nil {
+		return nil, err
+	}
+	var stories tell.RunStories
+	var contexts []tell.RunSaid
+	err = eachOpened(cmd, "--context", who, func(one *replayed) error {
+		d := &one.Decision
+		if d.Run == nil || !d.Kind.IsRun() {
+			return nil
+		}
+		c, err := kernel.ReadRecord(d)
+		if err != nil {
+			return cli.Failf("record %d says nothing that this version understands", d.Seq)
+		}
+		if applied := state.Apply(&c); d.Run.Run != id || applied != nil {
+			return nil
+		}
+		stories.Add(d)
+		for _, sent := range state.Releases(&c) {
+			contexts = append(contexts, contextsOf(d.Seq, &sent)...)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	r, err := onlyRun(&stories, id)
+	if err != nil {
+		return nil, err
+	}
+	if !raw {
+		r.Said = nil
+	}
+	r.Said = append(r.Said, contexts...)
+	return r, nil
+}
+
+// contextsOf is what a release sends to a model.
+func contextsOf(record uint64, r *kernel.Release) []tell.RunSaid {
+	said := func(what string, text []byte) tell.RunSaid {
+		return tell.RunSaid{Decision: record, What: fmt.Sprintf("%s to %s", what, r.Agent), Text: string(text)}
+	}
+	switch r.Kind {
+	case kernel.ReleasePlan:
+		return []tell.RunSaid{said("plan request", r.Body)}
+	case kernel.ReleaseSubPlan:
+		return []tell.RunSaid{said("plan request of a sub-run", r.Body)}
+	case kernel.ReleaseParse:
+		return []tell.RunSaid{said("instruction", []byte(r.Instruction)), said("content", r.Content)}
+	}
+	return nil
+}
