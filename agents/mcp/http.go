@@ -14,15 +14,20 @@ import (
 // the WWW-Authenticate of a refusal.
 const scope = "agent"
 
-// Handler serves hosts over streamable HTTP, at any path. It takes requests that bear
-// the token, one word; an empty one refuses everything. Also with the token, a web page
-// of another origin may change nothing, and a request to a loopback address has to name
-// one in its Host: a browser of this machine may have been made to send it.
+// Handler serves hosts over streamable HTTP, at any path, with [Guard]. A request to a
+// loopback address has to name one in its Host: a browser of this machine may have been
+// made to send it.
 func (s *Server) Handler(token string) http.Handler {
 	protocol := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s.mcp }, &sdk.StreamableHTTPOptions{
 		SessionTimeout: sessionIdle, MaxRequestBodyBytes: maxMessage,
 	})
-	guarded := auth.RequireBearerToken(only(token), &auth.RequireBearerTokenOptions{Scopes: []string{scope}, AllowMissingExpiration: true})(protocol)
+	return Guard(token, protocol)
+}
+
+// Guard lets requests through that bear the token, one word; with an empty one none. Also
+// with the token, a web page of another origin may change nothing.
+func Guard(token string, next http.Handler) http.Handler {
+	guarded := auth.RequireBearerToken(only(token), &auth.RequireBearerTokenOptions{Scopes: []string{scope}, AllowMissingExpiration: true})(next)
 	return http.NewCrossOriginProtection().Handler(guarded)
 }
 

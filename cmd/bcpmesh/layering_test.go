@@ -137,6 +137,8 @@ var rules = []rule{
 	{folder: "agents/hosts", external: []string{jsonText, jsonWithComments}},
 	// A client of somebody else's agent, which is a Reader and nothing more.
 	{folder: "agents/a2a", internal: []string{"agents", "agents/mcp", "agents/stdio", "bcp"}, external: []string{agentToAgent, jsonText, logging}},
+	// What clients of A2A are served by: a Controller like any other.
+	{folder: "agents/a2aserver", internal: []string{"agents", "agents/mcp", "bcp", "bcp/wire"}, external: []string{agentToAgent, jsonText, natsClient}},
 	{folder: "agents/synadia", internal: []string{"agents", "agents/mcp", "agents/stdio", "bcp"}, external: []string{jsonText, logging, natsClient}},
 	// What hosts of MCP are served by: a client of the mesh like any other.
 	{folder: "agents/mcp", internal: []string{"agents", "agents/wrap", "bcp", "bcp/wire"}, external: []string{jsonSchema, jsonText, logging, mcpSDK, natsClient}},
@@ -365,7 +367,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"accounts/durable", "agents", "agents/a2a", "agents/cell", "agents/extract", "agents/hosts", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mcp", "agents/office", "agents/plan", "agents/process", "agents/sandbox", "agents/stdio", "agents/synadia", "agents/web", "agents/wrap", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
+		internal: []string{"accounts/durable", "agents", "agents/a2a", "agents/a2aserver", "agents/cell", "agents/extract", "agents/hosts", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mcp", "agents/office", "agents/plan", "agents/process", "agents/sandbox", "agents/stdio", "agents/synadia", "agents/web", "agents/wrap", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
 		external: []string{commandLines, jsonText, logging, natsClient},
 	},
 	{

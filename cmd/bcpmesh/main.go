@@ -90,6 +90,7 @@ func commands(p *cli.Program) []*cobra.Command {
 		attach.ReaderCommand(p),
 		attach.AgentCommand(p),
 		attach.MCPCommand(p),
+		attach.A2ACommand(p),
 		attach.AdoptCommand(p),
 		attach.HookCommand(p),
 		attach.WrapCommand(p),

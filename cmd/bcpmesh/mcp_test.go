@@ -127,7 +127,7 @@ func TestMCPOverHTTP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var about attach.MCPAddress
+		var about attach.Address
 		if err := json.Unmarshal(line, &about); err != nil {
 			t.Fatal(err)
 		}

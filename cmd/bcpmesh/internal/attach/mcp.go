@@ -81,10 +81,10 @@ func serveMCP(ctx context.Context, p *cli.Program, o mcpOptions) error {
 	var token string
 	if o.http != "" {
 		var err error
-		if token, err = mcpToken(o.tokenFile); err != nil {
+		if token, err = hostToken(o.tokenFile); err != nil {
 			return err
 		}
-		if listener, err = listenLoopback(ctx, o.http); err != nil {
+		if listener, err = listenLoopback(ctx, "mcp", o.http); err != nil {
 			return err
 		}
 		defer listener.Close()
@@ -104,7 +104,7 @@ func serveMCP(ctx context.Context, p *cli.Program, o mcpOptions) error {
 		ended <- err
 	}()
 	if listener != nil {
-		err = serveHTTP(serving, p, server, listener, token, o.tokenFile == "")
+		err = serveHTTP(serving, p, server.Handler(token), "/mcp", listener, made(token, o.tokenFile))
 	} else {
 		if cli.IsTerminal(p.In) {
 			p.Out.Talkf("this speaks MCP on stdin and stdout: let a host start it")
@@ -159,8 +159,8 @@ func connectMCP(ctx context.Context, p *cli.Program, o mcpOptions, server *mcp.S
 	return server.Stop(context.WithoutCancel(ctx))
 }
 
-// mcpToken reads the token of a file, or makes one.
-func mcpToken(file string) (string, error) {
+// hostToken reads the token of a file, or makes one.
+func hostToken(file string) (string, error) {
 	if file == "" {
 		return rand.Text(), nil
 	}
@@ -177,10 +177,10 @@ func mcpToken(file string) (string, error) {
 }
 
 // listenLoopback listens on this machine alone.
-func listenLoopback(ctx context.Context, address string) (net.Listener, error) {
+func listenLoopback(ctx context.Context, command, address string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, cli.Usagef("mcp: --http: expected HOST:PORT, got %s", cli.Quoted(address)).WithHint("for example --http 127.0.0.1:7070")
+		return nil, cli.Usagef("%s: --http: expected HOST:PORT, got %s", command, cli.Quoted(address)).WithHint("for example --http 127.0.0.1:7070")
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return nil, meshdir.BeyondLoopback("--http", address)
@@ -200,22 +200,27 @@ func listenLoopback(ctx context.Context, address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// MCPAddress is what mcp --http tells.
-type MCPAddress struct {
+// Address is where a command that serves over HTTP is reached.
+type Address struct {
 	URL   string `json:"url"`
-	Token string `json:"token,omitempty"` // where it was made
+	Token string `json:"token,omitempty"` // if it was made
 	PID   int    `json:"pid"`
 }
 
+// made is a token that nobody knows yet.
+func made(token, file string) string {
+	if file != "" {
+		return ""
+	}
+	return token
+}
+
 // serveHTTP tells where it serves, and serves until interrupted.
-func serveHTTP(ctx context.Context, p *cli.Program, server *mcp.Server, listener net.Listener, token string, made bool) error {
-	web := &http.Server{Handler: server.Handler(token), ReadHeaderTimeout: headerTimeout}
+func serveHTTP(ctx context.Context, p *cli.Program, handler http.Handler, path string, listener net.Listener, token string) error {
+	web := &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout}
 	ended := make(chan error, 1)
 	go func() { ended <- web.Serve(listener) }()
-	about := MCPAddress{URL: "http://" + listener.Addr().String() + "/mcp", PID: os.Getpid()}
-	if made {
-		about.Token = token
-	}
+	about := Address{URL: "http://" + listener.Addr().String() + path, Token: token, PID: os.Getpid()}
 	err := showAddress(p.Out, about)
 	if err == nil {
 		select {
@@ -239,7 +244,7 @@ func serveHTTP(ctx context.Context, p *cli.Program, server *mcp.Server, listener
 }
 
 // showAddress shows where hosts find the server, at once.
-func showAddress(o *cli.Output, a MCPAddress) error {
+func showAddress(o *cli.Output, a Address) error {
 	if o.JSON {
 		if err := o.Line(a); err != nil {
 			return err

@@ -1,0 +1,88 @@
+package attach
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents/a2aserver"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+// a2aServerOptions are the flags of a2a.
+type a2aServerOptions struct {
+	client.AgentFlags
+	http, tokenFile, card string
+}
+
+// A2ACommand returns the command a2a.
+func A2ACommand(p *cli.Program) *cobra.Command {
+	o := a2aServerOptions{AgentFlags: client.AgentFlags{Role: bcp.RoleController}}
+	cmd := &cobra.Command{
+		Use:   "a2a",
+		Short: "Serve a controller of the mesh to A2A clients",
+		Long: `Serve one controller of the mesh to clients of the Agent2Agent protocol 1.0, over
+JSON-RPC: an ask is a task, and its validated answer the task's one artifact.
+
+A message has one data part: target, the reader's name; spec, as in an ask; and a
+justification for an escalation. The same message, by its messageId, is the same task
+and never charged twice. What a reader pushes is a task that has ended, in the context
+"subscription:ID". A query that waits for a person is a task that works.
+
+Clients of this machine reach it with a token that is made and shown once, or read
+from --token-file. The card at /.well-known/agent-card.json says nothing of the mesh;
+--card serves another one, such as one that is signed.`,
+		Example: `  bcpmesh a2a --creds main.creds --http 127.0.0.1:7071
+  bcpmesh a2a --creds main.creds --http 127.0.0.1:7071 --token-file token --card card.json`,
+		Args: cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return serveA2A(cmd.Context(), p, o) },
+	}
+	o.AddTo(cmd, "creds `FILE` of a controller")
+	cmd.Flags().StringVar(&o.http, "http", "127.0.0.1:7071", "serve on this `HOST:PORT` of this machine; port 0: any free one")
+	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "read the token from this `FILE`")
+	cmd.Flags().StringVar(&o.card, "card", "", "serve the agent card of this `FILE`")
+	return cmd
+}
+
+// serveA2A serves until interrupted.
+func serveA2A(ctx context.Context, p *cli.Program, o a2aServerOptions) error {
+	if o.Creds == "" {
+		return cli.Usagef("a2a: expected --creds FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes one")
+	}
+	token, err := hostToken(o.tokenFile)
+	if err != nil {
+		return err
+	}
+	listener, err := listenLoopback(ctx, "a2a", o.http)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	card := a2aserver.Card("http://"+listener.Addr().String(), cli.ProgramVersion())
+	if o.card != "" {
+		b, err := cli.ReadSmall(o.card)
+		if err != nil {
+			return cli.Failf("%s cannot be read: %s", cli.Quoted(o.card), cli.ReasonOf(err))
+		}
+		if card, err = a2aserver.ParseCard(b); err != nil {
+			return cli.Failf("%s: %s", cli.Quoted(o.card), cli.ReasonOf(err))
+		}
+	}
+	agent, err := o.Await(ctx, p, "a2a", 0)
+	if err != nil {
+		return err
+	}
+	defer agent.Conn.Close()
+	server := a2aserver.New(agent.Conn)
+	if err := server.Start(context.WithoutCancel(ctx)); err != nil {
+		return meshdir.OutcomeOf(err)
+	}
+	err = serveHTTP(ctx, p, server.Handler(card, token), a2aserver.Path, listener, made(token, o.tokenFile))
+	ended, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	cancel()
+	_ = server.Stop(ended) // its error is that it was in a hurry
+	return err
+}
