@@ -297,7 +297,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/simulate", program: true,
-		internal: []string{"accounts", "bcp", "bcp/constraint", "bcp/contract", "bcp/kernel", "cmd/bcpmesh/internal/cli"},
+		internal: []string{"accounts", "bcp", "bcp/constraint", "bcp/contract", "bcp/kernel", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir"},
 		external: []string{commandLines, jsonText},
 	},
 	{

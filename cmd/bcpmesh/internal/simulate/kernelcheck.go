@@ -3,34 +3,143 @@ package simulate
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 )
 
+// kernelCheckOptions are the flags of kernel check.
+type kernelCheckOptions struct{ kernel, grant, as, dir string }
+
 func kernelCheckCommand(p *cli.Program) *cobra.Command {
-	return &cobra.Command{
-		Use:   "check FILE [PLAN]",
+	var o kernelCheckOptions
+	cmd := &cobra.Command{
+		Use:   "check [FILE] [PLAN]",
 		Short: "Check a kernel, and a plan: verdicts, labels and widths before anything runs",
 		Long: `Check a kernel, and a plan for it: what the gate will say about each call, what
-label each value will have, and how many bits of it content can have chosen.
+label each value will have, and how many bits of it content can have chosen. Nothing is
+asked and nothing is done.
 
-FILE is a JSON object with the keys tools, schemas, rules (each with examples),
-grant, requester and limits, as in the cases of kernel simulate. PLAN is a plan as
-planners write it. docs/kernel.md has an example of both.
+With --kernel it is a kernel of the folder's definitions, with one of its grants, for a
+requester to whom no Reader has told anything. Otherwise FILE is a JSON object with the
+keys tools, schemas, rules (each with examples), grant, requester and limits, as in the
+cases of kernel simulate. PLAN is a plan as planners write it. docs/kernel.md has an
+example of all of them.
 
 Exit code 1 says that the definition or the plan is wrong, or that a call is
 certain to be denied.`,
-		Example: "  bcpmesh kernel check kernel.json\n  bcpmesh kernel check kernel.json plan.json",
-		Args:    cli.Arguments(1, "FILE", "PLAN"),
-		RunE:    func(_ *cobra.Command, args []string) error { return checkKernel(p, args) },
+		Example: "  bcpmesh kernel check --kernel desk --grant reply plan.json\n  bcpmesh kernel check kernel.json\n  bcpmesh kernel check kernel.json plan.json",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if o.kernel != "" {
+				return cli.Arguments(0, "PLAN")(cmd, args)
+			}
+			return cli.Arguments(1, "FILE", "PLAN")(cmd, args)
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			switch {
+			case o.kernel != "":
+				return checkDefined(p, &o, args)
+			case o != kernelCheckOptions{}:
+				return cli.Usagef("kernel check: --grant, --as and --dir go with --kernel")
+			}
+			return checkKernel(p, args)
+		},
 	}
+	cmd.Flags().StringVar(&o.kernel, "kernel", "", "check this `KERNEL` of the definitions, and not a file")
+	cli.Complete(cmd, "kernel", client.CompleteKernels)
+	cmd.Flags().StringVar(&o.grant, "grant", "", "with this `GRANT` (default: its only one)")
+	cmd.Flags().StringVar(&o.as, "as", "", "for this `REQUESTER` (default: the only one with the grant)")
+	cli.Complete(cmd, "as", meshdir.CompleteAgents(false))
+	cmd.Flags().StringVar(&o.dir, "dir", "", "`DIR` of the definitions (default: the mesh of the current folder)")
+	return cmd
+}
+
+// checkDefined checks a kernel of a folder, and a plan for it.
+func checkDefined(p *cli.Program, o *kernelCheckOptions, args []string) error {
+	folder, err := meshdir.Find(".")
+	if o.dir != "" {
+		folder, err = meshdir.Argument([]string{o.dir})
+	}
+	if err != nil {
+		return err
+	}
+	def, err := folder.Load()
+	if err != nil {
+		return err
+	}
+	k, requester, grant, err := o.find(def)
+	if err != nil {
+		return err
+	}
+	report := kernelReport{OK: true, Defects: []defectReport{}, Tools: k.Catalogue(grant)}
+	if len(args) == 1 {
+		plan, err := readFile(args[0])
+		if err != nil {
+			return err
+		}
+		report.plan(k, grant, requester, plan)
+	}
+	return report.finish(p)
+}
+
+// find returns the kernel that the flags name, and who may start which runs of it.
+func (o *kernelCheckOptions) find(def *bcp.Mesh) (*kernel.Kernel, kernel.Requester, kernel.Grant, error) {
+	none := func(err error) (*kernel.Kernel, kernel.Requester, kernel.Grant, error) {
+		return nil, kernel.Requester{}, kernel.Grant{}, err
+	}
+	kernels := kernel.OfMesh(def)
+	i := slices.IndexFunc(kernels, func(k *kernel.Kernel) bool { return string(k.Name()) == o.kernel })
+	if i < 0 {
+		f := cli.Failf("the mesh has no kernel %s", cli.Quoted(o.kernel))
+		if len(kernels) == 0 {
+			return none(f.WithHint("an agent becomes one by the key kernel: docs/kernel.md"))
+		}
+		var names []string
+		for _, k := range kernels {
+			names = append(names, string(k.Name()))
+		}
+		return none(f.WithHint("there is %s", cli.OneOf(names)))
+	}
+	k := kernels[i]
+	d := k.Definition()
+	grant, grants := o.grant, slices.Sorted(maps.Keys(d.Grants))
+	if grant == "" && len(grants) == 1 {
+		grant = grants[0]
+	}
+	if !slices.Contains(grants, grant) {
+		return none(cli.Usagef("kernel check: --grant: expected %s", cli.OneOf(grants)))
+	}
+	var may []string
+	for name, held := range d.Requesters {
+		if slices.Contains(held, grant) {
+			may = append(may, string(name))
+		}
+	}
+	slices.Sort(may)
+	as := o.as
+	if as == "" && len(may) == 1 {
+		as = may[0]
+	}
+	held, ok := k.GrantOf(bcp.AgentName(as), grant)
+	switch {
+	case !ok && len(may) == 0:
+		return none(cli.Failf("no requester of %s has the grant %s", o.kernel, cli.Quoted(grant)))
+	case !ok:
+		return none(cli.Usagef("kernel check: --as: expected %s", cli.OneOf(may)))
+	}
+	agent, _ := def.Agent(bcp.AgentName(as))
+	return k, kernel.Requester{Name: as, Address: agent.Address}, held, nil
 }
 
 // kernelReport is what kernel check prints.
@@ -69,14 +178,7 @@ type callReport struct {
 }
 
 func checkKernel(p *cli.Program, args []string) error {
-	read := func(name string) ([]byte, error) {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
-		}
-		return b, nil
-	}
-	file, err := read(args[0])
+	file, err := readFile(args[0])
 	if err != nil {
 		return err
 	}
@@ -109,24 +211,37 @@ func checkKernel(p *cli.Program, args []string) error {
 		report.Tools = k.Catalogue(kernel.NewGrant(c.Input.Grant...))
 	}
 	if k != nil && len(args) == 2 {
-		plan, err := read(args[1])
+		plan, err := readFile(args[1])
 		if err != nil {
 			return err
 		}
-		report.plan(k, &c.Input, plan)
+		report.plan(k, kernel.NewGrant(c.Input.Grant...), kernel.Requester(c.Input.Requester), plan)
 	}
-	if err := report.print(p); err != nil {
+	return report.finish(p)
+}
+
+func readFile(name string) ([]byte, error) {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+	}
+	return b, nil
+}
+
+// finish prints the report, and fails if something is wrong.
+func (r *kernelReport) finish(p *cli.Program) error {
+	if err := r.print(p); err != nil {
 		return err
 	}
-	if !report.OK {
-		return cli.Failf("%s", report.summary())
+	if !r.OK {
+		return cli.Failf("%s", r.summary())
 	}
 	return nil
 }
 
 // plan fills in what is known of a plan before it runs.
-func (r *kernelReport) plan(k *kernel.Kernel, in *kernelInput, plan []byte) {
-	checked, fault := k.ReadPlan(plan, kernel.Frame{Grant: kernel.NewGrant(in.Grant...), Query: kernel.Trusted()})
+func (r *kernelReport) plan(k *kernel.Kernel, grant kernel.Grant, requester kernel.Requester, plan []byte) {
+	checked, fault := k.ReadPlan(plan, kernel.Frame{Grant: grant, Query: kernel.Trusted()})
 	if r.Code, r.Step = fault.Code, fault.Step; fault.Code != "" {
 		r.OK = false
 		return
@@ -134,7 +249,7 @@ func (r *kernelReport) plan(k *kernel.Kernel, in *kernelInput, plan []byte) {
 	for _, s := range checked.Steps() {
 		r.Steps = append(r.Steps, stepReport{s.ID, s.Kind.Word(), s.Label, jsontext.Value(s.Label.Width().String()), s.Hazy})
 	}
-	for _, f := range checked.Preflight(kernel.Requester(in.Requester)) {
+	for _, f := range checked.Preflight(requester) {
 		r.Calls = append(r.Calls, callReport{f.Step, f.Tool, f.Verdict.Ruling.Word(), f.Verdict.Code, append([]string{}, f.Verdict.Rules...), f.Certain})
 		if f.Certain && f.Verdict.Ruling == kernel.Deny {
 			r.OK = false
