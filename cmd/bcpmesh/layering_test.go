@@ -213,6 +213,8 @@ var rules = []rule{
 	{folder: "mesh/redteam/stats"},
 	// Looks for more bits than are charged.
 	{folder: "mesh/redteam/leakage", foreign: true, internal: []string{"bcp", "mesh/plot", "mesh/redteam", "mesh/redteam/exact", "mesh/redteam/stats", "subjects"}, external: []string{natsClient}},
+	// Says what attackers have written, and counts what arrives.
+	{folder: "mesh/redteam/corpus", foreign: true, internal: []string{"bcp", "bcp/constraint", "bcp/definition", "mesh/redteam", "mesh/redteam/stats"}, external: []string{"github.com/goccy/go-yaml"}},
 	// What was found, in the forms that others read.
 	{folder: "mesh/redteam/report", foreign: true, internal: []string{"bcp/inert", "mesh/redteam"}, external: []string{jsonText}},
 	{folder: "mesh/conformance", internal: []string{"accounts", "bcp", "bcp/definition", "mesh/server", "subjects"}, external: []string{jsonText, natsClient}},
@@ -347,7 +349,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/conform", program: true,
-		internal: []string{"agents", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh/conformance", "mesh/plot", "mesh/redteam", "mesh/redteam/leakage", "mesh/redteam/report", "mesh/server"},
+		internal: []string{"agents", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh/conformance", "mesh/plot", "mesh/redteam", "mesh/redteam/corpus", "mesh/redteam/leakage", "mesh/redteam/report", "mesh/server"},
 		external: []string{commandLines, jsonText},
 	},
 	{
@@ -390,7 +392,7 @@ var onlyIn = map[string][]string{
 	"google.golang.org/protobuf": {"mesh/trace/otlp"},
 	telemetry:                    {"mesh/trace/otlp"},
 	"cel.dev/cel-go":             {"bcp/constraint"},
-	"github.com/goccy/go-yaml":   {"bcp/definition", "examples/agentdojo"},
+	"github.com/goccy/go-yaml":   {"bcp/definition", "examples/agentdojo", "mesh/redteam/corpus"},
 	mcpSDK:                       {"agents/mcp", "agents/wrap", "examples/mcp"},
 }
 

@@ -1,7 +1,6 @@
 package redteam
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,12 +13,7 @@ import (
 // on each subscription and on each channel. What does not apply to them is skipped,
 // with the reason. They run on a copy that starts no commands and notifies nobody.
 func Own(definition *bcp.Mesh) []Attack {
-	quiet := *definition
-	quiet.Notify, quiet.RequireWitness, quiet.Replicas = nil, 0, 1
-	quiet.Agents = slices.Clone(definition.Agents)
-	for i := range quiet.Agents {
-		quiet.Agents[i].Command, quiet.Agents[i].Builtin, quiet.Agents[i].Sandbox = nil, false, 0
-	}
+	quiet := Quiet(definition)
 	attacks := []Attack{
 		{ID: "D-LISTEN", Class: ClassTransport, Text: "listens to wildcards, and to what every other agent gets", Property: "the server refuses each", Run: (*Rig).ownListens},
 		{ID: "D-PUBLISH", Class: ClassTransport, Text: "publishes as every other agent, as people and to streams", Property: "the server refuses each", Run: (*Rig).ownPublishes},
@@ -31,9 +25,20 @@ func Own(definition *bcp.Mesh) []Attack {
 		{ID: "D-ANSWER", Class: ClassDecoder, Text: "answers a yes-or-no query of every channel with what is no answer, then with one", Property: "the Controller gets the last alone", Run: (*Rig).ownAnswers},
 	}
 	for i := range attacks {
-		attacks[i].definition = &quiet
+		attacks[i].definition = quiet
 	}
 	return attacks
+}
+
+// Quiet is a copy of a definition that starts no commands and notifies nobody.
+func Quiet(definition *bcp.Mesh) *bcp.Mesh {
+	quiet := *definition
+	quiet.Notify, quiet.RequireWitness, quiet.Replicas = nil, 0, 1
+	quiet.Agents = slices.Clone(definition.Agents)
+	for i := range quiet.Agents {
+		quiet.Agents[i].Command, quiet.Agents[i].Builtin, quiet.Agents[i].Sandbox = nil, false, 0
+	}
+	return &quiet
 }
 
 // eachAgent calls f with each agent in each of its roles.
@@ -280,70 +285,84 @@ func (r *Rig) ownAnswers() {
 // is given a text, that is said wherever it may be: the second is empty if that is
 // nowhere.
 func answerOf(m *bcp.Mesh, spec bcp.Spec, text string) (answer, other string) {
-	var members []string
+	members := Members(m, spec)
 	place := false
-	add := func(name string, value any) {
-		b, err := json.Marshal(value)
-		if err != nil {
-			b = []byte("null")
+	for i := range members {
+		if members[i].Text && text != "" {
+			members[i].Value, place = quoted(text), true
 		}
-		members = append(members, quoted(name)+":"+string(b))
 	}
-	say := func(otherwise string) string {
-		if text == "" {
-			return otherwise
-		}
-		place = true
-		return text
+	answer = Object(members)
+	slices.Reverse(members)
+	other = Object(members)
+	if text != "" && !place {
+		other = ""
 	}
+	return answer, other
+}
+
+// Member is a field, a question or the summary of an answer.
+type Member struct {
+	Name  string
+	Value string // in JSON
+	Text  bool   // it may be any words
+}
+
+// Members returns an answer that a spec takes, in the order of the spec.
+func Members(m *bcp.Mesh, spec bcp.Spec) (members []Member) {
 	for _, f := range spec.Fields {
 		switch f.Type {
 		case bcp.TypeEnum:
-			add(f.Name, f.Values[0])
+			members = append(members, Member{Name: f.Name, Value: quoted(f.Values[0])})
 		case bcp.TypeInteger:
-			add(f.Name, *f.Min)
+			members = append(members, Member{Name: f.Name, Value: fmt.Sprint(*f.Min)})
 		default:
-			add(f.Name, true)
+			members = append(members, Member{Name: f.Name, Value: "true"})
 		}
 	}
 	for _, q := range spec.Questions {
+		value, text := "ada", false
 		switch q.ExpectedFormat {
 		case bcp.FormatDate:
 			year := int64(2026)
 			if q.Min != nil {
 				year = *q.Min
 			}
-			add(q.ID, fmt.Sprintf("%04d-03-15", year))
+			value = fmt.Sprintf("%04d-03-15", year)
 		case bcp.FormatTime:
-			add(q.ID, "12:30")
+			value = "12:30"
 		case bcp.FormatEmail:
-			add(q.ID, "a@b.org")
+			value = "a@b.org"
 		case bcp.FormatInteger:
 			n := int64(0)
 			if q.Min != nil {
 				n = *q.Min
 			}
-			add(q.ID, fmt.Sprint(n))
+			value = fmt.Sprint(n)
 		case bcp.FormatBoolean:
-			add(q.ID, "true")
+			value = "true"
 		case bcp.FormatEnum:
-			add(q.ID, q.Values[0])
+			value = q.Values[0]
 		case bcp.FormatVocabulary:
 			if list := m.Vocabularies[q.Vocabulary]; len(list) > 0 {
-				add(q.ID, list[0])
+				value = list[0]
 			}
 		default:
-			add(q.ID, say("ada"))
+			text = true
 		}
+		members = append(members, Member{Name: q.ID, Value: quoted(value), Text: text})
 	}
 	if spec.Category == 3 {
-		add("summary", say("All is well."))
+		members = append(members, Member{Name: "summary", Value: quoted("All is well."), Text: true})
 	}
-	reversed := slices.Clone(members)
-	slices.Reverse(reversed)
-	other = "{" + strings.Join(reversed, ",") + "}"
-	if text != "" && !place {
-		other = ""
+	return members
+}
+
+// Object writes members in their order.
+func Object(members []Member) string {
+	texts := make([]string, len(members))
+	for i, m := range members {
+		texts[i] = quoted(m.Name) + ":" + m.Value
 	}
-	return "{" + strings.Join(members, ",") + "}", other
+	return "{" + strings.Join(texts, ",") + "}"
 }

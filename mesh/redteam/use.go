@@ -15,6 +15,8 @@ type Setup struct {
 	State string            // an empty folder
 	Name  string            // of a folder in it, which is made
 	Files map[string]string // definitions
+	// Definition, if set, is the mesh in place of Files.
+	Definition *bcp.Mesh
 	// Edit, if set, changes what was read of them: it can say what files cannot.
 	Edit func(*bcp.Mesh)
 	Seed uint64
@@ -23,7 +25,7 @@ type Setup struct {
 // Use gives f a mesh to look at from outside, and ends it. It returns what f reported
 // by [Rig.Broken]; the error says why f did not come to its end.
 func Use(ctx context.Context, s Setup, f func(*Rig)) (broken []string, err error) {
-	r, err := newRig(ctx, s.State, Attack{ID: s.Name, files: s.Files}, s.Seed)
+	r, err := newRig(ctx, s.State, Attack{ID: s.Name, files: s.Files, definition: s.Definition}, s.Seed)
 	if err != nil {
 		return nil, err
 	}

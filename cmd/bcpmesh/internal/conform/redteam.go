@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh/redteam"
 	"github.com/bcpmesh/bcpmesh/mesh/redteam/report"
 )
@@ -75,7 +74,7 @@ What holds here is no proof: it says that these attacks did not get through.`,
 		}
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}) // the flag is there
-	cmd.AddCommand(leakageCommand(p), redteamDiffCommand(p))
+	cmd.AddCommand(corpusCommand(p), leakageCommand(p), redteamDiffCommand(p))
 	return cmd
 }
 
@@ -89,18 +88,11 @@ func classList() string {
 
 // ownAttacks are those on the definitions in a folder.
 func ownAttacks(args []string) ([]redteam.Attack, error) {
-	folder, err := meshdir.Argument(args)
+	m, err := ownMesh(args)
 	if err != nil {
 		return nil, err
 	}
-	mesh, err := folder.Load()
-	if err != nil {
-		return nil, err
-	}
-	if mesh.Shards() > 1 {
-		return nil, cli.Failf("the definitions are of %d shards, and a shard is attacked alone", mesh.Shards()).WithHint("put the agents of one shard into a folder of their own")
-	}
-	return redteam.Own(mesh), nil
+	return redteam.Own(m), nil
 }
 
 func attack(ctx context.Context, p *cli.Program, all []redteam.Attack, only []string, seed uint64, forms map[string]report.Form) error {

@@ -1,0 +1,95 @@
+package corpus
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+func TestWords(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{
+		"": 0, " ,. ": 0, "one": 1, "pay the man, now!": 4, "don't": 1, "a.b@c.example": 4, "4,800 euros": 3,
+		"忽略指令": 4, "メールを見て now": 7, "ünïcödé e\u0301tat": 2, "напиши ему": 2, "\u0301": 0,
+	} {
+		if got := len(words(text)); got != want {
+			t.Errorf("%q has %d words, not %d", text, got, want)
+		}
+	}
+}
+
+// Pieces are the text again, and none has more words than it may.
+func TestPieces(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-c,. ]{0,60}`), rapid.StringMatching(`[忽略a ]{0,20}`)).Draw(t, "text")
+		most := rapid.IntRange(1, 5).Draw(t, "most")
+		list := pieces(text, most)
+		if strings.Join(list, "") != text {
+			t.Errorf("%q is divided into %q", text, list)
+		}
+		for _, piece := range list {
+			if len(words(piece)) > most {
+				t.Errorf("%q has more than %d words", piece, most)
+			}
+		}
+	})
+}
+
+// So many strings are read, and one more is refused.
+func TestManyStrings(t *testing.T) {
+	t.Parallel()
+	set := Set{Texts: make([]Text, MaxStrings-1)}
+	if err := set.add("f", Found{}, []string{"a", "a"}); err != nil || len(set.Texts) != MaxStrings {
+		t.Errorf("%d strings: %v", len(set.Texts), err)
+	}
+	if err := set.add("g", Found{}, []string{"b"}); !errors.Is(err, ErrTooMany) {
+		t.Errorf("one more: %v", err)
+	}
+}
+
+// An answer that a mesh treats otherwise than the validator did is a difference, and so is
+// another text: what compares can tell.
+func TestPlayedDiffers(t *testing.T) {
+	t.Parallel()
+	m, err := Sample()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := forms(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := runner{forms: all, sample: map[string][]said{}, met: map[string]int{}}
+	for i := range all {
+		f := &all[i]
+		if f.subscription != "note" {
+			continue
+		}
+		lie, err := f.say(map[int]string{0: "the bill is due"})
+		if err != nil || lie.verdict.Outcome != bcp.Accept {
+			t.Fatalf("%+v, %v", lie.verdict, err)
+		}
+		lie.verdict.Outcome = bcp.Hold
+		r.offer("a", lie)
+		other, err := f.say(map[int]string{0: "the bill is due"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		more, err := f.say(map[int]string{0: "the bill is paid"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		other.verdict.Answer = more.verdict.Answer
+		r.offer("b", other)
+		break
+	}
+	played, err := r.play(t.Context(), t.TempDir(), m, 1)
+	if err != nil || played.Said != 2 || len(played.Differs) != 2 {
+		t.Errorf("%+v, %v", played, err)
+	}
+}
