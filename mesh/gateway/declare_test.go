@@ -101,6 +101,7 @@ type roleBench struct {
 	main       *meshtest.Agent
 	mailer     *agents.Connection
 	key        string // of mailer
+	pair       nkeys.KeyPair
 }
 
 func newRoleBench(t *testing.T) *roleBench {
@@ -133,6 +134,9 @@ func newRoleBench(t *testing.T) *roleBench {
 		t.Fatal(err)
 	}
 	r.key = creds.PublicKey
+	if r.pair, err = nkeys.ParseDecoratedNKey(creds.Text()); err != nil {
+		t.Fatal(err)
+	}
 	connect := func(name bcp.AgentName, text []byte) *agents.Connection {
 		c, err := agents.Connect(t.Context(), r.URL(), agents.CredsText(text), agents.Options{Name: name})
 		if err != nil {
@@ -319,7 +323,7 @@ func TestNoncesAreUsedOnce(t *testing.T) {
 		}
 		return c.Nonce
 	}
-	declare := func(p agents.Papers, nonce, asker, key string) string {
+	declareBy := func(pair nkeys.KeyPair, p agents.Papers, nonce, asker, key string) string {
 		t.Helper()
 		signature, err := pair.Sign(contract.ProofStatement(nonce, asker, p.Attestation))
 		if err != nil {
@@ -331,6 +335,10 @@ func TestNoncesAreUsedOnce(t *testing.T) {
 			t.Fatalf("%+v", v)
 		}
 		return string(v.Code)
+	}
+	declare := func(p agents.Papers, nonce, asker, key string) string {
+		t.Helper()
+		return declareBy(pair, p, nonce, asker, key)
 	}
 	want := func(what, got string, code contract.VerdictCode) {
 		t.Helper()
@@ -348,6 +356,9 @@ func TestNoncesAreUsedOnce(t *testing.T) {
 	want("to another asker", declare(both, open(), "org4.example", creds.PublicKey), contract.NoProof)
 	want("a key that the papers do not have", declare(papers, open(), r.org1.name, creds.PublicKey), contract.NoProof)
 	want("the key of another user", declare(both, open(), r.org1.name, r.key), contract.NoProof)
+	// Somebody else, whom the papers name, signed all of it, and this connection passes it on.
+	want("a right signature by another key of the papers", declareBy(r.pair, both, open(), r.org1.name, r.key), contract.NoProof)
+	want("a right signature by a key that is not named", declareBy(r.pair, both, open(), r.org1.name, creds.PublicKey), contract.NoProof)
 	want("once more", declare(both, open(), r.org1.name, creds.PublicKey), "")
 }
 
