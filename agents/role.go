@@ -113,6 +113,9 @@ func (c *Connection) JudgeRole(ctx context.Context, agent contract.AgentID, trus
 	return v, e.Revocations, err
 }
 
+// OlderList is the detail of the refusal of a list that goes back.
+const OlderList = "older than one that was seen"
+
 // BringRevocations gives the mesh a signed list of an organisation that it trusts: it
 // ends what the list names.
 func (c *Connection) BringRevocations(ctx context.Context, list []byte) error {
@@ -129,7 +132,7 @@ func (o *Operator) BringRevocations(ctx context.Context, list []byte) error {
 
 func taken(v RoleVerdict, err error) error {
 	if err == nil && !v.Accepted {
-		return &RefusedError{Code: bcp.NotPermitted, Detail: "the list is older than one that was seen"}
+		return &RefusedError{Code: bcp.NotPermitted, Detail: OlderList}
 	}
 	return err
 }

@@ -1,0 +1,175 @@
+package roles
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+// answerWithin bounds how long a gateway may take to judge.
+const answerWithin = 30 * time.Second
+
+func showCommand(p *cli.Program) *cobra.Command {
+	var who client.Flags
+	var to, requirement string
+	var contracts []string
+	cmd := &cobra.Command{
+		Use:   "show ATTESTATION REVOCATIONS --to ORGANISATION",
+		Short: "Show a mesh of another organisation which roles its agent is made of",
+		Long: `Show a mesh of another organisation which roles an agent is made of, with the files
+that role attest has written. --creds are those that the other mesh has issued for the
+agent: they prove that it is there, to that organisation alone. The mesh answers until
+when the agent is accepted; show the newest files again before.
+
+Exit code 3 says that it is not accepted, and the code why.`,
+		Example: "  bcpmesh role show desk.json revocations_list.json --to org1.example --creds desk.creds --url tls://org1.example:4222",
+		Args:    cli.Arguments(2, "ATTESTATION", "REVOCATIONS"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if who.Creds == "" || to == "" {
+				return cli.Usagef("role show: expected --creds and --to").WithHint("the creds are those that the other mesh has issued")
+			}
+			var papers agents.Papers
+			var err error
+			if papers.Attestation, err = readPaper(args[0]); err != nil {
+				return err
+			}
+			if papers.Revocations, err = readPaper(args[1]); err != nil {
+				return err
+			}
+			for _, file := range contracts {
+				text, err := readPaper(file)
+				if err != nil {
+					return err
+				}
+				papers.Contracts = append(papers.Contracts, string(text))
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), answerWithin)
+			defer cancel()
+			c, err := who.Remote(ctx, 0)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			v, err := c.ShowRole(ctx, to, requirement, papers)
+			switch {
+			case errors.Is(err, agents.ErrMessage):
+				return cli.Failf("this is no mesh of %s", cli.Plain(to)).WithHint("to another organisation nothing is proved")
+			case err != nil:
+				return meshdir.OutcomeOf(err)
+			}
+			return showVerdict(p.Out, v)
+		},
+	}
+	cmd.Flags().StringVar(&who.Creds, "creds", "", "the agent's creds `FILE` of the other mesh")
+	cmd.Flags().StringVar(&who.URL, "url", "", "`URL` of the other mesh")
+	cmd.Flags().StringVar(&who.CA, "ca", "", "trust the certificates of this PEM `FILE` alone")
+	cmd.Flags().StringVar(&to, "to", "", "the `ORGANISATION` whose mesh it is")
+	cmd.Flags().StringVar(&requirement, "requirement", bcp.DualLLMRole, "`NAME` of what the other mesh requires")
+	cmd.Flags().StringArrayVar(&contracts, "contract", nil, "`FILE` with a contract that is not built in; may be repeated")
+	cli.Complete(cmd, "to", cobra.NoFileCompletions)
+	cli.Complete(cmd, "requirement", cobra.NoFileCompletions)
+	return cmd
+}
+
+func readPaper(file string) ([]byte, error) {
+	info, err := os.Stat(file)
+	if err == nil && info.Size() > contract.MaxEnvelope {
+		return nil, cli.Failf("%s has more than %d bytes", cli.Quoted(file), contract.MaxEnvelope)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err))
+	}
+	return b, nil
+}
+
+// shown is a verdict in JSON.
+type shown struct {
+	Accepted bool                 `json:"accepted"`
+	Code     contract.VerdictCode `json:"code,omitempty"`
+	Until    time.Time            `json:"until,omitzero"`
+}
+
+func showVerdict(o *cli.Output, v agents.RoleVerdict) error {
+	if o.JSON {
+		if err := o.Value(shown{v.Accepted, v.Code, v.Until}); err != nil {
+			return err
+		}
+	} else if v.Accepted {
+		o.Printf("accepted until %s\n", v.Until.UTC().Format(time.RFC3339))
+	}
+	if v.Accepted {
+		return nil
+	}
+	refused := cli.Failf("not accepted: %s: %s", v.Code, v.Code.Text())
+	refused.Code = cli.ExitRefused
+	return refused
+}
+
+func takeCommand(p *cli.Program) *cobra.Command {
+	var who client.Flags
+	cmd := &cobra.Command{
+		Use:   "take LIST",
+		Short: "Take another organisation's list of revocations",
+		Long: `Take another organisation's list of revocations, which role attest and role revoke of
+its mesh have signed. What it names is not accepted any more from then on. A list that
+is older than one that was seen is refused, and so is one of nobody in trust.
+
+Agents of that organisation bring lists, too; by a timer you do not depend on them.`,
+		Example: "  bcpmesh role take revocations_list.json",
+		Args:    cli.Arguments(1, "LIST"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			list, err := readPaper(args[0])
+			if err != nil {
+				return err
+			}
+			if _, ok := contract.ParseEnvelope(list); !ok {
+				return cli.Failf("%s is no signed list", cli.Quoted(args[0])).WithHint("role attest and role revoke of the other mesh write revocations_list.json")
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), answerWithin)
+			defer cancel()
+			c, err := who.Connect(ctx, bcp.RoleOperator)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			for _, shard := range c.Shards {
+				if err := takenOf(c.Operator(shard).BringRevocations(ctx, list)); err != nil {
+					return err
+				}
+			}
+			if p.Out.JSON {
+				return p.Out.Value(shown{Accepted: true})
+			}
+			p.Out.Printf("the list is taken\n")
+			return nil
+		},
+	}
+	who.Where.AddTo(cmd)
+	return cmd
+}
+
+// takenOf says why a list is not taken.
+func takenOf(err error) error {
+	var refused *agents.RefusedError
+	if !errors.As(err, &refused) || refused.Code != bcp.NotPermitted && refused.Code != bcp.Malformed {
+		return meshdir.OutcomeOf(err)
+	}
+	why := "this is no list that an organisation in trust has signed"
+	if refused.Code == bcp.NotPermitted && refused.Detail == agents.OlderList {
+		why = "the list is " + refused.Detail
+	}
+	f := cli.Failf("%s", why)
+	f.Code = cli.ExitRefused
+	return f.WithHint("mesh.yaml says whose keys are trusted; what was taken before stays")
+}
