@@ -29,6 +29,9 @@ type RunTask struct {
 	Task string       `json:"task"`
 	// Forbid are rules of the requester's own, besides those of the kernel.
 	Forbid []ForbidRule `json:"forbid,omitempty"`
+	// PlanOnly asks for a plan that is judged and not run: the run ends as planned, or as
+	// blocked if a call is certain to be denied.
+	PlanOnly bool `json:"plan_only,omitzero"`
 }
 
 // ForbidRule forbids calls of a tool, or of all with "*", for which an expression holds.

@@ -168,6 +168,8 @@ type Start struct {
 	Request   bcp.ClientID // what the requester calls it
 	Task      Label
 	Limits    Limits
+	// PlanOnly ends the run once a plan was judged, before its first step.
+	PlanOnly bool
 }
 
 // Result is the outcome of a call, or the answer of a Reader. Its value is

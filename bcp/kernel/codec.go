@@ -222,6 +222,7 @@ func (s *Start) fields(f *codec) {
 	limits := &s.Limits
 	nested(f, "limits", &limits, (*Limits).fields)
 	s.Limits = *limits
+	f.flag("plan_only", &s.PlanOnly)
 }
 
 func (l *Limits) fields(f *codec) {

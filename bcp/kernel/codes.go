@@ -126,9 +126,11 @@ const (
 	PlanRejected Status = "plan_rejected"
 	Doubted      Status = "in_doubt"
 	Stopped      Status = "cancelled"
+	// Planned is of a run that asked for a plan alone: it was judged, and nothing was done.
+	Planned Status = "planned"
 )
 
 // Statuses returns all statuses.
 func Statuses() []Status {
-	return []Status{Committed, Blocked, Aborted, Errored, PlanRejected, Doubted, Stopped}
+	return []Status{Committed, Blocked, Aborted, Errored, PlanRejected, Doubted, Stopped, Planned}
 }

@@ -43,7 +43,7 @@ func (s *State) DecideRun(m bcp.Moment, kernel bcp.AgentName, from Requester, gr
 		c.Code = LimitOpenRuns
 		return c
 	}
-	c.Start.Grant, c.Start.Limits = held, k.definition.Limits
+	c.Start.Grant, c.Start.Limits, c.Start.PlanOnly = held, k.definition.Limits, message.planOnly
 	c.Private.Task, c.Private.Rules, c.Private.Salt = message.task, message.rules, runSalt(m)
 	d := &draft{state: s, kernel: k, moment: m, run: begin(&c), change: &c}
 	d.run.deadline = c.Time + int64(c.Start.Limits.RunTTL)
@@ -152,6 +152,10 @@ func (d *draft) plan(plan []byte) {
 				Path: checked.frame.path(f.Step), Kind: ToolStep, Tool: f.Tool, Judged: &f.Verdict, Early: true, Arguments: namedLabels(f.Arguments),
 			})
 			d.denied(f.Step, f.Verdict.Code)
+			return
+		}
+		if d.run.start.PlanOnly {
+			d.end(Planned, "", "")
 			return
 		}
 		d.advance()

@@ -67,7 +67,7 @@ var subWords = map[Code]string{SubBlocked: endWords[Blocked], SubErrored: endWor
 
 var endWords = map[Status]string{
 	Committed: "run_committed", Blocked: "run_blocked", Aborted: "run_aborted", Errored: "run_errored", PlanRejected: "plan_rejected",
-	Doubted: "run_in_doubt", Stopped: "run_cancelled",
+	Doubted: "run_in_doubt", Stopped: "run_cancelled", Planned: "run_planned",
 }
 
 // stepEvents tells what happened to one step; answered says that it was the one

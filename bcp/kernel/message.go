@@ -56,12 +56,14 @@ type runMessage struct {
 	request bcp.ClientID
 	task    string
 	rules   []RunRule
+	// planOnly asks for a plan that is judged and not run.
+	planOnly bool
 }
 
-// parseRun reads {type?, request_id?, task, forbid?: [{tool, when}]}.
+// parseRun reads {type?, request_id?, task, forbid?: [{tool, when}], plan_only?: true}.
 func parseRun(body []byte) (runMessage, Code) {
 	var m runMessage
-	v, code := envelope(body, MaxTask+maxEnvelope*MaxRunRules, TypeRun, "request_id", "task", "forbid")
+	v, code := envelope(body, MaxTask+maxEnvelope*MaxRunRules, TypeRun, "request_id", "task", "forbid", "plan_only")
 	if code != "" {
 		return m, code
 	}
@@ -71,6 +73,9 @@ func parseRun(body []byte) (runMessage, Code) {
 	if request != "" {
 		id, err := bcp.ParseClientID(request)
 		m.request, ok = id, ok && err == nil
+	}
+	if only := v.member("plan_only"); only != nil {
+		m.planOnly, ok = true, ok && only.kind == BoolValue && only.flag
 	}
 	if m.task = task; len(task) > MaxTask {
 		return m, TooLarge

@@ -299,7 +299,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/simulate", program: true,
-		internal: []string{"accounts", "bcp", "bcp/constraint", "bcp/contract", "bcp/kernel", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir"},
+		internal: []string{"accounts", "bcp", "bcp/constraint", "bcp/contract", "bcp/inert", "bcp/kernel", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir"},
 		external: []string{commandLines, jsonText},
 	},
 	{
@@ -344,7 +344,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/audit", program: true,
-		internal: []string{"accounts", "agents", "bcp", "bcp/constraint", "bcp/definition", "bcp/explain", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "jetstream", "jetstream/verify", "jetstream/witness", "mesh", "subjects"},
+		internal: []string{"accounts", "agents", "bcp", "bcp/constraint", "bcp/definition", "bcp/explain", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "cmd/bcpmesh/internal/simulate", "jetstream", "jetstream/verify", "jetstream/witness", "mesh", "subjects"},
 		external: []string{commandLines, jsonText, logging, progressBars},
 	},
 	{

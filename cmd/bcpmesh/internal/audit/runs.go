@@ -23,7 +23,7 @@ import (
 
 // RunCommands returns the commands of kernel that tell runs.
 func RunCommands(p *cli.Program) []*cobra.Command {
-	return []*cobra.Command{runListCommand(p), runShowCommand(p), runExplainCommand(p), runReplayCommand(p)}
+	return []*cobra.Command{runListCommand(p), runShowCommand(p), runExplainCommand(p), runReplayCommand(p), runPlanCommand(p)}
 }
 
 func runListCommand(p *cli.Program) *cobra.Command {

@@ -43,7 +43,7 @@ After a lost connection ask again with the same --request-id: nothing is done tw
 		Example: `  bcpmesh kernel run desk reply "Summarise my latest mail and send it to me."
   bcpmesh kernel run desk reply "Send kim the agenda." --forbid 'send_email=args.to.value != "kim@example.org"'`,
 		Args:              cli.Arguments(3, "KERNEL", "GRANT", "TASK"),
-		ValidArgsFunction: completeRun,
+		ValidArgsFunction: CompleteRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := bcp.ParseAgentName(args[0])
 			if err != nil {
@@ -62,7 +62,7 @@ After a lost connection ask again with the same --request-id: nothing is done tw
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
 			defer cancel()
-			if err := findRequester(&who, name, args[1]); err != nil {
+			if err := FindRequester(&who, name, args[1]); err != nil {
 				return err
 			}
 			c, err := who.Connect(ctx, bcp.RoleController)
@@ -81,9 +81,9 @@ After a lost connection ask again with the same --request-id: nothing is done tw
 	return cmd
 }
 
-// findRequester finds as whom a run is started, and says what there is otherwise: the
+// FindRequester finds as whom a run is started, and says what there is otherwise: the
 // server denies what is not declared without a word.
-func findRequester(who *client.Flags, name bcp.AgentName, grant string) error {
+func FindRequester(who *client.Flags, name bcp.AgentName, grant string) error {
 	if who.Creds != "" {
 		return nil // the gateway alone knows
 	}
@@ -132,7 +132,7 @@ func findRequester(who *client.Flags, name bcp.AgentName, grant string) error {
 func runTask(ctx context.Context, p *cli.Program, requester *agents.Requester, name bcp.AgentName, grant string, task agents.RunTask, noWait bool) error {
 	run, err := requester.Run(ctx, name, grant, task)
 	if err != nil {
-		return runFailure(err)
+		return RunFailure(err)
 	}
 	if noWait {
 		if p.Out.JSON {
@@ -146,13 +146,13 @@ func runTask(ctx context.Context, p *cli.Program, requester *agents.Requester, n
 		return cli.Failf("run %s did not end in time", run.ID).WithHint("it goes on: bcpmesh kernel show %s", run.ID)
 	}
 	if err != nil {
-		return runFailure(err)
+		return RunFailure(err)
 	}
-	return showEnd(p.Out, end)
+	return ShowEnd(p.Out, end)
 }
 
-// showEnd shows how a run ended. What is not committed is a refusal.
-func showEnd(o *cli.Output, end bcp.RunReceipt) error {
+// ShowEnd shows how a run ended. What is not committed is a refusal.
+func ShowEnd(o *cli.Output, end bcp.RunReceipt) error {
 	if o.JSON {
 		if err := o.Line(end); err != nil {
 			return err
@@ -170,16 +170,16 @@ func showEnd(o *cli.Output, end bcp.RunReceipt) error {
 	return (&cli.Failure{Code: cli.ExitRefused, Message: message}).WithHint("bcpmesh kernel explain %s", end.RunID)
 }
 
-// runFailure says why there is no run.
-func runFailure(err error) error {
+// RunFailure says why there is no run.
+func RunFailure(err error) error {
 	if refused, ok := errors.AsType[*agents.RunRefusedError](err); ok {
 		return &cli.Failure{Code: cli.ExitRefused, Message: strings.TrimSuffix(cli.Plain(refused.Code)+": "+kernel.Explain(kernel.Code(refused.Code)), ": ")}
 	}
 	return meshdir.OutcomeOf(err)
 }
 
-// completeRun completes KERNEL, and then its grants.
-func completeRun(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+// CompleteRun completes KERNEL, and then its grants.
+func CompleteRun(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp
 	if len(args) == 0 {
 		return client.CompleteKernels(cmd, args, typed)
@@ -217,7 +217,7 @@ that is on its way may still be made, and its outcome is recorded.`,
 			end, err := c.Operator(0).StopRun(cmd.Context(), args[0])
 			switch {
 			case err != nil:
-				return runFailure(err)
+				return RunFailure(err)
 			case p.Out.JSON:
 				return p.Out.Value(end)
 			case end.Status != string(kernel.Stopped):

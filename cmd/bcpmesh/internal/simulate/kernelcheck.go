@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
@@ -93,6 +94,19 @@ func checkDefined(p *cli.Program, o *kernelCheckOptions, args []string) error {
 	return report.finish(p)
 }
 
+// ReportPlan prints what a kernel of definitions will do with a plan for a requester, as
+// kernel check does.
+func ReportPlan(p *cli.Program, def *bcp.Mesh, of, requester bcp.AgentName, grant string, plan []byte) error {
+	o := kernelCheckOptions{kernel: string(of), grant: grant, as: string(requester)}
+	k, who, held, err := o.find(def)
+	if err != nil {
+		return err
+	}
+	report := kernelReport{OK: true, Defects: []defectReport{}, Tools: k.Catalogue(held), Plan: plan}
+	report.plan(k, held, who, plan)
+	return report.finish(p)
+}
+
 // find returns the kernel that the flags name, and who may start which runs of it.
 func (o *kernelCheckOptions) find(def *bcp.Mesh) (*kernel.Kernel, kernel.Requester, kernel.Grant, error) {
 	none := func(err error) (*kernel.Kernel, kernel.Requester, kernel.Grant, error) {
@@ -151,6 +165,8 @@ type kernelReport struct {
 	Step    string         `json:"step,omitempty"`
 	Steps   []stepReport   `json:"steps,omitempty"`
 	Calls   []callReport   `json:"calls,omitempty"`
+	// Plan is that of a planner that was asked for it.
+	Plan jsontext.Value `json:"plan,omitempty"`
 }
 
 type defectReport struct {
@@ -270,6 +286,9 @@ func (r *kernelReport) summary() string {
 	}
 }
 
+// planWidth is how wide a plan is shown.
+const planWidth = 100
+
 func (r *kernelReport) print(p *cli.Program) error {
 	if p.Out.JSON {
 		return p.Out.Line(r)
@@ -279,6 +298,12 @@ func (r *kernelReport) print(p *cli.Program) error {
 	}
 	if len(r.Defects) == 0 {
 		p.Out.Printf("The kernel is right. Its grant allows to call: %s.\n", cmp.Or(cli.Plain(strings.Join(r.Tools, ", ")), "nothing"))
+	}
+	if len(r.Plan) > 0 {
+		p.Out.Heading("What the planner says")
+		for _, line := range inert.Prefixed(inert.Gutter, string(r.Plan), planWidth) {
+			p.Out.Printf("%s\n", line)
+		}
 	}
 	if len(r.Steps) == 0 {
 		return nil

@@ -1,0 +1,87 @@
+package audit
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/simulate"
+)
+
+func runPlanCommand(p *cli.Program) *cobra.Command {
+	var who client.Flags
+	var wait cli.DurationFlag
+	cmd := &cobra.Command{
+		Use:   "plan KERNEL GRANT TASK",
+		Short: "Ask the planner of a kernel for a plan, and judge it: nothing is done",
+		Long: `Ask the planner of a kernel for a plan for a task, and say what the gate will say about
+each call, what label each value will have, and how many bits of it content can have
+chosen. Nothing is done: no tool is called and no Reader is asked. A plan that is wrong
+is mended by its planner as in a run.
+
+It is recorded, as a run that ends as planned, or as blocked if a call is certain to be
+denied. The plan is read from the journal, so that the command is for whoever owns the
+state folder. Exit code 1 says that a call is certain to be denied, 3 that there is no
+plan.`,
+		Example: `  bcpmesh kernel plan desk reply "Summarise my latest mail and send it to me."`,
+		Args:    cli.Arguments(3, "KERNEL", "GRANT", "TASK"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, err := bcp.ParseAgentName(args[0])
+			if err != nil {
+				return cli.Usagef("kernel plan: %s: %s", cli.Quoted(args[0]), err)
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
+			defer cancel()
+			return planTask(ctx, cmd, p, &who, name, args[1], args[2])
+		},
+		ValidArgsFunction: byhand.CompleteRun,
+	}
+	who.Where.AddTo(cmd)
+	cmd.Flags().StringVar(&who.As, "as", "", "ask as this `REQUESTER` (default: the only one)")
+	cli.WaitFlag(cmd, &wait, 5*time.Minute, "how long to wait for the plan")
+	return cmd
+}
+
+// planTask asks for a plan, and reports what it would do.
+func planTask(ctx context.Context, cmd *cobra.Command, p *cli.Program, who *client.Flags, name bcp.AgentName, grant, task string) error {
+	if err := byhand.FindRequester(who, name, grant); err != nil {
+		return err
+	}
+	c, err := who.Connect(ctx, bcp.RoleController)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	run, err := agents.NewRequester(c.Connection).Run(ctx, name, grant, agents.RunTask{Task: task, PlanOnly: true})
+	if err != nil {
+		return byhand.RunFailure(err)
+	}
+	end, err := run.Wait(ctx)
+	if err != nil {
+		return byhand.RunFailure(err)
+	}
+	var plan []byte
+	err = eachOpened(cmd, "plan", &client.Flags{Where: who.Where, Shard: who.Shard}, func(one *replayed) error {
+		if one.Run == nil || one.Run.Run != run.ID {
+			return nil
+		}
+		if change, err := kernel.ReadRecord(&one.Decision); err == nil && change.Plan != nil {
+			plan = change.Private.Plan
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if plan == nil || end.Status != string(kernel.Planned) && end.Status != string(kernel.Blocked) {
+		return byhand.ShowEnd(p.Out, end)
+	}
+	return simulate.ReportPlan(p, c.Definition, name, c.Name, grant, plan)
+}
