@@ -235,7 +235,7 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	if err != nil {
 		return err
 	}
-	if err := m.serve(ctx, checkpoints, gateway.Config{SyncKeys: syncKeys, Credentials: m.lookAtKeys, Closed: checkpoints.witnesses.closed, Marks: marks, ConnectTool: m.server.Dispatcher}); err != nil {
+	if err := m.serve(ctx, checkpoints, gateway.Config{SyncKeys: syncKeys, Credentials: m.lookAtKeys, Closed: checkpoints.witnesses.closed, Marks: marks, ConnectTool: m.server.Dispatcher, Unheard: m.server.Unheard}); err != nil {
 		return err
 	}
 	if err := m.acceptSetBack(ctx, marks.SetBack); err != nil {

@@ -83,6 +83,10 @@ func (d *draft) outcome(body []byte) {
 	case o.code == LimitValueBytes:
 		d.settle(o.code, nil)
 		d.abort(LimitValueBytes, d.run.wait.Step)
+	case o.code == ToolChanged:
+		d.change.Alert = ToolChanged
+		d.settle(ToolChanged, nil)
+		d.end(Errored, ToolChanged, d.run.wait.Step)
 	case o.code == ToolFailed:
 		d.unperformed(t, ToolFailed, t.Level != Write || o.notPerformed)
 	case o.code != "" || !t.Output.Has(&o.value):
@@ -216,7 +220,7 @@ func (s *State) Unanswered() []string {
 func (d *draft) unanswered() {
 	w := d.run.wait
 	t := d.kernel.tools[w.Tool]
-	if t == nil || t.idempotency() == Once {
+	if t == nil || !t.Repeats() {
 		w.Call = w.ID
 		d.askPerson(w, WaitDoubt, d.run.args)
 		return

@@ -98,6 +98,9 @@ func (t *Tool) idempotency() Idempotency {
 	}
 }
 
+// Repeats reports whether a call without an outcome is sent again.
+func (t *Tool) Repeats() bool { return t.idempotency() != Once }
+
 func (t *Tool) timeout() time.Duration {
 	if t.Timeout > 0 {
 		return t.Timeout

@@ -24,7 +24,8 @@ type Dispatcher struct {
 	gate    kernel.Judge
 	connect ConnectTool
 	refused func(tool string)
-	handles map[string]*nats.Conn // by tool
+	unheard func(subject string) bool // see Config.Unheard
+	handles map[string]*nats.Conn     // by tool
 }
 
 var (
@@ -33,6 +34,8 @@ var (
 	// grant of its run has no connection for.
 	errDenied   = errors.New("the gate does not allow the call")
 	errNoHandle = errors.New("the grant has no connection for the tool")
+	// errAway is of one that nobody would get.
+	errAway = errors.New("nobody serves the tool")
 )
 
 // NewDispatcher returns the dispatcher of a kernel. It connects with the first call of
@@ -54,14 +57,17 @@ func (d *Dispatcher) Call(r *kernel.Release) error {
 	if tool == nil {
 		return errNoHandle
 	}
-	conn, err := d.handle(tool)
-	if err != nil {
-		return err
-	}
 	subject := subjects.Call(bcp.AgentName(tool.Service), tool.Name, d.kernel.Name())
 	reply := subjects.ReplyTool(bcp.AgentName(tool.Service), r.Wait.ID, r.Wait.Attempt)
 	if subject == "" || reply == "" {
 		return fmt.Errorf("calling %s: %w", tool.Name, subjects.ErrSubject)
+	}
+	if d.unheard != nil && d.unheard(subject) {
+		return errAway
+	}
+	conn, err := d.handle(tool)
+	if err != nil {
+		return err
 	}
 	return conn.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Data: r.Body})
 }

@@ -77,6 +77,9 @@ type Config struct {
 	Agents func(ctx context.Context, from bcp.AgentName) (bcp.AgentStatuses, error)
 	// ConnectTool connects for the calls of kernels' tools. Without it no call is made.
 	ConnectTool ConnectTool
+	// Unheard reports whether nobody can get a call that is published to a subject now. nil
+	// is never.
+	Unheard func(subject string) bool
 	// Closed, if set, says what may not be let through now. It must not block.
 	Closed func() Closing
 	// Marks, if set, has agents and people tell whether the journal was set back.
@@ -266,7 +269,7 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 		inbox: newInbox(), links: make(map[agentRole]*nats.Conn), done: make(chan struct{}),
 		agents: make(map[agentRole]*connection), leaving: make(map[bcp.AgentName]func([]string)), sending: make(map[bcp.DeliveryID]*sending), notices: make(map[bcp.DeliveryID]*sending),
 		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]int), counting: make(map[counted]uint64),
-		runs:  runs{sent: make(map[string]int), unheard: make(map[string]int), dispatchers: make(map[bcp.AgentName]*Dispatcher)},
+		runs:  runs{sent: make(map[string]int), unmade: make(map[string]int), unheard: make(map[string]int), dispatchers: make(map[bcp.AgentName]*Dispatcher)},
 		flaps: make(map[agentRole]flaps), snapshots: make(chan state.Config), dueAside: make(map[state.Due]aside), tellings: make(map[agentRole]*telling),
 	}
 	if config.Marks != nil {

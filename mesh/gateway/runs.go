@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"cmp"
+	"errors"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -26,6 +27,9 @@ type runs struct {
 	waits map[bcp.QueryID]string
 	// sent has the calls that this process sent, with the newest attempt.
 	sent map[string]int
+	// unmade has the calls of this process that nobody was there for, with the newest
+	// attempt: they are made when somebody is.
+	unmade map[string]int
 	// unheard counts the sendings of plan requests that nobody listened to.
 	unheard map[string]int
 	// dispatchers make the calls of each kernel.
@@ -143,6 +147,9 @@ func (g *Gateway) nextRun() (o outcome, ok bool) {
 		return outcome{}, false
 	}
 	m := g.runMoment()
+	if o, ok := g.giveUp(m); ok {
+		return o, true
+	}
 	c, due := state.DecideDue(m)
 	if !due {
 		return outcome{}, false
@@ -232,12 +239,7 @@ func (g *Gateway) releaseWait(r *kernel.Release) {
 // that.
 func (g *Gateway) call(r *kernel.Release) {
 	if g.closing() >= ClosedToAll { // as long as that takes, up to the call's time
-		id, attempt := r.Wait.ID, r.Wait.Attempt
-		g.at(g.clock().Add(overduePause), func() {
-			if r, open := g.runState().Waiting(id); open && r.Kind == kernel.ReleaseCall && r.Wait.Attempt == attempt {
-				g.call(&r)
-			}
-		})
+		g.callLater(r, overduePause)
 		return
 	}
 	id := r.Wait.ID
@@ -246,11 +248,48 @@ func (g *Gateway) call(r *kernel.Release) {
 		g.runs.sent[id] = r.Wait.Attempt
 		err = d.Call(r)
 	}
-	if err == nil {
+	delete(g.runs.unmade, id)
+	switch {
+	case err == nil:
+		return
+	case errors.Is(err, errAway):
+		g.runs.unmade[id] = r.Wait.Attempt
+		waited := time.Duration(g.runMoment().Now.UnixNano() - r.Wait.Since)
+		g.callLater(r, min(max(waited/4, awayPause), overduePause))
 		return
 	}
 	g.log.Error("a call cannot be sent", "kernel", r.Kernel, "tool", r.Wait.Tool, "error", err)
 	g.todo(func() (outcome, bool) { return g.unsent(id) })
+}
+
+// awayPause is the shortest pause until a tool that nobody serves is looked for again.
+const awayPause = 20 * time.Millisecond
+
+// callLater makes a call after a pause, if its run waits for it then.
+func (g *Gateway) callLater(r *kernel.Release, pause time.Duration) {
+	id, attempt := r.Wait.ID, r.Wait.Attempt
+	g.at(g.clock().Add(pause), func() {
+		if r, open := g.runState().Waiting(id); open && r.Kind == kernel.ReleaseCall && r.Wait.Attempt == attempt {
+			g.call(&r)
+		}
+	})
+}
+
+// giveUp decides about a call whose time is over and that was never sent: one that may not
+// be made twice has nobody's word to wait for.
+func (g *Gateway) giveUp(m bcp.Moment) (outcome, bool) {
+	for id, attempt := range g.runs.unmade {
+		r, open := g.runState().Waiting(id)
+		if !open || r.Kind != kernel.ReleaseCall || r.Wait.Attempt != attempt {
+			delete(g.runs.unmade, id)
+			continue
+		}
+		if r.Wait.Deadline <= m.Now.UnixNano() && r.Tool != nil && !r.Tool.Repeats() {
+			delete(g.runs.unmade, id)
+			return g.unsent(id)
+		}
+	}
+	return outcome{}, false
 }
 
 // unsent decides about a call that could not be sent, or that the server refused.
@@ -491,6 +530,7 @@ func (g *Gateway) connectKernels(state *state.State) error {
 		if err != nil {
 			return err
 		}
+		d.unheard = g.config.Unheard
 		g.runs.dispatchers[name] = d
 	}
 	return nil

@@ -372,3 +372,48 @@ func TestToolsThatMisbehave(t *testing.T) {
 		t.Errorf("of runs that ended the gateway keeps %d", n)
 	}
 }
+
+// A call that nobody would get is not sent: it is made as soon as its tool is served, and if
+// it may not be made twice and nobody comes, the run ends without a person.
+//
+// covers P11.1
+func TestCallWaitsForItsTool(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		come bool
+		end  string
+	}{{"it comes", true, "committed"}, {"it stays away", false, "errored tool_unavailable"}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			k := deskWith(t, func(t *kernel.Tool) {
+				if !c.come {
+					t.Timeout = time.Second
+				}
+			})
+			b := &kernelBench{bench: benchOf(t, kernelFiles(), k.Rights()), kernel: k, plan: sendPlan}
+			b.grown.L = &b.mu
+			b.createStreams(t)
+			b.outcome = func(call) string { return `"result":{"ok":true}` }
+			b.serve(t, "ann", bcp.RolePlanner, subjects.PlansOf("ann"), b.answerPlan)
+			if !b.Unheard(subjects.Call("mail", "send_email", "desk")) {
+				t.Fatal("a tool is there that nobody serves")
+			}
+			g := b.start(t, b.withKernel)
+			b.request(t, "all", helloTask)
+			g.wait(t, 1, of(bcp.KindPlan))
+			if c.come {
+				b.serve(t, "mail", bcp.RoleTool, subjects.CallsOf("mail"), b.answerCall)
+			}
+			if end := g.ended(t); end != c.end {
+				t.Errorf("the run is %s", end)
+			}
+			if c.come != (b.made() != "") || c.come == b.Unheard(subjects.Call("mail", "send_email", "desk")) {
+				t.Errorf("the tool got %q", b.made())
+			}
+			if got := g.recorded(); c.come && got != "run plan outcome run" && got != "run plan outcome" || !c.come && strings.Contains(got, "outcome") {
+				t.Errorf("recorded %s", got)
+			}
+		})
+	}
+}

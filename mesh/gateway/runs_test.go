@@ -39,7 +39,10 @@ func typeOf(t testing.TB, s string) *kernel.Type {
 }
 
 // desk is the kernel of kernelFiles.
-func desk(t testing.TB) *kernel.Kernel {
+func desk(t testing.TB) *kernel.Kernel { return deskWith(t, func(*kernel.Tool) {}) }
+
+// deskWith is desk with something else about its tools.
+func deskWith(t testing.TB, change func(*kernel.Tool)) *kernel.Kernel {
 	t.Helper()
 	spec, err := bcp.ParseSpec([]byte(`{"category":2,"questions":[{"id":"text","question":"What does it say?","max_words":20,"expected_format":"short_text"}]}`))
 	if err != nil {
@@ -48,7 +51,7 @@ func desk(t testing.TB) *kernel.Kernel {
 	caps := func(names ...kernel.Capability) []kernel.Capability { return names }
 	to := typeOf(t, `{"type":"object","properties":{"to":{"type":"string"},"body":{"type":"string"}}}`)
 	ok := typeOf(t, `{"type":"object","properties":{"ok":{"type":"boolean"}}}`)
-	k, defects := kernel.New(kernel.Definition{
+	d := kernel.Definition{
 		Name: "desk", Planner: "ann", Limits: kernel.DefaultLimits(), UntestedRules: true,
 		Requesters: map[bcp.AgentName][]string{"main": {"all", "read"}},
 		Grants:     map[string][]kernel.Capability{"all": {"mail.read", "mail.send"}, "read": {"mail.read"}},
@@ -60,7 +63,11 @@ func desk(t testing.TB) *kernel.Kernel {
 		},
 		Schemas: []kernel.Schema{{Name: "Summary", Reader: "mailer", Spec: spec}},
 		Rules:   []kernel.Rule{{ID: "to-kim", Effect: kernel.Declassify, Tool: "post", When: `!args.body.third_party && !args.to.tainted && args.to.value == "kim"`}},
-	})
+	}
+	for i := range d.Tools {
+		change(&d.Tools[i])
+	}
+	k, defects := kernel.New(d)
 	if len(defects) > 0 {
 		t.Fatal(defects)
 	}
@@ -213,7 +220,7 @@ func (b *kernelBench) made() string {
 
 func (b *kernelBench) withKernel(c *gateway.Config) {
 	c.State.Runs = kernel.Open(b.kernel)
-	c.ConnectTool = b.Dispatcher
+	c.ConnectTool, c.Unheard = b.Dispatcher, b.Unheard
 }
 
 // request asks for a run and returns what is answered.

@@ -216,6 +216,18 @@ func (s *Server) Dispatcher(kernel, service bcp.AgentName, tool string, refused 
 		}))
 }
 
+// Unheard reports whether nobody listens to a subject of calls, so that nobody can get one
+// that a dispatcher publishes now. It is false if that is not known.
+func (s *Server) Unheard(subject string) bool {
+	account, ok := s.bundle().Account(accounts.Dispatchers)
+	server := s.server.Load()
+	if !ok || server == nil {
+		return false
+	}
+	at, err := server.LookupAccount(account.PublicKey)
+	return err == nil && !at.SubscriptionInterest(subject)
+}
+
 var errNoDispatcher = errors.New("no dispatcher")
 
 func (s *Server) bundle() accounts.Bundle {
