@@ -37,6 +37,16 @@ func (e *NotPerformedError) Error() string { return e.Err.Error() }
 // Unwrap returns why nothing was done.
 func (e *NotPerformedError) Unwrap() error { return e.Err }
 
+var (
+	// ErrToolChanged is what a handler returns, in a [*NotPerformedError], if the tool is not
+	// what its operator looked at: the run ends with tool_changed, and people hear of it.
+	ErrToolChanged = errors.New("tool_changed")
+	// ErrNoOutcome is what a handler returns that cannot know whether it did anything: the
+	// kernel gets no answer, and after the tool's timeout sends the call again with its key,
+	// or has a person look at it, as the tool's idempotency says.
+	ErrNoOutcome = errors.New("agents: the outcome of the call is not known")
+)
+
 // Tool is a NATS service whose tools kernels call, each through an endpoint of its own.
 // Several processes may serve the same tools: each call goes to one of them. A call that
 // comes again may go to another one, which does not know what the first remembers: what
@@ -67,6 +77,7 @@ type outcome struct {
 	Result       jsontext.Value `json:"result,omitzero"`
 	Error        string         `json:"error,omitempty"`
 	NotPerformed bool           `json:"not_performed,omitzero"`
+	Code         string         `json:"code,omitempty"`
 }
 
 // NewTool returns the service of a connection, whose creds are of the role tool. What was
@@ -85,7 +96,7 @@ func NewTool(c *Connection, outcomes *Outcomes) *Tool {
 // Handle sets what does the calls of a tool. Set it before Start. The handler returns a
 // value that encodes as the tool's output schema says, or an error, whose text people may
 // read and no planner hears. An error says that it may have been done, unless it is a
-// [*NotPerformedError]. Up to Options.Handlers calls run at a time, and of those with one
+// [*NotPerformedError] or [ErrNoOutcome]. Up to Options.Handlers calls run at a time, and of those with one
 // key one. If the process ends inside a handler, the call comes again with its key.
 func (t *Tool) Handle(tool string, handler func(context.Context, Call) (result any, err error)) {
 	t.mu.Lock()
@@ -248,7 +259,8 @@ func (t *Tool) perform(ctx context.Context, at *performing, handler func(context
 	at.answer = answer
 }
 
-// perform calls a handler. The error is of one that made a mistake, or was interrupted.
+// perform calls a handler. The error is of one that made a mistake, was interrupted, or does
+// not know the outcome.
 func perform(ctx context.Context, handler func(context.Context, Call) (any, error), call Call) (outcome, error) {
 	var result any
 	err := guarded("call", call.ID, func() (err error) {
@@ -265,12 +277,15 @@ func perform(ctx context.Context, handler func(context.Context, Call) (any, erro
 		}
 		err = fmt.Errorf("agents: encoding a result: %w", encoding)
 	}
-	if interrupted(ctx, err) {
+	if interrupted(ctx, err) || errors.Is(err, ErrNoOutcome) {
 		return outcome{}, err
 	}
-	not, ok := errors.AsType[*NotPerformedError](err)
-	if ok {
-		return outcome{Error: textOf(not), NotPerformed: true}, nil
+	if not, ok := errors.AsType[*NotPerformedError](err); ok {
+		o := outcome{Error: textOf(not), NotPerformed: true}
+		if errors.Is(not, ErrToolChanged) {
+			o.Code = ErrToolChanged.Error()
+		}
+		return o, nil
 	}
 	return outcome{Error: textOf(err)}, nil
 }

@@ -150,16 +150,17 @@ func validName(name string) bool {
 	return true
 }
 
-// Pin returns the SHA-256 of a tool as a server lists it: its name, title, description and
-// schemas, canonical. Whatever a model would read of it is in it.
+// Pin returns the SHA-256 of a tool as a server lists it: its name, title, description,
+// schemas and annotations, canonical. Whatever a model or a person would read of it is in it.
 func Pin(tool *sdk.Tool) (string, error) {
 	b, err := json.Marshal(struct {
-		Name        string `json:"name"`
-		Title       string `json:"title"`
-		Description string `json:"description"`
-		Input       any    `json:"input"`
-		Output      any    `json:"output"`
-	}{tool.Name, tool.Title, tool.Description, tool.InputSchema, tool.OutputSchema}, json.Deterministic(true))
+		Name        string               `json:"name"`
+		Title       string               `json:"title"`
+		Description string               `json:"description"`
+		Input       any                  `json:"input"`
+		Output      any                  `json:"output"`
+		Annotations *sdk.ToolAnnotations `json:"annotations"`
+	}{tool.Name, tool.Title, tool.Description, tool.InputSchema, tool.OutputSchema, tool.Annotations}, json.Deterministic(true))
 	if err != nil {
 		return "", fmt.Errorf("pin the tool: %w", err)
 	}

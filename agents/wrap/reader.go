@@ -22,6 +22,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 )
 
+// callTimeout bounds one call of a tool for a query.
+const callTimeout = 40 * time.Second
+
 // Call is what the arguments of a query are: which tool, with what.
 type Call struct {
 	Tool  string         `json:"tool"`
@@ -97,8 +100,13 @@ func (r *Reader) Answer(ctx context.Context, q agents.Query) (any, error) {
 		r.log.Error("a tool is refused", "tool", tool.Name, "error", err)
 		return agents.NotEnoughInformation{}, nil
 	}
-	result, err := r.upstream.Call(ctx, call.Tool, call.Input)
-	if err != nil {
+	calling, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	result, err := r.upstream.Call(calling, call.Tool, call.Input, nil)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		result = &sdk.CallToolResult{IsError: true}
+	case err != nil:
 		return nil, fmt.Errorf("the tool %s: %w", call.Tool, err)
 	}
 	tree, err := treeOf(result)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/bcpmesh/bcpmesh/agents/process"
@@ -19,8 +20,8 @@ import (
 const (
 	// startTimeout bounds the start of a server: npx may have to fetch it.
 	startTimeout = 2 * time.Minute
-	// callTimeout bounds one call of a tool.
-	callTimeout = 40 * time.Second
+	// listTimeout bounds a list of the tools.
+	listTimeout = 40 * time.Second
 	// maxLine bounds one message of a server.
 	maxLine = 16 << 20
 )
@@ -85,7 +86,8 @@ func Start(ctx context.Context, program Program) (*Upstream, error) {
 	return u, nil
 }
 
-var errEnded = errors.New("the server has ended")
+// ErrEnded is of a call whose server ended, or spoke MCP no more, before it answered.
+var ErrEnded = errors.New("the server has ended")
 
 // Close ends the server and everything that it started.
 func (u *Upstream) Close() {
@@ -107,7 +109,7 @@ func (u *Upstream) Done() <-chan struct{} { return u.process.Done() }
 
 // Tools lists what the server has.
 func (u *Upstream) Tools(ctx context.Context) ([]*sdk.Tool, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	var tools []*sdk.Tool
 	for tool, err := range u.session.Tools(ctx, nil) {
@@ -121,21 +123,21 @@ func (u *Upstream) Tools(ctx context.Context) ([]*sdk.Tool, error) {
 	return tools, nil
 }
 
-// Call calls a tool. A call that the server refuses or does not answer in time is a result
-// that is an error, without a word of the server's; an error is that the server has ended.
-func (u *Upstream) Call(ctx context.Context, name string, input jsontext.Value) (*sdk.CallToolResult, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	result, err := u.session.CallTool(ctx, &sdk.CallToolParams{Name: name, Arguments: rawJSON(input)})
+// Call calls a tool; meta may be nil. A call that the server refuses is a result that is an
+// error, without a word of the server's. An error is of a call that nobody knows the end of:
+// the server has ended ([ErrEnded]), or did not answer while ctx lasted.
+func (u *Upstream) Call(ctx context.Context, name string, input jsontext.Value, meta sdk.Meta) (*sdk.CallToolResult, error) {
+	result, err := u.session.CallTool(ctx, &sdk.CallToolParams{Meta: meta, Name: name, Arguments: rawJSON(input)})
 	if err == nil {
 		return result, nil
 	}
-	select {
-	case <-u.process.Done():
-		return nil, errEnded
-	default:
+	if _, answered := errors.AsType[*jsonrpc.Error](err); answered {
 		return &sdk.CallToolResult{IsError: true}, nil // its text is the server's
 	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return nil, ErrEnded
 }
 
 // rawJSON is JSON that is ready.

@@ -127,9 +127,10 @@ type outcome struct {
 }
 
 // parseOutcome reads {type?, call_id, result}, or {type?, call_id, error: text,
-// not_performed?: true} of a call that failed.
+// not_performed?: true, code?: tool_changed} of a call that failed. The code goes with a
+// call that was not performed.
 func parseOutcome(body []byte, call string, limit int) outcome {
-	v, code := envelope(body, limit+maxEnvelope, TypeOutcome, "call_id", "result", "error", "not_performed")
+	v, code := envelope(body, limit+maxEnvelope, TypeOutcome, "call_id", "result", "error", "not_performed", "code")
 	if code != "" {
 		if code == TooLarge {
 			return outcome{code: LimitValueBytes}
@@ -137,12 +138,19 @@ func parseOutcome(body []byte, call string, limit int) outcome {
 		return outcome{code: BadOutcome}
 	}
 	id, ok := v.textOf("call_id")
-	result, failed, not := v.member("result"), v.member("error"), v.member("not_performed")
+	result, failed, not, why := v.member("result"), v.member("error"), v.member("not_performed"), v.member("code")
+	o := outcome{code: ToolFailed, notPerformed: not != nil && not.flag}
 	switch {
 	case !ok, id != call, (result == nil) == (failed == nil), not != nil && (failed == nil || not.kind != BoolValue), failed != nil && failed.kind != TextValue:
 		return outcome{code: BadOutcome}
+	case why != nil && (!o.notPerformed || Code(why.text) != ToolChanged):
+		return outcome{code: BadOutcome}
 	case failed != nil:
-		return outcome{code: ToolFailed, note: strings.ToValidUTF8(failed.text[:min(len(failed.text), maxNote)], ""), notPerformed: not != nil && not.flag}
+		if why != nil {
+			o.code = ToolChanged
+		}
+		o.note = strings.ToValidUTF8(failed.text[:min(len(failed.text), maxNote)], "")
+		return o
 	case len(result.JSON()) > limit:
 		return outcome{code: LimitValueBytes}
 	default:

@@ -274,6 +274,21 @@ func TestRunsThatEnd(t *testing.T) {
 		{"a write that failed", func(g *gateway) { g.plan(steps(note)); g.outcome(g.next(kernel.ReleaseCall), `"error":"SMTP 550"`) }, kernel.Errored, kernel.ToolFailed, ""},
 		{"a write that lies", func(g *gateway) { g.plan(steps(note)); g.result(`{"ok":"yes","message_id":"x"}`) }, kernel.Errored, kernel.BadOutcome, ""},
 		{"a write that answers nonsense", func(g *gateway) { g.plan(steps(note)); g.outcome(g.next(kernel.ReleaseCall), `"hello":1`) }, kernel.Errored, kernel.BadOutcome, ""},
+		{"a tool that has changed", func(g *gateway) {
+			g.plan(steps(note))
+			g.outcome(g.next(kernel.ReleaseCall), `"error":"x","not_performed":true,"code":"tool_changed"`)
+			if c := g.changes[len(g.changes)-1]; c.Alert != kernel.ToolChanged {
+				t.Errorf("the alert is %q", c.Alert)
+			}
+		}, kernel.Errored, kernel.ToolChanged, ""},
+		{"a tool that has changed and was called", func(g *gateway) {
+			g.plan(steps(note))
+			g.outcome(g.next(kernel.ReleaseCall), `"error":"x","code":"tool_changed"`)
+		}, kernel.Errored, kernel.BadOutcome, ""},
+		{"a tool with a code of its own", func(g *gateway) {
+			g.plan(steps(note))
+			g.outcome(g.next(kernel.ReleaseCall), `"error":"x","not_performed":true,"code":"permitted"`)
+		}, kernel.Errored, kernel.BadOutcome, ""},
 		{"a channel without budget", func(g *gateway) { g.plan(readParse); g.result(mail); g.answer("", bcp.BudgetExhausted) }, kernel.Errored, kernel.ParseUnavailable, ""},
 		{"a Reader that is not there", func(g *gateway) { g.plan(readParse); g.result(mail); g.answer("", bcp.ReaderUnavailable) }, kernel.Errored, kernel.ParseUnavailable, ""},
 		{"a dispatcher that the server refuses", func(g *gateway) {
