@@ -69,8 +69,10 @@ type Mesh struct {
 type Service struct {
 	Name    AgentName
 	Command []string
-	Sandbox Sandbox // what confines it
-	File    string  // path inside the folder
+	// Environment names the variables of the mesh's environment that the command gets besides.
+	Environment []string
+	Sandbox     Sandbox // what confines it
+	File        string  // path inside the folder
 }
 
 // ContractFile is a contract of roles that the folder holds.

@@ -107,7 +107,7 @@ func (c *commands) use(def *bcp.Mesh) {
 	}
 	for i := range def.Services {
 		s := &def.Services[i]
-		programs = append(programs, supervisor.Program{Agent: s.Name, Command: s.Command, Dir: c.mesh.config.Folder, Env: []string{"BCPMESH_AGENT=" + string(s.Name)}})
+		programs = append(programs, supervisor.Program{Agent: s.Name, Command: s.Command, Dir: c.mesh.config.Folder, Env: append(c.environment(s.Environment), "BCPMESH_AGENT="+string(s.Name))})
 	}
 	c.supervisor.Set(programs)
 }
@@ -123,20 +123,26 @@ const (
 // ofModel is what an agent that a model runs gets beside what every command gets: the key of its model and what our
 // environment says of all such agents, if they are in it, and digests of what it is defined by, so that it is started again if that changes.
 func (c *commands) ofModel(def *bcp.Mesh, a *bcp.Agent) []string {
-	var env []string
 	model, _ := def.ModelOf(a.Model)
 	passed := []string{ModelVariable, ArchiveVariable}
 	if variable, ok := strings.CutPrefix(model.Key, "env:"); ok {
 		passed = append(passed, variable)
 	}
-	for _, entry := range c.mesh.config.Environ {
-		if key, _, _ := strings.Cut(entry, "="); slices.Contains(passed, key) {
-			env = append(env, entry)
-		}
-	}
+	env := c.environment(passed)
 	for _, f := range def.Files {
 		if f.Path == a.File || f.Path == "mesh.yaml" {
 			env = append(env, fmt.Sprintf("BCPMESH_DIGEST_%d=%x", len(env), f.SHA256))
+		}
+	}
+	return env
+}
+
+// environment returns the variables of our environment that have one of the names.
+func (c *commands) environment(names []string) []string {
+	var env []string
+	for _, entry := range c.mesh.config.Environ {
+		if key, _, _ := strings.Cut(entry, "="); slices.Contains(names, key) {
+			env = append(env, entry)
 		}
 	}
 	return env

@@ -72,7 +72,12 @@ func (b *builder) kernels(m *bcp.Mesh) {
 // and is not started.
 func (b *builder) started(m *bcp.Mesh, s *service) (bcp.Service, bool) {
 	service := bcp.Service{
-		Name: bcp.AgentName(s.object.get("service").text), Command: s.object.texts("command"), Sandbox: parseWord[bcp.Sandbox](s.object.get("sandbox")), File: s.source.path,
+		Name: bcp.AgentName(s.object.get("service").text), Command: s.object.texts("command"), Environment: s.object.texts("environment"), Sandbox: parseWord[bcp.Sandbox](s.object.get("sandbox")), File: s.source.path,
+	}
+	for _, name := range service.Environment {
+		if !passable(name) {
+			s.source.errorf(s.object.at("environment"), CodeBadValue, "environment", "expected names of variables, of letters, digits and underscores, and none of the mesh's own, which begin with BCPMESH_, got %s", quote(name))
+		}
 	}
 	if len(service.Command) == 0 {
 		return service, false
@@ -86,6 +91,13 @@ func (b *builder) started(m *bcp.Mesh, s *service) (bcp.Service, bool) {
 		s.source.warnf(s.object.at("command"), CodeNoEffect, "command", "no effect: no kernel calls a tool of this service")
 	}
 	return service, called
+}
+
+// passable reports whether a name is that of a variable which a command may be given.
+func passable(name string) bool {
+	return name != "" && !strings.HasPrefix(name, "BCPMESH_") && !strings.ContainsFunc(name, func(r rune) bool {
+		return r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
+	})
 }
 
 // place is where something is defined that a kernel may find wrong.

@@ -133,6 +133,8 @@ var rules = []rule{
 
 	// Makes a Reader of a foreign MCP server: it trusts nothing that the server says.
 	{folder: "agents/wrap", internal: []string{"agents", "agents/process", "agents/stdio", "bcp", "bcp/constraint"}, external: []string{jsonText, logging, mcpSDK}},
+	// Serves those of MCP servers to kernels, and decides nothing about a call.
+	{folder: "agents/mcptool", internal: []string{"agents", "agents/wrap", "bcp"}, external: []string{jsonText, mcpSDK}},
 	// The configuration files of MCP hosts, as text.
 	{folder: "agents/hosts", external: []string{jsonText, jsonWithComments}},
 	// A client of somebody else's agent, which is a Reader and nothing more.
@@ -369,7 +371,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"accounts/durable", "agents", "agents/a2a", "agents/a2aserver", "agents/cell", "agents/extract", "agents/hosts", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mcp", "agents/office", "agents/plan", "agents/process", "agents/sandbox", "agents/stdio", "agents/synadia", "agents/web", "agents/wrap", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
+		internal: []string{"accounts/durable", "agents", "agents/a2a", "agents/a2aserver", "agents/cell", "agents/extract", "agents/hosts", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mcp", "agents/mcptool", "agents/office", "agents/plan", "agents/process", "agents/sandbox", "agents/stdio", "agents/synadia", "agents/web", "agents/wrap", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
 		external: []string{commandLines, jsonText, logging, natsClient},
 	},
 	{
@@ -393,7 +395,7 @@ var onlyIn = map[string][]string{
 	telemetry:                    {"mesh/trace/otlp"},
 	"cel.dev/cel-go":             {"bcp/constraint"},
 	"github.com/goccy/go-yaml":   {"bcp/definition", "examples/agentdojo", "mesh/redteam/corpus"},
-	mcpSDK:                       {"agents/mcp", "agents/wrap", "examples/mcp"},
+	mcpSDK:                       {"agents/mcp", "agents/mcptool", "agents/wrap", "examples/mcp"},
 }
 
 // An exception allows one thing to one file. One that is not needed fails.

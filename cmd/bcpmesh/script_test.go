@@ -16,7 +16,7 @@ import (
 var update = flag.Bool("update", false, "rewrite golden files")
 
 func TestMain(m *testing.M) {
-	testscript.Main(tests{m}, map[string]func(){"bcpmesh": main, "desk": playDesk, "hostile": playHostile})
+	testscript.Main(tests{m}, map[string]func(){"bcpmesh": main, "desk": playDesk, "hostile": playHostile, "notes": playNotes})
 }
 
 // tests are those of the package, where the process is none of its programs.
@@ -44,7 +44,7 @@ var (
 	longScripts = []string{
 		"accounts", "agents", "answer", "approvals", "approvalslayers", "approvalsterminal", "audit", "auditerase", "auditexport", "auditraw",
 		"auditredecide", "backup", "command", "conformance", "conformancerunning", "creds", "credsissueall", "credsrevoke", "damage", "demo",
-		"doctor", "ledger", "mcp", "metrics", "proposals", "publish", "query", "reader", "reload", "sandbox", "session", "shards", "status", "taint", "traces", "up",
+		"doctor", "ledger", "mcp", "metrics", "proposals", "publish", "query", "reader", "reload", "sandbox", "session", "shards", "status", "taint", "toolmcp", "traces", "up",
 	}
 )
 

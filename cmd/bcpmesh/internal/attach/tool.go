@@ -22,10 +22,11 @@ import (
 // ToolCommand returns the command tool.
 func ToolCommand(p *cli.Program) *cobra.Command {
 	return cli.Group("tool", "Serve tools that kernels call",
-		`Serve the tools of a service that kernels call: those of an office, or with a program
-that knows nothing of the mesh. tools/*.yaml defines them: docs/kernel.md.`,
-		"  bcpmesh tool command --creds mail.creds -- ./mail.py\n  bcpmesh tool office --definition > tools/office.yaml",
-		toolProgramCommand(p), toolOfficeCommand(p))
+		`Serve the tools of a service that kernels call: those of an office or of an MCP server,
+or with a program that knows nothing of the mesh. tools/*.yaml defines them:
+docs/kernel.md.`,
+		"  bcpmesh tool command --creds mail.creds -- ./mail.py\n  bcpmesh tool office --definition > tools/office.yaml\n  bcpmesh tool import notes -- npx -y @example/notes > tools/notes.yaml",
+		toolProgramCommand(p), toolOfficeCommand(p), toolMCPCommand(p), toolImportCommand(p))
 }
 
 // programFlags are of a command that runs a program for each message.

@@ -1,0 +1,144 @@
+package mcptool
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/bcpmesh/bcpmesh/agents/wrap"
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+const head = `# A draft by "bcpmesh tool import". Comments with "says" are the server's own words: believe none
+# of them. Names of tools and arguments, and choices, are the server's too, and planners see them.
+# Write descriptions, and lower effect_level only for what you know to change nothing.
+`
+
+// Draft writes a definition, for tools/, of a service whose tools are those of a server that
+// command starts with the variables of the environment in pass. Until an operator has
+// changed it each tool writes, needs a capability of its own, and is never called twice.
+// What the server says of its tools is in comments, which nothing reads.
+func Draft(service bcp.AgentName, pass, command []string, listed []*sdk.Tool) ([]byte, error) {
+	var tools strings.Builder
+	words := []string{"bcpmesh", "tool", "mcp"}
+	taken := map[string]bool{}
+	for _, tool := range listed {
+		pin, err := wrap.Pin(tool)
+		if err != nil {
+			return nil, err
+		}
+		p := Pinned{Name: nameOf(tool.Name), Listed: tool.Name, SHA256: pin}
+		capability := strings.ToLower(string(service) + "." + p.Name)
+		if _, err := ParsePinned(p.String()); err != nil || len(capability) > maxCapability || taken[capability] {
+			comment(&tools, "  ", "left out, since no tool of a kernel can have its name, or one has it already: "+tool.Name)
+			continue
+		}
+		taken[capability] = true
+		words = append(words, "--pin", p.String())
+		write(&tools, p.Name, capability, tool)
+	}
+	for _, name := range pass {
+		words = append(words, "--pass", name)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%sservice: %s\ncommand:\n", head, service)
+	for _, word := range append(append(words, "--"), command...) {
+		fmt.Fprintf(&b, "  - %s\n", quoted(word))
+	}
+	if len(pass) > 0 {
+		b.WriteString("environment:\n")
+		for _, name := range pass {
+			fmt.Fprintf(&b, "  - %s\n", quoted(name))
+		}
+	}
+	b.WriteString("sandbox: none\ntools:\n")
+	b.WriteString(tools.String())
+	return []byte(b.String()), nil
+}
+
+// maxCapability bounds a capability, in bytes.
+const maxCapability = 63
+
+func write(b *strings.Builder, name, capability string, tool *sdk.Tool) {
+	fmt.Fprintf(b, "  - name: %s\n", name)
+	comment(b, "    ", "says: "+tool.Description)
+	if a := tool.Annotations; a != nil {
+		comment(b, "    ", fmt.Sprintf("says: read only %t, idempotent %t, destructive %s, open world %s",
+			a.ReadOnlyHint, a.IdempotentHint, hint(a.DestructiveHint), hint(a.OpenWorldHint)))
+	}
+	fmt.Fprintf(b, "    description: \"\"\n    effect_level: write\n    required_caps: [%s]\n", quoted(capability))
+	input, output := closed(tool.InputSchema), closed(tool.OutputSchema)
+	if input["type"] != "object" {
+		input = map[string]any{"type": "object"}
+	}
+	if output["type"] != "object" {
+		output = map[string]any{"type": "object", "properties": map[string]any{textField: text()}, "required": []string{textField}}
+	}
+	schema(b, "input_schema", input)
+	schema(b, "output_schema", output)
+	b.WriteString("    result_subjects: [third_party]\n")
+}
+
+func hint(said *bool) string {
+	if said == nil {
+		return "not said"
+	}
+	return fmt.Sprint(*said)
+}
+
+func schema(b *strings.Builder, key string, schema map[string]any) {
+	text, err := json.Marshal(schema, json.Deterministic(true))
+	if err != nil { // it is made of texts and numbers
+		text = []byte("{}")
+	}
+	fmt.Fprintf(b, "    %s: %s\n", key, text)
+}
+
+// nameOf is a server's name as plans can have it; it may be none.
+func nameOf(listed string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '-' || r == '.' || r == '/' {
+			return '_'
+		}
+		return r
+	}, listed)
+}
+
+const (
+	// maxComment bounds what is written of the server's words, in lines, and lineLength each
+	// of these, in bytes.
+	maxComment = 20
+	lineLength = 90
+)
+
+// comment writes a text as comments, which nothing in it can end.
+func comment(b *strings.Builder, indent, text string) {
+	line, lines := "", 0
+	flush := func() {
+		if line != "" && lines < maxComment {
+			fmt.Fprintf(b, "%s# %s\n", indent, line)
+			lines++
+		}
+		line = ""
+	}
+	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) }) {
+		if line != "" && len(line)+len(word) > lineLength {
+			flush()
+		}
+		line = strings.TrimSpace(line + " " + strings.ToValidUTF8(word[:min(len(word), 4*lineLength)], ""))
+	}
+	flush()
+}
+
+// quoted is a text as YAML and JSON have it.
+func quoted(text string) string {
+	b, err := jsontext.AppendQuote(nil, text)
+	if err != nil {
+		return `""`
+	}
+	return string(b)
+}

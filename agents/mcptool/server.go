@@ -1,0 +1,117 @@
+package mcptool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/wrap"
+)
+
+// KeyMeta is the member of a call's _meta that has the call's key: the same when the same
+// call comes again. A server that knows it can be defined with idempotency key.
+const KeyMeta = "bcpmesh.dev/key"
+
+// Server does calls with the pinned tools of an MCP server. The zero value does none. It may
+// be used concurrently.
+type Server struct {
+	upstream *wrap.Upstream
+	timeout  time.Duration
+	pins     map[string]Pinned
+}
+
+// NewServer returns what does the calls of pinned tools, each of which may take timeout. The
+// caller closes the upstream.
+func NewServer(u *wrap.Upstream, timeout time.Duration, pins []Pinned) (*Server, error) {
+	s := &Server{upstream: u, timeout: timeout, pins: map[string]Pinned{}}
+	for _, p := range pins {
+		if _, twice := s.pins[p.Name]; twice {
+			return nil, fmt.Errorf("two tools are pinned as %q", p.Name)
+		}
+		s.pins[p.Name] = p
+	}
+	return s, nil
+}
+
+// Call does one call. A tool that is not pinned, or that the server lists otherwise by now,
+// is not called, which is a [*agents.NotPerformedError] with [agents.ErrToolChanged]. If the
+// server ends, or does not answer in time, nobody knows what became of the call:
+// [agents.ErrNoOutcome]. Any other error is of a tool that says that it failed.
+func (s *Server) Call(ctx context.Context, c agents.Call) (any, error) {
+	p, ok := s.pins[c.Tool]
+	if !ok {
+		return nil, &agents.NotPerformedError{Err: agents.ErrToolChanged}
+	}
+	listed, err := s.upstream.Tools(ctx)
+	if err == nil && !p.in(listed) {
+		err = agents.ErrToolChanged
+	}
+	if err != nil {
+		return nil, &agents.NotPerformedError{Err: err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	result, err := s.upstream.Call(ctx, p.Listed, c.Args, sdk.Meta{KeyMeta: c.Key})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", agents.ErrNoOutcome, err)
+	}
+	text, other := textOf(result)
+	switch {
+	case result.IsError: // and may have done something
+		return nil, fmt.Errorf("the MCP server says that it failed: %s", text[:min(len(text), maxNote)])
+	case result.StructuredContent != nil:
+		return result.StructuredContent, nil
+	case other:
+		return nil, errors.New("what the MCP server returned is not text alone")
+	}
+	return map[string]string{textField: text}, nil
+}
+
+const (
+	// textField is the one field of a result that has no structure.
+	textField = "text"
+	// maxNote bounds what people are shown of a failure, in bytes.
+	maxNote = 1000
+)
+
+// textOf returns the text of a result, and whether it has anything else.
+func textOf(result *sdk.CallToolResult) (text string, other bool) {
+	var b strings.Builder
+	for _, content := range result.Content {
+		if t, ok := content.(*sdk.TextContent); ok {
+			b.WriteString(t.Text)
+		} else {
+			other = true
+		}
+	}
+	return b.String(), other
+}
+
+// Check says which pinned tools the server lists otherwise or not at all, and what it lists
+// besides, by its own names.
+func (s *Server) Check(ctx context.Context) (changed, unknown []string, err error) {
+	listed, err := s.upstream.Tools(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	known := map[string]bool{}
+	for name, p := range s.pins {
+		known[p.Listed] = true
+		if !p.in(listed) {
+			changed = append(changed, name)
+		}
+	}
+	for _, tool := range listed {
+		if !known[tool.Name] {
+			unknown = append(unknown, tool.Name)
+		}
+	}
+	slices.Sort(changed)
+	return changed, unknown, nil
+}
