@@ -31,6 +31,7 @@ func TestAccountsHaveTheWaysOfTheArchitectureAndNoOthers(t *testing.T) {
 		"bcp.v1.ask.>": "service Singleton", "bcp.v1.push.>": "service Singleton", "bcp.v1.session.>": "service Singleton",
 		"bcp.v1.join.*":   "service Singleton",
 		"bcp.v1.egress.>": "service Singleton",
+		"bcp.v1.usage.>":  "service Singleton",
 		"bcp.v1.run.>":    "service Singleton", "bcp.v1.plan.>": "stream ", "bcp.v1.reply.planner.>": "service Singleton", "bcp.v1.reply.tool.>": "service Singleton",
 		"bcp.v1.control.>": "service Singleton", "bcp.v1.alert.>": "stream ",
 		"bcp.v1.approval.>": "service Singleton", "bcp.v1.reply.reader.>": "service Singleton", "bcp.v1.reply.controller.>": "service Singleton",

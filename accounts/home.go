@@ -18,7 +18,7 @@ const (
 	Core        = "CORE"
 	Readers     = "READERS"
 	Controllers = "CONTROLLERS"
-	Keepers     = "KEEPERS"  // only if an agent may reach hosts
+	Keepers     = "KEEPERS"  // only if an agent has a keeper
 	Planners    = "PLANNERS" // these three only if there is a kernel
 	Tools       = "TOOLS"
 	Dispatchers = "DISPATCH"

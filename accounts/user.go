@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -332,6 +333,9 @@ func find(scopes []scopeRecord, agent bcp.AgentName, role bcp.Role) (scopeRecord
 		if role == 0 || s.Role == role {
 			found = append(found, s)
 		}
+	}
+	if len(found) > 1 { // a keeper has to be named
+		found = slices.DeleteFunc(found, func(s scopeRecord) bool { return s.Role == bcp.RoleKeeper })
 	}
 	switch {
 	case len(found) == 1:

@@ -9,12 +9,14 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // Keeper is the client of what reaches the network in an agent's place: it has every
-// request to a host recorded before it is sent (PROTOCOL P13). It needs no Start. Its
+// request to a host, and every call of a model, recorded before it is sent (PROTOCOL P13,
+// P15). It needs no Start. Its
 // methods may be used concurrently.
 //
 // Errors of all methods: [*RefusedError]; [*UnansweredError] when ctx ended first. After
@@ -73,6 +75,46 @@ func (k *Keeper) Refuse(ctx context.Context, url string, code guard.Code) error 
 }
 
 var errNoReceipt = errors.New("agents: the gateway gave no receipt")
+
+// ReserveCall asks for one call of the agent's model, of which Act is set here, and
+// returns nil if it may be made. The same call with the same ID may be asked for again.
+func (k *Keeper) ReserveCall(ctx context.Context, r bcp.UsageRequest) error {
+	r.Act = bcp.UsageReserve
+	return k.call(ctx, r)
+}
+
+// SettleCall says what the provider counted of a reserved call. One that was settled
+// before is fine.
+func (k *Keeper) SettleCall(ctx context.Context, id string, counted cost.Tokens) error {
+	err := k.call(ctx, bcp.UsageRequest{Act: bcp.UsageSettle, ID: id, Tokens: counted})
+	if refused, ok := errors.AsType[*RefusedError](err); ok && refused.Code == bcp.QueryUnknown {
+		return nil
+	}
+	return err
+}
+
+func (k *Keeper) call(ctx context.Context, r bcp.UsageRequest) error {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("agents: a request of the keeper: %w", err)
+	}
+	if len(body) > bcp.MaxEgressMessage { // the server would end the connection
+		return &RefusedError{Code: bcp.MessageTooLarge}
+	}
+	return k.conn.request(ctx, subjects.Usage(k.Agent()), "", body, func(reply []byte) error {
+		if err := k.conn.refusal(reply); err != nil {
+			return err
+		}
+		var receipt bcp.UsageReceipt
+		switch err := bcp.Decode(reply, bcp.JSON, &receipt); {
+		case err != nil || receipt.Type != bcp.TypeUsage:
+			return errNoReceipt
+		case receipt.Allowed:
+			return nil
+		}
+		return &RefusedError{Code: receipt.Code}
+	})
+}
 
 func (k *Keeper) ask(ctx context.Context, r bcp.EgressRequest, judge func(bcp.EgressReceipt) error) error {
 	body, err := json.Marshal(r)

@@ -29,6 +29,9 @@ const (
 	AlertPanic AlertKind = "gateway_panic"
 	// The bits or bytes that an agent may send out are exhausted, for the first time in a window.
 	AlertEgress AlertKind = "egress_exhausted"
+	// The calls of an agent's model have taken 80 or 100 % of its budget, for the first time
+	// in a window.
+	AlertModel AlertKind = "model_budget"
 	// A witness has cosigned no checkpoint: it is away, or does not know the log.
 	AlertWitnessMissing AlertKind = "witness_missing"
 	// A witness has seen more of the journal than there is, or another history of it.
@@ -57,7 +60,7 @@ const (
 
 // AlertKinds returns every kind that goes with a record.
 func AlertKinds() []AlertKind {
-	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood, AlertDiskLow, AlertDiskCritical, AlertShared, AlertExpiring, AlertPanic, AlertEgress, AlertWitnessMissing, AlertWitnessRefused, AlertRollbackAccepted, AlertRollbackSeen, AlertMarkStrange, AlertEffect}
+	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood, AlertDiskLow, AlertDiskCritical, AlertShared, AlertExpiring, AlertPanic, AlertEgress, AlertModel, AlertWitnessMissing, AlertWitnessRefused, AlertRollbackAccepted, AlertRollbackSeen, AlertMarkStrange, AlertEffect}
 }
 
 // Alert tells operators, approvers and auditors of a decision that somebody
@@ -87,6 +90,8 @@ func (d *Decision) Alert() (Alert, bool) {
 		kind = AlertHeld
 	case d.Kind == KindEgress && d.Egress != nil && d.Egress.Alert:
 		kind = AlertEgress
+	case d.Kind == KindUsage && d.Usage != nil && d.Usage.Alert > 0:
+		kind = AlertModel
 	case d.Kind.IsRun() && d.Run != nil && d.Run.Alert != "":
 		kind = AlertEffect
 	case d.Kind == KindProcess && d.Event == ProcessUnavailable:

@@ -60,6 +60,9 @@ const (
 	CheckEgressBudget   Check = 46
 	CheckEgressBytes    Check = 47
 	CheckRole           Check = 48
+	CheckModel          Check = 49
+	CheckCostBudget     Check = 50
+	CheckTokenBudget    Check = 51
 )
 
 // CheckInfo says what a check is.
@@ -121,6 +124,9 @@ var checks = []CheckInfo{
 	{CheckEgressBudget, "egress_budget", "P13.3", "the bits of the window have room", "egress_budget_bits"},
 	{CheckEgressBytes, "egress_bytes", "P13.3", "the bytes of the window, and those of the host, have room", "egress_bytes"},
 	{CheckRole, "role", "P14.2", "agents of other organisations have shown the roles that are required of them", "requires_role"},
+	{CheckModel, "model", "P15.2", "the mesh knows the model, and its price if there is a budget for it", "model"},
+	{CheckCostBudget, "cost_budget", "P15.3", "the dollars of the window have room", "cost_budget"},
+	{CheckTokenBudget, "token_budget", "P15.3", "the tokens of the window have room", "token_budget"},
 }
 
 // order has the checks of each kind of decision as its code has them; a test
@@ -135,6 +141,7 @@ var order = map[DecisionKind][]Check{
 	KindSession:   {CheckRefusals, CheckMessage},
 	KindPropose:   {CheckChannel, CheckCategory, CheckSpec, CheckQueue},
 	KindEgress:    {CheckRefusals, CheckMessage, CheckKeeper, CheckNetwork, CheckRepeat, CheckLinks, CheckEgressBudget, CheckEgressBytes},
+	KindUsage:     {CheckRefusals, CheckMessage, CheckModel, CheckRepeat, CheckTokenBudget, CheckCostBudget},
 	KindTaint:     {CheckAct},
 	KindApproval:  {CheckMessage, CheckItem, CheckInTime, CheckDigest, CheckApprover, CheckSignature, CheckStands, CheckApproval},
 	KindViolation: {CheckPermission},

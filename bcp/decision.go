@@ -72,11 +72,12 @@ const (
 	KindCall        DecisionKind = 27 // time, or a restart, about a call
 	KindOutcome     DecisionKind = 28 // a tool's answer to a call
 	KindDeclare     DecisionKind = 29 // an agent of another organisation declared its roles, or was judged anew
+	KindUsage       DecisionKind = 30 // an agent's keeper asked for a call of its model, or told of one
 )
 
 var kindWords = []string{"", "start", "session", "ask", "answer", "push", "acknowledge", "expire", "connect", "disconnect", "violation", "refusals", "alert",
 	"approval", "process", "reload", "taint", "prompt", "erase", "truncate", "credential", "batch", "propose", "egress",
-	"run", "plan", "step", "call", "outcome", "declare"}
+	"run", "plan", "step", "call", "outcome", "declare", "usage"}
 
 func (k DecisionKind) String() string { return wire.Word(kindWords, k) }
 
@@ -252,6 +253,7 @@ type Decision struct {
 	Egress     *EgressChange     `msgpack:"eg,omitempty" json:"egress,omitempty"`
 	Run        *RunChange        `msgpack:"ru,omitempty" json:"run,omitempty"`
 	Declare    *DeclareChange    `msgpack:"de,omitempty" json:"declare,omitempty"`
+	Usage      *UsageChange      `msgpack:"ug,omitempty" json:"usage,omitempty"`
 }
 
 // Truncation says that the journal may begin with the record of the decision

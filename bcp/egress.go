@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
@@ -142,3 +143,95 @@ func (r *EgressRequest) valid() bool {
 	}
 	return false
 }
+
+// What an agent's model takes (PROTOCOL P15). Its keeper asks before each call, and what
+// counts of the agent is part of the state: no record, no call.
+
+// UsageAct is what a keeper says of a call of a model.
+type UsageAct string
+
+// The acts of a keeper.
+const (
+	UsageReserve UsageAct = "reserve" // it asks for a call that it is about to make
+	UsageSettle  UsageAct = "settle"  // it says what the provider counted
+)
+
+// UsageRequest is what a keeper says about one call of the model of its agent.
+type UsageRequest struct {
+	Act UsageAct `json:"act"`
+	// ID names the call: 1 to 64 letters, digits and hyphens.
+	ID string `json:"call_id"`
+	// Model is what definitions call the model that is asked, of a reserve.
+	Model string `json:"model,omitempty"`
+	// RequestBytes and MaxTokens bound what a reserve asks for.
+	RequestBytes int64 `json:"request_bytes,omitzero"`
+	MaxTokens    int64 `json:"max_output_tokens,omitzero"`
+	// Tokens are those of a settle: none if the provider refused the call.
+	cost.Tokens `json:",inline"`
+}
+
+// UsageReceipt answers a keeper.
+type UsageReceipt struct {
+	Type    string `json:"type"`
+	Allowed bool   `json:"allowed"`
+	// Code says why a call is not allowed.
+	Code Code `json:"code,omitempty"`
+}
+
+// UsageChange is what a decision says of a call of an agent's model. A settle has the
+// numbers of its provider, as they were said.
+type UsageChange struct {
+	Act   UsageAct `msgpack:"a" json:"act"`
+	ID    string   `msgpack:"i,omitempty" json:"call_id,omitempty"`
+	Model string   `msgpack:"m,omitempty" json:"model,omitempty"`
+	// Tokens and Cost are what a reserve takes at most, or a settle in fact. Both count up
+	// to Until, Unix nanoseconds. Without a price, as Unpriced says, nothing is known of Cost.
+	Tokens     int64    `msgpack:"t,omitempty" json:"tokens,omitzero"`
+	Input      int64    `msgpack:"n,omitempty" json:"input_tokens,omitzero"`
+	CacheRead  int64    `msgpack:"r,omitempty" json:"cache_read_tokens,omitzero"`
+	CacheWrite int64    `msgpack:"w,omitempty" json:"cache_write_tokens,omitzero"`
+	Output     int64    `msgpack:"o,omitempty" json:"output_tokens,omitzero"`
+	Cost       cost.USD `msgpack:"c,omitempty" json:"usd,omitzero"`
+	Unpriced   bool     `msgpack:"p,omitempty" json:"unpriced,omitzero"`
+	Until      int64    `msgpack:"u,omitempty" json:"until,omitzero"`
+	// UsedTokens and UsedCost, with reservations, are what counts after the decision.
+	UsedTokens int64    `msgpack:"s,omitempty" json:"used_tokens"`
+	UsedCost   cost.USD `msgpack:"d,omitempty" json:"used_usd"`
+	// Reserved is the decision of a settle's reserve.
+	Reserved uint64 `msgpack:"e,omitempty" json:"reserved_seq,omitzero"`
+	// Alert is 80 or 100: for the first time in a window so many percent of a budget count.
+	Alert int `msgpack:"l,omitempty" json:"alert_percent,omitzero"`
+}
+
+// ParseUsage reads what a keeper says of a call, strictly. The code is [Malformed] or
+// [MessageTooLarge].
+func ParseUsage(b []byte) (r UsageRequest, code Code) {
+	if len(b) > MaxEgressMessage {
+		return r, MessageTooLarge
+	}
+	if wire.Check(b) != nil || json.Unmarshal(b, &r, json.RejectUnknownMembers(true)) != nil || !r.valid() {
+		return UsageRequest{}, Malformed
+	}
+	return r, ""
+}
+
+func (r *UsageRequest) valid() bool {
+	t := r.Tokens
+	switch {
+	case !isToken(r.ID, false), min(t.Input, t.CacheRead, t.CacheWrite, t.Output) < 0, max(t.Input, t.CacheRead, t.CacheWrite, t.Output) > MaxCallTokens:
+		return false
+	case r.Act == UsageReserve:
+		return r.Model != "" && len(r.Model) <= MaxModelName && r.RequestBytes > 0 && r.RequestBytes <= maxCallBytes && r.MaxTokens > 0 && r.MaxTokens <= maxCallBytes && t == cost.Tokens{}
+	}
+	return r.Act == UsageSettle && r.Model == "" && r.RequestBytes == 0 && r.MaxTokens == 0
+}
+
+const (
+	// MaxModelName bounds what definitions may call a model, in bytes.
+	MaxModelName = 1024
+	// MaxCallTokens bounds each kind of tokens of a settle: a provider that says that it
+	// counted more is not believed.
+	MaxCallTokens = 1 << 32
+
+	maxCallBytes = 1 << 28 // of a reserve, and its tokens
+)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
 
@@ -139,11 +140,20 @@ type Execution struct {
 // Supervised reports whether the mesh starts the agent.
 func (a *Agent) Supervised() bool { return len(a.Command) > 0 || a.Builtin && !a.OnDemand }
 
+// Kept reports whether the agent has a keeper, which asks the mesh before something
+// leaves: it may reach hosts, or a model runs it.
+func (a *Agent) Kept() bool { return len(a.Egress.Hosts) > 0 || a.Builtin }
+
 // Run bounds an agent that a model runs.
 type Run struct {
 	MaxTurns    int // of the model in a conversation
 	MaxTokens   int // of a turn
 	MaxParallel int // conversations at a time
+	// CostBudget and TokenBudget bound what its model may take over Window (PROTOCOL P15);
+	// 0: no limit.
+	CostBudget  cost.USD
+	TokenBudget int64
+	Window      time.Duration
 }
 
 // CronSchedule prompts an agent at its times (PROTOCOL P9.4).
@@ -281,6 +291,20 @@ type Model struct {
 	// means none.
 	Key     string
 	BaseURL string // empty: the provider's own
+	// Stated is its price as mesh.yaml has it; nil: what [Model.Price] finds.
+	Stated *cost.Price
+}
+
+// Price returns what the model costs, and false if nobody knows it: of an endpoint of
+// the operator's only mesh.yaml tells.
+func (m Model) Price() (cost.Price, bool) {
+	switch {
+	case m.Stated != nil:
+		return *m.Stated, true
+	case m.BaseURL != "" && m.Provider != "ollama":
+		return cost.Price{}, false
+	}
+	return cost.Lookup(m.Provider, m.Model)
 }
 
 // Providers are the ways to a model, with where each has its key if a definition does not

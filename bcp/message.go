@@ -28,6 +28,7 @@ const (
 	TypePrompt              = "bcp_prompt"
 	TypeAlert               = "bcp_alert"
 	TypeEgress              = "bcp_egress"
+	TypeUsage               = "bcp_usage"
 	TypeChannels            = "bcp_channels"
 )
 

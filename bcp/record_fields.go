@@ -116,6 +116,12 @@ func (w *recordWriter) decision(d *Decision) {
 		w.declareChange(d.Declare)
 		w.close(at, members)
 	}
+	if d.Usage != nil {
+		w.key("ug")
+		at, members := w.open()
+		w.usageChange(d.Usage)
+		w.close(at, members)
+	}
 }
 
 func (w *recordWriter) private(d *Private) {
@@ -208,6 +214,25 @@ func (w *recordWriter) declareChange(d *DeclareChange) {
 	w.digest("r", &d.Serial)
 	writeInt(w, "n", d.Number)
 	w.texts("x", d.Ended)
+}
+
+func (w *recordWriter) usageChange(d *UsageChange) {
+	w.key("a")
+	w.putText(string(d.Act))
+	writeText(w, "i", d.ID)
+	writeText(w, "m", d.Model)
+	writeInt(w, "t", d.Tokens)
+	writeInt(w, "n", d.Input)
+	writeInt(w, "r", d.CacheRead)
+	writeInt(w, "w", d.CacheWrite)
+	writeInt(w, "o", d.Output)
+	writeInt(w, "c", d.Cost)
+	w.flag("p", d.Unpriced)
+	writeInt(w, "u", d.Until)
+	writeInt(w, "s", d.UsedTokens)
+	writeInt(w, "d", d.UsedCost)
+	w.uint("e", d.Reserved)
+	writeInt(w, "l", d.Alert)
 }
 
 func (r *recordReader) decision(d *Decision) {
@@ -359,6 +384,8 @@ func (r *recordReader) decision(d *Decision) {
 			readPointer(r, &d.Run, (*recordReader).runChange)
 		case "de":
 			readPointer(r, &d.Declare, (*recordReader).declareChange)
+		case "ug":
+			readPointer(r, &d.Usage, (*recordReader).usageChange)
 		default:
 			r.skip()
 		}
@@ -549,6 +576,45 @@ func (r *recordReader) declareChange(d *DeclareChange) {
 	}
 }
 
+func (r *recordReader) usageChange(d *UsageChange) {
+	for range r.members() {
+		switch string(r.text()) {
+		case "a":
+			readText(r, &d.Act)
+		case "i":
+			readText(r, &d.ID)
+		case "m":
+			readText(r, &d.Model)
+		case "t":
+			readInt(r, &d.Tokens)
+		case "n":
+			readInt(r, &d.Input)
+		case "r":
+			readInt(r, &d.CacheRead)
+		case "w":
+			readInt(r, &d.CacheWrite)
+		case "o":
+			readInt(r, &d.Output)
+		case "c":
+			readInt(r, &d.Cost)
+		case "p":
+			r.flag(&d.Unpriced)
+		case "u":
+			readInt(r, &d.Until)
+		case "s":
+			readInt(r, &d.UsedTokens)
+		case "d":
+			readInt(r, &d.UsedCost)
+		case "e":
+			r.uint(&d.Reserved)
+		case "l":
+			readInt(r, &d.Alert)
+		default:
+			r.skip()
+		}
+	}
+}
+
 func (w *jsonWriter) decision(d *Decision) {
 	w.unsigned("seq", d.Seq)
 	w.digest("prev", &d.Prev)
@@ -624,6 +690,7 @@ func (w *jsonWriter) decision(d *Decision) {
 	w.rare(d.Egress != nil)     // "egress"
 	w.rare(d.Run != nil)        // "run"
 	w.rare(d.Declare != nil)    // "declare"
+	w.rare(d.Usage != nil)      // "usage"
 }
 
 func (w *jsonWriter) balance(d *Balance) {

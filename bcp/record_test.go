@@ -94,7 +94,7 @@ func fullPrivate() Private {
 func TestDecisionRoundTrip(t *testing.T) {
 	t.Parallel()
 	full := fullDecision()
-	for _, v := range []any{full, full.Balance, full.Files[0], *full.Truncation, *full.Credential, *full.Egress} {
+	for _, v := range []any{full, full.Balance, full.Files[0], *full.Truncation, *full.Credential, *full.Egress, *full.Usage} {
 		for i := range reflect.TypeOf(v).NumField() {
 			if reflect.ValueOf(v).Field(i).IsZero() {
 				t.Errorf("the test leaves %s of %T zero", reflect.TypeOf(v).Field(i).Name, v)
@@ -145,7 +145,7 @@ func TestRecordIsFrozen(t *testing.T) {
 		}
 		kinds = append(kinds, k.String())
 	}
-	if got := strings.Join(kinds, " "); got != "start session ask answer push acknowledge expire connect disconnect violation refusals alert approval process reload taint prompt erase truncate credential batch propose egress run plan step call outcome declare" {
+	if got := strings.Join(kinds, " "); got != "start session ask answer push acknowledge expire connect disconnect violation refusals alert approval process reload taint prompt erase truncate credential batch propose egress run plan step call outcome declare usage" {
 		t.Errorf("kinds are %s", got)
 	}
 	seen := map[string]bool{}

@@ -203,7 +203,7 @@ func (c *commands) prepare(p supervisor.Program) ([]string, error) {
 		key  string
 	}{
 		{def.Controller, bcp.RoleController, "BCPMESH_CONTROLLER_CREDS"}, {def.Reader, bcp.RoleReader, "BCPMESH_READER_CREDS"},
-		{def.Builtin && len(def.Egress.Hosts) > 0, bcp.RoleKeeper, "BCPMESH_KEEPER_CREDS"},
+		{def.Builtin, bcp.RoleKeeper, "BCPMESH_KEEPER_CREDS"},
 		{plans, bcp.RolePlanner, "BCPMESH_PLANNER_CREDS"}, {serves, bcp.RoleTool, "BCPMESH_TOOL_CREDS"},
 	} {
 		if !role.has {

@@ -133,10 +133,28 @@ func grants(def *bcp.Mesh) []string {
 		if len(a.Egress.Hosts) > 0 {
 			all = append(all, fmt.Sprintf("%s may tell hosts %s bits within %s", a.Name, a.Egress.Budget, a.Egress.Window))
 		}
+		if a.Builtin {
+			all = append(all, fmt.Sprintf("%s may call %s%s", a.Name, a.Model, mayCost(a.Run)))
+		}
 	}
 	all = append(all, lint.AcceptedLegs(def)...)
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// mayCost says what the model of an agent may take.
+func mayCost(run bcp.Run) string {
+	var parts []string
+	if run.CostBudget > 0 {
+		parts = append(parts, run.CostBudget.String()+" USD")
+	}
+	if run.TokenBudget > 0 {
+		parts = append(parts, fmt.Sprintf("%d tokens", run.TokenBudget))
+	}
+	if parts == nil {
+		return ""
+	}
+	return fmt.Sprintf(" for %s within %s", strings.Join(parts, " and "), run.Window)
 }
 
 // notesOf names what a running mesh cannot change.

@@ -76,6 +76,9 @@ func Role(asker, about bcp.AgentName) string {
 	return Subject{Kind: KindRole, Agent: asker, Peer: about}.String()
 }
 
+// Usage returns where an agent's keeper asks for calls of its model.
+func Usage(name bcp.AgentName) string { return Subject{Kind: KindUsage, Agent: name}.String() }
+
 // Run returns where a requester starts a run of a kernel with one of its grants.
 func Run(requester, kernel bcp.AgentName, grant string) string {
 	return Subject{Kind: KindRun, Agent: requester, Kernel: kernel, Grant: grant}.String()

@@ -52,6 +52,7 @@ func Exports() []Export {
 		{Subject: tree(KindSession), Roles: controllers},
 		{Subject: tree(KindPush), Roles: readers},
 		{Subject: tree(KindEgress), Roles: []bcp.Role{bcp.RoleKeeper}},
+		{Subject: tree(KindUsage), Roles: []bcp.Role{bcp.RoleKeeper}},
 		{Subject: tree(KindApproval), Identify: true, Roles: []bcp.Role{bcp.RoleApprover}},
 		{Subject: tree(KindControl), Roles: []bcp.Role{bcp.RoleOperator}},
 		{Subject: tree(KindReply, bcp.RoleReader), Roles: readers},

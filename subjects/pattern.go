@@ -13,7 +13,7 @@ func All(k Kind) string {
 		return join(k, "*", "*", "*")
 	case KindReply:
 		return join(k, "*", "*", ">")
-	case KindSession, KindCommit, KindEgress:
+	case KindSession, KindCommit, KindEgress, KindUsage:
 		return join(k, "*")
 	case KindKey:
 		return join(k, "*", "*", "*", "*")

@@ -53,7 +53,7 @@ type Scope struct {
 const maxSubscriptions = 128
 
 // Permissions derives all scopes of a mesh, sorted by agent, then role: one
-// for each agent and role, one for the keeper of each agent that may reach hosts, one
+// for each agent and role, one for the keeper of each agent that has one, one
 // for each Approver and Auditor, and the operator's. An agent whose name is not valid, or
 // that has neither role, gets none: it cannot connect. Nor does a kernel.
 //
@@ -99,8 +99,8 @@ func Permissions(mesh *bcp.Mesh) []Scope {
 		if a.Reader {
 			scopes = append(scopes, onShard(a.Shard, islands[a.Name], readerScope(a.Name, answers[a.Name], roles(a.Name, shows, nil), maxAnswer)))
 		}
-		if len(a.Egress.Hosts) > 0 {
-			scopes = append(scopes, onShard(a.Shard, islands[a.Name], keeperScope(a.Name)))
+		if a.Kept() {
+			scopes = append(scopes, onShard(a.Shard, islands[a.Name], keeperScope(&a)))
 		}
 	}
 	scopes = append(scopes, kernelScopes(mesh)...)
@@ -207,8 +207,15 @@ func Dispatcher(kernel, service bcp.AgentName, tool string) bcp.AgentName {
 }
 
 // keeperScope lets a keeper ask, and nothing else: what the agent reads and says is not its business.
-func keeperScope(name bcp.AgentName) Scope {
-	s := scope(name, bcp.RoleKeeper, []string{Egress(name)})
+func keeperScope(a *bcp.Agent) Scope {
+	var publish []string
+	if len(a.Egress.Hosts) > 0 {
+		publish = append(publish, Egress(a.Name))
+	}
+	if a.Builtin {
+		publish = append(publish, Usage(a.Name))
+	}
+	s := scope(a.Name, bcp.RoleKeeper, publish)
 	s.MaxPayload = bcp.MaxEgressMessage
 	return s
 }

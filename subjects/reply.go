@@ -32,7 +32,7 @@ func (s Subject) Sender() bcp.AgentName {
 		return s.Controller
 	case KindPush:
 		return s.Reader
-	case KindReply, KindApproval, KindEgress, KindRun, KindRole:
+	case KindReply, KindApproval, KindEgress, KindUsage, KindRun, KindRole:
 		return s.Agent
 	case KindControl:
 		if !slices.Contains(bcp.AuditorActs(), s.Event) { // which auditors may ask for too

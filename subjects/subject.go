@@ -59,12 +59,13 @@ const (
 	KindSubplan  Kind = 17 // gateway to sub-planner
 	KindCall     Kind = 18 // dispatcher to tool service
 	KindRole     Kind = 19 // agent of another organisation to gateway
+	KindUsage    Kind = 20 // keeper to gateway
 )
 
 var kindWords = [...]string{
 	"", "ask", "query", "push", "deliver", "reply", "session", "approval",
 	"commit", "key", "audit", "ledger", "control", "alert", "egress",
-	"run", "plan", "subplan", "call", "role",
+	"run", "plan", "subplan", "call", "role", "usage",
 }
 
 func (k Kind) String() string {
@@ -117,7 +118,7 @@ type Subject struct {
 	Subscription       bcp.SubscriptionID // push
 
 	Role    bcp.Role      // deliver, reply: RoleController or RoleReader; reply: RolePlanner or RoleTool, too
-	Agent   bcp.AgentName // deliver, reply, approval, egress, run, plan, subplan; call: the service of the tool; role: who asks
+	Agent   bcp.AgentName // deliver, reply, approval, egress, usage, run, plan, subplan; call: the service of the tool; role: who asks
 	Peer    bcp.AgentName // deliver: an agent or bcp.Gateway; role: whom it asks about
 	ID      string        // reply: a query id or a delivery id, or that of a plan request or a call
 	Attempt int           // reply: 0 for the first sending, at most MaxAttempt
@@ -153,7 +154,7 @@ func (s Subject) String() string {
 		return join(s.Kind, agent(s.Controller))
 	case KindApproval:
 		return join(s.Kind, agent(s.Agent), verb(s.Verb))
-	case KindEgress:
+	case KindEgress, KindUsage:
 		return join(s.Kind, agent(s.Agent))
 	case KindRole:
 		return join(s.Kind, agent(s.Agent), agent(s.Peer))
@@ -216,7 +217,7 @@ func Parse(subject string) (Subject, error) {
 // fill puts the tokens after the kind into their fields, unchecked.
 func fill(kind string, t []string) (Subject, bool) {
 	var s Subject
-	for k := KindAsk; k <= KindRole; k++ {
+	for k := KindAsk; k <= KindUsage; k++ {
 		if kindWords[k] == kind {
 			s.Kind = k
 		}
@@ -241,7 +242,7 @@ func fill(kind string, t []string) (Subject, bool) {
 		s.Controller = bcp.AgentName(t[0])
 	case s.Kind == KindApproval && width == 2:
 		s.Agent, s.Verb = bcp.AgentName(t[0]), Verb(t[1])
-	case s.Kind == KindEgress && width == 1:
+	case (s.Kind == KindEgress || s.Kind == KindUsage) && width == 1:
 		s.Agent = bcp.AgentName(t[0])
 	case s.Kind == KindRole && width == 2:
 		s.Agent, s.Peer = bcp.AgentName(t[0]), bcp.AgentName(t[1])

@@ -123,6 +123,13 @@ func holes() []planted {
 			}},
 		{"a keeper that may speak for all agents", proof.Gateway, keeper, "the gateway of CORE", "service of CORE as bcp.v1.egress.*",
 			allow(keepers, keeper, "bcp.v1.egress.*")},
+		{"a Reader that may speak of its model", proof.Gateway, spy, "the gateway of CORE", "service of CORE as bcp.v1.usage.spy",
+			func(t *testing.T, i *issuer) {
+				importing(i, readers, core, "bcp.v1.usage.>", "bcp.v1.usage.>", jwt.Service)
+				allow(readers, spy, "bcp.v1.usage.spy")(t, i)
+			}},
+		{"a keeper that may speak of the models of all agents", proof.Gateway, keeper, "the gateway of CORE", "service of CORE as bcp.v1.usage.*",
+			allow(keepers, keeper, "bcp.v1.usage.*")},
 		{"a keeper that pushes for its agent", proof.Gateway, keeper, "the gateway of CORE", "service of CORE as bcp.v1.push.spy.relay.notes",
 			func(t *testing.T, i *issuer) {
 				importing(i, keepers, core, "bcp.v1.push.>", "bcp.v1.push.>", jwt.Service)

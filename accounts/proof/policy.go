@@ -62,7 +62,7 @@ func (i identity) entrances() []pattern {
 	case bcp.RoleController:
 		list = append(list, subjects.AsksOf(i.agent), subjects.Session(i.agent), subjects.RunsOf(i.agent), subjects.RolesOf(i.agent))
 	case bcp.RoleKeeper:
-		list = append(list, subjects.Egress(i.agent))
+		list = append(list, subjects.Egress(i.agent), subjects.Usage(i.agent))
 	case bcp.RoleDispatcher: // it hears no answers
 		list = nil
 	case bcp.RoleApprover:

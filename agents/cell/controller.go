@@ -149,7 +149,8 @@ func (c *Cell) delivery(ctx context.Context, params jsontext.Value) (any, error)
 		default:
 			parts = append(parts, output.Trusted)
 		}
-		if _, err := t.work(ctx, parts...); err != nil && !gaveUp(err) {
+		_, err := t.work(ctx, parts...)
+		if err != nil && (!gaveUp(err) || errors.Is(err, llm.Budget{})) { // it comes again, maybe when there is a budget
 			return nil, err
 		}
 		return struct{}{}, nil

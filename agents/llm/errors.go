@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -15,8 +16,9 @@ func (e RateLimited) Error() string {
 	return "llm: rate limited"
 }
 
-// Overloaded says that the provider cannot answer at present.
-type Overloaded struct{}
+// Overloaded says that the provider cannot answer at present. Unknown says that nobody
+// knows whether it began to: the request was sent, and nothing came back.
+type Overloaded struct{ Unknown bool }
 
 func (Overloaded) Error() string { return "llm: the provider is overloaded" }
 
@@ -39,6 +41,19 @@ func (Auth) Error() string { return "llm: the provider does not accept the key" 
 type Budget struct{}
 
 func (Budget) Error() string { return "llm: the budget is spent" }
+
+// Unrecorded says that the mesh did not record the call. None was made.
+type Unrecorded struct{}
+
+func (Unrecorded) Error() string { return "llm: the mesh did not record the call, and it was not made" }
+
+// Unpaid reports whether a call that ended so surely cost nothing: the provider refused it
+// before it began to answer, or never got it.
+func Unpaid(err error) bool {
+	overloaded := Overloaded{Unknown: true}
+	_ = errors.As(err, &overloaded)
+	return !overloaded.Unknown || errors.As(err, new(RateLimited)) || errors.As(err, new(Auth)) || errors.As(err, new(TooLong))
+}
 
 // Protocol says that the provider did not answer in its own protocol. What is constant: it quotes no reply.
 type Protocol struct{ What string }

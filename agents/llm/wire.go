@@ -192,6 +192,7 @@ const (
 	codeAuth        = "auth"
 	codeBudget      = "budget"
 	codeProtocol    = "protocol"
+	codeUnrecorded  = "unrecorded"
 	codeTimeout     = "timeout"
 )
 
@@ -210,6 +211,8 @@ func ErrorCode(err error) string {
 		return codeAuth
 	case errors.As(err, new(Budget)):
 		return codeBudget
+	case errors.As(err, new(Unrecorded)):
+		return codeUnrecorded
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return codeTimeout
 	}
@@ -231,6 +234,8 @@ func ErrorOf(code string) error {
 		return Auth{}
 	case codeBudget:
 		return Budget{}
+	case codeUnrecorded:
+		return Unrecorded{}
 	case codeTimeout:
 		return context.DeadlineExceeded
 	}

@@ -77,7 +77,7 @@ func TestRequestsAreRefused(t *testing.T) {
 
 func TestErrorsCross(t *testing.T) {
 	t.Parallel()
-	for _, err := range []error{RateLimited{}, Overloaded{}, TooLong{}, Filtered{}, Auth{}, Budget{}, context.DeadlineExceeded} {
+	for _, err := range []error{RateLimited{}, Overloaded{}, TooLong{}, Filtered{}, Auth{}, Budget{}, Unrecorded{}, context.DeadlineExceeded} {
 		if got := ErrorOf(ErrorCode(err)); !errors.Is(got, err) {
 			t.Errorf("%v became %v", err, got)
 		}

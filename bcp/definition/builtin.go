@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
@@ -34,7 +35,8 @@ func runOf(o *object) bcp.Run {
 	if o.get("command").word == "" {
 		return bcp.Run{}
 	}
-	return bcp.Run{MaxTurns: int(o.get("max_turns").number), MaxTokens: int(o.get("max_output_tokens").number), MaxParallel: int(o.get("max_parallel").number)}
+	return bcp.Run{MaxTurns: int(o.get("max_turns").number), MaxTokens: int(o.get("max_output_tokens").number), MaxParallel: int(o.get("max_parallel").number),
+		CostBudget: cost.USD(o.get("cost_budget").number), TokenBudget: o.get("token_budget").number, Window: o.get("cost_window").duration}
 }
 
 // keyPlace is where a key may be.
@@ -56,6 +58,15 @@ func (b *builder) modelsOf(o *object) []bcp.Model {
 		if _, err := guard.ParseTarget(model.BaseURL); model.BaseURL != "" && (err != nil || strings.ContainsAny(model.BaseURL, "?#")) {
 			b.meshSource.errorf(m.at("base_url"), CodeBadValue, join(m.path, "base_url"), "expected an http or https URL such as http://127.0.0.1:8080/v1")
 		}
+		for _, p := range m.get("price").objects { // one, or none
+			usd := func(key string) cost.USD {
+				if !p.has(key) {
+					key = "input"
+				}
+				return cost.USD(p.get(key).number)
+			}
+			model.Stated = &cost.Price{Input: usd("input"), CacheRead: usd("cache_read"), CacheWrite: usd("cache_write"), Output: cost.USD(p.get("output").number)}
+		}
 		models = append(models, model.WithKey())
 	}
 	return models
@@ -65,7 +76,7 @@ func (b *builder) modelsOf(o *object) []bcp.Model {
 func (b *builder) builtin(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
 	o := a.object
 	if !agent.Builtin {
-		for _, key := range []string{"feeds", "mailbox", "max_turns", "max_output_tokens", "max_parallel"} {
+		for _, key := range []string{"feeds", "mailbox", "max_turns", "max_output_tokens", "max_parallel", "cost_budget", "token_budget", "cost_window"} {
 			if o.has(key) {
 				a.source.warnf(o.at(key), CodeNoEffect, key, "no effect: the agent has no `command: builtin`")
 			}
@@ -80,6 +91,9 @@ func (b *builder) builtin(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
 		a.source.errorf(o.at("model"), CodeBadValue, "model", "there is no model %s: expected a name of models in mesh.yaml, or provider/model with a provider of %s", quote(b.model), strings.Join(bcp.Providers(), ", "))
 	} else if !ok && (o.values["model"] == nil || !o.values["model"].bad) {
 		a.source.errorf(o.at("model"), CodeBadValue, "model", "builtin needs a model: a name of models in mesh.yaml, or provider/model with a provider of %s", strings.Join(bcp.Providers(), ", "))
+	}
+	if _, priced := model.Price(); ok && !priced && agent.Run.CostBudget > 0 {
+		a.source.errorf(o.at("cost_budget"), CodeNoPrice, "cost_budget", "nobody knows what %s costs: state its price under models in mesh.yaml, or use token_budget", quote(agent.Model))
 	}
 	if ok && b.open != nil {
 		if err := b.open(model); err != nil {

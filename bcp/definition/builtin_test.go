@@ -5,8 +5,10 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 )
 
@@ -28,7 +30,7 @@ func TestBuiltin(t *testing.T) {
 		t.Fatalf("%v", report)
 	}
 	agent, _ := mesh.Agent("reader")
-	if !agent.Builtin || agent.Sandbox != bcp.SandboxRequired || agent.Command != nil || agent.Tools[0] != "web_fetch" || agent.Run != (bcp.Run{MaxTurns: 3, MaxTokens: 1024, MaxParallel: 2}) {
+	if !agent.Builtin || agent.Sandbox != bcp.SandboxRequired || agent.Command != nil || agent.Tools[0] != "web_fetch" || agent.Run != (bcp.Run{MaxTurns: 3, MaxTokens: 1024, MaxParallel: 2, Window: 24 * time.Hour}) {
 		t.Errorf("%+v", agent)
 	}
 	for name, want := range map[string]bcp.Model{
@@ -39,6 +41,21 @@ func TestBuiltin(t *testing.T) {
 	} {
 		if got, ok := mesh.ModelOf(name); !ok || got != want {
 			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	for front, want := range map[string]*cost.Price{
+		"price: {input: 1, output: 2.5}":                                 {Input: cost.Dollar, CacheRead: cost.Dollar, CacheWrite: cost.Dollar, Output: cost.Dollar * 5 / 2},
+		"price: {input: 1, cache_read: 0, cache_write: 1.25, output: 2}": {Input: cost.Dollar, CacheWrite: cost.Dollar * 5 / 4, Output: 2 * cost.Dollar},
+	} {
+		files := reader("command: builtin\nmodel: a\ncost_budget: 1\n")
+		files["mesh.yaml"] = []byte("models:\n- {name: a, provider: openai, model: x, base_url: 'http://x/', key: 'env:A_KEY_1', " + front + "}\n")
+		m, report := definition.Parse(files)
+		if len(report.Errors) > 0 {
+			t.Fatal(report.Errors)
+		}
+		model, _ := m.ModelOf("a")
+		if price, known := model.Price(); !known || price != *want {
+			t.Errorf("%s: %+v", front, price)
 		}
 	}
 	for _, name := range []string{"", "large", "openai", "openai/", "other/x", "/x"} {
@@ -54,6 +71,14 @@ func TestBuiltin(t *testing.T) {
 		"command: builtin\nmodel: small\nmax_turns: 0\n":                "max_turns",
 		"command: builtin\nmodel: small\nmax_output_tokens: 65537\n":    "max_output_tokens",
 		"command: builtin\nmodel: small\nmax_parallel: 65\n":            "max_parallel",
+		"command: builtin\nmodel: small\ncost_budget: 1\n":              `nobody knows what "small" costs`,
+		"command: builtin\nmodel: ollama/m\ncost_budget: 1\n":           "",
+		"command: builtin\nmodel: google/gemini-9\ncost_budget: 1\n":    `nobody knows what "google/gemini-9" costs`,
+		"command: builtin\nmodel: small\ncost_budget: none\n":           "",
+		"command: builtin\nmodel: small\ntoken_budget: 1\n":             "",
+		"command: builtin\nmodel: small\ntoken_budget: 0\n":             "token_budget",
+		"command: builtin\nmodel: small\ncost_budget: 1000000.1\n":      "cost_budget",
+		"command: builtin\nmodel: small\ncost_window: 59s\n":            "cost_window",
 		"command: builtin\nmodel: small\nnetwork: [a.test]\n":           "",
 		"command: builtin\nmodel: small\nsandbox: none\nmax_turns: 9\n": "",
 	} {
@@ -72,6 +97,9 @@ func TestBuiltin(t *testing.T) {
 		"models:\n- {name: a, provider: script, model: x, base_url: 'ftp://x'}\n":                            "expected an http or https URL",
 		"models:\n- {name: a, provider: script, model: x, base_url: 'http://u:p@x/'}\n":                      "expected an http or https URL",
 		"models:\n- {name: a, provider: script, model: x}\n- {name: a, provider: script, model: y}\n":        "two models have this name",
+		"models:\n- {name: a, provider: script, model: x, price: {input: 1}}\n":                              "output",
+		"models:\n- {name: a, provider: script, model: x, price: {input: -1, output: 1}}\n":                  "input",
+		"models:\n- {name: a, provider: script, model: x, price: {input: 1000, output: 1000.1}}\n":           "output",
 		"models:\n- {name: a, provider: skynet, model: x}\n":                                                 "provider",
 		"models:\n- {name: small, provider: script, model: x, base_url: 'https://x/', key: 'env:A_KEY_1'}\n": "",
 	} {

@@ -55,6 +55,7 @@ var codeDocs = []CodeDoc{
 	{Code: CodeSandbox, Error: true, Doc: "The agent's command cannot be confined as the definition says: it has two roles, or would read the keys of the mesh."},
 	{Code: CodeNoFile, Error: true, Doc: "What a tool of the agent reads cannot be read here, such as because it is not there; a start of the mesh only warns of it."},
 	{Code: CodeNoModel, Error: true, Doc: "The agent's model cannot be called from here, such as because its key is not there; a start of the mesh only warns of it."},
+	{Code: CodeNoPrice, Error: true, Doc: "The agent has a `cost_budget`, and neither `mesh.yaml` nor the list of prices says what its model costs."},
 	{Code: CodeSecret, Error: true, Doc: "The file has a secret, such as a private key, the token of a vendor or a password in a URL; the message names its kind alone."},
 	{Code: CodeIgnoredFile, Warning: true, Doc: "The file is not read: it is in a place where no definition stands."},
 	{Code: CodeFileName, Warning: true, Doc: "The file has another name than its agent, so that people will look for the agent elsewhere."},

@@ -42,7 +42,7 @@ func JSONSchema(level Level) ([]byte, error) {
 var definitionNames = map[Level]string{
 	LevelChannel: "channel", LevelCron: "cron", LevelSubscription: "subscription", LevelField: "field", LevelQuestion: "question", LevelModel: "model", LevelNotify: "notify",
 	LevelKernel: "kernel", LevelParse: "parse", LevelResult: "result", LevelLimits: "limits", LevelRule: "rule", LevelExamples: "examples", LevelTool: "tool", LevelExecution: "execution",
-	LevelTrust: "trusted", LevelRequirement: "requirement", LevelInvariant: "invariant", LevelEvidence: "evidence",
+	LevelTrust: "trusted", LevelRequirement: "requirement", LevelInvariant: "invariant", LevelEvidence: "evidence", LevelPrice: "price",
 }
 
 // below returns the levels that can stand inside a level.
@@ -213,7 +213,7 @@ func (k *Key) valueSchema() *jsonSchema {
 		return s
 	case TypeBoolean:
 		return &jsonSchema{Type: "boolean"}
-	case TypeBits:
+	case TypeBits, TypeUSD:
 		return &jsonSchema{Type: "number", Minimum: &k.Min, Maximum: &k.Max}
 	case TypeTexts:
 		return &jsonSchema{Type: "array", Items: &jsonSchema{Type: "string"}, MinItems: &k.Min, MaxItems: &k.Max}

@@ -154,7 +154,7 @@ func TestJSONSchemaHasEveryKey(t *testing.T) {
 
 func TestJSONSchemaOfNoLevel(t *testing.T) {
 	t.Parallel()
-	for _, level := range []definition.Level{0, definition.LevelEvidence + 1, 255} {
+	for _, level := range []definition.Level{0, definition.LevelPrice + 1, 255} {
 		if b, err := definition.JSONSchema(level); b != nil || !errors.Is(err, definition.ErrNoLevel) {
 			t.Errorf("level %d: %s, %v", level, b, err)
 		}
@@ -279,9 +279,10 @@ func TestJSONSchemaAgreesWithTheLoader(t *testing.T) {
 		definition.LevelRequirement:  {"role_requirements: [{%s}]", "role_requirements[0]."},
 		definition.LevelInvariant:    {"role_requirements: [{invariants: [{%s}]}]", "role_requirements[0].invariants[0]."},
 		definition.LevelEvidence:     {"role_requirements: [{evidence: {%s}}]", "role_requirements[0].evidence."},
+		definition.LevelPrice:        {"models: [{name: m, provider: openai, model: m, price: {%s}}]", "models[0].price."},
 	}
 	mesh, agent, service := compileSchema(t, definition.LevelMesh), compileSchema(t, definition.LevelAgent), compileSchema(t, definition.LevelService)
-	inMesh := []definition.Level{definition.LevelMesh, definition.LevelModel, definition.LevelNotify, definition.LevelRule, definition.LevelExamples,
+	inMesh := []definition.Level{definition.LevelMesh, definition.LevelModel, definition.LevelPrice, definition.LevelNotify, definition.LevelRule, definition.LevelExamples,
 		definition.LevelTrust, definition.LevelRequirement, definition.LevelInvariant, definition.LevelEvidence}
 	checked := 0
 	for _, k := range definition.Schema() {
@@ -373,7 +374,7 @@ func candidates(k definition.Key) (good, bad []string) {
 	case definition.TypeBoolean:
 		good = append(good, "true", "false")
 		bad = append(bad, `"true"`, "1", "yes")
-	case definition.TypeBits:
+	case definition.TypeBits, definition.TypeUSD:
 		good = append(good, whole(k.Min), whole(k.Min)+".5", whole(k.Max))
 		bad = append(bad, whole(k.Min-1), whole(k.Max+1), whole(k.Max)+".5", `"5"`, "x")
 	case definition.TypeDuration:

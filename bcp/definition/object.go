@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
@@ -197,7 +198,7 @@ func (w *walker) fill(v *value, key *Key, n *node, path string) {
 		return
 	}
 	switch key.Type {
-	case TypeInteger, TypeBoolean, TypeBits:
+	case TypeInteger, TypeBoolean, TypeBits, TypeUSD:
 		w.plain(v, key, n, path)
 	case TypeTexts, TypeNames, TypeTools, TypeHosts, TypePrefixes, TypeMailAddresses, TypeChoices:
 		w.list(v, key, n, path)
@@ -256,6 +257,17 @@ func (w *walker) plain(v *value, key *Key, n *node, path string) {
 			return
 		}
 		v.bits = bits
+	case TypeUSD:
+		if n.kind != nodeInteger && n.kind != nodeNumber {
+			w.wrongType(n, path, expected(key))
+			return
+		}
+		usd, err := cost.ParseUSD(n.text)
+		if err != nil || usd < cost.USD(key.Min)*cost.Dollar || usd > cost.USD(key.Max)*cost.Dollar {
+			w.source.errorf(n.position, CodeOutOfRange, path, "expected %s, got %s", expected(key), quote(n.text))
+			return
+		}
+		v.number = int64(usd)
 	}
 }
 
@@ -294,6 +306,8 @@ func expected(key *Key) string {
 		want = "true or false"
 	case TypeBits:
 		want = fmt.Sprintf("a number of bits from %d to %d with at most nine decimals", key.Min, key.Max)
+	case TypeUSD:
+		want = fmt.Sprintf("a number of US dollars from %d to %d with at most nine decimals", key.Min, key.Max)
 	case TypeDuration:
 		want = fmt.Sprintf("a duration from %s to %s such as 90s, 15m, 1h30m or 7d", formatDuration(key.Min), formatDuration(key.Max))
 	case TypeRate:

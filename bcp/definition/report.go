@@ -80,6 +80,7 @@ const (
 	CodeCommandUser     = "command_user"     // a command as the user of the mesh
 	CodeNoCommand       = "no_command"       // a program that is not there
 	CodeNoModel         = "no_model"         // a model that cannot be called
+	CodeNoPrice         = "no_price"         // a cost_budget for a model that nobody knows the price of
 	CodeNoFile          = "no_file"          // what a tool cannot read
 	CodeSandbox         = "sandbox"          // what the mesh cannot confine as it is said
 	CodeSecret          = "secret"           // a token, a private key, a password in a URL

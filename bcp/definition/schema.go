@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
@@ -36,14 +37,15 @@ const (
 	LevelRequirement                   // an entry of role_requirements
 	LevelInvariant                     // an entry of invariants of a requirement
 	LevelEvidence                      // the evidence of a requirement
+	LevelPrice                         // the price of a model
 )
 
 // lastLevel is the greatest level.
-const lastLevel = LevelEvidence
+const lastLevel = LevelPrice
 
 var levelNames = []string{"", "mesh.yaml", "an agent", "a channel entry", "a cron schedule", "a subscription", "a field", "a question", "a model", "a notification route",
 	"a kernel", "a schema of a kernel", "the result of a kernel", "limits of a kernel", "a rule", "examples of a rule", "a tool service", "a tool", "an execution entry",
-	"an entry of trust", "a role requirement", "an invariant of a requirement", "evidence of a requirement"}
+	"an entry of trust", "a role requirement", "an invariant of a requirement", "evidence of a requirement", "a price"}
 
 // String names the level as messages do: "a channel entry".
 func (l Level) String() string {
@@ -65,6 +67,7 @@ const (
 	TypeInteger                       // the number
 	TypeBoolean                       // nothing
 	TypeBits                          // whole bits; at most nine decimals
+	TypeUSD                           // US dollars; at most nine decimals
 	TypeDuration                      // seconds; written 90s, 15m, 1h30m, 7d
 	TypeRate                          // events a minute; written 30/m or 1/s
 	TypePushRate                      // events in a unit of time; written 1/h, 5/s, 30/m or 10/d
@@ -203,6 +206,12 @@ var meshKeys = []Key{
 		Doc: "Tokens of one turn of the model."},
 	{Level: LevelAgent, Name: "max_parallel", Type: TypeInteger, Min: 1, Max: 64, Default: "2", Rule: "A1",
 		Doc: "Conversations of the model at one time."},
+	{Level: LevelAgent, Name: "cost_budget", Type: TypeUSD, Words: []string{"none"}, Min: 0, Max: int64(cost.MaxUSD / cost.Dollar), Default: "none", Rule: "A1, P15.3",
+		Doc: "US dollars that the model of a builtin agent may cost within cost_window. A call reserves the most that it can cost."},
+	{Level: LevelAgent, Name: "token_budget", Type: TypeInteger, Words: []string{"none"}, Min: 1, Max: 1 << 40, Default: "none", Rule: "A1, P15.3",
+		Doc: "Tokens that the model of a builtin agent may take within cost_window, those of requests and replies together."},
+	{Level: LevelAgent, Name: "cost_window", Type: TypeDuration, Min: minute, Max: year, Default: "24h", Rule: "A1, P15.3",
+		Doc: "The length of the sliding window of cost_budget and token_budget."},
 	{Level: LevelAgent, Name: "sandbox", Type: TypeWord, Words: wordsOf[bcp.Sandbox](1, 3), DefaultRule: "required for builtin; own where the command begins with sudo -u, docker and the like; otherwise a command needs it", Rule: "P1.3, P7.5",
 		Doc: "What confines the command: required has the mesh do so, with Landlock and seccomp of Linux, and start it nowhere else; none accepts that it runs as the user of the mesh and can read its keys and journal; own says that it confines itself."},
 	{Level: LevelAgent, Name: "files", Type: TypeTexts, Min: 0, Max: 64, DefaultRule: "none", Rule: "P7.5",
@@ -363,6 +372,17 @@ var meshKeys = []Key{
 		Doc: "Where the API key is, env:NAME or file:PATH; never the key itself."},
 	{Level: LevelModel, Name: "base_url", Type: TypeText, Min: 1, Max: 256, DefaultRule: "the provider's own", Rule: "A1",
 		Doc: "The endpoint, such as http://127.0.0.1:8080/v1."},
+	{Level: LevelModel, Name: "price", Type: TypeObject, Child: LevelPrice, DefaultRule: "the list price of " + cost.Date() + ", if the model is on the list and has no base_url", Rule: "A1, P15.2",
+		Doc: "What a million tokens cost."},
+
+	{Level: LevelPrice, Name: "input", Type: TypeUSD, Min: 0, Max: maxPrice, Required: true, Rule: "P15.3",
+		Doc: "Of the request."},
+	{Level: LevelPrice, Name: "output", Type: TypeUSD, Min: 0, Max: maxPrice, Required: true, Rule: "P15.3",
+		Doc: "Of the reply."},
+	{Level: LevelPrice, Name: "cache_read", Type: TypeUSD, Min: 0, Max: maxPrice, DefaultRule: "input", Rule: "P15.3",
+		Doc: "Of the request, as far as the provider still had it."},
+	{Level: LevelPrice, Name: "cache_write", Type: TypeUSD, Min: 0, Max: maxPrice, DefaultRule: "input", Rule: "P15.3",
+		Doc: "Of the request, as far as the provider keeps it."},
 
 	{Level: LevelNotify, Name: "name", Type: TypeName, Required: true, Rule: "P4.6",
 		Doc: "Names the route in logs, metrics and `bcpmesh notify`."},
@@ -395,6 +415,9 @@ var meshKeys = []Key{
 	{Level: LevelNotify, Name: "gather", Type: TypeDuration, Min: 1, Max: hour, Default: "30s", Rule: "P4.6",
 		Doc: "After five messages, one in so long: what comes in between is told together."},
 }
+
+// maxPrice bounds the price of a million tokens, in dollars.
+const maxPrice = 1000
 
 // wordsOf returns the wire words of an enumeration of package bcp.
 func wordsOf[T interface {

@@ -176,6 +176,9 @@ func (e *explainer) looked(c bcp.Check) bool {
 	case bcp.CheckLinks:
 		return d.Egress != nil && d.Egress.By == bcp.ByComposed
 	}
+	if d.Kind == bcp.KindUsage && c != bcp.CheckRefusals && c != bcp.CheckMessage {
+		return d.Usage != nil && d.Usage.Act == bcp.UsageReserve
+	}
 	if c == bcp.CheckRepeat && d.Kind == bcp.KindEgress {
 		return d.Egress != nil && d.Egress.Act == bcp.EgressReserve
 	}
@@ -304,6 +307,18 @@ func (e *explainer) detail(c bcp.Check) string {
 		if d.Egress != nil {
 			return fmt.Sprintf("it reserves %d bytes; %d count", d.Egress.Bytes, d.Egress.UsedBytes)
 		}
+	case bcp.CheckModel:
+		if d.Usage != nil {
+			return d.Usage.Model
+		}
+	case bcp.CheckTokenBudget:
+		if u := d.Usage; u != nil {
+			return fmt.Sprintf("it takes at most %d tokens; %d count", u.Tokens, u.UsedTokens)
+		}
+	case bcp.CheckCostBudget:
+		if u := d.Usage; u != nil {
+			return fmt.Sprintf("it costs at most %s USD; %s count", u.Cost, u.UsedCost)
+		}
 	case bcp.CheckCategory:
 		if e.known {
 			return fmt.Sprintf("category %d; max_category is %d", d.Category, e.channel.MaxCategory)
@@ -369,6 +384,10 @@ func (e *explainer) decided() string {
 		return fmt.Sprintf("reserved: it tells its host at most %s bits", d.Egress.Bits)
 	case d.Kind == bcp.KindDeclare && d.Declare != nil:
 		return d.Declare.Text()
+	case d.Kind == bcp.KindUsage && d.Usage != nil && d.Usage.Act == bcp.UsageSettle && d.Verdict == bcp.Accept:
+		return fmt.Sprintf("it took %d tokens and %s USD", d.Usage.Tokens, d.Usage.Cost)
+	case d.Kind == bcp.KindUsage && d.Usage != nil && d.Verdict == bcp.Accept:
+		return fmt.Sprintf("reserved: it takes at most %d tokens and %s USD", d.Usage.Tokens, d.Usage.Cost)
 	case d.Kind.IsRun() && d.Run != nil && d.Run.Code != "":
 		return "refused by the kernel: " + d.Run.Code
 	case d.Verdict == bcp.Reject && d.Outcome != "":

@@ -32,6 +32,9 @@ func (e *explainer) changes() []string {
 		if d.Kind == bcp.KindEgress {
 			return []string{"another egress_id for another request"}
 		}
+		if d.Kind == bcp.KindUsage {
+			return []string{"another call_id for another call"}
+		}
 		return []string{"another request_id or push_id for other bytes"}
 	case bcp.CheckRole:
 		return []string{"an attestation that meets requires_role: bcpmesh role verify judges one"}
@@ -123,6 +126,12 @@ func (e *explainer) changes() []string {
 		return []string{"wait for the end of the window", fmt.Sprintf("egress_budget_bits of %s: %s more", d.Agent, roundBits(d.Lack)), "links instead of URLs that the agent puts together"}
 	case bcp.CheckEgressBytes:
 		return []string{"wait for the end of the window", fmt.Sprintf("a greater egress_bytes or egress_host_bytes of %s", d.Agent)}
+	case bcp.CheckModel:
+		return []string{"a model that mesh.yaml has under models, or provider/model", "its price in mesh.yaml, or no cost_budget of " + string(d.Agent)}
+	case bcp.CheckCostBudget:
+		return []string{"wait for the end of the window", fmt.Sprintf("a greater cost_budget of %s, or a cheaper model", d.Agent)}
+	case bcp.CheckTokenBudget:
+		return []string{"wait for the end of the window", fmt.Sprintf("a greater token_budget of %s", d.Agent)}
 	case bcp.CheckPermission:
 		return []string{"a channel that gives the agent this subject, under bcp_channels of both ends; subjects of the mesh's own it is never given"}
 	}
@@ -152,7 +161,7 @@ func (e *explainer) reachable() []string {
 }
 
 func (e *explainer) smaller() string {
-	if e.d.Kind == bcp.KindEgress {
+	if e.d.Kind == bcp.KindEgress || e.d.Kind == bcp.KindUsage {
 		return "a message that bcp/PROTOCOL.md has, of at most 16 KiB"
 	}
 	if e.d.Code == bcp.MessageTooLarge {

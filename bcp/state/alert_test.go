@@ -176,6 +176,8 @@ func TestWhatIsAnAlert(t *testing.T) {
 		"effect":              {bcp.Decision{Kind: bcp.KindCall, Run: &bcp.RunChange{Alert: "in_doubt"}}, bcp.AlertEffect},
 		"mark strange":        {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertMarkStrange), Agent: "mail", Role: bcp.RoleReader}, bcp.AlertMarkStrange},
 		"egress":              {bcp.Decision{Kind: bcp.KindEgress, Verdict: bcp.Reject, Egress: &bcp.EgressChange{Alert: true}}, bcp.AlertEgress},
+		"model":               {bcp.Decision{Kind: bcp.KindUsage, Verdict: bcp.Accept, Usage: &bcp.UsageChange{Alert: 80}}, bcp.AlertModel},
+		"model again":         {bcp.Decision{Kind: bcp.KindUsage, Verdict: bcp.Reject, Usage: &bcp.UsageChange{}}, ""},
 		"egress again":        {bcp.Decision{Kind: bcp.KindEgress, Verdict: bcp.Reject, Egress: &bcp.EgressChange{}}, ""},
 		"shared":              {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertShared), Key: "U"}, bcp.AlertShared},
 		"expiring":            {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertExpiring), Agent: "mail", Role: bcp.RoleReader, Key: "U"}, bcp.AlertExpiring},

@@ -56,8 +56,11 @@ func (s *State) apply(d *bcp.Decision, runs [][8]byte) error {
 	s.remember(d)
 	s.applySession(d, runs)
 	s.applyAgent(d)
-	if d.Kind == bcp.KindEgress {
+	switch d.Kind {
+	case bcp.KindEgress:
 		return s.applyEgress(d)
+	case bcp.KindUsage:
+		return s.applyUsage(d)
 	}
 	if d.Kind == bcp.KindDeclare {
 		return s.applyDeclare(d)

@@ -23,7 +23,7 @@ import (
 
 // checkpointVersion stands in front. Another version is refused: the journal is
 // read once, and a new checkpoint made.
-const checkpointVersion = 11
+const checkpointVersion = 12
 
 // maxCheckpointDepth is that of an anomaly of a push of a window of a channel.
 const maxCheckpointDepth = 11
@@ -140,6 +140,13 @@ func saveAgent(name bcp.AgentName, a *agentState) (savedAgent, error) {
 	if saved.Egress, err = a.egress.pool.Save(); err != nil {
 		return savedAgent{}, err
 	}
+	if saved.Tokens, err = a.usage.tokens.Save(); err != nil {
+		return savedAgent{}, err
+	}
+	if saved.Money, err = a.usage.money.Save(); err != nil {
+		return savedAgent{}, err
+	}
+	saved.Warned, saved.Alerted = a.usage.warned, a.usage.alerted
 	saved.EgressAlerted, saved.EgressRefusedIn, saved.EgressRefused = a.egress.alerted, a.egress.refusals.minute, a.egress.refusals.count
 	for _, r := range session.releases {
 		saved.Session.Releases = append(saved.Session.Releases, saveRelease(r))

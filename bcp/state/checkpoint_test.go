@@ -32,6 +32,10 @@ const richHistory = "start" + someHistory + `
 	egress web {"act":"settle","egress_id":"e1","bytes":700}  => accept
 	egress web {"act":"reserve","egress_id":"e3","url":"https://evil.example/","by":"composed","bytes":1000}  => reject
 	egress web {"act":"reserve","egress_id":"e3","url":"https://docs.example.org/b","by":"redirect","bytes":9000000}  => reject
+	usage web {"act":"reserve","call_id":"c1","model":"small","request_bytes":1000,"max_output_tokens":10000}  => accept
+	usage web {"act":"reserve","call_id":"c2","model":"small","request_bytes":1000,"max_output_tokens":10000}  => accept
+	usage web {"act":"settle","call_id":"c1","input_tokens":80000,"output_tokens":5000}  => accept
+	usage web {"act":"reserve","call_id":"c3","model":"small","request_bytes":1000,"max_output_tokens":10000}  => reject
 	event violation mail 3
 	wait 90m
 	due
@@ -62,8 +66,9 @@ func TestCheckpointKnowsEveryField(t *testing.T) {
 		fields string
 	}{
 		{State{}, "mesh rules constraints context last head agents channels queries open openWith items firsts endings decided deadline waiting noticed alerts crons verify origin compiled foreign moves marks runs roles runsUnkept"},
-		{agentState{}, "definition asks answers askTotal reported exposure told session arrivals renewed refusals unavailable sources egress notices"},
+		{agentState{}, "definition asks answers askTotal reported exposure told session arrivals renewed refusals unavailable sources egress usage notices"},
 		{egressState{}, "policy pool alerted refusals"},
+		{usageState{}, "tokens money warned alerted"},
 		{sessionState{}, "id begun byDelivery closed since touched provoked provokedEnd exposure quotes releases"},
 		{refusalCount{}, "minute count"},
 		{channelState{}, "definition subscriptions settings controller epoch opening kept pools flow pushTotal window alerted exhausted spending pushes session escalations armed arming armingAt failed pending outbox ends holds"},

@@ -81,6 +81,12 @@ egress web {"act":"reserve","egress_id":"e","url":"http://docs.example.org/","by
 	{bcp.CheckEgressBytes, bcp.KindEgress, bcp.BudgetExhausted, nil, `egress web {"act":"reserve","egress_id":"e","url":"http://docs.example.org/","by":"redirect","bytes":4194305}`},
 	{bcp.CheckRole, bcp.KindAsk, bcp.RoleRequired, func(_ *bcp.Mesh, c *bcp.Channel) { c.ReaderRole = bcp.DualLLMRole }, "ask planner mail yes"},
 	{bcp.CheckRole, bcp.KindPush, bcp.RoleRequired, func(_ *bcp.Mesh, c *bcp.Channel) { c.ControllerRole = bcp.DualLLMRole }, `push mail planner memo {"summary":"x"}`},
+	{bcp.CheckMessage, bcp.KindUsage, bcp.Malformed, nil, `usage web {"act":"settle"}`},
+	{bcp.CheckModel, bcp.KindUsage, bcp.NotPermitted, nil, `usage web {"act":"reserve","call_id":"c","model":"unpriced","request_bytes":1,"max_output_tokens":1}`},
+	{bcp.CheckRepeat, bcp.KindUsage, bcp.Malformed, nil, `usage web {"act":"reserve","call_id":"c","model":"small","request_bytes":1,"max_output_tokens":1}
+usage web {"act":"reserve","call_id":"c","model":"small","request_bytes":2,"max_output_tokens":1}`},
+	{bcp.CheckTokenBudget, bcp.KindUsage, bcp.BudgetExhausted, nil, `usage web {"act":"reserve","call_id":"c","model":"small","request_bytes":1,"max_output_tokens":100000}`},
+	{bcp.CheckCostBudget, bcp.KindUsage, bcp.BudgetExhausted, func(m *bcp.Mesh, _ *bcp.Channel) { m.Agents[4].Run.CostBudget = 1 }, `usage web {"act":"reserve","call_id":"c","model":"small","request_bytes":1,"max_output_tokens":1}`},
 	{bcp.CheckPermission, bcp.KindViolation, bcp.NotPermitted, nil, "event violation mail 1"},
 }
 

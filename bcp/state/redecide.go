@@ -187,6 +187,8 @@ func isRedecided(d *bcp.Decision) bool {
 		return true
 	case bcp.KindEgress:
 		return d.Egress != nil && d.Egress.Act == bcp.EgressReserve
+	case bcp.KindUsage:
+		return d.Usage != nil && d.Usage.Act == bcp.UsageReserve
 	case bcp.KindSession, bcp.KindTaint: // not the operator's
 		return d.Role == bcp.RoleController
 	case bcp.KindApproval:
@@ -291,6 +293,8 @@ func (r *Redecider) decide(rec *Recorded) (would bcp.Decision, not Comparison) {
 		would = s.DecidePush(m, d.Reader, d.Controller, d.Subscription, body)
 	case d.Kind == bcp.KindEgress:
 		would, _ = s.DecideEgress(m, d.Agent, body)
+	case d.Kind == bcp.KindUsage:
+		would, _ = s.DecideUsage(m, d.Agent, body)
 	case d.Kind == bcp.KindAnswer:
 		would = s.DecideAnswer(m, d.Agent, d.Query, s.attemptOf(d), body)
 	default:

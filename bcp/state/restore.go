@@ -216,6 +216,13 @@ func (s *State) restoreAgent(saved *savedAgent) error {
 	if err != nil {
 		return errSaved
 	}
+	if a.usage.tokens, err = guard.RestorePool(saved.Tokens); err != nil {
+		return errSaved
+	}
+	if a.usage.money, err = guard.RestorePool(saved.Money); err != nil {
+		return errSaved
+	}
+	a.usage.warned, a.usage.alerted = saved.Warned, saved.Alerted
 	a.egress.pool, a.egress.alerted = pool, saved.EgressAlerted
 	a.egress.refusals = refusalCount{minute: saved.EgressRefusedIn, count: saved.EgressRefused}
 	a.unavailable, a.sources = saved.Unavailable, saved.Sources

@@ -60,6 +60,8 @@ type (
 		EgressAlerted      int64
 		EgressRefusedIn    int64
 		EgressRefused      int
+		Tokens, Money      []byte // pools
+		Warned, Alerted    int64  // of Tokens and Money
 		Notices            []savedNotice
 		Session            savedSession
 		Arrivals           []savedArrival // the next first

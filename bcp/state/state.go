@@ -87,6 +87,7 @@ type agentState struct {
 	unavailable bool
 	sources     []string // what was reported, each once
 	egress      egressState
+	usage       usageState
 	notices     []Notice // oldest first
 }
 
@@ -217,7 +218,7 @@ func New(c Config) (*State, error) {
 		return nil, err
 	}
 	for _, a := range c.Mesh.Agents {
-		s.agents[a.Name] = &agentState{definition: a, reported: bcp.TaintLow, exposure: bcp.TaintLow, session: sessionState{exposure: bcp.TaintLow}, egress: newEgressState(a.Egress)}
+		s.agents[a.Name] = &agentState{definition: a, reported: bcp.TaintLow, exposure: bcp.TaintLow, session: sessionState{exposure: bcp.TaintLow}, egress: newEgressState(a.Egress), usage: newUsageState()}
 	}
 	var compiler bcp.Compiler
 	for _, definition := range c.Mesh.Channels {

@@ -20,6 +20,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/cost"
 )
 
 // A history is written one act a line, with what the decision must show behind
@@ -182,6 +183,11 @@ func testMesh() *bcp.Mesh {
 	}
 	mesh.Channels[2].Subscriptions = []bcp.Subscription{subscription("alarm", "yes")}
 	mesh.Agents[4].Egress = bcp.Egress{Hosts: []string{"docs.example.org", "*.example.net", "127.0.0.1:8080"}, Budget: 1000 * bcp.Bit, Window: time.Hour, MaxBytes: 8 << 20, MaxHostBytes: 4 << 20}
+	mesh.Models = []bcp.Model{
+		{Name: "small", Provider: "openai", Model: "m", BaseURL: "http://127.0.0.1:1", Stated: &cost.Price{Input: cost.Dollar, CacheRead: cost.Dollar / 10, CacheWrite: 2 * cost.Dollar, Output: 5 * cost.Dollar}},
+		{Name: "unpriced", Provider: "openai", Model: "m", BaseURL: "http://127.0.0.1:1"},
+	}
+	mesh.Agents[4].Run = bcp.Run{CostBudget: cost.Dollar / 2, TokenBudget: 100_000, Window: time.Hour}
 	return mesh
 }
 
@@ -509,6 +515,8 @@ func (w *world) act(line string) []string {
 		}
 	case "egress":
 		d, decided = w.state.DecideEgress(w.moment(), agent(1), w.said([]byte(strings.Join(words[2:], " "))))
+	case "usage":
+		d, decided = w.state.DecideUsage(w.moment(), agent(1), w.said([]byte(strings.Join(words[2:], " "))))
 	case "due":
 		d, decided = w.state.DecideDue(w.moment())
 	case "event":

@@ -98,7 +98,7 @@ func who(d *bcp.Decision) string {
 			family = "(" + inert.Line(d.Family) + ")"
 		}
 		return words(string(d.Agent), "is denied", inert.Line(d.Event), family)
-	case bcp.KindEgress:
+	case bcp.KindEgress, bcp.KindUsage:
 		return "the keeper of " + string(d.Agent)
 	case bcp.KindDeclare:
 		return words(string(d.Agent), "about roles", string(d.Target))
@@ -183,6 +183,8 @@ func became(d *bcp.Decision) string {
 		return egress(d, rule)
 	case d.Kind == bcp.KindDeclare && d.Declare != nil:
 		return declared(d.Declare, rule)
+	case d.Kind == bcp.KindUsage:
+		return usage(d, rule)
 	case d.Kind.IsRun():
 		return ofRun(d)
 	case d.Verdict == bcp.Reject:
@@ -259,6 +261,27 @@ func egress(d *bcp.Decision, rule string) string {
 		return fmt.Sprintf("%s on the wire, for decision %d", Count(int(e.Bytes), "byte"), e.Reserved)
 	}
 	return fmt.Sprintf("a request (%s) to %s; %s at most", e.By, inert.Line(e.Entry), Bits(e.Bits))
+}
+
+// usage says what became of a call of a model.
+func usage(d *bcp.Decision, rule string) string {
+	u := d.Usage
+	switch {
+	case u == nil:
+		return rule
+	case d.Verdict == bcp.Reject:
+		return words("refused", rule, string(d.Code))
+	case u.Act == bcp.UsageSettle:
+		return fmt.Sprintf("%s, %s, for decision %d", Count(int(u.Tokens), "token"), dollars(u), u.Reserved)
+	}
+	return fmt.Sprintf("a call of %s; %s and %s at most", inert.Line(u.Model), Count(int(u.Tokens), "token"), dollars(u))
+}
+
+func dollars(u *bcp.UsageChange) string {
+	if u.Unpriced {
+		return "a price that nobody knows"
+	}
+	return u.Cost.String() + " USD"
 }
 
 // bitsMoved says what a decision cost.

@@ -71,14 +71,17 @@ const (
 )
 
 var rules = []rule{
-	{folder: "bcp", core: true, internal: []string{"bcp/guard", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack, textLib}},
+	{folder: "bcp", core: true, internal: []string{"bcp/cost", "bcp/guard", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack, textLib}},
 	// Decides from what it remembers, and is told of records alone.
-	{folder: "bcp/state", core: true, internal: []string{"bcp", "bcp/explain", "bcp/guard", "bcp/lint", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack}},
+	{folder: "bcp/state", core: true, internal: []string{"bcp", "bcp/cost", "bcp/explain", "bcp/guard", "bcp/lint", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack}},
 	// Explains records, without the state that made them.
 	{folder: "bcp/explain", core: true, internal: []string{"bcp", "bcp/guard", "bcp/text"}},
 	// Reads definitions as a reviewer would.
 	{folder: "bcp/lint", core: true, internal: []string{"bcp"}},
 	{folder: "bcp/wire", core: true},
+	// What calls of models cost.
+	{folder: "bcp/cost", core: true, external: []string{jsonText}},
+	{folder: "bcp/cost/tally", core: true, internal: []string{"bcp", "bcp/cost"}},
 	{folder: "bcp/text", core: true, external: []string{jsonText, textLib}},
 	{folder: "bcp/text/gen", core: true}, // programs for go generate, which no rule looks at
 	// Decides what agents read and where they reach; package bcp asks it, so it knows nothing of bcp.
@@ -97,7 +100,7 @@ var rules = []rule{
 	{folder: "bcp/contract/watch", core: true, internal: []string{"bcp"}},
 	{
 		folder: "bcp/definition", core: true,
-		internal: []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/text", "bcp/wire"},
+		internal: []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/text", "bcp/wire"},
 		external: []string{"github.com/goccy/go-yaml", cronParser, jsonText, textLib},
 	},
 	{folder: "bcp/explore", testSupport: true},
@@ -120,7 +123,7 @@ var rules = []rule{
 	{folder: "jetstream/witness", internal: []string{"accounts/durable", "jetstream/verify"}, external: []string{fileLock, logging, noteFormat, treeHashes}},
 
 	// What an agent links against: it never sees the mesh, its streams or its keys.
-	{folder: "agents", internal: []string{"accounts/durable", "bcp", "bcp/contract", "bcp/guard", "bcp/wire", "subjects"}, external: []string{jsonText, logging, natsClient, nkeys}},
+	{folder: "agents", internal: []string{"accounts/durable", "bcp", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/wire", "subjects"}, external: []string{jsonText, logging, natsClient, nkeys}},
 
 	// Starts somebody's program, and knows nothing of what it is for.
 	{folder: "agents/process", internal: []string{"bcp/guard"}, external: []string{logging}},
@@ -168,7 +171,7 @@ var rules = []rule{
 	// The tools of an office, for kernels: what they are asked for is judged already, and hostile all the same.
 	{folder: "agents/office", internal: []string{"accounts/durable", "agents", "agents/mailbox"}, external: []string{jsonText}},
 	// Holds the network of an agent: it asks the mesh, and decides nothing.
-	{folder: "agents/keeper", internal: []string{"agents", "agents/llm", "agents/stdio", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
+	{folder: "agents/keeper", internal: []string{"agents", "agents/llm", "agents/stdio", "agents/web", "bcp", "bcp/cost", "bcp/guard"}, external: []string{jsonText}},
 	// Reads hostile text for a model, behind one door: it has neither creds nor network.
 	{folder: "agents/cell", internal: []string{"agents/feed", "agents/files", "agents/llm", "agents/mailbox", "agents/mcp", "agents/stdio", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// Talks to models.
@@ -198,7 +201,7 @@ var rules = []rule{
 		external: []string{fileLock, jsonText, logging, natsClient, nkeys},
 	},
 	// It is told what happened and may look at the state; the mesh does not know of it.
-	{folder: "mesh/telemetry", internal: []string{"bcp", "bcp/guard", "bcp/state", "mesh/trace/otlp"}, external: []string{logging, prometheus}},
+	{folder: "mesh/telemetry", internal: []string{"bcp", "bcp/cost", "bcp/guard", "bcp/state", "mesh/trace/otlp"}, external: []string{logging, prometheus}},
 	// Makes traces of decisions; otlp sends them, and is the one that talks to a collector.
 	{folder: "mesh/trace", core: true, internal: []string{"bcp", "bcp/explain"}},
 	{folder: "mesh/trace/otlp", internal: []string{"bcp", "mesh/trace"}, external: []string{"github.com/cenkalti/backoff/v5", logging, protobuf, "google.golang.org/protobuf/encoding/protowire", telemetry}},
@@ -341,7 +344,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/ledger", program: true,
-		internal: []string{"agents", "bcp", "bcp/state", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh", "mesh/home", "mesh/plot", "mesh/server"},
+		internal: []string{"agents", "bcp", "bcp/cost", "bcp/cost/tally", "bcp/state", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh", "mesh/home", "mesh/plot", "mesh/server"},
 		external: []string{commandLines},
 	},
 	{
@@ -385,7 +388,7 @@ var rules = []rule{
 }
 
 // corePackages may not be imported by a core package through this list: each names what it needs.
-var corePackages = []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/explain", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/lint", "bcp/state", "bcp/tell", "bcp/text", "bcp/wire", "subjects"}
+var corePackages = []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost", "bcp/definition", "bcp/explain", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/lint", "bcp/state", "bcp/tell", "bcp/text", "bcp/wire", "subjects"}
 
 // onlyIn names folders that alone may import a module, also where a rule says "*".
 var onlyIn = map[string][]string{

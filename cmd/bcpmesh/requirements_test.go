@@ -28,7 +28,7 @@ const (
 
 // protocolSections says how many numbered rules each section of the protocol has. A section with none is named bare.
 var protocolSections = map[string]int{
-	"P0": 0, "P1": 5, "P2": 8, "P3": 10, "P4": 7, "P5": 0, "P6": 4, "P7": 6, "P8": 3, "P9": 6, "P10": 0, "P11": 7, "P12": 5, "P13": 6, "P14": 4,
+	"P0": 0, "P1": 5, "P2": 8, "P3": 10, "P4": 7, "P5": 0, "P6": 4, "P7": 6, "P8": 3, "P9": 6, "P10": 0, "P11": 7, "P12": 5, "P13": 6, "P14": 4, "P15": 5,
 }
 
 var (
@@ -383,7 +383,7 @@ func TestRequirementsCheckSeesEachDefect(t *testing.T) {
 		{"unknown rule", "bcp/b_test.go", "package bcp\n\n// covers P3.11\nfunc TestB() {}\n", `"P3.11", which is no id`},
 		{"bare section with rules", "bcp/b_test.go", "package bcp\n\n// covers P3\nfunc TestB() {}\n", `"P3", which is no id`},
 		{"rule of a bare section", "bcp/b_test.go", "package bcp\n\n// covers P10.1\nfunc TestB() {}\n", `"P10.1", which is no id`},
-		{"unknown section", "bcp/b_test.go", "package bcp\n\n// covers P13\nfunc TestB() {}\n", `"P13", which is no id`},
+		{"unknown section", "bcp/b_test.go", "package bcp\n\n// covers P16\nfunc TestB() {}\n", `"P16", which is no id`},
 		{"unknown attack", "bcp/b_test.go", "package bcp\n\n// covers A-NONE\nfunc TestB() {}\n", `"A-NONE", which is no id`},
 		{"unknown conflict", "bcp/b_test.go", "package bcp\n\n// covers C-2\nfunc TestB() {}\n", `"C-2", which is no id`},
 		{"unknown list", "bcp/b_test.go", "package bcp\n\n// covers BPC-1\nfunc TestB() {}\n", `"BPC-1", which is no id`},

@@ -17,6 +17,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -92,7 +93,7 @@ type seat struct {
 	task  string // of the editor
 	ended func(cell.Done)
 
-	connections []*agents.Connection // as the agent, then as its keeper if it has a network
+	connections []*agents.Connection // as the agent, then as its keeper
 	services    *keeper.Services
 }
 
@@ -101,11 +102,7 @@ func (s *seat) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	roles := []bcp.Role{s.role}
-	if len(s.agent.Egress.Hosts) > 0 {
-		roles = append(roles, bcp.RoleKeeper)
-	}
-	for _, role := range roles {
+	for _, role := range []bcp.Role{s.role, bcp.RoleKeeper} {
 		creds, err := s.Credentials(s.agent.Name, role)
 		if err != nil {
 			return err
@@ -116,6 +113,9 @@ func (s *seat) connect(ctx context.Context) error {
 		}
 		s.connections = append(s.connections, c)
 	}
+	model = wires.Each(model, func(one llm.Provider) llm.Provider {
+		return keeper.NewMeter(agents.NewKeeper(s.connections[1]), s.agent.Model, one)
+	})
 	s.services = keeper.NewServices(cell.Configuration{
 		Agent: s.agent.Name, Role: s.role, Task: s.task, Instructions: s.agent.Prompt, Model: model.Model, Tools: s.agent.Tools, Mailbox: s.Mail, Feeds: s.agent.Feeds,
 		MaxTurns: s.agent.Run.MaxTurns, MaxTokens: s.agent.Run.MaxTokens,
@@ -125,7 +125,7 @@ func (s *seat) connect(ctx context.Context) error {
 
 // desk makes the desk of each conversation.
 func (s *seat) desk() func() (*web.Desk, error) {
-	if len(s.connections) < 2 {
+	if len(s.agent.Egress.Hosts) == 0 {
 		return nil
 	}
 	e := s.agent.Egress

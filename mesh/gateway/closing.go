@@ -32,7 +32,7 @@ func (g *Gateway) closing() Closing {
 func (g *Gateway) closes(in *input) bool {
 	s, least := in.subject, ClosedToAll
 	switch s.Kind {
-	case subjects.KindAsk, subjects.KindPush, subjects.KindEgress, subjects.KindRun:
+	case subjects.KindAsk, subjects.KindPush, subjects.KindEgress, subjects.KindUsage, subjects.KindRun:
 		least = ClosedToNew
 	case subjects.KindApproval:
 		if _, decides := actOf(s.Verb); !decides {
@@ -55,7 +55,7 @@ func (g *Gateway) setBack() bool { return g.marker != nil && g.config.Marks.SetB
 // of none.
 func (g *Gateway) closable(in *input) bcp.ChannelKey {
 	switch in.subject.Kind {
-	case subjects.KindEgress: // the agent's own, in either role
+	case subjects.KindEgress, subjects.KindUsage: // the agent's own, in either role
 		return bcp.ChannelKey{Controller: in.subject.Agent, Reader: in.subject.Agent}
 	case subjects.KindApproval:
 	default:

@@ -188,7 +188,7 @@ func (g *Gateway) subscribe() error {
 		if a.Controller {
 			everybody = append(everybody, agentRole{a.Name, bcp.RoleController})
 		}
-		if len(a.Egress.Hosts) > 0 {
+		if a.Kept() {
 			everybody = append(everybody, agentRole{a.Name, bcp.RoleKeeper})
 		}
 	}
@@ -322,7 +322,7 @@ func patternsOf(who agentRole) []string {
 	case bcp.RoleController:
 		return []string{subjects.AsksOf(who.Agent), subjects.Session(who.Agent), subjects.RepliesOf(who.Role, who.Agent), subjects.RunsOf(who.Agent)}
 	case bcp.RoleKeeper:
-		return []string{subjects.Egress(who.Agent)}
+		return []string{subjects.Egress(who.Agent), subjects.Usage(who.Agent)}
 	case bcp.RolePlanner, bcp.RoleTool:
 		return []string{subjects.RepliesOf(who.Role, who.Agent)}
 	case bcp.RoleApprover:

@@ -155,6 +155,8 @@ func (g *Gateway) decide(in *input) (bcp.Decision, bool) {
 		d = g.state.DecideSession(m, s.Controller, in.body)
 	case subjects.KindEgress:
 		return g.state.DecideEgress(m, s.Agent, in.body)
+	case subjects.KindUsage:
+		return g.state.DecideUsage(m, s.Agent, in.body)
 	case subjects.KindApproval:
 		return g.decideApproval(m, in)
 	case subjects.KindControl:
@@ -319,6 +321,8 @@ func (g *Gateway) release(o *outcome) {
 		g.answer(o.in, egressReceipt(d))
 	case bcp.KindDeclare:
 		g.releaseDeclare(o)
+	case bcp.KindUsage:
+		g.answer(o.in, usageReceipt(d))
 	case bcp.KindPropose:
 		if d.Verdict == bcp.Hold {
 			g.answer(o.in, bcp.Proposed{Item: d.Item})
@@ -397,6 +401,8 @@ func (g *Gateway) releaseUnrecorded(o *outcome) {
 		g.answerApproval(in)
 	case in.subject.Kind == subjects.KindEgress: // what was reserved before
 		g.answer(in, egressReceipt(&o.decision))
+	case in.subject.Kind == subjects.KindUsage:
+		g.answer(in, usageReceipt(&o.decision))
 	case in.subject.Kind == subjects.KindControl:
 		g.answerControl(in)
 	case in.subject.Kind == subjects.KindSession:
@@ -409,6 +415,11 @@ func (g *Gateway) releaseUnrecorded(o *outcome) {
 // egressReceipt answers a keeper.
 func egressReceipt(d *bcp.Decision) bcp.EgressReceipt {
 	return bcp.EgressReceipt{Type: bcp.TypeEgress, Allowed: d.Verdict == bcp.Accept, Code: d.Egress.Why}
+}
+
+// usageReceipt answers a keeper.
+func usageReceipt(d *bcp.Decision) bcp.UsageReceipt {
+	return bcp.UsageReceipt{Type: bcp.TypeUsage, Allowed: d.Verdict == bcp.Accept, Code: d.Code}
 }
 
 // receipt answers an ask.
@@ -465,7 +476,7 @@ func (in *input) sender() agentRole {
 		return agentRole{s.Reader, bcp.RoleReader}
 	case subjects.KindApproval:
 		return agentRole{s.Agent, bcp.RoleApprover}
-	case subjects.KindEgress:
+	case subjects.KindEgress, subjects.KindUsage:
 		return agentRole{s.Agent, bcp.RoleKeeper}
 	case subjects.KindControl:
 		return agentRole{bcp.Operator, bcp.RoleOperator}

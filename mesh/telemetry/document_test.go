@@ -66,6 +66,7 @@ func TestDocument(t *testing.T) {
 func TestDeclaredIsExposed(t *testing.T) {
 	t.Parallel()
 	files := office("    capacity_budget_bits: 5000\n    release_interval: 1s\n    window_budget_bits: 900\n")
+	files["seat.md"] = "---\nname: seat\ncommand: builtin\nmodel: ollama/m\nsandbox: none\nbcp_channels: [{peer: boss, role: reader}]\n---\n"
 	files["mesh.yaml"] += "notify: [{name: desk, command: [\"true\"]}]\n"
 	m := start(t, files)
 	s := m.scrape(t)

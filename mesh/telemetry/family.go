@@ -129,6 +129,10 @@ var (
 	egressBits  = counts("egress_bits_total", "bits", "What requests to hosts told them at most", agentLabel)
 	egressBytes = counts("egress_bytes_total", "bytes", "What went over the wire to hosts and from them, as far as it was settled", agentLabel)
 
+	modelCalls  = counts("model_calls_total", "calls", "Calls of an agent's model that its keeper asked for, by why they were refused; code is empty for those that were recorded and could be made", agentLabel, codeLabel)
+	modelTokens = counts("model_tokens_total", "tokens", "Tokens that providers counted of an agent's model, as far as calls were settled", agentLabel, "kind")
+	modelCost   = counts("model_cost_usd_total", "US dollars", "What an agent's model cost, as far as calls were settled and the price is known", agentLabel)
+
 	promptsTotal = counts("prompts_total", "prompts", "Prompts of an agent's schedules", agentLabel)
 	missedTotal  = counts("missed_runs_total", "runs", "Runs of an agent's schedules that were missed", agentLabel)
 

@@ -169,6 +169,8 @@ func (m *Metrics) Observe(d *bcp.Decision) {
 		m.reloads.Inc()
 	case bcp.KindEgress:
 		known(m.agents, d.Agent).countEgress(d)
+	case bcp.KindUsage:
+		known(m.agents, d.Agent).countUsage(d)
 	}
 	if alert, ok := d.Alert(); ok {
 		if counter := m.alerts[alert.Alert]; counter != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
@@ -162,6 +163,9 @@ type agentSeries struct {
 	running                      prometheus.Gauge
 	requests                     map[guard.Code]prometheus.Counter // to hosts
 	egressBits, egressBytes      prometheus.Counter
+	calls                        map[bcp.Code]prometheus.Counter // of a model
+	tokens                       [4]prometheus.Counter           // as tokenKinds
+	cost                         prometheus.Counter
 }
 
 // agent makes the series of an agent; that of a person has a name alone, and
@@ -180,6 +184,16 @@ func (k *maker) agent(definition bcp.Agent) *agentSeries {
 			}
 		}
 		a.egressBits, a.egressBytes = k.counter(egressBits, name), k.counter(egressBytes, name)
+	}
+	if definition.Builtin {
+		a.calls = map[bcp.Code]prometheus.Counter{}
+		for _, code := range []bcp.Code{"", bcp.BudgetExhausted, bcp.NotPermitted, bcp.Malformed} {
+			a.calls[code] = k.counter(modelCalls, name, string(code))
+		}
+		for i, kind := range tokenKinds {
+			a.tokens[i] = k.counter(modelTokens, name, kind)
+		}
+		a.cost = k.counter(modelCost, name)
 	}
 	if len(definition.CronSchedules) > 0 {
 		a.prompts, a.missed = k.counter(promptsTotal, name), k.counter(missedTotal, name)
@@ -209,5 +223,27 @@ func (a *agentSeries) countEgress(d *bcp.Decision) {
 	default:
 		a.requests[""].Inc()
 		a.egressBits.Add(inBits(max(0, e.Bits)))
+	}
+}
+
+var tokenKinds = [4]string{"input", "cache_read", "cache_write", "output"}
+
+// countUsage counts what an agent's model takes. Of one that no model runs, nothing is counted.
+func (a *agentSeries) countUsage(d *bcp.Decision) {
+	if a.calls == nil || d.Usage == nil {
+		return
+	}
+	switch u := d.Usage; {
+	case d.Verdict != bcp.Accept:
+		if counter := a.calls[d.Code]; counter != nil {
+			counter.Inc()
+		}
+	case u.Act == bcp.UsageSettle:
+		for i, n := range [4]int64{u.Input, u.CacheRead, u.CacheWrite, u.Output} {
+			a.tokens[i].Add(float64(max(0, n)))
+		}
+		a.cost.Add(float64(max(0, u.Cost)) / float64(cost.Dollar))
+	default:
+		a.calls[""].Inc()
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -92,7 +93,8 @@ func (c *client) post(ctx context.Context, path string, header map[string]string
 	if err == nil {
 		err = readResponse(response, &heard{response.Body, silent, false}, reply)
 	} else {
-		err = llm.Overloaded{} // nobody is there
+		var dialing *net.OpError // nobody is there
+		err = llm.Overloaded{Unknown: !errors.As(err, &dialing) || dialing.Op != "dial"}
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -143,7 +145,7 @@ func readResponse(response *http.Response, body *heard, reply reading) error {
 	case errors.Is(err, errTooMuch):
 		return llm.Protocol{What: tooMuch}
 	case errors.Is(err, errCut) && !body.some:
-		return llm.Overloaded{}
+		return llm.Overloaded{Unknown: true}
 	case errors.Is(err, errCut):
 		return llm.Protocol{What: cutOff}
 	case reply.begun() && (errors.As(err, new(llm.Overloaded)) || errors.As(err, new(llm.RateLimited))):

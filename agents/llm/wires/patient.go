@@ -66,6 +66,17 @@ func (p *Patient) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta))
 	}
 }
 
+// Each returns a model whose single calls go through what is put around its provider:
+// each try of a [Patient] is one.
+func Each(m llm.Endpoint, around func(llm.Provider) llm.Provider) llm.Endpoint {
+	if patient, ok := m.Provider.(*Patient); ok {
+		m.Provider = &Patient{Provider: around(patient.Provider)}
+	} else {
+		m.Provider = around(m.Provider)
+	}
+	return m
+}
+
 func (p *Patient) resting() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -408,7 +408,7 @@ func TestStreamsThatBreak(t *testing.T) {
 				}
 			}
 		}
-		for body, want := range map[string]error{"": llm.Overloaded{}, v.overloaded: llm.Overloaded{}, v.failed: llm.Protocol{What: "the reply was cut"}} {
+		for body, want := range map[string]error{"": llm.Overloaded{Unknown: true}, v.overloaded: llm.Overloaded{}, v.failed: llm.Protocol{What: "the reply was cut"}} {
 			if events = body; !errors.Is(do(), want) {
 				t.Errorf("%s, %s: %v", v.provider, body, do())
 			}
@@ -531,7 +531,7 @@ func TestSilence(t *testing.T) {
 		for name, c := range map[string]struct {
 			silent
 			want error
-		}{"no header": {silent{}, llm.Overloaded{}}, "no byte": {silent{header: true}, llm.Overloaded{}}, "then nothing": {silent{": hello\n", true}, llm.Protocol{What: "the reply was cut"}}} {
+		}{"no header": {silent{}, llm.Overloaded{Unknown: true}}, "no byte": {silent{header: true}, llm.Overloaded{Unknown: true}}, "then nothing": {silent{": hello\n", true}, llm.Protocol{What: "the reply was cut"}}} {
 			request, _ := conversation(t)
 			synctest.Test(t, func(t *testing.T) {
 				e, err := wires.Open(wires.Spec{Provider: v.provider, Model: "m"}, wires.Options{Transport: c.silent})

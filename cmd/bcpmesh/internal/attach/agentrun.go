@@ -2,6 +2,7 @@ package attach
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,8 +43,8 @@ builtin"; this command does it by hand.
 
 A planner is one process, since it reads nothing hostile. Any other agent is two. This one
 is the keeper: it has the creds, the key of the model and the network, and has each request
-to a host recorded before it is sent. What reads hostile text is the cell, its child, which
-has neither and one door, its standard streams.
+to a host and each call of the model recorded before it is sent. What reads hostile text is
+the cell, its child, which has neither and one door, its standard streams.
 
 The definitions are those of the folder; the mesh is the one that runs there. It ends when
 it is interrupted.
@@ -137,6 +138,12 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	if err != nil {
 		return done, err
 	}
+	log := cli.NewLogger(hclog.Info, p.Out.Stderr)
+	kept, err := metered(ctx, p, folder, &agent, &model, log)
+	if err != nil {
+		return done, err
+	}
+	defer kept.Close()
 	if o.record != "" {
 		file, err := recordTo(o.record, &model)
 		if err != nil {
@@ -144,7 +151,6 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 		}
 		defer func() { _ = file.Close() }() // each call was written when it ended
 	}
-	log := cli.NewLogger(hclog.Info, p.Out.Stderr)
 	model.Provider = loud{model.Provider, log}
 	conn, err := connectBuiltin(ctx, p, folder, &agent, role, log)
 	if err != nil {
@@ -153,12 +159,7 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	defer conn.Close()
 	var desk func() (*web.Desk, error)
 	if len(agent.Egress.Hosts) > 0 {
-		ledger, err := connectBuiltin(ctx, p, folder, &agent, bcp.RoleKeeper, log)
-		if err != nil {
-			return done, err
-		}
-		defer ledger.Close()
-		if desk, err = deskOf(p, folder, def, &agent, keeper.NewLedger(agents.NewKeeper(ledger))); err != nil {
+		if desk, err = deskOf(p, folder, def, &agent, keeper.NewLedger(agents.NewKeeper(kept))); err != nil {
 			return done, err
 		}
 	}
@@ -202,6 +203,20 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 		return done, meshdir.OutcomeOf(err)
 	}
 	return done, cli.Failf("the cell of %s has ended: %s", agent.Name, output.LastLine())
+}
+
+// metered has each call of an agent's model recorded before it is made, over a connection of the agent's keeper.
+func metered(ctx context.Context, p *cli.Program, folder meshdir.Folder, agent *bcp.Agent, model *llm.Endpoint, log hclog.Logger) (*agents.Connection, error) {
+	conn, err := connectBuiltin(ctx, p, folder, agent, bcp.RoleKeeper, log)
+	if f, ok := errors.AsType[*cli.Failure](err); ok && f.Hint == "" {
+		return nil, f.WithHint("if the mesh does not know yet that a model runs %s: bcpmesh reload", agent.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	k := agents.NewKeeper(conn)
+	*model = wires.Each(*model, func(one llm.Provider) llm.Provider { return keeper.NewMeter(k, agent.Model, one) })
+	return conn, nil
 }
 
 // builtinAgent finds the definition of an agent that the mesh runs.

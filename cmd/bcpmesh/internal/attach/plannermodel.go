@@ -115,6 +115,11 @@ func (o *seat) plan(ctx context.Context, p *cli.Program, folder meshdir.Folder, 
 		return err
 	}
 	log := cli.NewLogger(hclog.Info, p.Out.Stderr)
+	kept, err := metered(ctx, p, folder, agent, &model, log)
+	if err != nil {
+		return err
+	}
+	defer kept.Close()
 	conn, err := connectBuiltin(ctx, p, folder, agent, bcp.RolePlanner, log)
 	if err != nil {
 		return err

@@ -44,7 +44,8 @@ func credsIssueCommand(p *cli.Program) *cobra.Command {
 		Short: "Make the credentials of agents or people",
 		Long: `Make the credentials of an agent, or of an approver or auditor, and write them to
 a new file that only its owner may read. An agent with several roles needs one
-file for each, and --role says which. Give each process a file of its own.
+file for each, and --role says which; that of its keeper is only made with --role keeper.
+Give each process a file of its own.
 
 Of several agents, or of all that the definitions name with --all, they are made
 in one step, and the files are AGENT.creds in a folder, or AGENT.ROLE.creds where
@@ -233,6 +234,7 @@ func issueBy(folder meshdir.Folder, sure bool, make func(*accounts.Store) error,
 func checkRole(scopes []subjects.Scope, agent bcp.AgentName, role bcp.Role) error {
 	var known []bcp.AgentName
 	var roles []string
+	own := 0 // roles beside that of its keeper, which has to be named
 	found := false
 	for _, s := range scopes {
 		if len(known) == 0 || known[len(known)-1] != s.Agent {
@@ -241,12 +243,15 @@ func checkRole(scopes []subjects.Scope, agent bcp.AgentName, role bcp.Role) erro
 		if s.Agent == agent {
 			roles = append(roles, s.Role.String())
 			found = found || s.Role == role
+			if s.Role != bcp.RoleKeeper {
+				own++
+			}
 		}
 	}
 	switch {
 	case len(roles) == 0:
 		return cli.UnknownAgent(string(agent), known)
-	case role == 0 && len(roles) > 1:
+	case role == 0 && own > 1:
 		return cli.Failf("%s has several roles", agent).WithHint("name one: --role %s", cli.OneOf(roles))
 	case role != 0 && !found:
 		return cli.Failf("%s is no %s", agent, role).WithHint("it is %s", cli.OneOf(roles))

@@ -54,7 +54,7 @@ type windowBook struct {
 func ledgerShowCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	var channel client.ChannelFlag
-	var epochs, egress bool
+	var epochs, egress, costs bool
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show each channel's budget, charges and what remains",
@@ -65,7 +65,9 @@ counts of budget_window, over all epochs.
 
 With --epochs it shows all epochs of the past too, and reads the whole audit. With
 --egress it shows what agents with a network have told hosts within egress_window,
-in bits, and the bytes that went over the wire.
+in bits, and the bytes that went over the wire. With --cost it shows what the models of
+agents have taken within cost_window, in tokens and US dollars, by agent and model,
+beside the bits that the agent delivered meanwhile and what a bit cost.
 
 It waits up to 2 s for what was decided before, and says how many decisions the
 books do not show yet, if there are any: on a cluster a server may be behind. With
@@ -75,18 +77,20 @@ It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
 		Example: `  bcpmesh ledger show
   bcpmesh ledger show --channel main/researcher --epochs
   bcpmesh ledger show --egress
+  bcpmesh ledger show --cost
   bcpmesh ledger show --json`,
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if egress && (epochs || channel.Value != bcp.ChannelKey{}) {
-				return cli.Usagef("ledger show: --egress is of agents, and has neither --channel nor --epochs")
+			of := ofAgents(egress, costs)
+			if of != "" && (epochs || egress && costs || channel.Value != bcp.ChannelKey{}) {
+				return cli.Usagef("ledger show: %s is of agents, and has no other choice beside it", of)
 			}
 			rests, err := who.Resting(cmd.Context())
 			switch {
 			case err != nil:
 				return err
-			case rests != nil && egress:
-				return cli.Failf("the mesh rests, and --egress asks its gateway").WithHint("start it: bcpmesh up %s", rests.Folder.Dir)
+			case rests != nil && of != "":
+				return cli.Failf("the mesh rests, and %s asks its gateway", of).WithHint("start it: bcpmesh up %s", rests.Folder.Dir)
 			case rests != nil:
 				return showResting(cmd.Context(), p, rests, channel.Value, epochs)
 			}
@@ -97,6 +101,9 @@ It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
 			defer c.Close()
 			if egress {
 				return showEgress(cmd.Context(), p.Out, c)
+			}
+			if costs {
+				return showCost(cmd.Context(), p.Out, c)
 			}
 			var operator *client.Client // nil where nobody may ask the gateway
 			if who.Creds == "" {
@@ -126,7 +133,19 @@ It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
 	channel.AddTo(cmd)
 	cmd.Flags().BoolVar(&epochs, "epochs", false, "show the epochs of the past too")
 	cmd.Flags().BoolVar(&egress, "egress", false, "show what agents have told hosts")
+	cmd.Flags().BoolVar(&costs, "cost", false, "show what the models of agents have taken")
 	return cmd
+}
+
+// ofAgents is the flag that shows agents in the place of channels, or nothing.
+func ofAgents(egress, costs bool) string {
+	switch {
+	case egress:
+		return "--egress"
+	case costs:
+		return "--cost"
+	}
+	return ""
 }
 
 // ledgerBooks reads the books of each channel of a shard, or of one.

@@ -1,0 +1,94 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/cost"
+)
+
+// askAgain is how long a keeper does not ask for a call after one that the budget did not
+// pay for: what a cell asks for meanwhile is refused here, and fills no journal.
+const askAgain = 5 * time.Second
+
+// Meter has each call of a model recorded before it is made, and settled by what the
+// provider counted (PROTOCOL P15): no record, no call. It may be used concurrently.
+//
+// A call of which nobody knows whether it was paid counts as reserved: one that broke off,
+// and one without a number from its provider.
+type Meter struct {
+	provider llm.Provider
+	keeper   *agents.Keeper
+	model    string
+
+	mu    sync.Mutex
+	spent time.Time // until then nothing is asked for
+}
+
+// NewMeter returns the meter of single calls of a model, which definitions call so.
+func NewMeter(k *agents.Keeper, model string, p llm.Provider) *Meter {
+	return &Meter{provider: p, keeper: k, model: model}
+}
+
+// Do implements [llm.Provider]. Without a record the error is [llm.Budget],
+// [llm.Unrecorded] or of ctx, and no call was made.
+func (m *Meter) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
+	if m.resting() {
+		return nil, llm.Budget{}
+	}
+	id, err := m.reserve(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := m.provider.Do(ctx, r, delta)
+	switch {
+	case err == nil && reply.Usage != llm.Usage{}:
+		u := reply.Usage
+		m.settle(ctx, id, cost.Tokens{Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output})
+	case err != nil && llm.Unpaid(err):
+		m.settle(ctx, id, cost.Tokens{})
+	}
+	return reply, err
+}
+
+func (m *Meter) reserve(ctx context.Context, r *llm.Request) (id string, err error) {
+	request, err := r.MarshalJSON()
+	if err != nil || r.MaxTokens <= 0 {
+		return "", llm.Unrecorded{}
+	}
+	id = agents.NewEgressID()
+	err = m.keeper.ReserveCall(ctx, bcp.UsageRequest{ID: id, Model: m.model, RequestBytes: int64(len(request)), MaxTokens: int64(r.MaxTokens)})
+	if err == nil {
+		return id, nil
+	}
+	if refused, ok := errors.AsType[*agents.RefusedError](err); ok && refused.Code == bcp.BudgetExhausted {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.spent = time.Now().Add(askAgain)
+		return "", llm.Budget{}
+	}
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	return "", llm.Unrecorded{}
+}
+
+func (m *Meter) resting() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return time.Now().Before(m.spent)
+}
+
+func (m *Meter) settle(ctx context.Context, id string, counted cost.Tokens) {
+	for _, n := range []*int64{&counted.Input, &counted.CacheRead, &counted.CacheWrite, &counted.Output} {
+		*n = min(max(0, *n), bcp.MaxCallTokens)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	_ = m.keeper.SettleCall(ctx, id, counted) // or it counts as reserved
+}

@@ -1,0 +1,111 @@
+package cost_test
+
+import (
+	"errors"
+	"math"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/bcp/cost"
+)
+
+func TestUSD(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]cost.USD{
+		"0": 0, "0.000000001": 1, "2.50": 2_500_000_000, "10": 10 * cost.Dollar, "1000000": cost.MaxUSD, "0.10": cost.Dollar / 10,
+	} {
+		if got, err := cost.ParseUSD(text); err != nil || got != want {
+			t.Errorf("%q is %d, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "-1", "1.", ".5", "1e3", "0.0000000001", "1000000.000000001", "12345678", " 1", "1_0", "0x1", "٣"} {
+		if got, err := cost.ParseUSD(text); !errors.Is(err, cost.ErrUSD) {
+			t.Errorf("%q is %d", text, got)
+		}
+	}
+	for amount, want := range map[cost.USD]string{0: "0", 1: "0.000000001", -1: "-0.000000001", 2_500_000_000: "2.5", math.MaxInt64: "9223372036.854775807", math.MinInt64: "-9223372036.854775808"} {
+		if got := amount.String(); got != want {
+			t.Errorf("%d is written %s", amount, got)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		u := cost.USD(rapid.Int64Range(0, int64(cost.MaxUSD)).Draw(t, "amount"))
+		if again, err := cost.ParseUSD(u.String()); err != nil || again != u {
+			t.Fatalf("%d became %d, %v", u, again, err)
+		}
+	})
+}
+
+// What tokens cost is the exact product, rounded up, whatever a provider says that it counted.
+//
+// covers P15.3
+func TestPriceOf(t *testing.T) {
+	t.Parallel()
+	haiku, ok := cost.Lookup("anthropic", "claude-haiku-4-5-20251001")
+	if !ok || haiku != (cost.Price{Input: cost.Dollar, CacheRead: cost.Dollar / 10, CacheWrite: cost.Dollar * 5 / 4, Output: 5 * cost.Dollar}) {
+		t.Fatalf("%+v", haiku)
+	}
+	for _, c := range []struct {
+		of   cost.Tokens
+		want cost.USD
+	}{
+		{cost.Tokens{}, 0},
+		{cost.Tokens{Input: 1}, 1000},
+		{cost.Tokens{Input: 1000, CacheRead: 1000, CacheWrite: 1000, Output: 1000}, 1_000_000 + 100_000 + 1_250_000 + 5_000_000},
+		{cost.Tokens{Input: -5, Output: -1}, 0},
+		{cost.Tokens{Input: math.MaxInt64, Output: math.MaxInt64}, math.MaxInt64},
+	} {
+		if got := haiku.Of(c.of); got != c.want {
+			t.Errorf("%+v costs %d, not %d", c.of, got, c.want)
+		}
+	}
+	if got := (cost.Price{Input: 1}).Of(cost.Tokens{Input: 1}); got != 1 {
+		t.Errorf("a millionth of a billionth costs %d", got)
+	}
+	if sum := (cost.Tokens{Input: math.MaxInt64, Output: 1, CacheRead: -9}).Sum(); sum != math.MaxInt64 {
+		t.Error(sum)
+	}
+	if usd, tokens := haiku.AtMost(976, 100); tokens != 2100 || usd != 2000*1250+100*5000 {
+		t.Errorf("at most %d and %d tokens", usd, tokens)
+	}
+	if usd, tokens := haiku.AtMost(math.MaxInt64, math.MaxInt64); tokens != math.MaxInt64 || usd != math.MaxInt64 {
+		t.Errorf("at most %d and %d tokens", usd, tokens)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		n, price := rapid.Int64().Draw(t, "tokens"), rapid.Int64Range(0, math.MaxInt64).Draw(t, "price")
+		exact := new(big.Int).Mul(big.NewInt(max(0, n)), big.NewInt(price))
+		exact.Add(exact, big.NewInt(999_999)).Div(exact, big.NewInt(1_000_000))
+		if exact.Cmp(big.NewInt(math.MaxInt64)) > 0 {
+			exact = big.NewInt(math.MaxInt64)
+		}
+		if got := (cost.Price{Output: cost.USD(price)}).Of(cost.Tokens{Output: n}); int64(got) != exact.Int64() {
+			t.Fatalf("%d tokens at %d cost %d, not %s", n, price, got, exact)
+		}
+	})
+}
+
+func TestLookup(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"ollama/anything", "script/x", "replay/x", "gullible/gullible"} {
+		provider, model, _ := strings.Cut(name, "/")
+		if p, ok := cost.Lookup(provider, model); !ok || p != (cost.Price{}) {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+	for _, name := range []string{"openai/qwen", "anthropic/", "other/gpt-5", "openai/gpt-5-latest", "openai/gpt-5-2025"} {
+		provider, model, _ := strings.Cut(name, "/")
+		if p, ok := cost.Lookup(provider, model); ok {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+	if p, ok := cost.Lookup("openai", "gpt-5-mini-2025-08-07"); !ok || p.CacheRead != cost.Dollar/40 || p.CacheWrite != cost.Dollar/4 {
+		t.Errorf("%+v", p)
+	}
+	if _, err := time.Parse(time.DateOnly, cost.Date()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,120 @@
+// Package tally counts what the models of agents have taken, from decisions as the journal
+// or the audit has them.
+package tally
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/cost"
+)
+
+// usual is the window of an agent whose definition is not at hand.
+const usual = 24 * time.Hour
+
+// Use is what counts of one model of an agent at a time (PROTOCOL P15), beside the
+// budgets of the agent.
+type Use struct {
+	Agent bcp.AgentName `json:"agent"`
+	Model string        `json:"model"`
+	Calls int           `json:"calls"`
+	// Refused are calls that were not allowed.
+	Refused     int `json:"refused"`
+	cost.Tokens `json:",inline"`
+	Cost        cost.USD `json:"usd"`
+	// Unpriced says that nobody knew the price of a call.
+	Unpriced       bool     `json:"unpriced,omitzero"`
+	ReservedTokens int64    `json:"reserved_tokens"`
+	ReservedCost   cost.USD `json:"reserved_usd"`
+	// Delivered are the bits of the agent's answers and pushes meanwhile, whichever of its
+	// models took part.
+	Delivered   bcp.Bits `json:"delivered_bits"`
+	CostBudget  cost.USD `json:"cost_budget_usd,omitzero"`
+	TokenBudget int64    `json:"token_budget,omitzero"`
+	Window      int64    `json:"window_seconds"`
+}
+
+// Tally counts what the models of agents take at one time, from their decisions.
+type Tally struct {
+	now    time.Time
+	runs   map[bcp.AgentName]bcp.Run
+	uses   map[[2]string]*Use
+	bits   map[bcp.AgentName]bcp.Bits
+	opened map[uint64]*bcp.UsageChange // what is reserved, by its decision
+	owner  map[uint64]*Use
+}
+
+// New counts what counts at a time. Agents of the definitions, which may be nil,
+// are listed without a call too if a model runs them.
+func New(m *bcp.Mesh, now time.Time) *Tally {
+	u := &Tally{now, map[bcp.AgentName]bcp.Run{}, map[[2]string]*Use{}, map[bcp.AgentName]bcp.Bits{}, map[uint64]*bcp.UsageChange{}, map[uint64]*Use{}}
+	if m != nil {
+		for i := range m.Agents {
+			if a := &m.Agents[i]; a.Builtin {
+				u.runs[a.Name] = a.Run
+				u.of(a.Name, a.Model)
+			}
+		}
+	}
+	return u
+}
+
+func (u *Tally) of(agent bcp.AgentName, model string) *Use {
+	key := [2]string{string(agent), model}
+	if u.uses[key] == nil {
+		run := u.runs[agent]
+		u.uses[key] = &Use{Agent: agent, Model: model, CostBudget: run.CostBudget, TokenBudget: run.TokenBudget, Window: int64(run.Window / time.Second)}
+	}
+	return u.uses[key]
+}
+
+// Add counts a decision, as the journal or the audit has it. A call comes before its
+// settlement.
+func (u *Tally) Add(d *bcp.Decision) {
+	if m, ok := d.Message(); ok && m.Outcome == "" && d.At().After(u.now.Add(-cmp.Or(u.runs[d.Reader].Window, usual))) {
+		u.bits[d.Reader] += d.Nominal
+	}
+	c := d.Usage
+	if d.Kind != bcp.KindUsage || c == nil {
+		return
+	}
+	counts := c.Until > u.now.UnixNano()
+	switch {
+	case d.Verdict != bcp.Accept:
+		if d.Code == bcp.BudgetExhausted && counts {
+			u.of(d.Agent, c.Model).Refused++
+		}
+	case c.Act == bcp.UsageSettle:
+		delete(u.opened, c.Reserved)
+		if t := u.of(d.Agent, c.Model); counts {
+			t.Input, t.CacheRead, t.CacheWrite, t.Output = plus(t.Input, c.Input), plus(t.CacheRead, c.CacheRead), plus(t.CacheWrite, c.CacheWrite), plus(t.Output, c.Output)
+			t.Cost, t.Unpriced = cost.USD(plus(int64(t.Cost), int64(c.Cost))), t.Unpriced || c.Unpriced
+		}
+	case counts:
+		u.of(d.Agent, c.Model).Calls++
+		u.opened[d.Seq] = c
+		u.owner[d.Seq] = u.of(d.Agent, c.Model)
+	}
+}
+
+// List returns what counts, by the names of the agents, then of their models.
+func (u *Tally) List() []Use {
+	for _, t := range u.uses {
+		t.ReservedTokens, t.ReservedCost, t.Delivered = 0, 0, u.bits[t.Agent]
+	}
+	for seq, c := range u.opened {
+		t := u.owner[seq]
+		t.ReservedTokens, t.ReservedCost = plus(t.ReservedTokens, c.Tokens), cost.USD(plus(int64(t.ReservedCost), int64(c.Cost)))
+	}
+	list := make([]Use, 0, len(u.uses))
+	for _, t := range u.uses {
+		list = append(list, *t)
+	}
+	slices.SortFunc(list, func(a, b Use) int { return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Model, b.Model)) })
+	return list
+}
+
+func plus(a, b int64) int64 { return min(a, math.MaxInt64-b) + b }

@@ -1,0 +1,72 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/cost"
+	"github.com/bcpmesh/bcpmesh/bcp/cost/tally"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+// showCost shows what counts of each agent's model. A decision says itself up to when it
+// counts, whatever the window is now, so all are read.
+func showCost(ctx context.Context, o *cli.Output, c *client.Client) error {
+	uses, missing := client.ListOfShards(ctx, c.Shards, func(ctx context.Context, shard int) ([]tally.Use, error) {
+		uses := tally.New(c.OfShard(shard), time.Now())
+		for r, err := range c.Auditor(shard).Select(ctx, agents.Selection{}) {
+			if err != nil {
+				return nil, meshdir.OutcomeOf(err)
+			}
+			uses.Add(&r.Decision)
+		}
+		return uses.List(), nil
+	})
+	return errors.Join(client.ShowList(o, uses, "no model runs an agent", costTable), missing)
+}
+
+func costTable(o *cli.Output, uses []client.Sharded[tally.Use]) {
+	var rows [][]string
+	for i := range uses {
+		u := &uses[i].Of
+		budget, window, price := "", "", u.Cost.String()
+		switch {
+		case u.CostBudget > 0 && u.TokenBudget > 0:
+			budget = fmt.Sprintf("%s USD, %d tokens", u.CostBudget, u.TokenBudget)
+		case u.CostBudget > 0:
+			budget = u.CostBudget.String() + " USD"
+		case u.TokenBudget > 0:
+			budget = fmt.Sprintf("%d tokens", u.TokenBudget)
+		}
+		if u.Window > 0 {
+			window = cli.Duration(u.Window)
+		}
+		if u.Unpriced {
+			price = "unknown"
+		}
+		if u.ReservedCost > 0 {
+			price += " + " + u.ReservedCost.String() + " reserved"
+		}
+		tokens := strconv.FormatInt(u.Tokens.Sum(), 10)
+		if u.ReservedTokens > 0 {
+			tokens += fmt.Sprintf(" + %d reserved", u.ReservedTokens)
+		}
+		rows = append(rows, []string{uses[i].Cell(), string(u.Agent), cli.Plain(u.Model), strconv.Itoa(u.Calls), tokens, price, cli.ShortBits(u.Delivered), perBit(u), strconv.Itoa(u.Refused), budget, window})
+	}
+	client.TableOfShards(o, []string{"agent", "model", "calls", "tokens", "US dollars", "bits delivered", "dollars a bit", "refused", "budget", "window"}, rows)
+}
+
+// perBit is what a delivered bit cost, or nothing where there is none.
+func perBit(u *tally.Use) string {
+	if u.Delivered < bcp.Bit || u.Unpriced {
+		return ""
+	}
+	return (u.Cost / cost.USD(u.Delivered/bcp.Bit)).String()
+}

@@ -1,0 +1,257 @@
+package mesh_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/keeper"
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/cost"
+	"github.com/bcpmesh/bcpmesh/bcp/cost/tally"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// withModel has a Reader that a model runs: a token of a request costs 2 dollars a million, and one of a reply 5.
+func withModel(more string) map[string]string {
+	return map[string]string{
+		"mesh.yaml": "models:\n- {name: small, provider: openai, model: m, base_url: 'http://127.0.0.1:1/v1', price: {input: 1, cache_read: 0.1, cache_write: 2, output: 5}}\n",
+		"main.md":   "---\nname: main\nbcp_channels:\n- {peer: reader, role: controller, max_category: 1, budget_bits: 100}\n---\n",
+		"reader.md": "---\nname: reader\nencoding: msgpack\ncommand: builtin\nmodel: small\nsandbox: none\n" + more + "bcp_channels:\n- {peer: main, role: reader}\n---\n",
+	}
+}
+
+// aCall takes 2,000 tokens: 1,976 of the request and 24 of the reply.
+func aCall(id string) bcp.UsageRequest {
+	return bcp.UsageRequest{ID: id, Model: "small", RequestBytes: 1976 - cost.Overhead, MaxTokens: 24}
+}
+
+const aCallCosts = 1976*2000 + 24*5000
+
+func isExhausted(err error) bool {
+	refused, ok := errors.AsType[*agents.RefusedError](err)
+	return ok && refused.Code == bcp.BudgetExhausted
+}
+
+// A budget holds across a restart and a reload: what was spent is spent, what was reserved and never settled stands, and a
+// retry whose answer was lost is charged once.
+//
+// covers P15.1, P15.3, P15.4, P15.5
+func TestModelBudgetOutlivesEverything(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, withModel("token_budget: 6000\n"))
+	k := keeperOf(t, m, "reader")
+	for range 3 { // one call, and two repeats of it
+		if err := k.ReserveCall(t.Context(), aCall("a")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := m.Count(meshtest.Of(bcp.KindUsage)); n != 1 {
+		t.Errorf("%d records of one call", n)
+	}
+	counted := cost.Tokens{Input: 900, CacheRead: 50, Output: 50}
+	for range 2 {
+		if err := k.SettleCall(t.Context(), "a", counted); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := k.ReserveCall(t.Context(), aCall("never settled")); err == nil {
+		t.Error("a name with blanks is taken")
+	}
+	if err := k.ReserveCall(t.Context(), aCall("never-settled")); err != nil {
+		t.Fatal(err)
+	}
+	m.Restart(t)
+	k = keeperOf(t, m, "reader")
+	if err := k.ReserveCall(t.Context(), aCall("b")); err != nil {
+		t.Errorf("5,000 of 6,000 tokens: %v", err)
+	}
+	if err := k.ReserveCall(t.Context(), aCall("c")); !isExhausted(err) {
+		t.Errorf("7,000 of 6,000 tokens: %v", err)
+	}
+	d := m.Wait(t, func(d *bcp.Decision) bool { return d.Code == bcp.BudgetExhausted })
+	if u := d.Usage; d.Check != bcp.CheckTokenBudget || u.UsedTokens != 5000 || u.UsedCost != 900*1000+50*100+50*5000+2*aCallCosts || u.Alert != 100 {
+		t.Errorf("%+v, %+v", d, u)
+	}
+	if _, err := m.Reload(t.Context(), meshtest.Parse(t, withModel("token_budget: 7000\n"))); err != nil {
+		t.Fatal(err)
+	}
+	k = keeperOf(t, m, "reader")
+	if err := k.ReserveCall(t.Context(), aCall("c")); err != nil {
+		t.Errorf("after a reload: %v", err)
+	}
+	if err := k.ReserveCall(t.Context(), aCall("d")); !isExhausted(err) {
+		t.Errorf("one too many after a reload: %v", err)
+	}
+	uses := tally.New(m.Definition, time.Now())
+	for _, d := range m.Decisions() {
+		uses.Add(&d)
+	}
+	if got := uses.List(); len(got) != 1 || got[0].Tokens != counted || got[0].ReservedTokens != 6000 || got[0].Calls != 4 || got[0].Refused != 2 || got[0].ReservedCost != 3*aCallCosts || got[0].TokenBudget != 6000 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// However many ask at once, the pool is never exceeded, and the records say exactly what it holds.
+//
+// covers P15.3
+func TestModelBudgetIsExactUnderLoad(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		budget string
+		want   int
+	}{{cost.USD(10 * aCallCosts).String(), 10}, {cost.USD(10*aCallCosts - 1).String(), 9}} {
+		m := meshtest.Start(t, withModel("cost_budget: "+c.budget+"\n"))
+		k := keeperOf(t, m, "reader")
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		allowed := 0
+		for w := range 32 {
+			wg.Go(func() {
+				err := k.ReserveCall(t.Context(), aCall(fmt.Sprint("w", w)))
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					allowed++
+				} else if refused, ok := errors.AsType[*agents.RefusedError](err); !ok || refused.Code != bcp.BudgetExhausted {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		m.Settle(t)
+		if n := m.Count(func(d *bcp.Decision) bool { return d.Kind == bcp.KindUsage && d.Verdict == bcp.Accept }); allowed != c.want || n != c.want {
+			t.Errorf("%s USD: %d calls were allowed and %d are recorded, not %d", c.budget, allowed, n, c.want)
+		}
+		if n := m.Count(func(d *bcp.Decision) bool { a, ok := d.Alert(); return ok && a.Alert == bcp.AlertModel }); n != 1 {
+			t.Errorf("%d alerts", n)
+		}
+	}
+}
+
+// provider is a provider that answers as it is told.
+type provider struct {
+	reply *llm.Reply
+	err   error
+	calls int
+}
+
+func (p *provider) Do(context.Context, *llm.Request, func(llm.Delta)) (*llm.Reply, error) {
+	p.calls++
+	return p.reply, p.err
+}
+
+// No record, no call; and what is settled is what the provider counted, unless nobody knows: then all that was reserved.
+//
+// covers P15.1, P15.4
+func TestMeter(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, withModel("token_budget: 100000\n"))
+	k := keeperOf(t, m, "reader")
+	request := &llm.Request{Model: "m", MaxTokens: 24, Turns: []llm.Turn{{Role: llm.User, Parts: []llm.Part{llm.Constant("Hi")}}}}
+	answered := func(u llm.Usage) *llm.Reply {
+		return &llm.Reply{Said: []llm.Said{llm.NewSaid("x")}, Stop: llm.StopEnd, Usage: u}
+	}
+	for name, c := range map[string]struct {
+		provider provider
+		settled  int64 // -1: not at all
+	}{
+		"counted":               {provider{reply: answered(llm.Usage{Input: 10, CacheRead: 5, CacheWrite: 3, Output: 2})}, 20},
+		"nobody counted":        {provider{reply: answered(llm.Usage{})}, -1},
+		"a liar":                {provider{reply: answered(llm.Usage{Input: math.MaxInt64, Output: -4})}, bcp.MaxCallTokens},
+		"rate limited":          {provider{err: llm.RateLimited{}}, 0},
+		"no key":                {provider{err: llm.Auth{}}, 0},
+		"too long":              {provider{err: llm.TooLong{}}, 0},
+		"overloaded":            {provider{err: llm.Overloaded{}}, 0},
+		"sent, and no answer":   {provider{err: llm.Overloaded{Unknown: true}}, -1},
+		"cut":                   {provider{err: llm.Protocol{What: "the reply was cut"}}, -1},
+		"filtered, and charged": {provider{err: llm.Filtered{}}, -1},
+		"interrupted":           {provider{err: context.Canceled}, -1},
+	} {
+		fresh := meshtest.Start(t, withModel(""))
+		p := c.provider
+		reply, err := keeper.NewMeter(keeperOf(t, fresh, "reader"), "small", &p).Do(t.Context(), request, nil)
+		if reply != c.provider.reply || !errors.Is(err, c.provider.err) || p.calls != 1 {
+			t.Errorf("%s: %v, %v, %d calls", name, reply, err, p.calls)
+		}
+		fresh.Settle(t)
+		settled := int64(-1)
+		for _, d := range fresh.Decisions() {
+			if d.Kind == bcp.KindUsage && d.Usage.Act == bcp.UsageSettle {
+				settled = d.Usage.Tokens
+			}
+		}
+		if settled != c.settled {
+			t.Errorf("%s: settled with %d tokens, not %d", name, settled, c.settled)
+		}
+	}
+	refused := provider{reply: answered(llm.Usage{Input: 1})}
+	meter := keeper.NewMeter(k, "small", &refused)
+	if err := k.ReserveCall(t.Context(), bcp.UsageRequest{ID: "all", Model: "small", RequestBytes: 100000 - cost.Overhead - 1, MaxTokens: 1}); err != nil {
+		t.Fatal(err)
+	}
+	before := m.Count(meshtest.Of(bcp.KindUsage))
+	for range 50 { // a cell that asks on and on
+		if _, err := meter.Do(t.Context(), request, nil); !errors.Is(err, llm.Budget{}) {
+			t.Fatal(err)
+		}
+	}
+	if _, err := keeper.NewMeter(k, "another", &refused).Do(t.Context(), request, nil); !errors.Is(err, llm.Unrecorded{}) {
+		t.Errorf("a model that the mesh does not know: %v", err)
+	}
+	m.Settle(t)
+	if n := m.Count(meshtest.Of(bcp.KindUsage)) - before; n > 20 || n < 2 {
+		t.Errorf("%d records of 50 calls that no budget pays for", n)
+	}
+	m.Stop(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := keeper.NewMeter(k, "small", &refused).Do(ctx, request, nil); err == nil {
+		t.Error("a call without a mesh")
+	}
+	if refused.calls != 0 {
+		t.Errorf("%d calls without a record", refused.calls)
+	}
+}
+
+// A keeper may speak of calls of its own agent, and a Reader of none. Without a model it may not either.
+//
+// covers P15.1
+func TestModelUsageIsTheKeepers(t *testing.T) {
+	t.Parallel()
+	files := withModel("")
+	files["other.md"] = "---\nname: other\nnetwork: [a.test]\nbcp_channels:\n- {peer: main, role: reader}\n---\n"
+	m := meshtest.Start(t, files)
+	for _, c := range []struct {
+		agent, of bcp.AgentName
+		role      bcp.Role
+		may       bool
+	}{{"reader", "reader", bcp.RoleKeeper, true}, {"reader", "other", bcp.RoleKeeper, false}, {"other", "other", bcp.RoleKeeper, false}, {"reader", "reader", bcp.RoleReader, false}, {"main", "reader", bcp.RoleController, false}} {
+		permitted := false
+		for _, s := range subjects.Permissions(m.Definition) {
+			if s.Agent == c.agent && s.Role == c.role {
+				for _, subject := range s.PubAllow {
+					permitted = permitted || subject == subjects.Usage(c.of)
+				}
+			}
+		}
+		if permitted != c.may {
+			t.Errorf("the %s %s may speak of calls of %s: %v", c.role, c.agent, c.of, permitted)
+		}
+	}
+	a := m.Connect(t, "reader", bcp.RoleReader)
+	if err := a.Conn.Publish(subjects.Usage("reader"), []byte(`{"act":"reserve","call_id":"x","model":"small","request_bytes":1,"max_output_tokens":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindViolation && d.Agent == "reader" })
+	if n := m.Count(meshtest.Of(bcp.KindUsage)); n != 0 {
+		t.Errorf("%d records of what a Reader said", n)
+	}
+}
