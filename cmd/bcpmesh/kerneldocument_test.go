@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,10 +11,10 @@ import (
 	"testing"
 )
 
-// Who types what docs/kernel.md says of a mesh, in an empty folder, has a run that sends
-// a mail.
-func TestKernelDocumentRuns(t *testing.T) {
-	t.Parallel()
+// kernelDocument writes the files of docs/kernel.md, by their names in the text, into an
+// empty folder, and returns it with the commands and the Go program of the document.
+func kernelDocument(t *testing.T) (folder string, commands []string, program []byte) {
+	t.Helper()
 	document, err := os.ReadFile("../../docs/kernel.md")
 	if err != nil {
 		t.Fatal(err)
@@ -25,18 +26,29 @@ func TestKernelDocumentRuns(t *testing.T) {
 	if len(blocks) != len(names)+1 {
 		t.Fatalf("%d blocks", len(blocks))
 	}
-	folder := t.TempDir()
+	folder = t.TempDir()
 	for i, name := range names {
-		file := filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, blocks[i][1], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(folder, name), blocks[i][1])
 	}
+	programs := regexp.MustCompile("(?s)```go\n(package main\n.*?)```").FindAllSubmatch(document, -1)
+	if len(programs) != 1 {
+		t.Fatalf("%d Go programs", len(programs))
+	}
+	return folder, strings.Split(strings.TrimSpace(string(blocks[len(names)][1])), "\n"), programs[0][1]
+}
+
+func writeFile(t *testing.T, name string, content []byte) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, content, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// typeCommands types commands of the document.
+func typeCommands(t *testing.T, folder string, commands []string) {
+	t.Helper()
 	var up *process
-	for _, command := range strings.Split(strings.TrimSpace(string(blocks[len(names)][1])), "\n") {
+	for _, command := range commands {
 		switch command {
 		case "bcpmesh up":
 			up = startProcess(t, folder, filepath.Join(folder, ".bcpmesh"), "127.0.0.1:0")
@@ -50,8 +62,46 @@ func TestKernelDocumentRuns(t *testing.T) {
 		}
 	}
 	up.end(t)
+}
+
+// Who types what docs/kernel.md says of a mesh, in an empty folder, has a run that sends
+// a mail.
+func TestKernelDocumentRuns(t *testing.T) {
+	t.Parallel()
+	folder, commands, _ := kernelDocument(t)
+	typeCommands(t, folder, commands)
 	sent, err := os.ReadFile(filepath.Join(folder, "sent.txt"))
 	if err != nil || strings.Count(string(sent), "\n") != 1 || !strings.Contains(string(sent), `{"body":"lunch moved to noon","to":"kim@example.org"}`) {
 		t.Errorf("sent %q, %v", sent, err)
+	}
+}
+
+// The tool of docs/kernel.md has at most 20 lines, and a run calls it.
+func TestKernelDocumentTool(t *testing.T) {
+	t.Parallel()
+	folder, commands, program := kernelDocument(t)
+	if lines := bytes.Count(program, []byte("\n")); lines > 20 {
+		t.Errorf("it has %d lines", lines)
+	}
+	source := filepath.Join(folder, "post.go")
+	writeFile(t, source, program)
+	build := exec.Command("go", "build", "-o", filepath.Join(folder, "post"), source) // here, where the module is
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	services, err := os.ReadFile(filepath.Join(folder, "tools/mail.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mail, send, moved := strings.Cut(string(services), "  - name: send_email\n")
+	if !moved {
+		t.Fatal("tools/mail.yaml has no send_email")
+	}
+	writeFile(t, filepath.Join(folder, "tools/mail.yaml"), []byte(mail))
+	writeFile(t, filepath.Join(folder, "tools/post.yaml"), []byte("service: post\ncommand: [./post]\nsandbox: none\ntools:\n  - name: send_email\n"+send))
+	typeCommands(t, folder, commands)
+	done, err := os.ReadFile(filepath.Join(folder, "post.outcomes"))
+	if err != nil || bytes.Count(done, []byte("\n")) != 1 || !bytes.Contains(done, []byte(`{"ok":true}`)) {
+		t.Errorf("done %q, %v", done, err)
 	}
 }

@@ -1,0 +1,60 @@
+package agents
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Handlers do the calls of a service's tools, by the tool's name.
+type Handlers map[string]func(context.Context, Call) (any, error)
+
+// ToolFunc makes a handler of a function that takes the arguments as a Go value. Names of
+// its fields match those of the input schema in any case. Arguments that are none of the
+// value's type are a call that was not performed.
+func ToolFunc[A any](do func(ctx context.Context, call Call, args A) (any, error)) func(context.Context, Call) (any, error) {
+	return func(ctx context.Context, call Call) (any, error) {
+		var args A
+		if err := json.Unmarshal(call.Args, &args, json.MatchCaseInsensitiveNames(true), json.RejectUnknownMembers(true)); err != nil {
+			return nil, &NotPerformedError{Err: err}
+		}
+		return do(ctx, call, args)
+	}
+}
+
+// ServeTools is all of a program that serves tools: a mesh that starts it, as the command
+// of a service, gives it address and creds in BCPMESH_URL, BCPMESH_CA, BCPMESH_AGENT and
+// BCPMESH_TOOL_CREDS. What was done is remembered in a file (see [OpenOutcomes]). It
+// returns nil when the process is interrupted or told to end.
+func ServeTools(outcomes string, tools Handlers) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o := Options{Name: bcp.AgentName(os.Getenv("BCPMESH_AGENT"))}
+	if ca := os.Getenv("BCPMESH_CA"); ca != "" {
+		o.NATS = append(o.NATS, nats.RootCAs(ca))
+	}
+	c, err := Connect(ctx, os.Getenv("BCPMESH_URL"), CredsFile(os.Getenv("BCPMESH_TOOL_CREDS")), o)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	done, err := OpenOutcomes(outcomes)
+	if err != nil {
+		return err
+	}
+	tool := NewTool(c, done)
+	for name, handler := range tools {
+		tool.Handle(name, handler)
+	}
+	if err := tool.Start(ctx); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return tool.Stop(context.WithoutCancel(ctx))
+}
