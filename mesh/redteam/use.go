@@ -90,5 +90,16 @@ func (s *Seat) Observed() []Message {
 	}
 }
 
+// Forget drops what the seat heard so far, which [Seat.Await] could still find. Whoever
+// uses a rig for long calls it, since everything is kept.
+func (s *Seat) Forget() {
+	s.mu.Lock()
+	s.heard = nil
+	s.mu.Unlock()
+	s.rig.mu.Lock()
+	defer s.rig.mu.Unlock()
+	s.rig.controllers = nil
+}
+
 // Close ends the connection.
 func (s *Seat) Close() { s.conn.Close() }

@@ -13,4 +13,6 @@
 // Counted is what arrives: four words or more of a string, in a value that a Controller
 // gets without a person having seen it. The words are counted here, by code that the
 // gateway does not have. "Reached" says nothing of what a model would make of it.
+//
+// [Target] is the same Reader for tools that make their own texts: it takes them by HTTP.
 package corpus

@@ -38,7 +38,7 @@ func (r *runner) play(ctx context.Context, state string, m *bcp.Mesh, seed uint6
 	result := Played{}
 	broken, err := redteam.Use(ctx, redteam.Setup{State: state, Name: "corpus", Definition: played(m), Seed: seed}, func(rig *redteam.Rig) {
 		for i, s := range list {
-			if differs := s.through(rig, i); differs != "" {
+			if _, differs := s.through(rig, i); differs != "" {
 				result.Differs = append(result.Differs, differs)
 			}
 			result.Said++
@@ -51,12 +51,12 @@ func (r *runner) play(ctx context.Context, state string, m *bcp.Mesh, seed uint6
 	return result, nil
 }
 
-// through says an answer on a mesh and returns how it came out otherwise.
-func (s said) through(rig *redteam.Rig, number int) string {
+// through says an answer on a mesh and returns what is delivered of it, and how it came
+// out otherwise than the validator decided.
+func (s said) through(rig *redteam.Rig, number int) (got redteam.Delivery, differs string) {
 	ch := s.form.channel
 	controller, reader := rig.Seat(ch.Controller, bcp.RoleController), rig.Seat(ch.Reader, bcp.RoleReader)
 	var heard string
-	var got redteam.Delivery
 	if id := s.form.subscription; id != "" {
 		heard = reader.Push(ch.Controller, string(id), s.answer, fmt.Sprintf(`,"push_id":"corpus-%d"`, number)).Text("status")
 		if heard == "delivered" {
@@ -65,7 +65,7 @@ func (s said) through(rig *redteam.Rig, number int) string {
 	} else {
 		spec, err := json.Marshal(s.form.spec)
 		if err != nil {
-			return err.Error()
+			return got, err.Error()
 		}
 		query := controller.Ask(ch.Reader, `{"type":"bcp_query_request","escalation":{"justification":"the narrow question was not answered"},`+string(spec[1:]))
 		reader.Answer(reader.Query(query), `"response":`+s.answer)
@@ -75,10 +75,10 @@ func (s said) through(rig *redteam.Rig, number int) string {
 	}
 	want := outcomeWord(s.verdict.Outcome)
 	if heard != want {
-		return fmt.Sprintf("%s to %s is %q, and was to be %q: %.200s", ch.Reader, ch.Controller, heard, want, s.answer)
+		return got, fmt.Sprintf("%s to %s is %q, and was to be %q: %.200s", ch.Reader, ch.Controller, heard, want, s.answer)
 	}
 	if heard == "delivered" && string(got.Response) != s.verdict.Answer.String() {
-		return fmt.Sprintf("%s gets %.200s, and was to get %.200s", ch.Controller, got.Response, s.verdict.Answer.JSON())
+		return got, fmt.Sprintf("%s gets %.200s, and was to get %.200s", ch.Controller, got.Response, s.verdict.Answer.JSON())
 	}
-	return ""
+	return got, ""
 }

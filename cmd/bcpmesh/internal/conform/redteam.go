@@ -74,7 +74,7 @@ What holds here is no proof: it says that these attacks did not get through.`,
 		}
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}) // the flag is there
-	cmd.AddCommand(corpusCommand(p), leakageCommand(p), redteamDiffCommand(p))
+	cmd.AddCommand(corpusCommand(p), leakageCommand(p), redteamDiffCommand(p), targetCommand(p))
 	return cmd
 }
 
