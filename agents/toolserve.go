@@ -29,17 +29,18 @@ func ToolFunc[A any](do func(ctx context.Context, call Call, args A) (any, error
 }
 
 // ServeTools is all of a program that serves tools: a mesh that starts it, as the command
-// of a service, gives it address and creds in BCPMESH_URL, BCPMESH_CA, BCPMESH_AGENT and
-// BCPMESH_TOOL_CREDS. What was done is remembered in a file (see [OpenOutcomes]). It
-// returns nil when the process is interrupted or told to end.
-func ServeTools(outcomes string, tools Handlers) error {
+// of a service, gives it address and creds in the environment (BCPMESH_URL, BCPMESH_CA,
+// BCPMESH_AGENT and BCPMESH_TOOL_CREDS), which env looks up: os.Getenv. What was done is
+// remembered in a file (see [OpenOutcomes]). It returns nil when the process is interrupted
+// or told to end.
+func ServeTools(env func(string) string, outcomes string, tools Handlers) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	o := Options{Name: bcp.AgentName(os.Getenv("BCPMESH_AGENT"))}
-	if ca := os.Getenv("BCPMESH_CA"); ca != "" {
+	o := Options{Name: bcp.AgentName(env("BCPMESH_AGENT"))}
+	if ca := env("BCPMESH_CA"); ca != "" {
 		o.NATS = append(o.NATS, nats.RootCAs(ca))
 	}
-	c, err := Connect(ctx, os.Getenv("BCPMESH_URL"), CredsFile(os.Getenv("BCPMESH_TOOL_CREDS")), o)
+	c, err := Connect(ctx, env("BCPMESH_URL"), CredsFile(env("BCPMESH_TOOL_CREDS")), o)
 	if err != nil {
 		return err
 	}
