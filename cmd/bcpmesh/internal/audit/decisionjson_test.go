@@ -26,7 +26,7 @@ func anyDecision(t *rapid.T) *bcp.Decision {
 	}
 	fill(t, "decision", reflect.ValueOf(&d).Elem(), texts)
 	if rapid.IntRange(0, 3).Draw(t, "rare") > 0 {
-		d.Files, d.Truncation, d.Credential, d.Egress, d.Run = nil, nil, nil, nil, nil
+		d.Files, d.Truncation, d.Credential, d.Egress, d.Run, d.Declare, d.Usage = nil, nil, nil, nil, nil, nil, nil
 	}
 	if !strange {
 		d.Kind, d.Role, d.Verdict, d.Check = 1+d.Kind%bcp.DecisionKind(len(bcp.DecisionKinds())), d.Role%6, d.Verdict%4, d.Check%2
@@ -89,7 +89,7 @@ func TestDecisionJSON(t *testing.T) {
 		if ok && (err != nil || !bytes.Equal(got, append(before, want...))) {
 			t.Errorf("written as\n%s\nand by the library, %v, as\n%s", got, err, want)
 		}
-		if rare := len(d.Files) > 0 || d.Truncation != nil || d.Credential != nil || d.Egress != nil || d.Run != nil; !ok && err == nil && !rare {
+		if rare := len(d.Files) > 0 || d.Truncation != nil || d.Credential != nil || d.Egress != nil || d.Run != nil || d.Declare != nil || d.Usage != nil; !ok && err == nil && !rare {
 			t.Errorf("left to the library: %s", want)
 		}
 		if ok {
