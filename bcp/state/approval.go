@@ -269,7 +269,10 @@ func (s *State) carryOut(d *bcp.Decision, m bcp.Moment, it *itemState, act bcp.A
 			d.Payload = content
 		}
 	case it.Kind == bcp.ItemEscalation && act == bcp.Approve:
-		d.Deadline = d.Time + int64(ch.definition.QueryTTL)
+		d.Deadline = d.Time
+		if s.rolesShown(&ch.definition, d.Time) {
+			d.Deadline += int64(ch.definition.QueryTTL)
+		}
 	case it.Kind == bcp.ItemEscalation:
 		s.fail(d, m, ch, q, bcp.EscalationDenied)
 		return

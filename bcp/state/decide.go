@@ -45,8 +45,9 @@ func (s *State) DecideAsk(m bcp.Moment, controller, reader bcp.AgentName, body [
 	if ch == nil {
 		return refuse(d, bcp.CheckChannel, bcp.NoChannel)
 	}
-	if !s.rolesShown(&ch.definition, d.Time) {
-		d.Excused = s.roleShown(controller, ch.definition.ControllerRole, d.Time) // the other end has not
+	shown, readerShown := s.roleShown(controller, ch.definition.ControllerRole, d.Time), s.roleShown(reader, ch.definition.ReaderRole, d.Time)
+	if !shown || !readerShown && ch.definition.ReleaseInterval == 0 {
+		d.Excused = shown // the other end has not
 		return refuse(d, bcp.CheckRole, bcp.RoleRequired)
 	}
 	if ask.Category.Valid() && ask.Category > ch.definition.MaxCategory {
@@ -77,10 +78,10 @@ func (s *State) DecideAsk(m bcp.Moment, controller, reader bcp.AgentName, body [
 	if tight, ok := s.fits(&accepted, ch, prices.Nominal, prices.Reserve()); !ok {
 		return exceed(d, tight, prices.Nominal, prices.Reserve())
 	}
-	// With release slots a Reader that cannot be started is one that does not
-	// answer: its Controller hears so in a slot, and pays for it.
-	away := s.agents[reader].unavailable
-	if away && ch.definition.ReleaseInterval == 0 {
+	// With release slots a Reader that cannot be started, or has not shown its roles, is
+	// one that does not answer: its Controller hears so in a slot, and pays for it.
+	away := s.agents[reader].unavailable || !readerShown
+	if s.agents[reader].unavailable && ch.definition.ReleaseInterval == 0 {
 		return refuse(d, bcp.CheckReader, bcp.ReaderUnavailable)
 	}
 	if ch.queries() >= maxOutbox {

@@ -75,6 +75,36 @@ func TestRoleRequired(t *testing.T) {
 	}
 }
 
+// With release slots a Controller does not hear whether its Reader has shown its roles: a
+// Reader that has not is one that does not answer, heard in a slot and paid for. Else a
+// Reader could say a bit with each ask that nobody counts.
+//
+// covers P14.2, P4.7
+func TestRolesInSlots(t *testing.T) {
+	t.Parallel()
+	slots := roleMesh()
+	ch := channelIn(slots, plannerMail)
+	ch.ReleaseInterval, ch.Budget, ch.PushBudget = time.Minute, 1000*bcp.Bit, 1000*bcp.Bit
+	silent, missing := newWorld(t, slots), newWorld(t, slots)
+	silent.judged("strict", silent.verdict("a-1", 7, 24*time.Hour))
+	for _, w := range []*world{silent, missing} {
+		if code := w.asks(); code != "" || w.last.Verdict != bcp.Accept {
+			t.Errorf("an ask: %q", code)
+		}
+	}
+	if silent.last.Nominal != missing.last.Nominal || silent.last.Capacity != missing.last.Capacity || silent.last.Remaining != missing.last.Remaining {
+		t.Errorf("%v and %v", silent.last, missing.last)
+	}
+	missing.play("answer mail 1 {\"ok\":true} => query_expired")
+	if missing.play("push mail planner alarm {\"ok\":true}"); missing.last.Code != bcp.RoleRequired {
+		t.Errorf("a push: %q", missing.last.Code)
+	}
+	ch.ControllerRole = bcp.DualLLMRole
+	if code := newWorld(t, slots).asks(); code != bcp.RoleRequired {
+		t.Errorf("a Controller that has not shown its own: %q", code)
+	}
+}
+
 // An acceptance is of one agent, one requirement as it is, and one key as long as that is
 // trusted; whatever is not all of that is refused, and takes what was accepted before.
 //
