@@ -74,12 +74,12 @@ type Tokens struct {
 
 // Sum returns the number of all tokens, up to the greatest there is.
 func (t Tokens) Sum() int64 {
-	return plus(plus(max(0, t.Input), max(0, t.CacheRead)), plus(max(0, t.CacheWrite), max(0, t.Output)))
+	return Plus(Plus(max(0, t.Input), max(0, t.CacheRead)), Plus(max(0, t.CacheWrite), max(0, t.Output)))
 }
 
 // Of returns what tokens cost, rounded up, up to the greatest amount there is.
 func (p Price) Of(t Tokens) USD {
-	return plus(plus(charge(t.Input, p.Input), charge(t.CacheRead, p.CacheRead)), plus(charge(t.CacheWrite, p.CacheWrite), charge(t.Output, p.Output)))
+	return Plus(Plus(charge(t.Input, p.Input), charge(t.CacheRead, p.CacheRead)), Plus(charge(t.CacheWrite, p.CacheWrite), charge(t.Output, p.Output)))
 }
 
 // Overhead is what a provider adds to a request of so many bytes, at most, in tokens.
@@ -88,9 +88,9 @@ const Overhead = 1024
 // AtMost returns what a call may take whose request has so many bytes: a token is seldom
 // less than a byte.
 func (p Price) AtMost(requestBytes, maxOutput int64) (USD, int64) {
-	input := plus(max(0, requestBytes), Overhead)
+	input := Plus(max(0, requestBytes), Overhead)
 	dearest := max(p.Input, p.CacheRead, p.CacheWrite)
-	return plus(charge(input, dearest), charge(maxOutput, p.Output)), plus(input, max(0, maxOutput))
+	return Plus(charge(input, dearest), charge(maxOutput, p.Output)), Plus(input, max(0, maxOutput))
 }
 
 // charge returns what tokens cost at a price of a million.
@@ -108,7 +108,8 @@ func charge(tokens int64, price USD) USD {
 	return USD(min(amount, math.MaxInt64)) //nolint:gosec // it is no greater
 }
 
-func plus[T ~int64](a, b T) T {
+// Plus adds amounts of no less than none, up to the greatest there is.
+func Plus[T ~int64](a, b T) T {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
 	}

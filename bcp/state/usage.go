@@ -142,10 +142,8 @@ func (u *usageState) count(d *bcp.Decision, tokens, money use) {
 func (add use) after(p *guard.Pool, now time.Time) int64 {
 	counts := p.Use(now)
 	reserved := counts.ReservedBytes + add.reserved
-	return upTo(upTo(counts.Bytes, add.settled), reserved)
+	return cost.Plus(cost.Plus(counts.Bytes, add.settled), reserved)
 }
-
-func upTo(a, b int64) int64 { return min(a, math.MaxInt64-b) + b }
 
 func (u *usageState) refused(d bcp.Decision, check bcp.Check, code bcp.Code) bcp.Decision {
 	u.count(&d, use{}, use{})

@@ -4,7 +4,6 @@ package tally
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"time"
 
@@ -90,8 +89,8 @@ func (u *Tally) Add(d *bcp.Decision) {
 	case c.Act == bcp.UsageSettle:
 		delete(u.opened, c.Reserved)
 		if t := u.of(d.Agent, c.Model); counts {
-			t.Input, t.CacheRead, t.CacheWrite, t.Output = plus(t.Input, c.Input), plus(t.CacheRead, c.CacheRead), plus(t.CacheWrite, c.CacheWrite), plus(t.Output, c.Output)
-			t.Cost, t.Unpriced = cost.USD(plus(int64(t.Cost), int64(c.Cost))), t.Unpriced || c.Unpriced
+			t.Input, t.CacheRead, t.CacheWrite, t.Output = cost.Plus(t.Input, c.Input), cost.Plus(t.CacheRead, c.CacheRead), cost.Plus(t.CacheWrite, c.CacheWrite), cost.Plus(t.Output, c.Output)
+			t.Cost, t.Unpriced = cost.Plus(t.Cost, c.Cost), t.Unpriced || c.Unpriced
 		}
 	case counts:
 		u.of(d.Agent, c.Model).Calls++
@@ -107,7 +106,7 @@ func (u *Tally) List() []Use {
 	}
 	for seq, c := range u.opened {
 		t := u.owner[seq]
-		t.ReservedTokens, t.ReservedCost = plus(t.ReservedTokens, c.Tokens), cost.USD(plus(int64(t.ReservedCost), int64(c.Cost)))
+		t.ReservedTokens, t.ReservedCost = cost.Plus(t.ReservedTokens, c.Tokens), cost.Plus(t.ReservedCost, c.Cost)
 	}
 	list := make([]Use, 0, len(u.uses))
 	for _, t := range u.uses {
@@ -116,5 +115,3 @@ func (u *Tally) List() []Use {
 	slices.SortFunc(list, func(a, b Use) int { return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Model, b.Model)) })
 	return list
 }
-
-func plus(a, b int64) int64 { return min(a, math.MaxInt64-b) + b }
