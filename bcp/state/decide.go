@@ -81,7 +81,7 @@ func (s *State) DecideAsk(m bcp.Moment, controller, reader bcp.AgentName, body [
 	// With release slots a Reader that cannot be started, or has not shown its roles, is
 	// one that does not answer: its Controller hears so in a slot, and pays for it.
 	away := s.agents[reader].unavailable || !readerShown
-	if s.agents[reader].unavailable && ch.definition.ReleaseInterval == 0 {
+	if away && ch.definition.ReleaseInterval == 0 {
 		return refuse(d, bcp.CheckReader, bcp.ReaderUnavailable)
 	}
 	if ch.queries() >= maxOutbox {
