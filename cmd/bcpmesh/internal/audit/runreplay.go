@@ -99,24 +99,33 @@ func replayRun(cmd *cobra.Command, p *cli.Program, who *client.Flags, id string)
 	return r.report(p.Out)
 }
 
+// changeOf reads what a record says of a run; nil without an error says nothing of any.
+func changeOf(d *bcp.Decision) (*kernel.Change, error) {
+	if d.Run == nil || !d.Kind.IsRun() {
+		return nil, nil
+	}
+	c, err := kernel.ReadRecord(d)
+	if err != nil {
+		return nil, cli.Failf("record %d says nothing that this version understands", d.Seq)
+	}
+	return &c, nil
+}
+
 // take decides a record of the run again, and applies it; those of others it applies
 // alone.
 func (r *rerun) take(state *kernel.State, one *replayed) error {
 	d := &one.Decision
-	if d.Run == nil || !d.Kind.IsRun() {
-		return nil
-	}
-	c, err := kernel.ReadRecord(d)
-	if err != nil {
-		return cli.Failf("record %d says nothing that this version understands", d.Seq)
+	c, err := changeOf(d)
+	if c == nil {
+		return err
 	}
 	mine := c.Run == r.Run
 	if mine {
 		r.Kernel, r.Records = d.Run.Kernel, r.Records+1
-		r.Results = append(r.Results, r.compare(state, one, &c))
+		r.Results = append(r.Results, r.compare(state, one, c))
 	}
 	// A run whose beginning was cut off with the journal's is none of this state.
-	if err := state.Apply(&c); err != nil && mine {
+	if err := state.Apply(c); err != nil && mine {
 		return cli.Failf("record %d does not follow from those before it", d.Seq).WithHint("was the beginning of the run truncated? Otherwise bcpmesh audit verify")
 	}
 	return nil
@@ -210,18 +219,15 @@ func storyWithContexts(cmd *cobra.Command, who *client.Flags, id string, raw boo
 	var contexts []tell.RunSaid
 	err = eachOpened(cmd, "--context", who, func(one *replayed) error {
 		d := &one.Decision
-		if d.Run == nil || !d.Kind.IsRun() {
-			return nil
+		c, err := changeOf(d)
+		if c == nil {
+			return err
 		}
-		c, err := kernel.ReadRecord(d)
-		if err != nil {
-			return cli.Failf("record %d says nothing that this version understands", d.Seq)
-		}
-		if applied := state.Apply(&c); d.Run.Run != id || applied != nil {
+		if applied := state.Apply(c); d.Run.Run != id || applied != nil {
 			return nil
 		}
 		stories.Add(d)
-		for _, sent := range state.Releases(&c) {
+		for _, sent := range state.Releases(c) {
 			contexts = append(contexts, contextsOf(d.Seq, &sent)...)
 		}
 		return nil
