@@ -39,7 +39,7 @@ const (
 // Server is a Controller that clients of A2A use. Its methods may be used concurrently.
 type Server struct {
 	agent *agents.Controller
-	tasks tasks
+	tasks *tasks
 }
 
 // New returns the server of a Controller's connection. It starts nothing.

@@ -22,12 +22,12 @@ type task struct {
 
 // tasks are those that are remembered, oldest change first.
 type tasks struct {
-	mu    *sync.Mutex // guards what follows
+	mu    sync.Mutex // guards what follows
 	all   map[a2a.TaskID]*task
 	order []a2a.TaskID
 }
 
-func newTasks() tasks { return tasks{mu: new(sync.Mutex), all: map[a2a.TaskID]*task{}} }
+func newTasks() *tasks { return &tasks{all: map[a2a.TaskID]*task{}} }
 
 // full reports whether there is no room for another task.
 func (t *tasks) full() bool {
