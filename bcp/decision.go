@@ -71,7 +71,7 @@ const (
 	KindStep        DecisionKind = 26 // a Reader's answer to a run, or a person about a call
 	KindCall        DecisionKind = 27 // time, or a restart, about a call
 	KindOutcome     DecisionKind = 28 // a tool's answer to a call
-	KindDeclare     DecisionKind = 29 // an agent of another organisation declared its roles, or was judged anew
+	KindDeclare     DecisionKind = 29 // an agent of another organisation declared its roles, or was judged again
 	KindUsage       DecisionKind = 30 // an agent's keeper asked for a call of its model, or told of one
 )
 

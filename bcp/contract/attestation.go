@@ -237,7 +237,7 @@ func AttestedAgent(envelope []byte) (AgentID, bool) {
 }
 
 // AttestedDeclaration returns the bytes of the declaration in an envelope, of which
-// nothing is verified; nil if there is none.
+// nothing is verified, or nil.
 func AttestedDeclaration(envelope []byte) []byte {
 	e, _ := ParseEnvelope(envelope)
 	in, ok := parseInToto(e.Payload, roleType)

@@ -128,7 +128,7 @@ func (o *seat) plan(ctx context.Context, p *cli.Program, folder meshdir.Folder, 
 	return planByItsModel(ctx, p, conn, agent.Name, &plan.Planner{Model: model, Guidelines: agent.Prompt}, o.record, log)
 }
 
-// planByItsModel plans until interrupted, and says why there is no plan if there is none.
+// planByItsModel plans until interrupted, and says why it could not plan.
 func planByItsModel(ctx context.Context, p *cli.Program, conn *agents.Connection, name bcp.AgentName, planner *plan.Planner, record string, log hclog.Logger) error {
 	if record != "" {
 		file, err := recordTo(record, &planner.Model)

@@ -63,7 +63,7 @@ func costTable(o *cli.Output, uses []client.Sharded[tally.Use]) {
 	client.TableOfShards(o, []string{"agent", "model", "calls", "tokens", "US dollars", "bits delivered", "dollars a bit", "refused", "budget", "window"}, rows)
 }
 
-// perBit is what a delivered bit cost, or nothing where there is none.
+// perBit is what a delivered bit cost, or empty if that is not known.
 func perBit(u *tally.Use) string {
 	if u.Delivered < bcp.Bit || u.Unpriced {
 		return ""
