@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Client is the program's end of [Serve], for programs in Go. Its methods may be used concurrently.
@@ -30,10 +29,8 @@ func (c *Client) Call(ctx context.Context, method string, params, result any) er
 	raw, err := c.peer.ask(ctx, method, params)
 	var failed *rpcError
 	switch {
-	case errors.As(err, &failed) && failed.Data != nil:
-		return &CallError{Code: failed.Data.Code, Message: failed.Message}
 	case errors.As(err, &failed):
-		return &CallError{Message: failed.Message}
+		return failed.call()
 	case err != nil:
 		return err
 	}
@@ -61,19 +58,32 @@ func (c *Client) Run(ctx context.Context, in io.Reader, longest int) error {
 			_ = c.peer.write(message{ID: m.ID, Error: &rpcError{Code: codeMethod, Message: "there is no such method"}})
 			return
 		}
-		c.calls.Go(func() { c.peer.answer(m.ID, func() (any, error) { return method(ctx, m.Params) }) })
+		called := context.WithValue(ctx, callKey{}, m.ID.String())
+		c.calls.Go(func() { c.peer.answer(m, func() (any, error) { return method(called, m.Params) }) })
 	})
 }
 
+// callKey is the key of a call's id in its context.
+type callKey struct{}
+
+// CallID returns the id of the call that a method of a [Client] answers; no other call has it. It is empty in a notification.
+func CallID(ctx context.Context) string {
+	id, _ := ctx.Value(callKey{}).(string)
+	return id
+}
+
 // answer sends the result of a call.
-func (p *peer) answer(id jsontext.Value, call func() (any, error)) {
-	answer := message{ID: id}
+func (p *peer) answer(m message, call func() (any, error)) {
+	answer := message{ID: m.ID}
 	result, err := call()
 	if err == nil {
 		answer.Result, err = json.Marshal(result, json.Deterministic(true))
 	}
 	if err != nil {
 		answer.Error = errorOf(err)
+	}
+	if err := p.passed(Passage{Method: m.Method, Params: m.Params, Done: true, Result: answer.Result, Err: answer.Error.call()}); err != nil {
+		answer = message{ID: m.ID, Error: errorOf(err)}
 	}
 	_ = p.write(answer) // the next read finds that the other side is gone
 }

@@ -49,6 +49,17 @@ type rpcCause struct {
 
 func (e *rpcError) Error() string { return fmt.Sprintf("JSON-RPC error %d", e.Code) }
 
+// call is the error as whoever called gets it.
+func (e *rpcError) call() *CallError {
+	switch {
+	case e == nil:
+		return nil
+	case e.Data == nil:
+		return &CallError{Message: e.Message}
+	}
+	return &CallError{Code: e.Data.Code, Message: e.Message}
+}
+
 // readMessage reads a line of a program.
 func readMessage(line []byte) (m message, failed *rpcError) {
 	if err := json.Unmarshal(line, &m); err != nil {
@@ -68,7 +79,8 @@ func readMessage(line []byte) (m message, failed *rpcError) {
 // peer is the program on the other side of two streams. Its methods may be used
 // concurrently.
 type peer struct {
-	out io.Writer
+	out   io.Writer
+	trace func(Passage) error // nil traces nothing
 
 	mu      sync.Mutex // guards what follows, and writing
 	broken  error      // why nothing can be written
@@ -93,9 +105,20 @@ func (p *peer) write(m message) error {
 	return p.broken
 }
 
+// passed tells of what passes.
+func (p *peer) passed(what Passage) error {
+	if p.trace == nil {
+		return nil
+	}
+	return p.trace(what)
+}
+
 // tell sends a notification.
 func (p *peer) tell(method string, params any) {
 	b, err := json.Marshal(params, json.Deterministic(true))
+	if err == nil {
+		err = p.passed(Passage{Method: method, Params: b})
+	}
 	if err == nil {
 		_ = p.write(message{Method: method, Params: b}) // the next read finds that it is gone
 	}
@@ -119,13 +142,21 @@ func (p *peer) ask(ctx context.Context, method string, params any) (jsontext.Val
 		defer p.mu.Unlock()
 		delete(p.waiting, id)
 	}()
-	if err := p.write(message{ID: jsontext.Value(strconv.FormatInt(id, 10)), Method: method, Params: b}); err != nil {
+	call := Passage{Call: strconv.FormatInt(id, 10), Method: method, Params: b}
+	if err := p.passed(call); err != nil {
+		return nil, err
+	}
+	if err := p.write(message{ID: jsontext.Value(call.Call), Method: method, Params: b}); err != nil {
 		return nil, &RunError{Reason: "the program has closed its end"}
 	}
 	timer := time.NewTimer(handlerTimeout)
 	defer timer.Stop()
 	select {
 	case m := <-answer:
+		call.Done, call.Result, call.Err = true, m.Result, m.Error.call()
+		if err := p.passed(call); err != nil {
+			return nil, err
+		}
 		if m.Error != nil {
 			return nil, m.Error
 		}

@@ -31,6 +31,20 @@ type Agent struct {
 	Methods map[string]Method
 	// MaxLine bounds a line of the program, in bytes; 0 is 1 MiB.
 	MaxLine int
+	// Trace, unless it is nil, is told of what passes between the agent and the program. What it refuses goes no further:
+	// its error fails the call. It may be called concurrently.
+	Trace func(Passage) error
+}
+
+// Passage is something that passed between an agent and its program.
+type Passage struct {
+	Call   string // the id of a call of ours, which passes twice; empty for notifications and for calls of the program
+	Method string
+	Params jsontext.Value
+	// Done says that the call has ended, with a Result or with Err. A call of the program passes when it has ended.
+	Done   bool
+	Result jsontext.Value
+	Err    *CallError
 }
 
 // Method is something that the other side may call.
@@ -67,6 +81,7 @@ type server struct {
 // not start; it holds nothing of what the program said.
 func Serve(ctx context.Context, a Agent, in io.Reader, out io.Writer) error {
 	s := &server{Agent: a, peer: newPeer(out), slots: make(chan struct{}, maxCalls)}
+	s.peer.trace = a.Trace
 	s.peer.tell("ready", ready{a.Name, a.Role.String(), a.Version})
 	handling, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -161,7 +176,7 @@ func (s *server) call(ctx context.Context, m message) {
 	}
 	s.calls.Go(func() {
 		defer func() { <-s.slots }()
-		s.peer.answer(m.ID, func() (any, error) { return method(ctx, m.Params) })
+		s.peer.answer(m, func() (any, error) { return method(ctx, m.Params) })
 	})
 }
 
@@ -205,9 +220,11 @@ func without(f func(context.Context) (any, error)) Method {
 	}
 }
 
-// timed is how long a call may take, in every method's parameters.
+// timed is how long a call may take, in every method's parameters, and the program's name for the work that it is part of,
+// which is for its record alone.
 type timed struct {
-	Timeout int `json:"timeout_seconds,omitzero"`
+	Timeout      int    `json:"timeout_seconds,omitzero"`
+	Conversation string `json:"conversation,omitzero"`
 }
 
 func (t timed) within(ctx context.Context) (context.Context, context.CancelFunc) {
