@@ -1,8 +1,8 @@
 package cell
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -42,6 +42,8 @@ type Configuration struct {
 	Redact       guard.Set `json:"redact,omitzero"`
 	// Confined says that the cell must be confined.
 	Confined bool `json:"confined,omitzero"`
+	// Replayed says that files and mail are not there: the keeper has what was read of them.
+	Replayed bool `json:"replayed,omitzero"`
 }
 
 // Tools are the names of the tools that a definition can give a model.
@@ -96,11 +98,17 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, confine func(Configur
 // open opens what tools read from, once the cell is confined.
 func (c *Cell) open() (err error) {
 	if slices.Contains(c.config.Tools, files.Name) {
-		if c.files, err = files.Open(c.config.Files); err != nil {
+		folders := c.config.Files
+		if c.config.Replayed {
+			folders = nil
+		}
+		if c.files, err = files.Open(folders); err != nil {
 			return err
 		}
 	}
-	if slices.Contains(c.config.Tools, mailbox.Name) {
+	if slices.Contains(c.config.Tools, mailbox.Name) && c.config.Replayed {
+		c.mailbox = new(mailbox.Box)
+	} else if slices.Contains(c.config.Tools, mailbox.Name) {
 		c.mailbox, err = mailbox.OpenBox(c.config.Mailbox)
 	}
 	return err
@@ -156,6 +164,9 @@ func (c *Cell) subscribed(_ context.Context, params jsontext.Value) (any, error)
 	return nil, nil
 }
 
+// TaskConversation is the name of the conversation about a task. Any other has the id of the keeper's call that began it.
+const TaskConversation = "task"
+
 // talk is one conversation.
 type talk struct {
 	cell *Cell
@@ -167,7 +178,7 @@ func (c *Cell) converse(ctx context.Context, do func(*talk) (any, error)) (any, 
 	if err := c.wait(ctx); err != nil {
 		return nil, err
 	}
-	t := &talk{c, rand.Text()}
+	t := &talk{c, cmp.Or(stdio.CallID(ctx), TaskConversation)}
 	defer func() {
 		if ctx.Err() == nil { // or the keeper is gone
 			_ = c.door.Call(ctx, "end", params{Conversation: t.id}, new(struct{}))
@@ -191,6 +202,20 @@ type params struct {
 	Conversation string         `json:"conversation"`
 	Request      jsontext.Value `json:"request,omitzero"`
 	Ask          *web.Ask       `json:"ask,omitzero"`
+	Read         *Read          `json:"read,omitzero"`
+}
+
+// Read is a call of a tool that reads files or mail, of which a keeper has the [Reading].
+type Read struct {
+	Tool      string `json:"tool"`
+	Arguments string `json:"arguments"`
+}
+
+// Reading is what a [Read] brought in: a text of a source, or one of ours.
+type Reading struct {
+	Source guard.Source `json:"source,omitzero"`
+	Text   string       `json:"text,omitzero"`
+	Failed bool         `json:"failed,omitzero"`
 }
 
 // Do implements [llm.Provider]: the keeper makes the call.
@@ -243,10 +268,30 @@ func (t *talk) conversation() llm.Conversation {
 		c.Tools = append(c.Tools, feed.Tools(config.Feeds, t, config.Redact)...)
 	}
 	if t.cell.files != nil {
-		c.Tools = append(c.Tools, t.cell.files.Tools(config.Redact)...)
+		c.Tools = append(c.Tools, t.reading(t.cell.files.Tools(config.Redact))...)
 	}
 	if t.cell.mailbox != nil {
-		c.Tools = append(c.Tools, t.cell.mailbox.Tools(config.Redact)...)
+		c.Tools = append(c.Tools, t.reading(t.cell.mailbox.Tools(config.Redact))...)
 	}
 	return c
+}
+
+// reading are tools that read files or mail. If the cell is replayed the keeper reads for them.
+func (t *talk) reading(tools []llm.Executable) []llm.Executable {
+	if !t.cell.config.Replayed {
+		return tools
+	}
+	for i, tool := range tools {
+		tools[i].Run = func(ctx context.Context, arguments jsontext.Value) llm.Output {
+			var r Reading
+			if err := t.cell.door.Call(ctx, "read", params{Conversation: t.id, Read: &Read{tool.Name, string(arguments)}}, &r); err != nil {
+				return llm.Output{Failed: true}
+			}
+			if r.Source != "" {
+				return llm.Output{Untrusted: r.Text, Source: r.Source, Failed: r.Failed}
+			}
+			return llm.Output{Trusted: llm.FromGateway(r.Text), Failed: r.Failed}
+		}
+	}
+	return tools
 }

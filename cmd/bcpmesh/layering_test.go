@@ -176,8 +176,12 @@ var rules = []rule{
 	{folder: "agents/cell", internal: []string{"agents/feed", "agents/files", "agents/llm", "agents/mailbox", "agents/mcp", "agents/stdio", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// Talks to models.
 	{folder: "agents/llm", internal: []string{"bcp/guard"}, external: []string{jsonSchema, jsonText}},
+	// The record of an agent's conversations.
+	{folder: "agents/transcript", internal: []string{"agents/llm"}, external: []string{jsonText}},
+	// Runs a cell on such a record: its keeper, without creds, keys and network.
+	{folder: "agents/replay", internal: []string{"agents/cell", "agents/fetch", "agents/llm", "agents/stdio", "agents/transcript", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// The ways to models: wires of our own and a script.
-	{folder: "agents/llm/wires", internal: []string{"agents/llm", "bcp/guard"}, external: []string{jsonText}},
+	{folder: "agents/llm/wires", internal: []string{"agents/llm", "agents/transcript", "bcp/guard"}, external: []string{jsonText}},
 
 	// Names what is in a state folder, and does nothing.
 	{folder: "mesh/home"},
@@ -374,7 +378,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"accounts/durable", "agents", "agents/a2a", "agents/a2aserver", "agents/cell", "agents/extract", "agents/hosts", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mcp", "agents/mcptool", "agents/office", "agents/plan", "agents/process", "agents/sandbox", "agents/stdio", "agents/synadia", "agents/web", "agents/wrap", "bcp", "bcp/guard", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
+		internal: []string{"accounts/durable", "agents", "agents/a2a", "agents/a2aserver", "agents/cell", "agents/extract", "agents/hosts", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mcp", "agents/mcptool", "agents/office", "agents/plan", "agents/process", "agents/replay", "agents/sandbox", "agents/stdio", "agents/synadia", "agents/transcript", "agents/web", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
 		external: []string{commandLines, jsonText, logging, natsClient},
 	},
 	{

@@ -37,6 +37,8 @@ type Options struct {
 	// Archive answers in the place of the network; nil is the network.
 	Archive *fetch.Archive
 	Logger  hclog.Logger // nil is silent
+	// Trace is told what passes between the halves of each agent, as in [stdio.Agent]. Nil traces nothing.
+	Trace func(bcp.AgentName) func(stdio.Passage) error
 }
 
 // Work has the editor work on a task, with the Readers in their seats, and returns what it says in the end: something that
@@ -159,7 +161,11 @@ func (s *seat) serve(ctx context.Context) error {
 		s.ended(d)
 		return struct{}{}, nil
 	}
-	err := stdio.Serve(ctx, stdio.Agent{Connection: s.connections[0], Name: s.agent.Name, Role: s.role, Version: "example", Logger: s.Logger, Methods: methods, MaxLine: keeper.MaxLine}, toKeeper, fromKeeper)
+	var trace func(stdio.Passage) error
+	if s.Trace != nil {
+		trace = s.Trace(s.agent.Name)
+	}
+	err := stdio.Serve(ctx, stdio.Agent{Trace: trace, Connection: s.connections[0], Name: s.agent.Name, Role: s.role, Version: "example", Logger: s.Logger, Methods: methods, MaxLine: keeper.MaxLine}, toKeeper, fromKeeper)
 	_ = fromKeeper.Close()
 	return errors.Join(err, <-running)
 }

@@ -1,0 +1,121 @@
+package replay
+
+import (
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/agents/cell"
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/agents/transcript"
+	"github.com/bcpmesh/bcpmesh/agents/web"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
+)
+
+// The calls of a cell beside that of its model.
+const (
+	fetchCall    = "fetch"
+	readCall     = "read" // in a replay alone
+	channelsCall = "channels"
+	askCall      = "ask_and_wait"
+	pushCall     = "push"
+)
+
+// content is what a conversation brought in, for a model that may ask for it in another order.
+type content struct {
+	pages    map[string]web.Fetched      // by the canonical URL that was asked for
+	served   []web.Fetched               // to the other model: page n is the nth
+	readings map[cell.Read]llm.Result    // of tools that read files or mail
+	calls    map[string]*transcript.Line // by digest; of channels the newest
+}
+
+func contentOf(c *Conversation) *content {
+	k := &content{pages: map[string]web.Fetched{}, readings: map[cell.Read]llm.Result{}, calls: map[string]*transcript.Line{}}
+	recorded := map[int]web.Fetched{} // by page
+	for i := range c.Calls {
+		l := &c.Calls[i]
+		switch l.Kind {
+		case fetchCall:
+			var ask web.Ask
+			var fetched web.Fetched
+			if member(l.Request, "ask", &ask) != nil || l.Response == nil || json.Unmarshal(l.Response, &fetched) != nil {
+				continue
+			}
+			if url := urlOf(ask, recorded[ask.Page]); url != "" {
+				k.pages[url] = fetched
+			}
+			if fetched.Error == "" {
+				recorded[fetched.Page] = fetched
+			}
+		case transcript.Model:
+			calls, results := c.after(i + 1)
+			for j, call := range calls {
+				if j < len(results) {
+					k.readings[cell.Read{Tool: call.Name, Arguments: string(call.Arguments)}] = results[j]
+				}
+			}
+		default:
+			k.calls[l.Kind+" "+l.Digest] = l
+		}
+	}
+	return k
+}
+
+// urlOf is the canonical URL that is asked for, by a page whose link it may be; empty if it is none.
+func urlOf(ask web.Ask, page web.Fetched) string {
+	var target guard.Target
+	var err error
+	if ask.URL != "" {
+		target, err = guard.ParseTarget(ask.URL)
+	} else {
+		var base guard.Target
+		if base, err = guard.ParseTarget(page.URL); err != nil || ask.Start < 0 || ask.End <= ask.Start || ask.End > len(page.Bytes) {
+			return ""
+		}
+		target, err = fetch.ResolveLink(base, page.Bytes[ask.Start:ask.End])
+	}
+	if err != nil {
+		return ""
+	}
+	return target.String()
+}
+
+func (k *content) fetch(request jsontext.Value) (any, error) {
+	var ask web.Ask
+	if member(request, "ask", &ask) != nil {
+		return nil, errNothing
+	}
+	var page web.Fetched
+	if ask.Page >= 1 && ask.Page <= len(k.served) {
+		page = k.served[ask.Page-1]
+	}
+	fetched, there := k.pages[urlOf(ask, page)]
+	if !there {
+		return nil, errNothing
+	}
+	if fetched.Error == "" {
+		fetched.Page = len(k.served) + 1
+		k.served = append(k.served, fetched)
+	}
+	return fetched, nil
+}
+
+func (k *content) read(request jsontext.Value) (any, error) {
+	var r cell.Read
+	if member(request, "read", &r) != nil {
+		return nil, errNothing
+	}
+	result, there := k.readings[r]
+	if !there {
+		return nil, errNothing
+	}
+	return readingOf(result)
+}
+
+// call answers what asks the gateway, of which equal calls alone are known.
+func (k *content) call(asked *transcript.Line) (any, error) {
+	if l := k.calls[asked.Kind+" "+asked.Digest]; l != nil {
+		return outcome(l)
+	}
+	return nil, errNothing
+}

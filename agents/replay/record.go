@@ -1,0 +1,47 @@
+package replay
+
+import (
+	"cmp"
+
+	"github.com/bcpmesh/bcpmesh/agents/cell"
+	"github.com/bcpmesh/bcpmesh/agents/stdio"
+	"github.com/bcpmesh/bcpmesh/agents/transcript"
+)
+
+// Record has what passes between a keeper and its cell written to a transcript, for [stdio.Agent]. What cannot be written
+// fails: a conversation is recorded whole, or has no end there. A call that is not one of a cell's is not recorded.
+func Record(to *transcript.Writer) func(stdio.Passage) error {
+	return func(p stdio.Passage) error {
+		line, recorded := lineOf(p)
+		if !recorded {
+			return nil
+		}
+		return to.Write(line)
+	}
+}
+
+func lineOf(p stdio.Passage) (l transcript.Line, recorded bool) {
+	var err error
+	switch {
+	case p.Call != "" && p.Done:
+		l = transcript.Line{Kind: transcript.End, Conversation: p.Call}
+	case p.Call != "":
+		return transcript.Line{Kind: p.Method, Conversation: p.Call, Request: p.Params}, true
+	case !p.Done:
+		return transcript.Line{Kind: p.Method, Request: p.Params}, p.Method == transcript.Subscriptions
+	case p.Method == "end":
+		return l, false
+	case p.Method == "done":
+		return transcript.Line{Kind: transcript.End, Conversation: cell.TaskConversation, Response: p.Params}, p.Err == nil
+	case p.Method == transcript.Configuration:
+		l = transcript.Line{Kind: p.Method}
+	default:
+		l, err = transcript.OfCall(p.Method, p.Params)
+	}
+	if p.Err != nil {
+		l.Failure, l.Detail = cmp.Or(p.Err.Code, "failed"), p.Err.Message
+	} else {
+		l.Response = p.Result
+	}
+	return l, err == nil
+}

@@ -1,0 +1,141 @@
+package replay
+
+import (
+	"errors"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/agents/cell"
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/agents/transcript"
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Recording is a transcript, by its conversations.
+type Recording struct {
+	// Configuration is that of the cell; nil in a transcript of a model alone, which cannot be run again.
+	Configuration *cell.Configuration `json:"configuration,omitempty"`
+	// Conversations are in the order in which they began. Calls of a model alone are one without a kind.
+	Conversations []*Conversation `json:"conversations"`
+}
+
+// Conversation is one of a recording.
+type Conversation struct {
+	ID   string `json:"id"`
+	Kind string `json:"kind"` // query, prompt, delivery or task
+	// Asked is what the keeper asked; of a task it is in the configuration.
+	Asked jsontext.Value `json:"asked,omitzero"`
+	// Calls are those of the cell, in order.
+	Calls []transcript.Line `json:"calls"`
+	// End is nil if the conversation was cut off.
+	End *transcript.Line `json:"end,omitempty"`
+
+	subscriptions jsontext.Value // those that it began with
+}
+
+// taskKind is the kind of a conversation about a task.
+const taskKind = cell.TaskConversation
+
+// ErrModelOnly says that a transcript has the calls of a model and not what the cell was asked.
+var ErrModelOnly = errors.New("replay: the transcript has calls of a model alone")
+
+// Read reads a transcript. The error is [transcript.ErrFormat].
+func Read(content []byte) (*Recording, error) {
+	lines, err := transcript.Parse(content)
+	if err != nil {
+		return nil, err
+	}
+	r := &Recording{}
+	byID := map[string]*Conversation{}
+	begin := func(c *Conversation) *Conversation {
+		byID[c.ID] = c
+		r.Conversations = append(r.Conversations, c)
+		return c
+	}
+	var subscriptions jsontext.Value
+	for _, l := range lines {
+		c := byID[l.Conversation]
+		switch l.Kind {
+		case transcript.Configuration:
+			r.Configuration = new(cell.Configuration)
+			if l.Response == nil || json.Unmarshal(l.Response, r.Configuration) != nil {
+				return nil, transcript.ErrFormat
+			}
+			if r.Configuration.Task != "" {
+				begin(&Conversation{ID: cell.TaskConversation, Kind: taskKind})
+			}
+		case transcript.Subscriptions:
+			subscriptions = l.Request
+		case transcript.Query, transcript.Prompt, transcript.Delivery:
+			if c != nil || l.Conversation == "" {
+				return nil, transcript.ErrFormat
+			}
+			begin(&Conversation{ID: l.Conversation, Kind: l.Kind, Asked: l.Request, subscriptions: subscriptions})
+		case transcript.End:
+			if c == nil || c.End != nil {
+				return nil, transcript.ErrFormat
+			}
+			c.End = &l
+		default:
+			if c == nil && l.Conversation != "" { // the cell named another
+				return nil, transcript.ErrFormat
+			}
+			if c == nil {
+				c = begin(&Conversation{})
+			}
+			c.Calls = append(c.Calls, l)
+		}
+	}
+	return r, nil
+}
+
+// Model is what the model of a conversation was and used.
+func (c *Conversation) Model() (name string, usage llm.Usage, calls int) {
+	for i := range c.Calls {
+		l := &c.Calls[i]
+		if l.Kind != transcript.Model {
+			continue
+		}
+		name = l.Model
+		calls++
+		if reply, err := llm.ParseReply(l.Response); err == nil {
+			usage = add(usage, reply.Usage)
+		}
+	}
+	return name, usage, calls
+}
+
+func add(a, b llm.Usage) llm.Usage {
+	return llm.Usage{Input: a.Input + b.Input, CacheRead: a.CacheRead + b.CacheRead, CacheWrite: a.CacheWrite + b.CacheWrite, Output: a.Output + b.Output}
+}
+
+// Judgement is what a gateway without rules of its own says of an answer.
+type Judgement struct {
+	Verdict string   `json:"verdict"` // accept, hold, reject, not_enough_information; none without an answer
+	Reason  string   `json:"reason,omitzero"`
+	Bits    bcp.Bits `json:"nominal_bits"`
+}
+
+// Judge judges an answer to the query of a conversation. What has none, or no query, has the verdict none.
+func (c *Conversation) Judge(answer jsontext.Value) Judgement {
+	var q bcp.Query
+	if c.Kind != transcript.Query || answer == nil || json.Unmarshal(c.Asked, &q) != nil {
+		return Judgement{Verdict: "none"}
+	}
+	v, err := bcp.Compile(q.Spec, bcp.Settings{})
+	if err != nil {
+		return Judgement{Verdict: "none"}
+	}
+	var declined struct {
+		NotEnough bool `json:"not_enough_information"`
+	}
+	if json.Unmarshal(answer, &declined) == nil && declined.NotEnough {
+		return Judgement{Verdict: "not_enough_information", Bits: v.Prices().FailedNominal}
+	}
+	got := v.Validate(answer, bcp.JSON)
+	if got.Outcome == bcp.Reject {
+		return Judgement{Verdict: got.Outcome.String(), Reason: got.Reason.String(), Bits: v.Prices().FailedNominal}
+	}
+	return Judgement{Verdict: got.Outcome.String(), Bits: v.Prices().Nominal}
+}

@@ -1,0 +1,209 @@
+package transcript
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+)
+
+const format = `{"format":"BCPTRANS1"}`
+
+const (
+	// MaxBytes bounds a transcript. What would make it longer is not written, and fails.
+	MaxBytes = 256 << 20
+	maxLine  = 24 << 20 // a page of 8 MiB in base64, or a request of 4 MiB all of which is escaped
+)
+
+// The kinds of lines that mean something here. Any other is named as the call of the cell that it is: fetch, push, channels,
+// ask_and_wait.
+const (
+	Configuration = "configuration"
+	Subscriptions = "subscriptions"
+	Query         = "query"
+	Prompt        = "prompt"
+	Delivery      = "delivery"
+	Model         = "model"
+	End           = "end" // of a conversation, with its answer
+)
+
+// Line is one line. What has ended has a response or the code of a failure.
+type Line struct {
+	N            int    `json:"n"` // from 1
+	Kind         string `json:"kind"`
+	Conversation string `json:"conversation,omitzero"`
+	Model        string `json:"model,omitzero"`
+	Digest       string `json:"request_sha256,omitzero"`
+	// Request is that of a model without the name of the model: another one may be asked the same.
+	Request  jsontext.Value `json:"request,omitzero"`
+	Response jsontext.Value `json:"response,omitzero"`
+	Failure  string         `json:"failure,omitzero"` // a code
+	Detail   string         `json:"detail,omitzero"`  // the text of a failure
+}
+
+// ErrFull says that a transcript is as long as it may be.
+var ErrFull = errors.New("transcript: it is full")
+
+// ErrFormat says that something is no transcript.
+var ErrFormat = errors.New("transcript: this is no transcript of a model")
+
+// Writer writes a transcript. It may be used concurrently. After an error it writes nothing more.
+type Writer struct {
+	mu   sync.Mutex
+	w    io.Writer
+	n    int
+	left int
+	err  error
+}
+
+// NewWriter begins a transcript.
+func NewWriter(w io.Writer) (*Writer, error) {
+	t := &Writer{w: w, left: MaxBytes}
+	t.write([]byte(format))
+	return t, t.err
+}
+
+// Write writes a line: its number and its digest are made here.
+func (t *Writer) Write(l Line) error {
+	if len(l.Request) > 0 {
+		l.Digest = digest(l.Request)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l.N = t.n + 1
+	text, err := json.Marshal(l, json.Deterministic(true))
+	if err != nil {
+		return fmt.Errorf("transcript: %w", err)
+	}
+	t.write(text)
+	if t.err == nil {
+		t.n++
+	}
+	return t.err
+}
+
+func (t *Writer) write(line []byte) {
+	if t.err != nil {
+		return
+	}
+	if len(line) >= t.left {
+		t.err = ErrFull
+		return
+	}
+	t.left -= len(line) + 1
+	if _, err := t.w.Write(append(line, '\n')); err != nil {
+		t.err = fmt.Errorf("transcript: %w", err)
+	}
+}
+
+func digest(request []byte) string {
+	sum := sha256.Sum256(request)
+	return hex.EncodeToString(sum[:])
+}
+
+// OfModel returns the line of a call of a model, without its outcome.
+func OfModel(r *llm.Request) (Line, error) {
+	c := *r
+	c.Model = ""
+	request, err := c.MarshalJSON()
+	if err != nil {
+		return Line{}, fmt.Errorf("transcript: %w", err)
+	}
+	return Line{Kind: Model, Model: r.Model, Request: request, Digest: digest(request)}, nil
+}
+
+// OfCall returns the line of a call of a cell, by its parameters, without its outcome.
+func OfCall(method string, params jsontext.Value) (Line, error) {
+	members := map[string]jsontext.Value{}
+	if err := json.Unmarshal(params, &members); err != nil {
+		return Line{}, fmt.Errorf("transcript: %w", err)
+	}
+	var conversation string
+	if name := members["conversation"]; name != nil {
+		if err := json.Unmarshal(name, &conversation); err != nil {
+			return Line{}, fmt.Errorf("transcript: %w", err)
+		}
+		delete(members, "conversation")
+	}
+	if method == Model {
+		request, err := llm.ParseRequest(members["request"])
+		if err != nil {
+			return Line{}, fmt.Errorf("transcript: %w", err)
+		}
+		l, err := OfModel(request)
+		l.Conversation = conversation
+		return l, err
+	}
+	request, err := json.Marshal(members, json.Deterministic(true))
+	if err != nil {
+		return Line{}, fmt.Errorf("transcript: %w", err)
+	}
+	return Line{Kind: method, Conversation: conversation, Request: request, Digest: digest(request)}, nil
+}
+
+// ModelRequest returns the request of a line of a model.
+func (l *Line) ModelRequest() (*llm.Request, error) {
+	members := map[string]jsontext.Value{}
+	if err := json.Unmarshal(l.Request, &members); err != nil {
+		return nil, ErrFormat
+	}
+	name, err := json.Marshal(cmp.Or(l.Model, "model"))
+	if err != nil {
+		return nil, ErrFormat
+	}
+	members["model"] = name
+	whole, err := json.Marshal(members, json.Deterministic(true))
+	if err != nil {
+		return nil, ErrFormat
+	}
+	return llm.ParseRequest(whole)
+}
+
+// Parse reads a transcript. Every call of a model in it can be read. The error is [ErrFormat], and says in which line.
+func Parse(content []byte) (list []Line, err error) {
+	lines := bufio.NewScanner(bytes.NewReader(content))
+	lines.Buffer(nil, maxLine)
+	if !lines.Scan() || lines.Text() != format {
+		return nil, ErrFormat
+	}
+	for n := 2; lines.Scan(); n++ {
+		var l Line
+		if json.Unmarshal(lines.Bytes(), &l, json.RejectUnknownMembers(true)) != nil || l.Response != nil && l.Failure != "" {
+			return nil, fmt.Errorf("%w: line %d", ErrFormat, n)
+		}
+		if len(l.Request) > 0 && l.Digest != digest(l.Request) {
+			return nil, fmt.Errorf("%w: line %d: the digest of its request is another one", ErrFormat, n)
+		}
+		if l.Kind == Model {
+			if err := l.checkModel(); err != nil {
+				return nil, fmt.Errorf("%w: line %d", ErrFormat, n)
+			}
+		}
+		list = append(list, l)
+	}
+	if lines.Err() != nil {
+		return nil, fmt.Errorf("%w: a line is too long", ErrFormat)
+	}
+	return list, nil
+}
+
+func (l *Line) checkModel() error {
+	if (l.Response == nil) == (l.Failure == "") {
+		return ErrFormat
+	}
+	_, err := l.ModelRequest()
+	if err == nil && l.Response != nil {
+		_, err = llm.ParseReply(l.Response)
+	}
+	return err
+}
