@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -20,8 +21,10 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/process"
+	"github.com/bcpmesh/bcpmesh/agents/replay"
 	"github.com/bcpmesh/bcpmesh/agents/sandbox"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
+	"github.com/bcpmesh/bcpmesh/agents/transcript"
 	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	confinement "github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cell"
@@ -49,9 +52,11 @@ the cell, its child, which has neither and one door, its standard streams.
 The definitions are those of the folder; the mesh is the one that runs there. It ends when
 it is interrupted.
 
-With --record each call of the model is written to a new file, with all that the model read
-and said, in the clear. A model with the provider replay and that file answers the same
-requests with the same replies, without a network.`,
+With --record a transcript is written to a new file of yours alone, of at most 256 MiB: what
+the agent was asked, each call of its model and its tools with what came of it, and its
+answers, in the clear. bcpmesh agent show shows it, bcpmesh agent replay runs the cell on it
+again. A model with the provider replay and that file answers the same requests with the
+same replies, without a network.`,
 		Example: `  bcpmesh agent run researcher
   bcpmesh agent run researcher --record calls.jsonl
   bcpmesh agent run researcher --dir office`,
@@ -76,7 +81,7 @@ type seat struct {
 
 func (o *seat) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.dir, "dir", "", "`DIR` of the mesh (default: the mesh of the current folder)")
-	cmd.Flags().StringVar(&o.record, "record", "", "write the calls of the model to a new `FILE`")
+	cmd.Flags().StringVar(&o.record, "record", "", "write a transcript to a new `FILE`")
 }
 
 func agentCellCommand(p *cli.Program) *cobra.Command {
@@ -144,12 +149,18 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 		return done, err
 	}
 	defer kept.Close()
+	var trace func(stdio.Passage) error
 	if o.record != "" {
-		file, err := recordTo(o.record, &model)
+		file, err := createRecord(o.record)
 		if err != nil {
 			return done, err
 		}
-		defer func() { _ = file.Close() }() // each call was written when it ended
+		defer func() { _ = file.Close() }() // each line was written when it was told
+		to, err := transcript.NewWriter(file)
+		if err != nil {
+			return done, cli.Failf("the record: %s", cli.ReasonOf(err))
+		}
+		trace = replay.Record(to)
 	}
 	model.Provider = loud{model.Provider, log}
 	conn, err := connectBuiltin(ctx, p, folder, &agent, role, log)
@@ -175,6 +186,21 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	}
 	serving, end := context.WithCancel(ctx)
 	defer end()
+	var writing sync.Mutex
+	var unwritten error
+	traced := func(passed stdio.Passage) error {
+		if trace == nil {
+			return nil
+		}
+		err := trace(passed)
+		if err != nil { // a transcript with a gap is of no use
+			writing.Lock()
+			defer writing.Unlock()
+			unwritten = err
+			end()
+		}
+		return err
+	}
 	defer context.AfterFunc(serving, func() { _, _ = toKeeper.Close(), fromKeeper.Close() })() // also if the cell reads no more
 	methods, finished := services.Methods(), false
 	if o.task != "" {
@@ -191,12 +217,16 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	}
 	err = stdio.Serve(serving, stdio.Agent{
 		Connection: conn, Name: agent.Name, Role: role, Version: cli.ProgramVersion(), Logger: log,
-		Methods: methods, MaxLine: keeper.MaxLine,
+		Methods: methods, MaxLine: keeper.MaxLine, Trace: traced,
 	}, toKeeper, fromKeeper)
 	_, _ = fromKeeper.Close(), toKeeper.Close()
 	running.Kill()
 	<-running.Done()
+	writing.Lock()
+	defer writing.Unlock()
 	switch {
+	case unwritten != nil:
+		return done, cli.Failf("the record: %s", strings.TrimPrefix(cli.ReasonOf(unwritten), "transcript: "))
 	case ctx.Err() != nil, finished:
 		return done, nil
 	case err != nil:
@@ -301,11 +331,20 @@ func (l loud) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*l
 	return reply, err
 }
 
-// recordTo has the calls of a model written to a new file, which nobody else may read.
-func recordTo(path string, model *llm.Endpoint) (*os.File, error) {
+// createRecord makes a new file, which nobody else may read.
+func createRecord(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, cli.Failf("the record: %s", cli.ReasonOf(err))
+	}
+	return file, nil
+}
+
+// recordTo has the calls of a model written to a new file.
+func recordTo(path string, model *llm.Endpoint) (*os.File, error) {
+	file, err := createRecord(path)
+	if err != nil {
+		return nil, err
 	}
 	recorder, err := wires.NewRecorder(model.Provider, file)
 	if err != nil {

@@ -1,0 +1,211 @@
+package attach
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents/cell"
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/agents/replay"
+	"github.com/bcpmesh/bcpmesh/agents/transcript"
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+)
+
+func agentShowCommand(p *cli.Program) *cobra.Command {
+	var whole bool
+	cmd := &cobra.Command{
+		Use:   "show FILE",
+		Short: "Show a transcript of an agent to people",
+		Long: `Show a transcript that bcpmesh agent run, agent task or planner model wrote with --record:
+each conversation with what the agent was asked, the prompt of its model as it was put
+together, each call of a tool with what it brought in, and the answer. A prompt is shown
+once, and then what each turn added.
+
+Whatever is not the program's own word is behind a bar and inert: control characters,
+invisible ones and those that turn the direction of text are shown as marks, and nothing is
+a link. What came from outside, and stood in a fence, is headed "untrusted". Long texts are
+cut after 20 lines; --whole shows all. With --json nothing is cut.`,
+		Example: `  bcpmesh agent show calls.jsonl
+  bcpmesh agent show calls.jsonl --whole`,
+		Args: cli.Arguments(1, "FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			r, err := readRecording(args[0])
+			if err != nil {
+				return err
+			}
+			if p.Out.JSON {
+				return p.Out.Value(r)
+			}
+			showRecording(&shower{out: p.Out, whole: whole}, r)
+			return nil
+		},
+		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
+	}
+	cmd.Flags().BoolVar(&whole, "whole", false, "do not cut long texts")
+	return cmd
+}
+
+const shownLines = 20 // of a text
+
+// shower shows a transcript.
+type shower struct {
+	out   *cli.Output
+	whole bool
+}
+
+// say shows a heading of ours, without a word of anybody else's in it that is not quoted.
+func (s *shower) say(format string, args ...any) {
+	s.out.Printf("%s\n", inert.Line(fmt.Sprintf(format, args...)))
+}
+
+// text shows a text.
+func (s *shower) text(text string) {
+	lines := inert.Prefixed("  "+inert.Gutter, strings.TrimRight(text, "\n"), cli.WidthOf(s.out.Screen))
+	rest := 0
+	if !s.whole && len(lines) > shownLines {
+		rest = len(lines) - shownLines
+		lines = lines[:shownLines]
+	}
+	for _, line := range lines {
+		s.out.Printf("%s\n", line)
+	}
+	if rest > 0 {
+		s.say("  %s more", cli.Count(rest, "line"))
+	}
+}
+
+func showRecording(s *shower, r *replay.Recording) {
+	if c := r.Configuration; c != nil {
+		s.say("%s (%s), model %s, tools %s", cli.Quoted(string(c.Agent)), c.Role, cli.Quoted(c.Model), cmp.Or(strings.Join(c.Tools, ", "), "none"))
+	}
+	for _, c := range r.Conversations {
+		s.conversation(r.Configuration, c)
+	}
+}
+
+func (s *shower) conversation(config *cell.Configuration, c *replay.Conversation) {
+	s.say("")
+	switch {
+	case c.Kind == "":
+		s.say("calls of a model alone")
+	case c.Kind == cell.TaskConversation && config != nil:
+		s.say("a task:")
+		s.text(config.Task)
+	default:
+		s.say("conversation %s: a %s:", cli.Quoted(c.ID), c.Kind)
+		s.text(string(c.Asked))
+	}
+	var before *llm.Request
+	turn := 0
+	for i := range c.Calls {
+		l := &c.Calls[i]
+		if l.Kind != transcript.Model {
+			s.call(l)
+			continue
+		}
+		r, err := l.ModelRequest()
+		if err != nil { // it was read already
+			continue
+		}
+		turn++
+		s.say("turn %d, asked of %s:", turn, cli.Quoted(l.Model))
+		s.request(r, before)
+		s.reply(l)
+		before = r
+	}
+	switch {
+	case c.Kind == "":
+	case c.End == nil:
+		s.say("it has no end in the transcript")
+	case c.End.Failure != "":
+		s.say("it failed:")
+		s.text(c.End.Detail)
+	default:
+		s.say("it ended with:")
+		s.text(string(c.End.Response))
+	}
+}
+
+// call shows what else the cell asked for. What a fetch brought in is in the next turn.
+func (s *shower) call(l *transcript.Line) {
+	s.say("the cell calls %s:", cli.Quoted(l.Kind))
+	s.text(string(l.Request))
+	switch {
+	case l.Failure != "":
+		s.say("  it was refused: %s", cli.Quoted(l.Detail))
+	case l.Kind == "fetch":
+		s.say("  it brought in %s", inert.Length(string(l.Response)))
+	default:
+		s.say("  it gave:")
+		s.text(string(l.Response))
+	}
+}
+
+// request shows what a request has beside the one before it.
+func (s *shower) request(r, before *llm.Request) {
+	turns := r.Turns
+	if before != nil && len(before.Turns) <= len(turns) && reflect.DeepEqual(before.Turns, turns[:len(before.Turns)]) && reflect.DeepEqual(before.System, r.System) {
+		turns = turns[len(before.Turns):]
+	} else {
+		s.parts("system", r.System)
+	}
+	if before == nil || !reflect.DeepEqual(before.Tools, r.Tools) {
+		names := make([]string, len(r.Tools))
+		for i, t := range r.Tools {
+			names[i] = t.Name
+		}
+		s.say("  tools: %s", cmp.Or(strings.Join(names, ", "), "none"))
+	}
+	for _, t := range turns {
+		if t.Role == llm.Model { // shown as a reply
+			continue
+		}
+		s.parts("told", t.Parts)
+		for _, result := range t.Results {
+			name := "result"
+			if result.Failed {
+				name = "failed"
+			}
+			s.parts(name+" of call "+cli.Quoted(result.Call), result.Parts)
+		}
+	}
+}
+
+func (s *shower) parts(name string, parts []llm.Part) {
+	for _, p := range parts {
+		if data, fenced := p.(llm.Data); fenced {
+			s.say("  %s, untrusted, from %s, %s:", name, data.Source(), inert.Length(data.Body()))
+			s.text(data.Body())
+			s.say("  end of what is untrusted")
+			continue
+		}
+		s.say("  %s:", name)
+		s.text(p.Text())
+	}
+}
+
+func (s *shower) reply(l *transcript.Line) {
+	if l.Failure != "" {
+		s.say("  the model did not answer: %s", cli.Quoted(l.Failure))
+		return
+	}
+	reply, err := llm.ParseReply(l.Response)
+	if err != nil { // it was read already
+		return
+	}
+	for _, said := range reply.Said {
+		s.say("  the model says:")
+		s.text(said.Text())
+	}
+	for _, call := range reply.Calls {
+		s.say("  the model calls %s (%s):", cli.Quoted(call.Name), cli.Quoted(call.ID))
+		s.text(string(call.Arguments))
+	}
+	u := reply.Usage
+	s.say("  %d tokens in, %d out", u.Input+u.CacheRead+u.CacheWrite, u.Output)
+}
