@@ -248,7 +248,9 @@ func (o *Office) read(name string) ([]byte, error) {
 }
 
 // fileName is the form of the name of a file.
-var fileName = regexp.MustCompile(`^[\p{L}\p{N}][\p{L}\p{N} ._-]{0,99}$`)
+var fileName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[\p{L}\p{N}][\p{L}\p{N} ._-]{0,99}$`)
+})
 
 func (o *Office) files() (any, error) {
 	dir, err := o.root.Open("files")
@@ -262,7 +264,7 @@ func (o *Office) files() (any, error) {
 	}
 	names := []string{}
 	for _, e := range entries {
-		if e.Type().IsRegular() && fileName.MatchString(e.Name()) {
+		if e.Type().IsRegular() && fileName().MatchString(e.Name()) {
 			names = append(names, e.Name())
 		}
 	}
@@ -275,7 +277,7 @@ type namedFile struct {
 }
 
 func (o *Office) readFile(_ string, a namedFile) (any, error) {
-	if !fileName.MatchString(a.Name) {
+	if !fileName().MatchString(a.Name) {
 		return nil, nothing(errName)
 	}
 	f, err := o.regular("files/" + a.Name)
@@ -313,7 +315,7 @@ type newFile struct {
 
 func (o *Office) writeFile(key string, a newFile) (any, error) {
 	switch {
-	case !fileName.MatchString(a.Name):
+	case !fileName().MatchString(a.Name):
 		return nil, nothing(errName)
 	case len(a.Text) > 4*maxText:
 		return nil, nothing(errTooLarge)

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/cost"
@@ -39,8 +40,10 @@ func runOf(o *object) bcp.Run {
 		CostBudget: cost.USD(o.get("cost_budget").number), TokenBudget: o.get("token_budget").number, Window: o.get("cost_window").duration}
 }
 
-// keyPlace is where a key may be.
-var keyPlace = regexp.MustCompile(`^(env:[A-Za-z_][A-Za-z0-9_]{0,127}|file:.{1,200})$`)
+// keyPlace is where a key may be. It takes milliseconds to compile, which no program pays that reads none.
+var keyPlace = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(env:[A-Za-z_][A-Za-z0-9_]{0,127}|file:.{1,200})$`)
+})
 
 // modelsOf returns the models of mesh.yaml.
 func (b *builder) modelsOf(o *object) []bcp.Model {
@@ -52,7 +55,7 @@ func (b *builder) modelsOf(o *object) []bcp.Model {
 			b.meshSource.errorf(m.at("name"), CodeDuplicate, join(m.path, "name"), "two models have this name")
 		}
 		seen[model.Name] = true
-		if model.Key != "" && !keyPlace.MatchString(model.Key) {
+		if model.Key != "" && !keyPlace().MatchString(model.Key) {
 			b.meshSource.errorf(m.at("key"), CodeBadValue, join(m.path, "key"), "expected where the key is, env:NAME or file:PATH, and not the key itself")
 		}
 		if _, err := guard.ParseTarget(model.BaseURL); model.BaseURL != "" && (err != nil || strings.ContainsAny(model.BaseURL, "?#")) {
