@@ -36,12 +36,13 @@ func TestLostConnectionsComeBack(t *testing.T) {
 		}
 		return n
 	}
-	// The gateway starts anew when a cut met a record on its way.
+	// The gateway starts anew when a cut met a record on its way: each comes later within a later push.
+	var took time.Duration // of the latest push
 	enough := time.Now().Add(meshtest.Patience)
 	for round := 0; round < rounds || starts() < 2 && time.Now().Before(enough); round++ {
-		cut := make(chan error, 1)
+		cut, begun := make(chan error, 1), make(chan time.Duration, 1)
 		go func() {
-			time.Sleep(time.Duration(round%rounds) * 300 * time.Microsecond)
+			time.Sleep(<-begun * time.Duration(round%rounds) / rounds)
 			for _, conn := range g.conns {
 				id, err := conn.GetClientID()
 				if err == nil {
@@ -56,6 +57,10 @@ func TestLostConnectionsComeBack(t *testing.T) {
 		}()
 		for i := range 20 {
 			id := fmt.Sprintf("p%d-%d", round, i)
+			begin := time.Now()
+			if i == (round+1)%20 {
+				begun <- took
+			}
 			for deadline := time.Now().Add(meshtest.Patience); ; {
 				if time.Now().After(deadline) {
 					t.Fatal("pushes are not answered any more")
@@ -67,6 +72,7 @@ func TestLostConnectionsComeBack(t *testing.T) {
 				}
 			}
 			pushed = append(pushed, id)
+			took = time.Since(begin)
 		}
 		if err := <-cut; err != nil {
 			t.Fatal(err)

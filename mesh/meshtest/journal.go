@@ -35,7 +35,7 @@ func ReadStream(t testing.TB, js natsjs.JetStream, name string) []natsjs.RawStre
 	defer cancel()
 	var messages []natsjs.RawStreamMsg
 	for seq := state.FirstSeq; seq <= state.LastSeq && seq > 0; seq++ {
-		msg, err := stream.GetMsg(ctx, seq)
+		msg, err := getMessage(ctx, stream, seq)
 		if errors.Is(err, natsjs.ErrMsgNotFound) {
 			continue
 		}
@@ -45,6 +45,18 @@ func ReadStream(t testing.TB, js natsjs.JetStream, name string) []natsjs.RawStre
 		messages = append(messages, *msg)
 	}
 	return messages
+}
+
+// getMessage asks again when a loaded server has dropped a request.
+func getMessage(ctx context.Context, stream natsjs.Stream, seq uint64) (*natsjs.RawStreamMsg, error) {
+	for {
+		once, cancel := context.WithTimeout(ctx, 10*time.Second)
+		msg, err := stream.GetMsg(once, seq)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return msg, err
+		}
+	}
 }
 
 // Journal is what [CheckJournal] found.
