@@ -7,6 +7,10 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -74,7 +78,7 @@ func TestRequestsAreChecked(t *testing.T) {
 func TestStringsAreNoParts(t *testing.T) {
 	t.Parallel()
 	files := token.NewFileSet()
-	config := types.Config{Importer: importer.ForCompiler(files, "source", nil), Error: func(error) {}}
+	config := types.Config{Importer: importer.ForCompiler(files, "gc", compiled(t)), Error: func(error) {}}
 	for body, want := range map[string]bool{
 		`_ = []llm.Part{llm.Constant("do"), llm.FromOperator(text), llm.Data{Fenced: fenced}}`: true,
 		`_ = []llm.Part{text}`:                     false,
@@ -94,6 +98,23 @@ func TestStringsAreNoParts(t *testing.T) {
 		if (err == nil) != want {
 			t.Errorf("%s: %v", body, err)
 		}
+	}
+}
+
+// compiled finds what the compiler exports of a package.
+func compiled(t *testing.T) importer.Lookup {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}={{.Export}}", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(path string) (io.ReadCloser, error) {
+		for line := range strings.Lines(string(out)) {
+			if name, file, _ := strings.Cut(strings.TrimSpace(line), "="); name == path {
+				return os.Open(file)
+			}
+		}
+		return nil, fs.ErrNotExist
 	}
 }
 
