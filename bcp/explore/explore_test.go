@@ -30,7 +30,7 @@ func asked() int {
 	return full
 }
 
-var edges = flag.Int("edges", 0, "how many edges of everybody's world are looked at, over all moments of its day (default: 300,000; 1,000,000 or more is the long form)")
+var edges = flag.Int("edges", 0, "how many edges of everybody's world are looked at, over all moments of its day (default: 100,000; 1,000,000 or more is the long form)")
 
 // small worlds are searched whole: whatever happens, as often as it likes.
 var small = []struct {
@@ -75,7 +75,7 @@ func TestEverybodyKeepsTheirPromises(t *testing.T) {
 	t.Parallel()
 	most := *edges
 	if most == 0 {
-		most = effort.Rounds(300_000, 10_000)
+		most = effort.Rounds(100_000, 10_000)
 	}
 	ways, err := moments(&everybody)
 	if err != nil {

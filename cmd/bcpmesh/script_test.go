@@ -31,7 +31,7 @@ func (t tests) Run() int {
 		"TestRecordedActsAreAskedForOnce", "TestRedecideMailroom", "TestReplayOfErasedMessages", "TestWatchComesBack",
 		"TestWatchOnATerminal",
 	)
-	effort.Parallel(6)
+	effort.Parallel(8)
 	return t.M.Run()
 }
 

@@ -20,7 +20,7 @@ import (
 
 var (
 	records = flag.Int("records", 5_000, "decisions of the export that TestChanges changes")
-	changes = flag.Int("changes", 125, "changes of each kind that TestChanges makes")
+	changes = flag.Int("changes", 40, "changes of each kind that TestChanges makes")
 )
 
 // changer makes files that differ from a good one by one change, packed as the
