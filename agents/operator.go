@@ -106,6 +106,11 @@ func (o *Operator) ResetTaint(ctx context.Context, agent bcp.AgentName) error {
 	return o.request(ctx, bcp.ControlResetTaint, bcp.Control{Agent: agent}, &receipt{})
 }
 
+// Lift ends the suspension of an agent, a planner or a tool service (PROTOCOL P16.3).
+func (o *Operator) Lift(ctx context.Context, agent bcp.AgentName) error {
+	return o.request(ctx, bcp.ControlLift, bcp.Control{Agent: agent}, &receipt{})
+}
+
 // StopRun ends a run of a kernel: it makes no further call. It returns how the run ended,
 // also if that was before. Error: [*RunRefusedError] if there is no such run.
 func (o *Operator) StopRun(ctx context.Context, run string) (bcp.RunReceipt, error) {

@@ -32,6 +32,8 @@ type AgentStatus struct {
 	// NotStarted says why the mesh does not start the agent.
 	NotStarted string    `json:"not_started,omitempty"`
 	Waits      AgentWait `json:"waits"`
+	// Suspended says that nothing is taken from it until the operator lifts it.
+	Suspended bool `json:"suspended,omitzero"`
 }
 
 // Connected reports whether the agent is connected in a role.

@@ -48,7 +48,37 @@ const (
 	// It is not known whether a tool did what a run asked for, or it answered when it may
 	// not, or cannot be called.
 	AlertEffect AlertKind = "effect_uncertain"
+	// An agent does what its role does not (docs/suspicion.md), and is suspended if on_suspect
+	// says so.
+	AlertSuspect AlertKind = "role_suspect"
+	// The operator lifts a suspension.
+	AlertLifted AlertKind = "suspension_lifted"
 )
+
+// SuspectRule says what was seen of an agent that its role does not do. The words are
+// frozen, since journals hold them. The zero value is no rule.
+type SuspectRule string
+
+// The rules of package watch. Each looks at what an agent's own connection sent, and at
+// nothing that another agent could have chosen.
+const (
+	SuspectSubject   SuspectRule = "subject_denied"  // the server denied it a subject
+	SuspectOtherRole SuspectRule = "other_role"      // a message that another role sends
+	SuspectTools     SuspectRule = "ungranted_tools" // a plan with a tool that was not granted
+	SuspectUnusual   SuspectRule = "unusual"         // a plan of ten times the usual steps
+	SuspectCall      SuspectRule = "call_denied"     // a plan with a call that the gate denies, whatever the values
+	SuspectAnswer    SuspectRule = "answer_rejected" // an answer to a query that is not one of its spec
+	SuspectReply     SuspectRule = "forged_reply"    // a reply that nobody asked it for
+	SuspectOutcome   SuspectRule = "bad_outcome"     // an outcome that is not of its tool's schema
+)
+
+// Seen is something that a record says of an agent. Count is how often; of
+// [SuspectUnusual] it is the steps of a plan, which are not yet unusual.
+type Seen struct {
+	Agent AgentName
+	Rule  SuspectRule
+	Count int
+}
 
 // The alerts without a record: the journal cannot be written, or must not be.
 const (
@@ -60,7 +90,7 @@ const (
 
 // AlertKinds returns every kind that goes with a record.
 func AlertKinds() []AlertKind {
-	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood, AlertDiskLow, AlertDiskCritical, AlertShared, AlertExpiring, AlertPanic, AlertEgress, AlertModel, AlertWitnessMissing, AlertWitnessRefused, AlertRollbackAccepted, AlertRollbackSeen, AlertMarkStrange, AlertEffect}
+	return []AlertKind{AlertThreshold, AlertExhausted, AlertSpending, AlertHeld, AlertUnavailable, AlertMissed, AlertFlood, AlertDiskLow, AlertDiskCritical, AlertShared, AlertExpiring, AlertPanic, AlertEgress, AlertModel, AlertWitnessMissing, AlertWitnessRefused, AlertRollbackAccepted, AlertRollbackSeen, AlertMarkStrange, AlertEffect, AlertSuspect, AlertLifted}
 }
 
 // Alert tells operators, approvers and auditors of a decision that somebody
@@ -77,6 +107,9 @@ type Alert struct {
 	Reader     AgentName `json:"reader,omitempty"`
 	Epoch      uint64    `json:"epoch,omitzero"`
 	Count      int       `json:"count,omitzero"`
+	// Rule is why an agent is suspected, and Suspended that it is suspended for it.
+	Rule      SuspectRule `json:"rule,omitempty"`
+	Suspended bool        `json:"suspended,omitzero"`
 }
 
 // Alert returns what operators hear of the decision, if they do.
@@ -101,8 +134,12 @@ func (d *Decision) Alert() (Alert, bool) {
 	case d.Kind == KindRefusals && d.Check != CheckRate, d.Kind == KindViolation:
 		kind = AlertFlood
 	}
-	return Alert{Type: TypeAlert, Alert: kind, Seq: d.Seq, Time: d.At(), Agent: d.Agent, Controller: d.Controller, Reader: d.Reader,
-		Epoch: d.Epoch, Count: d.Count}, kind != ""
+	alert := Alert{Type: TypeAlert, Alert: kind, Seq: d.Seq, Time: d.At(), Agent: d.Agent, Controller: d.Controller, Reader: d.Reader,
+		Epoch: d.Epoch, Count: d.Count, Rule: d.Rule, Suspended: d.Suspends}
+	if kind == AlertLifted {
+		alert.Agent = d.Target
+	}
+	return alert, kind != ""
 }
 
 // HeldItem returns what waits for a person from this decision on, if something does.

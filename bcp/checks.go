@@ -63,6 +63,7 @@ const (
 	CheckModel          Check = 49
 	CheckCostBudget     Check = 50
 	CheckTokenBudget    Check = 51
+	CheckSuspended      Check = 52
 )
 
 // CheckInfo says what a check is.
@@ -127,20 +128,21 @@ var checks = []CheckInfo{
 	{CheckModel, "model", "P15.2", "the mesh knows the model, and its price if there is a budget for it", "model"},
 	{CheckCostBudget, "cost_budget", "P15.3", "the dollars of the window have room", "cost_budget"},
 	{CheckTokenBudget, "token_budget", "P15.3", "the tokens of the window have room", "token_budget"},
+	{CheckSuspended, "suspended", "P16.1", "the agent is not suspended", "on_suspect"},
 }
 
 // order has the checks of each kind of decision as its code has them; a test
 // compares the two.
 var order = map[DecisionKind][]Check{
-	KindAsk: {CheckRefusals, CheckMessage, CheckChannelFirst, CheckShape, CheckRepeat, CheckChannel, CheckRole, CheckCategory, CheckSpec,
+	KindAsk: {CheckRefusals, CheckSuspended, CheckMessage, CheckChannelFirst, CheckShape, CheckRepeat, CheckChannel, CheckRole, CheckCategory, CheckSpec,
 		CheckJustified, CheckOwnWords, CheckSessionFailed, CheckEscalations, CheckCat2Queries,
 		CheckBudget, CheckPushBudget, CheckCapacityBudget, CheckWindowBudget, CheckTotalBudget, CheckReader, CheckOutbox},
-	KindAnswer: {CheckRefusals, CheckMessage, CheckQuery, CheckAnswered, CheckCancelled, CheckDeadline, CheckNoInformation, CheckAnswer, CheckQueue},
-	KindPush: {CheckRefusals, CheckMessage, CheckRepeat, CheckSubscription, CheckRole, CheckRate, CheckBatch, CheckAnswer, CheckFilter,
+	KindAnswer: {CheckRefusals, CheckSuspended, CheckMessage, CheckQuery, CheckAnswered, CheckCancelled, CheckDeadline, CheckNoInformation, CheckAnswer, CheckQueue},
+	KindPush: {CheckRefusals, CheckSuspended, CheckMessage, CheckRepeat, CheckSubscription, CheckRole, CheckRate, CheckBatch, CheckAnswer, CheckFilter,
 		CheckBudget, CheckPushBudget, CheckCapacityBudget, CheckWindowBudget, CheckTotalBudget, CheckQueue, CheckOutbox, CheckController},
 	KindSession:   {CheckRefusals, CheckMessage},
 	KindPropose:   {CheckChannel, CheckCategory, CheckSpec, CheckQueue},
-	KindEgress:    {CheckRefusals, CheckMessage, CheckKeeper, CheckNetwork, CheckRepeat, CheckLinks, CheckEgressBudget, CheckEgressBytes},
+	KindEgress:    {CheckRefusals, CheckMessage, CheckSuspended, CheckKeeper, CheckNetwork, CheckRepeat, CheckLinks, CheckEgressBudget, CheckEgressBytes},
 	KindUsage:     {CheckRefusals, CheckMessage, CheckModel, CheckRepeat, CheckTokenBudget, CheckCostBudget},
 	KindTaint:     {CheckAct},
 	KindApproval:  {CheckMessage, CheckItem, CheckInTime, CheckDigest, CheckApprover, CheckSignature, CheckStands, CheckApproval},

@@ -15,7 +15,7 @@ import (
 func TestCatalogueIsTheClosedList(t *testing.T) {
 	t.Parallel()
 	lists := map[bcp.Audience]string{
-		bcp.ToReader: "malformed message_too_large rate_limited role_required query_unknown query_expired cancelled already_answered subscription_not_found " +
+		bcp.ToReader: "malformed message_too_large rate_limited suspended role_required query_unknown query_expired cancelled already_answered subscription_not_found " +
 			"validation_failed filtered budget_exhausted approval_queue_full approval_rejected controller_unavailable unavailable internal",
 		bcp.ToApprover: "malformed item_not_found item_expired already_decided digest_mismatch not_permitted",
 	}
@@ -41,7 +41,7 @@ func TestCatalogueIsTheClosedList(t *testing.T) {
 			t.Errorf("audience %d (-want +got):\n%s", to, diff)
 		}
 	}
-	controller := "malformed message_too_large rate_limited no_channel role_required category_denied invalid_query escalation_required escalation_limit_reached " +
+	controller := "malformed message_too_large rate_limited suspended no_channel role_required category_denied invalid_query escalation_required escalation_limit_reached " +
 		"escalation_denied query_limit_reached budget_exhausted approval_queue_full reader_unavailable held rejected expired cancelled " +
 		"not_enough_information approval_rejected approval_expired unavailable internal"
 	if diff := cmp.Diff(sorted(strings.Fields(controller)), sorted(got[bcp.ToController])); diff != "" {

@@ -214,6 +214,9 @@ type Decision struct {
 	// which schedule came up, what the server denied (publish, subscribe, connect).
 	// It is one of our words or the operator's.
 	Event string `msgpack:"ev,omitempty" json:"event,omitempty"`
+	// Rule is why an agent is suspected, and Suspends that it is suspended from here on.
+	Rule     SuspectRule `msgpack:"wr,omitempty" json:"rule,omitempty"`
+	Suspends bool        `msgpack:"sp,omitempty" json:"suspends,omitzero"`
 	// Target is the agent that somebody else's act is about.
 	Target AgentName `msgpack:"tg,omitempty" json:"target,omitempty"`
 	// Note is an approver's reason, the text of a prompt, or the host of a

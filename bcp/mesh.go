@@ -40,6 +40,9 @@ type Mesh struct {
 	// of their agents.
 	Trust            []Trust
 	RoleRequirements []RoleRequirement
+	// SuspendSuspects suspends an agent that is suspected of leaving its role; false: people
+	// are told alone.
+	SuspendSuspects bool
 	// Notify are the ways in which people are notified.
 	Notify []Route
 	// Organisation is whose agents these are, as other organisations know it, or empty.

@@ -61,11 +61,12 @@ const (
 	ControlStopRun     = "stop-run"  // end a run of a kernel
 	// ControlRevocations brings a list of revocations of another organisation.
 	ControlRevocations = "revocations"
+	ControlLift        = "lift" // end the suspension of an agent
 )
 
 // ControlActs returns every act.
 func ControlActs() []string {
-	return []string{ControlRenew, ControlTaint, ControlResetTaint, ControlSessions, ControlReload, ControlErase, ControlForecast, ControlKey, ControlReconcile, ControlStorage, ControlCredentials, ControlProposals, ControlAgents, ControlStopRun, ControlRevocations}
+	return []string{ControlRenew, ControlTaint, ControlResetTaint, ControlSessions, ControlReload, ControlErase, ControlForecast, ControlKey, ControlReconcile, ControlStorage, ControlCredentials, ControlProposals, ControlAgents, ControlStopRun, ControlRevocations, ControlLift}
 }
 
 // AuditorActs returns the acts that auditors may ask for too: they change nothing, and

@@ -65,6 +65,8 @@ func (w *recordWriter) decision(d *Decision) {
 	w.digest("rc", &d.RawCommitment)
 	w.digest("pc", &d.PayloadCommitment)
 	writeText(w, "ev", d.Event)
+	writeText(w, "wr", d.Rule)
+	w.flag("sp", d.Suspends)
 	writeText(w, "tg", d.Target)
 	writeText(w, "no", d.Note)
 	writeText(w, "nt", d.Notice)
@@ -348,6 +350,10 @@ func (r *recordReader) decision(d *Decision) {
 			r.exactly(d.PayloadCommitment[:])
 		case "ev":
 			readText(r, &d.Event)
+		case "wr":
+			readText(r, &d.Rule)
+		case "sp":
+			r.flag(&d.Suspends)
 		case "tg":
 			readText(r, &d.Target)
 		case "no":
@@ -672,6 +678,8 @@ func (w *jsonWriter) decision(d *Decision) {
 	w.someDigest("raw_commitment", &d.RawCommitment)
 	w.someDigest("payload_commitment", &d.PayloadCommitment)
 	w.word("event", d.Event)
+	w.word("rule", string(d.Rule))
+	w.someFlag("suspends", d.Suspends)
 	w.word("target", string(d.Target))
 	w.word("note", d.Note)
 	w.word("notice_id", string(d.Notice))

@@ -5,8 +5,9 @@ import "github.com/go-json-experiment/json/jsontext"
 // Runs is the state of the runs of kernels: like the rest of a [state.State] it follows from
 // the records, in their order, and from nothing else. A State owns it.
 type Runs interface {
-	// ApplyRun makes the change that a decision has as its Run.
-	ApplyRun(d *Decision) error
+	// ApplyRun makes the change that a decision has as its Run, and returns what it says
+	// of agents.
+	ApplyRun(d *Decision) ([]Seen, error)
 	// Save returns the whole state: the same bytes for the same state, and none where
 	// there was no run.
 	Save() []byte

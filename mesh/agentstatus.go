@@ -20,7 +20,13 @@ func (m *Mesh) Agents(ctx context.Context, from bcp.AgentName) (bcp.AgentStatuse
 	agents, next := partOf(m.Definition().Agents, from)
 	result := bcp.AgentStatuses{Agents: []bcp.AgentStatus{}, Next: next}
 	var waits map[bcp.AgentName]bcp.AgentWait
-	if err := m.gateway.Inspect(ctx, func(s *state.State) { waits = s.AgentWaits() }); err != nil {
+	suspended := make(map[bcp.AgentName]bool)
+	if err := m.gateway.Inspect(ctx, func(s *state.State) {
+		waits = s.AgentWaits()
+		for i := range agents {
+			suspended[agents[i].Name] = s.Suspended(agents[i].Name)
+		}
+	}); err != nil {
 		return result, err
 	}
 	commands := map[bcp.AgentName]supervisor.Status{}
@@ -41,7 +47,7 @@ func (m *Mesh) Agents(ctx context.Context, from bcp.AgentName) (bcp.AgentStatuse
 			command.State = supervisor.Stopped
 		}
 		status := statusOf(a, connections[a.Name], command, c != nil)
-		status.Waits = waits[a.Name]
+		status.Waits, status.Suspended = waits[a.Name], suspended[a.Name]
 		result.Agents = append(result.Agents, status)
 	}
 	return result, nil

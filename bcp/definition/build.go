@@ -135,7 +135,7 @@ func (b *builder) meshOf(o *object) *bcp.Mesh {
 		Replicas:     int(o.get("replicas").number),
 		SyncAlways:   o.get("sync").word != "",
 		SyncInterval: o.get("sync").duration,
-		RawRetention: o.get("raw_retention").duration,
+		RawRetention: o.get("raw_retention").duration, SuspendSuspects: o.get("on_suspect").word == "suspend",
 		MaxRefusals:  int(o.get("max_refusals").number),
 		MaxDisk:      o.get("max_disk_mb").number << 20,
 		Files:        b.files,

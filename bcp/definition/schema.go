@@ -173,6 +173,8 @@ var meshKeys = []Key{
 		Doc: "Keys of other organisations, by which they attest their agents (roles.md)."},
 	{Level: LevelMesh, Name: "role_requirements", Type: TypeObjects, Child: LevelRequirement, Min: 0, Max: 64, DefaultRule: "dual-llm, which is built in", Rule: "P14.2, DUAL-92",
 		Doc: "What may be required of agents of other organisations (roles.md)."},
+	{Level: LevelMesh, Name: "on_suspect", Type: TypeWord, Words: []string{"alert", "suspend"}, Default: "alert", Rule: "P16.2",
+		Doc: "What becomes of an agent that is suspected of leaving its role: people are told, or it is suspended too, until `bcpmesh role lift` (suspicion.md)."},
 	{Level: LevelMesh, Name: "notify", Type: TypeObjects, Child: LevelNotify, Min: 0, Max: bcp.MaxRoutes, DefaultRule: "nobody is notified", Rule: "P4.6",
 		Doc: "Ways in which people are notified of held items, alerts and expiring credentials (notifications.md)."},
 

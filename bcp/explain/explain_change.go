@@ -73,6 +73,8 @@ func (e *explainer) changes() []string {
 		return []string{fmt.Sprintf("a command of %s that can be started", d.Reader)}
 	case bcp.CheckController:
 		return []string{fmt.Sprintf("a command of %s that can be started", d.Controller)}
+	case bcp.CheckSuspended:
+		return []string{fmt.Sprintf("the operator: bcpmesh role lift %s, after a look at why", d.Agent)}
 	case bcp.CheckOutbox:
 		return []string{fmt.Sprintf("%s acknowledges the deliveries that wait for it", d.Controller)}
 	case bcp.CheckQuery:

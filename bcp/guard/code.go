@@ -37,6 +37,7 @@ const (
 	BudgetExhausted  Code = "budget_exhausted"
 	LinksOnly        Code = "links_only"
 	Unrecorded       Code = "unrecorded" // nobody recorded the request
+	Suspended        Code = "suspended"  // the agent is, until the operator lifts it
 )
 
 // Codes returns all codes, sorted.
@@ -74,6 +75,7 @@ var codeTexts = map[Code]string{
 	TooManyRedirects: "the host redirects too often",
 	BudgetExhausted:  "the budget for fetching is spent",
 	Unrecorded:       "the mesh could not record the request",
+	Suspended:        "the agent is suspended",
 	LinksOnly:        "only links and start URLs may be fetched",
 }
 

@@ -82,6 +82,7 @@ const (
 	UnknownItem       Code = "unknown_item"
 	BadRule           Code = "bad_rule"
 	LimitOpenRuns     Code = "max_open_runs"
+	Suspended         Code = "suspended"
 	Repeated          Code = "repeated" // decided before: the answer is the same
 )
 
@@ -98,7 +99,7 @@ var otherCodes = []Code{
 	Permitted, Declassified, NeedsPerson, NoCapability, Forbidden, NotDeclassified, LimitSteps, LimitEffects, LimitParses, LimitDepth,
 	LimitPlans, LimitPlannerBits, LimitValueBytes, LimitRunTTL, PlannerTimeout, ApprovalRejected, ApprovalExpired, ApprovalQueueFull,
 	InDoubt, ParseUnavailable, ToolUnavailable, ToolChanged, SecondOutcome, LateOutcome, Cancelled, SubBlocked, SubErrored,
-	SubPlanRejected, UnknownKernel, UnknownGrant, UnknownRun, UnknownPlan, UnknownCall, UnknownItem, BadRule, LimitOpenRuns, Repeated,
+	SubPlanRejected, UnknownKernel, UnknownGrant, UnknownRun, UnknownPlan, UnknownCall, UnknownItem, BadRule, LimitOpenRuns, Suspended, Repeated,
 }
 
 // Codes returns all codes.

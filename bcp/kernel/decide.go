@@ -51,6 +51,12 @@ func (s *State) DecideRun(m bcp.Moment, kernel bcp.AgentName, from Requester, gr
 	return d.decided()
 }
 
+// RefuseRun refuses a requester's message for what is not the message's: nothing of it is
+// read.
+func (s *State) RefuseRun(m bcp.Moment, kernel bcp.AgentName, from Requester, grant string, code Code) Change {
+	return Change{Kind: ChangeRun, Time: s.now(m), Run: RunID("r" + m.Fresh), Code: code, Start: &Start{Kernel: kernel, Requester: from, GrantName: grant}}
+}
+
 // repeat answers a message that was decided before (PROTOCOL P2.6). End says how its run
 // ended, if it has.
 func (c *Change) repeat(before request) Change {

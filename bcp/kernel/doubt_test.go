@@ -172,7 +172,7 @@ func TestEndWithAnOpenCall(t *testing.T) {
 		g := newGateway(t, mustKernel(t, nil))
 		id := g.begin("all")
 		g.plan(plan)
-		if c := g.store(g.state.DecideStop(g.moment(), id)); c.Alert != want {
+		if c := g.store(g.state.DecideStop(g.moment(), id, kernel.Cancelled)); c.Alert != want {
 			t.Errorf("%s: alert %q, want %q", plan, c.Alert, want)
 		}
 	}
@@ -203,7 +203,7 @@ func TestForeignMessages(t *testing.T) {
 	refused("a decision about nothing", g.state.DecidePerson(m(), request.Wait.ID, kernel.Approve, nil), kernel.UnknownItem)
 	refused("a restart of nothing", g.state.DecideRestart(m(), request.Wait.ID), kernel.UnknownCall)
 	refused("nothing that was not sent", g.state.DecideUnsent(m(), request.Wait.ID, kernel.ToolUnavailable), kernel.UnknownCall)
-	refused("the end of no run", g.state.DecideStop(m(), "relse"), kernel.UnknownRun)
+	refused("the end of no run", g.state.DecideStop(m(), "relse", kernel.Cancelled), kernel.UnknownRun)
 	g.store(g.state.DecidePlan(m(), "planner", request.Wait.ID, plan))
 	refused("the plan again", g.state.DecidePlan(m(), "planner", request.Wait.ID, plan), kernel.UnknownPlan)
 	call := g.next(kernel.ReleaseCall)
@@ -212,7 +212,7 @@ func TestForeignMessages(t *testing.T) {
 	}
 	g.outcome(call, `"result":`+sent)
 	g.end(kernel.Committed, "")
-	refused("the end of a run that ended", g.state.DecideStop(m(), id), kernel.UnknownRun)
+	refused("the end of a run that ended", g.state.DecideStop(m(), id, kernel.Cancelled), kernel.UnknownRun)
 
 	for _, c := range []kernel.Change{
 		{}, {Run: id, Time: 1}, {Run: "relse", Time: 1 << 62}, {Run: id, Time: 1 << 62, Wait: &kernel.Wait{Kind: kernel.WaitTool, ID: "cx"}},
@@ -335,7 +335,7 @@ func TestEndedRunsAreBounded(t *testing.T) {
 	g.plan(steps(inbox))
 	call := g.next(kernel.ReleaseCall).Wait.ID
 	g.replay = false
-	stop := func(run kernel.RunID) { g.store(g.state.DecideStop(g.moment(), run)) }
+	stop := func(run kernel.RunID) { g.store(g.state.DecideStop(g.moment(), run, kernel.Cancelled)) }
 	late := func() kernel.Code {
 		return g.state.DecideOutcome(g.moment(), call, 1, []byte(`{"call_id":"`+call+`","result":true}`)).Code
 	}
@@ -439,7 +439,7 @@ func TestReload(t *testing.T) {
 		code   kernel.Code
 	}{
 		{"the same", []*kernel.Kernel{mustKernel(t, nil)}, func(g *gateway) { g.result(mail); g.answer(`{"text":"x"}`, ""); g.result(sent) }, kernel.Committed, ""},
-		{"no kernel", nil, func(g *gateway) { g.store(g.state.DecideStop(g.moment(), g.changes[0].Run)) }, kernel.Stopped, kernel.Cancelled},
+		{"no kernel", nil, func(g *gateway) { g.store(g.state.DecideStop(g.moment(), g.changes[0].Run, kernel.Cancelled)) }, kernel.Stopped, kernel.Cancelled},
 		{"no kernel, and an outcome", nil, func(g *gateway) {
 			g.store(g.state.DecideOutcome(g.moment(), g.changes[1].Wait.ID, 1, []byte(`{"call_id":"`+g.changes[1].Wait.ID+`","result":`+mail+`}`)))
 		}, kernel.Errored, kernel.UnknownKernel},
@@ -511,7 +511,7 @@ func TestOpenRunsAreBounded(t *testing.T) {
 	if code := refused(); code != kernel.LimitOpenRuns {
 		t.Errorf("one more is %q", code)
 	}
-	g.store(g.state.DecideStop(g.moment(), runs[0]))
+	g.store(g.state.DecideStop(g.moment(), runs[0], kernel.Cancelled))
 	restored, err := kernel.Restore(g.state.Save(), g.kernels...)
 	if err != nil {
 		t.Fatal(err)

@@ -76,6 +76,7 @@ var explanations = map[Code]string{
 	UnknownCall:   "No run waits for this call.",
 	UnknownItem:   "No run waits for this decision.",
 	BadRule:       "A rule that the requester adds does not compile for the tools of its grant.",
+	Suspended:     "Who sent it, or started or planned the run, or does its call, is suspended.",
 	LimitOpenRuns: "The requester has as many open runs as one may have.",
 	Repeated:      "The request was decided before.",
 }

@@ -126,9 +126,9 @@ func (d *draft) performed(t *Tool, value *Value) {
 	d.answer(record, d.resultNode(f, t, args, value, at))
 }
 
-// DecideUnsent takes it that a call could not be sent: the server refused the
-// dispatcher, or a tool is not what was pinned (code is tool_unavailable or
-// tool_changed). It was not performed.
+// DecideUnsent takes it that a call was not sent: the server refused the dispatcher, a
+// tool is not what was pinned, or its service is suspended (code is tool_unavailable,
+// tool_changed or suspended). It was not performed.
 func (s *State) DecideUnsent(m bcp.Moment, call string, code Code) Change {
 	r := s.open(call, WaitTool)
 	if r == nil {

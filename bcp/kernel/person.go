@@ -78,15 +78,35 @@ func (s *State) DecidePerson(m bcp.Moment, item string, decision PersonDecision,
 	return d.decided()
 }
 
-// DecideStop ends a run because a person or its requester says so.
-func (s *State) DecideStop(m bcp.Moment, id RunID) Change {
+// DecideStop ends a run: because a person or its requester says so (code is cancelled),
+// or since its requester or planner is suspended.
+func (s *State) DecideStop(m bcp.Moment, id RunID, code Code) Change {
 	r := s.runs[id]
 	if r == nil || r.end != nil {
 		return Change{Kind: ChangeRun, Time: s.now(m), Run: id, Code: UnknownRun}
 	}
 	d := s.draft(m, ChangeRun, r)
-	d.end(Stopped, Cancelled, r.wait.Step)
+	d.end(Stopped, code, r.wait.Step)
 	return d.decided()
+}
+
+// RunOf returns a run that has not ended and whose requester or planner is one of these.
+func (s *State) RunOf(suspended func(bcp.AgentName) bool) (RunID, bool) {
+	for _, id := range s.waiting {
+		r := s.runs[id]
+		if r == nil || r.end != nil {
+			continue
+		}
+		if k := s.kernels[r.start.Kernel]; suspended(bcp.AgentName(r.start.Requester.Name)) || k != nil && suspended(k.definition.Planner) {
+			return id, true
+		}
+	}
+	return "", false
+}
+
+// Suspended refuses a message of an agent that is suspended. What it answers waits on.
+func (s *State) Suspended(m bcp.Moment, kind ChangeKind, id string) Change {
+	return s.refused(m, kind, id, Suspended)
 }
 
 // approve makes a call that a person let through. It is judged once more: what the

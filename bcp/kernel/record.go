@@ -61,16 +61,55 @@ func ReadRecord(d *bcp.Decision) (Change, error) {
 	return c, err
 }
 
-// ApplyRun makes the change that a decision records.
-func (s *State) ApplyRun(d *bcp.Decision) error {
+// ApplyRun makes the change that a decision records, and returns what it says of the
+// planner or tool that sent the message.
+func (s *State) ApplyRun(d *bcp.Decision) ([]bcp.Seen, error) {
 	c, err := ReadRecord(d)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	before := s.runs[c.Run]
 	if err := s.Apply(&c); err != nil {
-		return fmt.Errorf("run %s: %w", c.Run, err)
+		return nil, fmt.Errorf("run %s: %w", c.Run, err)
 	}
-	return nil
+	// Whoever told the requester something has a part in the task, and so in what its plan
+	// is denied.
+	told := before != nil && before.start.Task.Tainted()
+	return c.seen(d.Run.From, told), nil
+}
+
+// seen returns what the change says of who sent the message that it is about, if that is
+// its sender's own doing: not what the values of a run made of a plan, and not what is
+// denied for a task that a Reader may have written.
+func (c *Change) seen(from bcp.AgentName, told bool) (seen []bcp.Seen) {
+	add := func(rule bcp.SuspectRule, count int) {
+		seen = append(seen, bcp.Seen{Agent: from, Rule: rule, Count: count})
+	}
+	switch {
+	case from == "":
+	case c.Kind == ChangeOutcome && c.Code == UnknownCall:
+		add(bcp.SuspectReply, 1)
+	case c.Kind == ChangeOutcome && c.Result != nil && c.Result.Code == BadOutcome:
+		add(bcp.SuspectOutcome, 1)
+	case c.Kind == ChangePlan && c.Code == "":
+		if c.Told != nil && c.Told.Code == UnknownTool || c.End != nil && (c.End.Code == UnknownTool || c.End.Cause == UnknownTool) {
+			add(bcp.SuspectTools, 1)
+		}
+		if c.Plan != nil && c.Plan.Attempt == 1 {
+			add(bcp.SuspectUnusual, c.Plan.Steps)
+		}
+		for i := range c.Steps {
+			st := &c.Steps[i]
+			switch {
+			case !st.Early || st.Judged == nil || st.Judged.Ruling != Deny:
+			case st.Judged.Code == NoCapability:
+				add(bcp.SuspectTools, 1)
+			case !told:
+				add(bcp.SuspectCall, 1)
+			}
+		}
+	}
+	return seen
 }
 
 // OpenSince counts the runs that began before a time and have not ended.

@@ -248,7 +248,7 @@ func TestRunRecordsAreChecked(t *testing.T) {
 			t.Fatal(err)
 		}
 		spoil(&d)
-		if err := runs.ApplyRun(&d); !errors.Is(err, kernel.ErrRecord) {
+		if _, err := runs.ApplyRun(&d); !errors.Is(err, kernel.ErrRecord) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -23,21 +23,25 @@ func (s *State) Redecide(c *Change, from bcp.AgentName, salt [16]byte, message [
 	}
 	r := s.runs[c.Run]
 	switch {
+	case c.Code == Suspended: // who is suspended is not known here
+		return Change{}, false
 	case c.Start != nil:
 		return s.DecideRun(m, c.Start.Kernel, c.Start.Requester, c.Start.GrantName, c.Start.Task, message), true
 	case c.Kind == ChangeRun && from != "":
-		return s.DecideStop(m, c.Run), true
+		return s.DecideStop(m, c.Run, Cancelled), true
 	case c.Kind == ChangePlan && from != "":
 		return s.DecidePlan(m, from, c.Input, message), true
 	case c.Kind == ChangeOutcome:
 		return s.DecideOutcome(m, c.Input, c.Attempt, message), true
 	case r == nil || r.end != nil || c.Code != "":
 		return Change{}, false
+	case c.Kind == ChangeRun && c.End != nil && c.End.Code == Suspended:
+		return s.DecideStop(m, c.Run, Suspended), true
 	case c.Kind == ChangeStep && from != "":
 		return s.DecidePerson(m, c.Input, c.person(r), c.Private.Value), true
 	case c.Kind == ChangeStep:
 		return s.redecideAnswer(m, c)
-	case c.Kind == ChangeCall && r.wait.Kind == WaitTool && (c.Alert == ToolUnavailable || c.Alert == ToolChanged):
+	case c.Kind == ChangeCall && r.wait.Kind == WaitTool && (c.Alert == ToolUnavailable || c.Alert == ToolChanged || c.Alert == Suspended):
 		return s.DecideUnsent(m, c.Input, c.Alert), true
 	case c.Kind == ChangeCall && r.wait.Kind == WaitTool && (c.End == nil || c.End.Code != LimitRunTTL):
 		return s.DecideRestart(m, c.Input), true // time decides the same

@@ -314,7 +314,7 @@ func TestRunsThatEnd(t *testing.T) {
 		}, kernel.Errored, kernel.SubPlanRejected, kernel.PlannerRefused},
 		{"somebody stops it", func(g *gateway) {
 			g.next(kernel.ReleasePlan)
-			g.store(g.state.DecideStop(g.moment(), g.changes[0].Run))
+			g.store(g.state.DecideStop(g.moment(), g.changes[0].Run, kernel.Cancelled))
 		}, kernel.Stopped, kernel.Cancelled, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -411,7 +411,7 @@ func TestApprovals(t *testing.T) {
 		{"nobody", func(g *gateway) { g.next(kernel.ReleaseItem); g.pass() }, kernel.Blocked, kernel.ApprovalExpired, 1},
 		{"stopped", func(g *gateway) {
 			g.next(kernel.ReleaseItem)
-			g.store(g.state.DecideStop(g.moment(), g.changes[0].Run))
+			g.store(g.state.DecideStop(g.moment(), g.changes[0].Run, kernel.Cancelled))
 		}, kernel.Stopped, kernel.Cancelled, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {

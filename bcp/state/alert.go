@@ -29,11 +29,51 @@ type alert struct {
 	channel bcp.ChannelKey
 	kind    bcp.AlertKind
 	epoch   uint64 // in which it was raised; another may begin before it is recorded
+	suspect bcp.Seen
 }
+
+// see counts what a decision says of agents, and makes an alert due if that is too much.
+func (s *State) see(d *bcp.Decision, all []bcp.Seen) {
+	for _, seen := range all {
+		if n := s.watch.See(d.Time, seen); n > 0 {
+			s.alerts = append(s.alerts, alert{kind: bcp.AlertSuspect, suspect: bcp.Seen{Agent: seen.Agent, Rule: seen.Rule, Count: n}})
+		}
+	}
+}
+
+// decideSuspect records that an agent is suspected, and whether it is suspended for it.
+func (s *State) decideSuspect(m bcp.Moment, a *alert) bcp.Decision {
+	d := s.DecideAlert(m, a.kind)
+	d.Agent, d.Rule, d.Count, d.Suspends = a.suspect.Agent, a.suspect.Rule, a.suspect.Count, s.mesh.SuspendSuspects
+	return d
+}
+
+// applySuspect applies an alert about an agent, or that its suspension is lifted.
+func (s *State) applySuspect(d *bcp.Decision) {
+	switch bcp.AlertKind(d.Event) {
+	case bcp.AlertSuspect:
+		seen := bcp.Seen{Agent: d.Agent, Rule: d.Rule, Count: d.Count}
+		if i := slices.IndexFunc(s.alerts, func(a alert) bool { return a.suspect == seen }); i >= 0 {
+			s.alerts = slices.Delete(s.alerts, i, i+1)
+		}
+		if d.Suspends {
+			s.suspended[d.Agent] = true
+		}
+	case bcp.AlertLifted:
+		delete(s.suspended, d.Target)
+	}
+}
+
+// Suspended reports whether nothing is taken from an agent, as Controller, Reader,
+// requester, planner or tool, until the operator lifts it.
+func (s *State) Suspended(agent bcp.AgentName) bool { return s.suspended[agent] }
+
+// AnySuspended reports whether some agent is suspended.
+func (s *State) AnySuspended() bool { return len(s.suspended) > 0 }
 
 // raise makes an alert due, unless it is, or not due.
 func (s *State) raise(ch *channelState, kind bcp.AlertKind, due bool) {
-	a := alert{ch.definition.ChannelKey, kind, ch.newest()}
+	a := alert{channel: ch.definition.ChannelKey, kind: kind, epoch: ch.newest()}
 	switch queued := slices.IndexFunc(s.alerts, func(b alert) bool { return b.channel == a.channel && b.kind == kind }); {
 	case due && queued < 0:
 		s.alerts = append(s.alerts, a)

@@ -175,6 +175,8 @@ func TestWhatIsAnAlert(t *testing.T) {
 		"rollback seen":       {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertRollbackSeen), Agent: "mail", Role: bcp.RoleReader}, bcp.AlertRollbackSeen},
 		"effect":              {bcp.Decision{Kind: bcp.KindCall, Run: &bcp.RunChange{Alert: "in_doubt"}}, bcp.AlertEffect},
 		"mark strange":        {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertMarkStrange), Agent: "mail", Role: bcp.RoleReader}, bcp.AlertMarkStrange},
+		"suspect":             {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertSuspect), Agent: "mail", Rule: bcp.SuspectReply, Count: 1}, bcp.AlertSuspect},
+		"lifted":              {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertLifted), Agent: bcp.Operator, Target: "mail"}, bcp.AlertLifted},
 		"egress":              {bcp.Decision{Kind: bcp.KindEgress, Verdict: bcp.Reject, Egress: &bcp.EgressChange{Alert: true}}, bcp.AlertEgress},
 		"model":               {bcp.Decision{Kind: bcp.KindUsage, Verdict: bcp.Accept, Usage: &bcp.UsageChange{Alert: 80}}, bcp.AlertModel},
 		"model again":         {bcp.Decision{Kind: bcp.KindUsage, Verdict: bcp.Reject, Usage: &bcp.UsageChange{}}, ""},

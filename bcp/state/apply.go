@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract/watch"
 )
 
 // Apply changes the state as d says; record is the digest of d's bytes as they
@@ -46,6 +47,7 @@ func (s *State) apply(d *bcp.Decision, runs [][8]byte) error {
 		s.repeat(d)
 		return nil
 	}
+	s.see(d, watch.Of(d))
 	more := s.answeredAgain(d)
 	if d.Kind == bcp.KindViolation || d.Verdict == bcp.Reject && isWrong(d) && !d.Excused {
 		s.countRefusal(d)

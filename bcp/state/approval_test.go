@@ -76,6 +76,7 @@ func TestDecisions(t *testing.T) {
 		{"an escalation is denied", gate + `
 			reject 1 too_wide                => accept event:reject out:escalation_denied bits:1.0 settled:1.0 reserved:0.0 !notice !prepaid
 			answer mail 1 {"summary":"a_b"}  => query_unknown
+			due                              => alert event:role_suspect
 			wait 24h
 			due                              => nothing`},
 		{"a summary is approved", summary + `

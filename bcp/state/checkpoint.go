@@ -23,7 +23,7 @@ import (
 
 // checkpointVersion stands in front. Another version is refused: the journal is
 // read once, and a new checkpoint made.
-const checkpointVersion = 12
+const checkpointVersion = 13
 
 // maxCheckpointDepth is that of an anomaly of a push of a window of a channel.
 const maxCheckpointDepth = 11
@@ -48,6 +48,10 @@ func (s *State) Checkpoint() ([]byte, error) {
 		return nil, err
 	}
 	saved.Roles, saved.Revocations = s.roles.save()
+	if saved.Watch, err = s.watch.Save(); err != nil {
+		return nil, err
+	}
+	saved.Suspended = slices.Sorted(maps.Keys(s.suspended))
 	keys := s.keys(&saved)
 	for _, name := range slices.Sorted(maps.Keys(s.agents)) {
 		a, err := saveAgent(name, s.agents[name])
@@ -96,7 +100,11 @@ func (s *State) Checkpoint() ([]byte, error) {
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Query, b.Query), cmp.Compare(a.Item, b.Item), cmp.Compare(a.Cron, b.Cron))
 	})
 	for _, a := range s.alerts {
-		saved.Alerts = append(saved.Alerts, savedAlert{Key: keys[a.channel], Kind: a.kind, Epoch: a.epoch})
+		key, ok := keys[a.channel]
+		if !ok {
+			key = -1
+		}
+		saved.Alerts = append(saved.Alerts, savedAlert{Key: key, Kind: a.kind, Epoch: a.epoch, Agent: a.suspect.Agent, Rule: a.suspect.Rule, Count: a.suspect.Count})
 	}
 	for i := range s.crons {
 		saved.Crons = append(saved.Crons, savedCron{Last: s.crons[i].last, Due: s.crons[i].due})

@@ -65,7 +65,7 @@ func TestCheckpointKnowsEveryField(t *testing.T) {
 		of     any
 		fields string
 	}{
-		{State{}, "mesh rules constraints context last head agents channels queries open openWith items firsts endings decided deadline waiting noticed alerts crons verify origin compiled foreign moves marks runs roles runsUnkept"},
+		{State{}, "mesh rules constraints context last head agents channels queries open openWith items firsts endings decided deadline waiting noticed alerts crons verify origin compiled foreign moves marks runs roles watch suspended runsUnkept"},
 		{agentState{}, "definition asks answers askTotal reported exposure told session arrivals renewed refusals unavailable sources egress usage notices"},
 		{egressState{}, "policy pool alerted refusals"},
 		{usageState{}, "tokens money warned alerted"},
@@ -98,7 +98,7 @@ func TestCheckpointKnowsEveryField(t *testing.T) {
 		{firstWords{}, "code field query"},
 		{decidedItem{}, "id at code content controller"},
 		{timer{}, "at query item cron channel subscription"},
-		{alert{}, "channel kind epoch"},
+		{alert{}, "channel kind epoch suspect"},
 		{cron{}, "agent role CronSchedule next last due"},
 		{foreign{}, "agents channels"},
 		{roleState{}, "accepted numbers"},
@@ -203,6 +203,7 @@ func edits() map[string]edit {
 		"Mesh.Trust":            {kept, func(m *bcp.Mesh) { m.Trust = []bcp.Trust{{Organisation: "org2.example"}} }},
 		"Mesh.RoleRequirements": {kept, func(m *bcp.Mesh) { m.RoleRequirements = []bcp.RoleRequirement{{Name: "x"}} }},
 		"Mesh.MaxRefusals":      {kept, func(m *bcp.Mesh) { m.MaxRefusals = 1 }},
+		"Mesh.SuspendSuspects":  {kept, func(m *bcp.Mesh) { m.SuspendSuspects = true }},
 		"Mesh.Agents": {kept, func(m *bcp.Mesh) {
 			m.Agents = append(m.Agents, bcp.Agent{Name: "zed", Encoding: bcp.JSON, Reader: true})
 		}},

@@ -27,6 +27,9 @@ func (s *State) DecideAsk(m bcp.Moment, controller, reader bcp.AgentName, body [
 	if limited {
 		return refuse(d, bcp.CheckRefusals, bcp.RateLimited)
 	}
+	if s.suspended[controller] {
+		return refuse(d, bcp.CheckSuspended, bcp.Suspended)
+	}
 	ch := s.channels[bcp.ChannelKey{Controller: controller, Reader: reader}]
 	ask, code := bcp.ParseAsk(body, s.Encoding(controller), reader)
 	switch {
@@ -141,6 +144,9 @@ func (s *State) DecideAnswer(m bcp.Moment, reader bcp.AgentName, id bcp.QueryID,
 	if limited {
 		return refuse(d, bcp.CheckRefusals, bcp.RateLimited)
 	}
+	if s.suspended[reader] {
+		return refuse(d, bcp.CheckSuspended, bcp.Suspended)
+	}
 	q := s.queries[id]
 	if q != nil && (q.channel.Reader != reader || !q.sent || q.forgotten(d.Time)) {
 		q = nil
@@ -240,6 +246,9 @@ func (s *State) DecidePush(m bcp.Moment, reader, controller bcp.AgentName, id bc
 	d.Reader, d.Controller, d.Subscription = reader, controller, id
 	if limited {
 		return refuse(d, bcp.CheckRefusals, bcp.RateLimited)
+	}
+	if s.suspended[reader] {
+		return refuse(d, bcp.CheckSuspended, bcp.Suspended)
 	}
 	ch := s.channels[bcp.ChannelKey{Controller: controller, Reader: reader}]
 	var v *bcp.Validator
@@ -448,6 +457,9 @@ func (s *State) DecideDueBut(m bcp.Moment, passOver func(Due) bool) (bcp.Decisio
 	for _, a := range s.alerts {
 		if passOver(Due{alert: a}) {
 			continue
+		}
+		if a.kind == bcp.AlertSuspect {
+			return s.decideSuspect(m, &a), true
 		}
 		d := s.next(m, bcp.KindAlert)
 		d.Event, d.Controller, d.Reader, d.Epoch, d.Balance = string(a.kind), a.channel.Controller, a.channel.Reader, a.epoch, s.channels[a.channel].pool(a.epoch)

@@ -115,6 +115,8 @@ func TestAnswerCodesInOrder(t *testing.T) {
 		answer mail q000002 {"ok":true}  => query_unknown silent   # before the query
 		ask planner mail yes             => accept
 		answer web 1 {"ok":true}         => query_unknown silent   # another Reader's
+		due                              => alert event:role_suspect
+		due                              => alert event:role_suspect
 		answer web 1 junk                => malformed silent try:0
 		answer mail 1 {"ok":true}        => delivers
 		answer mail 1 {"ok":false}       => already_answered silent

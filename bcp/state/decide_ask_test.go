@@ -178,7 +178,8 @@ func TestAskCategory3WaitsAtItsGate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testMesh()).play(`
 		ask planner mail three why=no_other_way => hold escalation item out:held bits:22.0 reserved:22.0 begins !by-delivery
-		answer mail 1 {"summary":"a_b"}         => query_unknown silent`)
+		answer mail 1 {"summary":"a_b"}         => query_unknown silent
+		due                                     => alert event:role_suspect`)
 	if open := w.state.OpenQueries("mail"); len(open) != 0 {
 		t.Errorf("the Reader would get %v before a person decided", open)
 	}

@@ -32,7 +32,7 @@ func TestStuckDeadlineStarvesNobody(t *testing.T) {
 	if d, ok = w.state.DecideDueBut(w.moment(), stuck); !ok || d.Query != w.queries[1] || len(asked) != 3 {
 		t.Errorf("behind one that is passed over: %+v, %v, after %d", d, ok, len(asked))
 	}
-	w.state.alerts = []alert{{plannerMail, bcp.AlertThreshold, 1}, {plannerMail, bcp.AlertSpending, 1}}
+	w.state.alerts = []alert{{channel: plannerMail, kind: bcp.AlertThreshold, epoch: 1}, {channel: plannerMail, kind: bcp.AlertSpending, epoch: 1}}
 	all := func(which Due) bool { return which.alert.kind != bcp.AlertSpending }
 	if d, ok = w.state.DecideDueBut(w.moment(), all); !ok || d.Event != string(bcp.AlertSpending) {
 		t.Errorf("an alert behind one that is passed over: %+v, %v", d, ok)

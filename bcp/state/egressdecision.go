@@ -48,6 +48,9 @@ func (s *State) DecideEgress(m bcp.Moment, agent bcp.AgentName, body []byte) (bc
 	if code != "" {
 		return s.refuseEgress(d, a, bcp.CheckMessage, code, guard.Malformed), true
 	}
+	if r.Act == bcp.EgressReserve && s.suspended[agent] {
+		return s.refuseEgress(d, a, bcp.CheckSuspended, bcp.Suspended, guard.Suspended), true
+	}
 	switch r.Act {
 	case bcp.EgressRefuse:
 		return s.refuseEgress(d, a, bcp.CheckKeeper, bcp.NotPermitted, r.Code), true

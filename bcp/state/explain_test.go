@@ -69,6 +69,10 @@ var refusals = []struct {
 	{bcp.CheckApprover, bcp.KindApproval, bcp.NotPermitted, nil, "push mail planner memo {\"summary\":\"x\"}\nreject 1 no as=eve until=1h"},
 	{bcp.CheckSignature, bcp.KindApproval, bcp.NotPermitted, nil, "push mail planner memo {\"summary\":\"x\"}\napprove 1 unsigned=1"},
 	{bcp.CheckApproval, bcp.KindApproval, bcp.Malformed, nil, "push mail planner memo {\"summary\":\"x\"}\nedit 1 {\"no\":1}"},
+	{bcp.CheckSuspended, bcp.KindAsk, bcp.Suspended, suspends, "event violation planner 3\ndue\nask planner mail yes"},
+	{bcp.CheckSuspended, bcp.KindAnswer, bcp.Suspended, suspends, "ask planner mail yes\nevent violation mail 3\ndue\nanswer mail 1 {\"ok\":true}"},
+	{bcp.CheckSuspended, bcp.KindPush, bcp.Suspended, suspends, "event violation mail 3\ndue\npush mail planner alarm {\"ok\":true}"},
+	{bcp.CheckSuspended, bcp.KindEgress, bcp.Suspended, suspends, "event violation web 3\ndue\n" + `egress web {"act":"reserve","egress_id":"e","url":"http://docs.example.org/","by":"redirect","bytes":1}`},
 	{bcp.CheckMessage, bcp.KindEgress, bcp.Malformed, nil, `egress web {"act":"settle"}`},
 	{bcp.CheckMessage, bcp.KindEgress, bcp.MessageTooLarge, nil, `egress web ` + strings.Repeat("x", bcp.MaxEgressMessage+1)},
 	{bcp.CheckKeeper, bcp.KindEgress, bcp.NotPermitted, nil, `egress web {"act":"refuse","code":"private_address"}`},
@@ -89,6 +93,8 @@ usage web {"act":"reserve","call_id":"c","model":"small","request_bytes":2,"max_
 	{bcp.CheckCostBudget, bcp.KindUsage, bcp.BudgetExhausted, func(m *bcp.Mesh, _ *bcp.Channel) { m.Agents[4].Run.CostBudget = 1 }, `usage web {"act":"reserve","call_id":"c","model":"small","request_bytes":1,"max_output_tokens":1}`},
 	{bcp.CheckPermission, bcp.KindViolation, bcp.NotPermitted, nil, "event violation mail 1"},
 }
+
+func suspends(m *bcp.Mesh, _ *bcp.Channel) { m.SuspendSuspects = true }
 
 // notPlayed are the checks without a history above, and why: what a limited
 // agent sends, or pushes too often, is counted, a full channel takes thousands of deliveries, other
@@ -207,14 +213,14 @@ func TestExplainWhatPassed(t *testing.T) {
 		history, rule, decided string
 		checks                 []bcp.Check
 	}{
-		{"ask planner mail yes", "", "accepted, 1.0 bits reserved", []bcp.Check{bcp.CheckRefusals, bcp.CheckMessage, bcp.CheckShape, bcp.CheckRepeat, bcp.CheckChannel, bcp.CheckCategory, bcp.CheckSpec,
+		{"ask planner mail yes", "", "accepted, 1.0 bits reserved", []bcp.Check{bcp.CheckRefusals, bcp.CheckSuspended, bcp.CheckMessage, bcp.CheckShape, bcp.CheckRepeat, bcp.CheckChannel, bcp.CheckCategory, bcp.CheckSpec,
 			bcp.CheckSessionFailed, bcp.CheckBudget, bcp.CheckReader, bcp.CheckOutbox}},
-		{"ask planner mail three" + why, "P6.3", "held: an escalation", []bcp.Check{bcp.CheckRefusals, bcp.CheckMessage, bcp.CheckShape, bcp.CheckRepeat, bcp.CheckChannel, bcp.CheckCategory, bcp.CheckSpec,
+		{"ask planner mail three" + why, "P6.3", "held: an escalation", []bcp.Check{bcp.CheckRefusals, bcp.CheckSuspended, bcp.CheckMessage, bcp.CheckShape, bcp.CheckRepeat, bcp.CheckChannel, bcp.CheckCategory, bcp.CheckSpec,
 			bcp.CheckJustified, bcp.CheckOwnWords, bcp.CheckSessionFailed, bcp.CheckEscalations, bcp.CheckBudget, bcp.CheckReader, bcp.CheckOutbox}},
-		{"push mail planner memo {\"summary\":\"x\"}", "P3.5", "held: a summary", []bcp.Check{bcp.CheckRefusals, bcp.CheckMessage, bcp.CheckRepeat, bcp.CheckSubscription, bcp.CheckAnswer, bcp.CheckBudget, bcp.CheckPushBudget, bcp.CheckQueue, bcp.CheckOutbox, bcp.CheckController}},
+		{"push mail planner memo {\"summary\":\"x\"}", "P3.5", "held: a summary", []bcp.Check{bcp.CheckRefusals, bcp.CheckSuspended, bcp.CheckMessage, bcp.CheckRepeat, bcp.CheckSubscription, bcp.CheckAnswer, bcp.CheckBudget, bcp.CheckPushBudget, bcp.CheckQueue, bcp.CheckOutbox, bcp.CheckController}},
 		{"push mail planner memo {\"summary\":\"x\"}\napprove 1", "P7.3", "a person decided: approve", bcp.Checks(bcp.KindApproval)},
-		{"ask planner mail yes\nanswer mail 1 nei", "P3.9", "the query ends: not_enough_information", []bcp.Check{bcp.CheckRefusals, bcp.CheckMessage, bcp.CheckQuery, bcp.CheckAnswered, bcp.CheckCancelled, bcp.CheckDeadline, bcp.CheckNoInformation}},
-		{"ask planner mail text\nanswer mail 1 " + strings.ReplaceAll(heldAnswer, " ", "_"), "P3.6", "held: the rules object", []bcp.Check{bcp.CheckRefusals, bcp.CheckMessage, bcp.CheckQuery, bcp.CheckAnswered, bcp.CheckCancelled, bcp.CheckDeadline, bcp.CheckAnswer, bcp.CheckQueue}},
+		{"ask planner mail yes\nanswer mail 1 nei", "P3.9", "the query ends: not_enough_information", []bcp.Check{bcp.CheckRefusals, bcp.CheckSuspended, bcp.CheckMessage, bcp.CheckQuery, bcp.CheckAnswered, bcp.CheckCancelled, bcp.CheckDeadline, bcp.CheckNoInformation}},
+		{"ask planner mail text\nanswer mail 1 " + strings.ReplaceAll(heldAnswer, " ", "_"), "P3.6", "held: the rules object", []bcp.Check{bcp.CheckRefusals, bcp.CheckSuspended, bcp.CheckMessage, bcp.CheckQuery, bcp.CheckAnswered, bcp.CheckCancelled, bcp.CheckDeadline, bcp.CheckAnswer, bcp.CheckQueue}},
 		{"ask planner mail yes\nwait 15m\ndue", "P9.2", "the query ends: expired", nil},
 		{"ask planner mail yes\nclose planner\ndue", "P7.6", "the query ends: cancelled", nil},
 		{"ask planner mail yes id=r1\nask planner mail yes id=r1", "P2.6", "it repeats a message", nil},

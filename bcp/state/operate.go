@@ -17,8 +17,8 @@ func taintFrom(t bcp.TaintSource) bcp.Taint {
 // taintReset is the event of a decision that forgets what was reported.
 const taintReset = "reset"
 
-// DecideControl judges an act of the operator that changes the state: renew,
-// taint or reset-taint.
+// DecideControl judges an act of the operator that changes the state: renew, taint,
+// reset-taint or lift.
 func (s *State) DecideControl(m bcp.Moment, act string, body []byte) bcp.Decision {
 	d := s.next(m, bcp.KindTaint)
 	if act == bcp.ControlRenew {
@@ -30,6 +30,10 @@ func (s *State) DecideControl(m bcp.Moment, act string, body []byte) bcp.Decisio
 		return refuse(d, bcp.CheckAct, bcp.Malformed)
 	}
 	a := s.agents[c.Agent]
+	if act == bcp.ControlLift && s.suspended[c.Agent] && c == (bcp.Control{Agent: c.Agent}) {
+		d.Kind, d.Event, d.Target, d.Verdict = bcp.KindAlert, string(bcp.AlertLifted), c.Agent, bcp.Accept
+		return d
+	}
 	if a == nil || act == bcp.ControlRenew && !a.definition.Controller || (act == bcp.ControlTaint) != (c.Taint != nil) ||
 		c.Taint != nil && !c.Taint.Source.Valid() || c.Erase != nil || c.Key != "" || c.Run != "" {
 		return refuse(d, bcp.CheckAct, bcp.Malformed)
@@ -98,6 +102,8 @@ func (s *State) applyAgent(d *bcp.Decision) {
 		}
 	case bcp.KindTaint:
 		s.applyTaint(d)
+	case bcp.KindAlert:
+		s.applySuspect(d)
 	case bcp.KindErase:
 		s.applyErase(d)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract/watch"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
@@ -196,7 +197,17 @@ func (s *State) restore(saved *savedState, context bcp.Digest) error {
 		s.deadline = append(s.deadline, timer{at: t.At, query: t.Query, item: t.Item, cron: t.Cron})
 	}
 	heap.Init(&s.deadline)
+	if s.watch, err = watch.Restore(saved.Watch); err != nil {
+		return fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	}
+	for _, name := range saved.Suspended {
+		s.suspended[name] = true
+	}
 	for _, a := range saved.Alerts {
+		if a.Key == -1 && a.Kind == bcp.AlertSuspect {
+			s.alerts = append(s.alerts, alert{kind: a.Kind, suspect: bcp.Seen{Agent: a.Agent, Rule: a.Rule, Count: a.Count}})
+			continue
+		}
 		if a.Key < 0 || a.Key >= len(saved.Keys) || s.channels[saved.key(a.Key)] == nil {
 			return errSaved
 		}

@@ -79,7 +79,9 @@ func (s *State) applyRun(d *bcp.Decision) error {
 		s.runsUnkept = true
 		return nil
 	}
-	return s.runs.ApplyRun(d)
+	seen, err := s.runs.ApplyRun(d)
+	s.see(d, seen)
+	return err
 }
 
 // openRuns makes the state of runs of what a checkpoint saved.

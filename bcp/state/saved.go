@@ -37,6 +37,8 @@ type (
 		Runs            []byte // as they save themselves
 		Roles           []savedRole
 		Revocations     []savedNumber
+		Watch           []byte // as it saves itself
+		Suspended       []bcp.AgentName
 	}
 	savedKey struct {
 		_msgpack struct{} `msgpack:",as_array"`
@@ -286,6 +288,10 @@ type (
 		Key   int
 		Kind  bcp.AlertKind
 		Epoch uint64
+		// Of one that is about an agent; then Key is -1.
+		Agent bcp.AgentName
+		Rule  bcp.SuspectRule
+		Count int
 	}
 	savedCron struct {
 		_msgpack struct{} `msgpack:",as_array"`

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract/watch"
 	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
 
@@ -51,6 +52,9 @@ type State struct {
 	marks    marks
 	runs     bcp.Runs
 	roles    roleState
+	watch    *watch.Watch
+	// suspended are the agents that nothing is taken from until the operator lifts it.
+	suspended map[bcp.AgentName]bool
 	// runsUnkept says that there were runs, and nothing that keeps them.
 	runsUnkept bool
 }
@@ -212,6 +216,7 @@ func New(c Config) (*State, error) {
 		waiting:  make(map[bcp.DeliveryID]bcp.ChannelKey),
 		noticed:  make(map[bcp.DeliveryID]agentRole),
 		roles:    restoreRoles(nil, nil),
+		watch:    watch.New(), suspended: make(map[bcp.AgentName]bool),
 	}
 	s.context = contextDigest(c)
 	if err := s.openRuns(c, nil); err != nil {

@@ -12,6 +12,8 @@ func dump(s *State) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "last %+v\nhead %x origin %d aging %v endings %v decided %v waiting %v noticed %v alerts %v\n",
 		s.last, s.head, s.origin, s.firsts.aging, s.endings, s.decided, s.waiting, s.noticed, s.alerts)
+	saved, err := s.watch.Save()
+	fmt.Fprintf(&b, "watch %s %v suspended %v\n", saved, err, s.suspended)
 	fmt.Fprintf(&b, "foreign %v moves %v\n", s.foreign, s.moves.found)
 	sortedLines(&b, s.agents, func(a *agentState) string {
 		return fmt.Sprintf("%v %v %d %+v %+v %+v %v %v %v", a.reported, a.exposure, a.renewed, a.refusals, a.session, a.arrivals, a.unavailable, a.sources, a.notices)

@@ -21,6 +21,9 @@ func Agent(a *bcp.AgentStatus, now time.Time) string {
 	case a.Command == nil:
 		parts = append(parts, "not connected: "+a.NotStarted)
 	}
+	if a.Suspended {
+		parts = append(parts, "suspended, until bcpmesh role lift "+string(a.Agent))
+	}
 	if c := a.Command; c != nil {
 		parts = append(parts, commandSays(a.State, c, now))
 	}

@@ -200,6 +200,12 @@ func became(d *bcp.Decision) string {
 	case d.Kind == bcp.KindAsk && d.Verdict == bcp.Accept, d.Kind == bcp.KindPush, d.Kind == bcp.KindAnswer:
 		add("accepted")
 	}
+	if d.Rule != "" {
+		add(inert.Line(string(d.Rule)) + ", seen " + Count(d.Count, "time"))
+	}
+	if d.Suspends {
+		add("suspended")
+	}
 	if len(d.Anomalies) > 0 {
 		add(strings.Join(d.Anomalies, "+"))
 	}

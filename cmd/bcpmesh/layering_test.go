@@ -73,7 +73,7 @@ const (
 var rules = []rule{
 	{folder: "bcp", core: true, internal: []string{"bcp/cost", "bcp/guard", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack, textLib}},
 	// Decides from what it remembers, and is told of records alone.
-	{folder: "bcp/state", core: true, internal: []string{"bcp", "bcp/cost", "bcp/explain", "bcp/guard", "bcp/lint", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack}},
+	{folder: "bcp/state", core: true, internal: []string{"bcp", "bcp/contract/watch", "bcp/cost", "bcp/explain", "bcp/guard", "bcp/lint", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack}},
 	// Explains records, without the state that made them.
 	{folder: "bcp/explain", core: true, internal: []string{"bcp", "bcp/guard", "bcp/text"}},
 	// Reads definitions as a reviewer would.
@@ -97,7 +97,7 @@ var rules = []rule{
 	// Judges promises and attestations; the check of a signature is an argument.
 	{folder: "bcp/contract", core: true, internal: []string{"bcp", "bcp/wire"}, external: []string{jsonText, textLib}},
 	// Counts what records say of agents, and looks at no content.
-	{folder: "bcp/contract/watch", core: true, internal: []string{"bcp"}},
+	{folder: "bcp/contract/watch", core: true, internal: []string{"bcp"}, external: []string{jsonText}},
 	{
 		folder: "bcp/definition", core: true,
 		internal: []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/text", "bcp/wire"},

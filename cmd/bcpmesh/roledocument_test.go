@@ -8,9 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
-	rolewatch "github.com/bcpmesh/bcpmesh/bcp/contract/watch"
+	"github.com/bcpmesh/bcpmesh/bcp/contract/watch"
 )
 
 // docs/contracts.md shows what the commands print, its JSON is right, its tables have
@@ -59,9 +60,6 @@ func TestContractsDocument(t *testing.T) {
 	for _, name := range contract.PredicateNames() {
 		rows = append(rows, fmt.Sprintf("| `%s` | ", name))
 	}
-	for rule, threshold := range rolewatch.DefaultThresholds() {
-		rows = append(rows, fmt.Sprintf("| `%s` | %d", rule, threshold.Count))
-	}
 	lines := strings.Split(document, "\n")
 	for _, row := range rows {
 		if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, row) }) {
@@ -71,6 +69,25 @@ func TestContractsDocument(t *testing.T) {
 	for _, section := range []string{"(9.1)", "(9.2)", "(9.3)", "(9.4)", "Data that requires action (5.3)", "A processor that lacks context (5.3)", "Weak models as processors (5.1, 8)", "Genuine disagreement, policy federation (7)"} {
 		if !regexp.MustCompile(`(?m)^\| [^|]*` + regexp.QuoteMeta(section) + ` \| \S[^|]+ \|$`).MatchString(document) {
 			t.Errorf("the document has no answer to %s", section)
+		}
+	}
+}
+
+// docs/suspicion.md has every rule of the watch with its threshold.
+func TestRolesDocument(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("../../docs/suspicion.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range watch.Rules() {
+		threshold, _ := watch.ThresholdOf(rule)
+		within := "10 minutes"
+		if threshold.Within == 24*time.Hour {
+			within = "24 hours"
+		}
+		if row := fmt.Sprintf("\n| `%s` | %d in %s | ", rule, threshold.Count, within); !strings.Contains(string(document), row) {
+			t.Errorf("the document has no row %s", row)
 		}
 	}
 }

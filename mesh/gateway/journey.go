@@ -351,6 +351,9 @@ func (g *Gateway) release(o *outcome) {
 		if e := o.in.event; e != nil && e.recorded != nil {
 			e.recorded()
 		}
+		if o.in.subject.Kind == subjects.KindControl {
+			g.answer(o.in, sessionReceipt{})
+		}
 	case bcp.KindErase:
 		g.erase(o.in, *d)
 	}

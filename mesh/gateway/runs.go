@@ -36,6 +36,8 @@ type runs struct {
 	dispatchers map[bcp.AgentName]*Dispatcher
 	// stuck is until when nothing is decided by time, after a mistake.
 	stuck time.Time
+	// suspects says that somebody may be suspended whose runs have not ended.
+	suspects bool
 }
 
 // runState returns the state of the runs; nil if none are kept.
@@ -63,6 +65,9 @@ func (g *Gateway) decideRun(kind bcp.DecisionKind, in *input) (bcp.Decision, boo
 		if g.state.Limited(s.Agent, m) {
 			return bcp.Decision{Code: bcp.RateLimited}, false
 		}
+		if g.state.Suspended(s.Agent) {
+			return g.recordRun(m, in, state.RefuseRun(m, s.Kernel, kernel.Requester{Name: string(s.Agent)}, s.Grant, kernel.Suspended), s.Agent), true
+		}
 		if !g.state.MayRun(s.Kernel, s.Agent, m.Now) {
 			return g.state.DecideRoleMissing(m, s.Agent, in.body), true
 		}
@@ -79,6 +84,9 @@ func (g *Gateway) decideRun(kind bcp.DecisionKind, in *input) (bcp.Decision, boo
 		return g.recordRun(m, in, c, s.Agent), true
 	case bcp.KindPlan:
 		delete(g.runs.unheard, s.ID)
+		if g.state.Suspended(s.Agent) {
+			return g.recordRun(m, in, state.Suspended(m, kernel.ChangePlan, s.ID), s.Agent), true
+		}
 		return g.recordRun(m, in, state.DecidePlan(m, s.Agent, s.ID, in.body), s.Agent), true
 	default:
 		delete(g.runs.sent, s.ID)
@@ -101,7 +109,7 @@ func (g *Gateway) decideStop(in *input) bcp.Decision {
 	if state == nil || bcp.Decode(in.body, bcp.JSON, &c) != nil || c.Run == "" {
 		return g.state.DecideControl(g.moment(), bcp.ControlStopRun, in.body) // which refuses it
 	}
-	return g.recordRun(m, in, state.DecideStop(m, kernel.RunID(c.Run)), bcp.Operator)
+	return g.recordRun(m, in, state.DecideStop(m, kernel.RunID(c.Run), kernel.Cancelled), bcp.Operator)
 }
 
 // stopReceipt says how a run ended that somebody stops, also if it had ended before: the
@@ -150,6 +158,12 @@ func (g *Gateway) nextRun() (o outcome, ok bool) {
 	if o, ok := g.giveUp(m); ok {
 		return o, true
 	}
+	if g.runs.suspects = g.runs.suspects && g.state.AnySuspended(); g.runs.suspects {
+		if id, open := state.RunOf(g.state.Suspended); open {
+			return g.unaskedRun(m, state.DecideStop(m, id, kernel.Suspended)), true
+		}
+		g.runs.suspects = false
+	}
 	c, due := state.DecideDue(m)
 	if !due {
 		return outcome{}, false
@@ -169,7 +183,7 @@ func (g *Gateway) runsDue() (time.Time, bool) {
 	if state == nil {
 		return time.Time{}, false
 	}
-	if len(g.runs.todo) > 0 {
+	if len(g.runs.todo) > 0 || g.runs.suspects {
 		return g.clock(), true
 	}
 	at := state.NextDue()
@@ -187,6 +201,7 @@ func (g *Gateway) todo(do func() (outcome, bool)) { g.runs.todo = append(g.runs.
 // appliedRun notes what follows from a decision about a run, or from an ask of a kernel,
 // that was applied: it is released once it is stored.
 func (g *Gateway) appliedRun(o *outcome) {
+	g.runs.suspects = g.runs.suspects || o.decision.Suspends
 	if c := o.in.change; c != nil {
 		o.in.releases = g.runState().Releases(c)
 		if c.Code == "" && (c.Wait == nil || c.Wait.ID != c.Input) {
@@ -243,6 +258,10 @@ func (g *Gateway) call(r *kernel.Release) {
 		return
 	}
 	id := r.Wait.ID
+	if r.Tool != nil && g.state.Suspended(bcp.AgentName(r.Tool.Service)) {
+		g.todo(func() (outcome, bool) { return g.unsent(id, kernel.Suspended) })
+		return
+	}
 	err := errNoHandle
 	if d := g.runs.dispatchers[r.Kernel]; d != nil {
 		g.runs.sent[id] = r.Wait.Attempt
@@ -259,7 +278,7 @@ func (g *Gateway) call(r *kernel.Release) {
 		return
 	}
 	g.log.Error("a call cannot be sent", "kernel", r.Kernel, "tool", r.Wait.Tool, "error", err)
-	g.todo(func() (outcome, bool) { return g.unsent(id) })
+	g.todo(func() (outcome, bool) { return g.unsent(id, kernel.ToolUnavailable) })
 }
 
 // awayPause is the shortest pause until a tool that nobody serves is looked for again.
@@ -286,20 +305,21 @@ func (g *Gateway) giveUp(m bcp.Moment) (outcome, bool) {
 		}
 		if r.Wait.Deadline <= m.Now.UnixNano() && r.Tool != nil && !r.Tool.Repeats() {
 			delete(g.runs.unmade, id)
-			return g.unsent(id)
+			return g.unsent(id, kernel.ToolUnavailable)
 		}
 	}
 	return outcome{}, false
 }
 
-// unsent decides about a call that could not be sent, or that the server refused.
-func (g *Gateway) unsent(call string) (outcome, bool) {
+// unsent decides about a call that could not be sent, that the server refused, or whose
+// tool is suspended.
+func (g *Gateway) unsent(call string, code kernel.Code) (outcome, bool) {
 	delete(g.runs.sent, call)
 	if r, open := g.runState().Waiting(call); !open || r.Wait.Kind != kernel.WaitTool {
 		return outcome{}, false
 	}
 	m := g.runMoment()
-	return g.unaskedRun(m, g.runState().DecideUnsent(m, call, kernel.ToolUnavailable)), true
+	return g.unaskedRun(m, g.runState().DecideUnsent(m, call, code)), true
 }
 
 // refusedTool has the calls of a tool decided that the server refuses to let through. It
@@ -308,7 +328,7 @@ func (g *Gateway) refusedTool(of bcp.AgentName, tool string) {
 	g.tell(event{call: func() {
 		for _, id := range g.runState().Unanswered() {
 			if r, open := g.runState().Waiting(id); open && r.Kernel == of && r.Wait.Tool == tool {
-				g.todo(func() (outcome, bool) { return g.unsent(id) })
+				g.todo(func() (outcome, bool) { return g.unsent(id, kernel.ToolUnavailable) })
 			}
 		}
 	}})
@@ -426,7 +446,7 @@ func (g *Gateway) resumeRuns() {
 	if state == nil {
 		return
 	}
-	g.runs.todo, g.runs.waits, g.runs.resuming = nil, make(map[bcp.QueryID]string), true
+	g.runs.todo, g.runs.waits, g.runs.resuming, g.runs.suspects = nil, make(map[bcp.QueryID]string), true, true
 	open := make(map[string]int)
 	for _, id := range state.Unanswered() {
 		if r, _ := state.Waiting(id); g.runs.sent[id] == r.Wait.Attempt { // its answer comes to us

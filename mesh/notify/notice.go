@@ -122,6 +122,8 @@ var sentences = map[bcp.AlertKind]string{
 	bcp.AlertRollbackAccepted: "the mesh goes on although the journal was set back",
 	bcp.AlertRollbackSeen:     "%s has seen more of the journal than there is: what this closes waits for you",
 	bcp.AlertMarkStrange:      "%s shows a mark that this mesh cannot read",
+	bcp.AlertSuspect:          "%s does what its role does not",
+	bcp.AlertLifted:           "the suspension of %s is lifted",
 	bcp.AlertEffect:           "what a tool did for a run is uncertain",
 }
 

@@ -3,182 +3,250 @@
 // it with thresholds.
 //
 // It looks at no content and asks no model. Time is that of the journal, so a replay
-// raises the same alerts. It only takes away: an agent that is suspended can do less
-// until somebody lifts the suspension, and nothing here ever gives an agent more.
+// raises the same alerts. Only what an agent's own connection sent counts against it: an
+// agent cannot have another suspected. What it keeps of an agent is bounded by the
+// thresholds, whatever the agent sends.
 //
 // What is not shown: an agent that stays below every threshold is not found.
 package watch
 
 import (
+	"cmp"
+	"errors"
+	"maps"
 	"slices"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// Rule says what was seen of an agent. The zero value is no rule.
-type Rule string
-
-// The rules, by the classes of the draft (section 6.1).
-const (
-	// Behaviour: what its role does not do.
-	SubjectDenied  Rule = "subject_denied"  // the server denied it a subject
-	OtherRole      Rule = "other_role"      // a message of another role
-	UngrantedTools Rule = "ungranted_tools" // a plan with a tool that was not granted
-	Unusual        Rule = "unusual"         // a run of ten times the usual size
-	// Provenance: data that is not what it is said to be.
-	LabelChanged Rule = "label_changed" // a value's label is not what a replay makes of it
-	TaintHidden  Rule = "taint_hidden"  // a peer sent as trusted what it had been sent as tainted
-	TaskTainted  Rule = "task_tainted"  // a requester that was exposed called its task trusted
-	// Pattern: policies that are tried again and again.
-	CallDenied     Rule = "call_denied"     // the gate denied a call
-	AnswerRejected Rule = "answer_rejected" // a processor's answer was not of its schema
-	ForgedReply    Rule = "forged_reply"    // a reply that nobody asked it for
-	BadOutcome     Rule = "bad_outcome"     // a tool's outcome was not of its schema
-)
-
 // Threshold is how often something may be seen before an agent is suspected.
 type Threshold struct {
-	Count  int           // 1 to [MaxCount]: the one that raises an alert
+	Count  int           // the one that raises an alert, 1 or more
 	Within time.Duration // above 0
 }
 
 const (
-	// MaxCount is the greatest count of a threshold: as many moments are kept of each
-	// agent and rule.
-	MaxCount = 1000
-	// usualRuns is how many earlier runs of an agent say what is usual.
-	usualRuns = 31
-	// unusualTimes is how many times the median of them is unusual.
-	unusualTimes = 10
+	// UsualPlans is how many earlier plans of a planner say what is usual.
+	UsualPlans = 31
+	// UnusualTimes is how many times the median of them is unusual.
+	UnusualTimes = 10
 )
 
-// rules are all rules with their default thresholds.
+// rules are all rules with their thresholds.
 var rules = []struct {
-	rule      Rule
+	rule      bcp.SuspectRule
 	threshold Threshold
 }{
-	{SubjectDenied, Threshold{3, 10 * time.Minute}},
-	{OtherRole, Threshold{1, 10 * time.Minute}},
-	{UngrantedTools, Threshold{3, 24 * time.Hour}},
-	{Unusual, Threshold{1, 24 * time.Hour}},
-	{LabelChanged, Threshold{1, 10 * time.Minute}},
-	{TaintHidden, Threshold{1, 10 * time.Minute}},
-	{TaskTainted, Threshold{1, 10 * time.Minute}},
-	{CallDenied, Threshold{5, 10 * time.Minute}},
-	{AnswerRejected, Threshold{10, 10 * time.Minute}},
-	{ForgedReply, Threshold{1, 10 * time.Minute}},
-	{BadOutcome, Threshold{3, 24 * time.Hour}},
+	{bcp.SuspectSubject, Threshold{3, 10 * time.Minute}},
+	{bcp.SuspectOtherRole, Threshold{1, 10 * time.Minute}},
+	{bcp.SuspectTools, Threshold{3, 24 * time.Hour}},
+	{bcp.SuspectUnusual, Threshold{1, 24 * time.Hour}},
+	{bcp.SuspectCall, Threshold{5, 10 * time.Minute}},
+	{bcp.SuspectAnswer, Threshold{10, 10 * time.Minute}},
+	{bcp.SuspectReply, Threshold{1, 10 * time.Minute}},
+	{bcp.SuspectOutcome, Threshold{3, 24 * time.Hour}},
 }
 
 // Rules returns all rules.
-func Rules() []Rule {
-	all := make([]Rule, len(rules))
+func Rules() []bcp.SuspectRule {
+	all := make([]bcp.SuspectRule, len(rules))
 	for i, r := range rules {
 		all[i] = r.rule
 	}
 	return all
 }
 
-// DefaultThresholds returns the threshold of each rule.
-func DefaultThresholds() map[Rule]Threshold {
-	thresholds := make(map[Rule]Threshold, len(rules))
+// ThresholdOf returns the threshold of a rule, and false if there is no such rule.
+func ThresholdOf(rule bcp.SuspectRule) (Threshold, bool) {
 	for _, r := range rules {
-		thresholds[r.rule] = r.threshold
+		if r.rule == rule {
+			return r.threshold, true
+		}
 	}
-	return thresholds
+	return Threshold{}, false
 }
 
-// Event is one thing that a record says of an agent.
-type Event struct {
-	At    time.Time // of the record
-	Agent bcp.AgentName
-	Rule  Rule
-}
-
-// Alert suspects an agent: role_suspect.
-type Alert struct {
-	At    time.Time
-	Agent bcp.AgentName
-	Rule  Rule
-	Count int // of events within the time of the threshold
-}
-
-// Watch counts. Make one with [New]; use it from one goroutine.
+// Watch counts. Make one with [New] or [Restore]; use it from one goroutine.
 type Watch struct {
-	thresholds map[Rule]Threshold
-	suspends   bool
-	now        time.Time // the latest moment of a record
-	seen       map[counter][]time.Time
-	sizes      map[bcp.AgentName][]int
-	suspended  map[bcp.AgentName]bool
+	now   int64 // the latest moment of a record, Unix nanoseconds
+	seen  map[counter]*count
+	sizes map[bcp.AgentName][]int // of the newest plans of a planner, oldest first
 }
 
 type counter struct {
 	agent bcp.AgentName
-	rule  Rule
+	rule  bcp.SuspectRule
 }
 
-// New returns a watch. A rule without a threshold, or with one that is out of range,
-// has its default: nothing switches a rule off. If suspends is set an alert also
-// suspends its agent.
-func New(thresholds map[Rule]Threshold, suspends bool) *Watch {
-	w := &Watch{
-		thresholds: DefaultThresholds(), suspends: suspends, seen: map[counter][]time.Time{}, sizes: map[bcp.AgentName][]int{},
-		suspended: map[bcp.AgentName]bool{},
+// count is what is remembered of an agent and a rule: fewer moments than its threshold
+// has.
+type count struct {
+	times []int64
+	quiet int64 // until when nothing counts, since the last alert
+}
+
+// New returns a watch that has seen nothing.
+func New() *Watch {
+	return &Watch{seen: map[counter]*count{}, sizes: map[bcp.AgentName][]int{}}
+}
+
+// See counts what a record of this time, Unix nanoseconds, says of an agent, in the order
+// of the records. It returns how often it was seen within the time of the rule's
+// threshold if that is reached, and else 0. For that time after an alert its rule counts
+// nothing, so that who goes on is not an alert for each message. A time before that of an
+// earlier record counts as that one.
+func (w *Watch) See(at int64, s bcp.Seen) int {
+	threshold, known := ThresholdOf(s.Rule)
+	if !known || s.Agent == "" || s.Count < 1 {
+		return 0
 	}
-	for rule, t := range thresholds {
-		if _, known := w.thresholds[rule]; known && t.Count >= 1 && t.Count <= MaxCount && t.Within > 0 {
-			w.thresholds[rule] = t
+	w.now = max(w.now, at)
+	n := s.Count
+	if s.Rule == bcp.SuspectUnusual {
+		if !w.unusual(s.Agent, s.Count) {
+			return 0
 		}
+		n = 1
 	}
-	return w
+	key := counter{s.Agent, s.Rule}
+	c := w.seen[key]
+	if c == nil {
+		c = &count{}
+		w.seen[key] = c
+	}
+	if w.now < c.quiet {
+		return 0
+	}
+	c.times = slices.DeleteFunc(c.times, func(at int64) bool { return w.now-at >= int64(threshold.Within) })
+	if n < threshold.Count-len(c.times) {
+		for range n {
+			c.times = append(c.times, w.now)
+		}
+		return 0
+	}
+	n += len(c.times)
+	*c = count{quiet: w.now + int64(threshold.Within)}
+	return n
 }
 
-// See counts an event, in the order of the records, and returns the alert that it
-// raises, if any. After an alert its rule begins to count again. A moment before that
-// of an earlier record counts as that one.
-func (w *Watch) See(e Event) (Alert, bool) {
-	threshold, known := w.thresholds[e.Rule]
-	if !known {
-		return Alert{}, false
-	}
-	if e.At.After(w.now) {
-		w.now = e.At
-	}
-	key := counter{e.Agent, e.Rule}
-	recent := slices.DeleteFunc(append(w.seen[key], w.now), func(at time.Time) bool { return w.now.Sub(at) >= threshold.Within })
-	if len(recent) < threshold.Count {
-		w.seen[key] = recent
-		return Alert{}, false
-	}
-	delete(w.seen, key)
-	if w.suspends {
-		w.suspended[e.Agent] = true
-	}
-	return Alert{w.now, e.Agent, e.Rule, len(recent)}, true
-}
-
-// SeeRun counts a run of an agent by its size, such as its number of calls. It is
-// [Unusual] if it is at least ten times the median of the agent's 31 runs before it;
-// with fewer runs before it nothing is usual yet.
-func (w *Watch) SeeRun(at time.Time, agent bcp.AgentName, size int) (Alert, bool) {
-	sizes := w.sizes[agent]
+// unusual notes the steps of a plan. They are unusual from ten times the median of the
+// planner's 31 plans before it on; with fewer before it nothing is usual yet.
+func (w *Watch) unusual(planner bcp.AgentName, steps int) bool {
+	sizes := w.sizes[planner]
 	unusual := false
-	if len(sizes) == usualRuns {
-		median := slices.Sorted(slices.Values(sizes))[usualRuns/2]
-		unusual = size/unusualTimes >= max(median, 1)
+	if len(sizes) == UsualPlans {
+		unusual = steps/UnusualTimes >= max(slices.Sorted(slices.Values(sizes))[UsualPlans/2], 1)
 		sizes = slices.Delete(sizes, 0, 1)
 	}
-	w.sizes[agent] = append(sizes, max(size, 0))
-	if !unusual {
-		return Alert{}, false
-	}
-	return w.See(Event{at, agent, Unusual})
+	w.sizes[planner] = append(sizes, steps)
+	return unusual
 }
 
-// Suspended reports whether what an agent asks is to be refused.
-func (w *Watch) Suspended(agent bcp.AgentName) bool { return w.suspended[agent] }
+// Of returns what a record says of who caused it, but for records of runs, which
+// [bcp.Runs] reads.
+func Of(d *bcp.Decision) []bcp.Seen {
+	switch {
+	case d.Repeat:
+	case d.Kind == bcp.KindViolation && sends[d.Role] != nil:
+		seen := []bcp.Seen{{Agent: d.Agent, Rule: bcp.SuspectSubject, Count: max(1, d.Count)}}
+		if d.Event == "publish" && ofAnotherRole(d.Role, d.Family) {
+			seen = append(seen, bcp.Seen{Agent: d.Agent, Rule: bcp.SuspectOtherRole, Count: max(1, d.Count)})
+		}
+		return seen
+	case d.Kind != bcp.KindAnswer || d.Verdict != bcp.Reject || d.Agent != d.Reader:
+	case d.Check == bcp.CheckQuery:
+		return []bcp.Seen{{Agent: d.Agent, Rule: bcp.SuspectReply, Count: 1}}
+	case d.Check == bcp.CheckAnswer, d.Check == bcp.CheckMessage, d.Check == bcp.CheckNoInformation:
+		return []bcp.Seen{{Agent: d.Agent, Rule: bcp.SuspectAnswer, Count: 1}}
+	}
+	return nil
+}
 
-// Lift ends the suspension of an agent, which a person decides.
-func (w *Watch) Lift(agent bcp.AgentName) { delete(w.suspended, agent) }
+type savedWatch struct {
+	Now    int64        `json:"now,omitzero"`
+	Counts []savedCount `json:"counts,omitempty"`
+	Plans  []savedPlans `json:"plans,omitempty"`
+}
+
+type savedCount struct {
+	Agent bcp.AgentName   `json:"agent"`
+	Rule  bcp.SuspectRule `json:"rule"`
+	Times []int64         `json:"times,omitempty"`
+	Quiet int64           `json:"quiet,omitzero"`
+}
+
+type savedPlans struct {
+	Agent bcp.AgentName `json:"agent"`
+	Steps []int         `json:"steps"`
+}
+
+// sends are the families of subjects that an agent publishes to in each of its roles.
+// People and the gateway's own roles are not watched.
+var sends = map[bcp.Role][]string{
+	bcp.RoleController: {"ask", "session", "run", "reply", "role"},
+	bcp.RoleReader:     {"push", "reply", "role"},
+	bcp.RoleKeeper:     {"egress", "usage"},
+	bcp.RolePlanner:    {"reply"},
+	bcp.RoleTool:       {"reply"},
+}
+
+// ofAnotherRole reports whether a family is one of the mesh's own, of whose subjects an
+// agent publishes none in this role: another role does, or the gateway.
+func ofAnotherRole(role bcp.Role, family string) bool {
+	switch family {
+	case "", "streams", "system", "inbox": // not of the mesh
+		return false
+	}
+	return !slices.Contains(sends[role], family)
+}
+
+// Save returns all that the watch remembers: the same bytes for the same watch, and none
+// of one that has seen nothing. Names, words and numbers are all that is in them.
+func (w *Watch) Save() ([]byte, error) {
+	if w.now == 0 {
+		return nil, nil
+	}
+	s := savedWatch{Now: w.now}
+	for key, c := range w.seen {
+		s.Counts = append(s.Counts, savedCount{key.agent, key.rule, c.times, c.quiet})
+	}
+	slices.SortFunc(s.Counts, func(a, b savedCount) int { return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Rule, b.Rule)) })
+	for _, name := range slices.Sorted(maps.Keys(w.sizes)) {
+		s.Plans = append(s.Plans, savedPlans{name, w.sizes[name]})
+	}
+	return json.Marshal(&s, json.Deterministic(true))
+}
+
+// ErrSaved says that bytes are no saved watch.
+var ErrSaved = errors.New("watch: no saved watch")
+
+// Restore returns the watch that was saved.
+func Restore(saved []byte) (*Watch, error) {
+	w := New()
+	if len(saved) == 0 {
+		return w, nil
+	}
+	var s savedWatch
+	if json.Unmarshal(saved, &s, json.RejectUnknownMembers(true)) != nil || s.Now <= 0 {
+		return nil, ErrSaved
+	}
+	w.now = s.Now
+	for _, c := range s.Counts {
+		key := counter{c.Agent, c.Rule}
+		threshold, known := ThresholdOf(c.Rule)
+		if !known || c.Agent == "" || len(c.Times) >= threshold.Count || w.seen[key] != nil {
+			return nil, ErrSaved
+		}
+		w.seen[key] = &count{c.Times, c.Quiet}
+	}
+	for _, p := range s.Plans {
+		if p.Agent == "" || len(p.Steps) == 0 || len(p.Steps) > UsualPlans || w.sizes[p.Agent] != nil {
+			return nil, ErrSaved
+		}
+		w.sizes[p.Agent] = p.Steps
+	}
+	return w, nil
+}

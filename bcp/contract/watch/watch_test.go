@@ -1,6 +1,8 @@
 package watch_test
 
 import (
+	"bytes"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,172 +13,294 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/contract/watch"
 )
 
-var begin = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+const minute = int64(time.Minute)
 
-// Each rule raises an alert at its threshold, not one event before it, and then
-// counts again.
+var begin = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).UnixNano()
+
+// rules without that of unusual plans, which counts otherwise.
+func counting() []bcp.SuspectRule {
+	var rules []bcp.SuspectRule
+	for _, rule := range watch.Rules() {
+		if rule != bcp.SuspectUnusual {
+			rules = append(rules, rule)
+		}
+	}
+	return rules
+}
+
+// Each rule raises an alert at its threshold and not one event before it; events count
+// within the time of the threshold, which ends where it says; and after an alert its rule
+// is quiet for as long.
+//
+// covers DUAL-94, DUAL-96, P16.2
 func TestThresholds(t *testing.T) {
 	t.Parallel()
-	want := map[watch.Rule]int{
-		watch.SubjectDenied: 3, watch.OtherRole: 1, watch.UngrantedTools: 3, watch.Unusual: 1, watch.LabelChanged: 1, watch.TaintHidden: 1,
-		watch.TaskTainted: 1, watch.CallDenied: 5, watch.AnswerRejected: 10, watch.ForgedReply: 1, watch.BadOutcome: 3,
+	want := map[bcp.SuspectRule]watch.Threshold{
+		bcp.SuspectSubject: {Count: 3, Within: 10 * time.Minute}, bcp.SuspectOtherRole: {Count: 1, Within: 10 * time.Minute},
+		bcp.SuspectTools: {Count: 3, Within: 24 * time.Hour}, bcp.SuspectUnusual: {Count: 1, Within: 24 * time.Hour},
+		bcp.SuspectCall: {Count: 5, Within: 10 * time.Minute}, bcp.SuspectAnswer: {Count: 10, Within: 10 * time.Minute},
+		bcp.SuspectReply: {Count: 1, Within: 10 * time.Minute}, bcp.SuspectOutcome: {Count: 3, Within: 24 * time.Hour},
 	}
 	if len(watch.Rules()) != len(want) {
 		t.Fatalf("%d rules", len(watch.Rules()))
 	}
-	for _, rule := range watch.Rules() {
-		w := watch.New(nil, false)
-		for i := 1; i <= 3*want[rule]; i++ {
-			at := begin.Add(time.Duration(i) * time.Second)
-			alert, raised := w.See(watch.Event{At: at, Agent: "eve", Rule: rule})
-			if raised != (i%want[rule] == 0) {
-				t.Errorf("%s, event %d: raised %t", rule, i, raised)
-			}
-			if raised && alert != (watch.Alert{At: at, Agent: "eve", Rule: rule, Count: want[rule]}) {
-				t.Errorf("%s: %+v", rule, alert)
-			}
-			if _, raised := w.See(watch.Event{At: at, Agent: "eve", Rule: "charm"}); raised {
-				t.Error("a rule that is none raises an alert")
-			}
+	for rule, threshold := range want {
+		if got, ok := watch.ThresholdOf(rule); !ok || got != threshold {
+			t.Errorf("%s: %+v", rule, got)
 		}
 	}
-}
-
-// Events count within the time of their threshold, each agent and each rule by itself.
-func TestWindows(t *testing.T) {
-	t.Parallel()
-	at := func(d time.Duration) time.Time { return begin.Add(d) }
-	for name, c := range map[string]struct {
-		events []watch.Event
-		want   bool // whether the last raises
-	}{
-		"in nearly ten minutes": {[]watch.Event{{at(0), "eve", watch.SubjectDenied}, {at(1), "eve", watch.SubjectDenied}, {at(10*time.Minute - 1), "eve", watch.SubjectDenied}}, true},
-		"in ten minutes":        {[]watch.Event{{at(0), "eve", watch.SubjectDenied}, {at(1), "eve", watch.SubjectDenied}, {at(10 * time.Minute), "eve", watch.SubjectDenied}}, false},
-		"two agents":            {[]watch.Event{{at(0), "eve", watch.SubjectDenied}, {at(1), "eve", watch.SubjectDenied}, {at(2), "kim", watch.SubjectDenied}}, false},
-		"two rules":             {[]watch.Event{{at(0), "eve", watch.SubjectDenied}, {at(1), "eve", watch.SubjectDenied}, {at(2), "eve", watch.CallDenied}}, false},
-		"a clock that goes back": {[]watch.Event{{at(0), "eve", watch.SubjectDenied}, {at(time.Hour), "eve", watch.SubjectDenied},
-			{at(time.Minute), "eve", watch.SubjectDenied}, {at(2 * time.Minute), "eve", watch.SubjectDenied}}, true},
-	} {
-		w := watch.New(nil, false)
-		raised := false
-		for _, e := range c.events {
-			_, raised = w.See(e)
+	for _, rule := range counting() {
+		count, within := want[rule].Count, int64(want[rule].Within)
+		see := func(w *watch.Watch, at int64, n int) int {
+			return w.See(at, bcp.Seen{Agent: "eve", Rule: rule, Count: n})
 		}
-		if raised != c.want {
-			t.Errorf("%s: raised %t", name, raised)
-		}
-	}
-}
-
-// A threshold can be set within its range; nothing switches a rule off.
-func TestThresholdsAreBounded(t *testing.T) {
-	t.Parallel()
-	for set, want := range map[watch.Threshold]int{
-		{2, time.Hour}: 2, {watch.MaxCount, time.Hour}: watch.MaxCount, {watch.MaxCount + 1, time.Hour}: 3, {0, time.Hour}: 3, {-1, time.Hour}: 3, {2, 0}: 3,
-	} {
-		w := watch.New(map[watch.Rule]watch.Threshold{watch.SubjectDenied: set, "charm": {1, time.Hour}}, false)
-		n := 0
-		for raised := false; !raised; n++ {
-			_, raised = w.See(watch.Event{At: begin, Agent: "eve", Rule: watch.SubjectDenied})
-		}
-		if n != want {
-			t.Errorf("%+v: an alert after %d events, want %d", set, n, want)
-		}
-	}
-}
-
-// A run is unusual from ten times the median of the 31 before it on.
-func TestUnusualRuns(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		runs, usual, size int
-		want              bool
-	}{{31, 4, 40, true}, {31, 4, 39, false}, {30, 4, 4000, false}, {31, 0, 10, true}, {31, 0, 9, false}} {
-		w := watch.New(nil, false)
-		for i := range c.runs {
-			size := c.usual
-			if i < 10 {
-				size = 1000 // rare large runs do not change what is usual
-			}
-			if c.runs < 31 || c.usual == 0 {
-				size = c.usual
-			}
-			if _, raised := w.SeeRun(begin, "kim", size); raised {
-				t.Fatal("an alert before 31 runs")
-			}
-		}
-		if _, raised := w.SeeRun(begin, "kim", c.size); raised != c.want {
-			t.Errorf("%+v: raised %t", c, raised)
-		}
-		if _, raised := w.SeeRun(begin, "eve", 1000); raised {
-			t.Error("an alert about another agent's first run")
-		}
-	}
-}
-
-// Only a watch that suspends does so, only the agent of an alert, and only a person
-// ends it.
-func TestSuspension(t *testing.T) {
-	t.Parallel()
-	forged := watch.Event{At: begin, Agent: "eve", Rule: watch.ForgedReply}
-	w := watch.New(nil, false)
-	if w.See(forged); w.Suspended("eve") {
-		t.Error("a watch that only alerts suspends")
-	}
-	w = watch.New(nil, true)
-	if w.Suspended("eve") {
-		t.Error("suspended without an alert")
-	}
-	w.See(forged)
-	w.See(watch.Event{At: begin.Add(1000 * time.Hour), Agent: "kim", Rule: watch.CallDenied})
-	if !w.Suspended("eve") || w.Suspended("kim") {
-		t.Errorf("eve %t, kim %t", w.Suspended("eve"), w.Suspended("kim"))
-	}
-	if w.Lift("eve"); w.Suspended("eve") {
-		t.Error("suspended after it was lifted")
-	}
-}
-
-// A replay raises the same alerts, and an alert counts no fewer events than its
-// threshold and no event twice.
-func TestReplayRaisesTheSame(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		var events []watch.Event
-		at := begin
-		for range rapid.IntRange(0, 60).Draw(t, "events") {
-			at = at.Add(time.Duration(rapid.IntRange(-60, 400).Draw(t, "seconds")) * time.Second)
-			events = append(events, watch.Event{
-				At: at, Agent: rapid.SampledFrom([]bcp.AgentName{"eve", "kim"}).Draw(t, "agent"), Rule: rapid.SampledFrom(watch.Rules()).Draw(t, "rule"),
-			})
-		}
-		play := func() (alerts []watch.Alert) {
-			w := watch.New(nil, true)
-			for _, e := range events {
-				if a, raised := w.See(e); raised {
-					alerts = append(alerts, a)
+		for name, counts := range map[string][]int{"one by one": slices.Repeat([]int{1}, count), "in two records": {max(count-1, 0), 1}, "in one record": {count}} {
+			w, seen := watch.New(), 0
+			for i, n := range counts {
+				seen += n
+				got, want := see(w, begin+int64(i), n), 0
+				if seen == count {
+					want = count
+				}
+				if got != want {
+					t.Errorf("%s %s: %d after %d", rule, name, got, seen)
 				}
 			}
-			return alerts
-		}
-		first := play()
-		if diff := cmp.Diff(first, play()); diff != "" {
-			t.Fatalf("a replay differs: %s", diff)
-		}
-		counted := map[string]int{}
-		for _, a := range first {
-			if a.Count < watch.DefaultThresholds()[a.Rule].Count {
-				t.Fatalf("%+v", a)
+			if got := see(w, begin+within-1, 1000); got != 0 {
+				t.Errorf("%s: raised again while it is quiet", rule)
 			}
-			counted[string(a.Agent)+string(a.Rule)] += a.Count
-		}
-		for _, e := range events {
-			counted[string(e.Agent)+string(e.Rule)]--
-		}
-		for key, n := range counted {
-			if n > 0 {
-				t.Fatalf("%s: %d events were counted twice", key, n)
+			if got := see(w, begin+2*within, count); got != count {
+				t.Errorf("%s: after it was quiet: %d", rule, got)
 			}
+		}
+		if count == 1 {
+			continue
+		}
+		for span, want := range map[int64]int{within - 1: count, within: 0} {
+			w := watch.New()
+			see(w, begin, count-1)
+			if got := see(w, begin+span, 1); got != want {
+				t.Errorf("%s: after %v: %d", rule, time.Duration(span), got)
+			}
+		}
+	}
+}
+
+// Each agent and each rule counts by itself, time does not go back, and what is no event
+// counts nothing.
+func TestEventsOfOthers(t *testing.T) {
+	t.Parallel()
+	type event struct {
+		at int64
+		bcp.Seen
+	}
+	of := func(at int64, agent bcp.AgentName, rule bcp.SuspectRule, n int) event {
+		return event{begin + at, bcp.Seen{Agent: agent, Rule: rule, Count: n}}
+	}
+	for name, c := range map[string]struct {
+		events []event
+		want   int // of the last
+	}{
+		"two agents":             {[]event{of(0, "eve", bcp.SuspectSubject, 2), of(1, "kim", bcp.SuspectSubject, 1)}, 0},
+		"two rules":              {[]event{of(0, "eve", bcp.SuspectSubject, 2), of(1, "eve", bcp.SuspectCall, 1)}, 0},
+		"a clock that goes back": {[]event{of(0, "eve", bcp.SuspectSubject, 1), of(60*minute, "eve", bcp.SuspectSubject, 1), of(minute, "eve", bcp.SuspectSubject, 2)}, 3},
+		"no rule":                {[]event{of(0, "eve", "charm", 1000)}, 0},
+		"nobody":                 {[]event{of(0, "", bcp.SuspectSubject, 1000)}, 0},
+		"nothing":                {[]event{of(0, "eve", bcp.SuspectReply, 0)}, 0},
+		"less":                   {[]event{of(0, "eve", bcp.SuspectReply, -1)}, 0},
+	} {
+		w, got := watch.New(), 0
+		for _, e := range c.events {
+			got = w.See(e.at, e.Seen)
+		}
+		if got != c.want {
+			t.Errorf("%s: %d", name, got)
+		}
+	}
+}
+
+// A plan is unusual from ten times the median of the 31 before it on.
+//
+// covers DUAL-94
+func TestUnusualPlans(t *testing.T) {
+	t.Parallel()
+	plan := func(agent bcp.AgentName, steps int) bcp.Seen {
+		return bcp.Seen{Agent: agent, Rule: bcp.SuspectUnusual, Count: steps}
+	}
+	for _, c := range []struct {
+		plans, usual, steps int
+		want                bool
+	}{{31, 4, 40, true}, {31, 4, 39, false}, {30, 4, 4000, false}, {31, 1, 10, true}, {31, 1, 9, false}} {
+		w := watch.New()
+		for i := range c.plans {
+			steps := c.usual
+			if c.usual > 1 && i < 10 {
+				steps = 1000 // rare large plans do not change what is usual
+			}
+			if w.See(begin, plan("kim", steps)) != 0 {
+				t.Fatal("an alert before 31 plans")
+			}
+		}
+		if got := w.See(begin, plan("kim", c.steps)); (got == 1) != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+		if w.See(begin, plan("eve", 1000)) != 0 {
+			t.Error("an alert about another agent's first plan")
+		}
+	}
+}
+
+// What is remembered of an agent has a bound that no agent can move: whatever comes, what
+// is saved is no longer than that.
+//
+// covers DUAL-94
+func TestMemoryIsBounded(t *testing.T) {
+	t.Parallel()
+	w := watch.New()
+	longest := 0
+	for i := range 100_000 {
+		for _, rule := range watch.Rules() {
+			w.See(begin+int64(i)*int64(time.Second)/3, bcp.Seen{Agent: "eve", Rule: rule, Count: 1 + i%7*(1<<40)})
+		}
+		if i%1000 == 0 {
+			saved, err := w.Save()
+			if err != nil {
+				t.Fatal(err)
+			}
+			longest = max(longest, len(saved))
+		}
+	}
+	if longest > 2000 {
+		t.Errorf("%d bytes are remembered of one agent", longest)
+	}
+}
+
+// What is no saved watch is refused, and so is one that remembers more than a watch does.
+func TestRestoreRefuses(t *testing.T) {
+	t.Parallel()
+	for name, saved := range map[string]string{
+		"no JSON":          `{`,
+		"a trailing value": `{"now":1}{}`,
+		"another key":      `{"now":1,"agents":[]}`,
+		"no time":          `{"counts":[]}`,
+		"no rule":          `{"now":1,"counts":[{"agent":"eve","rule":"charm"}]}`,
+		"no agent":         `{"now":1,"counts":[{"rule":"subject_denied"}]}`,
+		"twice":            `{"now":1,"counts":[{"agent":"eve","rule":"subject_denied"},{"agent":"eve","rule":"subject_denied"}]}`,
+		"a full count":     `{"now":1,"counts":[{"agent":"eve","rule":"subject_denied","times":[1,1,1]}]}`,
+		"no plans":         `{"now":1,"plans":[{"agent":"eve","steps":[]}]}`,
+		"32 plans":         `{"now":1,"plans":[{"agent":"eve","steps":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}]}`,
+	} {
+		if _, err := watch.Restore([]byte(saved)); err == nil {
+			t.Errorf("%s is restored", name)
+		}
+	}
+	if _, err := watch.Restore([]byte(`{"now":1,"counts":[{"agent":"eve","rule":"subject_denied","times":[1,1]}]}`)); err != nil {
+		t.Error(err)
+	}
+}
+
+// What records say, and of whom: of who sent the message, in a role in which agents send.
+//
+// covers DUAL-94, P16.2
+func TestOf(t *testing.T) {
+	t.Parallel()
+	seen := func(rules ...bcp.SuspectRule) (all []bcp.Seen) {
+		for _, rule := range rules {
+			all = append(all, bcp.Seen{Agent: "eve", Rule: rule, Count: 1})
+		}
+		return all
+	}
+	denied := func(role bcp.Role, act, family string) bcp.Decision {
+		return bcp.Decision{Kind: bcp.KindViolation, Agent: "eve", Role: role, Event: act, Family: family, Count: 1}
+	}
+	answer := func(check bcp.Check) bcp.Decision {
+		return bcp.Decision{Kind: bcp.KindAnswer, Agent: "eve", Reader: "eve", Controller: "kim", Verdict: bcp.Reject, Check: check}
+	}
+	for name, c := range map[string]struct {
+		d    bcp.Decision
+		want []bcp.Seen
+	}{
+		"a Reader that asks":              {denied(bcp.RoleReader, "publish", "ask"), seen(bcp.SuspectSubject, bcp.SuspectOtherRole)},
+		"a Reader that listens to asks":   {denied(bcp.RoleReader, "subscribe", "ask"), seen(bcp.SuspectSubject)},
+		"a Reader that pushes elsewhere":  {denied(bcp.RoleReader, "publish", "push"), seen(bcp.SuspectSubject)},
+		"a Reader's second answer":        {denied(bcp.RoleReader, "publish", "reply"), seen(bcp.SuspectSubject)},
+		"a Controller that asks another":  {denied(bcp.RoleController, "publish", "ask"), seen(bcp.SuspectSubject)},
+		"a Controller that pushes":        {denied(bcp.RoleController, "publish", "push"), seen(bcp.SuspectSubject, bcp.SuspectOtherRole)},
+		"a Controller that calls a tool":  {denied(bcp.RoleController, "publish", "call"), seen(bcp.SuspectSubject, bcp.SuspectOtherRole)},
+		"a planner that calls a tool":     {denied(bcp.RolePlanner, "publish", "call"), seen(bcp.SuspectSubject, bcp.SuspectOtherRole)},
+		"a tool that answers a query":     {denied(bcp.RoleTool, "publish", "query"), seen(bcp.SuspectSubject, bcp.SuspectOtherRole)},
+		"a keeper that pushes":            {denied(bcp.RoleKeeper, "publish", "push"), seen(bcp.SuspectSubject, bcp.SuspectOtherRole)},
+		"streams":                         {denied(bcp.RoleReader, "publish", "streams"), seen(bcp.SuspectSubject)},
+		"a subject like none":             {denied(bcp.RoleReader, "publish", ""), seen(bcp.SuspectSubject)},
+		"an approver":                     {denied(bcp.RoleApprover, "publish", "ask"), nil},
+		"an auditor":                      {denied(bcp.RoleAuditor, "publish", "ask"), nil},
+		"the operator":                    {denied(bcp.RoleOperator, "publish", "ask"), nil},
+		"a dispatcher":                    {denied(bcp.RoleDispatcher, "publish", "call"), nil},
+		"nobody in a role":                {denied(0, "publish", "ask"), nil},
+		"an answer that is not of a spec": {answer(bcp.CheckAnswer), seen(bcp.SuspectAnswer)},
+		"an answer that is no message":    {answer(bcp.CheckMessage), seen(bcp.SuspectAnswer)},
+		"no information":                  {answer(bcp.CheckNoInformation), seen(bcp.SuspectAnswer)},
+		"an answer to no query":           {answer(bcp.CheckQuery), seen(bcp.SuspectReply)},
+		"an answer that is late":          {answer(bcp.CheckDeadline), nil},
+		"a second answer":                 {answer(bcp.CheckAnswered), nil},
+		"a full queue":                    {answer(bcp.CheckQueue), nil},
+		"a refused ask":                   {bcp.Decision{Kind: bcp.KindAsk, Agent: "eve", Verdict: bcp.Reject, Check: bcp.CheckSpec}, nil},
+		"a repeat":                        {bcp.Decision{Kind: bcp.KindAnswer, Agent: "eve", Reader: "eve", Verdict: bcp.Reject, Check: bcp.CheckAnswer, Repeat: true}, nil},
+	} {
+		if diff := cmp.Diff(c.want, watch.Of(&c.d)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// A replay raises the same alerts, also one that begins with what was saved on the way,
+// and an alert counts no fewer events than its threshold.
+//
+// covers DUAL-94, DUAL-96
+func TestReplayRaisesTheSame(t *testing.T) {
+	t.Parallel()
+	type event struct {
+		at int64
+		bcp.Seen
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var events []event
+		at := begin
+		for range rapid.IntRange(0, 60).Draw(t, "events") {
+			at += int64(rapid.IntRange(-60, 400).Draw(t, "seconds")) * int64(time.Second)
+			events = append(events, event{at, bcp.Seen{
+				Agent: rapid.SampledFrom([]bcp.AgentName{"eve", "kim"}).Draw(t, "agent"), Rule: rapid.SampledFrom(watch.Rules()).Draw(t, "rule"),
+				Count: rapid.IntRange(1, 12).Draw(t, "count"),
+			}})
+		}
+		play := func(saved int) (alerts []int, end []byte) {
+			w := watch.New()
+			for i, e := range events {
+				if i == saved {
+					before, err := w.Save()
+					if err != nil {
+						t.Fatal(err)
+					}
+					if w, err = watch.Restore(before); err != nil {
+						t.Fatalf("%v: %s", err, before)
+					}
+				}
+				n := w.See(e.at, e.Seen)
+				if threshold, _ := watch.ThresholdOf(e.Rule); n != 0 && n < threshold.Count {
+					t.Fatalf("an alert of %d", n)
+				}
+				alerts = append(alerts, n)
+			}
+			end, err := w.Save()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return alerts, end
+		}
+		first, end := play(-1)
+		again, endAgain := play(rapid.IntRange(0, 60).Draw(t, "saved"))
+		if diff := cmp.Diff(first, again); diff != "" || !bytes.Equal(end, endAgain) {
+			t.Fatalf("a replay differs: %s\n%s\n%s", diff, end, endAgain)
 		}
 	})
 }

@@ -1,0 +1,98 @@
+package state
+
+import (
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+func suspending() *bcp.Mesh {
+	m := testMesh()
+	m.SuspendSuspects = true
+	return m
+}
+
+// Who is suspected is suspended if the mesh says so, and then nothing is taken from it
+// until the operator lifts that. A query to a suspended Reader costs what it ever did, and
+// ends when its time is over: its Controller cannot tell it from silence.
+//
+// covers P16.1, P16.2, P16.3, DUAL-94, DUAL-96
+func TestSuspension(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, suspending()).play(`
+		ask planner mail yes             => accept
+		event violation mail 2           => violation
+		due                              => nothing
+		event violation mail 1           => violation
+		due                              => alert event:role_suspect count:3
+		due                              => nothing
+		answer mail 1 {"ok":true}        => suspended silent
+		push mail planner alarm {"ok":true} => suspended silent
+		ask planner mail yes             => accept bits:1.0
+		ask planner relay yes            => accept
+		wait 15m
+		due                              => out:expired bits:1.0
+		due                              => out:expired bits:1.0
+		due                              => out:expired bits:1.0
+		event violation planner 3        => violation
+		due                              => alert event:role_suspect
+		ask planner relay yes            => suspended silent
+		ask clerk mail yes               => accept`)
+	if !w.state.Suspended("mail") || !w.state.Suspended("planner") || w.state.Suspended("clerk") || !w.state.AnySuspended() {
+		t.Errorf("suspended: mail %t, planner %t, clerk %t", w.state.Suspended("mail"), w.state.Suspended("planner"), w.state.Suspended("clerk"))
+	}
+	lift := func(body string) bcp.Decision {
+		return w.commit(w.state.DecideControl(w.moment(), bcp.ControlLift, []byte(body)))
+	}
+	for _, body := range []string{`{}`, `{"agent":"clerk"}`, `{"agent":"nobody"}`, `{"agent":"mail","run_id":"r"}`, `{"agent":"mail","taint":{"source":"web"}}`, `junk`} {
+		if d := lift(body); d.Verdict != bcp.Reject || !w.state.Suspended("mail") {
+			t.Errorf("%s: %v", body, d.Verdict)
+		}
+	}
+	d := lift(`{"agent":"mail"}`)
+	if alert, ok := d.Alert(); d.Verdict != bcp.Accept || !ok || alert.Alert != bcp.AlertLifted || alert.Agent != "mail" {
+		t.Errorf("lifted: %v, %+v", d.Verdict, alert)
+	}
+	w.play(`push mail planner alarm {"ok":true} => accept`)
+	if w.state.Suspended("mail") || !w.state.Suspended("planner") {
+		t.Error("what is lifted is another's")
+	}
+}
+
+// A mesh that only alerts suspends nobody; a rule is quiet for its time after an alert; a
+// checkpoint and a replay keep what is due and who is suspended, and a journal whose
+// definitions changed since keeps what was decided then.
+//
+// covers P16.2, P16.3
+func TestSuspicionIsHistory(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testMesh()).play(`
+		event violation mail 5           => violation
+		due                              => alert event:role_suspect count:5
+		push mail planner alarm {"ok":true} => accept
+		event violation mail 20          => violation
+		due                              => nothing`)
+	if w.state.AnySuspended() {
+		t.Error("a mesh that only alerts suspends")
+	}
+	s := newWorld(t, suspending()).play(`
+		event violation mail 3           => violation
+		due                              => alert event:role_suspect
+		event violation planner 3        => violation`)
+	checkpoint, err := s.state.Checkpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := s.config
+	config.Mesh = testMesh() // which suspends nobody from now on
+	for name, restore := range map[string]func(Config, []byte) (*State, error){"Restore": Restore, "RestoreBase": RestoreBase} {
+		restored, err := restore(config, checkpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, due := restored.DecideDue(s.moment())
+		if !restored.Suspended("mail") || !due || d.Agent != "planner" || d.Rule != bcp.SuspectSubject || d.Suspends {
+			t.Errorf("%s: mail %t, then %+v", name, restored.Suspended("mail"), d)
+		}
+	}
+}

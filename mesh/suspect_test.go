@@ -1,0 +1,110 @@
+package mesh_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// A hijacked Reader that sends what its Controller would send is suspended, and nobody
+// else is: only the identity of its own connection counts, whatever names it writes. What
+// it writes reaches no alert, log or other agent. The suspension outlasts a restart and
+// ends by the operator alone.
+//
+// covers DUAL-94, DUAL-96, P16.1, P16.2, P16.3
+func TestHijackedReaderSuspendsItselfAlone(t *testing.T) {
+	t.Parallel()
+	const canary = "CANARYwords"
+	files := pair(1000)
+	files["mesh.yaml"] = "on_suspect: suspend\n"
+	m := meshtest.Start(t, files)
+	main, mailer := connect(t, m)
+	// In the Controller's name, to it, and with answers to what was never asked.
+	for _, subject := range []string{subjects.Ask("main", "mailer"), subjects.Session("main"), "bcp.v1.push." + canary + ".main.alerts", "bcp.v1.ask.main." + canary} {
+		if err := mailer.Publish(subject, []byte(canary)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mailer.Sync(t)
+	suspect := func(d *bcp.Decision) bool { return d.Event == string(bcp.AlertSuspect) }
+	d := m.Wait(t, func(d *bcp.Decision) bool { return suspect(d) && d.Rule == bcp.SuspectOtherRole })
+	alert, ok := d.Alert()
+	if !ok || alert.Agent != "mailer" || alert.Count < 1 || !alert.Suspended {
+		t.Errorf("the alert is %+v", alert)
+	}
+	suspended := func(why string) {
+		t.Helper()
+		if r := mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""); r.Text("code") != string(bcp.Suspended) {
+			t.Errorf("%s: a push is %s", why, r.JSON)
+		}
+	}
+	suspended("after the alert")
+	main.Accepted(t, "mailer", askUrgent)
+	mailer.Answer(t, mailer.queries.Next(t), isUrgent)
+	m.Wait(t, of(bcp.KindAnswer, bcp.Suspended))
+
+	m.Restart(t)
+	main, mailer = connect(t, m)
+	suspended("after a restart")
+	main.Accepted(t, "mailer", askUrgent)
+
+	operator, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, bcp.Operator, bcp.RoleOperator)), agents.Options{Name: bcp.Operator})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer operator.Close()
+	o := agents.NewOperator(operator)
+	for name, want := range map[bcp.AgentName]bool{"mailer": true, "main": false} {
+		if status, ok, err := o.Agent(t.Context(), name); err != nil || !ok || status.Suspended != want {
+			t.Errorf("%s: suspended %t, %v", name, status.Suspended, err)
+		}
+	}
+	if err := o.Lift(t.Context(), "main"); err == nil {
+		t.Error("who is not suspended is lifted")
+	}
+	if err := o.Lift(t.Context(), "mailer"); err != nil {
+		t.Fatal(err)
+	}
+	if r := mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""); r.Text("status") != bcp.StatusDelivered {
+		t.Errorf("after it was lifted: %s", r.JSON)
+	}
+	for _, d := range m.Decisions() {
+		if suspect(&d) && d.Agent != "mailer" {
+			t.Errorf("%s is suspected", d.Agent)
+		}
+		if alert, ok := d.Alert(); ok {
+			if text, err := json.Marshal(alert); err != nil || strings.Contains(string(text), canary) {
+				t.Errorf("%v: %s", err, text)
+			}
+		}
+	}
+	if strings.Contains(m.Log(), canary) {
+		t.Error("the log has words of the Reader")
+	}
+}
+
+// Nobody but the operator lifts a suspension.
+//
+// covers P16.3
+func TestOnlyTheOperatorLifts(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(1000))
+	for name, role := range map[bcp.AgentName]bcp.Role{"main": bcp.RoleController, "mailer": bcp.RoleReader} {
+		a := m.Connect(t, name, role)
+		if err := a.Publish(subjects.Control(bcp.ControlLift), []byte(`{"agent":"mailer"}`)); err != nil {
+			t.Fatal(err)
+		}
+		a.Sync(t)
+		m.Wait(t, func(d *bcp.Decision) bool {
+			return d.Kind == bcp.KindViolation && d.Agent == name && d.Family == subjects.KindControl.String()
+		})
+	}
+	if n := m.Count(func(d *bcp.Decision) bool { return d.Event == string(bcp.AlertLifted) }); n > 0 {
+		t.Errorf("lifted %d times", n)
+	}
+}
