@@ -143,7 +143,7 @@ var order = map[DecisionKind][]Check{
 	KindSession:   {CheckRefusals, CheckMessage},
 	KindPropose:   {CheckChannel, CheckCategory, CheckSpec, CheckQueue},
 	KindEgress:    {CheckRefusals, CheckMessage, CheckSuspended, CheckKeeper, CheckNetwork, CheckRepeat, CheckLinks, CheckEgressBudget, CheckEgressBytes},
-	KindUsage:     {CheckRefusals, CheckMessage, CheckModel, CheckRepeat, CheckTokenBudget, CheckCostBudget},
+	KindUsage:     {CheckRefusals, CheckMessage, CheckSuspended, CheckModel, CheckRepeat, CheckTokenBudget, CheckCostBudget},
 	KindTaint:     {CheckAct},
 	KindApproval:  {CheckMessage, CheckItem, CheckInTime, CheckDigest, CheckApprover, CheckSignature, CheckStands, CheckApproval},
 	KindViolation: {CheckPermission},

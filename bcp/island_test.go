@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -82,110 +81,21 @@ func TestIslands(t *testing.T) {
 	})
 }
 
-// What joins an island is told, and what would be left without it.
+// What would be left of an island without an agent that joins it.
 //
 // covers P4.5
-func TestIslandsBusiest(t *testing.T) {
+func TestIslandsWithout(t *testing.T) {
 	t.Parallel()
 	star := meshOfPairs(5, [][2]int{{2, 0}, {2, 1}, {3, 2}, {0, 1}})
 	island := star.Islands()[0]
-	name, channels := island.Busiest()
-	if name != "a002" || channels != 3 || len(island.Channels) != 4 {
-		t.Errorf("%s has %d channels of %v", name, channels, island.Channels)
+	if len(island.Channels) != 4 {
+		t.Errorf("it has the channels %v", island.Channels)
 	}
-	parts := island.Without(name)
+	parts := island.Without("a002")
 	if len(parts) != 2 || len(parts[0].Agents) != 2 || len(parts[0].Channels) != 1 || len(parts[1].Channels) != 0 {
 		t.Errorf("without it there are %v", parts)
 	}
-	alone := star.Islands()[1]
-	if name, channels := alone.Busiest(); name != "a004" || channels != 0 || len(alone.Without(name)) != 0 {
-		t.Errorf("alone: %s with %d", name, channels)
-	}
-}
-
-// Rates count only where all of an island are declared.
-//
-// covers P4.5, SUB-145
-func TestIslandsMaxPushes(t *testing.T) {
-	t.Parallel()
-	m := meshOfPairs(3, [][2]int{{0, 1}, {0, 2}})
-	rated := func(rates ...bcp.Rate) (list []bcp.Subscription) {
-		for _, r := range rates {
-			list = append(list, bcp.Subscription{MaxRate: r})
-		}
-		return list
-	}
-	m.Channels[0].Subscriptions = rated(bcp.Rate{Count: 2, Span: time.Hour}, bcp.Rate{Count: 1, Span: 24 * time.Hour})
-	if _, ok := m.MaxPushes(m.Islands()[0]); ok {
-		t.Error("a channel without subscriptions has a rate")
-	}
-	m.Channels[1].Subscriptions = rated(bcp.Rate{Count: 1, Span: time.Second})
-	if n, ok := m.MaxPushes(m.Islands()[0]); !ok || n != 2*24+1+86400 {
-		t.Errorf("%d pushes a day, %v", n, ok)
-	}
-	m.Channels[1].Subscriptions = append(m.Channels[1].Subscriptions, bcp.Subscription{})
-	if _, ok := m.MaxPushes(m.Islands()[0]); ok {
-		t.Error("a subscription without max_rate has a rate")
-	}
-}
-
-// Homes are kept, every island gets a shard, no shard is empty where there are islands
-// for it, and loads are as even as islands allow.
-//
-// covers P4.5
-func TestSpread(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		shards := rapid.IntRange(1, 8).Draw(t, "shards")
-		weights := rapid.SliceOfN(rapid.Int64Range(0, 50), 1, 40).Draw(t, "weights")
-		homes := rapid.SliceOfN(rapid.IntRange(-3, shards-1), len(weights), len(weights)).Draw(t, "homes")
-		at := bcp.Spread(weights, homes, shards)
-		if !slices.Equal(at, bcp.Spread(weights, homes, shards)) {
-			t.Fatal("another time it is another")
-		}
-		free, taken := 0, map[int]bool{}
-		for i, home := range homes {
-			if home >= 0 && at[i] != home || at[i] < 0 || at[i] >= shards {
-				t.Fatalf("island %d of shard %d is put on %d", i, home, at[i])
-			}
-			if home < 0 {
-				free++
-			} else {
-				taken[home] = true
-			}
-		}
-		used := map[int]bool{}
-		for _, on := range at {
-			used[on] = true
-		}
-		if len(used) < min(shards, len(taken)+free) {
-			t.Fatalf("%d shards have islands, and %d could", len(used), min(shards, len(taken)+free))
-		}
-		if len(taken) > 0 {
-			return
-		}
-		load := make([]int64, shards)
-		for i, on := range at {
-			load[on] += weights[i]
-		}
-		if slices.Max(load)-slices.Min(load) > slices.Max(weights) {
-			t.Fatalf("uneven: %v of %v", load, weights)
-		}
-	})
-}
-
-// What has a shard stays there when another island comes, however heavy it is.
-//
-// covers P4.5
-func TestSpreadMovesNothing(t *testing.T) {
-	t.Parallel()
-	weights := []int64{5, 3, 1, 9}
-	at := bcp.Spread(weights, []int{-1, -1, -1, -1}, 2)
-	if !slices.Equal(at, []int{1, 1, 1, 0}) {
-		t.Errorf("spread as %v", at)
-	}
-	later := bcp.Spread(append(weights, 1000, 1), append(slices.Clone(at), -1, -1), 2)
-	if !slices.Equal(later, []int{1, 1, 1, 0, 0, 1}) {
-		t.Errorf("later as %v", later)
+	if alone := star.Islands()[1]; len(alone.Without("a004")) != 0 {
+		t.Errorf("without the only agent of %v something is left", alone)
 	}
 }

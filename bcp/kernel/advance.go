@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"slices"
+
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
@@ -106,6 +108,7 @@ func (d *draft) call(f *frame, s *Step, record StepRecord, at Origin) {
 	}
 	d.change.Steps = append(d.change.Steps, record)
 	w := Wait{Step: record.Path, Tool: s.Tool, Key: record.Key}
+	w.Tainted = slices.ContainsFunc(args, func(a Argument) bool { return a.Label.Tainted() })
 	if verdict.Ruling == NeedPerson {
 		d.askPerson(w, WaitApproval, bytes)
 		return

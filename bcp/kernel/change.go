@@ -60,6 +60,8 @@ type Wait struct {
 	// Overruled says that a person had the call sent again: an outcome of an earlier
 	// attempt is a second effect.
 	Overruled bool
+	// Tainted says that content had a part in what the call is given.
+	Tainted bool
 }
 
 // call returns the id of the call that may have been made, if there is one.

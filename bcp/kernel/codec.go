@@ -303,6 +303,7 @@ func (w *Wait) fields(f *codec) {
 	number(f, "deadline", &w.Deadline)
 	f.flag("approved", &w.Approved)
 	f.flag("overruled", &w.Overruled)
+	f.flag("tainted", &w.Tainted)
 }
 
 func (e *End) fields(f *codec) {

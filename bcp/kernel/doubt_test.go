@@ -322,7 +322,9 @@ func TestRunRulesOfManyTools(t *testing.T) {
 }
 
 // Ended runs are known for outcomes that come late, and not without bound: requesters
-// decide how many there are.
+// decide how many there are. A tool whose run was forgotten forged nothing.
+//
+// covers P16.2
 func TestEndedRunsAreBounded(t *testing.T) {
 	t.Parallel()
 	const known = 1 << 14
@@ -337,7 +339,11 @@ func TestEndedRunsAreBounded(t *testing.T) {
 	g.replay = false
 	stop := func(run kernel.RunID) { g.store(g.state.DecideStop(g.moment(), run, kernel.Cancelled)) }
 	late := func() kernel.Code {
-		return g.state.DecideOutcome(g.moment(), call, 1, []byte(`{"call_id":"`+call+`","result":true}`)).Code
+		c := g.state.DecideOutcome(g.moment(), call, 1, []byte(`{"call_id":"`+call+`","result":true}`))
+		if seen := apply(t, g.state, c); len(seen) > 0 { // a requester cannot have a slow tool suspected
+			t.Errorf("%s is seen: %+v", c.Code, seen)
+		}
+		return c.Code
 	}
 	stop(first)
 	for now, i := g.now, 1; i < known; i, g.now = i+1, now { // all in one moment

@@ -72,26 +72,26 @@ func (s *State) ApplyRun(d *bcp.Decision) ([]bcp.Seen, error) {
 	if err := s.Apply(&c); err != nil {
 		return nil, fmt.Errorf("run %s: %w", c.Run, err)
 	}
-	// Whoever told the requester something has a part in the task, and so in what its plan
-	// is denied.
-	told := before != nil && before.start.Task.Tainted()
-	return c.seen(d.Run.From, told), nil
+	return c.seen(d.Run.From, before, len(s.ended) < maxEndedRuns), nil
 }
 
 // seen returns what the change says of who sent the message that it is about, if that is
-// its sender's own doing: not what the values of a run made of a plan, and not what is
-// denied for a task that a Reader may have written.
-func (c *Change) seen(from bcp.AgentName, told bool) (seen []bcp.Seen) {
+// its sender's own doing: content had no part in it, neither by the task, if its requester
+// was told something by Readers, nor by what a plan before it came to, nor by what a call
+// was given. Known says that no run was forgotten before its time, so that whoever answers
+// an unknown call made it up.
+func (c *Change) seen(from bcp.AgentName, before *run, known bool) (seen []bcp.Seen) {
 	add := func(rule bcp.SuspectRule, count int) {
 		seen = append(seen, bcp.Seen{Agent: from, Rule: rule, Count: count})
 	}
 	switch {
 	case from == "":
-	case c.Kind == ChangeOutcome && c.Code == UnknownCall:
+	case c.Kind == ChangeOutcome && c.Code == UnknownCall && known:
 		add(bcp.SuspectReply, 1)
-	case c.Kind == ChangeOutcome && c.Result != nil && c.Result.Code == BadOutcome:
+	case before == nil || c.Code != "":
+	case c.Kind == ChangeOutcome && c.Result != nil && c.Result.Code == BadOutcome && !before.wait.Tainted:
 		add(bcp.SuspectOutcome, 1)
-	case c.Kind == ChangePlan && c.Code == "":
+	case c.Kind == ChangePlan && !before.start.Task.Tainted() && (len(before.frames) > 1 || before.totals.Effects+before.totals.Parses == 0):
 		if c.Told != nil && c.Told.Code == UnknownTool || c.End != nil && (c.End.Code == UnknownTool || c.End.Cause == UnknownTool) {
 			add(bcp.SuspectTools, 1)
 		}
@@ -99,12 +99,11 @@ func (c *Change) seen(from bcp.AgentName, told bool) (seen []bcp.Seen) {
 			add(bcp.SuspectUnusual, c.Plan.Steps)
 		}
 		for i := range c.Steps {
-			st := &c.Steps[i]
-			switch {
+			switch st := &c.Steps[i]; {
 			case !st.Early || st.Judged == nil || st.Judged.Ruling != Deny:
 			case st.Judged.Code == NoCapability:
 				add(bcp.SuspectTools, 1)
-			case !told:
+			default:
 				add(bcp.SuspectCall, 1)
 			}
 		}

@@ -85,6 +85,7 @@ egress web {"act":"reserve","egress_id":"e","url":"http://docs.example.org/","by
 	{bcp.CheckEgressBytes, bcp.KindEgress, bcp.BudgetExhausted, nil, `egress web {"act":"reserve","egress_id":"e","url":"http://docs.example.org/","by":"redirect","bytes":4194305}`},
 	{bcp.CheckRole, bcp.KindAsk, bcp.RoleRequired, func(_ *bcp.Mesh, c *bcp.Channel) { c.ReaderRole = bcp.DualLLMRole }, "ask planner mail yes"},
 	{bcp.CheckRole, bcp.KindPush, bcp.RoleRequired, func(_ *bcp.Mesh, c *bcp.Channel) { c.ControllerRole = bcp.DualLLMRole }, `push mail planner memo {"summary":"x"}`},
+	{bcp.CheckSuspended, bcp.KindUsage, bcp.Suspended, suspends, "event violation web 3\ndue\n" + `usage web {"act":"reserve","call_id":"c","model":"small","request_bytes":1,"max_output_tokens":1}`},
 	{bcp.CheckMessage, bcp.KindUsage, bcp.Malformed, nil, `usage web {"act":"settle"}`},
 	{bcp.CheckModel, bcp.KindUsage, bcp.NotPermitted, nil, `usage web {"act":"reserve","call_id":"c","model":"unpriced","request_bytes":1,"max_output_tokens":1}`},
 	{bcp.CheckRepeat, bcp.KindUsage, bcp.Malformed, nil, `usage web {"act":"reserve","call_id":"c","model":"small","request_bytes":1,"max_output_tokens":1}

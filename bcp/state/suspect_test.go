@@ -1,6 +1,8 @@
 package state
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -94,5 +96,63 @@ func TestSuspicionIsHistory(t *testing.T) {
 		if !restored.Suspended("mail") || !due || d.Agent != "planner" || d.Rule != bcp.SuspectSubject || d.Suspends {
 			t.Errorf("%s: mail %t, then %+v", name, restored.Suspended("mail"), d)
 		}
+	}
+}
+
+// A Controller cannot have its Reader suspected by what it asks or when it stops waiting, nor
+// another Reader by its name: only what the Reader sent of itself counts, and of an answer
+// that may be mended the last. After the operator lifted a suspension rules count as ever.
+//
+// covers P16.2, P16.3, DUAL-94
+func TestNobodyHasAReaderSuspected(t *testing.T) {
+	t.Parallel()
+	each := func(line string) string {
+		var lines strings.Builder
+		for n := 1; n <= 12; n++ {
+			fmt.Fprintf(&lines, line+"\n", n)
+		}
+		return lines.String()
+	}
+	asked := func(spec string) string { return strings.Repeat("ask planner mail "+spec+" => accept\n", 12) }
+	full := edited(func(c *bcp.Channel) {
+		c.MaxPendingApprovals, c.MaxRetries, c.MaxCat2Queries, c.Budget = 0, 0, 100, 10_000*bcp.Bit
+	})
+	once := edited(func(c *bcp.Channel) { c.MaxRetries = 0 })
+	for name, c := range map[string]struct {
+		mesh      *bcp.Mesh
+		history   string
+		suspected bool
+	}{
+		"a question without an answer": {once, asked("must") + each("answer mail %d nei"), false},
+		"nobody who approves":          {full, asked("text") + each("answer mail %d "+strings.ReplaceAll(heldAnswer, " ", "_")), false},
+		"who does not wait":            {once, asked("yes") + "wait 15m\n" + each(`answer mail %d {"ok":true}`), false},
+		"who closes":                   {once, asked("yes") + "close planner\n" + each(`answer mail %d {"ok":true}`), false},
+		"a third answer":               {testMesh(), "ask planner mail yes\nanswer mail 1 {\"ok\":1}\nanswer mail 1 {\"ok\":1}\nanswer mail 1 {\"ok\":true}", false},
+		"nine that are rejected":       {once, asked("yes") + strings.Join(strings.SplitAfter(each(`answer mail %d {"ok":1}`), "\n")[:9], ""), false},
+		"ten that are rejected":        {once, asked("yes") + strings.Join(strings.SplitAfter(each(`answer mail %d {"ok":1}`), "\n")[:10], ""), true},
+	} {
+		c.mesh.MaxRefusals = 100
+		w := newWorld(t, c.mesh).play(c.history)
+		if d, due := w.state.DecideDue(w.moment()); (due && d.Event == string(bcp.AlertSuspect)) != c.suspected {
+			t.Errorf("%s: then %+v", name, d)
+		}
+	}
+	w := newWorld(t, suspending()).play(`
+		ask planner mail yes         => accept
+		answer web 1 {"ok":true}     => query_unknown silent
+		due                          => alert event:role_suspect`)
+	if w.state.Suspended("mail") || !w.state.Suspended("web") {
+		t.Error("who answers another's query has that one suspected")
+	}
+	lift := func() bcp.Decision {
+		return w.commit(w.state.DecideControl(w.moment(), bcp.ControlLift, []byte(`{"agent":"web"}`)))
+	}
+	for range 2 {
+		if d := lift(); d.Verdict != bcp.Accept || d.Agent != bcp.Operator || d.Target != "web" || w.state.Suspended("web") {
+			t.Errorf("lifted: %+v", d)
+		}
+		w.play(`
+			answer web 1 {"ok":true} => query_unknown silent
+			due                      => alert event:role_suspect`)
 	}
 }

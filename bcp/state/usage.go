@@ -56,6 +56,8 @@ func (s *State) DecideUsage(m bcp.Moment, agent bcp.AgentName, body []byte) (bcp
 		return a.usage.refused(d, bcp.CheckMessage, code), true
 	case r.Act == bcp.UsageSettle:
 		return s.settleUsage(d, a, r)
+	case s.suspended[agent]:
+		return a.usage.refused(d, bcp.CheckSuspended, bcp.Suspended), true
 	}
 	return s.reserveUsage(d, a, r)
 }

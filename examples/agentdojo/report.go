@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract/watch"
 )
 
 const introduction = `# AgentDojo on a mesh
@@ -133,6 +134,13 @@ func write(w *bytes.Buffer, stderr io.Writer, suites []*suite, rows []row, m *mo
 	}
 	line("\nHonest traffic raised no alert but `session_spending`, %d times: a task that takes over ten times the bits of the median task says so (P4.6), and here tasks of one channel differ so much.", spending)
 	w.WriteString(limits)
+	for _, rule := range watch.Rules() {
+		most := 0
+		for i := range rows {
+			most = max(most, rows[i].Seen[rule])
+		}
+		fmt.Fprintf(stderr, "honest traffic: %s at most %d\n", rule, most)
+	}
 	for way := range ways {
 		fmt.Fprintf(stderr, "%s: %d of %d goals reached\n", wayNames[way], all.Attacks[way].Reached, all.Attacks[way].Pairs)
 	}

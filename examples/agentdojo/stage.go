@@ -20,6 +20,7 @@ import (
 // stage is a mesh with a suite's tools, and everybody who takes part. It plays one task at a time.
 type stage struct {
 	suite     *suite
+	mesh      *mesh.Mesh
 	model     *model // nil: all is scripted
 	requester *agents.Requester
 	approver  *agents.Approver
@@ -83,6 +84,7 @@ func open(ctx context.Context, s *suite, m *model) (_ *stage, err error) {
 	if err != nil {
 		return nil, err
 	}
+	st.mesh = running
 	st.close = append(st.close, func() error { return running.Stop(context.WithoutCancel(ctx)) })
 	connect := func(name bcp.AgentName, role bcp.Role) (*agents.Connection, error) {
 		creds, err := running.Issue(name, role, 24*time.Hour)

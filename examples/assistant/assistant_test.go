@@ -11,6 +11,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/examples/assistant"
 	"github.com/bcpmesh/bcpmesh/mesh"
 )
@@ -20,6 +21,7 @@ const timeout = time.Minute
 
 // bench is the example on a mesh.
 type bench struct {
+	mesh   *mesh.Mesh
 	seats  *assistant.Seats
 	office string
 
@@ -53,7 +55,7 @@ func start(t *testing.T) *bench {
 		}
 		return agents.CredsText(issued.Text())
 	}
-	b := &bench{office: filepath.Join(t.TempDir(), "office")}
+	b := &bench{mesh: m, office: filepath.Join(t.TempDir(), "office")}
 	if err := assistant.MakeOffice(b.office); err != nil {
 		t.Fatal(err)
 	}
@@ -109,9 +111,9 @@ func (b *bench) outbox(t *testing.T) []string {
 }
 
 // The seed's example: the task is done, by a Reader that is hijacked, and what the mail
-// orders is words in a mail to the user.
+// orders is words in a mail to the user. Nobody leaves its role.
 //
-// covers KER-1, KER-2
+// covers KER-1, KER-2, P16.2
 func TestInjectedMailIsInert(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -130,6 +132,15 @@ func TestInjectedMailIsInert(t *testing.T) {
 	}
 	if plans := strings.Join(b.plans, " "); strings.Contains(plans, "gnore previous") || strings.Contains(plans, "parcel") {
 		t.Errorf("the planner saw content: %s", plans)
+	}
+	if err := b.mesh.Inspect(t.Context(), func(s *state.State) {
+		for rule, most := range s.MostSeen() {
+			if most > 0 {
+				t.Errorf("%s: seen %d times", rule, most)
+			}
+		}
+	}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom/mail"
 	"github.com/bcpmesh/bcpmesh/mesh"
@@ -78,9 +79,10 @@ func start(ctx context.Context, state string, decided func(*bcp.Decision)) (*mes
 
 // The assistant learns validated values and nothing else: every delivery is in
 // its one spelling, what the attacker said arrives nowhere as it was said, and
-// what arrives of its words at all is category 2 text within its word limit.
+// what arrives of its words at all is category 2 text within its word limit. Nobody leaves
+// its role.
 //
-// covers P3.1, P3.3, P3.4
+// covers P3.1, P3.3, P3.4, P16.2
 func TestRunLetsValidatedValuesThrough(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
@@ -136,8 +138,14 @@ func TestRunLetsValidatedValuesThrough(t *testing.T) {
 		t.Errorf("%d messages, %d of them hostile", number, hostile)
 	}
 
+	if err := m.Inspect(ctx, func(s *state.State) { t.Log("suspicion:", s.MostSeen()) }); err != nil {
+		t.Error(err)
+	}
 	delivered, held, refused := 0, 0, 0
 	for _, d := range heard.until(t, bothLeft) {
+		if d.Event == string(bcp.AlertSuspect) {
+			t.Errorf("%s is suspected: %s", d.Agent, d.Rule)
+		}
 		switch d.Verdict {
 		case bcp.Hold:
 			held++

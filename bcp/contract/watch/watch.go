@@ -74,6 +74,7 @@ type Watch struct {
 	now   int64 // the latest moment of a record, Unix nanoseconds
 	seen  map[counter]*count
 	sizes map[bcp.AgentName][]int // of the newest plans of a planner, oldest first
+	most  map[bcp.SuspectRule]int // since [New] or [Restore]
 }
 
 type counter struct {
@@ -90,7 +91,7 @@ type count struct {
 
 // New returns a watch that has seen nothing.
 func New() *Watch {
-	return &Watch{seen: map[counter]*count{}, sizes: map[bcp.AgentName][]int{}}
+	return &Watch{seen: map[counter]*count{}, sizes: map[bcp.AgentName][]int{}, most: map[bcp.SuspectRule]int{}}
 }
 
 // See counts what a record of this time, Unix nanoseconds, says of an agent, in the order
@@ -106,7 +107,9 @@ func (w *Watch) See(at int64, s bcp.Seen) int {
 	w.now = max(w.now, at)
 	n := s.Count
 	if s.Rule == bcp.SuspectUnusual {
-		if !w.unusual(s.Agent, s.Count) {
+		times := w.timesUsual(s.Agent, s.Count)
+		w.most[s.Rule] = max(w.most[s.Rule], times)
+		if times < UnusualTimes {
 			return 0
 		}
 		n = 1
@@ -121,6 +124,9 @@ func (w *Watch) See(at int64, s bcp.Seen) int {
 		return 0
 	}
 	c.times = slices.DeleteFunc(c.times, func(at int64) bool { return w.now-at >= int64(threshold.Within) })
+	if s.Rule != bcp.SuspectUnusual {
+		w.most[s.Rule] = max(w.most[s.Rule], n+len(c.times))
+	}
 	if n < threshold.Count-len(c.times) {
 		for range n {
 			c.times = append(c.times, w.now)
@@ -132,17 +138,28 @@ func (w *Watch) See(at int64, s bcp.Seen) int {
 	return n
 }
 
-// unusual notes the steps of a plan. They are unusual from ten times the median of the
-// planner's 31 plans before it on; with fewer before it nothing is usual yet.
-func (w *Watch) unusual(planner bcp.AgentName, steps int) bool {
+// Lift forgets what was counted of an agent whose suspension is lifted: each rule begins
+// to count, and is not quiet any more.
+func (w *Watch) Lift(agent bcp.AgentName) {
+	maps.DeleteFunc(w.seen, func(key counter, _ *count) bool { return key.agent == agent })
+}
+
+// Most returns the highest count of a rule that any agent came to within its time, and of
+// [bcp.SuspectUnusual] how many times the usual steps a plan had, since [New] or [Restore]:
+// how far traffic stays below the thresholds.
+func (w *Watch) Most(rule bcp.SuspectRule) int { return w.most[rule] }
+
+// timesUsual notes the steps of a plan, and returns how many times the median of the
+// planner's 31 plans before it they are, rounded down; with fewer before it nothing is
+// usual yet.
+func (w *Watch) timesUsual(planner bcp.AgentName, steps int) (times int) {
 	sizes := w.sizes[planner]
-	unusual := false
 	if len(sizes) == UsualPlans {
-		unusual = steps/UnusualTimes >= max(slices.Sorted(slices.Values(sizes))[UsualPlans/2], 1)
+		times = steps / max(slices.Sorted(slices.Values(sizes))[UsualPlans/2], 1)
 		sizes = slices.Delete(sizes, 0, 1)
 	}
 	w.sizes[planner] = append(sizes, steps)
-	return unusual
+	return times
 }
 
 // Of returns what a record says of who caused it, but for records of runs, which
@@ -159,7 +176,8 @@ func Of(d *bcp.Decision) []bcp.Seen {
 	case d.Kind != bcp.KindAnswer || d.Verdict != bcp.Reject || d.Agent != d.Reader:
 	case d.Check == bcp.CheckQuery:
 		return []bcp.Seen{{Agent: d.Agent, Rule: bcp.SuspectReply, Count: 1}}
-	case d.Check == bcp.CheckAnswer, d.Check == bcp.CheckMessage, d.Check == bcp.CheckNoInformation:
+	case d.Check == bcp.CheckMessage && d.Controller == "", // to no query that waits for it
+		(d.Check == bcp.CheckMessage || d.Check == bcp.CheckAnswer) && d.Outcome == bcp.Rejected:
 		return []bcp.Seen{{Agent: d.Agent, Rule: bcp.SuspectAnswer, Count: 1}}
 	}
 	return nil

@@ -199,6 +199,33 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
+// Who is lifted is counted as ever, and nobody else is; the most that was seen stays known.
+//
+// covers P16.2, P16.3
+func TestLift(t *testing.T) {
+	t.Parallel()
+	w := watch.New()
+	see := func(agent bcp.AgentName) int {
+		return w.See(begin, bcp.Seen{Agent: agent, Rule: bcp.SuspectReply, Count: 1})
+	}
+	if see("eve") != 1 || see("kim") != 1 || see("eve") != 0 {
+		t.Error("no alert, or two")
+	}
+	w.Lift("eve")
+	if see("eve") != 1 || see("kim") != 0 {
+		t.Error("who was lifted is not counted, or somebody else is")
+	}
+	if w.Most(bcp.SuspectReply) != 1 || w.Most(bcp.SuspectCall) != 0 {
+		t.Errorf("at most %d and %d", w.Most(bcp.SuspectReply), w.Most(bcp.SuspectCall))
+	}
+	for range watch.UsualPlans {
+		w.See(begin, bcp.Seen{Agent: "ann", Rule: bcp.SuspectUnusual, Count: 2})
+	}
+	if w.See(begin, bcp.Seen{Agent: "ann", Rule: bcp.SuspectUnusual, Count: 19}); w.Most(bcp.SuspectUnusual) != 9 {
+		t.Errorf("at most %d times the usual", w.Most(bcp.SuspectUnusual))
+	}
+}
+
 // What records say, and of whom: of who sent the message, in a role in which agents send.
 //
 // covers DUAL-94, P16.2
@@ -215,6 +242,11 @@ func TestOf(t *testing.T) {
 	}
 	answer := func(check bcp.Check) bcp.Decision {
 		return bcp.Decision{Kind: bcp.KindAnswer, Agent: "eve", Reader: "eve", Controller: "kim", Verdict: bcp.Reject, Check: check}
+	}
+	last := func(check bcp.Check) bcp.Decision {
+		d := answer(check)
+		d.Outcome = bcp.Rejected
+		return d
 	}
 	for name, c := range map[string]struct {
 		d    bcp.Decision
@@ -237,9 +269,13 @@ func TestOf(t *testing.T) {
 		"the operator":                    {denied(bcp.RoleOperator, "publish", "ask"), nil},
 		"a dispatcher":                    {denied(bcp.RoleDispatcher, "publish", "call"), nil},
 		"nobody in a role":                {denied(0, "publish", "ask"), nil},
-		"an answer that is not of a spec": {answer(bcp.CheckAnswer), seen(bcp.SuspectAnswer)},
-		"an answer that is no message":    {answer(bcp.CheckMessage), seen(bcp.SuspectAnswer)},
-		"no information":                  {answer(bcp.CheckNoInformation), seen(bcp.SuspectAnswer)},
+		"an answer that is not of a spec": {last(bcp.CheckAnswer), seen(bcp.SuspectAnswer)},
+		"an answer that is no message":    {last(bcp.CheckMessage), seen(bcp.SuspectAnswer)},
+		"an answer that may be mended":    {answer(bcp.CheckAnswer), nil},
+		"no message, and may be mended":   {answer(bcp.CheckMessage), nil},
+		"no message, to no query":         {bcp.Decision{Kind: bcp.KindAnswer, Agent: "eve", Reader: "eve", Verdict: bcp.Reject, Check: bcp.CheckMessage}, seen(bcp.SuspectAnswer)},
+		"no information":                  {last(bcp.CheckNoInformation), nil},
+		"a queue that stays full":         {last(bcp.CheckQueue), nil},
 		"an answer to no query":           {answer(bcp.CheckQuery), seen(bcp.SuspectReply)},
 		"an answer that is late":          {answer(bcp.CheckDeadline), nil},
 		"a second answer":                 {answer(bcp.CheckAnswered), nil},

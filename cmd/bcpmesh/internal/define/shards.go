@@ -102,7 +102,7 @@ func planOf(mesh *bcp.Mesh) shardsPlan {
 func newPlan(islands []bcp.Island, on []int) shardsPlan {
 	plan := shardsPlan{Shards: make([]shardInfo, slices.Max(on)+1)}
 	for i, island := range islands {
-		name, _ := island.Busiest()
+		name, _ := busiest(island)
 		plan.Islands = append(plan.Islands, islandInfo{Name: name, Shard: on[i], Agents: island.Agents, Channels: len(island.Channels)})
 		s := &plan.Shards[on[i]]
 		s.Islands++

@@ -151,7 +151,7 @@ func homesOf(mesh *bcp.Mesh, named map[bcp.AgentName]int, state string) (map[bcp
 func weigh(mesh *bcp.Mesh, islands []bcp.Island) (weights []int64, by string) {
 	var total int64
 	for _, island := range islands {
-		pushes, ok := mesh.MaxPushes(island)
+		pushes, ok := maxPushes(mesh, island)
 		if !ok {
 			total = 0
 			break
@@ -196,7 +196,7 @@ func (s spreading) place(mesh *bcp.Mesh, islands []bcp.Island, weights []int64, 
 			free++
 		}
 	}
-	on := bcp.Spread(weights, at, s.shards.Value)
+	on := spread(weights, at, s.shards.Value)
 	for shard := range s.shards.Value {
 		if !slices.Contains(on, shard) {
 			return nil, s.tooFew(mesh, islands, homes, free, shard)
@@ -238,7 +238,7 @@ func largest(islands []bcp.Island) bcp.Island {
 
 // joins says what joins an island, and what splitting it over so many shards would take.
 func joins(island bcp.Island, shards int) string {
-	name, channels := island.Busiest()
+	name, channels := busiest(island)
 	parts := island.Without(name)
 	text := fmt.Sprintf("%s has the most channels, %d of %d", name, channels, len(island.Channels))
 	switch {
@@ -255,7 +255,7 @@ func joins(island bcp.Island, shards int) string {
 			part[agent] = i
 		}
 	}
-	on := bcp.Spread(weights, free, min(shards, len(parts)))
+	on := spread(weights, free, min(shards, len(parts)))
 	var apart []string // channels with what is not on the first shard, where the agent stays
 	for _, key := range island.Channels {
 		other := key.Reader
