@@ -269,7 +269,7 @@ var rules = []rule{
 	},
 	{
 		folder: "examples/agentdojo", program: true,
-		internal: append([]string{"agents", "agents/llm", "agents/llm/wires", "agents/mcp", "bcp/definition", "bcp/guard", "bcp/kernel", "mesh"}, corePackages...),
+		internal: append([]string{"agents", "agents/llm", "agents/llm/wires", "agents/mcp", "bcp/contract/watch", "bcp/definition", "bcp/guard", "bcp/kernel", "mesh"}, corePackages...),
 		external: []string{jsonText, logging, "github.com/goccy/go-yaml"},
 	},
 	{
