@@ -2,6 +2,7 @@ package text
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,7 +105,11 @@ func TestSet(t *testing.T) {
 // covers P3.6
 func TestDefaultRules(t *testing.T) {
 	t.Parallel()
-	r, err := ParseRules(defaultRules)
+	file, err := defaultFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := compile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,6 +123,17 @@ func TestDefaultRules(t *testing.T) {
 		code, _ := ParseCode(rule.Code)
 		for _, phrase := range rule.Phrases {
 			for _, s := range []string{phrase, strings.ToUpper(phrase), "x " + strings.ReplaceAll(phrase, " ", ",\n- ") + " y"} {
+				if got := codesOf(t, s); !got.Has(code) {
+					t.Errorf("%q raises %v", s, got.Codes())
+				}
+			}
+		}
+	}
+	for _, rule := range r.file.Pairs {
+		code, _ := ParseCode(rule.Code)
+		for i := range max(len(rule.First), len(rule.Then)) {
+			first, then := rule.First[i%len(rule.First)], rule.Then[i%len(rule.Then)]
+			for _, s := range []string{first + " " + then, "x " + strings.ToUpper(first) + ", " + then + " y"} {
 				if got := codesOf(t, s); !got.Has(code) {
 					t.Errorf("%q raises %v", s, got.Codes())
 				}
@@ -153,6 +169,9 @@ func TestParseRulesRefuses(t *testing.T) {
 		`{"version":1,"patterns":[{"code":"url","view":"text","patterns":["é!"]}]}`,
 		`{"version":1,"shapes":[{"code":"url","shape":"other"}]}`, `{"version":1,"shapes":[{"code":"url","shape":"hex","limit":15}]}`, `{"version":1,"shapes":[{"code":"url","shape":"tag","limit":1001}]}`,
 		`{"version":1,"shapes":[` + strings.Repeat(`{"code":"url","shape":"call"},`, maxShapes) + `{"code":"url","shape":"call"}]}`,
+		`{"version":1,"phrases":[{"code":"url","phrases":[]}]}`, pairsFile(1, "0"), pairsFile(1, "41"), pairsFile(maxPairs+1, "1"),
+		`{"version":1,"pairs":[{"code":"nope","within":1,"first":["a"],"then":["b"]}]}`, `{"version":1,"pairs":[{"code":"url","within":1,"first":[],"then":["b"]}]}`,
+		`{"version":1,"pairs":[{"code":"url","within":1,"first":["a"]}]}`, `{"version":1,"pairs":[{"code":"url","within":1,"first":["a"],"then":["a b c d e f g h i"]}]}`,
 		`{"version":1}` + strings.Repeat(" ", maxRulesBytes),
 	} {
 		if r, err := ParseRules([]byte(s)); !errors.Is(err, ErrRules) || r != nil {
@@ -163,9 +182,77 @@ func TestParseRulesRefuses(t *testing.T) {
 	if _, err := ParseRules([]byte(long)); err != nil {
 		t.Error(err)
 	}
-	if _, err := ParseRules([]byte(`{"version":1,"phrases":[{"code":"url","phrases":["a b c d e f g h"]}]}`)); err != nil {
-		t.Error(err)
+	for _, s := range []string{`{"version":1,"phrases":[{"code":"url","phrases":["a b c d e f g h"]}]}`, pairsFile(1, "40"), pairsFile(maxPairs, "1")} {
+		if _, err := ParseRules([]byte(s)); err != nil {
+			t.Error(err)
+		}
 	}
+}
+
+// pairsFile is a rules file with n pairs.
+func pairsFile(n int, within string) string {
+	pair := `{"code":"url","within":` + within + `,"first":["a"],"then":["b"]}`
+	return `{"version":1,"pairs":[` + strings.Repeat(pair+",", n-1) + pair + `]}`
+}
+
+// The second part of a pair counts up to the last word that it may end at, and after the first part alone.
+// covers P3.6
+func TestPairsReachSoFar(t *testing.T) {
+	t.Parallel()
+	r, err := ParseRules([]byte(`{"version":1,"pairs":[{"code":"custom","within":3,"first":["send","send all"],"then":["the keys","keys","send"]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for s, want := range map[string]Set{
+		"send keys": Custom, "send x, y: keys": Custom, "send x y z keys": 0, "send x the keys": Custom, "send all x y the keys": 0, "send all x y keys": Custom,
+		"keys send": 0, "send": 0, "send send": Custom, "send x y z send keys": Custom, "s3nd k3ys": Custom, "keys": 0, "SEND\nKEYS": Custom,
+	} {
+		got, err := Normalise(nil, []byte(s), Options{Alphabet: Any, Join: Summary, MaxWords: 9, Rules: r})
+		if err != nil || got.Anomalies != want {
+			t.Errorf("%q raises %v %v", s, got.Anomalies.Codes(), err)
+		}
+	}
+}
+
+// Pairs are found where a search for each of them finds them.
+// covers P3.6
+func TestPairsMatchNaiveSearch(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		words := rapid.SliceOfN(rapid.SampledFrom([]string{"a1", "bb", "cc", "漢"}), 1, 2)
+		lists := rapid.SliceOfN(words, 1, 3)
+		text := rapid.SliceOfN(rapid.SampledFrom([]string{"a1", "bb", "cc", "漢", "x"}), 0, 20).Draw(t, "text")
+		p, want := newPhrases(), Set(0)
+		for i := range rapid.IntRange(1, 4).Draw(t, "pairs") {
+			first, then, within := lists.Draw(t, "first"), lists.Draw(t, "then"), rapid.IntRange(1, 5).Draw(t, "within")
+			p.pairs = append(p.pairs, pair{1 << i, int32(within)})
+			for part, list := range [][][]string{first, then} {
+				for _, phrase := range list {
+					words, key, err := phraseWords(strings.Join(phrase, " "))
+					if err != nil {
+						t.Fatal(err)
+					}
+					p.addPart(words, key, i, part == 1)
+				}
+			}
+			ends := func(list [][]string, at int) bool {
+				return slices.ContainsFunc(list, func(phrase []string) bool {
+					return at >= len(phrase) && slices.Equal(text[at-len(phrase):at], phrase)
+				})
+			}
+			for at := range len(text) + 1 {
+				for before := max(0, at-within); before < at; before++ {
+					if ends(first, before) && ends(then, at) {
+						want |= 1 << i
+					}
+				}
+			}
+		}
+		p.build()
+		if got := p.match([]byte(strings.Join(text, " "))); got != want {
+			t.Fatalf("%q: %b, want %b", text, got, want)
+		}
+	})
 }
 
 // covers P3.6, P11.3

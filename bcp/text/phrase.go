@@ -15,7 +15,17 @@ type phrases struct {
 	fail  []int32
 	found []Set
 	all   Set
-	edges map[edge]int32 // while building
+	pairs []pair
+	marks []int32 // of a state: its place in firsts and thens, or 0
+	// The pairs of which a phrase that ends in the state is the first part, or the second.
+	firsts, thens [][]uint8
+	edges         map[edge]int32 // while building
+}
+
+// pair is a code for a phrase that another one follows, whose last word is at most within words later.
+type pair struct {
+	code   Set
+	within int32
 }
 
 type edge struct {
@@ -24,7 +34,7 @@ type edge struct {
 }
 
 func newPhrases() *phrases {
-	return &phrases{fail: []int32{0}, found: []Set{0}, edges: map[edge]int32{}}
+	return &phrases{fail: []int32{0}, found: []Set{0}, marks: []int32{0}, firsts: [][]uint8{nil}, thens: [][]uint8{nil}, edges: map[edge]int32{}}
 }
 
 // noKey stands for the key of a word that is not ASCII.
@@ -41,6 +51,32 @@ func startKey(word []byte) uint32 {
 
 // add enters one phrase; key is the startKey of its first word, or noKey.
 func (p *phrases) add(words []uint64, key uint32, code Set) {
+	p.found[p.enter(words, key)] |= code
+	p.all |= code
+}
+
+// addPart enters a phrase as the first part of a pair, or as the second.
+func (p *phrases) addPart(words []uint64, key uint32, pair int, second bool) {
+	mark := p.mark(p.enter(words, key))
+	list := &p.firsts[mark]
+	if second {
+		list = &p.thens[mark]
+	}
+	*list = append(*list, uint8(pair))
+	p.all |= p.pairs[pair].code
+}
+
+// mark returns the place of a state in firsts and thens.
+func (p *phrases) mark(state int32) int32 {
+	if p.marks[state] == 0 {
+		p.marks[state] = int32(len(p.firsts))
+		p.firsts, p.thens = append(p.firsts, nil), append(p.thens, nil)
+	}
+	return p.marks[state]
+}
+
+// enter returns the state of a phrase.
+func (p *phrases) enter(words []uint64, key uint32) int32 {
 	if key != noKey {
 		p.start[key>>6] |= 1 << (key & 63)
 	}
@@ -52,14 +88,14 @@ func (p *phrases) add(words []uint64, key uint32, code Set) {
 			p.edges[edge{state, w}] = to
 			p.fail = append(p.fail, 0)
 			p.found = append(p.found, 0)
+			p.marks = append(p.marks, 0)
 		}
 		if state == 0 {
 			p.first[w>>58] |= 1 << (w >> 52 & 63)
 		}
 		state = to
 	}
-	p.found[state] |= code
-	p.all |= code
+	return state
 }
 
 // build computes the failure links and the table.
@@ -92,6 +128,11 @@ func (p *phrases) build() {
 				f = p.fail[f]
 			}
 			p.found[s] |= p.found[p.fail[s]]
+			if from := p.marks[p.fail[s]]; from != 0 {
+				to := p.mark(int32(s))
+				p.firsts[to] = append(p.firsts[to], p.firsts[from]...)
+				p.thens[to] = append(p.thens[to], p.thens[from]...)
+			}
 		}
 	}
 	size := 16
@@ -140,10 +181,13 @@ const minSpelled = 4
 // match finds the codes of all phrases in a normalised text.
 func (p *phrases) match(text []byte) Set {
 	found, state := Set(0), int32(0)
+	var met [maxPairs]int32 // at which word the first part of a pair ended last
+	at := int32(0)
 	var spelled [MaxWordChars]byte
 	letters := 0
 	t := tokens{text: text}
 	for t.next() {
+		at++
 		if t.letter != 0 {
 			if letters < len(spelled) {
 				spelled[letters] = t.letter
@@ -163,6 +207,9 @@ func (p *phrases) match(text []byte) Set {
 		}
 		if state = p.step(state, t.word); state != 0 {
 			found |= p.found[state]
+			if mark := p.marks[state]; mark != 0 {
+				found |= p.paired(mark, at, &met)
+			}
 			if found == p.all {
 				return found
 			}
@@ -173,6 +220,19 @@ func (p *phrases) match(text []byte) Set {
 	}
 	if letters > 0 {
 		found |= p.spelled(spelled[:min(letters, len(spelled))])
+	}
+	return found
+}
+
+// paired notes the parts of pairs that end at a word, and returns the codes of those that are whole by it.
+func (p *phrases) paired(mark, at int32, met *[maxPairs]int32) (found Set) {
+	for _, i := range p.thens[mark] {
+		if met[i] != 0 && at-met[i] <= p.pairs[i].within {
+			found |= p.pairs[i].code
+		}
+	}
+	for _, i := range p.firsts[mark] {
+		met[i] = at
 	}
 	return found
 }

@@ -2,7 +2,7 @@ package text
 
 import (
 	"crypto/sha256"
-	_ "embed"
+	"embed"
 	"encoding/hex"
 	"fmt"
 	"sync"
@@ -11,10 +11,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// defaultRules is the data file of the rules that a mesh starts with.
+// defaultRules are the data files of the rules that a mesh starts with: one for each language, and what is of no language.
 //
-//go:embed anomalies.json
-var defaultRules []byte
+//go:embed anomalies
+var defaultRules embed.FS
 
 // Rules are compiled anomaly rules (PROTOCOL P3.6). They are immutable and safe for concurrent use. The zero value
 // finds every code in every text; a nil *Rules stands for DefaultRules wherever rules are taken.
@@ -32,6 +32,7 @@ type Rules struct {
 type rulesFile struct {
 	Version  int           `json:"version"`
 	Phrases  []phraseRule  `json:"phrases,omitempty"`
+	Pairs    []pairRule    `json:"pairs,omitempty"`
 	Patterns []patternRule `json:"patterns,omitempty"`
 	Shapes   []shapeRule   `json:"shapes,omitempty"`
 }
@@ -39,7 +40,17 @@ type rulesFile struct {
 type phraseRule struct {
 	Code     string   `json:"code"`
 	Language string   `json:"language,omitempty"`
+	Class    string   `json:"class,omitempty"`
 	Phrases  []string `json:"phrases"`
+}
+
+type pairRule struct {
+	Code     string   `json:"code"`
+	Language string   `json:"language,omitempty"`
+	Class    string   `json:"class,omitempty"`
+	Within   int      `json:"within"`
+	First    []string `json:"first"`
+	Then     []string `json:"then"`
 }
 
 type patternRule struct {
@@ -61,6 +72,8 @@ const (
 	maxRulesBytes   = 1 << 20
 	maxPhraseWords  = 8
 	maxPhrases      = 1 << 14
+	maxPairs        = 160
+	maxPairWords    = 40
 	minPatternBytes = 2
 	maxPatternBytes = 48
 	maxShapes       = 32
@@ -70,41 +83,84 @@ const (
 
 // loadDefault compiles the embedded rules once. A broken file yields rules that find everything; a test keeps it whole.
 var loadDefault = sync.OnceValue(func() *Rules {
-	r, err := ParseRules(defaultRules)
+	file, err := defaultFile()
+	if err != nil {
+		return &Rules{}
+	}
+	r, err := compile(file)
 	if err != nil {
 		return &Rules{}
 	}
 	return r
 })
 
-// DefaultRules are the rules of the embedded file anomalies.json.
+// defaultFile joins the embedded files in the order of their names.
+func defaultFile() (rulesFile, error) {
+	file := rulesFile{Version: rulesVersion}
+	entries, err := defaultRules.ReadDir("anomalies")
+	if err != nil {
+		return file, err
+	}
+	for _, entry := range entries {
+		data, err := defaultRules.ReadFile("anomalies/" + entry.Name())
+		if err != nil {
+			return file, err
+		}
+		more, err := readRules(data)
+		if err != nil {
+			return file, fmt.Errorf("%s: %w", entry.Name(), err)
+		}
+		file.add(more)
+	}
+	return file, nil
+}
+
+// add appends the rules of another file.
+func (f *rulesFile) add(more rulesFile) {
+	f.Phrases = append(f.Phrases, more.Phrases...)
+	f.Pairs = append(f.Pairs, more.Pairs...)
+	f.Patterns = append(f.Patterns, more.Patterns...)
+	f.Shapes = append(f.Shapes, more.Shapes...)
+}
+
+// DefaultRules are the rules of the embedded files of the folder anomalies.
 func DefaultRules() *Rules { return loadDefault() }
 
-// ParseRules reads a rules file: strict JSON with the members version (1), phrases, patterns and shapes, no unknown ones.
-// A phrase is one to eight words, matched on normalised text whatever stands between the words. A pattern is lower-case
-// printable ASCII, matched on the received text in the view "text", "line" or "compact" (white space removed). The error wraps ErrRules and
-// names the rule; it quotes the operator's own file only.
+// ParseRules reads a rules file: strict JSON with the members version (1), phrases, pairs, patterns and shapes, no unknown ones.
+// A phrase is one to eight words, matched on normalised text whatever stands between the words. A pair is two lists of phrases: one of
+// the first has to be followed by one of the second, whose last word is at most within (1 to 40) words after the last of the
+// first. A pattern is lower-case printable ASCII, matched on the received text in the view "text", "line" or "compact" (white space
+// removed). The error wraps ErrRules and names the rule; it quotes the operator's own file only.
 func ParseRules(data []byte) (*Rules, error) {
-	if len(data) > maxRulesBytes {
-		return nil, fmt.Errorf("%w: over %d bytes", ErrRules, maxRulesBytes)
-	}
-	var file rulesFile
-	if err := json.Unmarshal(data, &file, json.RejectUnknownMembers(true)); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRules, err)
+	file, err := readRules(data)
+	if err != nil {
+		return nil, err
 	}
 	return compile(file)
 }
 
+func readRules(data []byte) (file rulesFile, err error) {
+	if len(data) > maxRulesBytes {
+		return file, fmt.Errorf("%w: over %d bytes", ErrRules, maxRulesBytes)
+	}
+	if err := json.Unmarshal(data, &file, json.RejectUnknownMembers(true)); err != nil {
+		return file, fmt.Errorf("%w: %w", ErrRules, err)
+	}
+	if file.Version != rulesVersion {
+		return file, fmt.Errorf("%w: version must be %d", ErrRules, rulesVersion)
+	}
+	return file, nil
+}
+
 // Extend returns new rules with those of another file added; r is unchanged. Nothing can be taken away.
 func (r *Rules) Extend(data []byte) (*Rules, error) {
-	more, err := ParseRules(data)
+	more, err := readRules(data)
 	if err != nil {
 		return nil, err
 	}
 	file := rulesFile{Version: rulesVersion}
-	file.Phrases = append(append(file.Phrases, r.file.Phrases...), more.file.Phrases...)
-	file.Patterns = append(append(file.Patterns, r.file.Patterns...), more.file.Patterns...)
-	file.Shapes = append(append(file.Shapes, r.file.Shapes...), more.file.Shapes...)
+	file.add(r.file)
+	file.add(more)
 	return compile(file)
 }
 
@@ -115,9 +171,6 @@ func (r *Rules) Digest() string {
 }
 
 func compile(file rulesFile) (*Rules, error) {
-	if file.Version != rulesVersion {
-		return nil, fmt.Errorf("%w: version must be %d", ErrRules, rulesVersion)
-	}
 	r := &Rules{file: file, phrases: newPhrases()}
 	if err := r.addPhrases(); err != nil {
 		return nil, err
@@ -142,20 +195,49 @@ func compile(file rulesFile) (*Rules, error) {
 
 func (r *Rules) addPhrases() error {
 	n := 0
-	for i, rule := range r.file.Phrases {
-		code, ok := ParseCode(rule.Code)
-		if !ok {
-			return fmt.Errorf("%w: phrases[%d]: unknown code %q", ErrRules, i, rule.Code)
+	each := func(name string, list []string, add func(words []uint64, key uint32)) error {
+		if len(list) == 0 {
+			return fmt.Errorf("%w: %s: no phrase", ErrRules, name)
 		}
-		for _, phrase := range rule.Phrases {
+		for _, phrase := range list {
 			words, key, err := phraseWords(phrase)
 			if err != nil {
-				return fmt.Errorf("%w: phrases[%d]: %q: %w", ErrRules, i, phrase, err)
+				return fmt.Errorf("%w: %s: %q: %w", ErrRules, name, phrase, err)
 			}
 			if n++; n > maxPhrases || len(words) > maxPhraseWords {
-				return fmt.Errorf("%w: phrases[%d]: %q: over %d words or %d phrases", ErrRules, i, phrase, maxPhraseWords, maxPhrases)
+				return fmt.Errorf("%w: %s: %q: over %d words or %d phrases", ErrRules, name, phrase, maxPhraseWords, maxPhrases)
 			}
-			r.phrases.add(words, key, code)
+			add(words, key)
+		}
+		return nil
+	}
+	for i, rule := range r.file.Phrases {
+		name := fmt.Sprintf("phrases[%d]", i)
+		code, ok := ParseCode(rule.Code)
+		if !ok {
+			return fmt.Errorf("%w: %s: unknown code %q", ErrRules, name, rule.Code)
+		}
+		if err := each(name, rule.Phrases, func(words []uint64, key uint32) { r.phrases.add(words, key, code) }); err != nil {
+			return err
+		}
+	}
+	if len(r.file.Pairs) > maxPairs {
+		return fmt.Errorf("%w: pairs: over %d", ErrRules, maxPairs)
+	}
+	for i, rule := range r.file.Pairs {
+		name := fmt.Sprintf("pairs[%d]", i)
+		code, ok := ParseCode(rule.Code)
+		if !ok {
+			return fmt.Errorf("%w: %s: unknown code %q", ErrRules, name, rule.Code)
+		}
+		if rule.Within < 1 || rule.Within > maxPairWords {
+			return fmt.Errorf("%w: %s: within must be 1 to %d", ErrRules, name, maxPairWords)
+		}
+		r.phrases.pairs = append(r.phrases.pairs, pair{code, int32(rule.Within)})
+		for part, list := range [][]string{rule.First, rule.Then} {
+			if err := each(name, list, func(words []uint64, key uint32) { r.phrases.addPart(words, key, i, part == 1) }); err != nil {
+				return err
+			}
 		}
 	}
 	r.phrases.build()
