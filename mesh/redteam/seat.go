@@ -27,8 +27,9 @@ type Seat struct {
 
 	mu      sync.Mutex
 	heard   []*Message
-	grown   chan struct{} // closed and replaced when heard or refused grows
-	refused []string      // errors of the server
+	grown   chan struct{}   // closed and replaced when heard or refused grows
+	pushed  map[string]bool // deliveries that Pushed has returned, which come again if the acknowledgement is late
+	refused []string        // errors of the server
 
 	observing bool
 	observed  []Message // while observing
@@ -56,7 +57,7 @@ func (r *Rig) Seat(name bcp.AgentName, role bcp.Role) *Seat {
 
 // Connect connects with given creds.
 func (r *Rig) Connect(name bcp.AgentName, role bcp.Role, creds []byte, options ...nats.Option) (*Seat, error) {
-	s := &Seat{rig: r, name: name, role: role, grown: make(chan struct{})}
+	s := &Seat{rig: r, name: name, role: role, grown: make(chan struct{}), pushed: map[string]bool{}}
 	if agent, ok := r.definition.Agent(name); ok {
 		s.msgpack = agent.Encoding == bcp.MessagePack
 	}
@@ -283,9 +284,13 @@ func (s *Seat) Delivery(id string) Delivery {
 
 // Pushed waits for the next delivery of a push.
 func (s *Seat) Pushed() Delivery {
-	return s.read(s.Await(func(m Message) bool {
-		return m.Text("type") == "bcp_response_delivery" && m.Text("subscription_id") != ""
-	}))
+	m := s.Await(func(m Message) bool {
+		return m.Text("type") == "bcp_response_delivery" && m.Text("subscription_id") != "" && !s.pushed[m.Text("delivery_id")]
+	})
+	s.mu.Lock()
+	s.pushed[m.Text("delivery_id")] = true
+	s.mu.Unlock()
+	return s.read(m)
 }
 
 // Delivery is what a Controller gets, as the wire's documentation has it.
