@@ -97,7 +97,7 @@ func (f *signing) attest(p *cli.Program, names []string) error {
 			return cli.Usagef("role attest: there is no kernel %s", cli.Quoted(name)).WithHint("a declaration is of a kernel, with its planner and its processors")
 		}
 	}
-	proven, jwts, err := proofOf(folder.State)
+	proven, jwts, err := meshdir.Prove(folder.State)
 	if err != nil {
 		return err
 	}

@@ -1,24 +1,20 @@
 package roles
 
 import (
-	"crypto/sha256"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/bcpmesh/bcpmesh/accounts/proof"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh/facts"
-	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
 func reportCommand(p *cli.Program) *cobra.Command {
@@ -101,7 +97,7 @@ func reportsOf(cmd *cobra.Command, p *cli.Program, who *client.Flags) ([]kept, e
 	if err != nil {
 		return nil, err
 	}
-	proven, jwts, err := proofOf(folder.State)
+	proven, jwts, err := meshdir.Prove(folder.State)
 	if err != nil {
 		return nil, err
 	}
@@ -124,41 +120,6 @@ func reportsOf(cmd *cobra.Command, p *cli.Program, who *client.Flags) ([]kept, e
 		reports[i].Agents = append(reports[i].Agents, x.Agent)
 	}
 	return reports, nil
-}
-
-// proofOf proves the JWTs that the server of a mesh served last; nil of a mesh that was
-// never started.
-func proofOf(state string) (*proof.Report, bcp.Digest, error) {
-	served := server.Claims(state)
-	operator, err := os.ReadFile(served.Operator)
-	if err != nil {
-		return nil, bcp.Digest{}, nil //nolint:nilerr // it was never started
-	}
-	files, err := filepath.Glob(filepath.Join(served.Accounts, "*.jwt"))
-	if err != nil {
-		return nil, bcp.Digest{}, cli.Failf("%s cannot be read: %s", cli.Quoted(served.Accounts), cli.ReasonOf(err))
-	}
-	var claims proof.Claims
-	sum := sha256.New()
-	for _, file := range files { // sorted
-		token, err := os.ReadFile(file)
-		if err != nil {
-			return nil, bcp.Digest{}, cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err))
-		}
-		if err := claims.Add(string(token)); err != nil {
-			return nil, bcp.Digest{}, cli.Failf("%s: %s", cli.Quoted(file), err)
-		}
-		_, _ = sum.Write(token)
-	}
-	if err := claims.Add(string(operator)); err != nil {
-		return nil, bcp.Digest{}, cli.Failf("%s: %s", cli.Quoted(served.Operator), err)
-	}
-	_, _ = sum.Write(operator)
-	report, err := proof.Prove(claims, proof.Policy{})
-	if err != nil {
-		return nil, bcp.Digest{}, cli.Failf("%s", err)
-	}
-	return &report, bcp.Digest(sum.Sum(nil)), nil
 }
 
 func showReports(o *cli.Output, reports []kept) {

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"encoding/hex"
 	"strings"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 )
 
 // roleVerifyFlags say what an attestation is judged by.
@@ -17,6 +19,7 @@ type roleVerifyFlags struct {
 	lastNumber       int64
 	requirement      string
 	at               string
+	jwts             string
 }
 
 func roleVerifyCommand(p *cli.Program) *cobra.Command {
@@ -31,6 +34,11 @@ The signature is checked with the keys of --trust; none is ever fetched. The
 contracts of the agent's declaration are found by their digests among the built-in
 ones and the files of --contract. The list of revocations is an envelope of the same
 organisation. Without one the attestation is not current.
+
+With --jwts the permission proof is made again: FOLDER has the file operator.jwt and the
+folder accounts of the other mesh's state folder, which its operator gives you. They
+have to be those that were attested, and leave no way past the permissions. They hold
+no secrets, but tell the names and the channels of agents.
 
 Nothing is asked of the agent itself: that who answers has its keys is shown only
 when it answers a challenge.
@@ -47,6 +55,7 @@ Exit code 3 says that the agent is not accepted.`,
 	flags.StringVar(&f.revocations, "revocations", "", "`FILE` with the organisation's signed list of revocations")
 	flags.Int64Var(&f.lastNumber, "last-revocations", 0, "`NUMBER` of the newest list that was seen; an older one is refused")
 	flags.StringVar(&f.requirement, "requirement", "", "JSON `FILE` with what is required (default: the draft's six invariants)")
+	flags.StringVar(&f.jwts, "jwts", "", "`FOLDER` with the JWTs that were attested: they are proven again")
 	flags.StringVar(&f.at, "at", "", "judge as of this `MOMENT`, such as 2026-03-01T06:00:00Z (default: now)")
 	cli.Complete(cmd, "trust", cobra.NoFileCompletions)
 	cli.Complete(cmd, "at", cobra.NoFileCompletions)
@@ -61,6 +70,14 @@ type acceptanceReport struct {
 	Message  string               `json:"message,omitempty"`
 	Agent    string               `json:"agent"`
 	Until    string               `json:"until,omitempty"`
+	Proven   *provenAgain         `json:"proven,omitempty"`
+}
+
+// provenAgain is what the JWTs of the other mesh show here.
+type provenAgain struct {
+	Attested bool   `json:"attested"` // they are those of the attestation
+	JWTs     string `json:"jwts"`     // their digest
+	Holes    int    `json:"holes"`
 }
 
 func (f *roleVerifyFlags) verify(p *cli.Program, file, agent string) error {
@@ -70,9 +87,18 @@ func (f *roleVerifyFlags) verify(p *cli.Program, file, agent string) error {
 	}
 	a := contract.JudgeAttestation(&e)
 	report := acceptanceReport{Accepted: a.Accepted, Code: a.Code, Agent: agent}
-	if a.Accepted {
+	if f.jwts != "" && a.Accepted {
+		if report.Proven, err = proveAgain(f.jwts, a.Statement.Proof); err != nil {
+			return err
+		}
+		report.Accepted = report.Proven.Attested && report.Proven.Holes == 0
+	}
+	switch {
+	case report.Accepted:
 		report.Until = a.Until.UTC().Format(time.RFC3339)
-	} else {
+	case a.Accepted:
+		report.Message = report.Proven.refusal()
+	default:
 		report.Message = a.Code.Text()
 	}
 	if p.Out.JSON {
@@ -80,11 +106,18 @@ func (f *roleVerifyFlags) verify(p *cli.Program, file, agent string) error {
 			return err
 		}
 	}
-	if a.Accepted {
-		if !p.Out.JSON {
-			p.Out.Printf("%s is accepted until %s.\n", cli.Plain(agent), report.Until)
+	switch {
+	case report.Accepted && p.Out.JSON:
+		return nil
+	case report.Accepted:
+		p.Out.Printf("%s is accepted until %s.\n", cli.Plain(agent), report.Until)
+		if report.Proven != nil {
+			p.Out.Printf("Its JWTs are those that were attested, and have no way past the permissions.\n")
 		}
 		return nil
+	case a.Accepted:
+		refusal := &cli.Failure{Code: cli.ExitRefused, Message: cli.Quoted(agent) + " is not accepted: " + report.Message}
+		return refusal.WithHint("ask its operator for operator.jwt and accounts of the state folder as of the attestation; a newer attestation may have other JWTs")
 	}
 	refusal := &cli.Failure{Code: cli.ExitRefused, Message: cli.Quoted(agent) + " is not accepted: " + a.Code.Text() + " (" + string(a.Code) + ")"}
 	switch {
@@ -97,6 +130,28 @@ func (f *roleVerifyFlags) verify(p *cli.Program, file, agent string) error {
 	default:
 		return refusal
 	}
+}
+
+// proveAgain proves the JWTs in a folder, and compares them with those of an attestation.
+func proveAgain(folder string, attested *contract.PermissionProof) (*provenAgain, error) {
+	proven, digest, err := meshdir.Prove(folder)
+	if err != nil {
+		return nil, err
+	}
+	if proven == nil {
+		return nil, cli.Failf("%s has no operator.jwt", cli.Quoted(folder)).WithHint("expected operator.jwt and the folder accounts of the other mesh's state folder")
+	}
+	again := &provenAgain{JWTs: hex.EncodeToString(digest[:]), Holes: len(proven.Holes)}
+	again.Attested = attested != nil && attested.JWTs == again.JWTs
+	return again, nil
+}
+
+// refusal says why the JWTs do not show what was attested.
+func (p *provenAgain) refusal() string {
+	if !p.Attested {
+		return "the JWTs are not those that were attested"
+	}
+	return "its JWTs have " + cli.Count(p.Holes, "way") + " past the permissions"
 }
 
 // examination gathers what an attestation is judged by.
