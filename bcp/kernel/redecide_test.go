@@ -1,8 +1,10 @@
 package kernel_test
 
 import (
+	"fmt"
 	"testing"
 
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
@@ -40,6 +42,65 @@ func TestRedecideFindsWhatIsAnother(t *testing.T) {
 		if again, possible := g.state.Redecide(&recorded, "planner", g.salt, message); !possible || again.Same(&recorded) {
 			t.Errorf("%s: other definitions decide the same", name)
 		}
+	}
+}
+
+// A value that its record calls trusted, and whose way through the run shows content, is
+// an incident: what a tool read, what a Reader made of it, and what a call had of both.
+//
+// covers DUAL-95
+func TestLabelsThatClaimTooMuchAreFound(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t, mustKernel(t, nil))
+	g.begin("all")
+	g.plan(mailPlan)
+	call := g.next(kernel.ReleaseCall)
+	outcome := fmt.Appendf(nil, `{"call_id":%q,"result":%s}`, call.Wait.ID, mail)
+	read := g.state.DecideOutcome(g.moment(), call.Wait.ID, call.Wait.Attempt, outcome)
+	claims(t, g, read, "mail", outcome)
+	g.store(read)
+	answer := g.state.DecideAnswer(g.moment(), g.next(kernel.ReleaseParse).Wait.ID, []byte(`{"text":"x"}`), "")
+	claims(t, g, answer, "", nil)
+}
+
+// claims finds a change the same as it was recorded, and another where any label in its
+// record says that a value is trusted.
+func claims(t *testing.T, g *gateway, c kernel.Change, from bcp.AgentName, message []byte) {
+	t.Helper()
+	recorded := func() kernel.Change {
+		r, err := kernel.ParseChange(c.AppendJSON(nil), c.Private.AppendJSON(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	same := func(r kernel.Change) bool {
+		again, possible := g.state.Redecide(&r, from, g.salt, message)
+		return possible && again.Same(&r)
+	}
+	if !same(recorded()) {
+		t.Fatal("what was recorded is decided otherwise")
+	}
+	forged := 0
+	forge := func(label func(*kernel.Change) *kernel.Label) {
+		r := recorded()
+		l := label(&r)
+		if l.Sources == 0 || !l.Tainted() { // a step that has only begun has no label
+			return
+		}
+		forged++
+		if *l = kernel.Trusted(); same(r) {
+			t.Errorf("a value that is called trusted is not found: %s", r.AppendJSON(nil))
+		}
+	}
+	for i := range c.Steps {
+		forge(func(r *kernel.Change) *kernel.Label { return &r.Steps[i].Label })
+		for j := range c.Steps[i].Arguments {
+			forge(func(r *kernel.Change) *kernel.Label { return &r.Steps[i].Arguments[j].Label })
+		}
+	}
+	if forged == 0 {
+		t.Error("no value of it is tainted")
 	}
 }
 
