@@ -240,7 +240,7 @@ func AttestedAgent(envelope []byte) (AgentID, bool) {
 // nothing is verified, or nil.
 func AttestedDeclaration(envelope []byte) []byte {
 	e, _ := ParseEnvelope(envelope)
-	in, ok := parseInToto(e.Payload, roleType)
+	in, ok := parseInToto(e.Payload, RoleType)
 	if !ok {
 		return nil
 	}

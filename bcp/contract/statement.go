@@ -7,10 +7,11 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// The type of statements, and what they may be about.
+// RoleType is the predicate type of attestations.
+const RoleType = "https://bcpmesh.dev/attestation/role/v1"
+
 const (
 	statementType  = "https://in-toto.io/Statement/v1"
-	roleType       = "https://bcpmesh.dev/attestation/role/v1"
 	revocationType = "https://bcpmesh.dev/attestation/revocations/v1"
 )
 
@@ -78,7 +79,7 @@ func parseInToto(b []byte, predicateType string) (inToto, bool) {
 // parseStatement reads the payload of an attestation, strictly but for evidence of
 // kinds that are not known, which counts for nothing.
 func parseStatement(b []byte) (Statement, bool) {
-	in, ok := parseInToto(b, roleType)
+	in, ok := parseInToto(b, RoleType)
 	s := Statement{Subject: in.name, SubjectDigest: in.digest}
 	return s, ok && s.readPredicate(in.predicate)
 }

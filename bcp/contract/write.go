@@ -149,7 +149,7 @@ func WriteStatement(s *Statement, evidence AttestedEvidence) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	payload, err := writeInToto(s.Declaration.Agent.String(), declaration, roleType, predicate)
+	payload, err := writeInToto(s.Declaration.Agent.String(), declaration, RoleType, predicate)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,83 @@
+package a2aserver_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/agents/a2aserver"
+)
+
+// A signed card is verified as an outsider does, from its JSON alone: without the member
+// signatures, its members sorted and without white space, it is what was signed. Of a card
+// that says anything else the signature is none.
+//
+// covers DUAL-90
+func TestSignedCardIsVerified(t *testing.T) {
+	t.Parallel()
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	card := a2aserver.Card("https://org1.example", "v1.2.3")
+	digest := sha256.Sum256([]byte("a statement"))
+	a2aserver.Attest(card, "desk@org1.example", "https://example.com/role", digest)
+	signed, err := a2aserver.Sign(card, "k1", func(message []byte) ([]byte, error) { return ed25519.Sign(private, message), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a2aserver.ParseCard(signed); err != nil {
+		t.Error(err)
+	}
+	verified := func(card []byte) bool {
+		var members map[string]any
+		if err := json.Unmarshal(card, &members); err != nil {
+			t.Fatal(err)
+		}
+		signature, ok := members["signatures"].([]any)[0].(map[string]any)
+		if !ok {
+			t.Fatalf("%s", card)
+		}
+		delete(members, "signatures")
+		var payload bytes.Buffer
+		e := json.NewEncoder(&payload) // sorts members; the card has no number and nothing that it escapes otherwise
+		e.SetEscapeHTML(false)
+		if err := e.Encode(members); err != nil {
+			t.Fatal(err)
+		}
+		protected, _ := signature["protected"].(string)
+		text, _ := signature["signature"].(string)
+		header, err := base64.RawURLEncoding.DecodeString(protected)
+		if err != nil || string(header) != `{"alg":"EdDSA","kid":"k1","typ":"JOSE"}` {
+			t.Errorf("header %s, %v", header, err)
+		}
+		sum, err := base64.RawURLEncoding.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ed25519.Verify(public, []byte(protected+"."+base64.RawURLEncoding.EncodeToString(bytes.TrimSpace(payload.Bytes()))), sum)
+	}
+	if !verified(signed) {
+		t.Errorf("the signature of %s is none", signed)
+	}
+	for _, change := range [][2]string{{"desk@org1", "mesk@org1"}, {"v1.2.3", "v1.2.4"}, {"https://org1.example", "https://org3.example"}, {`"sha256": "`, `"sha256": "0`}} {
+		other := strings.ReplaceAll(string(signed), change[0], change[1])
+		if other == string(signed) || verified([]byte(other)) {
+			t.Errorf("with %s it is verified, too", change[1])
+		}
+	}
+	for _, value := range []string{": false", ": null", `: ""`, ": 0", ": {}"} {
+		if strings.Contains(string(signed), value) {
+			t.Errorf("it has the default value %q: %s", value, signed)
+		}
+	}
+	failed := errors.New("no key")
+	if _, err := a2aserver.Sign(card, "k1", func([]byte) ([]byte, error) { return nil, failed }); !errors.Is(err, failed) {
+		t.Errorf("without a key: %v", err)
+	}
+}
