@@ -1,0 +1,82 @@
+package roles
+
+import (
+	"crypto/sha256"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents/a2aserver"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/home"
+)
+
+func cardCommand(p *cli.Program) *cobra.Command {
+	var where meshdir.StateFlags
+	var origin string
+	cmd := &cobra.Command{
+		Use:   "card KERNEL --url URL",
+		Short: "Sign an agent card of A2A that names a kernel's attestation",
+		Long: `Sign an agent card of A2A 1.0 that names a kernel's attestation, and print it. The
+card is that of bcpmesh a2a at the URL, where clients reach it. An extension has the
+SHA-256 of the statement that role attest has signed, and the signature is a JWS with
+the same key. Sign it again whenever you attest again.
+
+A card is a hint to clients of A2A: a peer trusts the attestation, and compares.`,
+		Example: "  bcpmesh role card desk --url https://org1.example > card.json\n  bcpmesh a2a --creds main.creds --card card.json --http 127.0.0.1:7070",
+		Args:    cli.Arguments(1, "KERNEL"),
+		RunE:    func(_ *cobra.Command, args []string) error { return card(p, where, args[0], origin) },
+	}
+	where.AddTo(cmd)
+	cmd.Flags().StringVar(&origin, "url", "", "origin at which clients reach bcpmesh a2a, such as https://org1.example")
+	cli.Complete(cmd, "url", cobra.NoFileCompletions)
+	return cmd
+}
+
+func card(p *cli.Program, where meshdir.StateFlags, kernel, origin string) error {
+	if at, err := url.Parse(origin); err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" || at.Path != "" || at.RawQuery != "" {
+		return cli.Usagef("role card: expected --url with an origin, such as https://org1.example")
+	}
+	f := signing{where: where}
+	folder, store, def, err := f.open()
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(def.Kernels, func(k bcp.KernelRights) bool { return string(k.Kernel) == kernel }) {
+		return cli.Usagef("role card: there is no kernel %s", cli.Quoted(kernel))
+	}
+	file := filepath.Join(home.Attest(folder.State), mesh.AttestationFile(bcp.AgentName(kernel)))
+	attestation, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return cli.Failf("%s was not attested", kernel).WithHint("bcpmesh role attest %s", kernel)
+	case err != nil:
+		return cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.ReasonOf(err))
+	}
+	envelope, ok := contract.ParseEnvelope(attestation)
+	if !ok {
+		return cli.Failf("%s is no attestation", cli.Quoted(file)).WithHint("bcpmesh role attest %s writes it again", kernel)
+	}
+	signer, err := store.Attester()
+	if err != nil {
+		return cli.Failf("%s", err)
+	}
+	agent := contract.AgentID{Name: bcp.AgentName(kernel), Organisation: def.Organisation}
+	c := a2aserver.Card(origin, cli.ProgramVersion())
+	a2aserver.Attest(c, agent.String(), contract.RoleType, sha256.Sum256(envelope.Payload))
+	signed, err := a2aserver.Sign(c, signer.KeyID(), signer.Sign)
+	if err != nil {
+		return cli.Failf("%s", err)
+	}
+	p.Out.Printf("%s\n", signed)
+	return nil
+}
