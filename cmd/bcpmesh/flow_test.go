@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -21,7 +22,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -437,8 +437,12 @@ func TestFlowsWithRestarts(t *testing.T) {
 	var total bcp.Bits
 	deliveries, starts := 0, 1
 	begin := time.Now()
+	every := 3
+	if flag.Lookup("long").Value.String() == "true" {
+		every = 1
+	}
 	for _, flow := range flows {
-		for place := 0; place < len(flow.steps); place += effort.Rounds(1, 3) { // 0 is nowhere
+		for place := 0; place < len(flow.steps); place += every { // 0 is nowhere
 			s.run++
 			s.query, s.receipt, s.item = "", "", bcp.ItemView{}
 			maps.Copy(s.earlier, s.arrived)

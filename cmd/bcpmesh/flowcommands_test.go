@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"os"
 	"os/exec"
 	"regexp"
@@ -22,18 +21,16 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
-var killed = flag.Bool("killed", true, "play the flows once more, with the mesh killed at each step")
-
 // TestFlowScripts plays the scripts that tell the seeds' flows and error cases,
-// and then again with the mesh killed, and started again on the same state and
-// port, at each of their steps. They say nothing about which it is: the results
+// and in the long form then again with the mesh killed, and started again on the same
+// state and port, at each of their steps. They say nothing about which it is: the results
 // are the same.
 //
 // covers P4.5, P9.1, P9.5, A-RECONN
 func TestFlowScripts(t *testing.T) {
 	t.Parallel()
 	for _, restarts := range []bool{false, true} {
-		if restarts && !*killed {
+		if restarts && !*long {
 			continue
 		}
 		name := map[bool]string{false: "as it is", true: "killed at each step"}[restarts]
