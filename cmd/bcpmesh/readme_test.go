@@ -69,7 +69,7 @@ func newTerminal(t *testing.T) *terminal {
 	bin := t.TempDir()
 	return &terminal{
 		t: t, root: root, dir: t.TempDir(), bin: bin, ports: map[string]string{},
-		env: append(os.Environ(), "GOBIN="+bin, "GOFLAGS=-buildvcs=false", "GORACE=atexit_sleep_ms=0", "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH")),
+		env: append(os.Environ(), "GOBIN="+bin, "GOFLAGS="+os.Getenv("GOFLAGS")+" -buildvcs=false", "GORACE=atexit_sleep_ms=0", "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH")),
 	}
 }
 

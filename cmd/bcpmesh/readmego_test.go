@@ -51,7 +51,7 @@ func buildAsUser(t *testing.T, c *terminal, programs []string) (built []string) 
 	}
 	for _, args := range [][]string{{"vet", "./..."}, {"build", "-o", c.bin + string(os.PathSeparator), "./..."}} {
 		cmd := exec.CommandContext(t.Context(), "go", args...)
-		cmd.Dir, cmd.Env = module, append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
+		cmd.Dir, cmd.Env = module, append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod", "GOWORK=off")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("go %s: %v\n%s", args[0], err, lastLines(out))
 		}
