@@ -127,17 +127,20 @@ func damageCommand(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // untilCommand is `until PATTERN COMMAND…`: the command is run again and again
-// until a line of its stdout matches, whatever its exit code is.
+// until a line of its stdout matches, whatever its exit code is. Between them it waits for
+// three times as long as the command took, a second at most: processes that ask take most of a core else.
 func untilCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: until PATTERN COMMAND…")
 	}
 	pattern, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
-	for deadline := time.Now().Add(scriptTimeout); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(scriptTimeout); time.Now().Before(deadline); {
+		begin := time.Now()
 		if _ = ts.Exec(args[1], args[2:]...); pattern.MatchString(ts.ReadFile("stdout")) {
 			return
 		}
+		time.Sleep(min(3*time.Since(begin), time.Second))
 	}
 	ts.Fatalf("stdout did not come to match %q", args[0])
 }
