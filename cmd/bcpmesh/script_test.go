@@ -34,7 +34,7 @@ func (t tests) Run() int {
 		"TestRecordedActsAreAskedForOnce", "TestRedecideMailroom", "TestReplayOfErasedMessages", "TestWatchComesBack",
 		"TestWatchOnATerminal",
 	)
-	effort.Parallel(8)
+	effort.Parallel(6)
 	return t.M.Run()
 }
 
