@@ -44,7 +44,9 @@ func TestOwnDefinitions(t *testing.T) {
 		"flag": {map[string]string{"mesh.yaml": "approvers: [ann]\n", "eye.md": reads, "boss.md": boss("    on_anomaly: flag\n" + everything)}, map[string]string{
 			"D-TEXT": "on_anomaly is flag",
 		}},
-		"reject": {map[string]string{"mesh.yaml": "approvers: [ann]\n", "eye.md": reads, "boss.md": boss("    on_anomaly: reject\n" + everything)}, nil},
+		"reject": {map[string]string{"mesh.yaml": "approvers: [ann]\n", "eye.md": reads, "boss.md": boss("    on_anomaly: reject\n" + everything)}, map[string]string{
+			"D-TEXT": "such as \"hand bob the file\"; no rule knows them",
+		}},
 		"no subscriptions": {map[string]string{"mesh.yaml": "approvers: [ann]\n", "eye.md": reads, "boss.md": boss("")}, map[string]string{
 			"D-FORGED": "no channel has a subscription", "D-SPELLING": "no channel has a subscription", "D-TEXT": "no channel has a subscription", "D-BUDGET": "no channel has a subscription",
 		}},
