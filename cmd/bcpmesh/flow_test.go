@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -22,6 +21,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -438,7 +438,7 @@ func TestFlowsWithRestarts(t *testing.T) {
 	deliveries, starts := 0, 1
 	begin := time.Now()
 	every := 3
-	if flag.Lookup("long").Value.String() == "true" {
+	if effort.Long() {
 		every = 1
 	}
 	for _, flow := range flows {

@@ -19,6 +19,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
 // TestFlowScripts plays the scripts that tell the seeds' flows and error cases,
@@ -30,7 +31,7 @@ import (
 func TestFlowScripts(t *testing.T) {
 	t.Parallel()
 	for _, restarts := range []bool{false, true} {
-		if restarts && !*long {
+		if restarts && !effort.Long() {
 			continue
 		}
 		name := map[bool]string{false: "as it is", true: "killed at each step"}[restarts]

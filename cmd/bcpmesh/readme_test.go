@@ -17,6 +17,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
 // block is a fenced block of a document.
@@ -256,7 +257,7 @@ func TestCommandsOfDocumentsWork(t *testing.T) {
 		"README.md": 12, "docs/agents.md": 20, "docs/approvers.md": 15, "docs/audit.md": 31, "docs/conformance.md": 18, "docs/credentials.md": 20,
 		"docs/mcp.md": 22, "docs/operators.md": 21, "docs/permissions.md": 7, "docs/production.md": 67, "docs/scale.md": 3,
 	} {
-		if !*long && document != "README.md" && document != "docs/agents.md" {
+		if !effort.Long() && document != "README.md" && document != "docs/agents.md" {
 			continue
 		}
 		t.Run(document, func(t *testing.T) {

@@ -13,10 +13,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
-var (
-	update = flag.Bool("update", false, "rewrite golden files")
-	long   = flag.Bool("long", false, "the long form of scripts, documents and flows: all of them, with the mesh killed at each step of the flows")
-)
+var update = flag.Bool("update", false, "rewrite golden files")
 
 func TestMain(m *testing.M) {
 	testscript.Main(tests{m}, map[string]func(){"bcpmesh": main, "desk": playDesk, "hostile": playHostile, "notes": playNotes})
@@ -43,7 +40,7 @@ var (
 	// slowScripts open keys under passphrases again and again, which the race detector
 	// makes a matter of minutes, or measure.
 	slowScripts = []string{"bench", "keys", "keysrotate", "keyssealed", "scale", "tls"}
-	// nightlyScripts take half a minute of a core or more, and are played with -long.
+	// nightlyScripts take half a minute of a core or more. The long form alone has them.
 	nightlyScripts = []string{"bench", "keysrotate", "keyssealed", "scale"}
 	// longScripts take more than a second or two. Only -short leaves them out.
 	longScripts = []string{
@@ -65,7 +62,7 @@ func scripts(t *testing.T) []string {
 		switch {
 		case at < 0:
 			t.Fatalf("there is no script %s", name)
-		case effort.Fast() && slices.Contains(slowScripts, name), !*long && slices.Contains(nightlyScripts, name), testing.Short():
+		case effort.Fast() && slices.Contains(slowScripts, name), !effort.Long() && slices.Contains(nightlyScripts, name), testing.Short():
 			files = slices.Delete(files, at, at+1)
 		}
 	}

@@ -1,10 +1,11 @@
-// Package effort says how much tests do: all of it, or their fast forms.
+// Package effort says how much tests do: all of it, their fast forms, or long ones.
 //
 // The fast form of a test asserts the same with fewer rounds. It is taken by
 // `go test -short`, for people who wait, and under the race detector, where everything
 // takes many times as long and one round has the races of a hundred. With -short, tests
 // whose one round is long are left out as well; each package lists its own in TestMain.
-// `go test` without -short does everything, and no step of .ci/run has -short.
+// `go test` without -short does everything but long forms, and no step of .ci/run has
+// -short. Long forms are taken with -long, in packages that have some; .ci/nightly does.
 //
 // It is for tests alone; no program imports it.
 package effort
@@ -17,6 +18,11 @@ import (
 	"strings"
 	"testing"
 )
+
+var long = flag.Bool("long", false, "take the long forms of tests")
+
+// Long reports whether tests take their long forms.
+func Long() bool { return *long }
 
 // Fast reports whether tests take their fast forms.
 func Fast() bool { return underRace || testing.Short() }
