@@ -82,13 +82,20 @@ func (t *Writer) Write(l Line) error {
 	defer t.mu.Unlock()
 	l.N = t.n + 1
 	text, err := json.Marshal(l, json.Deterministic(true))
-	if err != nil {
-		return fmt.Errorf("transcript: %w", err)
+	if err != nil && t.err == nil {
+		t.err = fmt.Errorf("transcript: %w", err)
 	}
 	t.write(text)
 	if t.err == nil {
 		t.n++
 	}
+	return t.err
+}
+
+// Err returns why nothing more is written, or nil.
+func (t *Writer) Err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	return t.err
 }
 

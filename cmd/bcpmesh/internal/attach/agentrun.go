@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -149,18 +148,16 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 		return done, err
 	}
 	defer kept.Close()
-	var trace func(stdio.Passage) error
+	var to *transcript.Writer
 	if o.record != "" {
 		file, err := createRecord(o.record)
 		if err != nil {
 			return done, err
 		}
 		defer func() { _ = file.Close() }() // each line was written when it was told
-		to, err := transcript.NewWriter(file)
-		if err != nil {
+		if to, err = transcript.NewWriter(file); err != nil {
 			return done, cli.Failf("the record: %s", cli.ReasonOf(err))
 		}
-		trace = replay.Record(to)
 	}
 	model.Provider = loud{model.Provider, log}
 	conn, err := connectBuiltin(ctx, p, folder, &agent, role, log)
@@ -186,20 +183,16 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	}
 	serving, end := context.WithCancel(ctx)
 	defer end()
-	var writing sync.Mutex
-	var unwritten error
-	traced := func(passed stdio.Passage) error {
-		if trace == nil {
-			return nil
+	var trace func(stdio.Passage) error
+	if to != nil {
+		record := replay.Record(to)
+		trace = func(passed stdio.Passage) error {
+			err := record(passed)
+			if err != nil { // a transcript with a gap is of no use
+				end()
+			}
+			return err
 		}
-		err := trace(passed)
-		if err != nil { // a transcript with a gap is of no use
-			writing.Lock()
-			defer writing.Unlock()
-			unwritten = err
-			end()
-		}
-		return err
 	}
 	defer context.AfterFunc(serving, func() { _, _ = toKeeper.Close(), fromKeeper.Close() })() // also if the cell reads no more
 	methods, finished := services.Methods(), false
@@ -217,13 +210,15 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	}
 	err = stdio.Serve(serving, stdio.Agent{
 		Connection: conn, Name: agent.Name, Role: role, Version: cli.ProgramVersion(), Logger: log,
-		Methods: methods, MaxLine: keeper.MaxLine, Trace: traced,
+		Methods: methods, MaxLine: keeper.MaxLine, Trace: trace,
 	}, toKeeper, fromKeeper)
 	_, _ = fromKeeper.Close(), toKeeper.Close()
 	running.Kill()
 	<-running.Done()
-	writing.Lock()
-	defer writing.Unlock()
+	var unwritten error
+	if to != nil {
+		unwritten = to.Err()
+	}
 	switch {
 	case unwritten != nil:
 		return done, cli.Failf("the record: %s", strings.TrimPrefix(cli.ReasonOf(unwritten), "transcript: "))
