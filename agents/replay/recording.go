@@ -99,9 +99,7 @@ func (c *Conversation) Model() (name string, usage llm.Usage, calls int) {
 		}
 		name = l.Model
 		calls++
-		if reply, err := llm.ParseReply(l.Response); err == nil {
-			usage = add(usage, reply.Usage)
-		}
+		usage = add(usage, usageOf(l.Response))
 	}
 	return name, usage, calls
 }

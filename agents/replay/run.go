@@ -32,7 +32,7 @@ type Options struct {
 
 // Outcome is what became of a conversation that was run again.
 type Outcome struct {
-	// Difference is the first one from the recording; nil if there is none, and for another model.
+	// Difference is where it first departs from the recording. It is nil if nothing differs, or if another model was asked.
 	Difference *Difference
 	Answer     jsontext.Value // nil if it failed
 	Failure    string         // why it did
@@ -177,7 +177,7 @@ func excerpt(text []byte, at int) string {
 	return strings.ToValidUTF8(string(text[max(0, at-before):min(len(text), at+after)]), "")
 }
 
-// usageOf is what a reply used.
+// usageOf is what a reply used; nothing if there is no reply.
 func usageOf(reply jsontext.Value) llm.Usage {
 	r, err := llm.ParseReply(reply)
 	if err != nil {

@@ -36,7 +36,7 @@ func TestLostConnectionsComeBack(t *testing.T) {
 		}
 		return n
 	}
-	// The gateway starts anew when a cut met a record on its way: each comes later within a later push.
+	// The gateway starts again if a cut comes while a record is being stored. From round to round it comes later within a later push.
 	var took time.Duration // of the latest push
 	enough := time.Now().Add(meshtest.Patience)
 	for round := 0; round < rounds || starts() < 2 && time.Now().Before(enough); round++ {
