@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/go-json-experiment/json/jsontext"
@@ -28,7 +29,9 @@ func Sign(card *a2a.AgentCard, keyID string, sign func(message []byte) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	payload, err := unsigned(card)
+	signed := *card
+	signed.Signatures = nil
+	payload, err := canonical(&signed)
 	if err != nil {
 		return nil, err
 	}
@@ -37,18 +40,10 @@ func Sign(card *a2a.AgentCard, keyID string, sign func(message []byte) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	signed := *card
-	signed.Signatures = append(signed.Signatures[:len(signed.Signatures):len(signed.Signatures)], a2a.AgentCardSignature{
+	signed.Signatures = append(slices.Clone(card.Signatures), a2a.AgentCardSignature{
 		Protected: protected, Signature: base64.RawURLEncoding.EncodeToString(signature),
 	})
 	return json.MarshalIndent(&signed, "", "  ")
-}
-
-// unsigned is what the signatures of a card are over.
-func unsigned(card *a2a.AgentCard) ([]byte, error) {
-	bare := *card
-	bare.Signatures = nil
-	return canonical(&bare)
 }
 
 func canonical(v any) ([]byte, error) {

@@ -93,7 +93,7 @@ func (f *signing) attest(p *cli.Program, names []string) error {
 		return err
 	}
 	for _, name := range names {
-		if !slices.ContainsFunc(def.Kernels, func(k bcp.KernelRights) bool { return string(k.Kernel) == name }) {
+		if !def.IsKernel(bcp.AgentName(name)) {
 			return cli.Usagef("role attest: there is no kernel %s", cli.Quoted(name)).WithHint("a declaration is of a kernel, with its planner and its processors")
 		}
 	}

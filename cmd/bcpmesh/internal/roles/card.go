@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -51,7 +50,7 @@ func card(p *cli.Program, where meshdir.StateFlags, kernel, origin string) error
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(def.Kernels, func(k bcp.KernelRights) bool { return string(k.Kernel) == kernel }) {
+	if !def.IsKernel(bcp.AgentName(kernel)) {
 		return cli.Usagef("role card: there is no kernel %s", cli.Quoted(kernel))
 	}
 	file := filepath.Join(home.Attest(folder.State), mesh.AttestationFile(bcp.AgentName(kernel)))
