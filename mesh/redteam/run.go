@@ -32,9 +32,10 @@ type Result struct {
 
 // Report is what a run found.
 type Report struct {
-	Schema  int      `json:"schema"` // 1
-	Seed    uint64   `json:"seed"`
-	Results []Result `json:"results"`
+	Schema  int       `json:"schema"` // 1
+	Seed    uint64    `json:"seed"`
+	Began   time.Time `json:"began,omitzero"`
+	Results []Result  `json:"results"`
 }
 
 // Count returns how many attacks have a verdict.
@@ -60,7 +61,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	if c.Limit == 0 {
 		c.Limit = 2 * time.Minute
 	}
-	report := Report{Schema: 1, Seed: c.Seed}
+	report := Report{Schema: 1, Seed: c.Seed, Began: time.Now().UTC().Truncate(time.Second)}
 	for _, a := range c.Attacks {
 		if c.OnStart != nil {
 			c.OnStart(a)

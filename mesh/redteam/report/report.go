@@ -1,6 +1,6 @@
 // Package report writes what a red team found in the forms that other tools read: JUnit
-// for build servers, SARIF 2.1.0 for code scanning, one page of HTML for people, and JSON.
-// It compares two reports.
+// for build servers, SARIF 2.1.0 for code scanning, one page of HTML for people, a report
+// of garak for its programs, and JSON. It compares two reports.
 //
 // All functions are pure. What an attack left behind may be hostile text; it is made
 // harmless (package inert) in every form but JSON and SARIF, whose readers get it as the
@@ -30,10 +30,11 @@ const (
 	JUnit                 // .xml
 	SARIF                 // .sarif
 	HTML                  // .html
+	Garak                 // .jsonl
 )
 
 // Extensions are those of the forms, in their order.
-var Extensions = []string{".json", ".xml", ".sarif", ".html"}
+var Extensions = []string{".json", ".xml", ".sarif", ".html", ".jsonl"}
 
 // FormOf returns the form of a file by its extension.
 func FormOf(file string) (Form, bool) {
@@ -56,12 +57,14 @@ func Write(r redteam.Report, form Form, version string) ([]byte, error) {
 		return writeSARIF(r, version)
 	case HTML:
 		return writeHTML(r), nil
+	case Garak:
+		return writeGarak(r, version)
 	}
 	return nil, fmt.Errorf("report: no form %d", form)
 }
 
 func indented(v any) ([]byte, error) {
-	b, err := json.Marshal(v, json.Deterministic(true), jsontext.WithIndent("  "))
+	b, err := json.Marshal(v, json.Deterministic(true), jsontext.WithIndent("  "), jsontext.AllowInvalidUTF8(true)) // evidence may be any bytes
 	return append(b, '\n'), err
 }
 

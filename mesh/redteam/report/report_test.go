@@ -38,7 +38,7 @@ func write(t *testing.T, r redteam.Report, form report.Form) []byte {
 // The extension says the form, and nothing is written in none.
 func TestForms(t *testing.T) {
 	t.Parallel()
-	for file, want := range map[string]report.Form{"a.json": report.JSON, "a/b.XML": report.JUnit, "x.sarif": report.SARIF, "x.html": report.HTML, "x": 0, "x.txt": 0, "": 0, ".json.d": 0} {
+	for file, want := range map[string]report.Form{"a.json": report.JSON, "a/b.XML": report.JUnit, "x.sarif": report.SARIF, "x.html": report.HTML, "x.report.jsonl": report.Garak, "x": 0, "x.txt": 0, "": 0, ".json.d": 0} {
 		if form, ok := report.FormOf(file); form != want || ok != (want != 0) {
 			t.Errorf("%q: %d, %t", file, form, ok)
 		}

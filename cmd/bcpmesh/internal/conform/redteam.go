@@ -34,8 +34,9 @@ attacks, and classes:
   ` + classList() + `
 
 --report writes a file that another tool reads, in the form that its extension says:
-.json; .xml for JUnit; .sarif for code scanning; .html for people. "bcpmesh redteam diff"
-compares two of .json.
+.json; .xml for JUnit; .sarif for code scanning; .html for people; .jsonl for the programs
+of garak (its files are called NAME.report.jsonl). "bcpmesh redteam diff" compares two of
+.json.
 
 The same seed makes the same acts. The exit code is 1 if an attack got through, and 4
 if one could not be run. What does not apply to the definitions is skipped, with the
