@@ -225,7 +225,10 @@ var rules = []rule{
 	// Says what attackers have written, and counts what arrives.
 	{folder: "mesh/redteam/corpus", foreign: true, internal: []string{"bcp", "bcp/constraint", "bcp/definition", "mesh/redteam", "mesh/redteam/stats"}, external: []string{"github.com/goccy/go-yaml"}},
 	// What was found, in the forms that others read.
-	{folder: "mesh/redteam/report", foreign: true, internal: []string{"bcp/inert", "mesh/redteam"}, external: []string{jsonText}},
+	{folder: "mesh/redteam/report", foreign: true, internal: []string{"bcp/inert", "mesh/redteam", "mesh/sarif"}, external: []string{jsonText}},
+	// Writes findings of any tool, and knows nothing of meshes.
+	{folder: "mesh/sarif", external: []string{jsonText}},
+	{folder: "mesh/sarif/sariftest", testSupport: true},
 	{folder: "mesh/conformance", internal: []string{"accounts", "bcp", "bcp/definition", "mesh/server", "subjects"}, external: []string{jsonText, natsClient}},
 	// Builds pages as nodes, and knows nothing of meshes.
 	{folder: "mesh/web/markup", external: []string{"golang.org/x/net/html"}},
@@ -333,7 +336,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/define", program: true,
-		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/kernel", "bcp/lint", "bcp/wire", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/meshdir", "mesh/home", "mesh/server", "subjects"},
+		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/kernel", "bcp/lint", "bcp/wire", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/meshdir", "mesh/home", "mesh/sarif", "mesh/server", "subjects"},
 		external: []string{commandLines, jsonText, progressBars},
 	},
 	{

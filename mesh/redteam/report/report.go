@@ -19,6 +19,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/mesh/redteam"
+	"github.com/bcpmesh/bcpmesh/mesh/sarif"
 )
 
 // Form is one form of a report. The zero value is none.
@@ -133,78 +134,19 @@ func seconds(results []redteam.Result) string {
 	return fmt.Sprintf("%.3f", total.Seconds())
 }
 
-// Of SARIF 2.1.0 (OASIS), what code scanning reads.
-type sarifLog struct {
-	Schema  string     `json:"$schema"`
-	Version string     `json:"version"`
-	Runs    []sarifRun `json:"runs"`
-}
-
-type sarifRun struct {
-	Tool    sarifTool     `json:"tool"`
-	Results []sarifResult `json:"results"`
-}
-
-type sarifTool struct {
-	Driver sarifDriver `json:"driver"`
-}
-
-type sarifDriver struct {
-	Name    string      `json:"name"`
-	Version string      `json:"version,omitempty"`
-	Rules   []sarifRule `json:"rules"`
-}
-
-type sarifRule struct {
-	ID               string    `json:"id"`
-	ShortDescription sarifText `json:"shortDescription"`
-	FullDescription  sarifText `json:"fullDescription"`
-}
-
-type sarifText struct {
-	Text string `json:"text"`
-}
-
-type sarifResult struct {
-	RuleID    string          `json:"ruleId"`
-	RuleIndex int             `json:"ruleIndex"`
-	Kind      string          `json:"kind"`
-	Level     string          `json:"level"`
-	Message   sarifText       `json:"message"`
-	Locations []sarifLocation `json:"locations"`
-}
-
-type sarifLocation struct {
-	PhysicalLocation sarifPhysical `json:"physicalLocation"`
-}
-
-type sarifPhysical struct {
-	ArtifactLocation sarifArtifact `json:"artifactLocation"`
-}
-
-type sarifArtifact struct {
-	URI string `json:"uri"`
-}
-
 // writeSARIF: an attack is a rule. One that got through is an error at the definitions,
 // one of which nothing is known asks for a review; what held is not listed.
 func writeSARIF(r redteam.Report, version string) ([]byte, error) {
-	run := sarifRun{Tool: sarifTool{sarifDriver{Name: "bcpmesh redteam", Version: version, Rules: []sarifRule{}}}, Results: []sarifResult{}}
-	for i, result := range r.Results {
-		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{result.ID, sarifText{result.Text}, sarifText{result.Property}})
-		found := sarifResult{RuleID: result.ID, RuleIndex: i, Message: sarifText{result.Property + ": " + strings.Join(result.Evidence, "; ")},
-			Locations: []sarifLocation{{sarifPhysical{sarifArtifact{"mesh.yaml"}}}}}
-		switch result.Verdict {
-		case redteam.Broken:
-			found.Kind, found.Level = "fail", "error"
-		case redteam.NotRun:
-			found.Kind, found.Level = "review", "none" // a kind other than fail has no level
-		default:
-			continue
+	var rules []sarif.Rule
+	var findings []sarif.Finding
+	for _, result := range r.Results {
+		rules = append(rules, sarif.Rule{ID: result.ID, Short: result.Text, Full: result.Property, Level: sarif.Error})
+		level := map[redteam.Verdict]sarif.Level{redteam.Broken: sarif.Error, redteam.NotRun: sarif.Review}[result.Verdict]
+		if level != 0 {
+			findings = append(findings, sarif.Finding{Rule: result.ID, Level: level, Text: result.Property + ": " + strings.Join(result.Evidence, "; "), File: "mesh.yaml"})
 		}
-		run.Results = append(run.Results, found)
 	}
-	return indented(sarifLog{"https://json.schemastore.org/sarif-2.1.0.json", "2.1.0", []sarifRun{run}})
+	return sarif.Write("bcpmesh redteam", version, rules, findings)
 }
 
 const page = `<!doctype html>

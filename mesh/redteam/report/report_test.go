@@ -13,6 +13,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/mesh/redteam"
 	"github.com/bcpmesh/bcpmesh/mesh/redteam/report"
+	"github.com/bcpmesh/bcpmesh/mesh/sarif/sariftest"
 )
 
 const hostile = "</code><script>alert(1)</script>\x1b[2J\u202e]]>&#0;\xff"
@@ -136,8 +137,12 @@ func TestSARIF(t *testing.T) {
 	}
 	r := sample()
 	r.Results[1].Text, r.Results[1].Evidence = "x", []string{"</script>"}
-	if err := json.Unmarshal(write(t, r, report.SARIF), &log); err != nil {
+	b := write(t, r, report.SARIF)
+	if err := json.Unmarshal(b, &log); err != nil {
 		t.Fatal(err)
+	}
+	for _, problem := range append(sariftest.Problems(b), sariftest.Problems(write(t, sample(), report.SARIF))...) {
+		t.Error(problem)
 	}
 	run := log.Runs[0]
 	if log.Version != "2.1.0" || len(log.Runs) != 1 || run.Tool.Driver.Version != "1.2.3" || len(run.Tool.Driver.Rules) != 4 || len(run.Results) != 2 {

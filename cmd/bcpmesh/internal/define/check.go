@@ -18,7 +18,7 @@ import (
 
 // CheckCommand returns the command check.
 func CheckCommand(p *cli.Program) *cobra.Command {
-	var elsewhere bool
+	var elsewhere, scan bool
 	schema := cli.WordFlag{Words: []string{"mesh", "agent", "tools"}}
 	cmd := &cobra.Command{
 		Use:   "check [DIR]",
@@ -45,6 +45,10 @@ With --json the result is {ok, errors, warnings, channels, permissions, agents},
 kernels if there are any, shards if there are several, and replicas if they are above 1; advice are the warnings
 whose code begins with advice_.
 
+With --sarif it is a log of SARIF 2.1.0, with which code scanning shows errors, warnings
+and, as notes, advice in a pull request. Paths are those from the current folder, which
+is the root of the repository.
+
 With --schema nothing is checked: the JSON Schema of mesh.yaml, of the front
 matter of agents, or of the files in tools, is printed, so that an editor can
 complete and check keys. The YAML language server reads it where the first line of
@@ -52,12 +56,18 @@ mesh.yaml is
 # yaml-language-server: $schema=mesh.schema.json`,
 		Example: `  bcpmesh check
   bcpmesh check ./office --json | jq .errors
+  bcpmesh check ./office --elsewhere --sarif > check.sarif
   bcpmesh check --schema mesh > ./office/mesh.schema.json`,
 		Args:              cli.Arguments(0, "DIR"),
 		ValidArgsFunction: cli.CompleteFolders,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if schema.Value == "" {
-				return check(p, args, elsewhere)
+			switch {
+			case scan && p.Out.JSON:
+				return cli.Usagef("check: --json and --sarif are two forms of the same: give one")
+			case scan && schema.Value != "":
+				return cli.Usagef("check: --schema checks nothing that --sarif could tell: give one")
+			case schema.Value == "":
+				return check(p, args, elsewhere, scan)
 			}
 			if len(args) > 0 {
 				return cli.Usagef("check: --schema takes no DIR, got %s", cli.Quoted(args[0])).WithHint("the schema is the same for every mesh")
@@ -66,6 +76,7 @@ mesh.yaml is
 		},
 	}
 	cmd.Flags().BoolVar(&elsewhere, "elsewhere", false, "the mesh runs on another machine: do not look for the programs of commands")
+	cmd.Flags().BoolVar(&scan, "sarif", false, "print what is found as SARIF 2.1.0, for code scanning")
 	schema.AddTo(cmd, "schema", "print the JSON Schema of mesh.yaml, of an agent or of a file of tools")
 	return cmd
 }
@@ -132,13 +143,14 @@ type subscriptionInfo struct {
 	CapacityBits bcp.Bits           `json:"capacity_bits"`
 }
 
-func check(p *cli.Program, args []string, elsewhere bool) error {
+// check checks a folder; scan says that the result is SARIF.
+func check(p *cli.Program, args []string, elsewhere, scan bool) error {
 	folder, err := meshdir.Argument(args)
 	if err != nil {
-		if !p.Out.JSON {
+		if !p.Out.JSON && !scan {
 			return err
 		}
-		// Whoever reads JSON finds the reason there.
+		// Whoever reads JSON or SARIF finds the reason there.
 		folder = meshdir.In(".")
 		if len(args) > 0 {
 			folder = meshdir.In(args[0])
@@ -164,11 +176,18 @@ func check(p *cli.Program, args []string, elsewhere bool) error {
 			result.Replicas = mesh.Replicas
 		}
 	}
-	if p.Out.JSON {
+	switch {
+	case p.Out.JSON:
 		if err := p.Out.Value(result); err != nil {
 			return err
 		}
-	} else {
+	case scan:
+		b, err := sarifOf(fromHere(folder.Dir), result)
+		if err != nil {
+			return err
+		}
+		p.Out.Printf("%s", b)
+	default:
 		showCheck(p, folder, mesh, result)
 	}
 	if !result.OK {
