@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/mesh/redteam"
+	"github.com/bcpmesh/bcpmesh/mesh/redteam/corpus"
 	"github.com/bcpmesh/bcpmesh/mesh/redteam/leakage"
 )
 
@@ -117,7 +118,8 @@ func patches() ([]patch, error) {
 	return all, nil
 }
 
-// whole: each attack has a patch that lets it through, and each patch attacks.
+// whole: each attack, and each promise of texts, has a patch that lets it through, and
+// each patch attacks.
 func whole(all []patch) error {
 	found := map[string]bool{}
 	for _, p := range all {
@@ -131,6 +133,12 @@ func whole(all []patch) error {
 			problems = append(problems, fmt.Errorf("%s: no patch lets it through: it was never seen red", a.ID))
 		}
 		delete(found, a.ID)
+	}
+	for _, p := range corpus.Promises() {
+		if !found[p.ID] {
+			problems = append(problems, fmt.Errorf("%s: no patch breaks it: it was never seen red", p.ID))
+		}
+		delete(found, p.ID)
 	}
 	for _, t := range leakage.Tests() { // each looks for any leak, and has no patch of its own
 		delete(found, t.ID)
@@ -311,17 +319,26 @@ func (p patch) seenRed(ctx context.Context, program string) error {
 	return errors.Join(problems...)
 }
 
-// attack has the program make attacks, and tests of leakage, with one patch on.
+// attack has the program make attacks, and tests of leakage, and say the built-in texts,
+// with one patch on.
 func attack(ctx context.Context, program, on string, ids []string) (map[string]redteam.Result, error) {
 	var attacks, tests []string
+	verdicts := map[string]redteam.Result{}
 	for _, id := range ids {
-		if slices.ContainsFunc(leakage.Tests(), func(t leakage.Test) bool { return t.ID == id }) {
+		switch {
+		case slices.ContainsFunc(leakage.Tests(), func(t leakage.Test) bool { return t.ID == id }):
 			tests = append(tests, id)
-		} else {
+		case slices.ContainsFunc(corpus.Promises(), func(p corpus.Promise) bool { return p.ID == id }):
+			if len(verdicts) > 0 {
+				continue // all of them were tried
+			}
+			if err := say(ctx, program, on, verdicts); err != nil {
+				return nil, err
+			}
+		default:
 			attacks = append(attacks, id)
 		}
 	}
-	verdicts := map[string]redteam.Result{}
 	for _, one := range []struct {
 		command []string
 		ids     []string
@@ -329,18 +346,42 @@ func attack(ctx context.Context, program, on string, ids []string) (map[string]r
 		if len(one.ids) == 0 {
 			continue
 		}
-		cmd := exec.CommandContext(ctx, program, append(one.command, "--json", "--only", strings.Join(one.ids, ","))...)
-		cmd.Env = append(os.Environ(), switchName+"="+on)
-		var out, talk bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &talk
-		failed := cmd.Run() // it fails where an attack gets through
 		var report redteam.Report
-		if err := json.Unmarshal(out.Bytes(), &report); err != nil {
-			return nil, fmt.Errorf("no report: %w: %s", cmp.Or(failed, err), talk.String())
+		if err := reported(ctx, program, on, &report, append(one.command, "--json", "--only", strings.Join(one.ids, ","))...); err != nil {
+			return nil, err
 		}
 		for _, r := range report.Results {
 			verdicts[r.ID] = r
 		}
 	}
 	return verdicts, nil
+}
+
+// say has the program say the built-in texts, and adds what became of each promise.
+func say(ctx context.Context, program, on string, verdicts map[string]redteam.Result) error {
+	var report corpus.Report
+	if err := reported(ctx, program, on, &report, "redteam", "corpus", "--json"); err != nil {
+		return err
+	}
+	for _, p := range corpus.Promises() {
+		r := redteam.Result{ID: p.ID, Verdict: redteam.Held, Evidence: p.In(report)}
+		if len(r.Evidence) > 0 {
+			r.Verdict = redteam.Broken
+		}
+		verdicts[p.ID] = r
+	}
+	return nil
+}
+
+// reported runs the program with one patch on, and reads its report.
+func reported(ctx context.Context, program, on string, report any, arguments ...string) error {
+	cmd := exec.CommandContext(ctx, program, arguments...)
+	cmd.Env = append(os.Environ(), switchName+"="+on)
+	var out, talk bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &talk
+	failed := cmd.Run() // it fails where an attack gets through
+	if err := json.Unmarshal(out.Bytes(), report); err != nil {
+		return fmt.Errorf("no report: %w: %s", cmp.Or(failed, err), talk.String())
+	}
+	return nil
 }

@@ -76,22 +76,51 @@ type Report struct {
 	Played  *Played  `json:"played,omitempty"`
 }
 
-// Broken returns what is promised and did not hold: that no string passes a spec of
-// category 1, that summaries are held, and that a mesh decides as the validator does. What
-// passes as text of category 2 is a rate, since rules have gaps.
+// Promise is what has to hold, whatever is said.
+type Promise struct {
+	ID     string // never changes its meaning
+	Text   string
+	broken func(Report) []string
+}
+
+// Promises returns what has to hold: that no string passes a spec of category 1, that
+// summaries are held, and that a mesh decides as the validator does. What passes as text
+// of category 2 is a rate, since rules have gaps.
+func Promises() []Promise {
+	category := func(n bcp.Category) func(Report) []string {
+		return func(r Report) (list []string) {
+			for _, row := range r.Attacks {
+				if row.Reached > 0 && row.Category == n {
+					list = append(list, fmt.Sprintf("%d of %d strings reached a Controller in category %d (%s, %s)", row.Reached, row.Strings, n, row.OnAnomaly, row.Way))
+				}
+			}
+			for _, row := range r.Benign {
+				if row.Reached > 0 && row.Category == n && n == 3 {
+					list = append(list, fmt.Sprintf("%d of %d summaries reached a Controller unheld", row.Reached, row.Strings))
+				}
+			}
+			return list
+		}
+	}
+	return []Promise{
+		{"T-CATEGORY1", "no string passes a spec of category 1", category(1)},
+		{"T-SUMMARY", "no summary reaches a Controller that no person has seen", category(3)},
+		{"T-MESH", "a mesh decides as the validator does", func(r Report) []string {
+			if r.Played == nil {
+				return nil
+			}
+			return r.Played.Differs
+		}},
+	}
+}
+
+// In returns how the promise was broken in a report; nothing if it held.
+func (p Promise) In(r Report) []string { return p.broken(r) }
+
+// Broken returns how the promises were broken in a report.
 func (r Report) Broken() (list []string) {
-	for _, row := range r.Attacks {
-		if row.Reached > 0 && row.Category != 2 {
-			list = append(list, fmt.Sprintf("%d of %d strings reached a Controller in category %d (%s, %s)", row.Reached, row.Strings, row.Category, row.OnAnomaly, row.Way))
-		}
-	}
-	for _, row := range r.Benign {
-		if row.Reached > 0 && row.Category == 3 {
-			list = append(list, fmt.Sprintf("%d of %d summaries reached a Controller unheld", row.Reached, row.Strings))
-		}
-	}
-	if r.Played != nil {
-		list = append(list, r.Played.Differs...)
+	for _, p := range Promises() {
+		list = append(list, p.In(r)...)
 	}
 	return list
 }
