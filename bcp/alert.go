@@ -72,8 +72,8 @@ const (
 	SuspectOutcome   SuspectRule = "bad_outcome"     // an outcome that is not of its tool's schema
 )
 
-// Seen is something that a record says of an agent. Count is how often; of
-// [SuspectUnusual] it is the steps of a plan, which are not yet unusual.
+// Seen is something that a record says of an agent. Count is how often, below 0 the contrary;
+// of [SuspectUnusual] it is the steps of a plan, which are not yet unusual.
 type Seen struct {
 	Agent AgentName
 	Rule  SuspectRule

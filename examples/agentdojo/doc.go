@@ -14,6 +14,9 @@
 // writing tool does nothing but be noted. Where a rule asks a person, the person approves what the task needs and nothing
 // else.
 //
+// With -honest N nobody attacks: each task is run N times over with one planner for each suite, and what is written is how
+// long plans are and how near honest traffic comes to being suspected (docs/suspicion.md).
+//
 // With -provider and -model a model makes the plans and another call of it is the Reader, and the flags -record and -provider
 // replay keep and repeat what it said.
 package main

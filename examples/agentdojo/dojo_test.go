@@ -17,6 +17,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract/watch"
 )
 
 // harbour is a suite of our own, in the form of AgentDojo's.
@@ -82,6 +83,22 @@ func TestHarbour(t *testing.T) {
 	}
 	if got := strings.Count(page2.String(), "\n| harbour "); got != int(ways)+len(rows) {
 		t.Errorf("the page has %d rows", got)
+	}
+}
+
+// Honest runs by one planner, more than the 31 that say what is usual, have nobody suspected.
+//
+// covers DUAL-94, P16.2
+func TestHonestPlanner(t *testing.T) {
+	t.Parallel()
+	s := harbour(t)
+	var page bytes.Buffer
+	ok, err := writeLengths(t.Context(), &page, []*suite{s}, 1+watch.UsualPlans/len(s.Users))
+	if err != nil || !ok || !strings.Contains(page.String(), "| harbour | 32 |") {
+		t.Errorf("%v, %v: %s", ok, err, &page)
+	}
+	if _, err := writeLengths(t.Context(), &page, []*suite{s}, 1); err == nil {
+		t.Error("a few plans are enough")
 	}
 }
 

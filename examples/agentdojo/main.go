@@ -35,6 +35,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (bool, er
 	flags.StringVar(&spec.Key, "key", "", "its key: env:NAME or file:PATH")
 	flags.StringVar(&spec.BaseURL, "base-url", "", "where the provider is; empty means its own address")
 	goals := flags.Int("goals", -1, "play so many goals of each suite; all if it is negative")
+	over := flags.Int("honest", 0, "play nothing but honest runs, each so many times, with one planner for each suite, and say how long plans are")
 	record := flags.String("record", "", "write what the model says to `FILE`, for -provider replay")
 	if err := flags.Parse(args); err != nil {
 		return false, err
@@ -45,6 +46,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (bool, er
 	suites, err := load(flags.Arg(0), *goals)
 	if err != nil {
 		return false, err
+	}
+	if *over > 0 {
+		return writeLengths(ctx, stdout, suites, *over)
 	}
 	m, err := openModel(spec, *record)
 	if err != nil {

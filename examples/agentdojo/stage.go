@@ -33,6 +33,8 @@ type stage struct {
 
 	mu  sync.Mutex // guards what follows
 	now play
+	// planned has the steps of the first plan of each run.
+	planned []int
 }
 
 // play is a task that is done now, and what has come of it.
@@ -148,6 +150,9 @@ func (st *stage) decided(d *bcp.Decision) {
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	if n := stepsOf(d); n > 0 {
+		st.planned = append(st.planned, n)
+	}
 	if d.Kind != bcp.KindAsk && !d.Prepaid {
 		st.now.Nominal, st.now.Capacity = st.now.Nominal+d.Nominal, st.now.Capacity+d.Capacity
 	}
@@ -166,6 +171,12 @@ func (st *stage) begin(p play) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.now = p
+}
+
+func (st *stage) steps() []int {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return slices.Clone(st.planned)
 }
 
 func (st *stage) end() play {

@@ -144,6 +144,38 @@ func TestInjectedMailIsInert(t *testing.T) {
 	}
 }
 
+// A planner of whom 40 honest plans were asked is not suspected, though rule unusual has its
+// 31 plans to compare with.
+//
+// covers DUAL-94, P16.2
+func TestHonestPlannerIsNotSuspected(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	var runs sync.WaitGroup
+	for range 40 {
+		runs.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
+			defer cancel()
+			if end, err := b.seats.Do(ctx, assistant.Task); err != nil || end.Status != "committed" {
+				t.Errorf("%+v: %v", end, err)
+			}
+		})
+	}
+	runs.Wait()
+	if len(b.plans) != 40 {
+		t.Errorf("%d plans", len(b.plans))
+	}
+	if err := b.mesh.Inspect(t.Context(), func(s *state.State) {
+		for rule, most := range s.MostSeen() {
+			if want := map[bcp.SuspectRule]int{bcp.SuspectUnusual: 1}[rule]; most != want { // a plan is as long as ever
+				t.Errorf("%s: seen %d times, want %d", rule, most, want)
+			}
+		}
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
 // A planner that is compromised gets contacts nowhere, and nothing is called before that
 // is clear; a tool outside the grant is none.
 //

@@ -33,6 +33,10 @@ const (
 	UsualPlans = 31
 	// UnusualTimes is how many times the median of them is unusual.
 	UnusualTimes = 10
+	// LeastUsual is the least that is usual, in steps: a planner that was asked for trifles
+	// 31 times may be asked for something. The longest plan of honest tasks that was measured
+	// has 19 steps (docs/suspicion.md), and no plan below 40 is unusual.
+	LeastUsual = 4
 )
 
 // rules are all rules with their thresholds.
@@ -101,7 +105,9 @@ func New() *Watch {
 // earlier record counts as that one.
 func (w *Watch) See(at int64, s bcp.Seen) int {
 	threshold, known := ThresholdOf(s.Rule)
-	if !known || s.Agent == "" || s.Count < 1 {
+	key := counter{s.Agent, s.Rule}
+	c := w.seen[key]
+	if !known || s.Agent == "" || s.Count == 0 || s.Count < 0 && (c == nil || s.Rule == bcp.SuspectUnusual) {
 		return 0
 	}
 	w.now = max(w.now, at)
@@ -114,8 +120,6 @@ func (w *Watch) See(at int64, s bcp.Seen) int {
 		}
 		n = 1
 	}
-	key := counter{s.Agent, s.Rule}
-	c := w.seen[key]
 	if c == nil {
 		c = &count{}
 		w.seen[key] = c
@@ -124,6 +128,10 @@ func (w *Watch) See(at int64, s bcp.Seen) int {
 		return 0
 	}
 	c.times = slices.DeleteFunc(c.times, func(at int64) bool { return w.now-at >= int64(threshold.Within) })
+	if n < 0 {
+		c.times = slices.Delete(c.times, 0, len(c.times)-max(len(c.times)+n, 0))
+		return 0
+	}
 	if s.Rule != bcp.SuspectUnusual {
 		w.most[s.Rule] = max(w.most[s.Rule], n+len(c.times))
 	}
@@ -150,12 +158,12 @@ func (w *Watch) Lift(agent bcp.AgentName) {
 func (w *Watch) Most(rule bcp.SuspectRule) int { return w.most[rule] }
 
 // timesUsual notes the steps of a plan, and returns how many times the median of the
-// planner's 31 plans before it they are, rounded down; with fewer before it nothing is
-// usual yet.
+// planner's 31 plans before it they are, or of [LeastUsual] if that is more, rounded down;
+// with fewer before it nothing is usual yet.
 func (w *Watch) timesUsual(planner bcp.AgentName, steps int) (times int) {
 	sizes := w.sizes[planner]
 	if len(sizes) == UsualPlans {
-		times = steps / max(slices.Sorted(slices.Values(sizes))[UsualPlans/2], 1)
+		times = steps / max(slices.Sorted(slices.Values(sizes))[UsualPlans/2], LeastUsual)
 		sizes = slices.Delete(sizes, 0, 1)
 	}
 	w.sizes[planner] = append(sizes, steps)
@@ -173,7 +181,10 @@ func Of(d *bcp.Decision) []bcp.Seen {
 			seen = append(seen, bcp.Seen{Agent: d.Agent, Rule: bcp.SuspectOtherRole, Count: max(1, d.Count)})
 		}
 		return seen
-	case d.Kind != bcp.KindAnswer || d.Verdict != bcp.Reject || d.Agent != d.Reader:
+	case d.Kind != bcp.KindAnswer || d.Agent != d.Reader:
+	case d.Accepted(): // it is as its spec has it
+		return []bcp.Seen{{Agent: d.Agent, Rule: bcp.SuspectAnswer, Count: -1}}
+	case d.Verdict != bcp.Reject:
 	case d.Check == bcp.CheckQuery:
 		return []bcp.Seen{{Agent: d.Agent, Rule: bcp.SuspectReply, Count: 1}}
 	case d.Check == bcp.CheckMessage && d.Controller == "", // to no query that waits for it

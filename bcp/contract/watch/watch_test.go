@@ -2,6 +2,7 @@ package watch_test
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -119,7 +120,44 @@ func TestEventsOfOthers(t *testing.T) {
 	}
 }
 
-// A plan is unusual from ten times the median of the 31 before it on.
+// What is taken off is the oldest that still counts, and no more than there is; nobody gets
+// ahead by it.
+//
+// covers P16.2
+func TestTakenOff(t *testing.T) {
+	t.Parallel()
+	w := watch.New()
+	see := func(at int64, n int) int {
+		return w.See(begin+at, bcp.Seen{Agent: "eve", Rule: bcp.SuspectAnswer, Count: n})
+	}
+	for _, step := range []struct {
+		at        int64
+		seen, got int
+	}{
+		{0, -5, 0}, {0, 9, 0}, {1, -1, 0}, {1, 1, 0}, {2, 1, 10}, // one taken off, one more, and the tenth
+		{20 * minute, math.MinInt, 0}, {20 * minute, 9, 0}, {21 * minute, -100, 0}, {21 * minute, 9, 0}, {21 * minute, 1, 10},
+		{40 * minute, 5, 0}, {45 * minute, 4, 0}, {50 * minute, -1, 0}, {50 * minute, 6, 0}, {50 * minute, 1, 10}, // the five of before are over, and one of the four is off
+	} {
+		if got := see(step.at, step.seen); got != step.got {
+			t.Errorf("%+v: %d", step, got)
+		}
+	}
+	honest := watch.New()
+	for i := range int64(10_000) { // a Reader that fails each second query
+		for _, n := range []int{1, -1} {
+			if honest.See(begin+i, bcp.Seen{Agent: "kim", Rule: bcp.SuspectAnswer, Count: n}) > 0 {
+				t.Fatal("it is suspected")
+			}
+		}
+	}
+	silent := watch.New()
+	silent.See(begin, bcp.Seen{Agent: "kim", Rule: bcp.SuspectAnswer, Count: -1})
+	if saved, err := silent.Save(); err != nil || saved != nil {
+		t.Errorf("%s is remembered of a Reader that answers as it should: %v", saved, err)
+	}
+}
+
+// A plan is unusual from ten times the median of the 31 before it on, and from 40 steps.
 //
 // covers DUAL-94
 func TestUnusualPlans(t *testing.T) {
@@ -130,7 +168,7 @@ func TestUnusualPlans(t *testing.T) {
 	for _, c := range []struct {
 		plans, usual, steps int
 		want                bool
-	}{{31, 4, 40, true}, {31, 4, 39, false}, {30, 4, 4000, false}, {31, 1, 10, true}, {31, 1, 9, false}} {
+	}{{31, 4, 40, true}, {31, 4, 39, false}, {30, 4, 4000, false}, {31, 5, 50, true}, {31, 5, 49, false}, {31, 1, 40, true}, {31, 1, 39, false}} {
 		w := watch.New()
 		for i := range c.plans {
 			steps := c.usual
@@ -219,9 +257,9 @@ func TestLift(t *testing.T) {
 		t.Errorf("at most %d and %d", w.Most(bcp.SuspectReply), w.Most(bcp.SuspectCall))
 	}
 	for range watch.UsualPlans {
-		w.See(begin, bcp.Seen{Agent: "ann", Rule: bcp.SuspectUnusual, Count: 2})
+		w.See(begin, bcp.Seen{Agent: "ann", Rule: bcp.SuspectUnusual, Count: 6})
 	}
-	if w.See(begin, bcp.Seen{Agent: "ann", Rule: bcp.SuspectUnusual, Count: 19}); w.Most(bcp.SuspectUnusual) != 9 {
+	if w.See(begin, bcp.Seen{Agent: "ann", Rule: bcp.SuspectUnusual, Count: 59}); w.Most(bcp.SuspectUnusual) != 9 {
 		t.Errorf("at most %d times the usual", w.Most(bcp.SuspectUnusual))
 	}
 }
@@ -243,6 +281,10 @@ func TestOf(t *testing.T) {
 	answer := func(check bcp.Check) bcp.Decision {
 		return bcp.Decision{Kind: bcp.KindAnswer, Agent: "eve", Reader: "eve", Controller: "kim", Verdict: bcp.Reject, Check: check}
 	}
+	taken := func(v bcp.Outcome) bcp.Decision {
+		return bcp.Decision{Kind: bcp.KindAnswer, Agent: "eve", Reader: "eve", Controller: "kim", Verdict: v}
+	}
+	off := []bcp.Seen{{Agent: "eve", Rule: bcp.SuspectAnswer, Count: -1}}
 	last := func(check bcp.Check) bcp.Decision {
 		d := answer(check)
 		d.Outcome = bcp.Rejected
@@ -280,6 +322,9 @@ func TestOf(t *testing.T) {
 		"an answer that is late":          {answer(bcp.CheckDeadline), nil},
 		"a second answer":                 {answer(bcp.CheckAnswered), nil},
 		"a full queue":                    {answer(bcp.CheckQueue), nil},
+		"an answer as it should be":       {taken(bcp.Accept), off},
+		"one that a person has to see":    {taken(bcp.Hold), off},
+		"an answer in no verdict":         {taken(0), nil},
 		"a refused ask":                   {bcp.Decision{Kind: bcp.KindAsk, Agent: "eve", Verdict: bcp.Reject, Check: bcp.CheckSpec}, nil},
 		"a repeat":                        {bcp.Decision{Kind: bcp.KindAnswer, Agent: "eve", Reader: "eve", Verdict: bcp.Reject, Check: bcp.CheckAnswer, Repeat: true}, nil},
 	} {
@@ -306,7 +351,7 @@ func TestReplayRaisesTheSame(t *testing.T) {
 			at += int64(rapid.IntRange(-60, 400).Draw(t, "seconds")) * int64(time.Second)
 			events = append(events, event{at, bcp.Seen{
 				Agent: rapid.SampledFrom([]bcp.AgentName{"eve", "kim"}).Draw(t, "agent"), Rule: rapid.SampledFrom(watch.Rules()).Draw(t, "rule"),
-				Count: rapid.IntRange(1, 12).Draw(t, "count"),
+				Count: rapid.IntRange(-2, 12).Draw(t, "count"),
 			}})
 		}
 		play := func(saved int) (alerts []int, end []byte) {
