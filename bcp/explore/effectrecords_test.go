@@ -217,7 +217,7 @@ func (e *effects) decide(s *kernel.State, prev *change, in input) (kernel.Change
 		if in.failed {
 			said = `"error":"not now","not_performed":true`
 		}
-		return s.DecideOutcome(m, in.id, in.attempt, fmt.Appendf(nil, `{"call_id":%q,%s}`, in.id, said)), true
+		return s.DecideOutcome(m, "desk", in.id, in.attempt, fmt.Appendf(nil, `{"call_id":%q,%s}`, in.id, said)), true
 	case done:
 		return s.DecidePerson(m, in.id, kernel.Done, []byte(`{"ok":true}`)), true
 	case notDone:

@@ -148,8 +148,9 @@ func (d *draft) intend(w Wait, arguments []byte) {
 		return
 	}
 	d.run.totals.Effects++
-	w.Kind, w.ID, w.Attempt = WaitTool, "c"+d.moment.Fresh, 1
-	w.Deadline = d.change.Time + int64(d.kernel.tools[w.Tool].timeout())
+	t := d.kernel.tools[w.Tool]
+	w.Kind, w.ID, w.Agent, w.Attempt = WaitTool, "c"+d.moment.Fresh, bcp.AgentName(t.Service), 1
+	w.Deadline = d.change.Time + int64(t.timeout())
 	d.await(w, arguments)
 }
 

@@ -76,9 +76,9 @@ func BenchmarkRun(b *testing.B) {
 	for b.Loop() {
 		c := apply(s.DecideRun(moment(), "desk", kim, "all", kernel.Trusted(), []byte(`{"task":"Summarise my mail."}`)))
 		c = apply(s.DecidePlan(moment(), "planner", c.Wait.ID, []byte(`{"plan_id":"`+c.Wait.ID+`","plan":`+mailPlan+`}`)))
-		c = apply(s.DecideOutcome(moment(), c.Wait.ID, 1, []byte(`{"call_id":"`+c.Wait.ID+`","result":{"latest":{"sender":"a","subject":"b","body":"c"}}}`)))
+		c = apply(s.DecideOutcome(moment(), "mail", c.Wait.ID, 1, []byte(`{"call_id":"`+c.Wait.ID+`","result":{"latest":{"sender":"a","subject":"b","body":"c"}}}`)))
 		c = apply(s.DecideAnswer(moment(), c.Wait.ID, []byte(`{"text":"c"}`), ""))
-		c = apply(s.DecideOutcome(moment(), c.Wait.ID, 1, []byte(`{"call_id":"`+c.Wait.ID+`","result":{"ok":true,"message_id":"x"}}`)))
+		c = apply(s.DecideOutcome(moment(), "mail", c.Wait.ID, 1, []byte(`{"call_id":"`+c.Wait.ID+`","result":{"ok":true,"message_id":"x"}}`)))
 		if c.End == nil || c.End.Status != kernel.Committed {
 			b.Fatal(c.End)
 		}

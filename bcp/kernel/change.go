@@ -49,7 +49,7 @@ type Wait struct {
 	// Call is the id of the call that a doubt is about.
 	Call     string
 	Step     string        // the full path, such as delegate/p; empty for the planner
-	Agent    bcp.AgentName // planner, sub-planner or Reader
+	Agent    bcp.AgentName // planner, sub-planner, Reader, or service of the tool
 	Tool     string
 	Key      bcp.Digest // of the call or the parse
 	Attempt  int        // of a call, from 1

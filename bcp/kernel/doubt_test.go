@@ -31,7 +31,7 @@ func TestLostOutcomes(t *testing.T) {
 			{"a write is not: it was not done", once, func(g *gateway) { g.person(kernel.NotDone, ""); g.result(sent) }, kernel.Committed, "", 2},
 			{"a write is not, and answers late", once, func(g *gateway) {
 				item := g.next(kernel.ReleaseItem)
-				g.store(g.state.DecideOutcome(g.moment(), item.Wait.Call, 1, []byte(fmt.Sprintf(`{"call_id":%q,"result":%s}`, item.Wait.Call, sent))))
+				g.store(g.state.DecideOutcome(g.moment(), "mail", item.Wait.Call, 1, []byte(fmt.Sprintf(`{"call_id":%q,"result":%s}`, item.Wait.Call, sent))))
 			}, kernel.Committed, "", 1},
 		} {
 			t.Run(how+"/"+c.name, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestCrashes(t *testing.T) {
 func TestOutcomesTooMany(t *testing.T) {
 	t.Parallel()
 	outcome := func(g *gateway, r kernel.Release, attempt int) kernel.Change {
-		return g.store(g.state.DecideOutcome(g.moment(), r.Wait.ID, attempt, []byte(fmt.Sprintf(`{"call_id":%q,"result":%s}`, r.Wait.ID, sent))))
+		return g.store(g.state.DecideOutcome(g.moment(), "mail", r.Wait.ID, attempt, []byte(fmt.Sprintf(`{"call_id":%q,"result":%s}`, r.Wait.ID, sent))))
 	}
 	t.Run("a second one", func(t *testing.T) {
 		g := newGateway(t, mustKernel(t, nil))
@@ -145,11 +145,11 @@ func TestOutcomesTooMany(t *testing.T) {
 		g.pass()
 		g.next(kernel.ReleaseCall)
 		ok := []byte(fmt.Sprintf(`{"call_id":%q,"result":{"ok":true}}`, r.Wait.ID))
-		g.store(g.state.DecideOutcome(g.moment(), r.Wait.ID, 2, ok))
-		if c := g.store(g.state.DecideOutcome(g.moment(), r.Wait.ID, 1, ok)); c.Alert != "" || c.Code != kernel.LateOutcome {
+		g.store(g.state.DecideOutcome(g.moment(), "calendar", r.Wait.ID, 2, ok))
+		if c := g.store(g.state.DecideOutcome(g.moment(), "calendar", r.Wait.ID, 1, ok)); c.Alert != "" || c.Code != kernel.LateOutcome {
 			t.Errorf("the first attempt: %+v", c)
 		}
-		if c := g.store(g.state.DecideOutcome(g.moment(), r.Wait.ID, 3, ok)); c.Alert != kernel.LateOutcome || c.End == nil {
+		if c := g.store(g.state.DecideOutcome(g.moment(), "calendar", r.Wait.ID, 3, ok)); c.Alert != kernel.LateOutcome || c.End == nil {
 			t.Errorf("an attempt that was never sent: %+v", c)
 		}
 	})
@@ -160,7 +160,7 @@ func TestOutcomesTooMany(t *testing.T) {
 		r := g.next(kernel.ReleaseCall)
 		g.pass()
 		g.next(kernel.ReleaseCall)
-		g.store(g.state.DecideOutcome(g.moment(), r.Wait.ID, 1, []byte(fmt.Sprintf(`{"call_id":%q,"result":%s}`, r.Wait.ID, mail))))
+		g.store(g.state.DecideOutcome(g.moment(), "mail", r.Wait.ID, 1, []byte(fmt.Sprintf(`{"call_id":%q,"result":%s}`, r.Wait.ID, mail))))
 		g.end(kernel.Committed, "")
 	})
 }
@@ -199,7 +199,7 @@ func TestForeignMessages(t *testing.T) {
 	refused("another planner", g.state.DecidePlan(m(), "subplanner", request.Wait.ID, plan), kernel.UnknownPlan)
 	refused("another request", g.state.DecidePlan(m(), "planner", "pelse", plan), kernel.UnknownPlan)
 	refused("an answer to a plan", g.state.DecideAnswer(m(), request.Wait.ID, []byte(`{}`), ""), kernel.UnknownCall)
-	refused("an outcome of nothing", g.state.DecideOutcome(m(), request.Wait.ID, 1, []byte(`{}`)), kernel.UnknownCall)
+	refused("an outcome of nothing", g.state.DecideOutcome(m(), "mail", request.Wait.ID, 1, []byte(`{}`)), kernel.UnknownCall)
 	refused("a decision about nothing", g.state.DecidePerson(m(), request.Wait.ID, kernel.Approve, nil), kernel.UnknownItem)
 	refused("a restart of nothing", g.state.DecideRestart(m(), request.Wait.ID), kernel.UnknownCall)
 	refused("nothing that was not sent", g.state.DecideUnsent(m(), request.Wait.ID, kernel.ToolUnavailable), kernel.UnknownCall)
@@ -208,10 +208,17 @@ func TestForeignMessages(t *testing.T) {
 	refused("the plan again", g.state.DecidePlan(m(), "planner", request.Wait.ID, plan), kernel.UnknownPlan)
 	call := g.next(kernel.ReleaseCall)
 	for _, attempt := range []int{0, -1, 2, 1 << 30} {
-		refused("an attempt that was not made", g.state.DecideOutcome(m(), call.Wait.ID, attempt, []byte(fmt.Sprintf(`{"call_id":%q,"result":%s}`, call.Wait.ID, sent))), kernel.UnknownCall)
+		refused("an attempt that was not made", g.state.DecideOutcome(m(), "mail", call.Wait.ID, attempt, []byte(fmt.Sprintf(`{"call_id":%q,"result":%s}`, call.Wait.ID, sent))), kernel.UnknownCall)
+	}
+	result := []byte(fmt.Sprintf(`{"call_id":%q,"result":%s}`, call.Wait.ID, sent))
+	for _, other := range []bcp.AgentName{"calendar", "planner", ""} {
+		refused("an outcome by "+string(other), g.state.DecideOutcome(m(), other, call.Wait.ID, 1, result), kernel.UnknownCall)
 	}
 	g.outcome(call, `"result":`+sent)
 	g.end(kernel.Committed, "")
+	if c := g.state.DecideOutcome(m(), "calendar", call.Wait.ID, 1, result); c.Code != kernel.UnknownCall || c.Alert != "" {
+		t.Errorf("a second outcome by another service: %+v", c)
+	}
 	refused("the end of a run that ended", g.state.DecideStop(m(), id, kernel.Cancelled), kernel.UnknownRun)
 
 	for _, c := range []kernel.Change{
@@ -339,7 +346,7 @@ func TestEndedRunsAreBounded(t *testing.T) {
 	g.replay = false
 	stop := func(run kernel.RunID) { g.store(g.state.DecideStop(g.moment(), run, kernel.Cancelled)) }
 	late := func() kernel.Code {
-		c := g.state.DecideOutcome(g.moment(), call, 1, []byte(`{"call_id":"`+call+`","result":true}`))
+		c := g.state.DecideOutcome(g.moment(), "mail", call, 1, []byte(`{"call_id":"`+call+`","result":true}`))
 		if seen := apply(t, g.state, c); len(seen) > 0 { // a requester cannot have a slow tool suspected
 			t.Errorf("%s is seen: %+v", c.Code, seen)
 		}
@@ -447,7 +454,7 @@ func TestReload(t *testing.T) {
 		{"the same", []*kernel.Kernel{mustKernel(t, nil)}, func(g *gateway) { g.result(mail); g.answer(`{"text":"x"}`, ""); g.result(sent) }, kernel.Committed, ""},
 		{"no kernel", nil, func(g *gateway) { g.store(g.state.DecideStop(g.moment(), g.changes[0].Run, kernel.Cancelled)) }, kernel.Stopped, kernel.Cancelled},
 		{"no kernel, and an outcome", nil, func(g *gateway) {
-			g.store(g.state.DecideOutcome(g.moment(), g.changes[1].Wait.ID, 1, []byte(`{"call_id":"`+g.changes[1].Wait.ID+`","result":`+mail+`}`)))
+			g.store(g.state.DecideOutcome(g.moment(), "mail", g.changes[1].Wait.ID, 1, []byte(`{"call_id":"`+g.changes[1].Wait.ID+`","result":`+mail+`}`)))
 		}, kernel.Errored, kernel.UnknownKernel},
 		{"the tool is gone", []*kernel.Kernel{mustKernel(t, func(d *kernel.Definition) { d.Tools = d.Tools[1:] })}, func(g *gateway) { g.result(mail) }, kernel.Errored, kernel.ToolChanged},
 		{"a rule is gone", []*kernel.Kernel{mustKernel(t, func(d *kernel.Definition) { d.Rules = nil })}, func(g *gateway) { g.result(mail); g.answer(`{"text":"x"}`, "") }, kernel.Blocked, kernel.NotDeclassified},

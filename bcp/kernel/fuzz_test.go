@@ -132,7 +132,7 @@ func FuzzRun(f *testing.F) {
 			case 1:
 				c = g.state.DecidePlan(m, "subplanner", id, []byte(`{"plan_id":"`+id+`","plan":`+string(plan)+`}`))
 			case 2:
-				c = g.state.DecideOutcome(m, call, int(step)/10, []byte(`{"call_id":"`+call+`","result":`+string(result)+`}`))
+				c = g.state.DecideOutcome(m, "mail", call, int(step)/10, []byte(`{"call_id":"`+call+`","result":`+string(result)+`}`))
 			case 3:
 				c = g.state.DecideAnswer(m, id, answer, "")
 			case 4:
@@ -143,7 +143,7 @@ func FuzzRun(f *testing.F) {
 				g.now = time.Unix(0, max(g.state.NextDue(), g.now.UnixNano()))
 				c, due = g.state.DecideDue(g.moment())
 			case 7:
-				c = g.state.DecideOutcome(m, call, 1, result)
+				c = g.state.DecideOutcome(m, "mail", call, 1, result)
 			case 8:
 				c = g.state.DecideRestart(m, call)
 			case 9:

@@ -195,7 +195,7 @@ func (g *gateway) result(result string) kernel.Change {
 
 func (g *gateway) outcome(r kernel.Release, members string) kernel.Change {
 	g.t.Helper()
-	return g.store(g.state.DecideOutcome(g.moment(), r.Wait.ID, r.Wait.Attempt, g.hears("mail", fmt.Sprintf(`{"call_id":%q,%s}`, r.Wait.ID, members))))
+	return g.store(g.state.DecideOutcome(g.moment(), r.Agent, r.Wait.ID, r.Wait.Attempt, g.hears(r.Agent, fmt.Sprintf(`{"call_id":%q,%s}`, r.Wait.ID, members))))
 }
 
 // answer answers the next ask.

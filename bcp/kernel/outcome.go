@@ -4,13 +4,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// DecideOutcome judges what a tool answered to an attempt of a call. The first valid
-// answer counts. One that comes once the call has its outcome was perhaps a second
+// DecideOutcome judges what a service of tools answered to an attempt of a call. Another
+// service than the one that was asked knows no call. The first valid answer counts. One that comes once the call has its outcome was perhaps a second
 // effect: it ends the run, unless the call was sent again because doing it twice is
 // as good as once.
-func (s *State) DecideOutcome(m bcp.Moment, call string, attempt int, body []byte) Change {
+func (s *State) DecideOutcome(m bcp.Moment, from bcp.AgentName, call string, attempt int, body []byte) Change {
 	r := s.runs[s.calls[call]]
-	if r == nil {
+	if r == nil || r.service(call) != from {
 		return s.refused(m, ChangeOutcome, call, UnknownCall)
 	}
 	if r.end != nil || r.wait.call() != call {
@@ -55,6 +55,14 @@ func (s *State) late(m bcp.Moment, r *run, call string, attempt int) Change {
 		c.Alert = code
 	}
 	return c
+}
+
+// service returns whom a call was sent to.
+func (r *run) service(call string) bcp.AgentName {
+	if r.end == nil && r.wait.call() == call {
+		return r.wait.Agent
+	}
+	return r.settledCall(call).service
 }
 
 // settledCall returns what is known of a call that is over.
@@ -230,7 +238,7 @@ func (d *draft) unanswered() {
 
 // resend sends a call again, with its key.
 func (d *draft) resend(w Wait, t *Tool) {
-	w.Kind, w.ID, w.Call, w.Attempt = WaitTool, w.call(), "", w.Attempt+1
+	w.Kind, w.ID, w.Call, w.Agent, w.Attempt = WaitTool, w.call(), "", bcp.AgentName(t.Service), w.Attempt+1
 	w.Deadline = d.change.Time + int64(t.timeout())
 	d.await(w, d.run.args)
 }

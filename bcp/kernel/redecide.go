@@ -32,7 +32,7 @@ func (s *State) Redecide(c *Change, from bcp.AgentName, salt [16]byte, message [
 	case c.Kind == ChangePlan && from != "":
 		return s.DecidePlan(m, from, c.Input, message), true
 	case c.Kind == ChangeOutcome:
-		return s.DecideOutcome(m, c.Input, c.Attempt, message), true
+		return s.DecideOutcome(m, from, c.Input, c.Attempt, message), true
 	case r == nil || r.end != nil || c.Code != "":
 		return Change{}, false
 	case c.Kind == ChangeRun && c.End != nil && c.End.Code == Suspended:

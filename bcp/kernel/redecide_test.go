@@ -56,7 +56,7 @@ func TestLabelsThatClaimTooMuchAreFound(t *testing.T) {
 	g.plan(mailPlan)
 	call := g.next(kernel.ReleaseCall)
 	outcome := fmt.Appendf(nil, `{"call_id":%q,"result":%s}`, call.Wait.ID, mail)
-	read := g.state.DecideOutcome(g.moment(), call.Wait.ID, call.Wait.Attempt, outcome)
+	read := g.state.DecideOutcome(g.moment(), "mail", call.Wait.ID, call.Wait.Attempt, outcome)
 	claims(t, g, read, "mail", outcome)
 	g.store(read)
 	answer := g.state.DecideAnswer(g.moment(), g.next(kernel.ReleaseParse).Wait.ID, []byte(`{"text":"x"}`), "")

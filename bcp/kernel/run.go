@@ -44,6 +44,7 @@ type result struct {
 // settled is a call that has its outcome.
 type settled struct {
 	call    string
+	service bcp.AgentName
 	attempt int  // that answered
 	sent    int  // attempts
 	again   bool // others may answer, too, and do no harm
@@ -108,7 +109,7 @@ func (r *run) settle(o *Result, attempt int, value *Value) {
 		r.results = append(r.results, &result{o.Key, value, parentOf(r.wait.Step), r.wait.Tool})
 	}
 	if call := r.wait.call(); call != "" {
-		r.settled = append(r.settled, &settled{call: call, attempt: attempt, sent: r.wait.Attempt, again: !r.wait.Overruled})
+		r.settled = append(r.settled, &settled{call: call, service: r.wait.Agent, attempt: attempt, sent: r.wait.Attempt, again: !r.wait.Overruled})
 	}
 }
 
@@ -157,7 +158,7 @@ func (r *run) await(w Wait, args []byte) { r.wait, r.args = w, args }
 // stop ends the run. Of its values nothing is kept.
 func (r *run) stop(e End, at int64) {
 	if call := r.wait.call(); call != "" {
-		r.settled = append(r.settled, &settled{call: call, sent: r.wait.Attempt})
+		r.settled = append(r.settled, &settled{call: call, service: r.wait.Agent, sent: r.wait.Attempt})
 	}
 	r.end, r.ended, r.wait = &e, at, Wait{}
 	r.frames = []*frame{{Frame: r.frames[0].Frame}}

@@ -152,6 +152,7 @@ func (o *result) fields(f *codec) {
 
 func (s *settled) fields(f *codec) {
 	text(f, "call", &s.call)
+	text(f, "service", &s.service)
 	number(f, "attempt", &s.attempt)
 	number(f, "sent", &s.sent)
 	f.flag("again", &s.again)

@@ -80,8 +80,8 @@ func TestContentHasNobodySuspected(t *testing.T) {
 			[]string{"eve ungranted_tools 1", "eve ungranted_tools 1"}},
 		"an answer to a call that was not made": {func(g *gateway) {
 			planned("all", steps(inbox))(g)
-			g.store(g.state.DecideOutcome(g.moment(), "cx", 1, []byte(`{}`)))
-			g.store(g.state.DecideOutcome(g.moment(), g.next(kernel.ReleaseCall).Wait.ID, 2, []byte(`{}`)))
+			g.store(g.state.DecideOutcome(g.moment(), "mail", "cx", 1, []byte(`{}`)))
+			g.store(g.state.DecideOutcome(g.moment(), "mail", g.next(kernel.ReleaseCall).Wait.ID, 2, []byte(`{}`)))
 		}, []string{usual, "eve forged_reply 1", "eve forged_reply 1"}},
 		"a plan that nobody asked for": {func(g *gateway) {
 			g.begin("all")

@@ -90,7 +90,7 @@ func (g *Gateway) decideRun(kind bcp.DecisionKind, in *input) (bcp.Decision, boo
 		return g.recordRun(m, in, state.DecidePlan(m, s.Agent, s.ID, in.body), s.Agent), true
 	default:
 		delete(g.runs.sent, s.ID)
-		return g.recordRun(m, in, state.DecideOutcome(m, s.ID, s.Attempt, in.body), s.Agent), true
+		return g.recordRun(m, in, state.DecideOutcome(m, s.Agent, s.ID, s.Attempt, in.body), s.Agent), true
 	}
 }
 

@@ -290,7 +290,7 @@ func (w *kernelWorld) playTool(r *kernel.Release) error {
 	if err != nil {
 		return err
 	}
-	return w.store(w.state.DecideOutcome(w.moment(), r.Wait.ID, r.Wait.Attempt, body))
+	return w.store(w.state.DecideOutcome(w.moment(), r.Agent, r.Wait.ID, r.Wait.Attempt, body))
 }
 
 // restart forgets everything but the records, and makes the state of them again.
