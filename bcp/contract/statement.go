@@ -28,6 +28,8 @@ type Statement struct {
 	DeclarationDigest bcp.Digest
 	// Proof is the permission proof, or nil.
 	Proof *PermissionProof
+	// Reports is the digest of the reports on the contracts, zero if nothing is said of them.
+	Reports bcp.Digest
 	// Keys are the user nkeys that may speak for the agent.
 	Keys            []string
 	Issued, Expires time.Time
@@ -110,6 +112,12 @@ func (s *Statement) readEvidence(v value) bool {
 	evidence, _, ok := v.object()
 	if !ok {
 		return false
+	}
+	if reports := evidence.get("reports"); !reports.missing() {
+		digest, ok := reports.label(maxLabel)
+		if !ok || s.Reports.UnmarshalText([]byte(digest)) != nil {
+			return false
+		}
 	}
 	proof := evidence.get("permission_proof")
 	if proof.missing() {

@@ -25,8 +25,10 @@ var (
 // signs it. The zero value states nothing.
 type AttestedEvidence struct {
 	Proof *PermissionProof
-	// Definitions is the digest of the definition files.
+	// Definitions is the digest of the definition files, which have all rules.
 	Definitions bcp.Digest
+	// Reports is the digest of what bcpmesh role report --json said, byte for byte.
+	Reports bcp.Digest
 	// Build is the version of the program.
 	Build string
 	// Checkpoint is the newest checkpoint of the journal, a note.
@@ -79,6 +81,7 @@ type roleDocument struct {
 type evidenceDocument struct {
 	Proof       *proofDocument `json:"permission_proof,omitzero"`
 	Definitions string         `json:"definitions,omitzero"`
+	Reports     string         `json:"reports,omitzero"`
 	Build       string         `json:"build,omitzero"`
 	Checkpoint  string         `json:"checkpoint,omitzero"`
 }
@@ -141,7 +144,7 @@ func WriteStatement(s *Statement, evidence AttestedEvidence) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := evidenceDocument{Definitions: digits(evidence.Definitions), Build: evidence.Build, Checkpoint: evidence.Checkpoint}
+	e := evidenceDocument{Definitions: digits(evidence.Definitions), Reports: digits(evidence.Reports), Build: evidence.Build, Checkpoint: evidence.Checkpoint}
 	if p := evidence.Proof; p != nil {
 		e.Proof = &proofDocument{p.Claims, p.Holes, p.JWTs}
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +25,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -32,6 +34,8 @@ import (
 
 // fields is an object of JSON.
 type fields = map[string]any
+
+const askOK = `{"category":1,"fields":[{"name":"ok","type":"boolean"}]}`
 
 // company is an organisation with a mesh of its own: another process, with its own
 // operator, of which the test has the state folder as that operator has.
@@ -44,6 +48,7 @@ type company struct {
 	signer accounts.Attester
 	key    [32]byte // as others trust it
 	url    string
+	up     *exec.Cmd
 }
 
 func newCompany(t *testing.T, name string, kernel bcp.AgentName) *company {
@@ -101,8 +106,8 @@ tools:
 `,
 }
 
-// up starts the company's mesh, which trusts the other company.
-func (c *company) up(other *company) {
+// start starts the company's mesh, which trusts the other company.
+func (c *company) start(other *company) {
 	c.t.Helper()
 	words := strings.NewReplacer("KERNEL", string(c.kernel), "PEER", string(other.kernel), "OWN", c.name, "OTHER", other.name,
 		"TRUSTED", base64.StdEncoding.EncodeToString(other.spki()))
@@ -110,21 +115,29 @@ func (c *company) up(other *company) {
 		c.write(filepath.Join(c.dir, words.Replace(name)), []byte(words.Replace(text)))
 	}
 	ready := filepath.Join(c.dir, "ready.json")
-	program := exec.Command("bcpmesh", "up", c.dir, "--listen", "127.0.0.1:0", "--ready-file", ready)
+	c.up = exec.Command("bcpmesh", "up", c.dir, "--listen", "127.0.0.1:0", "--ready-file", ready)
 	var said bytes.Buffer
-	program.Stderr = &said
-	if err := program.Start(); err != nil {
+	c.up.Stderr = &said
+	if err := c.up.Start(); err != nil {
 		c.t.Fatal(err)
 	}
-	c.t.Cleanup(func() { _ = program.Process.Kill(); _ = program.Wait() })
+	c.t.Cleanup(func() { _ = c.up.Process.Kill(); _ = c.up.Wait() })
 	for deadline := time.Now().Add(scriptTimeout); c.url == ""; time.Sleep(5 * time.Millisecond) { // between two looks at the file
 		var about struct{ URL string }
 		if text, err := os.ReadFile(ready); err == nil && json.Unmarshal(text, &about, json.MatchCaseInsensitiveNames(true)) == nil {
 			c.url = about.URL
 		}
-		if time.Now().After(deadline) || program.Process.Signal(syscall.Signal(0)) != nil {
+		if time.Now().After(deadline) || c.up.Process.Signal(syscall.Signal(0)) != nil {
 			c.t.Fatalf("the mesh of %s is not ready: %s", c.name, &said)
 		}
+	}
+}
+
+// down ends the company's mesh.
+func (c *company) down() {
+	c.t.Helper()
+	if err := errors.Join(c.up.Process.Signal(os.Interrupt), c.up.Wait()); err != nil {
+		c.t.Fatal(err)
 	}
 }
 
@@ -377,10 +390,56 @@ func (c *company) records(act bcp.DeclareAct, n int) []string {
 func TestTwoOrganisations(t *testing.T) {
 	t.Parallel()
 	hall, desk := newCompany(t, "org1.example", "hall"), newCompany(t, "org2.example", "desk")
-	hall.up(desk)
-	desk.up(hall)
+	hall.start(desk)
+	desk.start(hall)
 	negotiate(t, hall, desk)
 	negotiate(t, desk, hall)
+}
+
+// An attestation has the newest checkpoint of the journal, and the digest of the reports
+// that it is given; whoever has these files compares them.
+//
+// covers DUAL-90, P14.4
+func TestAttestedEvidence(t *testing.T) {
+	t.Parallel()
+	desk := newCompany(t, "org2.example", "desk")
+	desk.start(newCompany(t, "org1.example", "hall"))
+	creds, _ := desk.issue("main")
+	main := desk.dial(bcp.Agent{Name: "main", Controller: true, Encoding: bcp.JSON}, creds)
+	main.Ask(t, "hall", askOK) // the journal has something
+	desk.down()                // and a checkpoint is signed
+	key, good, bad := filepath.Join(desk.dir, "org2.pem"), filepath.Join(desk.dir, "report.json"), filepath.Join(desk.dir, "bad.json")
+	desk.write(key, desk.signer.PublicPEM())
+	desk.write(good, []byte(execute(t, "", "role", "report", "--json", "--dir", desk.dir).stdout))
+	desk.write(bad, []byte(strings.Replace(string(desk.read(good)), `"ok":false`, `"ok":true`, 1)+" "))
+	attestation, revocations := desk.attested()
+	verify := func(report string) outcome {
+		t.Helper()
+		return execute(t, "", "role", "verify", attestation, "desk@org2.example", "--trust", "org2.example="+key, "--revocations", revocations, "--report", report)
+	}
+	desk.command("role", "attest")
+	if got := verify(good); got.code != cli.ExitRefused || !strings.Contains(got.stderr, "the reports are not those that were attested") {
+		t.Errorf("of reports that were not attested: %+v", got)
+	}
+	desk.command("role", "attest", "--report", good)
+	evidence := predicate(desk.statement())["evidence"].(fields)
+	if checkpoint, _ := evidence["checkpoint"].(string); !strings.Contains(desk.command("audit", "checkpoint"), strings.TrimSpace(checkpoint)) || checkpoint == "" {
+		t.Errorf("the checkpoint is %q", checkpoint)
+	}
+	if digest, _ := evidence["definitions"].(string); len(digest) != 64 {
+		t.Errorf("the definitions are %q", digest)
+	}
+	if got := verify(good); got.code != cli.ExitOK || !strings.Contains(got.stdout, "The reports on its contracts are those that were attested.") {
+		t.Errorf("%+v", got)
+	}
+	if got := verify(bad); got.code != cli.ExitRefused {
+		t.Errorf("other reports: %+v", got)
+	}
+	for _, none := range []string{key, filepath.Join(desk.dir, "mesh.yaml"), filepath.Join(desk.dir, "missing")} {
+		if got := execute(t, "", "role", "attest", "--report", none, "--dir", desk.dir); got.code != cli.ExitFailed {
+			t.Errorf("%s: %+v", none, got)
+		}
+	}
 }
 
 // negotiate has the peer's agent judged by the asker's mesh, and the asker's mesh by the
@@ -393,8 +452,7 @@ func negotiate(t *testing.T, asker, peer *company) {
 	controller := asker.dial(bcp.Agent{Name: "main", Controller: true, Encoding: bcp.JSON}, main)
 	asks := func() bcp.Code {
 		t.Helper()
-		const ask = `{"category":1,"fields":[{"name":"ok","type":"boolean"}]}`
-		return bcp.Code(controller.Ask(t, peer.kernel, ask).Text("error"))
+		return bcp.Code(controller.Ask(t, peer.kernel, askOK).Text("error"))
 	}
 	if code := asks(); code != bcp.RoleRequired {
 		t.Fatalf("before anything was shown an ask hears %q", code)

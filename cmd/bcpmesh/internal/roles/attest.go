@@ -2,7 +2,10 @@ package roles
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +22,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
@@ -28,6 +32,7 @@ type signing struct {
 	where  meshdir.StateFlags
 	expiry cli.DurationFlag
 	keys   []string
+	report string
 	key    bool
 }
 
@@ -40,8 +45,11 @@ func attestCommand(p *cli.Program) *cobra.Command {
 
 For each kernel the declaration is made from the definitions: its planner, its
 processors and itself, with their contracts. The evidence is a permission proof of
-the JWTs that the server last served, the digest of the definitions and the version
-of the program. Nobody else signs it. mesh.yaml has to say organisation.
+the JWTs that the server last served, the digest of the definitions, rules among
+them, the version of the program, and the newest checkpoint of the journal, if there
+is one. With --report it has the digest of FILE, which role report --json wrote:
+give FILE to whom you want to show it. Nobody else signs it. mesh.yaml has to say
+organisation.
 
 The attestation and a list of revocations are written to the folder attest of the
 state folder, where the running mesh finds them when it is challenged. Both end
@@ -49,7 +57,7 @@ when --expires has passed: sign again before, by a timer such as cron.
 
 The key is made at the first call, and lies sealed with the others; --key prints the
 public one, which others put into trust of their mesh.yaml.`,
-		Example: "  bcpmesh role attest --key > org1.pem\n  bcpmesh role attest\n  bcpmesh role attest desk --expires 12h --speaks UBZ...",
+		Example: "  bcpmesh role attest --key > org1.pem\n  bcpmesh role attest\n  bcpmesh role attest desk --expires 12h --speaks UBZ...\n  bcpmesh role report --json > report.json && bcpmesh role attest --report report.json",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if f.key {
 				return f.printKey(p)
@@ -60,6 +68,7 @@ public one, which others put into trust of their mesh.yaml.`,
 	f.where.AddTo(cmd)
 	cmd.Flags().Var(&f.expiry, "expires", "how long it is good: 1s to 7d")
 	cmd.Flags().StringArrayVar(&f.keys, "speaks", nil, "public user `NKEY` of another mesh that speaks for the agents, too; may be repeated")
+	cmd.Flags().StringVar(&f.report, "report", "", "`FILE` that role report --json wrote: its digest is attested")
 	cmd.Flags().BoolVar(&f.key, "key", false, "print the public key in PEM, and sign nothing")
 	cli.Complete(cmd, "speaks", cobra.NoFileCompletions)
 	return cmd
@@ -120,6 +129,13 @@ func (f *signing) attest(p *cli.Program, names []string) error {
 		Proof:       &contract.PermissionProof{Claims: int64(len(proof.All())), Holes: holes, JWTs: hex.EncodeToString(jwts[:])},
 		Definitions: definition.Digest(def), Build: cli.ProgramVersion(),
 	}
+	var good bool
+	if evidence.Reports, good, err = f.reports(); err != nil {
+		return err
+	}
+	if evidence.Checkpoint, err = newestCheckpoint(folder.State); err != nil {
+		return err
+	}
 	var all []signed
 	for _, k := range def.Kernels {
 		if len(names) > 0 && !slices.Contains(names, string(k.Kernel)) {
@@ -152,10 +168,55 @@ func (f *signing) attest(p *cli.Program, names []string) error {
 	for _, s := range all {
 		p.Out.Printf("%s until %s, serial %s\n", s.Agent, s.Expires.UTC().Format(time.RFC3339), s.Serial)
 	}
+	if !good {
+		p.Out.Talkf("%s says of some contract that it is not shown to be kept", cli.Quoted(f.report))
+	}
 	if holes > 0 {
 		p.Out.Talkf("%s past the permissions: nobody who asks for a permission proof accepts this. bcpmesh perms --prove shows them", cli.Count(int(holes), "way"))
 	}
 	return nil
+}
+
+// maxReport is the most bytes of a file that is attested.
+const maxReport = 1 << 20
+
+// reports returns the digest of the file with the reports, zero without one, and whether
+// all of them say that a contract is kept.
+func (f *signing) reports() (digest bcp.Digest, good bool, err error) {
+	if f.report == "" {
+		return digest, true, nil
+	}
+	b, err := readFile(f.report, maxReport)
+	if err != nil {
+		return digest, false, err
+	}
+	var reports []struct {
+		Report *struct{ OK bool }
+	}
+	if err := json.Unmarshal(b, &reports); err != nil || len(reports) == 0 {
+		return digest, false, cli.Failf("%s has no reports", cli.Quoted(f.report)).WithHint("bcpmesh role report --json writes them")
+	}
+	good = true
+	for _, r := range reports {
+		if r.Report == nil {
+			return digest, false, cli.Failf("%s has no reports", cli.Quoted(f.report)).WithHint("bcpmesh role report --json writes them")
+		}
+		good = good && r.Report.OK
+	}
+	return sha256.Sum256(b), good, nil
+}
+
+// newestCheckpoint returns the newest checkpoint of the journal, or nothing: the first is
+// signed soon after the mesh was started.
+func newestCheckpoint(state string) (string, error) {
+	newest, err := mesh.Tree(state, 0).Newest()
+	switch {
+	case errors.Is(err, jetstream.ErrNoCheckpoint):
+		return "", nil
+	case err != nil:
+		return "", cli.Failf("the newest checkpoint cannot be read: %s", err)
+	}
+	return string(newest), nil
 }
 
 // open returns the mesh of the flags, which has to have an organisation.

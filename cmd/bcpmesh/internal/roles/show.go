@@ -81,10 +81,13 @@ Exit code 3 says that it is not accepted, and the code why.`,
 	return cmd
 }
 
-func readPaper(file string) ([]byte, error) {
+func readPaper(file string) ([]byte, error) { return readFile(file, contract.MaxEnvelope) }
+
+// readFile reads a file of so many bytes at most.
+func readFile(file string, most int64) ([]byte, error) {
 	info, err := os.Stat(file)
-	if err == nil && info.Size() > contract.MaxEnvelope {
-		return nil, cli.Failf("%s has more than %d bytes", cli.Quoted(file), contract.MaxEnvelope)
+	if err == nil && info.Size() > most {
+		return nil, cli.Failf("%s has more than %d bytes", cli.Quoted(file), most)
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {

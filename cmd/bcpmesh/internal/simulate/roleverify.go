@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"strings"
 	"time"
@@ -19,7 +20,7 @@ type roleVerifyFlags struct {
 	lastNumber       int64
 	requirement      string
 	at               string
-	jwts             string
+	jwts, report     string
 }
 
 func roleVerifyCommand(p *cli.Program) *cobra.Command {
@@ -40,6 +41,9 @@ folder accounts of the other mesh's state folder, which its operator gives you. 
 have to be those that were attested, and leave no way past the permissions. They hold
 no secrets, but tell the names and the channels of agents.
 
+With --report the reports on the contracts are those that were attested: FILE is what
+role report --json wrote there, byte for byte.
+
 Nothing is asked of the agent itself: that who answers has its keys is shown only
 when it answers a challenge.
 
@@ -56,12 +60,16 @@ Exit code 3 says that the agent is not accepted.`,
 	flags.Int64Var(&f.lastNumber, "last-revocations", 0, "`NUMBER` of the newest list that was seen; an older one is refused")
 	flags.StringVar(&f.requirement, "requirement", "", "JSON `FILE` with what is required (default: the draft's six invariants)")
 	flags.StringVar(&f.jwts, "jwts", "", "`FOLDER` with the JWTs that were attested: they are proven again")
+	flags.StringVar(&f.report, "report", "", "`FILE` with the reports that were attested")
 	flags.StringVar(&f.at, "at", "", "judge as of this `MOMENT`, such as 2026-03-01T06:00:00Z (default: now)")
 	cli.Complete(cmd, "trust", cobra.NoFileCompletions)
 	cli.Complete(cmd, "at", cobra.NoFileCompletions)
 	cli.Complete(cmd, "last-revocations", cobra.NoFileCompletions)
 	return cmd
 }
+
+// maxReport is the most bytes of reports that are compared.
+const maxReport = 1 << 20
 
 // acceptanceReport is what role verify prints.
 type acceptanceReport struct {
@@ -71,6 +79,8 @@ type acceptanceReport struct {
 	Agent    string               `json:"agent"`
 	Until    string               `json:"until,omitempty"`
 	Proven   *provenAgain         `json:"proven,omitempty"`
+	// Reported says that the reports are those of the attestation.
+	Reported bool `json:"reported,omitzero"`
 }
 
 // provenAgain is what the JWTs of the other mesh show here.
@@ -91,13 +101,23 @@ func (f *roleVerifyFlags) verify(p *cli.Program, file, agent string) error {
 		if report.Proven, err = proveAgain(f.jwts, a.Statement.Proof); err != nil {
 			return err
 		}
-		report.Accepted = report.Proven.Attested && report.Proven.Holes == 0
+		report.Accepted = !report.Proven.fails()
+	}
+	if f.report != "" && report.Accepted {
+		b, err := readBounded(f.report, maxReport)
+		if err != nil {
+			return err
+		}
+		report.Reported = a.Statement.Reports == sha256.Sum256(b)
+		report.Accepted = report.Reported
 	}
 	switch {
 	case report.Accepted:
 		report.Until = a.Until.UTC().Format(time.RFC3339)
-	case a.Accepted:
+	case a.Accepted && report.Proven.fails():
 		report.Message = report.Proven.refusal()
+	case a.Accepted:
+		report.Message = "the reports are not those that were attested"
 	default:
 		report.Message = a.Code.Text()
 	}
@@ -114,7 +134,13 @@ func (f *roleVerifyFlags) verify(p *cli.Program, file, agent string) error {
 		if report.Proven != nil {
 			p.Out.Printf("Its JWTs are those that were attested, and have no way past the permissions.\n")
 		}
+		if report.Reported {
+			p.Out.Printf("The reports on its contracts are those that were attested.\n")
+		}
 		return nil
+	case a.Accepted && !report.Proven.fails():
+		refusal := &cli.Failure{Code: cli.ExitRefused, Message: cli.Quoted(agent) + " is not accepted: " + report.Message}
+		return refusal.WithHint("ask its operator for the file that role attest --report was given")
 	case a.Accepted:
 		refusal := &cli.Failure{Code: cli.ExitRefused, Message: cli.Quoted(agent) + " is not accepted: " + report.Message}
 		return refusal.WithHint("ask its operator for operator.jwt and accounts of the state folder as of the attestation; a newer attestation may have other JWTs")
@@ -145,6 +171,9 @@ func proveAgain(folder string, attested *contract.PermissionProof) (*provenAgain
 	again.Attested = attested != nil && attested.JWTs == again.JWTs
 	return again, nil
 }
+
+// fails reports whether JWTs that were given do not show what was attested.
+func (p *provenAgain) fails() bool { return p != nil && (!p.Attested || p.Holes > 0) }
 
 // refusal says why the JWTs do not show what was attested.
 func (p *provenAgain) refusal() string {
