@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -40,17 +41,17 @@ func (o *Operator) Sessions(ctx context.Context) ([]bcp.SessionView, error) {
 }
 
 // Storage tells how full the disk of the mesh is, as of the last few seconds.
-func (o *Operator) Storage(ctx context.Context) (bcp.Storage, error) {
-	var s bcp.Storage
+func (o *Operator) Storage(ctx context.Context) (status.Storage, error) {
+	var s status.Storage
 	err := o.request(ctx, bcp.ControlStorage, bcp.Control{}, &s)
 	return s, err
 }
 
 // Agents returns how each agent is, sorted by name: who is connected, what became of the
 // commands that the mesh starts, and what waits. What an agent has printed
-// ([bcp.CommandStatus.LastLine]) is hostile: give none of this to an agent.
-func (o *Operator) Agents(ctx context.Context) ([]bcp.AgentStatus, error) {
-	var all []bcp.AgentStatus
+// ([status.Command.LastLine]) is hostile: give none of this to an agent.
+func (o *Operator) Agents(ctx context.Context) ([]status.Agent, error) {
+	var all []status.Agent
 	for from := bcp.AgentName(""); ; {
 		list, err := o.agentsFrom(ctx, from)
 		if err != nil {
@@ -65,16 +66,16 @@ func (o *Operator) Agents(ctx context.Context) ([]bcp.AgentStatus, error) {
 }
 
 // Agent returns how one agent is; ok is false where there is none of this name.
-func (o *Operator) Agent(ctx context.Context, name bcp.AgentName) (status bcp.AgentStatus, ok bool, err error) {
+func (o *Operator) Agent(ctx context.Context, name bcp.AgentName) (found status.Agent, ok bool, err error) {
 	list, err := o.agentsFrom(ctx, name)
 	if err != nil || len(list.Agents) == 0 || list.Agents[0].Agent != name {
-		return bcp.AgentStatus{}, false, err
+		return status.Agent{}, false, err
 	}
 	return list.Agents[0], true, nil
 }
 
-func (o *Operator) agentsFrom(ctx context.Context, from bcp.AgentName) (bcp.AgentStatuses, error) {
-	var list bcp.AgentStatuses
+func (o *Operator) agentsFrom(ctx context.Context, from bcp.AgentName) (status.Agents, error) {
+	var list status.Agents
 	err := o.request(ctx, bcp.ControlAgents, bcp.Control{Agent: from}, &list)
 	return list, err
 }

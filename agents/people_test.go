@@ -13,6 +13,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -287,13 +288,13 @@ func TestOperatorListsAgentsInParts(t *testing.T) {
 	g := startGateway(t, s.ClientURL(), bcp.JSON)
 	asked := g.listen(subjects.Control(bcp.ControlAgents))
 	o := agents.NewOperator(connect(t, s.ClientURL(), agents.Options{Name: bcp.Operator}))
-	parts := map[bcp.AgentName]bcp.AgentStatuses{
-		"":  {Agents: []bcp.AgentStatus{{Agent: "a"}, {Agent: "b"}}, Next: "c"},
-		"c": {Agents: []bcp.AgentStatus{{Agent: "c"}}, Next: "d"},
-		"d": {Agents: []bcp.AgentStatus{{Agent: "d"}}, Next: "b"}, // it would go round
+	parts := map[bcp.AgentName]status.Agents{
+		"":  {Agents: []status.Agent{{Agent: "a"}, {Agent: "b"}}, Next: "c"},
+		"c": {Agents: []status.Agent{{Agent: "c"}}, Next: "d"},
+		"d": {Agents: []status.Agent{{Agent: "d"}}, Next: "b"}, // it would go round
 	}
 	type result struct {
-		list []bcp.AgentStatus
+		list []status.Agent
 		err  error
 	}
 	ended := make(chan result, 1)

@@ -6,24 +6,24 @@ import (
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
-	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 )
 
 // Measure tells what the streams hold: what the server knows of it, and not Limit.
-func Measure(ctx context.Context, js natsjs.JetStream) (bcp.Storage, error) {
+func Measure(ctx context.Context, js natsjs.JetStream) (status.Storage, error) {
 	account, err := js.AccountInfo(ctx)
 	if err != nil {
-		return bcp.Storage{}, fmt.Errorf("measuring the streams: %w", err)
+		return status.Storage{}, fmt.Errorf("measuring the streams: %w", err)
 	}
 	stream, err := js.Stream(ctx, CommitStream)
 	if err != nil {
-		return bcp.Storage{}, fmt.Errorf("measuring the streams: %w", err)
+		return status.Storage{}, fmt.Errorf("measuring the streams: %w", err)
 	}
 	begin, err := Begin(ctx, js)
 	if err != nil {
-		return bcp.Storage{}, err
+		return status.Storage{}, err
 	}
 	state := stream.CachedInfo().State
-	return bcp.Storage{Used: int64(account.Store), Journal: int64(state.Bytes), JournalLimit: max(0, stream.CachedInfo().Config.MaxBytes),
+	return status.Storage{Used: int64(account.Store), Journal: int64(state.Bytes), JournalLimit: max(0, stream.CachedInfo().Config.MaxBytes),
 		Records: state.Msgs, Begins: begin.Decision}, nil
 }

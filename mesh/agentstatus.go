@@ -7,6 +7,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
 )
@@ -16,10 +17,10 @@ const maxStatuses = 500
 
 // Agents tells how the agents are, from one on, and empty for all: 500 at a time. It is
 // for the operator; an agent must not hear it.
-func (m *Mesh) Agents(ctx context.Context, from bcp.AgentName) (bcp.AgentStatuses, error) {
+func (m *Mesh) Agents(ctx context.Context, from bcp.AgentName) (status.Agents, error) {
 	agents, next := partOf(m.Definition().Agents, from)
-	result := bcp.AgentStatuses{Agents: []bcp.AgentStatus{}, Next: next}
-	var waits map[bcp.AgentName]bcp.AgentWait
+	result := status.Agents{Agents: []status.Agent{}, Next: next}
+	var waits map[bcp.AgentName]status.Wait
 	suspended := make(map[bcp.AgentName]bool)
 	if err := m.gateway.Inspect(ctx, func(s *state.State) {
 		waits = s.AgentWaits()
@@ -65,8 +66,8 @@ func partOf(sorted []bcp.Agent, from bcp.AgentName) (part []bcp.Agent, next bcp.
 
 // statusOf puts together how an agent is. supervised says that this mesh starts
 // commands.
-func statusOf(a *bcp.Agent, open []gateway.ClientConnection, command supervisor.Status, supervised bool) bcp.AgentStatus {
-	s := bcp.AgentStatus{Agent: a.Name, Roles: []bcp.RoleStatus{}}
+func statusOf(a *bcp.Agent, open []gateway.ClientConnection, command supervisor.Status, supervised bool) status.Agent {
+	s := status.Agent{Agent: a.Name, Roles: []status.Role{}}
 	connected := false
 	for _, role := range []struct {
 		has  bool
@@ -75,7 +76,7 @@ func statusOf(a *bcp.Agent, open []gateway.ClientConnection, command supervisor.
 		if !role.has {
 			continue
 		}
-		r := bcp.RoleStatus{Role: role.role}
+		r := status.Role{Role: role.role}
 		for _, c := range open {
 			if c.Role == role.role {
 				r.Connections++
@@ -93,15 +94,15 @@ func statusOf(a *bcp.Agent, open []gateway.ClientConnection, command supervisor.
 	case a.Sandbox == 0:
 		s.NotStarted = "nothing confines its command, and its definition does not accept that"
 	default:
-		s.Command = &bcp.CommandStatus{
+		s.Command = &status.Command{
 			PID: command.PID, Since: command.Since, Starts: command.Starts, Failures: command.Failures, Exit: command.Exit, Next: command.Next, LastLine: command.LastLine,
 		}
 	}
 	switch {
 	case connected:
-		s.State = bcp.AgentConnected
+		s.State = status.Connected
 	case s.Command == nil:
-		s.State = bcp.AgentAway
+		s.State = status.Away
 	default:
 		s.State = stateOf(command)
 	}
@@ -109,21 +110,21 @@ func statusOf(a *bcp.Agent, open []gateway.ClientConnection, command supervisor.
 }
 
 // stateOf is the state of an agent that is not connected, by that of its command.
-func stateOf(command supervisor.Status) bcp.AgentState {
+func stateOf(command supervisor.Status) status.State {
 	switch command.State {
 	case supervisor.Running:
-		return bcp.AgentRunning
+		return status.Running
 	case supervisor.Resting:
-		return bcp.AgentResting
+		return status.Resting
 	case supervisor.Unavailable:
-		return bcp.AgentUnavailable
+		return status.Unavailable
 	case supervisor.Waiting:
 		if command.Failures > 0 {
-			return bcp.AgentCrashed
+			return status.Crashed
 		}
-		return bcp.AgentStarting
+		return status.Starting
 	case supervisor.Stopping:
-		return bcp.AgentStopping
+		return status.Stopping
 	}
-	return bcp.AgentStarting // also one that another order is about to begin
+	return status.Starting // also one that another order is about to begin
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
 )
@@ -64,24 +65,24 @@ func TestStatusOfAgents(t *testing.T) {
 		open        []gateway.ClientConnection
 		command     supervisor.Status
 		unsupported bool
-		want        bcp.AgentState
+		want        status.State
 		started     bool // the mesh has a command of it
 	}{
-		"nobody starts it":                   {agent: reader, want: bcp.AgentAway},
-		"somebody else started it":           {agent: reader, open: open(bcp.RoleReader), want: bcp.AgentConnected},
-		"in one role":                        {agent: both, open: open(bcp.RoleController), want: bcp.AgentConnected},
-		"on a cluster":                       {agent: commanded, unsupported: true, want: bcp.AgentAway},
-		"that nobody accepted":               {agent: bcp.Agent{Name: "r", Reader: true, Command: []string{"./r"}}, want: bcp.AgentAway},
-		"starting":                           {agent: commanded, command: supervisor.Status{State: supervisor.Starting}, want: bcp.AgentStarting, started: true},
-		"not begun":                          {agent: commanded, command: supervisor.Status{State: supervisor.Stopped}, want: bcp.AgentStarting, started: true},
-		"running":                            {agent: commanded, command: supervisor.Status{State: supervisor.Running, PID: 7}, want: bcp.AgentRunning, started: true},
-		"running and connected":              {agent: commanded, open: open(bcp.RoleReader), command: supervisor.Status{State: supervisor.Running, PID: 7}, want: bcp.AgentConnected, started: true},
-		"crashed":                            {agent: commanded, command: supervisor.Status{State: supervisor.Waiting, Failures: 1}, want: bcp.AgentCrashed, started: true},
-		"woken too soon":                     {agent: commanded, command: supervisor.Status{State: supervisor.Waiting}, want: bcp.AgentStarting, started: true},
-		"given up":                           {agent: commanded, command: supervisor.Status{State: supervisor.Unavailable, Failures: 5}, want: bcp.AgentUnavailable, started: true},
-		"resting":                            {agent: commanded, command: supervisor.Status{State: supervisor.Resting}, want: bcp.AgentResting, started: true},
-		"stopping":                           {agent: commanded, command: supervisor.Status{State: supervisor.Stopping}, want: bcp.AgentStopping, started: true},
-		"crashed, and run by hand meanwhile": {agent: commanded, open: open(bcp.RoleReader), command: supervisor.Status{State: supervisor.Waiting, Failures: 1}, want: bcp.AgentConnected, started: true},
+		"nobody starts it":                   {agent: reader, want: status.Away},
+		"somebody else started it":           {agent: reader, open: open(bcp.RoleReader), want: status.Connected},
+		"in one role":                        {agent: both, open: open(bcp.RoleController), want: status.Connected},
+		"on a cluster":                       {agent: commanded, unsupported: true, want: status.Away},
+		"that nobody accepted":               {agent: bcp.Agent{Name: "r", Reader: true, Command: []string{"./r"}}, want: status.Away},
+		"starting":                           {agent: commanded, command: supervisor.Status{State: supervisor.Starting}, want: status.Starting, started: true},
+		"not begun":                          {agent: commanded, command: supervisor.Status{State: supervisor.Stopped}, want: status.Starting, started: true},
+		"running":                            {agent: commanded, command: supervisor.Status{State: supervisor.Running, PID: 7}, want: status.Running, started: true},
+		"running and connected":              {agent: commanded, open: open(bcp.RoleReader), command: supervisor.Status{State: supervisor.Running, PID: 7}, want: status.Connected, started: true},
+		"crashed":                            {agent: commanded, command: supervisor.Status{State: supervisor.Waiting, Failures: 1}, want: status.Crashed, started: true},
+		"woken too soon":                     {agent: commanded, command: supervisor.Status{State: supervisor.Waiting}, want: status.Starting, started: true},
+		"given up":                           {agent: commanded, command: supervisor.Status{State: supervisor.Unavailable, Failures: 5}, want: status.Unavailable, started: true},
+		"resting":                            {agent: commanded, command: supervisor.Status{State: supervisor.Resting}, want: status.Resting, started: true},
+		"stopping":                           {agent: commanded, command: supervisor.Status{State: supervisor.Stopping}, want: status.Stopping, started: true},
+		"crashed, and run by hand meanwhile": {agent: commanded, open: open(bcp.RoleReader), command: supervisor.Status{State: supervisor.Waiting, Failures: 1}, want: status.Connected, started: true},
 	} {
 		got := statusOf(&c.agent, c.open, c.command, !c.unsupported)
 		if got.State != c.want || (got.Command != nil) != c.started || (got.NotStarted == "") != c.started {

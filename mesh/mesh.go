@@ -21,6 +21,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/jetstream/witness"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
@@ -127,7 +128,7 @@ type Mesh struct {
 	seen       *seen                    // nil where the keys are elsewhere
 	running    atomic.Pointer[commands] // nil where none are started
 	js         natsjs.JetStream
-	storage    atomic.Pointer[bcp.Storage] // nil until it was measured
+	storage    atomic.Pointer[status.Storage] // nil until it was measured
 	projector  *jetstream.Projector
 	notices    *notifications
 	projecting jetstream.Asking // the projector's
@@ -327,7 +328,7 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 		<-started
 		return credentials(ctx, body)
 	}
-	own.Agents = func(ctx context.Context, from bcp.AgentName) (bcp.AgentStatuses, error) {
+	own.Agents = func(ctx context.Context, from bcp.AgentName) (status.Agents, error) {
 		<-started
 		return m.Agents(ctx, from)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/cluster"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
@@ -151,11 +152,11 @@ func (s *Seat) Connected() map[bcp.Role]int {
 }
 
 // Storage is [Mesh.Storage] where this gateway serves.
-func (s *Seat) Storage() bcp.Storage {
+func (s *Seat) Storage() status.Storage {
 	if m := s.mesh.Load(); m != nil {
 		return m.Storage()
 	}
-	return bcp.Storage{}
+	return status.Storage{}
 }
 
 // Shown is [Mesh.Shown] where this gateway serves.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
@@ -17,15 +18,15 @@ const (
 )
 
 // Storage tells how full the disk is, as of the last few seconds.
-func (m *Mesh) Storage() bcp.Storage {
+func (m *Mesh) Storage() status.Storage {
 	if s := m.storage.Load(); s != nil {
 		return *s
 	}
-	return bcp.Storage{Limit: m.config.Definition.MaxDisk}
+	return status.Storage{Limit: m.config.Definition.MaxDisk}
 }
 
 // storageNow is Storage, as of now where the streams answer.
-func (m *Mesh) storageNow(ctx context.Context) bcp.Storage {
+func (m *Mesh) storageNow(ctx context.Context) status.Storage {
 	if err := m.measure(ctx); err != nil && ctx.Err() == nil {
 		m.config.Logger.Warn("measuring the disk", "error", err)
 	}

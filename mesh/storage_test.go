@@ -10,6 +10,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -61,7 +62,7 @@ func TestStorage(t *testing.T) {
 	if held != limit/16*6 {
 		t.Errorf("the streams beside the journal may hold %d bytes of %d", held, limit)
 	}
-	fill := func(js natsjs.JetStream, until func(bcp.Storage, error) bool) {
+	fill := func(js natsjs.JetStream, until func(status.Storage, error) bool) {
 		t.Helper()
 		journal, err := jetstream.OpenJournal(t.Context(), js, 0)
 		if err != nil {
@@ -93,7 +94,7 @@ func TestStorage(t *testing.T) {
 			}
 		}
 	}
-	fill(js, func(s bcp.Storage, _ error) bool { return s.Alert() == bcp.AlertDiskCritical })
+	fill(js, func(s status.Storage, _ error) bool { return s.Alert() == bcp.AlertDiskCritical })
 	end()
 	m.Start(t)
 	m.Wait(t, func(d *bcp.Decision) bool {
@@ -105,9 +106,9 @@ func TestStorage(t *testing.T) {
 	}
 	m.Stop(t)
 	js, end = m.Streams(t)
-	fill(js, func(_ bcp.Storage, full error) bool { return errors.Is(full, jetstream.ErrUncertain) })
+	fill(js, func(_ status.Storage, full error) bool { return errors.Is(full, jetstream.ErrUncertain) })
 	page = page[:0]
-	fill(js, func(_ bcp.Storage, full error) bool { return errors.Is(full, jetstream.ErrUncertain) })
+	fill(js, func(_ status.Storage, full error) bool { return errors.Is(full, jetstream.ErrUncertain) })
 	end()
 	if err := m.TryStart(t); !errors.Is(err, jetstream.ErrFull) {
 		t.Errorf("on a full journal: %v", err)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 )
 
 // ListsChannels reports whether a Controller's session message asks for its
@@ -58,27 +59,27 @@ func (s *State) channelView(ch *channelState, m bcp.Moment) bcp.ChannelView {
 
 // AgentWaits counts for each agent what waits; agents for which nothing does are left
 // out.
-func (s *State) AgentWaits() map[bcp.AgentName]bcp.AgentWait {
-	all := make(map[bcp.AgentName]bcp.AgentWait)
-	add := func(agent bcp.AgentName, change func(*bcp.AgentWait)) {
+func (s *State) AgentWaits() map[bcp.AgentName]status.Wait {
+	all := make(map[bcp.AgentName]status.Wait)
+	add := func(agent bcp.AgentName, change func(*status.Wait)) {
 		w := all[agent]
 		change(&w)
 		all[agent] = w
 	}
 	for _, q := range s.open {
 		if q.waits() {
-			add(q.channel.Reader, func(w *bcp.AgentWait) { w.Queries++ })
-			add(q.channel.Controller, func(w *bcp.AgentWait) { w.Answers++ })
+			add(q.channel.Reader, func(w *status.Wait) { w.Queries++ })
+			add(q.channel.Controller, func(w *status.Wait) { w.Answers++ })
 		}
 	}
 	for key, ch := range s.channels {
 		if n := len(ch.outbox); n > 0 {
-			add(key.Controller, func(w *bcp.AgentWait) { w.Deliveries += n })
+			add(key.Controller, func(w *status.Wait) { w.Deliveries += n })
 		}
 	}
 	for _, it := range s.items {
-		add(it.Controller, func(w *bcp.AgentWait) { w.Held++ })
-		add(it.Reader, func(w *bcp.AgentWait) { w.Held++ })
+		add(it.Controller, func(w *status.Wait) { w.Held++ })
+		add(it.Reader, func(w *status.Wait) { w.Held++ })
 	}
 	return all
 }

@@ -6,15 +6,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 )
 
 // Agent tells how an agent is and, if it is not connected, why. It is for the operator
 // alone: what becomes of a Reader's process is the Reader's choice.
-func Agent(a *bcp.AgentStatus, now time.Time) string {
+func Agent(a *status.Agent, now time.Time) string {
 	var parts []string
 	switch {
-	case a.State == bcp.AgentConnected:
+	case a.State == status.Connected:
 		if missing := missingRoles(a); missing != "" {
 			parts = append(parts, "not as "+missing)
 		}
@@ -30,7 +30,7 @@ func Agent(a *bcp.AgentStatus, now time.Time) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
 }
 
-func missingRoles(a *bcp.AgentStatus) string {
+func missingRoles(a *status.Agent) string {
 	var missing []string
 	for _, r := range a.Roles {
 		if r.Connections == 0 {
@@ -41,36 +41,36 @@ func missingRoles(a *bcp.AgentStatus) string {
 }
 
 // commandSays tells what became of an agent's command.
-func commandSays(state bcp.AgentState, c *bcp.CommandStatus, now time.Time) string {
+func commandSays(state status.State, c *status.Command, now time.Time) string {
 	switch {
-	case c.PID != 0 && state == bcp.AgentConnected:
+	case c.PID != 0 && state == status.Connected:
 		if c.Failures > 0 {
 			return "its command runs, after it " + failures(c)
 		}
 		return ""
-	case state == bcp.AgentRunning:
+	case state == status.Running:
 		says := "its command runs since " + spell(now.Sub(c.Since)) + ", and has not connected"
 		if c.Failures > 0 {
 			says += "; before, it " + failures(c)
 		}
 		return says
-	case state == bcp.AgentResting:
+	case state == status.Resting:
 		return "its command ended well, and is started when something waits for it"
-	case state == bcp.AgentStopping:
+	case state == status.Stopping:
 		return "its command was told to end"
 	case c.Failures == 0:
-		if c.Exit == "" || state == bcp.AgentConnected {
+		if c.Exit == "" || state == status.Connected {
 			return ""
 		}
 		return "its command is started " + when(c.Next, now)
-	case state == bcp.AgentUnavailable:
+	case state == status.Unavailable:
 		return "its command " + failures(c) + ", and is given up: what waits for it has it started again " + when(c.Next, now) + ", a reload at once"
 	}
 	return "its command " + failures(c) + ", and is started again " + when(c.Next, now)
 }
 
 // failures tells how often a command failed, and how the last time.
-func failures(c *bcp.CommandStatus) string {
+func failures(c *status.Command) string {
 	did := "crashed"
 	if !strings.HasPrefix(c.Exit, "exit ") && !strings.HasPrefix(c.Exit, "signal:") {
 		did = "could not be started" // nothing came to be that could crash
@@ -98,7 +98,7 @@ func spell(d time.Duration) string {
 }
 
 // Waits tells what waits for an agent, and what it waits for.
-func Waits(a *bcp.AgentStatus) string {
+func Waits(a *status.Agent) string {
 	var parts []string
 	add := func(n int, one, many string) {
 		switch {

@@ -73,13 +73,14 @@ const (
 var rules = []rule{
 	{folder: "bcp", core: true, internal: []string{"bcp/cost", "bcp/guard", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack, textLib}},
 	// Decides from what it remembers, and is told of records alone.
-	{folder: "bcp/state", core: true, internal: []string{"bcp", "bcp/contract/watch", "bcp/cost", "bcp/explain", "bcp/guard", "bcp/lint", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack}},
+	{folder: "bcp/state", core: true, internal: []string{"bcp", "bcp/contract/watch", "bcp/cost", "bcp/explain", "bcp/guard", "bcp/lint", "bcp/status", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack}},
 	// Explains records, without the state that made them.
 	{folder: "bcp/explain", core: true, internal: []string{"bcp", "bcp/guard", "bcp/text"}},
 	// Reads definitions as a reviewer would.
 	{folder: "bcp/lint", core: true, internal: []string{"bcp"}},
 	{folder: "bcp/wire", core: true},
 	// What calls of models cost.
+	{folder: "bcp/status", core: true, internal: []string{"bcp"}},
 	{folder: "bcp/cost", core: true, external: []string{jsonText}},
 	{folder: "bcp/cost/tally", core: true, internal: []string{"bcp", "bcp/cost"}},
 	{folder: "bcp/text", core: true, external: []string{jsonText, textLib}},
@@ -91,7 +92,7 @@ var rules = []rule{
 	{folder: "bcp/inert", core: true},
 	{folder: "bcp/inert/inerttest", testSupport: true, external: []string{"pgregory.net/rapid"}},
 	// Writes decisions as sentences.
-	{folder: "bcp/tell", core: true, internal: []string{"bcp", "bcp/definition", "bcp/explain", "bcp/guard", "bcp/inert", "bcp/kernel"}, external: []string{jsonText}},
+	{folder: "bcp/tell", core: true, internal: []string{"bcp", "bcp/definition", "bcp/explain", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/status"}, external: []string{jsonText}},
 	// Turns tasks into effects by rules, and has no way to make one: it never sees the state of channels, nor the guard.
 	{folder: "bcp/kernel", core: true, internal: []string{"bcp", "bcp/constraint", "bcp/wire"}},
 	// Judges promises and attestations; the check of a signature is an argument.
@@ -114,7 +115,7 @@ var rules = []rule{
 	{folder: "accounts/proof", core: true, internal: []string{"bcp", "bcp/contract", "subjects"}, external: []string{jwtClaims}},
 
 	{
-		folder: "jetstream", internal: []string{"accounts/durable", "bcp", "bcp/state", "bcp/wire", "subjects"},
+		folder: "jetstream", internal: []string{"accounts/durable", "bcp", "bcp/state", "bcp/status", "bcp/wire", "subjects"},
 		external: []string{jsonText, logging, msgpack, natsClient, noteFormat, treeHashes, zstdFormat},
 	},
 	// Shares nothing with what it checks. Unpacking is here so that the limits of a file and the place of a fault are.
@@ -123,7 +124,7 @@ var rules = []rule{
 	{folder: "jetstream/witness", internal: []string{"accounts/durable", "jetstream/verify"}, external: []string{fileLock, logging, noteFormat, treeHashes}},
 
 	// What an agent links against: it never sees the mesh, its streams or its keys.
-	{folder: "agents", internal: []string{"accounts/durable", "bcp", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/wire", "subjects"}, external: []string{jsonText, logging, natsClient, nkeys}},
+	{folder: "agents", internal: []string{"accounts/durable", "bcp", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/status", "bcp/wire", "subjects"}, external: []string{jsonText, logging, natsClient, nkeys}},
 
 	// Starts somebody's program, and knows nothing of what it is for.
 	{folder: "agents/process", internal: []string{"bcp/guard"}, external: []string{logging}},
@@ -205,7 +206,7 @@ var rules = []rule{
 		external: []string{fileLock, jsonText, logging, natsClient, nkeys},
 	},
 	// It is told what happened and may look at the state; the mesh does not know of it.
-	{folder: "mesh/telemetry", internal: []string{"bcp", "bcp/cost", "bcp/guard", "bcp/state", "mesh/trace/otlp"}, external: []string{logging, prometheus}},
+	{folder: "mesh/telemetry", internal: []string{"bcp", "bcp/cost", "bcp/guard", "bcp/state", "bcp/status", "mesh/trace/otlp"}, external: []string{logging, prometheus}},
 	// Makes traces of decisions; otlp sends them, and is the one that talks to a collector.
 	{folder: "mesh/trace", core: true, internal: []string{"bcp", "bcp/explain"}},
 	{folder: "mesh/trace/otlp", internal: []string{"bcp", "mesh/trace"}, external: []string{"github.com/cenkalti/backoff/v5", logging, protobuf, "google.golang.org/protobuf/encoding/protowire", telemetry}},
@@ -233,7 +234,7 @@ var rules = []rule{
 	// Builds pages as nodes, and knows nothing of meshes.
 	{folder: "mesh/web/markup", external: []string{"golang.org/x/net/html"}},
 	// Pages for people: a client of the mesh like any other.
-	{folder: "mesh/web", internal: []string{"agents", "bcp", "bcp/explain", "bcp/inert", "bcp/lint", "bcp/tell", "mesh/web/markup"}, external: []string{jsonText, logging}},
+	{folder: "mesh/web", internal: []string{"agents", "bcp", "bcp/explain", "bcp/inert", "bcp/lint", "bcp/status", "bcp/tell", "mesh/web/markup"}, external: []string{jsonText, logging}},
 	// Draws figures, and knows nothing of what they are.
 	{folder: "mesh/plot"},
 	// Computes what a mesh of a size needs, and runs nothing.
@@ -301,7 +302,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/client", program: true,
-		internal: []string{"accounts", "agents", "bcp", "bcp/tell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/meshdir", "jetstream", "mesh", "mesh/cluster", "mesh/home", "subjects"},
+		internal: []string{"accounts", "agents", "bcp", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/meshdir", "jetstream", "mesh", "mesh/cluster", "mesh/home", "subjects"},
 		external: []string{commandLines, jwtClaims, logging, natsClient},
 	},
 	{
@@ -366,7 +367,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/health", program: true,
-		internal: []string{"accounts", "agents", "agents/sandbox", "bcp", "bcp/definition", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/meshdir", "mesh", "mesh/home", "mesh/notify", "subjects"},
+		internal: []string{"accounts", "agents", "agents/sandbox", "bcp", "bcp/definition", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/bcpmesh/internal/meshdir", "mesh", "mesh/home", "mesh/notify", "subjects"},
 		external: []string{commandLines, jwtClaims, logging, natsClient},
 	},
 	{
@@ -395,7 +396,7 @@ var rules = []rule{
 }
 
 // corePackages may not be imported by a core package through this list: each names what it needs.
-var corePackages = []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost", "bcp/definition", "bcp/explain", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/lint", "bcp/state", "bcp/tell", "bcp/text", "bcp/wire", "subjects"}
+var corePackages = []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost", "bcp/definition", "bcp/explain", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/lint", "bcp/state", "bcp/status", "bcp/tell", "bcp/text", "bcp/wire", "subjects"}
 
 // onlyIn names folders that alone may import a module, also where a rule says "*".
 var onlyIn = map[string][]string{

@@ -18,6 +18,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -71,10 +72,10 @@ type Config struct {
 	Credentials func(ctx context.Context, body []byte) (Applied, error)
 	// Storage, if set, tells the operator how full the disk is. A goroutine of its
 	// own calls it.
-	Storage func(context.Context) bcp.Storage
+	Storage func(context.Context) status.Storage
 	// Agents, if set, tells the operator how the agents are, from one on. A goroutine of
 	// its own calls it.
-	Agents func(ctx context.Context, from bcp.AgentName) (bcp.AgentStatuses, error)
+	Agents func(ctx context.Context, from bcp.AgentName) (status.Agents, error)
 	// ConnectTool connects for the calls of kernels' tools. Without it no call is made.
 	ConnectTool ConnectTool
 	// Unheard reports whether nobody can get a call that is published to a subject now. nil

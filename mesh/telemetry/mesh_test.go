@@ -16,6 +16,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/mesh/telemetry"
@@ -337,7 +338,7 @@ type resting struct{}
 
 func (resting) Inspect(context.Context, func(*state.State)) error { return context.Canceled }
 func (resting) Connected() map[bcp.Role]int                       { return nil }
-func (resting) Storage() bcp.Storage                              { return bcp.Storage{} }
+func (resting) Storage() status.Storage                           { return status.Storage{} }
 func (resting) Shown() uint64                                     { return 0 }
 
 // A command that the mesh has started.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/mesh/telemetry"
 )
@@ -149,7 +150,7 @@ func (s stuck) Inspect(ctx context.Context, _ func(*state.State)) error {
 	return context.Cause(ctx)
 }
 func (stuck) Connected() map[bcp.Role]int { return nil }
-func (stuck) Storage() bcp.Storage        { return bcp.Storage{} }
+func (stuck) Storage() status.Storage     { return status.Storage{} }
 func (stuck) Shown() uint64               { return 0 }
 
 // A gateway is not kept from its work by many scrapes, and a scrape ends with

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 )
 
 // Source is what a scrape reads; [github.com/bcpmesh/bcpmesh/mesh.Mesh] is one.
@@ -17,7 +18,7 @@ type Source interface {
 	// Connected counts who is connected, by role.
 	Connected() map[bcp.Role]int
 	// Storage tells how full the disk is.
-	Storage() bcp.Storage
+	Storage() status.Storage
 	// Shown is the newest decision that the projections show.
 	Shown() uint64
 }
@@ -38,7 +39,7 @@ type reading struct {
 	up        bool
 	snapshot  state.Snapshot
 	connected map[bcp.Role]int
-	storage   bcp.Storage
+	storage   status.Storage
 	shown     uint64
 }
 

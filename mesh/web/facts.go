@@ -9,6 +9,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/lint"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 )
 
 // facts is all that a page is drawn from: what the mesh said, and the newest decisions.
@@ -44,7 +45,7 @@ type agent struct {
 	taint              bcp.Taint // of its answers as a Reader, of what it heard as a Controller
 	way                []bcp.AgentName
 	definition         *bcp.Agent       // or nil
-	status             *bcp.AgentStatus // or nil
+	status             *status.Agent    // or nil
 	session            *bcp.SessionView // or nil
 	violations         int
 }

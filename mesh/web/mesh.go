@@ -9,6 +9,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 )
 
 // Mesh is what pages are about. Its functions are called concurrently.
@@ -112,8 +113,8 @@ type known struct {
 	shard     int
 	forecasts []bcp.Forecast
 	sessions  []bcp.SessionView
-	agents    []bcp.AgentStatus
-	storage   bcp.Storage
+	agents    []status.Agent
+	storage   status.Storage
 	ledger    []bcp.LedgerLine
 	err       error
 }

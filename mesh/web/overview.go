@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	m "github.com/bcpmesh/bcpmesh/mesh/web/markup"
 )
@@ -76,7 +77,7 @@ func connected(f *facts) string {
 	here, all := 0, 0
 	for _, a := range f.agents {
 		if a.status != nil {
-			if all++; a.status.State == bcp.AgentConnected {
+			if all++; a.status.State == status.Connected {
 				here++
 			}
 		}

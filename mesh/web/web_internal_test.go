@@ -24,6 +24,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/inert/inerttest"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	m "github.com/bcpmesh/bcpmesh/mesh/web/markup"
 )
 
@@ -92,7 +93,7 @@ func hostileKnown(text string, now time.Time) []known {
 		forecasts: []bcp.Forecast{forecast, foreign},
 		sessions: []bcp.SessionView{{Controller: "main", Session: bcp.SessionID(text), Status: text, BegunBy: text, Sources: []string{text},
 			Channels: []bcp.SessionChannel{{Reader: bcp.AgentName(text), Held: 1}}}},
-		agents: []bcp.AgentStatus{{Agent: "mailer", State: bcp.AgentCrashed, NotStarted: text, Command: &bcp.CommandStatus{Failures: 2, Exit: text, LastLine: text}}},
+		agents: []status.Agent{{Agent: "mailer", State: status.Crashed, NotStarted: text, Command: &status.Command{Failures: 2, Exit: text, LastLine: text}}},
 		ledger: []bcp.LedgerLine{{Controller: "main", Reader: "mailer", Epoch: 1, Time: now}},
 	}}
 }

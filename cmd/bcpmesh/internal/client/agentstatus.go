@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 )
@@ -14,7 +15,7 @@ import (
 // else: what becomes of a Reader's process is the Reader's choice.
 
 // lastLine shows what a command printed before it failed. It is an attacker's text.
-func lastLine(a *bcp.AgentStatus) string {
+func lastLine(a *status.Agent) string {
 	if a.Command == nil || a.Command.LastLine == "" || a.Command.Failures == 0 {
 		return ""
 	}
@@ -22,19 +23,19 @@ func lastLine(a *bcp.AgentStatus) string {
 }
 
 // inTrouble reports whether an agent's command fails.
-func inTrouble(a *bcp.AgentStatus) bool {
-	return a.State == bcp.AgentCrashed || a.State == bcp.AgentUnavailable
+func inTrouble(a *status.Agent) bool {
+	return a.State == status.Crashed || a.State == status.Unavailable
 }
 
 // AgentTable shows each agent, and what those printed last whose commands fail. creds
 // says whom of those that somebody else starts nothing can be started with.
-func AgentTable(o *cli.Output, list []Sharded[bcp.AgentStatus], creds map[bcp.AgentName]string) {
+func AgentTable(o *cli.Output, list []Sharded[status.Agent], creds map[bcp.AgentName]string) {
 	now := time.Now()
 	var rows [][]string
 	for i := range list {
 		a := &list[i].Of
 		says := tell.Agent(a, now)
-		if problem := creds[a.Agent]; a.State == bcp.AgentAway && problem != "" {
+		if problem := creds[a.Agent]; a.State == status.Away && problem != "" {
 			says += "\n" + problem
 		}
 		rows = append(rows, []string{list[i].Cell(), string(a.Agent), string(a.State), tell.Waits(a), says})
@@ -48,8 +49,8 @@ func AgentTable(o *cli.Output, list []Sharded[bcp.AgentStatus], creds map[bcp.Ag
 }
 
 // StatusesOf asks the shards of a mesh how their agents are.
-func StatusesOf(ctx context.Context, o *Client) ([]Sharded[bcp.AgentStatus], error) {
-	return ListOfShards(ctx, o.Shards, func(ctx context.Context, shard int) ([]bcp.AgentStatus, error) { return o.Operator(shard).Agents(ctx) })
+func StatusesOf(ctx context.Context, o *Client) ([]Sharded[status.Agent], error) {
+	return ListOfShards(ctx, o.Shards, func(ctx context.Context, shard int) ([]status.Agent, error) { return o.Operator(shard).Agents(ctx) })
 }
 
 // TalkOfTroubles tells whose commands fail: it is seldom what somebody asked for, and
@@ -97,9 +98,9 @@ func WhyNobody(ctx context.Context, who *Flags, reader bcp.AgentName) string {
 		switch says := tell.Agent(&a, now); {
 		case a.Connected(bcp.RoleReader):
 			return ""
-		case a.State == bcp.AgentConnected:
+		case a.State == status.Connected:
 			return string(reader) + " is not connected as a reader"
-		case a.State == bcp.AgentAway:
+		case a.State == status.Away:
 			return string(reader) + " is " + says
 		default:
 			return string(reader) + " is not connected: " + says

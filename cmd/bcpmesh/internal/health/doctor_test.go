@@ -9,6 +9,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 )
 
@@ -44,10 +45,10 @@ func TestDoctorAtItsLimits(t *testing.T) {
 		"more than half":              {func(c *checkup) { c.size(accounts.MaxAccountJWT/2 + 1) }, warned},
 		"all of an account's claims":  {func(c *checkup) { c.size(accounts.MaxAccountJWT) }, warned},
 		"more than all":               {func(c *checkup) { c.size(accounts.MaxAccountJWT + 1) }, failed},
-		"a disk with room":            {func(c *checkup) { c.storage("", bcp.Storage{DiskFree: 21, DiskSize: 100}) }, healthy},
-		"a disk that is low":          {func(c *checkup) { c.storage("", bcp.Storage{DiskFree: 20, DiskSize: 100}) }, warned},
-		"a full disk":                 {func(c *checkup) { c.storage("", bcp.Storage{DiskFree: 5, DiskSize: 100}) }, failed},
-		"a full journal":              {func(c *checkup) { c.storage("", bcp.Storage{Journal: 95, JournalLimit: 100}) }, failed},
+		"a disk with room":            {func(c *checkup) { c.storage("", status.Storage{DiskFree: 21, DiskSize: 100}) }, healthy},
+		"a disk that is low":          {func(c *checkup) { c.storage("", status.Storage{DiskFree: 20, DiskSize: 100}) }, warned},
+		"a full disk":                 {func(c *checkup) { c.storage("", status.Storage{DiskFree: 5, DiskSize: 100}) }, failed},
+		"a full journal":              {func(c *checkup) { c.storage("", status.Storage{Journal: 95, JournalLimit: 100}) }, failed},
 		"creds for ever":              {func(c *checkup) { c.expiry([]accounts.User{user(-day, 0)}, nil) }, healthy},
 		"creds of an hour":            {func(c *checkup) { c.expiry([]accounts.User{user(-time.Hour, time.Second)}, nil) }, healthy},
 		"creds that have expired":     {func(c *checkup) { c.expiry([]accounts.User{user(-day, 0-time.Second)}, nil) }, warned},

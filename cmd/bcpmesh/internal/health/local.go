@@ -19,6 +19,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
@@ -298,7 +299,7 @@ func (c *checkup) journalFiles(state string) {
 }
 
 // journalOnCluster compares the journal of a shard with what was signed of it beside the keys.
-func (c *checkup) journalOnCluster(state string, of *client.Sharded[bcp.Storage]) {
+func (c *checkup) journalOnCluster(state string, of *client.Sharded[status.Storage]) {
 	const id = "journal"
 	switch signed, err := mesh.Tree(state, of.Shard).Reaches(); {
 	case err != nil:
@@ -357,7 +358,7 @@ func (c *checkup) running(ctx context.Context, where meshdir.StateFlags, folder 
 		return nil
 	}
 	c.ok(id, "it answers at %s", about.URL)
-	shards, err := client.OnShards(ctx, o.Shards, func(ctx context.Context, shard int) (bcp.Storage, error) { return o.Operator(shard).Storage(ctx) })
+	shards, err := client.OnShards(ctx, o.Shards, func(ctx context.Context, shard int) (status.Storage, error) { return o.Operator(shard).Storage(ctx) })
 	if err != nil {
 		c.add("gateway", failed, "look at the log of the mesh, and at its disk", "the gateway does not answer: %s", err)
 	}
@@ -386,12 +387,12 @@ func (c *checkup) agents(ctx context.Context, o *client.Client) {
 	for i := range list {
 		a := &list[i].Of
 		switch {
-		case a.State == bcp.AgentConnected:
+		case a.State == status.Connected:
 			connected++
-		case a.State == bcp.AgentCrashed, a.State == bcp.AgentRunning && c.now.Sub(a.Command.Since) > connectPatience:
+		case a.State == status.Crashed, a.State == status.Running && c.now.Sub(a.Command.Since) > connectPatience:
 			c.add(id, warned, "bcpmesh status shows what it printed last; run it by hand", "%s%s: %s", list[i].Label(), a.Agent, tell.Agent(a, c.now))
 			fine = false
-		case a.State == bcp.AgentUnavailable:
+		case a.State == status.Unavailable:
 			c.add(id, failed, "bcpmesh status shows what it printed last; mend it, then bcpmesh reload", "%s%s: %s", list[i].Label(), a.Agent, tell.Agent(a, c.now))
 			fine = false
 		}
@@ -407,10 +408,10 @@ func (c *checkup) diskOf(state string) {
 		c.add("disk", warned, "", "the file system of %s cannot be measured: %s", cli.Quoted(state), cli.ReasonOf(err))
 		return
 	}
-	c.storage("", bcp.Storage{DiskFree: free, DiskSize: size})
+	c.storage("", status.Storage{DiskFree: free, DiskSize: size})
 }
 
-func (c *checkup) storage(label string, s bcp.Storage) {
+func (c *checkup) storage(label string, s status.Storage) {
 	const id, todo = "disk", "make room, raise max_disk_mb, or cut the journal: bcpmesh backup --truncate"
 	var parts []string
 	if s.DiskSize > 0 {

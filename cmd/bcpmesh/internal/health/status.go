@@ -13,6 +13,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/approvals"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
@@ -30,18 +31,18 @@ type meshStatus struct {
 	Name    string `json:"name"`
 	Running bool   `json:"running"`
 	// Unwritable says that the mesh runs and decides nothing: its journal cannot be written.
-	Unwritable bool         `json:"unwritable,omitzero"`
-	URL        string       `json:"url,omitempty"`
-	State      string       `json:"state"`
-	PID        int          `json:"pid,omitzero"`
-	Agents     int          `json:"agents"`
-	Channels   int          `json:"channels"`
-	Decided    uint64       `json:"decisions"`
-	Last       time.Time    `json:"last_decision,omitzero"`
-	Storage    *bcp.Storage `json:"storage,omitempty"`  // of a mesh on one shard that runs and decides
-	Expiring   []string     `json:"expiring,omitempty"` // whose last creds expire soon
+	Unwritable bool            `json:"unwritable,omitzero"`
+	URL        string          `json:"url,omitempty"`
+	State      string          `json:"state"`
+	PID        int             `json:"pid,omitzero"`
+	Agents     int             `json:"agents"`
+	Channels   int             `json:"channels"`
+	Decided    uint64          `json:"decisions"`
+	Last       time.Time       `json:"last_decision,omitzero"`
+	Storage    *status.Storage `json:"storage,omitempty"`  // of a mesh on one shard that runs and decides
+	Expiring   []string        `json:"expiring,omitempty"` // whose last creds expire soon
 	// AgentStatus is how each agent is, of a mesh that runs.
-	AgentStatus []client.Sharded[bcp.AgentStatus] `json:"agent_status,omitempty"`
+	AgentStatus []client.Sharded[status.Agent]    `json:"agent_status,omitempty"`
 	Held        []client.Sharded[bcp.Item]        `json:"held"`
 	Ledger      []client.Sharded[bcp.LedgerLine]  `json:"ledger"`
 	Pushes      []client.Sharded[state.PushCount] `json:"pushes"` // of the last day, by subscription
@@ -51,11 +52,11 @@ type meshStatus struct {
 
 // shardStatus is what one shard says.
 type shardStatus struct {
-	Decided uint64       `json:"decisions"`
-	Last    time.Time    `json:"last_decision,omitzero"`
-	Storage *bcp.Storage `json:"storage"`
+	Decided uint64          `json:"decisions"`
+	Last    time.Time       `json:"last_decision,omitzero"`
+	Storage *status.Storage `json:"storage"`
 
-	agents []bcp.AgentStatus
+	agents []status.Agent
 	held   []bcp.Item
 	ledger []bcp.LedgerLine
 	pushes []state.PushCount
@@ -83,7 +84,7 @@ journal. Of a mesh of several shards it is 4 where some do not answer.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
 			defer cancel()
-			return status(ctx, p, &who)
+			return show(ctx, p, &who)
 		},
 	}
 	who.Shard.AddTo(cmd, client.OfPeople)
@@ -91,7 +92,7 @@ journal. Of a mesh of several shards it is 4 where some do not answer.`,
 	return cmd
 }
 
-func status(ctx context.Context, p *cli.Program, who *client.Flags) error {
+func show(ctx context.Context, p *cli.Program, who *client.Flags) error {
 	folder, err := who.Where.Folder()
 	if err != nil {
 		return err
@@ -317,7 +318,7 @@ func shardTable(o *cli.Output, shards []client.Sharded[shardStatus]) {
 }
 
 // showStorage is shown where the mesh told it.
-func showStorage(o *cli.Output, s *bcp.Storage) {
+func showStorage(o *cli.Output, s *status.Storage) {
 	if s == nil {
 		return
 	}

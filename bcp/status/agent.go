@@ -1,43 +1,43 @@
-package bcp
+package status
 
-import "time"
+import (
+	"time"
 
-// How agents are. It is for the operator alone: what a Reader's process does is the
-// Reader's choice, so nobody who asks it may hear of it but by the codes of PROTOCOL
-// P10.
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
 
-// AgentState says how an agent is, in a word.
-type AgentState string
+// State says how an agent is, in a word.
+type State string
 
 // The states of an agent.
 const (
-	AgentConnected   AgentState = "connected"   // in one of its roles at least
-	AgentStarting    AgentState = "starting"    // its command is about to be started
-	AgentRunning     AgentState = "running"     // its command runs, and is not connected
-	AgentCrashed     AgentState = "crashed"     // its command failed, and is started again at a known time
-	AgentUnavailable AgentState = "unavailable" // its command failed too often
-	AgentResting     AgentState = "resting"     // its command ended well, and is started when something waits for it
-	AgentStopping    AgentState = "stopping"    // its command was told to end
-	AgentAway        AgentState = "away"        // not connected; the mesh does not start it
+	Connected   State = "connected"   // in one of its roles at least
+	Starting    State = "starting"    // its command is about to be started
+	Running     State = "running"     // its command runs, and is not connected
+	Crashed     State = "crashed"     // its command failed, and is started again at a known time
+	Unavailable State = "unavailable" // its command failed too often
+	Resting     State = "resting"     // its command ended well, and is started when something waits for it
+	Stopping    State = "stopping"    // its command was told to end
+	Away        State = "away"        // not connected; the mesh does not start it
 )
 
-// AgentStatus is how one agent is.
-type AgentStatus struct {
-	Agent AgentName  `json:"agent"`
-	State AgentState `json:"state"`
+// Agent is how one agent is.
+type Agent struct {
+	Agent bcp.AgentName `json:"agent"`
+	State State         `json:"state"`
 	// Roles are those that the agent has, and how it is connected in each.
-	Roles []RoleStatus `json:"roles"`
+	Roles []Role `json:"roles"`
 	// Command is what became of the agent's command, where the mesh starts one.
-	Command *CommandStatus `json:"command,omitzero"`
+	Command *Command `json:"command,omitzero"`
 	// NotStarted says why the mesh does not start the agent.
-	NotStarted string    `json:"not_started,omitempty"`
-	Waits      AgentWait `json:"waits"`
+	NotStarted string `json:"not_started,omitempty"`
+	Waits      Wait   `json:"waits"`
 	// Suspended says that nothing is taken from it until the operator lifts it.
 	Suspended bool `json:"suspended,omitzero"`
 }
 
 // Connected reports whether the agent is connected in a role.
-func (a *AgentStatus) Connected(role Role) bool {
+func (a *Agent) Connected(role bcp.Role) bool {
 	for _, r := range a.Roles {
 		if r.Role == role {
 			return r.Connections > 0
@@ -46,15 +46,15 @@ func (a *AgentStatus) Connected(role Role) bool {
 	return false
 }
 
-// RoleStatus is how an agent is connected in one of its roles.
-type RoleStatus struct {
-	Role        Role      `json:"role"`
+// Role is how an agent is connected in one of its roles.
+type Role struct {
+	Role        bcp.Role  `json:"role"`
 	Connections int       `json:"connections"`
 	Since       time.Time `json:"since,omitzero"` // of the newest
 }
 
-// CommandStatus is what became of an agent's command.
-type CommandStatus struct {
+// Command is what became of an agent's command.
+type Command struct {
 	PID   int       `json:"pid,omitzero"` // while it runs
 	Since time.Time `json:"since"`        // when this began
 	// Starts counts the attempts to start it, Failures those that failed in a row.
@@ -71,17 +71,17 @@ type CommandStatus struct {
 	LastLine string `json:"untrusted_last_line,omitempty"`
 }
 
-// AgentWait counts what waits for an agent, and what it waits for.
-type AgentWait struct {
+// Wait counts what waits for an agent, and what it waits for.
+type Wait struct {
 	Queries    int `json:"queries"`    // for its answers, as a Reader
 	Deliveries int `json:"deliveries"` // for its acknowledgement, as a Controller
 	Answers    int `json:"answers"`    // that it waits for, as a Controller
 	Held       int `json:"held_items"` // of its channels, which wait for a person
 }
 
-// AgentStatuses is a part of the list of a mesh's agents, sorted by name.
-type AgentStatuses struct {
-	Agents []AgentStatus `json:"agents"`
+// Agents is a part of the list of a mesh's agents, sorted by name.
+type Agents struct {
+	Agents []Agent `json:"agents"`
 	// Next is the agent that the next part begins with; empty where there is none.
-	Next AgentName `json:"next,omitempty"`
+	Next bcp.AgentName `json:"next,omitempty"`
 }
