@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -539,7 +540,18 @@ func negotiate(t *testing.T, asker, peer *company) {
 	if v := judges(); !v.Accepted {
 		t.Fatalf("the mesh of %s: %+v", asker.name, v)
 	}
-	want = []string{""}
+	key, file := filepath.Join(peer.dir, "theirs.pem"), filepath.Join(peer.dir, "theirs.creds")
+	peer.write(key, asker.signer.PublicPEM())
+	peer.write(file, creds.Text())
+	about := string(asker.kernel) + "@" + asker.name
+	command := []string{"role", "judge", about, "--trust", asker.name + "=" + key, "--creds", file, "--url", asker.url}
+	if got := execute(t, "", command...); got.code != cli.ExitOK || !strings.Contains(got.stdout, fmt.Sprint("by list of revocations ", trust.LastRevocations)) {
+		t.Errorf("role judge: %+v", got)
+	}
+	if got := execute(t, "", append(command, "--last-revocations", fmt.Sprint(trust.LastRevocations+1))...); got.code != cli.ExitRefused || !strings.Contains(got.stderr, "not_current") {
+		t.Errorf("role judge with an older list: %+v", got)
+	}
+	want = []string{"", "", string(contract.NotCurrent)}
 	attestation, revocations := asker.attested()
 	truth := asker.read(attestation)
 	for _, l := range lies(asker, peer, nil) {

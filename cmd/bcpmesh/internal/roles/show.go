@@ -67,7 +67,7 @@ Exit code 3 says that it is not accepted, and the code why.`,
 			case err != nil:
 				return meshdir.OutcomeOf(err)
 			}
-			return showVerdict(p.Out, v)
+			return showVerdict(p.Out, v, 0)
 		},
 	}
 	cmd.Flags().StringVar(&who.Creds, "creds", "", "the agent's creds `FILE` of the other mesh")
@@ -101,15 +101,22 @@ type shown struct {
 	Accepted bool                 `json:"accepted"`
 	Code     contract.VerdictCode `json:"code,omitempty"`
 	Until    time.Time            `json:"until,omitzero"`
+	// Revocations is the number of the list by which an agent was judged here.
+	Revocations int64 `json:"revocations,omitzero"`
 }
 
-func showVerdict(o *cli.Output, v agents.RoleVerdict) error {
-	if o.JSON {
-		if err := o.Value(shown{v.Accepted, v.Code, v.Until}); err != nil {
+// showVerdict shows a verdict, and the number of the list by which it was made here, if it
+// was.
+func showVerdict(o *cli.Output, v agents.RoleVerdict, revocations int64) error {
+	switch until := v.Until.UTC().Format(time.RFC3339); {
+	case o.JSON:
+		if err := o.Value(shown{v.Accepted, v.Code, v.Until, revocations}); err != nil {
 			return err
 		}
-	} else if v.Accepted {
-		o.Printf("accepted until %s\n", v.Until.UTC().Format(time.RFC3339))
+	case v.Accepted && revocations > 0:
+		o.Printf("accepted until %s, by list of revocations %d\n", until, revocations)
+	case v.Accepted:
+		o.Printf("accepted until %s\n", until)
 	}
 	if v.Accepted {
 		return nil

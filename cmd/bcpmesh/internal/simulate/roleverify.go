@@ -196,7 +196,7 @@ func (f *roleVerifyFlags) examination(file, agent string) (contract.Examination,
 			return e, cli.Usagef("role verify: --at: %s is no moment", cli.Quoted(f.at)).WithHint("expected a moment such as 2026-03-01T06:00:00Z")
 		}
 	}
-	if err := f.readTrust(&e); err != nil {
+	if e.Trust, err = ReadTrust("role verify", f.trust); err != nil {
 		return e, err
 	}
 	if e.Envelope, err = readBounded(file, contract.MaxEnvelope); err != nil {
@@ -216,34 +216,45 @@ func (f *roleVerifyFlags) examination(file, agent string) (contract.Examination,
 		e.Contracts = append(e.Contracts, b)
 	}
 	if f.requirement != "" {
-		b, err := readBounded(f.requirement, contract.MaxEnvelope)
-		if err != nil {
+		if e.Requirement, err = ReadRequirement(f.requirement); err != nil {
 			return e, err
-		}
-		if e.Requirement, err = parseRequirement(b); err != nil {
-			return e, cli.Failf("%s: %s", cli.Quoted(f.requirement), err)
 		}
 	}
 	return e, f.readRevocations(&e, id.Organisation)
 }
 
-func (f *roleVerifyFlags) readTrust(e *contract.Examination) error {
-	for _, trust := range f.trust {
-		organisation, file, found := strings.Cut(trust, "=")
+// ReadTrust reads the flags --trust of a command: ORGANISATION=FILE, with a public key in
+// PEM.
+func ReadTrust(command string, words []string) (keys []contract.Trusted, err error) {
+	for _, word := range words {
+		organisation, file, found := strings.Cut(word, "=")
 		if !found || !contract.IsOrganisation(organisation) {
-			return cli.Usagef("role verify: --trust: %s names no organisation", cli.Quoted(trust)).WithHint("expected ORGANISATION=FILE, such as org1.example=org1.pem")
+			return nil, cli.Usagef("%s: --trust: %s names no organisation", command, cli.Quoted(word)).WithHint("expected ORGANISATION=FILE, such as org1.example=org1.pem")
 		}
 		b, err := readBounded(file, contract.MaxEnvelope)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		key, ok := parsePublicKey(b)
 		if !ok {
-			return cli.Failf("%s has no public ed25519 key in PEM", cli.Quoted(file)).WithHint("openssl pkey -in KEY -pubout writes one")
+			return nil, cli.Failf("%s has no public ed25519 key in PEM", cli.Quoted(file)).WithHint("openssl pkey -in KEY -pubout writes one")
 		}
-		e.Trust = append(e.Trust, contract.Trusted{Organisation: organisation, Key: key})
+		keys = append(keys, contract.Trusted{Organisation: organisation, Key: key})
 	}
-	return nil
+	return keys, nil
+}
+
+// ReadRequirement reads a file with what is required.
+func ReadRequirement(file string) (contract.Requirement, error) {
+	b, err := readBounded(file, contract.MaxEnvelope)
+	if err != nil {
+		return contract.Requirement{}, err
+	}
+	r, err := parseRequirement(b)
+	if err != nil {
+		return r, cli.Failf("%s: %s", cli.Quoted(file), err)
+	}
+	return r, nil
 }
 
 func (f *roleVerifyFlags) readRevocations(e *contract.Examination, organisation string) error {

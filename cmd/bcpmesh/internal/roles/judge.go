@@ -1,0 +1,77 @@
+package roles
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/simulate"
+)
+
+func judgeCommand(p *cli.Program) *cobra.Command {
+	var who client.Flags
+	var trust []string
+	var requirement string
+	var last int64
+	cmd := &cobra.Command{
+		Use:   "judge AGENT --trust ORGANISATION=FILE",
+		Short: "Challenge a mesh of another organisation about an agent of its own",
+		Long: `Challenge a mesh of another organisation about an agent of its own, and judge what it
+answers: AGENT is a name and an organisation, and --trust has the public key that its
+organisation signs with. --creds are those that the other mesh has issued to an agent of
+yours, which has to be one that shows its roles there; the other mesh proves itself to
+them. It is told the verdict, and records it.
+
+It prints until when the agent is accepted, and the number of the list of revocations:
+give it as --last-revocations the next time, so that no older list is taken.
+
+Exit code 3 says that it is not accepted, and the code why.`,
+		Example: "  bcpmesh role judge main@org1.example --trust org1.example=org1.pem --creds desk.creds --url tls://org1.example:4222",
+		Args:    cli.Arguments(1, "AGENT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			agent, ok := contract.ParseAgentID(args[0])
+			if !ok {
+				return cli.Usagef("role judge: %s is no agent", cli.Quoted(args[0])).WithHint("expected a name and an organisation, such as agent-a@org1.example")
+			}
+			if who.Creds == "" {
+				return cli.Usagef("role judge: expected --creds").WithHint("those that the other mesh has issued")
+			}
+			by := agents.RoleTrust{LastRevocations: last, Requirement: contract.DualLLMRequirement()}
+			var err error
+			if by.Keys, err = simulate.ReadTrust("role judge", trust); err != nil {
+				return err
+			}
+			if requirement != "" {
+				if by.Requirement, err = simulate.ReadRequirement(requirement); err != nil {
+					return err
+				}
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), answerWithin)
+			defer cancel()
+			c, err := who.Remote(ctx, 0)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			v, list, err := c.JudgeRole(ctx, agent, by)
+			if err != nil {
+				return meshdir.OutcomeOf(err)
+			}
+			return showVerdict(p.Out, v, list.Number)
+		},
+	}
+	cmd.Flags().StringVar(&who.Creds, "creds", "", "the agent's creds `FILE` of the other mesh")
+	cmd.Flags().StringVar(&who.URL, "url", "", "`URL` of the other mesh")
+	cmd.Flags().StringVar(&who.CA, "ca", "", "trust the certificates of this PEM `FILE` alone")
+	cmd.Flags().StringArrayVar(&trust, "trust", nil, "`ORGANISATION=FILE` with its public ed25519 key in PEM; may be repeated")
+	cmd.Flags().StringVar(&requirement, "requirement", "", "JSON `FILE` with what is required (default: the draft's six invariants)")
+	cmd.Flags().Int64Var(&last, "last-revocations", 0, "`NUMBER` of the newest list that was seen; an older one is refused")
+	cli.Complete(cmd, "trust", cobra.NoFileCompletions)
+	cli.Complete(cmd, "last-revocations", cobra.NoFileCompletions)
+	return cmd
+}
