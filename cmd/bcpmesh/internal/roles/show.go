@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"reflect"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,10 +20,16 @@ import (
 // answerWithin bounds how long a gateway may take to judge.
 const answerWithin = 30 * time.Second
 
+// showing are the flags of role show.
+type showing struct {
+	who             client.Flags
+	to, requirement string
+	contracts       []string
+	every           cli.DurationFlag
+}
+
 func showCommand(p *cli.Program) *cobra.Command {
-	var who client.Flags
-	var to, requirement string
-	var contracts []string
+	f := showing{every: cli.DurationFlag{Least: time.Second}}
 	cmd := &cobra.Command{
 		Use:   "show ATTESTATION REVOCATIONS --to ORGANISATION",
 		Short: "Show a mesh of another organisation which roles its agent is made of",
@@ -31,54 +38,113 @@ that role attest has written. --creds are those that the other mesh has issued f
 agent: they prove that it is there, to that organisation alone. The mesh answers until
 when the agent is accepted; show the newest files again before.
 
+With --every it stays, looks at the files so often, and shows them again when they have
+changed: the mesh hears of a revocation as soon as role revoke has written the list. It
+ends when it is interrupted. Refusals and failures after the first showing are told, and
+do not end it.
+
 Exit code 3 says that it is not accepted, and the code why.`,
-		Example: "  bcpmesh role show desk.json revocations_list.json --to org1.example --creds desk.creds --url tls://org1.example:4222",
+		Example: "  bcpmesh role show desk.json revocations_list.json --to org1.example --creds desk.creds --url tls://org1.example:4222\n  bcpmesh role show desk.json revocations_list.json --to org1.example --creds desk.creds --every 30s",
 		Args:    cli.Arguments(2, "ATTESTATION", "REVOCATIONS"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if who.Creds == "" || to == "" {
+			if f.who.Creds == "" || f.to == "" {
 				return cli.Usagef("role show: expected --creds and --to").WithHint("the creds are those that the other mesh has issued")
 			}
-			var papers agents.Papers
-			var err error
-			if papers.Attestation, err = readPaper(args[0]); err != nil {
+			papers, err := f.papers(args)
+			if err != nil {
 				return err
 			}
-			if papers.Revocations, err = readPaper(args[1]); err != nil {
-				return err
-			}
-			for _, file := range contracts {
-				text, err := readPaper(file)
-				if err != nil {
-					return err
-				}
-				papers.Contracts = append(papers.Contracts, string(text))
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), answerWithin)
-			defer cancel()
-			c, err := who.Remote(ctx, 0)
+			c, err := f.connect(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			v, err := c.ShowRole(ctx, to, requirement, papers)
-			switch {
-			case errors.Is(err, agents.ErrMessage):
-				return cli.Failf("this is no mesh of %s", cli.Plain(to)).WithHint("to another organisation nothing is proved")
-			case err != nil:
-				return meshdir.OutcomeOf(err)
+			v, err := f.show(cmd.Context(), c, papers)
+			if err != nil {
+				return err
 			}
-			return showVerdict(p.Out, v, 0)
+			if err := showVerdict(p.Out, v, 0); err != nil || f.every.Value == 0 {
+				return err
+			}
+			return f.follow(cmd.Context(), p.Out, c, args, papers)
 		},
 	}
-	cmd.Flags().StringVar(&who.Creds, "creds", "", "the agent's creds `FILE` of the other mesh")
-	cmd.Flags().StringVar(&who.URL, "url", "", "`URL` of the other mesh")
-	cmd.Flags().StringVar(&who.CA, "ca", "", "trust the certificates of this PEM `FILE` alone")
-	cmd.Flags().StringVar(&to, "to", "", "the `ORGANISATION` whose mesh it is")
-	cmd.Flags().StringVar(&requirement, "requirement", bcp.DualLLMRole, "`NAME` of what the other mesh requires")
-	cmd.Flags().StringArrayVar(&contracts, "contract", nil, "`FILE` with a contract that is not built in; may be repeated")
+	cmd.Flags().StringVar(&f.who.Creds, "creds", "", "the agent's creds `FILE` of the other mesh")
+	cmd.Flags().StringVar(&f.who.URL, "url", "", "`URL` of the other mesh")
+	cmd.Flags().StringVar(&f.who.CA, "ca", "", "trust the certificates of this PEM `FILE` alone")
+	cmd.Flags().StringVar(&f.to, "to", "", "the `ORGANISATION` whose mesh it is")
+	cmd.Flags().StringVar(&f.requirement, "requirement", bcp.DualLLMRole, "`NAME` of what the other mesh requires")
+	cmd.Flags().StringArrayVar(&f.contracts, "contract", nil, "`FILE` with a contract that is not built in; may be repeated")
+	cmd.Flags().Var(&f.every, "every", "stay, and show the files again when they change: look so often, 1s or more")
 	cli.Complete(cmd, "to", cobra.NoFileCompletions)
 	cli.Complete(cmd, "requirement", cobra.NoFileCompletions)
 	return cmd
+}
+
+// papers reads the files.
+func (f *showing) papers(files []string) (papers agents.Papers, err error) {
+	if papers.Attestation, err = readPaper(files[0]); err != nil {
+		return papers, err
+	}
+	if papers.Revocations, err = readPaper(files[1]); err != nil {
+		return papers, err
+	}
+	for _, file := range f.contracts {
+		text, err := readPaper(file)
+		if err != nil {
+			return papers, err
+		}
+		papers.Contracts = append(papers.Contracts, string(text))
+	}
+	return papers, nil
+}
+
+func (f *showing) connect(ctx context.Context) (*client.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	return f.who.Remote(ctx, 0)
+}
+
+func (f *showing) show(ctx context.Context, c *client.Client, papers agents.Papers) (agents.RoleVerdict, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	v, err := c.ShowRole(ctx, f.to, f.requirement, papers)
+	if errors.Is(err, agents.ErrMessage) {
+		return v, cli.Failf("this is no mesh of %s", cli.Plain(f.to)).WithHint("to another organisation nothing is proved")
+	}
+	return v, meshdir.OutcomeOf(err)
+}
+
+// follow shows the files again when they are others than those that were shown, until ctx
+// ends. What the mesh did not answer is shown again at the next look.
+func (f *showing) follow(ctx context.Context, o *cli.Output, c *client.Client, files []string, shown agents.Papers) error {
+	look := time.NewTicker(f.every.Value)
+	defer look.Stop()
+	for {
+		if err := o.Flush(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-look.C:
+		}
+		papers, err := f.papers(files)
+		if err == nil && reflect.DeepEqual(papers, shown) {
+			continue
+		}
+		var v agents.RoleVerdict
+		if err == nil {
+			v, err = f.show(ctx, c, papers)
+		}
+		if err == nil {
+			shown = papers
+			err = showVerdict(o, v, 0)
+		}
+		if err != nil && ctx.Err() == nil {
+			o.Talkf("%s", err)
+		}
+	}
 }
 
 func readPaper(file string) ([]byte, error) { return readFile(file, contract.MaxEnvelope) }
