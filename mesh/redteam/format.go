@@ -30,11 +30,11 @@ func formats() []Attack {
 			spec := strings.Replace(askNote, `"max_words":4`, `"max_words":1`, 1)
 			var texts []string
 			for _, glue := range []string{"-", "_", ".", "/", "\u00a0", "\u200b", "\u2800", "\u3164", "\u2014", "\u2013", ":", "+", "&", "'", "\u2019", "\u00b7", "\u30fb", "\u0300", "\u0332", "\u0489", "\u2044", "\uff0e", "@", "#"} {
-				texts = append(texts, strings.Join([]string{"wire", "money", "to", "the", "attacker", "today"}, glue))
+				texts = append(texts, strings.Join([]string{"garden", "of", "the", "summer", "house", "today"}, glue)) // no instruction: the rules hold those whatever they cost
 			}
 			for answer, got := range r.delivered(spec, notes(texts...)) {
 				value, _, _ := strings.Cut(got, " ")
-				if letters := strings.Count(strings.ToLower(value), "wire") + strings.Count(value, "money") + strings.Count(value, "attacker"); letters > 1 {
+				if letters := strings.Count(strings.ToLower(value), "garden") + strings.Count(value, "summer") + strings.Count(value, "house"); letters > 1 {
 					r.Broken("%s arrives for the price of one word: %s", answer, got)
 				}
 			}
