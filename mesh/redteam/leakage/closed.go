@@ -264,6 +264,9 @@ func (c *closedRig) packed(id string, values []string) []byte {
 // randomIDs are what is random in a message to a Controller.
 var randomIDs = regexp.MustCompile(`"(query_id|delivery_id|session_id)":"([^"]*)"`)
 
+// leftBits are members that say what is left of a budget.
+var leftBits = regexp.MustCompile(`"[a-z_]*remaining[a-z_]*":[0-9.]+`)
+
 // transcript is what a Controller observed, with random ids by their order.
 func transcript(observed []redteam.Message) string {
 	ids := map[string]int{}

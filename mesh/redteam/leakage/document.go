@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/mesh/plot"
+	"github.com/bcpmesh/bcpmesh/mesh/redteam"
 )
 
 // Markdown returns the tables of docs/leakage.md; picture is the file of [Report.Plot].
@@ -14,11 +15,15 @@ func (r Report) Markdown(picture string) string {
 		rows := ""
 		for _, result := range r.Results {
 			if result.Method == method {
-				rows += fmt.Sprintf("| %s | %s | %s | %s |\n", result.ID, result.Text, row(result), result.Verdict)
+				verdict := result.Verdict.String()
+				if result.Rate != nil && result.Verdict == redteam.Held {
+					verdict = "measured"
+				}
+				rows += fmt.Sprintf("| %s | %s | %s | %s |\n", result.ID, result.Text, row(result), verdict)
 			}
 		}
 		if rows != "" {
-			columns := strings.Count(head, "|") + 3
+			columns := strings.Count(head, "|") + 4
 			fmt.Fprintf(&b, "### %s\n\n| test | what | %s | verdict |\n|%s\n%s\n", strings.ToUpper(string(method[:1]))+string(method[1:]), head, strings.Repeat("---|", columns), rows)
 		}
 	}
@@ -40,6 +45,17 @@ func (r Report) Markdown(picture string) string {
 		}
 		m := r.Measured
 		return fmt.Sprintf("%d | %d | %.2f | %.2f | %.2f | %.3f | %.3f", m.Secrets, m.Trials, m.Charged, m.Moved, m.Estimate, m.TimeP, m.TimeSeen)
+	})
+	table(Uncounted, "secrets | trials | charged | moved at least | estimate | p | would have seen | bits an hour at least | an hour, would have seen", func(r Result) string {
+		if r.Rate == nil {
+			return "| | | | | | | |"
+		}
+		m := r.Rate
+		hour, seen := fmt.Sprintf("%.0f", m.PerHour), fmt.Sprintf("%.0f", m.SeenPerHour)
+		if m.SeenPerHour == 0 {
+			hour, seen = "a person acts", "a person acts"
+		}
+		return fmt.Sprintf("%d | %d | %.2f | %.2f | %.2f | %.4f | %.3f | %s | %s", m.Secrets, m.Trials, m.Charged, m.Moved, m.Estimate, m.P, m.Seen, hour, seen)
 	})
 	fmt.Fprintf(&b, "![Bits that moved at least, and that were charged, by encoder](%s)\n", picture)
 	return b.String()

@@ -1,6 +1,7 @@
 package leakage_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/mesh/redteam"
@@ -25,6 +26,42 @@ func TestMeasuredEncoders(t *testing.T) {
 		}
 		if moves := r.ID != "M-ORDER-OPEN"; moves && r.Measured.Moved < 1 || !moves && r.Measured.Moved > 0.5 {
 			t.Errorf("%s: %+v", r.ID, r.Measured)
+		}
+	}
+}
+
+// What is not counted is measured on a running mesh: a report of taint is heard, and when
+// in its slot a push begins a session is not. With so few trials no rate is told.
+//
+// covers P8.2, P9.2
+func TestUncountedChannels(t *testing.T) {
+	t.Parallel()
+	var tests []leakage.Test
+	for _, test := range leakage.Tests() {
+		if test.Method == leakage.Uncounted {
+			tests = append(tests, test)
+		}
+	}
+	report := leakage.Run(t.Context(), leakage.Config{State: t.TempDir(), Tests: tests, Seed: 1, Trials: 32})
+	if len(report.Results) != 8 {
+		t.Errorf("%d channels", len(report.Results))
+	}
+	for _, r := range report.Results {
+		t.Logf("%s took %d ms: %+v", r.ID, r.TookMS, r.Rate)
+		if r.Verdict != redteam.Held || r.Rate == nil || r.Rate.Trials < 16 || r.Rate.P <= 0 || r.Rate.P > 1 || r.Rate.Seen <= 0 {
+			t.Fatalf("%s is %s: %v", r.ID, r.Verdict, r.Evidence)
+		}
+		if r.ID == "U-TAINT-OPEN" && r.Rate.P > 0.01 || r.ID == "U-SESSION-SLOTS" && r.Rate.P < 0.001 {
+			t.Errorf("%s: %+v", r.ID, r.Rate)
+		}
+	}
+	text := report.Markdown("x.svg")
+	if !strings.Contains(text, "### Uncounted") || !strings.Contains(text, "| a person acts |") {
+		t.Error(text)
+	}
+	for table := range strings.SplitSeq(text, "\n\n") {
+		if lines := strings.Split(table, "\n"); len(lines) > 2 && strings.Count(lines[0], "|") != strings.Count(lines[1], "|") {
+			t.Errorf("%s has %s below it, and is no table", lines[0], lines[1])
 		}
 	}
 }

@@ -20,10 +20,12 @@ const (
 	Exact    Method = "exact"
 	Closed   Method = "closed"
 	Measured Method = "measured"
+	// Uncounted is of what bcp/CAPACITY.md says is not counted: a rate, and no verdict.
+	Uncounted Method = "uncounted"
 )
 
 // Methods returns the methods in the order in which they are used.
-func Methods() []Method { return []Method{Exact, Closed, Measured} }
+func Methods() []Method { return []Method{Exact, Closed, Measured, Uncounted} }
 
 // Test is one search for a leak.
 type Test struct {
@@ -51,6 +53,9 @@ func Tests() []Test {
 				again: func(t *trial) { t.measure(e, mode, 2*t.config.Trials, t.config.Seed+1) },
 			})
 		}
+	}
+	for _, u := range uncountedChannels() {
+		all = append(all, Test{ID: "U-" + u.id + "-" + strings.ToUpper(u.mode), Method: Uncounted, Text: u.text, run: func(t *trial) { t.rate(u) }})
 	}
 	return all
 }
@@ -99,6 +104,7 @@ type Result struct {
 	Exact    *Certificate    `json:"exact,omitempty"`
 	Closed   *Pairs          `json:"closed,omitempty"`
 	Measured *Sample         `json:"measured,omitempty"`
+	Rate     *Rate           `json:"rate,omitempty"`
 }
 
 // Pairs is what was compared of a closed channel.

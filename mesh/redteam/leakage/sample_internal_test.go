@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 )
 
 // observations are of n trials of k secrets that are charged so much, of which leak says
@@ -51,5 +52,48 @@ func TestPlantedLeaks(t *testing.T) {
 				t.Errorf("moved at least %v", got.Moved)
 			}
 		})
+	}
+}
+
+// A planted leak of twice the figure that stands beside it is found, in time and in what
+// is said, and a channel that carries nothing is not said to.
+func TestPlantedRates(t *testing.T) {
+	t.Parallel()
+	const trials = 2000
+	for _, c := range []struct {
+		name  string
+		timed bool
+		leak  func(*observation, *rand.Rand)
+		found bool
+	}{
+		{name: "nothing in time", timed: true, leak: func(*observation, *rand.Rand) {}},
+		{name: "nothing that is said", leak: func(o *observation, random *rand.Rand) { o.said = fmt.Sprint(random.IntN(2)) }},
+		// Two normal distributions that are 0.45 standard deviations apart tell 0.036 bits,
+		// of which 0.016 would have been seen.
+		{name: "jitter by the secret", timed: true, found: true, leak: func(o *observation, _ *rand.Rand) { o.took += 0.0009 * float64(o.secret) }},
+		// A symmetric channel that errs in 0.41 of all cases carries 0.023 bits, of which
+		// 0.011 would have been seen.
+		{name: "an order by the secret", found: true, leak: func(o *observation, random *rand.Rand) {
+			o.said = fmt.Sprint(o.secret)
+			if random.Float64() < 0.41 {
+				o.said = fmt.Sprint(1 - o.secret)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(3, 1))
+			got := rateOf(uncounted{secrets: 2, timed: c.timed}, observations(2, trials, 1, random, func(o *observation) { c.leak(o, random) }), 36*time.Millisecond, random)
+			if (got.P < 0.001) != c.found {
+				t.Errorf("p is %v of %+v", got.P, got)
+			}
+			if got.Trials != trials || got.Moved > 0.07 || got.Seen > 0.03 || got.SeenPerHour < got.Seen*99_999 || got.SeenPerHour > got.Seen*100_001 {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+	sure := rateOf(uncounted{secrets: 2, people: true}, observations(2, trials, 1, rand.New(rand.NewPCG(1, 1)), func(o *observation) { o.said = fmt.Sprint(o.secret) }), time.Millisecond, rand.New(rand.NewPCG(1, 1)))
+	if sure.Moved < 0.95 || sure.PerHour != 0 || sure.SeenPerHour != 0 {
+		t.Errorf("what a person has to do each time has a rate: %+v", sure)
 	}
 }
