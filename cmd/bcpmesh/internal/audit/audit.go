@@ -49,7 +49,7 @@ It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
 			if rests != nil {
 				return tailResting(cmd.Context(), p, rests, number.Value, follow)
 			}
-			c, err := who.Connect(cmd.Context(), bcp.RoleAuditor)
+			c, err := who.Books(cmd.Context(), p)
 			if err != nil {
 				return err
 			}

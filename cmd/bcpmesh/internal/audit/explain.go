@@ -74,7 +74,7 @@ It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
 				}
 				return showExplained(p, rests.Folder.Definition(), client.Alone([][]bcp.Decision{found}), args[0])
 			}
-			c, err := who.Connect(cmd.Context(), bcp.RoleAuditor)
+			c, err := who.Books(cmd.Context(), p)
 			if err != nil {
 				return err
 			}

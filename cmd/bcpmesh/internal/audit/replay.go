@@ -64,7 +64,7 @@ It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
 			case rests != nil:
 				return r.run(cmd.Context(), p.Out, r.ofResting(cmd.Context(), p, rests))
 			}
-			c, err := who.Connect(cmd.Context(), bcp.RoleAuditor)
+			c, err := who.Books(cmd.Context(), p)
 			if err != nil {
 				return err
 			}

@@ -315,7 +315,7 @@ func EachDecision(ctx context.Context, p *cli.Program, who *client.Flags, each f
 	if rests != nil {
 		all = restingDecisions(ctx, p, rests)
 	} else {
-		c, err := who.Connect(ctx, bcp.RoleAuditor)
+		c, err := who.Books(ctx, p)
 		if err != nil {
 			return err
 		}

@@ -37,7 +37,7 @@ It reads the audit as one of the mesh's auditors.`,
   bcpmesh ledger history --json`,
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := who.Connect(cmd.Context(), bcp.RoleAuditor)
+			c, err := who.Books(cmd.Context(), p)
 			if err != nil {
 				return err
 			}
@@ -147,7 +147,7 @@ It reads the audit as one of the mesh's auditors.`,
   bcpmesh ledger plot --channel main/researcher --svg researcher.svg`,
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := who.Connect(cmd.Context(), bcp.RoleAuditor)
+			c, err := who.Books(cmd.Context(), p)
 			if err != nil {
 				return err
 			}

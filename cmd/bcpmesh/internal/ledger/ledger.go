@@ -105,24 +105,21 @@ It reads as one of the mesh's auditors, and of a mesh that rests its journal.`,
 			if costs {
 				return showCost(cmd.Context(), p.Out, c)
 			}
-			var operator *client.Client // nil where nobody may ask the gateway
-			if who.Creds == "" {
-				if o, failed := client.ConnectOperator(cmd.Context(), who.Where); failed == nil {
-					operator = o
-					defer o.Close()
-				}
+			operator := who.Owner(cmd.Context())
+			if operator != nil {
+				defer operator.Close()
 			}
 			shards := c.On(channel.Value.Controller)
-			late := lateness(cmd.Context(), c, operator, shards)
+			late := client.Lateness(cmd.Context(), c, operator, shards)
 			books, missing := client.ListOfShards(cmd.Context(), shards, func(ctx context.Context, shard int) ([]ledgerBook, error) {
 				books, err := ledgerBooks(ctx, c, c.Auditor(shard), channel.Value, epochs)
 				for i := range books {
-					books[i].Behind = late.of(shard)
+					books[i].Behind = late.Of(shard)
 				}
 				return books, err
 			})
 			err = client.ShowList(p.Out, books, "nothing was charged yet", LedgerTable)
-			late.talk(p)
+			late.Talk(p)
 			if operator != nil {
 				client.TalkOfTroubles(p, cmd.Context(), operator)
 			}

@@ -1,4 +1,4 @@
-package ledger
+package client
 
 import (
 	"context"
@@ -6,18 +6,18 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 )
 
 const (
 	// booksPatience is how long the books may take to show what was decided before.
-	booksPatience = 2 * time.Second
+	booksPatience = 5 * time.Second
 	booksPause    = 50 * time.Millisecond
 )
 
-// late is how far the books of some shards are, before they are read.
-type late []client.Sharded[position]
+// Late is how far the audit and ledger of some shards are, before they are read.
+type Late []Sharded[position]
 
 type position struct {
 	shown  uint64    // the newest decision of the audit
@@ -26,15 +26,45 @@ type position struct {
 	asked  bool      // the gateway said so
 }
 
-// lateness looks how far the books are. With the operator the gateway says what it has decided,
-// and is waited for; without, or when it does not answer, the audit alone is looked at.
-func lateness(ctx context.Context, c, operator *client.Client, shards []int) late {
-	list, _ := client.OnShards(ctx, shards, func(ctx context.Context, shard int) (position, error) { // a shard that does not answer has no books either
+// Owner connects as the owner of the state folder, if the command is that person's and the
+// gateway listens. Else it returns nil.
+func (f *Flags) Owner(ctx context.Context) *Client {
+	if f.Creds != "" {
+		return nil
+	}
+	o, err := ConnectOperator(ctx, f.Where)
+	if err != nil {
+		return nil
+	}
+	return o
+}
+
+// Books connects as an auditor of all shards. Where the command is of the owner of the state
+// folder, the audit shows then what the gateway had decided before, or what it lacks is said.
+func (f *Flags) Books(ctx context.Context, p *cli.Program) (*Client, error) {
+	c, err := f.Connect(ctx, bcp.RoleAuditor)
+	if err != nil {
+		return nil, err
+	}
+	if operator := f.Owner(ctx); operator != nil {
+		defer operator.Close()
+		ctx, cancel := context.WithTimeout(ctx, booksPatience)
+		defer cancel()
+		Lateness(ctx, c, operator, c.Shards).Talk(p)
+	}
+	return c, nil
+}
+
+// Lateness looks how far the books are that an auditor reads. With the operator the gateway says
+// what it has decided, and is waited for; where that is nil, or when it does not answer, the audit
+// alone is looked at.
+func Lateness(ctx context.Context, auditor, operator *Client, shards []int) Late {
+	list, _ := OnShards(ctx, shards, func(ctx context.Context, shard int) (position, error) { // a shard that does not answer has no books either
 		var o *agents.Operator
 		if operator != nil {
 			o = operator.Operator(shard)
 		}
-		return positionOf(ctx, c.Auditor(shard), o)
+		return positionOf(ctx, auditor.Auditor(shard), o)
 	})
 	return list
 }
@@ -69,7 +99,8 @@ func positionOf(ctx context.Context, auditor *agents.Auditor, operator *agents.O
 	}
 }
 
-func (l late) of(shard int) uint64 {
+// Of is how many decisions the books of a shard lack.
+func (l Late) Of(shard int) uint64 {
 	for i := range l {
 		if l[i].Shard == shard {
 			return l[i].Of.behind
@@ -78,8 +109,8 @@ func (l late) of(shard int) uint64 {
 	return 0
 }
 
-// talk says what the books lack, or how far they are if the gateway was not asked.
-func (l late) talk(p *cli.Program) {
+// Talk says what the books lack, or how far they are if the gateway was not asked.
+func (l Late) Talk(p *cli.Program) {
 	for i := range l {
 		switch at := &l[i].Of; {
 		case at.behind > 0:
