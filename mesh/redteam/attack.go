@@ -24,11 +24,12 @@ const (
 	ClassTaint      Class = "taint"      // provenance
 	ClassOperations Class = "operations" // audit, restart, floods
 	ClassCombined   Class = "combined"   // several agents at once
+	ClassKernel     Class = "kernel"     // plans, calls and outcomes
 )
 
 // Classes returns the classes in their order.
 func Classes() []Class {
-	return []Class{ClassEncoding, ClassFormat, ClassStructure, ClassTransport, ClassDecoder, ClassBudget, ClassPeople, ClassTaint, ClassOperations, ClassCombined}
+	return []Class{ClassEncoding, ClassFormat, ClassStructure, ClassTransport, ClassDecoder, ClassBudget, ClassPeople, ClassTaint, ClassOperations, ClassCombined, ClassKernel}
 }
 
 // Verdict says what became of an attack. The zero value is NotRun.
@@ -83,7 +84,7 @@ type Attack struct {
 
 // Catalogue returns all attacks, class after class.
 func Catalogue() []Attack {
-	return slices.Concat(encodings(), formats(), structures(), transports(), decoders(), budgets(), approvals(), taints(), operations(), combinations())
+	return slices.Concat(encodings(), formats(), structures(), transports(), decoders(), budgets(), approvals(), taints(), operations(), combinations(), kernels())
 }
 
 // Select returns the attacks of a list whose ID or class is among words; all without

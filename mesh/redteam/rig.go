@@ -83,7 +83,7 @@ func (r *Rig) abandon(format string, args ...any) {
 func (r *Rig) Broken(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.evidence = append(r.evidence, fmt.Sprintf(format, args...))
+	r.evidence = append(r.evidence, strings.ToValidUTF8(fmt.Sprintf(format, args...), "\ufffd")) // it may quote a file
 }
 
 // channel is an entry of a Controller's definition; more are further keys, a line

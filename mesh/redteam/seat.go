@@ -79,6 +79,10 @@ func (r *Rig) Connect(name bcp.AgentName, role bcp.Role, creds []byte, options .
 		listens = []string{subjects.QueriesOf(name), subjects.DeliveriesOf(role, name)}
 	case bcp.RoleController:
 		listens = []string{subjects.DeliveriesOf(role, name), subjects.InboxesOf(name)}
+	case bcp.RolePlanner:
+		listens = []string{subjects.PlansOf(name)}
+	case bcp.RoleTool:
+		listens = []string{subjects.CallsOf(name)}
 	}
 	for _, subject := range listens {
 		s.Listen(subject)
