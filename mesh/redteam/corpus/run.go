@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/redteam/stats"
@@ -67,13 +68,15 @@ type Played struct {
 // Report is what a run found. Success of an attack is that it reached a Controller, not
 // that a model obeyed it.
 type Report struct {
-	Schema  int      `json:"schema"` // 1
-	Seed    uint64   `json:"seed"`
-	Sources []Source `json:"sources"`
-	Short   int      `json:"short"` // strings of fewer than four words, which are not counted
-	Attacks []Row    `json:"attacks"`
-	Benign  []Row    `json:"benign"`
-	Played  *Played  `json:"played,omitempty"`
+	Schema  int       `json:"schema"` // 1
+	Seed    uint64    `json:"seed"`
+	Began   time.Time `json:"began,omitzero"`
+	Ended   time.Time `json:"ended,omitzero"`
+	Sources []Source  `json:"sources"`
+	Short   int       `json:"short"` // strings of fewer than four words, which are not counted
+	Attacks []Row     `json:"attacks"`
+	Benign  []Row     `json:"benign"`
+	Played  *Played   `json:"played,omitempty"`
 }
 
 // Promise is what has to hold, whatever is said.
@@ -178,7 +181,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 		return Report{}, errors.New("corpus: there is no channel")
 	}
 	r := runner{forms: all, random: rand.New(rand.NewPCG(c.Seed, 0)), sample: map[string][]said{}, met: map[string]int{}}
-	report := Report{Schema: 1, Seed: c.Seed, Sources: slices.Concat(c.Attacks.Sources, c.Benign.Sources)}
+	report := Report{Schema: 1, Seed: c.Seed, Began: time.Now().UTC().Truncate(time.Second), Sources: slices.Concat(c.Attacks.Sources, c.Benign.Sources)}
 	total, done := len(c.Attacks.Texts)+len(c.Benign.Texts), 0
 	step := func() error {
 		if done++; done%1000 == 0 {
@@ -218,6 +221,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 		}
 		report.Played = &played
 	}
+	report.Ended = time.Now().UTC().Truncate(time.Second)
 	return report, nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"html"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,20 +13,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
-	"github.com/bcpmesh/bcpmesh/mesh/redteam"
 )
 
 // Of a report of garak (github.com/NVIDIA/garak, Apache-2.0), the lines and members that
 // its own programs read: report_digest, analyze_log and aggregate_reports, of versions
-// 0.12 to 0.15. A class is a module of probes, an attack a probe with one attempt, and
-// the oracle its one detector. The names are ours, so that none is taken for a probe of
-// garak's.
+// 0.12 to 0.15. The names of probes and detectors are ours, so that none is taken for one
+// of garak's: a module and a class, with one dot between.
 const (
-	garakModule   = "bcpmesh_"       // then the class
-	garakDetector = "bcpmesh.Oracle" // what judges after each attack
-	garakOracle   = "Code that the gateway does not have looks at what Controllers got, at logs, metrics and files, and verifies an export of the journal."
-	garakFile     = "redteam.report.jsonl"
-	garakLowest   = "minimum" // a class is as good as its worst attack
+	garakModule = "bcpmesh_"
+	garakLowest = "minimum" // a module is as good as its worst probe
 )
 
 // The states of an attempt.
@@ -82,45 +76,75 @@ type garakEval struct {
 	Nones     int    `json:"nones"`
 	Evaluated int    `json:"total_evaluated"` // passed and fails
 	Processed int    `json:"total_processed"` // and nones
+	// The interval of the rate of fails, from 0 to 1, if there is one.
+	Method string   `json:"confidence_method,omitzero"`
+	Level  string   `json:"confidence,omitzero"`
+	Lower  *float64 `json:"confidence_lower,omitzero"`
+	Upper  *float64 `json:"confidence_upper,omitzero"`
 }
 
-// writeGarak writes a report of garak, a line each. What could not be run is an attempt
-// that no detector could score: garak leaves it out of its rates, and here the digest
-// takes it for the worst. What does not apply was never sent.
-func writeGarak(r redteam.Report, version string) ([]byte, error) {
-	began, took := r.Began.UTC(), time.Duration(0)
-	for _, result := range r.Results {
-		took += time.Duration(result.TookMS) * time.Millisecond
+// score is the part that passed; 0 where nothing could be scored.
+func (e garakEval) score() float64 {
+	if e.Evaluated == 0 {
+		return 0
 	}
+	return float64(e.Passed) / float64(e.Evaluated)
+}
+
+// garakProbe is what was tried: a probe, its lines, and what came of it.
+type garakProbe struct {
+	name, text, goal string
+	tried            bool // it has an eval
+	eval             garakEval
+	lines            []any
+}
+
+// garakRun is a report.
+type garakRun struct {
+	version, file          string
+	seed                   uint64
+	began, ended           time.Time
+	detector, detectorText string
+	probes                 []garakProbe
+}
+
+// write writes the lines in the order in which garak does. The digest, of which garak
+// makes a page, is in it: garak could not make it, since it knows no probes of ours.
+func (g garakRun) write() ([]byte, error) {
 	const form = "2006-01-02T15:04:05.000000" // as Python's isoformat
-	version = "bcpmesh " + version
-	run := garakID(r, -1)
-	probes := []string{}
-	for _, result := range r.Results {
-		if name := "probes." + garakProbe(result); !slices.Contains(probes, name) {
-			probes = append(probes, name)
-		}
+	version, began, ended, run := "bcpmesh "+g.version, g.began.UTC().Format(form), g.ended.UTC().Format(form), g.id(-1)
+	active, plugins := []string{}, map[string]any{}
+	for _, p := range g.probes {
+		active = append(active, "probes."+p.name)
+		plugins["probes."+p.name] = map[string]any{"description": inert.Text(p.text), "goal": inert.Text(p.goal), "tags": []string{}, "tier": 1, "active": true}
 	}
+	spec := strings.ReplaceAll(strings.Join(active, ","), "probes.", "")
 	setup := map[string]any{
 		"entry_type": "start_run setup", "_config.version": version,
-		"transient.starttime_iso": began.Format(form), "transient.run_id": run, "transient.report_filename": garakFile, "transient.active_probes": probes,
-		"run.seed": r.Seed, "run.generations": 1, "run.eval_threshold": 0.5, "run.target_lang": "en",
-		"plugins.target_type": "bcpmesh", "plugins.target_name": "redteam", "plugins.probe_spec": strings.ReplaceAll(strings.Join(probes, ","), "probes.", ""),
-		"plugins.detector_spec": garakDetector, "plugins.buff_spec": nil,
+		"transient.starttime_iso": began, "transient.run_id": run, "transient.report_filename": g.file, "transient.active_probes": active,
+		"run.seed": g.seed, "run.generations": 1, "run.eval_threshold": 0.5, "run.target_lang": "en",
+		"plugins.target_type": "bcpmesh", "plugins.target_name": "redteam", "plugins.probe_spec": spec, "plugins.detector_spec": g.detector, "plugins.buff_spec": nil,
 		"reporting.taxonomy": nil, "reporting.group_aggregation_function": garakLowest,
 	}
-	lines := []any{setup, map[string]any{"entry_type": "init", "garak_version": version, "start_time": began.Format(form), "run": run}, garakPlugins(r, version)}
-	for i, result := range r.Results {
-		lines = append(lines, garakResult(garakID(r, i), result)...)
+	lines := []any{setup, map[string]any{"entry_type": "init", "garak_version": version, "start_time": began, "run": run}, map[string]any{"entry_type": "plugin_cache", "plugin_cache": map[string]any{
+		"version": version, "probes": plugins, "detectors": map[string]any{"detectors." + g.detector: map[string]any{"description": g.detectorText, "tags": []string{}, "active": true}},
+	}}}
+	for _, p := range g.probes {
+		lines = append(lines, p.lines...)
+		if p.tried {
+			lines = append(lines, p.eval, map[string]any{
+				"entry_type": "probe_summary", "probe": p.name, "inference_counts": map[string]any{"total_evaluated": p.eval.Processed, "nones": 0},
+				"detection_counts": map[string]any{"detectors": []string{g.detector}, "passed": p.eval.Passed, "fails": p.eval.Fails, "nones": p.eval.Nones},
+			})
+		}
 	}
-	lines = append(lines,
-		map[string]any{"entry_type": "completion", "end_time": began.Add(took).Format(form), "run": run},
+	lines = append(lines, map[string]any{"entry_type": "completion", "end_time": ended, "run": run},
 		map[string]any{"entry_type": "digest", "meta": map[string]any{
-			"reportfile": garakFile, "garak_version": version, "start_time": began.Format(form), "run_uuid": run, "setup": setup,
-			"probespec": setup["plugins.probe_spec"], "target_type": "bcpmesh", "target_name": "redteam", "payloads": []string{},
-			"group_aggregation_function": garakLowest, "report_digest_time": began.Add(took).Format(form),
+			"reportfile": g.file, "garak_version": version, "start_time": began, "run_uuid": run, "setup": setup,
+			"probespec": spec, "target_type": "bcpmesh", "target_name": "redteam", "payloads": []string{},
+			"group_aggregation_function": garakLowest, "report_digest_time": ended,
 			"calibration_used": false, "aggregation_unknown": false, "plugin_cache_source": version,
-		}, "eval": garakGroups(r), "technique_intent_matrix": map[string]any{}})
+		}, "eval": g.groups(), "technique_intent_matrix": map[string]any{}})
 	var b bytes.Buffer
 	for _, line := range lines {
 		if err := json.MarshalWrite(&b, line, json.Deterministic(true), jsontext.EscapeForHTML(true)); err != nil {
@@ -131,120 +155,72 @@ func writeGarak(r redteam.Report, version string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// garakProbe names an attack as a probe: a module and a class, letters that need no
-// quotes anywhere.
-func garakProbe(result redteam.Result) string {
-	word := func(s string) string {
-		return strings.Map(func(c rune) rune {
-			if c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' {
-				return c
-			}
-			return '_'
-		}, s)
-	}
-	return garakModule + word(string(result.Class)) + "." + word(result.ID)
-}
-
-// garakID makes an id of the form of a UUID (RFC 9562, version 8) from what was run: the
-// same report has the same ids. -1 is the run's.
-func garakID(r redteam.Report, attempt int) string {
+// id makes an id of the form of a UUID (RFC 9562, version 8) from what was run: the same
+// report has the same ids. -1 is the run's, others those of attempts.
+func (g garakRun) id(attempt int) string {
 	h := sha256.New()
-	_ = binary.Write(h, binary.BigEndian, []int64{r.Began.UnixNano(), int64(r.Seed), int64(len(r.Results)), int64(attempt)}) // a hash takes all
+	_ = binary.Write(h, binary.BigEndian, []int64{g.began.UnixNano(), int64(g.seed), int64(attempt)}) // a hash takes all
+	h.Write([]byte(g.detector))
 	id := h.Sum(nil)[:16]
 	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
-// garakResult are the lines of one attack: as it begins, as it ends, and the counts.
-func garakResult(id string, result redteam.Result) []any {
-	message := func(text string) garakMessage {
-		return garakMessage{Text: inert.Text(text), Lang: "en", Notes: map[string]any{}}
-	}
-	prompt := garakConversation{[]garakTurn{{"user", message(result.Text)}}, map[string]any{}}
-	begun := garakAttempt{
-		EntryType: "attempt", UUID: id, Status: garakStarted, Probe: garakProbe(result), Params: map[string]any{}, Targets: []string{},
-		Prompt: prompt, Outputs: []garakMessage{}, DetectorResults: map[string][]*float64{}, Notes: map[string]any{"attack": inert.Text(result.ID), "verdict": result.Verdict.String()},
-		Goal: inert.Text("show that this does not hold: " + result.Property), Conversations: []garakConversation{prompt}, Translated: []garakMessage{},
-	}
-	if result.Verdict == redteam.Skipped {
-		begun.Status, begun.Notes["reason"] = garakNew, inert.Text(strings.Join(result.Evidence, "; "))
-		return []any{begun}
-	}
-	ended, eval := begun, garakCounts(result)
-	output := message(strings.Join(append([]string{result.Verdict.String()}, result.Evidence...), "; "))
-	ended.Status, ended.Outputs = garakComplete, []garakMessage{output}
-	ended.Conversations = []garakConversation{{[]garakTurn{prompt.Turns[0], {"assistant", output}}, map[string]any{}}}
-	var score *float64
-	if eval.Evaluated > 0 {
-		score = new(float64(eval.Fails))
-	}
-	ended.DetectorResults = map[string][]*float64{garakDetector: {score}}
-	return []any{begun, ended, eval, map[string]any{
-		"entry_type": "probe_summary", "probe": eval.Probe, "inference_counts": map[string]any{"total_evaluated": 1, "nones": 0},
-		"detection_counts": map[string]any{"detectors": []string{garakDetector}, "passed": eval.Passed, "fails": eval.Fails, "nones": eval.Nones},
-	}}
+// garakName makes a name of letters that need no quotes anywhere.
+func garakName(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' {
+			return c
+		}
+		return '_'
+	}, s)
 }
 
-func garakCounts(result redteam.Result) garakEval {
-	e := garakEval{EntryType: "eval", Probe: garakProbe(result), Detector: garakDetector, Processed: 1}
-	switch result.Verdict {
-	case redteam.Held:
-		e.Passed, e.Evaluated = 1, 1
-	case redteam.Broken:
-		e.Fails, e.Evaluated = 1, 1
-	default:
-		e.Nones = 1
+// garakGrade is what garak calls a score, from 1, the worst, to 5.
+func garakGrade(score float64) (int, string) {
+	for i, bound := range []float64{0.05, 0.4, 0.8, 0.99} {
+		if score < bound {
+			return i + 1, []string{"immediate risk (complete failure)", "critical risk", "elevated risk", "low risk"}[i]
+		}
 	}
-	return e
+	return 5, "minimal risk"
 }
 
-// garakPlugins says what the probes are, which no garak knows.
-func garakPlugins(r redteam.Report, version string) any {
-	probes := map[string]any{}
-	for _, result := range r.Results {
-		probes["probes."+garakProbe(result)] = map[string]any{"description": inert.Text(result.Text), "goal": inert.Text(result.Property), "tags": []string{}, "tier": 1, "active": true}
-	}
-	return map[string]any{"entry_type": "plugin_cache", "plugin_cache": map[string]any{
-		"version": version, "probes": probes, "detectors": map[string]any{"detectors." + garakDetector: map[string]any{"description": garakOracle, "tags": []string{}, "active": true}},
-	}}
-}
-
-// garakGroups is the digest's part by class, attack and detector. garak puts it into a
+// groups is the digest's part by module, probe and detector. What is in it is put into a
 // page of HTML.
-func garakGroups(r redteam.Report) map[string]any {
+func (g garakRun) groups() map[string]any {
 	text := func(s string) string { return html.EscapeString(inert.Text(s)) }
-	grade := func(score int) (int, string) {
-		if score == 1 {
-			return 5, "minimal risk"
-		}
-		return 1, "immediate risk (complete failure)"
-	}
 	groups := map[string]any{}
-	for _, class := range classes(r) {
-		group, worst, name := map[string]any{}, 1, ""
-		for _, result := range r.Results {
-			if result.Class != class || result.Verdict == redteam.Skipped {
-				continue
-			}
-			e := garakCounts(result)
-			name, _, _ = strings.Cut(e.Probe, ".")
-			worst = min(worst, e.Passed)
-			level, comment := grade(e.Passed)
-			group[e.Probe] = map[string]any{
-				"_summary": map[string]any{"probe_name": e.Probe, "probe_score": e.Passed, "probe_severity": level, "probe_descr": text(result.Text), "probe_tier": 1, "probe_tags": []string{}},
-				garakDetector: map[string]any{
-					"detector_name": garakDetector, "detector_descr": text(garakOracle), "absolute_score": e.Passed, "absolute_defcon": level, "absolute_comment": comment,
-					"relative_score": "n/a", "relative_defcon": nil, "relative_comment": nil, "detector_defcon": level, "calibration_used": false,
-					"total_evaluated": e.Evaluated, "passed": e.Passed,
-				},
-			}
-		}
-		if len(group) == 0 {
+	for _, p := range g.probes {
+		if !p.tried {
 			continue
 		}
-		level, _ := grade(worst)
-		group["_summary"] = map[string]any{"group": name, "score": worst, "group_defcon": level, "doc": text("Attacks of class " + string(class) + " of bcpmesh redteam."), "group_link": "", "group_aggregation_function": garakLowest}
-		groups[name] = group
+		module, _, _ := strings.Cut(p.name, ".")
+		score := p.eval.score()
+		level, comment := garakGrade(score)
+		detector := map[string]any{
+			"detector_name": g.detector, "detector_descr": text(g.detectorText), "absolute_score": score, "absolute_defcon": level, "absolute_comment": comment,
+			"relative_score": "n/a", "relative_defcon": nil, "relative_comment": nil, "detector_defcon": level, "calibration_used": false,
+			"total_evaluated": p.eval.Evaluated, "passed": p.eval.Passed,
+		}
+		if p.eval.Lower != nil && p.eval.Upper != nil { // of what passed
+			detector["confidence"], detector["absolute_confidence_lower"], detector["absolute_confidence_upper"] = p.eval.Level, 1-*p.eval.Upper, 1-*p.eval.Lower
+			detector["show_confidence_interval"] = true
+		}
+		group, _ := groups[module].(map[string]any)
+		if group == nil {
+			group = map[string]any{}
+			groups[module] = group
+		}
+		group[p.name] = map[string]any{
+			"_summary": map[string]any{"probe_name": p.name, "probe_score": score, "probe_severity": level, "probe_descr": text(p.text), "probe_tier": 1, "probe_tags": []string{}, "probe_counts": map[string]any{}},
+			g.detector: detector,
+		}
+		if before, ok := group["_summary"].(map[string]any); ok {
+			score = min(score, before["score"].(float64))
+			level, _ = garakGrade(score)
+		}
+		group["_summary"] = map[string]any{"group": module, "score": score, "group_defcon": level, "doc": text("Of bcpmesh redteam."), "group_link": "", "group_aggregation_function": garakLowest}
 	}
 	return groups
 }

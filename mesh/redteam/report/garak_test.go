@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bcpmesh/bcpmesh/mesh/redteam"
+	"github.com/bcpmesh/bcpmesh/mesh/redteam/corpus"
 	"github.com/bcpmesh/bcpmesh/mesh/redteam/report"
 )
 
@@ -35,9 +36,14 @@ var garakReads = map[string][]string{
 	},
 }
 
-func garakLines(t *testing.T, r redteam.Report) (lines []map[string]any) {
+func garakLines(t *testing.T, r redteam.Report) []map[string]any {
 	t.Helper()
-	for i, line := range bytes.Split(bytes.TrimSuffix(write(t, r, report.Garak), []byte("\n")), []byte("\n")) {
+	return garakLinesOf(t, write(t, r, report.Garak))
+}
+
+func garakLinesOf(t *testing.T, file []byte) (lines []map[string]any) {
+	t.Helper()
+	for i, line := range bytes.Split(bytes.TrimSuffix(file, []byte("\n")), []byte("\n")) {
 		var m map[string]any
 		if err := json.Unmarshal(line, &m); err != nil {
 			t.Fatalf("line %d: %v", i+1, err)
@@ -145,6 +151,38 @@ func TestGarak(t *testing.T) {
 	}
 	if len(groups) != 2 || len(groups["bcpmesh_budget"].(map[string]any)) != 2 {
 		t.Errorf("what was skipped is in the digest: %v", groups)
+	}
+}
+
+// The rates of a corpus are evals with their intervals, of which the digest has those of
+// what passed.
+func TestGarakCorpus(t *testing.T) {
+	t.Parallel()
+	r := corpus.Report{Schema: 1, Began: time.Unix(1, 0), Ended: time.Unix(3, 0), Attacks: []corpus.Row{
+		{Category: 1, OnAnomaly: "review", Way: corpus.Whole, Strings: 60, Refused: 60, High: 0.06},
+		{Category: 2, OnAnomaly: "flag", Way: corpus.Several, Strings: 60, Reached: 45, Held: 15, Low: 0.63, High: 0.84},
+		{Category: 2, OnAnomaly: "reject", Way: corpus.Cut},
+	}}
+	b, err := report.WriteCorpus(r, "1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := garakLinesOf(t, b)
+	var got []string
+	for _, e := range ofKind(lines, "eval") {
+		got = append(got, fmt.Sprint(e["probe"], " ", e["passed"], " ", e["fails"], " ", e["total_evaluated"], " ", e["confidence_method"], " ", e["confidence"], " ", e["confidence_lower"], " ", e["confidence_upper"]))
+	}
+	want := []string{
+		"bcpmesh_corpus.Category1_review_whole 60 0 60 wilson 0.95 0 0.06", "bcpmesh_corpus.Category2_flag_several 15 45 60 wilson 0.95 0.63 0.84",
+		"bcpmesh_corpus.Category2_reject_cut 0 0 0 wilson 0.95 0 0",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	group := lines[len(lines)-1]["eval"].(map[string]any)["bcpmesh_corpus"].(map[string]any)
+	one := group["bcpmesh_corpus.Category2_flag_several"].(map[string]any)["bcpmesh.Reached"].(map[string]any)
+	if one["absolute_score"] != 0.25 || one["absolute_defcon"] != 2.0 || one["absolute_confidence_upper"] != 1-0.63 || group["_summary"].(map[string]any)["score"] != 0.0 {
+		t.Errorf("%v", group)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh/redteam/corpus"
+	"github.com/bcpmesh/bcpmesh/mesh/redteam/report"
 )
 
 // corpusOptions are the flags of redteam corpus.
@@ -21,6 +22,7 @@ type corpusOptions struct {
 	corpora       []string
 	format, field string
 	benign        string
+	report        string
 	strings       int
 	seed          uint64
 }
@@ -47,10 +49,13 @@ InjecAgent, payloads, reports and hit logs of garak, spikee, seed prompts of PyR
 of promptfoo; and, as a file, plain lines. --field reads any JSON, JSON lines or CSV.
 Nothing is fetched. At most 1,000,000 strings are read, of each its first 64 KiB.
 
+--report writes the rates of attackers' strings for the programs of garak, with Wilson's
+intervals at 95 %.
+
 The exit code is 1 if a string passes category 1, or a summary reaches a Controller
 unheld, or the mesh decides otherwise than the validator. What passes as free text of
 category 2 is a rate, and no failure: rules have gaps, and every word of it is charged.`,
-		Example: "  bcpmesh redteam corpus\n  bcpmesh redteam corpus office --corpus BIPIA/benchmark --strings 1000\n  bcpmesh redteam corpus --corpus mail.csv --field body\n  bcpmesh redteam corpus office --benign answers.txt --json > corpus.json",
+		Example: "  bcpmesh redteam corpus\n  bcpmesh redteam corpus office --corpus BIPIA/benchmark --strings 1000\n  bcpmesh redteam corpus --corpus mail.csv --field body\n  bcpmesh redteam corpus office --benign answers.txt --json > corpus.json\n  bcpmesh redteam corpus --report corpus.report.jsonl",
 		Args:    cli.Arguments(0, "DIR"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runCorpus(cmd.Context(), p, args, o) },
 
@@ -65,12 +70,16 @@ category 2 is a rate, and no failure: rules have gaps, and every word of it is c
 	cmd.Flags().StringVar(&o.field, "field", "", "where records have their text: a `NAME`, or names with dots between")
 	cmd.Flags().StringVar(&o.benign, "benign", "", "answers of honest Readers, in place of ours: a `FILE`")
 	cmd.Flags().IntVar(&o.strings, "strings", 0, "say at most so many strings, chosen by the seed: a `NUMBER`; 0 for all")
+	cmd.Flags().StringVar(&o.report, "report", "", "write a `FILE` that ends with .jsonl")
 	cmd.Flags().Uint64Var(&o.seed, "seed", 1, "the `NUMBER` that random choices are made from")
 	cli.Complete(cmd, "format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
 func runCorpus(ctx context.Context, p *cli.Program, args []string, o corpusOptions) error {
+	if form, _ := report.FormOf(o.report); o.report != "" && form != report.Garak {
+		return cli.Usagef("redteam corpus: --report: expected a file that ends with .jsonl, got %s", cli.Quoted(o.report))
+	}
 	if o.strings < 0 {
 		return cli.Usagef("redteam corpus: --strings: expected a number from 0, got %d", o.strings)
 	}
@@ -116,17 +125,27 @@ func runCorpus(ctx context.Context, p *cli.Program, args []string, o corpusOptio
 	defer func() { _ = os.RemoveAll(folder) }() // we made it
 	c.State = folder
 	c.OnProgress = func(done, of int) { p.Out.Talkf("%d of %d", done, of) }
-	report, err := corpus.Run(ctx, c)
+	found, err := corpus.Run(ctx, c)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err != nil {
 		return cli.Failf("%s", cli.Plain(err.Error()))
 	}
-	if err := showCorpus(p, report); err != nil {
+	if err := showCorpus(p, found); err != nil {
 		return err
 	}
-	if broken := report.Broken(); len(broken) > 0 {
+	if o.report != "" {
+		b, err := report.WriteCorpus(found, cli.ProgramVersion())
+		if err != nil {
+			return err
+		}
+		if err := cli.WriteOver(o.report, b, 0o644); err != nil {
+			return err
+		}
+		p.Out.Talkf("wrote %s", cli.Quoted(o.report))
+	}
+	if broken := found.Broken(); len(broken) > 0 {
 		return cli.Failf("%s", cli.Plain(broken[0])).WithHint("SECURITY.md says how to report it")
 	}
 	return nil
