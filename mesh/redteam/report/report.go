@@ -10,6 +10,7 @@ package report
 import (
 	"fmt"
 	"html"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -47,15 +48,16 @@ func FormOf(file string) (Form, bool) {
 	return 0, false
 }
 
-// Write returns a report in a form. Version is that of the program.
-func Write(r redteam.Report, form Form, version string) ([]byte, error) {
+// Write returns a report in a form. Version is that of the program, and folder that of
+// the definitions, from the root of the repository and with slashes.
+func Write(r redteam.Report, form Form, version, folder string) ([]byte, error) {
 	switch form {
 	case JSON:
 		return writeJSON(r)
 	case JUnit:
 		return writeJUnit(r), nil
 	case SARIF:
-		return writeSARIF(r, version)
+		return writeSARIF(r, version, folder)
 	case HTML:
 		return writeHTML(r), nil
 	case Garak:
@@ -136,14 +138,14 @@ func seconds(results []redteam.Result) string {
 
 // writeSARIF: an attack is a rule. One that got through is an error at the definitions,
 // one of which nothing is known asks for a review; what held is not listed.
-func writeSARIF(r redteam.Report, version string) ([]byte, error) {
+func writeSARIF(r redteam.Report, version, folder string) ([]byte, error) {
 	var rules []sarif.Rule
 	var findings []sarif.Finding
 	for _, result := range r.Results {
 		rules = append(rules, sarif.Rule{ID: result.ID, Short: result.Text, Full: result.Property, Level: sarif.Error})
 		level := map[redteam.Verdict]sarif.Level{redteam.Broken: sarif.Error, redteam.NotRun: sarif.Review}[result.Verdict]
 		if level != 0 {
-			findings = append(findings, sarif.Finding{Rule: result.ID, Level: level, Text: result.Property + ": " + strings.Join(result.Evidence, "; "), File: "mesh.yaml"})
+			findings = append(findings, sarif.Finding{Rule: result.ID, Level: level, Text: result.Property + ": " + strings.Join(result.Evidence, "; "), File: path.Join(folder, "mesh.yaml")})
 		}
 	}
 	return sarif.Write("bcpmesh redteam", version, rules, findings)

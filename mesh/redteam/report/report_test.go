@@ -29,7 +29,7 @@ func sample() redteam.Report {
 
 func write(t *testing.T, r redteam.Report, form report.Form) []byte {
 	t.Helper()
-	b, err := report.Write(r, form, "1.2.3")
+	b, err := report.Write(r, form, "1.2.3", "my mesh")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestForms(t *testing.T) {
 			t.Errorf("%q: %d, %t", file, form, ok)
 		}
 	}
-	if _, err := report.Write(sample(), 0, ""); err == nil {
+	if _, err := report.Write(sample(), 0, "", ""); err == nil {
 		t.Error("written in no form")
 	}
 }
@@ -150,7 +150,7 @@ func TestSARIF(t *testing.T) {
 	}
 	for i, want := range [][3]string{{"A-TWO", "fail", "error"}, {"A-THREE", "review", "none"}} {
 		got := run.Results[i]
-		if got.RuleID != want[0] || got.Kind != want[1] || got.Level != want[2] || run.Tool.Driver.Rules[got.RuleIndex].ID != got.RuleID || got.Message.Text == "" || got.Locations[0].PhysicalLocation.ArtifactLocation.URI != "mesh.yaml" {
+		if got.RuleID != want[0] || got.Kind != want[1] || got.Level != want[2] || run.Tool.Driver.Rules[got.RuleIndex].ID != got.RuleID || got.Message.Text == "" || got.Locations[0].PhysicalLocation.ArtifactLocation.URI != "my%20mesh/mesh.yaml" {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -166,7 +166,7 @@ func TestHTML(t *testing.T) {
 		for i := range r.Results {
 			r.Results[i].ID, r.Results[i].Text, r.Results[i].Evidence = text.Draw(t, "id"), text.Draw(t, "text"), []string{text.Draw(t, "evidence")}
 		}
-		b, err := report.Write(r, report.HTML, "")
+		b, err := report.Write(r, report.HTML, "", "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -50,15 +50,16 @@ What holds here is no proof: it says that these attacks did not get through.`,
 			if err != nil {
 				return err
 			}
-			all := redteam.Catalogue()
+			all, folder := redteam.Catalogue(), ""
 			if len(args) > 0 {
+				folder = cli.FromHere(args[0])
 				own, err := ownAttacks(args)
 				if err != nil {
 					return err
 				}
 				all = own
 			}
-			return attack(cmd.Context(), p, all, only, seed, forms)
+			return attack(cmd.Context(), p, all, only, seed, forms, folder)
 		},
 		ValidArgsFunction: cli.CompleteFolders,
 	}
@@ -96,7 +97,7 @@ func ownAttacks(args []string) ([]redteam.Attack, error) {
 	return redteam.Own(m), nil
 }
 
-func attack(ctx context.Context, p *cli.Program, all []redteam.Attack, only []string, seed uint64, forms map[string]report.Form) error {
+func attack(ctx context.Context, p *cli.Program, all []redteam.Attack, only []string, seed uint64, forms map[string]report.Form, definitions string) error {
 	attacks, err := redteam.Select(all, only)
 	if err != nil {
 		return cli.Usagef("redteam: --only: %s", cli.Plain(err.Error())).WithHint("bcpmesh redteam --help lists the classes, and completion the attacks")
@@ -120,7 +121,7 @@ func attack(ctx context.Context, p *cli.Program, all []redteam.Attack, only []st
 	if err := showAttacks(p, found); err != nil {
 		return err
 	}
-	if err := writeReports(p, found, forms); err != nil {
+	if err := writeReports(p, found, forms, definitions); err != nil {
 		return err
 	}
 	switch broken, notRun := found.Count(redteam.Broken), found.Count(redteam.NotRun); {

@@ -27,9 +27,9 @@ func formsOf(files []string) (map[string]report.Form, error) {
 	return forms, nil
 }
 
-func writeReports(p *cli.Program, found redteam.Report, forms map[string]report.Form) error {
+func writeReports(p *cli.Program, found redteam.Report, forms map[string]report.Form, folder string) error {
 	for _, file := range slices.Sorted(maps.Keys(forms)) {
-		b, err := report.Write(found, forms[file], cli.ProgramVersion())
+		b, err := report.Write(found, forms[file], cli.ProgramVersion(), folder)
 		if err != nil {
 			return err
 		}

@@ -182,7 +182,7 @@ func check(p *cli.Program, args []string, elsewhere, scan bool) error {
 			return err
 		}
 	case scan:
-		b, err := sarifOf(fromHere(folder.Dir), result)
+		b, err := sarifOf(cli.FromHere(folder.Dir), result)
 		if err != nil {
 			return err
 		}

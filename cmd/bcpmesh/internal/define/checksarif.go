@@ -2,8 +2,6 @@ package define
 
 import (
 	"path"
-	"path/filepath"
-	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
@@ -44,22 +42,4 @@ func sarifOf(folder string, result checkResult) ([]byte, error) {
 	add(sarif.Error, result.Errors)
 	add(sarif.Warning, result.Warnings)
 	return sarif.Write("bcpmesh check", cli.ProgramVersion(), rules, findings)
-}
-
-// fromHere is the path of a folder from the one that the command is run in, which code
-// scanning takes for the root of the repository; "." for a folder that is not below it.
-func fromHere(folder string) string {
-	here, err := filepath.Abs(".")
-	if err != nil {
-		return "."
-	}
-	folder, err = filepath.Abs(folder)
-	if err != nil {
-		return "."
-	}
-	at, err := filepath.Rel(here, folder)
-	if err != nil || at == ".." || strings.HasPrefix(at, ".."+string(filepath.Separator)) {
-		return "."
-	}
-	return filepath.ToSlash(at)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/mesh/sarif/sariftest"
 )
 
@@ -103,7 +104,7 @@ func TestFromHere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for folder, want := range map[string]string{".": ".", "": ".", "a/b": "a/b", "./a/../c": "c", "..": ".", "../elsewhere": ".", "..a": "..a", filepath.Join(here, "x"): "x", "/": "."} {
-		if got := fromHere(folder); got != want {
+		if got := cli.FromHere(folder); got != want {
 			t.Errorf("%q: %q, want %q", folder, got, want)
 		}
 	}
