@@ -351,6 +351,12 @@ func lies(c, other *company, pair nkeys.KeyPair) []lie {
 		{code: contract.NoProof, what: "the proof of another key", message: func(m *contract.Message, nonce string) {
 			m.Proof.Signature, _ = stranger.Sign(contract.ProofStatement(nonce, other.name, m.Attestation))
 		}},
+		{code: contract.NoProof, what: "the proof of another key of the agent, which is not here", statement: func(s fields) {
+			predicate(s)["keys"] = append(predicate(s)["keys"].([]any), strange)
+		}, message: func(m *contract.Message, nonce string) {
+			m.Proof.Key = strange
+			m.Proof.Signature, _ = stranger.Sign(contract.ProofStatement(nonce, other.name, m.Attestation))
+		}},
 		{code: contract.NoProof, what: "a proof of a nonce of its own", message: proves(strings.Repeat("N", 26), other.name)},
 		{code: contract.NoProof, what: "a proof to another asker", message: proves("", "org4.example")},
 	}
@@ -473,10 +479,11 @@ func negotiate(t *testing.T, asker, peer *company) {
 		}
 		return answer
 	}
+	var m contract.Message // the newest declaration
 	shows := func(l *lie) contract.Message {
 		t.Helper()
 		challenge := say(contract.Message{Type: contract.TypeOpen, Name: bcp.DualLLMRole})
-		m := contract.Message{Type: contract.TypeDeclaration, Contracts: l.contracts, Proof: &contract.Proof{Key: creds.PublicKey}}
+		m = contract.Message{Type: contract.TypeDeclaration, Contracts: l.contracts, Proof: &contract.Proof{Key: creds.PublicKey}}
 		m.Attestation, m.Revocations = peer.lies(l)
 		m.Declaration = contract.AttestedDeclaration(m.Attestation)
 		m.Proof.Signature, _ = pair.Sign(contract.ProofStatement(challenge.Nonce, challenge.Asker, m.Attestation))
@@ -500,13 +507,21 @@ func negotiate(t *testing.T, asker, peer *company) {
 	if len(seen) != len(contract.VerdictCodes()) {
 		t.Errorf("%d codes of %d", len(seen), len(contract.VerdictCodes()))
 	}
-	if v := shows(&lie{}); !v.Accepted || !v.Until.After(time.Now()) {
-		t.Fatalf("the truth: %+v", v)
+	truth := func() {
+		t.Helper()
+		if v := shows(&lie{}); !v.Accepted || !v.Until.After(time.Now()) {
+			t.Fatalf("the truth: %+v", v)
+		}
 	}
+	truth()
+	if v := say(m); v.Code != contract.NoProof {
+		t.Errorf("the same declaration once more: %+v", v)
+	}
+	truth()
+	want = append(want, "", string(contract.NoProof), "")
 	if code := asks(); code != "" {
 		t.Errorf("an ask of an accepted agent hears %q", code)
 	}
-	want = append(want, "")
 	if diff := cmp.Diff(want, asker.records(bcp.DeclareJudged, len(want))); diff != "" {
 		t.Errorf("the records of %s (-want +got):\n%s", asker.name, diff)
 	}
@@ -554,7 +569,7 @@ func negotiate(t *testing.T, asker, peer *company) {
 	}
 	want = []string{"", "", string(contract.NotCurrent)}
 	attestation, revocations := asker.attested()
-	truth := asker.read(attestation)
+	signed := asker.read(attestation)
 	for _, l := range lies(asker, peer, nil) {
 		if l.message != nil || l.contracts != nil {
 			continue
@@ -566,7 +581,7 @@ func negotiate(t *testing.T, asker, peer *company) {
 			t.Errorf("a mesh with %s: %+v, want %s", l.what, v, l.code)
 		}
 		want = append(want, string(l.code))
-		asker.write(attestation, truth)
+		asker.write(attestation, signed)
 	}
 	if diff := cmp.Diff(want, asker.records(bcp.DeclareHeard, len(want))); diff != "" {
 		t.Errorf("what %s was told (-want +got):\n%s", asker.name, diff)
