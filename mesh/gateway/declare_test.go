@@ -9,6 +9,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -102,6 +103,9 @@ type roleBench struct {
 	mailer     *agents.Connection
 	key        string // of mailer
 	pair       nkeys.KeyPair
+	speaks     string // the key of the gateway
+	// attested is what the mesh says of main.
+	attested atomic.Pointer[gateway.Attested]
 }
 
 func newRoleBench(t *testing.T) *roleBench {
@@ -118,15 +122,16 @@ func newRoleBench(t *testing.T) *roleBench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	speaks, _ := speaker.PublicKey()
-	own, _ := r.org1.papers(t, "main", []string{speaks}, nil)
+	r.speaks, _ = speaker.PublicKey()
+	own, _ := r.org1.papers(t, "main", []string{r.speaks}, nil)
+	r.attested.Store(&gateway.Attested{Envelope: own.Attestation, Revocations: r.org1.list(t)})
 	r.running = r.start(t, func(c *gateway.Config) {
 		c.State.Verify = accounts.Verify
-		c.Roles = &gateway.Roles{Signer: func() (gateway.Signer, error) { return keyPair{speaks, speaker}, nil }, Attested: func(name bcp.AgentName) (gateway.Attested, error) {
+		c.Roles = &gateway.Roles{Signer: func() (gateway.Signer, error) { return keyPair{r.speaks, speaker}, nil }, Attested: func(name bcp.AgentName) (gateway.Attested, error) {
 			if name != "main" {
 				return gateway.Attested{}, errors.New("not attested")
 			}
-			return gateway.Attested{Envelope: own.Attestation, Revocations: r.org1.list(t)}, nil
+			return *r.attested.Load(), nil
 		}}
 	})
 	creds, err := r.store.Issue("mailer", 0, time.Hour)
@@ -264,11 +269,16 @@ func TestNegotiation(t *testing.T) {
 // weak are papers whose planner promises nothing of the draft.
 func weak(t *testing.T, r *roleBench) agents.Papers {
 	t.Helper()
+	return weakOf(t, r.org2, "mailer", r.key)
+}
+
+func weakOf(t *testing.T, o *organisation, agent bcp.AgentName, key string) agents.Papers {
+	t.Helper()
 	const text = `{"contract:version":"1.0","contract:role":"planner","contract:invariants":[{"id":"i","description":"x","formal":"","enforcement":"architectural","predicate":{"name":"never_receives","args":["planner","external_data"]}}],"contract:capabilities":[],"contract:prohibited":[]}`
 	if _, defects := contract.Parse([]byte(text)); len(defects) > 0 {
 		t.Fatal(defects)
 	}
-	papers, _ := r.org2.papers(t, "mailer", []string{r.key}, func(s *contract.Statement, _ *contract.AttestedEvidence) {
+	papers, _ := o.papers(t, agent, []string{key}, func(s *contract.Statement, _ *contract.AttestedEvidence) {
 		s.Declaration.Planner.Contract.Digest = sha256.Sum256([]byte(text))
 	})
 	papers.Contracts = []string{text}
@@ -408,6 +418,63 @@ func TestChallengedGateway(t *testing.T) {
 	for _, scope := range subjects.Permissions(r.definition) {
 		if slices.Contains(scope.PubAllow, subjects.RolesOf(scope.Agent)) != (scope.Agent == "mailer") {
 			t.Errorf("%s may publish %v", scope.Agent, scope.PubAllow)
+		}
+	}
+}
+
+// A mesh that lies about its own agent is refused with each of the codes, and told so.
+//
+// covers P14.4, DUAL-7, DUAL-91, DUAL-92, DUAL-93, DUAL-105
+func TestChallengedGatewayThatLies(t *testing.T) {
+	t.Parallel()
+	r := newRoleBench(t)
+	about := contract.AgentID{Name: "main", Organisation: r.org1.name}
+	trust := agents.RoleTrust{Keys: []contract.Trusted{{Organisation: r.org1.name, Key: r.org1.key}}, Requirement: contract.DualLLMRequirement()}
+	signed := func(o *organisation, agent bcp.AgentName, key string, change func(*contract.Statement, *contract.AttestedEvidence)) agents.Papers {
+		t.Helper()
+		papers, _ := o.papers(t, agent, []string{key}, change)
+		return papers
+	}
+	says := func(change func(*contract.Statement, *contract.AttestedEvidence)) agents.Papers {
+		t.Helper()
+		return signed(r.org1, "main", r.speaks, change)
+	}
+	revoked, serial := r.org1.papers(t, "main", []string{r.speaks}, nil)
+	if _, err := r.org1.store.RevokeAttestations(serial); err != nil {
+		t.Fatal(err)
+	}
+	revoked.Revocations = r.org1.list(t)
+	undone := says(nil)
+	undone.Revocations = nil
+	for i, c := range []struct {
+		code   contract.VerdictCode
+		papers agents.Papers
+	}{
+		{contract.MalformedAttestation, agents.Papers{Attestation: []byte(`{"payloadType":"x"}`), Revocations: r.org1.list(t)}},
+		{contract.UnknownOrganisation, signed(newOrganisation(t, "org3.example"), "main", r.speaks, nil)},
+		{contract.BadSignature, signed(newOrganisation(t, r.org1.name), "main", r.speaks, nil)},
+		{contract.NotCurrent, undone},
+		{contract.Revoked, revoked},
+		{contract.WrongAgent, signed(r.org1, "mailer", r.speaks, nil)},
+		{contract.NoProof, signed(r.org1, "main", r.key, nil)},
+		{contract.UnknownArchitecture, says(func(s *contract.Statement, _ *contract.AttestedEvidence) { s.Declaration.Orchestrator.Is = "llm" })},
+		{contract.ContractMissing, says(func(s *contract.Statement, _ *contract.AttestedEvidence) {
+			s.Declaration.Processor.Contract.Digest = sha256.Sum256([]byte("lost"))
+		})},
+		{contract.ContractWeak, weakOf(t, r.org1, "main", r.speaks)},
+		{contract.EvidenceMissing, says(func(_ *contract.Statement, e *contract.AttestedEvidence) { e.Proof = nil })},
+	} {
+		if c.code != contract.VerdictCodes()[i] {
+			t.Errorf("%s is left out", contract.VerdictCodes()[i])
+		}
+		r.attested.Store(&gateway.Attested{Envelope: c.papers.Attestation, Revocations: c.papers.Revocations, Contracts: c.papers.Contracts})
+		if v, _, err := r.mailer.JudgeRole(t.Context(), about, trust); err != nil || v.Accepted || v.Code != c.code {
+			t.Errorf("%s: %+v, %v", c.code, v, err)
+		}
+	}
+	for i, d := range r.running.wait(t, len(contract.VerdictCodes()), of(bcp.KindDeclare)) {
+		if d.Declare.Act != bcp.DeclareHeard || d.Declare.Why != string(contract.VerdictCodes()[i]) {
+			t.Errorf("it was told %+v", d.Declare)
 		}
 	}
 }
