@@ -7,6 +7,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
@@ -49,10 +50,24 @@ func attested(state string, def *bcp.Mesh, agent bcp.AgentName) (a gateway.Attes
 	if a.Revocations, err = readEnvelope(filepath.Join(folder, RevocationsFile)); err != nil {
 		return a, err
 	}
+	if !declares(a.Envelope, def, agent) {
+		return a, errOtherDeclaration
+	}
 	for _, c := range def.Contracts {
 		a.Contracts = append(a.Contracts, string(c.Bytes))
 	}
 	return a, nil
+}
+
+// declares reports whether an attestation is about what the definitions say now: they may
+// have changed since, and the gateway proves nothing that it knows to be otherwise.
+func declares(envelope []byte, def *bcp.Mesh, agent bcp.AgentName) bool {
+	d, err := definition.Declaration(def, agent)
+	if err != nil {
+		return false
+	}
+	declared, ok := contract.AttestedRoles(envelope)
+	return ok && declared == d
 }
 
 func readEnvelope(name string) ([]byte, error) {
@@ -66,4 +81,7 @@ func readEnvelope(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-var errNotAttested = errors.New("nothing was signed about this agent")
+var (
+	errNotAttested      = errors.New("nothing was signed about this agent")
+	errOtherDeclaration = errors.New("what was signed about this agent is not what its definitions say")
+)

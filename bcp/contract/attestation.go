@@ -226,14 +226,20 @@ func (s *Statement) declares(declaration []byte) bool {
 	return ok && d == s.Declaration
 }
 
-// AttestedAgent returns whom an envelope is about, of which nothing is verified.
-func AttestedAgent(envelope []byte) (AgentID, bool) {
+// AttestedRoles returns the declaration that an envelope is about, of which nothing is verified.
+func AttestedRoles(envelope []byte) (Declaration, bool) {
 	e, ok := ParseEnvelope(envelope)
 	if !ok {
-		return AgentID{}, false
+		return Declaration{}, false
 	}
 	s, ok := parseStatement(e.Payload)
-	return s.Declaration.Agent, ok
+	return s.Declaration, ok
+}
+
+// AttestedAgent returns whom an envelope is about, of which nothing is verified.
+func AttestedAgent(envelope []byte) (AgentID, bool) {
+	d, ok := AttestedRoles(envelope)
+	return d.Agent, ok
 }
 
 // AttestedDeclaration returns the bytes of the declaration in an envelope, of which

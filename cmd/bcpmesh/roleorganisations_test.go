@@ -542,18 +542,19 @@ func negotiate(t *testing.T, asker, peer *company) {
 	}
 	defer c.Close()
 	trust := agents.RoleTrust{Keys: []contract.Trusted{{Organisation: asker.name, Key: asker.key}}, Requirement: contract.DualLLMRequirement()}
-	judges := func() agents.RoleVerdict {
+	judges := func() (v agents.RoleVerdict, refused bool) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), scriptTimeout)
 		defer cancel()
 		v, revocations, err := c.JudgeRole(ctx, contract.AgentID{Name: asker.kernel, Organisation: asker.name}, trust)
-		if err != nil {
+		var refusal *agents.RefusedError
+		if refused = errors.As(err, &refusal); err != nil && !refused {
 			t.Fatal(err)
 		}
 		trust.LastRevocations = max(trust.LastRevocations, revocations.Number)
-		return v
+		return v, refused
 	}
-	if v := judges(); !v.Accepted {
+	if v, _ := judges(); !v.Accepted {
 		t.Fatalf("the mesh of %s: %+v", asker.name, v)
 	}
 	key, file := filepath.Join(peer.dir, "theirs.pem"), filepath.Join(peer.dir, "theirs.creds")
@@ -570,6 +571,7 @@ func negotiate(t *testing.T, asker, peer *company) {
 	want = []string{"", "", string(contract.NotCurrent)}
 	attestation, revocations := asker.attested()
 	signed := asker.read(attestation)
+	own, _ := contract.AttestedRoles(signed)
 	for _, l := range lies(asker, peer, nil) {
 		if l.message != nil || l.contracts != nil {
 			continue
@@ -577,10 +579,17 @@ func negotiate(t *testing.T, asker, peer *company) {
 		envelope, list := asker.lies(&l)
 		asker.write(attestation, envelope)
 		asker.write(revocations, list)
-		if v := judges(); v.Accepted || v.Code != l.code {
+		v, refused := judges()
+		declared, ok := contract.AttestedRoles(envelope)
+		switch {
+		case refused != (!ok || declared != own):
+			t.Errorf("a mesh with %s: refused %t", l.what, refused)
+		case refused: // it proves nothing that its definitions do not say
+		case v.Accepted || v.Code != l.code:
 			t.Errorf("a mesh with %s: %+v, want %s", l.what, v, l.code)
+		default:
+			want = append(want, string(l.code))
 		}
-		want = append(want, string(l.code))
 		asker.write(attestation, signed)
 	}
 	if diff := cmp.Diff(want, asker.records(bcp.DeclareHeard, len(want))); diff != "" {

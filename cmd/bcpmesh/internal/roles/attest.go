@@ -1,7 +1,6 @@
 package roles
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -141,9 +140,9 @@ func (f *signing) attest(p *cli.Program, names []string) error {
 		if len(names) > 0 && !slices.Contains(names, string(k.Kernel)) {
 			continue
 		}
-		declaration, err := declare(def, k.Kernel)
+		declaration, err := definition.Declaration(def, k.Kernel)
 		if err != nil {
-			return err
+			return cli.Failf("%s", err)
 		}
 		s := contract.Statement{Declaration: declaration, Keys: keys}
 		envelope, err := store.Attest(&s, evidence, f.expiry.Value)
@@ -230,48 +229,6 @@ func (f *signing) open() (meshdir.Folder, *accounts.Store, *bcp.Mesh, error) {
 		err = cli.Failf("mesh.yaml names no organisation").WithHint("add a line such as organisation: org1.example")
 	}
 	return folder, store, def, err
-}
-
-// declare makes the declaration of a kernel from the definitions.
-func declare(def *bcp.Mesh, kernel bcp.AgentName) (contract.Declaration, error) {
-	contracts := definition.Contracts(def)
-	part := func(name, is, contractName string) contract.Part {
-		c, ok := contracts[contractName]
-		return contract.Part{Is: is, Contract: contract.ContractRef{Digest: c.Digest, Valid: ok}}
-	}
-	d := contract.Declaration{Agent: contract.AgentID{Name: kernel, Organisation: def.Organisation}, Architecture: contract.DualLLM}
-	own, _ := def.Agent(kernel)
-	d.Orchestrator = part(string(kernel), contract.DeterministicInterpreter, cmp.Or(own.Execution.Contract, "orchestrator-v1"))
-	model := func(name string, builtin string) (contract.Part, error) {
-		a, _ := def.Agent(bcp.AgentName(name))
-		if a.Execution.ModelFamily == "" {
-			return contract.Part{}, cli.Failf("the definition of %s does not say execution.model_family", name).WithHint("a declaration names it, though nothing shows it")
-		}
-		return part(name, a.Execution.ModelFamily, cmp.Or(a.Execution.Contract, builtin)), nil
-	}
-	for _, a := range definition.RoleAgents(def) {
-		if a.Name != string(kernel) || a.Kernel == nil {
-			continue
-		}
-		var err error
-		if d.Planner, err = model(a.Kernel.Planner, "planner-v1"); err != nil {
-			return d, err
-		}
-		for i, name := range a.Kernel.Processors {
-			processor, err := model(name, "processor-v1")
-			if err != nil {
-				return d, err
-			}
-			if i > 0 && processor != d.Processor {
-				return d, cli.Failf("the processors of %s differ in model_family or contract: a declaration has one processor", kernel)
-			}
-			d.Processor = processor
-		}
-	}
-	if d.Processor == (contract.Part{}) {
-		return d, cli.Failf("the kernel %s asks no Reader: a declaration has a processor", kernel)
-	}
-	return d, nil
 }
 
 // list signs a newer list of revocations.

@@ -1,0 +1,55 @@
+package definition
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
+)
+
+// Declaration makes the declaration of a kernel: what its planner, its processors and
+// itself are, and which contracts they keep. An error says what the definitions do not.
+func Declaration(m *bcp.Mesh, name bcp.AgentName) (contract.Declaration, error) {
+	contracts := Contracts(m)
+	part := func(is, contractName string) contract.Part {
+		c, ok := contracts[contractName]
+		return contract.Part{Is: is, Contract: contract.ContractRef{Digest: c.Digest, Valid: ok}}
+	}
+	own, _ := m.Agent(name)
+	d := contract.Declaration{
+		Agent: contract.AgentID{Name: name, Organisation: m.Organisation}, Architecture: contract.DualLLM,
+		Orchestrator: part(contract.DeterministicInterpreter, cmp.Or(own.Execution.Contract, "orchestrator-v1")),
+	}
+	model := func(agent, builtin string) (contract.Part, error) {
+		a, _ := m.Agent(bcp.AgentName(agent))
+		if a.Execution.ModelFamily == "" {
+			return contract.Part{}, fmt.Errorf("the definition of %s does not say execution.model_family, which a declaration names", agent)
+		}
+		return part(a.Execution.ModelFamily, cmp.Or(a.Execution.Contract, builtin)), nil
+	}
+	for _, a := range RoleAgents(m) {
+		if a.Name != string(name) || a.Kernel == nil {
+			continue
+		}
+		var err error
+		if d.Planner, err = model(a.Kernel.Planner, "planner-v1"); err != nil {
+			return d, err
+		}
+		for i, reader := range a.Kernel.Processors {
+			processor, err := model(reader, "processor-v1")
+			if err != nil {
+				return d, err
+			}
+			if i > 0 && processor != d.Processor {
+				return d, fmt.Errorf("the processors of %s differ in model_family or contract: a declaration has one processor", name)
+			}
+			d.Processor = processor
+		}
+		if d.Processor == (contract.Part{}) {
+			return d, fmt.Errorf("the kernel %s asks no Reader: a declaration has a processor", name)
+		}
+		return d, nil
+	}
+	return d, fmt.Errorf("%s is no kernel: a declaration is of one, with its planner and its processors", name)
+}
