@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/mesh/redteam"
 	"github.com/bcpmesh/bcpmesh/mesh/redteam/leakage"
 )
@@ -42,10 +43,10 @@ func TestUncountedChannels(t *testing.T) {
 			tests = append(tests, test)
 		}
 	}
-	report := leakage.Run(t.Context(), leakage.Config{State: t.TempDir(), Tests: tests, Seed: 1, Trials: 32})
-	if len(report.Results) != 8 {
-		t.Errorf("%d channels", len(report.Results))
+	if len(tests) != 8 {
+		t.Errorf("%d channels", len(tests))
 	}
+	report := leakage.Run(t.Context(), leakage.Config{State: t.TempDir(), Tests: effort.Sample(tests, 4), Seed: 1, Trials: 32})
 	for _, r := range report.Results {
 		t.Logf("%s took %d ms: %+v", r.ID, r.TookMS, r.Rate)
 		if r.Verdict != redteam.Held || r.Rate == nil || r.Rate.Trials < 16 || r.Rate.P <= 0 || r.Rate.P > 1 || r.Rate.Seen <= 0 {
@@ -56,7 +57,7 @@ func TestUncountedChannels(t *testing.T) {
 		}
 	}
 	text := report.Markdown("x.svg")
-	if !strings.Contains(text, "### Uncounted") || !strings.Contains(text, "| a person acts |") {
+	if !strings.Contains(text, "### Uncounted") || !effort.Fast() && !strings.Contains(text, "| a person acts |") {
 		t.Error(text)
 	}
 	for table := range strings.SplitSeq(text, "\n\n") {
