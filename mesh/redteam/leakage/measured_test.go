@@ -52,7 +52,7 @@ func TestUncountedChannels(t *testing.T) {
 		if r.Verdict != redteam.Held || r.Rate == nil || r.Rate.Trials < 16 || r.Rate.P <= 0 || r.Rate.P > 1 || r.Rate.Seen <= 0 {
 			t.Fatalf("%s is %s: %v", r.ID, r.Verdict, r.Evidence)
 		}
-		if r.ID == "U-TAINT-OPEN" && r.Rate.P > 0.01 || r.ID == "U-SESSION-SLOTS" && r.Rate.P < 0.001 {
+		if r.ID == "U-TAINT-OPEN" && r.Rate.P > 0.01 || r.ID == "U-SESSION-SLOTS" && r.Rate.P < 1 {
 			t.Errorf("%s: %+v", r.ID, r.Rate)
 		}
 	}

@@ -180,6 +180,9 @@ func uncountedChannels() []uncounted {
 				_, text, _ := strings.Cut(line, ": ") // what is left falls with every trial
 				said += leftBits.ReplaceAllString(text, "")
 			}
+			for _, letter := range []string{"m", "r", "s", "u"} { // lanes differ by their names alone
+				said = strings.ReplaceAll(said, fmt.Sprintf("%q", l.name(letter)), letter)
+			}
 			return observation{said: said, charged: d.Capacity}
 		}},
 		{id: "PRESENCE", text: "not to be connected, or not to answer", mode: ModeSlots, lanes: 8, secrets: 2, share: 2, timed: true, try: func(l *uncountedLane, secret int) observation {
