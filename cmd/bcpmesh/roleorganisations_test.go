@@ -389,9 +389,10 @@ func (c *company) records(act bcp.DeclareAct, n int) []string {
 }
 
 // Two meshes of two organisations, each a process with an operator and a server of its
-// own: each refuses with each of the eleven codes what the other may do wrong, as an agent
-// that shows itself and as a mesh that is challenged, accepts the truth, and hears of a
-// revocation within a minute.
+// own: each refuses an agent of the other with each of the eleven codes, accepts the truth,
+// and hears of a revocation within a minute. An agent that challenges the other's mesh
+// accepts the truth, too; that mesh proves nothing that its definitions do not say, and what
+// else may be wrong with its papers is refused, and told to it.
 //
 // covers P14.1, P14.2, P14.3, P14.4, DUAL-6, DUAL-7, DUAL-85, DUAL-90, DUAL-91, DUAL-92, DUAL-93, DUAL-105
 func TestTwoOrganisations(t *testing.T) {
