@@ -3,9 +3,11 @@ package definition
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
 // Declaration makes the declaration of a kernel: what its planner, its processors and
@@ -21,23 +23,27 @@ func Declaration(m *bcp.Mesh, name bcp.AgentName) (contract.Declaration, error) 
 		Agent: contract.AgentID{Name: name, Organisation: m.Organisation}, Architecture: contract.DualLLM,
 		Orchestrator: part(contract.DeterministicInterpreter, cmp.Or(own.Execution.Contract, "orchestrator-v1")),
 	}
-	model := func(agent, builtin string) (contract.Part, error) {
-		a, _ := m.Agent(bcp.AgentName(agent))
+	model := func(agent bcp.AgentName, builtin string) (contract.Part, error) {
+		a, _ := m.Agent(agent)
 		if a.Execution.ModelFamily == "" {
 			return contract.Part{}, fmt.Errorf("the definition of %s does not say execution.model_family, which a declaration names", agent)
 		}
 		return part(a.Execution.ModelFamily, cmp.Or(a.Execution.Contract, builtin)), nil
 	}
-	for _, a := range RoleAgents(m) {
-		if a.Name != string(name) || a.Kernel == nil {
+	at := slices.IndexFunc(m.Kernels, func(k bcp.KernelRights) bool { return k.Kernel == name })
+	if at < 0 {
+		return d, fmt.Errorf("%s is no kernel: a declaration is of one, with its planner and its processors", name)
+	}
+	var err error
+	if d.Planner, err = model(m.Kernels[at].Planner, "planner-v1"); err != nil {
+		return d, err
+	}
+	for _, k := range kernel.OfMesh(m) { // not RoleAgents, which looks at each agent: a gateway asks
+		if k.Name() != name {
 			continue
 		}
-		var err error
-		if d.Planner, err = model(a.Kernel.Planner, "planner-v1"); err != nil {
-			return d, err
-		}
-		for i, reader := range a.Kernel.Processors {
-			processor, err := model(reader, "processor-v1")
+		for i, s := range k.Definition().Schemas {
+			processor, err := model(s.Reader, "processor-v1")
 			if err != nil {
 				return d, err
 			}
@@ -46,10 +52,9 @@ func Declaration(m *bcp.Mesh, name bcp.AgentName) (contract.Declaration, error) 
 			}
 			d.Processor = processor
 		}
-		if d.Processor == (contract.Part{}) {
-			return d, fmt.Errorf("the kernel %s asks no Reader: a declaration has a processor", name)
-		}
-		return d, nil
 	}
-	return d, fmt.Errorf("%s is no kernel: a declaration is of one, with its planner and its processors", name)
+	if d.Processor == (contract.Part{}) {
+		return d, fmt.Errorf("the kernel %s asks no Reader: a declaration has a processor", name)
+	}
+	return d, nil
 }
