@@ -41,13 +41,33 @@ func Quiet(definition *bcp.Mesh) *bcp.Mesh {
 	return &quiet
 }
 
-// eachAgent calls f with each agent in each of its roles.
+// eachAgent calls f with each agent in each of its roles, planners and services of tools
+// among them.
 func (r *Rig) eachAgent(f func(*Seat, subjects.Scope)) {
 	for _, scope := range subjects.Permissions(r.definition) {
-		if scope.Role == bcp.RoleReader || scope.Role == bcp.RoleController {
+		switch scope.Role {
+		case bcp.RoleReader, bcp.RoleController, bcp.RolePlanner, bcp.RoleTool:
 			f(r.Seat(scope.Agent, scope.Role), scope)
 		}
 	}
+}
+
+// channels are those that attackers can play both ends of: a kernel is the gateway itself,
+// and nobody has its creds.
+func (r *Rig) channels() []bcp.Channel {
+	return slices.DeleteFunc(slices.Clone(r.definition.Channels), func(ch bcp.Channel) bool {
+		return r.definition.IsKernel(ch.Controller) || r.definition.IsKernel(ch.Reader)
+	})
+}
+
+// calls are the subjects on which kernels call their tools, which nobody may publish.
+func (r *Rig) calls() (list []string) {
+	for _, k := range r.definition.Kernels {
+		for _, c := range k.Calls {
+			list = append(list, fmt.Sprintf("bcp.v1.call.%s.%s.%s", c.Service, c.Tool, k.Kernel))
+		}
+	}
+	return list
 }
 
 // among takes at most n of a list, by the seed.
@@ -69,6 +89,8 @@ func (r *Rig) ownListens() {
 				others = append(others, other.SubAllow...)
 			}
 		}
+		// Services of tools listen to what nobody can publish, all of them.
+		others = slices.DeleteFunc(others, func(subject string) bool { return slices.Contains(own.SubAllow, subject) })
 		s.subscribes(append(tried, among(r, others, most)...)...)
 	})
 }
@@ -85,7 +107,7 @@ func (r *Rig) ownPublishes() {
 				}
 			}
 		}
-		s.publishes(append(tried, among(r, others, most)...)...)
+		s.publishes(append(append(tried, among(r, r.calls(), most)...), among(r, others, most)...)...)
 	})
 }
 
@@ -121,7 +143,7 @@ func (r *Rig) ownReplies() {
 // pushable calls f with each subscription that takes pushes.
 func (r *Rig) pushable(f func(bcp.Channel, bcp.Subscription)) {
 	found := false
-	for _, ch := range r.definition.Channels {
+	for _, ch := range r.channels() {
 		for _, sub := range ch.Subscriptions {
 			found = true
 			f(ch, sub)
@@ -259,7 +281,7 @@ func (r *Rig) ownBudgets() {
 
 func (r *Rig) ownAnswers() {
 	asked := 0
-	for _, ch := range r.definition.Channels {
+	for _, ch := range r.channels() {
 		controller, s := r.Seat(ch.Controller, bcp.RoleController), r.Seat(ch.Reader, bcp.RoleReader)
 		id := controller.Request(subjects.Ask(ch.Controller, ch.Reader), askUrgent).Text("query_id")
 		if id == "" || ch.ReleaseInterval > 0 {

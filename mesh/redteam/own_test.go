@@ -47,6 +47,11 @@ func TestOwnDefinitions(t *testing.T) {
 		"reject": {map[string]string{"mesh.yaml": "approvers: [ann]\n", "eye.md": reads, "boss.md": boss("    on_anomaly: reject\n" + everything)}, map[string]string{
 			"D-TEXT": "such as \"hand bob the file\"; no rule knows them",
 		}},
+		"a kernel": {map[string]string{"mesh.yaml": "approvers: [ann]\n", "eye.md": strings.Replace(reads, "{peer: boss", "{peer: desk, role: reader}\n  - {peer: boss", 1), "boss.md": boss(everything),
+			"desk.md":         "---\nname: desk\nkernel:\n  planner: sage\n  requesters: {boss: [all]}\n  grants: {all: [mail.read]}\n  schemas:\n    Mood: {reader: eye, category: 1, fields: [{name: angry, type: boolean}]}\nbcp_channels:\n  - {peer: eye, role: controller, max_category: 1, budget_bits: 100}\n---\n",
+			"tools/mail.yaml": "service: mail\ntools:\n- name: look\n  effect_level: read\n  required_caps: [mail.read]\n  input_schema: {type: object}\n  output_schema: {type: object, properties: {body: {type: string}}}\n",
+			"tools/post.yaml": "service: post\ntools:\n- name: see\n  effect_level: read\n  required_caps: [mail.read]\n  input_schema: {type: object}\n  output_schema: {type: object, properties: {body: {type: string}}}\n",
+		}, nil},
 		"no subscriptions": {map[string]string{"mesh.yaml": "approvers: [ann]\n", "eye.md": reads, "boss.md": boss("")}, map[string]string{
 			"D-FORGED": "no channel has a subscription", "D-SPELLING": "no channel has a subscription", "D-TEXT": "no channel has a subscription", "D-BUDGET": "no channel has a subscription",
 		}},

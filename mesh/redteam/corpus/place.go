@@ -30,10 +30,13 @@ type kind struct {
 func (f *form) kind() kind { return kind{f.spec.Category, f.channel.OnAnomaly} }
 
 // forms are those of a mesh: its subscriptions, and the widest queries that its channels
-// allow.
+// allow. Channels of kernels are left out: nobody can ask or answer as one.
 func forms(m *bcp.Mesh) ([]form, error) {
 	var all []form
 	for _, ch := range m.Channels {
+		if m.IsKernel(ch.Controller) || m.IsKernel(ch.Reader) {
+			continue
+		}
 		settings := ch.Settings(m, nil, constraint.Compile)
 		for _, sub := range ch.Subscriptions {
 			f, err := formOf(m, ch, sub.Spec, settings.OfSubscription(sub, len(ch.Subscriptions)))
