@@ -33,7 +33,7 @@ func TestAccountsHaveTheWaysOfTheArchitectureAndNoOthers(t *testing.T) {
 		"bcp.v1.egress.>": "service Singleton",
 		"bcp.v1.usage.>":  "service Singleton",
 		"bcp.v1.role.>":   "service Singleton",
-		"bcp.v1.run.>":    "service Singleton", "bcp.v1.plan.>": "stream ", "bcp.v1.reply.planner.>": "service Singleton", "bcp.v1.reply.tool.>": "service Singleton",
+		"bcp.v1.run.>":    "service Singleton", "bcp.v1.plan.>": "stream ", "bcp.v1.reply.planner.>": "service Singleton", "bcp.v1.subplan.>": "stream ", "bcp.v1.reply.subplanner.>": "service Singleton", "bcp.v1.reply.tool.>": "service Singleton",
 		"bcp.v1.control.>": "service Singleton", "bcp.v1.alert.>": "stream ",
 		"bcp.v1.approval.>": "service Singleton", "bcp.v1.reply.reader.>": "service Singleton", "bcp.v1.reply.controller.>": "service Singleton",
 		"bcp.v1.query.>": "stream ", "bcp.v1.deliver.reader.>": "stream ", "bcp.v1.deliver.controller.>": "stream ",
@@ -49,7 +49,7 @@ func TestAccountsHaveTheWaysOfTheArchitectureAndNoOthers(t *testing.T) {
 		accounts.System: nil, accounts.Core: nil, accounts.Joiners: {"bcp.v1.join.* service"},
 		accounts.Readers: {
 			"bcp.v1.deliver.reader.> stream", "bcp.v1.push.> service", "bcp.v1.query.> stream", "bcp.v1.reply.reader.> service",
-			"bcp.v1.role.> service shared",
+			"bcp.v1.reply.subplanner.> service", "bcp.v1.role.> service shared", "bcp.v1.subplan.> stream",
 		},
 		accounts.Controllers: {
 			"bcp.v1.ask.> service", "bcp.v1.deliver.controller.> stream", "bcp.v1.reply.controller.> service", "bcp.v1.role.> service shared", "bcp.v1.run.> service", "bcp.v1.session.> service",

@@ -31,7 +31,7 @@ var accountNames = []string{System, Core, Readers, Controllers, Operators}
 // accountOf returns the account of a role, or the empty string.
 func accountOf(r bcp.Role) string {
 	switch r {
-	case bcp.RoleReader:
+	case bcp.RoleReader, bcp.RoleSubplanner:
 		return Readers
 	case bcp.RoleController:
 		return Controllers

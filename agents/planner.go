@@ -16,7 +16,7 @@ import (
 
 // PlanRequest is what a kernel asks its planner (docs/kernel.md). Nothing in it is content
 // that a tool returned or a Reader said, but the codes of what went wrong with earlier
-// plans.
+// plans, and what a sub-planner is to read.
 type PlanRequest struct {
 	ID   string `json:"plan_id"`
 	Task string `json:"task"`
@@ -29,6 +29,12 @@ type PlanRequest struct {
 	// Result is what the run's value has to look like if its requester is to hear it; it
 	// is empty if no Controller hears results.
 	Result jsontext.Value `json:"result,omitempty"`
+	// SubRuns says that a plan may have steps of the kind subkernel.
+	SubRuns bool `json:"sub_runs,omitzero"`
+	// A sub-planner gets these in place of the task, and no errors: what to do with which
+	// content, which is hostile. What its plan makes of it stays as tainted as it is.
+	Instruction string `json:"instruction,omitempty"`
+	Content     string `json:"content,omitempty"`
 }
 
 // ErrNoPlan is what a handler returns, or wraps, when it has no plan for a task: the
@@ -38,6 +44,7 @@ var ErrNoPlan = errors.New("agents: there is no plan for the task")
 // Planner answers the plan requests of kernels.
 type Planner struct {
 	conn   *Connection
+	role   bcp.Role
 	log    hclog.Logger
 	runner runner
 
@@ -49,7 +56,14 @@ type Planner struct {
 // NewPlanner returns the planner of a connection, whose creds are of the role planner and
 // whose encoding is JSON. It starts nothing.
 func NewPlanner(c *Connection) *Planner {
-	return &Planner{conn: c, log: c.log.Named("planner"), at: map[string]*sending{}}
+	return &Planner{conn: c, role: bcp.RolePlanner, log: c.log.Named("planner"), at: map[string]*sending{}}
+}
+
+// NewSubPlanner is NewPlanner for creds of the role subplanner: it plans sub-runs.
+func NewSubPlanner(c *Connection) *Planner {
+	p := NewPlanner(c)
+	p.role = bcp.RoleSubplanner
+	return p
 }
 
 // OnPlan sets what makes plans. Set it before Start. The handler returns a value that
@@ -68,13 +82,21 @@ func (p *Planner) Start(ctx context.Context) error {
 	return p.runner.start(func() (*run, error) {
 		var started *run
 		ready := make(chan struct{})
-		started, err := p.conn.listen(ctx, []string{subjects.PlansOf(p.conn.options.Name)}, func(m *nats.Msg) {
+		started, err := p.conn.listen(ctx, []string{p.requests()}, func(m *nats.Msg) {
 			<-ready
 			p.receive(started, m)
 		})
 		close(ready)
 		return started, err
 	})
+}
+
+// requests matches the subjects of all requests to it.
+func (p *Planner) requests() string {
+	if p.role == bcp.RoleSubplanner {
+		return subjects.SubplansOf(p.conn.options.Name)
+	}
+	return subjects.PlansOf(p.conn.options.Name)
 }
 
 // Stop takes no more requests, waits for the handlers that are at work, and cancels their
@@ -85,7 +107,7 @@ func (p *Planner) Stop(ctx context.Context) error { return p.runner.stop(ctx) }
 // answered once its handler has returned.
 func (p *Planner) receive(r *run, m *nats.Msg) {
 	to, err := subjects.Parse(m.Reply)
-	if err != nil || to.Kind != subjects.KindReply || to.Role != bcp.RolePlanner || to.Agent != p.conn.options.Name {
+	if err != nil || to.Kind != subjects.KindReply || to.Role != p.role || to.Agent != p.conn.options.Name {
 		p.log.Warn("dropped a message with a foreign reply subject")
 		p.conn.options.OnError(ErrForeignReply)
 		return

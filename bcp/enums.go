@@ -16,11 +16,12 @@ const (
 	RoleReader     Role = 2
 	RoleApprover   Role = 3
 	RoleAuditor    Role = 4
-	RoleOperator   Role = 5 // whoever owns the state folder; see [Operator]
-	RoleKeeper     Role = 6 // what reaches the network in an agent's place
-	RolePlanner    Role = 7 // plans the runs of kernels
-	RoleTool       Role = 8 // a service whose tools kernels call
-	RoleDispatcher Role = 9 // what calls one tool for one kernel, inside the server's process
+	RoleOperator   Role = 5  // whoever owns the state folder; see [Operator]
+	RoleKeeper     Role = 6  // what reaches the network in an agent's place
+	RolePlanner    Role = 7  // plans the runs of kernels
+	RoleTool       Role = 8  // a service whose tools kernels call
+	RoleDispatcher Role = 9  // what calls one tool for one kernel, inside the server's process
+	RoleSubplanner Role = 10 // plans sub-runs, of what it reads
 )
 
 // Category is 1 (typed primitives), 2 (constrained answers) or 3 (a summary
@@ -106,7 +107,7 @@ const (
 )
 
 var (
-	roleWords     = []string{"", "controller", "reader", "approver", "auditor", "operator", "keeper", "planner", "tool", "dispatcher"}
+	roleWords     = []string{"", "controller", "reader", "approver", "auditor", "operator", "keeper", "planner", "tool", "dispatcher", "subplanner"}
 	encodingWords = []string{"", "json", "msgpack"}
 	sandboxWords  = []string{"", "none", "own", "required"}
 	anomalyWords  = []string{"review", "reject", "flag"}

@@ -53,6 +53,7 @@ type RunChange struct {
 // them, and which tools it calls.
 type KernelRights struct {
 	Kernel, Planner AgentName
+	SubPlanner      AgentName   // empty: there are no sub-runs
 	Approvers       []AgentName // may decide about its calls
 	Runs            []RunRight
 	// Roles are the requirements that requesters have to be accepted for, by requester.

@@ -190,6 +190,7 @@ func (c *commands) prepare(p supervisor.Program) ([]string, error) {
 	def, known := mesh.Agent(p.Agent)
 	serves := slices.ContainsFunc(mesh.Services, func(s bcp.Service) bool { return s.Name == p.Agent })
 	plans := slices.ContainsFunc(mesh.Kernels, func(k bcp.KernelRights) bool { return k.Planner == p.Agent })
+	reads := slices.ContainsFunc(mesh.Kernels, func(k bcp.KernelRights) bool { return k.SubPlanner == p.Agent })
 	if !known && !serves {
 		return nil, errGone
 	}
@@ -204,7 +205,7 @@ func (c *commands) prepare(p supervisor.Program) ([]string, error) {
 	}{
 		{def.Controller, bcp.RoleController, "BCPMESH_CONTROLLER_CREDS"}, {def.Reader, bcp.RoleReader, "BCPMESH_READER_CREDS"},
 		{def.Builtin, bcp.RoleKeeper, "BCPMESH_KEEPER_CREDS"},
-		{plans, bcp.RolePlanner, "BCPMESH_PLANNER_CREDS"}, {serves, bcp.RoleTool, "BCPMESH_TOOL_CREDS"},
+		{plans, bcp.RolePlanner, "BCPMESH_PLANNER_CREDS"}, {reads, bcp.RoleSubplanner, "BCPMESH_SUBPLANNER_CREDS"}, {serves, bcp.RoleTool, "BCPMESH_TOOL_CREDS"},
 	} {
 		if !role.has {
 			continue

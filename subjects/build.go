@@ -99,10 +99,10 @@ func Call(service bcp.AgentName, tool string, kernel bcp.AgentName) string {
 	return Subject{Kind: KindCall, Agent: service, Tool: tool, Kernel: kernel}.String()
 }
 
-// ReplyPlanner returns where a planner or a sub-planner answers one sending of a
+// ReplyPlanner returns where a planner, or a sub-planner, answers one sending of a
 // request; attempt 0 is the first.
-func ReplyPlanner(planner bcp.AgentName, request string, attempt int) string {
-	return Subject{Kind: KindReply, Role: bcp.RolePlanner, Agent: planner, ID: request, Attempt: attempt}.String()
+func ReplyPlanner(role bcp.Role, planner bcp.AgentName, request string, attempt int) string {
+	return Subject{Kind: KindReply, Role: role, Agent: planner, ID: request, Attempt: attempt}.String()
 }
 
 // ReplyTool returns where a tool service answers one attempt of a call.

@@ -61,6 +61,8 @@ func Exports() []Export {
 		{Subject: tree(KindRole), Identify: true, Roles: []bcp.Role{bcp.RoleController, bcp.RoleReader}},
 		{Subject: tree(KindPlan), Stream: true, Roles: []bcp.Role{bcp.RolePlanner}},
 		{Subject: join(KindReply, answering(bcp.RolePlanner), ">"), Roles: []bcp.Role{bcp.RolePlanner}},
+		{Subject: tree(KindSubplan), Stream: true, Roles: []bcp.Role{bcp.RoleSubplanner}},
+		{Subject: join(KindReply, answering(bcp.RoleSubplanner), ">"), Roles: []bcp.Role{bcp.RoleSubplanner}},
 		{Subject: tree(KindCall), Stream: true, Dispatched: true, Roles: []bcp.Role{bcp.RoleTool}},
 		{Subject: join(KindReply, answering(bcp.RoleTool), ">"), Roles: []bcp.Role{bcp.RoleTool}},
 		{Subject: tree(KindQuery), Stream: true, Roles: readers},

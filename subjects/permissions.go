@@ -168,7 +168,7 @@ func readerScope(name bcp.AgentName, channels []*bcp.Channel, publish []string, 
 	return s
 }
 
-// kernelScopes are of those who serve kernels: a planner and a tool service may only
+// kernelScopes are of those who serve kernels: planners and tool services may only
 // answer, and a dispatcher may publish the one subject of its call.
 func kernelScopes(mesh *bcp.Mesh) (scopes []Scope) {
 	for i := range mesh.Kernels {
@@ -176,6 +176,11 @@ func kernelScopes(mesh *bcp.Mesh) (scopes []Scope) {
 		planner := scope(k.Planner, bcp.RolePlanner, nil, PlansOf(k.Planner))
 		planner.MaxPayload = MaxPlan
 		scopes = append(scopes, planner)
+		if k.SubPlanner != "" {
+			sub := scope(k.SubPlanner, bcp.RoleSubplanner, nil, SubplansOf(k.SubPlanner))
+			sub.MaxPayload = MaxPlan
+			scopes = append(scopes, sub)
+		}
 		for _, call := range k.Calls {
 			tool := scope(call.Service, bcp.RoleTool, nil, CallsOf(call.Service), ServiceRequests)
 			tool.MaxPayload = MaxOutcome

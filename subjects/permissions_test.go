@@ -218,7 +218,7 @@ func TestExportsKeepTheDirection(t *testing.T) {
 	t.Parallel()
 	for _, e := range subjects.Exports() {
 		alerts := e.Subject == subjects.Alerts() // for people, whatever their role
-		fromGateway := strings.HasPrefix(e.Subject, "bcp.v1.query.") || strings.HasPrefix(e.Subject, "bcp.v1.deliver.") || strings.HasPrefix(e.Subject, "bcp.v1.plan.") || e.Dispatched || alerts
+		fromGateway := strings.HasPrefix(e.Subject, "bcp.v1.query.") || strings.HasPrefix(e.Subject, "bcp.v1.deliver.") || strings.HasPrefix(e.Subject, "bcp.v1.plan.") || strings.HasPrefix(e.Subject, "bcp.v1.subplan.") || e.Dispatched || alerts
 		if e.Stream != fromGateway {
 			t.Errorf("%q: stream %t", e.Subject, e.Stream)
 		}

@@ -117,7 +117,7 @@ type Subject struct {
 	Controller, Reader bcp.AgentName
 	Subscription       bcp.SubscriptionID // push
 
-	Role    bcp.Role      // deliver, reply: RoleController or RoleReader; reply: RolePlanner or RoleTool, too
+	Role    bcp.Role      // deliver, reply: RoleController or RoleReader; reply: RolePlanner, RoleSubplanner or RoleTool, too
 	Agent   bcp.AgentName // deliver, reply, approval, egress, usage, run, plan, subplan; call: the service of the tool; role: who asks
 	Peer    bcp.AgentName // deliver: an agent or bcp.Gateway; role: whom it asks about
 	ID      string        // reply: a query id or a delivery id, or that of a plan request or a call
@@ -347,7 +347,7 @@ func word(s string, more bool) string {
 
 // answering is role of who answers the gateway.
 func answering(r bcp.Role) string {
-	if r == bcp.RolePlanner || r == bcp.RoleTool {
+	if r == bcp.RolePlanner || r == bcp.RoleSubplanner || r == bcp.RoleTool {
 		return r.String()
 	}
 	return role(r)

@@ -91,6 +91,8 @@ func (i identity) outlets() []pattern {
 	switch {
 	case i.role == bcp.RolePlanner:
 		list = append(list, subjects.PlansOf(i.agent))
+	case i.role == bcp.RoleSubplanner:
+		list = append(list, subjects.SubplansOf(i.agent))
 	case i.role == bcp.RoleTool:
 		list = append(list, subjects.CallsOf(i.agent), subjects.ServiceRequests)
 	case i.person():

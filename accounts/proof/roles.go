@@ -56,7 +56,9 @@ var carriers = func() []carrier {
 	// A sub-planner is a processor: what it is asked about is content.
 	subplan := list[5]
 	subplan.pattern = parsePattern(subjects.All(subjects.KindSubplan))
-	return append(list, subplan)
+	answer := list[6]
+	answer.pattern = parsePattern(subjects.Replies(bcp.RoleSubplanner))
+	return append(list, subplan, answer)
 }()
 
 // roleOf returns the role of an agent or a person. Whoever is in an account of those who
@@ -75,7 +77,7 @@ func RoleOf(name string) contract.Role {
 	switch identityOf(name).role {
 	case bcp.RolePlanner:
 		return contract.Planner
-	case bcp.RoleReader:
+	case bcp.RoleReader, bcp.RoleSubplanner:
 		return contract.Processor
 	case bcp.RoleTool:
 		return contract.Tool

@@ -29,7 +29,7 @@ func cast() []subjects.Scope {
 		},
 		Channels: []bcp.Channel{channel("desk", "mailer"), channel("desk", "paper"), channel("post", "mailer")},
 		Kernels: []bcp.KernelRights{
-			{Kernel: "desk", Planner: "ann", Runs: []bcp.RunRight{{Requester: "kim", Grant: "all"}}, Calls: calls},
+			{Kernel: "desk", Planner: "ann", SubPlanner: "paul", Runs: []bcp.RunRight{{Requester: "kim", Grant: "all"}}, Calls: calls},
 			{Kernel: "post", Planner: "bea", Runs: []bcp.RunRight{{Requester: "lee", Grant: "all"}}, Calls: calls},
 		},
 	})

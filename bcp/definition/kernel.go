@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
@@ -205,14 +206,15 @@ func (b *builder) kernel(m *bcp.Mesh, agent *bcp.Agent, a *agent, tools []kernel
 	before := len(b.report.Errors)
 	b.checkSeat(m, agent, a)
 	d := kernel.Definition{
-		Name: agent.Name, Planner: bcp.AgentName(o.get("planner").text), Requesters: map[bcp.AgentName][]string{}, Grants: map[string][]kernel.Capability{},
+		Name: agent.Name, Planner: bcp.AgentName(o.get("planner").text), SubPlanner: bcp.AgentName(o.get("sub_planner").text),
+		Requesters: map[bcp.AgentName][]string{}, Grants: map[string][]kernel.Capability{},
 		Limits: limitsOf(o), MeshRules: meshRules, Approvers: m.Approvers,
 	}
 	if o.has("approvers") {
 		d.Approvers = namesOf(o, "approvers")
 	}
 	b.checkApprovers(m, a.source, o)
-	for where, key := range map[string]string{"name": "name", "planner": "planner", "limits": "limits", "rules": "rules", "tools": "kernel", "result": "result"} {
+	for where, key := range map[string]string{"name": "name", "planner": "planner", "sub_planner": "sub_planner", "limits": "limits", "rules": "rules", "tools": "kernel", "result": "result"} {
 		at[where] = place{a.source, o.at(key), join(o.path, key)}
 	}
 	for _, g := range o.get("grants").named {
@@ -226,6 +228,9 @@ func (b *builder) kernel(m *bcp.Mesh, agent *bcp.Agent, a *agent, tools []kernel
 		b.checkRequester(m, agent, a, r)
 	}
 	b.checkPlanner(m, d.Planner, a, o)
+	if d.SubPlanner != "" {
+		b.checkSubPlanner(m, d.SubPlanner, d.Planner, a, o)
+	}
 	d.Tools = within(tools, d.Grants)
 	d.Rules = b.rulesOf(a.source, o.get("rules").objects, at)
 	// A rule for all kernels says nothing about one that has not its tool.
@@ -381,17 +386,37 @@ func (b *builder) checkSeat(m *bcp.Mesh, agent *bcp.Agent, a *agent) {
 
 // checkPlanner refuses a planner that may have seen content (K8, DUAL-11).
 func (b *builder) checkPlanner(m *bcp.Mesh, planner bcp.AgentName, a *agent, o *object) {
+	b.checkPlans(m, planner, a, o, "planner", "a planner has no channels and starts no runs: it may never see what a Reader says")
+}
+
+// checkSubPlanner refuses a sub-planner that could pass on what it reads in another way
+// than by its plans, whose values are as tainted as that (K8, DUAL-11).
+func (b *builder) checkSubPlanner(m *bcp.Mesh, sub, planner bcp.AgentName, a *agent, o *object) {
+	if sub == planner {
+		a.source.errorf(o.at("sub_planner"), CodeKernel, join(o.path, "sub_planner"), "the planner sees no content, and a sub-planner reads it: name another agent")
+		return
+	}
+	b.checkPlans(m, sub, a, o, "sub_planner", "a sub-planner has no channels and starts no runs: what it reads leaves it by its plans alone")
+	for i := range m.Agents {
+		if x := &m.Agents[i]; x.Name == sub && x.Execution.Role != string(contract.Processor) {
+			a.source.errorf(o.at("sub_planner"), CodeKernel, join(o.path, "sub_planner"), "the definition of %s does not say that it reads content: it needs execution: {role: processor}", sub)
+		}
+	}
+}
+
+// checkPlans refuses whom a kernel cannot ask for plans.
+func (b *builder) checkPlans(m *bcp.Mesh, who bcp.AgentName, a *agent, o *object, key, channels string) {
 	message := ""
-	switch i, known := slices.BinarySearchFunc(m.Agents, planner, func(x bcp.Agent, name bcp.AgentName) int { return cmp.Compare(x.Name, name) }); {
-	case isPerson(m, planner):
-		message = "a person is no planner"
+	switch i, known := slices.BinarySearchFunc(m.Agents, who, func(x bcp.Agent, name bcp.AgentName) int { return cmp.Compare(x.Name, name) }); {
+	case isPerson(m, who):
+		message = "a person plans nothing here"
 	case known && (m.Agents[i].Controller || m.Agents[i].Reader):
-		message = "a planner has no channels and starts no runs: it may never see what a Reader says"
-	case slices.ContainsFunc(b.services, func(s *service) bool { return s.object.get("service").text == string(planner) }):
-		message = "a tool service is no planner"
+		message = channels
+	case slices.ContainsFunc(b.services, func(s *service) bool { return s.object.get("service").text == string(who) }):
+		message = "a tool service plans nothing"
 	}
 	if message != "" {
-		a.source.errorf(o.at("planner"), CodeKernel, join(o.path, "planner"), "%s", message)
+		a.source.errorf(o.at(key), CodeKernel, join(o.path, key), "%s", message)
 	}
 }
 

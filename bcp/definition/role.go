@@ -69,7 +69,7 @@ func executionOf(o *object) bcp.Execution {
 func RoleAgents(m *bcp.Mesh) []contract.Agent {
 	kernels := map[bcp.AgentName]*contract.Kernel{}
 	for _, k := range m.Kernels {
-		kernels[k.Kernel] = &contract.Kernel{Planner: string(k.Planner)}
+		kernels[k.Kernel] = &contract.Kernel{Planner: string(k.Planner), SubPlanner: string(k.SubPlanner)}
 	}
 	for _, k := range kernel.OfMesh(m) {
 		for _, s := range k.Definition().Schemas {
@@ -141,8 +141,8 @@ func (b *builder) roles(m *bcp.Mesh) {
 		case contract.SameCommand:
 			a.source.warnf(at, CodeOneProgram, key, "%s, a processor, is started by the same command: one program may then read the task and the content", p.Other)
 		case contract.NotARole, contract.UnknownAgent, contract.SubPlannerNoProcessor:
-			// The schema has no other roles. A planner may be started elsewhere, without a
-			// file, and a kernel's definition names no sub-planner yet.
+			// The schema has no other roles. Who plans may be started elsewhere, without a
+			// file, and a sub-planner with one is judged with its kernel.
 		}
 	}
 	for i, a := range b.agents {

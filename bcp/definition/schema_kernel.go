@@ -16,6 +16,8 @@ func kernelKeys() []Key {
 	keys := []Key{
 		{Level: LevelKernel, Name: "planner", Type: TypeName, Required: true, Rule: "K1, K8",
 			Doc: "Who answers tasks with plans: no agent with channels, since it may never see content."},
+		{Level: LevelKernel, Name: "sub_planner", Type: TypeName, DefaultRule: "none: plans have no sub-runs", Rule: "K8, DUAL-11",
+			Doc: "Who plans sub-runs of what it reads: an agent without channels that is not the planner. What its plans say is as tainted as the content."},
 		{Level: LevelKernel, Name: "requesters", Type: TypeNameLists, Min: 1, Max: 1000, Required: true, Rule: "K2, K9",
 			Doc: "The agents that may start runs, each with the grants that it may name."},
 		{Level: LevelKernel, Name: "requires_role", Type: TypeNameLists, Min: 0, Max: 1000, DefaultRule: "nothing is required", Rule: "P14.2, DUAL-91",

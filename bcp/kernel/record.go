@@ -125,7 +125,7 @@ func (s *State) OpenSince(before int64) int {
 // Rights returns what the kernel needs of the server, sorted.
 func (k *Kernel) Rights() bcp.KernelRights {
 	d := &k.definition
-	r := bcp.KernelRights{Kernel: d.Name, Planner: d.Planner, Approvers: d.Approvers}
+	r := bcp.KernelRights{Kernel: d.Name, Planner: d.Planner, SubPlanner: d.SubPlanner, Approvers: d.Approvers}
 	for _, requester := range slices.Sorted(maps.Keys(d.Requesters)) {
 		for _, grant := range d.Requesters[requester] {
 			r.Runs = append(r.Runs, bcp.RunRight{Requester: requester, Grant: grant})

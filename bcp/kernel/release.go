@@ -272,13 +272,17 @@ func (k *Kernel) subPlanRequest(r *run) []byte {
 // request is what every planner gets.
 func (k *Kernel) request(r *run, g Grant) Value {
 	limits := &r.start.Limits
-	return object(
+	v := object(
 		member{"type", Text(TypePlanRequest)}, member{"plan_id", Text(r.wait.ID)}, member{"catalogue", k.catalogue(g)}, member{"schemas", k.schemaList()},
 		member{"limits", object(
 			member{"max_steps", Int(int64(limits.MaxSteps))}, member{"max_effects", Int(int64(limits.MaxEffects))},
 			member{"max_q_parses", Int(int64(limits.MaxParses))}, member{"max_depth", Int(int64(limits.MaxDepth))},
 		)},
 	)
+	if k.definition.SubPlanner != "" && r.top().Depth < limits.MaxDepth {
+		v.add("sub_runs", Bool(true))
+	}
+	return v
 }
 
 // catalogue lists the tools that the grant allows to call.

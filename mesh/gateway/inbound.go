@@ -323,7 +323,7 @@ func patternsOf(who agentRole) []string {
 		return []string{subjects.AsksOf(who.Agent), subjects.Session(who.Agent), subjects.RepliesOf(who.Role, who.Agent), subjects.RunsOf(who.Agent)}
 	case bcp.RoleKeeper:
 		return []string{subjects.Egress(who.Agent), subjects.Usage(who.Agent)}
-	case bcp.RolePlanner, bcp.RoleTool:
+	case bcp.RolePlanner, bcp.RoleSubplanner, bcp.RoleTool:
 		return []string{subjects.RepliesOf(who.Role, who.Agent)}
 	case bcp.RoleApprover:
 		return []string{subjects.ApprovalsOf(who.Agent)}

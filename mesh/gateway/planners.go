@@ -16,7 +16,7 @@ func toKernel(s *subjects.Subject) (bcp.DecisionKind, bool) {
 	switch {
 	case s.Kind == subjects.KindRun:
 		return bcp.KindRun, true
-	case s.Kind == subjects.KindReply && s.Role == bcp.RolePlanner:
+	case s.Kind == subjects.KindReply && (s.Role == bcp.RolePlanner || s.Role == bcp.RoleSubplanner):
 		return bcp.KindPlan, true
 	case s.Kind == subjects.KindReply && s.Role == bcp.RoleTool:
 		return bcp.KindOutcome, true
@@ -37,7 +37,7 @@ func servesKernel(k *kernel.Kernel) []agentRole {
 	d := k.Definition()
 	everybody := []agentRole{{d.Planner, bcp.RolePlanner}}
 	if d.SubPlanner != "" {
-		everybody = append(everybody, agentRole{d.SubPlanner, bcp.RolePlanner})
+		everybody = append(everybody, agentRole{d.SubPlanner, bcp.RoleSubplanner})
 	}
 	for i := range d.Tools {
 		everybody = append(everybody, agentRole{bcp.AgentName(d.Tools[i].Service), bcp.RoleTool})
@@ -61,20 +61,20 @@ func (g *Gateway) listenToKernel(k *kernel.Kernel) error {
 // answer that the first allows.
 func (g *Gateway) askPlanner(id string) {
 	r, open := g.runState().Waiting(id)
-	subject := ""
+	subject, role := "", bcp.RolePlanner
 	switch {
 	case !open:
 		delete(g.runs.unheard, id)
 	case r.Kind == kernel.ReleasePlan:
 		subject = subjects.Plan(r.Agent, r.Kernel)
 	case r.Kind == kernel.ReleaseSubPlan:
-		subject = subjects.Subplan(r.Agent, r.Kernel)
+		subject, role = subjects.Subplan(r.Agent, r.Kernel), bcp.RoleSubplanner
 	}
-	conn := g.linkOf(agentRole{r.Agent, bcp.RolePlanner})
+	conn := g.linkOf(agentRole{r.Agent, role})
 	if subject == "" || conn == nil {
 		return
 	}
-	reply := subjects.ReplyPlanner(r.Agent, id, 1+rand.IntN(subjects.MaxAttempt))
+	reply := subjects.ReplyPlanner(role, r.Agent, id, 1+rand.IntN(subjects.MaxAttempt))
 	if err := conn.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Data: r.Body}); err != nil {
 		g.log.Warn("asking a planner", "error", err)
 	}

@@ -161,8 +161,8 @@ func TestCompromisedPlannerAndHijackedReader(t *testing.T) {
 		call, subjects.Run("main", "desk", "all"), subjects.ReplyTool("mail", "c1", 1), subjects.Plan("ann", "desk"), subjects.Ask("desk", "mailer"), subjects.Query("mailer", "desk"),
 		subjects.Control(bcp.ControlStopRun),
 	}
-	refusesAll(t, "the planner", planner, append(everywhere, subjects.ReplyPlanner("ann", "p1", 1), subjects.ReplyReader("mailer", "q1", 1))...)
-	refusesAll(t, "the Reader", reader, append(everywhere, query.Reply, subjects.ReplyPlanner("ann", "p1", 1))...)
+	refusesAll(t, "the planner", planner, append(everywhere, subjects.ReplyPlanner(bcp.RolePlanner, "ann", "p1", 1), subjects.ReplyReader("mailer", "q1", 1))...)
+	refusesAll(t, "the Reader", reader, append(everywhere, query.Reply, subjects.ReplyPlanner(bcp.RolePlanner, "ann", "p1", 1))...)
 	for who, conn := range map[string]*nats.Conn{"the planner": planner, "the Reader": reader} {
 		for _, pattern := range []string{subjects.CallsOf("mail"), subjects.PlansOf("boss"), subjects.QueriesOf("desk"), "bcp.v1.>"} {
 			sub, err := conn.SubscribeSync(pattern)

@@ -44,6 +44,24 @@ func desk(t testing.TB) *kernel.Kernel { return deskWith(t, func(*kernel.Tool) {
 // deskWith is desk with something else about its tools.
 func deskWith(t testing.TB, change func(*kernel.Tool)) *kernel.Kernel {
 	t.Helper()
+	d := deskDefinition(t)
+	for i := range d.Tools {
+		change(&d.Tools[i])
+	}
+	return newKernel(t, d)
+}
+
+func newKernel(t testing.TB, d kernel.Definition) *kernel.Kernel {
+	t.Helper()
+	k, defects := kernel.New(d)
+	if len(defects) > 0 {
+		t.Fatal(defects)
+	}
+	return k
+}
+
+func deskDefinition(t testing.TB) kernel.Definition {
+	t.Helper()
 	spec, err := bcp.ParseSpec([]byte(`{"category":2,"questions":[{"id":"text","question":"What does it say?","max_words":20,"expected_format":"short_text"}]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +69,7 @@ func deskWith(t testing.TB, change func(*kernel.Tool)) *kernel.Kernel {
 	caps := func(names ...kernel.Capability) []kernel.Capability { return names }
 	to := typeOf(t, `{"type":"object","properties":{"to":{"type":"string"},"body":{"type":"string"}}}`)
 	ok := typeOf(t, `{"type":"object","properties":{"ok":{"type":"boolean"}}}`)
-	d := kernel.Definition{
+	return kernel.Definition{
 		Name: "desk", Planner: "ann", Limits: kernel.DefaultLimits(), UntestedRules: true,
 		Requesters: map[bcp.AgentName][]string{"main": {"all", "read"}},
 		Grants:     map[string][]kernel.Capability{"all": {"mail.read", "mail.send"}, "read": {"mail.read"}},
@@ -64,14 +82,6 @@ func deskWith(t testing.TB, change func(*kernel.Tool)) *kernel.Kernel {
 		Schemas: []kernel.Schema{{Name: "Summary", Reader: "mailer", Spec: spec}},
 		Rules:   []kernel.Rule{{ID: "to-kim", Effect: kernel.Declassify, Tool: "post", When: `!args.body.third_party && !args.to.tainted && args.to.value == "kim"`}},
 	}
-	for i := range d.Tools {
-		change(&d.Tools[i])
-	}
-	k, defects := kernel.New(d)
-	if len(defects) > 0 {
-		t.Fatal(defects)
-	}
-	return k
 }
 
 // The plans of most tests.
@@ -106,9 +116,10 @@ type call struct {
 	Args    json.RawMessage `json:"args"`
 }
 
-func newKernelBench(t testing.TB) *kernelBench {
+func newKernelBench(t testing.TB) *kernelBench { return kernelBenchOf(t, desk(t)) }
+
+func kernelBenchOf(t testing.TB, k *kernel.Kernel) *kernelBench {
 	t.Helper()
-	k := desk(t)
 	b := &kernelBench{bench: benchOf(t, kernelFiles(), k.Rights()), kernel: k, plan: postPlan}
 	b.grown.L = &b.mu
 	b.createStreams(t)

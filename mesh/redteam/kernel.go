@@ -346,7 +346,7 @@ func kernels() []Attack {
 			t := s.begin("all")
 			all := []string{
 				"bcp.v1.call.mailbox.send.desk", "bcp.v1.call.mailbox.look.shop", subjects.Run(main, desk, "all"), subjects.Plan(sage, desk), subjects.Plan(rival, shop),
-				subjects.ReplyPlanner(sage, t.asked.Text("plan_id"), 2), subjects.ReplyPlanner(rival, "p1", 1), subjects.ReplyTool(mailbox, "c1", 1), subjects.ReplyReader(mailer, "q1", 1),
+				subjects.ReplyPlanner(bcp.RolePlanner, sage, t.asked.Text("plan_id"), 2), subjects.ReplyPlanner(bcp.RolePlanner, rival, "p1", 1), subjects.ReplyTool(mailbox, "c1", 1), subjects.ReplyReader(mailer, "q1", 1),
 				subjects.Ask(desk, mailer), subjects.Push(desk, main, bcp.ResultSubscription), subjects.Control(bcp.ControlStopRun), subjects.Session(main), subjects.Commit(0),
 			}
 			for _, who := range []*Seat{s.planner, s.service, s.reads, r.Seat(rival, bcp.RolePlanner)} {

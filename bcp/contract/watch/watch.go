@@ -219,6 +219,7 @@ var sends = map[bcp.Role][]string{
 	bcp.RoleReader:     {"push", "reply", "role"},
 	bcp.RoleKeeper:     {"egress", "usage"},
 	bcp.RolePlanner:    {"reply"},
+	bcp.RoleSubplanner: {"reply"},
 	bcp.RoleTool:       {"reply"},
 }
 

@@ -118,7 +118,7 @@ func (f *Flags) Connect(ctx context.Context, role bcp.Role) (*Client, error) {
 		return nil, cli.Failf("credentials for %s: %s", name, err)
 	}
 	encoding := bcp.JSON
-	if def != nil && role != bcp.RoleKeeper && role != bcp.RolePlanner { // whose messages are JSON, whatever their agent's are
+	if def != nil && role != bcp.RoleKeeper && role != bcp.RolePlanner && role != bcp.RoleSubplanner { // whose messages are JSON, whatever their agent's are
 		if a, ok := def.Agent(name); ok {
 			encoding = a.Encoding
 		}

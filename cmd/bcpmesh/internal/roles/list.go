@@ -53,6 +53,9 @@ func partsOf(m *bcp.Mesh) []part {
 		}
 		add(a.Name, contract.Orchestrator, "")
 		add(a.Kernel.Planner, contract.Planner, a.Name)
+		if a.Kernel.SubPlanner != "" {
+			add(a.Kernel.SubPlanner, contract.Processor, a.Name)
+		}
 		for _, reader := range a.Kernel.Processors {
 			add(reader, contract.Processor, a.Name)
 		}
