@@ -156,7 +156,7 @@ var rules = []rule{
 	// A Reader that is a model without tools.
 	{folder: "agents/extract", internal: []string{"agents", "agents/llm", "agents/mcp", "bcp", "bcp/guard"}, external: []string{jsonSchema, jsonText}},
 	// A planner that is a model, with a tool that does nothing.
-	{folder: "agents/plan", internal: []string{"agents", "agents/llm", "bcp/kernel"}, external: []string{jsonText}},
+	{folder: "agents/plan", internal: []string{"agents", "agents/llm", "bcp/guard", "bcp/kernel"}, external: []string{jsonText}},
 	// The tool web_fetch, of both.
 	{folder: "agents/web", internal: []string{"agents/fetch", "agents/llm", "agents/page", "bcp/guard"}, external: []string{jsonText}},
 	// Opens what is below a folder, and knows nothing of what is in it.

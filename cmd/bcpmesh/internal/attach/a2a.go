@@ -20,7 +20,7 @@ type a2aServerOptions struct {
 
 // A2ACommand returns the command a2a.
 func A2ACommand(p *cli.Program) *cobra.Command {
-	o := a2aServerOptions{AgentFlags: client.AgentFlags{Role: bcp.RoleController}}
+	o := a2aServerOptions{AgentFlags: client.AgentFlags{Roles: []bcp.Role{bcp.RoleController}}}
 	cmd := &cobra.Command{
 		Use:   "a2a",
 		Short: "Serve a controller of the mesh to A2A clients",

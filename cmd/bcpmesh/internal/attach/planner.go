@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -12,14 +13,21 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 )
+
+// plannerRoles are those that plan: of whichever the creds are, they plan for.
+var plannerRoles = []bcp.Role{bcp.RolePlanner, bcp.RoleSubplanner}
 
 // PlannerCommand returns the command planner.
 func PlannerCommand(p *cli.Program) *cobra.Command {
 	return cli.Group("planner", "Plan the runs of kernels",
 		`Plan the runs of kernels. A planner is told the task, the tools of the run's grant and
-what it may ask Readers; it never sees content. docs/kernel.md has the form of a plan.`,
+what it may ask Readers; it never sees content. docs/kernel.md has the form of a plan.
+
+With the creds of a sub-planner it plans sub-runs: in place of the task it is told an
+instruction and content, which is hostile. What its plans say is as tainted.`,
 		`  bcpmesh planner model --creds ann.creds --model anthropic/claude-sonnet-4-5
   bcpmesh planner command --creds ann.creds -- ./plan.py
   bcpmesh planner script --creds ann.creds plans.json`,
@@ -34,7 +42,8 @@ func plannerProgramCommand(p *cli.Program) *cobra.Command {
 		Short: "Make each plan by running a program",
 		Long: `Make each plan by running a program, in any language. It gets the request as one line of
 JSON on stdin: {"plan_id", "task", "catalogue", "schemas", "limits", "errors"}, and
-prints a plan: {"steps": [...], "final": "id"}.
+prints a plan: {"steps": [...], "final": "id"}. A sub-planner's has instruction and
+content in place of task and errors.
 
 A program that fails, or prints nothing, has no plan: the kernel hears that the
 planner refused, and asks again within max_plans. errors then has the codes of what
@@ -44,12 +53,12 @@ Started by a mesh as a planner's command, it needs no flags.`,
 		Example: "  " + example,
 		Args:    programArgs(example),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := o.connect(cmd.Context(), p, bcp.RolePlanner, args)
+			s, err := o.connect(cmd.Context(), p, plannerRoles, args)
 			if err != nil {
 				return err
 			}
 			defer s.close()
-			return planWith(cmd.Context(), p, s.conn, s.name, func(ctx context.Context, r agents.PlanRequest) (any, error) {
+			return planWith(cmd.Context(), p, s.ServedAgent, func(ctx context.Context, r agents.PlanRequest) (any, error) {
 				line, err := json.Marshal(r)
 				if err != nil {
 					return nil, err
@@ -68,7 +77,7 @@ Started by a mesh as a planner's command, it needs no flags.`,
 			})
 		},
 	}
-	o.addTo(cmd, "creds `FILE` of a planner (default: $BCPMESH_PLANNER_CREDS)")
+	o.addTo(cmd, "creds `FILE` of a planner or sub-planner (default: $BCPMESH_PLANNER_CREDS)")
 	return cmd
 }
 
@@ -88,7 +97,7 @@ func plannerScriptCommand(p *cli.Program) *cobra.Command {
 		Short: "Answer tasks with the plans of a file",
 		Long: `Answer tasks with the plans of a file, without a model: for tests, and for tasks that
 are always the same. FILE is a JSON array of {"task": …, "plan": …}: the first entry
-with the very text of the task is taken, or the first whose task is "*". Without one
+with the very text of the task, or of a sub-planner's instruction, is taken, or the first whose task is "*". Without one
 the kernel hears that the planner refused.`,
 		Example: "  bcpmesh planner script --creds ann.creds plans.json",
 		Args:    cli.Arguments(1, "FILE"),
@@ -97,8 +106,8 @@ the kernel hears that the planner refused.`,
 			if err != nil {
 				return err
 			}
-			o.Role = bcp.RolePlanner
-			if o.FromEnvironment(p.Env, bcp.RolePlanner); o.Creds == "" {
+			o.Roles = plannerRoles
+			if o.FromEnvironment(p.Env, plannerRoles...); o.Creds == "" {
 				return cli.Usagef("planner script: expected --creds FILE").WithHint("bcpmesh creds issue NAME --out FILE makes one")
 			}
 			agent, err := o.Connect(cmd.Context(), p, "planner", 4)
@@ -106,9 +115,10 @@ the kernel hears that the planner refused.`,
 				return err
 			}
 			defer agent.Conn.Close()
-			return planWith(cmd.Context(), p, agent.Conn, agent.Name, func(_ context.Context, r agents.PlanRequest) (any, error) {
+			return planWith(cmd.Context(), p, agent, func(_ context.Context, r agents.PlanRequest) (any, error) {
+				asked := cmp.Or(r.Task, r.Instruction)
 				for _, t := range tasks {
-					if t.Task == r.Task || t.Task == "*" {
+					if t.Task == asked || t.Task == "*" {
 						return t.Plan, nil
 					}
 				}
@@ -116,7 +126,7 @@ the kernel hears that the planner refused.`,
 			})
 		},
 	}
-	o.AddTo(cmd, "creds `FILE` of a planner (default: $BCPMESH_PLANNER_CREDS)")
+	o.AddTo(cmd, "creds `FILE` of a planner or sub-planner (default: $BCPMESH_PLANNER_CREDS)")
 	return cmd
 }
 
@@ -143,13 +153,16 @@ func readScript(name string) ([]plannedTask, error) {
 }
 
 // planWith plans until interrupted.
-func planWith(ctx context.Context, p *cli.Program, conn *agents.Connection, name bcp.AgentName, plan func(context.Context, agents.PlanRequest) (any, error)) error {
-	planner := agents.NewPlanner(conn)
+func planWith(ctx context.Context, p *cli.Program, agent *client.ServedAgent, plan func(context.Context, agents.PlanRequest) (any, error)) error {
+	planner := agents.NewPlanner(agent.Conn)
+	if agent.Role == bcp.RoleSubplanner {
+		planner = agents.NewSubPlanner(agent.Conn)
+	}
 	planner.OnPlan(plan)
 	if err := planner.Start(ctx); err != nil {
 		return meshdir.OutcomeOf(err)
 	}
-	p.Out.Talkf("%s plans", name)
+	p.Out.Talkf("%s plans", agent.Name)
 	<-ctx.Done()
 	_ = planner.Stop(context.WithoutCancel(ctx))
 	return nil

@@ -53,15 +53,15 @@ answers the same requests with the same replies.`,
 			if o.parallel < 1 || o.parallel > maxParallel {
 				return cli.Usagef("planner model: --parallel: expected 1 to %d, got %d", maxParallel, o.parallel)
 			}
-			o.Role = bcp.RolePlanner
-			if o.FromEnvironment(p.Env, bcp.RolePlanner); o.Creds == "" {
+			o.Roles = plannerRoles
+			if o.FromEnvironment(p.Env, plannerRoles...); o.Creds == "" {
 				return cli.Usagef("planner model: expected --creds FILE").WithHint("bcpmesh creds issue NAME --out FILE makes one")
 			}
 			return planByModel(cmd.Context(), p, o)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	o.AddTo(cmd, "creds `FILE` of a planner (default: $BCPMESH_PLANNER_CREDS)")
+	o.AddTo(cmd, "creds `FILE` of a planner or sub-planner (default: $BCPMESH_PLANNER_CREDS)")
 	cmd.Flags().StringVar(&o.model, "model", "", "the `PROVIDER/MODEL` that plans")
 	cmd.Flags().StringVar(&o.endpoint, "endpoint", "", "`URL` of the provider (default: its own)")
 	cmd.Flags().StringVar(&o.key, "key", "", "where the key is, as `PLACE` env:NAME or file:PATH (default: the usual one)")
@@ -105,7 +105,7 @@ func planByModel(ctx context.Context, p *cli.Program, o plannerModelOptions) err
 		return err
 	}
 	defer agent.Conn.Close()
-	return planByItsModel(ctx, p, agent.Conn, agent.Name, &planner, o.record, agent.Log)
+	return planByItsModel(ctx, p, agent, &planner, o.record)
 }
 
 // plan plans for a definition with command: builtin, until interrupted.
@@ -125,11 +125,11 @@ func (o *seat) plan(ctx context.Context, p *cli.Program, folder meshdir.Folder, 
 		return err
 	}
 	defer conn.Close()
-	return planByItsModel(ctx, p, conn, agent.Name, &plan.Planner{Model: model, Guidelines: agent.Prompt}, o.record, log)
+	return planByItsModel(ctx, p, &client.ServedAgent{Conn: conn, Name: agent.Name, Role: bcp.RolePlanner, Log: log}, &plan.Planner{Model: model, Guidelines: agent.Prompt}, o.record)
 }
 
 // planByItsModel plans until interrupted, and says why it could not plan.
-func planByItsModel(ctx context.Context, p *cli.Program, conn *agents.Connection, name bcp.AgentName, planner *plan.Planner, record string, log hclog.Logger) error {
+func planByItsModel(ctx context.Context, p *cli.Program, agent *client.ServedAgent, planner *plan.Planner, record string) error {
 	if record != "" {
 		file, err := recordTo(record, &planner.Model)
 		if err != nil {
@@ -137,10 +137,10 @@ func planByItsModel(ctx context.Context, p *cli.Program, conn *agents.Connection
 		}
 		defer func() { _ = file.Close() }() // each call was written when it ended
 	}
-	return planWith(ctx, p, conn, name, func(ctx context.Context, r agents.PlanRequest) (any, error) {
+	return planWith(ctx, p, agent, func(ctx context.Context, r agents.PlanRequest) (any, error) {
 		made, err := planner.Plan(ctx, r)
 		if err != nil && ctx.Err() == nil {
-			log.Warn("the model made no plan", "error", err)
+			agent.Log.Warn("the model made no plan", "error", err)
 		}
 		return made, err
 	})

@@ -57,23 +57,22 @@ func programArgs(example string) cobra.PositionalArgs {
 
 // served is a program with the connection that it serves.
 type served struct {
-	conn    *agents.Connection
-	name    bcp.AgentName
+	*client.ServedAgent
 	program stdio.Program
 }
 
 func (s *served) close() {
 	s.program.Output.End()
-	s.conn.Close()
+	s.Conn.Close()
 }
 
 // connect finds the program, and connects in a role.
-func (o *programFlags) connect(ctx context.Context, p *cli.Program, role bcp.Role, command []string) (*served, error) {
+func (o *programFlags) connect(ctx context.Context, p *cli.Program, roles []bcp.Role, command []string) (*served, error) {
 	if o.parallel < 1 || o.parallel > maxParallel {
 		return nil, cli.Usagef("--parallel: expected 1 to %d, got %d", maxParallel, o.parallel)
 	}
-	o.Role = role
-	if o.FromEnvironment(p.Env, role); o.Creds == "" {
+	o.Roles = roles
+	if o.FromEnvironment(p.Env, roles...); o.Creds == "" {
 		return nil, cli.Usagef("expected --creds FILE").WithHint("bcpmesh creds issue NAME --out FILE makes one")
 	}
 	env, err := passedEnv(o.pass)
@@ -83,11 +82,11 @@ func (o *programFlags) connect(ctx context.Context, p *cli.Program, role bcp.Rol
 	if _, err := process.LookUp(command[0], env); err != nil {
 		return nil, cli.Failf("there is no program %s in PATH", cli.Quoted(command[0])).WithHint("install it, or write its path: ./%s", command[0])
 	}
-	agent, err := o.Connect(ctx, p, role.String(), o.parallel)
+	agent, err := o.Connect(ctx, p, roles[0].String(), o.parallel)
 	if err != nil {
 		return nil, err
 	}
-	return &served{agent.Conn, agent.Name, stdio.Program{
+	return &served{agent, stdio.Program{
 		Command: command, Env: env, Timeout: o.timeout.Value, Output: process.NewOutput(agent.Log), Logger: agent.Log,
 	}}, nil
 }
@@ -121,12 +120,12 @@ no creds. Started by a mesh as a service's command, it needs no flags.`,
 		Args:    programArgs(example),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			s, err := o.connect(ctx, p, bcp.RoleTool, args)
+			s, err := o.connect(ctx, p, []bcp.Role{bcp.RoleTool}, args)
 			if err != nil {
 				return err
 			}
 			defer s.close()
-			return serveTools(ctx, p, s.conn, remember, fmt.Sprintf("%s serves its tools with %s", s.name, cli.Quoted(args[0])), func(ctx context.Context, c agents.Call) (any, error) {
+			return serveTools(ctx, p, s.Conn, remember, fmt.Sprintf("%s serves its tools with %s", s.Name, cli.Quoted(args[0])), func(ctx context.Context, c agents.Call) (any, error) {
 				return callProgram(ctx, &s.program, c)
 			})
 		},

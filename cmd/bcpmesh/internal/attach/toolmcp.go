@@ -70,7 +70,7 @@ of the service names what --pass passes on.`,
 func serveMCPTools(ctx context.Context, p *cli.Program, o *programFlags, remember string, pinned []mcptool.Pinned, command []string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s, err := o.connect(ctx, p, bcp.RoleTool, command)
+	s, err := o.connect(ctx, p, []bcp.Role{bcp.RoleTool}, command)
 	if err != nil {
 		return err
 	}
@@ -103,8 +103,8 @@ func serveMCPTools(ctx context.Context, p *cli.Program, o *programFlags, remembe
 		case <-ctx.Done():
 		}
 	}()
-	says := fmt.Sprintf("%s serves %s of %s", s.name, cli.Count(len(pinned)-len(changed), "tool"), cli.Quoted(command[0]))
-	err = serveTools(ctx, p, s.conn, remember, says, func(ctx context.Context, c agents.Call) (any, error) {
+	says := fmt.Sprintf("%s serves %s of %s", s.Name, cli.Count(len(pinned)-len(changed), "tool"), cli.Quoted(command[0]))
+	err = serveTools(ctx, p, s.Conn, remember, says, func(ctx context.Context, c agents.Call) (any, error) {
 		result, err := server.Call(ctx, c)
 		if errors.Is(err, agents.ErrToolChanged) {
 			log.Error("a tool is not as it was pinned, and was not called", "tool", c.Tool)

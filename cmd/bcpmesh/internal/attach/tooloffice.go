@@ -55,7 +55,7 @@ needs no flags.`,
 				return cli.Failf("%s", err).WithHint("bcpmesh tool office --help says what is in the folder")
 			}
 			defer func() { _ = opened.Close() }() // every effect is on the disk
-			o.Role = bcp.RoleTool
+			o.Roles = []bcp.Role{bcp.RoleTool}
 			if o.FromEnvironment(p.Env, bcp.RoleTool); o.Creds == "" {
 				return cli.Usagef("tool office: expected --creds FILE").WithHint("bcpmesh creds issue NAME --role tool --out FILE makes one")
 			}

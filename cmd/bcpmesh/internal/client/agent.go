@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,8 +22,8 @@ import (
 type AgentFlags struct {
 	Creds, url, ca string
 	encoding       cli.WordFlag
-	// Role is the one that the creds must have; zero takes a controller or a reader.
-	Role bcp.Role
+	// Roles are those of which the creds must have one; without, a controller or a reader.
+	Roles []bcp.Role
 }
 
 // AddTo makes them flags of cmd; creds says what the credentials are for.
@@ -57,8 +58,8 @@ func (f *AgentFlags) FromEnvironment(env func(string) string, roles ...bcp.Role)
 	}
 }
 
-// servedAgent is an agent that this program serves.
-type servedAgent struct {
+// ServedAgent is an agent that this program serves.
+type ServedAgent struct {
 	Conn *agents.Connection
 	Name bcp.AgentName
 	Role bcp.Role
@@ -67,7 +68,7 @@ type servedAgent struct {
 
 // Await is Connect for a mesh that may not be up yet: it waits for a server at the
 // address, says so once, and fails like Connect at everything else.
-func (f *AgentFlags) Await(ctx context.Context, p *cli.Program, command string, handlers int) (*servedAgent, error) {
+func (f *AgentFlags) Await(ctx context.Context, p *cli.Program, command string, handlers int) (*ServedAgent, error) {
 	for told := false; ; {
 		agent, err := f.Connect(ctx, p, command, handlers)
 		if err == nil || !errors.Is(err, nats.ErrNoServers) {
@@ -91,19 +92,23 @@ const awaitPause = time.Second
 // Who reads which agent the creds are of, and in which role.
 func (f *AgentFlags) Who() (bcp.AgentName, bcp.Role, error) {
 	who, err := meshdir.ReadCreds(f.Creds)
+	var words []string
+	for _, role := range f.Roles {
+		words = append(words, role.String())
+	}
 	switch {
 	case err != nil:
 		return "", 0, err
-	case f.Role != 0 && who.Role != f.Role:
-		return "", 0, cli.Failf("%s is of %s, %s: expected the creds of a %s", cli.Quoted(f.Creds), who.Agent, who.Role, f.Role)
-	case f.Role == 0 && who.Role != bcp.RoleController && who.Role != bcp.RoleReader:
+	case len(f.Roles) > 0 && !slices.Contains(f.Roles, who.Role):
+		return "", 0, cli.Failf("%s is of %s, %s: expected the creds of a %s", cli.Quoted(f.Creds), who.Agent, who.Role, cli.OneOf(words))
+	case len(f.Roles) == 0 && who.Role != bcp.RoleController && who.Role != bcp.RoleReader:
 		return "", 0, cli.Failf("%s is of %s, %s: only controllers and readers are agents", cli.Quoted(f.Creds), who.Agent, who.Role)
 	}
 	return who.Agent, who.Role, nil
 }
 
 // Connect connects as the agent of the creds file.
-func (f *AgentFlags) Connect(ctx context.Context, p *cli.Program, command string, handlers int) (*servedAgent, error) {
+func (f *AgentFlags) Connect(ctx context.Context, p *cli.Program, command string, handlers int) (*ServedAgent, error) {
 	name, role, err := f.Who()
 	if err != nil {
 		return nil, err
@@ -131,7 +136,7 @@ func (f *AgentFlags) Connect(ctx context.Context, p *cli.Program, command string
 	case err != nil:
 		return nil, meshdir.NotTaken(url, f.Creds, err)
 	}
-	return &servedAgent{conn, name, role, log}, nil
+	return &ServedAgent{conn, name, role, log}, nil
 }
 
 // meshNear is where the mesh serves in whose folder a file lies, or where one
