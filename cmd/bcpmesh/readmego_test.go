@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,41 +23,44 @@ func goOf(t *testing.T, document string) (programs []string) {
 	return programs
 }
 
-// buildAsUser builds programs in a module that requires this tree, as somebody does
-// who pastes them, and returns where they are.
-func buildAsUser(t *testing.T, c *terminal, programs []string) (built []string) {
+// buildPasted compiles programs of documents as packages of this module, which share what is
+// compiled of it, and builds the first two. It returns where these are.
+func buildPasted(t *testing.T, c *terminal, programs []string) (built []string) {
 	t.Helper()
-	module := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(module, name)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(module, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range []string{"go.mod", "go.sum"} {
-		text, err := os.ReadFile(filepath.Join(c.root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		const this = "github.com/bcpmesh/bcpmesh"
-		write(name, strings.Replace(string(text), "module "+this, fmt.Sprintf("module pasted\n\nrequire %s v0.0.0\n\nreplace %[1]s => %q", this, c.root), 1))
-	}
+	// The module has none of these files: an overlay says where they are.
+	var overlay struct{ Replace map[string]string }
+	overlay.Replace = map[string]string{}
+	folder := t.TempDir()
+	var packages []string
 	for i, program := range programs {
 		name := fmt.Sprintf("program%d", i)
-		write(name+"/main.go", c.withFreePorts(program))
+		file := filepath.Join(folder, name+".go")
+		if err := os.WriteFile(file, []byte(c.withFreePorts(program)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		overlay.Replace[filepath.Join(c.root, "pasted", name, "main.go")] = file
+		packages = append(packages, "./pasted/"+name)
 		built = append(built, filepath.Join(c.bin, name))
 	}
-	for _, args := range [][]string{{"vet", "./..."}, {"build", "-o", c.bin + string(os.PathSeparator), "./..."}} {
+	list, err := json.Marshal(overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(folder, "overlay.json")
+	if err := os.WriteFile(file, list, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		append([]string{"list", "-export", "-overlay", file}, packages...), // compiles, and links nothing,
+		append([]string{"build", "-overlay", file, "-o", c.bin + string(os.PathSeparator)}, packages[:2]...),
+	} {
 		cmd := exec.CommandContext(t.Context(), "go", args...)
-		cmd.Dir, cmd.Env = module, append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod", "GOWORK=off")
+		cmd.Dir = c.root
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("go %s: %v\n%s", args[0], err, lastLines(out))
 		}
 	}
-	return built
+	return built[:2]
 }
 
 // Every piece of Go in the README and the walkthroughs is a program that compiles as
@@ -81,7 +85,7 @@ func TestGoOfDocumentsRuns(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	c := newTerminal(t)
-	built := buildAsUser(t, c, programs)
+	built := buildPasted(t, c, programs)
 	for _, line := range []string{
 		"bcpmesh init desk", "cd desk", "bcpmesh up", "bcpmesh creds issue researcher --out researcher.creds", "bcpmesh creds issue main --out main.creds",
 		built[0] + " &",
