@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/gofrs/flock"
 )
@@ -48,10 +49,13 @@ func (p *portRange) free(t testing.TB) string {
 		}
 		address := fmt.Sprintf("127.0.0.1:%d", p.next)
 		p.next++
-		if listener, err := net.Listen("tcp", address); err == nil {
-			_ = listener.Close()
+		// Listening there to see would have it taken as long as a process that is being
+		// started meanwhile holds a copy of the listener.
+		conn, err := net.DialTimeout("tcp", address, time.Second)
+		if err != nil {
 			return address
 		}
+		_ = conn.Close()
 	}
 }
 
