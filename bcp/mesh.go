@@ -345,9 +345,10 @@ func (m *Mesh) ModelOf(name string) (Model, bool) {
 	return Model{Name: name, Provider: provider, Model: model, Key: key}, ok && known && model != ""
 }
 
-// WithKey returns the model with its provider's usual key, if it names none.
+// WithKey returns the model with its provider's usual key, if it names none. Another
+// endpoint than the provider's gets no key that nobody named for it.
 func (m Model) WithKey() Model {
-	if m.Key == "" {
+	if m.Key == "" && m.BaseURL == "" {
 		m.Key = providers[m.Provider]
 	}
 	return m

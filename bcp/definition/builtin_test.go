@@ -16,7 +16,7 @@ import (
 // says otherwise.
 func TestBuiltin(t *testing.T) {
 	t.Parallel()
-	const models = "models:\n- {name: small, provider: openai, model: qwen, base_url: 'http://127.0.0.1:1/v1', key: 'file:key.txt'}\n- {name: far, provider: anthropic, model: large}\n"
+	const models = "models:\n- {name: small, provider: openai, model: qwen, base_url: 'http://127.0.0.1:1/v1', key: 'file:key.txt'}\n- {name: far, provider: anthropic, model: large}\n- {name: own, provider: openai, model: qwen, base_url: 'http://127.0.0.1:1/v1'}\n"
 	reader := func(front string) map[string][]byte {
 		return map[string][]byte{
 			"mesh.yaml":      []byte(models),
@@ -36,6 +36,7 @@ func TestBuiltin(t *testing.T) {
 	for name, want := range map[string]bcp.Model{
 		"small":        {Name: "small", Provider: "openai", Model: "qwen", BaseURL: "http://127.0.0.1:1/v1", Key: "file:key.txt"},
 		"far":          {Name: "far", Provider: "anthropic", Model: "large", Key: "env:ANTHROPIC_API_KEY"},
+		"own":          {Name: "own", Provider: "openai", Model: "qwen", BaseURL: "http://127.0.0.1:1/v1"}, // no host gets a key that is not for it
 		"google/gem/2": {Name: "google/gem/2", Provider: "google", Model: "gem/2", Key: "env:GEMINI_API_KEY"},
 		"ollama/qwen":  {Name: "ollama/qwen", Provider: "ollama", Model: "qwen"},
 	} {

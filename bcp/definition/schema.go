@@ -370,7 +370,7 @@ var meshKeys = []Key{
 		Doc: "Whose wire it speaks; openai is any compatible endpoint with a base_url."},
 	{Level: LevelModel, Name: "model", Type: TypeText, Min: 1, Max: 256, Required: true, Rule: "A1",
 		Doc: "The model, as the provider calls it; for script a file of the folder."},
-	{Level: LevelModel, Name: "key", Type: TypeText, Min: 1, Max: 256, DefaultRule: "env:ANTHROPIC_API_KEY, env:OPENAI_API_KEY or env:GEMINI_API_KEY, by provider", Rule: "A1",
+	{Level: LevelModel, Name: "key", Type: TypeText, Min: 1, Max: 256, DefaultRule: "env:ANTHROPIC_API_KEY, env:OPENAI_API_KEY or env:GEMINI_API_KEY, by provider; with a base_url none", Rule: "A1",
 		Doc: "Where the API key is, env:NAME or file:PATH; never the key itself."},
 	{Level: LevelModel, Name: "base_url", Type: TypeText, Min: 1, Max: 256, DefaultRule: "the provider's own", Rule: "A1",
 		Doc: "The endpoint, such as http://127.0.0.1:8080/v1."},
