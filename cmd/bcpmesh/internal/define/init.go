@@ -1,18 +1,22 @@
 package define
 
 import (
+	"bytes"
 	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts/durable"
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
@@ -48,6 +52,7 @@ func exampleFiles(name string) (fs.FS, error) {
 // InitCommand returns the command init.
 func InitCommand(p *cli.Program) *cobra.Command {
 	example := cli.WordFlag{Value: "research", Words: exampleNames()}
+	var seat modelSeat
 	cmd := &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Make a commented mesh to start from",
@@ -58,9 +63,15 @@ either all files are written or none.
 The examples are: research, a researcher on the web that tells its controller
 of findings; mailroom, a reader of hostile mail whose controller learns who
 wants what by when. Beside the mesh, .gitignore keeps private keys out of
-version control.`,
+version control.
+
+With --model the mesh runs the researcher by a model, which answers from what it
+knows: bcpmesh up is all that it needs then. The providers are those of
+docs/agents.md; --endpoint is for a server that is compatible with OpenAI's.`,
 		Example: `  bcpmesh init ./office
-  bcpmesh init ./post --example mailroom`,
+  bcpmesh init ./post --example mailroom
+  bcpmesh init ./desk --model ollama/qwen3:8b
+  bcpmesh init ./desk --model openai/qwen3 --endpoint http://127.0.0.1:8000/v1`,
 		Args:              cli.Arguments(0, "DIR"),
 		ValidArgsFunction: cli.CompleteFolders,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -71,7 +82,10 @@ version control.`,
 			if dir == "" {
 				return cli.Usagef("init: expected a folder, got an empty name")
 			}
-			files, err := writeExample(dir, example.Value)
+			if err := seat.check(example.Value); err != nil {
+				return err
+			}
+			files, err := writeExample(dir, example.Value, seat.edit)
 			if err != nil {
 				return err
 			}
@@ -93,11 +107,76 @@ version control.`,
 		},
 	}
 	example.AddTo(cmd, "example", "which mesh to write")
+	cmd.Flags().StringVar(&seat.model, "model", "", "have the `PROVIDER/MODEL` run the researcher")
+	cmd.Flags().StringVar(&seat.endpoint, "endpoint", "", "with --model: the `URL` of its provider (default: its own)")
 	return cmd
 }
 
-// writeExample copies an example into dir and returns the names of its files.
-func writeExample(dir, name string) ([]string, error) {
+// modelSeat has a model run the Reader of the example research. The zero value changes
+// nothing.
+type modelSeat struct{ model, endpoint string }
+
+func (s *modelSeat) check(example string) error {
+	switch {
+	case s.model == "" && s.endpoint != "":
+		return cli.Usagef("init: --endpoint is for --model")
+	case s.model == "":
+		return nil
+	case example != "research":
+		return cli.Usagef("init: --model is for the example research")
+	}
+	if _, known := (&bcp.Mesh{}).ModelOf(s.model); !known || strings.ContainsFunc(s.model, func(r rune) bool { return r <= ' ' || strings.ContainsRune("#,{}[]'\"", r) }) {
+		return cli.Usagef("init: --model: expected PROVIDER/MODEL, got %s", cli.Quoted(s.model)).WithHint("the providers are %s", cli.OneOf(bcp.Providers()))
+	}
+	if s.endpoint == "" {
+		return nil
+	}
+	if u, err := url.Parse(s.endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsAny(s.endpoint, " ,{}[]#") {
+		return cli.Usagef("init: --endpoint: expected a URL such as http://127.0.0.1:8000/v1, got %s", cli.Quoted(s.endpoint))
+	}
+	return nil
+}
+
+// What the model's seat takes in the example's files.
+const (
+	programOfResearcher = "tools: [WebSearch, WebFetch, BCPRespond, BCPPublish]\nnetwork: outbound\n"
+	seatOfResearcher    = `# The mesh starts a model in its place, confined. With tools: [web_fetch] and the hosts
+# that it may reach as network, it reads the web: docs/agents.md.
+command: builtin
+model: %s
+tools: []
+`
+	modelsOfMesh = `
+# Where the models of agents are. A key is named by its place, key: env:NAME or file:PATH.
+models:
+  - {name: own, provider: %s, model: %s, base_url: %s}
+`
+)
+
+// edit returns what is written in place of a file of the example.
+func (s *modelSeat) edit(name string, content []byte) []byte {
+	if s.model == "" {
+		return content
+	}
+	provider, model, _ := strings.Cut(s.model, "/")
+	switch name {
+	case "agents/researcher.md":
+		named := s.model
+		if s.endpoint != "" {
+			named = "own"
+		}
+		return bytes.Replace(content, []byte(programOfResearcher), fmt.Appendf(nil, seatOfResearcher, named), 1)
+	case "mesh.yaml":
+		if s.endpoint != "" {
+			return fmt.Appendf(content, modelsOfMesh, provider, model, s.endpoint)
+		}
+	}
+	return content
+}
+
+// writeExample copies an example into dir, with what edit makes of its files, and returns
+// their names.
+func writeExample(dir, name string, edit func(name string, content []byte) []byte) ([]string, error) {
 	from, err := exampleFiles(name)
 	if err != nil {
 		return nil, cli.Failf("the example %s: %s", name, err)
@@ -119,7 +198,7 @@ func writeExample(dir, name string) ([]string, error) {
 	if meshdir.HasAgentFile(dir) {
 		return nil, cli.Failf("there are agents in %s already", cli.Quoted(dir)).WithHint("init writes into a folder without a mesh: name another one")
 	}
-	files, err := placeWhole(dir, from, parts)
+	files, err := placeWhole(dir, from, parts, edit)
 	if err != nil {
 		return nil, cli.Failf("a mesh cannot be made in %s: %s", cli.Quoted(dir), cli.ReasonOf(err))
 	}
@@ -128,7 +207,7 @@ func writeExample(dir, name string) ([]string, error) {
 
 // placeWhole writes a draft beside the place and moves its parts there; what
 // it moved it takes back when a later part fails.
-func placeWhole(dir string, from fs.FS, parts []fs.DirEntry) (files []string, err error) {
+func placeWhole(dir string, from fs.FS, parts []fs.DirEntry, edit func(name string, content []byte) []byte) (files []string, err error) {
 	made, err := makeFolders(dir)
 	undo := made
 	defer func() {
@@ -161,7 +240,7 @@ func placeWhole(dir string, from fs.FS, parts []fs.DirEntry) (files []string, er
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(to, content, 0o644)
+		return os.WriteFile(to, edit(name, content), 0o644)
 	})
 	if err != nil {
 		return nil, err

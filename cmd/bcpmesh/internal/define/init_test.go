@@ -21,14 +21,14 @@ func TestInitTakesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if files, err := writeExample(root, "research"); err == nil {
+	if files, err := writeExample(root, "research", (&modelSeat{}).edit); err == nil {
 		t.Errorf("wrote %v", files)
 	}
 	sub, err := exampleFiles("research")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if files, err := placeWhole(filepath.Join(root, "."), sub, from); err == nil {
+	if files, err := placeWhole(filepath.Join(root, "."), sub, from, (&modelSeat{}).edit); err == nil {
 		t.Errorf("placed %v", files)
 	}
 	left, err := os.ReadDir(root)
