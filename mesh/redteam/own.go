@@ -46,7 +46,7 @@ func Quiet(definition *bcp.Mesh) *bcp.Mesh {
 func (r *Rig) eachAgent(f func(*Seat, subjects.Scope)) {
 	for _, scope := range subjects.Permissions(r.definition) {
 		switch scope.Role {
-		case bcp.RoleReader, bcp.RoleController, bcp.RolePlanner, bcp.RoleTool:
+		case bcp.RoleReader, bcp.RoleController, bcp.RolePlanner, bcp.RoleSubplanner, bcp.RoleTool:
 			f(r.Seat(scope.Agent, scope.Role), scope)
 		}
 	}

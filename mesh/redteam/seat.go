@@ -81,6 +81,8 @@ func (r *Rig) Connect(name bcp.AgentName, role bcp.Role, creds []byte, options .
 		listens = []string{subjects.DeliveriesOf(role, name), subjects.InboxesOf(name)}
 	case bcp.RolePlanner:
 		listens = []string{subjects.PlansOf(name)}
+	case bcp.RoleSubplanner:
+		listens = []string{subjects.SubplansOf(name)}
 	case bcp.RoleTool:
 		listens = []string{subjects.CallsOf(name)}
 	}
