@@ -33,6 +33,8 @@ type Mesh struct {
 	AllowAddresses []netip.Prefix
 	// Models are those that mesh.yaml names, for [Mesh.ModelOf].
 	Models []Model
+	// MCPServers are those that mesh.yaml names, in its order.
+	MCPServers []MCPServer
 	// RequireWitness is how old the newest cosignature of a witness may be until asks and
 	// pushes are refused; 0: any age.
 	RequireWitness time.Duration
@@ -77,6 +79,33 @@ type Service struct {
 	Environment []string
 	Sandbox     Sandbox // what confines it
 	File        string  // path inside the folder
+}
+
+// MCPServer is an MCP server of which models of Readers may have tools. Their keepers start it.
+type MCPServer struct {
+	Service
+	Tools []MCPTool
+}
+
+// MCPTool is a tool of such a server, as an operator looked at it.
+type MCPTool struct {
+	Name        string // mcp__SERVER__TOOL, as models call it
+	Listed      string // as the server does
+	SHA256      string // of what the server says of it
+	Description string // the operator's
+	InputSchema string // a closed type, in JSON Schema
+}
+
+// MCPTool returns the tool with a name, and its server; nil if there is none.
+func (m *Mesh) MCPTool(name string) (*MCPServer, *MCPTool) {
+	for i := range m.MCPServers {
+		for j := range m.MCPServers[i].Tools {
+			if t := &m.MCPServers[i].Tools[j]; t.Name == name {
+				return &m.MCPServers[i], t
+			}
+		}
+	}
+	return nil, nil
 }
 
 // ContractFile is a contract of roles that the folder holds.

@@ -144,6 +144,7 @@ func (b *builder) meshOf(o *object) *bcp.Mesh {
 
 		AllowAddresses: prefixesOf(o),
 		Models:         b.modelsOf(o),
+		MCPServers:     b.mcpServers(o),
 		RequireWitness: o.get("require_witness").duration,
 	}
 	m.Notify = b.routes(o)

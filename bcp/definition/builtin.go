@@ -112,8 +112,11 @@ func (b *builder) builtin(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
 	}
 	for i, e := range o.get("tools").texts {
 		tool, known := builtinTools[e.text]
+		if _, of := m.MCPTool(e.text); !known && of != nil {
+			tool, known = e.text, true
+		}
 		if !known {
-			a.source.errorf(e.position, CodeBadValue, index("tools", i), "builtin has no tool %s: expected %s", quote(e.text), strings.Join(BuiltinTools(), ", "))
+			a.source.errorf(e.position, CodeBadValue, index("tools", i), "builtin has no tool %s: expected %s, or mcp__SERVER__TOOL of mcp_servers in mesh.yaml", quote(e.text), strings.Join(BuiltinTools(), ", "))
 			continue
 		}
 		agent.Tools[i] = tool

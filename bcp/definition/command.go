@@ -34,7 +34,7 @@ func (b *builder) startable(s *source, o *object, command []string, sandbox *bcp
 			return // it is wrong, as was said
 		}
 		if !confines(command) {
-			s.errorf(at, CodeCommandUser, "command", "it would run as the user of the mesh, who can read its keys and its journal: %s", remedy)
+			s.errorf(at, CodeCommandUser, join(o.path, "command"), "it would run as the user of the mesh, who can read its keys and its journal: %s", remedy)
 			return
 		}
 		*sandbox = bcp.SandboxOwn
@@ -43,7 +43,7 @@ func (b *builder) startable(s *source, o *object, command []string, sandbox *bcp
 		return
 	}
 	if err := b.find(command, *sandbox); err != nil {
-		s.errorf(at, CodeNoCommand, "command", "it cannot be started: %s", err)
+		s.errorf(at, CodeNoCommand, join(o.path, "command"), "it cannot be started: %s", err)
 	}
 }
 

@@ -70,7 +70,7 @@ func heading(level Level) string {
 func (k *Key) holds() string {
 	switch {
 	case k.Child != 0:
-		anchor := strings.ReplaceAll(k.Child.String(), " ", "-")
+		anchor := strings.ToLower(strings.ReplaceAll(k.Child.String(), " ", "-"))
 		return strings.TrimSuffix(expected(k), k.Child.String()) + "[" + k.Child.String() + "](#" + anchor + ")"
 	case k.Type == TypeWord:
 		return "`" + strings.Join(k.Words, "`, `") + "`"

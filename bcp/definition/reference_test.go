@@ -73,7 +73,7 @@ func TestMarkdownHasEveryKey(t *testing.T) {
 	}
 	rows := 0
 	for _, k := range definition.Schema() {
-		section := sections[k.Level.String()]
+		section := sections[strings.ToLower(k.Level.String())]
 		at := strings.Index(section, "\n| `"+k.Name+"` | ")
 		if at < 0 {
 			t.Errorf("%s of %s is missing", k.Name, k.Level)

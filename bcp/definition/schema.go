@@ -38,14 +38,16 @@ const (
 	LevelInvariant                     // an entry of invariants of a requirement
 	LevelEvidence                      // the evidence of a requirement
 	LevelPrice                         // the price of a model
+	LevelMCPServer                     // an entry of mcp_servers
+	LevelMCPTool                       // an entry of tools of such a server
 )
 
 // lastLevel is the greatest level.
-const lastLevel = LevelPrice
+const lastLevel = LevelMCPTool
 
 var levelNames = []string{"", "mesh.yaml", "an agent", "a channel entry", "a cron schedule", "a subscription", "a field", "a question", "a model", "a notification route",
 	"a kernel", "a schema of a kernel", "the result of a kernel", "limits of a kernel", "a rule", "examples of a rule", "a tool service", "a tool", "an execution entry",
-	"an entry of trust", "a role requirement", "an invariant of a requirement", "evidence of a requirement", "a price"}
+	"an entry of trust", "a role requirement", "an invariant of a requirement", "evidence of a requirement", "a price", "an MCP server", "a tool of an MCP server"}
 
 // String names the level as messages do: "a channel entry".
 func (l Level) String() string {
@@ -134,7 +136,7 @@ const (
 // cannot differ from what is loaded.
 func Schema() []Key { return slices.Clone(schema) }
 
-var schema = slices.Concat(meshKeys, kernelKeys())
+var schema = slices.Concat(meshKeys, kernelKeys(), mcpKeys)
 
 var meshKeys = []Key{
 	{Level: LevelMesh, Name: "name", Type: TypeName, Default: "mesh", Rule: "P1.3",
@@ -165,6 +167,8 @@ var meshKeys = []Key{
 		Doc: "Prefixes of addresses that a name in an agent's network may have beside public ones, such as those of an intranet or of NAT64."},
 	{Level: LevelMesh, Name: "models", Type: TypeObjects, Child: LevelModel, Min: 0, Max: 64, DefaultRule: "models that agents name as provider/model", Rule: "A1",
 		Doc: "Models that agents name, for `command: builtin`."},
+	{Level: LevelMesh, Name: "mcp_servers", Type: TypeObjects, Child: LevelMCPServer, Min: 0, Max: 64, DefaultRule: "none", Rule: "A1, A7",
+		Doc: "MCP servers whose tools Readers with `command: builtin` may have, as mcp__SERVER__TOOL."},
 	{Level: LevelMesh, Name: "rules", Type: TypeObjects, Child: LevelRule, Min: 0, Max: kernel.MaxRules, DefaultRule: "none", Rule: "K6",
 		Doc: "Rules that forbid calls of tools, in every kernel of the mesh."},
 	{Level: LevelMesh, Name: "organisation", Type: TypeOrganisation, DefaultRule: "none", Rule: "DUAL-85",
@@ -185,7 +189,7 @@ var meshKeys = []Key{
 	{Level: LevelAgent, Name: "model", Type: TypeText, Min: 1, Max: 256, DefaultRule: "none", Rule: "P1.3",
 		Doc: "Names the model that the agent's runtime uses. For `command: builtin` it is one of models in mesh.yaml, or provider/model."},
 	{Level: LevelAgent, Name: "tools", Type: TypeTools, Min: 0, Max: 256, DefaultRule: "none", Rule: "SUB Agent Definition Examples",
-		Doc: "Tools of the agent's runtime: a list, or one text with commas."},
+		Doc: "Tools of the agent's runtime: a list, or one text with commas. For `command: builtin` web_fetch, feeds, files, mailbox and those of mcp_servers."},
 	{Level: LevelAgent, Name: "network", Type: TypeHosts, Words: []string{"none", "outbound"}, Min: 0, Max: 256, DefaultRule: "none", Rule: "SUB Agent Definition Examples, G6, ALF-28",
 		Doc: "The hosts that the agent may fetch from: host or *.host, perhaps with :port, or an address. outbound says that its runtime has a network of its own; nothing is fetched for it."},
 	{Level: LevelAgent, Name: "start_urls", Type: TypeTexts, Min: 0, Max: 256, DefaultRule: "none", Rule: "G7",

@@ -1,0 +1,104 @@
+package definition
+
+import (
+	"encoding/hex"
+	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+)
+
+// mcpPrefix begins the names of tools of MCP servers: mcp__SERVER__TOOL.
+const mcpPrefix = "mcp__"
+
+// maxToolName bounds the whole name of a tool, in bytes: providers of models take no more.
+const maxToolName = 64
+
+// mcpKeys are those of MCP servers.
+var mcpKeys = []Key{
+	{Level: LevelMCPServer, Name: "name", Type: TypeName, Required: true, Rule: "A1",
+		Doc: "Names the server in the names of its tools."},
+	{Level: LevelMCPServer, Name: "command", Type: TypeTexts, Min: 1, Max: 256, Required: true, Rule: "A1, P7.5",
+		Doc: "Program and arguments of a server that speaks MCP on stdin and stdout. The keeper of each agent that has a tool of it starts one."},
+	{Level: LevelMCPServer, Name: "environment", Type: TypeTexts, Min: 1, Max: 64, DefaultRule: "none", Rule: "P7.5",
+		Doc: "Names of variables of the environment of `bcpmesh up` that the server gets besides PATH, HOME and the like."},
+	{Level: LevelMCPServer, Name: "sandbox", Type: TypeWord, Words: wordsOf[bcp.Sandbox](1, 3), DefaultRule: "own if the command begins with sudo -u, docker and the like; otherwise it is needed", Rule: "P7.5",
+		Doc: "What confines the server: required has the mesh do so, without a network and with the files of the system and those that the command names; none accepts that it runs as the user of the mesh and can read its keys and journal; own says that it confines itself."},
+	{Level: LevelMCPServer, Name: "tools", Type: TypeObjects, Child: LevelMCPTool, Min: 1, Max: kernel.MaxTools, Required: true, Rule: "A7",
+		Doc: "Its tools that agents may name. It may have others, which nothing calls."},
+
+	{Level: LevelMCPTool, Name: "name", Type: TypeText, Min: 1, Max: 48, Required: true, Rule: "A7",
+		Doc: "Names the tool: letters, digits, hyphens and underscores."},
+	{Level: LevelMCPTool, Name: "listed", Type: TypeText, Min: 1, Max: 128, DefaultRule: "name", Rule: "A7",
+		Doc: "What the server calls it."},
+	{Level: LevelMCPTool, Name: "sha256", Type: TypeText, Min: 64, Max: 64, Required: true, Rule: "A7",
+		Doc: "The hash of what the server said of it when you looked (`bcpmesh tool import --reader`). A tool that has changed is not called."},
+	{Level: LevelMCPTool, Name: "description", Type: TypeText, Min: 1, Max: 4000, Required: true, Rule: "A7",
+		Doc: "Says to the model what the tool does, in your words: the server's are not shown to it."},
+	{Level: LevelMCPTool, Name: "input_schema", Type: TypeClosed, Required: true, Rule: "A7",
+		Doc: "The arguments: an object. What is not of it is not sent."},
+}
+
+// mcpServers returns the MCP servers of mesh.yaml.
+func (b *builder) mcpServers(o *object) []bcp.MCPServer {
+	var servers []bcp.MCPServer
+	seen := map[string]bool{}
+	for _, s := range o.get("mcp_servers").objects {
+		server := bcp.MCPServer{Service: bcp.Service{
+			Name: bcp.AgentName(s.get("name").text), Command: s.texts("command"), Environment: s.texts("environment"), Sandbox: parseWord[bcp.Sandbox](s.get("sandbox")), File: b.meshSource.path,
+		}}
+		if seen[string(server.Name)] {
+			b.meshSource.errorf(s.at("name"), CodeDuplicate, join(s.path, "name"), "two servers have this name")
+		}
+		seen[string(server.Name)] = true
+		for _, name := range server.Environment {
+			if !passable(name) {
+				b.meshSource.errorf(s.at("environment"), CodeBadValue, join(s.path, "environment"), "expected names of variables, of letters, digits and underscores, and none of the mesh's own, which begin with BCPMESH_, got %s", quote(name))
+			}
+		}
+		if !s.bad {
+			b.startable(b.meshSource, s, server.Command, &server.Sandbox,
+				"have the mesh confine it with `sandbox: required`; or start it through sudo -u, docker, bwrap or the like; or accept that with `sandbox: none`; or, where it confines itself, say `sandbox: own`")
+		}
+		for _, t := range s.get("tools").objects {
+			tool := b.mcpTool(&server, t)
+			if seen[tool.Name] {
+				b.meshSource.errorf(t.at("name"), CodeDuplicate, join(t.path, "name"), "two tools of the server have this name")
+			}
+			seen[tool.Name] = true
+			server.Tools = append(server.Tools, tool)
+		}
+		servers = append(servers, server)
+	}
+	return servers
+}
+
+func (b *builder) mcpTool(server *bcp.MCPServer, o *object) bcp.MCPTool {
+	name := o.get("name").text
+	t := bcp.MCPTool{
+		Name: mcpPrefix + string(server.Name) + "__" + name, Listed: name, SHA256: o.get("sha256").text, Description: o.get("description").text,
+	}
+	if o.has("listed") {
+		t.Listed = o.get("listed").text
+	}
+	wrong := func(key, format string, args ...any) {
+		if !o.bad {
+			b.meshSource.errorf(o.at(key), CodeBadValue, join(o.path, key), format, args...)
+		}
+	}
+	if strings.Contains(name, "__") || strings.ContainsFunc(name, func(r rune) bool {
+		return !strings.ContainsRune("-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", r)
+	}) || len(t.Name) > maxToolName {
+		wrong("name", "expected letters, digits, hyphens and single underscores, so that %s has at most %d", short(t.Name), maxToolName)
+	}
+	if _, err := hex.DecodeString(t.SHA256); err != nil || strings.ToLower(t.SHA256) != t.SHA256 {
+		wrong("sha256", "expected 64 digits of 0-9 and a-f, as `bcpmesh tool import --reader` writes them")
+	}
+	if typ := o.get("input_schema").typ; typ != nil {
+		if typ.Kind != kernel.ObjectType || typ.Nullable {
+			wrong("input_schema", "expected an object, such as {type: object, properties: {text: {type: string}}}")
+		}
+		t.InputSchema = string(typ.AppendJSONSchema(nil))
+	}
+	return t
+}
