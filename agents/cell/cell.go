@@ -17,6 +17,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
+	"github.com/bcpmesh/bcpmesh/agents/tool"
 	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
@@ -33,7 +34,8 @@ type Configuration struct {
 	Task         string    `json:"task,omitzero"`
 	Instructions string    `json:"instructions"` // the body of the definition
 	Model        string    `json:"model"`
-	Tools        []string  `json:"tools"`             // names of [Tools]
+	Tools        []string  `json:"tools"`             // names of [Tools], and of MCP
+	MCP          []MCPTool `json:"mcp,omitempty"`     // tools of MCP servers, which the keeper calls
 	Files        []string  `json:"files,omitempty"`   // folders of the tool files
 	Mailbox      string    `json:"mailbox,omitempty"` // of the tool mailbox
 	Feeds        []string  `json:"feeds,omitempty"`   // URLs of the tool feeds
@@ -44,6 +46,13 @@ type Configuration struct {
 	Confined bool `json:"confined,omitzero"`
 	// Replayed says that files and mail are not there: the keeper has what was read of them.
 	Replayed bool `json:"replayed,omitzero"`
+}
+
+// MCPTool is a tool of an MCP server, in the operator's words.
+type MCPTool struct {
+	Name        string         `json:"name"`
+	Description string         `json:"description"`
+	Schema      jsontext.Value `json:"schema"`
 }
 
 // Tools are the names of the tools that a definition can give a model.
@@ -203,6 +212,7 @@ type params struct {
 	Request      jsontext.Value `json:"request,omitzero"`
 	Ask          *web.Ask       `json:"ask,omitzero"`
 	Read         *Read          `json:"read,omitzero"`
+	Call         *tool.Call     `json:"call,omitzero"`
 }
 
 // Read is a call of a tool that reads files or mail, of which a keeper has the [Reading].
@@ -273,6 +283,9 @@ func (t *talk) conversation() llm.Conversation {
 	if t.cell.mailbox != nil {
 		c.Tools = append(c.Tools, t.reading(t.cell.mailbox.Tools(config.Redact))...)
 	}
+	for _, of := range config.MCP {
+		c.Tools = append(c.Tools, t.mcp(of))
+	}
 	return c
 }
 
@@ -281,10 +294,10 @@ func (t *talk) reading(tools []llm.Executable) []llm.Executable {
 	if !t.cell.config.Replayed {
 		return tools
 	}
-	for i, tool := range tools {
+	for i, of := range tools {
 		tools[i].Run = func(ctx context.Context, arguments jsontext.Value) llm.Output {
 			var r Reading
-			if err := t.cell.door.Call(ctx, "read", params{Conversation: t.id, Read: &Read{tool.Name, string(arguments)}}, &r); err != nil {
+			if err := t.cell.door.Call(ctx, "read", params{Conversation: t.id, Read: &Read{of.Name, string(arguments)}}, &r); err != nil {
 				return llm.Output{Failed: true}
 			}
 			if r.Source != "" {

@@ -22,6 +22,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
+	"github.com/bcpmesh/bcpmesh/agents/tool"
 	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -63,8 +64,14 @@ func lastResult(r *llm.Request) string {
 	return last.Results[0].Parts[0].Text()
 }
 
+// mcpServers are what a keeper has of them.
+type mcpServers struct {
+	tools []cell.MCPTool
+	call  func(context.Context, tool.Call) tool.Result
+}
+
 // living is a reader of a mesh whose model is m: keeper and cell, with the door between them.
-func living(t *testing.T, mesh *meshtest.Mesh, m *model, confine func(cell.Configuration) error) (ended chan error) {
+func living(t *testing.T, mesh *meshtest.Mesh, m *model, confine func(cell.Configuration) error, of ...mcpServers) (ended chan error) {
 	t.Helper()
 	connect := func(role bcp.Role) *agents.Connection {
 		c, err := agents.Connect(t.Context(), mesh.URL(), agents.CredsText(mesh.Creds(t, "reader", role)), agents.Options{Name: "reader", Logger: hclog.NewNullLogger()})
@@ -76,13 +83,20 @@ func living(t *testing.T, mesh *meshtest.Mesh, m *model, confine func(cell.Confi
 	}
 	definition, _ := mesh.Definition.Agent("reader")
 	ledger := keeper.NewLedger(agents.NewKeeper(connect(bcp.RoleKeeper)))
+	var has mcpServers
+	if len(of) > 0 {
+		has = of[0]
+	}
 	services := keeper.NewServices(
-		cell.Configuration{Agent: "reader", Role: bcp.RoleReader, Instructions: definition.Prompt, Model: "small", Tools: definition.Tools, Files: definition.Files, Mailbox: definition.Mailbox, Feeds: definition.Feeds, MaxTurns: 6},
+		cell.Configuration{Agent: "reader", MCP: has.tools, Role: bcp.RoleReader, Instructions: definition.Prompt, Model: "small", Tools: definition.Tools, Files: definition.Files, Mailbox: definition.Mailbox, Feeds: definition.Feeds, MaxTurns: 6},
 		llm.Endpoint{Provider: m, Model: "pinned", MaxTokens: 100},
 		func() (*web.Desk, error) {
 			return web.NewDesk(web.Options{Agent: "reader", Ledger: ledger, StartURLs: append(definition.Egress.StartURLs, definition.Feeds...), LinksOnly: definition.Egress.LinksOnly,
 				Policy: web.Policy(definition.Egress.Hosts, func(string) (string, bool) { return "", false })})
 		})
+	if has.call != nil {
+		services.CallTools(has.call)
+	}
 	toCell, fromKeeper := io.Pipe()
 	toKeeper, fromCell := io.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
+	"github.com/bcpmesh/bcpmesh/agents/tool"
 	"github.com/bcpmesh/bcpmesh/agents/web"
 )
 
@@ -26,6 +27,7 @@ type Services struct {
 	configuration any
 	model         llm.Endpoint
 	desk          func() (*web.Desk, error)
+	tools         func(context.Context, tool.Call) tool.Result // nil: none of MCP servers
 
 	mu            sync.Mutex
 	conversations map[string]*conversation
@@ -42,12 +44,16 @@ func NewServices(configuration any, model llm.Endpoint, desk func() (*web.Desk, 
 	return &Services{configuration: configuration, model: model, desk: desk, conversations: map[string]*conversation{}}
 }
 
+// CallTools has call do what the cell asks of tools of MCP servers. It is called before [Services.Methods].
+func (s *Services) CallTools(call func(context.Context, tool.Call) tool.Result) { s.tools = call }
+
 // Methods are what the cell calls.
 func (s *Services) Methods() map[string]stdio.Method {
 	return map[string]stdio.Method{
 		"configuration": func(context.Context, jsontext.Value) (any, error) { return s.configuration, nil },
 		"model":         s.callModel,
 		"fetch":         s.fetch,
+		"mcp":           s.callTool,
 		"end":           s.end,
 	}
 }
@@ -57,6 +63,7 @@ type params struct {
 	Conversation string         `json:"conversation"`
 	Request      jsontext.Value `json:"request,omitzero"`
 	Ask          web.Ask        `json:"ask,omitzero"`
+	Call         tool.Call      `json:"call,omitzero"`
 }
 
 var (
@@ -144,6 +151,21 @@ func (s *Services) deskOf(id string) (*web.Desk, error) {
 		}
 	}
 	return c.desk, nil
+}
+
+// callTool calls a tool of an MCP server.
+func (s *Services) callTool(ctx context.Context, raw jsontext.Value) (any, error) {
+	p, err := readParams(raw)
+	if err != nil {
+		return nil, err
+	}
+	if s.tools == nil {
+		return nil, &stdio.CallError{Code: "not_permitted", Message: "this agent has no tools of MCP servers"}
+	}
+	if _, err := s.of(p.Conversation); err != nil {
+		return nil, err
+	}
+	return s.tools(ctx, p.Call), nil
 }
 
 // end forgets a conversation.

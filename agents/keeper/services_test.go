@@ -71,7 +71,7 @@ func TestServicesRefuse(t *testing.T) {
 	model, _ := endpoint(1000)
 	methods := keeper.NewServices(nil, model, pages).Methods()
 	for _, params := range []string{``, `{}`, `[]`, `{"conversation":""}`, `{"conversation":"` + strings.Repeat("c", 65) + `"}`, `{"conversation":"c","more":1}`} {
-		for _, method := range []string{"model", "fetch", "end"} {
+		for _, method := range []string{"model", "fetch", "mcp", "end"} {
 			if _, err := methods[method](t.Context(), jsontext.Value(params)); code(err) != "malformed" {
 				t.Errorf("%s %s: %v", method, params, err)
 			}
@@ -102,6 +102,9 @@ func TestServicesRefuse(t *testing.T) {
 	}
 	if err := open(64); err != nil {
 		t.Errorf("after an end: %v", err)
+	}
+	if _, err := methods["mcp"](t.Context(), jsontext.Value(`{"conversation":"c","call":{"tool":"mcp__a__b","arguments":{}}}`)); code(err) != "not_permitted" {
+		t.Errorf("without MCP servers: %v", err)
 	}
 	alone := keeper.NewServices(nil, model, nil).Methods()
 	if _, err := alone["fetch"](t.Context(), jsontext.Value(`{"conversation":"c","ask":{"url":"https://good.test/"}}`)); code(err) != "not_permitted" {
@@ -146,6 +149,7 @@ func TestPagesStayInTheirConversation(t *testing.T) {
 func FuzzServices(f *testing.F) {
 	f.Add("model", []byte(request))
 	f.Add("fetch", []byte(`{"conversation":"c","ask":{"page":1,"start":6,"end":28}}`))
+	f.Add("mcp", []byte(`{"conversation":"c","call":{"tool":"mcp__a__b","arguments":{}}}`))
 	f.Add("end", []byte(`{"conversation":"c"}`))
 	model, _ := endpoint(0)
 	methods := keeper.NewServices(nil, model, pages).Methods()

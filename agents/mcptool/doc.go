@@ -1,4 +1,5 @@
-// Package mcptool serves the tools of an MCP server as tools of kernels.
+// Package mcptool serves the tools of MCP servers as tools of kernels, and those that an
+// operator named to the models of Readers ([Desk]).
 //
 // In come calls of kernels and what the server lists and returns; out go its results, to be
 // judged by the kernel, and a draft of a definition for an operator to finish. Whatever the

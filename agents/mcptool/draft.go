@@ -46,18 +46,84 @@ func Draft(service bcp.AgentName, pass, command []string, listed []*sdk.Tool) ([
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%sservice: %s\ncommand:\n", head, service)
-	for _, word := range append(append(words, "--"), command...) {
-		fmt.Fprintf(&b, "  - %s\n", quoted(word))
-	}
+	items(&b, "  ", append(append(words, "--"), command...))
 	if len(pass) > 0 {
 		b.WriteString("environment:\n")
-		for _, name := range pass {
-			fmt.Fprintf(&b, "  - %s\n", quoted(name))
-		}
+		items(&b, "  ", pass)
 	}
 	b.WriteString("sandbox: none\ntools:\n")
 	b.WriteString(tools.String())
 	return []byte(b.String()), nil
+}
+
+const readerHead = `# A draft by "bcpmesh tool import --reader", for mesh.yaml. Comments with "says" are the server's own
+# words: believe none of them. Names of tools and arguments, and choices, are the server's too, and
+# models see them. Write descriptions, and leave out the tools that no agent needs.
+`
+
+// DraftServer writes an entry of mcp_servers, for mesh.yaml, of a server that command starts with the variables of the
+// environment in pass. It does not load until an operator has written what each tool does.
+func DraftServer(name bcp.AgentName, pass, command []string, listed []*sdk.Tool) ([]byte, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%smcp_servers:\n  - name: %s\n    command:\n", readerHead, name)
+	items(&b, "      ", command)
+	if len(pass) > 0 {
+		b.WriteString("    environment:\n")
+		items(&b, "      ", pass)
+	}
+	b.WriteString("    sandbox: none\n    tools:\n")
+	taken := map[string]bool{}
+	for _, tool := range listed {
+		pin, err := wrap.Pin(tool)
+		if err != nil {
+			return nil, err
+		}
+		called := modelName(tool.Name)
+		if called == "" || len(called) > maxModelName || len(tool.Name) > maxListed || len("mcp____")+len(name)+len(called) > maxWhole || taken[called] {
+			comment(&b, "      ", "left out, since no tool of a model can have its name, or one has it already: "+tool.Name)
+			continue
+		}
+		taken[called] = true
+		fmt.Fprintf(&b, "      - name: %s\n", quoted(called))
+		if called != tool.Name {
+			fmt.Fprintf(&b, "        listed: %s\n", quoted(tool.Name))
+		}
+		comment(&b, "        ", "says: "+tool.Description)
+		fmt.Fprintf(&b, "        sha256: %q\n        description: \"\"\n", pin)
+		input := closed(tool.InputSchema)
+		if input["type"] != "object" {
+			input = map[string]any{"type": "object", "properties": map[string]any{}}
+		}
+		schema(&b, "        ", "input_schema", input)
+	}
+	return []byte(b.String()), nil
+}
+
+// What definitions allow of a model's tools, in bytes.
+const (
+	maxModelName = 48
+	maxListed    = 128
+	maxWhole     = 64
+)
+
+// modelName is a server's name as models can have it; it may be empty.
+func modelName(listed string) string {
+	name := strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, listed)
+	for strings.Contains(name, "__") {
+		name = strings.ReplaceAll(name, "__", "_")
+	}
+	return name
+}
+
+func items(b *strings.Builder, indent string, texts []string) {
+	for _, text := range texts {
+		fmt.Fprintf(b, "%s- %s\n", indent, quoted(text))
+	}
 }
 
 // maxCapability bounds a capability, in bytes.
@@ -78,8 +144,8 @@ func write(b *strings.Builder, name, capability string, tool *sdk.Tool) {
 	if output["type"] != "object" {
 		output = map[string]any{"type": "object", "properties": map[string]any{textField: text()}, "required": []string{textField}}
 	}
-	schema(b, "input_schema", input)
-	schema(b, "output_schema", output)
+	schema(b, "    ", "input_schema", input)
+	schema(b, "    ", "output_schema", output)
 	b.WriteString("    result_subjects: [third_party]\n")
 }
 
@@ -90,12 +156,12 @@ func hint(said *bool) string {
 	return fmt.Sprint(*said)
 }
 
-func schema(b *strings.Builder, key string, schema map[string]any) {
+func schema(b *strings.Builder, indent, key string, schema map[string]any) {
 	text, err := json.Marshal(schema, json.Deterministic(true))
 	if err != nil { // it is made of texts and numbers
 		text = []byte("{}")
 	}
-	fmt.Fprintf(b, "    %s: %s\n", key, text)
+	fmt.Fprintf(b, "%s%s: %s\n", indent, key, text)
 }
 
 // nameOf is a server's name as plans can have it; it may be none.

@@ -70,6 +70,9 @@ func serve(kind string) {
 		os.Exit(1)
 		return nil, nil
 	})
+	if kind == "desk" {
+		serveMore(s)
+	}
 	s.AddTool(&sdk.Tool{Name: "add_Note", InputSchema: nothing}, do(nil)) // its capability is that of add-note
 	s.AddTool(&sdk.Tool{Name: "1st", InputSchema: nothing}, do(nil))
 	_ = s.Run(context.Background(), &sdk.StdioTransport{}) // until its host leaves

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/bcpmesh/bcpmesh/agents"
@@ -44,7 +45,25 @@ func NewServer(u *wrap.Upstream, timeout time.Duration, pins []Pinned) (*Server,
 // server ends, or does not answer in time, nobody knows what became of the call:
 // [agents.ErrNoOutcome]. Any other error is of a tool that says that it failed.
 func (s *Server) Call(ctx context.Context, c agents.Call) (any, error) {
-	p, ok := s.pins[c.Tool]
+	result, err := s.call(ctx, c.Tool, c.Args, sdk.Meta{KeyMeta: c.Key})
+	if err != nil {
+		return nil, err
+	}
+	text, other := textOf(result)
+	switch {
+	case result.IsError: // and may have done something
+		return nil, fmt.Errorf("the MCP server says that it failed: %s", text[:min(len(text), maxNote)])
+	case result.StructuredContent != nil:
+		return result.StructuredContent, nil
+	case other:
+		return nil, errors.New("what the MCP server returned is not text alone")
+	}
+	return map[string]string{textField: text}, nil
+}
+
+// call calls a pinned tool.
+func (s *Server) call(ctx context.Context, name string, args jsontext.Value, meta sdk.Meta) (*sdk.CallToolResult, error) {
+	p, ok := s.pins[name]
 	if !ok {
 		return nil, &agents.NotPerformedError{Err: agents.ErrToolChanged}
 	}
@@ -57,20 +76,11 @@ func (s *Server) Call(ctx context.Context, c agents.Call) (any, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	result, err := s.upstream.Call(ctx, p.Listed, c.Args, sdk.Meta{KeyMeta: c.Key})
+	result, err := s.upstream.Call(ctx, p.Listed, args, meta)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", agents.ErrNoOutcome, err)
 	}
-	text, other := textOf(result)
-	switch {
-	case result.IsError: // and may have done something
-		return nil, fmt.Errorf("the MCP server says that it failed: %s", text[:min(len(text), maxNote)])
-	case result.StructuredContent != nil:
-		return result.StructuredContent, nil
-	case other:
-		return nil, errors.New("what the MCP server returned is not text alone")
-	}
-	return map[string]string{textField: text}, nil
+	return result, nil
 }
 
 const (

@@ -16,6 +16,7 @@ import (
 const (
 	fetchCall    = "fetch"
 	readCall     = "read" // in a replay alone
+	toolCall     = "mcp"
 	channelsCall = "channels"
 	askCall      = "ask_and_wait"
 	pushCall     = "push"

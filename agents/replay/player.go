@@ -70,7 +70,7 @@ func (p *player) methods(config *cell.Configuration) map[string]stdio.Method {
 			return struct{}{}, nil
 		},
 	}
-	for _, kind := range []string{transcript.Model, fetchCall, readCall, channelsCall, askCall, pushCall} {
+	for _, kind := range []string{transcript.Model, fetchCall, readCall, toolCall, channelsCall, askCall, pushCall} {
 		methods[kind] = func(ctx context.Context, params jsontext.Value) (any, error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()

@@ -33,6 +33,8 @@ const (
 	TooLarge      Failure = "too_large"
 	Unreadable    Failure = "unreadable"
 	TimedOut      Failure = "timeout"
+	Changed       Failure = "tool_changed" // its server says something else of it than when an operator looked
+	Unavailable   Failure = "unavailable"  // its server does not run
 )
 
 // failures are the texts that a model reads.
@@ -45,6 +47,8 @@ var failures = map[Failure]llm.Instruction{
 	TooLarge:      llm.Constant("The call failed: it is too large (too_large)."),
 	Unreadable:    llm.Constant("The call failed: it cannot be read (unreadable)."),
 	TimedOut:      llm.Constant("The call failed: it took too long (timeout)."),
+	Changed:       llm.Constant("The call failed: the tool is not what it was when it was allowed, and is off (tool_changed)."),
+	Unavailable:   llm.Constant("The call failed: the tool's server does not run (unavailable)."),
 }
 
 // Error returns a constant text for a failure of the list, and for any other word that it failed.

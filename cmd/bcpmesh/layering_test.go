@@ -138,7 +138,7 @@ var rules = []rule{
 	// Makes a Reader of a foreign MCP server: it trusts nothing that the server says.
 	{folder: "agents/wrap", internal: []string{"agents", "agents/process", "agents/stdio", "bcp", "bcp/constraint"}, external: []string{jsonText, logging, mcpSDK}},
 	// Serves those of MCP servers to kernels, and decides nothing about a call.
-	{folder: "agents/mcptool", internal: []string{"agents", "agents/wrap", "bcp"}, external: []string{jsonText, mcpSDK}},
+	{folder: "agents/mcptool", internal: []string{"agents", "agents/tool", "agents/wrap", "bcp", "bcp/kernel"}, external: []string{jsonText, mcpSDK}},
 	// The configuration files of MCP hosts, as text.
 	{folder: "agents/hosts", external: []string{jsonText, jsonWithComments}},
 	// A client of somebody else's agent, which is a Reader and nothing more.
@@ -172,9 +172,9 @@ var rules = []rule{
 	// The tools of an office, for kernels: what they are asked for is judged already, and hostile all the same.
 	{folder: "agents/office", internal: []string{"accounts/durable", "agents", "agents/mailbox"}, external: []string{jsonText}},
 	// Holds the network of an agent: it asks the mesh, and decides nothing.
-	{folder: "agents/keeper", internal: []string{"agents", "agents/llm", "agents/stdio", "agents/web", "bcp", "bcp/cost", "bcp/guard"}, external: []string{jsonText}},
+	{folder: "agents/keeper", internal: []string{"agents", "agents/llm", "agents/stdio", "agents/tool", "agents/web", "bcp", "bcp/cost", "bcp/guard"}, external: []string{jsonText}},
 	// Reads hostile text for a model, behind one door: it has neither creds nor network.
-	{folder: "agents/cell", internal: []string{"agents/feed", "agents/files", "agents/llm", "agents/mailbox", "agents/mcp", "agents/stdio", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
+	{folder: "agents/cell", internal: []string{"agents/feed", "agents/files", "agents/llm", "agents/mailbox", "agents/mcp", "agents/stdio", "agents/tool", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// Talks to models.
 	{folder: "agents/llm", internal: []string{"bcp/guard"}, external: []string{jsonSchema, jsonText}},
 	// The record of an agent's conversations.

@@ -1,0 +1,190 @@
+package mcptool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/tool"
+	"github.com/bcpmesh/bcpmesh/agents/wrap"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+)
+
+const (
+	// DeskTimeout is how long one call of a [Desk] may take, with the start of its server.
+	DeskTimeout = 45 * time.Second
+	// maxResult bounds the text of one result, in bytes.
+	maxResult = 1 << 20
+)
+
+// Start starts a server. The desk closes it.
+type Start func(ctx context.Context, server *bcp.MCPServer) (*wrap.Upstream, error)
+
+// Desk does the calls of a model's cell, for its keeper, with tools of MCP servers that the operator named. It believes
+// neither of the two: a call goes to a pinned tool, with arguments of the operator's type, and what comes back is text. It
+// may be used concurrently.
+type Desk struct {
+	start   Start
+	timeout time.Duration
+	changed func(tool string)
+	tools   map[string]*deskTool
+	servers map[string]*deskServer
+}
+
+type deskTool struct {
+	server *deskServer
+	input  *kernel.Type
+}
+
+// deskServer is a server that is started by its first call, and again by the next call after it has ended.
+type deskServer struct {
+	definition *bcp.MCPServer
+	pins       []Pinned
+
+	mu       sync.Mutex // held while it starts
+	closed   bool
+	upstream *wrap.Upstream // nil: not started
+	server   *Server
+}
+
+// NewDesk returns the desk for those of the names that are tools of MCP servers of a mesh. A call may take timeout. changed is
+// told of each call of a tool that is not as it was pinned. The caller closes the desk.
+func NewDesk(m *bcp.Mesh, names []string, start Start, timeout time.Duration, changed func(tool string)) (*Desk, error) {
+	d := &Desk{start: start, timeout: timeout, changed: changed, tools: map[string]*deskTool{}, servers: map[string]*deskServer{}}
+	for _, name := range names {
+		definition, t := m.MCPTool(name)
+		if t == nil {
+			continue
+		}
+		input, err := kernel.ParseType([]byte(t.InputSchema))
+		if err != nil {
+			return nil, fmt.Errorf("the input_schema of %s: %w", name, err)
+		}
+		s := d.servers[string(definition.Name)]
+		if s == nil {
+			s = &deskServer{definition: definition}
+			d.servers[string(definition.Name)] = s
+		}
+		s.pins = append(s.pins, Pinned{Name: t.Name, Listed: t.Listed, SHA256: t.SHA256})
+		d.tools[name] = &deskTool{s, input}
+	}
+	return d, nil
+}
+
+// Close ends the servers.
+func (d *Desk) Close() {
+	for _, s := range d.servers {
+		s.mu.Lock()
+		s.closed = true
+		if s.upstream != nil {
+			s.upstream.Close()
+		}
+		s.mu.Unlock()
+	}
+}
+
+// Call does one call, and says what came of it. No word of a server is in a failure.
+func (d *Desk) Call(ctx context.Context, c tool.Call) tool.Result {
+	t := d.tools[c.Tool]
+	if t == nil {
+		return tool.Result{Failure: tool.Unavailable}
+	}
+	var arguments jsontext.Value
+	if tool.Arguments(c.Arguments, &arguments) != nil {
+		return tool.Result{Failure: tool.BadArguments}
+	}
+	value, err := kernel.ParseValue(arguments)
+	if err != nil || !t.input.Has(&value) {
+		return tool.Result{Failure: tool.BadArguments}
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	server, err := t.server.running(ctx, d.start, d.timeout)
+	if err != nil {
+		return tool.Result{Failure: failureOf(ctx, tool.Unavailable)}
+	}
+	result, err := server.call(ctx, c.Tool, value.JSON(), nil)
+	switch {
+	case errors.Is(err, agents.ErrToolChanged):
+		d.changed(c.Tool)
+		return tool.Result{Failure: tool.Changed}
+	case err != nil:
+		if ctx.Err() == nil { // it has ended, or speaks MCP no more
+			t.server.end(server)
+		}
+		return tool.Result{Failure: failureOf(ctx, tool.Unavailable)}
+	}
+	text, other := textOf(result)
+	if text == "" && result.StructuredContent != nil {
+		structured, err := json.Marshal(result.StructuredContent, json.Deterministic(true))
+		if err != nil {
+			return tool.Result{Failure: tool.Unreadable}
+		}
+		text = string(structured)
+	}
+	switch {
+	case len(text) > maxResult:
+		return tool.Result{Failure: tool.TooLarge}
+	case text == "" && other:
+		return tool.Result{Failure: tool.NotText}
+	}
+	return tool.Result{Text: text, Failed: result.IsError}
+}
+
+func failureOf(ctx context.Context, otherwise tool.Failure) tool.Failure {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return tool.TimedOut
+	}
+	return otherwise
+}
+
+var errClosed = errors.New("the desk is closed")
+
+// end ends a server, unless another has taken its place.
+func (s *deskServer) end(server *Server) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.upstream != nil && s.server == server {
+		s.upstream.Close()
+		s.upstream = nil
+	}
+}
+
+// running returns the server, which is started if it does not run.
+func (s *deskServer) running(ctx context.Context, start Start, timeout time.Duration) (*Server, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errClosed
+	}
+	if s.upstream != nil {
+		select {
+		case <-s.upstream.Done():
+			s.upstream.Close()
+			s.upstream = nil
+		default:
+			return s.server, nil
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	upstream, err := start(ctx, s.definition)
+	if err != nil {
+		return nil, err
+	}
+	if s.server, err = NewServer(upstream, timeout, slices.Clone(s.pins)); err != nil {
+		upstream.Close()
+		return nil, err
+	}
+	s.upstream = upstream
+	return s.server, nil
+}

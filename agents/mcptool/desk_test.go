@@ -1,0 +1,167 @@
+package mcptool_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/bcpmesh/bcpmesh/agents/mcptool"
+	"github.com/bcpmesh/bcpmesh/agents/tool"
+	"github.com/bcpmesh/bcpmesh/agents/wrap"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+)
+
+// serveMore are tools for desks alone.
+func serveMore(s *sdk.Server) {
+	nothing := map[string]any{"type": "object"}
+	text := func(of func(*sdk.CallToolRequest) string) sdk.ToolHandler {
+		return func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: of(r)}}}, nil
+		}
+	}
+	s.AddTool(&sdk.Tool{Name: "echo", InputSchema: nothing}, text(func(r *sdk.CallToolRequest) string { return string(r.Params.Arguments) }))
+	s.AddTool(&sdk.Tool{Name: "fits", InputSchema: nothing}, text(func(*sdk.CallToolRequest) string { return strings.Repeat("x", 1<<20) }))
+	s.AddTool(&sdk.Tool{Name: "long", InputSchema: nothing}, text(func(*sdk.CallToolRequest) string { return strings.Repeat("x", 1<<20+1) }))
+	s.AddTool(&sdk.Tool{Name: "who", InputSchema: nothing}, text(func(*sdk.CallToolRequest) string { return fmt.Sprint(os.Getpid()) }))
+}
+
+// drafted is a mesh whose Reader may call all tools that the draft of a server has, once an operator has described them.
+func drafted(t *testing.T, kind string) (*bcp.Mesh, string) {
+	t.Helper()
+	_, listed := start(t, kind)
+	b, err := mcptool.DraftServer("notes", []string{"TOKEN"}, []string{"npx", "a: b # c"}, listed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := func(text string) (*bcp.Mesh, definition.Report) {
+		return definition.Load(fstest.MapFS{"mesh.yaml": {Data: []byte(text)}, "agents/main.md": {Data: []byte("---\nname: main\n---\n")}})
+	}
+	if mesh, _ := load(string(b)); mesh != nil {
+		t.Error("a draft loads whose tools nobody has described")
+	}
+	described := strings.ReplaceAll(string(b), `description: ""`, "description: It does.")
+	described = strings.ReplaceAll(described, `{"properties":{},"required":[],"type":"object"}`, `{"type":"object","properties":{"n":{"type":"integer"}},"required":[]}`)
+	mesh, report := load(described)
+	if mesh == nil {
+		t.Fatalf("%v in\n%s", report.Errors, b)
+	}
+	return mesh, string(b)
+}
+
+// The draft of a Reader's tools pins them, has the server's words in comments alone, and does not load before an operator
+// has written his.
+func TestDraftOfAReadersTools(t *testing.T) {
+	t.Parallel()
+	mesh, text := drafted(t, "good")
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, "IGNORE") && !strings.HasPrefix(strings.TrimSpace(line), "#") || strings.ContainsAny(line, "\x1b\u2028\ufffd") {
+			t.Errorf("the draft has %q", line)
+		}
+	}
+	if s := mesh.MCPServers[0]; len(s.Tools) != 9 || s.Command[1] != "a: b # c" || s.Environment[0] != "TOKEN" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A desk calls the tools that an agent has and no others, with arguments of the operator's type; a tool that has changed is
+// off, failures have no word of a server, and a server that has ended is started by the next call, and ends with the desk.
+func TestDesk(t *testing.T) {
+	t.Parallel()
+	mesh, _ := drafted(t, "desk")
+	var has []string
+	for _, tool := range mesh.MCPServers[0].Tools {
+		if tool.Listed != "1st" {
+			has = append(has, tool.Name)
+		}
+	}
+	var starts, changes atomic.Int64
+	var last atomic.Pointer[wrap.Upstream]
+	desk := func(kind string, timeout time.Duration) *mcptool.Desk {
+		d, err := mcptool.NewDesk(mesh, append(has, "web_fetch"), func(ctx context.Context, s *bcp.MCPServer) (*wrap.Upstream, error) {
+			if starts.Add(1); s.Name != "notes" || kind == "none" {
+				return nil, os.ErrNotExist
+			}
+			u, err := wrap.Start(ctx, wrap.Program{Command: []string{os.Args[0]}, Env: []string{serverVariable + "=" + kind}})
+			last.Store(u)
+			return u, err
+		}, timeout, func(string) { changes.Add(1) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(d.Close)
+		return d
+	}
+	call := func(d *mcptool.Desk, name, args string) tool.Result {
+		return d.Call(t.Context(), tool.Call{Tool: "mcp__notes__" + name, Arguments: jsontext.Value(args)})
+	}
+	d := desk("desk", meshtest.Patience)
+	if starts.Load() != 0 {
+		t.Error("a server was started before a call")
+	}
+	padded := func(n int) string { return `{"n":1` + strings.Repeat(" ", n-len(`{"n":1}`)) + `}` }
+	for _, tt := range []struct {
+		name, args string
+		want       tool.Result
+	}{
+		{"echo", ` { "n" : 1 } `, tool.Result{Text: `{"n":1}`}},
+		{"echo", padded(64 << 10), tool.Result{Text: `{"n":1}`}},
+		{"echo", padded(64<<10 + 1), tool.Result{Failure: tool.BadArguments}},
+		{"echo", `{"n":1.5}`, tool.Result{Failure: tool.BadArguments}},
+		{"echo", `{"n":1,"more":1}`, tool.Result{Failure: tool.BadArguments}},
+		{"echo", `{"n":1,"n":1}`, tool.Result{Failure: tool.BadArguments}},
+		{"echo", `[]`, tool.Result{Failure: tool.BadArguments}},
+		{"echo", ``, tool.Result{Failure: tool.BadArguments}},
+		{"count", `{}`, tool.Result{Text: "done"}},
+		{"fails", `{}`, tool.Result{Text: "no such note", Failed: true}},
+		{"refuses", `{}`, tool.Result{Failed: true}},
+		{"image", `{}`, tool.Result{Failure: tool.NotText}},
+		{"fits", `{}`, tool.Result{Text: strings.Repeat("x", 1<<20)}},
+		{"long", `{}`, tool.Result{Failure: tool.TooLarge}},
+		{"1st", `{}`, tool.Result{Failure: tool.Unavailable}},
+		{"none", `{}`, tool.Result{Failure: tool.Unavailable}},
+	} {
+		if got := call(d, tt.name, tt.args); got != tt.want {
+			t.Errorf("%s %.20s: %.60q %v %q", tt.name, tt.args, got.Text, got.Failed, got.Failure)
+		}
+	}
+	before := call(d, "who", `{}`)
+	if got := call(d, "dies", `{}`); got.Failure != tool.Unavailable || got.Text != "" {
+		t.Errorf("of a server that died: %+v", got)
+	}
+	if after := call(d, "who", `{}`); after.Text == "" || after.Text == before.Text || starts.Load() != 2 {
+		t.Errorf("after its end: %+v before, %+v, %d starts", before, after, starts.Load())
+	}
+	running := last.Load()
+	d.Close()
+	select {
+	case <-running.Done():
+	default:
+		t.Error("a server outlives its desk")
+	}
+	if got := call(d, "echo", `{}`); got.Failure != tool.Unavailable || starts.Load() != 2 {
+		t.Errorf("after the end: %+v", got)
+	}
+	if got := call(desk("none", meshtest.Patience), "echo", `{}`); got != (tool.Result{Failure: tool.Unavailable}) {
+		t.Errorf("of a server that does not start: %+v", got)
+	}
+	other := desk("changed", meshtest.Patience)
+	if got := call(other, "add-note", `{"text":"x","tags":[],"odd":"","when":null,"choice":"a","order":"b"}`); got != (tool.Result{Failure: tool.Changed}) || changes.Load() != 1 {
+		t.Errorf("of a changed tool: %+v", got)
+	}
+	if got := call(other, "count", `{}`); got.Text != "done" {
+		t.Errorf("of another tool of its server: %+v", got)
+	}
+	if got := call(desk("desk", 10*time.Millisecond), "hangs", `{}`); got != (tool.Result{Failure: tool.TimedOut}) {
+		t.Errorf("of one that takes too long: %+v", got)
+	}
+}
