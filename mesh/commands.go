@@ -128,6 +128,11 @@ func (c *commands) ofModel(def *bcp.Mesh, a *bcp.Agent) []string {
 	if variable, ok := strings.CutPrefix(model.Key, "env:"); ok {
 		passed = append(passed, variable)
 	}
+	for _, tool := range a.Tools {
+		if server, _ := def.MCPTool(tool); server != nil {
+			passed = append(passed, server.Environment...)
+		}
+	}
 	env := c.environment(passed)
 	for _, f := range def.Files {
 		if f.Path == a.File || f.Path == "mesh.yaml" {

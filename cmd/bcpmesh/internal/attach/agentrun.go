@@ -171,10 +171,16 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 			return done, err
 		}
 	}
+	tools, err := mcpDesk(folder, def, &agent, log)
+	if err != nil {
+		return done, err
+	}
+	defer tools.Close()
 	services := keeper.NewServices(cell.Configuration{
-		Agent: agent.Name, Role: role, Task: o.task, Instructions: agent.Prompt, Model: model.Model, Tools: agent.Tools, Files: read[:len(agent.Files)], Mailbox: strings.Join(read[len(agent.Files):], ""), Feeds: agent.Feeds,
+		Agent: agent.Name, Role: role, Task: o.task, Instructions: agent.Prompt, Model: model.Model, Tools: agent.Tools, MCP: mcpToolsOf(def, &agent), Files: read[:len(agent.Files)], Mailbox: strings.Join(read[len(agent.Files):], ""), Feeds: agent.Feeds,
 		MaxTurns: agent.Run.MaxTurns, MaxTokens: agent.Run.MaxTokens, Confined: agent.Sandbox == bcp.SandboxRequired,
 	}, model, desk)
+	services.CallTools(tools.Call)
 	output := process.NewOutput(log)
 	defer output.End()
 	running, toKeeper, fromKeeper, err := startCell(agent.Sandbox, read, output)

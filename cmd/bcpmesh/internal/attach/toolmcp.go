@@ -119,6 +119,7 @@ func serveMCPTools(ctx context.Context, p *cli.Program, o *programFlags, remembe
 
 func toolImportCommand(p *cli.Program) *cobra.Command {
 	var pass []string
+	var reader bool
 	const example = "bcpmesh tool import notes -- npx -y @example/notes > tools/notes.yaml"
 	cmd := &cobra.Command{
 		Use:   "import SERVICE -- SERVER [ARG...]",
@@ -128,8 +129,11 @@ func toolImportCommand(p *cli.Program) *cobra.Command {
 Each tool is drafted as one that writes, with a capability of its own, and with no
 description. What the server says of it is in comments: it is untrusted text, and no
 planner reads it until you write it. The command in the draft pins every tool by its
-hash. A hint of the server lowers nothing.`,
-		Example: "  " + example,
+hash. A hint of the server lowers nothing.
+
+With --reader it is an entry of mcp_servers for mesh.yaml, with tools that the model of
+a Reader calls ("command: builtin"), pinned in the same way.`,
+		Example: "  " + example + "\n  bcpmesh tool import notes --reader -- npx -y @example/notes",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
 				return cli.Usagef("tool import: expected SERVICE -- SERVER").WithHint("for example %s", example)
@@ -153,7 +157,11 @@ hash. A hint of the server lowers nothing.`,
 			if len(listed) == 0 {
 				return cli.Failf("the server has no tools")
 			}
-			draft, err := mcptool.Draft(service, pass, args[1:], listed)
+			write := mcptool.Draft
+			if reader {
+				write = mcptool.DraftServer
+			}
+			draft, err := write(service, pass, args[1:], listed)
 			if err != nil {
 				return cli.Failf("%s", err)
 			}
@@ -161,6 +169,7 @@ hash. A hint of the server lowers nothing.`,
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&reader, "reader", false, "draft tools of a Reader's model instead of a service of kernels")
 	cmd.Flags().StringArrayVar(&pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be given again")
 	return cmd
 }

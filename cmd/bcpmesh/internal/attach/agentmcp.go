@@ -1,0 +1,100 @@
+package attach
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/agents/cell"
+	"github.com/bcpmesh/bcpmesh/agents/mcptool"
+	"github.com/bcpmesh/bcpmesh/agents/process"
+	"github.com/bcpmesh/bcpmesh/agents/sandbox"
+	"github.com/bcpmesh/bcpmesh/agents/wrap"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	confinement "github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cell"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+// mcpToolsOf are the tools of MCP servers that an agent has, in the operator's words.
+func mcpToolsOf(def *bcp.Mesh, agent *bcp.Agent) []cell.MCPTool {
+	var tools []cell.MCPTool
+	for _, name := range agent.Tools {
+		if _, t := def.MCPTool(name); t != nil {
+			tools = append(tools, cell.MCPTool{Name: t.Name, Description: t.Description, Schema: jsontext.Value(t.InputSchema)})
+		}
+	}
+	return tools
+}
+
+// mcpDesk calls the tools of MCP servers that an agent has. Its servers are started when they are called.
+func mcpDesk(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent, log hclog.Logger) (*mcptool.Desk, error) {
+	d, err := mcptool.NewDesk(def, agent.Tools, func(ctx context.Context, s *bcp.MCPServer) (*wrap.Upstream, error) {
+		program, err := mcpProgram(folder, s)
+		var u *wrap.Upstream
+		if err == nil {
+			u, err = wrap.Start(ctx, program)
+		}
+		if err != nil && ctx.Err() == nil {
+			log.Error("an MCP server does not run", "server", string(s.Name), "error", err)
+		}
+		return u, err
+	}, mcptool.DeskTimeout, func(tool string) {
+		log.Error("a tool is not as it was pinned, and was not called", "tool", tool)
+	})
+	if err != nil {
+		return nil, cli.Failf("%s", err)
+	}
+	return d, nil
+}
+
+// mcpProgram says how a server is started: in the folder of the mesh, with what it may have of the environment. Nothing that
+// it prints is logged.
+func mcpProgram(folder meshdir.Folder, s *bcp.MCPServer) (wrap.Program, error) {
+	dir, err := filepath.Abs(folder.Dir)
+	program := wrap.Program{Command: s.Command, Dir: dir, Env: process.Scrub(os.Environ())}
+	if err != nil {
+		return program, err
+	}
+	for _, name := range s.Environment {
+		if value, there := os.LookupEnv(name); there {
+			program.Env = append(program.Env, name+"="+value)
+		}
+	}
+	if s.Sandbox != bcp.SandboxRequired {
+		return program, nil
+	}
+	if err := sandbox.Detect().Missing(); err != nil {
+		return program, cli.Failf("it cannot be confined, and is not started: %s", err)
+	}
+	path, err := process.LookUp(s.Command[0], program.Env)
+	if err != nil {
+		return program, cli.Failf("there is no program %s in PATH", cli.Quoted(s.Command[0]))
+	}
+	in := func(name string) string {
+		if filepath.IsAbs(name) {
+			return name
+		}
+		return filepath.Join(dir, name)
+	}
+	if strings.Contains(path, string(filepath.Separator)) {
+		path = in(path)
+	}
+	var read []string
+	for _, word := range s.Command[1:] {
+		read = append(read, filesOf([]string{in(word)})...)
+	}
+	if covering := meshdir.Covers(append(append(sandbox.System(), path), read...), folder.State); covering != "" {
+		return program, cli.Failf("it would read %s, which has the keys of the mesh below it", cli.Quoted(covering))
+	}
+	cmd, err := confinement.Confined(sandbox.Spec{Path: path, Args: s.Command, Read: read, Memory: sandbox.DefaultMemory})
+	if err != nil {
+		return program, err
+	}
+	program.Command = append([]string{cmd.Path}, cmd.Args[1:]...)
+	return program, nil
+}
