@@ -90,7 +90,8 @@ func issueSeveral(ctx context.Context, p *cli.Program, where meshdir.StateFlags,
 }
 
 // severalAgents returns who is named, once each, or all that the definitions name.
-// The operator is not among these: its credentials are nobody's everyday ones.
+// The operator is not among these, whose credentials are nobody's everyday ones, and no
+// dispatcher, which is a part of the mesh.
 func severalAgents(folder meshdir.Folder, names []string, role bcp.Role) ([]bcp.AgentName, error) {
 	var agents []bcp.AgentName
 	if len(names) > 0 {
@@ -110,7 +111,7 @@ func severalAgents(folder meshdir.Folder, names []string, role bcp.Role) ([]bcp.
 			return nil, err
 		}
 		for _, scope := range subjects.Permissions(def) {
-			if scope.Agent != bcp.Operator && (role == 0 || scope.Role == role) {
+			if scope.Agent != bcp.Operator && scope.Role != bcp.RoleDispatcher && (role == 0 || scope.Role == role) {
 				agents = append(agents, scope.Agent)
 			}
 		}
@@ -138,7 +139,7 @@ func checkNewFiles(out string, agents []bcp.AgentName) error {
 	}
 	for _, agent := range agents {
 		names := []string{string(agent) + ".creds"}
-		for _, role := range []bcp.Role{bcp.RoleController, bcp.RoleReader, bcp.RoleApprover, bcp.RoleAuditor, bcp.RoleKeeper} {
+		for _, role := range []bcp.Role{bcp.RoleController, bcp.RoleReader, bcp.RoleApprover, bcp.RoleAuditor, bcp.RoleKeeper, bcp.RolePlanner, bcp.RoleSubplanner, bcp.RoleTool} {
 			names = append(names, roleFile(agent, role))
 		}
 		for _, name := range names {
