@@ -58,9 +58,8 @@ func Read(content []byte) (*Recording, error) {
 		c := byID[l.Conversation]
 		switch l.Kind {
 		case transcript.Configuration:
-			r.Configuration = new(cell.Configuration)
-			if l.Response == nil || json.Unmarshal(l.Response, r.Configuration) != nil {
-				return nil, transcript.ErrFormat
+			if r.Configuration, err = ConfigurationOf(&l); err != nil {
+				return nil, err
 			}
 			if r.Configuration.Task != "" {
 				begin(&Conversation{ID: cell.TaskConversation, Kind: taskKind})
@@ -136,4 +135,13 @@ func (c *Conversation) Judge(answer jsontext.Value) Judgement {
 		return Judgement{Verdict: got.Outcome.String(), Reason: got.Reason.String(), Bits: v.Prices().FailedNominal}
 	}
 	return Judgement{Verdict: got.Outcome.String(), Bits: v.Prices().Nominal}
+}
+
+// ConfigurationOf returns what a line of the kind configuration says.
+func ConfigurationOf(l *transcript.Line) (*cell.Configuration, error) {
+	c := new(cell.Configuration)
+	if l.Response == nil || json.Unmarshal(l.Response, c) != nil {
+		return nil, transcript.ErrFormat
+	}
+	return c, nil
 }

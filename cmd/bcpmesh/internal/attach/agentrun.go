@@ -165,6 +165,12 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 		return done, err
 	}
 	defer conn.Close()
+	state := folder.State
+	if creds := p.Env("BCPMESH_KEEPER_CREDS"); creds != "" { // the mesh's, which knows where its state is: STATE/run/NAME/keeper.creds
+		state = filepath.Dir(filepath.Dir(filepath.Dir(creds)))
+	}
+	watched := openWatch(state, agent.Name, log)
+	defer watched.close()
 	var desk func() (*web.Desk, error)
 	if len(agent.Egress.Hosts) > 0 {
 		if desk, err = deskOf(p, folder, def, &agent, keeper.NewLedger(agents.NewKeeper(kept))); err != nil {
@@ -189,10 +195,14 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	}
 	serving, end := context.WithCancel(ctx)
 	defer end()
-	var trace func(stdio.Passage) error
+	trace := func(passed stdio.Passage) error {
+		watched.tell(passed)
+		return nil
+	}
 	if to != nil {
 		record := replay.Record(to)
 		trace = func(passed stdio.Passage) error {
+			watched.tell(passed)
 			err := record(passed)
 			if err != nil { // a transcript with a gap is of no use
 				end()

@@ -80,12 +80,16 @@ func (s *shower) text(text string) {
 }
 
 func showRecording(s *shower, r *replay.Recording) {
-	if c := r.Configuration; c != nil {
-		s.say("%s (%s), model %s, tools %s", cli.Quoted(string(c.Agent)), c.Role, cli.Quoted(c.Model), cmp.Or(strings.Join(c.Tools, ", "), "none"))
+	if r.Configuration != nil {
+		s.configuration(r.Configuration)
 	}
 	for _, c := range r.Conversations {
 		s.conversation(r.Configuration, c)
 	}
+}
+
+func (s *shower) configuration(c *cell.Configuration) {
+	s.say("%s (%s), model %s, tools %s", cli.Quoted(string(c.Agent)), c.Role, cli.Quoted(c.Model), cmp.Or(strings.Join(c.Tools, ", "), "none"))
 }
 
 func (s *shower) conversation(config *cell.Configuration, c *replay.Conversation) {
@@ -113,22 +117,34 @@ func (s *shower) conversation(config *cell.Configuration, c *replay.Conversation
 			continue
 		}
 		turn++
-		s.say("turn %d, asked of %s:", turn, cli.Quoted(l.Model))
-		s.request(r, before)
-		s.reply(l)
+		s.turn(turn, l, r, before)
 		before = r
 	}
 	switch {
 	case c.Kind == "":
 	case c.End == nil:
 		s.say("it has no end in the transcript")
-	case c.End.Failure != "":
-		s.say("it failed:")
-		s.text(c.End.Detail)
 	default:
-		s.say("it ended with:")
-		s.text(string(c.End.Response))
+		s.end(c.End)
 	}
+}
+
+// turn shows a call of a model, with what it was asked beside the turn before.
+func (s *shower) turn(n int, l *transcript.Line, r, before *llm.Request) {
+	s.say("turn %d, asked of %s:", n, cli.Quoted(l.Model))
+	s.request(r, before)
+	s.reply(l)
+}
+
+// end shows how a conversation ended.
+func (s *shower) end(l *transcript.Line) {
+	if l.Failure != "" {
+		s.say("it failed:")
+		s.text(l.Detail)
+		return
+	}
+	s.say("it ended with:")
+	s.text(string(l.Response))
 }
 
 // call shows what else the cell asked for. What a fetch brought in is in the next turn.

@@ -1,0 +1,290 @@
+package attach
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/agents/replay"
+	"github.com/bcpmesh/bcpmesh/agents/stdio"
+	"github.com/bcpmesh/bcpmesh/agents/transcript"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+// watchFolder holds, in the state folder, a socket for each agent that a model runs.
+const watchFolder = "watch"
+
+// watchedLines is how far a watcher may be behind. One that is further is cut off: it never
+// holds the agent up.
+const watchedLines = 256
+
+// watchers tells whoever watches an agent what passes between its keeper and its cell. Each
+// of them hears a transcript that begins with the configuration and the moment of coming.
+type watchers struct {
+	listener net.Listener // nil: nobody can watch
+
+	mu            sync.Mutex
+	configuration *stdio.Passage
+	all           map[*watcher]bool
+}
+
+type watcher struct {
+	conn   net.Conn
+	lines  chan []byte
+	record func(stdio.Passage) error
+}
+
+// Write queues a line.
+func (w *watcher) Write(line []byte) (int, error) {
+	select {
+	case w.lines <- line:
+		return len(line), nil
+	default:
+		return 0, errors.New("the watcher is too slow")
+	}
+}
+
+// openWatch lets the owner of the state folder watch an agent. Several processes may run
+// one; each has a socket of its own. Where there can be none the agent runs all the same.
+func openWatch(state string, agent bcp.AgentName, log hclog.Logger) *watchers {
+	w := &watchers{all: map[*watcher]bool{}}
+	folder := filepath.Join(state, watchFolder)
+	err := os.MkdirAll(folder, 0o700)
+	if err == nil {
+		w.listener, err = net.Listen("unix", filepath.Join(folder, string(agent)+"."+strconv.Itoa(os.Getpid())))
+	}
+	if err != nil {
+		log.Debug("nobody can watch the agent", "error", err)
+		return w
+	}
+	go w.accept()
+	return w
+}
+
+func (w *watchers) accept() {
+	for {
+		conn, err := w.listener.Accept()
+		if err != nil {
+			return // it is closed
+		}
+		one := &watcher{conn: conn, lines: make(chan []byte, watchedLines)}
+		go one.send()
+		to, err := transcript.NewWriter(one)
+		if err != nil {
+			close(one.lines)
+			continue
+		}
+		one.record = replay.Record(to)
+		w.mu.Lock()
+		if w.all == nil || w.configuration != nil && one.record(*w.configuration) != nil {
+			close(one.lines)
+		} else {
+			w.all[one] = true
+		}
+		w.mu.Unlock()
+	}
+}
+
+func (w *watcher) send() {
+	defer func() { _ = w.conn.Close() }()
+	for line := range w.lines {
+		if _, err := w.conn.Write(line); err != nil {
+			break
+		}
+	}
+	for range w.lines { // until nobody writes to it any more
+	}
+}
+
+// tell says what has passed.
+func (w *watchers) tell(p stdio.Passage) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p.Method == transcript.Configuration && p.Done {
+		w.configuration = &p
+	}
+	for one := range w.all {
+		if one.record(p) != nil {
+			delete(w.all, one)
+			close(one.lines)
+		}
+	}
+}
+
+func (w *watchers) close() {
+	if w.listener == nil {
+		return
+	}
+	_ = w.listener.Close() // which removes the socket
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for one := range w.all {
+		close(one.lines)
+	}
+	w.all = nil
+}
+
+func agentWatchCommand(p *cli.Program) *cobra.Command {
+	var where meshdir.StateFlags
+	var whole bool
+	cmd := &cobra.Command{
+		Use:   "watch NAME",
+		Short: "Watch an agent that a model runs",
+		Long: `Watch an agent that a model runs on this machine, from now on: what it is asked, each turn
+of its model with what that was told and what it says, each call of a tool, and the answers.
+It is for the owner of the state folder, shown as bcpmesh agent show does: inert, and what
+stood in a fence headed "untrusted". Nothing is kept, and the agent never waits for whoever
+watches: one that is 256 lines behind is cut off.
+
+It ends when the agent does, or when it is interrupted. With --json each line is one of a
+transcript.`,
+		Example: `  bcpmesh agent watch researcher
+  bcpmesh agent watch researcher --whole`,
+		Args: cli.Arguments(1, "NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, err := meshdir.AgentArgument("agent watch", args[0])
+			if err != nil {
+				return err
+			}
+			folder, err := where.Folder()
+			if err != nil {
+				return err
+			}
+			return watchAgent(cmd.Context(), p, folder.State, name, whole)
+		},
+		ValidArgsFunction: meshdir.CompleteAgents(false),
+	}
+	where.AddTo(cmd)
+	cmd.Flags().BoolVar(&whole, "whole", false, "do not cut long texts")
+	return cmd
+}
+
+// watchAgent shows what all processes of an agent do until the last has ended.
+func watchAgent(ctx context.Context, p *cli.Program, state string, name bcp.AgentName, whole bool) error {
+	sockets, err := filepath.Glob(filepath.Join(escapeGlob(state), watchFolder, string(name)+".*"))
+	if err != nil {
+		return err
+	}
+	var wait sync.WaitGroup
+	lines := make(chan transcript.Line)
+	for _, socket := range sockets {
+		conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+		if err != nil { // its process was killed
+			_ = os.Remove(socket)
+			continue
+		}
+		defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+		wait.Go(func() { follow(ctx, conn, lines) })
+	}
+	live := &liveShower{shower: shower{out: p.Out, whole: whole}, before: map[string]*llm.Request{}, turns: map[string]int{}}
+	ended := make(chan struct{})
+	go func() { wait.Wait(); close(ended) }()
+	for heard := false; ; {
+		select {
+		case line := <-lines:
+			if !heard {
+				heard = true
+				p.Out.Talkf("watching %s", name)
+			}
+			if p.Out.JSON {
+				if err := p.Out.Line(line); err != nil {
+					return err
+				}
+			} else {
+				live.line(&line)
+			}
+			if err := p.Out.Flush(); err != nil {
+				return err
+			}
+		case <-ended:
+			if !heard && ctx.Err() == nil {
+				return cli.Failf("no model runs %s here", name).WithHint("bcpmesh up starts an agent with command: builtin; bcpmesh agent run %s does it by hand", name)
+			}
+			return nil
+		}
+	}
+}
+
+// escapeGlob quotes what Glob would not take literally.
+func escapeGlob(path string) string {
+	var quoted []byte
+	for i := range len(path) {
+		if c := path[i]; c == '*' || c == '?' || c == '[' || c == '\\' {
+			quoted = append(quoted, '\\')
+		}
+		quoted = append(quoted, path[i])
+	}
+	return string(quoted)
+}
+
+// follow reads a transcript as it is written.
+func follow(ctx context.Context, from io.ReadCloser, lines chan<- transcript.Line) {
+	defer func() { _ = from.Close() }()
+	read := transcript.NewReader(bufio.NewReader(from))
+	for {
+		line, err := read.Next()
+		if err != nil {
+			return
+		}
+		select {
+		case lines <- line:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// liveShower shows the lines of a transcript as they come, of conversations side by side.
+type liveShower struct {
+	shower
+	last   string // the conversation of the newest line
+	before map[string]*llm.Request
+	turns  map[string]int
+}
+
+func (s *liveShower) line(l *transcript.Line) {
+	if l.Kind == transcript.Configuration {
+		if c, err := replay.ConfigurationOf(l); err == nil {
+			s.configuration(c)
+		}
+		return
+	}
+	if l.Conversation != s.last || l.Kind != transcript.Model && l.Kind != transcript.End {
+		s.say("")
+	}
+	if l.Conversation != s.last {
+		s.last = l.Conversation
+		s.say("conversation %s:", cli.Quoted(l.Conversation))
+	}
+	switch l.Kind {
+	case transcript.Model:
+		r, err := l.ModelRequest()
+		if err != nil {
+			return
+		}
+		s.turns[l.Conversation]++
+		s.turn(s.turns[l.Conversation], l, r, s.before[l.Conversation])
+		s.before[l.Conversation] = r
+	case transcript.End:
+		s.end(l)
+		delete(s.before, l.Conversation)
+		delete(s.turns, l.Conversation)
+	case transcript.Query, transcript.Prompt, transcript.Delivery, transcript.Subscriptions:
+		s.say("a %s:", l.Kind)
+		s.text(string(l.Request))
+	default:
+		s.call(l)
+	}
+}
