@@ -59,6 +59,9 @@ func (w way) refuses(err error) bool {
 			return true
 		}
 	}
+	if err != nil && strings.Contains(err.Error(), "maximum control line exceeded") { // as by an account's token
+		return true
+	}
 	return w.webSocket && err != nil && (errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) || strings.Contains(err.Error(), "closed by remote"))
 }
 
