@@ -1,7 +1,6 @@
 package attach
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -58,8 +57,8 @@ Started by a mesh as a planner's command, it needs no flags.`,
 				return err
 			}
 			defer s.close()
-			return planWith(cmd.Context(), p, s.ServedAgent, func(ctx context.Context, r agents.PlanRequest) (any, error) {
-				line, err := json.Marshal(r)
+			plan := func(ctx context.Context, request any) (any, error) {
+				line, err := json.Marshal(request)
 				if err != nil {
 					return nil, err
 				}
@@ -74,7 +73,10 @@ Started by a mesh as a planner's command, it needs no flags.`,
 					return nil, agents.ErrNoPlan
 				}
 				return string(printed), nil // the kernel reads it, and says what is wrong with it
-			})
+			}
+			return planWith(cmd.Context(), p, s.ServedAgent,
+				func(ctx context.Context, r agents.PlanRequest) (any, error) { return plan(ctx, r) },
+				func(ctx context.Context, r agents.SubPlanRequest) (any, error) { return plan(ctx, r) })
 		},
 	}
 	o.addTo(cmd, "creds `FILE` of a planner or sub-planner (default: $BCPMESH_PLANNER_CREDS)")
@@ -115,15 +117,17 @@ the kernel hears that the planner refused.`,
 				return err
 			}
 			defer agent.Conn.Close()
-			return planWith(cmd.Context(), p, agent, func(_ context.Context, r agents.PlanRequest) (any, error) {
-				asked := cmp.Or(r.Task, r.Instruction)
+			plan := func(task string) (any, error) {
 				for _, t := range tasks {
-					if t.Task == asked || t.Task == "*" {
+					if t.Task == task || t.Task == "*" {
 						return t.Plan, nil
 					}
 				}
 				return nil, agents.ErrNoPlan
-			})
+			}
+			return planWith(cmd.Context(), p, agent,
+				func(_ context.Context, r agents.PlanRequest) (any, error) { return plan(r.Task) },
+				func(_ context.Context, r agents.SubPlanRequest) (any, error) { return plan(r.Instruction) })
 		},
 	}
 	o.AddTo(cmd, "creds `FILE` of a planner or sub-planner (default: $BCPMESH_PLANNER_CREDS)")
@@ -152,13 +156,21 @@ func readScript(name string) ([]plannedTask, error) {
 	return tasks, nil
 }
 
-// planWith plans until interrupted.
-func planWith(ctx context.Context, p *cli.Program, agent *client.ServedAgent, plan func(context.Context, agents.PlanRequest) (any, error)) error {
-	planner := agents.NewPlanner(agent.Conn)
-	if agent.Role == bcp.RoleSubplanner {
-		planner = agents.NewSubPlanner(agent.Conn)
+// planWith plans until interrupted, tasks or sub-runs by the role of the creds.
+func planWith(ctx context.Context, p *cli.Program, agent *client.ServedAgent, plan func(context.Context, agents.PlanRequest) (any, error), sub func(context.Context, agents.SubPlanRequest) (any, error)) error {
+	var planner interface {
+		Start(context.Context) error
+		Stop(context.Context) error
 	}
-	planner.OnPlan(plan)
+	if agent.Role == bcp.RoleSubplanner {
+		plans := agents.NewSubPlanner(agent.Conn)
+		plans.OnPlan(sub)
+		planner = plans
+	} else {
+		plans := agents.NewPlanner(agent.Conn)
+		plans.OnPlan(plan)
+		planner = plans
+	}
 	if err := planner.Start(ctx); err != nil {
 		return meshdir.OutcomeOf(err)
 	}

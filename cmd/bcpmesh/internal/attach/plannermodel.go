@@ -137,11 +137,19 @@ func planByItsModel(ctx context.Context, p *cli.Program, agent *client.ServedAge
 		}
 		defer func() { _ = file.Close() }() // each call was written when it ended
 	}
-	return planWith(ctx, p, agent, func(ctx context.Context, r agents.PlanRequest) (any, error) {
-		made, err := planner.Plan(ctx, r)
+	told := func(ctx context.Context, made any, err error) (any, error) {
 		if err != nil && ctx.Err() == nil {
 			agent.Log.Warn("the model made no plan", "error", err)
 		}
 		return made, err
-	})
+	}
+	return planWith(ctx, p, agent,
+		func(ctx context.Context, r agents.PlanRequest) (any, error) {
+			made, err := planner.Plan(ctx, r)
+			return told(ctx, made, err)
+		},
+		func(ctx context.Context, r agents.SubPlanRequest) (any, error) {
+			made, err := planner.PlanSub(ctx, r)
+			return told(ctx, made, err)
+		})
 }
