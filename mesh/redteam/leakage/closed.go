@@ -267,9 +267,10 @@ var randomIDs = regexp.MustCompile(`"(query_id|delivery_id|session_id)":"([^"]*)
 // leftBits are members that say what is left of a budget.
 var leftBits = regexp.MustCompile(`"[a-z_]*remaining[a-z_]*":[0-9.]+`)
 
-// transcript is what a Controller observed, with random ids by their order.
+// transcript is what a Controller observed, with random ids by their order. What came again,
+// since the Controller was late with its acknowledgement, is there once.
 func transcript(observed []redteam.Message) string {
-	ids := map[string]int{}
+	ids, before := map[string]int{}, map[string]bool{}
 	known := func(id string) string {
 		if _, ok := ids[id]; !ok {
 			ids[id] = len(ids)
@@ -278,6 +279,10 @@ func transcript(observed []redteam.Message) string {
 	}
 	var b strings.Builder
 	for _, m := range observed {
+		if m.Text("delivery_id") != "" && before[string(m.Data)] {
+			continue
+		}
+		before[string(m.Data)] = true
 		data := randomIDs.ReplaceAllStringFunc(string(m.Data), func(member string) string {
 			parts := randomIDs.FindStringSubmatch(member)
 			return fmt.Sprintf(`%q:%q`, parts[1], known(parts[2]))
