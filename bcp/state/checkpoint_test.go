@@ -197,6 +197,7 @@ func edits() map[string]edit {
 		"Mesh.OpenRuns":         {kept, func(m *bcp.Mesh) { m.OpenRuns = func([]byte) (bcp.Runs, error) { return nil, nil } }},
 		"Mesh.Kernels":          {kept, func(m *bcp.Mesh) { m.Kernels = []bcp.KernelRights{{Kernel: "desk"}} }},
 		"Mesh.AllowAddresses":   {kept, func(m *bcp.Mesh) { m.AllowAddresses = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }},
+		"Mesh.MCPServers":       {kept, func(m *bcp.Mesh) { m.MCPServers = []bcp.MCPServer{{}} }},
 		"Mesh.Models":           {kept, func(m *bcp.Mesh) { m.Models = []bcp.Model{{Name: "small"}} }},
 		"Mesh.RequireWitness":   {kept, func(m *bcp.Mesh) { m.RequireWitness = time.Hour }},
 		"Mesh.Notify":           {kept, func(m *bcp.Mesh) { m.Notify = []bcp.Route{{Name: "desk"}} }},
