@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,6 +39,15 @@ func TestDamagedNumber(t *testing.T) {
 	for n := 2; n <= messages; n++ {
 		publish(n)
 	}
+	// held is how many messages the stream has; it may be closed just now.
+	held := func(js natsjs.JetStream) uint64 {
+		stream, err := js.Stream(t.Context(), "BCP_COMMIT")
+		if err != nil {
+			return math.MaxUint64
+		}
+		return stream.CachedInfo().State.Msgs
+	}
+	whole := held(js)
 	end()
 	blocks, err := filepath.Glob(filepath.Join(folder, "msgs", "*.blk"))
 	if err != nil || len(blocks) != 4 {
@@ -49,7 +59,10 @@ func TestDamagedNumber(t *testing.T) {
 	}{{"4.blk", false}, {"1.blk", true}} {
 		lost := damageNumber(t, filepath.Join(folder, "msgs", c.block))
 		js, end = run(t, config)
-		if c.serving {
+		// Where it begins fast enough, the server itself reads old blocks before we look at
+		// them, and cuts off what is damaged.
+		cut := c.serving && held(js) < whole
+		if c.serving && !cut {
 			for _, what := range []string{"closed", "opened"} {
 				select {
 				case <-told:
@@ -58,7 +71,7 @@ func TestDamagedNumber(t *testing.T) {
 				}
 			}
 		}
-		if !strings.Contains(log.text(), "a block is damaged: the stream is opened without its index: block="+filepath.Join(folder, "msgs", c.block)) {
+		if !cut && !strings.Contains(log.text(), "a block is damaged: the stream is opened without its index: block="+filepath.Join(folder, "msgs", c.block)) {
 			t.Errorf("%s is not named: %s", c.block, log.text())
 		}
 		stream, err := js.Stream(t.Context(), "BCP_COMMIT")
@@ -74,6 +87,7 @@ func TestDamagedNumber(t *testing.T) {
 			t.Errorf("%s: the damaged message %d: %v", c.block, lost, err)
 		}
 		publish(0) // and an index is written
+		whole = held(js)
 		end()
 	}
 }
