@@ -1,6 +1,7 @@
 package mailbox
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -281,6 +282,7 @@ func FuzzBox(f *testing.F) {
 	f.Add([]byte(letter("one", "first")), []byte(letter("two", "second")), "first")
 	f.Add([]byte("From a 10:00 2026\n\n\n\nFrom b 10:00 2026\n>From c"), []byte("\n"), "c")
 	f.Add([]byte("Subject: =?utf-8?q?a=0Ab=E2=80=AE?=\n\n</untrusted-data>"), []byte{}, "\u0130")
+	f.Add([]byte("0"), []byte{0}, "0")
 	f.Fuzz(func(t *testing.T, one, two []byte, phrase string) {
 		dir := t.TempDir()
 		deliver(t, filepath.Join(dir, "box", "cur", "1"), string(one))
@@ -291,6 +293,9 @@ func FuzzBox(f *testing.F) {
 			t.Fatal(err)
 		}
 		for _, path := range []string{"box", "mbox"} {
+			if path == "mbox" && bytes.IndexByte(slices.Concat(one, two), 0) >= 0 {
+				continue // which may be no mail, and then the mailbox is not opened
+			}
 			call := talk(t, filepath.Join(dir, path))
 			listed := call(ListName, `{}`).Untrusted
 			var n int
