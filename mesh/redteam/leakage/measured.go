@@ -192,16 +192,10 @@ func (t *trial) measure(e encoder, mode string, trials int, seed uint64) {
 			})
 		}
 		running.Wait()
-		for _, err := range failed {
-			if err != nil {
-				t.err = err
-			}
-		}
+		t.fail(failed...)
 	})
 	t.result.Evidence = append(t.result.Evidence, broken...)
-	if err != nil {
-		t.err = err
-	}
+	t.fail(err)
 	if t.err == nil {
 		sample := analyse(e.secrets, all, 1000, rand.New(rand.NewPCG(seed, 99)))
 		sample.Mode = mode

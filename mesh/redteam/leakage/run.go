@@ -150,6 +150,15 @@ func (t *trial) leaks(format string, args ...any) {
 	t.result.Evidence = append(t.result.Evidence, fmt.Sprintf(format, args...))
 }
 
+// fail says why nothing is known: of several errors the last counts, and nil is none.
+func (t *trial) fail(errs ...error) {
+	for _, err := range errs {
+		if err != nil {
+			t.err = err
+		}
+	}
+}
+
 // Run makes the tests one after the other. When ctx ends, those that were not made are
 // not run.
 func Run(ctx context.Context, c Config) Report {

@@ -259,16 +259,10 @@ func (t *trial) rate(u uncounted) {
 			})
 		}
 		running.Wait()
-		for _, err := range failed {
-			if err != nil {
-				t.err = err
-			}
-		}
+		t.fail(failed...)
 	})
 	t.result.Evidence = append(t.result.Evidence, broken...)
-	if err != nil {
-		t.err = err
-	}
+	t.fail(err)
 	if t.err == nil {
 		r := rateOf(u, all, spent/time.Duration(len(all)), rand.New(rand.NewPCG(t.config.Seed, 99)))
 		t.result.Rate = &r
