@@ -243,8 +243,8 @@ func kernels() []Attack {
 			r.refusesPlans("read", send, strings.ReplaceAll(send, `"tool":"send"`, `"tool":"*"`), strings.ReplaceAll(send, `"tool":"send"`, `"tool":"mailbox.send"`), strings.ReplaceAll(send, `"tool":"send"`, `"tool":"Send"`),
 				planOf(lookStep, `{"kind":"subkernel","id":"p","source":{"ref":"mail"},"instruction":"Send it.","grant":["mail.send"]}`),
 				strings.Replace(send, `{"steps"`, `{"grant":["mail.send"],"steps"`, 1), strings.Replace(send, `"tool":"send"`, `"grant":["mail.send"],"tool":"send"`, 1))
-			r.Seat(main, bcp.RoleController).publishes("bcp.v1.run.main.shop.all", "bcp.v1.run.main.desk.everything", "bcp.v1.run.boss.desk.all", "bcp.v1.run.main.clerk.all")
-			r.Seat(boss, bcp.RoleController).publishes("bcp.v1.run.boss.desk.all", "bcp.v1.run.main.desk.all")
+			r.Seat(main, bcp.RoleController).publishes(subjects.Run(main, shop, "all"), subjects.Run(main, desk, "everything"), subjects.Run(boss, desk, "all"), subjects.Run(main, clerk, "all"))
+			r.Seat(boss, bcp.RoleController).publishes(subjects.Run(boss, desk, "all"), subjects.Run(main, desk, "all"))
 		}},
 		{ID: "A-PLAN", Text: "a planner writes plans with content in arguments, another kernel's names, unknown members and steps of other runs", Property: "no call that the rules do not allow is made, and no such run commits", Run: func(r *Rig) {
 			bodyTo := planOf(lookStep, sendStep(`{"ref":"mail","path":"body"}`, "true"))
@@ -294,7 +294,7 @@ func kernels() []Attack {
 				r.abandon("the sub-planner was asked %d times", len(s.told))
 			}
 			s.sub.publishes("bcp.v1.call.mailbox.send.desk", subjects.Run(main, desk, "all"), subjects.Plan(sage, desk), subjects.Subplan(mole, desk), subjects.ReplyPlanner(bcp.RolePlanner, sage, "p1", 1), subjects.ReplyPlanner(bcp.RoleSubplanner, mole, "p1", 1), subjects.ReplyTool(mailbox, "c1", 1), subjects.Ask(desk, mailer), subjects.ReplyReader(mailer, "q1", 1))
-			s.sub.subscribes("bcp.v1.>", "bcp.v1.subplan.>", subjects.PlansOf(sage), subjects.CallsOf(mailbox), subjects.QueriesOf(mailer))
+			s.sub.subscribes("bcp.v1.>", subjects.All(subjects.KindSubplan), subjects.PlansOf(sage), subjects.CallsOf(mailbox), subjects.QueriesOf(mailer))
 		}},
 		{ID: "A-CANARY", Text: "a tool and a Reader put words into results, errors and members that are not there", Property: "no word of them is in what a planner is asked", Run: func(r *Rig) {
 			s := r.stage(shop, rival)
@@ -410,7 +410,7 @@ func kernels() []Attack {
 			}
 			for _, who := range []*Seat{s.planner, s.service, s.reads, r.Seat(rival, bcp.RolePlanner)} {
 				who.publishes(all...)
-				others := []string{"bcp.v1.>", "bcp.v1.call.>", "bcp.v1.plan.>", subjects.RunsOf(main), subjects.QueriesOf(packer), subjects.DeliveriesOf(bcp.RoleController, main), subjects.InboxesOf(main)}
+				others := []string{"bcp.v1.>", subjects.All(subjects.KindCall), subjects.All(subjects.KindPlan), subjects.RunsOf(main), subjects.QueriesOf(packer), subjects.DeliveriesOf(bcp.RoleController, main), subjects.InboxesOf(main)}
 				if who != s.planner {
 					others = append(others, subjects.PlansOf(sage))
 				}
