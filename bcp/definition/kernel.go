@@ -229,7 +229,7 @@ func (b *builder) kernel(m *bcp.Mesh, agent *bcp.Agent, a *agent, tools []kernel
 	}
 	b.checkPlanner(m, d.Planner, a, o)
 	if d.SubPlanner != "" {
-		b.checkSubPlanner(m, d.SubPlanner, d.Planner, a, o)
+		b.checkSubPlanner(m, d.SubPlanner, a, o)
 	}
 	d.Tools = within(tools, d.Grants)
 	d.Rules = b.rulesOf(a.source, o.get("rules").objects, at)
@@ -391,9 +391,9 @@ func (b *builder) checkPlanner(m *bcp.Mesh, planner bcp.AgentName, a *agent, o *
 
 // checkSubPlanner refuses a sub-planner that could pass on what it reads in another way
 // than by its plans, whose values are as tainted as that (K8, DUAL-11).
-func (b *builder) checkSubPlanner(m *bcp.Mesh, sub, planner bcp.AgentName, a *agent, o *object) {
-	if sub == planner {
-		a.source.errorf(o.at("sub_planner"), CodeKernel, join(o.path, "sub_planner"), "the planner sees no content, and a sub-planner reads it: name another agent")
+func (b *builder) checkSubPlanner(m *bcp.Mesh, sub bcp.AgentName, a *agent, o *object) {
+	if b.plans(sub) {
+		a.source.errorf(o.at("sub_planner"), CodeKernel, join(o.path, "sub_planner"), "a planner sees no content, and a sub-planner reads it: name another agent")
 		return
 	}
 	b.checkPlans(m, sub, a, o, "sub_planner", "a sub-planner has no channels and starts no runs: what it reads leaves it by its plans alone")

@@ -253,6 +253,21 @@ func TestKernelWithoutItsTools(t *testing.T) {
 	}
 }
 
+// Who plans for one kernel reads no content for another.
+//
+// covers DUAL-11
+func TestPlannerOfAnotherKernelIsNoSubPlanner(t *testing.T) {
+	t.Parallel()
+	folder := maps.Clone(kernelFolder("agents/desk.md", "planner: ann", "planner: ann\n  sub_planner: bea"))
+	shop := strings.NewReplacer("name: desk", "name: shop", "planner: ann", "planner: bea").Replace(string(kernelFolder()["agents/desk.md"].Data))
+	folder["agents/shop.md"] = &fstest.MapFile{Data: []byte(shop)}
+	folder["agents/mailer.md"] = &fstest.MapFile{Data: []byte(strings.Replace(string(folder["agents/mailer.md"].Data), "bcp_channels:\n", "bcp_channels:\n- {peer: shop, role: reader}\n", 1))}
+	mesh, report := definition.Load(folder)
+	if mesh != nil || len(report.Errors) != 1 || report.Errors[0].Key != "kernel.sub_planner" || !strings.Contains(report.Errors[0].Message, "sees no content") {
+		t.Errorf("got %v", report.Errors)
+	}
+}
+
 // What Controllers may hear of runs is a subscription of theirs, which they cannot
 // declare themselves; and only requesters hear anything.
 //
