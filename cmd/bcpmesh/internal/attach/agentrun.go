@@ -195,20 +195,17 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	}
 	serving, end := context.WithCancel(ctx)
 	defer end()
+	record := func(stdio.Passage) error { return nil }
+	if to != nil {
+		record = replay.Record(to)
+	}
 	trace := func(passed stdio.Passage) error {
 		watched.tell(passed)
-		return nil
-	}
-	if to != nil {
-		record := replay.Record(to)
-		trace = func(passed stdio.Passage) error {
-			watched.tell(passed)
-			err := record(passed)
-			if err != nil { // a transcript with a gap is of no use
-				end()
-			}
-			return err
+		err := record(passed)
+		if err != nil { // a transcript with a gap is of no use
+			end()
 		}
+		return err
 	}
 	defer context.AfterFunc(serving, func() { _, _ = toKeeper.Close(), fromKeeper.Close() })() // also if the cell reads no more
 	methods, finished := services.Methods(), false
