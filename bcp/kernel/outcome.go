@@ -5,9 +5,9 @@ import (
 )
 
 // DecideOutcome judges what a service of tools answered to an attempt of a call. Another
-// service than the one that was asked knows no call. The first valid answer counts. One that comes once the call has its outcome was perhaps a second
-// effect: it ends the run, unless the call was sent again because doing it twice is
-// as good as once.
+// service than the one that was asked knows no call. The first valid answer counts. One
+// that comes once the call has its outcome was perhaps a second effect: it ends the run,
+// unless the call was sent again because doing it twice is as good as once.
 func (s *State) DecideOutcome(m bcp.Moment, from bcp.AgentName, call string, attempt int, body []byte) Change {
 	r := s.runs[s.calls[call]]
 	if r == nil || r.service(call) != from {

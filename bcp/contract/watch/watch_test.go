@@ -136,7 +136,7 @@ func TestTakenOff(t *testing.T) {
 	}{
 		{0, -5, 0}, {0, 9, 0}, {1, -1, 0}, {1, 1, 0}, {2, 1, 10}, // one taken off, one more, and the tenth
 		{20 * minute, math.MinInt, 0}, {20 * minute, 9, 0}, {21 * minute, -100, 0}, {21 * minute, 9, 0}, {21 * minute, 1, 10},
-		{40 * minute, 5, 0}, {45 * minute, 4, 0}, {50 * minute, -1, 0}, {50 * minute, 6, 0}, {50 * minute, 1, 10}, // the five of before are over, and one of the four is off
+		{40 * minute, 5, 0}, {45 * minute, 4, 0}, {50 * minute, -1, 0}, {50 * minute, 6, 0}, {50 * minute, 1, 10}, // the first five are over, and one of the four is off
 	} {
 		if got := see(step.at, step.seen); got != step.got {
 			t.Errorf("%+v: %d", step, got)
