@@ -38,20 +38,27 @@ func Declaration(m *bcp.Mesh, name bcp.AgentName) (contract.Declaration, error) 
 	if d.Planner, err = model(m.Kernels[at].Planner, "planner-v1"); err != nil {
 		return d, err
 	}
+	var processors []bcp.AgentName
 	for _, k := range kernel.OfMesh(m) { // not RoleAgents, which looks at each agent: a gateway asks
 		if k.Name() != name {
 			continue
 		}
-		for i, s := range k.Definition().Schemas {
-			processor, err := model(s.Reader, "processor-v1")
-			if err != nil {
-				return d, err
-			}
-			if i > 0 && processor != d.Processor {
-				return d, fmt.Errorf("the processors of %s differ in model_family or contract: a declaration has one processor", name)
-			}
-			d.Processor = processor
+		for _, s := range k.Definition().Schemas {
+			processors = append(processors, s.Reader)
 		}
+	}
+	if sub := m.Kernels[at].SubPlanner; sub != "" {
+		processors = append(processors, sub)
+	}
+	for i, who := range processors {
+		processor, err := model(who, "processor-v1")
+		if err != nil {
+			return d, err
+		}
+		if i > 0 && processor != d.Processor {
+			return d, fmt.Errorf("the processors of %s differ in model_family or contract: a declaration has one processor", name)
+		}
+		d.Processor = processor
 	}
 	if d.Processor == (contract.Part{}) {
 		return d, fmt.Errorf("the kernel %s asks no Reader: a declaration has a processor", name)

@@ -26,6 +26,12 @@ func TestDeclaration(t *testing.T) {
 		replace("agents/desk.md", "bcp_channels: [", "bcp_channels: [{peer: other, role: controller, max_category: 1, budget_bits: 100}, ")(folder)
 		folder["agents/other.md"] = []byte("---\nname: other\nexecution: {" + family + "}\nbcp_channels: [{peer: desk, role: reader}]\n---\n")
 	}
+	sub := func(family string) func(map[string][]byte) {
+		return func(folder map[string][]byte) {
+			replace("agents/desk.md", "planner: ann", "planner: ann\n  sub_planner: paul")(folder)
+			folder["agents/paul.md"] = []byte("---\nname: paul\nexecution: {role: processor" + family + "}\n---\n")
+		}
+	}
 	for name, c := range map[string]struct {
 		of     bcp.AgentName
 		change func(map[string][]byte)
@@ -37,6 +43,9 @@ func TestDeclaration(t *testing.T) {
 		"a planner without a model":    {"desk", replace("agents/ann.md", ", model_family: claude-sonnet", ""), "the definition of ann does not say execution.model_family"},
 		"a processor without a model":  {"desk", replace("agents/reader.md", ", model_family: claude-haiku", ""), "the definition of reader does not say execution.model_family"},
 		"two processors that are none": {"desk", func(f map[string][]byte) { another(f); replace("agents/other.md", "haiku", "opus")(f) }, "a declaration has one processor"},
+		"a sub-planner":                {"desk", sub(", model_family: claude-haiku"), ""},
+		"a sub-planner of another":     {"desk", sub(", model_family: claude-opus"), "a declaration has one processor"},
+		"a sub-planner without":        {"desk", sub(""), "the definition of paul does not say execution.model_family"},
 		"a planner":                    {"ann", nil, "ann is no kernel"},
 		"nobody":                       {"eve", nil, "eve is no kernel"},
 	} {
