@@ -91,15 +91,16 @@ func addExport(claims map[string]*jwt.AccountClaims, core *jwt.AccountClaims, sh
 	}
 }
 
-// agentScope writes a scope down as claims, for one of its keys.
-func agentScope(s subjects.Scope, record scopeRecord) *jwt.UserScope {
+// agentScope writes a scope down as claims, for one of its keys. A dispatcher connects to a
+// mesh's own server inside of the process, and to a cluster as everybody does.
+func agentScope(s subjects.Scope, record scopeRecord, cluster bool) *jwt.UserScope {
 	scope := newScope(record.Key, userName(record.party()), s.PubAllow, s.SubAllow)
 	record.Restriction.write(&scope.Template)
 	scope.Template.Subs = int64(s.MaxSubscriptions)
 	if s.MaxPayload > 0 {
 		scope.Template.Payload = int64(s.MaxPayload)
 	}
-	if s.Role == bcp.RoleDispatcher {
+	if s.Role == bcp.RoleDispatcher && !cluster {
 		scope.Template.AllowedConnectionTypes = jwt.StringList{jwt.ConnectionTypeInProcess}
 	}
 	if s.Respond {

@@ -191,14 +191,14 @@ func (s *Store) bundle(st state, operator Signer, keys []scopeRecord, scopes []s
 		}
 		home := st.homeOf(record.party())
 		record.shard = ShardOf(home)
-		if record.Role == bcp.RoleDispatcher {
+		if record.Role == bcp.RoleDispatcher && !cluster {
 			if err := s.dispatcherLogin(&b, record, claims[home].Subject); err != nil {
 				return Bundle{}, err
 			}
 		} else {
 			b.scopes[record.Key] = record
 		}
-		claims[home].SigningKeys.AddScopedSigner(agentScope(scope, record))
+		claims[home].SigningKeys.AddScopedSigner(agentScope(scope, record, cluster))
 	}
 	for _, u := range st.Users {
 		_, signed := b.scopes[u.Issuer]

@@ -85,7 +85,7 @@ func (b Bundle) wantedScope(account string, had *jwt.UserScope, key string, gran
 	if scope.Shard != record.shard {
 		return title(record.party()) + " on shard " + strconv.Itoa(record.shard), nil
 	}
-	return title(record.party()), templateLines(agentScope(scope, record).Template)
+	return title(record.party()), templateLines(agentScope(scope, record, true).Template)
 }
 
 func title(who party) string { return string(who.agent) + " (" + who.role.String() + ")" }

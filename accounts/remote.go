@@ -34,7 +34,7 @@ const (
 type Remote struct {
 	// Gateway is whose it is; empty is of whoever pushes claims.
 	Gateway   bcp.AgentName `json:"gateway,omitempty"`
-	Account   string        `json:"account"` // [CoreOf] a shard, or [System]
+	Account   string        `json:"account"` // [CoreOf] a shard, [System], or a dispatcher's
 	PublicKey string        `json:"public_key"`
 	Made      time.Time     `json:"made"`
 	Revoked   time.Time     `json:"revoked,omitzero"` // zero: not
@@ -117,6 +117,27 @@ func (s *Store) Gateway(name bcp.AgentName, shards int) (cores []Creds, system C
 		return nil, Creds{}, fmt.Errorf("creds of a gateway: %w", err)
 	}
 	return cores, system, nil
+}
+
+// Dispatchers returns what a gateway of a cluster logs in with to call tools for kernels:
+// one for each dispatcher of the scopes, by its name. It is the same each time until
+// [Store.RevokeGateway]. [CompileCluster] of the scopes comes before, and again after.
+func (s *Store) Dispatchers(gateway bcp.AgentName, scopes []subjects.Scope) (map[bcp.AgentName]Creds, error) {
+	all := map[bcp.AgentName]Creds{}
+	err := s.change(func(st *state, now time.Time) (err error) {
+		for _, scope := range scopes {
+			if scope.Role != bcp.RoleDispatcher || err != nil {
+				continue
+			}
+			who := party{scope.Agent, scope.Role}
+			all[scope.Agent], err = s.remote(st, now, outside{account: st.homeOf(who), name: userName(who), scopeKey: scopeKey(who, Restriction{})}, gateway)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("creds of a gateway's dispatchers: %w", err)
+	}
+	return all, nil
 }
 
 // Push returns what whoever pushes claims to a cluster logs in to SYS with.

@@ -46,7 +46,10 @@ func meshOf(t *testing.T, files map[string]string) *bcp.Mesh {
 	t.Helper()
 	folder := fstest.MapFS{"mesh.yaml": &fstest.MapFile{Data: []byte("replicas: 3\nmax_disk_mb: 256\n")}}
 	for name, text := range files {
-		folder["agents/"+name] = &fstest.MapFile{Data: []byte(text)}
+		if !strings.Contains(name, "/") {
+			name = "agents/" + name
+		}
+		folder[name] = &fstest.MapFile{Data: []byte(text)}
 	}
 	def, report := definition.Load(folder)
 	if def == nil {
@@ -76,6 +79,13 @@ func startCluster(t *testing.T, def *bcp.Mesh, gateways ...bcp.AgentName) *clust
 		t.Fatal(err)
 	}
 	for name, files := range logins {
+		calls, err := store.Dispatchers(name, subjects.Permissions(def))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for dispatcher, creds := range calls {
+			c.write(t, name, cluster.DispatcherCreds(dispatcher), creds.Text())
+		}
 		for shard := range def.Shards() {
 			c.write(t, name, cluster.CoreCreds(shard), files[shard].Text())
 		}

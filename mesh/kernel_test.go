@@ -71,15 +71,19 @@ func kernelSeatsOf(t *testing.T, m *meshtest.Mesh, plan func() string) <-chan st
 
 func kernelSeatsWith(t *testing.T, m *meshtest.Mesh, plan func(agents.PlanRequest) string) <-chan string {
 	t.Helper()
-	sent := make(chan string, 64)
-	connect := func(name bcp.AgentName, role bcp.Role) *agents.Connection {
+	return kernelSeatsBy(t, plan, func(name bcp.AgentName, role bcp.Role) *agents.Connection {
 		c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, name, role)), agents.Options{Name: name})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(c.Close)
 		return c
-	}
+	})
+}
+
+func kernelSeatsBy(t *testing.T, plan func(agents.PlanRequest) string, connect func(bcp.AgentName, bcp.Role) *agents.Connection) <-chan string {
+	t.Helper()
+	sent := make(chan string, 64)
 	planner := agents.NewPlanner(connect("ann", bcp.RolePlanner))
 	planner.OnPlan(func(_ context.Context, r agents.PlanRequest) (any, error) { return jsontext.Value(plan(r)), nil })
 	tool := agents.NewTool(connect("mail", bcp.RoleTool), nil)
@@ -113,6 +117,11 @@ func runTask(t *testing.T, m *meshtest.Mesh, task string) (*agents.Run, bcp.RunR
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
+	return runTaskBy(t, c, task)
+}
+
+func runTaskBy(t *testing.T, c *agents.Connection, task string) (*agents.Run, bcp.RunReceipt) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 	defer cancel()
 	run, err := agents.NewRequester(c).Run(ctx, "desk", "all", agents.RunTask{Task: task})

@@ -397,5 +397,5 @@ func (s *Seat) serve(ctx context.Context) (*Mesh, error) {
 	if s.onReload != nil {
 		s.onReload(def)
 	}
-	return m, m.serve(ctx, nil, gateway.Config{Credentials: m.recordChanges})
+	return m, m.serve(ctx, nil, gateway.Config{Credentials: m.recordChanges, ConnectTool: s.cluster.Dispatcher})
 }

@@ -379,8 +379,8 @@ func (b *builder) checkSeat(m *bcp.Mesh, agent *bcp.Agent, a *agent) {
 			a.source.errorf(a.object.at(key), CodeKernel, key, "a kernel is a part of the gateway: it has no %s", key)
 		}
 	}
-	if m.Replicas > 1 || m.Shards() > 1 {
-		a.source.errorf(a.object.at("kernel"), CodeKernel, "kernel", "kernels run on a mesh of one server: leave out replicas and shard")
+	if m.Shards() > 1 {
+		a.source.errorf(a.object.at("kernel"), CodeKernel, "kernel", "a mesh with a kernel has one shard: leave out shard")
 	}
 }
 

@@ -188,7 +188,7 @@ var rules = []rule{
 	{folder: "mesh/home"},
 	{folder: "mesh/server", internal: []string{"accounts", "accounts/durable", "bcp", "mesh/home", "subjects"}, external: []string{fileLock, jwtClaims, logging, natsClient, natsServer, nkeys}},
 	// A gateway's way to servers that are not in its process: it has creds and no key.
-	{folder: "mesh/cluster", internal: []string{"accounts", "mesh/server", "subjects"}, external: []string{logging, natsClient}},
+	{folder: "mesh/cluster", internal: []string{"accounts", "bcp", "mesh/server", "subjects"}, external: []string{logging, natsClient}},
 	// Runs agents' commands, and knows nothing of what they may say.
 	{folder: "mesh/facts", core: true, internal: []string{"accounts/proof", "bcp", "bcp/contract", "bcp/kernel"}, external: []string{jsonText}},
 	{folder: "mesh/supervisor", internal: []string{"agents/process", "bcp"}, external: []string{logging}},

@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -37,6 +38,10 @@ func CoreCreds(shard int) string {
 	}
 	return "core." + strconv.Itoa(shard) + ".creds"
 }
+
+// DispatcherCreds returns the name of the file with creds of a dispatcher, which calls one
+// tool for one kernel, by its name in package subjects.
+func DispatcherCreds(dispatcher bcp.AgentName) string { return string(dispatcher) + ".creds" }
 
 const (
 	// connectTimeout bounds one attempt to connect to one server.
@@ -63,6 +68,9 @@ const (
 
 // ErrClaims says that the cluster enforces other claims than the definitions need.
 var ErrClaims = errors.New("the cluster does not enforce what the definitions say, before bcpmesh accounts push")
+
+// ErrCreds says that a gateway's folder lacks creds that the definitions need.
+var ErrCreds = errors.New("the folder of the gateway's creds lacks some that the definitions need, before bcpmesh accounts export")
 
 // Config says which cluster, and as whom.
 type Config struct {
@@ -166,6 +174,21 @@ func (c *Cluster) Gateway(options ...nats.Option) (*nats.Conn, error) {
 	return conn, nil
 }
 
+// Dispatcher returns a new connection as what calls a tool of a service for a kernel, of
+// which refused is called when the cluster denies it something. The caller closes it.
+func (c *Cluster) Dispatcher(kernel, service bcp.AgentName, tool string, refused func()) (*nats.Conn, error) {
+	conn, err := c.connect(DispatcherCreds(subjects.Dispatcher(kernel, service, tool)), subjects.GatewayInbox,
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			if errors.Is(err, nats.ErrPermissionViolation) {
+				refused()
+			}
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("connect as the dispatcher of %s for %s of %s: %w", kernel, tool, service, err)
+	}
+	return conn, nil
+}
+
 func (c *Cluster) forget(conn *nats.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,15 +238,32 @@ func (c *Cluster) Kick(client server.ClientID) error { return server.Kick(c.moni
 
 // Check reads what the cluster enforces, and compares it with what the definitions
 // need, no more and no less. Otherwise the error is [ErrClaims], with a line for
-// each difference.
+// each difference, or [ErrCreds].
 func (c *Cluster) Check(ctx context.Context, scopes []subjects.Scope) error {
 	if err := c.learn(ctx); err != nil {
 		return err
+	}
+	for _, s := range scopes {
+		if s.Role != bcp.RoleDispatcher {
+			continue
+		}
+		if file := filepath.Join(c.config.Creds, DispatcherCreds(s.Agent)); !readable(file) {
+			return fmt.Errorf("%w: %s, to %s", ErrCreds, file, strings.Join(s.PubAllow, ", "))
+		}
 	}
 	if differences := c.claims.Load().Differences(scopes); len(differences) > 0 {
 		return fmt.Errorf("%w:\n%s", ErrClaims, strings.Join(differences, "\n"))
 	}
 	return nil
+}
+
+func readable(file string) bool {
+	f, err := os.Open(file)
+	if err != nil {
+		return false
+	}
+	_ = f.Close() // nothing was written
+	return true
 }
 
 // learn reads the accounts' claims from one of the servers. The one that is chosen

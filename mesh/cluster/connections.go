@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -116,6 +117,9 @@ func (c *Cluster) lookAgain() {
 func (c *Cluster) party(issuer string) (server.Party, bool) {
 	claims := c.claims.Load()
 	if agent, role, ok := claims.ScopeOf(issuer); ok {
+		if role == bcp.RoleDispatcher { // a part of a gateway
+			return server.Party{}, false
+		}
 		return server.Party{Agent: agent, Role: role}, claims.OnShard(issuer, c.config.Shard)
 	}
 	c.mu.Lock()

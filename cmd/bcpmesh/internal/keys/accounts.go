@@ -79,13 +79,15 @@ what each gateway needs to log in. Without DIR it is the mesh of the current fol
   resolver.conf           for all nodes, to be included: root of trust and accounts
   nats-server.conf        an example of a node's configuration, with comments
   system.creds            with which you push changes
-  gateways/NAME/          for the gateway NAME: two logins, and the root of trust
+  gateways/NAME/          for the gateway NAME: two logins, one more for each tool of a
+                          kernel, and the root of trust
 
 The .creds files hold private keys, and only their owner may read them. The keys of
 the mesh are written nowhere: they stay in the state folder, which no node and no
 gateway may have. The first export makes them, if it has to.
 
-Do it again for another gateway, or when a folder is lost: the logins of a gateway
+Do it again for another gateway, when a folder is lost, or when a kernel may call
+another tool: the logins of a gateway
 stay the same until bcpmesh accounts revoke. It works while a mesh runs on the
 state folder, and changes nothing for it: the claims of a cluster are not those of
 a mesh's own server, which lets in no gateway from outside.`,
@@ -119,7 +121,7 @@ a mesh's own server, which lets in no gateway from outside.`,
 			return cli.Failf("accounts export: require_witness is for a mesh of one process").WithHint("leave it out of mesh.yaml; on a cluster, bcpmesh audit checkpoint --witness has checkpoints cosigned")
 		}
 		e := export{out: out, force: force}
-		if err := e.check(names, def.Shards()); err != nil {
+		if err := e.check(names, def); err != nil {
 			return err
 		}
 		store, err := openKeys(folder.State)
@@ -155,11 +157,16 @@ type export struct {
 }
 
 // check refuses to replace files before anything is made.
-func (e *export) check(gateways []bcp.AgentName, shards int) error {
+func (e *export) check(gateways []bcp.AgentName, def *bcp.Mesh) error {
 	names := []string{exportedOperator, ExportedResolver, ExportedNode, ExportedSystem}
 	for _, g := range gateways {
-		for shard := range shards {
+		for shard := range def.Shards() {
 			names = append(names, filepath.Join(GatewaysFolder, string(g), cluster.CoreCreds(shard)))
+		}
+		for _, scope := range subjects.Permissions(def) {
+			if scope.Role == bcp.RoleDispatcher {
+				names = append(names, filepath.Join(GatewaysFolder, string(g), cluster.DispatcherCreds(scope.Agent)))
+			}
 		}
 		for _, name := range []string{cluster.SystemCreds, exportedOperator} {
 			names = append(names, filepath.Join(GatewaysFolder, string(g), name))
@@ -193,6 +200,13 @@ func (e *export) write(store *accounts.Store, def *bcp.Mesh, gateways []bcp.Agen
 			secrets[filepath.Join(GatewaysFolder, string(g), cluster.CoreCreds(shard))] = core
 		}
 		secrets[filepath.Join(GatewaysFolder, string(g), cluster.SystemCreds)] = system
+		dispatchers, err := store.Dispatchers(g, subjects.Permissions(def))
+		if err != nil {
+			return cli.Failf("%s", err)
+		}
+		for name, creds := range dispatchers {
+			secrets[filepath.Join(GatewaysFolder, string(g), cluster.DispatcherCreds(name))] = creds
+		}
 	}
 	if e.b, err = accounts.CompileCluster(store, subjects.Permissions(def), time.Now()); err != nil {
 		return cli.Failf("%s", err)
@@ -258,7 +272,7 @@ func accountsListCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List the gateways that were given logins",
-		Long:    "List the logins that exports have made: two for each gateway, and yours, with which\nyou push. Those that were revoked are refused from the push after that on.",
+		Long:    "List the logins that exports have made: two for each gateway, one more for each tool\nof a kernel, and yours, with which you push. Those that were revoked are refused from\nthe push after that on.",
 		Example: "  bcpmesh accounts list\n  bcpmesh accounts list --state /secure/office --json",
 		Args:    cli.Arguments(0),
 		RunE: func(*cobra.Command, []string) error {
@@ -296,7 +310,7 @@ func accountsRevokeCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke GATEWAY",
 		Short: "Have the logins of a gateway refused for ever",
-		Long: `Have the two logins of a gateway refused for ever, from the next push on. Other
+		Long: `Have the logins of a gateway refused for ever, from the next push on. Other
 gateways are let in like before. The next export makes it other logins.`,
 		Example: "  bcpmesh accounts revoke one --state /secure/office\n  bcpmesh accounts push --url nats://node-1:4222 --creds ./cluster/system.creds",
 		Args:    cli.Arguments(1, "GATEWAY"),

@@ -156,7 +156,7 @@ func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOpt
 		}
 	}
 	if agents := withCommands(def); agents > 0 {
-		p.Out.Talkf("a gateway on a cluster starts no commands: %s of the definitions start by themselves", cli.Count(agents, "agent"))
+		p.Out.Talkf("a gateway on a cluster starts no commands: %s of the definitions start by themselves", cli.Count(agents, "command"))
 	}
 	g, err := awaitCluster(ctx, p, config, o.wait.Value)
 	if err != nil {
@@ -230,7 +230,7 @@ func awaitCluster(ctx context.Context, p *cli.Program, config mesh.GatewayConfig
 	}
 }
 
-// withCommands counts the agents that a mesh of one process would start.
+// withCommands counts what a mesh of one process would start.
 func withCommands(def *bcp.Mesh) int {
 	n := 0
 	for _, a := range def.Agents {
@@ -238,7 +238,7 @@ func withCommands(def *bcp.Mesh) int {
 			n++
 		}
 	}
-	return n
+	return n + len(def.Services)
 }
 
 // gatewayFailure says what to do about what commonly keeps a gateway from starting.
@@ -246,6 +246,8 @@ func gatewayFailure(err error, o gatewayOptions) error {
 	switch {
 	case errors.Is(err, cluster.ErrClaims):
 		return cli.Failf("the gateway does not start: %s", err).WithHint("bcpmesh accounts push sends the cluster what the definitions need")
+	case errors.Is(err, cluster.ErrCreds):
+		return cli.Failf("the gateway does not start: %s", err).WithHint("bcpmesh accounts export --force --gateway %s writes them; its other logins stay the same", o.name)
 	case errors.Is(err, server.ErrInUse):
 		return cli.Failf("a gateway runs on %s already", cli.Quoted(o.state)).WithHint("each has its own: --state, or --name")
 	}

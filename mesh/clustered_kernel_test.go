@@ -1,0 +1,129 @@
+package mesh_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/cluster"
+	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// A kernel runs on a cluster as on a mesh of one server, with its planner, its tools and
+// its Reader at different servers. A gateway that takes over in the middle of a run goes on
+// with it, and the tool is called once.
+//
+// covers KER-1, KER-2
+func TestKernelOnACluster(t *testing.T) {
+	t.Parallel()
+	def := meshOf(t, kernelMesh())
+	c := startCluster(t, def, "one", "two")
+	one := c.gateway(t, def, "one")
+	until(t, "a gateway that serves", one.Seats()[0].Active)
+	two := c.gateway(t, def, "two")
+
+	const slow = "Tell kim slowly whether the writer is angry."
+	asked, taken := make(chan struct{}, 16), make(chan struct{})
+	node := 0
+	sent := kernelSeatsBy(t, func(r agents.PlanRequest) string {
+		if r.Task == slow {
+			asked <- struct{}{}
+			<-taken
+		}
+		return moodPlan
+	}, func(name bcp.AgentName, role bcp.Role) *agents.Connection {
+		node++
+		return c.connect(t, name, role, node%c.Size())
+	})
+	requester := c.connect(t, "main", bcp.RoleController, 0)
+	task := func(text string) {
+		t.Helper()
+		if _, end := runTaskBy(t, requester, text); end.Status != "committed" {
+			t.Errorf("the run ended as %+v", end)
+		}
+		if got := <-sent; got != `{"angry":true,"to":"kim@example.org"}` || len(sent) > 0 {
+			t.Errorf("the tool was called with %s, and %d times more", got, len(sent))
+		}
+	}
+	task("Tell kim whether the writer is angry.")
+
+	go func() {
+		defer close(taken)
+		<-asked
+		stop, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := one.Stop(stop); err != nil {
+			t.Error(err)
+		}
+	}()
+	task(slow)
+	if !two.Seats()[0].Active() {
+		t.Error("nobody has taken over")
+	}
+}
+
+// What a gateway of a cluster calls tools with can call the one tool, as any gateway's, and
+// is refused with the gateway. A gateway without it does not serve.
+//
+// covers KER-14
+func TestDispatchersOnAClusterMayOnlyCall(t *testing.T) {
+	t.Parallel()
+	def := meshOf(t, kernelMesh())
+	c := startCluster(t, def, "one", "two")
+	conn := func(gateway string, dispatcher bcp.AgentName) (*nats.Conn, error) {
+		return nats.Connect(c.URL(), nats.UserCredentials(filepath.Join(c.folder, gateway, cluster.DispatcherCreds(dispatcher))), nats.CustomInboxPrefix(subjects.GatewayInbox),
+			nats.Timeout(patience))
+	}
+	look, send := subjects.Dispatcher("desk", "mail", "look"), subjects.Dispatcher("desk", "mail", "send")
+	caller, err := conn("one", look)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer caller.Close()
+	refused := make(chan error, 8)
+	caller.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err })
+	for _, subject := range []string{subjects.Call("mail", "send", "desk"), subjects.Commit(0), subjects.Plan("ann", "desk")} {
+		if err := errors.Join(caller.Publish(subject, nil), caller.FlushTimeout(patience)); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-refused; !errors.Is(err, nats.ErrPermissionViolation) {
+			t.Errorf("%s: %v", subject, err)
+		}
+	}
+	if err := errors.Join(caller.Publish(subjects.Call("mail", "look", "desk"), nil), caller.FlushTimeout(patience)); err != nil || len(refused) > 0 {
+		t.Errorf("its own call is refused: %v, %d refusals", err, len(refused))
+	}
+
+	if err := os.Remove(filepath.Join(c.folder, "two", cluster.DispatcherCreds(send))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mesh.StartGateway(t.Context(), c.config(t, def, "two")); !errors.Is(err, cluster.ErrCreds) {
+		t.Errorf("a gateway that cannot call a tool: %v", err)
+	}
+
+	if err := c.store.RevokeGateway("one"); err != nil {
+		t.Fatal(err)
+	}
+	next, err := accounts.CompileCluster(c.store, subjects.Permissions(def), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	account, _ := next.Account(accounts.Dispatchers)
+	claims, err := jwt.DecodeAccountClaims(account.JWT)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(claims.Revocations) != 2 {
+		t.Errorf("%d logins of dispatchers are refused, and the gateway has two", len(claims.Revocations))
+	}
+}
