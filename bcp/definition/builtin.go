@@ -103,7 +103,7 @@ func (b *builder) builtin(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
 			a.source.errorf(o.at("model"), CodeNoModel, "model", "%s", err)
 		}
 	}
-	if b.plans(agent.Name) {
+	if b.plans(agent.Name, "planner") || b.plans(agent.Name, "sub_planner") {
 		b.builtinPlanner(a, agent)
 		return
 	}
@@ -136,15 +136,15 @@ func (b *builder) builtin(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
 	})
 }
 
-// plans reports whether an agent is the planner of a kernel.
-func (b *builder) plans(name bcp.AgentName) bool {
+// plans reports whether a kernel names an agent in a key, planner or sub_planner.
+func (b *builder) plans(name bcp.AgentName, key string) bool {
 	return slices.ContainsFunc(b.agents, func(a *agent) bool {
-		return a.object.has("kernel") && !a.object.values["kernel"].bad && a.object.get("kernel").objects[0].get("planner").text == string(name)
+		return a.object.has("kernel") && !a.object.values["kernel"].bad && a.object.get("kernel").objects[0].get(key).text == string(name)
 	})
 }
 
-// builtinPlanner judges a planner that a model runs. It reads no content, so that nothing
-// has to confine it, and has no tools.
+// builtinPlanner judges a planner or sub-planner that a model runs. Its model has no tools,
+// and all that it can do is to make a plan: nothing has to confine it.
 func (b *builder) builtinPlanner(a *agent, agent *bcp.Agent) {
 	for _, key := range []string{"tools", "cron_schedules"} {
 		if a.object.has(key) {
@@ -153,7 +153,7 @@ func (b *builder) builtinPlanner(a *agent, agent *bcp.Agent) {
 	}
 	for _, key := range []string{"sandbox", "network", "max_turns"} {
 		if a.object.has(key) {
-			a.source.warnf(a.object.at(key), CodeNoEffect, key, "no effect: a planner that a model runs asks its model once for each plan, and reads no content")
+			a.source.warnf(a.object.at(key), CodeNoEffect, key, "no effect: a planner that a model runs asks its model once for each plan, and its model has no tools")
 		}
 	}
 	agent.Sandbox = bcp.SandboxOwn

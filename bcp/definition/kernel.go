@@ -392,7 +392,7 @@ func (b *builder) checkPlanner(m *bcp.Mesh, planner bcp.AgentName, a *agent, o *
 // checkSubPlanner refuses a sub-planner that could pass on what it reads in another way
 // than by its plans, whose values are as tainted as that (K8, DUAL-11).
 func (b *builder) checkSubPlanner(m *bcp.Mesh, sub bcp.AgentName, a *agent, o *object) {
-	if b.plans(sub) {
+	if b.plans(sub, "planner") {
 		a.source.errorf(o.at("sub_planner"), CodeKernel, join(o.path, "sub_planner"), "a planner sees no content, and a sub-planner reads it: name another agent")
 		return
 	}

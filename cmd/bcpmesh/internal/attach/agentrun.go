@@ -43,7 +43,7 @@ Controller deals with what Readers publish and with its schedule, and asks them.
 a kernel's planner makes plans. bcpmesh up does this for every agent with "command:
 builtin"; this command does it by hand.
 
-A planner is one process, since it reads nothing hostile. Any other agent is two. This one
+A planner is one process, since its model has no tools. Any other agent is two. This one
 is the keeper: it has the creds, the key of the model and the network, and has each request
 to a host and each call of the model recorded before it is sent. What reads hostile text is
 the cell, its child, which has neither and one door, its standard streams.
@@ -119,10 +119,10 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 		return done, err
 	}
 	role := bcp.RoleReader
-	switch plans := slices.ContainsFunc(def.Kernels, func(k bcp.KernelRights) bool { return k.Planner == o.name }); {
-	case plans && o.task == "":
-		return done, o.plan(ctx, p, folder, def, &agent)
-	case plans:
+	switch plans := plannerRole(def, o.name); {
+	case plans != 0 && o.task == "":
+		return done, o.plan(ctx, p, folder, def, &agent, plans)
+	case plans != 0:
 		return done, cli.Failf("%s is a planner, and answers kernels", o.name).WithHint("bcpmesh kernel run gives a kernel a task")
 	case !agent.Reader:
 		role = bcp.RoleController
@@ -373,6 +373,8 @@ func connectBuiltin(ctx context.Context, p *cli.Program, folder meshdir.Folder, 
 		variable = "BCPMESH_CONTROLLER_CREDS"
 	case bcp.RolePlanner:
 		variable, encoding = "BCPMESH_PLANNER_CREDS", bcp.JSON
+	case bcp.RoleSubplanner:
+		variable, encoding = "BCPMESH_SUBPLANNER_CREDS", bcp.JSON
 	}
 	creds := p.Env(variable)
 	if creds == "" {

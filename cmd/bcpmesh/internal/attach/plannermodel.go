@@ -3,6 +3,7 @@ package attach
 import (
 	"context"
 	"os"
+	"slices"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
@@ -108,8 +109,20 @@ func planByModel(ctx context.Context, p *cli.Program, o plannerModelOptions) err
 	return planByItsModel(ctx, p, agent, &planner, o.record)
 }
 
-// plan plans for a definition with command: builtin, until interrupted.
-func (o *seat) plan(ctx context.Context, p *cli.Program, folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent) error {
+// plannerRole returns the role in which an agent plans for kernels, and 0 for one that does
+// not.
+func plannerRole(def *bcp.Mesh, name bcp.AgentName) bcp.Role {
+	switch {
+	case slices.ContainsFunc(def.Kernels, func(k bcp.KernelRights) bool { return k.Planner == name }):
+		return bcp.RolePlanner
+	case slices.ContainsFunc(def.Kernels, func(k bcp.KernelRights) bool { return k.SubPlanner == name }):
+		return bcp.RoleSubplanner
+	}
+	return 0
+}
+
+// plan plans in a role for a definition with command: builtin, until interrupted.
+func (o *seat) plan(ctx context.Context, p *cli.Program, folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent, role bcp.Role) error {
 	model, err := openModel(folder, def, agent)
 	if err != nil {
 		return err
@@ -120,12 +133,12 @@ func (o *seat) plan(ctx context.Context, p *cli.Program, folder meshdir.Folder, 
 		return err
 	}
 	defer kept.Close()
-	conn, err := connectBuiltin(ctx, p, folder, agent, bcp.RolePlanner, log)
+	conn, err := connectBuiltin(ctx, p, folder, agent, role, log)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	return planByItsModel(ctx, p, &client.ServedAgent{Conn: conn, Name: agent.Name, Role: bcp.RolePlanner, Log: log}, &plan.Planner{Model: model, Guidelines: agent.Prompt}, o.record)
+	return planByItsModel(ctx, p, &client.ServedAgent{Conn: conn, Name: agent.Name, Role: role, Log: log}, &plan.Planner{Model: model, Guidelines: agent.Prompt}, o.record)
 }
 
 // planByItsModel plans until interrupted, and says why it could not plan.
