@@ -1,6 +1,7 @@
 package bcp
 
 import (
+	"encoding/base64"
 	"encoding/hex"
 	"strconv"
 	"strings"
@@ -58,6 +59,31 @@ type Approval struct {
 	Response jsontext.Value `json:"response,omitzero"`
 	// Signature is of [Statement], by the approver's user nkey, in base64.
 	Signature string `json:"signature,omitempty"`
+	// Passkey stands in place of Signature where the approver's creds are bound to one.
+	Passkey *Assertion `json:"passkey,omitempty"`
+}
+
+// Assertion is a signature by a passkey (WebAuthn), whose challenge is SHA-256 of
+// [Statement]. But for RPID, its parts are in base64url without padding.
+type Assertion struct {
+	RPID              string `json:"rp_id"`      // the host of the pages that it is for
+	PublicKey         string `json:"public_key"` // SubjectPublicKeyInfo in DER
+	AuthenticatorData string `json:"authenticator_data"`
+	ClientData        string `json:"client_data"`
+	Signature         string `json:"signature"`
+}
+
+// Synced reports whether the authenticator says that the passkey is on other devices
+// too, or in an account.
+func (a *Assertion) Synced() bool {
+	b, err := base64.RawURLEncoding.DecodeString(a.AuthenticatorData)
+	return err == nil && len(b) > 32 && b[32]&(1<<4) != 0
+}
+
+// Sender is whose credentials an approval was sent with, as the server says.
+type Sender struct {
+	Key     string // the public nkey
+	Passkey Digest // that they are bound to: no other signature counts. Zero: none
 }
 
 // Decided answers an approval that counted.
@@ -83,6 +109,9 @@ func Statement(item ItemID, act Act, digest Digest, expires time.Time) []byte {
 
 // Verifier checks a signature by a public nkey. It must not panic.
 type Verifier func(key string, statement, signature []byte) bool
+
+// PasskeyVerifier checks a signature by the passkey of a hash. It must not panic.
+type PasskeyVerifier func(passkey Digest, a *Assertion, statement []byte) bool
 
 // ParseApproval reads an approver's message. The code is empty or malformed.
 func ParseApproval(b []byte) (Approval, Code) {

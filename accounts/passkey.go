@@ -1,0 +1,221 @@
+package accounts
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// PasskeyFault says what is wrong with an assertion of a passkey. It is an error.
+type PasskeyFault string
+
+// The faults, in the order in which they are looked for.
+const (
+	PasskeyKey          PasskeyFault = "key"                // not the passkey of the tag
+	PasskeyClientData   PasskeyFault = "client_data"        // not one JSON object as WebAuthn has it
+	PasskeyType         PasskeyFault = "type"               // not made for signing in
+	PasskeyChallenge    PasskeyFault = "challenge"          // of another statement
+	PasskeyCrossOrigin  PasskeyFault = "cross_origin"       // made in a page within a page
+	PasskeyOrigin       PasskeyFault = "origin"             // made in a page of another site
+	PasskeyData         PasskeyFault = "authenticator_data" // not as WebAuthn has it
+	PasskeyRP           PasskeyFault = "rp_id"              // made for another site
+	PasskeyAbsent       PasskeyFault = "user_present"       // nobody touched the authenticator
+	PasskeyUnverified   PasskeyFault = "user_verified"      // no PIN, no finger, no face
+	PasskeyAlgorithm    PasskeyFault = "algorithm"          // not ES256, EdDSA or RS256 with enough bits
+	PasskeyBadSignature PasskeyFault = "signature"
+)
+
+func (f PasskeyFault) Error() string { return "passkey: " + string(f) }
+
+const (
+	// maxClientData, maxAuthenticatorData and maxPasskey bound the parts of an assertion,
+	// in bytes.
+	maxClientData        = 2048
+	maxAuthenticatorData = 1024
+	maxPasskey           = 1024
+	// authenticatorData is what has no extensions: a hash, flags, a counter.
+	authenticatorData = sha256.Size + 1 + 4
+	minRSABits        = 2048
+	maxRSABits        = 4096
+	// maxRPID bounds the name of a host.
+	maxRPID = 253
+
+	passkeyTag = "passkey:"
+)
+
+// The flags of authenticator data (WebAuthn Level 3, 6.1).
+const (
+	flagUserPresent  = 1 << 0
+	flagUserVerified = 1 << 2
+	flagAttested     = 1 << 6
+	flagExtensions   = 1 << 7
+)
+
+// PasskeyHash names a passkey: SHA-256 of the site that it is for, and of its public key
+// as a SubjectPublicKeyInfo in DER.
+func PasskeyHash(rpID string, publicKey []byte) bcp.Digest {
+	return sha256.Sum256(append([]byte("bcpmesh passkey 1\n"+rpID+"\n"), publicKey...))
+}
+
+// VerifyPasskey reports whether a person signed a statement with the passkey of a hash
+// ([PasskeyHash]), in a page of its site, and was verified by the authenticator. An error
+// is a [PasskeyFault], of the first check that fails. The counter of the authenticator is
+// not looked at: passkeys that are synced have none.
+func VerifyPasskey(passkey bcp.Digest, a *bcp.Assertion, statement []byte) error {
+	return verifyAssertion(passkey, a, sha256.Sum256(statement))
+}
+
+// VerifiesPasskey is [VerifyPasskey] as the gateway's state takes it.
+func VerifiesPasskey(passkey bcp.Digest, a *bcp.Assertion, statement []byte) bool {
+	return VerifyPasskey(passkey, a, statement) == nil
+}
+
+func verifyAssertion(passkey bcp.Digest, a *bcp.Assertion, challenge [sha256.Size]byte) error {
+	publicKey, ok := decodePart(a.PublicKey, maxPasskey)
+	if !ok || !validRPID(a.RPID) || PasskeyHash(a.RPID, publicKey) != passkey {
+		return PasskeyKey
+	}
+	clientData, ok := decodePart(a.ClientData, maxClientData)
+	if !ok {
+		return PasskeyClientData
+	}
+	if err := checkClientData(clientData, a.RPID, challenge); err != nil {
+		return err
+	}
+	data, ok := decodePart(a.AuthenticatorData, maxAuthenticatorData)
+	if !ok {
+		return PasskeyData
+	}
+	if err := checkAuthenticatorData(data, a.RPID); err != nil {
+		return err
+	}
+	signature, ok := decodePart(a.Signature, maxPasskey)
+	if !ok {
+		return PasskeyBadSignature
+	}
+	hash := sha256.Sum256(clientData)
+	return checkPasskeySignature(publicKey, append(data, hash[:]...), signature)
+}
+
+// decodePart reads one spelling of base64url alone.
+func decodePart(text string, most int) ([]byte, bool) {
+	if len(text) > base64.RawURLEncoding.EncodedLen(most) || strings.ContainsAny(text, "\r\n") {
+		return nil, false
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	return b, err == nil && len(b) > 0
+}
+
+// validRPID reports whether it is the name of a host in small letters: no address, no
+// port, no final dot.
+func validRPID(name string) bool {
+	if len(name) > maxRPID {
+		return false
+	}
+	last := ""
+	for last = range strings.SplitSeq(name, ".") {
+		if last == "" || len(last) > 63 || last[0] == '-' || last[len(last)-1] == '-' ||
+			strings.Trim(last, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			return false
+		}
+	}
+	return strings.Trim(last, "0123456789") != "" // else an address
+}
+
+// checkClientData reads what the browser says of the page. What it may add is ignored.
+func checkClientData(text []byte, rpID string, challenge [sha256.Size]byte) error {
+	var said struct {
+		Type        string         `json:"type"`
+		Challenge   string         `json:"challenge"`
+		Origin      string         `json:"origin"`
+		CrossOrigin bool           `json:"crossOrigin"`
+		TopOrigin   jsontext.Value `json:"topOrigin"`
+	}
+	switch {
+	case json.Unmarshal(text, &said) != nil:
+		return PasskeyClientData
+	case said.Type != "webauthn.get":
+		return PasskeyType
+	case said.Challenge != base64.RawURLEncoding.EncodeToString(challenge[:]):
+		return PasskeyChallenge
+	case said.CrossOrigin || said.TopOrigin != nil:
+		return PasskeyCrossOrigin
+	case !originOf(said.Origin, rpID):
+		return PasskeyOrigin
+	}
+	return nil
+}
+
+// originOf reports whether an origin is of a site: https, on any port. Pages of the own
+// machine come without TLS too.
+func originOf(origin, rpID string) bool {
+	rest, ok := strings.CutPrefix(origin, "https://"+rpID)
+	if !ok && rpID == "localhost" {
+		rest, ok = strings.CutPrefix(origin, "http://localhost")
+	}
+	if !ok || rest == "" {
+		return ok
+	}
+	port, err := strconv.ParseUint(rest[1:], 10, 16)
+	return err == nil && rest == ":"+strconv.FormatUint(port, 10)
+}
+
+func checkAuthenticatorData(data []byte, rpID string) error {
+	if len(data) < authenticatorData {
+		return PasskeyData
+	}
+	flags := data[sha256.Size]
+	hash := sha256.Sum256([]byte(rpID))
+	switch {
+	case len(data) > authenticatorData && flags&(flagAttested|flagExtensions) == 0:
+		return PasskeyData
+	case string(data[:sha256.Size]) != string(hash[:]):
+		return PasskeyRP
+	case flags&flagUserPresent == 0:
+		return PasskeyAbsent
+	case flags&flagUserVerified == 0:
+		return PasskeyUnverified
+	}
+	return nil
+}
+
+func checkPasskeySignature(publicKey, message, signature []byte) error {
+	parsed, err := x509.ParsePKIXPublicKey(publicKey)
+	if err != nil {
+		return PasskeyAlgorithm
+	}
+	hash := sha256.Sum256(message)
+	signed := false
+	switch key := parsed.(type) {
+	case *ecdsa.PublicKey:
+		if key.Curve != elliptic.P256() {
+			return PasskeyAlgorithm
+		}
+		signed = ecdsa.VerifyASN1(key, hash[:], signature)
+	case ed25519.PublicKey:
+		signed = ed25519.Verify(key, message, signature)
+	case *rsa.PublicKey:
+		if bits := key.N.BitLen(); bits < minRSABits || bits > maxRSABits {
+			return PasskeyAlgorithm
+		}
+		signed = rsa.VerifyPKCS1v15(key, crypto.SHA256, hash[:], signature) == nil
+	default:
+		return PasskeyAlgorithm
+	}
+	if !signed {
+		return PasskeyBadSignature
+	}
+	return nil
+}
