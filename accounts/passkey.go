@@ -9,8 +9,10 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
+	"errors"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -51,8 +53,6 @@ const (
 	maxRSABits        = 4096
 	// maxRPID bounds the name of a host.
 	maxRPID = 253
-
-	passkeyTag = "passkey:"
 )
 
 // The flags of authenticator data (WebAuthn Level 3, 6.1).
@@ -68,6 +68,56 @@ const (
 func PasskeyHash(rpID string, publicKey []byte) bcp.Digest {
 	return sha256.Sum256(append([]byte("bcpmesh passkey 1\n"+rpID+"\n"), publicKey...))
 }
+
+// Passkey is what a file for "creds issue --passkey" says: the site of a passkey, and its
+// public key as a SubjectPublicKeyInfo in base64url without padding.
+type Passkey struct {
+	RPID      string `json:"rp_id"`
+	PublicKey string `json:"public_key"`
+}
+
+// maxPasskeyFile bounds such a file, in bytes.
+const maxPasskeyFile = 4096
+
+// ParsePasskey reads such a file, and returns the passkey's hash. An error is
+// [PasskeyKey], or [PasskeyAlgorithm] for a key that no decision could be signed with.
+func ParsePasskey(b []byte) (bcp.Digest, error) {
+	var p Passkey
+	if len(b) > maxPasskeyFile || json.Unmarshal(b, &p, json.RejectUnknownMembers(true)) != nil {
+		return bcp.Digest{}, PasskeyKey
+	}
+	publicKey, ok := decodePart(p.PublicKey, maxPasskey)
+	if !ok || !validRPID(p.RPID) {
+		return bcp.Digest{}, PasskeyKey
+	}
+	if _, err := parsePasskey(publicKey); err != nil {
+		return bcp.Digest{}, err
+	}
+	return PasskeyHash(p.RPID, publicKey), nil
+}
+
+// VerifyDecision reports whether a person signed what a decision says: with the key or
+// the passkey that it names, over its item, act, bytes and time. The decision has to be
+// opened, and to be an approver's that counted.
+func VerifyDecision(d *bcp.Decision) error {
+	statement := bcp.Statement(d.Item, bcp.Act(d.Event), d.Released, time.Unix(0, d.SignedUntil))
+	if d.Passkey.IsZero() {
+		if !Verify(d.Key, statement, d.Signature) {
+			return errSignature
+		}
+		return nil
+	}
+	var a bcp.Assertion
+	if json.Unmarshal(d.Signature, &a, json.RejectUnknownMembers(true)) != nil {
+		return errSignature
+	}
+	if a.Synced() != d.Synced {
+		return PasskeyData
+	}
+	return VerifyPasskey(d.Passkey, &a, statement)
+}
+
+var errSignature = errors.New("the signature is not of this decision")
 
 // VerifyPasskey reports whether a person signed a statement with the passkey of a hash
 // ([PasskeyHash]), in a page of its site, and was verified by the authenticator. An error
@@ -192,30 +242,44 @@ func checkAuthenticatorData(data []byte, rpID string) error {
 }
 
 func checkPasskeySignature(publicKey, message, signature []byte) error {
-	parsed, err := x509.ParsePKIXPublicKey(publicKey)
+	parsed, err := parsePasskey(publicKey)
 	if err != nil {
-		return PasskeyAlgorithm
+		return err
 	}
 	hash := sha256.Sum256(message)
 	signed := false
 	switch key := parsed.(type) {
 	case *ecdsa.PublicKey:
-		if key.Curve != elliptic.P256() {
-			return PasskeyAlgorithm
-		}
 		signed = ecdsa.VerifyASN1(key, hash[:], signature)
 	case ed25519.PublicKey:
 		signed = ed25519.Verify(key, message, signature)
 	case *rsa.PublicKey:
-		if bits := key.N.BitLen(); bits < minRSABits || bits > maxRSABits {
-			return PasskeyAlgorithm
-		}
 		signed = rsa.VerifyPKCS1v15(key, crypto.SHA256, hash[:], signature) == nil
-	default:
-		return PasskeyAlgorithm
 	}
 	if !signed {
 		return PasskeyBadSignature
 	}
 	return nil
+}
+
+// parsePasskey reads a public key that may sign: ES256, EdDSA, or RS256 with enough bits.
+func parsePasskey(publicKey []byte) (crypto.PublicKey, error) {
+	parsed, err := x509.ParsePKIXPublicKey(publicKey)
+	if err != nil {
+		return nil, PasskeyAlgorithm
+	}
+	fits := false
+	switch key := parsed.(type) {
+	case *ecdsa.PublicKey:
+		fits = key.Curve == elliptic.P256()
+	case ed25519.PublicKey:
+		fits = true
+	case *rsa.PublicKey:
+		bits := key.N.BitLen()
+		fits = bits >= minRSABits && bits <= maxRSABits
+	}
+	if !fits {
+		return nil, PasskeyAlgorithm
+	}
+	return parsed, nil
 }

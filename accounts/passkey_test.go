@@ -119,7 +119,7 @@ func TestPasskeysSign(t *testing.T) {
 // An assertion fits one statement, one site and one key, and whatever else it may be is
 // refused by the check that it is for.
 //
-// covers P7.3, A-STALE
+// covers P7.3
 func TestPasskeysRefuse(t *testing.T) {
 	t.Parallel()
 	own, other := p256(t), p256(t)
@@ -266,6 +266,39 @@ func TestPasskeySites(t *testing.T) {
 		err := accounts.VerifyPasskey(p.hash(t), p.assertion(t), passkeyStatement)
 		if c.want == "" && err != nil || c.want != "" && !errors.Is(err, c.want) {
 			t.Errorf("%q in %q: %v, want %q", c.site, c.origin, err, c.want)
+		}
+	}
+}
+
+// A file for "creds issue" names a passkey that can sign, or is refused.
+//
+// covers P7.3, P7.5
+func TestParsePasskey(t *testing.T) {
+	t.Parallel()
+	p := newAuthenticator(p256(t))
+	file := func(site, publicKey string) string {
+		return fmt.Sprintf(`{"rp_id":%q,"public_key":%q}`, site, publicKey)
+	}
+	key := p.assertion(t).PublicKey
+	good := file(passkeySite, key)
+	larger := newAuthenticator(must[*ecdsa.PrivateKey](t)(ecdsa.GenerateKey(elliptic.P384(), rand.Reader)))
+	for text, want := range map[string]accounts.PasskeyFault{
+		good: "",
+		good + strings.Repeat(" ", 4096-len(good)): "",
+		good + strings.Repeat(" ", 4097-len(good)): accounts.PasskeyKey,
+		good + "{}": accounts.PasskeyKey,
+		"":          accounts.PasskeyKey,
+		"{}":        accounts.PasskeyKey,
+		strings.Replace(good, "rp_id", "RP_ID", 1):           accounts.PasskeyKey,
+		file("127.0.0.1", key):                               accounts.PasskeyKey,
+		file(passkeySite, key+"="):                           accounts.PasskeyKey,
+		file(passkeySite, "AAAA"):                            accounts.PasskeyAlgorithm,
+		file(passkeySite, larger.assertion(t).PublicKey):     accounts.PasskeyAlgorithm,
+		strings.Replace(good, "}", `,"private_key":"x"}`, 1): accounts.PasskeyKey,
+	} {
+		hash, err := accounts.ParsePasskey([]byte(text))
+		if want == "" && (err != nil || hash != p.hash(t)) || want != "" && (!errors.Is(err, want) || !hash.IsZero()) {
+			t.Errorf("%.200q: %x, %v, want %q", text, hash, err, want)
 		}
 	}
 }

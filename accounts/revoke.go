@@ -98,7 +98,7 @@ func (s *Store) Rotate(publicKey string, overlap, expires time.Duration) (Creds,
 		if until := now.Add(overlap); u.Until.IsZero() || until.Before(u.Until) { // its key may end before
 			u.Until = until
 		}
-		next := User{Agent: u.Agent, Role: u.Role, Restriction: u.Restriction}
+		next := User{Agent: u.Agent, Role: u.Role, Restriction: u.Restriction, Passkey: u.Passkey}
 		if _, err := find(st.Scopes, next.Agent, next.Role); err != nil {
 			return err
 		}

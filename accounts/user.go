@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -31,6 +32,9 @@ type User struct {
 	// Revoked is when it was. Whatever a clock says later, it stays so. Zero: not.
 	Revoked time.Time `json:"revoked,omitzero"`
 	Restriction
+	// Passkey is what it decides with, if it is an approver who has one: see
+	// [PasskeyHash]. Its own key then signs no decision. Zero: none.
+	Passkey bcp.Digest `json:"passkey,omitzero"`
 	// Issuer is the public key that signed it.
 	Issuer string `json:"issuer_key,omitempty"`
 	// Own says that a command, or the mesh, made it for itself.
@@ -48,6 +52,17 @@ func (u User) Valid(at time.Time) bool {
 func over(end, at time.Time) bool { return !end.IsZero() && !at.Before(end) }
 
 func (u User) party() party { return party{u.Agent, u.Role} }
+
+var errPasskey = errors.New("only an approver decides, and so has a passkey")
+
+// Lines returns what limits the user, as the audit shows it.
+func (u User) Lines() []string {
+	lines := u.Restriction.Lines()
+	if !u.Passkey.IsZero() {
+		lines = append(lines, "passkey "+hex.EncodeToString(u.Passkey[:]))
+	}
+	return lines
+}
 
 // Creds is what one agent connects with in one role. Only Text and WriteFile
 // show the private key inside; everything that prints a Creds shows nothing.
@@ -124,6 +139,21 @@ func Restricted(r Restriction) IssueOption {
 // it has expired.
 func ForItself(u *User) error {
 	u.Own = true
+	return nil
+}
+
+// BoundTo has the user, who has to be an approver, decide with a passkey alone.
+func BoundTo(passkey bcp.Digest) IssueOption {
+	return func(u *User) error {
+		u.Passkey = passkey
+		return checkPasskey(u.Role, passkey)
+	}
+}
+
+func checkPasskey(role bcp.Role, passkey bcp.Digest) error {
+	if role != bcp.RoleApprover && !passkey.IsZero() {
+		return errPasskey
+	}
 	return nil
 }
 
@@ -288,6 +318,9 @@ func userJWT(u User, name, account string, signer Signer) (string, error) {
 	claims.SetScoped(true)
 	if !u.Expires.IsZero() {
 		claims.Expires = u.Expires.Unix()
+	}
+	if !u.Passkey.IsZero() {
+		claims.Tags.Add(bcp.PasskeyTag + hex.EncodeToString(u.Passkey[:]))
 	}
 	pair, err := signer.pair()
 	if err != nil {

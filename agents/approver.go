@@ -17,7 +17,7 @@ import (
 
 // Approver is the client of a person who decides about what is held (PROTOCOL
 // P7). It needs no Start. Decisions are signed with the key of the connection's
-// creds. Its methods may be used concurrently.
+// creds; of creds that are bound to a passkey the mesh takes none but [Approver.Decide]. Its methods may be used concurrently.
 //
 // Errors of all methods: [*RefusedError] with one of the codes item_not_found,
 // item_expired, already_decided, digest_mismatch, not_permitted, malformed;
@@ -60,13 +60,13 @@ func (a *Approver) Approve(ctx context.Context, view bcp.ItemView) error {
 	if view.Kind != bcp.ItemEscalation {
 		digest = sha256.Sum256(view.Content) // what was shown, whatever the view says of it
 	}
-	return a.decide(ctx, subjects.VerbApprove, bcp.Approve, view, bcp.Approval{SHA256: digest})
+	return a.decide(ctx, bcp.Approve, view, bcp.Approval{SHA256: digest})
 }
 
 // Reject refuses what was viewed. The Reader whose answer it was is told the
 // reason, of at most 500 characters, in one line; the Controller is not.
 func (a *Approver) Reject(ctx context.Context, view bcp.ItemView, reason string) error {
-	return a.decide(ctx, subjects.VerbReject, bcp.RejectItem, view, bcp.Approval{SHA256: sha256.Sum256([]byte(reason)), Reason: reason})
+	return a.decide(ctx, bcp.RejectItem, view, bcp.Approval{SHA256: sha256.Sum256([]byte(reason)), Reason: reason})
 }
 
 // Preview returns what an edit would release. The response has the shape of an
@@ -83,11 +83,11 @@ func (a *Approver) Preview(ctx context.Context, view bcp.ItemView, response any)
 
 // Edit releases what was previewed in place of what was viewed.
 func (a *Approver) Edit(ctx context.Context, view bcp.ItemView, preview bcp.EditPreview) error {
-	return a.decide(ctx, subjects.VerbEdit, bcp.EditItem, view, bcp.Approval{SHA256: preview.SHA256, Response: preview.Content})
+	return a.decide(ctx, bcp.EditItem, view, bcp.Approval{SHA256: preview.SHA256, Response: preview.Content})
 }
 
 // decide signs and sends. The signature lives no longer than the item.
-func (a *Approver) decide(ctx context.Context, verb subjects.Verb, act bcp.Act, view bcp.ItemView, m bcp.Approval) error {
+func (a *Approver) decide(ctx context.Context, act bcp.Act, view bcp.ItemView, m bcp.Approval) error {
 	sign := a.conn.nc.Opts.SignatureCB
 	if sign == nil {
 		return errNoKey
@@ -98,11 +98,18 @@ func (a *Approver) decide(ctx context.Context, verb subjects.Verb, act bcp.Act, 
 		return fmt.Errorf("agents: signing: %w", err)
 	}
 	m.Signature = base64.StdEncoding.EncodeToString(signature)
+	return a.Decide(ctx, act, m)
+}
+
+// Decide sends a decision that is signed already, as with a person's passkey over
+// [bcp.Statement].
+func (a *Approver) Decide(ctx context.Context, act bcp.Act, signed bcp.Approval) error {
+	verb := map[bcp.Act]subjects.Verb{bcp.Approve: subjects.VerbApprove, bcp.RejectItem: subjects.VerbReject, bcp.EditItem: subjects.VerbEdit}[act]
 	var decided bcp.Decided
-	if err := a.request(ctx, verb, m, &decided); err != nil {
+	if err := a.request(ctx, verb, signed, &decided); err != nil {
 		return err
 	}
-	if decided.Item != view.ID || decided.Act != act {
+	if decided.Item != signed.Item || decided.Act != act {
 		return ErrMessage
 	}
 	return nil

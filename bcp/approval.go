@@ -80,6 +80,10 @@ func (a *Assertion) Synced() bool {
 	return err == nil && len(b) > 32 && b[32]&(1<<4) != 0
 }
 
+// PasskeyTag begins the tag of creds that are bound to a passkey; its hash follows, in
+// hex. One passkey alone.
+const PasskeyTag = "passkey:"
+
 // Sender is whose credentials an approval was sent with, as the server says.
 type Sender struct {
 	Key     string // the public nkey

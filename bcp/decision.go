@@ -234,10 +234,13 @@ type Decision struct {
 	// Key is the public nkey of whom the decision is about: who signed an
 	// approval, whose connection it was, whose credentials were given or taken.
 	// SignedUntil is the end of an approval's validity, and Unsealed says that its
-	// key lay open on a disk.
+	// key lay open on a disk. Passkey is that which signed it in place of Key, and
+	// Synced what its authenticator says of it: see [Assertion.Synced].
 	Key         string `msgpack:"ky,omitempty" json:"key,omitempty"`
 	SignedUntil int64  `msgpack:"xu,omitempty" json:"signed_until,omitzero"`
 	Unsealed    bool   `msgpack:"us,omitempty" json:"unsealed,omitzero"`
+	Passkey     Digest `msgpack:"pk,omitempty" json:"passkey,omitzero"`
+	Synced      bool   `msgpack:"sy,omitempty" json:"synced,omitzero"`
 	// Before ends the days of an erasure, Unix nanoseconds of a midnight in UTC.
 	Before int64 `msgpack:"be,omitempty" json:"before,omitzero"`
 

@@ -75,6 +75,8 @@ func (w *recordWriter) decision(d *Decision) {
 	writeText(w, "ky", d.Key)
 	writeInt(w, "xu", d.SignedUntil)
 	w.flag("us", d.Unsealed)
+	w.digest("pk", &d.Passkey)
+	w.flag("sy", d.Synced)
 	writeInt(w, "be", d.Before)
 	writeInt(w, "ct", d.Count)
 	writeText(w, "fm", d.Family)
@@ -370,6 +372,10 @@ func (r *recordReader) decision(d *Decision) {
 			readInt(r, &d.SignedUntil)
 		case "us":
 			r.flag(&d.Unsealed)
+		case "pk":
+			r.exactly(d.Passkey[:])
+		case "sy":
+			r.flag(&d.Synced)
 		case "be":
 			readInt(r, &d.Before)
 		case "ct":
@@ -688,6 +694,8 @@ func (w *jsonWriter) decision(d *Decision) {
 	w.word("key", d.Key)
 	w.count("signed_until", d.SignedUntil)
 	w.someFlag("unsealed", d.Unsealed)
+	w.someDigest("passkey", &d.Passkey)
+	w.someFlag("synced", d.Synced)
 	w.count("before", d.Before)
 	w.count("count", int64(d.Count))
 	w.word("family", d.Family)

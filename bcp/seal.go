@@ -28,7 +28,8 @@ type Private struct {
 	// RawBytes is the size of the message that the decision is about. It differs
 	// between true and false.
 	RawBytes int `msgpack:"rb,omitempty"`
-	// Released is the SHA-256 of the bytes that an approver signed, with Signature.
+	// Released is the SHA-256 of the bytes that an approver signed, with Signature: of a
+	// passkey the [Assertion], in JSON.
 	Released  Digest `msgpack:"dg,omitempty"`
 	Signature []byte `msgpack:"sg,omitempty"`
 	// RunSaid is the private part of a change of a run, in JSON.

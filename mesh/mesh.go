@@ -396,7 +396,7 @@ func configOf(def *bcp.Mesh, version string) state.Config {
 	if runs == nil { // there may have been kernels before
 		runs = kernel.Open()
 	}
-	return state.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify, Schedules: definition.ParseSchedule,
+	return state.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify, VerifyPasskey: accounts.VerifiesPasskey, Schedules: definition.ParseSchedule,
 		Definitions: definition.Digest(def), Version: version, Runs: runs}
 }
 

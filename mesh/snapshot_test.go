@@ -240,7 +240,7 @@ func fillJournal(t *testing.T, m *meshtest.Mesh, now time.Time) time.Time {
 	defer end()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
-	state, err := state.New(state.Config{Mesh: m.Definition, Constraints: constraint.Compile, Verify: accounts.Verify,
+	state, err := state.New(state.Config{Mesh: m.Definition, Constraints: constraint.Compile, Verify: accounts.Verify, VerifyPasskey: accounts.VerifiesPasskey,
 		Schedules: definition.ParseSchedule, Definitions: definition.Digest(m.Definition), Version: "test"})
 	if err != nil {
 		t.Fatal(err)

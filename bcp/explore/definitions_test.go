@@ -132,7 +132,7 @@ func (m message) decide(s *state.State, moment bcp.Moment, forgetful bool, reque
 		return d, nil, recorded
 	case decideItem:
 		body = approval(s, m)
-		d = s.DecideApproval(moment, approvers[m.n], string(approvers[m.n]), acts[m.n], body)
+		d = s.DecideApproval(moment, approvers[m.n], bcp.Sender{Key: string(approvers[m.n])}, acts[m.n], body)
 	case renew:
 		body = []byte(`{"agent":"planner"}`)
 		d = s.DecideControl(moment, bcp.ControlRenew, body)

@@ -127,7 +127,7 @@ func TestPersonLetsACallThrough(t *testing.T) {
 	if !strings.Contains(string(view.Content), `"args":{"body":"meeting at 3pm","to":"kim@example.com"}`) || view.SHA256 != sha256.Sum256(view.Content) {
 		t.Errorf("the content is %s", view.Content)
 	}
-	d := l.state.DecideApproval(l.moment(), "ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, nil))
+	d := l.state.DecideApproval(l.moment(), "ada", bcp.Sender{Key: "key"}, bcp.Approve, approval(it, bcp.Approve, view.Content, nil))
 	if d.Verdict != bcp.Accept || d.Kind != bcp.KindStep || d.Run.From != "ada" || d.Role != bcp.RoleApprover || d.Item != it.ID || len(d.Signature) == 0 {
 		t.Fatalf("it was decided as %+v", d)
 	}
@@ -139,7 +139,7 @@ func TestPersonLetsACallThrough(t *testing.T) {
 	if len(l.state.Items()) != 0 {
 		t.Error("it still waits")
 	}
-	again := l.state.DecideApproval(l.moment(), "ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, nil))
+	again := l.state.DecideApproval(l.moment(), "ada", bcp.Sender{Key: "key"}, bcp.Approve, approval(it, bcp.Approve, view.Content, nil))
 	if again.Verdict != bcp.Reject || again.Code != bcp.AlreadyDecided {
 		t.Errorf("approved again it is %s %s", again.Verdict, again.Code)
 	}
@@ -167,20 +167,20 @@ func TestApprovalsOfCallsAreRefused(t *testing.T) {
 		body []byte
 		code bcp.Code
 	}{
-		"another call":          {"ada", "key", bcp.Approve, approval(it, bcp.Approve, other, nil), bcp.DigestMismatch},
+		"another call":          {"ada", bcp.Sender{Key: "key"}, bcp.Approve, approval(it, bcp.Approve, other, nil), bcp.DigestMismatch},
 		"no approver":           {"kim", "key", bcp.Approve, good(), bcp.NotPermitted},
 		"an agent":              {"bob", "key", bcp.Approve, good(), bcp.NotPermitted},
 		"another key":           {"ada", "other", bcp.Approve, good(), bcp.NotPermitted},
-		"no signature":          {"ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Signature = "AA==" }), bcp.NotPermitted},
-		"signed for another":    {"ada", "key", bcp.RejectItem, good(), bcp.DigestMismatch},
-		"expired":               {"ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Expires = l.g.now.Truncate(time.Second) }), bcp.ItemExpired},
-		"behind the deadline":   {"ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Expires = it.Deadline.Add(time.Second).Truncate(time.Second) }), bcp.Malformed},
-		"an edit":               {"ada", "key", bcp.EditItem, approval(it, bcp.EditItem, []byte(`{"result":{"ok":true,"message_id":"x"}}`), nil), bcp.Malformed},
-		"a response":            {"ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Response = jsontext.Value(`{}`) }), bcp.Malformed},
-		"another item":          {"ada", "key", bcp.Approve, approval(bcp.Item{ID: "iNONE", Deadline: it.Deadline}, bcp.Approve, view.Content, nil), bcp.ItemNotFound},
-		"a reason and approval": {"ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Reason = "x" }), bcp.Malformed},
+		"no signature":          {"ada", bcp.Sender{Key: "key"}, bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Signature = "AA==" }), bcp.NotPermitted},
+		"signed for another":    {"ada", bcp.Sender{Key: "key"}, bcp.RejectItem, good(), bcp.DigestMismatch},
+		"expired":               {"ada", bcp.Sender{Key: "key"}, bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Expires = l.g.now.Truncate(time.Second) }), bcp.ItemExpired},
+		"behind the deadline":   {"ada", bcp.Sender{Key: "key"}, bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Expires = it.Deadline.Add(time.Second).Truncate(time.Second) }), bcp.Malformed},
+		"an edit":               {"ada", bcp.Sender{Key: "key"}, bcp.EditItem, approval(it, bcp.EditItem, []byte(`{"result":{"ok":true,"message_id":"x"}}`), nil), bcp.Malformed},
+		"a response":            {"ada", bcp.Sender{Key: "key"}, bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Response = jsontext.Value(`{}`) }), bcp.Malformed},
+		"another item":          {"ada", bcp.Sender{Key: "key"}, bcp.Approve, approval(bcp.Item{ID: "iNONE", Deadline: it.Deadline}, bcp.Approve, view.Content, nil), bcp.ItemNotFound},
+		"a reason and approval": {"ada", bcp.Sender{Key: "key"}, bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Reason = "x" }), bcp.Malformed},
 	} {
-		d := l.state.DecideApproval(l.moment(), c.who, c.key, c.act, c.body)
+		d := l.state.DecideApproval(l.moment(), c.who, bcp.Sender{Key: c.key}, c.act, c.body)
 		if d.Verdict != bcp.Reject || d.Code != c.code || d.Run != nil {
 			t.Errorf("%s: %s %s", name, d.Verdict, d.Code)
 		}
@@ -206,14 +206,14 @@ func TestCallIsRefused(t *testing.T) {
 	t.Parallel()
 	l := peopleLedger(t)
 	it := l.sending()
-	d := l.state.DecideApproval(l.moment(), "ada", "key", bcp.RejectItem, approval(it, bcp.RejectItem, []byte("Not to her."), nil))
+	d := l.state.DecideApproval(l.moment(), "ada", bcp.Sender{Key: "key"}, bcp.RejectItem, approval(it, bcp.RejectItem, []byte("Not to her."), nil))
 	c, err := kernel.ReadRecord(&d)
 	if err != nil || c.End == nil || c.End.Status != kernel.Blocked || c.End.Code != kernel.ApprovalRejected || d.Note != "Not to her." {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	late := l.moment()
 	late.Now = it.Deadline
-	if d := l.state.DecideApproval(late, "ada", "key", bcp.RejectItem, approval(it, bcp.RejectItem, []byte("No."), nil)); d.Code != bcp.ItemExpired {
+	if d := l.state.DecideApproval(late, "ada", bcp.Sender{Key: "key"}, bcp.RejectItem, approval(it, bcp.RejectItem, []byte("No."), nil)); d.Code != bcp.ItemExpired {
 		t.Errorf("at the deadline: %s", d.Code)
 	}
 	runs := l.state.Runs().(*kernel.State)
@@ -223,7 +223,7 @@ func TestCallIsRefused(t *testing.T) {
 	}
 	l.g.now = late.Now
 	l.record(due, "", "")
-	if d := l.state.DecideApproval(late, "ada", "key", bcp.RejectItem, approval(it, bcp.RejectItem, []byte("No."), nil)); d.Code != bcp.ItemExpired {
+	if d := l.state.DecideApproval(late, "ada", bcp.Sender{Key: "key"}, bcp.RejectItem, approval(it, bcp.RejectItem, []byte("No."), nil)); d.Code != bcp.ItemExpired {
 		t.Errorf("behind it: %s", d.Code)
 	}
 }
@@ -286,7 +286,7 @@ func TestCallInDoubt(t *testing.T) {
 			v, _ := l.state.View("ada", it.ID)
 			content = v.Content
 		}
-		d := l.state.DecideApproval(l.moment(), "ada", "key", c.act, approval(it, c.act, content, nil))
+		d := l.state.DecideApproval(l.moment(), "ada", bcp.Sender{Key: "key"}, c.act, approval(it, c.act, content, nil))
 		if d.Code != c.code {
 			t.Errorf("%s: %s %s", name, d.Verdict, d.Code)
 			continue

@@ -190,10 +190,10 @@ func (s *State) judgeEdit(it *itemState, a bcp.Approval) bcp.Verdict {
 	return v.Validate(a.Response, bcp.JSON)
 }
 
-// DecideApproval judges what a person says about an item, with the public key
+// DecideApproval judges what a person says about an item, with the credentials
 // of the connection that it came over, as the server knows it. A decision that
 // counts has Verdict Accept, whatever was decided.
-func (s *State) DecideApproval(m bcp.Moment, approver bcp.AgentName, key string, act bcp.Act, body []byte) bcp.Decision {
+func (s *State) DecideApproval(m bcp.Moment, approver bcp.AgentName, from bcp.Sender, act bcp.Act, body []byte) bcp.Decision {
 	d := s.next(m, bcp.KindApproval)
 	d.Agent, d.Role, d.Event, d.RawBytes = approver, bcp.RoleApprover, string(act), len(body)
 	a, code := bcp.ParseApproval(body)
@@ -202,7 +202,7 @@ func (s *State) DecideApproval(m bcp.Moment, approver bcp.AgentName, key string,
 	}
 	d.Item = a.Item
 	if it, ok := s.runItem(a.Item); ok {
-		return s.decideRunItem(d, m, &it, key, act, &a)
+		return s.decideRunItem(d, m, &it, from, act, &a)
 	}
 	it := s.items[a.Item]
 	if it == nil {
@@ -215,11 +215,11 @@ func (s *State) DecideApproval(m bcp.Moment, approver bcp.AgentName, key string,
 	}
 	content, code := s.decidedBytes(it, act, a)
 	stands := func() bool { return act == bcp.RejectItem || s.stands(it, content) }
-	if check, refused := s.judgeApproval(&it.Item, s.mayDecide(approver, it.Item), stands, key, act, &a, content, code); refused != "" {
+	if check, refused := s.judgeApproval(&it.Item, s.mayDecide(approver, it.Item), stands, from, act, &a, content, code); refused != "" {
 		return refuse(d, check, refused)
 	}
 	d.Verdict, d.Note = bcp.Accept, a.Reason
-	signed(&d, key, &a)
+	signed(&d, from, &a)
 	s.carryOut(&d, m, it, act, content)
 	return d
 }

@@ -37,7 +37,7 @@ func (w *world) sent(n int, act bcp.Act, key string, change func(*bcp.Approval))
 // decided commits what mia says over the connection with her key.
 func (w *world) decided(act bcp.Act, body []byte) bcp.Decision {
 	w.t.Helper()
-	return w.commit(w.state.DecideApproval(w.moment(), "mia", "mia-key", act, body))
+	return w.commit(w.state.DecideApproval(w.moment(), "mia", bcp.Sender{Key: "mia-key"}, act, body))
 }
 
 // results returns the final results that wait for a Reader.

@@ -65,7 +65,7 @@ func TestCheckpointKnowsEveryField(t *testing.T) {
 		of     any
 		fields string
 	}{
-		{State{}, "mesh rules constraints context last head agents channels queries open openWith items firsts endings decided deadline waiting noticed alerts crons verify origin compiled foreign moves marks runs roles watch suspended runsUnkept"},
+		{State{}, "mesh rules constraints context last head agents channels queries open openWith items firsts endings decided deadline waiting noticed alerts crons verify passkeys origin compiled foreign moves marks runs roles watch suspended runsUnkept"},
 		{agentState{}, "definition asks answers askTotal reported exposure told session arrivals renewed refusals unavailable sources egress usage notices"},
 		{egressState{}, "policy pool alerted refusals"},
 		{usageState{}, "tokens money warned alerted"},
@@ -476,7 +476,7 @@ func FuzzRestore(f *testing.F) {
 		s.DecideDue(m)
 		for _, it := range s.Items() {
 			s.View("mia", it.ID)
-			s.DecideApproval(m, "mia", "k", bcp.RejectItem, fmt.Appendf(nil, `{"item_id":%q,"expires":"2300-01-01T00:00:00Z"}`, it.ID))
+			s.DecideApproval(m, "mia", bcp.Sender{Key: "k"}, bcp.RejectItem, fmt.Appendf(nil, `{"item_id":%q,"expires":"2300-01-01T00:00:00Z"}`, it.ID))
 		}
 		s.Sessions(m.Now)
 		s.Snapshot(m.Now)

@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"slices"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -59,7 +61,7 @@ func (s *State) previewResult(approver bcp.AgentName, it *bcp.RunItem, a *bcp.Ap
 
 // decideRunItem is [State.DecideApproval] of a call of a run. One that counts is the
 // decision of its run.
-func (s *State) decideRunItem(d bcp.Decision, m bcp.Moment, it *bcp.RunItem, key string, act bcp.Act, a *bcp.Approval) bcp.Decision {
+func (s *State) decideRunItem(d bcp.Decision, m bcp.Moment, it *bcp.RunItem, from bcp.Sender, act bcp.Act, a *bcp.Approval) bcp.Decision {
 	d.Controller, d.Reader = it.Controller, it.Reader
 	if !d.At().Before(it.Deadline) || !d.At().Before(a.Expires) {
 		return refuse(d, bcp.CheckInTime, bcp.ItemExpired)
@@ -71,25 +73,24 @@ func (s *State) decideRunItem(d bcp.Decision, m bcp.Moment, it *bcp.RunItem, key
 		run = s.runs.DecideItem(m, it.ID, act, d.Agent, content)
 		return run.Change.Code == ""
 	}
-	if check, refused := s.judgeApproval(&it.Item, s.mayDecideRun(d.Agent, it), stands, key, act, a, content, code); refused != "" {
+	if check, refused := s.judgeApproval(&it.Item, s.mayDecideRun(d.Agent, it), stands, from, act, a, content, code); refused != "" {
 		return refuse(d, check, refused)
 	}
 	made := s.DecideRun(m, run)
 	made.Agent, made.Role, made.Event, made.Item, made.RawBytes, made.Note = d.Agent, d.Role, d.Event, it.ID, d.RawBytes, a.Reason
-	signed(&made, key, a)
+	signed(&made, from, a)
 	return made
 }
 
 // judgeApproval judges whether an act about an item counts: its bytes, who acts, the
 // signature, and whether the item stands.
-func (s *State) judgeApproval(it *bcp.Item, may bool, stands func() bool, key string, act bcp.Act, a *bcp.Approval, content []byte, code bcp.Code) (bcp.Check, bcp.Code) {
-	signature, err := base64.StdEncoding.DecodeString(a.Signature)
-	switch signed := err == nil && s.verify != nil; {
+func (s *State) judgeApproval(it *bcp.Item, may bool, stands func() bool, from bcp.Sender, act bcp.Act, a *bcp.Approval, content []byte, code bcp.Code) (bcp.Check, bcp.Code) {
+	switch {
 	case code == "" && sha256.Sum256(content) != a.SHA256:
 		return bcp.CheckDigest, bcp.DigestMismatch
 	case !may:
 		return bcp.CheckApprover, bcp.NotPermitted
-	case !signed || !s.verify(key, bcp.Statement(it.ID, act, a.SHA256, a.Expires), signature):
+	case !s.signedBy(from, a, bcp.Statement(it.ID, act, a.SHA256, a.Expires)):
 		return bcp.CheckSignature, bcp.NotPermitted
 	case code == "" && !stands():
 		return bcp.CheckStands, bcp.NotPermitted
@@ -99,8 +100,26 @@ func (s *State) judgeApproval(it *bcp.Item, may bool, stands func() bool, key st
 	return 0, ""
 }
 
+// signedBy reports whether the sender of an approval signed its statement: with the
+// passkey of its creds where they are bound to one, else with their key.
+func (s *State) signedBy(from bcp.Sender, a *bcp.Approval, statement []byte) bool {
+	switch {
+	case from.Passkey.IsZero() != (a.Passkey == nil) || a.Passkey != nil && a.Signature != "":
+		return false
+	case a.Passkey != nil:
+		return s.passkeys != nil && s.passkeys(from.Passkey, a.Passkey, statement)
+	}
+	signature, err := base64.StdEncoding.DecodeString(a.Signature)
+	return err == nil && s.verify != nil && s.verify(from.Key, statement, signature)
+}
+
 // signed notes what makes an approval count.
-func signed(d *bcp.Decision, key string, a *bcp.Approval) {
-	signature, _ := base64.StdEncoding.DecodeString(a.Signature) // judged before
-	d.Key, d.Released, d.SignedUntil, d.Signature, d.Unsealed = key, a.SHA256, a.Expires.UnixNano(), signature, true
+func signed(d *bcp.Decision, from bcp.Sender, a *bcp.Approval) {
+	d.Key, d.Passkey, d.Released, d.SignedUntil, d.Unsealed = from.Key, from.Passkey, a.SHA256, a.Expires.UnixNano(), a.Passkey == nil
+	if a.Passkey == nil {
+		d.Signature, _ = base64.StdEncoding.DecodeString(a.Signature) // judged before
+		return
+	}
+	d.Signature, _ = json.Marshal(a.Passkey) // of texts that were read
+	d.Synced = a.Passkey.Synced()
 }

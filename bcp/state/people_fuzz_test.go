@@ -76,7 +76,7 @@ func FuzzApproval(f *testing.F) {
 		if dump(w.state) != before {
 			t.Fatalf("previewing %q changed the state", body)
 		}
-		w.follows(w.state.DecideApproval(w.moment(), "mia", "mia-key", acts[int(act)%len(acts)], body))
+		w.follows(w.state.DecideApproval(w.moment(), "mia", bcp.Sender{Key: "mia-key"}, acts[int(act)%len(acts)], body))
 		if w.last.Verdict == bcp.Accept || len(w.state.Items()) != waiting {
 			t.Fatalf("%q counts: %+v", body, w.last)
 		}

@@ -245,7 +245,7 @@ func FuzzApply(f *testing.F) {
 			}
 			for _, it := range s.Items() {
 				s.View("mia", it.ID)
-				s.DecideApproval(m, "mia", "k", bcp.RejectItem, fmt.Appendf(nil, `{"item_id":%q,"expires":"2300-01-01T00:00:00Z"}`, it.ID))
+				s.DecideApproval(m, "mia", bcp.Sender{Key: "k"}, bcp.RejectItem, fmt.Appendf(nil, `{"item_id":%q,"expires":"2300-01-01T00:00:00Z"}`, it.ID))
 			}
 			s.Sessions(m.Now)
 			s.Notices("mail", bcp.RoleReader)

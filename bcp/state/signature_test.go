@@ -138,7 +138,7 @@ func TestNobodyCanDecide(t *testing.T) {
 					a.SHA256 = sha256.Sum256(nil)
 				}
 			})
-			if d := w.commit(w.state.DecideApproval(w.moment(), who, "k", act, body)); d.Code != bcp.NotPermitted || d.Delivery != "" || d.Notice != "" {
+			if d := w.commit(w.state.DecideApproval(w.moment(), who, bcp.Sender{Key: "k"}, act, body)); d.Code != bcp.NotPermitted || d.Delivery != "" || d.Notice != "" {
 				t.Errorf("%q: %s of item %d: %+v", who, act, item, d)
 			}
 		}
@@ -163,7 +163,7 @@ func TestNobodyCanDecide(t *testing.T) {
 		reject 1 no => not_permitted
 		edit 1 {"summary":"c"} => not_permitted`)
 	w = newWorld(t, testMesh()).play(held)
-	if d := w.commit(w.state.DecideApproval(w.moment(), "mia", "", bcp.Approve, w.sent(1, bcp.Approve, "", nil))); d.Code != bcp.NotPermitted {
+	if d := w.commit(w.state.DecideApproval(w.moment(), "mia", bcp.Sender{}, bcp.Approve, w.sent(1, bcp.Approve, "", nil))); d.Code != bcp.NotPermitted {
 		t.Errorf("over a connection without a key: %+v", d)
 	}
 }
@@ -358,4 +358,71 @@ func TestTamperedDecisionsAreFound(t *testing.T) {
 	})
 	w.play("approve 1 => delivers")
 	of("push", map[string]func(*bcp.Decision){})
+}
+
+// Who is bound to a passkey decides with it alone, and who is not with the key of the
+// creds alone. The record has what an offline check needs, sealed.
+//
+// covers P7.3, P11.1, A-SELFAPP
+func TestPasskeysDecide(t *testing.T) {
+	t.Parallel()
+	const data = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" // 32 bytes
+	key, passkey := bcp.Sender{Key: "mia-key"}, bcp.Sender{Key: "mia-key", Passkey: bcp.Digest{'k'}}
+	for name, c := range map[string]struct {
+		from            bcp.Sender
+		by              string // of the assertion; empty for none
+		nkey, no, other bool
+		want            bcp.Code
+	}{
+		"a passkey":                           {from: passkey, by: "k"},
+		"a key":                               {from: key, nkey: true},
+		"the key of who is bound":             {from: passkey, nkey: true, want: bcp.NotPermitted},
+		"both, of who is bound":               {from: passkey, by: "k", nkey: true, want: bcp.NotPermitted},
+		"nothing, of who is bound":            {from: passkey, want: bcp.NotPermitted},
+		"a passkey of who is not bound":       {from: key, by: "\x00", want: bcp.NotPermitted},
+		"both, of who is not bound":           {from: key, by: "\x00", nkey: true, want: bcp.NotPermitted},
+		"another passkey":                     {from: passkey, by: "x", want: bcp.NotPermitted},
+		"a passkey, for another act":          {from: passkey, by: "k", other: true, want: bcp.NotPermitted},
+		"a gateway that knows of no passkeys": {from: passkey, by: "k", no: true, want: bcp.NotPermitted},
+	} {
+		w := newWorld(t, testMesh()).play(`push mail planner memo {"summary":"a_b"} => hold`)
+		view, _ := w.state.View("mia", w.items[0])
+		a := bcp.Approval{Item: view.ID, SHA256: view.SHA256, Expires: view.Deadline.Truncate(time.Second)}
+		act := bcp.Approve
+		if c.other {
+			act = bcp.EditItem
+		}
+		statement := string(bcp.Statement(a.Item, act, a.SHA256, a.Expires))
+		if c.nkey {
+			a.Signature = base64.StdEncoding.EncodeToString([]byte("mia-key " + statement))
+		}
+		if c.by != "" {
+			a.Passkey = &bcp.Assertion{RPID: "mesh.example.org", AuthenticatorData: data + "B0AAAAA", Signature: c.by + " " + statement}
+		}
+		if c.no {
+			w.state.passkeys = nil
+		}
+		body, err := bcp.Encode(a, bcp.JSON)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := w.commit(w.state.DecideApproval(w.moment(), "mia", c.from, bcp.Approve, body))
+		if d.Code != c.want || (d.Verdict == bcp.Accept) != (c.want == "") || c.want != "" && (d.Check != bcp.CheckSignature || d.Delivery != "" || len(d.Signature) > 0) {
+			t.Errorf("%s: %+v", name, d)
+		}
+		if c.want != "" {
+			continue
+		}
+		kept, err := decodeOpen(w.journal[1])
+		if err != nil || kept.Key != "mia-key" || kept.Passkey != c.from.Passkey || kept.Unsealed != c.nkey || kept.Synced {
+			t.Errorf("%s is recorded as %+v, %v", name, kept, err)
+		}
+		var assertion bcp.Assertion
+		if c.by != "" && (json.Unmarshal(kept.Signature, &assertion) != nil || assertion != *a.Passkey) {
+			t.Errorf("%s is recorded with %s", name, kept.Signature)
+		}
+		if line, err := json.Marshal(kept); err != nil || c.by != "" && strings.Contains(string(line), "mesh.example.org") {
+			t.Errorf("%s: the assertion, which tells what was decided, stands in the audit: %s, %v", name, line, err)
+		}
+	}
 }

@@ -45,6 +45,7 @@ type State struct {
 	alerts   []alert                           // not yet recorded
 	crons    []cron
 	verify   bcp.Verifier
+	passkeys bcp.PasskeyVerifier
 	origin   int64                           // time of the first decision
 	compiled map[compiledSpec]*bcp.Validator // memo of asks' specs
 	foreign  foreign
@@ -186,6 +187,8 @@ type Config struct {
 	Constraints bcp.ConstraintCompiler
 	// Verify checks the signatures of approvers; nil denies every decision.
 	Verify bcp.Verifier
+	// VerifyPasskey checks those of approvers who have a passkey; nil denies them.
+	VerifyPasskey bcp.PasskeyVerifier
 	// Schedules reads cron schedules; nil prompts nobody.
 	Schedules bcp.ScheduleParser
 	// Runs makes the state of the kernels' runs, of what it saved or of nothing; nil
@@ -204,7 +207,7 @@ func New(c Config) (*State, error) {
 		c.Rules = text.DefaultRules()
 	}
 	s := &State{
-		mesh: c.Mesh, rules: c.Rules, constraints: c.Constraints, verify: c.Verify,
+		mesh: c.Mesh, rules: c.Rules, constraints: c.Constraints, verify: c.Verify, passkeys: c.VerifyPasskey,
 		agents:   make(map[bcp.AgentName]*agentState),
 		channels: make(map[bcp.ChannelKey]*channelState),
 		queries:  make(map[bcp.QueryID]*queryState),

@@ -71,6 +71,11 @@ func testVerify(key string, statement, signature []byte) bool {
 	return key != "" && string(signature) == key+" "+string(statement)
 }
 
+// testPasskey takes a statement behind its passkey for an assertion.
+func testPasskey(passkey bcp.Digest, a *bcp.Assertion, statement []byte) bool {
+	return a.Signature == string(passkey[:1])+" "+string(statement)
+}
+
 // testCondition is the name of a boolean, or a name, >= and a number: the language
 // of package constraint cannot be had in here.
 type testCondition struct {
@@ -146,7 +151,7 @@ func (w *world) decide(act bcp.Act, n, value string, option func(string) string)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return w.state.DecideApproval(w.moment(), bcp.AgentName(approver), either(option("over"), key), act, w.said(body))
+	return w.state.DecideApproval(w.moment(), bcp.AgentName(approver), bcp.Sender{Key: either(option("over"), key)}, act, w.said(body))
 }
 
 func either(a, b string) string {
@@ -223,7 +228,7 @@ type world struct {
 
 func newWorld(t testing.TB, mesh *bcp.Mesh) *world {
 	t.Helper()
-	w := &world{t: t, config: Config{Mesh: mesh, Verify: testVerify, Schedules: testSchedule, Constraints: testConditions}, now: time.Unix(1_800_000_000, 0)}
+	w := &world{t: t, config: Config{Mesh: mesh, Verify: testVerify, VerifyPasskey: testPasskey, Schedules: testSchedule, Constraints: testConditions}, now: time.Unix(1_800_000_000, 0)}
 	w.state = w.fresh()
 	return w
 }

@@ -378,7 +378,7 @@ func TestWireSchemaHasEveryKey(t *testing.T) {
 	t.Parallel()
 	schemas := messageSchemas(t)
 	types := map[string]reflect.Type{"query_request": reflect.TypeFor[bcp.Ask](), "session": reflect.TypeFor[bcp.Session](), "response": reflect.TypeFor[bcp.Response](),
-		"active_subscription": reflect.TypeFor[bcp.ActiveSubscription](), "field": reflect.TypeFor[bcp.Field](), "question": reflect.TypeFor[bcp.Question](), "approval": reflect.TypeFor[bcp.Approval](), "item": reflect.TypeFor[bcp.Item](), "pushed": reflect.TypeFor[bcp.Pushed](), "proposed_subscription": reflect.TypeFor[bcp.ProposedSubscription](), "spec": reflect.TypeFor[bcp.Spec](),
+		"active_subscription": reflect.TypeFor[bcp.ActiveSubscription](), "field": reflect.TypeFor[bcp.Field](), "question": reflect.TypeFor[bcp.Question](), "approval": reflect.TypeFor[bcp.Approval](), "assertion": reflect.TypeFor[bcp.Assertion](), "item": reflect.TypeFor[bcp.Item](), "pushed": reflect.TypeFor[bcp.Pushed](), "proposed_subscription": reflect.TypeFor[bcp.ProposedSubscription](), "spec": reflect.TypeFor[bcp.Spec](),
 		"asked_field": reflect.TypeFor[bcp.Field](), "asked_question": reflect.TypeFor[bcp.Question](), "asked_spec": reflect.TypeFor[bcp.Spec]()}
 	for name, value := range got {
 		types[name] = reflect.TypeOf(value()).Elem()

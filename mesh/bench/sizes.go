@@ -234,7 +234,7 @@ func claims(bundle accounts.Bundle, s shape) (perChannel, perAgent float64) {
 }
 
 func configOf(def *bcp.Mesh) state.Config {
-	return state.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify, Schedules: definition.ParseSchedule,
+	return state.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify, VerifyPasskey: accounts.VerifiesPasskey, Schedules: definition.ParseSchedule,
 		Definitions: definition.Digest(def), Version: "bench"}
 }
 

@@ -86,7 +86,7 @@ func (g *Gateway) decideRole(m bcp.Moment, in *input) (bcp.Decision, bool) {
 	case own && message.Type == contract.TypeDeclaration:
 		asked := g.takeChallenge(m.Now, s.Agent)
 		verdict := g.judge(m.Now, in, &message, asked)
-		d := g.state.DecideDeclare(m, s.Agent, role, asked.requirement, in.key, in.body, verdict)
+		d := g.state.DecideDeclare(m, s.Agent, role, asked.requirement, in.from.Key, in.body, verdict)
 		if d.Declare != nil {
 			in.roles.verdict = &contract.Message{Type: contract.TypeVerdict, Accepted: d.Verdict == bcp.Accept, Code: contract.VerdictCode(d.Declare.Why)}
 			if d.Verdict == bcp.Accept {
@@ -95,7 +95,7 @@ func (g *Gateway) decideRole(m bcp.Moment, in *input) (bcp.Decision, bool) {
 		}
 		return d, d.Code != bcp.RateLimited
 	case !own && message.Type == contract.TypeChallenge:
-		in.roles.message, code = g.declare(s.Peer, in.key, &message)
+		in.roles.message, code = g.declare(s.Peer, in.from.Key, &message)
 		return bcp.Decision{Code: code}, false
 	case !own && message.Type == contract.TypeVerdict:
 		in.roles.message = &contract.Message{Type: contract.TypeVerdict, Accepted: true}
@@ -200,7 +200,7 @@ func (g *Gateway) judge(now time.Time, in *input, message *contract.Message, ask
 		Envelope: message.Attestation, Agent: agent.String(), Trust: g.trust(), LastNumber: g.state.LastRevocations(organisation), Now: now,
 		Requirement: requirement, Declaration: message.Declaration, Challenge: &contract.Challenge{Nonce: asked.nonce, Asker: g.config.State.Mesh.Organisation}, Verify: verifyEd25519,
 	}
-	if asked.nonce != "" && message.Proof != nil && message.Proof.Key == in.key {
+	if asked.nonce != "" && message.Proof != nil && message.Proof.Key == in.from.Key {
 		e.Challenge.Verify, e.Proof = g.config.State.Verify, *message.Proof
 	}
 	if list, code := contract.OpenRevocations(message.Revocations, organisation, e.Trust, now, verifyEd25519); code == "" {

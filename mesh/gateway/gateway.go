@@ -208,9 +208,9 @@ type input struct {
 	subject subjects.Subject
 	reply   string
 	body    []byte
-	key     string // public key of the sender, of an approval
-	event   *event // instead of a message
-	unheard bool   // the server says that nobody listened to a message with this reply subject
+	from    bcp.Sender // of an approval, and of what is about roles
+	event   *event     // instead of a message
+	unheard bool       // the server says that nobody listened to a message with this reply subject
 
 	shows   bool // it bears a mark, or says that its sender has none
 	mark    string

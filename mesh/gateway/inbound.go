@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -345,7 +346,7 @@ func receive(l *lane, m *nats.Msg) {
 		case subjects.KindReply:
 			in.unheard = nobodyListens(m)
 		case subjects.KindApproval, subjects.KindRole:
-			in.key = senderKey(m)
+			in.from = senderOf(m)
 		}
 		l.put(in)
 	}
@@ -366,14 +367,25 @@ func nobodyListens(m *nats.Msg) bool {
 // of the sender.
 const senderHeader = "Nats-Request-Info"
 
-// senderKey is the public key of the creds that a message was sent with. The
-// server overwrites what a client says there.
-func senderKey(m *nats.Msg) string {
-	var sender struct {
-		User string `json:"user"`
+// senderOf is whose creds a message was sent with. The server overwrites what a client
+// says there. Who is bound to a passkey that cannot be read is nobody.
+func senderOf(m *nats.Msg) bcp.Sender {
+	var said struct {
+		User string   `json:"user"`
+		Tags []string `json:"tags"`
 	}
-	if values := m.Header.Values(senderHeader); len(values) != 1 || json.Unmarshal([]byte(values[0]), &sender) != nil {
-		return ""
+	if values := m.Header.Values(senderHeader); len(values) != 1 || json.Unmarshal([]byte(values[0]), &said) != nil {
+		return bcp.Sender{}
 	}
-	return sender.User
+	from := bcp.Sender{Key: said.User}
+	for _, tag := range said.Tags {
+		hash, bound := strings.CutPrefix(tag, bcp.PasskeyTag)
+		if !bound {
+			continue
+		}
+		if !from.Passkey.IsZero() || from.Passkey.UnmarshalText([]byte(hash)) != nil || from.Passkey.IsZero() {
+			return bcp.Sender{}
+		}
+	}
+	return from
 }

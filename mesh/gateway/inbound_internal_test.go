@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
@@ -292,6 +293,41 @@ func TestFlooderAtTheLimit(t *testing.T) {
 		}
 		if kicked != tt.want || slowed != tt.want {
 			t.Errorf("%d of kind %v: kicked %d times, slowed %d times", tt.count, tt.kind, kicked, slowed)
+		}
+	}
+}
+
+// Whose creds a message was sent with is what the server says, once. Who is bound to a
+// passkey that cannot be read is nobody, and never somebody without one.
+//
+// covers P7.3, A-SELFAPP
+func TestSenderOf(t *testing.T) {
+	t.Parallel()
+	hash := strings.Repeat("0a", 32)
+	var passkey bcp.Digest
+	for i := range passkey {
+		passkey[i] = 0x0a
+	}
+	for _, c := range []struct {
+		values []string
+		want   bcp.Sender
+	}{
+		{[]string{`{"acc":"A","user":"U1"}`}, bcp.Sender{Key: "U1"}},
+		{[]string{`{"user":"U1","tags":["office","passkey"]}`}, bcp.Sender{Key: "U1"}},
+		{[]string{`{"user":"U1","tags":["office","passkey:` + hash + `"]}`}, bcp.Sender{Key: "U1", Passkey: passkey}},
+		{[]string{`{"user":"U1","tags":["passkey:` + hash + `","passkey:` + hash + `"]}`}, bcp.Sender{}},
+		{[]string{`{"user":"U1","tags":["passkey:` + hash[2:] + `"]}`}, bcp.Sender{}},
+		{[]string{`{"user":"U1","tags":["passkey:` + hash + `0a"]}`}, bcp.Sender{}},
+		{[]string{`{"user":"U1","tags":["passkey:` + strings.Repeat("00", 32) + `"]}`}, bcp.Sender{}},
+		{[]string{`{"user":"U1","tags":["passkey:` + strings.Repeat("xx", 32) + `"]}`}, bcp.Sender{}},
+		{[]string{`{"user":"U1","tags":["passkey:"]}`}, bcp.Sender{}},
+		{[]string{`{"user":"U1","tags":"passkey:"}`}, bcp.Sender{}},
+		{[]string{`{"user":"U1"}`, `{"user":"U1"}`}, bcp.Sender{}},
+		{[]string{`{"user":`}, bcp.Sender{}},
+		{nil, bcp.Sender{}},
+	} {
+		if got := senderOf(&nats.Msg{Header: nats.Header{"Nats-Request-Info": c.values}}); got != c.want {
+			t.Errorf("%q is %+v", c.values, got)
 		}
 	}
 }

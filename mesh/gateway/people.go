@@ -24,7 +24,7 @@ func (g *Gateway) decideApproval(m bcp.Moment, in *input) (bcp.Decision, bool) {
 	if !decides || act == bcp.EditItem && unsigned(in.body) {
 		return bcp.Decision{}, false
 	}
-	d := g.state.DecideApproval(m, in.subject.Agent, in.key, act, in.body)
+	d := g.state.DecideApproval(m, in.subject.Agent, in.from, act, in.body)
 	if d.Kind.IsRun() {
 		c, err := kernel.ReadRecord(&d)
 		if err != nil {
@@ -50,7 +50,7 @@ func actOf(verb subjects.Verb) (act bcp.Act, decides bool) {
 // unsigned reports whether an edit only asks what it would release.
 func unsigned(body []byte) bool {
 	a, code := bcp.ParseApproval(body)
-	return code == "" && a.Signature == ""
+	return code == "" && a.Signature == "" && a.Passkey == nil
 }
 
 // decided is what an approver hears of its act.

@@ -305,7 +305,7 @@ func (p *Position) Judge(n int, act bcp.Act) {
 	if err != nil {
 		p.fail(err)
 	}
-	if d := p.commit(p.state.DecideApproval(p.moment(), channel.Approvers[0], "key", act, body)); d.Verdict != bcp.Accept {
+	if d := p.commit(p.state.DecideApproval(p.moment(), channel.Approvers[0], bcp.Sender{Key: "key"}, act, body)); d.Verdict != bcp.Accept {
 		p.fail(fmt.Errorf("a person's decision is refused: %s", d.Code))
 	}
 }

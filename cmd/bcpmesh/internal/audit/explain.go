@@ -194,7 +194,7 @@ func todaysContext(def *bcp.Mesh) (bcp.Digest, bool) {
 	if def == nil {
 		return bcp.Digest{}, false
 	}
-	state, err := state.New(state.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify, Schedules: definition.ParseSchedule,
+	state, err := state.New(state.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify, VerifyPasskey: accounts.VerifiesPasskey, Schedules: definition.ParseSchedule,
 		Definitions: definition.Digest(def), Version: cli.ProgramVersion()})
 	if err != nil {
 		return bcp.Digest{}, false
