@@ -52,7 +52,8 @@ bcp/PROTOCOL.md that makes the difference.
 History stays what it was: each message is judged on what was recorded before it.
 Where an ask would be refused, the answers to it only follow and are counted.
 Decisions of time and of people are not made again; what a person wrote in place
-of an answer is. By the version and the definitions that decided, nothing differs:
+of an answer is, and each decision of a person is checked to be signed as it is
+recorded. By the version and the definitions that decided, nothing differs:
 if it does, it is an incident.
 
 It reads the state folder, while the mesh runs or rests, one shard of a cluster, or a
@@ -191,6 +192,10 @@ type Redecided struct {
 	Cut       int `json:"cut"`
 	// Unread counts messages beyond max_refusals, of which nobody read a byte.
 	Unread int `json:"unread"`
+	// Signed counts the decisions of people whose signature was checked, and Forged those
+	// of them that nobody signed as they are recorded.
+	Signed int      `json:"signed"`
+	Forged []uint64 `json:"forged,omitempty"`
 	// Definitions is the SHA-256 of those that decide, Versions what decides with
 	// them, and Context the digest of all of that; RecordedUnder is what the
 	// decisions were made by.
@@ -256,6 +261,12 @@ func (r *Redecided) each(d *bcp.Decision, result state.Redecision) error {
 	}
 	if d.Kind == bcp.KindRefusals && !d.At().Before(r.flags.span.Since.At) {
 		r.Unread += d.Count
+	}
+	if d.Role == bcp.RoleApprover && d.Verdict == bcp.Accept && !d.Erased && !d.At().Before(r.flags.span.Since.At) {
+		r.Signed++
+		if accounts.VerifyDecision(d) != nil {
+			r.Forged = append(r.Forged, d.Seq)
+		}
 	}
 	switch result.Comparison {
 	case 0:
@@ -370,6 +381,9 @@ func (r *Redecided) finish() error {
 	r.Decided = r.Same + r.Differ
 	var err error
 	switch impossible := r.Erased + r.Cut; {
+	case len(r.Forged) > 0:
+		err = cli.Failf("nobody signed %s as it is recorded: that is an incident", numbered(r.Forged)).
+			WithHint("the journal was changed, or the gateway let something through that no approver decided")
 	case r.Incidents > 0:
 		err = cli.Failf("%s, %d by the very definitions and version that decided: that is an incident", differ(r.Differ), r.Incidents).
 			WithHint("the journal was changed, or the gateway did not decide by what it recorded")
@@ -384,6 +398,15 @@ func (r *Redecided) finish() error {
 	}
 	r.show()
 	return err
+}
+
+// numbered names the first of some decisions.
+func numbered(numbers []uint64) string {
+	text := "decision " + strconv.FormatUint(numbers[0], 10)
+	if more := len(numbers) - 1; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 func differ(n int) string {
@@ -420,6 +443,9 @@ func (r *Redecided) show() {
 	r.out.Printf("decided again  %d: %d same, %d differ (verdicts %d, values %d, charges %d, records %d)\n",
 		r.Decided, r.Same, r.Differ, r.Verdicts, r.Values, r.Charges, r.Records)
 	r.out.Printf("not possible   %d: %d erased or expired, %d longer than what is kept\n", r.Erased+r.Cut, r.Erased, r.Cut)
+	if r.Signed > 0 {
+		r.out.Printf("signatures     %s of people, %d of them bad\n", cli.Count(r.Signed, "decision"), len(r.Forged))
+	}
 	if r.Unread > 0 {
 		r.out.Printf("never read     %s beyond max_refusals\n", cli.Count(r.Unread, "message"))
 	}

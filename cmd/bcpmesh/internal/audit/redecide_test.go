@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/nats-io/nkeys"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
@@ -71,5 +74,47 @@ func TestRedecidedAnswersAreRedacted(t *testing.T) {
 	}
 	if line := r.judgement(j); string(line.Response) != answer {
 		t.Errorf("%s", line.Response)
+	}
+}
+
+// A person's decision that nobody signed as it is recorded is an incident, whatever else
+// there is.
+//
+// covers P7.3, P11.3
+func TestRedecideFindsForgedDecisions(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr bytes.Buffer
+	o := cli.NewOutput(&stdout, &stderr, func(string) string { return "" })
+	r := Redecided{out: o, flags: &redecideFlags{}, versions: map[bcp.Digest]string{}}
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := bcp.Decision{Seq: 1, Kind: bcp.KindApproval, Role: bcp.RoleApprover, Verdict: bcp.Accept, Item: "i1", Event: string(bcp.Approve), SignedUntil: 1e18}
+	if d.Key, err = pair.PublicKey(); err != nil {
+		t.Fatal(err)
+	}
+	if d.Signature, err = pair.Sign(bcp.Statement(d.Item, bcp.Approve, d.Released, time.Unix(0, d.SignedUntil))); err != nil {
+		t.Fatal(err)
+	}
+	forged, refused, erased := d, d, d
+	forged.Seq, forged.Item = 2, "i2"
+	refused.Verdict, refused.Signature = bcp.Reject, nil
+	erased.Erased, erased.Signature = true, nil
+	for _, d := range []bcp.Decision{d, refused, erased} {
+		if err := r.each(&d, state.Redecision{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := o.Finish(r.finish()); got != cli.ExitOK || !strings.Contains(stdout.String(), "signatures     1 decision of people, 0 of them bad") {
+		t.Errorf("exit code %d: %s%s", got, &stdout, &stderr)
+	}
+	for range 2 {
+		if err := r.each(&forged, state.Redecision{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := o.Finish(r.finish()); got != cli.ExitFailed || !strings.Contains(stderr.String(), "nobody signed decision 2 and 1 more as it is recorded") {
+		t.Errorf("exit code %d: %s%s", got, &stdout, &stderr)
 	}
 }

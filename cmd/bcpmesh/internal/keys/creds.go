@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -37,6 +38,7 @@ func credsIssueCommand(p *cli.Program) *cobra.Command {
 	var out string
 	var all bool
 	var restriction restrictionFlags
+	var passkey string
 	var asContext contextFlags
 	expires := cli.DurationFlag{Least: time.Second}
 	cmd := &cobra.Command{
@@ -59,12 +61,18 @@ know yet can connect once the mesh has loaded its definition.
 With --context the stock nats CLI can use it, with the agent's inbox prefix and
 the mesh's certificate: nats --context NAME req SUBJECT BODY.
 
+With --passkey an approver's file is bound to a passkey: whoever has the file may look
+at what waits, and each decision takes the passkey too. FILE is JSON, {"rp_id": the
+host of the pages that the passkey is for, "public_key": its SubjectPublicKeyInfo in
+base64url}.
+
 With --source the file is good from these networks alone, over a standard
 connection, and with --connection in this way alone.`,
 		Example: `  bcpmesh creds issue researcher --out researcher.creds
   bcpmesh creds issue main --out main.creds --context office-main
   bcpmesh creds issue alice --role approver --out alice.creds --expires 24h
   bcpmesh creds issue researcher --out researcher.creds --source 10.1.0.0/16
+  bcpmesh creds issue kim --role approver --out kim.creds --passkey kim.passkey
   bcpmesh creds issue --all --out creds --expires 30d`,
 		ValidArgsFunction: meshdir.CompleteAgents(true),
 	}
@@ -73,6 +81,7 @@ connection, and with --connection in this way alone.`,
 	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write, which must not exist; of several agents a folder")
 	cmd.Flags().BoolVar(&all, "all", false, "of all agents and people that the definitions name")
 	cmd.Flags().Var(&expires, "expires", "refuse the credentials after this time (default: never)")
+	cmd.Flags().StringVar(&passkey, "passkey", "", "have an approver decide with the passkey in this `FILE` alone")
 	restriction.addTo(cmd)
 	asContext.addTo(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -84,15 +93,40 @@ connection, and with --connection in this way alone.`,
 			return cli.Usagef("creds issue: --all and agents exclude each other")
 		case !all && len(args) == 0:
 			return cli.Usagef("creds issue: expected AGENT").WithHint("--all is for all of them")
+		case passkey != "" && (all || len(args) > 1):
+			return cli.Usagef("creds issue: --passkey is for one person")
 		case all || len(args) > 1:
 			if asContext.name != "" {
 				return cli.Usagef("creds issue: --context is for one agent")
 			}
 			return issueSeveral(cmd.Context(), p, where, args, meshdir.RoleOf(role), out, expires.Value, r)
 		}
-		return issueCreds(cmd.Context(), p, where, args[0], meshdir.RoleOf(role), out, expires.Value, r, &asContext)
+		options := []accounts.IssueOption{accounts.Restricted(r)}
+		if passkey != "" {
+			hash, err := readPasskey(passkey)
+			if err != nil {
+				return err
+			}
+			options = append(options, accounts.BoundTo(hash))
+		}
+		return issueCreds(cmd.Context(), p, where, args[0], meshdir.RoleOf(role), out, expires.Value, options, &asContext)
 	}
 	return cmd
+}
+
+func readPasskey(name string) (bcp.Digest, error) {
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return bcp.Digest{}, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
+	}
+	hash, err := accounts.ParsePasskey(content)
+	switch {
+	case errors.Is(err, accounts.PasskeyAlgorithm):
+		return hash, cli.Failf("%s: a key of this kind signs no decision", cli.Quoted(name)).WithHint("make the passkey with ES256, EdDSA, or RS256 of 2048 to 4096 bits")
+	case err != nil:
+		return hash, cli.Failf("%s is no public key of a passkey", cli.Quoted(name)).WithHint(`expected {"rp_id": HOST, "public_key": SubjectPublicKeyInfo in base64url without padding}`)
+	}
+	return hash, nil
 }
 
 // restrictionFlags say from where and how credentials are good.
@@ -128,7 +162,7 @@ func (f *restrictionFlags) value(command string) (accounts.Restriction, error) {
 	return r, nil
 }
 
-func issueCreds(ctx context.Context, p *cli.Program, where meshdir.StateFlags, agent string, role bcp.Role, out string, expires time.Duration, r accounts.Restriction, asContext *contextFlags) error {
+func issueCreds(ctx context.Context, p *cli.Program, where meshdir.StateFlags, agent string, role bcp.Role, out string, expires time.Duration, options []accounts.IssueOption, asContext *contextFlags) error {
 	name, err := meshdir.AgentArgument("creds issue", agent)
 	if err != nil {
 		return err
@@ -147,7 +181,7 @@ func issueCreds(ctx context.Context, p *cli.Program, where meshdir.StateFlags, a
 	if err != nil {
 		return err
 	}
-	store, creds, err := issue(folder, where.Dir != "" || where.State == "", name, role, expires, accounts.Restricted(r))
+	store, creds, err := issue(folder, where.Dir != "" || where.State == "", name, role, expires, options...)
 	if err != nil {
 		return err
 	}
@@ -155,7 +189,7 @@ func issueCreds(ctx context.Context, p *cli.Program, where meshdir.StateFlags, a
 		// Nobody has them: let nobody use them.
 		return cli.Failf("%s cannot be written: %s", cli.Quoted(out), cli.ReasonOf(errors.Join(err, store.Revoke(creds.PublicKey))))
 	}
-	if len(r.Lines()) > 0 { // the server does not know of it yet
+	if len(creds.Restriction.Lines()) > 0 { // the server does not know of it yet
 		if _, err := applyChange(p, ctx, where, folder); err != nil {
 			return err
 		}
@@ -176,7 +210,7 @@ func issueCreds(ctx context.Context, p *cli.Program, where meshdir.StateFlags, a
 	if natsCLI != nil {
 		p.Out.Talkf("nats --context %s acts as it, at %s", asContext.name, natsCLI.URL)
 	}
-	p.Out.Talkf("%s as %s, %s: keep it as you keep a password", creds.Agent, creds.Role, strings.Join(append([]string{lasts(creds.User)}, r.Lines()...), ", "))
+	p.Out.Talkf("%s as %s, %s: keep it as you keep a password", creds.Agent, creds.Role, strings.Join(append([]string{lasts(creds.User)}, creds.Lines()...), ", "))
 	return nil
 }
 
