@@ -167,18 +167,18 @@ func TestApprovalsOfCallsAreRefused(t *testing.T) {
 		body []byte
 		code bcp.Code
 	}{
-		"another call":          {"ada", bcp.Sender{Key: "key"}, bcp.Approve, approval(it, bcp.Approve, other, nil), bcp.DigestMismatch},
+		"another call":          {"ada", "key", bcp.Approve, approval(it, bcp.Approve, other, nil), bcp.DigestMismatch},
 		"no approver":           {"kim", "key", bcp.Approve, good(), bcp.NotPermitted},
 		"an agent":              {"bob", "key", bcp.Approve, good(), bcp.NotPermitted},
 		"another key":           {"ada", "other", bcp.Approve, good(), bcp.NotPermitted},
-		"no signature":          {"ada", bcp.Sender{Key: "key"}, bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Signature = "AA==" }), bcp.NotPermitted},
-		"signed for another":    {"ada", bcp.Sender{Key: "key"}, bcp.RejectItem, good(), bcp.DigestMismatch},
-		"expired":               {"ada", bcp.Sender{Key: "key"}, bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Expires = l.g.now.Truncate(time.Second) }), bcp.ItemExpired},
-		"behind the deadline":   {"ada", bcp.Sender{Key: "key"}, bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Expires = it.Deadline.Add(time.Second).Truncate(time.Second) }), bcp.Malformed},
-		"an edit":               {"ada", bcp.Sender{Key: "key"}, bcp.EditItem, approval(it, bcp.EditItem, []byte(`{"result":{"ok":true,"message_id":"x"}}`), nil), bcp.Malformed},
-		"a response":            {"ada", bcp.Sender{Key: "key"}, bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Response = jsontext.Value(`{}`) }), bcp.Malformed},
-		"another item":          {"ada", bcp.Sender{Key: "key"}, bcp.Approve, approval(bcp.Item{ID: "iNONE", Deadline: it.Deadline}, bcp.Approve, view.Content, nil), bcp.ItemNotFound},
-		"a reason and approval": {"ada", bcp.Sender{Key: "key"}, bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Reason = "x" }), bcp.Malformed},
+		"no signature":          {"ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Signature = "AA==" }), bcp.NotPermitted},
+		"signed for another":    {"ada", "key", bcp.RejectItem, good(), bcp.DigestMismatch},
+		"expired":               {"ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Expires = l.g.now.Truncate(time.Second) }), bcp.ItemExpired},
+		"behind the deadline":   {"ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Expires = it.Deadline.Add(time.Second).Truncate(time.Second) }), bcp.Malformed},
+		"an edit":               {"ada", "key", bcp.EditItem, approval(it, bcp.EditItem, []byte(`{"result":{"ok":true,"message_id":"x"}}`), nil), bcp.Malformed},
+		"a response":            {"ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Response = jsontext.Value(`{}`) }), bcp.Malformed},
+		"another item":          {"ada", "key", bcp.Approve, approval(bcp.Item{ID: "iNONE", Deadline: it.Deadline}, bcp.Approve, view.Content, nil), bcp.ItemNotFound},
+		"a reason and approval": {"ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Reason = "x" }), bcp.Malformed},
 	} {
 		d := l.state.DecideApproval(l.moment(), c.who, bcp.Sender{Key: c.key}, c.act, c.body)
 		if d.Verdict != bcp.Reject || d.Code != c.code || d.Run != nil {
