@@ -110,7 +110,9 @@ var rules = []rule{
 	{folder: "subjects", core: true, internal: []string{"bcp"}},
 	// Writes files, and knows nothing of what is in them.
 	{folder: "accounts/durable"},
-	{folder: "accounts", internal: []string{"accounts/durable", "bcp", "bcp/contract", "subjects"}, external: []string{ageSeal, fileLock, jwtClaims, nkeys, noteFormat}},
+	// What a browser signed is read by the strict reader: that of the standard library takes
+	// a member in any case, and the last of two.
+	{folder: "accounts", internal: []string{"accounts/durable", "bcp", "bcp/contract", "subjects"}, external: []string{ageSeal, fileLock, jsonText, jwtClaims, nkeys, noteFormat}},
 	// Shows what claims allow. It only reads them: it has no key, and knows nothing of what they were made from.
 	{folder: "accounts/proof", core: true, internal: []string{"bcp", "bcp/contract", "subjects"}, external: []string{jwtClaims}},
 
