@@ -103,11 +103,11 @@ func TestWhatKeepsAShard(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			proof, err := pair.Sign(bcp.JoinStatement(token.PublicKey, key))
+			proof, err := pair.Sign(bcp.JoinStatement(token.PublicKey, key, bcp.Digest{}))
 			if err != nil {
 				return err
 			}
-			_, _, err = s.Join(token.PublicKey, key, proof)
+			_, _, err = s.Join(token.PublicKey, key, bcp.Digest{}, proof)
 			return err
 		})},
 		"permissions for a cluster": {stays, on(func(s *accounts.Store) error {

@@ -39,6 +39,8 @@ type Invitation struct {
 	// Lives is how many seconds the credentials are good; 0 is for ever.
 	Lives int64 `json:"lives_seconds,omitzero"`
 	Restriction
+	// Bound says that who joins has to have a passkey.
+	Bound bool `json:"bound,omitzero"`
 	// By is the public key of who joined, and Refused how often somebody else was
 	// refused.
 	By        string `json:"by,omitempty"`
@@ -69,10 +71,13 @@ func (t Token) Text() string {
 	return string(t.text())
 }
 
+// InviteBound has [Store.Invite] invite an approver who decides with a passkey alone.
+func InviteBound(i *Invitation) { i.Bound = true }
+
 // Invite makes a token with which somebody can join once within a time, as an
 // agent or a person in a role, with credentials that live for a time. Role may be
 // zero where the agent has exactly one; lives zero is for ever.
-func (s *Store) Invite(agent bcp.AgentName, role bcp.Role, within, lives time.Duration, r Restriction) (Token, error) {
+func (s *Store) Invite(agent bcp.AgentName, role bcp.Role, within, lives time.Duration, r Restriction, options ...func(*Invitation)) (Token, error) {
 	if within < time.Second || within > MaxInvitation {
 		return Token{}, fmt.Errorf("invite: it is good for a second to %s", MaxInvitation)
 	}
@@ -94,6 +99,12 @@ func (s *Store) Invite(agent bcp.AgentName, role bcp.Role, within, lives time.Du
 			return fmt.Errorf("there are %d invitations already", maxInvitations)
 		}
 		i := Invitation{Agent: scope.Agent, Role: scope.Role, Made: now, Ends: now.Add(within).Truncate(time.Second), Lives: int64(lives / time.Second), Restriction: r}
+		for _, option := range options {
+			option(&i)
+		}
+		if i.Bound && i.Role != bcp.RoleApprover {
+			return errPasskey
+		}
 		if token, err = s.invite(i); err != nil {
 			return err
 		}
@@ -138,8 +149,9 @@ func (s *Store) invite(i Invitation) (Token, error) {
 // the first key that proves itself gets them, and the same key gets them again as
 // long as the invitation lasts, for a reply that was lost. Invitation is the public
 // key that the server has checked; key, what was made; proof, the signature of
-// [bcp.JoinStatement] by it. Whatever is wrong is [ErrNotInvited].
-func (s *Store) Join(invitation, key string, proof []byte) (User, string, error) {
+// [bcp.JoinStatement] by it. Passkey is what an approver is to decide with, zero for none.
+// Whatever is wrong is [ErrNotInvited].
+func (s *Store) Join(invitation, key string, passkey bcp.Digest, proof []byte) (User, string, error) {
 	var joined User
 	var token string
 	refused := false
@@ -150,7 +162,7 @@ func (s *Store) Join(invitation, key string, proof []byte) (User, string, error)
 		}
 		i := &st.Invitations[at]
 		known := i.By != "" && i.By == key && !i.Cancelled && now.Before(i.Ends)
-		if !known && !i.Open(now) || !Verify(key, bcp.JoinStatement(invitation, key), proof) || !known && st.user(key) != nil {
+		if !known && !i.Open(now) || !Verify(key, bcp.JoinStatement(invitation, key, passkey), proof) || i.Bound && passkey.IsZero() || checkPasskey(i.Role, passkey) != nil || !known && st.user(key) != nil {
 			refused = true
 			if i.Refused >= maxJoinRefusals { // more are one with the last
 				return errUnchanged
@@ -161,7 +173,7 @@ func (s *Store) Join(invitation, key string, proof []byte) (User, string, error)
 		}
 		if known {
 			u := st.user(key)
-			if u == nil || !u.Valid(now) {
+			if u == nil || !u.Valid(now) || u.Passkey != passkey {
 				return ErrNotInvited
 			}
 			joined = *u
@@ -181,7 +193,7 @@ func (s *Store) Join(invitation, key string, proof []byte) (User, string, error)
 		if _, err := find(st.Scopes, i.Agent, i.Role); err != nil {
 			return fmt.Errorf("%w: %w", ErrNotInvited, err)
 		}
-		u := User{PublicKey: key, Agent: i.Agent, Role: i.Role, Restriction: i.Restriction}
+		u := User{PublicKey: key, Agent: i.Agent, Role: i.Role, Restriction: i.Restriction, Passkey: passkey}
 		signed, err := s.sign(st, &u, now, time.Duration(i.Lives)*time.Second)
 		if err != nil {
 			return err

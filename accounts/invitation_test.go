@@ -2,9 +2,12 @@ package accounts_test
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
@@ -52,12 +55,12 @@ func TestJoinsThatChangeNothingWriteNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		proof, err := own.Sign(bcp.JoinStatement(invitation, key))
+		proof, err := own.Sign(bcp.JoinStatement(invitation, key, bcp.Digest{}))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return func() {
-			if _, token, err := store.Join(invitation, key, proof); !errors.Is(err, want) || (token == "") != (err != nil) {
+			if _, token, err := store.Join(invitation, key, bcp.Digest{}, proof); !errors.Is(err, want) || (token == "") != (err != nil) {
 				t.Errorf("%v, want %v", err, want)
 			}
 		}
@@ -72,7 +75,7 @@ func TestJoinsThatChangeNothingWriteNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	wrong := func() {
-		if _, _, err := store.Join(unproved.PublicKey, publicKey(t, nkeys.CreateUser), []byte("proof")); !errors.Is(err, accounts.ErrNotInvited) {
+		if _, _, err := store.Join(unproved.PublicKey, publicKey(t, nkeys.CreateUser), bcp.Digest{}, []byte("proof")); !errors.Is(err, accounts.ErrNotInvited) {
 			t.Error(err)
 		}
 	}
@@ -91,5 +94,97 @@ func TestJoinsThatChangeNothingWriteNothing(t *testing.T) {
 	}
 	if writes(first) {
 		t.Error("who has joined and asks again is written")
+	}
+}
+
+// Who is invited with a passkey joins with one, whose hash the key that they made has
+// signed; it is an approver's, and it stays what it was.
+//
+// covers P7.3, P7.5, A-SELFAPP
+func TestWhoJoinsIsBoundToAPasskey(t *testing.T) {
+	t.Parallel()
+	store, _ := newStore(t)
+	compile(t, store, scopes())
+	passkey, other, none := bcp.Digest{1}, bcp.Digest{2}, bcp.Digest{}
+	invite := func(role bcp.Role, options ...func(*accounts.Invitation)) string {
+		t.Helper()
+		token, err := store.Invite("alice", role, time.Hour, 0, accounts.Restriction{}, options...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return token.PublicKey
+	}
+	own, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := own.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	join := func(invitation string, signed, sent bcp.Digest) (accounts.User, string, error) {
+		t.Helper()
+		proof, err := own.Sign(bcp.JoinStatement(invitation, key, signed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store.Join(invitation, key, sent, proof)
+	}
+	bound, auditor := invite(bcp.RoleApprover, accounts.InviteBound), invite(bcp.RoleAuditor)
+	for name, c := range map[string]struct {
+		invitation   string
+		signed, sent bcp.Digest
+	}{
+		"without one":                  {bound, none, none},
+		"with another than was signed": {bound, other, passkey},
+		"with one that nobody signed":  {bound, none, passkey},
+		"without the one that was":     {bound, passkey, none},
+		"as an auditor":                {auditor, passkey, passkey},
+	} {
+		if u, token, err := join(c.invitation, c.signed, c.sent); !errors.Is(err, accounts.ErrNotInvited) || token != "" {
+			t.Errorf("%s: %+v, %v", name, u, err)
+		}
+	}
+	for range 2 { // the answer may be lost
+		u, token, err := join(bound, passkey, passkey)
+		if err != nil || u.Passkey != passkey {
+			t.Fatalf("%+v, %v", u, err)
+		}
+		claims, err := jwt.DecodeUserClaims(token)
+		if err != nil || len(claims.Tags) != 1 || claims.Tags[0] != "passkey:01"+strings.Repeat("00", 31) {
+			t.Errorf("tags %q, %v", claims.Tags, err)
+		}
+	}
+	for _, changed := range []bcp.Digest{other, none} {
+		if u, _, err := join(bound, changed, changed); !errors.Is(err, accounts.ErrNotInvited) {
+			t.Errorf("again with %x: %+v, %v", changed[:1], u, err)
+		}
+	}
+	if _, err := store.Invite("alice", bcp.RoleAuditor, time.Hour, 0, accounts.Restriction{}, accounts.InviteBound); err == nil {
+		t.Error("an auditor is invited with a passkey")
+	}
+	pending, _, err := store.Pending(time.Now())
+	if err != nil || !slices.ContainsFunc(pending, func(c accounts.Change) bool {
+		return c.Act == bcp.CredentialJoined && slices.Equal(c.Limits, []string{"passkey 01" + strings.Repeat("00", 31)})
+	}) {
+		t.Errorf("the audit does not show it: %+v, %v", pending, err)
+	}
+}
+
+// Two people compare passkeys by words, of which each bit of the first 96 changes one.
+//
+// covers P7.5
+func TestPasskeyWords(t *testing.T) {
+	t.Parallel()
+	d := bcp.Digest{127, 0, 0, 1, 63, 84, 220, 193, 63, 118, 7, 35}
+	if got := accounts.PasskeyWords(d); got != "lusab babad gutih tugad gutuk bisog" {
+		t.Errorf("%q", got)
+	}
+	for bit := range 96 {
+		changed := d
+		changed[bit/8] ^= 1 << (bit % 8)
+		if accounts.PasskeyWords(changed) == accounts.PasskeyWords(d) {
+			t.Errorf("bit %d is in no word", bit)
+		}
 	}
 }

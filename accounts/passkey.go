@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"strconv"
 	"strings"
@@ -53,6 +54,8 @@ const (
 	maxRSABits        = 4096
 	// maxRPID bounds the name of a host.
 	maxRPID = 253
+
+	passkeyWords = 6
 )
 
 // The flags of authenticator data (WebAuthn Level 3, 6.1).
@@ -94,6 +97,18 @@ func ParsePasskey(b []byte) (bcp.Digest, error) {
 		return bcp.Digest{}, err
 	}
 	return PasskeyHash(p.RPID, publicKey), nil
+}
+
+// PasskeyWords are six words for a passkey, that two people compare: its first 96 bits, as
+// proquints (arXiv:0901.4016).
+func PasskeyWords(passkey bcp.Digest) string {
+	const consonants, vowels = "bdfghjklmnprstvz", "aiou"
+	var words []string
+	for i := 0; i < 2*passkeyWords; i += 2 {
+		n := binary.BigEndian.Uint16(passkey[i:])
+		words = append(words, string([]byte{consonants[n>>12], vowels[n>>10&3], consonants[n>>6&15], vowels[n>>4&3], consonants[n&15]}))
+	}
+	return strings.Join(words, " ")
 }
 
 // VerifyDecision reports whether a person signed what a decision says: with the key or

@@ -26,6 +26,12 @@ const tokenPrefix = "bcpjoin1."
 // Errors: [ErrToken]; [*RefusedError], whatever is wrong with the invitation;
 // [*UnansweredError] when ctx ended first.
 func Join(ctx context.Context, url, token string, options ...nats.Option) (creds []byte, agent bcp.AgentName, role bcp.Role, err error) {
+	return JoinBound(ctx, url, token, bcp.Digest{}, options...)
+}
+
+// JoinBound is [Join] as an approver who has a passkey, by its hash: no decision over
+// these creds counts without it.
+func JoinBound(ctx context.Context, url, token string, passkey bcp.Digest, options ...nats.Option) (creds []byte, agent bcp.AgentName, role bcp.Role, err error) {
 	seed, invited, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(token), tokenPrefix), ".")
 	invitation, err := nkeys.FromSeed([]byte(seed))
 	if !ok || err != nil || !strings.HasPrefix(strings.TrimSpace(token), tokenPrefix) {
@@ -49,7 +55,7 @@ func Join(ctx context.Context, url, token string, options ...nats.Option) (creds
 	if err != nil {
 		return nil, "", 0, fmt.Errorf("agents: joining: %w", err)
 	}
-	signature, err := own.Sign(bcp.JoinStatement(invitationKey, key))
+	signature, err := own.Sign(bcp.JoinStatement(invitationKey, key, passkey))
 	if err != nil {
 		return nil, "", 0, fmt.Errorf("agents: joining: %w", err)
 	}
@@ -69,7 +75,7 @@ func Join(ctx context.Context, url, token string, options ...nats.Option) (creds
 	c := newConnection(o)
 	c.nc = nc
 	var joined bcp.Joined
-	if err := c.askJSON(ctx, subjects.Join(invitationKey), bcp.JoinRequest{Type: bcp.TypeJoinRequest, Key: key, Signature: signature}, &joined); err != nil {
+	if err := c.askJSON(ctx, subjects.Join(invitationKey), bcp.JoinRequest{Type: bcp.TypeJoinRequest, Key: key, Signature: signature, Passkey: passkey}, &joined); err != nil {
 		return nil, "", 0, err
 	}
 	if joined.Type != bcp.TypeJoined || joined.JWT == "" {

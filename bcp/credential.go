@@ -1,6 +1,7 @@
 package bcp
 
 import (
+	"encoding/hex"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -65,6 +66,8 @@ type JoinRequest struct {
 	Type      string `json:"type"` // TypeJoinRequest
 	Key       string `json:"public_key"`
 	Signature []byte `json:"signature"`
+	// Passkey is the hash of the one that an approver's decisions are to be signed with.
+	Passkey Digest `json:"passkey,omitzero"`
 }
 
 // Joined is the answer: the credentials, but for the private key, which nobody
@@ -83,9 +86,13 @@ const (
 )
 
 // JoinStatement is what who joins signs with the key that it has made, so that
-// nobody is given credentials for a key of somebody else.
-func JoinStatement(invitation, key string) []byte {
-	return []byte("bcpmesh join 1\n" + invitation + "\n" + key)
+// nobody is given credentials for a key of somebody else, or bound to their passkey.
+func JoinStatement(invitation, key string, passkey Digest) []byte {
+	text := "bcpmesh join 1\n" + invitation + "\n" + key
+	if !passkey.IsZero() {
+		text += "\npasskey " + hex.EncodeToString(passkey[:])
+	}
+	return []byte(text)
 }
 
 const (

@@ -427,7 +427,7 @@ func TestFloodOfJoins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proof, err := own.Sign(bcp.JoinStatement(used.PublicKey, key))
+	proof, err := own.Sign(bcp.JoinStatement(used.PublicKey, key, bcp.Digest{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -114,7 +114,7 @@ func (m *Mesh) join(ctx context.Context, r *nats.Msg) any {
 	if !ok {
 		return bcp.RefusalOf(bcp.Malformed)
 	}
-	user, token, err := m.store.Join(subjects.JoinKey(r.Subject), request.Key, request.Signature)
+	user, token, err := m.store.Join(subjects.JoinKey(r.Subject), request.Key, request.Passkey, request.Signature)
 	switch {
 	case errors.Is(err, accounts.ErrNotInvited):
 		m.config.Logger.Warn("somebody was refused who wanted to join", "error", err)

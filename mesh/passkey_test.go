@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -41,7 +42,19 @@ func TestPasskeysDecide(t *testing.T) {
 	elsewhere := *own
 	elsewhere.Origin = "https://evil.example"
 	ann, bob := person{meshtest.NewAgent(bcp.Agent{Name: "ann"})}, approver(t, m, "bob")
-	first := issued(t, store, "ann", bcp.RoleApprover, accounts.BoundTo(own.Hash()))
+	token, err := store.Invite("ann", bcp.RoleApprover, time.Hour, time.Hour, accounts.Restriction{}, accounts.InviteBound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refusedToJoin(t, m, "without a passkey", token.Text())
+	if _, name, role, err := agents.JoinBound(t.Context(), m.URL(), token.Text(), own.Hash()); err != nil || name != "ann" || role != bcp.RoleApprover {
+		t.Fatalf("%s, %s, %v", name, role, err)
+	}
+	users, err := store.Users()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := users[len(users)-1]
 	rotated, err := store.Rotate(first.PublicKey, time.Hour, 0)
 	if err != nil || rotated.Passkey != own.Hash() {
 		t.Fatalf("rotated: %+v, %v", rotated.User, err)

@@ -38,8 +38,11 @@ days ago is forgotten. Those that commands and the mesh make for themselves are
 shown with --all.
 
 With --json the result is a list of {public_key, agent, role, issued, expires,
-until, replaced_by, revoked, sources, connections, issuer_key, own, status,
-expires_soon, last_seen, connected}.`,
+until, replaced_by, revoked, sources, connections, passkey, issuer_key, own, status,
+expires_soon, last_seen, passkey_words, connected}.
+
+A passkey is shown as six words: they have to be those that "bcpmesh join --passkey"
+showed to the person who joined, or it is somebody else's.`,
 		Example: `  bcpmesh creds list
   bcpmesh creds list --dir ./office --json`,
 		Args: cli.Arguments(0),
@@ -113,6 +116,8 @@ type listedUser struct {
 	ExpiresSoon bool `json:"expires_soon,omitzero"`
 	// Seen is when it was last connected, to some minutes; zero: never, or not known.
 	Seen time.Time `json:"last_seen,omitzero"`
+	// PasskeyWords are those that people compare.
+	PasskeyWords string `json:"passkey_words,omitempty"`
 	// Connected are its connections to the mesh, if that runs.
 	Connected []agents.ClientConnection `json:"connected,omitempty"`
 }
@@ -126,7 +131,11 @@ func showUsers(p *cli.Program, users []accounts.User, seen map[string]time.Time,
 		}
 		l := listedUser{User: u, Status: meshdir.StatusOf(u, now), Seen: seen[u.PublicKey], Connected: open[u.PublicKey]}
 		l.ExpiresSoon = l.Status == "valid" && accounts.EndsSoon(u.Issued, u.Expires, now)
-		at, warning := "", ""
+		at, warning, only := "", "", u.Restriction.Lines()
+		if !u.Passkey.IsZero() {
+			l.PasskeyWords = accounts.PasskeyWords(u.Passkey)
+			only = append(only, "passkey "+l.PasskeyWords)
+		}
 		switch {
 		case len(l.Connected) > 0:
 			l.Seen, at = now.UTC().Truncate(time.Second), "now"
@@ -146,7 +155,7 @@ func showUsers(p *cli.Program, users []accounts.User, seen map[string]time.Time,
 		case !u.Expires.IsZero():
 			ends = cli.Moment(u.Expires)
 		}
-		rows = append(rows, []string{string(u.Agent), u.Role.String(), cli.Moment(u.Issued), ends, l.Status, warning, at, connectedFrom(l.Connected), strings.Join(u.Lines(), ", "), u.PublicKey})
+		rows = append(rows, []string{string(u.Agent), u.Role.String(), cli.Moment(u.Issued), ends, l.Status, warning, at, connectedFrom(l.Connected), strings.Join(only, ", "), u.PublicKey})
 	}
 	if p.Out.JSON {
 		return p.Out.Value(list)

@@ -20,6 +20,7 @@ import (
 func credsInviteCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var restriction restrictionFlags
+	var bound bool
 	within := cli.DurationFlag{Value: time.Hour, Least: time.Second}
 	expires := cli.DurationFlag{Least: time.Second}
 	cmd := &cobra.Command{
@@ -32,9 +33,12 @@ or what --within says, at most 7 days, and for one key.
 
 Send it to whoever should join on a way that others do not read. Whoever uses it
 first has joined; a second one is refused, and the audit shows it. The mesh has
-to run for somebody to join. "creds revoke AGENT --all", or --user with the key
+to run for somebody to join. With --passkey it is good for an approver who joins
+with a passkey ("bcpmesh join --passkey"), and decides with it alone: compare the six
+words that "creds list" shows with theirs. "creds revoke AGENT --all", or --user with the key
 that "creds list" shows, cancels it.`,
 		Example: `  bcpmesh creds invite researcher
+  bcpmesh creds invite kim --role approver --passkey
   bcpmesh creds invite researcher --within 24h --expires 30d --source 10.1.0.0/16`,
 		Args:              cli.Arguments(1, "AGENT"),
 		ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(true)),
@@ -56,7 +60,11 @@ that "creds list" shows, cancels it.`,
 		if err != nil {
 			return err
 		}
-		token, err := store.Invite(agent, meshdir.RoleOf(role), within.Value, expires.Value, r)
+		var options []func(*accounts.Invitation)
+		if bound {
+			options = append(options, accounts.InviteBound)
+		}
+		token, err := store.Invite(agent, meshdir.RoleOf(role), within.Value, expires.Value, r, options...)
 		if err != nil {
 			return cli.Failf("%s", err)
 		}
@@ -70,19 +78,24 @@ that "creds list" shows, cancels it.`,
 			}{token.Invitation, token.Text()})
 		}
 		p.Out.Printf("%s\n", token.Text())
-		p.Out.Talkf("%s as %s, good once until %s: bcpmesh join TOKEN --url URL --out FILE", token.Agent, token.Role, cli.Moment(token.Ends))
+		with := ""
+		if bound {
+			with = " --passkey FILE"
+		}
+		p.Out.Talkf("%s as %s, good once until %s: bcpmesh join TOKEN --url URL --out FILE%s", token.Agent, token.Role, cli.Moment(token.Ends), with)
 		return nil
 	}
 	where.AddTo(cmd)
 	cmd.Flags().Var(&within, "within", "how long the token is good, at most 7d")
 	cmd.Flags().Var(&expires, "expires", "refuse the credentials after this time (default: never)")
+	cmd.Flags().BoolVar(&bound, "passkey", false, "for an approver who joins with a passkey alone")
 	restriction.addTo(cmd)
 	return cmd
 }
 
 // JoinCommand returns the command join.
 func JoinCommand(p *cli.Program) *cobra.Command {
-	var url, out, ca string
+	var url, out, ca, passkey string
 	var wait cli.DurationFlag
 	cmd := &cobra.Command{
 		Use:   "join TOKEN",
@@ -93,22 +106,28 @@ its owner may read. The private key does not leave this machine.
 
 Whoever runs the mesh makes the token with "bcpmesh creds invite AGENT". It is
 good once. With "-" it is read from stdin, so that it stands in no history of a
-shell.`,
+shell.
+
+With --passkey an approver's credentials are bound to a passkey, whose public half is in
+FILE as "bcpmesh creds issue" has it: the mesh takes no decision over them that it did
+not sign. The six words that are shown have to be those that "creds list" of the mesh
+shows.`,
 		Example: `  bcpmesh join - --url tls://mesh.example:4222 --ca ca.pem --out researcher.creds
   bcpmesh join bcpjoin1.SU… --url nats://127.0.0.1:4222 --out researcher.creds`,
 		Args: cli.Arguments(1, "TOKEN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return join(cmd.Context(), p, args[0], url, meshdir.Trust{CA: ca}, out, wait.Value)
+			return join(cmd.Context(), p, args[0], url, meshdir.Trust{CA: ca}, out, passkey, wait.Value)
 		},
 	}
 	cmd.Flags().StringVar(&url, "url", "", "`URL` of the mesh")
 	cmd.Flags().StringVar(&ca, "ca", "", "trust the certificates of this PEM `FILE` alone")
 	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write; it must not exist")
+	cmd.Flags().StringVar(&passkey, "passkey", "", "have an approver decide with the passkey in this `FILE` alone")
 	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")
 	return cmd
 }
 
-func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.Trust, out string, wait time.Duration) error {
+func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.Trust, out, passkey string, wait time.Duration) error {
 	switch {
 	case url == "":
 		return cli.Usagef("join: expected --url URL").WithHint("whoever runs the mesh knows it: bcpmesh up shows it")
@@ -126,6 +145,13 @@ func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.
 		}
 		token = strings.TrimSpace(string(content))
 	}
+	var hash bcp.Digest
+	if passkey != "" {
+		var err error
+		if hash, err = readPasskey(passkey); err != nil {
+			return err
+		}
+	}
 	secure, err := known.Options()
 	if err != nil {
 		return err
@@ -138,7 +164,7 @@ func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.
 	defer file.Discard()
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	creds, agent, role, err := agents.Join(ctx, url, token, secure...)
+	creds, agent, role, err := agents.JoinBound(ctx, url, token, hash, secure...)
 	var refused *agents.RefusedError
 	switch {
 	case errors.Is(err, agents.ErrToken):
@@ -159,14 +185,22 @@ func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.
 	if err != nil {
 		return cli.Failf("%s cannot be written: %s", cli.Quoted(out), cli.ReasonOf(err)).WithHint("the token is used: ask for a new one")
 	}
+	words := ""
+	if !hash.IsZero() {
+		words = accounts.PasskeyWords(hash)
+	}
 	if p.Out.JSON {
 		return p.Out.Value(struct {
-			Agent bcp.AgentName `json:"agent"`
-			Role  bcp.Role      `json:"role"`
-			File  string        `json:"file"`
-		}{agent, role, out})
+			Agent        bcp.AgentName `json:"agent"`
+			Role         bcp.Role      `json:"role"`
+			File         string        `json:"file"`
+			PasskeyWords string        `json:"passkey_words,omitempty"`
+		}{agent, role, out, words})
 	}
 	p.Out.Printf("%s\n", cli.Plain(out))
 	p.Out.Talkf("%s as %s: keep it as you keep a password", agent, role)
+	if words != "" {
+		p.Out.Talkf("passkey: %s. Whoever runs the mesh has to see the same words in bcpmesh creds list", words)
+	}
 	return nil
 }
