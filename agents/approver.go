@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -20,7 +22,8 @@ import (
 // creds; of creds that are bound to a passkey the mesh takes none but [Approver.Decide]. Its methods may be used concurrently.
 //
 // Errors of all methods: [*RefusedError] with one of the codes item_not_found,
-// item_expired, already_decided, digest_mismatch, not_permitted, malformed;
+// item_expired, already_decided, digest_mismatch, not_permitted, malformed; [ErrBound],
+// and nothing was sent;
 // [*UnansweredError] when ctx ended first. A decision whose reply was lost is
 // tried again, and may then hear already_decided of itself.
 type Approver struct {
@@ -92,6 +95,9 @@ func (a *Approver) decide(ctx context.Context, act bcp.Act, view bcp.ItemView, m
 	if sign == nil {
 		return errNoKey
 	}
+	if slices.ContainsFunc(a.conn.claims().NATS.Tags, func(tag string) bool { return strings.HasPrefix(tag, bcp.PasskeyTag) }) {
+		return ErrBound
+	}
 	m.Item, m.Expires = view.ID, view.Deadline.UTC().Truncate(time.Second)
 	signature, err := sign(bcp.Statement(m.Item, act, m.SHA256, m.Expires))
 	if err != nil {
@@ -118,6 +124,10 @@ func (a *Approver) Decide(ctx context.Context, act bcp.Act, signed bcp.Approval)
 func (a *Approver) request(ctx context.Context, verb subjects.Verb, message, reply any) error {
 	return a.conn.askJSON(ctx, subjects.InShard(a.shard, subjects.Approval(a.conn.options.Name, verb)), message, reply)
 }
+
+// ErrBound says that creds are bound to a passkey, so that their own key decides nothing:
+// see [Approver.Decide].
+var ErrBound = errors.New("agents: these creds decide with their passkey alone")
 
 var errNoKey = errors.New("agents: the connection has no key to sign with")
 

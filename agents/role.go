@@ -169,22 +169,36 @@ func (c *Connection) askRole(ctx context.Context, about bcp.AgentName, m contrac
 
 // userKey is the public nkey of the connection's creds, or nothing.
 func (c *Connection) userKey() string {
-	if c.nc.Opts.UserJWT == nil {
+	user := c.claims()
+	if !nkeys.IsValidPublicUserKey(user.Subject) {
 		return ""
+	}
+	return user.Subject
+}
+
+// userClaims is what creds say of themselves.
+type userClaims struct {
+	Subject string `json:"sub"`
+	NATS    struct {
+		Tags []string `json:"tags"`
+	} `json:"nats"`
+}
+
+// claims reads the connection's creds; the zero value stands for none.
+func (c *Connection) claims() (user userClaims) {
+	if c.nc.Opts.UserJWT == nil {
+		return userClaims{}
 	}
 	token, err := c.nc.Opts.UserJWT()
 	parts := strings.Split(token, ".")
 	if err != nil || len(parts) != 3 {
-		return ""
+		return userClaims{}
 	}
-	claims, err := base64.RawURLEncoding.DecodeString(parts[1])
-	var user struct {
-		Subject string `json:"sub"`
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil || json.Unmarshal(text, &user) != nil {
+		return userClaims{}
 	}
-	if err != nil || json.Unmarshal(claims, &user) != nil || !nkeys.IsValidPublicUserKey(user.Subject) {
-		return ""
-	}
-	return user.Subject
+	return user
 }
 
 func verifyUser(key string, statement, signature []byte) bool {

@@ -3,6 +3,7 @@ package mesh_test
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -60,7 +61,7 @@ func TestPasskeysDecide(t *testing.T) {
 		t.Fatalf("rotated: %+v, %v", rotated.User, err)
 	}
 	ann.Dial(t, m.URL(), rotated.Text())
-	for range 2 {
+	for range 3 {
 		mailer.Push(t, "main", "digest", `{"summary":"All is well."}`, "")
 	}
 	items := ann.items(t)
@@ -91,6 +92,25 @@ func TestPasskeysDecide(t *testing.T) {
 		t.Fatalf("delivered %s", got[0].JSON)
 	}
 
+	// A client of ours sends nothing that could only be refused, and what is signed already.
+	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(rotated.Text()), agents.Options{Name: "ann"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	desk := agents.NewApprover(c)
+	if err := desk.Approve(t.Context(), view); !errors.Is(err, agents.ErrBound) {
+		t.Errorf("the key of the creds, by our client: %v", err)
+	}
+	refusal := rejects(ann.view(t, items[2].ID), "No.")
+	challenge := sha256.Sum256(bcp.Statement(refusal.item, refusal.verb, refusal.digest, refusal.expires))
+	if err := desk.Decide(t.Context(), refusal.verb, bcp.Approval{Item: refusal.item, SHA256: refusal.digest, Expires: refusal.expires.UTC(), Reason: "No.", Passkey: own.Sign(t, challenge[:])}); err != nil {
+		t.Errorf("a rejection: %v", err)
+	}
+	m.Wait(t, func(d *bcp.Decision) bool {
+		return d.Kind == bcp.KindApproval && d.Verdict == bcp.Accept && d.Event == "reject" && accounts.VerifyDecision(d) == nil
+	})
+
 	replies := make([]meshtest.Message, 2)
 	var both sync.WaitGroup
 	for i := range replies {
@@ -103,7 +123,9 @@ func TestPasskeysDecide(t *testing.T) {
 	if d := main.delivery(t); !contains(d, sumText) {
 		t.Errorf("delivery %s", d.JSON)
 	}
-	d := m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindApproval && d.Verdict == bcp.Accept })
+	d := m.Wait(t, func(d *bcp.Decision) bool {
+		return d.Kind == bcp.KindApproval && d.Verdict == bcp.Accept && d.Event == "approve"
+	})
 	if d.Passkey != own.Hash() || !d.Synced || d.Unsealed || d.Key != rotated.PublicKey {
 		t.Errorf("it is recorded as %+v", d)
 	}

@@ -230,6 +230,9 @@ func became(d *bcp.Decision) string {
 	if d.Unsealed {
 		add("unsealed key")
 	}
+	if !d.Passkey.IsZero() {
+		add("signed with a passkey")
+	}
 	if d.Justification != "" {
 		add("because: " + inert.Cut(inert.Line(d.Justification), longest))
 	}

@@ -243,6 +243,10 @@ func ShowUndecided(o *cli.Output, err error) error {
 		}
 		return (&cli.Failure{Code: cli.ExitRefused, Message: string(refused.Code) + ": " + refused.Detail}).WithHint("%s", todoOf(refused.Code))
 	}
+	if errors.Is(err, agents.ErrBound) {
+		return cli.Failf("these credentials decide with their passkey alone, and a terminal has none").
+			WithHint("look here, and decide where the passkey is; or use credentials that are not bound to one")
+	}
 	var unanswered *agents.UnansweredError
 	if errors.As(err, &unanswered) && !errors.Is(err, context.Canceled) {
 		return cli.Failf("the mesh did not answer in time").WithHint("a decision may have counted all the same: bcpmesh approvals list shows what still waits")
