@@ -32,7 +32,7 @@ tools:
 // kernelMesh is a kernel, desk, with one requester, one Reader and one service.
 func kernelMesh() map[string]string {
 	return map[string]string{
-		"agents/main.md":   "---\nname: main\naddress: kim@example.org\n---\n",
+		"agents/main.md":   "---\nname: main\naddress: kim@example.org\nmax_connections: 8\n---\n",
 		"agents/mailer.md": agentFile("mailer", "", reads("desk")),
 		"agents/desk.md": agentFile("desk", `kernel:
   planner: ann

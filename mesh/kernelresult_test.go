@@ -17,7 +17,7 @@ import (
 // resultMesh is kernelMesh with a requester that is a Controller of the kernel.
 func resultMesh(budget int, result string) map[string]string {
 	files := kernelMesh()
-	files["agents/main.md"] = agentFile("main", "address: kim@example.org\n", controls("desk", budget))
+	files["agents/main.md"] = agentFile("main", "address: kim@example.org\nmax_connections: 8\n", controls("desk", budget)) // each run of a test has one of its own
 	files["agents/desk.md"] = strings.Replace(files["agents/desk.md"], "  rules:\n", "  result: "+result+"\n  rules:\n", 1)
 	files["agents/desk.md"] = strings.Replace(files["agents/desk.md"], "bcp_channels:\n", "bcp_channels:\n  - {peer: main, role: reader}\n", 1)
 	return files
