@@ -104,7 +104,7 @@ func (c *terminal) command(ctx context.Context, line string) *exec.Cmd {
 }
 
 // run types one line and waits for it; "cd" and "up" are not waited for. After a
-// "kill" it waits for the mesh.
+// "kill" of the mesh it waits for its end.
 func (c *terminal) run(ctx context.Context, line string) {
 	c.t.Helper()
 	if folder, ok := strings.CutPrefix(line, "cd "); ok {
@@ -130,7 +130,7 @@ func (c *terminal) run(ctx context.Context, line string) {
 	if out, err := c.command(ctx, line).CombinedOutput(); err != nil {
 		c.t.Fatalf("%s: %v\n%s", line, err, lastLines(append(c.logs(), out...)))
 	}
-	if strings.HasPrefix(line, "kill ") && c.mesh != nil {
+	if strings.HasPrefix(line, "kill ") && strings.Contains(line, "mesh.json") && c.mesh != nil {
 		err := <-c.mesh
 		c.mesh <- err // its cleanup tells
 	}
