@@ -19,7 +19,8 @@ import (
 
 // Approver is the client of a person who decides about what is held (PROTOCOL
 // P7). It needs no Start. Decisions are signed with the key of the connection's
-// creds; of creds that are bound to a passkey the mesh takes none but [Approver.Decide]. Its methods may be used concurrently.
+// creds; of creds that are bound to a passkey the mesh takes those of [Approver.By] and
+// [Approver.Decide] alone. Its methods may be used concurrently.
 //
 // Errors of all methods: [*RefusedError] with one of the codes item_not_found,
 // item_expired, already_decided, digest_mismatch, not_permitted, malformed; [ErrBound],
@@ -27,8 +28,9 @@ import (
 // [*UnansweredError] when ctx ended first. A decision whose reply was lost is
 // tried again, and may then hear already_decided of itself.
 type Approver struct {
-	conn  *Connection
-	shard int
+	conn    *Connection
+	shard   int
+	passkey *bcp.Assertion // that signed the one decision that is made
 }
 
 // NewApprover returns the Approver of a connection, on shard 0.
@@ -37,6 +39,13 @@ func NewApprover(c *Connection) *Approver { return &Approver{conn: c} }
 // OnShard returns the Approver who decides about what is held on a shard, from 0 to
 // [bcp.MaxShard].
 func (a *Approver) OnShard(shard int) *Approver { return &Approver{conn: a.conn, shard: shard} }
+
+// By returns the Approver whose next decision was signed with a passkey already: its
+// challenge was SHA-256 of the [bcp.Statement] of just that decision, which ends with the
+// item's deadline in whole seconds.
+func (a *Approver) By(passkey *bcp.Assertion) *Approver {
+	return &Approver{conn: a.conn, shard: a.shard, passkey: passkey}
+}
 
 // List returns what waits for this person: oldest first, the channels taking
 // turns. Items tell about content and hold none of it.
@@ -91,6 +100,11 @@ func (a *Approver) Edit(ctx context.Context, view bcp.ItemView, preview bcp.Edit
 
 // decide signs and sends. The signature lives no longer than the item.
 func (a *Approver) decide(ctx context.Context, act bcp.Act, view bcp.ItemView, m bcp.Approval) error {
+	m.Item, m.Expires = view.ID, view.Deadline.UTC().Truncate(time.Second)
+	if a.passkey != nil {
+		m.Passkey = a.passkey
+		return a.Decide(ctx, act, m)
+	}
 	sign := a.conn.nc.Opts.SignatureCB
 	if sign == nil {
 		return errNoKey
@@ -98,7 +112,6 @@ func (a *Approver) decide(ctx context.Context, act bcp.Act, view bcp.ItemView, m
 	if slices.ContainsFunc(a.conn.claims().NATS.Tags, func(tag string) bool { return strings.HasPrefix(tag, bcp.PasskeyTag) }) {
 		return ErrBound
 	}
-	m.Item, m.Expires = view.ID, view.Deadline.UTC().Truncate(time.Second)
 	signature, err := sign(bcp.Statement(m.Item, act, m.SHA256, m.Expires))
 	if err != nil {
 		return fmt.Errorf("agents: signing: %w", err)

@@ -104,7 +104,12 @@ func TestPasskeysDecide(t *testing.T) {
 	}
 	refusal := rejects(ann.view(t, items[2].ID), "No.")
 	challenge := sha256.Sum256(bcp.Statement(refusal.item, refusal.verb, refusal.digest, refusal.expires))
-	if err := desk.Decide(t.Context(), refusal.verb, bcp.Approval{Item: refusal.item, SHA256: refusal.digest, Expires: refusal.expires.UTC(), Reason: "No.", Passkey: own.Sign(t, challenge[:])}); err != nil {
+	assertion := own.Sign(t, challenge[:])
+	var refused *agents.RefusedError
+	if err := desk.By(assertion).Reject(t.Context(), ann.view(t, items[2].ID), "Never."); !errors.As(err, &refused) || refused.Code != bcp.NotPermitted {
+		t.Errorf("a rejection with another reason: %v", err)
+	}
+	if err := desk.By(assertion).Reject(t.Context(), ann.view(t, items[2].ID), "No."); err != nil {
 		t.Errorf("a rejection: %v", err)
 	}
 	m.Wait(t, func(d *bcp.Decision) bool {
