@@ -72,31 +72,54 @@ func PasskeyHash(rpID string, publicKey []byte) bcp.Digest {
 	return sha256.Sum256(append([]byte("bcpmesh passkey 1\n"+rpID+"\n"), publicKey...))
 }
 
-// Passkey is what a file for "creds issue --passkey" says: the site of a passkey, and its
-// public key as a SubjectPublicKeyInfo in base64url without padding.
+// Passkey is what a file for "creds issue --passkey" says: the site of a passkey, its
+// public key as a SubjectPublicKeyInfo, and by which id a browser finds it, both in
+// base64url without padding. The id is for pages that have the file.
 type Passkey struct {
 	RPID      string `json:"rp_id"`
 	PublicKey string `json:"public_key"`
+	ID        string `json:"id,omitempty"`
 }
 
-// maxPasskeyFile bounds such a file, in bytes.
-const maxPasskeyFile = 4096
+const (
+	// maxPasskeyFile bounds such a file, in bytes.
+	maxPasskeyFile = 4096
+	// maxPasskeyID bounds an id (WebAuthn Level 3, 4), in bytes.
+	maxPasskeyID = 1023
+)
 
-// ParsePasskey reads such a file, and returns the passkey's hash. An error is
-// [PasskeyKey], or [PasskeyAlgorithm] for a key that no decision could be signed with.
-func ParsePasskey(b []byte) (bcp.Digest, error) {
+// ParsePasskey reads such a file. An error is [PasskeyKey], or [PasskeyAlgorithm] for a key
+// that no decision could be signed with.
+func ParsePasskey(b []byte) (Passkey, error) {
 	var p Passkey
 	if len(b) > maxPasskeyFile || json.Unmarshal(b, &p, json.RejectUnknownMembers(true)) != nil {
-		return bcp.Digest{}, PasskeyKey
+		return Passkey{}, PasskeyKey
 	}
+	if _, err := p.Hash(); err != nil {
+		return Passkey{}, err
+	}
+	return p, nil
+}
+
+// Hash names the passkey, see [PasskeyHash]. Errors are those of [ParsePasskey].
+func (p Passkey) Hash() (bcp.Digest, error) {
 	publicKey, ok := decodePart(p.PublicKey, maxPasskey)
-	if !ok || !validRPID(p.RPID) {
+	if _, good := decodePart(p.ID, maxPasskeyID); !ok || !validRPID(p.RPID) || p.ID != "" && !good {
 		return bcp.Digest{}, PasskeyKey
 	}
 	if _, err := parsePasskey(publicKey); err != nil {
 		return bcp.Digest{}, err
 	}
 	return PasskeyHash(p.RPID, publicKey), nil
+}
+
+// PasskeySite returns the site (RP ID) of pages with an origin: https://HOST or
+// https://HOST:PORT, where the host is a name, or http://localhost with a port. False if
+// passkeys do not work there.
+func PasskeySite(origin string) (rpID string, ok bool) {
+	_, rest, _ := strings.Cut(origin, "://")
+	host, _, _ := strings.Cut(rest, ":")
+	return host, validRPID(host) && originOf(origin, host)
 }
 
 // PasskeyWords are six words for a passkey, that two people compare: its first 96 bits, as

@@ -287,8 +287,12 @@ func TestParsePasskey(t *testing.T) {
 		good + strings.Repeat(" ", 4096-len(good)): "",
 		good + strings.Repeat(" ", 4097-len(good)): accounts.PasskeyKey,
 		good + "{}": accounts.PasskeyKey,
-		"":          accounts.PasskeyKey,
-		"{}":        accounts.PasskeyKey,
+		strings.Replace(good, "}", `,"id":"AAAA"}`, 1):                              "",
+		strings.Replace(good, "}", `,"id":"`+strings.Repeat("AAAA", 341)+`"}`, 1):   "",
+		strings.Replace(good, "}", `,"id":"`+strings.Repeat("AAAA", 341)+`AA"}`, 1): accounts.PasskeyKey,
+		strings.Replace(good, "}", `,"id":"AA=="}`, 1):                              accounts.PasskeyKey,
+		"":   accounts.PasskeyKey,
+		"{}": accounts.PasskeyKey,
 		strings.Replace(good, "rp_id", "RP_ID", 1):           accounts.PasskeyKey,
 		file("127.0.0.1", key):                               accounts.PasskeyKey,
 		file(passkeySite, key+"="):                           accounts.PasskeyKey,
@@ -296,9 +300,31 @@ func TestParsePasskey(t *testing.T) {
 		file(passkeySite, larger.assertion(t).PublicKey):     accounts.PasskeyAlgorithm,
 		strings.Replace(good, "}", `,"private_key":"x"}`, 1): accounts.PasskeyKey,
 	} {
-		hash, err := accounts.ParsePasskey([]byte(text))
-		if want == "" && (err != nil || hash != p.hash(t)) || want != "" && (!errors.Is(err, want) || !hash.IsZero()) {
-			t.Errorf("%.200q: %x, %v, want %q", text, hash, err, want)
+		read, err := accounts.ParsePasskey([]byte(text))
+		if want != "" {
+			if !errors.Is(err, want) || read != (accounts.Passkey{}) {
+				t.Errorf("%.200q: %+v, %v, want %q", text, read, err, want)
+			}
+			continue
+		}
+		if hash, wrong := read.Hash(); err != nil || wrong != nil || hash != p.hash(t) {
+			t.Errorf("%.200q: %x, %v, %v", text, hash, err, wrong)
+		}
+	}
+}
+
+// Passkeys work in pages that come over TLS under a name, and on localhost.
+//
+// covers P7.3
+func TestPasskeySite(t *testing.T) {
+	t.Parallel()
+	for origin, want := range map[string]string{
+		"https://mesh.example.org": "mesh.example.org", "https://mesh.example.org:8443": "mesh.example.org", "http://localhost:4280": "localhost", "https://localhost": "localhost",
+		"http://mesh.example.org": "", "https://127.0.0.1": "", "https://[::1]:4280": "", "https://Mesh.example.org": "", "https://mesh.example.org/": "", "https://mesh.example.org:0443": "",
+		"https://mesh.example.org:65536": "", "https://": "", "mesh.example.org": "", "": "", "wss://mesh.example.org": "", "https://a@mesh.example.org": "",
+	} {
+		if site, ok := accounts.PasskeySite(origin); ok != (want != "") || ok && site != want {
+			t.Errorf("%q: %q, %t", origin, site, ok)
 		}
 	}
 }

@@ -119,14 +119,14 @@ func readPasskey(name string) (bcp.Digest, error) {
 	if err != nil {
 		return bcp.Digest{}, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.ReasonOf(err))
 	}
-	hash, err := accounts.ParsePasskey(content)
+	passkey, err := accounts.ParsePasskey(content)
 	switch {
 	case errors.Is(err, accounts.PasskeyAlgorithm):
-		return hash, cli.Failf("%s: a key of this kind signs no decision", cli.Quoted(name)).WithHint("make the passkey with ES256, EdDSA, or RS256 of 2048 to 4096 bits")
+		return bcp.Digest{}, cli.Failf("%s: a key of this kind signs no decision", cli.Quoted(name)).WithHint("make the passkey with ES256, EdDSA, or RS256 of 2048 to 4096 bits")
 	case err != nil:
-		return hash, cli.Failf("%s is no public key of a passkey", cli.Quoted(name)).WithHint(`expected {"rp_id": HOST, "public_key": SubjectPublicKeyInfo in base64url without padding}`)
+		return bcp.Digest{}, cli.Failf("%s is no public key of a passkey", cli.Quoted(name)).WithHint(`expected {"rp_id": HOST, "public_key": SubjectPublicKeyInfo in base64url without padding}`)
 	}
-	return hash, nil
+	return passkey.Hash()
 }
 
 // restrictionFlags say from where and how credentials are good.

@@ -3,6 +3,7 @@ package meshdir
 import (
 	"errors"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
@@ -24,6 +25,7 @@ type Creds struct {
 	AccountKey string        `json:"account_key"`
 	Issued     time.Time     `json:"issued"`
 	Expires    time.Time     `json:"expires,omitzero"` // zero: never
+	Passkey    bcp.Digest    `json:"passkey,omitzero"` // that an approver's are bound to
 	Status     string        `json:"status"`           // valid, expired, revoked, unknown (to the mesh) or unchecked
 }
 
@@ -122,6 +124,11 @@ func ParseCreds(content []byte) (Creds, error) {
 	var ok bool
 	if shown.Agent, shown.Role, ok = subjects.ParseUserName(claims.Name); !ok {
 		return Creds{}, errors.New("it is not an agent's")
+	}
+	for _, tag := range claims.Tags {
+		if hash, bound := strings.CutPrefix(tag, bcp.PasskeyTag); bound && (!shown.Passkey.IsZero() || shown.Passkey.UnmarshalText([]byte(hash)) != nil) {
+			return Creds{}, errors.New("the passkey that it is bound to cannot be read")
+		}
 	}
 	if !nkeys.IsValidPublicUserKey(shown.PublicKey) || !nkeys.IsValidPublicAccountKey(shown.AccountKey) {
 		return Creds{}, errors.New("its keys are not those of a user and an account")
