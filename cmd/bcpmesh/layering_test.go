@@ -236,7 +236,7 @@ var rules = []rule{
 	// Builds pages as nodes, and knows nothing of meshes.
 	{folder: "mesh/web/markup", external: []string{"golang.org/x/net/html"}},
 	// Pages for people: a client of the mesh like any other.
-	{folder: "mesh/web", internal: []string{"agents", "bcp", "bcp/explain", "bcp/inert", "bcp/lint", "bcp/status", "bcp/tell", "mesh/web/markup"}, external: []string{jsonText, logging}},
+	{folder: "mesh/web", internal: []string{"accounts", "agents", "bcp", "bcp/explain", "bcp/inert", "bcp/lint", "bcp/status", "bcp/tell", "mesh/web/markup"}, external: []string{jsonText, logging}},
 	// Draws figures, and knows nothing of what they are.
 	{folder: "mesh/plot"},
 	// Computes what a mesh of a size needs, and runs nothing.
@@ -374,8 +374,8 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/pages", program: true,
-		internal: []string{"agents", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh/web"},
-		external: []string{commandLines},
+		internal: []string{"accounts", "agents", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh/server", "mesh/web"},
+		external: []string{commandLines, jsonText, logging, natsClient},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/run", program: true,

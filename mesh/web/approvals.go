@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
@@ -32,15 +33,15 @@ type waiting struct {
 func (s *Server) approvals(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readTime)
 	defer cancel()
-	mesh := s.mesh.Load()
-	if !mesh.decides() {
+	mesh, person := s.mesh.Load(), s.person(r)
+	if mesh == nil || person == nil {
 		s.show(w, r, http.StatusOK, "Approvals", "", nobodyDecides()...)
 		return
 	}
 	var items []waiting
 	fault := ""
 	for _, shard := range mesh.Shards {
-		list, err := shard.Approver.List(ctx)
+		list, err := person.On(shard.Number).List(ctx)
 		if err != nil {
 			fault = "What waits is not known now: the mesh does not answer. Check it with bcpmesh doctor, and load the page again."
 			continue
@@ -50,7 +51,7 @@ func (s *Server) approvals(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	slices.SortStableFunc(items, func(a, b waiting) int { return a.Deadline.Compare(b.Deadline) })
-	s.show(w, r, http.StatusOK, "Approvals", fault, s.itemList(mesh, items)...)
+	s.show(w, r, http.StatusOK, "Approvals", fault, s.itemList(person, items)...)
 }
 
 func nobodyDecides() []m.Node {
@@ -58,8 +59,8 @@ func nobodyDecides() []m.Node {
 		m.El(m.P, nil, m.El(m.Code, nil, m.Text("bcpmesh web --approver NAME"))), paragraph("On a terminal:"), m.El(m.P, nil, m.El(m.Code, nil, m.Text("bcpmesh approvals watch")))}
 }
 
-func (s *Server) itemList(mesh *Mesh, items []waiting) []m.Node {
-	you := paragraph("You decide as " + inert.Line(string(mesh.ApproverName)) + ".")
+func (s *Server) itemList(person *Person, items []waiting) []m.Node {
+	you := paragraph("You decide as " + inert.Line(string(person.Name)) + ".")
 	if len(items) == 0 {
 		return []m.Node{you, paragraph("Nothing waits for you.")}
 	}
@@ -79,20 +80,21 @@ func itemPath(shard int, id bcp.ItemID) string {
 type desk struct {
 	shard    int
 	approver *agents.Approver
+	passkey  accounts.Passkey // that signs the decision; zero: the approver does
 	view     bcp.ItemView
 }
 
 // look reads the item of a request. It answers the request itself if there is none that
 // may be decided.
 func (s *Server) look(w http.ResponseWriter, r *http.Request, ctx context.Context) (desk, bool) {
-	mesh := s.mesh.Load()
+	mesh, person := s.mesh.Load(), s.person(r)
 	number, err := strconv.ParseUint(r.PathValue("shard"), 10, 31)
 	id := bcp.ItemID(r.PathValue("item"))
 	if _, wrong := bcp.ParseItemID(string(id)); err != nil || wrong != nil {
 		s.missing(w, r)
 		return desk{}, false
 	}
-	if !mesh.decides() {
+	if mesh == nil || person == nil {
 		s.show(w, r, http.StatusForbidden, "Approvals", "", nobodyDecides()...)
 		return desk{}, false
 	}
@@ -100,8 +102,8 @@ func (s *Server) look(w http.ResponseWriter, r *http.Request, ctx context.Contex
 		if shard.Number != int(number) {
 			continue
 		}
-		d := desk{shard: shard.Number, approver: shard.Approver}
-		if d.view, err = shard.Approver.View(ctx, id); err != nil {
+		d := desk{shard: shard.Number, passkey: person.Passkey, approver: person.On(shard.Number)}
+		if d.view, err = d.approver.View(ctx, id); err != nil {
 			s.undecided(w, r, err)
 			return desk{}, false
 		}
@@ -119,7 +121,9 @@ func (s *Server) look(w http.ResponseWriter, r *http.Request, ctx context.Contex
 func (s *Server) undecided(w http.ResponseWriter, r *http.Request, err error) {
 	status, title, text := http.StatusBadGateway, "The mesh does not answer", "Nothing is known of what became of this. Look at the list again; a decision counts once at most."
 	var refused *agents.RefusedError
-	if errors.As(err, &refused) {
+	if errors.Is(err, agents.ErrBound) {
+		status, title, text = http.StatusForbidden, "Not signed", "You decide with your passkey, and your browser did not sign. Nothing was decided. It needs JavaScript."
+	} else if errors.As(err, &refused) {
 		status, title, text = http.StatusConflict, string(refused.Code), refused.Detail
 		switch refused.Code {
 		case bcp.AlreadyDecided:
@@ -128,6 +132,8 @@ func (s *Server) undecided(w http.ResponseWriter, r *http.Request, err error) {
 			title, text = "Expired", "The deadline of this item has passed. Nothing of it is delivered."
 		case bcp.ItemNotFound:
 			status, title, text = http.StatusNotFound, "No such item", "No item of this number waits for you. It may have been decided or have expired."
+		case bcp.NotPermitted:
+			status, title, text = http.StatusForbidden, "Not taken", "The mesh does not take this decision from you: another passkey signed it, or something else than this page shows. Nothing was decided; look at it again."
 		case bcp.DigestMismatch:
 			title, text = "Changed", "The item is not what this page showed. Nothing was decided; look at it again."
 		}
@@ -160,14 +166,18 @@ func (s *Server) itemParts(word string, d desk) []m.Node {
 	}
 	frames := tell.ItemFrames(v, now)
 	parts := []m.Node{factRows(facts), framed(word, frames[0])}
-	path, of := itemPath(d.shard, v.ID), hidden("sha256", digest(v.SHA256))
+	path := itemPath(d.shard, v.ID)
+	var content []byte
+	if v.Kind != bcp.ItemEscalation { // whose digest is of more than is shown
+		content = v.Content
+	}
 	actions := []m.Node{
-		m.El(m.Form, []m.Attr{m.Post(), m.Action(path + "/approve")}, of, m.El(m.Button, []m.Attr{m.Class("yes")}, bdi(tell.Question(v)))),
-		m.El(m.Form, []m.Attr{m.Post(), m.Action(path + "/reject")}, hidden("sha256", digest(v.SHA256)),
+		d.form(bcp.Approve, v.SHA256, content, m.El(m.Button, []m.Attr{m.Class("yes")}, bdi(tell.Question(v)))),
+		d.form(bcp.RejectItem, bcp.Digest{}, nil,
 			m.El(m.Div, nil, m.El(m.Label, []m.Attr{m.For("reason")}, m.Text("Reason, for the Reader and the audit")), m.El(m.Input, []m.Attr{m.ID("reason"), m.Name("reason"), m.Required(), m.NoAutocomplete()})),
 			m.El(m.Button, []m.Attr{m.Class("no")}, m.Text("Reject"))),
 	}
-	parts = append(parts, section("decide", "Decide", m.El(m.Div, []m.Attr{m.Class("decide")}, actions...)))
+	parts = append(parts, section("decide", "Decide", m.El(m.P, []m.Attr{m.Class("over"), m.Role("status")}), m.El(m.Div, []m.Attr{m.Class("decide"), m.Seen(s.history.total())}, actions...)))
 	if tell.Editable(v.Kind) {
 		text, _ := editable(v)
 		parts = append(parts, m.El(m.Details, nil, m.El(m.Summary, nil, m.Text(editTitle(v))),
@@ -180,6 +190,12 @@ func (s *Server) itemParts(word string, d desk) []m.Node {
 		parts = append(parts, framed(word, f))
 	}
 	return append(parts, section("numbers", "What the audit calls it", factRows(numbers)))
+}
+
+// form decides about the item in one way, over bytes of a digest.
+func (d *desk) form(act bcp.Act, of bcp.Digest, content []byte, parts ...m.Node) m.Node {
+	attrs := append([]m.Attr{m.Post(), m.Action(itemPath(d.shard, d.view.ID) + "/" + string(act))}, d.toSign(act, of, content)...)
+	return m.El(m.Form, attrs, append(append([]m.Node{hidden("sha256", digest(d.view.SHA256))}, parts...), d.signer()...)...)
 }
 
 // framed draws hostile text: a label and an end that hold the word of the session, which
@@ -276,6 +292,9 @@ func (s *Server) decide(act func(w http.ResponseWriter, r *http.Request, ctx con
 			s.showItem(w, r, http.StatusConflict, d, "The item is not what your page showed. Nothing was decided; this is what it is now.")
 			return
 		}
+		if p := d.passkey; p != (accounts.Passkey{}) {
+			d.approver = d.approver.By(signed(r, p))
+		}
 		act(w, r, ctx, d)
 	}
 }
@@ -321,7 +340,7 @@ func (s *Server) preview(w http.ResponseWriter, r *http.Request, ctx context.Con
 	if len(frames) == 1 {
 		parts = append(parts, paragraph("It replaces nothing: this is what was said. Approve it instead."))
 	} else {
-		parts = append(parts, section("decide", "Decide", m.El(m.Form, []m.Attr{m.Post(), m.Action(path + "/edit")}, hidden("sha256", digest(d.view.SHA256)), hidden("edit", digest(preview.SHA256)),
+		parts = append(parts, section("decide", "Decide", d.form(bcp.EditItem, preview.SHA256, preview.Content, hidden("edit", digest(preview.SHA256)),
 			hidden("response", r.PostFormValue("response")), m.El(m.Button, []m.Attr{m.Class("yes")}, bdi(tell.EditQuestion(&d.view))))))
 	}
 	s.show(w, r, http.StatusOK, "Your edit", "", append(parts, m.El(m.P, nil, link(path, m.Text("Back to the item"))))...)

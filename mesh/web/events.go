@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 )
 
@@ -70,6 +71,7 @@ type event struct {
 	Time string `json:"time"`
 	Word string `json:"word"` // the verdict, or "event"
 	Line string `json:"line"`
+	Over string `json:"over,omitempty"` // the path of an item that does not wait any more
 }
 
 // message is what a page that is live gets at once.
@@ -155,7 +157,11 @@ func (s *Server) since(seen uint64) (events []event, missed int, total uint64) {
 		if e.Verdict == 0 {
 			word = "event"
 		}
-		events = append(events, event{decisionPath(e), strconv.FormatUint(e.Seq, 10), written(e.At()), word, tell.Sentence(&e.Decision)})
+		over := ""
+		if e.Item != "" && (e.Kind == bcp.KindExpire || e.Kind == bcp.KindApproval && e.Verdict == bcp.Accept) {
+			over = itemPath(e.shard, e.Item)
+		}
+		events = append(events, event{decisionPath(e), strconv.FormatUint(e.Seq, 10), written(e.At()), word, tell.Sentence(&e.Decision), over})
 	}
 	return events, missed, total
 }

@@ -30,11 +30,13 @@ type doors struct {
 	token    string
 	until    time.Time
 	sessions map[string]*session
+	nonces   nonces
 }
 
 type session struct {
 	ends, idle time.Time
-	word       string // that frames hostile text: no agent knows it
+	word       string  // that frames hostile text: no agent knows it
+	person     *Person // who logged in with a passkey; nil with a code
 }
 
 // renew announces a token if there is none that is still good.
@@ -55,10 +57,18 @@ func (d *doors) replace() {
 func (d *doors) enter(token string) (id string, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now := d.now()
-	if len(d.token) < minToken || !now.Before(d.until) || subtle.ConstantTimeCompare([]byte(token), []byte(d.token)) != 1 {
+	if len(d.token) < minToken || !d.now().Before(d.until) || subtle.ConstantTimeCompare([]byte(token), []byte(d.token)) != 1 {
 		return "", false
 	}
+	if id, ok = d.open(nil); ok {
+		d.replace()
+	}
+	return id, ok
+}
+
+// open begins a session, unless there are too many.
+func (d *doors) open(person *Person) (id string, ok bool) {
+	now := d.now()
 	for id, s := range d.sessions {
 		if !s.good(now) {
 			delete(d.sessions, id)
@@ -71,12 +81,13 @@ func (d *doors) enter(token string) (id string, ok bool) {
 	if d.sessions == nil {
 		d.sessions = map[string]*session{}
 	}
-	d.sessions[id] = &session{now.Add(sessionLife), now.Add(sessionIdle), frameWords()}
-	d.replace()
+	d.sessions[id] = &session{now.Add(sessionLife), now.Add(sessionIdle), frameWords(), person}
 	return id, true
 }
 
-func (s *session) good(now time.Time) bool { return now.Before(s.ends) && now.Before(s.idle) }
+func (s *session) good(now time.Time) bool {
+	return now.Before(s.ends) && now.Before(s.idle) && (s.person == nil || !s.person.Over())
+}
 
 // knows reports whether a session is good, and keeps it from going idle.
 func (d *doors) knows(id string) bool {
@@ -135,15 +146,24 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
 			m.Text("That code is not valid. It works once, for five minutes; the newest is on the terminal of bcpmesh.")))
 		return
 	}
-	http.SetCookie(w, &http.Cookie{Name: s.cookie, Value: id, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	s.admit(w, r, id)
+}
+
+// admit gives a browser its session.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, id string) {
+	http.SetCookie(w, s.cookieOf(id, 0))
 	http.Redirect(w, r, s.home(), http.StatusSeeOther)
+}
+
+func (s *Server) cookieOf(id string, age int) *http.Cookie {
+	return &http.Cookie{Name: s.cookie, Value: id, Path: "/", MaxAge: age, Secure: s.secure(), HttpOnly: true, SameSite: http.SameSiteStrictMode}
 }
 
 func (s *Server) leave(w http.ResponseWriter, r *http.Request) {
 	if c, err := r.Cookie(s.cookie); err == nil {
 		s.doors.leave(c.Value)
 	}
-	http.SetCookie(w, &http.Cookie{Name: s.cookie, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, s.cookieOf("", -1))
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }
 
@@ -160,21 +180,20 @@ func (s *Server) inside(page http.HandlerFunc) http.HandlerFunc {
 }
 
 // frameWord returns the words of the session of a request.
-func (s *Server) frameWord(r *http.Request) string {
+func (s *Server) frameWord(r *http.Request) string { return s.visit(r).word }
+
+// visit returns the session of a request, the zero value if it has none.
+func (s *Server) visit(r *http.Request) session {
 	c, err := r.Cookie(s.cookie)
 	if err != nil {
-		return ""
+		return session{}
 	}
-	return s.doors.word(c.Value)
-}
-
-func (d *doors) word(id string) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if s := d.sessions[id]; s != nil {
-		return s.word
+	s.doors.mu.Lock()
+	defer s.doors.mu.Unlock()
+	if of := s.doors.sessions[c.Value]; of != nil {
+		return *of
 	}
-	return ""
+	return session{}
 }
 
 // The words that frames are labelled with: two of them, chosen for each session.

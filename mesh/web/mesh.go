@@ -17,8 +17,9 @@ type Mesh struct {
 	Shards []Shard
 	// Connected reports whether the mesh can be reached; pages say when it cannot.
 	Connected func() bool
-	// ApproverName is as whom a person decides; empty if the pages decide nothing.
-	ApproverName bcp.AgentName
+	// Owner is as whom those decide who log in with a code of the terminal; nil if these
+	// decide nothing.
+	Owner *Person
 	// Definition returns the definitions, nil if they are not at hand.
 	Definition func() *bcp.Mesh
 }
@@ -30,14 +31,9 @@ type Shard struct {
 	// Budgets is asked for forecasts, sessions and storage, with creds of an auditor or
 	// of the operator.
 	Budgets *agents.Operator
-	// Approver decides about what is held; nil if the pages decide nothing.
-	Approver *agents.Approver
 	// Operator is asked how agents are, with creds of the operator; nil without them.
 	Operator *agents.Operator
 }
-
-// decides reports whether a person can decide on the pages.
-func (m *Mesh) decides() bool { return m != nil && m.ApproverName != "" }
 
 // Attend shows a mesh until ctx ends: it follows the audit of each shard, from the
 // newest decisions that are kept. If a shard cannot be read, the pages say so, and it is

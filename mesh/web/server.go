@@ -3,28 +3,35 @@ package web
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	_ "embed"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 )
 
-// ErrNotLoopback says that an address can be reached from other machines.
-var ErrNotLoopback = errors.New("web: pages are served on loopback alone")
+// ErrNotLoopback says that an address can be reached from other machines, without TLS or
+// without a [Site].
+var ErrNotLoopback = errors.New("web: without a site and TLS pages are served on loopback alone")
 
 // Config says what a [Server] serves and where.
 type Config struct {
-	// Listen is a loopback address, such as localhost:4280; port 0 is any free one.
+	// Listen is an address, such as localhost:4280; port 0 is any free one. It is one of
+	// loopback, unless Site has TLS.
 	Listen string
 	// Announce is called with each address that logs in, once and within five minutes. It
-	// must show it to the person alone, and neither block nor call the server.
+	// must show it to the person alone, and neither block nor call the server. With a Site
+	// it is never called.
 	Announce func(address string)
+	// Site has people log in with passkeys, and is nil where the codes of Announce do.
+	Site *Site
 	// Scenes returns the story of a demonstration so far, which then has a page of its
 	// own. It is nil for a mesh that is none.
 	Scenes func() []Scene
@@ -35,7 +42,9 @@ type Server struct {
 	listener net.Listener
 	port     string
 	cookie   string
+	site     *Site // nil for people of this machine
 	doors    doors
+	guests   guests
 	scenes   func() []Scene // nil if the mesh is no demonstration
 	mesh     atomic.Pointer[Mesh]
 	views    viewCache
@@ -48,24 +57,27 @@ type Server struct {
 //go:embed assets/style.css
 var style []byte
 
-//go:embed assets/live.js
+//go:embed assets/page.js
 var script []byte
 
 // The paths of files have the hash of what is there, so that browsers may keep them.
 var (
 	stylePath  = fmt.Sprintf("/assets/%x/style.css", sha256.Sum256(style))
-	scriptPath = fmt.Sprintf("/assets/%x/live.js", sha256.Sum256(script))
+	scriptPath = fmt.Sprintf("/assets/%x/page.js", sha256.Sum256(script))
 )
 
 // Listen returns a server that holds its port and serves once [Server.Serve] is called.
 // The error is [ErrNotLoopback], or of the network.
 func Listen(c Config) (*Server, error) {
+	if err := c.Site.check(); err != nil {
+		return nil, err
+	}
 	listener, err := net.Listen("tcp", c.Listen)
 	if err != nil {
 		return nil, err
 	}
 	address, ok := listener.Addr().(*net.TCPAddr)
-	if !ok || !address.IP.IsLoopback() {
+	if !ok || !address.IP.IsLoopback() && (c.Site == nil || c.Site.TLS == nil) {
 		return nil, errors.Join(fmt.Errorf("%w: %q", ErrNotLoopback, c.Listen), listener.Close())
 	}
 	s := newServer(strconv.Itoa(address.Port), c)
@@ -74,7 +86,10 @@ func Listen(c Config) (*Server, error) {
 }
 
 func newServer(port string, c Config) *Server {
-	s := &Server{port: port, cookie: "bcpmesh-" + port, scenes: c.Scenes, ending: make(chan struct{})}
+	s := &Server{port: port, cookie: "bcpmesh-" + port, site: c.Site, scenes: c.Scenes, ending: make(chan struct{})}
+	if s.secure() {
+		s.cookie = "__Host-bcpmesh"
+	}
 	s.doors.now = time.Now
 	s.doors.announce = func(code string) { c.Announce(s.URL() + loginPath + "?code=" + code) }
 	s.http = http.Server{
@@ -85,7 +100,24 @@ func newServer(port string, c Config) *Server {
 }
 
 // URL is the address of the pages.
-func (s *Server) URL() string { return "http://localhost:" + s.port }
+func (s *Server) URL() string {
+	if s.site != nil {
+		return s.site.Origin
+	}
+	return "http://localhost:" + s.port
+}
+
+// Address is where the server listens.
+func (s *Server) Address() string { return s.listener.Addr().String() }
+
+// host is what a browser calls this server.
+func (s *Server) host() string {
+	_, host, _ := strings.Cut(s.URL(), "://")
+	return host
+}
+
+// secure reports whether browsers come over TLS.
+func (s *Server) secure() bool { return strings.HasPrefix(s.URL(), "https:") }
 
 // Close gives up the port of a server that does not serve.
 func (s *Server) Close() error { return s.listener.Close() }
@@ -93,7 +125,9 @@ func (s *Server) Close() error { return s.listener.Close() }
 // Serve serves until ctx ends, and then returns nil. Requests that are being answered
 // get a second.
 func (s *Server) Serve(ctx context.Context) error {
-	s.doors.renew()
+	if s.site == nil {
+		s.doors.renew()
+	}
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(ended)
@@ -104,12 +138,22 @@ func (s *Server) Serve(ctx context.Context) error {
 			_ = s.http.Close()
 		}
 	})
-	err := s.http.Serve(s.listener)
+	err := s.serve()
+	s.guests.close()
 	if stop() {
 		return err // it ended by itself
 	}
 	<-ended
 	return nil
+}
+
+func (s *Server) serve() error {
+	if s.site == nil || s.site.TLS == nil {
+		return s.http.Serve(s.listener)
+	}
+	s.http.TLSConfig = s.site.TLS.Clone()
+	s.http.TLSConfig.MinVersion = tls.VersionTLS13
+	return s.http.ServeTLS(s.listener, "", "")
 }
 
 // policy lets a page load what this server has, and nothing run, frame it, or be made
@@ -130,12 +174,15 @@ func (s *Server) handler() http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
+		h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=(), publickey-credentials-create=(self), publickey-credentials-get=(self)")
 		h.Set("Cache-Control", "no-store")
+		if s.secure() {
+			h.Set("Strict-Transport-Security", "max-age=31536000")
+		}
 		switch host, get := r.Host, r.Method == http.MethodGet || r.Method == http.MethodHead; {
-		case host == "localhost:"+s.port:
+		case host == s.host():
 			limited.ServeHTTP(w, r)
-		case get && (host == "127.0.0.1:"+s.port || host == "[::1]:"+s.port):
+		case s.site == nil && get && (host == "127.0.0.1:"+s.port || host == "[::1]:"+s.port):
 			http.Redirect(w, r, s.URL()+r.URL.RequestURI(), http.StatusPermanentRedirect)
 		default: // another name that resolves to this machine
 			http.Error(w, "this is not the page that you asked for", http.StatusMisdirectedRequest)
@@ -145,9 +192,18 @@ func (s *Server) handler() http.Handler {
 
 // routes has every page. Those behind a login are wrapped by inside.
 func (s *Server) routes() map[string]http.HandlerFunc {
+	routes := s.inner()
+	if s.site == nil {
+		routes["GET /login"], routes["POST /login"] = s.login, s.enter
+	} else {
+		routes["GET /login"], routes["POST /login"] = s.loginByPasskey, s.enterByPasskey
+		routes["GET "+enrolPath], routes["POST "+enrolPath] = s.enrol, s.enrolled
+	}
+	return routes
+}
+
+func (s *Server) inner() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
-		"GET /login":                             s.login,
-		"POST /login":                            s.enter,
 		"POST /logout":                           s.leave,
 		"GET " + scriptPath:                      serve("text/javascript; charset=utf-8", script),
 		"GET " + stylePath:                       serve("text/css; charset=utf-8", style),

@@ -398,7 +398,7 @@ func TestNoWayAround(t *testing.T) {
 		}
 	}
 	if found := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacent|document\.write|eval|Function\(|DOMParser|createContextual|srcdoc|setAttribute\("(on|style)|import`).Find(script); found != nil {
-		t.Errorf("live.js has %q", found)
+		t.Errorf("page.js has %q", found)
 	}
 	if found := regexp.MustCompile(`(?i)javascript:|@import|url\(|expression\(`).Find(style); found != nil {
 		t.Errorf("style.css has %q", found)

@@ -183,6 +183,15 @@ func Unspoken() Attr { return Attr{"aria-hidden", "true"} }
 // Focusable lets the keyboard reach what scrolls.
 func Focusable() Attr { return Attr{"tabindex", "0"} }
 
+// Data is a text for a module, which makes no markup of it. A name is small letters; with
+// any other there is no attribute.
+func Data(name, text string) Attr {
+	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz") != "" {
+		return Attr{}
+	}
+	return Attr{"data-" + name, text}
+}
+
 // Seen is a number for a module: how much a page shows already.
 func Seen(n uint64) Attr { return Attr{"data-seen", strconv.FormatUint(n, 10)} }
 

@@ -115,7 +115,7 @@ func (f *AgentFlags) Connect(ctx context.Context, p *cli.Program, command string
 	}
 	url, known := f.url, meshdir.Trust{CA: f.ca}
 	if url == "" {
-		url, known = meshNear(f.Creds)
+		url, known = MeshNear(f.Creds)
 	}
 	secure, err := known.Options()
 	if err != nil {
@@ -139,9 +139,9 @@ func (f *AgentFlags) Connect(ctx context.Context, p *cli.Program, command string
 	return &ServedAgent{conn, name, role, log}, nil
 }
 
-// meshNear is where the mesh serves in whose folder a file lies, or where one
+// MeshNear is where the mesh serves in whose folder a file lies, or where one
 // serves that was told nothing.
-func meshNear(file string) (url string, known meshdir.Trust) {
+func MeshNear(file string) (url string, known meshdir.Trust) {
 	if folder, err := meshdir.Find(filepath.Dir(file)); err == nil {
 		if about, err := folder.Running(); err == nil {
 			return about.URL, about.Trust

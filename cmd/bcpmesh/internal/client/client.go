@@ -153,7 +153,7 @@ func (f *Flags) Remote(ctx context.Context, role bcp.Role) (*Client, error) {
 	name := who.Agent
 	url, known := f.URL, meshdir.Trust{CA: f.CA}
 	if url == "" {
-		url, known = meshNear(f.Creds)
+		url, known = MeshNear(f.Creds)
 	}
 	encoding := bcp.JSON
 	if f.Encoding.Value == "msgpack" {

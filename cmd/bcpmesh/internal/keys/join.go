@@ -21,6 +21,7 @@ func credsInviteCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var restriction restrictionFlags
 	var bound bool
+	var page string
 	within := cli.DurationFlag{Value: time.Hour, Least: time.Second}
 	expires := cli.DurationFlag{Least: time.Second}
 	cmd := &cobra.Command{
@@ -35,9 +36,11 @@ Send it to whoever should join on a way that others do not read. Whoever uses it
 first has joined; a second one is refused, and the audit shows it. The mesh has
 to run for somebody to join. With --passkey it is good for an approver who joins
 with a passkey ("bcpmesh join --passkey"), and decides with it alone: compare the six
-words that "creds list" shows with theirs. "creds revoke AGENT --all", or --user with the key
+words that "creds list" shows with theirs. With --web it is the address of a page at which
+an approver makes the passkey in a browser ("bcpmesh web --origin"). "creds revoke AGENT --all", or --user with the key
 that "creds list" shows, cancels it.`,
 		Example: `  bcpmesh creds invite researcher
+  bcpmesh creds invite kim --role approver --web https://mesh.example.org
   bcpmesh creds invite kim --role approver --passkey
   bcpmesh creds invite researcher --within 24h --expires 30d --source 10.1.0.0/16`,
 		Args:              cli.Arguments(1, "AGENT"),
@@ -52,6 +55,9 @@ that "creds list" shows, cancels it.`,
 		if within.Value > accounts.MaxInvitation {
 			return cli.Usagef("creds invite: --within: at most 7d")
 		}
+		if _, ok := accounts.PasskeySite(page); page != "" && !ok {
+			return cli.Usagef("creds invite: --web: expected the --origin of bcpmesh web, such as https://mesh.example.org, got %s", cli.Quoted(page))
+		}
 		r, err := restriction.value("creds invite")
 		if err != nil {
 			return err
@@ -60,6 +66,7 @@ that "creds list" shows, cancels it.`,
 		if err != nil {
 			return err
 		}
+		bound = bound || page != ""
 		var options []func(*accounts.Invitation)
 		if bound {
 			options = append(options, accounts.InviteBound)
@@ -75,7 +82,13 @@ that "creds list" shows, cancels it.`,
 			return p.Out.Value(struct {
 				accounts.Invitation
 				Token string `json:"token"`
-			}{token.Invitation, token.Text()})
+				Page  string `json:"page,omitempty"`
+			}{token.Invitation, token.Text(), enrolAt(page, token)})
+		}
+		if page != "" {
+			p.Out.Printf("%s\n", enrolAt(page, token))
+			p.Out.Talkf("%s enrols a passkey there, once until %s: then compare the six words of bcpmesh creds list with theirs", token.Agent, cli.Moment(token.Ends))
+			return nil
 		}
 		p.Out.Printf("%s\n", token.Text())
 		with := ""
@@ -89,8 +102,19 @@ that "creds list" shows, cancels it.`,
 	cmd.Flags().Var(&within, "within", "how long the token is good, at most 7d")
 	cmd.Flags().Var(&expires, "expires", "refuse the credentials after this time (default: never)")
 	cmd.Flags().BoolVar(&bound, "passkey", false, "for an approver who joins with a passkey alone")
+	cmd.Flags().StringVar(&page, "web", "", "for an approver who makes a passkey in the pages at this `ORIGIN`")
+	cli.Complete(cmd, "web", cobra.NoFileCompletions)
 	restriction.addTo(cmd)
 	return cmd
+}
+
+// enrolAt is the address at which somebody enrols with a token, which is behind the # that
+// no server is told. It is empty without a page.
+func enrolAt(page string, token accounts.Token) string {
+	if page == "" {
+		return ""
+	}
+	return page + "/enrol?as=" + string(token.Agent) + "#" + token.Text()
 }
 
 // JoinCommand returns the command join.

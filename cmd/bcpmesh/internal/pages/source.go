@@ -95,15 +95,12 @@ func anyAuditor(where meshdir.StateFlags) string {
 func (c *connected) mesh() web.Mesh {
 	m := web.Mesh{Connected: c.auditor.NATS().IsConnected, Definition: func() *bcp.Mesh { return c.auditor.Definition }}
 	if c.approver != nil {
-		m.ApproverName = c.approver.Name
+		m.Owner = &web.Person{Name: c.approver.Name, On: agents.NewApprover(c.approver.Connection).OnShard}
 	}
 	for _, number := range c.auditor.Shards {
 		shard := web.Shard{Number: number, Auditor: c.auditor.Auditor(number), Budgets: agents.NewOperator(c.auditor.Connection).OnShard(number)}
 		if c.operator != nil {
 			shard.Operator = c.operator.Operator(number)
-		}
-		if c.approver != nil {
-			shard.Approver = agents.NewApprover(c.approver.Connection).OnShard(number)
 		}
 		m.Shards = append(m.Shards, shard)
 	}

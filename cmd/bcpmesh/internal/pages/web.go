@@ -16,6 +16,7 @@ import (
 func WebCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	var listen, approver string
+	var site siteFlags
 	cmd := &cobra.Command{
 		Use:   "web",
 		Short: "Serve pages that show the mesh to a browser on this machine",
@@ -28,27 +29,48 @@ bcpmesh up --web ADDRESS serves the same pages with the mesh.
 They are for a browser on this machine alone. The address that logs in is shown here:
 its code works once, for five minutes, and the next one follows when it was used.
 
+With --origin they are for browsers elsewhere, under that address, and people log in and
+decide with passkeys: "creds invite NAME --role approver --web ORIGIN" makes the address
+at which somebody enrols. That takes a certificate (--tls-cert, --tls-key), or a proxy on
+this machine that has it and leaves the Host of requests as it is. Passkeys and the creds
+that are bound to them are kept in the folder of --store; they decide nothing without the
+device that made the passkey.
+
 It reads as one of the mesh's auditors. In the folder of the mesh it also shows who is
 connected and what became of agents' commands, which is for the folder's owner, and
 decides about what is held: as the mesh's only approver, or as the one of --approver.`,
 		Example: `  bcpmesh web
   bcpmesh web --listen localhost:8080 --approver kim
-  bcpmesh web --creds alice.creds --url nats://mesh.example.org:4222`,
+  bcpmesh web --creds alice.creds --url nats://mesh.example.org:4222
+  bcpmesh web --listen :443 --origin https://mesh.example.org --tls-cert cert.pem --tls-key key.pem`,
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if approver != "" && who.Creds != "" {
 				return cli.Usagef("web: --approver is for the folder of the mesh, and --creds for a mesh elsewhere")
 			}
-			server, err := Listen(p, "--listen", listen, nil)
+			if approver != "" && site.origin != "" {
+				return cli.Usagef("web: with --origin everybody decides as themselves").WithHint("leave --approver out, and invite people: bcpmesh creds invite NAME --role approver --web %s", site.origin)
+			}
+			config := web.Config{Listen: listen}
+			var err error
+			if config.Site, err = site.open(p, &who); err != nil {
+				return err
+			}
+			server, err := listenAt(p, "--listen", config)
 			if err != nil {
 				return err
+			}
+			if site.origin != "" {
+				p.Out.Talkf("pages of %s at %s", site.origin, server.Address())
+				p.Out.Talkf("people enrol with an invitation: bcpmesh creds invite NAME --role approver --web %s", site.origin)
 			}
 			return serve(cmd.Context(), server, &source{who, approver})
 		},
 	}
 	who.AddTo(cmd, "auditor")
-	cmd.Flags().StringVar(&listen, "listen", "localhost:4280", "serve at this `ADDRESS` of this machine; port 0: any")
+	cmd.Flags().StringVar(&listen, "listen", "localhost:4280", "serve at this `ADDRESS`, of this machine alone unless --origin is given; port 0: any")
 	cmd.Flags().StringVar(&approver, "approver", "", "in the folder of the mesh: decide as this `PERSON` (default: the mesh's only approver)")
+	site.addTo(cmd)
 	cli.Complete(cmd, "approver", meshdir.CompleteAgents(true))
 	cli.Complete(cmd, "listen", cobra.NoFileCompletions)
 	return cmd
@@ -57,10 +79,20 @@ decides about what is held: as the mesh's only approver, or as the one of --appr
 // Listen takes the port that a flag names. The addresses that log in are shown on
 // standard error. A demonstration has scenes.
 func Listen(p *cli.Program, flag, address string, scenes func() []web.Scene) (*web.Server, error) {
-	server, err := web.Listen(web.Config{Listen: address, Scenes: scenes, Announce: func(address string) { p.Out.Talkf("log in at %s", address) }})
+	return listenAt(p, flag, web.Config{Listen: address, Scenes: scenes})
+}
+
+func listenAt(p *cli.Program, flag string, config web.Config) (*web.Server, error) {
+	config.Announce = func(address string) { p.Out.Talkf("log in at %s", address) }
+	server, err := web.Listen(config)
+	address := config.Listen
 	switch {
+	case errors.Is(err, web.ErrOrigin):
+		return nil, cli.Usagef("--origin: expected https:// and the name of a host, such as https://mesh.example.org, got %s", cli.Quoted(config.Site.Origin)).WithHint("passkeys are for a name and not for an IP address; http://localhost:PORT is for a try")
+	case errors.Is(err, web.ErrNotLoopback) && config.Site != nil:
+		return nil, cli.Failf("%s %s can be reached from other machines, and there is no TLS", flag, cli.Quoted(address)).WithHint("add --tls-cert and --tls-key; or listen on localhost, behind a proxy that has the certificate")
 	case errors.Is(err, web.ErrNotLoopback):
-		return nil, cli.Failf("%s %s can be reached from other machines", flag, cli.Quoted(address)).WithHint("listen on localhost; ssh -L 4280:localhost:4280 reaches it from elsewhere")
+		return nil, cli.Failf("%s %s can be reached from other machines", flag, cli.Quoted(address)).WithHint("listen on localhost; ssh -L 4280:localhost:4280 reaches it from elsewhere, and so does bcpmesh web --origin, with passkeys")
 	case err != nil && meshdir.PortTaken(address):
 		return nil, cli.Failf("%s %s: another program has that port", flag, cli.Quoted(address)).WithHint("stop it, or take any free port: %s localhost:0", flag)
 	case err != nil:

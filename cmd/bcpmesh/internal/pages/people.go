@@ -1,0 +1,180 @@
+package pages
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh/web"
+)
+
+const (
+	passkeySuffix, credsSuffix = ".passkey", ".creds"
+	// maxPeople bounds the passkeys of a folder.
+	maxPeople = 1000
+)
+
+// people are those who enrolled. Each has two files in a folder: a passkey, and creds that
+// are bound to it.
+type people struct {
+	dir string
+	who *client.Flags
+	log hclog.Logger
+}
+
+// passkeys calls a function for each passkey of the folder with the name of its file,
+// until it returns false.
+func (p *people) passkeys(each func(name string, of accounts.Passkey) bool) {
+	names, err := filepath.Glob(filepath.Join(p.dir, "*"+passkeySuffix))
+	if err != nil || len(names) > maxPeople {
+		return
+	}
+	for _, name := range names {
+		content, err := cli.ReadSmall(name)
+		if err != nil {
+			continue
+		}
+		if of, err := accounts.ParsePasskey(content); err == nil && of.ID != "" && !each(name, of) {
+			return
+		}
+	}
+}
+
+// Passkey implements [web.People].
+func (p *people) Passkey(id string) (found accounts.Passkey, ok bool) {
+	p.passkeys(func(_ string, of accounts.Passkey) bool {
+		if of.ID == id {
+			found, ok = of, true
+		}
+		return !ok
+	})
+	return found, ok
+}
+
+// errNotBound says that creds are not those of an approver with the passkey beside them.
+var errNotBound = errors.New("the creds beside the passkey are not an approver's, or are not bound to it")
+
+// Connect implements [web.People].
+func (p *people) Connect(ctx context.Context, passkey accounts.Passkey) (*web.Person, error) {
+	person, err := p.connect(ctx, passkey)
+	if err != nil {
+		p.log.Warn("somebody with a passkey cannot log in", "error", err)
+	}
+	return person, err
+}
+
+func (p *people) connect(ctx context.Context, passkey accounts.Passkey) (*web.Person, error) {
+	hash, err := passkey.Hash()
+	if err != nil {
+		return nil, err
+	}
+	creds := ""
+	p.passkeys(func(name string, of accounts.Passkey) bool {
+		if of == passkey {
+			creds = strings.TrimSuffix(name, passkeySuffix) + credsSuffix
+		}
+		return creds == ""
+	})
+	who, err := meshdir.ReadCreds(creds)
+	if err != nil {
+		return nil, err
+	}
+	if who.Role != bcp.RoleApprover || who.Passkey != hash {
+		return nil, errNotBound
+	}
+	url, known := p.mesh()
+	secure, err := known.Options()
+	if err != nil {
+		return nil, err
+	}
+	c, err := agents.Connect(ctx, url, agents.CredsFile(creds), agents.Options{Name: who.Agent, NATS: secure, Logger: hclog.NewNullLogger()})
+	if err != nil {
+		return nil, err
+	}
+	return &web.Person{Name: who.Agent, On: agents.NewApprover(c).OnShard, Passkey: passkey, Over: func() bool { return refused(c.NATS()) }, Close: c.Close}, nil
+}
+
+// refused reports whether the mesh does not take the creds of a connection any more.
+func refused(nc *nats.Conn) bool {
+	err := nc.LastError()
+	return !nc.IsConnected() && (errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked))
+}
+
+// mesh is where the mesh is now.
+func (p *people) mesh() (url string, known meshdir.Trust) {
+	if p.who.URL != "" {
+		return p.who.URL, meshdir.Trust{CA: p.who.CA}
+	}
+	if p.who.Creds != "" {
+		return client.MeshNear(p.who.Creds)
+	}
+	if folder, err := p.who.Where.Folder(); err == nil {
+		if about, err := folder.Running(); err == nil {
+			return about.URL, about.Trust
+		}
+	}
+	return meshdir.StandardURL, meshdir.Trust{}
+}
+
+// Join implements [web.People].
+func (p *people) Join(ctx context.Context, token string, passkey accounts.Passkey) (bcp.AgentName, error) {
+	name, err := p.join(ctx, token, passkey)
+	if err != nil {
+		p.log.Warn("somebody with an invitation cannot enrol", "error", err)
+	} else {
+		p.log.Info("somebody enrolled a passkey: compare its words with those of bcpmesh creds list", "name", name)
+	}
+	return name, err
+}
+
+func (p *people) join(ctx context.Context, token string, passkey accounts.Passkey) (bcp.AgentName, error) {
+	hash, err := passkey.Hash()
+	if err != nil {
+		return "", err
+	}
+	full := 0
+	p.passkeys(func(string, accounts.Passkey) bool { full++; return true })
+	if full >= maxPeople {
+		return "", fmt.Errorf("%s has %d passkeys: remove those of people who left", p.dir, full)
+	}
+	url, known := p.mesh()
+	secure, err := known.Options()
+	if err != nil {
+		return "", err
+	}
+	creds, name, _, err := agents.JoinBound(ctx, url, token, hash, secure...)
+	if err != nil {
+		return "", err
+	}
+	file, err := json.Marshal(passkey)
+	if err != nil {
+		return "", err
+	}
+	stem := filepath.Join(p.dir, string(name)+"."+hex.EncodeToString(hash[:4]))
+	if err := cli.WriteOver(stem+credsSuffix, creds, 0o600); err != nil {
+		return "", err
+	}
+	return name, cli.WriteOver(stem+passkeySuffix, file, 0o600)
+}
+
+// openPeople takes the folder of those who enrol.
+func openPeople(dir string, who *client.Flags, log hclog.Logger) (*people, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, cli.NotWritten(dir, err)
+	}
+	return &people{dir, who, log}, nil
+}

@@ -1,0 +1,395 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+)
+
+const siteHost, siteOrigin = "mesh.example.org", "https://mesh.example.org"
+
+// certificateOf makes a certificate of a host, and whom to trust for it.
+func certificateOf(t *testing.T, host string) (cert, key string, trust *x509.CertPool) {
+	t.Helper()
+	pair, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{host}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, pair.Public(), pair)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := x509.MarshalPKCS8PrivateKey(pair)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for name, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: text}} {
+		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trust = x509.NewCertPool()
+	trust.AddCert(parsed)
+	return cert, key, trust
+}
+
+// visitor is a browser of another machine, which finds the site at an address.
+func visitor(t *testing.T, address string, trust *x509.CertPool) *browser {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: dial, TLSClientConfig: &tls.Config{RootCAs: trust}}
+	return &browser{siteOrigin, &http.Client{Jar: jar, Transport: transport, Timeout: clustertest.Patience}}
+}
+
+// serveSite runs "web" with passkeys until stop, and returns where it listens.
+func serveSite(t *testing.T, args ...string) (address string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var stderr heard
+	ended := make(chan int, 1)
+	go func() {
+		ended <- runCommandLine(ctx, append([]string{"web", "--listen", "127.0.0.1:0", "--origin", siteOrigin}, args...), strings.NewReader(""), io.Discard, &stderr, none)
+	}()
+	t.Cleanup(sync.OnceFunc(func() {
+		cancel()
+		if code := <-ended; code != cli.ExitOK {
+			t.Errorf("web ends with %d: %s", code, stderr.String())
+		}
+	}))
+	said := regexp.MustCompile(`pages of ` + siteOrigin + ` at (127\.0\.0\.1:[0-9]+)\n`)
+	for deadline := time.Now().Add(clustertest.Patience); ; time.Sleep(10 * time.Millisecond) {
+		if found := said.FindStringSubmatch(stderr.String()); found != nil {
+			return found[1]
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no address: %s", stderr.String())
+		}
+	}
+}
+
+// finger is a person's device: it signs what a page asks for.
+type finger struct{ *meshtest.Passkey }
+
+func (f finger) id() string { return base64.RawURLEncoding.EncodeToString(f.PublicKey[:16]) }
+
+// sign is what page.js fills in.
+func (f finger) sign(t *testing.T, statement string, form url.Values) url.Values {
+	t.Helper()
+	challenge := sha256.Sum256([]byte(statement))
+	a := f.Sign(t, challenge[:])
+	filled := url.Values{"authenticator_data": {a.AuthenticatorData}, "client_data": {a.ClientData}, "assertion": {a.Signature}}
+	for name, values := range form {
+		filled[name] = values
+	}
+	return filled
+}
+
+func (f finger) enrolment(token string) url.Values {
+	return url.Values{"token": {token}, "id": {f.id()}, "public_key": {base64.RawURLEncoding.EncodeToString(f.PublicKey)}}
+}
+
+var (
+	loginNonce = regexp.MustCompile(`data-sign="login" data-nonce="([^"]+)"`)
+	sixWords   = regexp.MustCompile(`class="words">([a-z ]+)<`)
+)
+
+func loginText(origin, nonce string) string {
+	return "bcpmesh login 1\norigin " + origin + "\nnonce " + nonce + "\n"
+}
+
+// logIn answers the page of the login.
+func (b *browser) logIn(t *testing.T, f finger) (int, string) {
+	t.Helper()
+	_, page := b.get(t, "/login")
+	nonce := first(t, loginNonce, page)
+	return b.post(t, "/login", "same-origin", f.sign(t, loginText(siteOrigin, nonce), url.Values{"nonce": {nonce}, "id": {f.id()}}))
+}
+
+// decision is the statement that the form of an act on an item's page asks for.
+func decision(t *testing.T, page, act, reason string) string {
+	t.Helper()
+	form := first(t, regexp.MustCompile(`<form [^>]*(data-sign="`+act+`"[^>]*)>`), page)
+	digest := sha256.Sum256([]byte(reason))
+	of := hex.EncodeToString(digest[:])
+	if reason == "" {
+		of = first(t, regexp.MustCompile(`data-digest="([0-9a-f]{64})"`), form)
+		content, err := base64.RawURLEncoding.DecodeString(first(t, regexp.MustCompile(`data-content="([^"]+)"`), form))
+		if digest := sha256.Sum256(content); err != nil || hex.EncodeToString(digest[:]) != of {
+			t.Fatalf("the page has %q, of which %s is not the digest", content, of)
+		}
+	}
+	return "bcpmesh approval 1\nitem " + first(t, regexp.MustCompile(`data-item="([^"]+)"`), form) + "\ndecision " + act + "\nsha256 " + of +
+		"\nexpires " + first(t, regexp.MustCompile(`data-expires="([0-9]+)"`), form) + "\n"
+}
+
+// People of other machines enrol a passkey with an invitation, log in with it over TLS
+// 1.3, and decide with it: no decision counts that it did not sign for just this item and
+// act, and the record of each can be checked. An invitation is good once, what logs in is
+// signed for this page alone, and who is revoked is out.
+//
+// covers P7.3, P7.5, A-SELFAPP
+func TestDecideWithAPasskey(t *testing.T) {
+	t.Parallel()
+	dir := heldMesh(t)
+	startMesh(t, dir)
+	cert, key, trust := certificateOf(t, siteHost)
+	address := serveSite(t, "--dir", dir, "--tls-cert", cert, "--tls-key", key)
+	b := visitor(t, address, trust)
+	run := func(code int, args ...string) string {
+		t.Helper()
+		got := execute(t, "", append(args, "--dir", dir)...)
+		if got.code != code {
+			t.Fatalf("%v: %+v", args, got)
+		}
+		return got.stdout
+	}
+	kim, other := finger{meshtest.NewPasskey(t, siteHost)}, finger{meshtest.NewPasskey(t, siteHost)}
+
+	if _, page := b.get(t, "/approvals"); !strings.Contains(page, "Log in with your passkey") {
+		t.Errorf("a stranger sees %s", page)
+	}
+	if _, page := b.post(t, "/login", "same-origin", url.Values{"token": {"x"}}); !strings.Contains(page, "does not log in here") {
+		t.Errorf("a code: %s", page)
+	}
+	old := visitor(t, address, trust)
+	old.client.Transport.(*http.Transport).TLSClientConfig.MaxVersion = tls.VersionTLS12
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, old.base+"/login", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reply, err := old.client.Do(request); err == nil {
+		t.Errorf("TLS 1.2 is taken: %d", reply.StatusCode)
+		_ = reply.Body.Close()
+	}
+	foreign := visitor(t, address, trust)
+	request, err = http.NewRequestWithContext(t.Context(), http.MethodGet, foreign.base+"/login", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Host = "localhost"
+	if status, _ := foreign.do(t, request); status != http.StatusMisdirectedRequest {
+		t.Errorf("another host: %d", status)
+	}
+
+	invitation := strings.TrimSpace(run(cli.ExitOK, "creds", "invite", "kim", "--role", "approver", "--web", siteOrigin))
+	at, token, ok := strings.Cut(invitation, "#")
+	if !ok || at != siteOrigin+"/enrol?as=kim" {
+		t.Fatalf("the invitation is %s", invitation)
+	}
+	b.sees(t, "/enrol?as=kim", "as kim", `data-sign="enrol"`)
+	for name, form := range map[string]url.Values{
+		"no key": {"token": {token}, "id": {kim.id()}}, "no id": {"token": {token}, "public_key": kim.enrolment(token)["public_key"]},
+		"a key that signs nothing": {"token": {token}, "id": {kim.id()}, "public_key": {"AAAA"}},
+	} {
+		if status, page := b.post(t, "/enrol", "same-origin", form); status != http.StatusUnprocessableEntity {
+			t.Errorf("%s: %d %s", name, status, page)
+		}
+	}
+	if status, page := b.post(t, "/enrol", "same-origin", kim.enrolment("bcpjoin1.x")); status != http.StatusForbidden || !strings.Contains(page, "does not take this invitation") {
+		t.Errorf("no invitation: %d %s", status, page)
+	}
+	status, page := b.post(t, "/enrol", "same-origin", kim.enrolment(token))
+	if status != http.StatusOK || !strings.Contains(page, "You decide as kim") {
+		t.Fatalf("enrolling: %d %s", status, page)
+	}
+	words := first(t, sixWords, page)
+	if words != accounts.PasskeyWords(kim.Hash()) || !strings.Contains(run(cli.ExitOK, "creds", "list"), "passkey "+words) {
+		t.Errorf("creds list does not show the words %s", words)
+	}
+	if status, _ := b.post(t, "/enrol", "same-origin", other.enrolment(token)); status != http.StatusForbidden {
+		t.Errorf("an invitation that is used: %d", status)
+	}
+	if status, page := b.post(t, "/enrol", "same-origin", other.enrolment("")); status != http.StatusOK || !strings.Contains(page, "bcpmesh creds issue NAME --role approver --passkey NAME.passkey") {
+		t.Errorf("without an invitation: %d %s", status, page)
+	}
+
+	nonceOf := func() string { _, page := b.get(t, "/login"); return first(t, loginNonce, page) }
+	nonce, elsewhere := nonceOf(), kim
+	elsewhere.Passkey = new(meshtest.Passkey)
+	*elsewhere.Passkey = *kim.Passkey
+	elsewhere.Origin = "https://evil.example.org"
+	for name, form := range map[string]url.Values{
+		"another passkey":           other.sign(t, loginText(siteOrigin, nonce), url.Values{"nonce": {nonce}, "id": {kim.id()}}),
+		"one that nobody enrolled":  other.sign(t, loginText(siteOrigin, nonce), url.Values{"nonce": {nonce}, "id": {other.id()}}),
+		"on another page":           elsewhere.sign(t, loginText(siteOrigin, nonce), url.Values{"nonce": {nonce}, "id": {kim.id()}}),
+		"for another page":          kim.sign(t, loginText("https://evil.example.org", nonce), url.Values{"nonce": {nonce}, "id": {kim.id()}}),
+		"another nonce":             kim.sign(t, loginText(siteOrigin, nonceOf()), url.Values{"nonce": {nonce}, "id": {kim.id()}}),
+		"a nonce that is not ours":  kim.sign(t, loginText(siteOrigin, "AAAA"), url.Values{"nonce": {"AAAA"}, "id": {kim.id()}}),
+		"nothing signed":            {"nonce": {nonce}, "id": {kim.id()}},
+		"no id":                     kim.sign(t, loginText(siteOrigin, nonce), url.Values{"nonce": {nonce}}),
+		"a decision for a login":    kim.sign(t, "bcpmesh approval 1\nitem i1\ndecision approve\n", url.Values{"nonce": {nonce}, "id": {kim.id()}}),
+		"a nonce with more in it":   kim.sign(t, loginText(siteOrigin, nonce+"A"), url.Values{"nonce": {nonce + "A"}, "id": {kim.id()}}),
+		"a nonce in another letter": kim.sign(t, loginText(siteOrigin, "x"+nonce[1:]), url.Values{"nonce": {"x" + nonce[1:]}, "id": {kim.id()}}),
+	} {
+		if status, _ := b.post(t, "/login", "same-origin", form); status != http.StatusForbidden {
+			t.Errorf("%s logs in: %d", name, status)
+		}
+	}
+	right := kim.sign(t, loginText(siteOrigin, nonce), url.Values{"nonce": {nonce}, "id": {kim.id()}})
+	if status, _ := b.post(t, "/login", "cross-site", right); status != http.StatusForbidden {
+		t.Errorf("a login from another site: %d", status)
+	}
+	if status, page := b.post(t, "/login", "same-origin", right); status != http.StatusOK || !strings.Contains(page, "<h1><bdi>") {
+		t.Fatalf("logging in: %d %s", status, page)
+	}
+	again := visitor(t, address, trust)
+	if status, _ := again.post(t, "/login", "same-origin", right); status != http.StatusForbidden {
+		t.Errorf("what logged in logs in again: %d", status)
+	}
+	site, err := url.Parse(siteOrigin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cookies := b.client.Jar.Cookies(site); len(cookies) != 1 || cookies[0].Name != "__Host-bcpmesh" {
+		t.Errorf("cookies %v", cookies)
+	}
+
+	item := func(text string) (path, page string) {
+		t.Helper()
+		run(cli.ExitOK, "publish", "main", "digest", `{"summary":"`+text+`"}`)
+		path = first(t, itemLink, b.sees(t, "/approvals", "You decide as kim", "summary"))
+		return path, b.sees(t, path, "untrusted content from a tainted agent (mail)")
+	}
+	path, page := item("Two invoices.")
+	form, approve := url.Values{"sha256": {first(t, itemDigest, page)}}, decision(t, page, "approve", "")
+	for name, c := range map[string]struct {
+		form url.Values
+		says string
+	}{
+		"nothing signed":      {form, "Not signed"},
+		"another passkey":     {other.sign(t, approve, form), "Not taken"},
+		"on another page":     {elsewhere.sign(t, approve, form), "Not taken"},
+		"signed to reject it": {kim.sign(t, decision(t, page, "reject", "No."), form), "Not taken"},
+		"signed to log in":    {kim.sign(t, loginText(siteOrigin, nonce), form), "Not taken"},
+		"another item":        {kim.sign(t, regexp.MustCompile(`item i[^\n]*`).ReplaceAllString(approve, "item i99"), form), "Not taken"},
+		"another end":         {kim.sign(t, regexp.MustCompile(`expires [0-9]+`).ReplaceAllString(approve, "expires "+strconv.FormatInt(time.Now().Unix(), 10)), form), "Not taken"},
+	} {
+		if status, page := b.post(t, path+"/approve", "same-origin", c.form); status != http.StatusForbidden || !strings.Contains(page, c.says) {
+			t.Errorf("%s: %d %s", name, status, page)
+		}
+	}
+	if inbox := run(cli.ExitOK, "inbox"); inbox != "" {
+		t.Fatalf("delivered before a decision: %s", inbox)
+	}
+	if status, page := b.post(t, path+"/approve", "same-origin", kim.sign(t, approve, form)); status != http.StatusOK || !strings.Contains(page, "it goes to main") {
+		t.Fatalf("approving: %d %s", status, page)
+	}
+	if status, page := b.post(t, path+"/approve", "same-origin", kim.sign(t, approve, form)); status == http.StatusOK {
+		t.Errorf("approving twice: %s", page)
+	}
+
+	path, page = item("Nothing of note.")
+	form = url.Values{"sha256": {first(t, itemDigest, page)}, "reason": {"It says nothing."}}
+	if status, page := b.post(t, path+"/reject", "same-origin", kim.sign(t, decision(t, page, "reject", "Another reason."), form)); status != http.StatusForbidden {
+		t.Errorf("another reason than was signed: %d %s", status, page)
+	}
+	if status, page := b.post(t, path+"/reject", "same-origin", kim.sign(t, decision(t, page, "reject", "It says nothing."), form)); status != http.StatusOK {
+		t.Fatalf("rejecting: %d %s", status, page)
+	}
+
+	path, page = item("Pay at once.")
+	form = url.Values{"sha256": {first(t, itemDigest, page)}, "response": {"Somebody asks to be paid."}}
+	if status, page = b.post(t, path+"/preview", "same-origin", form); status != http.StatusOK {
+		t.Fatalf("the preview: %d %s", status, page)
+	}
+	form.Set("edit", first(t, editDigest, page))
+	if status, page := b.post(t, path+"/edit", "same-origin", kim.sign(t, decision(t, page, "edit", ""), form)); status != http.StatusOK || !strings.Contains(page, "Edited") {
+		t.Fatalf("editing: %d %s", status, page)
+	}
+
+	replayed := ""
+	for deadline := time.Now().Add(clustertest.Patience); strings.Count(replayed, `"passkey":"`+hex.EncodeToString(hashOf(kim))) < 3; time.Sleep(50 * time.Millisecond) {
+		if replayed = run(cli.ExitOK, "audit", "replay", "--kind", "approval", "--json"); time.Now().After(deadline) {
+			t.Fatalf("the audit has %s", replayed)
+		}
+	}
+	if strings.Contains(replayed, `"unsealed":true`) {
+		t.Errorf("a passkey's decision is unsealed: %s", replayed)
+	}
+
+	run(cli.ExitOK, "creds", "revoke", "kim", "--all")
+	for deadline := time.Now().Add(clustertest.Patience); ; time.Sleep(50 * time.Millisecond) {
+		if _, page = b.get(t, "/approvals"); strings.Contains(page, "Log in with your passkey") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("who is revoked sees %s", page)
+		}
+	}
+	if status, page := b.logIn(t, kim); status != http.StatusBadGateway || !strings.Contains(page, "does not take your credentials") {
+		t.Errorf("who is revoked logs in: %d %s", status, page)
+	}
+}
+
+func hashOf(f finger) []byte { hash := f.Hash(); return hash[:] }
+
+// Pages for other machines are not served where somebody on the way could read or change
+// them, nor under a name for which no passkey can be.
+//
+// covers P7.5
+func TestSiteIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := heldMesh(t)
+	cert, key, _ := certificateOf(t, siteHost)
+	for _, c := range []struct {
+		code int
+		says string
+		args []string
+	}{
+		{cli.ExitFailed, "there is no TLS", []string{"--listen", "0.0.0.0:0", "--origin", siteOrigin}},
+		{cli.ExitFailed, "can be reached from other machines", []string{"--listen", "0.0.0.0:0"}},
+		{cli.ExitUsage, "--origin: expected", []string{"--listen", "localhost:0", "--origin", "https://192.0.2.1"}},
+		{cli.ExitUsage, "--origin: expected", []string{"--listen", "localhost:0", "--origin", "http://" + siteHost}},
+		{cli.ExitUsage, "go with --origin", []string{"--tls-cert", cert, "--tls-key", key}},
+		{cli.ExitUsage, "go together", []string{"--origin", siteOrigin, "--tls-cert", cert}},
+		{cli.ExitUsage, "--store", []string{"--origin", siteOrigin, "--creds", "x.creds"}},
+		{cli.ExitUsage, "everybody decides as themselves", []string{"--origin", siteOrigin, "--approver", "kim"}},
+		{cli.ExitFailed, "--tls-cert", []string{"--origin", siteOrigin, "--tls-cert", key, "--tls-key", key}},
+	} {
+		if got := execute(t, "", append([]string{"web", "--dir", dir}, c.args...)...); got.code != c.code || !strings.Contains(got.stderr, c.says) {
+			t.Errorf("%v: %+v", c.args, got)
+		}
+	}
+	if got := execute(t, "", "creds", "invite", "kim", "--dir", dir, "--role", "approver", "--web", "http://"+siteHost); got.code != cli.ExitUsage || !strings.Contains(got.stderr, "--web: expected") {
+		t.Errorf("an invitation to nowhere: %+v", got)
+	}
+}

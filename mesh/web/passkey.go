@@ -1,0 +1,267 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
+	m "github.com/bcpmesh/bcpmesh/mesh/web/markup"
+)
+
+const (
+	enrolPath = "/enrol"
+	// nonceLife is how long the page of the login can be answered.
+	nonceLife = 5 * time.Minute
+	nonceSize = 8 + 16 // a time, and what is random
+	// joinTime bounds how long somebody waits who enrols.
+	joinTime = 15 * time.Second
+)
+
+// nonces are what people sign to log in. Nothing is kept of those that nobody used, so
+// that strangers cannot fill anything.
+type nonces struct {
+	key  [32]byte
+	used map[string]time.Time // and when they expire
+}
+
+// nonce returns a new one.
+func (d *doors) nonce() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var zero [32]byte
+	if d.nonces.key == zero {
+		_, _ = rand.Read(d.nonces.key[:]) // it never fails
+	}
+	b := binary.BigEndian.AppendUint64(nil, uint64(d.now().Unix())) //nolint:gosec // after 1970
+	b = append(b, rand.Text()[:16]...)
+	return base64.RawURLEncoding.EncodeToString(append(b, d.nonces.sum(b)...))
+}
+
+func (n *nonces) sum(b []byte) []byte {
+	h := hmac.New(sha256.New, n.key[:])
+	h.Write(b)
+	return h.Sum(nil)
+}
+
+// use reports whether a nonce is one of ours, still good and not used before; from now on
+// it is.
+func (d *doors) use(nonce string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	b, err := base64.RawURLEncoding.DecodeString(nonce)
+	// One spelling alone: it is known by it when it was used.
+	if err != nil || base64.RawURLEncoding.EncodeToString(b) != nonce || len(b) != nonceSize+sha256.Size || !hmac.Equal(b[nonceSize:], d.nonces.sum(b[:nonceSize])) {
+		return false
+	}
+	now := d.now()
+	ends := time.Unix(int64(binary.BigEndian.Uint64(b)), 0).Add(nonceLife) //nolint:gosec // ours
+	for used, until := range d.nonces.used {
+		if !now.Before(until) {
+			delete(d.nonces.used, used)
+		}
+	}
+	if _, used := d.nonces.used[nonce]; used || !now.Before(ends) {
+		return false
+	}
+	if d.nonces.used == nil {
+		d.nonces.used = map[string]time.Time{}
+	}
+	d.nonces.used[nonce] = ends
+	return true
+}
+
+// loginStatement is what somebody signs to log in. It is none about an item, so it is no
+// decision either.
+func loginStatement(origin, nonce string) []byte {
+	return []byte("bcpmesh login 1\norigin " + origin + "\nnonce " + nonce + "\n")
+}
+
+// signing are the parts of a form that a passkey signs: what page.js fills in, and how it
+// says what went wrong.
+func signing() []m.Node {
+	return []m.Node{hidden("authenticator_data", ""), hidden("client_data", ""), hidden("assertion", ""),
+		m.El(m.P, []m.Attr{m.Class("status"), m.Role("status")}, m.Text("This needs JavaScript, which talks to your passkey."))}
+}
+
+// signed is what page.js filled in, nil if it did not.
+func signed(r *http.Request, p accounts.Passkey) *bcp.Assertion {
+	a := &bcp.Assertion{RPID: p.RPID, PublicKey: p.PublicKey,
+		AuthenticatorData: r.PostFormValue("authenticator_data"), ClientData: r.PostFormValue("client_data"), Signature: r.PostFormValue("assertion")}
+	if a.AuthenticatorData == "" || a.ClientData == "" || a.Signature == "" {
+		return nil
+	}
+	return a
+}
+
+func (s *Server) loginByPasskey(w http.ResponseWriter, _ *http.Request) {
+	s.showPasskeyLogin(w, http.StatusOK, "")
+}
+
+func (s *Server) showPasskeyLogin(w http.ResponseWriter, status int, fault string) {
+	parts := []m.Node{m.El(m.H1, nil, m.Text("Log in"))}
+	if fault != "" {
+		parts = append(parts, m.El(m.P, []m.Attr{m.Class("fault"), m.Role("alert")}, m.Text(fault)))
+	}
+	parts = append(parts, paragraph("Your passkey for this site logs you in: a finger, a face or a PIN."),
+		m.El(m.Form, []m.Attr{m.Post(), m.Action(loginPath), m.Data("sign", "login"), m.Data("nonce", s.doors.nonce())},
+			append([]m.Node{hidden("nonce", ""), hidden("id", ""), m.El(m.Button, nil, m.Text("Log in with your passkey"))}, signing()...)...),
+		paragraph("Without one, ask whoever runs the mesh for an invitation. They make it with"),
+		m.El(m.P, nil, m.El(m.Code, nil, m.Text("bcpmesh creds invite NAME --role approver --web "+s.URL()))))
+	render(w, status, "Log in", m.El(m.Main, []m.Attr{m.ID("main")}, parts...))
+}
+
+// enterByPasskey lets in whoever signed a nonce of ours with a passkey that somebody
+// enrolled, if the mesh takes the creds that are bound to it.
+func (s *Server) enterByPasskey(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), readTime)
+	defer cancel()
+	nonce := r.PostFormValue("nonce")
+	p, known := s.site.People.Passkey(r.PostFormValue("id"))
+	assertion := signed(r, p)
+	hash, err := p.Hash()
+	if assertion == nil || !known || err != nil || accounts.VerifyPasskey(hash, assertion, loginStatement(s.URL(), nonce)) != nil || !s.doors.use(nonce) {
+		s.showPasskeyLogin(w, http.StatusForbidden, "That passkey does not log in here, or the page was older than five minutes. Try again; if it stays so, enrol again with a new invitation.")
+		return
+	}
+	person, err := s.guests.connect(ctx, s.site.People, p)
+	if err != nil {
+		s.showPasskeyLogin(w, http.StatusBadGateway, "The mesh cannot be reached, or does not take your credentials any more. Whoever runs it sees them in bcpmesh creds list.")
+		return
+	}
+	s.doors.mu.Lock()
+	id, ok := s.doors.open(person)
+	s.doors.mu.Unlock()
+	s.guests.rest(s.doors.has)
+	if !ok {
+		s.showPasskeyLogin(w, http.StatusServiceUnavailable, "Too many people are logged in. Try again later.")
+		return
+	}
+	s.admit(w, r, id)
+}
+
+// has reports whether a person has a session.
+func (d *doors) has(person *Person) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.now()
+	for _, s := range d.sessions {
+		if s.person == person && s.good(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// enrol is the page that makes a passkey. The token of an invitation is behind the # of
+// its address, which no log has.
+func (s *Server) enrol(w http.ResponseWriter, r *http.Request) {
+	s.showEnrol(w, http.StatusOK, r.URL.Query().Get("as"), "")
+}
+
+func (s *Server) showEnrol(w http.ResponseWriter, status int, name, fault string) {
+	if _, err := bcp.ParseAgentName(name); err != nil {
+		name = ""
+	}
+	parts := []m.Node{m.El(m.H1, nil, m.Text("Make a passkey"))}
+	if fault != "" {
+		parts = append(parts, m.El(m.P, []m.Attr{m.Class("fault"), m.Role("alert")}, m.Text(fault)))
+	}
+	parts = append(parts, paragraph("You will decide about what is held "+as(name)+"with a passkey that this device makes, or your phone. It never leaves it, and no decision counts that it did not sign."),
+		m.El(m.Form, []m.Attr{m.Post(), m.Action(enrolPath), m.Data("sign", "enrol"), m.Data("name", cmp.Or(name, "bcpmesh"))},
+			hidden("token", ""), hidden("id", ""), hidden("public_key", ""), m.El(m.Button, nil, m.Text("Make a passkey")),
+			m.El(m.P, []m.Attr{m.Class("status"), m.Role("status")}, m.Text("This needs JavaScript, which talks to your passkey."))))
+	render(w, status, "Make a passkey", m.El(m.Main, []m.Attr{m.ID("main")}, parts...))
+}
+
+func as(name string) string {
+	if name == "" {
+		return ""
+	}
+	return "as " + name + " "
+}
+
+// enrolled takes a passkey that a browser made. With the token of an invitation its person
+// joins; without one, as on a cluster, whoever runs the mesh gets a file.
+func (s *Server) enrolled(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), joinTime)
+	defer cancel()
+	site, _ := accounts.PasskeySite(s.URL())
+	p := accounts.Passkey{RPID: site, PublicKey: r.PostFormValue("public_key"), ID: r.PostFormValue("id")}
+	hash, err := p.Hash()
+	if err != nil || p.ID == "" {
+		s.showEnrol(w, http.StatusUnprocessableEntity, "", "Your browser made no passkey that can sign here (ES256, EdDSA or RS256). Try another device.")
+		return
+	}
+	words := []m.Node{paragraph("Whoever runs the mesh has to see these six words in bcpmesh creds list. Compare them by voice: other words are another's passkey."),
+		m.El(m.P, []m.Attr{m.Class("words")}, m.Text(accounts.PasskeyWords(hash)))}
+	token := r.PostFormValue("token")
+	if token == "" {
+		file, err := json.Marshal(p)
+		if err != nil {
+			s.showEnrol(w, http.StatusUnprocessableEntity, "", "The passkey cannot be written.")
+			return
+		}
+		s.enrolledPage(w, "Nearly there", append([]m.Node{
+			paragraph("This address had no invitation. Give this text to whoever runs the mesh, as the file NAME.passkey:"),
+			m.El(m.P, []m.Attr{m.Class("said")}, m.Text(string(file))),
+			paragraph("They make credentials that are bound to it, and put both files into the folder of these pages (--store):"),
+			m.El(m.P, nil, m.El(m.Code, nil, m.Text("bcpmesh creds issue NAME --role approver --passkey NAME.passkey --out NAME.creds")))}, words...))
+		return
+	}
+	name, err := s.site.People.Join(ctx, token, p)
+	var refused *agents.RefusedError
+	switch {
+	case errors.Is(err, agents.ErrToken), errors.As(err, &refused):
+		s.showEnrol(w, http.StatusForbidden, "", "The mesh does not take this invitation: it is used, over or cancelled, or not for an approver. Ask for a new one; if you did not use it, somebody else did: say so.")
+		return
+	case err != nil:
+		s.showEnrol(w, http.StatusBadGateway, "", "The mesh did not answer, or what it gave cannot be kept here. Ask for a new invitation; whoever serves these pages sees why.")
+		return
+	}
+	s.enrolledPage(w, "You are enrolled", append([]m.Node{paragraph("You decide as " + inert.Line(string(name)) + ".")}, words...))
+}
+
+func (s *Server) enrolledPage(w http.ResponseWriter, title string, parts []m.Node) {
+	parts = append([]m.Node{m.El(m.H1, nil, m.Text(title))}, parts...)
+	parts = append(parts, m.El(m.P, nil, link(loginPath, m.Text("Log in"))))
+	render(w, http.StatusOK, title, m.El(m.Main, []m.Attr{m.ID("main")}, parts...))
+}
+
+// toSign says what a passkey has to sign for an act: what a form's page.js makes the
+// statement of. Without a passkey it says nothing.
+func (d *desk) toSign(act bcp.Act, digest bcp.Digest, content []byte) []m.Attr {
+	if d.passkey == (accounts.Passkey{}) {
+		return nil
+	}
+	attrs := []m.Attr{m.Data("sign", string(act)), m.Data("item", string(d.view.ID)), m.Data("expires", strconv.FormatInt(d.view.Deadline.Unix(), 10)), m.Data("credential", d.passkey.ID)}
+	if act != bcp.RejectItem { // whose digest is of the reason
+		attrs = append(attrs, m.Data("digest", hex.EncodeToString(digest[:])))
+	}
+	if content != nil {
+		attrs = append(attrs, m.Data("content", base64.RawURLEncoding.EncodeToString(content)))
+	}
+	return attrs
+}
+
+// signer has the parts that page.js fills in, where a passkey signs.
+func (d *desk) signer() []m.Node {
+	if d.passkey == (accounts.Passkey{}) {
+		return nil
+	}
+	return signing()
+}

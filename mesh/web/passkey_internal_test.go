@@ -1,0 +1,181 @@
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// nobody are people none of whom has enrolled.
+type nobody struct{}
+
+func (nobody) Passkey(string) (accounts.Passkey, bool) { return accounts.Passkey{}, false }
+
+func (nobody) Connect(context.Context, accounts.Passkey) (*Person, error) {
+	return nil, errors.New("nobody is there")
+}
+
+func (nobody) Join(context.Context, string, accounts.Passkey) (bcp.AgentName, error) {
+	return "", errors.New("the mesh is away")
+}
+
+// The pages of a site bear the policy and keep browsers on TLS; none but the login and the
+// enrolment shows anything to strangers, no code logs in, and no other name is served.
+//
+// covers A-FAKEUI
+func TestRoutesOfASite(t *testing.T) {
+	t.Parallel()
+	announced := 0
+	s := site{Server: newServer("443", Config{Site: &Site{Origin: "https://mesh.example.org", TLS: &tls.Config{}, People: nobody{}}, Announce: func(string) { announced++ }})}
+	ask := func(method, path, host string, form url.Values) *http.Response {
+		r := request(method, path, "", form)
+		r.Host = host
+		return s.do(r)
+	}
+	for pattern := range s.routes() {
+		_, path, ok := strings.Cut(pattern, " ")
+		if !ok {
+			path = pattern
+		}
+		for _, method := range []string{"GET", "POST"} {
+			got := ask(method, strings.NewReplacer("{$}", "", "{", "", "}", "").Replace(path), "mesh.example.org", nil)
+			if h := got.Header; h.Get("Content-Security-Policy") != policy || h.Get("Strict-Transport-Security") == "" || !strings.Contains(h.Get("Permissions-Policy"), "publickey-credentials-get=(self)") {
+				t.Errorf("%s %s: headers %v", method, path, h)
+			}
+			if got.StatusCode == http.StatusOK && path != loginPath && path != enrolPath && !strings.HasPrefix(path, "/assets/") {
+				t.Errorf("%s %s: 200 for a stranger", method, path)
+			}
+		}
+	}
+	for _, host := range []string{"localhost:443", "127.0.0.1:443", "mesh.example.org:443", "mesh.example.org.", "evil.example.org", ""} {
+		if got := ask("GET", "/login", host, nil); got.StatusCode != http.StatusMisdirectedRequest {
+			t.Errorf("%q: %d", host, got.StatusCode)
+		}
+	}
+	if got := ask("POST", "/login", "mesh.example.org", url.Values{"token": {s.doors.token}}); got.StatusCode != http.StatusForbidden || len(got.Cookies()) > 0 || announced > 0 {
+		t.Errorf("a code logs in, or was announced %d times: %d", announced, got.StatusCode)
+	}
+	key := "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEf-_4AbaxFPK5SV3wDGVSt0QzBKQ2hbNHB3NeECAzEPlbBSzk9vIbTkkjnEzx-bUCCiIhMUf8UmXp16JlE7t4mA"
+	for path, says := range map[string]string{"/enrol?as=%3Cb%3E": "You will decide about what is held with a passkey", "/enrol?as=kim": "as kim with"} {
+		page, err := io.ReadAll(ask("GET", path, "mesh.example.org", nil).Body)
+		if err != nil || !strings.Contains(string(page), says) || strings.Contains(string(page), "<b>") {
+			t.Errorf("%s: %s", path, page)
+		}
+	}
+	if got := ask("POST", "/enrol", "mesh.example.org", url.Values{"token": {"x"}, "id": {"AAAA"}, "public_key": {key}}); got.StatusCode != http.StatusBadGateway && got.StatusCode != http.StatusUnprocessableEntity {
+		t.Errorf("a mesh that is away: %d", got.StatusCode)
+	}
+}
+
+// What somebody signs to log in is made by this process, good for five minutes, and once.
+func TestNonces(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	d, other := doors{now: func() time.Time { return now }}, doors{now: func() time.Time { return now }}
+	if d.use("") || d.use(other.nonce()) {
+		t.Error("a nonce is taken that another process made, or nobody")
+	}
+	first, second, third := d.nonce(), d.nonce(), d.nonce()
+	if first == second || !d.use(first) || d.use(first) || d.use(second[:len(second)-1]) || d.use(second+"A") || d.use(second+"\n") {
+		t.Error("a nonce is the same as another, works twice, or when it was changed")
+	}
+	if now = now.Add(nonceLife - 1); !d.use(second) || d.use(second) {
+		t.Error("a nonce is refused within its time, or works twice at its end")
+	}
+	if now = now.Add(1); d.use(third) || d.use(first) {
+		t.Error("a nonce works after its time")
+	}
+	now = now.Add(nonceLife)
+	if last := d.nonce(); !d.use(last) || len(d.nonces.used) != 1 {
+		t.Errorf("%d nonces are kept that do not matter any more", len(d.nonces.used))
+	}
+}
+
+// A session ends when the mesh refuses its person, whose connection is closed when nobody
+// needs it; one connection serves all sessions of a passkey.
+func TestGuests(t *testing.T) {
+	t.Parallel()
+	over, connected, closed := false, 0, 0
+	people := someone(func() *Person {
+		connected++
+		return &Person{Name: "kim", Over: func() bool { return over }, Close: func() { closed++ }}
+	})
+	now := time.Unix(1_800_000_000, 0)
+	var g guests
+	d := doors{now: func() time.Time { return now }}
+	enter := func() string {
+		person, err := g.connect(t.Context(), people, accounts.Passkey{ID: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, ok := d.open(person)
+		if !ok {
+			t.Fatal("no room for a session")
+		}
+		return id
+	}
+	one, two := enter(), enter()
+	if connected != 1 || !d.knows(one) || !d.knows(two) {
+		t.Errorf("%d connections for two sessions", connected)
+	}
+	d.leave(one)
+	if g.rest(d.has); closed != 0 || !d.knows(two) {
+		t.Error("a connection is closed that a session needs")
+	}
+	over = true
+	if g.rest(d.has); d.knows(two) || closed != 1 {
+		t.Errorf("who is refused is let in, or stays connected: closed %d", closed)
+	}
+	over = false
+	three := enter()
+	now = now.Add(sessionIdle)
+	if g.rest(d.has); connected != 2 || closed != 2 || d.knows(three) {
+		t.Errorf("connected %d, closed %d", connected, closed)
+	}
+	enter()
+	if g.close(); closed != 3 {
+		t.Error("a connection outlives the pages")
+	}
+}
+
+type someone func() *Person
+
+func (someone) Passkey(string) (accounts.Passkey, bool) { return accounts.Passkey{}, false }
+
+func (s someone) Connect(context.Context, accounts.Passkey) (*Person, error) { return s(), nil }
+
+func (someone) Join(context.Context, string, accounts.Passkey) (bcp.AgentName, error) {
+	return "", errors.New("not now")
+}
+
+// A page of an item hears that it does not wait any more, of acts that counted and of its
+// end alone.
+func TestItemIsOver(t *testing.T) {
+	t.Parallel()
+	s := newSite("x")
+	begin := s.history.total()
+	for i, d := range []bcp.Decision{
+		{Kind: bcp.KindApproval, Verdict: bcp.Accept, Item: "i1"}, {Kind: bcp.KindExpire, Item: "i2"},
+		{Kind: bcp.KindApproval, Verdict: bcp.Reject, Item: "i3"}, {Kind: bcp.KindAnswer, Verdict: bcp.Hold, Item: "i4"}, {Kind: bcp.KindExpire},
+	} {
+		d.Seq = 1000 + uint64(i)
+		s.history.add(2, d.Seq, &d)
+	}
+	events, _, _ := s.since(begin)
+	var over []string
+	for _, e := range events {
+		over = append(over, e.Over)
+	}
+	if strings.Join(over, " ") != "/approvals/2/i1 /approvals/2/i2   " {
+		t.Errorf("over are %q", over)
+	}
+}
