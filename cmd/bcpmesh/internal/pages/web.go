@@ -68,7 +68,7 @@ decides about what is held: as the mesh's only approver, or as the one of --appr
 		},
 	}
 	who.AddTo(cmd, "auditor")
-	cmd.Flags().StringVar(&listen, "listen", "localhost:4280", "serve at this `ADDRESS`, of this machine alone unless --origin is given; port 0: any")
+	cmd.Flags().StringVar(&listen, "listen", "localhost:4280", "serve at this `ADDRESS`, or at any port with port 0")
 	cmd.Flags().StringVar(&approver, "approver", "", "in the folder of the mesh: decide as this `PERSON` (default: the mesh's only approver)")
 	site.addTo(cmd)
 	cli.Complete(cmd, "approver", meshdir.CompleteAgents(true))
