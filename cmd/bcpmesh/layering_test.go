@@ -244,7 +244,7 @@ var rules = []rule{
 	// Puts meshes and floors together to measure them; nothing that runs knows of it.
 	{
 		folder:   "mesh/bench",
-		internal: append([]string{"accounts", "agents", "jetstream", "mesh", "mesh/plot", "mesh/scale", "mesh/server"}, corePackages...),
+		internal: append([]string{"accounts", "agents", "jetstream", "mesh", "mesh/plot", "mesh/scale", "mesh/server", "mesh/web"}, corePackages...),
 		external: []string{jsonText, logging, natsClient},
 	},
 	// Says how much tests do.

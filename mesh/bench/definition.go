@@ -67,7 +67,7 @@ func (s shape) files(interval bool) map[string][]byte {
 	if interval {
 		sync = "1h"
 	}
-	files := map[string][]byte{"mesh.yaml": []byte("name: bench\nsync: " + sync + "\n")}
+	files := map[string][]byte{"mesh.yaml": []byte("name: bench\nauditors: [auditor]\nsync: " + sync + "\n")}
 	agent := func(name bcp.AgentName, peers int, channel func(peer int) string) {
 		var b strings.Builder
 		fmt.Fprintf(&b, "---\nname: %s\nbcp_channels:\n", name)

@@ -31,6 +31,7 @@ const (
 	doRoundTrip = "round-trip" // measure deliveries and their acknowledgements, from the gateway's end
 	doConnect   = "connect"    // be agents
 	doLoad      = "load"       // send
+	doPages     = "pages"      // serve pages about a mesh
 	// Alone, without a mesh that runs.
 	doDefinitions = "definitions" // say what a mesh of a shape costs
 	doMemory      = "memory"      // say what a state remembers of messages
@@ -103,6 +104,7 @@ type part struct {
 	host   *host
 	begun  order // of the host
 	agents *agentsPart
+	pages  *pagesPart
 }
 
 // Serve runs a part: it reads orders from in and writes replies to out until
@@ -187,6 +189,9 @@ func (p *part) do(ctx context.Context, o order) (r reply, err error) {
 			p.agents = &agentsPart{}
 		}
 		return p.agents.connect(ctx, o)
+	case doPages:
+		p.pages, r, err = startPages(ctx, o)
+		return r, err
 	case doDefinitions:
 		r.Sizes, err = measureDefinitions(o.State, o.Shape)
 		return r, err
@@ -203,6 +208,9 @@ func (p *part) do(ctx context.Context, o order) (r reply, err error) {
 }
 
 func (p *part) stop() {
+	if p.pages != nil {
+		p.pages.close()
+	}
 	if p.agents != nil {
 		p.agents.close()
 	}

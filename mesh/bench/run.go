@@ -60,6 +60,7 @@ var measurements = []struct {
 	{"channels", (*runner).channels},
 	{"decisions", (*runner).decisions},
 	{"sizes", (*runner).sizes},
+	{"pages", (*runner).pages},
 }
 
 // Names are what can be measured.
@@ -154,7 +155,7 @@ func loadAverage() string {
 }
 
 func nobody(party) bool          { return false }
-func everybody(party) bool       { return true }
+func everybody(one party) bool   { return one.Role != bcp.RoleAuditor }
 func readersOnly(one party) bool { return one.Role == bcp.RoleReader }
 
 // path is one of those that are compared.
