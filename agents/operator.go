@@ -201,8 +201,8 @@ func (o *Operator) Forecasts(ctx context.Context) ([]bcp.Forecast, error) {
 // compare them with what the decisions record, with the ledger and with its own
 // state. That takes as long as the journal is: the connection's Attempt must be
 // longer.
-func (o *Operator) Reconcile(ctx context.Context) (bcp.Reconciliation, error) {
-	var r bcp.Reconciliation
+func (o *Operator) Reconcile(ctx context.Context) (status.Reconciliation, error) {
+	var r status.Reconciliation
 	err := o.request(ctx, bcp.ControlReconcile, bcp.Control{}, &r)
 	return r, err
 }

@@ -37,8 +37,45 @@ func (d *Decision) Line() (LedgerLine, bool) {
 	}, true
 }
 
-// EncodeLedgerLine returns the record of a line.
-func EncodeLedgerLine(line LedgerLine) ([]byte, error) { return msgpack.Marshal(line) }
+// usualLine is the room that most lines need, in bytes.
+const usualLine = 160
+
+// EncodeLedgerLine returns the record of a line: a MessagePack map as the library writes
+// it with numbers in their shortest form.
+func EncodeLedgerLine(l *LedgerLine) []byte {
+	w := recordWriter{b: make([]byte, 0, usualLine)}
+	at, members := w.open()
+	w.key("n")
+	w.putUint(l.Seq)
+	w.key("t")
+	w.putTime(l.Time)
+	w.key("k")
+	w.putInt(int64(l.Kind))
+	w.key("co")
+	w.putText(string(l.Controller))
+	w.key("re")
+	w.putText(string(l.Reader))
+	w.key("e")
+	w.putUint(l.Epoch)
+	writeText(&w, "q", l.Query)
+	writeText(&w, "su", l.Subscription)
+	w.key("ca")
+	w.putInt(int64(l.Category))
+	w.key("bn")
+	w.putInt(int64(l.Nominal))
+	w.key("bc")
+	w.putInt(int64(l.Capacity))
+	w.key("tm")
+	w.putFlag(l.Timing)
+	w.key("ex")
+	w.putInt(int64(l.Exposure))
+	w.key("b")
+	inner, outer := w.open()
+	w.balance(&l.Balance)
+	w.close(inner, outer)
+	w.close(at, members)
+	return w.b
+}
 
 // DecodeLedgerLine reads a record of the ledger.
 func DecodeLedgerLine(b []byte) (LedgerLine, error) {
@@ -66,44 +103,4 @@ type PoolBalance struct {
 // Key returns the epoch's name.
 func (p *PoolBalance) Key() PoolKey {
 	return PoolKey{ChannelKey{Controller: p.Controller, Reader: p.Reader}, p.Epoch}
-}
-
-// Reconciliation is what a recount of the journal found.
-type Reconciliation struct {
-	Decisions uint64 `json:"decisions"` // of the journal that were counted
-	Lines     uint64 `json:"lines"`     // of the ledger that were compared
-	Behind    uint64 `json:"behind"`    // decisions that the ledger does not show yet
-	// Pools are the epochs of the state, as the journal amounts to them.
-	Pools       []PoolBalance `json:"pools"`
-	Differences []Difference  `json:"differences"`
-	More        uint64        `json:"more_differences,omitzero"` // beyond MaxDifferences
-}
-
-// Difference is one disagreement with the journal's charges.
-type Difference struct {
-	Where Book   `json:"where"`
-	Seq   uint64 `json:"seq,omitzero"` // of the decision
-	Text  string `json:"text"`
-}
-
-// Book says whose figure it is that differs.
-type Book string
-
-// The books that a recount is compared with.
-const (
-	BookJournal Book = "journal" // the balances that decisions record
-	BookLedger  Book = "ledger"  // the projection
-	BookState   Book = "state"   // the gateway's
-)
-
-// MaxDifferences is how many are told one by one.
-const MaxDifferences = 100
-
-// Differ notes a difference.
-func (r *Reconciliation) Differ(where Book, seq uint64, format string, args ...any) {
-	if len(r.Differences) >= MaxDifferences {
-		r.More++
-		return
-	}
-	r.Differences = append(r.Differences, Difference{where, seq, fmt.Sprintf(format, args...)})
 }

@@ -2,8 +2,10 @@ package bcp
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"math"
+	"time"
 )
 
 // The members of a record, and those of its JSON, are listed in [Decision] alone.
@@ -160,6 +162,31 @@ func (w *recordWriter) putBytes(b []byte) {
 		w.putSize(0xc6, 4, uint64(n))
 	}
 	w.b = append(w.b, b...)
+}
+
+// putTime writes a timestamp of MessagePack, in the shortest of its three forms.
+func (w *recordWriter) putTime(t time.Time) {
+	seconds, nanoseconds := uint64(t.Unix()), uint64(t.Nanosecond())
+	switch {
+	case seconds <= math.MaxUint32 && nanoseconds == 0:
+		w.b = append(w.b, 0xd6, 0xff)
+		w.b = binary.BigEndian.AppendUint32(w.b, uint32(seconds))
+	case seconds>>34 == 0:
+		w.b = append(w.b, 0xd7, 0xff)
+		w.b = binary.BigEndian.AppendUint64(w.b, nanoseconds<<34|seconds)
+	default:
+		w.b = append(w.b, 0xc7, 12, 0xff)
+		w.b = binary.BigEndian.AppendUint32(w.b, uint32(nanoseconds))
+		w.b = binary.BigEndian.AppendUint64(w.b, seconds)
+	}
+}
+
+func (w *recordWriter) putFlag(v bool) {
+	if v {
+		w.b = append(w.b, 0xc3)
+	} else {
+		w.b = append(w.b, 0xc2)
+	}
 }
 
 func (w *recordWriter) putLength(short byte, code byte, n int) {

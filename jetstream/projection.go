@@ -68,8 +68,7 @@ func projectLedger(d *bcp.Decision) (string, []byte, error) {
 	if !ok {
 		return "", nil, nil
 	}
-	data, err := bcp.EncodeLedgerLine(line)
-	return subjects.Ledger(d.Controller, d.Reader), data, err
+	return subjects.Ledger(d.Controller, d.Reader), bcp.EncodeLedgerLine(&line), nil
 }
 
 // A projector stays out of the way of those who wait for a decision: it works

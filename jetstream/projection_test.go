@@ -18,12 +18,12 @@ import (
 )
 
 // run runs a projector until the returned function ends it.
-func run(t *testing.T, js natsjs.JetStream) (stop func()) {
+func run(t testing.TB, js natsjs.JetStream) (stop func()) {
 	t.Helper()
 	return runAsking(t, js, new(jetstream.Asking))
 }
 
-func runAsking(t *testing.T, js natsjs.JetStream, asking *jetstream.Asking) (stop func()) {
+func runAsking(t testing.TB, js natsjs.JetStream, asking *jetstream.Asking) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -36,7 +36,7 @@ func runAsking(t *testing.T, js natsjs.JetStream, asking *jetstream.Asking) (sto
 	return stop
 }
 
-func projected(t *testing.T, js natsjs.JetStream, seq uint64) {
+func projected(t testing.TB, js natsjs.JetStream, seq uint64) {
 	t.Helper()
 	if err := jetstream.Projected(within(t), js, seq); err != nil {
 		t.Fatal(err)

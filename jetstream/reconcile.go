@@ -13,6 +13,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -26,8 +27,8 @@ const projectedTimeout = 5 * time.Second
 // The ledger need not have a line for each decision, but for the newest of each
 // channel; what it has must be the journal's. What it does not show yet is no
 // difference, and is told.
-func Reconcile(ctx context.Context, js natsjs.JetStream, bases *Bases, last uint64, books []bcp.PoolBalance) (bcp.Reconciliation, error) {
-	r := bcp.Reconciliation{Differences: []bcp.Difference{}}
+func Reconcile(ctx context.Context, js natsjs.JetStream, bases *Bases, last uint64, books []bcp.PoolBalance) (status.Reconciliation, error) {
+	r := status.Reconciliation{Differences: []status.Difference{}}
 	shown, err := shownBy(ctx, js, last)
 	if err != nil {
 		return r, err
@@ -65,7 +66,7 @@ func Reconcile(ctx context.Context, js natsjs.JetStream, bases *Bases, last uint
 		}
 		r.Decisions = d.Seq
 		if err := counted.Add(&d); err != nil {
-			r.Differ(bcp.BookJournal, d.Seq, "%s", err)
+			r.Differ(status.BookJournal, d.Seq, "%s", err)
 		}
 		return lines.compare(ctx, &r, &d, shown, missing)
 	}
@@ -86,7 +87,7 @@ func Reconcile(ctx context.Context, js natsjs.JetStream, bases *Bases, last uint
 		}
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(missing), bcp.ChannelKey.Compare) {
-		r.Differ(bcp.BookLedger, missing[key], "the ledger lacks decision %d of %s and %s, the newest that moved bits", missing[key], key.Controller, key.Reader)
+		r.Differ(status.BookLedger, missing[key], "the ledger lacks decision %d of %s and %s, the newest that moved bits", missing[key], key.Controller, key.Reader)
 	}
 	r.Behind = r.Decisions - min(r.Decisions, shown)
 	counted.CompareState(&r, books)
@@ -120,7 +121,7 @@ type ledgerLines struct {
 	has    bool
 }
 
-func openLines(ctx context.Context, js natsjs.JetStream, r *bcp.Reconciliation) (*ledgerLines, error) {
+func openLines(ctx context.Context, js natsjs.JetStream, r *status.Reconciliation) (*ledgerLines, error) {
 	stream, err := js.Stream(ctx, LedgerStream)
 	if err != nil {
 		return nil, fmt.Errorf("reading the ledger: %w", err)
@@ -150,7 +151,7 @@ func (l *ledgerLines) close() {
 
 // advance reads the next line, if there is one. What cannot be read is a
 // difference.
-func (l *ledgerLines) advance(ctx context.Context, r *bcp.Reconciliation) error {
+func (l *ledgerLines) advance(ctx context.Context, r *status.Reconciliation) error {
 	for l.read < l.end {
 		m, err := l.reader.message(ctx)
 		if err != nil {
@@ -161,14 +162,14 @@ func (l *ledgerLines) advance(ctx context.Context, r *bcp.Reconciliation) error 
 			l.has = true
 			return nil
 		}
-		r.Differ(bcp.BookLedger, 0, "message %d of the ledger cannot be read", l.read)
+		r.Differ(status.BookLedger, 0, "message %d of the ledger cannot be read", l.read)
 	}
 	l.has = false
 	return nil
 }
 
 // compare looks at the ledger's lines up to a decision.
-func (l *ledgerLines) compare(ctx context.Context, r *bcp.Reconciliation, d *bcp.Decision, shown uint64, missing map[bcp.ChannelKey]uint64) error {
+func (l *ledgerLines) compare(ctx context.Context, r *status.Reconciliation, d *bcp.Decision, shown uint64, missing map[bcp.ChannelKey]uint64) error {
 	key, _ := d.Channel()
 	line, moves := d.Line()
 	found := false
@@ -176,16 +177,12 @@ func (l *ledgerLines) compare(ctx context.Context, r *bcp.Reconciliation, d *bcp
 		r.Lines++
 		switch {
 		case l.next.Seq < d.Seq || !moves || found:
-			r.Differ(bcp.BookLedger, l.next.Seq, "the ledger has a line of decision %d that the journal does not have there", l.next.Seq)
+			r.Differ(status.BookLedger, l.next.Seq, "the ledger has a line of decision %d that the journal does not have there", l.next.Seq)
 		default:
 			found = true
 			delete(missing, key)
-			want, err := bcp.EncodeLedgerLine(line)
-			if err != nil {
-				return err
-			}
-			if !bytes.Equal(want, l.data) {
-				r.Differ(bcp.BookLedger, d.Seq, "the ledger's line of decision %d has %s bits and %s settled; the journal has %s and %s",
+			if !bytes.Equal(bcp.EncodeLedgerLine(&line), bcp.EncodeLedgerLine(&l.next)) { // whatever the form of the ledger's
+				r.Differ(status.BookLedger, d.Seq, "the ledger's line of decision %d has %s bits and %s settled; the journal has %s and %s",
 					d.Seq, l.next.Nominal, l.next.Balance.Settled, line.Nominal, line.Balance.Settled)
 			}
 		}
@@ -200,10 +197,10 @@ func (l *ledgerLines) compare(ctx context.Context, r *bcp.Reconciliation, d *bcp
 }
 
 // excess finds lines of decisions that the whole journal does not have.
-func (l *ledgerLines) excess(ctx context.Context, r *bcp.Reconciliation) error {
+func (l *ledgerLines) excess(ctx context.Context, r *status.Reconciliation) error {
 	for l.has {
 		r.Lines++
-		r.Differ(bcp.BookLedger, l.next.Seq, "the ledger has a line of decision %d, and the journal ends at %d", l.next.Seq, r.Decisions)
+		r.Differ(status.BookLedger, l.next.Seq, "the ledger has a line of decision %d, and the journal ends at %d", l.next.Seq, r.Decisions)
 		if err := l.advance(ctx, r); err != nil {
 			return err
 		}

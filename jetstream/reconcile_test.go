@@ -8,6 +8,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -36,11 +37,7 @@ func TestReconcile(t *testing.T) {
 				t.Fatal(err)
 			}
 			edit(&line)
-			b, err := bcp.EncodeLedgerLine(line)
-			if err != nil {
-				t.Fatal(err)
-			}
-			publish(t, js, b, last.Header)
+			publish(t, js, bcp.EncodeLedgerLine(&line), last.Header)
 		}
 	}
 	for _, tt := range []struct {
@@ -163,7 +160,7 @@ func TestReconcileUpToADecision(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err = jetstream.Reconcile(within(t), js, nil, 0, m.state.Pools())
-	if err != nil || len(r.Differences) != 1 || r.Differences[0].Where != bcp.BookJournal || r.Differences[0].Seq != 41 {
+	if err != nil || len(r.Differences) != 1 || r.Differences[0].Where != status.BookJournal || r.Differences[0].Seq != 41 {
 		t.Errorf("a journal that lies: %+v, %v", r, err)
 	}
 }

@@ -55,7 +55,7 @@ func startServer(t testing.TB) *natsserver.Server {
 	return s
 }
 
-func connect(t *testing.T, url string, options ...nats.Option) natsjs.JetStream {
+func connect(t testing.TB, url string, options ...nats.Option) natsjs.JetStream {
 	t.Helper()
 	conn, err := nats.Connect(url, append([]nats.Option{nats.Timeout(patience)}, options...)...)
 	if err != nil {
@@ -86,7 +86,7 @@ var makerSecret = [32]byte{7}
 
 const makerDay = "2026-03-15"
 
-func makerKey(t *testing.T) bcp.SealingKey {
+func makerKey(t testing.TB) bcp.SealingKey {
 	t.Helper()
 	key, err := bcp.NewSealingKey(makerSecret)
 	if err != nil {
@@ -96,7 +96,7 @@ func makerKey(t *testing.T) bcp.SealingKey {
 }
 
 // open opens the journal and replays it into records.
-func open(t *testing.T, js natsjs.JetStream) (*jetstream.Journal, [][]byte) {
+func open(t testing.TB, js natsjs.JetStream) (*jetstream.Journal, [][]byte) {
 	t.Helper()
 	j, err := jetstream.OpenJournal(t.Context(), js, 0)
 	if err != nil {
@@ -111,13 +111,13 @@ func open(t *testing.T, js natsjs.JetStream) (*jetstream.Journal, [][]byte) {
 
 // maker makes the decisions of a mesh without a gateway.
 type maker struct {
-	t     *testing.T
+	t     testing.TB
 	state *state.State
 	n     int
 	now   time.Time
 }
 
-func newMaker(t *testing.T) *maker {
+func newMaker(t testing.TB) *maker {
 	t.Helper()
 	definition := meshtest.Parse(t, map[string]string{
 		"mesh.yaml": "max_refusals: 6000/m\n",
@@ -188,7 +188,7 @@ func (m *maker) some(n int) [][]byte {
 	return list
 }
 
-func within(t *testing.T) context.Context {
+func within(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/jetstream/verify"
 	"github.com/bcpmesh/bcpmesh/mesh"
@@ -103,7 +104,7 @@ func booksAgree(t *testing.T, m *meshtest.Mesh) {
 	operator := m.Connect(t, bcp.Operator, bcp.RoleOperator)
 	defer operator.Close()
 	reply, err := operator.Conn.Request(subjects.Control(bcp.ControlReconcile), []byte("{}"), meshtest.Patience)
-	var r bcp.Reconciliation
+	var r status.Reconciliation
 	if err == nil {
 		err = json.Unmarshal(reply.Data, &r)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 )
@@ -16,7 +17,7 @@ import (
 // ledger there and with the state that the journal makes under the definitions.
 // No mesh may run on it: the error wraps [server.ErrInUse] then. Keys say how sealed
 // keys are opened.
-func Reconcile(ctx context.Context, state string, def *bcp.Mesh, version string, keys ...accounts.OpenOption) (r bcp.Reconciliation, err error) {
+func Reconcile(ctx context.Context, state string, def *bcp.Mesh, version string, keys ...accounts.OpenOption) (r status.Reconciliation, err error) {
 	err = withStreams(ctx, state, def, keys, func(js natsjs.JetStream) error {
 		journal, err := jetstream.OpenJournal(ctx, js, 0)
 		if err != nil {

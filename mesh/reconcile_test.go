@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -45,7 +46,7 @@ func TestBooksAgree(t *testing.T) {
 			}
 		}
 	})
-	reconcile := func() (r bcp.Reconciliation) {
+	reconcile := func() (r status.Reconciliation) {
 		reply, err := operator.Conn.Request(subjects.Control(bcp.ControlReconcile), []byte("{}"), meshtest.Patience)
 		if err == nil {
 			err = json.Unmarshal(reply.Data, &r)
@@ -78,7 +79,7 @@ func TestBooksAgree(t *testing.T) {
 	busy.Wait()
 	m.Stop(t)
 
-	offline := func() bcp.Reconciliation {
+	offline := func() status.Reconciliation {
 		ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 		defer cancel()
 		r, err := mesh.Reconcile(ctx, m.State, m.Definition, "test")
@@ -91,15 +92,13 @@ func TestBooksAgree(t *testing.T) {
 		t.Errorf("at rest: %+v", r)
 	}
 	js, end := m.Streams(t)
-	line, err := bcp.EncodeLedgerLine(bcp.LedgerLine{Seq: 1, Controller: "main", Reader: "mailer"})
-	if err == nil {
-		_, err = js.Publish(t.Context(), subjects.Ledger("main", "mailer"), line)
-	}
+	line := bcp.EncodeLedgerLine(&bcp.LedgerLine{Seq: 1, Controller: "main", Reader: "mailer"})
+	_, err := js.Publish(t.Context(), subjects.Ledger("main", "mailer"), line)
 	end()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := offline(); len(r.Differences) != 1 || r.Differences[0].Where != bcp.BookLedger {
+	if r := offline(); len(r.Differences) != 1 || r.Differences[0].Where != status.BookLedger {
 		t.Errorf("with a line that nobody decided: %+v", r)
 	}
 }

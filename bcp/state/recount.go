@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 )
 
 // Recount adds up the charges of a journal from its decisions alone, without
@@ -119,12 +120,12 @@ func (s *State) Pools() []bcp.PoolBalance {
 }
 
 // CompareState compares the state's books with the recount of the same decisions.
-func (r *Recount) CompareState(found *bcp.Reconciliation, state []bcp.PoolBalance) {
+func (r *Recount) CompareState(found *status.Reconciliation, state []bcp.PoolBalance) {
 	found.Pools = []bcp.PoolBalance{}
 	for _, p := range state {
 		want := r.Pools[p.Key()]
 		if want != p.Balance {
-			found.Differ(bcp.BookState, 0, "%s and %s, epoch %d: the state has %s settled and %s reserved; the charges amount to %s and %s",
+			found.Differ(status.BookState, 0, "%s and %s, epoch %d: the state has %s settled and %s reserved; the charges amount to %s and %s",
 				p.Controller, p.Reader, p.Epoch, p.Balance.Settled, p.Balance.Reserved, want.Settled, want.Reserved)
 		}
 		p.Balance = want

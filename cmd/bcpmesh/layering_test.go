@@ -354,7 +354,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/ledger", program: true,
-		internal: []string{"agents", "bcp", "bcp/cost", "bcp/cost/tally", "bcp/state", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh", "mesh/home", "mesh/plot", "mesh/server"},
+		internal: []string{"agents", "bcp", "bcp/cost", "bcp/cost/tally", "bcp/state", "bcp/status", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh", "mesh/home", "mesh/plot", "mesh/server"},
 		external: []string{commandLines},
 	},
 	{

@@ -10,6 +10,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -145,15 +146,15 @@ func (g *Gateway) reconcile(in *input) {
 	})
 }
 
-func (g *Gateway) recount(ctx context.Context, last uint64, pools []bcp.PoolBalance) (bcp.Reconciliation, error) {
+func (g *Gateway) recount(ctx context.Context, last uint64, pools []bcp.PoolBalance) (status.Reconciliation, error) {
 	conn, err := g.config.Connect()
 	if err != nil {
-		return bcp.Reconciliation{}, err
+		return status.Reconciliation{}, err
 	}
 	defer conn.Close()
 	js, err := natsjs.New(conn)
 	if err != nil {
-		return bcp.Reconciliation{}, err
+		return status.Reconciliation{}, err
 	}
 	return jetstream.Reconcile(ctx, js, g.config.Bases, last, pools)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
@@ -165,7 +166,7 @@ differs.`,
 }
 
 // reconcile has the gateway of each shard do it, or does it where the mesh rests.
-func reconcile(ctx context.Context, who *client.Flags) ([]client.Sharded[bcp.Reconciliation], error) {
+func reconcile(ctx context.Context, who *client.Flags) ([]client.Sharded[status.Reconciliation], error) {
 	folder, err := who.Where.Folder()
 	if err != nil {
 		return nil, err
@@ -176,7 +177,7 @@ func reconcile(ctx context.Context, who *client.Flags) ([]client.Sharded[bcp.Rec
 			return nil, err
 		}
 		defer o.Close()
-		all, err := client.OnShards(ctx, o.Shards, func(ctx context.Context, shard int) (bcp.Reconciliation, error) {
+		all, err := client.OnShards(ctx, o.Shards, func(ctx context.Context, shard int) (status.Reconciliation, error) {
 			return o.Operator(shard).Reconcile(ctx)
 		})
 		return all, meshdir.OutcomeOf(err)
@@ -198,10 +199,10 @@ func reconcile(ctx context.Context, who *client.Flags) ([]client.Sharded[bcp.Rec
 	if err != nil {
 		return nil, meshdir.OutcomeOf(err)
 	}
-	return client.Alone([]bcp.Reconciliation{r}), nil
+	return client.Alone([]status.Reconciliation{r}), nil
 }
 
-func showReconciliation(p *cli.Program, of *client.Sharded[bcp.Reconciliation]) error {
+func showReconciliation(p *cli.Program, of *client.Sharded[status.Reconciliation]) error {
 	r := &of.Of
 	if p.Out.JSON {
 		if err := p.Out.Value(of); err != nil {
