@@ -6,6 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
+	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
@@ -19,7 +20,7 @@ import (
 // covers P4.5, P11.1, BCP-92
 func TestReconcile(t *testing.T) {
 	t.Parallel()
-	rewrite := func(edit func(*bcp.LedgerLine)) func(*testing.T, natsjs.JetStream, *maker) {
+	write := func(form func(*bcp.LedgerLine) []byte) func(*testing.T, natsjs.JetStream, *maker) {
 		return func(t *testing.T, js natsjs.JetStream, _ *maker) { // of the last line, as a message in its place
 			stream, err := js.Stream(within(t), jetstream.LedgerStream)
 			if err != nil {
@@ -36,9 +37,11 @@ func TestReconcile(t *testing.T) {
 			if err := stream.DeleteMsg(within(t), last.Sequence); err != nil {
 				t.Fatal(err)
 			}
-			edit(&line)
-			publish(t, js, bcp.EncodeLedgerLine(&line), last.Header)
+			publish(t, js, form(&line), last.Header)
 		}
+	}
+	rewrite := func(edit func(*bcp.LedgerLine)) func(*testing.T, natsjs.JetStream, *maker) {
+		return write(func(l *bcp.LedgerLine) []byte { edit(l); return bcp.EncodeLedgerLine(l) })
 	}
 	for _, tt := range []struct {
 		name  string
@@ -46,6 +49,13 @@ func TestReconcile(t *testing.T) {
 		want  []string // where, of the differences
 	}{
 		{"nothing", func(*testing.T, natsjs.JetStream, *maker) {}, nil},
+		{"a line in the form of older versions", write(func(l *bcp.LedgerLine) []byte {
+			b, err := msgpack.Marshal(l)
+			if err != nil {
+				t.Error(err)
+			}
+			return b
+		}), nil},
 		{"another amount", rewrite(func(l *bcp.LedgerLine) { l.Nominal++ }), []string{"ledger"}},
 		{"another balance", rewrite(func(l *bcp.LedgerLine) { l.Balance.SettledCapacity-- }), []string{"ledger"}},
 		{"another epoch", rewrite(func(l *bcp.LedgerLine) { l.Epoch++ }), []string{"ledger"}},
