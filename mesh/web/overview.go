@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -23,10 +24,39 @@ func (s *Server) facts() *facts {
 	said := s.views.of(mesh, connected)
 	total := s.history.total()
 	entries, unread := s.history.all()
-	f := newFacts(s.doors.now(), mesh.Definition(), said, entries)
-	f.total = total
+	f := *s.drawn.of(drawnFrom{mesh, total, said}, func() *facts { return newFacts(s.doors.now(), mesh.Definition(), said, entries) })
 	f.fault = faultOf(connected, unread, said)
-	return f
+	return &f
+}
+
+// drawnAge is how old may be what was drawn of other decisions: while many come and many
+// people look, it is done five times a second and not for each of them.
+const drawnAge = 200 * time.Millisecond
+
+// drawnFrom is what facts are of.
+type drawnFrom struct {
+	mesh  *Mesh
+	total uint64
+	said  []known
+}
+
+// drawn keeps the facts of the last page. Its method may be called concurrently.
+type drawn struct {
+	mu    sync.Mutex
+	from  drawnFrom
+	at    time.Time
+	facts *facts
+}
+
+func (d *drawn) of(from drawnFrom, draw func() *facts) *facts {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	same := d.facts != nil && d.from.mesh == from.mesh && len(d.from.said) == len(from.said) && (len(from.said) == 0 || &d.from.said[0] == &from.said[0])
+	if age := time.Since(d.at); !same || age >= viewAge || d.from.total != from.total && age >= drawnAge {
+		d.from, d.at, d.facts = from, time.Now(), draw()
+		d.facts.total = from.total
+	}
+	return d.facts
 }
 
 func (s *Server) overview(w http.ResponseWriter, r *http.Request) {

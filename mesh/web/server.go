@@ -48,6 +48,7 @@ type Server struct {
 	scenes   func() []Scene // nil if the mesh is no demonstration
 	mesh     atomic.Pointer[Mesh]
 	views    viewCache
+	drawn    drawn
 	history  history
 	streams  streams
 	ending   chan struct{} // closed when pages that are live have to let go
