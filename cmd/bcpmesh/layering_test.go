@@ -147,6 +147,8 @@ var rules = []rule{
 	{folder: "agents/a2a", internal: []string{"agents", "agents/mcp", "agents/stdio", "bcp"}, external: []string{agentToAgent, jsonText, logging}},
 	// What clients of A2A are served by: a Controller like any other.
 	{folder: "agents/a2aserver", internal: []string{"agents", "agents/mcp", "bcp", "bcp/wire"}, external: []string{agentToAgent, jsonText, natsClient}},
+	// Two agents of two meshes, which carries what one hears to the other.
+	{folder: "agents/relay", internal: []string{"accounts/durable", "agents", "bcp"}, external: []string{jsonText, logging}},
 	{folder: "agents/synadia", internal: []string{"agents", "agents/mcp", "agents/stdio", "bcp"}, external: []string{jsonText, logging, natsClient}},
 	// What hosts of MCP are served by: a client of the mesh like any other.
 	{folder: "agents/mcp", internal: []string{"agents", "agents/wrap", "bcp", "bcp/wire"}, external: []string{jsonSchema, jsonText, logging, mcpSDK, natsClient}},
@@ -384,7 +386,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"accounts/durable", "agents", "agents/a2a", "agents/a2aserver", "agents/cell", "agents/extract", "agents/hosts", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mcp", "agents/mcptool", "agents/office", "agents/plan", "agents/process", "agents/replay", "agents/sandbox", "agents/stdio", "agents/synadia", "agents/transcript", "agents/web", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
+		internal: []string{"accounts/durable", "agents", "agents/a2a", "agents/a2aserver", "agents/cell", "agents/extract", "agents/hosts", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mcp", "agents/mcptool", "agents/office", "agents/plan", "agents/process", "agents/relay", "agents/replay", "agents/sandbox", "agents/stdio", "agents/synadia", "agents/transcript", "agents/web", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/cell", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/bcpmesh/internal/meshdir"},
 		external: []string{commandLines, jsonText, logging, natsClient},
 	},
 	{

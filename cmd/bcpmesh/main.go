@@ -88,6 +88,7 @@ func commands(p *cli.Program) []*cobra.Command {
 		byhand.InboxCommand(p),
 		byhand.AnswerCommand(p),
 		attach.ReaderCommand(p),
+		attach.RelayCommand(p),
 		attach.AgentCommand(p),
 		attach.MCPCommand(p),
 		attach.A2ACommand(p),

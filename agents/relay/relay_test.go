@@ -1,0 +1,333 @@
+package relay_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats.go"
+	"go.uber.org/goleak"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/relay"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const fields = `fields: [{name: n, type: integer, min: 0, max: 9999}]`
+
+func site() map[string]string {
+	return map[string]string{
+		"gate.md":   "---\nname: gate\nbcp_channels:\n- {peer: sensor, role: controller, max_category: 1, budget_bits: 100000, subscriptions: [{id: readings, category: 1, " + fields + "}]}\n---\n",
+		"sensor.md": "---\nname: sensor\nbcp_channels:\n- {peer: gate, role: reader}\n---\n",
+	}
+}
+
+func head(budget int) map[string]string {
+	return map[string]string{
+		"main.md":  fmt.Sprintf("---\nname: main\nbcp_channels:\n- {peer: site7, role: controller, max_category: 1, budget_bits: %d, subscriptions: [{id: readings, category: 1, %s}]}\n---\n", budget, fields),
+		"site7.md": "---\nname: site7\nbcp_channels:\n- {peer: main, role: reader}\n---\n",
+	}
+}
+
+// link is the way to a mesh, at one address also when the mesh is at another, which can be
+// cut.
+type link struct {
+	listener net.Listener
+
+	mu    sync.Mutex
+	to    string
+	cut   bool
+	conns map[net.Conn]bool
+	all   sync.WaitGroup
+}
+
+func newLink(t *testing.T, m *meshtest.Mesh) *link {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &link{listener: listener, conns: map[net.Conn]bool{}}
+	l.lead(t, m)
+	l.all.Go(func() {
+		for {
+			in, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			l.carry(in)
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		l.set(true)
+		l.all.Wait()
+	})
+	return l
+}
+
+func (l *link) url() string { return "nats://" + l.listener.Addr().String() }
+
+// lead leads to a mesh from now on.
+func (l *link) lead(t *testing.T, m *meshtest.Mesh) {
+	t.Helper()
+	u, err := url.Parse(m.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.to = u.Host
+}
+
+// set cuts the link, or mends it.
+func (l *link) set(cut bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = cut
+	for c := range l.conns {
+		_ = c.Close()
+	}
+	clear(l.conns)
+}
+
+func (l *link) carry(in net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut {
+		_ = in.Close()
+		return
+	}
+	out, err := net.Dial("tcp", l.to)
+	if err != nil {
+		_ = in.Close()
+		return
+	}
+	l.conns[in], l.conns[out] = true, true
+	for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
+		l.all.Go(func() {
+			_, _ = io.Copy(way[0], way[1]) // it ends when one of them is closed
+			_, _ = way[0].Close(), way[1].Close()
+		})
+	}
+}
+
+// carrying runs a relay until stop. What it says is thrown away.
+func carrying(t *testing.T, below, above *meshtest.Mesh, up, down *link, folder string) (stop func()) {
+	t.Helper()
+	connect := func(m *meshtest.Mesh, l *link, name bcp.AgentName, role bcp.Role) *agents.Connection {
+		c, err := agents.Connect(t.Context(), l.url(), agents.CredsText(m.Creds(t, name, role)),
+			agents.Options{Name: name, Logger: hclog.NewNullLogger(), MaxWait: 100 * time.Millisecond, NATS: []nats.Option{nats.RetryOnFailedConnect(true)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	reader, controller := connect(above, up, "site7", bcp.RoleReader), connect(below, down, "gate", bcp.RoleController)
+	r, err := relay.New(relay.Config{Routes: []relay.Route{{Reader: "sensor", From: "readings", Controller: "main", To: "readings"}}, Folder: folder,
+		Push: agents.NewReader(reader).Push, Connected: reader.NATS().IsConnected, Logger: hclog.NewNullLogger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := agents.NewController(controller)
+	c.OnDelivery(r.Deliver)
+	if err := c.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel() // what is carried meanwhile is carried again
+			_ = c.Stop(ctx)
+			controller.Close()
+			reader.Close()
+		})
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// heard is what a Controller above is told, in its order; each is acknowledged.
+type heard struct {
+	mu  sync.Mutex
+	got []string
+	ids map[bcp.DeliveryID]bool
+}
+
+func hear(t *testing.T, m *meshtest.Mesh, h *heard) {
+	t.Helper()
+	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, "main", bcp.RoleController)), agents.Options{Name: "main", Logger: hclog.NewNullLogger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	main := agents.NewController(c)
+	main.OnDelivery(func(_ context.Context, d bcp.Delivery) error {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if !h.ids[d.DeliveryID] {
+			h.ids[d.DeliveryID] = true
+			h.got = append(h.got, string(d.Response)+" "+d.Taint.String())
+		}
+		return nil
+	})
+	if err := main.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = main.Stop(context.Background()) })
+}
+
+func (h *heard) await(t *testing.T, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(meshtest.Patience); ; time.Sleep(10 * time.Millisecond) {
+		h.mu.Lock()
+		count := len(h.got)
+		h.mu.Unlock()
+		if count >= n {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d deliveries came", count, n)
+		}
+	}
+}
+
+// inOrder fails the test unless the readings from 0 came once and in their order, tainted
+// as they were below.
+func (h *heard) inOrder(t *testing.T, n int) {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.got) != n {
+		t.Fatalf("%d came, want %d: %q", len(h.got), n, h.got)
+	}
+	for i, got := range h.got {
+		if want := fmt.Sprintf(`{"n":%d} medium`, i); got != want {
+			t.Fatalf("the delivery %d is %s", i, got)
+		}
+	}
+}
+
+// spent counts the bits that the accepted pushes of a mesh were charged.
+func spent(t *testing.T, m *meshtest.Mesh, n int) (bits bcp.Bits) {
+	t.Helper()
+	pushes := m.WaitCount(t, n, accepted)
+	if len(pushes) != n {
+		t.Errorf("%d pushes are accepted, want %d", len(pushes), n)
+	}
+	for _, d := range pushes {
+		bits += d.Nominal
+	}
+	return bits
+}
+
+func accepted(d *bcp.Decision) bool { return d.Kind == bcp.KindPush && d.Verdict == bcp.Accept }
+
+// Through cuts of the link in both directions, ends of the relay and restarts of both
+// meshes, each reading of a site comes up once, in order and as tainted as it was; both
+// ledgers have the same bits.
+//
+// covers P2.6, P8.2
+func TestCarriesOnce(t *testing.T) {
+	t.Parallel()
+	below, above := meshtest.Start(t, site()), meshtest.Start(t, head(100_000))
+	up, down := newLink(t, above), newLink(t, below)
+	folder := t.TempDir()
+	h := &heard{ids: map[bcp.DeliveryID]bool{}}
+	hear(t, above, h)
+	sensor := below.Connect(t, "sensor", bcp.RoleReader)
+	stop := carrying(t, below, above, up, down, folder)
+	n := 0
+	push := func(count int) {
+		t.Helper()
+		for range count {
+			if got := sensor.Push(t, "gate", "readings", fmt.Sprintf(`{"n":%d}`, n), ""); got.Text("status") != "delivered" {
+				t.Fatalf("a push below: %s", got.JSON)
+			}
+			n++
+		}
+	}
+	push(10)
+	h.await(t, 5)
+	up.set(true)
+	push(100) // more than are on their way at a time
+	stop()
+	stop = carrying(t, below, above, up, down, folder) // while the mesh above is away
+	push(10)
+	up.set(false)
+	h.await(t, 60)
+	stop() // in the middle
+	stop = carrying(t, below, above, up, down, folder)
+	for range 5 {
+		push(5)
+		up.set(false) // connections end, and come again
+		down.set(false)
+	}
+	h.await(t, n)
+	up.set(true)
+	push(5)
+	above.Restart(t)
+	up.lead(t, above)
+	hear(t, above, h)
+	up.set(false)
+	h.await(t, n)
+	below.Restart(t)
+	down.lead(t, below)
+	down.set(false)
+	sensor = below.Connect(t, "sensor", bcp.RoleReader)
+	push(5)
+	h.await(t, n)
+	stop()
+	h.inOrder(t, n)
+	if a, b := spent(t, below, n), spent(t, above, n); a != b || a == 0 {
+		t.Errorf("below %d were spent, and above %d", a, b)
+	}
+}
+
+// A budget above that is spent stops the channel at the reading that found no room: those
+// behind it wait below, in order, and come when there is room again. Nothing is charged
+// above meanwhile, and the mesh below goes on.
+func TestBudgetAbove(t *testing.T) {
+	t.Parallel()
+	below, above := meshtest.Start(t, site()), meshtest.Start(t, head(60))
+	up, down := newLink(t, above), newLink(t, below)
+	h := &heard{ids: map[bcp.DeliveryID]bool{}}
+	hear(t, above, h)
+	sensor := below.Connect(t, "sensor", bcp.RoleReader)
+	stop := carrying(t, below, above, up, down, t.TempDir())
+	const n = 8
+	for i := range n {
+		if got := sensor.Push(t, "gate", "readings", fmt.Sprintf(`{"n":%d}`, i), ""); got.Text("status") != "delivered" {
+			t.Fatalf("a push below: %s", got.JSON)
+		}
+	}
+	refused := func(d *bcp.Decision) bool { return d.Kind == bcp.KindPush && d.Code == bcp.BudgetExhausted }
+	above.WaitCount(t, 2, refused) // an attempt has an id of its own
+	room := above.Count(accepted)
+	h.await(t, room)
+	h.inOrder(t, room)
+	if room == 0 || room >= n {
+		t.Fatalf("%d of %d found room", room, n)
+	}
+	above.Definition = meshtest.Parse(t, head(100_000))
+	above.Restart(t)
+	up.lead(t, above)
+	hear(t, above, h)
+	up.set(false)
+	h.await(t, n)
+	stop()
+	h.inOrder(t, n)
+	if a, b := spent(t, below, n), spent(t, above, n); a != b {
+		t.Errorf("below %d were spent, and above %d", a, b)
+	}
+}

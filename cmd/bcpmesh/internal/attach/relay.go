@@ -1,0 +1,188 @@
+package attach
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats.go"
+	"github.com/spf13/cobra"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/relay"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+)
+
+// relayEnd is one of the two agents of a relay.
+type relayEnd struct{ creds, url, ca string }
+
+func (e *relayEnd) addTo(cmd *cobra.Command, name, role string) {
+	cmd.Flags().StringVar(&e.creds, name, "", "creds `FILE` of the "+role+" "+name)
+	cmd.Flags().StringVar(&e.url, name+"-url", "", "`URL` of the mesh "+name+" (default: the one of the creds file's folder)")
+	cmd.Flags().StringVar(&e.ca, name+"-ca", "", "with --"+name+"-url: trust the certificates of this PEM `FILE` alone")
+	cli.Complete(cmd, name, cobra.FixedCompletions([]string{"creds"}, cobra.ShellCompDirectiveFilterFileExt))
+}
+
+// connect connects as an agent of a role, also to a mesh that is not there yet.
+func (e *relayEnd) connect(ctx context.Context, p *cli.Program, name string, role bcp.Role, log hclog.Logger) (*agents.Connection, error) {
+	if e.creds == "" {
+		return nil, cli.Usagef("relay: expected --%s FILE", name).WithHint("bcpmesh creds issue AGENT --role %s --out FILE makes one", role)
+	}
+	who, err := meshdir.ReadCreds(e.creds)
+	if err != nil {
+		return nil, err
+	}
+	if who.Role != role {
+		return nil, cli.Failf("%s is of %s, %s: --%s is for a %s", cli.Quoted(e.creds), who.Agent, who.Role, name, role)
+	}
+	url, known := e.url, meshdir.Trust{CA: e.ca}
+	if url == "" {
+		url, known = client.MeshNear(e.creds)
+	}
+	secure, err := known.Options()
+	if err != nil {
+		return nil, err
+	}
+	return agents.Connect(ctx, url, agents.CredsFile(e.creds), agents.Options{Name: who.Agent, Logger: log.Named(name),
+		NATS: append(secure, nats.Name("bcpmesh relay "+string(who.Agent)), nats.RetryOnFailedConnect(true))})
+}
+
+// RelayCommand returns the command relay.
+func RelayCommand(p *cli.Program) *cobra.Command {
+	var below, above, report relayEnd
+	var routes []string
+	var store string
+	inDoubt := cli.WordFlag{Words: []string{string(relay.Repeat), string(relay.Skip)}}
+	cmd := &cobra.Command{
+		Use:   "relay",
+		Short: "Carry what a mesh at a site delivers to a mesh above it",
+		Long: `Carry what a mesh at a site delivers to another mesh above it, as a Controller below
+that is a Reader above. Each delivery of a subscription below becomes one push of a
+subscription above: in the order of its channel, once, also if the link between them,
+one of the meshes or this program goes, for seconds or for days. Both meshes count what
+goes through, each by its own budgets, and the mesh above judges it as any Reader's.
+
+Meanwhile deliveries wait with the mesh below, which goes on by itself; so do those that
+the mesh above refuses, as when a budget is spent. What was done is written to --store,
+and each push has an id that the mesh above knows again for 24 hours. A push whose answer
+was lost longer ago is in doubt and stops its channel: look in the audit above whether it
+is there, then start the relay once with --in-doubt.
+
+The Reader above keeps its base_taint at high, as it is where nothing else is said: what
+it says is medium there, and so no less than what it heard below. If it is lower, give
+--report: before each push of something tainted it is reported.`,
+		Example: `  bcpmesh relay --below relay.creds --above site7.creds --above-url tls://mesh.example.org:4222 --store state --map sensor/readings=main/site7-readings`,
+		Args:    cli.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case len(routes) == 0:
+				return cli.Usagef("relay: expected --map READER/SUBSCRIPTION=CONTROLLER/SUBSCRIPTION").WithHint("for example --map sensor/readings=main/site7-readings")
+			case store == "":
+				return cli.Usagef("relay: expected --store DIR").WithHint("it keeps what was carried, so that nothing is carried twice")
+			}
+			c := relay.Config{Folder: store, InDoubt: relay.InDoubt(inDoubt.Value)}
+			for _, text := range routes {
+				route, err := relay.ParseRoute(text)
+				if err != nil {
+					return cli.Usagef("relay: --map: expected READER/SUBSCRIPTION=CONTROLLER/SUBSCRIPTION, got %s", cli.Quoted(text))
+				}
+				c.Routes = append(c.Routes, route)
+			}
+			return runRelay(cmd.Context(), p, c, &below, &above, &report)
+		},
+	}
+	below.addTo(cmd, "below", "controller")
+	above.addTo(cmd, "above", "reader")
+	cmd.Flags().StringVar(&report.creds, "report", "", "creds `FILE` of the same agent above as a controller, to report taint with")
+	cmd.Flags().StringArrayVar(&routes, "map", nil, "carry `FROM=TO`, each AGENT/SUBSCRIPTION; may be given again")
+	cmd.Flags().StringVar(&store, "store", "", "keep in this `DIR` what was carried")
+	inDoubt.AddTo(cmd, "in-doubt", "what to do with a push in doubt")
+	return cmd
+}
+
+func runRelay(ctx context.Context, p *cli.Program, c relay.Config, below, above, report *relayEnd) error {
+	if err := os.MkdirAll(c.Folder, 0o700); err != nil {
+		return cli.NotWritten(c.Folder, err)
+	}
+	c.Logger = cli.NewLogger(hclog.Info, p.Out.Stderr)
+	up, err := above.connect(ctx, p, "above", bcp.RoleReader, c.Logger)
+	if err != nil {
+		return relayEnded(ctx, err)
+	}
+	defer up.Close()
+	reader := agents.NewReader(up)
+	// It reads nothing: whoever asks it hears so at once.
+	reader.OnQuery(func(context.Context, agents.Query) (any, error) { return agents.NotEnoughInformation{}, nil })
+	c.Push, c.Connected = reader.Push, up.NATS().IsConnected
+	if report.creds != "" {
+		report.url, report.ca = above.url, above.ca
+		side, err := report.connect(ctx, p, "report", bcp.RoleController, c.Logger)
+		if err != nil {
+			return relayEnded(ctx, err)
+		}
+		defer side.Close()
+		if side.Name() != up.Name() {
+			return cli.Failf("--report is of %s and --above of %s: it has to be the same agent", side.Name(), up.Name())
+		}
+		c.Report = func(ctx context.Context) error { return agents.NewController(side).ReportTaint(ctx, bcp.SourceAgent) }
+	}
+	down, err := below.connect(ctx, p, "below", bcp.RoleController, c.Logger)
+	if err != nil {
+		return relayEnded(ctx, err)
+	}
+	defer down.Close()
+	r, err := relay.New(c)
+	if err != nil {
+		return cli.Usagef("%s", err)
+	}
+	controller := agents.NewController(down)
+	channels, err := awaitChannels(ctx, controller)
+	if err != nil {
+		return relayEnded(ctx, err)
+	}
+	if err := r.Check(channels); err != nil {
+		return cli.Failf("the routes do not fit the mesh below: %s", err).WithHint("each subscription of %s below needs one --map, without a batch_window", down.Name())
+	}
+	controller.OnDelivery(r.Deliver)
+	if err := controller.Start(ctx); err != nil {
+		return relayEnded(ctx, err)
+	}
+	started := make(chan struct{})
+	go func() {
+		defer close(started)
+		_ = reader.Start(ctx) // it waits for the mesh above, which may be away for long; pushes need it not
+	}()
+	p.Out.Talkf("relaying from %s to %s: %d routes", down.Name(), up.Name(), len(c.Routes))
+	<-ctx.Done()
+	<-started
+	_ = controller.Stop(context.WithoutCancel(ctx))
+	p.Out.Talkf("%d deliveries carried", r.Carried())
+	return nil
+}
+
+// awaitChannels asks the mesh below for its channels until it is there.
+func awaitChannels(ctx context.Context, c *agents.Controller) ([]bcp.ChannelView, error) {
+	const attempt = 20 * time.Second
+	for {
+		asking, cancel := context.WithTimeout(ctx, attempt)
+		channels, err := c.Channels(asking)
+		cancel()
+		var refused *agents.RefusedError
+		if err == nil || ctx.Err() != nil || errors.As(err, &refused) {
+			return channels, err
+		}
+	}
+}
+
+// relayEnded is what a relay says that ends before it began.
+func relayEnded(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return meshdir.OutcomeOf(err)
+}
