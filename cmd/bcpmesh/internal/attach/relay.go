@@ -76,7 +76,8 @@ is there, then start the relay once with --in-doubt.
 The Reader above keeps its base_taint at high, as it is where nothing else is said: what
 it says is medium there, and so no less than what it heard below. If it is lower, give
 --report: before each push of something tainted it is reported.`,
-		Example: `  bcpmesh relay --below relay.creds --above site7.creds --above-url tls://mesh.example.org:4222 --store state --map sensor/readings=main/site7-readings`,
+		Example: `  bcpmesh relay --below gate.creds --above site7.creds --above-url tls://mesh.example.org:4222 \
+      --store relay --map sensor/readings=main/readings`,
 		Args:    cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {

@@ -1,0 +1,206 @@
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
+)
+
+var spentBits = regexp.MustCompile(`"settled_bits":([0-9.]+)`)
+
+// says runs a command to its end, and returns its exit code and what it printed.
+func says(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	cmd := exec.Command("bcpmesh", args...)
+	var out, fault bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &fault
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	return code, out.String(), fault.String()
+}
+
+// relayed are the folders of a mesh at a site and of one above it, whose creds lie in a
+// third.
+func relayed(t *testing.T) (site, head, creds string) {
+	t.Helper()
+	site, head, creds = t.TempDir(), t.TempDir(), t.TempDir()
+	subscription := "subscriptions: [{id: readings, category: 1, fields: [{name: n, type: integer, min: 0, max: 9999}]}]"
+	for name, text := range map[string]string{
+		filepath.Join(site, "gate.md"):   "---\nname: gate\nbcp_channels:\n- {peer: sensor, role: controller, max_category: 1, budget_bits: 100000, " + subscription + "}\n---\n",
+		filepath.Join(site, "sensor.md"): "---\nname: sensor\nbcp_channels:\n- {peer: gate, role: reader}\n---\n",
+		filepath.Join(head, "main.md"):   "---\nname: main\nbcp_channels:\n- {peer: site7, role: controller, max_category: 1, budget_bits: 100000, " + subscription + "}\n---\n",
+		filepath.Join(head, "site7.md"):  "---\nname: site7\nbcp_channels:\n- {peer: main, role: reader}\n---\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, args := range map[string][]string{"gate": {"--role", "controller", "--dir", site}, "sensor": {"--role", "reader", "--dir", site}, "site7": {"--role", "reader", "--dir", head}, "main": {"--role", "controller", "--dir", head}} {
+		if code, _, stderr := says(t, append([]string{"creds", "issue", name, "--out", filepath.Join(creds, name+".creds")}, args...)...); code != 0 {
+			t.Fatal(stderr)
+		}
+	}
+	return site, head, creds
+}
+
+// Relay and both meshes are killed, over and over, while a site pushes: above each reading
+// comes once and in order.
+//
+// covers P2.6
+func TestRelayIsKilled(t *testing.T) {
+	t.Parallel()
+	site, head, creds := relayed(t)
+	store := t.TempDir()
+	addresses := map[string]string{site: clustertest.FreeAddress(t), head: clustertest.FreeAddress(t)}
+	meshes := map[string]*process{}
+	for dir, address := range addresses {
+		meshes[dir] = startProcess(t, dir, filepath.Join(dir, ".bcpmesh"), address)
+	}
+	carry := func() *exec.Cmd {
+		t.Helper()
+		cmd := exec.Command("bcpmesh", "relay", "--below", filepath.Join(creds, "gate.creds"), "--below-url", "nats://"+addresses[site],
+			"--above", filepath.Join(creds, "site7.creds"), "--above-url", "nats://"+addresses[head], "--store", store, "--map", "sensor/readings=main/readings")
+		cmd.Stderr = t.Output()
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Kill() })
+		return cmd
+	}
+	connect := func(name bcp.AgentName, dir string) *agents.Connection {
+		t.Helper()
+		c, err := agents.Connect(t.Context(), "nats://"+addresses[dir], agents.CredsFile(filepath.Join(creds, string(name)+".creds")),
+			agents.Options{Name: name, Logger: hclog.NewNullLogger(), NATS: []nats.Option{nats.RetryOnFailedConnect(true)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
+	main := agents.NewController(connect("main", head))
+	var mu sync.Mutex
+	var got []string
+	known := map[bcp.DeliveryID]bool{}
+	main.OnDelivery(func(_ context.Context, d bcp.Delivery) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if !known[d.DeliveryID] {
+			known[d.DeliveryID] = true
+			got = append(got, string(d.Response))
+		}
+		return nil
+	})
+	if err := main.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sensor := agents.NewReader(connect("sensor", site))
+	n := 0
+	push := func(count int) {
+		t.Helper()
+		for range count {
+			ctx, cancel := context.WithTimeout(t.Context(), clustertest.Patience)
+			_, err := sensor.Push(ctx, "gate", "readings", map[string]int{"n": n}, agents.PushOptions{})
+			cancel()
+			if err != nil {
+				t.Fatalf("push %d: %v", n, err)
+			}
+			n++
+		}
+	}
+	relay := carry()
+	for round := range 6 {
+		push(20)
+		switch round % 3 {
+		case 0:
+			meshes[head].kill(t)
+			push(5)
+			meshes[head] = startProcess(t, head, filepath.Join(head, ".bcpmesh"), addresses[head])
+		case 1:
+			meshes[site].kill(t)
+			meshes[site] = startProcess(t, site, filepath.Join(site, ".bcpmesh"), addresses[site])
+		}
+		push(5)
+		_ = relay.Process.Kill()
+		_ = relay.Wait()
+		relay = carry()
+	}
+	push(5)
+	count := func() int { mu.Lock(); defer mu.Unlock(); return len(got) }
+	for deadline := time.Now().Add(clustertest.Patience); count() < n; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d came", count(), n)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for i, text := range got {
+		if text != fmt.Sprintf(`{"n":%d}`, i) {
+			t.Fatalf("the reading %d is %s", i, text)
+		}
+	}
+	if len(got) != n {
+		t.Errorf("%d came, and %d were pushed", len(got), n)
+	}
+	// Both ledgers have spent the same.
+	var spent []string
+	for _, dir := range []string{site, head} {
+		_, shown, stderr := says(t, "ledger", "show", "--json", "--dir", dir)
+		found := spentBits.FindStringSubmatch(shown)
+		if found == nil {
+			t.Fatal(shown, stderr)
+		}
+		spent = append(spent, found[1])
+	}
+	if spent[0] != spent[1] || spent[0] == "0" {
+		t.Errorf("spent below and above: %q", spent)
+	}
+}
+
+// A relay does not begin what it could not do: it says which flag, route or creds are
+// wrong, and that a subscription cannot be relayed.
+func TestRelayIsRefused(t *testing.T) {
+	t.Parallel()
+	site, head, creds := relayed(t)
+	at, up := startProcess(t, site, filepath.Join(site, ".bcpmesh"), "127.0.0.1:0").url, startProcess(t, head, filepath.Join(head, ".bcpmesh"), "127.0.0.1:0").url
+	file := func(name string) string { return filepath.Join(creds, name+".creds") }
+	good := []string{"--below", file("gate"), "--below-url", at, "--above", file("site7"), "--above-url", up, "--store", t.TempDir()}
+	for _, c := range []struct {
+		code int
+		says string
+		args []string
+	}{
+		{2, "expected --map", good},
+		{2, "expected READER/SUBSCRIPTION=", append(good, "--map", "sensor")},
+		{2, "begin at the same subscription", append(good, "--map", "sensor/readings=main/readings", "--map", "sensor/readings=main/other")},
+		{1, "there is no subscription sensor/alarms below", append(good, "--map", "sensor/readings=main/readings", "--map", "sensor/alarms=main/readings")},
+		{1, "no route begins at the subscription", append(good, "--map", "sensor/alarms=main/readings")},
+		{2, "expected --store", append(good[:8:8], "--map", "sensor/readings=main/readings")},
+		{1, "--above is for a reader", append([]string{"--above", file("main"), "--store", t.TempDir(), "--map", "sensor/readings=main/readings"}, good[:4]...)},
+		{1, "it has to be the same agent", append(good, "--map", "sensor/readings=main/readings", "--report", file("main"))},
+	} {
+		if code, _, stderr := says(t, append([]string{"relay"}, c.args...)...); code != c.code || !strings.Contains(stderr, c.says) {
+			t.Errorf("%q: %d %s", c.args, code, stderr)
+		}
+	}
+}
