@@ -129,25 +129,36 @@ func (a *Auditor) From(ctx context.Context, at time.Time) (uint64, error) {
 	low, high := uint64(1), last.Sequence+1
 	for low < high {
 		middle := low + (high-low)/2
-		page, err := a.page(ctx, subjects.AuditStream, getRequest{Seq: middle, Batch: 1})
-		if err != nil {
+		r, ok, err := a.At(ctx, middle)
+		switch {
+		case err != nil:
 			return 0, err
-		}
-		if len(page.records) == 0 {
-			high = middle
-			continue
-		}
-		d, err := bcp.DecodeDecision(page.records[0].Data)
-		if err != nil {
-			return 0, fmt.Errorf("agents: record %d: %w", page.records[0].Sequence, err)
-		}
-		if d.At().Before(at) {
-			low = page.records[0].Sequence + 1
-		} else {
+		case ok && r.Decision.At().Before(at):
+			low = r.Sequence + 1
+		default:
 			high = middle
 		}
 	}
 	return low, nil
+}
+
+// At returns the record at a sequence number, or the first one behind it; false if there
+// is none.
+func (a *Auditor) At(ctx context.Context, sequence uint64) (r AuditRecord, ok bool, err error) {
+	p, err := a.page(ctx, subjects.AuditStream, getRequest{Seq: max(sequence, 1), Batch: 1})
+	if err != nil || len(p.records) == 0 {
+		return AuditRecord{}, false, err
+	}
+	r, err = decode(p.records[0])
+	return r, err == nil, err
+}
+
+func decode(record Record) (r AuditRecord, err error) {
+	r.Record = record
+	if r.Decision, err = bcp.DecodeDecision(record.Data); err != nil {
+		err = fmt.Errorf("agents: record %d: %w", record.Sequence, err)
+	}
+	return r, err
 }
 
 func decoded(records iter.Seq2[Record, error]) iter.Seq2[AuditRecord, error] {
@@ -155,9 +166,7 @@ func decoded(records iter.Seq2[Record, error]) iter.Seq2[AuditRecord, error] {
 		for r, err := range records {
 			d := AuditRecord{Record: r}
 			if err == nil {
-				if d.Decision, err = bcp.DecodeDecision(r.Data); err != nil {
-					err = fmt.Errorf("agents: record %d: %w", r.Sequence, err)
-				}
+				d, err = decode(r)
 			}
 			if !yield(d, err) || err != nil {
 				return

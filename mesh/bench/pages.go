@@ -25,6 +25,9 @@ import (
 // pageStreams is how many pages are live at a time, as many as may be.
 const pageStreams = 64
 
+// pagePause is before each page that a person asks for.
+const pagePause = 100 * time.Millisecond
+
 // watched is the shape of a mesh that pages show: 200 channels.
 var watched = shape{Readers: 20, Controllers: 10, Crossed: true}
 
@@ -223,13 +226,13 @@ func (r *runner) pages() error {
 			var all sync.WaitGroup
 			for range people {
 				all.Go(func() {
-					for range r.quick(100, 5) {
+					for range r.quick(60, 5) {
+						time.Sleep(pagePause)
 						_, d, err := b.get(r, path)
 						mu.Lock()
 						took.add(d)
 						failed = errors.Join(failed, err)
 						mu.Unlock()
-						time.Sleep(20 * time.Millisecond)
 					}
 				})
 			}

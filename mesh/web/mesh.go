@@ -94,10 +94,7 @@ func (s *Server) read(ctx context.Context, number int, seq uint64) *entry {
 		if shard.Number != number {
 			continue
 		}
-		for r, err := range shard.Auditor.Select(ctx, agents.Selection{From: seq}) {
-			if err != nil || r.Decision.Seq != seq {
-				break
-			}
+		if r, ok, err := shard.Auditor.At(ctx, seq); err == nil && ok && r.Decision.Seq == seq {
 			return &entry{shard: number, Decision: r.Decision}
 		}
 	}
