@@ -252,7 +252,12 @@ func TestReports(t *testing.T) {
 	t.Parallel()
 	a := &above{}
 	var failing error
-	report := func(context.Context) error { a.did = append(a.did, "report"); err := failing; failing = nil; return err }
+	report := func(context.Context) error {
+		a.did = append(a.did, "report")
+		err := failing
+		failing = nil
+		return err
+	}
 	r := newRelay(t, a, t.TempDir(), func(c *Config) { c.Report = report })
 	clean := reading("d1")
 	clean.Taint = bcp.TaintLow

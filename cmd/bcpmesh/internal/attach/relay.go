@@ -78,7 +78,7 @@ it says is medium there, and so no less than what it heard below. If it is lower
 --report: before each push of something tainted it is reported.`,
 		Example: `  bcpmesh relay --below gate.creds --above site7.creds --above-url tls://mesh.example.org:4222 \
       --store relay --map sensor/readings=main/readings`,
-		Args:    cli.Arguments(0),
+		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case len(routes) == 0:
