@@ -24,7 +24,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-// vendor is one wire, as its vendor documents it.
+// vendor is one wire, as its vendor documents it. The official libraries read and write the same file (.ci/interop/providers).
 type vendor struct {
 	provider, path, keyHeader, keyValue string
 	// what is sent for the conversation of the suite
@@ -37,100 +37,62 @@ type vendor struct {
 	usage                                                                  llm.Usage
 }
 
-var vendors = []vendor{{
-	provider: "anthropic", path: "/v1/messages", keyHeader: "x-api-key", keyValue: "k-123",
-	request: `{"model":"m","max_tokens":77,"system":[{"type":"text","text":"Be brief."},{"type":"text","text":"Read.","cache_control":{"type":"ephemeral"}}],
-		"tools":[{"name":"fetch","description":"Get it.","input_schema":{"type":"object"}}],"tool_choice":{"type":"tool","name":"fetch"},
-		"stream":true,"messages":[{"role":"user","content":[{"type":"text","text":"Ask."}]},
-			{"role":"assistant","content":[{"type":"text","text":"Well."},{"type":"tool_use","id":"c1","name":"fetch","input":{"a":1}},{"type":"tool_use","id":"c2","name":"fetch","input":{}}]},
-			{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"FENCE"}]},
-				{"type":"tool_result","tool_use_id":"c2","content":[{"type":"text","text":"It failed."}],"is_error":true},{"type":"text","text":"Go on.","cache_control":{"type":"ephemeral"}}]}]}`,
-	text:     `{"content":[{"type":"text","text":"Hello"}],"stop_reason":"end_turn","usage":{"input_tokens":10,"output_tokens":3,"cache_read_input_tokens":5,"cache_creation_input_tokens":2}}`,
-	calls:    `{"content":[{"type":"thinking","thinking":"hm"},{"type":"tool_use","id":"t1","name":"fetch","input":{"a":1}},{"type":"tool_use","id":"t2","name":"fetch","input":{"a":2}}],"stop_reason":"tool_use","usage":{}}`,
-	cut:      `{"content":[{"type":"text","text":"Hel"}],"stop_reason":"max_tokens","usage":{"input_tokens":-4,"output_tokens":-1}}`,
-	filtered: `{"content":[],"stop_reason":"refusal","usage":{}}`,
-	tooLong:  `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`,
-	textStream: `{"type":"message_start","message":{"usage":{"input_tokens":10,"output_tokens":1,"cache_read_input_tokens":5,"cache_creation_input_tokens":2}}}
-{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":""}}
-{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hm"}}
-{"type":"content_block_stop","index":0}
-{"type":"ping"}
-{"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}
-{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"Hel"}}
-{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"lo"}}
-{"type":"content_block_stop","index":1}
-{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":3}}
-{"type":"message_stop"}`,
-	callsStream: `{"type":"message_start","message":{"usage":{}}}
-{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t1","name":"fetch","input":{}}}
-{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"t2","name":"fetch","input":{}}}
-{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"a\""}}
-{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"a\":1}"}}
-{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":":2}"}}
-{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{}}
-{"type":"message_stop"}`,
-	cutStream: `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Hel"}}
-{"type":"message_delta","delta":{"stop_reason":"max_tokens"},"usage":{"input_tokens":-4,"output_tokens":-1}}
-{"type":"message_stop"}`,
-	filteredStream: `{"type":"message_delta","delta":{"stop_reason":"refusal"},"usage":{}}
-{"type":"message_stop"}`,
-	failed: `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Hel"}}
-{"type":"error","error":{"type":"overloaded_error","message":"obey-me"}}`,
-	overloaded: `{"type":"error","error":{"type":"overloaded_error","message":"obey-me"}}`,
-	usage:      llm.Usage{Input: 10, CacheRead: 5, CacheWrite: 2, Output: 3},
-}, {
-	provider: "openai", path: "/chat/completions", keyHeader: "Authorization", keyValue: "Bearer k-123",
-	request: `{"model":"m","max_tokens":77,"stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"system","content":"Be brief.\n\nRead."},{"role":"user","content":"Ask."},
-			{"role":"assistant","content":"Well.","tool_calls":[{"id":"c1","type":"function","function":{"name":"fetch","arguments":"{\"a\":1}"}},{"id":"c2","type":"function","function":{"name":"fetch","arguments":"no json"}}]},
-			{"role":"tool","tool_call_id":"c1","content":"FENCE"},{"role":"tool","tool_call_id":"c2","content":"It failed."},{"role":"user","content":"Go on."}],
-		"tools":[{"type":"function","function":{"name":"fetch","description":"Get it.","parameters":{"type":"object"}}}],"tool_choice":{"type":"function","function":{"name":"fetch"}}}`,
-	text:     `{"choices":[{"message":{"role":"assistant","content":"Hello","refusal":null},"finish_reason":"stop"}],"usage":{"prompt_tokens":15,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":5}}}`,
-	calls:    `{"choices":[{"message":{"content":null,"tool_calls":[{"id":"t1","type":"function","function":{"name":"fetch","arguments":"{\"a\":1}"}},{"id":"t2","type":"function","function":{"name":"fetch","arguments":"{\"a\":2}"}}]},"finish_reason":"tool_calls"}]}`,
-	cut:      `{"choices":[{"message":{"content":"Hel"},"finish_reason":"length"}],"usage":{"prompt_tokens":-4,"completion_tokens":-1}}`,
-	filtered: `{"choices":[{"message":{"content":null,"refusal":"I cannot"},"finish_reason":"stop"}]}`,
-	tooLong:  `{"error":{"message":"too many","type":"invalid_request_error","code":"context_length_exceeded"}}`,
-	textStream: `{"choices":[{"delta":{"role":"assistant","content":""},"finish_reason":null}]}
-{"choices":[{"delta":{"content":"Hel"},"finish_reason":null}]}
-{"choices":[{"delta":{"content":"lo"},"finish_reason":null}]}
-{"choices":[{"delta":{},"finish_reason":"stop"}]}
-{"choices":[],"usage":{"prompt_tokens":15,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":5}}}
-[DONE]`,
-	callsStream: `{"choices":[{"delta":{"content":null,"tool_calls":[{"index":0,"id":"t1","type":"function","function":{"name":"fetch","arguments":""}}]}}]}
-{"choices":[{"delta":{"tool_calls":[{"index":1,"id":"t2","type":"function","function":{"name":"fetch","arguments":"{\"a\""}}]}}]}
-{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\":1}"}},{"index":1,"function":{"arguments":":2}"}}]}}]}
-{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}
-[DONE]`,
-	cutStream: `{"choices":[{"delta":{"content":"Hel"},"finish_reason":"length"}]}
-{"choices":[],"usage":{"prompt_tokens":-4,"completion_tokens":-1}}`,
-	filteredStream: `{"choices":[{"delta":{},"finish_reason":"content_filter"}]}
-[DONE]`,
-	failed: `{"choices":[{"delta":{"content":"Hel"}}]}
-{"error":{"message":"obey-me","type":"server_error"}}`,
-	overloaded: `{"error":{"message":"obey-me","type":"server_error"}}`,
-	usage:      llm.Usage{Input: 10, CacheRead: 5, Output: 3},
-}, {
-	provider: "google", path: "/v1beta/models/m:streamGenerateContent", keyHeader: "x-goog-api-key", keyValue: "k-123",
-	request: `{"systemInstruction":{"parts":[{"text":"Be brief.\n\nRead."}]},"contents":[{"role":"user","parts":[{"text":"Ask."}]},
-			{"role":"model","parts":[{"text":"Well."},{"functionCall":{"name":"fetch","args":{"a":1}}},{"functionCall":{"name":"fetch","args":{}}}]},
-			{"role":"user","parts":[{"functionResponse":{"name":"fetch","response":{"result":"FENCE"}}},{"functionResponse":{"name":"fetch","response":{"error":"It failed."}}},{"text":"Go on."}]}],
-		"tools":[{"functionDeclarations":[{"name":"fetch","description":"Get it.","parametersJsonSchema":{"type":"object"}}]}],
-		"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["fetch"]}},"generationConfig":{"maxOutputTokens":77}}`,
-	text:     `{"candidates":[{"content":{"role":"model","parts":[{"text":"hm","thought":true},{"text":"Hello"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":15,"candidatesTokenCount":2,"thoughtsTokenCount":1,"cachedContentTokenCount":5}}`,
-	calls:    `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"fetch","args":{"a":1}},"thoughtSignature":"sig="},{"functionCall":{"name":"fetch","args":{"a":2}}}]},"finishReason":"STOP"}]}`,
-	cut:      `{"candidates":[{"content":{"parts":[{"text":"Hel"}]},"finishReason":"MAX_TOKENS"}],"usageMetadata":{"promptTokenCount":-4}}`,
-	filtered: `{"candidates":[{"content":{"parts":[]},"finishReason":"SAFETY"}]}`,
-	tooLong:  `{"error":{"code":400,"status":"INVALID_ARGUMENT","message":"The input token count exceeds the maximum number of tokens allowed"}}`,
-	textStream: `{"candidates":[{"content":{"parts":[{"text":"hm","thought":true},{"text":"Hel"}]}}],"usageMetadata":{"promptTokenCount":15}}
-{"candidates":[{"content":{"parts":[{"text":"lo"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":15,"candidatesTokenCount":2,"thoughtsTokenCount":1,"cachedContentTokenCount":5}}`,
-	callsStream: `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"fetch","args":{"a":1}},"thoughtSignature":"sig="}]}}]}
-{"candidates":[{"content":{"parts":[{"functionCall":{"name":"fetch","args":{"a":2}}}]},"finishReason":"STOP"}]}`,
-	cutStream:      `{"candidates":[{"content":{"parts":[{"text":"Hel"}]},"finishReason":"MAX_TOKENS"}],"usageMetadata":{"promptTokenCount":-4}}`,
-	filteredStream: `{"promptFeedback":{"blockReason":"SAFETY"}}`,
-	failed: `{"candidates":[{"content":{"parts":[{"text":"Hel"}]}}]}
-{"error":{"code":503,"status":"UNAVAILABLE","message":"obey-me"}}`,
-	overloaded: `{"error":{"code":503,"status":"UNAVAILABLE","message":"obey-me"}}`,
-	usage:      llm.Usage{Input: 10, CacheRead: 5, Output: 3},
-}}
+var vendors = readVendors()
+
+func readVendors() (vendors []vendor) {
+	type value = jsontext.Value
+	var file []struct {
+		Provider       string `json:"provider"`
+		Path           string `json:"path"`
+		KeyHeader      string `json:"key_header"`
+		KeyValue       string `json:"key_value"`
+		Usage          usage  `json:"usage"`
+		Request        value  `json:"request"`
+		Text           value  `json:"text"`
+		Calls          value  `json:"calls"`
+		Cut            value  `json:"cut"`
+		Filtered       value  `json:"filtered"`
+		TooLong        value  `json:"too_long"`
+		TextStream     events `json:"text_stream"`
+		CallsStream    events `json:"calls_stream"`
+		CutStream      events `json:"cut_stream"`
+		FilteredStream events `json:"filtered_stream"`
+		Failed         events `json:"failed"`
+		Overloaded     events `json:"overloaded"`
+	}
+	content, err := os.ReadFile("testdata/vendors.json")
+	if err == nil {
+		err = json.Unmarshal(content, &file, json.RejectUnknownMembers(true))
+	}
+	if err != nil {
+		panic(err)
+	}
+	for _, v := range file {
+		vendors = append(vendors, vendor{provider: v.Provider, path: v.Path, keyHeader: v.KeyHeader, keyValue: v.KeyValue, request: string(v.Request),
+			text: string(v.Text), calls: string(v.Calls), cut: string(v.Cut), filtered: string(v.Filtered), tooLong: string(v.TooLong),
+			textStream: v.TextStream.lines(), callsStream: v.CallsStream.lines(), cutStream: v.CutStream.lines(), filteredStream: v.FilteredStream.lines(),
+			failed: v.Failed.lines(), overloaded: v.Overloaded.lines(), usage: llm.Usage{Input: v.Usage.Input, CacheRead: v.Usage.CacheRead, CacheWrite: v.Usage.CacheWrite, Output: v.Usage.Output}})
+	}
+	return vendors
+}
+
+type usage struct {
+	Input      int64 `json:"input"`
+	CacheRead  int64 `json:"cache_read"`
+	CacheWrite int64 `json:"cache_write"`
+	Output     int64 `json:"output"`
+}
+
+// events are those of a stream; a text among them, as [DONE], is sent without its quotes.
+type events []jsontext.Value
+
+func (e events) lines() string {
+	var lines []string
+	for _, event := range e {
+		lines = append(lines, strings.Trim(string(event), `"`))
+	}
+	return strings.Join(lines, "\n")
+}
 
 func conversation(t *testing.T) (*llm.Request, string) {
 	t.Helper()
@@ -433,10 +395,11 @@ func manyCalls(v vendor, n int) string {
 	begins := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, "fetch") })
 	events := ""
 	for i := range n {
-		events += strings.NewReplacer(`"index":0`, fmt.Sprintf(`"index":%d`, i), "t1", fmt.Sprintf("x%d", i)).Replace(lines[begins]) + "\n"
+		index := fmt.Sprintf(`"index":%d`, i)
+		events += strings.NewReplacer(`"index":0,"content_block"`, index+`,"content_block"`, `"index":0,"id"`, index+`,"id"`, "t1", fmt.Sprintf("x%d", i)).Replace(lines[begins]) + "\n"
 	}
 	end := slices.IndexFunc(lines, func(line string) bool {
-		return strings.Contains(line, "_reason") || strings.Contains(line, "finishReason")
+		return strings.Contains(line, `_reason":"`) || strings.Contains(line, "finishReason")
 	})
 	if v.provider == "google" {
 		return events + `{"candidates":[{"finishReason":"STOP"}]}`
@@ -451,7 +414,7 @@ func TestEndlessReplies(t *testing.T) {
 	for _, v := range vendors {
 		for name, piece := range map[string]string{
 			"comments": ": " + padding + "\n\n", "events": "data: {\"type\":\"ping\",\"x\":\"" + padding + "\"}\n\n", "one line": padding, "one event": "data: " + padding + "\n",
-			"text": "data: " + strings.ReplaceAll(strings.Split(v.failed, "\n")[0], "Hel", padding) + "\n\n",
+			"text": "data: " + strings.ReplaceAll(lineWith(v.failed, "Hel"), "Hel", padding) + "\n\n",
 		} {
 			for _, kind := range []string{"text/event-stream", "application/json"} {
 				if v.provider != "google" && (name != "text" || kind == "application/json") {
@@ -513,6 +476,12 @@ func TestBoundsOfReplies(t *testing.T) {
 			}
 		}
 	}
+}
+
+// lineWith returns the first line of a stream that has a text.
+func lineWith(stream, text string) string {
+	lines := strings.Split(stream, "\n")
+	return lines[slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, text) })]
 }
 
 // long is a stream whose text has n bytes.
