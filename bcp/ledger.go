@@ -40,10 +40,15 @@ func (d *Decision) Line() (LedgerLine, bool) {
 // usualLine is the room that most lines need, in bytes.
 const usualLine = 160
 
-// EncodeLedgerLine returns the record of a line: a MessagePack map as the library writes
-// it with numbers in their shortest form.
-func EncodeLedgerLine(l *LedgerLine) []byte {
-	w := recordWriter{b: make([]byte, 0, usualLine)}
+// EncodeLedgerLine returns a line's record, with lines of its channel from before, oldest
+// first, as member "m". The library writes it so with numbers in their shortest form.
+func EncodeLedgerLine(l *LedgerLine, earlier ...LedgerLine) []byte {
+	w := recordWriter{b: make([]byte, 0, usualLine*(1+len(earlier)))}
+	w.ledgerLine(l, earlier)
+	return w.b
+}
+
+func (w *recordWriter) ledgerLine(l *LedgerLine, earlier []LedgerLine) {
 	at, members := w.open()
 	w.key("n")
 	w.putUint(l.Seq)
@@ -57,8 +62,8 @@ func EncodeLedgerLine(l *LedgerLine) []byte {
 	w.putText(string(l.Reader))
 	w.key("e")
 	w.putUint(l.Epoch)
-	writeText(&w, "q", l.Query)
-	writeText(&w, "su", l.Subscription)
+	writeText(w, "q", l.Query)
+	writeText(w, "su", l.Subscription)
 	w.key("ca")
 	w.putInt(int64(l.Category))
 	w.key("bn")
@@ -66,18 +71,28 @@ func EncodeLedgerLine(l *LedgerLine) []byte {
 	w.key("bc")
 	w.putInt(int64(l.Capacity))
 	w.key("tm")
-	w.putFlag(l.Timing)
+	timing := byte(0xc2)
+	if l.Timing {
+		timing = 0xc3
+	}
+	w.b = append(w.b, timing)
 	w.key("ex")
 	w.putInt(int64(l.Exposure))
 	w.key("b")
 	inner, outer := w.open()
 	w.balance(&l.Balance)
 	w.close(inner, outer)
+	if len(earlier) > 0 {
+		w.key("m")
+		w.putLength(0x90, 0xdc, len(earlier))
+		for i := range earlier {
+			w.ledgerLine(&earlier[i], nil)
+		}
+	}
 	w.close(at, members)
-	return w.b
 }
 
-// DecodeLedgerLine reads a record of the ledger.
+// DecodeLedgerLine reads a record of the ledger, without lines from before.
 func DecodeLedgerLine(b []byte) (LedgerLine, error) {
 	var line LedgerLine
 	if err := msgpack.Unmarshal(b, &line); err != nil {

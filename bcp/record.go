@@ -181,14 +181,6 @@ func (w *recordWriter) putTime(t time.Time) {
 	}
 }
 
-func (w *recordWriter) putFlag(v bool) {
-	if v {
-		w.b = append(w.b, 0xc3)
-	} else {
-		w.b = append(w.b, 0xc2)
-	}
-}
-
 func (w *recordWriter) putLength(short byte, code byte, n int) {
 	switch {
 	case n < 16:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -17,29 +18,29 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// decisionHeader is the number of the decision that a projected message comes
-// from: where a projection goes on after a restart.
+// decisionHeader is the number of the newest decision that a projection shows with this
+// message: where it goes on after a restart.
 const decisionHeader = "Bcp-Decision"
 
 // shownHeader is on the last message of the audit that was made of a record: the
 // sequence of that record, and the newest decision of each other projection.
 const shownHeader = "Bcp-Shown"
 
-// projection makes at most one message of a decision, of what is not sealed: a
+// projection is a stream of messages that are made of decisions, of what is not sealed: a
 // projector has no keys.
 type projection struct {
-	stream  string
-	kind    subjects.Kind
-	share   int64 // of Topology.MaxDisk, in sixteenths
-	project func(*bcp.Decision) (subject string, data []byte, err error)
+	stream string
+	kind   subjects.Kind
+	share  int64 // of Topology.MaxDisk, in sixteenths
 }
 
 func (p projection) filter() string { return subjects.All(p.kind) }
 
-// audit is the last of the projections: see [Projector.project].
+// audit is the last of the projections: see [tail.project].
 var (
-	audit       = projection{AuditStream, subjects.KindAudit, 5, projectAudit}
-	projections = []projection{{LedgerStream, subjects.KindLedger, 1, projectLedger}, audit}
+	ledger      = projection{LedgerStream, subjects.KindLedger, 1}
+	audit       = projection{AuditStream, subjects.KindAudit, 5}
+	projections = []projection{ledger, audit}
 )
 
 // Projections names the streams that are made of the journal.
@@ -49,26 +50,6 @@ func Projections() []string {
 		names = append(names, p.stream)
 	}
 	return names
-}
-
-// projectAudit shows every decision without what is sealed.
-func projectAudit(d *bcp.Decision) (string, []byte, error) {
-	public := d.Public()
-	data, err := bcp.EncodeDecision(&public)
-	controller, reader := d.Controller, d.Reader
-	if controller == "" || reader == "" {
-		controller, reader = "", ""
-	}
-	return subjects.Audit(controller, reader, d.Kind.String()), data, err
-}
-
-// projectLedger shows the decisions that move bits.
-func projectLedger(d *bcp.Decision) (string, []byte, error) {
-	line, ok := d.Line()
-	if !ok {
-		return "", nil, nil
-	}
-	return subjects.Ledger(d.Controller, d.Reader), bcp.EncodeLedgerLine(&line), nil
 }
 
 // A projector stays out of the way of those who wait for a decision: it works
@@ -89,6 +70,8 @@ const (
 	awaitTime = time.Minute
 	// retryTime is the pause after an error.
 	retryTime = time.Second
+	// gatherDecisions is how many decisions are projected together, or a record more.
+	gatherDecisions = 1024
 	// drainTime bounds what is projected when the projector is told to end.
 	drainTime = 2 * time.Second
 )
@@ -177,10 +160,10 @@ func (p *Projector) run(ctx context.Context) error {
 // tail is where a projector is.
 type tail struct {
 	*Projector
-	done []progress // of each projection
-	next uint64     // sequence of the next record to read
-	// decisions is empty: the room of the last ones.
-	decisions []bcp.Decision
+	done     []progress // of each projection
+	standing standing   // of the ledger
+	next     uint64     // sequence of the next record to read
+	room     []byte     // of the last records of the audit
 	// The journal's last record, and its size, when they were last asked for.
 	end, size uint64
 }
@@ -198,6 +181,10 @@ func (p *Projector) stand(ctx context.Context) (*tail, error) {
 		if t.done[i], err = projected(ctx, p.js, projection); err != nil {
 			return nil, err
 		}
+	}
+	t.standing = standing{newest: t.done[0].decision, channel: make(map[bcp.ChannelKey]uint64)}
+	if t.standing.ledger, err = leader(ctx, p.js, ledger); err != nil {
+		return nil, err
 	}
 	last := t.done[len(t.done)-1]
 	if len(last.shown) != len(projections) {
@@ -295,7 +282,7 @@ func (t *tail) catchUp(ctx context.Context, late time.Time) error {
 	}
 	_, err := readRecords(ctx, t.js, t.next, func(seq uint64, decisions [][]byte) error {
 		gathered, read = append(gathered, decisions...), seq
-		if len(gathered) < MaxRecordDecisions {
+		if len(gathered) < gatherDecisions {
 			return nil
 		}
 		if err := project(); err != nil || time.Now().After(late) {
@@ -324,71 +311,98 @@ type progress struct {
 	shown              []uint64
 }
 
+// outgoing is a message of a projection, and the newest decision that it shows.
+type outgoing struct {
+	subject  string
+	data     []byte
+	decision uint64
+}
+
 // project writes the messages of some decisions, the last of which is the end of
-// a record, and waits for the last of each stream. Each expects the one before
-// it, so that where one fails those behind it fail too, the last says so for all
-// of them, and a retry of what was stored after all is refused: a projection has
-// no gaps and no doubles. The audit comes last: what it shows, the others have.
+// a record. The audit comes last: what it shows, the others have.
 func (t *tail) project(ctx context.Context, records [][]byte, read uint64) error {
-	decisions := t.decisions[:0]
+	lines := lines{channels: make(map[bcp.ChannelKey]int)}
+	audits := make([]outgoing, 0, len(records))
+	t.room = t.room[:0]
 	for _, b := range records {
 		d, err := bcp.DecodeDecision(b)
 		if err != nil {
 			return err
 		}
-		decisions = append(decisions, d)
-	}
-	defer func() {
-		clear(decisions)
-		t.decisions = decisions
-	}()
-	conn := t.js.Conn()
-	for i, projection := range projections {
-		done := &t.done[i]
-		var last *nats.Msg
-		for k := range decisions {
-			d := &decisions[k]
-			if d.Seq <= done.decision {
-				continue
-			}
-			subject, data, err := projection.project(d)
+		if line, ok := d.Line(); ok {
+			shown, err := t.standing.shows(ctx, &line)
 			if err != nil {
 				return err
 			}
-			if subject == "" {
-				continue
+			if !shown {
+				lines.add(line)
 			}
-			if last == nil {
-				last = &nats.Msg{Header: nats.Header{decisionHeader: {""}, natsjs.ExpectedLastSeqHeader: {""}}}
-			} else if err := conn.PublishMsg(last); err != nil { // it is copied
-				return err
-			}
-			last.Subject, last.Data = subject, data
-			last.Header[decisionHeader][0] = strconv.FormatUint(d.Seq, 10)
-			last.Header[natsjs.ExpectedLastSeqHeader][0] = strconv.FormatUint(done.sequence, 10)
-			done.decision = d.Seq
-			done.sequence++
 		}
-		if last == nil {
+		if d.Seq <= t.done[1].decision {
 			continue
 		}
-		if projection.stream == AuditStream {
-			shown := []string{strconv.FormatUint(read, 10)}
-			for _, other := range t.done[:i] {
-				shown = append(shown, strconv.FormatUint(other.decision, 10))
-			}
-			last.Header.Set(shownHeader, strings.Join(shown, " "))
-		}
-		ack, err := t.js.PublishMsgAsync(last)
+		message, err := t.audited(&d)
 		if err != nil {
 			return err
 		}
-		if err := Await(ctx, []natsjs.PubAckFuture{ack}); err != nil {
-			return err
-		}
+		audits = append(audits, message)
+	}
+	if err := t.publish(ctx, lines.messages(), ledger, &t.done[0], nil); err != nil {
+		return err
+	}
+	shown := []string{strconv.FormatUint(read, 10), strconv.FormatUint(t.done[0].decision, 10)}
+	if err := t.publish(ctx, audits, audit, &t.done[1], nats.Header{shownHeader: {strings.Join(shown, " ")}}); err != nil {
+		return err
 	}
 	t.next = read + 1
-	t.shown.Store(t.done[len(t.done)-1].decision)
+	t.shown.Store(t.done[1].decision)
+	return nil
+}
+
+// audited shows a decision without what is sealed.
+func (t *tail) audited(d *bcp.Decision) (message outgoing, err error) {
+	d.Private, d.Sealed, d.SealedRaw = bcp.Private{}, nil, nil
+	begin := len(t.room)
+	if t.room, err = bcp.AppendDecision(t.room, d); err != nil {
+		return outgoing{}, err
+	}
+	controller, reader := d.Controller, d.Reader
+	if controller == "" || reader == "" {
+		controller, reader = "", ""
+	}
+	return outgoing{subjects.Audit(controller, reader, d.Kind.String()), t.room[begin:len(t.room):len(t.room)], d.Seq}, nil
+}
+
+// publish writes messages of a projection, the last of them with one more header, and
+// waits for that. Each expects the one before it, so that where one fails those behind it
+// fail too, the last says so for all of them, and a retry of what was stored after all is
+// refused: a projection has no gaps and no doubles.
+func (t *tail) publish(ctx context.Context, messages []outgoing, p projection, done *progress, more nats.Header) error {
+	if len(messages) == 0 {
+		return nil
+	}
+	conn := t.js.Conn()
+	for i, m := range messages {
+		done.decision = max(done.decision, m.decision)
+		msg := &nats.Msg{Subject: m.subject, Data: m.data, Header: nats.Header{
+			decisionHeader: {strconv.FormatUint(done.decision, 10)}, natsjs.ExpectedLastSeqHeader: {strconv.FormatUint(done.sequence, 10)},
+		}}
+		done.sequence++
+		if i+1 < len(messages) {
+			if err := conn.PublishMsg(msg); err != nil { // it is copied
+				return err
+			}
+			continue
+		}
+		maps.Copy(msg.Header, more)
+		ack, err := t.js.PublishMsgAsync(msg)
+		if err == nil {
+			err = Await(ctx, []natsjs.PubAckFuture{ack})
+		}
+		if err != nil {
+			return fmt.Errorf("writing %s: %w", p.stream, err)
+		}
+	}
 	return nil
 }
 
@@ -407,7 +421,7 @@ func Projected(ctx context.Context, js natsjs.JetStream, seq uint64) error {
 	}
 }
 
-// decision is the number of the one that a message of the projection was made of.
+// decision is the newest that the projection shows with a message.
 func (p projection) decision(header nats.Header) (uint64, error) {
 	n, err := strconv.ParseUint(header.Get(decisionHeader), 10, 64)
 	if err != nil {
@@ -416,15 +430,24 @@ func (p projection) decision(header nats.Header) (uint64, error) {
 	return n, nil
 }
 
+// leader returns the stream of a projection, of which only the leader is asked for
+// messages: a copy that is behind would have decisions shown twice.
+func leader(ctx context.Context, js natsjs.JetStream, p projection) (natsjs.Stream, error) {
+	stream, err := js.Stream(ctx, p.stream)
+	if err != nil {
+		return nil, err
+	}
+	stream.CachedInfo().Config.AllowDirect = false
+	return stream, nil
+}
+
 // projected returns how far a projection is.
 func projected(ctx context.Context, js natsjs.JetStream, p projection) (progress, error) {
-	stream, err := js.Stream(ctx, p.stream)
+	stream, err := leader(ctx, js, p)
 	if err != nil {
 		return progress{}, err
 	}
 	done := progress{sequence: stream.CachedInfo().State.LastSeq}
-	// The leader is asked: a copy that is behind would have decisions shown twice.
-	stream.CachedInfo().Config.AllowDirect = false
 	// Not the message at the stream's last sequence: it may have been deleted.
 	msg, err := stream.GetLastMsgForSubject(ctx, p.filter())
 	if errors.Is(err, natsjs.ErrMsgNotFound) {

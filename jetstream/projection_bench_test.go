@@ -10,22 +10,29 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/jetstream"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
 
 // BenchmarkProject measures the processor time, of server and projector together, until
-// the projections show a journal of accepted pushes, in records of one and of many.
+// the projections show a journal of accepted pushes on 64 channels in turns, in records of
+// one and of many.
+//
+//	go test ./jetstream -run '^$' -bench Project -benchtime 8x
 func BenchmarkProject(b *testing.B) {
-	const pushes = 8192
+	const pushes, channels = 8192, 64
+	readers := make([]bcp.AgentName, channels)
+	for i := range readers {
+		readers[i] = bcp.AgentName(fmt.Sprintf("reader%d", i))
+	}
 	for _, size := range []int{1, 16, 256} {
 		b.Run(fmt.Sprintf("record=%d", size), func(b *testing.B) {
 			js := connect(b, startServer(b).ClientURL())
 			create(b, js)
 			j, _ := open(b, js)
-			m := newMaker(b)
+			m := newMaker(b, readers...)
 			for range pushes / size {
-				if err := j.Append(b.Context(), m.pushes(size)); err != nil {
+				if err := j.Append(b.Context(), m.pushes(size, readers...)); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -65,19 +72,4 @@ func processorTime(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// pushes makes accepted ones alone.
-func (m *maker) pushes(n int) [][]byte {
-	m.t.Helper()
-	list := make([][]byte, n)
-	for i := range list {
-		text := meshtest.PushText("main", "alerts", fmt.Sprintf(`{"n":%d}`, m.n%1024), fmt.Sprintf(`,"push_id":"p%d"`, m.n))
-		d := m.state.DecidePush(m.moment(), "mailer", "main", "alerts", []byte(text))
-		if !d.Accepted() {
-			m.t.Fatal(d.Code)
-		}
-		list[i] = m.apply(d)
-	}
-	return list
 }

@@ -43,16 +43,35 @@ func projected(t testing.TB, js natsjs.JetStream, seq uint64) {
 	}
 }
 
-// contents are the messages of the projections, in short.
+// contents are the messages of the audit and the lines of the ledger, in short.
 func contents(t *testing.T, js natsjs.JetStream) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
-	for _, name := range []string{jetstream.AuditStream, jetstream.LedgerStream} {
-		for _, m := range meshtest.ReadStream(t, js, name) {
-			all[name] = append(all[name], fmt.Sprintf("%s %s %x", m.Header.Get("Bcp-Decision"), m.Subject, m.Data))
-		}
+	for _, m := range meshtest.ReadStream(t, js, jetstream.AuditStream) {
+		all[jetstream.AuditStream] = append(all[jetstream.AuditStream], fmt.Sprintf("%s %s %x", m.Header.Get("Bcp-Decision"), m.Subject, m.Data))
+	}
+	for _, line := range ledgerLines(t, js) {
+		all[jetstream.LedgerStream] = append(all[jetstream.LedgerStream], fmt.Sprintf("%+v", line))
 	}
 	return all
+}
+
+// ledgerLines are all lines, message by message.
+func ledgerLines(t *testing.T, js natsjs.JetStream) (lines []bcp.LedgerLine) {
+	t.Helper()
+	for _, m := range meshtest.ReadStream(t, js, jetstream.LedgerStream) {
+		of, err := jetstream.DecodeLedger(m.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range of {
+			if want := subjects.Ledger(line.Controller, line.Reader); m.Subject != want {
+				t.Fatalf("%s has a line of %s", m.Subject, want)
+			}
+		}
+		lines = append(lines, of...)
+	}
+	return lines
 }
 
 // Whatever happens to a projection, the journal fills it again, with each
@@ -86,11 +105,8 @@ func TestProjectionsFollowTheJournal(t *testing.T) {
 			t.Fatalf("audit record %d: %+v, %v", i+1, d, err)
 		}
 	}
-	ledger := meshtest.ReadStream(t, whole, jetstream.LedgerStream)
-	line, err := bcp.DecodeLedgerLine(ledger[len(ledger)-1].Data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledger := ledgerLines(t, whole)
+	line := ledger[len(ledger)-1]
 	if _, balance, _ := m.state.Balance(bcp.ChannelKey{Controller: "main", Reader: "mailer"}); line.Balance != balance {
 		t.Errorf("the ledger ends with %+v, the state with %+v", line.Balance, balance)
 	}

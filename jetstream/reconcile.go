@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,17 +45,11 @@ func Reconcile(ctx context.Context, js natsjs.JetStream, bases *Bases, last uint
 	if err != nil {
 		return r, err
 	}
-	lines, err := openLines(ctx, js, &r)
+	lines, err := openLines(ctx, js, begin.Decision)
 	if err != nil {
 		return r, err
 	}
 	defer lines.close()
-	// What the ledger shows of before cannot be compared any more.
-	for lines.has && lines.next.Seq <= begin.Decision {
-		if err := lines.advance(ctx, &r); err != nil {
-			return r, err
-		}
-	}
 	missing := make(map[bcp.ChannelKey]uint64) // lines that the ledger lacks, the newest of each channel
 	count := func(record []byte) error {
 		d, err := bcp.DecodeDecision(record)
@@ -81,10 +76,8 @@ func Reconcile(ctx context.Context, js natsjs.JetStream, bases *Bases, last uint
 	if err != nil && !errors.Is(err, errCounted) {
 		return r, err
 	}
-	if last == 0 { // behind a stop that had not shown all
-		if err := lines.excess(ctx, &r); err != nil {
-			return r, err
-		}
+	if err := lines.excess(ctx, &r, last == 0); err != nil {
+		return r, err
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(missing), bcp.ChannelKey.Compare) {
 		r.Differ(status.BookLedger, missing[key], "the ledger lacks decision %d of %s and %s, the newest that moved bits", missing[key], key.Controller, key.Reader)
@@ -111,22 +104,23 @@ func shownBy(ctx context.Context, js natsjs.JetStream, last uint64) (uint64, err
 	return done.decision, err
 }
 
-// ledgerLines reads the ledger beside the journal.
+// ledgerLines reads the ledger beside the journal: each channel's lines in their order.
 type ledgerLines struct {
 	reader *reader // nil where there are none
 	end    uint64  // sequence of its last message
 	read   uint64
-	next   bcp.LedgerLine // the next one, where has is set
-	data   []byte
-	has    bool
+	begin  uint64 // what the ledger shows of before, and of it, cannot be compared
+	newest uint64 // decision of the last message that was read
+	// waiting are the lines that were read and not compared.
+	waiting map[bcp.ChannelKey][]bcp.LedgerLine
 }
 
-func openLines(ctx context.Context, js natsjs.JetStream, r *status.Reconciliation) (*ledgerLines, error) {
+func openLines(ctx context.Context, js natsjs.JetStream, begin uint64) (*ledgerLines, error) {
 	stream, err := js.Stream(ctx, LedgerStream)
 	if err != nil {
 		return nil, fmt.Errorf("reading the ledger: %w", err)
 	}
-	l := &ledgerLines{}
+	l := &ledgerLines{begin: begin, waiting: make(map[bcp.ChannelKey][]bcp.LedgerLine)}
 	// Not the stream's last sequence: that message may have been deleted.
 	newest, err := stream.GetLastMsgForSubject(ctx, subjects.All(subjects.KindLedger))
 	if errors.Is(err, natsjs.ErrMsgNotFound) {
@@ -139,7 +133,7 @@ func openLines(ctx context.Context, js natsjs.JetStream, r *status.Reconciliatio
 	if l.reader, err = read(js, stream, stream.CachedInfo().State.FirstSeq, false); err != nil {
 		return nil, fmt.Errorf("reading the ledger: %w", err)
 	}
-	return l, l.advance(ctx, r)
+	return l, nil
 }
 
 // close is called once all is read.
@@ -149,46 +143,59 @@ func (l *ledgerLines) close() {
 	}
 }
 
-// advance reads the next line, if there is one. What cannot be read is a
-// difference.
+// advance reads the next message. What cannot be read is a difference.
 func (l *ledgerLines) advance(ctx context.Context, r *status.Reconciliation) error {
-	for l.read < l.end {
-		m, err := l.reader.message(ctx)
-		if err != nil {
-			return fmt.Errorf("reading the ledger: %w", err)
-		}
-		l.read, l.data = m.sequence, m.data
-		if l.next, err = bcp.DecodeLedgerLine(l.data); err == nil {
-			l.has = true
-			return nil
-		}
-		r.Differ(status.BookLedger, 0, "message %d of the ledger cannot be read", l.read)
+	m, err := l.reader.message(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the ledger: %w", err)
 	}
-	l.has = false
+	l.read = m.sequence
+	lines, err := DecodeLedger(m.data)
+	if err != nil {
+		r.Differ(status.BookLedger, 0, "message %d of the ledger cannot be read", l.read)
+		return nil
+	}
+	for _, line := range lines {
+		if l.newest = line.Seq; line.Seq > l.begin {
+			key := bcp.ChannelKey{Controller: line.Controller, Reader: line.Reader}
+			l.waiting[key] = append(l.waiting[key], line)
+		}
+	}
 	return nil
 }
 
-// compare looks at the ledger's lines up to a decision.
+// compare looks at the lines of a decision's channel up to the decision. Those of
+// decisions that were projected together stand by channel: some of them may come behind
+// lines of maxProjected decisions more, and twice as many after a crash.
 func (l *ledgerLines) compare(ctx context.Context, r *status.Reconciliation, d *bcp.Decision, shown uint64, missing map[bcp.ChannelKey]uint64) error {
-	key, _ := d.Channel()
-	line, moves := d.Line()
-	found := false
-	for l.has && l.next.Seq <= d.Seq {
-		r.Lines++
-		switch {
-		case l.next.Seq < d.Seq || !moves || found:
-			r.Differ(status.BookLedger, l.next.Seq, "the ledger has a line of decision %d that the journal does not have there", l.next.Seq)
-		default:
-			found = true
-			delete(missing, key)
-			if !bytes.Equal(bcp.EncodeLedgerLine(&line), bcp.EncodeLedgerLine(&l.next)) { // whatever the form of the ledger's
-				r.Differ(status.BookLedger, d.Seq, "the ledger's line of decision %d has %s bits and %s settled; the journal has %s and %s",
-					d.Seq, l.next.Nominal, l.next.Balance.Settled, line.Nominal, line.Balance.Settled)
-			}
-		}
+	for l.read < l.end && l.newest <= d.Seq+2*maxProjected {
 		if err := l.advance(ctx, r); err != nil {
 			return err
 		}
+	}
+	key, _ := d.Channel()
+	line, moves := d.Line()
+	found := false
+	waiting := l.waiting[key]
+	for ; len(waiting) > 0 && waiting[0].Seq <= d.Seq; waiting = waiting[1:] {
+		next := &waiting[0]
+		r.Lines++
+		switch {
+		case next.Seq < d.Seq || !moves || found:
+			l.unknown(r, next)
+		default:
+			found = true
+			delete(missing, key)
+			if !bytes.Equal(bcp.EncodeLedgerLine(&line), bcp.EncodeLedgerLine(next)) { // whatever the form of the ledger's
+				r.Differ(status.BookLedger, d.Seq, "the ledger's line of decision %d has %s bits and %s settled; the journal has %s and %s",
+					d.Seq, next.Nominal, next.Balance.Settled, line.Nominal, line.Balance.Settled)
+			}
+		}
+	}
+	if len(waiting) > 0 {
+		l.waiting[key] = waiting
+	} else {
+		delete(l.waiting, key)
 	}
 	if moves && !found && d.Seq <= shown {
 		missing[key] = d.Seq
@@ -196,13 +203,28 @@ func (l *ledgerLines) compare(ctx context.Context, r *status.Reconciliation, d *
 	return nil
 }
 
-// excess finds lines of decisions that the whole journal does not have.
-func (l *ledgerLines) excess(ctx context.Context, r *status.Reconciliation) error {
-	for l.has {
-		r.Lines++
-		r.Differ(status.BookLedger, l.next.Seq, "the ledger has a line of decision %d, and the journal ends at %d", l.next.Seq, r.Decisions)
+func (l *ledgerLines) unknown(r *status.Reconciliation, line *bcp.LedgerLine) {
+	r.Differ(status.BookLedger, line.Seq, "the ledger has a line of decision %d that the journal does not have there", line.Seq)
+}
+
+// excess finds lines that are of no decision that was counted. Of a journal that was not
+// read to its end, those behind the last one that was are left out.
+func (l *ledgerLines) excess(ctx context.Context, r *status.Reconciliation, whole bool) error {
+	for whole && l.read < l.end {
 		if err := l.advance(ctx, r); err != nil {
 			return err
+		}
+	}
+	left := slices.Concat(slices.Collect(maps.Values(l.waiting))...)
+	slices.SortFunc(left, func(a, b bcp.LedgerLine) int { return cmp.Compare(a.Seq, b.Seq) })
+	for i := range left {
+		switch line := &left[i]; {
+		case line.Seq <= r.Decisions:
+			r.Lines++
+			l.unknown(r, line)
+		case whole:
+			r.Lines++
+			r.Differ(status.BookLedger, line.Seq, "the ledger has a line of decision %d, and the journal ends at %d", line.Seq, r.Decisions)
 		}
 	}
 	return nil

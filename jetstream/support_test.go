@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,14 +118,21 @@ type maker struct {
 	now   time.Time
 }
 
-func newMaker(t testing.TB) *maker {
+// newMaker makes a mesh of main and readers, of mailer alone where none are named.
+func newMaker(t testing.TB, readers ...bcp.AgentName) *maker {
 	t.Helper()
-	definition := meshtest.Parse(t, map[string]string{
-		"mesh.yaml": "max_refusals: 6000/m\n",
-		"main.md": "---\nname: main\nbcp_channels:\n  - peer: mailer\n    role: controller\n    max_category: 2\n    budget_bits: 100000\n" +
-			"    subscriptions: [{id: alerts, category: 1, fields: [{name: n, type: integer, min: 0, max: 1023}]}]\n---\n",
-		"mailer.md": "---\nname: mailer\nbcp_channels: [{peer: main, role: reader}]\n---\n",
-	})
+	if len(readers) == 0 {
+		readers = []bcp.AgentName{"mailer"}
+	}
+	files := map[string]string{"mesh.yaml": "max_refusals: 6000/m\n"}
+	var channels strings.Builder
+	for _, reader := range readers {
+		fmt.Fprintf(&channels, "  - peer: %s\n    role: controller\n    max_category: 2\n    budget_bits: 100000\n"+
+			"    subscriptions: [{id: alerts, category: 1, fields: [{name: n, type: integer, min: 0, max: 1023}]}]\n", reader)
+		files[string(reader)+".md"] = fmt.Sprintf("---\nname: %s\nbcp_channels: [{peer: main, role: reader}]\n---\n", reader)
+	}
+	files["main.md"] = "---\nname: main\nbcp_channels:\n" + channels.String() + "---\n"
+	definition := meshtest.Parse(t, files)
 	state, err := state.New(state.Config{Mesh: definition, Version: "test"})
 	if err != nil {
 		t.Fatal(err)
@@ -184,6 +192,22 @@ func (m *maker) some(n int) [][]byte {
 	list := make([][]byte, n)
 	for i := range list {
 		list[i] = m.next()
+	}
+	return list
+}
+
+// pushes makes accepted pushes alone, of the readers in turns.
+func (m *maker) pushes(n int, readers ...bcp.AgentName) [][]byte {
+	m.t.Helper()
+	list := make([][]byte, n)
+	for i := range list {
+		text := meshtest.PushText("main", "alerts", fmt.Sprintf(`{"n":%d}`, m.n%1024), fmt.Sprintf(`,"push_id":"p%d"`, m.n))
+		reader := readers[m.n%len(readers)]
+		d := m.state.DecidePush(m.moment(), reader, "main", "alerts", []byte(text))
+		if !d.Accepted() {
+			m.t.Fatal(d.Code)
+		}
+		list[i] = m.apply(d)
 	}
 	return list
 }
