@@ -28,7 +28,7 @@ func (t tests) Run() int {
 		"TestAccountsPush", "TestAnotherHistoryOnACluster", "TestAuditOfACluster", "TestBackupOfOneShard", "TestCommandsOfDocumentsWork",
 		"TestCommandsOfPeopleReachAllShards", "TestCrash", "TestDemoApprove", "TestDemoOwnMail", "TestDemoRefusesTheAttacker", "TestFlowScripts",
 		"TestFlowsWithRestarts", "TestFollowAllShards", "TestJournalsOfAClusterAreTheOperators", "TestKernelCrash", "TestKernelDocumentRuns", "TestMCPOverHTTP", "TestOwnCertificate",
-		"TestRecordedActsAreAskedForOnce", "TestRedecideMailroom", "TestRelayIsKilled", "TestReplayOfErasedMessages", "TestTwoOrganisations", "TestWatchComesBack",
+		"TestRecordedActsAreAskedForOnce", "TestRedecideMailroom", "TestRelayIsKilled", "TestReplayOfErasedMessages", "TestTwoOrganisations", "TestUsageSurvivesKills", "TestWatchComesBack",
 		"TestWatchOnATerminal",
 	)
 	effort.Parallel(6)

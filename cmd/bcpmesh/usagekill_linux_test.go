@@ -1,0 +1,306 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cli"
+	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
+)
+
+// killable is a mesh in a process of its own, with its agents.
+type killable struct {
+	t            *testing.T
+	dir, address string
+	cmd          *exec.Cmd
+	log          *os.File
+}
+
+func (k *killable) start() {
+	k.t.Helper()
+	ready := filepath.Join(k.t.TempDir(), "ready.json")
+	k.cmd = exec.Command("bcpmesh", "up", k.dir, "--listen", k.address, "--ready-file", ready)
+	k.cmd.Stdout, k.cmd.Stderr = k.log, k.log
+	k.cmd.Env = append(os.Environ(), "OPENAI_API_KEY=k-123")
+	if err := k.cmd.Start(); err != nil {
+		k.t.Fatal(err)
+	}
+	for deadline := time.Now().Add(clustertest.Patience); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(ready); err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			said, _ := os.ReadFile(k.log.Name())
+			k.t.Fatalf("the mesh is not ready: %s", said)
+		}
+	}
+}
+
+func (k *killable) kill() {
+	_ = k.cmd.Process.Kill()
+	_ = k.cmd.Wait()
+}
+
+// processes are the keepers of the mesh, and their cells.
+func (k *killable) processes() (keepers, cells []int) {
+	for keeper, line := range children(k.t, k.cmd.Process.Pid) {
+		if !strings.Contains(line, "agent run") {
+			continue
+		}
+		keepers = append(keepers, keeper)
+		for cell := range children(k.t, keeper) {
+			cells = append(cells, cell)
+		}
+	}
+	return keepers, cells
+}
+
+// Keeper, cell and mesh are killed while a model is asked. Each question has one answer or
+// ends in another of its outcomes; no call of the model is made without a record, none is
+// recorded or settled twice, and what counts against the budget afterwards is what was
+// settled and what nobody knows the end of.
+//
+// covers P15.1, ALF-60
+func TestUsageSurvivesKills(t *testing.T) {
+	t.Parallel()
+	rounds := 4
+	if effort.Long() {
+		rounds = 20
+	}
+	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any will do
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+
+	var asked, served atomic.Int64
+	var mu sync.Mutex
+	pause := func() time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return time.Duration(random.IntN(60)) * time.Millisecond
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		time.Sleep(pause())
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, data := range []string{
+			`{"choices":[{"delta":{"content":null,"tool_calls":[{"index":0,"id":"a1","type":"function","function":{"name":"answer","arguments":"{\"breaking\":true}"}}]}}]}`,
+			`{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}`, `{"choices":[],"usage":{"prompt_tokens":90,"completion_tokens":9}}`, `[DONE]`,
+		} {
+			if _, err := fmt.Fprintf(w, "data: %s\n\n", data); err != nil || http.NewResponseController(w).Flush() != nil {
+				return // who asked was killed
+			}
+			time.Sleep(pause())
+		}
+		served.Add(1)
+	})}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+
+	dir := filepath.Join(t.TempDir(), "desk")
+	if got := execute(t, "", "init", dir, "--model", "openai/x", "--endpoint", "http://"+listener.Addr().String()+"/v1"); got.code != cli.ExitOK {
+		t.Fatalf("%+v", got)
+	}
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = log.Close() })
+	k := &killable{t: t, dir: dir, address: clustertest.FreeAddress(t), log: log}
+	k.start()
+	t.Cleanup(func() { k.kill() })
+	creds := filepath.Join(t.TempDir(), "main.creds")
+	if got := execute(t, "", "creds", "issue", "main", "--role", "controller", "--dir", dir, "--out", creds); got.code != cli.ExitOK {
+		t.Fatalf("%+v", got)
+	}
+	conn, err := agents.Connect(t.Context(), "nats://"+k.address, agents.CredsFile(creds), agents.Options{Name: "main", Logger: hclog.NewNullLogger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	main := agents.NewController(conn)
+	if err := main.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = main.Stop(context.Background()) })
+	ask := func() {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*clustertest.Patience)
+		defer cancel()
+		d, err := main.AskAndWait(ctx, "researcher", bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "breaking", Type: bcp.TypeBoolean}}}, agents.AskOptions{})
+		var refused *agents.RefusedError
+		if err != nil && !errors.As(err, &refused) {
+			said, _ := os.ReadFile(log.Name())
+			t.Fatalf("a question has no end: %v\n%s", err, said[max(0, len(said)-4000):])
+		}
+		if err == nil && d.Outcome == "" && string(d.Response) != `{"breaking":true}` {
+			t.Fatalf("delivered %+v", d)
+		}
+	}
+	ask()
+	for round := range rounds {
+		var asking sync.WaitGroup
+		asking.Go(ask)
+		mu.Lock()
+		wait := time.Duration(random.IntN(250)) * time.Millisecond
+		mu.Unlock()
+		time.Sleep(wait) // anywhere in a call
+		keepers, cells := k.processes()
+		switch round % 4 {
+		case 0:
+			for _, pid := range cells {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		case 1:
+			for _, pid := range keepers {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		case 2:
+			k.kill()
+			k.start()
+		case 3: // mesh and keeper at once, as when the machine goes
+			k.kill()
+			for _, pid := range keepers {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+			k.start()
+		}
+		asking.Wait()
+	}
+	ask()
+
+	// The audit is behind the journal for a moment.
+	var last uint64
+	for deadline := time.Now().Add(clustertest.Patience); ; time.Sleep(50 * time.Millisecond) {
+		before := last
+		u := readUsage(t, dir)
+		if last = u.last; last == before && u.last > 0 {
+			u.check(t, asked.Load(), served.Load())
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the audit does not come to rest")
+		}
+	}
+}
+
+// usage is what an audit says of the calls of models, and of answers.
+type usage struct {
+	reserves map[string]int64 // tokens, by the id of the call
+	settled  map[string]int64
+	answers  map[string]int // accepted, by query
+	ended    map[string]int // by query
+	queries  map[string]bool
+	twice    []string
+	used     int64
+	last     uint64
+}
+
+func readUsage(t *testing.T, dir string) *usage {
+	t.Helper()
+	got := execute(t, "", "audit", "replay", "--json", "--dir", dir)
+	if got.code != cli.ExitOK {
+		t.Fatalf("%+v", got)
+	}
+	u := &usage{map[string]int64{}, map[string]int64{}, map[string]int{}, map[string]int{}, map[string]bool{}, nil, 0, 0}
+	lines := bufio.NewScanner(bytes.NewReader([]byte(got.stdout)))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var d struct {
+			Seq     uint64 `json:"seq"`
+			Kind    string `json:"kind"`
+			Verdict string `json:"verdict"`
+			Query   string `json:"query_id"`
+			Usage   *struct {
+				Act    string `json:"act"`
+				ID     string `json:"call_id"`
+				Tokens int64  `json:"tokens"`
+				Used   int64  `json:"used_tokens"`
+			} `json:"usage"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &d); err != nil {
+			t.Fatal(err, lines.Text())
+		}
+		u.last = d.Seq
+		switch {
+		case d.Kind == "ask" && d.Verdict == "accept":
+			u.queries[d.Query] = true
+		case d.Kind == "answer" && d.Verdict == "accept":
+			u.answers[d.Query]++
+		case d.Kind == "expire" && d.Query != "":
+			u.ended[d.Query]++
+		case d.Usage != nil && d.Verdict == "accept":
+			of := u.reserves
+			if d.Usage.Act == "settle" {
+				of = u.settled
+			}
+			if _, known := of[d.Usage.ID]; known {
+				u.twice = append(u.twice, d.Usage.Act+" "+d.Usage.ID)
+			}
+			of[d.Usage.ID] = d.Usage.Tokens
+			u.used = d.Usage.Used
+		}
+	}
+	return u
+}
+
+func (u *usage) check(t *testing.T, asked, served int64) {
+	t.Helper()
+	if len(u.twice) > 0 {
+		t.Errorf("recorded twice: %q", u.twice)
+	}
+	if len(u.queries) == 0 || len(u.settled) == 0 {
+		t.Fatalf("%d questions, %d settled calls: nothing was tried", len(u.queries), len(u.settled))
+	}
+	for q := range u.queries {
+		if u.answers[q]+u.ended[q] != 1 {
+			t.Errorf("the question %s has %d answers and ended %d times without one", q, u.answers[q], u.ended[q])
+		}
+	}
+	var counts int64
+	for id, tokens := range u.reserves {
+		if took, settled := u.settled[id]; settled {
+			tokens = took
+		}
+		counts += tokens
+	}
+	for id := range u.settled {
+		if _, known := u.reserves[id]; !known {
+			t.Errorf("the call %s is settled and was not asked for", id)
+		}
+	}
+	if asked > int64(len(u.reserves)) {
+		t.Errorf("the provider was asked %d times, and %d calls are recorded", asked, len(u.reserves))
+	}
+	if int64(len(u.settled)) > asked {
+		t.Errorf("%d calls are settled, and the provider was asked %d times", len(u.settled), asked)
+	}
+	if u.used != counts {
+		t.Errorf("%d tokens count, and the records add up to %d", u.used, counts)
+	}
+	t.Logf("%d questions: %d answered; the provider was asked %d times and came to its end %d times; %d calls recorded, %d settled", len(u.queries), len(u.answers), asked, served, len(u.reserves), len(u.settled))
+}
