@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -110,6 +111,15 @@ func (t *Tree) Newest() ([]byte, error) {
 	}
 	lines, err := t.linesOf(r.tree)
 	return []byte(r.Checkpoint + lines), err
+}
+
+// SignedAt is when the newest checkpoint was written, by the clock of its file.
+func (t *Tree) SignedAt() (time.Time, error) {
+	info, err := os.Stat(filepath.Join(t.dir, TreeCheckpoints))
+	if err != nil {
+		return time.Time{}, fmt.Errorf("reading the checkpoints: %w", err)
+	}
+	return info.ModTime(), nil
 }
 
 func (t *Tree) newest() (recorded, error) {

@@ -44,9 +44,9 @@ func TestPages(t *testing.T) {
 	b.do(chromedp.Navigate(m.base + "/sessions"))
 	session := eval[string](b, `document.querySelector("main tbody a[href^='/sessions/']").getAttribute("href")`)
 	paths := []string{"/", "/approvals", item, escalation, "/agents", "/agents/mail-reader", "/agents/assistant", "/sessions", session, "/audit", "/audit?page=2", "/audit?verdict=reject", "/audit?agent=nobody",
-		"/alerts", "/channels/assistant/mail-reader", refused}
+		"/alerts", "/proof", "/channels/assistant/mail-reader", refused}
 	b.all(m, paths, map[string]string{"/": "mesh", "/approvals": "approvals", item: "item", "/agents/mail-reader": "agent", session: "session", "/channels/assistant/mail-reader": "channel",
-		refused: "decision", "/audit": "audit"})
+		refused: "decision", "/audit": "audit", "/proof": "proof"})
 }
 
 // The story of the demonstration has a page, where the login leads; what is held is decided next to it.

@@ -376,7 +376,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/pages", program: true,
-		internal: []string{"accounts", "agents", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh/server", "mesh/web"},
+		internal: []string{"accounts", "agents", "bcp", "cmd/bcpmesh/internal/cli", "cmd/bcpmesh/internal/client", "cmd/bcpmesh/internal/meshdir", "mesh", "mesh/server", "mesh/web"},
 		external: []string{commandLines, jsonText, logging, natsClient},
 	},
 	{

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"html"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -154,6 +155,7 @@ func TestPagesOfAMesh(t *testing.T) {
 	b.sees(t, "/agents", "researcher", "not connected")
 	b.sees(t, "/agents/main", "Taint comes by", "researcher → main")
 	b.sees(t, "/sessions", "main")
+	b.sees(t, "/proof", "There is none yet", "bcpmesh audit verify FILE")
 	for _, path := range []string{"/", "/agents", "/agents/main", "/agents/researcher", "/sessions", "/audit", "/alerts", "/channels/main/researcher", refused[1]} {
 		if status, page := b.get(t, path); status != http.StatusOK || strings.Contains(page, "kanarienvogel") {
 			t.Errorf("%s: %d, or it has what was said", path, status)
@@ -180,6 +182,7 @@ func TestPagesOfAMeshElsewhere(t *testing.T) {
 	remote, _ := browse(t, "web", "--listen", "localhost:0", "--creds", creds, "--url", at)
 	remote.sees(t, "/channels/main/researcher", "budget_bits", "1000")
 	remote.sees(t, "/agents", "researcher", "is for the owner of the state folder")
+	remote.sees(t, "/proof", "with the owner of the state folder")
 
 	local, end := browse(t, "web", "--listen", "localhost:0", "--dir", dir)
 	local.sees(t, "/agents", "not connected")
@@ -187,6 +190,14 @@ func TestPagesOfAMeshElsewhere(t *testing.T) {
 	remote.sees(t, "/", "cannot be reached", "main ← researcher")
 	local.sees(t, "/", "cannot be reached")
 	startMesh(t, dir)
+	checkpoint := execute(t, "", "audit", "checkpoint", "--dir", dir)
+	_, root, _ := strings.Cut(checkpoint.stdout, "\n")
+	_, root, _ = strings.Cut(root, "\n")
+	root, _, _ = strings.Cut(root, "\n")
+	if root == "" {
+		t.Fatalf("no checkpoint: %+v", checkpoint)
+	}
+	local.sees(t, "/proof", html.EscapeString(root), "records")
 	_, page := local.get(t, "/")
 	for deadline := time.Now().Add(clustertest.Patience); strings.Contains(page, "cannot be reached"); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {

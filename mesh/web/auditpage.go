@@ -75,6 +75,7 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
 	} else if len(f.entries) == maxHistory {
 		parts = append(parts, m.El(m.P, nil, m.Text("These pages know the newest "+strconv.Itoa(maxHistory)+" decisions. Older ones: "), m.El(m.Code, nil, m.Text("bcpmesh audit replay"))))
 	}
+	parts = append(parts, m.El(m.P, nil, link("/proof", m.Text("Proof: the newest checkpoint, and how to verify all this"))))
 	if turn != nil {
 		parts = append(parts, m.El(m.Nav, []m.Attr{m.Spoken("Further pages"), m.Class("turn")}, turn...))
 	}

@@ -20,6 +20,9 @@ type Mesh struct {
 	// Owner is as whom those decide who log in with a code of the terminal; nil if these
 	// decide nothing.
 	Owner *Person
+	// Proofs returns the newest checkpoint of each shard; nil if the state folder is not at
+	// hand.
+	Proofs func() []Proof
 	// Definition returns the definitions, nil if they are not at hand.
 	Definition func() *bcp.Mesh
 }

@@ -224,6 +224,7 @@ func (s *Server) inner() map[string]http.HandlerFunc {
 		"GET /events":                            s.inside(s.events),
 		"GET /favicon.ico":                       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, // browsers ask for it
 		"GET /ids/{id}":                          s.inside(s.byID),
+		"GET /proof":                             s.inside(s.proof),
 		"GET /sessions":                          s.inside(s.sessions),
 		"GET /sessions/{session}":                s.inside(s.session),
 		"GET " + storyPath:                       s.inside(s.story),

@@ -49,7 +49,10 @@ func newSite(text string) *site {
 	}})
 	s.doors.now = func() time.Time { return s.now }
 	definition := hostileDefinition(text)
-	s.mesh.Store(&Mesh{Connected: func() bool { return !s.away }, Definition: func() *bcp.Mesh { return definition }})
+	s.mesh.Store(&Mesh{Connected: func() bool { return !s.away }, Definition: func() *bcp.Mesh { return definition },
+		Proofs: func() []Proof {
+			return []Proof{{Checkpoint: text + "\n" + text + "\n" + text, Signed: s.now, Key: text}, {Shard: 1}}
+		}})
 	s.views.mesh = s.mesh.Load()
 	s.views.known, s.views.at = hostileKnown(text, s.now), time.Now().Add(time.Hour)
 	for i, kind := range bcp.DecisionKinds() {
@@ -130,7 +133,7 @@ func (s *site) logIn(t *testing.T, code string) string {
 }
 
 var pagesShown = []string{"/", "/approvals", "/approvals/0/i1", "/agents", "/agents/mailer", "/agents/main", "/agents/x", "/sessions", "/sessions/x", "/audit", "/audit?page=2", "/audit?agent=main&kind=ask", "/audit?verdict=none",
-	"/alerts", "/channels/main/mailer", "/channels/x/y", "/decisions/0/1", "/decisions/0/2", "/decisions/0/3", "/decisions/0/99999", "/decisions/x/1", "/nothing", storyPath}
+	"/alerts", "/channels/main/mailer", "/channels/x/y", "/decisions/0/1", "/decisions/0/2", "/decisions/0/3", "/decisions/0/99999", "/decisions/x/1", "/nothing", "/proof", storyPath}
 
 // Every route, of whatever method and outcome, bears the policy; none but the login
 // shows anything without a session.

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"time"
 
+	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/web"
 )
 
@@ -115,7 +117,11 @@ func (s *source) keep(ctx context.Context, server *web.Server, c *connected) {
 		attended := make(chan struct{})
 		go func() {
 			defer close(attended)
-			server.Attend(attending, c.mesh())
+			shown := c.mesh()
+			if folder, err := s.who.Where.Folder(); err == nil && s.who.Creds == "" {
+				shown.Proofs = func() []web.Proof { return proofs(folder.State, c.auditor.Shards) }
+			}
+			server.Attend(attending, shown)
 		}()
 		next := s.another(ctx, c)
 		stop()
@@ -123,6 +129,22 @@ func (s *source) keep(ctx context.Context, server *web.Server, c *connected) {
 		c.close()
 		c = next
 	}
+}
+
+// proofs are the newest checkpoints of a state folder. One that cannot be read is none.
+func proofs(state string, shards []int) (list []web.Proof) {
+	store, err := accounts.Open(state)
+	for _, shard := range shards {
+		p := web.Proof{Shard: shard}
+		tree := mesh.Tree(state, shard)
+		if newest, wrong := tree.Newest(); wrong == nil && err == nil {
+			p.Checkpoint = string(newest)
+			p.Signed, _ = tree.SignedAt()
+			p.Key, _ = store.CheckpointPublic(shard)
+		}
+		list = append(list, p)
+	}
+	return list
 }
 
 // another returns the connections that follow, nil when ctx has ended.
