@@ -71,7 +71,7 @@ const (
 	// retryTime is the pause after an error.
 	retryTime = time.Second
 	// gatherDecisions is how many decisions are projected together, or a record more.
-	gatherDecisions = 1024
+	gatherDecisions = 2048
 	// drainTime bounds what is projected when the projector is told to end.
 	drainTime = 2 * time.Second
 )
@@ -341,7 +341,7 @@ func (t *tail) project(ctx context.Context, records [][]byte, read uint64) error
 		if d.Seq <= t.done[1].decision {
 			continue
 		}
-		message, err := t.audited(&d)
+		message, err := t.audited(&d, b)
 		if err != nil {
 			return err
 		}
@@ -359,11 +359,10 @@ func (t *tail) project(ctx context.Context, records [][]byte, read uint64) error
 	return nil
 }
 
-// audited shows a decision without what is sealed.
-func (t *tail) audited(d *bcp.Decision) (message outgoing, err error) {
-	d.Private, d.Sealed, d.SealedRaw = bcp.Private{}, nil, nil
+// audited shows a decision, of this record, without what is sealed.
+func (t *tail) audited(d *bcp.Decision, record []byte) (message outgoing, err error) {
 	begin := len(t.room)
-	if t.room, err = bcp.AppendDecision(t.room, d); err != nil {
+	if t.room, err = appendPublic(t.room, record); err != nil {
 		return outgoing{}, err
 	}
 	controller, reader := d.Controller, d.Reader
@@ -382,11 +381,12 @@ func (t *tail) publish(ctx context.Context, messages []outgoing, p projection, d
 		return nil
 	}
 	conn := t.js.Conn()
+	msg := &nats.Msg{Header: nats.Header{decisionHeader: {""}, natsjs.ExpectedLastSeqHeader: {""}}}
 	for i, m := range messages {
 		done.decision = max(done.decision, m.decision)
-		msg := &nats.Msg{Subject: m.subject, Data: m.data, Header: nats.Header{
-			decisionHeader: {strconv.FormatUint(done.decision, 10)}, natsjs.ExpectedLastSeqHeader: {strconv.FormatUint(done.sequence, 10)},
-		}}
+		msg.Subject, msg.Data = m.subject, m.data
+		msg.Header[decisionHeader][0] = strconv.FormatUint(done.decision, 10)
+		msg.Header[natsjs.ExpectedLastSeqHeader][0] = strconv.FormatUint(done.sequence, 10)
 		done.sequence++
 		if i+1 < len(messages) {
 			if err := conn.PublishMsg(msg); err != nil { // it is copied

@@ -9,6 +9,8 @@ import (
 	"math"
 
 	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // A record is one message of the journal: a MessagePack map of its version, "v",
@@ -107,5 +109,50 @@ func decodeDecisions(decoder *msgpack.Decoder, rest *bytes.Reader, data []byte) 
 	}
 	return decisions, nil
 }
+
+// decisionDepth is how deep the values in a decision's map may be.
+const decisionDepth = 3
+
+// appendPublic writes a decision behind what stands in b as the audit shows it: what
+// bcp.EncodeDecision makes of its Public is its own record without what is sealed.
+func appendPublic(b, record []byte) ([]byte, error) {
+	members, rest := 0, record
+	switch {
+	case len(rest) > 0 && rest[0]&0xf0 == 0x80:
+		members, rest = int(rest[0]&0x0f), rest[1:]
+	case len(rest) > 2 && rest[0] == 0xde:
+		members, rest = int(binary.BigEndian.Uint16(rest[1:])), rest[3:]
+	default:
+		return b, errFormat
+	}
+	at, kept, ok := len(b), 0, false
+	b = append(b, 0xde, 0, 0)
+	for range members {
+		member := rest
+		for range 2 { // its key, and its value
+			if rest, ok = wire.SkipMsgpack(rest, decisionDepth); !ok {
+				return b[:at], errFormat
+			}
+		}
+		member = member[:len(member)-len(rest)]
+		if bytes.HasPrefix(member, sealedKey) || bytes.HasPrefix(member, sealedRawKey) {
+			continue
+		}
+		kept++
+		b = append(b, member...)
+	}
+	if len(rest) > 0 {
+		return b[:at], errFormat
+	}
+	if kept < 16 {
+		b[at] = 0x80 | byte(kept)
+		return append(b[:at+1], b[at+3:]...), nil
+	}
+	binary.BigEndian.PutUint16(b[at+1:], uint16(kept))
+	return b, nil
+}
+
+// The keys of what is sealed in a decision.
+var sealedKey, sealedRawKey = []byte("\xa2sl"), []byte("\xa2ra")
 
 var errFormat = errors.New("it is no record of this format")
