@@ -12,6 +12,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -27,6 +28,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/mcp"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 )
 
 // Agent answers queries by asking an agent. Its [Agent.Answer] is a handler for
@@ -35,6 +38,7 @@ type Agent struct {
 	origin  *url.URL
 	pin     [sha256.Size]byte
 	token   string
+	answers map[string]*constraint.Extraction // nil: the agent answers with an object
 	timeout time.Duration
 	log     hclog.Logger
 	client  *http.Client
@@ -54,13 +58,20 @@ type Config struct {
 	Card [sha256.Size]byte
 	// Token is sent as a bearer token, if there is one.
 	Token string
+	// Answers has, by the name of a field or question, an expression that makes its answer
+	// of what the agent said: see [constraint.CompileExtraction], whose result has text, all
+	// texts of the agent, and data, its first data part, an empty object without one. With
+	// any, an agent needs to know nothing of specs; a question with a name that has
+	// none is not answered.
+	Answers map[string]string
 	// Timeout is how long an answer may take. Zero is [stdio.DefaultTimeout].
 	Timeout time.Duration
 	// Logger is told why there was no answer. It never gets a word of the agent's.
 	Logger hclog.Logger
 }
 
-// New returns an Agent. It asks nothing yet. The error is [ErrURL].
+// New returns an Agent. It asks nothing yet. The error is [ErrURL], or says what is wrong
+// with an expression.
 func New(c Config) (*Agent, error) {
 	origin, err := originOf(c.URL)
 	if err != nil {
@@ -72,7 +83,18 @@ func New(c Config) (*Agent, error) {
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
 	}
-	return &Agent{origin: origin, pin: c.Card, token: c.Token, timeout: c.Timeout, log: c.Logger, client: newClient(), pause: defaultPause}, nil
+	a := &Agent{origin: origin, pin: c.Card, token: c.Token, timeout: c.Timeout, log: c.Logger, client: newClient(), pause: defaultPause}
+	for name, expression := range c.Answers {
+		extraction, err := constraint.CompileExtraction(expression)
+		if err != nil {
+			return nil, fmt.Errorf("a2a: the answer %s: %w", name, err)
+		}
+		if a.answers == nil {
+			a.answers = map[string]*constraint.Extraction{}
+		}
+		a.answers[name] = extraction
+	}
+	return a, nil
 }
 
 // Check makes sure that the agent is there and has the pinned card. Errors are [ErrCard]
@@ -129,7 +151,61 @@ func (a *Agent) askWithin(ctx context.Context, q agents.Query) (any, error) {
 			return nil, err
 		}
 	}
+	if a.answers != nil {
+		return a.answerOf(parts, q)
+	}
 	return answerIn(parts, q)
+}
+
+// namesOf are the names that an answer to a spec has.
+func namesOf(spec bcp.Spec) (names []string) {
+	for _, f := range spec.Fields {
+		names = append(names, f.Name)
+	}
+	for _, question := range spec.Questions {
+		names = append(names, question.ID)
+	}
+	if spec.Category == 3 {
+		names = append(names, "summary")
+	}
+	return names
+}
+
+// answerOf makes an answer of whatever the agent said.
+func (a *Agent) answerOf(parts []*protocol.Part, q agents.Query) (any, error) {
+	texts, data := []string{}, map[string]any{}
+	for _, p := range parts {
+		if p == nil {
+			continue
+		}
+		if object, ok := p.Data().(map[string]any); ok && len(data) == 0 {
+			data = object
+		}
+		if text := p.Text(); text != "" {
+			texts = append(texts, text)
+		}
+	}
+	var arguments any = map[string]any{}
+	if q.Spec.Arguments != nil && json.Unmarshal(q.Spec.Arguments, &arguments) != nil {
+		return nil, &stdio.RunError{Reason: "the arguments of the query cannot be read"}
+	}
+	answer := map[string]any{}
+	for _, name := range namesOf(q.Spec) {
+		extraction := a.answers[name]
+		if extraction == nil {
+			return agents.NotEnoughInformation{}, nil
+		}
+		value, err := extraction.Value(map[string]any{"text": strings.Join(texts, "\n"), "data": data}, arguments)
+		if err != nil {
+			return nil, &stdio.RunError{Reason: "what it said gives no answer " + name, Again: true}
+		}
+		answer[name] = value
+	}
+	b, err := json.Marshal(answer, json.Deterministic(true))
+	if err != nil {
+		return nil, &stdio.RunError{Reason: "its answer is not a JSON object"}
+	}
+	return stdio.ParseAnswer(b, q.Spec)
 }
 
 // await follows a task to its end and returns what it made.

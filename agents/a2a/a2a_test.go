@@ -18,6 +18,7 @@ import (
 
 	protocol "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/agents"
@@ -393,5 +394,62 @@ func TestBehindTheGateway(t *testing.T) {
 	hostile.Store(true)
 	if got := heard(main.Accepted(t, "foreign", ask)); strings.Contains(got, "money") || !strings.Contains(got, `"outcome":"rejected"`) {
 		t.Errorf("%s", got)
+	}
+}
+
+// An agent that knows nothing of specs answers by expressions over what it said: of texts
+// and of data, for fields and for questions. What has none is not answered, and what gives
+// nothing is asked again and then left.
+//
+// covers P9.5
+func TestExpressions(t *testing.T) {
+	t.Parallel()
+	said := []*protocol.Part{protocol.NewTextPart("Hello,"), data(`{"mood":"good","n":3}`), data(`{"n":4}`), protocol.NewTextPart("world!")}
+	server := served(t, reply(said...))
+	card, err := a2a.Look(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := func(names ...string) bcp.Spec {
+		spec := bcp.Spec{Category: 1}
+		for _, name := range names {
+			spec.Fields = append(spec.Fields, bcp.Field{Name: name, Type: bcp.TypeBoolean})
+		}
+		return spec
+	}
+	answers := map[string]string{"greets": `result.text.contains("Hello")`, "n": `int(result.data.n)`, "what": `result.text`, "summary": `"It says " + result.text`,
+		"to": `"to " + arguments.name`, "broken": `result.data.none`, "list": `[1]`}
+	for name, c := range map[string]struct {
+		spec bcp.Spec
+		want string
+	}{
+		"a field":               {fields("greets", "n"), `{"greets":true,"n":3}`},
+		"a question":            {bcp.Spec{Category: 2, Questions: []bcp.Question{{ID: "what", ExpectedFormat: bcp.FormatShortText}}}, `{"what":"Hello,\nworld!"}`},
+		"a summary":             {bcp.Spec{Category: 3}, `{"summary":"It says Hello,\nworld!"}`},
+		"arguments":             {bcp.Spec{Category: 2, Questions: []bcp.Question{{ID: "to", ExpectedFormat: bcp.FormatShortText}}, Arguments: []byte(`{"name":"you"}`)}, `{"to":"to you"}`},
+		"one without":           {fields("greets", "other"), "not enough"},
+		"nothing there":         {fields("broken"), ""},
+		"no value of an answer": {fields("list"), ""},
+		"no arguments":          {fields("to"), ""},
+	} {
+		a, err := a2a.New(a2a.Config{URL: server.URL, Card: card.SHA256, Answers: answers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a2a.PauseFor(a, time.Millisecond)
+		got, err := a.Answer(t.Context(), agents.Query{Query: bcp.Query{QueryID: "q1", Spec: c.spec}})
+		if _, declined := got.(agents.NotEnoughInformation); declined {
+			got = "not enough"
+		}
+		text := fmt.Sprint(got)
+		if b, ok := got.(jsontext.Value); ok {
+			text = string(b)
+		}
+		if c.want == "" && err == nil || c.want != "" && (err != nil || text != c.want) {
+			t.Errorf("%s: %s, %v", name, text, err)
+		}
+	}
+	if _, err := a2a.New(a2a.Config{URL: server.URL, Answers: map[string]string{"x": "result."}}); err == nil || !strings.Contains(err.Error(), "the answer x: 1:") {
+		t.Errorf("a wrong expression: %v", err)
 	}
 }

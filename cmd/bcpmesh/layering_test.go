@@ -144,7 +144,7 @@ var rules = []rule{
 	// The configuration files of MCP hosts, as text.
 	{folder: "agents/hosts", external: []string{jsonText, jsonWithComments}},
 	// A client of somebody else's agent, which is a Reader and nothing more.
-	{folder: "agents/a2a", internal: []string{"agents", "agents/mcp", "agents/stdio", "bcp"}, external: []string{agentToAgent, jsonText, logging}},
+	{folder: "agents/a2a", internal: []string{"agents", "agents/mcp", "agents/stdio", "bcp", "bcp/constraint"}, external: []string{agentToAgent, jsonText, logging}},
 	// What clients of A2A are served by: a Controller like any other.
 	{folder: "agents/a2aserver", internal: []string{"agents", "agents/mcp", "bcp", "bcp/wire"}, external: []string{agentToAgent, jsonText, natsClient}},
 	// Two agents of two meshes, which carries what one hears to the other.

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,7 @@ import (
 type a2aOptions struct {
 	client.AgentFlags
 	agent, card, tokenFile string
+	answers                []string
 	timeout                cli.DurationFlag
 	parallel               int
 }
@@ -40,13 +42,16 @@ like the answer of any Reader.
 Each query is one message in a context of its own: the spec and its JSON Schema as a
 data part. The answer is the first data part that is an object, or else the first text
 that is one. An agent that asks back gets no answer, since that would be a way to it
-from the Controller. Requests go to the agent's own origin, over https unless it is on
+from the Controller. An agent that answers in prose needs --answer for each name of a
+field or question: an expression (CEL) over result.text and result.data, whatever the
+agent said. Requests go to the agent's own origin, over https unless it is on
 this machine, and follow no redirect. A response has at most 256 KiB.
 
 The agent's card is pinned: without --card the command shows the card with its hash,
 and asks nothing. When the card changes, the command ends.`,
 		Example: `  bcpmesh reader a2a --agent https://agent.example.com
   bcpmesh reader a2a --agent https://agent.example.com --card 3f0c…e1 --creds researcher.creds
+  bcpmesh reader a2a --agent http://127.0.0.1:9001 --card 3f0c…e1 --answer 'greets=result.text.contains("Hello")'
   bcpmesh conformance reader -- bcpmesh reader a2a --agent http://127.0.0.1:9001 --card 3f0c…e1`,
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -71,6 +76,7 @@ and asks nothing. When the card changes, the command ends.`,
 	cmd.Flags().StringVar(&o.agent, "agent", "", "the agent's origin, a `URL` such as https://agent.example.com")
 	cmd.Flags().StringVar(&o.card, "card", "", "`SHA256` of the agent's card, 64 hex digits")
 	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "send the bearer token in this `FILE`")
+	cmd.Flags().StringArrayVar(&o.answers, "answer", nil, "`NAME=EXPRESSION`: make the answer NAME of what the agent said; may be given again")
 	cmd.Flags().Var(&o.timeout, "timeout", "how long one answer may take")
 	cmd.Flags().IntVar(&o.parallel, "parallel", 4, "how many `QUERIES` are answered at a time")
 	return cmd
@@ -119,6 +125,21 @@ func answerByA2A(ctx context.Context, p *cli.Program, o a2aOptions) error {
 	if err != nil {
 		return err
 	}
+	var answers map[string]string
+	for _, text := range o.answers {
+		name, expression, ok := strings.Cut(text, "=")
+		if !ok || name == "" || answers[name] != "" {
+			return cli.Usagef("reader a2a: --answer: expected NAME=EXPRESSION, each name once, got %s", cli.Quoted(text)).WithHint(`for example --answer 'greets=result.text.contains("Hello")'`)
+		}
+		if answers == nil {
+			answers = map[string]string{}
+		}
+		answers[name] = expression
+	}
+	config := a2a.Config{URL: o.agent, Card: [sha256.Size]byte(sum), Token: token, Answers: answers, Timeout: o.timeout.Value}
+	if _, err := a2a.New(config); err != nil && !errors.Is(err, a2a.ErrURL) {
+		return cli.Usagef("reader a2a: --answer: %s", strings.TrimPrefix(err.Error(), "a2a: "))
+	}
 	agent, err := o.Connect(ctx, p, "reader", o.parallel)
 	if err != nil {
 		return err
@@ -127,7 +148,8 @@ func answerByA2A(ctx context.Context, p *cli.Program, o a2aOptions) error {
 	if agent.Role != bcp.RoleReader {
 		return cli.Failf("%s is of %s, %s: expected the creds of a reader", cli.Quoted(o.Creds), agent.Name, agent.Role)
 	}
-	asked, err := a2a.New(a2a.Config{URL: o.agent, Card: [sha256.Size]byte(sum), Token: token, Timeout: o.timeout.Value, Logger: agent.Log})
+	config.Logger = agent.Log
+	asked, err := a2a.New(config)
 	if err == nil {
 		err = asked.Check(ctx)
 	}
