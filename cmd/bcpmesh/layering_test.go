@@ -247,7 +247,7 @@ var rules = []rule{
 	{
 		folder:   "mesh/bench",
 		internal: append([]string{"accounts", "agents", "jetstream", "mesh", "mesh/plot", "mesh/scale", "mesh/server", "mesh/web"}, corePackages...),
-		external: []string{jsonText, logging, natsClient},
+		external: []string{jsonText, logging, natsClient, natsServer},
 	},
 	// Says how much tests do.
 	{folder: "mesh/meshtest/effort", testSupport: true},
@@ -404,7 +404,7 @@ var corePackages = []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost",
 
 // onlyIn names folders that alone may import a module, also where a rule says "*".
 var onlyIn = map[string][]string{
-	natsServer:                   {"mesh/server"},
+	natsServer:                   {"mesh/bench", "mesh/server"},
 	prometheus:                   {"mesh/telemetry"},
 	"google.golang.org/protobuf": {"mesh/trace/otlp"},
 	telemetry:                    {"mesh/trace/otlp"},

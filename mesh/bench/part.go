@@ -32,6 +32,9 @@ const (
 	doConnect   = "connect"    // be agents
 	doLoad      = "load"       // send
 	doPages     = "pages"      // serve pages about a mesh
+	// What people have in the place of a mesh.
+	doAlternatives = "alternatives" // serve all of it
+	doAlternative  = "alternative"  // use one
 	// Alone, without a mesh that runs.
 	doDefinitions = "definitions" // say what a mesh of a shape costs
 	doMemory      = "memory"      // say what a state remembers of messages
@@ -85,6 +88,8 @@ type reply struct {
 	Sizes []size `json:"sizes,omitempty"`
 	// Of usage and project, where there is a mesh.
 	Stored stored `json:"stored,omitzero"`
+	// Of alternatives: where each is.
+	At map[string]string `json:"at,omitempty"`
 }
 
 // usage is what a process uses.
@@ -105,6 +110,7 @@ type part struct {
 	begun  order // of the host
 	agents *agentsPart
 	pages  *pagesPart
+	others *alternativesPart
 }
 
 // Serve runs a part: it reads orders from in and writes replies to out until
@@ -192,6 +198,11 @@ func (p *part) do(ctx context.Context, o order) (r reply, err error) {
 	case doPages:
 		p.pages, r, err = startPages(ctx, o)
 		return r, err
+	case doAlternatives:
+		p.others, r, err = startAlternatives(ctx, o.State)
+		return r, err
+	case doAlternative:
+		return useAlternative(ctx, o)
 	case doDefinitions:
 		r.Sizes, err = measureDefinitions(o.State, o.Shape)
 		return r, err
@@ -210,6 +221,9 @@ func (p *part) do(ctx context.Context, o order) (r reply, err error) {
 func (p *part) stop() {
 	if p.pages != nil {
 		p.pages.close()
+	}
+	if p.others != nil {
+		p.others.stop()
 	}
 	if p.agents != nil {
 		p.agents.close()

@@ -61,6 +61,7 @@ var measurements = []struct {
 	{"decisions", (*runner).decisions},
 	{"sizes", (*runner).sizes},
 	{"pages", (*runner).pages},
+	{"alternatives", (*runner).alternatives},
 }
 
 // Names are what can be measured.
