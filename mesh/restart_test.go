@@ -8,13 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
-	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // A mesh is stopped and started at every step of a query and of a push.
@@ -144,41 +142,13 @@ func checkStreams(t *testing.T, m *meshtest.Mesh) meshtest.Journal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	audit := meshtest.ReadStream(t, js, jetstream.AuditStream)
-	if len(audit) != journal.Decisions {
-		t.Errorf("%d records in the audit, %d decisions", len(audit), journal.Decisions)
-	}
-	want := map[string][]uint64{} // lines of the ledger, of the decisions that move bits
-	for i, r := range audit {
-		if number := r.Header.Get("Bcp-Decision"); number != fmt.Sprint(i+1) {
-			t.Errorf("record %d of the audit is decision %s", i+1, number)
+	balances := map[string]meshtest.Balance{}
+	for _, line := range meshtest.CheckProjections(t, js, journal.Decisions) {
+		b := line.Balance
+		balances[fmt.Sprintf("%s %s %d", line.Controller, line.Reader, line.Epoch)] = meshtest.Balance{
+			Settled: int64(b.Settled), Reserved: int64(b.Reserved), Pushed: int64(b.Pushed),
+			SettledCapacity: int64(b.SettledCapacity), ReservedCapacity: int64(b.ReservedCapacity), Cat2: int64(b.Cat2Queries),
 		}
-		d, err := bcp.DecodeDecision(r.Data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if line, ok := d.Line(); ok {
-			of := subjects.Ledger(line.Controller, line.Reader)
-			want[of] = append(want[of], line.Seq)
-		}
-	}
-	balances, got := map[string]meshtest.Balance{}, map[string][]uint64{}
-	for _, r := range meshtest.ReadStream(t, js, jetstream.LedgerStream) {
-		lines, err := jetstream.DecodeLedger(r.Data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, line := range lines {
-			got[r.Subject] = append(got[r.Subject], line.Seq)
-			b := line.Balance
-			balances[fmt.Sprintf("%s %s %d", line.Controller, line.Reader, line.Epoch)] = meshtest.Balance{
-				Settled: int64(b.Settled), Reserved: int64(b.Reserved), Pushed: int64(b.Pushed),
-				SettledCapacity: int64(b.SettledCapacity), ReservedCapacity: int64(b.ReservedCapacity), Cat2: int64(b.Cat2Queries),
-			}
-		}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("lines of the ledger (-audit +ledger):\n%s", diff)
 	}
 	for pool, balance := range journal.Balances {
 		if balances[pool] != balance {

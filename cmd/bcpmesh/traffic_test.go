@@ -443,15 +443,7 @@ func (c *traffic) compare(journal meshtest.Journal, js natsjs.JetStream) {
 			t.Errorf("delivery %s: %d times", id, journal.Delivered[id])
 		}
 	}
-	audit := meshtest.ReadStream(t, js, jetstream.AuditStream)
-	if len(audit) != journal.Decisions {
-		t.Errorf("the audit has %d records of %d decisions", len(audit), journal.Decisions)
-	}
-	for i, m := range audit {
-		if m.Header.Get("Bcp-Decision") != fmt.Sprint(i+1) {
-			t.Errorf("record %d of the audit is decision %s", i+1, m.Header.Get("Bcp-Decision"))
-		}
-	}
+	meshtest.CheckProjections(t, js, journal.Decisions)
 }
 
 func dial(t *testing.T, store *accounts.Store, url string, name bcp.AgentName, more ...nats.Option) *nats.Conn {
